@@ -1,0 +1,98 @@
+package analysis
+
+// The result types are plain data: reports renders them, cmd prints them as JSON. Field names in JSON are the contract of
+// DESIGN section 10.
+
+// Error compares a quantized tensor q with its float original f over samples.
+type Error struct {
+	NSR    float64 `json:"nsr"`    // mean over samples of sum((q-f)^2) / (sum(f^2) + 1e-7)
+	MSE    float64 `json:"mse"`    // mean over samples of the mean squared difference
+	Cosine float64 `json:"cosine"` // mean over samples of the cosine of the angle between q and f; 1 where both are zero
+}
+
+// GraphwisePoint is the error accumulated up to the output of one operator while the whole graph is quantized.
+type GraphwisePoint struct {
+	Node   string `json:"node"`
+	Op     string `json:"op"`
+	Tensor string `json:"tensor"`
+	Error
+}
+
+// LayerError is one operator quantized alone (with the activation fused to it).
+type LayerError struct {
+	Node  string `json:"node"`
+	Op    string `json:"op"`
+	Error        // at the graph outputs: NSR, MSE the maximum, Cosine the minimum over float outputs
+	// Local is the NSR at the operator's own (fused) output, from float inputs. Clip and Round are the projections of the
+	// two steps of the chain float -> clipped -> rounded on the whole local error: Clip + Round = Local.
+	Local float64 `json:"local"`
+	Clip  float64 `json:"clip"`
+	Round float64 `json:"round"`
+	// Weight and Activation split Local by which of the two is quantized first (with --split): projections too, in the order
+	// weight, then activation; Weight + Activation = Local.
+	Weight     *float64 `json:"weight,omitempty"`
+	Activation *float64 `json:"activation,omitempty"`
+	MACs       int64    `json:"macs"`
+	// WeightRange holds per output channel the smallest and largest weight.
+	WeightRange [][2]float32 `json:"weight_range,omitempty"`
+}
+
+// TensorStatistics are moments and ranges of one activation or parameter over the samples.
+type TensorStatistics struct {
+	Tensor   string  `json:"tensor"`
+	Node     string  `json:"node"` // its producer; empty for inputs and parameters
+	Kind     string  `json:"kind"` // activation, input, parameter
+	Count    int64   `json:"count"`
+	Min      float64 `json:"min"`
+	Max      float64 `json:"max"`
+	Mean     float64 `json:"mean"`
+	Std      float64 `json:"std"`
+	Skewness float64 `json:"skewness"`
+	Kurtosis float64 `json:"kurtosis"` // excess: 0 for a normal distribution
+	Zeros    float64 `json:"zeros"`    // share of elements that are exactly zero
+	Channels int     `json:"channels,omitempty"`
+	Dead     []int   `json:"dead,omitempty"` // channels that are constant over all samples
+	// Histogram has equal bins from Min to Max.
+	Histogram []int64 `json:"histogram,omitempty"`
+	// Thresholds are the ranges that each calibration method would choose, and the one in use.
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+}
+
+// Threshold is the range one calibration method chooses for a tensor.
+type Threshold struct {
+	Method string  `json:"method"`
+	Lo     float64 `json:"lo"`
+	Hi     float64 `json:"hi"`
+	Used   bool    `json:"used,omitempty"`
+}
+
+// Report is everything one run of analyze found. Kinds that were not asked for are nil.
+type Report struct {
+	Model       string             `json:"model"`
+	Plan        string             `json:"plan"`
+	Platform    string             `json:"platform"`
+	Samples     int                `json:"samples"`
+	Graphwise   []GraphwisePoint   `json:"graphwise"`
+	Layerwise   []LayerError       `json:"layerwise"`
+	Statistical []TensorStatistics `json:"statistical"`
+	Outputs     []OutputError      `json:"outputs"` // of the whole quantized graph
+	Seconds     float64            `json:"seconds"`
+	// Forwards is how many whole forwards the work amounts to, weighted by multiply-accumulates, per sample.
+	Forwards float64   `json:"forwards"`
+	Warnings []Warning `json:"warnings"`
+}
+
+// OutputError is the error of the fully quantized graph at one graph output.
+type OutputError struct {
+	Output string `json:"output"`
+	Error
+	// Mismatch is the share of differing elements of an integer output.
+	Mismatch float64 `json:"mismatch,omitempty"`
+}
+
+// Warning is something that was done all the same but that the user should know.
+type Warning struct {
+	Node  string  `json:"node,omitempty"`
+	Text  string  `json:"text"`
+	Value float64 `json:"value,omitempty"`
+}

@@ -1,0 +1,89 @@
+package exec
+
+import (
+	"context"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// Options say how a graph is executed. The zero value is usable.
+type Options struct {
+	// Threads is how many goroutines share the work inside one operator, 0 for one. Results do not depend on it.
+	Threads int
+	// Float64 accumulates sums (Conv, Gemm, MatMul, pools, reductions, normalizations) in float64 and rounds once per output
+	// element. It is slow and serves comparisons in which the executor's own error must be negligible.
+	Float64 bool
+}
+
+// Hooks see, and may replace, the tensors that nodes read and write. Observers and the simulator are hooks. A hook is called
+// on the goroutine that runs the graph, in order of execution. Tensors passed in may have layout ChannelsLast and are valid
+// only during the call (their memory is reused); constants are passed too. Node pointers belong to the executor's graph.
+type Hooks struct {
+	// Input is called before a node runs, once for each present input. It returns the tensor that the node reads instead:
+	// t itself, or another of the same type and shape in the same layout, which must stay valid until the node has run. For a
+	// constant, return the same *Tensor every time: what is derived from it (packed weights) is cached by pointer.
+	Input func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error)
+	// Output is called after a node has run, once for each present output. It may change t's elements in place.
+	Output func(n *graph.Node, i int, t *tensor.Tensor) error
+}
+
+// Session is a graph made ready for execution: order, evaluators, packed constants. It is immutable and may be shared by
+// goroutines; each of them uses its own Runner.
+type Session struct {
+	sessionState
+}
+
+// New prepares g. It refuses a graph with operators (or operator versions, attributes, types) that cannot be executed,
+// naming all of them at once as an *UnsupportedError. The graph must not be changed while the session is in use.
+func New(g *graph.Graph, o Options) (*Session, error) { return newSession(g, o) }
+
+// Graph returns the graph given to New.
+func (s *Session) Graph() *graph.Graph { return s.g }
+
+// NewRunner returns a runner with memory of its own.
+func (s *Session) NewRunner() *Runner { return newRunner(s) }
+
+// Runner executes a session's graph, one run at a time. It plans (shapes, lifetimes, arena) once per set of input shapes.
+type Runner struct {
+	runnerState
+}
+
+// Run executes the whole graph. feeds are the graph inputs by name; inputs that are constants as well may be left out. The
+// outputs are row-major, belong to the caller, and are in the order of g.Outputs. Errors are *graph.NodeError where a
+// node failed; a cancelled ctx stops between nodes. hooks may be nil.
+func (r *Runner) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks) ([]*tensor.Tensor, error) {
+	return r.run(ctx, feeds, hooks)
+}
+
+// RunAll is Run, and also returns every activation (row-major or channels-last, as computed, owned by the caller) by
+// ValueID; constants and values nobody computed are nil. keep, if not nil, says which values to return.
+func (r *Runner) RunAll(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) ([]*tensor.Tensor, error) {
+	return r.runAll(ctx, feeds, hooks, keep)
+}
+
+// Resume recomputes what depends on a change. kept holds values of an earlier run by ValueID (as RunAll returns them; nil
+// ones are recomputed from others as needed). start is the node whose execution changes: it is run with hooks, and so are all
+// nodes downstream whose inputs changed. A node whose outputs come out bit for bit equal to the kept ones stops the
+// propagation there. until, if not nil, limits the work to nodes for which it returns true. The graph outputs are returned
+// as by Run (unchanged ones are the kept tensors), together with the nodes that ran.
+//
+// Hooks are called for the nodes that run only. The results are those of a full run with the same hooks.
+func (r *Runner) Resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks, until func(graph.NodeID) bool) (outputs []*tensor.Tensor, ran []graph.NodeID, err error) {
+	return r.resume(ctx, kept, start, hooks, until)
+}
+
+// Iterator is a data set as the executor consumes it. Next returns io.EOF at the end; feeds belong to the caller.
+type Iterator interface {
+	Next(ctx context.Context) (*Sample, error)
+	// Len is the number of samples, -1 if unknown.
+	Len() int
+}
+
+// Sample is one input of the graph.
+type Sample struct {
+	Name  string   // where it comes from: file name, index in a file; for messages and reports
+	Hash  [32]byte // SHA-256 of the preprocessed feeds in canonical form
+	Label int      // class, -1 if unknown
+	Feeds map[string]*tensor.Tensor
+}

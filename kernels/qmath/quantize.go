@@ -1,0 +1,78 @@
+package qmath
+
+import "math"
+
+// Grid is the integer grid of one scale: real = (q - ZeroPoint) * Scale with q in [QMin, QMax].
+type Grid struct {
+	Scale      float32 // > 0 and finite
+	ZeroPoint  int32   // in [QMin, QMax]
+	QMin, QMax int32
+	Rounding   Rounding
+}
+
+// Quantize returns clamp(round(x/scale) + zero point, qmin, qmax). The division is a true float32 division and rounding
+// comes before the zero point is added, as in ONNX QuantizeLinear. +Inf and -Inf saturate. NaN gives the zero point;
+// callers report NaN before they quantize.
+func (g Grid) Quantize(x float32) int32 {
+	v := float64(x / g.Scale)
+	if v != v {
+		return g.ZeroPoint
+	}
+	r := g.Rounding.Round(v)
+	// Clamp while still in float64: the quotient may be far outside int32.
+	if r <= float64(g.QMin-g.ZeroPoint) {
+		return g.QMin
+	}
+	if r >= float64(g.QMax-g.ZeroPoint) {
+		return g.QMax
+	}
+	return int32(r) + g.ZeroPoint
+}
+
+// Dequantize returns float32(q - zero point) * scale, as ONNX DequantizeLinear does.
+func (g Grid) Dequantize(q int32) float32 { return float32(q-g.ZeroPoint) * g.Scale }
+
+// Fake returns Dequantize(Quantize(x)).
+func (g Grid) Fake(x float32) float32 { return g.Dequantize(g.Quantize(x)) }
+
+// Clip returns x limited to the range the grid can represent, without rounding: the middle of the chain
+// float -> clipped -> rounded.
+func (g Grid) Clip(x float32) float32 {
+	lo, hi := g.Dequantize(g.QMin), g.Dequantize(g.QMax)
+	return min(max(x, lo), hi)
+}
+
+// FakeSlice writes Fake(src[i]) to dst[i]; dst may be src. len(dst) must be at least len(src). It equals Fake for every
+// element, bit for bit.
+func (g Grid) FakeSlice(dst, src []float32) {
+	if g.Rounding != HalfEven || g.QMin < -1<<20 || g.QMax > 1<<20 || g.ZeroPoint < -1<<20 || g.ZeroPoint > 1<<20 {
+		for i, x := range src {
+			dst[i] = g.Fake(x)
+		}
+		return
+	}
+	// Adding and subtracting 1.5*2^23 rounds a float32 of magnitude below 2^22 half to even; the clamp comes first, which
+	// gives the same because its bounds are integers.
+	const magic = 3 << 22
+	lo, hi := float32(g.QMin-g.ZeroPoint), float32(g.QMax-g.ZeroPoint)
+	s := g.Scale
+	dst = dst[:len(src)]
+	for i, x := range src {
+		v := x / s
+		if v != v {
+			v = 0
+		}
+		if v < lo {
+			v = lo
+		}
+		if v > hi {
+			v = hi
+		}
+		dst[i] = float32(float32(v+magic)-magic) * s
+	}
+}
+
+// Representable reports whether scale can be used at all: finite and greater than zero.
+func Representable(scale float32) bool {
+	return scale > 0 && !math.IsInf(float64(scale), 0)
+}

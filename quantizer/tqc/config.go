@@ -1,0 +1,157 @@
+package tqc
+
+import (
+	"fmt"
+	"strings"
+
+	"qwb/kernels/qmath"
+)
+
+// Policy is a set of properties of a quantization scheme. The first eight bits are PPQ's, with PPQ's values.
+type Policy uint16
+
+const (
+	PerTensor  Policy = 0x001
+	PerChannel Policy = 0x002
+	Linear     Policy = 0x004
+	Floating   Policy = 0x008
+	Symmetric  Policy = 0x010
+	Asymmetric Policy = 0x020
+	PowerOf2   Policy = 0x040
+	Dynamic    Policy = 0x080 // reserved: scales computed at run time
+	PerGroup   Policy = 0x100
+)
+
+var policyNames = []struct {
+	bit  Policy
+	name string
+}{
+	{Symmetric, "symmetric"}, {Asymmetric, "asymmetric"}, {PerTensor, "per-tensor"}, {PerChannel, "per-channel"},
+	{PerGroup, "per-group"}, {Linear, "linear"}, {Floating, "floating"}, {PowerOf2, "power-of-2"}, {Dynamic, "dynamic"},
+}
+
+// Has reports whether all properties of q are set in p.
+func (p Policy) Has(q Policy) bool { return p&q == q }
+
+// String lists the properties, for example "symmetric per-channel linear".
+func (p Policy) String() string {
+	var parts []string
+	for _, n := range policyNames {
+		if p.Has(n.bit) {
+			parts = append(parts, n.name)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// MarshalText and UnmarshalText use the form of String.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+func (p *Policy) UnmarshalText(b []byte) error {
+	*p = 0
+next:
+	for _, word := range strings.Fields(string(b)) {
+		for _, n := range policyNames {
+			if n.name == word {
+				*p |= n.bit
+				continue next
+			}
+		}
+		return fmt.Errorf("unknown quantization property %q", word)
+	}
+	return p.Valid()
+}
+
+// Valid reports whether p is one of PPQ's eighteen combinations or a per-group linear one.
+func (p Policy) Valid() error {
+	one := func(a, b Policy) bool { return p.Has(a) != p.Has(b) }
+	gran := 0
+	for _, q := range []Policy{PerTensor, PerChannel, PerGroup} {
+		if p.Has(q) {
+			gran++
+		}
+	}
+	switch {
+	case gran != 1:
+		return fmt.Errorf("policy %q: exactly one of per-tensor, per-channel, per-group", p)
+	case !one(Symmetric, Asymmetric):
+		return fmt.Errorf("policy %q: exactly one of symmetric, asymmetric", p)
+	case !one(Linear, Floating):
+		return fmt.Errorf("policy %q: exactly one of linear, floating", p)
+	case p.Has(Floating) && (!p.Has(Symmetric|PowerOf2) || p.Has(Dynamic) || p.Has(PerGroup)):
+		return fmt.Errorf("policy %q: floating is symmetric, power-of-2 and static", p)
+	case p.Has(PerGroup) && p.Has(Dynamic):
+		return fmt.Errorf("policy %q: per-group is static", p)
+	}
+	return nil
+}
+
+// Observer names a calibration method. observers.All has one entry for each but None, Auto and Fixed.
+type Observer string
+
+const (
+	ObserverNone       Observer = "" // this slot is never observed: it borrows its scale
+	ObserverMinMax     Observer = "minmax"
+	ObserverPercentile Observer = "percentile"
+	ObserverKL         Observer = "kl"
+	ObserverMSE        Observer = "mse"
+	ObserverIsotone    Observer = "isotone"
+	ObserverAuto       Observer = "auto"  // chosen per tensor by error at the consumer's output
+	ObserverFixed      Observer = "fixed" // the target prescribes scale and zero point
+)
+
+// Observers lists the methods that turn statistics into a range.
+var Observers = []Observer{ObserverMinMax, ObserverPercentile, ObserverKL, ObserverMSE, ObserverIsotone}
+
+// Config is the policy of one slot. It does not change after the slot was configured; two slots with equal Configs are
+// quantized by the same scheme.
+type Config struct {
+	Policy    Policy         `json:"policy"`
+	Bits      int            `json:"bits"` // 2 to 32
+	QMin      int32          `json:"qmin"`
+	QMax      int32          `json:"qmax"`
+	Rounding  qmath.Rounding `json:"rounding"`
+	Axis      int            `json:"axis,omitempty"` // per-channel and per-group: the axis along which scales vary
+	GroupSize int            `json:"group_size,omitempty"`
+	Observer  Observer       `json:"observer,omitempty"`
+	Divisor   float64        `json:"divisor,omitempty"` // symmetric: what absmax is divided by, 0 means QMax
+	// FixedScale and FixedZeroPoint are what the target prescribes where Observer is ObserverFixed.
+	FixedScale     float32 `json:"fixed_scale,omitempty"`
+	FixedZeroPoint int32   `json:"fixed_zero_point,omitempty"`
+}
+
+// Validate reports the first thing that is wrong with c.
+func (c Config) Validate() error {
+	if err := c.Policy.Valid(); err != nil {
+		return err
+	}
+	switch {
+	case c.Bits < 2 || c.Bits > 32:
+		return fmt.Errorf("%d bits: only 2 to 32", c.Bits)
+	case c.QMin >= c.QMax:
+		return fmt.Errorf("integer range [%d, %d] is empty", c.QMin, c.QMax)
+	case int64(c.QMax)-int64(c.QMin) >= 1<<c.Bits:
+		return fmt.Errorf("integer range [%d, %d] does not fit into %d bits", c.QMin, c.QMax, c.Bits)
+	case c.Policy.Has(PerGroup) && c.GroupSize <= 0:
+		return fmt.Errorf("per-group without a group size")
+	case c.Observer == ObserverFixed && !qmath.Representable(c.FixedScale):
+		return fmt.Errorf("fixed scale %g", c.FixedScale)
+	}
+	return nil
+}
+
+// Scheme is the part of c that turns a range into scale and zero point.
+func (c Config) Scheme() qmath.Scheme {
+	return qmath.Scheme{Symmetric: c.Policy.Has(Symmetric), PowerOfTwo: c.Policy.Has(PowerOf2), QMin: c.QMin, QMax: c.QMax,
+		Divisor: c.Divisor, Rounding: qmath.HalfEven}
+}
+
+// Signed reports whether the integers are stored in a signed type.
+func (c Config) Signed() bool { return c.QMin < 0 }
+
+// SameScheme reports whether two slots of one tensor may share scale and zero point and need no requantization between
+// them: everything but the observer is equal.
+func (c Config) SameScheme(o Config) bool {
+	c.Observer, o.Observer = "", ""
+	return c == o
+}
