@@ -1,0 +1,71 @@
+package internal_test
+
+import (
+	"go/ast"
+	"strings"
+	"testing"
+)
+
+// forbidden lists calls that belong in one place only: who may make them, and what to do instead.
+var forbidden = []struct {
+	call    string
+	allowed []string
+	instead string
+}{
+	{"math.Round", []string{"kernels", "graph", "reports", "calib/data", "internal/demo"}, "round through kernels/qmath"},
+	{"math.RoundToEven", []string{"kernels", "graph"}, "round through kernels/qmath"},
+	{"math.Floor", []string{"kernels", "graph", "calib/data", "reports"}, "round through kernels/qmath"},
+	{"fmt.Print", []string{}, "write to the writer of the command"},
+	{"fmt.Println", []string{}, "write to the writer of the command"},
+	{"fmt.Printf", []string{}, "write to the writer of the command"},
+	{"os.Exit", []string{"cmd", "internal/demo/train"}, "return an error"},
+	{"time.Now", []string{"cmd"}, "let cmd measure time"},
+}
+
+func TestForbiddenCalls(t *testing.T) {
+	for dir, files := range parseSources(t) {
+		for _, f := range files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if fn, ok := n.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+					t.Errorf("%s: func init: make it a value in an explicit list", dir)
+				}
+				sel, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				pkg, ok := sel.X.(*ast.Ident)
+				if !ok {
+					return true
+				}
+				for _, rule := range forbidden {
+					if pkg.Name+"."+sel.Sel.Name == rule.call && !belowAny(dir, rule.allowed) {
+						t.Errorf("%s calls %s: %s", dir, rule.call, rule.instead)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// TestPackagesAreDocumented asks for a package comment in every package.
+func TestPackagesAreDocumented(t *testing.T) {
+	for dir, files := range parseSources(t) {
+		documented := false
+		for _, f := range files {
+			documented = documented || f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != ""
+		}
+		if !documented {
+			t.Errorf("%s has no package comment", dir)
+		}
+	}
+}
+
+func belowAny(dir string, roots []string) bool {
+	for _, r := range roots {
+		if below(dir, r) {
+			return true
+		}
+	}
+	return false
+}
