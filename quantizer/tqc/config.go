@@ -2,6 +2,8 @@ package tqc
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"qwb/kernels/qmath"
@@ -100,6 +102,18 @@ const (
 	ObserverFixed      Observer = "fixed" // the target prescribes scale and zero point
 )
 
+// Valid reports an error for a name that is not one of the constants above.
+func (o Observer) Valid() error {
+	switch o {
+	case ObserverNone, ObserverAuto, ObserverFixed:
+		return nil
+	}
+	if slices.Contains(Observers, o) {
+		return nil
+	}
+	return fmt.Errorf("unknown observer %q", string(o))
+}
+
 // Observers lists the methods that turn statistics into a range.
 var Observers = []Observer{ObserverMinMax, ObserverPercentile, ObserverKL, ObserverMSE, ObserverIsotone}
 
@@ -134,10 +148,16 @@ func (c Config) Validate() error {
 		return fmt.Errorf("integer range [%d, %d] does not fit into %d bits", c.QMin, c.QMax, c.Bits)
 	case c.Policy.Has(PerGroup) && c.GroupSize <= 0:
 		return fmt.Errorf("per-group without a group size")
+	case int(c.Rounding) > int(qmath.Down):
+		return fmt.Errorf("unknown %s", c.Rounding)
+	case !(c.Divisor >= 0) || math.IsInf(c.Divisor, 0):
+		return fmt.Errorf("divisor %g", c.Divisor)
 	case c.Observer == ObserverFixed && !qmath.Representable(c.FixedScale):
 		return fmt.Errorf("fixed scale %g", c.FixedScale)
+	case c.Observer == ObserverFixed && (c.FixedZeroPoint < c.QMin || c.FixedZeroPoint > c.QMax):
+		return fmt.Errorf("fixed zero point %d outside [%d, %d]", c.FixedZeroPoint, c.QMin, c.QMax)
 	}
-	return nil
+	return c.Observer.Valid()
 }
 
 // Scheme is the part of c that turns a range into scale and zero point.

@@ -1,0 +1,83 @@
+package tqc
+
+import "fmt"
+
+// State is the life of a slot. The names are PPQ's. Only Activated and Passive quantize when the graph runs.
+type State uint8
+
+const (
+	Initial      State = iota // configured, waiting for a range
+	Activated                 // has its own scale and quantizes
+	Baked                     // a parameter that was replaced by its fake-quantized value
+	Overlapped                // another slot quantizes this tensor
+	PassiveInit               // will borrow a scale that is not there yet
+	Passive                   // quantizes with a borrowed scale
+	PassiveBaked              // Passive, and the parameter was replaced
+	FP32                      // never quantized
+)
+
+var stateNames = [...]string{"INITIAL", "ACTIVATED", "BAKED", "OVERLAPPED", "PASSIVE_INIT", "PASSIVE", "PASSIVE_BAKED", "FP32"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("STATE(%d)", uint8(s))
+}
+
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+func (s *State) UnmarshalText(b []byte) error {
+	for i, name := range stateNames {
+		if name == string(b) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown state %q", b)
+}
+
+// Quantizes reports whether a slot in this state quantizes when the graph runs.
+func (s State) Quantizes() bool { return s == Activated || s == Passive }
+
+// legal[from] lists the states a slot may go to.
+var legal = [...][]State{
+	Initial:      {Activated, Overlapped, PassiveInit, Passive, FP32},
+	Activated:    {Baked, Overlapped, PassiveInit, Passive, FP32, Initial},
+	Baked:        {Activated},
+	Overlapped:   {FP32, Initial},
+	PassiveInit:  {Passive, Overlapped, FP32, Initial},
+	Passive:      {PassiveBaked, Overlapped, FP32, PassiveInit, Initial},
+	PassiveBaked: {Passive},
+	FP32:         {Initial},
+}
+
+// Domain says where a node runs.
+type Domain uint8
+
+const (
+	DomainFP32 Domain = iota // as a float island
+	DomainINT8               // quantized
+	DomainSOI                // shape or index computation: never quantized, runs on the host
+)
+
+var domainNames = [...]string{"FP32", "INT8", "SOI"}
+
+func (d Domain) String() string {
+	if int(d) < len(domainNames) {
+		return domainNames[d]
+	}
+	return fmt.Sprintf("DOMAIN(%d)", uint8(d))
+}
+
+func (d Domain) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+func (d *Domain) UnmarshalText(b []byte) error {
+	for i, name := range domainNames {
+		if name == string(b) {
+			*d = Domain(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown domain %q", b)
+}
