@@ -1,12 +1,14 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Check verifies the invariants of the graph: ids in range, names unique, one definition per value, uses equal to what the
 // nodes read, no cycle. Passes are checked with it in tests and after every pass of a debug build.
 func (g *Graph) Check() error {
 	reads := make([]int, len(g.values))
-	names := map[string]bool{}
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		if n.dead {
@@ -15,10 +17,12 @@ func (g *Graph) Check() error {
 		if n.ID != NodeID(i) {
 			return fmt.Errorf("node %q: id %d at %d", n.Name, n.ID, i)
 		}
-		if n.Name == "" || names[n.Name] {
-			return fmt.Errorf("node %d (%s): name %q is empty or taken", i, n.Op, n.Name)
+		if id, known := g.nodeByName[n.Name]; n.Name == "" || !known || id != n.ID {
+			return fmt.Errorf("node %d (%s): name %q is empty, taken or was not set by RenameNode", i, n.Op, n.Name)
 		}
-		names[n.Name] = true
+		if n.hasSubgraphs() && !slices.Contains(g.withGraphs, n.ID) {
+			return fmt.Errorf("node %q: subgraphs were set after the node was added", n.Name)
+		}
 		for k, v := range n.Inputs {
 			if v == NoValue {
 				continue

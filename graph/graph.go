@@ -2,6 +2,8 @@ package graph
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"qwb/graph/tensor"
 )
@@ -17,11 +19,12 @@ const (
 	NoValue ValueID = -1 // an absent optional input or output
 )
 
-// Node is one operator. Inputs and Outputs may hold NoValue for absent optional ones. Change Inputs and Outputs only
-// through the methods of Graph; the other fields may be set directly.
+// Node is one operator. Inputs and Outputs may hold NoValue for absent optional ones. Change Name, Inputs and Outputs only
+// through the methods of Graph; the other fields may be set directly, except that attributes holding graphs must be there
+// when the node is added.
 type Node struct {
 	ID       NodeID
-	Name     string // unique in the graph and not empty after load (an empty or repeated name is replaced)
+	Name     string // unique in the graph and not empty
 	Op       string // ONNX op_type
 	Domain   string // "" is ai.onnx
 	Doc      string
@@ -73,11 +76,16 @@ type Graph struct {
 	nodes  []Node
 	values []Value
 	byName map[string]ValueID
+
+	nodeByName map[string]NodeID
+	withGraphs []NodeID       // nodes that were added with subgraphs, removed ones included
+	suffix     map[string]int // by base: where FreshName goes on counting
 }
 
 // New returns an empty graph that imports ai.onnx at the given version.
 func New(name string, opset int64) *Graph {
-	return &Graph{Name: name, Opsets: []Opset{{"", opset}}, byName: map[string]ValueID{}}
+	return &Graph{Name: name, Opsets: []Opset{{"", opset}}, byName: map[string]ValueID{},
+		nodeByName: map[string]NodeID{}, suffix: map[string]int{}}
 }
 
 // Opset returns the imported version of a domain ("" and "ai.onnx" are the same), 0 if it is not imported.
@@ -136,12 +144,21 @@ func (g *Graph) Lookup(name string) (ValueID, bool) {
 
 // LookupNode finds a node by name.
 func (g *Graph) LookupNode(name string) (NodeID, bool) {
-	for i := range g.nodes {
-		if !g.nodes[i].dead && g.nodes[i].Name == name {
-			return NodeID(i), true
-		}
+	if id, ok := g.nodeByName[name]; ok {
+		return id, true
 	}
 	return NoNode, false
+}
+
+// RenameNode gives a node another name, which must be free and not empty.
+func (g *Graph) RenameNode(id NodeID, name string) error {
+	if other, taken := g.nodeByName[name]; name == "" || taken && other != id {
+		return fmt.Errorf("node name %q is empty or taken", name)
+	}
+	delete(g.nodeByName, g.nodes[id].Name)
+	g.nodes[id].Name = name
+	g.nodeByName[name] = id
+	return nil
 }
 
 // Producer returns the node that computes v, NoNode for inputs and constants.
@@ -174,12 +191,15 @@ func (g *Graph) SoleUse(v ValueID) (Use, bool) {
 
 // Captured reports whether a subgraph of some node reads v by name.
 func (g *Graph) Captured(v ValueID) bool {
-	name := g.values[v].Name
-	for i := range g.nodes {
-		if g.nodes[i].dead {
+	return g.subgraphCaptures(g.values[v].Name)
+}
+
+func (g *Graph) subgraphCaptures(name string) bool {
+	for _, id := range g.withGraphs {
+		if g.nodes[id].dead {
 			continue
 		}
-		for _, sub := range g.nodes[i].Subgraphs() {
+		for _, sub := range g.nodes[id].Subgraphs() {
 			if sub.captures(name) {
 				return true
 			}
@@ -192,14 +212,7 @@ func (g *Graph) captures(name string) bool {
 	if id, ok := g.byName[name]; ok {
 		return g.values[id].Outer
 	}
-	for i := range g.nodes {
-		for _, sub := range g.nodes[i].Subgraphs() {
-			if sub.captures(name) {
-				return true
-			}
-		}
-	}
-	return false
+	return g.subgraphCaptures(name)
 }
 
 // Subgraphs returns the graphs among the node's attributes (If, Loop, Scan).
@@ -212,6 +225,15 @@ func (n *Node) Subgraphs() []*Graph {
 		subs = append(subs, n.Attrs[i].Graphs...)
 	}
 	return subs
+}
+
+func (n *Node) hasSubgraphs() bool {
+	for i := range n.Attrs {
+		if n.Attrs[i].G != nil || len(n.Attrs[i].Graphs) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Input returns input i of the node, NoValue if it is absent.
@@ -256,19 +278,18 @@ func (g *Graph) AddConst(name string, t *tensor.Tensor) ValueID {
 
 // FreshName returns base if no value and no node has that name, else base_1, base_2 ...
 func (g *Graph) FreshName(base string) string {
-	name := base
-	for i := 1; ; i++ {
+	for name := base; ; name = fmt.Sprintf("%s_%d", base, g.suffix[base]) {
 		if _, taken := g.byName[name]; !taken {
-			if _, taken = g.LookupNode(name); !taken {
+			if _, taken = g.nodeByName[name]; !taken {
 				return name
 			}
 		}
-		name = fmt.Sprintf("%s_%d", base, i)
+		g.suffix[base]++
 	}
 }
 
 // AddNode adds a node whose inputs and outputs exist already. An output must not have a producer, be a constant or be a
-// graph input.
+// graph input. An empty name is replaced by a fresh one derived from the operator, a taken one by one derived from it.
 func (g *Graph) AddNode(n Node) (NodeID, error) {
 	n.ID, n.dead = NodeID(len(g.nodes)), false
 	for _, v := range append(append([]ValueID(nil), n.Inputs...), n.Outputs...) {
@@ -285,7 +306,16 @@ func (g *Graph) AddNode(n Node) (NodeID, error) {
 			return NoNode, fmt.Errorf("node %q: value %q is defined twice", n.Name, val.Name)
 		}
 	}
+	if n.Name == "" {
+		n.Name = g.FreshName(n.Op)
+	} else if _, taken := g.nodeByName[n.Name]; taken {
+		n.Name = g.FreshName(n.Name)
+	}
 	g.nodes = append(g.nodes, n)
+	g.nodeByName[n.Name] = n.ID
+	if n.hasSubgraphs() {
+		g.withGraphs = append(g.withGraphs, n.ID)
+	}
 	for _, v := range n.Outputs {
 		if v != NoValue {
 			g.values[v].producer = n.ID
@@ -309,6 +339,7 @@ func (g *Graph) RemoveNode(id NodeID) {
 		g.dropUse(v, Use{id, i})
 	}
 	n.dead = true
+	delete(g.nodeByName, n.Name)
 	for _, v := range n.Outputs {
 		if v == NoValue {
 			continue
@@ -414,10 +445,8 @@ func (g *Graph) Clone() *Graph {
 	c := &Graph{Name: g.Name, Doc: g.Doc, Inputs: append([]ValueID(nil), g.Inputs...),
 		Outputs: append([]ValueID(nil), g.Outputs...), Opsets: append([]Opset(nil), g.Opsets...),
 		nodes: append([]Node(nil), g.nodes...), values: append([]Value(nil), g.values...),
-		byName: make(map[string]ValueID, len(g.byName))}
-	for name, id := range g.byName {
-		c.byName[name] = id
-	}
+		byName: maps.Clone(g.byName), nodeByName: maps.Clone(g.nodeByName), suffix: maps.Clone(g.suffix),
+		withGraphs: slices.Clone(g.withGraphs)}
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		n.Inputs = append([]ValueID(nil), n.Inputs...)

@@ -128,6 +128,12 @@ func (g *Graph) Shuffle(perm []int) {
 		nodes[perm[i]].ID = NodeID(perm[i])
 	}
 	g.nodes = nodes
+	for name, id := range g.nodeByName {
+		g.nodeByName[name] = NodeID(perm[id])
+	}
+	for i, id := range g.withGraphs {
+		g.withGraphs[i] = NodeID(perm[id])
+	}
 	for i := range g.values {
 		v := &g.values[i]
 		if v.producer != NoNode {
