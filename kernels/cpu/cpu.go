@@ -1,0 +1,45 @@
+// Package cpu reads what the processor can do, once, and hands it down as a value. Kernel selection is a pure function of
+// that value, so every choice can be made and tested on any machine.
+package cpu
+
+import (
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/cpu"
+)
+
+// Features is the set of instruction set extensions that kernels may be chosen by. The zero value selects plain Go.
+type Features struct {
+	AVX2       bool // AVX2 and FMA3, with operating system support for ymm registers
+	AVX512     bool // AVX-512 F, BW, DQ and VL, with operating system support for zmm registers
+	AVXVNNI    bool // VPDPBUSD in its VEX encoding
+	AVX512VNNI bool // VPDPBUSD on zmm registers
+}
+
+// Detect returns the features of the processor that the program runs on.
+func Detect() Features {
+	x := cpu.X86
+	avx512 := x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL
+	return Features{
+		AVX2:       x.HasAVX2 && x.HasFMA,
+		AVX512:     avx512 && x.HasAVX2 && x.HasFMA,
+		AVXVNNI:    x.HasAVX2 && x.HasAVXVNNI,
+		AVX512VNNI: avx512 && x.HasAVX512VNNI,
+	}
+}
+
+// String lists the features that are present, "none" if there are none.
+func (f Features) String() string {
+	var names []string
+	for name, has := range map[string]bool{"avx2+fma": f.AVX2, "avx512": f.AVX512, "avxvnni": f.AVXVNNI, "avx512vnni": f.AVX512VNNI} {
+		if has {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	sort.Strings(names)
+	return strings.Join(names, " ")
+}

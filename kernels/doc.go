@@ -1,0 +1,16 @@
+// Package kernels computes on slices: matrix products, convolutions, pools, elementwise and row operations of the float
+// executor. It knows no tensors, graphs or configurations. Activations are channels-last (NHWC, NDHWC), weights are packed
+// once and used many times.
+//
+// A Table holds the rows (implementations) chosen for a set of CPU features; choosing is a pure function. What each operation
+// means is written as a loop in package ref, and kerneltest holds every row to it bit for bit.
+//
+// Every output element of a sum of products is one accumulator, to which the products are added one after the other, in
+// the order of ref's loops. So results do not depend on batch size, on how the work is cut into tiles and blocks, on threads,
+// or on which vector row runs. What does differ is the arithmetic (Table.Arith): the vector rows use fused multiply-add, the
+// plain Go row rounds every product, and the table of Float64 accumulates in float64; the three agree within the usual
+// bound K * 2^-24 * sum|a*b|.
+//
+// Slices that are shorter than the shapes say are a mistake of the caller and panic before anything is computed; no kernel
+// reads or writes outside the slices it is given.
+package kernels

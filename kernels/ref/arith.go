@@ -1,0 +1,108 @@
+package ref
+
+import "math"
+
+// Arith is the arithmetic of a sum of products. Its results are defined to the bit, on every processor.
+type Arith uint8
+
+const (
+	Float64 Arith = iota // products exact, sums in float64, one rounding to float32 at the end
+	Float32              // every product rounded to float32, then every sum: what plain Go code does without contraction
+	FMA32                // every step a float32 fused multiply-add: what the vector rows do
+)
+
+var arithNames = [...]string{"float64", "float32", "fma32"}
+
+func (ar Arith) String() string { return arithNames[ar] }
+
+// MulAdd returns acc + x*y rounded as ar prescribes. In Float32 and FMA32 acc and the result are float32 values.
+func (ar Arith) MulAdd(acc float64, x, y float32) float64 {
+	switch ar {
+	case Float32:
+		return float64(float32(acc) + float32(x*y))
+	case FMA32:
+		return float64(FMA(x, y, float32(acc)))
+	}
+	return acc + float64(float64(x)*float64(y))
+}
+
+// Add returns acc + x rounded as ar prescribes.
+func (ar Arith) Add(acc float64, x float32) float64 {
+	if ar == Float64 {
+		return acc + float64(x)
+	}
+	return float64(float32(acc) + x)
+}
+
+// FMA returns x*y + z rounded once to float32 (IEEE 754 fusedMultiplyAdd, to nearest even).
+//
+// The product of two float32 is exact in float64. Its sum with z is rounded to odd in float64 (Boldo and Melquiond, "When
+// double rounding is odd", 2005), after which the rounding to float32 cannot double round.
+func FMA(x, y, z float32) float32 {
+	p, c := float64(x)*float64(y), float64(z)
+	s := p + c
+	if s-s != 0 || s == 0 {
+		return float32(s) // NaN, Inf, or exact: p and c that cancel leave no error
+	}
+	t := s - p
+	e := (p - (s - t)) + (c - t) // the exact rounding error of p + c
+	if bits := math.Float64bits(s); e != 0 && bits&1 == 0 {
+		if (e > 0) == (s > 0) {
+			bits++
+		} else {
+			bits--
+		}
+		s = math.Float64frombits(bits)
+	}
+	return float32(s)
+}
+
+// Epilogue is what happens to a finished sum, in this order: the bias of its column (output channel) is added, then the
+// activation is applied. The zero value does nothing.
+type Epilogue struct {
+	Bias   []float32 // one per column; nil: nothing is added (which differs from adding zeros for a sum of -0)
+	Act    Activation
+	Lo, Hi float32 // the limits of Clip
+}
+
+// Activation is the function at the end of an Epilogue.
+type Activation uint8
+
+const (
+	None Activation = iota
+	Relu            // x < 0 becomes 0
+	Clip            // x < Lo becomes Lo, then x > Hi becomes Hi
+)
+
+// Limits returns the activation as a pair of limits: x < lo becomes lo, then x > hi becomes hi. NaN stays NaN and -0 is not
+// below 0.
+func (ep Epilogue) Limits() (lo, hi float32) {
+	inf := float32(math.Inf(1))
+	switch ep.Act {
+	case Relu:
+		return 0, inf
+	case Clip:
+		return ep.Lo, ep.Hi
+	}
+	return -inf, inf
+}
+
+// Limit returns x, lo if x < lo, then hi if that is above hi. NaN passes.
+func Limit(x, lo, hi float32) float32 {
+	if x < lo {
+		x = lo
+	}
+	if x > hi {
+		x = hi
+	}
+	return x
+}
+
+// finish rounds acc to float32 and applies the epilogue of column j. With Float64 the bias is added before the rounding.
+func (ar Arith) finish(acc float64, ep Epilogue, j int) float32 {
+	if ep.Bias != nil {
+		acc = ar.Add(acc, ep.Bias[j])
+	}
+	lo, hi := ep.Limits()
+	return Limit(float32(acc), lo, hi)
+}

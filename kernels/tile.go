@@ -1,0 +1,25 @@
+package kernels
+
+// tile is one call of an inner kernel: rows x cols output elements. Assembly reads it by offset; a test holds the offsets.
+//
+// A gemm tile is, for row i and column j,
+//
+//	acc = dst[i*ldd+j] if load, else 0; b = 0
+//	for seg, for p in 0..seg.n: acc += a[i*lda+seg.off+p] * panel[b*NR+j]; b++
+//	dst[i*ldd+j] = limit(acc + bias[j], lo, hi)
+//
+// A depthwise tile has one product per segment, a[i*lda+seg.off+j] * panel[b*NR+j]. The slices are only as long as they
+// happen to be: their first element is the tile's, their end is the end of the underlying data.
+type tile struct {
+	a, panel  []float32
+	dst, bias []float32 // bias is nil or begins at the tile's first column
+	segs      []segment
+	lda, ldd  int
+	rows      int // 1 to MR
+	cols      int // 1 to NR
+	load      int // 0 or 1
+	lo, hi    float32
+}
+
+// segment is a run of n consecutive elements of each row of a, off elements after the row's start.
+type segment struct{ off, n int }
