@@ -1,3 +1,5 @@
+//go:build !amd64 || purego
+
 package kernels
 
 // vectorRows lists the rows written in assembly; this build has none.

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const noSplit = attr.NOSPLIT
+
+// Offsets of the fields of kernels.tile; a test in package kernels holds them to the struct.
+const (
+	offA     = 0
+	offPanel = 24
+	offDst   = 48
+	offBias  = 72
+	offSegs  = 96
+	offNSegs = 104
+	offLda   = 120
+	offLdd   = 128
+	offCols  = 144
+	offLoad  = 152
+	offLo    = 160
+	offHi    = 164
+	sizeSeg  = 16
+)
+
+// isa is a vector extension: 16 floats with mask registers, or 8 with masked moves.
+type isa int
+
+const (
+	avx2   isa = 8
+	avx512 isa = 16
+)
+
+// bytes of a vector.
+func (v isa) bytes() int { return int(v) * 4 }
+
+// vec returns vector register i.
+func (v isa) vec(i int) reg.VecPhysical {
+	if v == avx512 {
+		return []reg.VecPhysical{
+			reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
+			reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
+		}[i]
+	}
+	return []reg.VecPhysical{
+		reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15,
+	}[i]
+}
+
+// last returns the number of vector registers.
+func (v isa) count() int {
+	if v == avx512 {
+		return 32
+	}
+	return 16
+}
+
+var masks = []reg.Register{reg.K1, reg.K2}
+
+// gen emits the parts that all tiles share. The general registers have fixed roles.
+type gen struct {
+	*build.Context
+}
+
+var (
+	regTile  = reg.RAX
+	regSeg   = reg.RBX // next segment
+	regSegs  = reg.RCX // segments left
+	regN     = reg.RDX // elements left in the segment
+	regPanel = reg.RSI
+	regA     = reg.RDI // row 0
+	regLda   = reg.R8  // bytes
+	regLda3  = reg.R9
+	regLda5  = reg.R10
+	regRow   = []reg.GPPhysical{reg.R11, reg.R12, reg.R13} // rows 0, 5 and 10 at the current element
+	regDst   = reg.R11
+	regLdd   = reg.R12
+	regTmp   = reg.R15
+)
+
+func (g *gen) field(off int) operand.Mem { return operand.Mem{Base: regTile, Disp: off} }
+
+// row returns the address of element disp/4 of row r: five rows hang on each of regRow.
+func row(r, disp int) operand.Mem {
+	m := operand.Mem{Base: regRow[r/5], Disp: disp}
+	switch r % 5 {
+	case 1, 2, 4:
+		m.Index, m.Scale = regLda, uint8(r%5)
+	case 3:
+		m.Index, m.Scale = regLda3, 1
+	}
+	return m
+}
+
+// begin loads the operands that stay in registers.
+func (g *gen) begin(rows int) {
+	g.Load(g.Param("t"), regTile)
+	g.MOVQ(g.field(offPanel), regPanel)
+	g.MOVQ(g.field(offA), regA)
+	g.MOVQ(g.field(offSegs), regSeg)
+	g.MOVQ(g.field(offNSegs), regSegs)
+	g.MOVQ(g.field(offLda), regLda)
+	g.SHLQ(operand.U8(2), regLda)
+	if rows > 3 {
+		g.LEAQ(operand.Mem{Base: regLda, Index: regLda, Scale: 2}, regLda3)
+	}
+	if rows > 5 {
+		g.LEAQ(operand.Mem{Base: regLda, Index: regLda, Scale: 4}, regLda5)
+	}
+}
+
+// segment points regRow at the next segment and regN at its length.
+func (g *gen) segment(rows int) {
+	g.MOVQ(operand.Mem{Base: regSeg}, regTmp)
+	g.MOVQ(operand.Mem{Base: regSeg, Disp: 8}, regN)
+	g.ADDQ(operand.U8(sizeSeg), regSeg)
+	g.LEAQ(operand.Mem{Base: regA, Index: regTmp, Scale: 4}, regRow[0])
+	for i := 1; 5*i < rows; i++ {
+		g.LEAQ(operand.Mem{Base: regRow[i-1], Index: regLda5, Scale: 1}, regRow[i])
+	}
+}
+
+// columnMasks makes masks of the tile's columns: K1, K2 on AVX-512, vector registers at and at+1 on AVX2.
+func (g *gen) columnMasks(v isa, vecs, at int) {
+	g.MOVQ(g.field(offCols), reg.RCX)
+	if v == avx512 {
+		g.MOVQ(operand.U32(1), regTmp)
+		g.SHLQ(reg.CL, regTmp)
+		g.DECQ(regTmp)
+		for i := range vecs {
+			if i > 0 {
+				g.SHRQ(operand.U8(16), regTmp)
+			}
+			g.KMOVW(regTmp.As32(), masks[i])
+		}
+		return
+	}
+	g.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol("columns"), 0), regTmp)
+	g.SHLQ(operand.U8(2), reg.RCX)
+	g.SUBQ(reg.RCX, regTmp)
+	for i := range vecs {
+		g.VMOVDQU(operand.Mem{Base: regTmp, Disp: 64 + v.bytes()*i}, v.vec(at+i))
+	}
+}
+
+// maskTable declares 16 ones and 16 zeros: loaded cols words before the zeros it is the mask of cols columns.
+func maskTable(g *gen) {
+	g.StaticGlobal("columns")
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range 8 {
+		g.AddDatum(8*i, operand.U64(1<<64-1))
+	}
+	for i := 8; i < 16; i++ {
+		g.AddDatum(8*i, operand.U64(0))
+	}
+}
+
+// loadMasked reads the columns of vector i; mask is the first mask register on AVX2.
+func (g *gen) loadMasked(v isa, from operand.Mem, i, mask int, to reg.VecPhysical) {
+	if v == avx512 {
+		g.VMOVUPS_Z(from, masks[i], to)
+		return
+	}
+	g.VMASKMOVPS(from, v.vec(mask+i), to)
+}
+
+func (g *gen) storeMasked(v isa, from reg.VecPhysical, i, mask int, to operand.Mem) {
+	if v == avx512 {
+		g.VMOVUPS(from, masks[i], to)
+		return
+	}
+	g.VMASKMOVPS(from, v.vec(mask+i), to)
+}
+
+// accumulators returns the register of each row and vector: the first ones, row by row.
+func (v isa) accumulators(rows, vecs int) [][]reg.VecPhysical {
+	acc := make([][]reg.VecPhysical, rows)
+	for r := range acc {
+		for i := range vecs {
+			acc[r] = append(acc[r], v.vec(r*vecs+i))
+		}
+	}
+	return acc
+}
+
+// zero clears the accumulators.
+func (g *gen) zero(acc [][]reg.VecPhysical) {
+	for _, row := range acc {
+		for _, x := range row {
+			g.VXORPS(x, x, x)
+		}
+	}
+}
+
+// start fills the accumulators with dst if load is set, else with zeros. The last two vector registers are free.
+func (g *gen) start(v isa, acc [][]reg.VecPhysical) {
+	free := v.count() - 2
+	g.CMPQ(g.field(offLoad), operand.U8(0))
+	g.JNE(operand.LabelRef("resume"))
+	g.zero(acc)
+	g.JMP(operand.LabelRef("segments"))
+	g.Label("resume")
+	g.columnMasks(v, len(acc[0]), free)
+	g.output()
+	for r, row := range acc {
+		if r > 0 {
+			g.ADDQ(regLdd, regDst)
+		}
+		for i, x := range row {
+			g.loadMasked(v, operand.Mem{Base: regDst, Disp: i * v.bytes()}, i, free, x)
+		}
+	}
+	g.MOVQ(g.field(offNSegs), regSegs) // columnMasks used its register
+	g.Label("segments")
+	g.TESTQ(regSegs, regSegs)
+	g.JZ(operand.LabelRef("epilogue"))
+}
+
+// output points regDst at row 0 and puts the distance of rows into regLdd.
+func (g *gen) output() {
+	g.MOVQ(g.field(offDst), regDst)
+	g.MOVQ(g.field(offLdd), regLdd)
+	g.SHLQ(operand.U8(2), regLdd)
+}
+
+// epilogue adds the bias, applies the limits, stores and returns. The last four vector registers are free.
+func (g *gen) epilogue(v isa, acc [][]reg.VecPhysical) {
+	free := v.count() - 4
+	mask := free + 2
+	g.Label("epilogue")
+	vecs := len(acc[0])
+	g.columnMasks(v, vecs, mask)
+	g.output()
+	g.MOVQ(g.field(offBias), regTmp)
+	g.TESTQ(regTmp, regTmp)
+	g.JZ(operand.LabelRef("limit"))
+	for i := range vecs {
+		g.loadMasked(v, operand.Mem{Base: regTmp, Disp: i * v.bytes()}, i, mask, v.vec(free+i))
+	}
+	for _, row := range acc {
+		for i, x := range row {
+			g.VADDPS(v.vec(free+i), x, x)
+		}
+	}
+	g.Label("limit")
+	lo, hi := v.vec(free), v.vec(free+1)
+	g.VBROADCASTSS(g.field(offLo), lo)
+	g.VBROADCASTSS(g.field(offHi), hi)
+	for _, row := range acc {
+		for _, x := range row {
+			// With x as the second source, MAX and MIN return x for NaN and for zeros of either sign.
+			g.VMAXPS(x, lo, x)
+			g.VMINPS(x, hi, x)
+		}
+	}
+	for r, row := range acc {
+		if r > 0 {
+			g.ADDQ(regLdd, regDst)
+		}
+		for i, x := range row {
+			g.storeMasked(v, x, i, mask, operand.Mem{Base: regDst, Disp: i * v.bytes()})
+		}
+	}
+	g.VZEROUPPER()
+	g.RET()
+}
