@@ -1,0 +1,258 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+)
+
+// Geometry is a sliding window made explicit: automatic padding resolved, defaults filled in. All slices have one entry per
+// spatial axis; sizes that depend on an unknown dimension are -1. PadEnd does not contain what ceil_mode adds.
+type Geometry struct {
+	Kernel, Stride, Dilation []int
+	PadBegin, PadEnd         []int
+	OutputPadding            []int // ConvTranspose only: added at the end of each axis
+	In, Out                  []int
+	Group                    int
+}
+
+// maxWindow bounds every number of a window, so that products of two cannot overflow.
+const maxWindow = math.MaxInt32
+
+// ConvGeometry returns the window of Conv, ConvInteger, QLinearConv and alike for input x [N,C,spatial...] and weight w
+// [M,C/group,kernel...], logical shapes of the same rank.
+func ConvGeometry(n *Node, x, w Shape) (*Geometry, error) {
+	if err := checkConvRanks(x, w); err != nil {
+		return nil, err
+	}
+	geo, err := window(n, x[2:], w[2:], n.AttrInts("kernel_shape"))
+	if err != nil {
+		return nil, err
+	}
+	if c, wc := x[1], w[1]; c.Known() && wc.Known() && (wc.N > MaxElements || c.N != wc.N*int64(geo.Group)) {
+		return nil, fmt.Errorf("input has %d channels, weight %s with group %d needs %d", c.N, w, geo.Group, wc.N*int64(geo.Group))
+	}
+	if m := w[0]; m.Known() && m.N%int64(geo.Group) != 0 {
+		return nil, fmt.Errorf("%d output channels are not divisible by group %d", m.N, geo.Group)
+	}
+	return geo, geo.slide(n.AttrStr("auto_pad", "NOTSET"), false)
+}
+
+// ConvTransposeGeometry returns the window of ConvTranspose for input x [N,C,spatial...] and weight w [C,M/group,kernel...].
+// With output_shape or automatic padding the pads are those that lead to the output's size; the odd element is at the end
+// for SAME_UPPER, else at the beginning (ONNX ConvTranspose-11). Pads may be negative where output_shape asks for more.
+func ConvTransposeGeometry(n *Node, x, w Shape) (*Geometry, error) {
+	if err := checkConvRanks(x, w); err != nil {
+		return nil, err
+	}
+	geo, err := window(n, x[2:], w[2:], n.AttrInts("kernel_shape"))
+	if err != nil {
+		return nil, err
+	}
+	if c, wc := x[1], w[0]; c.Known() && wc.Known() && c.N != wc.N {
+		return nil, fmt.Errorf("input has %d channels, weight %s needs %d", c.N, w, wc.N)
+	}
+	if c := w[0]; c.Known() && c.N%int64(geo.Group) != 0 {
+		return nil, fmt.Errorf("%d input channels are not divisible by group %d", c.N, geo.Group)
+	}
+	rank := len(geo.In)
+	if geo.OutputPadding, err = windowAttr(n, "output_padding", rank, 0, 0); err != nil {
+		return nil, err
+	}
+	outShape := n.AttrInts("output_shape")
+	if len(outShape) == rank+2 {
+		outShape = outShape[2:]
+	}
+	if outShape != nil && len(outShape) != rank {
+		return nil, fmt.Errorf("output_shape %v for %d spatial axes", outShape, rank)
+	}
+	auto := n.AttrStr("auto_pad", "NOTSET")
+	for i := range rank {
+		if geo.In[i] < 0 || geo.Kernel[i] < 0 {
+			geo.Out[i] = -1
+			if outShape != nil && outShape[i] >= 0 && outShape[i] <= maxWindow {
+				geo.Out[i] = int(outShape[i])
+			}
+			continue
+		}
+		full := geo.Stride[i]*(geo.In[i]-1) + geo.OutputPadding[i] + geo.extent(i)
+		switch {
+		case outShape != nil:
+			if outShape[i] < 0 || outShape[i] > maxWindow {
+				return nil, fmt.Errorf("output_shape %v is out of range", outShape)
+			}
+			geo.Out[i] = int(outShape[i])
+		case auto == "SAME_UPPER" || auto == "SAME_LOWER":
+			geo.Out[i] = geo.In[i] * geo.Stride[i]
+		default:
+			if auto == "VALID" {
+				geo.PadBegin[i], geo.PadEnd[i] = 0, 0
+			}
+			geo.Out[i] = full - geo.PadBegin[i] - geo.PadEnd[i]
+			if geo.Out[i] < 0 {
+				return nil, fmt.Errorf("output size %d on spatial axis %d", geo.Out[i], i)
+			}
+			continue
+		}
+		total := full - geo.Out[i]
+		half := total >> 1
+		geo.PadBegin[i], geo.PadEnd[i] = total-half, half
+		if auto == "SAME_UPPER" {
+			geo.PadBegin[i], geo.PadEnd[i] = half, total-half
+		}
+	}
+	return geo, nil
+}
+
+// PoolGeometry returns the window of MaxPool, AveragePool and LpPool for input x [N,C,spatial...]. With ceil_mode a window
+// may not start in the padding at the end.
+func PoolGeometry(n *Node, x Shape) (*Geometry, error) {
+	if len(x) < 3 {
+		return nil, fmt.Errorf("input %s has no spatial axes", x)
+	}
+	kernel := n.AttrInts("kernel_shape")
+	if kernel == nil {
+		return nil, fmt.Errorf("attribute kernel_shape is missing")
+	}
+	geo, err := window(n, x[2:], nil, kernel)
+	if err != nil {
+		return nil, err
+	}
+	return geo, geo.slide(n.AttrStr("auto_pad", "NOTSET"), n.AttrInt("ceil_mode", 0) != 0)
+}
+
+func checkConvRanks(x, w Shape) error {
+	if len(x) < 3 {
+		return fmt.Errorf("input %s has no spatial axes", x)
+	}
+	if len(w) != len(x) {
+		return fmt.Errorf("weight %s and input %s differ in rank", w, x)
+	}
+	return nil
+}
+
+// window reads the attributes. spatial is the input's size, weight the kernel as the weight has it (nil without weight).
+func window(n *Node, spatial, weight Shape, kernel []int64) (*Geometry, error) {
+	rank := len(spatial)
+	geo := &Geometry{In: make([]int, rank), Out: make([]int, rank), Kernel: make([]int, rank)}
+	for i, d := range spatial {
+		if d.N > maxWindow {
+			return nil, fmt.Errorf("spatial size %d is too large", d.N)
+		}
+		geo.In[i] = int(d.N)
+	}
+	if kernel != nil && len(kernel) != rank {
+		return nil, fmt.Errorf("kernel_shape %v for %d spatial axes", kernel, rank)
+	}
+	for i := range rank {
+		k := int64(-1)
+		if weight != nil {
+			k = weight[i].N
+		}
+		if kernel != nil {
+			if k >= 0 && k != kernel[i] {
+				return nil, fmt.Errorf("kernel_shape %v, but the weight has kernel %s", kernel, weight)
+			}
+			k = kernel[i]
+		}
+		if k == 0 || k < 0 && kernel != nil || k > maxWindow {
+			return nil, fmt.Errorf("kernel size %d on spatial axis %d", k, i)
+		}
+		geo.Kernel[i] = int(k)
+	}
+	group := n.AttrInt("group", 1)
+	if group < 1 || group > maxWindow {
+		return nil, fmt.Errorf("group %d", group)
+	}
+	geo.Group = int(group)
+	var err error
+	if geo.Stride, err = windowAttr(n, "strides", rank, 1, 1); err != nil {
+		return nil, err
+	}
+	if geo.Dilation, err = windowAttr(n, "dilations", rank, 1, 1); err != nil {
+		return nil, err
+	}
+	pads, err := windowAttr(n, "pads", 2*rank, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	geo.PadBegin, geo.PadEnd = pads[:rank:rank], pads[rank:]
+	return geo, nil
+}
+
+// windowAttr reads a list of n numbers, each at least low; def where the attribute is absent.
+func windowAttr(n *Node, name string, count, def, low int) ([]int, error) {
+	out := make([]int, count)
+	list := n.AttrInts(name)
+	if len(list) != 0 && len(list) != count {
+		return nil, fmt.Errorf("%s %v should have %d numbers", name, list, count)
+	}
+	for i := range out {
+		out[i] = def
+		if len(list) > 0 {
+			if list[i] < int64(low) || list[i] > maxWindow {
+				return nil, fmt.Errorf("%s %v: %d is out of range", name, list, list[i])
+			}
+			out[i] = int(list[i])
+		}
+	}
+	return out, nil
+}
+
+// extent is the size of the dilated kernel on axis i.
+func (geo *Geometry) extent(i int) int { return (geo.Kernel[i]-1)*geo.Dilation[i] + 1 }
+
+// slide resolves the padding and computes the output's size.
+func (geo *Geometry) slide(auto string, ceil bool) error {
+	for i, in := range geo.In {
+		stride := geo.Stride[i]
+		switch auto {
+		case "SAME_UPPER", "SAME_LOWER":
+			geo.Out[i], geo.PadBegin[i], geo.PadEnd[i] = -1, -1, -1
+			if in < 0 {
+				continue
+			}
+			geo.Out[i] = (in + stride - 1) / stride
+			if geo.Kernel[i] < 0 {
+				continue
+			}
+			total := max(0, (geo.Out[i]-1)*stride+geo.extent(i)-in)
+			geo.PadBegin[i], geo.PadEnd[i] = total/2, total-total/2
+			if auto == "SAME_LOWER" {
+				geo.PadBegin[i], geo.PadEnd[i] = total-total/2, total/2
+			}
+			continue
+		case "VALID":
+			geo.PadBegin[i], geo.PadEnd[i] = 0, 0
+		case "NOTSET", "":
+		default:
+			return fmt.Errorf("auto_pad %q", auto)
+		}
+		if in < 0 || geo.Kernel[i] < 0 {
+			geo.Out[i] = -1
+			continue
+		}
+		room := in + geo.PadBegin[i] + geo.PadEnd[i] - geo.extent(i)
+		if room < 0 {
+			return fmt.Errorf("window of %d does not fit %d with pads %d and %d on spatial axis %d",
+				geo.extent(i), in, geo.PadBegin[i], geo.PadEnd[i], i)
+		}
+		out := room/stride + 1
+		if ceil && room%stride != 0 && auto != "VALID" && out*stride < in+geo.PadBegin[i] {
+			out++
+		}
+		geo.Out[i] = out
+	}
+	return nil
+}
+
+// dim returns the output's size on spatial axis i as a dimension; in is the input's, whose symbol stays where the size does.
+func (geo *Geometry) dim(i int, in Dim) Dim {
+	if geo.Out[i] >= 0 {
+		return dimOf(geo.Out[i])
+	}
+	if in.Symbol != "" && geo.Kernel[i] >= 0 && geo.Stride[i] == 1 && geo.OutputPadding == nil &&
+		(geo.PadBegin[i] < 0 || geo.PadBegin[i]+geo.PadEnd[i] == geo.extent(i)-1) {
+		return in
+	}
+	return unknownDim
+}
