@@ -1,0 +1,47 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// number formats a measured value with four significant digits; exact JSON values stand beside it where that matters.
+func number(x float64) string {
+	switch a := math.Abs(x); {
+	case math.IsNaN(x):
+		return "NaN"
+	case x == 0:
+		return "0"
+	case a >= 1e-3 && a < 1e5:
+		return strconv.FormatFloat(x, 'g', 4, 64)
+	}
+	return strconv.FormatFloat(x, 'e', 2, 64)
+}
+
+// exact formats a value so that it parses back to the same float64.
+func exact(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// count formats a number of operations or elements with a decimal prefix.
+func count(n int64) string {
+	for _, u := range []struct {
+		f    float64
+		name string
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if math.Abs(float64(n)) >= u.f {
+			return fmt.Sprintf("%.3g%s", float64(n)/u.f, u.name)
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 2, 64) + " %" }
+
+// shorten keeps the end of long names, which tells them apart.
+func shorten(name string, n int) string {
+	r := []rune(name)
+	if len(r) <= n {
+		return name
+	}
+	return "…" + string(r[len(r)-n+1:])
+}

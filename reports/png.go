@@ -1,0 +1,237 @@
+package reports
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"qwb/analysis"
+)
+
+// Image is one PNG to be written under Name, a plain file name.
+type Image struct {
+	Name  string
+	Write func(w io.Writer) error
+}
+
+var (
+	blue    = color.RGBA{0x2f, 0x6f, 0xb5, 0xff}
+	pale    = color.RGBA{0x9d, 0xc0, 0xe6, 0xff}
+	red     = color.RGBA{0xc8, 0x44, 0x3c, 0xff}
+	grey    = color.RGBA{0xdf, 0xe4, 0xea, 0xff}
+	methods = []color.Color{blue, red, color.RGBA{0x2e, 0x8a, 0x57, 0xff}, color.RGBA{0xd7, 0x8a, 0x1f, 0xff}, color.RGBA{0x7a, 0x4f, 0xb0, 0xff}, color.RGBA{0x15, 0x86, 0x8c, 0xff}}
+)
+
+// PNG lists the plots of a report: the error in graph order, the layers with the largest error, and pages of twelve
+// histograms with the calibration thresholds. Kinds that the report does not hold are left out.
+func PNG(r *analysis.Report) []Image {
+	var images []Image
+	if len(r.Graphwise)+len(r.Layerwise) > 0 {
+		images = append(images, Image{"error.png", func(w io.Writer) error { return errorPlot(w, r) }})
+	}
+	if len(r.Layerwise) > 0 {
+		images = append(images, Image{"layers.png", func(w io.Writer) error { return layerPlot(w, worstFirst(r.Layerwise)) }})
+	}
+	var drawable []*analysis.TensorStatistics
+	for i := range r.Statistical {
+		if s := &r.Statistical[i]; len(s.Histogram) > 0 && s.Max > s.Min {
+			drawable = append(drawable, s)
+		}
+	}
+	for page := 0; page*perPage < len(drawable); page++ {
+		part := drawable[page*perPage : min((page+1)*perPage, len(drawable))]
+		images = append(images, Image{fmt.Sprintf("tensors-%02d.png", page+1), func(w io.Writer) error { return histogramPage(w, part) }})
+	}
+	return images
+}
+
+func newPlot(title string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text = title
+	p.Title.TextStyle.Font.Size = 13
+	p.Title.Padding = 8
+	p.BackgroundColor = color.White
+	return p
+}
+
+// errorPlot draws the accumulated error as a line and each operator's own error as bars, on a logarithmic scale.
+func errorPlot(w io.Writer, r *analysis.Report) error {
+	p := newPlot(fmt.Sprintf("%s on %s: error in graph order", r.Model, r.Platform))
+	p.X.Label.Text = "operator in graph order"
+	p.Y.Label.Text = "noise-to-signal ratio"
+	index := map[string]float64{}
+	place := func(node string) float64 {
+		if _, ok := index[node]; !ok {
+			index[node] = float64(len(index) + 1)
+		}
+		return index[node]
+	}
+	var line, own plotter.XYs
+	for _, g := range r.Graphwise {
+		line = append(line, plotter.XY{X: place(g.Node), Y: g.NSR})
+	}
+	for _, l := range r.Layerwise {
+		own = append(own, plotter.XY{X: place(l.Node), Y: l.NSR})
+	}
+	floor := logFloor(append(append(plotter.XYs(nil), line...), own...))
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = grey, color.Transparent
+	p.Add(grid)
+	const width = 12 * vg.Inch
+	bar := max(min(0.55*width/vg.Length(len(index)+1), 22), 1)
+	for i, b := range own {
+		stem, err := plotter.NewLine(plotter.XYs{{X: b.X, Y: floor}, {X: b.X, Y: math.Max(b.Y, floor)}})
+		if err != nil {
+			return err
+		}
+		stem.Color, stem.Width = pale, bar
+		p.Add(stem)
+		if i == 0 {
+			p.Legend.Add("this operator alone, at the graph output", stem)
+		}
+	}
+	for i := range line {
+		line[i].Y = math.Max(line[i].Y, floor)
+	}
+	if len(line) > 0 {
+		curve, dots, err := plotter.NewLinePoints(line)
+		if err != nil {
+			return err
+		}
+		curve.Color, curve.Width = red, 1.5
+		dots.Shape, dots.Color, dots.Radius = draw.CircleGlyph{}, red, 1.8
+		p.Add(curve, dots)
+		p.Legend.Add("accumulated in the quantized graph", curve, dots)
+	}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Y.Min = floor
+	p.Y.Max *= 4 // room for the legend
+	p.X.Min, p.X.Max = 0, float64(len(index)+1)
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, 3
+	return writePlot(w, p, width, 4.6*vg.Inch)
+}
+
+// logFloor is the lower end of a logarithmic axis: a power of ten below the smallest positive value, at most twelve decades
+// under the largest.
+func logFloor(points plotter.XYs) float64 {
+	lo, hi := math.Inf(1), 0.0
+	for _, p := range points {
+		if p.Y > 0 {
+			lo, hi = math.Min(lo, p.Y), math.Max(hi, p.Y)
+		}
+	}
+	if hi == 0 {
+		return 1e-12
+	}
+	return math.Max(math.Pow(10, math.Floor(math.Log10(lo))), hi*1e-12)
+}
+
+// layerPlot draws the operators with the largest error at the graph output as horizontal bars, worst on top.
+func layerPlot(w io.Writer, layers []analysis.LayerError) error {
+	const most = 30
+	title := "operators by error at the graph output"
+	if len(layers) > most {
+		title = fmt.Sprintf("the %d operators of %d with the largest error at the graph output", most, len(layers))
+		layers = layers[:most]
+	}
+	p := newPlot(title)
+	p.X.Label.Text = "noise-to-signal ratio with this operator alone quantized"
+	values := make(plotter.Values, len(layers))
+	names := make([]string, len(layers))
+	for i, l := range layers {
+		at := len(layers) - 1 - i
+		values[at], names[at] = l.NSR, shorten(l.Node, 40)
+	}
+	bars, err := plotter.NewBarChart(values, 9)
+	if err != nil {
+		return err
+	}
+	bars.Horizontal, bars.Color, bars.LineStyle.Width = true, blue, 0
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = color.Transparent, grey
+	p.Add(grid, bars)
+	p.NominalY(names...)
+	p.X.Min = 0
+	return writePlot(w, p, 11*vg.Inch, vg.Length(len(layers))*15+1.3*vg.Inch)
+}
+
+const (
+	columns = 3
+	perPage = 12
+)
+
+func histogramPage(w io.Writer, tensors []*analysis.TensorStatistics) error {
+	rows := (len(tensors) + columns - 1) / columns
+	width, height := vg.Length(columns)*4.6*vg.Inch, vg.Length(rows)*2.7*vg.Inch
+	canvas := vgimg.New(width, height)
+	area := draw.New(canvas)
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: 10, PadY: 14, PadTop: 8, PadBottom: 8, PadLeft: 8, PadRight: 8}
+	for i, s := range tensors {
+		p, err := histogramPlot(s)
+		if err != nil {
+			return err
+		}
+		p.Draw(tiles.At(area, i%columns, i/columns))
+	}
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
+	return err
+}
+
+func histogramPlot(s *analysis.TensorStatistics) (*plot.Plot, error) {
+	p := newPlot(shorten(s.Tensor, 44))
+	p.Title.TextStyle.Font.Size = 10
+	step := (s.Max - s.Min) / float64(len(s.Histogram))
+	outline := plotter.XYs{{X: s.Min, Y: 0}}
+	top := 0.0
+	for i, n := range s.Histogram {
+		y := math.Log10(1 + float64(n))
+		top = math.Max(top, y)
+		outline = append(outline, plotter.XY{X: s.Min + float64(i)*step, Y: y}, plotter.XY{X: s.Min + float64(i+1)*step, Y: y})
+	}
+	area, err := plotter.NewPolygon(append(outline, plotter.XY{X: s.Max, Y: 0}))
+	if err != nil {
+		return nil, err
+	}
+	area.Color, area.LineStyle.Width = pale, 0
+	p.Add(area)
+	for i, t := range s.Thresholds {
+		for k, v := range []float64{t.Lo, t.Hi} {
+			limit, err := plotter.NewLine(plotter.XYs{{X: v, Y: 0}, {X: v, Y: top * 1.05}})
+			if err != nil {
+				return nil, err
+			}
+			limit.Color, limit.Width, limit.Dashes = methods[i%len(methods)], 1, []vg.Length{4, 3}
+			if t.Used {
+				limit.Width, limit.Dashes = 2, nil
+			}
+			if v > s.Min && v <= s.Max && v != 0 {
+				p.Add(limit)
+			}
+			if k == 0 {
+				p.Legend.Add(t.Method, limit)
+			}
+		}
+	}
+	p.Y.Label.Text = "log10(1 + count)"
+	p.Y.Label.TextStyle.Font.Size = 8
+	p.Y.Max = top * 1.1
+	p.X.Min, p.X.Max = s.Min, s.Max+(s.Max-s.Min)*0.28 // room for the legend
+	p.Legend.Top, p.Legend.TextStyle.Font.Size, p.Legend.ThumbnailWidth = true, 8, 14
+	return p, nil
+}
+
+func writePlot(w io.Writer, p *plot.Plot, width, height vg.Length) error {
+	out, err := p.WriterTo(width, height, "png")
+	if err != nil {
+		return err
+	}
+	_, err = out.WriteTo(w)
+	return err
+}
