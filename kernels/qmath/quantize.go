@@ -20,17 +20,18 @@ func (g Grid) Quantize(x float32) int32 {
 	}
 	r := g.Rounding.Round(v)
 	// Clamp while still in float64: the quotient may be far outside int32.
-	if r <= float64(g.QMin-g.ZeroPoint) {
+	if r <= float64(g.QMin)-float64(g.ZeroPoint) {
 		return g.QMin
 	}
-	if r >= float64(g.QMax-g.ZeroPoint) {
+	if r >= float64(g.QMax)-float64(g.ZeroPoint) {
 		return g.QMax
 	}
 	return int32(r) + g.ZeroPoint
 }
 
-// Dequantize returns float32(q - zero point) * scale, as ONNX DequantizeLinear does.
-func (g Grid) Dequantize(q int32) float32 { return float32(q-g.ZeroPoint) * g.Scale }
+// Dequantize returns float32(q - zero point) * scale, as ONNX DequantizeLinear does. The difference is exact before it is
+// rounded to float32.
+func (g Grid) Dequantize(q int32) float32 { return float32(int64(q)-int64(g.ZeroPoint)) * g.Scale }
 
 // Fake returns Dequantize(Quantize(x)).
 func (g Grid) Fake(x float32) float32 { return g.Dequantize(g.Quantize(x)) }
@@ -45,7 +46,7 @@ func (g Grid) Clip(x float32) float32 {
 // FakeSlice writes Fake(src[i]) to dst[i]; dst may be src. len(dst) must be at least len(src). It equals Fake for every
 // element, bit for bit.
 func (g Grid) FakeSlice(dst, src []float32) {
-	if g.Rounding != HalfEven || g.QMin < -1<<20 || g.QMax > 1<<20 || g.ZeroPoint < -1<<20 || g.ZeroPoint > 1<<20 {
+	if !g.Narrow() {
 		for i, x := range src {
 			dst[i] = g.Fake(x)
 		}
@@ -70,6 +71,13 @@ func (g Grid) FakeSlice(dst, src []float32) {
 		}
 		dst[i] = float32(float32(v+magic)-magic) * s
 	}
+}
+
+// Narrow reports whether Fake may be computed in float32 throughout, as FakeSlice does: the rounding is half to even and
+// quotients inside the grid are below 2^22.
+func (g Grid) Narrow() bool {
+	const limit = 1 << 20
+	return g.Rounding == HalfEven && g.QMin >= -limit && g.QMax <= limit && g.ZeroPoint >= -limit && g.ZeroPoint <= limit
 }
 
 // Representable reports whether scale can be used at all: finite and greater than zero.

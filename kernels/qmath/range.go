@@ -31,9 +31,17 @@ const (
 
 var outcomeNames = [...]string{"ordinary", "zero range", "denormal scale", "infinite range"}
 
-func (o Outcome) String() string { return outcomeNames[o] }
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return fmt.Sprintf("outcome(%d)", uint8(o))
+}
 
-const smallestNormal = 0x1p-126
+const (
+	smallestNormal    = 0x1p-126
+	largestPowerOfTwo = 0x1p127
+)
 
 // ScaleFromRange returns scale and zero point for values in [lo, hi].
 //
@@ -74,12 +82,15 @@ func ScaleFromRange(lo, hi float64, s Scheme) (scale float32, zeroPoint int32, o
 		if div == 0 {
 			div = float64(s.QMax - neutral)
 		}
+		if !(div > 0) {
+			return 0, 0, 0, fmt.Errorf("symmetric scheme on the integers [%d, %d] divides by %g", s.QMin, s.QMax, div)
+		}
 		wide = max(-lo, hi) / div
 	} else {
 		wide = (hi - lo) / (float64(s.QMax) - float64(s.QMin))
 	}
 	if s.PowerOfTwo {
-		wide = ceilPowerOfTwo(wide)
+		wide = min(ceilPowerOfTwo(wide), largestPowerOfTwo)
 	}
 	if wide < smallestNormal {
 		wide, out = smallestNormal, Denormal
@@ -105,14 +116,17 @@ func ceilPowerOfTwo(x float64) float64 {
 func BiasScale(x, w float32) float32 { return float32(x * w) }
 
 // QuantizeBias returns round half even of b / scale in float64 and whether it fits into int32; one that does not is
-// saturated.
+// saturated. NaN gives 0 and does not fit.
 func QuantizeBias(b, scale float32) (q int32, fits bool) {
 	r := math.RoundToEven(float64(b) / float64(scale))
+	if r != r {
+		return 0, false
+	}
 	if r > math.MaxInt32 {
 		return math.MaxInt32, false
 	}
 	if r < math.MinInt32 {
 		return math.MinInt32, false
 	}
-	return int32(r), r == r
+	return int32(r), true
 }

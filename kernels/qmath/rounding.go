@@ -66,14 +66,15 @@ func (r Rounding) Round(x float64) float64 {
 	return math.RoundToEven(x)
 }
 
-// nearest rounds to the nearest integer and lets tie decide exact halves. x - Floor(x) is exact for every float64.
+// nearest rounds to the nearest integer and lets tie decide exact halves. x - Trunc(x) is exact for every finite float64;
+// x - Floor(x) is not, just above -0.5.
 func nearest(x float64, tie func(float64) float64) float64 {
-	f := math.Floor(x)
-	switch d := x - f; {
+	t := math.Trunc(x)
+	switch d := math.Abs(x - t); {
 	case d < 0.5:
-		return f
+		return t
 	case d > 0.5:
-		return f + 1
+		return t + math.Copysign(1, x)
 	case d == 0.5:
 		return tie(x)
 	}
