@@ -1,0 +1,175 @@
+package dispatch
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// Border is a tensor that has to be converted between float and integers.
+type Border struct {
+	Value    graph.ValueID
+	Elements int64 // dimensions that are not known count as 1
+	Known    bool  // whether all of them are known
+	ToFloat  bool  // computed on integers and read as float; otherwise the other way round
+}
+
+// Borders lists the conversions, in the order in which their tensors are computed; graph inputs come first.
+func (a *Assignment) Borders() []Border {
+	g := a.bound.Graph
+	var list []Border
+	for _, v := range g.Inputs {
+		if g.Const(v) == nil && a.border(v) {
+			list = append(list, a.newBorder(v))
+		}
+	}
+	for _, id := range a.bound.Order {
+		for _, v := range g.Node(id).Outputs {
+			if v != graph.NoValue && a.border(v) {
+				list = append(list, a.newBorder(v))
+			}
+		}
+	}
+	return list
+}
+
+func (a *Assignment) newBorder(v graph.ValueID) Border {
+	n, known := elements(a.bound.Graph, v)
+	p := a.bound.Graph.Producer(v)
+	return Border{Value: v, Elements: n, Known: known, ToFloat: p != graph.NoNode && a.integer(p)}
+}
+
+// border reports whether v is read on another side than it is computed on.
+func (a *Assignment) border(v graph.ValueID) bool {
+	g := a.bound.Graph
+	if !target.IsFloat(g, v) {
+		return false
+	}
+	p := g.Producer(v)
+	from := p != graph.NoNode && a.integer(p)
+	if from && (g.IsOutput(v) || g.Captured(v)) {
+		return true
+	}
+	for _, u := range g.Uses(v) {
+		if a.Domains[u.Node] == tqc.DomainSOI || !target.DataInput(g, u.Node, u.Index) {
+			continue
+		}
+		if a.integer(u.Node) != from {
+			return true
+		}
+	}
+	return false
+}
+
+// Work returns the multiply-accumulates of the operators that run on integers, and of all operators.
+func (a *Assignment) Work() (integer, total int64) {
+	for _, id := range a.bound.Order {
+		n, _ := MACs(a.bound.Graph, id)
+		total += n
+		if a.integer(id) {
+			integer += n
+		}
+	}
+	return integer, total
+}
+
+// dropUnprofitable turns those connected integer regions back to float whose multiply-accumulates are not more than the
+// elements at their borders times the target's BorderCost. Regions do not touch each other, so one round is enough.
+func (a *Assignment) dropUnprofitable() {
+	if a.bound.BorderCost <= 0 {
+		return
+	}
+	region, count := a.regions()
+	type sums struct {
+		macs, elements int64
+		unknown        bool
+	}
+	of := make([]sums, count)
+	for _, id := range a.bound.Order {
+		if a.integer(id) {
+			n, known := MACs(a.bound.Graph, id)
+			of[region[id]].macs += n
+			of[region[id]].unknown = of[region[id]].unknown || !known
+		}
+	}
+	for _, brd := range a.Borders() {
+		for _, r := range a.touching(brd, region) {
+			of[r].elements += brd.Elements
+			of[r].unknown = of[r].unknown || !brd.Known
+		}
+	}
+	for _, id := range a.bound.Order {
+		if !a.integer(id) {
+			continue
+		}
+		s := of[region[id]]
+		if s.unknown || float64(s.macs) > float64(s.elements)*a.bound.BorderCost {
+			continue
+		}
+		a.Domains[id], a.Fused[id] = tqc.DomainFP32, graph.NoNode
+		a.Why[id] = fmt.Sprintf("%s: %d multiply-accumulates do not pay for converting %d elements", ByCost, s.macs, s.elements)
+	}
+}
+
+// touching returns the regions on the integer side of a border, each once.
+func (a *Assignment) touching(b Border, region []int) []int {
+	if b.ToFloat {
+		return []int{region[a.bound.Graph.Producer(b.Value)]}
+	}
+	var list []int
+	for _, u := range a.bound.Graph.Uses(b.Value) {
+		if a.integer(u.Node) && !contains(list, region[u.Node]) {
+			list = append(list, region[u.Node])
+		}
+	}
+	return list
+}
+
+func contains(list []int, x int) bool {
+	for _, y := range list {
+		if x == y {
+			return true
+		}
+	}
+	return false
+}
+
+// regions numbers the connected components of integer nodes by their first node in order; other nodes have -1.
+func (a *Assignment) regions() (region []int, count int) {
+	g := a.bound.Graph
+	region = make([]int, g.NumNodes())
+	for i := range region {
+		region[i] = -1
+	}
+	for _, first := range a.bound.Order {
+		if !a.integer(first) || region[first] >= 0 {
+			continue
+		}
+		region[first] = count
+		for stack := []graph.NodeID{first}; len(stack) > 0; {
+			id := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			visit := func(next graph.NodeID) {
+				if next != graph.NoNode && a.integer(next) && region[next] < 0 {
+					region[next] = count
+					stack = append(stack, next)
+				}
+			}
+			for _, v := range g.Node(id).Inputs {
+				visit(g.Producer(v))
+			}
+			for _, v := range g.Node(id).Outputs {
+				if v == graph.NoValue {
+					continue
+				}
+				for _, u := range g.Uses(v) {
+					visit(u.Node)
+				}
+			}
+		}
+		count++
+	}
+	return region, count
+}

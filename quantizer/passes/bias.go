@@ -1,0 +1,117 @@
+package passes
+
+import (
+	"math"
+
+	"qwb/graph"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// Bias marks the integer biases as waiting for the scales of their operator.
+var Bias = Pass{Name: "bias", Doc: "integer biases wait for input scale * weight scale", Run: bias}
+
+func bias(c *Context) error {
+	for _, id := range c.integers() {
+		if s := biasSlot(c.Set, c.Bound, id); c.waiting(s) {
+			if err := c.Set.Advance(s, tqc.PassiveInit); err != nil {
+				return c.Graph.ErrorAt("configure", id, err)
+			}
+		}
+	}
+	return nil
+}
+
+func biasSlot(set *tqc.Set, b *target.Bound, id graph.NodeID) tqc.SlotID {
+	if b.Ops[id] == nil || b.Ops[id].Role != target.Weighted {
+		return tqc.NoSlot
+	}
+	return set.Input(id, BiasInput)
+}
+
+// SolveBias gives the integer biases their scales once activations and weights have theirs: scale = input scale * weight
+// scale per channel, zero point 0. Where a bias would not fit into 32 bits, the weight scale of that channel is raised until it
+// does (the weights then use fewer of their integers; such a channel's weights are tiny anyway) and a warning says so. Biases
+// whose operator has no scales yet are left waiting. It may be called again after scales have changed.
+func SolveBias(g *graph.Graph, set *tqc.Set) ([]tqc.Warning, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, err
+	}
+	var warnings []tqc.Warning
+	for _, id := range order {
+		s := set.Input(id, BiasInput)
+		if set.Domains[id] != tqc.DomainINT8 || s == tqc.NoSlot || !isBias(set.Slot(s)) {
+			continue
+		}
+		w, err := solveBias(g, set, id, s)
+		if err != nil {
+			return nil, g.ErrorAt("configure", id, err)
+		}
+		warnings = append(warnings, w...)
+	}
+	return warnings, nil
+}
+
+// isBias reports whether a slot holds an integer bias: a parameter that is never observed and has a scale of its own.
+func isBias(sl *tqc.Slot) bool {
+	return sl.Weight && sl.Config.Observer == tqc.ObserverNone && sl.Config.Bits == 32 &&
+		(sl.State() == tqc.PassiveInit || sl.State() == tqc.Passive)
+}
+
+func solveBias(g *graph.Graph, set *tqc.Set, id graph.NodeID, s tqc.SlotID) ([]tqc.Warning, error) {
+	xs, ws := set.Input(id, 0), set.Input(id, 1)
+	x, w := set.Params(xs), set.Params(ws)
+	if !x.Ready() || !w.Ready() {
+		return nil, nil
+	}
+	b := g.Const(g.Node(id).Inputs[BiasInput]).F32()
+	wp := tqc.Params{Scale: append([]float32(nil), w.Scale...), ZeroPoint: w.ZeroPoint}
+	scales := make([]float32, len(wp.Scale))
+	var warnings []tqc.Warning
+	raised := false
+	for c := range scales {
+		members := b
+		if len(scales) > 1 {
+			members = b[c : c+1]
+		}
+		scales[c] = qmath.BiasScale(x.Scale[0], wp.Scale[c])
+		if fits(members, scales[c]) {
+			continue
+		}
+		old := wp.Scale[c]
+		wp.Scale[c], scales[c] = raise(members, x.Scale[0], old)
+		raised = true
+		warnings = append(warnings, tqc.Warning{Node: g.Node(id).Name, Value: float64(wp.Scale[c]) / float64(old),
+			Text: "the bias of a channel does not fit into 32 bits: its weight scale was raised"})
+	}
+	if raised {
+		if err := set.Render(set.Root(ws), wp); err != nil {
+			return nil, err
+		}
+	}
+	return warnings, set.Render(s, tqc.Params{Scale: scales, ZeroPoint: make([]int32, len(scales))})
+}
+
+func fits(b []float32, scale float32) bool {
+	if !qmath.Representable(scale) || scale < 0x1p-126 {
+		return false
+	}
+	for _, v := range b {
+		if _, ok := qmath.QuantizeBias(v, scale); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// raise returns the smallest weight scale of the form old*2^k, k > 0, with which all of b fits, and the bias scale it makes.
+// Doubling keeps the codes of weights that are exact multiples exact, and leaves headroom of up to one bit.
+func raise(b []float32, x, old float32) (w, scale float32) {
+	for w = max(old, math.SmallestNonzeroFloat32) * 2; ; w *= 2 {
+		if scale = qmath.BiasScale(x, w); fits(b, scale) || math.IsInf(float64(w), 0) {
+			return w, scale
+		}
+	}
+}

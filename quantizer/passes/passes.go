@@ -1,0 +1,72 @@
+// Package passes turns the domains of a graph into quantization configs: which slots quantize, which are governed by another,
+// which borrow a scale. A pass changes states and dominance of a tqc.Set and nothing else; the graph is never rewritten.
+//
+// The passes run once, before calibration, in the order of Configuration. The last one runs after it: SolveBias.
+package passes
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// Pass is one step of the configuration.
+type Pass struct {
+	Name string
+	Doc  string // one line
+	Run  func(c *Context) error
+}
+
+// Configuration lists the passes in their order. Place makes slots INITIAL; each later pass sees what the earlier ones left so.
+var Configuration = []Pass{Place, Fuse, Simplify, Share, Passive, Align, Bias, Granularity}
+
+// Context is what a pass works on. Set has its Domains and Fused filled in.
+type Context struct {
+	Graph *graph.Graph
+	Bound *target.Bound
+	Set   *tqc.Set
+	// Observers replace the target's where not ObserverNone.
+	ActivationObserver, WeightObserver tqc.Observer
+}
+
+// integer reports whether a node runs on integers.
+func (c *Context) integer(id graph.NodeID) bool {
+	return id != graph.NoNode && c.Set.Domains[id] == tqc.DomainINT8
+}
+
+// integers lists the nodes that run on integers, in order.
+func (c *Context) integers() []graph.NodeID {
+	var ids []graph.NodeID
+	for _, id := range c.Bound.Order {
+		if c.integer(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// waiting reports whether the slot exists and is INITIAL.
+func (c *Context) waiting(id tqc.SlotID) bool {
+	return id != tqc.NoSlot && c.Set.Slot(id).State() == tqc.Initial
+}
+
+// source returns the output slot that computes value v, NoSlot for inputs and constants of the graph.
+func (c *Context) source(v graph.ValueID) tqc.SlotID {
+	p := c.Graph.Producer(v)
+	if p == graph.NoNode {
+		return tqc.NoSlot
+	}
+	for i, o := range c.Graph.Node(p).Outputs {
+		if o == v {
+			return c.Set.Output(p, i)
+		}
+	}
+	return tqc.NoSlot
+}
+
+// fail wraps an error with the node that it concerns.
+func (c *Context) fail(id graph.NodeID, format string, args ...any) error {
+	return c.Graph.ErrorAt("configure", id, fmt.Errorf(format, args...))
+}

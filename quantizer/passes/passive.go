@@ -1,0 +1,29 @@
+package passes
+
+import (
+	"qwb/quantizer/target"
+)
+
+// Passive gives the outputs of operators that only move or select elements the scale of their input.
+var Passive = Pass{Name: "passive", Doc: "outputs of passive operators borrow the scale of input 0", Run: passive}
+
+func passive(c *Context) error {
+	if !c.Bound.Outputs {
+		return nil // passive operators have no quantizers
+	}
+	for _, id := range c.integers() {
+		if c.Bound.Ops[id].Role != target.Passive {
+			continue
+		}
+		in := c.Set.Input(id, 0)
+		for _, s := range c.Set.Outputs(id) {
+			if !c.waiting(s) {
+				continue
+			}
+			if err := c.Set.Borrow(s, in); err != nil {
+				return c.Graph.ErrorAt("configure", id, err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package passes
+
+import (
+	"qwb/graph"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// BiasInput is the index of the bias among the inputs of Conv, ConvTranspose and Gemm.
+const BiasInput = 2
+
+// Place gives the slots at which the target may quantize their policy.
+var Place = Pass{Name: "place", Doc: "make the slots at which the target quantizes INITIAL, with their policy", Run: place}
+
+func place(c *Context) error {
+	for _, id := range c.integers() {
+		var err error
+		if c.Bound.Outputs {
+			err = c.placeAll(id)
+		} else {
+			err = c.placeInputs(id)
+		}
+		if err != nil {
+			return c.Graph.ErrorAt("configure", id, err)
+		}
+	}
+	return nil
+}
+
+// placeInputs configures a target whose quantizers stand at the inputs of weighted operators and at skip branches.
+func (c *Context) placeInputs(id graph.NodeID) error {
+	switch c.Bound.Ops[id].Role {
+	case target.Weighted:
+		return c.placeWeighted(id)
+	case target.Arithmetic:
+		if _, skip, ok := c.Bound.Branches(id, c.integer); ok {
+			return c.Set.Configure(c.Set.Input(id, skip), c.activation())
+		}
+	}
+	return nil
+}
+
+// placeAll configures a target whose quantizers stand at inputs and outputs.
+func (c *Context) placeAll(id graph.NodeID) error {
+	op := c.Bound.Ops[id]
+	if op.Role == target.Weighted {
+		if err := c.placeWeighted(id); err != nil {
+			return err
+		}
+	} else {
+		for _, i := range c.Bound.DataInputs(id) {
+			s := c.Set.Input(id, i)
+			if c.Graph.Const(c.Graph.Node(id).Inputs[i]) != nil {
+				if op.Role == target.Activation {
+					continue // a slope or bound inside the activation's formula
+				}
+				if err := c.parameter(s, c.constant()); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := c.Set.Configure(s, c.activation()); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range c.Graph.Node(id).Outputs {
+		if s := c.Set.Output(id, i); s != tqc.NoSlot && target.DataOutput(c.Graph, id, i) {
+			cfg := c.activation()
+			if op.FixedScale != 0 {
+				cfg.Observer, cfg.FixedScale, cfg.FixedZeroPoint = tqc.ObserverFixed, op.FixedScale, cfg.QMin
+			}
+			if err := c.Set.Configure(s, cfg); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Context) placeWeighted(id graph.NodeID) error {
+	for _, i := range c.Bound.DataInputs(id) {
+		s := c.Set.Input(id, i)
+		constant := c.Graph.Const(c.Graph.Node(id).Inputs[i]) != nil
+		var err error
+		switch {
+		case i == BiasInput && (c.Bound.Bias.Bits == 0 || !constant):
+			// stays float
+		case i == BiasInput:
+			err = c.parameter(s, c.bias(id))
+		case constant:
+			cfg := c.Bound.WeightConfig(c.Graph, id, i)
+			if c.WeightObserver != tqc.ObserverNone {
+				cfg.Observer = c.WeightObserver
+			}
+			err = c.parameter(s, cfg)
+		default:
+			err = c.Set.Configure(s, c.activation())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parameter configures a constant.
+func (c *Context) parameter(s tqc.SlotID, cfg tqc.Config) error {
+	c.Set.Slot(s).Weight = true
+	return c.Set.Configure(s, cfg)
+}
+
+func (c *Context) activation() tqc.Config {
+	cfg := c.Bound.Activation
+	if c.ActivationObserver != tqc.ObserverNone {
+		cfg.Observer = c.ActivationObserver
+	}
+	return cfg
+}
+
+// constant is the policy of a constant operand of an Arithmetic operator: that of activations, but all of its elements are
+// known, so that nothing need be cut off.
+func (c *Context) constant() tqc.Config {
+	cfg := c.Bound.Activation
+	cfg.Observer = tqc.ObserverMinMax
+	return cfg
+}
+
+// bias is the policy of a bias: as many scales as the weight has, along its last axis.
+func (c *Context) bias(id graph.NodeID) tqc.Config {
+	cfg := c.Bound.Bias
+	cfg.Policy, cfg.Axis, cfg.Observer = cfg.Policy&^(tqc.PerTensor|tqc.PerChannel)|tqc.PerTensor, 0, tqc.ObserverNone
+	if w := c.Bound.WeightConfig(c.Graph, id, 1); w.Policy.Has(tqc.PerChannel) && c.Graph.Const(c.Graph.Node(id).Input(1)) != nil {
+		cfg.Policy = cfg.Policy&^tqc.PerTensor | tqc.PerChannel
+		cfg.Axis = len(c.Graph.Value(c.Graph.Node(id).Inputs[BiasInput]).Shape) - 1
+	}
+	return cfg
+}

@@ -1,0 +1,62 @@
+// Package quantizer configures a graph for a target: it decides which tensors are quantized, by which policy, and which of
+// them share a scale. It measures nothing; calib fills in the scales.
+package quantizer
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/quantizer/dispatch"
+	"qwb/quantizer/passes"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// Options change what the target prescribes. The zero value takes everything from the target.
+type Options struct {
+	Activation tqc.Observer // how activations are calibrated
+	Weight     tqc.Observer // how weights are
+	// ReduceRange uses the target's reduced integer range for weights.
+	ReduceRange bool
+}
+
+// Configure returns the configuration of every slot of g, ready for calibration: INITIAL where a range is to be found,
+// PASSIVE_INIT and OVERLAPPED where another slot's scale is used, FP32 elsewhere. The warnings concern the whole graph.
+func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Options) (*tqc.Set, []tqc.Warning, error) {
+	if o.ReduceRange {
+		r := t.ReducedWeight
+		if r[0] == r[1] {
+			return nil, nil, fmt.Errorf("configure: %s has no reduced range", t.Name)
+		}
+		reduced := *t
+		reduced.Weight.QMin, reduced.Weight.QMax = r[0], r[1]
+		t = &reduced
+	}
+	b, err := t.Bind(g)
+	if err != nil {
+		return nil, nil, fmt.Errorf("configure: %w", err)
+	}
+	if len(a.Domains) != g.NumNodes() {
+		return nil, nil, fmt.Errorf("configure: domains of %d nodes for a graph of %d", len(a.Domains), g.NumNodes())
+	}
+	set := tqc.NewSet(g)
+	copy(set.Domains, a.Domains)
+	copy(set.Why, a.Why)
+	copy(set.Fused, a.Fused)
+	c := &passes.Context{Graph: g, Bound: b, Set: set, ActivationObserver: o.Activation, WeightObserver: o.Weight}
+	for _, p := range passes.Configuration {
+		if err := p.Run(c); err != nil {
+			return nil, nil, err
+		}
+	}
+	return set, warnings(g, set, t), nil
+}
+
+func warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
+	for i := range set.NumSlots() {
+		if set.Slot(tqc.SlotID(i)).State() != tqc.FP32 {
+			return nil
+		}
+	}
+	return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: %s finds no operator of %q worth it", t.Name, g.Name)}}
+}

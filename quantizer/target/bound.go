@@ -1,0 +1,103 @@
+package target
+
+import (
+	"fmt"
+
+	"qwb/graph"
+)
+
+// Bound is a target applied to a graph: everything about the nodes that depends on these two alone. It is immutable.
+type Bound struct {
+	*Target
+	Graph *graph.Graph
+	Order []graph.NodeID
+	Units []Unit
+	// Ops holds per NodeID the row of the target's table, nil for nodes that stay float; Reasons then says why.
+	Ops     []*Op
+	Reasons []string
+	// Heads holds per NodeID the node that an activation is computed together with, if both run on integers; else NoNode.
+	Heads []graph.NodeID
+
+	residuals *Residuals
+}
+
+// Bind looks at g with the eyes of t. It fails on a graph with a cycle.
+func (t *Target) Bind(g *graph.Graph) (*Bound, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, err
+	}
+	n := g.NumNodes()
+	b := &Bound{Target: t, Graph: g, Order: order, Units: t.Units(g), Ops: make([]*Op, n), Reasons: make([]string, n),
+		Heads: make([]graph.NodeID, n), residuals: NewResiduals(g, t, order)}
+	for i := range b.Heads {
+		b.Heads[i] = graph.NoNode
+	}
+	for _, id := range order {
+		op, why := t.Supports(g, id)
+		if why != nil {
+			b.Reasons[id] = why.Error()
+			continue
+		}
+		b.Ops[id] = op
+	}
+	for i := range b.Units {
+		b.bindUnit(&b.Units[i])
+	}
+	for _, id := range order {
+		if op := b.Ops[id]; op != nil && op.Role == Activation && b.Heads[id] == graph.NoNode {
+			b.Heads[id] = b.head(id)
+		}
+	}
+	return b, nil
+}
+
+// activation is the row of the nodes of a fused activation of several nodes.
+var activation = Op{Type: "activation", Role: Activation}
+
+func (b *Bound) bindUnit(u *Unit) {
+	g := b.Graph
+	head := graph.NoNode
+	why := fmt.Sprintf("part of %s, which %s computes in float", u.Fusion.Family.Name, b.Name)
+	if !u.Fusion.Island {
+		if p := g.Producer(u.Input); p != graph.NoNode && b.Ops[p] != nil && b.Ops[p].Role == Weighted && u.Inside(g, u.Input) {
+			head = p
+		} else {
+			why = fmt.Sprintf("part of %s, which has no operator before it that %s could fuse it with", u.Fusion.Family.Name, b.Name)
+		}
+	}
+	for _, id := range u.Nodes {
+		b.Heads[id] = head
+		if head == graph.NoNode {
+			b.Ops[id], b.Reasons[id] = nil, why
+		} else {
+			b.Ops[id] = &activation
+		}
+	}
+}
+
+// head returns the node whose result activation id alone reads, if the target computes the two together.
+func (b *Bound) head(id graph.NodeID) graph.NodeID {
+	g := b.Graph
+	v := g.Node(id).Input(0)
+	p := g.Producer(v)
+	if p == graph.NoNode || b.Ops[p] == nil || b.Ops[p].FixedScale != 0 {
+		return graph.NoNode
+	}
+	if r := b.Ops[p].Role; r != Weighted && r != Arithmetic {
+		return graph.NoNode
+	}
+	if _, sole := g.SoleUse(v); !sole {
+		return graph.NoNode
+	}
+	return p
+}
+
+// Branches finds main and skip branch of a residual Add: see Residuals.Branches.
+func (b *Bound) Branches(id graph.NodeID, integer func(graph.NodeID) bool) (main, skip int, ok bool) {
+	return b.residuals.Branches(id, integer)
+}
+
+// DataInputs returns the inputs of a node that hold numbers to compute with (not shapes, indices, axes, bounds), constants
+// included.
+func (b *Bound) DataInputs(id graph.NodeID) []int { return DataInputs(b.Graph, id) }

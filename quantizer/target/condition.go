@@ -1,0 +1,48 @@
+package target
+
+import (
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// Condition is something a target demands of a node before it runs it on integers.
+type Condition struct {
+	// Otherwise completes the sentence "Resize ..." where the condition does not hold.
+	Otherwise string
+	Holds     func(g *graph.Graph, n *graph.Node) bool
+}
+
+// The conditions that targets choose from.
+var (
+	// Nearest holds for a Resize that copies elements.
+	Nearest = Condition{"interpolates", func(_ *graph.Graph, n *graph.Node) bool { return n.AttrStr("mode", "nearest") == "nearest" }}
+	// BetaOne holds for a Gemm that adds its bias unscaled, or has none.
+	BetaOne = Condition{"scales its bias (beta is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
+		return n.Input(2) == graph.NoValue || n.AttrFloat("beta", 1) == 1
+	}}
+	// ConstantWeight holds where input 1 is a constant.
+	ConstantWeight = Condition{"has computed weights", func(g *graph.Graph, n *graph.Node) bool { return g.Const(n.Input(1)) != nil }}
+	// IntegerBias holds where input 2 can be an int32 vector: it is absent or a constant with one number per output channel.
+	IntegerBias = Condition{"has a bias that is not one constant per output channel", func(g *graph.Graph, n *graph.Node) bool {
+		v := n.Input(2)
+		if v == graph.NoValue {
+			return true
+		}
+		axis, ok := OutputAxis(g, n, 1)
+		b := g.Const(v)
+		if b == nil || !ok || len(b.Shape) == 0 || b.DType != tensor.Float32 {
+			return false
+		}
+		channels := g.Value(n.Inputs[1]).Shape[axis]
+		return channels.Known() && channels.N == int64(b.Len()) && b.Shape[len(b.Shape)-1] == b.Len()
+	}}
+	// OneOutput holds where only the first output is in use (MaxPool without indices).
+	OneOutput = Condition{"has a second output in use", func(g *graph.Graph, n *graph.Node) bool {
+		for _, v := range n.Outputs[min(1, len(n.Outputs)):] {
+			if v != graph.NoValue && (len(g.Uses(v)) > 0 || g.IsOutput(v)) {
+				return false
+			}
+		}
+		return true
+	}}
+)

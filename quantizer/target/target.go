@@ -1,0 +1,180 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/graph"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// Target is one platform. Targets are shared: copy one before changing it.
+type Target struct {
+	Name string
+	Doc  string // one line
+	Ops  []Op   // the operators that may run on integers, by Type; all others are float islands
+
+	// Activation, Weight and Bias are the policies. Weight's Axis is filled in per operator (see OutputAxis). A Bias with 0
+	// Bits stays float; otherwise its scale is input scale * weight scale.
+	Activation tqc.Config
+	Weight     tqc.Config
+	Bias       tqc.Config
+	// ReducedWeight is the integer range of weights under --reduce-range (for machines whose 16-bit sums saturate); equal
+	// bounds: the target has no such machines.
+	ReducedWeight [2]int32
+
+	// Outputs: quantizers stand at outputs as well, of every operator that runs on integers. Otherwise they stand at the
+	// inputs of Weighted operators only, and at the skip branch of a residual Add.
+	Outputs bool
+	// Fusions are computed together; see Fusion.
+	Fusions []Fusion
+
+	Island  qmath.Precision // of the operators that stay float
+	Profile string          // name of the arithmetic profile of the integer operators, as lower knows it
+	// BorderCost is how many multiply-accumulates have to move to integers to pay for converting one element between float
+	// and integer at the border of an integer region.
+	BorderCost float64
+	Export     Export
+}
+
+// Role is what an operator does with quantized numbers.
+type Role uint8
+
+const (
+	// Weighted operators sum products; they are what quantization is for.
+	Weighted Role = iota
+	// Arithmetic operators compute new numbers: the output has a scale of its own.
+	Arithmetic
+	// Activation operators are computed together with the operator before them if nothing else reads its result.
+	Activation
+	// Passive operators move or select elements: the output has the scale of input 0.
+	Passive
+)
+
+var roleNames = [...]string{"weighted", "arithmetic", "activation", "passive"}
+
+func (r Role) String() string { return roleNames[r] }
+
+// Align says which scale the inputs of an operator with several share.
+type Align uint8
+
+const (
+	AlignNone   Align = iota
+	AlignOutput       // the inputs take the scale of the output, where nothing else depends on theirs
+)
+
+// Op is one operator type of a target.
+type Op struct {
+	Type     string // of ai.onnx
+	Role     Role
+	MinOpset int64       // below it the operator stays float
+	Needs    []Condition // all of them must hold, else the node stays float
+	Align    Align
+	// PerTensor: the weights have one scale, whatever the target's policy.
+	PerTensor bool
+	// Alone: an Activation may also run on integers without being fused.
+	Alone bool
+	// FixedScale, where not 0, is the prescribed scale of the output; its zero point is the lowest integer.
+	FixedScale float32
+}
+
+// Export tells exporters what the target's reader accepts. formats.md sections 1 to 3 and 8 have the sources.
+type Export struct {
+	MinOpset int64 // lower opsets are converted upwards
+	MaxOpset int64 // the highest opset that the oldest supported reader knows
+	// FloatWeights: weights are written as float with a Q and a DQ behind them; otherwise as integers with a DQ.
+	FloatWeights bool
+	// RankZero: per-tensor scales and zero points are scalars, both always present.
+	RankZero bool
+	// SignedOnly, ZeroPointZero: no uint8, no zero point but 0.
+	SignedOnly    bool
+	ZeroPointZero bool
+	// ChannelMultiple: channels should be multiples of it to run at full speed; 0: no preference.
+	ChannelMultiple int
+	// Int8Weights: int8 activations need int8 weights.
+	Int8Weights bool
+}
+
+// All lists the targets.
+var All = []*Target{&TRTInt8, &ONNXRuntime}
+
+// Find returns the target called name.
+func Find(name string) (*Target, error) {
+	var names []string
+	for _, t := range All {
+		if t.Name == name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return nil, fmt.Errorf("unknown platform %q: one of %s", name, strings.Join(names, ", "))
+}
+
+// Op returns the row for an operator type, nil if the target has none. Domains other than ai.onnx have none.
+func (t *Target) Op(n *graph.Node) *Op {
+	if n.Domain != "" && n.Domain != "ai.onnx" {
+		return nil
+	}
+	if i := slices.IndexFunc(t.Ops, func(o Op) bool { return o.Type == n.Op }); i >= 0 {
+		return &t.Ops[i]
+	}
+	return nil
+}
+
+// Supports reports whether node id may run on integers as far as the node by itself tells; the error is the reason why not.
+func (t *Target) Supports(g *graph.Graph, id graph.NodeID) (*Op, error) {
+	n := g.Node(id)
+	op := t.Op(n)
+	if op == nil {
+		return nil, fmt.Errorf("%s stays float on %s", n.Op, t.Name)
+	}
+	if v := g.Opset(""); v < op.MinOpset {
+		return nil, fmt.Errorf("%s of opset %d stays float on %s, which needs %d", n.Op, v, t.Name, op.MinOpset)
+	}
+	for _, c := range op.Needs {
+		if !c.Holds(g, n) {
+			return nil, fmt.Errorf("%s %s", n.Op, c.Otherwise)
+		}
+	}
+	return op, nil
+}
+
+// WeightConfig returns the policy of constant input i of a Weighted node: per channel along the axis of the output channels
+// where the operator has one, else per tensor.
+func (t *Target) WeightConfig(g *graph.Graph, id graph.NodeID, i int) tqc.Config {
+	n := g.Node(id)
+	c := t.Weight
+	axis, ok := OutputAxis(g, n, i)
+	if op := t.Op(n); !ok || op != nil && op.PerTensor || !c.Policy.Has(tqc.PerChannel) {
+		c.Policy, c.Axis = c.Policy&^(tqc.PerChannel|tqc.PerGroup)|tqc.PerTensor, 0
+		return c
+	}
+	c.Axis = axis
+	return c
+}
+
+// OutputAxis returns the axis of a constant input of a Weighted operator that becomes the channel axis of its output, and
+// false where there is none that one row of scales can follow.
+func OutputAxis(g *graph.Graph, n *graph.Node, i int) (axis int, ok bool) {
+	v := n.Input(i)
+	if v == graph.NoValue || i != 1 {
+		return 0, false
+	}
+	rank := len(g.Value(v).Shape)
+	switch n.Op {
+	case "Conv": // M, C/group, kernel
+		return 0, rank >= 2
+	case "ConvTranspose": // C, M/group, kernel
+		return 1, rank >= 2
+	case "Gemm": // K, N; N, K with transB
+		if n.AttrInt("transB", 0) != 0 {
+			return 0, rank == 2
+		}
+		return 1, rank == 2
+	case "MatMul": // K, N; a stack of matrices would need a row of scales for each
+		return 1, rank == 2
+	}
+	return 0, false
+}

@@ -1,0 +1,70 @@
+package target
+
+import (
+	"qwb/graph/pattern"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// TRTInt8 is TensorRT's explicit quantization. Quantizers stand where its builder fuses them: at the inputs of weighted
+// operators, never behind them, and at the skip branch of a residual Add, so that Conv+Add+Relu becomes one int8 kernel.
+var TRTInt8 = Target{
+	Name: "trt_int8",
+	Doc:  "TensorRT explicit quantization: symmetric int8, per-channel weights, float bias, Q/DQ on inputs of weighted operators",
+	Ops: []Op{
+		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
+		// Kernels disagree by version about the channel axis of a deconvolution's weights (formats.md 2.4).
+		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}, PerTensor: true},
+		{Type: "Gemm", Role: Weighted},
+		{Type: "MatMul", Role: Weighted},
+
+		{Type: "Add", Role: Arithmetic}, // residual only: see Residual
+
+		{Type: "Clip", Role: Activation},
+		{Type: "Elu", Role: Activation},
+		{Type: "Gelu", Role: Activation},
+		{Type: "HardSigmoid", Role: Activation},
+		{Type: "HardSwish", Role: Activation},
+		{Type: "LeakyRelu", Role: Activation},
+		{Type: "Mish", Role: Activation},
+		{Type: "Relu", Role: Activation},
+		{Type: "Selu", Role: Activation},
+		{Type: "Sigmoid", Role: Activation},
+		{Type: "Softplus", Role: Activation},
+		{Type: "Tanh", Role: Activation},
+
+		// The builder moves Q and DQ through these.
+		{Type: "Concat", Role: Passive},
+		{Type: "DepthToSpace", Role: Passive},
+		{Type: "Dropout", Role: Passive, Needs: []Condition{OneOutput}},
+		{Type: "Expand", Role: Passive},
+		{Type: "Flatten", Role: Passive},
+		{Type: "GlobalMaxPool", Role: Passive},
+		{Type: "Identity", Role: Passive},
+		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
+		{Type: "Pad", Role: Passive},
+		{Type: "Reshape", Role: Passive},
+		{Type: "Resize", Role: Passive, Needs: []Condition{Nearest}},
+		{Type: "Slice", Role: Passive},
+		{Type: "SpaceToDepth", Role: Passive},
+		{Type: "Split", Role: Passive},
+		{Type: "Squeeze", Role: Passive},
+		{Type: "Tile", Role: Passive},
+		{Type: "Transpose", Role: Passive},
+		{Type: "Unsqueeze", Role: Passive},
+	},
+	// Both grids are [-128,127] with scale absmax/127 (formats.md 2.2): -128 occurs only where a value beyond the range clips.
+	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,
+		Observer: tqc.ObserverPercentile},
+	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,
+		Observer: tqc.ObserverMinMax},
+	Fusions: []Fusion{{pattern.Attention, true}, {pattern.LayerNorm, true}, {pattern.RMSNorm, true},
+		{pattern.Gelu, false}, {pattern.HardSwish, false}, {pattern.Mish, false}, {pattern.Swish, false}},
+	Island:  qmath.FP32,
+	Profile: "trt",
+	// A reformat reads and writes 5 bytes per element at some 1.5 TB/s (3.3 ps); int8 tensor cores at half of their peak
+	// save about 0.05 ps per multiply-accumulate against TF32 (A100: 624 and 156 T operations per second).
+	BorderCost: 64,
+	Export: Export{MinOpset: 13, MaxOpset: 20, FloatWeights: true, RankZero: true, SignedOnly: true, ZeroPointZero: true,
+		ChannelMultiple: 16},
+}
