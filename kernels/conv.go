@@ -19,9 +19,9 @@ func (t *Table) PackConvF32(w []float32, s ConvShape) *ConvF32 {
 	}
 	checkLen("weights", len(w), s.WeightLen())
 	taps, cg, mg := s.KD*s.KH*s.KW, s.C/s.Group, s.M/s.Group
-	c := &ConvF32{row: t.gemm, shape: s, depthwise: cg == 1 && s.Group > 1}
+	c := &ConvF32{row: t.rows[OpGemm], shape: s, depthwise: cg == 1 && s.Group > 1}
 	if c.depthwise {
-		c.row = t.depthwise
+		c.row = t.rows[OpDepthwise]
 		p := make([]float32, packedLen(taps, s.M, c.row.NR))
 		pack(p, taps, s.M, c.row.NR, func(tap, m int) float32 { return w[m*taps+tap] })
 		c.packed = [][]float32{p}

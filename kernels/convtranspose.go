@@ -28,7 +28,7 @@ func (t *Table) PackConvTransposeF32(w []float32, s ConvShape) *ConvTransposeF32
 	}
 	taps, cg, mg := s.KD*s.KH*s.KW, s.C/s.Group, s.M/s.Group
 	checkLen("weights", len(w), s.C*mg*taps)
-	ct := &ConvTransposeF32{row: t.gemm, shape: s, phases: make([]phase, s.StrideD*s.StrideH*s.StrideW)}
+	ct := &ConvTransposeF32{row: t.rows[OpGemm], shape: s, phases: make([]phase, s.StrideD*s.StrideH*s.StrideW)}
 	members := make([][]int, len(ct.phases)) // kernel positions of each phase
 	for kd := range s.KD {
 		for kh := range s.KH {

@@ -1,9 +1,65 @@
 package kernels
 
-import "qwb/kernels/ref"
+import (
+	"qwb/kernels/qmath"
+	"qwb/kernels/ref"
+)
 
 // The elementwise operations work on len(dst) elements; dst may be one of the sources. Every result is the IEEE 754 float32
-// result of the operation, so there is nothing for rows to differ in.
+// result of the operation, so rows cannot differ in anything but speed. Methods of Table use its rows; the functions of the
+// same names are plain Go.
+
+// Add is dst[i] = a[i] + b[i].
+func (t *Table) Add(dst, a, b []float32) { t.elementwise(OpAdd, dst, a, b[:len(dst)], 0, 0) }
+
+// Sub is dst[i] = a[i] - b[i].
+func (t *Table) Sub(dst, a, b []float32) { t.elementwise(OpSub, dst, a, b[:len(dst)], 0, 0) }
+
+// Mul is dst[i] = a[i] * b[i].
+func (t *Table) Mul(dst, a, b []float32) { t.elementwise(OpMul, dst, a, b[:len(dst)], 0, 0) }
+
+// Div is dst[i] = a[i] / b[i].
+func (t *Table) Div(dst, a, b []float32) { t.elementwise(OpDiv, dst, a, b[:len(dst)], 0, 0) }
+
+// Limits is dst[i] = a[i], lo if that is less than lo, then hi if that is above hi: Relu with (0, +Inf), Clip. NaN passes,
+// and so does -0 where lo is 0.
+func (t *Table) Limits(dst, a []float32, lo, hi float32) { t.elementwise(OpLimit, dst, a, nil, lo, hi) }
+
+// FakeQuantize is g.FakeSlice(dst, src), bit for bit.
+func (t *Table) FakeQuantize(dst, src []float32, g qmath.Grid) {
+	if !g.Narrow() {
+		g.FakeSlice(dst, src)
+		return
+	}
+	scale := [1]float32{g.Scale}
+	t.elementwise(OpFake, dst[:len(src)], src, scale[:], float32(g.QMin-g.ZeroPoint), float32(g.QMax-g.ZeroPoint))
+}
+
+// AddRow is dst[i*n+j] = a[i*n+j] + b[j], n = len(b): one value per channel of a channels-last tensor. len(dst) must be a
+// multiple of n.
+func (t *Table) AddRow(dst, a, b []float32) { t.eachRow(OpAdd, dst, a, b) }
+
+// MulRow is dst[i*n+j] = a[i*n+j] * b[j], n = len(b). len(dst) must be a multiple of n.
+func (t *Table) MulRow(dst, a, b []float32) { t.eachRow(OpMul, dst, a, b) }
+
+func (t *Table) eachRow(op Op, dst, a, b []float32) {
+	n := len(b)
+	if n == 0 {
+		return
+	}
+	args := tile{panel: b, rows: 1, cols: n}
+	for i := 0; i < len(dst); i += n {
+		args.dst, args.a = dst[i:i+n], a[i:i+n]
+		t.rows[op].tile(&args)
+	}
+}
+
+func (t *Table) elementwise(op Op, dst, a, b []float32, lo, hi float32) {
+	if len(dst) == 0 {
+		return
+	}
+	t.rows[op].tile(&tile{a: a[:len(dst)], panel: b, dst: dst, rows: 1, cols: len(dst), lo: lo, hi: hi})
+}
 
 // Add is dst[i] = a[i] + b[i].
 func Add(dst, a, b []float32) {
@@ -37,8 +93,7 @@ func Div(dst, a, b []float32) {
 	}
 }
 
-// Limits is dst[i] = a[i], lo if that is less than lo, then hi if that is above hi: Relu with (0, +Inf), Clip. NaN passes,
-// and so does -0 where lo is 0.
+// Limits is as Table.Limits.
 func Limits(dst, a []float32, lo, hi float32) {
 	a = a[:len(dst)]
 	for i := range dst {
@@ -62,21 +117,6 @@ func MulScalar(dst, a []float32, b float32) {
 	}
 }
 
-// AddRow is dst[i*n+j] = a[i*n+j] + b[j], n = len(b): one value per channel of a channels-last tensor. len(dst) must be a
-// multiple of n.
-func AddRow(dst, a, b []float32) {
-	for i := 0; i < len(dst); i += len(b) {
-		Add(dst[i:i+len(b)], a[i:], b)
-	}
-}
-
-// MulRow is dst[i*n+j] = a[i*n+j] * b[j], n = len(b). len(dst) must be a multiple of n.
-func MulRow(dst, a, b []float32) {
-	for i := 0; i < len(dst); i += len(b) {
-		Mul(dst[i:i+len(b)], a[i:], b)
-	}
-}
-
 // MulAddRow is dst[i*n+j] = float32(a[i*n+j]*scale[j]) + bias[j], n = len(scale): a batch normalization with its statistics
 // folded. len(dst) must be a multiple of n.
 func MulAddRow(dst, a, scale, bias []float32) {
@@ -88,4 +128,16 @@ func MulAddRow(dst, a, scale, bias []float32) {
 			d[j] = float32(v*scale[j]) + bias[j]
 		}
 	}
+}
+
+// The plain Go rows.
+func goAdd(t *tile)   { Add(t.dst, t.a, t.panel) }
+func goSub(t *tile)   { Sub(t.dst, t.a, t.panel) }
+func goMul(t *tile)   { Mul(t.dst, t.a, t.panel) }
+func goDiv(t *tile)   { Div(t.dst, t.a, t.panel) }
+func goLimit(t *tile) { Limits(t.dst, t.a, t.lo, t.hi) }
+
+// goFake rebuilds the grid around zero point 0, which has the same quotients, limits and products.
+func goFake(t *tile) {
+	qmath.Grid{Scale: t.panel[0], QMin: int32(t.lo), QMax: int32(t.hi)}.FakeSlice(t.dst, t.a)
 }

@@ -18,7 +18,7 @@ func (t *Table) PackGemmF32(b []float32, k, n, ldb int, trans bool) *GemmF32 {
 
 // RepackGemmF32 is PackGemmF32 into the memory of g, for matrices that change.
 func (t *Table) RepackGemmF32(g *GemmF32, b []float32, k, n, ldb int, trans bool) {
-	g.row, g.k, g.n = t.gemm, k, n
+	g.row, g.k, g.n = t.rows[OpGemm], k, n
 	g.packed = resize(g.packed, packedLen(k, n, g.row.NR))
 	if trans {
 		pack(g.packed, k, n, g.row.NR, func(p, j int) float32 { return b[j*ldb+p] })

@@ -19,14 +19,35 @@ const (
 	Clip = ref.Clip
 )
 
+// Op is an inner operation, of which there is a row for every instruction set that has one.
+type Op uint8
+
+const (
+	OpGemm      Op = iota // sums of products over k: products, dense and grouped convolutions
+	OpDepthwise           // sums of products over a window, channel by channel
+	OpMaxWindow           // the largest value of a window
+	OpSumWindow           // the sum of a window
+	OpAdd
+	OpSub
+	OpMul
+	OpDiv
+	OpLimit // Limits
+	OpFake  // FakeQuantize
+	opCount
+)
+
+var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "add", "sub", "mul", "div", "limit", "fake"}
+
+func (op Op) String() string { return opNames[op] }
+
 // Row is one implementation of one inner operation.
 type Row struct {
 	Name  string // op-isa-tile, for example "gemm-avx512-14x32"
-	Op    string // "gemm" or "depthwise"
+	Op    Op
 	ISA   string // "go", "avx2" or "avx512"
-	Arith Arith
-	MR    int // rows of the tile: positions
-	NR    int // columns of the tile: output channels; also the width of a packed panel
+	Arith Arith  // of its sums; operations without sums give the same bits in every row
+	MR    int    // rows of the tile: positions
+	NR    int    // columns of the tile: channels; also the width of a packed panel. Elementwise: any number, 0
 
 	runs func(cpu.Features) bool
 	tile func(*tile)
@@ -35,32 +56,35 @@ type Row struct {
 // Runs reports whether a processor with features f can execute the row.
 func (r Row) Runs(f cpu.Features) bool { return r.runs == nil || r.runs(f) }
 
-// Rows lists the rows of this build, best first within each operation. The plain Go rows are always there; rows that need a
-// feature the running processor lacks are listed too and must not be called on it.
-func Rows() []Row {
-	return append(vectorRows(),
-		Row{Name: "gemm-go-4x4", Op: "gemm", ISA: "go", Arith: ref.Float32, MR: 4, NR: 4, tile: goGemm},
-		Row{Name: "depthwise-go-1x4", Op: "depthwise", ISA: "go", Arith: ref.Float32, MR: 8, NR: 4, tile: goDepthwise},
-	)
+// Rows lists the rows of this build, best first within each operation, plain Go last. A row that needs a feature the running
+// processor lacks is listed too.
+func Rows() []Row { return append(vectorRows(), goRows...) }
+
+var goRows = []Row{
+	{Name: "gemm-go-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float32, MR: 4, NR: 4, tile: goGemm},
+	{Name: "depthwise-go-8x4", Op: OpDepthwise, ISA: "go", Arith: ref.Float32, MR: 8, NR: 4, tile: goDepthwise},
+	{Name: "max-window-go-8x16", Op: OpMaxWindow, ISA: "go", Arith: ref.Float32, MR: 8, NR: 16, tile: goMaxWindow},
+	{Name: "sum-window-go-8x16", Op: OpSumWindow, ISA: "go", Arith: ref.Float32, MR: 8, NR: 16, tile: goSumWindow},
+	{Name: "add-go", Op: OpAdd, ISA: "go", Arith: ref.Float32, tile: goAdd},
+	{Name: "sub-go", Op: OpSub, ISA: "go", Arith: ref.Float32, tile: goSub},
+	{Name: "mul-go", Op: OpMul, ISA: "go", Arith: ref.Float32, tile: goMul},
+	{Name: "div-go", Op: OpDiv, ISA: "go", Arith: ref.Float32, tile: goDiv},
+	{Name: "limit-go", Op: OpLimit, ISA: "go", Arith: ref.Float32, tile: goLimit},
+	{Name: "fake-go", Op: OpFake, ISA: "go", Arith: ref.Float32, tile: goFake},
 }
 
-// Table is a choice of rows. It is immutable and may be shared.
+// Table is a choice of one row for every operation. It is immutable and may be shared.
 type Table struct {
-	gemm, depthwise Row
+	rows [opCount]Row
 }
 
-// Select returns the fastest rows that a processor with features f executes. All rows of one table have the same Arith.
+// Select returns the fastest rows that a processor with features f executes. The sums of products of one table all have the
+// same arithmetic, that of Arith.
 func Select(f cpu.Features) *Table {
 	t := new(Table)
 	for _, r := range Rows() {
-		if !r.Runs(f) {
-			continue
-		}
-		if r.Op == "gemm" && t.gemm.tile == nil {
-			t.gemm = r
-		}
-		if r.Op == "depthwise" && t.depthwise.tile == nil {
-			t.depthwise = r
+		if t.rows[r.Op].tile == nil && r.Runs(f) {
+			t.rows[r.Op] = r
 		}
 	}
 	return t
@@ -69,14 +93,14 @@ func Select(f cpu.Features) *Table {
 // Float64 returns the table whose sums are accumulated in float64 and rounded once per output element. It is slow and serves
 // comparisons.
 func Float64() *Table {
-	return &Table{
-		gemm:      Row{Name: "gemm-go64-4x4", Op: "gemm", ISA: "go", Arith: ref.Float64, MR: 4, NR: 4, tile: goGemm64},
-		depthwise: Row{Name: "depthwise-go64-1x4", Op: "depthwise", ISA: "go", Arith: ref.Float64, MR: 8, NR: 4, tile: goDepthwise64},
-	}
+	t := Select(cpu.Features{})
+	t.rows[OpGemm] = Row{Name: "gemm-go64-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float64, MR: 4, NR: 4, tile: goGemm64}
+	t.rows[OpDepthwise] = Row{Name: "depthwise-go64-8x4", Op: OpDepthwise, ISA: "go", Arith: ref.Float64, MR: 8, NR: 4, tile: goDepthwise64}
+	return t
 }
 
-// Rows lists the rows of the table.
-func (t *Table) Rows() []Row { return []Row{t.gemm, t.depthwise} }
+// Rows lists the rows of the table in the order of the operations.
+func (t *Table) Rows() []Row { return t.rows[:] }
 
-// Arith returns the arithmetic of the table's sums.
-func (t *Table) Arith() Arith { return t.gemm.Arith }
+// Arith returns the arithmetic of the table's sums of products. Average pools add in float64 too where it is Float64.
+func (t *Table) Arith() Arith { return t.rows[OpGemm].Arith }

@@ -8,8 +8,11 @@ package kernels
 //	for seg, for p in 0..seg.n: acc += a[i*lda+seg.off+p] * panel[b*NR+j]; b++
 //	dst[i*ldd+j] = limit(acc + bias[j], lo, hi)
 //
-// A depthwise tile has one product per segment, a[i*lda+seg.off+j] * panel[b*NR+j]. The slices are only as long as they
-// happen to be: their first element is the tile's, their end is the end of the underlying data.
+// A depthwise tile has one product per segment, a[i*lda+seg.off+j] * panel[b*NR+j]. Max and sum windows have no panel: acc
+// starts as lo and takes a[i*lda+seg.off+j] of every segment. Elementwise tiles are one row of any number of columns with the
+// second operand, or for fake the scale, in panel.
+//
+// The slices begin with the tile's first element and end where the underlying data does.
 type tile struct {
 	a, panel  []float32
 	dst, bias []float32 // bias is nil or begins at the tile's first column

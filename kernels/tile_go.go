@@ -72,6 +72,39 @@ func goDepthwise(t *tile) {
 	}
 }
 
+// goMaxWindow is the plain Go tile of the largest value.
+func goMaxWindow(t *tile) {
+	t.window(func(acc, x []float32) {
+		for j, v := range x {
+			if a := acc[j]; a == a && !(v <= a) {
+				acc[j] = v
+			}
+		}
+	})
+}
+
+// goSumWindow is the plain Go tile of the sum.
+func goSumWindow(t *tile) {
+	t.window(func(acc, x []float32) {
+		for j, v := range x {
+			acc[j] += v
+		}
+	})
+}
+
+// window starts every row of dst as lo and calls add with it and the row of a of every segment.
+func (t *tile) window(add func(acc, x []float32)) {
+	for i := range t.rows {
+		acc := t.dst[i*t.ldd:][:t.cols]
+		for j := range acc {
+			acc[j] = t.lo
+		}
+		for _, seg := range t.segs {
+			add(acc, t.a[i*t.lda+seg.off:][:t.cols])
+		}
+	}
+}
+
 // goGemm64 accumulates in float64. It must be given whole sums: load is not supported because dst could not hold them.
 func goGemm64(t *tile) {
 	const nr = 4

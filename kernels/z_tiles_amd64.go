@@ -162,6 +162,62 @@ func depthwiseAVX512V1R7(t *tile)
 //go:noescape
 func depthwiseAVX512V1R8(t *tile)
 
+var maxWindowAVX512 = [1][8]func(t *tile){
+	{maxWindowAVX512V1R1, maxWindowAVX512V1R2, maxWindowAVX512V1R3, maxWindowAVX512V1R4, maxWindowAVX512V1R5, maxWindowAVX512V1R6, maxWindowAVX512V1R7, maxWindowAVX512V1R8},
+}
+
+//go:noescape
+func maxWindowAVX512V1R1(t *tile)
+
+//go:noescape
+func maxWindowAVX512V1R2(t *tile)
+
+//go:noescape
+func maxWindowAVX512V1R3(t *tile)
+
+//go:noescape
+func maxWindowAVX512V1R4(t *tile)
+
+//go:noescape
+func maxWindowAVX512V1R5(t *tile)
+
+//go:noescape
+func maxWindowAVX512V1R6(t *tile)
+
+//go:noescape
+func maxWindowAVX512V1R7(t *tile)
+
+//go:noescape
+func maxWindowAVX512V1R8(t *tile)
+
+var sumWindowAVX512 = [1][8]func(t *tile){
+	{sumWindowAVX512V1R1, sumWindowAVX512V1R2, sumWindowAVX512V1R3, sumWindowAVX512V1R4, sumWindowAVX512V1R5, sumWindowAVX512V1R6, sumWindowAVX512V1R7, sumWindowAVX512V1R8},
+}
+
+//go:noescape
+func sumWindowAVX512V1R1(t *tile)
+
+//go:noescape
+func sumWindowAVX512V1R2(t *tile)
+
+//go:noescape
+func sumWindowAVX512V1R3(t *tile)
+
+//go:noescape
+func sumWindowAVX512V1R4(t *tile)
+
+//go:noescape
+func sumWindowAVX512V1R5(t *tile)
+
+//go:noescape
+func sumWindowAVX512V1R6(t *tile)
+
+//go:noescape
+func sumWindowAVX512V1R7(t *tile)
+
+//go:noescape
+func sumWindowAVX512V1R8(t *tile)
+
 var depthwiseAVX2 = [1][8]func(t *tile){
 	{depthwiseAVX2V1R1, depthwiseAVX2V1R2, depthwiseAVX2V1R3, depthwiseAVX2V1R4, depthwiseAVX2V1R5, depthwiseAVX2V1R6, depthwiseAVX2V1R7, depthwiseAVX2V1R8},
 }
@@ -189,3 +245,77 @@ func depthwiseAVX2V1R7(t *tile)
 
 //go:noescape
 func depthwiseAVX2V1R8(t *tile)
+
+var maxWindowAVX2 = [1][8]func(t *tile){
+	{maxWindowAVX2V1R1, maxWindowAVX2V1R2, maxWindowAVX2V1R3, maxWindowAVX2V1R4, maxWindowAVX2V1R5, maxWindowAVX2V1R6, maxWindowAVX2V1R7, maxWindowAVX2V1R8},
+}
+
+//go:noescape
+func maxWindowAVX2V1R1(t *tile)
+
+//go:noescape
+func maxWindowAVX2V1R2(t *tile)
+
+//go:noescape
+func maxWindowAVX2V1R3(t *tile)
+
+//go:noescape
+func maxWindowAVX2V1R4(t *tile)
+
+//go:noescape
+func maxWindowAVX2V1R5(t *tile)
+
+//go:noescape
+func maxWindowAVX2V1R6(t *tile)
+
+//go:noescape
+func maxWindowAVX2V1R7(t *tile)
+
+//go:noescape
+func maxWindowAVX2V1R8(t *tile)
+
+var sumWindowAVX2 = [1][8]func(t *tile){
+	{sumWindowAVX2V1R1, sumWindowAVX2V1R2, sumWindowAVX2V1R3, sumWindowAVX2V1R4, sumWindowAVX2V1R5, sumWindowAVX2V1R6, sumWindowAVX2V1R7, sumWindowAVX2V1R8},
+}
+
+//go:noescape
+func sumWindowAVX2V1R1(t *tile)
+
+//go:noescape
+func sumWindowAVX2V1R2(t *tile)
+
+//go:noescape
+func sumWindowAVX2V1R3(t *tile)
+
+//go:noescape
+func sumWindowAVX2V1R4(t *tile)
+
+//go:noescape
+func sumWindowAVX2V1R5(t *tile)
+
+//go:noescape
+func sumWindowAVX2V1R6(t *tile)
+
+//go:noescape
+func sumWindowAVX2V1R7(t *tile)
+
+//go:noescape
+func sumWindowAVX2V1R8(t *tile)
+
+//go:noescape
+func addAVX2(t *tile)
+
+//go:noescape
+func subAVX2(t *tile)
+
+//go:noescape
+func mulAVX2(t *tile)
+
+//go:noescape
+func divAVX2(t *tile)
+
+//go:noescape
+func limitAVX2(t *tile)
+
+//go:noescape
+func fakeAVX2(t *tile)

@@ -7,8 +7,6 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-const noSplit = attr.NOSPLIT
-
 // Offsets of the fields of kernels.tile; a test in package kernels holds them to the struct.
 const (
 	offA     = 0
@@ -50,7 +48,7 @@ func (v isa) vec(i int) reg.VecPhysical {
 	}[i]
 }
 
-// last returns the number of vector registers.
+// count returns the number of vector registers.
 func (v isa) count() int {
 	if v == avx512 {
 		return 32
@@ -256,6 +254,11 @@ func (g *gen) epilogue(v isa, acc [][]reg.VecPhysical) {
 			g.VMINPS(x, hi, x)
 		}
 	}
+	g.store(v, acc, mask)
+}
+
+// store writes the accumulators to dst and returns.
+func (g *gen) store(v isa, acc [][]reg.VecPhysical, mask int) {
 	for r, row := range acc {
 		if r > 0 {
 			g.ADDQ(regLdd, regDst)
