@@ -1,0 +1,272 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	onnxgo "github.com/owulveryck/onnx-go"
+	gonum "gonum.org/v1/gonum/graph"
+	"gonum.org/v1/gonum/graph/simple"
+	gorgonia "gorgonia.org/tensor"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// Backend receives a computation graph from onnx-go's decoder and builds a graph.Graph of it:
+//
+//	b := onnx.NewBackend()
+//	m := onnxgo.NewModel(b)
+//	err := m.UnmarshalBinary(file)
+//	g, err := b.Graph(m.Input, m.Output)
+//
+// That direct way carries what onnx-go carries: operators, edges, plain attributes, dense tensors of five element types.
+// Open uses the same Backend for the topology and supplies the rest.
+type Backend struct {
+	g        *graph.Graph
+	nodes    []*valueNode // by gonum id; several may stand for one value, because onnx-go may declare a name twice
+	pending  []edge       // edges since the last operation
+	ops      []operation
+	producer map[graph.ValueID]int // index into ops
+	reserved string                // values whose name starts with it stand for an absent input; "" for none
+	err      error
+}
+
+type edge struct {
+	from, to gonum.Node
+	weight   float64
+}
+
+// operation is one call of ApplyOperation.
+type operation struct {
+	name            string
+	attrs           map[string]any
+	inputs, outputs []graph.ValueID
+}
+
+// valueNode is a value as onnx-go sees it: a gonum node with a name that may carry a tensor.
+type valueNode struct {
+	id    int64
+	name  string
+	value graph.ValueID
+	data  gorgonia.Tensor
+}
+
+func (n *valueNode) ID() int64                         { return n.id }
+func (n *valueNode) SetName(name string)               { n.name = name }
+func (n *valueNode) GetName() string                   { return n.name }
+func (n *valueNode) GetTensor() gorgonia.Tensor        { return n.data }
+func (n *valueNode) SetTensor(t gorgonia.Tensor) error { n.data = t; return nil }
+
+var _ onnxgo.Backend = (*Backend)(nil)
+var _ onnxgo.Namer = (*valueNode)(nil)
+var _ onnxgo.DataCarrier = (*valueNode)(nil)
+
+// NewBackend returns an empty backend for one model.
+func NewBackend() *Backend {
+	return &Backend{g: graph.New("", 0), producer: map[graph.ValueID]int{}}
+}
+
+// NewNode returns a node for a value that has no name yet.
+func (b *Backend) NewNode() gonum.Node {
+	n := &valueNode{id: int64(len(b.nodes)), value: graph.NoValue}
+	b.nodes = append(b.nodes, n)
+	return n
+}
+
+// AddNode adds the value that n names. Nodes of the same name stand for the same value, the empty name for an absent one.
+func (b *Backend) AddNode(n gonum.Node) {
+	v, ok := n.(*valueNode)
+	if !ok {
+		b.fail(fmt.Errorf("node of foreign type %T", n))
+		return
+	}
+	if v.name == "" || b.reserved != "" && strings.HasPrefix(v.name, b.reserved) {
+		return
+	}
+	if id, known := b.g.Lookup(v.name); known {
+		v.value = id
+		return
+	}
+	id, err := b.g.AddValue(graph.Value{Name: v.name})
+	v.value = id
+	b.fail(err)
+}
+
+// NewWeightedEdge returns an edge from the output of an operator to one of its inputs; weight is the input's position.
+func (b *Backend) NewWeightedEdge(from, to gonum.Node, weight float64) gonum.WeightedEdge {
+	return simple.WeightedEdge{F: from, T: to, W: weight}
+}
+
+// SetWeightedEdge adds an edge to the operator that the next ApplyOperation names.
+func (b *Backend) SetWeightedEdge(e gonum.WeightedEdge) {
+	b.pending = append(b.pending, edge{e.From(), e.To(), e.Weight()})
+}
+
+// ApplyOperation adds an operator that computes outputs out of the edges set since the last call. onnx-go repeats the
+// edges for every output; those of the first are taken.
+func (b *Backend) ApplyOperation(op onnxgo.Operation, outputs ...gonum.Node) error {
+	if b.err != nil {
+		return b.err
+	}
+	o := operation{name: op.Name, attrs: op.Attributes}
+	if len(outputs) > 0 {
+		n := len(b.pending) / len(outputs)
+		for i, e := range b.pending[:n] {
+			if e.from != outputs[0] || e.weight != float64(i) {
+				return fmt.Errorf("%s: edge %d does not belong to its first output", op.Name, i)
+			}
+			o.inputs = append(o.inputs, b.value(e.to))
+		}
+	}
+	b.pending = b.pending[:0]
+	for _, out := range outputs {
+		v := b.value(out)
+		if v != graph.NoValue {
+			if _, twice := b.producer[v]; twice {
+				return fmt.Errorf("%s: value %q is computed twice", op.Name, b.g.Value(v).Name)
+			}
+			b.producer[v] = len(b.ops)
+		}
+		o.outputs = append(o.outputs, v)
+	}
+	b.ops = append(b.ops, o)
+	return nil
+}
+
+func (b *Backend) value(n gonum.Node) graph.ValueID {
+	if v, ok := n.(*valueNode); ok {
+		return v.value
+	}
+	return graph.NoValue
+}
+
+func (b *Backend) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// values maps gonum ids, as in Model.Input and Model.Output of onnx-go, to values.
+func (b *Backend) values(ids []int64) ([]graph.ValueID, error) {
+	list := make([]graph.ValueID, 0, len(ids))
+	for _, id := range ids {
+		if id < 0 || id >= int64(len(b.nodes)) {
+			return nil, fmt.Errorf("no node with id %d", id)
+		}
+		if v := b.nodes[id].value; v != graph.NoValue {
+			list = append(list, v)
+		}
+	}
+	return list, b.err
+}
+
+// Graph returns what a direct decode built; inputs and outputs are the ids that onnx-go's Model lists. Nodes have names of
+// qwb's own, because onnx-go drops the model's, and so do inputs that onnx-go invents for operators without any vanish.
+func (b *Backend) Graph(inputs, outputs []int64) (*graph.Graph, error) {
+	in, err := b.values(inputs)
+	if err != nil {
+		return nil, err
+	}
+	out, err := b.values(outputs)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range b.nodes {
+		if n.data == nil || n.value == graph.NoValue || slices.Contains(in, n.value) || slices.Contains(out, n.value) {
+			continue
+		}
+		if _, computed := b.producer[n.value]; computed {
+			continue
+		}
+		t, err := fromGorgonia(n.data)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", n.name, err)
+		}
+		b.g.SetConst(n.value, t)
+	}
+	for _, o := range b.ops {
+		n := graph.Node{Op: o.name, Inputs: o.inputs, Outputs: o.outputs}
+		if len(n.Inputs) == 1 && b.invented(n.Inputs[0], in) {
+			n.Inputs = nil
+		}
+		for name, v := range o.attrs {
+			a, err := attrFrom(name, v)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", o.name, err)
+			}
+			n.Attrs = append(n.Attrs, a)
+		}
+		slices.SortFunc(n.Attrs, func(x, y graph.Attr) int { return strings.Compare(x.Name, y.Name) })
+		if _, err := b.g.AddNode(n); err != nil {
+			return nil, err
+		}
+	}
+	b.g.Inputs, b.g.Outputs = in, out
+	for _, v := range b.g.Values() { // those that no operator reads or computes go
+		b.g.RemoveValue(v)
+	}
+	return b.g, nil
+}
+
+// invented reports whether v is the input that onnx-go makes up for an operator without inputs.
+func (b *Backend) invented(v graph.ValueID, inputs []graph.ValueID) bool {
+	if v == graph.NoValue || slices.Contains(inputs, v) || b.g.Const(v) != nil {
+		return false
+	}
+	_, computed := b.producer[v]
+	return !computed && strings.HasSuffix(b.g.Value(v).Name, "/input")
+}
+
+// attrFrom makes an attribute of a value that onnx-go decoded.
+func attrFrom(name string, v any) (graph.Attr, error) {
+	switch v := v.(type) {
+	case float32:
+		return graph.Float(name, v), nil
+	case int64:
+		return graph.Int(name, v), nil
+	case string:
+		return graph.Str(name, v), nil
+	case []float32:
+		return graph.Floats(name, v...), nil
+	case []int64:
+		return graph.Ints(name, v...), nil
+	case []string:
+		return graph.Attr{Name: name, Kind: graph.AttrStrings, Strings: v}, nil
+	case gorgonia.Tensor:
+		t, err := fromGorgonia(v)
+		return graph.TensorAttr(name, t), err
+	}
+	return graph.Attr{}, fmt.Errorf("attribute %q has type %T", name, v)
+}
+
+// fromGorgonia wraps the elements of a dense tensor of onnx-go's tensor library.
+func fromGorgonia(t gorgonia.Tensor) (*tensor.Tensor, error) {
+	out := &tensor.Tensor{Shape: slices.Clone([]int(t.Shape()))}
+	switch d := t.Data().(type) {
+	case float32:
+		out.DType, out.Data = tensor.Float32, []float32{d}
+	case float64:
+		out.DType, out.Data = tensor.Float64, []float64{d}
+	case int32:
+		out.DType, out.Data = tensor.Int32, []int32{d}
+	case int64:
+		out.DType, out.Data = tensor.Int64, []int64{d}
+	case bool:
+		out.DType, out.Data = tensor.Bool, []bool{d}
+	case []float32:
+		out.DType, out.Data = tensor.Float32, d
+	case []float64:
+		out.DType, out.Data = tensor.Float64, d
+	case []int32:
+		out.DType, out.Data = tensor.Int32, d
+	case []int64:
+		out.DType, out.Data = tensor.Int64, d
+	case []bool:
+		out.DType, out.Data = tensor.Bool, d
+	default:
+		return nil, fmt.Errorf("elements of type %T", d)
+	}
+	return out, nil
+}

@@ -1,0 +1,156 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"qwb/graph"
+)
+
+// Model is an ONNX file in memory. The exported fields may be changed and are what Save writes; a model may also be built
+// without a file, as &Model{Graph: g}. The constants of a model that was read are views of the file's bytes: they must not
+// be written to, and not be used after Close.
+type Model struct {
+	Graph           *graph.Graph
+	IRVersion       int64 // 0: the lowest that carries the graph
+	ProducerName    string
+	ProducerVersion string
+	Domain          string
+	ModelVersion    int64
+	Doc             string
+	Metadata        []KeyValue
+	Functions       []Function
+
+	src *source // what was read; nil for a model built in memory
+}
+
+// KeyValue is an entry of metadata_props or external_data.
+type KeyValue struct{ Key, Value string }
+
+// Function is a model-local function. It is written as Raw says; the other fields are for reading.
+type Function struct {
+	Domain, Name, Overload string
+	Attributes             []string // names, those with a default included
+	Graph                  *graph.Graph
+	Raw                    []byte // the FunctionProto
+}
+
+// Warning is something about a file that was read all the same.
+type Warning struct {
+	Node string // the node concerned; empty if it is the model
+	Text string
+}
+
+func (w Warning) String() string {
+	if w.Node == "" {
+		return w.Text
+	}
+	return fmt.Sprintf("node %q: %s", w.Node, w.Text)
+}
+
+// Read decodes the model in the first size bytes of r, which are read into memory. Files that hold its external data are
+// asked from ext; with nil a model that refers to others is an error.
+func Read(r io.ReaderAt, size int64, ext ExternalResolver) (*Model, []Warning, error) {
+	b, err := readAll(r, size)
+	if err != nil {
+		return nil, nil, err
+	}
+	return parse(b, ext)
+}
+
+// readAll reads size bytes; whether they are there is found out before memory is asked for.
+func readAll(r io.ReaderAt, size int64) ([]byte, error) {
+	if size < 0 || size > math.MaxInt {
+		return nil, fmt.Errorf("a file of %d bytes cannot be read", size)
+	}
+	if size > 0 {
+		if n, err := r.ReadAt(make([]byte, 1), size-1); n < 1 {
+			return nil, fmt.Errorf("reading byte %d: %w", size, err)
+		}
+	}
+	b := make([]byte, size)
+	if n, err := r.ReadAt(b, 0); n < len(b) {
+		return nil, fmt.Errorf("reading byte %d: %w", n+1, err)
+	}
+	return b, nil
+}
+
+// parse decodes a model whose bytes stay valid as long as the model.
+func parse(b []byte, ext ExternalResolver) (*Model, []Warning, error) {
+	if len(b) == 0 {
+		return nil, nil, errors.New("not an ONNX model: the file is empty")
+	}
+	h, err := scanModel(b)
+	if err != nil {
+		return nil, nil, fmt.Errorf("not an ONNX model, or a damaged one: %w", err)
+	}
+	l := &loader{dec: newDecoder(ext)}
+	g, err := l.main(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &Model{Graph: g, IRVersion: h.IRVersion, ProducerName: h.ProducerName, ProducerVersion: h.ProducerVersion,
+		Domain: h.Domain, ModelVersion: h.ModelVersion, Doc: h.Doc, Metadata: h.Metadata}
+	for _, raw := range h.functions {
+		f, err := l.function(raw)
+		if err != nil {
+			return nil, nil, fmt.Errorf("function %q: %w", f.Name, err)
+		}
+		m.Functions = append(m.Functions, f)
+	}
+	m.src = &source{data: b, ext: ext, locations: slices.Sorted(maps.Keys(l.dec.locations))}
+	return m, l.warnings, nil
+}
+
+// main builds the main graph.
+func (l *loader) main(h *header) (*graph.Graph, error) {
+	s, err := scanGraph(h.graph)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.nodes) == 0 && len(s.outputs) == 0 {
+		return nil, errors.New("not an ONNX model: its graph has neither nodes nor outputs")
+	}
+	if len(h.opsets) == 0 {
+		l.warnings = append(l.warnings, Warning{Text: "the model does not say which operator set it is written for"})
+	}
+	return l.build(s, h.opsets, nil)
+}
+
+func (l *loader) function(raw []byte) (Function, error) {
+	f, s, opsets, err := scanFunction(raw)
+	if err != nil {
+		return f, err
+	}
+	for _, list := range [][]infoScan{s.inputs, s.outputs} {
+		for i := range list {
+			if list[i].name == "" || !utf8.ValidString(list[i].name) {
+				return f, fmt.Errorf("name %q of an input or output is empty or not UTF-8", list[i].name)
+			}
+		}
+	}
+	f.Graph, err = l.build(s, opsets, nil)
+	return f, err
+}
+
+// WithGraph returns a model that holds g instead and everything else of m. Writing it compares g with the file that m was
+// read from. The two share that file: close one of them, when neither is used any more.
+func (m *Model) WithGraph(g *graph.Graph) *Model {
+	c := *m
+	c.Graph = g
+	c.Metadata = slices.Clone(m.Metadata)
+	return &c
+}
+
+// Close releases the file. Tensors of the graph must not be used afterwards. Closing twice is fine.
+func (m *Model) Close() error {
+	if m.src == nil {
+		return nil
+	}
+	return m.src.close()
+}

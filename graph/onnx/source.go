@@ -1,0 +1,75 @@
+package onnx
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// source is the file behind a model.
+type source struct {
+	data      []byte
+	ext       ExternalResolver
+	locations []string // external files it refers to, sorted
+	path      string   // empty if it was not opened by path
+	closers   []func() error
+
+	closing  sync.Once
+	closeErr error
+	hashing  sync.Once
+	digest   string
+	hashErr  error
+}
+
+func (s *source) close() error {
+	s.closing.Do(func() {
+		for _, c := range s.closers {
+			s.closeErr = errors.Join(s.closeErr, c())
+		}
+		s.data = nil
+	})
+	return s.closeErr
+}
+
+// Digest returns the SHA-256 of the model as it was read, in hexadecimal: that of the file, or, where tensors lie in
+// other files, that of "sha256(file)\n" followed by "sha256(content)  location\n" for each of those, sorted by location.
+// Changes to the graph do not change it. A model that was built in memory has the digest of what Write writes. It is
+// computed at the first call.
+func (m *Model) Digest() (string, error) {
+	if m.src == nil {
+		h := sha256.New()
+		if err := m.Write(h); err != nil {
+			return "", err
+		}
+		return hex.EncodeToString(h.Sum(nil)), nil
+	}
+	s := m.src
+	s.hashing.Do(func() { s.digest, s.hashErr = s.hash() })
+	return s.digest, s.hashErr
+}
+
+func (s *source) hash() (string, error) {
+	if s.data == nil {
+		return "", errors.New("the model was closed")
+	}
+	digest := sum(s.data)
+	if len(s.locations) == 0 {
+		return digest, nil
+	}
+	list := digest + "\n"
+	for _, loc := range s.locations {
+		b, err := s.ext.External(loc)
+		if err != nil {
+			return "", fmt.Errorf("external data at %q: %w", loc, err)
+		}
+		list += sum(b) + "  " + loc + "\n"
+	}
+	return sum([]byte(list)), nil
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
