@@ -1,0 +1,160 @@
+package data
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"sort"
+
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/tqc"
+)
+
+// Warning is something the user should know about the data.
+type Warning = tqc.Warning
+
+// Options say how data are read. The zero value takes all samples of the operating system's files without preprocessing.
+type Options struct {
+	FS          fs.FS            // nil: the operating system's files
+	Preprocess  *plan.Preprocess // of images; nil: none
+	Samples     int              // how many to take, chosen by Seed; 0: all
+	Seed        uint64
+	Labels      string // file with labels, "": only those that the data bring
+	LabelOffset int    // class = label + offset
+	Ahead       int    // samples loaded ahead, each by a goroutine of its own; 0: 1
+}
+
+// source is one opened argument: a list of samples that are loaded one at a time. Loading is safe for concurrent use.
+type source interface {
+	len() int
+	// name of sample i, unique in the source and independent of where the source lies.
+	name(i int) string
+	// label that the data bring along, -1 if none.
+	label(i int) int
+	load(i int) (map[string]*tensor.Tensor, error)
+}
+
+// Set is an opened data set. It may be iterated any number of times, also concurrently.
+type Set struct {
+	items []item
+	ahead int
+}
+
+type item struct {
+	src    source
+	index  int
+	name   string
+	origin string // path of the source: orders samples of the same name, and tells them apart in messages
+	label  int
+}
+
+// Open lists the samples of all paths: files, folders, or synthetic:N. Samples are sorted by name, whatever the order of
+// the paths; with opts.Samples, that many are chosen by seed and stay in this order.
+func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error) {
+	if len(paths) == 0 {
+		return nil, nil, fmt.Errorf("data: no data given")
+	}
+	if len(spec) == 0 {
+		return nil, nil, fmt.Errorf("data: the model has no inputs to feed")
+	}
+	o := &opener{fs: files{opts.FS}, spec: spec, pre: opts.Preprocess, seed: opts.Seed}
+	set := &Set{ahead: max(opts.Ahead, 1)}
+	for _, p := range paths {
+		sources, err := o.open(p)
+		if err != nil {
+			return nil, nil, fmt.Errorf("data: %s: %w", p, err)
+		}
+		for _, s := range sources {
+			for i := range s.len() {
+				set.items = append(set.items, item{s, i, s.name(i), p, s.label(i)})
+			}
+		}
+	}
+	sort.SliceStable(set.items, func(a, b int) bool {
+		x, y := set.items[a], set.items[b]
+		if x.name != y.name {
+			return x.name < y.name
+		}
+		return x.origin < y.origin
+	})
+	if err := set.applyLabels(o, opts); err != nil {
+		return nil, nil, fmt.Errorf("data: %w", err)
+	}
+	if n := len(set.items); opts.Samples > n {
+		o.warn("data", float64(n), "%d samples were asked for, there are %d: all are taken", opts.Samples, n)
+	} else if list := choose(n, opts.Samples, opts.Seed); list != nil {
+		kept := make([]item, len(list))
+		for i, at := range list {
+			kept[i] = set.items[at]
+		}
+		set.items = kept
+	}
+	return set, o.finish(), nil
+}
+
+// Len returns the number of samples.
+func (s *Set) Len() int { return len(s.items) }
+
+// Name returns the name of sample i: the path in its folder, or the name of its file with the index in it.
+func (s *Set) Name(i int) string { return s.items[i].name }
+
+// Label returns the class of sample i, -1 if it is unknown.
+func (s *Set) Label(i int) int { return s.items[i].label }
+
+// Iterator returns a new iterator over all samples.
+func (s *Set) Iterator() exec.Iterator { return &iterator{set: s, ahead: s.ahead} }
+
+// Sample loads sample i. NaN in its inputs is an error.
+func (s *Set) Sample(i int) (*exec.Sample, error) {
+	it := s.items[i]
+	feeds, err := it.src.load(it.index)
+	if err == nil {
+		err = refuseNaN(feeds)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data: %s: %s: %w", it.origin, it.name, err)
+	}
+	return &exec.Sample{Name: it.name, Hash: Hash(feeds), Label: it.label, Feeds: feeds}, nil
+}
+
+func refuseNaN(feeds map[string]*tensor.Tensor) error {
+	first := ""
+	at := 0
+	for name, t := range feeds {
+		if i := firstNaN(t); i >= 0 && (first == "" || name < first) {
+			first, at = name, i
+		}
+	}
+	if first != "" {
+		return fmt.Errorf("input %q (%s) holds NaN, first at element %d", first, feeds[first].Type(), at)
+	}
+	return nil
+}
+
+// firstNaN returns the index of the first NaN, -1 if there is none.
+func firstNaN(t *tensor.Tensor) int {
+	switch s := t.Data.(type) {
+	case []float32:
+		for i, v := range s {
+			if v != v {
+				return i
+			}
+		}
+	case []float64:
+		for i, v := range s {
+			if math.IsNaN(v) {
+				return i
+			}
+		}
+	case []uint16:
+		limit := map[tensor.DType]uint16{tensor.Float16: 0x7c00, tensor.BFloat16: 0x7f80}[t.DType]
+		for i, v := range s {
+			if limit != 0 && v&0x7fff > limit {
+				return i
+			}
+		}
+	}
+	return -1
+}
