@@ -1,6 +1,9 @@
 package observers
 
 import (
+	"errors"
+	"fmt"
+
 	"qwb/quantizer/tqc"
 )
 
@@ -14,12 +17,38 @@ type Warning struct {
 	Text string
 }
 
+// Params are the settings of the methods. The zero value means the defaults.
+type Params struct {
+	// Percentile is the share of values that stay inside the range, in (0, 1]; 0 means DefaultPercentile. An asymmetric
+	// policy cuts 1-Percentile off each end, a symmetric one off the end of |x|.
+	Percentile float64
+}
+
+// DefaultPercentile is PPQ's.
+const DefaultPercentile = 0.9999
+
+func (p Params) percentile() float64 {
+	if p.Percentile == 0 {
+		return DefaultPercentile
+	}
+	return p.Percentile
+}
+
+// Validate reports the first setting that cannot be.
+func (p Params) Validate() error {
+	if q := p.percentile(); !(q > 0 && q <= 1) {
+		return fmt.Errorf("percentile %g: only above 0 and up to 1", q)
+	}
+	return nil
+}
+
 // Method turns the statistics of one tensor into a range for a policy. Methods are values, listed in All.
 type Method struct {
 	Name tqc.Observer
 	Doc  string // one line
-	// Range never writes to st. cfg is the slot's policy. It fails on statistics that contain NaN or are empty.
-	Range func(st *State, cfg tqc.Config) (Range, []Warning, error)
+	// Range never writes to st. cfg is the slot's policy; bits, integer range and symmetry matter to some methods. It fails
+	// on statistics that contain NaN or no finite value, and on policies the method cannot serve (all but minmax: per-channel).
+	Range func(st *State, cfg tqc.Config, p Params) (Range, []Warning, error)
 }
 
 // All lists the methods in the order of simplicity, simplest first; automatic choice prefers earlier ones on a tie.
@@ -34,4 +63,38 @@ func Find(name tqc.Observer) *Method {
 		}
 	}
 	return nil
+}
+
+// Errors of Method.Range.
+var (
+	ErrNaN        = errors.New("the tensor contains NaN")
+	ErrEmpty      = errors.New("no finite value was observed")
+	ErrPerChannel = errors.New("histograms are kept per tensor; only minmax gives ranges per channel")
+	ErrNoRows     = errors.New("isotone needs rows: only the output of Softmax has them")
+	ErrNegative   = errors.New("isotone is for tensors without negative values, such as the output of Softmax")
+)
+
+// ready is what every method checks first. The warnings are those about infinite values.
+func ready(st *State, p Params) ([]Warning, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if st.NaN() > 0 {
+		return nil, ErrNaN
+	}
+	if st.Count() == 0 {
+		return nil, ErrEmpty
+	}
+	if neg, pos := st.Inf(); neg+pos > 0 {
+		return []Warning{{fmt.Sprintf("%d values are infinite; they are clipped to the range of the finite ones", neg+pos)}}, nil
+	}
+	return nil, nil
+}
+
+// perTensor is ready for the methods that read the histogram.
+func perTensor(st *State, cfg tqc.Config, p Params) ([]Warning, error) {
+	if !cfg.Policy.Has(tqc.PerTensor) {
+		return nil, ErrPerChannel
+	}
+	return ready(st, p)
 }

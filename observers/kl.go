@@ -1,0 +1,221 @@
+package observers
+
+import (
+	"fmt"
+	"math"
+
+	"qwb/quantizer/tqc"
+)
+
+// KL searches the threshold at which the distribution of the values and that of their quantized form differ least in the
+// Kullback-Leibler divergence (Migacz, "8-bit Inference with TensorRT", GTC 2017).
+//
+// All 2,048 evenly spaced thresholds T on |x| up to the largest are tried, the range being [-T, T] cut to minimum and
+// maximum. For each, qmath makes scale and zero point (T/127 for symmetric int8, not T/128), and the values other than zero,
+// which every grid represents, are counted in bins of a quarter of a step. The reference P is the bins inside, what lies
+// outside added to the outermost ones. The candidate Q gives each bin to the code it rounds to and spreads what a code
+// received over those of its bins that are not empty in P. Both are smoothed as in MXNet, TVM and ONNX Runtime: an empty
+// bin gets 0.0001 of a count; here the others give it in proportion to what they hold, so that none turns negative.
+//
+// Migacz counts once, in bins as wide for every threshold. The number of bins a threshold is judged by then grows with it,
+// which favours small ones, and with an outlier far away nothing is left to compare: all values share a few bins.
+// Quarter steps treat all thresholds alike, and the fixed grid is fine enough for the smallest. Two things follow. Few
+// values scatter over many bins and look unlike anything smooth: (bins - codes) / 2n, both counted where they are not empty,
+// is what that adds on average (the bias of the plug-in estimate, Miller 1955), and it is taken off. And a threshold at
+// which one bin holds more than half of the values is passed over, because quarter steps do not show what rounding does to
+// them; if all are, the range is that of minmax.
+var KL = &Method{
+	Name: tqc.ObserverKL,
+	Doc:  "the threshold with the least Kullback-Leibler divergence",
+	Range: func(st *State, cfg tqc.Config, p Params) (Range, []Warning, error) {
+		warnings, err := perTensor(st, cfg, p)
+		if err != nil {
+			return Range{}, nil, err
+		}
+		if codes := int64(cfg.QMax) - int64(cfg.QMin) + 1; codes > klCodes {
+			return Range{}, nil, fmt.Errorf("kl compares distributions of at most %d codes, not %d: use minmax, percentile or mse", klCodes, codes)
+		}
+		lo, hi := float64(st.extent.Min), float64(st.extent.Max)
+		scheme := cfg.Scheme()
+		s := newKLSearch(st, scheme.Symmetric)
+		best, least := Range{lo, hi}, math.Inf(1)
+		var last quantizer
+		for i := klThresholds; i > 0; i-- {
+			t := float64(max(-lo, hi)*float64(i)) / klThresholds
+			r := Range{max(lo, -t), min(hi, t)}
+			q, err := quantizerOf(Range{min(r.Lo, r.Hi), max(r.Lo, r.Hi)}, scheme)
+			if err != nil {
+				return Range{}, nil, err
+			}
+			if q == last {
+				continue
+			}
+			last = q
+			if d, ok := s.divergence(q); ok && d < least {
+				best, least = r, d
+			}
+		}
+		return best, warnings, nil
+	},
+}
+
+const (
+	klThresholds = 2048
+	klCodes      = 1024
+	klPerCode    = 4
+	klSmoothing  = 1e-4
+	klEmpty      = 1e-9 // less than this part of a count is rounding error of the running sums
+)
+
+// klSearch counts the values at quarter steps of a quantizer.
+type klSearch struct {
+	sides [2]*moments // positive (symmetric: |x|), negative
+	fold  bool        // symmetric: the codes of both signs are compared as one
+	p     [2][]float64
+}
+
+func newKLSearch(st *State, symmetric bool) *klSearch {
+	lo, hi := max(-float64(st.extent.Min), 0), max(float64(st.extent.Max), 0)
+	if !symmetric {
+		return &klSearch{sides: [2]*moments{newMoments(st.hist, 0, hi), newMoments(st.hist, 1, lo)}}
+	}
+	return &klSearch{fold: true, sides: [2]*moments{newMoments(st.hist.folded(), 0, max(lo, hi)), newMoments(newHistogram(), 1, 0)}}
+}
+
+// divergence compares P and Q under a quantizer; false if that cannot be judged.
+func (s *klSearch) divergence(q quantizer) (float64, bool) {
+	levels := [2]int{q.pos, q.neg}
+	if s.fold {
+		levels[1] = 0
+	}
+	var k klSum
+	var outside [2]float64
+	for side, n := range levels {
+		outside[side] = s.count(side, n, q.scale)
+		if n == 0 && outside[side] > 0 {
+			return 0, false // a whole side would be lost
+		}
+		k.bins += klPerCode * n
+	}
+	// The code of zero has half a code's bins on each side; the outermost code ends with the range.
+	const half = klPerCode / 2
+	k.code(s.part(0, 0, half, outside), s.part(1, 0, half, outside))
+	for side, n := range levels {
+		for c := 1; c <= n; c++ {
+			k.code(s.part(side, klPerCode*c-half, klPerCode*c+half, outside))
+		}
+	}
+	return k.result()
+}
+
+// count fills p with the counts of one side inside n levels and returns how many values lie beyond.
+func (s *klSearch) count(side, n int, scale float64) (outside float64) {
+	p := s.p[side][:0]
+	last := 0.0
+	for i := 1; i <= klPerCode*n; i++ {
+		at := s.sides[side].countBelow(float64(float64(i)*scale) / klPerCode)
+		if at-last < klEmpty {
+			p = append(p, 0)
+			continue
+		}
+		p = append(p, at-last)
+		last = at
+	}
+	s.p[side] = p
+	if outside = s.sides[side].all().n - last; outside < klEmpty {
+		return 0
+	}
+	return outside
+}
+
+// klPart is a run of bins of one side and what lies outside the range, where the run is the outermost.
+type klPart struct {
+	bins    []float64
+	outside float64
+}
+
+func (s *klSearch) part(side, from, to int, outside [2]float64) klPart {
+	p := s.p[side]
+	if to < len(p) {
+		return klPart{bins: p[from:to]}
+	}
+	return klPart{p[min(from, len(p)):], outside[side]}
+}
+
+// klSum adds up the sum of p*log(p/q) over smoothed and normalized P and Q.
+type klSum struct {
+	bins             int
+	filledP, filledQ int
+	codes            int     // codes that are not empty in P
+	largest          float64 // of the bins
+	total, inside    float64 // mass of P and of Q
+	plogp            float64 // sum of p*log(p)
+	cross, unmatched float64 // sum of p*log(q) where q > 0; sum of p where q = 0
+}
+
+// code adds the bins of one code.
+func (k *klSum) code(parts ...klPart) {
+	var p, q float64
+	filled := 0
+	for _, a := range parts {
+		for i, c := range a.bins {
+			q += c
+			if i == len(a.bins)-1 {
+				c += a.outside
+			}
+			if c > 0 {
+				p += c
+				filled++
+				k.largest = max(k.largest, c)
+				k.plogp += float64(c * math.Log(c))
+			}
+		}
+	}
+	k.total += p
+	k.inside += q
+	k.filledP += filled
+	if filled > 0 {
+		k.codes++
+	}
+	if q > 0 {
+		k.cross += float64(p * math.Log(q/float64(filled)))
+		k.filledQ += filled
+	} else {
+		k.unmatched += p
+	}
+}
+
+// result is the divergence; false if there is nothing to compare or the bins are too coarse.
+func (k *klSum) result() (float64, bool) {
+	emptyP, emptyQ := float64(k.bins-k.filledP), float64(k.bins-k.filledQ)
+	keepP := 1 - float64(klSmoothing*emptyP)/k.total // what smoothing leaves of a bin that is not empty
+	keepQ := 1 - float64(klSmoothing*emptyQ)/k.inside
+	if !(keepP > 0 && keepQ > 0) || 2*k.largest > k.total {
+		return 0, false
+	}
+	logTotal, logInside, logEps := math.Log(k.total), math.Log(k.inside), math.Log(klSmoothing)
+	d := k.plogp + float64(k.total*(math.Log(keepP)-logTotal)) - k.cross -
+		float64((k.total-k.unmatched)*(math.Log(keepQ)-logInside)) - float64(k.unmatched*(logEps-logInside))
+	d = float64(keepP*d) + float64(float64(klSmoothing*emptyP)*(logInside-logTotal))
+	noise := float64(k.filledP-k.codes) / 2
+	return (d - noise) / k.total, true
+}
+
+// folded returns the counts of |x|.
+func (h *histogram) folded() *histogram {
+	f := newHistogram()
+	f.merge(h)
+	f.fold[0][0], f.fold[1][0] = sum(f.fold[0])+sum(f.fold[1]), 0
+	for e := f.low(); e <= f.top; e++ {
+		o := f.table[256|e]
+		if o == nil {
+			continue
+		}
+		to := f.reach(uint32(e))
+		for i, c := range o {
+			to[i] += c
+		}
+		f.table[256|e] = nil
+	}
+	return f
+}

@@ -1,0 +1,212 @@
+package observers
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"qwb/graph/tensor"
+)
+
+// MaxChannels is the largest number of channels whose ranges are kept.
+const MaxChannels = 1 << 13
+
+// MaxMemory is what a State occupies at most, in bytes, whatever it has seen: 45 octaves of 8 KiB, 24 for each of the two
+// histograms over rows, and four float32 per channel.
+const MaxMemory = 1_000_000
+
+// Extent is the range of the finite values of a tensor; Min > Max where there are none. A zero is always +0.
+type Extent struct{ Min, Max float32 }
+
+// NoExtent is the extent of no values.
+var NoExtent = Extent{float32(math.Inf(1)), float32(math.Inf(-1))}
+
+// Empty reports whether there were no finite values.
+func (x Extent) Empty() bool { return x.Min > x.Max }
+
+// Union returns the smallest extent that covers both.
+func (x Extent) Union(y Extent) Extent {
+	// Adding +0 turns -0 into +0: which of the two a comparison keeps would depend on the order.
+	return Extent{min(x.Min, y.Min) + 0, max(x.Max, y.Max) + 0}
+}
+
+const (
+	channelsUnknown = 0
+	channelsMixed   = -1 // tensors disagreed, or there were too many: no ranges per channel
+)
+
+// State holds the statistics of one tensor over any number of samples: counts on a fixed grid of 1,024 equal bins per
+// octave of |x| (the float32 bits shifted right by 13), per sign, zeros apart; the exact minimum and maximum, of the tensor
+// and of each channel; how many values were not finite; and for softmax outputs what keeps the order in each row.
+//
+// Values more than 20 octaves below the largest are one count per sign, denormals count as zeros (minimum and maximum see
+// both exactly). A State is a function of the multiset of what was observed: order, splitting and merging do not change a
+// byte of it. It occupies at most MaxMemory bytes. The zero value is not usable; use New. Not safe for concurrent use.
+type State struct {
+	hist     *histogram
+	extent   Extent
+	channels int
+	ranges   []Extent // per channel
+	scratch  []Extent
+	rows     *rows
+}
+
+// New returns a state that has seen nothing.
+func New() *State { return &State{hist: newHistogram(), extent: NoExtent} }
+
+// Count is the number of finite values, Zeros how many of them are zero or denormal.
+func (st *State) Count() uint64 { return st.hist.count() }
+func (st *State) Zeros() uint64 { return sum(st.hist.zero) }
+
+// NaN and Inf count the values that are not finite; they are in no bin and in no range.
+func (st *State) NaN() uint64                      { return st.hist.nan }
+func (st *State) Inf() (negative, positive uint64) { return st.hist.inf[1], st.hist.inf[0] }
+
+// Extent is the exact range of the finite values.
+func (st *State) Extent() Extent { return st.extent }
+
+// Channels returns the range of each channel, nil where none are kept: no channel axis was given, tensors had different
+// numbers of channels, or more than MaxChannels. A channel without finite values has an empty extent. Do not change it.
+func (st *State) Channels() []Extent { return st.ranges }
+
+// Bins yields the bins that are not empty in ascending order. The outermost bounds are the exact minimum and maximum.
+func (st *State) Bins() iter.Seq[Bin] {
+	return func(yield func(Bin) bool) {
+		for b := range st.hist.bins {
+			if b.Lo != b.Hi {
+				b.Lo, b.Hi = max(b.Lo, float64(st.extent.Min)), min(b.Hi, float64(st.extent.Max))
+			}
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// Merge adds what o has seen. o is not changed and may be st's equal but not st itself.
+func (st *State) Merge(o *State) {
+	st.hist.merge(o.hist)
+	st.extent = st.extent.Union(o.extent)
+	switch {
+	case o.channels == channelsUnknown:
+	case o.channels == channelsMixed:
+		st.dropChannels()
+	default:
+		if st.setChannels(o.channels) {
+			for c, x := range o.ranges {
+				st.ranges[c] = st.ranges[c].Union(x)
+			}
+		}
+	}
+	if o.rows != nil {
+		if st.rows == nil {
+			st.rows = newRows()
+		}
+		st.rows.merge(o.rows)
+	}
+}
+
+// Clone returns an independent copy.
+func (st *State) Clone() *State {
+	c := New()
+	c.Merge(st)
+	return c
+}
+
+// setChannels notes that a tensor had n channels and reports whether ranges are kept.
+func (st *State) setChannels(n int) bool {
+	switch {
+	case st.channels == n:
+	case st.channels == channelsUnknown && n <= MaxChannels:
+		st.channels = n
+		st.ranges = slices.Repeat([]Extent{NoExtent}, n)
+		st.scratch = make([]Extent, n)
+	default:
+		st.dropChannels()
+	}
+	return st.ranges != nil
+}
+
+func (st *State) dropChannels() { st.channels, st.ranges, st.scratch = channelsMixed, nil, nil }
+
+// Counts are values that were counted elsewhere, on a GPU for instance, on the same grid.
+type Counts struct {
+	First  uint32   // float32 bits >> 13 of the first bin
+	Bins   []uint64 // consecutive bins
+	Extent Extent   // of the values counted
+}
+
+// Absorb adds counts made elsewhere. Bins of the exponents of infinities and NaN must be empty, and the extent must lie in
+// the outermost bins that are not; otherwise nothing is added. Ranges per channel are not known and are dropped.
+func (st *State) Absorb(c Counts) error {
+	if uint64(c.First)+uint64(len(c.Bins)) > 1<<19 {
+		return fmt.Errorf("absorb: bins %d to %d: there are %d", c.First, uint64(c.First)+uint64(len(c.Bins)), 1<<19)
+	}
+	add := New()
+	for i, n := range c.Bins {
+		key := c.First + uint32(i)
+		if n == 0 {
+			continue
+		}
+		o := add.hist.reach(key >> 10)
+		if o == nil {
+			return fmt.Errorf("absorb: bin %d is not finite", key)
+		}
+		o[key&(binsPerOctave-1)] += n
+	}
+	add.extent = NoExtent.Union(c.Extent)
+	if err := add.checkExtent(); err != nil {
+		return fmt.Errorf("absorb: %w", err)
+	}
+	if add.Count() > 0 {
+		add.dropChannels() // nobody knows which channels they belong to
+	}
+	st.Merge(add)
+	return nil
+}
+
+// checkExtent verifies that minimum and maximum lie in the outermost bins.
+func (st *State) checkExtent() error {
+	var first, last Bin
+	n := 0
+	for b := range st.hist.bins {
+		if n == 0 {
+			first = b
+		}
+		last = b
+		n++
+	}
+	x := st.extent
+	if n == 0 {
+		if x != NoExtent {
+			return fmt.Errorf("range [%g, %g] of no values", x.Min, x.Max)
+		}
+		return nil
+	}
+	inside := func(b Bin, v float32) bool {
+		if b.Lo == b.Hi {
+			return math.Abs(float64(v)) < 0x1p-126
+		}
+		if f := float64(v); b.Lo < 0 {
+			return f > b.Lo && f <= b.Hi
+		}
+		return float64(v) >= b.Lo && float64(v) < b.Hi
+	}
+	if !inside(first, x.Min) || !inside(last, x.Max) || x.Empty() {
+		return fmt.Errorf("range [%g, %g] does not fit the counts", x.Min, x.Max)
+	}
+	return nil
+}
+
+// values returns the elements of a float32 tensor.
+func values(t *tensor.Tensor) ([]float32, error) {
+	if t.DType != tensor.Float32 {
+		return nil, fmt.Errorf("observers: %s is not float32", t.Type())
+	}
+	d := t.F32()
+	if len(d) != t.Len() {
+		return nil, fmt.Errorf("observers: %s holds %d elements", t.Type(), len(d))
+	}
+	return d, nil
+}
