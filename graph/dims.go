@@ -68,7 +68,7 @@ func (s Shape) Elements() (int64, error) {
 	return n, nil
 }
 
-// elemsOf returns the elements of an integer or bool tensor of at most maxPartial elements.
+// elemsOf returns the elements of a tensor of at most maxPartial integers, bools or float32 that are all integers.
 func elemsOf(t *tensor.Tensor) ([]Elem, bool) {
 	if t.Len() > maxPartial {
 		return nil, false
@@ -88,6 +88,15 @@ func elemsOf(t *tensor.Tensor) ([]Elem, bool) {
 		}
 	case []uint32:
 		return mapElems(d), true
+	case []float32:
+		out := make([]Elem, len(d))
+		for i, v := range d {
+			if !(v >= -1<<24 && v <= 1<<24) || v != float32(int64(v)) {
+				return nil, false
+			}
+			out[i] = known(int64(v))
+		}
+		return out, true
 	case []bool:
 		out := make([]Elem, len(d))
 		for i, v := range d {

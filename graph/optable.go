@@ -3,7 +3,8 @@ package graph
 // opTable is every operator that is known. A new family is one more slice here; a new operator is one more entry in the
 // slice of its family.
 var opTable = [][]OpSpec{
-	convOps,
+	convOps, matmulOps, elementwiseOps, activationOps, compareOps, poolOps, reduceOps, normOps, softmaxOps, reshapeOps, sliceOps,
+	gatherOps, resizeOps, shapeOps, castOps,
 }
 
 type opKey struct{ domain, op string }
