@@ -22,18 +22,18 @@ var castOps = []OpSpec{
 }
 
 func inferCast(c *InferCtx) error {
-	to := c.Node.AttrInt("to", 0)
 	if name := c.Node.AttrStr("to", ""); name != "" { // before opset 6 the name of the type
 		d, err := castName(name)
 		if err != nil {
 			return err
 		}
-		to = int64(d)
+		return castTo(c, d)
 	}
-	if to < 1 || to > int64(tensor.Int2) {
-		return fmt.Errorf("attribute to is %d", to)
+	d, err := dtypeAttr(c.Node, "to", tensor.Undefined)
+	if err != nil || d == tensor.Undefined {
+		return fmt.Errorf("attribute to is %d", c.Node.AttrInt("to", 0))
 	}
-	return castTo(c, tensor.DType(to))
+	return castTo(c, d)
 }
 
 func castName(name string) (tensor.DType, error) {
@@ -68,12 +68,9 @@ func castTo(c *InferCtx, d tensor.DType) error {
 
 // inferDTypeAttr: the type of x, in the element type of attribute dtype if it is set.
 func inferDTypeAttr(c *InferCtx) error {
-	d := c.DType(0)
-	if a := c.Node.Attr("dtype"); a != nil {
-		d = tensor.DType(a.I)
-	}
+	d, err := dtypeAttr(c.Node, "dtype", c.DType(0))
 	c.SetOut(0, d, c.Shape(0))
-	return nil
+	return err
 }
 
 func inferRandom(c *InferCtx) error {
@@ -84,8 +81,9 @@ func inferRandom(c *InferCtx) error {
 		}
 		s = append(s, Dim{N: n})
 	}
-	c.SetOut(0, tensor.DType(c.Node.AttrInt("dtype", int64(tensor.Float32))), s)
-	return nil
+	d, err := dtypeAttr(c.Node, "dtype", tensor.Float32)
+	c.SetOut(0, d, s)
+	return err
 }
 
 // ConstantValue returns the tensor of a Constant node. Sparse tensors are an error.

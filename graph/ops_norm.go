@@ -17,14 +17,20 @@ var normOps = []OpSpec{
 	normalization("MeanVarianceNormalization", 9, "(x - mean) / standard deviation over axes", 1),
 	normalization("LpNormalization", 1, "x / p-norm along an axis", 1),
 	normalization("LRN", 1, "x / (bias + alpha/size * sum of squares of neighbouring channels)^beta", 1),
-	inDomain("com.microsoft", normalization("SkipLayerNormalization", 1, "LayerNormalization of x + skip + bias", 3)),
+	skip(normalization("SkipLayerNormalization", 1, "LayerNormalization of x + skip + bias", 3)),
 	normalization("SimplifiedLayerNormalization", 1, "RMSNormalization under the name ONNX Runtime gives it", 2),
-	inDomain("com.microsoft", normalization("SkipSimplifiedLayerNormalization", 1, "RMSNormalization of x + skip + bias", 3)),
+	skip(normalization("SkipSimplifiedLayerNormalization", 1, "RMSNormalization of x + skip + bias", 3)),
 }
 
 func normalization(name string, since int64, doc string, minIn int) OpSpec {
 	return OpSpec{Name: name, Doc: doc, Since: since, Kind: KindNormalization, MinIn: minIn, In: []Socket{SocketData, SocketFloat},
 		Infer: inferSame}
+}
+
+// skip is a normalization of ONNX Runtime whose second input is a tensor to add.
+func skip(s OpSpec) OpSpec {
+	s.In = []Socket{SocketData, SocketData, SocketFloat}
+	return inDomain("com.microsoft", s)
 }
 
 // inferBatchNorm: outputs beside the first are training statistics, shaped like input 3.
@@ -73,7 +79,10 @@ func inferLayerNorm(c *InferCtx) error {
 	for range x[axis:] {
 		stats = append(stats, Dim{N: 1})
 	}
-	d := tensor.DType(c.Node.AttrInt("stash_type", int64(tensor.Float32)))
+	d, err := dtypeAttr(c.Node, "stash_type", tensor.Float32)
+	if err != nil {
+		return err
+	}
 	c.SetOut(1, d, stats)
 	c.SetOut(2, d, stats)
 	return nil

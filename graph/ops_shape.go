@@ -215,9 +215,9 @@ func inferOneHot(c *InferCtx) error {
 }
 
 func inferEyeLike(c *InferCtx) error {
-	d := c.DType(0)
-	if a := c.Node.Attr("dtype"); a != nil {
-		d = tensor.DType(a.I)
+	d, err := dtypeAttr(c.Node, "dtype", c.DType(0))
+	if err != nil {
+		return err
 	}
 	if x := c.Shape(0); x != nil && len(x) != 2 {
 		return fmt.Errorf("input %s is no matrix", x)

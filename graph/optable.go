@@ -4,7 +4,7 @@ package graph
 // slice of its family.
 var opTable = [][]OpSpec{
 	convOps, matmulOps, elementwiseOps, activationOps, compareOps, poolOps, reduceOps, normOps, softmaxOps, reshapeOps, sliceOps,
-	gatherOps, resizeOps, shapeOps, castOps,
+	gatherOps, resizeOps, shapeOps, castOps, quantizeOps, qlinearOps, recurrentOps, controlOps, fusedOps,
 }
 
 type opKey struct{ domain, op string }

@@ -1,0 +1,83 @@
+package graph
+
+import "fmt"
+
+var recurrentSockets = []Socket{SocketData, SocketData, SocketData, SocketData, SocketIndex, SocketFloat}
+
+var recurrentOps = []OpSpec{
+	recurrent("LSTM", "long short-term memory", 4),
+	recurrent("GRU", "gated recurrent unit", 3),
+	recurrent("RNN", "simple recurrent network", 1),
+}
+
+func recurrent(name, doc string, gates int64) OpSpec {
+	return OpSpec{Name: name, Doc: doc, Since: 1, Kind: KindRecurrent, MinIn: 3, In: recurrentSockets,
+		Infer: func(c *InferCtx) error { return inferRecurrent(c, gates) },
+		MACs:  func(c *InferCtx) int64 { return recurrentMACs(c, gates) }}
+}
+
+// recurrentDims are the sizes of a recurrent operator: steps, batch, features, directions and units.
+type recurrentDims struct{ seq, batch, in, dirs, hidden Dim }
+
+// recurrentSizes reads X [seq,batch,in], or [batch,seq,in] with layout 1, W [dirs,gates*hidden,in] and R
+// [dirs,gates*hidden,hidden].
+func recurrentSizes(c *InferCtx, gates int64) (d recurrentDims, err error) {
+	x, w, r := c.Shape(0), c.Shape(1), c.Shape(2)
+	for i, s := range []Shape{x, w, r} {
+		if s != nil && len(s) != 3 {
+			return d, fmt.Errorf("input %d has shape %s, not rank 3", i, s)
+		}
+	}
+	d = recurrentDims{unknownDim, unknownDim, unknownDim, Dim{N: 1}, unknownDim}
+	if c.Node.AttrStr("direction", "forward") == "bidirectional" {
+		d.dirs.N = 2
+	}
+	if x != nil {
+		d.seq, d.batch, d.in = x[0], x[1], x[2]
+		if c.Node.AttrInt("layout", 0) != 0 {
+			d.seq, d.batch = d.batch, d.seq
+		}
+	}
+	if h := c.Node.AttrInt("hidden_size", -1); h >= 0 {
+		d.hidden = Dim{N: h}
+	} else if r != nil {
+		d.hidden = r[2]
+	}
+	for i, s := range []Shape{w, r} {
+		if s == nil {
+			continue
+		}
+		inner := []Dim{d.in, d.hidden}[i]
+		_, ok0 := mergeDim(s[0], d.dirs)
+		_, ok1 := mergeDim(s[1], mulElems(d.hidden.elem(), known(gates)).dim())
+		_, ok2 := mergeDim(s[2], inner)
+		if !ok0 || !ok1 || !ok2 {
+			return d, fmt.Errorf("input %d has shape %s for input %s, %d directions and %s units", i+1, s, x, d.dirs.N, Shape{d.hidden})
+		}
+	}
+	return d, nil
+}
+
+func inferRecurrent(c *InferCtx, gates int64) error {
+	d, err := recurrentSizes(c, gates)
+	if err != nil {
+		return err
+	}
+	y, last := Shape{d.seq, d.dirs, d.batch, d.hidden}, Shape{d.dirs, d.batch, d.hidden}
+	if c.Node.AttrInt("layout", 0) != 0 {
+		y, last = Shape{d.batch, d.seq, d.dirs, d.hidden}, Shape{d.batch, d.dirs, d.hidden}
+	}
+	c.SetOut(0, c.DType(0), y)
+	c.SetOut(1, c.DType(0), last)
+	c.SetOut(2, c.DType(0), last)
+	return nil
+}
+
+func recurrentMACs(c *InferCtx, gates int64) int64 {
+	d, err := recurrentSizes(c, gates)
+	if err != nil {
+		return macUnknown
+	}
+	inner := addElems(d.in.elem(), d.hidden.elem()).dim()
+	return macProduct(Shape{d.seq, d.batch, d.dirs, {N: gates}, d.hidden, inner}, false)
+}
