@@ -3,6 +3,7 @@ package tqc
 import (
 	"fmt"
 
+	"qwb/graph"
 	"qwb/kernels/qmath"
 )
 
@@ -22,6 +23,36 @@ func (p *Params) Grid(cfg *Config, c int) qmath.Grid {
 		c = 0
 	}
 	return qmath.Grid{Scale: p.Scale[c], ZeroPoint: p.ZeroPoint[c], QMin: cfg.QMin, QMax: cfg.QMax, Rounding: cfg.Rounding}
+}
+
+// NumScales returns how many scales a tensor of this shape has under c, and whether the shape says so. An axis that does not exist
+// gives 0.
+func NumScales(shape graph.Shape, c *Config) (n int64, known bool) {
+	if c.Policy.Has(PerTensor) {
+		return 1, true
+	}
+	axis := c.Axis
+	if axis < 0 {
+		axis += len(shape)
+	}
+	if shape == nil || axis < 0 || axis >= len(shape) {
+		return 0, shape != nil
+	}
+	if c.Policy.Has(PerChannel) {
+		return shape[axis].N, shape[axis].Known()
+	}
+	n = 1
+	for i, d := range shape {
+		if !d.Known() {
+			return 0, false
+		}
+		if i == axis {
+			n *= (d.N + int64(c.GroupSize) - 1) / int64(c.GroupSize)
+		} else {
+			n *= d.N
+		}
+	}
+	return n, true
 }
 
 // check holds p to the policy that it is for.

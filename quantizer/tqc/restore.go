@@ -9,12 +9,13 @@ type Saved struct {
 	Root   SlotID // itself where the slot is not governed by another
 	Params Params // of a root; empty otherwise, and while there is no scale
 	Weight bool
+	Method Observer
 }
 
 // Save returns the stored form of a slot.
 func (s *Set) Save(id SlotID) Saved {
 	sl := &s.slots[id]
-	return Saved{Config: sl.Config, State: sl.state, Root: s.root[id], Params: sl.params, Weight: sl.Weight}
+	return Saved{Config: sl.Config, State: sl.state, Root: s.root[id], Params: sl.params, Weight: sl.Weight, Method: sl.Method}
 }
 
 // RestoreError says which slot could not be restored.
@@ -33,15 +34,28 @@ func (s *Set) Restore(saved []Saved) error {
 	if len(saved) != len(s.slots) {
 		return fmt.Errorf("%d slots stored, the graph has %d", len(saved), len(s.slots))
 	}
-	for i := range saved {
-		if err := checkSaved(saved, SlotID(i)); err != nil {
-			return &RestoreError{SlotID(i), err}
-		}
+	if err := CheckSaved(saved); err != nil {
+		return err
 	}
 	for i := range saved {
 		sl, sv := &s.slots[i], &saved[i]
-		sl.Config, sl.state, sl.params, sl.Weight = sv.Config, sv.State, sv.Params, sv.Weight
+		sl.Config, sl.state, sl.params, sl.Weight, sl.Method = sv.Config, sv.State, sv.Params, sv.Weight, sv.Method
 		s.root[i] = sv.Root
+	}
+	return nil
+}
+
+// CheckSaved reports, as a *RestoreError, the first slot whose stored form contradicts itself or the slot that governs it.
+// Roots are indices into saved.
+func CheckSaved(saved []Saved) error {
+	for _, roots := range []bool{true, false} { // a bad scale is reported where it stands
+		for i := range saved {
+			if id := SlotID(i); (saved[i].Root == id) == roots {
+				if err := checkSaved(saved, id); err != nil {
+					return &RestoreError{id, err}
+				}
+			}
+		}
 	}
 	return nil
 }
@@ -69,6 +83,9 @@ func checkSaved(saved []Saved, id SlotID) error {
 		return nil
 	}
 	if err := sv.Config.Validate(); err != nil {
+		return err
+	}
+	if err := sv.Method.Valid(); err != nil {
 		return err
 	}
 	switch sv.State {

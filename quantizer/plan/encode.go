@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// Encode returns the file form. Equal plans give equal bytes.
+func (p *Plan) Encode() ([]byte, error) {
+	e := &encoder{}
+	e.text("{\n")
+	e.field("format", Format)
+	e.field("version", Version)
+	e.field("model", p.Model)
+	data := p.Data
+	if data.Paths == nil {
+		data.Paths = []string{}
+	}
+	e.field("data", data)
+	e.field("preprocess", p.Preprocess)
+	e.field("samples", p.Samples)
+	e.field("seed", p.Seed)
+	e.field("platform", p.Platform)
+	e.field("profile", p.Profile)
+	e.field("observers", p.Observers)
+	if p.ReduceRange {
+		e.field("reduce_range", true)
+	}
+	if p.Tuned != nil {
+		e.field("tuned", p.Tuned)
+	}
+	if p.Verification != nil {
+		e.field("verification", p.Verification)
+	}
+	e.list("warnings", len(p.Warnings), func(i int) { e.value(p.Warnings[i]) })
+	e.schemes(p)
+	e.list("nodes", len(p.Nodes), func(i int) { e.node(&p.Nodes[i]) })
+	e.buf.Truncate(e.buf.Len() - len(",\n"))
+	e.text("\n}\n")
+	return e.buf.Bytes(), e.err
+}
+
+type encoder struct {
+	buf bytes.Buffer
+	err error
+}
+
+func (e *encoder) text(s string) { e.buf.WriteString(s) }
+
+// value writes v as JSON on one line. encoding/json would replace bytes that are not UTF-8 and so change names.
+func (e *encoder) value(v any) {
+	if s, ok := v.(string); ok && !utf8.ValidString(s) && e.err == nil {
+		e.err = fmt.Errorf("plan: name %q is not UTF-8", s)
+	}
+	enc := json.NewEncoder(&e.buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		if e.err == nil {
+			e.err = fmt.Errorf("plan: %w", err)
+		}
+		return
+	}
+	e.buf.Truncate(e.buf.Len() - 1) // the encoder's line end
+}
+
+func (e *encoder) field(name string, v any) {
+	fmt.Fprintf(&e.buf, "  %q: ", name)
+	e.value(v)
+	e.text(",\n")
+}
+
+// list writes a list with one element per line.
+func (e *encoder) list(name string, n int, element func(i int)) {
+	fmt.Fprintf(&e.buf, "  %q: [", name)
+	for i := range n {
+		if i > 0 {
+			e.text(",")
+		}
+		e.text("\n    ")
+		element(i)
+	}
+	if n > 0 {
+		e.text("\n  ")
+	}
+	e.text("],\n")
+}
+
+func (e *encoder) schemes(p *Plan) {
+	names := make([]string, 0, len(p.Schemes))
+	for n := range p.Schemes {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	e.text("  \"schemes\": {")
+	for i, n := range names {
+		if i > 0 {
+			e.text(",")
+		}
+		e.text("\n    ")
+		e.value(n)
+		e.text(": ")
+		e.value(p.Schemes[n])
+	}
+	if len(names) > 0 {
+		e.text("\n  ")
+	}
+	e.text("},\n")
+}
+
+func (e *encoder) node(n *Node) {
+	for _, s := range []string{n.Name, n.Op, n.Why, n.Fused} {
+		if !utf8.ValidString(s) && e.err == nil {
+			e.err = fmt.Errorf("plan: node name %q is not UTF-8", s)
+		}
+	}
+	head := *n
+	head.Slots = nil
+	e.value(head)
+	if len(n.Slots) == 0 {
+		return
+	}
+	e.buf.Truncate(e.buf.Len() - 1) // the closing brace
+	e.text(`,"slots":[`)
+	for i := range n.Slots {
+		if i > 0 {
+			e.text(",")
+		}
+		e.text("\n      ")
+		e.value(n.Slots[i])
+	}
+	e.text("]}")
+}

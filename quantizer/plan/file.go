@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Read reads a plan file.
+func Read(path string) (*Plan, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return Parse(path, src)
+}
+
+// Write writes the plan to path. A file that is there is kept as path.bak unless it has the same content already, in which case
+// nothing is written. Both files are replaced as a whole: whatever fails, path holds either the old plan or the new one.
+func (p *Plan) Write(path string) error {
+	b, err := p.Encode()
+	if err != nil {
+		return err
+	}
+	old, err := os.ReadFile(path)
+	switch {
+	case err == nil && bytes.Equal(old, b):
+		return nil
+	case err == nil:
+		if err := replace(path+".bak", old); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("plan: %w", err)
+	}
+	return replace(path, b)
+}
+
+// replace writes a file beside path and renames it.
+func replace(path string, b []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("plan: %s: %w", path, err)
+		}
+	}()
+	if _, err = f.Write(b); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Relative returns how a plan at planPath refers to another file: relative to the plan's folder where that is possible, with
+// forward slashes.
+func Relative(planPath, file string) string {
+	dir, err1 := filepath.Abs(filepath.Dir(planPath))
+	abs, err2 := filepath.Abs(file)
+	if err1 != nil || err2 != nil {
+		return filepath.ToSlash(file)
+	}
+	rel, err := filepath.Rel(dir, abs)
+	if err != nil { // another drive
+		return filepath.ToSlash(abs)
+	}
+	return filepath.ToSlash(rel)
+}
+
+// Resolve is the inverse of Relative: the path under which to open a file that a plan at planPath refers to.
+func Resolve(planPath, ref string) string {
+	ref = filepath.FromSlash(ref)
+	if filepath.IsAbs(ref) {
+		return ref
+	}
+	return filepath.Join(filepath.Dir(planPath), ref)
+}

@@ -1,0 +1,190 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"qwb/quantizer/tqc"
+)
+
+// maxBytes bounds a plan file: one for a million scales is far below.
+const maxBytes = 256 << 20
+
+// document is the layout of the file.
+type document struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	Meta
+	Schemes      map[string]tqc.Config `json:"schemes"`
+	Nodes        []Node                `json:"nodes"`
+	Verification *Verification         `json:"verification,omitempty"`
+}
+
+// Parse reads the file form; file names it in errors. What does not hang on the model is checked: keys, types, names that occur
+// twice or not at all, states, scales, zero points. Errors name the line, or the node and the slot.
+func Parse(file string, src []byte) (*Plan, error) {
+	if len(src) > maxBytes {
+		return nil, fmt.Errorf("%s: %d bytes are too many for a plan", file, len(src))
+	}
+	var d document
+	if err := strict(file, src, &d); err != nil {
+		return nil, err
+	}
+	if d.Format != Format {
+		return nil, fmt.Errorf("%s: not a plan: format is %q, not %q", file, d.Format, Format)
+	}
+	if d.Version != Version {
+		return nil, fmt.Errorf("%s: version %d of the format; this program reads %d", file, d.Version, Version)
+	}
+	p := &Plan{Meta: d.Meta, Schemes: d.Schemes, Nodes: d.Nodes, Verification: d.Verification}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}
+
+// check holds the plan to what does not hang on the model, and brings zero points to the length of their scales.
+func (p *Plan) check() error {
+	if p.Samples < 0 {
+		return fmt.Errorf("%d samples", p.Samples)
+	}
+	if err := p.Preprocess.Validate(); err != nil {
+		return fmt.Errorf("preprocess: %w", err)
+	}
+	for _, o := range []tqc.Observer{p.Observers.Activation, p.Observers.Weight} {
+		if err := o.Valid(); err != nil {
+			return err
+		}
+	}
+	for name, c := range p.Schemes {
+		if err := c.Validate(); err != nil {
+			return fmt.Errorf("scheme %q: %w", name, err)
+		}
+	}
+	ix, err := p.index()
+	if err != nil {
+		return err
+	}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if n.Fused == "" {
+			continue
+		}
+		h, ok := ix.nodes[n.Fused]
+		if !ok || n.Fused == n.Name || n.Domain != tqc.DomainINT8 || p.Nodes[h].Domain != tqc.DomainINT8 {
+			return fmt.Errorf("node %q: fused with %q, which is not another integer node", n.Name, n.Fused)
+		}
+	}
+	_, err = p.saved(ix)
+	return err
+}
+
+// index finds nodes and slots by name. Slots are numbered through the plan.
+type index struct {
+	nodes map[string]int
+	slots map[string]int // by node:at
+	names []string       // of the slots
+}
+
+func slotName(node, at string) string { return node + ":" + at }
+
+func (p *Plan) index() (*index, error) {
+	ix := &index{nodes: map[string]int{}, slots: map[string]int{}}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if _, dup := ix.nodes[n.Name]; dup || n.Name == "" {
+			return nil, fmt.Errorf("node %q is empty or occurs twice", n.Name)
+		}
+		ix.nodes[n.Name] = i
+		if n.Domain != tqc.DomainINT8 && len(n.Slots) > 0 {
+			return nil, fmt.Errorf("node %q: has slots but its domain is %s", n.Name, n.Domain)
+		}
+		for _, s := range n.Slots {
+			if _, _, ok := parseAt(s.At); !ok {
+				return nil, fmt.Errorf("node %q: slot %q is neither in0, in1, ... nor out0, out1, ...", n.Name, s.At)
+			}
+			name := slotName(n.Name, s.At)
+			if _, dup := ix.slots[name]; dup {
+				return nil, fmt.Errorf("node %q: slot %s occurs twice", n.Name, s.At)
+			}
+			ix.slots[name] = len(ix.names)
+			ix.names = append(ix.names, name)
+		}
+	}
+	return ix, nil
+}
+
+// at names a slot within its node; parseAt is its inverse.
+func at(k tqc.Kind, i int) string { return k.String() + strconv.Itoa(i) }
+
+func parseAt(s string) (k tqc.Kind, i int, ok bool) {
+	for _, k := range []tqc.Kind{tqc.Input, tqc.Output} {
+		digits, found := strings.CutPrefix(s, k.String())
+		i, err := strconv.Atoi(digits)
+		if found && err == nil && i >= 0 && at(k, i) == s {
+			return k, i, true
+		}
+	}
+	return 0, 0, false
+}
+
+// saved returns the stored forms of all slots in the plan's order and checks them. Roots are numbers of the index.
+func (p *Plan) saved(ix *index) ([]tqc.Saved, error) {
+	saved := make([]tqc.Saved, 0, len(ix.names))
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		for k := range n.Slots {
+			s := &n.Slots[k]
+			if err := s.expand(); err != nil {
+				return nil, fmt.Errorf("node %q: slot %s: %w", n.Name, s.At, err)
+			}
+			sv := tqc.Saved{State: s.State, Root: tqc.SlotID(len(saved)), Method: s.Method,
+				Params: tqc.Params{Scale: s.Scale, ZeroPoint: s.ZeroPoint}}
+			if s.Root != "" {
+				r, ok := ix.slots[s.Root]
+				if !ok || r == len(saved) {
+					return nil, fmt.Errorf("node %q: slot %s: root %q is not another slot of the plan", n.Name, s.At, s.Root)
+				}
+				sv.Root = tqc.SlotID(r)
+			}
+			if s.State != tqc.FP32 {
+				c, ok := p.Schemes[s.Scheme]
+				if !ok {
+					return nil, fmt.Errorf("node %q: slot %s: scheme %q is not in the plan", n.Name, s.At, s.Scheme)
+				}
+				sv.Config = c
+			} else if s.Scheme != "" {
+				return nil, fmt.Errorf("node %q: slot %s: FP32 with a scheme", n.Name, s.At)
+			}
+			saved = append(saved, sv)
+		}
+	}
+	if err := tqc.CheckSaved(saved); err != nil {
+		var bad *tqc.RestoreError
+		if errors.As(err, &bad) {
+			i := strings.LastIndexByte(ix.names[bad.Slot], ':')
+			return nil, fmt.Errorf("node %q: slot %s: %w", ix.names[bad.Slot][:i], ix.names[bad.Slot][i+1:], bad.Err)
+		}
+		return nil, err
+	}
+	return saved, nil
+}
+
+// expand repeats a single zero point for every scale.
+func (s *Slot) expand() error {
+	switch {
+	case len(s.Scale) == 0 && len(s.ZeroPoint) > 0:
+		return fmt.Errorf("a zero point without a scale")
+	case len(s.ZeroPoint) == 1 && len(s.Scale) > 1:
+		z := make(ZeroPoints, len(s.Scale))
+		for i := range z {
+			z[i] = s.ZeroPoint[0]
+		}
+		s.ZeroPoint = z
+	case len(s.ZeroPoint) != len(s.Scale):
+		return fmt.Errorf("%d scales and %d zero points", len(s.Scale), len(s.ZeroPoint))
+	}
+	return nil
+}

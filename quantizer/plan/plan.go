@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"qwb/quantizer/tqc"
+)
+
+// Format and Version identify the file. Version goes up when a reader of the old version could not read the file right.
+const (
+	Format  = "qwb plan"
+	Version = 1
+)
+
+// Plan is the content of a plan file.
+type Plan struct {
+	Meta
+	// Schemes are the policies in use, by name.
+	Schemes map[string]tqc.Config
+	Nodes   []Node // in the canonical order of the graph
+	// Verification is the outcome of the last one, nil if there was none. It is not part of the plan's hash.
+	Verification *Verification
+}
+
+// Meta is what a plan says beside the slots.
+type Meta struct {
+	Model       File          `json:"model"`
+	Data        Data          `json:"data"`
+	Preprocess  Preprocess    `json:"preprocess"`
+	Samples     int           `json:"samples"` // used for calibration
+	Seed        int64         `json:"seed"`
+	Platform    string        `json:"platform"`
+	Profile     string        `json:"profile"` // arithmetic profile of the integer operators
+	Observers   Observers     `json:"observers"`
+	ReduceRange bool          `json:"reduce_range,omitempty"`
+	Tuned       *File         `json:"tuned,omitempty"` // the weights that tuning changed
+	Warnings    []tqc.Warning `json:"warnings,omitempty"`
+}
+
+// File is another file: its path, relative to the plan where possible, with forward slashes, and the SHA-256 of its content.
+type File struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// Data is where the calibration samples came from. Hash is DataHash of all of them.
+type Data struct {
+	Paths []string `json:"paths"` // sorted; relative to the plan where possible
+	Hash  string   `json:"hash"`
+	// Synthetic: the samples were made up; the ranges mean little.
+	Synthetic bool `json:"synthetic,omitempty"`
+}
+
+// Observers are the calibration methods in use unless a slot says otherwise.
+type Observers struct {
+	Activation tqc.Observer `json:"activation"`
+	Weight     tqc.Observer `json:"weight"`
+}
+
+// Node is one operator of the model.
+type Node struct {
+	Name   string     `json:"node"`
+	Op     string     `json:"op"`
+	Domain tqc.Domain `json:"domain"`
+	Why    string     `json:"why"`             // who decided the domain, a colon, the reason
+	Fused  string     `json:"fused,omitempty"` // the node it is computed together with
+	Slots  []Slot     `json:"slots,omitempty"` // of integer nodes: every input and output that is present
+}
+
+// Slot is the TensorQuantizationConfig of one input or output.
+type Slot struct {
+	At        string       `json:"at"` // in0, in1, ..., out0, ...
+	State     tqc.State    `json:"state"`
+	Scheme    string       `json:"scheme,omitempty"` // empty for FP32
+	Root      string       `json:"root,omitempty"`   // the slot whose scale is used, as node:at; empty: its own
+	Scale     Scales       `json:"scale,omitempty"`  // of a root that has one
+	ZeroPoint ZeroPoints   `json:"zero_point,omitempty"`
+	Method    tqc.Observer `json:"method,omitempty"` // how the scale was found, where the scheme leaves it open
+}
+
+// Verification is the outcome of comparing the quantized model's executions.
+type Verification struct {
+	Profile string `json:"profile"`
+	Backend string `json:"backend"`
+	Samples int    `json:"samples"`
+	Verdict string `json:"verdict"` // equal, ties, different
+	Digest  string `json:"digest"`  // of the integers compared
+}
+
+// Hash returns the SHA-256 of the plan without its verification entry, in hexadecimal.
+func (p *Plan) Hash() (string, error) {
+	q := *p
+	q.Verification = nil
+	b, err := q.Encode()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// DataHash returns the SHA-256 over the hashes of samples in ascending order, in hexadecimal: it does not depend on the order
+// of the samples or on how they were split over sources.
+func DataHash(samples [][32]byte) string {
+	sorted := slices.Clone(samples)
+	slices.SortFunc(sorted, func(a, b [32]byte) int { return slices.Compare(a[:], b[:]) })
+	h := sha256.New()
+	for _, s := range sorted {
+		h.Write(s[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,334 @@
+package plan_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/graph/graphtest"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/tqc"
+)
+
+const network = `
+input x: f32[1,3,4,4]
+const w: f32[2,3,1,1] = normal(1)
+const b: f32[2] = normal(2)
+c: f32[1,2,4,4] = Conv(x, w, b) "conv"
+r: f32[1,2,4,4] = Relu(c) "relu"
+p: f32[1,2,4,4] = MaxPool(r) {kernel_shape=[1,1]} "pool"
+s: f32[1,2,4,4] = Softmax(p) {axis=1} "soft"
+output s
+`
+
+var (
+	act    = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: 0, QMax: 255, Observer: "minmax"}
+	weight = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -127, QMax: 127, Observer: "minmax"}
+	bias   = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}
+)
+
+func node(t *testing.T, g *graph.Graph, name string) graph.NodeID {
+	id, ok := g.LookupNode(name)
+	require.True(t, ok)
+	return id
+}
+
+// configured returns the set of the network as calibration leaves it.
+func configured(t *testing.T, g *graph.Graph) *tqc.Set {
+	set := tqc.NewSet(g)
+	conv, relu, pool := node(t, g, "conv"), node(t, g, "relu"), node(t, g, "pool")
+	for _, id := range []graph.NodeID{conv, relu, pool} {
+		set.Domains[id], set.Why[id] = tqc.DomainINT8, "conservative"
+	}
+	set.Why[node(t, g, "soft")] = `user: /so<f>t\/`
+	set.Fused[relu] = conv
+	for _, s := range []tqc.SlotID{set.Input(conv, 0), set.Output(conv, 0), set.Input(relu, 0), set.Output(relu, 0), set.Input(pool, 0), set.Output(pool, 0)} {
+		require.NoError(t, set.Configure(s, act))
+	}
+	require.NoError(t, set.Configure(set.Input(conv, 1), weight))
+	require.NoError(t, set.Configure(set.Input(conv, 2), bias))
+	set.Slot(set.Input(conv, 1)).Weight, set.Slot(set.Input(conv, 2)).Weight = true, true
+	out := set.Output(relu, 0)
+	require.NoError(t, set.Dominate(set.Output(conv, 0), out))
+	require.NoError(t, set.Dominate(set.Input(relu, 0), out))
+	require.NoError(t, set.Dominate(set.Input(pool, 0), out))
+	require.NoError(t, set.Borrow(set.Output(pool, 0), out))
+	require.NoError(t, set.Advance(set.Input(conv, 2), tqc.PassiveInit))
+	require.NoError(t, set.Render(set.Input(conv, 0), tqc.Params{Scale: []float32{0.1}, ZeroPoint: []int32{7}}))
+	require.NoError(t, set.Render(set.Input(conv, 1), tqc.Params{Scale: []float32{1.0 / 3, 3e-12}, ZeroPoint: []int32{0, 0}}))
+	require.NoError(t, set.Render(set.Input(conv, 2), tqc.Params{Scale: []float32{0.1 / 3, 1e-30}, ZeroPoint: []int32{0, 0}}))
+	require.NoError(t, set.Render(out, tqc.Params{Scale: []float32{0.02}, ZeroPoint: []int32{0}}))
+	set.Slot(out).Method = "kl"
+	return set
+}
+
+func meta() plan.Meta {
+	return plan.Meta{Model: plan.File{Path: "m.onnx", SHA256: "ab"}, Data: plan.Data{Paths: []string{"images"}, Hash: "cd"},
+		Preprocess: plan.Preprocess{Scale: 1, Mean: plan.Channels{127.5}}, Samples: 3, Seed: 1, Platform: "onnxruntime", Profile: "ort",
+		Observers: plan.Observers{Activation: "minmax", Weight: "minmax"}, Warnings: []tqc.Warning{{Node: "conv", Text: "odd", Value: 2}}}
+}
+
+func encode(t *testing.T, p *plan.Plan) string {
+	b, err := p.Encode()
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestPlanIsReadable(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	p, err := plan.FromSet(g, configured(t, g), meta())
+	require.NoError(t, err)
+	golden(t, "testdata/plan.json", encode(t, p))
+}
+
+// golden compares with a file; QWB_REWRITE=1 writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if os.Getenv("QWB_REWRITE") != "" {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+func requireSameSet(t *testing.T, want, got *tqc.Set) {
+	t.Helper()
+	require.Equal(t, want.Domains, got.Domains)
+	require.Equal(t, want.Why, got.Why)
+	require.Equal(t, want.Fused, got.Fused)
+	require.Equal(t, want.NumSlots(), got.NumSlots())
+	for id := range tqc.SlotID(want.NumSlots()) {
+		w, g := want.Save(id), got.Save(id)
+		require.Equal(t, len(w.Params.Scale), len(g.Params.Scale), "slot %d", id)
+		if len(w.Params.Scale) == 0 {
+			w.Params, g.Params = tqc.Params{}, tqc.Params{}
+		}
+		require.Equal(t, w, g, "slot %d", id)
+	}
+}
+
+func TestApplyRestoresTheSetExactly(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	set := configured(t, g)
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		for id := range tqc.SlotID(set.NumSlots()) {
+			if p := set.Params(id); set.Root(id) == id && p.Ready() {
+				q := tqc.Params{ZeroPoint: p.ZeroPoint}
+				for range p.Scale {
+					q.Scale = append(q.Scale, float32(r.ExpFloat64())*[]float32{1e-37, 1e-7, 1, 1e30}[r.IntN(4)]+1e-38)
+				}
+				require.NoError(t, set.Render(id, q))
+			}
+		}
+		p, err := plan.FromSet(g, set, meta())
+		require.NoError(t, err)
+		text := encode(t, p)
+		back, err := plan.Parse("p", []byte(text))
+		require.NoError(t, err)
+		require.Equal(t, text, encode(t, back), "encoding what was parsed changes nothing")
+		restored, err := back.Apply(g)
+		require.NoError(t, err)
+		requireSameSet(t, set, restored)
+	}
+}
+
+func TestPlanDoesNotDependOnTheOrderOfNodes(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	p, err := plan.FromSet(g, configured(t, g), meta())
+	require.NoError(t, err)
+	shuffled := graphtest.Parse(t, network)
+	shuffled.Shuffle([]int{2, 0, 3, 1})
+	q, err := plan.FromSet(shuffled, configured(t, shuffled), meta())
+	require.NoError(t, err)
+	require.Equal(t, encode(t, p), encode(t, q))
+	set, err := p.Apply(shuffled)
+	require.NoError(t, err)
+	requireSameSet(t, configured(t, shuffled), set)
+}
+
+func TestHashLeavesTheVerificationOut(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	p, err := plan.FromSet(g, configured(t, g), meta())
+	require.NoError(t, err)
+	before, err := p.Hash()
+	require.NoError(t, err)
+	p.Verification = &plan.Verification{Profile: "ort", Backend: "cpu", Samples: 8, Verdict: "equal", Digest: "ef"}
+	after, err := p.Hash()
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	back, err := plan.Parse("p", []byte(encode(t, p)))
+	require.NoError(t, err)
+	require.Equal(t, p.Verification, back.Verification)
+	p.Seed++
+	other, err := p.Hash()
+	require.NoError(t, err)
+	require.NotEqual(t, before, other)
+}
+
+func TestDataHashIgnoresOrder(t *testing.T) {
+	a, b := [32]byte{1}, [32]byte{2}
+	require.Equal(t, plan.DataHash([][32]byte{a, b}), plan.DataHash([][32]byte{b, a}))
+	require.NotEqual(t, plan.DataHash([][32]byte{a, a}), plan.DataHash([][32]byte{a}))
+}
+
+// Each edit makes a good plan into nonsense; the error has to say what and where.
+func TestNonsenseIsRefused(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	p, err := plan.FromSet(g, configured(t, g), meta())
+	require.NoError(t, err)
+	good := encode(t, p)
+	for _, c := range []struct{ old, new, want string }{
+		{`"seed": 1`, `"sede": 1`, `p.json:8: unknown key "sede"`},
+		{`"seed": 1`, `"Seed": 1`, `p.json:8: unknown key "Seed"`},
+		{`"seed": 1`, `"samples": 1`, `p.json:8: key "samples" is repeated`},
+		{`"seed": 1`, `"seed": null`, `p.json:8: null`},
+		{`"seed": 1`, `"seed": "1"`, `p.json:8: `},
+		{`"seed": 1`, `"seed": 1.5`, `p.json:8: `},
+		{`"seed": 1,`, `"seed": 1`, `p.json:9: `},
+		{`"version": 1`, `"version": 2`, `version 2 of the format`},
+		{`"qwb plan"`, `"recipe"`, `not a plan`},
+		{`"scale":0.02`, `"scale":0`, `node "relu": slot out0: scale 0`},
+		{`"scale":0.02`, `"scale":-0.02`, `node "relu": slot out0: scale -0.02`},
+		{`"scale":0.02`, `"scale":NaN`, `invalid character 'N'`},
+		{`"scale":0.02`, `"scale":1e999`, `value out of range`},
+		{`"scale":0.02`, `"scale":1e-99`, `node "relu": slot out0: scale 0`},
+		{`"scale":0.02`, `"scale":[0.02,0.03]`, `node "relu": slot out0: 2 scales for a per-tensor policy`},
+		{`"scale":0.02,"zero_point":0`, `"zero_point":0`, `node "relu": slot out0: a zero point without a scale`},
+		{`"scale":0.02,"zero_point":0,`, ``, `node "relu": slot out0: ACTIVATED without a scale`},
+		{`"scale":0.1,"zero_point":7`, `"scale":0.1,"zero_point":256`, `node "conv": slot in0: zero point 256 outside [0, 255]`},
+		{`"scale":0.1,"zero_point":7`, `"scale":0.1,"zero_point":7.5`, `number "7.5"`},
+		{`"scale":0.1,"zero_point":7`, `"scale":0.1,"zero_point":[7,7]`, `node "conv": slot in0: 1 scales and 2 zero points`},
+		{`"state":"OVERLAPPED"`, `"state":"ASLEEP"`, `unknown state "ASLEEP"`},
+		{`"state":"OVERLAPPED"`, `"state":"ACTIVATED"`, `node "conv": slot out0: ACTIVATED, but governed by`},
+		{`"state":"PASSIVE","scheme":"uint8-asymmetric-minmax","root":"relu:out0"`, `"state":"OVERLAPPED","scheme":"uint8-asymmetric-minmax"`,
+			`node "pool": slot out0: OVERLAPPED, but no other slot governs it`},
+		{`"root":"relu:out0"`, `"root":"relu:out1"`, `root "relu:out1" is not another slot of the plan`},
+		{`"root":"relu:out0"`, `"root":"pool:in0"`, `is itself governed by`},
+		{`"at":"in1"`, `"at":"in0"`, `node "conv": slot in0 occurs twice`},
+		{`"at":"in1"`, `"at":"side"`, `slot "side" is neither`},
+		{`"node":"relu"`, `"node":"conv"`, `node "conv" is empty or occurs twice`},
+		{`"domain":"FP32"`, `"domain":"INT4"`, `unknown domain "INT4"`},
+		{`"fused":"conv"`, `"fused":"soft"`, `fused with "soft", which is not another integer node`},
+		{`"scheme":"int8-symmetric-channel0-minmax"`, `"scheme":"int4"`, `scheme "int4" is not in the plan`},
+		{`"bits":8,"qmin":0`, `"bits":7,"qmin":0`, `does not fit into 7 bits`},
+		{`"policy":"asymmetric per-tensor linear"`, `"policy":"asymmetric linear"`, `exactly one of per-tensor, per-channel, per-group`},
+		{`"rounding":"half-even"`, `"rounding":"dice"`, `unknown rounding "dice"`},
+		{`"activation":"minmax"`, `"activation":"guess"`, `unknown observer "guess"`},
+		{`"samples": 3`, `"samples": -3`, `-3 samples`},
+		{`"mean":[127.5]`, `"mean":[1,2,3,4,5]`, `at most 4 channels`},
+	} {
+		require.Contains(t, good, c.old)
+		_, err := plan.Parse("p.json", []byte(strings.Replace(good, c.old, c.new, 1)))
+		require.ErrorContains(t, err, c.want, "%s -> %s", c.old, c.new)
+		require.NotContains(t, err.Error(), "\n")
+		require.Regexp(t, regexp.MustCompile(`^p\.json:`), err.Error())
+	}
+	_, err = plan.Parse("p.json", []byte(good+"{}"))
+	require.ErrorContains(t, err, "follows the end of the plan")
+	for i := range len(good) - 2 {
+		_, err := plan.Parse("p.json", []byte(good[:i]))
+		require.Error(t, err, "cut after %d bytes", i)
+	}
+}
+
+func TestApplyRefusesAnotherModel(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	p, err := plan.FromSet(g, configured(t, g), meta())
+	require.NoError(t, err)
+	for _, c := range []struct{ old, new, want string }{
+		{`"conv"`, `"conv_1"`, `node "conv_1" (Conv) of the model is not in the plan`},
+		{`Relu(c) "relu"`, `Abs(c) "relu"`, `node "relu" is Abs in the model and Relu in the plan`},
+		{`Softmax(p) {axis=1} "soft"`, `Softmax(p) {axis=1} "soft"; extra: f32[1] = Abs(s) "extra"; output extra`, `node "extra" (Abs) of the model is not in the plan`},
+		{`Conv(x, w, b)`, `Conv(x, w)`, `slot conv:in2 of the plan is not in the model`},
+		{`f32[2,3,1,1] = normal(1)`, `f32[5,3,1,1] = normal(1)`, `slot conv:in1: 2 scales for [5,3,1,1], wanted 5`},
+	} {
+		require.Contains(t, network, c.old)
+		_, err := p.Apply(graphtest.Parse(t, strings.Replace(network, c.old, c.new, 1)))
+		require.ErrorContains(t, err, c.want)
+	}
+	// A plan with one more node than the model.
+	q := *p
+	q.Nodes = append(append([]plan.Node(nil), p.Nodes...), plan.Node{Name: "ghost", Op: "Relu"})
+	_, err = q.Apply(g)
+	require.ErrorContains(t, err, `node "ghost" (Relu) of the plan is not in the model`)
+	// A slot is missing.
+	q = *p
+	q.Nodes = append([]plan.Node(nil), p.Nodes...)
+	q.Nodes[0].Slots = q.Nodes[0].Slots[1:]
+	_, err = q.Apply(g)
+	require.ErrorContains(t, err, `node "conv": slot in0 is not in the plan`)
+}
+
+func TestWriteKeepsTheOldPlan(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	p, err := plan.FromSet(g, configured(t, g), meta())
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "m.plan.json")
+	require.NoError(t, p.Write(path))
+	require.NoFileExists(t, path+".bak")
+	first := encode(t, p)
+	require.NoError(t, p.Write(path))
+	require.NoFileExists(t, path+".bak", "the same plan again is not a new version")
+	p.Seed = 99
+	require.NoError(t, p.Write(path))
+	old, err := os.ReadFile(path + ".bak")
+	require.NoError(t, err)
+	require.Equal(t, first, string(old))
+	back, err := plan.Read(path)
+	require.NoError(t, err)
+	require.Equal(t, int64(99), back.Seed)
+	files, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, files, 2, "no temporary file stays")
+	require.Error(t, p.Write(filepath.Join(path, "below-a-file")))
+	_, err = plan.Read(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestRelativeAndResolve(t *testing.T) {
+	dir := t.TempDir()
+	p := filepath.Join(dir, "out", "m.plan.json")
+	require.Equal(t, "../models/m.onnx", plan.Relative(p, filepath.Join(dir, "models", "m.onnx")))
+	require.Equal(t, filepath.Join(dir, "models", "m.onnx"), plan.Resolve(p, "../models/m.onnx"))
+	require.Equal(t, filepath.Join(dir, "m.onnx"), plan.Resolve(p, filepath.Join(dir, "m.onnx")))
+}
+
+func FuzzParse(f *testing.F) {
+	golden, err := os.ReadFile("testdata/plan.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(golden)
+	f.Add([]byte(`{"format":"qwb plan","version":1,"nodes":[{"node":"a","domain":"INT8","slots":[{"at":"in0","state":"FP32"}]}]}`))
+	f.Add([]byte(`{"preprocess":{"resize":{"size":[[[1]]]}}}`))
+	g, err := graph.Parse(network)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		p, err := plan.Parse("f", src)
+		if err != nil {
+			return
+		}
+		b, err := p.Encode()
+		require.NoError(t, err)
+		q, err := plan.Parse("f", b)
+		require.NoError(t, err, "%s", b)
+		again, err := q.Encode()
+		require.NoError(t, err)
+		require.Equal(t, string(b), string(again))
+		if set, err := p.Apply(g); err == nil {
+			_, err = plan.FromSet(g, set, p.Meta)
+			require.NoError(t, err)
+		}
+	})
+}

@@ -1,0 +1,6 @@
+// Package sim makes the float executor compute what the quantized model will compute: its hooks quantize and dequantize tensors
+// at the slots whose state says so (ACTIVATED, PASSIVE), which is where the exported model has its Q/DQ pairs, and round what
+// float islands read and write to the precision the target gives them.
+//
+// It holds no arithmetic of its own: grids come from tqc, numbers from kernels/qmath.
+package sim

@@ -1,0 +1,169 @@
+package sim
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
+)
+
+// View says which part of the simulation takes place. The zero value quantizes at all slots and leaves islands in float32.
+type View struct {
+	// Mask selects slots, nil all. Only slots that quantize take part, and OVERLAPPED inputs whose tensor is quantized by
+	// the operator that computes it: selecting such an input quantizes in front of this reader, with the same scale, which
+	// changes no number where the producer's slot is selected too. Mask is asked once per slot, when the hooks are made.
+	Mask func(tqc.SlotID) bool
+	Mode Mode
+	// Islands: what float operators read and write is rounded to the precision of Options.Island.
+	Islands bool
+}
+
+// Weights and Activations are masks that select the parameters, or the computed tensors, of a set.
+func Weights(set *tqc.Set) func(tqc.SlotID) bool {
+	return func(id tqc.SlotID) bool { return set.Slot(id).Weight }
+}
+
+func Activations(set *tqc.Set) func(tqc.SlotID) bool {
+	return func(id tqc.SlotID) bool { return !set.Slot(id).Weight }
+}
+
+// Only is a mask that selects a list of slots.
+func Only(slots []tqc.SlotID) func(tqc.SlotID) bool {
+	in := make(map[tqc.SlotID]bool, len(slots))
+	for _, id := range slots {
+		in[id] = true
+	}
+	return func(id tqc.SlotID) bool { return in[id] }
+}
+
+// Hooks returns hooks that quantize where mask says so. With a nil mask they are the simulation of the exported model: every
+// slot, and islands in their precision.
+func (s *Simulator) Hooks(mask func(tqc.SlotID) bool) *exec.Hooks {
+	return s.NewHooks(View{Mask: mask, Islands: mask == nil})
+}
+
+type action uint8
+
+const (
+	leave    action = iota
+	quantize        // by the slot's grid, as far as the view's mode says
+	island          // round to the island's precision
+)
+
+// hooks is the state behind one *exec.Hooks: what happens at each slot, and memory for inputs that are replaced.
+type hooks struct {
+	s       *Simulator
+	mode    Mode
+	actions []action
+	scratch []*tensor.Tensor // by input index
+}
+
+// NewHooks returns hooks for one runner. They hold memory as large as the inputs of the largest node that is quantized in
+// front of it, and must not be used by two runs at a time.
+func (s *Simulator) NewHooks(v View) *exec.Hooks {
+	h := &hooks{s: s, mode: v.Mode, actions: make([]action, s.set.NumSlots())}
+	for id := range tqc.SlotID(s.set.NumSlots()) {
+		sl := s.set.Slot(id)
+		switch {
+		case sl.State().Quantizes() && (v.Mask == nil || v.Mask(id)):
+			h.actions[id] = quantize
+		case v.Mask != nil && s.mirrored(sl) && v.Mask(id):
+			h.actions[id] = quantize
+		case v.Islands && s.g.Alive(sl.Node) && s.rounds(sl):
+			h.actions[id] = island
+		}
+	}
+	return &exec.Hooks{Input: h.input, Output: h.output}
+}
+
+// known reports whether n is a node of the simulator's graph; nodes of subgraphs are not.
+func (h *hooks) known(n *graph.Node) bool {
+	return int(n.ID) < h.s.g.NumNodes() && h.s.g.Node(n.ID).Name == n.Name
+}
+
+func (h *hooks) input(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
+	if !h.known(n) {
+		return t, nil
+	}
+	id := h.s.set.Input(n.ID, i)
+	if id == tqc.NoSlot || h.actions[id] == leave {
+		return t, nil
+	}
+	if err := wantFloat(t); err != nil {
+		return nil, err
+	}
+	if h.s.g.Const(h.s.set.Slot(id).Value) != nil {
+		return h.constant(id, t)
+	}
+	dst := h.buffer(i, t)
+	return dst, h.apply(id, dst, t)
+}
+
+func (h *hooks) output(n *graph.Node, i int, t *tensor.Tensor) error {
+	if !h.known(n) {
+		return nil
+	}
+	id := h.s.set.Output(n.ID, i)
+	if id == tqc.NoSlot || h.actions[id] == leave {
+		return nil
+	}
+	if err := wantFloat(t); err != nil {
+		return err
+	}
+	return h.apply(id, t, t)
+}
+
+func wantFloat(t *tensor.Tensor) error {
+	if t.DType != tensor.Float32 {
+		return fmt.Errorf("simulate: a tensor of type %s cannot be quantized", t.Type())
+	}
+	return nil
+}
+
+// constant returns the replaced constant of a slot, always the same tensor.
+func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error) {
+	kind := int(h.mode)
+	if h.actions[id] == island {
+		kind = len(h.s.consts) - 1
+	}
+	c := &h.s.consts[kind][id]
+	c.once.Do(func() {
+		c.t = &tensor.Tensor{DType: t.DType, Layout: t.Layout, Shape: t.Shape, Data: make([]float32, t.Len())}
+		c.err = h.apply(id, c.t, t)
+	})
+	if c.err != nil {
+		return nil, c.err
+	}
+	if c.t.Layout != t.Layout {
+		return nil, fmt.Errorf("simulate: constant %q changed its layout", h.s.g.Value(h.s.set.Slot(id).Value).Name)
+	}
+	return c.t, nil
+}
+
+// buffer returns memory for the replacement of input i, of t's type, shape and layout.
+func (h *hooks) buffer(i int, t *tensor.Tensor) *tensor.Tensor {
+	for len(h.scratch) <= i {
+		h.scratch = append(h.scratch, &tensor.Tensor{DType: tensor.Float32, Data: []float32(nil)})
+	}
+	b := h.scratch[i]
+	data := b.F32()
+	if n := t.Len(); cap(data) < n {
+		data = make([]float32, n)
+	} else {
+		data = data[:n]
+	}
+	b.Layout, b.Data = t.Layout, data
+	b.Shape = append(b.Shape[:0], t.Shape...)
+	return b
+}
+
+// apply carries out the action of a slot on src; dst may be src.
+func (h *hooks) apply(id tqc.SlotID, dst, src *tensor.Tensor) error {
+	if h.actions[id] == island {
+		h.s.island.RoundSlice(dst.F32(), src.F32())
+		return nil
+	}
+	return Apply(dst, src, &h.s.set.Slot(id).Config, h.s.set.Params(id), h.mode)
+}

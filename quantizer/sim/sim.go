@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"fmt"
+	"sync"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// Options say what is simulated besides the slots. The zero value simulates float32 islands.
+type Options struct {
+	// Island is the precision of float operators. fp16 and bf16 round everything they read and write; tf32 rounds what
+	// operators that sum products read.
+	Island qmath.Precision
+}
+
+// Mode is how far a quantizer goes.
+type Mode uint8
+
+const (
+	Quantize Mode = iota // clip and round
+	Clip                 // clip to the range of the grid only
+)
+
+// Simulator quantizes the tensors of one graph by one set of configs. It may be shared by goroutines; each of them needs Hooks
+// of its own. Graph and set must not change while it is in use.
+type Simulator struct {
+	g      *graph.Graph
+	set    *tqc.Set
+	island qmath.Precision
+	order  []graph.NodeID
+	// consts holds, per Mode and for islands, the replaced constants by SlotID.
+	consts [3][]constant
+}
+
+// constant is a replaced constant, computed when it is first read.
+type constant struct {
+	once sync.Once
+	t    *tensor.Tensor
+	err  error
+}
+
+// New checks that every slot that quantizes can do so: it has a scale, as many scales as channels, and stands at a float32
+// tensor.
+func New(g *graph.Graph, set *tqc.Set, o Options) (*Simulator, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, fmt.Errorf("simulate: %w", err)
+	}
+	if len(set.Domains) != g.NumNodes() {
+		return nil, fmt.Errorf("simulate: configs of %d nodes for a graph of %d", len(set.Domains), g.NumNodes())
+	}
+	s := &Simulator{g: g, set: set, island: o.Island, order: order}
+	for id := range tqc.SlotID(set.NumSlots()) {
+		sl := set.Slot(id)
+		if !g.Alive(sl.Node) || !sl.State().Quantizes() {
+			continue
+		}
+		if err := s.check(sl); err != nil {
+			return nil, g.ErrorAt("simulate", sl.Node, fmt.Errorf("%s %d: %w", sl.Kind, sl.Index, err))
+		}
+	}
+	for i := range s.consts {
+		s.consts[i] = make([]constant, set.NumSlots())
+	}
+	return s, nil
+}
+
+func (s *Simulator) check(sl *tqc.Slot) error {
+	v := s.g.Value(sl.Value)
+	if v.DType != tensor.Float32 && v.DType != tensor.Undefined {
+		return fmt.Errorf("a tensor of type %s is to be quantized", v.DType)
+	}
+	p := s.set.Params(sl.ID)
+	if !p.Ready() {
+		return fmt.Errorf("%s without a scale", sl.State())
+	}
+	if sl.Config.Policy.Has(tqc.Floating) || sl.Config.Policy.Has(tqc.Dynamic) {
+		return fmt.Errorf("policy %q cannot be simulated", sl.Config.Policy)
+	}
+	if sl.Config.Policy.Has(tqc.PerTensor) {
+		return nil
+	}
+	if sl.Config.Policy.Has(tqc.PerGroup) && v.Const == nil {
+		return fmt.Errorf("per-group scales of an activation cannot be simulated")
+	}
+	want, known := tqc.NumScales(v.Shape, &sl.Config)
+	if known && want != int64(len(p.Scale)) {
+		return fmt.Errorf("%d scales for %s along axis %d, wanted %d", len(p.Scale), v.Shape, sl.Config.Axis, want)
+	}
+	return nil
+}
+
+// Set returns the configs given to New.
+func (s *Simulator) Set() *tqc.Set { return s.set }
+
+// mirrored reports whether an OVERLAPPED input reads a tensor that its producer quantizes, so that it may be quantized in front
+// of the reader instead.
+func (s *Simulator) mirrored(sl *tqc.Slot) bool {
+	if sl.State() != tqc.Overlapped || sl.Kind != tqc.Input {
+		return false
+	}
+	p := s.g.Producer(sl.Value)
+	if p == graph.NoNode {
+		return false
+	}
+	for i, v := range s.g.Node(p).Outputs {
+		if v == sl.Value {
+			src := s.set.Output(p, i)
+			return s.set.Root(src) == s.set.Root(sl.ID) && s.set.Slot(src).State().Quantizes()
+		}
+	}
+	return false
+}
+
+// computing reports whether a node sums products: what tensor cores do.
+func computing(n *graph.Node) bool {
+	sp := n.Spec()
+	return sp != nil && sp.Kind == graph.KindComputing
+}
+
+// rounds reports whether a float island's slot is rounded to the island's precision.
+func (s *Simulator) rounds(sl *tqc.Slot) bool {
+	if s.island == qmath.FP32 || s.set.Domains[sl.Node] != tqc.DomainFP32 {
+		return false
+	}
+	if s.island == qmath.TF32 && (sl.Kind != tqc.Input || !computing(s.g.Node(sl.Node))) {
+		return false
+	}
+	if sl.Kind == tqc.Input {
+		return target.DataInput(s.g, sl.Node, sl.Index)
+	}
+	return target.DataOutput(s.g, sl.Node, sl.Index)
+}
