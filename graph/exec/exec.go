@@ -65,10 +65,12 @@ func (r *Runner) RunAll(ctx context.Context, feeds map[string]*tensor.Tensor, ho
 // Resume recomputes what depends on a change. kept holds values of an earlier run by ValueID (as RunAll returns them; nil
 // ones are recomputed from others as needed). start is the node whose execution changes: it is run with hooks, and so are all
 // nodes downstream whose inputs changed. A node whose outputs come out bit for bit equal to the kept ones stops the
-// propagation there. until, if not nil, limits the work to nodes for which it returns true. The graph outputs are returned
-// as by Run (unchanged ones are the kept tensors), together with the nodes that ran.
+// propagation there. until, if not nil, limits the work to nodes for which it returns true: the others count as unchanged.
+// The graph outputs are returned as by Run (unchanged ones are the kept tensors, nil ones with until stay nil), together
+// with the nodes that ran.
 //
-// Hooks are called for the nodes that run only. The results are those of a full run with the same hooks.
+// Hooks are called for the nodes that run only, also for those that are recomputed because a value was not kept. The results
+// are those of a full run with the same hooks, provided that kept holds what they give upstream of start.
 func (r *Runner) Resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks, until func(graph.NodeID) bool) (outputs []*tensor.Tensor, ran []graph.NodeID, err error) {
 	return r.resume(ctx, kept, start, hooks, until)
 }

@@ -1,0 +1,44 @@
+package exec
+
+import (
+	"slices"
+
+	"qwb/graph"
+)
+
+// evalFunc computes one node: it reads inputs from the call and sets every output that the node has.
+type evalFunc func(c *call) error
+
+// evaluator is one operator. build reads the attributes of a node once, when the session is made, and refuses forms that
+// are not supported; its reason becomes part of the UnsupportedError.
+type evaluator struct {
+	op    string
+	build func(n *graph.Node, version int64) (evalFunc, error)
+}
+
+// evalTable lists every operator of ai.onnx that can be executed. To add one: write its evaluator in the file of its
+// family, add it to that family's list. A test holds that package graph can infer its shapes.
+var evalTable = slices.Concat(
+	unaryEvals, binaryEvals, compareEvals, selectEvals, castEvals,
+	convEvals, poolEvals, gemmEvals, normEvals, softmaxEvals, reduceEvals, argEvals,
+	shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
+	fillEvals, scanEvals, quantEvals, integerEvals,
+)
+
+// simple is a build function for operators without attributes.
+func simple(f evalFunc) func(*graph.Node, int64) (evalFunc, error) {
+	return func(*graph.Node, int64) (evalFunc, error) { return f, nil }
+}
+
+// findEvaluator returns the evaluator of an operator, nil if there is none.
+func findEvaluator(domain, op string) *evaluator {
+	if domain != "" && domain != "ai.onnx" {
+		return nil
+	}
+	for i := range evalTable {
+		if evalTable[i].op == op {
+			return &evalTable[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package exec
+
+import "qwb/graph"
+
+// NewPoisoned is New with memory that is filled with garbage before it is handed out, so that an operator that reads what it
+// did not write is found.
+func NewPoisoned(g *graph.Graph, o Options) (*Session, error) {
+	return prepare(g, o, true)
+}
+
+// Operators lists the operators of the evaluator table.
+func Operators() []string {
+	var names []string
+	for _, e := range evalTable {
+		names = append(names, e.op)
+	}
+	return names
+}
+
+// ArenaBytes returns how many bytes of float32 the plan of the last run needs.
+func (r *Runner) ArenaBytes() int {
+	if len(r.plans) == 0 {
+		return 0
+	}
+	return 4 * len(r.plans[len(r.plans)-1].arena.f32)
+}
+
+// Planned reports whether the next run with the shapes of the last one has a plan.
+func (r *Runner) Planned() bool { return len(r.plans) > 0 }

@@ -1,0 +1,105 @@
+package exec
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// maxWatched is how many elements of an integer input shape inference may look at.
+const maxWatched = 4096
+
+// typeCache is what was inferred for a step and from what. Shapes are inferred anew only when an input differs in type, or
+// when inference may look at the elements of an input that is not constant.
+type typeCache struct {
+	in  []seenInput
+	out []outType
+}
+
+type seenInput struct {
+	dtype tensor.DType
+	shape []int
+	fixed *tensor.Tensor // the constant that inference saw
+}
+
+// inferTypes fills c.typ for step i.
+func (r *runnerState) inferTypes(i int, c *call) error {
+	cache := &r.types[i]
+	if cache.matches(c) {
+		c.typ = cache.out
+		return nil
+	}
+	spec := c.node.Spec()
+	if spec == nil {
+		return fmt.Errorf("the shapes of operator %s are not known", c.node.Op)
+	}
+	in := make([]graph.InferInput, len(c.ins))
+	cache.in = cache.in[:0]
+	cacheable := true
+	for k, a := range c.ins {
+		if a.t == nil {
+			cache.in = append(cache.in, seenInput{})
+			continue
+		}
+		in[k] = graph.InferInput{Present: true, DType: a.t.DType, Shape: graph.Static(a.t.Shape...)}
+		seen := seenInput{dtype: a.t.DType, shape: slices.Clone(a.t.Shape)}
+		if watched(a.t) || a.fixed && a.t.Layout == tensor.RowMajor {
+			in[k].Tensor = a.t
+			if seen.fixed = a.t; !a.fixed {
+				cacheable = false
+			}
+		}
+		cache.in = append(cache.in, seen)
+	}
+	out, err := spec.InferNode(c.node, r.s.g.Opset(c.node.Domain), in)
+	if err != nil {
+		cache.in = nil
+		return err
+	}
+	cache.out = make([]outType, len(out))
+	for k, o := range out {
+		if shape, known := o.Shape.Ints(); known {
+			cache.out[k] = outType{o.DType, shape}
+		}
+	}
+	c.typ = cache.out
+	if !cacheable {
+		cache.in = nil
+	}
+	return nil
+}
+
+// watched reports whether shape inference may depend on the elements of t: integers, and the few numbers that can be scales
+// or limits.
+func watched(t *tensor.Tensor) bool {
+	switch {
+	case t.Layout != tensor.RowMajor:
+		return false
+	case t.DType.IsInteger() && t.DType.Bits() >= 32 || t.DType == tensor.Bool:
+		return t.Len() <= maxWatched
+	case t.DType == tensor.Float32:
+		return len(t.Shape) <= 1 && t.Len() <= 8
+	}
+	return false
+}
+
+func (cache *typeCache) matches(c *call) bool {
+	if cache.in == nil || len(cache.in) != len(c.ins) {
+		return false
+	}
+	for k, a := range c.ins {
+		seen := &cache.in[k]
+		if a.t == nil {
+			if seen.shape != nil {
+				return false
+			}
+			continue
+		}
+		if seen.dtype != a.t.DType || seen.shape == nil || !slices.Equal(seen.shape, a.t.Shape) || seen.fixed != nil && seen.fixed != a.t {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,356 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+)
+
+// binaryEvals are the arithmetic operators of two (or any number of) broadcast operands.
+var binaryEvals = []evaluator{
+	{"Add", arithmetic(opAdd)},
+	{"Sub", arithmetic(opSub)},
+	{"Mul", arithmetic(opMul)},
+	{"Div", arithmetic(opDiv)},
+	{"Mod", buildMod},
+	{"Pow", buildPow},
+	{"PRelu", simple(evalPRelu)},
+	{"Max", variadic(opMax)},
+	{"Min", variadic(opMin)},
+	{"Sum", variadic(opAdd)},
+	{"Mean", variadic(opMean)},
+	{"BitwiseAnd", arithmetic(opBitAnd)},
+	{"BitwiseOr", arithmetic(opBitOr)},
+	{"BitwiseXor", arithmetic(opBitXor)},
+	{"BitShift", buildBitShift},
+}
+
+type arithOp uint8
+
+const (
+	opAdd arithOp = iota
+	opSub
+	opMul
+	opDiv
+	opMax
+	opMin
+	opMean
+	opMod  // the sign of the divisor, as Python's %
+	opFmod // the sign of the dividend, as C's fmod
+	opBitAnd
+	opBitOr
+	opBitXor
+	opShiftLeft
+	opShiftRight
+)
+
+// legacyAxis returns where operands of lower rank are placed: opsets before 7 have an attribute for it, -1 is the end.
+func legacyAxis(n *graph.Node, version int64) int {
+	if version < 7 && n.AttrInt("broadcast", 0) != 0 {
+		return int(n.AttrInt("axis", -1))
+	}
+	return -1
+}
+
+func arithmetic(op arithOp) func(*graph.Node, int64) (evalFunc, error) {
+	return func(n *graph.Node, version int64) (evalFunc, error) {
+		axis := legacyAxis(n, version)
+		return func(c *call) error {
+			in, layout := c.operands(c.outShape(0))
+			out, err := c.outIn(0, layout)
+			if err != nil {
+				return err
+			}
+			return combine(c, op, axis, out, in[0], in[1])
+		}, nil
+	}
+}
+
+func buildMod(n *graph.Node, version int64) (evalFunc, error) {
+	if n.AttrInt("fmod", 0) != 0 {
+		return arithmetic(opFmod)(n, version)
+	}
+	return arithmetic(opMod)(n, version)
+}
+
+func buildBitShift(n *graph.Node, version int64) (evalFunc, error) {
+	if n.AttrStr("direction", "") == "LEFT" {
+		return arithmetic(opShiftLeft)(n, version)
+	}
+	return arithmetic(opShiftRight)(n, version)
+}
+
+// variadic folds any number of operands from the left.
+func variadic(op arithOp) func(*graph.Node, int64) (evalFunc, error) {
+	fold := op
+	if op == opMean {
+		fold = opAdd
+	}
+	return simple(func(c *call) error {
+		in, layout := c.operands(c.outShape(0))
+		if len(in) == 1 {
+			return c.pass(0, 0)
+		}
+		out, err := c.outIn(0, layout)
+		if err != nil {
+			return err
+		}
+		acc := in[0]
+		for _, t := range in[1:] {
+			if t.DType != in[0].DType {
+				return fmt.Errorf("operands of different types: %s and %s", in[0].Type(), t.Type())
+			}
+			if err := combine(c, fold, -1, out, acc, t); err != nil {
+				return err
+			}
+			acc = out
+		}
+		if op == opMean {
+			count := &tensor.Tensor{DType: tensor.Float32, Data: []float32{float32(len(in))}}
+			return combine(c, opDiv, -1, out, acc, count)
+		}
+		return nil
+	})
+}
+
+// combine computes out = a op b. out may be a.
+func combine(c *call, op arithOp, axis int, out, a, b *tensor.Tensor) error {
+	if a.DType != b.DType || a.DType != out.DType {
+		return fmt.Errorf("operands of different types: %s and %s", a.Type(), b.Type())
+	}
+	br := broadcastTo(out.Shape, out.Layout, axis, a, b)
+	switch d := out.Data.(type) {
+	case []float32:
+		return combineF32(c, op, br, d, a.F32(), b.F32())
+	case []float64:
+		return combineFloat(c, op, br, d, tensor.Of[float64](a), tensor.Of[float64](b))
+	case []int8:
+		return combineInt(c, op, br, d, tensor.Of[int8](a), tensor.Of[int8](b))
+	case []int16:
+		return combineInt(c, op, br, d, tensor.Of[int16](a), tensor.Of[int16](b))
+	case []int32:
+		return combineInt(c, op, br, d, tensor.Of[int32](a), tensor.Of[int32](b))
+	case []int64:
+		return combineInt(c, op, br, d, a.I64(), b.I64())
+	case []uint8:
+		return combineInt(c, op, br, d, tensor.Of[uint8](a), tensor.Of[uint8](b))
+	case []uint32:
+		return combineInt(c, op, br, d, tensor.Of[uint32](a), tensor.Of[uint32](b))
+	case []uint64:
+		return combineInt(c, op, br, d, tensor.Of[uint64](a), tensor.Of[uint64](b))
+	case []uint16:
+		if a.DType == tensor.Uint16 {
+			return combineInt(c, op, br, d, tensor.Of[uint16](a), tensor.Of[uint16](b))
+		}
+	}
+	return badType(0, a.DType)
+}
+
+// rowsF32 are the operations that have a kernel for consecutive elements.
+var rowsF32 = map[arithOp]func(dst, a, b []float32){opAdd: kernels.Add, opSub: kernels.Sub, opMul: kernels.Mul, opDiv: kernels.Div}
+
+func combineF32(c *call, op arithOp, br broadcast, out, a, b []float32) error {
+	row := rowsF32[op]
+	sa, sb := br.rowStep(0), br.rowStep(1)
+	if row == nil || sa != 1 || sb > 1 {
+		return combineFloat(c, op, br, out, a, b)
+	}
+	br.rows(c.parallel, 1, func(at, n int, from []int) {
+		dst, x := out[at:at+n], a[from[0]:from[0]+n]
+		if sb == 1 {
+			row(dst, x, b[from[1]:from[1]+n])
+			return
+		}
+		switch y := b[from[1]]; op {
+		case opAdd:
+			kernels.AddScalar(dst, x, y)
+		case opSub:
+			kernels.AddScalar(dst, x, -y)
+		case opMul:
+			kernels.MulScalar(dst, x, y)
+		default:
+			for i, v := range x {
+				dst[i] = v / y
+			}
+		}
+	})
+	return nil
+}
+
+func combineFloat[T float32 | float64](c *call, op arithOp, br broadcast, out, a, b []T) error {
+	f := floatFunc[T](op)
+	if f == nil {
+		return errors.New("integers expected")
+	}
+	zip(c, br, out, a, b, 2, f)
+	return nil
+}
+
+func floatFunc[T float32 | float64](op arithOp) func(x, y T) T {
+	switch op {
+	case opAdd:
+		return func(x, y T) T { return x + y }
+	case opSub:
+		return func(x, y T) T { return x - y }
+	case opMul:
+		return func(x, y T) T { return x * y }
+	case opDiv:
+		return func(x, y T) T { return x / y }
+	case opMax:
+		return func(x, y T) T { return max(x, y) }
+	case opMin:
+		return func(x, y T) T { return min(x, y) }
+	case opFmod:
+		return func(x, y T) T { return T(math.Mod(float64(x), float64(y))) }
+	case opMod:
+		return func(x, y T) T {
+			m := math.Mod(float64(x), float64(y))
+			if m != 0 && (m < 0) != (y < 0) {
+				m += float64(y)
+			}
+			return T(m)
+		}
+	}
+	return nil
+}
+
+func combineInt[T integer](c *call, op arithOp, br broadcast, out, a, b []T) error {
+	if (op == opDiv || op == opMod || op == opFmod) && slices.Contains(b, 0) && len(out) > 0 {
+		return errors.New("integer division by zero")
+	}
+	f := intFunc[T](op)
+	zip(c, br, out, a, b, 2, f)
+	return nil
+}
+
+func intFunc[T integer](op arithOp) func(x, y T) T {
+	switch op {
+	case opAdd:
+		return func(x, y T) T { return x + y }
+	case opSub:
+		return func(x, y T) T { return x - y }
+	case opMul:
+		return func(x, y T) T { return x * y }
+	case opDiv:
+		return func(x, y T) T { return x / y }
+	case opMax:
+		return func(x, y T) T { return max(x, y) }
+	case opMin:
+		return func(x, y T) T { return min(x, y) }
+	case opFmod:
+		return func(x, y T) T { return x % y }
+	case opBitAnd:
+		return func(x, y T) T { return x & y }
+	case opBitOr:
+		return func(x, y T) T { return x | y }
+	case opBitXor:
+		return func(x, y T) T { return x ^ y }
+	case opShiftLeft:
+		return func(x, y T) T { return x << uint64(y) }
+	case opShiftRight:
+		return func(x, y T) T { return x >> uint64(y) }
+	}
+	return func(x, y T) T { // opMod
+		m := x % y
+		if m != 0 && (m < 0) != (y < 0) {
+			m += y
+		}
+		return m
+	}
+}
+
+// buildPow computes base ** exponent in float64, rounded once to the type of the base; the exponent may have another type.
+func buildPow(n *graph.Node, version int64) (evalFunc, error) {
+	axis := legacyAxis(n, version)
+	return func(c *call) error {
+		in, layout := c.operands(c.outShape(0))
+		out, err := c.outIn(0, layout)
+		if err != nil {
+			return err
+		}
+		br := broadcastTo(out.Shape, out.Layout, axis, in[0], in[1])
+		exponent, err := float64s(in[1])
+		if err != nil {
+			return err
+		}
+		switch base := in[0].Data.(type) {
+		case []float32:
+			f := func(x float32, y float64) float32 { return float32(math.Pow(float64(x), y)) }
+			if len(exponent) == 1 && exponent[0] == 2 { // the same to the bit, and much faster
+				f = func(x float32, _ float64) float32 { return x * x }
+			}
+			zip(c, br, out.F32(), base, exponent, 16, f)
+		case []float64:
+			zip(c, br, tensor.Of[float64](out), base, exponent, 16, math.Pow)
+		case []int32:
+			zip(c, br, tensor.Of[int32](out), base, exponent, 16, func(x int32, y float64) int32 { return int32(math.Pow(float64(x), y)) })
+		case []int64:
+			zip(c, br, out.I64(), base, exponent, 16, func(x int64, y float64) int64 { return int64(math.Pow(float64(x), y)) })
+		default:
+			return badType(0, in[0].DType)
+		}
+		return nil
+	}, nil
+}
+
+// float64s returns the elements of a tensor of numbers as float64.
+func float64s(t *tensor.Tensor) ([]float64, error) {
+	switch d := t.Data.(type) {
+	case []float32:
+		return toFloat64(d), nil
+	case []float64:
+		return d, nil
+	case []int8:
+		return toFloat64(d), nil
+	case []int16:
+		return toFloat64(d), nil
+	case []int32:
+		return toFloat64(d), nil
+	case []int64:
+		return toFloat64(d), nil
+	case []uint8:
+		return toFloat64(d), nil
+	case []uint32:
+		return toFloat64(d), nil
+	case []uint64:
+		return toFloat64(d), nil
+	case []uint16:
+		if t.DType == tensor.Uint16 {
+			return toFloat64(d), nil
+		}
+	}
+	return nil, fmt.Errorf("element type %s is not supported", t.DType)
+}
+
+func toFloat64[T number](d []T) []float64 {
+	out := make([]float64, len(d))
+	for i, v := range d {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+// evalPRelu is x where x >= 0, else slope * x; the slope is broadcast to x.
+func evalPRelu(c *call) error {
+	in, layout := c.operands(c.raw(0).Shape)
+	if in[0].DType != tensor.Float32 || in[1].DType != tensor.Float32 {
+		return badType(0, in[0].DType)
+	}
+	out, err := c.outIn(0, layout)
+	if err != nil {
+		return err
+	}
+	br := broadcastTo(out.Shape, out.Layout, -1, in[0], in[1])
+	zip(c, br, out.F32(), in[0].F32(), in[1].F32(), 2, func(x, slope float32) float32 {
+		if x < 0 {
+			return slope * x
+		}
+		return x
+	})
+	return nil
+}

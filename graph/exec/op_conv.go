@@ -1,0 +1,115 @@
+package exec
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+)
+
+// convEvals are the convolutions. They compute channels-last in one to three spatial dimensions.
+var convEvals = []evaluator{
+	{"Conv", simple(evalConv)},
+	{"ConvTranspose", simple(evalConvTranspose)},
+}
+
+// window turns the geometry of a node into the kernels' shape of a convolution from c to m channels.
+func window(geo *graph.Geometry, n, c, m int) (kernels.ConvShape, error) {
+	s := kernels.ConvShape{N: n, C: c, M: m, Group: geo.Group,
+		H: 1, KH: 1, StrideH: 1, DilH: 1, OutH: 1, D: 1, KD: 1, StrideD: 1, DilD: 1, OutD: 1}
+	r := len(geo.In)
+	if r > 3 {
+		return s, fmt.Errorf("%d spatial dimensions are not supported, 3 are the most", r)
+	}
+	w := r - 1
+	s.W, s.KW, s.StrideW, s.DilW, s.OutW = geo.In[w], geo.Kernel[w], geo.Stride[w], geo.Dilation[w], geo.Out[w]
+	s.PadLeft, s.PadRight = geo.PadBegin[w], geo.PadEnd[w]
+	if h := r - 2; h >= 0 {
+		s.H, s.KH, s.StrideH, s.DilH, s.OutH = geo.In[h], geo.Kernel[h], geo.Stride[h], geo.Dilation[h], geo.Out[h]
+		s.PadTop, s.PadBottom = geo.PadBegin[h], geo.PadEnd[h]
+	}
+	if r == 3 {
+		s.D, s.KD, s.StrideD, s.DilD, s.OutD = geo.In[0], geo.Kernel[0], geo.Stride[0], geo.Dilation[0], geo.Out[0]
+		s.PadFront, s.PadBack = geo.PadBegin[0], geo.PadEnd[0]
+	}
+	return s, nil
+}
+
+func evalConv(c *call) error {
+	x, w := c.last(0), c.in(1)
+	if err := c.floats(); err != nil {
+		return err
+	}
+	geo, err := graph.ConvGeometry(c.node, graph.Static(x.Shape...), graph.Static(w.Shape...))
+	if err != nil {
+		return err
+	}
+	s, err := window(geo, x.Shape[0], x.Shape[1], w.Shape[0])
+	if err != nil {
+		return err
+	}
+	if err := s.Check(); err != nil {
+		return err
+	}
+	out, err := c.outIn(0, tensor.ChannelsLast)
+	if err != nil {
+		return err
+	}
+	packed := derive(c, 1, func() *kernels.ConvF32 { return c.run.s.table.PackConvF32(w.F32(), s) })
+	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2))
+	return nil
+}
+
+func evalConvTranspose(c *call) error {
+	x, w := c.last(0), c.in(1)
+	if err := c.floats(); err != nil {
+		return err
+	}
+	geo, err := graph.ConvTransposeGeometry(c.node, graph.Static(x.Shape...), graph.Static(w.Shape...))
+	if err != nil {
+		return err
+	}
+	s, err := window(geo, x.Shape[0], x.Shape[1], w.Shape[1]*geo.Group)
+	if err != nil {
+		return err
+	}
+	if err := s.Check(); err != nil {
+		return err
+	}
+	out, err := c.outIn(0, tensor.ChannelsLast)
+	if err != nil {
+		return err
+	}
+	packed := derive(c, 1, func() *kernels.ConvTransposeF32 { return c.run.s.table.PackConvTransposeF32(w.F32(), s) })
+	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2))
+	return nil
+}
+
+// derive returns what make computes from constant input i, cached by the tensor's pointer; for an input that is not
+// constant it is computed anew.
+func derive[T any](c *call, i int, make func() T) T {
+	if !c.fixed(i) {
+		return make()
+	}
+	return c.step.packs.get(c.raw(i), func() any { return make() }).(T)
+}
+
+// epilogue is what follows the sums of this node: the bias, if input i is present.
+func (c *call) epilogue(i int) kernels.Epilogue {
+	var ep kernels.Epilogue
+	if c.has(i) {
+		ep.Bias = c.in(i).F32()
+	}
+	return ep
+}
+
+// floats demands that every present input is float32.
+func (c *call) floats() error {
+	for i := range c.ins {
+		if t := c.raw(i); t != nil && t.DType != tensor.Float32 {
+			return badType(i, t.DType)
+		}
+	}
+	return nil
+}

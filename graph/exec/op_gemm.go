@@ -1,0 +1,126 @@
+package exec
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+)
+
+// gemmEvals are the matrix products.
+var gemmEvals = []evaluator{
+	{"Gemm", buildGemm},
+	{"MatMul", simple(evalMatMul)},
+}
+
+// buildGemm is alpha * A' * B' + beta * C, C broadcast to the product. A' is A or its transpose.
+func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
+	alpha, beta := n.AttrFloat("alpha", 1), n.AttrFloat("beta", 1)
+	transA, transB := n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0
+	return func(c *call) error {
+		if err := c.floats(); err != nil {
+			return err
+		}
+		a, b := c.in(0), c.in(1)
+		out, err := c.out(0)
+		if err != nil {
+			return err
+		}
+		m, cols := out.Shape[0], out.Shape[1]
+		k := a.Shape[1]
+		left := a.F32()
+		if transA {
+			k = a.Shape[0]
+			if left, err = c.scratch(a.Len()); err != nil {
+				return err
+			}
+			move{shape: []int{m, k}, dst: []int{k, 1}, src: []int{1, m}}.run(c.parallel, left, a.F32())
+		}
+		g := c.packB(b, k, cols, transB)
+		bias := c.in(2)
+		var ep kernels.Epilogue
+		fused := bias == nil || alpha == 1 && beta == 1 && bias.Len() == cols && (len(bias.Shape) < 2 || bias.Shape[0] == 1)
+		if bias != nil && fused {
+			ep.Bias = bias.F32()
+		}
+		g.Run(c.run.s.par, out.F32(), cols, left, k, m, ep)
+		if alpha != 1 {
+			kernels.MulScalar(out.F32(), out.F32(), alpha)
+		}
+		if fused {
+			return nil
+		}
+		zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, bias), out.F32(), out.F32(), bias.F32(), 1,
+			func(x, y float32) float32 { return x + float32(beta*y) })
+		return nil
+	}, nil
+}
+
+// packB packs input 1 as the right-hand side of a product: once if it is constant, else into memory that the runner keeps.
+func (c *call) packB(b *tensor.Tensor, k, n int, trans bool) *kernels.GemmF32 {
+	ldb := n
+	if trans {
+		ldb = k
+	}
+	if c.fixed(1) {
+		return derive(c, 1, func() *kernels.GemmF32 { return c.run.s.table.PackGemmF32(b.F32(), k, n, ldb, trans) })
+	}
+	return c.repack(b.F32(), k, n, ldb, trans)
+}
+
+// repack packs a matrix that is not constant.
+func (c *call) repack(b []float32, k, n, ldb int, trans bool) *kernels.GemmF32 {
+	g := &c.run.products[c.index]
+	c.run.s.table.RepackGemmF32(g, b, k, n, ldb, trans)
+	return g
+}
+
+// evalMatMul multiplies the last two axes of its operands; the axes before them are broadcast. A vector on the left is a
+// row, on the right a column.
+func evalMatMul(c *call) error {
+	if err := c.floats(); err != nil {
+		return err
+	}
+	a, b := c.in(0), c.in(1)
+	out, err := c.out(0)
+	if err != nil {
+		return err
+	}
+	as, bs := a.Shape, b.Shape
+	if len(as) == 1 {
+		as = []int{1, as[0]}
+	}
+	if len(bs) == 1 {
+		bs = []int{bs[0], 1}
+	}
+	ra, rb := len(as)-2, len(bs)-2
+	m, k, n := as[ra], as[ra+1], bs[rb+1]
+	if bs[rb] != k {
+		return fmt.Errorf("inner dimensions %d and %d differ", k, bs[rb])
+	}
+	par := c.run.s.par
+	if tensor.Count(bs[:rb]) == 1 { // one right-hand side: all rows at once
+		rows := tensor.Count(as[:ra+1])
+		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, kernels.Epilogue{})
+		return nil
+	}
+	batch := slices.Clone(out.Shape)
+	if len(a.Shape) > 1 {
+		batch = batch[:len(batch)-1]
+	}
+	if len(b.Shape) > 1 {
+		batch = batch[:len(batch)-1]
+	}
+	sa := alignedStrides(&tensor.Tensor{Shape: as[:ra]}, len(batch), -1)
+	sb := alignedStrides(&tensor.Tensor{Shape: bs[:rb]}, len(batch), -1)
+	it := newCounter(batch, 0)
+	for i := range tensor.Count(batch) {
+		right := b.F32()[it.dot(sb)*k*n:][:k*n]
+		left := a.F32()[it.dot(sa)*m*k:][:m*k]
+		c.repack(right, k, n, n, false).Run(par, out.F32()[i*m*n:][:m*n], n, left, k, m, kernels.Epilogue{})
+		it.next()
+	}
+	return nil
+}

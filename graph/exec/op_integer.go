@@ -1,0 +1,4 @@
+package exec
+
+// integerEvals multiply integers.
+var integerEvals = []evaluator{}

@@ -1,0 +1,272 @@
+package exec
+
+import (
+	"errors"
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+)
+
+// poolEvals are the pools. They compute channels-last.
+var poolEvals = []evaluator{
+	{"MaxPool", simple(evalMaxPool)},
+	{"AveragePool", buildAveragePool},
+	{"LpPool", buildLpPool},
+	{"GlobalAveragePool", simple(evalGlobalAveragePool)},
+	{"GlobalMaxPool", simple(evalGlobalMaxPool)},
+	{"GlobalLpPool", buildGlobalLpPool},
+}
+
+// pool prepares input, output and window of a pool.
+func (c *call) pool() (x, out *tensor.Tensor, s kernels.ConvShape, err error) {
+	if err = c.floats(); err != nil {
+		return
+	}
+	x = c.last(0)
+	geo, err := graph.PoolGeometry(c.node, graph.Static(x.Shape...))
+	if err != nil {
+		return
+	}
+	geo.Group = 1
+	if s, err = window(geo, x.Shape[0], x.Shape[1], x.Shape[1]); err != nil {
+		return
+	}
+	if err = s.Check(); err != nil {
+		return
+	}
+	out, err = c.outIn(0, tensor.ChannelsLast)
+	return
+}
+
+func evalMaxPool(c *call) error {
+	if d := c.raw(0).DType; d == tensor.Int8 || d == tensor.Uint8 {
+		return maxPoolBytes(c)
+	}
+	x, out, s, err := c.pool()
+	if err != nil {
+		return err
+	}
+	c.run.s.table.MaxPool(c.run.s.par, out.F32(), x.F32(), s)
+	if c.wants(1) {
+		return maxIndices(c, x, s)
+	}
+	return nil
+}
+
+// maxPoolBytes pools 8-bit integers through float32, which holds them exactly.
+func maxPoolBytes(c *call) error {
+	x := c.last(0)
+	geo, err := graph.PoolGeometry(c.node, graph.Static(x.Shape...))
+	if err != nil {
+		return err
+	}
+	geo.Group = 1
+	s, err := window(geo, x.Shape[0], x.Shape[1], x.Shape[1])
+	if err != nil {
+		return err
+	}
+	if c.wants(1) {
+		return errors.New("indices of an 8-bit pool are not supported")
+	}
+	src, err := c.scratch(x.Len())
+	if err != nil {
+		return err
+	}
+	dst, err := c.scratch(s.OutLen())
+	if err != nil {
+		return err
+	}
+	out, err := c.outIn(0, tensor.ChannelsLast)
+	if err != nil {
+		return err
+	}
+	switch d := out.Data.(type) {
+	case []uint8:
+		castNumbers(src, tensor.Of[uint8](x))
+		c.run.s.table.MaxPool(c.run.s.par, dst, src, s)
+		castNumbers(d, dst)
+	case []int8:
+		castNumbers(src, tensor.Of[int8](x))
+		c.run.s.table.MaxPool(c.run.s.par, dst, src, s)
+		castNumbers(d, dst)
+	}
+	return nil
+}
+
+// maxIndices fills output 1: for every maximum, where it lies in the row-major input. storage_order 1 counts a plane by
+// columns.
+func maxIndices(c *call, x *tensor.Tensor, s kernels.ConvShape) error {
+	out, err := c.outIn(1, tensor.ChannelsLast)
+	if err != nil {
+		return err
+	}
+	s = s.Full()
+	columns := c.node.AttrInt("storage_order", 0) != 0
+	src, dst := x.F32(), out.I64()
+	i := 0
+	for n := range s.N {
+		for z := range s.OutD {
+			for y := range s.OutH {
+				for xx := range s.OutW {
+					for ch := range s.C {
+						dst[i] = maxIndex(&s, src, n, z, y, xx, ch, columns)
+						i++
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func maxIndex(s *kernels.ConvShape, src []float32, n, z, y, x, ch int, columns bool) int64 {
+	best, at := float32(math.Inf(-1)), int64(-1)
+	for kd := range s.KD {
+		d := z*s.StrideD - s.PadFront + kd*s.DilD
+		for kh := range s.KH {
+			h := y*s.StrideH - s.PadTop + kh*s.DilH
+			for kw := range s.KW {
+				w := x*s.StrideW - s.PadLeft + kw*s.DilW
+				if d < 0 || d >= s.D || h < 0 || h >= s.H || w < 0 || w >= s.W {
+					continue
+				}
+				v := src[(((n*s.D+d)*s.H+h)*s.W+w)*s.C+ch]
+				if at >= 0 && v <= best {
+					continue
+				}
+				best = v
+				plane := (n*s.C+ch)*s.D + d
+				if columns {
+					plane = (n*s.C + ch) * s.D * s.H * s.W
+					at = int64(plane + d + h*s.D + w*s.D*s.H)
+					if s.D == 1 {
+						at = int64(plane + h + w*s.H)
+					}
+				} else {
+					at = int64((plane*s.H+h)*s.W + w)
+				}
+			}
+		}
+	}
+	return at
+}
+
+func buildAveragePool(n *graph.Node, version int64) (evalFunc, error) {
+	includePad := n.AttrInt("count_include_pad", 0) != 0
+	return func(c *call) error {
+		x, out, s, err := c.pool()
+		if err != nil {
+			return err
+		}
+		c.run.s.table.AveragePool(c.run.s.par, out.F32(), x.F32(), s, includePad)
+		return nil
+	}, nil
+}
+
+// buildLpPool is (sum |x|^p)^(1/p) over each window.
+func buildLpPool(n *graph.Node, version int64) (evalFunc, error) {
+	p := float64(n.AttrInt("p", 2))
+	if version < 2 {
+		p = float64(n.AttrFloat("p", 2))
+	}
+	return func(c *call) error {
+		x, out, s, err := c.pool()
+		if err != nil {
+			return err
+		}
+		powers, err := c.scratch(x.Len())
+		if err != nil {
+			return err
+		}
+		for i, v := range x.F32() {
+			powers[i] = float32(math.Pow(math.Abs(float64(v)), p))
+		}
+		c.run.s.table.AveragePool(c.run.s.par, out.F32(), powers, s, true)
+		s = s.Full()
+		window := lpCounts(&s)
+		for i, v := range out.F32() {
+			out.F32()[i] = float32(math.Pow(float64(v)*float64(window[i/s.C%len(window)]), 1/p))
+		}
+		return nil
+	}, nil
+}
+
+// lpCounts is by how much AveragePool divided at each output position.
+func lpCounts(s *kernels.ConvShape) []int {
+	var counts []int
+	for z := range s.OutD {
+		for y := range s.OutH {
+			for x := range s.OutW {
+				counts = append(counts, s.WindowCount(z, y, x, true))
+			}
+		}
+	}
+	return counts
+}
+
+func evalGlobalAveragePool(c *call) error {
+	if err := c.floats(); err != nil {
+		return err
+	}
+	x := c.last(0)
+	out, err := c.outIn(0, tensor.ChannelsLast)
+	if err != nil {
+		return err
+	}
+	c.run.s.table.GlobalAverage(c.run.s.par, out.F32(), x.F32(), x.Shape[0], tensor.Count(x.Shape[2:]), x.Shape[1])
+	return nil
+}
+
+// overPositions prepares a global pool: f gets the values of one image, position by position, and the row of its result.
+func overPositions(c *call, f func(dst, src []float32)) error {
+	if err := c.floats(); err != nil {
+		return err
+	}
+	x := c.last(0)
+	out, err := c.outIn(0, tensor.ChannelsLast)
+	if err != nil {
+		return err
+	}
+	n, ch := x.Shape[0], x.Shape[1]
+	size := tensor.Count(x.Shape[1:])
+	c.parallel(n, size, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(out.F32()[i*ch:(i+1)*ch], x.F32()[i*size:(i+1)*size])
+		}
+	})
+	return nil
+}
+
+func evalGlobalMaxPool(c *call) error {
+	return overPositions(c, func(dst, src []float32) {
+		for k := range dst {
+			dst[k] = float32(math.Inf(-1))
+		}
+		for len(dst) > 0 && len(src) >= len(dst) {
+			for k, v := range src[:len(dst)] {
+				dst[k] = max(dst[k], v)
+			}
+			src = src[len(dst):]
+		}
+	})
+}
+
+func buildGlobalLpPool(n *graph.Node, version int64) (evalFunc, error) {
+	p := float64(n.AttrInt("p", 2))
+	if version < 2 {
+		p = float64(n.AttrFloat("p", 2))
+	}
+	return func(c *call) error {
+		return overPositions(c, func(dst, src []float32) {
+			sums := make([]float64, len(dst))
+			for i, v := range src {
+				sums[i%len(dst)] += math.Pow(math.Abs(float64(v)), p)
+			}
+			for k := range dst {
+				dst[k] = float32(math.Pow(sums[k], 1/p))
+			}
+		})
+	}, nil
+}

@@ -1,0 +1,230 @@
+package exec
+
+import (
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// reduceEvals are the reductions over axes. Sums run in float64 (floats) or int64 (integers), in row-major order of the
+// reduced axes, and are rounded once.
+var reduceEvals = []evaluator{
+	{"ReduceSum", reduce(13, sumOf)},
+	{"ReduceMean", reduce(18, meanOf)},
+	{"ReduceMax", reduce(18, maxOf)},
+	{"ReduceMin", reduce(18, minOf)},
+	{"ReduceProd", reduce(18, prodOf)},
+	{"ReduceL1", reduce(18, l1Of)},
+	{"ReduceL2", reduce(18, l2Of)},
+	{"ReduceSumSquare", reduce(18, squaresOf)},
+	{"ReduceLogSum", reduce(18, logSumOf)},
+	{"ReduceLogSumExp", reduce(18, logSumExpOf)},
+}
+
+// groups splits the elements of a tensor into those that are reduced together: element k of group g is at
+// starts[g] + within[k].
+type groups struct{ starts, within []int }
+
+// grouping groups by axes; groups and elements are in row-major order whatever the layout of t.
+func grouping(t *tensor.Tensor, axes []int) (groups, error) {
+	reduced := make([]bool, len(t.Shape))
+	for _, a := range axes {
+		a, err := axisIn(a, len(t.Shape))
+		if err != nil {
+			return groups{}, err
+		}
+		reduced[a] = true
+	}
+	step := strides(t)
+	pick := func(want bool) []int {
+		offsets := []int{0}
+		for a, n := range t.Shape {
+			if reduced[a] != want {
+				continue
+			}
+			next := make([]int, 0, len(offsets)*n)
+			for _, o := range offsets {
+				for i := range n {
+					next = append(next, o+i*step[a])
+				}
+			}
+			offsets = next
+		}
+		return offsets
+	}
+	return groups{pick(false), pick(true)}, nil
+}
+
+// reducer computes one group. Integers keep their own sums so that nothing above 2^53 is lost; int is nil where the result
+// is that of float converted.
+type reducer struct {
+	float func(x func(i int) float64, n int) float64
+	int   func(x func(i int) int64, n int) int64
+}
+
+// reduce builds a reduction whose axes are an input since the given opset, an attribute before.
+func reduce(since int64, f reducer) func(*graph.Node, int64) (evalFunc, error) {
+	return func(n *graph.Node, version int64) (evalFunc, error) {
+		axes := attrInts(n, "axes")
+		noop := n.AttrInt("noop_with_empty_axes", 0) != 0
+		return func(c *call) error {
+			axes := axes
+			if version >= since && c.has(1) {
+				var err error
+				if axes, err = ints(c.in(1)); err != nil {
+					return err
+				}
+			}
+			x := c.raw(0)
+			if len(axes) == 0 {
+				if noop {
+					axes = []int{}
+				} else {
+					axes = make([]int, len(x.Shape))
+					for i := range axes {
+						axes[i] = i
+					}
+				}
+			}
+			out, err := c.out(0)
+			if err != nil {
+				return err
+			}
+			g, err := grouping(x, axes)
+			if err != nil {
+				return err
+			}
+			return f.run(c, out, x, g)
+		}, nil
+	}
+}
+
+func (f reducer) run(c *call, out, x *tensor.Tensor, g groups) error {
+	switch d := out.Data.(type) {
+	case []float32:
+		reduceFloats(c, d, x.F32(), g, f)
+	case []float64:
+		reduceFloats(c, d, tensor.Of[float64](x), g, f)
+	case []int32:
+		reduceInts(c, d, tensor.Of[int32](x), g, f)
+	case []int64:
+		reduceInts(c, d, x.I64(), g, f)
+	case []int8:
+		reduceInts(c, d, tensor.Of[int8](x), g, f)
+	case []uint8:
+		reduceInts(c, d, tensor.Of[uint8](x), g, f)
+	case []uint32:
+		reduceInts(c, d, tensor.Of[uint32](x), g, f)
+	case []uint64:
+		reduceInts(c, d, tensor.Of[uint64](x), g, f)
+	case []bool:
+		return reduceBools(d, tensor.Of[bool](x), g, f)
+	default:
+		return badType(0, x.DType)
+	}
+	return nil
+}
+
+func reduceFloats[T float32 | float64](c *call, dst, src []T, g groups, f reducer) {
+	c.parallel(len(g.starts), len(g.within)*2, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			base := src[min(g.starts[i], len(src)):]
+			dst[i] = T(f.float(func(k int) float64 { return float64(base[g.within[k]]) }, len(g.within)))
+		}
+	})
+}
+
+func reduceInts[T integer](c *call, dst, src []T, g groups, f reducer) {
+	for i := range dst {
+		base := src[min(g.starts[i], len(src)):]
+		if f.int != nil {
+			dst[i] = T(f.int(func(k int) int64 { return int64(base[g.within[k]]) }, len(g.within)))
+		} else {
+			dst[i] = T(f.float(func(k int) float64 { return float64(base[g.within[k]]) }, len(g.within)))
+		}
+	}
+}
+
+// reduceBools serves the maximum (or) and minimum (and) of truth values.
+func reduceBools(dst, src []bool, g groups, f reducer) error {
+	if f.int == nil {
+		return badType(0, tensor.Bool)
+	}
+	for i := range dst {
+		dst[i] = f.int(func(k int) int64 {
+			if src[g.starts[i]+g.within[k]] {
+				return 1
+			}
+			return 0
+		}, len(g.within)) > 0
+	}
+	return nil
+}
+
+// sums makes a reducer of the sum of a term, the result passed through last (nil: unchanged).
+func sums(term func(float64) float64, last func(sum float64, n int) float64) func(x func(int) float64, n int) float64 {
+	return func(x func(int) float64, n int) float64 {
+		sum := 0.0
+		for i := range n {
+			sum += term(x(i))
+		}
+		if last != nil {
+			return last(sum, n)
+		}
+		return sum
+	}
+}
+
+func identity(v float64) float64 { return v }
+func square(v float64) float64   { return v * v }
+
+func foldInts(start int64, f func(acc, v int64) int64) func(x func(int) int64, n int) int64 {
+	return func(x func(int) int64, n int) int64 {
+		acc := start
+		for i := range n {
+			acc = f(acc, x(i))
+		}
+		return acc
+	}
+}
+
+func foldFloats(start float64, f func(acc, v float64) float64) func(x func(int) float64, n int) float64 {
+	return func(x func(int) float64, n int) float64 {
+		acc := start
+		for i := range n {
+			acc = f(acc, x(i))
+		}
+		return acc
+	}
+}
+
+func absInt(v int64) int64 {
+	if v < 0 {
+		return -v
+	}
+	return v
+}
+
+var (
+	sumOf  = reducer{sums(identity, nil), foldInts(0, func(a, v int64) int64 { return a + v })}
+	meanOf = reducer{sums(identity, func(s float64, n int) float64 { return s / float64(n) }),
+		func(x func(int) int64, n int) int64 {
+			return sumOf.int(x, n) / int64(max(n, 1))
+		}}
+	maxOf     = reducer{foldFloats(math.Inf(-1), math.Max), foldInts(math.MinInt64, func(a, v int64) int64 { return max(a, v) })}
+	minOf     = reducer{foldFloats(math.Inf(1), math.Min), foldInts(math.MaxInt64, func(a, v int64) int64 { return min(a, v) })}
+	prodOf    = reducer{foldFloats(1, func(a, v float64) float64 { return a * v }), foldInts(1, func(a, v int64) int64 { return a * v })}
+	l1Of      = reducer{sums(math.Abs, nil), foldInts(0, func(a, v int64) int64 { return a + absInt(v) })}
+	squaresOf = reducer{sums(square, nil), foldInts(0, func(a, v int64) int64 { return a + v*v })}
+	l2Of      = reducer{float: sums(square, func(s float64, _ int) float64 { return math.Sqrt(s) })}
+	logSumOf  = reducer{float: sums(identity, func(s float64, _ int) float64 { return math.Log(s) })}
+	// The largest exponent is taken out so that nothing overflows.
+	logSumExpOf = reducer{float: func(x func(int) float64, n int) float64 {
+		top := maxOf.float(x, n)
+		if math.IsInf(top, 0) {
+			return top
+		}
+		return top + math.Log(sums(func(v float64) float64 { return math.Exp(v - top) }, nil)(x, n))
+	}}
+)

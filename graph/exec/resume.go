@@ -1,0 +1,140 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// resumption is the state of one Resume.
+type resumption struct {
+	*runnerState
+	ctx   context.Context
+	kept  []*tensor.Tensor
+	hooks *Hooks
+	// changed marks values that were computed anew and differ from the kept ones, or may.
+	changed []bool
+	// leftOut marks steps that the caller did not want though their inputs changed.
+	leftOut []bool
+	ran     []graph.NodeID
+}
+
+// resume is Runner.Resume. Memory comes from the heap: which steps run depends on values, so that lives cannot be planned.
+func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks, until func(graph.NodeID) bool) ([]*tensor.Tensor, []graph.NodeID, error) {
+	s := r.s
+	if len(kept) != s.g.NumValues() {
+		return nil, nil, fmt.Errorf("resume: %d kept values for a graph of %d", len(kept), s.g.NumValues())
+	}
+	if start < 0 || int(start) >= len(s.stepOf) || s.stepOf[start] < 0 {
+		return nil, nil, fmt.Errorf("resume: the graph has no node %d", start)
+	}
+	r.reset(hooks)
+	defer r.release()
+	r.mem = memory{heap: true, poison: s.poison}
+	re := &resumption{runnerState: r, ctx: ctx, kept: kept, hooks: hooks, changed: make([]bool, s.g.NumValues()), leftOut: make([]bool, len(s.steps))}
+	first := int(s.stepOf[start])
+	for i := first; i < len(s.steps); i++ {
+		st := &s.steps[i]
+		if i == first || re.touched(st) {
+			if until == nil || until(st.node.ID) {
+				if err := re.compute(i, true); err != nil {
+					return nil, re.ran, err
+				}
+			} else {
+				re.leftOut[i] = true
+			}
+		}
+		r.drop(st)
+	}
+	outs := make([]*tensor.Tensor, len(s.g.Outputs))
+	for i, v := range s.g.Outputs {
+		if !re.changed[v] && kept[v] != nil {
+			outs[i] = kept[v].ToRowMajor()
+			continue
+		}
+		if !re.changed[v] && until != nil {
+			continue
+		}
+		if err := re.need(v); err != nil {
+			return nil, re.ran, err
+		}
+		outs[i] = detach(r.vals[v].t)
+	}
+	return outs, re.ran, nil
+}
+
+// touched reports whether an input of the step changed.
+func (re *resumption) touched(st *step) bool {
+	for _, v := range st.node.Inputs {
+		if v != graph.NoValue && re.changed[v] {
+			return true
+		}
+	}
+	return false
+}
+
+// compute makes the inputs of step i available and runs it. dirty says that its inputs or its execution changed; then its
+// outputs did, except those that equal the kept ones.
+func (re *resumption) compute(i int, dirty bool) error {
+	if err := re.ctx.Err(); err != nil {
+		return err
+	}
+	st := &re.s.steps[i]
+	for _, v := range st.node.Inputs {
+		if v != graph.NoValue {
+			if err := re.need(v); err != nil {
+				return err
+			}
+		}
+	}
+	re.mem.begin(i)
+	if err := re.step(re.ctx, i, re.hooks); err != nil {
+		return err
+	}
+	re.ran = append(re.ran, st.node.ID)
+	for _, v := range st.node.Outputs {
+		if v == graph.NoValue {
+			continue
+		}
+		if k := re.kept[v]; k != nil && sameElements(k, re.vals[v].t) {
+			re.vals[v] = handle{t: k, buf: noBuf}
+			continue
+		}
+		re.changed[v] = dirty
+	}
+	return nil
+}
+
+// need makes the value v available: computed in this resumption, kept, constant, or computed now from what it depends on.
+func (re *resumption) need(v graph.ValueID) error {
+	if re.vals[v].t != nil {
+		return nil
+	}
+	if k := re.kept[v]; k != nil {
+		re.vals[v] = handle{t: k, buf: noBuf}
+		return nil
+	}
+	p := re.s.g.Producer(v)
+	if p == graph.NoNode {
+		return fmt.Errorf("resume: input %q is neither kept nor constant", re.s.g.Value(v).Name)
+	}
+	i := int(re.s.stepOf[p])
+	if re.s.steps[i].isConst && re.hooks == nil {
+		re.useFolded(&re.s.steps[i])
+		return nil
+	}
+	if re.leftOut[i] {
+		return fmt.Errorf("resume: %q is not kept and its node %q is left out", re.s.g.Value(v).Name, re.s.steps[i].node.Name)
+	}
+	return re.compute(i, false)
+}
+
+// sameElements is tensor.Equal for tensors that may differ in layout.
+func sameElements(a, b *tensor.Tensor) bool {
+	if a.Layout == b.Layout {
+		return tensor.Equal(a, b)
+	}
+	return tensor.Equal(a.ToRowMajor(), b.ToRowMajor())
+}

@@ -1,0 +1,362 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+)
+
+// maxPlans is how many sets of input shapes a runner keeps plans for.
+const maxPlans = 4
+
+// runnerState is the memory of one runner.
+type runnerState struct {
+	s       *Session
+	mem     memory
+	vals    []handle // by value: as computed
+	alt     []handle // by value: the same elements in the other layout
+	copies  bool  // hooks may write to outputs: nothing is aliased
+	hooked  bool  // hooks see values: nothing is folded
+	plans   []*plan
+	runs    int64
+	scratch []float32 // padded inputs of convolutions; grown as needed
+	call    call
+	types   []typeCache // by step
+	// products holds, by step, right-hand sides that are packed anew in every run.
+	products []kernels.GemmF32
+	views    []*tensor.Tensor
+	nview    int
+}
+
+func newRunner(s *Session) *Runner {
+	return &Runner{runnerState{s: s, vals: make([]handle, s.g.NumValues()), alt: make([]handle, s.g.NumValues()),
+		types: make([]typeCache, len(s.steps)), products: make([]kernels.GemmF32, len(s.steps))}}
+}
+
+// run is Runner.Run.
+func (r *runnerState) run(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks) ([]*tensor.Tensor, error) {
+	out, _, err := r.forward(ctx, feeds, hooks, nil)
+	return out, err
+}
+
+// runAll is Runner.RunAll.
+func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) ([]*tensor.Tensor, error) {
+	if keep == nil {
+		keep = func(graph.ValueID) bool { return true }
+	}
+	_, kept, err := r.forward(ctx, feeds, hooks, keep)
+	return kept, err
+}
+
+// forward executes every step. keep, if not nil, says which values to clone for the caller.
+func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) (outs, kept []*tensor.Tensor, err error) {
+	r.reset(hooks)
+	defer r.release()
+	shapes, err := r.feed(feeds)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.runs++
+	r.mem = memory{plan: r.findPlan(shapes), poison: r.s.poison}
+	if keep != nil {
+		kept = make([]*tensor.Tensor, r.s.g.NumValues())
+		for _, v := range r.s.g.Inputs {
+			if t := r.vals[v].t; t != nil && !r.vals[v].fixed && keep(v) {
+				kept[v] = t.Clone()
+			}
+		}
+	}
+	for i := range r.s.steps {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		st := &r.s.steps[i]
+		if st.isConst && hooks == nil {
+			r.useFolded(st)
+		} else {
+			r.mem.begin(i)
+			if err := r.step(ctx, i, hooks); err != nil {
+				return nil, nil, err
+			}
+		}
+		if keep != nil {
+			for _, v := range st.node.Outputs {
+				if v != graph.NoValue && keep(v) && !(st.isConst && hooks == nil) {
+					kept[v] = r.vals[v].t.Clone()
+				}
+			}
+		}
+		r.drop(st)
+	}
+	outs = make([]*tensor.Tensor, len(r.s.g.Outputs))
+	for i, v := range r.s.g.Outputs {
+		outs[i] = detach(r.vals[v].t)
+	}
+	r.learn(shapes)
+	return outs, kept, nil
+}
+
+// detach returns a row-major copy that shares nothing with t.
+func detach(t *tensor.Tensor) *tensor.Tensor {
+	if t == nil {
+		return nil
+	}
+	if c := t.ToRowMajor(); c != t {
+		return c
+	}
+	return t.Clone()
+}
+
+// step runs node i: hooks, evaluator, hooks. Its inputs are in vals.
+func (r *runnerState) step(_ context.Context, i int, hooks *Hooks) error {
+	st := &r.s.steps[i]
+	c := &r.call
+	c.run, c.step, c.index, c.node = r, st, i, st.node
+	c.ins = resize(c.ins, len(st.node.Inputs))
+	c.outs = resize(c.outs, len(st.node.Outputs))
+	c.swapped = resize(c.swapped, len(st.node.Inputs))
+	for k, v := range st.node.Inputs {
+		c.ins[k], c.swapped[k] = handle{}, false
+		if v == graph.NoValue {
+			continue
+		}
+		if c.ins[k] = r.vals[v]; c.ins[k].t == nil {
+			return r.fail(st, fmt.Errorf("input %q has no value", r.s.g.Value(v).Name))
+		}
+		if hooks != nil && hooks.Input != nil {
+			if err := r.hookInput(hooks, c, k); err != nil {
+				return r.fail(st, err)
+			}
+		}
+	}
+	clear(c.outs)
+	if err := r.inferTypes(i, c); err != nil {
+		return r.fail(st, err)
+	}
+	if err := st.eval(c); err != nil {
+		return r.fail(st, err)
+	}
+	for k, v := range st.node.Outputs {
+		if v == graph.NoValue {
+			continue
+		}
+		out := c.outs[k]
+		if out.t == nil {
+			return r.fail(st, fmt.Errorf("output %d was not computed", k))
+		}
+		if !r.mem.extend(out.buf, r.s.lastUse[v]) {
+			out, r.mem.stale = handle{t: out.t.Clone(), buf: noBuf}, true
+		}
+		r.vals[v], r.alt[v] = out, handle{}
+		if hooks != nil && hooks.Output != nil {
+			if out.fixed { // hooks may write
+				r.vals[v] = handle{t: out.t.Clone(), buf: noBuf}
+			}
+			if err := hooks.Output(st.node, k, r.vals[v].t); err != nil {
+				return r.fail(st, err)
+			}
+		}
+	}
+	return nil
+}
+
+// hookInput lets the hook see input k and takes what it returns.
+func (r *runnerState) hookInput(hooks *Hooks, c *call, k int) error {
+	old := c.ins[k].t
+	t, err := hooks.Input(c.node, k, old)
+	if err != nil {
+		return err
+	}
+	if t == old {
+		return nil
+	}
+	if t == nil || t.DType != old.DType || t.Layout != old.Layout || !slices.Equal(t.Shape, old.Shape) {
+		return fmt.Errorf("hook replaced input %d, %s, by a tensor of another type or layout", k, old.Type())
+	}
+	c.ins[k].t, c.ins[k].buf, c.swapped[k] = t, noBuf, true
+	return nil
+}
+
+// fail wraps err with the node and the types of its inputs in this run.
+func (r *runnerState) fail(st *step, err error) error {
+	e := &graph.NodeError{Stage: "execute", Node: st.node.Name, Op: st.node.Op, Err: err}
+	for _, v := range st.node.Inputs {
+		if v == graph.NoValue || r.vals[v].t == nil {
+			e.Types = append(e.Types, "absent")
+			continue
+		}
+		e.Types = append(e.Types, r.vals[v].t.Type())
+	}
+	return e
+}
+
+// reset forgets the values of the run before and puts the constants in place.
+func (r *runnerState) reset(hooks *Hooks) {
+	clear(r.vals)
+	clear(r.alt)
+	r.nview = 0
+	r.hooked = hooks != nil
+	r.copies = r.hooked && hooks.Output != nil
+	for v := range r.vals {
+		if t := r.s.g.Const(graph.ValueID(v)); t != nil {
+			r.vals[v] = handle{t: t, buf: noBuf, fixed: true}
+		}
+	}
+}
+
+// release drops references to the caller's tensors.
+func (r *runnerState) release() {
+	clear(r.vals)
+	clear(r.alt)
+	r.call.ins = clearAll(r.call.ins)
+	r.call.outs = clearAll(r.call.outs)
+}
+
+func (r *runnerState) useFolded(st *step) {
+	for _, v := range st.node.Outputs {
+		if v != graph.NoValue {
+			r.vals[v] = handle{t: r.s.folded[v], buf: noBuf, fixed: true}
+		}
+	}
+}
+
+// drop forgets values that no later step reads, so that memory outside the plan can be collected.
+func (r *runnerState) drop(st *step) {
+	for _, v := range st.dies {
+		r.vals[v], r.alt[v] = handle{}, handle{}
+	}
+}
+
+// feed puts the caller's inputs in place and returns the shapes of all graph inputs.
+func (r *runnerState) feed(feeds map[string]*tensor.Tensor) ([][]int, error) {
+	g := r.s.g
+	used := 0
+	shapes := make([][]int, len(g.Inputs))
+	for i, v := range g.Inputs {
+		val := g.Value(v)
+		t, given := feeds[val.Name]
+		if given {
+			used++
+			if err := checkFeed(val, t); err != nil {
+				return nil, err
+			}
+			r.vals[v] = handle{t: t, buf: noBuf}
+		}
+		if r.vals[v].t == nil {
+			return nil, fmt.Errorf("input %q is missing; the graph has the inputs %s", val.Name, r.describeInputs())
+		}
+		shapes[i] = r.vals[v].t.Shape
+	}
+	if used < len(feeds) {
+		for _, name := range sortedNames(feeds) {
+			if v, ok := g.Lookup(name); !ok || !g.IsInput(v) {
+				return nil, fmt.Errorf("there is no input %q; the graph has the inputs %s", name, r.describeInputs())
+			}
+		}
+	}
+	return shapes, nil
+}
+
+// checkFeed compares a tensor with the declared type of an input. A declared dimension of 0 counts as unknown: exporters
+// write it for open dimensions.
+func checkFeed(val *graph.Value, t *tensor.Tensor) error {
+	if t == nil {
+		return fmt.Errorf("input %q is nil", val.Name)
+	}
+	ok := val.DType == tensor.Undefined || val.DType == t.DType
+	if val.Shape != nil {
+		ok = ok && len(val.Shape) == len(t.Shape)
+		for i := 0; ok && i < len(t.Shape); i++ {
+			ok = val.Shape[i].N <= 0 || int(val.Shape[i].N) == t.Shape[i]
+		}
+	}
+	if !ok {
+		return fmt.Errorf("input %q is %s%s, got %s", val.Name, val.DType, val.Shape, t.Type())
+	}
+	if n, err := checkedLen(t.Shape); err != nil || !fits(t, n) {
+		return fmt.Errorf("input %q: data does not fit the type %s", val.Name, t.Type())
+	}
+	return nil
+}
+
+func (r *runnerState) describeInputs() string {
+	var list []string
+	for _, v := range r.s.g.Inputs {
+		val := r.s.g.Value(v)
+		if val.Const == nil {
+			list = append(list, fmt.Sprintf("%q %s%s", val.Name, val.DType, val.Shape))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func sortedNames(feeds map[string]*tensor.Tensor) []string {
+	names := make([]string, 0, len(feeds))
+	for n := range feeds {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// findPlan returns the plan for these input shapes, nil if this run has to make one.
+func (r *runnerState) findPlan(shapes [][]int) *plan {
+	for _, p := range r.plans {
+		if p.copies == r.copies && p.hooked == r.hooked && slices.EqualFunc(p.shapes, shapes, slices.Equal[[]int]) {
+			p.used = r.runs
+			return p
+		}
+	}
+	return nil
+}
+
+// learn turns the record of a traced run into a plan, and drops a plan that did not fit.
+func (r *runnerState) learn(shapes [][]int) {
+	if p := r.mem.plan; p != nil {
+		if r.mem.stale {
+			r.plans = slices.DeleteFunc(r.plans, func(q *plan) bool { return q == p })
+		}
+		return
+	}
+	p := newPlan(r.mem.bufs, len(r.s.steps))
+	for _, s := range shapes {
+		p.shapes = append(p.shapes, slices.Clone(s))
+	}
+	p.copies, p.hooked, p.used = r.copies, r.hooked, r.runs
+	if len(r.plans) == maxPlans {
+		oldest := 0
+		for i := range r.plans {
+			if r.plans[i].used < r.plans[oldest].used {
+				oldest = i
+			}
+		}
+		r.plans = slices.Delete(r.plans, oldest, oldest+1)
+	}
+	r.plans = append(r.plans, p)
+}
+
+// header returns a tensor header that lives until the end of the run.
+func (r *runnerState) header() *tensor.Tensor {
+	if r.nview == len(r.views) {
+		r.views = append(r.views, new(tensor.Tensor))
+	}
+	r.nview++
+	return r.views[r.nview-1]
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+func clearAll[T any](s []T) []T {
+	clear(s[:cap(s)])
+	return s
+}

@@ -1,0 +1,164 @@
+package exec
+
+import (
+	"context"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+)
+
+// sessionState is what a session prepares once.
+type sessionState struct {
+	g     *graph.Graph
+	opt   Options
+	steps []step
+	// stepOf is the position of each node in steps, -1 for removed nodes.
+	stepOf []int32
+	// lastUse is, by value, the last step that reads it: len(steps) for graph outputs, -1 where nobody does.
+	lastUse []int32
+	// folded holds, by value, what nodes compute whose inputs are all constants. It is used where no hook asks to see them.
+	folded []*tensor.Tensor
+	par    kernels.Parallel
+	table  *kernels.Table
+	poison bool // fill memory with garbage before it is handed out, for tests
+}
+
+// step is one node in order of execution.
+type step struct {
+	node    *graph.Node
+	eval    evalFunc
+	dies    []graph.ValueID // values that nobody reads after this step
+	isConst bool            // all outputs are in folded
+	packs   packCache
+}
+
+func newSession(g *graph.Graph, o Options) (*Session, error) { return prepare(g, o, false) }
+
+// prepare is New; poison fills memory with garbage before it is handed out.
+func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{sessionState{g: g, opt: o, steps: make([]step, len(order)), par: parallelFunc(o.Threads), poison: poison}}
+	if s.table = kernels.Select(cpu.Detect()); o.Float64 {
+		s.table = kernels.Float64()
+	}
+	var bad UnsupportedError
+	for i, id := range order {
+		n := g.Node(id)
+		s.steps[i].node = n
+		ev := findEvaluator(n.Domain, n.Op)
+		if ev == nil {
+			bad.add(g, n, "")
+			continue
+		}
+		if s.steps[i].eval, err = ev.build(n, g.Opset(n.Domain)); err != nil {
+			bad.add(g, n, err.Error())
+		}
+	}
+	if len(bad.Ops) > 0 {
+		bad.sort()
+		return nil, &bad
+	}
+	s.findLives(order)
+	return s, s.fold()
+}
+
+// findLives fills stepOf, lastUse and what dies at each step.
+func (s *sessionState) findLives(order []graph.NodeID) {
+	s.stepOf = make([]int32, s.g.NumNodes())
+	s.lastUse = make([]int32, s.g.NumValues())
+	fill(s.stepOf, -1)
+	fill(s.lastUse, -1)
+	for i, id := range order {
+		s.stepOf[id] = int32(i)
+		for _, v := range s.steps[i].node.Inputs {
+			if v != graph.NoValue {
+				s.lastUse[v] = int32(i)
+			}
+		}
+	}
+	for _, v := range s.g.Outputs {
+		s.lastUse[v] = int32(len(order))
+	}
+	for i := range s.steps {
+		n := s.steps[i].node
+		for k, v := range n.Inputs {
+			if v != graph.NoValue && s.lastUse[v] == int32(i) && firstIndex(n.Inputs, v) == k {
+				s.steps[i].dies = append(s.steps[i].dies, v)
+			}
+		}
+		for _, v := range n.Outputs {
+			if v != graph.NoValue && s.lastUse[v] == -1 {
+				s.steps[i].dies = append(s.steps[i].dies, v)
+			}
+		}
+	}
+}
+
+func firstIndex(list []graph.ValueID, v graph.ValueID) int {
+	for i, x := range list {
+		if x == v {
+			return i
+		}
+	}
+	return -1
+}
+
+// fold computes every node whose inputs are all constants. A constant that a caller may feed is not one.
+func (s *Session) fold() error {
+	s.folded = make([]*tensor.Tensor, s.g.NumValues())
+	r := newRunner(s)
+	ctx := context.Background()
+	for i := range s.steps {
+		st := &s.steps[i]
+		if !s.foldable(st.node) {
+			continue
+		}
+		r.reset(nil)
+		r.mem = memory{poison: s.poison}
+		for _, v := range st.node.Inputs {
+			if v != graph.NoValue {
+				r.vals[v] = handle{t: s.constant(v), buf: noBuf, fixed: true}
+			}
+		}
+		r.mem.begin(0)
+		if err := r.step(ctx, i, nil); err != nil {
+			return err
+		}
+		st.isConst = true
+		for _, v := range st.node.Outputs {
+			if v != graph.NoValue {
+				s.folded[v] = r.vals[v].t.ToRowMajor()
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sessionState) foldable(n *graph.Node) bool {
+	if randomOps[n.Op] || len(n.Subgraphs()) > 0 {
+		return false
+	}
+	for _, v := range n.Inputs {
+		if v != graph.NoValue && s.constant(v) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// randomOps give another result at every call and are never folded.
+var randomOps = map[string]bool{"RandomNormal": true, "RandomUniform": true, "RandomNormalLike": true, "RandomUniformLike": true,
+	"Multinomial": true, "Bernoulli": true}
+
+// constant returns the tensor of v if it is the same in every run, else nil.
+func (s *sessionState) constant(v graph.ValueID) *tensor.Tensor {
+	if c := s.g.Const(v); c != nil && !s.g.IsInput(v) {
+		return c
+	}
+	return s.folded[v]
+}
