@@ -10,7 +10,7 @@ var controlOps = []OpSpec{
 	{Name: "If", Doc: "one of two subgraphs", Since: 1, Kind: KindControl, MinIn: 1, In: []Socket{SocketFloat}, Infer: inferIf},
 	{Name: "Loop", Doc: "a subgraph repeated", Since: 1, Kind: KindControl,
 		In: []Socket{SocketIndex, SocketFloat, SocketData}, Infer: inferLoop},
-	{Name: "Scan", Doc: "a subgraph over slices of tensors", Since: 8, Kind: KindControl, MinIn: 1, Infer: inferScan},
+	{Name: "Scan", Doc: "a subgraph over slices of tensors", Since: 8, Kind: KindControl, Infer: inferScan},
 }
 
 func (n *Node) body(name string) (*Graph, error) {
