@@ -1,0 +1,55 @@
+package passes
+
+import (
+	"context"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+)
+
+// evaluate runs one node on its constant operands in the float executor, sums accumulated in float64, and returns its outputs.
+func evaluate(g *graph.Graph, id graph.NodeID) ([]*tensor.Tensor, error) {
+	n := *g.Node(id)
+	one := graph.New(n.Name, g.Opset(""))
+	one.Opsets = g.Opsets
+	seen := map[graph.ValueID]graph.ValueID{graph.NoValue: graph.NoValue}
+	inputs := n.Inputs
+	n.Inputs, n.Outputs = nil, nil
+	for _, v := range inputs {
+		if _, known := seen[v]; !known {
+			seen[v] = one.AddConst(g.Value(v).Name, g.Const(v))
+		}
+		n.Inputs = append(n.Inputs, seen[v])
+	}
+	for _, v := range g.Node(id).Outputs {
+		if v == graph.NoValue {
+			n.Outputs = append(n.Outputs, v)
+			continue
+		}
+		out, err := one.AddValue(graph.Value{Name: g.Value(v).Name})
+		if err != nil {
+			return nil, err
+		}
+		n.Outputs = append(n.Outputs, out)
+		one.Outputs = append(one.Outputs, out)
+	}
+	if _, err := one.AddNode(n); err != nil {
+		return nil, err
+	}
+	session, err := exec.New(one, exec.Options{Float64: true})
+	if err != nil {
+		return nil, err
+	}
+	computed, err := session.NewRunner().Run(context.Background(), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]*tensor.Tensor, len(n.Outputs))
+	for i, v := range n.Outputs {
+		if v != graph.NoValue {
+			results[i], computed = computed[0], computed[1:]
+		}
+	}
+	return results, nil
+}

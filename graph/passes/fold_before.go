@@ -1,0 +1,138 @@
+package passes
+
+import (
+	"qwb/graph"
+	"qwb/graph/pattern"
+)
+
+// FoldScaleBefore moves a constant factor before an operator into its weights. Zero padding does not matter: a padded zero
+// times the factor is a zero.
+var FoldScaleBefore = Pass{
+	Name: "fold-scale-before",
+	Doc:  "Folds a constant Mul or Div before Conv, ConvTranspose, Gemm or MatMul into the weights, per tensor or per channel.",
+	sweep: each(
+		at("x = Mul(u, const k)\ny = "+weightedOps+"(x, w, b?)", foldScaleBefore),
+		at("x = Div(u, const k)\ny = "+weightedOps+"(x, w, b?)", foldScaleBefore),
+		at("x = Mul(u, const k)\ny = MatMul(const w, x)", foldScaleBefore),
+		at("x = Div(u, const k)\ny = MatMul(const w, x)", foldScaleBefore)),
+}
+
+func foldScaleBefore(c *Context, m *pattern.Match) (*Patch, error) {
+	l, k, err := c.before(m)
+	if err != nil {
+		return nil, err
+	}
+	op := c.G.Node(m.Node("x")).Op
+	if op == "Div" {
+		k = inverse(k)
+	}
+	p := &Patch{What: op + " into the weights of the " + l.n.Op + " after it"}
+	w, err := l.scaled(nil, k)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.replace(c, p, w, nil, m.Value("y")); err != nil {
+		return nil, err
+	}
+	p.skip(l.input, m)
+	return p, nil
+}
+
+// FoldOffsetBefore moves a constant that is added before an operator into its bias, where no padding stands between: a padded
+// zero is not the constant. An offset of the graph's input stays: it centres what will be quantized.
+var FoldOffsetBefore = Pass{
+	Name: "fold-offset-before",
+	Doc:  "Folds a constant Add or Sub before a Conv without padding or a Gemm into the bias.",
+	sweep: each(
+		at("x = Add(u, const k)\ny = Conv|Gemm(x, w, b?)", foldOffsetBefore),
+		at("x = Sub(u, const k)\ny = Conv|Gemm(x, w, b?)", foldOffsetBefore)),
+}
+
+func foldOffsetBefore(c *Context, m *pattern.Match) (*Patch, error) {
+	if c.G.IsInput(m.Value("u")) {
+		return nil, decline("the offset centres an input of the graph")
+	}
+	l, k, err := c.before(m)
+	if err != nil {
+		return nil, err
+	}
+	if l.n.Op == "Conv" && padded(l.n) {
+		return nil, decline("the convolution pads with 0, which is not the constant")
+	}
+	sign := 1.0
+	op := c.G.Node(m.Node("x")).Op
+	if op == "Sub" {
+		sign = -1
+	}
+	factor := sign
+	if l.n.Op == "Gemm" {
+		factor *= float64(l.n.AttrFloat("alpha", 1))
+	}
+	bias := make([]float64, l.out)
+	copy(bias, l.bias)
+	w := l.weight.F32()
+	l.eachWeight(func(lo, hi, o, i int) {
+		for _, x := range w[lo:hi] {
+			bias[o] += factor * float64(x) * k[i%len(k)]
+		}
+	})
+	p := &Patch{What: op + " into the bias of the " + l.n.Op + " after it"}
+	if err := l.replace(c, p, nil, bias, m.Value("y")); err != nil {
+		return nil, err
+	}
+	p.skip(l.input, m)
+	return p, nil
+}
+
+// skip makes the node added last read u instead of x, and drops x.
+func (p *Patch) skip(input int, m *pattern.Match) {
+	p.add[len(p.add)-1].Inputs[input] = m.Value("u")
+	p.Drop(m.Node("x"))
+}
+
+// before reads a match of an elementwise operation x of u with the constant k, followed by an operator.
+func (c *Context) before(m *pattern.Match) (*linear, []float64, error) {
+	id := m.Node("x")
+	if c.inIdiom(id) {
+		return nil, nil, decline("%s is part of an operator written out", c.G.Node(id).Op)
+	}
+	if legacyBroadcast(c.G, c.G.Node(id)) {
+		return nil, nil, decline("broadcasting by attributes (opset below 7)")
+	}
+	l, err := c.linear(m.Root)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.n.Input(l.input) != m.Value("x") {
+		return nil, nil, decline("the product is the weight")
+	}
+	rank, axis := l.inAxis(c)
+	k, err := alongAxis(c.G.Const(m.Value("k")), rank, axis, l.in)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The operation may also have broadcast u; without it the operator would see fewer elements.
+	if len(k) > 1 && !hasChannels(c.G, m.Value("u"), axis, rank, len(k)) {
+		return nil, nil, decline("%q may have one channel, repeated by the constant", c.G.Value(m.Value("u")).Name)
+	}
+	return l, k, nil
+}
+
+// hasChannels reports whether v is known to have n elements along axis of rank.
+func hasChannels(g *graph.Graph, v graph.ValueID, axis, rank, n int) bool {
+	s := g.Value(v).Shape
+	return len(s) == rank && axis >= 0 && axis < rank && s[axis].N == int64(n)
+}
+
+// padded reports whether a convolution or pool may read beyond its input.
+func padded(n *graph.Node) bool {
+	if mode := n.AttrStr("auto_pad", "NOTSET"); mode != "NOTSET" && mode != "VALID" {
+		return true
+	}
+	for _, p := range n.AttrInts("pads") {
+		if p != 0 {
+			return true
+		}
+	}
+	return false
+}

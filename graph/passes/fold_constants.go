@@ -1,0 +1,183 @@
+package passes
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/pattern"
+	"qwb/graph/tensor"
+)
+
+// FoldConstants computes nodes whose inputs are all constants.
+var FoldConstants = Pass{
+	Name:  "fold-constants",
+	Doc:   "Computes nodes that read constants only, and Shape of an input whose shape is fixed.",
+	sweep: each(foldShape, foldConstant),
+}
+
+// maxFolded is the size in bytes up to which a folded result may be larger than all its operands together: folding the
+// expansion of a scalar must not make a model grow.
+const maxFolded = 1 << 20
+
+// keptOps are not computed although their operands are constant: what they say about the model would be lost.
+var keptOps = []string{"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Constant"}
+
+func foldConstant(c *Context, id graph.NodeID) (*Patch, error) {
+	g, n := c.G, c.G.Node(id)
+	if !isONNX(n.Domain) || !deterministic(n) || slices.Contains(keptOps, n.Op) || len(n.Subgraphs()) > 0 || len(n.Inputs) == 0 {
+		return nil, nil
+	}
+	read := 0
+	for _, v := range n.Inputs {
+		switch t := g.Const(v); {
+		case v == graph.NoValue:
+		case t == nil:
+			return nil, nil
+		default:
+			read += t.DType.Bytes(t.Len())
+		}
+	}
+	if elements, ok := resultSize(g, n); ok && elements > maxFolded/4 && 4*elements > read {
+		return nil, decline("the result would have %d elements", elements)
+	}
+	results, err := evaluate(g, id)
+	if err != nil {
+		return nil, decline("not computed: %v", err)
+	}
+	p := &Patch{What: "computed " + n.Op}
+	p.Drop(id)
+	for i, v := range n.Outputs {
+		if v == graph.NoValue {
+			continue
+		}
+		if t := results[i]; t.DType.Bytes(t.Len()) > max(read, maxFolded) {
+			return nil, decline("the result %s is larger than its operands", t.Type())
+		}
+		p.Move(v, p.Const(g.Value(v).Name, results[i]))
+	}
+	return p, nil
+}
+
+// foldShape replaces Shape of a graph input whose declared shape is fixed.
+func foldShape(c *Context, id graph.NodeID) (*Patch, error) {
+	n := c.G.Node(id)
+	if n.Op != "Shape" || !isONNX(n.Domain) || !c.G.IsInput(n.Input(0)) {
+		return nil, nil
+	}
+	dims, ok := c.G.Value(n.Input(0)).Shape.Ints()
+	if !ok {
+		return nil, nil
+	}
+	rank := int64(len(dims))
+	within := func(i int64) int64 {
+		if i < 0 {
+			i += rank
+		}
+		return min(max(i, 0), rank)
+	}
+	start, end := within(n.AttrInt("start", 0)), within(n.AttrInt("end", rank))
+	shape := []int64{}
+	for i := start; i < end; i++ {
+		shape = append(shape, int64(dims[i]))
+	}
+	p := &Patch{What: "the shape of the input is fixed"}
+	p.Drop(id)
+	y := n.Outputs[0]
+	p.Move(y, p.Const(c.G.Value(y).Name, tensor.FromI64(shape, len(shape))))
+	return p, nil
+}
+
+// deterministic reports whether an operator gives the same result every time.
+func deterministic(n *graph.Node) bool {
+	switch n.Op {
+	case "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout":
+		return false
+	}
+	return true
+}
+
+// resultSize bounds the number of elements of the result of operators whose result may be larger than their operands;
+// false for all others.
+func resultSize(g *graph.Graph, n *graph.Node) (int, bool) {
+	var dims []int64
+	switch n.Op {
+	case "ConstantOfShape":
+		dims = integers(g.Const(n.Input(0)))
+	case "Expand", "Reshape":
+		dims = integers(g.Const(n.Input(1)))
+		if slices.Contains(dims, -1) {
+			return 0, false
+		}
+	case "Tile":
+		dims = append(integers(g.Const(n.Input(1))), int64(g.Const(n.Input(0)).Len()))
+	case "Range":
+		start, okS := pattern.Scalar(g.Const(n.Input(0)))
+		limit, okL := pattern.Scalar(g.Const(n.Input(1)))
+		delta, okD := pattern.Scalar(g.Const(n.Input(2)))
+		if !okS || !okL || !okD || delta == 0 {
+			return 0, false
+		}
+		return int(min((limit-start)/delta, 1<<40)), true
+	case "Pad":
+		pads := n.AttrInts("pads")
+		if pads == nil {
+			pads = integers(g.Const(n.Input(1)))
+		}
+		shape := g.Const(n.Input(0)).Shape
+		for i, d := range shape {
+			dims = append(dims, int64(d))
+			if len(pads) == 2*len(shape) {
+				dims[i] += pads[i] + pads[i+len(shape)]
+			}
+		}
+	default:
+		return broadcastSize(g, n)
+	}
+	count, err := tensor.CheckedCount(dims, 1<<40)
+	if err != nil {
+		return 1 << 40, true
+	}
+	return count, true
+}
+
+// broadcastSize bounds the elementwise combination of several operands and products of two matrices by the product of
+// the largest two operands' sizes where that is small, else by the broadcast shape.
+func broadcastSize(g *graph.Graph, n *graph.Node) (int, bool) {
+	if len(n.Inputs) < 2 {
+		return 0, false
+	}
+	var dims []int64
+	for _, v := range n.Inputs {
+		if v == graph.NoValue {
+			continue
+		}
+		shape := g.Const(v).Shape
+		for i := range shape {
+			at := len(shape) - 1 - i
+			if i == len(dims) {
+				dims = append(dims, 1)
+			}
+			dims[i] = max(dims[i], int64(shape[at]))
+		}
+	}
+	count, err := tensor.CheckedCount(dims, 1<<40)
+	if err != nil {
+		return 1 << 40, true
+	}
+	return count, true
+}
+
+// integers reads a constant of int64 or int32; nil for others.
+func integers(t *tensor.Tensor) []int64 {
+	if t == nil {
+		return nil
+	}
+	if v := t.I64(); v != nil {
+		return slices.Clone(v)
+	}
+	var out []int64
+	for _, x := range tensor.Of[int32](t) {
+		out = append(out, int64(x))
+	}
+	return out
+}

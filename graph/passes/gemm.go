@@ -1,0 +1,84 @@
+package passes
+
+import (
+	"qwb/graph"
+	"qwb/graph/pattern"
+	"qwb/graph/tensor"
+)
+
+// MatMulAddToGemm makes one Gemm of a product of matrices and a bias.
+var MatMulAddToGemm = Pass{
+	Name:  "matmul-add-to-gemm",
+	Doc:   "Makes a Gemm of MatMul with constant weights and Add of a constant, for matrices only.",
+	sweep: each(at("x = MatMul(a, const w)\ny = Add|Sum(x, const k)", matMulAdd)),
+}
+
+func matMulAdd(c *Context, m *pattern.Match) (*Patch, error) {
+	if c.inIdiom(m.Root) || c.inIdiom(m.Node("x")) {
+		return nil, decline("part of an operator written out")
+	}
+	g := c.G
+	w, k := g.Const(m.Value("w")), g.Const(m.Value("k"))
+	if w.DType != tensor.Float32 || len(w.Shape) != 2 {
+		return nil, decline("the weights are %s, not a float32 matrix", w.Type())
+	}
+	if legacyBroadcast(g, g.Node(m.Root)) {
+		return nil, decline("broadcasting by attributes (opset below 7)")
+	}
+	if rank, ok := pattern.Rank(g, m.Value("a")); !ok || rank != 2 {
+		if !ok {
+			return nil, decline("the rank of %q is not known; Gemm multiplies matrices only", g.Value(m.Value("a")).Name)
+		}
+		return nil, decline("%q has rank %d; Gemm multiplies matrices only", g.Value(m.Value("a")).Name, rank)
+	}
+	if _, err := alongAxis(k, 2, 1, w.Shape[1]); err != nil {
+		return nil, err
+	}
+	n := *g.Node(m.Root)
+	first := g.Node(m.Node("x"))
+	n.Op, n.Name, n.Attrs = "Gemm", first.Name, nil
+	bias := m.Value("k")
+	p := &Patch{What: "MatMul and Add as Gemm"}
+	if g.Opset("") < 7 { // Gemm broadcast its bias only when told to
+		n.Attrs = []graph.Attr{graph.Int("broadcast", 1)}
+	}
+	n.Inputs = []graph.ValueID{m.Value("a"), m.Value("w"), bias}
+	p.Drop(m.Node("x"), m.Root)
+	p.Add(n)
+	return p, nil
+}
+
+// GemmFactors moves alpha and beta of a Gemm into its constants.
+var GemmFactors = Pass{
+	Name:  "gemm-factors",
+	Doc:   "Folds alpha into the constant weights and beta into the constant bias of a Gemm.",
+	sweep: each(at("y = Gemm(a, const w, const b?)", gemmFactors)),
+}
+
+func gemmFactors(c *Context, m *pattern.Match) (*Patch, error) {
+	n := c.G.Node(m.Root)
+	alpha, beta := float64(n.AttrFloat("alpha", 1)), float64(n.AttrFloat("beta", 1))
+	if n.Input(2) == graph.NoValue {
+		beta = 1
+	}
+	if alpha == 1 && beta == 1 {
+		return nil, nil
+	}
+	l, err := c.linear(m.Root)
+	if err != nil {
+		return nil, err
+	}
+	p := &Patch{What: "alpha and beta into weights and bias"}
+	var w *tensor.Tensor
+	if alpha != 1 {
+		if w, err = l.scaled([]float64{alpha}, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.replace(c, p, w, l.bias, m.Value("y")); err != nil {
+		return nil, err
+	}
+	p.add[0].DropAttr("alpha")
+	p.add[0].DropAttr("beta")
+	return p, nil
+}

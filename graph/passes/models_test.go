@@ -1,0 +1,105 @@
+package passes
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+)
+
+func TestRealModelsKeepTheirOutputs(t *testing.T) {
+	dir := testdata(t)
+	cases := []struct {
+		file  string
+		shape map[string][]int // of inputs with open dimensions
+		long  bool
+		check func(t *testing.T, g *graph.Graph, log *Log)
+	}{
+		{file: "classifiers/mobilenet_v1_1.0_224.onnx", long: true},
+		{file: "classifiers/mobilenetv2_0.35_catdog.onnx", long: true, check: func(t *testing.T, g *graph.Graph, log *Log) {
+			require.Equal(t, 52, log.Count("fold-batch-norm"))
+		}},
+		{file: "classifiers/squeezenet1.0.onnx", long: true, check: func(t *testing.T, g *graph.Graph, log *Log) {
+			require.Equal(t, 1, log.Count("dropouts"))
+		}},
+		{file: "mlperf-tiny/ad01_fp32.onnx"},
+		{file: "mlperf-tiny/kws_dequant_fp32.onnx"},
+		{file: "mlperf-tiny/pretrainedResnet.onnx"},
+		{file: "mlperf-tiny/pretrainedResnet_large_float.onnx"},
+		{file: "mlperf-tiny/str_ww_dequant_fp32.onnx"},
+		{file: "mlperf-tiny/vww_96_float.onnx"},
+		{file: "mnist/mnist-8.onnx", check: func(t *testing.T, g *graph.Graph, log *Log) {
+			require.Equal(t, 1, log.Count("matmul-add-to-gemm"))
+			require.Equal(t, 2, log.Count("fold-bias"))
+		}},
+		{file: "mnist/cnn_mnist_pytorch.onnx"},
+		{file: "ocr/en_PP-OCRv4_rec.onnx", shape: map[string][]int{"x": {1, 3, 48, 64}}, check: checkRecogniser},
+		{file: "ocr/ch_PP-OCRv4_det_infer.onnx", shape: map[string][]int{"x": {1, 3, 32, 32}}},
+	}
+	for _, c := range cases {
+		t.Run(c.file, func(t *testing.T) {
+			if c.long && testing.Short() {
+				t.Skip("a large network")
+			}
+			model, _, err := onnx.Open(filepath.Join(dir, "models", c.file))
+			require.NoError(t, err)
+			before := model.Graph
+			feeds := feedsOf(before)
+			for name, shape := range c.shape {
+				feeds[name] = graphtest.Normal(3, shape...)
+			}
+			want := outputs(t, before, feeds)
+			g := before.Clone()
+			log := normalize(t, g, Normalize...)
+			t.Logf("%d nodes to %d, %d patches, %d declined, %d rounds", len(before.Nodes()), len(g.Nodes()), len(log.Applied),
+				len(log.Declined), log.Rounds)
+			got := outputs(t, g, feeds)
+			for name, a := range want {
+				d := distance(a, got[name])
+				t.Logf("%s %s: %.2g", name, a.Type(), d)
+				require.LessOrEqual(t, d, 1e-5, name)
+			}
+			if c.check != nil {
+				c.check(t, g, log)
+			}
+			again, err := Run(g, Normalize)
+			require.NoError(t, err)
+			require.Empty(t, again.Applied, "the normal form is a fixed point")
+			checkRaised(t, g, feeds)
+		})
+	}
+}
+
+// checkRaised raises the opset and compares again.
+func checkRaised(t *testing.T, g *graph.Graph, feeds map[string]*tensor.Tensor) {
+	raised := g.Clone()
+	_, err := RaiseOpset(raised, 13)
+	require.NoError(t, err)
+	require.NoError(t, raised.Check())
+	require.GreaterOrEqual(t, raised.Opset(""), int64(13))
+	want := outputs(t, g, feeds)
+	for name, b := range outputs(t, raised, feeds) {
+		require.LessOrEqual(t, distance(want[name], b), 1e-6, name)
+	}
+}
+
+// Of the 38 convolutions 28 are followed by a constant factor and a constant term; none of those is left.
+func checkRecogniser(t *testing.T, g *graph.Graph, log *Log) {
+	require.Equal(t, 28, log.Count("fold-scale-after"))
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		if n.Op != "Mul" && n.Op != "Div" {
+			continue
+		}
+		for i, v := range n.Inputs {
+			if p := g.Producer(v); p != graph.NoNode && g.Node(p).Op == "Conv" {
+				require.Nil(t, g.Const(n.Inputs[1-i]), "%s: a constant factor after a convolution", n.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package passes
+
+import (
+	"qwb/graph"
+	"qwb/graph/pattern"
+)
+
+// NoOps removes nodes that hand on their input.
+var NoOps = Pass{
+	Name: "no-ops",
+	Doc:  "Removes Identity, sums and concatenations of one value, sums with 0, products with 1 and padding by nothing.",
+	sweep: each(
+		unary("y = Identity(x)"),
+		unary("y = Sum|Max|Min|Mean|Concat(x)"),
+		neutral("y = Add|Sum(x, scalar k)", 0), neutral("y = Add(scalar k, x)", 0), neutral("y = Sub(x, scalar k)", 0),
+		neutral("y = Mul(x, scalar k)", 1), neutral("y = Div|Pow(x, scalar k)", 1),
+		at("y = Pad(x, ...)", padNothing),
+	),
+}
+
+func unary(text string) rule {
+	return at(text, func(c *Context, m *pattern.Match) (*Patch, error) {
+		if c.G.Const(m.Value("x")) != nil {
+			return nil, nil // constants are folded
+		}
+		return c.bypass(m.Root, m.Value("x"), c.G.Node(m.Root).Op+" hands on its input")
+	})
+}
+
+// neutral removes an operation with a constant that changes nothing, if it does not raise the rank either.
+func neutral(text string, element float64) rule {
+	return at(text, func(c *Context, m *pattern.Match) (*Patch, error) {
+		x, k := m.Value("x"), c.G.Const(m.Value("k"))
+		if v, ok := pattern.Scalar(k); !ok || v != element || c.G.Const(x) != nil {
+			return nil, nil
+		}
+		if len(k.Shape) > 0 {
+			if rank, ok := pattern.Rank(c.G, x); !ok || rank < len(k.Shape) {
+				return nil, decline("the constant %s may have more dimensions than %q", k.Type(), c.G.Value(x).Name)
+			}
+		}
+		return c.bypass(m.Root, x, c.G.Node(m.Root).Op+" with a constant that changes nothing")
+	})
+}
+
+func padNothing(c *Context, m *pattern.Match) (*Patch, error) {
+	n := c.G.Node(m.Root)
+	pads := integers(c.G.Const(n.Input(1)))
+	if pads == nil {
+		pads = n.AttrInts("pads")
+	}
+	if pads == nil {
+		return nil, nil
+	}
+	for _, p := range pads {
+		if p != 0 {
+			return nil, nil
+		}
+	}
+	return c.bypass(m.Root, m.Value("x"), "Pad by nothing")
+}
+
+// Dropouts removes Dropout where it is inactive.
+var Dropouts = Pass{
+	Name:  "dropouts",
+	Doc:   "Removes Dropout in inference.",
+	sweep: each(dropout),
+}
+
+func dropout(c *Context, id graph.NodeID) (*Patch, error) {
+	n := c.G.Node(id)
+	if n.Op != "Dropout" || !isONNX(n.Domain) {
+		return nil, nil
+	}
+	switch opset := c.G.Opset(""); {
+	case opset < 7 && n.AttrInt("is_test", 0) == 0:
+		return nil, decline("training mode (is_test is 0)")
+	case opset >= 12 && n.Input(2) != graph.NoValue:
+		training := c.G.Const(n.Input(2))
+		if training == nil {
+			return nil, decline("training_mode is computed")
+		}
+		if on, ok := training.Data.([]bool); !ok || len(on) != 1 || on[0] {
+			return nil, decline("training mode")
+		}
+	}
+	return c.bypass(id, n.Input(0), "Dropout in inference")
+}
