@@ -1,0 +1,60 @@
+package kerneltest
+
+import (
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+)
+
+// guard is Memory between pages that must not be touched: any access beyond a slice, reading included, ends the test. Slices
+// end at a page's end or begin at its beginning.
+type guard struct {
+	t        *testing.T
+	atFront  bool
+	mappings [][]byte
+}
+
+func (g *guard) New(n int) []float32 {
+	page := syscall.Getpagesize()
+	size := max(page, (4*n+page-1)/page*page)
+	m, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	require.NoError(g.t, err)
+	g.mappings = append(g.mappings, m)
+	require.NoError(g.t, syscall.Mprotect(m[:page], syscall.PROT_NONE))
+	require.NoError(g.t, syscall.Mprotect(m[page+size:], syscall.PROT_NONE))
+	if n == 0 {
+		return []float32{}
+	}
+	from := page + size - 4*n
+	if g.atFront {
+		from = page
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&m[from])), n)
+}
+
+func (g *guard) Check() error {
+	for _, m := range g.mappings {
+		if err := syscall.Munmap(m); err != nil {
+			return err
+		}
+	}
+	g.mappings = nil
+	return nil
+}
+
+// Rows in Go are bounds-checked by the language; those in assembly are not.
+func TestGuardPages(t *testing.T) {
+	for name, table := range Tables(cpu.Detect()) {
+		if table.Rows()[kernels.OpGemm].ISA == "go" {
+			continue
+		}
+		for _, atFront := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) { Suite{table, &guard{t: t, atFront: atFront}}.Run(t) })
+		}
+	}
+}
