@@ -151,6 +151,20 @@ func (c *call) copyOut(i int, src *tensor.Tensor, shape []int) error {
 	return nil
 }
 
+// wholeOps are the operators that take elements of less than a byte: they unpack them or do not look at them.
+var wholeOps = map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true, "Identity": true, "Reshape": true, "Flatten": true,
+	"Squeeze": true, "Unsqueeze": true, "Shape": true, "Size": true}
+
+// checkPacked refuses inputs with elements of less than a byte where they cannot be told apart.
+func (c *call) checkPacked() error {
+	for i := range c.ins {
+		if t := c.raw(i); t != nil && t.DType.Bits() > 0 && t.DType.Bits() < 8 && !wholeOps[c.node.Op] {
+			return badType(i, t.DType)
+		}
+	}
+	return nil
+}
+
 // scratch returns n undefined float32 that live until the node has run.
 func (c *call) scratch(n int) ([]float32, error) {
 	t, _, err := c.run.mem.alloc(tensor.Float32, []int{n}, tensor.RowMajor)

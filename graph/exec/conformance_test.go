@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
@@ -145,7 +146,7 @@ func near(got, want *tensor.Tensor, rtol, atol float64) error {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("got %s, want %s", got.Type(), want.Type())
 	}
-	g, w := got.F32(), want.F32()
+	g, w := floats(got), floats(want)
 	if g == nil {
 		if !tensor.Equal(got, want) {
 			return fmt.Errorf("%s differs: %.100v, want %.100v", got.Type(), got.Data, want.Data)
@@ -153,7 +154,7 @@ func near(got, want *tensor.Tensor, rtol, atol float64) error {
 		return nil
 	}
 	for i := range w {
-		a, b := float64(g[i]), float64(w[i])
+		a, b := g[i], w[i]
 		if math.IsNaN(a) && math.IsNaN(b) || a == b {
 			continue
 		}
@@ -162,6 +163,18 @@ func near(got, want *tensor.Tensor, rtol, atol float64) error {
 		}
 	}
 	return nil
+}
+
+// floats returns float32 or float64 elements as float64, nil for other types.
+func floats(t *tensor.Tensor) []float64 {
+	if d, ok := t.Data.([]float64); ok {
+		return d
+	}
+	var out []float64
+	for _, v := range t.F32() {
+		out = append(out, float64(v))
+	}
+	return out
 }
 
 // TestConformance runs the ONNX node tests whose operators the executor has. A wrong number fails; what is not supported is
@@ -196,7 +209,7 @@ func TestConformance(t *testing.T) {
 func runSafely(c *nodeCase) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
+			err = fmt.Errorf("panic: %v %s", p, debug.Stack())
 		}
 	}()
 	return c.run()

@@ -19,7 +19,7 @@ var binaryEvals = []evaluator{
 	{"Div", arithmetic(opDiv)},
 	{"Mod", buildMod},
 	{"Pow", buildPow},
-	{"PRelu", simple(evalPRelu)},
+	{"PRelu", buildPRelu},
 	{"Max", variadic(opMax)},
 	{"Min", variadic(opMin)},
 	{"Sum", variadic(opAdd)},
@@ -335,22 +335,28 @@ func toFloat64[T number](d []T) []float64 {
 	return out
 }
 
-// evalPRelu is x where x >= 0, else slope * x; the slope is broadcast to x.
-func evalPRelu(c *call) error {
-	in, layout := c.operands(c.raw(0).Shape)
-	if in[0].DType != tensor.Float32 || in[1].DType != tensor.Float32 {
-		return badType(0, in[0].DType)
+// buildPRelu is x where x >= 0, else slope * x. The slope is broadcast to x; before opset 7 it has one element per channel.
+func buildPRelu(_ *graph.Node, version int64) (evalFunc, error) {
+	axis := -1
+	if version < 7 {
+		axis = 1
 	}
-	out, err := c.outIn(0, layout)
-	if err != nil {
-		return err
-	}
-	br := broadcastTo(out.Shape, out.Layout, -1, in[0], in[1])
-	zip(c, br, out.F32(), in[0].F32(), in[1].F32(), 2, func(x, slope float32) float32 {
-		if x < 0 {
-			return slope * x
+	return func(c *call) error {
+		if err := c.floats(); err != nil {
+			return err
 		}
-		return x
-	})
-	return nil
+		in, layout := c.operands(c.raw(0).Shape)
+		out, err := c.outIn(0, layout)
+		if err != nil {
+			return err
+		}
+		br := broadcastTo(out.Shape, out.Layout, axis, in[0], in[1])
+		zip(c, br, out.F32(), in[0].F32(), in[1].F32(), 2, func(x, slope float32) float32 {
+			if x < 0 {
+				return slope * x
+			}
+			return x
+		})
+		return nil
+	}, nil
 }

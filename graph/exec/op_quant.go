@@ -137,7 +137,7 @@ func unpackInts(t *tensor.Tensor) ([]int32, error) {
 			return unpackBits(t), nil
 		}
 	}
-	return nil, fmt.Errorf("%s is not a quantized type", t.DType)
+	return nil, fmt.Errorf("quantized type %s is not supported", t.DType)
 }
 
 // unpackBits reads 2- and 4-bit integers, the first element in the low bits.

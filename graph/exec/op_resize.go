@@ -120,10 +120,11 @@ func (r *resampler) run(c *call, scales []float32, sizes []int, roi []float32) e
 		if err != nil {
 			return err
 		}
-		p := place{in: float64(x.Shape[a]), out: float64(outShape[a]), start: 0, end: 1}
+		p := place{in: float64(x.Shape[a]), out: float64(outShape[a]), resized: float64(outShape[a]), end: 1}
 		switch {
 		case scales != nil:
 			p.scale = float64(scales[i])
+			p.resized = p.in * p.scale
 		case uniform > 0:
 			p.scale = uniform
 		default:
@@ -157,8 +158,9 @@ func (r *resampler) uniformScale(shape, axes, sizes []int) float64 {
 	return best
 }
 
-// place is one axis: sizes, scale and the part of the input that is looked at.
-type place struct{ in, out, scale, start, end float64 }
+// place is one axis: its sizes, the scale and the part of the input that is looked at. resized is the output's size before
+// it is rounded down, in*scale where scales are given.
+type place struct{ in, out, resized, scale, start, end float64 }
 
 // coordinates map an output position to an input position.
 var coordinates = map[string]func(x float64, p place) float64{
@@ -174,18 +176,18 @@ var coordinates = map[string]func(x float64, p place) float64{
 		return (x+0.5)/p.scale - 0.5
 	},
 	"align_corners": func(x float64, p place) float64 {
-		if p.out <= 1 {
+		if p.resized == 1 {
 			return 0
 		}
-		return x * (p.in - 1) / (p.out - 1)
+		return x * (p.in - 1) / (p.resized - 1)
 	},
 	"asymmetric":           func(x float64, p place) float64 { return x / p.scale },
 	"tf_half_pixel_for_nn": func(x float64, p place) float64 { return (x + 0.5) / p.scale },
 	"tf_crop_and_resize": func(x float64, p place) float64 {
-		if p.out <= 1 {
+		if p.resized <= 1 {
 			return 0.5 * (p.start + p.end) * (p.in - 1)
 		}
-		return p.start*(p.in-1) + x*(p.end-p.start)*(p.in-1)/(p.out-1)
+		return p.start*(p.in-1) + x*(p.end-p.start)*(p.in-1)/(p.resized-1)
 	},
 }
 

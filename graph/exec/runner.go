@@ -20,8 +20,8 @@ type runnerState struct {
 	mem     memory
 	vals    []handle // by value: as computed
 	alt     []handle // by value: the same elements in the other layout
-	copies  bool  // hooks may write to outputs: nothing is aliased
-	hooked  bool  // hooks see values: nothing is folded
+	copies  bool     // hooks may write to outputs: nothing is aliased
+	hooked  bool     // hooks see values: nothing is folded
 	plans   []*plan
 	runs    int64
 	scratch []float32 // padded inputs of convolutions; grown as needed
@@ -135,6 +135,9 @@ func (r *runnerState) step(_ context.Context, i int, hooks *Hooks) error {
 		}
 	}
 	clear(c.outs)
+	if err := c.checkPacked(); err != nil {
+		return r.fail(st, err)
+	}
 	if err := r.inferTypes(i, c); err != nil {
 		return r.fail(st, err)
 	}

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -132,7 +133,8 @@ func (s *Session) fold() error {
 		st.isConst = true
 		for _, v := range st.node.Outputs {
 			if v != graph.NoValue {
-				s.folded[v] = r.vals[v].t.ToRowMajor()
+				t := r.vals[v].t.ToRowMajor()
+				s.folded[v] = &tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: t.Data} // views are reused
 			}
 		}
 	}
