@@ -302,9 +302,15 @@ func (g *Graph) AddNode(n Node) (NodeID, error) {
 			continue
 		}
 		val := &g.values[v]
-		if val.producer != NoNode || val.Const != nil || g.IsInput(v) || contains(n.Outputs[:i], v) {
+		if val.producer != NoNode || val.Const != nil || g.IsInput(v) {
+			for _, set := range n.Outputs[:i] {
+				if set != NoValue {
+					g.values[set].producer = NoNode
+				}
+			}
 			return NoNode, fmt.Errorf("node %q: value %q is defined twice", n.Name, val.Name)
 		}
+		val.producer = n.ID
 	}
 	if n.Name == "" {
 		n.Name = g.FreshName(n.Op)
@@ -315,11 +321,6 @@ func (g *Graph) AddNode(n Node) (NodeID, error) {
 	g.nodeByName[n.Name] = n.ID
 	if n.hasSubgraphs() {
 		g.withGraphs = append(g.withGraphs, n.ID)
-	}
-	for _, v := range n.Outputs {
-		if v != NoValue {
-			g.values[v].producer = n.ID
-		}
 	}
 	for i, v := range n.Inputs {
 		if v != NoValue {
