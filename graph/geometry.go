@@ -13,6 +13,7 @@ type Geometry struct {
 	OutputPadding            []int // ConvTranspose only: added at the end of each axis
 	In, Out                  []int
 	Group                    int
+	ceil                     bool
 }
 
 // maxWindow bounds every number of a window, so that products of two cannot overflow.
@@ -203,6 +204,7 @@ func (geo *Geometry) extent(i int) int { return (geo.Kernel[i]-1)*geo.Dilation[i
 
 // slide resolves the padding and computes the output's size.
 func (geo *Geometry) slide(auto string, ceil bool) error {
+	geo.ceil = ceil
 	for i, in := range geo.In {
 		stride := geo.Stride[i]
 		switch auto {
@@ -245,14 +247,17 @@ func (geo *Geometry) slide(auto string, ceil bool) error {
 	return nil
 }
 
-// dim returns the output's size on spatial axis i as a dimension; in is the input's, whose symbol stays where the size does.
+// dim returns the output's size on spatial axis i as a dimension, by name where the input's is a symbol.
 func (geo *Geometry) dim(i int, in Dim) Dim {
 	if geo.Out[i] >= 0 {
 		return dimOf(geo.Out[i])
 	}
-	if in.Symbol != "" && geo.Kernel[i] >= 0 && geo.Stride[i] == 1 && geo.OutputPadding == nil &&
-		(geo.PadBegin[i] < 0 || geo.PadBegin[i]+geo.PadEnd[i] == geo.extent(i)-1) {
-		return in
+	if in.Symbol == "" || geo.Kernel[i] < 0 || geo.ceil || geo.OutputPadding != nil {
+		return unknownDim
 	}
-	return unknownDim
+	stride := int64(geo.Stride[i])
+	if geo.PadBegin[i] < 0 { // automatic: ceil(in / stride)
+		return floorDiv(in.elem(), stride-1, stride).dim()
+	}
+	return floorDiv(in.elem(), int64(geo.PadBegin[i]+geo.PadEnd[i]-geo.extent(i))+stride, stride).dim()
 }

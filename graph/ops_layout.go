@@ -98,7 +98,13 @@ func inferPad(c *InferCtx) error {
 	}
 	out := append(Shape{}, x...)
 	for i, a := range axes {
-		e := addElems(addElems(x[a].elem(), pads[i]), pads[i+len(axes)])
+		grow, e := addElems(pads[i], pads[i+len(axes)]), Elem{}
+		switch d := x[a]; {
+		case d.Known():
+			e = addElems(d.elem(), grow)
+		case grow.Known:
+			e = floorDiv(d.elem(), grow.N, 1)
+		}
 		if e.Known && (e.N < 0 || e.N > MaxElements) {
 			return fmt.Errorf("pads %s leave size %d on axis %d of %s", elemsString(pads), e.N, a, x)
 		}

@@ -289,8 +289,13 @@ func inferTranspose(c *InferCtx) error {
 		out[i] = x[p]
 	}
 	c.SetOut(0, c.DType(0), out)
-	if len(x) < 2 {
-		c.passElems(0)
+	if elems, ok := c.Elems(0); ok {
+		from := x.strides()
+		stride := slices.Clone(from)
+		for i := range stride {
+			stride[i] = from[perm[i]]
+		}
+		c.setInts(0, viewElems(elems, out, stride, 0))
 	}
 	return nil
 }

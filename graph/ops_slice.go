@@ -122,49 +122,42 @@ func inferSlice(c *InferCtx) error {
 		return err
 	}
 	out := append(Shape{}, x...)
-	elems, hasElems := c.Elems(0)
+	offset, stride := 0, x.strides()
 	for i, axis := range list {
 		step := int64(1)
 		if t != nil {
 			step = t[i]
 		}
-		d := x[axis]
-		if !d.Known() {
-			if !(s[i] == 0 && e[i] >= math.MaxInt32 && step == 1) {
-				out[axis] = openCount(d, s[i], e[i], step)
-			}
-			hasElems = false
+		if d := x[axis]; !d.Known() {
+			out[axis] = openCount(d, s[i], e[i], step)
 			continue
 		}
-		first, count := clampSlice(d.N, s[i], e[i], step)
+		first, count := clampSlice(x[axis].N, s[i], e[i], step)
 		out[axis] = Dim{N: count}
-		if hasElems && len(x) == 1 {
-			c.setInts(0, pick(elems, first, step, count))
+		if stride != nil {
+			offset += int(first) * stride[axis]
+			stride[axis] *= int(step)
 		}
 	}
 	c.SetOut(0, c.DType(0), out)
-	if len(list) == 0 {
-		c.passElems(0)
+	if elems, ok := c.Elems(0); ok {
+		c.setInts(0, viewElems(elems, out, stride, offset))
 	}
 	return nil
 }
 
-// openCount is the size of a slice of an unknown dimension: certain only if it is empty for every size.
+// openEnd is what exporters write for "to the end" at the least (TensorFlow); no axis is longer.
+const openEnd = 1_000_000_000
+
+// openCount is the size of a slice of an unknown dimension, where it is the same for every size.
 func openCount(d Dim, start, end, step int64) Dim {
-	if step > 0 && start >= 0 && end >= 0 && end <= start {
+	switch {
+	case start == 0 && end >= openEnd && step == 1:
+		return d
+	case step > 0 && start >= 0 && end >= 0 && end <= start:
 		return Dim{N: 0}
 	}
 	return unknownDim
-}
-
-func pick(elems []Elem, first, step, count int64) []Elem {
-	out := make([]Elem, 0, count)
-	for k := range count {
-		if i := first + k*step; i >= 0 && i < int64(len(elems)) {
-			out = append(out, elems[i])
-		}
-	}
-	return out
 }
 
 // inferOpenSlice handles bounds that are not numbers: 0 to a symbol is the symbol if that does not exceed the dimension for
@@ -228,8 +221,8 @@ func inferSplit(c *InferCtx) error {
 		out[axis] = e.dim()
 		c.SetOut(i, c.DType(0), out)
 		exact = exact && e.Known
-		if hasElems && len(x) == 1 && exact {
-			c.setInts(i, pick(elems, at, 1, e.N))
+		if hasElems && len(x) == 1 && exact && at+e.N <= int64(len(elems)) {
+			c.setInts(i, elems[at:at+e.N])
 		}
 		at += e.N
 	}
