@@ -1,7 +1,9 @@
 package analysis
 
-// The result types are plain data: reports renders them, cmd prints them as JSON. Field names in JSON are the contract of
-// DESIGN section 10.
+import "qwb/quantizer/tqc"
+
+// The result types are plain data: reports renders them, cmd prints them as JSON. The names in
+// JSON are what scripts rely on.
 
 // Error compares a quantized tensor q with its float original f over samples.
 type Error struct {
@@ -91,8 +93,4 @@ type OutputError struct {
 }
 
 // Warning is something that was done all the same but that the user should know.
-type Warning struct {
-	Node  string  `json:"node,omitempty"`
-	Text  string  `json:"text"`
-	Value float64 `json:"value,omitempty"`
-}
+type Warning = tqc.Warning

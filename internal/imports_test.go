@@ -59,13 +59,15 @@ var never = [][2]string{
 
 // thirdParty says which packages may import which modules; everything else imports the standard library only.
 var thirdParty = map[string][]string{
-	"kernels/cpu": {"golang.org/x/sys"},
-	"graph/onnx":  {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "github.com/edsrzf/mmap-go", "golang.org/x/sys"},
-	"calib/data":  {"github.com/goccy/go-yaml", "golang.org/x/image"},
-	"reports":     {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
-	"internal":    {"golang.org/x/image", "gonum.org/v1/gonum"},
-	"cmd":         {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
-	"quantizer":   {"github.com/goccy/go-yaml"},
+	"kernels/cpu":        {"golang.org/x/sys"},
+	"graph/onnx":         {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "github.com/edsrzf/mmap-go", "golang.org/x/sys"},
+	"calib/data":         {"github.com/goccy/go-yaml", "golang.org/x/image"},
+	"reports":            {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
+	"internal":           {"golang.org/x/image", "gonum.org/v1/gonum"},
+	"kernels/kerneltest": {"github.com/stretchr/testify"},
+	"graph/graphtest":    {"github.com/stretchr/testify"},
+	"cmd":                {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
+	"quantizer":          {"github.com/goccy/go-yaml"},
 }
 
 func TestImportDirection(t *testing.T) {

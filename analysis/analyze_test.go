@@ -1,0 +1,296 @@
+package analysis
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/graphtest"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/observers"
+	"qwb/quantizer"
+	"qwb/quantizer/dispatch"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// residualNet has what makes restarting hard: a branch, a residual Add, a Concat, fused activations and two outputs.
+const residualNet = `graph residual
+opset 13
+input x: f32[1,8,10,10]
+const w1: f32[16,8,3,3] = normal(seed=1, std=0.15)
+const b1: f32[16] = normal(seed=2, std=0.1)
+const w2: f32[16,16,3,3] = normal(seed=3, std=0.1)
+const w3: f32[16,16,1,1] = normal(seed=4, std=0.25)
+const w4: f32[8,32,1,1] = normal(seed=5, std=0.2)
+const wf: f32[6,8] = normal(seed=6, std=0.4)
+c1 = Conv(x, w1, b1) {pads=[1,1,1,1]}
+r1 = Relu(c1)
+c2 = Conv(r1, w2) {pads=[1,1,1,1]}
+s = Add(c2, r1)
+r2 = Relu(s)
+c3 = Conv(r2, w3)
+r3 = Relu(c3)
+cat = Concat(r2, r3) {axis=1}
+c4 = Conv(cat, w4)
+g = GlobalAveragePool(c4)
+f = Flatten(g)
+y = Gemm(f, wf) {transB=1}
+output y, r3
+`
+
+// slice is a data set in memory.
+type slice struct {
+	samples []*exec.Sample
+	at      int
+}
+
+func (s *slice) Next(context.Context) (*exec.Sample, error) {
+	if s.at == len(s.samples) {
+		return nil, io.EOF
+	}
+	s.at++
+	return s.samples[s.at-1], nil
+}
+
+func (s *slice) Len() int { return len(s.samples) }
+
+func samplesOf(n int, shape ...int) *slice {
+	s := &slice{}
+	for i := range n {
+		s.samples = append(s.samples, &exec.Sample{Name: fmt.Sprint(i), Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(100+i), shape...)}})
+	}
+	return s
+}
+
+// configured gives every slot min-max scales measured on the samples, narrowed so that clipping occurs.
+func configured(t *testing.T, text string, tgt *target.Target, data *slice, narrow float64) (*graph.Graph, *sim.Simulator) {
+	t.Helper()
+	g := graphtest.Parse(t, text)
+	require.Empty(t, graph.InferShapes(g))
+	a, err := dispatch.Assign(g, tgt, dispatch.Forced{})
+	require.NoError(t, err)
+	set, _, err := quantizer.Configure(g, a, tgt, quantizer.Options{})
+	require.NoError(t, err)
+	states := map[graph.ValueID]*observers.State{}
+	s, err := exec.New(g, exec.Options{})
+	require.NoError(t, err)
+	for _, sample := range data.samples {
+		values, err := s.NewRunner().RunAll(context.Background(), sample.Feeds, nil, nil)
+		require.NoError(t, err)
+		for v, x := range values {
+			if x != nil && x.DType == tensor.Float32 {
+				if states[graph.ValueID(v)] == nil {
+					states[graph.ValueID(v)] = observers.New()
+				}
+				_, err := states[graph.ValueID(v)].Observe(x, -1)
+				require.NoError(t, err)
+			}
+		}
+	}
+	for id := range tqc.SlotID(set.NumSlots()) {
+		slot := set.Slot(id)
+		if slot.State() != tqc.Initial || set.Root(id) != id {
+			continue
+		}
+		var p tqc.Params
+		add := func(lo, hi float64) {
+			scale, zp, _, err := qmath.ScaleFromRange(lo, hi, slot.Config.Scheme())
+			require.NoError(t, err)
+			p.Scale, p.ZeroPoint = append(p.Scale, scale), append(p.ZeroPoint, zp)
+		}
+		if w := g.Const(slot.Value); w == nil {
+			x := states[slot.Value].Extent()
+			add(float64(x.Min)*narrow, float64(x.Max)*narrow)
+		} else {
+			st := observers.New()
+			_, err := st.Observe(w, slot.Config.Axis)
+			require.NoError(t, err)
+			for _, r := range st.Channels() {
+				add(float64(r.Min), float64(r.Max))
+			}
+		}
+		require.NoError(t, set.Render(id, p))
+	}
+	// Biases stay float here: what borrows a product of scales is calibration's business.
+	for id := range tqc.SlotID(set.NumSlots()) {
+		if set.Slot(id).State() == tqc.PassiveInit {
+			require.NoError(t, set.Advance(id, tqc.FP32))
+		}
+	}
+	q, err := sim.New(g, set, sim.Options{})
+	require.NoError(t, err)
+	return g, q
+}
+
+// naive runs the whole graph once per operator and averages, the slow way.
+func naive(t *testing.T, g *graph.Graph, q *sim.Simulator, data *slice) map[string]Error {
+	t.Helper()
+	s, err := exec.New(g, exec.Options{})
+	require.NoError(t, err)
+	order, err := g.Order()
+	require.NoError(t, err)
+	out := map[string]Error{}
+	for _, grp := range groupsOf(g, order, q) {
+		meters := make([]meter, len(g.Outputs))
+		for _, sample := range data.samples {
+			f, err := s.NewRunner().Run(context.Background(), sample.Feeds, nil)
+			require.NoError(t, err)
+			x, err := s.NewRunner().Run(context.Background(), sample.Feeds, q.NewHooks(sim.View{Mask: grp.all}))
+			require.NoError(t, err)
+			for i := range f {
+				e, err := Compare(x[i], f[i])
+				require.NoError(t, err)
+				meters[i].add(e)
+			}
+		}
+		w := Error{Cosine: math.Inf(1)}
+		for i := range meters {
+			e := meters[i].mean()
+			w = Error{NSR: max(w.NSR, e.NSR), MSE: max(w.MSE, e.MSE), Cosine: min(w.Cosine, e.Cosine)}
+		}
+		out[g.Node(grp.node).Name] = w
+	}
+	return out
+}
+
+func analyze(t *testing.T, g *graph.Graph, q *sim.Simulator, data *slice, cfg Config) *Report {
+	t.Helper()
+	data.at = 0
+	r, err := Analyze(context.Background(), g, q, data, cfg)
+	require.NoError(t, err)
+	return r
+}
+
+func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
+	for _, tgt := range target.All {
+		t.Run(tgt.Name, func(t *testing.T) {
+			data := samplesOf(3, 1, 8, 10, 10)
+			g, q := configured(t, residualNet, tgt, data, 0.7)
+			want := naive(t, g, q, data)
+			r := analyze(t, g, q, data, Config{Layerwise: true})
+			require.Len(t, r.Layerwise, len(want))
+			require.GreaterOrEqual(t, len(want), 4, "the small Gemm does not pay for its borders everywhere")
+			for _, l := range r.Layerwise {
+				require.Equal(t, want[l.Node], l.Error, l.Node)
+				require.Positive(t, l.NSR, l.Node)
+			}
+			require.Less(t, r.Forwards, 2+1.5*5.0)
+		})
+	}
+}
+
+func TestPartsSumToTheLocalError(t *testing.T) {
+	data := samplesOf(2, 1, 8, 10, 10)
+	g, q := configured(t, residualNet, &target.TRTInt8, data, 0.5)
+	r := analyze(t, g, q, data, Config{Layerwise: true, Split: true})
+	clipped := 0
+	for _, l := range r.Layerwise {
+		require.InDelta(t, l.Local, l.Clip+l.Round, 1e-9*l.Local, l.Node)
+		require.InDelta(t, l.Local, *l.Weight+*l.Activation, 1e-6*l.Local, l.Node)
+		if l.Clip > l.Round {
+			clipped++
+		}
+	}
+	require.Positive(t, clipped, "with half the range, clipping dominates somewhere")
+}
+
+func TestThreadsAndMemoryCapChangeNoNumber(t *testing.T) {
+	data := samplesOf(5, 1, 8, 10, 10)
+	g, q := configured(t, residualNet, &target.ONNXRuntime, data, 0.8)
+	all := Config{Layerwise: true, Graphwise: true, Statistical: true, Split: true}
+	want := analyze(t, g, q, data, all)
+	for _, cfg := range []Config{{Threads: 2}, {Threads: 7}, {Threads: 1, Memory: 1}, {Threads: 2, Memory: 40_000}} {
+		c := all
+		c.Threads, c.Memory = cfg.Threads, cfg.Memory
+		got := analyze(t, g, q, data, c)
+		got.Forwards = want.Forwards // less memory costs more work
+		require.Equal(t, want, got, "%+v", cfg)
+	}
+}
+
+func TestGraphwiseEndsInTheOutputError(t *testing.T) {
+	data := samplesOf(2, 1, 8, 10, 10)
+	g, q := configured(t, residualNet, &target.ONNXRuntime, data, 1)
+	r := analyze(t, g, q, data, Config{Graphwise: true})
+	require.Len(t, r.Graphwise, 5)
+	last := r.Graphwise[len(r.Graphwise)-1]
+	require.Equal(t, "y", last.Tensor)
+	require.Equal(t, r.Outputs[0].Error, last.Error)
+}
+
+func TestStatisticsOfKnownTensors(t *testing.T) {
+	g := graphtest.Parse(t, "opset 13\ninput x: f32[1,2,4]\ny = Relu(x)\noutput y\n")
+	graph.InferShapes(g)
+	q, err := sim.New(g, tqc.NewSet(g), sim.Options{})
+	require.NoError(t, err)
+	data := &slice{samples: []*exec.Sample{
+		{Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{-1, 2, 3, 4, -1, -1, -1, -1}, 1, 2, 4)}},
+		{Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{5, 6, 7, 8, -2, -3, -4, -5}, 1, 2, 4)}}}}
+	r := analyze(t, g, q, data, Config{Statistical: true})
+	require.Len(t, r.Statistical, 2)
+	y := r.Statistical[1]
+	require.Equal(t, []any{"y", "activation", 0.0, 8.0, int64(16)}, []any{y.Tensor, y.Kind, y.Min, y.Max, y.Count})
+	require.InDelta(t, 35.0/16, y.Mean, 1e-12)
+	require.InDelta(t, math.Sqrt(203.0/16-math.Pow(35.0/16, 2)), y.Std, 1e-12)
+	require.InDelta(t, 9.0/16, y.Zeros, 1e-12)
+	require.Equal(t, []int{1}, y.Dead)
+	var n int64
+	for _, c := range y.Histogram {
+		n += c
+	}
+	require.Equal(t, y.Count, n)
+}
+
+func TestMomentsJoinAsIfInOnePiece(t *testing.T) {
+	x := graphtest.Normal(3, 1000).F32()
+	for i := range x {
+		x[i] = x[i]*x[i] + 10
+	}
+	whole := momentsOf(x)
+	var joined moments
+	for lo := 0; lo < len(x); lo += 137 {
+		joined = joined.join(momentsOf(x[lo:min(lo+137, len(x))]))
+	}
+	require.InDelta(t, whole.mean, joined.mean, 1e-12)
+	require.InDelta(t, whole.std(), joined.std(), 1e-10)
+	require.InDelta(t, whole.skewness(), joined.skewness(), 1e-8)
+	require.InDelta(t, whole.kurtosis(), joined.kurtosis(), 1e-7)
+	require.InDelta(t, math.Sqrt(8), whole.skewness(), 1, "a chi-squared distribution is skewed by sqrt(8)")
+}
+
+func TestAnalyzeRefusesNoDataAndStopsOnError(t *testing.T) {
+	data := samplesOf(1, 1, 8, 10, 10)
+	g, q := configured(t, residualNet, &target.TRTInt8, data, 1)
+	_, err := Analyze(context.Background(), g, q, &slice{}, Config{})
+	require.ErrorContains(t, err, "empty")
+	_, err = Analyze(context.Background(), g, q, samplesOf(3, 1, 8, 5, 5), Config{Threads: 2, Layerwise: true})
+	require.Error(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = Analyze(ctx, g, q, samplesOf(3, 1, 8, 10, 10), Config{})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestCompare(t *testing.T) {
+	f := tensor.FromF32([]float32{3, 4}, 2)
+	e, err := Compare(tensor.FromF32([]float32{3, 5}, 2), f)
+	require.NoError(t, err)
+	require.InDelta(t, 1/25.0, e.NSR, 1e-8)
+	require.InDelta(t, 0.5, e.MSE, 1e-12)
+	require.InDelta(t, 29/(5*math.Sqrt(34)), e.Cosine, 1e-12)
+	_, err = Compare(tensor.FromF32([]float32{1}, 1), f)
+	require.Error(t, err)
+	zero := tensor.FromF32([]float32{0, 0}, 2)
+	e, err = Compare(zero, zero)
+	require.NoError(t, err)
+	require.Equal(t, Error{Cosine: 1}, e)
+}

@@ -1,0 +1,87 @@
+package analysis
+
+import (
+	"context"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+)
+
+// outputError is the error at one graph output for one sample.
+type outputError struct {
+	Error
+	mismatch float64 // integer outputs
+	integer  bool
+}
+
+// compareOutputs measures every graph output of q against the kept float run f.
+func compareOutputs(q, f []*tensor.Tensor) ([]outputError, error) {
+	out := make([]outputError, len(q))
+	for i := range q {
+		if f[i].DType != tensor.Float32 {
+			m := Mismatch(q[i], f[i])
+			out[i] = outputError{Error: Error{NSR: m, Cosine: 1 - m}, mismatch: m, integer: true}
+			continue
+		}
+		e, err := Compare(q[i], f[i])
+		if err != nil {
+			return nil, err
+		}
+		out[i].Error = e
+	}
+	return out, nil
+}
+
+// graphwise runs the whole quantized graph on one sample and compares the output of every group, and the graph outputs, with
+// the float run. A group's output is compared as its consumers read it: after its own slot quantized it.
+func (w *worker) graphwise(ctx context.Context, s *exec.Sample, kept []*tensor.Tensor, res *sampleResult) error {
+	hooks := w.full
+	if w.cfg.Graphwise {
+		at := map[graph.ValueID][]int{}
+		for i, g := range w.groups {
+			at[g.output] = append(at[g.output], i)
+		}
+		res.graph = make([]Error, len(w.groups))
+		hooks = withOutput(w.full, func(n *graph.Node, i int, t *tensor.Tensor) error {
+			v := n.Outputs[i]
+			for _, k := range at[v] {
+				e, err := Compare(t, kept[v])
+				if err != nil {
+					return err
+				}
+				res.graph[k] = e
+			}
+			return nil
+		})
+	}
+	out, err := w.runner.Run(ctx, s.Feeds, hooks)
+	if err != nil {
+		return err
+	}
+	res.forwards++
+	res.outputs, err = compareOutputs(out, outputsOf(w.g, kept))
+	return err
+}
+
+func outputsOf(g *graph.Graph, kept []*tensor.Tensor) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(g.Outputs))
+	for i, v := range g.Outputs {
+		if out[i] = kept[v]; out[i] == nil {
+			out[i] = g.Const(v)
+		}
+	}
+	return out
+}
+
+// withOutput returns hooks that call f after h's own Output.
+func withOutput(h *exec.Hooks, f func(n *graph.Node, i int, t *tensor.Tensor) error) *exec.Hooks {
+	return &exec.Hooks{Input: h.Input, Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+		if h.Output != nil {
+			if err := h.Output(n, i, t); err != nil {
+				return err
+			}
+		}
+		return f(n, i, t)
+	}}
+}

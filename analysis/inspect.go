@@ -1,0 +1,201 @@
+package analysis
+
+import (
+	"errors"
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/dispatch"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// ValueInfo is an input or output of the model. Dimensions are numbers, or symbols where they are open.
+type ValueInfo struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"`
+	Shape []any  `json:"shape"`
+}
+
+// NodeInfo is what one execution of a node costs, as far as shapes are known.
+type NodeInfo struct {
+	Name  string `json:"name"`
+	Op    string `json:"op"`
+	Shape []any  `json:"shape"` // of the first output
+	MACs  int64  `json:"macs"`
+	Bytes int64  `json:"bytes"` // read and written: inputs, parameters, outputs
+	// Intensity is the arithmetic intensity: two operations per multiply-accumulate, over Bytes.
+	Intensity float64 `json:"intensity"`
+}
+
+// OpCount is how often an operator occurs.
+type OpCount struct {
+	Op    string `json:"op"`
+	Count int    `json:"count"`
+	MACs  int64  `json:"macs"`
+}
+
+// PlatformInfo is what a target would quantize without further instructions.
+type PlatformInfo struct {
+	Platform string  `json:"platform"`
+	INT8     int     `json:"int8"` // nodes
+	FP32     int     `json:"fp32"`
+	SOI      int     `json:"soi"`
+	Borders  int     `json:"borders"`
+	MACs     float64 `json:"macs_int8"` // share of the multiply-accumulates that run on integers
+}
+
+// Unsupported is an operator that qwb cannot execute.
+type Unsupported struct {
+	Op      string   `json:"op"`
+	Domain  string   `json:"domain"`
+	Version int64    `json:"version"`
+	Reason  string   `json:"reason,omitempty"`
+	Nodes   []string `json:"nodes"`
+}
+
+// Inspection is what is in a model.
+type Inspection struct {
+	Model       string         `json:"model"`
+	Opset       int64          `json:"opset"`
+	Inputs      []ValueInfo    `json:"inputs"`
+	Outputs     []ValueInfo    `json:"outputs"`
+	Nodes       []NodeInfo     `json:"nodes"`
+	Ops         []OpCount      `json:"ops"`
+	Parameters  int64          `json:"parameters"` // number of constant elements
+	Bytes       int64          `json:"parameter_bytes"`
+	MACs        int64          `json:"macs"`
+	Unsupported []Unsupported  `json:"unsupported"`
+	Platforms   []PlatformInfo `json:"platforms"`
+}
+
+// Inspect describes a graph with inferred shapes, which it does not change: nodes in canonical order, operators sorted by the
+// work they do. platformGraph is the normal form of the same graph, on which targets decide; nil leaves the platforms out.
+func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, err
+	}
+	r := &Inspection{Model: name, Opset: g.Opset(""), Inputs: []ValueInfo{}, Outputs: []ValueInfo{}, Nodes: []NodeInfo{}, Unsupported: []Unsupported{}}
+	for _, v := range g.Inputs {
+		if g.Const(v) == nil {
+			r.Inputs = append(r.Inputs, valueInfo(g, v))
+		}
+	}
+	for _, v := range g.Outputs {
+		r.Outputs = append(r.Outputs, valueInfo(g, v))
+	}
+	at := map[string]int{}
+	for _, id := range order {
+		n := nodeInfo(g, id)
+		r.Nodes = append(r.Nodes, n)
+		r.MACs += n.MACs
+		i, ok := at[n.Op]
+		if !ok {
+			i = len(r.Ops)
+			at[n.Op] = i
+			r.Ops = append(r.Ops, OpCount{Op: n.Op})
+		}
+		r.Ops[i].Count++
+		r.Ops[i].MACs += n.MACs
+	}
+	for _, v := range g.Values() {
+		if t := g.Const(v); t != nil {
+			r.Parameters += int64(t.Len())
+			r.Bytes += int64(t.DType.Bytes(t.Len()))
+		}
+	}
+	var missing *exec.UnsupportedError
+	if _, err := exec.New(g, exec.Options{}); errors.As(err, &missing) {
+		for _, op := range missing.Ops {
+			r.Unsupported = append(r.Unsupported, Unsupported{Op: op.Op, Domain: op.Domain, Version: op.Version, Reason: op.Reason, Nodes: op.Nodes})
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	if platformGraph == nil {
+		return r, nil
+	}
+	for _, t := range target.All {
+		p, err := platformInfo(platformGraph, t)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		r.Platforms = append(r.Platforms, p)
+	}
+	return r, nil
+}
+
+func valueInfo(g *graph.Graph, id graph.ValueID) ValueInfo {
+	v := g.Value(id)
+	return ValueInfo{Name: v.Name, DType: v.DType.String(), Shape: dims(v.Shape)}
+}
+
+// dims lists sizes as numbers and open dimensions as their symbol or "?"; an unknown rank is null.
+func dims(s graph.Shape) []any {
+	if s == nil {
+		return nil
+	}
+	out := make([]any, len(s))
+	for i, d := range s {
+		switch {
+		case d.Known():
+			out[i] = d.N
+		case d.Symbol != "":
+			out[i] = d.Symbol
+		default:
+			out[i] = "?"
+		}
+	}
+	return out
+}
+
+func nodeInfo(g *graph.Graph, id graph.NodeID) NodeInfo {
+	n := g.Node(id)
+	info := NodeInfo{Name: n.Name, Op: n.Op}
+	if n.Domain != "" && n.Domain != "ai.onnx" {
+		info.Op = n.Domain + "::" + n.Op
+	}
+	if len(n.Outputs) > 0 && n.Outputs[0] != graph.NoValue {
+		info.Shape = dims(g.Value(n.Outputs[0]).Shape)
+	}
+	info.MACs, _ = g.MACs(id)
+	for _, list := range [][]graph.ValueID{n.Inputs, n.Outputs} {
+		for _, v := range list {
+			if v == graph.NoValue {
+				continue
+			}
+			if shape, ok := g.Value(v).Shape.Ints(); ok {
+				info.Bytes += int64(g.Value(v).DType.Bytes(tensor.Count(shape)))
+			}
+		}
+	}
+	if info.Bytes > 0 {
+		info.Intensity = 2 * float64(info.MACs) / float64(info.Bytes)
+	}
+	return info
+}
+
+func platformInfo(g *graph.Graph, t *target.Target) (PlatformInfo, error) {
+	a, err := dispatch.Assign(g, t)
+	if err != nil {
+		return PlatformInfo{}, err
+	}
+	p := PlatformInfo{Platform: t.Name, Borders: len(a.Borders())}
+	for _, id := range g.Nodes() {
+		switch a.Domains[id] {
+		case tqc.DomainINT8:
+			p.INT8++
+		case tqc.DomainSOI:
+			p.SOI++
+		default:
+			p.FP32++
+		}
+	}
+	if integer, total := a.Work(); total > 0 {
+		p.MACs = float64(integer) / float64(total)
+	}
+	return p, nil
+}

@@ -1,0 +1,148 @@
+package analysis
+
+import (
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/target"
+)
+
+// report averages the samples' results, in their order.
+func (a *analyzer) report(results []*sampleResult) (*Report, error) {
+	r := &Report{Samples: len(results)}
+	for _, s := range results {
+		r.Forwards += s.forwards / float64(len(results))
+	}
+	r.Outputs = a.outputs(results)
+	if a.cfg.Graphwise {
+		r.Graphwise = a.graphwisePoints(results)
+	}
+	if a.cfg.Layerwise {
+		r.Layerwise = a.layers(results)
+	}
+	if a.cfg.Statistical {
+		r.Statistical = a.statistics(results)
+	}
+	r.Warnings = append(r.Warnings, a.warnings(r)...)
+	return r, nil
+}
+
+func (a *analyzer) outputs(results []*sampleResult) []OutputError {
+	out := make([]OutputError, len(a.g.Outputs))
+	for i, v := range a.g.Outputs {
+		var m meter
+		mismatch := 0.0
+		for _, s := range results {
+			m.add(s.outputs[i].Error)
+			mismatch += s.outputs[i].mismatch / float64(len(results))
+		}
+		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Mismatch: mismatch}
+	}
+	return out
+}
+
+func (a *analyzer) graphwisePoints(results []*sampleResult) []GraphwisePoint {
+	points := make([]GraphwisePoint, len(a.groups))
+	for i := range a.groups {
+		g := &a.groups[i]
+		var m meter
+		for _, s := range results {
+			m.add(s.graph[i])
+		}
+		n := a.g.Node(g.node)
+		points[i] = GraphwisePoint{Node: n.Name, Op: n.Op, Tensor: a.g.Value(g.output).Name, Error: m.mean()}
+	}
+	return points
+}
+
+func (a *analyzer) layers(results []*sampleResult) []LayerError {
+	out := make([]LayerError, len(a.groups))
+	n := float64(len(results))
+	for i := range a.groups {
+		g := &a.groups[i]
+		node := a.g.Node(g.node)
+		l := LayerError{Node: node.Name, Op: node.Op, WeightRange: a.weightRange(g.node)}
+		l.MACs, _ = a.g.MACs(g.node)
+		var weight, activation float64
+		meters := make([]meter, len(a.g.Outputs))
+		for _, s := range results {
+			layer := &s.layers[i]
+			for k, o := range layer.outputs {
+				meters[k].add(o.Error)
+			}
+			l.Clip += layer.clip / n
+			l.Round += layer.round / n
+			weight += layer.weight / n
+			activation += layer.activation / n
+		}
+		l.Local = l.Clip + l.Round
+		if a.cfg.Split {
+			l.Weight, l.Activation = &weight, &activation
+		}
+		l.Error = worst(meters, results[0].layers[i].outputs)
+		out[i] = l
+	}
+	return out
+}
+
+// worst is the largest NSR and MSE and the smallest cosine over the float outputs; over all outputs where none is float.
+func worst(meters []meter, outputs []outputError) Error {
+	anyFloat := false
+	for _, o := range outputs {
+		anyFloat = anyFloat || !o.integer
+	}
+	w := Error{Cosine: math.Inf(1)}
+	for i := range meters {
+		if outputs[i].integer && anyFloat {
+			continue
+		}
+		e := meters[i].mean()
+		w.NSR, w.MSE, w.Cosine = max(w.NSR, e.NSR), max(w.MSE, e.MSE), min(w.Cosine, e.Cosine)
+	}
+	return w
+}
+
+// Worst is the error of a whole quantized graph as one value: the largest NSR and MSE and the smallest cosine over its
+// outputs; an integer output counts with its share of mismatches.
+func (r *Report) Worst() Error {
+	w := Error{Cosine: 1}
+	for _, o := range r.Outputs {
+		w.NSR, w.MSE, w.Cosine = max(w.NSR, o.NSR), max(w.MSE, o.MSE), min(w.Cosine, o.Cosine)
+	}
+	return w
+}
+
+// weightRange returns the smallest and largest weight of each output channel of a node with a constant float weight.
+func (a *analyzer) weightRange(id graph.NodeID) [][2]float32 {
+	n := a.g.Node(id)
+	w := a.g.Const(n.Input(1))
+	axis, ok := target.OutputAxis(a.g, n, 1)
+	if w == nil || !ok || w.DType != tensor.Float32 || axis >= len(w.Shape) || w.Len() == 0 {
+		return nil
+	}
+	outer, channels, inner := w.Blocks(axis)
+	ranges := make([][2]float32, channels)
+	x := w.F32()
+	for c := range ranges {
+		ranges[c] = [2]float32{x[c*inner], x[c*inner]}
+		for o := range outer {
+			for _, v := range x[(o*channels+c)*inner:][:inner] {
+				ranges[c][0], ranges[c][1] = min(ranges[c][0], v), max(ranges[c][1], v)
+			}
+		}
+	}
+	return ranges
+}
+
+// warnings points at what a user should look at in the numbers.
+func (a *analyzer) warnings(r *Report) []Warning {
+	var out []Warning
+	for _, s := range r.Statistical {
+		if s.Kind == "activation" && s.Channels > 1 && 4*len(s.Dead) >= s.Channels {
+			out = append(out, Warning{Node: s.Node, Value: float64(len(s.Dead)),
+				Text: "a quarter or more of the channels of " + s.Tensor + " never change on these samples"})
+		}
+	}
+	return out
+}

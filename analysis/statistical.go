@@ -1,0 +1,204 @@
+package analysis
+
+import (
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/observers"
+)
+
+// moments are count, mean and the sums of the second to fourth power of the distance to the mean, gathered by Welford's
+// recurrence over the elements and joined by Chan's formulas (Chan, Golub, LeVeque 1979; Pebay 2008 for the higher ones).
+type moments struct {
+	n, mean, m2, m3, m4 float64
+}
+
+func momentsOf(x []float32) moments {
+	var m moments
+	for _, v := range x {
+		n1 := m.n
+		m.n++
+		d := float64(v) - m.mean
+		dn := d / m.n
+		dn2 := dn * dn
+		t := d * dn * n1
+		m.mean += dn
+		m.m4 += t*dn2*(m.n*m.n-3*m.n+3) + 6*dn2*m.m2 - 4*dn*m.m3
+		m.m3 += t*dn*(m.n-2) - 3*dn*m.m2
+		m.m2 += t
+	}
+	return m
+}
+
+// join adds o, the moments of later values.
+func (m moments) join(o moments) moments {
+	if m.n == 0 {
+		return o
+	}
+	if o.n == 0 {
+		return m
+	}
+	n := m.n + o.n
+	d := o.mean - m.mean
+	d2 := d * d
+	return moments{
+		n:    n,
+		mean: m.mean + d*o.n/n,
+		m2:   m.m2 + o.m2 + d2*m.n*o.n/n,
+		m3:   m.m3 + o.m3 + d2*d*m.n*o.n*(m.n-o.n)/(n*n) + 3*d*(m.n*o.m2-o.n*m.m2)/n,
+		m4: m.m4 + o.m4 + d2*d2*m.n*o.n*(m.n*m.n-m.n*o.n+o.n*o.n)/(n*n*n) +
+			6*d2*(m.n*m.n*o.m2+o.n*o.n*m.m2)/(n*n) + 4*d*(m.n*o.m3-o.n*m.m3)/n,
+	}
+}
+
+func (m moments) std() float64 {
+	if m.n == 0 {
+		return 0
+	}
+	return math.Sqrt(m.m2 / m.n)
+}
+
+func (m moments) skewness() float64 {
+	if m.m2 == 0 {
+		return 0
+	}
+	return math.Sqrt(m.n) * m.m3 / math.Pow(m.m2, 1.5)
+}
+
+// kurtosis is the excess over a normal distribution's.
+func (m moments) kurtosis() float64 {
+	if m.m2 == 0 {
+		return 0
+	}
+	return m.n*m.m4/(m.m2*m.m2) - 3
+}
+
+// tensorState is what one worker saw of a tensor: a histogram and ranges whose merge does not depend on order.
+type tensorState struct {
+	*observers.State
+}
+
+const channelAxis = 1
+
+// observe returns hooks that gather the statistics of every float32 activation of one sample.
+func (w *worker) observe(res *sampleResult) *exec.Hooks {
+	see := func(v graph.ValueID, t *tensor.Tensor) error {
+		if t.DType != tensor.Float32 || w.g.Const(v) != nil {
+			return nil
+		}
+		if _, seen := res.moments[v]; seen {
+			return nil
+		}
+		axis := -1
+		if len(t.Shape) > channelAxis {
+			axis = channelAxis
+		}
+		st := w.states[v]
+		if st == nil {
+			st = &tensorState{observers.New()}
+			w.states[v] = st
+		}
+		if _, err := st.Observe(t, axis); err != nil {
+			return err
+		}
+		// Row-major order, so that the sums do not depend on the layout the executor chose.
+		res.moments[v] = momentsOf(t.ToRowMajor().F32())
+		return nil
+	}
+	return &exec.Hooks{
+		Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
+			if v := n.Inputs[i]; w.g.IsInput(v) {
+				return t, see(v, t)
+			}
+			return t, nil
+		},
+		Output: func(n *graph.Node, i int, t *tensor.Tensor) error { return see(n.Outputs[i], t) },
+	}
+}
+
+func (w *worker) mergeStates(into map[graph.ValueID]*tensorState) {
+	for v, st := range w.states {
+		if all := into[v]; all != nil {
+			all.Merge(st.State)
+		} else {
+			into[v] = st
+		}
+	}
+}
+
+const histogramBins = 128
+
+// statistics describes the activations in graph order, inputs first, then the float parameters of the operators.
+func (a *analyzer) statistics(results []*sampleResult) []TensorStatistics {
+	out := []TensorStatistics{}
+	add := func(v graph.ValueID, kind, node string) {
+		st := a.states[v]
+		if st == nil || st.Count() == 0 {
+			return
+		}
+		var m moments
+		for _, r := range results {
+			m = m.join(r.moments[v])
+		}
+		s := describe(a.g.Value(v).Name, kind, node, st.State, m)
+		if a.cfg.Thresholds != nil {
+			s.Thresholds = a.cfg.Thresholds(v)
+		}
+		out = append(out, s)
+	}
+	for _, v := range a.g.Inputs {
+		add(v, "input", "")
+	}
+	for _, id := range a.order {
+		n := a.g.Node(id)
+		for _, v := range n.Outputs {
+			if v != graph.NoValue {
+				add(v, "activation", n.Name)
+			}
+		}
+	}
+	seen := map[graph.ValueID]bool{}
+	for i := range a.groups {
+		for _, v := range a.g.Node(a.groups[i].node).Inputs {
+			t := a.g.Const(v)
+			if t == nil || t.DType != tensor.Float32 || seen[v] || t.Len() == 0 {
+				continue
+			}
+			seen[v] = true
+			st := observers.New()
+			if _, err := st.Observe(t, 0); err != nil {
+				continue // a parameter with NaN is reported where it is quantized
+			}
+			out = append(out, describe(a.g.Value(v).Name, "parameter", "", st, momentsOf(t.F32())))
+		}
+	}
+	return out
+}
+
+func describe(name, kind, node string, st *observers.State, m moments) TensorStatistics {
+	x := st.Extent()
+	s := TensorStatistics{Tensor: name, Kind: kind, Node: node, Count: int64(st.Count()), Min: float64(x.Min), Max: float64(x.Max),
+		Mean: m.mean, Std: m.std(), Skewness: m.skewness(), Kurtosis: m.kurtosis(), Zeros: float64(st.Zeros()) / float64(st.Count())}
+	for c, r := range st.Channels() {
+		if r.Min == r.Max {
+			s.Dead = append(s.Dead, c)
+		}
+	}
+	s.Channels = len(st.Channels())
+	if s.Max > s.Min {
+		s.Histogram = equalBins(st, s.Min, s.Max)
+	}
+	return s
+}
+
+// equalBins redistributes the observer's bins, which are fine near zero, over equal ones; a bin goes where its middle lies.
+func equalBins(st *observers.State, lo, hi float64) []int64 {
+	bins := make([]int64, histogramBins)
+	for b := range st.Bins() {
+		mid := min(max((b.Lo+b.Hi)/2, lo), hi)
+		bins[min(int((mid-lo)/(hi-lo)*histogramBins), histogramBins-1)] += int64(b.Count)
+	}
+	return bins
+}

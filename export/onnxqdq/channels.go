@@ -1,0 +1,65 @@
+package onnxqdq
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// ChannelWarning tells how much of the integer work runs on channel counts that the target pads, in one sentence, or nothing
+// where the target has no preference or all counts suit it.
+func ChannelWarning(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
+	m := int64(t.Export.ChannelMultiple)
+	if m == 0 {
+		return nil
+	}
+	var concerned, total int64
+	nodes := 0
+	first := ""
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		op := t.Op(n)
+		if set.Domains[id] != tqc.DomainINT8 || op == nil || op.Role != target.Weighted {
+			continue
+		}
+		macs, _ := g.MACs(id)
+		total += macs
+		if in, out := channelsOf(g, n); in%m != 0 || out%m != 0 {
+			concerned += macs
+			nodes++
+			if first == "" {
+				first = fmt.Sprintf("%q with %d and %d", n.Name, in, out)
+			}
+		}
+	}
+	if nodes == 0 || total == 0 {
+		return nil
+	}
+	share := float64(concerned) / float64(total)
+	return []tqc.Warning{{Value: share, Text: fmt.Sprintf("%d operators with %.1f %% of the integer work have input or output channels that are "+
+		"not multiples of %d (first: %s): %s pads them", nodes, 100*share, m, first, t.Name)}}
+}
+
+// channelsOf returns the number of input and output channels of a weighted operator, 0 where they are not known.
+func channelsOf(g *graph.Graph, n *graph.Node) (in, out int64) {
+	dim := func(v graph.ValueID, axis int) int64 {
+		if v == graph.NoValue {
+			return 0
+		}
+		s := g.Value(v).Shape
+		if axis < 0 {
+			axis += len(s)
+		}
+		if axis < 0 || axis >= len(s) || !s[axis].Known() {
+			return 0
+		}
+		return s[axis].N
+	}
+	axis := 1
+	if is(n, "MatMul") {
+		axis = -1
+	}
+	return dim(n.Input(0), axis), dim(n.Outputs[0], axis)
+}

@@ -1,0 +1,43 @@
+package onnxqdq
+
+import (
+	"strings"
+
+	"qwb/graph"
+)
+
+var structureRule = Rule{Name: "structure", Doc: "the graph is well formed and the parameters of every Q and DQ are constants",
+	check: func(c *checker) {
+		if err := c.g.Check(); err != nil {
+			c.report(nil, "%v", err)
+		}
+		c.each(func(n *graph.Node) {
+			for i := 1; i <= 2; i++ {
+				if v := n.Input(i); v != graph.NoValue && c.g.Const(v) == nil {
+					c.report(n, "input %d is not a constant", i)
+				}
+			}
+		}, quantizeLinear, dequantizeLinear)
+	}}
+
+var opsetRule = Rule{Name: "opset", Doc: "the opset is one that the target reads and that its Q/DQ form needs",
+	check: func(c *checker) {
+		v, e := c.g.Opset(""), c.t.Export
+		if v < e.MinOpset {
+			c.report(nil, "opset %d, at least %d is needed", v, e.MinOpset)
+		}
+		if e.MaxOpset > 0 && v > e.MaxOpset {
+			c.report(nil, "opset %d, at most %d is read by every supported version", v, e.MaxOpset)
+		}
+	}}
+
+// operatorsRule follows the list of operators that TensorRT's parser does not import; ONNX Runtime reads them, but they are not
+// the form that this exporter promises.
+var operatorsRule = Rule{Name: "operators", Doc: "Q/DQ form only: no operator-oriented quantized operators",
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			if strings.HasPrefix(n.Op, "QLinear") || is(n, "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear") {
+				c.report(n, "%s is not Q/DQ form", n.Op)
+			}
+		})
+	}}

@@ -1,0 +1,149 @@
+package onnxqdq
+
+import (
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/target"
+)
+
+var scaleRule = Rule{Name: "scale", Doc: "every scale is positive and finite: a zero scale of a dead channel ends TensorRT's build",
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			for i, s := range c.scales(n) {
+				if !qmath.Representable(s) {
+					c.report(n, "scale %d is %g", i, s)
+					return
+				}
+			}
+		}, quantizeLinear, dequantizeLinear)
+	}}
+
+var zeroPointRule = Rule{Name: "zero-point", Doc: "the zero point is written out, in the shape of the scale: readers differ in what a missing one means",
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			zp, scale := c.g.Const(n.Input(2)), c.g.Const(n.Input(1))
+			switch {
+			case zp == nil:
+				c.report(n, "no zero point")
+			case scale != nil && !sameShape(zp.Shape, scale.Shape):
+				c.report(n, "zero point %s for scale %s", zp.Type(), scale.Type())
+			case zp.DType == tensor.Int32 && anyNonZero(integers(zp)):
+				c.report(n, "an int32 tensor has zero point 0")
+			}
+		}, quantizeLinear, dequantizeLinear)
+	}}
+
+var zeroPointZeroRule = Rule{Name: "zero-point-zero", Doc: "symmetric quantization only", applies: func(t *target.Target) bool { return t.Export.ZeroPointZero },
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			if zp, _ := c.zeroPoints(n); anyNonZero(zp) {
+				c.report(n, "zero point is not 0")
+			}
+		}, quantizeLinear, dequantizeLinear)
+	}}
+
+var signedRule = Rule{Name: "signed", Doc: "no unsigned integers", applies: func(t *target.Target) bool { return t.Export.SignedOnly },
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			if _, t := c.zeroPoints(n); t != nil && (t.DType == tensor.Uint8 || t.DType == tensor.Uint16) {
+				c.report(n, "%s", t.DType)
+			}
+		}, quantizeLinear, dequantizeLinear)
+	}}
+
+var rankZeroRule = Rule{Name: "rank-zero", Doc: "per-tensor scales are scalars: the optimizer recognizes only those", applies: func(t *target.Target) bool { return t.Export.RankZero },
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			if s := c.g.Const(n.Input(1)); s != nil && len(s.Shape) == 1 && s.Shape[0] == 1 && n.Attr("axis") == nil {
+				c.report(n, "scale %s", s.Type())
+			}
+		}, quantizeLinear, dequantizeLinear)
+	}}
+
+var perTensorRule = Rule{Name: "per-tensor", Doc: "activations have one scale",
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			if s := c.scales(n); c.g.Const(n.Input(0)) == nil && len(s) > 1 {
+				c.report(n, "%d scales for an activation", len(s))
+			}
+		}, quantizeLinear)
+	}}
+
+var axisRule = Rule{Name: "axis", Doc: "per-channel scales lie along the output channels of the operator, one for each",
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			scale := c.g.Const(n.Input(1))
+			v := c.g.Value(n.Input(0))
+			if scale == nil || len(scale.Shape) != 1 || n.AttrInt("block_size", 0) > 0 {
+				return
+			}
+			dims, known := v.Shape.Ints()
+			axis := int(n.AttrInt("axis", 1))
+			if axis < 0 {
+				axis += len(dims)
+			}
+			if len(dims) == 1 && axis == 1 {
+				axis = 0 // of a vector the only one there is
+			}
+			switch {
+			case !known:
+			case axis < 0 || axis >= len(dims):
+				c.report(n, "axis %d of %s", axis, v.Shape)
+			case dims[axis] != scale.Shape[0]:
+				c.report(n, "%d scales along axis %d of %s", scale.Shape[0], axis, v.Shape)
+			case is(n, dequantizeLinear):
+				c.outputAxis(n, axis)
+			}
+		}, quantizeLinear, dequantizeLinear)
+	}}
+
+// outputAxis checks the axis of a weight against the operators that read it.
+func (c *checker) outputAxis(dq *graph.Node, axis int) {
+	for _, u := range c.g.Uses(dq.Outputs[0]) {
+		reader := c.g.Node(u.Node)
+		op := c.t.Op(reader)
+		if op == nil || op.Role != target.Weighted || u.Index != 1 {
+			continue
+		}
+		if want, ok := target.OutputAxis(c.g, reader, u.Index); ok && want != axis {
+			c.report(dq, "scales along axis %d, the output channels of %q are axis %d", axis, reader.Name, want)
+		}
+	}
+}
+
+var fixedScaleRule = Rule{Name: "fixed-scale", Doc: "outputs whose scale the target prescribes have it",
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			op := c.role(n)
+			if op == nil || op.FixedScale == 0 {
+				return
+			}
+			for _, q := range c.readers(n, 0) {
+				if s := c.scales(q); is(q, quantizeLinear) && (len(s) != 1 || s[0] != op.FixedScale) {
+					c.report(n, "the output has scale %v, not %g", s, op.FixedScale)
+				}
+			}
+		})
+	}}
+
+func anyNonZero(zp []int32) bool {
+	for _, z := range zp {
+		if z != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func sameShape(a, b []int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
