@@ -1,0 +1,189 @@
+package calib
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/observers"
+	"qwb/quantizer/tqc"
+)
+
+// activation is one scale to be found: a root slot and the tensors that are quantized with its scale.
+type activation struct {
+	slot   *tqc.Slot
+	values []graph.ValueID // the root's first
+	asked  tqc.Observer
+	state  *observers.State
+	// tried holds every method that gave a range, in the order of observers.All; one unless the choice is automatic.
+	tried  []trial
+	chosen int
+	errors []float64 // by trial, where the choice is automatic
+}
+
+// trial is what one method comes to.
+type trial struct {
+	method   tqc.Observer
+	ranges   []observers.Range // per channel, or one
+	params   tqc.Params
+	warnings []observers.Warning
+}
+
+// activation collects the tensors that share the scale of root: its own, and those of the slots that borrow from it. Left
+// out are slots that are overlapped (what they hold, a convolution's sum before its ReLU for instance, is never quantized) and
+// the outputs of operators that only move elements of a tensor that is in the group already.
+func (r *renderer) activation(root *tqc.Slot) *activation {
+	a := &activation{slot: root, values: []graph.ValueID{root.Value}, asked: root.Config.Observer}
+	if r.cfg.Observer != tqc.ObserverNone {
+		a.asked = r.cfg.Observer
+	}
+	if a.asked == tqc.ObserverNone {
+		a.asked = tqc.ObserverMinMax
+	}
+	for _, id := range r.set.Group(root.ID) {
+		sl := r.set.Slot(id)
+		if sl.State() != tqc.PassiveInit && sl.State() != tqc.Passive {
+			continue
+		}
+		if in := r.set.Input(sl.Node, 0); sl.Kind == tqc.Output && in != tqc.NoSlot && r.set.Root(in) == root.ID {
+			continue
+		}
+		if !slices.Contains(a.values, sl.Value) {
+			a.values = append(a.values, sl.Value)
+		}
+	}
+	return a
+}
+
+// activations finds the scales of all activations and renders them.
+func (r *renderer) activations(ctx context.Context, list []*activation) error {
+	err := parallel(len(list), r.cfg.Threads, func(i int) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.ranges(list[i]); err != nil {
+			return r.at(list[i].slot, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.choose(ctx, list); err != nil {
+		return err
+	}
+	for _, a := range list {
+		t := a.tried[a.chosen]
+		_, outcomes, err := scales(t.ranges, a.slot.Config)
+		if err != nil {
+			return r.at(a.slot, err)
+		}
+		for _, w := range t.warnings {
+			r.warn(a.slot, 0, "%s: %s", t.method, w.Text)
+		}
+		r.mended(a.slot, outcomes, len(t.ranges))
+		if err := r.set.Render(a.slot.ID, t.params); err != nil {
+			return r.at(a.slot, err)
+		}
+		r.out.Choices = append(r.out.Choices, a.choice(r.g))
+	}
+	slices.SortFunc(r.out.Choices, func(x, y Choice) int { return int(x.Slot - y.Slot) })
+	return nil
+}
+
+func (a *activation) choice(g *graph.Graph) Choice {
+	t := a.tried[a.chosen]
+	c := Choice{Slot: a.slot.ID, Tensor: g.Value(a.slot.Value).Name, Asked: a.asked, Method: t.method, Range: t.ranges[0]}
+	for _, r := range t.ranges {
+		c.Range = observers.Range{Lo: min(c.Range.Lo, r.Lo), Hi: max(c.Range.Hi, r.Hi)}
+	}
+	for i, e := range a.errors {
+		c.Errors = append(c.Errors, MethodError{a.tried[i].method, e})
+	}
+	return c
+}
+
+// ranges finds the range by the method asked for, or by each where the choice is automatic.
+func (r *renderer) ranges(a *activation) error {
+	var err error
+	if a.state, err = r.state(a.values); err != nil {
+		return err
+	}
+	methods := observers.All
+	if a.asked != tqc.ObserverAuto {
+		m := observers.Find(a.asked)
+		if m == nil {
+			return fmt.Errorf("no observer is called %q", a.asked)
+		}
+		methods = []*observers.Method{m}
+	}
+	for _, m := range methods {
+		t, err := try(a.state, m, a.slot.Config, r.cfg.Params)
+		switch {
+		case err == nil:
+			a.tried = append(a.tried, t)
+		case a.asked != tqc.ObserverAuto || m == observers.MinMax: // minmax fails only where nothing can work
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// try applies one method.
+func try(st *observers.State, m *observers.Method, c tqc.Config, p observers.Params) (trial, error) {
+	t := trial{method: m.Name}
+	one, warnings, err := m.Range(st, c, p)
+	if err != nil {
+		return t, err
+	}
+	t.warnings = warnings
+	t.ranges = []observers.Range{one}
+	switch {
+	case c.Policy.Has(tqc.PerChannel):
+		if c.Axis != 1 || st.Channels() == nil {
+			return t, fmt.Errorf("ranges are kept per tensor and along axis 1, not along axis %d", c.Axis)
+		}
+		t.ranges = t.ranges[:0]
+		for _, x := range st.Channels() {
+			if x.Empty() {
+				x = observers.Extent{}
+			}
+			t.ranges = append(t.ranges, observers.Range{Lo: float64(x.Min), Hi: float64(x.Max)})
+		}
+	case c.Policy.Has(tqc.PerGroup):
+		return t, fmt.Errorf("per-group scales are for parameters")
+	}
+	t.params, _, err = scales(t.ranges, c)
+	return t, err
+}
+
+// state merges the statistics of all values; constants among them are observed.
+func (r *renderer) state(values []graph.ValueID) (*observers.State, error) {
+	if len(values) == 1 {
+		return r.seen(values[0])
+	}
+	all := observers.New()
+	for _, v := range values {
+		st, err := r.seen(v)
+		if err != nil {
+			return nil, err
+		}
+		all.Merge(st)
+	}
+	return all, nil
+}
+
+func (r *renderer) seen(v graph.ValueID) (*observers.State, error) {
+	if t := r.g.Const(v); t != nil {
+		st := observers.New()
+		_, err := st.Observe(t, channelAxis(len(t.Shape)))
+		return st, err
+	}
+	name := r.g.Value(v).Name
+	t := r.stats.Tensor(name)
+	if t == nil {
+		return nil, fmt.Errorf("the statistics have nothing on %q: they are of another graph, or no sample reached it", name)
+	}
+	return t.State, nil
+}

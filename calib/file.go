@@ -1,0 +1,321 @@
+package calib
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"qwb/graph/tensor"
+	"qwb/observers"
+)
+
+// The file of statistics (.stats) is canonical: equal statistics are equal bytes. Numbers are unsigned varints, strings
+// and blobs are preceded by their length.
+//
+//	magic "qwbstat" and the version as a byte
+//	model, preprocessing
+//	how many samples; their hashes, ascending
+//	how many kept samples; of each the hash, how many inputs, and of each, by name: name, element type, rank, dimensions, elements
+//	how many tensors; of each, by name: name, minimum and maximum of both halves (float32), state (observers.State)
+//	SHA-256 of all that
+const (
+	fileMagic   = "qwbstat"
+	fileVersion = 1
+)
+
+// ErrDamaged is returned for files that are no statistics or were changed.
+var ErrDamaged = errors.New("not a statistics file, or a damaged one")
+
+// Write writes the statistics.
+func (s *Stats) Write(w io.Writer) error {
+	b := append([]byte(fileMagic), fileVersion)
+	b = appendBlob(b, s.Model)
+	b = appendBlob(b, s.Preprocess)
+	b = binary.AppendUvarint(b, uint64(len(s.hashes)))
+	for _, h := range s.hashes {
+		b = append(b, h[:]...)
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.kept)))
+	for _, k := range s.kept {
+		var err error
+		if b, err = k.append(b); err != nil {
+			return err
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.tensors)))
+	for _, name := range s.Names() {
+		t := s.tensors[name]
+		b = appendBlob(b, name)
+		for _, x := range t.Halves {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x.Min))
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x.Max))
+		}
+		state, err := t.State.MarshalBinary()
+		if err != nil {
+			return err
+		}
+		b = appendBlob(b, state)
+	}
+	sum := sha256.Sum256(b)
+	_, err := w.Write(append(b, sum[:]...))
+	return err
+}
+
+func appendBlob[T string | []byte](b []byte, v T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+func (k Kept) append(b []byte) ([]byte, error) {
+	b = append(b, k.Hash[:]...)
+	b = binary.AppendUvarint(b, uint64(len(k.Feeds)))
+	for _, name := range slices.Sorted(maps.Keys(k.Feeds)) {
+		t := k.Feeds[name]
+		b = appendBlob(b, name)
+		b = appendBlob(b, t.DType.String())
+		b = binary.AppendUvarint(b, uint64(len(t.Shape)))
+		for _, d := range t.Shape {
+			b = binary.AppendUvarint(b, uint64(d))
+		}
+		var err error
+		if b, err = appendElements(b, t); err != nil {
+			return nil, fmt.Errorf("input %q of a kept sample: %w", name, err)
+		}
+	}
+	return b, nil
+}
+
+func appendElements(b []byte, t *tensor.Tensor) ([]byte, error) {
+	if texts, ok := t.Data.([]string); ok {
+		for _, s := range texts {
+			b = appendBlob(b, s)
+		}
+		return b, nil
+	}
+	return binary.Append(b, binary.LittleEndian, t.Data)
+}
+
+// Save writes the statistics to a file: to a temporary name beside it first, which is then renamed, so that the file is
+// always whole.
+func (s *Stats) Save(path string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	err = s.Write(f)
+	if e := f.Chmod(0o644); err == nil && e != nil && !errors.Is(e, errors.ErrUnsupported) {
+		err = e
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Load reads a file written by Save.
+func Load(path string) (*Stats, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	s, err := Read(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Read reads statistics of the given size. What was changed in any way is ErrDamaged; a later version is an error that says
+// so. Memory is bounded by the size and by observers.MaxMemory per tensor.
+func Read(r io.ReaderAt, size int64) (*Stats, error) {
+	head := make([]byte, len(fileMagic)+1)
+	if size < int64(len(head)+sha256.Size) || size > math.MaxInt32 {
+		return nil, ErrDamaged
+	}
+	if _, err := r.ReadAt(head, 0); err != nil {
+		return nil, err
+	}
+	if string(head[:len(fileMagic)]) != fileMagic {
+		return nil, ErrDamaged
+	}
+	if v := head[len(fileMagic)]; v != fileVersion {
+		return nil, fmt.Errorf("statistics of version %d; this program knows version %d", v, fileVersion)
+	}
+	all := make([]byte, size)
+	if _, err := r.ReadAt(all, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	body := all[:size-sha256.Size]
+	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], all[len(body):]) {
+		return nil, ErrDamaged
+	}
+	d := &reader{b: body[len(head):]}
+	s := d.stats()
+	if d.err != nil || len(d.b) != 0 {
+		return nil, ErrDamaged
+	}
+	return s, nil
+}
+
+// reader takes a file apart. After an error everything it returns is zero.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (d *reader) fail() { d.err, d.b = ErrDamaged, nil }
+
+func (d *reader) stats() *Stats {
+	s := &Stats{Model: string(d.blob()), Preprocess: string(d.blob()), tensors: map[string]*Tensor{}}
+	for range d.count(len(Hash{})) {
+		h := d.hash()
+		if n := len(s.hashes); n > 0 && compareHashes(s.hashes[n-1], h) > 0 {
+			d.fail()
+		}
+		s.hashes = append(s.hashes, h)
+	}
+	kept := d.count(len(Hash{}) + 1)
+	if kept > MaxKept {
+		d.fail()
+		return nil
+	}
+	for range kept {
+		k := Kept{Hash: d.hash(), Feeds: map[string]*tensor.Tensor{}}
+		if n := len(s.kept); n > 0 && compareHashes(s.kept[n-1].Hash, k.Hash) >= 0 {
+			d.fail()
+		}
+		last := ""
+		for i := range d.count(3) {
+			name := string(d.blob())
+			if i > 0 && name <= last {
+				d.fail()
+			}
+			last = name
+			k.Feeds[name] = d.tensor()
+		}
+		s.kept = append(s.kept, k)
+	}
+	last := ""
+	for i := range d.count(2 + 16) {
+		name := string(d.blob())
+		if i > 0 && name <= last {
+			d.fail()
+		}
+		last = name
+		t := newTensor()
+		for half := range t.Halves {
+			t.Halves[half] = observers.Extent{Min: d.float(), Max: d.float()}
+		}
+		if d.err == nil && t.State.UnmarshalBinary(d.blob()) != nil {
+			d.fail()
+		}
+		if d.err != nil {
+			return nil
+		}
+		s.tensors[name] = t
+	}
+	return s
+}
+
+func (d *reader) take(n int) []byte {
+	if d.err != nil || n > len(d.b) {
+		d.fail()
+		return nil
+	}
+	p := d.b[:n]
+	d.b = d.b[n:]
+	return p
+}
+
+func (d *reader) uint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if d.err != nil || n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+// count reads how many things follow that take at least size bytes each.
+func (d *reader) count(size int) int {
+	n := d.uint()
+	if n > uint64(len(d.b)/size) {
+		d.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (d *reader) blob() []byte { return d.take(d.count(1)) }
+
+func (d *reader) hash() (h Hash) {
+	copy(h[:], d.take(len(h)))
+	return h
+}
+
+func (d *reader) float() float32 {
+	p := d.take(4)
+	if p == nil {
+		return 0
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(p))
+}
+
+func (d *reader) tensor() *tensor.Tensor {
+	dtype, err := tensor.ParseDType(string(d.blob()))
+	if err != nil {
+		d.fail()
+		return nil
+	}
+	dims := make([]int64, d.count(1))
+	shape := make([]int, len(dims))
+	for i := range dims {
+		v := d.uint()
+		dims[i], shape[i] = int64(min(v, math.MaxInt64)), int(min(v, math.MaxInt32))
+	}
+	bits := dtype.Bits()
+	if bits == 0 { // strings: a byte of length each, at least
+		bits = 8
+	}
+	n, err := tensor.CheckedCount(dims, int64(len(d.b))*8/int64(bits))
+	if d.err != nil || err != nil {
+		d.fail()
+		return nil
+	}
+	t := &tensor.Tensor{DType: dtype, Shape: shape, Data: tensor.MakeData(dtype, n)}
+	switch data := t.Data.(type) {
+	case nil:
+		d.fail()
+	case []string:
+		for i := range data {
+			data[i] = string(d.blob())
+		}
+	default:
+		size := binary.Size(data)
+		if _, err := binary.Decode(d.take(size), binary.LittleEndian, data); err != nil && size > 0 {
+			d.fail()
+		}
+	}
+	return t
+}

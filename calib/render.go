@@ -1,0 +1,172 @@
+package calib
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"qwb/graph"
+	"qwb/kernels/qmath"
+	"qwb/observers"
+	"qwb/quantizer/passes"
+	"qwb/quantizer/tqc"
+)
+
+// RenderConfig says how Render works. The zero value is usable.
+type RenderConfig struct {
+	// Observer, if set, replaces the method that the configuration of activations names, prescribed scales excepted.
+	Observer tqc.Observer
+	Params   observers.Params
+	Threads  int // how many tensors are worked on at a time, 0 for one; the result does not depend on it
+}
+
+// Choice records how one scale came about.
+type Choice struct {
+	Slot   tqc.SlotID   // the root whose scale it is
+	Tensor string       // the tensor of the root
+	Asked  tqc.Observer // what the configuration asked for
+	Method tqc.Observer // what was used: a method, or fixed
+	Range  observers.Range
+	// Errors holds, where the choice was automatic, the squared error at the outputs of the consuming operators as a share of the
+	// squared outputs, summed over the consumers, in the order of the methods that could be tried.
+	Errors []MethodError
+}
+
+// MethodError is how one method did in an automatic choice.
+type MethodError struct {
+	Method tqc.Observer
+	Error  float64
+}
+
+// Outcome is what Render did beside filling in the scales.
+type Outcome struct {
+	Choices  []Choice // activations, in order of slots
+	Warnings []tqc.Warning
+}
+
+// Render gives every root slot in state INITIAL its scale: parameters from their values, activations from the statistics by
+// the method of their configuration (auto: by trial on the kept samples), prescribed ones as prescribed. Slots that borrow become
+// PASSIVE with them, and the integer biases follow (passes.SolveBias). The statistics must be of g; on an error set is
+// left half rendered and should be dropped.
+func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg RenderConfig) (*Outcome, error) {
+	if err := cfg.Params.Validate(); err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
+	}
+	if cfg.Observer != tqc.ObserverNone && cfg.Observer != tqc.ObserverAuto && observers.Find(cfg.Observer) == nil {
+		return nil, fmt.Errorf("calibrate: no observer is called %q; there are auto and %v", cfg.Observer, tqc.Observers)
+	}
+	rd := &renderer{g: g, set: set, stats: stats, cfg: cfg, out: &Outcome{}}
+	var activations []*activation
+	for i := range set.NumSlots() {
+		id := tqc.SlotID(i)
+		sl := set.Slot(id)
+		if sl.State() != tqc.Initial || set.Root(id) != id {
+			continue
+		}
+		if sl.Config.Observer == tqc.ObserverFixed {
+			if err := rd.fixed(sl); err != nil {
+				return nil, rd.at(sl, err)
+			}
+			continue
+		}
+		if g.Const(sl.Value) != nil {
+			if err := rd.parameter(sl); err != nil {
+				return nil, rd.at(sl, err)
+			}
+			continue
+		}
+		activations = append(activations, rd.activation(sl))
+	}
+	if err := rd.activations(ctx, activations); err != nil {
+		return nil, err
+	}
+	biases, err := passes.SolveBias(g, set)
+	if err != nil {
+		return nil, err
+	}
+	rd.out.Warnings = append(rd.out.Warnings, biases...)
+	return rd.out, nil
+}
+
+type renderer struct {
+	g     *graph.Graph
+	set   *tqc.Set
+	stats *Stats
+	cfg   RenderConfig
+	out   *Outcome
+}
+
+// at names the place of an error.
+func (r *renderer) at(sl *tqc.Slot, err error) error {
+	return r.g.ErrorAt("calibrate", sl.Node, fmt.Errorf("tensor %q: %w", r.g.Value(sl.Value).Name, err))
+}
+
+func (r *renderer) warn(sl *tqc.Slot, value float64, format string, args ...any) {
+	r.out.Warnings = append(r.out.Warnings, tqc.Warning{Node: r.g.Node(sl.Node).Name, Value: value,
+		Text: fmt.Sprintf("tensor %q: ", r.g.Value(sl.Value).Name) + fmt.Sprintf(format, args...)})
+}
+
+// fixed takes scale and zero point from the target.
+func (r *renderer) fixed(sl *tqc.Slot) error {
+	c := sl.Config
+	g := qmath.Grid{Scale: c.FixedScale, ZeroPoint: c.FixedZeroPoint, QMin: c.QMin, QMax: c.QMax}
+	r.out.Choices = append(r.out.Choices, Choice{Slot: sl.ID, Tensor: r.g.Value(sl.Value).Name, Asked: c.Observer, Method: c.Observer,
+		Range: observers.Range{Lo: float64(g.Dequantize(c.QMin)), Hi: float64(g.Dequantize(c.QMax))}})
+	return r.set.Render(sl.ID, tqc.Params{Scale: []float32{c.FixedScale}, ZeroPoint: []int32{c.FixedZeroPoint}})
+}
+
+// scales turns ranges into scales and zero points. outcomes counts what qmath had to mend, by qmath.Outcome.
+func scales(ranges []observers.Range, c tqc.Config) (p tqc.Params, outcomes map[qmath.Outcome]int, err error) {
+	p = tqc.Params{Scale: make([]float32, len(ranges)), ZeroPoint: make([]int32, len(ranges))}
+	outcomes = map[qmath.Outcome]int{}
+	s := c.Scheme()
+	for i, r := range ranges {
+		var out qmath.Outcome
+		if p.Scale[i], p.ZeroPoint[i], out, err = qmath.ScaleFromRange(r.Lo, r.Hi, s); err != nil {
+			return p, nil, err
+		}
+		outcomes[out]++
+	}
+	return p, outcomes, nil
+}
+
+// mended warns of ranges that qmath had to mend.
+func (r *renderer) mended(sl *tqc.Slot, outcomes map[qmath.Outcome]int, total int) {
+	for _, o := range []qmath.Outcome{qmath.ZeroRange, qmath.Denormal, qmath.Infinite} {
+		n := outcomes[o]
+		switch {
+		case n == 0:
+		case total > 1:
+			r.warn(sl, float64(n), "%s in %d of %d channels", o, n, total)
+		default:
+			r.warn(sl, float64(n), "%s", o)
+		}
+	}
+}
+
+// parallel calls f for 0..n-1 on several goroutines and returns the error of the smallest index that failed.
+func parallel(n, threads int, f func(i int) error) error {
+	errs := make([]error, n)
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range max(min(threads, n), 1) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range next {
+				errs[i] = f(i)
+			}
+		}()
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package calib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+)
+
+// Config says how Run works. The zero value is usable.
+type Config struct {
+	// Threads is how many samples are in the graph at a time, 0 for one. The result does not depend on it; each takes the memory
+	// of one forward.
+	Threads int
+	// Model and Preprocess identify what is run and how samples are made (hashes, by convention). They are recorded, and
+	// statistics that differ in them are never mixed.
+	Model, Preprocess string
+	// Resume holds earlier statistics to add to. As many samples of each hash as they contain are passed over, so that
+	// an interrupted run that is repeated with what it left gives what it would have given. It is not changed.
+	Resume *Stats
+	// Progress, if not nil, is called after each sample with the number of samples done or passed over in this run and the
+	// number there are (-1: unknown). Calls do not overlap.
+	Progress func(done, total int)
+}
+
+// Run executes g in float on every sample and observes each graph input and node output that is float32. Memory does not
+// depend on the number of samples: one forward per thread, and for each tensor a state below observers.MaxMemory.
+//
+// When ctx is cancelled, samples that have begun are finished and Run returns both the statistics so far, which are whole
+// and can be merged, saved or resumed from, and ctx's error. A sample that fails, or a NaN in any tensor, ends the run with an
+// error (that of the first such sample in the order of the data) and without statistics.
+func Run(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Config) (*Stats, error) {
+	session, err := exec.New(g, exec.Options{Threads: 1})
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRun(g, samples, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.feed(ctx, session, max(cfg.Threads, 1))
+	if r.failed != nil {
+		return nil, r.failed
+	}
+	stats := r.stats()
+	if err := ctx.Err(); err != nil {
+		return stats, err
+	}
+	return stats, nil
+}
+
+// run is the state of one Run.
+type run struct {
+	g        *graph.Graph
+	samples  exec.Iterator
+	progress func(done, total int)
+	trackers []*tracker // by ValueID, nil for what is not observed
+	skip     map[Hash]int
+
+	mu       sync.Mutex
+	base     *Stats // without tensors
+	done     int
+	failed   error
+	failedAt int
+}
+
+// job is one sample and its place in the data.
+type job struct {
+	index  int
+	sample *exec.Sample
+}
+
+func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
+	r := &run{g: g, samples: samples, progress: cfg.Progress, skip: map[Hash]int{}, trackers: newTrackers(g),
+		base: &Stats{Model: cfg.Model, Preprocess: cfg.Preprocess}}
+	if old := cfg.Resume; old != nil {
+		if err := sameOrigin(r.base, old); err != nil {
+			return nil, fmt.Errorf("calibrate: statistics to resume from: %w", err)
+		}
+		r.base.hashes = append(r.base.hashes, old.hashes...)
+		r.base.kept = append(r.base.kept, old.kept...)
+		for _, h := range old.hashes {
+			r.skip[h]++
+		}
+		for name, t := range old.tensors {
+			v, ok := g.Lookup(name)
+			if !ok || r.trackers[v] == nil {
+				return nil, fmt.Errorf("calibrate: statistics to resume from: the graph has no float tensor %q", name)
+			}
+			r.trackers[v].seen = t.clone()
+		}
+	}
+	return r, nil
+}
+
+// feed hands samples to the workers, in order, until the data ends, something fails or ctx is cancelled, and waits for all
+// that were handed out. The first failing sample is therefore always among them.
+func (r *run) feed(ctx context.Context, session *exec.Session, threads int) {
+	jobs := make(chan job)
+	var workers sync.WaitGroup
+	for range threads {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			runner := session.NewRunner()
+			for j := range jobs {
+				r.sample(ctx, runner, j)
+			}
+		}()
+	}
+	for i := 0; ctx.Err() == nil && !r.stopped(); i++ {
+		s, err := r.samples.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				r.fail(i, fmt.Errorf("calibrate: sample %d: %w", i, err))
+			}
+			break
+		}
+		if h := Hash(s.Hash); r.skip[h] > 0 {
+			r.skip[h]--
+			r.count()
+			continue
+		}
+		jobs <- job{i, s}
+	}
+	close(jobs)
+	workers.Wait()
+}
+
+// sample runs one sample to its end, whatever becomes of ctx: half a sample must not be in the statistics.
+func (r *run) sample(ctx context.Context, runner *exec.Runner, j job) {
+	if err := r.observe(context.WithoutCancel(ctx), runner, j.sample); err != nil {
+		r.fail(j.index, fmt.Errorf("calibrate: sample %q: %w", j.sample.Name, err))
+		return
+	}
+	r.mu.Lock()
+	r.base.hashes = append(r.base.hashes, Hash(j.sample.Hash))
+	r.base.keep(Kept{Hash: Hash(j.sample.Hash), Feeds: j.sample.Feeds})
+	r.mu.Unlock()
+	r.count()
+}
+
+func (r *run) observe(ctx context.Context, runner *exec.Runner, s *exec.Sample) error {
+	half := Hash(s.Hash).half()
+	for _, v := range r.g.Inputs {
+		t := s.Feeds[r.g.Value(v).Name]
+		if t == nil || r.trackers[v] == nil {
+			continue
+		}
+		if err := r.trackers[v].observe(t, half); err != nil {
+			return fmt.Errorf("graph input %q: %w", r.g.Value(v).Name, err)
+		}
+	}
+	_, err := runner.Run(ctx, s.Feeds, &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+		if !r.g.Alive(n.ID) || r.g.Node(n.ID) != n {
+			return nil // a node of a subgraph: its tensors belong to no slot
+		}
+		v := n.Outputs[i]
+		if r.trackers[v] == nil || t.DType != tensor.Float32 {
+			return nil
+		}
+		if err := r.trackers[v].observe(t, half); err != nil {
+			return fmt.Errorf("output %q: %w", r.g.Value(v).Name, err)
+		}
+		return nil
+	}})
+	var at *graph.NodeError
+	if errors.As(err, &at) {
+		at.Stage = "" // sample names the stage
+	}
+	return err
+}
+
+func (r *run) count() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
+	if r.progress != nil {
+		r.progress(r.done, r.samples.Len())
+	}
+}
+
+func (r *run) fail(index int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil || index < r.failedAt {
+		r.failed, r.failedAt = err, index
+	}
+}
+
+func (r *run) stopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed != nil
+}
+
+// stats collects what was seen.
+func (r *run) stats() *Stats {
+	s := r.base
+	sortHashes(s.hashes)
+	s.tensors = map[string]*Tensor{}
+	for v, t := range r.trackers {
+		if t != nil && t.seen != nil {
+			s.tensors[r.g.Value(graph.ValueID(v)).Name] = t.seen
+		}
+	}
+	return s
+}

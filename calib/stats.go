@@ -1,0 +1,144 @@
+package calib
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"qwb/graph/tensor"
+	"qwb/observers"
+)
+
+// Hash is the identity of a sample: SHA-256 of its preprocessed inputs in canonical form.
+type Hash [32]byte
+
+// half puts the samples into two halves that do not depend on how they are ordered or split.
+func (h Hash) half() int { return int(h[len(h)-1] & 1) }
+
+func sortHashes(list []Hash) { slices.SortFunc(list, compareHashes) }
+
+func compareHashes(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
+
+// MaxKept is how many samples are kept whole.
+const MaxKept = 8
+
+// Kept is a sample that is kept with its inputs.
+type Kept struct {
+	Hash  Hash
+	Feeds map[string]*tensor.Tensor
+}
+
+// Tensor is what was seen of one float32 tensor of the graph.
+type Tensor struct {
+	State *observers.State
+	// Halves are the ranges of the samples whose hashes end in 0 and in 1: how far they differ tells whether more samples would
+	// still move the range.
+	Halves [2]observers.Extent
+}
+
+func newTensor() *Tensor {
+	return &Tensor{observers.New(), [2]observers.Extent{observers.NoExtent, observers.NoExtent}}
+}
+
+func (t *Tensor) clone() *Tensor { return &Tensor{t.State.Clone(), t.Halves} }
+
+func (t *Tensor) merge(o *Tensor) {
+	t.State.Merge(o.State)
+	for i := range t.Halves {
+		t.Halves[i] = t.Halves[i].Union(o.Halves[i])
+	}
+}
+
+// Stats are the statistics of every float32 tensor of a graph over a multiset of samples, and a function of that multiset
+// alone: threads, order, interruptions and merging leave no trace.
+type Stats struct {
+	Model, Preprocess string // as given to Run
+
+	hashes  []Hash // sorted, with repetitions
+	kept    []Kept // distinct, the smallest hashes, ascending
+	tensors map[string]*Tensor
+}
+
+// Samples returns how many samples were observed; a sample that occurs twice counts twice.
+func (s *Stats) Samples() int { return len(s.hashes) }
+
+// Hashes returns the hashes of the samples, sorted, repeated where a sample is. Do not change it.
+func (s *Stats) Hashes() []Hash { return s.hashes }
+
+// Kept returns the up to MaxKept distinct samples with the smallest hashes, in ascending order. Do not change it.
+func (s *Stats) Kept() []Kept { return s.kept }
+
+// Tensor returns what was seen of the tensor with this name, nil if nothing was.
+func (s *Stats) Tensor(name string) *Tensor { return s.tensors[name] }
+
+// Names returns the names of the tensors, sorted.
+func (s *Stats) Names() []string {
+	names := make([]string, 0, len(s.tensors))
+	for n := range s.tensors {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// keep takes k into the kept samples if its hash is among the smallest. Samples with one hash are equal.
+func (s *Stats) keep(k Kept) {
+	i, found := slices.BinarySearchFunc(s.kept, k, func(a, b Kept) int { return compareHashes(a.Hash, b.Hash) })
+	if found || i == MaxKept {
+		return
+	}
+	feeds := make(map[string]*tensor.Tensor, len(k.Feeds))
+	for name, t := range k.Feeds {
+		feeds[name] = t.ToRowMajor().Clone()
+	}
+	s.kept = slices.Insert(slices.Clip(s.kept), i, Kept{k.Hash, feeds})
+	s.kept = s.kept[:min(len(s.kept), MaxKept)]
+}
+
+// sameOrigin reports whether two statistics are of the same model and preprocessing.
+func sameOrigin(a, b *Stats) error {
+	if a.Model != b.Model {
+		return fmt.Errorf("they are of another model (%s, not %s)", b.Model, a.Model)
+	}
+	if a.Preprocess != b.Preprocess {
+		return fmt.Errorf("their samples were preprocessed differently (%s, not %s)", b.Preprocess, a.Preprocess)
+	}
+	return nil
+}
+
+// Merge returns what one run over the samples of both would have given, byte for byte and in either order. It fails if
+// model or preprocessing differ. Samples that occur in both are counted in both, as a data set that contains them twice
+// would be; since nothing can take them out again, overlap says how many there are, and a caller should warn of them.
+func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
+	if err := sameOrigin(a, b); err != nil {
+		return nil, 0, fmt.Errorf("merge statistics: %w", err)
+	}
+	m := &Stats{Model: a.Model, Preprocess: a.Preprocess, tensors: map[string]*Tensor{}}
+	m.hashes = append(append(m.hashes, a.hashes...), b.hashes...)
+	sortHashes(m.hashes)
+	for i, j := 0, 0; i < len(a.hashes) && j < len(b.hashes); {
+		switch c := compareHashes(a.hashes[i], b.hashes[j]); {
+		case c < 0:
+			i++
+		case c > 0:
+			j++
+		default:
+			overlap++
+			i++
+			j++
+		}
+	}
+	m.kept = append(m.kept, a.kept...)
+	for _, k := range b.kept {
+		m.keep(k)
+	}
+	for _, s := range []*Stats{a, b} {
+		for name, t := range s.tensors {
+			if m.tensors[name] == nil {
+				m.tensors[name] = newTensor()
+			}
+			m.tensors[name].merge(t)
+		}
+	}
+	return m, overlap, nil
+}

@@ -1,0 +1,24 @@
+package calib
+
+import (
+	"qwb/observers"
+	"qwb/quantizer/tqc"
+)
+
+// Threshold is the range that one method chooses for a tensor.
+type Threshold struct {
+	Method tqc.Observer
+	Range  observers.Range
+}
+
+// Thresholds returns the range of every method that serves the tensor under a policy, in the order of observers.All; for
+// reports, which show the methods next to each other.
+func Thresholds(st *observers.State, c tqc.Config, p observers.Params) []Threshold {
+	var list []Threshold
+	for _, m := range observers.All {
+		if r, _, err := m.Range(st, c, p); err == nil {
+			list = append(list, Threshold{m.Name, r})
+		}
+	}
+	return list
+}

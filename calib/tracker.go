@@ -1,0 +1,102 @@
+package calib
+
+import (
+	"sync"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/observers"
+)
+
+// tracker observes one value of the graph on behalf of all workers.
+type tracker struct {
+	rows rowAxis
+	mu   sync.Mutex
+	seen *Tensor // nil until the first observation
+}
+
+// rowAxis says whether and how a tensor consists of rows whose largest value matters.
+type rowAxis struct {
+	present bool
+	axis    int  // may be negative, counted from the end
+	flatten bool // Softmax before opset 13: a row is all axes from axis on
+}
+
+// newTrackers returns a tracker for every graph input and node output that is, or may be, float32. Constants are read
+// when scales are made.
+func newTrackers(g *graph.Graph) []*tracker {
+	list := make([]*tracker, g.NumValues())
+	add := func(v graph.ValueID) {
+		if v == graph.NoValue || g.Const(v) != nil {
+			return
+		}
+		if d := g.Value(v).DType; d == tensor.Float32 || d == tensor.Undefined {
+			list[v] = &tracker{}
+		}
+	}
+	for _, v := range g.Inputs {
+		add(v)
+	}
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		for _, v := range n.Outputs {
+			add(v)
+		}
+		if n.Op == "Softmax" && n.Domain == "" && len(n.Outputs) > 0 && n.Outputs[0] != graph.NoValue && list[n.Outputs[0]] != nil {
+			list[n.Outputs[0]].rows = softmaxRows(n, g.Opset(""))
+		}
+	}
+	return list
+}
+
+func softmaxRows(n *graph.Node, opset int64) rowAxis {
+	if opset < 13 {
+		return rowAxis{present: true, axis: int(n.AttrInt("axis", 1)), flatten: true}
+	}
+	return rowAxis{present: true, axis: int(n.AttrInt("axis", -1))}
+}
+
+// observe adds one sample's tensor. half is which half of the samples it belongs to.
+func (k *tracker) observe(t *tensor.Tensor, half int) error {
+	if t.DType != tensor.Float32 {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.seen == nil {
+		k.seen = newTensor()
+	}
+	x, err := k.seen.State.Observe(t, channelAxis(len(t.Shape)))
+	if err != nil {
+		return err
+	}
+	k.seen.Halves[half] = k.seen.Halves[half].Union(x)
+	if !k.rows.present {
+		return nil
+	}
+	return k.rows.observe(k.seen.State, t)
+}
+
+// channelAxis is the axis whose channels get ranges: axis 1 as ONNX has it, none for scalars and vectors.
+func channelAxis(rank int) int {
+	if rank < 2 {
+		return -1
+	}
+	return 1
+}
+
+func (r rowAxis) observe(st *observers.State, t *tensor.Tensor) error {
+	axis := r.axis
+	if axis < 0 {
+		axis += len(t.Shape)
+	}
+	if axis < 0 || axis >= len(t.Shape) {
+		return nil // Softmax itself has refused this
+	}
+	if r.flatten {
+		t = t.ToRowMajor()
+		n := tensor.Count(t.Shape[axis:])
+		t, axis = tensor.FromF32(t.F32(), tensor.Count(t.Shape[:axis]), n), 1
+	}
+	return st.ObserveRows(t, axis)
+}
