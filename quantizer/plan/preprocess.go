@@ -31,7 +31,7 @@ type Preprocess struct {
 
 // Resize scales an image. Exactly one of Shorter and Size is set.
 type Resize struct {
-	Shorter int    `json:"shorter,omitempty" yaml:"shorter,omitempty"` // pixels of the shorter side; the other one is rounded, halves up
+	Shorter int    `json:"shorter,omitempty" yaml:"shorter,omitempty"` // pixels of the shorter side; the other one is rounded, halves to even
 	Size    *Size  `json:"size,omitempty" yaml:"size,omitempty"`       // both sides, whatever the proportions
 	Filter  string `json:"filter,omitempty" yaml:"filter,omitempty"`   // one of Filters, "" is bilinear
 }
@@ -72,7 +72,7 @@ func Presets() []string {
 }
 
 // Preset returns a preprocessing by name for a model whose input is side x side pixels (0 or less: 224). But for none, the
-// shorter side is scaled to side*256/224 (halves up) by the bilinear filter and the centre side x side is cut out.
+// shorter side is scaled to side*256/224, rounded, by the bilinear filter and the centre side x side is cut out.
 func Preset(name string, side int) (Preprocess, error) {
 	p, ok := presets[name]
 	if !ok {

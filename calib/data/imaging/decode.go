@@ -40,7 +40,7 @@ func Sniff(head []byte) Format {
 const maxPixels = 1 << 27
 
 // Decode reads a picture as grey or RGB, the latter as Pillow's convert("RGB") gives it: alpha is dropped, palettes are
-// looked up, 16-bit colour keeps its high byte, CMYK is converted without a profile. A damaged file is an error; no part of
+// looked up, 16-bit samples keep their high byte (of grey ones too, which Pillow clips), CMYK is converted without a profile. A damaged file is an error; no part of
 // it is returned.
 func Decode(src []byte) (*Image, error) {
 	switch Sniff(src) {

@@ -52,7 +52,8 @@ func hamming(x float64) float64 {
 		return 0
 	}
 	x *= math.Pi
-	return math.Sin(x) / x * (0.54 + float64(0.46*math.Cos(x)))
+	const a, b = float32(0.54), float32(0.46) // single precision in Pillow too
+	return math.Sin(x) / x * (float64(a) + float64(float64(b)*math.Cos(x)))
 }
 
 // cubic is Keys' kernel with a = -0.5.

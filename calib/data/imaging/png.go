@@ -16,7 +16,7 @@ func fromPNG(m image.Image) (*Image, error) {
 		copyRows(out.Pix, m.Pix, w, h, m.Stride, 1, []int{0})
 		return out, nil
 	case *image.Gray16:
-		// Pillow opens 16-bit grey as I;16, whose conversion to 8 bits keeps the high byte.
+		// The high byte, as for 16-bit colour. Here Pillow differs: it clips such samples to 255, which leaves white.
 		out := New(w, h, 1)
 		copyRows(out.Pix, m.Pix, w, h, m.Stride, 2, []int{0})
 		return out, nil
