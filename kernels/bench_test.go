@@ -2,25 +2,25 @@ package kernels_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"qwb/kernels"
 	"qwb/kernels/cpu"
+	"qwb/kernels/kerneltest"
+	"qwb/kernels/qmath"
 )
 
-// tables returns one table for every instruction set that this machine runs.
-func tables() map[string]*kernels.Table {
-	f := cpu.Detect()
-	out := map[string]*kernels.Table{"go": kernels.Select(cpu.Features{})}
-	if f.AVX2 {
-		out["avx2"] = kernels.Select(cpu.Features{AVX2: true})
+// eachTable runs f as a sub-benchmark for every instruction set of this machine.
+func eachTable(b *testing.B, f func(b *testing.B, t *kernels.Table)) {
+	tables := kerneltest.Tables(cpu.Detect())
+	for _, isa := range slices.Sorted(maps.Keys(tables)) {
+		b.Run("isa="+isa, func(b *testing.B) { f(b, tables[isa]) })
 	}
-	if f.AVX512 {
-		out["avx512"] = kernels.Select(f)
-	}
-	return out
 }
 
+// square is a convolution of an h x h image with same padding.
 func square(h, c, m, k, stride, group int) kernels.ConvShape {
 	p := (k - 1) / 2
 	out := (h+2*p-k)/stride + 1
@@ -53,7 +53,6 @@ func benchConv(b *testing.B, t *kernels.Table, s kernels.ConvShape) {
 	fill(w, 2)
 	c := t.PackConvF32(w, s)
 	var scratch []float32
-	b.ResetTimer()
 	for b.Loop() {
 		c.Run(nil, dst, src, s, &scratch, kernels.Epilogue{Act: kernels.Relu})
 	}
@@ -68,43 +67,85 @@ func fill(s []float32, seed uint32) {
 }
 
 func BenchmarkConv(b *testing.B) {
-	for isa, t := range tables() {
+	eachTable(b, func(b *testing.B, t *kernels.Table) {
 		for _, c := range resnet50 {
-			b.Run(fmt.Sprintf("isa=%s/h=%d/c=%d/m=%d/k=%d/stride=%d", isa, c.s.H, c.s.C, c.s.M, c.s.KH, c.s.StrideH), func(b *testing.B) { benchConv(b, t, c.s) })
+			b.Run(fmt.Sprintf("h=%d/c=%d/m=%d/k=%d/stride=%d", c.s.H, c.s.C, c.s.M, c.s.KH, c.s.StrideH), func(b *testing.B) { benchConv(b, t, c.s) })
 		}
-	}
+	})
 }
 
 func BenchmarkDepthwise(b *testing.B) {
-	for isa, t := range tables() {
+	eachTable(b, func(b *testing.B, t *kernels.Table) {
 		for _, s := range []kernels.ConvShape{square(112, 32, 32, 3, 1, 32), square(56, 128, 128, 3, 1, 128), square(14, 512, 512, 3, 1, 512), square(7, 1024, 1024, 3, 1, 1024)} {
-			b.Run(fmt.Sprintf("isa=%s/h=%d/c=%d/k=%d", isa, s.H, s.C, s.KH), func(b *testing.B) { benchConv(b, t, s) })
+			b.Run(fmt.Sprintf("h=%d/c=%d/k=%d", s.H, s.C, s.KH), func(b *testing.B) { benchConv(b, t, s) })
 		}
-	}
+	})
 }
+
+// BenchmarkResNet50 runs all convolutions of the network.
 func BenchmarkResNet50(b *testing.B) {
-	for isa, t := range tables() {
-		b.Run("isa="+isa, func(b *testing.B) {
-			var run []func()
-			total := 0.0
-			var scratch []float32
-			for _, c := range resnet50 {
-				src, w, dst := make([]float32, c.s.InLen()), make([]float32, c.s.WeightLen()), make([]float32, c.s.OutLen())
-				fill(src, 1)
+	eachTable(b, func(b *testing.B, t *kernels.Table) {
+		var run []func()
+		total := 0.0
+		var scratch []float32
+		for _, c := range resnet50 {
+			src, w, dst := make([]float32, c.s.InLen()), make([]float32, c.s.WeightLen()), make([]float32, c.s.OutLen())
+			fill(src, 1)
+			fill(w, 2)
+			p := t.PackConvF32(w, c.s)
+			for range c.times {
+				run = append(run, func() { p.Run(nil, dst, src, c.s, &scratch, kernels.Epilogue{Act: kernels.Relu}) })
+			}
+			total += macs(c.s) * float64(c.times)
+		}
+		for b.Loop() {
+			for _, f := range run {
+				f()
+			}
+		}
+		b.ReportMetric(2*total*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOPS")
+	})
+}
+
+func BenchmarkGemm(b *testing.B) {
+	eachTable(b, func(b *testing.B, t *kernels.Table) {
+		for _, size := range [][3]int{{512, 512, 512}, {128, 768, 3072}, {1, 1000, 2048}} {
+			m, n, k := size[0], size[1], size[2]
+			b.Run(fmt.Sprintf("m=%d/n=%d/k=%d", m, n, k), func(b *testing.B) {
+				x, w, dst := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n)
+				fill(x, 1)
 				fill(w, 2)
-				p := t.PackConvF32(w, c.s)
-				for range c.times {
-					run = append(run, func() { p.Run(nil, dst, src, c.s, &scratch, kernels.Epilogue{Act: kernels.Relu}) })
+				packed := t.PackGemmF32(w, k, n, n, false)
+				for b.Loop() {
+					packed.Run(nil, dst, n, x, k, m, kernels.Epilogue{})
 				}
-				total += macs(c.s) * float64(c.times)
-			}
-			b.ResetTimer()
-			for b.Loop() {
-				for _, f := range run {
-					f()
+				b.ReportMetric(2*float64(m*n*k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOPS")
+			})
+		}
+	})
+}
+
+func BenchmarkElementwise(b *testing.B) {
+	x, y, dst := make([]float32, 1<<16), make([]float32, 1<<16), make([]float32, 1<<16)
+	fill(x, 1)
+	fill(y, 2)
+	s := kernels.ConvShape{N: 1, H: 32, W: 32, C: 64, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, OutH: 16, OutW: 16}
+	eachTable(b, func(b *testing.B, t *kernels.Table) {
+		for _, c := range []struct {
+			op  string
+			run func()
+		}{
+			{"add", func() { t.Add(dst, x, y) }},
+			{"relu", func() { t.Limits(dst, x, 0, 10) }},
+			{"fake", func() { t.FakeQuantize(dst, x, qmath.Grid{Scale: 0.01, QMin: -128, QMax: 127}) }},
+			{"maxpool", func() { t.MaxPool(nil, dst, x, s) }},
+		} {
+			b.Run("op="+c.op, func(b *testing.B) {
+				b.SetBytes(int64(4 * len(x)))
+				for b.Loop() {
+					c.run()
 				}
-			}
-			b.ReportMetric(2*total*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOPS")
-		})
-	}
+			})
+		}
+	})
 }

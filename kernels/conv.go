@@ -108,6 +108,7 @@ func taps(s ConvShape, in padded, n int, wholeRows bool) []segment {
 func depthwise(par Parallel, p *product) {
 	lo, hi := p.ep.Limits()
 	nr := p.row.NR
+	tiles := (p.perLine + p.row.MR - 1) / p.row.MR // in a line, of nearly equal size
 	grain := max(1, pieceWork/4/max(1, p.perLine*p.n*p.k))
 	par.slices(p.lines, grain, func(line0, line1 int) {
 		t := tile{segs: p.segs, lda: p.lda, ldd: p.ldd, lo: lo, hi: hi}
@@ -119,8 +120,9 @@ func depthwise(par Parallel, p *product) {
 				if p.ep.Bias != nil {
 					t.bias = p.ep.Bias[col:][:t.cols]
 				}
-				for first := 0; first < p.perLine; first += p.row.MR {
-					t.rows = min(p.row.MR, p.perLine-first)
+				for i := range tiles {
+					first := part(p.perLine, tiles, i)
+					t.rows = part(p.perLine, tiles, i+1) - first
 					t.a, t.dst = p.a[a+first*p.lda+col:], p.dst[d+first*p.ldd+col:]
 					p.row.tile(&t)
 				}

@@ -21,9 +21,43 @@ func (t *Table) RepackGemmF32(g *GemmF32, b []float32, k, n, ldb int, trans bool
 	g.row, g.k, g.n = t.rows[OpGemm], k, n
 	g.packed = resize(g.packed, packedLen(k, n, g.row.NR))
 	if trans {
-		pack(g.packed, k, n, g.row.NR, func(p, j int) float32 { return b[j*ldb+p] })
+		packColumns(g.packed, b, k, n, ldb, g.row.NR)
 	} else {
-		pack(g.packed, k, n, g.row.NR, func(p, j int) float32 { return b[p*ldb+j] })
+		packRows(g.packed, b, k, n, ldb, g.row.NR)
+	}
+}
+
+// packRows is pack of a matrix stored row by row.
+func packRows(dst, b []float32, k, n, ldb, nr int) {
+	for j := 0; j < n; j += nr {
+		cols := min(nr, n-j)
+		for p := range k {
+			row := dst[:nr]
+			dst = dst[nr:]
+			copy(row, b[p*ldb+j:][:cols])
+			clear(row[cols:])
+		}
+	}
+}
+
+// packColumns is pack of a matrix stored column by column.
+func packColumns(dst, b []float32, k, n, ldb, nr int) {
+	for j0 := 0; j0 < n; j0 += nr {
+		panel := dst[:k*nr]
+		dst = dst[k*nr:]
+		for j := range nr {
+			if j0+j >= n {
+				for i := j; i < len(panel); i += nr {
+					panel[i] = 0
+				}
+				continue
+			}
+			i := j
+			for _, v := range b[(j0+j)*ldb:][:k] {
+				panel[i] = v
+				i += nr
+			}
+		}
 	}
 }
 

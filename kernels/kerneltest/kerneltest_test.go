@@ -24,8 +24,6 @@ func TestConformance(t *testing.T) {
 func TestCanary(t *testing.T) {
 	var m Canary
 	x := m.New(3)
-	require.NoError(t, m.Check())
-	x = m.New(3)
 	kernels.Add(x[:3], x, x)
 	require.NoError(t, m.Check())
 	m.New(3)

@@ -3,7 +3,8 @@ package ref
 import "math"
 
 // Softmax is dst[i] = exp(src[i]-max) / sum(exp(src[j]-max)) in float64, the sum in memory order, rounded once. A row that
-// contains NaN or +Inf, or nothing but -Inf, gives NaN.
+// contains NaN or +Inf, or nothing but -Inf, gives NaN. math.Exp is the platform's, which may differ in its last bits between
+// processor families.
 func Softmax(dst, src []float32) {
 	peak := float32(math.Inf(-1))
 	for _, x := range src {
