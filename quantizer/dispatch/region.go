@@ -12,7 +12,7 @@ import (
 type Border struct {
 	Value    graph.ValueID
 	Elements int64 // dimensions that are not known count as 1
-	Known    bool  // whether all of them are known
+	Known    bool  // whether all of them but the batch are known
 	ToFloat  bool  // computed on integers and read as float; otherwise the other way round
 }
 

@@ -2,29 +2,33 @@ package dispatch
 
 import "qwb/graph"
 
-// elements returns the size of a tensor; dimensions that are not known count as 1.
+// elements returns the size of a tensor. Dimensions that are not known count as 1; known is false if one other than the first (the
+// batch) is not.
 func elements(g *graph.Graph, v graph.ValueID) (n int64, known bool) {
 	return count(g.Value(v).Shape)
 }
 
 func count(s graph.Shape) (n int64, known bool) {
 	n, known = 1, s != nil
-	for _, d := range s {
+	for i, d := range s {
 		if d.Known() {
 			n *= d.N
-		} else {
+		} else if i > 0 {
 			known = false
 		}
 	}
 	return n, known
 }
 
-// MACs returns the multiply-accumulates of a node: those of Conv, ConvTranspose, Gemm and MatMul; other operators count as
-// 0. Dimensions that are not known (the batch) count as 1, and known is false where that happened.
+// MACs returns the multiply-accumulates of a node as graph.MACs does, and for Conv, ConvTranspose, Gemm and MatMul also where
+// dimensions are not known. Those count as 1 (a batch of one); known is false if one other than the batch was not known.
 func MACs(g *graph.Graph, id graph.NodeID) (macs int64, known bool) {
+	if macs, known = g.MACs(id); known {
+		return macs, true
+	}
 	n := g.Node(id)
 	if n.Domain != "" {
-		return 0, true
+		return 0, false
 	}
 	shape := func(v graph.ValueID) graph.Shape {
 		if v == graph.NoValue {
@@ -48,7 +52,7 @@ func MACs(g *graph.Graph, id graph.NodeID) (macs int64, known bool) {
 		a := shape(n.Input(0))
 		return perElement(shape(n.Outputs[0]), at(a, len(a)-1))
 	}
-	return 0, true
+	return 0, false
 }
 
 func perElement(outer, inner graph.Shape) (int64, bool) {

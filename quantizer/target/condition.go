@@ -14,8 +14,8 @@ type Condition struct {
 
 // The conditions that targets choose from.
 var (
-	// Nearest holds for a Resize that copies elements.
-	Nearest = Condition{"interpolates", func(_ *graph.Graph, n *graph.Node) bool { return n.AttrStr("mode", "nearest") == "nearest" }}
+	// Copies holds where every element of the output is one of input 0, or 0 (Resize to the nearest, Pad with zeros).
+	Copies = Condition{"computes new numbers", func(g *graph.Graph, n *graph.Node) bool { return g.Passive(n.ID) }}
 	// BetaOne holds for a Gemm that adds its bias unscaled, or has none.
 	BetaOne = Condition{"scales its bias (beta is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
 		return n.Input(2) == graph.NoValue || n.AttrFloat("beta", 1) == 1

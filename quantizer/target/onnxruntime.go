@@ -36,11 +36,11 @@ var ONNXRuntime = Target{
 		{Type: "Flatten", Role: Passive},
 		{Type: "Gather", Role: Passive},
 		{Type: "GatherElements", Role: Passive},
-		{Type: "MaxPool", Role: Passive, MinOpset: 12, Needs: []Condition{OneOutput}},
+		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}}, // of opset 12; exports have 13 at least
 		{Type: "ReduceMax", Role: Passive},
 		{Type: "ReduceMin", Role: Passive},
 		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Nearest}},
+		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
 		{Type: "Slice", Role: Passive},
 		{Type: "Split", Role: Passive},
 		{Type: "Squeeze", Role: Passive},

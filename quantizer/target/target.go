@@ -67,11 +67,10 @@ const (
 
 // Op is one operator type of a target.
 type Op struct {
-	Type     string // of ai.onnx
-	Role     Role
-	MinOpset int64       // below it the operator stays float
-	Needs    []Condition // all of them must hold, else the node stays float
-	Align    Align
+	Type  string // of ai.onnx
+	Role  Role
+	Needs []Condition // all of them must hold, else the node stays float
+	Align Align
 	// PerTensor: the weights have one scale, whatever the target's policy.
 	PerTensor bool
 	// Alone: an Activation may also run on integers without being fused.
@@ -129,9 +128,6 @@ func (t *Target) Supports(g *graph.Graph, id graph.NodeID) (*Op, error) {
 	op := t.Op(n)
 	if op == nil {
 		return nil, fmt.Errorf("%s stays float on %s", n.Op, t.Name)
-	}
-	if v := g.Opset(""); v < op.MinOpset {
-		return nil, fmt.Errorf("%s of opset %d stays float on %s, which needs %d", n.Op, v, t.Name, op.MinOpset)
 	}
 	for _, c := range op.Needs {
 		if !c.Holds(g, n) {

@@ -170,8 +170,8 @@ func (c Config) Scheme() qmath.Scheme {
 func (c Config) Signed() bool { return c.QMin < 0 }
 
 // SameScheme reports whether two slots of one tensor may share scale and zero point and need no requantization between
-// them: everything but the observer is equal.
+// them: everything but how the scale is found is equal.
 func (c Config) SameScheme(o Config) bool {
-	c.Observer, o.Observer = "", ""
+	c.Observer, c.FixedScale, c.FixedZeroPoint = o.Observer, o.FixedScale, o.FixedZeroPoint
 	return c == o
 }
