@@ -34,6 +34,11 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 	defer r.release()
 	r.mem = memory{heap: true, poison: s.poison}
 	re := &resumption{runnerState: r, ctx: ctx, kept: kept, hooks: hooks, changed: make([]bool, s.g.NumValues()), leftOut: make([]bool, len(s.steps))}
+	for _, v := range s.g.Inputs { // one that is a constant too may have been fed
+		if kept[v] != nil {
+			r.vals[v] = handle{t: kept[v], buf: noBuf}
+		}
+	}
 	first := int(s.stepOf[start])
 	for i := first; i < len(s.steps); i++ {
 		st := &s.steps[i]
@@ -114,6 +119,10 @@ func (re *resumption) need(v graph.ValueID) error {
 	}
 	if k := re.kept[v]; k != nil {
 		re.vals[v] = handle{t: k, buf: noBuf}
+		return nil
+	}
+	if t := re.s.g.Const(v); t != nil { // dropped after its last reader in order
+		re.vals[v] = handle{t: t, buf: noBuf, fixed: true}
 		return nil
 	}
 	p := re.s.g.Producer(v)
