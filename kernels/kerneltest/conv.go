@@ -113,7 +113,7 @@ func (s Suite) each(t *testing.T, shape kernels.ConvShape, want, src []float32, 
 	t.Helper()
 	var scratch []float32
 	guarded := s.copyOf(src)
-	for i, par := range threads {
+	for i, par := range s.ways() {
 		dst := s.Memory.New(len(want))
 		for j := range dst {
 			dst[j] = 777 // what is there before must not matter
@@ -121,6 +121,11 @@ func (s Suite) each(t *testing.T, shape kernels.ConvShape, want, src []float32, 
 		f(par, dst, guarded, &scratch)
 		requireSame(t, want, dst, "%+v way %d", shape, i)
 		scratch = s.copyOf(fill(len(scratch), func() float32 { return -777 }))
+	}
+	if len(scratch) > 0 { // once more with the scratch in s.Memory
+		dst := s.Memory.New(len(want))
+		f(nil, dst, guarded, &scratch)
+		requireSame(t, want, dst, "%+v with its own scratch", shape)
 	}
 	require.NoError(t, s.Memory.Check(), "%+v", shape)
 }

@@ -66,7 +66,7 @@ func (s Suite) rows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
 	const rows, n = 37, 29
 	x, scale, bias := ordinary(rng, rows*n), ordinary(rng, n), ordinary(rng, n)
-	for i, par := range threads {
+	for i, par := range s.ways() {
 		got := s.Memory.New(rows * n)
 		kernels.Softmax(par, got, x, n)
 		want := make([]float32, rows*n)

@@ -43,7 +43,7 @@ func (s Suite) gemmCase(t *testing.T, rng *rand.Rand, m, n, k int, trans bool, d
 	init := ordinary(rng, extent(m, n, ldd))
 	want := append([]float32(nil), init...)
 	ref.Gemm(s.Table.Arith(), want, ldd, a, lda, b, ldb, trans, m, n, k, ep)
-	for i, par := range threads {
+	for i, par := range s.ways() {
 		dst := s.copyOf(init)
 		packed.Run(par, dst, ldd, a, lda, m, ep)
 		requireSame(t, want, dst, "m=%d n=%d k=%d trans=%v way %d", m, n, k, trans, i)

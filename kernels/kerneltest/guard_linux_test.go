@@ -54,7 +54,7 @@ func TestGuardPages(t *testing.T) {
 			continue
 		}
 		for _, atFront := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) { Suite{table, &guard{t: t, atFront: atFront}}.Run(t) })
+			t.Run(name, func(t *testing.T) { Suite{table, &guard{t: t, atFront: atFront}, true}.Run(t) })
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 	for name, table := range Tables(cpu.Detect()) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			Suite{table, new(Canary)}.Run(t)
+			Suite{Table: table, Memory: new(Canary)}.Run(t)
 		})
 	}
 }

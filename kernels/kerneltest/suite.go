@@ -41,6 +41,7 @@ type Memory interface {
 type Suite struct {
 	Table  *kernels.Table
 	Memory Memory
+	Serial bool // run every case once, on one goroutine
 }
 
 // Run runs everything.
@@ -75,8 +76,13 @@ func Threads(n int) kernels.Parallel {
 	}
 }
 
-// threads lists the ways in which every case is run; nil is serial.
-var threads = []kernels.Parallel{nil, Threads(1), Threads(2), Threads(7)}
+// ways lists how every case is run; nil is serial.
+func (s Suite) ways() []kernels.Parallel {
+	if s.Serial {
+		return []kernels.Parallel{nil}
+	}
+	return []kernels.Parallel{nil, Threads(1), Threads(2), Threads(7)}
+}
 
 // requireSame fails unless got equals want bit for bit, any NaN counting as the same.
 func requireSame(t *testing.T, want, got []float32, format string, args ...any) {
