@@ -51,8 +51,12 @@ func sameNode(ga *graph.Graph, a *graph.Node, gb *graph.Graph, b *graph.Node) bo
 		slices.EqualFunc(a.Attrs, b.Attrs, sameAttr)
 }
 
-// sameValue compares what is said about a value, its constant apart.
+// sameValue compares what is said about a value, its constant apart. The type of a captured value is the business of the
+// graph that defines it.
 func sameValue(a, b *graph.Value) bool {
+	if a.Outer && b.Outer {
+		return true
+	}
 	return a.Doc == b.Doc && a.DType == b.DType && a.Outer == b.Outer && (a.Shape == nil) == (b.Shape == nil) &&
 		slices.Equal(a.Shape, b.Shape)
 }
