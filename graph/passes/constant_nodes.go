@@ -21,10 +21,9 @@ func constantNode(c *Context, id graph.NodeID) (*Patch, error) {
 	if t == nil {
 		return nil, decline("the value is sparse or of a type that cannot be a constant")
 	}
-	y := n.Outputs[0]
 	p := &Patch{What: "constant " + t.Type()}
 	p.Drop(id)
-	p.Move(y, p.Const(c.G.Value(y).Name, t))
+	p.Fix(n.Outputs[0], t)
 	return p, nil
 }
 

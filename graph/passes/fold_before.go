@@ -49,7 +49,7 @@ var FoldOffsetBefore = Pass{
 }
 
 func foldOffsetBefore(c *Context, m *pattern.Match) (*Patch, error) {
-	if c.G.IsInput(m.Value("u")) {
+	if fromInput(c.G, m.Value("u")) {
 		return nil, decline("the offset centres an input of the graph")
 	}
 	l, k, err := c.before(m)
@@ -82,6 +82,27 @@ func foldOffsetBefore(c *Context, m *pattern.Match) (*Patch, error) {
 	}
 	p.skip(l.input, m)
 	return p, nil
+}
+
+// fromInput reports whether v is a graph input, perhaps scaled, cast or brought into another shape.
+func fromInput(g *graph.Graph, v graph.ValueID) bool {
+	for !g.IsInput(v) {
+		id := g.Producer(v)
+		if id == graph.NoNode {
+			return false
+		}
+		if op, ok := constantOperation(g, id); ok && op.product {
+			v = op.x
+			continue
+		}
+		switch g.Node(id).Op {
+		case "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity":
+			v = g.Node(id).Input(0)
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // skip makes the node added last read u instead of x, and drops x.

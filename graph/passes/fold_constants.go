@@ -53,7 +53,7 @@ func foldConstant(c *Context, id graph.NodeID) (*Patch, error) {
 		if t := results[i]; t.DType.Bytes(t.Len()) > max(read, maxFolded) {
 			return nil, decline("the result %s is larger than its operands", t.Type())
 		}
-		p.Move(v, p.Const(g.Value(v).Name, results[i]))
+		p.Fix(v, results[i])
 	}
 	return p, nil
 }
@@ -82,8 +82,7 @@ func foldShape(c *Context, id graph.NodeID) (*Patch, error) {
 	}
 	p := &Patch{What: "the shape of the input is fixed"}
 	p.Drop(id)
-	y := n.Outputs[0]
-	p.Move(y, p.Const(c.G.Value(y).Name, tensor.FromI64(shape, len(shape))))
+	p.Fix(n.Outputs[0], tensor.FromI64(shape, len(shape)))
 	return p, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,26 @@ func normalize(t testing.TB, g *graph.Graph, list ...Pass) *Log {
 	require.NoError(t, err)
 	require.NoError(t, g.Check())
 	return log
+}
+
+func parseGraph(t testing.TB, text string) *graph.Graph {
+	t.Helper()
+	return graphtest.Parse(t, text)
+}
+
+func requireOps(t testing.TB, g *graph.Graph, want string) {
+	t.Helper()
+	require.Equal(t, want, ops(t, g))
+}
+
+func requireReason(t testing.TB, log *Log, want string) {
+	t.Helper()
+	for _, e := range log.Declined {
+		if strings.Contains(e.What, want) {
+			return
+		}
+	}
+	require.Failf(t, "no such reason", "%q in %v", want, log.Declined)
 }
 
 // feedsOf makes inputs for a graph; open dimensions are 2.

@@ -16,28 +16,29 @@ func TestRealModelsKeepTheirOutputs(t *testing.T) {
 	dir := testdata(t)
 	cases := []struct {
 		file  string
-		shape map[string][]int // of inputs with open dimensions
+		feed  func(t *testing.T, dir string) *tensor.Tensor // real data for the only input, if there is some
+		shape map[string][]int                              // of inputs with open dimensions
 		long  bool
 		check func(t *testing.T, g *graph.Graph, log *Log)
 	}{
-		{file: "classifiers/mobilenet_v1_1.0_224.onnx", long: true},
-		{file: "classifiers/mobilenetv2_0.35_catdog.onnx", long: true, check: func(t *testing.T, g *graph.Graph, log *Log) {
+		{file: "classifiers/mobilenet_v1_1.0_224.onnx", feed: photograph, long: true},
+		{file: "classifiers/mobilenetv2_0.35_catdog.onnx", feed: photograph, long: true, check: func(t *testing.T, g *graph.Graph, log *Log) {
 			require.Equal(t, 52, log.Count("fold-batch-norm"))
 		}},
-		{file: "classifiers/squeezenet1.0.onnx", long: true, check: func(t *testing.T, g *graph.Graph, log *Log) {
+		{file: "classifiers/squeezenet1.0.onnx", feed: photograph, long: true, check: func(t *testing.T, g *graph.Graph, log *Log) {
 			require.Equal(t, 1, log.Count("dropouts"))
 		}},
 		{file: "mlperf-tiny/ad01_fp32.onnx"},
 		{file: "mlperf-tiny/kws_dequant_fp32.onnx"},
-		{file: "mlperf-tiny/pretrainedResnet.onnx"},
-		{file: "mlperf-tiny/pretrainedResnet_large_float.onnx"},
+		{file: "mlperf-tiny/pretrainedResnet.onnx", feed: cifar},
+		{file: "mlperf-tiny/pretrainedResnet_large_float.onnx", feed: cifar},
 		{file: "mlperf-tiny/str_ww_dequant_fp32.onnx"},
 		{file: "mlperf-tiny/vww_96_float.onnx"},
-		{file: "mnist/mnist-8.onnx", check: func(t *testing.T, g *graph.Graph, log *Log) {
+		{file: "mnist/mnist-8.onnx", feed: digit, check: func(t *testing.T, g *graph.Graph, log *Log) {
 			require.Equal(t, 1, log.Count("matmul-add-to-gemm"))
 			require.Equal(t, 2, log.Count("fold-bias"))
 		}},
-		{file: "mnist/cnn_mnist_pytorch.onnx"},
+		{file: "mnist/cnn_mnist_pytorch.onnx", feed: digit},
 		{file: "ocr/en_PP-OCRv4_rec.onnx", shape: map[string][]int{"x": {1, 3, 48, 64}}, check: checkRecogniser},
 		{file: "ocr/ch_PP-OCRv4_det_infer.onnx", shape: map[string][]int{"x": {1, 3, 32, 32}}},
 	}
@@ -52,6 +53,9 @@ func TestRealModelsKeepTheirOutputs(t *testing.T) {
 			feeds := feedsOf(before)
 			for name, shape := range c.shape {
 				feeds[name] = graphtest.Normal(3, shape...)
+			}
+			if c.feed != nil {
+				feeds[onlyInput(t, before)] = c.feed(t, dir)
 			}
 			want := outputs(t, before, feeds)
 			g := before.Clone()

@@ -16,6 +16,7 @@ type Patch struct {
 	add   []graph.Node
 	fresh []freshValue
 	moves []move
+	fixed []fixedValue
 }
 
 type freshValue struct {
@@ -26,10 +27,15 @@ type freshValue struct {
 
 type move struct{ from, to graph.ValueID }
 
+type fixedValue struct {
+	v    graph.ValueID
+	data *tensor.Tensor
+}
+
 // firstFresh is the id of a patch's first new value; the others follow below it.
 const firstFresh = graph.NoValue - 1
 
-// Drop removes nodes. Their outputs must be computed by added nodes, moved away from, or read by dropped nodes only.
+// Drop removes nodes. Their outputs must be computed by added nodes, fixed, moved away from, or read by dropped nodes only.
 func (p *Patch) Drop(ids ...graph.NodeID) { p.drop = append(p.drop, ids...) }
 
 // Add adds a node, which may be a changed copy of one in the graph. Outputs are values that Temp made or that dropped nodes
@@ -57,6 +63,9 @@ func (p *Patch) newValue(f freshValue) graph.ValueID {
 // Move makes all readers of from read to instead.
 func (p *Patch) Move(from, to graph.ValueID) { p.moves = append(p.moves, move{from, to}) }
 
+// Fix makes a value that a dropped node computed a constant. It keeps its name, so bodies that read it still find it.
+func (p *Patch) Fix(v graph.ValueID, t *tensor.Tensor) { p.fixed = append(p.fixed, fixedValue{v, t}) }
+
 // apply checks a patch and carries it out. A patch that would take away a value that is still needed is declined.
 func (c *Context) apply(p *Patch) error {
 	if err := c.lost(p); err != nil {
@@ -79,6 +88,9 @@ func (c *Context) apply(p *Patch) error {
 		if v != graph.NoValue && g.Const(v) != nil && !p.reads(v) && !g.Captured(v) {
 			g.RemoveValue(v)
 		}
+	}
+	for _, f := range p.fixed {
+		g.SetConst(f.v, f.data)
 	}
 	ids, err := materialise(g, p.fresh)
 	if err != nil {
@@ -115,24 +127,28 @@ func (p *Patch) reads(v graph.ValueID) bool {
 	return slices.ContainsFunc(p.add, func(n graph.Node) bool { return slices.Contains(n.Inputs, v) })
 }
 
+// survives reports whether v outlives the node that computed it.
+func (p *Patch) survives(v graph.ValueID) bool {
+	return slices.ContainsFunc(p.add, func(n graph.Node) bool { return slices.Contains(n.Outputs, v) }) ||
+		slices.ContainsFunc(p.fixed, func(f fixedValue) bool { return f.v == v })
+}
+
 // lost names a value that the patch would take away although it is needed.
 func (c *Context) lost(p *Patch) error {
-	made := map[graph.ValueID]bool{}
-	for _, n := range p.add {
-		for _, v := range n.Outputs {
-			made[v] = true
-		}
-	}
 	moved := map[graph.ValueID]bool{}
 	for _, m := range p.moves {
 		moved[m.from] = true
 	}
 	for _, id := range p.drop {
 		for _, v := range c.G.Node(id).Outputs {
-			if v == graph.NoValue || made[v] {
+			if v == graph.NoValue {
 				continue
 			}
 			name := c.G.Value(v).Name
+			fixed := slices.ContainsFunc(p.fixed, func(f fixedValue) bool { return f.v == v })
+			if p.survives(v) && !(fixed && c.G.IsOutput(v)) {
+				continue
+			}
 			if c.G.IsOutput(v) {
 				return decline("%q is a graph output", name)
 			}
@@ -149,10 +165,10 @@ func (c *Context) lost(p *Patch) error {
 	return nil
 }
 
-// detach takes from a node those outputs that an added node will compute, so that they outlive it.
+// detach takes from a node those outputs that survive it.
 func detach(g *graph.Graph, p *Patch, id graph.NodeID) error {
 	for i, v := range g.Node(id).Outputs {
-		if v == graph.NoValue || !slices.ContainsFunc(p.add, func(n graph.Node) bool { return slices.Contains(n.Outputs, v) }) {
+		if v == graph.NoValue || !p.survives(v) {
 			continue
 		}
 		stand, err := g.AddValue(graph.Value{})
