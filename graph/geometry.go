@@ -239,8 +239,11 @@ func (geo *Geometry) slide(auto string, ceil bool) error {
 				geo.extent(i), in, geo.PadBegin[i], geo.PadEnd[i], i)
 		}
 		out := room/stride + 1
-		if ceil && room%stride != 0 && auto != "VALID" && out*stride < in+geo.PadBegin[i] {
-			out++
+		if ceil && auto != "VALID" {
+			out = (room+stride-1)/stride + 1
+			if (out-1)*stride >= in+geo.PadBegin[i] {
+				out--
+			}
 		}
 		geo.Out[i] = out
 	}

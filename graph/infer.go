@@ -168,31 +168,3 @@ func (r *inferrer) body(g *Graph, in []InferInput) ([]InferOutput, error) {
 	}
 	return out, nil
 }
-
-// MACs returns the multiply-accumulates of one execution of a node by the shapes recorded in the graph; false if they do not
-// say, or the count does not fit. Operators that do not multiply and accumulate have 0.
-func (g *Graph) MACs(id NodeID) (int64, bool) {
-	n := &g.nodes[id]
-	s := n.Spec()
-	if s == nil || s.MACs == nil {
-		return 0, true
-	}
-	c := &InferCtx{Node: n, Opset: g.Opset(n.Domain)}
-	for _, v := range n.Inputs {
-		if v == NoValue {
-			c.in = append(c.in, InferInput{})
-			continue
-		}
-		val := &g.values[v]
-		c.in = append(c.in, InferInput{Present: true, DType: val.DType, Shape: val.Shape, Tensor: val.Const})
-	}
-	for _, v := range n.Outputs {
-		var o InferOutput
-		if v != NoValue {
-			o = InferOutput{DType: g.values[v].DType, Shape: g.values[v].Shape}
-		}
-		c.out = append(c.out, o)
-	}
-	macs := s.MACs(c)
-	return max(macs, 0), macs >= 0
-}

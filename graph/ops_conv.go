@@ -2,7 +2,6 @@ package graph
 
 import (
 	"fmt"
-	"math/bits"
 
 	"qwb/graph/tensor"
 )
@@ -96,28 +95,4 @@ func convTransposeMACs(c *InferCtx) int64 {
 		return macUnknown
 	}
 	return macProduct(append(append(Shape{}, c.Shape(0)...), ws[1:]...), c.Shape(0) == nil)
-}
-
-const (
-	macUnknown  = -1
-	macOverflow = -2
-)
-
-// macProduct multiplies dimensions.
-func macProduct(s Shape, unknown bool) int64 {
-	n := uint64(1)
-	for _, d := range s {
-		if unknown = unknown || !d.Known(); unknown {
-			return macUnknown
-		}
-		hi, lo := bits.Mul64(n, uint64(d.N))
-		if hi != 0 || lo > 1<<63-1 {
-			return macOverflow
-		}
-		n = lo
-	}
-	if unknown {
-		return macUnknown
-	}
-	return int64(n)
 }

@@ -75,14 +75,21 @@ func (g *Graph) Order() ([]NodeID, error) {
 func (g *Graph) dependencies(id NodeID) []ValueID {
 	n := &g.nodes[id]
 	deps := n.Inputs
-	for _, sub := range n.Subgraphs() {
-		for _, name := range sub.CapturedNames() {
-			if v, ok := g.byName[name]; ok {
-				deps = append(deps[:len(deps):len(deps)], v)
-			}
+	for _, name := range n.CapturedNames() {
+		if v, ok := g.byName[name]; ok {
+			deps = append(deps[:len(deps):len(deps)], v)
 		}
 	}
 	return deps
+}
+
+// CapturedNames lists the names that the subgraphs of the node read from the graphs around them, by subgraph and sorted.
+func (n *Node) CapturedNames() []string {
+	var names []string
+	for _, sub := range n.Subgraphs() {
+		names = append(names, sub.CapturedNames()...)
+	}
+	return names
 }
 
 // CapturedNames lists the names that this subgraph and the subgraphs in it read from enclosing graphs, sorted.

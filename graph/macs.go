@@ -1,0 +1,101 @@
+package graph
+
+import "math/bits"
+
+// MACs returns the multiply-accumulates that a node does for one sample, by the shapes recorded in the graph: a symbol that is
+// the leading dimension of a graph input counts as 1. It returns false if other dimensions are open or the count does not fit.
+// Operators that do not multiply and accumulate have 0.
+func (g *Graph) MACs(id NodeID) (int64, bool) {
+	n := &g.nodes[id]
+	s := n.Spec()
+	if s == nil || s.MACs == nil {
+		return 0, true
+	}
+	batch := map[string]int64{}
+	for _, v := range g.Inputs {
+		if s := g.values[v].Shape; len(s) > 0 && s[0].Symbol != "" {
+			batch[s[0].Symbol] = 1
+		}
+	}
+	c := &InferCtx{Node: n, Opset: g.Opset(n.Domain), in: make([]InferInput, len(n.Inputs)), out: make([]InferOutput, len(n.Outputs))}
+	for i, v := range n.Inputs {
+		if v != NoValue {
+			val := &g.values[v]
+			c.in[i] = InferInput{Present: true, DType: val.DType, Shape: val.Shape.bind(batch), Tensor: val.Const}
+		}
+	}
+	for i, v := range n.Outputs {
+		if v != NoValue {
+			c.out[i] = InferOutput{DType: g.values[v].DType, Shape: g.values[v].Shape.bind(batch)}
+		}
+	}
+	macs := s.MACs(c)
+	return max(macs, 0), macs >= 0
+}
+
+// Bind gives symbolic dimensions of the graph inputs a size, by symbol ("" stands for dimensions without one), and infers all
+// shapes anew. The errors are those of InferShapes.
+func Bind(g *Graph, sizes map[string]int64) []error {
+	for _, v := range g.Inputs {
+		g.values[v].Shape = g.values[v].Shape.bind(sizes)
+	}
+	return InferShapes(g)
+}
+
+// bind replaces dimensions that are products of bound symbols.
+func (s Shape) bind(sizes map[string]int64) Shape {
+	if s == nil {
+		return nil
+	}
+	out := make(Shape, len(s))
+	for i, d := range s {
+		out[i] = d
+		if d.Known() {
+			continue
+		}
+		if d.Symbol == "" {
+			if n, ok := sizes[""]; ok {
+				out[i] = Dim{N: n}
+			}
+			continue
+		}
+		coef, symbols, _ := d.elem().factors()
+		e := known(coef)
+		for _, name := range symbols {
+			if n, ok := sizes[name]; ok {
+				e = mulElems(e, known(n))
+			} else {
+				e = mulElems(e, Elem{Symbol: name})
+			}
+		}
+		if e.Known || e.Symbol != "" {
+			out[i] = e.dim()
+		}
+	}
+	return out
+}
+
+// What OpSpec.MACs returns where it cannot count.
+const (
+	macUnknown  = -1
+	macOverflow = -2
+)
+
+// macProduct multiplies dimensions.
+func macProduct(s Shape, unknown bool) int64 {
+	n := uint64(1)
+	for _, d := range s {
+		if unknown = unknown || !d.Known(); unknown {
+			return macUnknown
+		}
+		hi, lo := bits.Mul64(n, uint64(d.N))
+		if hi != 0 || lo > 1<<63-1 {
+			return macOverflow
+		}
+		n = lo
+	}
+	if unknown {
+		return macUnknown
+	}
+	return int64(n)
+}
