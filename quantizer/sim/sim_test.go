@@ -26,11 +26,11 @@ import (
 var networks = map[string]string{
 	"mobilenet": `
 input x: f32[1,3,9,9]
-const w1: f32[8,3,3,3] = normal(1, 0.3)
+const w1: f32[8,3,3,3] = normal(seed=1, std=0.3)
 const b1: f32[8] = normal(2)
-const wd: f32[8,1,3,3] = normal(3, 0.5)
+const wd: f32[8,1,3,3] = normal(seed=3, std=0.5)
 const bd: f32[8] = normal(4)
-const w2: f32[12,8,1,1] = normal(5, 0.4)
+const w2: f32[12,8,1,1] = normal(seed=5, std=0.4)
 const lo: f32[] = 0
 const hi: f32[] = 6
 const axes: i64[2] = [2, 3]
@@ -49,9 +49,9 @@ output z
 `,
 	"squeezenet": `
 input x: f32[1,3,8,8]
-const w0: f32[4,3,3,3] = normal(1, 0.3)
-const w1: f32[6,4,1,1] = normal(2, 0.4)
-const w3: f32[6,4,3,3] = normal(3, 0.3)
+const w0: f32[4,3,3,3] = normal(seed=1, std=0.3)
+const w1: f32[6,4,1,1] = normal(seed=2, std=0.4)
+const w3: f32[6,4,3,3] = normal(seed=3, std=0.3)
 const b3: f32[6] = normal(4)
 c0: f32[1,4,8,8] = Conv(x, w0) {pads=[1,1,1,1]} "squeeze"
 r0: f32[1,4,8,8] = Relu(c0) "srelu"
@@ -67,9 +67,9 @@ output k
 `,
 	"resnet": `
 input x: f32[2,4,6,6]
-const w1: f32[4,4,3,3] = normal(1, 0.3)
-const w2: f32[4,4,3,3] = normal(2, 0.3)
-const w3: f32[4,4,1,1] = normal(3, 0.5)
+const w1: f32[4,4,3,3] = normal(seed=1, std=0.3)
+const w2: f32[4,4,3,3] = normal(seed=2, std=0.3)
+const w3: f32[4,4,1,1] = normal(seed=3, std=0.5)
 const b: f32[4] = normal(4)
 const s: f32[1,4,1,1] = normal(6)
 a: f32[2,4,6,6] = Conv(x, w1, b) {pads=[1,1,1,1]} "stem"
@@ -86,9 +86,9 @@ output q
 `,
 	"matrices": `
 input x: f32[1,6,8]
-const wq: f32[8,8] = normal(1, 0.3)
-const wk: f32[8,8] = normal(2, 0.3)
-const wl: f32[6,6] = normal(3, 0.3)
+const wq: f32[8,8] = normal(seed=1, std=0.3)
+const wk: f32[8,8] = normal(seed=2, std=0.3)
+const wl: f32[6,6] = normal(seed=3, std=0.3)
 q: f32[1,6,8] = MatMul(x, wq) "q"
 k: f32[1,6,8] = MatMul(x, wk) "k"
 kt: f32[1,8,6] = Transpose(k) {perm=[0,2,1]} "kt"
@@ -202,9 +202,8 @@ func written(t testing.TB, g *graph.Graph, set *tqc.Set) *graph.Graph {
 			continue
 		}
 		v := sl.Value
-		if sl.Config.Bits == 32 {
-			d := pair(t, c, g, set, sl, graph.NoValue, integerBias(g, set, sl))
-			c.SetInput(sl.Node, sl.Index, d)
+		if sl.Weight && sl.Config.QMin != -128 { // QuantizeLinear would not stop at -127, and does not make int32
+			c.SetInput(sl.Node, sl.Index, pair(t, c, g, set, sl, graph.NoValue, codes(g, set, sl)))
 			continue
 		}
 		if sl.Kind == tqc.Input {
@@ -221,11 +220,32 @@ func written(t testing.TB, g *graph.Graph, set *tqc.Set) *graph.Graph {
 	return c
 }
 
-func integerBias(g *graph.Graph, set *tqc.Set, sl *tqc.Slot) *tensor.Tensor {
-	b, p := g.Const(sl.Value), set.Params(sl.ID)
-	q := tensor.New(tensor.Int32, b.Shape...)
-	for i, x := range b.F32() {
-		tensor.Of[int32](q)[i], _ = qmath.QuantizeBias(x, p.Scale[min(i, len(p.Scale)-1)])
+// codes returns the integers of a parameter.
+func codes(g *graph.Graph, set *tqc.Set, sl *tqc.Slot) *tensor.Tensor {
+	w, p := g.Const(sl.Value), set.Params(sl.ID)
+	outer, n, inner := 1, 1, w.Len()
+	if sl.Config.Policy.Has(tqc.PerChannel) {
+		outer, n, inner = w.Blocks(sl.Config.Axis)
+	}
+	if sl.Config.Bits == 32 {
+		q := tensor.New(tensor.Int32, w.Shape...)
+		for i, x := range w.F32() {
+			tensor.Of[int32](q)[i], _ = qmath.QuantizeBias(x, p.Scale[i/inner%n])
+		}
+		return q
+	}
+	d := tensor.Int8
+	if !sl.Config.Signed() {
+		d = tensor.Uint8
+	}
+	q := tensor.New(d, w.Shape...)
+	for i := range outer * n * inner {
+		code := p.Grid(&sl.Config, i/inner%n).Quantize(w.F32()[i])
+		if d == tensor.Int8 {
+			tensor.Of[int8](q)[i] = int8(code)
+		} else {
+			tensor.Of[uint8](q)[i] = uint8(code)
+		}
 	}
 	return q
 }
@@ -238,7 +258,7 @@ func pair(t testing.TB, c, g *graph.Graph, set *tqc.Set, sl *tqc.Slot, raw graph
 		dt = tensor.Uint8
 	}
 	if codes != nil {
-		dt = tensor.Int32
+		dt = codes.DType
 	}
 	if sl.Config.Policy.Has(tqc.PerChannel) {
 		shape = []int{len(p.Scale)}
