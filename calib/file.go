@@ -21,7 +21,7 @@ import (
 // and blobs are preceded by their length.
 //
 //	magic "qwbstat" and the version as a byte
-//	model, preprocessing
+//	model, preprocessing; how many sources; the sources, ascending; seed
 //	how many samples; their hashes, ascending
 //	how many kept samples; of each the hash, how many inputs, and of each, by name: name, element type, rank, dimensions, elements
 //	how many tensors; of each, by name: name, minimum and maximum of both halves (float32), state (observers.State)
@@ -39,6 +39,11 @@ func (s *Stats) Write(w io.Writer) error {
 	b := append([]byte(fileMagic), fileVersion)
 	b = appendBlob(b, s.Model)
 	b = appendBlob(b, s.Preprocess)
+	b = binary.AppendUvarint(b, uint64(len(s.Sources)))
+	for _, src := range s.Sources {
+		b = appendBlob(b, src)
+	}
+	b = binary.AppendUvarint(b, s.Seed)
 	b = binary.AppendUvarint(b, uint64(len(s.hashes)))
 	for _, h := range s.hashes {
 		b = append(b, h[:]...)
@@ -187,6 +192,15 @@ func (d *reader) fail() { d.err, d.b = ErrDamaged, nil }
 
 func (d *reader) stats() *Stats {
 	s := &Stats{Model: string(d.blob()), Preprocess: string(d.blob()), tensors: map[string]*Tensor{}}
+	for i := range d.count(1) {
+		src := string(d.blob())
+		if i > 0 && src <= s.Sources[i-1] {
+			d.fail()
+			return nil
+		}
+		s.Sources = append(s.Sources, src)
+	}
+	s.Seed = d.uint()
 	for range d.count(len(Hash{})) {
 		h := d.hash()
 		if n := len(s.hashes); n > 0 && compareHashes(s.hashes[n-1], h) > 0 {

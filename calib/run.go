@@ -20,6 +20,9 @@ type Config struct {
 	// Model and Preprocess identify what is run and how samples are made (hashes, by convention). They are recorded, and
 	// statistics that differ in them are never mixed.
 	Model, Preprocess string
+	// Sources and Seed say where the samples come from and are recorded too.
+	Sources []string
+	Seed    uint64
 	// Resume holds earlier statistics to add to. As many samples of each hash as they contain are passed over, so that
 	// an interrupted run that is repeated with what it left gives what it would have given. It is not changed.
 	Resume *Stats
@@ -77,7 +80,7 @@ type job struct {
 
 func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 	r := &run{g: g, samples: samples, progress: cfg.Progress, skip: map[Hash]int{}, trackers: newTrackers(g),
-		base: &Stats{Model: cfg.Model, Preprocess: cfg.Preprocess}}
+		base: &Stats{Model: cfg.Model, Preprocess: cfg.Preprocess, Sources: union(cfg.Sources, nil), Seed: cfg.Seed}}
 	if old := cfg.Resume; old != nil {
 		if err := sameOrigin(r.base, old); err != nil {
 			return nil, fmt.Errorf("calibrate: statistics to resume from: %w", err)

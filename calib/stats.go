@@ -15,6 +15,13 @@ type Hash [32]byte
 // half puts the samples into two halves that do not depend on how they are ordered or split.
 func (h Hash) half() int { return int(h[len(h)-1] & 1) }
 
+// union returns the sorted union of two lists.
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 func sortHashes(list []Hash) { slices.SortFunc(list, compareHashes) }
 
 func compareHashes(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
@@ -53,6 +60,10 @@ func (t *Tensor) merge(o *Tensor) {
 // alone: threads, order, interruptions and merging leave no trace.
 type Stats struct {
 	Model, Preprocess string // as given to Run
+	// Sources are where the samples came from, sorted, without repetition; Seed is what chose among them, 0 where the parts
+	// were chosen by different ones.
+	Sources []string
+	Seed    uint64
 
 	hashes  []Hash // sorted, with repetitions
 	kept    []Kept // distinct, the smallest hashes, ascending
@@ -113,7 +124,10 @@ func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
 	if err := sameOrigin(a, b); err != nil {
 		return nil, 0, fmt.Errorf("merge statistics: %w", err)
 	}
-	m := &Stats{Model: a.Model, Preprocess: a.Preprocess, tensors: map[string]*Tensor{}}
+	m := &Stats{Model: a.Model, Preprocess: a.Preprocess, Sources: union(a.Sources, b.Sources), tensors: map[string]*Tensor{}}
+	if a.Seed == b.Seed {
+		m.Seed = a.Seed
+	}
 	m.hashes = append(append(m.hashes, a.hashes...), b.hashes...)
 	sortHashes(m.hashes)
 	for i, j := 0, 0; i < len(a.hashes) && j < len(b.hashes); {

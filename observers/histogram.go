@@ -36,6 +36,8 @@ func newHistogram() *histogram {
 
 // add counts all elements of data. It allocates only when an octave is seen for the first time.
 func (h *histogram) add(data []float32) {
+	const mask = binsPerOctave - 1
+	t := &h.table
 	for len(data) >= 4 {
 		a, b := math.Float32bits(data[0]), math.Float32bits(data[1])
 		c, d := math.Float32bits(data[2]), math.Float32bits(data[3])
@@ -44,10 +46,17 @@ func (h *histogram) add(data []float32) {
 			h.zero[0] += 4
 			continue
 		}
-		h.one(a)
-		h.one(b)
-		h.one(c)
-		h.one(d)
+		oa, ob, oc, od := t[a>>23], t[b>>23], t[c>>23], t[d>>23]
+		if oa == nil || ob == nil || oc == nil || od == nil {
+			for _, bits := range [...]uint32{a, b, c, d} {
+				h.one(bits)
+			}
+			continue
+		}
+		oa[a>>binShift&mask]++
+		ob[b>>binShift&mask]++
+		oc[c>>binShift&mask]++
+		od[d>>binShift&mask]++
 	}
 	for _, x := range data {
 		h.one(math.Float32bits(x))
