@@ -1,0 +1,226 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/sim"
+)
+
+// Accuracy is how often a classifier is right, and against float how often it answers differently.
+type Accuracy struct {
+	Mode    string  `json:"mode"`
+	Backend string  `json:"backend"`
+	N       int     `json:"n"`
+	Top1    int     `json:"top1"` // counts
+	Top5    int     `json:"top5"`
+	Seconds float64 `json:"seconds"`
+	// The rest compares with the float graph on the same samples; nil in float.
+	*Change
+}
+
+// Change is what quantization did to the answers.
+type Change struct {
+	FloatTop1 int     `json:"float_top1"`
+	FloatTop5 int     `json:"float_top5"`
+	Flips     int     `json:"flips"` // answers that differ
+	FlipRate  float64 `json:"flip_rate"`
+	// Drop is the accuracy lost, in percentage points of top-1; DropError is its standard error from the pairs: with b samples right
+	// only in float and c right only when quantized, sqrt(b + c - (b-c)^2/n) / n.
+	Drop      float64 `json:"drop"`
+	DropError float64 `json:"drop_error"`
+}
+
+// AccuracyConfig says how Eval works. The zero value evaluates the float graph.
+type AccuracyConfig struct {
+	Simulator *sim.Simulator       // nil: float only
+	Threads   int                  // samples at a time, 0 for one
+	Progress  func(done int)       // may be nil
+	Sample    func(s *exec.Sample) // is shown every sample, in order; may be nil
+}
+
+// answer is the outcome on one sample.
+type answer struct {
+	label        int
+	float, quant []int // the five classes with the highest scores
+}
+
+// Eval classifies every sample by the first output of g, flattened; scores that tie go to the lower class. Every sample needs a
+// label within the classes.
+func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg AccuracyConfig) (*Accuracy, error) {
+	session, err := exec.New(g, exec.Options{})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	type job struct {
+		index  int
+		sample *exec.Sample
+	}
+	jobs := make(chan job)
+	var mu sync.Mutex
+	var answers []answer
+	done := 0
+	var wg sync.WaitGroup
+	for range max(cfg.Threads, 1) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			c := classifier{runner: session.NewRunner()}
+			if cfg.Simulator != nil {
+				c.hooks = cfg.Simulator.Hooks(nil)
+			}
+			for j := range jobs {
+				a, err := c.classify(ctx, j.sample)
+				if err != nil {
+					cancel(fmt.Errorf("eval: sample %s: %w", j.sample.Name, err))
+					continue
+				}
+				mu.Lock()
+				for len(answers) <= j.index {
+					answers = append(answers, answer{})
+				}
+				answers[j.index] = a
+				done++
+				if cfg.Progress != nil {
+					cfg.Progress(done)
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	for i := 0; ctx.Err() == nil; i++ {
+		var s *exec.Sample
+		if s, err = samples.Next(ctx); err != nil {
+			break
+		}
+		if cfg.Sample != nil {
+			cfg.Sample(s)
+		}
+		select {
+		case jobs <- job{i, s}:
+		case <-ctx.Done():
+		}
+	}
+	close(jobs)
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(answers) == 0 {
+		return nil, errors.New("eval: the data set is empty")
+	}
+	return score(answers, cfg.Simulator != nil), nil
+}
+
+type classifier struct {
+	runner *exec.Runner
+	hooks  *exec.Hooks
+}
+
+func (c *classifier) classify(ctx context.Context, s *exec.Sample) (answer, error) {
+	a := answer{label: s.Label}
+	out, err := c.runner.Run(ctx, s.Feeds, nil)
+	if err != nil {
+		return a, err
+	}
+	if a.float, err = best(out, s.Label); err != nil || c.hooks == nil {
+		return a, err
+	}
+	if out, err = c.runner.Run(ctx, s.Feeds, c.hooks); err != nil {
+		return a, err
+	}
+	a.quant, err = best(out, s.Label)
+	return a, err
+}
+
+// best returns the classes with the highest scores, at most five, the highest first.
+func best(out []*tensor.Tensor, label int) ([]int, error) {
+	if len(out) == 0 || out[0].DType != tensor.Float32 || out[0].Len() < 2 {
+		return nil, errors.New("the first output is no row of class scores")
+	}
+	x := out[0].F32()
+	if label < 0 || label >= len(x) {
+		return nil, fmt.Errorf("label %d outside the %d classes of the first output; is --label-offset right?", label, len(x))
+	}
+	var top []int
+	for c, v := range x {
+		if v != v {
+			return nil, errors.New("a score is NaN")
+		}
+		at := len(top)
+		for at > 0 && v > x[top[at-1]] {
+			at--
+		}
+		if at == 5 {
+			continue
+		}
+		if len(top) < 5 {
+			top = append(top, 0)
+		}
+		copy(top[at+1:], top[at:len(top)-1])
+		top[at] = c
+	}
+	return top, nil
+}
+
+func score(answers []answer, quantized bool) *Accuracy {
+	r := &Accuracy{Mode: "fp32", Backend: "cpu", N: len(answers)}
+	var change Change
+	onlyFloat, onlyQuant := 0, 0
+	for _, a := range answers {
+		f1, f5 := hit(a.float, a.label)
+		change.FloatTop1 += f1
+		change.FloatTop5 += f5
+		if !quantized {
+			continue
+		}
+		q1, q5 := hit(a.quant, a.label)
+		r.Top1 += q1
+		r.Top5 += q5
+		if a.float[0] != a.quant[0] {
+			change.Flips++
+		}
+		switch {
+		case f1 > q1:
+			onlyFloat++
+		case f1 < q1:
+			onlyQuant++
+		}
+	}
+	if !quantized {
+		r.Top1, r.Top5 = change.FloatTop1, change.FloatTop5
+		return r
+	}
+	n, b, c := float64(r.N), float64(onlyFloat), float64(onlyQuant)
+	r.Mode = "sim"
+	change.FlipRate = float64(change.Flips) / n
+	change.Drop = 100 * (b - c) / n
+	change.DropError = 100 * math.Sqrt(b+c-(b-c)*(b-c)/n) / n
+	r.Change = &change
+	return r
+}
+
+// hit returns 1 for a right first answer and 1 for a right one among the five.
+func hit(top []int, label int) (top1, top5 int) {
+	for i, c := range top {
+		if c == label {
+			top5 = 1
+			if i == 0 {
+				top1 = 1
+			}
+		}
+	}
+	return top1, top5
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"qwb/analysis"
+	"qwb/calib"
+	"qwb/graph"
+	"qwb/observers"
+	"qwb/quantizer/tqc"
+	"qwb/reports"
+)
+
+// analysisSamples is how many samples of the plan's own data an analysis takes unless told otherwise.
+const analysisSamples = 32
+
+// analyzeOptions are the arguments of analyze.
+type analyzeOptions struct {
+	plan      string
+	data      dataOptions
+	html, png string // where to write; both empty: a folder beside the plan
+	analysis.Config
+}
+
+func newAnalyze(e *env) *cobra.Command {
+	var f flags
+	var o analyzeOptions
+	c := &cobra.Command{
+		Use:   "analyze [PLAN]",
+		Short: "Show how large the quantization error is and which operator causes it",
+		Long: fmt.Sprintf(`Analyze compares the quantized graph with the float one:
+
+  --graphwise    the error accumulated along the quantized graph, at every operator
+  --layerwise    one operator quantized at a time: its error at the graph outputs, and at its own output split into clipping and rounding
+  --statistical  ranges, moments and histograms of every tensor with the thresholds of every calibration method
+
+Without any of them all three are made. Tables go to standard output; --html and --png write reports. With neither, both go to the
+folder MODEL.report. The data are the plan's own (at most %d samples unless --samples says otherwise) or --data.`, analysisSamples),
+		Args: atMost(1, "one plan"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if o.plan, err = findPlan(args); err != nil {
+				return err
+			}
+			if !o.Graphwise && !o.Layerwise && !o.Statistical {
+				o.Graphwise, o.Layerwise, o.Statistical = true, true, true
+			}
+			o.data, o.Threads = f.dataOptions(), f.workers()
+			o.Memory, _ = f.memory()
+			r, err := e.analyze(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			return reports.Text(e.stdout, r)
+		},
+	}
+	f.addData(c)
+	f.addRun(c)
+	f.addJSON(c)
+	c.Flags().BoolVar(&o.Graphwise, "graphwise", false, "error accumulated along the quantized graph")
+	c.Flags().BoolVar(&o.Layerwise, "layerwise", false, "error of each operator quantized alone")
+	c.Flags().BoolVar(&o.Statistical, "statistical", false, "statistics of every tensor")
+	c.Flags().BoolVar(&o.Split, "split", false, "layerwise: split the local error into weight and activation")
+	c.Flags().StringVar(&o.html, "html", "", "write the report as one HTML file")
+	c.Flags().StringVar(&o.png, "png", "", "write plots to this folder")
+	return c
+}
+
+func (e *env) analyze(ctx context.Context, o analyzeOptions) (*analysis.Report, error) {
+	start := time.Now()
+	p, err := e.openPlan(o.plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	set, err := e.planData(p, o.data, analysisSamples)
+	if err != nil {
+		return nil, err
+	}
+	q, err := simulator(p.Graph, p.set, p.target)
+	if err != nil {
+		return nil, err
+	}
+	if o.Statistical {
+		stats, err := loadStats(statsPath(o.plan), p.model)
+		if err != nil {
+			e.warn("no thresholds in the report: %v", err)
+		} else {
+			o.Thresholds = thresholds(p.Graph, p.set, stats)
+		}
+	}
+	tick, finish := e.progress("analyze", set.Len())
+	o.Progress = tick
+	r, err := analysis.Analyze(ctx, p.Graph, q, set.Iterator(), o.Config)
+	finish()
+	if err != nil {
+		return nil, err
+	}
+	r.Model, r.Plan, r.Platform = filepath.Base(p.path), filepath.Base(o.plan), p.plan.Platform
+	r.Warnings = append(p.plan.Warnings, r.Warnings...)
+	r.Seconds = time.Since(start).Seconds()
+	return r, e.writeReports(r, o)
+}
+
+// writeReports writes HTML and plots to where they are asked for, or both to the default folder, which it names on standard error.
+func (e *env) writeReports(r *analysis.Report, o analyzeOptions) error {
+	if o.html == "" && o.png == "" {
+		folder := strings.TrimSuffix(o.plan, planSuffix) + ".report"
+		o.html, o.png = filepath.Join(folder, "report.html"), folder
+		defer e.note("report: %s", folder)
+	}
+	if o.png != "" {
+		byName := map[string]func(io.Writer) error{}
+		var names []string
+		for _, im := range reports.PNG(r) {
+			names = append(names, im.Name)
+			byName[im.Name] = im.Write
+		}
+		if err := writeFiles(o.png, names, func(name string, w io.Writer) error { return byName[name](w) }); err != nil {
+			return err
+		}
+	}
+	if o.html == "" {
+		return nil
+	}
+	return writeFiles(filepath.Dir(o.html), []string{filepath.Base(o.html)}, func(_ string, w io.Writer) error { return reports.HTML(w, r) })
+}
+
+// thresholds tells for a tensor which range every calibration method chooses under its policy, from the statistics.
+func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats) func(graph.ValueID) []analysis.Threshold {
+	slots := map[graph.ValueID]tqc.SlotID{}
+	for id := range tqc.SlotID(set.NumSlots()) {
+		s := set.Slot(id)
+		if _, seen := slots[s.Value]; !seen && s.State().Quantizes() && !s.Weight {
+			slots[s.Value] = id
+		}
+	}
+	return func(v graph.ValueID) []analysis.Threshold {
+		id, ok := slots[v]
+		t := stats.Tensor(g.Value(v).Name)
+		if !ok || t == nil {
+			return nil
+		}
+		root := set.Slot(set.Root(id))
+		used := root.Method
+		if used == tqc.ObserverNone {
+			used = root.Config.Observer
+		}
+		var out []analysis.Threshold
+		for _, th := range calib.Thresholds(t.State, set.Slot(id).Config, observers.Params{}) {
+			out = append(out, analysis.Threshold{Method: string(th.Method), Lo: th.Range.Lo, Hi: th.Range.Hi, Used: th.Method == used})
+		}
+		return out
+	}
+}

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"qwb/calib"
+	"qwb/calib/data"
+	"qwb/graph/exec"
+	"qwb/observers"
+	"qwb/quantizer"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// calibrateOptions are the arguments of calibrate.
+type calibrateOptions struct {
+	model    string
+	platform string
+	plan     string // file to write
+	data     dataOptions
+	merge    []string // statistics to merge instead of running data
+	quantizer.Options
+	threads int
+}
+
+// calibrateResult is what calibrate --json prints.
+type calibrateResult struct {
+	Plan           string        `json:"plan"`
+	Stats          string        `json:"stats"`
+	Samples        int           `json:"samples"`
+	Seconds        float64       `json:"seconds"`
+	ForwardSeconds float64       `json:"forward_seconds"` // running the model on data, observation included
+	PeakRSS        int64         `json:"peak_rss_bytes"`
+	Warnings       []tqc.Warning `json:"warnings"`
+}
+
+func newCalibrate(e *env) *cobra.Command {
+	var f flags
+	var merge []string
+	var reduce bool
+	c := &cobra.Command{
+		Use:   "calibrate MODEL --data D --platform P",
+		Short: "Observe the model on data and write plan and statistics",
+		Long: `Calibrate runs the float model on real data, observes every tensor, and chooses all scales and zero points for a platform.
+It writes MODEL.plan.json and MODEL.stats to the current folder (-o X.plan.json moves both).
+
+A model that has statistics needs no data for another platform or another --observer. An interrupted run keeps its statistics and
+goes on from there when it is repeated. Statistics of parts of a data set are merged by --merge A.stats B.stats: plan and
+statistics are then, byte for byte, those of one run over all the data.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("calibrate takes a model")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			var models []string
+			for _, a := range args { // statistics after the first of --merge arrive as arguments
+				if len(merge) > 0 && strings.HasSuffix(a, ".stats") {
+					merge = append(merge, a)
+				} else {
+					models = append(models, a)
+				}
+			}
+			if len(models) != 1 {
+				return usagef("calibrate takes one model, not %d (%s)", len(models), strings.Join(models, ", "))
+			}
+			if len(merge) > 0 && len(f.data) > 0 {
+				return usagef("--merge takes the place of --data")
+			}
+			file, err := planPath(models[0], f.out)
+			if err != nil {
+				return err
+			}
+			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(),
+				Options: quantizer.Options{Activation: tqc.Observer(f.observer), ReduceRange: reduce}}
+			r, err := e.calibrate(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			_, err = fmt.Fprintf(e.stdout, "%s and %s: %d samples, %.2f s\n", r.Plan, r.Stats, r.Samples, r.Seconds)
+			return err
+		},
+	}
+	f.addData(c)
+	f.addRun(c)
+	f.addPlatform(c, "what to quantize for: "+platforms())
+	f.addOut(c, "plan to write, ending in "+planSuffix)
+	f.addJSON(c)
+	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+" (default: the platform's)")
+	c.Flags().StringArrayVar(&merge, "merge", nil, "statistics to merge instead of running data: --merge A.stats B.stats")
+	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for processors whose 16-bit sums saturate")
+	return c
+}
+
+func platforms() string {
+	var names []string
+	for _, t := range target.All {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func observerNames() string {
+	var names []string
+	for _, m := range observers.All {
+		names = append(names, string(m.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (e *env) calibrate(ctx context.Context, o calibrateOptions) (*calibrateResult, error) {
+	start := time.Now()
+	if o.platform == "" {
+		return nil, usagef("calibrate needs --platform: %s", platforms())
+	}
+	t, err := target.Find(o.platform)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if err := checkObserver(o.Activation); err != nil {
+		return nil, usageError{err}
+	}
+	m, err := e.openNormal(o.model)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	statsFile := statsPath(o.plan)
+	res := &calibrateResult{Plan: o.plan, Stats: statsFile}
+	stats, err := e.gather(ctx, m, o, res)
+	if err != nil {
+		return nil, err
+	}
+	r := recipe{g: m.Graph, stats: stats, target: t, options: o.Options, threads: o.threads}
+	c, err := r.configure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := makePlan(m, c, stats, t, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := stats.Save(statsFile); err != nil {
+		return nil, err
+	}
+	if err := p.Write(o.plan); err != nil {
+		return nil, err
+	}
+	for _, w := range p.Warnings {
+		e.warnAbout(w)
+	}
+	res.Warnings = append(res.Warnings, p.Warnings...)
+	if res.Warnings == nil {
+		res.Warnings = []tqc.Warning{}
+	}
+	res.Samples = stats.Samples()
+	res.Seconds = time.Since(start).Seconds()
+	res.PeakRSS = peakRSS()
+	return res, nil
+}
+
+func checkObserver(o tqc.Observer) error {
+	if o == tqc.ObserverNone || o == tqc.ObserverAuto || slices.Contains(tqc.Observers, o) {
+		return nil
+	}
+	return fmt.Errorf("unknown observer %q: one of auto, %s", o, observerNames())
+}
+
+func (e *env) warnAbout(w tqc.Warning) {
+	if w.Node == "" {
+		e.warn("%s", w.Text)
+		return
+	}
+	e.warn("%s: %s", w.Node, w.Text)
+}
+
+// gather returns the statistics to calibrate from: merged, observed on data, or those that are there already.
+func (e *env) gather(ctx context.Context, m *model, o calibrateOptions, res *calibrateResult) (*calib.Stats, error) {
+	switch {
+	case len(o.merge) > 0:
+		return e.mergeStats(m, o)
+	case len(o.data.paths) > 0:
+		return e.observe(ctx, m, o, res)
+	}
+	file := statsPath(o.plan)
+	stats, err := loadStats(file, m)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, usagef("calibrate needs --data: there are no statistics of an earlier run (%s)", file)
+	}
+	return stats, err
+}
+
+func (e *env) mergeStats(m *model, o calibrateOptions) (*calib.Stats, error) {
+	var all *calib.Stats
+	for _, file := range o.merge {
+		s, err := loadStats(file, m)
+		if err != nil {
+			return nil, err
+		}
+		s.Sources = relocate(file, o.plan, s.Sources)
+		if all == nil {
+			all = s
+			continue
+		}
+		merged, overlap, err := calib.Merge(all, s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if overlap > 0 {
+			e.warn("%s: %d samples are in other merged statistics too and are counted twice", file, overlap)
+		}
+		all = merged
+	}
+	return all, nil
+}
+
+// relocate rewrites paths relative to one file as paths relative to another.
+func relocate(from, to string, paths []string) []string { return sources(to, locate(from, paths)) }
+
+// observe runs the model on the data. What an interrupted run over the same data left is used.
+func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *calibrateResult) (*calib.Stats, error) {
+	set, pre, err := e.openData(m.Graph, o.data)
+	if err != nil {
+		return nil, err
+	}
+	key, err := preprocessKey(pre)
+	if err != nil {
+		return nil, err
+	}
+	file := statsPath(o.plan)
+	cfg := calib.Config{Threads: o.threads, Model: m.digest, Preprocess: key, Sources: sources(o.plan, o.data.paths), Seed: o.data.seed}
+	if old, err := calib.Load(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
+		cfg.Resume = old
+	}
+	start := time.Now()
+	stats, doctor, err := e.observeOnce(ctx, m, set, pre, cfg)
+	if err == nil && stats.Samples() != set.Len() { // the earlier statistics hold samples that are not in the data any more
+		cfg.Resume = nil
+		stats, doctor, err = e.observeOnce(ctx, m, set, pre, cfg)
+	}
+	if errors.Is(err, context.Canceled) && stats != nil && stats.Samples() > 0 {
+		if saveErr := stats.Save(file); saveErr != nil {
+			return nil, errors.Join(err, saveErr)
+		}
+		e.note("interrupted after %d of %d samples; %s keeps them, and the same command goes on from there", stats.Samples(), set.Len(), file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.ForwardSeconds = time.Since(start).Seconds()
+	for _, w := range doctor.Warnings() {
+		e.warnAbout(w)
+		res.Warnings = append(res.Warnings, w)
+	}
+	return stats, nil
+}
+
+func (e *env) observeOnce(ctx context.Context, m *model, set *data.Set, pre plan.Preprocess, cfg calib.Config) (*calib.Stats, *data.Doctor, error) {
+	tick, finish := e.progress("calibrate", set.Len())
+	defer finish()
+	cfg.Progress = func(done, _ int) { tick(done) }
+	doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Graph, &pre)
+	stats, err := calib.Run(ctx, m.Graph, &watched{set.Iterator(), doctor.Observe}, cfg)
+	return stats, doctor, err
+}
+
+// watched shows every sample to a function before it is used.
+type watched struct {
+	exec.Iterator
+	see func(*exec.Sample)
+}
+
+func (w *watched) Next(ctx context.Context) (*exec.Sample, error) {
+	s, err := w.Iterator.Next(ctx)
+	if err == nil {
+		w.see(s)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return s, err
+}
+
+// makePlan writes down what was decided. Everything in it follows from the model, the statistics and the options, so that merged
+// statistics give the plan of one run.
+func makePlan(m *model, c *configured, stats *calib.Stats, t *target.Target, o calibrateOptions) (*plan.Plan, error) {
+	pre, err := parsePreprocessKey(stats.Preprocess)
+	if err != nil {
+		return nil, fmt.Errorf("calibrate: the statistics' preprocessing: %w", err)
+	}
+	hashes := make([][32]byte, stats.Samples())
+	for i, h := range stats.Hashes() {
+		hashes[i] = h
+	}
+	meta := plan.Meta{
+		Model:      plan.File{Path: plan.Relative(o.plan, o.model), SHA256: m.digest},
+		Data:       plan.Data{Paths: stats.Sources, Hash: plan.DataHash(hashes), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
+		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Platform: t.Name, Profile: t.Profile,
+		Observers:   plan.Observers{Activation: cmp.Or(o.Activation, t.Activation.Observer), Weight: cmp.Or(o.Weight, t.Weight.Observer)},
+		ReduceRange: o.ReduceRange,
+	}
+	meta.Warnings = append(meta.Warnings, c.warnings...)
+	meta.Warnings = append(meta.Warnings, stats.Settled(0)...)
+	if meta.Data.Synthetic {
+		meta.Warnings = append(meta.Warnings, tqc.Warning{Text: "calibrated on synthetic data: the ranges mean nothing for real inputs"})
+	}
+	return plan.FromSet(m.Graph, c.set, meta)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"qwb/calib/data"
+	"qwb/graph"
+	"qwb/quantizer/plan"
+)
+
+// dataOptions is a data set as the command line names it.
+type dataOptions struct {
+	paths       []string
+	preprocess  string           // a preset or a file; empty: stored, else none
+	stored      *plan.Preprocess // from a plan
+	samples     int
+	seed        uint64
+	labels      string
+	labelOffset int
+	threads     int
+}
+
+func (f *flags) dataOptions() dataOptions {
+	return dataOptions{paths: f.data, preprocess: f.preprocess, samples: f.samples, seed: f.seed, threads: f.workers()}
+}
+
+// openData opens the data set for the inputs of g and prints its warnings. The preprocessing in force is returned with it.
+func (e *env) openData(g *graph.Graph, o dataOptions) (*data.Set, plan.Preprocess, error) {
+	spec := data.SpecOf(g)
+	var pre plan.Preprocess
+	var err error
+	switch {
+	case o.preprocess != "":
+		pre, err = data.Preprocessing(o.preprocess, spec, nil)
+	case o.stored != nil:
+		pre = *o.stored
+	default:
+		pre, err = data.Preprocessing("none", spec, nil)
+	}
+	if err != nil {
+		return nil, pre, err
+	}
+	set, warnings, err := data.Open(o.paths, spec, data.Options{Preprocess: &pre, Samples: o.samples, Seed: o.seed, Labels: o.labels,
+		LabelOffset: o.labelOffset, Ahead: o.threads})
+	if err != nil {
+		return nil, pre, err
+	}
+	for _, w := range warnings {
+		e.warn("%s", w.Text)
+	}
+	return set, pre, nil
+}
+
+// sources lists the data paths as a plan at planFile stores them: relative where possible, sorted, without repetition.
+func sources(planFile string, paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		if !isSynthetic(p) {
+			p = plan.Relative(planFile, p)
+		}
+		out = append(out, p)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// isSynthetic reports whether a data argument asks for made-up samples.
+func isSynthetic(path string) bool { return strings.HasPrefix(path, "synthetic:") }
+
+// locate undoes sources.
+func locate(planFile string, sources []string) []string {
+	out := make([]string, len(sources))
+	for i, s := range sources {
+		if out[i] = s; !isSynthetic(s) {
+			out[i] = plan.Resolve(planFile, s)
+		}
+	}
+	return out
+}

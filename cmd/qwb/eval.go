@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"qwb/analysis"
+	"qwb/calib/data"
+	"qwb/graph/exec"
+	"qwb/reports"
+)
+
+// evalOptions are the arguments of eval.
+type evalOptions struct {
+	file    string // model or plan
+	mode    string // fp32 or sim
+	data    dataOptions
+	threads int
+}
+
+func newEval(e *env) *cobra.Command {
+	var f flags
+	var labels string
+	var offset int
+	maxDrop := -1.0
+	c := &cobra.Command{
+		Use:   "eval MODEL|PLAN --data D --labels F",
+		Short: "Count how often a classifier is right, in float or simulated INT8",
+		Long: `Eval counts right first answers (top-1) and right answers among the first five (top-5). In mode sim it also runs the float graph
+on the same samples and says how many answers differ, and how many percentage points of top-1 were lost, with the standard error of
+that difference over the pairs.
+
+Labels are a TSV file (file<TAB>index, a header is allowed) or a MNIST label file; CIFAR-10 files bring their own. The class is
+the label plus --label-offset. With --data and no --samples, all of it is used.`,
+		Args: exactly(1, "one model or plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			o := evalOptions{file: args[0], mode: f.mode, data: f.dataOptions(), threads: f.workers()}
+			o.data.labels, o.data.labelOffset = labels, offset
+			isPlan := strings.HasSuffix(o.file, planSuffix)
+			switch {
+			case o.mode != "fp32" && o.mode != "sim":
+				return usagef("--mode %s: one of fp32, sim", o.mode)
+			case o.mode == "sim" && !isPlan:
+				return usagef("--mode sim needs a plan; calibrate %s first", o.file)
+			case !isPlan && len(o.data.paths) == 0:
+				return usagef("eval of a model needs --data")
+			case maxDrop >= 0 && o.mode == "fp32":
+				return usagef("--max-drop is about a quantized mode")
+			}
+			r, err := e.eval(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				err = e.printJSON(r)
+			} else {
+				err = reports.AccuracyText(e.stdout, r)
+			}
+			if err == nil && maxDrop >= 0 && r.Drop > maxDrop {
+				return checkError{fmt.Errorf("the accuracy drops by %.2f points, more than %g", r.Drop, maxDrop)}
+			}
+			return err
+		},
+	}
+	f.addData(c)
+	f.addRun(c)
+	f.addJSON(c)
+	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or sim (simulated INT8, needs a plan)")
+	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
+	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
+	c.Flags().Float64Var(&maxDrop, "max-drop", -1, "exit 3 if top-1 drops by more percentage points (negative: no gate)")
+	return c
+}
+
+func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, error) {
+	if !strings.HasSuffix(o.file, planSuffix) {
+		m, err := e.openModel(o.file)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		set, pre, err := e.openData(m.Graph, o.data)
+		if err != nil {
+			return nil, err
+		}
+		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Graph, &pre)
+		r, err := e.accuracy(ctx, m, set, analysis.AccuracyConfig{Threads: o.threads, Sample: doctor.Observe})
+		for _, w := range doctor.Warnings() {
+			e.warnAbout(w)
+		}
+		return r, err
+	}
+	p, err := e.openPlan(o.file)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	set, _, err := e.openData(p.Graph, p.data(o.data))
+	if err != nil {
+		return nil, err
+	}
+	cfg := analysis.AccuracyConfig{Threads: o.threads}
+	if o.mode == "sim" {
+		if cfg.Simulator, err = simulator(p.Graph, p.set, p.target); err != nil {
+			return nil, err
+		}
+	}
+	var hashes [][32]byte
+	cfg.Sample = func(s *exec.Sample) { hashes = append(hashes, s.Hash) }
+	r, err := e.accuracy(ctx, p.model, set, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if stats, err := loadStats(statsPath(o.file), p.model); err == nil {
+		seen := make([][32]byte, stats.Samples())
+		for i, h := range stats.Hashes() {
+			seen[i] = h
+		}
+		for _, w := range data.Overlap(seen, hashes) {
+			e.warnAbout(w)
+		}
+	}
+	return r, nil
+}
+
+func (e *env) accuracy(ctx context.Context, m *model, set *data.Set, cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
+	if err := set.RequireLabels(); err != nil {
+		return nil, err
+	}
+	tick, finish := e.progress("eval", set.Len())
+	defer finish()
+	cfg.Progress = tick
+	start := time.Now()
+	r, err := analysis.Eval(ctx, m.Graph, set.Iterator(), cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.Seconds = time.Since(start).Seconds()
+	return r, nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"qwb/export/onnxqdq"
+	"qwb/graph"
+	"qwb/graph/onnx"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// exportOptions are the arguments of export.
+type exportOptions struct {
+	plan     string
+	platform string
+	out      string
+}
+
+// exportResult is what export --json prints.
+type exportResult struct {
+	Platform string        `json:"platform"`
+	File     string        `json:"file"`
+	SHA256   string        `json:"sha256"`
+	Warnings []tqc.Warning `json:"warnings"`
+}
+
+func newExport(e *env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "export [PLAN] --platform P -o FILE",
+		Short: "Write the quantized model as ONNX with QuantizeLinear and DequantizeLinear",
+		Long: `Export writes what the plan says: a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of the
+platform before it gets its name.`,
+		Args: atMost(1, "one plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := findPlan(args)
+			if err != nil {
+				return err
+			}
+			if f.platform == "" {
+				return usagef("export needs --platform: %s", platforms())
+			}
+			if _, err := target.Find(f.platform); err != nil {
+				return usageError{err}
+			}
+			r, err := e.export(c.Context(), exportOptions{plan: file, platform: f.platform, out: f.out})
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			_, err = fmt.Fprintf(e.stdout, "%s: %s, SHA-256 %s\n", r.File, r.Platform, r.SHA256)
+			return err
+		},
+	}
+	f.addPlatform(c, "platform of the plan: "+platforms())
+	f.addOut(c, "file to write (default: MODEL.PLATFORM.onnx)")
+	f.addJSON(c)
+	return c
+}
+
+func (e *env) export(ctx context.Context, o exportOptions) (*exportResult, error) {
+	p, err := e.openPlan(o.plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	if p.plan.Platform != o.platform {
+		return nil, fmt.Errorf("%s is a plan for %s; make one for %s first: qwb calibrate %s --platform %s", o.plan, p.plan.Platform, o.platform, p.path, o.platform)
+	}
+	if o.out == "" {
+		o.out = strings.TrimSuffix(o.plan, planSuffix) + "." + o.platform + ".onnx"
+	}
+	meta, err := metadata(p.plan)
+	if err != nil {
+		return nil, err
+	}
+	m, err := onnxqdq.Build(p.Model, p.set, p.target, onnxqdq.Options{Producer: "qwb", Version: version, Metadata: meta})
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if err := checkWritten(b.Bytes(), p.target); err != nil {
+		return nil, err
+	}
+	r := &exportResult{Platform: o.platform, File: o.out, Warnings: onnxqdq.ChannelWarning(p.Graph, p.set, p.target)}
+	if r.Warnings == nil {
+		r.Warnings = []tqc.Warning{}
+	}
+	for _, w := range r.Warnings {
+		e.warnAbout(w)
+	}
+	r.SHA256, err = writeFile(o.out, func(w io.Writer) error {
+		_, err := b.WriteTo(w)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// metadata is what an exported file says about its origin.
+func metadata(p *plan.Plan) ([]onnx.KeyValue, error) {
+	hash, err := p.Hash()
+	if err != nil {
+		return nil, err
+	}
+	kv := []onnx.KeyValue{{Key: "qwb.plan", Value: hash}, {Key: "qwb.platform", Value: p.Platform}}
+	if v := p.Verification; v != nil {
+		kv = append(kv, onnx.KeyValue{Key: "qwb.verification", Value: v.Digest})
+	}
+	return kv, nil
+}
+
+// checkWritten reads the file back and applies the rules of the target.
+func checkWritten(file []byte, t *target.Target) error {
+	m, _, err := onnx.Read(bytes.NewReader(file), int64(len(file)), nil)
+	if err != nil {
+		return fmt.Errorf("export: what was written cannot be read: %w", err)
+	}
+	defer m.Close()
+	graph.InferShapes(m.Graph)
+	findings := onnxqdq.Check(m.Graph, t)
+	if len(findings) == 0 {
+		return nil
+	}
+	lines := make([]string, 0, len(findings))
+	for i, f := range findings {
+		if i == 5 {
+			lines = append(lines, fmt.Sprintf("and %d more", len(findings)-i))
+			break
+		}
+		lines = append(lines, f.String())
+	}
+	return fmt.Errorf("export: the file would break rules of %s, nothing was written: %s", t.Name, strings.Join(lines, "; "))
+}

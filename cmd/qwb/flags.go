@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// flags are the flags that mean the same in every command that has them.
+type flags struct {
+	data       []string
+	preprocess string
+	samples    int
+	batch      int
+	seed       uint64
+	threads    int
+	mem        string
+	observer   string
+	platform   string
+	mode       string
+	out        string
+	json       bool
+}
+
+func (f *flags) addData(c *cobra.Command) {
+	c.Flags().StringArrayVar(&f.data, "data", nil, "folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, or synthetic:N; may be repeated")
+	c.Flags().StringVar(&f.preprocess, "preprocess", "", "imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file")
+	c.Flags().IntVar(&f.samples, "samples", 0, "use this many samples, chosen by --seed (0: all)")
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of the choice of samples")
+}
+
+func (f *flags) addRun(c *cobra.Command) {
+	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); never changes a result")
+	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for kept activations, for example 512M or 4G")
+}
+
+func (f *flags) addBatch(c *cobra.Command) {
+	c.Flags().IntVar(&f.batch, "batch", 1, "samples per run where the model's batch dimension is open; never changes a result")
+}
+
+func (f *flags) addPlatform(c *cobra.Command, what string) {
+	c.Flags().StringVar(&f.platform, "platform", "", what)
+}
+
+func (f *flags) addOut(c *cobra.Command, what string) {
+	c.Flags().StringVarP(&f.out, "output", "o", "", what)
+}
+
+func (f *flags) addJSON(c *cobra.Command) {
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
+}
+
+// check validates what does not depend on the command.
+func (f *flags) check() error {
+	switch {
+	case f.samples < 0:
+		return usagef("--samples %d: not negative", f.samples)
+	case f.threads < 0:
+		return usagef("--threads %d: not negative", f.threads)
+	case f.batch < 0:
+		return usagef("--batch %d: not negative", f.batch)
+	}
+	if _, err := f.memory(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// workers is the number of threads to use.
+func (f *flags) workers() int {
+	if f.threads > 0 {
+		return f.threads
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// memory parses --mem into bytes.
+func (f *flags) memory() (int64, error) {
+	s := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(f.mem), "B"), "I")
+	if s == "" {
+		return 2 << 30, nil
+	}
+	shift := strings.IndexByte("KMGT", s[len(s)-1])
+	if shift >= 0 {
+		s = s[:len(s)-1]
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	bytes := n * float64(int64(1)<<(10*(shift+1)))
+	if err != nil || !(bytes >= 1<<20) || bytes > 1<<50 {
+		return 0, fmt.Errorf("--mem %q: not a size of 1M or more", f.mem)
+	}
+	return int64(bytes), nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/passes"
+	"qwb/reports"
+)
+
+func newInspect(e *env) *cobra.Command {
+	var f flags
+	var nodes bool
+	c := &cobra.Command{
+		Use:   "inspect MODEL",
+		Short: "Show what is in a model: operators, shapes, work, what each platform would quantize",
+		Args:  exactly(1, "one model"),
+		RunE: func(c *cobra.Command, args []string) error {
+			r, err := e.inspect(args[0])
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			return reports.InspectText(e.stdout, r, nodes)
+		},
+	}
+	c.Flags().BoolVar(&nodes, "nodes", false, "list every node too")
+	f.addJSON(c)
+	return c
+}
+
+func (e *env) inspect(path string) (*analysis.Inspection, error) {
+	m, err := e.openModel(path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	normal := m.Graph.Clone()
+	if _, err := passes.Run(normal, passes.Normalize); err != nil {
+		e.warn("%s: what platforms would quantize is not known: %v", path, err)
+		normal = nil
+	} else {
+		graph.InferShapes(normal)
+	}
+	r, err := analysis.Inspect(path, m.Graph, normal)
+	if err != nil {
+		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+	}
+	return r, nil
+}

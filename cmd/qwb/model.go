@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/onnx"
+	"qwb/graph/passes"
+)
+
+// model is a loaded ONNX file. Graph is the file's graph; normalise replaces it by its normal form.
+type model struct {
+	*onnx.Model
+	path string
+	// digest is the SHA-256 of the file and of the external data it refers to, in hexadecimal.
+	digest string
+}
+
+// openModel loads the file at path, infers shapes, and prints the loader's warnings.
+func (e *env) openModel(path string) (*model, error) {
+	m, warnings, err := onnx.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		e.warn("%s: %s", path, w)
+	}
+	digest, err := m.Digest()
+	if err != nil {
+		m.Close()
+		return nil, fmt.Errorf("load: %s: %w", path, err)
+	}
+	for _, err := range graph.InferShapes(m.Graph) {
+		e.detail("shape inference: %v", err)
+	}
+	return &model{m, path, digest}, nil
+}
+
+// openNormal loads a model and brings its graph into the normal form that plans and statistics refer to.
+func (e *env) openNormal(path string) (*model, error) {
+	m, err := e.openModel(path)
+	if err != nil {
+		return nil, err
+	}
+	log, err := passes.Run(m.Graph, passes.Normalize)
+	if err != nil {
+		m.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, entry := range log.Applied {
+		e.detail("%s", entry)
+	}
+	for _, entry := range log.Declined {
+		e.detail("declined: %s", entry)
+	}
+	for _, err := range graph.InferShapes(m.Graph) {
+		e.detail("shape inference: %v", err)
+	}
+	return m, nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, as the contract of the command line fixes them.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitCheck  = 3
+)
+
+// usageError is a wrong flag or argument.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// checkError says that a check did not hold: a gate was missed, a budget not reached. The result was printed all the same.
+type checkError struct{ error }
+
+func (e checkError) Unwrap() error { return e.error }
+
+// run executes one command line and returns its exit code. The last line on stderr is the error.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(&env{stdout: stdout, stderr: stderr})
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintln(stderr, "qwb: "+oneLine(err))
+	var usage usageError
+	var check checkError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &check):
+		return exitCheck
+	}
+	return exitFailed
+}
+
+// oneLine joins the lines of an error message, so that the last line on stderr is the whole error.
+func oneLine(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+func newRoot(e *env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "qwb",
+		Short: "Quantize a trained network to INT8, measure what that did to it, export it",
+		Long: `qwb takes a trained float ONNX model to a deployable INT8 one.
+
+A model is calibrated on real data, which leaves a plan (every scale, zero point and decision, readable and editable) and the
+statistics (so that another method or target needs no data). The plan is analysed, adjusted, evaluated and exported:
+
+  qwb calibrate model.onnx --data images/ --preprocess imagenet-torch --platform trt_int8
+  qwb analyze --layerwise --graphwise --html report.html --png plots/
+  qwb dispatch --auto --max-nsr 0.01
+  qwb eval model.plan.json --data images/ --labels labels.tsv --mode sim
+  qwb export --platform trt_int8 -o model.int8.onnx
+
+Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 failed, 2 wrong flags or
+arguments, 3 a check did not hold.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q; qwb --help lists the commands", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s: %w", cmd.Name(), err)
+	})
+	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "say what every pass did and why others declined")
+	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newAnalyze(e), newDispatch(e), newEval(e), newExport(e),
+		newRun(e), newDemo(e), newVersion(e))
+	return root
+}
+
+// exactly, atMost and atLeast are argument checks that end in exit code 2.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usagef("%s takes %s, not %d arguments", cmd.Name(), what, len(args))
+		}
+		return nil
+	}
+}
+
+func atMost(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return usagef("%s takes %s, not %d arguments", cmd.Name(), what, len(args))
+		}
+		return nil
+	}
+}
