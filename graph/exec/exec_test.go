@@ -39,7 +39,8 @@ const network = `graph net
 	n = BatchNormalization(d, bn, b0, b2, bn)
 	c = Clip(n, lo, hi)
 	e = Conv(c, w2, b2)
-	s = Add(e, r)
+	sum = Add(e, r)
+	s = Relu(sum)
 	f = Reshape(s, flat)
 	g = Reshape(f, back)
 	four = Add(one, three)
@@ -58,7 +59,12 @@ const network = `graph net
 	cut = Slice(v, starts, ends, axes)
 	const starts: i64[1] = [3]; const ends: i64[1] = [23]; const axes: i64[1] = [1]
 	z = MatMul(cut, fc)
-	p = Softmax(z)
+	zr = Clip(z, lo, hi)
+	y = Gemm(zr, sq, gb) {alpha=0.5}
+	yr = Relu(y)
+	const sq: f32[7,7] = normal(seed=10, std=0.5)
+	const gb: f32[7] = normal(seed=11, std=0.5)
+	p = Softmax(yr)
 `
 
 // run executes g once in a new runner.
@@ -415,4 +421,18 @@ func TestConstantInputsMayBeFed(t *testing.T) {
 	out, err = r.Run(context.Background(), x, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []float32{5, 15}, out[0].F32())
+}
+
+func TestMACs(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	s, err := exec.New(g, exec.Options{})
+	require.NoError(t, err)
+	r := s.NewRunner()
+	_, err = r.Run(context.Background(), input(2), nil)
+	require.NoError(t, err)
+	macs := r.MACs()
+	for name, want := range map[string]int64{"a": 2 * 8 * 12 * 10 * 3 * 9, "d": 2 * 8 * 12 * 10 * 9, "z": 2 * 20 * 7, "r": 0} {
+		v, _ := g.Lookup(name)
+		assert.Equal(t, want, macs[g.Producer(v)], name)
+	}
 }

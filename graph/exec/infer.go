@@ -14,8 +14,9 @@ const maxWatched = 4096
 // typeCache is what was inferred for a step and from what. Shapes are inferred anew only when an input differs in type, or
 // when inference may look at the elements of an input that is not constant.
 type typeCache struct {
-	in  []seenInput
-	out []outType
+	in    []seenInput
+	out   []outType
+	valid bool
 }
 
 type seenInput struct {
@@ -55,7 +56,7 @@ func (r *runnerState) inferTypes(i int, c *call) error {
 	}
 	out, err := spec.InferNode(c.node, r.s.g.Opset(c.node.Domain), in)
 	if err != nil {
-		cache.in = nil
+		cache.in, cache.valid = nil, false
 		return err
 	}
 	cache.out = make([]outType, len(out))
@@ -65,9 +66,7 @@ func (r *runnerState) inferTypes(i int, c *call) error {
 		}
 	}
 	c.typ = cache.out
-	if !cacheable {
-		cache.in = nil
-	}
+	cache.valid = cacheable
 	return nil
 }
 
@@ -86,7 +85,7 @@ func watched(t *tensor.Tensor) bool {
 }
 
 func (cache *typeCache) matches(c *call) bool {
-	if cache.in == nil || len(cache.in) != len(c.ins) {
+	if !cache.valid || len(cache.in) != len(c.ins) {
 		return false
 	}
 	for k, a := range c.ins {
@@ -102,4 +101,27 @@ func (cache *typeCache) matches(c *call) bool {
 		}
 	}
 	return true
+}
+
+// MACs returns, by NodeID, the multiply-accumulates that each node took in the run that last computed it; nodes that were not
+// run, and operators that do not multiply, have 0.
+func (r *Runner) MACs() []int64 {
+	macs := make([]int64, r.s.g.NumNodes())
+	for i := range r.s.steps {
+		n := r.s.steps[i].node
+		spec := n.Spec()
+		if spec == nil || len(r.types[i].in) == 0 {
+			continue
+		}
+		in := make([]graph.InferInput, len(r.types[i].in))
+		for k, seen := range r.types[i].in {
+			if seen.dtype != tensor.Undefined {
+				in[k] = graph.InferInput{Present: true, DType: seen.dtype, Shape: graph.Static(seen.shape...), Tensor: seen.fixed}
+			}
+		}
+		if count, known, err := spec.CountMACs(n, r.s.g.Opset(n.Domain), in); err == nil && known {
+			macs[n.ID] = count
+		}
+	}
+	return macs
 }

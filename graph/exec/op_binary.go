@@ -151,35 +151,51 @@ func combine(c *call, op arithOp, axis int, out, a, b *tensor.Tensor) error {
 	return badType(0, a.DType)
 }
 
-// rowsF32 are the operations that have a kernel for consecutive elements.
-var rowsF32 = map[arithOp]func(dst, a, b []float32){opAdd: kernels.Add, opSub: kernels.Sub, opMul: kernels.Mul, opDiv: kernels.Div}
+// chunk is how many elements are taken through an operation and its bounds at a time: they stay in the first-level cache.
+const chunk = 4096
 
 func combineF32(c *call, op arithOp, br broadcast, out, a, b []float32) error {
-	row := rowsF32[op]
+	k := c.run.s.table
+	row := [...]func(dst, a, b []float32){opAdd: k.Add, opSub: k.Sub, opMul: k.Mul, opDiv: k.Div}
+	lo, hi, limited := c.limits()
 	sa, sb := br.rowStep(0), br.rowStep(1)
-	if row == nil || sa != 1 || sb > 1 {
-		return combineFloat(c, op, br, out, a, b)
+	if int(op) >= len(row) || sa != 1 || sb > 1 || sb < 0 {
+		err := combineFloat(c, op, br, out, a, b)
+		if limited {
+			k.Limits(out, out, lo, hi)
+		}
+		return err
 	}
 	br.rows(c.parallel, 1, func(at, n int, from []int) {
-		dst, x := out[at:at+n], a[from[0]:from[0]+n]
-		if sb == 1 {
-			row(dst, x, b[from[1]:from[1]+n])
-			return
-		}
-		switch y := b[from[1]]; op {
-		case opAdd:
-			kernels.AddScalar(dst, x, y)
-		case opSub:
-			kernels.AddScalar(dst, x, -y)
-		case opMul:
-			kernels.MulScalar(dst, x, y)
-		default:
-			for i, v := range x {
-				dst[i] = v / y
+		for done := 0; done < n; done += chunk {
+			m := min(chunk, n-done)
+			dst, x := out[at+done:][:m], a[from[0]+done:][:m]
+			if sb == 1 {
+				row[op](dst, x, b[from[1]+done:][:m])
+			} else {
+				scalarF32(op, dst, x, b[from[1]])
+			}
+			if limited {
+				k.Limits(dst, dst, lo, hi)
 			}
 		}
 	})
 	return nil
+}
+
+func scalarF32(op arithOp, dst, x []float32, y float32) {
+	switch op {
+	case opAdd:
+		kernels.AddScalar(dst, x, y)
+	case opSub:
+		kernels.AddScalar(dst, x, -y)
+	case opMul:
+		kernels.MulScalar(dst, x, y)
+	default:
+		for i, v := range x {
+			dst[i] = v / y
+		}
+	}
 }
 
 func combineFloat[T float32 | float64](c *call, op arithOp, br broadcast, out, a, b []T) error {

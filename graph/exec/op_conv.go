@@ -95,15 +95,6 @@ func derive[T any](c *call, i int, make func() T) T {
 	return c.step.packs.get(c.raw(i), func() any { return make() }).(T)
 }
 
-// epilogue is what follows the sums of this node: the bias, if input i is present.
-func (c *call) epilogue(i int) kernels.Epilogue {
-	var ep kernels.Epilogue
-	if c.has(i) {
-		ep.Bias = c.in(i).F32()
-	}
-	return ep
-}
-
 // floats demands that every present input is float32.
 func (c *call) floats() error {
 	for i := range c.ins {

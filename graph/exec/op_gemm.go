@@ -40,22 +40,28 @@ func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		}
 		g := c.packB(b, k, cols, transB)
 		bias := c.in(2)
-		var ep kernels.Epilogue
-		fused := bias == nil || alpha == 1 && beta == 1 && bias.Len() == cols && (len(bias.Shape) < 2 || bias.Shape[0] == 1)
-		if bias != nil && fused {
-			ep.Bias = bias.F32()
+		if alpha == 1 && (bias == nil || beta == 1 && bias.Len() == cols && (len(bias.Shape) < 2 || bias.Shape[0] == 1)) {
+			g.Run(c.run.s.par, out.F32(), cols, left, k, m, c.epilogue(2))
+			return nil
 		}
-		g.Run(c.run.s.par, out.F32(), cols, left, k, m, ep)
+		g.Run(c.run.s.par, out.F32(), cols, left, k, m, kernels.Epilogue{})
 		if alpha != 1 {
 			kernels.MulScalar(out.F32(), out.F32(), alpha)
 		}
-		if fused {
-			return nil
+		if bias != nil {
+			addScaled(c, out, bias, beta)
 		}
-		zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, bias), out.F32(), out.F32(), bias.F32(), 1,
-			func(x, y float32) float32 { return x + float32(beta*y) })
+		if lo, hi, any := c.limits(); any {
+			c.run.s.table.Limits(out.F32(), out.F32(), lo, hi)
+		}
 		return nil
 	}, nil
+}
+
+// addScaled adds beta*bias, broadcast, to out.
+func addScaled(c *call, out, bias *tensor.Tensor, beta float32) {
+	zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, bias), out.F32(), out.F32(), bias.F32(), 1,
+		func(x, y float32) float32 { return x + float32(beta*y) })
 }
 
 // packB packs input 1 as the right-hand side of a product: once if it is constant, else into memory that the runner keeps.
@@ -103,7 +109,7 @@ func evalMatMul(c *call) error {
 	par := c.run.s.par
 	if tensor.Count(bs[:rb]) == 1 { // one right-hand side: all rows at once
 		rows := tensor.Count(as[:ra+1])
-		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, kernels.Epilogue{})
+		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, c.epilogue(2))
 		return nil
 	}
 	batch := slices.Clone(out.Shape)
@@ -119,7 +125,7 @@ func evalMatMul(c *call) error {
 	for i := range tensor.Count(batch) {
 		right := b.F32()[it.dot(sb)*k*n:][:k*n]
 		left := a.F32()[it.dot(sa)*m*k:][:m*k]
-		c.repack(right, k, n, n, false).Run(par, out.F32()[i*m*n:][:m*n], n, left, k, m, kernels.Epilogue{})
+		c.repack(right, k, n, n, false).Run(par, out.F32()[i*m*n:][:m*n], n, left, k, m, c.epilogue(2))
 		it.next()
 	}
 	return nil

@@ -10,8 +10,7 @@ import (
 // overlap in it.
 type plan struct {
 	shapes [][]int // of the graph inputs
-	copies bool    // movers copied instead of aliasing (see call.alias)
-	hooked bool    // nodes with constant inputs were run
+	mode
 	bufs   []buffer
 	first  []int32 // by step: the first buffer allocated in it; one more entry than steps
 	offset []int

@@ -14,14 +14,20 @@ import (
 // maxPlans is how many sets of input shapes a runner keeps plans for.
 const maxPlans = 4
 
+// mode is what a run must not do because somebody looks at values. It decides, with the shapes, which plan fits.
+type mode struct {
+	copies bool // hooks may write to outputs: nothing is aliased
+	hooked bool // hooks see values: nothing is folded
+	fuse   bool // nobody sees values: an operator may compute its successor's result
+}
+
 // runnerState is the memory of one runner.
 type runnerState struct {
-	s       *Session
-	mem     memory
-	vals    []handle // by value: as computed
-	alt     []handle // by value: the same elements in the other layout
-	copies  bool     // hooks may write to outputs: nothing is aliased
-	hooked  bool     // hooks see values: nothing is folded
+	s    *Session
+	mem  memory
+	vals []handle // by value: as computed
+	alt  []handle // by value: the same elements in the other layout
+	mode
 	plans   []*plan
 	runs    int64
 	scratch []float32 // padded inputs of convolutions; grown as needed
@@ -56,6 +62,7 @@ func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tenso
 // forward executes every step. keep, if not nil, says which values to clone for the caller.
 func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) (outs, kept []*tensor.Tensor, err error) {
 	r.reset(hooks)
+	r.fuse = hooks == nil && keep == nil
 	defer r.release()
 	shapes, err := r.feed(feeds)
 	if err != nil {
@@ -203,8 +210,7 @@ func (r *runnerState) reset(hooks *Hooks) {
 	clear(r.vals)
 	clear(r.alt)
 	r.nview = 0
-	r.hooked = hooks != nil
-	r.copies = r.hooked && hooks.Output != nil
+	r.mode = mode{hooked: hooks != nil, copies: hooks != nil && hooks.Output != nil}
 	for v := range r.vals {
 		if t := r.s.g.Const(graph.ValueID(v)); t != nil {
 			r.vals[v] = handle{t: t, buf: noBuf, fixed: true}
@@ -310,7 +316,7 @@ func sortedNames(feeds map[string]*tensor.Tensor) []string {
 // findPlan returns the plan for these input shapes, nil if this run has to make one.
 func (r *runnerState) findPlan(shapes [][]int) *plan {
 	for _, p := range r.plans {
-		if p.copies == r.copies && p.hooked == r.hooked && slices.EqualFunc(p.shapes, shapes, slices.Equal[[]int]) {
+		if p.mode == r.mode && slices.EqualFunc(p.shapes, shapes, slices.Equal[[]int]) {
 			p.used = r.runs
 			return p
 		}
@@ -330,7 +336,7 @@ func (r *runnerState) learn(shapes [][]int) {
 	for _, s := range shapes {
 		p.shapes = append(p.shapes, slices.Clone(s))
 	}
-	p.copies, p.hooked, p.used = r.copies, r.hooked, r.runs
+	p.mode, p.used = r.mode, r.runs
 	if len(r.plans) == maxPlans {
 		oldest := 0
 		for i := range r.plans {

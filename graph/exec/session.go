@@ -32,6 +32,8 @@ type step struct {
 	eval    evalFunc
 	dies    []graph.ValueID // values that nobody reads after this step
 	isConst bool            // all outputs are in folded
+	limit   *limit          // bounds that the next step would apply; see findFusions
+	passes  bool            // the step before has applied this step's bounds
 	packs   packCache
 }
 
@@ -65,7 +67,11 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 		return nil, &bad
 	}
 	s.findLives(order)
-	return s, s.fold()
+	if err := s.fold(); err != nil {
+		return nil, err
+	}
+	s.findFusions()
+	return s, nil
 }
 
 // findLives fills stepOf, lastUse and what dies at each step.
