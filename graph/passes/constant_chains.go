@@ -99,12 +99,12 @@ func mergeChain(c *Context, inner, outer operation) (*Patch, error) {
 		p.What = "two constant terms are one"
 	default:
 		p.What = "factor before term"
-		x = p.Temp(c.G.Value(inner.y).Name, inner.y)
+		x = p.Temp(last.Name+"/Mul", inner.y)
 		factor := round(outer.k, outer.shape...)
 		if err := finite(factor); err != nil {
 			return nil, err
 		}
-		p.Add(graph.Node{Name: c.G.Node(inner.id).Name, Op: "Mul", Outputs: []graph.ValueID{x},
+		p.Add(graph.Node{Name: last.Name + "/Mul", Op: "Mul", Outputs: []graph.ValueID{x},
 			Inputs: []graph.ValueID{inner.x, p.Const(last.Name+".factor", factor)}})
 	}
 	p.Add(graph.Node{Name: last.Name, Op: op, Doc: last.Doc, Outputs: last.Outputs,

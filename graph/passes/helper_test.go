@@ -99,6 +99,22 @@ func outputs(t testing.TB, g *graph.Graph, feeds map[string]*tensor.Tensor) map[
 	return byName
 }
 
+// values runs a graph and returns everything that was computed, by name.
+func values(t testing.TB, g *graph.Graph, feeds map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+	t.Helper()
+	session, err := exec.New(g, exec.Options{Float64: true})
+	require.NoError(t, err)
+	all, err := session.NewRunner().RunAll(context.Background(), feeds, nil, nil)
+	require.NoError(t, err)
+	byName := map[string]*tensor.Tensor{}
+	for v, x := range all {
+		if x != nil && g.Const(graph.ValueID(v)) == nil {
+			byName[g.Value(graph.ValueID(v)).Name] = x.ToRowMajor()
+		}
+	}
+	return byName
+}
+
 // equalOutputs requires the same output names, types and shapes, and max|a-b| / max|a| of at most limit.
 func equalOutputs(t testing.TB, before, after *graph.Graph, limit float64) {
 	t.Helper()
