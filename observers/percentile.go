@@ -15,7 +15,7 @@ import (
 // It is within 2^-10 relative of the exact one, or, where that is below 2^-20 of the largest value, within 2^-20 of the largest.
 var Percentile = &Method{
 	Name: tqc.ObserverPercentile,
-	Doc:  "the quantile that keeps 99.99 % of the values inside (or what --percentile says)",
+	Doc:  "the quantile that keeps a share of the values inside, 99.99 % by default",
 	Range: func(st *State, cfg tqc.Config, p Params) (Range, []Warning, error) {
 		warnings, err := perTensor(st, cfg, p)
 		if err != nil {
