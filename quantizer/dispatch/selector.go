@@ -38,8 +38,8 @@ func ParseSelectors(text string) ([]Selector, error) {
 func ParseSelector(text string) (Selector, error) {
 	s := Selector{text: strings.TrimSpace(text)}
 	switch {
-	case s.text == "":
-		return s, fmt.Errorf("selector %q is empty", text)
+	case s.text == "" || s.text == "//":
+		return s, fmt.Errorf("selector %q is empty", s.text)
 	case len(s.text) >= 2 && s.text[0] == '/' && s.text[len(s.text)-1] == '/':
 		re, err := regexp.Compile(s.text[1 : len(s.text)-1])
 		if err != nil {

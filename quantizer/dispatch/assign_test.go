@@ -1,0 +1,290 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/graph/graphtest"
+	"qwb/quantizer/dispatch"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+func parse(t testing.TB, text string) *graph.Graph {
+	g := graphtest.Parse(t, text)
+	require.Empty(t, graph.InferShapes(g))
+	return g
+}
+
+func id(t testing.TB, g *graph.Graph, name string) graph.NodeID {
+	n, ok := g.LookupNode(name)
+	require.True(t, ok, name)
+	return n
+}
+
+// free is a target for which borders cost nothing.
+func free(tg target.Target) *target.Target {
+	tg.BorderCost = 0
+	return &tg
+}
+
+// A single 1x1 convolution: 4*4*16 multiply-accumulates per pixel pair, 4+4 elements per pixel at its borders.
+const single = `
+input x: f32[1,4,10,10]
+const w: f32[8,4,1,1] = normal(1)
+e = Exp(x) "before"
+c = Conv(e, w) "conv"
+y = Exp(c) "after"
+output y
+`
+
+func TestARegionStaysOnlyIfItPaysForItsBorders(t *testing.T) {
+	g := parse(t, single)
+	// 100 pixels * 8 * 4 = 3200 multiply-accumulates, 100*(4+8) = 1200 elements: break-even at 3200/1200 = 2.67.
+	for _, c := range []struct {
+		cost float64
+		want tqc.Domain
+	}{{0, tqc.DomainINT8}, {2.6, tqc.DomainINT8}, {2.7, tqc.DomainFP32}} {
+		tg := target.ONNXRuntime
+		tg.BorderCost = c.cost
+		a, err := dispatch.Assign(g, &tg)
+		require.NoError(t, err)
+		require.Equal(t, c.want, a.Domains[id(t, g, "conv")], "cost %g", c.cost)
+		if c.want == tqc.DomainFP32 {
+			require.Equal(t, "cost: 3200 multiply-accumulates do not pay for converting 1200 elements", a.Why[id(t, g, "conv")])
+			require.Empty(t, a.Borders())
+		}
+	}
+	tg := target.ONNXRuntime
+	tg.BorderCost = 3200.0 / 1200
+	a, err := dispatch.Assign(g, &tg)
+	require.NoError(t, err)
+	require.Equal(t, tqc.DomainFP32, a.Domains[id(t, g, "conv")], "breaking even is not enough")
+}
+
+func TestARegionOfUnknownSizeStays(t *testing.T) {
+	dark := graphtest.Parse(t, "input x\nconst w: f32[8,4,1,1] = normal(1)\nc = Conv(x, w) \"conv\"\noutput c")
+	a, err := dispatch.Assign(dark, &target.TRTInt8)
+	require.NoError(t, err)
+	require.Equal(t, tqc.DomainINT8, a.Domains[0])
+
+	batch := parse(t, "input x: f32[N,4,10,10]\nconst w: f32[8,4,1,1] = normal(1)\nc = Conv(x, w) \"conv\"\noutput c")
+	a, err = dispatch.Assign(batch, &target.TRTInt8)
+	require.NoError(t, err)
+	require.Equal(t, tqc.DomainFP32, a.Domains[0], "an open batch counts as 1")
+}
+
+const residual = `
+input x: f32[1,8,16,16]
+const w1: f32[8,8,3,3] = normal(1)
+const w2: f32[8,8,3,3] = normal(2)
+const w3: f32[8,8,3,3] = normal(3)
+a = Conv(x, w1) {pads=[1,1,1,1]} "conv1"
+r = Relu(a) "relu1"
+b = Conv(r, w2) {pads=[1,1,1,1]} "conv2"
+s = Add(b, r) "add"
+t = Relu(s) "relu2"
+p = MaxPool(t) {kernel_shape=[2,2], strides=[2,2]} "pool"
+c = Conv(p, w3) {pads=[1,1,1,1]} "conv3"
+q = GlobalAveragePool(c) "gap"
+y = Exp(q) "exp"
+output y
+`
+
+func TestBordersAndWork(t *testing.T) {
+	g := parse(t, residual)
+	a, err := dispatch.Assign(g, &target.ONNXRuntime)
+	require.NoError(t, err)
+	integer, total := a.Work()
+	require.Equal(t, int64(2*16*16*8*8*9+8*8*8*8*9), total)
+	require.Equal(t, total, integer)
+	require.Equal(t, "x/2048/in q/8/out ", borders(g, a))
+
+	forced, err := dispatch.Select(g, selectors(t, "conv2"), dispatch.ByUser)
+	require.NoError(t, err)
+	a, err = dispatch.Assign(g, &target.ONNXRuntime, forced...)
+	require.NoError(t, err)
+	integer, _ = a.Work()
+	require.Equal(t, total-16*16*8*8*9, integer)
+	require.Equal(t, "conservative: input \"b\" is float", a.Why[id(t, g, "add")], "the Add has a float branch")
+	require.Equal(t, "conservative: goes with \"add\"", a.Why[id(t, g, "relu2")])
+	require.Equal(t, "user: conv2", a.Why[id(t, g, "conv2")])
+	require.Equal(t, "x/2048/in r/2048/out p/512/in q/8/out ", borders(g, a))
+}
+
+func borders(g *graph.Graph, a *dispatch.Assignment) string {
+	s := ""
+	for _, b := range a.Borders() {
+		dir := "in"
+		if b.ToFloat {
+			dir = "out"
+		}
+		s += fmt.Sprintf("%s/%d/%s ", g.Value(b.Value).Name, b.Elements, dir)
+	}
+	return s
+}
+
+func selectors(t testing.TB, text string) []dispatch.Selector {
+	list, err := dispatch.ParseSelectors(text)
+	require.NoError(t, err)
+	return list
+}
+
+// Whatever set of nodes is forced, the constraints hold afterwards.
+func TestConstraintsHoldForEverySetOfFloatNodes(t *testing.T) {
+	g := parse(t, residual)
+	order, err := g.Order()
+	require.NoError(t, err)
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, tg := range target.All {
+		b, err := tg.Bind(g)
+		require.NoError(t, err)
+		for range 500 {
+			var f dispatch.Forced
+			f.Who = dispatch.BySearch
+			for _, n := range order {
+				if r.IntN(5) == 0 {
+					f.Nodes = append(f.Nodes, n)
+				}
+			}
+			a := dispatch.AssignBound(b, f)
+			integer := func(n graph.NodeID) bool { return n != graph.NoNode && a.Domains[n] == tqc.DomainINT8 }
+			for _, n := range f.Nodes {
+				require.False(t, integer(n), "a forced node is float")
+			}
+			for _, n := range order {
+				require.NotEmpty(t, a.Why[n])
+				if head := b.Heads[n]; head != graph.NoNode {
+					require.Equal(t, integer(head), integer(n), "%s stays with %s", g.Node(n).Name, g.Node(head).Name)
+				}
+				if op := b.Ops[n]; integer(n) && op.Role != target.Weighted {
+					for _, i := range b.DataInputs(n) {
+						if v := g.Node(n).Inputs[i]; g.Const(v) == nil {
+							require.True(t, integer(g.Producer(v)), "input %d of %s", i, g.Node(n).Name)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestMACsWithoutSpecKnowingAllDimensions(t *testing.T) {
+	g := parse(t, `
+input x: f32[N,4,10,10]
+input m: f32[N,6]
+input k: f32[5,N,6]
+const w: f32[8,2,3,3] = normal(1)
+const wt: f32[4,3,2,2] = normal(1)
+const b: f32[6,7] = normal(1)
+c = Conv(x, w) {group=2} "conv"
+d = ConvTranspose(x, wt) "up"
+e = Gemm(m, b) "gemm"
+f = MatMul(k, b) "matmul"
+h = Relu(c) "relu"
+output d; output e; output f; output h
+`)
+	for name, want := range map[string]int64{"conv": 8 * 8 * 8 * 2 * 9, "up": 4 * 10 * 10 * 3 * 4, "gemm": 6 * 7, "matmul": 5 * 6 * 7, "relu": 0} {
+		n, _ := dispatch.MACs(g, id(t, g, name))
+		require.Equal(t, want, n, name)
+	}
+}
+
+func TestShapeNodes(t *testing.T) {
+	g := parse(t, `
+input x: f32[1,4,8,8]
+input boxes: f32[1,2,4]
+const w: f32[4,4,1,1] = normal(1)
+const two: i64[1] = [2]
+const one: f32[4] = [1, 1, 2, 2]
+c = Conv(x, w) "conv"
+s = Shape(c) "shape"
+h = Slice(s, two, two) "half"
+f = Cast(s) {to=1} "float"
+m = Mul(f, one) "scaled"
+i = Cast(m) {to=7} "int"
+z = Resize(c, _, _, i) {mode="nearest"} "resize"
+n = NonZero(boxes) "nonzero"
+g = ConstantOfShape(s) "zeros"
+y = Add(c, g) "add"
+output y
+output n
+output z
+output h
+`)
+	a, err := dispatch.Assign(g, free(target.ONNXRuntime))
+	require.NoError(t, err)
+	for name, want := range map[string]tqc.Domain{"conv": tqc.DomainINT8, "shape": tqc.DomainSOI, "half": tqc.DomainSOI, "float": tqc.DomainSOI,
+		"scaled": tqc.DomainSOI, "int": tqc.DomainSOI, "resize": tqc.DomainINT8, "nonzero": tqc.DomainFP32, "zeros": tqc.DomainSOI, "add": tqc.DomainFP32} {
+		require.Equal(t, want, a.Domains[id(t, g, name)], name)
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	g := parse(t, residual)
+	for text, want := range map[string]string{
+		"conv1":               "conv1",
+		" conv1 , relu1 ":     "conv1 relu1",
+		"/^relu/":             "relu1 relu2",
+		"/2$/,add":            "conv2 relu2 add",
+		"type:Conv":           "conv1 conv2 conv3",
+		`/conv[1\,2]$/`:       "conv1 conv2",
+		"type:MaxPool,/^gap/": "pool gap",
+	} {
+		sets, err := dispatch.Select(g, selectors(t, text), dispatch.ByUser)
+		require.NoError(t, err, text)
+		var names []string
+		for _, s := range sets {
+			for _, n := range s.Nodes {
+				names = append(names, g.Node(n).Name)
+			}
+		}
+		require.Equal(t, "["+want+"]", fmt.Sprint(names), text)
+	}
+	for text, want := range map[string]string{
+		"":          `selector "" is empty`,
+		"//":        `selector "//" is empty`,
+		"a,,b":      `selector "" is empty`,
+		"/(/":       "missing closing )",
+		"type:":     `selector "type:" names no operator type`,
+		"/a{2001}/": "invalid repeat count",
+	} {
+		_, err := dispatch.ParseSelectors(text)
+		require.ErrorContains(t, err, want, text)
+	}
+	for text, want := range map[string]string{
+		"conv4":     `selector "conv4" matches no node`,
+		"Conv":      `selector "Conv" matches no node; did you mean "conv1"?`,
+		"/^x/":      `selector "/^x/" matches no node`,
+		"type:conv": `selector "type:conv" matches no node`,
+	} {
+		_, err := dispatch.Select(g, selectors(t, text), dispatch.ByUser)
+		require.ErrorContains(t, err, want, text)
+	}
+	named := graph.New("", 17)
+	v, err := named.AddValue(graph.Value{Name: "v"})
+	require.NoError(t, err)
+	_, err = named.AddNode(graph.Node{Name: "/a, b/c", Op: "Relu", Outputs: []graph.ValueID{v}})
+	require.NoError(t, err)
+	sets, err := dispatch.Select(named, selectors(t, `/a\, b/c`), dispatch.ByUser)
+	require.NoError(t, err, "names may begin with a slash and contain commas")
+	require.Len(t, sets[0].Nodes, 1)
+}
+
+func FuzzParseSelectors(f *testing.F) {
+	for _, s := range []string{"a,b", "/x/", "type:Conv", `a\,b`, "//", "/", "\\"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := dispatch.ParseSelectors(text)
+		if err == nil {
+			for _, s := range list {
+				s.Matches(&graph.Node{Name: text, Op: text})
+			}
+		}
+	})
+}

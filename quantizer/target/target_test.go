@@ -1,0 +1,194 @@
+package target_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/graph/graphtest"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// Every row of every target has to make sense by what package graph knows of the operator.
+func TestTables(t *testing.T) {
+	names := map[string]bool{}
+	for _, tg := range target.All {
+		require.False(t, names[tg.Name], tg.Name)
+		names[tg.Name] = true
+		require.NotEmpty(t, tg.Doc)
+		require.NotEmpty(t, tg.Profile)
+		require.NoError(t, tg.Activation.Validate())
+		require.NoError(t, tg.Weight.Validate())
+		if tg.Bias.Bits != 0 {
+			require.NoError(t, tg.Bias.Validate())
+		}
+		require.Positive(t, tg.BorderCost)
+		require.GreaterOrEqual(t, tg.Export.MinOpset, int64(13), "per-channel axes came with opset 13")
+		require.LessOrEqual(t, tg.Export.MinOpset, tg.Export.MaxOpset)
+		seen := map[string]bool{}
+		for _, op := range tg.Ops {
+			require.False(t, seen[op.Type], "%s: %s twice", tg.Name, op.Type)
+			seen[op.Type] = true
+			spec := graph.Spec("", op.Type)
+			require.NotNil(t, spec, "%s: %s is unknown", tg.Name, op.Type)
+			require.Equal(t, op.Role == target.Weighted, spec.Kind == graph.KindComputing, "%s: %s is %s", tg.Name, op.Type, op.Role)
+			require.False(t, op.Alone && op.Role != target.Activation, op.Type)
+			if op.Align != target.AlignNone {
+				require.Equal(t, target.Arithmetic, op.Role, op.Type)
+			}
+			for _, c := range op.Needs {
+				require.NotEmpty(t, c.Otherwise)
+			}
+		}
+		for _, f := range tg.Fusions {
+			require.NotNil(t, f.Family)
+		}
+		found, err := target.Find(tg.Name)
+		require.NoError(t, err)
+		require.Same(t, tg, found)
+	}
+	_, err := target.Find("tensorrt")
+	require.EqualError(t, err, `unknown platform "tensorrt": one of trt_int8, onnxruntime`)
+}
+
+// A passive operator of a target whose outputs quantize has to move or select elements, or the borrowed scale would be wrong.
+func TestPassiveOperatorsKeepElements(t *testing.T) {
+	selects := []string{"ReduceMax", "ReduceMin"} // each element of the output is one of the input
+	for _, tg := range target.All {
+		if !tg.Outputs {
+			continue
+		}
+		for _, op := range tg.Ops {
+			if op.Role == target.Passive && !slices.Contains(selects, op.Type) {
+				require.NotNil(t, graph.Spec("", op.Type).Passive, "%s: %s", tg.Name, op.Type)
+			}
+		}
+	}
+}
+
+func TestTRTScaleIsAbsmaxOver127(t *testing.T) {
+	require.Equal(t, int32(-128), target.TRTInt8.Activation.QMin)
+	require.Equal(t, int32(127), target.TRTInt8.Activation.QMax)
+	require.Zero(t, target.TRTInt8.Activation.Divisor, "0 divides by QMax")
+	require.True(t, target.TRTInt8.Export.ZeroPointZero && target.TRTInt8.Activation.Policy.Has(tqc.Symmetric))
+}
+
+func TestConditions(t *testing.T) {
+	g := graphtest.Parse(t, `
+input x: f32[1,4,8,8]
+input m: f32[2,6]
+input wx: f32[4,4,1,1]
+const w: f32[6,4,1,1] = normal(1)
+const b6: f32[6] = normal(1)
+const b61: f32[6,1] = normal(1)
+const one: f32[1] = normal(1)
+const k: f32[6,5] = normal(1)
+const b5: f32[1,5] = normal(1)
+const scales: f32[4] = [1, 1, 2, 2]
+a = Conv(x, w, b6) "good"
+b = Conv(x, wx) "computed"
+c = Conv(x, w, one) "short bias"
+d = Conv(x, w, b61) "column bias"
+e = Gemm(m, k, b5) {beta=1.0} "gemm"
+f = Gemm(m, k, b5) {beta=0.5} "gemm beta"
+h = Gemm(m, k) {beta=0.5} "gemm no bias"
+i = Resize(x, _, scales) "nearest"
+j = Resize(x, _, scales) {mode="cubic"} "cubic"
+l, n = MaxPool(x) {kernel_shape=[2,2]} "indices used"
+o, p = MaxPool(x) {kernel_shape=[2,2]} "indices unused"
+output a; output b; output c; output d; output e; output f; output h; output i; output j; output l; output n; output o
+`)
+	for name, c := range map[string]struct {
+		condition target.Condition
+		want      bool
+	}{
+		"good": {target.IntegerBias, true}, "computed": {target.ConstantWeight, false}, "short bias": {target.IntegerBias, false},
+		"column bias": {target.IntegerBias, false}, "gemm": {target.IntegerBias, true}, "gemm beta": {target.BetaOne, false},
+		"gemm no bias": {target.BetaOne, true}, "nearest": {target.Copies, true}, "cubic": {target.Copies, false},
+		"indices used": {target.OneOutput, false}, "indices unused": {target.OneOutput, true},
+	} {
+		id, ok := g.LookupNode(name)
+		require.True(t, ok, name)
+		require.Equal(t, c.want, c.condition.Holds(g, g.Node(id)), name)
+	}
+}
+
+func TestWeightConfig(t *testing.T) {
+	g := graphtest.Parse(t, `
+input x: f32[1,4,8,8]
+input m: f32[3,6]
+const w: f32[6,4,1,1] = normal(1)
+const wt: f32[4,5,2,2] = normal(1)
+const k: f32[6,5] = normal(1)
+const stack: f32[2,6,5] = normal(1)
+const left: f32[7,3] = normal(1)
+const vector: f32[6] = normal(1)
+a = Conv(x, w) "conv"
+b = ConvTranspose(x, wt) "up"
+c = MatMul(m, k) "matmul"
+d = MatMul(m, stack) "stack"
+e = MatMul(left, m) "left"
+f = MatMul(m, vector) "vector"
+output a; output b; output c; output d; output e; output f
+`)
+	for _, c := range []struct {
+		node  string
+		input int
+		axis  int // -1: per tensor
+	}{{"conv", 1, 0}, {"up", 1, -1}, {"matmul", 1, 1}, {"stack", 1, -1}, {"left", 0, -1}, {"vector", 1, -1}} {
+		id, _ := g.LookupNode(c.node)
+		cfg := target.TRTInt8.WeightConfig(g, id, c.input)
+		require.NoError(t, cfg.Validate())
+		require.Equal(t, c.axis < 0, cfg.Policy.Has(tqc.PerTensor), c.node)
+		if c.axis >= 0 {
+			require.Equal(t, c.axis, cfg.Axis, c.node)
+		}
+		require.NoError(t, tqc.CheckGranularity(g, id, c.input, cfg))
+	}
+	up, _ := g.LookupNode("up")
+	axis, ok := target.OutputAxis(g, g.Node(up), 1)
+	require.True(t, ok)
+	require.Equal(t, 1, axis, "for targets without TensorRT's quirk")
+}
+
+func TestResidualBranches(t *testing.T) {
+	g := graphtest.Parse(t, `
+input x: f32[1,4,8,8]
+const w: f32[4,4,1,1] = normal(1)
+const c: f32[1,4,8,8] = normal(2)
+const wide: f32[1,4,1,1] = normal(2)
+a: f32[1,4,8,8] = Conv(x, w) "a"
+plain: f32[1,4,8,8] = Add(a, x) "plain"
+b: f32[1,4,8,8] = Conv(x, w) "b"
+d: f32[1,4,8,8] = Conv(x, w) "d"
+tie: f32[1,4,8,8] = Add(b, d) "tie"
+e: f32[1,4,8,8] = Conv(x, w) "e"
+const1: f32[1,4,8,8] = Add(e, c) "const"
+f: f32[1,4,8,8] = Conv(x, w) "f"
+twice: f32[1,4,8,8] = Add(f, f) "twice"
+h: f32[1,4,8,8] = Conv(x, w) "h"
+q: f32[1,4,1,1] = GlobalAveragePool(x) "q"
+broad: f32[1,4,8,8] = Add(h, q) "broadcast"
+i: f32[1,4,8,8] = Conv(x, w) "i"
+r: f32[1,4,8,8] = Relu(i) "r"
+shared: f32[1,4,8,8] = Add(i, r) "shared"
+output plain; output tie; output const1; output twice; output broad; output shared
+`)
+	b, err := target.TRTInt8.Bind(g)
+	require.NoError(t, err)
+	all := func(graph.NodeID) bool { return true }
+	for name, want := range map[string][3]int{"plain": {0, 1, 1}, "tie": {0, 1, 1}, "const": {}, "twice": {}, "broadcast": {}, "shared": {}} {
+		id, _ := g.LookupNode(name)
+		main, skip, ok := b.Branches(id, all)
+		require.Equal(t, want[2] == 1, ok, name)
+		if ok {
+			require.Equal(t, want[:2], []int{main, skip}, name)
+		}
+	}
+	id, _ := g.LookupNode("plain")
+	_, _, ok := b.Branches(id, func(graph.NodeID) bool { return false })
+	require.False(t, ok, "a float convolution is no main branch")
+}
