@@ -3,6 +3,7 @@ package calib_test
 import (
 	"context"
 	"crypto/sha256"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -135,4 +136,31 @@ output y: f32[1,2]`)
 	for name, want := range feeds {
 		require.True(t, tensor.Equal(want, loaded.Kept()[0].Feeds[name]), name)
 	}
+}
+
+// What qmath had to mend, and what a method has to say, become warnings that name node and tensor.
+func TestDegenerateActivationsWarn(t *testing.T) {
+	g := parse(t, `
+input x: f32[1,1,2,2]
+const w: f32[1,1,1,1] = [1]
+z = Mul(x, zero)
+const zero: f32[] = 0
+y = Conv(z, w)
+q = Conv(x, w)
+output y: f32[1,1,2,2]
+output q: f32[1,1,2,2]`)
+	inf := float32(math.Inf(1))
+	stats := run(t, parse(t, "input x: f32[1,1,2,2]\nz = Relu(x)\noutput z: f32[1,1,2,2]"),
+		[]*exec.Sample{sampleOf("a", []float32{0, -1, -inf, -3}, 1, 1, 2, 2), sampleOf("b", []float32{0, -1, -2, -3}, 1, 1, 2, 2)}, calib.Config{})
+	set := tqc.NewSet(g)
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -127, QMax: 127, Observer: tqc.ObserverMinMax}
+	for _, n := range []string{"y", "q"} {
+		require.NoError(t, set.Configure(slotOf(t, g, set, n, tqc.Input, 0).ID, cfg))
+	}
+	var text []string
+	for _, w := range render(t, g, set, stats, calib.RenderConfig{}).Warnings {
+		text = append(text, w.Node+": "+w.Text)
+	}
+	require.ElementsMatch(t, []string{`y: tensor "z": zero range`,
+		`q: tensor "x": minmax: 1 values are infinite; they are clipped to the range of the finite ones`}, text)
 }

@@ -193,6 +193,16 @@ func TestDamagedFile(t *testing.T) {
 	later := slices.Clone(good)
 	later[7] = 99
 	require.ErrorContains(t, read(later), "version 99")
+	// With a checksum that fits, the parser itself must refuse what is cut off, and accept or refuse any change in order.
+	body := good[:len(good)-32]
+	for i := 8; i < len(body); i++ {
+		require.ErrorIs(t, read(seal(body[:i])), calib.ErrDamaged, "cut at %d", i)
+		bad := slices.Clone(body)
+		bad[i] ^= 0xff
+		if err := read(seal(bad)); err != nil {
+			require.ErrorIs(t, err, calib.ErrDamaged, "byte %d", i)
+		}
+	}
 	_, err := calib.Load(filepath.Join(t.TempDir(), "none.stats"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
