@@ -42,26 +42,36 @@ type nodeCase struct {
 	inputs, outputs map[int][]byte
 }
 
-// readCases reads the cases in the given folders of the archive.
-func readCases(t *testing.T, folders ...string) map[string]*nodeCase {
+// eachFile calls visit with every file of the ONNX backend tests.
+func eachFile(t *testing.T, visit func(name string, b []byte)) {
+	t.Helper()
 	f, err := os.Open(filepath.Join(testdata(t), "conformance", "onnx-backend-tests.tar.gz"))
 	require.NoError(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
 	require.NoError(t, err)
-	cases := map[string]*nodeCase{}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return cases
+			return
 		}
 		require.NoError(t, err)
-		parts := strings.Split(strings.TrimPrefix(h.Name, "./"), "/")
-		if len(parts) < 3 || !slices.Contains(folders, parts[0]) || h.Typeflag != tar.TypeReg {
-			continue
+		if h.Typeflag == tar.TypeReg {
+			b, err := io.ReadAll(r)
+			require.NoError(t, err)
+			visit(strings.TrimPrefix(h.Name, "./"), b)
 		}
-		b, err := io.ReadAll(r)
-		require.NoError(t, err)
+	}
+}
+
+// readCases reads the cases in the given folders.
+func readCases(t *testing.T, folders ...string) map[string]*nodeCase {
+	cases := map[string]*nodeCase{}
+	eachFile(t, func(file string, b []byte) {
+		parts := strings.Split(file, "/")
+		if len(parts) < 3 || !slices.Contains(folders, parts[0]) {
+			return
+		}
 		name := parts[0] + "/" + parts[1]
 		c := cases[name]
 		if c == nil {
@@ -69,6 +79,7 @@ func readCases(t *testing.T, folders ...string) map[string]*nodeCase {
 			cases[name] = c
 		}
 		var i int
+		var err error
 		switch base := parts[len(parts)-1]; {
 		case base == "model.onnx":
 			c.model = b
@@ -81,7 +92,8 @@ func readCases(t *testing.T, folders ...string) map[string]*nodeCase {
 			c.outputs[i] = b
 		}
 		require.NoError(t, err)
-	}
+	})
+	return cases
 }
 
 // errSkip marks a case that is outside of what the executor takes on; the message says why.

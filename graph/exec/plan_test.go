@@ -2,7 +2,6 @@ package exec
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -138,13 +137,4 @@ func TestHalfPrecisionRoundTrips(t *testing.T) {
 	}
 	assert.Equal(t, uint16(0x7c00), toHalf(70000))
 	assert.Equal(t, uint16(0x3c00), toHalf(1.0004), "below half a unit")
-}
-
-func TestEvaluatorTableHasNoDuplicates(t *testing.T) {
-	var names []string
-	for _, e := range evalTable {
-		names = append(names, e.op)
-	}
-	slices.Sort(names)
-	assert.Equal(t, len(names), len(slices.Compact(slices.Clone(names))))
 }
