@@ -39,8 +39,9 @@ func (s *Stats) Write(w io.Writer) error {
 	b := append([]byte(fileMagic), fileVersion)
 	b = appendBlob(b, s.Model)
 	b = appendBlob(b, s.Preprocess)
-	b = binary.AppendUvarint(b, uint64(len(s.Sources)))
-	for _, src := range s.Sources {
+	sources := union(s.Sources, nil) // whoever set them need not have sorted them
+	b = binary.AppendUvarint(b, uint64(len(sources)))
+	for _, src := range sources {
 		b = appendBlob(b, src)
 	}
 	b = binary.AppendUvarint(b, s.Seed)

@@ -85,6 +85,7 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 		if err := sameOrigin(r.base, old); err != nil {
 			return nil, fmt.Errorf("calibrate: statistics to resume from: %w", err)
 		}
+		r.base.Sources, r.base.Seed = union(r.base.Sources, old.Sources), commonSeed(r.base.Seed, old.Seed)
 		r.base.hashes = append(r.base.hashes, old.hashes...)
 		r.base.kept = append(r.base.kept, old.kept...)
 		for _, h := range old.hashes {

@@ -174,6 +174,33 @@ func TestOriginsAreNotMixed(t *testing.T) {
 	require.ErrorContains(t, err, "the graph has no float tensor")
 }
 
+// Sources and seed follow the samples, whichever way the statistics came together.
+func TestSourcesAndSeed(t *testing.T) {
+	g := parse(t, network)
+	data := images(9, 3)
+	a := run(t, g, data[:1], calib.Config{Sources: []string{"b", "a", "b"}, Seed: 5})
+	b := run(t, g, data[1:2], calib.Config{Sources: []string{"c", "a"}, Seed: 5})
+	c := run(t, g, data[2:], calib.Config{Sources: []string{"d"}, Seed: 6})
+	require.Equal(t, []string{"a", "b"}, a.Sources)
+	ab, _, err := calib.Merge(a, b)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, ab.Seed)
+	abc, _, err := calib.Merge(ab, c)
+	require.NoError(t, err)
+	bc, _, err := calib.Merge(c, b)
+	require.NoError(t, err)
+	bca, _, err := calib.Merge(bc, a)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b", "c", "d"}, abc.Sources)
+	require.Zero(t, abc.Seed)
+	require.Equal(t, encoded(t, abc), encoded(t, bca))
+	resumed := run(t, g, data[1:2], calib.Config{Sources: []string{"c", "a"}, Seed: 5, Resume: a})
+	require.Equal(t, encoded(t, ab), encoded(t, resumed))
+	want := encoded(t, ab)
+	slices.Reverse(ab.Sources)
+	require.Equal(t, want, encoded(t, ab))
+}
+
 // Every byte that is changed, cut off or added is found.
 func TestDamagedFile(t *testing.T) {
 	g := parse(t, "input x: f32[1,2,3]\nr = Relu(x)\noutput r: f32[1,2,3]")

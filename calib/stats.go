@@ -22,6 +22,14 @@ func union(a, b []string) []string {
 	return slices.Compact(all)
 }
 
+// commonSeed is the seed of both, 0 if there is none.
+func commonSeed(a, b uint64) uint64 {
+	if a == b {
+		return a
+	}
+	return 0
+}
+
 func sortHashes(list []Hash) { slices.SortFunc(list, compareHashes) }
 
 func compareHashes(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
@@ -124,10 +132,7 @@ func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
 	if err := sameOrigin(a, b); err != nil {
 		return nil, 0, fmt.Errorf("merge statistics: %w", err)
 	}
-	m := &Stats{Model: a.Model, Preprocess: a.Preprocess, Sources: union(a.Sources, b.Sources), tensors: map[string]*Tensor{}}
-	if a.Seed == b.Seed {
-		m.Seed = a.Seed
-	}
+	m := &Stats{Model: a.Model, Preprocess: a.Preprocess, Sources: union(a.Sources, b.Sources), Seed: commonSeed(a.Seed, b.Seed), tensors: map[string]*Tensor{}}
 	m.hashes = append(append(m.hashes, a.hashes...), b.hashes...)
 	sortHashes(m.hashes)
 	for i, j := 0, 0; i < len(a.hashes) && j < len(b.hashes); {
