@@ -37,7 +37,7 @@ func shapeNodes(b *target.Bound) []bool {
 	}
 	for i := len(b.Order) - 1; i >= 0; i-- {
 		id := b.Order[i]
-		if !soi[id] && !data[id] && b.Ops[id] == nil || !soi[id] && !data[id] && !isFloatNode(g, id) {
+		if !soi[id] && !data[id] {
 			soi[id] = feedsShapes(b, id, soi)
 		}
 	}
@@ -63,13 +63,4 @@ func feedsShapes(b *target.Bound, id graph.NodeID, soi []bool) bool {
 		}
 	}
 	return read
-}
-
-func isFloatNode(g *graph.Graph, id graph.NodeID) bool {
-	for _, v := range g.Node(id).Outputs {
-		if target.IsFloat(g, v) {
-			return true
-		}
-	}
-	return false
 }

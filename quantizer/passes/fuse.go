@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/quantizer/tqc"
 )
@@ -12,39 +14,31 @@ func fuse(c *Context) error {
 	if !c.Bound.Outputs {
 		return nil // nothing inside a group was configured
 	}
-	for _, head := range c.integers() {
-		nodes := Fused(c.Bound.Order, c.Set, head)
-		if len(nodes) == 1 {
+	last := map[graph.NodeID]tqc.SlotID{} // by head: the output of the group
+	for _, id := range c.integers() {
+		if head := c.Set.Fused[id]; head != graph.NoNode {
+			last[head] = c.Set.Output(id, 0) // order: the last one stays
+		}
+	}
+	for _, id := range c.integers() {
+		head, slots := c.Set.Fused[id], c.Set.Outputs(id)
+		if head == graph.NoNode {
+			head = id
+		} else {
+			slots = append(slices.Clone(c.Set.Inputs(id)), slots...)
+		}
+		out, fused := last[head]
+		if !fused {
 			continue
 		}
-		last := c.Set.Output(nodes[len(nodes)-1], 0)
-		for i, id := range nodes {
-			var slots []tqc.SlotID
-			if i > 0 {
-				slots = append(slots, c.Set.Inputs(id)...)
+		for _, s := range slots {
+			if s == out || !c.waiting(s) {
+				continue
 			}
-			slots = append(slots, c.Set.Outputs(id)...)
-			for _, s := range slots {
-				if s == last || !c.waiting(s) {
-					continue
-				}
-				if err := c.Set.Dominate(s, last); err != nil {
-					return c.Graph.ErrorAt("configure", id, err)
-				}
+			if err := c.Set.Dominate(s, out); err != nil {
+				return c.Graph.ErrorAt("configure", id, err)
 			}
 		}
 	}
 	return nil
-}
-
-// Fused returns the nodes that are computed together with head, in order, head first. The last one computes the group's
-// output.
-func Fused(order []graph.NodeID, set *tqc.Set, head graph.NodeID) []graph.NodeID {
-	nodes := []graph.NodeID{head}
-	for _, id := range order {
-		if set.Fused[id] == head {
-			nodes = append(nodes, id)
-		}
-	}
-	return nodes
 }

@@ -2,6 +2,7 @@ package passes
 
 import (
 	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // Passive gives the outputs of operators that only move or select elements the scale of their input.
@@ -19,6 +20,9 @@ func passive(c *Context) error {
 		for _, s := range c.Set.Outputs(id) {
 			if !c.waiting(s) {
 				continue
+			}
+			if p := c.Set.Slot(s).Config.Policy; !p.Has(tqc.PerTensor) {
+				return c.fail(id, "%s scales cannot follow elements that the operator moves", p)
 			}
 			if err := c.Set.Borrow(s, in); err != nil {
 				return c.Graph.ErrorAt("configure", id, err)

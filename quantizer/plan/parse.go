@@ -103,7 +103,7 @@ func (p *Plan) index() (*index, error) {
 		}
 		for _, s := range n.Slots {
 			if _, _, ok := parseAt(s.At); !ok {
-				return nil, fmt.Errorf("node %q: slot %q is neither in0, in1, ... nor out0, out1, ...", n.Name, s.At)
+				return nil, fmt.Errorf("node %q: slot %q is neither an input (in0) nor an output (out0)", n.Name, s.At)
 			}
 			name := slotName(n.Name, s.At)
 			if _, dup := ix.slots[name]; dup {

@@ -214,7 +214,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		{`"root":"relu:out0"`, `"root":"relu:out1"`, `root "relu:out1" is not another slot of the plan`},
 		{`"root":"relu:out0"`, `"root":"pool:in0"`, `is itself governed by`},
 		{`"at":"in1"`, `"at":"in0"`, `node "conv": slot in0 occurs twice`},
-		{`"at":"in1"`, `"at":"side"`, `slot "side" is neither`},
+		{`"at":"in1"`, `"at":"side"`, `slot "side" is neither an input (in0) nor an output`},
 		{`"node":"relu"`, `"node":"conv"`, `node "conv" is empty or occurs twice`},
 		{`"domain":"FP32"`, `"domain":"INT4"`, `unknown domain "INT4"`},
 		{`"fused":"conv"`, `"fused":"soft"`, `fused with "soft", which is not another integer node`},
