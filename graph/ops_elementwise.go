@@ -22,7 +22,8 @@ var elementwiseOps = []OpSpec{
 	variadic("Min", "smallest of all inputs", minElems),
 	variadic("Sum", "sum of all inputs", addElems),
 	variadic("Mean", "mean of all inputs", nil),
-	unary("Abs", 1, "absolute value"), unary("Neg", 1, "-x"), unary("Sign", 9, "-1, 0 or 1"),
+	unary("Abs", 1, "absolute value"), unary("Sign", 9, "-1, 0 or 1"),
+	{Name: "Neg", Doc: "-x", Since: 1, Kind: KindElementwise, MinIn: 1, Infer: inferNeg},
 	rounding("Ceil", 1, "smallest integer not below x"), rounding("Floor", 1, "largest integer not above x"),
 	rounding("Round", 11, "nearest integer, ties to even"),
 	unary("Sqrt", 1, "square root"), unary("Reciprocal", 1, "1 / x"), unary("Exp", 1, "e to the power of x"),
@@ -52,6 +53,20 @@ func binary(name string, since int64, doc string, elem func(a, b Elem) Elem) OpS
 func variadic(name, doc string, elem func(a, b Elem) Elem) OpSpec {
 	return OpSpec{Name: name, Doc: doc, Since: 1, Kind: KindElementwise, MinIn: 1,
 		Infer: func(c *InferCtx) error { return inferVariadic(c, elem) }}
+}
+
+func inferNeg(c *InferCtx) error {
+	c.SetOut(0, c.DType(0), c.Shape(0))
+	elems, ok := c.Elems(0)
+	if !ok {
+		return nil
+	}
+	out := make([]Elem, len(elems))
+	for i, e := range elems {
+		out[i] = subElems(known(0), e)
+	}
+	c.setInts(0, out)
+	return nil
 }
 
 // inferSame gives output 0 the type of input 0.

@@ -5,6 +5,7 @@ package graph
 var opTable = [][]OpSpec{
 	convOps, matmulOps, elementwiseOps, activationOps, compareOps, poolOps, reduceOps, normOps, softmaxOps, reshapeOps, sliceOps,
 	gatherOps, resizeOps, shapeOps, castOps, quantizeOps, qlinearOps, recurrentOps, controlOps, fusedOps,
+	attentionOps, signalOps,
 }
 
 type opKey struct{ domain, op string }
