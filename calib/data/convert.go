@@ -15,7 +15,7 @@ func convert(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 		return t, nil
 	}
 	from, ok := reader(t)
-	if !ok {
+	if !ok || d != tensor.Float32 && d != tensor.Float64 && (!d.IsInteger() || d.Bits() < 8) {
 		return nil, fmt.Errorf("%s cannot be fed as %s", t.Type(), d)
 	}
 	out := tensor.New(d, t.Shape...)
@@ -43,12 +43,7 @@ func convert(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 	case []uint64:
 		bad = fill(dst, from, exact[uint64](0, 1<<53))
 	case []uint16:
-		if d != tensor.Uint16 {
-			return nil, fmt.Errorf("%s cannot be fed as %s", t.Type(), d)
-		}
 		bad = fill(dst, from, exact[uint16](0, math.MaxUint16))
-	default:
-		return nil, fmt.Errorf("%s cannot be fed as %s", t.Type(), d)
 	}
 	if bad >= 0 {
 		return nil, fmt.Errorf("%s cannot be fed as %s: element %d is %v", t.Type(), d, bad, from(bad))

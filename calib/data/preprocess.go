@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"io/fs"
+	"math"
 	"strings"
 
 	"qwb/calib/data/imaging"
@@ -81,17 +82,7 @@ func (p *picture) findAxes() error {
 		s = graph.Shape{{N: -1}, {N: -1}, {N: -1}, {N: -1}}
 	}
 	if len(s) == 1 || len(s) == 2 {
-		p.flat, p.c = true, 3
-		last := s[len(s)-1]
-		if !last.Known() || len(s) == 2 && s[0].Known() && s[0].N != 1 {
-			return fmt.Errorf("input %s takes no pictures", p.in)
-		}
-		for side := int64(1); side*side <= last.N; side++ {
-			if side*side == last.N { // as many elements as a square grey picture
-				p.c, p.h, p.w = 1, int(side), int(side)
-			}
-		}
-		return nil
+		return p.findFlat(s)
 	}
 	if len(s) == 4 {
 		if s[0].Known() && s[0].N != 1 {
@@ -125,6 +116,21 @@ func (p *picture) findAxes() error {
 	return nil
 }
 
+// findFlat takes an input of rank 1 or 2 for a square picture, row by row: grey if the number of elements is a square, in
+// colour if a third of it is.
+func (p *picture) findFlat(s graph.Shape) error {
+	last := s[len(s)-1].N
+	if len(s) == 1 || !s[0].Known() || s[0].N == 1 {
+		for _, c := range []int64{1, 3} {
+			if side := int64(math.Sqrt(float64(last / c))); side > 0 && side*side*c == last {
+				p.flat, p.c, p.h, p.w = true, int(c), int(side), int(side)
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("input %s takes no pictures", p.in)
+}
+
 // checkSize compares the size that preprocessing leaves, where that is known beforehand, with what the input takes.
 func (p *picture) checkSize() error {
 	size := p.pre.CenterCrop
@@ -138,9 +144,6 @@ func (p *picture) checkSize() error {
 }
 
 func (p *picture) fits(h, w int) bool {
-	if p.flat && p.h == 0 {
-		return p.in.Shape[len(p.in.Shape)-1].N == int64(p.c*h*w)
-	}
 	return (p.h == 0 || p.h == h) && (p.w == 0 || p.w == w)
 }
 
