@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -232,8 +233,13 @@ func (e *env) mergeStats(m *model, o calibrateOptions) (*calib.Stats, error) {
 	return all, nil
 }
 
-// relocate rewrites paths relative to one file as paths relative to another.
-func relocate(from, to string, paths []string) []string { return sources(to, locate(from, paths)) }
+// relocate rewrites the sources recorded beside one file for another.
+func relocate(from, to string, paths []string) []string {
+	if filepath.Dir(from) == filepath.Dir(to) {
+		return paths
+	}
+	return sources(to, locate(from, paths))
+}
 
 // observe runs the model on the data. What an interrupted run over the same data left is used.
 func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *calibrateResult) (*calib.Stats, error) {
@@ -311,7 +317,7 @@ func makePlan(m *model, c *configured, stats *calib.Stats, t *target.Target, o c
 	}
 	meta := plan.Meta{
 		Model:      plan.File{Path: plan.Relative(o.plan, o.model), SHA256: m.digest},
-		Data:       plan.Data{Paths: stats.Sources, Hash: plan.DataHash(hashes), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
+		Data:       plan.Data{Paths: planPaths(o.plan, stats.Sources), Hash: plan.DataHash(hashes), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
 		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Platform: t.Name, Profile: t.Profile,
 		Observers:   plan.Observers{Activation: cmp.Or(o.Activation, t.Activation.Observer), Weight: cmp.Or(o.Weight, t.Weight.Observer)},
 		ReduceRange: o.ReduceRange,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -52,11 +53,12 @@ func (e *env) openData(g *graph.Graph, o dataOptions) (*data.Set, plan.Preproces
 	return set, pre, nil
 }
 
-// sources lists the data paths as a plan at planFile stores them: relative where possible, sorted, without repetition.
+// sources lists data paths as statistics beside planFile record them, sorted and without repetition: a path given as absolute
+// stays so, any other becomes relative to the file.
 func sources(planFile string, paths []string) []string {
 	var out []string
 	for _, p := range paths {
-		if !isSynthetic(p) {
+		if !isSynthetic(p) && !filepath.IsAbs(p) {
 			p = plan.Relative(planFile, p)
 		}
 		out = append(out, p)
@@ -65,8 +67,17 @@ func sources(planFile string, paths []string) []string {
 	return slices.Compact(out)
 }
 
-// isSynthetic reports whether a data argument asks for made-up samples.
-func isSynthetic(path string) bool { return strings.HasPrefix(path, "synthetic:") }
+// planPaths turns recorded sources into what the plan says: relative to the plan where possible.
+func planPaths(planFile string, sources []string) []string {
+	out := make([]string, len(sources))
+	for i, s := range sources {
+		if out[i] = s; !isSynthetic(s) {
+			out[i] = plan.Relative(planFile, plan.Resolve(planFile, s))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
 
 // locate undoes sources.
 func locate(planFile string, sources []string) []string {
@@ -78,3 +89,6 @@ func locate(planFile string, sources []string) []string {
 	}
 	return out
 }
+
+// isSynthetic reports whether a data argument asks for made-up samples.
+func isSynthetic(path string) bool { return strings.HasPrefix(path, "synthetic:") }
