@@ -4,10 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"qwb/graph"
-	"qwb/graph/tensor"
 )
 
 // original is a graph as the file has it: decoded, and in pieces that can be copied.
@@ -148,7 +145,7 @@ func (w *graphWriter) tensors(r *rope, order []graph.NodeID) error {
 				w.done[v] = true
 				continue
 			}
-			if err := w.tensor(r, v); err != nil {
+			if err := w.tensor(r, v, t.other); err != nil {
 				return err
 			}
 		}
@@ -162,7 +159,7 @@ func (w *graphWriter) tensors(r *rope, order []graph.NodeID) error {
 		if v == graph.NoValue || w.done[v] || !w.wanted(v) {
 			continue
 		}
-		if err := w.tensor(r, v); err != nil {
+		if err := w.tensor(r, v, nil); err != nil {
 			return err
 		}
 	}
@@ -176,13 +173,18 @@ func (w *graphWriter) byName() []graph.ValueID {
 	return list
 }
 
-func (w *graphWriter) tensor(r *rope, v graph.ValueID) error {
+// tensor writes one initializer anew; other are the fields to keep that do not concern its elements.
+func (w *graphWriter) tensor(r *rope, v graph.ValueID, other [][]byte) error {
 	w.done[v] = true
 	m, err := w.sink.tensor(w.g.Value(v).Name, w.g.Const(v))
-	if err == nil {
-		r.message(graphTensors, m)
+	if err != nil {
+		return err
 	}
-	return err
+	for _, raw := range other {
+		m.add(raw)
+	}
+	r.message(graphTensors, m)
+	return nil
 }
 
 // keepSparse reports whether a sparse initializer can be copied. One that changed is written as a dense one.
@@ -201,62 +203,4 @@ func (w *graphWriter) sparse(r *rope) {
 			r.bytes(graphSparse, s.raw)
 		}
 	}
-}
-
-// infos writes inputs, outputs and value_info. Descriptions of the file stay where what they say did not change.
-func (w *graphWriter) infos(r *rope) {
-	var scans [3][]infoScan
-	if w.old != nil {
-		scans = [3][]infoScan{w.old.scan.inputs, w.old.scan.outputs, w.old.scan.infos}
-	}
-	w.list(r, graphInputs, w.g.Inputs, scans[0])
-	w.list(r, graphOutputs, w.g.Outputs, scans[1])
-	said := map[graph.ValueID]bool{}
-	for i := range scans[2] {
-		s := &scans[2][i]
-		v, ok := w.g.Lookup(s.name)
-		ok = ok && w.defined(v)
-		_, known := w.old.graph.Lookup(s.name)
-		switch {
-		case !ok && !known, ok && w.typeKept(v): // a name that nothing defines stays as well
-			r.bytes(graphInfos, s.raw)
-		case ok && !said[v]:
-			r.message(graphInfos, encodeInfo(w.g.Value(v)))
-		}
-		if ok {
-			said[v] = true
-		}
-	}
-	fresh := w.byName()
-	for _, v := range fresh {
-		val := w.g.Value(v)
-		if said[v] || val.Outer || val.Const != nil || w.border[v] > 0 || !w.defined(v) ||
-			val.DType == tensor.Undefined && val.Doc == "" {
-			continue
-		}
-		r.message(graphInfos, encodeInfo(val))
-	}
-}
-
-func (w *graphWriter) list(r *rope, num protowire.Number, values []graph.ValueID, scans []infoScan) {
-	byName := make(map[string]*infoScan, len(scans))
-	for i := range scans {
-		byName[scans[i].name] = &scans[i]
-	}
-	for _, v := range values {
-		if s := byName[w.g.Value(v).Name]; s != nil && w.typeKept(v) {
-			r.bytes(num, s.raw)
-		} else {
-			r.message(num, encodeInfo(w.g.Value(v)))
-		}
-	}
-}
-
-// typeKept reports whether the file says the same about v.
-func (w *graphWriter) typeKept(v graph.ValueID) bool {
-	if w.old == nil {
-		return false
-	}
-	before, ok := w.old.graph.Lookup(w.g.Value(v).Name)
-	return ok && sameValue(w.g.Value(v), w.old.graph.Value(before))
 }

@@ -66,10 +66,8 @@ const (
 	tensorRaw      protowire.Number = 9
 	tensorDoubles  protowire.Number = 10
 	tensorUint64s  protowire.Number = 11
-	tensorDoc      protowire.Number = 12
 	tensorExternal protowire.Number = 13
 	tensorLocation protowire.Number = 14
-	tensorMetadata protowire.Number = 16
 
 	sparseValues  protowire.Number = 1
 	sparseIndices protowire.Number = 2

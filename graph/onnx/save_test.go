@@ -153,7 +153,7 @@ func TestChangesLeaveTheRestAsBytes(t *testing.T) {
 		{"a weight", func(m *Model) {
 			id, _ := m.Graph.Lookup("w")
 			m.Graph.SetConst(id, tensor.FromF32([]float32{1, 3}, 2))
-		}, []string{"tensor w"}, nil},
+		}, []string{"tensor w"}, []string{"weights", "\x0a\x01m\x12\x01n"}},
 		{"a sparse weight", func(m *Model) {
 			id, _ := m.Graph.Lookup("sp")
 			m.Graph.SetConst(id, tensor.FromF32([]float32{1, 2, 3, 4}, 2, 2))

@@ -46,6 +46,7 @@ type tensorScan struct {
 	external []KeyValue
 	isExtern bool
 	segment  bool
+	other    [][]byte // doc_string, metadata and fields of later ONNX versions, tags included
 }
 
 func scanTensor(b []byte) (*tensorScan, error) {
@@ -83,6 +84,8 @@ func scanTensor(b []byte) (*tensorScan, error) {
 			var v int64
 			c.int(&v)
 			p.isExtern = v == 1
+		default:
+			p.other = append(p.other, c.f.raw)
 		}
 	}
 	if c.err == nil && !utf8.ValidString(p.name) {
