@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -78,9 +79,13 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 	return &exec.Hooks{Input: h.input, Output: h.output}
 }
 
-// known reports whether n is a node of the simulator's graph; nodes of subgraphs are not.
+// known reports whether n is a node of the simulator's graph, or of a clone of it; nodes of subgraphs are not.
 func (h *hooks) known(n *graph.Node) bool {
-	return int(n.ID) < h.s.g.NumNodes() && h.s.g.Node(n.ID).Name == n.Name
+	if int(n.ID) >= h.s.g.NumNodes() {
+		return false
+	}
+	own := h.s.g.Node(n.ID)
+	return own == n || own.Name == n.Name && own.Op == n.Op && slices.Equal(own.Inputs, n.Inputs) && slices.Equal(own.Outputs, n.Outputs)
 }
 
 func (h *hooks) input(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
