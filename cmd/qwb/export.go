@@ -95,10 +95,10 @@ func (e *env) export(ctx context.Context, o exportOptions) (*exportResult, error
 	if err := m.Write(&b); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	if err := checkWritten(b.Bytes(), p.target); err != nil {
+	if err := checkWritten(b.Bytes(), p); err != nil {
 		return nil, err
 	}
-	r := &exportResult{Platform: o.platform, File: o.out, Warnings: onnxqdq.ChannelWarning(p.Graph, p.set, p.target)}
+	r := &exportResult{Platform: o.platform, File: o.out, Warnings: onnxqdq.Warnings(p.Graph, p.set, p.target)}
 	if r.Warnings == nil {
 		r.Warnings = []tqc.Warning{}
 	}
@@ -128,15 +128,18 @@ func metadata(p *plan.Plan) ([]onnx.KeyValue, error) {
 	return kv, nil
 }
 
-// checkWritten reads the file back and applies the rules of the target.
-func checkWritten(file []byte, t *target.Target) error {
+// checkWritten reads the file back and applies the rules of the target to it, and to what the plan runs on integers.
+func checkWritten(file []byte, p *planned) error {
 	m, _, err := onnx.Read(bytes.NewReader(file), int64(len(file)), nil)
 	if err != nil {
 		return fmt.Errorf("export: what was written cannot be read: %w", err)
 	}
 	defer m.Close()
 	graph.InferShapes(m.Graph)
-	findings := onnxqdq.Check(m.Graph, t)
+	findings := onnxqdq.Check(m.Graph, p.target, func(node string) bool {
+		id, ok := p.Graph.LookupNode(node)
+		return ok && p.set.Domains[id] == tqc.DomainINT8
+	})
 	if len(findings) == 0 {
 		return nil
 	}
@@ -148,5 +151,5 @@ func checkWritten(file []byte, t *target.Target) error {
 		}
 		lines = append(lines, f.String())
 	}
-	return fmt.Errorf("export: the file would break rules of %s, nothing was written: %s", t.Name, strings.Join(lines, "; "))
+	return fmt.Errorf("export: the file would break rules of %s, nothing was written: %s", p.target.Name, strings.Join(lines, "; "))
 }

@@ -22,8 +22,12 @@ type Options struct {
 // Build returns m with a Q/DQ pair at every slot of set that quantizes. m.Graph is the graph that set was made for; it is not
 // changed, and the result shares its constants and its file. Names of values and nodes are kept: readers of a quantized tensor
 // NAME read NAME_DequantizeLinear; only a graph output keeps its own name for the dequantized tensor. The opset is raised where the
-// target's rules need it, with the semantics of every operator converted.
+// target's rules need it, with the semantics of every operator converted. What has no Q/DQ form that computes the same numbers (a
+// rounding that QuantizeLinear does not do, an integer range narrower than its type) is an error.
 func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Model, error) {
+	if n := m.Graph.NumNodes(); len(set.Domains) != n {
+		return nil, fmt.Errorf("export: configs of %d nodes for a graph of %d", len(set.Domains), n)
+	}
 	b := &builder{g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{},
 		weights: map[pairKey]graph.ValueID{}}
 	if err := b.run(); err != nil {
@@ -33,6 +37,7 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	b.dropConstantInputs()
+	b.dropReplaced()
 	if err := b.g.Check(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -99,28 +104,30 @@ func (b *builder) run() error {
 	return nil
 }
 
+// output quantizes an output for all who read it.
 func (b *builder) output(id graph.NodeID, i int) error {
 	slot := b.set.Output(id, i)
 	if slot == tqc.NoSlot || !b.set.Slot(slot).State().Quantizes() {
 		return nil
 	}
 	v := b.set.Slot(slot).Value
-	readers := append([]graph.Use(nil), b.g.Uses(v)...)
-	raw := v
-	if b.g.IsOutput(v) {
+	if b.g.IsOutput(v) || b.g.Captured(v) { // read by name: the name stays with the dequantized tensor
 		val := *b.g.Value(v)
 		val.Name = b.g.FreshName(val.Name + "_QuantizeLinear_Input")
-		var err error
-		if raw, err = b.g.AddValue(val); err != nil {
+		raw, err := b.g.AddValue(val)
+		if err != nil {
 			return err
 		}
 		if err := b.g.SetOutput(id, i, raw); err != nil {
 			return err
 		}
-		return b.pair(raw, slot, v)
+		return b.pair(b.g.Value(v).Name, raw, slot, v)
 	}
-	dq := graph.NoValue
-	dq, err := b.dequantized(raw, slot)
+	readers := append([]graph.Use(nil), b.g.Uses(v)...)
+	if len(readers) == 0 {
+		return nil
+	}
+	dq, err := b.dequantized(v, slot)
 	if err != nil {
 		return err
 	}
@@ -130,6 +137,7 @@ func (b *builder) output(id graph.NodeID, i int) error {
 	return nil
 }
 
+// input quantizes an input for this reader, and those that share its scale.
 func (b *builder) input(id graph.NodeID, i int) error {
 	slot := b.set.Input(id, i)
 	if slot == tqc.NoSlot {
@@ -151,129 +159,6 @@ func (b *builder) input(id graph.NodeID, i int) error {
 	}
 	b.g.SetInput(id, i, dq)
 	return nil
-}
-
-// dequantized returns DQ(Q(v)) by the slot's scale, shared by all who ask for the same.
-func (b *builder) dequantized(v graph.ValueID, slot tqc.SlotID) (graph.ValueID, error) {
-	d, err := dtypeOf(&b.set.Slot(slot).Config)
-	if err != nil {
-		return graph.NoValue, err
-	}
-	key := pairKey{v, b.set.Root(slot), d}
-	if dq, ok := b.pairs[key]; ok {
-		return dq, nil
-	}
-	val := b.g.Value(v)
-	dq, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(val.Name + "_DequantizeLinear"), DType: tensor.Float32, Shape: val.Shape})
-	if err != nil {
-		return graph.NoValue, err
-	}
-	b.pairs[key] = dq
-	return dq, b.pair(v, slot, dq)
-}
-
-// pair adds Q and DQ between from and to.
-func (b *builder) pair(from graph.ValueID, slot tqc.SlotID, to graph.ValueID) error {
-	c := &b.set.Slot(slot).Config
-	scale, zp, err := b.scaleAndZeroPoint(slot)
-	if err != nil {
-		return err
-	}
-	name := b.g.Value(from).Name
-	q, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_QuantizeLinear"), DType: b.g.Value(zp).DType, Shape: b.g.Value(from).Shape})
-	if err != nil {
-		return err
-	}
-	if err := b.node("QuantizeLinear", name, c, []graph.ValueID{from, scale, zp}, q); err != nil {
-		return err
-	}
-	return b.node("DequantizeLinear", name, c, []graph.ValueID{q, scale, zp}, to)
-}
-
-func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out graph.ValueID) error {
-	n := graph.Node{Name: b.g.FreshName(name + "_" + op + "_node"), Op: op, Inputs: in, Outputs: []graph.ValueID{out}}
-	if !c.Policy.Has(tqc.PerTensor) {
-		n.Attrs = append(n.Attrs, graph.Int("axis", int64(c.Axis)))
-	}
-	if c.Policy.Has(tqc.PerGroup) {
-		n.Attrs = append(n.Attrs, graph.Int("block_size", int64(c.GroupSize)))
-	}
-	_, err := b.g.AddNode(n)
-	return err
-}
-
-// constant returns the dequantized form of a constant input: an integer initializer and a DQ, or, where the target reads float
-// weights, the float initializer with Q and DQ.
-func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
-	s := b.set.Slot(slot)
-	d, err := dtypeOf(&s.Config)
-	if err != nil {
-		return graph.NoValue, err
-	}
-	key := pairKey{s.Value, b.set.Root(slot), d}
-	if dq, ok := b.weights[key]; ok {
-		return dq, nil
-	}
-	w := b.src.Const(s.Value)
-	name := b.src.Value(s.Value).Name
-	dq, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_DequantizeLinear"), DType: tensor.Float32, Shape: graph.Static(w.Shape...)})
-	if err != nil {
-		return graph.NoValue, err
-	}
-	b.weights[key] = dq
-	if b.t.Export.FloatWeights {
-		return dq, b.pair(s.Value, slot, dq)
-	}
-	codes, err := Codes(w, &s.Config, b.set.Params(slot))
-	if err != nil {
-		return graph.NoValue, err
-	}
-	scale, zp, err := b.scaleAndZeroPoint(slot)
-	if err != nil {
-		return graph.NoValue, err
-	}
-	q := b.g.AddConst(name+"_quantized", codes)
-	return dq, b.node("DequantizeLinear", name, &s.Config, []graph.ValueID{q, scale, zp}, dq)
-}
-
-// scaleAndZeroPoint returns the initializers of a slot's parameters; slots that share a scale share them.
-func (b *builder) scaleAndZeroPoint(slot tqc.SlotID) (scale, zp graph.ValueID, err error) {
-	s := b.set.Slot(slot)
-	d, err := dtypeOf(&s.Config)
-	if err != nil {
-		return 0, 0, err
-	}
-	key := paramKey{b.set.Root(slot), d}
-	if ids, ok := b.params[key]; ok {
-		return ids[0], ids[1], nil
-	}
-	p := b.set.Params(slot)
-	var shape []int
-	switch {
-	case s.Config.Policy.Has(tqc.PerChannel):
-		shape = []int{len(p.Scale)}
-	case s.Config.Policy.Has(tqc.PerGroup):
-		w := b.src.Const(s.Value)
-		if w == nil {
-			return 0, 0, fmt.Errorf("per-group scales of an activation cannot be written")
-		}
-		shape = append(shape, w.Shape...)
-		shape[s.Config.Axis] = (shape[s.Config.Axis] + s.Config.GroupSize - 1) / s.Config.GroupSize
-	default:
-		shape = []int{}
-	}
-	if tensor.Count(shape) != len(p.Scale) {
-		return 0, 0, fmt.Errorf("%d scales for shape %v", len(p.Scale), shape)
-	}
-	zero := tensor.New(d, shape...)
-	if err := store(zero, p.ZeroPoint); err != nil {
-		return 0, 0, err
-	}
-	name := b.src.Value(b.set.Slot(b.set.Root(slot)).Value).Name
-	scale = b.g.AddConst(name+"_scale", tensor.FromF32(append([]float32(nil), p.Scale...), shape...))
-	zp = b.g.AddConst(name+"_zero_point", zero)
-	b.params[key] = [2]graph.ValueID{scale, zp}
-	return scale, zp, nil
 }
 
 // raise lifts the opset to what the target's rules, and the types and granularities in use, need.
@@ -305,4 +190,13 @@ func (b *builder) dropConstantInputs() {
 		}
 	}
 	b.g.Inputs = inputs
+}
+
+// dropReplaced removes float constants that only their quantized forms were made of.
+func (b *builder) dropReplaced() {
+	for i := range b.set.NumSlots() {
+		if s := b.set.Slot(tqc.SlotID(i)); s.Weight && s.State().Quantizes() && !b.g.Captured(s.Value) {
+			b.g.RemoveValue(s.Value)
+		}
+	}
 }

@@ -8,6 +8,17 @@ import (
 	"qwb/quantizer/tqc"
 )
 
+// Warnings lists what the target's readers take but not all of them, or not well: an opset that only newer ones know, and channel
+// counts that they pad.
+// g is the graph that set was made for.
+func Warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
+	var list []tqc.Warning
+	if v := g.Opset(""); t.Export.MaxOpset > 0 && v > t.Export.MaxOpset {
+		list = append(list, tqc.Warning{Value: float64(v), Text: fmt.Sprintf("the model has opset %d; older versions of %s read opsets up to %d", v, t.Name, t.Export.MaxOpset)})
+	}
+	return append(list, ChannelWarning(g, set, t)...)
+}
+
 // ChannelWarning tells how much of the integer work runs on channel counts that the target pads, in one sentence, or nothing
 // where the target has no preference or all counts suit it.
 func ChannelWarning(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {

@@ -2,8 +2,10 @@ package onnxqdq
 
 import (
 	"fmt"
+	"math"
 
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
@@ -43,10 +45,48 @@ func Codes(w *tensor.Tensor, c *tqc.Config, p *tqc.Params) (*tensor.Tensor, erro
 		if v != v {
 			return nil, fmt.Errorf("the constant holds NaN at element %d", i)
 		}
-		codes[i] = p.Grid(c, channel(w, c, i)).Quantize(v)
+		g := p.Grid(c, channel(w, c, i))
+		if c.Bits > 24 { // a bias, as the simulation has it: float32 division would lose the low bits of the code
+			codes[i], _ = qmath.QuantizeBias(v, g.Scale)
+		} else {
+			codes[i] = g.Quantize(v)
+		}
 	}
 	out := tensor.New(d, w.Shape...)
 	return out, store(out, codes)
+}
+
+// baked returns the float values of codes. It is an error if quantizing them does not give the codes back, which happens where
+// they are so small that float32 cannot hold them.
+func baked(codes *tensor.Tensor, c *tqc.Config, p *tqc.Params) (*tensor.Tensor, error) {
+	out := tensor.New(tensor.Float32, codes.Shape...)
+	for i, q := range integers(codes) {
+		g := p.Grid(c, channel(codes, c, i))
+		x := g.Dequantize(q)
+		if back := g.Quantize(x); back != q {
+			return nil, fmt.Errorf("element %d: code %d with scale %g has no float32 form (it comes back as %d)", i, q, g.Scale, back)
+		}
+		out.F32()[i] = x
+	}
+	return out, nil
+}
+
+// computable reports why QuantizeLinear would not compute what a config says: it rounds half to even, and clips where its type
+// ends.
+func computable(c *tqc.Config) error {
+	d, err := dtypeOf(c)
+	if err != nil {
+		return err
+	}
+	limits := map[tensor.DType][2]int32{tensor.Int8: {-1 << 7, 1<<7 - 1}, tensor.Uint8: {0, 1<<8 - 1}, tensor.Int16: {-1 << 15, 1<<15 - 1},
+		tensor.Uint16: {0, 1<<16 - 1}, tensor.Int32: {math.MinInt32, math.MaxInt32}}[d]
+	switch {
+	case c.Rounding != qmath.HalfEven:
+		return fmt.Errorf("rounding %s: QuantizeLinear rounds half to even", c.Rounding)
+	case limits != [2]int32{c.QMin, c.QMax}:
+		return fmt.Errorf("range %d to %d: QuantizeLinear clips %s to %d and %d", c.QMin, c.QMax, d, limits[0], limits[1])
+	}
+	return nil
 }
 
 // channel is the index into the scales of element i.
@@ -54,12 +94,20 @@ func channel(w *tensor.Tensor, c *tqc.Config, i int) int {
 	if c.Policy.Has(tqc.PerTensor) {
 		return 0
 	}
-	_, n, inner := w.Blocks(c.Axis)
+	_, n, inner := w.Blocks(axisOf(c, len(w.Shape)))
 	if !c.Policy.Has(tqc.PerGroup) {
 		return i / inner % n
 	}
 	blocks := (n + c.GroupSize - 1) / c.GroupSize
 	return (i/(inner*n)*blocks+i/inner%n/c.GroupSize)*inner + i%inner
+}
+
+// axisOf is the axis of the scales, counted from the front.
+func axisOf(c *tqc.Config, rank int) int {
+	if c.Axis < 0 {
+		return c.Axis + rank
+	}
+	return c.Axis
 }
 
 // store writes integers into a tensor, which must be able to hold them.

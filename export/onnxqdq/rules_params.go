@@ -19,7 +19,7 @@ var scaleRule = Rule{Name: "scale", Doc: "every scale is positive and finite: a 
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var zeroPointRule = Rule{Name: "zero-point", Doc: "the zero point is written out, in the shape of the scale: readers differ in what a missing one means",
+var zeroPointRule = Rule{Name: "zero-point", Doc: "the zero point is written out, in the shape of the scale and the type of the integers: readers differ in what a missing one means",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			zp, scale := c.g.Const(n.Input(2)), c.g.Const(n.Input(1))
@@ -28,10 +28,21 @@ var zeroPointRule = Rule{Name: "zero-point", Doc: "the zero point is written out
 				c.report(n, "no zero point")
 			case scale != nil && !sameShape(zp.Shape, scale.Shape):
 				c.report(n, "zero point %s for scale %s", zp.Type(), scale.Type())
+			case is(n, dequantizeLinear) && c.g.Value(n.Input(0)).DType != zp.DType:
+				c.report(n, "zero point of type %s for integers of type %s", zp.DType, c.g.Value(n.Input(0)).DType)
 			case zp.DType == tensor.Int32 && anyNonZero(integers(zp)):
 				c.report(n, "an int32 tensor has zero point 0")
 			}
 		}, quantizeLinear, dequantizeLinear)
+	}}
+
+var pairRule = Rule{Name: "pair", Doc: "a DequantizeLinear has the scale, zero point and axis of the QuantizeLinear before it",
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			if q := c.quantizer(n); q != nil && (!c.sameParams(q, n) || q.AttrInt("axis", 1) != n.AttrInt("axis", 1)) {
+				c.report(n, "other parameters than %q", q.Name)
+			}
+		}, dequantizeLinear)
 	}}
 
 var zeroPointZeroRule = Rule{Name: "zero-point-zero", Doc: "symmetric quantization only", applies: func(t *target.Target) bool { return t.Export.ZeroPointZero },
@@ -55,11 +66,20 @@ var signedRule = Rule{Name: "signed", Doc: "no unsigned integers", applies: func
 var rankZeroRule = Rule{Name: "rank-zero", Doc: "per-tensor scales are scalars: the optimizer recognizes only those", applies: func(t *target.Target) bool { return t.Export.RankZero },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
-			if s := c.g.Const(n.Input(1)); s != nil && len(s.Shape) == 1 && s.Shape[0] == 1 && n.Attr("axis") == nil {
+			if s := c.g.Const(n.Input(1)); s != nil && len(s.Shape) == 1 && s.Shape[0] == 1 && !c.perChannel(n) {
 				c.report(n, "scale %s", s.Type())
 			}
 		}, quantizeLinear, dequantizeLinear)
 	}}
+
+// perChannel reports whether a Q or DQ of a constant states an axis: a constant of one channel has one scale too.
+func (c *checker) perChannel(n *graph.Node) bool {
+	v := n.Input(0)
+	if q := c.producer(n, 0); is(n, dequantizeLinear) && is(q, quantizeLinear) {
+		v = q.Input(0)
+	}
+	return c.g.Const(v) != nil && n.Attr("axis") != nil
+}
 
 var perTensorRule = Rule{Name: "per-tensor", Doc: "activations have one scale",
 	check: func(c *checker) {
@@ -70,12 +90,12 @@ var perTensorRule = Rule{Name: "per-tensor", Doc: "activations have one scale",
 		}, quantizeLinear)
 	}}
 
-var axisRule = Rule{Name: "axis", Doc: "per-channel scales lie along the output channels of the operator, one for each",
+var axisRule = Rule{Name: "axis", Doc: "per-channel scales state their axis (readers differ in the default) and lie along the output channels, one for each",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			scale := c.g.Const(n.Input(1))
 			v := c.g.Value(n.Input(0))
-			if scale == nil || len(scale.Shape) != 1 || n.AttrInt("block_size", 0) > 0 {
+			if scale == nil || len(scale.Shape) != 1 || scale.Shape[0] == 1 && !c.perChannel(n) || n.AttrInt("block_size", 0) > 0 {
 				return
 			}
 			dims, known := v.Shape.Ints()
@@ -87,6 +107,8 @@ var axisRule = Rule{Name: "axis", Doc: "per-channel scales lie along the output 
 				axis = 0 // of a vector the only one there is
 			}
 			switch {
+			case n.Attr("axis") == nil && len(dims) != 1:
+				c.report(n, "no axis for %d scales", scale.Shape[0])
 			case !known:
 			case axis < 0 || axis >= len(dims):
 				c.report(n, "axis %d of %s", axis, v.Shape)
@@ -102,7 +124,7 @@ var axisRule = Rule{Name: "axis", Doc: "per-channel scales lie along the output 
 func (c *checker) outputAxis(dq *graph.Node, axis int) {
 	for _, u := range c.g.Uses(dq.Outputs[0]) {
 		reader := c.g.Node(u.Node)
-		op := c.t.Op(reader)
+		op := c.role(reader)
 		if op == nil || op.Role != target.Weighted || u.Index != 1 {
 			continue
 		}
@@ -112,7 +134,7 @@ func (c *checker) outputAxis(dq *graph.Node, axis int) {
 	}
 }
 
-var fixedScaleRule = Rule{Name: "fixed-scale", Doc: "outputs whose scale the target prescribes have it",
+var fixedScaleRule = Rule{Name: "fixed-scale", Doc: "outputs whose scale the target prescribes have it, and the lowest integer as zero point",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
@@ -120,12 +142,27 @@ var fixedScaleRule = Rule{Name: "fixed-scale", Doc: "outputs whose scale the tar
 				return
 			}
 			for _, q := range c.readers(n, 0) {
-				if s := c.scales(q); is(q, quantizeLinear) && (len(s) != 1 || s[0] != op.FixedScale) {
-					c.report(n, "the output has scale %v, not %g", s, op.FixedScale)
+				if !is(q, quantizeLinear) {
+					continue
+				}
+				s := c.scales(q)
+				zp, t := c.zeroPoints(q)
+				if len(s) != 1 || s[0] != op.FixedScale || t == nil || zp[0] != lowest(t.DType) {
+					c.report(n, "the output has scale %v and zero point %v, not %g and the lowest integer", s, zp, op.FixedScale)
 				}
 			}
 		})
 	}}
+
+func lowest(d tensor.DType) int32 {
+	switch d {
+	case tensor.Int8:
+		return -1 << 7
+	case tensor.Int16:
+		return -1 << 15
+	}
+	return 0
+}
 
 func anyNonZero(zp []int32) bool {
 	for _, z := range zp {

@@ -1,0 +1,155 @@
+package onnxqdq
+
+import (
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/target"
+)
+
+const (
+	quantizeLinear   = "QuantizeLinear"
+	dequantizeLinear = "DequantizeLinear"
+)
+
+// producer returns the node that computes input i of n, nil for inputs and constants.
+func (c *checker) producer(n *graph.Node, i int) *graph.Node {
+	if p := c.g.Producer(n.Input(i)); p != graph.NoNode {
+		return c.g.Node(p)
+	}
+	return nil
+}
+
+// dequantizer returns the DequantizeLinear in front of input i of n, nil if there is none.
+func (c *checker) dequantizer(n *graph.Node, i int) *graph.Node {
+	if p := c.producer(n, i); is(p, dequantizeLinear) {
+		return p
+	}
+	return nil
+}
+
+// readers returns the nodes that read output i of n.
+func (c *checker) readers(n *graph.Node, i int) []*graph.Node {
+	var out []*graph.Node
+	for _, u := range c.g.Uses(n.Outputs[i]) {
+		out = append(out, c.g.Node(u.Node))
+	}
+	return out
+}
+
+// scales returns the constant scales of a Q or DQ, nil for no node and where they are not constant float32.
+func (c *checker) scales(n *graph.Node) []float32 {
+	if n == nil {
+		return nil
+	}
+	if t := c.g.Const(n.Input(1)); t != nil && t.DType == tensor.Float32 {
+		return t.F32()
+	}
+	return nil
+}
+
+// zeroPoints returns the constant zero points of a Q or DQ as integers.
+func (c *checker) zeroPoints(n *graph.Node) (zp []int32, t *tensor.Tensor) {
+	if t = c.g.Const(n.Input(2)); t == nil {
+		return nil, nil
+	}
+	return integers(t), t
+}
+
+func integers(t *tensor.Tensor) []int32 {
+	switch s := t.Data.(type) {
+	case []int8:
+		return widen(s)
+	case []uint8:
+		return widen(s)
+	case []int16:
+		return widen(s)
+	case []uint16:
+		return widen(s)
+	case []int32:
+		return s
+	}
+	return nil
+}
+
+func widen[T int8 | uint8 | int16 | uint16](s []T) []int32 {
+	out := make([]int32, len(s))
+	for i, v := range s {
+		out[i] = int32(v)
+	}
+	return out
+}
+
+// sameParams reports whether two Q or DQ nodes have equal scales and zero points.
+func (c *checker) sameParams(a, b *graph.Node) bool {
+	for i := 1; i <= 2; i++ {
+		x, y := c.g.Const(a.Input(i)), c.g.Const(b.Input(i))
+		if x == nil || y == nil || !tensor.Equal(x, y) {
+			return false
+		}
+	}
+	return true
+}
+
+// role returns the target's row for n if it runs on integers, else nil.
+func (c *checker) role(n *graph.Node) *target.Op {
+	op := c.t.Op(n)
+	switch {
+	case op == nil:
+	case c.integer != nil && c.integer(n.Name):
+		return op
+	case c.integer == nil && c.looksInteger(n, op):
+		return op
+	}
+	return nil
+}
+
+// looksInteger guesses from the pairs around a node. A float operator may read what an integer one computed, behind a DQ.
+func (c *checker) looksInteger(n *graph.Node, op *target.Op) bool {
+	x, w := c.dequantizer(n, 0) != nil, c.dequantizer(n, 1) != nil
+	switch {
+	case !c.t.Outputs:
+		return x || w
+	case op.Role == target.Weighted && c.weight(n) != nil:
+		return true
+	case op.Role == target.Weighted && c.g.Const(n.Input(1)) != nil:
+		return false
+	}
+	for _, r := range c.readers(n, 0) {
+		if is(r, quantizeLinear) {
+			return x
+		}
+	}
+	return false
+}
+
+// weight returns the constant behind the DQ, or the Q and DQ, of input 1 of a weighted operator, nil if there is none.
+func (c *checker) weight(n *graph.Node) *tensor.Tensor {
+	dq := c.dequantizer(n, 1)
+	if dq == nil {
+		return nil
+	}
+	if q := c.quantizer(dq); q != nil {
+		return c.g.Const(q.Input(0))
+	}
+	return c.g.Const(dq.Input(0))
+}
+
+// quantizer returns the QuantizeLinear whose integers a DQ reads, nil if they are an initializer.
+func (c *checker) quantizer(dq *graph.Node) *graph.Node {
+	if q := c.producer(dq, 0); is(q, quantizeLinear) {
+		return q
+	}
+	return nil
+}
+
+// activation returns the DQ in front of input i if what it reads is computed, not a constant.
+func (c *checker) activation(n *graph.Node, i int) *graph.Node {
+	dq := c.dequantizer(n, i)
+	if dq == nil {
+		return nil
+	}
+	if q := c.quantizer(dq); q == nil || c.g.Const(q.Input(0)) != nil {
+		return nil
+	}
+	return dq
+}

@@ -1,0 +1,141 @@
+package onnxqdq
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
+)
+
+// dequantized returns DQ(Q(v)) by the slot's scale, shared by all who ask for the same.
+func (b *builder) dequantized(v graph.ValueID, slot tqc.SlotID) (graph.ValueID, error) {
+	d, err := dtypeOf(&b.set.Slot(slot).Config)
+	if err != nil {
+		return graph.NoValue, err
+	}
+	key := pairKey{v, b.set.Root(slot), d}
+	if dq, ok := b.pairs[key]; ok {
+		return dq, nil
+	}
+	val := *b.g.Value(v)
+	dq, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(val.Name + "_DequantizeLinear"), DType: tensor.Float32, Shape: val.Shape})
+	if err != nil {
+		return graph.NoValue, err
+	}
+	b.pairs[key] = dq
+	return dq, b.pair(val.Name, v, slot, dq)
+}
+
+// pair adds Q and DQ between from and to; name is what they are named after.
+func (b *builder) pair(name string, from graph.ValueID, slot tqc.SlotID, to graph.ValueID) error {
+	c := &b.set.Slot(slot).Config
+	if b.g.Const(from) == nil {
+		if err := computable(c); err != nil {
+			return err
+		}
+	}
+	scale, zp, err := b.scaleAndZeroPoint(slot)
+	if err != nil {
+		return err
+	}
+	q, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_QuantizeLinear"), DType: b.g.Value(zp).DType, Shape: b.g.Value(from).Shape})
+	if err != nil {
+		return err
+	}
+	if err := b.node("QuantizeLinear", name, c, []graph.ValueID{from, scale, zp}, q); err != nil {
+		return err
+	}
+	return b.node("DequantizeLinear", name, c, []graph.ValueID{q, scale, zp}, to)
+}
+
+func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out graph.ValueID) error {
+	n := graph.Node{Name: b.g.FreshName(name + "_" + op + "_node"), Op: op, Inputs: in, Outputs: []graph.ValueID{out}}
+	if !c.Policy.Has(tqc.PerTensor) {
+		n.Attrs = append(n.Attrs, graph.Int("axis", int64(c.Axis)))
+	}
+	if c.Policy.Has(tqc.PerGroup) {
+		n.Attrs = append(n.Attrs, graph.Int("block_size", int64(c.GroupSize)))
+	}
+	_, err := b.g.AddNode(n)
+	return err
+}
+
+// constant returns the dequantized form of a constant input: an integer initializer and a DQ, or, where the target reads float
+// weights, their dequantized values with Q and DQ. Q then gives the codes back whichever way it rounds.
+func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
+	s := b.set.Slot(slot)
+	d, err := dtypeOf(&s.Config)
+	if err != nil {
+		return graph.NoValue, err
+	}
+	key := pairKey{s.Value, b.set.Root(slot), d}
+	if dq, ok := b.weights[key]; ok {
+		return dq, nil
+	}
+	w := b.src.Const(s.Value)
+	name := b.src.Value(s.Value).Name
+	dq, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_DequantizeLinear"), DType: tensor.Float32, Shape: graph.Static(w.Shape...)})
+	if err != nil {
+		return graph.NoValue, err
+	}
+	b.weights[key] = dq
+	codes, err := Codes(w, &s.Config, b.set.Params(slot))
+	if err != nil {
+		return graph.NoValue, err
+	}
+	if b.t.Export.FloatWeights {
+		exact, err := baked(codes, &s.Config, b.set.Params(slot))
+		if err != nil {
+			return graph.NoValue, err
+		}
+		return dq, b.pair(name, b.g.AddConst(name+"_quantized", exact), slot, dq)
+	}
+	scale, zp, err := b.scaleAndZeroPoint(slot)
+	if err != nil {
+		return graph.NoValue, err
+	}
+	q := b.g.AddConst(name+"_quantized", codes)
+	return dq, b.node("DequantizeLinear", name, &s.Config, []graph.ValueID{q, scale, zp}, dq)
+}
+
+// scaleAndZeroPoint returns the initializers of a slot's parameters; slots that share a scale share them.
+func (b *builder) scaleAndZeroPoint(slot tqc.SlotID) (scale, zp graph.ValueID, err error) {
+	s := b.set.Slot(slot)
+	d, err := dtypeOf(&s.Config)
+	if err != nil {
+		return 0, 0, err
+	}
+	key := paramKey{b.set.Root(slot), d}
+	if ids, ok := b.params[key]; ok {
+		return ids[0], ids[1], nil
+	}
+	p := b.set.Params(slot)
+	var shape []int
+	switch {
+	case s.Config.Policy.Has(tqc.PerChannel):
+		shape = []int{len(p.Scale)}
+	case s.Config.Policy.Has(tqc.PerGroup):
+		w := b.src.Const(s.Value)
+		if w == nil {
+			return 0, 0, fmt.Errorf("per-group scales of an activation cannot be written")
+		}
+		shape = append(shape, w.Shape...)
+		axis := axisOf(&s.Config, len(shape))
+		shape[axis] = (shape[axis] + s.Config.GroupSize - 1) / s.Config.GroupSize
+	default:
+		shape = []int{}
+	}
+	if tensor.Count(shape) != len(p.Scale) {
+		return 0, 0, fmt.Errorf("%d scales for shape %v", len(p.Scale), shape)
+	}
+	zero := tensor.New(d, shape...)
+	if err := store(zero, p.ZeroPoint); err != nil {
+		return 0, 0, err
+	}
+	name := b.src.Value(b.set.Slot(b.set.Root(slot)).Value).Name
+	scale = b.g.AddConst(name+"_scale", tensor.FromF32(append([]float32(nil), p.Scale...), shape...))
+	zp = b.g.AddConst(name+"_zero_point", zero)
+	b.params[key] = [2]graph.ValueID{scale, zp}
+	return scale, zp, nil
+}
