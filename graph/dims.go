@@ -94,6 +94,19 @@ func mergeDim(a, b Dim) (Dim, bool) {
 	return b, true
 }
 
+// sameShape reports whether two shapes may be the same.
+func sameShape(a, b Shape) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if _, ok := mergeDim(a[i], b[i]); !ok {
+			return false
+		}
+	}
+	return true
+}
+
 func joinShapes(shapes []Shape) string {
 	parts := make([]string, len(shapes))
 	for i, s := range shapes {

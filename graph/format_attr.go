@@ -16,6 +16,10 @@ func (f *formatter) attr(g *Graph, a *Attr) {
 		f.b.WriteString("ref(" + attrKinds[a.Kind] + ", " + quoteName(a.RefAttr) + ")")
 		return
 	}
+	if a.Kind == AttrTensor && a.T == nil || a.Kind == AttrGraph && a.G == nil {
+		f.b.WriteString(`raw("")`)
+		return
+	}
 	switch a.Kind {
 	case AttrFloat:
 		f.b.WriteString(floatLiteral(a.F))

@@ -110,15 +110,13 @@ func binaryShape(c *InferCtx) (Shape, error) {
 		return Broadcast(a, b)
 	}
 	if c.Node.AttrInt("broadcast", 0) == 0 {
-		for i := range a {
-			if _, ok := mergeDim(a[i], b[min(i, len(b)-1)]); len(a) != len(b) || !ok {
-				return nil, fmt.Errorf("shapes %s and %s differ, and opset %d broadcasts only with attribute broadcast", a, b, c.Opset)
-			}
+		if !sameShape(a, b) {
+			return nil, fmt.Errorf("shapes %s and %s differ, and opset %d broadcasts only with attribute broadcast", a, b, c.Opset)
 		}
 		return a, nil
 	}
 	axis := c.Node.AttrInt("axis", int64(len(a)-len(b)))
-	if axis < 0 || axis+int64(len(b)) > int64(len(a)) {
+	if axis < 0 || axis > int64(len(a)-len(b)) {
 		return nil, fmt.Errorf("axis %d does not fit shapes %s and %s", axis, a, b)
 	}
 	for i, d := range b {

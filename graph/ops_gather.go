@@ -87,7 +87,7 @@ func inferGatherND(c *InferCtx) error {
 		return nil
 	}
 	batch, tuple := c.Node.AttrInt("batch_dims", 0), idx[len(idx)-1].N
-	if batch < 0 || batch >= int64(len(idx)) || tuple < 1 || batch+tuple > int64(len(x)) {
+	if batch < 0 || batch >= int64(len(idx)) || tuple < 1 || tuple > int64(len(x))-batch {
 		return fmt.Errorf("indices %s with batch_dims %d do not fit data %s", idx, batch, x)
 	}
 	c.SetOut(0, c.DType(0), append(append(Shape{}, idx[:len(idx)-1]...), x[batch+tuple:]...))
