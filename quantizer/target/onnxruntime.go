@@ -7,7 +7,8 @@ import (
 )
 
 // ONNXRuntime is the CPU provider of ONNX Runtime reading Q/DQ models. Only what its optimizer replaces by integer kernels
-// is quantized (formats.md 3.1); ConvTranspose, for one, is not. Every operator of an integer region has Q/DQ on both sides.
+// is quantized (onnxruntime/core/optimizer/qdq_transformer lists the patterns); ConvTranspose, for one, is not. Every operator
+// of an integer region has Q/DQ on both sides.
 var ONNXRuntime = Target{
 	Name: "onnxruntime",
 	Doc:  "ONNX Runtime on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, int32 bias",

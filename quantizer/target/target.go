@@ -79,7 +79,8 @@ type Op struct {
 	FixedScale float32
 }
 
-// Export tells exporters what the target's reader accepts. formats.md sections 1 to 3 and 8 have the sources.
+// Export tells exporters what the target's reader accepts: what the operator changelog of ONNX, the parser and developer guide
+// of TensorRT, and the QDQ optimizer of ONNX Runtime say. docs/targets.md explains the rules.
 type Export struct {
 	MinOpset int64 // lower opsets are converted upwards
 	MaxOpset int64 // the highest opset that the oldest supported reader knows

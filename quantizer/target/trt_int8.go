@@ -13,7 +13,7 @@ var TRTInt8 = Target{
 	Doc:  "TensorRT explicit quantization: symmetric int8, per-channel weights, float bias, Q/DQ on inputs of weighted operators",
 	Ops: []Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
-		// Kernels disagree by version about the channel axis of a deconvolution's weights (formats.md 2.4).
+		// Kernels disagree by version about the channel axis of a deconvolution's weights (NVIDIA/TensorRT issues 1694 and 2380).
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}, PerTensor: true},
 		{Type: "Gemm", Role: Weighted},
 		{Type: "MatMul", Role: Weighted},
@@ -53,7 +53,8 @@ var TRTInt8 = Target{
 		{Type: "Transpose", Role: Passive},
 		{Type: "Unsqueeze", Role: Passive},
 	},
-	// Both grids are [-128,127] with scale absmax/127 (formats.md 2.2): -128 occurs only where a value beyond the range clips.
+	// Both grids are [-128,127] (developer guide, quantized types; NVIDIA/TensorRT issue 1796) with scale absmax/127: -128 occurs
+	// only where a value beyond the range clips.
 	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,
 		Observer: tqc.ObserverPercentile},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,

@@ -11,7 +11,7 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// PPQ has exactly eighteen combinations (ppq.md 1.4); beside them, per-group linear ones are valid here.
+// PPQ has exactly eighteen combinations (ppq/core/quant.py); beside them, per-group linear ones are valid here.
 func TestPoliciesAreTheEighteenAndPerGroup(t *testing.T) {
 	ppq, group := 0, 0
 	for p := range tqc.Policy(0x200) {
@@ -84,8 +84,8 @@ func TestSameSchemeIgnoresHowTheScaleIsFound(t *testing.T) {
 	require.False(t, u8.SameScheme(s8))
 }
 
-// For every operator that sums: the axes along which scales may vary, and those along which they may not (ppq.md 1.6 has PPQ's
-// defect: Gemm's axis 0 without transB).
+// For every operator that sums: the axes along which scales may vary, and those along which they may not. Gemm's
+// axis 0 without transB is summed over.
 func TestGranularity(t *testing.T) {
 	g := graphtest.Parse(t, `
 input x: f32[2,6,8,8]

@@ -37,7 +37,7 @@ func waiting(t testing.TB) *tqc.Set {
 	return set
 }
 
-// All moves that PPQ's life cycle knows (ppq.md 1.5), and that no other is possible.
+// All moves that PPQ's life cycle knows (QuantizationStates in ppq/core/quant.py), and that no other is possible.
 func TestAdvanceKnowsExactlyTheLegalMoves(t *testing.T) {
 	states := []tqc.State{tqc.Initial, tqc.Activated, tqc.Baked, tqc.Overlapped, tqc.PassiveInit, tqc.Passive, tqc.PassiveBaked, tqc.FP32}
 	legal := map[tqc.State][]tqc.State{
