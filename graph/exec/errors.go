@@ -55,14 +55,18 @@ func (e *UnsupportedError) Error() string {
 
 // add records that node n of g cannot be executed.
 func (e *UnsupportedError) add(g *graph.Graph, n *graph.Node, reason string) {
+	e.merge(UnsupportedOp{Op: n.Op, Domain: n.Domain, Version: g.Opset(n.Domain), Reason: reason, Nodes: []string{n.Name}})
+}
+
+func (e *UnsupportedError) merge(op UnsupportedOp) {
 	for i := range e.Ops {
 		o := &e.Ops[i]
-		if o.Op == n.Op && o.Domain == n.Domain && o.Reason == reason {
-			o.Nodes = append(o.Nodes, n.Name)
+		if o.Op == op.Op && o.Domain == op.Domain && o.Version == op.Version && o.Reason == op.Reason {
+			o.Nodes = append(o.Nodes, op.Nodes...)
 			return
 		}
 	}
-	e.Ops = append(e.Ops, UnsupportedOp{Op: n.Op, Domain: n.Domain, Version: g.Opset(n.Domain), Reason: reason, Nodes: []string{n.Name}})
+	e.Ops = append(e.Ops, op)
 }
 
 func (e *UnsupportedError) sort() {

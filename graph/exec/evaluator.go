@@ -16,13 +16,14 @@ type evaluator struct {
 	build func(n *graph.Node, version int64) (evalFunc, error)
 }
 
-// evalTable lists every operator of ai.onnx that can be executed. To add one: write its evaluator in the file of its
+// evalTable returns every operator of ai.onnx that can be executed. To add one: write its evaluator in the file of its
 // family, add it to that family's list. A test holds that package graph can infer its shapes.
 var evalTable = slices.Concat(
 	unaryEvals, binaryEvals, compareEvals, selectEvals, castEvals,
 	convEvals, poolEvals, gemmEvals, normEvals, softmaxEvals, reduceEvals, argEvals,
 	shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
-	fillEvals, scanEvals, quantEvals, integerEvals,
+	fillEvals, scanEvals, einsumEvals, quantEvals, integerEvals,
+	controlEvals,
 )
 
 // simple is a build function for operators without attributes.

@@ -151,8 +151,8 @@ func combine(c *call, op arithOp, axis int, out, a, b *tensor.Tensor) error {
 	return badType(0, a.DType)
 }
 
-// chunk is how many elements are taken through an operation and its bounds at a time: they stay in the first-level cache.
-const chunk = 4096
+// chunk is how many elements are taken through an operation and its bounds at a time: they stay in the cache.
+const chunk = 1 << 14
 
 func combineF32(c *call, op arithOp, br broadcast, out, a, b []float32) error {
 	k := c.run.s.table

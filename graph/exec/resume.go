@@ -72,8 +72,8 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 
 // touched reports whether an input of the step changed.
 func (re *resumption) touched(st *step) bool {
-	for _, v := range st.node.Inputs {
-		if v != graph.NoValue && re.changed[v] {
+	for _, v := range re.s.reads(st.node) {
+		if re.changed[v] {
 			return true
 		}
 	}
@@ -87,11 +87,9 @@ func (re *resumption) compute(i int, dirty bool) error {
 		return err
 	}
 	st := &re.s.steps[i]
-	for _, v := range st.node.Inputs {
-		if v != graph.NoValue {
-			if err := re.need(v); err != nil {
-				return err
-			}
+	for _, v := range re.s.reads(st.node) {
+		if err := re.need(v); err != nil {
+			return err
 		}
 	}
 	re.mem.begin(i)

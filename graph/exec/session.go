@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"qwb/graph"
@@ -19,6 +20,7 @@ type sessionState struct {
 	stepOf []int32
 	// lastUse is, by value, the last step that reads it: len(steps) for graph outputs, -1 where nobody does.
 	lastUse []int32
+	outers  []graph.ValueID // values of enclosing graphs, in a subgraph
 	// folded holds, by value, what nodes compute whose inputs are all constants. It is used where no hook asks to see them.
 	folded []*tensor.Tensor
 	par    kernels.Parallel
@@ -35,6 +37,14 @@ type step struct {
 	limit   *limit          // bounds that the next step would apply; see findFusions
 	passes  bool            // the step before has applied this step's bounds
 	packs   packCache
+	subs    map[*graph.Graph]*Session // of the graphs among the node's attributes
+}
+
+func (st *step) add(g *graph.Graph, s *Session) {
+	if st.subs == nil {
+		st.subs = map[*graph.Graph]*Session{}
+	}
+	st.subs[g] = s
 }
 
 func newSession(g *graph.Graph, o Options) (*Session, error) { return prepare(g, o, false) }
@@ -49,22 +59,8 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 	if s.table = kernels.Select(cpu.Detect()); o.Float64 {
 		s.table = kernels.Float64()
 	}
-	var bad UnsupportedError
-	for i, id := range order {
-		n := g.Node(id)
-		s.steps[i].node = n
-		ev := findEvaluator(n.Domain, n.Op)
-		if ev == nil {
-			bad.add(g, n, "")
-			continue
-		}
-		if s.steps[i].eval, err = ev.build(n, g.Opset(n.Domain)); err != nil {
-			bad.add(g, n, err.Error())
-		}
-	}
-	if len(bad.Ops) > 0 {
-		bad.sort()
-		return nil, &bad
+	if err := s.build(order); err != nil {
+		return nil, err
 	}
 	s.findLives(order)
 	if err := s.fold(); err != nil {
@@ -72,6 +68,44 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 	}
 	s.findFusions()
 	return s, nil
+}
+
+// build makes the steps, and reports everything that cannot be executed at once.
+func (s *sessionState) build(order []graph.NodeID) error {
+	var bad UnsupportedError
+	var err error
+	for i, id := range order {
+		n := s.g.Node(id)
+		s.steps[i].node = n
+		ev := findEvaluator(n.Domain, n.Op)
+		if ev == nil {
+			bad.add(s.g, n, "")
+			continue
+		}
+		if s.steps[i].eval, err = ev.build(n, s.g.Opset(n.Domain)); err != nil {
+			bad.add(s.g, n, err.Error())
+			continue
+		}
+		for _, sub := range n.Subgraphs() {
+			inner, err := prepare(sub, s.opt, s.poison)
+			var more *UnsupportedError
+			switch {
+			case errors.As(err, &more):
+				for _, op := range more.Ops {
+					bad.merge(op)
+				}
+			case err != nil:
+				return s.g.ErrorAt("execute", n.ID, err)
+			default:
+				s.steps[i].add(sub, inner)
+			}
+		}
+	}
+	if len(bad.Ops) > 0 {
+		bad.sort()
+		return &bad
+	}
+	return nil
 }
 
 // findLives fills stepOf, lastUse and what dies at each step.
@@ -82,10 +116,13 @@ func (s *sessionState) findLives(order []graph.NodeID) {
 	fill(s.lastUse, -1)
 	for i, id := range order {
 		s.stepOf[id] = int32(i)
-		for _, v := range s.steps[i].node.Inputs {
-			if v != graph.NoValue {
-				s.lastUse[v] = int32(i)
-			}
+		for _, v := range s.reads(s.steps[i].node) {
+			s.lastUse[v] = int32(i)
+		}
+	}
+	for _, v := range s.g.Values() {
+		if s.g.Value(v).Outer {
+			s.outers = append(s.outers, v)
 		}
 	}
 	for _, v := range s.g.Outputs {
@@ -93,8 +130,8 @@ func (s *sessionState) findLives(order []graph.NodeID) {
 	}
 	for i := range s.steps {
 		n := s.steps[i].node
-		for k, v := range n.Inputs {
-			if v != graph.NoValue && s.lastUse[v] == int32(i) && firstIndex(n.Inputs, v) == k {
+		for _, v := range s.reads(n) {
+			if s.lastUse[v] == int32(i) && !slices.Contains(s.steps[i].dies, v) {
 				s.steps[i].dies = append(s.steps[i].dies, v)
 			}
 		}
@@ -106,13 +143,22 @@ func (s *sessionState) findLives(order []graph.NodeID) {
 	}
 }
 
-func firstIndex(list []graph.ValueID, v graph.ValueID) int {
-	for i, x := range list {
-		if x == v {
-			return i
+// reads lists the values that a node reads: its inputs and what its subgraphs capture.
+func (s *sessionState) reads(n *graph.Node) []graph.ValueID {
+	var list []graph.ValueID
+	for _, v := range n.Inputs {
+		if v != graph.NoValue {
+			list = append(list, v)
 		}
 	}
-	return -1
+	for _, sub := range n.Subgraphs() {
+		for _, name := range sub.CapturedNames() {
+			if v, ok := s.g.Lookup(name); ok {
+				list = append(list, v)
+			}
+		}
+	}
+	return list
 }
 
 // fold computes every node whose inputs are all constants. A constant that a caller may feed is not one.
