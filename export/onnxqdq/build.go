@@ -29,7 +29,7 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, fmt.Errorf("export: configs of %d nodes for a graph of %d", len(set.Domains), n)
 	}
 	b := &builder{g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{},
-		weights: map[pairKey]graph.ValueID{}}
+		weights: map[pairKey]graph.ValueID{}, baked: map[graph.ValueID]graph.ValueID{}}
 	if err := b.run(); err != nil {
 		return nil, err
 	}
@@ -37,7 +37,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	b.dropConstantInputs()
-	b.dropReplaced()
+	if err := b.dropReplaced(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
 	if err := b.g.Check(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -76,9 +78,10 @@ type builder struct {
 	g, src  *graph.Graph // g is written to; src is the original, for what slots refer to
 	set     *tqc.Set
 	t       *target.Target
-	pairs   map[pairKey]graph.ValueID     // value -> its dequantized form
-	weights map[pairKey]graph.ValueID     // constant -> its dequantized form
-	params  map[paramKey][2]graph.ValueID // scale and zero point
+	pairs   map[pairKey]graph.ValueID       // value -> its dequantized form
+	weights map[pairKey]graph.ValueID       // constant -> its dequantized form
+	baked   map[graph.ValueID]graph.ValueID // constant -> the float values of its integers, the first of them
+	params  map[paramKey][2]graph.ValueID   // scale and zero point
 }
 
 func (b *builder) run() error {
@@ -192,11 +195,22 @@ func (b *builder) dropConstantInputs() {
 	b.g.Inputs = inputs
 }
 
-// dropReplaced removes float constants that only their quantized forms were made of.
-func (b *builder) dropReplaced() {
+// dropReplaced removes float constants that only their quantized forms were made of. Where that form is float too, it takes over
+// the name.
+func (b *builder) dropReplaced() error {
 	for i := range b.set.NumSlots() {
-		if s := b.set.Slot(tqc.SlotID(i)); s.Weight && s.State().Quantizes() && !b.g.Captured(s.Value) {
-			b.g.RemoveValue(s.Value)
+		s := b.set.Slot(tqc.SlotID(i))
+		if !s.Weight || !s.State().Quantizes() || b.g.Captured(s.Value) || len(b.g.Uses(s.Value)) > 0 || b.g.IsOutput(s.Value) {
+			continue
+		}
+		name := b.g.Value(s.Value).Name
+		b.g.RemoveValue(s.Value)
+		if float, ok := b.baked[s.Value]; ok {
+			delete(b.baked, s.Value)
+			if err := b.g.Rename(float, name); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package onnxqdq
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/target"
@@ -114,12 +116,17 @@ func (c *checker) looksInteger(n *graph.Node, op *target.Op) bool {
 	case op.Role == target.Weighted && c.g.Const(n.Input(1)) != nil:
 		return false
 	}
-	for _, r := range c.readers(n, 0) {
-		if is(r, quantizeLinear) {
-			return x
-		}
+	readers := c.readers(n, 0)
+	if len(readers) == 1 && c.activates(readers[0]) {
+		readers = c.readers(readers[0], 0)
 	}
-	return false
+	return x && slices.ContainsFunc(readers, func(r *graph.Node) bool { return is(r, quantizeLinear) })
+}
+
+// activates reports whether n may be computed together with the integer operator whose result it alone reads.
+func (c *checker) activates(n *graph.Node) bool {
+	op := c.t.Op(n)
+	return op != nil && op.Role == target.Activation && (c.integer == nil || c.integer(n.Name))
 }
 
 // weight returns the constant behind the DQ, or the Q and DQ, of input 1 of a weighted operator, nil if there is none.

@@ -89,7 +89,11 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 		if err != nil {
 			return graph.NoValue, err
 		}
-		return dq, b.pair(name, b.g.AddConst(name+"_quantized", exact), slot, dq)
+		float := b.g.AddConst(name+"_quantized", exact)
+		if _, second := b.baked[s.Value]; !second {
+			b.baked[s.Value] = float
+		}
+		return dq, b.pair(name, float, slot, dq)
 	}
 	scale, zp, err := b.scaleAndZeroPoint(slot)
 	if err != nil {

@@ -36,7 +36,7 @@ func (c *checker) quantizedInputs(n *graph.Node, op *target.Op, r *target.Residu
 		if _, skip, ok := r.Branches(n.ID, integer); ok {
 			list = append(list, skip)
 		}
-	case c.t.Outputs:
+	case c.t.Outputs && !c.fused(n, op):
 		for _, i := range target.DataInputs(c.g, n.ID) {
 			if op.Role != target.Activation || c.g.Const(n.Input(i)) == nil {
 				list = append(list, i)
@@ -44,6 +44,15 @@ func (c *checker) quantizedInputs(n *graph.Node, op *target.Op, r *target.Residu
 		}
 	}
 	return list
+}
+
+// fused reports whether n is an activation that alone reads what an integer operator computes.
+func (c *checker) fused(n *graph.Node, op *target.Op) bool {
+	head := c.producer(n, 0)
+	if op.Role != target.Activation || head == nil || len(c.readers(head, 0)) != 1 {
+		return false
+	}
+	return c.role(head) != nil
 }
 
 var splitFusionRule = Rule{Name: "split-fusion", Doc: "no Q/DQ between a weighted operator and the activation that is fused to it",
@@ -98,10 +107,8 @@ var integerOutputRule = Rule{Name: "integer-output", Doc: "what a quantized oper
 					continue
 				}
 				last, r := v, c.readers(n, i)
-				if len(r) == 1 && !c.g.IsOutput(v) && op.Role != target.Activation {
-					if row := c.role(r[0]); row != nil && row.Role == target.Activation {
-						last, r = r[0].Outputs[0], c.readers(r[0], 0)
-					}
+				if len(r) == 1 && !c.g.IsOutput(v) && op.Role != target.Activation && c.activates(r[0]) {
+					last, r = r[0].Outputs[0], c.readers(r[0], 0)
 				}
 				if len(r) != 1 || !is(r[0], quantizeLinear) || c.g.IsOutput(last) {
 					c.report(n, "output %d is not read by exactly one QuantizeLinear", i)

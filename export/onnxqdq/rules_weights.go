@@ -90,4 +90,3 @@ func (c *checker) biasScale(n, bias *graph.Node) {
 		}
 	}
 }
-

@@ -1,0 +1,327 @@
+package onnxqdq_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/export/onnxqdq"
+	"qwb/graph"
+	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+)
+
+// What the exporter writes has no findings, whatever graph and target, with the plan at hand and without.
+func TestCleanCorpus(t *testing.T) {
+	corpus(t, func(t *testing.T, c configuredCase) {
+		tg := findTarget(t, c.platform)
+		_, m := written(t, build(t, &onnx.Model{Graph: c.g}, c.set, tg))
+		require.Empty(t, onnxqdq.Check(m.Graph, tg, integers(c.g, c.set)))
+		require.Empty(t, onnxqdq.Check(m.Graph, tg, nil))
+	})
+}
+
+// victim is the graph that faults are planted in: two convolutions with bias and activation, a residual Add, a pool, a gate.
+const victim = `
+input x: f32[1,4,6,6]
+const w1: f32[4,4,3,3] = normal(seed=1, std=0.2)
+const b1: f32[4] = normal(2)
+const w2: f32[4,4,1,1] = normal(seed=3, std=0.4)
+const b2: f32[4] = normal(4)
+const w3: f32[3,4,1,1] = normal(seed=5, std=0.4)
+const b3: f32[3] = normal(6)
+a = Conv(x, w1, b1) {pads=[1,1,1,1]} "conv1"
+r = Relu(a) "relu1"
+b = Conv(r, w2, b2) "conv2"
+s = Add(b, r) "add"
+q = Relu(s) "relu2"
+p = MaxPool(q) {kernel_shape=[2,2], strides=[2,2]} "pool"
+c = Conv(p, w3, b3) "conv3"
+y = Sigmoid(c) "gate"
+output y
+`
+
+// surgeon changes an exported graph by names.
+type surgeon struct {
+	testing.TB
+	*graph.Graph
+}
+
+func (s surgeon) value(name string) graph.ValueID {
+	v, ok := s.Lookup(name)
+	require.True(s, ok, "no value %q in\n%s", name, graph.FormatShort(s.Graph, 4))
+	return v
+}
+
+func (s surgeon) node(name string) *graph.Node {
+	id, ok := s.LookupNode(name)
+	require.True(s, ok, "no node %q", name)
+	return s.Node(id)
+}
+
+// set makes input i of a node a new constant.
+func (s surgeon) set(node string, i int, t *tensor.Tensor) {
+	s.SetInput(s.node(node).ID, i, s.AddConst("planted", t))
+}
+
+// read makes input i of a node read another value.
+func (s surgeon) read(node string, i int, value string) {
+	s.SetInput(s.node(node).ID, i, s.value(value))
+}
+
+// around puts Q and DQ with new parameters, or nodes of another kind, between a value and one of its readers.
+func (s surgeon) around(node string, i int, scale float32, zero *tensor.Tensor) {
+	v := s.node(node).Inputs[i]
+	params := []graph.ValueID{s.AddConst("planted", tensor.FromF32([]float32{scale})), s.AddConst("planted", zero)}
+	q, err := s.AddValue(graph.Value{Name: s.FreshName("planted"), DType: zero.DType, Shape: s.Value(v).Shape})
+	require.NoError(s, err)
+	dq, err := s.AddValue(graph.Value{Name: s.FreshName("planted"), DType: tensor.Float32, Shape: s.Value(v).Shape})
+	require.NoError(s, err)
+	_, err = s.AddNode(graph.Node{Op: "QuantizeLinear", Inputs: []graph.ValueID{v, params[0], params[1]}, Outputs: []graph.ValueID{q}})
+	require.NoError(s, err)
+	_, err = s.AddNode(graph.Node{Op: "DequantizeLinear", Inputs: []graph.ValueID{q, params[0], params[1]}, Outputs: []graph.ValueID{dq}})
+	require.NoError(s, err)
+	s.SetInput(s.node(node).ID, i, dq)
+}
+
+// params gives a Q, its DQ, or both, other parameters.
+func (s surgeon) params(scale, zero *tensor.Tensor, nodes ...string) {
+	for _, n := range nodes {
+		if scale != nil {
+			s.set(n, 1, scale)
+		}
+		if zero != nil {
+			s.set(n, 2, zero)
+		}
+	}
+}
+
+func scalar[T any](d tensor.DType, x T, shape ...int) *tensor.Tensor {
+	t := tensor.New(d, shape...)
+	for i := range tensor.Of[T](t) {
+		tensor.Of[T](t)[i] = x
+	}
+	return t
+}
+
+func f32(x ...float32) *tensor.Tensor { return tensor.FromF32(x, len(x)) }
+
+const (
+	xQ, xDQ   = "x_QuantizeLinear_node", "x_DequantizeLinear_node"
+	rQ, rDQ   = "r_QuantizeLinear_node", "r_DequantizeLinear_node"
+	pQ, pDQ   = "p_QuantizeLinear_node", "p_DequantizeLinear_node"
+	yQ, yDQ   = "y_QuantizeLinear_node", "y_DequantizeLinear_node"
+	w1Q, w1DQ = "w1_QuantizeLinear_node", "w1_DequantizeLinear_node"
+	b1DQ      = "b1_DequantizeLinear_node"
+)
+
+// fault is a violation of one rule, planted in an export for one target.
+type fault struct {
+	rule, platform, what string
+	plant                func(s surgeon)
+	// unplanned: the fault is seen without the plan as well.
+	unplanned bool
+}
+
+var faults = []fault{
+	{"structure", "onnxruntime", "a computed scale", func(s surgeon) {
+		one := s.AddConst("one", tensor.FromF32([]float32{1}))
+		v, err := s.AddValue(graph.Value{Name: "computed", DType: tensor.Float32, Shape: graph.Shape{}})
+		require.NoError(s, err)
+		_, err = s.AddNode(graph.Node{Op: "Identity", Inputs: []graph.ValueID{one}, Outputs: []graph.ValueID{v}})
+		require.NoError(s, err)
+		s.SetInput(s.node(xQ).ID, 1, v)
+	}, true},
+	{"opset", "trt_int8", "opset 12", func(s surgeon) { s.Opsets = []graph.Opset{{Version: 12}} }, true},
+	{"operators", "trt_int8", "ConvInteger", func(s surgeon) {
+		v, err := s.AddValue(graph.Value{Name: "acc", DType: tensor.Int32})
+		require.NoError(s, err)
+		_, err = s.AddNode(graph.Node{Op: "ConvInteger", Inputs: []graph.ValueID{s.value("x_QuantizeLinear"), s.value("x_QuantizeLinear")}, Outputs: []graph.ValueID{v}})
+		require.NoError(s, err)
+	}, true},
+	{"scale", "trt_int8", "the zero scale of a dead channel", func(s surgeon) { s.params(f32(1, 0, 1, 1), nil, w1Q, w1DQ) }, true},
+	{"scale", "onnxruntime", "an infinite scale", func(s surgeon) {
+		s.params(tensor.FromF32([]float32{float32(math.Inf(1))}), nil, xQ, xDQ)
+	}, true},
+	{"zero-point", "trt_int8", "none", func(s surgeon) { s.SetInput(s.node(xQ).ID, 2, graph.NoValue) }, true},
+	{"zero-point", "onnxruntime", "another shape than the scale", func(s surgeon) { s.params(nil, scalar(tensor.Uint8, uint8(3), 1), xQ, xDQ) }, true},
+	{"zero-point", "onnxruntime", "an int32 bias with one", func(s surgeon) { s.params(nil, scalar(tensor.Int32, int32(1), 4), b1DQ) }, true},
+	{"zero-point", "onnxruntime", "another type than the integers", func(s surgeon) { s.params(nil, scalar(tensor.Int8, int8(0)), xDQ) }, true},
+	{"pair", "onnxruntime", "Q and DQ disagree on the scale", func(s surgeon) { s.params(tensor.FromF32([]float32{9}), nil, rDQ) }, true},
+	{"pair", "trt_int8", "Q and DQ disagree on the axis", func(s surgeon) { s.node(w1DQ).SetAttr(graph.Int("axis", 1)) }, true},
+	{"zero-point-zero", "trt_int8", "an asymmetric activation", func(s surgeon) { s.params(nil, scalar(tensor.Int8, int8(3)), xQ, xDQ) }, true},
+	{"signed", "trt_int8", "uint8", func(s surgeon) {
+		s.params(nil, scalar(tensor.Uint8, uint8(0)), xQ, xDQ)
+		s.Value(s.value("x_QuantizeLinear")).DType = tensor.Uint8
+	}, true},
+	{"rank-zero", "onnxruntime", "a scale of shape [1]", func(s surgeon) { s.params(f32(0.5), scalar(tensor.Uint8, uint8(3), 1), xQ, xDQ) }, true},
+	{"rank-zero", "trt_int8", "a scale of shape [1] with an axis", func(s surgeon) {
+		s.params(f32(0.5), scalar(tensor.Int8, int8(0), 1), xQ, xDQ)
+		s.node(xQ).SetAttr(graph.Int("axis", 1))
+		s.node(xDQ).SetAttr(graph.Int("axis", 1))
+	}, true},
+	{"per-tensor", "trt_int8", "an activation with a scale per channel", func(s surgeon) {
+		s.params(f32(1, 2, 3, 4), scalar(tensor.Int8, int8(0), 4), xQ, xDQ)
+		s.node(xQ).SetAttr(graph.Int("axis", 1))
+		s.node(xDQ).SetAttr(graph.Int("axis", 1))
+	}, true},
+	{"axis", "trt_int8", "the axis of the input channels", func(s surgeon) {
+		s.node(w1Q).SetAttr(graph.Int("axis", 1))
+		s.node(w1DQ).SetAttr(graph.Int("axis", 1))
+	}, true},
+	{"axis", "onnxruntime", "fewer scales than channels", func(s surgeon) {
+		s.params(f32(1, 2, 3), scalar(tensor.Int8, int8(0), 3), w1DQ)
+	}, true},
+	{"axis", "trt_int8", "an axis that does not exist", func(s surgeon) {
+		s.node(w1Q).SetAttr(graph.Int("axis", 4))
+		s.node(w1DQ).SetAttr(graph.Int("axis", 4))
+	}, true},
+	{"axis", "trt_int8", "none stated", func(s surgeon) {
+		s.node(w1Q).DropAttr("axis")
+		s.node(w1DQ).DropAttr("axis")
+	}, true},
+	{"inputs", "trt_int8", "a float weight at a quantized convolution", func(s surgeon) { s.set("conv1", 1, graphtest.Normal(1, 4, 4, 3, 3)) }, true},
+	{"inputs", "trt_int8", "a convolution without any pair", func(s surgeon) {
+		s.set("conv1", 1, graphtest.Normal(1, 4, 4, 3, 3))
+		s.read("conv1", 0, "x")
+	}, false},
+	{"inputs", "trt_int8", "a skip branch without pair", func(s surgeon) { s.read("add", 1, "r") }, false},
+	{"inputs", "onnxruntime", "a float operand of an integer Add", func(s surgeon) { s.read("add", 1, "r") }, true},
+	{"inputs", "onnxruntime", "a float activation at a quantized weight", func(s surgeon) { s.read("conv3", 0, "p") }, true},
+	{"weight-form", "trt_int8", "an integer weight", func(s surgeon) {
+		s.set(w1DQ, 0, tensor.New(tensor.Int8, 4, 4, 3, 3))
+	}, true},
+	{"weight-form", "onnxruntime", "a float weight with a Q", func(s surgeon) {
+		w := s.AddConst("planted", graphtest.Normal(1, 4, 4, 3, 3))
+		q, err := s.AddValue(graph.Value{Name: "planted_q", DType: tensor.Int8, Shape: graph.Static(4, 4, 3, 3)})
+		require.NoError(s, err)
+		dq := s.node(w1DQ)
+		_, err = s.AddNode(graph.Node{Op: "QuantizeLinear", Attrs: slices.Clone(dq.Attrs), Inputs: []graph.ValueID{w, dq.Inputs[1], dq.Inputs[2]}, Outputs: []graph.ValueID{q}})
+		require.NoError(s, err)
+		s.SetInput(dq.ID, 0, q)
+	}, true},
+	{"weight-form", "onnxruntime", "a uint8 weight", func(s surgeon) {
+		s.set(w1DQ, 0, tensor.New(tensor.Uint8, 4, 4, 3, 3))
+		s.params(nil, scalar(tensor.Uint8, uint8(128), 4), w1DQ)
+	}, true},
+	{"weight-zero-point", "onnxruntime", "zero points that differ between channels", func(s surgeon) {
+		s.params(nil, &tensor.Tensor{DType: tensor.Int8, Shape: []int{4}, Data: []int8{0, 0, 1, 0}}, w1DQ)
+	}, true},
+	{"float-bias", "trt_int8", "an int32 bias", func(s surgeon) {
+		q := s.AddConst("bias", tensor.New(tensor.Int32, 4))
+		v, err := s.AddValue(graph.Value{Name: "bias_dq", DType: tensor.Float32, Shape: graph.Static(4)})
+		require.NoError(s, err)
+		_, err = s.AddNode(graph.Node{Op: "DequantizeLinear", Attrs: []graph.Attr{graph.Int("axis", 0)}, Inputs: []graph.ValueID{q,
+			s.AddConst("planted", f32(1, 1, 1, 1)), s.AddConst("planted", tensor.New(tensor.Int32, 4))}, Outputs: []graph.ValueID{v}})
+		require.NoError(s, err)
+		s.SetInput(s.node("conv1").ID, 2, v)
+	}, true},
+	{"integer-bias", "onnxruntime", "a float bias", func(s surgeon) { s.set("conv1", 2, graphtest.Normal(1, 4)) }, true},
+	{"integer-bias", "onnxruntime", "another scale than input * weight", func(s surgeon) { s.params(f32(1, 2, 3, 4), nil, b1DQ) }, true},
+	{"integer-bias", "onnxruntime", "a saturated bias", func(s surgeon) { s.set(b1DQ, 0, scalar(tensor.Int32, int32(math.MaxInt32), 4)) }, true},
+	{"integer-bias", "onnxruntime", "an int8 bias", func(s surgeon) {
+		s.set(b1DQ, 0, tensor.New(tensor.Int8, 4))
+		s.params(nil, scalar(tensor.Int8, int8(0), 4), b1DQ)
+	}, true},
+	{"split-fusion", "onnxruntime", "a pair between convolution and Relu", func(s surgeon) {
+		s.around("relu1", 0, 0.1, scalar(tensor.Uint8, uint8(128)))
+	}, true},
+	{"split-fusion", "trt_int8", "a pair between convolution and Relu", func(s surgeon) { s.around("relu1", 0, 0.1, scalar(tensor.Int8, int8(0))) }, true},
+	{"placement", "trt_int8", "a pair in front of a pool", func(s surgeon) { s.around("pool", 0, 0.1, scalar(tensor.Int8, int8(0))) }, true},
+	{"placement", "trt_int8", "a pair on the main branch", func(s surgeon) { s.around("add", 0, 0.1, scalar(tensor.Int8, int8(0))) }, true},
+	{"placement", "trt_int8", "a dequantized graph output", func(s surgeon) { s.Outputs = append(s.Outputs, s.value("r_DequantizeLinear")) }, true},
+	{"integer-output", "onnxruntime", "an output read as float too", func(s surgeon) {
+		v, err := s.AddValue(graph.Value{Name: "planted", DType: tensor.Float32})
+		require.NoError(s, err)
+		_, err = s.AddNode(graph.Node{Op: "Exp", Inputs: []graph.ValueID{s.value("r")}, Outputs: []graph.ValueID{v}})
+		require.NoError(s, err)
+	}, true},
+	{"integer-output", "onnxruntime", "an Add without a pair behind it", func(s surgeon) {
+		s.read("pool", 0, "q")
+		s.RemoveNode(s.node("q_DequantizeLinear_node").ID)
+		s.RemoveNode(s.node("q_QuantizeLinear_node").ID)
+	}, false},
+	{"integer-output", "onnxruntime", "a float graph output", func(s surgeon) { s.Outputs = append(s.Outputs, s.value("r")) }, true},
+	{"one-type", "onnxruntime", "uint8 in, int8 out", func(s surgeon) {
+		s.params(nil, scalar(tensor.Int8, int8(-125)), rQ, rDQ)
+		s.Value(s.value("r_QuantizeLinear")).DType = tensor.Int8
+	}, true},
+	{"passive", "onnxruntime", "a pool with another scale behind it", func(s surgeon) { s.params(tensor.FromF32([]float32{7}), nil, pQ, pDQ) }, true},
+	{"fixed-scale", "onnxruntime", "a Sigmoid with a measured scale", func(s surgeon) { s.params(tensor.FromF32([]float32{0.0039}), nil, yQ, yDQ) }, true},
+	{"fixed-scale", "onnxruntime", "a Sigmoid with another zero point", func(s surgeon) { s.params(nil, scalar(tensor.Uint8, uint8(1)), yQ, yDQ) }, true},
+}
+
+// Every rule finds what is planted for it, with the plan at hand, and without it where the fault shows in the file alone.
+func TestSeededFaults(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.rule+"/"+f.platform+"/"+f.what, func(t *testing.T) {
+			g := graphtest.Parse(t, victim)
+			require.Empty(t, graph.InferShapes(g))
+			tg := findTarget(t, f.platform)
+			set := configure(t, g, tg, "")
+			calibrated(t, g, set)
+			m := build(t, &onnx.Model{Graph: g}, set, tg)
+			require.Empty(t, onnxqdq.Check(m.Graph, tg, integers(g, set)))
+			f.plant(surgeon{t, m.Graph})
+			names := func(list []onnxqdq.Finding) (rules []string) {
+				for _, x := range list {
+					require.NotEmpty(t, x.Text)
+					rules = append(rules, x.Rule)
+				}
+				return rules
+			}
+			found := onnxqdq.Check(m.Graph, tg, integers(g, set))
+			require.Contains(t, names(found), f.rule, "%v", found)
+			require.Equal(t, f.unplanned, slices.Contains(names(onnxqdq.Check(m.Graph, tg, nil)), f.rule), "without the plan")
+		})
+	}
+}
+
+func TestEveryRuleHasAFault(t *testing.T) {
+	for _, r := range onnxqdq.Rules {
+		require.NotEmpty(t, r.Doc, r.Name)
+		require.True(t, slices.ContainsFunc(faults, func(f fault) bool { return f.rule == r.Name }), "no fault is planted for rule %q", r.Name)
+	}
+	for _, f := range faults {
+		require.True(t, slices.ContainsFunc(onnxqdq.Rules, func(r onnxqdq.Rule) bool { return r.Name == f.rule }), "there is no rule %q", f.rule)
+	}
+}
+
+func TestFindingsSayWhere(t *testing.T) {
+	require.Equal(t, `scale: node "a": scale 0 is 0`, onnxqdq.Finding{Rule: "scale", Node: "a", Text: "scale 0 is 0"}.String())
+	require.Equal(t, `opset: opset 12`, onnxqdq.Finding{Rule: "opset", Text: "opset 12"}.String())
+	g := graphtest.Parse(t, "input x: f32[1]\na = Add(x, x)\noutput a")
+	g.SetInput(0, 0, g.Outputs[0])
+	tg := findTarget(t, "trt_int8")
+	found := onnxqdq.Check(g, tg, nil)
+	require.Len(t, found, 1)
+	require.Equal(t, "structure", found[0].Rule, "a cycle is all that is said about a graph with one")
+}
+
+func TestWarnings(t *testing.T) {
+	g := graphtest.Parse(t, `opset 22
+input x: f32[1,3,8,8]
+const w1: f32[16,3,1,1] = normal(1)
+const w2: f32[32,16,1,1] = normal(2)
+a = Conv(x, w1) "stem"
+y = Conv(a, w2) "body"
+output y`)
+	require.Empty(t, graph.InferShapes(g))
+	trt := findTarget(t, "trt_int8")
+	set := configure(t, g, trt, "")
+	list := onnxqdq.Warnings(g, set, trt)
+	require.Len(t, list, 2)
+	require.Contains(t, list[0].Text, "opset 22")
+	// stem: 8*8*16*3 multiply-accumulates of 8*8*(16*3+32*16)
+	require.InDelta(t, 48.0/560, list[1].Value, 1e-12)
+	require.Contains(t, list[1].Text, `1 operators with 8.6 % of the integer work`)
+	require.Contains(t, list[1].Text, `"stem" with 3 and 16`)
+	g.Opsets[0].Version = 17
+	set = configure(t, g, trt, "stem")
+	require.Empty(t, onnxqdq.Warnings(g, set, trt), "float operators do not count")
+	ort := findTarget(t, "onnxruntime")
+	require.Empty(t, onnxqdq.Warnings(g, configure(t, g, ort, ""), ort), "no preference")
+}
