@@ -24,6 +24,14 @@ type Accuracy struct {
 	Seconds float64 `json:"seconds"`
 	// The rest compares with the float graph on the same samples; nil in float.
 	*Change
+	// Answers holds, in the order of the data, what was answered.
+	Answers []Answer `json:"-"`
+}
+
+// Answer is the class with the highest score for one sample, in the mode evaluated.
+type Answer struct {
+	Sample       string
+	Label, Class int
 }
 
 // Change is what quantization did to the answers.
@@ -48,6 +56,7 @@ type AccuracyConfig struct {
 
 // answer is the outcome on one sample.
 type answer struct {
+	sample       string
 	label        int
 	float, quant []int // the five classes with the highest scores
 }
@@ -130,7 +139,7 @@ type classifier struct {
 }
 
 func (c *classifier) classify(ctx context.Context, s *exec.Sample) (answer, error) {
-	a := answer{label: s.Label}
+	a := answer{sample: s.Name, label: s.Label}
 	out, err := c.runner.Run(ctx, s.Feeds, nil)
 	if err != nil {
 		return a, err
@@ -181,6 +190,11 @@ func score(answers []answer, quantized bool) *Accuracy {
 	onlyFloat, onlyQuant := 0, 0
 	for _, a := range answers {
 		f1, f5 := hit(a.float, a.label)
+		top := a.float
+		if quantized {
+			top = a.quant
+		}
+		r.Answers = append(r.Answers, Answer{a.sample, a.label, top[0]})
 		change.FloatTop1 += f1
 		change.FloatTop5 += f5
 		if !quantized {

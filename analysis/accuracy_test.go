@@ -27,9 +27,10 @@ func TestBestOrdersScoresAndBreaksTiesByClass(t *testing.T) {
 
 func TestScoreCountsPairs(t *testing.T) {
 	right, wrong := []int{1, 2}, []int{2, 1}
-	answers := []answer{{1, right, right}, {1, right, wrong}, {1, right, wrong}, {1, wrong, right}, {1, wrong, wrong}, {0, wrong, right}}
+	answers := []answer{{"a", 1, right, right}, {"b", 1, right, wrong}, {"c", 1, right, wrong}, {"d", 1, wrong, right}, {"e", 1, wrong, wrong}, {"f", 0, wrong, right}}
 	r := score(answers, true)
 	require.Equal(t, []int{2, 5, 3, 4}, []int{r.Top1, r.Top5, r.FloatTop1, r.Flips})
+	require.Equal(t, Answer{"b", 1, 2}, r.Answers[1])
 	require.InDelta(t, 100.0/6, r.Drop, 1e-12)
 	require.InDelta(t, 100*math.Sqrt(3-1.0/6)/6, r.DropError, 1e-12)
 }
@@ -43,6 +44,6 @@ func TestEvalInFloat(t *testing.T) {
 		data.at = 0
 		r, err := Eval(context.Background(), g, data, AccuracyConfig{Threads: threads})
 		require.NoError(t, err)
-		require.Equal(t, &Accuracy{Mode: "fp32", Backend: "cpu", N: 2, Top1: 1, Top5: 2}, r)
+		require.Equal(t, &Accuracy{Mode: "fp32", Backend: "cpu", N: 2, Top1: 1, Top5: 2, Answers: []Answer{{"", 0, 0}, {"", 2, 0}}}, r)
 	}
 }

@@ -151,11 +151,12 @@ func (a *analyzer) each(ctx context.Context, samples exec.Iterator) ([]*sampleRe
 // worker analyses one sample at a time with memory of its own.
 type worker struct {
 	*analyzer
-	runner *exec.Runner
-	memory int64
-	keep   func(graph.ValueID) bool
-	full   *exec.Hooks
-	states map[graph.ValueID]*tensorState
+	runner  *exec.Runner
+	memory  int64
+	keep    func(graph.ValueID) bool
+	full    *exec.Hooks
+	scratch sim.Scratch // shared by the hooks of one operator after the other
+	states  map[graph.ValueID]*tensorState
 }
 
 func (a *analyzer) newWorker(memory int64) *worker {

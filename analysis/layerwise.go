@@ -61,6 +61,7 @@ func (w *worker) layerwise(ctx context.Context, kept []*tensor.Tensor, res *samp
 // alone runs a group with the selected slots quantized and what depends on it, or the group only. It returns the graph outputs
 // and the group's own output.
 func (w *worker) alone(ctx context.Context, kept []*tensor.Tensor, g *group, view sim.View, only bool, res *sampleResult) (outputs []*tensor.Tensor, own *tensor.Tensor, err error) {
+	view.Scratch = &w.scratch
 	hooks := withOutput(w.sim.NewHooks(view), func(n *graph.Node, i int, t *tensor.Tensor) error {
 		if n.Outputs[i] == g.output {
 			own = t.Clone()

@@ -18,6 +18,8 @@ type Options struct {
 	Weight     tqc.Observer // how weights are
 	// ReduceRange uses the target's reduced integer range for weights.
 	ReduceRange bool
+	// PerTensor gives every weight one scale where the target would take one per channel.
+	PerTensor bool
 }
 
 // Configure returns the configuration of every slot of g, ready for calibration: INITIAL where a range is to be found,
@@ -31,6 +33,11 @@ func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Optio
 		reduced := *t
 		reduced.Weight.QMin, reduced.Weight.QMax = r[0], r[1]
 		t = &reduced
+	}
+	if o.PerTensor {
+		coarse := *t
+		coarse.Weight.Policy = coarse.Weight.Policy&^tqc.PerChannel | tqc.PerTensor
+		t = &coarse
 	}
 	b, err := t.Bind(g)
 	if err != nil {

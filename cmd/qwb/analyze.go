@@ -78,7 +78,17 @@ folder MODEL.report. The data are the plan's own (at most %d samples unless --sa
 	return c
 }
 
+// analyze measures what o asks for and writes the reports.
 func (e *env) analyze(ctx context.Context, o analyzeOptions) (*analysis.Report, error) {
+	r, err := e.measure(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return r, e.writeReports(r, o)
+}
+
+// measure is analyze without writing reports.
+func (e *env) measure(ctx context.Context, o analyzeOptions) (*analysis.Report, error) {
 	start := time.Now()
 	p, err := e.openPlan(o.plan)
 	if err != nil {
@@ -111,7 +121,7 @@ func (e *env) analyze(ctx context.Context, o analyzeOptions) (*analysis.Report, 
 	r.Model, r.Plan, r.Platform = filepath.Base(p.path), filepath.Base(o.plan), p.plan.Platform
 	r.Warnings = append(p.plan.Warnings, r.Warnings...)
 	r.Seconds = time.Since(start).Seconds()
-	return r, e.writeReports(r, o)
+	return r, nil
 }
 
 // writeReports writes HTML and plots to where they are asked for, or both to the default folder, which it names on standard error.

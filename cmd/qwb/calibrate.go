@@ -49,7 +49,7 @@ type calibrateResult struct {
 func newCalibrate(e *env) *cobra.Command {
 	var f flags
 	var merge []string
-	var reduce bool
+	var reduce, perTensor bool
 	c := &cobra.Command{
 		Use:   "calibrate MODEL --data D --platform P",
 		Short: "Observe the model on data and write plan and statistics",
@@ -88,7 +88,7 @@ statistics are then, byte for byte, those of one run over all the data.`,
 				return err
 			}
 			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(),
-				Options: quantizer.Options{Activation: tqc.Observer(f.observer), ReduceRange: reduce}}
+				Options: quantizer.Options{Activation: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor}}
 			r, err := e.calibrate(c.Context(), o)
 			if err != nil {
 				return err
@@ -108,6 +108,7 @@ statistics are then, byte for byte, those of one run over all the data.`,
 	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+" (default: the platform's)")
 	c.Flags().StringArrayVar(&merge, "merge", nil, "statistics to merge instead of running data: --merge A.stats B.stats")
 	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for processors whose 16-bit sums saturate")
+	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")
 	return c
 }
 
@@ -283,7 +284,7 @@ func (e *env) observeOnce(ctx context.Context, m *model, set *data.Set, pre plan
 	tick, finish := e.progress("calibrate", set.Len())
 	defer finish()
 	cfg.Progress = func(done, _ int) { tick(done) }
-	doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Graph, &pre)
+	doctor := data.NewDoctor(data.SpecOf(m.Graph), m.loaded, &pre)
 	stats, err := calib.Run(ctx, m.Graph, &watched{set.Iterator(), doctor.Observe}, cfg)
 	return stats, doctor, err
 }
@@ -320,7 +321,7 @@ func makePlan(m *model, c *configured, stats *calib.Stats, t *target.Target, o c
 		Data:       plan.Data{Paths: planPaths(o.plan, stats.Sources), Hash: plan.DataHash(hashes), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
 		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Platform: t.Name, Profile: t.Profile,
 		Observers:   plan.Observers{Activation: cmp.Or(o.Activation, t.Activation.Observer), Weight: cmp.Or(o.Weight, t.Weight.Observer)},
-		ReduceRange: o.ReduceRange,
+		ReduceRange: o.ReduceRange, PerTensor: o.PerTensor,
 	}
 	meta.Warnings = append(meta.Warnings, c.warnings...)
 	meta.Warnings = append(meta.Warnings, stats.Settled(0)...)

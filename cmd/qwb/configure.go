@@ -48,6 +48,11 @@ func (r *recipe) configure(ctx context.Context, forced ...dispatch.Forced) (*con
 	if err != nil {
 		return nil, err
 	}
+	for _, choice := range out.Choices {
+		if choice.Method != choice.Asked {
+			set.Slot(choice.Slot).Method = choice.Method
+		}
+	}
 	return &configured{set: set, assignment: a, choices: out.Choices, warnings: append(warnings, out.Warnings...)}, nil
 }
 
@@ -100,7 +105,7 @@ func (p *planned) recipe(threads int) (*recipe, error) {
 		return nil, err
 	}
 	return &recipe{g: p.Graph, stats: stats, target: p.target, threads: threads, options: quantizer.Options{
-		Activation: p.plan.Observers.Activation, Weight: p.plan.Observers.Weight, ReduceRange: p.plan.ReduceRange}}, nil
+		Activation: p.plan.Observers.Activation, Weight: p.plan.Observers.Weight, ReduceRange: p.plan.ReduceRange, PerTensor: p.plan.PerTensor}}, nil
 }
 
 // loadStats reads statistics, which must be of this model.

@@ -1,5 +1,224 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
 
-func newDemo(e *env) *cobra.Command { return &cobra.Command{Use: "demo"} }
+	"github.com/spf13/cobra"
+
+	"qwb/analysis"
+	"qwb/calib/data/npy"
+	"qwb/graph/tensor"
+	"qwb/internal/demo"
+	"qwb/quantizer"
+	"qwb/quantizer/tqc"
+)
+
+const (
+	demoCalibration = 256
+	demoEvaluation  = 1000
+	// demoErrorSamples is how many calibration samples the error at the output is measured on.
+	demoErrorSamples = 64
+)
+
+func newDemo(e *env) *cobra.Command {
+	var f flags
+	var dir string
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Calibrate, analyse, evaluate and export an embedded model on data made from a seed",
+		Long: `Demo does the main job on a small network that reads glyphs from dark, noisy pictures with hot pixels. It writes the folder
+qwb-demo with the model, the pictures and everything the commands make of them, and prints what calibration method and granularity
+do to the accuracy. Another --seed draws other pictures. Everything is done by the functions behind the commands.`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			d := &demonstration{env: e, dir: dir, seed: f.seed, threads: f.workers()}
+			return d.run(c.Context())
+		},
+	}
+	c.Flags().StringVarP(&dir, "output", "o", "qwb-demo", "folder to write")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the pictures")
+	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); never changes a result")
+	return c
+}
+
+// demonstration is one run of the demo.
+type demonstration struct {
+	*env
+	dir     string
+	seed    uint64
+	threads int
+}
+
+// variant is one row of the table.
+type variant struct {
+	platform string
+	quantizer.Options
+}
+
+// variants lists the rows of a platform; the last one is kept and exported.
+func variants(platform string) []variant {
+	list := []variant{{platform, quantizer.Options{Activation: tqc.ObserverAuto, PerTensor: true}}}
+	for _, o := range []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverPercentile, tqc.ObserverKL, tqc.ObserverMSE, tqc.ObserverAuto} {
+		list = append(list, variant{platform, quantizer.Options{Activation: o}})
+	}
+	return list
+}
+
+func (d *demonstration) path(name ...string) string {
+	return filepath.Join(append([]string{d.dir}, name...)...)
+}
+
+func (d *demonstration) run(ctx context.Context) error {
+	if err := d.write(ctx); err != nil {
+		return err
+	}
+	model, plan := d.path("glyphs.onnx"), d.path("glyphs"+planSuffix)
+	float, err := d.eval(ctx, d.evaluation(model, "fp32"))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.stdout, "%s reads %d of %d pictures right in float (%.1f %%)\n\n", model, float.Top1, float.N, 100*float64(float.Top1)/float64(float.N))
+	t := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "platform\tweights\tobserver\ttop-1\tdrop in points\tanswers changed\tNSR at the output")
+	quiet := *d // one set of warnings is enough
+	quiet.env = &env{stdout: io.Discard, stderr: io.Discard}
+	worker := d
+	data := dataOptions{paths: []string{d.path("data", "calibration")}, threads: d.threads}
+	var files []string
+	for _, platform := range []string{"onnxruntime", "trt_int8"} {
+		for _, v := range variants(platform) {
+			o := calibrateOptions{model: model, platform: platform, plan: plan, data: data, Options: v.Options, threads: d.threads}
+			if _, err := worker.calibrate(ctx, o); err != nil {
+				return err
+			}
+			worker, data.paths = &quiet, nil // from here on the statistics are there
+			if err := quiet.row(ctx, t, v, plan); err != nil {
+				return err
+			}
+		}
+		x, err := quiet.export(ctx, exportOptions{plan: plan, platform: platform, out: d.path("glyphs." + platform + ".onnx")})
+		if err != nil {
+			return err
+		}
+		files = append(files, x.File)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return d.report(ctx, plan, files)
+}
+
+// row calibrates nothing: it measures the plan and prints one line.
+func (d *demonstration) row(ctx context.Context, t io.Writer, v variant, plan string) error {
+	a, err := d.eval(ctx, d.evaluation(plan, "sim"))
+	if err != nil {
+		return err
+	}
+	r, err := d.measure(ctx, analyzeOptions{plan: plan, data: dataOptions{samples: demoErrorSamples, threads: d.threads}, Config: analysis.Config{Threads: d.threads}})
+	if err != nil {
+		return err
+	}
+	weights := "per channel"
+	if v.PerTensor {
+		weights = "per tensor"
+	}
+	_, err = fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\t%.1f ± %.1f\t%d\t%.2g\n", v.platform, weights, v.Activation,
+		100*float64(a.Top1)/float64(a.N), a.Drop, a.DropError, a.Flips, r.Worst().NSR)
+	return err
+}
+
+// report analyses the plan that was left and says what lies where.
+func (d *demonstration) report(ctx context.Context, plan string, files []string) error {
+	html := d.path("glyphs.report.html")
+	r, err := d.analyze(ctx, analyzeOptions{plan: plan, data: dataOptions{threads: d.threads}, html: html, png: d.path("plots"),
+		Config: analysis.Config{Graphwise: true, Layerwise: true, Statistical: true, Split: true, Threads: d.threads}})
+	if err != nil {
+		return err
+	}
+	worst := r.Layerwise[0]
+	for _, l := range r.Layerwise {
+		if l.NSR > worst.NSR {
+			worst = l
+		}
+	}
+	fmt.Fprintf(d.stdout, "\nmost sensitive operator: %s (%s), NSR %.2g alone; layerwise took %.3g forwards per sample for %d operators\n\n",
+		worst.Node, worst.Op, worst.NSR, r.Forwards, len(r.Layerwise))
+	for _, line := range [][2]string{{plan, "every scale and decision"}, {statsPath(plan), "statistics: another method or platform needs no data"},
+		{html, "report"}, {d.path("plots"), "plots"}, {files[0], "INT8 for ONNX Runtime"}, {files[1], "INT8 for TensorRT"}} {
+		fmt.Fprintf(d.stdout, "%-32s %s\n", line[0], line[1])
+	}
+	return nil
+}
+
+func (d *demonstration) evaluation(file, mode string) evalOptions {
+	return evalOptions{file: file, mode: mode, threads: d.threads, data: dataOptions{paths: []string{d.path("data", "eval")},
+		labels: d.path("data", "eval.tsv"), threads: d.threads}}
+}
+
+// write makes the folder: the model, calibration pictures, and evaluation pictures with labels.
+func (d *demonstration) write(ctx context.Context) error {
+	for _, dir := range []string{"calibration", "eval"} {
+		if err := os.MkdirAll(d.path("data", dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if _, err := writeFile(d.path("glyphs.onnx"), func(w io.Writer) error {
+		_, err := w.Write(demo.Model)
+		return err
+	}); err != nil {
+		return err
+	}
+	if _, err := d.draw(ctx, "calibration", demo.Calibration, demoCalibration); err != nil {
+		return err
+	}
+	labels, err := d.draw(ctx, "eval", demo.Evaluation, demoEvaluation)
+	if err != nil {
+		return err
+	}
+	_, err = writeFile(d.path("data", "eval.tsv"), func(w io.Writer) error {
+		if _, err := fmt.Fprintln(w, "file\tindex"); err != nil {
+			return err
+		}
+		for i, class := range labels {
+			if _, err := fmt.Fprintf(w, "%s\t%d\n", shotName(i), class); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+func shotName(i int) string { return fmt.Sprintf("%05d.npy", i) }
+
+// draw writes n pictures of a series into a folder of data and returns their classes.
+func (d *demonstration) draw(ctx context.Context, folder string, series demo.Series, n int) ([]int, error) {
+	camera, err := demo.NewCamera()
+	if err != nil {
+		return nil, err
+	}
+	classes := make([]int, n)
+	for i := range n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		img, class, err := camera.Shot(series, d.seed, i)
+		if err != nil {
+			return nil, err
+		}
+		classes[i] = class
+		picture := tensor.FromF32(img, 1, 1, demo.Size, demo.Size)
+		if _, err := writeFile(d.path("data", folder, shotName(i)), func(w io.Writer) error { return npy.Write(w, picture) }); err != nil {
+			return nil, err
+		}
+	}
+	return classes, nil
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ type evalOptions struct {
 
 func newEval(e *env) *cobra.Command {
 	var f flags
-	var labels string
+	var labels, answers string
 	var offset int
 	maxDrop := -1.0
 	c := &cobra.Command{
@@ -58,6 +59,11 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 			if err != nil {
 				return err
 			}
+			if answers != "" {
+				if err := writeAnswers(answers, r.Answers); err != nil {
+					return err
+				}
+			}
 			if f.json {
 				err = e.printJSON(r)
 			} else {
@@ -75,8 +81,21 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or sim (simulated INT8, needs a plan)")
 	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
 	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
+	c.Flags().StringVar(&answers, "answers", "", "write sample, label and answered class of every sample to this TSV file")
 	c.Flags().Float64Var(&maxDrop, "max-drop", -1, "exit 3 if top-1 drops by more percentage points (negative: no gate)")
 	return c
+}
+
+func writeAnswers(path string, answers []analysis.Answer) error {
+	_, err := writeFile(path, func(w io.Writer) error {
+		for _, a := range answers {
+			if _, err := fmt.Fprintf(w, "%s\t%d\t%d\n", a.Sample, a.Label, a.Class); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
 }
 
 func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, error) {
@@ -90,7 +109,7 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 		if err != nil {
 			return nil, err
 		}
-		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Graph, &pre)
+		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.loaded, &pre)
 		r, err := e.accuracy(ctx, m, set, analysis.AccuracyConfig{Threads: o.threads, Sample: doctor.Observe})
 		for _, w := range doctor.Warnings() {
 			e.warnAbout(w)

@@ -153,3 +153,9 @@ func checkWritten(file []byte, p *planned) error {
 	}
 	return fmt.Errorf("export: the file would break rules of %s, nothing was written: %s", p.target.Name, strings.Join(lines, "; "))
 }
+
+// integer reports whether the plan wants a node to be an integer operator of its own, not one that is fused to another.
+func (p *planned) integer(node string) bool {
+	id, ok := p.Graph.LookupNode(node)
+	return ok && p.set.Domains[id] == tqc.DomainINT8 && p.set.Fused[id] == graph.NoNode
+}

@@ -40,7 +40,7 @@ func (e *env) inspect(path string) (*analysis.Inspection, error) {
 		return nil, err
 	}
 	defer m.Close()
-	normal := m.Graph.Clone()
+	normal := m.loaded.Clone()
 	if _, err := passes.Run(normal, passes.Normalize); err != nil {
 		e.warn("%s: what platforms would quantize is not known: %v", path, err)
 		normal = nil

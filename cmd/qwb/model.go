@@ -8,10 +8,11 @@ import (
 	"qwb/graph/passes"
 )
 
-// model is a loaded ONNX file. Graph is the file's graph; normalise replaces it by its normal form.
+// model is a loaded ONNX file. Graph is the file's graph, or its normal form; loaded is always the file's.
 type model struct {
 	*onnx.Model
-	path string
+	loaded *graph.Graph
+	path   string
 	// digest is the SHA-256 of the file and of the external data it refers to, in hexadecimal.
 	digest string
 }
@@ -33,7 +34,7 @@ func (e *env) openModel(path string) (*model, error) {
 	for _, err := range graph.InferShapes(m.Graph) {
 		e.detail("shape inference: %v", err)
 	}
-	return &model{m, path, digest}, nil
+	return &model{m, m.Graph, path, digest}, nil
 }
 
 // openNormal loads a model and brings its graph into the normal form that plans and statistics refer to.
@@ -42,6 +43,7 @@ func (e *env) openNormal(path string) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.Graph = m.loaded.Clone()
 	log, err := passes.Run(m.Graph, passes.Normalize)
 	if err != nil {
 		m.Close()

@@ -104,6 +104,9 @@ func readFeeds(inputs []string) (map[string]*tensor.Tensor, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		if feeds[name] != nil {
+			return nil, usagef("--input: %q is given twice", name)
+		}
 		feeds[name] = t
 	}
 	return feeds, nil
@@ -119,6 +122,9 @@ func readArchive(file string, feeds map[string]*tensor.Tensor) error {
 		return err
 	}
 	for _, name := range a.Names() {
+		if feeds[name] != nil {
+			return usagef("--input: %q is given twice", name)
+		}
 		if feeds[name], err = a.Read(name); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ type memory struct {
 	step   int32
 	nth    int32 // allocations made so far in this step
 	stale  bool  // this run did not follow its plan
-	heap   bool  // neither plan nor record: everything comes from the heap and is collected
+	pool   *pool // neither plan nor record: everything comes from here
 	poison bool  // fill what is handed out with garbage, for tests
 }
 
@@ -51,13 +51,18 @@ func (m *memory) alloc(d tensor.DType, shape []int, layout tensor.Layout) (*tens
 		}
 		m.stale = true
 	}
-	data := tensor.MakeData(d, n)
+	var data any
+	if m.pool != nil {
+		data = m.pool.take(d, n)
+	} else {
+		data = tensor.MakeData(d, n)
+	}
 	if data == nil {
 		return nil, noBuf, fmt.Errorf("element type %s cannot be computed with", d)
 	}
 	t := &tensor.Tensor{DType: d, Layout: layout, Shape: slices.Clone(shape), Data: data}
 	m.spoil(t)
-	if m.plan != nil || m.heap {
+	if m.plan != nil || m.pool != nil {
 		return t, noBuf, nil
 	}
 	m.bufs = append(m.bufs, buffer{dtype: d, n: n, birth: m.step, death: m.step})
@@ -71,6 +76,41 @@ func (m *memory) mustAlloc(d tensor.DType, shape []int, layout tensor.Layout) (*
 		panic("exec: " + err.Error())
 	}
 	return t, b
+}
+
+// pool recycles memory between runs whose lives cannot be planned. What it hands out is taken back at the end of the run.
+type pool struct {
+	free, used map[poolKey][]any
+}
+
+type poolKey struct {
+	dtype tensor.DType
+	n     int
+}
+
+// take returns storage for n elements, nil for types without storage.
+func (p *pool) take(d tensor.DType, n int) any {
+	if p.used == nil {
+		p.free, p.used = map[poolKey][]any{}, map[poolKey][]any{}
+	}
+	key := poolKey{d, n}
+	var data any
+	if list := p.free[key]; len(list) > 0 {
+		data = list[len(list)-1]
+		p.free[key] = list[:len(list)-1]
+	} else if data = tensor.MakeData(d, n); data == nil {
+		return nil
+	}
+	p.used[key] = append(p.used[key], data)
+	return data
+}
+
+// reclaim takes everything back. Nothing that was handed out may be in use.
+func (p *pool) reclaim() {
+	for key, list := range p.used {
+		p.free[key] = append(p.free[key], list...)
+		p.used[key] = list[:0]
+	}
 }
 
 // extend says that buffer b must live until step last. It returns false if the plan ends its life before.

@@ -8,7 +8,7 @@ import (
 
 // maxPacks is how many tensors derived from a node's constants are kept. The float weights, and those that a simulator and
 // an analysis put in their place, alternate.
-const maxPacks = 3
+const maxPacks = 4
 
 // packCache keeps what was derived from constant tensors, by their pointers. It is safe for concurrent use.
 type packCache struct {

@@ -21,7 +21,8 @@ type resumption struct {
 	ran     []graph.NodeID
 }
 
-// resume is Runner.Resume. Memory comes from the heap: which steps run depends on values, so that lives cannot be planned.
+// resume is Runner.Resume. Memory comes from the runner's pool: which steps run depends on values, so that lives cannot be
+// planned.
 func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks, until func(graph.NodeID) bool) ([]*tensor.Tensor, []graph.NodeID, error) {
 	s := r.s
 	if len(kept) != s.g.NumValues() {
@@ -32,7 +33,8 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 	}
 	r.reset(hooks)
 	defer r.release()
-	r.mem = memory{heap: true, poison: s.poison}
+	r.mem = memory{pool: &r.pool, poison: s.poison}
+	defer r.pool.reclaim()
 	re := &resumption{runnerState: r, ctx: ctx, kept: kept, hooks: hooks, changed: make([]bool, s.g.NumValues()), leftOut: make([]bool, len(s.steps))}
 	for _, v := range s.g.Inputs { // one that is a constant too may have been fed
 		if kept[v] != nil {

@@ -24,6 +24,7 @@ type mode struct {
 type runnerState struct {
 	s    *Session
 	mem  memory
+	pool pool     // memory of resumptions
 	vals []handle // by value: as computed
 	alt  []handle // by value: the same elements in the other layout
 	mode

@@ -37,10 +37,31 @@ func (g Grid) Dequantize(q int32) float32 { return float32(int64(q)-int64(g.Zero
 func (g Grid) Fake(x float32) float32 { return g.Dequantize(g.Quantize(x)) }
 
 // Clip returns x limited to the range the grid can represent, without rounding: the middle of the chain
-// float -> clipped -> rounded.
+// float -> clipped -> rounded. NaN stays NaN.
 func (g Grid) Clip(x float32) float32 {
 	lo, hi := g.Dequantize(g.QMin), g.Dequantize(g.QMax)
-	return min(max(x, lo), hi)
+	switch {
+	case x < lo:
+		return lo
+	case x > hi:
+		return hi
+	}
+	return x
+}
+
+// ClipSlice writes Clip(src[i]) to dst[i]; dst may be src. len(dst) must be at least len(src).
+func (g Grid) ClipSlice(dst, src []float32) {
+	lo, hi := g.Dequantize(g.QMin), g.Dequantize(g.QMax)
+	dst = dst[:len(src)]
+	for i, x := range src {
+		if x < lo {
+			x = lo
+		}
+		if x > hi {
+			x = hi
+		}
+		dst[i] = x
+	}
 }
 
 // FakeSlice writes Fake(src[i]) to dst[i]; dst may be src. len(dst) must be at least len(src). It equals Fake for every

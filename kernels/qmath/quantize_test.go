@@ -177,3 +177,19 @@ func BenchmarkFakeSlice(b *testing.B) {
 		grids[0].FakeSlice(dst, xs)
 	}
 }
+
+func TestClipSliceIsClip(t *testing.T) {
+	g := Grid{Scale: 0.1, ZeroPoint: 3, QMin: 0, QMax: 255}
+	nan := float32(math.NaN())
+	src := []float32{-1, -0.3, 0, 1, 25.2, 25.3, 1e30, float32(math.Inf(-1)), float32(math.Inf(1)), nan}
+	dst := make([]float32, len(src))
+	g.ClipSlice(dst, src)
+	for i, x := range src {
+		if want := g.Clip(x); math.Float32bits(dst[i]) != math.Float32bits(want) {
+			t.Errorf("Clip(%g) = %g, in a slice %g", x, want, dst[i])
+		}
+	}
+	if dst[0] != g.Dequantize(0) || dst[6] != g.Dequantize(255) || dst[9] == dst[9] {
+		t.Errorf("clipped to %v", dst)
+	}
+}

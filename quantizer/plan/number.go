@@ -61,7 +61,7 @@ func oneOrMany[T any](b []byte, parse func(string) (T, error)) ([]T, error) {
 	} else {
 		var one json.Number
 		if err := json.Unmarshal(b, &one); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("a number is wanted, not %s", b)
 		}
 		texts = []json.Number{one}
 	}

@@ -35,6 +35,7 @@ type Meta struct {
 	Profile     string        `json:"profile"` // arithmetic profile of the integer operators
 	Observers   Observers     `json:"observers"`
 	ReduceRange bool          `json:"reduce_range,omitempty"`
+	PerTensor   bool          `json:"per_tensor,omitempty"` // weights have one scale each
 	Tuned       *File         `json:"tuned,omitempty"` // the weights that tuning changed
 	Warnings    []tqc.Warning `json:"warnings,omitempty"`
 }

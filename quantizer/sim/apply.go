@@ -60,9 +60,7 @@ func groups(d, s []float32, cfg *tqc.Config, p *tqc.Params, outer, n, inner int,
 func slice(d, s []float32, cfg *tqc.Config, g qmath.Grid, mode Mode) {
 	switch {
 	case mode == Clip:
-		for i, x := range s {
-			d[i] = g.Clip(x)
-		}
+		g.ClipSlice(d, s)
 	case cfg.Bits > 24: // float32 division would lose the low bits of the code
 		for i, x := range s {
 			q, _ := qmath.QuantizeBias(x, g.Scale)

@@ -19,6 +19,13 @@ type View struct {
 	Mode Mode
 	// Islands: what float operators read and write is rounded to the precision of Options.Island.
 	Islands bool
+	// Scratch is memory that several hooks may share, if no two of them are used at a time; nil gives the hooks their own.
+	Scratch *Scratch
+}
+
+// Scratch is memory for inputs that are replaced. The zero value is ready.
+type Scratch struct {
+	inputs []*tensor.Tensor // by input index
 }
 
 // Weights and Activations are masks that select the parameters, or the computed tensors, of a set.
@@ -58,13 +65,16 @@ type hooks struct {
 	s       *Simulator
 	mode    Mode
 	actions []action
-	scratch []*tensor.Tensor // by input index
+	scratch *Scratch
 }
 
 // NewHooks returns hooks for one runner. They hold memory as large as the inputs of the largest node that is quantized in
 // front of it, and must not be used by two runs at a time.
 func (s *Simulator) NewHooks(v View) *exec.Hooks {
-	h := &hooks{s: s, mode: v.Mode, actions: make([]action, s.set.NumSlots())}
+	h := &hooks{s: s, mode: v.Mode, actions: make([]action, s.set.NumSlots()), scratch: v.Scratch}
+	if h.scratch == nil {
+		h.scratch = &Scratch{}
+	}
 	for id := range tqc.SlotID(s.set.NumSlots()) {
 		sl := s.set.Slot(id)
 		switch {
@@ -102,7 +112,7 @@ func (h *hooks) input(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, e
 	if h.s.g.Const(h.s.set.Slot(id).Value) != nil {
 		return h.constant(id, t)
 	}
-	dst := h.buffer(i, t)
+	dst := h.scratch.buffer(i, t)
 	return dst, h.apply(id, dst, t)
 }
 
@@ -148,11 +158,11 @@ func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error
 }
 
 // buffer returns memory for the replacement of input i, of t's type, shape and layout.
-func (h *hooks) buffer(i int, t *tensor.Tensor) *tensor.Tensor {
-	for len(h.scratch) <= i {
-		h.scratch = append(h.scratch, &tensor.Tensor{DType: tensor.Float32, Data: []float32(nil)})
+func (s *Scratch) buffer(i int, t *tensor.Tensor) *tensor.Tensor {
+	for len(s.inputs) <= i {
+		s.inputs = append(s.inputs, &tensor.Tensor{DType: tensor.Float32, Data: []float32(nil)})
 	}
-	b := h.scratch[i]
+	b := s.inputs[i]
 	data := b.F32()
 	if n := t.Len(); cap(data) < n {
 		data = make([]float32, n)

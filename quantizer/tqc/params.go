@@ -70,6 +70,9 @@ func (p *Params) check(c *Config) error {
 		if z := p.ZeroPoint[i]; z < c.QMin || z > c.QMax {
 			return fmt.Errorf("zero point %d outside [%d, %d]", z, c.QMin, c.QMax)
 		}
+		if z := p.ZeroPoint[i]; z != 0 && c.QMin < 0 && c.Policy.Has(Symmetric) {
+			return fmt.Errorf("zero point %d for a symmetric policy", z)
+		}
 	}
 	return nil
 }

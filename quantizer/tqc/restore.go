@@ -93,6 +93,9 @@ func checkSaved(saved []Saved, id SlotID) error {
 		if !own {
 			return fmt.Errorf("%s, but governed by slot %d", sv.State, sv.Root)
 		}
+		if sv.State == Initial && len(sv.Params.Scale) > 0 {
+			return fmt.Errorf("INITIAL, which is a slot that has no scale yet, with a scale")
+		}
 	case Overlapped:
 		if own {
 			return fmt.Errorf("OVERLAPPED, but no other slot governs it")

@@ -17,8 +17,8 @@ import (
 
 func main() {
 	seed := flag.Uint64("seed", 1, "seed of weights, order and training images")
-	images := flag.Int("images", 24000, "number of training images")
-	epochs := flag.Int("epochs", 12, "passes over the images")
+	images := flag.Int("images", 20000, "number of training images")
+	epochs := flag.Int("epochs", 7, "passes over the images")
 	out := flag.String("o", "glyphs.onnx", "file to write")
 	flag.Parse()
 	if err := run(*seed, *images, *epochs, *out); err != nil {
@@ -30,12 +30,11 @@ func main() {
 const batchSize = 64
 
 func run(seed uint64, images, epochs int, out string) error {
-	x, labels, err := shoot(seed, images)
+	x, labels, err := shoot(demo.Training, seed, images)
 	if err != nil {
 		return err
 	}
-	// Held-out images come from another series.
-	testX, testLabels, err := shoot(seed+1_000_000, 2000)
+	testX, testLabels, err := shoot(demo.HeldOut, seed, 2000)
 	if err != nil {
 		return err
 	}
@@ -62,8 +61,8 @@ func run(seed uint64, images, epochs int, out string) error {
 	return writeModel(out, net, seed)
 }
 
-// shoot draws images as the network sees them: grey levels divided by 255.
-func shoot(seed uint64, n int) ([]float32, []int, error) {
+// shoot draws n images of a series.
+func shoot(series demo.Series, seed uint64, n int) ([]float32, []int, error) {
 	camera, err := demo.NewCamera()
 	if err != nil {
 		return nil, nil, err
@@ -71,14 +70,12 @@ func shoot(seed uint64, n int) ([]float32, []int, error) {
 	const pixels = demo.Size * demo.Size
 	x, labels := make([]float32, n*pixels), make([]int, n)
 	for i := range n {
-		img, class, err := camera.Shot(seed, i)
+		img, class, err := camera.Shot(series, seed, i)
 		if err != nil {
 			return nil, nil, err
 		}
 		labels[i] = class
-		for k, v := range img.Pix {
-			x[i*pixels+k] = float32(v) / 255
-		}
+		copy(x[i*pixels:], img)
 	}
 	return x, labels, nil
 }

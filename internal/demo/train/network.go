@@ -39,8 +39,10 @@ func (n *network) bn(t *tape, name string, x *batch) *batch {
 	b, ok := n.norms[name]
 	if !ok {
 		b = &norm{gamma: newParameter(x.c, false), beta: newParameter(x.c, false), mean: make([]float32, x.c), vari: make([]float32, x.c)}
+		// Channels of one layer start with very different gains, as those of large mobile networks end up: scales per channel
+		// have something to do.
 		for i := range b.gamma.x {
-			b.gamma.x[i], b.vari[i] = 1, 1
+			b.gamma.x[i], b.vari[i] = float32(math.Exp(n.rng.NormFloat64())), 1
 		}
 		n.norms[name] = b
 		n.params = append(n.params, b.gamma, b.beta)

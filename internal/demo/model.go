@@ -1,0 +1,9 @@
+package demo
+
+import _ "embed"
+
+// Model is the trained network as ONNX: input "image" f32[batch,1,32,32], output "scores" f32[batch,32]. The program in the
+// folder train wrote it.
+//
+//go:embed glyphs.onnx
+var Model []byte
