@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 
 	"qwb/graph"
@@ -40,7 +41,7 @@ type Config struct {
 func Run(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Config) (*Stats, error) {
 	session, err := exec.New(g, exec.Options{Threads: 1})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	r, err := newRun(g, samples, cfg)
 	if err != nil {
@@ -172,7 +173,7 @@ func (r *run) observe(ctx context.Context, runner *exec.Runner, s *exec.Sample) 
 			return nil
 		}
 		if err := r.trackers[v].observe(t, half); err != nil {
-			return fmt.Errorf("output %q: %w", r.g.Value(v).Name, err)
+			return fmt.Errorf("output %q: %w%s", r.g.Value(v).Name, err, r.blame(n))
 		}
 		return nil
 	}})
@@ -181,6 +182,23 @@ func (r *run) observe(ctx context.Context, runner *exec.Runner, s *exec.Sample) 
 		at.Stage = "" // sample names the stage
 	}
 	return err
+}
+
+// blame says which parameter of a node is not finite, where one is: the likely reason of an output that cannot be observed.
+func (r *run) blame(n *graph.Node) string {
+	for _, v := range n.Inputs {
+		if v < 0 {
+			continue
+		}
+		if t := r.g.Const(v); t != nil && t.DType == tensor.Float32 {
+			for i, x := range t.F32() {
+				if x != x || math.IsInf(float64(x), 0) {
+					return fmt.Sprintf("; element %d of parameter %q is %v", i, r.g.Value(v).Name, x)
+				}
+			}
+		}
+	}
+	return ""
 }
 
 func (r *run) count() {

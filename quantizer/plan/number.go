@@ -3,6 +3,7 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -69,6 +70,10 @@ func oneOrMany[T any](b []byte, parse func(string) (T, error)) ([]T, error) {
 	for i, t := range texts {
 		v, err := parse(string(t))
 		if err != nil {
+			var reason *strconv.NumError
+			if errors.As(err, &reason) {
+				err = reason.Err
+			}
 			return nil, fmt.Errorf("number %q: %w", string(t), err)
 		}
 		list[i] = v
