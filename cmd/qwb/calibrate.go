@@ -160,10 +160,7 @@ func (e *env) calibrate(ctx context.Context, o calibrateOptions) (*calibrateResu
 	if err != nil {
 		return nil, err
 	}
-	if err := stats.Save(statsFile); err != nil {
-		return nil, err
-	}
-	if err := p.Write(o.plan); err != nil {
+	if err := saveBoth(stats, statsFile, p, o.plan); err != nil {
 		return nil, err
 	}
 	for _, w := range p.Warnings {
@@ -177,6 +174,29 @@ func (e *env) calibrate(ctx context.Context, o calibrateOptions) (*calibrateResu
 	res.Seconds = time.Since(start).Seconds()
 	res.PeakRSS = peakRSS()
 	return res, nil
+}
+
+// saveBoth writes statistics and plan, both or none: the statistics get their name when the plan is on the disk.
+func saveBoth(stats *calib.Stats, statsFile string, p *plan.Plan, planFile string) error {
+	if info, err := os.Stat(statsFile); err == nil && info.IsDir() {
+		return fmt.Errorf("calibrate: %s is a folder", statsFile)
+	}
+	f, err := os.CreateTemp(filepath.Dir(statsFile), "."+filepath.Base(statsFile)+".*")
+	if err != nil {
+		return fmt.Errorf("calibrate: %w", err)
+	}
+	staged := f.Name()
+	defer os.Remove(staged) // fails once it has its name
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("calibrate: %w", err)
+	}
+	if err := stats.Save(staged); err != nil {
+		return fmt.Errorf("calibrate: %s: %w", statsFile, err)
+	}
+	if err := p.Write(planFile); err != nil {
+		return err
+	}
+	return os.Rename(staged, statsFile)
 }
 
 func checkObserver(o tqc.Observer) error {
@@ -286,7 +306,7 @@ func (e *env) observeOnce(ctx context.Context, m *model, set *data.Set, pre plan
 	cfg.Progress = func(done, _ int) { tick(done) }
 	doctor := data.NewDoctor(data.SpecOf(m.Graph), m.loaded, &pre)
 	stats, err := calib.Run(ctx, m.Graph, &watched{set.Iterator(), doctor.Observe}, cfg)
-	return stats, doctor, err
+	return stats, doctor, m.name("calibrate", err)
 }
 
 // watched shows every sample to a function before it is used.

@@ -80,6 +80,9 @@ func (e *env) openPlan(file string) (*planned, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	if p.Profile != t.Profile {
+		return nil, fmt.Errorf("%s: unknown profile %q: %s computes as %q", file, p.Profile, t.Name, t.Profile)
+	}
 	path := plan.Resolve(file, p.Model.Path)
 	m, err := e.openNormal(path)
 	if err != nil {

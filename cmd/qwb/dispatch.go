@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -89,6 +90,9 @@ even the whole graph in float meets the budget.`, searchSamples),
 					if o.budget != nil {
 						return usagef("one budget at a time: --max-nsr, --min-cosine or --max-drop")
 					}
+					if math.IsNaN(at) {
+						return usagef("--%s NaN: not a number", flag)
+					}
 					o.budget = &budget{name, at}
 				}
 			}
@@ -156,7 +160,7 @@ func (e *env) dispatch(ctx context.Context, o dispatchOptions) (*dispatchResult,
 	for _, text := range o.selectors {
 		selectors, err := dispatch.ParseSelectors(text)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, usageError{err}
 		}
 		f, err := dispatch.Select(p.Graph, selectors, dispatch.ByUser)
 		if err != nil {

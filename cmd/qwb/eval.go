@@ -159,7 +159,7 @@ func (e *env) accuracy(ctx context.Context, m *model, set *data.Set, cfg analysi
 	start := time.Now()
 	r, err := analysis.Eval(ctx, m.Graph, set.Iterator(), cfg)
 	if err != nil {
-		return nil, err
+		return nil, m.name("eval", err)
 	}
 	r.Seconds = time.Since(start).Seconds()
 	return r, nil

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 )
@@ -59,4 +61,13 @@ func (e *env) openNormal(path string) (*model, error) {
 		e.detail("shape inference: %v", err)
 	}
 	return m, nil
+}
+
+// name adds stage and file to an error that lists operators which cannot be executed.
+func (m *model) name(stage string, err error) error {
+	var missing *exec.UnsupportedError
+	if errors.As(err, &missing) {
+		return fmt.Errorf("%s: %s: %w", stage, m.path, missing)
+	}
+	return err
 }

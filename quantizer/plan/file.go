@@ -25,31 +25,43 @@ func Read(path string) (*Plan, error) {
 }
 
 // Write writes the plan to path. A file that is there is kept as path.bak unless it has the same content already, in which case
-// nothing is written. Both files are replaced as a whole: whatever fails, path holds either the old plan or the new one.
+// nothing is written. Both files are replaced as a whole, and only when both are on the disk: whatever fails, path holds either
+// the old plan or the new one, and no other file is left behind.
 func (p *Plan) Write(path string) error {
 	b, err := p.Encode()
 	if err != nil {
 		return err
 	}
 	old, err := os.ReadFile(path)
+	exists := err == nil
 	switch {
-	case err == nil && bytes.Equal(old, b):
+	case exists && bytes.Equal(old, b):
 		return nil
-	case err == nil:
-		if err := replace(path+".bak", old); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrNotExist):
+	case !exists && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("plan: %w", err)
 	}
-	return replace(path, b)
+	next, err := stage(path, b)
+	if err != nil {
+		return err
+	}
+	if exists {
+		var kept string
+		if kept, err = stage(path+".bak", old); err == nil {
+			err = commit(kept, path+".bak")
+		}
+	}
+	if err != nil {
+		os.Remove(next)
+		return err
+	}
+	return commit(next, path)
 }
 
-// replace writes a file beside path and renames it.
-func replace(path string, b []byte) (err error) {
+// stage writes a file beside path under a temporary name and returns that name.
+func stage(path string, b []byte) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return fmt.Errorf("plan: %w", err)
+		return "", fmt.Errorf("plan: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -59,18 +71,24 @@ func replace(path string, b []byte) (err error) {
 		}
 	}()
 	if _, err = f.Write(b); err != nil {
-		return err
+		return "", err
 	}
 	if err = f.Chmod(0o644); err != nil {
-		return err
+		return "", err
 	}
 	if err = f.Sync(); err != nil {
-		return err
+		return "", err
 	}
-	if err = f.Close(); err != nil {
-		return err
+	return f.Name(), f.Close()
+}
+
+// commit gives a staged file its name, or removes it.
+func commit(staged, path string) error {
+	if err := os.Rename(staged, path); err != nil {
+		os.Remove(staged)
+		return fmt.Errorf("plan: %w", err)
 	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 // Relative returns how a plan at planPath refers to another file: relative to the plan's folder where that is possible, with

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/calib/data/npy"
+	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+)
+
+// network has what platforms treat differently: a residual Add, a Concat, pooling, a classifier.
+const network = `
+graph small
+opset 17
+input x: f32[1,3,8,8]
+const w1: f32[16,3,3,3] = normal(seed=1, std=0.3)
+const b1: f32[16] = normal(seed=2)
+const w2: f32[16,16,3,3] = normal(seed=3, std=0.1)
+const b2: f32[16] = normal(seed=4, std=0.1)
+const w3: f32[10,2048] = normal(seed=5, std=0.05)
+const b3: f32[10] = normal(seed=6)
+c1 = Conv(x, w1, b1) {pads=[1, 1, 1, 1]} "conv1"
+r1 = Relu(c1) "relu1"
+c2 = Conv(r1, w2, b2) {pads=[1, 1, 1, 1]} "conv2"
+a = Add(r1, c2) "add"
+r2 = Relu(a) "relu2"
+p = MaxPool(r2) {kernel_shape=[3, 3], pads=[1, 1, 1, 1]} "max"
+cat = Concat(p, r1) {axis=1} "concat"
+f = Flatten(cat) "flatten"
+y = Gemm(f, w3, b3) {transB=1} "gemm"
+output y: f32[1,10]
+`
+
+// result is what a command line left behind.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// lastLine is the error of a command that failed.
+func (r result) lastLine() string {
+	lines := strings.Split(strings.TrimRight(r.stderr, "\n"), "\n")
+	return lines[len(lines)-1]
+}
+
+// qwb runs a command line in the current folder.
+func qwb(args ...string) result { return qwbContext(context.Background(), watcher{}, args...) }
+
+// watcher lets a test look at standard error while the command runs.
+type watcher struct{ stderr func(string) }
+
+func qwbContext(ctx context.Context, see watcher, args ...string) result {
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, args, &stdout, &spy{&stderr, see.stderr})
+	return result{code, stdout.String(), stderr.String()}
+}
+
+type spy struct {
+	*bytes.Buffer
+	see func(string)
+}
+
+func (s *spy) Write(b []byte) (int, error) {
+	if s.see != nil {
+		s.see(string(b))
+	}
+	return s.Buffer.Write(b)
+}
+
+// done runs a command line that has to succeed.
+func done(t testing.TB, args ...string) result {
+	t.Helper()
+	r := qwb(args...)
+	require.Equalf(t, exitDone, r.code, "qwb %s\n%s", strings.Join(args, " "), r.stderr)
+	return r
+}
+
+// fails runs a command line that has to end with code, a last line on standard error that matches want, nothing on standard
+// output, and the current folder as it was.
+func fails(t testing.TB, code int, want string, args ...string) result {
+	t.Helper()
+	before := tree(t, ".")
+	r := qwb(args...)
+	line := "qwb " + strings.Join(args, " ")
+	require.Equalf(t, code, r.code, "%s\n%s", line, r.stderr)
+	require.Regexpf(t, regexp.MustCompile(want), r.lastLine(), "%s", line)
+	require.Truef(t, strings.HasPrefix(r.lastLine(), "qwb: "), "%s: the last line is not the error: %s", line, r.lastLine())
+	require.Emptyf(t, r.stdout, "%s wrote to standard output", line)
+	require.NotContainsf(t, r.stderr, "goroutine ", "%s", line)
+	require.Equalf(t, before, tree(t, "."), "%s left something behind", line)
+	return r
+}
+
+// tree maps every file and folder below dir to a hash of its content.
+func tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		if d.IsDir() {
+			files[path] = "folder"
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		files[path] = fmt.Sprintf("%d bytes, %x", len(b), sha256.Sum256(b))
+		return err
+	}))
+	return files
+}
+
+// inFolder makes a new folder the current one.
+func inFolder(t testing.TB) {
+	t.Helper()
+	dir := t.TempDir()
+	if tt, ok := t.(*testing.T); ok {
+		tt.Chdir(dir)
+		return
+	}
+	t.(*testing.F).Chdir(dir)
+}
+
+// saveModel writes the graph of a text as an ONNX file.
+func saveModel(t testing.TB, path, text string) {
+	t.Helper()
+	m := &onnx.Model{Graph: graphtest.Parse(t, text)}
+	require.NoError(t, m.Save(path, onnx.SaveOptions{}))
+}
+
+// saveInputs writes n inputs of the shape as folder/NN.npy, a function of the seed.
+func saveInputs(t testing.TB, folder string, seed uint64, n int, shape ...int) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(folder, 0o755))
+	for i := range n {
+		saveArray(t, filepath.Join(folder, fmt.Sprintf("%02d.npy", i)), graphtest.Normal(seed+uint64(i), shape...))
+	}
+}
+
+func saveArray(t testing.TB, path string, a *tensor.Tensor) {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, npy.Write(&b, a))
+	write(t, path, b.Bytes())
+}
+
+func write(t testing.TB, path string, b []byte) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, b, 0o644))
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}
+
+// workplace makes the current folder one with m.onnx and data/ of four inputs.
+func workplace(t testing.TB) {
+	t.Helper()
+	inFolder(t)
+	saveModel(t, "m.onnx", network)
+	saveInputs(t, "data", 100, 4, 1, 3, 8, 8)
+}
+
+// calibrated is a workplace with m.plan.json and m.stats.
+func calibrated(t testing.TB) {
+	t.Helper()
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
+}
+
+// object decodes the one JSON object that standard output has to consist of.
+func (r result) object(t testing.TB) map[string]any {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(r.stdout))
+	var o map[string]any
+	require.NoErrorf(t, dec.Decode(&o), "standard output: %.200s", r.stdout)
+	require.Falsef(t, dec.More(), "more than one value on standard output: %.200s", r.stdout)
+	return o
+}
+
+// flip changes n bytes of b, by the random numbers of seed.
+func flip(b []byte, seed uint64, n int) []byte {
+	r := rand.New(rand.NewPCG(seed, 0))
+	out := bytes.Clone(b)
+	for range n {
+		out[r.IntN(len(out))] ^= byte(1 + r.IntN(255))
+	}
+	return out
+}
+
+// shared returns the folder of trained models and real data, and skips the test without one.
+func shared(t testing.TB, names ...string) string {
+	t.Helper()
+	dir := os.Getenv("QWB_TESTDATA")
+	if dir == "" {
+		t.Skip("QWB_TESTDATA is not set: no trained models and real data")
+	}
+	return filepath.Join(append([]string{dir}, names...)...)
+}
