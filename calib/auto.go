@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -12,8 +13,8 @@ import (
 )
 
 // choose decides the automatic choices. On each kept sample, every operator that reads the tensor runs once per method from
-// the float values, with that input alone quantized; the method whose squared error at the operators' outputs, as a share
-// of the squared outputs, is least over all kept samples wins, the simpler one on a tie. Where nobody reads the tensor the error of
+// the float values, with that input alone quantized, and with the activation that is fused to it: what a Relu6 cuts off is no
+// error. The method whose squared error at the operators' outputs, as a share of the squared outputs, is least over all kept samples wins, the simpler one on a tie. Where nobody reads the tensor the error of
 // the tensor itself counts.
 func (r *renderer) choose(ctx context.Context, list []*activation) error {
 	var auto []*contest
@@ -52,8 +53,8 @@ func (r *renderer) choose(ctx context.Context, list []*activation) error {
 type contest struct {
 	*activation
 	set       *tqc.Set
-	consumers []graph.NodeID
-	distinct  []int // by trial: the first trial with the same scale and zero point
+	consumers [][]graph.NodeID // an operator and what is fused to it
+	distinct  []int            // by trial: the first trial with the same scale and zero point
 }
 
 // score holds squared errors by consumer and trial, and the squared outputs by consumer.
@@ -71,7 +72,7 @@ func (r *renderer) contest(a *activation) *contest {
 			continue
 		}
 		seen[sl.Node] = true
-		c.consumers = append(c.consumers, sl.Node)
+		c.consumers = append(c.consumers, r.set.Together(sl.Node, r.order))
 	}
 	for i := range a.tried {
 		k := 0
@@ -117,7 +118,7 @@ func (r *renderer) judge(ctx context.Context, runner *exec.Runner, k Kept, auto 
 			scores[i] = c.own(values[c.slot.Value])
 			continue
 		}
-		for _, n := range c.consumers {
+		for _, nodes := range c.consumers {
 			errs := make([]float64, len(c.tried))
 			power := 0.0
 			for t, first := range c.distinct {
@@ -125,7 +126,7 @@ func (r *renderer) judge(ctx context.Context, runner *exec.Runner, k Kept, auto 
 					errs[t] = errs[first]
 					continue
 				}
-				if errs[t], power, err = c.consume(ctx, runner, values, r.g, n, t); err != nil {
+				if errs[t], power, err = c.consume(ctx, runner, values, r.g, nodes, t); err != nil {
 					return nil, err
 				}
 			}
@@ -148,13 +149,14 @@ func (c *contest) own(t *tensor.Tensor) score {
 	return s
 }
 
-// consume runs one consumer with the inputs that read the tensor quantized by one trial.
-func (c *contest) consume(ctx context.Context, runner *exec.Runner, values []*tensor.Tensor, g *graph.Graph, id graph.NodeID, trial int) (e, power float64, err error) {
+// consume runs one consumer with the inputs that read the tensor quantized by one trial, and measures its last output.
+func (c *contest) consume(ctx context.Context, runner *exec.Runner, values []*tensor.Tensor, g *graph.Graph, nodes []graph.NodeID, trial int) (e, power float64, err error) {
 	done := map[*tensor.Tensor]*tensor.Tensor{}
-	at := func(n *graph.Node) bool { return n.ID == id && g.Node(id) == n }
+	head, last := nodes[0], nodes[len(nodes)-1]
+	at := func(n *graph.Node, id graph.NodeID) bool { return n.ID == id && g.Node(id) == n }
 	hooks := &exec.Hooks{
 		Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
-			if s := c.set.Input(id, i); !at(n) || t.DType != tensor.Float32 || s == tqc.NoSlot || c.set.Root(s) != c.slot.ID {
+			if s := c.set.Input(head, i); !at(n, head) || t.DType != tensor.Float32 || s == tqc.NoSlot || c.set.Root(s) != c.slot.ID {
 				return t, nil
 			}
 			if done[t] == nil {
@@ -163,14 +165,14 @@ func (c *contest) consume(ctx context.Context, runner *exec.Runner, values []*te
 			return done[t], nil
 		},
 		Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-			if want := values[n.Outputs[i]]; at(n) && t.DType == tensor.Float32 && want != nil {
+			if want := values[n.Outputs[i]]; at(n, last) && t.DType == tensor.Float32 && want != nil {
 				de, dp := squares(t, want)
 				e, power = e+de, power+dp
 			}
 			return nil
 		},
 	}
-	_, _, err = runner.Resume(ctx, values, id, hooks, func(n graph.NodeID) bool { return n == id })
+	_, _, err = runner.Resume(ctx, values, head, hooks, func(n graph.NodeID) bool { return slices.Contains(nodes, n) })
 	if err != nil {
 		return 0, 0, fmt.Errorf("calibrate: %w", err)
 	}

@@ -55,7 +55,11 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 	if cfg.Observer != tqc.ObserverNone && cfg.Observer != tqc.ObserverAuto && observers.Find(cfg.Observer) == nil {
 		return nil, fmt.Errorf("calibrate: no observer is called %q; there are auto and %v", cfg.Observer, tqc.Observers)
 	}
-	rd := &renderer{g: g, set: set, stats: stats, cfg: cfg, out: &Outcome{}}
+	order, err := g.Order()
+	if err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
+	}
+	rd := &renderer{g: g, set: set, order: order, stats: stats, cfg: cfg, out: &Outcome{}}
 	var activations []*activation
 	for i := range set.NumSlots() {
 		id := tqc.SlotID(i)
@@ -91,6 +95,7 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 type renderer struct {
 	g     *graph.Graph
 	set   *tqc.Set
+	order []graph.NodeID
 	stats *Stats
 	cfg   RenderConfig
 	out   *Outcome

@@ -16,12 +16,7 @@ type Group struct {
 
 // Group returns the group of an operator. For a node that is itself fused to another the group is the node alone.
 func (s *Simulator) Group(node graph.NodeID) Group {
-	gr := Group{Nodes: []graph.NodeID{node}}
-	for _, id := range s.order {
-		if s.set.Fused[id] == node {
-			gr.Nodes = append(gr.Nodes, id)
-		}
-	}
+	gr := Group{Nodes: s.set.Together(node, s.order)}
 	last := s.g.Node(gr.Nodes[len(gr.Nodes)-1])
 	if len(last.Outputs) > 0 {
 		gr.Output = last.Outputs[0]

@@ -117,6 +117,18 @@ func (s *Set) Outputs(n graph.NodeID) []SlotID { return s.outs[n] }
 // Root returns the slot whose scale governs id.
 func (s *Set) Root(id SlotID) SlotID { return s.root[id] }
 
+// Together returns head and the nodes that are fused to it, those in the order given; the last one computes what the others
+// read.
+func (s *Set) Together(head graph.NodeID, order []graph.NodeID) []graph.NodeID {
+	nodes := []graph.NodeID{head}
+	for _, id := range order {
+		if s.Fused[id] == head {
+			nodes = append(nodes, id)
+		}
+	}
+	return nodes
+}
+
 // Group returns all slots governed by the same root as id, in ascending order.
 func (s *Set) Group(id SlotID) []SlotID {
 	var ids []SlotID
