@@ -7,6 +7,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 )
 
 // comparison is one run of ONNX Runtime, being computed again.
@@ -97,7 +98,8 @@ func (c *comparison) inputs(n *graph.Node, values []*tensor.Tensor) []*tensor.Te
 	return in
 }
 
-// quantize compares a quantized tensor: round(x / scale) of the exact x against what was recorded.
+// quantize compares a quantized tensor with what qwb makes of the x that it computed again. Where they differ, the value before
+// rounding, in real arithmetic, must lie close to a rounding boundary.
 func (c *comparison) quantize(n *graph.Node, r *row) error {
 	v := n.Outputs[0]
 	c.x[v] = c.rec[v]
@@ -106,25 +108,28 @@ func (c *comparison) quantize(n *graph.Node, r *row) error {
 	if err != nil {
 		return err
 	}
-	lo, hi := span(got.DType)
 	e := floats(c.e[n.Inputs[0]])
 	for i := range x.Len() {
-		scale, zero := p.at(i)
-		exact := float64(x.F32()[i]) / scale
-		want := int(min(max(math.RoundToEven(exact)+float64(zero), lo), hi))
+		grid := p.at(i)
+		grid.QMin, grid.QMax = span(got.DType)
+		exact := float64(x.F32()[i]) / float64(grid.Scale)
 		bound := math.Abs(exact) * unit // the division
 		if e != nil {
-			bound += float64(e[i]) / scale
+			bound += float64(e[i]) / float64(grid.Scale)
 		}
 		r.elements++
-		r.bound = max(r.bound, bound)
-		if q := integer(got, i); q != want {
-			r.different++
-			distance := math.Abs(math.Abs(exact-math.Trunc(exact)) - 0.5)
-			r.distance = max(r.distance, distance)
-			if (q-want == 1 || want-q == 1) && distance <= bound {
-				r.ties++
-			}
+		if at := exact + float64(grid.ZeroPoint); at+bound > float64(grid.QMin)-0.5 && at-bound < float64(grid.QMax)+0.5 {
+			r.bound = max(r.bound, bound) // others clip whatever their error
+		}
+		q, want := integer(got, i), grid.Quantize(x.F32()[i])
+		if q == want {
+			continue
+		}
+		r.different++
+		distance := math.Abs(exact + float64(grid.ZeroPoint) - (float64(q)+float64(want))/2) // of two neighbours: to the boundary between them
+		r.distance = max(r.distance, distance)
+		if (q-want == 1 || want-q == 1) && distance <= bound {
+			r.ties++
 		}
 	}
 	return nil
@@ -140,9 +145,8 @@ func (c *comparison) dequantize(n *graph.Node, r *row) error {
 		return err
 	}
 	for i := range q.Len() {
-		scale, zero := p.at(i)
 		r.elements++
-		if want := float32(integer(q, i)-zero) * float32(scale); want != c.rec[v].F32()[i] {
+		if p.at(i).Dequantize(integer(q, i)) != c.rec[v].F32()[i] {
 			r.different++
 		}
 	}
@@ -157,6 +161,9 @@ type parameters struct {
 }
 
 func (c *comparison) params(n *graph.Node, x *tensor.Tensor) (*parameters, error) {
+	if c.x[n.Inputs[1]] == nil || n.Input(2) == graph.NoValue || c.x[n.Inputs[2]] == nil {
+		return nil, fmt.Errorf("scale or zero point is no constant")
+	}
 	p := &parameters{scale: c.x[n.Inputs[1]].F32(), zero: c.x[n.Input(2)], n: 1, inner: x.Len()}
 	if len(p.scale) > 1 {
 		axis := int(n.AttrInt("axis", 1))
@@ -171,40 +178,41 @@ func (c *comparison) params(n *graph.Node, x *tensor.Tensor) (*parameters, error
 	return p, nil
 }
 
-func (p *parameters) at(i int) (scale float64, zero int) {
+func (p *parameters) at(i int) qmath.Grid {
 	k := 0
 	if len(p.scale) > 1 {
 		k = i / p.inner % p.n
 	}
-	return float64(p.scale[k]), integer(p.zero, k)
+	return qmath.Grid{Scale: p.scale[k], ZeroPoint: integer(p.zero, k)}
 }
 
-func integer(t *tensor.Tensor, i int) int {
+func integer(t *tensor.Tensor, i int) int32 {
 	switch s := t.Data.(type) {
 	case []int8:
-		return int(s[i])
+		return int32(s[i])
 	case []uint8:
-		return int(s[i])
+		return int32(s[i])
 	case []int16:
-		return int(s[i])
+		return int32(s[i])
 	case []uint16:
-		return int(s[i])
+		return int32(s[i])
 	case []int32:
-		return int(s[i])
+		return s[i]
 	}
 	return 0
 }
 
-func span(d tensor.DType) (lo, hi float64) {
+// span is the range of an integer type that QuantizeLinear gives.
+func span(d tensor.DType) (lo, hi int32) {
 	switch d {
 	case tensor.Int8:
-		return -128, 127
+		return -1 << 7, 1<<7 - 1
 	case tensor.Int16:
 		return -1 << 15, 1<<15 - 1
 	case tensor.Uint16:
 		return 0, 1<<16 - 1
 	}
-	return 0, 255
+	return 0, 1<<8 - 1
 }
 
 // relative is max |a-b| / max |b|.
