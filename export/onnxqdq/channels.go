@@ -49,8 +49,8 @@ func ChannelWarning(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warnin
 		return nil
 	}
 	share := float64(concerned) / float64(total)
-	return []tqc.Warning{{Value: share, Text: fmt.Sprintf("%d operators with %.1f %% of the integer work have input or output channels that are "+
-		"not multiples of %d (first: %s): %s pads them", nodes, 100*share, m, first, t.Name)}}
+	return []tqc.Warning{{Value: share, Text: fmt.Sprintf("%.1f %% of the integer work runs on channel counts that are not multiples of %d and that %s "+
+		"pads (%d of its operators, the first is %s)", 100*share, m, t.Name, nodes, first)}}
 }
 
 // channelsOf returns the number of input and output channels of a weighted operator, 0 where they are not known.

@@ -36,6 +36,27 @@ var (
 		channels := g.Value(n.Inputs[1]).Shape[axis]
 		return channels.Known() && channels.N == int64(b.Len()) && b.Shape[len(b.Shape)-1] == b.Len()
 	}}
+	// OneAxis holds for a Softmax along a single axis. Before opset 13 it saw its input as a matrix, and where several axes of that are
+	// longer than 1, raising the opset puts a Flatten and a Reshape around it, which would stand between it and its quantizers.
+	OneAxis = Condition{"works along several axes at once", func(g *graph.Graph, n *graph.Node) bool {
+		if g.Opset(n.Domain) >= 13 {
+			return true
+		}
+		shape, axis := g.Value(n.Inputs[0]).Shape, int(n.AttrInt("axis", 1))
+		if axis < 0 {
+			axis += len(shape)
+		}
+		if axis < 0 || axis >= len(shape) {
+			return false
+		}
+		long := 0
+		for _, d := range shape[axis:] {
+			if d.N != 1 {
+				long++
+			}
+		}
+		return long <= 1
+	}}
 	// OneOutput holds where only the first output is in use (MaxPool without indices).
 	OneOutput = Condition{"has a second output in use", func(g *graph.Graph, n *graph.Node) bool {
 		for _, v := range n.Outputs[min(1, len(n.Outputs)):] {
