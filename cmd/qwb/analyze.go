@@ -126,26 +126,32 @@ func (e *env) measure(ctx context.Context, o analyzeOptions) (*analysis.Report, 
 
 // writeReports writes HTML and plots to where they are asked for, or both to the default folder, which it names on standard error.
 func (e *env) writeReports(r *analysis.Report, o analyzeOptions) error {
+	var folder string
 	if o.html == "" && o.png == "" {
-		folder := strings.TrimSuffix(o.plan, planSuffix) + ".report"
+		folder = strings.TrimSuffix(o.plan, planSuffix) + ".report"
 		o.html, o.png = filepath.Join(folder, "report.html"), folder
-		defer e.note("report: %s", folder)
 	}
+	var s staging
+	defer s.discard()
 	if o.png != "" {
-		byName := map[string]func(io.Writer) error{}
-		var names []string
 		for _, im := range reports.PNG(r) {
-			names = append(names, im.Name)
-			byName[im.Name] = im.Write
+			if err := s.add(filepath.Join(o.png, im.Name), im.Write); err != nil {
+				return err
+			}
 		}
-		if err := writeFiles(o.png, names, func(name string, w io.Writer) error { return byName[name](w) }); err != nil {
+	}
+	if o.html != "" {
+		if err := s.add(o.html, func(w io.Writer) error { return reports.HTML(w, r) }); err != nil {
 			return err
 		}
 	}
-	if o.html == "" {
-		return nil
+	if err := s.commit(); err != nil {
+		return err
 	}
-	return writeFiles(filepath.Dir(o.html), []string{filepath.Base(o.html)}, func(_ string, w io.Writer) error { return reports.HTML(w, r) })
+	if folder != "" {
+		e.note("report: %s", folder)
+	}
+	return nil
 }
 
 // thresholds tells for a tensor which range every calibration method chooses under its policy, from the statistics.

@@ -54,6 +54,9 @@ func TestBadData(t *testing.T) {
 			c.prepare(t)
 			fails(t, exitFailed, c.want, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
 			fails(t, exitFailed, c.want, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--threads", "3")
+			if name != "infinite" { // it can be dumped, and looked at
+				fails(t, exitFailed, c.want, "preprocess", "m.onnx", "--data", "data", "--dump", "new/folder")
+			}
 		})
 	}
 }

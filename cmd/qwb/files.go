@@ -1,14 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 )
 
 // writeFile writes a file under a temporary name beside path and renames it when it is complete and on the disk: nothing is
@@ -44,26 +47,83 @@ func writeFile(path string, write func(io.Writer) error) (sum string, err error)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// writeFiles writes several files into a folder, all or none: they are rendered into memory first.
-func writeFiles(dir string, names []string, write func(name string, w io.Writer) error) error {
-	rendered := make([]bytes.Buffer, len(names))
-	for i, name := range names {
-		if err := write(name, &rendered[i]); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// staging collects files under temporary names and gives them their names when all are there: all or none. Folders are made
+// where they are missing. The zero value is ready; discard has to be called in the end.
+type staging struct {
+	folders map[string]string // temporary folder by the folder it lies in
+	files   [][2]string       // temporary and final path
+}
+
+// add writes the file that is to become path.
+func (s *staging) add(path string, write func(io.Writer) error) (err error) {
+	folder, err := s.folder(path)
+	if err != nil {
 		return err
 	}
-	for i, name := range names {
-		if _, err := writeFile(filepath.Join(dir, name), func(w io.Writer) error {
-			_, err := rendered[i].WriteTo(w)
+	f, err := os.Create(filepath.Join(folder, strconv.Itoa(len(s.files))))
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = f.Close()
+	} else {
+		f.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	s.files = append(s.files, [2]string{f.Name(), path})
+	return nil
+}
+
+// folder returns a temporary folder on the device that path will be on: in the nearest folder above it that exists.
+func (s *staging) folder(path string) (string, error) {
+	above := filepath.Dir(path)
+	for {
+		info, err := os.Stat(above)
+		if err == nil && !info.IsDir() {
+			return "", &fs.PathError{Op: "write", Path: above, Err: syscall.ENOTDIR}
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		above = filepath.Dir(above)
+	}
+	if folder, ok := s.folders[above]; ok {
+		return folder, nil
+	}
+	folder, err := os.MkdirTemp(above, ".qwb-*")
+	if err != nil {
+		return "", err
+	}
+	if s.folders == nil {
+		s.folders = map[string]string{}
+	}
+	s.folders[above] = folder
+	return folder, nil
+}
+
+// commit gives the files their names.
+func (s *staging) commit() error {
+	for _, f := range s.files {
+		if err := os.MkdirAll(filepath.Dir(f[1]), 0o755); err != nil {
 			return err
-		}); err != nil {
+		}
+		if err := os.Rename(f[0], f[1]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// discard removes what has not got its name.
+func (s *staging) discard() {
+	for _, folder := range s.folders {
+		os.RemoveAll(folder)
+	}
 }
 
 // baseName is the name of a file without folders and extension.

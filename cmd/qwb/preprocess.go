@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -49,29 +48,28 @@ func (e *env) preprocess(ctx context.Context, path string, o dataOptions, dir st
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
+	var files staging
+	defer files.discard()
 	tick, finish := e.progress("preprocess", set.Len())
 	defer finish()
 	it := set.Iterator()
 	for i := 0; ; i++ {
 		s, err := it.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return files.commit()
 		}
 		if err != nil {
 			return err
 		}
 		name := fmt.Sprintf("%05d_%s", i, fileName(baseName(s.Name)))
-		if err := writeSample(filepath.Join(dir, name), s); err != nil {
+		if err := writeSample(&files, filepath.Join(dir, name), s); err != nil {
 			return err
 		}
 		tick(i + 1)
 	}
 }
 
-func writeSample(path string, s *exec.Sample) error {
+func writeSample(files *staging, path string, s *exec.Sample) error {
 	write, ext := func(w io.Writer) error { return npy.WriteArchive(w, s.Feeds) }, ".npz"
 	if len(s.Feeds) == 1 {
 		ext = ".npy"
@@ -82,6 +80,5 @@ func writeSample(path string, s *exec.Sample) error {
 			return nil
 		}
 	}
-	_, err := writeFile(path+ext, write)
-	return err
+	return files.add(path+ext, write)
 }

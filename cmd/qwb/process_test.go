@@ -55,6 +55,9 @@ func TestNoSpaceLeft(t *testing.T) {
 		{"dispatch", "--fp32", "gemm"},
 		{"export", "--platform", "trt_int8", "-o", "out.onnx"},
 		{"analyze", "--html", "report.html"},
+		{"analyze"},
+		{"preprocess", "m.onnx", "--data", "data", "--dump", "new/folder"},
+		{"run", "m.onnx", "--input", "x=data/00.npy", "--output", "new/folder"},
 		{"preprocess", "m.onnx", "--data", "data", "--dump", "data"},
 		{"run", "m.onnx", "--input", "x=data/00.npy", "--output", "."},
 	} {
@@ -97,7 +100,7 @@ func TestFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
-	for _, args := range [][]string{{"inspect", "m.onnx"}, {"inspect", "m.onnx", "--json"}, {"version"}, {"analyze", "--layerwise", "--html", "r.html"}, {"--help"}} {
+	for _, args := range [][]string{{"inspect", "m.onnx"}, {"inspect", "m.onnx", "--json"}, {"version"}, {"analyze", "--layerwise", "--html", "r.html"}} {
 		var stderr bytes.Buffer
 		code := run(context.Background(), args, full, &stderr)
 		require.Equalf(t, exitFailed, code, "qwb %s to a full device", args)

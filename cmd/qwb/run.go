@@ -69,7 +69,14 @@ func (e *env) run(ctx context.Context, path string, inputs []string, output stri
 		}
 		byName[names[i]] = out[i]
 	}
-	return writeFiles(output, names, func(name string, w io.Writer) error { return npy.Write(w, byName[name]) })
+	var files staging
+	defer files.discard()
+	for _, name := range names {
+		if err := files.add(filepath.Join(output, name), func(w io.Writer) error { return npy.Write(w, byName[name]) }); err != nil {
+			return err
+		}
+	}
+	return files.commit()
 }
 
 // fileName turns the name of a tensor into the name of a file.

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/export/onnxqdq"
+	"qwb/graph"
+	"qwb/quantizer"
+	"qwb/quantizer/target"
+)
+
+// outcome is everything that calibrate and export write, run in the current folder.
+func outcome(t testing.TB, platform string, calibrate ...string) map[string]string {
+	t.Helper()
+	done(t, append([]string{"calibrate", "m.onnx", "--platform", platform}, calibrate...)...)
+	done(t, "export", "m.plan.json", "--platform", platform, "-o", "out.onnx")
+	files := map[string]string{}
+	for _, name := range []string{"m.plan.json", "m.stats", "out.onnx"} {
+		files[name] = string(read(t, name))
+		require.NoError(t, os.Remove(name))
+	}
+	return files
+}
+
+// same fails without printing megabytes.
+func same(t testing.TB, want, got map[string]string, what string, args ...any) {
+	t.Helper()
+	for name, w := range want {
+		require.Truef(t, w == got[name], "%s differs: %s", name, fmt.Sprintf(what, args...))
+	}
+}
+
+// The number of threads changes no byte of plan, statistics and export, whatever the method.
+func TestThreadsChangeNothing(t *testing.T) {
+	workplace(t)
+	for _, platform := range []string{"trt_int8", "onnxruntime"} {
+		for _, observer := range []string{"auto", "minmax", "percentile", "kl", "mse"} {
+			args := []string{"--data", "data", "--observer", observer}
+			want := outcome(t, platform, append(args, "--threads", "1")...)
+			for _, n := range []string{"2", "7"} {
+				same(t, want, outcome(t, platform, append(args, "--threads", n)...), "%s %s, %s threads", platform, observer, n)
+			}
+		}
+	}
+}
+
+// Statistics of parts of the data, merged in any order, are byte for byte those of one run over all of it, and so are plan and
+// export.
+func TestMergeIsOneRun(t *testing.T) {
+	workplace(t)
+	var data []string
+	for i := range 3 {
+		folder := fmt.Sprintf("part%d", i)
+		saveInputs(t, folder, uint64(10*i), 2+i, 1, 3, 8, 8)
+		data = append(data, "--data", folder)
+		done(t, "calibrate", "m.onnx", "--data", folder, "--platform", "trt_int8", "-o", folder+".plan.json")
+	}
+	for _, platform := range []string{"trt_int8", "onnxruntime"} {
+		want := outcome(t, platform, data...)
+		same(t, want, outcome(t, platform, data[2], data[3], data[4], data[5], data[0], data[1]), "data in another order")
+		for _, order := range [][]string{{"part0.stats", "part1.stats", "part2.stats"}, {"part2.stats", "part0.stats", "part1.stats"}} {
+			same(t, want, outcome(t, platform, append([]string{"--merge"}, order...)...), "merged as %v", order)
+		}
+		done(t, "calibrate", "m.onnx", "--merge", "part2.stats", "part0.stats", "--platform", platform, "-o", "two.plan.json")
+		same(t, want, outcome(t, platform, "--merge", "part1.stats", "two.stats"), "merged twice")
+	}
+}
+
+// Statistics in other folders refer to their data from there.
+func TestMergeAcrossFolders(t *testing.T) {
+	workplace(t)
+	require.NoError(t, os.Mkdir("elsewhere", 0o755))
+	saveInputs(t, "more", 50, 3, 1, 3, 8, 8)
+	want := outcome(t, "trt_int8", "--data", "data", "--data", "more")
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "-o", filepath.Join("elsewhere", "a.plan.json"))
+	done(t, "calibrate", "m.onnx", "--data", "more", "--platform", "trt_int8", "-o", "b.plan.json")
+	same(t, want, outcome(t, "trt_int8", "--merge", "elsewhere/a.stats", "b.stats"), "merged")
+	done(t, "analyze", "elsewhere/a.plan.json", "--layerwise", "--html", "r.html")
+}
+
+// Cancelled while it observes, calibrate keeps what it has seen; the same command goes on from there to the same bytes, with any
+// number of threads.
+func TestResume(t *testing.T) {
+	workplace(t)
+	require.NoError(t, os.RemoveAll("data"))
+	saveInputs(t, "data", 7, 40, 1, 3, 8, 8)
+	args := []string{"calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime"}
+	want := outcome(t, "onnxruntime", "--data", "data")
+	before := tree(t, ".")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r := qwbContext(ctx, watcher{}, args...)
+	require.Equal(t, exitFailed, r.code)
+	require.Equal(t, "qwb: interrupted", r.lastLine())
+	require.Equal(t, before, tree(t, "."), "nothing was seen, nothing is kept")
+
+	saveInputs(t, "half", 7, 20, 1, 3, 8, 8) // the statistics of a run that was interrupted after 20 samples
+	require.NoError(t, os.Rename("data", "all"))
+	require.NoError(t, os.Rename("half", "data"))
+	done(t, args...)
+	require.NoError(t, os.RemoveAll("data"))
+	require.NoError(t, os.Rename("all", "data"))
+	same(t, want, outcome(t, "onnxruntime", "--data", "data", "--threads", "3"), "resumed")
+}
+
+// A run over other data under the same name does not keep samples that are gone.
+func TestChangedData(t *testing.T) {
+	workplace(t)
+	saveInputs(t, "data", 900, 3, 1, 3, 8, 8) // three of the four
+	want := outcome(t, "trt_int8", "--data", "data")
+	saveInputs(t, "data", 100, 4, 1, 3, 8, 8)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
+	saveInputs(t, "data", 900, 3, 1, 3, 8, 8)
+	same(t, want, outcome(t, "trt_int8", "--data", "data"), "statistics of the old files lay there")
+}
+
+// The order in which a graph stores its nodes changes no byte.
+func TestNodeOrderChangesNothing(t *testing.T) {
+	workplace(t)
+	shuffledSame(t, "m.onnx", []string{"data"}, "none", 0)
+}
+
+// shuffledSame calibrates and exports a model with its nodes stored in several orders.
+func shuffledSame(t *testing.T, path string, data []string, preprocess string, samples int) {
+	t.Helper()
+	for _, platform := range []string{"trt_int8", "onnxruntime"} {
+		var want map[string]string
+		for seed := range uint64(3) {
+			e := &env{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
+			tg, err := target.Find(platform)
+			require.NoError(t, err)
+			m, err := e.openNormal(path)
+			require.NoError(t, err)
+			if seed > 0 {
+				for _, g := range []*graph.Graph{m.loaded, m.Graph} {
+					g.Shuffle(rand.New(rand.NewPCG(seed, 0)).Perm(g.NumNodes()))
+				}
+			}
+			o := calibrateOptions{model: path, platform: platform, plan: "s.plan.json", threads: 2, Options: quantizer.Options{},
+				data: dataOptions{paths: data, preprocess: preprocess, samples: samples, threads: 2}}
+			require.NoError(t, os.RemoveAll("s.stats"))
+			stats, err := e.gather(context.Background(), m, o, &calibrateResult{})
+			require.NoError(t, err)
+			c, err := (&recipe{g: m.Graph, stats: stats, target: tg, threads: 2}).configure(context.Background())
+			require.NoError(t, err)
+			p, err := makePlan(m, c, stats, tg, o)
+			require.NoError(t, err)
+			plan, err := p.Encode()
+			require.NoError(t, err)
+			require.NoError(t, stats.Save("s.stats"))
+			built, err := onnxqdq.Build(m.Model.WithGraph(m.Graph), c.set, tg, onnxqdq.Options{Producer: "qwb", Version: version})
+			require.NoError(t, err)
+			var out strings.Builder
+			require.NoError(t, built.Write(&out))
+			got := map[string]string{"plan": string(plan), "stats": string(read(t, "s.stats")), "export": out.String()}
+			if want == nil {
+				want = got
+			}
+			same(t, want, got, "%s, order %d", platform, seed)
+			require.NoError(t, m.Close())
+		}
+	}
+}
