@@ -65,8 +65,8 @@ type variant struct {
 
 // variants lists the rows of a platform; the last one is kept and exported.
 func variants(platform string) []variant {
-	list := []variant{{platform, quantizer.Options{Activation: tqc.ObserverAuto, PerTensor: true}}}
-	for _, o := range []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverPercentile, tqc.ObserverKL, tqc.ObserverMSE, tqc.ObserverAuto} {
+	list := []variant{{platform, quantizer.Options{Activation: tqc.ObserverKL, PerTensor: true}}}
+	for _, o := range []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverPercentile, tqc.ObserverMSE, tqc.ObserverAuto, tqc.ObserverKL} {
 		list = append(list, variant{platform, quantizer.Options{Activation: o}})
 	}
 	return list
