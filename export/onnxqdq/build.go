@@ -43,6 +43,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	if err := b.g.Check(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	if b.g.Name == "" {
+		b.g.Name = "main" // ONNX wants a name
+	}
 	out := m.WithGraph(b.g)
 	out.ProducerName, out.ProducerVersion = o.Producer, o.Version
 	out.IRVersion = 0 // the lowest that carries the graph

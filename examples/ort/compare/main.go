@@ -1,4 +1,4 @@
-// Command compare holds a Q/DQ model that ONNX Runtime executed to qwb's executor, step by step: rule (b) of docs/numerics.md. Every
+// Command compare holds a Q/DQ model that ONNX Runtime executed to qwb's executor, step by step (see examples/ort/README.md). Every
 // quantized tensor is computed again from the tensors that ONNX Runtime itself recorded at the beginning of its step, and may
 // differ only where the value before rounding lies closer to a rounding boundary than float32 can tell.
 //
