@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Trained networks through every command, on both platforms, and every byte the same for other thread counts, node orders and
+// split data.
+func TestTrainedNetworks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trained networks")
+	}
+	cifar := shared(t, "data", "cifar10", "calibration_500.bin")
+	for _, c := range []struct {
+		model, data, preprocess, samples string
+	}{
+		{"mlperf-tiny/pretrainedResnet.onnx", cifar, "none", "20"},
+		{"mnist/mnist-8.onnx", shared(t, "data", "mnist", "t10k-images-idx3-ubyte.gz"), "none", "20"},
+		{"mnist/cnn_mnist_pytorch.onnx", shared(t, "data", "mnist", "t10k-images-idx3-ubyte.gz"), "none", "20"},
+		{"mlperf-tiny/ad01_fp32.onnx", "synthetic:3", "none", "3"},
+		{"mlperf-tiny/vww_96_float.onnx", "synthetic:2", "none", "2"},
+		{"classifiers/mobilenetv2_0.35_catdog.onnx", shared(t, "data", "pets", "calibration"), "imagenet-inception", "2"},
+	} {
+		t.Run(filepath.Base(c.model), func(t *testing.T) {
+			inFolder(t)
+			model := shared(t, "models", filepath.FromSlash(c.model))
+			for i, platform := range []string{"trt_int8", "onnxruntime"} {
+				args := []string{"calibrate", model, "--platform", platform, "-o", "m.plan.json"}
+				if i == 0 {
+					args = append(args, "--data", c.data, "--samples", c.samples, "--preprocess", c.preprocess)
+				}
+				done(t, args...)
+				done(t, "export", "--platform", platform, "-o", platform+".onnx")
+				done(t, "inspect", platform+".onnx")
+				o := done(t, "analyze", "--samples", "2", "--html", "r.html", "--json").object(t)
+				require.NotEmpty(t, o["layerwise"])
+				require.NotEmpty(t, o["graphwise"])
+			}
+		})
+	}
+}
+
+// Squeezenet: threads, node order and split data change no byte.
+func TestSqueezenetSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("squeezenet")
+	}
+	model, pets := shared(t, "models", "classifiers", "squeezenet1.0.onnx"), shared(t, "data", "pets", "calibration")
+	inFolder(t)
+	write(t, "m.onnx", read(t, model))
+	pictures, err := os.ReadDir(pets)
+	require.NoError(t, err)
+	for i, p := range pictures[:4] {
+		part := filepath.Join("part" + string(rune('0'+i%2)))
+		require.NoError(t, os.MkdirAll(part, 0o755))
+		write(t, filepath.Join(part, p.Name()), read(t, filepath.Join(pets, p.Name())))
+		done(t, "preprocess", "m.onnx", "--data", part, "--preprocess", "imagenet-caffe", "--dump", "dump"+part)
+	}
+	data := []string{"--data", "part0", "--data", "part1", "--preprocess", "imagenet-caffe"}
+	want := outcome(t, "trt_int8", append(data, "--threads", "1")...)
+	for _, n := range []string{"2", "7"} {
+		same(t, want, outcome(t, "trt_int8", append(data, "--threads", n)...), "%s threads", n)
+	}
+	for _, part := range []string{"part0", "part1"} {
+		done(t, "calibrate", "m.onnx", "--data", part, "--preprocess", "imagenet-caffe", "--platform", "trt_int8", "-o", part+".plan.json")
+	}
+	same(t, want, outcome(t, "trt_int8", "--merge", "part1.stats", "part0.stats"), "merged")
+	shuffledSame(t, "m.onnx", []string{"part0", "part1"}, "imagenet-caffe", 0)
+}
+
+// What preprocess writes is what calibrate sees: calibrated on the dump, the scales are the same.
+func TestDumpIsWhatCalibrateSees(t *testing.T) {
+	model, pets := shared(t, "models", "classifiers", "mobilenetv2_0.35_catdog.onnx"), shared(t, "data", "pets", "calibration")
+	inFolder(t)
+	done(t, "preprocess", model, "--data", pets, "--samples", "2", "--preprocess", "imagenet-inception", "--dump", "dump")
+	done(t, "calibrate", model, "--data", pets, "--samples", "2", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o", "a.plan.json")
+	done(t, "calibrate", model, "--data", "dump", "--platform", "trt_int8", "-o", "b.plan.json")
+	nodes := func(file string) []byte {
+		_, after, _ := bytes.Cut(read(t, file), []byte(`"nodes": [`))
+		return after
+	}
+	require.NotEmpty(t, nodes("a.plan.json"))
+	require.Equal(t, string(nodes("a.plan.json")), string(nodes("b.plan.json")))
+}
