@@ -28,8 +28,8 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	if n := m.Graph.NumNodes(); len(set.Domains) != n {
 		return nil, fmt.Errorf("export: configs of %d nodes for a graph of %d", len(set.Domains), n)
 	}
-	b := &builder{g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{},
-		weights: map[pairKey]graph.ValueID{}, baked: map[graph.ValueID]graph.ValueID{}}
+	b := &builder{g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{},
+		weights: map[pairKey]graph.ValueID{}, baked: map[graph.ValueID]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{}}
 	if err := b.run(); err != nil {
 		return nil, err
 	}

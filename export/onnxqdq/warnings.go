@@ -14,14 +14,15 @@ import (
 func Warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 	var list []tqc.Warning
 	if v := g.Opset(""); t.Export.MaxOpset > 0 && v > t.Export.MaxOpset {
-		list = append(list, tqc.Warning{Value: float64(v), Text: fmt.Sprintf("the model has opset %d; older versions of %s read opsets up to %d", v, t.Name, t.Export.MaxOpset)})
+		list = append(list, tqc.Warning{Value: float64(v),
+			Text: fmt.Sprintf("the model has opset %d; older versions of %s read opsets up to %d", v, t.Name, t.Export.MaxOpset)})
 	}
-	return append(list, ChannelWarning(g, set, t)...)
+	return append(list, channelWarning(g, set, t)...)
 }
 
-// ChannelWarning tells how much of the integer work runs on channel counts that the target pads, in one sentence, or nothing
+// channelWarning tells how much of the integer work runs on channel counts that the target pads, in one sentence, or nothing
 // where the target has no preference or all counts suit it.
-func ChannelWarning(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
+func channelWarning(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 	m := int64(t.Export.ChannelMultiple)
 	if m == 0 {
 		return nil
