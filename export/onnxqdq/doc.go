@@ -2,6 +2,6 @@
 // it, and checks the result against the rules of the target.
 //
 // Build transcribes: there is a Q and a DQ exactly where a slot of the tqc.Set quantizes, so that the file computes what the
-// simulation computed. What differs between targets is data in target.Export. Check is the doctor: one rule per file entry,
+// simulation computed. What differs between targets is data in target.Export. Check is the doctor: the list Rules,
 // applied to what was read back from the written bytes.
 package onnxqdq
