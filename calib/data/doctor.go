@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -139,18 +138,17 @@ func (f *inputFacts) warnings(d *Doctor) []Warning {
 	return list
 }
 
-// Overlap compares the sample hashes of calibration and evaluation, both sorted, and warns if they share samples.
+// Overlap compares the sample hashes of calibration and evaluation, in any order, and warns if they share samples. A repeated
+// evaluation sample counts each time.
 func Overlap(calibration, evaluation [][32]byte) []Warning {
-	shared, i, j := 0, 0, 0
-	for i < len(calibration) && j < len(evaluation) {
-		switch c := bytes.Compare(calibration[i][:], evaluation[j][:]); {
-		case c < 0:
-			i++
-		case c > 0:
-			j++
-		default:
+	seen := make(map[[32]byte]bool, len(calibration))
+	for _, h := range calibration {
+		seen[h] = true
+	}
+	shared := 0
+	for _, h := range evaluation {
+		if seen[h] {
 			shared++
-			j++ // a repeated evaluation sample counts each time
 		}
 	}
 	if shared == 0 {

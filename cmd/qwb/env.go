@@ -55,9 +55,14 @@ func (e *env) progress(what string, total int) (set func(done int), finish func(
 		return func(int) {}, func() {}
 	}
 	p := mpb.New(mpb.WithOutput(e.stderr), mpb.WithWidth(40), mpb.WithRefreshRate(120*time.Millisecond))
-	bar := p.AddBar(int64(max(total, 0)), mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Name(what+" "), decor.CountersNoUnit("%d / %d")),
-		mpb.AppendDecorators(decor.AverageETA(decor.ET_STYLE_GO)))
+	var bar *mpb.Bar
+	if total < 1 {
+		bar = p.MustAdd(0, nil, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(what+" "), decor.CurrentNoUnit("%d")))
+	} else {
+		bar = p.AddBar(int64(total), mpb.BarRemoveOnComplete(),
+			mpb.PrependDecorators(decor.Name(what+" "), decor.CountersNoUnit("%d / %d")),
+			mpb.AppendDecorators(decor.AverageETA(decor.ET_STYLE_GO)))
+	}
 	return func(done int) { bar.SetCurrent(int64(done)) }, func() {
 		bar.Abort(true)
 		p.Wait()

@@ -73,6 +73,16 @@ func TestSqueezenetSame(t *testing.T) {
 	shuffledSame(t, "m.onnx", []string{"part0", "part1"}, "imagenet-caffe", 0)
 }
 
+// Evaluating on the data that was calibrated on is said to be that.
+func TestOverlapIsReported(t *testing.T) {
+	model, images := shared(t, "models", "mlperf-tiny", "pretrainedResnet.onnx"), shared(t, "data", "cifar10", "calibration_500.bin")
+	inFolder(t)
+	done(t, "calibrate", model, "--data", images, "--samples", "50", "--seed", "3", "--platform", "trt_int8", "-o", "m.plan.json")
+	require.Contains(t, done(t, "eval", "m.plan.json", "--mode", "sim").stderr, "50 of 50 evaluation samples were calibrated on")
+	require.Contains(t, done(t, "eval", "m.plan.json", "--data", images).stderr, "50 of 500 evaluation samples were calibrated on")
+	require.NotContains(t, done(t, "eval", "m.plan.json", "--data", shared(t, "data", "cifar10", "eval_2000.bin"), "--samples", "50").stderr, "calibrated on")
+}
+
 // What preprocess writes is what calibrate sees: calibrated on the dump, the scales are the same.
 func TestDumpIsWhatCalibrateSees(t *testing.T) {
 	model, pets := shared(t, "models", "classifiers", "mobilenetv2_0.35_catdog.onnx"), shared(t, "data", "pets", "calibration")
