@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,8 @@ type exportOptions struct {
 	plan     string
 	platform string
 	out      string
+	// externalAbove is the size of all weights from which they go to a file of their own, 0 for oneMessage.
+	externalAbove int64
 }
 
 // exportResult is what export --json prints.
@@ -91,28 +94,63 @@ func (e *env) export(ctx context.Context, o exportOptions) (*exportResult, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	if err := m.Write(&b); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
-	}
-	if err := checkWritten(b.Bytes(), p); err != nil {
-		return nil, err
-	}
 	r := &exportResult{Platform: o.platform, File: o.out, Warnings: onnxqdq.Warnings(p.Graph, p.set, p.target)}
 	if r.Warnings == nil {
 		r.Warnings = []tqc.Warning{}
 	}
+	if r.SHA256, err = p.writeExport(m, o); err != nil {
+		return nil, err
+	}
 	for _, w := range r.Warnings {
 		e.warnAbout(w)
 	}
-	r.SHA256, err = writeFile(o.out, func(w io.Writer) error {
+	return r, nil
+}
+
+// writeExport checks and writes the exported model and returns the SHA-256 of the file. What fits into one protobuf message is
+// checked as it was read back from the bytes to be written; weights beyond that go to a file beside it, and the graph is checked
+// before they are written.
+func (p *planned) writeExport(m *onnx.Model, o exportOptions) (string, error) {
+	if weightBytes(m.Graph) >= cmp.Or(o.externalAbove, oneMessage) {
+		graph.InferShapes(m.Graph)
+		if err := p.conforms(m.Graph); err != nil {
+			return "", err
+		}
+		if err := m.Save(o.out, onnx.SaveOptions{ExternalAbove: o.externalAbove}); err != nil {
+			return "", err
+		}
+		return sha256File(o.out)
+	}
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
+		return "", fmt.Errorf("export: %w", err)
+	}
+	back, _, err := onnx.Read(bytes.NewReader(b.Bytes()), int64(b.Len()), nil)
+	if err != nil {
+		return "", fmt.Errorf("export: what was written cannot be read: %w", err)
+	}
+	defer back.Close()
+	graph.InferShapes(back.Graph)
+	if err := p.conforms(back.Graph); err != nil {
+		return "", err
+	}
+	return writeFile(o.out, func(w io.Writer) error {
 		_, err := b.WriteTo(w)
 		return err
 	})
-	if err != nil {
-		return nil, err
+}
+
+// oneMessage is how many bytes of weights are written into the model file itself.
+const oneMessage = 1_800_000_000
+
+func weightBytes(g *graph.Graph) int64 {
+	var n int64
+	for _, v := range g.Values() {
+		if t := g.Const(v); t != nil {
+			n += int64(t.DType.Bytes(t.Len()))
+		}
 	}
-	return r, nil
+	return n
 }
 
 // metadata is what an exported file says about its origin.
@@ -128,18 +166,9 @@ func metadata(p *plan.Plan) ([]onnx.KeyValue, error) {
 	return kv, nil
 }
 
-// checkWritten reads the file back and applies the rules of the target to it, and to what the plan runs on integers.
-func checkWritten(file []byte, p *planned) error {
-	m, _, err := onnx.Read(bytes.NewReader(file), int64(len(file)), nil)
-	if err != nil {
-		return fmt.Errorf("export: what was written cannot be read: %w", err)
-	}
-	defer m.Close()
-	graph.InferShapes(m.Graph)
-	findings := onnxqdq.Check(m.Graph, p.target, func(node string) bool {
-		id, ok := p.Graph.LookupNode(node)
-		return ok && p.set.Domains[id] == tqc.DomainINT8
-	})
+// conforms applies the rules of the plan's target.
+func (p *planned) conforms(g *graph.Graph) error {
+	findings := onnxqdq.Check(g, p.target, p.integer)
 	if len(findings) == 0 {
 		return nil
 	}
@@ -154,8 +183,8 @@ func checkWritten(file []byte, p *planned) error {
 	return fmt.Errorf("export: the file would break rules of %s, nothing was written: %s", p.target.Name, strings.Join(lines, "; "))
 }
 
-// integer reports whether the plan wants a node to be an integer operator of its own, not one that is fused to another.
+// integer reports whether the plan wants a node to run on integers.
 func (p *planned) integer(node string) bool {
 	id, ok := p.Graph.LookupNode(node)
-	return ok && p.set.Domains[id] == tqc.DomainINT8 && p.set.Fused[id] == graph.NoNode
+	return ok && p.set.Domains[id] == tqc.DomainINT8
 }

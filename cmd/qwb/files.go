@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,7 +21,11 @@ import (
 func writeFile(path string, write func(io.Writer) error) (sum string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return "", err
+		var at *fs.PathError // it names the temporary file
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -164,4 +170,18 @@ func findPlan(args []string) (string, error) {
 		return "", usagef("no plan: name one, or run qwb calibrate first (no *%s in the current folder)", planSuffix)
 	}
 	return "", usagef("%d plans in the current folder: name one of %s", len(plans), strings.Join(plans, ", "))
+}
+
+// sha256File returns the SHA-256 of a file in hexadecimal.
+func sha256File(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -34,7 +34,7 @@ func (c *Context) placeInputs(id graph.NodeID) error {
 		return c.placeWeighted(id)
 	case target.Arithmetic:
 		if _, skip, ok := c.Bound.Branches(id, c.integer); ok {
-			return c.Set.Configure(c.Set.Input(id, skip), c.activation())
+			return c.activate(c.Set.Input(id, skip))
 		}
 	}
 	return nil
@@ -59,14 +59,14 @@ func (c *Context) placeAll(id graph.NodeID) error {
 				}
 				continue
 			}
-			if err := c.Set.Configure(s, c.activation()); err != nil {
+			if err := c.activate(s); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range c.Graph.Node(id).Outputs {
 		if s := c.Set.Output(id, i); s != tqc.NoSlot && target.DataOutput(c.Graph, id, i) {
-			cfg := c.activation()
+			cfg := c.activation(s)
 			if op.FixedScale != 0 {
 				cfg.Observer, cfg.FixedScale, cfg.FixedZeroPoint = tqc.ObserverFixed, op.FixedScale, cfg.QMin
 			}
@@ -95,7 +95,7 @@ func (c *Context) placeWeighted(id graph.NodeID) error {
 			}
 			err = c.parameter(s, cfg)
 		default:
-			err = c.Set.Configure(s, c.activation())
+			err = c.activate(s)
 		}
 		if err != nil {
 			return err
@@ -110,12 +110,24 @@ func (c *Context) parameter(s tqc.SlotID, cfg tqc.Config) error {
 	return c.Set.Configure(s, cfg)
 }
 
-func (c *Context) activation() tqc.Config {
+func (c *Context) activate(s tqc.SlotID) error { return c.Set.Configure(s, c.activation(s)) }
+
+// activation is the policy of an activation. Isotone calibration is about the order of a Softmax's results and is asked for
+// those only.
+func (c *Context) activation(s tqc.SlotID) tqc.Config {
 	cfg := c.Bound.Activation
-	if c.ActivationObserver != tqc.ObserverNone {
-		cfg.Observer = c.ActivationObserver
+	o := c.ActivationObserver
+	if o == tqc.ObserverNone || o == tqc.ObserverIsotone && !c.softmax(c.Set.Slot(s).Value) {
+		return cfg
 	}
+	cfg.Observer = o
 	return cfg
+}
+
+// softmax reports whether v is the result of a Softmax.
+func (c *Context) softmax(v graph.ValueID) bool {
+	p := c.Graph.Producer(v)
+	return p != graph.NoNode && c.Graph.Node(p).Op == "Softmax"
 }
 
 // constant is the policy of a constant operand of an Arithmetic operator: that of activations, but all of its elements are

@@ -36,7 +36,7 @@ type Meta struct {
 	Observers   Observers     `json:"observers"`
 	ReduceRange bool          `json:"reduce_range,omitempty"`
 	PerTensor   bool          `json:"per_tensor,omitempty"` // weights have one scale each
-	Tuned       *File         `json:"tuned,omitempty"` // the weights that tuning changed
+	Tuned       *File         `json:"tuned,omitempty"`      // the weights that tuning changed
 	Warnings    []tqc.Warning `json:"warnings,omitempty"`
 }
 
