@@ -81,6 +81,7 @@ type Report struct {
 	Seconds     float64            `json:"seconds"`
 	// Forwards is how many whole forwards the work amounts to, weighted by multiply-accumulates, per sample.
 	Forwards float64   `json:"forwards"`
+	PeakRSS  int64     `json:"peak_rss_bytes"` // of the process, the caller's to fill
 	Warnings []Warning `json:"warnings"`
 }
 

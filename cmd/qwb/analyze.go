@@ -120,7 +120,7 @@ func (e *env) measure(ctx context.Context, o analyzeOptions) (*analysis.Report, 
 	}
 	r.Model, r.Plan, r.Platform = filepath.Base(p.path), filepath.Base(o.plan), p.plan.Platform
 	r.Warnings = append(p.plan.Warnings, r.Warnings...)
-	r.Seconds = time.Since(start).Seconds()
+	r.Seconds, r.PeakRSS = time.Since(start).Seconds(), peakRSS()
 	return r, nil
 }
 

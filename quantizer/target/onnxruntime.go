@@ -50,7 +50,7 @@ var ONNXRuntime = Target{
 		{Type: "Unsqueeze", Role: Passive},
 	},
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: 0, QMax: 255,
-		Observer: tqc.ObserverPercentile},
+		Observer: tqc.ObserverMSE},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -127, QMax: 127,
 		Observer: tqc.ObserverMinMax},
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1},

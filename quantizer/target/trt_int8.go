@@ -56,7 +56,7 @@ var TRTInt8 = Target{
 	// Both grids are [-128,127] (developer guide, quantized types; NVIDIA/TensorRT issue 1796) with scale absmax/127: -128 occurs
 	// only where a value beyond the range clips.
 	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,
-		Observer: tqc.ObserverPercentile},
+		Observer: tqc.ObserverMSE},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,
 		Observer: tqc.ObserverMinMax},
 	Fusions: []Fusion{{pattern.Attention, true}, {pattern.LayerNorm, true}, {pattern.RMSNorm, true},
