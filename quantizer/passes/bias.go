@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"fmt"
 	"math"
 
 	"qwb/graph"
@@ -69,8 +70,7 @@ func solveBias(g *graph.Graph, set *tqc.Set, id graph.NodeID, s tqc.SlotID) ([]t
 	b := g.Const(g.Node(id).Inputs[BiasInput]).F32()
 	wp := tqc.Params{Scale: append([]float32(nil), w.Scale...), ZeroPoint: w.ZeroPoint}
 	scales := make([]float32, len(wp.Scale))
-	var warnings []tqc.Warning
-	raised := false
+	raised, most := 0, 1.0
 	for c := range scales {
 		members := b
 		if len(scales) > 1 {
@@ -82,11 +82,15 @@ func solveBias(g *graph.Graph, set *tqc.Set, id graph.NodeID, s tqc.SlotID) ([]t
 		}
 		old := wp.Scale[c]
 		wp.Scale[c], scales[c] = raise(members, x.Scale[0], old)
-		raised = true
-		warnings = append(warnings, tqc.Warning{Node: g.Node(id).Name, Value: float64(wp.Scale[c]) / float64(old),
-			Text: "the bias of a channel does not fit into 32 bits: its weight scale was raised"})
+		raised, most = raised+1, max(most, float64(wp.Scale[c])/float64(old))
 	}
-	if raised {
+	var warnings []tqc.Warning
+	if raised > 0 {
+		text := "the bias does not fit into 32 bits: the weight scale was raised"
+		if len(scales) > 1 {
+			text = fmt.Sprintf("the bias of %d of %d channels does not fit into 32 bits: their weight scales were raised", raised, len(scales))
+		}
+		warnings = append(warnings, tqc.Warning{Node: g.Node(id).Name, Value: most, Text: text})
 		if err := set.Render(set.Root(ws), wp); err != nil {
 			return nil, err
 		}
