@@ -182,7 +182,7 @@ func workplace(t testing.TB) {
 func calibrated(t testing.TB) {
 	t.Helper()
 	workplace(t)
-	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--observer", "percentile")
 }
 
 // object decodes the one JSON object that standard output has to consist of.
