@@ -10,7 +10,6 @@ import (
 // nodeStatement parses outputs = op(inputs) {attributes} "name". word, if not empty, is the first output's name, already read.
 func (p *parser) nodeStatement(s *scope, word token) error {
 	var n Node
-	var outs []token
 	at := word
 	if word.kind == tokEOF {
 		at = p.tok
@@ -32,7 +31,6 @@ func (p *parser) nodeStatement(s *scope, word token) error {
 		if err != nil {
 			return err
 		}
-		outs = append(outs, t)
 		n.Outputs = append(n.Outputs, id)
 	}
 	if err := p.expect("="); err != nil {
