@@ -14,7 +14,6 @@ type flags struct {
 	data       []string
 	preprocess string
 	samples    int
-	batch      int
 	seed       uint64
 	threads    int
 	mem        string
@@ -37,10 +36,6 @@ func (f *flags) addRun(c *cobra.Command) {
 	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for kept activations, for example 512M or 4G")
 }
 
-func (f *flags) addBatch(c *cobra.Command) {
-	c.Flags().IntVar(&f.batch, "batch", 1, "samples per run where the model's batch dimension is open; never changes a result")
-}
-
 func (f *flags) addPlatform(c *cobra.Command, what string) {
 	c.Flags().StringVar(&f.platform, "platform", "", what)
 }
@@ -60,8 +55,6 @@ func (f *flags) check() error {
 		return usagef("--samples %d: not negative", f.samples)
 	case f.threads < 0:
 		return usagef("--threads %d: not negative", f.threads)
-	case f.batch < 0:
-		return usagef("--batch %d: not negative", f.batch)
 	}
 	if _, err := f.memory(); err != nil {
 		return usageError{err}
