@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"sync"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -48,10 +46,9 @@ type Change struct {
 
 // AccuracyConfig says how Eval works. The zero value evaluates the float graph.
 type AccuracyConfig struct {
-	Simulator *sim.Simulator       // nil: float only
-	Threads   int                  // samples at a time, 0 for one
-	Progress  func(done int)       // may be nil
-	Sample    func(s *exec.Sample) // is shown every sample, in order; may be nil
+	Simulator *sim.Simulator // nil: float only
+	Threads   int            // samples at a time, 0 for one
+	Progress  func(done int) // may be nil
 }
 
 // answer is the outcome on one sample.
@@ -68,67 +65,17 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	type job struct {
-		index  int
-		sample *exec.Sample
-	}
-	jobs := make(chan job)
-	var mu sync.Mutex
-	var answers []answer
-	done := 0
-	var wg sync.WaitGroup
-	for range max(cfg.Threads, 1) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+	all := collector[answer]{stage: "eval", threads: cfg.Threads, progress: cfg.Progress,
+		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
 			c := classifier{runner: session.NewRunner()}
 			if cfg.Simulator != nil {
 				c.hooks = cfg.Simulator.Hooks(nil)
 			}
-			for j := range jobs {
-				a, err := c.classify(ctx, j.sample)
-				if err != nil {
-					cancel(fmt.Errorf("eval: sample %s: %w", j.sample.Name, err))
-					continue
-				}
-				mu.Lock()
-				for len(answers) <= j.index {
-					answers = append(answers, answer{})
-				}
-				answers[j.index] = a
-				done++
-				if cfg.Progress != nil {
-					cfg.Progress(done)
-				}
-				mu.Unlock()
-			}
-		}()
-	}
-	for i := 0; ctx.Err() == nil; i++ {
-		var s *exec.Sample
-		if s, err = samples.Next(ctx); err != nil {
-			break
-		}
-		if cfg.Sample != nil {
-			cfg.Sample(s)
-		}
-		select {
-		case jobs <- job{i, s}:
-		case <-ctx.Done():
-		}
-	}
-	close(jobs)
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if !errors.Is(err, io.EOF) {
+			return c.classify
+		}}
+	answers, err := all.run(ctx, samples)
+	if err != nil {
 		return nil, err
-	}
-	if len(answers) == 0 {
-		return nil, errors.New("eval: the data set is empty")
 	}
 	return score(answers, cfg.Simulator != nil), nil
 }
@@ -138,7 +85,7 @@ type classifier struct {
 	hooks  *exec.Hooks
 }
 
-func (c *classifier) classify(ctx context.Context, s *exec.Sample) (answer, error) {
+func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
 	a := answer{sample: s.Name, label: s.Label}
 	out, err := c.runner.Run(ctx, s.Feeds, nil)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -16,9 +15,14 @@ import (
 // Config says what to analyse. The zero value asks for nothing; set at least one kind.
 type Config struct {
 	Graphwise, Layerwise, Statistical bool
-	Split                             bool  // layerwise: split the local error into weight and activation
-	Threads                           int   // samples analysed at a time, 0 for one; results do not depend on it
-	Memory                            int64 // bytes of float activations kept, over all threads; 0 for 2 GiB
+	Split                             bool // layerwise: split the local error into weight and activation
+	Outputs                           bool // error of the whole quantized graph at the graph outputs; Graphwise includes it
+	Threads                           int  // samples analysed at a time, 0 for one; results do not depend on it
+	// Memory is how many bytes of float activations layerwise analysis keeps to restart from, over all threads; 0 for 2 GiB. What
+	// is not kept is computed again, which costs time and changes no number. The outputs of the operators analysed and those of
+	// the graph are kept in any case. Beside what is kept there are the quantized weights, and each thread needs the memory of
+	// one run and of one restart: together less than three times all activations of a sample.
+	Memory int64
 	// Thresholds returns the ranges that the calibration methods choose for a value; nil leaves them out.
 	Thresholds func(v graph.ValueID) []Threshold
 	// Progress is called after each sample with the number done; it may be nil.
@@ -27,30 +31,58 @@ type Config struct {
 
 const defaultMemory = 2 << 30
 
-// Analyze measures the quantization q of g. It runs every sample once through the float graph and keeps its activations; the quantized graph (graphwise) and each
-// operator alone (layerwise) are then run from those. The report's Seconds, Model, Plan and Platform are the caller's to fill.
+// Analyze measures the quantization q of g. It runs every sample once through the float graph; the quantized graph (graphwise)
+// is compared with that, and each operator alone (layerwise) is run from its activations. The report's Seconds, Model, Plan
+// and Platform are the caller's to fill.
 //
 // Layerwise restarts at the operator and stops where the perturbed values equal the kept ones bit for bit; its numbers are those
-// of running the whole graph once per operator. It fails on an empty data set.
+// of running the whole graph once per operator. It fails on an empty data set and on outputs that are not finite.
 func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec.Iterator, cfg Config) (*Report, error) {
 	session, err := exec.New(g, exec.Options{})
 	if err != nil {
 		return nil, err
 	}
-	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, work: newWork(g)}
-	if err := a.prepare(); err != nil {
-		return nil, err
-	}
-	results, err := a.each(ctx, samples)
+	order, err := g.Order()
 	if err != nil {
 		return nil, err
 	}
-	if len(results) == 0 {
-		return nil, errors.New("analyze: the data set is empty")
+	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, work: newWork(g)}
+	if a.groups, err = groupsOf(g, order, q); err != nil {
+		return nil, err
+	}
+	keep := a.required()
+	if cfg.Layerwise {
+		s, err := samples.Next(ctx)
+		if err == nil {
+			a.extra++
+			samples = &first{samples, s}
+			if err = a.fill(ctx, keep, s); err != nil {
+				err = fmt.Errorf("sample %s: %w", s.Name, err)
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("analyze: %w", err)
+		}
+	}
+	var workers []*worker
+	c := collector[*sampleResult]{stage: "analyze", threads: cfg.Threads, progress: cfg.Progress,
+		worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
+			w := a.newWorker(keep)
+			workers = append(workers, w)
+			return w.sample
+		}}
+	results, err := c.run(ctx, samples)
+	if err != nil {
+		return nil, err
+	}
+	a.states = map[graph.ValueID]*tensorState{}
+	for _, w := range workers {
+		w.mergeStates(a.states)
 	}
 	return a.report(results)
 }
 
+// analyzer is what the workers share; they do not change it.
 type analyzer struct {
 	cfg     Config
 	sim     *sim.Simulator
@@ -59,192 +91,70 @@ type analyzer struct {
 	order   []graph.NodeID
 	groups  []group
 	work    work
-
-	mu     sync.Mutex // guards what workers share below
-	states map[graph.ValueID]*tensorState
+	extra   float64 // forwards beside those of the samples
+	states  map[graph.ValueID]*tensorState
 }
 
 // sampleResult is what one sample contributes.
 type sampleResult struct {
-	outputs  []outputError
-	graph    []Error // per group
+	outputs  []outputError // nil where the whole quantized graph was not run
+	graph    []Error       // per group
 	layers   []layerResult
 	moments  map[graph.ValueID]moments
 	forwards float64
-}
-
-func (a *analyzer) prepare() (err error) {
-	if a.order, err = a.g.Order(); err != nil {
-		return err
-	}
-	a.groups = groupsOf(a.g, a.order, a.sim)
-	a.states = map[graph.ValueID]*tensorState{}
-	return nil
-}
-
-// each analyses the samples, a.cfg.Threads at a time, and returns their results in the order of the data set.
-func (a *analyzer) each(ctx context.Context, samples exec.Iterator) ([]*sampleResult, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	type job struct {
-		index  int
-		sample *exec.Sample
-	}
-	jobs := make(chan job)
-	var results []*sampleResult
-	var wg sync.WaitGroup
-	workers := max(a.cfg.Threads, 1)
-	budget := a.cfg.Memory
-	if budget == 0 {
-		budget = defaultMemory
-	}
-	done := 0
-	for range workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			w := a.newWorker(budget / int64(workers))
-			for j := range jobs {
-				r, err := w.sample(ctx, j.sample)
-				if err != nil {
-					cancel(fmt.Errorf("analyze: sample %s: %w", j.sample.Name, err))
-					continue
-				}
-				a.mu.Lock()
-				for len(results) <= j.index {
-					results = append(results, nil)
-				}
-				results[j.index] = r
-				done++
-				if a.cfg.Progress != nil {
-					a.cfg.Progress(done)
-				}
-				a.mu.Unlock()
-			}
-			a.mu.Lock()
-			w.mergeStates(a.states)
-			a.mu.Unlock()
-		}()
-	}
-	var err error
-	for i := 0; ctx.Err() == nil; i++ {
-		var s *exec.Sample
-		if s, err = samples.Next(ctx); err != nil {
-			break
-		}
-		select {
-		case jobs <- job{i, s}:
-		case <-ctx.Done():
-		}
-	}
-	close(jobs)
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return results, nil
 }
 
 // worker analyses one sample at a time with memory of its own.
 type worker struct {
 	*analyzer
 	runner  *exec.Runner
-	memory  int64
-	keep    func(graph.ValueID) bool
+	kept    *keeper
 	full    *exec.Hooks
-	scratch sim.Scratch // shared by the hooks of one operator after the other
+	groupAt map[graph.ValueID][]int // groups by their output
+	scratch sim.Scratch             // shared by the hooks of one operator after the other
 	states  map[graph.ValueID]*tensorState
 }
 
-func (a *analyzer) newWorker(memory int64) *worker {
-	return &worker{analyzer: a, runner: a.session.NewRunner(), memory: memory, full: a.sim.Hooks(nil),
-		states: map[graph.ValueID]*tensorState{}}
+func (a *analyzer) newWorker(keep []bool) *worker {
+	w := &worker{analyzer: a, runner: a.session.NewRunner(), kept: newKeeper(a.g, keep), full: a.sim.Hooks(nil),
+		groupAt: map[graph.ValueID][]int{}, states: map[graph.ValueID]*tensorState{}}
+	for i, grp := range a.groups {
+		w.groupAt[grp.output] = append(w.groupAt[grp.output], i)
+	}
+	return w
 }
 
-func (w *worker) sample(ctx context.Context, s *exec.Sample) (*sampleResult, error) {
+func (w *worker) sample(ctx context.Context, _ int, s *exec.Sample) (*sampleResult, error) {
 	res := &sampleResult{moments: map[graph.ValueID]moments{}}
-	if w.keep == nil {
-		if err := w.chooseKept(ctx, s); err != nil {
-			return nil, err
-		}
-	}
-	var hooks *exec.Hooks
+	hooks := &exec.Hooks{}
 	if w.cfg.Statistical {
 		hooks = w.observe(res)
 	}
-	kept, err := w.runner.RunAll(ctx, s.Feeds, hooks, w.keep)
-	if err != nil {
+	w.kept.begin(s.Feeds)
+	if _, err := w.runner.Run(ctx, s.Feeds, withOutput(hooks, w.kept.see)); err != nil {
 		return nil, err
 	}
 	res.forwards++
-	if err := w.graphwise(ctx, s, kept, res); err != nil {
-		return nil, err
+	if w.cfg.Graphwise || w.cfg.Outputs {
+		if err := w.graphwise(ctx, s, res); err != nil {
+			return nil, err
+		}
 	}
 	if w.cfg.Layerwise {
-		err = w.layerwise(ctx, kept, res)
+		if err := w.layerwise(ctx, res); err != nil {
+			return nil, err
+		}
 	}
-	return res, err
+	return res, nil
 }
 
-// chooseKept decides which activations to keep under the memory cap: what the comparisons need in any case, then the others in
-// graph order as long as there is room. Without layerwise analysis only the former are kept.
-func (w *worker) chooseKept(ctx context.Context, s *exec.Sample) error {
-	need := map[graph.ValueID]bool{}
-	for _, v := range w.g.Outputs {
-		need[v] = true
-	}
-	for _, grp := range w.groups {
-		need[grp.output] = true
-	}
-	keep := func(v graph.ValueID) bool { return need[v] }
-	w.keep = keep
-	if !w.cfg.Layerwise {
-		return nil
-	}
-	sizes := make([]int64, w.g.NumValues())
-	for name, t := range s.Feeds {
-		if v, ok := w.g.Lookup(name); ok {
-			sizes[v] = int64(t.DType.Bytes(t.Len()))
+// outputsOf returns the float graph outputs of the current sample.
+func (w *worker) outputsOf() []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(w.g.Outputs))
+	for i, v := range w.g.Outputs {
+		if out[i] = w.kept.values[v]; out[i] == nil {
+			out[i] = w.g.Const(v)
 		}
 	}
-	_, err := w.runner.Run(ctx, s.Feeds, &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-		sizes[n.Outputs[i]] = int64(t.DType.Bytes(t.Len()))
-		return nil
-	}})
-	if err != nil {
-		return err
-	}
-	room := w.memory
-	for v, size := range sizes {
-		if need[graph.ValueID(v)] {
-			room -= size
-		}
-	}
-	all := true
-	add := func(v graph.ValueID) {
-		if v == graph.NoValue || need[v] || w.g.Const(v) != nil {
-			return
-		}
-		if room -= sizes[v]; room < 0 {
-			all = false
-			room += sizes[v]
-			return
-		}
-		need[v] = true
-	}
-	for _, v := range w.g.Inputs {
-		need[v] = true // nothing can be recomputed without them
-	}
-	for _, id := range w.order {
-		for _, v := range w.g.Node(id).Outputs {
-			add(v)
-		}
-	}
-	if all {
-		w.keep = func(graph.ValueID) bool { return true }
-	}
-	return nil
+	return out
 }

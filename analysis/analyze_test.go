@@ -112,9 +112,17 @@ func configured(t *testing.T, text string, tgt *target.Target, data *slice, narr
 			add(float64(x.Min)*narrow, float64(x.Max)*narrow)
 		} else {
 			st := observers.New()
-			_, err := st.Observe(w, slot.Config.Axis)
-			require.NoError(t, err)
-			for _, r := range st.Channels() {
+			ranges := []observers.Extent{}
+			if slot.Config.Policy.Has(tqc.PerChannel) {
+				_, err := st.Observe(w, slot.Config.Axis)
+				require.NoError(t, err)
+				ranges = st.Channels()
+			} else {
+				x, err := st.Observe(w, -1)
+				require.NoError(t, err)
+				ranges = append(ranges, x)
+			}
+			for _, r := range ranges {
 				add(float64(r.Min), float64(r.Max))
 			}
 		}
@@ -131,61 +139,12 @@ func configured(t *testing.T, text string, tgt *target.Target, data *slice, narr
 	return g, q
 }
 
-// naive runs the whole graph once per operator and averages, the slow way.
-func naive(t *testing.T, g *graph.Graph, q *sim.Simulator, data *slice) map[string]Error {
-	t.Helper()
-	s, err := exec.New(g, exec.Options{})
-	require.NoError(t, err)
-	order, err := g.Order()
-	require.NoError(t, err)
-	out := map[string]Error{}
-	for _, grp := range groupsOf(g, order, q) {
-		meters := make([]meter, len(g.Outputs))
-		for _, sample := range data.samples {
-			f, err := s.NewRunner().Run(context.Background(), sample.Feeds, nil)
-			require.NoError(t, err)
-			x, err := s.NewRunner().Run(context.Background(), sample.Feeds, q.NewHooks(sim.View{Mask: grp.all}))
-			require.NoError(t, err)
-			for i := range f {
-				e, err := Compare(x[i], f[i])
-				require.NoError(t, err)
-				meters[i].add(e)
-			}
-		}
-		w := Error{Cosine: math.Inf(1)}
-		for i := range meters {
-			e := meters[i].mean()
-			w = Error{NSR: max(w.NSR, e.NSR), MSE: max(w.MSE, e.MSE), Cosine: min(w.Cosine, e.Cosine)}
-		}
-		out[g.Node(grp.node).Name] = w
-	}
-	return out
-}
-
 func analyze(t *testing.T, g *graph.Graph, q *sim.Simulator, data *slice, cfg Config) *Report {
 	t.Helper()
 	data.at = 0
 	r, err := Analyze(context.Background(), g, q, data, cfg)
 	require.NoError(t, err)
 	return r
-}
-
-func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
-	for _, tgt := range target.All {
-		t.Run(tgt.Name, func(t *testing.T) {
-			data := samplesOf(3, 1, 8, 10, 10)
-			g, q := configured(t, residualNet, tgt, data, 0.7)
-			want := naive(t, g, q, data)
-			r := analyze(t, g, q, data, Config{Layerwise: true})
-			require.Len(t, r.Layerwise, len(want))
-			require.GreaterOrEqual(t, len(want), 4, "the small Gemm does not pay for its borders everywhere")
-			for _, l := range r.Layerwise {
-				require.Equal(t, want[l.Node], l.Error, l.Node)
-				require.Positive(t, l.NSR, l.Node)
-			}
-			require.Less(t, r.Forwards, 2+1.5*5.0)
-		})
-	}
 }
 
 func TestPartsSumToTheLocalError(t *testing.T) {

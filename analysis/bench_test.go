@@ -53,7 +53,8 @@ func BenchmarkLayerwise(b *testing.B) {
 				require.NoError(b, err)
 				order, err := g.Order()
 				require.NoError(b, err)
-				groups = groupsOf(g, order, q)
+				groups, err = groupsOf(g, order, q)
+				require.NoError(b, err)
 				runner := s.NewRunner()
 				for _, sample := range samples {
 					_, err := runner.Run(context.Background(), sample.Feeds, nil)

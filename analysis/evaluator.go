@@ -2,9 +2,6 @@ package analysis
 
 import (
 	"context"
-	"errors"
-	"io"
-	"sync"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -12,49 +9,32 @@ import (
 	"qwb/quantizer/sim"
 )
 
-// Evaluator measures many quantizations of one graph on the same few samples: the float outputs are computed once.
+// Evaluator measures many quantizations of one graph on the same samples: the float outputs are computed once and kept.
 type Evaluator struct {
 	g       *graph.Graph
 	session *exec.Session
-	samples []*exec.Sample
+	samples func() exec.Iterator
 	float   [][]*tensor.Tensor
 	threads int
 }
 
-// NewEvaluator reads all samples into memory and runs them in float, threads at a time. An empty data set is an error.
-func NewEvaluator(ctx context.Context, g *graph.Graph, samples exec.Iterator, threads int) (*Evaluator, error) {
+// NewEvaluator runs all samples in float, threads at a time. samples gives the data set from its beginning each time it is
+// called: it is read again for every quantization, so that memory holds no more of it than is being worked on. An empty data set
+// is an error.
+func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int) (*Evaluator, error) {
 	session, err := exec.New(g, exec.Options{})
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluator{g: g, session: session, threads: max(threads, 1)}
-	for {
-		s, err := samples.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		e.samples = append(e.samples, s)
-	}
-	if len(e.samples) == 0 {
-		return nil, errors.New("evaluate: the data set is empty")
-	}
-	e.float = make([][]*tensor.Tensor, len(e.samples))
-	err = e.each(ctx, func() *exec.Hooks { return nil }, func(i int, out []*tensor.Tensor) error {
-		e.float[i] = out
-		return nil
-	})
+	e := &Evaluator{g: g, session: session, samples: samples, threads: threads}
+	e.float, err = outputs(ctx, e, nil, func(_ int, out []*tensor.Tensor) ([]*tensor.Tensor, error) { return out, nil })
 	return e, err
 }
 
 // Error runs the quantized graph and returns its error at the graph outputs: the largest NSR and MSE and the smallest cosine.
 func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) {
-	results := make([][]outputError, len(e.samples))
-	err := e.each(ctx, func() *exec.Hooks { return q.Hooks(nil) }, func(i int, out []*tensor.Tensor) (err error) {
-		results[i], err = compareOutputs(out, e.float[i])
-		return err
+	results, err := outputs(ctx, e, q, func(i int, out []*tensor.Tensor) ([]outputError, error) {
+		return compareOutputs(e.g, out, e.float[i])
 	})
 	if err != nil {
 		return Error{}, err
@@ -68,34 +48,22 @@ func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) 
 	return worst(meters, results[0]), nil
 }
 
-// each runs all samples, hooks made once per thread, and hands the outputs to f, which may be called in parallel.
-func (e *Evaluator) each(ctx context.Context, hooks func() *exec.Hooks, f func(i int, out []*tensor.Tensor) error) error {
-	errs := make([]error, len(e.samples))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range e.threads {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			runner, h := e.session.NewRunner(), hooks()
-			for i := range next {
-				out, err := runner.Run(ctx, e.samples[i].Feeds, h)
-				if err == nil {
-					err = f(i, out)
-				}
-				errs[i] = err
-			}
-		}()
-	}
-	for i := range e.samples {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
+// outputs runs all samples, quantized unless q is nil, and collects what f makes of the graph outputs. f is called in parallel.
+func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(i int, out []*tensor.Tensor) (T, error)) ([]T, error) {
+	c := collector[T]{stage: "evaluate", threads: e.threads, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
+		runner := e.session.NewRunner()
+		var hooks *exec.Hooks
+		if q != nil {
+			hooks = q.Hooks(nil)
 		}
-	}
-	return nil
+		return func(ctx context.Context, i int, s *exec.Sample) (T, error) {
+			out, err := runner.Run(ctx, s.Feeds, hooks)
+			if err != nil {
+				var none T
+				return none, err
+			}
+			return f(i, out)
+		}
+	}}
+	return c.run(ctx, e.samples())
 }

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"context"
+	"fmt"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -15,8 +16,13 @@ type outputError struct {
 	integer  bool
 }
 
-// compareOutputs measures every graph output of q against the kept float run f.
-func compareOutputs(q, f []*tensor.Tensor) ([]outputError, error) {
+// compareOutputs measures the graph outputs q against those of the float run.
+func (w *worker) compareOutputs(q []*tensor.Tensor) ([]outputError, error) {
+	return compareOutputs(w.g, q, w.outputsOf())
+}
+
+// compareOutputs measures the graph outputs q against the float ones.
+func compareOutputs(g *graph.Graph, q, f []*tensor.Tensor) ([]outputError, error) {
 	out := make([]outputError, len(q))
 	for i := range q {
 		if f[i].DType != tensor.Float32 {
@@ -26,27 +32,23 @@ func compareOutputs(q, f []*tensor.Tensor) ([]outputError, error) {
 		}
 		e, err := Compare(q[i], f[i])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("output %q: %w", g.Value(g.Outputs[i]).Name, err)
 		}
 		out[i].Error = e
 	}
 	return out, nil
 }
 
-// graphwise runs the whole quantized graph on one sample and compares the output of every group, and the graph outputs, with
-// the float run. A group's output is compared as its consumers read it: after its own slot quantized it.
-func (w *worker) graphwise(ctx context.Context, s *exec.Sample, kept []*tensor.Tensor, res *sampleResult) error {
+// graphwise runs the whole quantized graph on one sample and compares the graph outputs, and with cfg.Graphwise the output of
+// every group, with the float run. A group's output is compared as its consumers read it: after its own slot quantized it.
+func (w *worker) graphwise(ctx context.Context, s *exec.Sample, res *sampleResult) error {
 	hooks := w.full
 	if w.cfg.Graphwise {
-		at := map[graph.ValueID][]int{}
-		for i, g := range w.groups {
-			at[g.output] = append(at[g.output], i)
-		}
 		res.graph = make([]Error, len(w.groups))
 		hooks = withOutput(w.full, func(n *graph.Node, i int, t *tensor.Tensor) error {
 			v := n.Outputs[i]
-			for _, k := range at[v] {
-				e, err := Compare(t, kept[v])
+			for _, k := range w.groupAt[v] {
+				e, err := Compare(t, w.kept.values[v])
 				if err != nil {
 					return err
 				}
@@ -60,18 +62,8 @@ func (w *worker) graphwise(ctx context.Context, s *exec.Sample, kept []*tensor.T
 		return err
 	}
 	res.forwards++
-	res.outputs, err = compareOutputs(out, outputsOf(w.g, kept))
+	res.outputs, err = w.compareOutputs(out)
 	return err
-}
-
-func outputsOf(g *graph.Graph, kept []*tensor.Tensor) []*tensor.Tensor {
-	out := make([]*tensor.Tensor, len(g.Outputs))
-	for i, v := range g.Outputs {
-		if out[i] = kept[v]; out[i] == nil {
-			out[i] = g.Const(v)
-		}
-	}
-	return out
 }
 
 // withOutput returns hooks that call f after h's own Output.

@@ -3,116 +3,86 @@ package analysis
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/sim"
-	"qwb/quantizer/tqc"
 )
 
 // layerResult is one operator on one sample.
 type layerResult struct {
 	outputs            []outputError
-	clip, round, local float64
+	clip, round        float64
 	weight, activation float64
 }
 
 // layerwise quantizes each group alone, starting from the kept float activations.
-func (w *worker) layerwise(ctx context.Context, kept []*tensor.Tensor, res *sampleResult) error {
-	float := outputsOf(w.g, kept)
+func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 	res.layers = make([]layerResult, len(w.groups))
 	for i := range w.groups {
-		g := &w.groups[i]
-		l := &res.layers[i]
-		out, q, err := w.alone(ctx, kept, g, sim.View{Mask: g.all}, false, res)
+		l, err := w.layer(ctx, &w.groups[i], res)
 		if err != nil {
 			return err
 		}
-		if l.outputs, err = compareOutputs(out, float); err != nil {
-			return err
-		}
-		f := kept[g.output]
-		_, clipped, err := w.alone(ctx, kept, g, sim.View{Mask: g.all, Mode: sim.Clip}, true, res)
-		if err != nil {
-			return err
-		}
-		p, err := parts(f, clipped, q)
-		if err != nil {
-			return err
-		}
-		l.clip, l.round = p[0], p[1]
-		l.local = p[0] + p[1]
-		if !w.cfg.Split {
-			continue
-		}
-		_, weights, err := w.alone(ctx, kept, g, sim.View{Mask: g.weights}, true, res)
-		if err != nil {
-			return err
-		}
-		if p, err = parts(f, weights, q); err != nil {
-			return err
-		}
-		l.weight, l.activation = p[0], p[1]
+		res.layers[i] = l
 	}
 	return nil
 }
 
-// alone runs a group with the selected slots quantized and what depends on it, or the group only. It returns the graph outputs
-// and the group's own output.
-func (w *worker) alone(ctx context.Context, kept []*tensor.Tensor, g *group, view sim.View, only bool, res *sampleResult) (outputs []*tensor.Tensor, own *tensor.Tensor, err error) {
+func (w *worker) layer(ctx context.Context, g *group, res *sampleResult) (l layerResult, err error) {
+	float := w.kept.values[g.output]
+	if float == nil {
+		return l, fmt.Errorf("node %q: its output %q has no value", w.g.Node(g.node).Name, w.g.Value(g.output).Name)
+	}
+	clipped, weights := float, float
+	if clips, err := g.clips(w.sim, w.kept.values); err != nil {
+		return l, err
+	} else if clips {
+		if clipped, err = w.alone(ctx, g, sim.View{Mask: g.all, Mode: sim.Clip}, res); err != nil {
+			return l, err
+		}
+	}
+	if w.cfg.Split && g.weighted {
+		if weights, err = w.alone(ctx, g, sim.View{Mask: g.weights}, res); err != nil {
+			return l, err
+		}
+	}
+	out, err := w.run(ctx, g, sim.View{Mask: g.all}, nil, res, func(q *tensor.Tensor) (err error) {
+		if l.clip, l.round, err = parts(float, clipped, q); err == nil && w.cfg.Split {
+			l.weight, l.activation, err = parts(float, weights, q)
+		}
+		return err
+	})
+	if err != nil {
+		return l, err
+	}
+	l.outputs, err = w.compareOutputs(out)
+	return l, err
+}
+
+// alone runs nothing but a group and returns its output.
+func (w *worker) alone(ctx context.Context, g *group, view sim.View, res *sampleResult) (*tensor.Tensor, error) {
+	own := w.kept.values[g.output]
+	_, err := w.run(ctx, g, view, g.contains, res, func(t *tensor.Tensor) error {
+		own = t.Clone()
+		return nil
+	})
+	return own, err
+}
+
+// run runs a group, with what depends on it as far as until allows, under a view of the simulation. see is shown the group's
+// output, valid during the call, unless nothing changes on the way there.
+func (w *worker) run(ctx context.Context, g *group, view sim.View, until func(graph.NodeID) bool, res *sampleResult, see func(*tensor.Tensor) error) ([]*tensor.Tensor, error) {
 	view.Scratch = &w.scratch
 	hooks := withOutput(w.sim.NewHooks(view), func(n *graph.Node, i int, t *tensor.Tensor) error {
 		if n.Outputs[i] == g.output {
-			own = t.Clone()
+			return see(t)
 		}
 		return nil
 	})
-	var until func(graph.NodeID) bool
-	if only {
-		until = g.contains
-	}
-	outputs, ran, err := w.runner.Resume(ctx, kept, g.node, hooks, until)
-	if err != nil {
-		return nil, nil, err
-	}
+	outputs, ran, err := w.runner.Resume(ctx, w.kept.values, g.node, hooks, until)
 	res.forwards += w.work.share(ran)
-	if own == nil { // nothing changed on the way to the group's output
-		if own = kept[g.output]; own == nil {
-			return nil, nil, fmt.Errorf("node %q: its output %q was not kept", w.g.Node(g.node).Name, w.g.Value(g.output).Name)
-		}
-	}
-	return outputs, own, nil
-}
-
-// group is an operator that sums products together with what is fused to it.
-type group struct {
-	node   graph.NodeID
-	nodes  []graph.NodeID
-	output graph.ValueID
-	// all and weights select the slots of the group, and those of them that are parameters.
-	all, weights func(tqc.SlotID) bool
-}
-
-func (g *group) contains(id graph.NodeID) bool { return slices.Contains(g.nodes, id) }
-
-// groupsOf lists, in graph order, the operators that are analysed: those that sum products and are quantized.
-func groupsOf(g *graph.Graph, order []graph.NodeID, s *sim.Simulator) []group {
-	var out []group
-	for _, id := range order {
-		n := g.Node(id)
-		if spec := n.Spec(); spec == nil || spec.Kind != graph.KindComputing || s.Set().Fused[id] != graph.NoNode {
-			continue
-		}
-		sg := s.Group(id)
-		if len(sg.Slots) == 0 {
-			continue
-		}
-		all := sim.Only(sg.Slots)
-		weights := func(slot tqc.SlotID) bool { return all(slot) && s.Set().Slot(slot).Weight }
-		out = append(out, group{node: id, nodes: sg.Nodes, output: sg.Output, all: all, weights: weights})
-	}
-	return out
+	return outputs, err
 }
 
 // work says how large a share of a whole forward each node is: by multiply-accumulates where the graph has any, else by number.

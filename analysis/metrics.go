@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -34,7 +35,7 @@ func (m *meter) mean() Error {
 
 // Compare returns the error of q against f for one sample. Both are float32 tensors of the same shape; sums are float64.
 // NSR = sum((q-f)^2) / (sum(f^2) + 1e-7), MSE = sum((q-f)^2) / n, Cosine = <q,f> / (|q||f|), 1 where both are zero and 0 where
-// one of them is. An empty tensor has no error.
+// one of them is. An empty tensor has no error. Values that are not finite are an error.
 func Compare(q, f *tensor.Tensor) (Error, error) {
 	x, y, err := aligned(q, f)
 	if err != nil {
@@ -48,6 +49,9 @@ func Compare(q, f *tensor.Tensor) (Error, error) {
 		signal += b * b
 		other += a * a
 		dot += a * b
+	}
+	if !finite(noise + signal + other) {
+		return Error{}, errNotFinite
 	}
 	e := Error{NSR: noise / (signal + nsrFloor), Cosine: cosine(dot, other, signal)}
 	if len(y) > 0 {
@@ -103,32 +107,41 @@ func mismatch[T comparable](a, b []T) float64 {
 	return float64(n) / float64(len(a))
 }
 
-// parts splits the noise of q against f at intermediate results: with steps f = s0, s1, ..., sn = q, part k is the
-// projection <s(k)-s(k-1), q-f> / (sum(f^2) + 1e-7), so that the parts sum to the NSR of q.
-func parts(f *tensor.Tensor, steps ...*tensor.Tensor) ([]float64, error) {
-	data := make([][]float32, len(steps)+1)
-	for i, s := range steps {
-		x, y, err := aligned(s, f)
-		if err != nil {
-			return nil, err
-		}
-		data[0], data[i+1] = y, x
+// parts splits the noise of q against f at an intermediate result: of the chain f -> middle -> q each part is the projection of
+// its step on the whole, <middle-f, q-f> and <q-middle, q-f>, over sum(f^2) + 1e-7, so that the parts sum to the NSR of q.
+// middle may be f itself.
+func parts(f, middle, q *tensor.Tensor) (first, second float64, err error) {
+	if middle.Layout != f.Layout || q.Layout != f.Layout {
+		middle, q, f = middle.ToRowMajor(), q.ToRowMajor(), f.ToRowMajor()
 	}
-	last := data[len(data)-1]
-	out := make([]float64, len(steps))
+	xs, ys, err := aligned(middle, f)
+	if err != nil {
+		return 0, 0, err
+	}
+	zs, _, err := aligned(q, f)
+	if err != nil {
+		return 0, 0, err
+	}
+	xs, zs = xs[:len(ys)], zs[:len(ys)]
 	var signal float64
-	for i, b := range data[0] {
-		whole := float64(last[i]) - float64(b)
-		signal += float64(b) * float64(b)
-		for k := range out {
-			out[k] += (float64(data[k+1][i]) - float64(data[k][i])) * whole
-		}
+	for i, y := range ys {
+		a, m, b := float64(y), float64(xs[i]), float64(zs[i])
+		whole := b - a
+		signal += a * a
+		first += (m - a) * whole
+		second += (b - m) * whole
 	}
-	for k := range out {
-		out[k] /= signal + nsrFloor
+	first, second = first/(signal+nsrFloor), second/(signal+nsrFloor)
+	if !finite(first + second) {
+		return 0, 0, errNotFinite
 	}
-	return out, nil
+	return first, second, nil
 }
+
+// errNotFinite is the error of a comparison with an infinite value or NaN in it.
+var errNotFinite = errors.New("there are values that are not finite: their error is no number")
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // aligned returns the elements of two float32 tensors of one shape in the same order.
 func aligned(q, f *tensor.Tensor) (x, y []float32, err error) {

@@ -10,11 +10,13 @@ import (
 
 // report averages the samples' results, in their order.
 func (a *analyzer) report(results []*sampleResult) (*Report, error) {
-	r := &Report{Samples: len(results)}
+	r := &Report{Samples: len(results), Forwards: a.extra / float64(len(results))}
 	for _, s := range results {
 		r.Forwards += s.forwards / float64(len(results))
 	}
-	r.Outputs = a.outputs(results)
+	if results[0].outputs != nil {
+		r.Outputs = a.outputs(results)
+	}
 	if a.cfg.Graphwise {
 		r.Graphwise = a.graphwisePoints(results)
 	}

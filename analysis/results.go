@@ -77,7 +77,7 @@ type Report struct {
 	Graphwise   []GraphwisePoint   `json:"graphwise"`
 	Layerwise   []LayerError       `json:"layerwise"`
 	Statistical []TensorStatistics `json:"statistical"`
-	Outputs     []OutputError      `json:"outputs"` // of the whole quantized graph
+	Outputs     []OutputError      `json:"outputs"` // of the whole quantized graph; nil where it was not run
 	Seconds     float64            `json:"seconds"`
 	// Forwards is how many whole forwards the work amounts to, weighted by multiply-accumulates, per sample.
 	Forwards float64   `json:"forwards"`

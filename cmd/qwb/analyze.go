@@ -56,6 +56,7 @@ folder MODEL.report. The data are the plan's own (at most %d samples unless --sa
 			}
 			o.data, o.Threads = f.dataOptions(), f.workers()
 			o.Memory, _ = f.memory()
+			o.Outputs = o.Graphwise || o.Layerwise
 			r, err := e.analyze(c.Context(), o)
 			if err != nil {
 				return err
@@ -68,6 +69,7 @@ folder MODEL.report. The data are the plan's own (at most %d samples unless --sa
 	}
 	f.addData(c)
 	f.addRun(c)
+	f.addMemory(c)
 	f.addJSON(c)
 	c.Flags().BoolVar(&o.Graphwise, "graphwise", false, "error accumulated along the quantized graph")
 	c.Flags().BoolVar(&o.Layerwise, "layerwise", false, "error of each operator quantized alone")

@@ -122,7 +122,7 @@ func (d *demonstration) row(ctx context.Context, t io.Writer, v variant, plan st
 	if err != nil {
 		return err
 	}
-	r, err := d.measure(ctx, analyzeOptions{plan: plan, data: dataOptions{samples: demoErrorSamples, threads: d.threads}, Config: analysis.Config{Threads: d.threads}})
+	r, err := d.measure(ctx, analyzeOptions{plan: plan, data: dataOptions{samples: demoErrorSamples, threads: d.threads}, Config: analysis.Config{Outputs: true, Threads: d.threads}})
 	if err != nil {
 		return err
 	}

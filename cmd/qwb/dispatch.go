@@ -29,6 +29,7 @@ type dispatchOptions struct {
 	budget    *budget // nil: no search
 	data      dataOptions
 	threads   int
+	memory    int64 // for the ranking
 }
 
 // budget is what a search has to reach.
@@ -83,6 +84,7 @@ even the whole graph in float meets the budget.`, searchSamples),
 				return err
 			}
 			o.data, o.threads = f.dataOptions(), f.workers()
+			o.memory, _ = f.memory()
 			o.data.labels, o.data.labelOffset = labels, offset
 			for name, at := range map[string]float64{"nsr": maxNSR, "cosine": minCosine, "drop": maxDrop} {
 				flag := map[string]string{"nsr": "max-nsr", "cosine": "min-cosine", "drop": "max-drop"}[name]
@@ -129,6 +131,7 @@ even the whole graph in float meets the budget.`, searchSamples),
 	}
 	f.addData(c)
 	f.addRun(c)
+	f.addMemory(c)
 	f.addJSON(c)
 	c.Flags().StringArrayVar(&o.selectors, "fp32", nil, "operators to send to float: name, /regex/, type:Op; separated by commas")
 	c.Flags().BoolVar(&o.reset, "reset", false, "forget what was sent to float before")
@@ -284,7 +287,7 @@ func (s *searcher) rank(ctx context.Context, c *configured) ([]analysis.Unit, er
 	}
 	tick, finish := s.progress("layerwise", s.set.Len())
 	defer finish()
-	r, err := analysis.Analyze(ctx, s.p.Graph, q, s.set.Iterator(), analysis.Config{Layerwise: true, Threads: s.o.threads, Progress: tick})
+	r, err := analysis.Analyze(ctx, s.p.Graph, q, s.set.Iterator(), analysis.Config{Layerwise: true, Threads: s.o.threads, Memory: s.o.memory, Progress: tick})
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +315,7 @@ func (s *searcher) metric(ctx context.Context) (func(*configured) (float64, erro
 			return a.Drop, nil
 		}, nil
 	}
-	ev, err := analysis.NewEvaluator(ctx, s.p.Graph, s.set.Iterator(), s.o.threads)
+	ev, err := analysis.NewEvaluator(ctx, s.p.Graph, s.set.Iterator, s.o.threads)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 			return nil, err
 		}
 		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.loaded, &pre)
-		r, err := e.accuracy(ctx, m, set, analysis.AccuracyConfig{Threads: o.threads, Sample: doctor.Observe})
+		r, err := e.accuracy(ctx, m, set, doctor.Observe, analysis.AccuracyConfig{Threads: o.threads})
 		for _, w := range doctor.Warnings() {
 			e.warnAbout(w)
 		}
@@ -132,8 +132,7 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 		}
 	}
 	var hashes [][32]byte
-	cfg.Sample = func(s *exec.Sample) { hashes = append(hashes, s.Hash) }
-	r, err := e.accuracy(ctx, p.model, set, cfg)
+	r, err := e.accuracy(ctx, p.model, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +148,8 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 	return r, nil
 }
 
-func (e *env) accuracy(ctx context.Context, m *model, set *data.Set, cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
+// accuracy evaluates a labelled data set. see is shown every sample.
+func (e *env) accuracy(ctx context.Context, m *model, set *data.Set, see func(*exec.Sample), cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
 	if err := set.RequireLabels(); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (e *env) accuracy(ctx context.Context, m *model, set *data.Set, cfg analysi
 	defer finish()
 	cfg.Progress = tick
 	start := time.Now()
-	r, err := analysis.Eval(ctx, m.Graph, set.Iterator(), cfg)
+	r, err := analysis.Eval(ctx, m.Graph, &watched{set.Iterator(), see}, cfg)
 	if err != nil {
 		return nil, m.name("eval", err)
 	}

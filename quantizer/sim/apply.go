@@ -13,44 +13,75 @@ import (
 // as the axis is long. Configs of more than 24 bits are biases: see qmath.QuantizeBias.
 func Apply(dst, src *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, mode Mode) error {
 	d, s := dst.F32(), src.F32()
+	return runs(src, cfg, p, func(lo, hi int, g qmath.Grid) bool {
+		slice(d[lo:hi], s[lo:hi], cfg, g, mode)
+		return true
+	})
+}
+
+// Clips reports whether clipping t, the tensor of a slot, to what the slot's grid can represent changes any element.
+func (s *Simulator) Clips(id tqc.SlotID, t *tensor.Tensor) (clips bool, err error) {
+	if err := wantFloat(t); err != nil {
+		return false, err
+	}
+	x := t.F32()
+	err = runs(t, &s.set.Slot(id).Config, s.set.Params(id), func(from, to int, g qmath.Grid) bool {
+		lo, hi := g.Dequantize(g.QMin), g.Dequantize(g.QMax)
+		for _, v := range x[from:to] {
+			if v < lo || v > hi {
+				clips = true
+				return false
+			}
+		}
+		return true
+	})
+	return clips, err
+}
+
+// runs calls f, until it returns false, with the bounds of every run of elements that share a grid.
+func runs(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, f func(lo, hi int, g qmath.Grid) bool) error {
 	if cfg.Policy.Has(tqc.PerTensor) {
-		slice(d, s, cfg, p.Grid(cfg, 0), mode)
+		f(0, t.Len(), p.Grid(cfg, 0))
 		return nil
 	}
 	axis := cfg.Axis
 	if axis < 0 {
-		axis += len(src.Shape)
+		axis += len(t.Shape)
 	}
-	if axis < 0 || axis >= len(src.Shape) {
-		return fmt.Errorf("simulate: scales along axis %d of %s", cfg.Axis, src.Type())
+	if axis < 0 || axis >= len(t.Shape) {
+		return fmt.Errorf("simulate: scales along axis %d of %s", cfg.Axis, t.Type())
 	}
-	outer, n, inner := src.Blocks(axis)
+	outer, n, inner := t.Blocks(axis)
 	if cfg.Policy.Has(tqc.PerGroup) {
-		return groups(d, s, cfg, p, outer, n, inner, src, mode)
+		return groupRuns(t, cfg, p, outer, n, inner, f)
 	}
 	if n != len(p.Scale) {
-		return fmt.Errorf("simulate: %d scales along axis %d of %s", len(p.Scale), cfg.Axis, src.Type())
+		return fmt.Errorf("simulate: %d scales along axis %d of %s", len(p.Scale), cfg.Axis, t.Type())
 	}
 	for o := range outer {
 		for c := range n {
 			at := (o*n + c) * inner
-			slice(d[at:at+inner], s[at:at+inner], cfg, p.Grid(cfg, c), mode)
+			if !f(at, at+inner, p.Grid(cfg, c)) {
+				return nil
+			}
 		}
 	}
 	return nil
 }
 
-// groups handles one scale per GroupSize elements along an axis: scale and tensor have the same shape but for that axis.
-func groups(d, s []float32, cfg *tqc.Config, p *tqc.Params, outer, n, inner int, src *tensor.Tensor, mode Mode) error {
+// groupRuns handles one scale per GroupSize elements along an axis: scale and tensor have the same shape but for that axis.
+func groupRuns(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, outer, n, inner int, f func(lo, hi int, g qmath.Grid) bool) error {
 	blocks := (n + cfg.GroupSize - 1) / cfg.GroupSize
-	if src.Layout != tensor.RowMajor || outer*blocks*inner != len(p.Scale) {
-		return fmt.Errorf("simulate: %d scales for groups of %d along axis %d of %s", len(p.Scale), cfg.GroupSize, cfg.Axis, src.Type())
+	if t.Layout != tensor.RowMajor || outer*blocks*inner != len(p.Scale) {
+		return fmt.Errorf("simulate: %d scales for groups of %d along axis %d of %s", len(p.Scale), cfg.GroupSize, cfg.Axis, t.Type())
 	}
 	for o := range outer {
 		for c := range n {
 			for i := range inner {
 				at := (o*n+c)*inner + i
-				slice(d[at:at+1], s[at:at+1], cfg, p.Grid(cfg, (o*blocks+c/cfg.GroupSize)*inner+i), mode)
+				if !f(at, at+1, p.Grid(cfg, (o*blocks+c/cfg.GroupSize)*inner+i)) {
+					return nil
+				}
 			}
 		}
 	}

@@ -1,0 +1,102 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"qwb/graph/exec"
+)
+
+// collector runs samples through workers and puts together what each gives.
+type collector[T any] struct {
+	stage    string         // names the errors
+	threads  int            // samples at a time, 0 for one
+	progress func(done int) // may be nil; calls do not overlap
+	// worker makes what one goroutine uses. All are made before the first sample is read. index is the place of a sample in the data.
+	worker func() func(ctx context.Context, index int, s *exec.Sample) (T, error)
+
+	mu       sync.Mutex // guards what follows
+	results  []T
+	done     int
+	failed   error
+	failedAt int
+}
+
+// run returns the results in the order of the data. It fails with the error of the first sample, in that order, that cannot be
+// read or used, and where there are no samples. Samples are handed out in order and those handed out are finished, so that the
+// error does not depend on threads either. A collector runs once.
+func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, error) {
+	type job struct {
+		index  int
+		sample *exec.Sample
+	}
+	jobs := make(chan job)
+	var workers sync.WaitGroup
+	for range max(c.threads, 1) {
+		work := c.worker()
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			for j := range jobs {
+				if r, err := work(ctx, j.index, j.sample); err != nil {
+					c.fail(j.index, fmt.Errorf("%s: sample %s: %w", c.stage, j.sample.Name, err))
+				} else {
+					c.put(j.index, r)
+				}
+			}
+		}()
+	}
+	for i := 0; ctx.Err() == nil && !c.stopped(); i++ {
+		s, err := samples.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			c.fail(i, fmt.Errorf("%s: %w", c.stage, err))
+			break
+		}
+		jobs <- job{i, s}
+	}
+	close(jobs)
+	workers.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case c.failed != nil:
+		return nil, c.failed
+	case len(c.results) == 0:
+		return nil, fmt.Errorf("%s: the data set is empty", c.stage)
+	}
+	return c.results, nil
+}
+
+func (c *collector[T]) put(index int, r T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.results) <= index {
+		var none T
+		c.results = append(c.results, none)
+	}
+	c.results[index] = r
+	c.done++
+	if c.progress != nil {
+		c.progress(c.done)
+	}
+}
+
+func (c *collector[T]) fail(index int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed == nil || index < c.failedAt {
+		c.failed, c.failedAt = err, index
+	}
+}
+
+func (c *collector[T]) stopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed != nil
+}

@@ -1,0 +1,77 @@
+package analysis
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/tqc"
+)
+
+// group is an operator that sums products together with what is fused to it.
+type group struct {
+	node   graph.NodeID
+	nodes  []graph.NodeID
+	output graph.ValueID
+	// all and weights select the slots of the group, and those of them that are parameters.
+	all, weights func(tqc.SlotID) bool
+	weighted     bool // it has parameters that are quantized
+	// clipped says that a parameter has values outside its range; inputs are the slots of computed tensors.
+	clipped bool
+	inputs  []*tqc.Slot
+}
+
+func (g *group) contains(id graph.NodeID) bool { return slices.Contains(g.nodes, id) }
+
+// groupsOf lists, in graph order, the operators that are analysed: those that sum products and are quantized.
+func groupsOf(g *graph.Graph, order []graph.NodeID, s *sim.Simulator) ([]group, error) {
+	var out []group
+	for _, id := range order {
+		n := g.Node(id)
+		if spec := n.Spec(); spec == nil || spec.Kind != graph.KindComputing || s.Set().Fused[id] != graph.NoNode {
+			continue
+		}
+		sg := s.Group(id)
+		if len(sg.Slots) == 0 {
+			continue
+		}
+		all := sim.Only(sg.Slots)
+		grp := group{node: id, nodes: sg.Nodes, output: sg.Output, all: all,
+			weights: func(slot tqc.SlotID) bool { return all(slot) && s.Set().Slot(slot).Weight }}
+		for _, slot := range sg.Slots {
+			sl := s.Set().Slot(slot)
+			grp.weighted = grp.weighted || sl.Weight
+			t := g.Const(sl.Value)
+			if t == nil {
+				grp.inputs = append(grp.inputs, sl)
+				continue
+			}
+			clips, err := s.Clips(slot, t)
+			if err != nil {
+				return nil, g.ErrorAt("analyze", id, err)
+			}
+			grp.clipped = grp.clipped || clips
+		}
+		out = append(out, grp)
+	}
+	return out, nil
+}
+
+// clips reports whether limiting the group's tensors to the ranges of their grids may change any of them; if not, neither does
+// it change what the group computes. values are the float activations, which are those of the group as long as none changes.
+func (g *group) clips(s *sim.Simulator, values []*tensor.Tensor) (bool, error) {
+	if g.clipped {
+		return true, nil
+	}
+	for _, sl := range g.inputs {
+		t := values[sl.Value]
+		if t == nil {
+			return true, nil // not kept
+		}
+		if clips, err := s.Clips(sl.ID, t); err != nil || clips {
+			return clips, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,107 @@
+package analysis
+
+import (
+	"context"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+)
+
+// keeper holds the float activations of one sample, in memory that the next sample uses again.
+type keeper struct {
+	g      *graph.Graph
+	keep   []bool           // by value
+	values []*tensor.Tensor // of this sample, by value, as the executor computed them; what is not kept is nil
+	store  []*tensor.Tensor // memory, by value
+}
+
+func newKeeper(g *graph.Graph, keep []bool) *keeper {
+	return &keeper{g: g, keep: keep, values: make([]*tensor.Tensor, g.NumValues()), store: make([]*tensor.Tensor, g.NumValues())}
+}
+
+// begin forgets the sample before. The inputs of the new one are kept as they are: they live as long as the sample.
+func (k *keeper) begin(feeds map[string]*tensor.Tensor) {
+	clear(k.values)
+	for _, v := range k.g.Inputs {
+		if t := feeds[k.g.Value(v).Name]; t != nil {
+			k.values[v] = t
+		}
+	}
+}
+
+// see copies an output if it is to be kept; it is an exec hook.
+func (k *keeper) see(n *graph.Node, i int, t *tensor.Tensor) error {
+	v := n.Outputs[i]
+	if !k.keep[v] {
+		return nil
+	}
+	s := k.store[v]
+	if s == nil || s.DType != tensor.Float32 || t.DType != tensor.Float32 || cap(s.F32()) < t.Len() {
+		k.store[v] = t.Clone()
+	} else {
+		s.Data = append(s.F32()[:0], t.F32()...)
+		s.Shape = append(s.Shape[:0], t.Shape...)
+		s.Layout = t.Layout
+	}
+	k.values[v] = k.store[v]
+	return nil
+}
+
+// required marks what the comparisons need in any case: the graph outputs and those of the groups.
+func (a *analyzer) required() []bool {
+	keep := make([]bool, a.g.NumValues())
+	for _, v := range a.g.Outputs {
+		keep[v] = true
+	}
+	for _, grp := range a.groups {
+		keep[grp.output] = true
+	}
+	return keep
+}
+
+// fill adds to keep the other activations, in graph order, as long as there is room in one worker's share of the memory. The sizes
+// are those of s, which is run for that.
+func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error {
+	sizes := make([]int64, a.g.NumValues())
+	_, err := a.session.NewRunner().Run(ctx, s.Feeds, &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+		sizes[n.Outputs[i]] = int64(t.DType.Bytes(t.Len()))
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	room := a.cfg.Memory
+	if room == 0 {
+		room = defaultMemory
+	}
+	room /= int64(max(a.cfg.Threads, 1))
+	for v, size := range sizes {
+		if keep[v] {
+			room -= size
+		}
+	}
+	for _, id := range a.order {
+		for _, v := range a.g.Node(id).Outputs {
+			if v != graph.NoValue && !keep[v] && sizes[v] <= room {
+				room -= sizes[v]
+				keep[v] = true
+			}
+		}
+	}
+	return nil
+}
+
+// first is an iterator whose first sample was read already.
+type first struct {
+	exec.Iterator
+	sample *exec.Sample
+}
+
+func (f *first) Next(ctx context.Context) (*exec.Sample, error) {
+	if s := f.sample; s != nil {
+		f.sample = nil
+		return s, nil
+	}
+	return f.Iterator.Next(ctx)
+}
