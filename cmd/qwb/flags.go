@@ -33,6 +33,9 @@ func (f *flags) addData(c *cobra.Command) {
 
 func (f *flags) addRun(c *cobra.Command) {
 	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); never changes a result")
+}
+
+func (f *flags) addMemory(c *cobra.Command) {
 	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for kept activations, for example 512M or 4G")
 }
 
