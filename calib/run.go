@@ -11,6 +11,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
 )
 
 // Config says how Run works. The zero value is usable.
@@ -18,6 +19,10 @@ type Config struct {
 	// Threads is how many samples are in the graph at a time, 0 for one. The result does not depend on it; each takes the memory
 	// of one forward.
 	Threads int
+	// Batch is how many samples one run of the graph takes, 0 for one. The result does not depend on it: the first batch is run both
+	// ways, and where a single bit differs, or the graph takes no batches, Warn is told and samples are run one at a time.
+	Batch int
+	Warn  func(tqc.Warning) // may be nil
 	// Model and Preprocess identify what is run and how samples are made (hashes, by convention). They are recorded, and
 	// statistics that differ in them are never mixed.
 	Model, Preprocess string
@@ -47,7 +52,7 @@ func Run(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Config)
 	if err != nil {
 		return nil, err
 	}
-	r.feed(ctx, session, max(cfg.Threads, 1))
+	r.feed(ctx, session, max(cfg.Threads, 1), cfg)
 	if r.failed != nil {
 		return nil, r.failed
 	}
@@ -65,6 +70,7 @@ type run struct {
 	progress func(done, total int)
 	trackers []*tracker // by ValueID, nil for what is not observed
 	skip     map[Hash]int
+	batches  bool // the graph has been seen to take batches
 
 	mu       sync.Mutex
 	base     *Stats // without tensors
@@ -105,19 +111,21 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 
 // feed hands samples to the workers, in order, until the data ends, something fails or ctx is cancelled, and waits for all
 // that were handed out. The first failing sample is therefore always among them.
-func (r *run) feed(ctx context.Context, session *exec.Session, threads int) {
-	jobs := make(chan job)
+func (r *run) feed(ctx context.Context, session *exec.Session, threads int, cfg Config) {
+	jobs := make(chan []job)
 	var workers sync.WaitGroup
 	for range threads {
 		workers.Add(1)
 		go func() {
 			defer workers.Done()
 			runner := session.NewRunner()
-			for j := range jobs {
-				r.sample(ctx, runner, j)
+			for group := range jobs {
+				r.group(ctx, runner, group)
 			}
 		}()
 	}
+	size := max(cfg.Batch, 1)
+	var group []job
 	for i := 0; ctx.Err() == nil && !r.stopped(); i++ {
 		s, err := r.samples.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -134,37 +142,65 @@ func (r *run) feed(ctx context.Context, session *exec.Session, threads int) {
 			r.count()
 			continue
 		}
-		jobs <- job{i, s}
+		if group = append(group, job{i, s}); len(group) < size {
+			continue
+		}
+		if size > 1 && !r.batches {
+			if err := r.tryBatch(ctx, session.NewRunner(), group); err != nil {
+				if cfg.Warn != nil {
+					cfg.Warn(tqc.Warning{Text: fmt.Sprintf("samples are run one at a time, not %d: %v", size, err), Value: float64(size)})
+				}
+				size = 1
+				for _, j := range group {
+					jobs <- []job{j}
+				}
+				group = nil
+				continue
+			}
+			r.batches = true
+		}
+		jobs <- group
+		group = nil
+	}
+	for _, j := range group { // the rest of the data is no whole batch
+		jobs <- []job{j}
 	}
 	close(jobs)
 	workers.Wait()
 }
 
-// sample runs one sample to its end, whatever becomes of ctx: half a sample must not be in the statistics.
-func (r *run) sample(ctx context.Context, runner *exec.Runner, j job) {
-	if err := r.observe(context.WithoutCancel(ctx), runner, j.sample); err != nil {
-		r.fail(j.index, fmt.Errorf("calibrate: sample %q: %w", j.sample.Name, err))
+// group runs one sample, or a batch of them, to its end, whatever becomes of ctx: half a sample must not be in the statistics.
+func (r *run) group(ctx context.Context, runner *exec.Runner, group []job) {
+	if err := r.observe(context.WithoutCancel(ctx), runner, group); err != nil {
+		r.fail(group[0].index, fmt.Errorf("calibrate: sample %s: %w", names(group), err))
 		return
 	}
-	r.mu.Lock()
-	r.base.hashes = append(r.base.hashes, Hash(j.sample.Hash))
-	r.base.keep(Kept{Hash: Hash(j.sample.Hash), Feeds: j.sample.Feeds})
-	r.mu.Unlock()
-	r.count()
+	for _, j := range group {
+		r.mu.Lock()
+		r.base.hashes = append(r.base.hashes, Hash(j.sample.Hash))
+		r.base.keep(Kept{Hash: Hash(j.sample.Hash), Feeds: j.sample.Feeds})
+		r.mu.Unlock()
+		r.count()
+	}
 }
 
-func (r *run) observe(ctx context.Context, runner *exec.Runner, s *exec.Sample) error {
-	half := Hash(s.Hash).half()
+func (r *run) observe(ctx context.Context, runner *exec.Runner, group []job) error {
 	for _, v := range r.g.Inputs {
-		t := s.Feeds[r.g.Value(v).Name]
-		if t == nil || r.trackers[v] == nil {
-			continue
-		}
-		if err := r.trackers[v].observe(t, half); err != nil {
-			return fmt.Errorf("graph input %q: %w", r.g.Value(v).Name, err)
+		for _, j := range group {
+			t := j.sample.Feeds[r.g.Value(v).Name]
+			if t == nil || r.trackers[v] == nil {
+				continue
+			}
+			if err := r.trackers[v].observe(t, Hash(j.sample.Hash).half()); err != nil {
+				return fmt.Errorf("graph input %q: %w", r.g.Value(v).Name, err)
+			}
 		}
 	}
-	_, err := runner.Run(ctx, s.Feeds, &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+	feeds, err := stack(group)
+	if err != nil {
+		return err
+	}
+	_, err = runner.Run(ctx, feeds, &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
 		if !r.g.Alive(n.ID) || r.g.Node(n.ID) != n {
 			return nil // a node of a subgraph: its tensors belong to no slot
 		}
@@ -172,8 +208,14 @@ func (r *run) observe(ctx context.Context, runner *exec.Runner, s *exec.Sample) 
 		if r.trackers[v] == nil || t.DType != tensor.Float32 {
 			return nil
 		}
-		if err := r.trackers[v].observe(t, half); err != nil {
-			return fmt.Errorf("output %q: %w%s", r.g.Value(v).Name, err, r.blame(n))
+		for k, j := range group {
+			part, err := slice(t, k, len(group))
+			if err == nil {
+				err = r.trackers[v].observe(part, Hash(j.sample.Hash).half())
+			}
+			if err != nil {
+				return fmt.Errorf("output %q: %w%s", r.g.Value(v).Name, err, r.blame(n))
+			}
 		}
 		return nil
 	}})

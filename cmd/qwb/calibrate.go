@@ -16,6 +16,7 @@ import (
 
 	"qwb/calib"
 	"qwb/calib/data"
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/observers"
 	"qwb/quantizer"
@@ -33,6 +34,7 @@ type calibrateOptions struct {
 	merge    []string // statistics to merge instead of running data
 	quantizer.Options
 	threads int
+	batch   int
 }
 
 // calibrateResult is what calibrate --json prints.
@@ -87,7 +89,7 @@ statistics are then, byte for byte, those of one run over all the data.`,
 			if err != nil {
 				return err
 			}
-			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(),
+			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(), batch: f.batch,
 				Options: quantizer.Options{Activation: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor}}
 			r, err := e.calibrate(c.Context(), o)
 			if err != nil {
@@ -103,6 +105,7 @@ statistics are then, byte for byte, those of one run over all the data.`,
 	f.addData(c)
 	f.addRun(c)
 	f.addPlatform(c, "what to quantize for: "+platforms())
+	c.Flags().IntVar(&f.batch, "batch", 1, "samples per run, where the model takes batches; never changes a result")
 	f.addOut(c, "plan to write, ending in "+planSuffix)
 	f.addJSON(c)
 	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+" (default: the platform's)")
@@ -145,6 +148,9 @@ func (e *env) calibrate(ctx context.Context, o calibrateOptions) (*calibrateResu
 		return nil, err
 	}
 	defer m.Close()
+	if err := unquantized(m); err != nil {
+		return nil, err
+	}
 	statsFile := statsPath(o.plan)
 	res := &calibrateResult{Plan: o.plan, Stats: statsFile}
 	stats, err := e.gather(ctx, m, o, res)
@@ -153,6 +159,9 @@ func (e *env) calibrate(ctx context.Context, o calibrateOptions) (*calibrateResu
 	}
 	r := recipe{g: m.Graph, stats: stats, target: t, options: o.Options, threads: o.threads}
 	c, err := r.configure(ctx)
+	if errors.Is(err, context.Canceled) && len(o.data.paths) > 0 {
+		return nil, e.keep(stats, stats.Samples(), statsFile, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -174,6 +183,20 @@ func (e *env) calibrate(ctx context.Context, o calibrateOptions) (*calibrateResu
 	res.Seconds = time.Since(start).Seconds()
 	res.PeakRSS = peakRSS()
 	return res, nil
+}
+
+// unquantized refuses models that another tool, or an export, has quantized already: calibration is about float tensors.
+func unquantized(m *model) error {
+	order, err := m.Graph.Order()
+	if err != nil {
+		return err
+	}
+	for _, id := range order {
+		if spec := m.Graph.Node(id).Spec(); spec != nil && spec.Kind == graph.KindQuantize {
+			return m.Graph.ErrorAt("calibrate: "+m.path, id, errors.New("the model is quantized already; calibrate the float model it was made from"))
+		}
+	}
+	return nil
 }
 
 // saveBoth writes statistics and plan, both or none: the statistics get their name when the plan is on the disk.
@@ -273,7 +296,7 @@ func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *ca
 		return nil, err
 	}
 	file := statsPath(o.plan)
-	cfg := calib.Config{Threads: o.threads, Model: m.digest, Preprocess: key, Sources: sources(o.plan, o.data.paths), Seed: o.data.seed}
+	cfg := calib.Config{Threads: o.threads, Batch: o.batch, Warn: e.warnAbout, Model: m.digest, Preprocess: key, Sources: sources(o.plan, o.data.paths), Seed: o.data.seed}
 	if old, err := calib.Load(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
 		cfg.Resume = old
 	}
@@ -284,10 +307,7 @@ func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *ca
 		stats, doctor, err = e.observeOnce(ctx, m, set, pre, cfg)
 	}
 	if errors.Is(err, context.Canceled) && stats != nil && stats.Samples() > 0 {
-		if saveErr := stats.Save(file); saveErr != nil {
-			return nil, errors.Join(err, saveErr)
-		}
-		e.note("interrupted after %d of %d samples; %s keeps them, and the same command goes on from there", stats.Samples(), set.Len(), file)
+		return nil, e.keep(stats, set.Len(), file, err)
 	}
 	if err != nil {
 		return nil, err
@@ -298,6 +318,15 @@ func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *ca
 		res.Warnings = append(res.Warnings, w)
 	}
 	return stats, nil
+}
+
+// keep saves the statistics of an interrupted run. It returns err, which ended the run.
+func (e *env) keep(stats *calib.Stats, of int, file string, err error) error {
+	if saveErr := stats.Save(file); saveErr != nil {
+		return errors.Join(err, saveErr)
+	}
+	e.note("interrupted after %d of %d samples; %s keeps them, and the same command goes on from there", stats.Samples(), of, file)
+	return err
 }
 
 func (e *env) observeOnce(ctx context.Context, m *model, set *data.Set, pre plan.Preprocess, cfg calib.Config) (*calib.Stats, *data.Doctor, error) {

@@ -14,6 +14,7 @@ type flags struct {
 	data       []string
 	preprocess string
 	samples    int
+	batch      int
 	seed       uint64
 	threads    int
 	mem        string
@@ -56,6 +57,8 @@ func (f *flags) check() error {
 	switch {
 	case f.samples < 0:
 		return usagef("--samples %d: not negative", f.samples)
+	case f.batch < 0:
+		return usagef("--batch %d: not negative", f.batch)
 	case f.threads < 0:
 		return usagef("--threads %d: not negative", f.threads)
 	}

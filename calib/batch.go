@@ -1,0 +1,123 @@
+package calib
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+)
+
+// names quotes the names of a group of samples.
+func names(group []job) string {
+	var list []string
+	for _, j := range group {
+		list = append(list, fmt.Sprintf("%q", j.sample.Name))
+	}
+	return strings.Join(list, ", ")
+}
+
+// stack joins the inputs of several samples along axis 0. One sample's inputs are returned as they are.
+func stack(group []job) (map[string]*tensor.Tensor, error) {
+	first := group[0].sample.Feeds
+	if len(group) == 1 {
+		return first, nil
+	}
+	feeds := make(map[string]*tensor.Tensor, len(first))
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		parts := make([]*tensor.Tensor, len(group))
+		for i, j := range group {
+			t := j.sample.Feeds[name]
+			if t == nil || len(t.Shape) == 0 || t.DType != first[name].DType || !slices.Equal(t.Shape, first[name].Shape) {
+				return nil, fmt.Errorf("input %q has not the same type and shape in all samples", name)
+			}
+			parts[i] = t.ToRowMajor()
+		}
+		t, err := concat(parts)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		feeds[name] = t
+	}
+	return feeds, nil
+}
+
+func concat(parts []*tensor.Tensor) (*tensor.Tensor, error) {
+	shape := slices.Clone(parts[0].Shape)
+	shape[0] *= len(parts)
+	out := &tensor.Tensor{DType: parts[0].DType, Shape: shape}
+	switch parts[0].Data.(type) {
+	case []float32:
+		out.Data = joined[float32](parts)
+	case []int64:
+		out.Data = joined[int64](parts)
+	case []int32:
+		out.Data = joined[int32](parts)
+	case []uint8:
+		out.Data = joined[uint8](parts)
+	case []bool:
+		out.Data = joined[bool](parts)
+	default:
+		return nil, fmt.Errorf("inputs of type %s are not put into batches", parts[0].DType)
+	}
+	return out, nil
+}
+
+func joined[T any](parts []*tensor.Tensor) []T {
+	var all []T
+	for _, p := range parts {
+		all = append(all, tensor.Of[T](p)...)
+	}
+	return all
+}
+
+// slice returns what belongs to sample k of n: part k of the first axis, in t's memory and layout.
+func slice(t *tensor.Tensor, k, n int) (*tensor.Tensor, error) {
+	if n == 1 {
+		return t, nil
+	}
+	if len(t.Shape) == 0 || t.Shape[0]%n != 0 {
+		return nil, fmt.Errorf("%s does not fall into %d samples", t.Type(), n)
+	}
+	shape := slices.Clone(t.Shape)
+	shape[0] /= n
+	size := tensor.Count(shape)
+	return &tensor.Tensor{DType: t.DType, Layout: t.Layout, Shape: shape, Data: t.F32()[k*size : (k+1)*size]}, nil
+}
+
+// tryBatch runs a batch, and its samples one at a time, and reports the first float tensor of which a sample's part differs in
+// any bit: then the graph mixes the samples of a batch, or does not take one.
+func (r *run) tryBatch(ctx context.Context, runner *exec.Runner, group []job) error {
+	feeds, err := stack(group)
+	if err != nil {
+		return err
+	}
+	together, err := runner.RunAll(ctx, feeds, nil, nil)
+	if err != nil {
+		return err
+	}
+	for k, j := range group {
+		alone, err := runner.RunAll(ctx, j.sample.Feeds, nil, nil)
+		if err != nil {
+			return err
+		}
+		for v, t := range alone {
+			id := graph.ValueID(v)
+			if t == nil || r.trackers[id] == nil || t.DType != tensor.Float32 {
+				continue
+			}
+			part, err := slice(together[v], k, len(group))
+			if err == nil && !tensor.Equal(part.ToRowMajor(), t.ToRowMajor()) {
+				err = fmt.Errorf("it depends on the other samples of a batch")
+			}
+			if err != nil {
+				return fmt.Errorf("tensor %q: %w", r.g.Value(id).Name, err)
+			}
+		}
+	}
+	return nil
+}
