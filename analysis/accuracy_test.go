@@ -37,7 +37,7 @@ func TestScoreCountsPairs(t *testing.T) {
 
 func TestEvalInFloat(t *testing.T) {
 	g := graphtest.Parse(t, "opset 13\ninput x: f32[1,3]\ny = Relu(x)\noutput y\n")
-	data := &slice{samples: []*exec.Sample{
+	data := &replay{samples: []*exec.Sample{
 		{Label: 0, Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{3, 2, 1}, 1, 3)}},
 		{Label: 2, Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{3, 2, 1}, 1, 3)}}}}
 	for threads := range 3 {

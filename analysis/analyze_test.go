@@ -3,7 +3,6 @@ package analysis
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"testing"
 
@@ -47,24 +46,8 @@ y = Gemm(f, wf) {transB=1}
 output y, r3
 `
 
-// slice is a data set in memory.
-type slice struct {
-	samples []*exec.Sample
-	at      int
-}
-
-func (s *slice) Next(context.Context) (*exec.Sample, error) {
-	if s.at == len(s.samples) {
-		return nil, io.EOF
-	}
-	s.at++
-	return s.samples[s.at-1], nil
-}
-
-func (s *slice) Len() int { return len(s.samples) }
-
-func samplesOf(n int, shape ...int) *slice {
-	s := &slice{}
+func samplesOf(n int, shape ...int) *replay {
+	s := &replay{}
 	for i := range n {
 		s.samples = append(s.samples, &exec.Sample{Name: fmt.Sprint(i), Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(100+i), shape...)}})
 	}
@@ -72,15 +55,18 @@ func samplesOf(n int, shape ...int) *slice {
 }
 
 // configured gives every slot min-max scales measured on the samples, narrowed so that clipping occurs.
-func configured(t *testing.T, text string, tgt *target.Target, data *slice, narrow float64) (*graph.Graph, *sim.Simulator) {
+func configured(t *testing.T, text string, tgt *target.Target, data *replay, narrow float64) (*graph.Graph, *sim.Simulator) {
 	t.Helper()
 	g := graphtest.Parse(t, text)
 	require.Empty(t, graph.InferShapes(g))
-	a, err := dispatch.Assign(g, tgt, dispatch.Forced{})
-	require.NoError(t, err)
-	set, _, err := quantizer.Configure(g, a, tgt, quantizer.Options{})
-	require.NoError(t, err)
-	states := map[graph.ValueID]*observers.State{}
+	q, _ := quantized(t, g, tgt, extents(t, g, data), narrow)
+	return g, q
+}
+
+// extents runs the graph in float and returns the range of every float activation.
+func extents(t *testing.T, g *graph.Graph, data *replay) map[graph.ValueID]observers.Extent {
+	t.Helper()
+	ranges := map[graph.ValueID]observers.Extent{}
 	s, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
 	for _, sample := range data.samples {
@@ -88,47 +74,55 @@ func configured(t *testing.T, text string, tgt *target.Target, data *slice, narr
 		require.NoError(t, err)
 		for v, x := range values {
 			if x != nil && x.DType == tensor.Float32 {
-				if states[graph.ValueID(v)] == nil {
-					states[graph.ValueID(v)] = observers.New()
+				all, seen := ranges[graph.ValueID(v)]
+				if !seen {
+					all = observers.NoExtent
 				}
-				_, err := states[graph.ValueID(v)].Observe(x, -1)
+				one, err := observers.New().Observe(x, -1)
 				require.NoError(t, err)
+				ranges[graph.ValueID(v)] = all.Union(one)
 			}
 		}
 	}
+	return ranges
+}
+
+// quantized configures a graph with the forced nodes in float. Biases stay float: what borrows a product of scales is
+// calibration's business.
+func quantized(t *testing.T, g *graph.Graph, tgt *target.Target, ranges map[graph.ValueID]observers.Extent, narrow float64, forced ...graph.NodeID) (*sim.Simulator, *dispatch.Assignment) {
+	t.Helper()
+	a, err := dispatch.Assign(g, tgt, dispatch.Forced{Nodes: forced, Who: dispatch.BySearch})
+	require.NoError(t, err)
+	set, _, err := quantizer.Configure(g, a, tgt, quantizer.Options{})
+	require.NoError(t, err)
 	for id := range tqc.SlotID(set.NumSlots()) {
 		slot := set.Slot(id)
 		if slot.State() != tqc.Initial || set.Root(id) != id {
 			continue
 		}
 		var p tqc.Params
-		add := func(lo, hi float64) {
-			scale, zp, _, err := qmath.ScaleFromRange(lo, hi, slot.Config.Scheme())
+		add := func(x observers.Extent, share float64) {
+			scale, zp, _, err := qmath.ScaleFromRange(float64(x.Min)*share, float64(x.Max)*share, slot.Config.Scheme())
 			require.NoError(t, err)
 			p.Scale, p.ZeroPoint = append(p.Scale, scale), append(p.ZeroPoint, zp)
 		}
-		if w := g.Const(slot.Value); w == nil {
-			x := states[slot.Value].Extent()
-			add(float64(x.Min)*narrow, float64(x.Max)*narrow)
-		} else {
-			st := observers.New()
-			ranges := []observers.Extent{}
-			if slot.Config.Policy.Has(tqc.PerChannel) {
-				_, err := st.Observe(w, slot.Config.Axis)
-				require.NoError(t, err)
-				ranges = st.Channels()
-			} else {
-				x, err := st.Observe(w, -1)
-				require.NoError(t, err)
-				ranges = append(ranges, x)
+		st := observers.New()
+		switch w := g.Const(slot.Value); {
+		case w == nil:
+			add(ranges[slot.Value], narrow)
+		case slot.Config.Policy.Has(tqc.PerChannel):
+			_, err := st.Observe(w, slot.Config.Axis)
+			require.NoError(t, err)
+			for _, x := range st.Channels() {
+				add(x, 1)
 			}
-			for _, r := range ranges {
-				add(float64(r.Min), float64(r.Max))
-			}
+		default:
+			x, err := st.Observe(w, -1)
+			require.NoError(t, err)
+			add(x, 1)
 		}
 		require.NoError(t, set.Render(id, p))
 	}
-	// Biases stay float here: what borrows a product of scales is calibration's business.
 	for id := range tqc.SlotID(set.NumSlots()) {
 		if set.Slot(id).State() == tqc.PassiveInit {
 			require.NoError(t, set.Advance(id, tqc.FP32))
@@ -136,10 +130,10 @@ func configured(t *testing.T, text string, tgt *target.Target, data *slice, narr
 	}
 	q, err := sim.New(g, set, sim.Options{})
 	require.NoError(t, err)
-	return g, q
+	return q, a
 }
 
-func analyze(t *testing.T, g *graph.Graph, q *sim.Simulator, data *slice, cfg Config) *Report {
+func analyze(t *testing.T, g *graph.Graph, q *sim.Simulator, data *replay, cfg Config) *Report {
 	t.Helper()
 	data.at = 0
 	r, err := Analyze(context.Background(), g, q, data, cfg)
@@ -191,7 +185,7 @@ func TestStatisticsOfKnownTensors(t *testing.T) {
 	graph.InferShapes(g)
 	q, err := sim.New(g, tqc.NewSet(g), sim.Options{})
 	require.NoError(t, err)
-	data := &slice{samples: []*exec.Sample{
+	data := &replay{samples: []*exec.Sample{
 		{Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{-1, 2, 3, 4, -1, -1, -1, -1}, 1, 2, 4)}},
 		{Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{5, 6, 7, 8, -2, -3, -4, -5}, 1, 2, 4)}}}}
 	r := analyze(t, g, q, data, Config{Statistical: true})
@@ -229,7 +223,7 @@ func TestMomentsJoinAsIfInOnePiece(t *testing.T) {
 func TestAnalyzeRefusesNoDataAndStopsOnError(t *testing.T) {
 	data := samplesOf(1, 1, 8, 10, 10)
 	g, q := configured(t, residualNet, &target.TRTInt8, data, 1)
-	_, err := Analyze(context.Background(), g, q, &slice{}, Config{})
+	_, err := Analyze(context.Background(), g, q, &replay{}, Config{})
 	require.ErrorContains(t, err, "empty")
 	_, err = Analyze(context.Background(), g, q, samplesOf(3, 1, 8, 5, 5), Config{Threads: 2, Layerwise: true})
 	require.Error(t, err)

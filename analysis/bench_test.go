@@ -40,7 +40,7 @@ func BenchmarkLayerwise(b *testing.B) {
 		b.Run("model="+m.name+"/method=restart", func(b *testing.B) {
 			var forwards float64
 			for b.Loop() {
-				r, err := Analyze(context.Background(), g, q, &slice{samples: samples}, Config{Layerwise: true})
+				r, err := Analyze(context.Background(), g, q, &replay{samples: samples}, Config{Layerwise: true})
 				require.NoError(b, err)
 				forwards = r.Forwards
 			}

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"context"
+	"io"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -19,17 +20,61 @@ type Evaluator struct {
 }
 
 // NewEvaluator runs all samples in float, threads at a time. samples gives the data set from its beginning each time it is
-// called: it is read again for every quantization, so that memory holds no more of it than is being worked on. An empty data set
-// is an error.
-func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int) (*Evaluator, error) {
+// called. A data set of at most memory bytes (0: 2 GiB) is kept; a larger one is read again for every quantization. An empty one is
+// an error.
+func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int, memory int64) (*Evaluator, error) {
 	session, err := exec.New(g, exec.Options{})
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluator{g: g, session: session, samples: samples, threads: threads}
+	if memory == 0 {
+		memory = defaultMemory
+	}
+	rec := &recorder{Iterator: samples(), room: memory}
+	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads}
 	e.float, err = outputs(ctx, e, nil, func(_ int, out []*tensor.Tensor) ([]*tensor.Tensor, error) { return out, nil })
+	if e.samples = samples; rec.room >= 0 {
+		e.samples = func() exec.Iterator { return &replay{samples: rec.seen} }
+	}
 	return e, err
 }
+
+// recorder remembers the samples it hands on, as long as there is room.
+type recorder struct {
+	exec.Iterator
+	seen []*exec.Sample
+	room int64 // negative: there was not
+}
+
+func (r *recorder) Next(ctx context.Context) (*exec.Sample, error) {
+	s, err := r.Iterator.Next(ctx)
+	if err != nil || r.room < 0 {
+		return s, err
+	}
+	for _, t := range s.Feeds {
+		r.room -= int64(t.DType.Bytes(t.Len()))
+	}
+	if r.seen = append(r.seen, s); r.room < 0 {
+		r.seen = nil
+	}
+	return s, nil
+}
+
+// replay is a data set in memory.
+type replay struct {
+	samples []*exec.Sample
+	at      int
+}
+
+func (r *replay) Next(context.Context) (*exec.Sample, error) {
+	if r.at == len(r.samples) {
+		return nil, io.EOF
+	}
+	r.at++
+	return r.samples[r.at-1], nil
+}
+
+func (r *replay) Len() int { return len(r.samples) }
 
 // Error runs the quantized graph and returns its error at the graph outputs: the largest NSR and MSE and the smallest cosine.
 func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) {

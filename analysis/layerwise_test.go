@@ -92,7 +92,7 @@ output top
 `
 
 // repeated runs the whole graph once per operator and measurement and averages: the slow way, with nothing of the fast one.
-func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *slice) []LayerError {
+func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *replay) []LayerError {
 	t.Helper()
 	s, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
@@ -241,7 +241,7 @@ func TestInfiniteValuesAreRefusedNotReported(t *testing.T) {
 	bad := graphtest.Normal(1, 1, 8, 10, 10)
 	bad.F32()[5] = float32(math.Inf(1))
 	for _, cfg := range []Config{{Layerwise: true}, {Graphwise: true}, {Outputs: true}} {
-		_, err := Analyze(context.Background(), g, q, &slice{samples: []*exec.Sample{{Name: "bad", Feeds: map[string]*tensor.Tensor{"x": bad}}}}, cfg)
+		_, err := Analyze(context.Background(), g, q, &replay{samples: []*exec.Sample{{Name: "bad", Feeds: map[string]*tensor.Tensor{"x": bad}}}}, cfg)
 		require.ErrorContains(t, err, "analyze: sample bad")
 		require.ErrorContains(t, err, "not finite")
 	}

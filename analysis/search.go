@@ -40,7 +40,8 @@ type SearchConfig struct {
 	MaxEvaluations int
 }
 
-// SearchResult is the outcome of Search.
+// SearchResult is the outcome of Search. Before has nothing in float; After is the best set that meets the budget, with FP32 its
+// units, or where none does all units in float.
 type SearchResult struct {
 	FP32          []int
 	Before, After Point
@@ -58,16 +59,17 @@ func Search(ctx context.Context, cfg SearchConfig) (*SearchResult, error) {
 	if s.limit == 0 {
 		s.limit = 32 + 8*len(cfg.Units)
 	}
-	res, err := s.run(ctx)
+	res := &SearchResult{Ranking: s.order(func(u Unit) float64 { return u.Error })}
+	err := s.run(ctx, res.Ranking)
 	res.Points = s.points
 	markPareto(res.Points, cfg.Descending)
-	if err != nil {
-		return res, err
+	if len(s.points) > 0 {
+		res.Before, res.After = s.points[0], s.points[len(s.points)-1]
 	}
-	res.Before.Pareto = s.points[0].Pareto
-	res.After = s.points[s.best]
-	res.FP32 = s.sets[s.best]
-	return res, nil
+	if err == nil {
+		res.After, res.FP32 = s.points[s.best], s.sets[s.best]
+	}
+	return res, err
 }
 
 type searcher struct {
@@ -79,32 +81,25 @@ type searcher struct {
 	limit  int
 }
 
-func (s *searcher) run(ctx context.Context) (*SearchResult, error) {
-	res := &SearchResult{}
-	n := len(s.cfg.Units)
-	all := make([]int, n)
+func (s *searcher) run(ctx context.Context, ranking []int) error {
+	all := make([]int, len(s.cfg.Units))
 	for i := range all {
 		all[i] = i
 	}
-	res.Ranking = s.order(func(u Unit) float64 { return u.Error })
 	s.best = -1
-	met, err := s.try(ctx, nil)
-	if err != nil {
-		return res, err
+	for _, set := range [][]int{nil, all} {
+		if met, err := s.try(ctx, set); err != nil {
+			return err
+		} else if met && set == nil {
+			return nil
+		}
 	}
-	res.Before = s.points[0]
-	if met {
-		return res, nil
-	}
-	if met, err = s.try(ctx, all); err != nil {
-		return res, err
-	}
-	if !met {
-		return res, fmt.Errorf("%w: %g with every operator in float", ErrBudget, s.points[len(s.points)-1].Metric)
+	if s.best < 0 {
+		return fmt.Errorf("%w: %g with every operator in float", ErrBudget, s.points[len(s.points)-1].Metric)
 	}
 	density := s.order(func(u Unit) float64 { return u.Error / float64(u.MACs+1) })
 	cheapest := s.order(func(u Unit) float64 { return -float64(u.MACs) })
-	for _, order := range [][]int{density, res.Ranking, cheapest} {
+	for _, order := range [][]int{density, ranking, cheapest} {
 		set, err := s.prefix(ctx, order)
 		if err == nil {
 			set, err = s.prune(ctx, set)
@@ -116,10 +111,10 @@ func (s *searcher) run(ctx context.Context) (*SearchResult, error) {
 			break
 		}
 		if err != nil {
-			return res, err
+			return err
 		}
 	}
-	return res, nil
+	return nil
 }
 
 // errSpent ends the search when the evaluations are used up; what was found stands.
@@ -152,7 +147,7 @@ func (s *searcher) try(ctx context.Context, set []int) (bool, error) {
 	if i, ok := s.seen[key]; ok {
 		return s.points[i].Met, nil
 	}
-	if len(s.points) >= s.limit {
+	if len(s.points) >= max(s.limit, 2) { // nothing and everything in float are always tried
 		return false, errSpent
 	}
 	metric, macs, borders, err := s.cfg.Evaluate(ctx, set)

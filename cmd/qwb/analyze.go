@@ -86,6 +86,9 @@ func (e *env) analyze(ctx context.Context, o analyzeOptions) (*analysis.Report, 
 	if err != nil {
 		return nil, err
 	}
+	for _, w := range r.Warnings {
+		e.warnAbout(w)
+	}
 	return r, e.writeReports(r, o)
 }
 

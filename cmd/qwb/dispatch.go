@@ -29,7 +29,7 @@ type dispatchOptions struct {
 	budget    *budget // nil: no search
 	data      dataOptions
 	threads   int
-	memory    int64 // for the ranking
+	memory    int64 // for activations while ranking, for samples while searching
 }
 
 // budget is what a search has to reach.
@@ -188,7 +188,6 @@ func (e *env) dispatch(ctx context.Context, o dispatchOptions) (*dispatchResult,
 		result.Before, result.After = found.Before.Metric, found.After.Metric
 		if err != nil {
 			if errors.Is(err, analysis.ErrBudget) {
-				result.After = found.Points[len(found.Points)-1].Metric
 				err = checkError{err}
 			}
 			return result, units, found, err
@@ -315,7 +314,7 @@ func (s *searcher) metric(ctx context.Context) (func(*configured) (float64, erro
 			return a.Drop, nil
 		}, nil
 	}
-	ev, err := analysis.NewEvaluator(ctx, s.p.Graph, s.set.Iterator, s.o.threads)
+	ev, err := analysis.NewEvaluator(ctx, s.p.Graph, s.set.Iterator, s.o.threads, s.o.memory)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func newEval(e *env) *cobra.Command {
 	var f flags
 	var labels, answers string
 	var offset int
-	maxDrop := -1.0
+	var maxDrop float64
 	c := &cobra.Command{
 		Use:   "eval MODEL|PLAN --data D --labels F",
 		Short: "Count how often a classifier is right, in float or simulated INT8",
@@ -44,6 +45,7 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 			}
 			o := evalOptions{file: args[0], mode: f.mode, data: f.dataOptions(), threads: f.workers()}
 			o.data.labels, o.data.labelOffset = labels, offset
+			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(o.file, planSuffix)
 			switch {
 			case o.mode != "fp32" && o.mode != "sim":
@@ -52,8 +54,10 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 				return usagef("--mode sim needs a plan; calibrate %s first", o.file)
 			case !isPlan && len(o.data.paths) == 0:
 				return usagef("eval of a model needs --data")
-			case maxDrop >= 0 && o.mode == "fp32":
+			case gate && o.mode == "fp32":
 				return usagef("--max-drop is about a quantized mode")
+			case math.IsNaN(maxDrop):
+				return usagef("--max-drop NaN: not a number")
 			}
 			r, err := e.eval(c.Context(), o)
 			if err != nil {
@@ -69,7 +73,7 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 			} else {
 				err = reports.AccuracyText(e.stdout, r)
 			}
-			if err == nil && maxDrop >= 0 && r.Drop > maxDrop {
+			if err == nil && gate && r.Drop > maxDrop {
 				return checkError{fmt.Errorf("the accuracy drops by %.2f points, more than %g", r.Drop, maxDrop)}
 			}
 			return err
@@ -82,7 +86,7 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
 	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
 	c.Flags().StringVar(&answers, "answers", "", "write sample, label and answered class of every sample to this TSV file")
-	c.Flags().Float64Var(&maxDrop, "max-drop", -1, "exit 3 if top-1 drops by more percentage points (negative: no gate)")
+	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "exit 3 if top-1 drops by more than this many percentage points")
 	return c
 }
 
