@@ -19,6 +19,9 @@ func number(x float64) string {
 	return strconv.FormatFloat(x, 'e', 2, 64)
 }
 
+// cosine formats a value whose distance from 1 is what matters.
+func cosine(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }
+
 // exact formats a value so that it parses back to the same float64.
 func exact(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 

@@ -16,7 +16,7 @@ var reportTemplate string
 // in it as JSON too, in the element with id "report". Names are escaped.
 func HTML(w io.Writer, r *analysis.Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"number": number, "exact": exact, "count": count, "percent": percent, "shorten": shorten,
+		"number": number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent, "shorten": shorten,
 		"curve": errorCurve, "histogram": histogram, "ranges": channelRanges,
 	}).Parse(reportTemplate)
 	if err != nil {

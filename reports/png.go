@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"io"
 	"math"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -94,7 +95,7 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 		stem.Color, stem.Width = pale, bar
 		p.Add(stem)
 		if i == 0 {
-			p.Legend.Add("this operator alone, at the graph output", stem)
+			p.Legend.Add("this operator alone, at the graph output", swatch{pale})
 		}
 	}
 	for i := range line {
@@ -114,11 +115,48 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 	p.Y.Min = floor
 	p.Y.Max *= 4 // room for the legend
 	p.X.Min, p.X.Max = 0, float64(len(index)+1)
+	p.X.Tick.Marker = everyFew(len(index))
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, 3
 	return writePlot(w, p, width, 4.6*vg.Inch)
 }
 
-// logFloor is the lower end of a logarithmic axis: a power of ten below the smallest positive value, at most twelve decades
+// swatch is a patch of colour in a legend.
+type swatch struct{ color.Color }
+
+// Thumbnail draws the patch, no higher than the text beside it.
+func (s swatch) Thumbnail(c *draw.Canvas) {
+	middle, half := (c.Min.Y+c.Max.Y)/2, min((c.Max.Y-c.Min.Y)/2, 4)
+	c.FillPolygon(s.Color, []vg.Point{{X: c.Min.X, Y: middle - half}, {X: c.Max.X, Y: middle - half},
+		{X: c.Max.X, Y: middle + half}, {X: c.Min.X, Y: middle + half}})
+}
+
+// everyFew marks at most about twenty of n things that are counted from one.
+func everyFew(n int) plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for i := 1; i <= n; i += (n + 19) / 20 {
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: strconv.Itoa(i)})
+	}
+	return ticks
+}
+
+// plainTicks are gonum's, labelled without trailing zeros.
+type plainTicks struct{}
+
+func (plainTicks) Ticks(lo, hi float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(lo, hi)
+	for i, t := range ticks {
+		switch {
+		case t.Label == "":
+		case math.Abs(t.Value) < 1e-9*(hi-lo): // steps do not always add up to 0
+			ticks[i].Label = "0"
+		default:
+			ticks[i].Label = strconv.FormatFloat(t.Value, 'g', 4, 64)
+		}
+	}
+	return ticks
+}
+
+// logFloor is the lower end of a logarithmic axis: the next power of ten below the smallest positive value, at most twelve decades
 // under the largest.
 func logFloor(points plotter.XYs) float64 {
 	lo, hi := math.Inf(1), 0.0
@@ -130,7 +168,7 @@ func logFloor(points plotter.XYs) float64 {
 	if hi == 0 {
 		return 1e-12
 	}
-	return math.Max(math.Pow(10, math.Floor(math.Log10(lo))), hi*1e-12)
+	return math.Max(math.Pow(10, math.Ceil(math.Log10(lo))-1), hi*1e-12)
 }
 
 // layerPlot draws the operators with the largest error at the graph output as horizontal bars, worst on top.
@@ -159,6 +197,7 @@ func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 	p.Add(grid, bars)
 	p.NominalY(names...)
 	p.X.Min = 0
+	p.X.Tick.Marker = plainTicks{}
 	return writePlot(w, p, 11*vg.Inch, vg.Length(len(layers))*15+1.3*vg.Inch)
 }
 
@@ -211,7 +250,7 @@ func histogramPlot(s *analysis.TensorStatistics) (*plot.Plot, error) {
 			if t.Used {
 				limit.Width, limit.Dashes = 2, nil
 			}
-			if v > s.Min && v <= s.Max && v != 0 {
+			if v != 0 { // where a one-sided range ends says nothing
 				p.Add(limit)
 			}
 			if k == 0 {
@@ -222,7 +261,9 @@ func histogramPlot(s *analysis.TensorStatistics) (*plot.Plot, error) {
 	p.Y.Label.Text = "log10(1 + count)"
 	p.Y.Label.TextStyle.Font.Size = 8
 	p.Y.Max = top * 1.1
-	p.X.Min, p.X.Max = s.Min, s.Max+(s.Max-s.Min)*0.28 // room for the legend
+	lo, hi := span(s)
+	p.X.Min, p.X.Max = lo, hi+(hi-lo)*0.28 // room for the legend
+	p.X.Tick.Marker, p.Y.Tick.Marker = plainTicks{}, plainTicks{}
 	p.Legend.Top, p.Legend.TextStyle.Font.Size, p.Legend.ThumbnailWidth = true, 8, 14
 	return p, nil
 }

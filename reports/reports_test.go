@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/plotter"
 
 	"qwb/analysis"
 )
@@ -127,4 +128,45 @@ func TestSearchTextNamesTheOperators(t *testing.T) {
 	require.NoError(t, SearchText(&b, units, res))
 	require.Contains(t, b.String(), "conv1")
 	require.Contains(t, b.String(), "met")
+}
+
+// A method that knows more samples than the analysis saw may choose a range beyond them: its line must be in the picture.
+func TestThresholdsBeyondTheValuesAreDrawn(t *testing.T) {
+	s := report(1).Statistical[0]
+	s.Thresholds = append(s.Thresholds, analysis.Threshold{Method: "mse", Lo: 0, Hi: 7})
+	lo, hi := span(&s)
+	require.Equal(t, []float64{-1, 7}, []float64{lo, hi})
+	require.Equal(t, 5, strings.Count(string(histogram(&s)), `class="limit`), "both ends of three ranges but for the one at 0")
+	p, err := histogramPlot(&s)
+	require.NoError(t, err)
+	require.Equal(t, -1.0, p.X.Min)
+	require.Greater(t, p.X.Max, 7.0)
+}
+
+func TestAPowerOfTenIsAboveTheBottomOfItsAxis(t *testing.T) {
+	a := newLogAxis(0, 100, 1e-3, 1e-3)
+	require.Less(t, a.y(1e-3), 100.0)
+	require.Equal(t, 100.0, a.y(0))
+	require.InDelta(t, 1e-4, logFloor(plotter.XYs{{Y: 1e-3}, {Y: 0}}), 1e-15)
+}
+
+func TestManyChannelsAreOnePath(t *testing.T) {
+	l := analysis.LayerError{Node: "n", WeightRange: make([][2]float32, mostBars)}
+	require.Equal(t, mostBars, strings.Count(string(channelRanges(&l)), "<rect"))
+	l.WeightRange = make([][2]float32, 4096)
+	svg := string(channelRanges(&l))
+	require.NotContains(t, svg, "<rect")
+	require.Less(t, len(svg), 50*4096)
+}
+
+func TestTicksAreWrittenShort(t *testing.T) {
+	for _, r := range [][2]float64{{0, 27}, {-750, 1250}, {-1, 3}, {0, 1e-7}} {
+		for _, tick := range (plainTicks{}).Ticks(r[0], r[1]) {
+			require.NotContains(t, tick.Label, ".00")
+			require.LessOrEqual(t, len(tick.Label), 9)
+		}
+	}
+	ticks := everyFew(100)
+	require.Len(t, ticks, 20)
+	require.Equal(t, "1", ticks[0].Label)
 }

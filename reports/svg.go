@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 
 	"qwb/analysis"
@@ -76,10 +77,7 @@ func newLogAxis(top, bottom float64, values ...float64) logAxis {
 	if lo > hi {
 		lo, hi = -1, 0
 	}
-	lo, hi = math.Floor(lo), math.Ceil(hi)
-	if lo == hi {
-		lo--
-	}
+	lo, hi = math.Ceil(lo)-1, math.Ceil(hi) // lo strictly below: what is not zero shall be seen
 	return logAxis{math.Max(lo, hi-12), hi, top, bottom}
 }
 
@@ -156,20 +154,21 @@ func histogram(s *analysis.TensorStatistics) template.HTML {
 	if len(s.Histogram) == 0 || !(s.Max > s.Min) {
 		return ""
 	}
-	const w, h, left, right, top, bottom = 520.0, 170.0, 8.0, 512.0, 22.0, 146.0
+	const w, h, left, right, top, bottom = 380.0, 150.0, 6.0, 374.0, 18.0, 126.0
 	c := newCanvas(w, h, "histogram", "histogram of "+s.Tensor)
 	largest := int64(1)
 	for _, n := range s.Histogram {
 		largest = max(largest, n)
 	}
-	x := func(v float64) float64 { return left + (v-s.Min)/(s.Max-s.Min)*(right-left) }
-	step := (right - left) / float64(len(s.Histogram))
-	points := [][2]float64{{left, bottom}}
+	lo, hi := span(s)
+	x := func(v float64) float64 { return left + (v-lo)/(hi-lo)*(right-left) }
+	step := (x(s.Max) - x(s.Min)) / float64(len(s.Histogram))
+	points := [][2]float64{{x(s.Min), bottom}}
 	for i, n := range s.Histogram {
 		y := bottom - math.Log1p(float64(n))/math.Log1p(float64(largest))*(bottom-top)
-		points = append(points, [2]float64{left + float64(i)*step, y}, [2]float64{left + float64(i+1)*step, y})
+		points = append(points, [2]float64{x(s.Min) + float64(i)*step, y}, [2]float64{x(s.Min) + float64(i+1)*step, y})
 	}
-	c.path("area", append(points, [2]float64{right, bottom}))
+	c.path("area", append(points, [2]float64{x(s.Max), bottom}))
 	for i, t := range s.Thresholds {
 		class := fmt.Sprintf("limit m%d", i%6)
 		if t.Used {
@@ -177,26 +176,38 @@ func histogram(s *analysis.TensorStatistics) template.HTML {
 		}
 		title := fmt.Sprintf("%s: [%s, %s]", t.Method, number(t.Lo), number(t.Hi))
 		for _, v := range []float64{t.Lo, t.Hi} {
-			if v > s.Min && v <= s.Max && v != 0 {
+			if v != 0 { // where a one-sided range ends says nothing
 				c.line(x(v), top-6, x(v), bottom, class, title)
 			}
 		}
 	}
 	c.line(left, bottom, right, bottom, "axis", "")
-	c.text(left, bottom+16, "tick", number(s.Min))
-	c.text(right, bottom+16, "tick end", number(s.Max))
-	if s.Min < 0 && s.Max > 0 {
+	c.text(left, bottom+16, "tick", number(lo))
+	c.text(right, bottom+16, "tick end", number(hi))
+	if lo < 0 && hi > 0 {
 		c.text(x(0), bottom+16, "tick mid", "0")
 	}
 	return c.html()
 }
+
+// span is what a picture of a tensor has to show: its values, and the ranges of the methods, which may know more samples.
+func span(s *analysis.TensorStatistics) (lo, hi float64) {
+	lo, hi = s.Min, s.Max
+	for _, t := range s.Thresholds {
+		lo, hi = math.Min(lo, t.Lo), math.Max(hi, t.Hi)
+	}
+	return lo, hi
+}
+
+// mostBars is up to how many channels each has a bar of its own, with its range when pointed at.
+const mostBars = 128
 
 // channelRanges draws the smallest and largest weight of every output channel.
 func channelRanges(l *analysis.LayerError) template.HTML {
 	if len(l.WeightRange) == 0 {
 		return ""
 	}
-	const w, h, left, right, top, bottom = 520.0, 170.0, 8.0, 512.0, 14.0, 150.0
+	const w, h, left, right, top, bottom = 380.0, 150.0, 6.0, 374.0, 8.0, 128.0
 	limit := float32(0)
 	for _, r := range l.WeightRange {
 		limit = max(limit, -r[0], r[1])
@@ -207,9 +218,20 @@ func channelRanges(l *analysis.LayerError) template.HTML {
 	c := newCanvas(w, h, "ranges", "weight range per channel of "+l.Node)
 	y := func(v float32) float64 { return (top+bottom)/2 - float64(v/limit)*(bottom-top)/2 }
 	step := (right - left) / float64(len(l.WeightRange))
-	for i, r := range l.WeightRange {
-		c.rect(left+float64(i)*step+step*0.1, y(r[1]), math.Max(step*0.8, 0.4), math.Max(y(r[0])-y(r[1]), 0.5), "range",
-			fmt.Sprintf("channel %d: [%s, %s]", i, number(float64(r[0])), number(float64(r[1]))))
+	if len(l.WeightRange) <= mostBars {
+		for i, r := range l.WeightRange {
+			c.rect(left+float64(i)*step+step*0.1, y(r[1]), step*0.8, math.Max(y(r[0])-y(r[1]), 0.5), "range",
+				fmt.Sprintf("channel %d: [%s, %s]", i, number(float64(r[0])), number(float64(r[1]))))
+		}
+	} else {
+		var upper, lower [][2]float64
+		for i, r := range l.WeightRange {
+			x0, x1 := left+float64(i)*step, left+float64(i+1)*step
+			upper = append(upper, [2]float64{x0, y(r[1])}, [2]float64{x1, y(r[1])})
+			lower = append(lower, [2]float64{x0, y(r[0])}, [2]float64{x1, y(r[0])})
+		}
+		slices.Reverse(lower)
+		c.path("range", append(upper, lower...))
 	}
 	c.line(left, y(0), right, y(0), "axis", "")
 	c.text(left, h-4, "tick", fmt.Sprintf("%d channels, weights within ±%s", len(l.WeightRange), number(float64(limit))))

@@ -16,21 +16,21 @@ func Text(w io.Writer, r *analysis.Report) error {
 	if len(r.Outputs) > 0 {
 		t.begin("Error of the quantized graph", "output", "NSR", "MSE", "cosine")
 		for _, o := range r.Outputs {
-			t.row(shorten(o.Output, 48), number(o.NSR), number(o.MSE), number(o.Cosine))
+			t.row(shorten(o.Output, 48), number(o.NSR), number(o.MSE), cosine(o.Cosine))
 		}
 		t.end()
 	}
 	if len(r.Layerwise) > 0 {
 		t.begin("Layerwise: one operator quantized at a time, worst first", "node", "op", "NSR", "cosine", "local", "clip", "round", "MACs")
 		for _, l := range worstFirst(r.Layerwise) {
-			t.row(shorten(l.Node, 48), l.Op, number(l.NSR), number(l.Cosine), number(l.Local), number(l.Clip), number(l.Round), count(l.MACs))
+			t.row(shorten(l.Node, 48), l.Op, number(l.NSR), cosine(l.Cosine), number(l.Local), number(l.Clip), number(l.Round), count(l.MACs))
 		}
 		t.end()
 	}
 	if len(r.Graphwise) > 0 {
 		t.begin("Graphwise: error accumulated in graph order", "node", "op", "NSR", "MSE", "cosine")
 		for _, p := range r.Graphwise {
-			t.row(shorten(p.Node, 48), p.Op, number(p.NSR), number(p.MSE), number(p.Cosine))
+			t.row(shorten(p.Node, 48), p.Op, number(p.NSR), number(p.MSE), cosine(p.Cosine))
 		}
 		t.end()
 	}
@@ -70,7 +70,7 @@ func SearchText(w io.Writer, units []analysis.Unit, res *analysis.SearchResult) 
 		t.row(fmt.Sprint(len(p.FP32)), count(p.MACs), fmt.Sprint(p.Borders), number(p.Metric), met)
 	}
 	t.end()
-	t.printf("%d evaluations: metric %s before, %s after, %d operators in float\n", len(res.Points), number(res.Before.Metric),
+	t.printf("%d evaluations: metric %s before, %s after, %d operators sent to float\n", len(res.Points), number(res.Before.Metric),
 		number(res.After.Metric), len(res.FP32))
 	for _, name := range res.After.FP32 {
 		t.printf("  %s\n", name)
