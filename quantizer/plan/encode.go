@@ -29,6 +29,9 @@ func (p *Plan) Encode() ([]byte, error) {
 	if p.ReduceRange {
 		e.field("reduce_range", true)
 	}
+	if p.PerTensor {
+		e.field("per_tensor", true)
+	}
 	if p.Tuned != nil {
 		e.field("tuned", p.Tuned)
 	}

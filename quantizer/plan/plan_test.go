@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -153,6 +154,21 @@ func TestPlanDoesNotDependOnTheOrderOfNodes(t *testing.T) {
 	set, err := p.Apply(shuffled)
 	require.NoError(t, err)
 	requireSameSet(t, configured(t, shuffled), set)
+}
+
+// A setting that is not written would come back as its zero value, and the next command would quantize something else.
+func TestEverySettingIsWritten(t *testing.T) {
+	m := meta()
+	m.Data.Synthetic, m.ReduceRange, m.PerTensor = true, true, true
+	m.Tuned = &plan.File{Path: "m.tuned.safetensors", SHA256: "ef"}
+	for _, v := range []reflect.Value{reflect.ValueOf(m), reflect.ValueOf(m.Data), reflect.ValueOf(m.Observers)} {
+		for i := range v.NumField() {
+			require.False(t, v.Field(i).IsZero(), "%s of %s: this test says nothing about it", v.Type().Field(i).Name, v.Type())
+		}
+	}
+	back, err := plan.Parse("p", []byte(encode(t, &plan.Plan{Meta: m})))
+	require.NoError(t, err)
+	require.Equal(t, m, back.Meta)
 }
 
 func TestHashLeavesTheVerificationOut(t *testing.T) {
