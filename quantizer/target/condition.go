@@ -20,6 +20,11 @@ var (
 	BetaOne = Condition{"scales its bias (beta is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
 		return n.Input(2) == graph.NoValue || n.AttrFloat("beta", 1) == 1
 	}}
+	// AlphaOne holds for a Gemm that has no bias, or adds it to the unscaled product: the scale of an integer bias is input scale *
+	// weight scale, and kernels that know alpha would apply it to the bias as well.
+	AlphaOne = Condition{"scales its product and adds a bias (alpha is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
+		return n.Input(2) == graph.NoValue || n.AttrFloat("alpha", 1) == 1
+	}}
 	// ConstantWeight holds where input 1 is a constant.
 	ConstantWeight = Condition{"has computed weights", func(g *graph.Graph, n *graph.Node) bool { return g.Const(n.Input(1)) != nil }}
 	// IntegerBias holds where input 2 can be an int32 vector: it is absent or a constant with one number per output channel.

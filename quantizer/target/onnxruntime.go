@@ -14,7 +14,7 @@ var ONNXRuntime = Target{
 	Doc:  "ONNX Runtime on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, int32 bias",
 	Ops: []Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
-		{Type: "Gemm", Role: Weighted, Needs: []Condition{BetaOne, IntegerBias}},
+		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}},
 		{Type: "MatMul", Role: Weighted},
 
 		{Type: "Add", Role: Arithmetic},
@@ -48,6 +48,7 @@ var ONNXRuntime = Target{
 		{Type: "Tile", Role: Passive},
 		{Type: "Transpose", Role: Passive},
 		{Type: "Unsqueeze", Role: Passive},
+		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
 	},
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: 0, QMax: 255,
 		Observer: tqc.ObserverMSE},

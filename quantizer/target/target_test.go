@@ -94,12 +94,13 @@ c = Conv(x, w, one) "short bias"
 d = Conv(x, w, b61) "column bias"
 e = Gemm(m, k, b5) {beta=1.0} "gemm"
 f = Gemm(m, k, b5) {beta=0.5} "gemm beta"
-h = Gemm(m, k) {beta=0.5} "gemm no bias"
+h = Gemm(m, k) {alpha=0.5, beta=0.5} "gemm no bias"
+q = Gemm(m, k, b5) {alpha=0.5} "gemm alpha"
 i = Resize(x, _, scales) "nearest"
 j = Resize(x, _, scales) {mode="cubic"} "cubic"
 l, n = MaxPool(x) {kernel_shape=[2,2]} "indices used"
 o, p = MaxPool(x) {kernel_shape=[2,2]} "indices unused"
-output a; output b; output c; output d; output e; output f; output h; output i; output j; output l; output n; output o
+output a; output b; output c; output d; output e; output f; output h; output i; output j; output l; output n; output o; output q
 `)
 	for name, c := range map[string]struct {
 		condition target.Condition
@@ -107,7 +108,7 @@ output a; output b; output c; output d; output e; output f; output h; output i; 
 	}{
 		"good": {target.IntegerBias, true}, "computed": {target.ConstantWeight, false}, "short bias": {target.IntegerBias, false},
 		"column bias": {target.IntegerBias, false}, "gemm": {target.IntegerBias, true}, "gemm beta": {target.BetaOne, false},
-		"gemm no bias": {target.BetaOne, true}, "nearest": {target.Copies, true}, "cubic": {target.Copies, false},
+		"gemm no bias": {target.BetaOne, true}, "gemm alpha": {target.AlphaOne, false}, "nearest": {target.Copies, true}, "cubic": {target.Copies, false},
 		"indices used": {target.OneOutput, false}, "indices unused": {target.OneOutput, true},
 	} {
 		id, ok := g.LookupNode(name)

@@ -52,6 +52,7 @@ var TRTInt8 = Target{
 		{Type: "Tile", Role: Passive},
 		{Type: "Transpose", Role: Passive},
 		{Type: "Unsqueeze", Role: Passive},
+		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
 	},
 	// Both grids are [-128,127] (developer guide, quantized types; NVIDIA/TensorRT issue 1796) with scale absmax/127: -128 occurs
 	// only where a value beyond the range clips.
