@@ -324,4 +324,12 @@ output y`)
 	require.Empty(t, onnxqdq.Warnings(g, set, trt), "float operators do not count")
 	ort := findTarget(t, "onnxruntime")
 	require.Empty(t, onnxqdq.Warnings(g, configure(t, g, ort, ""), ort), "no preference")
+
+	g = graphtest.Parse(t, `opset 13
+input x: f32[16,5]
+const w: f32[16,32] = normal(1)
+y = Gemm(x, w) {transA=1} "fc"
+output y`)
+	require.Empty(t, graph.InferShapes(g))
+	require.Empty(t, onnxqdq.Warnings(g, configure(t, g, trt, ""), trt), "the channels of a transposed input are its first axis")
 }

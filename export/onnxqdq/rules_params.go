@@ -147,7 +147,7 @@ var fixedScaleRule = Rule{Name: "fixed-scale", Doc: "outputs whose scale the tar
 				}
 				s := c.scales(q)
 				zp, t := c.zeroPoints(q)
-				if len(s) != 1 || s[0] != op.FixedScale || t == nil || zp[0] != lowest(t.DType) {
+				if len(s) != 1 || s[0] != op.FixedScale || len(zp) != 1 || zp[0] != lowest(t.DType) {
 					c.report(n, "the output has scale %v and zero point %v, not %g and the lowest integer", s, zp, op.FixedScale)
 				}
 			}

@@ -69,9 +69,11 @@ func channelsOf(g *graph.Graph, n *graph.Node) (in, out int64) {
 		}
 		return s[axis].N
 	}
-	axis := 1
-	if is(n, "MatMul") {
-		axis = -1
+	switch {
+	case is(n, "MatMul"):
+		return dim(n.Input(0), -1), dim(n.Outputs[0], -1)
+	case is(n, "Gemm") && n.AttrInt("transA", 0) != 0:
+		return dim(n.Input(0), 0), dim(n.Outputs[0], 1)
 	}
-	return dim(n.Input(0), axis), dim(n.Outputs[0], axis)
+	return dim(n.Input(0), 1), dim(n.Outputs[0], 1)
 }
