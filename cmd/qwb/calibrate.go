@@ -372,10 +372,15 @@ func makePlan(m *model, c *configured, stats *calib.Stats, t *target.Target, o c
 		Observers:   plan.Observers{Activation: cmp.Or(o.Activation, t.Activation.Observer), Weight: cmp.Or(o.Weight, t.Weight.Observer)},
 		ReduceRange: o.ReduceRange, PerTensor: o.PerTensor,
 	}
-	meta.Warnings = append(meta.Warnings, c.warnings...)
-	meta.Warnings = append(meta.Warnings, stats.Settled(0)...)
-	if meta.Data.Synthetic {
-		meta.Warnings = append(meta.Warnings, tqc.Warning{Text: "calibrated on synthetic data: the ranges mean nothing for real inputs"})
-	}
+	meta.Warnings = planWarnings(c, stats, meta.Data.Synthetic)
 	return plan.FromSet(m.Graph, c.set, meta)
+}
+
+// planWarnings are what a plan says about its own scales.
+func planWarnings(c *configured, stats *calib.Stats, synthetic bool) []tqc.Warning {
+	list := slices.Concat(c.warnings, stats.Settled(0))
+	if synthetic {
+		list = append(list, tqc.Warning{Text: "calibrated on synthetic data: the ranges mean nothing for real inputs"})
+	}
+	return list
 }

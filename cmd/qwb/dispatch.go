@@ -198,8 +198,10 @@ func (e *env) dispatch(ctx context.Context, o dispatchOptions) (*dispatchResult,
 	}
 	result.FP32 = sentToFloat(p.Graph, c.set)
 	meta := p.plan.Meta
-	meta.Warnings = nil
-	meta.Warnings = append(append(meta.Warnings, c.warnings...), r.stats.Settled(0)...)
+	meta.Warnings = planWarnings(c, r.stats, meta.Data.Synthetic)
+	for _, w := range meta.Warnings {
+		e.warnAbout(w)
+	}
 	np, err := plan.FromSet(p.Graph, c.set, meta)
 	if err != nil {
 		return nil, nil, nil, err
