@@ -8,8 +8,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// openBinary opens a file of binary records: CIFAR-10 if its size and every label byte say so and the model takes its
-// pictures, else elements of the model's input.
+// openBinary opens a file of binary records: CIFAR-10 if its size and every label byte say so, else elements of the model's
+// input.
 func (o *opener) openBinary(dir, name string) (source, error) {
 	s, err := o.openCIFAR(dir, name)
 	if s != nil || err != nil {
