@@ -19,7 +19,7 @@ WORK = os.path.abspath(a.work or tempfile.mkdtemp(prefix="evidence-"))
 OBSERVERS = ["minmax", "percentile", "kl", "mse", "auto"]
 PLATFORMS = ["trt_int8", "onnxruntime"]
 
-MNIST = "resize: {shorter: 28}\nscale: 0.00392156862745098\nmean: [0.1307]\nstd: [0.3081]\n"
+MNIST = "scale: 0.00392156862745098\nmean: [0.1307]\nstd: [0.3081]\n"
 CASES = {  # name: model, calibration data, evaluation data, labels, label offset, preprocessing, calibration samples
     "mobilenet_v1": ("models/classifiers/mobilenet_v1_1.0_224.onnx", "data/pets/calibration", "data/pets/eval", "data/pets/eval.tsv", 1, "imagenet-inception", 0),
     "squeezenet": ("models/classifiers/squeezenet1.0.onnx", "data/pets/calibration", "data/pets/eval", "data/pets/eval.tsv", 0, "imagenet-caffe", 0),
@@ -55,12 +55,9 @@ def table(head, rows):
     print(flush=True)
 
 
-def read(path):
-    return [int(line.rstrip("\n").split("\t")[2]) for line in open(path)]
-
-
-def labels(path):
-    return [int(line.rstrip("\n").split("\t")[1]) for line in open(path)]
+def column(path, i):
+    """A column of what `qwb eval --answers` wrote: 1 is the label, 2 the answer."""
+    return [int(line.rstrip("\n").split("\t")[i]) for line in open(path)]
 
 
 accuracy, errors, costs = [], [], []
@@ -74,14 +71,14 @@ for name, (model, cal, ev, lab, offset, pre, samples) in CASES.items():
         lab = lab and os.path.join(ROOT, lab)
     if pre == "yaml":
         pre = os.path.join(WORK, "mnist.yaml")
-        with open(pre, "w") as f: f.write(MNIST.split("\n", 1)[1])
+        with open(pre, "w") as f: f.write(MNIST)
     where = ("--data", ev, "--preprocess", pre)
     labelled = where + (("--labels", lab, "--label-offset", offset) if lab else ())
     dump = os.path.join(WORK, name + ".inputs"); shutil.rmtree(dump, ignore_errors=True)
     subprocess.run([QWB, "preprocess", model, *where, "--dump", dump], check=True, capture_output=True)
     inputs = sorted(glob.glob(dump + "/*.npy"))
     f, _, _ = run("eval", model, *labelled, "--answers", name + ".fp32.tsv")
-    truth, mine = labels(f"{WORK}/{name}.fp32.tsv"), read(f"{WORK}/{name}.fp32.tsv")
+    truth, mine = (column(f"{WORK}/{name}.fp32.tsv", i) for i in (1, 2))
     other = answers(model, inputs)
     floats = (f["top1"], sum(o == t for o, t in zip(other, truth)), sum(o != m for o, m in zip(other, mine)))
     plan, first = f"{name}.plan.json", True
@@ -94,13 +91,13 @@ for name, (model, cal, ev, lab, offset, pre, samples) in CASES.items():
             if first: costs.append([name, c["samples"], f"{seconds:.2f}", f"{c['forward_seconds']:.2f}", f"{rss:.0f}"])
             first = False
             r, _, _ = run("analyze", plan, "--graphwise", "--html", "r.html")
-            if o: nsr[o] = r["outputs"][0]["nsr"]
+            if o: nsr[o] = max(out["nsr"] for out in r["outputs"])
             if o is None:
                 s, _, _ = run("eval", plan, *labelled, "--mode", "sim", "--answers", name + ".sim.tsv")
                 exported = os.path.join(WORK, f"{name}.{platform}.onnx")
                 run("export", plan, "--platform", platform, "-o", exported)
                 deployed, literal = answers(exported, inputs), answers(exported, inputs, optimize=False)
-                sim = read(f"{WORK}/{name}.sim.tsv")
+                sim = column(f"{WORK}/{name}.sim.tsv", 2)
                 accuracy.append([name, platform, s["n"], floats[0], floats[1], floats[2], s["top1"], f"{s['drop']:.2f} ± {s['drop_error']:.2f}", s["flips"],
                                  sum(d == t for d, t in zip(literal, truth)), sum(d != m for d, m in zip(literal, sim)), sum(d == t for d, t in zip(deployed, truth)), sum(d != m for d, m in zip(deployed, sim))])
                 if platform == PLATFORMS[0]:
@@ -113,7 +110,8 @@ print(f"ONNX Runtime {ort.__version__}, {os.cpu_count()} cores\n")
 print("### Accuracy: right first answers, default observer\n")
 table(["network", "platform", "samples", "float qwb", "float ONNX Runtime", "answers apart", "simulated INT8", "drop (points)", "answers changed",
        "exported file in ONNX Runtime, as written", "apart from simulation", "optimized", "apart from simulation"], accuracy)
-print("### Noise-to-signal ratio at the output, per observer\n")
-table(["network", "platform"] + OBSERVERS, errors)
+if errors:
+    print("### Noise-to-signal ratio at the output, per observer\n")
+    table(["network", "platform"] + OBSERVERS, errors)
 print("### Cost\n")
 table(["network", "calibration samples", "calibrate s", "of it on data s", "peak MB", "layers", "forwards per sample", "naive forwards", "layerwise s (8 samples)", "peak MB"], costs)
