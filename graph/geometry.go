@@ -40,7 +40,8 @@ func ConvGeometry(n *Node, x, w Shape) (*Geometry, error) {
 
 // ConvTransposeGeometry returns the window of ConvTranspose for input x [N,C,spatial...] and weight w [C,M/group,kernel...].
 // With output_shape or automatic padding the pads are those that lead to the output's size; the odd element is at the end
-// for SAME_UPPER, else at the beginning (ONNX ConvTranspose-11). Pads may be negative where output_shape asks for more.
+// for SAME_UPPER, else at the beginning (ONNX ConvTranspose-11). Where the output is larger than what the kernel
+// reaches, the pad at the end is negative.
 func ConvTransposeGeometry(n *Node, x, w Shape) (*Geometry, error) {
 	if err := checkConvRanks(x, w); err != nil {
 		return nil, err
@@ -95,7 +96,11 @@ func ConvTransposeGeometry(n *Node, x, w Shape) (*Geometry, error) {
 			continue
 		}
 		total := full - geo.Out[i]
-		half := total >> 1
+		if total < 0 { // positions that no input reaches lie at the end
+			geo.PadBegin[i], geo.PadEnd[i] = 0, total
+			continue
+		}
+		half := total / 2
 		geo.PadBegin[i], geo.PadEnd[i] = total-half, half
 		if auto == "SAME_UPPER" {
 			geo.PadBegin[i], geo.PadEnd[i] = half, total-half

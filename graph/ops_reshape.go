@@ -268,7 +268,7 @@ func TransposePerm(n *Node, rank int) ([]int, error) {
 		return perm, nil
 	}
 	perm, err := normAxes(list, rank)
-	if err != nil || len(perm) != rank {
+	if err != nil || len(perm) != rank || slices.ContainsFunc(list, func(a int64) bool { return a < 0 }) {
 		return nil, fmt.Errorf("perm %v is no permutation of %d axes", list, rank)
 	}
 	return perm, nil

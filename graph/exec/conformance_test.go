@@ -215,7 +215,7 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	t.Logf("passed %d, not supported %d, failed %d", passed, skipped, failed)
-	assert.GreaterOrEqual(t, passed, 1279)
+	assert.GreaterOrEqual(t, passed, 1301)
 }
 
 func runSafely(c *nodeCase) (err error) {

@@ -104,3 +104,21 @@ func TestHookErrorsStopTheRun(t *testing.T) {
 	_, err = s.NewRunner().Run(context.Background(), input(1), &exec.Hooks{Output: func(*graph.Node, int, *tensor.Tensor) error { return mine }})
 	assert.ErrorIs(t, err, mine)
 }
+
+// TestHostileAttributes states windows and axes that no memory could hold or that point nowhere.
+func TestHostileAttributes(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"input x: f32[1,1,1,1]; const w: f32[1,1,1,1] = fill(1); y = ConvTranspose(x, w) {strides=[20000, 20000]}", "are too large"},
+		{"input x: f32[1,1,1,1]; const w: f32[1,1,2,2] = fill(1); y = ConvTranspose(x, w) {dilations=[60000, 60000], pads=[60000, 60000, 0, 0]}", "is too large"},
+		{"input x: f32[1,1,1,1]; const w: f32[1,1,2,2] = fill(1); y = Conv(x, w) {dilations=[60000, 60000], pads=[60000, 60000, 0, 0]}", "is too large"},
+		{"input x: f32[3,2]; y = Transpose(x) {perm=[0, -1]}", "perm [0 -1] is no permutation"},
+		{"input x: f32[0,4]; y = ArgMax(x) {axis=0}", "axis 0 of f32[0,4] is empty"},
+	} {
+		g := graphtest.Parse(t, "opset 13; "+c.text+"; output y")
+		s, err := exec.New(g, exec.Options{})
+		require.NoError(t, err)
+		shape, _ := g.Value(g.Inputs[0]).Shape.Ints()
+		_, err = s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.New(tensor.Float32, shape...)}, nil)
+		assert.ErrorContains(t, err, c.want, c.text)
+	}
+}

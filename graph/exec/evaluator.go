@@ -23,7 +23,7 @@ var evalTable = slices.Concat(
 	convEvals, poolEvals, gemmEvals, normEvals, softmaxEvals, reduceEvals, argEvals,
 	shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
 	fillEvals, scanEvals, einsumEvals, quantEvals, integerEvals,
-	controlEvals,
+	controlEvals, recurrentEvals, boxEvals,
 )
 
 // simple is a build function for operators without attributes.

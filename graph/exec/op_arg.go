@@ -2,6 +2,7 @@ package exec
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"qwb/graph"
@@ -29,6 +30,9 @@ func argExtreme(largest bool) func(*graph.Node, int64) (evalFunc, error) {
 				return err
 			}
 			outer, count, inner := blocks(x.Shape, a)
+			if count == 0 && outer*inner > 0 {
+				return fmt.Errorf("axis %d of %s is empty", a, x.Type())
+			}
 			switch d := x.Data.(type) {
 			case []float32:
 				argLines(out.I64(), d, outer, count, inner, largest, last)

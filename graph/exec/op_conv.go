@@ -36,6 +36,25 @@ func window(geo *graph.Geometry, n, c, m int) (kernels.ConvShape, error) {
 	return s, nil
 }
 
+// maxPhases bounds the strides of a transposed convolution, whose weights are packed by output position modulo stride.
+const maxPhases = 1 << 16
+
+// checkPadded bounds the copy of x with its padding, which attributes can make larger than input and output together.
+func checkPadded(geo *graph.Geometry, x *tensor.Tensor, repeat int) error {
+	shape := []int{x.Shape[0], x.Shape[1], repeat}
+	for i, in := range geo.In {
+		size := geo.PadBegin[i] + in + geo.PadEnd[i]
+		if geo.OutputPadding != nil { // transposed
+			size = in + 2*((geo.Kernel[i]-1)*geo.Dilation[i]/geo.Stride[i])
+		}
+		shape = append(shape, size)
+	}
+	if _, err := checkedLen(shape); err != nil {
+		return fmt.Errorf("with its padding: %w", err)
+	}
+	return nil
+}
+
 func evalConv(c *call) error {
 	x, w := c.last(0), c.in(1)
 	if err := c.floats(); err != nil {
@@ -50,6 +69,13 @@ func evalConv(c *call) error {
 		return err
 	}
 	if err := s.Check(); err != nil {
+		return err
+	}
+	repeat := 1
+	if w.Shape[1] == 1 && geo.Group > 1 { // depthwise: every channel is repeated
+		repeat = w.Shape[0] / geo.Group
+	}
+	if err := checkPadded(geo, x, repeat); err != nil {
 		return err
 	}
 	out, err := c.outIn(0, tensor.ChannelsLast)
@@ -75,6 +101,12 @@ func evalConvTranspose(c *call) error {
 		return err
 	}
 	if err := s.Check(); err != nil {
+		return err
+	}
+	if n, err := checkedLen(geo.Stride); err != nil || n > maxPhases {
+		return fmt.Errorf("strides %v are too large", geo.Stride)
+	}
+	if err := checkPadded(geo, x, 1); err != nil {
 		return err
 	}
 	out, err := c.outIn(0, tensor.ChannelsLast)

@@ -39,6 +39,8 @@ func TestFoldScaleAfter(t *testing.T) {
 		{"MatMul of rank 3", "c = MatMul(t, wg); y = Mul(c, kl); output y", "MatMul", ""},
 		{"constant on the left of MatMul, per row", "c = MatMul(wl, t); y = Mul(c, k6row); output y", "MatMul", ""},
 		{"constant on the left of MatMul, per column", "c = MatMul(wl, t); y = Mul(c, k4l); output y", "MatMul Mul", "varies along axis 2"},
+		{"batched constant times a vector, along the batch", "input v: f32[4]; const wb: f32[6,6,4] = normal(seed=27); c = MatMul(wb, v); y = Mul(c, k6row); output y", "MatMul Mul", "varies along axis 0"},
+		{"batched constant times a vector, per row", "input v: f32[4]; const wb: f32[6,6,4] = normal(seed=27); c = MatMul(wb, v); y = Mul(c, kl); output y", "MatMul", ""},
 		{"along the width", "c = Conv(x, w) ; y = Mul(c, kw); output y", "Conv Mul", "varies along axis 3"},
 		{"along the rows of a Gemm", "c = Gemm(m, wg); y = Mul(c, krow); output y", "Gemm Mul", "varies along axis 0"},
 		{"a constant that raises the rank", "c = Conv(x, w); y = Mul(c, k5); output y", "Conv Mul", "more dimensions"},

@@ -128,11 +128,17 @@ func (c *Context) before(m *pattern.Match) (*linear, []float64, error) {
 		return nil, nil, decline("the product is the weight")
 	}
 	rank, axis := l.inAxis(c)
-	k, err := alongAxis(c.G.Const(m.Value("k")), rank, axis, l.in)
+	constant := c.G.Const(m.Value("k"))
+	k, err := alongAxis(constant, rank, axis, l.in)
 	if err != nil {
 		return nil, nil, err
 	}
-	// The operation may also have broadcast u; without it the operator would see fewer elements.
+	// The operation may also have broadcast u; without it the operator would see fewer dimensions or elements.
+	if n := len(constant.Shape); n > 0 && n >= rank {
+		if have, ok := pattern.Rank(c.G, m.Value("u")); !ok || have < n {
+			return nil, nil, decline("the constant %s may have more dimensions than %q", constant.Type(), c.G.Value(m.Value("u")).Name)
+		}
+	}
 	if len(k) > 1 && !hasChannels(c.G, m.Value("u"), axis, rank, len(k)) {
 		return nil, nil, decline("%q may have one channel, repeated by the constant", c.G.Value(m.Value("u")).Name)
 	}

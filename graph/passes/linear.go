@@ -96,6 +96,9 @@ func (l *linear) outAxis(c *Context) (rank, axis int) {
 			rank, _ = pattern.Rank(c.G, l.n.Input(l.input))
 			rank = matMulRank(rank, len(l.weight.Shape))
 		}
+		if l.input == 1 && rank > 0 && rank < len(l.weight.Shape) {
+			return rank, rank - 1 // x is a vector, so that the rows are the last axis
+		}
 		return rank, rank - 1 - l.input
 	}
 	return len(l.weight.Shape), 1
