@@ -288,3 +288,25 @@ func FuzzParseSelectors(f *testing.F) {
 		}
 	})
 }
+
+// TestUpsample: what opset 9 calls Upsample passes integers through as Resize does, unless it interpolates.
+func TestUpsample(t *testing.T) {
+	for _, tg := range target.All {
+		g := parse(t, `
+opset 9
+input x: f32[1,4,8,8]
+const w: f32[4,4,1,1] = normal(1)
+const s: f32[4] = [1, 1, 2, 2]
+c = Conv(x, w) "a"
+u = Upsample(c, s) {mode="nearest"} "nearest"
+d = Conv(u, w) "b"
+v = Upsample(d, s) {mode="linear"} "linear"
+e = Conv(v, w) "c"
+output e
+`)
+		a, err := dispatch.Assign(g, free(*tg))
+		require.NoError(t, err)
+		require.Equal(t, tqc.DomainINT8, a.Domains[id(t, g, "nearest")], tg.Name)
+		require.Equal(t, tqc.DomainFP32, a.Domains[id(t, g, "linear")], tg.Name)
+	}
+}
