@@ -21,7 +21,8 @@ func (m move) run(par parallelFor, dst, src any) {
 	}
 }
 
-// simplify drops axes of one element and joins axes that are contiguous on both sides.
+// simplify drops axes of one element, joins axes that are contiguous on both sides, and puts an axis whose elements are
+// neighbours on both sides last, where they are copied as a run: the channels of a channels-last Concat, for instance.
 func (m move) simplify() move {
 	out := move{dstOff: m.dstOff, srcOff: m.srcOff}
 	for a, n := range m.shape {
@@ -34,6 +35,16 @@ func (m move) simplify() move {
 			continue
 		}
 		out.shape, out.dst, out.src = append(out.shape, n), append(out.dst, m.dst[a]), append(out.src, m.src[a])
+	}
+	for a := range len(out.shape) - 1 {
+		if out.dst[a] == 1 && out.src[a] == 1 {
+			for _, list := range [][]int{out.shape, out.dst, out.src} {
+				n := list[a]
+				copy(list[a:], list[a+1:])
+				list[len(list)-1] = n
+			}
+			break
+		}
 	}
 	return out
 }
