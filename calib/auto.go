@@ -14,8 +14,9 @@ import (
 
 // choose decides the automatic choices. On each kept sample, every operator that reads the tensor runs once per method from
 // the float values, with that input alone quantized, and with the activation that is fused to it: what a Relu6 cuts off is no
-// error. The method whose squared error at the operators' outputs, as a share of the squared outputs, is least over all kept samples wins, the simpler one on a tie. Where nobody reads the tensor the error of
-// the tensor itself counts.
+// error. The method whose squared error at the operators' outputs, as a share of the squared outputs, is least over all kept
+// samples wins, the simpler one on a tie. Where nobody reads the tensor the error of the tensor itself counts. Each thread
+// holds all activations of one sample.
 func (r *renderer) choose(ctx context.Context, list []*activation) error {
 	var auto []*contest
 	for _, a := range list {

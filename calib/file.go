@@ -70,6 +70,9 @@ func (s *Stats) Write(w io.Writer) error {
 		}
 		b = appendBlob(b, state)
 	}
+	if len(b) > math.MaxInt32-sha256.Size {
+		return fmt.Errorf("statistics of %d bytes are larger than their file may be (%d)", len(b), math.MaxInt32)
+	}
 	sum := sha256.Sum256(b)
 	_, err := w.Write(append(b, sum[:]...))
 	return err
@@ -155,7 +158,10 @@ func Load(path string) (*Stats, error) {
 // so. Memory is bounded by the size and by observers.MaxMemory per tensor.
 func Read(r io.ReaderAt, size int64) (*Stats, error) {
 	head := make([]byte, len(fileMagic)+1)
-	if size < int64(len(head)+sha256.Size) || size > math.MaxInt32 {
+	if size > math.MaxInt32 {
+		return nil, fmt.Errorf("a file of %d bytes is larger than statistics can be (%d)", size, math.MaxInt32)
+	}
+	if size < int64(len(head)+sha256.Size) {
 		return nil, ErrDamaged
 	}
 	if _, err := r.ReadAt(head, 0); err != nil {
