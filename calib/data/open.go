@@ -191,7 +191,7 @@ func (o *opener) openFolder(dir string) ([]source, error) {
 	if total == 0 {
 		return nil, errors.New("the folder is empty")
 	}
-	return nil, fmt.Errorf("none of the %d files in the folder is an image or another kind of sample", total)
+	return nil, fmt.Errorf("no image or other sample among the files in the folder (%d)", total)
 }
 
 // skip counts the files of all other kinds.

@@ -40,7 +40,7 @@ func TestFolderErrors(t *testing.T) {
 		want string
 	}{
 		"missing":     {tree{}, "d", "data: d: file does not exist"},
-		"no samples":  {tree{"d/a.txt": nil, "d/b.md": nil}, "d", "data: d: none of the 2 files in the folder is an image"},
+		"no samples":  {tree{"d/a.txt": nil, "d/b.md": nil}, "d", "data: d: no image or other sample among the files in the folder (2)"},
 		"fake":        {tree{"d/a.png": good, "d/b.jpg": []byte("GIF89a")}, "d", "data: d: b.jpg: named as an image, but"},
 		"empty file":  {tree{"d/b.jpg": nil}, "d", "data: d: b.jpg: named as an image, but"},
 		"cut":         {tree{"d/a.png": good, "d/b.png": good[:len(good)-20]}, "d", "data: d: b.png: PNG: png: invalid format: unexpected EOF"},

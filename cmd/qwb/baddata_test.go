@@ -36,7 +36,7 @@ func TestBadData(t *testing.T) {
 	}{
 		"missing":         {func(t *testing.T) { require.NoError(t, os.RemoveAll("data")) }, `data: data: .*no such file`},
 		"empty folder":    {only("", nil), `data: data: the folder is empty`},
-		"no samples":      {only("readme.txt", []byte("nothing to see")), `data: data: none of the 1 files in the folder is an image`},
+		"no samples":      {only("readme.txt", []byte("nothing to see")), `data: data: no image or other sample among the files in the folder \(1\)`},
 		"empty file":      {only("a.npy", nil), `data: .*a\.npy`},
 		"no picture":      {only("cat.jpg", []byte("meow")), `data: data: cat\.jpg: named as an image`},
 		"cut-off image":   {only("cat.png", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x10")), `data: data: cat\.png: `},
