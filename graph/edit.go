@@ -180,7 +180,14 @@ func (g *Graph) dropUse(v ValueID, u Use) {
 	uses := g.values[v].uses
 	for i := range uses {
 		if uses[i] == u {
-			g.values[v].uses = append(uses[:i:i], uses[i+1:]...)
+			switch i { // callers of Uses may hold the slice: nothing is moved in it
+			case 0:
+				g.values[v].uses = uses[1:]
+			case len(uses) - 1:
+				g.values[v].uses = uses[:i:i]
+			default:
+				g.values[v].uses = append(uses[:i:i], uses[i+1:]...)
+			}
 			return
 		}
 	}

@@ -242,6 +242,14 @@ func (n *Node) Input(i int) ValueID {
 	return n.Inputs[i]
 }
 
+// Output returns the node's i-th output, NoValue if it is absent.
+func (n *Node) Output(i int) ValueID {
+	if i < 0 || i >= len(n.Outputs) {
+		return NoValue
+	}
+	return n.Outputs[i]
+}
+
 // Const returns the tensor of v if v is a constant, else nil. NoValue gives nil.
 func (g *Graph) Const(v ValueID) *tensor.Tensor {
 	if v == NoValue {

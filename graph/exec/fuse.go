@@ -19,7 +19,7 @@ var fusedOps = map[string]bool{"Conv": true, "ConvTranspose": true, "Gemm": true
 func (s *sessionState) findFusions() {
 	for i := range s.steps {
 		n := s.steps[i].node
-		if !fusedOps[n.Op] || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) != 1 {
+		if !fusedOps[n.Op] || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) != 1 || n.Outputs[0] == graph.NoValue {
 			continue
 		}
 		use, ok := s.g.SoleUse(n.Outputs[0])

@@ -30,6 +30,9 @@ func window(geo *graph.Geometry, n, c, m int) (kernels.ConvShape, error) {
 		s.PadTop, s.PadBottom = geo.PadBegin[h], geo.PadEnd[h]
 	}
 	if r == 3 {
+		if geo.In[0] == 0 || geo.Out[0] == 0 { // the kernels read a depth of 0 as two dimensions
+			return s, fmt.Errorf("an empty spatial axis 0: input %d, output %d", geo.In[0], geo.Out[0])
+		}
 		s.D, s.KD, s.StrideD, s.DilD, s.OutD = geo.In[0], geo.Kernel[0], geo.Stride[0], geo.Dilation[0], geo.Out[0]
 		s.PadFront, s.PadBack = geo.PadBegin[0], geo.PadEnd[0]
 	}

@@ -171,7 +171,7 @@ func (s *Session) fold() error {
 		if !s.foldable(st.node) {
 			continue
 		}
-		r.reset(nil)
+		r.nview = 0
 		r.mem = memory{poison: s.poison}
 		for _, v := range st.node.Inputs {
 			if v != graph.NoValue {
@@ -187,6 +187,11 @@ func (s *Session) fold() error {
 			if v != graph.NoValue {
 				t := r.vals[v].t.ToRowMajor()
 				s.folded[v] = &tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: t.Data} // views are reused
+			}
+		}
+		for _, v := range slices.Concat(st.node.Inputs, st.node.Outputs) {
+			if v != graph.NoValue {
+				r.vals[v], r.alt[v] = handle{}, handle{}
 			}
 		}
 	}

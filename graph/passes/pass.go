@@ -130,6 +130,9 @@ func each(rules ...rule) func(*Context) error {
 			return err
 		}
 		for _, id := range order {
+			if c.G.Alive(id) && c.G.Node(id).Output(0) == graph.NoValue {
+				continue // rules rewrite what computes a first output
+			}
 			for _, r := range rules {
 				if !c.G.Alive(id) {
 					break

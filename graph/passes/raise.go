@@ -84,6 +84,8 @@ func (r *raiser) graph(g *graph.Graph, version int64) {
 		switch {
 		case !known(n) || slices.Contains(strings.Fields(refused[version]), op):
 			r.fail(id, fmt.Errorf("no conversion of %s to opset %d", op, version))
+		case ok && n.Output(0) == graph.NoValue:
+			r.fail(id, fmt.Errorf("no conversion of %s without its first output to opset %d", op, version))
 		case ok:
 			before := graph.FormatNode(g, id)
 			if err := convert(r, id); err != nil {
