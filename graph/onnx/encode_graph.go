@@ -98,7 +98,9 @@ func (w *graphWriter) node(r *rope, id graph.NodeID) error {
 	if old != nil {
 		before, _ := w.old.graph.LookupNode(n.Name)
 		was = w.old.graph.Node(before)
-		if sameNode(w.g, n, w.old.graph, was) && !(w.inline && old.refersOutside()) {
+		// Runtimes refuse two nodes of one name: the second is written with the name it got.
+		taken := old.name != "" && old.name != old.unique
+		if !taken && sameNode(w.g, n, w.old.graph, was) && !(w.inline && old.refersOutside()) {
 			r.bytes(graphNodes, old.raw)
 			return nil
 		}
