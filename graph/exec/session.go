@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"qwb/graph"
@@ -86,6 +87,10 @@ func (s *sessionState) build(order []graph.NodeID) error {
 			bad.add(s.g, n, err.Error())
 			continue
 		}
+		if t, ok := otherFloat(s.g, n); ok {
+			bad.add(s.g, n, fmt.Sprintf("it computes in %s, only f32 is supported: convert the model to float32", t))
+			continue
+		}
 		for _, sub := range n.Subgraphs() {
 			inner, err := prepare(sub, s.opt, s.poison)
 			var more *UnsupportedError
@@ -106,6 +111,23 @@ func (s *sessionState) build(order []graph.NodeID) error {
 		return &bad
 	}
 	return nil
+}
+
+// otherFloat returns the type of a layer's input or weights if that is known to be a floating-point type that layers do not
+// compute in. Data is moved and cast in every type.
+func otherFloat(g *graph.Graph, n *graph.Node) (tensor.DType, bool) {
+	switch n.Spec().Kind {
+	case graph.KindComputing, graph.KindNormalization, graph.KindRecurrent:
+		for _, v := range n.Inputs {
+			if v == graph.NoValue {
+				continue
+			}
+			if t := g.Value(v).DType; t.IsFloat() && t != tensor.Float32 {
+				return t, true
+			}
+		}
+	}
+	return tensor.Undefined, false
 }
 
 // findLives fills stepOf, lastUse and what dies at each step.
