@@ -60,7 +60,7 @@ var never = [][2]string{
 // thirdParty says which packages may import which modules; everything else imports the standard library only.
 var thirdParty = map[string][]string{
 	"kernels/cpu":        {"golang.org/x/sys"},
-	"graph/onnx":         {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "github.com/edsrzf/mmap-go", "golang.org/x/sys"},
+	"graph/onnx":         {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "golang.org/x/sys"},
 	"calib/data":         {"github.com/goccy/go-yaml", "golang.org/x/image"},
 	"reports":            {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
 	"internal":           {"golang.org/x/image", "gonum.org/v1/gonum"},
