@@ -15,7 +15,6 @@ type activation struct {
 	slot   *tqc.Slot
 	values []graph.ValueID // the root's first
 	asked  tqc.Observer
-	state  *observers.State
 	// tried holds every method that gave a range, in the order of observers.All; one unless the choice is automatic.
 	tried  []trial
 	chosen int
@@ -106,8 +105,12 @@ func (a *activation) choice(g *graph.Graph) Choice {
 
 // ranges finds the range by the method asked for, or by each where the choice is automatic.
 func (r *renderer) ranges(a *activation) error {
-	var err error
-	if a.state, err = r.state(a.values); err != nil {
+	key := a.memoKey(r.cfg.Params.Percentile)
+	if a.tried = r.cfg.Memo.find(key); a.tried != nil {
+		return nil
+	}
+	state, err := r.state(a.values)
+	if err != nil {
 		return err
 	}
 	methods := observers.All
@@ -119,7 +122,7 @@ func (r *renderer) ranges(a *activation) error {
 		methods = []*observers.Method{m}
 	}
 	for _, m := range methods {
-		t, err := try(a.state, m, a.slot.Config, r.cfg.Params)
+		t, err := try(state, m, a.slot.Config, r.cfg.Params)
 		switch {
 		case err == nil:
 			a.tried = append(a.tried, t)
@@ -127,6 +130,7 @@ func (r *renderer) ranges(a *activation) error {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
+	r.cfg.Memo.keep(key, a.tried)
 	return nil
 }
 

@@ -17,7 +17,8 @@ type RenderConfig struct {
 	// Observer, if set, replaces the method that the configuration of activations names, prescribed scales excepted.
 	Observer tqc.Observer
 	Params   observers.Params
-	Threads  int // how many tensors are worked on at a time, 0 for one; the result does not depend on it
+	Memo     *Memo // ranges of earlier calls for the same graph and statistics; nil remembers nothing
+	Threads  int   // how many tensors are worked on at a time, 0 for one; the result does not depend on it
 }
 
 // Choice records how one scale came about.

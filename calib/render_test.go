@@ -130,6 +130,24 @@ output y: f32[1,2,2,2]`)
 }
 
 // The automatic choice is the method with the least error at the consumer's output, found here by plain executions.
+// What a Memo remembers is what would have been found again, whatever was rendered before with it.
+func TestMemoChangesNoScale(t *testing.T) {
+	g := parse(t, network)
+	stats := run(t, g, images(11, 10), calib.Config{Threads: 2})
+	var memo calib.Memo
+	for range 2 {
+		for _, platform := range []string{"trt_int8", "onnxruntime"} {
+			for _, o := range []tqc.Observer{tqc.ObserverMSE, tqc.ObserverKL, tqc.ObserverAuto} {
+				want, got := configure(t, g, platform, quantizer.Options{}), configure(t, g, platform, quantizer.Options{})
+				a := render(t, g, want, stats, calib.RenderConfig{Observer: o})
+				b := render(t, g, got, stats, calib.RenderConfig{Observer: o, Memo: &memo, Threads: 2})
+				require.Equal(t, a, b)
+				require.Equal(t, want, got)
+			}
+		}
+	}
+}
+
 func TestAutoAgainstPlainSearch(t *testing.T) {
 	// Heavy tails before a weighted operator: methods differ.
 	g := parse(t, `

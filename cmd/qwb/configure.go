@@ -24,6 +24,7 @@ type recipe struct {
 	target  *target.Target
 	options quantizer.Options
 	threads int
+	memo    calib.Memo // for configuring again with other nodes in float
 }
 
 // configured is a graph with all scales.
@@ -44,7 +45,7 @@ func (r *recipe) configure(ctx context.Context, forced ...dispatch.Forced) (*con
 	if err != nil {
 		return nil, err
 	}
-	out, err := calib.Render(ctx, r.g, set, r.stats, calib.RenderConfig{Threads: r.threads})
+	out, err := calib.Render(ctx, r.g, set, r.stats, calib.RenderConfig{Threads: r.threads, Memo: &r.memo})
 	if err != nil {
 		return nil, err
 	}
