@@ -52,7 +52,8 @@ type SearchResult struct {
 // Search looks for the set with the fewest MACs in float, then the fewest borders, that meets the budget.
 //
 // Three orders of the units (error per MAC, error, MACs) each give a smallest sufficient prefix by bisection; it is pruned by taking
-// back units one by one, largest first, and improved by exchanging one unit for a cheaper one as long as that helps.
+// back units one by one, largest first, and improved by exchanging one unit for a cheaper one, or two that are, until so many exchanges
+// as half of the units and 16 more have not helped.
 // Deterministic. It returns ErrBudget, and the result so far, when all units in float do not meet the budget.
 func Search(ctx context.Context, cfg SearchConfig) (*SearchResult, error) {
 	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations}
@@ -219,12 +220,17 @@ func (s *searcher) prune(ctx context.Context, set []int) ([]int, error) {
 	return set, nil
 }
 
-// exchange replaces one unit by one that costs less, or by two that together cost less, while the budget holds.
+// exchange replaces one unit by one that costs less, or by two that together cost less, while the budget holds. There are as many
+// pairs as the square of the units: it gives up when a while of them were tried in vain.
 func (s *searcher) exchange(ctx context.Context, set []int) error {
+	start := len(s.points)
 	for improved := true; improved; {
 		improved = false
 		for i := 0; i < len(set) && !improved; i++ {
 			for _, other := range s.replacements(set, set[i]) {
+				if len(s.points)-max(start, s.best) > 16+len(s.cfg.Units)/2 {
+					return nil
+				}
 				next := append(slices.Delete(slices.Clone(set), i, i+1), other...)
 				met, err := s.try(ctx, next)
 				if err != nil {
