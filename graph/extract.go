@@ -107,7 +107,7 @@ func (x *extraction) node(n *Node, inputs []ValueID) error {
 		c.Inputs[i] = x.value(v)
 	}
 	for i, v := range n.Outputs {
-		if v != NoValue && contains(inputs, v) {
+		if v != NoValue && slices.Contains(inputs, v) {
 			c.Outputs[i] = NoValue
 			continue
 		}

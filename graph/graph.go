@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"qwb/graph/tensor"
 )
@@ -172,10 +173,10 @@ func (g *Graph) Producer(v ValueID) NodeID {
 func (g *Graph) Uses(v ValueID) []Use { return g.values[v].uses }
 
 // IsInput reports whether v is among the graph's inputs.
-func (g *Graph) IsInput(v ValueID) bool { return contains(g.Inputs, v) }
+func (g *Graph) IsInput(v ValueID) bool { return slices.Contains(g.Inputs, v) }
 
 // IsOutput reports whether v is among the graph's outputs.
-func (g *Graph) IsOutput(v ValueID) bool { return contains(g.Outputs, v) }
+func (g *Graph) IsOutput(v ValueID) bool { return slices.Contains(g.Outputs, v) }
 
 // SoleUse returns the only reader of v, and false if v has several readers, is a graph output or is captured by a
 // subgraph: only then may a rewrite fuse v away.
@@ -256,13 +257,4 @@ func (g *Graph) Const(v ValueID) *tensor.Tensor {
 		return nil
 	}
 	return g.values[v].Const
-}
-
-func contains(list []ValueID, v ValueID) bool {
-	for _, x := range list {
-		if x == v {
-			return true
-		}
-	}
-	return false
 }

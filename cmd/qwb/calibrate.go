@@ -204,22 +204,15 @@ func saveBoth(stats *calib.Stats, statsFile string, p *plan.Plan, planFile strin
 	if info, err := os.Stat(statsFile); err == nil && info.IsDir() {
 		return fmt.Errorf("calibrate: %s is a folder", statsFile)
 	}
-	f, err := os.CreateTemp(filepath.Dir(statsFile), "."+filepath.Base(statsFile)+".*")
-	if err != nil {
+	var s staging
+	defer s.discard()
+	if err := s.add(statsFile, stats.Write); err != nil {
 		return fmt.Errorf("calibrate: %w", err)
-	}
-	staged := f.Name()
-	defer os.Remove(staged) // fails once it has its name
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("calibrate: %w", err)
-	}
-	if err := stats.Save(staged); err != nil {
-		return fmt.Errorf("calibrate: %s: %w", statsFile, err)
 	}
 	if err := p.Write(planFile); err != nil {
 		return err
 	}
-	return os.Rename(staged, statsFile)
+	return s.commit()
 }
 
 func checkObserver(o tqc.Observer) error {
@@ -361,13 +354,9 @@ func makePlan(m *model, c *configured, stats *calib.Stats, t *target.Target, o c
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: the statistics' preprocessing: %w", err)
 	}
-	hashes := make([][32]byte, stats.Samples())
-	for i, h := range stats.Hashes() {
-		hashes[i] = h
-	}
 	meta := plan.Meta{
 		Model:      plan.File{Path: plan.Relative(o.plan, o.model), SHA256: m.digest},
-		Data:       plan.Data{Paths: planPaths(o.plan, stats.Sources), Hash: plan.DataHash(hashes), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
+		Data:       plan.Data{Paths: planPaths(o.plan, stats.Sources), Hash: plan.DataHash(sampleHashes(stats)), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
 		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Platform: t.Name, Profile: t.Profile,
 		Observers:   plan.Observers{Activation: cmp.Or(o.Activation, t.Activation.Observer), Weight: cmp.Or(o.Weight, t.Weight.Observer)},
 		ReduceRange: o.ReduceRange, PerTensor: o.PerTensor,

@@ -124,6 +124,15 @@ func loadStats(path string, m *model) (*calib.Stats, error) {
 	return stats, nil
 }
 
+// sampleHashes lists the hashes of the samples behind statistics.
+func sampleHashes(stats *calib.Stats) [][32]byte {
+	list := make([][32]byte, stats.Samples())
+	for i, h := range stats.Hashes() {
+		list[i] = h
+	}
+	return list
+}
+
 // byUser lists the nodes that the user sent to float, as the plan records it.
 func (p *planned) byUser() dispatch.Forced {
 	f := dispatch.Forced{Who: dispatch.ByUser}

@@ -141,11 +141,7 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 		return nil, err
 	}
 	if stats, err := loadStats(statsPath(o.file), p.model); err == nil {
-		seen := make([][32]byte, stats.Samples())
-		for i, h := range stats.Hashes() {
-			seen[i] = h
-		}
-		for _, w := range data.Overlap(seen, hashes) {
+		for _, w := range data.Overlap(sampleHashes(stats), hashes) {
 			e.warnAbout(w)
 		}
 	}

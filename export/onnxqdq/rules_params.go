@@ -1,6 +1,8 @@
 package onnxqdq
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
@@ -26,7 +28,7 @@ var zeroPointRule = Rule{Name: "zero-point", Doc: "the zero point is written out
 			switch {
 			case zp == nil:
 				c.report(n, "no zero point")
-			case scale != nil && !sameShape(zp.Shape, scale.Shape):
+			case scale != nil && !slices.Equal(zp.Shape, scale.Shape):
 				c.report(n, "zero point %s for scale %s", zp.Type(), scale.Type())
 			case is(n, dequantizeLinear) && c.g.Value(n.Input(0)).DType != zp.DType:
 				c.report(n, "zero point of type %s for integers of type %s", zp.DType, c.g.Value(n.Input(0)).DType)
@@ -171,16 +173,4 @@ func anyNonZero(zp []int32) bool {
 		}
 	}
 	return false
-}
-
-func sameShape(a, b []int) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -4,6 +4,7 @@ package tensor
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -200,13 +201,8 @@ func Equal(a, b *Tensor) bool {
 	if a == b {
 		return true
 	}
-	if a == nil || b == nil || a.DType != b.DType || a.Layout != b.Layout || len(a.Shape) != len(b.Shape) {
+	if a == nil || b == nil || a.DType != b.DType || a.Layout != b.Layout || !slices.Equal(a.Shape, b.Shape) {
 		return false
-	}
-	for i := range a.Shape {
-		if a.Shape[i] != b.Shape[i] {
-			return false
-		}
 	}
 	switch x := a.Data.(type) {
 	case []float32:
@@ -232,41 +228,29 @@ func Equal(a, b *Tensor) bool {
 		}
 		return true
 	case []int8:
-		return same(x, Of[int8](b))
+		return slices.Equal(x, Of[int8](b))
 	case []int16:
-		return same(x, Of[int16](b))
+		return slices.Equal(x, Of[int16](b))
 	case []int32:
-		return same(x, Of[int32](b))
+		return slices.Equal(x, Of[int32](b))
 	case []int64:
-		return same(x, Of[int64](b))
+		return slices.Equal(x, Of[int64](b))
 	case []uint8:
-		return same(x, Of[uint8](b))
+		return slices.Equal(x, Of[uint8](b))
 	case []uint16:
-		return same(x, Of[uint16](b))
+		return slices.Equal(x, Of[uint16](b))
 	case []uint32:
-		return same(x, Of[uint32](b))
+		return slices.Equal(x, Of[uint32](b))
 	case []uint64:
-		return same(x, Of[uint64](b))
+		return slices.Equal(x, Of[uint64](b))
 	case []bool:
-		return same(x, Of[bool](b))
+		return slices.Equal(x, Of[bool](b))
 	case []string:
-		return same(x, Of[string](b))
+		return slices.Equal(x, Of[string](b))
 	case []complex64:
-		return same(x, Of[complex64](b))
+		return slices.Equal(x, Of[complex64](b))
 	case []complex128:
-		return same(x, Of[complex128](b))
+		return slices.Equal(x, Of[complex128](b))
 	}
 	return false
-}
-
-func same[T comparable](a, b []T) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
