@@ -5,6 +5,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+var elementwiseFiles = []file{
+	{"elementwise_avx2", true, []family{
+		{"addAVX2", 1, 1, elementwise(true, nil, binaryAdd)},
+		{"subAVX2", 1, 1, elementwise(true, nil, binarySub)},
+		{"mulAVX2", 1, 1, elementwise(true, nil, binaryMul)},
+		{"divAVX2", 1, 1, elementwise(true, nil, binaryDiv)},
+		{"limitAVX2", 1, 1, elementwise(false, limits, limit)},
+		{"fakeAVX2", 1, 1, elementwise(false, fakeConstants, fake)},
+	}},
+}
+
 // elementwise returns the emitter of a loop over cols elements of a and, if binary, of the panel. prepare loads constants
 // into registers Y8 and up; apply computes the result of register x (and y) into x.
 func elementwise(binary bool, prepare func(g *gen), apply func(g *gen, x, y reg.VecPhysical)) func(g *gen, rows, vecs int) {

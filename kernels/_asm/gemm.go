@@ -2,6 +2,11 @@ package main
 
 import "github.com/mmcloughlin/avo/operand"
 
+var gemmFiles = []file{
+	{"gemm_avx512", false, []family{{"gemmAVX512", 14, 2, gemm(avx512)}}},
+	{"gemm_avx2", true, []family{{"gemmAVX2", 6, 2, gemm(avx2)}}},
+}
+
 // gemm returns the emitter of gemm tiles. A panel is always two vectors wide; tiles of one vector use its first half.
 //
 // For every element of k the panel's vectors are loaded once, each row's element is broadcast from row-major a, and one

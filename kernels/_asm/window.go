@@ -17,6 +17,19 @@ const (
 	lastNaN     = 4
 )
 
+var windowFiles = []file{
+	{"window_avx512", false, []family{
+		{"depthwiseAVX512", 8, 1, window(avx512, true, multiplyAdd)},
+		{"maxWindowAVX512", 8, 1, window(avx512, false, larger)},
+		{"sumWindowAVX512", 8, 1, window(avx512, false, add)},
+	}},
+	{"window_avx2", true, []family{
+		{"depthwiseAVX2", 8, 1, window(avx2, true, multiplyAdd)},
+		{"maxWindowAVX2", 8, 1, window(avx2, false, larger)},
+		{"sumWindowAVX2", 8, 1, window(avx2, false, add)},
+	}},
+}
+
 // window returns the emitter of tiles of one vector of channels for up to eight positions, which take one element of each
 // row for every segment. weighted tiles also take one vector of the panel; others start from the value of tile.lo.
 func window(v isa, weighted bool, each step) func(g *gen, rows, vecs int) {
