@@ -26,7 +26,15 @@ type Hooks struct {
 	Input func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error)
 	// Output is called after a node has run, once for each present output. It may change t's elements in place.
 	Output func(n *graph.Node, i int, t *tensor.Tensor) error
+	// Step is called before a step runs (done false) and after it has (done true): to measure. n is the node that computes,
+	// fused are the nodes whose results it computes as well, in their order; they have no steps of their own. Hooks with Step
+	// alone see no values and change nothing about how a run is executed; nodes that were computed once for all runs have no
+	// step in them. In a step that fails done never comes.
+	Step func(n *graph.Node, fused []*graph.Node, done bool)
 }
+
+// seesValues reports whether a hook may look at tensors: h may be nil.
+func (h *Hooks) seesValues() bool { return h != nil && (h.Input != nil || h.Output != nil) }
 
 // Session is a graph made ready for execution: order, evaluators, packed constants. It is immutable and may be shared by
 // goroutines; each of them uses its own Runner.

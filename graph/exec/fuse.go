@@ -28,6 +28,7 @@ func (s *sessionState) findFusions() {
 		}
 		if l, ok := s.limitOf(s.g.Node(use.Node)); ok {
 			s.steps[i].limit = &l
+			s.steps[i].fused = []*graph.Node{s.g.Node(use.Node)}
 			s.steps[s.stepOf[use.Node]].passes = true
 		}
 	}

@@ -130,7 +130,7 @@ func (re *resumption) need(v graph.ValueID) error {
 		return fmt.Errorf("resume: input %q is neither kept nor constant", re.s.g.Value(v).Name)
 	}
 	i := int(re.s.stepOf[p])
-	if re.s.steps[i].isConst && re.hooks == nil {
+	if re.s.steps[i].isConst && !re.hooked {
 		re.useFolded(&re.s.steps[i])
 		return nil
 	}

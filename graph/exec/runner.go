@@ -65,7 +65,7 @@ func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tenso
 // forward executes every step. keep, if not nil, says which values to clone for the caller.
 func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) (outs, kept []*tensor.Tensor, err error) {
 	r.reset(hooks)
-	r.fuse = hooks == nil && keep == nil
+	r.fuse = !hooks.seesValues() && keep == nil
 	defer r.release()
 	shapes, err := r.feed(feeds)
 	if err != nil {
@@ -91,7 +91,8 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 			return nil, nil, err
 		}
 		st := &r.s.steps[i]
-		if st.isConst && hooks == nil {
+		folded := st.isConst && !r.hooked
+		if folded {
 			r.useFolded(st)
 		} else {
 			r.mem.begin(i)
@@ -101,7 +102,7 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 		}
 		if keep != nil {
 			for _, v := range st.node.Outputs {
-				if v != graph.NoValue && keep(v) && !(st.isConst && hooks == nil) {
+				if v != graph.NoValue && keep(v) && !folded {
 					kept[v] = r.vals[v].t.Clone()
 				}
 			}
@@ -129,6 +130,24 @@ func detach(t *tensor.Tensor) *tensor.Tensor {
 
 // step runs node i: hooks, evaluator, hooks. Its inputs are in vals.
 func (r *runnerState) step(ctx context.Context, i int, hooks *Hooks) error {
+	st := &r.s.steps[i]
+	if hooks != nil && hooks.Step != nil && !(r.fuse && st.passes) {
+		var fused []*graph.Node
+		if r.fuse {
+			fused = st.fused
+		}
+		hooks.Step(st.node, fused, false)
+		if err := r.execute(ctx, i, hooks); err != nil {
+			return err
+		}
+		hooks.Step(st.node, fused, true)
+		return nil
+	}
+	return r.execute(ctx, i, hooks)
+}
+
+// execute is step without the hook of steps.
+func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) error {
 	r.ctx = ctx
 	st := &r.s.steps[i]
 	c := &r.call
@@ -219,7 +238,7 @@ func (r *runnerState) reset(hooks *Hooks) {
 	clear(r.vals)
 	clear(r.alt)
 	r.nview = 0
-	r.mode = mode{hooked: hooks != nil, copies: hooks != nil && hooks.Output != nil}
+	r.mode = mode{hooked: hooks.seesValues(), copies: hooks != nil && hooks.Output != nil}
 	for v := range r.vals {
 		if t := r.s.g.Const(graph.ValueID(v)); t != nil {
 			r.vals[v] = handle{t: t, buf: noBuf, fixed: true}

@@ -37,6 +37,7 @@ type step struct {
 	isConst bool            // all outputs are in folded
 	limit   *limit          // bounds that the next step would apply; see findFusions
 	passes  bool            // the step before has applied this step's bounds
+	fused   []*graph.Node   // the nodes whose results this step computes where nobody looks between
 	packs   packCache
 	subs    map[*graph.Graph]*Session // of the graphs among the node's attributes
 }
