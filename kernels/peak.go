@@ -1,0 +1,112 @@
+package kernels
+
+import "qwb/kernels/cpu"
+
+// PeakKind is what a Peak does.
+type PeakKind uint8
+
+const (
+	PeakFloat   PeakKind = iota // float32 multiply and add
+	PeakInteger                 // u8 x s8 multiply, add to int32
+	PeakRead                    // read memory
+)
+
+func (k PeakKind) String() string { return [...]string{"float", "integer", "read"}[k] }
+
+// Peak is a loop that does one thing only, as fast as an instruction set can, for rows to be measured against. Arithmetic
+// peaks work in registers. The plain Go ones (ISA "go") say what Go without assembly does, not what the processor could.
+type Peak struct {
+	Name string // instruction-isa, for example "fma-avx512"
+	Kind PeakKind
+	ISA  string
+	Ops  int // operations of one iteration, a multiply-add being two; 0 for PeakRead
+
+	runs func(cpu.Features) bool
+	tile func(*tile)
+}
+
+// Peaks lists the peaks of this build, best first within each kind, plain Go last. As with Rows, the running processor may lack
+// what one needs.
+func Peaks() []Peak { return append(vectorPeaks(), goPeaks...) }
+
+var goPeaks = []Peak{
+	{Name: "multiply-add-go", Kind: PeakFloat, ISA: "go", Ops: 24, tile: goFloatPeak},
+	{Name: "multiply-add-int-go", Kind: PeakInteger, ISA: "go", Ops: 16, tile: goIntegerPeak},
+	{Name: "read-go", Kind: PeakRead, ISA: "go", tile: goRead},
+}
+
+// BestPeak returns the fastest peak of a kind that a processor with features f executes.
+func BestPeak(f cpu.Features, k PeakKind) Peak {
+	for _, p := range Peaks() {
+		if p.Kind == k && p.Runs(f) {
+			return p
+		}
+	}
+	return Peak{} // not reached: plain Go runs everywhere
+}
+
+// Runs reports whether a processor with features f can execute the loop.
+func (p Peak) Runs(f cpu.Features) bool { return p.runs == nil || p.runs(f) }
+
+// Compute runs an arithmetic loop for a number of iterations, at least one.
+func (p Peak) Compute(iterations int) {
+	p.tile(&tile{cols: max(iterations, 1), rows: 1})
+}
+
+// readBlock is how many elements the reading loops take at a time.
+const readBlock = 128
+
+// Read reads the elements of s, but for up to 127 at its end, and does nothing with them.
+func (p Peak) Read(s []float32) {
+	if n := len(s) / readBlock * readBlock; n > 0 {
+		p.tile(&tile{a: s[:n], cols: n, rows: 1})
+	}
+}
+
+func goFloatPeak(t *tile) {
+	var a, b, c, d, e, f, g, h, i, j, k, l float32
+	x, y := t.lo, t.hi
+	for range t.cols {
+		a = a*x + y
+		b = b*x + y
+		c = c*x + y
+		d = d*x + y
+		e = e*x + y
+		f = f*x + y
+		g = g*x + y
+		h = h*x + y
+		i = i*x + y
+		j = j*x + y
+		k = k*x + y
+		l = l*x + y
+	}
+	t.lo = a + b + c + d + e + f + g + h + i + j + k + l
+}
+
+func goIntegerPeak(t *tile) {
+	var a, b, c, d, e, f, g, h int32
+	x, y := int32(t.rows), int32(t.load)
+	for range t.cols {
+		a = a*x + y
+		b = b*x + y
+		c = c*x + y
+		d = d*x + y
+		e = e*x + y
+		f = f*x + y
+		g = g*x + y
+		h = h*x + y
+	}
+	t.load = int(a + b + c + d + e + f + g + h)
+}
+
+func goRead(t *tile) {
+	var a, b, c, d float32
+	s := t.a
+	for ; len(s) >= 4; s = s[4:] {
+		a += s[0]
+		b += s[1]
+		c += s[2]
+		d += s[3]
+	}
+	t.lo = a + b + c + d
+}
