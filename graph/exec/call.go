@@ -119,7 +119,7 @@ func (c *call) setOut(i int, r handle) {
 // them and the input may outlive the call, otherwise copied.
 func (c *call) alias(i, k int, shape []int) error {
 	src := c.refAs(k, tensor.RowMajor)
-	if c.run.copies || c.swapped[k] {
+	if c.written(i) || c.swapped[k] {
 		return c.copyOut(i, src.t, shape)
 	}
 	view := c.run.header()
@@ -131,11 +131,16 @@ func (c *call) alias(i, k int, shape []int) error {
 
 // pass makes output i input k in its layout, shared under the same conditions.
 func (c *call) pass(i, k int) error {
-	if c.run.copies || c.swapped[k] {
+	if c.written(i) && !c.run.passes(c.step) || c.swapped[k] {
 		return c.copyOut(i, c.raw(k), c.raw(k).Shape)
 	}
 	c.setOut(i, c.ins[k])
 	return nil
+}
+
+// written reports whether a hook may write to output i.
+func (c *call) written(i int) bool {
+	return i < len(c.node.Outputs) && c.run.hooks != nil && c.run.hooks.Output != nil && c.run.hooks.wants(c.node.Outputs[i])
 }
 
 func (c *call) copyOut(i int, src *tensor.Tensor, shape []int) error {

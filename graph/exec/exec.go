@@ -26,6 +26,10 @@ type Hooks struct {
 	Input func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error)
 	// Output is called after a node has run, once for each present output. It may change t's elements in place.
 	Output func(n *graph.Node, i int, t *tensor.Tensor) error
+	// Wants, if not nil, says which values, constants among them, Input and Output look at: they are called for no others. What
+	// nobody looks at need not exist: an operator may compute its reader's result at once, and share memory. The answers must
+	// not change during a run.
+	Wants func(v graph.ValueID) bool
 	// Step is called before a step runs (done false) and after it has (done true): to measure. n is the node that computes,
 	// fused are the nodes whose results it computes as well, in their order; they have no steps of their own. Hooks with Step
 	// alone see no values and change nothing about how a run is executed; nodes that were computed once for all runs have no
@@ -33,8 +37,10 @@ type Hooks struct {
 	Step func(n *graph.Node, fused []*graph.Node, done bool)
 }
 
-// seesValues reports whether a hook may look at tensors: h may be nil.
-func (h *Hooks) seesValues() bool { return h != nil && (h.Input != nil || h.Output != nil) }
+// wants reports whether a hook looks at v: h may be nil.
+func (h *Hooks) wants(v graph.ValueID) bool {
+	return h != nil && (h.Input != nil || h.Output != nil) && (h.Wants == nil || h.Wants(v))
+}
 
 // Session is a graph made ready for execution: order, evaluators, packed constants. It is immutable and may be shared by
 // goroutines; each of them uses its own Runner.

@@ -62,9 +62,15 @@ func (s *sessionState) limitOf(n *graph.Node) (limit, bool) {
 	return l, false
 }
 
+// fuses reports whether a step computes its reader's result in this run.
+func (r *runnerState) fuses(st *step) bool { return st.limit != nil && !r.watched[st.node.Outputs[0]] }
+
+// passes reports whether the step before has computed this one's result in this run.
+func (r *runnerState) passes(st *step) bool { return st.passes && !r.watched[st.node.Inputs[0]] }
+
 // limits returns the bounds that this node is to apply to its result, infinities if none.
 func (c *call) limits() (lo, hi float32, any bool) {
-	if !c.run.fuse || c.step.limit == nil {
+	if !c.run.fuses(c.step) {
 		return float32(math.Inf(-1)), float32(math.Inf(1)), false
 	}
 	return c.step.limit.lo, c.step.limit.hi, true

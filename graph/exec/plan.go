@@ -9,14 +9,14 @@ import (
 // plan is where the buffers of a run lie. Buffers of one element type share an arena; those whose lives overlap do not
 // overlap in it.
 type plan struct {
-	shapes [][]int // of the graph inputs
-	mode
-	bufs   []buffer
-	first  []int32 // by step: the first buffer allocated in it; one more entry than steps
-	offset []int
-	slots  []tensor.Tensor // by buffer: the header handed out, Data boxed once
-	used   int64           // counts runs, for eviction
-	arena  arena
+	shapes  [][]int // of the graph inputs
+	watched []bool  // by value, as in runnerState
+	bufs    []buffer
+	first   []int32 // by step: the first buffer allocated in it; one more entry than steps
+	offset  []int
+	slots   []tensor.Tensor // by buffer: the header handed out, Data boxed once
+	used    int64           // counts runs, for eviction
+	arena   arena
 }
 
 // newPlan assigns offsets. It takes the largest buffers first and puts each at the lowest offset where it is free for its

@@ -32,6 +32,7 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 		return nil, nil, fmt.Errorf("resume: the graph has no node %d", start)
 	}
 	r.reset(hooks)
+	r.watch(func(v graph.ValueID) bool { return kept[v] != nil })
 	defer r.release()
 	r.mem = memory{pool: &r.pool, poison: s.poison}
 	defer r.pool.reclaim()
@@ -130,7 +131,7 @@ func (re *resumption) need(v graph.ValueID) error {
 		return fmt.Errorf("resume: input %q is neither kept nor constant", re.s.g.Value(v).Name)
 	}
 	i := int(re.s.stepOf[p])
-	if re.s.steps[i].isConst && !re.hooked {
+	if re.s.steps[i].isConst && !re.hooked(&re.s.steps[i]) {
 		re.useFolded(&re.s.steps[i])
 		return nil
 	}

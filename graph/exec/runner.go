@@ -13,13 +13,6 @@ import (
 // maxPlans is how many sets of input shapes a runner keeps plans for.
 const maxPlans = 4
 
-// mode is what a run must not do because somebody looks at values. It decides, with the shapes, which plan fits.
-type mode struct {
-	copies bool // hooks may write to outputs: nothing is aliased
-	hooked bool // hooks see values: nothing is folded
-	fuse   bool // nobody sees values: an operator may compute its successor's result
-}
-
 // runnerState is the memory of one runner.
 type runnerState struct {
 	s    *Session
@@ -27,7 +20,9 @@ type runnerState struct {
 	pool pool     // memory of resumptions
 	vals []handle // by value: as computed
 	alt  []handle // by value: the same elements in the other layout
-	mode
+	// watched marks, by value, what somebody looks at: it has to exist. It decides, with the shapes, which plan fits.
+	watched []bool
+	hooks   *Hooks // of the run in progress
 	plans   []*plan
 	runs    int64
 	scratch []float32 // padded inputs of convolutions; grown as needed
@@ -43,7 +38,7 @@ type runnerState struct {
 }
 
 func newRunner(s *Session) *Runner {
-	return &Runner{runnerState{s: s, vals: make([]handle, s.g.NumValues()), alt: make([]handle, s.g.NumValues()),
+	return &Runner{runnerState{s: s, vals: make([]handle, s.g.NumValues()), alt: make([]handle, s.g.NumValues()), watched: make([]bool, s.g.NumValues()),
 		types: make([]typeCache, len(s.steps)), products: make([]kernels.GemmF32, len(s.steps))}}
 }
 
@@ -65,7 +60,7 @@ func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tenso
 // forward executes every step. keep, if not nil, says which values to clone for the caller.
 func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) (outs, kept []*tensor.Tensor, err error) {
 	r.reset(hooks)
-	r.fuse = !hooks.seesValues() && keep == nil
+	r.watch(keep)
 	defer r.release()
 	shapes, err := r.feed(feeds)
 	if err != nil {
@@ -91,7 +86,7 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 			return nil, nil, err
 		}
 		st := &r.s.steps[i]
-		folded := st.isConst && !r.hooked
+		folded := st.isConst && !r.hooked(st)
 		if folded {
 			r.useFolded(st)
 		} else {
@@ -131,9 +126,9 @@ func detach(t *tensor.Tensor) *tensor.Tensor {
 // step runs node i: hooks, evaluator, hooks. Its inputs are in vals.
 func (r *runnerState) step(ctx context.Context, i int, hooks *Hooks) error {
 	st := &r.s.steps[i]
-	if hooks != nil && hooks.Step != nil && !(r.fuse && st.passes) {
+	if hooks != nil && hooks.Step != nil && !r.passes(st) {
 		var fused []*graph.Node
-		if r.fuse {
+		if r.fuses(st) {
 			fused = st.fused
 		}
 		hooks.Step(st.node, fused, false)
@@ -163,7 +158,7 @@ func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) error {
 		if c.ins[k] = r.vals[v]; c.ins[k].t == nil {
 			return r.fail(st, fmt.Errorf("input %q has no value", r.s.g.Value(v).Name))
 		}
-		if hooks != nil && hooks.Input != nil {
+		if hooks.wants(v) && hooks.Input != nil {
 			if err := r.hookInput(hooks, c, k); err != nil {
 				return r.fail(st, err)
 			}
@@ -191,7 +186,7 @@ func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) error {
 			out, r.mem.stale = handle{t: out.t.Clone(), buf: noBuf}, true
 		}
 		r.vals[v], r.alt[v] = out, handle{}
-		if hooks != nil && hooks.Output != nil {
+		if hooks.wants(v) && hooks.Output != nil {
 			if out.fixed { // hooks may write
 				r.vals[v] = handle{t: out.t.Clone(), buf: noBuf}
 			}
@@ -238,7 +233,8 @@ func (r *runnerState) reset(hooks *Hooks) {
 	clear(r.vals)
 	clear(r.alt)
 	r.nview = 0
-	r.mode = mode{hooked: hooks.seesValues(), copies: hooks != nil && hooks.Output != nil}
+	r.hooks = hooks
+	r.watch(nil)
 	for v := range r.vals {
 		if t := r.s.g.Const(graph.ValueID(v)); t != nil {
 			r.vals[v] = handle{t: t, buf: noBuf, fixed: true}
@@ -246,8 +242,26 @@ func (r *runnerState) reset(hooks *Hooks) {
 	}
 }
 
+// watch marks what the hooks look at, and what keep adds to that unless it is nil.
+func (r *runnerState) watch(keep func(graph.ValueID) bool) {
+	for v := range r.watched {
+		id := graph.ValueID(v)
+		r.watched[v] = r.hooks.wants(id) || keep != nil && keep(id)
+	}
+}
+
+// hooked reports whether a hook looks at what a step reads or computes.
+func (r *runnerState) hooked(st *step) bool {
+	if r.hooks == nil {
+		return false
+	}
+	watched := func(v graph.ValueID) bool { return v != graph.NoValue && r.hooks.wants(v) }
+	return slices.ContainsFunc(st.node.Inputs, watched) || slices.ContainsFunc(st.node.Outputs, watched)
+}
+
 // release drops references to the caller's tensors.
 func (r *runnerState) release() {
+	r.hooks = nil
 	clear(r.vals)
 	clear(r.alt)
 	r.call.ins = clearAll(r.call.ins)
@@ -272,7 +286,7 @@ func (r *runnerState) drop(st *step) {
 // findPlan returns the plan for these input shapes, nil if this run has to make one.
 func (r *runnerState) findPlan(shapes [][]int) *plan {
 	for _, p := range r.plans {
-		if p.mode == r.mode && slices.EqualFunc(p.shapes, shapes, slices.Equal[[]int]) {
+		if slices.Equal(p.watched, r.watched) && slices.EqualFunc(p.shapes, shapes, slices.Equal[[]int]) {
 			p.used = r.runs
 			return p
 		}
@@ -292,7 +306,7 @@ func (r *runnerState) learn(shapes [][]int) {
 	for _, s := range shapes {
 		p.shapes = append(p.shapes, slices.Clone(s))
 	}
-	p.mode, p.used = r.mode, r.runs
+	p.watched, p.used = slices.Clone(r.watched), r.runs
 	if len(r.plans) == maxPlans {
 		oldest := 0
 		for i := range r.plans {
