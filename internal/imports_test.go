@@ -32,6 +32,8 @@ var layers = []string{
 	"quantizer/sim quantizer/plan observers",
 	"quantizer/dispatch quantizer/passes",
 	"quantizer",
+	"quantizer/lower",
+	"quantizer/program",
 	"calib/data/...",
 	"calib",
 	"analysis export",
