@@ -99,6 +99,14 @@ func Float64() *Table {
 	return t
 }
 
+// With returns the table that has r in place of the row of its operation, to compare rows. The arithmetic of its sums may then
+// differ from operation to operation.
+func (t *Table) With(r Row) *Table {
+	other := *t
+	other.rows[r.Op] = r
+	return &other
+}
+
 // Rows lists the rows of the table in the order of the operations.
 func (t *Table) Rows() []Row { return t.rows[:] }
 
