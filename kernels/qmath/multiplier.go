@@ -1,0 +1,92 @@
+package qmath
+
+import (
+	"fmt"
+	"math"
+)
+
+// Channel is what the multiplier of one output channel is made of: the stored scales of input, weight and output.
+type Channel struct {
+	X, W, Y float32
+	Bias    float32 // of the layer, in its own unit; read by profiles with FloatBias only
+	// Dense says: Gemm or MatMul with one weight scale for all channels. TFLite multiplies its scales in float32 there.
+	Dense bool
+}
+
+// Multiplier is the prepared factor x*w/y of one channel. An integer form uses M and Shift, a float form Scale, Bias and Out;
+// the others are zero.
+type Multiplier struct {
+	M     int32 // 0, or in [2^30, 2^31)
+	Shift int32 // the factor is M * 2^(Shift-31)
+	Scale float32
+	Bias  float32 // in units of acc*Scale
+	Out   float32 // FloatDivide: the divisor y; FloatTwice: the second factor 1/y
+}
+
+// Prepare returns the multiplier of a channel, computed in the operations and the order that the profile states. A scale
+// that is not positive and finite, and a factor that the form cannot hold, are errors. A factor too small for M and Shift
+// becomes 0, as in TFLite.
+func (p Profile) Prepare(c Channel) (Multiplier, error) {
+	for _, s := range []float32{c.X, c.W, c.Y} {
+		if !Representable(s) {
+			return Multiplier{}, fmt.Errorf("profile %s: scale %g is not a positive number", p.Name, s)
+		}
+	}
+	switch p.Form {
+	case FloatAfter, FloatInside:
+		m := Multiplier{Scale: float32(c.X*c.W) / c.Y}
+		if p.FloatBias() {
+			m.Bias = c.Bias / c.Y
+		}
+		return m, p.finite(m.Scale, c)
+	case FloatDivide:
+		m := Multiplier{Scale: float32(c.X * c.W), Bias: c.Bias, Out: c.Y}
+		return m, p.finite(m.Scale, c)
+	case FloatTwice:
+		rx, rw := 1/c.X, 1/c.W
+		m := Multiplier{Scale: 1 / float32(rx*rw), Bias: c.Bias, Out: 1 / c.Y}
+		return m, p.finite(m.Scale, c)
+	}
+	f := p.factor(c)
+	m, shift := significand(f)
+	switch {
+	case shift > 30:
+		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of scales %g, %g and %g is too large", p.Name, f, c.X, c.W, c.Y)
+	case p.Form == ShiftOnly && m != 1<<30:
+		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of scales %g, %g and %g is not a power of two", p.Name, f, c.X, c.W, c.Y)
+	case p.Form == ShiftOnly && shift < -60:
+		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of scales %g, %g and %g is too small", p.Name, f, c.X, c.W, c.Y)
+	case p.Form != ShiftOnly && shift < -31:
+		m, shift = 0, 0
+	}
+	return Multiplier{M: m, Shift: shift}, nil
+}
+
+// factor returns x*w/y as the integer form computes it, in float64.
+func (p Profile) factor(c Channel) float64 {
+	switch {
+	case p.Family == XNNPACK:
+		return float64(float32(c.X*c.W) / c.Y)
+	case p.Family == TVM, c.Dense && p.Family == TFLite:
+		return float64(float32(c.X*c.W)) / float64(c.Y)
+	}
+	return float64(c.X) * float64(c.W) / float64(c.Y)
+}
+
+// significand returns M and Shift with f = M * 2^(Shift-31) nearly, M rounded half away from zero: TFLite's
+// QuantizeMultiplier before it limits the shift. f must be positive and finite.
+func significand(f float64) (m, shift int32) {
+	frac, exp := math.Frexp(f)
+	q := int64(math.Round(frac * (1 << 31)))
+	if q == 1<<31 {
+		q, exp = q/2, exp+1
+	}
+	return int32(q), int32(exp)
+}
+
+func (p Profile) finite(m float32, c Channel) error {
+	if !Representable(m) {
+		return fmt.Errorf("profile %s: scales %g, %g and %g give the factor %g", p.Name, c.X, c.W, c.Y, m)
+	}
+	return nil
+}

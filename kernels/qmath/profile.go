@@ -1,0 +1,97 @@
+package qmath
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Profile is the arithmetic of one target: how the int32 accumulator of a layer becomes a code of its output, and what
+// the other quantized operators compute. Profiles() lists them, docs/profiles.md describes them.
+//
+// A profile is plain data. Prepare turns the float32 scales of a channel into a Multiplier, Requantize applies it; Add,
+// Mul, Rescale, Average, Table, Softmax and Border prepare the other operators.
+type Profile struct {
+	Name string
+	Doc  ProfileDoc
+	// Form is how the accumulator is scaled and rounded; Rounding is read by the forms that leave it open.
+	Form     Form
+	Rounding Rounding
+	// Family says which target defines the operators other than convolution and matrix product.
+	Family Family
+	// Saturates says that the products of two neighbouring taps are added with saturation to int16 before they reach the
+	// int32 accumulator (VPMADDUBSW). The sum is the kernel's business; Requantize is not affected.
+	Saturates bool
+}
+
+// ProfileDoc is a profile in words: one row of docs/profiles.md.
+type ProfileDoc struct {
+	Formula   string // the code y of an accumulator acc
+	Factor    string // how the multiplier comes from the scales
+	Rounding  string
+	ZeroPoint string // where the zero point is added
+	Exact     string // what it equals bit for bit
+	Differs   string // what it does not
+}
+
+// Form is how an accumulator becomes a code. M and Shift, Scale, Bias and Out are those of Multiplier; z is the output's
+// zero point and every form ends with a clamp.
+type Form uint8
+
+const (
+	// DoubleUpAway is a doubling high product rounded half up, then a shift rounded half away from zero: two roundings.
+	DoubleUpAway Form = iota
+	// DoubleUpUp is the same with the shift rounded half up.
+	DoubleUpUp
+	// SingleUp is (acc*M + 2^(t-1)) >> t with t = 31-Shift in 64 bits: one rounding, half up.
+	SingleUp
+	// SingleUpShift is SingleUp, but a factor that is a power of two is a rounding shift in 32 bits, which may wrap.
+	SingleUpShift
+	// SingleAway is SingleUp with ties away from zero.
+	SingleAway
+	// ShiftOnly is acc * 2^(Shift-1), rounded as the profile's Rounding says: factors are powers of two.
+	ShiftOnly
+	// FloatAfter is round(float32(acc)*Scale + Bias) + z.
+	FloatAfter
+	// FloatInside is round(float32(acc)*Scale + z): the zero point is inside the rounding.
+	FloatInside
+	// FloatDivide is round((float32(acc)*Scale + Bias) / Out) + z.
+	FloatDivide
+	// FloatTwice is round((float32(acc)*Scale + Bias) * Out) + z.
+	FloatTwice
+)
+
+// Family is the origin of the operators other than convolution and matrix product.
+type Family uint8
+
+const (
+	FloatFamily Family = iota // dequantize, operator in float32, quantize: an unfused Q/DQ graph
+	TFLite                    // TFLite's reference kernels
+	TVM                       // relay's QNN operators
+	ORT                       // ONNX Runtime's QLinear operators, x64
+	XNNPACK                   // XNNPACK's integer kernels
+	PowerOfTwo                // shifts only: accumulators aligned exactly, rounded once
+)
+
+// Float reports whether the step from accumulator to code uses float32 operations. Integer profiles use int32 and int64 only.
+func (p Profile) Float() bool { return p.Form >= FloatAfter }
+
+// FloatBias reports whether the bias stays float32 and is added after scaling. The bias of the other profiles is int32,
+// scale s_x*s_w, and part of the accumulator.
+func (p Profile) FloatBias() bool {
+	return p.Form == FloatDivide || p.Form == FloatTwice || p.Form == FloatAfter && p.Family == FloatFamily
+}
+
+// FusesAdd reports whether the target adds a residual before it rounds, see RequantizeAdd.
+func (p Profile) FusesAdd() bool { return p.FloatBias() }
+
+// ProfileNamed returns the profile of that name; the error lists the names.
+func ProfileNamed(name string) (Profile, error) {
+	var names []string
+	for _, p := range Profiles() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	return Profile{}, fmt.Errorf("unknown arithmetic profile %q; known: %s", name, strings.Join(names, ", "))
+}
