@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -12,9 +14,13 @@ import (
 // can represent (Clip). Both are float32 tensors of one shape and layout; dst may be src. Scales along an axis must be as many
 // as the axis is long. Configs of more than 24 bits are biases: see qmath.QuantizeBias.
 func Apply(dst, src *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, mode Mode) error {
+	return apply(kernels.Select(cpu.Detect()), dst, src, cfg, p, mode)
+}
+
+func apply(table *kernels.Table, dst, src *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, mode Mode) error {
 	d, s := dst.F32(), src.F32()
 	return runs(src, cfg, p, func(lo, hi int, g qmath.Grid) bool {
-		slice(d[lo:hi], s[lo:hi], cfg, g, mode)
+		slice(table, d[lo:hi], s[lo:hi], cfg, g, mode)
 		return true
 	})
 }
@@ -88,16 +94,16 @@ func groupRuns(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, outer, n, inner
 	return nil
 }
 
-func slice(d, s []float32, cfg *tqc.Config, g qmath.Grid, mode Mode) {
+func slice(table *kernels.Table, d, s []float32, cfg *tqc.Config, g qmath.Grid, mode Mode) {
 	switch {
 	case mode == Clip:
-		g.ClipSlice(d, s)
+		table.Limits(d, s, g.Dequantize(g.QMin), g.Dequantize(g.QMax))
 	case cfg.Bits > 24: // float32 division would lose the low bits of the code
 		for i, x := range s {
 			q, _ := qmath.QuantizeBias(x, g.Scale)
 			d[i] = g.Dequantize(q)
 		}
 	default:
-		g.FakeSlice(d, s)
+		table.FakeQuantize(d, s, g)
 	}
 }

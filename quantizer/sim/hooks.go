@@ -19,6 +19,9 @@ type View struct {
 	Mode Mode
 	// Islands: what float operators read and write is rounded to the precision of Options.Island.
 	Islands bool
+	// Early: what all readers of a tensor quantize alike is quantized once, in place, where it is computed, instead of once in
+	// front of each. The readers get the same bits; who looks at what the operator computed sees it quantized.
+	Early bool
 	// Scratch is memory that several hooks may share, if no two of them are used at a time; nil gives the hooks their own.
 	Scratch *Scratch
 }
@@ -47,9 +50,9 @@ func Only(slots []tqc.SlotID) func(tqc.SlotID) bool {
 }
 
 // Hooks returns hooks that quantize where mask says so. With a nil mask they are the simulation of the exported model: every
-// slot, and islands in their precision.
+// slot, islands in their precision, and tensors quantized early.
 func (s *Simulator) Hooks(mask func(tqc.SlotID) bool) *exec.Hooks {
-	return s.NewHooks(View{Mask: mask, Islands: mask == nil})
+	return s.NewHooks(View{Mask: mask, Islands: mask == nil, Early: mask == nil})
 }
 
 type action uint8
@@ -65,6 +68,8 @@ type hooks struct {
 	s       *Simulator
 	mode    Mode
 	actions []action
+	early   []tqc.SlotID // by value: the input slot that is carried out where the value is computed, else NoSlot
+	wants   []bool       // by value
 	scratch *Scratch
 }
 
@@ -86,7 +91,14 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 			h.actions[id] = island
 		}
 	}
-	return &exec.Hooks{Input: h.input, Output: h.output}
+	h.early = s.earlySlots(h.actions, v.Early)
+	h.wants = make([]bool, s.g.NumValues())
+	for id, a := range h.actions {
+		if a != leave {
+			h.wants[s.set.Slot(tqc.SlotID(id)).Value] = true
+		}
+	}
+	return &exec.Hooks{Input: h.input, Output: h.output, Wants: func(v graph.ValueID) bool { return int(v) >= len(h.wants) || h.wants[v] }}
 }
 
 // known reports whether n is a node of the simulator's graph, or of a clone of it; nodes of subgraphs are not.
@@ -103,7 +115,7 @@ func (h *hooks) input(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, e
 		return t, nil
 	}
 	id := h.s.set.Input(n.ID, i)
-	if id == tqc.NoSlot || h.actions[id] == leave {
+	if id == tqc.NoSlot || h.actions[id] == leave || h.early[n.Inputs[i]] != tqc.NoSlot {
 		return t, nil
 	}
 	if err := wantFloat(t); err != nil {
@@ -120,14 +132,18 @@ func (h *hooks) output(n *graph.Node, i int, t *tensor.Tensor) error {
 	if !h.known(n) {
 		return nil
 	}
-	id := h.s.set.Output(n.ID, i)
-	if id == tqc.NoSlot || h.actions[id] == leave {
-		return nil
+	for _, id := range [...]tqc.SlotID{h.s.set.Output(n.ID, i), h.early[n.Outputs[i]]} {
+		if id == tqc.NoSlot || h.actions[id] == leave {
+			continue
+		}
+		if err := wantFloat(t); err != nil {
+			return err
+		}
+		if err := h.apply(id, t, t); err != nil {
+			return err
+		}
 	}
-	if err := wantFloat(t); err != nil {
-		return err
-	}
-	return h.apply(id, t, t)
+	return nil
 }
 
 func wantFloat(t *tensor.Tensor) error {
@@ -180,5 +196,5 @@ func (h *hooks) apply(id tqc.SlotID, dst, src *tensor.Tensor) error {
 		h.s.island.RoundSlice(dst.F32(), src.F32())
 		return nil
 	}
-	return Apply(dst, src, &h.s.set.Slot(id).Config, h.s.set.Params(id), h.mode)
+	return apply(h.s.table, dst, src, &h.s.set.Slot(id).Config, h.s.set.Params(id), h.mode)
 }

@@ -6,6 +6,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -33,6 +35,7 @@ type Simulator struct {
 	set    *tqc.Set
 	island qmath.Precision
 	order  []graph.NodeID
+	table  *kernels.Table
 	// consts holds, per Mode and for islands, the replaced constants by SlotID.
 	consts [3][]constant
 }
@@ -54,7 +57,7 @@ func New(g *graph.Graph, set *tqc.Set, o Options) (*Simulator, error) {
 	if len(set.Domains) != g.NumNodes() {
 		return nil, fmt.Errorf("simulate: configs of %d nodes for a graph of %d", len(set.Domains), g.NumNodes())
 	}
-	s := &Simulator{g: g, set: set, island: o.Island, order: order}
+	s := &Simulator{g: g, set: set, island: o.Island, order: order, table: kernels.Select(cpu.Detect())}
 	for id := range tqc.SlotID(set.NumSlots()) {
 		sl := set.Slot(id)
 		if !g.Alive(sl.Node) || !sl.State().Quantizes() {
