@@ -38,7 +38,7 @@ var layers = []string{
 	"calib",
 	"analysis export",
 	"export/onnxqdq reports",
-	"internal/demo/...",
+	"internal/demo/... internal/bench",
 	"cmd/...",
 }
 

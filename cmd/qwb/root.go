@@ -93,7 +93,7 @@ arguments, 3 a check did not hold.`,
 	})
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "say what every pass did and why others declined")
 	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newAnalyze(e), newDispatch(e), newEval(e), newExport(e),
-		newRun(e), newDemo(e), newVersion(e))
+		newRun(e), newBench(e), newDemo(e), newVersion(e))
 	return root
 }
 

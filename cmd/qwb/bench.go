@@ -1,0 +1,136 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"qwb/internal/bench"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+)
+
+// machineInfo is what the figures of a benchmark hold for.
+type machineInfo struct {
+	CPU     string `json:"cpu"`
+	ISA     string `json:"isa"` // what kernels are chosen by
+	Cores   int    `json:"cores"`
+	System  string `json:"system"`
+	Go      string `json:"go"`
+	Foreign bool   `json:"foreign_cpu_known"` // whether quiet rounds can be told from others
+}
+
+func thisMachine() machineInfo {
+	_, known := othersCPU()
+	return machineInfo{CPU: cmp.Or(cpuModel(), runtime.GOARCH), ISA: cpu.Detect().String(), Cores: runtime.NumCPU(),
+		System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Foreign: known}
+}
+
+// benchResult is one line of a benchmark.
+type benchResult struct {
+	Name    string `json:"name"`
+	Backend string `json:"backend"` // the kernel row, or the processor's instruction set
+	Threads int    `json:"threads"`
+	Batch   int    `json:"batch"`
+	Mode    string `json:"mode"`
+	bench.Timing
+	GOPS        float64 `json:"gops"`
+	ShareOfPeak float64 `json:"share_of_peak"` // of the peak measured in the same rounds, on as many threads
+	Peak        string  `json:"peak"`          // the loop that the share is of
+	PeakSpeed   float64 `json:"peak_speed"`    // in the result's unit
+	Speed       float64 `json:"speed"`
+	Unit        string  `json:"unit"`
+	Picked      bool    `json:"picked,omitempty"` // the row that this processor uses
+}
+
+func newBench(e *env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure kernels, models, calibration and analysis against what the machine can do",
+		Long: `Bench measures in rounds: everything that is compared runs in turn, next to a loop that reaches the processor's peak, and the
+medians over the rounds are shown. A round in which other processes used more than 6 % of a core is left out (Linux); where all are,
+the line says that nothing was quiet.`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown benchmark %q: kernels, model, calibration or layerwise", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return usagef("bench takes what to measure: kernels, model, calibration or layerwise")
+		},
+	}
+	c.AddCommand(newBenchKernels(e), newBenchModel(e))
+	return c
+}
+
+// addRounds adds the flags that say how long to measure.
+func addRounds(c *cobra.Command, o *bench.Options, rounds int, span time.Duration) {
+	c.Flags().IntVar(&o.Rounds, "rounds", rounds, "how often everything is measured")
+	c.Flags().DurationVar(&o.Span, "span", span, "the least that each measurement takes in a round, by repetition")
+}
+
+// benchOptions completes the options: the clock, and limits that make sense.
+func benchOptions(o bench.Options) (bench.Options, error) {
+	if o.Rounds < 1 || o.Span <= 0 {
+		return o, usagef("--rounds %d --span %v: both have to be above zero", o.Rounds, o.Span)
+	}
+	start := time.Now()
+	o.Clock = bench.Clock{Now: func() time.Duration { return time.Since(start) }, Others: othersCPU}
+	return o, nil
+}
+
+// measureRoof measures what bounds a model on so many threads.
+func measureRoof(ctx context.Context, o bench.Options, threads int) (bench.Roof, error) {
+	f := cpu.Detect()
+	compute, ops, _ := bench.ComputePeak(f, kernels.PeakFloat, threads)
+	works, amount := []bench.Work{compute}, []float64{ops}
+	for _, n := range bench.Levels {
+		w, bytes, _ := bench.ReadPeak(f, n, threads)
+		works, amount = append(works, w), append(amount, bytes)
+	}
+	s, err := bench.Measure(ctx, o, works...)
+	if err != nil {
+		return bench.Roof{}, err
+	}
+	roof := bench.Roof{GOPS: amount[0] / s.Timing(0).Seconds / 1e9}
+	for i, n := range bench.Levels {
+		roof.Read = append(roof.Read, bench.Bandwidth{Bytes: n, GBps: amount[i+1] / s.Timing(i+1).Seconds / 1e9})
+	}
+	return roof, nil
+}
+
+// printMachine is the first line of every table.
+func (e *env) printMachine(m machineInfo, threads int) {
+	fmt.Fprintf(e.stdout, "%s (%s), %d of %d cores, %s\n\n", m.CPU, m.ISA, threads, m.Cores, m.System)
+}
+
+// table returns a writer that aligns columns, to be flushed.
+func table(w io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
+}
+
+// quietness says what to think of a timing, "" if there is nothing to say.
+func quietness(t bench.Timing) string {
+	if t.Quiet == 0 && t.Rounds > 0 {
+		return "not quiet"
+	}
+	return ""
+}
+
+// duration formats seconds for people.
+func duration(seconds float64) string {
+	switch {
+	case seconds >= 1:
+		return fmt.Sprintf("%.3f s", seconds)
+	case seconds >= 1e-3:
+		return fmt.Sprintf("%.3f ms", seconds*1e3)
+	}
+	return fmt.Sprintf("%.2f us", seconds*1e6)
+}

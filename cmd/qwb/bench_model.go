@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/internal/bench"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+)
+
+// modelOptions are the arguments of bench model.
+type modelOptions struct {
+	bench.Options
+	file    string // model or plan
+	data    dataOptions
+	batch   int
+	threads int
+	modes   []string
+	perNode bool
+}
+
+// modelReport is what bench model --json prints.
+type modelReport struct {
+	Machine machineInfo   `json:"machine"`
+	Model   string        `json:"model"`
+	MACs    int64         `json:"macs"` // of the whole batch
+	Results []benchResult `json:"results"`
+	Ratios  []modeRatio   `json:"ratios"`
+	PeakRSS int64         `json:"peak_rss_bytes"`
+	*nodesReport
+}
+
+// modeRatio compares a mode with the first one, round by round.
+type modeRatio struct {
+	Mode string `json:"mode"`
+	Over string `json:"over"`
+	bench.Ratio
+}
+
+func newBenchModel(e *env) *cobra.Command {
+	var f flags
+	var o modelOptions
+	var paced bool
+	c := &cobra.Command{
+		Use:   "model MODEL|PLAN",
+		Short: "Time the forward of a model, in float and simulated INT8, as a whole and per node",
+		Long: `Model times one forward of a whole batch. Several modes run in turn and are compared round by round. The speed counts two
+operations per multiply-accumulate; the share is of the fastest multiply-add loop in the same rounds, on as many threads.
+
+Inputs are made up unless --data is given; their values do not matter for the time, but open dimensions do: height and width of a
+picture become 224, others 1.
+
+--per-node also times every node and shows it next to its roofline: the larger of its operations over the peak and the bytes it has to
+read and write over the bandwidth of a buffer as large as they are. Nodes that are computed together are one line.
+
+--paced takes one sample for every line on standard input and prints it as a line of JSON, until the input ends: so two programs can be
+timed in turn.`,
+		Args: exactly(1, "one model or plan"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if o.Options, err = benchOptions(o.Options); err != nil {
+				return err
+			}
+			o.file, o.batch, o.threads, o.data = args[0], max(f.batch, 1), f.workers(), f.dataOptions()
+			if o.modes, err = parseModes(f.mode, o.file); err != nil {
+				return err
+			}
+			if paced {
+				if o.perNode || len(o.modes) > 1 {
+					return usagef("--paced takes one mode and no --per-node")
+				}
+				return e.benchPaced(c.Context(), o, c.InOrStdin())
+			}
+			r, err := e.benchModel(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			return e.printModel(r, o.threads)
+		},
+	}
+	f.addData(c)
+	f.addRun(c)
+	f.addJSON(c)
+	c.Flags().IntVar(&f.batch, "batch", 1, "samples in one forward")
+	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, sim (simulated INT8, needs a plan), or both with a comma")
+	c.Flags().BoolVar(&o.perNode, "per-node", false, "time every node, next to its roofline")
+	c.Flags().BoolVar(&paced, "paced", false, "one sample per line of standard input")
+	addRounds(c, &o.Options, 7, 200*time.Millisecond)
+	return c
+}
+
+// parseModes splits --mode.
+func parseModes(arg, file string) ([]string, error) {
+	modes := strings.Split(arg, ",")
+	for i, m := range modes {
+		switch {
+		case m != "fp32" && m != "sim":
+			return nil, usagef("--mode %s: one of fp32, sim", m)
+		case m == "sim" && !strings.HasSuffix(file, planSuffix):
+			return nil, usagef("--mode sim needs a plan; calibrate %s first", file)
+		case slices.Contains(modes[:i], m):
+			return nil, usagef("--mode %s: %s is named twice", arg, m)
+		}
+	}
+	return modes, nil
+}
+
+// timed is a model that is ready to be timed.
+type timed struct {
+	*model
+	plan    *planned // nil: of a model alone
+	session *exec.Session
+	feeds   map[string]*tensor.Tensor
+}
+
+// openTimed loads a model, or a plan and its model, with one batch of inputs.
+func (e *env) openTimed(file string, d dataOptions, batch, threads int) (*timed, error) {
+	var t timed
+	var err error
+	if strings.HasSuffix(file, planSuffix) {
+		if t.plan, err = e.openPlan(file); err != nil {
+			return nil, err
+		}
+		t.model = t.plan.model
+	} else if t.model, err = e.openNormal(file); err != nil {
+		return nil, err
+	}
+	if t.session, err = exec.New(t.Graph, exec.Options{Threads: threads}); err != nil {
+		t.Close()
+		return nil, t.name("bench", err)
+	}
+	if t.feeds, err = e.feeds(&t, d, batch); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("bench: %s: %w", t.path, err)
+	}
+	return &t, nil
+}
+
+// work is one forward in a mode, with a runner of its own. step, if not nil, is told of every step.
+func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, error) {
+	hooks := &exec.Hooks{}
+	if mode == "sim" {
+		q, err := simulator(t.Graph, t.plan.set, t.plan.target)
+		if err != nil {
+			return nil, nil, err
+		}
+		hooks = q.Hooks(nil)
+	}
+	hooks.Step = step
+	r := t.session.NewRunner()
+	return func(ctx context.Context) error {
+		_, err := r.Run(ctx, t.feeds, hooks)
+		return err
+	}, r, nil
+}
+
+// benchModel times the modes, and the peak, in the same rounds.
+func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, error) {
+	t, err := e.openTimed(o.file, o.data, o.batch, o.threads)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	r := &modelReport{Machine: thisMachine(), Model: t.path, Results: []benchResult{}, Ratios: []modeRatio{}}
+	var works []bench.Work
+	var runner *exec.Runner
+	for _, m := range o.modes {
+		w, run, err := t.work(m, nil)
+		if err != nil {
+			return nil, err
+		}
+		works, runner = append(works, w), run
+	}
+	set, finish := e.progress("bench", o.Rounds)
+	defer finish()
+	o.Progress = set
+	peak, ops, name := bench.ComputePeak(cpu.Detect(), kernels.PeakFloat, o.threads)
+	s, err := bench.Measure(ctx, o.Options, append(works, peak)...)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", t.path, err)
+	}
+	finish()
+	for _, m := range runner.MACs() {
+		r.MACs += m
+	}
+	for i, m := range o.modes {
+		x := benchResult{Name: t.path, Backend: kernels.Select(cpu.Detect()).Rows()[kernels.OpGemm].ISA, Threads: o.threads, Batch: o.batch,
+			Mode: m, Timing: s.Timing(i), Peak: name, PeakSpeed: ops / s.Timing(len(works)).Seconds / 1e9, Unit: string(bench.GOPS)}
+		x.GOPS = 2 * float64(r.MACs) / x.Seconds / 1e9
+		x.Speed = x.GOPS
+		x.ShareOfPeak = s.Ratio(len(works), i).Median * 2 * float64(r.MACs) / ops
+		r.Results = append(r.Results, x)
+		if i > 0 {
+			r.Ratios = append(r.Ratios, modeRatio{m, o.modes[0], s.Ratio(i, 0)})
+		}
+	}
+	if o.perNode {
+		if r.nodesReport, err = e.benchNodes(ctx, t, o); err != nil {
+			return nil, err
+		}
+	}
+	r.PeakRSS = peakRSS()
+	return r, nil
+}
+
+// benchPaced answers every line of in with one sample.
+func (e *env) benchPaced(ctx context.Context, o modelOptions, in io.Reader) error {
+	t, err := e.openTimed(o.file, o.data, o.batch, o.threads)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	w, _, err := t.work(o.modes[0], nil)
+	if err != nil {
+		return err
+	}
+	p, err := bench.Pace(ctx, o.Options, w)
+	if err != nil {
+		return fmt.Errorf("bench: %s: %w", t.path, err)
+	}
+	out := json.NewEncoder(e.stdout)
+	if err := out.Encode(map[string]any{"ready": true}); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		sample, err := p(ctx)
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(map[string]any{"seconds": sample}); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func (e *env) printModel(r *modelReport, threads int) error {
+	e.printMachine(r.Machine, threads)
+	w := table(e.stdout)
+	fmt.Fprintln(w, "mode\tbatch\ttime\tleast\tmost\tGOPS\tshare of peak\t\t")
+	for _, x := range r.Results {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%.1f\t%.1f %%\t%s\t\n", x.Mode, x.Batch, duration(x.Seconds), duration(x.Min), duration(x.Max), x.GOPS,
+			100*x.ShareOfPeak, quietness(x.Timing))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, x := range r.Ratios {
+		fmt.Fprintf(e.stdout, "\n%s takes %.3f of %s [%.3f to %.3f]\n", x.Mode, x.Median, x.Over, x.Min, x.Max)
+	}
+	if r.nodesReport != nil {
+		return e.printNodes(r.nodesReport)
+	}
+	return nil
+}
