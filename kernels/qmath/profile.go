@@ -11,11 +11,9 @@ import (
 // A profile is plain data. Prepare turns the float32 scales of a channel into a Multiplier, Requantize applies it; Add,
 // Mul, Rescale, Average, Table, Softmax and Border prepare the other operators.
 type Profile struct {
-	Name string
-	Doc  ProfileDoc
-	// Form is how the accumulator is scaled and rounded; Rounding is read by the forms that leave it open.
-	Form     Form
-	Rounding Rounding
+	Name    string
+	Doc     ProfileDoc
+	Scaling // how an accumulator is scaled and rounded
 	// Family says which target defines the operators other than convolution and matrix product.
 	Family Family
 	// Saturates says that the products of two neighbouring taps are added with saturation to int16 before they reach the
@@ -33,33 +31,6 @@ type ProfileDoc struct {
 	Differs   string // what it does not
 }
 
-// Form is how an accumulator becomes a code. M and Shift, Scale, Bias and Out are those of Multiplier; z is the output's
-// zero point and every form ends with a clamp.
-type Form uint8
-
-const (
-	// DoubleUpAway is a doubling high product rounded half up, then a shift rounded half away from zero: two roundings.
-	DoubleUpAway Form = iota
-	// DoubleUpUp is the same with the shift rounded half up.
-	DoubleUpUp
-	// SingleUp is (acc*M + 2^(t-1)) >> t with t = 31-Shift in 64 bits: one rounding, half up.
-	SingleUp
-	// SingleUpShift is SingleUp, but a factor that is a power of two is a rounding shift in 32 bits, which may wrap.
-	SingleUpShift
-	// SingleAway is SingleUp with ties away from zero.
-	SingleAway
-	// ShiftOnly is acc * 2^(Shift-1), rounded as the profile's Rounding says: factors are powers of two.
-	ShiftOnly
-	// FloatAfter is round(float32(acc)*Scale + Bias) + z.
-	FloatAfter
-	// FloatInside is round(float32(acc)*Scale + z): the zero point is inside the rounding.
-	FloatInside
-	// FloatDivide is round((float32(acc)*Scale + Bias) / Out) + z.
-	FloatDivide
-	// FloatTwice is round((float32(acc)*Scale + Bias) * Out) + z.
-	FloatTwice
-)
-
 // Family is the origin of the operators other than convolution and matrix product.
 type Family uint8
 
@@ -71,9 +42,6 @@ const (
 	XNNPACK                   // XNNPACK's integer kernels
 	PowerOfTwo                // shifts only: accumulators aligned exactly, rounded once
 )
-
-// Float reports whether the step from accumulator to code uses float32 operations. Integer profiles use int32 and int64 only.
-func (p Profile) Float() bool { return p.Form >= FloatAfter }
 
 // FloatBias reports whether the bias stays float32 and is added after scaling. The bias of the other profiles is int32,
 // scale s_x*s_w, and part of the accumulator.
