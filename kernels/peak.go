@@ -1,6 +1,10 @@
 package kernels
 
-import "qwb/kernels/cpu"
+import (
+	"math"
+
+	"qwb/kernels/cpu"
+)
 
 // PeakKind is what a Peak does.
 type PeakKind uint8
@@ -50,7 +54,14 @@ func (p Peak) Runs(f cpu.Features) bool { return p.runs == nil || p.runs(f) }
 
 // Compute runs an arithmetic loop for a number of iterations, at least one.
 func (p Peak) Compute(iterations int) {
-	p.tile(&tile{cols: max(iterations, 1), rows: 1})
+	// Ordinary numbers of either sign, in which no bits repeat: as float32 between 0.25 and 1, as bytes anything.
+	var operands [32]float32
+	x := uint32(1)
+	for i := range operands {
+		x = x*1664525 + 1013904223
+		operands[i] = math.Float32frombits(x&0x807fffff | (0x3e800000 + x>>9&0x00800000))
+	}
+	p.tile(&tile{a: operands[:], cols: max(iterations, 1), rows: 1, lo: 0.5, hi: 0.25})
 }
 
 // readBlock is how many elements the reading loops take at a time.
