@@ -18,17 +18,19 @@ type buffer struct {
 	dtype        tensor.DType
 	n            int
 	birth, death int32
+	data         any // while it is taken from a pool
 }
 
 // memory hands out the buffers of one run. While tracing they come from the heap and bufs is the record; with a plan they
 // lie in the arena, unless the run asks for something the plan does not have.
 type memory struct {
 	plan   *plan
-	bufs   []buffer // of this run, in order of allocation, while tracing
+	bufs   []buffer // of this run, in order of allocation, while tracing and with a pool
+	live   []int32  // with a pool: the buffers that are taken
 	step   int32
 	nth    int32 // allocations made so far in this step
 	stale  bool  // this run did not follow its plan
-	pool   *pool // neither plan nor record: everything comes from here
+	pool   *pool // no plan: everything comes from here
 	poison bool  // fill what is handed out with garbage, for tests
 }
 
@@ -62,11 +64,32 @@ func (m *memory) alloc(d tensor.DType, shape []int, layout tensor.Layout) (*tens
 	}
 	t := &tensor.Tensor{DType: d, Layout: layout, Shape: slices.Clone(shape), Data: data}
 	m.spoil(t)
-	if m.plan != nil || m.pool != nil {
+	if m.plan != nil {
 		return t, noBuf, nil
 	}
-	m.bufs = append(m.bufs, buffer{dtype: d, n: n, birth: m.step, death: m.step})
+	b := buffer{dtype: d, n: n, birth: m.step, death: m.step}
+	if m.pool != nil {
+		b.data = data
+		m.live = append(m.live, int32(len(m.bufs)))
+	}
+	m.bufs = append(m.bufs, b)
 	return t, int32(len(m.bufs) - 1), nil
+}
+
+// recycle gives back to the pool what nobody needs after step i.
+func (m *memory) recycle(i int) {
+	left := m.live[:0]
+	for _, b := range m.live {
+		buf := &m.bufs[b]
+		if buf.death > int32(i) {
+			left = append(left, b)
+			continue
+		}
+		m.spoil(&tensor.Tensor{DType: buf.dtype, Data: buf.data})
+		m.pool.put(buf.dtype, buf.n, buf.data)
+		buf.data = nil
+	}
+	m.live = left
 }
 
 // mustAlloc is alloc for a type that exists already.
@@ -78,9 +101,9 @@ func (m *memory) mustAlloc(d tensor.DType, shape []int, layout tensor.Layout) (*
 	return t, b
 }
 
-// pool recycles memory between runs whose lives cannot be planned. What it hands out is taken back at the end of the run.
+// pool recycles memory within and between runs whose lives cannot be planned.
 type pool struct {
-	free, used map[poolKey][]any
+	free map[poolKey][]any
 }
 
 type poolKey struct {
@@ -90,27 +113,21 @@ type poolKey struct {
 
 // take returns storage for n elements, nil for types without storage.
 func (p *pool) take(d tensor.DType, n int) any {
-	if p.used == nil {
-		p.free, p.used = map[poolKey][]any{}, map[poolKey][]any{}
-	}
 	key := poolKey{d, n}
-	var data any
 	if list := p.free[key]; len(list) > 0 {
-		data = list[len(list)-1]
 		p.free[key] = list[:len(list)-1]
-	} else if data = tensor.MakeData(d, n); data == nil {
-		return nil
+		return list[len(list)-1]
 	}
-	p.used[key] = append(p.used[key], data)
-	return data
+	return tensor.MakeData(d, n)
 }
 
-// reclaim takes everything back. Nothing that was handed out may be in use.
-func (p *pool) reclaim() {
-	for key, list := range p.used {
-		p.free[key] = append(p.free[key], list...)
-		p.used[key] = list[:0]
+// put takes back what take gave; nobody may use it any more.
+func (p *pool) put(d tensor.DType, n int, data any) {
+	if p.free == nil {
+		p.free = map[poolKey][]any{}
 	}
+	key := poolKey{d, n}
+	p.free[key] = append(p.free[key], data)
 }
 
 // extend says that buffer b must live until step last. It returns false if the plan ends its life before.

@@ -19,10 +19,12 @@ type resumption struct {
 	// leftOut marks steps that the caller did not want though their inputs changed.
 	leftOut []bool
 	ran     []graph.NodeID
+	// late are values that steps read or computed out of order.
+	late []graph.ValueID
 }
 
 // resume is Runner.Resume. Memory comes from the runner's pool: which steps run depends on values, so that lives cannot be
-// planned.
+// planned. It goes back after the step that reads it last.
 func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks, until func(graph.NodeID) bool) ([]*tensor.Tensor, []graph.NodeID, error) {
 	s := r.s
 	if len(kept) != s.g.NumValues() {
@@ -35,7 +37,7 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 	r.watch(func(v graph.ValueID) bool { return kept[v] != nil })
 	defer r.release()
 	r.mem = memory{pool: &r.pool, poison: s.poison}
-	defer r.pool.reclaim()
+	defer func() { r.mem.recycle(len(s.steps)) }()
 	re := &resumption{runnerState: r, ctx: ctx, kept: kept, hooks: hooks, changed: make([]bool, s.g.NumValues()), leftOut: make([]bool, len(s.steps))}
 	for _, v := range s.g.Inputs { // one that is a constant too may have been fed
 		if kept[v] != nil {
@@ -50,6 +52,7 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 				if err := re.compute(i, true); err != nil {
 					return nil, re.ran, err
 				}
+				re.tidy(i)
 			} else {
 				re.leftOut[i] = true
 			}
@@ -83,6 +86,16 @@ func (re *resumption) touched(st *step) bool {
 	return false
 }
 
+// tidy gives back the memory that no step after i needs, and forgets copies in other layouts that a step out of order made: their
+// lives end with the last reader in order, which may be behind.
+func (re *resumption) tidy(i int) {
+	for _, v := range re.late {
+		re.alt[v] = handle{}
+	}
+	re.late = re.late[:0]
+	re.mem.recycle(i)
+}
+
 // compute makes the inputs of step i available and runs it. dirty says that its inputs or its execution changed; then its
 // outputs did, except those that equal the kept ones.
 func (re *resumption) compute(i int, dirty bool) error {
@@ -100,6 +113,15 @@ func (re *resumption) compute(i int, dirty bool) error {
 		return err
 	}
 	re.ran = append(re.ran, st.node.ID)
+	if !dirty { // out of order: what it computed stays
+		re.late = append(re.late, re.s.reads(st.node)...)
+		for _, v := range st.node.Outputs {
+			if v != graph.NoValue {
+				re.late = append(re.late, v)
+				re.mem.extend(re.vals[v].buf, int32(len(re.s.steps)))
+			}
+		}
+	}
 	for _, v := range st.node.Outputs {
 		if v == graph.NoValue {
 			continue
