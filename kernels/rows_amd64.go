@@ -37,5 +37,11 @@ func vectorRows() []Row {
 		{Name: "div-avx2", Op: OpDiv, ISA: "avx2", Arith: ref.Float32, runs: avx2, tile: divAVX2},
 		{Name: "limit-avx2", Op: OpLimit, ISA: "avx2", Arith: ref.Float32, runs: avx2, tile: limitAVX2},
 		{Name: "fake-avx2", Op: OpFake, ISA: "avx2", Arith: ref.Float32, runs: avx2, tile: fakeAVX2},
+		{Name: "min-max-avx512-4x16", Op: OpMinMax, ISA: "avx512", Arith: ref.Float32, NR: 16, runs: avx512, tile: minMaxAVX512},
+		{Name: "min-max-avx2-4x8", Op: OpMinMax, ISA: "avx2", Arith: ref.Float32, NR: 8, runs: avx2, tile: minMaxAVX2},
+		{Name: "channel-min-max-avx512-64", Op: OpChannelMinMax, ISA: "avx512", Arith: ref.Float32, NR: 16, runs: avx512, tile: channelMinMaxAVX512},
+		{Name: "channel-min-max-avx2-32", Op: OpChannelMinMax, ISA: "avx2", Arith: ref.Float32, NR: 8, runs: avx2, tile: channelMinMaxAVX2},
+		{Name: "bins-avx512", Op: OpBins, ISA: "avx512", Arith: ref.Float32, runs: avx512, tile: binsAVX512},
+		{Name: "bins-avx2", Op: OpBins, ISA: "avx2", Arith: ref.Float32, runs: avx2, tile: binsAVX2},
 	}
 }

@@ -33,10 +33,14 @@ const (
 	OpDiv
 	OpLimit // Limits
 	OpFake  // FakeQuantize
+	OpMinMax
+	OpChannelMinMax
+	OpBins // Meter.Count
 	opCount
 )
 
-var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "add", "sub", "mul", "div", "limit", "fake"}
+var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "add", "sub", "mul", "div", "limit", "fake", "min-max",
+	"channel-min-max", "bins"}
 
 func (op Op) String() string { return opNames[op] }
 
@@ -47,7 +51,7 @@ type Row struct {
 	ISA   string // "go", "avx2" or "avx512"
 	Arith Arith  // of its sums; operations without sums give the same bits in every row
 	MR    int    // rows of the tile: positions
-	NR    int    // columns of the tile: channels; also the width of a packed panel. Elementwise: any number, 0
+	NR    int    // columns of the tile: channels; also the width of a packed panel. Elementwise: any number, 0; observing: of a vector
 
 	runs func(cpu.Features) bool
 	tile func(*tile)
@@ -71,6 +75,9 @@ var goRows = []Row{
 	{Name: "div-go", Op: OpDiv, ISA: "go", Arith: ref.Float32, tile: goDiv},
 	{Name: "limit-go", Op: OpLimit, ISA: "go", Arith: ref.Float32, tile: goLimit},
 	{Name: "fake-go", Op: OpFake, ISA: "go", Arith: ref.Float32, tile: goFake},
+	{Name: "min-max-go", Op: OpMinMax, ISA: "go", Arith: ref.Float32, NR: 1, tile: goMinMax},
+	{Name: "channel-min-max-go", Op: OpChannelMinMax, ISA: "go", Arith: ref.Float32, NR: 1, tile: goChannelMinMax},
+	{Name: "bins-go", Op: OpBins, ISA: "go", Arith: ref.Float32, tile: goBins},
 }
 
 // Table is a choice of one row for every operation. It is immutable and may be shared.

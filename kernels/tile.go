@@ -12,6 +12,9 @@ package kernels
 // starts as lo and takes a[i*lda+seg.off+j] of every segment. Elementwise tiles are one row of any number of columns with the
 // second operand, or for fake the scale, in panel.
 //
+// The tiles of observing read a and write no elements: minima and maxima go to dst, or those of columns to panel and dst,
+// load says whether a is finite; bins increments counts.
+//
 // The slices begin with the tile's first element and end where the underlying data does.
 type tile struct {
 	a, panel  []float32
@@ -22,6 +25,8 @@ type tile struct {
 	cols      int // 1 to NR
 	load      int // 0 or 1
 	lo, hi    float32
+	counts    []uint32 // OpBins: counters
+	floor     uint32   // OpBins: bins up to this one are counted as one
 }
 
 // segment is a run of n consecutive elements of each row of a, off elements after the row's start.

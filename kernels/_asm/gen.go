@@ -9,19 +9,22 @@ import (
 
 // Offsets of the fields of kernels.tile; a test in package kernels holds them to the struct.
 const (
-	offA     = 0
-	offPanel = 24
-	offDst   = 48
-	offBias  = 72
-	offSegs  = 96
-	offNSegs = 104
-	offLda   = 120
-	offLdd   = 128
-	offCols  = 144
-	offLoad  = 152
-	offLo    = 160
-	offHi    = 164
-	sizeSeg  = 16
+	offA      = 0
+	offPanel  = 24
+	offDst    = 48
+	offBias   = 72
+	offSegs   = 96
+	offNSegs  = 104
+	offLda    = 120
+	offLdd    = 128
+	offRows   = 136
+	offCols   = 144
+	offLoad   = 152
+	offLo     = 160
+	offHi     = 164
+	offCounts = 168
+	offFloor  = 192
+	sizeSeg   = 16
 )
 
 // isa is a vector extension: 16 floats with mask registers, or 8 with masked moves.

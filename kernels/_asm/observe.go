@@ -1,0 +1,288 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+var observeFiles = []file{
+	{"observe_avx512", false, []family{
+		{"minMaxAVX512", 1, 1, minMax(avx512)},
+		{"channelMinMaxAVX512", 1, 1, channelMinMax(avx512)},
+		{"binsAVX512", 1, 1, bins(avx512)},
+	}},
+	{"observe_avx2", false, []family{
+		{"minMaxAVX2", 1, 1, minMax(avx2)},
+		{"channelMinMaxAVX2", 1, 1, channelMinMax(avx2)},
+		{"binsAVX2", 1, 1, bins(avx2)},
+	}},
+}
+
+// extreme holds the registers of running minima, maxima and sums. NaN, as the first source of MIN and MAX, leaves what is
+// there; the sum is where NaN and infinities show.
+type extreme struct{ lo, hi, sum []reg.VecPhysical }
+
+func (v isa) extreme(n int) extreme {
+	var e extreme
+	for i := range n {
+		e.lo, e.hi, e.sum = append(e.lo, v.vec(i)), append(e.hi, v.vec(n+i)), append(e.sum, v.vec(2*n+i))
+	}
+	return e
+}
+
+// take widens accumulator i by x.
+func (e extreme) take(g *gen, i int, x reg.VecPhysical) {
+	g.VMINPS(e.lo[i], x, e.lo[i])
+	g.VMAXPS(e.hi[i], x, e.hi[i])
+	g.VADDPS(x, e.sum[i], e.sum[i])
+}
+
+// isFinite stores into load whether all lanes of sum are finite: their difference to themselves is then zero.
+func (g *gen) isFinite(v isa, sum, free reg.VecPhysical) {
+	g.VSUBPS(sum, sum, sum)
+	if v == avx512 {
+		g.VCMPPS(operand.U8(unordered), sum, sum, reg.K1)
+		g.KMOVW(reg.K1, regTmp.As32())
+	} else {
+		g.VCMPPS(operand.U8(unordered), sum, sum, free)
+		g.VMOVMSKPS(free, regTmp.As32())
+	}
+	g.XORL(regSegs.As32(), regSegs.As32())
+	g.TESTL(regTmp.As32(), regTmp.As32())
+	g.SETEQ(regSegs.As8())
+	g.MOVQ(regSegs, g.field(offLoad))
+}
+
+// minMax returns the emitter of the extremes of cols elements, no fewer than a vector: the lanes of the minimum and of the
+// maximum go to dst, one vector each. The last vector overlaps the one before.
+func minMax(v isa) func(g *gen, rows, vecs int) {
+	const unroll = 4
+	e := v.extreme(unroll)
+	x := v.vec(3 * unroll)
+	return func(g *gen, _, _ int) {
+		g.Load(g.Param("t"), regTile)
+		g.MOVQ(g.field(offA), regA)
+		g.MOVQ(g.field(offDst), regDst)
+		g.MOVQ(g.field(offCols), regN)
+		g.LEAQ(operand.Mem{Base: regA, Index: regN, Scale: 4, Disp: -v.bytes()}, regPanel) // the last vector
+		for i := range unroll {
+			g.VMOVUPS(operand.Mem{Base: regA}, e.lo[i])
+			g.VMOVUPS(e.lo[i], e.hi[i])
+			g.VXORPS(e.sum[i], e.sum[i], e.sum[i])
+		}
+		block := func(n int) {
+			for i := range n {
+				g.VMOVUPS(operand.Mem{Base: regA, Disp: i * v.bytes()}, x)
+				e.take(g, i, x)
+			}
+			g.ADDQ(operand.U32(n*v.bytes()), regA)
+		}
+		g.SUBQ(operand.U8(unroll*int(v)), regN)
+		g.JLT(operand.LabelRef("vectors"))
+		g.Label("loop")
+		block(unroll)
+		g.SUBQ(operand.U8(unroll*int(v)), regN)
+		g.JGE(operand.LabelRef("loop"))
+		g.Label("vectors")
+		g.ADDQ(operand.U8((unroll-1)*int(v)), regN)
+		g.JLT(operand.LabelRef("last"))
+		g.Label("vector")
+		block(1)
+		g.SUBQ(operand.U8(int(v)), regN)
+		g.JGE(operand.LabelRef("vector"))
+		g.Label("last")
+		g.VMOVUPS(operand.Mem{Base: regPanel}, x)
+		e.take(g, 0, x)
+		for i := 1; i < unroll; i++ {
+			g.VMINPS(e.lo[i], e.lo[0], e.lo[0])
+			g.VMAXPS(e.hi[i], e.hi[0], e.hi[0])
+			g.VADDPS(e.sum[i], e.sum[0], e.sum[0])
+		}
+		g.VMOVUPS(e.lo[0], operand.Mem{Base: regDst})
+		g.VMOVUPS(e.hi[0], operand.Mem{Base: regDst, Disp: v.bytes()})
+		g.isFinite(v, e.sum[0], x)
+		g.VZEROUPPER()
+		g.RET()
+	}
+}
+
+// channelMinMax returns the emitter of the extremes of each of cols columns over the tile's rows: panel holds the minima, dst
+// the maxima. There are no fewer columns than a vector has; the last vector of columns overlaps the one before.
+func channelMinMax(v isa) func(g *gen, rows, vecs int) {
+	const wide = 4
+	all := v.extreme(wide)
+	x := v.vec(3 * wide)
+	return func(g *gen, _, _ int) {
+		left, rowsLeft, col, at := regN, regSegs, regSeg, regTmp
+		g.Load(g.Param("t"), regTile)
+		g.MOVQ(g.field(offA), regA)
+		g.MOVQ(g.field(offPanel), regPanel)
+		g.MOVQ(g.field(offDst), regDst)
+		g.MOVQ(g.field(offLda), regLda)
+		g.SHLQ(operand.U8(2), regLda)
+		g.MOVQ(g.field(offCols), left)
+		g.XORQ(col, col)
+		for i := range wide {
+			g.VXORPS(all.sum[i], all.sum[i], all.sum[i])
+		}
+		column := func(base reg.GPPhysical, i int) operand.Mem {
+			return operand.Mem{Base: base, Index: col, Scale: 4, Disp: i * v.bytes()}
+		}
+		strip := func(n int, name string) {
+			for i := range n {
+				g.VMOVUPS(column(regPanel, i), all.lo[i])
+				g.VMOVUPS(column(regDst, i), all.hi[i])
+			}
+			g.LEAQ(column(regA, 0), at)
+			g.MOVQ(g.field(offRows), rowsLeft)
+			g.Label(name)
+			for i := range n {
+				g.VMOVUPS(operand.Mem{Base: at, Disp: i * v.bytes()}, x)
+				all.take(g, i, x)
+			}
+			g.ADDQ(regLda, at)
+			g.DECQ(rowsLeft)
+			g.JNZ(operand.LabelRef(name))
+			for i := range n {
+				g.VMOVUPS(all.lo[i], column(regPanel, i))
+				g.VMOVUPS(all.hi[i], column(regDst, i))
+			}
+			g.ADDQ(operand.U8(n*int(v)), col)
+			g.SUBQ(operand.U8(n*int(v)), left)
+		}
+		g.SUBQ(operand.U8(wide*int(v)), left)
+		g.JLT(operand.LabelRef("narrow"))
+		g.Label("strips")
+		strip(wide, "rows")
+		g.JGE(operand.LabelRef("strips"))
+		g.Label("narrow")
+		g.ADDQ(operand.U8(wide*int(v)), left)
+		g.JZ(operand.LabelRef("done"))
+		g.Label("vectors")
+		g.CMPQ(left, operand.U8(int(v)))
+		g.JGE(operand.LabelRef("whole"))
+		g.ADDQ(left, col) // back by what is missing
+		g.SUBQ(operand.U8(int(v)), col)
+		g.MOVQ(operand.U32(int(v)), left)
+		g.Label("whole")
+		strip(1, "rows1")
+		g.JNZ(operand.LabelRef("vectors"))
+		g.Label("done")
+		for i := 1; i < wide; i++ {
+			g.VADDPS(all.sum[i], all.sum[0], all.sum[0])
+		}
+		g.isFinite(v, all.sum[0], x)
+		g.VZEROUPPER()
+		g.RET()
+	}
+}
+
+// Constants of kernels' grid of bins; a test in package kernels holds them to it.
+const (
+	binShift = 13
+	binTiny  = 1024 // first bin that is no zero or denormal
+	binSign  = 1 << 18
+	binZeros = 16             // counters of zeros and denormals, one for each lane
+	binSide  = 1 + 21*binTiny // counters of one sign
+)
+
+// bins returns the emitter of the loop that counts cols elements, a multiple of 16, in counts. The counters of sixteen elements
+// are found by vector instructions and incremented one by one. Zeros have a counter for each lane: one counter for all
+// would make each increment wait for the one before.
+func bins(v isa) func(g *gen, rows, vecs int) {
+	const each = 16
+	const (
+		key = iota // first of two
+		index
+		negative = iota + 2
+		magnitude
+		sign
+		tiny
+		floor
+		origin
+		side
+		last
+		lanes // first of two
+	)
+	vectors := each / int(v)
+	r := func(i int) reg.VecPhysical { return v.vec(i) }
+	return func(g *gen, _, _ int) {
+		counts, keys, scalars := regPanel, reg.R8, []reg.GPPhysical{reg.R9, reg.R10, reg.R11, reg.R12}
+		laneTable(g)
+		g.Load(g.Param("t"), regTile)
+		g.MOVQ(g.field(offA), regA)
+		g.MOVQ(g.field(offCols), regN)
+		g.MOVQ(g.field(offCounts), counts)
+		g.LEAQ(g.AllocLocal(2*4*each), keys)
+		g.ADDQ(operand.U8(4*each-1), keys)
+		g.ANDQ(operand.I8(-4*each), keys) // so that one store writes one cache line
+		spread := func(value operand.Op, to int) {
+			g.MOVL(value, regTmp.As32())
+			g.VMOVD(regTmp.As32(), r(to).AsX())
+			g.VPBROADCASTD(r(to).AsX(), r(to))
+		}
+		spread(operand.U32(binSign-1), magnitude)
+		spread(operand.U32(binSign), sign)
+		spread(operand.U32(binTiny), tiny)
+		spread(operand.U32(binSide), side)
+		spread(g.field(offFloor), floor)
+		spread(operand.U32(binZeros), origin)
+		g.VPSUBD(r(origin), r(floor), r(origin))
+		g.MOVL(g.field(offCounts+8), regTmp.As32()) // len(counts)
+		g.DECL(regTmp.As32())
+		g.VMOVD(regTmp.As32(), r(last).AsX())
+		g.VPBROADCASTD(r(last).AsX(), r(last))
+		for i := range vectors {
+			from := operand.NewDataAddr(operand.NewStaticSymbol("lanes"), i*v.bytes())
+			g.VMOVUPS(from, r(lanes+i))
+		}
+		g.Label("loop")
+		for i := range vectors {
+			k, n, u := r(key+2*i), r(negative), r(index+2*i)
+			g.VMOVUPS(operand.Mem{Base: regA, Disp: i * v.bytes()}, k)
+			g.VPSRLD(operand.U8(binShift), k, k)
+			if v == avx512 {
+				g.VPANDD(r(magnitude), k, u)
+				g.VPCMPUD(operand.U8(lessThan), r(tiny), u, reg.K1)
+				g.VPTESTMD(r(sign), k, reg.K2)
+				g.VPMAXUD(r(floor), u, u)
+				g.VPSUBD(r(origin), u, u)
+				g.VPADDD(r(side), u, reg.K2, u)
+				g.VMOVDQA32(r(lanes+i), reg.K1, u)
+			} else {
+				g.VPAND(r(magnitude), k, u)
+				g.VPCMPGTD(r(magnitude), k, n) // the sign bit is set
+				g.VPAND(r(side), n, n)
+				g.VPCMPGTD(u, r(tiny), k)
+				g.VPMAXUD(r(floor), u, u)
+				g.VPSUBD(r(origin), u, u)
+				g.VPADDD(n, u, u)
+				g.VPBLENDVB(k, r(lanes+i), u, u)
+			}
+			g.VPMINUD(r(last), u, u) // whatever x holds, nothing beside counts is touched
+			g.VMOVUPS(u, operand.Mem{Base: keys, Disp: i * v.bytes()})
+		}
+		g.ADDQ(operand.U8(4*each), regA)
+		for i := range each {
+			s := scalars[i%len(scalars)]
+			g.MOVL(operand.Mem{Base: keys, Disp: 4 * i}, s.As32())
+			g.INCL(operand.Mem{Base: counts, Index: s, Scale: 4})
+		}
+		g.SUBQ(operand.U8(each), regN)
+		g.JNZ(operand.LabelRef("loop"))
+		g.VZEROUPPER()
+		g.RET()
+	}
+}
+
+const lessThan = 1
+
+// laneTable declares the numbers 0 to 15.
+func laneTable(g *gen) {
+	g.StaticGlobal("lanes")
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range 16 {
+		g.AddDatum(4*i, operand.U32(i))
+	}
+}

@@ -1,0 +1,149 @@
+package kernels
+
+import (
+	"math"
+
+	"qwb/kernels/ref"
+)
+
+// The grid on which Meter.Count counts float32 values; see ref.Bin.
+const (
+	BinShift      = ref.BinShift
+	BinsPerOctave = ref.BinsPerOctave
+	BinOctaves    = ref.BinOctaves
+	BinZeros      = ref.BinZeros
+	BinSide       = ref.BinSide
+)
+
+// Meter measures slices with the rows of a table: extremes, extremes of channels, histograms. It allocates nothing. It is the
+// working memory of one goroutine; the zero value is not usable.
+type Meter struct {
+	table *Table
+	args  tile
+	ends  [2 * widest]float32
+}
+
+// widest is the largest number of elements that a vector of any row has.
+const widest = 16
+
+// NewMeter returns a meter that uses the rows of t.
+func (t *Table) NewMeter() *Meter { return &Meter{table: t} }
+
+// MinMax is ref.MinMax: the extremes of the finite elements of x, and whether all are finite.
+func (m *Meter) MinMax(x []float32) (lo, hi float32, finite bool) {
+	row := &m.table.rows[OpMinMax]
+	w := row.NR
+	if len(x) < w {
+		return ref.MinMax(x)
+	}
+	m.args = tile{a: x, dst: m.ends[:2*w], rows: 1, cols: len(x)}
+	row.tile(&m.args)
+	if m.args.load == 0 {
+		return ref.MinMax(x) // only the loop passes over what is not finite
+	}
+	lo, hi = m.ends[0], m.ends[w]
+	for i := range w {
+		lo, hi = min(lo, m.ends[i]), max(hi, m.ends[w+i])
+	}
+	return lo + 0, hi + 0, true
+}
+
+// ChannelMinMax widens lo[j] and hi[j] to cover x[i*n+j], n = len(lo), for all i: the extremes of each channel of a
+// channels-last tensor. Its result is true only if all of x is finite; where it is false, what is in lo and hi must not be
+// used, and x may still be finite (a sum of its elements was not). len(x) must be a multiple of n. A zero among lo and hi may
+// be of either sign.
+func (m *Meter) ChannelMinMax(x, lo, hi []float32) bool {
+	n := len(lo)
+	hi = hi[:n]
+	if len(x) == 0 || n == 0 {
+		return true
+	}
+	if len(x)%n != 0 {
+		panic("kernels: the elements do not fall into rows of channels")
+	}
+	run := m.table.rows[OpChannelMinMax].tile
+	if n < m.table.rows[OpChannelMinMax].NR {
+		run = goChannelMinMax
+	}
+	finite := true
+	// All channels of a block are gone through while it is in the first-level cache.
+	for step := max(1, meterBlock/n) * n; len(x) > 0; {
+		part := x[:min(step, len(x))]
+		x = x[len(part):]
+		m.args = tile{a: part, panel: lo, dst: hi, rows: len(part) / n, cols: n, lda: n}
+		run(&m.args)
+		finite = finite && m.args.load != 0
+	}
+	return finite
+}
+
+// meterBlock is how many elements are gone through again while they are in the first-level cache.
+const meterBlock = 4096
+
+// Count increments the counter ref.Bin(v, low) of counts for each v in x. low is the lowest exponent field that is kept apart,
+// 1 or more. No value may be infinite or NaN or have an exponent of low+BinOctaves or more; counts has BinZeros+2*BinSide
+// counters, or BinZeros+BinSide if no value is below zero. Otherwise values are counted in wrong places, but never beside
+// counts.
+func (m *Meter) Count(x []float32, low int, counts []uint32) {
+	if len(counts) < BinZeros+BinSide {
+		panic("kernels: too few counters")
+	}
+	if low < 1 || low > 254 {
+		panic("kernels: no such exponent")
+	}
+	whole := len(x) &^ (widest - 1)
+	m.args = tile{a: x, cols: whole, counts: counts, floor: uint32(low)*BinsPerOctave - 1}
+	if whole > 0 {
+		m.table.rows[OpBins].tile(&m.args)
+	}
+	if whole < len(x) {
+		m.args.a, m.args.cols = x[whole:], len(x)-whole
+		goBins(&m.args)
+	}
+}
+
+// goMinMax is the plain Go row: one lane.
+func goMinMax(t *tile) {
+	lo, hi, finite := ref.MinMax(t.a[:t.cols])
+	t.dst[0], t.dst[1], t.load = lo, hi, 0
+	if finite {
+		t.load = 1
+	}
+}
+
+func goChannelMinMax(t *tile) {
+	sum := float32(0)
+	for i := range t.rows {
+		row := t.a[i*t.lda:][:t.cols]
+		lo, hi := t.panel[:len(row)], t.dst[:len(row)]
+		for j, v := range row {
+			if v < lo[j] {
+				lo[j] = v
+			}
+			if v > hi[j] {
+				hi[j] = v
+			}
+			sum += v
+		}
+	}
+	if t.load = 0; sum-sum == 0 {
+		t.load = 1
+	}
+}
+
+func goBins(t *tile) {
+	counts, last := t.counts, uint32(len(t.counts)-1)
+	for i, v := range t.a[:t.cols] {
+		key := math.Float32bits(v) >> BinShift
+		u := key & (1<<18 - 1)
+		if u < BinsPerOctave {
+			counts[i%BinZeros]++
+			continue
+		}
+		u = max(u, t.floor) - t.floor + BinZeros
+		if key != key&(1<<18-1) {
+			u += BinSide
+		}
+		counts[min(u, last)]++
+	}
+}
