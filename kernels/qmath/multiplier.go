@@ -27,37 +27,43 @@ type Multiplier struct {
 // that is not positive and finite, and a factor that the form cannot hold, are errors. A factor too small for M and Shift
 // becomes 0, as in TFLite.
 func (p Profile) Prepare(c Channel) (Multiplier, error) {
-	for _, s := range []float32{c.X, c.W, c.Y} {
-		if !Representable(s) {
-			return Multiplier{}, fmt.Errorf("profile %s: scale %g is not a positive number", p.Name, s)
-		}
+	if err := p.scales(c.X, c.W, c.Y); err != nil {
+		return Multiplier{}, err
 	}
+	var m Multiplier
 	switch p.Form {
 	case FloatAfter, FloatInside:
-		m := Multiplier{Scale: float32(c.X*c.W) / c.Y}
+		m = Multiplier{Scale: float32(c.X*c.W) / c.Y}
 		if p.FloatBias() {
 			m.Bias = c.Bias / c.Y
 		}
-		return m, p.finite(m.Scale, c)
 	case FloatDivide:
-		m := Multiplier{Scale: float32(c.X * c.W), Bias: c.Bias, Out: c.Y}
-		return m, p.finite(m.Scale, c)
+		m = Multiplier{Scale: float32(c.X * c.W), Bias: c.Bias, Out: c.Y}
 	case FloatTwice:
 		rx, rw := 1/c.X, 1/c.W
-		m := Multiplier{Scale: 1 / float32(rx*rw), Bias: c.Bias, Out: 1 / c.Y}
-		return m, p.finite(m.Scale, c)
+		m = Multiplier{Scale: 1 / float32(rx*rw), Bias: c.Bias, Out: 1 / c.Y}
+	default:
+		return p.multiplier(p.factor(c), c.X, c.W, c.Y)
 	}
-	f := p.factor(c)
+	return m, p.finite(m.Scale, c.X, c.W, c.Y)
+}
+
+// multiplier returns M and Shift of the factor f of an integer form; scales are named in its errors.
+func (p Profile) multiplier(f float64, scales ...float32) (Multiplier, error) {
 	m, shift := significand(f)
+	wrong := ""
 	switch {
 	case shift > 30:
-		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of scales %g, %g and %g is too large", p.Name, f, c.X, c.W, c.Y)
+		wrong = "too large"
 	case p.Form == ShiftOnly && m != 1<<30:
-		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of scales %g, %g and %g is not a power of two", p.Name, f, c.X, c.W, c.Y)
+		wrong = "not a power of two"
 	case p.Form == ShiftOnly && shift < -60:
-		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of scales %g, %g and %g is too small", p.Name, f, c.X, c.W, c.Y)
+		wrong = "too small"
 	case p.Form != ShiftOnly && shift < -31:
 		m, shift = 0, 0
+	}
+	if wrong != "" {
+		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of the scales %g is %s", p.Name, f, scales, wrong)
 	}
 	return Multiplier{M: m, Shift: shift}, nil
 }
@@ -84,9 +90,20 @@ func significand(f float64) (m, shift int32) {
 	return int32(q), int32(exp)
 }
 
-func (p Profile) finite(m float32, c Channel) error {
+// finite reports a float factor that is 0 or infinite.
+func (p Profile) finite(m float32, scales ...float32) error {
 	if !Representable(m) {
-		return fmt.Errorf("profile %s: scales %g, %g and %g give the factor %g", p.Name, c.X, c.W, c.Y, m)
+		return fmt.Errorf("profile %s: the scales %g give the factor %g", p.Name, scales, m)
+	}
+	return nil
+}
+
+// scales reports scales that no operator can use.
+func (p Profile) scales(all ...float32) error {
+	for _, s := range all {
+		if !Representable(s) {
+			return fmt.Errorf("profile %s: scale %g is not a positive number", p.Name, s)
+		}
 	}
 	return nil
 }
