@@ -1,0 +1,38 @@
+package qmath
+
+import (
+	"fmt"
+	"math"
+)
+
+// mlas prepares ONNX Runtime's softmax (contrib_ops/cpu/quantization/qlinear_softmax.cc): the table is scaled up as far as
+// the sum of a row stays within float32.
+func (s *Softmax) mlas(p Profile) error {
+	s.Form = SoftmaxMLAS
+	s.PerOutput = float32(math.Floor(float64(1 / s.Y.Scale)))
+	if s.N < 1 || s.PerOutput < 1 {
+		return fmt.Errorf("profile %s: softmax of %d codes to scale %g; the scale must not exceed 1", p.Name, s.N, s.Y.Scale)
+	}
+	scale := float64(s.X.Scale)
+	room := math.Log(float64(float32(math.MaxFloat32) / float32(s.N)))
+	up := max(0, room-5) / scale
+	s.Terms = make([]float32, 256)
+	for d := range s.Terms {
+		s.Terms[d] = float32(math.Exp((up - float64(d)) * scale))
+	}
+	return nil
+}
+
+func (s Softmax) mlasRow(dst, src []int32, top int32) {
+	sum := float32(0)
+	for _, q := range src {
+		sum += s.Terms[top-q]
+	}
+	for i, q := range src {
+		v := int32(HalfEven.Round(float64(float32(s.Terms[top-q]*s.PerOutput)/sum))) + s.Y.ZeroPoint
+		if s.Y.QMin < 0 {
+			v = int32(int8(v))
+		}
+		dst[i] = min(v, s.Y.QMax)
+	}
+}

@@ -1,0 +1,58 @@
+package qmath
+
+import "math/bits"
+
+// Requantize64 is Requantize for accumulators of 64 bits: 16-bit activations with an int64 bias. DoubleUpAway and SingleUp
+// take TFLite's form for them (kernels with int16 activations): the multiplier rounded to 15 bits, one rounding half up.
+// The other integer forms are the same formula in wider arithmetic, and the float forms convert acc to float32.
+func (s Scaling) Requantize64(acc int64, m Multiplier, zp, lo, hi int32) int32 {
+	if s.Float() {
+		return s.roundFloat(s.scaleFloat(float32(acc), m), m, zp, lo, hi)
+	}
+	var v int64
+	switch s.Form {
+	case DoubleUpAway, SingleUp:
+		reduced := int64(0x7fff)
+		if m.M < 0x7fff0000 {
+			reduced = (int64(m.M) + 1<<15) >> 16
+		}
+		v = mulShift(acc, reduced, 15-int(m.Shift), HalfUp)
+	case DoubleUpUp:
+		v = mulShift(acc<<max(m.Shift, 0), int64(m.M), 31, HalfUp)
+		v = HalfUp.shift(v, int(min(m.Shift, 0)))
+	case SingleAway:
+		v = mulShift(acc, int64(m.M), 31-int(m.Shift), HalfAwayFromZero)
+	case ShiftOnly:
+		v = s.Rounding.shift(acc, int(m.Shift)-1)
+	default: // SingleUpShift
+		v = mulShift(acc, int64(m.M), 31-int(m.Shift), HalfUp)
+	}
+	// The clamp comes before the zero point, which a saturated v would overflow.
+	v = min(max(v, int64(lo)-int64(zp)), int64(hi)-int64(zp))
+	return int32(v) + zp
+}
+
+// mulShift returns x*m / 2^n for n in [1, 62] and 0 <= m < 2^31, rounded half up or half away from zero in 128 bits. A result
+// beyond int64 saturates.
+func mulShift(x, m int64, n int, r Rounding) int64 {
+	negative := x < 0
+	magnitude := uint64(x)
+	if negative {
+		magnitude = -magnitude
+	}
+	high, low := bits.Mul64(magnitude, uint64(m))
+	half := uint64(1) << (n - 1)
+	if negative && r == HalfUp {
+		half-- // of magnitudes, half up is half down
+	}
+	low, carry := bits.Add64(low, half, 0)
+	high += carry
+	q := high<<(64-n) | low>>n
+	if high>>n != 0 || q > 1<<63-1 {
+		q = 1<<63 - 1
+	}
+	if negative {
+		return -int64(q)
+	}
+	return int64(q)
+}
