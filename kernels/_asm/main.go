@@ -70,7 +70,7 @@ func write(folder string) error {
 			return err
 		}
 	}
-	return nil
+	return writeNEON(folder)
 }
 
 // print returns the assembly of what was emitted.

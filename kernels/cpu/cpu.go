@@ -3,6 +3,7 @@
 package cpu
 
 import (
+	"runtime"
 	"sort"
 	"strings"
 
@@ -15,6 +16,8 @@ type Features struct {
 	AVX512     bool // AVX-512 F, BW, DQ and VL, with operating system support for zmm registers
 	AVXVNNI    bool // VPDPBUSD in its VEX encoding
 	AVX512VNNI bool // VPDPBUSD on zmm registers
+	NEON       bool // Advanced SIMD with fused multiply-add: every arm64 processor that Go runs on
+	NEONDot    bool // SDOT (FEAT_DotProd)
 }
 
 // Detect returns the features of the processor that the program runs on.
@@ -26,13 +29,16 @@ func Detect() Features {
 		AVX512:     avx512 && x.HasAVX2 && x.HasFMA,
 		AVXVNNI:    x.HasAVX2 && x.HasAVXVNNI,
 		AVX512VNNI: avx512 && x.HasAVX512VNNI,
+		NEON:       runtime.GOARCH == "arm64",
+		NEONDot:    cpu.ARM64.HasASIMDDP,
 	}
 }
 
 // String lists the features that are present, "none" if there are none.
 func (f Features) String() string {
 	var names []string
-	for name, has := range map[string]bool{"avx2+fma": f.AVX2, "avx512": f.AVX512, "avxvnni": f.AVXVNNI, "avx512vnni": f.AVX512VNNI} {
+	for name, has := range map[string]bool{"avx2+fma": f.AVX2, "avx512": f.AVX512, "avxvnni": f.AVXVNNI, "avx512vnni": f.AVX512VNNI,
+		"neon": f.NEON, "neondot": f.NEONDot} {
 		if has {
 			names = append(names, name)
 		}

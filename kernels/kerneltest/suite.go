@@ -27,6 +27,9 @@ func Tables(f cpu.Features) map[string]*kernels.Table {
 	if f.AVX512 {
 		tables["avx512"] = kernels.Select(f)
 	}
+	if f.NEON {
+		tables["neon"] = kernels.Select(cpu.Features{NEON: true})
+	}
 	return tables
 }
 
