@@ -66,7 +66,7 @@ the line says that nothing was quiet.`,
 			return usagef("bench takes what to measure: kernels, model, calibration or layerwise")
 		},
 	}
-	c.AddCommand(newBenchKernels(e), newBenchModel(e))
+	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCalibration(e), newBenchLayerwise(e))
 	return c
 }
 
@@ -84,6 +84,13 @@ func benchOptions(o bench.Options) (bench.Options, error) {
 	start := time.Now()
 	o.Clock = bench.Clock{Now: func() time.Duration { return time.Since(start) }, Others: othersCPU}
 	return o, nil
+}
+
+// floatPeak is the processor's peak of multiply-adds as a work, the operations it does, and the instruction set of the kernels
+// that it is to be compared with.
+func floatPeak(threads int) (w bench.Work, ops float64, isa string) {
+	w, ops, _ = bench.ComputePeak(cpu.Detect(), kernels.PeakFloat, threads)
+	return w, ops, kernels.Select(cpu.Detect()).Rows()[kernels.OpGemm].ISA
 }
 
 // measureRoof measures what bounds a model on so many threads.

@@ -170,6 +170,15 @@ func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, erro
 	}, r, nil
 }
 
+// macs is the multiply-accumulates of the model on one sample, as far as shapes are known.
+func (t *timed) macs() (total float64) {
+	for _, id := range t.Graph.Nodes() {
+		n, _ := t.Graph.MACs(id)
+		total += float64(n)
+	}
+	return total
+}
+
 // benchModel times the modes, and the peak, in the same rounds.
 func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, error) {
 	t, err := e.openTimed(o.file, o.data, o.batch, o.threads)

@@ -69,6 +69,17 @@ func (t *timed) sizes(ctx context.Context) (map[graph.ValueID]int64, error) {
 	return sizes, err
 }
 
+// watch times the steps of a mode.
+func (t *timed) watch(ctx context.Context, o bench.Options, mode string) (*stepwatch, *exec.Runner, bench.Series, error) {
+	watch := &stepwatch{g: t.Graph, now: o.Now, steps: map[graph.NodeID]bench.Step{}, times: map[graph.NodeID][]float64{}}
+	w, runner, err := t.work(mode, watch.step)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	s, err := bench.Measure(ctx, o, w)
+	return watch, runner, s, err
+}
+
 // benchNodes times the steps of the first mode.
 func (e *env) benchNodes(ctx context.Context, t *timed, o modelOptions) (*nodesReport, error) {
 	roof, err := measureRoof(ctx, bench.Options{Clock: o.Clock, Rounds: min(o.Rounds, 5), Span: min(o.Span, 30*time.Millisecond)}, o.threads)
@@ -79,13 +90,8 @@ func (e *env) benchNodes(ctx context.Context, t *timed, o modelOptions) (*nodesR
 	if err != nil {
 		return nil, err
 	}
-	watch := stepwatch{g: t.Graph, now: o.Now, steps: map[graph.NodeID]bench.Step{}, times: map[graph.NodeID][]float64{}}
-	w, runner, err := t.work(o.modes[0], watch.step)
-	if err != nil {
-		return nil, err
-	}
 	o.Progress = nil
-	s, err := bench.Measure(ctx, o.Options, w)
+	watch, runner, s, err := t.watch(ctx, o.Options, o.modes[0])
 	if err != nil {
 		return nil, err
 	}

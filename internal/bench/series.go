@@ -33,6 +33,15 @@ func (s Series) Timing(work int) Timing {
 	return t
 }
 
+// Map returns the series whose seconds are f of those of each round.
+func (s Series) Map(f func(seconds []float64) []float64) Series {
+	out := make(Series, len(s))
+	for i, r := range s {
+		out[i] = Round{f(r.Seconds), r.Foreign, r.Quiet}
+	}
+	return out
+}
+
 // Ratio is the time of one work over that of another, round by round.
 type Ratio struct {
 	Median float64 `json:"median"`

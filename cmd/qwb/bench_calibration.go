@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"qwb/calib"
+	"qwb/graph/exec"
+	"qwb/internal/bench"
+)
+
+// calibrationReport is what bench calibration --json prints. Seconds are per sample.
+type calibrationReport struct {
+	Machine machineInfo         `json:"machine"`
+	Model   string              `json:"model"`
+	Samples int                 `json:"samples"`
+	Results []calibrationResult `json:"results"`
+	PeakRSS int64               `json:"peak_rss_bytes"`
+}
+
+// calibrationResult is one way over the data.
+type calibrationResult struct {
+	Name    string `json:"name"` // decode, forward, all-methods, stream
+	Backend string `json:"backend"`
+	Threads int    `json:"threads"`
+	Batch   int    `json:"batch"`
+	Mode    string `json:"mode"`
+	bench.Timing
+	GOPS        float64     `json:"gops"`
+	ShareOfPeak float64     `json:"share_of_peak"`
+	OverForward bench.Ratio `json:"over_forward"`
+	// Observe is what was added to the forward.
+	Observe float64 `json:"observe_seconds"`
+}
+
+func newBenchCalibration(e *env) *cobra.Command {
+	var f flags
+	var o bench.Options
+	c := &cobra.Command{
+		Use:   "calibration MODEL|PLAN --data D",
+		Short: "Time what calibration adds to the forward",
+		Long: `Calibration times four ways over the same samples, in turn, and tells seconds per sample:
+
+  forward      the float model alone, on decoded samples
+  all-methods  with every tensor observed for all methods, on decoded samples
+  stream       the same from the files, decoded meanwhile, as qwb calibrate runs
+  decode       reading and preprocessing the files alone
+
+What is done once, such as packing weights, is not in it: all but the forward are run over half of the samples and over all of them,
+and the difference counts. Samples are run --threads at a time.`,
+		Args: exactly(1, "one model or plan"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if o, err = benchOptions(o); err != nil {
+				return err
+			}
+			r, err := e.benchCalibration(c.Context(), o, args[0], f.dataOptions(), f.workers())
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			return e.printCalibration(r, f.workers())
+		},
+	}
+	f.addData(c)
+	f.addRun(c)
+	f.addJSON(c)
+	addRounds(c, &o, 7, 100*time.Millisecond)
+	c.Flags().Lookup("samples").DefValue = fmt.Sprint(benchSamples)
+	f.samples = benchSamples
+	return c
+}
+
+// benchSamples is how many samples are run unless told otherwise.
+const benchSamples = 16
+
+func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string, d dataOptions, threads int) (*calibrationReport, error) {
+	t, err := e.openTimed(file, d, 1, threads)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	set, err := e.benchData(t, d, d.samples)
+	if err != nil {
+		return nil, err
+	}
+	samples, err := decode(ctx, set, set.Len())
+	if err != nil {
+		return nil, err
+	}
+	forward, err := forwardPass(t.Graph, threads)
+	if err != nil {
+		return nil, err
+	}
+	passes := []pass{
+		forward,
+		{name: "all-methods", run: func(ctx context.Context, some []*exec.Sample) error {
+			_, err := calib.Run(ctx, t.Graph, &inMemory{samples: some}, calib.Config{Threads: threads})
+			return err
+		}},
+		{name: "stream", run: func(ctx context.Context, some []*exec.Sample) error {
+			ctx, cancel := context.WithCancel(ctx) // ends decoding ahead
+			defer cancel()
+			_, err := calib.Run(ctx, t.Graph, &firstOf{set.Iterator(), len(some)}, calib.Config{Threads: threads})
+			return err
+		}},
+		{name: "decode", run: func(ctx context.Context, some []*exec.Sample) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			_, err := decode(ctx, set, len(some))
+			return err
+		}},
+	}
+	progress, finish := e.progress("bench", o.Rounds)
+	defer finish()
+	o.Progress = progress
+	peak, ops, isa := floatPeak(threads)
+	s, err := measurePasses(ctx, o, samples, passes, peak)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", t.path, err)
+	}
+	macs := t.macs()
+	r := &calibrationReport{Machine: thisMachine(), Model: t.path, Samples: len(samples)}
+	for i, p := range passes {
+		x := calibrationResult{Name: p.name, Backend: isa, Threads: threads, Batch: 1, Mode: "fp32", Timing: s.Timing(i), OverForward: s.Ratio(i, 0)}
+		if p.name != "decode" {
+			x.GOPS = 2 * macs / x.Seconds / 1e9
+			x.ShareOfPeak = s.Ratio(len(passes), i).Median * 2 * macs / ops
+			x.Observe = x.Seconds - s.Timing(0).Seconds
+		}
+		r.Results = append(r.Results, x)
+	}
+	r.PeakRSS = peakRSS()
+	return r, nil
+}
+
+func (e *env) printCalibration(r *calibrationReport, threads int) error {
+	e.printMachine(r.Machine, threads)
+	w := table(e.stdout)
+	fmt.Fprintln(w, "pass\tper sample\tover forward\tleast\tmost\tadded\t\t")
+	for _, x := range r.Results {
+		fmt.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", x.Name, duration(x.Seconds), x.OverForward.Median, x.OverForward.Min, x.OverForward.Max,
+			duration(max(0, x.Observe)), quietness(x.Timing))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(e.stdout, "\n%d samples, peak memory %.0f MB\n", r.Samples, float64(r.PeakRSS)/(1<<20))
+	return err
+}
