@@ -33,6 +33,7 @@ var layers = []string{
 	"quantizer/dispatch quantizer/passes",
 	"quantizer",
 	"quantizer/lower",
+	"quantizer/lower/lowertest",
 	"quantizer/program",
 	"calib/data/...",
 	"calib",
@@ -70,6 +71,8 @@ var thirdParty = map[string][]string{
 	"graph/graphtest":    {"github.com/stretchr/testify"},
 	"cmd":                {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
 	"quantizer":          {"github.com/goccy/go-yaml"},
+
+	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
 }
 
 func TestImportDirection(t *testing.T) {

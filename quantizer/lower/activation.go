@@ -1,0 +1,91 @@
+package lower
+
+import (
+	"fmt"
+	"math"
+
+	"qwb/graph"
+)
+
+// limits returns the bounds between which a chain of Relu and Clip keeps its input, and false where another operator is among
+// the nodes.
+func (c *compiler) limits(nodes []graph.NodeID) (lo, hi float32, ok bool, err error) {
+	lo, hi = float32(math.Inf(-1)), float32(math.Inf(1))
+	for _, id := range nodes {
+		l, h, ok, err := c.limit(id)
+		if err != nil || !ok {
+			return 0, 0, false, err
+		}
+		lo, hi = min(max(lo, l), h), min(max(hi, l), h)
+	}
+	return lo, hi, true, nil
+}
+
+// limit returns the bounds of a Relu or Clip.
+func (c *compiler) limit(id graph.NodeID) (lo, hi float32, ok bool, err error) {
+	n := c.g.Node(id)
+	lo, hi = float32(math.Inf(-1)), float32(math.Inf(1))
+	switch {
+	case n.Domain != "":
+		return 0, 0, false, nil
+	case n.Op == "Relu":
+		return 0, hi, true, nil
+	case n.Op == "Clip" && c.g.Opset("") < 11:
+		lo, hi = n.AttrFloat("min", lo), n.AttrFloat("max", hi)
+	case n.Op == "Clip":
+		if x, given, err := c.scalar(id, 1); err != nil {
+			return 0, 0, false, err
+		} else if given {
+			lo = x
+		}
+		if x, given, err := c.scalar(id, 2); err != nil {
+			return 0, 0, false, err
+		} else if given {
+			hi = x
+		}
+	default:
+		return 0, 0, false, nil
+	}
+	if lo != lo || hi != hi {
+		return 0, 0, false, c.fail(id, "a bound is NaN")
+	}
+	return min(lo, hi), hi, true, nil
+}
+
+// codeLimits returns the bounds as integers of e. Quantizing does not change the order of numbers, so limiting the integers is the
+// same as quantizing what was limited.
+func codeLimits(e Encoding, lo, hi float32) (qlo, qhi int32) {
+	g := e.Grid()
+	return g.Quantize(lo), g.Quantize(hi)
+}
+
+// function returns nodes, all of them functions of x element by element, as a graph of x.
+func (c *compiler) function(x graph.ValueID, nodes []graph.NodeID) (*graph.Graph, error) {
+	for _, id := range nodes {
+		if !elementwise(c.g.Node(id)) {
+			return nil, c.fail(id, "%s is not a function of single elements", c.g.Node(id).Op)
+		}
+		for i, v := range c.g.Node(id).Inputs {
+			if t := c.g.Const(v); t != nil && t.Len() != 1 {
+				return nil, c.fail(id, "input %d has several elements", i)
+			}
+		}
+	}
+	y := c.g.Node(nodes[len(nodes)-1]).Outputs[0]
+	part, err := graph.Extract(c.g, []graph.ValueID{x}, []graph.ValueID{y})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", stage, err)
+	}
+	for _, v := range part.Values() { // any number of elements
+		if part.Const(v) == nil {
+			part.Value(v).Shape = nil
+		}
+	}
+	return part, nil
+}
+
+// elementwise reports whether an operator computes every element from the elements at the same place.
+func elementwise(n *graph.Node) bool {
+	s := n.Spec()
+	return s != nil && (s.Kind == graph.KindActivation || s.Kind == graph.KindElementwise)
+}

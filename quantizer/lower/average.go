@@ -1,0 +1,168 @@
+package lower
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/kernels/qmath"
+)
+
+// Average is AveragePool, GlobalAveragePool or ReduceMean: the mean of the integers of a window. The geometry is that of the node.
+type Average struct {
+	Kind string // of the operator
+	// ByCount holds the arithmetic for the number of positions of a window that count; nil for numbers that do not occur. One entry
+	// alone is for all windows.
+	ByCount []*qmath.Average
+	// Empty is the result of a window without positions.
+	Empty int32
+}
+
+// Name implements Op.
+func (o *Average) Name() string { return o.Kind }
+
+func (o *Average) describe() string {
+	for _, a := range o.ByCount {
+		if a != nil {
+			return fmt.Sprintf("in %d..%d", a.Y.QMin, a.Y.QMax)
+		}
+	}
+	return ""
+}
+
+// For returns the arithmetic for n positions, nil if that number was not foreseen.
+func (o *Average) For(n int) *qmath.Average {
+	switch {
+	case len(o.ByCount) == 1 && o.ByCount[0].N == n:
+		return o.ByCount[0]
+	case n < len(o.ByCount):
+		return o.ByCount[n]
+	}
+	return nil
+}
+
+var averageFamily = family{name: "average", emit: emitAverage, ops: []string{"AveragePool", "GlobalAveragePool", "ReduceMean"}}
+
+func emitAverage(c *compiler, u *unit) error {
+	n := c.g.Node(u.head())
+	encs, in, err := c.operands(u, 0, 1)
+	if err != nil {
+		return err
+	}
+	v, y, err := c.result(u)
+	if err != nil {
+		return err
+	}
+	op := &Average{Kind: n.Op, Empty: min(max(y.ZeroPoint, y.QMin), y.QMax)}
+	prepare := func(count int) (*qmath.Average, error) {
+		a, err := c.profile.PrepareAverage(encs[0].Grid(), y.Grid(), count, n.Op == "AveragePool")
+		if err != nil {
+			return nil, c.fail(n.ID, "%w", err)
+		}
+		return &a, nil
+	}
+	counts, err := c.counts(n)
+	if err != nil {
+		return c.fail(n.ID, "%w", err)
+	}
+	if len(counts) == 1 {
+		a, err := prepare(counts[0])
+		if err != nil {
+			return err
+		}
+		op.ByCount = []*qmath.Average{a}
+	} else {
+		for _, k := range counts {
+			a, err := prepare(k)
+			if err != nil {
+				return err
+			}
+			for len(op.ByCount) <= k {
+				op.ByCount = append(op.ByCount, nil)
+			}
+			op.ByCount[k] = a
+		}
+	}
+	c.unitStep(u, in, []TensorID{c.define(v, integer(*c.base[v]))}, op)
+	return nil
+}
+
+// counts lists, in ascending order, how many positions the windows of a pool may have.
+func (c *compiler) counts(n *graph.Node) ([]int, error) {
+	if n.Op == "AveragePool" {
+		geo, err := graph.PoolGeometry(n, c.g.Value(n.Inputs[0]).Shape)
+		if err != nil {
+			return nil, err
+		}
+		size := 1
+		for _, k := range geo.Kernel {
+			size *= k
+		}
+		padded := false
+		for i := range geo.PadBegin {
+			padded = padded || geo.PadBegin[i] != 0 || geo.PadEnd[i] != 0
+		}
+		if !padded && n.AttrInt("ceil_mode", 0) == 0 {
+			return []int{size}, nil
+		}
+		all := make([]int, size)
+		for i := range all {
+			all[i] = i + 1
+		}
+		return all, nil
+	}
+	axes, _, err := c.axes(n)
+	if err != nil {
+		return nil, err
+	}
+	size := 1
+	shape := c.g.Value(n.Inputs[0]).Shape
+	for _, a := range axes {
+		if !shape[a].Known() {
+			return nil, fmt.Errorf("the size of axis %d of %s, which is averaged, is not known", a, shape)
+		}
+		size *= int(shape[a].N)
+	}
+	return []int{size}, nil
+}
+
+// axes lists the axes that a mean is taken over, from the front, and whether they stay with size 1.
+func (c *compiler) axes(n *graph.Node) (axes []int, keep bool, err error) {
+	shape := c.g.Value(n.Inputs[0]).Shape
+	if shape == nil {
+		return nil, false, fmt.Errorf("the rank of its input is not known")
+	}
+	var list []int64
+	keep = true
+	if n.Op == "ReduceMean" {
+		keep, list = n.AttrInt("keepdims", 1) != 0, n.AttrInts("axes")
+		if v := n.Input(1); v != graph.NoValue {
+			t := c.g.Const(v)
+			if t == nil || t.I64() == nil {
+				return nil, false, fmt.Errorf("the axes are not constant")
+			}
+			list = t.I64()
+		}
+		if len(list) == 0 && n.AttrInt("noop_with_empty_axes", 0) != 0 {
+			return nil, keep, fmt.Errorf("it has no axes")
+		}
+		if len(list) == 0 {
+			for a := range shape {
+				list = append(list, int64(a))
+			}
+		}
+	} else {
+		for a := 2; a < len(shape); a++ {
+			list = append(list, int64(a))
+		}
+	}
+	for _, a := range list {
+		if a < 0 {
+			a += int64(len(shape))
+		}
+		if a < 0 || a >= int64(len(shape)) {
+			return nil, false, fmt.Errorf("axis %d of %s", a, shape)
+		}
+		axes = append(axes, int(a))
+	}
+	return axes, keep, nil
+}

@@ -1,0 +1,117 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+)
+
+// Island is a part of the graph that runs in float, or computes shapes and indices. Its inputs and outputs are those of Graph, in
+// order. Where only the shape of an input matters, that may be a tensor of integers.
+type Island struct {
+	Graph *graph.Graph
+}
+
+// Name implements Op.
+func (*Island) Name() string { return "Island" }
+
+func (o *Island) describe() string {
+	s := ""
+	for _, id := range o.Graph.Nodes() {
+		s += " " + o.Graph.Node(id).Op
+	}
+	return s[min(1, len(s)):]
+}
+
+// flush emits the float nodes that wait as one island.
+func (c *compiler) flush() error {
+	if len(c.island) == 0 {
+		return nil
+	}
+	nodes := c.island
+	c.island = nil
+	inside := func(v graph.ValueID) bool {
+		p := c.g.Producer(v)
+		return p != graph.NoNode && slices.Contains(nodes, p)
+	}
+	var inputs, outputs []graph.ValueID
+	shapeOnly := map[graph.ValueID]bool{}
+	for _, id := range nodes {
+		n := c.g.Node(id)
+		for _, v := range c.reads(n) {
+			if inside(v) {
+				continue
+			}
+			if !slices.Contains(inputs, v) {
+				inputs = append(inputs, v)
+				shapeOnly[v] = true
+			}
+			shapeOnly[v] = shapeOnly[v] && onlyShape(n)
+		}
+		for _, v := range n.Outputs {
+			if v != graph.NoValue && c.readOutside(v, nodes) {
+				outputs = append(outputs, v)
+			}
+		}
+	}
+	if len(outputs) == 0 {
+		return nil // nobody reads what they compute
+	}
+	part, err := graph.Extract(c.g, inputs, outputs)
+	if err != nil {
+		return fmt.Errorf("%s: %w", stage, err)
+	}
+	var in, out []TensorID
+	for i, v := range inputs {
+		id, err := c.islandInput(v, shapeOnly[v])
+		if err != nil {
+			return err
+		}
+		in = append(in, id)
+		part.Value(part.Inputs[i]).DType = c.program.Tensors[id].DType
+	}
+	for _, v := range outputs {
+		out = append(out, c.define(v, realForm))
+	}
+	c.step(nodes[0], nodes, in, out, &Island{Graph: part})
+	for _, v := range outputs {
+		if err := c.convert(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// islandInput returns the tensor that an island reads.
+func (c *compiler) islandInput(v graph.ValueID, shapeOnly bool) (TensorID, error) {
+	if _, real := c.tensors[formOf{v, realForm}]; shapeOnly && !real && c.isFloat(v) {
+		for _, f := range append(c.forms(v), c.wanted[v]...) {
+			if id, ok := c.tensors[formOf{v, f}]; ok {
+				return id, nil
+			}
+		}
+	}
+	return c.read(v, realForm)
+}
+
+// readOutside reports whether v is read by a node that is not among nodes, by a subgraph of one, or by nobody but the caller.
+func (c *compiler) readOutside(v graph.ValueID, nodes []graph.NodeID) bool {
+	if c.g.IsOutput(v) {
+		return true
+	}
+	for _, u := range c.g.Uses(v) {
+		if !slices.Contains(nodes, u.Node) {
+			return true
+		}
+	}
+	if !c.g.Captured(v) {
+		return false
+	}
+	for _, id := range c.order {
+		if slices.Contains(c.g.Node(id).CapturedNames(), c.g.Value(v).Name) && !slices.Contains(nodes, id) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package lower
+
+import (
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+)
+
+// TensorID is an index into Program.Tensors.
+type TensorID int32
+
+// NoTensor stands for an output that nobody reads.
+const NoTensor TensorID = -1
+
+// StepID is an index into Program.Steps.
+type StepID int32
+
+// Program is what a configured graph becomes on a target under an arithmetic profile. It is plain data and is never changed once
+// it was compiled.
+type Program struct {
+	Graph   *graph.Graph // the graph that was compiled; nodes and values refer to it
+	Target  string
+	Profile qmath.Profile
+	Tensors []Tensor
+	Steps   []Step     // in an order of execution
+	Inputs  []TensorID // of graph inputs that are not constants, in their order
+	Outputs []TensorID // of graph outputs, in their order
+	// Crossings are the conversions between integers and float, in the order of steps.
+	Crossings []Crossing
+	Safety    []Safety // of the steps that sum products, in their order
+	Warnings  []string
+}
+
+// Tensor is one array of numbers.
+type Tensor struct {
+	ID TensorID
+	// Name is the value's name for the value itself and, as exporters name it, NAME_QuantizeLinear for its integers, followed by _1,
+	// _2, ... where it has several encodings.
+	Name  string
+	Value graph.ValueID
+	// DType is the type of the integers, Float32 for a real tensor, or the graph's own type of what is not quantized: shapes,
+	// indices, conditions.
+	DType    tensor.DType
+	Encoding *Encoding   // nil for real tensors and those that are not quantized
+	Shape    graph.Shape // as far as the graph knows it
+	// Const holds the elements of a constant operand; else it is nil.
+	Const *tensor.Tensor
+}
+
+// Quantized reports whether the elements are integers that stand for real numbers.
+func (t *Tensor) Quantized() bool { return t.Encoding != nil }
+
+// Step is one operation.
+type Step struct {
+	ID StepID
+	// Node is the graph's node that computes, NoNode for a conversion. Nodes are all that are computed here, in order.
+	Node    graph.NodeID
+	Nodes   []graph.NodeID
+	Inputs  []TensorID
+	Outputs []TensorID
+	Op      Op
+}
+
+// Op is what a step computes: one of the types of this package that are named in its documentation. It is plain data.
+type Op interface {
+	// Name is the kind of step: Conv, Requantize, Island, ...
+	Name() string
+	// describe returns what the text form of a program says about the step after its name.
+	describe() string
+}
+
+// Crossing is a conversion between integers and float.
+type Crossing struct {
+	Step    StepID
+	Tensor  TensorID // the integers
+	ToFloat bool
+	Bytes   int64 // of the integers and the float32 together; dimensions that are not known count as 1
+}
+
+// Name returns the name of a step: that of its node, or of the tensor that it converts.
+func (p *Program) Name(id StepID) string {
+	s := &p.Steps[id]
+	if s.Node != graph.NoNode {
+		return p.Graph.Node(s.Node).Name
+	}
+	for _, out := range s.Outputs {
+		if out != NoTensor {
+			return p.Tensors[out].Name
+		}
+	}
+	return ""
+}

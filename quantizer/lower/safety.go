@@ -1,0 +1,126 @@
+package lower
+
+import (
+	"math"
+
+	"qwb/graph/tensor"
+)
+
+// Safety is what can be said about the sums of a step before any data is seen: whether they stay in their types whatever the
+// codes are.
+type Safety struct {
+	Step StepID
+	// Min and Max bound, by channel, the accumulator, bias included, and every partial sum of it. One entry serves all channels of
+	// a product of two tensors.
+	Min, Max []int64
+	// Fits says that all of them are within int32.
+	Fits bool
+	// Pairs counts the pairs of neighbouring products of one channel that VPMADDUBSW adds in int16, and AtRisk, by channel, those
+	// whose sum leaves int16 for some codes. Both are 0 where the weights are not constant or not int8.
+	Pairs  int
+	AtRisk []int
+}
+
+// Saturates returns how many pairs of all channels may saturate.
+func (s *Safety) Saturates() int {
+	n := 0
+	for _, r := range s.AtRisk {
+		n += r
+	}
+	return n
+}
+
+// prove computes the safety of the step just written.
+func (l *linear) prove(at StepID) {
+	s := Safety{Step: at, Fits: true}
+	lo, hi := int64(l.x.QMin)-int64(l.x.ZeroPoint), int64(l.x.QMax)-int64(l.x.ZeroPoint)
+	if w := l.op.Weights; w != nil {
+		s.Min, s.Max = make([]int64, w.Channels), make([]int64, w.Channels)
+		w.Each(func(c int, q int32) {
+			d := int64(q) - int64(w.ZeroPoint[c])
+			s.Min[c] += min(d*lo, d*hi)
+			s.Max[c] += max(d*lo, d*hi)
+		})
+		for c := range s.Min {
+			if l.op.Bias != nil {
+				s.Min[c] += min(int64(l.op.Bias[c]), 0)
+				s.Max[c] += max(int64(l.op.Bias[c]), 0)
+			}
+		}
+		if w.Codes.DType == tensor.Int8 && (l.x.DType() == tensor.Uint8 || l.x.DType() == tensor.Int8) {
+			s.Pairs, s.AtRisk = l.pairs()
+		}
+	} else {
+		s.Min, s.Max = l.dynamicBound(lo, hi)
+	}
+	for c := range s.Min {
+		if s.Min[c] < math.MinInt32 || s.Max[c] > math.MaxInt32 {
+			s.Fits = false
+		}
+	}
+	if !s.Fits {
+		l.warn(l.u.head(), "accumulators may leave 32 bits")
+	}
+	l.program.Safety = append(l.program.Safety, s)
+}
+
+// dynamicBound bounds the sums of two tensors by the number of terms; a number that is not known gives an infinite bound.
+func (l *linear) dynamicBound(lo, hi int64) (least, most []int64) {
+	wlo, whi := int64(l.w.QMin)-int64(l.w.ZeroPoint), int64(l.w.QMax)-int64(l.w.ZeroPoint)
+	shape := l.g.Value(l.n.Inputs[0]).Shape
+	axis := len(shape) - 1
+	if l.n.Op == "Gemm" && l.n.AttrInt("transA", 0) != 0 {
+		axis = 0
+	}
+	if axis < 0 || !shape[axis].Known() {
+		return []int64{math.MinInt64}, []int64{math.MaxInt64}
+	}
+	k := shape[axis].N
+	return []int64{k * min(lo*whi, hi*wlo, lo*wlo, hi*whi, 0)}, []int64{k * max(lo*wlo, hi*whi, lo*whi, hi*wlo, 0)}
+}
+
+// pairs counts the pairs that may saturate. The kernels read codes from 0 on: those of int8 are moved up by 128. Pairs follow
+// the order in which the channels-last kernels add: tap by tap, channel after channel; the last of an odd number stands alone.
+func (l *linear) pairs() (pairs int, atRisk []int) {
+	w := l.op.Weights
+	least, most := int64(l.x.QMin), int64(l.x.QMax)
+	if l.x.DType() == tensor.Int8 {
+		least, most = least+128, most+128
+	}
+	atRisk = make([]int, w.Channels)
+	for c, codes := range l.taps() {
+		pairs = len(codes) / 2
+		for p := 0; p+1 < len(codes); p += 2 {
+			a, b := int64(codes[p]), int64(codes[p+1])
+			if min(a*least, a*most)+min(b*least, b*most) < math.MinInt16 || max(a*least, a*most)+max(b*least, b*most) > math.MaxInt16 {
+				atRisk[c]++
+			}
+		}
+	}
+	return pairs, atRisk
+}
+
+// taps returns the codes of each channel in the order of the channels-last kernels, nil for operators without pairs: the products
+// of a depthwise convolution stand in different channels, those of a transposed one are not computed from bytes beside each other.
+func (l *linear) taps() [][]int32 {
+	w := l.op.Weights
+	depthwise := l.n.Op == "Conv" && w.Codes.Shape[1] == 1 && l.n.AttrInt("group", 1) > 1
+	if depthwise || l.n.Op == "ConvTranspose" {
+		return nil
+	}
+	out := make([][]int32, w.Channels)
+	w.Each(func(c int, q int32) { out[c] = append(out[c], q) })
+	if l.n.Op != "Conv" {
+		return out
+	}
+	depth := w.Codes.Shape[1]
+	for c, own := range out { // from C/group x taps to taps x C/group
+		out[c] = make([]int32, 0, len(own))
+		for t := range len(own) / max(depth, 1) {
+			for k := range depth {
+				out[c] = append(out[c], own[k*(len(own)/depth)+t])
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,157 @@
+package lower
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+)
+
+// Table is a function of single integers, given by its values: any operator, or chain of operators, that computes every element
+// from the element at the same place, between two quantized tensors.
+type Table struct {
+	Function string // the operators, in order
+	// Codes holds 256 or 65,536 results. The index is the raw byte or 16-bit word of the input: a signed code q is at q + 256 or
+	// q + 65,536 if it is negative, so that the order is 0, 1, ..., -2, -1.
+	Codes *tensor.Tensor
+}
+
+// Name implements Op.
+func (*Table) Name() string { return "Table" }
+
+func (o *Table) describe() string {
+	sum := uint32(2166136261) // FNV-1a, so that a changed entry shows
+	for _, q := range Codes(o.Codes) {
+		sum = (sum ^ uint32(q)) * 16777619
+	}
+	return fmt.Sprintf("%s %s #%08x", o.Function, o.Codes.Type(), sum)
+}
+
+var tableFamily = family{name: "table", emit: emitTable, ops: []string{
+	"Abs", "Celu", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "Pow", "Reciprocal",
+	"Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu"}}
+
+func emitTable(c *compiler, u *unit) error {
+	encs, in, err := c.operands(u, 0, 1)
+	if err != nil {
+		return err
+	}
+	v := c.g.Node(u.last()).Outputs[0]
+	if c.base[v] == nil {
+		return c.fail(u.last(), "its result is not quantized")
+	}
+	op := &Table{}
+	for i, id := range u.nodes {
+		if i > 0 {
+			op.Function += " "
+		}
+		op.Function += c.g.Node(id).Op
+	}
+	y := *c.base[v]
+	op.Codes, err = c.table(u, encs[0], y)
+	if err != nil {
+		return c.g.ErrorAt(stage, u.head(), err)
+	}
+	c.unitStep(u, in, []TensorID{c.define(v, integer(y))}, op)
+	return nil
+}
+
+// table computes the entries. Functions for which the profile has a definition of its own follow it, limits behind them included.
+func (c *compiler) table(u *unit, x, y Encoding) (*tensor.Tensor, error) {
+	if x.DType().Bits() == 8 && y.DType().Bits() == 8 {
+		lo, hi, ok, err := c.limits(u.acts)
+		if err != nil {
+			return nil, err
+		}
+		n, narrow := c.g.Node(u.head()), y
+		narrow.QMin, narrow.QMax = codeLimits(y, lo, hi)
+		if t, known, err := c.profileTable(n, x.Grid(), narrow.Grid()); known && ok {
+			return tableTensor(t, y), err
+		}
+	}
+	f, err := c.evaluated(u, x)
+	if err != nil {
+		return nil, err
+	}
+	if x.DType().Bits() == 8 && y.DType().Bits() == 8 {
+		return tableTensor(c.profile.Table(x.Grid(), y.Grid(), f), y), nil
+	}
+	out := tensor.New(y.DType(), 1<<x.DType().Bits())
+	q := c.profile.Quantizer(y.Grid())
+	for raw := range out.Len() {
+		setCode(out, raw, q.At(f(x.Grid().Dequantize(x.code(raw)))))
+	}
+	return out, nil
+}
+
+// profileTable returns the table of an operator that profiles define themselves, and whether it is one.
+func (c *compiler) profileTable(n *graph.Node, x, y qmath.Grid) (t qmath.Table, known bool, err error) {
+	switch n.Op {
+	case "Sigmoid":
+		return c.profile.Table(x, y, c.profile.Sigmoid()), true, nil
+	case "HardSwish":
+		t, err = c.profile.HardSwish(x, y)
+		return t, true, err
+	case "LeakyRelu":
+		t, err = c.profile.LeakyRelu(x, y, n.AttrFloat("alpha", 0.01))
+		return t, true, err
+	}
+	return t, false, nil
+}
+
+// tableTensor stores 256 bytes as integers of y's type.
+func tableTensor(t qmath.Table, y Encoding) *tensor.Tensor {
+	out := tensor.New(y.DType(), len(t))
+	for i, b := range t {
+		q := int32(b)
+		if y.DType() == tensor.Int8 {
+			q = int32(int8(b))
+		}
+		setCode(out, i, q)
+	}
+	return out
+}
+
+// code is the integer whose raw byte or word is given.
+func (e Encoding) code(raw int) int32 {
+	if bits := e.DType().Bits(); e.QMin < 0 && raw >= 1<<(bits-1) {
+		return int32(raw - 1<<bits)
+	}
+	return int32(raw)
+}
+
+// evaluated computes the unit's function for every code of x with the float executor and returns it as a function of the real
+// numbers that the codes stand for.
+func (c *compiler) evaluated(u *unit, x Encoding) (func(float32) float32, error) {
+	input := c.g.Node(u.head()).Inputs[0]
+	part, err := c.function(input, u.nodes)
+	if err != nil {
+		return nil, err
+	}
+	session, err := exec.New(part, exec.Options{})
+	if err != nil {
+		return nil, err
+	}
+	n := 1 << x.DType().Bits()
+	in := tensor.New(tensor.Float32, n)
+	for raw := range n {
+		in.F32()[raw] = x.Grid().Dequantize(x.code(raw))
+	}
+	feeds := map[string]*tensor.Tensor{part.Value(part.Inputs[0]).Name: in}
+	out, err := session.NewRunner().Run(context.Background(), feeds, nil)
+	if err != nil {
+		return nil, err
+	}
+	if out[0].DType != tensor.Float32 || out[0].Len() != n {
+		return nil, fmt.Errorf("its function gives %s for %s", out[0].Type(), in.Type())
+	}
+	values := make(map[uint32]float32, n)
+	for i, v := range in.F32() {
+		values[math.Float32bits(v)] = out[0].F32()[i]
+	}
+	return func(v float32) float32 { return values[math.Float32bits(v)] }, nil
+}

@@ -1,0 +1,97 @@
+package lower
+
+import (
+	"fmt"
+
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// Weights are the constant factors of a sum of products, as integers in the layout of the operator's input 1.
+type Weights struct {
+	Codes *tensor.Tensor
+	Axis  int // of the output channels; of a grouped ConvTranspose it holds the channels of one group
+	// Channels is how many output channels there are. Scale, ZeroPoint and Sum have one entry for each.
+	Channels  int
+	Scale     []float32
+	ZeroPoint []int32
+	// Sum is the sum of a channel's codes and Terms how many there are: with input zero point zx the sum of products is
+	//
+	//	sum (x-zx)*(w-zw) = sum x*w - zw * sum x - zx * Sum + Terms*zx*zw
+	//
+	// where padding counts as input of code zx.
+	Sum   []int64
+	Terms int
+}
+
+// Offset returns what the last two terms of the expansion add to the sum of channel c.
+func (w *Weights) Offset(c int, zx int32) int64 {
+	return int64(w.Terms)*int64(zx)*int64(w.ZeroPoint[c]) - int64(zx)*w.Sum[c]
+}
+
+// PerChannel reports whether channels have scales of their own.
+func (w *Weights) PerChannel() bool {
+	for c := range w.Scale {
+		if w.Scale[c] != w.Scale[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// weights quantizes the constant input 1 of a node. group is 1 but for ConvTranspose, whose weights [C, M/group, ...] hold the
+// output channels of a group beside each other.
+func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group int) (*Weights, error) {
+	if cfg.Policy.Has(tqc.PerGroup) || cfg.Policy.Has(tqc.Floating) || cfg.Policy.Has(tqc.Dynamic) {
+		return nil, fmt.Errorf("weights of policy %q have no integer form", cfg.Policy)
+	}
+	d := Encoding{QMin: cfg.QMin, QMax: cfg.QMax}.DType()
+	if d != tensor.Int8 && d != tensor.Uint8 {
+		return nil, fmt.Errorf("weights from %d to %d are wider than 8 bits", cfg.QMin, cfg.QMax)
+	}
+	t = t.ToRowMajor()
+	_, n, inner := t.Blocks(axis)
+	scale := func(i int) int { return 0 }
+	if cfg.Policy.Has(tqc.PerChannel) {
+		along := cfg.Axis
+		if along < 0 {
+			along += len(t.Shape)
+		}
+		if along != axis || len(p.Scale) != n {
+			return nil, fmt.Errorf("%d scales along axis %d of weights whose output channels are axis %d, %d long", len(p.Scale), along, axis, n)
+		}
+		scale = func(i int) int { return i / inner % n }
+	} else if len(p.Scale) != 1 {
+		return nil, fmt.Errorf("%d scales for weights with one", len(p.Scale))
+	}
+	codes, err := quantizeBy(t, d, func(i int) qmath.Grid { return p.Grid(cfg, scale(i)) })
+	if err != nil {
+		return nil, err
+	}
+	w := &Weights{Codes: codes, Axis: axis, Channels: n * group, Terms: t.Len() / max(n*group, 1)}
+	w.Scale, w.ZeroPoint = make([]float32, w.Channels), make([]int32, w.Channels)
+	for c := range w.Channels {
+		at := 0
+		if len(p.Scale) > 1 {
+			at = c % n
+		}
+		w.Scale[c], w.ZeroPoint[c] = p.Scale[at], p.ZeroPoint[at]
+	}
+	w.Sum = make([]int64, w.Channels)
+	w.Each(func(c int, q int32) { w.Sum[c] += int64(q) })
+	return w, nil
+}
+
+// Each calls f for every code with its output channel; the codes of a channel come in the order of memory.
+func (w *Weights) Each(f func(channel int, code int32)) {
+	outer, n, inner := w.Codes.Blocks(w.Axis)
+	groups := w.Channels / max(n, 1)
+	for i, q := range Codes(w.Codes) {
+		group := 0
+		if groups > 1 { // ConvTranspose: axis 0 holds the input channels, group after group
+			group = i / (n * inner) * groups / outer
+		}
+		f(group*n+i/inner%n, q)
+	}
+}
