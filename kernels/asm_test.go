@@ -27,7 +27,7 @@ func TestTileLayout(t *testing.T) {
 		{"ldd", unsafe.Offsetof(x.ldd), 128}, {"cols", unsafe.Offsetof(x.cols), 144}, {"load", unsafe.Offsetof(x.load), 152},
 		{"lo", unsafe.Offsetof(x.lo), 160}, {"hi", unsafe.Offsetof(x.hi), 164},
 		{"rows", unsafe.Offsetof(x.rows), 136}, {"counts", unsafe.Offsetof(x.counts), 168}, {"floor", unsafe.Offsetof(x.floor), 192},
-		{"binSide", BinSide, 1 + 21*1024}, {"binZeros", BinZeros, 16},
+		{"binSide", BinSide, 1 + 21*1024}, {"binZeros", BinZeros, 16}, {"binBlock", binBlock, 512},
 		{"segment.n", unsafe.Offsetof(segment{}.n), 8}, {"segment", unsafe.Sizeof(segment{}), 16},
 	} {
 		assert.Equal(t, f.want, f.offset, f.name)

@@ -21,10 +21,14 @@ type Meter struct {
 	table *Table
 	args  tile
 	ends  [2 * widest]float32
+	keys  [512]float32
 }
 
 // widest is the largest number of elements that a vector of any row has.
 const widest = 16
+
+// binBlock is how many elements OpBins finds the counters of before it increments them: both stay in the first-level cache.
+const binBlock = 512
 
 // NewMeter returns a meter that uses the rows of t.
 func (t *Table) NewMeter() *Meter { return &Meter{table: t} }
@@ -92,7 +96,7 @@ func (m *Meter) Count(x []float32, low int, counts []uint32) {
 		panic("kernels: no such exponent")
 	}
 	whole := len(x) &^ (widest - 1)
-	m.args = tile{a: x, cols: whole, counts: counts, floor: uint32(low)*BinsPerOctave - 1}
+	m.args = tile{a: x, cols: whole, dst: m.keys[:], counts: counts, floor: uint32(low)*BinsPerOctave - 1}
 	if whole > 0 {
 		m.table.rows[OpBins].tile(&m.args)
 	}
@@ -131,19 +135,19 @@ func goChannelMinMax(t *tile) {
 	}
 }
 
+// goBins has no branches: which bin comes next cannot be foretold.
 func goBins(t *tile) {
-	counts, last := t.counts, uint32(len(t.counts)-1)
+	const magnitude = 1<<(31-BinShift) - 1
+	counts := t.counts
+	last, floor := uint32(len(counts)-1), t.floor
 	for i, v := range t.a[:t.cols] {
 		key := math.Float32bits(v) >> BinShift
-		u := key & (1<<18 - 1)
-		if u < BinsPerOctave {
-			counts[i%BinZeros]++
-			continue
-		}
-		u = max(u, t.floor) - t.floor + BinZeros
-		if key != key&(1<<18-1) {
-			u += BinSide
-		}
-		counts[min(u, last)]++
+		u := key & magnitude
+		tiny := uint32(int32(u-BinsPerOctave) >> 31) // all ones for zeros and denormals
+		above := int32(u - floor)
+		above &^= above >> 31
+		n := uint32(above) + BinZeros + key>>(31-BinShift)*BinSide
+		n = n&^tiny | uint32(i)%BinZeros&tiny
+		counts[min(n, last)]++
 	}
 }

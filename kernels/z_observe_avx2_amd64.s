@@ -196,14 +196,12 @@ done:
 
 // func binsAVX2(t *byte)
 // Requires: AVX, AVX2
-TEXT ·binsAVX2(SB), NOSPLIT, $128-8
+TEXT ·binsAVX2(SB), NOSPLIT, $0-8
 	MOVQ         t+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         144(AX), DX
 	MOVQ         168(AX), SI
-	LEAQ         (SP), R8
-	ADDQ         $0x3f, R8
-	ANDQ         $-64, R8
+	MOVQ         48(AX), R8
 	MOVL         $0x0003ffff, R15
 	VMOVD        R15, X5
 	VPBROADCASTD X5, Y5
@@ -229,6 +227,16 @@ TEXT ·binsAVX2(SB), NOSPLIT, $128-8
 	VPBROADCASTD X11, Y11
 	VMOVUPS      lanes<>+0(SB), Y12
 	VMOVUPS      lanes<>+32(SB), Y13
+
+block:
+	MOVQ DX, CX
+	CMPQ CX, $0x00000200
+	JLE  fits
+	MOVQ $0x00000200, CX
+
+fits:
+	SUBQ CX, DX
+	MOVQ CX, BX
 
 loop:
 	VMOVUPS   (DI), Y0
@@ -256,40 +264,50 @@ loop:
 	VPMINUD   Y11, Y3, Y3
 	VMOVUPS   Y3, 32(R8)
 	ADDQ      $0x40, DI
-	MOVL      (R8), R9
-	INCL      (SI)(R9*4)
-	MOVL      4(R8), R10
-	INCL      (SI)(R10*4)
-	MOVL      8(R8), R11
-	INCL      (SI)(R11*4)
-	MOVL      12(R8), R12
-	INCL      (SI)(R12*4)
-	MOVL      16(R8), R9
-	INCL      (SI)(R9*4)
-	MOVL      20(R8), R10
-	INCL      (SI)(R10*4)
-	MOVL      24(R8), R11
-	INCL      (SI)(R11*4)
-	MOVL      28(R8), R12
-	INCL      (SI)(R12*4)
-	MOVL      32(R8), R9
-	INCL      (SI)(R9*4)
-	MOVL      36(R8), R10
-	INCL      (SI)(R10*4)
-	MOVL      40(R8), R11
-	INCL      (SI)(R11*4)
-	MOVL      44(R8), R12
-	INCL      (SI)(R12*4)
-	MOVL      48(R8), R9
-	INCL      (SI)(R9*4)
-	MOVL      52(R8), R10
-	INCL      (SI)(R10*4)
-	MOVL      56(R8), R11
-	INCL      (SI)(R11*4)
-	MOVL      60(R8), R12
-	INCL      (SI)(R12*4)
-	SUBQ      $0x10, DX
+	ADDQ      $0x40, R8
+	SUBQ      $0x10, CX
 	JNZ       loop
+	MOVQ      48(AX), R8
+
+count:
+	MOVL  (R8), R9
+	INCL  (SI)(R9*4)
+	MOVL  4(R8), R10
+	INCL  (SI)(R10*4)
+	MOVL  8(R8), R11
+	INCL  (SI)(R11*4)
+	MOVL  12(R8), R12
+	INCL  (SI)(R12*4)
+	MOVL  16(R8), R9
+	INCL  (SI)(R9*4)
+	MOVL  20(R8), R10
+	INCL  (SI)(R10*4)
+	MOVL  24(R8), R11
+	INCL  (SI)(R11*4)
+	MOVL  28(R8), R12
+	INCL  (SI)(R12*4)
+	MOVL  32(R8), R9
+	INCL  (SI)(R9*4)
+	MOVL  36(R8), R10
+	INCL  (SI)(R10*4)
+	MOVL  40(R8), R11
+	INCL  (SI)(R11*4)
+	MOVL  44(R8), R12
+	INCL  (SI)(R12*4)
+	MOVL  48(R8), R9
+	INCL  (SI)(R9*4)
+	MOVL  52(R8), R10
+	INCL  (SI)(R10*4)
+	MOVL  56(R8), R11
+	INCL  (SI)(R11*4)
+	MOVL  60(R8), R12
+	INCL  (SI)(R12*4)
+	ADDQ  $0x40, R8
+	SUBQ  $0x10, BX
+	JNZ   count
+	MOVQ  48(AX), R8
+	TESTQ DX, DX
+	JNZ   block
 	VZEROUPPER
 	RET
 

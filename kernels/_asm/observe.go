@@ -185,11 +185,13 @@ const (
 	binSign  = 1 << 18
 	binZeros = 16             // counters of zeros and denormals, one for each lane
 	binSide  = 1 + 21*binTiny // counters of one sign
+	binBlock = 512            // elements whose counters are found before they are incremented
 )
 
-// bins returns the emitter of the loop that counts cols elements, a multiple of 16, in counts. The counters of sixteen elements
-// are found by vector instructions and incremented one by one. Zeros have a counter for each lane: one counter for all
-// would make each increment wait for the one before.
+// bins returns the emitter of the loop that counts cols elements, a multiple of 16, in counts, block by block: vector
+// instructions find the counters of a block and write their numbers to dst, which a second loop increments one by one. (A
+// single loop would read numbers that are still on their way to memory.) Zeros have a counter for each lane: with one for
+// all, each increment would wait for the one before.
 func bins(v isa) func(g *gen, rows, vecs int) {
 	const each = 16
 	const (
@@ -214,9 +216,7 @@ func bins(v isa) func(g *gen, rows, vecs int) {
 		g.MOVQ(g.field(offA), regA)
 		g.MOVQ(g.field(offCols), regN)
 		g.MOVQ(g.field(offCounts), counts)
-		g.LEAQ(g.AllocLocal(2*4*each), keys)
-		g.ADDQ(operand.U8(4*each-1), keys)
-		g.ANDQ(operand.I8(-4*each), keys) // so that one store writes one cache line
+		g.MOVQ(g.field(offDst), keys)
 		spread := func(value operand.Op, to int) {
 			g.MOVL(value, regTmp.As32())
 			g.VMOVD(regTmp.As32(), r(to).AsX())
@@ -237,6 +237,14 @@ func bins(v isa) func(g *gen, rows, vecs int) {
 			from := operand.NewDataAddr(operand.NewStaticSymbol("lanes"), i*v.bytes())
 			g.VMOVUPS(from, r(lanes+i))
 		}
+		g.Label("block")
+		g.MOVQ(regN, regSegs)
+		g.CMPQ(regSegs, operand.U32(binBlock))
+		g.JLE(operand.LabelRef("fits"))
+		g.MOVQ(operand.U32(binBlock), regSegs)
+		g.Label("fits")
+		g.SUBQ(regSegs, regN)
+		g.MOVQ(regSegs, regSeg)
 		g.Label("loop")
 		for i := range vectors {
 			k, n, u := r(key+2*i), r(negative), r(index+2*i)
@@ -264,13 +272,22 @@ func bins(v isa) func(g *gen, rows, vecs int) {
 			g.VMOVUPS(u, operand.Mem{Base: keys, Disp: i * v.bytes()})
 		}
 		g.ADDQ(operand.U8(4*each), regA)
+		g.ADDQ(operand.U8(4*each), keys)
+		g.SUBQ(operand.U8(each), regSegs)
+		g.JNZ(operand.LabelRef("loop"))
+		g.MOVQ(g.field(offDst), keys)
+		g.Label("count")
 		for i := range each {
 			s := scalars[i%len(scalars)]
 			g.MOVL(operand.Mem{Base: keys, Disp: 4 * i}, s.As32())
 			g.INCL(operand.Mem{Base: counts, Index: s, Scale: 4})
 		}
-		g.SUBQ(operand.U8(each), regN)
-		g.JNZ(operand.LabelRef("loop"))
+		g.ADDQ(operand.U8(4*each), keys)
+		g.SUBQ(operand.U8(each), regSeg)
+		g.JNZ(operand.LabelRef("count"))
+		g.MOVQ(g.field(offDst), keys)
+		g.TESTQ(regN, regN)
+		g.JNZ(operand.LabelRef("block"))
 		g.VZEROUPPER()
 		g.RET()
 	}

@@ -56,6 +56,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("pool", s.pool)
 	t.Run("elementwise", s.elementwise)
 	t.Run("rows", s.rows)
+	t.Run("observe", s.observe)
 	t.Run("misuse", s.misuse)
 }
 
