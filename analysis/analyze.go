@@ -19,9 +19,9 @@ type Config struct {
 	Outputs                           bool // error of the whole quantized graph at the graph outputs; Graphwise includes it
 	Threads                           int  // samples analysed at a time, 0 for one; results do not depend on it
 	// Memory is how many bytes of float activations layerwise analysis keeps to restart from, over all threads; 0 for 2 GiB. What
-	// is not kept is computed again, which costs time and changes no number. The outputs of the operators analysed and those of
-	// the graph are kept in any case. Beside what is kept there are the quantized weights, and each thread needs the memory of
-	// one run and of one restart: together less than three times all activations of a sample.
+	// is not kept is computed again, which costs time and changes no number. The graph outputs are kept in any case, and with
+	// Graphwise those of the operators analysed. Beside what is kept there are the weights, four times (as they are and
+	// quantized, each also as packed for the kernels), and each thread needs what two runs need.
 	Memory int64
 	// Thresholds returns the ranges that the calibration methods choose for a value; nil leaves them out.
 	Thresholds func(v graph.ValueID) []Threshold
@@ -52,6 +52,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	}
 	keep := a.required()
 	if cfg.Layerwise {
+		a.findRestarts()
 		s, err := samples.Next(ctx)
 		if err == nil {
 			a.extra++
@@ -90,6 +91,7 @@ type analyzer struct {
 	session *exec.Session
 	order   []graph.NodeID
 	groups  []group
+	reads   []bool // by value: restarts read it; see findRestarts
 	work    work
 	extra   float64 // forwards beside those of the samples
 	states  map[graph.ValueID]*tensorState
@@ -112,12 +114,16 @@ type worker struct {
 	full    *exec.Hooks
 	groupAt map[graph.ValueID][]int // groups by their output
 	scratch sim.Scratch             // shared by the hooks of one operator after the other
+	known   []*tensor.Tensor        // what a restart is given of the kept values
+	own     [3]*tensor.Tensor       // memory for outputs of one operator: float, clipped, with quantized weights
 	states  map[graph.ValueID]*tensorState
 }
 
 func (a *analyzer) newWorker(keep []bool) *worker {
-	w := &worker{analyzer: a, runner: a.session.NewRunner(), kept: newKeeper(a.g, keep), full: a.sim.Hooks(nil),
-		groupAt: map[graph.ValueID][]int{}, states: map[graph.ValueID]*tensorState{}}
+	w := &worker{analyzer: a, runner: a.session.NewRunner(), kept: newKeeper(a.g, keep), groupAt: map[graph.ValueID][]int{},
+		states: map[graph.ValueID]*tensorState{}}
+	// Graphwise looks at what operators compute, before their readers quantize it.
+	w.full = a.sim.NewHooks(sim.View{Islands: true, Early: !a.cfg.Graphwise})
 	for i, grp := range a.groups {
 		w.groupAt[grp.output] = append(w.groupAt[grp.output], i)
 	}
@@ -131,7 +137,7 @@ func (w *worker) sample(ctx context.Context, _ int, s *exec.Sample) (*sampleResu
 		hooks = w.observe(res)
 	}
 	w.kept.begin(s.Feeds)
-	if _, err := w.runner.Run(ctx, s.Feeds, withOutput(hooks, w.kept.see)); err != nil {
+	if _, err := w.runner.Run(ctx, s.Feeds, looking(hooks, w.kept.wants, w.kept.see)); err != nil {
 		return nil, err
 	}
 	res.forwards++

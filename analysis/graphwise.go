@@ -45,7 +45,8 @@ func (w *worker) graphwise(ctx context.Context, s *exec.Sample, res *sampleResul
 	hooks := w.full
 	if w.cfg.Graphwise {
 		res.graph = make([]Error, len(w.groups))
-		hooks = withOutput(w.full, func(n *graph.Node, i int, t *tensor.Tensor) error {
+		wants := func(v graph.ValueID) bool { return w.groupAt[v] != nil }
+		hooks = looking(w.full, wants, func(n *graph.Node, i int, t *tensor.Tensor) error {
 			v := n.Outputs[i]
 			for _, k := range w.groupAt[v] {
 				e, err := Compare(t, w.kept.values[v])
@@ -66,14 +67,28 @@ func (w *worker) graphwise(ctx context.Context, s *exec.Sample, res *sampleResul
 	return err
 }
 
-// withOutput returns hooks that call f after h's own Output.
-func withOutput(h *exec.Hooks, f func(n *graph.Node, i int, t *tensor.Tensor) error) *exec.Hooks {
-	return &exec.Hooks{Input: h.Input, Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-		if h.Output != nil {
+// looking returns hooks that do what h does, and show f every output that wants names as h leaves it.
+func looking(h *exec.Hooks, wants func(v graph.ValueID) bool, f func(n *graph.Node, i int, t *tensor.Tensor) error) *exec.Hooks {
+	own := func(v graph.ValueID) bool { return h.Wants == nil || h.Wants(v) }
+	both := &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+		if h.Output != nil && own(n.Outputs[i]) {
 			if err := h.Output(n, i, t); err != nil {
 				return err
 			}
 		}
-		return f(n, i, t)
+		if wants(n.Outputs[i]) {
+			return f(n, i, t)
+		}
+		return nil
 	}}
+	if h.Input != nil {
+		both.Input = func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
+			if own(n.Inputs[i]) {
+				return h.Input(n, i, t)
+			}
+			return t, nil
+		}
+	}
+	both.Wants = func(v graph.ValueID) bool { return wants(v) || (h.Input != nil || h.Output != nil) && own(v) }
+	return both
 }

@@ -20,6 +20,8 @@ type group struct {
 	// clipped says that a parameter has values outside its range; inputs are the slots of computed tensors.
 	clipped bool
 	inputs  []*tqc.Slot
+	// between are values that depend on the group and are not compared with the kept ones; see findRestarts.
+	between []graph.ValueID
 }
 
 func (g *group) contains(id graph.NodeID) bool { return slices.Contains(g.nodes, id) }

@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -30,38 +32,44 @@ func (k *keeper) begin(feeds map[string]*tensor.Tensor) {
 	}
 }
 
-// see copies an output if it is to be kept; it is an exec hook.
+func (k *keeper) wants(v graph.ValueID) bool { return k.keep[v] }
+
+// see copies an output that is to be kept; it is an exec hook.
 func (k *keeper) see(n *graph.Node, i int, t *tensor.Tensor) error {
 	v := n.Outputs[i]
-	if !k.keep[v] {
-		return nil
-	}
-	s := k.store[v]
-	if s == nil || s.DType != tensor.Float32 || t.DType != tensor.Float32 || cap(s.F32()) < t.Len() {
-		k.store[v] = t.Clone()
-	} else {
-		s.Data = append(s.F32()[:0], t.F32()...)
-		s.Shape = append(s.Shape[:0], t.Shape...)
-		s.Layout = t.Layout
-	}
+	k.store[v] = copied(k.store[v], t)
 	k.values[v] = k.store[v]
 	return nil
 }
 
-// required marks what the comparisons need in any case: the graph outputs and those of the groups.
+// copied returns a copy of t, in the memory of s where that is large enough. s may be nil.
+func copied(s, t *tensor.Tensor) *tensor.Tensor {
+	if s == nil || s.DType != tensor.Float32 || t.DType != tensor.Float32 || cap(s.F32()) < t.Len() {
+		return t.Clone()
+	}
+	s.Data = append(s.F32()[:0], t.F32()...)
+	s.Shape = append(s.Shape[:0], t.Shape...)
+	s.Layout = t.Layout
+	return s
+}
+
+// required marks what is kept in any case: the graph outputs, and for Graphwise what it compares.
 func (a *analyzer) required() []bool {
 	keep := make([]bool, a.g.NumValues())
 	for _, v := range a.g.Outputs {
 		keep[v] = true
 	}
-	for _, grp := range a.groups {
-		keep[grp.output] = true
+	if a.cfg.Graphwise {
+		for _, grp := range a.groups {
+			keep[grp.output] = true
+		}
 	}
 	return keep
 }
 
-// fill adds to keep the other activations, in graph order, as long as there is room in one worker's share of the memory. The sizes
-// are those of s, which is run for that.
+// fill adds to keep what restarts read, then the outputs of the operators analysed, as long as there is room in one worker's share of
+// the memory: first what saves most work for its size, counting all work up to it. The sizes are those of s, which is run for
+// that.
 func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error {
 	sizes := make([]int64, a.g.NumValues())
 	_, err := a.session.NewRunner().Run(ctx, s.Feeds, &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
@@ -81,9 +89,27 @@ func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error 
 			room -= size
 		}
 	}
+	saves := make([]float64, a.g.NumValues())
+	var read, compared []graph.ValueID
+	done := 0.0
 	for _, id := range a.order {
+		done += a.work.of[id]
 		for _, v := range a.g.Node(id).Outputs {
-			if v != graph.NoValue && !keep[v] && sizes[v] <= room {
+			if v == graph.NoValue || keep[v] || a.g.Const(v) != nil {
+				continue
+			}
+			saves[v] = done / float64(max(sizes[v], 1))
+			if a.reads[v] {
+				read = append(read, v)
+			} else if slices.ContainsFunc(a.groups, func(g group) bool { return g.output == v }) {
+				compared = append(compared, v)
+			}
+		}
+	}
+	for _, list := range [][]graph.ValueID{read, compared} {
+		slices.SortStableFunc(list, func(x, y graph.ValueID) int { return cmp.Compare(saves[y], saves[x]) })
+		for _, v := range list {
+			if sizes[v] <= room {
 				room -= sizes[v]
 				keep[v] = true
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/quantizer/sim"
 )
@@ -30,57 +31,84 @@ func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 }
 
 func (w *worker) layer(ctx context.Context, g *group, res *sampleResult) (l layerResult, err error) {
+	w.known = append(w.known[:0], w.kept.values...)
+	for _, v := range g.between {
+		w.known[v] = nil
+	}
 	float := w.kept.values[g.output]
 	if float == nil {
-		return l, fmt.Errorf("node %q: its output %q has no value", w.g.Node(g.node).Name, w.g.Value(g.output).Name)
+		for _, id := range g.nodes { // what equals a kept value would end the run
+			for _, v := range w.g.Node(id).Outputs {
+				if v != graph.NoValue {
+					w.known[v] = nil
+				}
+			}
+		}
+		if float, err = w.alone(ctx, g, 0, nil, &exec.Hooks{}, res); err != nil {
+			return l, err
+		}
 	}
 	clipped, weights := float, float
 	if clips, err := g.clips(w.sim, w.kept.values); err != nil {
 		return l, err
 	} else if clips {
-		if clipped, err = w.alone(ctx, g, sim.View{Mask: g.all, Mode: sim.Clip}, res); err != nil {
+		if clipped, err = w.alone(ctx, g, 1, float, w.hooks(sim.View{Mask: g.all, Mode: sim.Clip}), res); err != nil {
 			return l, err
 		}
 	}
 	if w.cfg.Split && g.weighted {
-		if weights, err = w.alone(ctx, g, sim.View{Mask: g.weights}, res); err != nil {
+		if weights, err = w.alone(ctx, g, 2, float, w.hooks(sim.View{Mask: g.weights}), res); err != nil {
 			return l, err
 		}
 	}
-	out, err := w.run(ctx, g, sim.View{Mask: g.all}, nil, res, func(q *tensor.Tensor) (err error) {
+	seen := false
+	see := func(q *tensor.Tensor) (err error) {
+		seen = true
 		if l.clip, l.round, err = parts(float, clipped, q); err == nil && w.cfg.Split {
 			l.weight, l.activation, err = parts(float, weights, q)
 		}
 		return err
-	})
+	}
+	out, err := w.run(ctx, g, w.hooks(sim.View{Mask: g.all}), nil, res, see)
 	if err != nil {
 		return l, err
+	}
+	if !seen {
+		if err := see(float); err != nil {
+			return l, err
+		}
 	}
 	l.outputs, err = w.compareOutputs(out)
 	return l, err
 }
 
-// alone runs nothing but a group and returns its output.
-func (w *worker) alone(ctx context.Context, g *group, view sim.View, res *sampleResult) (*tensor.Tensor, error) {
-	own := w.kept.values[g.output]
-	_, err := w.run(ctx, g, view, g.contains, res, func(t *tensor.Tensor) error {
-		own = t.Clone()
+// hooks are those of a part of the simulation. Their memory is that of the worker: one of them is used at a time.
+func (w *worker) hooks(view sim.View) *exec.Hooks {
+	view.Scratch = &w.scratch
+	return w.sim.NewHooks(view)
+}
+
+// alone runs nothing but a group under hooks and returns its output, in the memory w.own[at]: unchanged where nothing changes
+// on the way there.
+func (w *worker) alone(ctx context.Context, g *group, at int, unchanged *tensor.Tensor, hooks *exec.Hooks, res *sampleResult) (*tensor.Tensor, error) {
+	own := unchanged
+	_, err := w.run(ctx, g, hooks, g.contains, res, func(t *tensor.Tensor) error {
+		w.own[at] = copied(w.own[at], t)
+		own = w.own[at]
 		return nil
 	})
+	if err == nil && own == nil {
+		err = fmt.Errorf("node %q: its output %q has no value", w.g.Node(g.node).Name, w.g.Value(g.output).Name)
+	}
 	return own, err
 }
 
-// run runs a group, with what depends on it as far as until allows, under a view of the simulation. see is shown the group's
-// output, valid during the call, unless nothing changes on the way there.
-func (w *worker) run(ctx context.Context, g *group, view sim.View, until func(graph.NodeID) bool, res *sampleResult, see func(*tensor.Tensor) error) ([]*tensor.Tensor, error) {
-	view.Scratch = &w.scratch
-	hooks := withOutput(w.sim.NewHooks(view), func(n *graph.Node, i int, t *tensor.Tensor) error {
-		if n.Outputs[i] == g.output {
-			return see(t)
-		}
-		return nil
-	})
-	outputs, ran, err := w.runner.Resume(ctx, w.kept.values, g.node, hooks, until)
+// run runs a group under hooks, with what depends on it as far as until allows. see is shown the group's output, valid during
+// the call, unless nothing changes on the way there.
+func (w *worker) run(ctx context.Context, g *group, hooks *exec.Hooks, until func(graph.NodeID) bool, res *sampleResult, see func(*tensor.Tensor) error) ([]*tensor.Tensor, error) {
+	wants := func(v graph.ValueID) bool { return v == g.output }
+	hooks = looking(hooks, wants, func(_ *graph.Node, _ int, t *tensor.Tensor) error { return see(t) })
+	outputs, ran, err := w.runner.Resume(ctx, w.known, g.node, hooks, until)
 	res.forwards += w.work.share(ran)
 	return outputs, err
 }

@@ -110,7 +110,7 @@ func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *replay) []La
 		for _, sample := range data.samples {
 			runs := func(hooks *exec.Hooks) ([]*tensor.Tensor, *tensor.Tensor) {
 				own := []*tensor.Tensor{}
-				out, err := s.NewRunner().Run(context.Background(), sample.Feeds, withOutput(hooks, func(n *graph.Node, i int, x *tensor.Tensor) error {
+				out, err := s.NewRunner().Run(context.Background(), sample.Feeds, looking(hooks, func(graph.ValueID) bool { return true }, func(n *graph.Node, i int, x *tensor.Tensor) error {
 					if n.Outputs[i] == grp.output {
 						own = append(own, x.Clone())
 					}
