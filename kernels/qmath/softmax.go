@@ -15,8 +15,8 @@ const (
 	// SoftmaxGemmlowp is TFLite's reference kernel: exp and reciprocal in 32-bit fixed point. The output's scale is 1/256, its
 	// zero point the smallest code.
 	SoftmaxGemmlowp
-	// SoftmaxMLAS is ONNX Runtime's QLinearSoftmax: a float32 table of exp, half-even(e*floor(1/s_y)/sum) + zy. A signed result
-	// above 127 wraps, an unsigned one saturates.
+	// SoftmaxMLAS is ONNX Runtime's QLinearSoftmax: a float32 table of exp, half-even(e*floor(1/s_y)/sum) + zy. Rows so
+	// short that e*floor(1/s_y) overflows are refused.
 	SoftmaxMLAS
 )
 

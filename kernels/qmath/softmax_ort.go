@@ -20,6 +20,9 @@ func (s *Softmax) mlas(p Profile) error {
 	for d := range s.Terms {
 		s.Terms[d] = float32(math.Exp((up - float64(d)) * scale))
 	}
+	if most := s.Terms[0] * s.PerOutput; math.IsInf(float64(most), 0) {
+		return fmt.Errorf("profile %s: softmax of %d codes to scale %g overflows float32 in ONNX Runtime, whose result is undefined", p.Name, s.N, s.Y.Scale)
+	}
 	return nil
 }
 
@@ -29,10 +32,7 @@ func (s Softmax) mlasRow(dst, src []int32, top int32) {
 		sum += s.Terms[top-q]
 	}
 	for i, q := range src {
-		v := int32(HalfEven.Round(float64(float32(s.Terms[top-q]*s.PerOutput)/sum))) + s.Y.ZeroPoint
-		if s.Y.QMin < 0 {
-			v = int32(int8(v))
-		}
-		dst[i] = min(v, s.Y.QMax)
+		e := float64(float32(s.Terms[top-q]*s.PerOutput) / sum)
+		dst[i] = clampFloat(HalfEven.Round(e), s.Y.ZeroPoint, s.Y.QMin, s.Y.QMax)
 	}
 }

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Writes ort.json.gz: what ONNX Runtime's QLinear operators answer. Needs onnxruntime, onnx, numpy and an x64 processor with
+AVX2 and FMA, better with VNNI (without it, products of u8 and s8 saturate in QLinearConv and QLinearMatMul)."""
+import numpy as np, onnx, onnxruntime as ort
+from onnx import TensorProto as T, helper as h
+from oracle import codes, encode, scale, write
+
+rng = np.random.default_rng(7)
+f32 = np.float32
+cases = []
+
+
+def run(op, inputs, constants, inputs_order, attributes={}, domain="com.microsoft", out=None):
+    """Runs one operator; constants are (name, array), inputs likewise, both by name in inputs_order."""
+    types = {np.dtype(np.uint8): T.UINT8, np.dtype(np.int8): T.INT8, np.dtype(f32): T.FLOAT, np.dtype(np.int32): T.INT32}
+    values = [h.make_tensor_value_info(n, types[a.dtype], a.shape) for n, a in inputs.items()]
+    initializers = [h.make_tensor(n, types[np.asarray(a).dtype], np.asarray(a).shape, np.asarray(a).flatten().tolist()) for n, a in constants.items()]
+    node = h.make_node(op, inputs_order, ["y"], domain=domain, **attributes)
+    graph = h.make_graph([node], "g", values, [h.make_tensor_value_info("y", out, None)], initializers)
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", 13), h.make_opsetid("com.microsoft", 1)], ir_version=8)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)[0]
+
+
+def kind(signed):
+    return (np.int8, T.INT8, -128) if signed else (np.uint8, T.UINT8, 0)
+
+
+def point(signed):
+    return int(rng.integers(0, 256)) + (-128 if signed else 0)
+
+
+def binary(op, signed, n, sa, sb, sy, na=None, nb=None):
+    t, out, _ = kind(signed)
+    za, zb, zy = point(signed), point(signed), point(signed)
+    seed = int(rng.integers(1, 1 << 30))
+    a, b = codes(seed, na or n, signed), codes(seed + 1, nb or n, signed)
+    y = run(op, {"a": a, "b": b}, {"sa": f32(sa), "za": t(za), "sb": f32(sb), "zb": t(zb), "sy": f32(sy), "zy": t(zy)},
+            ["a", "sa", "za", "b", "sb", "zb", "sy", "zy"], out=out)
+    cases.append({"op": op, "signed": signed, "seed": seed, "shape": [na or n, nb or n], "scales": [sa, sb, sy], "zeros": [za, zb, zy], "y": encode(y)})
+
+
+for signed in (False, True):
+    for op in ("QLinearAdd", "QLinearMul"):
+        for i in range(8):
+            lo = -6 if op == "QLinearAdd" else -5
+            binary(op, signed, 1200, scale(rng, lo, 0), scale(rng, lo, 0), scale(rng, -5, 2))
+        binary(op, signed, 1200, 0.5, 0.25, 0.5 if op == "QLinearAdd" else 8.0)
+        for na, nb in ((1, 256), (256, 1)):
+            for i in range(6):
+                binary(op, signed, 0, scale(rng, -6, 0), scale(rng, -6, 0), scale(rng, -5, 2), na, nb)
+
+# Tables: all 256 bytes.
+every = np.arange(256, dtype=np.uint8)
+for signed in (False, True):
+    t, out, _ = kind(signed)
+    for op in ("QLinearSigmoid", "QLinearLeakyRelu", "QLinearConcat"):
+        for i in range(8):
+            sx = scale(rng, -7, -1)
+            sy = {"QLinearSigmoid": scale(rng, -9, -7), "QLinearLeakyRelu": sx * float(rng.uniform(0.3, 1.5)), "QLinearConcat": sx * float(rng.uniform(0.3, 3))}[op]
+            if i == 0 and op == "QLinearSigmoid":
+                sy = 1 / 256
+            sx, sy, alpha = float(f32(sx)), float(f32(sy)), float(f32(rng.uniform(0.01, 0.4)))
+            zx, zy = point(signed), point(signed)
+            x = every.view(np.int8) if signed else every
+            names = ["x", "sx", "zx", "sy", "zy"] if op != "QLinearConcat" else ["sy", "zy", "x", "sx", "zx"]
+            attributes = {"QLinearSigmoid": {}, "QLinearLeakyRelu": {"alpha": alpha}, "QLinearConcat": {"axis": 0}}[op]
+            y = run(op, {"x": x}, {"sx": f32(sx), "zx": t(zx), "sy": f32(sy), "zy": t(zy)}, names, attributes, out=out)
+            cases.append({"op": op, "signed": signed, "seed": 0, "shape": [256], "scales": [sx, sy], "zeros": [zx, zy], "alpha": alpha, "y": encode(y)})
+
+# Average pools: [1, channels, height, width].
+for signed in (False, True):
+    t, out, _ = kind(signed)
+    for i in range(8):
+        c, hh, w = 5, int(rng.integers(1, 12)), int(rng.integers(1, 12))
+        sx, zx, zy = scale(rng, -6, 0), point(signed), point(signed)
+        sy = float(f32(sx * rng.uniform(0.3, 1.5)))
+        seed = int(rng.integers(1, 1 << 30))
+        x = codes(seed, c * hh * w, signed).reshape(1, c, hh, w)
+        y = run("QLinearGlobalAveragePool", {"x": x}, {"sx": f32(sx), "zx": t(zx), "sy": f32(sy), "zy": t(zy)}, ["x", "sx", "zx", "sy", "zy"], {"channels_last": 0}, out=out)
+        cases.append({"op": "QLinearGlobalAveragePool", "signed": signed, "seed": seed, "shape": [c, hh, w], "scales": [sx, sy], "zeros": [zx, zy], "y": encode(y)})
+        c, hh, w, k, p, pad = 3, 9, 8, int(rng.integers(2, 4)), int(rng.integers(0, 2)), int(rng.integers(0, 2))
+        x = codes(seed, c * hh * w, signed).reshape(1, c, hh, w)
+        y = run("QLinearAveragePool", {"x": x}, {"sx": f32(sx), "zx": t(zx), "sy": f32(sy), "zy": t(zy)}, ["x", "sx", "zx", "sy", "zy"],
+                {"kernel_shape": [k, k], "pads": [p, p, p, p], "strides": [1, 2], "count_include_pad": pad}, out=out)
+        cases.append({"op": "QLinearAveragePool", "signed": signed, "seed": seed, "shape": [c, hh, w, y.shape[2], y.shape[3], k, p, pad], "scales": [sx, sy], "zeros": [zx, zy], "y": encode(y)})
+
+# Softmax over the last axis of [rows, n].
+for signed in (False, True):
+    t, out, low = kind(signed)
+    for i in range(10):
+        rows, n = 20, [2, 5, 10, 100, 300][i % 5]
+        sx = scale(rng, -7, -1)
+        sy, zy = (1 / 256, low) if i < 5 else (scale(rng, -9, -7), low + int(rng.integers(0, 30)))
+        sy = max(sy, float(f32(1 / (140 * n))))  # below, the runtime overflows float32
+        seed = int(rng.integers(1, 1 << 30))
+        x = codes(seed, rows * n, signed).reshape(rows, n)
+        y = run("QLinearSoftmax", {"x": x}, {"sx": f32(sx), "zx": t(0), "sy": f32(sy), "zy": t(zy)}, ["x", "sx", "zx", "sy", "zy"], {"axis": -1, "opset": 13}, out=out)
+        cases.append({"op": "QLinearSoftmax", "signed": signed, "seed": seed, "shape": [rows, n], "scales": [sx, sy], "zeros": [0, zy], "y": encode(y)})
+
+# Convolution 1x1 over [1, k, pixels] and matrix product: per-channel and per-tensor weights.
+for i in range(10):
+    signed_x, signed_w = i % 3 == 1, i % 3 != 2
+    t, out, _ = kind(signed_x)
+    tw, _, _ = kind(signed_w)
+    k, m, pixels = int(rng.integers(3, 90)), 6, 40
+    per = 1 if not signed_w else m
+    sx, sw = scale(rng, -7, -3), [scale(rng, -9, -5) for _ in range(per)]
+    sy = float(f32(sx * sw[0] * 127 * np.sqrt(k) / 2 * rng.uniform(0.5, 2)))
+    zx, zw, zy = point(signed_x), (0 if signed_w else point(False)), point(signed_x)
+    seed = int(rng.integers(1, 1 << 30))
+    x, w = codes(seed, k * pixels, signed_x), codes(seed + 1, k * m, signed_w)
+    bias = codes(seed + 2, m, True).astype(np.int32) * 20
+    y = run("QLinearConv", {"x": x.reshape(1, k, pixels, 1)}, {"sx": f32(sx), "zx": t(zx), "w": w.reshape(m, k, 1, 1), "sw": np.array(sw, f32), "zw": np.full(per, zw, tw), "sy": f32(sy), "zy": t(zy), "b": bias},
+            ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"], domain="", out=out)
+    cases.append({"op": "QLinearConv", "signed": signed_x, "signed_w": signed_w, "seed": seed, "shape": [k, m, pixels], "scales": [sx, sy] + sw, "zeros": [zx, zy, zw], "y": encode(y)})
+    y = run("QLinearMatMul", {"x": x.reshape(pixels, k)}, {"sx": f32(sx), "zx": t(zx), "w": w.reshape(k, m), "sw": np.array(sw[:1], f32), "zw": np.full(1, zw, tw), "sy": f32(sy), "zy": t(zy)},
+            ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"], domain="", out=out)
+    cases.append({"op": "QLinearMatMul", "signed": signed_x, "signed_w": signed_w, "seed": seed, "shape": [k, m, pixels], "scales": [sx, sy] + sw[:1], "zeros": [zx, zy, zw], "y": encode(y)})
+
+# QuantizeLinear of multiples of 2^-10 up to 2, so that ties are among them.
+for signed in (False, True):
+    t, out, _ = kind(signed)
+    for s in (1 / 64, 0.007843137718737125, 0.011764706112444401, 0.1):
+        s, z = float(f32(s)), point(signed)
+        x = (np.arange(-2048, 2048) / f32(1024)).astype(f32)
+        y = run("QuantizeLinear", {"x": x}, {"s": f32(s), "z": t(z)}, ["x", "s", "z"], domain="", out=out)
+        cases.append({"op": "QuantizeLinear", "signed": signed, "seed": 0, "shape": [4096], "scales": [s], "zeros": [z], "y": encode(y)})
+
+write("ort.json.gz", "onnxruntime " + ort.__version__ + ", x64 with AVX-512 VNNI", cases)
