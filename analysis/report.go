@@ -130,7 +130,12 @@ func (a *analyzer) weightRange(id graph.NodeID) [][2]float32 {
 		ranges[c] = [2]float32{x[c*inner], x[c*inner]}
 		for o := range outer {
 			for _, v := range x[(o*channels+c)*inner:][:inner] {
-				ranges[c][0], ranges[c][1] = min(ranges[c][0], v), max(ranges[c][1], v)
+				if v < ranges[c][0] {
+					ranges[c][0] = v
+				}
+				if v > ranges[c][1] {
+					ranges[c][1] = v
+				}
 			}
 		}
 	}

@@ -153,7 +153,7 @@ func wantFloat(t *tensor.Tensor) error {
 	return nil
 }
 
-// constant returns the replaced constant of a slot, always the same tensor.
+// constant returns the replaced constant of a slot, always the same tensor: the graph's own where clipping changes nothing.
 func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error) {
 	kind := int(h.mode)
 	if h.actions[id] == island {
@@ -161,6 +161,13 @@ func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error
 	}
 	c := &h.s.consts[kind][id]
 	c.once.Do(func() {
+		if h.actions[id] == quantize && h.mode == Clip {
+			var clips bool
+			if clips, c.err = h.s.Clips(id, t); c.err != nil || !clips {
+				c.t = t
+				return
+			}
+		}
 		c.t = &tensor.Tensor{DType: t.DType, Layout: t.Layout, Shape: t.Shape, Data: make([]float32, t.Len())}
 		c.err = h.apply(id, c.t, t)
 	})
