@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"slices"
+
 	"qwb/kernels/cpu"
 	"qwb/kernels/ref"
 )
@@ -35,12 +37,17 @@ const (
 	OpFake  // FakeQuantize
 	OpMinMax
 	OpChannelMinMax
-	OpBins // Meter.Count
+	OpBins          // Meter.Count
+	OpGemmU8S8      // integer sums of products over k
+	OpDepthwiseU8S8 // integer sums of products over a window, channel by channel
+	OpScaleU8       // integer sums to codes by Scale
+	OpScaleF32      // integer sums to float32 by Scale
+	OpShiftU8       // integer sums to codes by Shift
 	opCount
 )
 
 var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "add", "sub", "mul", "div", "limit", "fake", "min-max",
-	"channel-min-max", "bins"}
+	"channel-min-max", "bins", "gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8"}
 
 func (op Op) String() string { return opNames[op] }
 
@@ -48,13 +55,18 @@ func (op Op) String() string { return opNames[op] }
 type Row struct {
 	Name  string // op-isa-tile, for example "gemm-avx512-14x32"
 	Op    Op
-	ISA   string // "go", "avx2" or "avx512"
-	Arith Arith  // of its sums; operations without sums give the same bits in every row
+	ISA   string // "go", "avx2", "avx512", "avxvnni", "avx512vnni" or "saturating"
+	Arith Arith  // of its sums; operations without float sums give the same bits in every row
 	MR    int    // rows of the tile: positions
 	NR    int    // columns of the tile: channels; also the width of a packed panel. Elementwise: any number, 0; observing: of a vector
 
 	runs func(cpu.Features) bool
 	tile func(*tile)
+
+	// Integer operations.
+	layout layout8
+	tile8  func(*tile8)
+	store  func(*outTile)
 }
 
 // Runs reports whether a processor with features f can execute the row.
@@ -62,7 +74,7 @@ func (r Row) Runs(f cpu.Features) bool { return r.runs == nil || r.runs(f) }
 
 // Rows lists the rows of this build, best first within each operation, plain Go last. A row that needs a feature the running
 // processor lacks is listed too.
-func Rows() []Row { return append(vectorRows(), goRows...) }
+func Rows() []Row { return slices.Concat(vectorRows(), vectorInt8Rows(), goRows, goInt8Rows) }
 
 var goRows = []Row{
 	{Name: "gemm-go-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float32, MR: 4, NR: 4, tile: goGemm},
@@ -82,15 +94,16 @@ var goRows = []Row{
 
 // Table is a choice of one row for every operation. It is immutable and may be shared.
 type Table struct {
-	rows [opCount]Row
+	rows   [opCount]Row
+	pools8 *pools8
 }
 
 // Select returns the fastest rows that a processor with features f executes. The sums of products of one table all have the
 // same arithmetic, that of Arith.
 func Select(f cpu.Features) *Table {
-	t := new(Table)
+	t := &Table{pools8: new(pools8)}
 	for _, r := range Rows() {
-		if t.rows[r.Op].tile == nil && r.Runs(f) {
+		if t.rows[r.Op].Name == "" && r.Runs(f) {
 			t.rows[r.Op] = r
 		}
 	}

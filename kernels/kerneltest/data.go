@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"unsafe"
 )
 
 // data makes n numbers.
@@ -53,18 +54,25 @@ func fill(n int, next func() float32) []float32 {
 }
 
 // Canary is Memory with a margin of known numbers around every slice.
-type Canary struct{ blocks [][]float32 }
+type Canary struct{ blocks [][]byte }
 
-const margin = 64 // elements: one tile row of the widest vectors, twice
+const margin = 256 // bytes: one tile row of the widest vectors, twice
 
 // canary is a NaN: read by mistake, it shows in the result.
-var canary = math.Float32frombits(0x7fc0cafe)
+var canary = [4]byte{0xfe, 0xca, 0xc0, 0x7f}
 
 // New returns n zeros.
 func (c *Canary) New(n int) []float32 {
-	block := make([]float32, margin+n+margin)
+	b := c.NewBytes(4 * n)
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// NewBytes returns n zeros.
+func (c *Canary) NewBytes(n int) []byte {
+	words := make([]float32, (margin+n+margin+3)/4) // aligned as float32 is
+	block := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), margin+n+margin)
 	for i := range margin {
-		block[i], block[margin+n+i] = canary, canary
+		block[i], block[margin+n+i] = canary[i%4], canary[i%4]
 	}
 	c.blocks = append(c.blocks, block)
 	return block[margin : margin+n : margin+n]
@@ -75,10 +83,11 @@ func (c *Canary) Check() error {
 	blocks := c.blocks
 	c.blocks = nil
 	for _, b := range blocks {
+		n := len(b) - 2*margin
 		for i := range margin {
-			for _, at := range []int{i, len(b) - 1 - i} {
-				if math.Float32bits(b[at]) != math.Float32bits(canary) {
-					return fmt.Errorf("element %d of a slice of %d was overwritten with %g", at-margin, len(b)-2*margin, b[at])
+			for _, at := range []int{i, margin + n + i} {
+				if b[at] != canary[i%4] {
+					return fmt.Errorf("byte %d of a slice of %d was overwritten with %d", at-margin, n, b[at])
 				}
 			}
 		}

@@ -20,21 +20,22 @@ type guard struct {
 }
 
 func (g *guard) New(n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(g.NewBytes(4*n)))), n)
+}
+
+func (g *guard) NewBytes(n int) []byte {
 	page := syscall.Getpagesize()
-	size := max(page, (4*n+page-1)/page*page)
+	size := max(page, (n+page-1)/page*page)
 	m, err := syscall.Mmap(-1, 0, size+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	require.NoError(g.t, err)
 	g.mappings = append(g.mappings, m)
 	require.NoError(g.t, syscall.Mprotect(m[:page], syscall.PROT_NONE))
 	require.NoError(g.t, syscall.Mprotect(m[page+size:], syscall.PROT_NONE))
-	if n == 0 {
-		return []float32{}
-	}
-	from := page + size - 4*n
+	from := page + size - n
 	if g.atFront {
 		from = page
 	}
-	return unsafe.Slice((*float32)(unsafe.Pointer(&m[from])), n)
+	return m[from:][:n:n]
 }
 
 func (g *guard) Check() error {
@@ -49,12 +50,19 @@ func (g *guard) Check() error {
 
 // Rows in Go are bounds-checked by the language; those in assembly are not.
 func TestGuardPages(t *testing.T) {
-	for name, table := range Tables(cpu.Detect()) {
-		if table.Rows()[kernels.OpGemm].ISA == "go" {
-			continue
-		}
+	guarded := func(t *testing.T, name string, table *kernels.Table, run func(Suite, *testing.T)) {
 		for _, atFront := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) { Suite{table, &guard{t: t, atFront: atFront}, true}.Run(t) })
+			t.Run(name, func(t *testing.T) { run(Suite{table, &guard{t: t, atFront: atFront}, true}, t) })
+		}
+	}
+	for name, table := range Tables(cpu.Detect()) {
+		if table.Rows()[kernels.OpGemm].ISA != "go" {
+			guarded(t, name, table, Suite.Run)
+		}
+	}
+	for name, table := range IntegerTables(cpu.Detect()) {
+		if isa := table.Rows()[kernels.OpGemmU8S8].ISA; isa != "go" && isa != "saturating" {
+			guarded(t, "integer "+name, table, Suite.RunInteger)
 		}
 	}
 }

@@ -20,18 +20,27 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+func TestIntegerConformance(t *testing.T) {
+	for name, table := range IntegerTables(cpu.Detect()) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			Suite{Table: table, Memory: new(Canary)}.RunInteger(t)
+		})
+	}
+}
+
 // The suite catches what it is there for.
 func TestCanary(t *testing.T) {
 	var m Canary
 	x := m.New(3)
 	kernels.Add(x[:3], x, x)
 	require.NoError(t, m.Check())
-	m.New(3)
+	m.NewBytes(3)
 	m.blocks[0][margin+3] = 0
-	assert.ErrorContains(t, m.Check(), "element 3 of a slice of 3")
+	assert.ErrorContains(t, m.Check(), "byte 3 of a slice of 3")
 	m.New(3)
 	m.blocks[0][margin-1] = 0
-	assert.ErrorContains(t, m.Check(), "element -1 of a slice of 3")
+	assert.ErrorContains(t, m.Check(), "byte -1 of a slice of 12")
 }
 
 // Choosing is a pure function of features, on any machine.
@@ -45,10 +54,10 @@ func TestSelect(t *testing.T) {
 	for _, r := range kernels.Rows() {
 		assert.False(t, names[r.Name], "two rows %s", r.Name)
 		names[r.Name] = true
-		assert.True(t, r.Runs(cpu.Features{AVX2: true, AVX512: true, NEON: true}), r.Name)
+		assert.True(t, r.Runs(cpu.Features{AVX2: true, AVX512: true, AVXVNNI: true, AVX512VNNI: true, NEON: true}), r.Name)
 		assert.Equal(t, r.ISA == "go", r.Runs(cpu.Features{}), r.Name)
 	}
-	for _, f := range []cpu.Features{{}, {AVX2: true}, {AVX2: true, AVX512: true}} {
+	for _, f := range []cpu.Features{{}, {AVX2: true}, {AVX2: true, AVX512: true}, {AVX2: true, AVXVNNI: true}, {AVX2: true, AVX512: true, AVX512VNNI: true}} {
 		table := kernels.Select(f)
 		for op, r := range table.Rows() {
 			assert.Equal(t, kernels.Op(op), r.Op)

@@ -36,6 +36,7 @@ func Tables(f cpu.Features) map[string]*kernels.Table {
 // Memory hands out the slices that kernels are called with. Contents are zero, length and capacity are n.
 type Memory interface {
 	New(n int) []float32
+	NewBytes(n int) []byte
 	// Check reports writes outside of the slices handed out since the last call, and forgets them.
 	Check() error
 }

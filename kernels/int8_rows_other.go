@@ -1,0 +1,6 @@
+//go:build !amd64 || purego
+
+package kernels
+
+// vectorInt8Rows lists the integer rows written in assembly; this build has none.
+func vectorInt8Rows() []Row { return nil }
