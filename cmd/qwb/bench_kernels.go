@@ -106,7 +106,7 @@ func benchKernel(ctx context.Context, o bench.Options, k bench.Kernel, which *re
 	speed := amount / s.Timing(len(rows)).Seconds / 1e9
 	for i, row := range rows {
 		t := s.Timing(i)
-		out = append(out, benchResult{Name: k.Name(), Backend: row.Name, Threads: threads, Batch: 1, Mode: "fp32", Timing: t,
+		out = append(out, benchResult{Name: k.Name(), Backend: row.Name, Threads: threads, Batch: 1, Mode: k.Mode, Timing: t,
 			GOPS: k.Ops / t.Seconds / 1e9, Speed: k.Speed(t.Seconds), Unit: string(k.Unit), Peak: name, PeakSpeed: speed,
 			ShareOfPeak: s.Ratio(len(rows), i).Median * k.Speed(1) * 1e9 / amount, Picked: usual.Rows()[row.Op].Name == row.Name})
 	}
@@ -115,14 +115,11 @@ func benchKernel(ctx context.Context, o bench.Options, k bench.Kernel, which *re
 
 // kernelPeak is what bounds a kernel, as a work with its amount in the kernel's unit.
 func kernelPeak(f cpu.Features, k bench.Kernel, threads int) (bench.Work, float64, string) {
-	if k.Unit == bench.GOPS {
-		return bench.ComputePeak(f, kernels.PeakFloat, threads)
+	if k.Bound != kernels.PeakRead {
+		return bench.ComputePeak(f, k.Bound, threads)
 	}
 	w, bytes, name := bench.ReadPeak(f, int(k.Bytes), threads)
-	if k.Unit == bench.GBps {
-		return w, bytes, name
-	}
-	return w, bytes * k.Ops / k.Bytes, name
+	return w, bytes * k.Speed(1) * 1e9 / k.Bytes, name
 }
 
 func (e *env) printKernels(r *kernelsReport, threads int) error {
@@ -140,7 +137,7 @@ func (e *env) printKernels(r *kernelsReport, threads int) error {
 		if x.Picked {
 			mark = "*"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%s\t%.1f %%\t%.1f\t%s\t%s\n", name, mark, x.Backend, duration(x.Seconds), x.Speed, x.Unit,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%s\t%.1f %%\t%.1f\t%s\t%s\t\n", name, mark, x.Backend, duration(x.Seconds), x.Speed, x.Unit,
 			100*x.ShareOfPeak, x.PeakSpeed, x.Peak, quietness(x.Timing))
 	}
 	return w.Flush()
