@@ -7,14 +7,17 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// Average is AveragePool, GlobalAveragePool or ReduceMean: the mean of the integers of a window. The geometry is that of the node.
+// Average is AveragePool, GlobalAveragePool or ReduceMean: the mean of the integers of a window.
 type Average struct {
 	Kind string // of the operator
+	// Axes are averaged over; they stay with size 1 if Keep is set. Nil for AveragePool, whose windows are those of the node.
+	Axes []int
+	Keep bool
 	// ByCount holds the arithmetic for the number of positions of a window that count; nil for numbers that do not occur. One entry
 	// alone is for all windows.
 	ByCount []*qmath.Average
-	// Empty is the result of a window without positions.
-	Empty int32
+	Zero    int32 // the code of padding that counts
+	Empty   int32 // the result of a window without positions
 }
 
 // Name implements Op.
@@ -52,7 +55,7 @@ func emitAverage(c *compiler, u *unit) error {
 	if err != nil {
 		return err
 	}
-	op := &Average{Kind: n.Op, Empty: min(max(y.ZeroPoint, y.QMin), y.QMax)}
+	op := &Average{Kind: n.Op, Zero: encs[0].ZeroPoint, Empty: min(max(y.ZeroPoint, y.QMin), y.QMax)}
 	prepare := func(count int) (*qmath.Average, error) {
 		a, err := c.profile.PrepareAverage(encs[0].Grid(), y.Grid(), count, n.Op == "AveragePool")
 		if err != nil {
@@ -60,7 +63,7 @@ func emitAverage(c *compiler, u *unit) error {
 		}
 		return &a, nil
 	}
-	counts, err := c.counts(n)
+	counts, err := c.counts(n, op)
 	if err != nil {
 		return c.fail(n.ID, "%w", err)
 	}
@@ -86,8 +89,8 @@ func emitAverage(c *compiler, u *unit) error {
 	return nil
 }
 
-// counts lists, in ascending order, how many positions the windows of a pool may have.
-func (c *compiler) counts(n *graph.Node) ([]int, error) {
+// counts sets the axes of op and lists, in ascending order, how many positions its windows may have.
+func (c *compiler) counts(n *graph.Node, op *Average) ([]int, error) {
 	if n.Op == "AveragePool" {
 		geo, err := graph.PoolGeometry(n, c.g.Value(n.Inputs[0]).Shape)
 		if err != nil {
@@ -110,13 +113,13 @@ func (c *compiler) counts(n *graph.Node) ([]int, error) {
 		}
 		return all, nil
 	}
-	axes, _, err := c.axes(n)
-	if err != nil {
+	var err error
+	if op.Axes, op.Keep, err = c.axes(n); err != nil {
 		return nil, err
 	}
 	size := 1
 	shape := c.g.Value(n.Inputs[0]).Shape
-	for _, a := range axes {
+	for _, a := range op.Axes {
 		if !shape[a].Known() {
 			return nil, fmt.Errorf("the size of axis %d of %s, which is averaged, is not known", a, shape)
 		}

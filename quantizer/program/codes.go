@@ -1,0 +1,91 @@
+package program
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// one wraps the only output of a step.
+func one(t *tensor.Tensor, err error) ([]*tensor.Tensor, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []*tensor.Tensor{t}, nil
+}
+
+// output is the declaration of output k of a step.
+func output(p *lower.Program, s *lower.Step, k int) *lower.Tensor { return &p.Tensors[s.Outputs[k]] }
+
+// mapped is a kernel that applies f to every code.
+func mapped(p *lower.Program, s *lower.Step, f func(q int32) int32) kernel {
+	out := output(p, s, 0)
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		codes := mapCodes(in[0], f)
+		return one(lower.Narrow(out.DType, in[0].Shape, codes))
+	}
+}
+
+// mapCodes applies f to every code of a tensor. f is called once for each 8-bit code.
+func mapCodes(t *tensor.Tensor, f func(q int32) int32) []int32 {
+	src := lower.Codes(t)
+	out := make([]int32, len(src))
+	if t.DType.Bits() != 8 || len(src) < 256 {
+		for i, q := range src {
+			out[i] = f(q)
+		}
+		return out
+	}
+	var table [256]int32
+	for i := range table {
+		q := int32(i)
+		if t.DType == tensor.Int8 {
+			q = int32(int8(i))
+		}
+		table[i] = f(q)
+	}
+	for i, q := range src {
+		out[i] = table[uint8(q)]
+	}
+	return out
+}
+
+func newTable(p *lower.Program, s *lower.Step, op *lower.Table) kernel {
+	out, entries := output(p, s, 0), lower.Codes(op.Codes)
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		codes := lower.Codes(in[0])
+		for i, q := range codes {
+			codes[i] = entries[int(q)&(len(entries)-1)]
+		}
+		return one(lower.Narrow(out.DType, in[0].Shape, codes))
+	}
+}
+
+func newQuantize(p *lower.Program, s *lower.Step, op *lower.Quantize) kernel {
+	out := output(p, s, 0)
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		x := in[0].F32()
+		if in[0].DType != tensor.Float32 {
+			return nil, fmt.Errorf("%s cannot be quantized", in[0].Type())
+		}
+		codes := make([]int32, len(x))
+		for i, v := range x {
+			codes[i] = op.Quantizer.At(v)
+		}
+		return one(lower.Narrow(out.DType, in[0].Shape, codes))
+	}
+}
+
+func newDequantize(p *lower.Program, s *lower.Step) kernel {
+	grid := p.Tensors[s.Inputs[0]].Encoding.Grid()
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		codes := lower.Codes(in[0])
+		out := tensor.New(tensor.Float32, in[0].Shape...)
+		for i, q := range codes {
+			out.F32()[i] = grid.Dequantize(q)
+		}
+		return []*tensor.Tensor{out}, nil
+	}
+}

@@ -1,0 +1,212 @@
+package program
+
+import (
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// convWindow returns the window of a convolution over x.
+func (l *linear) convWindow(x *tensor.Tensor) (window, *graph.Geometry, error) {
+	geometry := graph.ConvGeometry
+	if l.op.Kind == "ConvTranspose" {
+		geometry = graph.ConvTransposeGeometry
+	}
+	geo, err := geometry(l.node, graph.Static(x.Shape...), graph.Static(l.op.Weights.Codes.Shape...))
+	if err != nil {
+		return window{}, nil, err
+	}
+	w, err := newWindow(geo)
+	return w, geo, err
+}
+
+// conv accumulates a convolution: a weight at a time over the rows of its output plane. Padding has the meaning 0 and adds
+// nothing.
+func (l *linear) conv(in []*tensor.Tensor) (sums, error) {
+	w, geo, err := l.convWindow(in[0])
+	if err != nil {
+		return sums{}, err
+	}
+	x := centered(in[0], &l.x)
+	n, channels := in[0].Shape[0], in[0].Shape[1]
+	m, size := len(l.weights), w.outSize()
+	a := sums{acc: make([]int32, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
+	depth, perGroup := channels/w.group, m/w.group
+	l.par.each(n*m, func(at int) {
+		image, out := at/m, at%m
+		acc := a.acc[at*size:][:size]
+		for c := range depth {
+			plane := x[(image*channels+out/perGroup*depth+c)*w.inSize():][:w.inSize()]
+			for t := range w.taps() {
+				if weight := l.weights[out][c*w.taps()+t]; weight != 0 {
+					w.accumulate(acc, plane, weight, t)
+				}
+			}
+		}
+	})
+	return a, nil
+}
+
+// accumulate adds weight times the input that tap t reads to every position of an output plane.
+func (w *window) accumulate(acc, plane []int32, weight int32, t int) {
+	kz, ky, kx := w.tap(t)
+	for z := range w.out[0] {
+		iz := w.at(0, z, kz)
+		if iz < 0 || iz >= w.in[0] {
+			continue
+		}
+		for y := range w.out[1] {
+			iy := w.at(1, y, ky)
+			if iy < 0 || iy >= w.in[1] {
+				continue
+			}
+			row := plane[(iz*w.in[1]+iy)*w.in[2]:][:w.in[2]]
+			dst := acc[(z*w.out[1]+y)*w.out[2]:][:w.out[2]]
+			first := w.at(2, 0, kx)
+			from := 0
+			if first < 0 {
+				from = (-first + w.stride[2] - 1) / w.stride[2]
+			}
+			for x, i := from, first+from*w.stride[2]; x < len(dst) && i < len(row); x, i = x+1, i+w.stride[2] {
+				dst[x] += weight * row[i]
+			}
+		}
+	}
+}
+
+// convTranspose accumulates a transposed convolution: every input position is spread over the output.
+func (l *linear) convTranspose(in []*tensor.Tensor) (sums, error) {
+	w, geo, err := l.convWindow(in[0])
+	if err != nil {
+		return sums{}, err
+	}
+	x := centered(in[0], &l.x)
+	n, channels := in[0].Shape[0], in[0].Shape[1]
+	m, size := len(l.weights), w.outSize()
+	a := sums{acc: make([]int32, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
+	depth, perGroup := channels/w.group, m/w.group
+	l.par.each(n*m, func(at int) {
+		image, out := at/m, at%m
+		acc := a.acc[at*size:][:size]
+		for c := range depth {
+			plane := x[(image*channels+out/perGroup*depth+c)*w.inSize():][:w.inSize()]
+			for t := range w.taps() {
+				if weight := l.weights[out][c*w.taps()+t]; weight != 0 {
+					w.spread(acc, plane, weight, t)
+				}
+			}
+		}
+	})
+	return a, nil
+}
+
+// spread adds weight times every input position to the output position that tap t sends it to.
+func (w *window) spread(acc, plane []int32, weight int32, t int) {
+	kz, ky, kx := w.tap(t)
+	to := func(a, i, k int) (int, bool) {
+		o := i*w.stride[a] + k*w.dilation[a] - w.begin[a]
+		return o, o >= 0 && o < w.out[a]
+	}
+	for z := range w.in[0] {
+		oz, ok := to(0, z, kz)
+		if !ok {
+			continue
+		}
+		for y := range w.in[1] {
+			oy, ok := to(1, y, ky)
+			if !ok {
+				continue
+			}
+			for x := range w.in[2] {
+				if ox, ok := to(2, x, kx); ok {
+					acc[(oz*w.out[1]+oy)*w.out[2]+ox] += weight * plane[(z*w.in[1]+y)*w.in[2]+x]
+				}
+			}
+		}
+	}
+}
+
+// pairs reports whether the products of the step are added in pairs of int16 under a saturating profile: 8-bit codes with constant
+// int8 weights without zero point; not those of a depthwise convolution, which stand in different channels.
+func (l *linear) pairs() bool {
+	w := l.op.Weights
+	if w == nil || w.Codes.DType != tensor.Int8 || l.x.DType().Bits() != 8 {
+		return false
+	}
+	for _, z := range w.ZeroPoint {
+		if z != 0 {
+			return false
+		}
+	}
+	return !(l.op.Kind == "Conv" && w.Codes.Shape[1] == 1 && l.node.AttrInt("group", 1) > 1)
+}
+
+// raised is what is added to a code so that it is not negative: the kernels read unsigned bytes.
+func (l *linear) raised() int32 {
+	if l.x.DType() == tensor.Int8 {
+		return 128
+	}
+	return 0
+}
+
+// convSaturating is conv with neighbouring products added in int16, tap by tap and channel after channel, as channels-last kernels
+// have them in memory.
+func (l *linear) convSaturating(in []*tensor.Tensor) (sums, error) {
+	w, geo, err := l.convWindow(in[0])
+	if err != nil {
+		return sums{}, err
+	}
+	codes := lower.Codes(in[0])
+	zero := l.x.ZeroPoint + l.raised()
+	for i := range codes {
+		codes[i] += l.raised()
+	}
+	n, channels := in[0].Shape[0], in[0].Shape[1]
+	m, size := len(l.weights), w.outSize()
+	a := sums{acc: make([]int32, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
+	depth, perGroup, taps := channels/w.group, m/w.group, w.taps()
+	l.par.each(n*m, func(at int) {
+		image, out := at/m, at%m
+		first := (image*channels + out/perGroup*depth) * w.inSize()
+		own := make([]int32, 0, taps*depth)
+		for t := range taps {
+			for c := range depth {
+				own = append(own, l.weights[out][c*taps+t])
+			}
+		}
+		x := make([]int32, 0, taps*depth)
+		w.positions(func(z, y, xx, pos int) {
+			x = x[:0]
+			w.each(z, y, xx, func(i int, _ bool) {
+				for c := range depth {
+					if i < 0 {
+						x = append(x, zero)
+					} else {
+						x = append(x, codes[first+c*w.inSize()+i])
+					}
+				}
+			})
+			a.acc[at*size+pos] = saturatingDot(x, own, zero)
+		})
+	})
+	return a, nil
+}
+
+// saturatingDot is the sum of x*w with the products 2i and 2i+1 added in int16, saturating, and without the share of the input's
+// zero point.
+func saturatingDot(x, w []int32, zero int32) int32 {
+	acc := int32(0)
+	for p := 0; p < len(x); p += 2 {
+		pair := x[p] * w[p]
+		if p+1 < len(x) {
+			pair += x[p+1] * w[p+1]
+		}
+		acc += min(max(pair, math.MinInt16), math.MaxInt16)
+	}
+	for _, q := range w {
+		acc -= zero * q
+	}
+	return acc
+}

@@ -1,0 +1,4 @@
+// Package program executes a lower.Program. A Backend is one way to do so; all of them give the same integers for every step that
+// is not a float island. The reference backend is the specification: plain loops over codes, with int32 accumulators and 64-bit
+// products, and float32 operations only where the program's arithmetic profile has a float epilogue or the program has an island.
+package program

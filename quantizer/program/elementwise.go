@@ -1,0 +1,164 @@
+package program
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+)
+
+// broadcastShape is the shape of an elementwise operation, by the rules of ONNX.
+func broadcastShape(shapes ...[]int) ([]int, error) {
+	rank := 0
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	out := make([]int, rank)
+	for a := range out {
+		out[a] = 1
+		for _, s := range shapes {
+			i := a - (rank - len(s))
+			switch {
+			case i < 0 || s[i] == 1:
+			case out[a] == 1:
+				out[a] = s[i]
+			case out[a] != s[i]:
+				return nil, fmt.Errorf("shapes %v cannot be broadcast", shapes)
+			}
+		}
+	}
+	return out, nil
+}
+
+// broadcastIndex lists, for every element of out, which element of a tensor of the given shape it is computed from.
+func broadcastIndex(out, shape []int) []int {
+	step := make([]int, len(out))
+	for a, size := len(shape)-1, 1; a >= 0; a-- {
+		if shape[a] != 1 {
+			step[a+len(out)-len(shape)] = size
+		}
+		size *= shape[a]
+	}
+	index := make([]int, tensor.Count(out))
+	at, pos := 0, make([]int, len(out))
+	for i := range index {
+		index[i] = at
+		for a := len(out) - 1; a >= 0; a-- {
+			pos[a]++
+			at += step[a]
+			if pos[a] < out[a] {
+				break
+			}
+			at -= pos[a] * step[a]
+			pos[a] = 0
+		}
+	}
+	return index
+}
+
+// pairwise is a kernel that computes every code from two.
+func pairwise(p *lower.Program, s *lower.Step, f func(a, b int32) int32) kernel {
+	out := output(p, s, 0)
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		shape, err := broadcastShape(in[0].Shape, in[1].Shape)
+		if err != nil {
+			return nil, err
+		}
+		a, b := lower.Codes(in[0]), lower.Codes(in[1])
+		ia, ib := broadcastIndex(shape, in[0].Shape), broadcastIndex(shape, in[1].Shape)
+		codes := make([]int32, len(ia))
+		for i := range codes {
+			codes[i] = f(a[ia[i]], b[ib[i]])
+		}
+		return one(lower.Narrow(out.DType, shape, codes))
+	}
+}
+
+// rescaled returns the codes of t in the encoding of the output, limited to [lo, hi].
+func rescaled(t *tensor.Tensor, r *qmath.Rescale, lo, hi int32) []int32 {
+	return mapCodes(t, func(q int32) int32 {
+		if r != nil {
+			q = r.At(q)
+		}
+		return min(max(q, lo), hi)
+	})
+}
+
+func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) kernel {
+	out := output(p, s, 0)
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		cond, ok := in[0].Data.([]bool)
+		if !ok {
+			return nil, fmt.Errorf("condition of type %s", in[0].Type())
+		}
+		shape, err := broadcastShape(in[0].Shape, in[1].Shape, in[2].Shape)
+		if err != nil {
+			return nil, err
+		}
+		a, b := rescaled(in[1], op.Rescale[0], op.Lo, op.Hi), rescaled(in[2], op.Rescale[1], op.Lo, op.Hi)
+		ic, ia, ib := broadcastIndex(shape, in[0].Shape), broadcastIndex(shape, in[1].Shape), broadcastIndex(shape, in[2].Shape)
+		codes := make([]int32, len(ic))
+		for i := range codes {
+			if cond[ic[i]] {
+				codes[i] = a[ia[i]]
+			} else {
+				codes[i] = b[ib[i]]
+			}
+		}
+		return one(lower.Narrow(out.DType, shape, codes))
+	}
+}
+
+func newConcat(p *lower.Program, s *lower.Step, op *lower.Concat) kernel {
+	out := output(p, s, 0)
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		shape := append([]int(nil), in[0].Shape...)
+		if op.Axis >= len(shape) {
+			return nil, fmt.Errorf("axis %d of %s", op.Axis, in[0].Type())
+		}
+		for _, t := range in[1:] {
+			if len(t.Shape) != len(shape) || t.Len()*in[0].Shape[op.Axis] != in[0].Len()*t.Shape[op.Axis] {
+				return nil, fmt.Errorf("%s beside %s along axis %d", t.Type(), in[0].Type(), op.Axis)
+			}
+			shape[op.Axis] += t.Shape[op.Axis]
+		}
+		outer, _, _ := in[0].Blocks(op.Axis)
+		codes := make([]int32, tensor.Count(shape))
+		row, at := len(codes)/max(outer, 1), 0
+		for i, t := range in {
+			part := rescaled(t, op.Rescale[i], op.Lo, op.Hi)
+			n := len(part) / max(outer, 1)
+			for o := range outer {
+				copy(codes[o*row+at:], part[o*n:(o+1)*n])
+			}
+			at += n
+		}
+		return one(lower.Narrow(out.DType, shape, codes))
+	}
+}
+
+func newSoftmax(p *lower.Program, s *lower.Step, op *lower.Softmax) kernel {
+	out := output(p, s, 0)
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if op.Axis >= len(in[0].Shape) || in[0].Shape[op.Axis] != op.Softmax.N {
+			return nil, fmt.Errorf("%s: axis %d is to have %d elements", in[0].Type(), op.Axis, op.Softmax.N)
+		}
+		outer, n, inner := in[0].Blocks(op.Axis)
+		codes := lower.Codes(in[0])
+		row := make([]int32, n)
+		for o := range outer {
+			for i := range inner {
+				for k := range n {
+					row[k] = codes[(o*n+k)*inner+i]
+				}
+				op.Softmax.Row(row, row)
+				for k := range n {
+					codes[(o*n+k)*inner+i] = row[k]
+				}
+			}
+		}
+		return one(lower.Narrow(out.DType, in[0].Shape, codes))
+	}
+}

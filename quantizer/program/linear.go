@@ -1,0 +1,157 @@
+package program
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+)
+
+// linear executes sums of products: accumulate fills int32 accumulators, finish makes the outputs of them.
+type linear struct {
+	p    *lower.Program
+	s    *lower.Step
+	op   *lower.Linear
+	node *graph.Node
+	x    lower.Encoding
+	par  workers
+	// weights are the codes less their zero points, by output channel.
+	weights  [][]int32
+	function *exec.Runner
+}
+
+// sums are accumulators: for o in [0,outer), c in [0,channels), i in [0,inner) that of channel c at (o*channels+c)*inner+i.
+type sums struct {
+	acc             []int32
+	channels, inner int
+	shape           []int // of the output
+}
+
+func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (kernel, error) {
+	l := &linear{p: p, s: s, op: op, node: p.Graph.Node(s.Node), x: *p.Tensors[s.Inputs[0]].Encoding, par: par}
+	if w := op.Weights; w != nil {
+		l.weights = make([][]int32, w.Channels)
+		w.Each(func(c int, q int32) { l.weights[c] = append(l.weights[c], q-w.ZeroPoint[c]) })
+	}
+	if op.Func != nil {
+		session, err := exec.New(op.Func, exec.Options{Threads: int(par)})
+		if err != nil {
+			return nil, err
+		}
+		l.function = session.NewRunner()
+	}
+	accumulate := l.matrices
+	switch {
+	case op.Kind == "Conv" && p.Profile.Saturates && l.pairs():
+		accumulate = l.convSaturating
+	case op.Kind == "Conv":
+		accumulate = l.conv
+	case op.Kind == "ConvTranspose":
+		accumulate = l.convTranspose
+	}
+	return func(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		a, err := accumulate(in)
+		if err != nil {
+			return nil, err
+		}
+		if op.Bias != nil {
+			for i := range a.acc {
+				a.acc[i] += op.Bias[i/a.inner%a.channels%len(op.Bias)]
+			}
+		}
+		return l.finish(ctx, a, in)
+	}, nil
+}
+
+// centered returns the codes of a tensor less the zero point of its encoding.
+func centered(t *tensor.Tensor, e *lower.Encoding) []int32 {
+	codes := lower.Codes(t)
+	for i := range codes {
+		codes[i] -= e.ZeroPoint
+	}
+	return codes
+}
+
+// finish makes the step's outputs of accumulators, bias included.
+func (l *linear) finish(ctx context.Context, a sums, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	var residual []int32
+	var skip *lower.Encoding
+	if l.op.Residual {
+		last := len(l.s.Inputs) - 1
+		skip = l.p.Tensors[l.s.Inputs[last]].Encoding
+		if residual = lower.Codes(in[last]); len(residual) != len(a.acc) {
+			return nil, fmt.Errorf("residual of %s for an output of shape %v", in[last].Type(), a.shape)
+		}
+	}
+	var real *tensor.Tensor
+	if l.op.Real != nil {
+		var err error
+		if real, err = l.real(ctx, a, residual, skip); err != nil {
+			return nil, err
+		}
+	}
+	outs := make([]*tensor.Tensor, len(l.s.Outputs))
+	for k, id := range l.s.Outputs {
+		t := &l.p.Tensors[id]
+		if !t.Quantized() {
+			outs[k] = real
+			continue
+		}
+		codes := make([]int32, len(a.acc))
+		if l.op.Func != nil {
+			q := l.p.Profile.Quantizer(t.Encoding.Grid())
+			for i, v := range real.F32() {
+				codes[i] = q.At(v)
+			}
+		} else {
+			l.scale(codes, a, residual, &l.op.Scales[k])
+		}
+		var err error
+		if outs[k], err = lower.Narrow(t.DType, a.shape, codes); err != nil {
+			return nil, err
+		}
+	}
+	return outs, nil
+}
+
+// scale makes codes of accumulators.
+func (l *linear) scale(codes []int32, a sums, residual []int32, r *lower.Requantization) {
+	profile := l.p.Profile
+	for i, acc := range a.acc {
+		m := r.Multipliers[i/a.inner%a.channels%len(r.Multipliers)]
+		if residual != nil {
+			codes[i] = profile.RequantizeAdd(acc, m, residual[i], r.Skip, r.ZeroPoint, r.Lo, r.Hi)
+		} else {
+			codes[i] = profile.Requantize(acc, m, r.ZeroPoint, r.Lo, r.Hi)
+		}
+	}
+}
+
+// real makes real numbers of accumulators: scaled, residual added, limited, the function applied.
+func (l *linear) real(ctx context.Context, a sums, residual []int32, skip *lower.Encoding) (*tensor.Tensor, error) {
+	out := tensor.New(tensor.Float32, a.shape...)
+	var grid qmath.Grid
+	if skip != nil {
+		grid = skip.Grid()
+	}
+	for i, acc := range a.acc {
+		v := l.op.Real[i/a.inner%a.channels%len(l.op.Real)].Accumulated(acc)
+		if residual != nil {
+			v += grid.Dequantize(residual[i])
+		}
+		out.F32()[i] = min(max(v, l.op.Lo), l.op.Hi)
+	}
+	if l.function == nil {
+		return out, nil
+	}
+	g := l.op.Func
+	y, err := l.function.Run(ctx, map[string]*tensor.Tensor{g.Value(g.Inputs[0]).Name: out}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return y[0], nil
+}

@@ -1,0 +1,132 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// Backend is one way of executing programs.
+type Backend struct {
+	Name string
+	// New prepares an engine for p; threads is how many goroutines may share the work of a step, at least 1.
+	New func(p *lower.Program, threads int) (Engine, error)
+}
+
+// Engine executes one program, one run at a time.
+type Engine interface {
+	// Run executes all steps. feeds are the program's inputs, in order, checked; the result is its outputs, row-major, which belong
+	// to the caller. hook may be nil.
+	Run(ctx context.Context, feeds []*tensor.Tensor, hook Hook) ([]*tensor.Tensor, error)
+	// RunStep executes one step on given inputs, row-major, which it does not keep or change; the outputs are row-major and belong
+	// to the caller. Outputs that nobody reads are nil.
+	RunStep(ctx context.Context, id lower.StepID, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+}
+
+// Hook sees every step after it has run, in order: what it read and what it computed, row-major, in the types that the program
+// declares. The tensors are valid during the call and must not be changed. Outputs that are returned take the place of the step's
+// own for all that follows; nil keeps them.
+type Hook func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error)
+
+// Backends lists all of them, the reference first.
+func Backends() []Backend { return []Backend{Reference} }
+
+// BackendNamed returns the backend of that name.
+func BackendNamed(name string) (Backend, error) {
+	var names []string
+	for _, b := range Backends() {
+		if b.Name == name {
+			return b, nil
+		}
+		names = append(names, b.Name)
+	}
+	return Backend{}, fmt.Errorf("unknown backend %q: one of %s", name, strings.Join(names, ", "))
+}
+
+// Executor runs one program on one backend. It is used by one goroutine at a time.
+type Executor struct {
+	program *lower.Program
+	engine  Engine
+}
+
+// New prepares p for execution by a backend with up to threads goroutines; 0 means one. Results do not depend on the number.
+func New(p *lower.Program, b Backend, threads int) (*Executor, error) {
+	e, err := b.New(p, max(threads, 1))
+	if err != nil {
+		return nil, err
+	}
+	return &Executor{program: p, engine: e}, nil
+}
+
+// Program returns the program given to New.
+func (e *Executor) Program() *lower.Program { return e.program }
+
+// Run executes the program. feeds are the graph's inputs by name, as for exec.Runner; the outputs are those of the graph, in its
+// order and types, row-major, and belong to the caller. hook may be nil. A cancelled ctx stops between steps.
+func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hook Hook) ([]*tensor.Tensor, error) {
+	list := make([]*tensor.Tensor, len(e.program.Inputs))
+	for i, id := range e.program.Inputs {
+		t, err := feedFor(e.program, id, feeds)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = t
+	}
+	return e.engine.Run(ctx, list, hook)
+}
+
+// RunStep executes one step on given inputs, in the order and types of the step's; constant operands may be nil. Outputs that
+// nobody reads are nil.
+func (e *Executor) RunStep(ctx context.Context, id lower.StepID, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	s := &e.program.Steps[id]
+	if len(in) != len(s.Inputs) {
+		return nil, e.fail(s, fmt.Errorf("%d inputs given, it has %d", len(in), len(s.Inputs)))
+	}
+	in = slices.Clone(in)
+	for i, id := range s.Inputs {
+		want := &e.program.Tensors[id]
+		if in[i] == nil {
+			in[i] = want.Const
+		}
+		if in[i] == nil || in[i].DType != want.DType {
+			return nil, e.fail(s, fmt.Errorf("input %d is not %s", i, graph.FormatType(want.DType, want.Shape)))
+		}
+		in[i] = in[i].ToRowMajor()
+	}
+	return e.engine.RunStep(ctx, id, in)
+}
+
+func (e *Executor) fail(s *lower.Step, err error) error { return stepError(e.program, s, err) }
+
+// stepError says in which step something failed.
+func stepError(p *lower.Program, s *lower.Step, err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.Node != graph.NoNode {
+		return p.Graph.ErrorAt("run", s.Node, err)
+	}
+	return fmt.Errorf("run: %s of %q: %w", s.Op.Name(), p.Name(s.ID), err)
+}
+
+// feedFor finds and checks the tensor of a program input.
+func feedFor(p *lower.Program, id lower.TensorID, feeds map[string]*tensor.Tensor) (*tensor.Tensor, error) {
+	want := &p.Tensors[id]
+	t := feeds[want.Name]
+	if t == nil {
+		return nil, fmt.Errorf("run: input %q is missing", want.Name)
+	}
+	ok := t.DType == want.DType && (want.Shape == nil || len(want.Shape) == len(t.Shape))
+	for i := 0; ok && i < len(want.Shape); i++ {
+		ok = want.Shape[i].N <= 0 || int(want.Shape[i].N) == t.Shape[i]
+	}
+	if !ok {
+		return nil, fmt.Errorf("run: input %q is %s, got %s", want.Name, graph.FormatType(want.DType, want.Shape), t.Type())
+	}
+	return t.ToRowMajor(), nil
+}
