@@ -28,6 +28,7 @@ func TestTileLayout(t *testing.T) {
 		{"lo", unsafe.Offsetof(x.lo), 160}, {"hi", unsafe.Offsetof(x.hi), 164},
 		{"rows", unsafe.Offsetof(x.rows), 136}, {"counts", unsafe.Offsetof(x.counts), 168}, {"floor", unsafe.Offsetof(x.floor), 192},
 		{"binSide", BinSide, 1 + 21*1024}, {"binZeros", BinZeros, 16}, {"binBlock", binBlock, 512},
+		{"lanes", unsafe.Offsetof(x.lanes), 200}, {"mean", unsafe.Offsetof(x.mean), 208}, {"inv", unsafe.Offsetof(x.inv), 216},
 		{"segment.n", unsafe.Offsetof(segment{}.n), 8}, {"segment", unsafe.Sizeof(segment{}), 16},
 	} {
 		assert.Equal(t, f.want, f.offset, f.name)

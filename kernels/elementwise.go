@@ -47,18 +47,23 @@ func (t *Table) eachRow(op Op, dst, a, b []float32) {
 	if n == 0 {
 		return
 	}
-	args := tile{panel: b, rows: 1, cols: n}
+	w := t.borrow()
+	w.tile = tile{panel: b, rows: 1, cols: n}
 	for i := 0; i < len(dst); i += n {
-		args.dst, args.a = dst[i:i+n], a[i:i+n]
-		t.rows[op].tile(&args)
+		w.tile.dst, w.tile.a = dst[i:i+n], a[i:i+n]
+		t.rows[op].tile(&w.tile)
 	}
+	t.giveBack(w)
 }
 
 func (t *Table) elementwise(op Op, dst, a, b []float32, lo, hi float32) {
 	if len(dst) == 0 {
 		return
 	}
-	t.rows[op].tile(&tile{a: a[:len(dst)], panel: b, dst: dst, rows: 1, cols: len(dst), lo: lo, hi: hi})
+	w := t.borrow()
+	w.tile = tile{a: a[:len(dst)], panel: b, dst: dst, rows: 1, cols: len(dst), lo: lo, hi: hi}
+	t.rows[op].tile(&w.tile)
+	t.giveBack(w)
 }
 
 // Add is dst[i] = a[i] + b[i].

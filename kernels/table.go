@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"slices"
+	"sync"
 
 	"qwb/kernels/cpu"
 	"qwb/kernels/ref"
@@ -37,7 +38,27 @@ const (
 	OpFake  // FakeQuantize
 	OpMinMax
 	OpChannelMinMax
-	OpBins          // Meter.Count
+	OpBins // Meter.Count
+	OpExp
+	OpSigmoid
+	OpTanh
+	OpErf
+	OpSwish
+	OpGelu
+	OpGeluTanh
+	OpHardSigmoid
+	OpHardSwish
+	OpSqrt
+	OpAddScalar
+	OpMulScalar
+	OpDivScalar
+	OpScalarSub
+	OpScalarDiv
+	OpRowMax
+	OpRowSum
+	OpRowSquares // sum of squares
+	OpRowExp     // exponentials and their sum
+	OpNormalize
 	OpGemmU8S8      // integer sums of products over k
 	OpDepthwiseU8S8 // integer sums of products over a window, channel by channel
 	OpScaleU8       // integer sums to codes by Scale
@@ -47,7 +68,9 @@ const (
 )
 
 var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "add", "sub", "mul", "div", "limit", "fake", "min-max",
-	"channel-min-max", "bins", "gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8"}
+	"channel-min-max", "bins", "exp", "sigmoid", "tanh", "erf", "swish", "gelu", "gelu-tanh", "hard-sigmoid", "hard-swish",
+	"sqrt", "add-scalar", "mul-scalar", "div-scalar", "scalar-sub", "scalar-div", "row-max", "row-sum", "row-squares", "row-exp", "normalize",
+	"gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8"}
 
 func (op Op) String() string { return opNames[op] }
 
@@ -74,7 +97,9 @@ func (r Row) Runs(f cpu.Features) bool { return r.runs == nil || r.runs(f) }
 
 // Rows lists the rows of this build, best first within each operation, plain Go last. A row that needs a feature the running
 // processor lacks is listed too.
-func Rows() []Row { return slices.Concat(vectorRows(), vectorInt8Rows(), goRows, goInt8Rows) }
+func Rows() []Row {
+	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), goRows, goMathRows, goRowRows, goInt8Rows)
+}
 
 var goRows = []Row{
 	{Name: "gemm-go-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float32, MR: 4, NR: 4, tile: goGemm},
@@ -96,12 +121,13 @@ var goRows = []Row{
 type Table struct {
 	rows   [opCount]Row
 	pools8 *pools8
+	spare  *sync.Pool // of *rowArgs
 }
 
 // Select returns the fastest rows that a processor with features f executes. The sums of products of one table all have the
 // same arithmetic, that of Arith.
 func Select(f cpu.Features) *Table {
-	t := &Table{pools8: new(pools8)}
+	t := &Table{pools8: new(pools8), spare: new(sync.Pool)}
 	for _, r := range Rows() {
 		if t.rows[r.Op].Name == "" && r.Runs(f) {
 			t.rows[r.Op] = r

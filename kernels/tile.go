@@ -15,6 +15,9 @@ package kernels
 // The tiles of observing read a and write no elements: minima and maxima go to dst, or those of columns to panel and dst,
 // load says whether a is finite; bins increments counts.
 //
+// Row operations take one row of a, whose length is a multiple of rowLanes, and add to lanes or, for the maximum, to dst.
+// Normalizing takes mean and inv, the scale in panel and the bias.
+//
 // The slices begin with the tile's first element and end where the underlying data does.
 type tile struct {
 	a, panel  []float32
@@ -27,6 +30,8 @@ type tile struct {
 	lo, hi    float32
 	counts    []uint32 // OpBins: counters
 	floor     uint32   // OpBins: bins up to this one are counted as one
+	lanes     *[rowLanes]float64
+	mean, inv float64
 }
 
 // segment is a run of n consecutive elements of each row of a, off elements after the row's start.

@@ -8,6 +8,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/ref"
 )
 
 // normEvals are the normalizations at inference. Sums are accumulated in float64.
@@ -109,15 +110,9 @@ func normalizeRows(c *call, dst, src []float32, n int, eps float64, scale func(r
 
 // moments returns mean and (population) variance.
 func moments(x []float32) (mean, variance float64) {
-	for _, v := range x {
-		mean += float64(v)
-	}
-	mean /= float64(len(x))
-	for _, v := range x {
-		d := float64(v) - mean
-		variance += d * d
-	}
-	return mean, variance / float64(len(x))
+	n := float64(len(x))
+	mean = ref.Sum(x) / n
+	return mean, ref.SumSquares(x, mean) / n
 }
 
 func buildInstanceNorm(n *graph.Node, _ int64) (evalFunc, error) {
@@ -183,34 +178,41 @@ func buildLayerNorm(n *graph.Node, _ int64) (evalFunc, error) {
 		if err != nil {
 			return err
 		}
-		scale, bias := c.perElement(1, x.Shape, size), c.perElement(2, x.Shape, size)
-		normalizeRows(c, out.F32(), x.F32(), size, eps, func(r, i int) (s, b float64) {
-			s = 1
-			if scale != nil {
-				s = float64(scale(r, i))
-			}
-			if bias != nil {
-				b = float64(bias(r, i))
-			}
-			return s, b
-		})
-		for k, f := range []func(mean, variance float64) float64{
-			func(mean, _ float64) float64 { return mean },
-			func(_, variance float64) float64 { return 1 / math.Sqrt(variance+eps) },
-		} {
-			if !c.wants(k + 1) {
-				continue
-			}
-			t, err := c.out(k + 1)
-			if err != nil {
-				return err
-			}
-			for r := range t.F32() {
-				t.F32()[r] = float32(f(moments(x.F32()[r*size:][:size])))
+		var mean, inv []float32
+		for k, list := range []*[]float32{1: &mean, 2: &inv} {
+			if list != nil && c.wants(k) {
+				t, err := c.out(k)
+				if err != nil {
+					return err
+				}
+				*list = t.F32()
 			}
 		}
+		scale, bias := c.ofRow(1, size), c.ofRow(2, size)
+		if (scale == nil) == !c.has(1) && (bias == nil) == !c.has(2) {
+			c.run.s.table.LayerNorm(c.run.s.par, out.F32(), x.F32(), scale, bias, size, eps, mean, inv)
+			return nil
+		}
+		c.run.s.table.LayerNorm(c.run.s.par, out.F32(), x.F32(), nil, nil, size, eps, mean, inv)
+		c.applyElements(out, 1, opMul)
+		c.applyElements(out, 2, opAdd)
 		return nil
 	}, nil
+}
+
+// ofRow returns input i if it has one element for each of the n elements of a row, else nil.
+func (c *call) ofRow(i, n int) []float32 {
+	if t := c.in(i); t != nil && t.Len() == n {
+		return t.F32()
+	}
+	return nil
+}
+
+// applyElements is out = out op input i, broadcast, if that input is present.
+func (c *call) applyElements(out *tensor.Tensor, i int, op arithOp) {
+	if t := c.in(i); t != nil {
+		zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, t), out.F32(), out.F32(), t.F32(), 1, floatFunc[float32](op))
+	}
 }
 
 // layerNorm prepares input and output of a normalization over the axes from axis on, which have size elements.
@@ -227,28 +229,6 @@ func (c *call) layerNorm(axis int) (x, out *tensor.Tensor, size int, err error) 
 	return x, out, tensor.Count(x.Shape[a:]), err
 }
 
-// perElement returns input i, broadcast to a row-major tensor of the given shape, as a function of row and element in a row
-// of n; nil if it is absent.
-func (c *call) perElement(i int, shape []int, n int) func(r, k int) float32 {
-	t := c.in(i)
-	if t == nil {
-		return nil
-	}
-	d := t.F32()
-	if len(d) == n && n > 0 {
-		return func(_, k int) float32 { return d[k] }
-	}
-	step := alignedStrides(t, len(shape), -1)
-	own := rowStrides(shape)
-	return func(r, k int) float32 {
-		at, from := r*n+k, 0
-		for a, s := range own {
-			from += at / s % shape[a] * step[a]
-		}
-		return d[from]
-	}
-}
-
 func buildRMSNorm(n *graph.Node, _ int64) (evalFunc, error) {
 	eps := float64(n.AttrFloat("epsilon", 1e-5))
 	axis := int(n.AttrInt("axis", -1))
@@ -257,20 +237,11 @@ func buildRMSNorm(n *graph.Node, _ int64) (evalFunc, error) {
 		if err != nil {
 			return err
 		}
-		scale := c.perElement(1, x.Shape, size)
-		src, dst := x.F32(), out.F32()
-		c.parallel(len(src)/max(size, 1), size*2, func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				sum := 0.0
-				for _, v := range src[r*size:][:size] {
-					sum += float64(v) * float64(v)
-				}
-				inv := 1 / math.Sqrt(sum/float64(size)+eps)
-				for i, v := range src[r*size:][:size] {
-					dst[r*size+i] = float32(float64(v) * inv * float64(scale(r, i)))
-				}
-			}
-		})
+		scale := c.ofRow(1, size)
+		c.run.s.table.RMSNorm(c.run.s.par, out.F32(), x.F32(), scale, size, eps)
+		if scale == nil {
+			c.applyElements(out, 1, opMul)
+		}
 		return nil
 	}, nil
 }
@@ -314,7 +285,7 @@ func buildLpNorm(n *graph.Node, _ int64) (evalFunc, error) {
 	if p != 1 && p != 2 {
 		return nil, fmt.Errorf("p = %d", p)
 	}
-	return alongAxis(axis, func(dst, src []float32) {
+	return alongAxis(axis, eachRow(func(dst, src []float32) {
 		norm := 0.0
 		for _, v := range src {
 			if p == 1 {
@@ -331,7 +302,7 @@ func buildLpNorm(n *graph.Node, _ int64) (evalFunc, error) {
 				dst[i] = float32(float64(v) / norm)
 			}
 		}
-	}), nil
+	})), nil
 }
 
 // buildMVN subtracts the mean over axes and divides by the standard deviation.

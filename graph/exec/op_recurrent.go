@@ -8,6 +8,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/ref"
 )
 
 // recurrentEvals run along a sequence. Products are accumulated as in MatMul, what a cell does with them in float64; the state
@@ -92,7 +93,7 @@ func buildRecurrence(n *graph.Node, gates int, defaults []string) (*recurrence, 
 }
 
 var recurrentActs = map[string]func(float64) float64{
-	"Sigmoid": sigmoid, "Tanh": math.Tanh, "Softplus": softplus,
+	"Sigmoid": ref.Sigmoid64, "Tanh": math.Tanh, "Softplus": softplus,
 	"Relu":     func(x float64) float64 { return max(x, 0) },
 	"Softsign": func(x float64) float64 { return x / (1 + math.Abs(x)) },
 }

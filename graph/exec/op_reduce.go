@@ -5,10 +5,12 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/ref"
 )
 
-// reduceEvals are the reductions over axes. Sums run in float64 (floats) or int64 (integers), in row-major order of the
-// reduced axes, and are rounded once.
+// reduceEvals are the reductions over axes. Sums run in float64 (floats, with the lanes of ref.Sum) or int64 (integers), in
+// row-major order of the reduced axes, and are rounded once.
 var reduceEvals = []evaluator{
 	{"ReduceSum", reduce(13, sumOf)},
 	{"ReduceMean", reduce(18, meanOf)},
@@ -61,6 +63,23 @@ func grouping(t *tensor.Tensor, axes []int) (groups, error) {
 type reducer struct {
 	float func(x func(i int) float64, n int) float64
 	int   func(x func(i int) int64, n int) int64
+	rows  rowsFunc // for float32 where the reduced elements are neighbours, may be nil; len(dst) rows
+}
+
+// trailing reports whether axes are the last of a row-major tensor, and how many elements they have.
+func trailing(x *tensor.Tensor, axes []int) (n int, ok bool) {
+	rank := len(x.Shape)
+	n = 1
+	for _, a := range axes {
+		if a < 0 {
+			a += rank
+		}
+		if a < rank-len(axes) || a < 0 || a >= rank {
+			return 0, false
+		}
+		n *= x.Shape[a]
+	}
+	return n, x.Layout == tensor.RowMajor
 }
 
 // reduce builds a reduction whose axes are an input since the given opset, an attribute before.
@@ -90,6 +109,12 @@ func reduce(since int64, f reducer) func(*graph.Node, int64) (evalFunc, error) {
 			out, err := c.out(0)
 			if err != nil {
 				return err
+			}
+			if f.rows != nil && x.DType == tensor.Float32 {
+				if n, ok := trailing(x, axes); ok && n*out.Len() == x.Len() {
+					f.rows(c.run.s.table, c.run.s.par, out.F32(), x.F32(), n)
+					return nil
+				}
 			}
 			g, err := grouping(x, axes)
 			if err != nil {
@@ -162,13 +187,15 @@ func reduceBools(dst, src []bool, g groups, f reducer) error {
 	return nil
 }
 
-// sums makes a reducer of the sum of a term, the result passed through last (nil: unchanged).
+// sums makes a reducer of the sum of a term, the result passed through last (nil: unchanged). The sum has the shape of
+// ref.Sum.
 func sums(term func(float64) float64, last func(sum float64, n int) float64) func(x func(int) float64, n int) float64 {
 	return func(x func(int) float64, n int) float64 {
-		sum := 0.0
+		var lanes [ref.Lanes]float64
 		for i := range n {
-			sum += term(x(i))
+			lanes[i%ref.Lanes] += term(x(i))
 		}
+		sum := ref.FoldLanes(&lanes)
 		if last != nil {
 			return last(sum, n)
 		}
@@ -177,7 +204,7 @@ func sums(term func(float64) float64, last func(sum float64, n int) float64) fun
 }
 
 func identity(v float64) float64 { return v }
-func square(v float64) float64   { return v * v }
+func square(v float64) float64   { return float64(v * v) }
 
 func foldInts(start int64, f func(acc, v int64) int64) func(x func(int) int64, n int) int64 {
 	return func(x func(int) int64, n int) int64 {
@@ -207,18 +234,24 @@ func absInt(v int64) int64 {
 }
 
 var (
-	sumOf  = reducer{sums(identity, nil), foldInts(0, func(a, v int64) int64 { return a + v })}
+	sumOf = reducer{sums(identity, nil), foldInts(0, func(a, v int64) int64 { return a + v }),
+		func(t *kernels.Table, par kernels.Parallel, dst, src []float32, n int) { t.Sums(par, dst, src, n, 1) }}
 	meanOf = reducer{sums(identity, func(s float64, n int) float64 { return s / float64(n) }),
 		func(x func(int) int64, n int) int64 {
 			return sumOf.int(x, n) / int64(max(n, 1))
+		},
+		func(t *kernels.Table, par kernels.Parallel, dst, src []float32, n int) {
+			t.Sums(par, dst, src, n, float64(n))
 		}}
-	maxOf     = reducer{foldFloats(math.Inf(-1), math.Max), foldInts(math.MinInt64, func(a, v int64) int64 { return max(a, v) })}
-	minOf     = reducer{foldFloats(math.Inf(1), math.Min), foldInts(math.MaxInt64, func(a, v int64) int64 { return min(a, v) })}
-	prodOf    = reducer{foldFloats(1, func(a, v float64) float64 { return a * v }), foldInts(1, func(a, v int64) int64 { return a * v })}
-	l1Of      = reducer{sums(math.Abs, nil), foldInts(0, func(a, v int64) int64 { return a + absInt(v) })}
-	squaresOf = reducer{sums(square, nil), foldInts(0, func(a, v int64) int64 { return a + v*v })}
-	l2Of      = reducer{float: sums(square, func(s float64, _ int) float64 { return math.Sqrt(s) })}
-	logSumOf  = reducer{float: sums(identity, func(s float64, _ int) float64 { return math.Log(s) })}
+	maxOf = reducer{foldFloats(math.Inf(-1), math.Max), foldInts(math.MinInt64, func(a, v int64) int64 { return max(a, v) }),
+		(*kernels.Table).Maxima}
+	minOf     = reducer{foldFloats(math.Inf(1), math.Min), foldInts(math.MaxInt64, func(a, v int64) int64 { return min(a, v) }), nil}
+	prodOf    = reducer{foldFloats(1, func(a, v float64) float64 { return a * v }), foldInts(1, func(a, v int64) int64 { return a * v }), nil}
+	l1Of      = reducer{sums(math.Abs, nil), foldInts(0, func(a, v int64) int64 { return a + absInt(v) }), nil}
+	squaresOf = reducer{sums(square, nil), foldInts(0, func(a, v int64) int64 { return a + v*v }),
+		(*kernels.Table).SquareSums}
+	l2Of     = reducer{float: sums(square, func(s float64, _ int) float64 { return math.Sqrt(s) })}
+	logSumOf = reducer{float: sums(identity, func(s float64, _ int) float64 { return math.Log(s) })}
 	// The largest exponent is taken out so that nothing overflows.
 	logSumExpOf = reducer{float: func(x func(int) float64, n int) float64 {
 		top := maxOf.float(x, n)

@@ -1,21 +1,22 @@
 package exec
 
 import (
-	"math"
-
 	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/kernels/ref"
+	"qwb/kernels"
 )
 
 // softmaxEvals normalize along an axis: along one since opset 13, along all from axis on before.
 var softmaxEvals = []evaluator{
-	{"Softmax", softmaxLike(ref.Softmax)},
-	{"LogSoftmax", softmaxLike(logSoftmax)},
-	{"Hardmax", softmaxLike(hardmax)},
+	{"Softmax", softmaxLike((*kernels.Table).Softmax)},
+	{"LogSoftmax", softmaxLike((*kernels.Table).LogSoftmax)},
+	{"Hardmax", softmaxLike(eachRow(hardmax))},
 }
 
-func softmaxLike(f func(dst, src []float32)) func(*graph.Node, int64) (evalFunc, error) {
+// rowsFunc computes rows of n elements; dst may be src.
+type rowsFunc func(t *kernels.Table, par kernels.Parallel, dst, src []float32, n int)
+
+func softmaxLike(f rowsFunc) func(*graph.Node, int64) (evalFunc, error) {
 	return func(n *graph.Node, version int64) (evalFunc, error) {
 		if version >= 13 {
 			return alongAxis(int(n.AttrInt("axis", -1)), f), nil
@@ -37,14 +38,15 @@ func softmaxLike(f func(dst, src []float32)) func(*graph.Node, int64) (evalFunc,
 			if err != nil {
 				return err
 			}
-			eachLine(c, out.F32(), x.F32(), tensor.Count(x.Shape[:a]), tensor.Count(x.Shape[a:]), 1, f)
+			f(c.run.s.table, c.run.s.par, out.F32(), x.F32(), tensor.Count(x.Shape[a:]))
 			return nil
 		}, nil
 	}
 }
 
-// alongAxis applies f to every line of elements along an axis, in the layout that the input has.
-func alongAxis(axis int, f func(dst, src []float32)) evalFunc {
+// alongAxis applies f to every line of elements along an axis, in the layout that the input has. Lines whose elements are
+// not neighbours are transposed into rows and back.
+func alongAxis(axis int, f rowsFunc) evalFunc {
 	return func(c *call) error {
 		if err := c.floats(); err != nil {
 			return err
@@ -59,56 +61,34 @@ func alongAxis(axis int, f func(dst, src []float32)) evalFunc {
 			return err
 		}
 		outer, n, inner := x.Blocks(a)
-		eachLine(c, out.F32(), x.F32(), outer, n, inner, f)
+		table, par := c.run.s.table, c.run.s.par
+		if inner == 1 {
+			f(table, par, out.F32(), x.F32(), n)
+			return nil
+		}
+		rows, err := c.scratch(x.Len())
+		if err != nil {
+			return err
+		}
+		shape, across, along := []int{outer, inner, n}, []int{inner * n, n, 1}, []int{n * inner, 1, inner}
+		move{shape: shape, dst: across, src: along}.run(c.parallel, rows, x.F32())
+		f(table, par, rows, rows, n)
+		move{shape: shape, dst: along, src: across}.run(c.parallel, out.F32(), rows)
 		return nil
 	}
 }
 
-// eachLine applies f to lines of n elements that are inner apart.
-func eachLine(c *call, dst, src []float32, outer, n, inner int, f func(dst, src []float32)) {
-	c.parallel(outer*inner, n*8, func(lo, hi int) {
-		var line, result []float32
-		if inner > 1 {
-			line, result = make([]float32, n), make([]float32, n)
+// eachRow makes a rowsFunc of a function of one row.
+func eachRow(f func(dst, src []float32)) rowsFunc {
+	return func(_ *kernels.Table, _ kernels.Parallel, dst, src []float32, n int) {
+		for i := 0; i < len(dst); i += n {
+			f(dst[i:][:n], src[i:][:n])
 		}
-		for i := lo; i < hi; i++ {
-			if inner == 1 {
-				f(dst[i*n:][:n], src[i*n:][:n])
-				continue
-			}
-			at := i/inner*n*inner + i%inner
-			for k := range line {
-				line[k] = src[at+k*inner]
-			}
-			f(result, line)
-			for k, v := range result {
-				dst[at+k*inner] = v
-			}
-		}
-	})
-}
-
-// logSoftmax is x - max - log(sum(exp(x - max))) in float64, rounded once.
-func logSoftmax(dst, src []float32) {
-	top := math.Inf(-1)
-	for _, v := range src {
-		top = math.Max(top, float64(v))
-	}
-	sum := 0.0
-	for _, v := range src {
-		sum += math.Exp(float64(v) - top)
-	}
-	sum = math.Log(sum)
-	for i, v := range src {
-		dst[i] = float32(float64(v) - top - sum)
 	}
 }
 
-// hardmax is 1 at the first maximum, else 0.
+// hardmax is 1 at the first maximum of a row, else 0.
 func hardmax(dst, src []float32) {
-	if len(src) == 0 {
-		return
-	}
 	best := 0
 	for i, v := range src {
 		if v > src[best] {

@@ -5,11 +5,13 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/ref"
 )
 
 // unaryEvals are the operators that map one float32 (some: one number) to another. They keep the layout of their input.
-// Formulas are those of the ONNX operator documentation, computed in float64 and rounded once where a transcendental
-// function is involved.
+// Formulas are those of the ONNX operator documentation. Transcendental functions are kernels with the errors stated in
+// package ref, or computed in float64 and rounded once.
 var unaryEvals = []evaluator{
 	{"Relu", limits(0, math.Inf(1))},
 	{"LeakyRelu", withAlpha(0.01, func(x, a float32) float32 {
@@ -38,20 +40,20 @@ var unaryEvals = []evaluator{
 	})},
 	{"Selu", buildSelu},
 	{"HardSigmoid", buildHardSigmoid},
-	{"HardSwish", unary(func(x float32) float32 { return x * hardSigmoid(x, float32(1.0/6), 0.5) })},
+	{"HardSwish", mapped((*kernels.Table).HardSwish, nil)},
 	{"Shrink", buildShrink},
 	{"Gelu", buildGelu},
-	{"Swish", withAlpha(1, func(x, a float32) float32 { return float32(float64(x) * sigmoid(float64(a)*float64(x))) })},
-	{"Sigmoid", unary64(sigmoid)},
-	{"Tanh", unary64(math.Tanh)},
+	{"Swish", buildSwish},
+	{"Sigmoid", mapped((*kernels.Table).Sigmoid, ref.Sigmoid64)},
+	{"Tanh", mapped((*kernels.Table).Tanh, math.Tanh)},
 	{"Mish", unary64(func(x float64) float64 { return x * math.Tanh(softplus(x)) })},
 	{"Softplus", unary64(softplus)},
 	{"Softsign", unary(func(x float32) float32 { return x / (1 + abs32(x)) })},
-	{"Erf", unary64(math.Erf)},
-	{"Exp", unary64(math.Exp)},
+	{"Erf", mapped((*kernels.Table).Erf, math.Erf)},
+	{"Exp", mapped((*kernels.Table).Exp, math.Exp)},
 	{"Log", unary64(math.Log)},
-	{"Sqrt", unary64(math.Sqrt)},
-	{"Reciprocal", unary(func(x float32) float32 { return 1 / x })},
+	{"Sqrt", mapped((*kernels.Table).Sqrt, math.Sqrt)},
+	{"Reciprocal", mapped(reciprocal, nil)},
 	{"Floor", unary64(math.Floor)},
 	{"Ceil", unary64(math.Ceil)},
 	{"Round", unary64(math.RoundToEven)},
@@ -73,22 +75,54 @@ func unary(f func(x float32) float32) func(*graph.Node, int64) (evalFunc, error)
 	return simple(func(c *call) error { return mapF32(c, 8, f) })
 }
 
-// unary64 makes a build function of a float64 function whose result is rounded to float32. float64 tensors are computed too.
-func unary64(f func(x float64) float64) func(*graph.Node, int64) (evalFunc, error) {
+// mapped makes a build function of a kernel. Float64 tensors are computed by f, if there is one.
+func mapped(kernel kernelMap, f func(float64) float64) func(*graph.Node, int64) (evalFunc, error) {
 	return simple(func(c *call) error {
 		x := c.raw(0)
-		src, ok := x.Data.([]float64)
-		if !ok {
-			return mapF32(c, 16, func(x float32) float32 { return float32(f(float64(x))) })
+		if x.DType != tensor.Float32 && f != nil {
+			return mapF64(c, f)
+		}
+		if x.DType != tensor.Float32 {
+			return badType(0, x.DType)
 		}
 		out, err := c.outIn(0, x.Layout)
 		if err != nil {
 			return err
 		}
-		for i, v := range src {
-			out.Data.([]float64)[i] = f(v)
-		}
+		src, dst := x.F32(), out.F32()
+		c.parallel(len(src), 4, func(lo, hi int) { kernel(c.run.s.table, dst[lo:hi], src[lo:hi]) })
 		return nil
+	})
+}
+
+// kernelMap is a function of one number as a kernel; dst may be a.
+type kernelMap func(t *kernels.Table, dst, a []float32)
+
+// mapF64 applies f to every element of input 0, a float64 tensor.
+func mapF64(c *call, f func(float64) float64) error {
+	x := c.raw(0)
+	src, ok := x.Data.([]float64)
+	if !ok {
+		return badType(0, x.DType)
+	}
+	out, err := c.outIn(0, x.Layout)
+	if err != nil {
+		return err
+	}
+	dst := out.Data.([]float64)
+	for i, v := range src {
+		dst[i] = f(v)
+	}
+	return nil
+}
+
+// unary64 makes a build function of a float64 function whose result is rounded to float32. float64 tensors are computed too.
+func unary64(f func(x float64) float64) func(*graph.Node, int64) (evalFunc, error) {
+	return simple(func(c *call) error {
+		if c.raw(0).DType == tensor.Float32 {
+			return mapF32(c, 16, func(x float32) float32 { return float32(f(float64(x))) })
+		}
+		return mapF64(c, f)
 	})
 }
 
@@ -143,23 +177,11 @@ func limitF32(c *call, lo, hi float32) error {
 	return nil
 }
 
-func sigmoid(x float64) float64 {
-	if x < 0 { // keeps exp from overflowing
-		e := math.Exp(x)
-		return e / (1 + e)
-	}
-	return 1 / (1 + math.Exp(-x))
-}
-
 func softplus(x float64) float64 {
 	if x > 0 {
 		return x + math.Log1p(math.Exp(-x))
 	}
 	return math.Log1p(math.Exp(x))
-}
-
-func hardSigmoid(x, alpha, beta float32) float32 {
-	return max(0, min(1, float32(alpha*x)+beta))
 }
 
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
@@ -179,9 +201,7 @@ func buildSelu(n *graph.Node, _ int64) (evalFunc, error) {
 
 func buildHardSigmoid(n *graph.Node, _ int64) (evalFunc, error) {
 	alpha, beta := n.AttrFloat("alpha", 0.2), n.AttrFloat("beta", 0.5)
-	return func(c *call) error {
-		return mapF32(c, 2, func(x float32) float32 { return hardSigmoid(x, alpha, beta) })
-	}, nil
+	return mapped(func(t *kernels.Table, dst, a []float32) { t.HardSigmoid(dst, a, alpha, beta) }, nil)(n, 0)
 }
 
 func buildShrink(n *graph.Node, _ int64) (evalFunc, error) {
@@ -201,9 +221,15 @@ func buildShrink(n *graph.Node, _ int64) (evalFunc, error) {
 
 func buildGelu(n *graph.Node, _ int64) (evalFunc, error) {
 	if n.AttrStr("approximate", "none") == "tanh" {
-		return unary64(func(x float64) float64 {
-			return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
-		})(n, 0)
+		return mapped((*kernels.Table).GeluTanh, ref.GeluTanh64)(n, 0)
 	}
-	return unary64(func(x float64) float64 { return 0.5 * x * (1 + math.Erf(x/math.Sqrt2)) })(n, 0)
+	return mapped((*kernels.Table).Gelu, ref.Gelu64)(n, 0)
 }
+
+func buildSwish(n *graph.Node, _ int64) (evalFunc, error) {
+	alpha := n.AttrFloat("alpha", 1)
+	return mapped(func(t *kernels.Table, dst, a []float32) { t.Swish(dst, a, alpha) },
+		func(x float64) float64 { return x * ref.Sigmoid64(float64(alpha)*x) })(n, 0)
+}
+
+func reciprocal(t *kernels.Table, dst, a []float32) { t.ScalarDiv(dst, 1, a) }

@@ -24,6 +24,9 @@ const (
 	offHi     = 164
 	offCounts = 168
 	offFloor  = 192
+	offLanes  = 200
+	offMean   = 208
+	offInv    = 216
 	sizeSeg   = 16
 )
 
@@ -64,6 +67,7 @@ var masks = []reg.Register{reg.K1, reg.K2}
 // gen emits the parts that all tiles share. The general registers have fixed roles.
 type gen struct {
 	*build.Context
+	numbers []uint32 // constants that were asked for; see number
 }
 
 var (
@@ -147,10 +151,15 @@ func (g *gen) columnMasks(v isa, vecs, at int) {
 	}
 }
 
+// table begins a table of constants.
+func (g *gen) table(name string) {
+	g.StaticGlobal(name)
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+}
+
 // maskTable declares 16 ones and 16 zeros: loaded cols words before the zeros it is the mask of cols columns.
 func maskTable(g *gen) {
-	g.StaticGlobal("columns")
-	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	g.table("columns")
 	for i := range 8 {
 		g.AddDatum(8*i, operand.U64(1<<64-1))
 	}

@@ -41,7 +41,7 @@ var everything = []struct {
 	argument string
 	files    []file
 }{
-	{"tile", slices.Concat(gemmFiles, windowFiles, elementwiseFiles, peakFiles, observeFiles)},
+	{"tile", slices.Concat(gemmFiles, windowFiles, elementwiseFiles, mathFiles, rowFiles, peakFiles, observeFiles)},
 	{"tile8", int8Files},
 }
 
@@ -70,6 +70,7 @@ func write(folder, argument string, files []file) error {
 			fam.assemble(g)
 			fam.declare(&stubs, argument)
 		}
+		g.numberTable()
 		text, err := g.print()
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)

@@ -61,25 +61,11 @@ func (s Suite) elementwise(t *testing.T) {
 	}
 }
 
-// rows tests the row operations and the broadcasts, which have no rows of their own.
-func (s Suite) rows(t *testing.T) {
+// broadcasts tests the operations with one value per channel, and with one value.
+func (s Suite) broadcasts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
 	const rows, n = 37, 29
 	x, scale, bias := ordinary(rng, rows*n), ordinary(rng, n), ordinary(rng, n)
-	for i, par := range s.ways() {
-		got := s.Memory.New(rows * n)
-		kernels.Softmax(par, got, x, n)
-		want := make([]float32, rows*n)
-		for r := range rows {
-			ref.Softmax(want[r*n:][:n], x[r*n:][:n])
-		}
-		requireSame(t, want, got, "softmax way %d", i)
-		kernels.LayerNorm(par, got, x, scale, bias, n, 1e-5)
-		for r := range rows {
-			ref.LayerNorm(want[r*n:][:n], x[r*n:][:n], scale, bias, 1e-5)
-		}
-		requireSame(t, want, got, "layer norm way %d", i)
-	}
 	for name, f := range map[string]struct {
 		run  func(dst []float32)
 		want func(i int) float32

@@ -56,8 +56,12 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("conv transpose", s.convTranspose)
 	t.Run("pool", s.pool)
 	t.Run("elementwise", s.elementwise)
+	t.Run("broadcasts", s.broadcasts)
+	t.Run("math", s.math)
+	t.Run("accuracy", s.accuracy)
 	t.Run("rows", s.rows)
 	t.Run("observe", s.observe)
+	t.Run("softmax bound", s.softmaxBound)
 	t.Run("misuse", s.misuse)
 }
 

@@ -161,11 +161,11 @@ func TestPaddingIsData(t *testing.T) {
 
 func TestRows(t *testing.T) {
 	dst := make([]float32, 3)
-	Softmax(dst, []float32{1000, 1000, float32(math.Inf(-1))})
+	Softmax(Float64, dst, []float32{1000, 1000, float32(math.Inf(-1))})
 	assert.Equal(t, []float32{0.5, 0.5, 0}, dst)
-	Softmax(dst[:2], []float32{0, float32(math.Log(3))})
+	Softmax(Float64, dst[:2], []float32{0, float32(math.Log(3))})
 	assert.InDeltaSlice(t, []float32{0.25, 0.75}, dst[:2], 1e-7)
-	Softmax(dst[:1], []float32{float32(math.Inf(-1))})
+	Softmax(Float64, dst[:1], []float32{float32(math.Inf(-1))})
 	assert.True(t, isNaN(dst[0]))
 	LayerNorm(dst, []float32{1, 2, 3}, []float32{1, 1, 2}, []float32{0, 5, 0}, 0)
 	assert.InDeltaSlice(t, []float32{-1.2247449, 5, 2.4494898}, dst, 1e-6)
