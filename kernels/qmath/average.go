@@ -68,6 +68,10 @@ func (p Profile) PrepareAverage(x, y Grid, n int, window bool) (Average, error) 
 		m, err = p.multiplier(float64(x.Scale)/float64(y.Scale), x.Scale, y.Scale)
 		a.Shift = int(m.Shift) - 1
 	case ORT:
+		if wide(x) > 8 || wide(y) > 8 {
+			a.Form = AverageFloat
+			break
+		}
 		if window {
 			a.Form = AverageTerms
 			break

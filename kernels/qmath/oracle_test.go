@@ -34,8 +34,17 @@ func (c oracleCase) grid(i int) Grid {
 	return g
 }
 
-// codes are n codes of the generator, from the given place after the case's seed on.
-func (c oracleCase) codes(after, n int) []int32 { return generated(c.Seed+after, n, c.Signed) }
+// codes are n codes of the generator with the given number after the case's seed. Codes of 16 bits are pairs of bytes.
+func (c oracleCase) codes(after, n int) []int32 {
+	if c.Bits != 16 {
+		return generated(c.Seed+after, n, c.Signed)
+	}
+	bytes, out := generated(c.Seed+after, 2*n, false), make([]int32, n)
+	for i := range out {
+		out[i] = int32(int16(bytes[2*i] | bytes[2*i+1]<<8))
+	}
+	return out
+}
 
 func generated(seed, n int, signed bool) []int32 {
 	state, out := uint32(seed), make([]int32, n)

@@ -14,7 +14,7 @@ type Product struct {
 // y.QMax clamp: a fused activation narrows them.
 //
 // The factor is s_a*s_b/s_y: with TFLite (s_a*s_b)/s_y in float32 throughout, although its convolutions use float64. ONNX
-// Runtime adds the zero point inside the rounding here.
+// Runtime adds the zero point inside the rounding here, and has only 8-bit codes: others are computed in float32.
 func (p Profile) PrepareProduct(a, b, y Grid) (Product, error) {
 	m := Product{A: a, B: b, Y: y, Scaling: p.Scaling, Quantizer: p.Quantizer(y)}
 	if err := p.scales(a.Scale, b.Scale, y.Scale); err != nil {
@@ -26,6 +26,9 @@ func (p Profile) PrepareProduct(a, b, y Grid) (Product, error) {
 	case FloatFamily:
 		m.Float = true
 	case ORT:
+		if m.Float = wide(a) > 8 || wide(b) > 8; m.Float {
+			break
+		}
 		m.Scaling = Scaling{Form: FloatInside}
 		m.M = Multiplier{Scale: product / y.Scale}
 		err = p.finite(m.M.Scale, a.Scale, b.Scale, y.Scale)

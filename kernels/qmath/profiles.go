@@ -15,14 +15,14 @@ func Profiles() []Profile {
 		{Name: "tflite2", Scaling: Scaling{Form: DoubleUpAway}, Family: TFLite, Doc: ProfileDoc{
 			Formula: "RDPOT(SRDHM(acc << max(Shift,0), M), max(-Shift,0)) + z", Factor: q31Double + "; Gemm and MatMul with one weight scale: s_x*s_w in float32",
 			Rounding: "twice: half up, then half away from zero", ZeroPoint: after,
-			Exact:   "TFLite reference kernels and optimized integer kernels, TFLite Micro, CMSIS-NN",
-			Differs: "TFLite with XNNPACK (the default delegate): `ort` on x86, `rndnu` on NEON",
+			Exact:   "TFLite reference kernels, TFLite Micro, CMSIS-NN",
+			Differs: "TFLite with XNNPACK (the default delegate): `ort` on x86, `rndnu` on NEON; its optimized kernels, which round half up both times; FULLY_CONNECTED of LiteRT 2's reference (float64, half away)",
 		}},
 		{Name: "tflite1", Scaling: Scaling{Form: SingleUp}, Family: TFLite, Doc: ProfileDoc{
 			Formula: "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift", Factor: q31Double + "; Gemm and MatMul with one weight scale: s_x*s_w in float32",
 			Rounding: "once, half up", ZeroPoint: after,
 			Exact:   "TFLite built with TFLITE_SINGLE_ROUNDING, CMSIS-NN built with CMSIS_NN_USE_SINGLE_ROUNDING",
-			Differs: "TFLite as it is built by default: one step on about 0.2 % of accumulators",
+			Differs: "TFLite as it is built by default: `tflite2`, one step away on about 0.2 % of accumulators",
 		}},
 		{Name: "tvm-upward", Scaling: Scaling{Form: SingleUpShift}, Family: TVM, Doc: ProfileDoc{
 			Formula: "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift; a power of two: a shift in int32", Factor: q31Float,
