@@ -20,7 +20,6 @@ const (
 type Meter struct {
 	table *Table
 	args  tile
-	ends  [2 * widest]float32
 	keys  [512]float32
 }
 
@@ -36,26 +35,21 @@ func (t *Table) NewMeter() *Meter { return &Meter{table: t} }
 // MinMax is ref.MinMax: the extremes of the finite elements of x, and whether all are finite.
 func (m *Meter) MinMax(x []float32) (lo, hi float32, finite bool) {
 	row := &m.table.rows[OpMinMax]
-	w := row.NR
-	if len(x) < w {
+	if len(x) < row.NR {
 		return ref.MinMax(x)
 	}
-	m.args = tile{a: x, dst: m.ends[:2*w], rows: 1, cols: len(x)}
+	m.args.a, m.args.cols = x, len(x)
 	row.tile(&m.args)
 	if m.args.load == 0 {
 		return ref.MinMax(x) // only the loop passes over what is not finite
 	}
-	lo, hi = m.ends[0], m.ends[w]
-	for i := range w {
-		lo, hi = min(lo, m.ends[i]), max(hi, m.ends[w+i])
-	}
-	return lo + 0, hi + 0, true
+	return m.args.lo + 0, m.args.hi + 0, true
 }
 
 // ChannelMinMax widens lo[j] and hi[j] to cover x[i*n+j], n = len(lo), for all i: the extremes of each channel of a
-// channels-last tensor. Its result is true only if all of x is finite; where it is false, what is in lo and hi must not be
-// used, and x may still be finite (a sum of its elements was not). len(x) must be a multiple of n. A zero among lo and hi may
-// be of either sign.
+// channels-last tensor. Infinite elements count as any others, NaN are passed over. The result is true only if all of x is
+// finite; it may be false if only sums of its elements are not. len(x) must be a multiple of n. A zero among lo and hi may be
+// of either sign.
 func (m *Meter) ChannelMinMax(x, lo, hi []float32) bool {
 	n := len(lo)
 	hi = hi[:n]
@@ -74,7 +68,8 @@ func (m *Meter) ChannelMinMax(x, lo, hi []float32) bool {
 	for step := max(1, meterBlock/n) * n; len(x) > 0; {
 		part := x[:min(step, len(x))]
 		x = x[len(part):]
-		m.args = tile{a: part, panel: lo, dst: hi, rows: len(part) / n, cols: n, lda: n}
+		m.args.a, m.args.panel, m.args.dst = part, lo, hi
+		m.args.rows, m.args.cols, m.args.lda = len(part)/n, n, n
 		run(&m.args)
 		finite = finite && m.args.load != 0
 	}
@@ -96,7 +91,8 @@ func (m *Meter) Count(x []float32, low int, counts []uint32) {
 		panic("kernels: no such exponent")
 	}
 	whole := len(x) &^ (widest - 1)
-	m.args = tile{a: x, cols: whole, dst: m.keys[:], counts: counts, floor: uint32(low)*BinsPerOctave - 1}
+	m.args.a, m.args.cols, m.args.dst = x, whole, m.keys[:]
+	m.args.counts, m.args.floor = counts, uint32(low)*BinsPerOctave-1
 	if whole > 0 {
 		m.table.rows[OpBins].tile(&m.args)
 	}
@@ -106,10 +102,9 @@ func (m *Meter) Count(x []float32, low int, counts []uint32) {
 	}
 }
 
-// goMinMax is the plain Go row: one lane.
 func goMinMax(t *tile) {
 	lo, hi, finite := ref.MinMax(t.a[:t.cols])
-	t.dst[0], t.dst[1], t.load = lo, hi, 0
+	t.lo, t.hi, t.load = lo, hi, 0
 	if finite {
 		t.load = 1
 	}

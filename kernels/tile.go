@@ -12,8 +12,8 @@ package kernels
 // starts as lo and takes a[i*lda+seg.off+j] of every segment. Elementwise tiles are one row of any number of columns with the
 // second operand, or for fake the scale, in panel.
 //
-// The tiles of observing read a and write no elements: minima and maxima go to dst, or those of columns to panel and dst,
-// load says whether a is finite; bins increments counts.
+// The tiles of observing read a. Minima and maxima go to lo and hi, or those of columns to panel and dst, and load says
+// whether a is finite. Bins increments counts; dst is its scratch.
 //
 // Row operations take one row of a, whose length is a multiple of rowLanes, and add to lanes or, for the maximum, to dst.
 // Normalizing takes mean and inv, the scale in panel and the bias.

@@ -9,7 +9,6 @@
 TEXT ·minMaxAVX2(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), DI
-	MOVQ    48(AX), R11
 	MOVQ    144(AX), DX
 	LEAQ    -32(DI)(DX*4), SI
 	VMOVUPS (DI), Y0
@@ -62,28 +61,40 @@ vector:
 	JGE     vector
 
 last:
-	VMOVUPS   (SI), Y12
-	VMINPS    Y0, Y12, Y0
-	VMAXPS    Y4, Y12, Y4
-	VADDPS    Y12, Y8, Y8
-	VMINPS    Y1, Y0, Y0
-	VMAXPS    Y5, Y4, Y4
-	VADDPS    Y9, Y8, Y8
-	VMINPS    Y2, Y0, Y0
-	VMAXPS    Y6, Y4, Y4
-	VADDPS    Y10, Y8, Y8
-	VMINPS    Y3, Y0, Y0
-	VMAXPS    Y7, Y4, Y4
-	VADDPS    Y11, Y8, Y8
-	VMOVUPS   Y0, (R11)
-	VMOVUPS   Y4, 32(R11)
-	VSUBPS    Y8, Y8, Y8
-	VCMPPS    $0x03, Y8, Y8, Y12
-	VMOVMSKPS Y12, R15
-	XORL      CX, CX
-	TESTL     R15, R15
-	SETEQ     CL
-	MOVQ      CX, 152(AX)
+	VMOVUPS      (SI), Y12
+	VMINPS       Y0, Y12, Y0
+	VMAXPS       Y4, Y12, Y4
+	VADDPS       Y12, Y8, Y8
+	VMINPS       Y1, Y0, Y0
+	VMAXPS       Y5, Y4, Y4
+	VADDPS       Y9, Y8, Y8
+	VMINPS       Y2, Y0, Y0
+	VMAXPS       Y6, Y4, Y4
+	VADDPS       Y10, Y8, Y8
+	VMINPS       Y3, Y0, Y0
+	VMAXPS       Y7, Y4, Y4
+	VADDPS       Y11, Y8, Y8
+	VSUBPS       Y8, Y8, Y8
+	VCMPPS       $0x03, Y8, Y8, Y12
+	VMOVMSKPS    Y12, R15
+	XORL         CX, CX
+	TESTL        R15, R15
+	SETEQ        CL
+	MOVQ         CX, 152(AX)
+	VEXTRACTF128 $0x01, Y0, X1
+	VMINPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VMINPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VMINPS       X1, X0, X0
+	VMOVSS       X0, 160(AX)
+	VEXTRACTF128 $0x01, Y4, X5
+	VMAXPS       X5, X4, X4
+	VPERMILPS    $0x0e, X4, X5
+	VMAXPS       X5, X4, X4
+	VPERMILPS    $0x01, X4, X5
+	VMAXPS       X5, X4, X4
+	VMOVSS       X4, 164(AX)
 	VZEROUPPER
 	RET
 

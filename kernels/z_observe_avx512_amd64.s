@@ -9,7 +9,6 @@
 TEXT ·minMaxAVX512(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), DI
-	MOVQ    48(AX), R11
 	MOVQ    144(AX), DX
 	LEAQ    -64(DI)(DX*4), SI
 	VMOVUPS (DI), Z0
@@ -62,28 +61,44 @@ vector:
 	JGE     vector
 
 last:
-	VMOVUPS (SI), Z12
-	VMINPS  Z0, Z12, Z0
-	VMAXPS  Z4, Z12, Z4
-	VADDPS  Z12, Z8, Z8
-	VMINPS  Z1, Z0, Z0
-	VMAXPS  Z5, Z4, Z4
-	VADDPS  Z9, Z8, Z8
-	VMINPS  Z2, Z0, Z0
-	VMAXPS  Z6, Z4, Z4
-	VADDPS  Z10, Z8, Z8
-	VMINPS  Z3, Z0, Z0
-	VMAXPS  Z7, Z4, Z4
-	VADDPS  Z11, Z8, Z8
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z4, 64(R11)
-	VSUBPS  Z8, Z8, Z8
-	VCMPPS  $0x03, Z8, Z8, K1
-	KMOVW   K1, R15
-	XORL    CX, CX
-	TESTL   R15, R15
-	SETEQ   CL
-	MOVQ    CX, 152(AX)
+	VMOVUPS       (SI), Z12
+	VMINPS        Z0, Z12, Z0
+	VMAXPS        Z4, Z12, Z4
+	VADDPS        Z12, Z8, Z8
+	VMINPS        Z1, Z0, Z0
+	VMAXPS        Z5, Z4, Z4
+	VADDPS        Z9, Z8, Z8
+	VMINPS        Z2, Z0, Z0
+	VMAXPS        Z6, Z4, Z4
+	VADDPS        Z10, Z8, Z8
+	VMINPS        Z3, Z0, Z0
+	VMAXPS        Z7, Z4, Z4
+	VADDPS        Z11, Z8, Z8
+	VSUBPS        Z8, Z8, Z8
+	VCMPPS        $0x03, Z8, Z8, K1
+	KMOVW         K1, R15
+	XORL          CX, CX
+	TESTL         R15, R15
+	SETEQ         CL
+	MOVQ          CX, 152(AX)
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMINPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMINPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VMINPS        X1, X0, X0
+	VPERMILPS     $0x01, X0, X1
+	VMINPS        X1, X0, X0
+	VMOVSS        X0, 160(AX)
+	VEXTRACTF64X4 $0x01, Z4, Y5
+	VMAXPS        Y5, Y4, Y4
+	VEXTRACTF128  $0x01, Y4, X5
+	VMAXPS        X5, X4, X4
+	VPERMILPS     $0x0e, X4, X5
+	VMAXPS        X5, X4, X4
+	VPERMILPS     $0x01, X4, X5
+	VMAXPS        X5, X4, X4
+	VMOVSS        X4, 164(AX)
 	VZEROUPPER
 	RET
 

@@ -11,8 +11,8 @@ import (
 // The encoding is canonical: equal statistics are equal bytes. All integers are unsigned varints, float32 are four bytes
 // little-endian.
 //
-//	version (1), flags (1: channels, 2: channels mixed, 4: rows), minimum, maximum
-//	histogram
+//	version (1), flags (1: channels, 2: channels mixed, 4: rows, 8: minima and maxima only), minimum, maximum
+//	histogram; with flag 8 NaN, -Inf, +Inf, finite values
 //	channels: how many, then minimum and maximum of each
 //	rows: ties, histogram of L2, histogram of L1-L2
 //
@@ -25,6 +25,7 @@ const (
 	flagChannels = 1 << iota
 	flagMixed
 	flagRows
+	flagExtremes
 )
 
 var errEncoding = errors.New("observer state is damaged")
@@ -41,8 +42,17 @@ func (st *State) MarshalBinary() ([]byte, error) {
 	if st.rows != nil {
 		flags |= flagRows
 	}
+	if st.extremesOnly {
+		flags |= flagExtremes
+	}
 	b := appendExtent([]byte{encodingVersion, flags}, st.extent)
-	b = st.hist.append(b)
+	if st.extremesOnly {
+		for _, n := range []uint64{st.hist.nan, st.hist.inf[1], st.hist.inf[0], st.finite} {
+			b = binary.AppendUvarint(b, n)
+		}
+	} else {
+		b = st.hist.append(b)
+	}
 	if st.channels > 0 {
 		b = binary.AppendUvarint(b, uint64(st.channels))
 		for _, x := range st.ranges {
@@ -62,20 +72,17 @@ func appendExtent(b []byte, x Extent) []byte {
 }
 
 func (h *histogram) append(b []byte) []byte {
-	for _, n := range []uint64{h.nan, h.inf[1], h.inf[0], sum(h.zero), uint64(h.top), sum(h.fold[0]), sum(h.fold[1])} {
+	for _, n := range []uint64{h.nan, h.inf[1], h.inf[0], h.zeros(), uint64(h.top), h.folded(0), h.folded(1)} {
 		b = binary.AppendUvarint(b, n)
 	}
-	for s := range h.fold {
+	for s := range 2 {
 		n := uint64(0)
 		var body []byte
 		last := h.low() * binsPerOctave
 		for e := h.low(); e <= h.top; e++ {
-			o := h.table[s<<8|e]
-			if o == nil {
-				continue
-			}
-			for i, c := range o {
-				if c > 0 {
+			first := h.octave(s, e)
+			for i := range binsPerOctave {
+				if c := h.at(first + i); c > 0 {
 					key := e*binsPerOctave + i
 					body = binary.AppendUvarint(body, uint64(key-last))
 					body = binary.AppendUvarint(body, c)
@@ -99,8 +106,16 @@ func (st *State) UnmarshalBinary(data []byte) error {
 	}
 	n := New()
 	n.extent = d.extent()
-	n.hist = d.histogram()
-	switch flags &^ flagRows {
+	if flags&flagExtremes != 0 {
+		n.dropBins()
+		n.hist.nan, n.hist.inf[1], n.hist.inf[0], n.finite = d.uint(), d.uint(), d.uint(), d.uint()
+		if flags&flagRows != 0 {
+			return errEncoding
+		}
+	} else {
+		n.hist = d.histogram()
+	}
+	switch flags &^ (flagRows | flagExtremes) {
 	case 0:
 	case flagMixed:
 		n.dropChannels()
@@ -199,8 +214,8 @@ func isNegativeZero(v float32) bool { return math.Float32bits(v) == 1<<31 }
 
 func (d *decoder) histogram() *histogram {
 	h := newHistogram()
-	h.nan, h.inf[1], h.inf[0], h.zero[0] = d.uint(), d.uint(), d.uint(), d.uint()
-	top := d.uint()
+	h.nan, h.inf[1], h.inf[0] = d.uint(), d.uint(), d.uint()
+	zeros, top := d.uint(), d.uint()
 	if d.err != nil || top > finiteTop {
 		d.err = errEncoding
 		return h
@@ -208,17 +223,20 @@ func (d *decoder) histogram() *histogram {
 	if top > 0 {
 		h.raise(int(top))
 	}
-	h.fold[0][0], h.fold[1][0] = d.uint(), d.uint()
-	total := h.zero[0]
+	folded := [2]uint64{d.uint(), d.uint()}
+	total := uint64(0)
 	overflow := false
-	add := func(n uint64) {
+	add := func(i int, n uint64) {
 		total += n
-		overflow = overflow || total < n
+		if overflow = overflow || total < n || total >= 1<<63; !overflow {
+			h.increase(i, n)
+		}
 	}
-	add(h.fold[0][0])
-	add(h.fold[1][0])
+	add(0, zeros)
+	add(below(0), folded[0])
+	add(below(1), folded[1])
 	used := false
-	for s := range h.fold {
+	for s := range 2 {
 		n := d.uint()
 		key := uint64(h.low() * binsPerOctave)
 		for i := uint64(0); i < n && d.err == nil; i++ {
@@ -230,12 +248,10 @@ func (d *decoder) histogram() *histogram {
 			}
 			key += gap
 			used = used || key/binsPerOctave == top
-			add(c)
-			o := h.reach(uint32(s)<<8 | uint32(key/binsPerOctave))
-			o[key%binsPerOctave] = c
+			add(h.octave(s, int(key/binsPerOctave))+int(key%binsPerOctave), c)
 		}
 	}
-	if overflow || used != (top > 0) || h.low() == 1 && h.fold[0][0]|h.fold[1][0] != 0 {
+	if overflow || used != (top > 0) || h.low() == 1 && folded[0]|folded[1] != 0 {
 		d.err = errEncoding
 	}
 	return h

@@ -3,120 +3,94 @@ package observers
 import (
 	"iter"
 	"math"
+
+	"qwb/kernels"
 )
 
 const (
-	binsPerOctave = 1024
-	keptOctaves   = 20 // octaves below the largest that are kept apart
-	binShift      = 13 // float32 bits >> binShift is sign, exponent and bin
+	binsPerOctave = kernels.BinsPerOctave
+	keptOctaves   = kernels.BinOctaves - 1 // octaves below the largest that are kept apart
+	binShift      = kernels.BinShift       // float32 bits >> binShift is sign, exponent and bin
 	finiteTop     = 254
 )
-
-type octave [binsPerOctave]uint64
 
 // histogram counts float32 values on the fixed grid: per sign 1,024 equal bins in each octave of |x|. Zeros and denormals
 // (|x| < 2^-126) are one count; values more than 20 octaves below the largest one are one count per sign. What is counted
 // together depends on the final largest octave alone, because that only ever grows: an octave that is too low once stays
 // so. The state is therefore a function of the multiset of values.
 type histogram struct {
-	table [512]*octave // by sign and exponent; nil: not seen yet (or not finite), else counts, zero or one of fold
-	zero  *octave      // its sum is the count of zeros and denormals
-	fold  [2]*octave   // positive, negative; the sum counts
-	top   int          // largest exponent field seen, 0 for none
-	free  []*octave
-	nan   uint64
-	inf   [2]uint64 // positive, negative
+	// counts is the table of kernels.Meter.Count above octave low; it ends before the negative side as long as no value is
+	// negative, and is nil as long as there is no value at all.
+	counts []uint32
+	// carry is how often carryUnit was taken out of a counter; nil until one needs it.
+	carry []uint32
+	// recent is how many increments there were since all counters were below carryUnit.
+	recent uint32
+	top    int // largest exponent field seen, 0 for none
+	nan    uint64
+	inf    [2]uint64 // positive, negative
 }
 
-func newHistogram() *histogram {
-	h := &histogram{zero: new(octave), fold: [2]*octave{new(octave), new(octave)}}
-	h.table[0], h.table[256] = h.zero, h.zero
-	return h
-}
+const carryUnit = 1 << 31
 
-// add counts all elements of data. It allocates only when an octave is seen for the first time.
-func (h *histogram) add(data []float32) {
-	const mask = binsPerOctave - 1
-	t := &h.table
-	for len(data) >= 4 {
-		a, b := math.Float32bits(data[0]), math.Float32bits(data[1])
-		c, d := math.Float32bits(data[2]), math.Float32bits(data[3])
-		data = data[4:]
-		if (a|b|c|d)<<1 == 0 { // runs of zeros would all wait for one counter
-			h.zero[0] += 4
-			continue
-		}
-		oa, ob, oc, od := t[a>>23], t[b>>23], t[c>>23], t[d>>23]
-		if oa == nil || ob == nil || oc == nil || od == nil {
-			for _, bits := range [...]uint32{a, b, c, d} {
-				h.one(bits)
-			}
-			continue
-		}
-		oa[a>>binShift&mask]++
-		ob[b>>binShift&mask]++
-		oc[c>>binShift&mask]++
-		od[d>>binShift&mask]++
+func newHistogram() *histogram { return new(histogram) }
+
+// at returns the count of counter i, which may lie in a part of the table that is not there.
+func (h *histogram) at(i int) uint64 {
+	if i >= len(h.counts) {
+		return 0
 	}
-	for _, x := range data {
-		h.one(math.Float32bits(x))
+	n := uint64(h.counts[i])
+	if h.carry != nil {
+		n += uint64(h.carry[i]) * carryUnit
 	}
+	return n
 }
 
-func (h *histogram) one(bits uint32) {
-	o := h.table[bits>>23]
-	if o == nil {
-		h.miss(bits)
+// increase adds n to counter i.
+func (h *histogram) increase(i int, n uint64) {
+	if n == 0 {
 		return
 	}
-	o[bits>>binShift&(binsPerOctave-1)]++
+	h.reserve(i)
+	h.set(i, h.at(i)+n)
 }
 
-// miss counts a value whose octave has no counters yet.
-func (h *histogram) miss(bits uint32) {
-	o := h.reach(bits >> 23)
-	switch {
-	case o != nil:
-		o[bits>>binShift&(binsPerOctave-1)]++
-	case bits<<9 != 0:
-		h.nan++
-	default:
-		h.inf[bits>>31]++
+// set makes n the count of counter i, which is in the table.
+func (h *histogram) set(i int, n uint64) {
+	h.counts[i] = uint32(n % carryUnit)
+	if n >= carryUnit && h.carry == nil {
+		h.carry = make([]uint32, len(h.counts))
+	}
+	if h.carry != nil {
+		h.carry[i] = uint32(n / carryUnit)
 	}
 }
 
-// reach returns the counters for a sign and exponent, making them if needed; nil for the exponent of infinities and NaN.
-func (h *histogram) reach(index uint32) *octave {
-	e := int(index & 255)
-	if e > finiteTop {
-		return nil
+// reserve makes the table reach to counter i.
+func (h *histogram) reserve(i int) {
+	if i < len(h.counts) {
+		return
 	}
-	if e > h.top {
-		h.raise(e)
+	n := kernels.BinZeros + kernels.BinSide
+	if i >= n {
+		n += kernels.BinSide
 	}
-	if h.table[index] == nil {
-		if n := len(h.free); n > 0 {
-			h.table[index], h.free = h.free[n-1], h.free[:n-1]
-		} else {
-			h.table[index] = new(octave)
-		}
+	h.counts = append(make([]uint32, 0, n), h.counts...)[:n]
+	if h.carry != nil {
+		h.carry = append(make([]uint32, 0, n), h.carry...)[:n]
 	}
-	return h.table[index]
 }
 
-// raise makes top the largest octave and folds those that are too far below it now.
-func (h *histogram) raise(top int) {
-	first := max(h.low(), 1)
-	h.top = top
-	for e := first; e < h.low(); e++ {
-		for s, fold := range h.fold {
-			i := s<<8 | e
-			if o := h.table[i]; o != nil {
-				fold[0] += sum(o)
-				*o = octave{}
-				h.free = append(h.free, o)
-			}
-			h.table[i] = fold
+// expect prepares for n more increments, n below carryUnit.
+func (h *histogram) expect(n int) {
+	if h.recent += uint32(n); h.recent < carryUnit {
+		return
+	}
+	h.recent = uint32(n)
+	for i, c := range h.counts {
+		if c >= carryUnit {
+			h.set(i, h.at(i))
 		}
 	}
 }
@@ -124,31 +98,112 @@ func (h *histogram) raise(top int) {
 // low is the lowest exponent that is kept apart.
 func (h *histogram) low() int { return max(h.top-keptOctaves, 1) }
 
-func sum(o *octave) uint64 {
+// below returns the counter of the values of a sign that are too small to be kept apart; the bins of its octaves follow.
+func below(sign int) int { return kernels.BinZeros + sign*kernels.BinSide }
+
+// octave returns the first of the counters of an octave.
+func (h *histogram) octave(sign, e int) int { return below(sign) + 1 + (e-h.low())*binsPerOctave }
+
+// zeros is the count of zeros and denormals, folded that of values too small to be kept apart.
+func (h *histogram) zeros() uint64          { return h.sum(0, kernels.BinZeros) }
+func (h *histogram) folded(sign int) uint64 { return h.at(below(sign)) }
+
+// sum adds up counters from to to.
+func (h *histogram) sum(from, to int) uint64 {
 	n := uint64(0)
-	for _, c := range o {
-		n += c
+	for i := from; i < min(to, len(h.counts)); i++ {
+		n += h.at(i)
 	}
 	return n
 }
 
+// add counts all elements of data, whose extremes are lo and hi. All are finite, and there are fewer than carryUnit.
+func (h *histogram) add(m *kernels.Meter, data []float32, lo, hi float32) {
+	h.expect(len(data))
+	h.raise(int(math.Float32bits(max(-lo, hi))>>23) & 255)
+	if h.reserve(0); lo < 0 {
+		h.reserve(below(1))
+	}
+	if lo == hi { // equal values would wait for each other's increments
+		h.counts[h.counter(math.Float32bits(lo))] += uint32(len(data))
+		return
+	}
+	m.Count(data, h.low(), h.counts)
+}
+
+// counter returns the counter of a value that is finite and no larger than top.
+func (h *histogram) counter(bits uint32) int {
+	sign, e := int(bits>>31), int(bits>>23&255)
+	switch {
+	case e == 0:
+		return 0
+	case e < h.low():
+		return below(sign)
+	}
+	return h.octave(sign, e) + int(bits>>binShift&(binsPerOctave-1))
+}
+
+// one counts a value of any kind.
+func (h *histogram) one(bits uint32) {
+	e := int(bits >> 23 & 255)
+	switch {
+	case e <= finiteTop:
+		h.expect(1)
+		h.raise(e)
+		i := h.counter(bits)
+		h.reserve(i)
+		h.counts[i]++
+	case bits<<9 != 0:
+		h.nan++
+	default:
+		h.inf[bits>>31]++
+	}
+}
+
+// raise makes the largest octave at least top and folds those that are too far below it then.
+func (h *histogram) raise(top int) {
+	if top <= h.top {
+		return
+	}
+	from := h.low()
+	h.top = top
+	moved := min(h.low()-from, kernels.BinOctaves) * binsPerOctave
+	if moved == 0 {
+		return
+	}
+	for sign := range 2 {
+		first, end := below(sign)+1, below(sign)+kernels.BinSide
+		if end > len(h.counts) {
+			return
+		}
+		h.increase(below(sign), h.sum(first, first+moved))
+		for _, table := range [][]uint32{h.counts, h.carry} {
+			if table != nil {
+				clear(table[first+copy(table[first:end], table[first+moved:end]) : end])
+			}
+		}
+	}
+}
+
 // merge adds the counts of o.
 func (h *histogram) merge(o *histogram) {
-	if o.top > h.top {
-		h.raise(o.top)
-	}
-	h.zero[0] += sum(o.zero)
-	for s := range h.fold {
-		h.fold[s][0] += sum(o.fold[s])
-		h.inf[s] += o.inf[s]
+	h.raise(o.top)
+	h.increase(0, o.zeros())
+	for sign := range 2 {
+		h.inf[sign] += o.inf[sign]
+		h.increase(below(sign), o.folded(sign))
 		for e := o.low(); e <= o.top; e++ {
-			from := o.table[s<<8|e]
-			if from == nil {
+			from, to := o.octave(sign, e), below(sign)
+			if from >= len(o.counts) {
+				break
+			}
+			if e < h.low() {
+				h.increase(to, o.sum(from, from+binsPerOctave))
 				continue
 			}
-			to := h.reach(uint32(s<<8 | e))
-			for i, c := range from {
-				to[i] += c
+			to = h.octave(sign, e)
+			for i := range binsPerOctave {
+				h.increase(to+i, o.at(from+i))
 			}
 		}
 	}
@@ -172,16 +227,13 @@ type Bin struct {
 // side yields the bins of one sign (0 positive, 1 negative) by ascending |x|, with bounds of |x|; zeros are not among them.
 func (h *histogram) side(sign int) iter.Seq[Bin] {
 	return func(yield func(Bin) bool) {
-		if n := sum(h.fold[sign]); n > 0 && !yield(Bin{0, h.foldEdge(), n}) {
+		if n := h.folded(sign); n > 0 && !yield(Bin{0, h.foldEdge(), n}) {
 			return
 		}
 		for e := h.low(); e <= h.top; e++ {
-			o := h.table[sign<<8|e]
-			if o == nil {
-				continue
-			}
-			for i, c := range o {
-				if c > 0 {
+			first := h.octave(sign, e)
+			for i := range binsPerOctave {
+				if c := h.at(first + i); c > 0 {
 					if lo, hi := edges(e, i); !yield(Bin{lo, hi, c}) {
 						return
 					}
@@ -194,22 +246,19 @@ func (h *histogram) side(sign int) iter.Seq[Bin] {
 // bins yields all bins in ascending order of x.
 func (h *histogram) bins(yield func(Bin) bool) {
 	for e := h.top; e >= h.low() && h.top > 0; e-- {
-		o := h.table[256|e]
-		if o == nil {
-			continue
-		}
+		first := h.octave(1, e)
 		for i := binsPerOctave - 1; i >= 0; i-- {
-			if c := o[i]; c > 0 {
+			if c := h.at(first + i); c > 0 {
 				if lo, hi := edges(e, i); !yield(Bin{-hi, -lo, c}) {
 					return
 				}
 			}
 		}
 	}
-	if n := sum(h.fold[1]); n > 0 && !yield(Bin{-h.foldEdge(), 0, n}) {
+	if n := h.folded(1); n > 0 && !yield(Bin{-h.foldEdge(), 0, n}) {
 		return
 	}
-	if n := sum(h.zero); n > 0 && !yield(Bin{0, 0, n}) {
+	if n := h.zeros(); n > 0 && !yield(Bin{0, 0, n}) {
 		return
 	}
 	for b := range h.side(0) {
@@ -220,10 +269,15 @@ func (h *histogram) bins(yield func(Bin) bool) {
 }
 
 // count is the number of finite values.
-func (h *histogram) count() uint64 {
-	n := uint64(0)
-	for b := range h.bins {
-		n += b.Count
+func (h *histogram) count() uint64 { return h.sum(0, len(h.counts)) }
+
+// absolute returns the counts of |x|.
+func (h *histogram) absolute() *histogram {
+	a := newHistogram()
+	a.merge(h)
+	for i := below(1); i < len(a.counts); i++ {
+		a.increase(i-kernels.BinSide, a.at(i))
+		a.set(i, 0)
 	}
-	return n
+	return a
 }

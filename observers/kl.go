@@ -79,7 +79,7 @@ func newKLSearch(st *State, symmetric bool) *klSearch {
 	if !symmetric {
 		return &klSearch{sides: [2]*moments{newMoments(st.hist, 0, hi), newMoments(st.hist, 1, lo)}}
 	}
-	return &klSearch{fold: true, sides: [2]*moments{newMoments(st.hist.folded(), 0, max(lo, hi)), newMoments(newHistogram(), 1, 0)}}
+	return &klSearch{fold: true, sides: [2]*moments{newMoments(st.hist.absolute(), 0, max(lo, hi)), newMoments(newHistogram(), 1, 0)}}
 }
 
 // divergence compares P and Q under a quantizer; false if that cannot be judged.
@@ -199,23 +199,4 @@ func (k *klSum) result() (float64, bool) {
 	d = float64(keepP*d) + float64(float64(klSmoothing*emptyP)*(logInside-logTotal))
 	noise := float64(k.filledP-k.codes) / 2
 	return (d - noise) / k.total, true
-}
-
-// folded returns the counts of |x|.
-func (h *histogram) folded() *histogram {
-	f := newHistogram()
-	f.merge(h)
-	f.fold[0][0], f.fold[1][0] = sum(f.fold[0])+sum(f.fold[1]), 0
-	for e := f.low(); e <= f.top; e++ {
-		o := f.table[256|e]
-		if o == nil {
-			continue
-		}
-		to := f.reach(uint32(e))
-		for i, c := range o {
-			to[i] += c
-		}
-		f.table[256|e] = nil
-	}
-	return f
 }

@@ -36,21 +36,21 @@ func between(a, b, density float64) sums {
 func newMoments(h *histogram, sign int, largest float64) *moments {
 	m := &moments{low: h.low(), limit: largest}
 	var at sums
-	if n := sum(h.fold[sign]); n > 0 {
+	if n := h.folded(sign); n > 0 {
 		w := h.foldEdge()
 		at = between(0, w, float64(n)/w)
 	}
 	m.bins = make([]binMoments, 0, (h.top-m.low+1)*binsPerOctave+1)
 	for e := m.low; e <= h.top; e++ {
-		o := h.table[sign<<8|e]
+		first := h.octave(sign, e)
 		for i := range binsPerOctave {
 			lo, hi := edges(e, i)
 			b := binMoments{lo: lo, below: at}
-			if o != nil && o[i] > 0 {
+			if n := h.at(first + i); n > 0 {
 				if largest < hi { // the last one; a single value still needs some width
 					hi = max(largest, math.Nextafter(lo, hi))
 				}
-				b.density = float64(o[i]) / (hi - lo)
+				b.density = float64(n) / (hi - lo)
 				in := between(lo, hi, b.density)
 				at = sums{at.n + in.n, at.x + in.x, at.xx + in.xx}
 			}

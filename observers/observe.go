@@ -5,15 +5,23 @@ import (
 	"math"
 
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 )
 
-// chunk is how many elements are counted and then compared while they are in the first-level cache.
+// chunk is how many elements are compared and then counted while they are in the first-level cache.
 const chunk = 4096
+
+// scratch is the working memory of a state that observes.
+type scratch struct {
+	meter  *kernels.Meter
+	lo, hi []float32 // per channel, of the tensor at hand
+}
 
 // Observe counts all elements of a float32 tensor of either layout and returns the extent of this tensor alone. axis is
 // the logical axis whose channels get ranges of their own, -1 for none; within one State it should not change. NaN is an
-// error (and stays recorded: methods refuse the state); infinite values are counted apart. The tensor is read once and
-// nothing is allocated once all octaves have been seen.
+// error (and stays recorded: methods refuse the state); infinite values are counted apart. The tensor is read from memory
+// once, and nothing is allocated once values of both signs have been seen.
 func (st *State) Observe(t *tensor.Tensor, axis int) (Extent, error) {
 	data, err := values(t)
 	if err != nil {
@@ -21,6 +29,9 @@ func (st *State) Observe(t *tensor.Tensor, axis int) (Extent, error) {
 	}
 	if axis < -1 || axis >= len(t.Shape) {
 		return NoExtent, fmt.Errorf("observers: no axis %d in %s", axis, t.Type())
+	}
+	if st.work.meter == nil {
+		st.work.meter = kernels.Select(cpu.Detect()).NewMeter()
 	}
 	nan := st.hist.nan
 	x := NoExtent
@@ -33,7 +44,8 @@ func (st *State) Observe(t *tensor.Tensor, axis int) (Extent, error) {
 		for len(data) > 0 {
 			part := data[:min(chunk, len(data))]
 			data = data[len(part):]
-			x = x.Union(st.count(part))
+			y, _ := st.count(part)
+			x = x.Union(y)
 		}
 	}
 	st.extent = st.extent.Union(x)
@@ -43,93 +55,131 @@ func (st *State) Observe(t *tensor.Tensor, axis int) (Extent, error) {
 	return x, nil
 }
 
-// count adds data to the histogram and returns its extent.
-func (st *State) count(data []float32) Extent {
-	before := st.notFinite()
-	st.hist.add(data)
-	return extentOf(data, st.notFinite() != before)
+// count adds data, which has fewer than carryUnit elements, to the histogram. It returns its extent and whether all of it is
+// finite.
+func (st *State) count(data []float32) (Extent, bool) {
+	lo, hi, finite := st.work.meter.MinMax(data)
+	switch {
+	case len(data) == 0:
+	case finite:
+		st.tally(data, lo, hi)
+	default:
+		st.tallyEach(data)
+	}
+	return Extent{lo, hi}, finite
 }
 
-func (st *State) notFinite() uint64 { return st.hist.nan + st.hist.inf[0] + st.hist.inf[1] }
+// tally counts finite values between lo and hi.
+func (st *State) tally(data []float32, lo, hi float32) {
+	if st.extremesOnly {
+		st.finite += uint64(len(data))
+		return
+	}
+	st.hist.add(st.work.meter, data, lo, hi)
+}
+
+// tallyEach counts values of any kind.
+func (st *State) tallyEach(data []float32) {
+	for _, v := range data {
+		if st.extremesOnly && v-v == 0 {
+			st.finite++
+		} else {
+			st.hist.one(math.Float32bits(v))
+		}
+	}
+}
 
 // observeChannels counts data and takes the extents along axis; it returns the extent of all.
 func (st *State) observeChannels(data []float32, t *tensor.Tensor, axis int) Extent {
-	outer, n, inner := t.Blocks(axis)
-	s := st.scratch
-	for c := range s {
-		s[c] = NoExtent
-	}
-	if inner >= 8 {
-		for o := range outer {
-			for c := range n {
-				run := data[(o*n+c)*inner:][:inner]
-				for len(run) > 0 {
-					part := run[:min(chunk, len(run))]
-					run = run[len(part):]
-					s[c] = s[c].Union(st.count(part))
-				}
-			}
-		}
-	} else {
-		rows := max(1, chunk/max(n*inner, 1)) // of n*inner elements each
-		for o := 0; o < outer; o += rows {
-			part := data[o*n*inner : min(o+rows, outer)*n*inner]
-			before := st.notFinite()
-			st.hist.add(part)
-			skip := st.notFinite() != before
-			for len(part) > 0 {
-				if inner == 1 && !skip {
-					widen(s, part[:n])
-				} else {
-					for c := range n {
-						s[c] = s[c].Union(extentOf(part[c*inner:(c+1)*inner], skip))
-					}
-				}
-				part = part[n*inner:]
-			}
-		}
+	_, n, inner := t.Blocks(axis)
+	w := &st.work
+	st.clearChannels()
+	switch {
+	case len(data) == 0:
+	case inner > 1:
+		st.observeRuns(data, n, inner)
+	case st.extremesOnly && w.meter.ChannelMinMax(data, w.lo, w.hi):
+		st.finite += uint64(len(data))
+	default:
+		st.clearChannels()
+		st.observeRowsOf(data, n)
 	}
 	all := NoExtent
-	for c, x := range s {
+	for c := range w.lo {
+		x := NoExtent.Union(Extent{w.lo[c], w.hi[c]})
 		st.ranges[c] = st.ranges[c].Union(x)
 		all = all.Union(x)
 	}
 	return all
 }
 
-// extentOf returns the extent of data; skip says that there may be values that are not finite.
-func extentOf(data []float32, skip bool) Extent {
-	x := NoExtent
-	if skip {
-		for _, v := range data {
-			if v-v == 0 {
-				x.Min, x.Max = min(x.Min, v), max(x.Max, v)
-			}
-		}
-		return x
+func (st *State) clearChannels() {
+	for c := range st.work.lo {
+		st.work.lo[c], st.work.hi[c] = NoExtent.Min, NoExtent.Max
 	}
-	lo, hi := x.Min, x.Max
-	for _, v := range data {
-		if v < lo {
-			lo = v
-		}
-		if v > hi {
-			hi = v
-		}
-	}
-	return Extent{lo, hi}
 }
 
-// widen makes each channel's extent cover the element of that channel. All elements are finite.
-func widen(s []Extent, row []float32) {
-	s = s[:len(row)]
-	for c, v := range row {
-		p := &s[c]
-		if v < p.Min {
-			p.Min = v
+// widen makes the extent of channel c cover x.
+func (w *scratch) widen(c int, x Extent) {
+	w.lo[c], w.hi[c] = min(w.lo[c], x.Min), max(w.hi[c], x.Max)
+}
+
+// observeRuns looks at runs of inner elements, the channels 0 to n-1 one after the other, again and again. Short runs are
+// counted together.
+func (st *State) observeRuns(data []float32, n, inner int) {
+	c := 0
+	for len(data) > 0 {
+		if inner > chunk {
+			for run := data[:inner]; len(run) > 0; {
+				part := run[:min(chunk, len(run))]
+				run = run[len(part):]
+				x, _ := st.count(part)
+				st.work.widen(c, x)
+			}
+			data, c = data[inner:], (c+1)%n
+			continue
 		}
-		if v > p.Max {
-			p.Max = v
+		part := data[:min(chunk/inner*inner, len(data))]
+		data = data[len(part):]
+		all, finite := NoExtent, true
+		for at := 0; at < len(part); at += inner {
+			lo, hi, ok := st.work.meter.MinMax(part[at : at+inner])
+			all, finite = all.Union(Extent{lo, hi}), finite && ok
+			st.work.widen(c, Extent{lo, hi})
+			c = (c + 1) % n
+		}
+		if finite {
+			st.tally(part, all.Min, all.Max)
+		} else {
+			st.tallyEach(part)
+		}
+	}
+}
+
+// observeRowsOf looks at rows of one element of each of n channels.
+func (st *State) observeRowsOf(data []float32, n int) {
+	w := &st.work
+	finite := true
+	step := max(1, chunk/n) * n
+	for at := 0; at < len(data); at += step {
+		part := data[at:min(at+step, len(data))]
+		if finite && w.meter.ChannelMinMax(part, w.lo, w.hi) {
+			// The extremes of all channels so far are as good as those of this part, and fewer to look at.
+			lo, _, _ := w.meter.MinMax(w.lo)
+			_, hi, _ := w.meter.MinMax(w.hi)
+			st.tally(part, lo, hi)
+			continue
+		}
+		_, ok := st.count(part)
+		finite = finite && ok
+	}
+	if finite {
+		return
+	}
+	st.clearChannels()
+	for i, v := range data {
+		if v-v == 0 {
+			w.widen(i%n, Extent{v, v})
 		}
 	}
 }
@@ -143,6 +193,9 @@ func (st *State) ObserveRows(t *tensor.Tensor, axis int) error {
 	}
 	if axis < 0 || axis >= len(t.Shape) {
 		return fmt.Errorf("observers: no axis %d in %s", axis, t.Type())
+	}
+	if st.extremesOnly {
+		return nil
 	}
 	if st.rows == nil {
 		st.rows = newRows()

@@ -69,6 +69,7 @@ func Find(name tqc.Observer) *Method {
 var (
 	ErrNaN        = errors.New("the tensor contains NaN")
 	ErrEmpty      = errors.New("no finite value was observed")
+	ErrNoBins     = errors.New("the statistics hold minima and maxima only, which serve minmax alone: calibrate on data again, without --minmax-only")
 	ErrPerChannel = errors.New("histograms are kept per tensor; only minmax gives ranges per channel")
 	ErrNoRows     = errors.New("isotone needs rows: only the output of Softmax has them")
 	ErrNegative   = errors.New("isotone is for tensors without negative values, such as the output of Softmax")
@@ -95,6 +96,9 @@ func ready(st *State, p Params) ([]Warning, error) {
 func perTensor(st *State, cfg tqc.Config, p Params) ([]Warning, error) {
 	if !cfg.Policy.Has(tqc.PerTensor) {
 		return nil, ErrPerChannel
+	}
+	if !st.HasBins() {
+		return nil, ErrNoBins
 	}
 	return ready(st, p)
 }

@@ -25,7 +25,7 @@ var Percentile = &Method{
 		rank := quantileRank(p.percentile(), n)
 		lo, hi := float64(st.extent.Min), float64(st.extent.Max)
 		if cfg.Policy.Has(tqc.Symmetric) {
-			q := st.atRank(rank, st.hist.folded().bins, 0, max(-lo, hi))
+			q := st.atRank(rank, st.hist.absolute().bins, 0, max(-lo, hi))
 			return Range{max(lo, -q), min(hi, q)}, warnings, nil
 		}
 		return Range{st.atRank(n+1-rank, st.hist.bins, lo, hi), st.atRank(rank, st.hist.bins, lo, hi)}, warnings, nil

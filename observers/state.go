@@ -12,8 +12,9 @@ import (
 // MaxChannels is the largest number of channels whose ranges are kept.
 const MaxChannels = 1 << 13
 
-// MaxMemory is what a State occupies at most, in bytes, whatever it has seen: 45 octaves of 8 KiB, 24 for each of the two
-// histograms over rows, and four float32 per channel.
+// MaxMemory is what a State occupies at most, in bytes, whatever it has seen: 42 octaves of 8 KiB, 21 for each of the two
+// histograms over rows, four float32 per channel, and little else. As long as no bin has counted to 2^31 the octaves take half
+// of that, and those of negative values nothing where there are none.
 const MaxMemory = 1_000_000
 
 // Extent is the range of the finite values of a tensor; Min > Max where there are none. A zero is always +0.
@@ -48,16 +49,40 @@ type State struct {
 	extent   Extent
 	channels int
 	ranges   []Extent // per channel
-	scratch  []Extent
 	rows     *rows
+	// extremesOnly says that there are no bins and no rows: the histogram counts what is not finite, finite the rest.
+	extremesOnly bool
+	finite       uint64
+	work         scratch
 }
 
 // New returns a state that has seen nothing.
 func New() *State { return &State{hist: newHistogram(), extent: NoExtent} }
 
-// Count is the number of finite values, Zeros how many of them are zero or denormal.
-func (st *State) Count() uint64 { return st.hist.count() }
-func (st *State) Zeros() uint64 { return sum(st.hist.zero) }
+// NewMinMax returns a state that has seen nothing and will count nothing: it keeps extremes, of the tensor and of the channels,
+// which is much faster, and serves MinMax alone.
+func NewMinMax() *State {
+	st := New()
+	st.dropBins()
+	return st
+}
+
+// HasBins reports whether the state has bins. The state of NewMinMax has none, nor has one that was merged with such a state.
+func (st *State) HasBins() bool { return !st.extremesOnly }
+
+// dropBins keeps extremes and numbers of values.
+func (st *State) dropBins() {
+	if st.extremesOnly {
+		return
+	}
+	h := st.hist
+	st.extremesOnly, st.finite, st.rows = true, h.count(), nil
+	st.hist = &histogram{nan: h.nan, inf: h.inf}
+}
+
+// Count is the number of finite values, Zeros how many of them are zero or denormal; Zeros is 0 where there are no bins.
+func (st *State) Count() uint64 { return st.hist.count() + st.finite }
+func (st *State) Zeros() uint64 { return st.hist.zeros() }
 
 // NaN and Inf count the values that are not finite; they are in no bin and in no range.
 func (st *State) NaN() uint64                      { return st.hist.nan }
@@ -84,9 +109,21 @@ func (st *State) Bins() iter.Seq[Bin] {
 	}
 }
 
-// Merge adds what o has seen. o is not changed and may be st's equal but not st itself.
+// Merge adds what o has seen. Bins are lost where one of the two has none. o is not changed and may be st's equal but not st
+// itself.
 func (st *State) Merge(o *State) {
-	st.hist.merge(o.hist)
+	if o.extremesOnly {
+		st.dropBins()
+	}
+	if st.extremesOnly {
+		st.finite += o.Count()
+		st.hist.nan += o.hist.nan
+		for sign, n := range o.hist.inf {
+			st.hist.inf[sign] += n
+		}
+	} else {
+		st.hist.merge(o.hist)
+	}
 	st.extent = st.extent.Union(o.extent)
 	switch {
 	case o.channels == channelsUnknown:
@@ -99,7 +136,7 @@ func (st *State) Merge(o *State) {
 			}
 		}
 	}
-	if o.rows != nil {
+	if o.rows != nil && !st.extremesOnly {
 		if st.rows == nil {
 			st.rows = newRows()
 		}
@@ -121,14 +158,17 @@ func (st *State) setChannels(n int) bool {
 	case st.channels == channelsUnknown && n <= MaxChannels:
 		st.channels = n
 		st.ranges = slices.Repeat([]Extent{NoExtent}, n)
-		st.scratch = make([]Extent, n)
+		st.work.lo, st.work.hi = make([]float32, n), make([]float32, n)
 	default:
 		st.dropChannels()
 	}
 	return st.ranges != nil
 }
 
-func (st *State) dropChannels() { st.channels, st.ranges, st.scratch = channelsMixed, nil, nil }
+func (st *State) dropChannels() {
+	st.channels, st.ranges = channelsMixed, nil
+	st.work.lo, st.work.hi = nil, nil
+}
 
 // Counts are values that were counted elsewhere, on a GPU for instance, on the same grid.
 type Counts struct {
@@ -149,11 +189,12 @@ func (st *State) Absorb(c Counts) error {
 		if n == 0 {
 			continue
 		}
-		o := add.hist.reach(key >> 10)
-		if o == nil {
+		e := int(key / binsPerOctave & 255)
+		if e > finiteTop {
 			return fmt.Errorf("absorb: bin %d is not finite", key)
 		}
-		o[key&(binsPerOctave-1)] += n
+		add.hist.raise(e)
+		add.hist.increase(add.hist.counter(key<<binShift), n)
 	}
 	add.extent = NoExtent.Union(c.Extent)
 	if err := add.checkExtent(); err != nil {
@@ -168,6 +209,12 @@ func (st *State) Absorb(c Counts) error {
 
 // checkExtent verifies that minimum and maximum lie in the outermost bins.
 func (st *State) checkExtent() error {
+	if st.extremesOnly {
+		if (st.finite == 0) != (st.extent == NoExtent) || st.finite > 0 && st.extent.Empty() {
+			return fmt.Errorf("range [%g, %g] of %d values", st.extent.Min, st.extent.Max, st.finite)
+		}
+		return nil
+	}
 	var first, last Bin
 	n := 0
 	for b := range st.hist.bins {

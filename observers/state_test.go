@@ -1,10 +1,12 @@
 package observers
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -233,18 +235,7 @@ func TestNotFinite(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	bytes := func(h *histogram) int {
-		seen := map[*octave]bool{h.zero: true, h.fold[0]: true, h.fold[1]: true}
-		for _, o := range h.table {
-			if o != nil {
-				seen[o] = true
-			}
-		}
-		for _, o := range h.free {
-			seen[o] = true
-		}
-		return len(seen)*8*binsPerOctave + 8*len(h.table) + 8*cap(h.free)
-	}
+	bytes := func(h *histogram) int { return 4 * (cap(h.counts) + cap(h.carry)) }
 	r := rand.New(rand.NewPCG(7, 8))
 	st := New()
 	d := make([]float32, MaxChannels)
@@ -261,7 +252,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		require.NoError(t, st.ObserveRows(tensor.FromF32(d, MaxChannels/2, 2), 1))
 	}
-	total := bytes(st.hist) + bytes(st.rows.second) + bytes(st.rows.gap) + 8*(cap(st.ranges)+cap(st.scratch))
+	for _, h := range []*histogram{st.hist, st.rows.second, st.rows.gap} {
+		h.increase(0, 1<<40)
+	}
+	total := bytes(st.hist) + bytes(st.rows.second) + bytes(st.rows.gap) + 8*cap(st.ranges) + 4*(cap(st.work.lo)+cap(st.work.hi)) + int(unsafe.Sizeof(*st.work.meter))
 	require.Less(t, total, MaxMemory)
 	require.Greater(t, total, MaxMemory/2, "the input should exercise the bound")
 }
@@ -361,30 +355,150 @@ func TestUnmarshalRefusesDamage(t *testing.T) {
 	require.Greater(t, refused, len(good)/3)
 }
 
-func BenchmarkObserve(b *testing.B) {
-	r := rand.New(rand.NewPCG(17, 18))
-	for _, kind := range []string{"gauss", "relu"} {
-		d := make([]float32, 64*112*112)
-		for i := range d {
-			d[i] = float32(r.NormFloat64())
-			if kind == "relu" {
-				d[i] = max(d[i], 0)
-			}
+// Counters are 32 bits wide; nothing is lost where they would overflow.
+func TestCountersCarry(t *testing.T) {
+	values := tensor.FromF32([]float32{1, -1, 0, 1.5, 1, -0x1p-40}, 6)
+	const many = 1 << 33
+	want := New()
+	for range 2 {
+		_, err := want.Observe(values, -1)
+		require.NoError(t, err)
+	}
+	want.hist.increase(want.hist.counter(math.Float32bits(1)), many)
+	want.hist.increase(0, many)
+	want.hist.increase(below(1), many)
+
+	got := New()
+	_, err := got.Observe(values, -1)
+	require.NoError(t, err)
+	for _, v := range []float32{1, 0, -0x1p-40} {
+		i := got.hist.counter(math.Float32bits(v))
+		for range 8 { // as that many single values would have
+			got.hist.expect(1 << 30)
+			got.hist.counts[i] += 1 << 30
 		}
-		for _, layout := range []string{"nchw", "nhwc"} {
-			x := tensor.FromF32(d, 1, 64, 112, 112)
-			if layout == "nhwc" {
+	}
+	_, err = got.Observe(values, -1)
+	require.NoError(t, err)
+	require.Equal(t, encode(t, want), encode(t, got))
+	require.NotNil(t, got.hist.carry)
+
+	// Folding and merging take the carried parts along.
+	for _, st := range []*State{want, got} {
+		_, err := st.Observe(tensor.FromF32([]float32{0x1p30, -1}, 2), -1)
+		require.NoError(t, err)
+	}
+	require.Equal(t, want.hist.count(), got.hist.count())
+	require.Greater(t, got.hist.folded(0), uint64(many), "all of the ones are folded")
+	require.Equal(t, encode(t, want), encode(t, got))
+	decoded := New()
+	require.NoError(t, decoded.UnmarshalBinary(encode(t, got)))
+	decoded.Merge(got)
+	want.Merge(want.Clone())
+	require.Equal(t, encode(t, want), encode(t, decoded))
+}
+
+// A state of minima and maxima has those of a full one, and says clearly what it cannot do.
+func TestMinMaxOnly(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	for _, shape := range [][]int{{1, 24, 5, 5}, {2, 3, 4, 1}, {1, 20, 70, 70}, {7}, {1, 3, 0, 2}, {2, 5, 3}} {
+		full, few, parts := New(), NewMinMax(), NewMinMax()
+		naive := map[int]Extent{}
+		for i := range 4 {
+			x := tensor.FromF32(wild(r, tensor.Count(shape)), shape...)
+			if i > 1 && x.Len() > 0 {
+				x.F32()[r.IntN(x.Len())] = float32(math.Inf(1 - 2*r.IntN(2)))
+			}
+			axis := min(1, len(shape)-2)
+			if axis == 1 {
+				_, n, inner := x.Blocks(1)
+				for at, v := range x.F32() {
+					c := at / inner % n
+					if e, seen := naive[c]; !math.IsInf(float64(v), 0) {
+						if !seen {
+							e = NoExtent
+						}
+						naive[c] = e.Union(Extent{v, v})
+					}
+				}
+			}
+			if r.IntN(2) == 0 && len(shape) == 4 {
 				x = x.ToChannelsLast()
 			}
-			b.Run("data="+kind+"/layout="+layout, func(b *testing.B) {
-				st := New()
-				b.SetBytes(int64(4 * len(d)))
-				b.ReportAllocs()
-				for range b.N {
-					_, _ = st.Observe(x, 1)
+			a, err := full.Observe(x, axis)
+			require.NoError(t, err)
+			b, err := few.Observe(x, axis)
+			require.NoError(t, err)
+			require.Equal(t, a, b)
+			part := New()
+			if i%2 == 0 {
+				part = NewMinMax()
+			}
+			_, err = part.Observe(x, axis)
+			require.NoError(t, err)
+			parts.Merge(part)
+		}
+		require.Equal(t, full.Extent(), few.Extent())
+		require.Equal(t, full.Channels(), few.Channels())
+		for c, x := range naive {
+			require.Equal(t, x, full.Channels()[c])
+		}
+		require.Equal(t, full.Count(), few.Count())
+		require.False(t, few.HasBins())
+		require.True(t, full.HasBins())
+		require.Equal(t, encode(t, few), encode(t, parts))
+		back := New()
+		require.NoError(t, back.UnmarshalBinary(encode(t, few)))
+		require.Equal(t, encode(t, few), encode(t, back))
+		full.Merge(few) // bins of half of the values would mislead
+		require.False(t, full.HasBins())
+		require.Equal(t, 2*few.Count(), full.Count())
+		if few.Count() == 0 {
+			continue
+		}
+		for _, m := range All {
+			_, _, err := m.Range(few, act(true), Params{})
+			if m == MinMax {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, ErrNoBins, m.Name)
+			}
+		}
+	}
+}
+
+// BenchmarkObserve observes tensors of activations. mode=extremes is what a calibration with minima and maxima only does.
+func BenchmarkObserve(b *testing.B) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for _, c := range []struct{ channels, side int }{{64, 112}, {256, 14}} {
+		d := make([]float32, c.channels*c.side*c.side)
+		for _, kind := range []string{"normal", "relu"} {
+			for i := range d {
+				d[i] = float32(r.NormFloat64())
+				if kind == "relu" {
+					d[i] = max(d[i], 0)
 				}
-				b.ReportMetric(float64(b.N)*float64(len(d))/b.Elapsed().Seconds()/1e9, "Gelem/s")
-			})
+			}
+			for _, layout := range []string{"nchw", "nhwc"} {
+				x := tensor.FromF32(d, 1, c.channels, c.side, c.side)
+				if layout == "nhwc" {
+					x = x.ToChannelsLast()
+				}
+				for _, mode := range []string{"bins", "extremes"} {
+					b.Run(fmt.Sprintf("data=%s/n=%d/layout=%s/mode=%s", kind, len(d), layout, mode), func(b *testing.B) {
+						st := New()
+						if mode == "extremes" {
+							st = NewMinMax()
+						}
+						b.SetBytes(int64(4 * len(d)))
+						b.ReportAllocs()
+						for b.Loop() {
+							_, _ = st.Observe(x, 1)
+						}
+						b.ReportMetric(float64(b.N)*float64(len(d))/b.Elapsed().Seconds()/1e9, "Gelem/s")
+					})
+				}
+			}
 		}
 	}
 }

@@ -54,8 +54,8 @@ func (g *gen) isFinite(v isa, sum, free reg.VecPhysical) {
 	g.MOVQ(regSegs, g.field(offLoad))
 }
 
-// minMax returns the emitter of the extremes of cols elements, no fewer than a vector: the lanes of the minimum and of the
-// maximum go to dst, one vector each. The last vector overlaps the one before.
+// minMax returns the emitter of the extremes of cols elements, no fewer than a vector, which go to lo and hi. The last vector
+// overlaps the one before.
 func minMax(v isa) func(g *gen, rows, vecs int) {
 	const unroll = 4
 	e := v.extreme(unroll)
@@ -63,7 +63,6 @@ func minMax(v isa) func(g *gen, rows, vecs int) {
 	return func(g *gen, _, _ int) {
 		g.Load(g.Param("t"), regTile)
 		g.MOVQ(g.field(offA), regA)
-		g.MOVQ(g.field(offDst), regDst)
 		g.MOVQ(g.field(offCols), regN)
 		g.LEAQ(operand.Mem{Base: regA, Index: regN, Scale: 4, Disp: -v.bytes()}, regPanel) // the last vector
 		for i := range unroll {
@@ -99,9 +98,24 @@ func minMax(v isa) func(g *gen, rows, vecs int) {
 			g.VMAXPS(e.hi[i], e.hi[0], e.hi[0])
 			g.VADDPS(e.sum[i], e.sum[0], e.sum[0])
 		}
-		g.VMOVUPS(e.lo[0], operand.Mem{Base: regDst})
-		g.VMOVUPS(e.hi[0], operand.Mem{Base: regDst, Disp: v.bytes()})
 		g.isFinite(v, e.sum[0], x)
+		for _, end := range []struct {
+			from, free reg.VecPhysical
+			narrow     func(...operand.Op)
+			to         int
+		}{{e.lo[0], e.lo[1], g.VMINPS, offLo}, {e.hi[0], e.hi[1], g.VMAXPS, offHi}} {
+			if v == avx512 {
+				g.VEXTRACTF64X4(operand.U8(1), end.from, end.free.AsY())
+				end.narrow(end.free.AsY(), end.from.AsY(), end.from.AsY())
+			}
+			g.VEXTRACTF128(operand.U8(1), end.from.AsY(), end.free.AsX())
+			end.narrow(end.free.AsX(), end.from.AsX(), end.from.AsX())
+			for _, half := range []uint64{0x0e, 0x01} { // the upper two lanes, the second one
+				g.VPERMILPS(operand.U8(half), end.from.AsX(), end.free.AsX())
+				end.narrow(end.free.AsX(), end.from.AsX(), end.from.AsX())
+			}
+			g.VMOVSS(end.from.AsX(), g.field(end.to))
+		}
 		g.VZEROUPPER()
 		g.RET()
 	}
