@@ -10,6 +10,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/quantizer/target"
 )
 
 func TestBestOrdersScoresAndBreaksTiesByClass(t *testing.T) {
@@ -46,4 +47,43 @@ func TestEvalInFloat(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, &Accuracy{Mode: "fp32", Backend: "cpu", N: 2, Top1: 1, Top5: 2, Answers: []Answer{{"", 0, 0}, {"", 2, 0}}}, r)
 	}
+}
+
+// An evaluator says of a quantization what Eval says, on samples that it keeps and on samples that it reads again.
+func TestEvaluatorAnswersAsEval(t *testing.T) {
+	const net = `opset 13
+input x: f32[1,8,4,4]
+const w1: f32[16,8,3,3] = normal(seed=1, std=0.15)
+const w2: f32[6,16,4,4] = normal(seed=2, std=0.1)
+c = Conv(x, w1) {pads=[1,1,1,1]}
+r = Relu(c)
+d = Conv(r, w2)
+y = Flatten(d)
+output y
+`
+	data := samplesOf(12, 1, 8, 4, 4)
+	for i, s := range data.samples {
+		s.Label = i % 6
+	}
+	g, q := configured(t, net, &target.TRTInt8, data, 0.1)
+	again := func() exec.Iterator { return &replay{samples: data.samples} }
+	want, err := Eval(context.Background(), g, again(), AccuracyConfig{Simulator: q})
+	require.NoError(t, err)
+	require.Positive(t, want.Flips, "the quantization is coarse enough to be seen")
+	for _, memory := range []int64{0, 1} {
+		for _, threads := range []int{1, 3} {
+			ev, err := NewEvaluator(context.Background(), g, again, threads, memory)
+			require.NoError(t, err)
+			for range 2 {
+				got, err := ev.Accuracy(context.Background(), q)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+		}
+	}
+	data.samples[3].Label = 6
+	ev, err := NewEvaluator(context.Background(), g, again, 1, 0)
+	require.NoError(t, err)
+	_, err = ev.Accuracy(context.Background(), q)
+	require.ErrorContains(t, err, "label-offset")
 }

@@ -64,7 +64,7 @@ func configured(t *testing.T, text string, tgt *target.Target, data *replay, nar
 }
 
 // extents runs the graph in float and returns the range of every float activation.
-func extents(t *testing.T, g *graph.Graph, data *replay) map[graph.ValueID]observers.Extent {
+func extents(t testing.TB, g *graph.Graph, data *replay) map[graph.ValueID]observers.Extent {
 	t.Helper()
 	ranges := map[graph.ValueID]observers.Extent{}
 	s, err := exec.New(g, exec.Options{})
@@ -89,7 +89,7 @@ func extents(t *testing.T, g *graph.Graph, data *replay) map[graph.ValueID]obser
 
 // quantized configures a graph with the forced nodes in float. Biases stay float: what borrows a product of scales is
 // calibration's business.
-func quantized(t *testing.T, g *graph.Graph, tgt *target.Target, ranges map[graph.ValueID]observers.Extent, narrow float64, forced ...graph.NodeID) (*sim.Simulator, *dispatch.Assignment) {
+func quantized(t testing.TB, g *graph.Graph, tgt *target.Target, ranges map[graph.ValueID]observers.Extent, narrow float64, forced ...graph.NodeID) (*sim.Simulator, *dispatch.Assignment) {
 	t.Helper()
 	a, err := dispatch.Assign(g, tgt, dispatch.Forced{Nodes: forced, Who: dispatch.BySearch})
 	require.NoError(t, err)

@@ -2,9 +2,12 @@ package analysis
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,98 +17,144 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
-	"qwb/quantizer"
-	"qwb/quantizer/dispatch"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
-	"qwb/quantizer/tqc"
 )
 
-// BenchmarkLayerwise compares the analysis with running the whole quantized graph once per operator, on trained models.
-func BenchmarkLayerwise(b *testing.B) {
-	root := os.Getenv("QWB_TESTDATA")
-	if root == "" {
-		b.Skip("QWB_TESTDATA is not set: no models")
-	}
-	for _, m := range []struct{ name, file string }{
-		{"squeezenet", "classifiers/squeezenet1.0.onnx"},
-		{"mobilenet_v1", "classifiers/mobilenet_v1_1.0_224.onnx"},
-	} {
-		g, q, feeds := simulated(b, filepath.Join(root, "models", m.file))
-		const n = 4
-		var samples []*exec.Sample
-		for range n {
-			samples = append(samples, &exec.Sample{Feeds: feeds})
+// benchmarked is a model with scales from one sample of noise, and a float forward as the unit of time.
+type benchmarked struct {
+	g       *graph.Graph
+	q       *sim.Simulator
+	samples []*exec.Sample
+	session *exec.Session
+}
+
+// eachModel runs f for the trained models, and for the networks of QWB_SHAPES: a folder of ONNX files whose inputs are float32.
+func eachModel(b *testing.B, f func(b *testing.B, m *benchmarked)) {
+	var files []string
+	if root := os.Getenv("QWB_TESTDATA"); root != "" {
+		for _, name := range []string{"squeezenet1.0", "mobilenet_v1_1.0_224"} {
+			files = append(files, filepath.Join(root, "models", "classifiers", name+".onnx"))
 		}
-		b.Run("model="+m.name+"/method=restart", func(b *testing.B) {
-			var forwards float64
-			for b.Loop() {
-				r, err := Analyze(context.Background(), g, q, &replay{samples: samples}, Config{Layerwise: true})
-				require.NoError(b, err)
-				forwards = r.Forwards
-			}
-			b.ReportMetric(forwards, "forwards")
-		})
-		b.Run("model="+m.name+"/method=naive", func(b *testing.B) {
-			var groups []group
-			for b.Loop() {
-				s, err := exec.New(g, exec.Options{})
-				require.NoError(b, err)
-				order, err := g.Order()
-				require.NoError(b, err)
-				groups, err = groupsOf(g, order, q)
-				require.NoError(b, err)
-				runner := s.NewRunner()
-				for _, sample := range samples {
-					_, err := runner.Run(context.Background(), sample.Feeds, nil)
-					require.NoError(b, err)
-					for i := range groups {
-						_, err := runner.Run(context.Background(), sample.Feeds, q.NewHooks(sim.View{Mask: groups[i].all}))
-						require.NoError(b, err)
-					}
-				}
-			}
-			b.ReportMetric(float64(1+len(groups)), "forwards")
-		})
+	}
+	if folder := os.Getenv("QWB_SHAPES"); folder != "" {
+		for _, name := range []string{"resnet50", "mobilenetv2"} {
+			files = append(files, filepath.Join(folder, name+".onnx"))
+		}
+	}
+	if len(files) == 0 {
+		b.Skip("neither QWB_TESTDATA nor QWB_SHAPES is set: no models")
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		b.Run("model="+name[:len(name)-len(".onnx")], func(b *testing.B) { f(b, open(b, file)) })
 	}
 }
 
-// simulated loads a model and quantizes it for trt_int8 with made-up but plausible activation scales: only time matters here.
-func simulated(b *testing.B, file string) (*graph.Graph, *sim.Simulator, map[string]*tensor.Tensor) {
+func open(b *testing.B, file string) *benchmarked {
 	b.Helper()
-	m, _, err := onnx.Open(file)
+	file, err := filepath.Abs(file)
 	require.NoError(b, err)
-	b.Cleanup(func() { m.Close() })
-	g := m.Graph
-	_, err = passes.Run(g, passes.Normalize)
+	model, _, err := onnx.Open(file)
 	require.NoError(b, err)
-	graph.InferShapes(g)
-	a, err := dispatch.Assign(g, &target.TRTInt8)
+	b.Cleanup(func() { model.Close() })
+	m := &benchmarked{g: model.Graph}
+	_, err = passes.Run(m.g, passes.Normalize)
 	require.NoError(b, err)
-	set, _, err := quantizer.Configure(g, a, &target.TRTInt8, quantizer.Options{})
-	require.NoError(b, err)
-	for id := range tqc.SlotID(set.NumSlots()) {
-		slot := set.Slot(id)
-		if slot.State() != tqc.Initial || set.Root(id) != id {
-			continue
+	graph.InferShapes(m.g)
+	const n = 4
+	for i := range n {
+		feeds := map[string]*tensor.Tensor{}
+		for _, v := range m.g.Inputs {
+			if m.g.Const(v) != nil {
+				continue
+			}
+			var shape []int
+			for _, d := range m.g.Value(v).Shape {
+				shape = append(shape, int(max(d.N, 1))) // a batch of one where it is open
+			}
+			feeds[m.g.Value(v).Name] = graphtest.Normal(uint64(i+1), shape...)
 		}
-		n := 1
-		if slot.Config.Policy.Has(tqc.PerChannel) {
-			n = g.Const(slot.Value).Shape[slot.Config.Axis]
-		}
-		p := tqc.Params{Scale: make([]float32, n), ZeroPoint: make([]int32, n)}
-		for i := range p.Scale {
-			p.Scale[i] = 0.05
-		}
-		require.NoError(b, set.Render(id, p))
+		m.samples = append(m.samples, &exec.Sample{Name: fmt.Sprint(i), Feeds: feeds})
 	}
-	q, err := sim.New(g, set, sim.Options{})
+	m.session, err = exec.New(m.g, exec.Options{})
 	require.NoError(b, err)
-	feeds := map[string]*tensor.Tensor{}
-	for _, v := range g.Inputs {
-		if shape, ok := g.Value(v).Shape.Ints(); ok && g.Const(v) == nil {
-			feeds[g.Value(v).Name] = graphtest.Normal(1, shape...)
-		}
+	m.q, _ = quantized(b, m.g, &target.TRTInt8, extents(b, m.g, &replay{samples: m.samples[:1]}), 1)
+	return m
+}
+
+// forward returns the least time of one run of the whole graph on the first sample, in seconds.
+func (m *benchmarked) forward(b *testing.B, runner *exec.Runner, hooks *exec.Hooks) float64 {
+	b.Helper()
+	least := math.Inf(1)
+	for range 5 {
+		start := time.Now()
+		_, err := runner.Run(context.Background(), m.samples[0].Feeds, hooks)
+		require.NoError(b, err)
+		least = min(least, time.Since(start).Seconds())
 	}
-	return g, q, feeds
+	return least
+}
+
+// BenchmarkLayerwise compares the analysis with running the whole graph once per operator. forwards/sample is the share of the
+// work that ran; timed-forwards/sample is the time taken in float forwards of the same run.
+func BenchmarkLayerwise(b *testing.B) {
+	eachModel(b, func(b *testing.B, m *benchmarked) {
+		order, err := m.g.Order()
+		require.NoError(b, err)
+		groups, err := groupsOf(m.g, order, m.q)
+		require.NoError(b, err)
+		methods := []struct {
+			name string
+			run  func(b *testing.B) float64
+		}{
+			{"restart", func(b *testing.B) float64 {
+				r, err := Analyze(context.Background(), m.g, m.q, &replay{samples: m.samples}, Config{Layerwise: true})
+				require.NoError(b, err)
+				return r.Forwards
+			}},
+			{"naive", func(b *testing.B) float64 {
+				runner := m.session.NewRunner()
+				for _, s := range m.samples {
+					_, err := runner.Run(context.Background(), s.Feeds, nil)
+					require.NoError(b, err)
+					for i := range groups {
+						_, err := runner.Run(context.Background(), s.Feeds, m.q.NewHooks(sim.View{Mask: groups[i].all}))
+						require.NoError(b, err)
+					}
+				}
+				return float64(1 + len(groups))
+			}},
+		}
+		for _, method := range methods {
+			b.Run("method="+method.name, func(b *testing.B) {
+				unit := m.forward(b, m.session.NewRunner(), nil)
+				n := float64(len(m.samples))
+				least, counted := math.Inf(1), 0.0
+				for b.Loop() {
+					start := time.Now()
+					counted = method.run(b)
+					least = min(least, time.Since(start).Seconds())
+				}
+				b.ReportMetric(counted, "forwards/sample")
+				b.ReportMetric(least/n/unit, "timed-forwards/sample")
+				b.ReportMetric(least/n, "s/sample")
+			})
+		}
+	})
+}
+
+// BenchmarkSimulated compares the simulation of the exported model with the float graph, one after the other in one loop.
+func BenchmarkSimulated(b *testing.B) {
+	eachModel(b, func(b *testing.B, m *benchmarked) {
+		float, simulated := m.session.NewRunner(), m.session.NewRunner()
+		hooks := m.q.Hooks(nil)
+		f, s := math.Inf(1), math.Inf(1)
+		for b.Loop() {
+			f, s = min(f, m.forward(b, float, nil)), min(s, m.forward(b, simulated, hooks))
+		}
+		b.ReportMetric(1e3*f, "ms/float")
+		b.ReportMetric(1e3*s, "ms/sim")
+		b.ReportMetric(s/f, "sim/float")
+	})
 }

@@ -32,7 +32,7 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 	}
 	rec := &recorder{Iterator: samples(), room: memory}
 	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads}
-	e.float, err = outputs(ctx, e, nil, func(_ int, out []*tensor.Tensor) ([]*tensor.Tensor, error) { return out, nil })
+	e.float, err = outputs(ctx, e, nil, func(_ int, _ *exec.Sample, out []*tensor.Tensor) ([]*tensor.Tensor, error) { return out, nil })
 	if e.samples = samples; rec.room >= 0 {
 		e.samples = func() exec.Iterator { return &replay{samples: rec.seen} }
 	}
@@ -78,7 +78,7 @@ func (r *replay) Len() int { return len(r.samples) }
 
 // Error runs the quantized graph and returns its error at the graph outputs: the largest NSR and MSE and the smallest cosine.
 func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) {
-	results, err := outputs(ctx, e, q, func(i int, out []*tensor.Tensor) ([]outputError, error) {
+	results, err := outputs(ctx, e, q, func(i int, _ *exec.Sample, out []*tensor.Tensor) ([]outputError, error) {
 		return compareOutputs(e.g, out, e.float[i])
 	})
 	if err != nil {
@@ -93,8 +93,23 @@ func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) 
 	return worst(meters, results[0]), nil
 }
 
+// Accuracy runs the quantized graph and says how often it is right and how often it answers otherwise than in float, as Eval does.
+func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, error) {
+	answers, err := outputs(ctx, e, q, func(i int, s *exec.Sample, out []*tensor.Tensor) (a answer, err error) {
+		a.sample, a.label = s.Name, s.Label
+		if a.float, err = best(e.float[i], s.Label); err == nil {
+			a.quant, err = best(out, s.Label)
+		}
+		return a, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return score(answers, true), nil
+}
+
 // outputs runs all samples, quantized unless q is nil, and collects what f makes of the graph outputs. f is called in parallel.
-func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(i int, out []*tensor.Tensor) (T, error)) ([]T, error) {
+func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(i int, s *exec.Sample, out []*tensor.Tensor) (T, error)) ([]T, error) {
 	c := collector[T]{stage: "evaluate", threads: e.threads, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
 		runner := e.session.NewRunner()
 		var hooks *exec.Hooks
@@ -107,7 +122,7 @@ func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(
 				var none T
 				return none, err
 			}
-			return f(i, out)
+			return f(i, s, out)
 		}
 	}}
 	return c.run(ctx, e.samples())

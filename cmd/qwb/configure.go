@@ -59,7 +59,12 @@ func (r *recipe) configure(ctx context.Context, forced ...dispatch.Forced) (*con
 
 // simulator makes the simulation of a set, with islands in the target's precision.
 func simulator(g *graph.Graph, set *tqc.Set, t *target.Target) (*sim.Simulator, error) {
-	return sim.New(g, set, sim.Options{Island: t.Island})
+	return simulatorWith(g, set, t, nil)
+}
+
+// simulatorWith is simulator for one of many sets of a graph, which share the parameters that they quantize alike.
+func simulatorWith(g *graph.Graph, set *tqc.Set, t *target.Target, shared *sim.Constants) (*sim.Simulator, error) {
+	return sim.New(g, set, sim.Options{Island: t.Island, Constants: shared})
 }
 
 // planned is a plan with the model it is for, ready to run.

@@ -14,6 +14,7 @@ import (
 	"qwb/graph"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
 )
@@ -234,6 +235,7 @@ type searcher struct {
 	o      dispatchOptions
 	nodes  []graph.NodeID // of the units
 	set    *data.Set
+	shared sim.Constants
 }
 
 func (s *searcher) chosen(units []int) dispatch.Forced {
@@ -301,29 +303,23 @@ func (s *searcher) rank(ctx context.Context, c *configured) ([]analysis.Unit, er
 	return units, nil
 }
 
-// metric returns what measures a configuration in the terms of the budget.
+// metric returns what measures a configuration in the terms of the budget. The float graph runs once, now.
 func (s *searcher) metric(ctx context.Context) (func(*configured) (float64, error), error) {
-	if s.o.budget.name == "drop" {
-		return func(c *configured) (float64, error) {
-			q, err := simulator(s.p.Graph, c.set, s.p.target)
-			if err != nil {
-				return 0, err
-			}
-			a, err := analysis.Eval(ctx, s.p.Graph, s.set.Iterator(), analysis.AccuracyConfig{Simulator: q, Threads: s.o.threads})
-			if err != nil {
-				return 0, err
-			}
-			return a.Drop, nil
-		}, nil
-	}
 	ev, err := analysis.NewEvaluator(ctx, s.p.Graph, s.set.Iterator, s.o.threads, s.o.memory)
 	if err != nil {
 		return nil, err
 	}
 	return func(c *configured) (float64, error) {
-		q, err := simulator(s.p.Graph, c.set, s.p.target)
+		q, err := simulatorWith(s.p.Graph, c.set, s.p.target, &s.shared)
 		if err != nil {
 			return 0, err
+		}
+		if s.o.budget.name == "drop" {
+			a, err := ev.Accuracy(ctx, q)
+			if err != nil {
+				return 0, err
+			}
+			return a.Drop, nil
 		}
 		e, err := ev.Error(ctx, q)
 		if s.o.budget.name == "cosine" {

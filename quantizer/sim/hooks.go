@@ -153,33 +153,6 @@ func wantFloat(t *tensor.Tensor) error {
 	return nil
 }
 
-// constant returns the replaced constant of a slot, always the same tensor: the graph's own where clipping changes nothing.
-func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error) {
-	kind := int(h.mode)
-	if h.actions[id] == island {
-		kind = len(h.s.consts) - 1
-	}
-	c := &h.s.consts[kind][id]
-	c.once.Do(func() {
-		if h.actions[id] == quantize && h.mode == Clip {
-			var clips bool
-			if clips, c.err = h.s.Clips(id, t); c.err != nil || !clips {
-				c.t = t
-				return
-			}
-		}
-		c.t = &tensor.Tensor{DType: t.DType, Layout: t.Layout, Shape: t.Shape, Data: make([]float32, t.Len())}
-		c.err = h.apply(id, c.t, t)
-	})
-	if c.err != nil {
-		return nil, c.err
-	}
-	if c.t.Layout != t.Layout {
-		return nil, fmt.Errorf("simulate: constant %q changed its layout", h.s.g.Value(h.s.set.Slot(id).Value).Name)
-	}
-	return c.t, nil
-}
-
 // buffer returns memory for the replacement of input i, of t's type, shape and layout.
 func (s *Scratch) buffer(i int, t *tensor.Tensor) *tensor.Tensor {
 	for len(s.inputs) <= i {

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"sync"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -18,6 +17,8 @@ type Options struct {
 	// Island is the precision of float operators. fp16 and bf16 round everything they read and write; tf32 rounds what
 	// operators that sum products read.
 	Island qmath.Precision
+	// Constants shares replaced parameters with other simulators; nil does not.
+	Constants *Constants
 }
 
 // Mode is how far a quantizer goes.
@@ -36,15 +37,9 @@ type Simulator struct {
 	island qmath.Precision
 	order  []graph.NodeID
 	table  *kernels.Table
+	shared *Constants
 	// consts holds, per Mode and for islands, the replaced constants by SlotID.
-	consts [3][]constant
-}
-
-// constant is a replaced constant, computed when it is first read.
-type constant struct {
-	once sync.Once
-	t    *tensor.Tensor
-	err  error
+	consts [3][]reference
 }
 
 // New checks that every slot that quantizes can do so: it has a scale, as many scales as channels, and stands at a float32
@@ -67,8 +62,11 @@ func New(g *graph.Graph, set *tqc.Set, o Options) (*Simulator, error) {
 			return nil, g.ErrorAt("simulate", sl.Node, fmt.Errorf("%s %d: %w", sl.Kind, sl.Index, err))
 		}
 	}
+	if s.shared = o.Constants; s.shared == nil {
+		s.shared = new(Constants)
+	}
 	for i := range s.consts {
-		s.consts[i] = make([]constant, set.NumSlots())
+		s.consts[i] = make([]reference, set.NumSlots())
 	}
 	return s, nil
 }
