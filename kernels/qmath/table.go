@@ -24,17 +24,23 @@ func tableOf(x Grid, f func(q int32) int32) (t Table) {
 	return t
 }
 
-// Table returns the table of y = f(x) for 8-bit codes x and y: the code is dequantized, f computed and the result quantized
-// as the target does. TFLite multiplies by the float32 reciprocal of y's scale here, although its QUANTIZE divides. NaN gives
-// the zero point.
-//
-// f is the target's float32 function. Where a target's own approximation is not known (tanhf and expf of its C library), use
-// Correct: an entry differs then only where the approximation crosses a rounding boundary.
-func (p Profile) Table(x, y Grid, f func(float32) float32) Table {
+// TableQuantizer returns how table entries on grid y are quantized: as Quantizer does, but TFLite multiplies by the float32
+// reciprocal of the scale here, although its QUANTIZE divides.
+func (p Profile) TableQuantizer(y Grid) Quantizer {
 	q := p.Quantizer(y)
 	if p.Family == TFLite {
 		q.Reciprocal = 1 / y.Scale
 	}
+	return q
+}
+
+// Table returns the table of y = f(x) for 8-bit codes x and y: the code is dequantized, f computed and the result quantized
+// by the TableQuantizer. NaN gives the zero point.
+//
+// f is the target's float32 function. Where a target's own approximation is not known (tanhf and expf of its C library), use
+// Correct: an entry differs then only where the approximation crosses a rounding boundary.
+func (p Profile) Table(x, y Grid, f func(float32) float32) Table {
+	q := p.TableQuantizer(y)
 	return tableOf(x, func(c int32) int32 { return q.At(f(x.Dequantize(c))) })
 }
 
