@@ -18,6 +18,7 @@ func TestTileLayout(t *testing.T) {
 		t.Skip("assembly exists for 64-bit processors only")
 	}
 	var x tile
+	var y strip
 	for _, f := range []struct {
 		name         string
 		offset, want uintptr
@@ -26,8 +27,13 @@ func TestTileLayout(t *testing.T) {
 		{"bias", unsafe.Offsetof(x.bias), 72}, {"segs", unsafe.Offsetof(x.segs), 96}, {"lda", unsafe.Offsetof(x.lda), 120},
 		{"ldd", unsafe.Offsetof(x.ldd), 128}, {"cols", unsafe.Offsetof(x.cols), 144}, {"load", unsafe.Offsetof(x.load), 152},
 		{"lo", unsafe.Offsetof(x.lo), 160}, {"hi", unsafe.Offsetof(x.hi), 164},
+		{"strip", unsafe.Offsetof(x.strip), 224},
 		{"rows", unsafe.Offsetof(x.rows), 136}, {"counts", unsafe.Offsetof(x.counts), 168}, {"floor", unsafe.Offsetof(x.floor), 192},
 		{"binSide", BinSide, 1 + 21*1024}, {"binZeros", BinZeros, 16}, {"binBlock", binBlock, 512},
+		{"count", unsafe.Offsetof(y.count), 0}, {"stepA", unsafe.Offsetof(y.stepA), 8}, {"stepD", unsafe.Offsetof(y.stepD), 16},
+		{"stepR", unsafe.Offsetof(y.stepR), 24}, {"secondA", unsafe.Offsetof(y.secondA), 32}, {"secondD", unsafe.Offsetof(y.secondD), 40},
+		{"secondR", unsafe.Offsetof(y.secondR), 48}, {"ldr", unsafe.Offsetof(y.ldr), 56}, {"add", unsafe.Offsetof(y.add), 64},
+		{"ahead", unsafe.Offsetof(y.ahead), 88},
 		{"lanes", unsafe.Offsetof(x.lanes), 200}, {"mean", unsafe.Offsetof(x.mean), 208}, {"inv", unsafe.Offsetof(x.inv), 216},
 		{"segment.n", unsafe.Offsetof(segment{}.n), 8}, {"segment", unsafe.Sizeof(segment{}), 16},
 	} {

@@ -11,6 +11,7 @@ type ConvTransposeF32 struct {
 	row    Row
 	shape  ConvShape
 	phases []phase // by (phase of d * StrideH + phase of h) * StrideW + phase of w
+	jobs   *jobs
 }
 
 // phase is the part of the kernel that meets one residue class of output positions.
@@ -28,7 +29,7 @@ func (t *Table) PackConvTransposeF32(w []float32, s ConvShape) *ConvTransposeF32
 	}
 	taps, cg, mg := s.KD*s.KH*s.KW, s.C/s.Group, s.M/s.Group
 	checkLen("weights", len(w), s.C*mg*taps)
-	ct := &ConvTransposeF32{row: t.rows[OpGemm], shape: s, phases: make([]phase, s.StrideD*s.StrideH*s.StrideW)}
+	ct := &ConvTransposeF32{row: t.rows[OpGemm], shape: s, jobs: t.jobs, phases: make([]phase, s.StrideD*s.StrideH*s.StrideW)}
 	members := make([][]int, len(ct.phases)) // kernel positions of each phase
 	for kd := range s.KD {
 		for kh := range s.KH {
@@ -69,19 +70,21 @@ func (c *ConvTransposeF32) Run(par Parallel, dst, src []float32, s ConvShape, sc
 	}
 	checkLen("src", len(src), s.InLen())
 	checkLen("dst", len(dst), s.OutLen())
-	checkBias(ep, s.M)
+	checkEpilogue(ep, s.N*s.OutD*s.OutH*s.OutW, s.M)
 	if s.OutLen() == 0 {
 		return
 	}
+	j := c.jobs.take()
+	defer j.release()
 	// back is how far before its own position an output may reach into the input, count how many positions there are.
 	back := [3]int{(s.KD - 1) * s.DilD / s.StrideD, (s.KH - 1) * s.DilH / s.StrideH, (s.KW - 1) * s.DilW / s.StrideW}
-	in := pad(par, src, ConvShape{N: s.N, D: s.D, H: s.H, W: s.W, C: s.C, KD: back[0] + 1, KH: back[1] + 1, KW: back[2] + 1,
+	in := j.padded(par, src, ConvShape{N: s.N, D: s.D, H: s.H, W: s.W, C: s.C, KD: back[0] + 1, KH: back[1] + 1, KW: back[2] + 1,
 		StrideD: 1, StrideH: 1, StrideW: 1, DilD: 1, DilH: 1, DilW: 1, PadFront: back[0], PadTop: back[1], PadLeft: back[2],
 		OutD: (s.OutD-1+s.PadFront)/s.StrideD + 1, OutH: (s.OutH-1+s.PadTop)/s.StrideH + 1, OutW: (s.OutW-1+s.PadLeft)/s.StrideW + 1}, scratch, 1)
 	for i := range c.phases {
 		ew, eh, ed := i%s.StrideW, i/s.StrideW%s.StrideH, i/s.StrideW/s.StrideH
 		d, h, v := phaseOf(s.OutD, s.PadFront, s.StrideD, ed), phaseOf(s.OutH, s.PadTop, s.StrideH, eh), phaseOf(s.OutW, s.PadLeft, s.StrideW, ew)
-		c.phase(par, &c.phases[i], dst, in, s, ep, back, d, h, v)
+		c.phase(par, j, &c.phases[i], dst, in, s, ep, back, d, h, v)
 	}
 }
 
@@ -94,25 +97,27 @@ func phaseOf(size, pad, stride, e int) span {
 	return span{out: first, in: (first + pad) / stride, count: max(0, (size-first+stride-1)/stride)}
 }
 
-func (c *ConvTransposeF32) phase(par Parallel, ph *phase, dst []float32, in padded, s ConvShape, ep Epilogue, back [3]int, d, h, w span) {
+func (c *ConvTransposeF32) phase(par Parallel, j *job, ph *phase, dst []float32, in padded, s ConvShape, ep Epilogue, back [3]int, d, h, w span) {
 	if d.count*h.count*w.count == 0 {
 		return
 	}
 	cg, mg := s.C/s.Group, s.M/s.Group
-	p := product{row: c.row, ep: ep, dst: dst, k: len(ph.taps) * cg, n: mg, lda: in.c, ldd: s.StrideW * s.M,
-		lines: s.N * d.count * h.count, perLine: w.count}
+	p := product{row: c.row, ep: ep, dst: dst, ldd: s.M, ldr: s.M, k: len(ph.taps) * cg, n: mg,
+		images: s.N, planes: d.count, lines: h.count, perLine: w.count,
+		in:  places{image: in.at(1, 0, 0, 0), plane: in.at(0, 1, 0, 0), line: in.at(0, 0, 1, 0), pos: in.c},
+		out: places{image: s.OutD * s.OutH * s.OutW, plane: s.StrideD * s.OutH * s.OutW, line: s.StrideH * s.OutW, pos: s.StrideW}}
+	j.segs = j.segs[:0]
 	for _, t := range ph.taps {
-		p.segs = append(p.segs, segment{in.at(0, back[0]-t[0], back[1]-t[1], back[2]-t[2]), cg})
+		j.segs = append(j.segs, segment{in.at(0, back[0]-t[0], back[1]-t[1], back[2]-t[2]), cg})
 	}
-	p.start = func(line int) (int, int) {
-		y, z := line%h.count, line/h.count
-		n := z / d.count
-		z %= d.count
-		out := ((n*s.OutD+d.out+z*s.StrideD)*s.OutH+h.out+y*s.StrideH)*s.OutW + w.out
-		return in.at(n, d.in+z, h.in+y, w.in), out * s.M
+	p.segs = j.segs
+	first := (d.out*s.OutH+h.out)*s.OutW + w.out
+	p.dst = dst[first*s.M:]
+	if ep.Add != nil {
+		p.ep.Add = ep.Add[first*s.M:]
 	}
 	for g := range s.Group {
-		p.packed, p.column, p.a = ph.packed[g], g*mg, in.data[g*cg:]
-		p.run(par)
+		p.packed, p.column, p.a = ph.packed[g], g*mg, in.data[in.at(0, d.in, h.in, w.in)+g*cg:]
+		p.run(par, j)
 	}
 }

@@ -2,21 +2,32 @@ package kernels
 
 import "qwb/kernels/ref"
 
-// product is a sum of products over packed panels for a set of output positions arranged in lines: within a line, rows lie
-// lda apart in a and ldd apart in dst. It is what Gemm and Conv share.
+// places is where the rows of a product lie: images of planes of lines of positions, each level evenly spaced. Distances are
+// in elements for the input, in positions for the output.
+type places struct{ image, plane, line, pos int }
+
+// at returns the offset of a position.
+func (p places) at(image, plane, line, pos int) int {
+	return image*p.image + plane*p.plane + line*p.line + pos*p.pos
+}
+
+// product is a sum of products over packed panels for a set of output positions. It is what Gemm and Conv share.
 type product struct {
 	row    Row
 	packed []float32 // panels of k x NR
 	k, n   int
 	segs   []segment // together k elements
 	ep     Epilogue
+	column int // first column in dst, bias and what is added
 
-	a, dst   []float32
-	lda, ldd int
-	lines    int
-	perLine  int                         // rows in each line
-	start    func(line int) (a, dst int) // where the line begins
-	column   int                         // first column in dst and bias
+	images, planes, lines, perLine int // how many of each in the one before
+	a, dst                         []float32
+	in, out                        places
+	ldd, ldr                       int // elements between output positions in dst, and in what is added
+
+	blocks []block
+	tiling
+	rowPieces, colPieces int
 }
 
 const (
@@ -25,25 +36,45 @@ const (
 	pieceWork = 1 << 19 // multiplications worth a piece of their own
 )
 
+// tiling cuts a plane into units of at most MR rows: several units in a line, or one or two lines in a unit.
+type tiling struct {
+	perLine  int // units in a line, if there are several
+	pairs    bool
+	perPlane int
+	rows     int // of the first long units in a line; the others have one less
+	long     int
+}
+
+func newTiling(lines, perLine, mr int) tiling {
+	switch {
+	case perLine > mr:
+		units := (perLine + mr - 1) / mr
+		rows := (perLine + units - 1) / units
+		return tiling{perLine: units, perPlane: lines * units, rows: rows, long: perLine - units*(rows-1)}
+	case 2*perLine <= mr && lines > 1:
+		return tiling{pairs: true, perPlane: (lines + 1) / 2, rows: 2 * perLine}
+	}
+	return tiling{perPlane: lines, rows: perLine}
+}
+
 // run computes the product. Cutting it into pieces, blocks and tiles does not change a single bit: the sums are split only
 // along k, and there each one is carried on from dst.
-func (p *product) run(par Parallel) {
-	if p.lines == 0 || p.perLine == 0 || p.n == 0 {
+func (p *product) run(par Parallel, j *job) {
+	positions := p.images * p.planes * p.lines * p.perLine
+	if positions == 0 || p.n == 0 {
 		return
 	}
-	tilesPerLine := (p.perLine + p.row.MR - 1) / p.row.MR
-	tiles, panels := p.lines*tilesPerLine, (p.n+p.row.NR-1)/p.row.NR
-	blocks := p.blocks()
+	p.tiling = newTiling(p.lines, p.perLine, p.row.MR)
+	units, panels := p.images*p.planes*p.tiling.perPlane, (p.n+p.row.NR-1)/p.row.NR
+	p.cutSums(j)
 
 	// Pieces: first along rows (blockRows at most), then along columns while there are few.
-	rowPieces := max(1, (p.lines*p.perLine+blockRows-1)/blockRows)
-	work := p.lines * p.perLine * p.n * max(p.k, 1)
-	colPieces := min(panels, max(1, min(maxPieces, work/pieceWork)/rowPieces))
-	rowPieces = min(rowPieces, tiles)
-	par.run(rowPieces*colPieces, func(i int) {
-		r, c := i%rowPieces, i/rowPieces
-		p.piece(blocks, tilesPerLine, part(tiles, rowPieces, r), part(tiles, rowPieces, r+1), part(panels, colPieces, c), part(panels, colPieces, c+1))
-	})
+	rowPieces := max(1, (positions+blockRows-1)/blockRows)
+	work := positions * p.n * max(p.k, 1)
+	p.colPieces = min(panels, max(1, min(maxPieces, work/pieceWork)/rowPieces))
+	p.rowPieces = min(rowPieces, units)
+	j.product = *p
+	par.run(p.rowPieces*p.colPieces, j.productPiece)
 }
 
 // block is a part of the sum over k.
@@ -52,61 +83,136 @@ type block struct {
 	from, n int
 }
 
-// blocks cuts the segments into passes of about blockK elements. Sums in float64 are not cut, since dst cannot carry them.
-func (p *product) blocks() []block {
+// cutSums cuts the segments into passes of about blockK elements, in memory of j. Sums in float64 are not cut, since dst
+// cannot carry them.
+func (p *product) cutSums(j *job) {
+	p.blocks = j.blocks[:0]
 	if p.row.Arith == ref.Float64 || p.k <= blockK+blockK/2 {
-		return []block{{p.segs, 0, p.k}}
+		p.blocks = append(p.blocks, block{p.segs, 0, p.k})
+		j.blocks = p.blocks
+		return
 	}
 	count := (p.k + blockK - 1) / blockK
-	var out []block
+	cut := resize(j.cut, len(p.segs)+count)[:0] // every pass cuts one segment at most: it does not grow
 	seg, used, from := 0, 0, 0
 	for i := range count {
 		b := block{from: from, n: part(p.k, count, i+1) - from}
+		first := len(cut)
 		for left := b.n; left > 0; {
 			s := p.segs[seg]
 			take := min(left, s.n-used)
-			b.segs = append(b.segs, segment{s.off + used, take})
+			cut = append(cut, segment{s.off + used, take})
 			left, used = left-take, used+take
 			if used == s.n {
 				seg, used = seg+1, 0
 			}
 		}
+		b.segs = cut[first:]
 		from += b.n
-		out = append(out, b)
+		p.blocks = append(p.blocks, b)
 	}
-	return out
+	j.cut, j.blocks = cut, p.blocks
 }
 
-// piece computes tiles [tile0, tile1) of panels [panel0, panel1).
-func (p *product) piece(blocks []block, tilesPerLine, tile0, tile1, panel0, panel1 int) {
-	var t tile
-	t.lda, t.ldd = p.lda, p.ldd
+// piece computes piece i of the units and panels.
+func (p *product) piece(i int, t *tile) {
+	r, c := i%p.rowPieces, i/p.rowPieces
+	units, panels := p.images*p.planes*p.tiling.perPlane, (p.n+p.row.NR-1)/p.row.NR
+	unit0, unit1 := part(units, p.rowPieces, r), part(units, p.rowPieces, r+1)
+	panel0, panel1 := part(panels, p.colPieces, c), part(panels, p.colPieces, c+1)
+	t.lda, t.ldd, t.strip.ldr = p.in.pos, p.out.pos*p.ldd, p.out.pos*p.ldr
 	nr := p.row.NR
 	lo, hi := p.ep.Limits()
-	everything := Epilogue{}
-	for bi, b := range blocks {
+	for bi, b := range p.blocks {
 		t.segs, t.load = b.segs, min(bi, 1)
-		last := bi == len(blocks)-1
-		if t.lo, t.hi = everything.Limits(); last {
+		last := bi == len(p.blocks)-1
+		t.lo, t.hi = Epilogue{}.Limits()
+		if last {
 			t.lo, t.hi = lo, hi
 		}
 		for panel := panel0; panel < panel1; panel++ {
 			t.panel = p.packed[(panel*p.k+b.from)*nr:][:b.n*nr]
+			t.strip.ahead = p.after(bi, panel, panel0, panel1)
 			t.cols = min(nr, p.n-panel*nr)
 			col := p.column + panel*nr
 			if t.bias = nil; last && p.ep.Bias != nil {
 				t.bias = p.ep.Bias[col:][:t.cols]
 			}
-			for i := tile0; i < tile1; i++ {
-				line, at := i/tilesPerLine, i%tilesPerLine
-				first := part(p.perLine, tilesPerLine, at)
-				t.rows = part(p.perLine, tilesPerLine, at+1) - first
-				a, d := p.start(line)
-				t.a, t.dst = p.a[a+first*p.lda:], p.dst[d+first*p.ldd+col:]
-				p.row.tile(&t)
-			}
+			p.units(t, unit0, unit1, col, last && p.ep.Add != nil)
 		}
 	}
+}
+
+// after returns the part of the panels that is read after this block of this panel.
+func (p *product) after(bi, panel, panel0, panel1 int) []float32 {
+	if panel++; panel == panel1 && bi+1 < len(p.blocks) {
+		panel, bi = panel0, bi+1
+	}
+	if panel == panel1 {
+		return p.packed[:0]
+	}
+	b, nr := p.blocks[bi], p.row.NR
+	return p.packed[(panel*p.k+b.from)*nr:][:b.n*nr]
+}
+
+// units computes units [from, to) of all images for the panel in t.
+func (p *product) units(t *tile, from, to, col int, add bool) {
+	perPlane := p.tiling.perPlane
+	for from < to {
+		plane, unit := from/perPlane, from%perPlane
+		count := min(perPlane-unit, to-from)
+		image := plane / p.planes
+		plane %= p.planes
+		switch tl := &p.tiling; {
+		case tl.perLine > 0:
+			line, at := unit/tl.perLine, unit%tl.perLine
+			count = min(count, tl.perLine-at)
+			first := at*tl.rows - max(0, at-tl.long)
+			if long := min(count, tl.long-at); long > 0 {
+				p.strip(t, image, plane, line, first, tl.rows, long, false, col, add)
+				first += long * tl.rows
+			}
+			if short := count - max(0, min(count, tl.long-at)); short > 0 {
+				p.strip(t, image, plane, line, first, tl.rows-1, short, false, col, add)
+			}
+		case tl.pairs:
+			pairs := min(count, p.lines/2-unit)
+			if pairs > 0 {
+				p.strip(t, image, plane, 2*unit, 0, tl.rows, pairs, true, col, add)
+			}
+			if pairs < count { // the last line of an odd number
+				p.strip(t, image, plane, p.lines-1, 0, p.perLine, 1, true, col, add)
+			}
+		default:
+			p.strip(t, image, plane, unit, 0, p.perLine, count, true, col, add)
+		}
+		from += count
+	}
+}
+
+// strip computes count tiles of so many rows from a position on: one after the other in a line or, with lines, each the
+// whole of the next line or two.
+func (p *product) strip(t *tile, image, plane, line, first, rows, count int, lines bool, col int, add bool) {
+	s := t.strip
+	t.rows, s.count = rows, count
+	half := (rows + 1) / 2
+	stepIn, stepOut, secondIn, secondOut := rows*p.in.pos, rows*p.out.pos, half*p.in.pos, half*p.out.pos
+	if lines {
+		n := rows / p.perLine
+		stepIn, stepOut = n*p.in.line, n*p.out.line
+		if n == 2 {
+			secondIn, secondOut = p.in.line, p.out.line
+		}
+	}
+	s.stepA, s.secondA = stepIn, secondIn
+	s.stepD, s.secondD = stepOut*p.ldd, secondOut*p.ldd
+	out := p.out.at(image, plane, line, first)
+	t.a, t.dst = p.a[p.in.at(image, plane, line, first):], p.dst[out*p.ldd+col:]
+	if s.add = nil; add {
+		s.stepR, s.secondR = stepOut*p.ldr, secondOut*p.ldr
+		s.add = p.ep.Add[out*p.ldr+col:]
+	}
+	p.row.tile(t)
 }
 
 // pack writes panels of k x nr; column j of the product takes its p-th weight from at(p, j). Missing columns are zero.
@@ -127,9 +233,9 @@ func pack(dst []float32, k, n, nr int, at func(p, j int) float32) {
 func packedLen(k, n, nr int) int { return (n + nr - 1) / nr * nr * k }
 
 // resize returns s with length n, reallocated where it is too short. Its elements are not cleared.
-func resize(s []float32, n int) []float32 {
+func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
-		return make([]float32, n)
+		return make([]T, n)
 	}
 	return s[:n]
 }

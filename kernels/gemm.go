@@ -7,6 +7,7 @@ type GemmF32 struct {
 	row    Row
 	packed []float32
 	k, n   int
+	jobs   *jobs
 }
 
 // PackGemmF32 packs b, a k x n matrix with rows ldb apart; with trans, b is stored as n x k.
@@ -18,7 +19,7 @@ func (t *Table) PackGemmF32(b []float32, k, n, ldb int, trans bool) *GemmF32 {
 
 // RepackGemmF32 is PackGemmF32 into the memory of g, for matrices that change.
 func (t *Table) RepackGemmF32(g *GemmF32, b []float32, k, n, ldb int, trans bool) {
-	g.row, g.k, g.n = t.rows[OpGemm], k, n
+	g.row, g.k, g.n, g.jobs = t.rows[OpGemm], k, n, t.jobs
 	g.packed = resize(g.packed, packedLen(k, n, g.row.NR))
 	if trans {
 		packColumns(g.packed, b, k, n, ldb, g.row.NR)
@@ -64,14 +65,18 @@ func packColumns(dst, b []float32, k, n, ldb, nr int) {
 // Size returns k and n.
 func (g *GemmF32) Size() (k, n int) { return g.k, g.n }
 
-// Run computes dst[i*ldd+j] = epilogue(sum over p in 0..k of a[i*lda+p]*b[p][j]) for i < m, j < n. dst must not overlap a.
+// Run computes dst[i*ldd+j] = epilogue(sum over p in 0..k of a[i*lda+p]*b[p][j]) for i < m, j < n. dst must not overlap a. What
+// the epilogue adds has rows of n elements, one after the other.
 func (g *GemmF32) Run(par Parallel, dst []float32, ldd int, a []float32, lda, m int, ep Epilogue) {
 	checkMatrix("dst", len(dst), m, g.n, ldd)
 	checkMatrix("a", len(a), m, g.k, lda)
-	checkBias(ep, g.n)
-	p := product{row: g.row, packed: g.packed, k: g.k, n: g.n, segs: []segment{{0, g.k}}, ep: ep,
-		a: a, lda: lda, dst: dst, ldd: ldd, lines: 1, perLine: m, start: func(int) (int, int) { return 0, 0 }}
-	p.run(par)
+	checkEpilogue(ep, m, g.n)
+	j := g.jobs.take()
+	defer j.release()
+	j.segs = append(j.segs[:0], segment{0, g.k})
+	p := product{row: g.row, packed: g.packed, k: g.k, n: g.n, segs: j.segs, ep: ep, a: a, dst: dst, ldd: ldd, ldr: g.n,
+		images: 1, planes: 1, lines: 1, perLine: m, in: places{pos: lda}, out: places{pos: 1}}
+	p.run(par, j)
 }
 
 // checkMatrix panics unless a slice of length n holds rows x cols elements with rows ld apart.
@@ -81,9 +86,13 @@ func checkMatrix(name string, n, rows, cols, ld int) {
 	}
 }
 
-func checkBias(ep Epilogue, n int) {
+// checkEpilogue panics unless what the epilogue adds fits rows x n sums.
+func checkEpilogue(ep Epilogue, rows, n int) {
 	if ep.Bias != nil && len(ep.Bias) < n {
 		panic(fmt.Sprintf("kernels: bias of %d elements for %d columns", len(ep.Bias), n))
+	}
+	if ep.Add != nil && len(ep.Add) < rows*n {
+		panic(fmt.Sprintf("kernels: %d elements to add to %d x %d", len(ep.Add), rows, n))
 	}
 }
 

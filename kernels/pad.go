@@ -9,40 +9,63 @@ type padded struct {
 // at returns the offset of a position's first channel.
 func (p padded) at(n, z, y, x int) int { return (((n*p.d+z)*p.h+y)*p.w + x) * p.c }
 
-// pad returns src itself if no window leaves it, else a copy in *scratch whose border is +0. The copy is cropped to what the
-// windows reach. With repeat > 1 every channel is repeated that many times in a row.
-func pad(par Parallel, src []float32, s ConvShape, scratch *[]float32, repeat int) padded {
-	reach := func(out, stride, k, dil int) int { return (out-1)*stride + (k-1)*dil + 1 }
-	rd, rh, rw := reach(s.OutD, s.StrideD, s.KD, s.DilD), reach(s.OutH, s.StrideH, s.KH, s.DilH), reach(s.OutW, s.StrideW, s.KW, s.DilW)
-	if repeat == 1 && s.PadFront == 0 && s.PadTop == 0 && s.PadLeft == 0 && rd <= s.D && rh <= s.H && rw <= s.W {
+// reach is how many input positions so many outputs see along an axis.
+func reach(out, stride, k, dil int) int { return (out-1)*stride + (k-1)*dil + 1 }
+
+// inside reports whether no window leaves the input.
+func inside(s ConvShape) bool {
+	return s.PadFront == 0 && s.PadTop == 0 && s.PadLeft == 0 && reach(s.OutD, s.StrideD, s.KD, s.DilD) <= s.D &&
+		reach(s.OutH, s.StrideH, s.KH, s.DilH) <= s.H && reach(s.OutW, s.StrideW, s.KW, s.DilW) <= s.W
+}
+
+// padding is a copy of an input with its padding in progress.
+type padding struct {
+	s      ConvShape
+	src    []float32
+	to     padded
+	repeat int
+	pieces int
+}
+
+// padded returns src itself if no window leaves it, else a copy in *scratch whose border is +0. The copy is cropped to what
+// the windows reach. With repeat > 1 every channel is repeated that many times in a row.
+func (j *job) padded(par Parallel, src []float32, s ConvShape, scratch *[]float32, repeat int) padded {
+	if repeat == 1 && inside(s) {
 		return padded{src, s.D, s.H, s.W, s.C}
 	}
-	p := padded{d: rd, h: rh, w: rw, c: s.C * repeat}
-	*scratch = resize(*scratch, s.N*rd*rh*rw*p.c)
-	p.data = *scratch
-	line := rw * p.c
-	par.slices(s.N*rd*rh, max(1, 1<<16/line), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			y, z := i%rh-s.PadTop, i/rh
-			n := z / rd
-			z = z%rd - s.PadFront
-			dst := p.data[i*line:][:line]
-			if y < 0 || y >= s.H || z < 0 || z >= s.D {
-				clear(dst)
-				continue
-			}
-			from := ((n*s.D+z)*s.H + y) * s.W * s.C
-			x0, x1 := max(0, -s.PadLeft), min(s.W, rw-s.PadLeft) // input columns that are copied
-			if x0 >= x1 {
-				clear(dst)
-				continue
-			}
-			clear(dst[:(x0+s.PadLeft)*p.c])
-			copyRepeated(dst[(x0+s.PadLeft)*p.c:(x1+s.PadLeft)*p.c], src[from+x0*s.C:from+x1*s.C], repeat)
-			clear(dst[(x1+s.PadLeft)*p.c:])
-		}
-	})
-	return p
+	p := padding{s: s, src: src, repeat: repeat, to: padded{d: reach(s.OutD, s.StrideD, s.KD, s.DilD), h: reach(s.OutH, s.StrideH, s.KH, s.DilH),
+		w: reach(s.OutW, s.StrideW, s.KW, s.DilW), c: s.C * repeat}}
+	lines := s.N * p.to.d * p.to.h
+	*scratch = resize(*scratch, lines*p.to.w*p.to.c)
+	p.to.data = *scratch
+	p.pieces = piecesOf(lines, max(1, 1<<16/(p.to.w*p.to.c)))
+	j.pad = p
+	par.run(p.pieces, j.padPiece)
+	return p.to
+}
+
+// piece copies the lines of piece i.
+func (p *padding) piece(i int) {
+	lines, length := p.s.N*p.to.d*p.to.h, p.to.w*p.to.c
+	for line := part(lines, p.pieces, i); line < part(lines, p.pieces, i+1); line++ {
+		y, z := line%p.to.h, line/p.to.h
+		padLine(p.to.data[line*length:][:length], p.src, &p.s, z/p.to.d, z%p.to.d-p.s.PadFront, y-p.s.PadTop, p.repeat)
+	}
+}
+
+// padLine copies input line y of plane z of image n to dst, which begins PadLeft positions before it; what lies outside the
+// input is +0. Every channel is repeated repeat times in a row.
+func padLine(dst, src []float32, s *ConvShape, n, z, y, repeat int) {
+	c := s.C * repeat
+	x0, x1 := max(0, -s.PadLeft), min(s.W, len(dst)/c-s.PadLeft) // input columns that are copied
+	if y < 0 || y >= s.H || z < 0 || z >= s.D || x0 >= x1 {
+		clear(dst)
+		return
+	}
+	from := ((n*s.D+z)*s.H + y) * s.W * s.C
+	clear(dst[:(x0+s.PadLeft)*c])
+	copyRepeated(dst[(x0+s.PadLeft)*c:(x1+s.PadLeft)*c], src[from+x0*s.C:from+x1*s.C], repeat)
+	clear(dst[(x1+s.PadLeft)*c:])
 }
 
 // copyRepeated writes every element of src repeat times.

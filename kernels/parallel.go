@@ -16,9 +16,12 @@ func (par Parallel) run(n int, body func(i int)) {
 
 // slices cuts n elements into pieces of at least grain and calls body with the bounds of each.
 func (par Parallel) slices(n, grain int, body func(lo, hi int)) {
-	pieces := max(1, min(n/max(grain, 1), maxPieces))
+	pieces := piecesOf(n, grain)
 	par.run(pieces, func(i int) { body(part(n, pieces, i), part(n, pieces, i+1)) })
 }
+
+// piecesOf returns into how many pieces of at least grain n elements are cut.
+func piecesOf(n, grain int) int { return max(1, min(n/max(grain, 1), maxPieces)) }
 
 // maxPieces bounds how finely one operation is cut: enough for many threads to finish at about the same time.
 const maxPieces = 64

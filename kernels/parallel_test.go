@@ -25,7 +25,8 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 		from := 0
-		for _, b := range p.blocks() {
+		p.cutSums(new(job))
+		for _, b := range p.blocks {
 			require.Equal(t, from, b.from, "%v", lens)
 			from += b.n
 			for _, s := range b.segs {

@@ -13,8 +13,8 @@ import (
 func vectorRows() []Row {
 	neon := func(f cpu.Features) bool { return f.NEON }
 	return []Row{
-		{Name: "gemm-neon-8x8", Op: OpGemm, ISA: "neon", Arith: ref.FMA32, MR: 8, NR: 8, runs: neon, tile: neonGemm},
-		{Name: "depthwise-neon-8x8", Op: OpDepthwise, ISA: "neon", Arith: ref.FMA32, MR: 8, NR: 8, runs: neon, tile: neonDepthwise},
+		{Name: "gemm-neon-8x8", Op: OpGemm, ISA: "neon", Arith: ref.FMA32, MR: 8, NR: 8, runs: neon, tile: one(neonGemm)},
+		{Name: "depthwise-neon-8x8", Op: OpDepthwise, ISA: "neon", Arith: ref.FMA32, MR: 8, NR: 8, runs: neon, tile: columns(neonWidth, neonDepthwise)},
 	}
 }
 

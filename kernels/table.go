@@ -102,8 +102,8 @@ func Rows() []Row {
 }
 
 var goRows = []Row{
-	{Name: "gemm-go-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float32, MR: 4, NR: 4, tile: goGemm},
-	{Name: "depthwise-go-8x4", Op: OpDepthwise, ISA: "go", Arith: ref.Float32, MR: 8, NR: 4, tile: goDepthwise},
+	{Name: "gemm-go-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float32, MR: 4, NR: 4, tile: one(goGemm)},
+	{Name: "depthwise-go-8x4", Op: OpDepthwise, ISA: "go", Arith: ref.Float32, MR: 8, NR: 4, tile: columns(4, goDepthwise)},
 	{Name: "max-window-go-8x16", Op: OpMaxWindow, ISA: "go", Arith: ref.Float32, MR: 8, NR: 16, tile: goMaxWindow},
 	{Name: "sum-window-go-8x16", Op: OpSumWindow, ISA: "go", Arith: ref.Float32, MR: 8, NR: 16, tile: goSumWindow},
 	{Name: "add-go", Op: OpAdd, ISA: "go", Arith: ref.Float32, tile: goAdd},
@@ -120,6 +120,7 @@ var goRows = []Row{
 // Table is a choice of one row for every operation. It is immutable and may be shared.
 type Table struct {
 	rows   [opCount]Row
+	jobs   *jobs
 	pools8 *pools8
 	spare  *sync.Pool // of *rowArgs
 }
@@ -127,7 +128,7 @@ type Table struct {
 // Select returns the fastest rows that a processor with features f executes. The sums of products of one table all have the
 // same arithmetic, that of Arith.
 func Select(f cpu.Features) *Table {
-	t := &Table{pools8: new(pools8), spare: new(sync.Pool)}
+	t := &Table{jobs: new(jobs), pools8: new(pools8), spare: new(sync.Pool)}
 	for _, r := range Rows() {
 		if t.rows[r.Op].Name == "" && r.Runs(f) {
 			t.rows[r.Op] = r
@@ -140,8 +141,8 @@ func Select(f cpu.Features) *Table {
 // comparisons.
 func Float64() *Table {
 	t := Select(cpu.Features{})
-	t.rows[OpGemm] = Row{Name: "gemm-go64-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float64, MR: 4, NR: 4, tile: goGemm64}
-	t.rows[OpDepthwise] = Row{Name: "depthwise-go64-8x4", Op: OpDepthwise, ISA: "go", Arith: ref.Float64, MR: 8, NR: 4, tile: goDepthwise64}
+	t.rows[OpGemm] = Row{Name: "gemm-go64-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float64, MR: 4, NR: 4, tile: one(goGemm64)}
+	t.rows[OpDepthwise] = Row{Name: "depthwise-go64-8x4", Op: OpDepthwise, ISA: "go", Arith: ref.Float64, MR: 8, NR: 4, tile: columns(4, goDepthwise64)}
 	return t
 }
 

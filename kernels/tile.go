@@ -32,6 +32,22 @@ type tile struct {
 	floor     uint32   // OpBins: bins up to this one are counted as one
 	lanes     *[rowLanes]float64
 	mean, inv float64
+	strip     *strip // gemm: how the tile is repeated
+}
+
+// strip says how a gemm tile is repeated: count tiles follow each other, the slices of each beginning a step further than those
+// of the one before. The rows of a tile are two halves, the first of (rows+1)/2 rows lda apart; the second begins second
+// elements after the first. So a tile may cover two lines, and a call many tiles.
+//
+// To every sum, the bias included, row i column j of add is added if add is not nil, then the limits apply. ahead is what the
+// next call reads of panels; it is prefetched and may be anything readable.
+type strip struct {
+	count                     int
+	stepA, stepD, stepR       int // from tile to tile in a, dst and add, in elements
+	secondA, secondD, secondR int // from half to half
+	ldr                       int // between rows of add
+	add                       []float32
+	ahead                     []float32
 }
 
 // segment is a run of n consecutive elements of each row of a, off elements after the row's start.

@@ -23,26 +23,34 @@ DATA columns<>+120(SB)/8, $0x0000000000000000
 GLOBL columns<>(SB), RODATA|NOPTR, $128
 
 // func depthwiseAVX2V1R1(t *byte)
-// Requires: AVX, FMA3
+// Requires: AVX, CMOV, FMA3
 TEXT ·depthwiseAVX2V1R1(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    24(AX), SI
-	MOVQ    (AX), DI
-	MOVQ    96(AX), BX
-	MOVQ    104(AX), CX
-	MOVQ    120(AX), R8
-	SHLQ    $0x02, R8
-	VXORPS  Y0, Y0, Y0
-	MOVQ    144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000008, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
 	LEAQ    columns<>+0(SB), R15
 	SHLQ    $0x02, CX
 	SUBQ    CX, R15
 	VMOVDQU 64(R15), Y14
+	VXORPS  Y0, Y0, Y0
+	MOVQ    96(AX), BX
 	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Y15
@@ -51,51 +59,57 @@ next:
 	VFMADD231PS Y13, Y15, Y0
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	LEAQ        columns<>+0(SB), R15
-	SHLQ        $0x02, CX
-	SUBQ        CX, R15
-	VMOVDQU     64(R15), Y14
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMASKMOVPS  (R15), Y14, Y12
-	VADDPS      Y12, Y0, Y0
+	VMASKMOVPS  (R13), Y14, Y15
+	ADDQ        $0x20, R13
+	VADDPS      Y15, Y0, Y0
 
 limit:
-	VBROADCASTSS 160(AX), Y12
+	VBROADCASTSS 160(AX), Y15
 	VBROADCASTSS 164(AX), Y13
-	VMAXPS       Y0, Y12, Y0
+	VMAXPS       Y0, Y15, Y0
 	VMINPS       Y0, Y13, Y0
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMASKMOVPS   Y0, Y14, (R11)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R14
+	SUBQ         $0x08, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX2V1R2(t *byte)
-// Requires: AVX, FMA3
+// Requires: AVX, CMOV, FMA3
 TEXT ·depthwiseAVX2V1R2(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    24(AX), SI
-	MOVQ    (AX), DI
-	MOVQ    96(AX), BX
-	MOVQ    104(AX), CX
-	MOVQ    120(AX), R8
-	SHLQ    $0x02, R8
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	MOVQ    144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000008, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
 	LEAQ    columns<>+0(SB), R15
 	SHLQ    $0x02, CX
 	SUBQ    CX, R15
 	VMOVDQU 64(R15), Y14
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	MOVQ    96(AX), BX
 	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Y15
@@ -106,57 +120,63 @@ next:
 	VFMADD231PS Y13, Y15, Y1
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	LEAQ        columns<>+0(SB), R15
-	SHLQ        $0x02, CX
-	SUBQ        CX, R15
-	VMOVDQU     64(R15), Y14
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMASKMOVPS  (R15), Y14, Y12
-	VADDPS      Y12, Y0, Y0
-	VADDPS      Y12, Y1, Y1
+	VMASKMOVPS  (R13), Y14, Y15
+	ADDQ        $0x20, R13
+	VADDPS      Y15, Y0, Y0
+	VADDPS      Y15, Y1, Y1
 
 limit:
-	VBROADCASTSS 160(AX), Y12
+	VBROADCASTSS 160(AX), Y15
 	VBROADCASTSS 164(AX), Y13
-	VMAXPS       Y0, Y12, Y0
+	VMAXPS       Y0, Y15, Y0
 	VMINPS       Y0, Y13, Y0
-	VMAXPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y15, Y1
 	VMINPS       Y1, Y13, Y1
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMASKMOVPS   Y0, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y1, Y14, (R11)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R14
+	SUBQ         $0x08, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX2V1R3(t *byte)
-// Requires: AVX, FMA3
+// Requires: AVX, CMOV, FMA3
 TEXT ·depthwiseAVX2V1R3(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    24(AX), SI
-	MOVQ    (AX), DI
-	MOVQ    96(AX), BX
-	MOVQ    104(AX), CX
-	MOVQ    120(AX), R8
-	SHLQ    $0x02, R8
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	MOVQ    144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000008, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
 	LEAQ    columns<>+0(SB), R15
 	SHLQ    $0x02, CX
 	SUBQ    CX, R15
 	VMOVDQU 64(R15), Y14
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	MOVQ    96(AX), BX
 	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Y15
@@ -169,64 +189,70 @@ next:
 	VFMADD231PS Y13, Y15, Y2
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	LEAQ        columns<>+0(SB), R15
-	SHLQ        $0x02, CX
-	SUBQ        CX, R15
-	VMOVDQU     64(R15), Y14
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMASKMOVPS  (R15), Y14, Y12
-	VADDPS      Y12, Y0, Y0
-	VADDPS      Y12, Y1, Y1
-	VADDPS      Y12, Y2, Y2
+	VMASKMOVPS  (R13), Y14, Y15
+	ADDQ        $0x20, R13
+	VADDPS      Y15, Y0, Y0
+	VADDPS      Y15, Y1, Y1
+	VADDPS      Y15, Y2, Y2
 
 limit:
-	VBROADCASTSS 160(AX), Y12
+	VBROADCASTSS 160(AX), Y15
 	VBROADCASTSS 164(AX), Y13
-	VMAXPS       Y0, Y12, Y0
+	VMAXPS       Y0, Y15, Y0
 	VMINPS       Y0, Y13, Y0
-	VMAXPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y15, Y1
 	VMINPS       Y1, Y13, Y1
-	VMAXPS       Y2, Y12, Y2
+	VMAXPS       Y2, Y15, Y2
 	VMINPS       Y2, Y13, Y2
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMASKMOVPS   Y0, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y1, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y2, Y14, (R11)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R14
+	SUBQ         $0x08, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX2V1R4(t *byte)
-// Requires: AVX, FMA3
+// Requires: AVX, CMOV, FMA3
 TEXT ·depthwiseAVX2V1R4(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    24(AX), SI
-	MOVQ    (AX), DI
-	MOVQ    96(AX), BX
-	MOVQ    104(AX), CX
-	MOVQ    120(AX), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y3, Y3, Y3
-	MOVQ    144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000008, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
 	LEAQ    columns<>+0(SB), R15
 	SHLQ    $0x02, CX
 	SUBQ    CX, R15
 	VMOVDQU 64(R15), Y14
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	MOVQ    96(AX), BX
 	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Y15
@@ -241,70 +267,76 @@ next:
 	VFMADD231PS Y13, Y15, Y3
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	LEAQ        columns<>+0(SB), R15
-	SHLQ        $0x02, CX
-	SUBQ        CX, R15
-	VMOVDQU     64(R15), Y14
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMASKMOVPS  (R15), Y14, Y12
-	VADDPS      Y12, Y0, Y0
-	VADDPS      Y12, Y1, Y1
-	VADDPS      Y12, Y2, Y2
-	VADDPS      Y12, Y3, Y3
+	VMASKMOVPS  (R13), Y14, Y15
+	ADDQ        $0x20, R13
+	VADDPS      Y15, Y0, Y0
+	VADDPS      Y15, Y1, Y1
+	VADDPS      Y15, Y2, Y2
+	VADDPS      Y15, Y3, Y3
 
 limit:
-	VBROADCASTSS 160(AX), Y12
+	VBROADCASTSS 160(AX), Y15
 	VBROADCASTSS 164(AX), Y13
-	VMAXPS       Y0, Y12, Y0
+	VMAXPS       Y0, Y15, Y0
 	VMINPS       Y0, Y13, Y0
-	VMAXPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y15, Y1
 	VMINPS       Y1, Y13, Y1
-	VMAXPS       Y2, Y12, Y2
+	VMAXPS       Y2, Y15, Y2
 	VMINPS       Y2, Y13, Y2
-	VMAXPS       Y3, Y12, Y3
+	VMAXPS       Y3, Y15, Y3
 	VMINPS       Y3, Y13, Y3
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMASKMOVPS   Y0, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y1, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y2, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y3, Y14, (R11)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R14
+	SUBQ         $0x08, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX2V1R5(t *byte)
-// Requires: AVX, FMA3
+// Requires: AVX, CMOV, FMA3
 TEXT ·depthwiseAVX2V1R5(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    24(AX), SI
-	MOVQ    (AX), DI
-	MOVQ    96(AX), BX
-	MOVQ    104(AX), CX
-	MOVQ    120(AX), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000008, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	LEAQ    columns<>+0(SB), R15
+	SHLQ    $0x02, CX
+	SUBQ    CX, R15
+	VMOVDQU 64(R15), Y14
 	VXORPS  Y0, Y0, Y0
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y4, Y4, Y4
-	MOVQ    144(AX), CX
-	LEAQ    columns<>+0(SB), R15
-	SHLQ    $0x02, CX
-	SUBQ    CX, R15
-	VMOVDQU 64(R15), Y14
+	MOVQ    96(AX), BX
 	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Y15
@@ -321,77 +353,83 @@ next:
 	VFMADD231PS Y13, Y15, Y4
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	LEAQ        columns<>+0(SB), R15
-	SHLQ        $0x02, CX
-	SUBQ        CX, R15
-	VMOVDQU     64(R15), Y14
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMASKMOVPS  (R15), Y14, Y12
-	VADDPS      Y12, Y0, Y0
-	VADDPS      Y12, Y1, Y1
-	VADDPS      Y12, Y2, Y2
-	VADDPS      Y12, Y3, Y3
-	VADDPS      Y12, Y4, Y4
+	VMASKMOVPS  (R13), Y14, Y15
+	ADDQ        $0x20, R13
+	VADDPS      Y15, Y0, Y0
+	VADDPS      Y15, Y1, Y1
+	VADDPS      Y15, Y2, Y2
+	VADDPS      Y15, Y3, Y3
+	VADDPS      Y15, Y4, Y4
 
 limit:
-	VBROADCASTSS 160(AX), Y12
+	VBROADCASTSS 160(AX), Y15
 	VBROADCASTSS 164(AX), Y13
-	VMAXPS       Y0, Y12, Y0
+	VMAXPS       Y0, Y15, Y0
 	VMINPS       Y0, Y13, Y0
-	VMAXPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y15, Y1
 	VMINPS       Y1, Y13, Y1
-	VMAXPS       Y2, Y12, Y2
+	VMAXPS       Y2, Y15, Y2
 	VMINPS       Y2, Y13, Y2
-	VMAXPS       Y3, Y12, Y3
+	VMAXPS       Y3, Y15, Y3
 	VMINPS       Y3, Y13, Y3
-	VMAXPS       Y4, Y12, Y4
+	VMAXPS       Y4, Y15, Y4
 	VMINPS       Y4, Y13, Y4
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMASKMOVPS   Y0, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y1, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y2, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y3, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y4, Y14, (R11)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R14
+	SUBQ         $0x08, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX2V1R6(t *byte)
-// Requires: AVX, FMA3
+// Requires: AVX, CMOV, FMA3
 TEXT ·depthwiseAVX2V1R6(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    24(AX), SI
-	MOVQ    (AX), DI
-	MOVQ    96(AX), BX
-	MOVQ    104(AX), CX
-	MOVQ    120(AX), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000008, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	LEAQ    columns<>+0(SB), R15
+	SHLQ    $0x02, CX
+	SUBQ    CX, R15
+	VMOVDQU 64(R15), Y14
 	VXORPS  Y0, Y0, Y0
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y4, Y4, Y4
 	VXORPS  Y5, Y5, Y5
-	MOVQ    144(AX), CX
-	LEAQ    columns<>+0(SB), R15
-	SHLQ    $0x02, CX
-	SUBQ    CX, R15
-	VMOVDQU 64(R15), Y14
+	MOVQ    96(AX), BX
 	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	LEAQ        (R11)(R10*1), R12
@@ -411,66 +449,77 @@ next:
 	VFMADD231PS Y13, Y15, Y5
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	LEAQ        columns<>+0(SB), R15
-	SHLQ        $0x02, CX
-	SUBQ        CX, R15
-	VMOVDQU     64(R15), Y14
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMASKMOVPS  (R15), Y14, Y12
-	VADDPS      Y12, Y0, Y0
-	VADDPS      Y12, Y1, Y1
-	VADDPS      Y12, Y2, Y2
-	VADDPS      Y12, Y3, Y3
-	VADDPS      Y12, Y4, Y4
-	VADDPS      Y12, Y5, Y5
+	VMASKMOVPS  (R13), Y14, Y15
+	ADDQ        $0x20, R13
+	VADDPS      Y15, Y0, Y0
+	VADDPS      Y15, Y1, Y1
+	VADDPS      Y15, Y2, Y2
+	VADDPS      Y15, Y3, Y3
+	VADDPS      Y15, Y4, Y4
+	VADDPS      Y15, Y5, Y5
 
 limit:
-	VBROADCASTSS 160(AX), Y12
+	VBROADCASTSS 160(AX), Y15
 	VBROADCASTSS 164(AX), Y13
-	VMAXPS       Y0, Y12, Y0
+	VMAXPS       Y0, Y15, Y0
 	VMINPS       Y0, Y13, Y0
-	VMAXPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y15, Y1
 	VMINPS       Y1, Y13, Y1
-	VMAXPS       Y2, Y12, Y2
+	VMAXPS       Y2, Y15, Y2
 	VMINPS       Y2, Y13, Y2
-	VMAXPS       Y3, Y12, Y3
+	VMAXPS       Y3, Y15, Y3
 	VMINPS       Y3, Y13, Y3
-	VMAXPS       Y4, Y12, Y4
+	VMAXPS       Y4, Y15, Y4
 	VMINPS       Y4, Y13, Y4
-	VMAXPS       Y5, Y12, Y5
+	VMAXPS       Y5, Y15, Y5
 	VMINPS       Y5, Y13, Y5
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMASKMOVPS   Y0, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y1, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y2, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y3, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y4, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y5, Y14, (R11)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R14
+	SUBQ         $0x08, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX2V1R7(t *byte)
-// Requires: AVX, FMA3
+// Requires: AVX, CMOV, FMA3
 TEXT ·depthwiseAVX2V1R7(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    24(AX), SI
-	MOVQ    (AX), DI
-	MOVQ    96(AX), BX
-	MOVQ    104(AX), CX
-	MOVQ    120(AX), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000008, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	LEAQ    columns<>+0(SB), R15
+	SHLQ    $0x02, CX
+	SUBQ    CX, R15
+	VMOVDQU 64(R15), Y14
 	VXORPS  Y0, Y0, Y0
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
@@ -478,16 +527,11 @@ TEXT ·depthwiseAVX2V1R7(SB), NOSPLIT, $0-8
 	VXORPS  Y4, Y4, Y4
 	VXORPS  Y5, Y5, Y5
 	VXORPS  Y6, Y6, Y6
-	MOVQ    144(AX), CX
-	LEAQ    columns<>+0(SB), R15
-	SHLQ    $0x02, CX
-	SUBQ    CX, R15
-	VMOVDQU 64(R15), Y14
+	MOVQ    96(AX), BX
 	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	LEAQ        (R11)(R10*1), R12
@@ -509,71 +553,82 @@ next:
 	VFMADD231PS Y13, Y15, Y6
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	LEAQ        columns<>+0(SB), R15
-	SHLQ        $0x02, CX
-	SUBQ        CX, R15
-	VMOVDQU     64(R15), Y14
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMASKMOVPS  (R15), Y14, Y12
-	VADDPS      Y12, Y0, Y0
-	VADDPS      Y12, Y1, Y1
-	VADDPS      Y12, Y2, Y2
-	VADDPS      Y12, Y3, Y3
-	VADDPS      Y12, Y4, Y4
-	VADDPS      Y12, Y5, Y5
-	VADDPS      Y12, Y6, Y6
+	VMASKMOVPS  (R13), Y14, Y15
+	ADDQ        $0x20, R13
+	VADDPS      Y15, Y0, Y0
+	VADDPS      Y15, Y1, Y1
+	VADDPS      Y15, Y2, Y2
+	VADDPS      Y15, Y3, Y3
+	VADDPS      Y15, Y4, Y4
+	VADDPS      Y15, Y5, Y5
+	VADDPS      Y15, Y6, Y6
 
 limit:
-	VBROADCASTSS 160(AX), Y12
+	VBROADCASTSS 160(AX), Y15
 	VBROADCASTSS 164(AX), Y13
-	VMAXPS       Y0, Y12, Y0
+	VMAXPS       Y0, Y15, Y0
 	VMINPS       Y0, Y13, Y0
-	VMAXPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y15, Y1
 	VMINPS       Y1, Y13, Y1
-	VMAXPS       Y2, Y12, Y2
+	VMAXPS       Y2, Y15, Y2
 	VMINPS       Y2, Y13, Y2
-	VMAXPS       Y3, Y12, Y3
+	VMAXPS       Y3, Y15, Y3
 	VMINPS       Y3, Y13, Y3
-	VMAXPS       Y4, Y12, Y4
+	VMAXPS       Y4, Y15, Y4
 	VMINPS       Y4, Y13, Y4
-	VMAXPS       Y5, Y12, Y5
+	VMAXPS       Y5, Y15, Y5
 	VMINPS       Y5, Y13, Y5
-	VMAXPS       Y6, Y12, Y6
+	VMAXPS       Y6, Y15, Y6
 	VMINPS       Y6, Y13, Y6
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMASKMOVPS   Y0, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y1, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y2, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y3, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y4, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y5, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y6, Y14, (R11)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R14
+	SUBQ         $0x08, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX2V1R8(t *byte)
-// Requires: AVX, FMA3
+// Requires: AVX, CMOV, FMA3
 TEXT ·depthwiseAVX2V1R8(SB), NOSPLIT, $0-8
-	MOVQ    t+0(FP), AX
-	MOVQ    24(AX), SI
-	MOVQ    (AX), DI
-	MOVQ    96(AX), BX
-	MOVQ    104(AX), CX
-	MOVQ    120(AX), R8
-	SHLQ    $0x02, R8
-	LEAQ    (R8)(R8*2), R9
-	LEAQ    (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000008, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	LEAQ    columns<>+0(SB), R15
+	SHLQ    $0x02, CX
+	SUBQ    CX, R15
+	VMOVDQU 64(R15), Y14
 	VXORPS  Y0, Y0, Y0
 	VXORPS  Y1, Y1, Y1
 	VXORPS  Y2, Y2, Y2
@@ -582,16 +637,11 @@ TEXT ·depthwiseAVX2V1R8(SB), NOSPLIT, $0-8
 	VXORPS  Y5, Y5, Y5
 	VXORPS  Y6, Y6, Y6
 	VXORPS  Y7, Y7, Y7
-	MOVQ    144(AX), CX
-	LEAQ    columns<>+0(SB), R15
-	SHLQ    $0x02, CX
-	SUBQ    CX, R15
-	VMOVDQU 64(R15), Y14
+	MOVQ    96(AX), BX
 	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	LEAQ        (R11)(R10*1), R12
@@ -615,86 +665,92 @@ next:
 	VFMADD231PS Y13, Y15, Y7
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	LEAQ        columns<>+0(SB), R15
-	SHLQ        $0x02, CX
-	SUBQ        CX, R15
-	VMOVDQU     64(R15), Y14
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMASKMOVPS  (R15), Y14, Y12
-	VADDPS      Y12, Y0, Y0
-	VADDPS      Y12, Y1, Y1
-	VADDPS      Y12, Y2, Y2
-	VADDPS      Y12, Y3, Y3
-	VADDPS      Y12, Y4, Y4
-	VADDPS      Y12, Y5, Y5
-	VADDPS      Y12, Y6, Y6
-	VADDPS      Y12, Y7, Y7
+	VMASKMOVPS  (R13), Y14, Y15
+	ADDQ        $0x20, R13
+	VADDPS      Y15, Y0, Y0
+	VADDPS      Y15, Y1, Y1
+	VADDPS      Y15, Y2, Y2
+	VADDPS      Y15, Y3, Y3
+	VADDPS      Y15, Y4, Y4
+	VADDPS      Y15, Y5, Y5
+	VADDPS      Y15, Y6, Y6
+	VADDPS      Y15, Y7, Y7
 
 limit:
-	VBROADCASTSS 160(AX), Y12
+	VBROADCASTSS 160(AX), Y15
 	VBROADCASTSS 164(AX), Y13
-	VMAXPS       Y0, Y12, Y0
+	VMAXPS       Y0, Y15, Y0
 	VMINPS       Y0, Y13, Y0
-	VMAXPS       Y1, Y12, Y1
+	VMAXPS       Y1, Y15, Y1
 	VMINPS       Y1, Y13, Y1
-	VMAXPS       Y2, Y12, Y2
+	VMAXPS       Y2, Y15, Y2
 	VMINPS       Y2, Y13, Y2
-	VMAXPS       Y3, Y12, Y3
+	VMAXPS       Y3, Y15, Y3
 	VMINPS       Y3, Y13, Y3
-	VMAXPS       Y4, Y12, Y4
+	VMAXPS       Y4, Y15, Y4
 	VMINPS       Y4, Y13, Y4
-	VMAXPS       Y5, Y12, Y5
+	VMAXPS       Y5, Y15, Y5
 	VMINPS       Y5, Y13, Y5
-	VMAXPS       Y6, Y12, Y6
+	VMAXPS       Y6, Y15, Y6
 	VMINPS       Y6, Y13, Y6
-	VMAXPS       Y7, Y12, Y7
+	VMAXPS       Y7, Y15, Y7
 	VMINPS       Y7, Y13, Y7
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMASKMOVPS   Y0, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y1, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y2, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y3, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y4, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y5, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y6, Y14, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMASKMOVPS   Y7, Y14, (R11)
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R14
+	SUBQ         $0x08, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX2V1R1(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·maxWindowAVX2V1R1(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Y15
-	VMOVUPS      Y15, Y0
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	LEAQ         columns<>+0(SB), R15
 	SHLQ         $0x02, CX
 	SUBQ         CX, R15
 	VMOVDQU      64(R15), Y14
+	VBROADCASTSS 160(AX), Y15
+	VMOVUPS      Y15, Y0
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -703,41 +759,47 @@ next:
 	VBLENDVPS  Y12, Y13, Y0, Y0
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX2V1R2(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·maxWindowAVX2V1R2(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Y15
-	VMOVUPS      Y15, Y0
-	VMOVUPS      Y15, Y1
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	LEAQ         columns<>+0(SB), R15
 	SHLQ         $0x02, CX
 	SUBQ         CX, R15
 	VMOVDQU      64(R15), Y14
+	VBROADCASTSS 160(AX), Y15
+	VMOVUPS      Y15, Y0
+	VMOVUPS      Y15, Y1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -750,44 +812,50 @@ next:
 	VBLENDVPS  Y12, Y13, Y1, Y1
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX2V1R3(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·maxWindowAVX2V1R3(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Y15
-	VMOVUPS      Y15, Y0
-	VMOVUPS      Y15, Y1
-	VMOVUPS      Y15, Y2
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	LEAQ         columns<>+0(SB), R15
 	SHLQ         $0x02, CX
 	SUBQ         CX, R15
 	VMOVDQU      64(R15), Y14
+	VBROADCASTSS 160(AX), Y15
+	VMOVUPS      Y15, Y0
+	VMOVUPS      Y15, Y1
+	VMOVUPS      Y15, Y2
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -804,48 +872,54 @@ next:
 	VBLENDVPS  Y12, Y13, Y2, Y2
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX2V1R4(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·maxWindowAVX2V1R4(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
 	VMOVUPS      Y15, Y2
 	VMOVUPS      Y15, Y3
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -866,51 +940,57 @@ next:
 	VBLENDVPS  Y12, Y13, Y3, Y3
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX2V1R5(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·maxWindowAVX2V1R5(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
 	VMOVUPS      Y15, Y2
 	VMOVUPS      Y15, Y3
 	VMOVUPS      Y15, Y4
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -935,38 +1015,49 @@ next:
 	VBLENDVPS  Y12, Y13, Y4, Y4
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y4, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX2V1R6(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·maxWindowAVX2V1R6(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
@@ -974,16 +1065,11 @@ TEXT ·maxWindowAVX2V1R6(SB), NOSPLIT, $0-8
 	VMOVUPS      Y15, Y3
 	VMOVUPS      Y15, Y4
 	VMOVUPS      Y15, Y5
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	LEAQ       (R11)(R10*1), R12
@@ -1013,40 +1099,51 @@ next:
 	VBLENDVPS  Y12, Y13, Y5, Y5
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y4, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y5, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX2V1R7(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·maxWindowAVX2V1R7(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
@@ -1055,16 +1152,11 @@ TEXT ·maxWindowAVX2V1R7(SB), NOSPLIT, $0-8
 	VMOVUPS      Y15, Y4
 	VMOVUPS      Y15, Y5
 	VMOVUPS      Y15, Y6
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	LEAQ       (R11)(R10*1), R12
@@ -1098,42 +1190,53 @@ next:
 	VBLENDVPS  Y12, Y13, Y6, Y6
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y4, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y5, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y6, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX2V1R8(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·maxWindowAVX2V1R8(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
@@ -1143,16 +1246,11 @@ TEXT ·maxWindowAVX2V1R8(SB), NOSPLIT, $0-8
 	VMOVUPS      Y15, Y5
 	VMOVUPS      Y15, Y6
 	VMOVUPS      Y15, Y7
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	LEAQ       (R11)(R10*1), R12
@@ -1190,95 +1288,107 @@ next:
 	VBLENDVPS  Y12, Y13, Y7, Y7
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y4, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y5, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y6, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y7, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX2V1R1(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumWindowAVX2V1R1(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Y15
-	VMOVUPS      Y15, Y0
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	LEAQ         columns<>+0(SB), R15
 	SHLQ         $0x02, CX
 	SUBQ         CX, R15
 	VMOVDQU      64(R15), Y14
+	VBROADCASTSS 160(AX), Y15
+	VMOVUPS      Y15, Y0
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
 	VADDPS     Y13, Y0, Y0
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX2V1R2(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumWindowAVX2V1R2(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Y15
-	VMOVUPS      Y15, Y0
-	VMOVUPS      Y15, Y1
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	LEAQ         columns<>+0(SB), R15
 	SHLQ         $0x02, CX
 	SUBQ         CX, R15
 	VMOVDQU      64(R15), Y14
+	VBROADCASTSS 160(AX), Y15
+	VMOVUPS      Y15, Y0
+	VMOVUPS      Y15, Y1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -1287,44 +1397,50 @@ next:
 	VADDPS     Y13, Y1, Y1
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX2V1R3(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumWindowAVX2V1R3(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Y15
-	VMOVUPS      Y15, Y0
-	VMOVUPS      Y15, Y1
-	VMOVUPS      Y15, Y2
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	LEAQ         columns<>+0(SB), R15
 	SHLQ         $0x02, CX
 	SUBQ         CX, R15
 	VMOVDQU      64(R15), Y14
+	VBROADCASTSS 160(AX), Y15
+	VMOVUPS      Y15, Y0
+	VMOVUPS      Y15, Y1
+	VMOVUPS      Y15, Y2
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -1335,48 +1451,54 @@ next:
 	VADDPS     Y13, Y2, Y2
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX2V1R4(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumWindowAVX2V1R4(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
 	VMOVUPS      Y15, Y2
 	VMOVUPS      Y15, Y3
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -1389,51 +1511,57 @@ next:
 	VADDPS     Y13, Y3, Y3
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX2V1R5(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumWindowAVX2V1R5(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
 	VMOVUPS      Y15, Y2
 	VMOVUPS      Y15, Y3
 	VMOVUPS      Y15, Y4
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	VMASKMOVPS (R11), Y14, Y13
@@ -1448,38 +1576,49 @@ next:
 	VADDPS     Y13, Y4, Y4
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y4, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX2V1R6(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumWindowAVX2V1R6(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
@@ -1487,16 +1626,11 @@ TEXT ·sumWindowAVX2V1R6(SB), NOSPLIT, $0-8
 	VMOVUPS      Y15, Y3
 	VMOVUPS      Y15, Y4
 	VMOVUPS      Y15, Y5
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	LEAQ       (R11)(R10*1), R12
@@ -1514,40 +1648,51 @@ next:
 	VADDPS     Y13, Y5, Y5
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y4, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y5, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX2V1R7(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumWindowAVX2V1R7(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
@@ -1556,16 +1701,11 @@ TEXT ·sumWindowAVX2V1R7(SB), NOSPLIT, $0-8
 	VMOVUPS      Y15, Y4
 	VMOVUPS      Y15, Y5
 	VMOVUPS      Y15, Y6
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	LEAQ       (R11)(R10*1), R12
@@ -1585,42 +1725,53 @@ next:
 	VADDPS     Y13, Y6, Y6
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y4, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y5, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y6, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX2V1R8(t *byte)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumWindowAVX2V1R8(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000008, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	LEAQ         columns<>+0(SB), R15
+	SHLQ         $0x02, CX
+	SUBQ         CX, R15
+	VMOVDQU      64(R15), Y14
 	VBROADCASTSS 160(AX), Y15
 	VMOVUPS      Y15, Y0
 	VMOVUPS      Y15, Y1
@@ -1630,16 +1781,11 @@ TEXT ·sumWindowAVX2V1R8(SB), NOSPLIT, $0-8
 	VMOVUPS      Y15, Y5
 	VMOVUPS      Y15, Y6
 	VMOVUPS      Y15, Y7
-	MOVQ         144(AX), CX
-	LEAQ         columns<>+0(SB), R15
-	SHLQ         $0x02, CX
-	SUBQ         CX, R15
-	VMOVDQU      64(R15), Y14
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ       (BX), R15
-	MOVQ       8(BX), DX
 	ADDQ       $0x10, BX
 	LEAQ       (DI)(R15*4), R11
 	LEAQ       (R11)(R10*1), R12
@@ -1661,28 +1807,26 @@ next:
 	VADDPS     Y13, Y7, Y7
 	DECQ       CX
 	JNZ        next
-	MOVQ       144(AX), CX
-	LEAQ       columns<>+0(SB), R15
-	SHLQ       $0x02, CX
-	SUBQ       CX, R15
-	VMOVDQU    64(R15), Y14
-	MOVQ       48(AX), R11
+	MOVQ       R14, R11
 	MOVQ       128(AX), R12
-	SHLQ       $0x02, R12
 	VMASKMOVPS Y0, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y1, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y2, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y3, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y4, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y5, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y6, Y14, (R11)
-	ADDQ       R12, R11
+	LEAQ       (R11)(R12*4), R11
 	VMASKMOVPS Y7, Y14, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R14
+	SUBQ       $0x08, DX
+	JG         column
 	VZEROUPPER
 	RET

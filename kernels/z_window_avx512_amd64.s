@@ -5,26 +5,34 @@
 #include "textflag.h"
 
 // func depthwiseAVX512V1R1(t *byte)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·depthwiseAVX512V1R1(SB), NOSPLIT, $0-8
-	MOVQ   t+0(FP), AX
-	MOVQ   24(AX), SI
-	MOVQ   (AX), DI
-	MOVQ   96(AX), BX
-	MOVQ   104(AX), CX
-	MOVQ   120(AX), R8
-	SHLQ   $0x02, R8
-	VXORPS Z0, Z0, Z0
-	MOVQ   144(AX), CX
-	MOVQ   $0x00000001, R15
-	SHLQ   CL, R15
-	DECQ   R15
-	KMOVW  R15, K1
-	MOVQ   104(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000010, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	MOVQ    $0x00000001, R15
+	SHLQ    CL, R15
+	DECQ    R15
+	KMOVW   R15, K1
+	VXORPS  Z0, Z0, Z0
+	MOVQ    96(AX), BX
+	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Z31
@@ -32,51 +40,57 @@ next:
 	VFMADD231PS (R11), Z31, K1, Z0
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	MOVQ        $0x00000001, R15
-	SHLQ        CL, R15
-	DECQ        R15
-	KMOVW       R15, K1
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMOVUPS.Z   (R15), K1, Z28
-	VADDPS      Z28, Z0, Z0
+	VMOVUPS.Z   (R13), K1, Z31
+	ADDQ        $0x40, R13
+	VADDPS      Z31, Z0, Z0
 
 limit:
-	VBROADCASTSS 160(AX), Z28
+	VBROADCASTSS 160(AX), Z31
 	VBROADCASTSS 164(AX), Z29
-	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z0, Z31, Z0
 	VMINPS       Z0, Z29, Z0
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMOVUPS      Z0, K1, (R11)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX512V1R2(t *byte)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·depthwiseAVX512V1R2(SB), NOSPLIT, $0-8
-	MOVQ   t+0(FP), AX
-	MOVQ   24(AX), SI
-	MOVQ   (AX), DI
-	MOVQ   96(AX), BX
-	MOVQ   104(AX), CX
-	MOVQ   120(AX), R8
-	SHLQ   $0x02, R8
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	MOVQ   144(AX), CX
-	MOVQ   $0x00000001, R15
-	SHLQ   CL, R15
-	DECQ   R15
-	KMOVW  R15, K1
-	MOVQ   104(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000010, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	MOVQ    $0x00000001, R15
+	SHLQ    CL, R15
+	DECQ    R15
+	KMOVW   R15, K1
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	MOVQ    96(AX), BX
+	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Z31
@@ -85,57 +99,63 @@ next:
 	VFMADD231PS (R11)(R8*1), Z31, K1, Z1
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	MOVQ        $0x00000001, R15
-	SHLQ        CL, R15
-	DECQ        R15
-	KMOVW       R15, K1
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMOVUPS.Z   (R15), K1, Z28
-	VADDPS      Z28, Z0, Z0
-	VADDPS      Z28, Z1, Z1
+	VMOVUPS.Z   (R13), K1, Z31
+	ADDQ        $0x40, R13
+	VADDPS      Z31, Z0, Z0
+	VADDPS      Z31, Z1, Z1
 
 limit:
-	VBROADCASTSS 160(AX), Z28
+	VBROADCASTSS 160(AX), Z31
 	VBROADCASTSS 164(AX), Z29
-	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z0, Z31, Z0
 	VMINPS       Z0, Z29, Z0
-	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z1, Z31, Z1
 	VMINPS       Z1, Z29, Z1
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMOVUPS      Z0, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z1, K1, (R11)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX512V1R3(t *byte)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·depthwiseAVX512V1R3(SB), NOSPLIT, $0-8
-	MOVQ   t+0(FP), AX
-	MOVQ   24(AX), SI
-	MOVQ   (AX), DI
-	MOVQ   96(AX), BX
-	MOVQ   104(AX), CX
-	MOVQ   120(AX), R8
-	SHLQ   $0x02, R8
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	MOVQ   144(AX), CX
-	MOVQ   $0x00000001, R15
-	SHLQ   CL, R15
-	DECQ   R15
-	KMOVW  R15, K1
-	MOVQ   104(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000010, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	MOVQ    $0x00000001, R15
+	SHLQ    CL, R15
+	DECQ    R15
+	KMOVW   R15, K1
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	MOVQ    96(AX), BX
+	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Z31
@@ -145,64 +165,70 @@ next:
 	VFMADD231PS (R11)(R8*2), Z31, K1, Z2
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	MOVQ        $0x00000001, R15
-	SHLQ        CL, R15
-	DECQ        R15
-	KMOVW       R15, K1
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMOVUPS.Z   (R15), K1, Z28
-	VADDPS      Z28, Z0, Z0
-	VADDPS      Z28, Z1, Z1
-	VADDPS      Z28, Z2, Z2
+	VMOVUPS.Z   (R13), K1, Z31
+	ADDQ        $0x40, R13
+	VADDPS      Z31, Z0, Z0
+	VADDPS      Z31, Z1, Z1
+	VADDPS      Z31, Z2, Z2
 
 limit:
-	VBROADCASTSS 160(AX), Z28
+	VBROADCASTSS 160(AX), Z31
 	VBROADCASTSS 164(AX), Z29
-	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z0, Z31, Z0
 	VMINPS       Z0, Z29, Z0
-	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z1, Z31, Z1
 	VMINPS       Z1, Z29, Z1
-	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z2, Z31, Z2
 	VMINPS       Z2, Z29, Z2
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMOVUPS      Z0, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z1, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z2, K1, (R11)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX512V1R4(t *byte)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·depthwiseAVX512V1R4(SB), NOSPLIT, $0-8
-	MOVQ   t+0(FP), AX
-	MOVQ   24(AX), SI
-	MOVQ   (AX), DI
-	MOVQ   96(AX), BX
-	MOVQ   104(AX), CX
-	MOVQ   120(AX), R8
-	SHLQ   $0x02, R8
-	LEAQ   (R8)(R8*2), R9
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	MOVQ   144(AX), CX
-	MOVQ   $0x00000001, R15
-	SHLQ   CL, R15
-	DECQ   R15
-	KMOVW  R15, K1
-	MOVQ   104(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000010, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	MOVQ    $0x00000001, R15
+	SHLQ    CL, R15
+	DECQ    R15
+	KMOVW   R15, K1
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	MOVQ    96(AX), BX
+	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Z31
@@ -213,70 +239,76 @@ next:
 	VFMADD231PS (R11)(R9*1), Z31, K1, Z3
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	MOVQ        $0x00000001, R15
-	SHLQ        CL, R15
-	DECQ        R15
-	KMOVW       R15, K1
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMOVUPS.Z   (R15), K1, Z28
-	VADDPS      Z28, Z0, Z0
-	VADDPS      Z28, Z1, Z1
-	VADDPS      Z28, Z2, Z2
-	VADDPS      Z28, Z3, Z3
+	VMOVUPS.Z   (R13), K1, Z31
+	ADDQ        $0x40, R13
+	VADDPS      Z31, Z0, Z0
+	VADDPS      Z31, Z1, Z1
+	VADDPS      Z31, Z2, Z2
+	VADDPS      Z31, Z3, Z3
 
 limit:
-	VBROADCASTSS 160(AX), Z28
+	VBROADCASTSS 160(AX), Z31
 	VBROADCASTSS 164(AX), Z29
-	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z0, Z31, Z0
 	VMINPS       Z0, Z29, Z0
-	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z1, Z31, Z1
 	VMINPS       Z1, Z29, Z1
-	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z2, Z31, Z2
 	VMINPS       Z2, Z29, Z2
-	VMAXPS       Z3, Z28, Z3
+	VMAXPS       Z3, Z31, Z3
 	VMINPS       Z3, Z29, Z3
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMOVUPS      Z0, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z1, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z2, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z3, K1, (R11)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX512V1R5(t *byte)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·depthwiseAVX512V1R5(SB), NOSPLIT, $0-8
-	MOVQ   t+0(FP), AX
-	MOVQ   24(AX), SI
-	MOVQ   (AX), DI
-	MOVQ   96(AX), BX
-	MOVQ   104(AX), CX
-	MOVQ   120(AX), R8
-	SHLQ   $0x02, R8
-	LEAQ   (R8)(R8*2), R9
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	MOVQ   144(AX), CX
-	MOVQ   $0x00000001, R15
-	SHLQ   CL, R15
-	DECQ   R15
-	KMOVW  R15, K1
-	MOVQ   104(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000010, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	MOVQ    $0x00000001, R15
+	SHLQ    CL, R15
+	DECQ    R15
+	KMOVW   R15, K1
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	MOVQ    96(AX), BX
+	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	VMOVUPS     (SI), Z31
@@ -288,77 +320,83 @@ next:
 	VFMADD231PS (R11)(R8*4), Z31, K1, Z4
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	MOVQ        $0x00000001, R15
-	SHLQ        CL, R15
-	DECQ        R15
-	KMOVW       R15, K1
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMOVUPS.Z   (R15), K1, Z28
-	VADDPS      Z28, Z0, Z0
-	VADDPS      Z28, Z1, Z1
-	VADDPS      Z28, Z2, Z2
-	VADDPS      Z28, Z3, Z3
-	VADDPS      Z28, Z4, Z4
+	VMOVUPS.Z   (R13), K1, Z31
+	ADDQ        $0x40, R13
+	VADDPS      Z31, Z0, Z0
+	VADDPS      Z31, Z1, Z1
+	VADDPS      Z31, Z2, Z2
+	VADDPS      Z31, Z3, Z3
+	VADDPS      Z31, Z4, Z4
 
 limit:
-	VBROADCASTSS 160(AX), Z28
+	VBROADCASTSS 160(AX), Z31
 	VBROADCASTSS 164(AX), Z29
-	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z0, Z31, Z0
 	VMINPS       Z0, Z29, Z0
-	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z1, Z31, Z1
 	VMINPS       Z1, Z29, Z1
-	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z2, Z31, Z2
 	VMINPS       Z2, Z29, Z2
-	VMAXPS       Z3, Z28, Z3
+	VMAXPS       Z3, Z31, Z3
 	VMINPS       Z3, Z29, Z3
-	VMAXPS       Z4, Z28, Z4
+	VMAXPS       Z4, Z31, Z4
 	VMINPS       Z4, Z29, Z4
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMOVUPS      Z0, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z1, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z2, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z3, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z4, K1, (R11)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX512V1R6(t *byte)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·depthwiseAVX512V1R6(SB), NOSPLIT, $0-8
-	MOVQ   t+0(FP), AX
-	MOVQ   24(AX), SI
-	MOVQ   (AX), DI
-	MOVQ   96(AX), BX
-	MOVQ   104(AX), CX
-	MOVQ   120(AX), R8
-	SHLQ   $0x02, R8
-	LEAQ   (R8)(R8*2), R9
-	LEAQ   (R8)(R8*4), R10
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	MOVQ   144(AX), CX
-	MOVQ   $0x00000001, R15
-	SHLQ   CL, R15
-	DECQ   R15
-	KMOVW  R15, K1
-	MOVQ   104(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000010, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	MOVQ    $0x00000001, R15
+	SHLQ    CL, R15
+	DECQ    R15
+	KMOVW   R15, K1
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	MOVQ    96(AX), BX
+	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	LEAQ        (R11)(R10*1), R12
@@ -372,83 +410,89 @@ next:
 	VFMADD231PS (R12), Z31, K1, Z5
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	MOVQ        $0x00000001, R15
-	SHLQ        CL, R15
-	DECQ        R15
-	KMOVW       R15, K1
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMOVUPS.Z   (R15), K1, Z28
-	VADDPS      Z28, Z0, Z0
-	VADDPS      Z28, Z1, Z1
-	VADDPS      Z28, Z2, Z2
-	VADDPS      Z28, Z3, Z3
-	VADDPS      Z28, Z4, Z4
-	VADDPS      Z28, Z5, Z5
+	VMOVUPS.Z   (R13), K1, Z31
+	ADDQ        $0x40, R13
+	VADDPS      Z31, Z0, Z0
+	VADDPS      Z31, Z1, Z1
+	VADDPS      Z31, Z2, Z2
+	VADDPS      Z31, Z3, Z3
+	VADDPS      Z31, Z4, Z4
+	VADDPS      Z31, Z5, Z5
 
 limit:
-	VBROADCASTSS 160(AX), Z28
+	VBROADCASTSS 160(AX), Z31
 	VBROADCASTSS 164(AX), Z29
-	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z0, Z31, Z0
 	VMINPS       Z0, Z29, Z0
-	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z1, Z31, Z1
 	VMINPS       Z1, Z29, Z1
-	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z2, Z31, Z2
 	VMINPS       Z2, Z29, Z2
-	VMAXPS       Z3, Z28, Z3
+	VMAXPS       Z3, Z31, Z3
 	VMINPS       Z3, Z29, Z3
-	VMAXPS       Z4, Z28, Z4
+	VMAXPS       Z4, Z31, Z4
 	VMINPS       Z4, Z29, Z4
-	VMAXPS       Z5, Z28, Z5
+	VMAXPS       Z5, Z31, Z5
 	VMINPS       Z5, Z29, Z5
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMOVUPS      Z0, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z1, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z2, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z3, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z4, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z5, K1, (R11)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX512V1R7(t *byte)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·depthwiseAVX512V1R7(SB), NOSPLIT, $0-8
-	MOVQ   t+0(FP), AX
-	MOVQ   24(AX), SI
-	MOVQ   (AX), DI
-	MOVQ   96(AX), BX
-	MOVQ   104(AX), CX
-	MOVQ   120(AX), R8
-	SHLQ   $0x02, R8
-	LEAQ   (R8)(R8*2), R9
-	LEAQ   (R8)(R8*4), R10
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	MOVQ   144(AX), CX
-	MOVQ   $0x00000001, R15
-	SHLQ   CL, R15
-	DECQ   R15
-	KMOVW  R15, K1
-	MOVQ   104(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000010, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	MOVQ    $0x00000001, R15
+	SHLQ    CL, R15
+	DECQ    R15
+	KMOVW   R15, K1
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	MOVQ    96(AX), BX
+	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	LEAQ        (R11)(R10*1), R12
@@ -463,89 +507,95 @@ next:
 	VFMADD231PS (R12)(R8*1), Z31, K1, Z6
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	MOVQ        $0x00000001, R15
-	SHLQ        CL, R15
-	DECQ        R15
-	KMOVW       R15, K1
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMOVUPS.Z   (R15), K1, Z28
-	VADDPS      Z28, Z0, Z0
-	VADDPS      Z28, Z1, Z1
-	VADDPS      Z28, Z2, Z2
-	VADDPS      Z28, Z3, Z3
-	VADDPS      Z28, Z4, Z4
-	VADDPS      Z28, Z5, Z5
-	VADDPS      Z28, Z6, Z6
+	VMOVUPS.Z   (R13), K1, Z31
+	ADDQ        $0x40, R13
+	VADDPS      Z31, Z0, Z0
+	VADDPS      Z31, Z1, Z1
+	VADDPS      Z31, Z2, Z2
+	VADDPS      Z31, Z3, Z3
+	VADDPS      Z31, Z4, Z4
+	VADDPS      Z31, Z5, Z5
+	VADDPS      Z31, Z6, Z6
 
 limit:
-	VBROADCASTSS 160(AX), Z28
+	VBROADCASTSS 160(AX), Z31
 	VBROADCASTSS 164(AX), Z29
-	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z0, Z31, Z0
 	VMINPS       Z0, Z29, Z0
-	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z1, Z31, Z1
 	VMINPS       Z1, Z29, Z1
-	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z2, Z31, Z2
 	VMINPS       Z2, Z29, Z2
-	VMAXPS       Z3, Z28, Z3
+	VMAXPS       Z3, Z31, Z3
 	VMINPS       Z3, Z29, Z3
-	VMAXPS       Z4, Z28, Z4
+	VMAXPS       Z4, Z31, Z4
 	VMINPS       Z4, Z29, Z4
-	VMAXPS       Z5, Z28, Z5
+	VMAXPS       Z5, Z31, Z5
 	VMINPS       Z5, Z29, Z5
-	VMAXPS       Z6, Z28, Z6
+	VMAXPS       Z6, Z31, Z6
 	VMINPS       Z6, Z29, Z6
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMOVUPS      Z0, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z1, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z2, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z3, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z4, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z5, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z6, K1, (R11)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func depthwiseAVX512V1R8(t *byte)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, CMOV
 TEXT ·depthwiseAVX512V1R8(SB), NOSPLIT, $0-8
-	MOVQ   t+0(FP), AX
-	MOVQ   24(AX), SI
-	MOVQ   (AX), DI
-	MOVQ   96(AX), BX
-	MOVQ   104(AX), CX
-	MOVQ   120(AX), R8
-	SHLQ   $0x02, R8
-	LEAQ   (R8)(R8*2), R9
-	LEAQ   (R8)(R8*4), R10
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	MOVQ   144(AX), CX
-	MOVQ   $0x00000001, R15
-	SHLQ   CL, R15
-	DECQ   R15
-	KMOVW  R15, K1
-	MOVQ   104(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ    DX, CX
+	MOVQ    $0x00000010, R15
+	CMPQ    CX, R15
+	CMOVQGT R15, CX
+	MOVQ    $0x00000001, R15
+	SHLQ    CL, R15
+	DECQ    R15
+	KMOVW   R15, K1
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	MOVQ    96(AX), BX
+	MOVQ    104(AX), CX
 
 next:
 	MOVQ        (BX), R15
-	MOVQ        8(BX), DX
 	ADDQ        $0x10, BX
 	LEAQ        (DI)(R15*4), R11
 	LEAQ        (R11)(R10*1), R12
@@ -561,86 +611,92 @@ next:
 	VFMADD231PS (R12)(R8*2), Z31, K1, Z7
 	DECQ        CX
 	JNZ         next
-	MOVQ        144(AX), CX
-	MOVQ        $0x00000001, R15
-	SHLQ        CL, R15
-	DECQ        R15
-	KMOVW       R15, K1
-	MOVQ        48(AX), R11
-	MOVQ        128(AX), R12
-	SHLQ        $0x02, R12
-	MOVQ        72(AX), R15
-	TESTQ       R15, R15
+	TESTQ       R13, R13
 	JZ          limit
-	VMOVUPS.Z   (R15), K1, Z28
-	VADDPS      Z28, Z0, Z0
-	VADDPS      Z28, Z1, Z1
-	VADDPS      Z28, Z2, Z2
-	VADDPS      Z28, Z3, Z3
-	VADDPS      Z28, Z4, Z4
-	VADDPS      Z28, Z5, Z5
-	VADDPS      Z28, Z6, Z6
-	VADDPS      Z28, Z7, Z7
+	VMOVUPS.Z   (R13), K1, Z31
+	ADDQ        $0x40, R13
+	VADDPS      Z31, Z0, Z0
+	VADDPS      Z31, Z1, Z1
+	VADDPS      Z31, Z2, Z2
+	VADDPS      Z31, Z3, Z3
+	VADDPS      Z31, Z4, Z4
+	VADDPS      Z31, Z5, Z5
+	VADDPS      Z31, Z6, Z6
+	VADDPS      Z31, Z7, Z7
 
 limit:
-	VBROADCASTSS 160(AX), Z28
+	VBROADCASTSS 160(AX), Z31
 	VBROADCASTSS 164(AX), Z29
-	VMAXPS       Z0, Z28, Z0
+	VMAXPS       Z0, Z31, Z0
 	VMINPS       Z0, Z29, Z0
-	VMAXPS       Z1, Z28, Z1
+	VMAXPS       Z1, Z31, Z1
 	VMINPS       Z1, Z29, Z1
-	VMAXPS       Z2, Z28, Z2
+	VMAXPS       Z2, Z31, Z2
 	VMINPS       Z2, Z29, Z2
-	VMAXPS       Z3, Z28, Z3
+	VMAXPS       Z3, Z31, Z3
 	VMINPS       Z3, Z29, Z3
-	VMAXPS       Z4, Z28, Z4
+	VMAXPS       Z4, Z31, Z4
 	VMINPS       Z4, Z29, Z4
-	VMAXPS       Z5, Z28, Z5
+	VMAXPS       Z5, Z31, Z5
 	VMINPS       Z5, Z29, Z5
-	VMAXPS       Z6, Z28, Z6
+	VMAXPS       Z6, Z31, Z6
 	VMINPS       Z6, Z29, Z6
-	VMAXPS       Z7, Z28, Z7
+	VMAXPS       Z7, Z31, Z7
 	VMINPS       Z7, Z29, Z7
+	MOVQ         R14, R11
+	MOVQ         128(AX), R12
 	VMOVUPS      Z0, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z1, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z2, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z3, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z4, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z5, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z6, K1, (R11)
-	ADDQ         R12, R11
+	LEAQ         (R11)(R12*4), R11
 	VMOVUPS      Z7, K1, (R11)
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R14
+	SUBQ         $0x10, DX
+	JG           column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX512V1R1(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·maxWindowAVX512V1R1(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Z31
-	VMOVUPS      Z31, Z0
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	MOVQ         $0x00000001, R15
 	SHLQ         CL, R15
 	DECQ         R15
 	KMOVW        R15, K1
+	VBROADCASTSS 160(AX), Z31
+	VMOVUPS      Z31, Z0
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ      (BX), R15
-	MOVQ      8(BX), DX
 	ADDQ      $0x10, BX
 	LEAQ      (DI)(R15*4), R11
 	VMOVUPS.Z (R11), K1, Z29
@@ -649,41 +705,47 @@ next:
 	VMOVUPS   Z29, K3, Z0
 	DECQ      CX
 	JNZ       next
-	MOVQ      144(AX), CX
-	MOVQ      $0x00000001, R15
-	SHLQ      CL, R15
-	DECQ      R15
-	KMOVW     R15, K1
-	MOVQ      48(AX), R11
+	MOVQ      R14, R11
 	MOVQ      128(AX), R12
-	SHLQ      $0x02, R12
 	VMOVUPS   Z0, K1, (R11)
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R14
+	SUBQ      $0x10, DX
+	JG        column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX512V1R2(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·maxWindowAVX512V1R2(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Z31
-	VMOVUPS      Z31, Z0
-	VMOVUPS      Z31, Z1
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	MOVQ         $0x00000001, R15
 	SHLQ         CL, R15
 	DECQ         R15
 	KMOVW        R15, K1
+	VBROADCASTSS 160(AX), Z31
+	VMOVUPS      Z31, Z0
+	VMOVUPS      Z31, Z1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ      (BX), R15
-	MOVQ      8(BX), DX
 	ADDQ      $0x10, BX
 	LEAQ      (DI)(R15*4), R11
 	VMOVUPS.Z (R11), K1, Z29
@@ -696,44 +758,50 @@ next:
 	VMOVUPS   Z29, K3, Z1
 	DECQ      CX
 	JNZ       next
-	MOVQ      144(AX), CX
-	MOVQ      $0x00000001, R15
-	SHLQ      CL, R15
-	DECQ      R15
-	KMOVW     R15, K1
-	MOVQ      48(AX), R11
+	MOVQ      R14, R11
 	MOVQ      128(AX), R12
-	SHLQ      $0x02, R12
 	VMOVUPS   Z0, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z1, K1, (R11)
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R14
+	SUBQ      $0x10, DX
+	JG        column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX512V1R3(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·maxWindowAVX512V1R3(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Z31
-	VMOVUPS      Z31, Z0
-	VMOVUPS      Z31, Z1
-	VMOVUPS      Z31, Z2
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	MOVQ         $0x00000001, R15
 	SHLQ         CL, R15
 	DECQ         R15
 	KMOVW        R15, K1
+	VBROADCASTSS 160(AX), Z31
+	VMOVUPS      Z31, Z0
+	VMOVUPS      Z31, Z1
+	VMOVUPS      Z31, Z2
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ      (BX), R15
-	MOVQ      8(BX), DX
 	ADDQ      $0x10, BX
 	LEAQ      (DI)(R15*4), R11
 	VMOVUPS.Z (R11), K1, Z29
@@ -750,48 +818,54 @@ next:
 	VMOVUPS   Z29, K3, Z2
 	DECQ      CX
 	JNZ       next
-	MOVQ      144(AX), CX
-	MOVQ      $0x00000001, R15
-	SHLQ      CL, R15
-	DECQ      R15
-	KMOVW     R15, K1
-	MOVQ      48(AX), R11
+	MOVQ      R14, R11
 	MOVQ      128(AX), R12
-	SHLQ      $0x02, R12
 	VMOVUPS   Z0, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z1, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z2, K1, (R11)
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R14
+	SUBQ      $0x10, DX
+	JG        column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX512V1R4(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·maxWindowAVX512V1R4(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
 	VMOVUPS      Z31, Z2
 	VMOVUPS      Z31, Z3
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ      (BX), R15
-	MOVQ      8(BX), DX
 	ADDQ      $0x10, BX
 	LEAQ      (DI)(R15*4), R11
 	VMOVUPS.Z (R11), K1, Z29
@@ -812,51 +886,57 @@ next:
 	VMOVUPS   Z29, K3, Z3
 	DECQ      CX
 	JNZ       next
-	MOVQ      144(AX), CX
-	MOVQ      $0x00000001, R15
-	SHLQ      CL, R15
-	DECQ      R15
-	KMOVW     R15, K1
-	MOVQ      48(AX), R11
+	MOVQ      R14, R11
 	MOVQ      128(AX), R12
-	SHLQ      $0x02, R12
 	VMOVUPS   Z0, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z1, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z2, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z3, K1, (R11)
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R14
+	SUBQ      $0x10, DX
+	JG        column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX512V1R5(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·maxWindowAVX512V1R5(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
 	VMOVUPS      Z31, Z2
 	VMOVUPS      Z31, Z3
 	VMOVUPS      Z31, Z4
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ      (BX), R15
-	MOVQ      8(BX), DX
 	ADDQ      $0x10, BX
 	LEAQ      (DI)(R15*4), R11
 	VMOVUPS.Z (R11), K1, Z29
@@ -881,38 +961,49 @@ next:
 	VMOVUPS   Z29, K3, Z4
 	DECQ      CX
 	JNZ       next
-	MOVQ      144(AX), CX
-	MOVQ      $0x00000001, R15
-	SHLQ      CL, R15
-	DECQ      R15
-	KMOVW     R15, K1
-	MOVQ      48(AX), R11
+	MOVQ      R14, R11
 	MOVQ      128(AX), R12
-	SHLQ      $0x02, R12
 	VMOVUPS   Z0, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z1, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z2, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z3, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z4, K1, (R11)
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R14
+	SUBQ      $0x10, DX
+	JG        column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX512V1R6(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·maxWindowAVX512V1R6(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
@@ -920,16 +1011,11 @@ TEXT ·maxWindowAVX512V1R6(SB), NOSPLIT, $0-8
 	VMOVUPS      Z31, Z3
 	VMOVUPS      Z31, Z4
 	VMOVUPS      Z31, Z5
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ      (BX), R15
-	MOVQ      8(BX), DX
 	ADDQ      $0x10, BX
 	LEAQ      (DI)(R15*4), R11
 	LEAQ      (R11)(R10*1), R12
@@ -959,40 +1045,51 @@ next:
 	VMOVUPS   Z29, K3, Z5
 	DECQ      CX
 	JNZ       next
-	MOVQ      144(AX), CX
-	MOVQ      $0x00000001, R15
-	SHLQ      CL, R15
-	DECQ      R15
-	KMOVW     R15, K1
-	MOVQ      48(AX), R11
+	MOVQ      R14, R11
 	MOVQ      128(AX), R12
-	SHLQ      $0x02, R12
 	VMOVUPS   Z0, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z1, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z2, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z3, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z4, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z5, K1, (R11)
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R14
+	SUBQ      $0x10, DX
+	JG        column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX512V1R7(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·maxWindowAVX512V1R7(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
@@ -1001,16 +1098,11 @@ TEXT ·maxWindowAVX512V1R7(SB), NOSPLIT, $0-8
 	VMOVUPS      Z31, Z4
 	VMOVUPS      Z31, Z5
 	VMOVUPS      Z31, Z6
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ      (BX), R15
-	MOVQ      8(BX), DX
 	ADDQ      $0x10, BX
 	LEAQ      (DI)(R15*4), R11
 	LEAQ      (R11)(R10*1), R12
@@ -1044,42 +1136,53 @@ next:
 	VMOVUPS   Z29, K3, Z6
 	DECQ      CX
 	JNZ       next
-	MOVQ      144(AX), CX
-	MOVQ      $0x00000001, R15
-	SHLQ      CL, R15
-	DECQ      R15
-	KMOVW     R15, K1
-	MOVQ      48(AX), R11
+	MOVQ      R14, R11
 	MOVQ      128(AX), R12
-	SHLQ      $0x02, R12
 	VMOVUPS   Z0, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z1, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z2, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z3, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z4, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z5, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z6, K1, (R11)
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R14
+	SUBQ      $0x10, DX
+	JG        column
 	VZEROUPPER
 	RET
 
 // func maxWindowAVX512V1R8(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·maxWindowAVX512V1R8(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
@@ -1089,16 +1192,11 @@ TEXT ·maxWindowAVX512V1R8(SB), NOSPLIT, $0-8
 	VMOVUPS      Z31, Z5
 	VMOVUPS      Z31, Z6
 	VMOVUPS      Z31, Z7
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ      (BX), R15
-	MOVQ      8(BX), DX
 	ADDQ      $0x10, BX
 	LEAQ      (DI)(R15*4), R11
 	LEAQ      (R11)(R10*1), R12
@@ -1136,138 +1234,156 @@ next:
 	VMOVUPS   Z29, K3, Z7
 	DECQ      CX
 	JNZ       next
-	MOVQ      144(AX), CX
-	MOVQ      $0x00000001, R15
-	SHLQ      CL, R15
-	DECQ      R15
-	KMOVW     R15, K1
-	MOVQ      48(AX), R11
+	MOVQ      R14, R11
 	MOVQ      128(AX), R12
-	SHLQ      $0x02, R12
 	VMOVUPS   Z0, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z1, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z2, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z3, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z4, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z5, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z6, K1, (R11)
-	ADDQ      R12, R11
+	LEAQ      (R11)(R12*4), R11
 	VMOVUPS   Z7, K1, (R11)
+	ADDQ      $0x40, DI
+	ADDQ      $0x40, R14
+	SUBQ      $0x10, DX
+	JG        column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX512V1R1(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·sumWindowAVX512V1R1(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Z31
-	VMOVUPS      Z31, Z0
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	MOVQ         $0x00000001, R15
 	SHLQ         CL, R15
 	DECQ         R15
 	KMOVW        R15, K1
+	VBROADCASTSS 160(AX), Z31
+	VMOVUPS      Z31, Z0
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ    (BX), R15
-	MOVQ    8(BX), DX
 	ADDQ    $0x10, BX
 	LEAQ    (DI)(R15*4), R11
 	VADDPS  (R11), Z0, K1, Z0
 	DECQ    CX
 	JNZ     next
-	MOVQ    144(AX), CX
-	MOVQ    $0x00000001, R15
-	SHLQ    CL, R15
-	DECQ    R15
-	KMOVW   R15, K1
-	MOVQ    48(AX), R11
+	MOVQ    R14, R11
 	MOVQ    128(AX), R12
-	SHLQ    $0x02, R12
 	VMOVUPS Z0, K1, (R11)
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R14
+	SUBQ    $0x10, DX
+	JG      column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX512V1R2(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·sumWindowAVX512V1R2(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Z31
-	VMOVUPS      Z31, Z0
-	VMOVUPS      Z31, Z1
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	MOVQ         $0x00000001, R15
 	SHLQ         CL, R15
 	DECQ         R15
 	KMOVW        R15, K1
+	VBROADCASTSS 160(AX), Z31
+	VMOVUPS      Z31, Z0
+	VMOVUPS      Z31, Z1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ    (BX), R15
-	MOVQ    8(BX), DX
 	ADDQ    $0x10, BX
 	LEAQ    (DI)(R15*4), R11
 	VADDPS  (R11), Z0, K1, Z0
 	VADDPS  (R11)(R8*1), Z1, K1, Z1
 	DECQ    CX
 	JNZ     next
-	MOVQ    144(AX), CX
-	MOVQ    $0x00000001, R15
-	SHLQ    CL, R15
-	DECQ    R15
-	KMOVW   R15, K1
-	MOVQ    48(AX), R11
+	MOVQ    R14, R11
 	MOVQ    128(AX), R12
-	SHLQ    $0x02, R12
 	VMOVUPS Z0, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z1, K1, (R11)
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R14
+	SUBQ    $0x10, DX
+	JG      column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX512V1R3(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·sumWindowAVX512V1R3(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	VBROADCASTSS 160(AX), Z31
-	VMOVUPS      Z31, Z0
-	VMOVUPS      Z31, Z1
-	VMOVUPS      Z31, Z2
-	MOVQ         144(AX), CX
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
 	MOVQ         $0x00000001, R15
 	SHLQ         CL, R15
 	DECQ         R15
 	KMOVW        R15, K1
+	VBROADCASTSS 160(AX), Z31
+	VMOVUPS      Z31, Z0
+	VMOVUPS      Z31, Z1
+	VMOVUPS      Z31, Z2
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ    (BX), R15
-	MOVQ    8(BX), DX
 	ADDQ    $0x10, BX
 	LEAQ    (DI)(R15*4), R11
 	VADDPS  (R11), Z0, K1, Z0
@@ -1275,48 +1391,54 @@ next:
 	VADDPS  (R11)(R8*2), Z2, K1, Z2
 	DECQ    CX
 	JNZ     next
-	MOVQ    144(AX), CX
-	MOVQ    $0x00000001, R15
-	SHLQ    CL, R15
-	DECQ    R15
-	KMOVW   R15, K1
-	MOVQ    48(AX), R11
+	MOVQ    R14, R11
 	MOVQ    128(AX), R12
-	SHLQ    $0x02, R12
 	VMOVUPS Z0, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z1, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z2, K1, (R11)
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R14
+	SUBQ    $0x10, DX
+	JG      column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX512V1R4(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·sumWindowAVX512V1R4(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
 	VMOVUPS      Z31, Z2
 	VMOVUPS      Z31, Z3
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ    (BX), R15
-	MOVQ    8(BX), DX
 	ADDQ    $0x10, BX
 	LEAQ    (DI)(R15*4), R11
 	VADDPS  (R11), Z0, K1, Z0
@@ -1325,51 +1447,57 @@ next:
 	VADDPS  (R11)(R9*1), Z3, K1, Z3
 	DECQ    CX
 	JNZ     next
-	MOVQ    144(AX), CX
-	MOVQ    $0x00000001, R15
-	SHLQ    CL, R15
-	DECQ    R15
-	KMOVW   R15, K1
-	MOVQ    48(AX), R11
+	MOVQ    R14, R11
 	MOVQ    128(AX), R12
-	SHLQ    $0x02, R12
 	VMOVUPS Z0, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z1, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z2, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z3, K1, (R11)
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R14
+	SUBQ    $0x10, DX
+	JG      column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX512V1R5(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·sumWindowAVX512V1R5(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
 	VMOVUPS      Z31, Z2
 	VMOVUPS      Z31, Z3
 	VMOVUPS      Z31, Z4
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ    (BX), R15
-	MOVQ    8(BX), DX
 	ADDQ    $0x10, BX
 	LEAQ    (DI)(R15*4), R11
 	VADDPS  (R11), Z0, K1, Z0
@@ -1379,38 +1507,49 @@ next:
 	VADDPS  (R11)(R8*4), Z4, K1, Z4
 	DECQ    CX
 	JNZ     next
-	MOVQ    144(AX), CX
-	MOVQ    $0x00000001, R15
-	SHLQ    CL, R15
-	DECQ    R15
-	KMOVW   R15, K1
-	MOVQ    48(AX), R11
+	MOVQ    R14, R11
 	MOVQ    128(AX), R12
-	SHLQ    $0x02, R12
 	VMOVUPS Z0, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z1, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z2, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z3, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z4, K1, (R11)
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R14
+	SUBQ    $0x10, DX
+	JG      column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX512V1R6(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·sumWindowAVX512V1R6(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
@@ -1418,16 +1557,11 @@ TEXT ·sumWindowAVX512V1R6(SB), NOSPLIT, $0-8
 	VMOVUPS      Z31, Z3
 	VMOVUPS      Z31, Z4
 	VMOVUPS      Z31, Z5
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ    (BX), R15
-	MOVQ    8(BX), DX
 	ADDQ    $0x10, BX
 	LEAQ    (DI)(R15*4), R11
 	LEAQ    (R11)(R10*1), R12
@@ -1439,40 +1573,51 @@ next:
 	VADDPS  (R12), Z5, K1, Z5
 	DECQ    CX
 	JNZ     next
-	MOVQ    144(AX), CX
-	MOVQ    $0x00000001, R15
-	SHLQ    CL, R15
-	DECQ    R15
-	KMOVW   R15, K1
-	MOVQ    48(AX), R11
+	MOVQ    R14, R11
 	MOVQ    128(AX), R12
-	SHLQ    $0x02, R12
 	VMOVUPS Z0, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z1, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z2, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z3, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z4, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z5, K1, (R11)
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R14
+	SUBQ    $0x10, DX
+	JG      column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX512V1R7(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·sumWindowAVX512V1R7(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
@@ -1481,16 +1626,11 @@ TEXT ·sumWindowAVX512V1R7(SB), NOSPLIT, $0-8
 	VMOVUPS      Z31, Z4
 	VMOVUPS      Z31, Z5
 	VMOVUPS      Z31, Z6
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ    (BX), R15
-	MOVQ    8(BX), DX
 	ADDQ    $0x10, BX
 	LEAQ    (DI)(R15*4), R11
 	LEAQ    (R11)(R10*1), R12
@@ -1503,42 +1643,53 @@ next:
 	VADDPS  (R12)(R8*1), Z6, K1, Z6
 	DECQ    CX
 	JNZ     next
-	MOVQ    144(AX), CX
-	MOVQ    $0x00000001, R15
-	SHLQ    CL, R15
-	DECQ    R15
-	KMOVW   R15, K1
-	MOVQ    48(AX), R11
+	MOVQ    R14, R11
 	MOVQ    128(AX), R12
-	SHLQ    $0x02, R12
 	VMOVUPS Z0, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z1, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z2, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z3, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z4, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z5, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z6, K1, (R11)
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R14
+	SUBQ    $0x10, DX
+	JG      column
 	VZEROUPPER
 	RET
 
 // func sumWindowAVX512V1R8(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, CMOV
 TEXT ·sumWindowAVX512V1R8(SB), NOSPLIT, $0-8
-	MOVQ         t+0(FP), AX
-	MOVQ         24(AX), SI
-	MOVQ         (AX), DI
-	MOVQ         96(AX), BX
-	MOVQ         104(AX), CX
-	MOVQ         120(AX), R8
-	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
-	LEAQ         (R8)(R8*4), R10
+	MOVQ t+0(FP), AX
+	MOVQ 24(AX), SI
+	MOVQ (AX), DI
+	MOVQ 96(AX), BX
+	MOVQ 104(AX), CX
+	MOVQ 120(AX), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R8)(R8*4), R10
+	MOVQ 144(AX), DX
+	MOVQ 48(AX), R14
+	MOVQ 72(AX), R13
+
+column:
+	MOVQ         DX, CX
+	MOVQ         $0x00000010, R15
+	CMPQ         CX, R15
+	CMOVQGT      R15, CX
+	MOVQ         $0x00000001, R15
+	SHLQ         CL, R15
+	DECQ         R15
+	KMOVW        R15, K1
 	VBROADCASTSS 160(AX), Z31
 	VMOVUPS      Z31, Z0
 	VMOVUPS      Z31, Z1
@@ -1548,16 +1699,11 @@ TEXT ·sumWindowAVX512V1R8(SB), NOSPLIT, $0-8
 	VMOVUPS      Z31, Z5
 	VMOVUPS      Z31, Z6
 	VMOVUPS      Z31, Z7
-	MOVQ         144(AX), CX
-	MOVQ         $0x00000001, R15
-	SHLQ         CL, R15
-	DECQ         R15
-	KMOVW        R15, K1
+	MOVQ         96(AX), BX
 	MOVQ         104(AX), CX
 
 next:
 	MOVQ    (BX), R15
-	MOVQ    8(BX), DX
 	ADDQ    $0x10, BX
 	LEAQ    (DI)(R15*4), R11
 	LEAQ    (R11)(R10*1), R12
@@ -1571,28 +1717,26 @@ next:
 	VADDPS  (R12)(R8*2), Z7, K1, Z7
 	DECQ    CX
 	JNZ     next
-	MOVQ    144(AX), CX
-	MOVQ    $0x00000001, R15
-	SHLQ    CL, R15
-	DECQ    R15
-	KMOVW   R15, K1
-	MOVQ    48(AX), R11
+	MOVQ    R14, R11
 	MOVQ    128(AX), R12
-	SHLQ    $0x02, R12
 	VMOVUPS Z0, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z1, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z2, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z3, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z4, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z5, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z6, K1, (R11)
-	ADDQ    R12, R11
+	LEAQ    (R11)(R12*4), R11
 	VMOVUPS Z7, K1, (R11)
+	ADDQ    $0x40, DI
+	ADDQ    $0x40, R14
+	SUBQ    $0x10, DX
+	JG      column
 	VZEROUPPER
 	RET

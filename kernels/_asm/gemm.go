@@ -10,11 +10,12 @@ var gemmFiles = []file{
 // gemm returns the emitter of gemm tiles. A panel is always two vectors wide; tiles of one vector use its first half.
 //
 // For every element of k the panel's vectors are loaded once, each row's element is broadcast from row-major a, and one
-// multiply-add per row and vector follows. Four elements are unrolled.
+// multiply-add per row and vector follows. Four elements are unrolled. Meanwhile what the strip says is prefetched: weights
+// are often read from memory, which takes as long as computing with them, and so happens at the same time.
 func gemm(v isa) func(g *gen, rows, vecs int) {
 	const unroll = 4
 	return func(g *gen, rows, vecs int) {
-		acc := v.accumulators(rows, vecs)
+		s := newStrip(g, v, rows, vecs)
 		width := 2 * v.bytes() // of a panel
 		b := v.count() - 2     // registers of the panel's vectors
 		x := v.count() - 4     // two registers for broadcasts, taken in turn
@@ -26,30 +27,27 @@ func gemm(v isa) func(g *gen, rows, vecs int) {
 			for r := range rows {
 				bc := v.vec(x + turn%2)
 				turn++
-				g.VBROADCASTSS(row(r, 4*u), bc)
+				g.VBROADCASTSS(s.row(r, 4*u), bc)
 				for i := range vecs {
-					g.VFMADD231PS(v.vec(b+i), bc, acc[r][i])
+					g.VFMADD231PS(v.vec(b+i), bc, s.acc[r][i])
 				}
 			}
 		}
 		advance := func(n int) {
-			for i := 0; 5*i < rows; i++ {
-				g.ADDQ(operand.U8(4*n), regRow[i])
-			}
+			s.advance(n)
 			g.ADDQ(operand.U32(uint32(n*width)), regPanel)
 		}
 
-		g.begin(rows)
-		g.start(v, acc)
+		s.begin()
 		g.Label("next")
-		g.segment(rows)
+		s.segment()
 		g.SUBQ(operand.U8(unroll), regN)
 		g.JLT(operand.LabelRef("rest"))
 		g.Label("loop")
+		s.prefetch()
 		for u := range unroll {
-			g.PREFETCHT0(operand.Mem{Base: regPanel, Disp: 1024 + u*width})
-			if v == avx512 {
-				g.PREFETCHT0(operand.Mem{Base: regPanel, Disp: 1024 + u*width + 64})
+			for i := range vecs * v.bytes() / 64 {
+				g.PREFETCHT0(operand.Mem{Base: regPanel, Disp: 1024 + u*width + 64*i})
 			}
 			element(u)
 		}
@@ -67,6 +65,6 @@ func gemm(v isa) func(g *gen, rows, vecs int) {
 		g.Label("done")
 		g.DECQ(regSegs)
 		g.JNZ(operand.LabelRef("next"))
-		g.epilogue(v, acc)
+		s.finish()
 	}
 }

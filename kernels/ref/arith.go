@@ -41,10 +41,12 @@ func (ar Arith) Add(acc float64, x float32) float64 {
 // FMA returns x*y + z rounded once to float32, as qmath.FMA does.
 func FMA(x, y, z float32) float32 { return qmath.FMA(x, y, z) }
 
-// Epilogue is what happens to a finished sum, in this order: the bias of its column (output channel) is added, then the
-// activation is applied. The zero value does nothing.
+// Epilogue is what happens to a finished sum, in this order: the bias of its column (output channel) is added, the result
+// rounded to float32, Add's element added and the result rounded again, then the activation is applied. So it gives the bits
+// that adding a tensor afterwards gives. The zero value does nothing.
 type Epilogue struct {
 	Bias   []float32 // one per column; nil: nothing is added (which differs from adding zeros for a sum of -0)
+	Add    []float32 // one per sum, row by row without gaps; nil: nothing is added
 	Act    Activation
 	Lo, Hi float32 // the limits of Clip
 }
@@ -82,11 +84,16 @@ func Limit(x, lo, hi float32) float32 {
 	return x
 }
 
-// finish rounds acc to float32 and applies the epilogue of column j. With Float64 the bias is added before the rounding.
-func (ar Arith) finish(acc float64, ep Epilogue, j int) float32 {
+// finish rounds acc to float32 and applies the epilogue of column j, the i-th sum. With Float64 the bias is added before the
+// rounding.
+func (ar Arith) finish(acc float64, ep Epilogue, j, i int) float32 {
 	if ep.Bias != nil {
 		acc = ar.Add(acc, ep.Bias[j])
 	}
+	x := float32(acc)
+	if ep.Add != nil {
+		x += ep.Add[i]
+	}
 	lo, hi := ep.Limits()
-	return Limit(float32(acc), lo, hi)
+	return Limit(x, lo, hi)
 }

@@ -4,7 +4,7 @@ package ref
 //
 //	acc = 0
 //	for kd, kh, kw, c in 0..C/Group: acc = acc + in(n, z*StrideD-PadFront+kd*DilD, ..., g*C/Group+c) * w[m, c, kd, kh, kw]
-//	dst[n, z, y, x, m] = activation(acc + bias[m])
+//	dst[n, z, y, x, m] = activation(acc + bias[m] + add[n, z, y, x, m])
 //
 // where in(...) is src, or +0 outside it. src and dst are channels-last, w is [M, C/Group, KD, KH, KW].
 func Conv(ar Arith, dst, src, w []float32, s ConvShape, ep Epilogue) {
@@ -27,7 +27,7 @@ func Conv(ar Arith, dst, src, w []float32, s ConvShape, ep Epilogue) {
 					}
 				}
 			}
-			dst[at*s.M+m] = ar.finish(acc, ep, m)
+			dst[at*s.M+m] = ar.finish(acc, ep, m, at*s.M+m)
 		}
 	})
 }
@@ -37,7 +37,7 @@ func Conv(ar Arith, dst, src, w []float32, s ConvShape, ep Epilogue) {
 //	acc = 0
 //	for kd, kh, kw in order, where z+PadFront-kd*DilD = StrideD*i, y+PadTop-kh*DilH = StrideH*j, x+PadLeft-kw*DilW = StrideW*l:
 //	  for c in 0..C/Group: acc = acc + in(n, i, j, l, g*C/Group+c) * w[g*C/Group+c, m-g*M/Group, kd, kh, kw]
-//	dst[n, z, y, x, m] = activation(acc + bias[m])
+//	dst[n, z, y, x, m] = activation(acc + bias[m] + add[n, z, y, x, m])
 //
 // where in(...) is src, or +0 outside it. src and dst are channels-last, w is [C, M/Group, KD, KH, KW]. Kernel positions that
 // fall between input positions do not take part.
@@ -67,7 +67,7 @@ func ConvTranspose(ar Arith, dst, src, w []float32, s ConvShape, ep Epilogue) {
 					}
 				}
 			}
-			dst[at*s.M+m] = ar.finish(acc, ep, m)
+			dst[at*s.M+m] = ar.finish(acc, ep, m, at*s.M+m)
 		}
 	})
 }
