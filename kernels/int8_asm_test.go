@@ -13,6 +13,7 @@ func TestIntegerTileLayout(t *testing.T) {
 		t.Skip("assembly exists for 64-bit processors only")
 	}
 	var x tile8
+	var o outTile
 	for _, f := range []struct {
 		name         string
 		offset, want uintptr
@@ -20,6 +21,13 @@ func TestIntegerTileLayout(t *testing.T) {
 		{"a", unsafe.Offsetof(x.a), 0}, {"panel", unsafe.Offsetof(x.panel), 24}, {"dst", unsafe.Offsetof(x.dst), 48},
 		{"init", unsafe.Offsetof(x.init), 72}, {"segs", unsafe.Offsetof(x.segs), 96}, {"lda", unsafe.Offsetof(x.lda), 120},
 		{"ldd", unsafe.Offsetof(x.ldd), 128}, {"cols", unsafe.Offsetof(x.cols), 144}, {"ldi", unsafe.Offsetof(x.ldi), 152},
+		{"acc", unsafe.Offsetof(o.acc), 0}, {"dst", unsafe.Offsetof(o.dst), 24}, {"f32", unsafe.Offsetof(o.f32), 48},
+		{"residual", unsafe.Offsetof(o.residual), 72}, {"lacc", unsafe.Offsetof(o.lacc), 96}, {"ldd", unsafe.Offsetof(o.ldd), 104},
+		{"ldr", unsafe.Offsetof(o.ldr), 112}, {"rows", unsafe.Offsetof(o.rows), 120}, {"cols", unsafe.Offsetof(o.cols), 128},
+		{"scale", unsafe.Offsetof(o.scale), 136}, {"Bias", unsafe.Offsetof(o.scale.Bias), 24}, {"Divisor", unsafe.Offsetof(o.scale.Divisor), 48},
+		{"Lo", unsafe.Offsetof(o.scale.Lo), 52}, {"Hi", unsafe.Offsetof(o.scale.Hi), 56},
+		{"ResidualScale", unsafe.Offsetof(o.scale.ResidualScale), 60}, {"QMin", unsafe.Offsetof(o.scale.QMin), 66},
+		{"most", unsafe.Offsetof(o.most), 212}, {"residualZero", unsafe.Offsetof(o.residualZero), 216}, {"zero", unsafe.Offsetof(o.zero), 220},
 	} {
 		assert.Equal(t, f.want, f.offset, f.name)
 	}

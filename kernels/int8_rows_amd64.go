@@ -7,8 +7,48 @@ import "qwb/kernels/cpu"
 // vectorInt8Rows lists the integer rows written in assembly.
 func vectorInt8Rows() []Row {
 	avx512vnni := func(f cpu.Features) bool { return f.AVX512VNNI }
+	avx512 := func(f cpu.Features) bool { return f.AVX512 }
+	avx2 := func(f cpu.Features) bool { return f.AVX2 }
 	return []Row{
 		{Name: "gemm-u8s8-avx512vnni-14x32", Op: OpGemmU8S8, ISA: "avx512vnni", MR: 14, NR: 32, layout: quads8, runs: avx512vnni,
 			tile8: func(t *tile8) { gemm8AVX512VNNI[(t.cols-1)/16][t.rows-1](t) }},
+		{Name: "scale-u8-avx512", Op: OpScaleU8, ISA: "avx512", runs: avx512, store: scaleU8AVX512},
+		{Name: "scale-u8-avx2", Op: OpScaleU8, ISA: "avx2", runs: avx2, store: eights(scaleU8AVX2, goScaleU8)},
+		{Name: "scale-f32-avx512", Op: OpScaleF32, ISA: "avx512", runs: avx512, store: scaleF32AVX512},
+		{Name: "scale-f32-avx2", Op: OpScaleF32, ISA: "avx2", runs: avx2, store: eights(scaleF32AVX2, goScaleF32)},
 	}
+}
+
+// eights returns a function that leaves the columns beyond a multiple of eight to rest.
+func eights(f, rest func(*outTile)) func(*outTile) {
+	return func(t *outTile) {
+		cols, whole := t.cols, t.cols&^7
+		if whole > 0 {
+			t.cols = whole
+			f(t)
+			t.cols = cols
+		}
+		if whole < cols {
+			last := t.from(whole)
+			rest(&last)
+		}
+	}
+}
+
+// from returns the part of t from column j on.
+func (t *outTile) from(j int) outTile {
+	u := *t
+	u.acc, u.cols = t.acc[j:], t.cols-j
+	u.dst, u.f32, u.residual = beyond(t.dst, j), beyond(t.f32, j), beyond(t.residual, j)
+	u.scale.Factor, u.scale.Bias = beyond(t.scale.Factor, j), beyond(t.scale.Bias, j)
+	u.shift.Mul, u.shift.Exp = beyond(t.shift.Mul, j), beyond(t.shift.Exp, j)
+	return u
+}
+
+// beyond returns s from element j on, nil for nil.
+func beyond[T any](s []T, j int) []T {
+	if s == nil {
+		return nil
+	}
+	return s[j:]
 }
