@@ -7,11 +7,24 @@ import "qwb/kernels/cpu"
 // vectorInt8Rows lists the integer rows written in assembly.
 func vectorInt8Rows() []Row {
 	avx512vnni := func(f cpu.Features) bool { return f.AVX512VNNI }
+	avxvnni := func(f cpu.Features) bool { return f.AVXVNNI }
 	avx512 := func(f cpu.Features) bool { return f.AVX512 }
 	avx2 := func(f cpu.Features) bool { return f.AVX2 }
 	return []Row{
 		{Name: "gemm-u8s8-avx512vnni-14x32", Op: OpGemmU8S8, ISA: "avx512vnni", MR: 14, NR: 32, layout: quads8, runs: avx512vnni,
 			tile8: func(t *tile8) { gemm8AVX512VNNI[(t.cols-1)/16][t.rows-1](t) }},
+		{Name: "gemm-u8s8-avx512-6x64", Op: OpGemmU8S8, ISA: "avx512", MR: 6, NR: 64, layout: pairs16, runs: avx512,
+			tile8: func(t *tile8) { gemm8AVX512[(t.cols-1)/16][t.rows-1](t) }},
+		{Name: "gemm-u8s8-avxvnni-6x16", Op: OpGemmU8S8, ISA: "avxvnni", MR: 6, NR: 16, layout: quads8, runs: avxvnni,
+			tile8: func(t *tile8) { gemm8AVXVNNI[(t.cols-1)/8][t.rows-1](t) }},
+		{Name: "gemm-u8s8-avx2-3x32", Op: OpGemmU8S8, ISA: "avx2", MR: 3, NR: 32, layout: pairs16, runs: avx2,
+			tile8: func(t *tile8) { gemm8AVX2[(t.cols-1)/8][t.rows-1](t) }},
+		{Name: "depthwise-u8s8-avx512vnni-6x64", Op: OpDepthwiseU8S8, ISA: "avx512vnni", MR: 6, NR: 64, layout: wide32, runs: avx512vnni,
+			tile8: func(t *tile8) { depthwise8AVX512VNNI[(t.cols-1)/16][t.rows-1](t) }},
+		{Name: "depthwise-u8s8-avx512-6x64", Op: OpDepthwiseU8S8, ISA: "avx512", MR: 6, NR: 64, layout: wide32, runs: avx512,
+			tile8: func(t *tile8) { depthwise8AVX512[(t.cols-1)/16][t.rows-1](t) }},
+		{Name: "depthwise-u8s8-avx2-6x16", Op: OpDepthwiseU8S8, ISA: "avx2", MR: 6, NR: 16, layout: wide32, runs: avx2,
+			tile8: depthwiseEights},
 		{Name: "scale-u8-avx512", Op: OpScaleU8, ISA: "avx512", runs: avx512, store: scaleU8AVX512},
 		{Name: "scale-u8-avx2", Op: OpScaleU8, ISA: "avx2", runs: avx2, store: eights(scaleU8AVX2, goScaleU8)},
 		{Name: "scale-f32-avx512", Op: OpScaleF32, ISA: "avx512", runs: avx512, store: scaleF32AVX512},
@@ -51,4 +64,21 @@ func beyond[T any](s []T, j int) []T {
 		return nil
 	}
 	return s[j:]
+}
+
+// depthwiseEights leaves the columns beyond a multiple of eight to plain Go.
+func depthwiseEights(t *tile8) {
+	if whole := t.cols &^ 7; whole > 0 {
+		depthwise8AVX2[whole/8-1][t.rows-1](t)
+	}
+	const nr = 16
+	for j := t.cols &^ 7; j < t.cols; j++ {
+		for i := range t.rows {
+			sum := t.init[i*t.ldi+j]
+			for k, seg := range t.segs {
+				sum += int32(t.a[i*t.lda+seg.off+j]) * int32(t.panel[(k*nr+j)*4])
+			}
+			t.dst[i*t.ldd+j] = sum
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -13,6 +14,9 @@ const (
 
 var int8Files = []file{
 	{"int8_gemm_avx512vnni", false, []family{{"gemm8AVX512VNNI", 14, 2, dotGemm(avx512, evexDot)}}},
+	{"int8_gemm_avxvnni", false, []family{{"gemm8AVXVNNI", 6, 2, dotGemm(avx2, vexDot)}}},
+	{"int8_gemm_avx512", false, []family{{"gemm8AVX512", 6, 4, pairGemm(avx512)}}},
+	{"int8_gemm_avx2", false, []family{{"gemm8AVX2", 3, 4, pairGemm(avx2)}}},
 }
 
 // begin8 loads the operands of a tile8 that stay in registers, for up to rows rows.
@@ -154,3 +158,54 @@ func dotGemm(v isa, dot func(g *gen, weights, x, acc reg.VecPhysical)) func(g *g
 
 // evexDot adds four products of the unsigned bytes of x and the signed bytes of weights to every element of acc.
 func evexDot(g *gen, weights, x, acc reg.VecPhysical) { g.VPDPBUSD(weights, x, acc) }
+
+// vexDot is evexDot on ymm registers in its VEX encoding, which the assembler does not write: it takes the EVEX form, which needs
+// AVX-512.
+func vexDot(g *gen, weights, x, acc reg.VecPhysical) {
+	w, s, d := byte(weights.PhysicalIndex()), byte(x.PhysicalIndex()), byte(acc.PhysicalIndex())
+	inverted := (1-d>>3)<<7 | 1<<6 | (1-w>>3)<<5 // the extension bits of accumulator, index and weights
+	for _, b := range []byte{0xc4, inverted | 0x02, (15-s)<<3 | 0x05, 0x50, 0xc0 | d&7<<3 | w&7} {
+		g.Instruction(&ir.Instruction{Opcode: "BYTE", Operands: []operand.Op{operand.U8(b)}})
+	}
+}
+
+// pairGemm returns the emitter of gemm tiles for processors without VPDPBUSD. Nothing saturates: the four bytes of a group are
+// split into two of even and two of odd number, which as int16 are multiplied by weights of int16 and added in pairs. A panel is
+// four vectors wide and read from memory for every row, so that the splitting is shared by as many columns as there are
+// accumulators for.
+func pairGemm(v isa) func(g *gen, rows, vecs int) {
+	const unroll, width = 2, 4
+	return func(g *gen, rows, vecs int) {
+		acc := v.accumulators(rows, vecs)
+		even, odd, product, bytes := v.vec(v.count()-4), v.vec(v.count()-3), v.vec(v.count()-2), v.vec(v.count()-1)
+		g.begin8(rows)
+		g.start8(v, acc)
+		if v == avx512 {
+			g.VPTERNLOGD(operand.U8(0xff), bytes, bytes, bytes)
+		} else {
+			g.VPCMPEQD(bytes, bytes, bytes)
+		}
+		g.VPSRLW(operand.U8(8), bytes, bytes)
+		half := width * v.bytes()
+		g.groups8(rows, unroll, 2*half, func(u int) {
+			for r := range rows {
+				g.VPBROADCASTD(row(r, 4*u), odd)
+				if v == avx512 {
+					g.VPANDD(bytes, odd, even)
+				} else {
+					g.VPAND(bytes, odd, even)
+				}
+				g.VPSRLW(operand.U8(8), odd, odd)
+				for i := range vecs {
+					at := operand.Mem{Base: regPanel, Disp: u*2*half + i*v.bytes()}
+					g.VPMADDWD(at, even, product)
+					g.VPADDD(product, acc[r][i], acc[r][i])
+					at.Disp += half
+					g.VPMADDWD(at, odd, product)
+					g.VPADDD(product, acc[r][i], acc[r][i])
+				}
+			}
+		})
+		g.finish8(v, acc)
+	}
+}

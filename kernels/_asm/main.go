@@ -42,7 +42,7 @@ var everything = []struct {
 	files    []file
 }{
 	{"tile", slices.Concat(gemmFiles, windowFiles, elementwiseFiles, mathFiles, rowFiles, peakFiles, observeFiles)},
-	{"tile8", int8Files},
+	{"tile8", slices.Concat(int8Files, int8WindowFiles)},
 	{"outTile", slices.Concat(scaleFiles)},
 }
 
