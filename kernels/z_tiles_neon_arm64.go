@@ -8,4 +8,7 @@ package kernels
 func gemmNEON(acc *[64]float32, a, panel *float32, segs *segment, n, lda, rows int)
 
 //go:noescape
+func gemm8NEON(acc *[64]int32, a *uint8, panel *int8, segs *segment, n, lda, rows int)
+
+//go:noescape
 func depthwiseNEON(acc *[64]float32, a, panel *float32, segs *segment, n, lda, rows int)

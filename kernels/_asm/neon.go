@@ -25,7 +25,7 @@ const (
 	neonA     = 16 // V16 to V23: elements of the rows
 	neonB     = 24 // V24 to V27: elements of the panel
 	neonFlip  = 28 // V28: what is added to every element of a
-	neonLanes = 4  // elements, or groups of four bytes, of a in one register
+	neonLanes = 4  // of a register
 )
 
 // byElement encodes an instruction of the group vector x indexed element on four 32-bit lanes: d += n * m[lane].
@@ -83,36 +83,43 @@ func (n *neon) end() {
 }
 
 // gemm writes a function that adds, for up to eight rows of a and eight columns of a panel, the products of every segment to the
-// sums in acc. element is the size of an element of a in bytes; a lane holds four bytes of them.
+// sums in acc. element is the size of an element of a in bytes; the length of a segment is in lanes, which hold four bytes.
+//
+// With biased the bytes of a are unsigned and read as signed ones, 128 less. The eighth row is then zeros instead of memory: its
+// sums are -128 times those of the panel's columns, which is what the other rows have too much.
 func (n *neon) gemm(name string, op uint32, biased bool, element int) {
+	rows := neonRows
 	n.begin(name, op, element)
 	if biased {
+		rows--
 		n.line("VMOVI $128, V%d.B16", neonFlip)
+		n.line("VMOVI $128, V%d.B16", neonA+rows)
+	}
+	load := func(format string) {
+		for r := range rows {
+			n.line(format, neonAt+r, neonA+r)
+			if biased {
+				n.line("VEOR V%d.B16, V%d.B16, V%d.B16", neonFlip, neonA+r, neonA+r)
+			}
+		}
 	}
 	n.segment(element)
-	perLoop := neonLanes * 4 / element // elements of a row in one register
-	n.line("SUBS $%d, R7, R7", perLoop)
+	n.line("SUBS $%d, R7, R7", neonLanes)
 	n.line("BLT rest")
 	n.label("loop")
-	for r := range neonRows {
-		n.line("VLD1.P 16(R%d), [V%d.S4]", neonAt+r, neonA+r)
-		n.flip(biased, neonA+r)
-	}
+	load("VLD1.P 16(R%d), [V%d.S4]")
 	for lane := range neonLanes {
 		n.products(op, lane, neonB+2*(lane%2))
 	}
-	n.line("SUBS $%d, R7, R7", perLoop)
+	n.line("SUBS $%d, R7, R7", neonLanes)
 	n.line("BGE loop")
 	n.label("rest")
-	n.line("ADDS $%d, R7, R7", perLoop)
+	n.line("ADDS $%d, R7, R7", neonLanes)
 	n.line("BEQ done")
 	n.label("single")
-	for r := range neonRows {
-		n.line("VLD1R.P 4(R%d), [V%d.S4]", neonAt+r, neonA+r)
-		n.flip(biased, neonA+r)
-	}
+	load("VLD1R.P 4(R%d), [V%d.S4]")
 	n.products(op, 0, neonB)
-	n.line("SUBS $%d, R7, R7", perLoop/neonLanes)
+	n.line("SUBS $1, R7, R7")
 	n.line("BGT single")
 	n.label("done")
 	n.end()
@@ -144,19 +151,13 @@ func (n *neon) products(op uint32, lane, b int) {
 	}
 }
 
-func (n *neon) flip(biased bool, v int) {
-	if biased {
-		n.line("VEOR V%d.B16, V%d.B16, V%d.B16", neonFlip, v, v)
-	}
-}
-
 // neonSignature is the list of parameters of a tile.
 func neonSignature(op uint32) string {
-	acc, in := "float32", "float32"
+	types := "(acc *[64]float32, a, panel *float32"
 	if op == sdot {
-		acc, in = "int32", "byte"
+		types = "(acc *[64]int32, a *uint8, panel *int8"
 	}
-	return fmt.Sprintf("(acc *[64]%s, a, panel *%s, segs *segment, n, lda, rows int)", acc, in)
+	return types + ", segs *segment, n, lda, rows int)"
 }
 
 func log2(n int) int {
@@ -174,6 +175,7 @@ var neonTiles = []struct {
 	emit func(n *neon, name string)
 }{
 	{"gemmNEON", fmla, func(n *neon, name string) { n.gemm(name, fmla, false, 4) }},
+	{"gemm8NEON", sdot, func(n *neon, name string) { n.gemm(name, sdot, true, 1) }},
 	{"depthwiseNEON", fmla, func(n *neon, name string) { n.depthwise(name) }},
 }
 

@@ -29,6 +29,9 @@ func IntegerTables(f cpu.Features) map[string]*kernels.Table {
 	if f.AVX512VNNI {
 		tables["avx512vnni"] = kernels.Select(f)
 	}
+	if f.NEONDot {
+		tables["neondot"] = kernels.Select(cpu.Features{NEON: true, NEONDot: true})
+	}
 	return tables
 }
 
