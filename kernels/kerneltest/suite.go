@@ -60,6 +60,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("math", s.math)
 	t.Run("accuracy", s.accuracy)
 	t.Run("rows", s.rows)
+	t.Run("compare", s.compare)
 	t.Run("observe", s.observe)
 	t.Run("softmax bound", s.softmaxBound)
 	t.Run("misuse", s.misuse)

@@ -1,0 +1,20 @@
+package kernels
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+
+	"qwb/kernels/ref"
+)
+
+// The generator in _asm knows these numbers as constants.
+func TestSumsLayout(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) != 8 {
+		t.Skip("assembly exists for 64-bit processors only")
+	}
+	var s sums
+	assert.Equal(t, []uintptr{0, 8, 16, 24, 32}, []uintptr{unsafe.Offsetof(s.x), unsafe.Offsetof(s.y), unsafe.Offsetof(s.z), unsafe.Offsetof(s.n), unsafe.Offsetof(s.lanes)})
+	assert.Zero(t, ref.CompareBlock%rowLanes, "blocks begin with lane 0")
+}
