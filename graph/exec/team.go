@@ -8,7 +8,7 @@ import (
 const (
 	// idlePolls is how often a helper looks for work before it ends: about 80 microseconds, longer than the serial work
 	// between two regions usually takes and shorter than what waking a thread costs.
-	idlePolls = 1 << 14
+	idlePolls = 1 << 15
 	// yieldEvery is how many looks lie between two offers of the processor to other goroutines.
 	yieldEvery = 1 << 6
 	// closePolls is how often the owner looks whether the helpers have finished before it sleeps.
