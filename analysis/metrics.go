@@ -4,9 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 )
+
+// rows are this processor's; all give the same sums.
+var rows = sync.OnceValue(func() *kernels.Table { return kernels.Select(cpu.Detect()) })
 
 // nsrFloor keeps the noise-to-signal ratio finite where the signal is zero, as in PPQ's torch_snr_error.
 const nsrFloor = 1e-7
@@ -33,7 +39,8 @@ func (m *meter) mean() Error {
 	return Error{NSR: m.sum.NSR / n, MSE: m.sum.MSE / n, Cosine: m.sum.Cosine / n}
 }
 
-// Compare returns the error of q against f for one sample. Both are float32 tensors of the same shape; sums are float64.
+// Compare returns the error of q against f for one sample. Both are float32 tensors of the same shape; sums are float64, added
+// in the order that kernels/ref.Compare states, over the elements as they lie in memory, row-major where the layouts differ.
 // NSR = sum((q-f)^2) / (sum(f^2) + 1e-7), MSE = sum((q-f)^2) / n, Cosine = <q,f> / (|q||f|), 1 where both are zero and 0 where
 // one of them is. An empty tensor has no error. Values that are not finite are an error.
 func Compare(q, f *tensor.Tensor) (Error, error) {
@@ -41,15 +48,7 @@ func Compare(q, f *tensor.Tensor) (Error, error) {
 	if err != nil {
 		return Error{}, err
 	}
-	var noise, signal, other, dot float64
-	for i := range y {
-		a, b := float64(x[i]), float64(y[i])
-		d := a - b
-		noise += d * d
-		signal += b * b
-		other += a * a
-		dot += a * b
-	}
+	noise, signal, other, dot := rows().Compare(x, y)
 	if !finite(noise + signal + other) {
 		return Error{}, errNotFinite
 	}
@@ -122,14 +121,11 @@ func parts(f, middle, q *tensor.Tensor) (first, second float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	xs, zs = xs[:len(ys)], zs[:len(ys)]
 	var signal float64
-	for i, y := range ys {
-		a, m, b := float64(y), float64(xs[i]), float64(zs[i])
-		whole := b - a
-		signal += a * a
-		first += (m - a) * whole
-		second += (b - m) * whole
+	if middle == f {
+		second, signal, _, _ = rows().Compare(zs, ys)
+	} else {
+		signal, first, second = rows().Parts(zs, ys, xs)
 	}
 	first, second = first/(signal+nsrFloor), second/(signal+nsrFloor)
 	if !finite(first + second) {
