@@ -2,6 +2,7 @@ package qmath
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -15,7 +16,7 @@ const (
 	AverageFloat
 	// AverageSame is sum(q)/n in integers, ties away from zero: TFLite's AVERAGE_POOL, whose grids are the same.
 	AverageSame
-	// AverageEach is TVM's: every code is moved to the output's grid, the sum divided and truncated.
+	// AverageEach is TVM's: every code is moved to the output's grid, unclamped, the sum of those divided and truncated.
 	AverageEach
 	// AverageExact is sum(q - zx) * 2^Shift / n rounded once: power-of-two scales.
 	AverageExact
@@ -58,8 +59,7 @@ func (p Profile) PrepareAverage(x, y Grid, n int, window bool) (Average, error) 
 		a.M, err = p.multiplier(float64(x.Scale)/float64(y.Scale), x.Scale, y.Scale)
 		a.M = a.M.divided(n)
 	case TVM:
-		a.Form = AverageEach
-		a.Each, err = p.PrepareRescale(x, y)
+		err = a.each(p)
 	case XNNPACK:
 		a.M, err = p.multiplier(float64(x.Scale/float32(y.Scale*float32(n))), x.Scale, y.Scale)
 	case PowerOfTwo:
@@ -87,6 +87,21 @@ func (p Profile) PrepareAverage(x, y Grid, n int, window bool) (Average, error) 
 // maxTerms is how many codes of a grid certainly add up in int32.
 func maxTerms(g Grid) int {
 	return int((1<<31 - 1) / max(int64(g.QMax)-int64(g.QMin), 1))
+}
+
+// each prepares TVM's mean. Terms are not limited to y's codes, but their sum must fit into int32.
+func (a *Average) each(p Profile) (err error) {
+	a.Form = AverageEach
+	unclamped := a.Y
+	unclamped.QMin, unclamped.QMax = math.MinInt32, math.MaxInt32
+	if a.Each, err = p.PrepareRescale(a.X, unclamped); err != nil {
+		return err
+	}
+	most := a.X.reach()*float64(a.X.Scale)/float64(a.Y.Scale) + math.Abs(float64(a.Y.ZeroPoint)) + 1
+	if most*float64(a.N) >= 1<<31 {
+		return fmt.Errorf("profile %s: the sum of %d codes on scale %g does not fit into int32", p.Name, a.N, a.Y.Scale)
+	}
+	return nil
 }
 
 // divided returns the multiplier of the mean of n, as TFLite's MEAN makes it from that of the sum: shifted up as far as n has

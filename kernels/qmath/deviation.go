@@ -27,11 +27,7 @@ func (s Scaling) Deviation(acc int64, m Multiplier, zp, lo, hi int32) float64 {
 	}
 	switch s.Form {
 	case DoubleUpAway, DoubleUpUp:
-		second := 0.0
-		if m.Shift < 0 {
-			second = math.Exp2(float64(m.Shift - 1))
-		}
-		return half*v*slack + second
+		return half*v*slack + s.second(m)
 	case FloatInside:
 		return half * (4*v + v + math.Abs(float64(zp))) * slack // two for the factor, the accumulator, the product; the sum
 	case FloatAfter:
@@ -43,6 +39,14 @@ func (s Scaling) Deviation(acc int64, m Multiplier, zp, lo, hi int32) float64 {
 	}
 	// One rounding: the float32 product of scales, or two of them (rndnu), and the 31 bits of M.
 	return half * 2 * v * slack
+}
+
+// second is what the first of two roundings can be off: 2^-(r+1) for right shift r.
+func (s Scaling) second(m Multiplier) float64 {
+	if s.Form > DoubleUpUp || m.Shift >= 0 {
+		return 0
+	}
+	return math.Exp2(float64(m.Shift - 1))
 }
 
 // factor is the real factor from accumulator to steps.
@@ -101,20 +105,17 @@ func (m Product) Deviation() float64 {
 }
 
 // Deviation returns the deviation of At. TVM's form rounds each operand: half a step, so that any code within one step of the
-// exact one is within it.
+// exact one is within it, and the second roundings of tvm-a64.
 func (s Sum) Deviation() float64 {
 	a := s.A.reach() * float64(s.A.Scale) / float64(s.Y.Scale)
 	b := s.B.reach() * float64(s.B.Scale) / float64(s.Y.Scale)
 	switch s.Form {
 	case SumShifted:
 		unit := s.Scaling.factor(s.MY) // of the sum, in steps
-		each, last := 0.5, 0.0
-		if s.Scaling.Form == DoubleUpAway {
-			each, last = 1, math.Exp2(float64(min(s.MY.Shift, 0)-1))
-		}
-		return 2*each*unit + last + half*(a+b)*slack
+		each := 1 + s.Scaling.second(s.MA) + s.Scaling.second(s.MB)
+		return each*unit + s.Scaling.second(s.MY) + half*(a+b)*slack
 	case SumEach:
-		return 0.5
+		return 0.5 + s.Scaling.second(s.MA) + s.Scaling.second(s.MB) + half*2*(a+b)*slack
 	case SumAligned:
 		if s.MA.M&(s.MA.M-1) == 0 && s.MB.M&(s.MB.M-1) == 0 {
 			return half * (a + b) * slack
@@ -129,8 +130,8 @@ func (s Sum) Deviation() float64 {
 	return half * 5 * (a + b) * slack
 }
 
-// Deviation returns the deviation of At, or AtFloat. TVM's form rounds every term and truncates: up to 1, which allows a code
-// two steps away.
+// Deviation returns the deviation of At, or AtFloat. TVM's form rounds every term and truncates: 1 or a little
+// more, which allows a code two steps away.
 func (a Average) Deviation() float64 {
 	v := a.Y.limit(a.X.reach() * float64(a.X.Scale) / float64(a.Y.Scale))
 	switch a.Form {
@@ -139,7 +140,7 @@ func (a Average) Deviation() float64 {
 	case AverageSame, AverageExact:
 		return 0
 	case AverageEach:
-		return 1
+		return 1 + a.Each.Deviation()
 	case AverageTerms:
 		terms := a.X.reach() * float64(a.X.Scale) / float64(a.Y.Scale) // they may cancel
 		return half * (float64(a.N+4)*terms + math.Abs(float64(a.Y.ZeroPoint))) * slack

@@ -50,11 +50,12 @@ func (p Profile) Prepare(c Channel) (Multiplier, error) {
 
 // multiplier returns M and Shift of the factor f of an integer form; scales are named in its errors.
 func (p Profile) multiplier(f float64, scales ...float32) (Multiplier, error) {
+	if !(f < 1<<29) {
+		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of the scales %g is too large", p.Name, f, scales)
+	}
 	m, shift := significand(f)
 	wrong := ""
 	switch {
-	case shift > 30:
-		wrong = "too large"
 	case p.Form == ShiftOnly && m != 1<<30:
 		wrong = "not a power of two"
 	case p.Form == ShiftOnly && shift < -60:
