@@ -114,14 +114,15 @@ type worker struct {
 	full    *exec.Hooks
 	groupAt map[graph.ValueID][]int // groups by their output
 	scratch sim.Scratch             // shared by the hooks of one operator after the other
+	views   [][3]*exec.Hooks        // by group and view: made when they are first used
 	known   []*tensor.Tensor        // what a restart is given of the kept values
-	own     [3]*tensor.Tensor       // memory for outputs of one operator: float, clipped, with quantized weights
+	own     [3]*tensor.Tensor       // memory for outputs of one operator, by view; for everything the float one
 	states  map[graph.ValueID]*tensorState
 }
 
 func (a *analyzer) newWorker(keep []bool) *worker {
 	w := &worker{analyzer: a, runner: a.session.NewRunner(), kept: newKeeper(a.g, keep), groupAt: map[graph.ValueID][]int{},
-		states: map[graph.ValueID]*tensorState{}}
+		views: make([][3]*exec.Hooks, len(a.groups)), states: map[graph.ValueID]*tensorState{}}
 	// Graphwise looks at what operators compute, before their readers quantize it.
 	w.full = a.sim.NewHooks(sim.View{Islands: true, Early: !a.cfg.Graphwise})
 	for i, grp := range a.groups {

@@ -21,7 +21,7 @@ type layerResult struct {
 func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 	res.layers = make([]layerResult, len(w.groups))
 	for i := range w.groups {
-		l, err := w.layer(ctx, &w.groups[i], res)
+		l, err := w.layer(ctx, i, res)
 		if err != nil {
 			return err
 		}
@@ -30,7 +30,8 @@ func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 	return nil
 }
 
-func (w *worker) layer(ctx context.Context, g *group, res *sampleResult) (l layerResult, err error) {
+func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerResult, err error) {
+	g := &w.groups[i]
 	w.known = append(w.known[:0], w.kept.values...)
 	for _, v := range g.between {
 		w.known[v] = nil
@@ -44,7 +45,7 @@ func (w *worker) layer(ctx context.Context, g *group, res *sampleResult) (l laye
 				}
 			}
 		}
-		if float, err = w.alone(ctx, g, 0, nil, &exec.Hooks{}, res); err != nil {
+		if float, err = w.alone(ctx, g, everything, nil, &exec.Hooks{}, res); err != nil {
 			return l, err
 		}
 	}
@@ -52,12 +53,12 @@ func (w *worker) layer(ctx context.Context, g *group, res *sampleResult) (l laye
 	if clips, err := g.clips(w.sim, w.kept.values); err != nil {
 		return l, err
 	} else if clips {
-		if clipped, err = w.alone(ctx, g, 1, float, w.hooks(sim.View{Mask: g.all, Mode: sim.Clip}), res); err != nil {
+		if clipped, err = w.alone(ctx, g, clipping, float, w.hooks(i, clipping), res); err != nil {
 			return l, err
 		}
 	}
 	if w.cfg.Split && g.weighted {
-		if weights, err = w.alone(ctx, g, 2, float, w.hooks(sim.View{Mask: g.weights}), res); err != nil {
+		if weights, err = w.alone(ctx, g, weightsOnly, float, w.hooks(i, weightsOnly), res); err != nil {
 			return l, err
 		}
 	}
@@ -69,7 +70,7 @@ func (w *worker) layer(ctx context.Context, g *group, res *sampleResult) (l laye
 		}
 		return err
 	}
-	out, err := w.run(ctx, g, w.hooks(sim.View{Mask: g.all}), nil, res, see)
+	out, err := w.run(ctx, g, w.hooks(i, everything), nil, res, see)
 	if err != nil {
 		return l, err
 	}
@@ -82,10 +83,26 @@ func (w *worker) layer(ctx context.Context, g *group, res *sampleResult) (l laye
 	return l, err
 }
 
-// hooks are those of a part of the simulation. Their memory is that of the worker: one of them is used at a time.
-func (w *worker) hooks(view sim.View) *exec.Hooks {
-	view.Scratch = &w.scratch
-	return w.sim.NewHooks(view)
+// Views of one group.
+const (
+	everything = iota
+	clipping
+	weightsOnly
+)
+
+// hooks are those of a view of group i. Their memory is that of the worker: one of them is used at a time.
+func (w *worker) hooks(i, view int) *exec.Hooks {
+	if w.views[i][view] == nil {
+		v := sim.View{Mask: w.groups[i].all, Scratch: &w.scratch}
+		switch view {
+		case clipping:
+			v.Mode = sim.Clip
+		case weightsOnly:
+			v.Mask = w.groups[i].weights
+		}
+		w.views[i][view] = w.sim.NewHooks(v)
+	}
+	return w.views[i][view]
 }
 
 // alone runs nothing but a group under hooks and returns its output, in the memory w.own[at]: unchanged where nothing changes

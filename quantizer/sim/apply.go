@@ -30,9 +30,13 @@ func (s *Simulator) Clips(id tqc.SlotID, t *tensor.Tensor) (clips bool, err erro
 	if err := wantFloat(t); err != nil {
 		return false, err
 	}
-	x := t.F32()
+	x, meter := t.F32(), s.table.NewMeter()
 	err = runs(t, &s.set.Slot(id).Config, s.set.Params(id), func(from, to int, g qmath.Grid) bool {
 		lo, hi := g.Dequantize(g.QMin), g.Dequantize(g.QMax)
+		if least, most, finite := meter.MinMax(x[from:to]); finite {
+			clips = least < lo || most > hi
+			return !clips
+		}
 		for _, v := range x[from:to] {
 			if v < lo || v > hi {
 				clips = true
