@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"qwb/graph"
 )
@@ -17,11 +18,20 @@ type Island struct {
 func (*Island) Name() string { return "Island" }
 
 func (o *Island) describe() string {
-	s := ""
-	for _, id := range o.Graph.Nodes() {
-		s += " " + o.Graph.Node(id).Op
+	return operators(o.Graph)
+}
+
+// operators lists the operators of a graph, in the order of execution.
+func operators(g *graph.Graph) string {
+	order, err := g.Order()
+	if err != nil {
+		return err.Error()
 	}
-	return s[min(1, len(s)):]
+	var ops []string
+	for _, id := range order {
+		ops = append(ops, g.Node(id).Op)
+	}
+	return strings.Join(ops, " ")
 }
 
 // flush emits the float nodes that wait as one island.

@@ -59,7 +59,7 @@ func (o *Linear) describe() string {
 		s += " +residual"
 	}
 	if o.Func != nil {
-		s += " func=" + (&Island{o.Func}).describe()
+		s += " func=" + operators(o.Func)
 	}
 	for _, q := range o.Scales {
 		if q.Multipliers != nil {
@@ -75,7 +75,7 @@ func describeMultiplier(m qmath.Multiplier) string {
 	}
 	s := fmt.Sprintf("*%g", m.Scale)
 	if m.Bias != 0 {
-		s += fmt.Sprintf("+%g", m.Bias)
+		s += fmt.Sprintf("%+g", m.Bias)
 	}
 	if m.Out != 0 {
 		s += fmt.Sprintf(" out %g", m.Out)

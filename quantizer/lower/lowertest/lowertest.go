@@ -96,14 +96,115 @@ s: f32[1,6,6] = Softmax(l) {axis=-1} "soft"
 y: f32[1,6,8] = MatMul(s, x) "mix"
 output y
 `,
+	"residual": `
+input x: f32[2,4,7,7]
+const w1: f32[8,4,3,3] = normal(seed=1, std=0.3)
+const b1: f32[8] = normal(2)
+const w2: f32[8,8,3,3] = normal(seed=3, std=0.2)
+const b2: f32[8] = normal(4)
+const w3: f32[8,8,3,3] = normal(seed=5, std=0.2)
+const w4: f32[8,8,1,1] = normal(seed=6, std=0.4)
+const b4: f32[8] = normal(7)
+const w5: f32[6,8,1,1] = normal(seed=8, std=0.4)
+a: f32[2,8,7,7] = Conv(x, w1, b1) {pads=[1,1,1,1]} "stem"
+ra: f32[2,8,7,7] = Relu(a) "stemrelu"
+c: f32[2,8,7,7] = Conv(ra, w2, b2) {pads=[1,1,1,1]} "inner"
+rc: f32[2,8,7,7] = Relu(c) "innerrelu"
+d: f32[2,8,7,7] = Conv(rc, w3) {pads=[1,1,1,1]} "outer"
+e: f32[2,8,7,7] = Add(d, ra) "add"
+re: f32[2,8,7,7] = Relu(e) "addrelu"
+f: f32[2,8,7,7] = Conv(re, w4, b4) "gated"
+s: f32[2,8,7,7] = Sigmoid(f) "sigmoid"
+h: f32[2,8,7,7] = Mul(f, s) "swish"
+m: f32[2,8,4,4] = MaxPool(h) {kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]} "pool"
+y: f32[2,6,4,4] = Conv(m, w5) "last"
+output y
+`,
+	"windows": `
+input x: f32[1,4,11]
+const w1: f32[6,2,3] = normal(seed=1, std=0.4)
+const b1: f32[6] = normal(2)
+const w2: f32[6,3,4] = normal(seed=3, std=0.4)
+const b2: f32[6] = normal(4)
+const w3: f32[5,6,2] = normal(seed=5, std=0.4)
+c: f32[1,6,6] = Conv(x, w1, b1) {group=2, strides=[2], auto_pad="SAME_UPPER"} "grouped"
+p: f32[1,6,3] = AveragePool(c) {kernel_shape=[3], strides=[2], pads=[1,1]} "average"
+q: f32[1,6,3] = AveragePool(c) {kernel_shape=[3], strides=[2], pads=[1,1], count_include_pad=1} "padded"
+l: f32[1,6,3] = LeakyRelu(p) {alpha=0.2} "leaky"
+k: f32[1,12,3] = Concat(l, q) {axis=1} "join"
+s0: f32[1,6,3], s1: f32[1,6,3] = Split(k) {axis=1} "part"
+t: f32[1,6,7] = ConvTranspose(s0, w2, b2) {group=2, strides=[2], pads=[0,1]} "up"
+d: f32[1,5,4] = Conv(t, w3) {dilations=[3]} "dilated"
+u: f32[1,5,2] = Conv(s1, w3) "other"
+output d
+output u
+`,
+	"moves": `
+input x: f32[2,4,6]
+const wa: f32[6,8] = normal(seed=1, std=0.4)
+const ba: f32[8] = normal(2)
+const wb: f32[16,5] = normal(seed=3, std=0.3)
+const bb: f32[5] = normal(4)
+const four: i64[1] = [4]
+const rows: i64[3] = [3, 0, 2]
+const minus: i64[1] = [-1]
+const starts: i64[1] = [1]
+const ends: i64[1] = [7]
+const axis: i64[1] = [2]
+const zero: i64[1] = [0]
+a: f32[2,4,8] = MatMul(x, wa) "first"
+r: f32[2,4,8] = Relu(a) "relu"
+g: f32[2,3,8] = Gather(r, rows) {axis=1} "gather"
+tr: f32[2,8,3] = Transpose(g) {perm=[0,2,1]} "transpose"
+sh: i64[3] = Shape(x) "shape"
+b0: i64[1] = Gather(sh, zero) "batch"
+to: i64[2] = Concat(b0, minus) {axis=0} "to"
+sl: f32[2,4,6] = Slice(r, starts, ends, axis) "slice"
+f: f32[2,24] = Reshape(tr, to) "flat"
+const wc: f32[24,5] = normal(seed=5, std=0.3)
+y: f32[2,5] = Gemm(f, wc, bb) "head"
+const wd: f32[6,5] = normal(seed=6, std=0.3)
+z: f32[2,4,5] = MatMul(sl, wd) "side"
+output y
+output z
+`,
+	"where": `
+input x: f32[1,3,5,5]
+input mask: bool[1,1,5,5]
+const w1: f32[4,3,3,3] = normal(seed=1, std=0.3)
+const b1: f32[4] = normal(2)
+const w2: f32[4,3,1,1] = normal(seed=3, std=0.6)
+const w3: f32[5,4,1,1] = normal(seed=4, std=0.6)
+const c0: f32[1,4,1,1] = normal(seed=5)
+a: f32[1,4,5,5] = Conv(x, w1, b1) {pads=[1,1,1,1]} "a"
+b: f32[1,4,5,5] = Conv(x, w2) "b"
+c: f32[1,4,5,5] = Where(mask, a, b) "where"
+d: f32[1,4,5,5] = Add(c, c0) "shift"
+e: f32[1,4,5,5] = Mul(d, a) "product"
+y: f32[1,5,5,5] = Conv(e, w3) "last"
+output y
+`,
 }
 
 // Configured returns a network with scales from the extremes of one run, as calibration would find them.
 func Configured(t testing.TB, text, platform string) (*graph.Graph, *tqc.Set, map[string]*tensor.Tensor) {
 	t.Helper()
-	g := graphtest.Parse(t, text)
 	tg, err := target.Find(platform)
 	require.NoError(t, err)
+	return ConfiguredFor(t, text, tg)
+}
+
+// ConfiguredFor is Configured for a target of the test's own.
+func ConfiguredFor(t testing.TB, text string, tg *target.Target) (*graph.Graph, *tqc.Set, map[string]*tensor.Tensor) {
+	t.Helper()
+	g := graphtest.Parse(t, text)
+	set, feeds := Configure(t, g, tg)
+	return g, set, feeds
+}
+
+// Configure is ConfiguredFor for a graph.
+func Configure(t testing.TB, g *graph.Graph, tg *target.Target) (*tqc.Set, map[string]*tensor.Tensor) {
+	t.Helper()
 	free := *tg
 	free.BorderCost = 0
 	a, err := dispatch.Assign(g, &free)
@@ -113,7 +214,7 @@ func Configured(t testing.TB, text, platform string) (*graph.Graph, *tqc.Set, ma
 	feeds := map[string]*tensor.Tensor{}
 	for i, v := range g.Inputs {
 		shape, _ := g.Value(v).Shape.Ints()
-		feeds[g.Value(v).Name] = graphtest.Normal(uint64(100+i), shape...)
+		feeds[g.Value(v).Name] = feed(g.Value(v).DType, uint64(100+i), shape)
 	}
 	session, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
@@ -131,7 +232,20 @@ func Configured(t testing.TB, text, platform string) (*graph.Graph, *tqc.Set, ma
 	}
 	_, err = passes.SolveBias(g, set)
 	require.NoError(t, err)
-	return g, set, feeds
+	return set, feeds
+}
+
+// feed makes an input: normally distributed numbers, or the signs of such.
+func feed(d tensor.DType, seed uint64, shape []int) *tensor.Tensor {
+	x := graphtest.Normal(seed, shape...)
+	if d != tensor.Bool {
+		return x
+	}
+	out := tensor.New(tensor.Bool, shape...)
+	for i, v := range x.F32() {
+		tensor.Of[bool](out)[i] = v > 0
+	}
+	return out
 }
 
 func minmax(t testing.TB, g *graph.Graph, sl *tqc.Slot, values []*tensor.Tensor) tqc.Params {

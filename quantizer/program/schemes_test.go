@@ -1,0 +1,65 @@
+package program_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// Integers of other widths, weights with zero points and scales that are powers of two obey the same rule.
+func TestOtherSchemes(t *testing.T) {
+	schemes := map[string]func(tg *target.Target){
+		"int16": func(tg *target.Target) {
+			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1, Observer: tqc.ObserverMinMax}
+			tg.Ops = slices.Clone(tg.Ops)
+			for i := range tg.Ops {
+				tg.Ops[i].FixedScale = 0 // it comes with a zero point
+			}
+		},
+		"uint16": func(tg *target.Target) {
+			tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: 0, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
+		},
+		"int4 weights":       func(tg *target.Target) { tg.Weight.Bits, tg.Weight.QMin, tg.Weight.QMax = 4, -8, 7 },
+		"weights per tensor": func(tg *target.Target) { tg.Weight.Policy = tqc.Symmetric | tqc.PerTensor | tqc.Linear },
+		"weights with zero points": func(tg *target.Target) {
+			tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerChannel|tqc.Linear, 0, 255
+		},
+		"signed weights with zero points": func(tg *target.Target) {
+			tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerTensor|tqc.Linear, -128, 127
+		},
+		"powers of two": func(tg *target.Target) {
+			tg.Activation.Policy |= tqc.PowerOf2
+			tg.Weight.Policy |= tqc.PowerOf2
+		},
+		"reduced range": func(tg *target.Target) { tg.Weight.QMin, tg.Weight.QMax = -64, 64 },
+	}
+	for name, change := range schemes {
+		for _, base := range []target.Target{target.ONNXRuntime, target.TRTInt8} {
+			for network, text := range lowertest.Networks {
+				profiles := []string{"onnx", base.Profile}
+				if name == "powers of two" && base.Outputs {
+					profiles = append(profiles, "pow2-half-even")
+				}
+				for _, profile := range profiles {
+					t.Run(name+"/"+base.Name+"/"+network+"/"+profile, func(t *testing.T) {
+						tg := base
+						change(&tg)
+						g, set, feeds := lowertest.ConfiguredFor(t, text, &tg)
+						e := compiledFor(t, g, set, &tg, profile)
+						hook, b := stepwise(t, e.Program(), set, 5e-3)
+						_, err := e.Run(context.Background(), feeds, hook)
+						require.NoError(t, err, lower.Format(e.Program()))
+						require.Positive(t, b.compared)
+					})
+				}
+			}
+		}
+	}
+}
