@@ -41,6 +41,14 @@ func (s Scaling) Deviation(acc int64, m Multiplier, zp, lo, hi int32) float64 {
 	return half * 2 * v * slack
 }
 
+// Deviation64 is Deviation for Requantize64, where TFLite's form keeps 15 bits of M.
+func (s Scaling) Deviation64(acc int64, m Multiplier, zp, lo, hi int32) float64 {
+	if s.Form == DoubleUpAway || s.Form == SingleUp {
+		return 0x1p-15 * limited(math.Abs(float64(acc))*s.factor(m), zp, lo, hi) * slack
+	}
+	return s.Deviation(acc, m, zp, lo, hi)
+}
+
 // second is what the first of two roundings can be off: 2^-(r+1) for right shift r.
 func (s Scaling) second(m Multiplier) float64 {
 	if s.Form > DoubleUpUp || m.Shift >= 0 {

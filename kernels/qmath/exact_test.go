@@ -62,11 +62,78 @@ func TestDeviation(t *testing.T) {
 				least, most = max(least, -127), max(most, -127)
 			}
 			require.True(t, least <= got && got <= most, "%s: %d of %+v is %d, exactly %g, deviation %g", p.Name, acc, c, got, v, d)
-			if got64 := p.Requantize64(int64(acc), m, zp, lo, hi); p.Family != TFLite && p.Form != SingleUp {
-				require.Equal(t, got, got64, "%s: 64 bits", p.Name)
+			if p.Form != DoubleUpAway && p.Form != SingleUp {
+				require.Equal(t, got, p.Requantize64(int64(acc), m, zp, lo, hi), "%s: 64 bits", p.Name)
 			}
 		}
 	}
+}
+
+// The same for accumulators and codes of 16-bit activations.
+func TestDeviation64(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	const lo, hi = -1 << 15, 1<<15 - 1
+	for _, p := range Profiles() {
+		if p.Form == FloatTwice {
+			continue // 8 bits only
+		}
+		for range 2000 {
+			c := channelFor(r, p)
+			m, err := p.Prepare(c)
+			require.NoError(t, err)
+			acc := int64((r.Float64()*2 - 1) * 40000 * float64(c.Y) / float64(c.X) / float64(c.W))
+			v, d := exact(acc, c, p.FloatBias()), p.Deviation64(acc, m, 0, lo, hi)
+			require.Less(t, d, 1.02)
+			least, most := nearestCodes(v, d, 0, lo, hi)
+			if p.Form == ShiftOnly {
+				least = clampFloat(p.Rounding.Round(v), 0, lo, hi)
+				most = least
+			}
+			got := p.Requantize64(acc, m, 0, lo, hi)
+			require.True(t, least <= got && got <= most, "%s: %d of %+v is %d, exactly %g, deviation %g", p.Name, acc, c, got, v, d)
+		}
+		for _, acc := range []int64{math.MaxInt64, math.MinInt64, 1 << 62} {
+			m, err := p.Prepare(Channel{X: 1, W: 1, Y: 1})
+			require.NoError(t, err)
+			if p.Form != DoubleUpUp { // which shifts left first, and wraps
+				require.Equal(t, clamp64(acc, lo, hi), p.Requantize64(acc, m, 0, lo, hi), "%s: %d", p.Name, acc)
+			}
+		}
+	}
+}
+
+// Accumulators that fit give roundings of the exact value however large the factor; the first that does not is known to wrap.
+func TestFits(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, p := range Profiles() {
+		for range 2000 {
+			c := Channel{X: float32(math.Exp2(float64(r.IntN(24) - 8))), W: 1, Y: 1}
+			if p.Family != PowerOfTwo {
+				c.X *= float32(1 + r.Float64())
+			}
+			m, err := p.Prepare(c)
+			require.NoError(t, err)
+			acc := int64(math.Exp2(31 * r.Float64()))
+			if !p.Fits(acc, m) {
+				continue
+			}
+			least, most := int32(math.MinInt32), int32(math.MaxInt32)
+			if p.Form == FloatTwice {
+				least = -127
+			}
+			v := exact(acc, c, false)
+			got := p.Requantize(int32(acc), m, 0, least, most)
+			require.InDelta(t, min(v, math.MaxInt32), float64(got), 1+1e-6*v, "%s: %d * %g", p.Name, acc, c.X)
+		}
+	}
+	m := Multiplier{M: 1 << 30, Shift: 3}
+	require.False(t, named(t, "tflite2").Fits(1<<28, m))
+	require.True(t, named(t, "tflite2").Fits(1<<28-1, m))
+	require.Less(t, named(t, "tflite2").Requantize(1<<28, m, 0, -100, 100), int32(0), "it wraps")
+	up := Multiplier{M: 1 << 30, Shift: -5}
+	require.False(t, named(t, "tvm-upward").Fits(math.MaxInt32, up))
+	require.True(t, named(t, "tflite1").Fits(math.MaxInt32, up))
+	require.False(t, named(t, "ort").Fits(1<<31, Multiplier{Scale: 1}))
 }
 
 // Codes do not decrease with the accumulator, 0 maps to the zero point and the clamps hold.

@@ -2,9 +2,9 @@ package qmath
 
 // What several profiles say of themselves in the same words.
 const (
-	q31Double = "s_x*s_w/s_y in float64, as M*2^(Shift-31) with 31 bits, half away from zero"
-	q31Float  = "(s_x*s_w)/s_y in float64, as M*2^(Shift-31) with 31 bits, half away from zero"
-	floatOrt  = "m = (s_x*s_w)/s_y, two float32 operations"
+	q31Double = "s_x * s_w/s_y in float64, as M * 2^(Shift-31) with 31 bits, half away from zero"
+	q31Float  = "s_x * s_w in float32, divided by s_y in float64, as M * 2^(Shift-31) with 31 bits, half away from zero"
+	floatOrt  = "m = (s_x * s_w)/s_y, two float32 operations"
 	powerOf2  = "scales are powers of two, so the factor is 2^-n"
 	after     = "after rounding"
 )
@@ -13,13 +13,13 @@ const (
 func Profiles() []Profile {
 	return []Profile{
 		{Name: "tflite2", Scaling: Scaling{Form: DoubleUpAway}, Family: TFLite, Doc: ProfileDoc{
-			Formula: "RDPOT(SRDHM(acc << max(Shift,0), M), max(-Shift,0)) + z", Factor: q31Double + "; Gemm and MatMul with one weight scale: s_x*s_w in float32",
+			Formula: "RDPOT(SRDHM(acc << max(Shift,0), M), max(-Shift,0)) + z", Factor: q31Double + "; Gemm and MatMul with one weight scale: s_x * s_w in float32",
 			Rounding: "twice: half up, then half away from zero", ZeroPoint: after,
 			Exact:   "TFLite reference kernels, TFLite Micro, CMSIS-NN",
 			Differs: "TFLite with XNNPACK (the default delegate): `ort` on x86, `rndnu` on NEON; its optimized kernels, which round half up both times; FULLY_CONNECTED of LiteRT 2's reference (float64, half away)",
 		}},
 		{Name: "tflite1", Scaling: Scaling{Form: SingleUp}, Family: TFLite, Doc: ProfileDoc{
-			Formula: "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift", Factor: q31Double + "; Gemm and MatMul with one weight scale: s_x*s_w in float32",
+			Formula: "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift", Factor: q31Double + "; Gemm and MatMul with one weight scale: s_x * s_w in float32",
 			Rounding: "once, half up", ZeroPoint: after,
 			Exact:   "TFLite built with TFLITE_SINGLE_ROUNDING, CMSIS-NN built with CMSIS_NN_USE_SINGLE_ROUNDING",
 			Differs: "TFLite as it is built by default: `tflite2`, one step away on about 0.2 % of accumulators",
@@ -55,14 +55,14 @@ func Profiles() []Profile {
 			Differs: "ONNX Runtime: ties with an odd zero point",
 		}},
 		{Name: "rndnu", Scaling: Scaling{Form: SingleUp}, Family: XNNPACK, Doc: ProfileDoc{
-			Formula: "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift", Factor: "(s_x*s_w)/s_y in float32; its 24 bits are M without rounding",
+			Formula: "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift", Factor: "(s_x * s_w)/s_y in float32; its 24 bits are M without rounding",
 			Rounding: "once, half up", ZeroPoint: after,
 			Exact:   "XNNPACK on NEON: qs8 and qu8 with one weight scale",
 			Differs: "XNNPACK on x86 and with a scale per channel: `ort`; on NEON where it shifts before it multiplies (factors below 2^-16 or so)",
 		}},
 		{Name: "ncnn", Scaling: Scaling{Form: FloatTwice, Rounding: HalfAwayFromZero}, Family: FloatFamily, Doc: ProfileDoc{
-			Formula: "half-away((float32(acc)*d + b) * (1/s_y)), clamped to [-127,127]", Factor: "d = 1/((1/s_x)*(1/s_w)), float32: ncnn stores reciprocals",
-			Rounding: "four float32 operations, then half away from zero", ZeroPoint: "there is none",
+			Formula: "half-away((float32(acc)*d + b) * (1/s_y)), clamped to [-127,127]", Factor: "d = 1/((1/s_x) * (1/s_w)), float32: ncnn stores reciprocals",
+			Rounding: "float32 throughout, then half away from zero", ZeroPoint: "there is none",
 			Exact:   "ncnn, scalar kernels, scales as 1/scale in float32",
 			Differs: "ncnn with vectors (may fuse multiply and add); tables read from text with six decimals",
 		}},
@@ -77,7 +77,7 @@ func Profiles() []Profile {
 			Differs: "CPUs with VNNI; real arithmetic (it saturates): its differences are measured, not bounded",
 		}},
 		{Name: "onnx", Scaling: Scaling{Form: FloatDivide}, Family: FloatFamily, Doc: ProfileDoc{
-			Formula: "clamp(half-even((float32(acc)*float32(s_x*s_w) + b) / s_y) + z)", Factor: "float32(s_x*s_w); s_y divides",
+			Formula: "clamp(half-even((float32(acc)*float32(s_x*s_w) + b) / s_y) + z)", Factor: "float32(s_x * s_w); s_y divides",
 			Rounding: "float32 product, sum and quotient, then half to even", ZeroPoint: after,
 			Exact:   "a Q/DQ graph run unfused by float operators, up to the order and rounding of their float sums",
 			Differs: "runtimes that fuse Q/DQ: `ort`",
@@ -85,7 +85,7 @@ func Profiles() []Profile {
 		{Name: "trt", Scaling: Scaling{Form: FloatAfter}, Family: FloatFamily, Doc: ProfileDoc{
 			Formula: "clamp(half-even(float32(acc)*m + b/s_y) + z)", Factor: floatOrt,
 			Rounding: "float32 product and sum, then half to even", ZeroPoint: after + "; zero in TensorRT",
-			Exact:   "nothing outside qwb: its CUDA kernels and the C it writes",
+			Exact:   "nothing outside qwb",
 			Differs: "TensorRT, whose kernels round ties differently: within one step, never promised equal",
 		}},
 	}

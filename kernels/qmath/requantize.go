@@ -109,3 +109,21 @@ func (s Scaling) scale(acc int32, m Multiplier) int32 {
 }
 
 func saturate32(v int64) int32 { return clamp64(v, math.MinInt32, math.MaxInt32) }
+
+// Fits reports whether Requantize of accumulators up to acc in magnitude, acc >= 0, wraps nowhere. Only factors above 1 and
+// accumulators next to the end of int32 do: integer forms then answer what their target answers, which is not a rounding of
+// the exact value.
+func (s Scaling) Fits(acc int64, m Multiplier) bool {
+	if acc > math.MaxInt32 {
+		return false
+	}
+	switch s.Form {
+	case DoubleUpAway, DoubleUpUp:
+		return acc<<max(m.Shift, 0) <= math.MaxInt32
+	case SingleUpShift:
+		if m.M == 1<<30 && m.Shift < 1 {
+			return acc+1<<-m.Shift <= math.MaxInt32
+		}
+	}
+	return s.Float() || s.Form == ShiftOnly || float64(acc)*s.factor(m) < math.MaxInt32
+}

@@ -1,5 +1,6 @@
-// Package qmath is the one definition of how numbers become integers: rounding, quantize, dequantize, fake quantize and
-// scale from range. Nobody else rounds on a quantization path. docs/numerics.md derives what stands here.
+// Package qmath is the one definition of how numbers become integers: rounding, quantize, dequantize, fake quantize, scale
+// from range, and the arithmetic profiles of targets, which take accumulators and codes to codes. Nobody else rounds on a
+// quantization path. docs/numerics.md derives what stands here, docs/profiles.md describes the profiles.
 package qmath
 
 import (
