@@ -156,10 +156,9 @@ const chunk = 1 << 14
 
 func combineF32(c *call, op arithOp, br broadcast, out, a, b []float32) error {
 	k := c.run.s.table
-	row := [...]func(dst, a, b []float32){opAdd: k.Add, opSub: k.Sub, opMul: k.Mul, opDiv: k.Div}
 	lo, hi, limited := c.limits()
 	sa, sb := br.rowStep(0), br.rowStep(1)
-	if int(op) >= len(row) || sa != 1 || sb > 1 || sb < 0 {
+	if op > opDiv || sa != 1 && sb != 1 || max(sa, sb) > 1 || min(sa, sb) < 0 {
 		err := combineFloat(c, op, br, out, a, b)
 		if limited {
 			k.Limits(out, out, lo, hi)
@@ -169,11 +168,14 @@ func combineF32(c *call, op arithOp, br broadcast, out, a, b []float32) error {
 	br.rows(c.parallel, 1, func(at, n int, from []int) {
 		for done := 0; done < n; done += chunk {
 			m := min(chunk, n-done)
-			dst, x := out[at+done:][:m], a[from[0]+done:][:m]
-			if sb == 1 {
-				row[op](dst, x, b[from[1]+done:][:m])
-			} else {
-				scalarF32(op, dst, x, b[from[1]])
+			dst := out[at+done:][:m]
+			switch {
+			case sb == 0:
+				scalarF32(k, op, dst, a[from[0]+done:][:m], b[from[1]])
+			case sa == 0:
+				scalarLeftF32(k, op, dst, a[from[0]], b[from[1]+done:][:m])
+			default:
+				vectorF32(k, op, dst, a[from[0]+done:][:m], b[from[1]+done:][:m])
 			}
 			if limited {
 				k.Limits(dst, dst, lo, hi)
@@ -183,18 +185,45 @@ func combineF32(c *call, op arithOp, br broadcast, out, a, b []float32) error {
 	return nil
 }
 
-func scalarF32(op arithOp, dst, x []float32, y float32) {
+// vectorF32 is dst[i] = a[i] op b[i] for the four basic operations.
+func vectorF32(t *kernels.Table, op arithOp, dst, a, b []float32) {
 	switch op {
 	case opAdd:
-		kernels.AddScalar(dst, x, y)
+		t.Add(dst, a, b)
 	case opSub:
-		kernels.AddScalar(dst, x, -y)
+		t.Sub(dst, a, b)
 	case opMul:
-		kernels.MulScalar(dst, x, y)
+		t.Mul(dst, a, b)
 	default:
-		for i, v := range x {
-			dst[i] = v / y
-		}
+		t.Div(dst, a, b)
+	}
+}
+
+// scalarF32 is dst[i] = a[i] op b.
+func scalarF32(t *kernels.Table, op arithOp, dst, a []float32, b float32) {
+	switch op {
+	case opAdd:
+		t.AddScalar(dst, a, b)
+	case opSub:
+		t.AddScalar(dst, a, -b)
+	case opMul:
+		t.MulScalar(dst, a, b)
+	default:
+		t.DivScalar(dst, a, b)
+	}
+}
+
+// scalarLeftF32 is dst[i] = a op b[i].
+func scalarLeftF32(t *kernels.Table, op arithOp, dst []float32, a float32, b []float32) {
+	switch op {
+	case opAdd:
+		t.AddScalar(dst, b, a)
+	case opSub:
+		t.ScalarSub(dst, a, b)
+	case opMul:
+		t.MulScalar(dst, b, a)
+	default:
+		t.ScalarDiv(dst, a, b)
 	}
 }
 

@@ -109,7 +109,14 @@ func evalMatMul(c *call) error {
 	par := c.run.s.par
 	if tensor.Count(bs[:rb]) == 1 { // one right-hand side: all rows at once
 		rows := tensor.Count(as[:ra+1])
-		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, c.epilogue(2))
+		ep := c.epilogue(2)
+		if bias, l := c.chainBias(); bias != nil {
+			ep.Bias = bias
+			if l != nil {
+				ep.Act, ep.Lo, ep.Hi = kernels.Clip, l.lo, l.hi
+			}
+		}
+		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, ep)
 		return nil
 	}
 	batch := slices.Clone(out.Shape)

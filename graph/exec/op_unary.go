@@ -39,21 +39,21 @@ var unaryEvals = []evaluator{
 		return 0
 	})},
 	{"Selu", buildSelu},
-	{"HardSigmoid", buildHardSigmoid},
-	{"HardSwish", mapped((*kernels.Table).HardSwish, nil)},
+	{"HardSigmoid", mapped(nil)},
+	{"HardSwish", mapped(nil)},
 	{"Shrink", buildShrink},
 	{"Gelu", buildGelu},
 	{"Swish", buildSwish},
-	{"Sigmoid", mapped((*kernels.Table).Sigmoid, ref.Sigmoid64)},
-	{"Tanh", mapped((*kernels.Table).Tanh, math.Tanh)},
+	{"Sigmoid", mapped(ref.Sigmoid64)},
+	{"Tanh", mapped(math.Tanh)},
 	{"Mish", unary64(func(x float64) float64 { return x * math.Tanh(softplus(x)) })},
 	{"Softplus", unary64(softplus)},
 	{"Softsign", unary(func(x float32) float32 { return x / (1 + abs32(x)) })},
-	{"Erf", mapped((*kernels.Table).Erf, math.Erf)},
-	{"Exp", mapped((*kernels.Table).Exp, math.Exp)},
+	{"Erf", mapped(math.Erf)},
+	{"Exp", mapped(math.Exp)},
 	{"Log", unary64(math.Log)},
-	{"Sqrt", mapped((*kernels.Table).Sqrt, math.Sqrt)},
-	{"Reciprocal", mapped(reciprocal, nil)},
+	{"Sqrt", mapped(math.Sqrt)},
+	{"Reciprocal", mapped(nil)},
 	{"Floor", unary64(math.Floor)},
 	{"Ceil", unary64(math.Ceil)},
 	{"Round", unary64(math.RoundToEven)},
@@ -75,24 +75,29 @@ func unary(f func(x float32) float32) func(*graph.Node, int64) (evalFunc, error)
 	return simple(func(c *call) error { return mapF32(c, 8, f) })
 }
 
-// mapped makes a build function of a kernel. Float64 tensors are computed by f, if there is one.
-func mapped(kernel kernelMap, f func(float64) float64) func(*graph.Node, int64) (evalFunc, error) {
-	return simple(func(c *call) error {
-		x := c.raw(0)
-		if x.DType != tensor.Float32 && f != nil {
-			return mapF64(c, f)
-		}
-		if x.DType != tensor.Float32 {
-			return badType(0, x.DType)
-		}
-		out, err := c.outIn(0, x.Layout)
-		if err != nil {
-			return err
-		}
-		src, dst := x.F32(), out.F32()
-		c.parallel(len(src), 4, func(lo, hi int) { kernel(c.run.s.table, dst[lo:hi], src[lo:hi]) })
-		return nil
-	})
+// mapped builds the operators of kernelOf. Float64 tensors are computed by f, if there is one.
+func mapped(f func(float64) float64) func(*graph.Node, int64) (evalFunc, error) {
+	return func(n *graph.Node, _ int64) (evalFunc, error) {
+		kernel := kernelOf(n)
+		return func(c *call) error { return mapKernel(c, kernel, f) }, nil
+	}
+}
+
+func mapKernel(c *call, kernel kernelMap, f func(float64) float64) error {
+	x := c.raw(0)
+	if x.DType != tensor.Float32 && f != nil {
+		return mapF64(c, f)
+	}
+	if x.DType != tensor.Float32 {
+		return badType(0, x.DType)
+	}
+	out, err := c.outIn(0, x.Layout)
+	if err != nil {
+		return err
+	}
+	src, dst := x.F32(), out.F32()
+	c.parallel(len(src), 4, func(lo, hi int) { kernel(c.run.s.table, dst[lo:hi], src[lo:hi]) })
+	return nil
 }
 
 // kernelMap is a function of one number as a kernel; dst may be a.
@@ -199,11 +204,6 @@ func buildSelu(n *graph.Node, _ int64) (evalFunc, error) {
 	}, nil
 }
 
-func buildHardSigmoid(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha, beta := n.AttrFloat("alpha", 0.2), n.AttrFloat("beta", 0.5)
-	return mapped(func(t *kernels.Table, dst, a []float32) { t.HardSigmoid(dst, a, alpha, beta) }, nil)(n, 0)
-}
-
 func buildShrink(n *graph.Node, _ int64) (evalFunc, error) {
 	bias, lambd := n.AttrFloat("bias", 0), n.AttrFloat("lambd", 0.5)
 	return func(c *call) error {
@@ -221,15 +221,12 @@ func buildShrink(n *graph.Node, _ int64) (evalFunc, error) {
 
 func buildGelu(n *graph.Node, _ int64) (evalFunc, error) {
 	if n.AttrStr("approximate", "none") == "tanh" {
-		return mapped((*kernels.Table).GeluTanh, ref.GeluTanh64)(n, 0)
+		return mapped(ref.GeluTanh64)(n, 0)
 	}
-	return mapped((*kernels.Table).Gelu, ref.Gelu64)(n, 0)
+	return mapped(ref.Gelu64)(n, 0)
 }
 
 func buildSwish(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha := n.AttrFloat("alpha", 1)
-	return mapped(func(t *kernels.Table, dst, a []float32) { t.Swish(dst, a, alpha) },
-		func(x float64) float64 { return x * ref.Sigmoid64(float64(alpha)*x) })(n, 0)
+	alpha := float64(n.AttrFloat("alpha", 1))
+	return mapped(func(x float64) float64 { return x * ref.Sigmoid64(alpha*x) })(n, 0)
 }
-
-func reciprocal(t *kernels.Table, dst, a []float32) { t.ScalarDiv(dst, 1, a) }

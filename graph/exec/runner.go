@@ -30,6 +30,8 @@ type runnerState struct {
 	types   []typeCache // by step
 	// products holds, by step, right-hand sides that are packed anew in every run.
 	products []kernels.GemmF32
+	chain    []link                           // what the step in progress computes of its followers' work
+	carried  []bool                           // by step: an earlier one has computed its result
 	ctx      context.Context                  // of the run in progress
 	outer    func(name string) *tensor.Tensor // values of the enclosing graphs, in a subgraph
 	inners   map[*Session]*Runner
@@ -39,7 +41,8 @@ type runnerState struct {
 
 func newRunner(s *Session) *Runner {
 	return &Runner{runnerState{s: s, vals: make([]handle, s.g.NumValues()), alt: make([]handle, s.g.NumValues()), watched: make([]bool, s.g.NumValues()),
-		types: make([]typeCache, len(s.steps)), products: make([]kernels.GemmF32, len(s.steps))}}
+		types: make([]typeCache, len(s.steps)), products: make([]kernels.GemmF32, len(s.steps)),
+		carried: make([]bool, len(s.steps))}}
 }
 
 // run is Runner.Run.
@@ -126,11 +129,13 @@ func detach(t *tensor.Tensor) *tensor.Tensor {
 // step runs node i: hooks, evaluator, hooks. Its inputs are in vals.
 func (r *runnerState) step(ctx context.Context, i int, hooks *Hooks) error {
 	st := &r.s.steps[i]
-	if hooks != nil && hooks.Step != nil && !r.passes(st) {
+	r.follow(i)
+	if hooks != nil && hooks.Step != nil && !r.passes(st) && !r.carried[i] {
 		var fused []*graph.Node
 		if r.fuses(st) {
 			fused = st.fused
 		}
+		fused = r.chainNodes(st, fused)
 		hooks.Step(st.node, fused, false)
 		if err := r.execute(ctx, i, hooks); err != nil {
 			return err
@@ -171,7 +176,7 @@ func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) error {
 	if err := r.inferTypes(i, c); err != nil {
 		return r.fail(st, err)
 	}
-	if err := st.eval(c); err != nil {
+	if err := r.evaluate(c); err != nil {
 		return r.fail(st, err)
 	}
 	for k, v := range st.node.Outputs {
@@ -232,6 +237,7 @@ func (r *runnerState) fail(st *step, err error) error {
 func (r *runnerState) reset(hooks *Hooks) {
 	clear(r.vals)
 	clear(r.alt)
+	clear(r.carried)
 	r.nview = 0
 	r.hooks = hooks
 	r.watch(nil)

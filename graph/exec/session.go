@@ -24,6 +24,7 @@ type sessionState struct {
 	outers  []graph.ValueID // values of enclosing graphs, in a subgraph
 	// folded holds, by value, what nodes compute whose inputs are all constants. It is used where no hook asks to see them.
 	folded []*tensor.Tensor
+	birth  []int32 // by value, the step that computes it, -1 for inputs and constants
 	par    kernels.Parallel
 	table  *kernels.Table
 	poison bool // fill memory with garbage before it is handed out, for tests
@@ -38,6 +39,9 @@ type step struct {
 	limit   *limit          // bounds that the next step would apply; see findFusions
 	passes  bool            // the step before has applied this step's bounds
 	fused   []*graph.Node   // the nodes whose results this step computes where nobody looks between
+	element *element        // what it computes of each element, nil if it is not elementwise
+	next    *step           // the one that may follow it in a chain, nil if none; see findChains
+	carrier int             // the input that a chain comes in at
 	packs   packCache
 	subs    map[*graph.Graph]*Session // of the graphs among the node's attributes
 }
@@ -69,6 +73,7 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 		return nil, err
 	}
 	s.findFusions()
+	s.findChains()
 	return s, nil
 }
 

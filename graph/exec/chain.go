@@ -1,0 +1,375 @@
+package exec
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/ref"
+)
+
+// A chain is a run of elementwise operators in which each reads what the one before computed and nobody else does. Where
+// nobody looks at the values between, the first step computes the last one's result, block by block while the block is in the
+// cache, and the others pass it on. A matrix product can begin a chain too: it adds the bias that follows it. The kernels and
+// their order are those of the single steps, so the results are the same to the bit.
+
+// element is an elementwise operator on float32 as kernels: of one number, or of two.
+type element struct {
+	one kernelMap // nil for two
+	two arithOp
+}
+
+// chainBlock is how many elements are taken through a chain at a time.
+const chainBlock = 1 << 12
+
+// findChains links the steps that can follow each other in a chain.
+func (s *sessionState) findChains() {
+	s.birth = make([]int32, s.g.NumValues())
+	fill(s.birth, -1)
+	for i := range s.steps {
+		st := &s.steps[i]
+		st.element = s.elementOf(st.node)
+		for _, v := range st.node.Outputs {
+			if v != graph.NoValue {
+				s.birth[v] = int32(i)
+			}
+		}
+	}
+	for i := range s.steps {
+		n := s.steps[i].node
+		if s.steps[i].isConst || len(n.Outputs) != 1 || n.Outputs[0] == graph.NoValue || s.steps[i].element == nil && !beginsChain(n) {
+			continue
+		}
+		use, ok := s.g.SoleUse(n.Outputs[0])
+		if !ok {
+			continue
+		}
+		k := s.stepOf[use.Node]
+		if next := &s.steps[k]; next.element != nil && !next.passes && !next.isConst && len(next.node.Outputs) == 1 {
+			s.steps[i].next, next.carrier = next, use.Index
+		}
+	}
+}
+
+func onnxDomain(n *graph.Node) bool { return n.Domain == "" || n.Domain == "ai.onnx" }
+
+// beginsChain reports whether a node that is not elementwise can begin a chain.
+func beginsChain(n *graph.Node) bool { return n.Op == "MatMul" && onnxDomain(n) }
+
+// elementOf returns what a node computes of each element, nil if it is not elementwise.
+func (s *sessionState) elementOf(n *graph.Node) *element {
+	if !onnxDomain(n) {
+		return nil
+	}
+	version := s.g.Opset(n.Domain)
+	if f := kernelOf(n); f != nil {
+		return &element{one: f}
+	}
+	switch op, ok := chainArith[n.Op]; {
+	case ok && version >= 7 && len(n.Inputs) == 2:
+		return &element{two: op}
+	case n.Op == "Pow" && len(n.Inputs) == 2 && isTwo(s.constant(n.Inputs[1])):
+		return &element{one: square32}
+	}
+	if l, ok := s.limitOf(n); ok {
+		return &element{one: func(t *kernels.Table, dst, a []float32) { t.Limits(dst, a, l.lo, l.hi) }}
+	}
+	return nil
+}
+
+var chainArith = map[string]arithOp{"Add": opAdd, "Sub": opSub, "Mul": opMul, "Div": opDiv}
+
+func square32(t *kernels.Table, dst, a []float32) { t.Mul(dst, a, a) }
+
+func isTwo(t *tensor.Tensor) bool {
+	if t == nil || t.Len() != 1 {
+		return false
+	}
+	v, err := float64s(t)
+	return err == nil && v[0] == 2
+}
+
+// operand is the other operand of a link: one number, one per element, the same for every period elements, or one for each
+// run of elements.
+type operand struct {
+	data        []float32
+	period, run int // run 1 with the period of data's length repeats data; period 0: no other operand
+}
+
+// link is one operator of a chain that is being computed.
+type link struct {
+	step    *step
+	element *element
+	other   operand
+	left    bool // the other operand is the left one
+	limit   *limit
+}
+
+// follow fills r.chain with what step i computes of its followers' work: links, the first being that of the step itself.
+func (r *runnerState) follow(i int) {
+	r.chain = r.chain[:0]
+	st := &r.s.steps[i]
+	if st.next == nil || r.carried[i] || r.passes(st) || !r.open(st) {
+		return
+	}
+	var shape []int
+	var layout tensor.Layout
+	if st.element != nil {
+		t, k := r.chainInput(st)
+		if t == nil {
+			return
+		}
+		shape, layout = t.Shape, t.Layout
+		own, ok := r.linkOf(st, i, k, shape, layout)
+		if !ok {
+			return
+		}
+		r.chain = append(r.chain, own)
+	}
+	for st.next != nil && r.open(st) && (st.element == nil || !r.fuses(st)) {
+		next := st.next
+		if shape == nil {
+			if l, ok := r.biasOf(st, next, i); ok {
+				r.chain = append(r.chain, l)
+			}
+			return
+		}
+		l, ok := r.linkOf(next, i, next.carrier, shape, layout)
+		if !ok {
+			break
+		}
+		r.chain = append(r.chain, l)
+		st = next
+	}
+	if len(r.chain) == 1 {
+		r.chain = r.chain[:0]
+	}
+}
+
+// open reports whether nobody looks at what lies between a step and the next of its chain.
+func (r *runnerState) open(st *step) bool { return !r.watched[st.node.Outputs[0]] }
+
+// chainInput returns the input whose elements a chain begins with: that of a function of one number, else the first of the
+// larger ones.
+func (r *runnerState) chainInput(st *step) (t *tensor.Tensor, k int) {
+	for i, v := range st.node.Inputs {
+		if i > 0 && st.element.one != nil {
+			break
+		}
+		if v == graph.NoValue || r.watched[v] || r.vals[v].t == nil || r.vals[v].t.DType != tensor.Float32 {
+			return nil, 0
+		}
+		if x := r.vals[v].t; t == nil || x.Len() > t.Len() {
+			t, k = x, i
+		}
+	}
+	return t, k
+}
+
+// linkOf returns a step as a link of the chain that step head computes, whose elements come in at input k; false if it cannot
+// be one because an operand is not there yet or makes the result larger.
+func (r *runnerState) linkOf(st *step, head, k int, shape []int, layout tensor.Layout) (l link, ok bool) {
+	l = link{step: st, element: st.element, left: k == 1}
+	if r.fuses(st) {
+		l.limit = st.limit
+	}
+	if st.element.one != nil {
+		return l, true
+	}
+	if t := r.otherOperand(st, head, k); t != nil {
+		l.other, ok = operandOf(t, shape, layout)
+	}
+	return l, ok
+}
+
+// otherOperand returns the input beside k if it is a float32 tensor that exists before step head and nobody looks at it.
+func (r *runnerState) otherOperand(st *step, head, k int) *tensor.Tensor {
+	v := st.node.Inputs[1-k]
+	if v == graph.NoValue || int(r.s.birth[v]) >= head || r.watched[v] || r.vals[v].t == nil || r.vals[v].t.DType != tensor.Float32 {
+		return nil
+	}
+	return r.vals[v].t
+}
+
+// operandOf says how the elements of t meet those of a tensor of the given shape.
+func operandOf(t *tensor.Tensor, shape []int, layout tensor.Layout) (operand, bool) {
+	d := t.F32()
+	n := tensor.Count(shape)
+	switch {
+	case len(d) == 1 && len(t.Shape) <= len(shape):
+		return operand{d, 1, 1}, true
+	case len(t.Shape) > len(shape) || n == 0:
+		return operand{}, false
+	case slices.Equal(t.Shape, shape) && (t.Layout == layout || sameOrder(shape)):
+		return operand{d, n, 1}, true
+	case layout != tensor.RowMajor && !sameOrder(shape) || t.Layout != tensor.RowMajor && !sameOrder(t.Shape):
+		return operand{}, false
+	}
+	// Aligned at the last axis: a tail that agrees and ones before it, or a head that agrees and ones after it.
+	shift := len(shape) - len(t.Shape)
+	tail := len(t.Shape)
+	for tail > 0 && t.Shape[tail-1] == shape[shift+tail-1] {
+		tail--
+	}
+	if tensor.Count(t.Shape[:tail]) == 1 {
+		return operand{d, len(d), 1}, true
+	}
+	if shift == 0 {
+		head := 0
+		for head < len(shape) && t.Shape[head] == shape[head] {
+			head++
+		}
+		if tensor.Count(t.Shape[head:]) == 1 {
+			return operand{d, n, tensor.Count(shape[head:])}, true
+		}
+	}
+	return operand{}, false
+}
+
+// biasOf returns the addition of one number per column after a product with one right-hand side; false if something else
+// follows. In float64 a bias is added before the sum is rounded, which a step of its own cannot do.
+func (r *runnerState) biasOf(st, next *step, head int) (link, bool) {
+	if next.element.one != nil || next.element.two != opAdd || r.fuses(st) || r.s.table.Arith() == ref.Float64 {
+		return link{}, false
+	}
+	w, t := r.vals[st.node.Inputs[1]].t, r.otherOperand(next, head, next.carrier)
+	if w == nil || t == nil || len(w.Shape) < 2 || tensor.Count(w.Shape[:len(w.Shape)-2]) != 1 || len(t.Shape) != 1 || t.Len() != w.Shape[len(w.Shape)-1] {
+		return link{}, false
+	}
+	l := link{step: next, element: next.element, other: operand{t.F32(), t.Len(), 1}}
+	if r.fuses(next) {
+		l.limit = next.limit
+	}
+	return l, true
+}
+
+// chainNodes appends the nodes that a step computes beside its own and those of fused.
+func (r *runnerState) chainNodes(st *step, fused []*graph.Node) []*graph.Node {
+	for _, l := range r.chain {
+		if l.step != st {
+			fused = append(slices.Clip(fused), l.step.node)
+			if l.limit != nil {
+				fused = append(fused, l.step.fused...)
+			}
+		}
+	}
+	return fused
+}
+
+// evaluate computes a step, and with it those that r.chain says.
+func (r *runnerState) evaluate(c *call) error {
+	switch {
+	case r.carried[c.index]:
+		c.setOut(0, c.ins[c.step.carrier])
+		return nil
+	case len(r.chain) == 0:
+		return c.step.eval(c)
+	}
+	for _, l := range r.chain {
+		if l.step != c.step {
+			r.carried[r.s.stepOf[l.step.node.ID]] = true
+		}
+	}
+	if c.step.element == nil { // a product takes its bias from the chain
+		return c.step.eval(c)
+	}
+	x, _ := r.chainInput(c.step)
+	out, err := c.outIn(0, x.Layout)
+	if err != nil {
+		return err
+	}
+	src, dst := x.F32(), out.F32()
+	c.parallel(len(dst), 2*len(r.chain), func(lo, hi int) {
+		for at := lo; at < hi; at += chainBlock {
+			end := min(at+chainBlock, hi)
+			from := src[at:end]
+			for k := range r.chain {
+				r.chain[k].apply(r.s.table, dst[at:end], from, at)
+				from = dst[at:end]
+			}
+		}
+	})
+	return nil
+}
+
+// apply computes the elements of a chain from at on.
+func (l *link) apply(t *kernels.Table, dst, src []float32, at int) {
+	switch o := l.other; {
+	case l.element.one != nil:
+		l.element.one(t, dst, src)
+	case len(o.data) == 1:
+		l.scalar(t, dst, src, o.data[0])
+	case o.run == 1:
+		for i := 0; i < len(dst); {
+			from := (at + i) % o.period
+			n := min(o.period-from, len(dst)-i)
+			l.vector(t, dst[i:i+n], src[i:i+n], o.data[from:from+n])
+			i += n
+		}
+	default:
+		for i := 0; i < len(dst); {
+			n := min(o.run-(at+i)%o.run, len(dst)-i)
+			l.scalar(t, dst[i:i+n], src[i:i+n], o.data[(at+i)/o.run])
+			i += n
+		}
+	}
+	if l.limit != nil {
+		t.Limits(dst, dst, l.limit.lo, l.limit.hi)
+	}
+}
+
+func (l *link) vector(t *kernels.Table, dst, src, other []float32) {
+	if l.left {
+		src, other = other, src
+	}
+	vectorF32(t, l.element.two, dst, src, other)
+}
+
+func (l *link) scalar(t *kernels.Table, dst, src []float32, other float32) {
+	if l.left {
+		scalarLeftF32(t, l.element.two, dst, other, src)
+		return
+	}
+	scalarF32(t, l.element.two, dst, src, other)
+}
+
+// chainBias returns the bias that a product of n columns is to add, and the bounds after it, nil if there is none.
+func (c *call) chainBias() ([]float32, *limit) {
+	if len(c.run.chain) == 0 {
+		return nil, nil
+	}
+	return c.run.chain[0].other.data, c.run.chain[0].limit
+}
+
+// kernelOf returns a node that maps one float32 to another as a kernel, nil for other nodes.
+func kernelOf(n *graph.Node) kernelMap {
+	switch n.Op {
+	case "Sigmoid":
+		return (*kernels.Table).Sigmoid
+	case "Tanh":
+		return (*kernels.Table).Tanh
+	case "Erf":
+		return (*kernels.Table).Erf
+	case "Exp":
+		return (*kernels.Table).Exp
+	case "Sqrt":
+		return (*kernels.Table).Sqrt
+	case "HardSwish":
+		return (*kernels.Table).HardSwish
+	case "Reciprocal":
+		return func(t *kernels.Table, dst, a []float32) { t.ScalarDiv(dst, 1, a) }
+	case "HardSigmoid":
+		alpha, beta := n.AttrFloat("alpha", 0.2), n.AttrFloat("beta", 0.5)
+		return func(t *kernels.Table, dst, a []float32) { t.HardSigmoid(dst, a, alpha, beta) }
+	case "Swish":
+		alpha := n.AttrFloat("alpha", 1)
+		return func(t *kernels.Table, dst, a []float32) { t.Swish(dst, a, alpha) }
+	case "Gelu":
+		if n.AttrStr("approximate", "none") == "tanh" {
+			return (*kernels.Table).GeluTanh
+		}
+		return (*kernels.Table).Gelu
+	}
+	return nil
+}
