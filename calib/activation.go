@@ -113,6 +113,9 @@ func (r *renderer) ranges(a *activation) error {
 	if err != nil {
 		return err
 	}
+	if a.asked == tqc.ObserverAuto && !state.HasBins() {
+		return observers.ErrNoBins
+	}
 	methods := observers.All
 	if a.asked != tqc.ObserverAuto {
 		m := observers.Find(a.asked)

@@ -243,7 +243,7 @@ func (d *reader) stats() *Stats {
 			d.fail()
 		}
 		last = name
-		t := newTensor()
+		t := newTensor(observers.New())
 		for half := range t.Halves {
 			t.Halves[half] = observers.Extent{Min: d.float(), Max: d.float()}
 		}

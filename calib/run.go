@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"sync"
+	"time"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -16,12 +17,22 @@ import (
 
 // Config says how Run works. The zero value is usable.
 type Config struct {
-	// Threads is how many samples are in the graph at a time, 0 for one. The result does not depend on it; each takes the memory
-	// of one forward.
+	// Threads is how many samples are in the graph at a time, 0 for one, or, where Memory does not allow as many, how many threads
+	// share the work on fewer samples. The result does not depend on it.
 	Threads int
 	// Batch is how many samples one run of the graph takes, 0 for one. The result does not depend on it: the first batch is run both
 	// ways, and where a single bit differs, or the graph takes no batches, Warn is told and samples are run one at a time.
 	Batch int
+	// Memory is about how many bytes the activations of the samples in the graph may take together, 0 for DefaultMemory. It bounds
+	// batch and samples at a time, as far as the graph's shapes are known (graph.InferShapes); one sample is run whatever it takes.
+	// Weights and statistics come on top.
+	Memory int64
+	// MinMaxOnly observes minima and maxima, of tensors and channels, and counts nothing: much faster, for statistics that serve
+	// no method but minmax.
+	MinMaxOnly bool
+	// Clock, if not nil, tells the time since some moment, and Spent is told where it went.
+	Clock func() time.Duration
+	Spent *Spent
 	Warn  func(tqc.Warning) // may be nil
 	// Model and Preprocess identify what is run and how samples are made (hashes, by convention). They are recorded, and
 	// statistics that differ in them are never mixed.
@@ -36,6 +47,10 @@ type Config struct {
 	// number there are (-1: unknown). Calls do not overlap.
 	Progress func(done, total int)
 }
+
+// Spent is where the time of a Run went, added up over its workers: running the graph, and observing its tensors. Reading data
+// is in neither.
+type Spent struct{ Forward, Observe time.Duration }
 
 // Run executes g in float on every sample and observes each graph input and node output that is float32. Memory does not
 // depend on the number of samples: one forward per thread, and for each tensor a state below observers.MaxMemory.
@@ -52,7 +67,7 @@ func Run(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Config)
 	if err != nil {
 		return nil, err
 	}
-	r.feed(ctx, session, max(cfg.Threads, 1), cfg)
+	r.feed(ctx, session)
 	if r.failed != nil {
 		return nil, r.failed
 	}
@@ -67,7 +82,7 @@ func Run(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Config)
 type run struct {
 	g        *graph.Graph
 	samples  exec.Iterator
-	progress func(done, total int)
+	cfg      Config
 	trackers []*tracker // by ValueID, nil for what is not observed
 	skip     map[Hash]int
 	batches  bool // the graph has been seen to take batches
@@ -86,11 +101,14 @@ type job struct {
 }
 
 func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
-	r := &run{g: g, samples: samples, progress: cfg.Progress, skip: map[Hash]int{}, trackers: newTrackers(g),
+	r := &run{g: g, samples: samples, cfg: cfg, skip: map[Hash]int{}, trackers: newTrackers(g, cfg.MinMaxOnly),
 		base: &Stats{Model: cfg.Model, Preprocess: cfg.Preprocess, Sources: union(cfg.Sources, nil), Seed: cfg.Seed}}
 	if old := cfg.Resume; old != nil {
 		if err := sameOrigin(r.base, old); err != nil {
 			return nil, fmt.Errorf("calibrate: statistics to resume from: %w", err)
+		}
+		if len(old.tensors) > 0 && old.HasBins() == cfg.MinMaxOnly {
+			return nil, errors.New("calibrate: statistics to resume from: minima and maxima only do not go together with bins")
 		}
 		r.base.Sources, r.base.Seed = union(r.base.Sources, old.Sources), commonSeed(r.base.Seed, old.Seed)
 		r.base.hashes = append(r.base.hashes, old.hashes...)
@@ -111,20 +129,10 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 
 // feed hands samples to the workers, in order, until the data ends, something fails or ctx is cancelled, and waits for all
 // that were handed out. The first failing sample is therefore always among them.
-func (r *run) feed(ctx context.Context, session *exec.Session, threads int, cfg Config) {
+func (r *run) feed(ctx context.Context, session *exec.Session) {
 	jobs := make(chan []job)
 	var workers sync.WaitGroup
-	for range threads {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			runner := session.NewRunner()
-			for group := range jobs {
-				r.group(ctx, runner, group)
-			}
-		}()
-	}
-	size := max(cfg.Batch, 1)
+	size := 0 // samples in a batch, once the first one has been seen
 	var group []job
 	for i := 0; ctx.Err() == nil && !r.stopped(); i++ {
 		s, err := r.samples.Next(ctx)
@@ -142,14 +150,23 @@ func (r *run) feed(ctx context.Context, session *exec.Session, threads int, cfg 
 			r.count()
 			continue
 		}
+		if size == 0 {
+			c, w := r.cfg.hire(r.g, s.Feeds)
+			if w.Text != "" {
+				r.warn(w)
+			}
+			if session, err = r.start(ctx, session, c, jobs, &workers); err != nil {
+				r.fail(i, fmt.Errorf("calibrate: %w", err))
+				break
+			}
+			size = c.batch
+		}
 		if group = append(group, job{i, s}); len(group) < size {
 			continue
 		}
 		if size > 1 && !r.batches {
 			if err := r.tryBatch(ctx, session.NewRunner(), group); err != nil {
-				if cfg.Warn != nil {
-					cfg.Warn(tqc.Warning{Text: fmt.Sprintf("samples are run one at a time, not %d: %v", size, err), Value: float64(size)})
-				}
+				r.warn(tqc.Warning{Text: fmt.Sprintf("samples are run one at a time, not %d: %v", size, err), Value: float64(size)})
 				size = 1
 				for _, j := range group {
 					jobs <- []job{j}
@@ -169,6 +186,31 @@ func (r *run) feed(ctx context.Context, session *exec.Session, threads int, cfg 
 	workers.Wait()
 }
 
+// start starts the workers of a crew. It returns the session that they use, which shares operators among threads if they do.
+func (r *run) start(ctx context.Context, session *exec.Session, c crew, jobs <-chan []job, done *sync.WaitGroup) (*exec.Session, error) {
+	if c.threads > 1 {
+		var err error
+		if session, err = exec.New(r.g, exec.Options{Threads: c.threads}); err != nil {
+			return nil, err
+		}
+	}
+	for range c.workers {
+		done.Go(func() {
+			runner := session.NewRunner()
+			for group := range jobs {
+				r.group(ctx, runner, group)
+			}
+		})
+	}
+	return session, nil
+}
+
+func (r *run) warn(w tqc.Warning) {
+	if r.cfg.Warn != nil {
+		r.cfg.Warn(w)
+	}
+}
+
 // group runs one sample, or a batch of them, to its end, whatever becomes of ctx: half a sample must not be in the statistics.
 func (r *run) group(ctx context.Context, runner *exec.Runner, group []job) {
 	if err := r.observe(context.WithoutCancel(ctx), runner, group); err != nil {
@@ -185,6 +227,9 @@ func (r *run) group(ctx context.Context, runner *exec.Runner, group []job) {
 }
 
 func (r *run) observe(ctx context.Context, runner *exec.Runner, group []job) error {
+	var watch stopwatch
+	defer func() { r.spend(watch) }()
+	watch.start(r.cfg.Clock)
 	for _, v := range r.g.Inputs {
 		for _, j := range group {
 			t := j.sample.Feeds[r.g.Value(v).Name]
@@ -200,7 +245,11 @@ func (r *run) observe(ctx context.Context, runner *exec.Runner, group []job) err
 	if err != nil {
 		return err
 	}
-	_, err = runner.Run(ctx, feeds, &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+	watch.forward()
+	wants := func(v graph.ValueID) bool { return r.trackers[v] != nil }
+	_, err = runner.Run(ctx, feeds, &exec.Hooks{Wants: wants, Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+		watch.observe()
+		defer watch.forward()
 		if !r.g.Alive(n.ID) || r.g.Node(n.ID) != n {
 			return nil // a node of a subgraph: its tensors belong to no slot
 		}
@@ -247,8 +296,8 @@ func (r *run) count() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done++
-	if r.progress != nil {
-		r.progress(r.done, r.samples.Len())
+	if r.cfg.Progress != nil {
+		r.cfg.Progress(r.done, r.samples.Len())
 	}
 }
 

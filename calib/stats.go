@@ -51,8 +51,8 @@ type Tensor struct {
 	Halves [2]observers.Extent
 }
 
-func newTensor() *Tensor {
-	return &Tensor{observers.New(), [2]observers.Extent{observers.NoExtent, observers.NoExtent}}
+func newTensor(st *observers.State) *Tensor {
+	return &Tensor{st, [2]observers.Extent{observers.NoExtent, observers.NoExtent}}
 }
 
 func (t *Tensor) clone() *Tensor { return &Tensor{t.State.Clone(), t.Halves} }
@@ -89,6 +89,16 @@ func (s *Stats) Kept() []Kept { return s.kept }
 
 // Tensor returns what was seen of the tensor with this name, nil if nothing was.
 func (s *Stats) Tensor(name string) *Tensor { return s.tensors[name] }
+
+// HasBins reports whether every tensor has bins, so that all methods are served. Minima and maxima are there in any case.
+func (s *Stats) HasBins() bool {
+	for _, t := range s.tensors {
+		if !t.State.HasBins() {
+			return false
+		}
+	}
+	return true
+}
 
 // Names returns the names of the tensors, sorted.
 func (s *Stats) Names() []string {
@@ -154,7 +164,7 @@ func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
 	for _, s := range []*Stats{a, b} {
 		for name, t := range s.tensors {
 			if m.tensors[name] == nil {
-				m.tensors[name] = newTensor()
+				m.tensors[name] = newTensor(observers.New())
 			}
 			m.tensors[name].merge(t)
 		}

@@ -11,6 +11,7 @@ import (
 // tracker observes one value of the graph on behalf of all workers.
 type tracker struct {
 	rows rowAxis
+	make func() *observers.State
 	mu   sync.Mutex
 	seen *Tensor // nil until the first observation
 }
@@ -24,14 +25,18 @@ type rowAxis struct {
 
 // newTrackers returns a tracker for every graph input and node output that is, or may be, float32. Constants are read
 // when scales are made.
-func newTrackers(g *graph.Graph) []*tracker {
+func newTrackers(g *graph.Graph, minMaxOnly bool) []*tracker {
+	state := observers.New
+	if minMaxOnly {
+		state = observers.NewMinMax
+	}
 	list := make([]*tracker, g.NumValues())
 	add := func(v graph.ValueID) {
 		if v == graph.NoValue || g.Const(v) != nil {
 			return
 		}
 		if d := g.Value(v).DType; d == tensor.Float32 || d == tensor.Undefined {
-			list[v] = &tracker{}
+			list[v] = &tracker{make: state}
 		}
 	}
 	for _, v := range g.Inputs {
@@ -64,7 +69,7 @@ func (k *tracker) observe(t *tensor.Tensor, half int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.seen == nil {
-		k.seen = newTensor()
+		k.seen = newTensor(k.make())
 	}
 	x, err := k.seen.State.Observe(t, channelAxis(len(t.Shape)))
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"qwb/graph/exec"
 )
 
-// iterator loads samples ahead of its consumer. At most ahead samples are being loaded or waiting; each is loaded by a
-// goroutine of its own that ends when it is done, so an iterator may be dropped at any time.
+// iterator loads samples ahead of its consumer. At most ahead samples are being loaded or waiting (one, where memory is
+// limited, until the first shows how large they are); each is loaded by a goroutine of its own that ends when it is done, so an
+// iterator may be dropped at any time.
 type iterator struct {
 	set     *Set
 	ahead   int
@@ -26,6 +27,29 @@ func (it *iterator) Next(ctx context.Context) (*exec.Sample, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	it.load()
+	if len(it.pending) == 0 {
+		return nil, io.EOF
+	}
+	select {
+	case r := <-it.pending[0]:
+		it.pending = it.pending[1:]
+		if r.err != nil {
+			it.pending, it.started = nil, it.set.Len()
+			return nil, r.err
+		}
+		if it.started == 1 {
+			it.ahead = it.set.fitting(r.sample)
+		}
+		it.load() // while the consumer works on this one
+		return r.sample, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// load starts to load as many samples as may be ahead.
+func (it *iterator) load() {
 	for len(it.pending) < it.ahead && it.started < it.set.Len() {
 		done := make(chan loaded, 1)
 		go func(i int) {
@@ -35,19 +59,18 @@ func (it *iterator) Next(ctx context.Context) (*exec.Sample, error) {
 		it.pending = append(it.pending, done)
 		it.started++
 	}
-	if len(it.pending) == 0 {
-		return nil, io.EOF
+}
+
+// fitting returns how many samples as large as s may be ahead.
+func (s *Set) fitting(sample *exec.Sample) int {
+	if s.memory <= 0 {
+		return s.ahead
 	}
-	select {
-	case r := <-it.pending[0]:
-		it.pending = it.pending[1:]
-		if r.err != nil {
-			it.pending, it.started = nil, it.set.Len()
-		}
-		return r.sample, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	bytes := int64(1)
+	for _, t := range sample.Feeds {
+		bytes += int64(t.DType.Bytes(t.Len()))
 	}
+	return int(min(int64(s.ahead), max(1, s.memory/bytes)))
 }
 
 func (it *iterator) Len() int { return it.set.Len() }

@@ -24,6 +24,7 @@ type Options struct {
 	Labels      string // file with labels, "": only those that the data bring
 	LabelOffset int    // class = label + offset
 	Ahead       int    // samples loaded ahead, each by a goroutine of its own; 0: 1
+	Memory      int64  // bytes that samples loaded ahead may take, judged by the first one; one is loaded in any case; 0: any number
 }
 
 // source is one opened argument: a list of samples that are loaded one at a time. Loading is safe for concurrent use.
@@ -38,8 +39,9 @@ type source interface {
 
 // Set is an opened data set. It may be iterated any number of times, also concurrently.
 type Set struct {
-	items []item
-	ahead int
+	items  []item
+	ahead  int
+	memory int64
 }
 
 type item struct {
@@ -60,7 +62,7 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 		return nil, nil, fmt.Errorf("data: the model has no inputs to feed")
 	}
 	o := &opener{fs: files{opts.FS}, spec: spec, pre: opts.Preprocess, seed: opts.Seed}
-	set := &Set{ahead: max(opts.Ahead, 1)}
+	set := &Set{ahead: max(opts.Ahead, 1), memory: opts.Memory}
 	for _, p := range paths {
 		sources, err := o.open(p)
 		if err != nil {
@@ -104,7 +106,12 @@ func (s *Set) Name(i int) string { return s.items[i].name }
 func (s *Set) Label(i int) int { return s.items[i].label }
 
 // Iterator returns a new iterator over all samples.
-func (s *Set) Iterator() exec.Iterator { return &iterator{set: s, ahead: s.ahead} }
+func (s *Set) Iterator() exec.Iterator {
+	if s.memory > 0 {
+		return &iterator{set: s, ahead: 1}
+	}
+	return &iterator{set: s, ahead: s.ahead}
+}
 
 // Sample loads sample i. NaN in its inputs is an error.
 func (s *Set) Sample(i int) (*exec.Sample, error) {

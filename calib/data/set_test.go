@@ -173,13 +173,28 @@ func TestIteratorKeepsOrderAndBounds(t *testing.T) {
 			}
 			require.NoError(t, err)
 			list = append(list, s)
-			require.LessOrEqual(t, it.(*iterator).started, len(list)+ahead-1, "loaded ahead of the consumer")
+			require.Equal(t, min(20, len(list)+ahead), it.(*iterator).started, "loaded while the consumer works")
 		}
 		for i, s := range list {
 			require.Equal(t, fmt.Sprint(i), s.Name)
 			require.Equal(t, float32(i), s.Feeds["x"].F32()[0])
 		}
 		require.Len(t, loading, 20, "each sample is loaded once")
+	}
+}
+
+// Samples of four bytes: memory bounds how many are ahead, from the first one on.
+func TestIteratorMemory(t *testing.T) {
+	for memory, ahead := range map[int64]int{1: 1, 8: 1, 12: 2, 100: 7, 0: 7} {
+		set := fakeSet(&fakeSource{n: 20, bad: -1}, 7)
+		set.memory = memory
+		it := set.Iterator().(*iterator)
+		for i := range 20 {
+			s, err := it.Next(context.Background())
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(i), s.Name)
+			require.Equal(t, min(20, i+1+ahead), it.started, "memory %d", memory)
+		}
 	}
 }
 

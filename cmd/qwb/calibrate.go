@@ -33,8 +33,10 @@ type calibrateOptions struct {
 	data     dataOptions
 	merge    []string // statistics to merge instead of running data
 	quantizer.Options
-	threads int
-	batch   int
+	minMaxOnly bool
+	threads    int
+	batch      int
+	memory     int64
 }
 
 // calibrateResult is what calibrate --json prints.
@@ -43,7 +45,9 @@ type calibrateResult struct {
 	Stats          string        `json:"stats"`
 	Samples        int           `json:"samples"`
 	Seconds        float64       `json:"seconds"`
-	ForwardSeconds float64       `json:"forward_seconds"` // running the model on data, observation included
+	ForwardSeconds float64       `json:"forward_seconds"` // running the model on the data, added up over threads
+	ObserveSeconds float64       `json:"observe_seconds"` // observing its tensors, added up over threads
+	DataSeconds    float64       `json:"data_seconds"`    // from the first sample to the last, as the clock has it
 	PeakRSS        int64         `json:"peak_rss_bytes"`
 	Warnings       []tqc.Warning `json:"warnings"`
 }
@@ -51,7 +55,7 @@ type calibrateResult struct {
 func newCalibrate(e *env) *cobra.Command {
 	var f flags
 	var merge []string
-	var reduce, perTensor bool
+	var reduce, perTensor, minMaxOnly bool
 	c := &cobra.Command{
 		Use:   "calibrate MODEL --data D --platform P",
 		Short: "Observe the model on data and write plan and statistics",
@@ -82,6 +86,15 @@ statistics are then, byte for byte, those of one run over all the data.`,
 			if len(models) != 1 {
 				return usagef("calibrate takes one model, not %d (%s)", len(models), strings.Join(models, ", "))
 			}
+			switch {
+			case !minMaxOnly:
+			case len(f.data) == 0:
+				return usagef("--minmax-only is about observing: it needs --data")
+			case f.observer != "" && f.observer != string(tqc.ObserverMinMax):
+				return usagef("--minmax-only serves no --observer but minmax")
+			default:
+				f.observer = string(tqc.ObserverMinMax)
+			}
 			if len(merge) > 0 && len(f.data) > 0 {
 				return usagef("--merge takes the place of --data")
 			}
@@ -89,8 +102,10 @@ statistics are then, byte for byte, those of one run over all the data.`,
 			if err != nil {
 				return err
 			}
-			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(), batch: f.batch,
+			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(), batch: f.batch, minMaxOnly: minMaxOnly,
 				Options: quantizer.Options{Activation: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor}}
+			o.memory, _ = f.memory()
+			o.data.memory = o.memory / dataShare
 			r, err := e.calibrate(c.Context(), o)
 			if err != nil {
 				return err
@@ -104,16 +119,21 @@ statistics are then, byte for byte, those of one run over all the data.`,
 	}
 	f.addData(c)
 	f.addRun(c)
+	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and samples read ahead, for example 512M or 4G; bounds --batch and how many samples are worked on")
 	f.addPlatform(c, "what to quantize for: "+platforms())
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples per run, where the model takes batches; never changes a result")
 	f.addOut(c, "plan to write, ending in "+planSuffix)
 	f.addJSON(c)
 	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+" (default: the platform's)")
 	c.Flags().StringArrayVar(&merge, "merge", nil, "statistics to merge instead of running data: --merge A.stats B.stats")
+	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "observe minima and maxima only: faster, for statistics that serve no --observer but minmax")
 	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for processors whose 16-bit sums saturate")
 	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")
 	return c
 }
+
+// dataShare is which part of --mem samples may take that are read ahead.
+const dataShare = 8
 
 func platforms() string {
 	var names []string
@@ -289,11 +309,18 @@ func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *ca
 		return nil, err
 	}
 	file := statsPath(o.plan)
-	cfg := calib.Config{Threads: o.threads, Batch: o.batch, Warn: e.warnAbout, Model: m.digest, Preprocess: key, Sources: sources(o.plan, o.data.paths), Seed: o.data.seed}
-	if old, err := calib.Load(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
-		cfg.Resume = old
-	}
 	start := time.Now()
+	var spent calib.Spent
+	cfg := calib.Config{Threads: o.threads, Batch: o.batch, Memory: o.memory - o.data.memory, MinMaxOnly: o.minMaxOnly, Warn: e.warnAbout,
+		Clock: func() time.Duration { return time.Since(start) }, Spent: &spent, Model: m.digest, Preprocess: key, Sources: sources(o.plan, o.data.paths), Seed: o.data.seed}
+	if old, err := calib.Load(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
+		if old.HasBins() {
+			cfg.MinMaxOnly = false // what is there already is worth more
+		}
+		if old.HasBins() || cfg.MinMaxOnly {
+			cfg.Resume = old
+		}
+	}
 	stats, doctor, err := e.observeOnce(ctx, m, set, pre, cfg)
 	if err == nil && stats.Samples() != set.Len() { // the earlier statistics hold samples that are not in the data any more
 		cfg.Resume = nil
@@ -305,7 +332,7 @@ func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *ca
 	if err != nil {
 		return nil, err
 	}
-	res.ForwardSeconds = time.Since(start).Seconds()
+	res.ForwardSeconds, res.ObserveSeconds, res.DataSeconds = spent.Forward.Seconds(), spent.Observe.Seconds(), time.Since(start).Seconds()
 	for _, w := range doctor.Warnings() {
 		e.warnAbout(w)
 		res.Warnings = append(res.Warnings, w)

@@ -20,6 +20,7 @@ type dataOptions struct {
 	labels      string
 	labelOffset int
 	threads     int
+	memory      int64 // for samples read ahead, 0: any
 }
 
 func (f *flags) dataOptions() dataOptions {
@@ -43,7 +44,7 @@ func (e *env) openData(g *graph.Graph, o dataOptions) (*data.Set, plan.Preproces
 		return nil, pre, err
 	}
 	set, warnings, err := data.Open(o.paths, spec, data.Options{Preprocess: &pre, Samples: o.samples, Seed: o.seed, Labels: o.labels,
-		LabelOffset: o.labelOffset, Ahead: o.threads})
+		LabelOffset: o.labelOffset, Ahead: o.threads, Memory: o.memory})
 	if err != nil {
 		return nil, pre, err
 	}
