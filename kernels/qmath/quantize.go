@@ -31,7 +31,9 @@ func (g Grid) Quantize(x float32) int32 {
 
 // Dequantize returns float32(q - zero point) * scale, as ONNX DequantizeLinear does. The difference is exact before it is
 // rounded to float32.
-func (g Grid) Dequantize(q int32) float32 { return float32(int64(q)-int64(g.ZeroPoint)) * g.Scale }
+func (g Grid) Dequantize(q int32) float32 {
+	return float32(float32(int64(q)-int64(g.ZeroPoint)) * g.Scale) // rounded here, not fused with what follows
+}
 
 // Fake returns Dequantize(Quantize(x)).
 func (g Grid) Fake(x float32) float32 { return g.Dequantize(g.Quantize(x)) }

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes ort.json.gz: what ONNX Runtime's QLinear operators answer. Needs onnxruntime, onnx, numpy and an x64 processor with
+"""Writes ort.json.gz: what ONNX Runtime's QLinear operators answer, what it answers where Q/DQ is not fused, and what the ONNX
+reference evaluator answers. Needs onnxruntime, onnx, numpy and an x64 processor with
 AVX2 and FMA, better with VNNI (without it, products of u8 and s8 saturate in QLinearConv and QLinearMatMul)."""
 import numpy as np, onnx, onnxruntime as ort
 from onnx import TensorProto as T, helper as h
+from onnx.reference import ReferenceEvaluator
 from oracle import codes, encode, scale, write
 
 rng = np.random.default_rng(7)
@@ -10,7 +12,7 @@ f32 = np.float32
 cases = []
 
 
-def run(op, inputs, constants, inputs_order, attributes={}, domain="com.microsoft", out=None):
+def run(op, inputs, constants, inputs_order, attributes={}, domain="com.microsoft", out=None, reference=False):
     """Runs one operator; constants are (name, array), inputs likewise, both by name in inputs_order."""
     types = {np.dtype(np.uint8): T.UINT8, np.dtype(np.int8): T.INT8, np.dtype(f32): T.FLOAT, np.dtype(np.int32): T.INT32}
     values = [h.make_tensor_value_info(n, types[a.dtype], a.shape) for n, a in inputs.items()]
@@ -18,6 +20,8 @@ def run(op, inputs, constants, inputs_order, attributes={}, domain="com.microsof
     node = h.make_node(op, inputs_order, ["y"], domain=domain, **attributes)
     graph = h.make_graph([node], "g", values, [h.make_tensor_value_info("y", out, None)], initializers)
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", 13), h.make_opsetid("com.microsoft", 1)], ir_version=8)
+    if reference:
+        return ReferenceEvaluator(model).run(None, inputs)[0]
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -116,9 +120,11 @@ for i in range(10):
     y = run("QLinearConv", {"x": x.reshape(1, k, pixels, 1)}, {"sx": f32(sx), "zx": t(zx), "w": w.reshape(m, k, 1, 1), "sw": np.array(sw, f32), "zw": np.full(per, zw, tw), "sy": f32(sy), "zy": t(zy), "b": bias},
             ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy", "b"], domain="", out=out)
     cases.append({"op": "QLinearConv", "signed": signed_x, "signed_w": signed_w, "seed": seed, "shape": [k, m, pixels], "scales": [sx, sy] + sw, "zeros": [zx, zy, zw], "y": encode(y)})
-    y = run("QLinearMatMul", {"x": x.reshape(pixels, k)}, {"sx": f32(sx), "zx": t(zx), "w": w.reshape(k, m), "sw": np.array(sw[:1], f32), "zw": np.full(1, zw, tw), "sy": f32(sy), "zy": t(zy)},
-            ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"], domain="", out=out)
-    cases.append({"op": "QLinearMatMul", "signed": signed_x, "signed_w": signed_w, "seed": seed, "shape": [k, m, pixels], "scales": [sx, sy] + sw[:1], "zeros": [zx, zy, zw], "y": encode(y)})
+    for name in ("", "reference "):
+        one = {"sw": np.array(sw[:1], f32), "zw": np.full(1, zw, tw)} if not name else {"sw": f32(sw[0]), "zw": tw(zw)}
+        y = run("QLinearMatMul", {"x": x.reshape(pixels, k)}, {"sx": f32(sx), "zx": t(zx), "w": w.reshape(k, m), **one, "sy": f32(sy), "zy": t(zy)},
+                ["x", "sx", "zx", "w", "sw", "zw", "sy", "zy"], domain="", out=out, reference=bool(name))
+        cases.append({"op": name + "QLinearMatMul", "signed": signed_x, "signed_w": signed_w, "seed": seed, "shape": [k, m, pixels], "scales": [sx, sy] + sw[:1], "zeros": [zx, zy, zw], "y": encode(y)})
 
 # QuantizeLinear of multiples of 2^-10 up to 2, so that ties are among them.
 for signed in (False, True):
@@ -128,5 +134,27 @@ for signed in (False, True):
         x = (np.arange(-2048, 2048) / f32(1024)).astype(f32)
         y = run("QuantizeLinear", {"x": x}, {"s": f32(s), "z": t(z)}, ["x", "s", "z"], domain="", out=out)
         cases.append({"op": "QuantizeLinear", "signed": signed, "seed": 0, "shape": [4096], "scales": [s], "zeros": [z], "y": encode(y)})
+
+# A Q/DQ convolution that is not fused. Scales of input and weights are powers of two, so that its float sums are exact.
+for i in range(6):
+    k, m, pixels = int(rng.integers(3, 90)), 6, 40
+    sx, sw = 2.0 ** int(rng.integers(-7, -3)), [2.0 ** int(rng.integers(-9, -5)) for _ in range(m)]
+    sy, zx, zy = float(f32(sx * sw[0] * 127 * np.sqrt(k) / 2 * rng.uniform(0.5, 2))), point(False), point(False)
+    if i % 2:
+        sy = 2.0 ** round(np.log2(sy))  # ties
+    seed = int(rng.integers(1, 1 << 30))
+    x, w, bias = codes(seed, k * pixels, False), codes(seed + 1, k * m, True), codes(seed + 2, m, True).astype(np.int32) * 20
+    f = lambda n, v: h.make_tensor(n, T.FLOAT, np.shape(v), np.ravel(v).tolist())
+    q = lambda n, v, t: h.make_tensor(n, t, np.shape(v), np.ravel(v).tolist())
+    nodes = [h.make_node("DequantizeLinear", ["x", "sx", "zx"], ["xf"]), h.make_node("DequantizeLinear", ["w", "sw", "zw"], ["wf"], axis=0),
+             h.make_node("DequantizeLinear", ["b", "sb", "zb"], ["bf"], axis=0), h.make_node("Conv", ["xf", "wf", "bf"], ["yf"]), h.make_node("QuantizeLinear", ["yf", "sy", "zy"], ["y"])]
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.UINT8, [1, k, pixels, 1])], [h.make_tensor_value_info("y", T.UINT8, None)],
+                         [f("sx", f32(sx)), q("zx", np.uint8(zx), T.UINT8), q("w", w.reshape(m, k, 1, 1), T.INT8), f("sw", np.array(sw, f32)), q("zw", np.zeros(m), T.INT8),
+                          q("b", bias, T.INT32), f("sb", np.array(sw, f32) * f32(sx)), q("zb", np.zeros(m), T.INT32), f("sy", f32(sy)), q("zy", np.uint8(zy), T.UINT8)])
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    y = session.run(None, {"x": x.reshape(1, k, pixels, 1)})[0]
+    cases.append({"op": "unfused QLinearConv", "signed": False, "signed_w": True, "seed": seed, "shape": [k, m, pixels], "scales": [sx, sy] + sw, "zeros": [zx, zy, 0], "y": encode(y)})
 
 write("ort.json.gz", "onnxruntime " + ort.__version__ + ", x64 with AVX-512 VNNI", cases)
