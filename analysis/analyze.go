@@ -46,13 +46,12 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	if err != nil {
 		return nil, err
 	}
-	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, work: newWork(g)}
+	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, tail: tail{value: graph.NoValue}, work: newWork(g)}
 	if a.groups, err = groupsOf(g, order, q); err != nil {
 		return nil, err
 	}
 	keep := a.required()
 	if cfg.Layerwise {
-		a.findRestarts()
 		s, err := samples.Next(ctx)
 		if err == nil {
 			a.extra++
@@ -92,6 +91,7 @@ type analyzer struct {
 	order   []graph.NodeID
 	groups  []group
 	reads   []bool // by value: restarts read it; see findRestarts
+	tail    tail
 	work    work
 	extra   float64 // forwards beside those of the samples
 	states  map[graph.ValueID]*tensorState
@@ -115,8 +115,10 @@ type worker struct {
 	groupAt map[graph.ValueID][]int // groups by their output
 	scratch sim.Scratch             // shared by the hooks of one operator after the other
 	views   [][3]*exec.Hooks        // by group and view: made when they are first used
-	known   []*tensor.Tensor        // what a restart is given of the kept values
-	own     [3]*tensor.Tensor       // memory for outputs of one operator, by view; for everything the float one
+	queue   waiting
+	reached *tensor.Tensor    // memory for the tail's value
+	known   []*tensor.Tensor  // what a restart is given of the kept values
+	own     [3]*tensor.Tensor // memory for outputs of one operator, by view; for everything the float one
 	states  map[graph.ValueID]*tensorState
 }
 

@@ -25,9 +25,12 @@ func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 		if err != nil {
 			return err
 		}
-		res.layers[i] = l
+		outputs := res.layers[i].outputs // may be known already: the last to wait takes the others along
+		if res.layers[i] = l; outputs != nil {
+			res.layers[i].outputs = outputs
+		}
 	}
-	return nil
+	return w.drain(ctx, res)
 }
 
 func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerResult, err error) {
@@ -70,7 +73,22 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		}
 		return err
 	}
-	out, err := w.run(ctx, g, w.hooks(i, everything), nil, res, see)
+	var until func(graph.NodeID) bool
+	var reached *tensor.Tensor
+	if w.serves(g) {
+		until = func(id graph.NodeID) bool { return !w.tail.nodes[id] }
+	}
+	wants := func(v graph.ValueID) bool { return v == g.output || until != nil && v == w.tail.value }
+	out, err := w.run(ctx, g, w.hooks(i, everything), until, res, wants, func(v graph.ValueID, t *tensor.Tensor) error {
+		if until != nil && v == w.tail.value && !tensor.Equal(t, w.kept.values[v]) {
+			w.reached = copied(w.reached, t)
+			reached = w.reached
+		}
+		if v == g.output {
+			return see(t)
+		}
+		return nil
+	})
 	if err != nil {
 		return l, err
 	}
@@ -78,6 +96,12 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		if err := see(float); err != nil {
 			return l, err
 		}
+	}
+	switch {
+	case reached != nil:
+		return l, w.wait(ctx, i, reached, res)
+	case until != nil:
+		out = w.outputsOf()
 	}
 	l.outputs, err = w.compareOutputs(out)
 	return l, err
@@ -109,7 +133,8 @@ func (w *worker) hooks(i, view int) *exec.Hooks {
 // on the way there.
 func (w *worker) alone(ctx context.Context, g *group, at int, unchanged *tensor.Tensor, hooks *exec.Hooks, res *sampleResult) (*tensor.Tensor, error) {
 	own := unchanged
-	_, err := w.run(ctx, g, hooks, g.contains, res, func(t *tensor.Tensor) error {
+	wants := func(v graph.ValueID) bool { return v == g.output }
+	_, err := w.run(ctx, g, hooks, g.contains, res, wants, func(_ graph.ValueID, t *tensor.Tensor) error {
 		w.own[at] = copied(w.own[at], t)
 		own = w.own[at]
 		return nil
@@ -120,11 +145,11 @@ func (w *worker) alone(ctx context.Context, g *group, at int, unchanged *tensor.
 	return own, err
 }
 
-// run runs a group under hooks, with what depends on it as far as until allows. see is shown the group's output, valid during
-// the call, unless nothing changes on the way there.
-func (w *worker) run(ctx context.Context, g *group, hooks *exec.Hooks, until func(graph.NodeID) bool, res *sampleResult, see func(*tensor.Tensor) error) ([]*tensor.Tensor, error) {
-	wants := func(v graph.ValueID) bool { return v == g.output }
-	hooks = looking(hooks, wants, func(_ *graph.Node, _ int, t *tensor.Tensor) error { return see(t) })
+// run runs a group under hooks, with what depends on it as far as until allows. see is shown the values that wants names, valid
+// during the call, unless nothing changes on the way there.
+func (w *worker) run(ctx context.Context, g *group, hooks *exec.Hooks, until func(graph.NodeID) bool, res *sampleResult,
+	wants func(graph.ValueID) bool, see func(graph.ValueID, *tensor.Tensor) error) ([]*tensor.Tensor, error) {
+	hooks = looking(hooks, wants, func(n *graph.Node, i int, t *tensor.Tensor) error { return see(n.Outputs[i], t) })
 	outputs, ran, err := w.runner.Resume(ctx, w.known, g.node, hooks, until)
 	res.forwards += w.work.share(ran)
 	return outputs, err

@@ -20,6 +20,9 @@ func (a *analyzer) findRestarts() {
 	for _, v := range a.g.Outputs {
 		compared[v] = true
 	}
+	if a.tail.value != graph.NoValue {
+		compared[a.tail.value] = true
+	}
 	for _, id := range a.order {
 		n := a.g.Node(id)
 		inputs := a.computed(n)
