@@ -68,15 +68,10 @@ func (c *call) refAs(i int, layout tensor.Layout) handle {
 	if a.t == nil || a.t.Layout == layout || len(a.t.Shape) < 3 {
 		return a
 	}
-	v := c.node.Inputs[i]
-	if alt := c.run.alt[v]; alt.t != nil && !c.swapped[i] {
-		return alt
+	if c.swapped[i] {
+		return c.run.convert(a, layout)
 	}
-	out := c.run.convert(a, layout)
-	if !c.swapped[i] {
-		c.run.keepAlt(v, out)
-	}
-	return out
+	return c.run.laidOut(c.node.Inputs[i], layout)
 }
 
 // fixed reports whether input i is a constant tensor that may serve as the key of a cache.
@@ -131,7 +126,7 @@ func (c *call) alias(i, k int, shape []int) error {
 
 // pass makes output i input k in its layout, shared under the same conditions.
 func (c *call) pass(i, k int) error {
-	if c.written(i) && !c.run.passes(c.step) || c.swapped[k] {
+	if c.written(i) || c.swapped[k] {
 		return c.copyOut(i, c.raw(k), c.raw(k).Shape)
 	}
 	c.setOut(i, c.ins[k])

@@ -6,13 +6,12 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
-	"qwb/kernels/ref"
 )
 
 // A chain is a run of elementwise operators in which each reads what the one before computed and nobody else does. Where
 // nobody looks at the values between, the first step computes the last one's result, block by block while the block is in the
-// cache, and the others pass it on. A matrix product can begin a chain too: it adds the bias that follows it. The kernels and
-// their order are those of the single steps, so the results are the same to the bit.
+// cache, and the others pass it on. The kernels and their order are those of the
+// single steps, so the results are the same to the bit.
 
 // element is an elementwise operator on float32 as kernels: of one number, or of two.
 type element struct {
@@ -38,7 +37,7 @@ func (s *sessionState) findChains() {
 	}
 	for i := range s.steps {
 		n := s.steps[i].node
-		if s.steps[i].isConst || len(n.Outputs) != 1 || n.Outputs[0] == graph.NoValue || s.steps[i].element == nil && !beginsChain(n) {
+		if s.steps[i].isConst || len(n.Outputs) != 1 || n.Outputs[0] == graph.NoValue || s.steps[i].element == nil {
 			continue
 		}
 		use, ok := s.g.SoleUse(n.Outputs[0])
@@ -46,16 +45,13 @@ func (s *sessionState) findChains() {
 			continue
 		}
 		k := s.stepOf[use.Node]
-		if next := &s.steps[k]; next.element != nil && !next.passes && !next.isConst && len(next.node.Outputs) == 1 {
+		if next := &s.steps[k]; next.element != nil && !next.bounded && !next.isConst && len(next.node.Outputs) == 1 {
 			s.steps[i].next, next.carrier = next, use.Index
 		}
 	}
 }
 
 func onnxDomain(n *graph.Node) bool { return n.Domain == "" || n.Domain == "ai.onnx" }
-
-// beginsChain reports whether a node that is not elementwise can begin a chain.
-func beginsChain(n *graph.Node) bool { return n.Op == "MatMul" && onnxDomain(n) }
 
 // elementOf returns what a node computes of each element, nil if it is not elementwise.
 func (s *sessionState) elementOf(n *graph.Node) *element {
@@ -110,45 +106,30 @@ type link struct {
 func (r *runnerState) follow(i int) {
 	r.chain = r.chain[:0]
 	st := &r.s.steps[i]
-	if st.next == nil || r.carried[i] || r.passes(st) || !r.open(st) {
+	if st.next == nil || r.watched[st.node.Outputs[0]] {
 		return
 	}
-	var shape []int
-	var layout tensor.Layout
-	if st.element != nil {
-		t, k := r.chainInput(st)
-		if t == nil {
-			return
-		}
-		shape, layout = t.Shape, t.Layout
-		own, ok := r.linkOf(st, i, k, shape, layout)
-		if !ok {
-			return
-		}
-		r.chain = append(r.chain, own)
+	t, k := r.chainInput(st)
+	if t == nil {
+		return
 	}
-	for st.next != nil && r.open(st) && (st.element == nil || !r.fuses(st)) {
-		next := st.next
-		if shape == nil {
-			if l, ok := r.biasOf(st, next, i); ok {
-				r.chain = append(r.chain, l)
-			}
-			return
-		}
-		l, ok := r.linkOf(next, i, next.carrier, shape, layout)
+	own, ok := r.linkOf(st, i, k, t.Shape, t.Layout)
+	if !ok {
+		return
+	}
+	r.chain = append(r.chain, own)
+	for st.next != nil && !r.watched[st.node.Outputs[0]] {
+		st = st.next
+		l, ok := r.linkOf(st, i, st.carrier, t.Shape, t.Layout)
 		if !ok {
 			break
 		}
 		r.chain = append(r.chain, l)
-		st = next
 	}
 	if len(r.chain) == 1 {
 		r.chain = r.chain[:0]
 	}
 }
-
-// open reports whether nobody looks at what lies between a step and the next of its chain.
-func (r *runnerState) open(st *step) bool { return !r.watched[st.node.Outputs[0]] }
 
 // chainInput returns the input whose elements a chain begins with: that of a function of one number, else the first of the
 // larger ones.
@@ -171,9 +152,6 @@ func (r *runnerState) chainInput(st *step) (t *tensor.Tensor, k int) {
 // be one because an operand is not there yet or makes the result larger.
 func (r *runnerState) linkOf(st *step, head, k int, shape []int, layout tensor.Layout) (l link, ok bool) {
 	l = link{step: st, element: st.element, left: k == 1}
-	if r.fuses(st) {
-		l.limit = st.limit
-	}
 	if st.element.one != nil {
 		return l, true
 	}
@@ -227,52 +205,16 @@ func operandOf(t *tensor.Tensor, shape []int, layout tensor.Layout) (operand, bo
 	return operand{}, false
 }
 
-// biasOf returns the addition of one number per column after a product with one right-hand side; false if something else
-// follows. In float64 a bias is added before the sum is rounded, which a step of its own cannot do.
-func (r *runnerState) biasOf(st, next *step, head int) (link, bool) {
-	if next.element.one != nil || next.element.two != opAdd || r.fuses(st) || r.s.table.Arith() == ref.Float64 {
-		return link{}, false
-	}
-	w, t := r.vals[st.node.Inputs[1]].t, r.otherOperand(next, head, next.carrier)
-	if w == nil || t == nil || len(w.Shape) < 2 || tensor.Count(w.Shape[:len(w.Shape)-2]) != 1 || len(t.Shape) != 1 || t.Len() != w.Shape[len(w.Shape)-1] {
-		return link{}, false
-	}
-	l := link{step: next, element: next.element, other: operand{t.F32(), t.Len(), 1}}
-	if r.fuses(next) {
-		l.limit = next.limit
-	}
-	return l, true
-}
-
-// chainNodes appends the nodes that a step computes beside its own and those of fused.
-func (r *runnerState) chainNodes(st *step, fused []*graph.Node) []*graph.Node {
-	for _, l := range r.chain {
-		if l.step != st {
-			fused = append(slices.Clip(fused), l.step.node)
-			if l.limit != nil {
-				fused = append(fused, l.step.fused...)
-			}
-		}
-	}
-	return fused
-}
-
-// evaluate computes a step, and with it those that r.chain says.
-func (r *runnerState) evaluate(c *call) error {
-	switch {
-	case r.carried[c.index]:
-		c.setOut(0, c.ins[c.step.carrier])
-		return nil
-	case len(r.chain) == 0:
-		return c.step.eval(c)
-	}
-	for _, l := range r.chain {
+// runChain computes a step, and with it those that r.chain says.
+func (r *runnerState) runChain(c *call) error {
+	for k := range r.chain {
+		l := &r.chain[k]
 		if l.step != c.step {
-			r.carried[r.s.stepOf[l.step.node.ID]] = true
+			r.absorb(r.s.stepOf[l.step.node.ID], l.step.node.Inputs[l.step.carrier])
 		}
-	}
-	if c.step.element == nil { // a product takes its bias from the chain
-		return c.step.eval(c)
+		if k == len(r.chain)-1 {
+			l.limit = r.bounds(l.step, 0)
+		}
 	}
 	x, _ := r.chainInput(c.step)
 	out, err := c.outIn(0, x.Layout)
@@ -332,14 +274,6 @@ func (l *link) scalar(t *kernels.Table, dst, src []float32, other float32) {
 		return
 	}
 	scalarF32(t, l.element.two, dst, src, other)
-}
-
-// chainBias returns the bias that a product of n columns is to add, and the bounds after it, nil if there is none.
-func (c *call) chainBias() ([]float32, *limit) {
-	if len(c.run.chain) == 0 {
-		return nil, nil
-	}
-	return c.run.chain[0].other.data, c.run.chain[0].limit
 }
 
 // kernelOf returns a node that maps one float32 to another as a kernel, nil for other nodes.

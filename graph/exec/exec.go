@@ -30,10 +30,10 @@ type Hooks struct {
 	// nobody looks at need not exist: an operator may compute its reader's result at once, and share memory. The answers must
 	// not change during a run.
 	Wants func(v graph.ValueID) bool
-	// Step is called before a step runs (done false) and after it has (done true): to measure. n is the node that computes,
-	// fused are the nodes whose results it computes as well, in their order; they have no steps of their own. Hooks with Step
-	// alone see no values and change nothing about how a run is executed; nodes that were computed once for all runs have no
-	// step in them. In a step that fails done never comes.
+	// Step is called before a step runs (done false) and after it has (done true): to measure. n is the node that computes;
+	// fused, known when it has, are the nodes whose results it computed as well, in their order, which have no steps of their
+	// own. The slice is valid during the call. Hooks with Step alone see no values and change nothing about how a run is
+	// executed; nodes that were computed once for all runs have no step in them. In a step that fails done never comes.
 	Step func(n *graph.Node, fused []*graph.Node, done bool)
 }
 

@@ -2,41 +2,71 @@ package exec
 
 import (
 	"math"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/ref"
 )
 
 // limit is an activation that bounds its input: Relu or Clip.
 type limit struct{ lo, hi float32 }
 
-// fusedOps are the operators that can bound their result themselves.
-var fusedOps = map[string]bool{"Conv": true, "ConvTranspose": true, "Gemm": true, "MatMul": true, "Add": true}
+// fusedOps are the operators that can bound their result themselves; true for those that can add to it before.
+var fusedOps = map[string]bool{"Conv": true, "MatMul": true, "Gemm": true, "ConvTranspose": false, "Add": false}
 
-// findFusions marks pairs of an operator and the Relu or Clip that alone reads it. In runs where nobody looks at the value
-// between them the first computes the second's result, which then passes it on; the arithmetic is the same.
+// follower is a node whose result the operator before it can compute together with its own.
+type follower struct {
+	step  int32
+	from  graph.ValueID // what it reads of the operator before
+	other graph.ValueID // what it adds; NoValue: it limits
+	limit limit
+}
+
+// findFusions finds for every step the Add, Relu and Clip nodes that follow it and alone read what is between them. In runs
+// where nobody looks at those values the operator computes the last one's result at once; the arithmetic is the same.
 func (s *sessionState) findFusions() {
 	for i := range s.steps {
-		n := s.steps[i].node
-		if !fusedOps[n.Op] || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) != 1 || n.Outputs[0] == graph.NoValue {
+		st := &s.steps[i]
+		adds, ok := fusedOps[st.node.Op]
+		if !ok || !onnxDomain(st.node) || len(st.node.Outputs) != 1 || st.node.Outputs[0] == graph.NoValue {
 			continue
 		}
-		use, ok := s.g.SoleUse(n.Outputs[0])
-		if !ok || use.Index != 0 {
-			continue
-		}
-		if l, ok := s.limitOf(s.g.Node(use.Node)); ok {
-			s.steps[i].limit = &l
-			s.steps[i].fused = []*graph.Node{s.g.Node(use.Node)}
-			s.steps[s.stepOf[use.Node]].passes = true
+		for v := st.node.Outputs[0]; ; {
+			use, sole := s.g.SoleUse(v)
+			if !sole {
+				break
+			}
+			n := s.g.Node(use.Node)
+			f := follower{step: s.stepOf[use.Node], from: v, other: graph.NoValue}
+			if l, ok := s.limitOf(n); ok && use.Index == 0 {
+				f.limit = l
+				s.steps[f.step].bounded = true
+				st.followers = append(st.followers, f)
+				break
+			}
+			if !adds || n.Op != "Add" || !onnxDomain(n) || len(n.Inputs) != 2 {
+				break
+			}
+			if f.other = n.Inputs[1-use.Index]; !s.knownBefore(f.other, int32(i)) {
+				break
+			}
+			st.followers = append(st.followers, f)
+			v = n.Outputs[0]
 		}
 	}
 }
 
+// knownBefore reports whether v is there when step i runs.
+func (s *sessionState) knownBefore(v graph.ValueID, i int32) bool {
+	p := s.g.Producer(v)
+	return p == graph.NoNode || s.stepOf[p] < i
+}
+
 // limitOf returns the bounds of a Relu or Clip whose bounds are constant float32.
 func (s *sessionState) limitOf(n *graph.Node) (limit, bool) {
-	if n.Domain != "" && n.Domain != "ai.onnx" {
+	if !onnxDomain(n) {
 		return limit{}, false
 	}
 	l := limit{float32(math.Inf(-1)), float32(math.Inf(1))}
@@ -62,28 +92,93 @@ func (s *sessionState) limitOf(n *graph.Node) (limit, bool) {
 	return l, false
 }
 
-// fuses reports whether a step computes its reader's result in this run.
-func (r *runnerState) fuses(st *step) bool { return st.limit != nil && !r.watched[st.node.Outputs[0]] }
-
-// passes reports whether the step before has computed this one's result in this run.
-func (r *runnerState) passes(st *step) bool { return st.passes && !r.watched[st.node.Inputs[0]] }
+// open reports whether nobody looks at what the follower reads, so that it need not exist.
+func (r *runnerState) open(f *follower) bool {
+	if r.watched[f.from] {
+		return false
+	}
+	for _, v := range r.s.steps[f.step].node.Inputs {
+		if v != graph.NoValue && r.hooks.wants(v) {
+			return false
+		}
+	}
+	return true
+}
 
 // limits returns the bounds that this node is to apply to its result, infinities if none.
 func (c *call) limits() (lo, hi float32, any bool) {
-	if !c.run.fuses(c.step) {
-		return float32(math.Inf(-1)), float32(math.Inf(1)), false
+	if l := c.run.bounds(c.step, 0); l != nil {
+		return l.lo, l.hi, true
 	}
-	return c.step.limit.lo, c.step.limit.hi, true
+	return float32(math.Inf(-1)), float32(math.Inf(1)), false
 }
 
-// epilogue is what follows the sums of this node: the bias, if input i is present, and the bounds.
-func (c *call) epilogue(i int) kernels.Epilogue {
+// bounds returns the bounds of a step's follower k, which its result has to keep to from now on; nil if there are none.
+func (r *runnerState) bounds(st *step, k int) *limit {
+	if k == len(st.followers) || st.followers[k].other != graph.NoValue || !r.open(&st.followers[k]) {
+		return nil
+	}
+	f := &st.followers[k]
+	r.absorb(f.step, f.from)
+	return &f.limit
+}
+
+// epilogue is what follows the sums of this node: the bias, if input i is present, what its followers add, and the bounds. The
+// sums are all elements of output 0; its last axis, or the channels of a channels-last output, are the columns.
+func (c *call) epilogue(i int, layout tensor.Layout, adds bool) kernels.Epilogue {
 	var ep kernels.Epilogue
 	if c.has(i) {
 		ep.Bias = c.in(i).F32()
 	}
-	if lo, hi, any := c.limits(); any {
-		ep.Act, ep.Lo, ep.Hi = kernels.Clip, lo, hi
+	k := 0
+	for ; adds && k < len(c.step.followers); k++ {
+		f := &c.step.followers[k]
+		if f.other == graph.NoValue || !c.run.open(f) || !c.adds(&ep, f, layout) {
+			break
+		}
+		c.run.absorb(f.step, f.from)
+	}
+	if l := c.run.bounds(c.step, k); l != nil {
+		ep.Act, ep.Lo, ep.Hi = kernels.Clip, l.lo, l.hi
 	}
 	return ep
+}
+
+// adds lets the epilogue add what the follower adds: a constant with one element per column as the bias, a tensor of the
+// output's shape as it is. It returns false if neither fits.
+func (c *call) adds(ep *kernels.Epilogue, f *follower, layout tensor.Layout) bool {
+	t, shape := c.run.vals[f.other].t, c.outShape(0)
+	if t == nil || t.DType != tensor.Float32 || ep.Add != nil {
+		return false
+	}
+	if slices.Equal(t.Shape, shape) {
+		if t.Layout != layout && len(shape) >= 3 {
+			t = c.run.laidOut(f.other, layout).t
+		}
+		ep.Add = t.F32()
+		return true
+	}
+	// In float64 a bias is added before the sum is rounded, which a step of its own cannot do.
+	if ep.Bias == nil && c.run.s.table.Arith() != ref.Float64 && c.run.s.constant(f.other) == t && isColumn(t.Shape, shape, layout) && c.run.s.g.Opset("") >= 7 {
+		ep.Bias = t.F32()
+		return true
+	}
+	return false
+}
+
+// isColumn reports whether a tensor that is broadcast to a shape has one element for each of its columns.
+func isColumn(t, shape []int, layout tensor.Layout) bool {
+	axis := len(shape) - 1
+	if layout == tensor.ChannelsLast {
+		axis = 1
+	}
+	if len(t) > len(shape) {
+		return false
+	}
+	for i, n := range t {
+		if a := len(shape) - len(t) + i; a != axis && n != 1 || a == axis && n != shape[a] {
+			return false
+		}
+	}
+	return len(shape)-len(t) <= axis
 }

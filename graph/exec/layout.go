@@ -37,6 +37,16 @@ func (r *runnerState) convert(a handle, layout tensor.Layout) handle {
 	return handle{t: t, buf: b}
 }
 
+// laidOut returns value v in a layout that is not its own; the copy serves all its readers.
+func (r *runnerState) laidOut(v graph.ValueID, layout tensor.Layout) handle {
+	if r.alt[v].t != nil {
+		return r.alt[v]
+	}
+	out := r.convert(r.vals[v], layout)
+	r.keepAlt(v, out)
+	return out
+}
+
 // keepAlt remembers a converted copy of v for its other readers.
 func (r *runnerState) keepAlt(v graph.ValueID, a handle) {
 	if r.mem.extend(a.buf, r.s.lastUse[v]) {

@@ -86,7 +86,7 @@ func evalConv(c *call) error {
 		return err
 	}
 	packed := derive(c, 1, func() *kernels.ConvF32 { return c.run.s.table.PackConvF32(w.F32(), s) })
-	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2))
+	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2, out.Layout, packed.Adds()))
 	return nil
 }
 
@@ -117,7 +117,7 @@ func evalConvTranspose(c *call) error {
 		return err
 	}
 	packed := derive(c, 1, func() *kernels.ConvTransposeF32 { return c.run.s.table.PackConvTransposeF32(w.F32(), s) })
-	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2))
+	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2, out.Layout, false))
 	return nil
 }
 

@@ -41,7 +41,7 @@ func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		g := c.packB(b, k, cols, transB)
 		bias := c.in(2)
 		if alpha == 1 && (bias == nil || beta == 1 && bias.Len() == cols && (len(bias.Shape) < 2 || bias.Shape[0] == 1)) {
-			g.Run(c.run.s.par, out.F32(), cols, left, k, m, c.epilogue(2))
+			g.Run(c.run.s.par, out.F32(), cols, left, k, m, c.epilogue(2, out.Layout, true))
 			return nil
 		}
 		g.Run(c.run.s.par, out.F32(), cols, left, k, m, kernels.Epilogue{})
@@ -109,14 +109,7 @@ func evalMatMul(c *call) error {
 	par := c.run.s.par
 	if tensor.Count(bs[:rb]) == 1 { // one right-hand side: all rows at once
 		rows := tensor.Count(as[:ra+1])
-		ep := c.epilogue(2)
-		if bias, l := c.chainBias(); bias != nil {
-			ep.Bias = bias
-			if l != nil {
-				ep.Act, ep.Lo, ep.Hi = kernels.Clip, l.lo, l.hi
-			}
-		}
-		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, ep)
+		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, c.epilogue(2, out.Layout, true))
 		return nil
 	}
 	batch := slices.Clone(out.Shape)
@@ -128,11 +121,12 @@ func evalMatMul(c *call) error {
 	}
 	sa := alignedStrides(&tensor.Tensor{Shape: as[:ra]}, len(batch), -1)
 	sb := alignedStrides(&tensor.Tensor{Shape: bs[:rb]}, len(batch), -1)
+	ep := c.epilogue(2, out.Layout, false)
 	it := newCounter(batch, 0)
 	for i := range tensor.Count(batch) {
 		right := b.F32()[it.dot(sb)*k*n:][:k*n]
 		left := a.F32()[it.dot(sa)*m*k:][:m*k]
-		c.repack(right, k, n, n, false).Run(par, out.F32()[i*m*n:][:m*n], n, left, k, m, c.epilogue(2))
+		c.repack(right, k, n, n, false).Run(par, out.F32()[i*m*n:][:m*n], n, left, k, m, ep)
 		it.next()
 	}
 	return nil

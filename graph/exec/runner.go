@@ -28,10 +28,12 @@ type runnerState struct {
 	scratch []float32 // padded inputs of convolutions; grown as needed
 	call    call
 	types   []typeCache // by step
+	// absorbed is, by step, the value that holds the step's result already, since an earlier one computed that too.
+	absorbed []graph.ValueID
+	fused    []*graph.Node // for the hook of steps
 	// products holds, by step, right-hand sides that are packed anew in every run.
 	products []kernels.GemmF32
 	chain    []link                           // what the step in progress computes of its followers' work
-	carried  []bool                           // by step: an earlier one has computed its result
 	ctx      context.Context                  // of the run in progress
 	outer    func(name string) *tensor.Tensor // values of the enclosing graphs, in a subgraph
 	inners   map[*Session]*Runner
@@ -40,9 +42,11 @@ type runnerState struct {
 }
 
 func newRunner(s *Session) *Runner {
-	return &Runner{runnerState{s: s, vals: make([]handle, s.g.NumValues()), alt: make([]handle, s.g.NumValues()), watched: make([]bool, s.g.NumValues()),
-		types: make([]typeCache, len(s.steps)), products: make([]kernels.GemmF32, len(s.steps)),
-		carried: make([]bool, len(s.steps))}}
+	values, steps := s.g.NumValues(), len(s.steps)
+	r := &Runner{runnerState{s: s, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
+		absorbed: make([]graph.ValueID, steps), types: make([]typeCache, steps), products: make([]kernels.GemmF32, steps)}}
+	fill(r.absorbed, graph.NoValue)
+	return r
 }
 
 // run is Runner.Run.
@@ -63,6 +67,13 @@ func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tenso
 // forward executes every step. keep, if not nil, says which values to clone for the caller.
 func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) (outs, kept []*tensor.Tensor, err error) {
 	r.reset(hooks)
+	if keep != nil { // asked once: what is kept has to be watched
+		list := make([]bool, r.s.g.NumValues())
+		for v := range list {
+			list[v] = keep(graph.ValueID(v))
+		}
+		keep = func(v graph.ValueID) bool { return list[v] }
+	}
 	r.watch(keep)
 	defer r.release()
 	shapes, err := r.feed(feeds)
@@ -128,22 +139,23 @@ func detach(t *tensor.Tensor) *tensor.Tensor {
 
 // step runs node i: hooks, evaluator, hooks. Its inputs are in vals.
 func (r *runnerState) step(ctx context.Context, i int, hooks *Hooks) error {
-	st := &r.s.steps[i]
-	r.follow(i)
-	if hooks != nil && hooks.Step != nil && !r.passes(st) && !r.carried[i] {
-		var fused []*graph.Node
-		if r.fuses(st) {
-			fused = st.fused
-		}
-		fused = r.chainNodes(st, fused)
-		hooks.Step(st.node, fused, false)
-		if err := r.execute(ctx, i, hooks); err != nil {
-			return err
-		}
-		hooks.Step(st.node, fused, true)
-		return nil
+	if hooks == nil || hooks.Step == nil || r.absorbed[i] != graph.NoValue {
+		return r.execute(ctx, i, hooks)
 	}
-	return r.execute(ctx, i, hooks)
+	n := r.s.steps[i].node
+	hooks.Step(n, nil, false)
+	r.fused = r.fused[:0]
+	if err := r.execute(ctx, i, hooks); err != nil {
+		return err
+	}
+	hooks.Step(n, r.fused, true)
+	return nil
+}
+
+// absorb says that the step in progress computes the result of step i too and leaves it in the value from.
+func (r *runnerState) absorb(i int32, from graph.ValueID) {
+	r.absorbed[i] = from
+	r.fused = append(r.fused, r.s.steps[i].node)
 }
 
 // execute is step without the hook of steps.
@@ -170,13 +182,7 @@ func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) error {
 		}
 	}
 	clear(c.outs)
-	if err := c.checkPacked(); err != nil {
-		return r.fail(st, err)
-	}
-	if err := r.inferTypes(i, c); err != nil {
-		return r.fail(st, err)
-	}
-	if err := r.evaluate(c); err != nil {
+	if err := r.evaluate(i, c); err != nil {
 		return r.fail(st, err)
 	}
 	for k, v := range st.node.Outputs {
@@ -201,6 +207,24 @@ func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) error {
 		}
 	}
 	return nil
+}
+
+// evaluate computes the outputs of a call, and with them the results of what it absorbs.
+func (r *runnerState) evaluate(i int, c *call) error {
+	if v := r.absorbed[i]; v != graph.NoValue {
+		c.setOut(0, r.vals[v])
+		return nil
+	}
+	if err := c.checkPacked(); err != nil {
+		return err
+	}
+	if err := r.inferTypes(i, c); err != nil {
+		return err
+	}
+	if r.follow(i); len(r.chain) > 0 {
+		return r.runChain(c)
+	}
+	return c.step.eval(c)
 }
 
 // hookInput lets the hook see input k and takes what it returns.
@@ -237,7 +261,7 @@ func (r *runnerState) fail(st *step, err error) error {
 func (r *runnerState) reset(hooks *Hooks) {
 	clear(r.vals)
 	clear(r.alt)
-	clear(r.carried)
+	fill(r.absorbed, graph.NoValue)
 	r.nview = 0
 	r.hooks = hooks
 	r.watch(nil)

@@ -32,18 +32,17 @@ type sessionState struct {
 
 // step is one node in order of execution.
 type step struct {
-	node    *graph.Node
-	eval    evalFunc
-	dies    []graph.ValueID // values that nobody reads after this step
-	isConst bool            // all outputs are in folded
-	limit   *limit          // bounds that the next step would apply; see findFusions
-	passes  bool            // the step before has applied this step's bounds
-	fused   []*graph.Node   // the nodes whose results this step computes where nobody looks between
-	element *element        // what it computes of each element, nil if it is not elementwise
-	next    *step           // the one that may follow it in a chain, nil if none; see findChains
-	carrier int             // the input that a chain comes in at
-	packs   packCache
-	subs    map[*graph.Graph]*Session // of the graphs among the node's attributes
+	node      *graph.Node
+	eval      evalFunc
+	dies      []graph.ValueID // values that nobody reads after this step
+	isConst   bool            // all outputs are in folded
+	followers []follower      // the steps that this one can compute as well, in order; see findFusions
+	bounded   bool            // a follower of the step before, whose result it bounds
+	element   *element        // what it computes of each element, nil if it is not elementwise
+	next      *step           // the one that may follow it in a chain, nil if none; see findChains
+	carrier   int             // the input that a chain comes in at
+	packs     packCache
+	subs      map[*graph.Graph]*Session // of the graphs among the node's attributes
 }
 
 func (st *step) add(g *graph.Graph, s *Session) {

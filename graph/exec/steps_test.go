@@ -28,13 +28,14 @@ func TestStepHook(t *testing.T) {
 		var open *graph.Node
 		name := func(n *graph.Node) string { return g.Value(n.Outputs[0]).Name }
 		hooks := &exec.Hooks{Step: func(n *graph.Node, fused []*graph.Node, done bool) {
-			if done {
-				assert.Same(t, open, n)
-				open = nil
+			if !done {
+				assert.Nil(t, open)
+				assert.Empty(t, fused)
+				open = n
 				return
 			}
-			assert.Nil(t, open)
-			open = n
+			assert.Same(t, open, n)
+			open = nil
 			seen[name(n)]++
 			for _, f := range fused {
 				seen[name(f)]++
@@ -59,6 +60,8 @@ func TestStepHook(t *testing.T) {
 			assert.Empty(t, within)
 		} else {
 			assert.Equal(t, "a", within["r"], "a Relu belongs to its convolution")
+			assert.Equal(t, "e", within["sum"], "so does an Add")
+			assert.Equal(t, "e", within["s"], "and the Relu after it")
 		}
 	}
 }
