@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -104,6 +105,7 @@ statistics are then, byte for byte, those of one run over all the data.`,
 			}
 			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(), batch: f.batch, minMaxOnly: minMaxOnly,
 				Options: quantizer.Options{Activation: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor}}
+			defer debug.SetGCPercent(debug.SetGCPercent(calibrateGarbage))
 			o.memory, _ = f.memory()
 			o.data.memory = o.memory / dataShare
 			r, err := e.calibrate(c.Context(), o)
@@ -131,6 +133,10 @@ statistics are then, byte for byte, those of one run over all the data.`,
 	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")
 	return c
 }
+
+// calibrateGarbage is how much garbage may lie beside what is in use, in percent. Calibration makes little of it but keeps much
+// (weights, statistics), and looking through that is fast, since it is numbers.
+const calibrateGarbage = 20
 
 // dataShare is which part of --mem samples may take that are read ahead.
 const dataShare = 8
