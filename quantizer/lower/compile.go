@@ -146,9 +146,6 @@ func (c *compiler) forms(v graph.ValueID) []form {
 	return c.wanted[v]
 }
 
-// wants reports whether v is read in a form.
-func (c *compiler) wants(v graph.ValueID, f form) bool { return slices.Contains(c.wanted[v], f) }
-
 // isFloat reports whether v holds numbers that quantization is about.
 func (c *compiler) isFloat(v graph.ValueID) bool { return target.IsFloat(c.g, v) }
 
