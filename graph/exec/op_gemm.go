@@ -121,13 +121,35 @@ func evalMatMul(c *call) error {
 	}
 	sa := alignedStrides(&tensor.Tensor{Shape: as[:ra]}, len(batch), -1)
 	sb := alignedStrides(&tensor.Tensor{Shape: bs[:rb]}, len(batch), -1)
-	ep := c.epilogue(2, out.Layout, false)
-	it := newCounter(batch, 0)
-	for i := range tensor.Count(batch) {
-		right := b.F32()[it.dot(sb)*k*n:][:k*n]
-		left := a.F32()[it.dot(sa)*m*k:][:m*k]
-		c.repack(right, k, n, n, false).Run(par, out.F32()[i*m*n:][:m*n], n, left, k, m, ep)
-		it.next()
+	count, ep := tensor.Count(batch), c.epilogue(2, out.Layout, false)
+	if count >= manyProducts {
+		par = nil // the products are shared instead
+	}
+	some := func(lo, hi int) {
+		g := c.run.borrowProduct()
+		it := newCounter(batch, lo)
+		for i := lo; i < hi; i++ {
+			c.run.s.table.RepackGemmF32(g, b.F32()[it.dot(sb)*k*n:][:k*n], k, n, n, false)
+			g.Run(par, out.F32()[i*m*n:][:m*n], n, a.F32()[it.dot(sa)*m*k:][:m*k], k, m, ep)
+			it.next()
+		}
+		c.run.packed.Put(g)
+	}
+	if par != nil {
+		some(0, count)
+	} else {
+		c.parallel(count, m*n*k/8, some)
 	}
 	return nil
+}
+
+// manyProducts is how many products are worth sharing among threads whole.
+const manyProducts = 4
+
+// borrowProduct returns memory for a right-hand side, to be put back into packed.
+func (r *runnerState) borrowProduct() *kernels.GemmF32 {
+	if g, ok := r.packed.Get().(*kernels.GemmF32); ok {
+		return g
+	}
+	return new(kernels.GemmF32)
 }
