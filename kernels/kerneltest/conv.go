@@ -49,14 +49,25 @@ func (s Suite) conv(t *testing.T) {
 		for _, d := range []data{ordinary, wide, extreme} {
 			src, w, ep := d(rng, shape.InLen()), d(rng, shape.WeightLen()), epilogue(rng, shape.M)
 			packed := s.Table.PackConvF32(w, shape)
+			if packed.Adds() && rng.IntN(2) == 0 {
+				ep.Add = d(rng, shape.OutLen())
+			}
 			want := make([]float32, shape.OutLen())
 			ref.Conv(s.Table.Arith(), want, src, w, shape, ep)
 			s.each(t, shape, want, src, func(par kernels.Parallel, dst, src []float32, scratch *[]float32) {
-				packed.Run(par, dst, src, shape, scratch, ep)
+				packed.Run(par, dst, src, shape, scratch, s.guardAdded(ep))
 			})
-			s.alone(t, shape, want, src, func(dst, src []float32, shape kernels.ConvShape) {
+			s.alone(t, shape, want, src, func(image int, dst, src []float32, shape kernels.ConvShape) {
 				var scratch []float32
+				ep := ep
+				if ep.Add != nil {
+					ep.Add = ep.Add[image*len(dst):]
+				}
 				packed.Run(nil, dst, src, shape, &scratch, ep)
+			})
+			s.within(t, shape, want, func(dst []float32, ldd int) {
+				var scratch []float32
+				packed.RunInto(nil, dst, ldd, src, shape, &scratch, ep)
 			})
 		}
 	}
@@ -71,11 +82,14 @@ func (s Suite) convTranspose(t *testing.T) {
 		for _, d := range []data{ordinary, wide, extreme} {
 			full := shape.Full()
 			src, w, ep := d(rng, shape.InLen()), d(rng, full.C*full.M/full.Group*full.KD*full.KH*full.KW), epilogue(rng, shape.M)
+			if rng.IntN(2) == 0 {
+				ep.Add = d(rng, shape.OutLen())
+			}
 			packed := s.Table.PackConvTransposeF32(w, shape)
 			want := make([]float32, shape.OutLen())
 			ref.ConvTranspose(s.Table.Arith(), want, src, w, shape, ep)
 			s.each(t, shape, want, src, func(par kernels.Parallel, dst, src []float32, scratch *[]float32) {
-				packed.Run(par, dst, src, shape, scratch, ep)
+				packed.Run(par, dst, src, shape, scratch, s.guardAdded(ep))
 			})
 		}
 	}
@@ -108,6 +122,14 @@ func (s Suite) pool(t *testing.T) {
 	}
 }
 
+// guardAdded puts what the epilogue adds into s.Memory.
+func (s Suite) guardAdded(ep kernels.Epilogue) kernels.Epilogue {
+	if ep.Add != nil {
+		ep.Add = s.copyOf(ep.Add)
+	}
+	return ep
+}
+
 // each runs f in every way on slices of s.Memory, the scratch too as soon as its size is known, and compares.
 func (s Suite) each(t *testing.T, shape kernels.ConvShape, want, src []float32, f func(par kernels.Parallel, dst, src []float32, scratch *[]float32)) {
 	t.Helper()
@@ -131,13 +153,34 @@ func (s Suite) each(t *testing.T, shape kernels.ConvShape, want, src []float32, 
 }
 
 // alone runs f on every image by itself: batch size must not matter.
-func (s Suite) alone(t *testing.T, shape kernels.ConvShape, want, src []float32, f func(dst, src []float32, shape kernels.ConvShape)) {
+func (s Suite) alone(t *testing.T, shape kernels.ConvShape, want, src []float32, f func(image int, dst, src []float32, shape kernels.ConvShape)) {
 	t.Helper()
 	one := shape
 	one.N = 1
 	for n := range shape.N {
 		dst := make([]float32, one.OutLen())
-		f(dst, src[n*one.InLen():][:one.InLen()], one)
+		f(n, dst, src[n*one.InLen():][:one.InLen()], one)
 		requireSame(t, want[n*one.OutLen():][:one.OutLen()], dst, "%+v image %d", shape, n)
 	}
+}
+
+// within runs f into the middle of a wider tensor: what lies on both sides stays as it is.
+func (s Suite) within(t *testing.T, shape kernels.ConvShape, want []float32, f func(dst []float32, ldd int)) {
+	t.Helper()
+	const before, after, mark = 3, 2, 777
+	m := shape.M
+	ldd := before + m + after
+	wide := fill(len(want)/m*ldd, func() float32 { return mark })
+	if len(want) == 0 {
+		return
+	}
+	f(wide[before:], ldd)
+	got := make([]float32, 0, len(want))
+	for ; len(wide) > 0; wide = wide[ldd:] {
+		got = append(got, wide[before:before+m]...)
+		for _, v := range append(wide[:before:before], wide[before+m:ldd]...) {
+			require.Equal(t, float32(mark), v, "%+v", shape)
+		}
+	}
+	requireSame(t, want, got, "%+v in a wider tensor", shape)
 }

@@ -39,6 +39,9 @@ func (s Suite) gemmCase(t *testing.T, rng *rand.Rand, m, n, k int, trans bool, d
 	}
 	a, b := s.copyOf(d(rng, extent(m, k, lda))), d(rng, extent(n, k, k))
 	ep := epilogue(rng, n)
+	if rng.IntN(2) == 0 {
+		ep.Add = s.copyOf(d(rng, m*n))
+	}
 	packed := s.Table.PackGemmF32(b, k, n, ldb, trans)
 	init := ordinary(rng, extent(m, n, ldd))
 	want := append([]float32(nil), init...)
