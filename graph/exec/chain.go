@@ -102,11 +102,12 @@ type link struct {
 	limit   *limit
 }
 
-// follow fills r.chain with what step i computes of its followers' work: links, the first being that of the step itself.
+// follow fills r.chain with what step i computes of its followers' work: links, the first being that of the step itself. An
+// operator of two numbers may be a chain of its own: that is shorter than meeting the operands axis by axis.
 func (r *runnerState) follow(i int) {
 	r.chain = r.chain[:0]
 	st := &r.s.steps[i]
-	if st.next == nil || r.watched[st.node.Outputs[0]] {
+	if st.element == nil {
 		return
 	}
 	t, k := r.chainInput(st)
@@ -126,8 +127,8 @@ func (r *runnerState) follow(i int) {
 		}
 		r.chain = append(r.chain, l)
 	}
-	if len(r.chain) == 1 {
-		r.chain = r.chain[:0]
+	if len(r.chain) == 1 && own.element.one != nil {
+		r.chain = r.chain[:0] // its evaluator does the same
 	}
 }
 
