@@ -358,7 +358,11 @@ func (e *env) keep(stats *calib.Stats, of int, file string, err error) error {
 func (e *env) observeOnce(ctx context.Context, m *model, set *data.Set, pre plan.Preprocess, cfg calib.Config) (*calib.Stats, *data.Doctor, error) {
 	tick, finish := e.progress("calibrate", set.Len())
 	defer finish()
-	cfg.Progress = func(done, _ int) { tick(done) }
+	cfg.Progress = func(done, _ int) {
+		if tick(done); done == 2*max(cfg.Threads, 1)*max(cfg.Batch, 1) {
+			debug.FreeOSMemory() // first runs find out what memory the later ones need, and leave all of their tensors
+		}
+	}
 	doctor := data.NewDoctor(data.SpecOf(m.Graph), m.loaded, &pre)
 	stats, err := calib.Run(ctx, m.Graph, &watched{set.Iterator(), doctor.Observe}, cfg)
 	return stats, doctor, m.name("calibrate", err)
