@@ -28,6 +28,7 @@ func TestIntegerTileLayout(t *testing.T) {
 		{"Lo", unsafe.Offsetof(o.scale.Lo), 52}, {"Hi", unsafe.Offsetof(o.scale.Hi), 56},
 		{"ResidualScale", unsafe.Offsetof(o.scale.ResidualScale), 60}, {"QMin", unsafe.Offsetof(o.scale.QMin), 66},
 		{"most", unsafe.Offsetof(o.most), 212}, {"residualZero", unsafe.Offsetof(o.residualZero), 216}, {"zero", unsafe.Offsetof(o.zero), 220},
+		{"plain", unsafe.Offsetof(o.plain), 224}, {"QMax", unsafe.Offsetof(o.scale.QMax), 67},
 	} {
 		assert.Equal(t, f.want, f.offset, f.name)
 	}

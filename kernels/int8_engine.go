@@ -88,12 +88,17 @@ func (p *product8) runPiece(i int) {
 		col := p.column + panel*nr
 		p.begin(w.column[:nr], col, t.cols)
 		t.init, t.ldi = w.column[:nr], 0
-		for i := tile0; i < tile1; i++ {
-			line, at := i/p.tilesPerLine, i%p.tilesPerLine
-			first := part(p.perLine, p.tilesPerLine, at)
-			t.rows = part(p.perLine, p.tilesPerLine, at+1) - first
+		line, at := tile0/p.tilesPerLine, tile0%p.tilesPerLine
+		start, first := p.start(line), part(p.perLine, p.tilesPerLine, at)
+		for range tile1 - tile0 {
+			next := part(p.perLine, p.tilesPerLine, at+1)
+			t.rows = next - first
 			row := p.firstRow + line*p.perLine + first
-			t.a = p.a[p.start(line)+first*p.lda:]
+			t.a = p.a[start+first*p.lda:]
+			if first, at = next, at+1; at == p.tilesPerLine {
+				line, at, first = line+1, 0, 0
+				start = p.start(line)
+			}
 			if p.depthwise() {
 				t.a = t.a[panel*nr:]
 			}

@@ -24,6 +24,7 @@ func (o *StoreScaled) store(s *Sums) {
 	t := s.scaled(&o.Scale)
 	t.dst, t.ldd = o.Dst[s.Row*o.Ldd+s.Col:], o.Ldd
 	if o.Residual != nil {
+		t.plain = 0
 		t.residual, t.ldr = o.Residual[s.Row*o.Ldr+s.Col:], o.Ldr
 	}
 	s.table.rows[OpScaleU8].store(t)
@@ -72,6 +73,7 @@ type outTile struct {
 	least, most  float32 // QMin-Zero and QMax-Zero
 	residualZero int32
 	zero         int32
+	plain        int // 1 if only factors are to be applied
 
 	shift Shift // Full
 }
@@ -82,6 +84,9 @@ func (s *Sums) scaled(scale *Scale) *outTile {
 	if t.rows == 0 { // the first tile of a piece
 		t.scale = scale.Full()
 		t.least, t.most = float32(t.scale.QMin)-float32(t.scale.Zero), float32(t.scale.QMax)-float32(t.scale.Zero)
+		if t.plain = 0; t.scale.Bias == nil && t.scale.Divisor == 0 && scale.Lo == 0 && scale.Hi == 0 {
+			t.plain = 1
+		}
 		t.residualZero, t.zero = int32(t.scale.ResidualZero), int32(t.scale.Zero)
 	}
 	t.acc, t.lacc, t.rows, t.cols = s.Acc, s.Stride, s.Rows, s.Cols

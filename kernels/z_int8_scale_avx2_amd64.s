@@ -25,6 +25,7 @@ TEXT ·scaleU8AVX2(SB), NOSPLIT, $0-8
 	VBROADCASTSS 196(AX), Y11
 	VPBROADCASTD 216(AX), Y12
 	VBROADCASTSS 184(AX), Y13
+	VPBROADCASTB 203(AX), Y1
 	VMOVUPS      order<>+0(SB), Y14
 
 block:
@@ -35,10 +36,46 @@ block:
 	ADDQ    $0x00000020, DX
 
 start:
-	MOVQ SI, R10
-	MOVQ DI, R11
-	MOVQ R8, R12
-	MOVQ 120(AX), R9
+	MOVQ         SI, R10
+	MOVQ         DI, R11
+	MOVQ         R8, R12
+	MOVQ         120(AX), R9
+	CMPQ         224(AX), $0x00
+	JE           row
+	VPSLLD       $0x01, Y2, Y15
+	VPSRLD       $0x01, Y15, Y15
+	VPBROADCASTD half<>+0(SB), Y0
+	VPCMPGTD     Y0, Y15, Y15
+	VPTEST       Y15, Y15
+	JNZ          row
+	SUBQ         $0x02, R9
+	JLT          odd
+
+pair:
+	VCVTDQ2PS (R10), Y0
+	VMULPS    Y2, Y0, Y0
+	ADDQ      R13, R10
+	VCVTDQ2PS (R10), Y15
+	VMULPS    Y2, Y15, Y15
+	ADDQ      R13, R10
+	VCVTPS2DQ Y0, Y0
+	VCVTPS2DQ Y15, Y15
+	VPACKSSDW Y15, Y0, Y0
+	VPADDSW   Y9, Y0, Y0
+	VPACKUSWB Y0, Y0, Y0
+	VPMAXUB   Y10, Y0, Y0
+	VPMINUB   Y1, Y0, Y0
+	VPERMD    Y0, Y14, Y0
+	VMOVQ     X0, (R11)
+	ADDQ      R15, R11
+	VPEXTRQ   $0x01, X0, (R11)
+	ADDQ      R15, R11
+	SUBQ      $0x02, R9
+	JGE       pair
+
+odd:
+	ADDQ $0x02, R9
+	JZ   next
 
 row:
 	VCVTDQ2PS (R10), Y0
@@ -77,12 +114,14 @@ round:
 	ADDQ      R15, R11
 	DECQ      R9
 	JNZ       row
-	ADDQ      $0x00000020, SI
-	ADDQ      $0x00000020, BX
-	ADDQ      $0x00000008, DI
-	TESTQ     R8, R8
-	JZ        more
-	ADDQ      $0x00000008, R8
+
+next:
+	ADDQ  $0x00000020, SI
+	ADDQ  $0x00000020, BX
+	ADDQ  $0x00000008, DI
+	TESTQ R8, R8
+	JZ    more
+	ADDQ  $0x00000008, R8
 
 more:
 	SUBQ $0x00000008, CX
@@ -99,6 +138,9 @@ DATA order<>+20(SB)/4, $0x00000006
 DATA order<>+24(SB)/4, $0x00000003
 DATA order<>+28(SB)/4, $0x00000007
 GLOBL order<>(SB), RODATA|NOPTR, $32
+
+DATA half<>+0(SB)/4, $0x3f000000
+GLOBL half<>(SB), RODATA|NOPTR, $4
 
 // func scaleF32AVX2(t *byte)
 // Requires: AVX

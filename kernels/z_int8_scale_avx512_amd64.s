@@ -25,6 +25,7 @@ TEXT ·scaleU8AVX512(SB), NOSPLIT, $0-8
 	VBROADCASTSS 196(AX), Z11
 	VPBROADCASTD 216(AX), Z12
 	VBROADCASTSS 184(AX), Z13
+	VPBROADCASTB 203(AX), Z18
 	VMOVUPS      order<>+0(SB), Z14
 
 block:
@@ -49,10 +50,61 @@ masks:
 	ADDQ      $0x00000080, DX
 
 start:
-	MOVQ SI, R10
-	MOVQ DI, R11
-	MOVQ R8, R12
-	MOVQ 120(AX), R9
+	MOVQ         SI, R10
+	MOVQ         DI, R11
+	MOVQ         R8, R12
+	MOVQ         120(AX), R9
+	CMPQ         224(AX), $0x00
+	JE           row
+	VPSLLD       $0x01, Z2, Z15
+	VPSRLD       $0x01, Z15, Z15
+	VPBROADCASTD half<>+0(SB), Z0
+	VPCMPGTD     Z0, Z15, K4
+	KORTESTW     K4, K4
+	JNZ          row
+	VPSLLD       $0x01, Z3, Z15
+	VPSRLD       $0x01, Z15, Z15
+	VPBROADCASTD half<>+0(SB), Z0
+	VPCMPGTD     Z0, Z15, K4
+	KORTESTW     K4, K4
+	JNZ          row
+	SUBQ         $0x02, R9
+	JLT          odd
+
+pair:
+	VCVTDQ2PS.Z   (R10), K1, Z0
+	VMULPS        Z2, Z0, Z0
+	VCVTDQ2PS.Z   64(R10), K2, Z1
+	VMULPS        Z3, Z1, Z1
+	ADDQ          R13, R10
+	VCVTDQ2PS.Z   (R10), K1, Z16
+	VMULPS        Z2, Z16, Z16
+	VCVTDQ2PS.Z   64(R10), K2, Z17
+	VMULPS        Z3, Z17, Z17
+	ADDQ          R13, R10
+	VCVTPS2DQ     Z0, Z0
+	VCVTPS2DQ     Z16, Z16
+	VCVTPS2DQ     Z1, Z1
+	VCVTPS2DQ     Z17, Z17
+	VPACKSSDW     Z1, Z0, Z0
+	VPACKSSDW     Z17, Z16, Z16
+	VPADDSW       Z9, Z0, Z0
+	VPADDSW       Z9, Z16, Z16
+	VPACKUSWB     Z16, Z0, Z0
+	VPMAXUB       Z10, Z0, Z0
+	VPMINUB       Z18, Z0, Z0
+	VPERMD        Z0, Z14, Z0
+	VMOVDQU8      Y0, K3, (R11)
+	VEXTRACTI64X4 $0x01, Z0, Y0
+	ADDQ          R15, R11
+	VMOVDQU8      Y0, K3, (R11)
+	ADDQ          R15, R11
+	SUBQ          $0x02, R9
+	JGE           pair
+
+odd:
+	ADDQ $0x02, R9
+	JZ   next
 
 row:
 	VCVTDQ2PS.Z (R10), K1, Z0
@@ -104,12 +156,14 @@ round:
 	ADDQ      R15, R11
 	DECQ      R9
 	JNZ       row
-	ADDQ      $0x00000080, SI
-	ADDQ      $0x00000080, BX
-	ADDQ      $0x00000020, DI
-	TESTQ     R8, R8
-	JZ        more
-	ADDQ      $0x00000020, R8
+
+next:
+	ADDQ  $0x00000080, SI
+	ADDQ  $0x00000080, BX
+	ADDQ  $0x00000020, DI
+	TESTQ R8, R8
+	JZ    more
+	ADDQ  $0x00000020, R8
 
 more:
 	SUBQ $0x00000020, CX
@@ -134,6 +188,9 @@ DATA order<>+52(SB)/4, $0x00000007
 DATA order<>+56(SB)/4, $0x0000000b
 DATA order<>+60(SB)/4, $0x0000000f
 GLOBL order<>(SB), RODATA|NOPTR, $64
+
+DATA half<>+0(SB)/4, $0x3f000000
+GLOBL half<>(SB), RODATA|NOPTR, $4
 
 // func scaleF32AVX512(t *byte)
 // Requires: AVX, AVX512BW, AVX512F

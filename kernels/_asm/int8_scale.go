@@ -24,9 +24,11 @@ const (
 	outHi            = 192
 	outResidualScale = 196
 	outQMin          = 202
+	outQMax          = 203
 	outMost          = 212
 	outResidualZero  = 216
 	outZero          = 220
+	outPlain         = 224
 )
 
 var scaleFiles = []file{
@@ -72,6 +74,22 @@ const (
 	vecTmp           = 15
 )
 
+// second returns the registers of a second row of values.
+func (v isa) second(i int) reg.VecPhysical {
+	if v == avx512 {
+		return v.vec(16 + i)
+	}
+	return v.vec(vecTmp)
+}
+
+// qmax returns the register of the largest code, bytes.
+func (v isa) qmax() reg.VecPhysical {
+	if v == avx512 {
+		return v.vec(18)
+	}
+	return v.vec(1)
+}
+
 // blockVecs is how many vectors a block of columns has.
 func (v isa) blockVecs() int {
 	if v == avx512 {
@@ -81,7 +99,8 @@ func (v isa) blockVecs() int {
 }
 
 // scaleU8 returns the emitter of the kernel that turns sums into codes. Columns are taken in blocks of blockVecs vectors, and
-// the rows of a block one after the other. On AVX2 the number of columns is a multiple of 8.
+// the rows of a block one after the other, in pairs where nothing but factors is to be applied and the factors are so small that
+// no value leaves int32. On AVX2 the number of columns is a multiple of 8.
 func scaleU8(v isa) func(g *gen, rows, vecs int) {
 	return func(g *gen, _, _ int) {
 		byteOrder(g, v)
@@ -93,8 +112,9 @@ func scaleU8(v isa) func(g *gen, rows, vecs int) {
 		g.VBROADCASTSS(g.field(outResidualScale), v.vec(vecResidualScale))
 		g.VPBROADCASTD(g.field(outResidualZero), v.vec(vecResidualZero))
 		g.VBROADCASTSS(g.field(outDivisor), v.vec(vecDivisor))
+		g.VPBROADCASTB(g.field(outQMax), v.qmax())
 		g.VMOVUPS(operand.NewDataAddr(operand.NewStaticSymbol("order"), 0), v.vec(vecOrder))
-		g.scaleBlocks(v, 1, func() {
+		g.scaleBlocks(v, 1, func() { g.scalePairs(v) }, func() {
 			g.scaleReal(v)
 			g.TESTQ(outRegResidual, outRegResidual)
 			g.JZ(operand.LabelRef("limit"))
@@ -140,13 +160,80 @@ func scaleU8(v isa) func(g *gen, rows, vecs int) {
 	}
 }
 
+// scalePairs computes pairs of rows where that is possible, and leaves at most one row.
+func (g *gen) scalePairs(v isa) {
+	g.CMPQ(g.field(outPlain), operand.U8(0))
+	g.JE(operand.LabelRef("row"))
+	for i := range v.blockVecs() { // the magnitude of every factor is to be 0.5 at most
+		tmp := v.vec(vecTmp)
+		g.VPSLLD(operand.U8(1), v.vec(vecFactor+i), tmp)
+		g.VPSRLD(operand.U8(1), tmp, tmp)
+		g.VPBROADCASTD(operand.NewDataAddr(operand.NewStaticSymbol("half"), 0), v.vec(0))
+		if v == avx512 {
+			g.VPCMPGTD(v.vec(0), tmp, reg.K4)
+			g.KORTESTW(reg.K4, reg.K4)
+		} else {
+			g.VPCMPGTD(v.vec(0), tmp, tmp)
+			g.VPTEST(tmp, tmp)
+		}
+		g.JNZ(operand.LabelRef("row"))
+	}
+	g.SUBQ(operand.U8(2), outRegRows)
+	g.JLT(operand.LabelRef("odd"))
+	g.Label("pair")
+	for i := range v.blockVecs() {
+		g.scaleLoad(v, outRowAcc, i, v.vec(i))
+	}
+	g.ADDQ(outStepAcc, outRowAcc)
+	for i := range v.blockVecs() {
+		g.scaleLoad(v, outRowAcc, i, v.second(i))
+	}
+	g.ADDQ(outStepAcc, outRowAcc)
+	for i := range v.blockVecs() {
+		g.VCVTPS2DQ(v.vec(i), v.vec(i))
+		g.VCVTPS2DQ(v.second(i), v.second(i))
+	}
+	x := v.vec(0)
+	if v == avx512 {
+		g.VPACKSSDW(v.vec(1), x, x)
+		g.VPACKSSDW(v.second(1), v.second(0), v.second(0))
+		g.VPADDSW(v.vec(vecZero), x, x)
+		g.VPADDSW(v.vec(vecZero), v.second(0), v.second(0))
+		g.VPACKUSWB(v.second(0), x, x)
+	} else {
+		g.VPACKSSDW(v.second(0), x, x)
+		g.VPADDSW(v.vec(vecZero), x, x)
+		g.VPACKUSWB(x, x, x)
+	}
+	g.VPMAXUB(v.vec(vecQMin), x, x)
+	g.VPMINUB(v.qmax(), x, x)
+	g.VPERMD(x, v.vec(vecOrder), x)
+	to := operand.Mem{Base: outRowDst}
+	if v == avx512 {
+		g.VMOVDQU8(reg.Y0, reg.K3, to)
+		g.VEXTRACTI64X4(operand.U8(1), reg.Z0, reg.Y0)
+		g.ADDQ(outStepDst, outRowDst)
+		g.VMOVDQU8(reg.Y0, reg.K3, to)
+	} else {
+		g.VMOVQ(reg.X0, to)
+		g.ADDQ(outStepDst, outRowDst)
+		g.VPEXTRQ(operand.U8(1), reg.X0, to)
+	}
+	g.ADDQ(outStepDst, outRowDst)
+	g.SUBQ(operand.U8(2), outRegRows)
+	g.JGE(operand.LabelRef("pair"))
+	g.Label("odd")
+	g.ADDQ(operand.U8(2), outRegRows)
+	g.JZ(operand.LabelRef("next"))
+}
+
 // scaleF32 returns the emitter of the kernel that turns sums into float32.
 func scaleF32(v isa) func(g *gen, rows, vecs int) {
 	return func(g *gen, _, _ int) {
 		g.scaleBegin(v, outF32)
 		g.XORQ(outRegResidual, outRegResidual)
 		g.SHLQ(operand.U8(2), outStepDst)
-		g.scaleBlocks(v, 4, func() {
+		g.scaleBlocks(v, 4, func() {}, func() {
 			g.scaleReal(v)
 			g.scaleLimit(v)
 			for i := range v.blockVecs() {
@@ -176,8 +263,9 @@ func (g *gen) scaleBegin(v isa, dst int) {
 	g.VBROADCASTSS(g.field(outHi), v.vec(vecHi))
 }
 
-// scaleBlocks emits the loops over blocks of columns and over rows. size is that of an element of the output.
-func (g *gen) scaleBlocks(v isa, size int, row func()) {
+// scaleBlocks emits the loops over blocks of columns and over rows. size is that of an element of the output; first may compute
+// some rows and jump to "next" when there are none left.
+func (g *gen) scaleBlocks(v isa, size int, first, row func()) {
 	n := v.blockVecs()
 	width := n * int(v)
 	g.Label("block")
@@ -198,12 +286,14 @@ func (g *gen) scaleBlocks(v isa, size int, row func()) {
 	g.MOVQ(outRegDst, outRowDst)
 	g.MOVQ(outRegResidual, outRowResidual)
 	g.MOVQ(g.field(outRows), outRegRows)
+	first()
 	g.Label("row")
 	row()
 	g.ADDQ(outStepAcc, outRowAcc)
 	g.ADDQ(outStepDst, outRowDst)
 	g.DECQ(outRegRows)
 	g.JNZ(operand.LabelRef("row"))
+	g.Label("next")
 	g.ADDQ(operand.U32(uint32(4*width)), outRegAcc)
 	g.ADDQ(operand.U32(uint32(4*width)), outRegFactor)
 	g.ADDQ(operand.U32(uint32(size*width)), outRegDst)
@@ -242,16 +332,21 @@ func (g *gen) loadColumns(v isa, base reg.Register, i int, to reg.VecPhysical) {
 	g.VMOVUPS(from, to)
 }
 
+// scaleLoad computes float32(acc) * factor of vector i of a row.
+func (g *gen) scaleLoad(v isa, from reg.Register, i int, to reg.VecPhysical) {
+	at := operand.Mem{Base: from, Disp: i * v.bytes()}
+	if v == avx512 {
+		g.VCVTDQ2PS_Z(at, masks[i], to)
+	} else {
+		g.VCVTDQ2PS(at, to)
+	}
+	g.VMULPS(v.vec(vecFactor+i), to, to)
+}
+
 // scaleReal computes float32(acc) * factor + bias of a row.
 func (g *gen) scaleReal(v isa) {
 	for i := range v.blockVecs() {
-		from := operand.Mem{Base: outRowAcc, Disp: i * v.bytes()}
-		if v == avx512 {
-			g.VCVTDQ2PS_Z(from, masks[i], v.vec(i))
-		} else {
-			g.VCVTDQ2PS(from, v.vec(i))
-		}
-		g.VMULPS(v.vec(vecFactor+i), v.vec(i), v.vec(i))
+		g.scaleLoad(v, outRowAcc, i, v.vec(i))
 	}
 	g.TESTQ(outRegBias, outRegBias)
 	g.JZ(operand.LabelRef("biased"))
@@ -270,7 +365,7 @@ func (g *gen) scaleLimit(v isa) {
 	}
 }
 
-// byteOrder declares, for VPERMD, where the bytes of each four columns stand after packing in lanes of 128 bits.
+// byteOrder declares, for VPERMD, where the bytes of each four columns stand after packing in lanes of 128 bits, and 0.5.
 func byteOrder(g *gen, v isa) {
 	g.StaticGlobal("order")
 	g.DataAttributes(attr.RODATA | attr.NOPTR)
@@ -281,4 +376,7 @@ func byteOrder(g *gen, v isa) {
 	for i, d := range order {
 		g.AddDatum(4*i, operand.U32(d))
 	}
+	g.StaticGlobal("half")
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	g.AddDatum(0, operand.U32(0x3f000000))
 }

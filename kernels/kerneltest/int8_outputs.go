@@ -77,6 +77,9 @@ func randomScale(rng *rand.Rand, n int) kernels.Scale {
 		return x
 	}
 	sc := kernels.Scale{Factor: fill(n, one), Zero: byte(rng.IntN(256))}
+	if rng.IntN(4) == 0 {
+		return sc
+	}
 	if rng.IntN(2) == 0 {
 		sc.Bias = fill(n, func() float32 { return float32(rng.IntN(64)-32) / 4 * one() })
 	}
