@@ -56,6 +56,7 @@ const (
 	quads8                 // groups of four: byte e of weight group g of column j at (g*NR + j)*4 + e
 	pairs16                // groups of four as int16: those of even e, then those of odd e
 	wide32                 // one after the other as int32
+	slide8                 // of 3x3 kernels: byte e of element (x*NR + j) is that of kernel row e and column x, that of e = 3 is zero
 )
 
 // group is the number of elements of a segment that are taken at once; segments are rounded up to it with weights of zero.
@@ -67,7 +68,7 @@ func (l layout8) group() int {
 }
 
 // bytes is the size of a weight.
-func (l layout8) bytes() int { return [...]int{1, 1, 2, 4}[l] }
+func (l layout8) bytes() int { return [...]int{1, 1, 2, 4, 1}[l] }
 
 // The largest tiles of any row.
 const (

@@ -8,6 +8,7 @@ type ConvU8S8 struct {
 	table  *Table
 	row    Row
 	packed [][]int8 // one per group; depthwise: one
+	slide  []int8   // the same for the row's slide, nil where that is not possible
 	sums   []int32
 	shape  ConvShape // of the weights: C, M, Group and kernel
 }
@@ -30,6 +31,9 @@ func (t *Table) PackConvU8S8(w []int8, s ConvShape) *ConvU8S8 {
 	if s.Depthwise() {
 		c.row = t.rows[OpDepthwiseU8S8]
 		c.packed = [][]int8{c.pack(taps, 1, s.M, func(tap, m int) int8 { return w[m*taps+tap] })}
+		if c.row.slide[0] != nil && s.KD == 1 && s.KH == 3 && s.KW == 3 {
+			c.slide = packSlide(w, s.M, c.row.NR)
+		}
 		return c
 	}
 	segments, n := convSegments(s)
@@ -44,6 +48,20 @@ func (c *ConvU8S8) pack(segments, n, cols int, at func(p, j int) int8) []int8 {
 	nr := c.row.NR
 	dst := make([]int8, (cols+nr-1)/nr*c.row.layout.panelLen(segments, n, nr))
 	pack8(dst, c.row.layout, segments, n, cols, nr, at)
+	return dst
+}
+
+// packSlide packs the weights of a depthwise convolution with kernels of 3x3 in the layout slide8.
+func packSlide(w []int8, channels, nr int) []int8 {
+	panels := (channels + nr - 1) / nr
+	dst := make([]int8, panels*3*nr*4)
+	for m := range channels {
+		panel := dst[m/nr*3*nr*4:]
+		for tap, v := range w[m*9:][:9] {
+			y, x := tap/3, tap%3
+			panel[(x*nr+m%nr)*4+y] = v
+		}
+	}
 	return dst
 }
 
@@ -103,6 +121,9 @@ func (c *ConvU8S8) Run(par Parallel, src []uint8, s ConvShape, zero uint8, scrat
 	data := p.a
 	for g, packed := range c.packed {
 		p.packed, p.column, p.a = packed, g*p.n, data
+		if c.slide != nil && s.DilW == 1 && s.StrideW <= len(c.row.slide) {
+			p.packed, p.tile = c.slide, c.row.slide[s.StrideW-1]
+		}
 		if !depthwise {
 			p.a = data[g*s.C/s.Group:]
 		}

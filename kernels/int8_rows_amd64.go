@@ -19,11 +19,15 @@ func vectorInt8Rows() []Row {
 			tile8: func(t *tile8) { gemm8AVXVNNI[(t.cols-1)/8][t.rows-1](t) }},
 		{Name: "gemm-u8s8-avx2-3x32", Op: OpGemmU8S8, ISA: "avx2", MR: 3, NR: 32, layout: pairs16, runs: avx2,
 			tile8: func(t *tile8) { gemm8AVX2[(t.cols-1)/8][t.rows-1](t) }},
-		{Name: "depthwise-u8s8-avx512vnni-6x64", Op: OpDepthwiseU8S8, ISA: "avx512vnni", MR: 6, NR: 64, layout: wide32, runs: avx512vnni,
-			tile8: func(t *tile8) { depthwise8AVX512VNNI[(t.cols-1)/16][t.rows-1](t) }},
-		{Name: "depthwise-u8s8-avx512-6x64", Op: OpDepthwiseU8S8, ISA: "avx512", MR: 6, NR: 64, layout: wide32, runs: avx512,
-			tile8: func(t *tile8) { depthwise8AVX512[(t.cols-1)/16][t.rows-1](t) }},
-		{Name: "depthwise-u8s8-avx2-6x16", Op: OpDepthwiseU8S8, ISA: "avx2", MR: 6, NR: 16, layout: wide32, runs: avx2,
+		{Name: "depthwise-u8s8-avx512vnni-16x64", Op: OpDepthwiseU8S8, ISA: "avx512vnni", MR: 16, NR: 64, layout: wide32, runs: avx512vnni,
+			tile8: func(t *tile8) { sixes(t, &depthwise8AVX512VNNI[(t.cols-1)/16]) },
+			slide: [2]func(*tile8){
+				func(t *tile8) { sixes(t, &slide8Stride1[0]) },
+				func(t *tile8) { sixes(t, &slide8Stride2[0]) },
+			}},
+		{Name: "depthwise-u8s8-avx512-16x64", Op: OpDepthwiseU8S8, ISA: "avx512", MR: 16, NR: 64, layout: wide32, runs: avx512,
+			tile8: func(t *tile8) { sixes(t, &depthwise8AVX512[(t.cols-1)/16]) }},
+		{Name: "depthwise-u8s8-avx2-16x16", Op: OpDepthwiseU8S8, ISA: "avx2", MR: 16, NR: 16, layout: wide32, runs: avx2,
 			tile8: depthwiseEights},
 		{Name: "scale-u8-avx512", Op: OpScaleU8, ISA: "avx512", runs: avx512, store: scaleU8AVX512},
 		{Name: "scale-u8-avx2", Op: OpScaleU8, ISA: "avx2", runs: avx2, store: eights(scaleU8AVX2, goScaleU8)},
@@ -69,7 +73,7 @@ func beyond[T any](s []T, j int) []T {
 // depthwiseEights leaves the columns beyond a multiple of eight to plain Go.
 func depthwiseEights(t *tile8) {
 	if whole := t.cols &^ 7; whole > 0 {
-		depthwise8AVX2[whole/8-1][t.rows-1](t)
+		sixes(t, &depthwise8AVX2[whole/8-1])
 	}
 	const nr = 16
 	for j := t.cols &^ 7; j < t.cols; j++ {
@@ -81,4 +85,17 @@ func depthwiseEights(t *tile8) {
 			t.dst[i*t.ldd+j] = sum
 		}
 	}
+}
+
+// sixes computes a tile by functions of up to six rows: outputs cost less for tiles of more.
+func sixes(t *tile8, f *[6]func(*tile8)) {
+	a, dst, init, rows := t.a, t.dst, t.init, t.rows
+	parts := (rows + 5) / 6
+	for i, first := 0, 0; i < parts; i++ {
+		next := part(rows, parts, i+1)
+		t.a, t.dst, t.init, t.rows = a[first*t.lda:], dst[first*t.ldd:], init[first*t.ldi:], next-first
+		f[t.rows-1](t)
+		first = next
+	}
+	t.a, t.dst, t.init, t.rows = a, dst, init, rows
 }

@@ -89,6 +89,7 @@ type Row struct {
 	// Integer operations.
 	layout layout8
 	tile8  func(*tile8)
+	slide  [2]func(*tile8) // depthwise tiles of 3x3 kernels by stride, for panels of slide8; may be nil
 	store  func(*outTile)
 }
 

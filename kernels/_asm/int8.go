@@ -13,8 +13,8 @@ const (
 )
 
 var int8Files = []file{
-	{"int8_gemm_avx512vnni", false, []family{{"gemm8AVX512VNNI", 14, 2, dotGemm(avx512, evexDot)}}},
-	{"int8_gemm_avxvnni", false, []family{{"gemm8AVXVNNI", 6, 2, dotGemm(avx2, vexDot)}}},
+	{"int8_gemm_avx512vnni", false, []family{{"gemm8AVX512VNNI", 14, 2, dotGemm(avx512, 2, evexDot)}}},
+	{"int8_gemm_avxvnni", false, []family{{"gemm8AVXVNNI", 6, 2, dotGemm(avx2, 2, vexDot)}}},
 	{"int8_gemm_avx512", false, []family{{"gemm8AVX512", 6, 4, pairGemm(avx512)}}},
 	{"int8_gemm_avx2", false, []family{{"gemm8AVX2", 3, 4, pairGemm(avx2)}}},
 }
@@ -120,23 +120,23 @@ func (g *gen) groups8(rows, unroll, stride int, group func(u int)) {
 // For every group of four elements the panel's vectors are loaded once, each row's four bytes are broadcast from row-major a,
 // and one instruction per row and vector multiplies and adds all four. Tiles of few rows have several sets of accumulators,
 // used in turn, since a new sum can be begun twice in a cycle but takes five to finish.
-func dotGemm(v isa, dot func(g *gen, weights, x, acc reg.VecPhysical)) func(g *gen, rows, vecs int) {
+func dotGemm(v isa, width int, dot func(g *gen, weights, x, acc reg.VecPhysical)) func(g *gen, rows, vecs int) {
 	const unroll = 4
 	return func(g *gen, rows, vecs int) {
 		sets := 1
-		for rows*vecs*sets < 10 && sets < unroll && rows*vecs*sets*2 <= v.count()-4 {
+		for rows*vecs*sets < 10 && sets < unroll && rows*vecs*sets*2 <= v.count()-2-width {
 			sets *= 2
 		}
 		all := v.accumulators(rows*sets, vecs)
 		acc := all[:rows]
-		b, x := v.count()-2, v.count()-4
+		b, x := v.count()-width, v.count()-width-2
 		turn := 0
 		g.begin8(rows)
 		g.start8(v, acc)
 		g.zero(all[rows:])
-		g.groups8(rows, unroll, 2*v.bytes(), func(u int) {
+		g.groups8(rows, unroll, width*v.bytes(), func(u int) {
 			for i := range vecs {
-				g.VMOVUPS(operand.Mem{Base: regPanel, Disp: u*2*v.bytes() + i*v.bytes()}, v.vec(b+i))
+				g.VMOVUPS(operand.Mem{Base: regPanel, Disp: (u*width + i) * v.bytes()}, v.vec(b+i))
 			}
 			for r := range rows {
 				bc := v.vec(x + turn%2)

@@ -42,7 +42,7 @@ var everything = []struct {
 	files    []file
 }{
 	{"tile", slices.Concat(gemmFiles, windowFiles, elementwiseFiles, mathFiles, rowFiles, peakFiles, observeFiles)},
-	{"tile8", slices.Concat(int8Files, int8WindowFiles)},
+	{"tile8", slices.Concat(int8Files, int8WindowFiles, int8SlideFiles)},
 	{"outTile", slices.Concat(scaleFiles)},
 	{"sums", compareFiles},
 }

@@ -229,7 +229,15 @@ func (s Suite) gemmS8S8(t *testing.T) {
 
 func (s Suite) convU8S8(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 3))
-	for i, shape := range convShapes(rng, 60) {
+	shapes := convShapes(rng, 60)
+	for c := range 4 { // depthwise 3x3 in every tile height, both strides
+		for w := range 14 {
+			channels := []int{3, 64, 96, 129}[c]
+			shapes = append(shapes, kernels.ConvShape{N: 1, H: 4, W: w + 3, C: channels, M: channels, Group: channels, KH: 3, KW: 3, PadTop: 1,
+				StrideH: 1 + w%2, StrideW: 1 + c%2, OutH: 2, OutW: (w+c%2)/(1+c%2) + 1})
+		}
+	}
+	for i, shape := range shapes {
 		src, w := s.bytesOf(codes(rng, shape.InLen(), i%2 == 0)), signed(codes(rng, shape.WeightLen(), i%2 == 0))
 		zero := byte(rng.Uint32())
 		full := shape.Full()
