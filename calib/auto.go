@@ -9,6 +9,8 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 	"qwb/quantizer/tqc"
 )
 
@@ -19,9 +21,10 @@ import (
 // holds all activations of one sample.
 func (r *renderer) choose(ctx context.Context, list []*activation) error {
 	var auto []*contest
+	table := kernels.Select(cpu.Detect())
 	for _, a := range list {
 		if a.asked == tqc.ObserverAuto && len(a.tried) > 1 {
-			auto = append(auto, r.contest(a))
+			auto = append(auto, r.contest(a, table))
 		}
 	}
 	if len(auto) == 0 {
@@ -54,6 +57,7 @@ func (r *renderer) choose(ctx context.Context, list []*activation) error {
 type contest struct {
 	*activation
 	set       *tqc.Set
+	table     *kernels.Table
 	consumers [][]graph.NodeID // an operator and what is fused to it
 	distinct  []int            // by trial: the first trial with the same scale and zero point
 }
@@ -64,8 +68,8 @@ type score struct {
 	power  []float64
 }
 
-func (r *renderer) contest(a *activation) *contest {
-	c := &contest{activation: a, set: r.set}
+func (r *renderer) contest(a *activation, table *kernels.Table) *contest {
+	c := &contest{activation: a, set: r.set, table: table}
 	seen := map[graph.NodeID]bool{}
 	for _, id := range r.set.Group(a.slot.ID) {
 		sl := r.set.Slot(id)
@@ -183,16 +187,16 @@ func (c *contest) consume(ctx context.Context, runner *exec.Runner, values []*te
 // quantized returns t quantized and dequantized by one trial.
 func (c *contest) quantized(trial int, t *tensor.Tensor) *tensor.Tensor {
 	p, cfg := c.tried[trial].params, c.slot.Config
-	out := t.Clone()
+	out := &tensor.Tensor{DType: t.DType, Layout: t.Layout, Shape: t.Shape, Data: make([]float32, t.Len())}
 	if len(p.Scale) == 1 {
-		p.Grid(&cfg, 0).FakeSlice(out.F32(), out.F32())
+		c.table.FakeQuantize(out.F32(), t.F32(), p.Grid(&cfg, 0))
 		return out
 	}
 	outer, n, inner := t.Blocks(cfg.Axis)
 	for o := range outer {
 		for ch := range n {
-			run := out.F32()[(o*n+ch)*inner:][:inner]
-			p.Grid(&cfg, ch).FakeSlice(run, run)
+			at := (o*n + ch) * inner
+			c.table.FakeQuantize(out.F32()[at:at+inner], t.F32()[at:at+inner], p.Grid(&cfg, ch))
 		}
 	}
 	return out
