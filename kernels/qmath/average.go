@@ -25,6 +25,15 @@ const (
 	AverageTerms
 )
 
+var averageFormNames = [...]string{"scaled", "float", "same grid", "each", "exact", "float terms"}
+
+func (f AverageForm) String() string {
+	if int(f) < len(averageFormNames) {
+		return averageFormNames[f]
+	}
+	return fmt.Sprintf("average form(%d)", uint8(f))
+}
+
 // Average is the prepared mean of N codes. Its kernel adds up Term of every code and passes the sum to At.
 type Average struct {
 	Form      AverageForm

@@ -43,6 +43,15 @@ const (
 	PowerOfTwo                // shifts only: accumulators aligned exactly, rounded once
 )
 
+var familyNames = [...]string{"float", "TFLite", "TVM", "ONNX Runtime", "XNNPACK", "power of two"}
+
+func (f Family) String() string {
+	if int(f) < len(familyNames) {
+		return familyNames[f]
+	}
+	return fmt.Sprintf("family(%d)", uint8(f))
+}
+
 // FloatBias reports whether the bias stays float32 and is added after scaling. The bias of the other profiles is int32,
 // scale s_x*s_w, and part of the accumulator.
 func (p Profile) FloatBias() bool {

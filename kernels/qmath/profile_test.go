@@ -63,3 +63,13 @@ func TestRequantizeTable(t *testing.T) {
 		}
 	}
 }
+
+func TestFormNames(t *testing.T) {
+	assert.Equal(t, "float twice", FloatTwice.String())
+	assert.Equal(t, "fused", SumFused.String())
+	assert.Equal(t, "float terms", AverageTerms.String())
+	assert.Equal(t, "mlas", SoftmaxMLAS.String())
+	assert.Equal(t, "power of two", PowerOfTwo.String())
+	assert.Equal(t, []string{"form(99)", "sum form(99)", "average form(99)", "softmax form(99)", "family(99)"},
+		[]string{Form(99).String(), SumForm(99).String(), AverageForm(99).String(), SoftmaxForm(99).String(), Family(99).String()})
+}

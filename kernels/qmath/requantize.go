@@ -1,6 +1,9 @@
 package qmath
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Form is how an accumulator becomes a code. M and Shift, Scale, Bias and Out are those of Multiplier; z is the output's
 // zero point and every form ends with a clamp.
@@ -28,6 +31,15 @@ const (
 	// FloatTwice is round((float32(acc)*Scale + Bias) * Out) + z.
 	FloatTwice
 )
+
+var formNames = [...]string{"double up away", "double up up", "single up", "single up or shift", "single away", "shift only", "float after", "float inside", "float divide", "float twice"}
+
+func (f Form) String() string {
+	if int(f) < len(formNames) {
+		return formNames[f]
+	}
+	return fmt.Sprintf("form(%d)", uint8(f))
+}
 
 // Scaling is the arithmetic of one step from accumulator to code.
 type Scaling struct {

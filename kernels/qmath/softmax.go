@@ -20,6 +20,15 @@ const (
 	SoftmaxMLAS
 )
 
+var softmaxFormNames = [...]string{"integer", "gemmlowp", "mlas"}
+
+func (f SoftmaxForm) String() string {
+	if int(f) < len(softmaxFormNames) {
+		return softmaxFormNames[f]
+	}
+	return fmt.Sprintf("softmax form(%d)", uint8(f))
+}
+
 // Softmax is the prepared softmax of rows of N codes. Nothing in it depends on the zero point of the input.
 type Softmax struct {
 	Form      SoftmaxForm

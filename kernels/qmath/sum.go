@@ -23,6 +23,15 @@ const (
 	SumFused
 )
 
+var sumFormNames = [...]string{"float", "shifted", "each", "aligned", "fused"}
+
+func (f SumForm) String() string {
+	if int(f) < len(sumFormNames) {
+		return sumFormNames[f]
+	}
+	return fmt.Sprintf("sum form(%d)", uint8(f))
+}
+
 // Sum is a prepared elementwise addition or subtraction of codes.
 type Sum struct {
 	Form     SumForm

@@ -56,6 +56,27 @@ for signed in (False, True):
             for i in range(6):
                 binary(op, signed, 0, scale(rng, -6, 0), scale(rng, -6, 0), scale(rng, -5, 2), na, nb)
 
+# Additions on which the order of rounding in the constant part shows: K = zy - fma(ra, za, rb*zb) against rounded products.
+def fma(a, b, c):
+    return (np.longdouble(a) * np.longdouble(b) + np.longdouble(c)).astype(f32)
+
+
+found = 0
+while found < 4:
+    sa, sb, sy = scale(rng, -6, 0), scale(rng, -6, 0), scale(rng, -5, 2)
+    here = rng.bit_generator.state
+    za, zb, zy, seed = point(False), point(False), point(False), int(rng.integers(1, 1 << 30))
+    ra, rb = f32(sa) / f32(sy), f32(sb) / f32(sy)
+    a, b = codes(seed, 300, False).astype(f32), codes(seed + 1, 300, False).astype(f32)
+    fused, plain = f32(zy) - fma(ra, f32(za), rb * f32(zb)), f32(zy) - (ra * f32(za) + rb * f32(zb))
+    if fused == plain:
+        continue
+    q = [np.clip(np.rint(fma(a, ra, fma(b, rb, k))), 0, 255) for k in (fused, plain)]
+    if (q[0] != q[1]).any():
+        rng.bit_generator.state = here
+        binary("QLinearAdd", False, 300, sa, sb, sy)
+        found += 1
+
 # Tables: all 256 bytes.
 every = np.arange(256, dtype=np.uint8)
 for signed in (False, True):
