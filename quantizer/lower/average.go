@@ -13,35 +13,31 @@ type Average struct {
 	// Axes are averaged over; they stay with size 1 if Keep is set. Nil for AveragePool, whose windows are those of the node.
 	Axes []int
 	Keep bool
+	X, Y qmath.Grid // Y limited by a fused activation
 	// ByCount holds the arithmetic for the number of positions of a window that count; nil for numbers that do not occur. One entry
-	// alone is for all windows.
+	// alone is for all windows, none where the size of the input is not known before it is there: see For.
 	ByCount []*qmath.Average
-	Zero    int32 // the code of padding that counts
-	Empty   int32 // the result of a window without positions
 }
 
 // Name implements Op.
 func (o *Average) Name() string { return o.Kind }
 
-func (o *Average) describe() string {
-	for _, a := range o.ByCount {
-		if a != nil {
-			return fmt.Sprintf("in %d..%d", a.Y.QMin, a.Y.QMax)
-		}
-	}
-	return ""
-}
+func (o *Average) describe() string { return fmt.Sprintf("in %d..%d", o.Y.QMin, o.Y.QMax) }
 
-// For returns the arithmetic for n positions, nil if that number was not foreseen.
-func (o *Average) For(n int) *qmath.Average {
+// For returns the arithmetic of profile, which the program was compiled for, for n positions that count.
+func (o *Average) For(profile qmath.Profile, n int) (*qmath.Average, error) {
 	switch {
 	case len(o.ByCount) == 1 && o.ByCount[0].N == n:
-		return o.ByCount[0]
-	case n < len(o.ByCount):
-		return o.ByCount[n]
+		return o.ByCount[0], nil
+	case len(o.ByCount) > 1 && n < len(o.ByCount) && o.ByCount[n] != nil:
+		return o.ByCount[n], nil
 	}
-	return nil
+	a, err := profile.PrepareAverage(o.X, o.Y, n, o.Axes == nil)
+	return &a, err
 }
+
+// Empty is the result of a window without positions.
+func (o *Average) Empty() int32 { return min(max(o.Y.ZeroPoint, o.Y.QMin), o.Y.QMax) }
 
 var averageFamily = family{name: "average", emit: emitAverage, ops: []string{"AveragePool", "GlobalAveragePool", "ReduceMean"}}
 
@@ -55,41 +51,26 @@ func emitAverage(c *compiler, u *unit) error {
 	if err != nil {
 		return err
 	}
-	op := &Average{Kind: n.Op, Zero: encs[0].ZeroPoint, Empty: min(max(y.ZeroPoint, y.QMin), y.QMax)}
-	prepare := func(count int) (*qmath.Average, error) {
-		a, err := c.profile.PrepareAverage(encs[0].Grid(), y.Grid(), count, n.Op == "AveragePool")
-		if err != nil {
-			return nil, c.fail(n.ID, "%w", err)
-		}
-		return &a, nil
-	}
+	op := &Average{Kind: n.Op, X: encs[0].Grid(), Y: y.Grid()}
 	counts, err := c.counts(n, op)
 	if err != nil {
 		return c.fail(n.ID, "%w", err)
 	}
-	if len(counts) == 1 {
-		a, err := prepare(counts[0])
+	for _, k := range counts {
+		a, err := op.For(c.profile, k)
 		if err != nil {
-			return err
+			return c.fail(n.ID, "%w", err)
 		}
-		op.ByCount = []*qmath.Average{a}
-	} else {
-		for _, k := range counts {
-			a, err := prepare(k)
-			if err != nil {
-				return err
-			}
-			for len(op.ByCount) <= k {
-				op.ByCount = append(op.ByCount, nil)
-			}
-			op.ByCount[k] = a
+		if len(counts) > 1 {
+			op.ByCount = append(op.ByCount, make([]*qmath.Average, k-len(op.ByCount))...)
 		}
+		op.ByCount = append(op.ByCount, a)
 	}
 	c.unitStep(u, in, []TensorID{c.define(v, integer(*c.base[v]))}, op)
 	return nil
 }
 
-// counts sets the axes of op and lists, in ascending order, how many positions its windows may have.
+// counts sets the axes of op and lists, in ascending order, how many positions its windows may have; nil if that is not known.
 func (c *compiler) counts(n *graph.Node, op *Average) ([]int, error) {
 	if n.Op == "AveragePool" {
 		geo, err := graph.PoolGeometry(n, c.g.Value(n.Inputs[0]).Shape)
@@ -121,7 +102,7 @@ func (c *compiler) counts(n *graph.Node, op *Average) ([]int, error) {
 	shape := c.g.Value(n.Inputs[0]).Shape
 	for _, a := range op.Axes {
 		if !shape[a].Known() {
-			return nil, fmt.Errorf("the size of axis %d of %s, which is averaged, is not known", a, shape)
+			return nil, nil
 		}
 		size *= int(shape[a].N)
 	}

@@ -168,10 +168,10 @@ func (c *compiler) convertTo(v graph.ValueID, f form) error {
 	switch {
 	case from.real:
 		at := c.step(graph.NoNode, nil, ids(in), ids(out), &Quantize{Quantizer: c.profile.Quantizer(f.enc.Grid())})
-		c.cross(at, v, out, false)
+		c.cross(at, in, f.enc.DType(), false)
 	case f.real:
 		at := c.step(graph.NoNode, nil, ids(in), ids(out), &Dequantize{})
-		c.cross(at, v, in, true)
+		c.cross(at, out, from.enc.DType(), true)
 	default:
 		op, err := c.requantize(from.enc, f.enc, f.enc.QMin, f.enc.QMax)
 		if err != nil {
@@ -182,11 +182,11 @@ func (c *compiler) convertTo(v graph.ValueID, f form) error {
 	return nil
 }
 
-// cross records a conversion between integers and float.
-func (c *compiler) cross(at StepID, v graph.ValueID, integers TensorID, toFloat bool) {
-	t := &c.program.Tensors[integers]
-	c.program.Crossings = append(c.program.Crossings, Crossing{Step: at, Tensor: integers, ToFloat: toFloat,
-		Bytes: c.bytes(v, t.DType) + c.bytes(v, tensor.Float32)})
+// cross records a conversion between the tensor real and integers of type d, Undefined where they are sums.
+func (c *compiler) cross(at StepID, real TensorID, d tensor.DType, toFloat bool) {
+	v := c.program.Tensors[real].Value
+	c.program.Crossings = append(c.program.Crossings, Crossing{Step: at, Tensor: real, ToFloat: toFloat,
+		Bytes: c.bytes(v, d) + c.bytes(v, tensor.Float32)})
 }
 
 // warn adds a warning about a node.

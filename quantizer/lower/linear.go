@@ -288,7 +288,7 @@ func (l *linear) outputs() error {
 	at := l.unitStep(l.u, l.in, out, l.op)
 	for _, id := range out {
 		if t := &l.program.Tensors[id]; !t.Quantized() {
-			l.cross(at, v, l.in[0], true)
+			l.cross(at, id, tensor.Undefined, true)
 		}
 	}
 	l.prove(at)

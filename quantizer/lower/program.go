@@ -69,12 +69,14 @@ type Op interface {
 	describe() string
 }
 
-// Crossing is a conversion between integers and float.
+// Crossing is a place where numbers pass between integer steps and float.
 type Crossing struct {
 	Step    StepID
-	Tensor  TensorID // the integers
+	Tensor  TensorID // the real one
 	ToFloat bool
-	Bytes   int64 // of the integers and the float32 together; dimensions that are not known count as 1
+	// Bytes is what the step reads and writes to convert: the float32 and, unless it makes them of its own sums, the integers.
+	// Dimensions that are not known count as 1.
+	Bytes int64
 }
 
 // Name returns the name of a step: that of its node, or of the tensor that it converts.

@@ -271,3 +271,24 @@ output y
 	_, err = lower.Compile(graph.New("other", 17), set, &target.TRTInt8, pr)
 	require.ErrorContains(t, err, "configs of 3 nodes for a graph of 0")
 }
+
+// Crossings are the conversions at the border of integers and float, with the bytes of both sides.
+func TestCrossings(t *testing.T) {
+	p, err := compile(t, lowertest.Networks["mobilenet"], "trt_int8", "trt")
+	require.NoError(t, err)
+	type crossing struct {
+		tensor  string
+		toFloat bool
+		bytes   int64
+	}
+	var got []crossing
+	for _, c := range p.Crossings {
+		got = append(got, crossing{p.Tensors[c.Tensor].Name, c.ToFloat, c.Bytes})
+	}
+	require.Equal(t, []crossing{
+		{"x", false, 243 + 972},
+		{"c2", true, 4 * 12 * 81}, // the last convolution writes real numbers for the pool
+		{"f", false, 12 + 48},
+		{"y", true, 20},
+	}, got)
+}

@@ -59,7 +59,7 @@ func (l *linear) prove(at StepID) {
 		}
 	}
 	if !s.Fits {
-		l.warn(l.u.head(), "accumulators may leave 32 bits")
+		l.warn(l.u.head(), "for some inputs accumulators leave 32 bits")
 	}
 	l.program.Safety = append(l.program.Safety, s)
 }

@@ -6,17 +6,28 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// Softmax is the softmax of integers along Axis, whose length is Softmax.N.
+// Softmax is the softmax of integers along Axis.
 type Softmax struct {
-	Axis    int // counted from the front
-	Softmax qmath.Softmax
+	Axis int // counted from the front
+	X, Y qmath.Grid
+	// Softmax is the arithmetic for rows as long as Axis, nil where that is not known before the input is there: see For.
+	Softmax *qmath.Softmax
+}
+
+// For returns the arithmetic of profile, which the program was compiled for, for rows of n codes.
+func (o *Softmax) For(profile qmath.Profile, n int) (*qmath.Softmax, error) {
+	if o.Softmax != nil && o.Softmax.N == n {
+		return o.Softmax, nil
+	}
+	s, err := profile.PrepareSoftmax(o.X, o.Y, n)
+	return &s, err
 }
 
 // Name implements Op.
 func (*Softmax) Name() string { return "Softmax" }
 
 func (o *Softmax) describe() string {
-	return fmt.Sprintf("axis=%d form=%d in %d..%d", o.Axis, o.Softmax.Form, o.Softmax.Y.QMin, o.Softmax.Y.QMax)
+	return fmt.Sprintf("axis=%d in %d..%d", o.Axis, o.Y.QMin, o.Y.QMax)
 }
 
 var softmaxFamily = family{name: "softmax", emit: emitSoftmax, ops: []string{"Softmax"}}
@@ -55,13 +66,12 @@ func emitSoftmax(c *compiler, u *unit) error {
 			axis = a
 		}
 	}
-	if !shape[axis].Known() {
-		return c.fail(n.ID, "the length of axis %d of %s is not known", axis, shape)
+	op := &Softmax{Axis: axis, X: encs[0].Grid(), Y: y.Grid()}
+	if shape[axis].Known() {
+		if op.Softmax, err = op.For(c.profile, int(shape[axis].N)); err != nil {
+			return c.fail(n.ID, "%w", err)
+		}
 	}
-	s, err := c.profile.PrepareSoftmax(encs[0].Grid(), y.Grid(), int(shape[axis].N))
-	if err != nil {
-		return c.fail(n.ID, "%w", err)
-	}
-	c.unitStep(u, in, []TensorID{c.define(v, integer(*c.base[v]))}, &Softmax{Axis: axis, Softmax: s})
+	c.unitStep(u, in, []TensorID{c.define(v, integer(*c.base[v]))}, op)
 	return nil
 }

@@ -51,6 +51,10 @@ func (l *linear) conv(in []*tensor.Tensor) (sums, error) {
 
 // accumulate adds weight times the input that tap t reads to every position of an output plane.
 func (w *window) accumulate(acc, plane []int32, weight int32, t int) {
+	if w.pointwise() {
+		addScaled(acc, plane, weight)
+		return
+	}
 	kz, ky, kx := w.tap(t)
 	for z := range w.out[0] {
 		iz := w.at(0, z, kz)
@@ -69,10 +73,23 @@ func (w *window) accumulate(acc, plane []int32, weight int32, t int) {
 			if first < 0 {
 				from = (-first + w.stride[2] - 1) / w.stride[2]
 			}
+			if i := first + from; w.stride[2] == 1 {
+				addScaled(dst[min(from, len(dst)):], row[min(i, len(row)):], weight)
+				continue
+			}
 			for x, i := from, first+from*w.stride[2]; x < len(dst) && i < len(row); x, i = x+1, i+w.stride[2] {
 				dst[x] += weight * row[i]
 			}
 		}
+	}
+}
+
+// addScaled adds weight*src to dst, as far as both go.
+func addScaled(dst, src []int32, weight int32) {
+	n := min(len(dst), len(src))
+	dst, src = dst[:n], src[:n]
+	for i, x := range src {
+		dst[i] += weight * x
 	}
 }
 

@@ -142,10 +142,17 @@ func newConcat(p *lower.Program, s *lower.Step, op *lower.Concat) kernel {
 func newSoftmax(p *lower.Program, s *lower.Step, op *lower.Softmax) kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if op.Axis >= len(in[0].Shape) || in[0].Shape[op.Axis] != op.Softmax.N {
-			return nil, fmt.Errorf("%s: axis %d is to have %d elements", in[0].Type(), op.Axis, op.Softmax.N)
+		if op.Axis >= len(in[0].Shape) {
+			return nil, fmt.Errorf("axis %d of %s", op.Axis, in[0].Type())
 		}
 		outer, n, inner := in[0].Blocks(op.Axis)
+		if outer*n*inner == 0 {
+			return one(lower.Narrow(out.DType, in[0].Shape, nil))
+		}
+		rows, err := op.For(p.Profile, n)
+		if err != nil {
+			return nil, err
+		}
 		codes := lower.Codes(in[0])
 		row := make([]int32, n)
 		for o := range outer {
@@ -153,7 +160,7 @@ func newSoftmax(p *lower.Program, s *lower.Step, op *lower.Softmax) kernel {
 				for k := range n {
 					row[k] = codes[(o*n+k)*inner+i]
 				}
-				op.Softmax.Row(row, row)
+				rows.Row(row, row)
 				for k := range n {
 					codes[(o*n+k)*inner+i] = row[k]
 				}

@@ -141,7 +141,7 @@ func (l *linear) real(ctx context.Context, a sums, residual []int32, skip *lower
 	for i, acc := range a.acc {
 		v := l.op.Real[i/a.inner%a.channels%len(l.op.Real)].Accumulated(acc)
 		if residual != nil {
-			v += grid.Dequantize(residual[i])
+			v += float32(grid.Dequantize(residual[i])) // rounded before it is added, on every processor
 		}
 		out.F32()[i] = min(max(v, l.op.Lo), l.op.Hi)
 	}

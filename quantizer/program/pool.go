@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 )
 
@@ -57,7 +58,7 @@ func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers)
 	out := output(p, s, 0)
 	if op.Axes != nil {
 		return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			codes, shape, err := meanOver(op, in[0])
+			codes, shape, err := meanOver(p.Profile, op, in[0])
 			if err != nil {
 				return nil, err
 			}
@@ -86,10 +87,10 @@ func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers)
 					case i >= 0:
 						members, count = append(members, from[i]), count+1
 					case pad && padding:
-						members, count = append(members, op.Zero), count+1
+						members, count = append(members, op.X.ZeroPoint), count+1
 					}
 				})
-				code, err := mean(op, members, count)
+				code, err := mean(p.Profile, op, members, count)
 				if err != nil {
 					failed[plane] = err
 				}
@@ -106,18 +107,18 @@ func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers)
 }
 
 // mean returns the code of the mean of codes.
-func mean(op *lower.Average, codes []int32, count int) (int32, error) {
+func mean(profile qmath.Profile, op *lower.Average, codes []int32, count int) (int32, error) {
 	if count == 0 {
-		return op.Empty, nil
+		return op.Empty(), nil
 	}
-	a := op.For(count)
-	if a == nil {
-		return 0, fmt.Errorf("a window of %d positions was not foreseen", count)
+	a, err := op.For(profile, count)
+	if err != nil {
+		return 0, err
 	}
 	if a.Float() {
 		sum := float32(0)
 		for _, q := range codes {
-			sum += a.AverageTerm(q)
+			sum += float32(a.AverageTerm(q)) // rounded before it is added, on every processor
 		}
 		return a.AtFloat(sum), nil
 	}
@@ -129,7 +130,7 @@ func mean(op *lower.Average, codes []int32, count int) (int32, error) {
 }
 
 // meanOver averages over whole axes.
-func meanOver(op *lower.Average, t *tensor.Tensor) ([]int32, []int, error) {
+func meanOver(profile qmath.Profile, op *lower.Average, t *tensor.Tensor) ([]int32, []int, error) {
 	reduced := make([]bool, len(t.Shape))
 	for _, a := range op.Axes {
 		if a >= len(t.Shape) {
@@ -159,7 +160,7 @@ func meanOver(op *lower.Average, t *tensor.Tensor) ([]int32, []int, error) {
 	codes := make([]int32, len(groups))
 	for g, members := range groups {
 		var err error
-		if codes[g], err = mean(op, members, count); err != nil {
+		if codes[g], err = mean(profile, op, members, count); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -61,6 +61,11 @@ func (w *window) each(z, y, x int, f func(index int, padding bool)) {
 	}
 }
 
+// pointwise reports whether every output position reads the input position of the same index.
+func (w *window) pointwise() bool {
+	return w.taps() == 1 && w.in == w.out && w.stride == [3]int{1, 1, 1} && w.begin == [3]int{}
+}
+
 // positions calls f for every output position, at being its index in the plane.
 func (w *window) positions(f func(z, y, x, at int)) {
 	at := 0

@@ -168,6 +168,26 @@ z: f32[2,4,5] = MatMul(sl, wd) "side"
 output y
 output z
 `,
+	"dynamic": `
+input x: f32[N,L,8]
+input p: f32[N,3,H,W]
+const wq: f32[8,8] = normal(seed=1, std=0.3)
+const wk: f32[8,8] = normal(seed=2, std=0.3)
+const wc: f32[8,3,3,3] = normal(seed=3, std=0.3)
+const wf: f32[8,4] = normal(seed=4, std=0.3)
+q: f32[N,L,8] = MatMul(x, wq) "q"
+k: f32[N,L,8] = MatMul(x, wk) "k"
+kt: f32[N,8,L] = Transpose(k) {perm=[0,2,1]} "kt"
+a: f32[N,L,L] = MatMul(q, kt) "scores"
+s: f32[N,L,L] = Softmax(a) {axis=-1} "soft"
+y: f32[N,L,8] = MatMul(s, x) "mix"
+c: f32[N,8,?,?] = Conv(p, wc) {strides=[2,2], pads=[1,1,1,1]} "conv"
+g: f32[N,8,1,1] = GlobalAveragePool(c) "gap"
+f: f32[N,8] = Flatten(g) "flat"
+z: f32[N,4] = MatMul(f, wf) "head"
+output y
+output z
+`,
 	"where": `
 input x: f32[1,3,5,5]
 input mask: bool[1,1,5,5]
@@ -213,7 +233,12 @@ func Configure(t testing.TB, g *graph.Graph, tg *target.Target) (*tqc.Set, map[s
 	require.NoError(t, err)
 	feeds := map[string]*tensor.Tensor{}
 	for i, v := range g.Inputs {
-		shape, _ := g.Value(v).Shape.Ints()
+		shape := make([]int, len(g.Value(v).Shape))
+		for a, d := range g.Value(v).Shape {
+			if shape[a] = int(d.N); !d.Known() {
+				shape[a] = 5
+			}
+		}
 		feeds[g.Value(v).Name] = feed(g.Value(v).DType, uint64(100+i), shape)
 	}
 	session, err := exec.New(g, exec.Options{})
