@@ -139,6 +139,14 @@ func BenchmarkElementwise(b *testing.B) {
 			{"relu", func() { t.Limits(dst, x, 0, 10) }},
 			{"fake", func() { t.FakeQuantize(dst, x, qmath.Grid{Scale: 0.01, QMin: -128, QMax: 127}) }},
 			{"maxpool", func() { t.MaxPool(nil, dst, x, s) }},
+			{"exp", func() { t.Exp(dst, x) }},
+			{"sigmoid", func() { t.Sigmoid(dst, x) }},
+			{"tanh", func() { t.Tanh(dst, x) }},
+			{"erf", func() { t.Erf(dst, x) }},
+			{"gelu", func() { t.Gelu(dst, x) }},
+			{"softmax", func() { t.Softmax(nil, dst, x, 128) }},
+			{"layernorm", func() { t.LayerNorm(nil, dst, x, y[:512], y[512:1024], 512, 1e-5, nil, nil) }},
+			{"sum", func() { t.Sums(nil, dst[:128], x, 512, 1) }},
 		} {
 			b.Run("op="+c.op, func(b *testing.B) {
 				b.SetBytes(int64(4 * len(x)))
