@@ -73,13 +73,14 @@ the line says that nothing was quiet.`,
 // addRounds adds the flags that say how long to measure.
 func addRounds(c *cobra.Command, o *bench.Options, rounds int, span time.Duration) {
 	c.Flags().IntVar(&o.Rounds, "rounds", rounds, "how often everything is measured")
+	c.Flags().IntVar(&o.Patience, "patience", 0, "how many more rounds may be taken in place of those that were not quiet")
 	c.Flags().DurationVar(&o.Span, "span", span, "the least that each measurement takes in a round, by repetition")
 }
 
 // benchOptions completes the options: the clock, and limits that make sense.
 func benchOptions(o bench.Options) (bench.Options, error) {
-	if o.Rounds < 1 || o.Span <= 0 {
-		return o, usagef("--rounds %d --span %v: both have to be above zero", o.Rounds, o.Span)
+	if o.Rounds < 1 || o.Span <= 0 || o.Patience < 0 {
+		return o, usagef("--rounds %d --span %v --patience %d: the first two have to be above zero, the last not below", o.Rounds, o.Span, o.Patience)
 	}
 	start := time.Now()
 	o.Clock = bench.Clock{Now: func() time.Duration { return time.Since(start) }, Others: othersCPU}

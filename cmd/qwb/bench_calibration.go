@@ -23,7 +23,7 @@ type calibrationReport struct {
 
 // calibrationResult is one way over the data.
 type calibrationResult struct {
-	Name    string `json:"name"` // decode, forward, all-methods, stream
+	Name    string `json:"name"` // forward, minmax-only, all-methods, stream, decode
 	Backend string `json:"backend"`
 	Threads int    `json:"threads"`
 	Batch   int    `json:"batch"`
@@ -42,9 +42,10 @@ func newBenchCalibration(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibration MODEL|PLAN --data D",
 		Short: "Time what calibration adds to the forward",
-		Long: `Calibration times four ways over the same samples, in turn, and tells seconds per sample:
+		Long: `Calibration times five ways over the same samples, in turn, and tells seconds per sample:
 
   forward      the float model alone, on decoded samples
+  minmax-only  with minima and maxima of every tensor observed, on decoded samples
   all-methods  with every tensor observed for all methods, on decoded samples
   stream       the same from the files, decoded meanwhile, as qwb calibrate runs
   decode       reading and preprocessing the files alone
@@ -101,6 +102,10 @@ func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string
 	}
 	passes := []pass{
 		forward,
+		{name: "minmax-only", run: func(ctx context.Context, some []*exec.Sample) error {
+			_, err := calib.Run(ctx, t.Graph, &inMemory{samples: some}, calib.Config{Threads: threads, MinMaxOnly: true})
+			return err
+		}},
 		{name: "all-methods", run: func(ctx context.Context, some []*exec.Sample) error {
 			_, err := calib.Run(ctx, t.Graph, &inMemory{samples: some}, calib.Config{Threads: threads})
 			return err

@@ -21,6 +21,7 @@ const QuietShare = 0.06
 type Options struct {
 	Clock
 	Rounds   int              // 0: 5
+	Patience int              // how many more rounds may be taken in place of those that were not quiet
 	Span     time.Duration    // the least that one work takes in a round, by repetition; 0: 30 ms
 	Progress func(rounds int) // called after each round with the number done; may be nil
 }
@@ -35,7 +36,7 @@ type Round struct {
 	Quiet   bool
 }
 
-// Measure runs the works in turn, round after round, each as often as fills the span, so that what disturbs the machine for a
+// Measure runs the works in turn until as many rounds as asked for were quiet, or patience ends, each as often as fills the span, so that what disturbs the machine for a
 // while, or slows its clock, meets all of them. The first run of each work is not counted. A cancelled ctx ends it with its
 // error.
 func Measure(ctx context.Context, o Options, works ...Work) (Series, error) {
@@ -54,12 +55,15 @@ func Measure(ctx context.Context, o Options, works ...Work) (Series, error) {
 		repeat[i] = n
 	}
 	var s Series
-	for len(s) < o.Rounds {
+	for quiet := 0; quiet < o.Rounds && len(s) < o.Rounds+o.Patience; {
 		r, err := o.round(ctx, works, repeat)
 		if err != nil {
 			return s, err
 		}
 		s = append(s, r)
+		if r.Quiet {
+			quiet++
+		}
 		if o.Progress != nil {
 			o.Progress(len(s))
 		}
