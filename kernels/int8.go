@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"sync"
+	"unsafe"
 
 	"qwb/kernels/ref"
 )
@@ -92,5 +93,16 @@ func (p *pools8) piece() *piece8 {
 	if x, ok := p.pieces.Get().(*piece8); ok {
 		return x
 	}
-	return new(piece8)
+	const n = maxMR8 * maxNR8
+	memory := aligned8[int32](2*n + maxNR8)
+	return &piece8{acc: memory[:n], init: memory[n : 2*n], column: memory[2*n:]}
+}
+
+// aligned8 returns n zeros that begin with a cache line, so that vectors do not lie across two.
+func aligned8[T int8 | int32](n int) []T {
+	const line = 64
+	size := int(unsafe.Sizeof(T(0)))
+	s := make([]T, n+line/size)
+	skip := -int(uintptr(unsafe.Pointer(&s[0]))) & (line - 1) / size
+	return s[skip:][:n:n]
 }

@@ -37,6 +37,7 @@ type product8 struct {
 	repeat   int
 	padLines func(i int) // runPad
 	padParts int
+	border   []uint8 // a line of zero
 }
 
 // piece8 is the memory of one goroutine at work on a piece.
@@ -44,9 +45,9 @@ type piece8 struct {
 	tile   tile8
 	sums   Sums
 	out    outTile
-	acc    [maxMR8 * maxNR8]int32 // of the tile at hand
-	column [maxNR8]int32          // what the sums of the panel at hand begin with
-	init   [maxMR8 * maxNR8]int32 // the same with terms of rows
+	acc    []int32 // of the tile at hand
+	column []int32 // what the sums of the panel at hand begin with
+	init   []int32 // the same with terms of rows
 }
 
 const (
@@ -104,16 +105,16 @@ func (p *product8) runPiece(i int) {
 			}
 			if p.terms.Row != nil {
 				p.addRowTerms(w, row, t.rows)
-				t.init, t.ldi = w.init[:], nr
+				t.init, t.ldi = w.init, nr
 			}
 			if isRaw && t.cols == nr {
 				t.dst, t.ldd = raw.Dst[row*raw.Ldd+col:], raw.Ldd
 				p.tile(t)
 				continue
 			}
-			t.dst, t.ldd = w.acc[:], nr
+			t.dst, t.ldd = w.acc, nr
 			p.tile(t)
-			w.sums.Acc, w.sums.Row, w.sums.Col, w.sums.Rows, w.sums.Cols = w.acc[:], row, col, t.rows, t.cols
+			w.sums.Acc, w.sums.Row, w.sums.Col, w.sums.Rows, w.sums.Cols = w.acc, row, col, t.rows, t.cols
 			p.out.store(&w.sums)
 		}
 	}
@@ -123,7 +124,7 @@ func (p *product8) runPiece(i int) {
 
 // release gives p back to its pool without keeping anybody's memory alive.
 func (p *product8) release() {
-	*p = product8{segs: p.segs, last: p.last, piece: p.piece, padLines: p.padLines, table: p.table}
+	*p = product8{segs: p.segs, last: p.last, border: p.border, piece: p.piece, padLines: p.padLines, table: p.table}
 	p.table.pools8.products.Put(p)
 }
 

@@ -34,8 +34,12 @@ func repack8[T int8 | uint8](t *Table, g *GemmU8S8, b []T, k, n, ldb int, trans 
 	}
 	g.table, g.row, g.k, g.n = t, t.rows[OpGemmU8S8], k, n
 	nr := g.row.NR
-	g.packed = resize8(g.packed, (n+nr-1)/nr*g.row.layout.panelLen(1, k, nr))
-	clear(g.packed)
+	if size := (n + nr - 1) / nr * g.row.layout.panelLen(1, k, nr); size <= cap(g.packed) {
+		g.packed = g.packed[:size]
+		clear(g.packed)
+	} else {
+		g.packed = aligned8[int8](size)
+	}
 	packMatrix8(g.packed, g.row.layout, b, k, n, ldb, trans, nr, flip)
 	g.sums = resize8(g.sums, n)
 	columnSums8(g.sums, b, k, n, ldb, trans, flip)

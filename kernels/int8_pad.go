@@ -20,6 +20,8 @@ func (p *product8) pad(par Parallel, src []uint8, scratch *[]uint8, slack, depth
 	size := s.N * d * h * w * p.in.c
 	*scratch = resize8(*scratch, size+3)
 	p.src, p.a = src, *scratch
+	p.border = resize8(p.border, w*p.in.c)
+	fill8(p.border, p.zero)
 	p.padParts = max(1, min(size>>17, maxPieces))
 	par.run(p.padParts, p.padLines)
 }
@@ -36,14 +38,14 @@ func (p *product8) runPad(i int) {
 		z = z%p.in.d - s.PadFront
 		dst := p.a[l*line:][:line]
 		if y < 0 || y >= s.H || z < 0 || z >= s.D || x0 >= x1 {
-			fill8(dst, p.zero)
+			copy(dst, p.border)
 			continue
 		}
 		from := ((n*s.D+z)*s.H + y) * s.W * s.C
 		first, last := x0*p.in.c+left, x1*p.in.c+left
-		fill8(dst[:first], p.zero)
+		copy(dst[:first], p.border)
 		repeat8(dst[first:last], p.src[from+x0*s.C:from+x1*s.C], p.repeat)
-		fill8(dst[last:], p.zero)
+		copy(dst[last:], p.border)
 	}
 }
 
