@@ -20,6 +20,7 @@ type layerResult struct {
 // layerwise quantizes each group alone, starting from the kept float activations.
 func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 	res.layers = make([]layerResult, len(w.groups))
+	w.queue.layers = w.queue.layers[:0] // a sample that failed may have left some
 	for i := range w.groups {
 		l, err := w.layer(ctx, i, res)
 		if err != nil {
@@ -73,6 +74,16 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		}
 		return err
 	}
+	if l.outputs, err = w.perturbed(ctx, i, see, res); err == nil && !seen {
+		err = see(float)
+	}
+	return l, err
+}
+
+// perturbed quantizes group i, shows see its output unless nothing changes there, and returns the error of the graph outputs: nil
+// where the restart waits in front of the tail.
+func (w *worker) perturbed(ctx context.Context, i int, see func(*tensor.Tensor) error, res *sampleResult) ([]outputError, error) {
+	g := &w.groups[i]
 	var until func(graph.NodeID) bool
 	var reached *tensor.Tensor
 	if w.serves(g) {
@@ -89,22 +100,15 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		}
 		return nil
 	})
-	if err != nil {
-		return l, err
-	}
-	if !seen {
-		if err := see(float); err != nil {
-			return l, err
-		}
-	}
 	switch {
+	case err != nil:
+		return nil, err
 	case reached != nil:
-		return l, w.wait(ctx, i, reached, res)
+		return nil, w.wait(ctx, i, reached, res)
 	case until != nil:
 		out = w.outputsOf()
 	}
-	l.outputs, err = w.compareOutputs(out)
-	return l, err
+	return w.compareOutputs(out)
 }
 
 // Views of one group.
