@@ -70,6 +70,14 @@ func (r *Runner) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hooks
 	return r.run(ctx, feeds, hooks)
 }
 
+// RunInto is Run into tensors of the caller, one for each graph output: a row-major tensor of the output's type and shape is
+// overwritten, any other, nil to begin with, is replaced by a new one. After an error the tensors may hold anything. Repeated
+// with inputs of the same shapes, without hooks, it allocates nothing in networks of convolutions, products, pools, additions
+// and bounds.
+func (r *Runner) RunInto(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, outs []*tensor.Tensor) error {
+	return r.runInto(ctx, feeds, hooks, outs)
+}
+
 // RunAll is Run, and also returns every activation (row-major or channels-last, as computed, owned by the caller) by
 // ValueID; constants and values nobody computed are nil. keep, if not nil, says which values to return.
 func (r *Runner) RunAll(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) ([]*tensor.Tensor, error) {

@@ -13,7 +13,8 @@ import (
 func (r *runnerState) feed(feeds map[string]*tensor.Tensor) ([][]int, error) {
 	g := r.s.g
 	used := 0
-	shapes := make([][]int, len(g.Inputs))
+	r.shapes = resize(r.shapes, len(g.Inputs))
+	shapes := r.shapes
 	for i, v := range g.Inputs {
 		val := g.Value(v)
 		t, given := feeds[val.Name]

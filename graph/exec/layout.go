@@ -32,6 +32,10 @@ func (r *runnerState) convert(a handle, layout tensor.Layout) handle {
 		return handle{t: view, buf: a.buf}
 	}
 	t, b := r.mem.mustAlloc(a.t.DType, a.t.Shape, layout)
+	if src, ok := a.t.Data.([]float32); ok {
+		r.relayout(turn{dst: t.F32(), src: src, images: t.Shape[0], channels: t.Shape[1], positions: tensor.Count(t.Shape[2:]), last: layout == tensor.ChannelsLast})
+		return handle{t: t, buf: b}
+	}
 	m := move{shape: a.t.Shape, dst: strides(t), src: strides(a.t)}
 	m.run(r.s.parallel, t.Data, a.t.Data)
 	return handle{t: t, buf: b}
@@ -51,5 +55,90 @@ func (r *runnerState) laidOut(v graph.ValueID, layout tensor.Layout) handle {
 func (r *runnerState) keepAlt(v graph.ValueID, a handle) {
 	if r.mem.extend(a.buf, r.s.lastUse[v]) {
 		r.alt[v] = a
+	}
+}
+
+// turn is a change of layout of float32 in progress.
+type turn struct {
+	dst, src                    []float32
+	images, channels, positions int
+	last                        bool // to channels-last
+	pieces                      int
+}
+
+// relayout changes a layout. The function of a piece is bound once, so that nothing is allocated.
+func (r *runnerState) relayout(t turn) {
+	t.pieces = pieces(t.images*t.positions, t.channels)
+	r.turn = t
+	if r.s.par == nil || t.pieces == 1 {
+		for i := range t.pieces {
+			r.turn.piece(i)
+		}
+		return
+	}
+	if r.turnPiece == nil {
+		r.turnPiece = func(i int) { r.turn.piece(i) }
+	}
+	r.s.par(t.pieces, r.turnPiece)
+}
+
+// piece moves the positions of piece i, which may belong to several images.
+func (t *turn) piece(i int) {
+	lo, hi := i*t.images*t.positions/t.pieces, (i+1)*t.images*t.positions/t.pieces
+	for lo < hi {
+		image, from := lo/t.positions, lo%t.positions
+		n := min(t.positions-from, hi-lo)
+		at := image * t.positions * t.channels
+		if t.last {
+			toLast(t.dst[at+from*t.channels:][:n*t.channels], t.src[at+from:], t.channels, t.positions)
+		} else {
+			fromLast(t.dst[at+from:], t.src[at+from*t.channels:][:n*t.channels], t.channels, t.positions)
+		}
+		lo += n
+	}
+}
+
+const turnTile = 16 // positions and channels that are moved together: both sides stay in the first-level cache
+
+// toLast sets dst[i*c+k] = src[k*stride+i].
+func toLast(dst, src []float32, c, stride int) {
+	n := len(dst) / c
+	if c == 3 { // images
+		a, b, d := src[:n], src[stride:][:n], src[2*stride:][:n]
+		for i, v := range a {
+			to := dst[3*i:][:3]
+			to[0], to[1], to[2] = v, b[i], d[i]
+		}
+		return
+	}
+	for i0 := 0; i0 < n; i0 += turnTile {
+		i1 := min(i0+turnTile, n)
+		for k0 := 0; k0 < c; k0 += turnTile {
+			for k := k0; k < min(k0+turnTile, c); k++ {
+				at := i0*c + k
+				for _, v := range src[k*stride+i0 : k*stride+i1] {
+					dst[at] = v
+					at += c
+				}
+			}
+		}
+	}
+}
+
+// fromLast sets dst[k*stride+i] = src[i*c+k].
+func fromLast(dst, src []float32, c, stride int) {
+	n := len(src) / c
+	for i0 := 0; i0 < n; i0 += turnTile {
+		i1 := min(i0+turnTile, n)
+		for k0 := 0; k0 < c; k0 += turnTile {
+			for k := k0; k < min(k0+turnTile, c); k++ {
+				at := i0*c + k
+				row := dst[k*stride+i0 : k*stride+i1]
+				for i := range row {
+					row[i] = src[at]
+					at += c
+				}
+			}
+		}
 	}
 }

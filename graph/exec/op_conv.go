@@ -58,36 +58,67 @@ func checkPadded(geo *graph.Geometry, x *tensor.Tensor, repeat int) error {
 	return nil
 }
 
+// windowCache is the window of a step and the types it was computed from.
+type windowCache struct {
+	typ *outType
+	s   kernels.ConvShape
+}
+
+// cachedWindow returns the window that the step had when types were inferred last.
+func (c *call) cachedWindow() (kernels.ConvShape, bool) {
+	w := &c.run.windows[c.index]
+	return w.s, len(c.typ) > 0 && w.typ == &c.typ[0]
+}
+
+// keepWindow is the window of this step until types are inferred anew.
+func (c *call) keepWindow(s kernels.ConvShape) {
+	if len(c.typ) > 0 {
+		c.run.windows[c.index] = windowCache{&c.typ[0], s}
+	}
+}
+
 func evalConv(c *call) error {
 	x, w := c.last(0), c.in(1)
 	if err := c.floats(); err != nil {
 		return err
 	}
-	geo, err := graph.ConvGeometry(c.node, graph.Static(x.Shape...), graph.Static(w.Shape...))
-	if err != nil {
-		return err
-	}
-	s, err := window(geo, x.Shape[0], x.Shape[1], w.Shape[0])
-	if err != nil {
-		return err
-	}
-	if err := s.Check(); err != nil {
-		return err
-	}
-	repeat := 1
-	if w.Shape[1] == 1 && geo.Group > 1 { // depthwise: every channel is repeated
-		repeat = w.Shape[0] / geo.Group
-	}
-	if err := checkPadded(geo, x, repeat); err != nil {
-		return err
+	s, ok := c.cachedWindow()
+	if !ok {
+		var err error
+		if s, err = convWindow(c.node, x, w); err != nil {
+			return err
+		}
+		c.keepWindow(s)
 	}
 	out, err := c.outIn(0, tensor.ChannelsLast)
 	if err != nil {
 		return err
 	}
-	packed := derive(c, 1, func() *kernels.ConvF32 { return c.run.s.table.PackConvF32(w.F32(), s) })
+	packed, ok := derived[*kernels.ConvF32](c, 1)
+	if !ok {
+		packed = derive(c, 1, c.run.s.table.PackConvF32(w.F32(), s))
+	}
 	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2, out.Layout, packed.Adds()))
 	return nil
+}
+
+// convWindow returns the window of a convolution of x by w.
+func convWindow(n *graph.Node, x, w *tensor.Tensor) (s kernels.ConvShape, err error) {
+	geo, err := graph.ConvGeometry(n, graph.Static(x.Shape...), graph.Static(w.Shape...))
+	if err != nil {
+		return s, err
+	}
+	if s, err = window(geo, x.Shape[0], x.Shape[1], w.Shape[0]); err != nil {
+		return s, err
+	}
+	if err := s.Check(); err != nil {
+		return s, err
+	}
+	repeat := 1
+	if w.Shape[1] == 1 && geo.Group > 1 { // depthwise: every channel is repeated
+		repeat = w.Shape[0] / geo.Group
+	}
+	return s, checkPadded(geo, x, repeat)
 }
 
 func evalConvTranspose(c *call) error {
@@ -116,18 +147,33 @@ func evalConvTranspose(c *call) error {
 	if err != nil {
 		return err
 	}
-	packed := derive(c, 1, func() *kernels.ConvTransposeF32 { return c.run.s.table.PackConvTransposeF32(w.F32(), s) })
+	packed, ok := derived[*kernels.ConvTransposeF32](c, 1)
+	if !ok {
+		packed = derive(c, 1, c.run.s.table.PackConvTransposeF32(w.F32(), s))
+	}
 	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2, out.Layout, false))
 	return nil
 }
 
-// derive returns what make computes from constant input i, cached by the tensor's pointer; for an input that is not
-// constant it is computed anew.
-func derive[T any](c *call, i int, make func() T) T {
+// derived returns what derive has kept for constant input i.
+func derived[T any](c *call, i int) (v T, ok bool) {
 	if !c.fixed(i) {
-		return make()
+		return v, false
 	}
-	return c.step.packs.get(c.raw(i), func() any { return make() }).(T)
+	kept, ok := c.step.packs.find(c.raw(i))
+	if !ok {
+		return v, false
+	}
+	v, ok = kept.(T)
+	return v, ok
+}
+
+// derive keeps what was computed from input i for the next runs if that is a constant, and returns it.
+func derive[T any](c *call, i int, v T) T {
+	if c.fixed(i) {
+		c.step.packs.keep(c.raw(i), v)
+	}
+	return v
 }
 
 // floats demands that every present input is float32.

@@ -70,8 +70,11 @@ func (c *call) packB(b *tensor.Tensor, k, n int, trans bool) *kernels.GemmF32 {
 	if trans {
 		ldb = k
 	}
+	if g, ok := derived[*kernels.GemmF32](c, 1); ok {
+		return g
+	}
 	if c.fixed(1) {
-		return derive(c, 1, func() *kernels.GemmF32 { return c.run.s.table.PackGemmF32(b.F32(), k, n, ldb, trans) })
+		return derive(c, 1, c.run.s.table.PackGemmF32(b.F32(), k, n, ldb, trans))
 	}
 	return c.repack(b.F32(), k, n, ldb, trans)
 }

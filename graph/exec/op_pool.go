@@ -25,19 +25,28 @@ func (c *call) pool() (x, out *tensor.Tensor, s kernels.ConvShape, err error) {
 		return
 	}
 	x = c.last(0)
-	geo, err := graph.PoolGeometry(c.node, graph.Static(x.Shape...))
-	if err != nil {
-		return
-	}
-	geo.Group = 1
-	if s, err = window(geo, x.Shape[0], x.Shape[1], x.Shape[1]); err != nil {
-		return
-	}
-	if err = s.Check(); err != nil {
-		return
+	s, ok := c.cachedWindow()
+	if !ok {
+		if s, err = poolWindow(c.node, x); err != nil {
+			return
+		}
+		c.keepWindow(s)
 	}
 	out, err = c.outIn(0, tensor.ChannelsLast)
 	return
+}
+
+// poolWindow returns the window of a pool over x.
+func poolWindow(n *graph.Node, x *tensor.Tensor) (s kernels.ConvShape, err error) {
+	geo, err := graph.PoolGeometry(n, graph.Static(x.Shape...))
+	if err != nil {
+		return s, err
+	}
+	geo.Group = 1
+	if s, err = window(geo, x.Shape[0], x.Shape[1], x.Shape[1]); err != nil {
+		return s, err
+	}
+	return s, s.Check()
 }
 
 func evalMaxPool(c *call) error {
@@ -58,12 +67,7 @@ func evalMaxPool(c *call) error {
 // maxPoolBytes pools 8-bit integers through float32, which holds them exactly.
 func maxPoolBytes(c *call) error {
 	x := c.last(0)
-	geo, err := graph.PoolGeometry(c.node, graph.Static(x.Shape...))
-	if err != nil {
-		return err
-	}
-	geo.Group = 1
-	s, err := window(geo, x.Shape[0], x.Shape[1], x.Shape[1])
+	s, err := poolWindow(c.node, x)
 	if err != nil {
 		return err
 	}

@@ -100,27 +100,29 @@ var recurrentActs = map[string]func(float64) float64{
 
 // input packs W by direction.
 func (r *recurrence) input(c *call, in, hidden int) []*kernels.GemmF32 {
-	return derive(c, 1, func() []*kernels.GemmF32 {
-		var p []*kernels.GemmF32
-		rows := r.gates * hidden
-		for d := range r.reverse {
-			p = append(p, c.run.s.table.PackGemmF32(c.in(1).F32()[d*rows*in:], in, rows, in, true))
-		}
+	p, ok := derived[[]*kernels.GemmF32](c, 1)
+	if ok {
 		return p
-	})
+	}
+	rows := r.gates * hidden
+	for d := range r.reverse {
+		p = append(p, c.run.s.table.PackGemmF32(c.in(1).F32()[d*rows*in:], in, rows, in, true))
+	}
+	return derive(c, 1, p)
 }
 
 // state packs R by direction: the gates but the late ones, then those.
 func (r *recurrence) state(c *call, hidden int) [][2]*kernels.GemmF32 {
-	return derive(c, 2, func() [][2]*kernels.GemmF32 {
-		var p [][2]*kernels.GemmF32
-		t, early, late := c.run.s.table, (r.gates-r.late)*hidden, r.late*hidden
-		for d := range r.reverse {
-			w := c.in(2).F32()[d*(early+late)*hidden:]
-			p = append(p, [2]*kernels.GemmF32{t.PackGemmF32(w, hidden, early, hidden, true), t.PackGemmF32(w[early*hidden:], hidden, late, hidden, true)})
-		}
+	p, ok := derived[[][2]*kernels.GemmF32](c, 2)
+	if ok {
 		return p
-	})
+	}
+	t, early, late := c.run.s.table, (r.gates-r.late)*hidden, r.late*hidden
+	for d := range r.reverse {
+		w := c.in(2).F32()[d*(early+late)*hidden:]
+		p = append(p, [2]*kernels.GemmF32{t.PackGemmF32(w, hidden, early, hidden, true), t.PackGemmF32(w[early*hidden:], hidden, late, hidden, true)})
+	}
+	return derive(c, 2, p)
 }
 
 func (r *recurrence) run(c *call) error {

@@ -21,12 +21,8 @@ type packEntry struct {
 	value any
 }
 
-// get returns what make derives from t, from the cache if it is there. Two goroutines may derive the same at the same time.
-func (p *packCache) get(t *tensor.Tensor, make func() any) any {
-	if v, ok := p.find(t); ok {
-		return v
-	}
-	v := make()
+// keep remembers what was derived from t. Two goroutines may derive the same at the same time.
+func (p *packCache) keep(t *tensor.Tensor, v any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.entries) == maxPacks {
@@ -35,9 +31,9 @@ func (p *packCache) get(t *tensor.Tensor, make func() any) any {
 	p.entries = append(p.entries, packEntry{})
 	copy(p.entries[1:], p.entries)
 	p.entries[0] = packEntry{t, v}
-	return v
 }
 
+// find returns what was derived from t.
 func (p *packCache) find(t *tensor.Tensor) (any, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,13 +22,17 @@ type runnerState struct {
 	vals []handle // by value: as computed
 	alt  []handle // by value: the same elements in the other layout
 	// watched marks, by value, what somebody looks at: it has to exist. It decides, with the shapes, which plan fits.
-	watched []bool
-	hooks   *Hooks // of the run in progress
-	plans   []*plan
-	runs    int64
-	scratch []float32 // padded inputs of convolutions; grown as needed
-	call    call
-	types   []typeCache // by step
+	watched   []bool
+	hooks     *Hooks // of the run in progress
+	plans     []*plan
+	shapes    [][]int // of the inputs of the run in progress
+	runs      int64
+	scratch   []float32 // padded inputs of convolutions; grown as needed
+	call      call
+	types     []typeCache // by step
+	turn      turn        // the change of layout in progress
+	turnPiece func(i int)
+	windows   []windowCache // by step
 	// absorbed is, by step, the value that holds the step's result already, since an earlier one computed that too.
 	absorbed []graph.ValueID
 	fused    []*graph.Node // for the hook of steps
@@ -46,15 +50,27 @@ type runnerState struct {
 func newRunner(s *Session) *Runner {
 	values, steps := s.g.NumValues(), len(s.steps)
 	r := &Runner{runnerState{s: s, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
-		absorbed: make([]graph.ValueID, steps), types: make([]typeCache, steps), products: make([]kernels.GemmF32, steps)}}
+		absorbed: make([]graph.ValueID, steps), types: make([]typeCache, steps), windows: make([]windowCache, steps), products: make([]kernels.GemmF32, steps)}}
 	fill(r.absorbed, graph.NoValue)
 	return r
 }
 
 // run is Runner.Run.
 func (r *runnerState) run(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks) ([]*tensor.Tensor, error) {
-	out, _, err := r.forward(ctx, feeds, hooks, nil)
-	return out, err
+	outs := make([]*tensor.Tensor, len(r.s.g.Outputs))
+	if err := r.runInto(ctx, feeds, hooks, outs); err != nil {
+		return nil, err
+	}
+	return outs, nil
+}
+
+// runInto is Runner.RunInto.
+func (r *runnerState) runInto(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, outs []*tensor.Tensor) error {
+	if len(outs) != len(r.s.g.Outputs) {
+		return fmt.Errorf("%d tensors for %d outputs", len(outs), len(r.s.g.Outputs))
+	}
+	_, err := r.forward(ctx, feeds, hooks, nil, outs)
+	return err
 }
 
 // runAll is Runner.RunAll.
@@ -62,12 +78,11 @@ func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tenso
 	if keep == nil {
 		keep = func(graph.ValueID) bool { return true }
 	}
-	_, kept, err := r.forward(ctx, feeds, hooks, keep)
-	return kept, err
+	return r.forward(ctx, feeds, hooks, keep, nil)
 }
 
-// forward executes every step. keep, if not nil, says which values to clone for the caller.
-func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) (outs, kept []*tensor.Tensor, err error) {
+// forward executes every step. keep, if not nil, says which values to clone for the caller. outs, if not nil, take the outputs.
+func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool, outs []*tensor.Tensor) (kept []*tensor.Tensor, err error) {
 	r.reset(hooks)
 	if keep != nil { // asked once: what is kept has to be watched
 		list := make([]bool, r.s.g.NumValues())
@@ -80,11 +95,11 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 	defer r.release()
 	shapes, err := r.feed(feeds)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	captured, err := r.capture()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	shapes = append(shapes, captured...)
 	r.runs++
@@ -99,7 +114,7 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 	}
 	for i := range r.s.steps {
 		if err := ctx.Err(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		st := &r.s.steps[i]
 		folded := st.isConst && !r.hooked(st)
@@ -108,7 +123,7 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 		} else {
 			r.mem.begin(i)
 			if err := r.step(ctx, i, hooks); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		if keep != nil {
@@ -120,12 +135,25 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 		}
 		r.drop(st)
 	}
-	outs = make([]*tensor.Tensor, len(r.s.g.Outputs))
-	for i, v := range r.s.g.Outputs {
-		outs[i] = detach(r.vals[v].t)
+	for i := range outs {
+		outs[i] = copyOut(outs[i], r.vals[r.s.g.Outputs[i]].t)
 	}
 	r.learn(shapes)
-	return outs, kept, nil
+	return kept, nil
+}
+
+// copyOut returns the elements of t row-major: in dst if that has its type and shape, else in a new tensor.
+func copyOut(dst, t *tensor.Tensor) *tensor.Tensor {
+	if dst == nil || t == nil || dst.Layout != tensor.RowMajor || dst.DType != t.DType || !slices.Equal(dst.Shape, t.Shape) ||
+		t.Layout != tensor.RowMajor && !sameOrder(t.Shape) || !fits(dst, dst.Len()) {
+		return detach(t)
+	}
+	if to, ok := dst.Data.([]float32); ok {
+		copy(to, t.F32())
+		return dst
+	}
+	copyElements(dst.Data, 0, t.Data, 0, storageLen(t))
+	return dst
 }
 
 // detach returns a row-major copy that shares nothing with t.

@@ -1,10 +1,6 @@
 package exec
 
-import (
-	"reflect"
-
-	"qwb/graph/tensor"
-)
+import "qwb/graph/tensor"
 
 // storage is the elements of a tensor whatever their Go type: what operators need that move elements without looking at them.
 // Where a method takes another storage it is of the same Go type.
@@ -131,6 +127,36 @@ func storageLen(t *tensor.Tensor) int { return storageCount(t.DType, t.Len()) }
 
 // fits reports whether the data of t has the Go type of its element type and n elements.
 func fits(t *tensor.Tensor, n int) bool {
-	want, have := storageOf(tensor.MakeData(t.DType, 0)), storageOf(t.Data)
-	return want != nil && reflect.TypeOf(want) == reflect.TypeOf(have) && have.len() == storageCount(t.DType, n)
+	d, have := tensor.Undefined, 0
+	switch s := t.Data.(type) {
+	case []float32:
+		d, have = tensor.Float32, len(s)
+	case []float64:
+		d, have = tensor.Float64, len(s)
+	case []int8:
+		d, have = tensor.Int8, len(s)
+	case []int16:
+		d, have = tensor.Int16, len(s)
+	case []int32:
+		d, have = tensor.Int32, len(s)
+	case []int64:
+		d, have = tensor.Int64, len(s)
+	case []uint8:
+		d, have = tensor.Uint8, len(s)
+	case []uint16:
+		d, have = tensor.Uint16, len(s)
+	case []uint32:
+		d, have = tensor.Uint32, len(s)
+	case []uint64:
+		d, have = tensor.Uint64, len(s)
+	case []bool:
+		d, have = tensor.Bool, len(s)
+	case []string:
+		d, have = tensor.String, len(s)
+	case []complex64:
+		d, have = tensor.Complex64, len(s)
+	case []complex128:
+		d, have = tensor.Complex128, len(s)
+	}
+	return d != tensor.Undefined && d == tensor.DType(poolOf(t.DType)) && have == storageCount(t.DType, n)
 }
