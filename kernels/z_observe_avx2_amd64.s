@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func minMaxAVX2(t *byte)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·minMaxAVX2(SB), NOSPLIT, $0-8
 	MOVQ    t+0(FP), AX
 	MOVQ    (AX), DI
@@ -27,25 +27,27 @@ TEXT ·minMaxAVX2(SB), NOSPLIT, $0-8
 	JLT     vectors
 
 loop:
-	VMOVUPS (DI), Y12
-	VMINPS  Y0, Y12, Y0
-	VMAXPS  Y4, Y12, Y4
-	VADDPS  Y12, Y8, Y8
-	VMOVUPS 32(DI), Y12
-	VMINPS  Y1, Y12, Y1
-	VMAXPS  Y5, Y12, Y5
-	VADDPS  Y12, Y9, Y9
-	VMOVUPS 64(DI), Y12
-	VMINPS  Y2, Y12, Y2
-	VMAXPS  Y6, Y12, Y6
-	VADDPS  Y12, Y10, Y10
-	VMOVUPS 96(DI), Y12
-	VMINPS  Y3, Y12, Y3
-	VMAXPS  Y7, Y12, Y7
-	VADDPS  Y12, Y11, Y11
-	ADDQ    $0x00000080, DI
-	SUBQ    $0x20, DX
-	JGE     loop
+	PREFETCHT0 2048(DI)
+	PREFETCHT0 2112(DI)
+	VMOVUPS    (DI), Y12
+	VMINPS     Y0, Y12, Y0
+	VMAXPS     Y4, Y12, Y4
+	VADDPS     Y12, Y8, Y8
+	VMOVUPS    32(DI), Y12
+	VMINPS     Y1, Y12, Y1
+	VMAXPS     Y5, Y12, Y5
+	VADDPS     Y12, Y9, Y9
+	VMOVUPS    64(DI), Y12
+	VMINPS     Y2, Y12, Y2
+	VMAXPS     Y6, Y12, Y6
+	VADDPS     Y12, Y10, Y10
+	VMOVUPS    96(DI), Y12
+	VMINPS     Y3, Y12, Y3
+	VMAXPS     Y7, Y12, Y7
+	VADDPS     Y12, Y11, Y11
+	ADDQ       $0x00000080, DI
+	SUBQ       $0x20, DX
+	JGE        loop
 
 vectors:
 	ADDQ $0x18, DX

@@ -54,6 +54,9 @@ func (g *gen) isFinite(v isa, sum, free reg.VecPhysical) {
 	g.MOVQ(regSegs, g.field(offLoad))
 }
 
+// prefetch is how many bytes ahead memory is asked for: arithmetic keeps the processor from looking as far ahead by itself.
+const prefetch = 2048
+
 // minMax returns the emitter of the extremes of cols elements, no fewer than a vector, which go to lo and hi. The last vector
 // overlaps the one before.
 func minMax(v isa) func(g *gen, rows, vecs int) {
@@ -71,6 +74,11 @@ func minMax(v isa) func(g *gen, rows, vecs int) {
 			g.VXORPS(e.sum[i], e.sum[i], e.sum[i])
 		}
 		block := func(n int) {
+			if n > 1 {
+				for at := 0; at < n*v.bytes(); at += 64 {
+					g.PREFETCHT0(operand.Mem{Base: regA, Disp: prefetch + at})
+				}
+			}
 			for i := range n {
 				g.VMOVUPS(operand.Mem{Base: regA, Disp: i * v.bytes()}, x)
 				e.take(g, i, x)
