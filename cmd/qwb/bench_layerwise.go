@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,8 +52,8 @@ operator on (suffix), or what depends on it (descendants), weighed by multiply-a
 			}
 			cfg := analysis.Config{Layerwise: true, Threads: f.workers()}
 			cfg.Memory, _ = f.memory()
-			if args[0], err = findPlan(args); err != nil {
-				return err
+			if !strings.HasSuffix(args[0], planSuffix) {
+				return usagef("layerwise takes a plan; calibrate %s first", args[0])
 			}
 			r, err := e.benchLayerwise(c.Context(), o, args[0], f.dataOptions(), cfg)
 			if err != nil {
