@@ -28,6 +28,10 @@ func TestIntegerTileLayout(t *testing.T) {
 		{"Lo", unsafe.Offsetof(o.scale.Lo), 52}, {"Hi", unsafe.Offsetof(o.scale.Hi), 56},
 		{"ResidualScale", unsafe.Offsetof(o.scale.ResidualScale), 60}, {"QMin", unsafe.Offsetof(o.scale.QMin), 66},
 		{"most", unsafe.Offsetof(o.most), 212}, {"residualZero", unsafe.Offsetof(o.residualZero), 216}, {"zero", unsafe.Offsetof(o.zero), 220},
+		{"Mul", unsafe.Offsetof(o.shift), 232},
+		{"Exp", unsafe.Offsetof(o.shift.Exp), 24}, {"steps", unsafe.Offsetof(o.steps), 288}, {"second", unsafe.Offsetof(o.steps.second), 16},
+		{"left", unsafe.Offsetof(o.steps.left), 20}, {"halfMask", unsafe.Offsetof(o.steps.halfMask), 24}, {"evenMask", unsafe.Offsetof(o.steps.evenMask), 48},
+		{"least", unsafe.Offsetof(o.steps.least), 56}, {"zero64", unsafe.Offsetof(o.steps.zero), 72},
 		{"plain", unsafe.Offsetof(o.plain), 224}, {"QMax", unsafe.Offsetof(o.scale.QMax), 67},
 	} {
 		assert.Equal(t, f.want, f.offset, f.name)

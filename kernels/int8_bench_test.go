@@ -71,13 +71,21 @@ func BenchmarkInt8Gemm(b *testing.B) {
 		for _, size := range [][3]int{{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}, {1, 1000, 2048}} {
 			m, n, k := size[0], size[1], size[2]
 			x, packed := bytes8(m*k, 1), t.PackGemmU8S8(weights8(k*n, 2), k, n, n, false)
-			for name, out := range map[string]kernels.Output{
-				"s32": &kernels.StoreS32{Dst: make([]int32, m*n), Ldd: n},
-				"u8":  &kernels.StoreScaled{Dst: make([]uint8, m*n), Ldd: n, Scale: kernels.Scale{Factor: factors8(n, k), Zero: 128}},
-				"f32": &kernels.StoreF32{Dst: make([]float32, m*n), Ldd: n, Scale: kernels.Scale{Factor: factors8(n, k)}},
+			shift := kernels.Shift{Mul: make([]int32, n), Exp: make([]int8, n), Zero: 128}
+			for j := range n {
+				shift.Mul[j], shift.Exp[j] = 1<<30+int32(j), -16
+			}
+			for _, o := range []struct {
+				name string
+				out  kernels.Output
+			}{
+				{"s32", &kernels.StoreS32{Dst: make([]int32, m*n), Ldd: n}},
+				{"scale-u8", &kernels.StoreScaled{Dst: make([]uint8, m*n), Ldd: n, Scale: kernels.Scale{Factor: factors8(n, k), Zero: 128}}},
+				{"scale-f32", &kernels.StoreF32{Dst: make([]float32, m*n), Ldd: n, Scale: kernels.Scale{Factor: factors8(n, k)}}},
+				{"shift-u8", &kernels.StoreShifted{Dst: make([]uint8, m*n), Ldd: n, Shift: shift}},
 			} {
-				b.Run(fmt.Sprintf("m=%d/n=%d/k=%d/out=%s", m, n, k, name), func(b *testing.B) {
-					measure(b, float64(m*n*k), func() { packed.Run(nil, x, k, m, kernels.Terms{}, out) })
+				b.Run(fmt.Sprintf("m=%d/n=%d/k=%d/out=%s", m, n, k, o.name), func(b *testing.B) {
+					measure(b, float64(m*n*k), func() { packed.Run(nil, x, k, m, kernels.Terms{}, o.out) })
 				})
 			}
 		}

@@ -46,7 +46,7 @@ func (t *Table) PackConvU8S8(w []int8, s ConvShape) *ConvU8S8 {
 
 func (c *ConvU8S8) pack(segments, n, cols int, at func(p, j int) int8) []int8 {
 	nr := c.row.NR
-	dst := aligned8[int8]((cols+nr-1)/nr*c.row.layout.panelLen(segments, n, nr))
+	dst := aligned8[int8]((cols + nr - 1) / nr * c.row.layout.panelLen(segments, n, nr))
 	pack8(dst, c.row.layout, segments, n, cols, nr, at)
 	return dst
 }
@@ -54,7 +54,7 @@ func (c *ConvU8S8) pack(segments, n, cols int, at func(p, j int) int8) []int8 {
 // packSlide packs the weights of a depthwise convolution with kernels of 3x3 in the layout slide8.
 func packSlide(w []int8, channels, nr int) []int8 {
 	panels := (channels + nr - 1) / nr
-	dst := aligned8[int8](panels*3*nr*4)
+	dst := aligned8[int8](panels * 3 * nr * 4)
 	for m := range channels {
 		panel := dst[m/nr*3*nr*4:]
 		for tap, v := range w[m*9:][:9] {

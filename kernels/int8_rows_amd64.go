@@ -31,6 +31,7 @@ func vectorInt8Rows() []Row {
 			tile8: depthwiseEights},
 		{Name: "scale-u8-avx512", Op: OpScaleU8, ISA: "avx512", runs: avx512, store: scaleU8AVX512},
 		{Name: "scale-u8-avx2", Op: OpScaleU8, ISA: "avx2", runs: avx2, store: eights(scaleU8AVX2, goScaleU8)},
+		{Name: "shift-u8-avx512", Op: OpShiftU8, ISA: "avx512", runs: avx512, store: shiftU8AVX512},
 		{Name: "scale-f32-avx512", Op: OpScaleF32, ISA: "avx512", runs: avx512, store: scaleF32AVX512},
 		{Name: "scale-f32-avx2", Op: OpScaleF32, ISA: "avx2", runs: avx2, store: eights(scaleF32AVX2, goScaleF32)},
 	}

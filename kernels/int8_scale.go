@@ -76,6 +76,7 @@ type outTile struct {
 	plain        int // 1 if only factors are to be applied
 
 	shift Shift // Full
+	steps shiftSteps
 }
 
 // scaled returns the call for the tile, without what depends on the output's type.
