@@ -90,15 +90,23 @@ func evalConv(c *call) error {
 		}
 		c.keepWindow(s)
 	}
-	out, err := c.outIn(0, tensor.ChannelsLast)
-	if err != nil {
-		return err
-	}
 	packed, ok := derived[*kernels.ConvF32](c, 1)
 	if !ok {
 		packed = derive(c, 1, c.run.s.table.PackConvF32(w.F32(), s))
 	}
-	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2, out.Layout, packed.Adds()))
+	ep := c.epilogue(2, tensor.ChannelsLast, packed.Adds())
+	dst, apart, err := c.placed(c.outShape(0))
+	if err != nil {
+		return err
+	}
+	if dst == nil {
+		out, err := c.outIn(0, tensor.ChannelsLast)
+		if err != nil {
+			return err
+		}
+		dst, apart = out.F32(), s.M
+	}
+	packed.RunInto(c.run.s.par, dst, apart, x.F32(), s, &c.run.scratch, ep)
 	return nil
 }
 

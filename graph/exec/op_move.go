@@ -49,6 +49,9 @@ func buildTranspose(n *graph.Node, _ int64) (evalFunc, error) {
 func buildConcat(n *graph.Node, _ int64) (evalFunc, error) {
 	axis := int(n.AttrInt("axis", 1))
 	return func(c *call) error {
+		if done, err := c.finishJoin(); done || err != nil {
+			return err
+		}
 		_, layout := c.operands(c.outShape(0))
 		out, err := c.outIn(0, layout)
 		if err != nil {

@@ -35,6 +35,9 @@ type runnerState struct {
 	windows   []windowCache // by step
 	// absorbed is, by step, the value that holds the step's result already, since an earlier one computed that too.
 	absorbed []graph.ValueID
+	result   graph.ValueID // which the step in progress computes: its output, or that of the last step it absorbs
+	joints   []joint       // by step
+	whole    []int         // a shape in progress
 	fused    []*graph.Node // for the hook of steps
 	// products holds, by step, right-hand sides that are packed anew in every run.
 	products []kernels.GemmF32
@@ -50,7 +53,7 @@ type runnerState struct {
 func newRunner(s *Session) *Runner {
 	values, steps := s.g.NumValues(), len(s.steps)
 	r := &Runner{runnerState{s: s, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
-		absorbed: make([]graph.ValueID, steps), types: make([]typeCache, steps), windows: make([]windowCache, steps), products: make([]kernels.GemmF32, steps)}}
+		absorbed: make([]graph.ValueID, steps), joints: make([]joint, steps), types: make([]typeCache, steps), windows: make([]windowCache, steps), products: make([]kernels.GemmF32, steps)}}
 	fill(r.absorbed, graph.NoValue)
 	return r
 }
@@ -185,6 +188,7 @@ func (r *runnerState) step(ctx context.Context, i int, hooks *Hooks) error {
 // absorb says that the step in progress computes the result of step i too and leaves it in the value from.
 func (r *runnerState) absorb(i int32, from graph.ValueID) {
 	r.absorbed[i] = from
+	r.result = r.s.steps[i].node.Outputs[0]
 	r.fused = append(r.fused, r.s.steps[i].node)
 }
 
@@ -245,6 +249,9 @@ func (r *runnerState) evaluate(i int, c *call) error {
 		c.setOut(0, r.vals[v])
 		return nil
 	}
+	if r.result = graph.NoValue; len(c.node.Outputs) > 0 {
+		r.result = c.node.Outputs[0]
+	}
 	if err := c.checkPacked(); err != nil {
 		return err
 	}
@@ -292,6 +299,9 @@ func (r *runnerState) reset(hooks *Hooks) {
 	clear(r.vals)
 	clear(r.alt)
 	fill(r.absorbed, graph.NoValue)
+	for i := range r.joints {
+		r.joints[i].out = handle{}
+	}
 	r.nview = 0
 	r.hooks = hooks
 	r.watch(nil)

@@ -21,7 +21,8 @@ type sessionState struct {
 	stepOf []int32
 	// lastUse is, by value, the last step that reads it: len(steps) for graph outputs, -1 where nobody does.
 	lastUse []int32
-	outers  []graph.ValueID // values of enclosing graphs, in a subgraph
+	seats   map[graph.ValueID]seat // of values that may be written into the output of a Concat
+	outers  []graph.ValueID        // values of enclosing graphs, in a subgraph
 	// folded holds, by value, what nodes compute whose inputs are all constants. It is used where no hook asks to see them.
 	folded []*tensor.Tensor
 	birth  []int32 // by value, the step that computes it, -1 for inputs and constants
@@ -36,6 +37,7 @@ type step struct {
 	eval      evalFunc
 	dies      []graph.ValueID // values that nobody reads after this step
 	isConst   bool            // all outputs are in folded
+	join      *joinInfo       // of a Concat of channels whose inputs may be written into its output
 	followers []follower      // the steps that this one can compute as well, in order; see findFusions
 	bounded   bool            // a follower of the step before, whose result it bounds
 	element   *element        // what it computes of each element, nil if it is not elementwise
@@ -72,6 +74,7 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 		return nil, err
 	}
 	s.findFusions()
+	s.findJoins()
 	s.findChains()
 	return s, nil
 }
