@@ -241,7 +241,7 @@ func Configure(t testing.TB, g *graph.Graph, tg *target.Target) (*tqc.Set, map[s
 		}
 		feeds[g.Value(v).Name] = feed(g.Value(v).DType, uint64(100+i), shape)
 	}
-	session, err := exec.New(g, exec.Options{})
+	session, err := exec.New(g, exec.Options{Float64: true}) // the same scales on every processor
 	require.NoError(t, err)
 	values, err := session.NewRunner().RunAll(context.Background(), feeds, nil, nil)
 	require.NoError(t, err)
