@@ -1,5 +1,5 @@
-// Package kernels computes on slices: matrix products, convolutions, pools, elementwise and row operations of the float
-// executor. It knows no tensors, graphs or configurations. Activations are channels-last (NHWC, NDHWC), weights are packed
+// Package kernels computes on slices: matrix products, convolutions, pools, elementwise and row operations of the
+// executors. It knows no tensors, graphs or configurations. Activations are channels-last (NHWC, NDHWC), weights are packed
 // once and used many times.
 //
 // A Table holds the rows (implementations) chosen for a set of CPU features; choosing is a pure function. What each operation
@@ -10,6 +10,11 @@
 // or on which vector row runs. What does differ is the arithmetic (Table.Arith): the vector rows use fused multiply-add, the
 // plain Go row rounds every product, and the table of Float64 accumulates in float64; the three agree within the usual
 // bound K * 2^-24 * sum|a*b|.
+//
+// Integer products and convolutions (GemmU8S8, ConvU8S8) multiply uint8 by int8 and add in int32, exactly and the same in every
+// row; only the table of Saturating differs, and only where it is asked for. A signed activation q is held as uint8, q+128. The
+// sums of a tile stay in the first-level cache until an Output has made codes, float32 or anything else of them; the arithmetic
+// of outputs is defined to the bit (Scale, Shift).
 //
 // Slices that are shorter than the shapes say are a mistake of the caller and panic before anything is computed; no kernel
 // reads or writes outside the slices it is given.
