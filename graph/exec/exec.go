@@ -5,12 +5,16 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
 )
 
 // Options say how a graph is executed. The zero value is usable.
 type Options struct {
 	// Threads is how many goroutines share the work inside one operator, 0 for one. Results do not depend on it.
 	Threads int
+	// Parallel, if not nil, shares the work instead of goroutines of the session's own: that of a Parallel call, so that several
+	// sessions, and what runs between them, have the same helpers.
+	Parallel kernels.Parallel
 	// Float64 accumulates sums (Conv, Gemm, MatMul, pools, reductions, normalizations) in float64 and rounds once per output
 	// element. It is slow and serves comparisons in which the executor's own error must be negligible.
 	Float64 bool

@@ -11,6 +11,10 @@ const grain = 1 << 14
 // maxPieces bounds how finely one loop is cut.
 const maxPieces = 64
 
+// Parallel returns a way to share work among threads for Options.Parallel, nil for one thread. Its helpers end when there is
+// nothing to do for a while.
+func Parallel(threads int) kernels.Parallel { return parallelFunc(threads) }
+
 // parallelFunc returns the kernels' way to share n pieces among threads, nil for one thread. Which goroutine takes which
 // piece is left to chance; what a piece computes does not depend on it.
 func parallelFunc(threads int) kernels.Parallel {

@@ -62,7 +62,10 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{sessionState{g: g, opt: o, steps: make([]step, len(order)), par: parallelFunc(o.Threads), poison: poison}}
+	s := &Session{sessionState{g: g, opt: o, steps: make([]step, len(order)), par: o.Parallel, poison: poison}}
+	if s.par == nil {
+		s.par = parallelFunc(o.Threads)
+	}
 	if s.table = kernels.Select(cpu.Detect()); o.Float64 {
 		s.table = kernels.Float64()
 	}
