@@ -163,6 +163,7 @@ def inputs(name, batch):
     """The feeds for ONNX Runtime, and the same numbers as a file for qwb."""
     import onnxruntime as ort
     i, = ort.InferenceSession(model(name), providers=["CPUExecutionProvider"]).get_inputs()
+    if name.startswith("gemm"): batch = i.shape[0]
     if isinstance(i.shape[0], int) and i.shape[0] != batch: raise RuntimeError(f"takes batches of {i.shape[0]} only")
     shape = [batch] + [d if isinstance(d, int) else 224 for d in i.shape[1:]]
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -290,6 +291,7 @@ def histogram_speed():
 LINES = {}
 for n in (512, 1024, 2048):
     LINES[f"gemm f32 {n}, share"] = "FMA peak", .92, .97, True, lambda n=n: kernel(f"gemm m={n} n={n} k={n}")
+    LINES[f"gemm f32 {n}"] = "ONNX Runtime", None, None, False, lambda n=n: forward(f"gemm{n}", 1, 1)
 for n in (512, 1024, 2048):
     LINES[f"gemm u8s8s32 {n}, share"] = "VPDPBUSD peak", .92, .97, True, lambda n=n: kernel(f"gemm-u8s8 m={n} n={n} k={n}")
 for name, reach in (("resnet50", 1.2), ("mobilenetv2", 1.3), ("bert", 1.1), ("mobilenet_v1", 1.3), ("squeezenet", 1.3)):
