@@ -87,7 +87,7 @@ type block struct {
 // cannot carry them.
 func (p *product) cutSums(j *job) {
 	p.blocks = j.blocks[:0]
-	if p.row.Arith == ref.Float64 || p.k <= blockK+blockK/2 {
+	if p.row.Arith == ref.Float64 || p.k <= blockK {
 		p.blocks = append(p.blocks, block{p.segs, 0, p.k})
 		j.blocks = p.blocks
 		return
@@ -116,7 +116,7 @@ func (p *product) cutSums(j *job) {
 
 // piece computes piece i of the units and panels.
 func (p *product) piece(i int, t *tile) {
-	r, c := i%p.rowPieces, i/p.rowPieces
+	r, c := i/p.colPieces, i%p.colPieces // rows stay in the cache while columns change
 	units, panels := p.images*p.planes*p.tiling.perPlane, (p.n+p.row.NR-1)/p.row.NR
 	unit0, unit1 := part(units, p.rowPieces, r), part(units, p.rowPieces, r+1)
 	panel0, panel1 := part(panels, p.colPieces, c), part(panels, p.colPieces, c+1)
