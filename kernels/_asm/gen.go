@@ -117,17 +117,6 @@ func (g *gen) begin(rows int) {
 	}
 }
 
-// segment points regRow at the next segment and regN at its length.
-func (g *gen) segment(rows int) {
-	g.MOVQ(operand.Mem{Base: regSeg}, regTmp)
-	g.MOVQ(operand.Mem{Base: regSeg, Disp: 8}, regN)
-	g.ADDQ(operand.U8(sizeSeg), regSeg)
-	g.LEAQ(operand.Mem{Base: regA, Index: regTmp, Scale: 4}, regRow[0])
-	for i := 1; 5*i < rows; i++ {
-		g.LEAQ(operand.Mem{Base: regRow[i-1], Index: regLda5, Scale: 1}, regRow[i])
-	}
-}
-
 // columnMasks makes masks of the tile's columns: K1, K2 on AVX-512, vector registers at and at+1 on AVX2.
 func (g *gen) columnMasks(v isa, vecs, at int) {
 	g.MOVQ(g.field(offCols), reg.RCX)
@@ -205,80 +194,9 @@ func (g *gen) zero(acc [][]reg.VecPhysical) {
 	}
 }
 
-// start fills the accumulators with dst if load is set, else with zeros. The last two vector registers are free.
-func (g *gen) start(v isa, acc [][]reg.VecPhysical) {
-	free := v.count() - 2
-	g.CMPQ(g.field(offLoad), operand.U8(0))
-	g.JNE(operand.LabelRef("resume"))
-	g.zero(acc)
-	g.JMP(operand.LabelRef("segments"))
-	g.Label("resume")
-	g.columnMasks(v, len(acc[0]), free)
-	g.output()
-	for r, row := range acc {
-		if r > 0 {
-			g.ADDQ(regLdd, regDst)
-		}
-		for i, x := range row {
-			g.loadMasked(v, operand.Mem{Base: regDst, Disp: i * v.bytes()}, i, free, x)
-		}
-	}
-	g.MOVQ(g.field(offNSegs), regSegs) // columnMasks used its register
-	g.Label("segments")
-	g.TESTQ(regSegs, regSegs)
-	g.JZ(operand.LabelRef("epilogue"))
-}
-
 // output points regDst at row 0 and puts the distance of rows into regLdd.
 func (g *gen) output() {
 	g.MOVQ(g.field(offDst), regDst)
 	g.MOVQ(g.field(offLdd), regLdd)
 	g.SHLQ(operand.U8(2), regLdd)
-}
-
-// epilogue adds the bias, applies the limits, stores and returns. The last four vector registers are free.
-func (g *gen) epilogue(v isa, acc [][]reg.VecPhysical) {
-	free := v.count() - 4
-	mask := free + 2
-	g.Label("epilogue")
-	vecs := len(acc[0])
-	g.columnMasks(v, vecs, mask)
-	g.output()
-	g.MOVQ(g.field(offBias), regTmp)
-	g.TESTQ(regTmp, regTmp)
-	g.JZ(operand.LabelRef("limit"))
-	for i := range vecs {
-		g.loadMasked(v, operand.Mem{Base: regTmp, Disp: i * v.bytes()}, i, mask, v.vec(free+i))
-	}
-	for _, row := range acc {
-		for i, x := range row {
-			g.VADDPS(v.vec(free+i), x, x)
-		}
-	}
-	g.Label("limit")
-	lo, hi := v.vec(free), v.vec(free+1)
-	g.VBROADCASTSS(g.field(offLo), lo)
-	g.VBROADCASTSS(g.field(offHi), hi)
-	for _, row := range acc {
-		for _, x := range row {
-			// With x as the second source, MAX and MIN return x for NaN and for zeros of either sign.
-			g.VMAXPS(x, lo, x)
-			g.VMINPS(x, hi, x)
-		}
-	}
-	g.store(v, acc, mask)
-}
-
-// store writes the accumulators to dst and returns.
-func (g *gen) store(v isa, acc [][]reg.VecPhysical, mask int) {
-	for r, row := range acc {
-		if r > 0 {
-			g.ADDQ(regLdd, regDst)
-		}
-		for i, x := range row {
-			g.storeMasked(v, x, i, mask, operand.Mem{Base: regDst, Disp: i * v.bytes()})
-		}
-	}
-	g.VZEROUPPER()
-	g.RET()
 }
