@@ -94,22 +94,20 @@ func floatPeak(threads int) (w bench.Work, ops float64, isa string) {
 	return w, ops, kernels.Select(cpu.Detect()).Rows()[kernels.OpGemm].ISA
 }
 
-// measureRoof measures what bounds a model on so many threads.
-func measureRoof(ctx context.Context, o bench.Options, threads int) (bench.Roof, error) {
-	f := cpu.Detect()
-	compute, ops, _ := bench.ComputePeak(f, kernels.PeakFloat, threads)
-	works, amount := []bench.Work{compute}, []float64{ops}
+// measureReads measures the bandwidth of reading on so many threads.
+func measureReads(ctx context.Context, o bench.Options, threads int) (roof bench.Roof, err error) {
+	var works []bench.Work
+	var amount []float64
 	for _, n := range bench.Levels {
-		w, bytes, _ := bench.ReadPeak(f, n, threads)
+		w, bytes, _ := bench.ReadPeak(cpu.Detect(), n, threads)
 		works, amount = append(works, w), append(amount, bytes)
 	}
 	s, err := bench.Measure(ctx, o, works...)
 	if err != nil {
-		return bench.Roof{}, err
+		return roof, err
 	}
-	roof := bench.Roof{GOPS: amount[0] / s.Timing(0).Seconds / 1e9}
 	for i, n := range bench.Levels {
-		roof.Read = append(roof.Read, bench.Bandwidth{Bytes: n, GBps: amount[i+1] / s.Timing(i+1).Seconds / 1e9})
+		roof.Read = append(roof.Read, bench.Bandwidth{Bytes: n, GBps: amount[i] / s.Timing(i).Seconds / 1e9})
 	}
 	return roof, nil
 }

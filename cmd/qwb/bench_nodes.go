@@ -69,20 +69,20 @@ func (t *timed) sizes(ctx context.Context) (map[graph.ValueID]int64, error) {
 	return sizes, err
 }
 
-// watch times the steps of a mode.
-func (t *timed) watch(ctx context.Context, o bench.Options, mode string) (*stepwatch, *exec.Runner, bench.Series, error) {
+// watch times the steps of a mode, in turn with other works.
+func (t *timed) watch(ctx context.Context, o bench.Options, mode string, beside ...bench.Work) (*stepwatch, *exec.Runner, bench.Series, error) {
 	watch := &stepwatch{g: t.Graph, now: o.Now, steps: map[graph.NodeID]bench.Step{}, times: map[graph.NodeID][]float64{}}
 	w, runner, err := t.work(mode, watch.step)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s, err := bench.Measure(ctx, o, w)
+	s, err := bench.Measure(ctx, o, append([]bench.Work{w}, beside...)...)
 	return watch, runner, s, err
 }
 
 // benchNodes times the steps of the first mode.
 func (e *env) benchNodes(ctx context.Context, t *timed, o modelOptions) (*nodesReport, error) {
-	roof, err := measureRoof(ctx, bench.Options{Clock: o.Clock, Rounds: min(o.Rounds, 5), Span: min(o.Span, 30*time.Millisecond)}, o.threads)
+	roof, err := measureReads(ctx, bench.Options{Clock: o.Clock, Rounds: min(o.Rounds, 5), Span: min(o.Span, 30*time.Millisecond)}, o.threads)
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +91,12 @@ func (e *env) benchNodes(ctx context.Context, t *timed, o modelOptions) (*nodesR
 		return nil, err
 	}
 	o.Progress = nil
-	watch, runner, s, err := t.watch(ctx, o.Options, o.modes[0])
+	peak, ops, _ := floatPeak(o.threads)
+	watch, runner, s, err := t.watch(ctx, o.Options, o.modes[0], peak)
 	if err != nil {
 		return nil, err
 	}
+	roof.GOPS = ops / s.Timing(1).Seconds / 1e9
 	r := &nodesReport{NodesTime: s.Timing(0), NodesMode: o.modes[0], PeakGOPS: roof.GOPS, Read: roof.Read, Nodes: []bench.Node{}}
 	macs := runner.MACs()
 	for _, id := range t.Graph.Nodes() {
