@@ -34,7 +34,7 @@ type Engine interface {
 type Hook func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 // Backends lists all of them, the reference first.
-func Backends() []Backend { return []Backend{Reference} }
+func Backends() []Backend { return []Backend{Reference, CPU} }
 
 // BackendNamed returns the backend of that name.
 func BackendNamed(name string) (Backend, error) {

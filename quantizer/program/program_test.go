@@ -271,7 +271,7 @@ func TestErrors(t *testing.T) {
 	_, err = e.Run(cancelled, feeds, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = program.BackendNamed("abacus")
-	require.ErrorContains(t, err, `unknown backend "abacus": one of reference`)
+	require.ErrorContains(t, err, `unknown backend "abacus": one of reference, cpu`)
 
 	p := *e.Program()
 	p.Steps = append([]lower.Step{{Node: graph.NoNode, Op: strange{}}}, p.Steps...)

@@ -1,0 +1,230 @@
+package program
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+	"qwb/quantizer/lower"
+)
+
+// CPU executes programs by the integer kernels of this processor. 8-bit tensors are unsigned bytes, channels-last behind
+// convolutions, in one arena; what has no fast kernel is computed by the reference.
+var CPU = Backend{Name: "cpu", New: func(p *lower.Program, threads int) (Engine, error) {
+	return newCPU(p, threads, kernels.Select(cpu.Detect()))
+}}
+
+// CPUWith is CPU with the kernels of a table. Results do not depend on it.
+func CPUWith(t *kernels.Table) Backend {
+	return Backend{Name: CPU.Name, New: func(p *lower.Program, threads int) (Engine, error) { return newCPU(p, threads, t) }}
+}
+
+// cpuEngine is the engine of the CPU backend.
+type cpuEngine struct {
+	program *lower.Program
+	table   *kernels.Table
+	par     kernels.Parallel
+	threads int
+	lasts   []bool // by tensor: it is wanted channels-last
+	steps   []*cpuStep
+	consts  []*value // by tensor, nil for those that are computed
+	memory  memory
+	alone   memory // of RunStep
+	scratch []uint8
+	values  []*value // by tensor, of the run
+}
+
+// cpuStep is a step with its kernel and the memory of its calls.
+type cpuStep struct {
+	*lower.Step
+	engine *cpuEngine
+	kernel cpuKernel
+	slow   kernel // of the reference, made when it is first needed
+	in     []*value
+	out    []*value
+}
+
+// cpuKernel computes one step. It fills s.out, or returns errSlow where these inputs are for the reference.
+type cpuKernel interface {
+	run(ctx context.Context, s *cpuStep, m *memory) error
+}
+
+// slowly says that the reference is to compute a step.
+type slowly struct{}
+
+func (slowly) Error() string { return "no fast kernel for these inputs" }
+
+var errSlow error = slowly{}
+
+func newCPU(p *lower.Program, threads int, t *kernels.Table) (Engine, error) {
+	e := &cpuEngine{program: p, table: t, threads: threads, par: exec.Parallel(threads), lasts: wantedLast(p),
+		consts: make([]*value, len(p.Tensors)), values: make([]*value, len(p.Tensors)), steps: make([]*cpuStep, len(p.Steps))}
+	for i := range p.Tensors {
+		if c := p.Tensors[i].Const; c != nil {
+			e.consts[i] = valueOf(c.ToRowMajor(), p.Tensors[i].Quantized())
+		}
+	}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		k, err := newCPUKernel(e, s)
+		if err != nil {
+			return nil, stepError(p, s, err)
+		}
+		e.steps[i] = &cpuStep{Step: s, engine: e, kernel: k, in: make([]*value, len(s.Inputs)), out: make([]*value, len(s.Outputs))}
+	}
+	return e, nil
+}
+
+// newCPUKernel returns the fast kernel of a step: one case for each type of operation. Nil is for the reference.
+func newCPUKernel(e *cpuEngine, s *lower.Step) (cpuKernel, error) {
+	switch op := s.Op.(type) {
+	case *lower.Linear:
+		return newCPULinear(e, s, op)
+	case *lower.Sum:
+		return newCPUPair(e, s, op.Sum.At), nil
+	case *lower.Product:
+		return newCPUPair(e, s, op.Product.At), nil
+	case *lower.Concat:
+		return newCPUConcat(e, s, op), nil
+	case *lower.Requantize:
+		return newCPUMap(e, s, op.Rescale.At), nil
+	case *lower.Clamp:
+		return newCPUMap(e, s, func(q int32) int32 { return min(max(q, op.Lo), op.Hi) }), nil
+	case *lower.Table:
+		return newCPUTable(e, s, op), nil
+	case *lower.Quantize:
+		return newCPUQuantize(e, s, op), nil
+	case *lower.Dequantize:
+		return newCPUDequantize(e, s), nil
+	case *lower.Softmax:
+		return newCPUSoftmax(e, s, op), nil
+	case *lower.MaxPool:
+		return newCPUMaxPool(e, s, op), nil
+	case *lower.Average:
+		return newCPUAverage(e, s, op), nil
+	case *lower.Move:
+		return newCPUMove(e, s, op), nil
+	case *lower.Island:
+		return newCPUIsland(e, op)
+	case *lower.Select:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("the CPU has no kernel for %T", s.Op)
+}
+
+// Run implements Engine.
+func (e *cpuEngine) Run(ctx context.Context, feeds []*tensor.Tensor, hook Hook) ([]*tensor.Tensor, error) {
+	p, m := e.program, &e.memory
+	m.begin(hook != nil)
+	copy(e.values, e.consts)
+	for i, id := range p.Inputs {
+		e.values[id] = valueOf(feeds[i], false)
+	}
+	for i, s := range e.steps {
+		m.step = i
+		for k, id := range s.Inputs {
+			s.in[k] = e.values[id]
+		}
+		if err := e.compute(ctx, s, m); err != nil {
+			return nil, err
+		}
+		if hook != nil {
+			if err := e.show(s, hook); err != nil {
+				return nil, stepError(p, s.Step, err)
+			}
+		}
+		for k, id := range s.Outputs {
+			if id != lower.NoTensor {
+				e.values[id] = s.out[k]
+			}
+		}
+	}
+	m.step = len(p.Steps)
+	outs := make([]*tensor.Tensor, len(p.Outputs))
+	for i, id := range p.Outputs {
+		v := e.values[id]
+		if v == nil {
+			return nil, fmt.Errorf("run: output %q was not computed", p.Tensors[id].Name)
+		}
+		m.use(v)
+		outs[i] = v.tensor().Clone()
+	}
+	m.end()
+	return outs, nil
+}
+
+// compute runs a step: s.in to s.out.
+func (e *cpuEngine) compute(ctx context.Context, s *cpuStep, m *memory) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, v := range s.in {
+		m.use(v)
+	}
+	clear(s.out)
+	err := errSlow
+	if s.kernel != nil {
+		err = s.kernel.run(ctx, s, m)
+	}
+	if err == errSlow {
+		err = e.slow(ctx, s)
+	}
+	return stepError(e.program, s.Step, err)
+}
+
+// slow runs a step by the reference.
+func (e *cpuEngine) slow(ctx context.Context, s *cpuStep) error {
+	if s.slow == nil {
+		k, err := newKernel(e.program, s.Step, workers(e.threads))
+		if err != nil {
+			return err
+		}
+		s.slow = k
+	}
+	out, err := s.slow(ctx, tensorsOf(s.in))
+	if err != nil {
+		return err
+	}
+	for k, id := range s.Outputs {
+		if id != lower.NoTensor {
+			s.out[k] = valueOf(out[k], e.program.Tensors[id].Quantized())
+		}
+	}
+	return nil
+}
+
+// show calls the hook of a run after a step.
+func (e *cpuEngine) show(s *cpuStep, hook Hook) error {
+	other, err := hook(s.Step, tensorsOf(s.in), tensorsOf(s.out))
+	if err != nil || other == nil {
+		return err
+	}
+	for k, id := range s.Outputs {
+		if id != lower.NoTensor {
+			s.out[k] = valueOf(other[k].ToRowMajor(), e.program.Tensors[id].Quantized())
+		}
+	}
+	return nil
+}
+
+// RunStep implements Engine.
+func (e *cpuEngine) RunStep(ctx context.Context, id lower.StepID, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	s, m := e.steps[id], &e.alone
+	m.begin(true)
+	for k, t := range in {
+		s.in[k] = valueOf(t, e.program.Tensors[s.Inputs[k]].Quantized())
+	}
+	if err := e.compute(ctx, s, m); err != nil {
+		return nil, err
+	}
+	out := tensorsOf(s.out)
+	for k, t := range out {
+		if t != nil && s.out[k].codes == nil {
+			out[k] = t.Clone() // it may be an input or the kernel's own
+		}
+	}
+	return out, nil
+}

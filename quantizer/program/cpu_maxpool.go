@@ -1,0 +1,140 @@
+package program
+
+import (
+	"context"
+	"slices"
+
+	"qwb/graph"
+	"qwb/kernels"
+	"qwb/quantizer/lower"
+)
+
+// cpuMaxPool is a max pool over bytes, whose order is that of the codes.
+type cpuMaxPool struct {
+	e      *cpuEngine
+	node   *graph.Node
+	global bool
+	lowest uint8
+	in     []int
+	out    []int
+	s      kernels.ConvShape
+
+	src, dst []uint8
+	piece    func(i int)
+}
+
+func newCPUMaxPool(e *cpuEngine, s *lower.Step, op *lower.MaxPool) cpuKernel {
+	if !eightBit(e.program, s) {
+		return nil
+	}
+	c := &cpuMaxPool{e: e, node: e.program.Graph.Node(s.Node), global: op.Global}
+	c.lowest = uint8(op.Lowest + bias(e.program.Tensors[s.Inputs[0]].DType))
+	c.piece = c.runPiece
+	return c
+}
+
+func (c *cpuMaxPool) prepare(x *value) (err error) {
+	if len(x.shape) < 3 || len(x.codes) == 0 {
+		return errSlow
+	}
+	n, ch, size := x.planes()
+	if c.global {
+		c.s = kernels.ConvShape{N: n, C: ch, H: 1, W: size, KH: 1, KW: size, OutH: 1, OutW: 1}.Full()
+		c.out = append(slices.Clone(x.shape[:2]), slices.Repeat([]int{1}, len(x.shape)-2)...)
+	} else {
+		geo, err := graph.PoolGeometry(c.node, graph.Static(x.shape...))
+		if err != nil {
+			return err
+		}
+		if c.s, err = convShape(geo, n, ch, ch); err != nil {
+			return err
+		}
+		c.out = spatialShape(n, ch, geo)
+	}
+	c.s = c.s.Full()
+	c.in = slices.Clone(x.shape)
+	return nil
+}
+
+func (c *cpuMaxPool) run(_ context.Context, s *cpuStep, m *memory) error {
+	x := s.in[0]
+	if !slices.Equal(c.in, x.shape) {
+		c.in = nil
+		if err := c.prepare(x); err != nil {
+			return err
+		}
+	}
+	x = s.channelsLast(m, x)
+	out := m.codes(x.dtype, c.out, true)
+	c.src, c.dst = x.codes, out.codes
+	if len(c.dst) > 0 {
+		share(c.e.par, c.s.N*c.s.OutD*c.s.OutH, c.grain(), c.piece)
+	}
+	s.out[0] = out
+	return nil
+}
+
+// grain is how many lines of the output are worth a piece.
+func (c *cpuMaxPool) grain() int {
+	return max(1, byteGrain/(c.s.OutW*c.s.C*c.s.KD*c.s.KH))
+}
+
+func (c *cpuMaxPool) runPiece(i int) {
+	s := &c.s
+	lo, hi := partOf(s.N*s.OutD*s.OutH, c.grain(), i)
+	for l := lo; l < hi; l++ {
+		y, z := l%s.OutH, l/s.OutH
+		n := z / s.OutD
+		c.line(c.dst[l*s.OutW*s.C:][:s.OutW*s.C], n, z%s.OutD, y)
+	}
+}
+
+// line computes one line of the output.
+func (c *cpuMaxPool) line(dst []uint8, n, z, y int) {
+	s := &c.s
+	for i := range dst {
+		dst[i] = c.lowest
+	}
+	for kd := range s.KD {
+		d := z*s.StrideD - s.PadFront + kd*s.DilD
+		if d < 0 || d >= s.D {
+			continue
+		}
+		for kh := range s.KH {
+			h := y*s.StrideH - s.PadTop + kh*s.DilH
+			if h < 0 || h >= s.H {
+				continue
+			}
+			row := c.src[((n*s.D+d)*s.H+h)*s.W*s.C:][:s.W*s.C]
+			for kw := range s.KW {
+				first := kw*s.DilW - s.PadLeft
+				for x := range s.OutW {
+					if w := x*s.StrideW + first; w >= 0 && w < s.W {
+						maxBytes(dst[x*s.C:][:s.C], row[w*s.C:][:s.C])
+					}
+				}
+			}
+		}
+	}
+}
+
+// maxBytes raises every byte of dst to that of src.
+func maxBytes(dst, src []uint8) {
+	src = src[:len(dst)]
+	for i, q := range src {
+		dst[i] = max(dst[i], q)
+	}
+}
+
+// allSpatial reports whether a list of axes is all spatial ones of a tensor of that rank, in order.
+func allSpatial(axes []int, rank int) bool {
+	if rank < 3 || len(axes) != rank-2 {
+		return false
+	}
+	for i, a := range axes {
+		if a != i+2 {
+			return false
+		}
+	}
+	return true
+}

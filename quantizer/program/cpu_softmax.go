@@ -1,0 +1,76 @@
+package program
+
+import (
+	"context"
+
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+)
+
+// cpuSoftmax is the softmax of rows that lie together.
+type cpuSoftmax struct {
+	par     kernels.Parallel
+	profile qmath.Profile
+	op      *lower.Softmax
+	from    tensor.DType
+	dtype   tensor.DType
+
+	rows  *qmath.Softmax
+	src   []uint8
+	dst   []uint8
+	codes []int32
+	piece func(i int)
+}
+
+func newCPUSoftmax(e *cpuEngine, s *lower.Step, op *lower.Softmax) cpuKernel {
+	if !eightBit(e.program, s) {
+		return nil
+	}
+	t := e.program.Tensors
+	c := &cpuSoftmax{par: e.par, profile: e.program.Profile, op: op, from: t[s.Inputs[0]].DType, dtype: t[s.Outputs[0]].DType}
+	c.piece = c.runPiece
+	return c
+}
+
+func (c *cpuSoftmax) run(_ context.Context, s *cpuStep, m *memory) error {
+	x := s.in[0]
+	if c.op.Axis >= len(x.shape) || len(x.codes) == 0 || tensor.Count(x.shape[c.op.Axis+1:]) != 1 {
+		return errSlow
+	}
+	x = s.rowMajor(m, x)
+	n := x.shape[c.op.Axis]
+	if c.rows == nil || c.rows.N != n {
+		rows, err := c.op.For(c.profile, n)
+		if err != nil {
+			return err
+		}
+		c.rows = rows
+	}
+	if len(c.codes) < len(x.codes) {
+		c.codes = make([]int32, len(x.codes))
+	}
+	out := m.codes(c.dtype, x.shape, false)
+	c.src, c.dst = x.codes, out.codes
+	share(c.par, len(c.src)/n, c.grain(), c.piece)
+	s.out[0] = out
+	return nil
+}
+
+func (c *cpuSoftmax) grain() int { return max(1, byteGrain/8/c.rows.N) }
+
+func (c *cpuSoftmax) runPiece(i int) {
+	n := c.rows.N
+	lo, hi := partOf(len(c.src)/n, c.grain(), i)
+	for r := lo; r < hi; r++ {
+		row := c.codes[r*n:][:n]
+		for k, q := range c.src[r*n:][:n] {
+			row[k] = int32(q) - bias(c.from)
+		}
+		c.rows.Row(row, row)
+		for k, q := range row {
+			c.dst[r*n+k] = uint8(q + bias(c.dtype))
+		}
+	}
+}
