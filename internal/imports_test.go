@@ -38,7 +38,7 @@ var layers = []string{
 	"calib/data/...",
 	"calib",
 	"analysis export",
-	"export/onnxqdq export/cprogram export/vectors reports",
+	"analysis/verify export/onnxqdq export/cprogram export/vectors reports",
 	"internal/demo/... internal/bench",
 	"cmd/...",
 }

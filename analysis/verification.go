@@ -1,0 +1,159 @@
+package analysis
+
+import (
+	"encoding/json"
+	"math"
+)
+
+// Verdicts of a verification.
+const (
+	VerdictEqual      = "equal"      // no integer differs from what was expected
+	VerdictTies       = "ties"       // some do, by one step, where the exact value lies within the stated bound of a rounding boundary
+	VerdictDifferent  = "different"  // some do otherwise, or the program is not what graph and plan say
+	VerdictUnverified = "unverified" // nothing was compared, because the user said so
+)
+
+// Verification is the outcome of holding an integer program against the plan it was made of: its numbers against those derived
+// a second time, its backends against each other, every step against real arithmetic, and the whole against the simulation.
+type Verification struct {
+	Profile string `json:"profile"`
+	Backend string `json:"backend"`
+	Samples int    `json:"samples"`
+	Tensors int    `json:"tensors"` // of integers, that were compared
+	// IntegersCompared counts comparisons of both rules, IntegersDifferent the differences that no rule allows.
+	IntegersCompared  int64  `json:"integers_compared"`
+	IntegersDifferent int64  `json:"integers_different"`
+	Ties              int64  `json:"ties"`
+	MaxDifference     int64  `json:"max_difference"` // in steps, ties included
+	Verdict           string `json:"verdict"`
+	// First is the first divergence in graph order, nil where there is none.
+	First *Divergence `json:"first,omitempty"`
+	// Measured says that the profile saturates: differences from real arithmetic are counted but none is held against it.
+	Measured bool `json:"measured,omitempty"`
+
+	Static     StaticCheck   `json:"static"`
+	Backends   RuleCount     `json:"backends"`   // rule (a): a backend against the reference, 0 different
+	Simulation RuleCount     `json:"simulation"` // rule (b): every step against real arithmetic on its own integers
+	PerTensor  []TensorCheck `json:"per_tensor"` // in the order of the steps
+	Drift      []Drift       `json:"drift"`      // rule (c), by graph output
+	Safety     []SafetyRow   `json:"safety"`
+	Fits       []ProfileFit  `json:"fits,omitempty"` // of recorded tensors: how well each profile explains them, best first
+	Missing    []string      `json:"missing,omitempty"`
+	Seconds    float64       `json:"seconds"`
+}
+
+// RuleCount is what one rule found.
+type RuleCount struct {
+	Compared  int64 `json:"compared"`
+	Different int64 `json:"different"`
+	Ties      int64 `json:"ties"`
+}
+
+// StaticCheck is the comparison of a program's numbers with those derived from graph and plan.
+type StaticCheck struct {
+	Steps  int          `json:"steps"`
+	Values int64        `json:"values"` // codes, multipliers, shifts, zero points, biases, clamps, table bytes
+	Faults []Divergence `json:"faults"` // in graph order, at most 100; nil where there is none
+}
+
+// Divergence is one place where a number is not what it should be.
+type Divergence struct {
+	Node     string `json:"node"`
+	Op       string `json:"op"`
+	Tensor   string `json:"tensor"`
+	What     string `json:"what"`  // integer, multiplier, zero point, ...
+	Index    int    `json:"index"` // of the element, or of the channel
+	Expected Number `json:"expected"`
+	Got      Number `json:"got"`
+	// ExpectedBy says who: plan, simulation, reference, or the name of the recorded tensors.
+	ExpectedBy string `json:"expected_by"`
+	// Of an integer of a sum of products: its accumulator, bias included where that is an integer, and the multiplier.
+	Accumulator *int64 `json:"accumulator,omitempty"`
+	Multiplier  string `json:"multiplier,omitempty"`
+	// Exact is the value before rounding in steps, zero point included.
+	Exact *float64 `json:"exact,omitempty"`
+	Tie   bool     `json:"tie"`
+}
+
+// Number is a number that JSON may not have: infinities and NaN are written as text.
+type Number float64
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) {
+	x := float64(n)
+	switch {
+	case math.IsNaN(x):
+		return []byte(`"NaN"`), nil
+	case math.IsInf(x, 1):
+		return []byte(`"Infinity"`), nil
+	case math.IsInf(x, -1):
+		return []byte(`"-Infinity"`), nil
+	}
+	return json.Marshal(x)
+}
+
+// TensorCheck is what was found at one tensor of integers.
+type TensorCheck struct {
+	Node     string `json:"node"`
+	Op       string `json:"op"`
+	Tensor   string `json:"tensor"`
+	Compared int64  `json:"compared"` // under rule (b)
+	// Different and Ties count integers that differ from the rounded exact value, Backend those in which a backend differs from
+	// the reference.
+	Different int64 `json:"different"`
+	Ties      int64 `json:"ties"`
+	Backend   int64 `json:"backend"`
+	// Bound is the largest bound that was stated for an element, in steps; Distance the largest distance of an element that
+	// differs from the rounding boundary.
+	Bound    float64 `json:"bound"`
+	Distance float64 `json:"distance"`
+	// Histogram counts differences from the rounded exact value by their size, smallest first; those of 0 are left out.
+	Histogram []StepCount `json:"histogram,omitempty"`
+}
+
+// StepCount says how many integers differ by Difference steps.
+type StepCount struct {
+	Difference int64 `json:"difference"`
+	Count      int64 `json:"count"`
+}
+
+// Drift is how far the free-running program is from the free-running simulation at a graph output.
+type Drift struct {
+	Output string `json:"output"`
+	Error
+	MaxDifference float64 `json:"max_difference"`
+}
+
+// SafetyRow is what can be said about the sums of one step: before data, and on it.
+type SafetyRow struct {
+	Node string `json:"node"`
+	Op   string `json:"op"`
+	// Min and Max bound every partial sum for any input; Bits is how many a signed accumulator needs for them.
+	Min  int64 `json:"min"`
+	Max  int64 `json:"max"`
+	Bits int   `json:"bits"`
+	Fits bool  `json:"fits"` // into int32
+	// Bias is the largest magnitude of an integer bias.
+	Bias int64 `json:"bias"`
+	// Pairs of neighbouring products would be added in int16 by processors without VNNI; AtRisk of them saturate for some input.
+	Pairs  int64 `json:"pairs"`
+	AtRisk int64 `json:"at_risk"`
+	// Sums and Saturated count pair sums on the data and those that left int16, Affected the accumulators that have one. They are
+	// counted where pairs are at risk.
+	Sums      int64  `json:"sums"`
+	Saturated int64  `json:"saturated"`
+	Affected  int64  `json:"affected"`
+	Cure      string `json:"cure,omitempty"`
+}
+
+// ProfileFit is how well one arithmetic profile explains recorded tensors.
+type ProfileFit struct {
+	Profile   string `json:"profile"`
+	Compared  int64  `json:"compared"`
+	Different int64  `json:"different"` // integers that the profile computes otherwise
+	Max       int64  `json:"max"`
+	Why       string `json:"why,omitempty"` // the profile cannot be tried
+}
+
+// Holds reports whether the rules hold.
+func (v *Verification) Holds() bool { return v.Verdict == VerdictEqual || v.Verdict == VerdictTies }

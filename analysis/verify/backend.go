@@ -1,0 +1,107 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+
+	"qwb/analysis"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// islandULP is how many units in the last place a float island of two backends may differ.
+const islandULP = 4
+
+// sameAsReference is the hook of a backend's run: rule (a). What the reference computed takes the place of an island's results,
+// and of any that differ, so that each tensor's differences are those of its own step.
+func (r *runner) sameAsReference(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	kept := r.kept[s.ID]
+	_, isIsland := s.Op.(*lower.Island)
+	replace := isIsland
+	for k, want := range kept {
+		t := r.tallies[s.ID][k]
+		if want == nil || t == nil {
+			continue
+		}
+		if k >= len(out) || out[k] == nil || out[k].DType != want.DType || out[k].Len() != want.Len() {
+			return nil, fmt.Errorf("backend %s: output %d is not %s", r.cfg.Backend.Name, k, want.Type())
+		}
+		ulps := 0
+		if isIsland {
+			ulps = islandULP
+		}
+		if !t.hold(want, out[k].ToRowMajor(), ulps) {
+			replace = true
+		}
+	}
+	if !replace {
+		return nil, nil
+	}
+	other := make([]*tensor.Tensor, len(out))
+	copy(other, kept)
+	return other, nil
+}
+
+// hold compares what two backends computed; false where they differ.
+func (t *tally) hold(want, got *tensor.Tensor, ulps int) bool {
+	same := true
+	differs := func(i int, a, b float64) {
+		same = false
+		t.backend++
+		t.most = max(t.most, int64(min(math.Abs(a-b), 1<<40)))
+		if t.firstBackend == nil {
+			d := t.layer.divergence(t.output)
+			d.What, d.Index, d.Expected, d.Got, d.ExpectedBy = "integer", i, analysis.Number(a), analysis.Number(b), "reference"
+			t.firstBackend = &d
+		}
+	}
+	if x := want.F32(); x != nil {
+		for i, v := range got.F32() {
+			if !close32(x[i], v, ulps) {
+				differs(i, float64(x[i]), float64(v))
+			}
+		}
+		return same
+	}
+	codes := codesOf(want)
+	if codes == nil {
+		if !tensor.Equal(want, got) {
+			differs(0, 0, 1)
+		}
+		return same
+	}
+	t.held += int64(len(codes))
+	for i, q := range codesOf(got) {
+		if q != codes[i] {
+			differs(i, float64(codes[i]), float64(q))
+		}
+	}
+	return same
+}
+
+// close32 reports whether two numbers are within so many units in the last place; NaN equals NaN.
+func close32(a, b float32, ulps int) bool {
+	if a == b || a != a && b != b {
+		return true
+	}
+	ordered := func(x float32) int64 {
+		n := int64(math.Float32bits(x))
+		if n >= 1<<31 {
+			n = 1<<31 - n
+		}
+		return n
+	}
+	d := ordered(a) - ordered(b)
+	return max(d, -d) <= int64(ulps)
+}
+
+// sameOutputs checks the outputs of two runs, which no hook sees.
+func (r *runner) sameOutputs(want, got []*tensor.Tensor) error {
+	for k, id := range r.program.Outputs {
+		name := r.program.Tensors[id].Name
+		if len(got) != len(want) || !tensor.Equal(want[k], got[k]) {
+			return fmt.Errorf("backend %s: output %q is not what its last step wrote", r.cfg.Backend.Name, name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package verify
+
+// exactly is the range in which every integer is a float32.
+const exactly = 1 << 24
+
+// digit is one part of integers that are cut into digits: value = sum of digit.values * 2^digit.shift.
+type digit struct {
+	shift  int
+	values []float32
+}
+
+// cut splits integers into digits of so many bits, each within [-2^(bits-1), 2^(bits-1)) but for the highest, which has what is
+// left. Digits that are all zero are left out.
+func cut(codes []int32, bits int) []digit {
+	rest := append([]int32(nil), codes...)
+	var list []digit
+	for shift := 0; ; shift += bits {
+		d := digit{shift: shift, values: make([]float32, len(rest))}
+		some, more := false, false
+		half := int32(1) << (bits - 1)
+		for i, q := range rest {
+			low := (q+half)&(1<<bits-1) - half
+			if q >= -1<<bits && q <= 1<<bits && bits > 1 { // nothing is gained by another digit
+				low = q
+			}
+			d.values[i], rest[i] = float32(low), (q-low)>>bits
+			some, more = some || low != 0, more || rest[i] != 0
+		}
+		if some || !more && len(list) == 0 {
+			list = append(list, d)
+		}
+		if !more {
+			return list
+		}
+	}
+}
+
+// largest returns the largest magnitude of a digit.
+func (d *digit) largest() float64 {
+	most := float32(0)
+	for _, v := range d.values {
+		most = max(most, v, -v)
+	}
+	return float64(most)
+}
+
+// perSum returns the largest sum of magnitudes of those digits that are added into one sum; channel says into which.
+func (d *digit) perSum(channels int, channel func(i int) int) float64 {
+	sums := make([]float64, channels)
+	most := 0.0
+	for i, v := range d.values {
+		c := channel(i)
+		sums[c] += float64(max(v, -v))
+		most = max(most, sums[c])
+	}
+	return most
+}
+
+// widths are the digits that are tried, widest first; 17 bits hold any code.
+var widths = []int{17, 8, 4, 2, 1}
+
+// factors cuts the two factors of a sum of products so that no sum leaves 24 bits; sum gives the largest sum of magnitudes of one
+// digit of the right factor. ok is false where even single bits are too many.
+func factors(left, right []int32, sum func(d *digit) float64) (a, b []digit, ok bool) {
+	for _, wide := range widths[:2] {
+		a = cut(left, wide)
+		most := 0.0
+		for i := range a {
+			most = max(most, a[i].largest())
+		}
+		for _, bits := range widths {
+			if wide == widths[0] && bits == 1 && most > 1<<9 {
+				continue // the left one first
+			}
+			b = cut(right, bits)
+			fits := true
+			for i := range b {
+				fits = fits && sum(&b[i])*most < exactly
+			}
+			if fits {
+				return a, b, true
+			}
+		}
+	}
+	return a, b, false
+}

@@ -1,0 +1,41 @@
+package verify
+
+import (
+	"math"
+
+	"qwb/analysis"
+	"qwb/graph/tensor"
+)
+
+// driftMeter compares an output of the free-running program with that of the simulation.
+type driftMeter struct {
+	nsr, mse, cosine, most float64
+	n                      float64
+}
+
+func (d *driftMeter) add(simulated, got *tensor.Tensor) {
+	x, y := simulated.F32(), got.F32()
+	if len(x) != len(y) || len(x) == 0 {
+		return
+	}
+	var noise, xx, yy, xy float64
+	for i := range x {
+		a, b := float64(x[i]), float64(y[i])
+		noise += (a - b) * (a - b)
+		xx, yy, xy = xx+a*a, yy+b*b, xy+a*b
+		d.most = max(d.most, math.Abs(a-b))
+	}
+	d.n++
+	d.nsr += noise / (xx + 1e-7)
+	d.mse += noise / float64(len(x))
+	if xx == 0 && yy == 0 {
+		d.cosine++
+	} else if xx > 0 && yy > 0 {
+		d.cosine += xy / math.Sqrt(xx*yy)
+	}
+}
+
+func (d *driftMeter) result(name string) analysis.Drift {
+	n := max(d.n, 1)
+	return analysis.Drift{Output: name, Error: analysis.Error{NSR: d.nsr / n, MSE: d.mse / n, Cosine: d.cosine / n}, MaxDifference: d.most}
+}

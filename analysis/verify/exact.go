@@ -1,0 +1,80 @@
+package verify
+
+import (
+	"math"
+
+	"qwb/kernels/qmath"
+)
+
+// float64Error is what the second computation itself may be off, relative to the value in steps, plus one: a few operations in
+// float64.
+const float64Error = 0x1p-44
+
+// exact is an output of a step in real arithmetic, before rounding.
+type exact struct {
+	// value holds real numbers where the output is real, else steps of the output from its zero point.
+	value []float64
+	real  bool
+	// bound is how far from value the number may lie that the program rounds, without float64Error.
+	bound func(i int) float64
+	round qmath.Rounding
+	zero  int32
+	lo,
+	hi int32
+	// acc and multiplier describe element i of a sum of products; nil elsewhere.
+	acc        func(i int) int64
+	multiplier func(i int) string
+}
+
+// steps makes an exact output on grid y of real numbers; bound is one for all elements.
+func (l *layer) steps(values []float64, y qmath.Grid, bound float64) *exact {
+	for i := range values {
+		values[i] /= float64(y.Scale)
+	}
+	return &exact{value: values, round: l.rounding(), zero: y.ZeroPoint, lo: y.QMin, hi: y.QMax, bound: func(int) float64 { return bound }}
+}
+
+// code rounds v to the grid. NaN is the zero point.
+func (e *exact) code(v float64) int32 {
+	if v != v {
+		return min(max(e.zero, e.lo), e.hi)
+	}
+	r := e.round.Round(v) + float64(e.zero)
+	switch {
+	case r <= float64(e.lo):
+		return e.lo
+	case r >= float64(e.hi):
+		return e.hi
+	}
+	return int32(r)
+}
+
+// within returns the whole bound of element i.
+func (e *exact) within(i int) float64 {
+	return e.bound(i) + float64Error*(math.Abs(e.value[i])+1)
+}
+
+// allows reports whether q is the code of some number within the bound of element i.
+func (e *exact) allows(i int, q int32) bool {
+	v, b := e.value[i], e.within(i)
+	return e.code(v-b) <= q && q <= e.code(v+b)
+}
+
+// distance is how far v has to move until its code is q, for a q that it is not; v is limited to the grid first.
+func (e *exact) distance(v float64, q int32) float64 {
+	v = min(max(v, float64(e.lo-e.zero)), float64(e.hi-e.zero))
+	at := float64(q - e.zero)
+	switch e.round {
+	case qmath.Down:
+		if at < v {
+			return v - at - 1
+		}
+		return at - v
+	case qmath.Up:
+		if at > v {
+			return at - 1 - v
+		}
+		return v - at
+	}
+	return math.Abs(v-at) - 0.5
+}

@@ -1,0 +1,184 @@
+package verify
+
+import (
+	"fmt"
+
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/tqc"
+)
+
+// layer is a step as graph and plan define it.
+type layer struct {
+	*plan
+	step *lower.Step
+	node *graph.Node // the one that computes; nil for a conversion
+	// acts are the activations computed with it, residual the Add in between, NoNode where there is none.
+	acts     []graph.NodeID
+	residual graph.NodeID
+}
+
+// operation is one kind of step, derived from graph and plan.
+type operation interface {
+	// compare reports what the program holds otherwise.
+	compare(f *faults)
+	// exact computes the step's outputs in real arithmetic from the integers that it read; nil for outputs that nobody reads and
+	// those that are not checked.
+	exact(c *computer, in []*tensor.Tensor) ([]*exact, error)
+}
+
+// derive returns a step's operation: one case for each type of operation of package lower.
+func (l *layer) derive() (operation, error) {
+	switch op := l.step.Op.(type) {
+	case *lower.Linear:
+		return l.deriveLinear(op)
+	case *lower.Sum:
+		return l.deriveSum(op)
+	case *lower.Product:
+		return l.deriveProduct(op)
+	case *lower.Requantize:
+		return l.deriveRequantize(op)
+	case *lower.Clamp:
+		return l.deriveClamp(op)
+	case *lower.Quantize:
+		return l.deriveQuantize(op)
+	case *lower.Dequantize:
+		return l.deriveDequantize()
+	case *lower.Concat:
+		return l.deriveConcat(op)
+	case *lower.Select:
+		return l.deriveSelect(op)
+	case *lower.Average:
+		return l.deriveAverage(op)
+	case *lower.Softmax:
+		return l.deriveSoftmax(op)
+	case *lower.Table:
+		return l.deriveTable(op)
+	case *lower.MaxPool:
+		return l.deriveMaxPool(op)
+	case *lower.Move:
+		return l.deriveMove(op)
+	case *lower.Island:
+		return l.deriveIsland(op)
+	}
+	return nil, fmt.Errorf("steps of type %T are not known", l.step.Op)
+}
+
+// layerOf reads which nodes a step is for.
+func (p *plan) layerOf(s *lower.Step) *layer {
+	l := &layer{plan: p, step: s, residual: graph.NoNode}
+	if s.Node == graph.NoNode {
+		return l
+	}
+	l.node = p.g.Node(s.Node)
+	for _, id := range s.Nodes {
+		switch {
+		case id == s.Node:
+		case p.set.Fused[id] != s.Node && p.g.Node(id).Op == "Add" && l.residual == graph.NoNode:
+			l.residual = id
+		default:
+			l.acts = append(l.acts, id)
+		}
+	}
+	return l
+}
+
+// name names a step: its node, or the tensor that a conversion writes.
+func (l *layer) name() string {
+	if l.node != nil {
+		return l.node.Name
+	}
+	return l.tensorName(0)
+}
+
+// op names the kind of step.
+func (l *layer) op() string {
+	switch l.step.Op.(type) {
+	case *lower.Quantize:
+		return "Quantize"
+	case *lower.Dequantize:
+		return "Dequantize"
+	case *lower.Requantize:
+		return "Requantize"
+	case *lower.Island:
+		return "Island"
+	}
+	if l.node != nil {
+		return l.node.Op
+	}
+	return ""
+}
+
+// tensorName names output k.
+func (l *layer) tensorName(k int) string {
+	if k < len(l.step.Outputs) && l.step.Outputs[k] != lower.NoTensor {
+		return l.program.Tensors[l.step.Outputs[k]].Name
+	}
+	return ""
+}
+
+// divergence starts the description of something wrong at output k.
+func (l *layer) divergence(k int) analysis.Divergence {
+	return analysis.Divergence{Node: l.name(), Op: l.op(), Tensor: l.tensorName(k)}
+}
+
+// in returns the grid of input k, nil for a real one.
+func (l *layer) in(k int) *qmath.Grid { return l.grid(l.step.Inputs[k]) }
+
+// out returns the grid of output k, nil for a real one and one that nobody reads.
+func (l *layer) out(k int) *qmath.Grid {
+	if l.step.Outputs[k] == lower.NoTensor {
+		return nil
+	}
+	return l.grid(l.step.Outputs[k])
+}
+
+// integers returns the grids of input and output, both of which have to be integers.
+func (l *layer) integers(in, out int) (x, y qmath.Grid, err error) {
+	if in >= len(l.step.Inputs) || out >= len(l.step.Outputs) || l.in(in) == nil || l.out(out) == nil {
+		return x, y, fmt.Errorf("input %d or output %d is not a tensor of integers", in, out)
+	}
+	return *l.in(in), *l.out(out), nil
+}
+
+// rounding is how the profile rounds what it scales. Where it rounds to the nearest the direction of exact halves does not matter:
+// they are ties.
+func (l *layer) rounding() qmath.Rounding {
+	if l.profile.Form == qmath.ShiftOnly || l.profile.Form == qmath.FloatTwice {
+		return l.profile.Rounding
+	}
+	return qmath.HalfEven
+}
+
+// sole fails unless a step has so many inputs and one output.
+func (l *layer) sole(inputs int) error {
+	if len(l.step.Inputs) != inputs || len(l.step.Outputs) != 1 {
+		return fmt.Errorf("%d inputs and %d outputs for %s", len(l.step.Inputs), len(l.step.Outputs), l.op())
+	}
+	return nil
+}
+
+// wants reports an operation that is not the one of the node.
+func (l *layer) wants(ops ...string) error {
+	if l.node == nil {
+		return fmt.Errorf("a step without a node")
+	}
+	for _, op := range ops {
+		if l.node.Op == op {
+			return nil
+		}
+	}
+	return fmt.Errorf("a step of type %T for %s", l.step.Op, l.node.Op)
+}
+
+// slotGrid returns the grid of a slot that quantizes, nil for others.
+func (p *plan) slotGrid(id tqc.SlotID) *qmath.Grid {
+	if id == tqc.NoSlot || !p.set.Slot(id).State().Quantizes() || !p.set.Params(id).Ready() {
+		return nil
+	}
+	g := p.set.Grid(id, 0)
+	return &g
+}

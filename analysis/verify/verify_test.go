@@ -1,0 +1,116 @@
+package verify_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
+	"qwb/analysis/verify"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/program"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// samples is a data set in memory.
+type samples struct {
+	feeds []map[string]*tensor.Tensor
+	at    int
+}
+
+func (s *samples) Len() int { return len(s.feeds) }
+
+func (s *samples) Next(context.Context) (*exec.Sample, error) {
+	if s.at == len(s.feeds) {
+		return nil, io.EOF
+	}
+	s.at++
+	return &exec.Sample{Feeds: s.feeds[s.at-1]}, nil
+}
+
+// lowered is a small network with its program.
+type lowered struct {
+	g     *graph.Graph
+	set   *tqc.Set
+	p     *lower.Program
+	feeds map[string]*tensor.Tensor
+}
+
+func compile(t testing.TB, text, platform, profile string) (*lowered, error) {
+	t.Helper()
+	g, set, feeds := lowertest.Configured(t, text, platform)
+	tg, err := target.Find(platform)
+	require.NoError(t, err)
+	pr, err := qmath.ProfileNamed(profile)
+	require.NoError(t, err)
+	p, err := lower.Compile(g, set, tg, pr)
+	return &lowered{g, set, p, feeds}, err
+}
+
+func (l *lowered) verify(t testing.TB, b program.Backend) *analysis.Verification {
+	t.Helper()
+	s, err := sim.New(l.g, l.set, sim.Options{})
+	require.NoError(t, err)
+	v, err := verify.Run(context.Background(), &samples{feeds: []map[string]*tensor.Tensor{l.feeds}},
+		verify.Config{Set: l.set, Program: l.p, Backend: b, Simulator: s, Threads: 2})
+	require.NoError(t, err)
+	return v
+}
+
+// Programs of every network on every target under every profile that can be had are what graph and plan say, and their integers
+// those of real arithmetic but for ties.
+func TestProgramsHold(t *testing.T) {
+	for name, text := range lowertest.Networks {
+		for _, tg := range target.All {
+			for _, pr := range qmath.Profiles() {
+				t.Run(name+"/"+tg.Name+"/"+pr.Name, func(t *testing.T) {
+					l, err := compile(t, text, tg.Name, pr.Name)
+					if err != nil {
+						t.Skip(err)
+					}
+					v := l.verify(t, program.Reference)
+					require.Empty(t, v.Static.Faults, lower.Format(l.p))
+					require.Positive(t, v.Static.Values)
+					require.Positive(t, v.IntegersCompared)
+					if v.First != nil {
+						t.Logf("%+v", *v.First)
+					}
+					require.Zero(t, v.IntegersDifferent, "%+v\n%s", v.First, lower.Format(l.p))
+					require.True(t, v.Holds())
+				})
+			}
+		}
+	}
+}
+
+func TestAnEmptyDataSetIsAnError(t *testing.T) {
+	l, err := compile(t, lowertest.Networks["squeezenet"], "onnxruntime", "ort")
+	require.NoError(t, err)
+	_, err = verify.Run(context.Background(), &samples{}, verify.Config{Set: l.set, Program: l.p})
+	require.ErrorContains(t, err, "empty")
+}
+
+func TestCancellation(t *testing.T) {
+	l, err := compile(t, lowertest.Networks["squeezenet"], "onnxruntime", "ort")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err = verify.Run(ctx, &samples{feeds: []map[string]*tensor.Tensor{l.feeds}}, verify.Config{Set: l.set, Program: l.p,
+		Progress: func(done int) {
+			if done == 2 {
+				cancel()
+			}
+		}})
+	require.True(t, errors.Is(err, context.Canceled))
+}
+
+func networkText(name string) string { return lowertest.Networks[name] }
