@@ -17,6 +17,9 @@ import (
 	"qwb/internal/bench"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
 )
 
 // modelOptions are the arguments of bench model.
@@ -54,7 +57,7 @@ func newBenchModel(e *env) *cobra.Command {
 	var paced bool
 	c := &cobra.Command{
 		Use:   "model MODEL|PLAN",
-		Short: "Time the forward of a model, in float and simulated INT8, as a whole and per node",
+		Short: "Time the forward of a model, in float, simulated INT8 and INT8, as a whole and per node",
 		Long: `Model times one forward of a whole batch. Several modes run in turn and are compared round by round. The speed counts two
 operations per multiply-accumulate; the share is of the fastest multiply-add loop in the same rounds, on as many threads.
 
@@ -78,6 +81,9 @@ timed in turn.`,
 			if o.modes, err = parseModes(f.mode, o.file); err != nil {
 				return err
 			}
+			if o.perNode && o.modes[0] == "int8" {
+				return usagef("--per-node times a graph: the first mode cannot be int8")
+			}
 			if paced {
 				if o.perNode || len(o.modes) > 1 {
 					return usagef("--paced takes one mode and no --per-node")
@@ -98,7 +104,7 @@ timed in turn.`,
 	f.addRun(c)
 	f.addJSON(c)
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples in one forward")
-	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, sim (simulated INT8, needs a plan), or both with a comma")
+	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, sim (simulated INT8) or int8 (integer kernels), which need a plan; or several with commas")
 	c.Flags().BoolVar(&o.perNode, "per-node", false, "time every node, next to its roofline")
 	c.Flags().BoolVar(&paced, "paced", false, "one sample per line of standard input")
 	addRounds(c, &o.Options, 7, 200*time.Millisecond)
@@ -110,10 +116,10 @@ func parseModes(arg, file string) ([]string, error) {
 	modes := strings.Split(arg, ",")
 	for i, m := range modes {
 		switch {
-		case m != "fp32" && m != "sim":
-			return nil, usagef("--mode %s: one of fp32, sim", m)
-		case m == "sim" && !strings.HasSuffix(file, planSuffix):
-			return nil, usagef("--mode sim needs a plan; calibrate %s first", file)
+		case !slices.Contains([]string{"fp32", "sim", "int8"}, m):
+			return nil, usagef("--mode %s: one of fp32, sim, int8", m)
+		case m != "fp32" && !strings.HasSuffix(file, planSuffix):
+			return nil, usagef("--mode %s needs a plan; calibrate %s first", m, file)
 		case slices.Contains(modes[:i], m):
 			return nil, usagef("--mode %s: %s is named twice", arg, m)
 		}
@@ -126,12 +132,13 @@ type timed struct {
 	*model
 	plan    *planned // nil: of a model alone
 	session *exec.Session
+	threads int
 	feeds   map[string]*tensor.Tensor
 }
 
 // openTimed loads a model, or a plan and its model, with one batch of inputs.
 func (e *env) openTimed(file string, d dataOptions, batch, threads int) (*timed, error) {
-	var t timed
+	t := timed{threads: threads}
 	var err error
 	if strings.HasSuffix(file, planSuffix) {
 		if t.plan, err = e.openPlan(file); err != nil {
@@ -152,8 +159,13 @@ func (e *env) openTimed(file string, d dataOptions, batch, threads int) (*timed,
 	return &t, nil
 }
 
-// work is one forward in a mode, with a runner of its own. step, if not nil, is told of every step.
+// work is one forward in a mode, with a runner of its own: nil for int8, which runs no graph. step, if not nil, is told of every
+// step.
 func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, error) {
+	if mode == "int8" {
+		w, err := t.integers()
+		return w, nil, err
+	}
 	hooks := &exec.Hooks{}
 	if mode == "sim" {
 		q, err := simulator(t.Graph, t.plan.set, t.plan.target)
@@ -168,6 +180,26 @@ func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, erro
 		_, err := r.Run(ctx, t.feeds, hooks)
 		return err
 	}, r, nil
+}
+
+// integers is one forward of the plan's integer program.
+func (t *timed) integers() (bench.Work, error) {
+	profile, err := qmath.ProfileNamed(t.plan.target.Profile)
+	if err != nil {
+		return nil, err
+	}
+	p, err := lower.Compile(t.Graph, t.plan.set, t.plan.target, profile)
+	if err != nil {
+		return nil, err
+	}
+	x, err := program.New(p, program.CPU, t.threads)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		_, err := x.Run(ctx, t.feeds, nil)
+		return err
+	}, nil
 }
 
 // macs is the multiply-accumulates of the model on one sample, as far as shapes are known.
@@ -194,7 +226,9 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 		if err != nil {
 			return nil, err
 		}
-		works, runner = append(works, w), run
+		if works = append(works, w); run != nil {
+			runner = run
+		}
 	}
 	set, finish := e.progress("bench", o.Rounds)
 	defer finish()
@@ -205,8 +239,12 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 		return nil, fmt.Errorf("bench: %s: %w", t.path, err)
 	}
 	finish()
-	for _, m := range runner.MACs() {
-		r.MACs += m
+	if runner == nil {
+		r.MACs = int64(t.macs()) * int64(o.batch)
+	} else {
+		for _, m := range runner.MACs() {
+			r.MACs += m
+		}
 	}
 	for i, m := range o.modes {
 		x := benchResult{Name: t.path, Backend: kernels.Select(cpu.Detect()).Rows()[kernels.OpGemm].ISA, Threads: o.threads, Batch: o.batch,
