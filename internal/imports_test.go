@@ -31,7 +31,7 @@ var layers = []string{
 	"quantizer/target",
 	"quantizer/sim quantizer/plan observers",
 	"quantizer/dispatch quantizer/passes",
-	"quantizer",
+	"quantizer quantizer/qdq",
 	"quantizer/lower",
 	"quantizer/lower/lowertest",
 	"quantizer/program",

@@ -82,7 +82,7 @@ func (e *env) openPlan(file string) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := target.Find(p.Platform)
+	t, err := target.Known(p.Platform)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -90,7 +90,11 @@ func (e *env) openPlan(file string) (*planned, error) {
 		return nil, fmt.Errorf("%s: unknown profile %q: %s computes as %q", file, p.Profile, t.Name, t.Profile)
 	}
 	path := plan.Resolve(file, p.Model.Path)
-	m, err := e.openNormal(path)
+	open := e.openNormal
+	if p.Imported != nil {
+		open = e.openModel
+	}
+	m, err := open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,9 @@ func (f *flags) dataOptions() dataOptions {
 
 // openData opens the data set for the inputs of g and prints its warnings. The preprocessing in force is returned with it.
 func (e *env) openData(g *graph.Graph, o dataOptions) (*data.Set, plan.Preprocess, error) {
+	if len(o.paths) == 0 {
+		return nil, plan.Preprocess{}, usagef("no data: name some with --data (a plan that was imported has none of its own)")
+	}
 	spec := data.SpecOf(g)
 	var pre plan.Preprocess
 	var err error

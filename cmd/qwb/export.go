@@ -51,7 +51,7 @@ platform before it gets its name.`,
 			if f.platform == "" {
 				return usagef("export needs --platform: %s", platforms())
 			}
-			if _, err := target.Find(f.platform); err != nil {
+			if _, err := target.Known(f.platform); err != nil {
 				return usageError{err}
 			}
 			r, err := e.export(c.Context(), exportOptions{plan: file, platform: f.platform, out: f.out})

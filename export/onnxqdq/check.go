@@ -27,6 +27,8 @@ type Rule struct {
 	Doc  string
 	// applies says for which targets; nil for all.
 	applies func(*target.Target) bool
+	// meaning: the operators of ONNX want it, and not only an engine.
+	meaning bool
 	check   func(*checker)
 }
 
@@ -47,7 +49,7 @@ func Check(g *graph.Graph, t *target.Target, integer func(node string) bool) []F
 	}
 	c.order = order
 	for i := range Rules {
-		if r := &Rules[i]; r.applies == nil || r.applies(t) {
+		if r := &Rules[i]; (r.meaning || !t.Export.Open) && (r.applies == nil || r.applies(t)) {
 			c.rule = r.Name
 			r.check(c)
 		}

@@ -6,7 +6,7 @@ import (
 	"qwb/graph"
 )
 
-var structureRule = Rule{Name: "structure", Doc: "the graph is well formed and the parameters of every Q and DQ are constants",
+var structureRule = Rule{Name: "structure", meaning: true, Doc: "the graph is well formed and the parameters of every Q and DQ are constants",
 	check: func(c *checker) {
 		if err := c.g.Check(); err != nil {
 			c.report(nil, "%v", err)
@@ -21,7 +21,7 @@ var structureRule = Rule{Name: "structure", Doc: "the graph is well formed and t
 	}}
 
 // opsetRule has no upper bound: a model is never lowered, and newer readers take it. See Warnings.
-var opsetRule = Rule{Name: "opset", Doc: "the opset is at least the one that the Q/DQ form of the target needs",
+var opsetRule = Rule{Name: "opset", meaning: true, Doc: "the opset is at least the one that the Q/DQ form of the target needs",
 	check: func(c *checker) {
 		if v, e := c.g.Opset(""), c.t.Export; v < e.MinOpset {
 			c.report(nil, "opset %d, at least %d is needed", v, e.MinOpset)
@@ -30,7 +30,7 @@ var opsetRule = Rule{Name: "opset", Doc: "the opset is at least the one that the
 
 // operatorsRule follows the list of operators that TensorRT's parser does not import; ONNX Runtime reads them, but they are not
 // the form that this exporter promises.
-var operatorsRule = Rule{Name: "operators", Doc: "Q/DQ form only: no operator-oriented quantized operators",
+var operatorsRule = Rule{Name: "operators", meaning: true, Doc: "Q/DQ form only: no operator-oriented quantized operators",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if strings.HasPrefix(n.Op, "QLinear") || is(n, "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear") {

@@ -9,7 +9,7 @@ import (
 	"qwb/quantizer/target"
 )
 
-var scaleRule = Rule{Name: "scale", Doc: "every scale is positive and finite: a zero scale of a dead channel ends TensorRT's build",
+var scaleRule = Rule{Name: "scale", meaning: true, Doc: "every scale is positive and finite: a zero scale of a dead channel ends TensorRT's build",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			for i, s := range c.scales(n) {
@@ -21,7 +21,7 @@ var scaleRule = Rule{Name: "scale", Doc: "every scale is positive and finite: a 
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var zeroPointRule = Rule{Name: "zero-point", Doc: "the zero point is written out, in the shape of the scale and the type of the integers: readers differ in what a missing one means",
+var zeroPointRule = Rule{Name: "zero-point", meaning: true, Doc: "the zero point is written out, in the shape of the scale and the type of the integers: readers differ in what a missing one means",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			zp, scale := c.g.Const(n.Input(2)), c.g.Const(n.Input(1))
@@ -38,7 +38,7 @@ var zeroPointRule = Rule{Name: "zero-point", Doc: "the zero point is written out
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var pairRule = Rule{Name: "pair", Doc: "a DequantizeLinear has the scale, zero point and axis of the QuantizeLinear before it",
+var pairRule = Rule{Name: "pair", meaning: true, Doc: "a DequantizeLinear has the scale, zero point and axis of the QuantizeLinear before it",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if q := c.quantizer(n); q != nil && (!c.sameParams(q, n) || q.AttrInt("axis", 1) != n.AttrInt("axis", 1)) {

@@ -15,6 +15,7 @@ const (
 	ByCost         = "cost"         // an integer region that would not pay for its borders
 	ByUser         = "user"
 	BySearch       = "search"
+	ByImport       = "import" // the quantized file that the plan was made from
 )
 
 // Forced is a set of nodes that have to stay float.

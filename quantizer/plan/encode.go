@@ -15,6 +15,9 @@ func (p *Plan) Encode() ([]byte, error) {
 	e.field("format", Format)
 	e.field("version", Version)
 	e.field("model", p.Model)
+	if p.Imported != nil {
+		e.field("imported", p.Imported)
+	}
 	data := p.Data
 	if data.Paths == nil {
 		data.Paths = []string{}

@@ -26,7 +26,10 @@ type Plan struct {
 
 // Meta is what a plan says beside the slots.
 type Meta struct {
-	Model       File          `json:"model"`
+	Model File `json:"model"`
+	// Imported is the quantized file that the plan was read from; Model is then the float graph behind it, as it stands: its normal
+	// form may lack tensors that the plan quantizes.
+	Imported    *File         `json:"imported,omitempty"`
 	Data        Data          `json:"data"`
 	Preprocess  Preprocess    `json:"preprocess"`
 	Samples     int           `json:"samples"` // used for calibration

@@ -95,12 +95,27 @@ type Export struct {
 	ChannelMultiple int
 	// Int8Weights: int8 activations need int8 weights.
 	Int8Weights bool
+	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
+	Open bool
 }
 
-// All lists the targets.
+// All lists the targets that models are quantized for.
 var All = []*Target{&TRTInt8, &ONNXRuntime}
 
-// Find returns the target called name.
+// Foreign lists the targets of models that other tools have quantized: import finds them, nothing is calibrated for them.
+var Foreign = []*Target{&TFLite, &ONNX}
+
+// Known returns the target called name, foreign ones included.
+func Known(name string) (*Target, error) {
+	for _, t := range Foreign {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return Find(name)
+}
+
+// Find returns the target called name that models can be quantized for.
 func Find(name string) (*Target, error) {
 	var names []string
 	for _, t := range All {

@@ -48,7 +48,7 @@ func (s *Slot) State() State { return s.state }
 type Set struct {
 	Domains []Domain // by NodeID
 	// Why says per NodeID who decided the domain, and the reason: "target: Resize is linear", "user: type:Softmax". The word
-	// before the colon is one of target, conservative, cost, user, search.
+	// before the colon is one of target, conservative, cost, user, search, import.
 	Why []string
 	// Fused names per NodeID the node whose operator this one is computed together with (the activation after a
 	// convolution), NoNode where it stands alone. Chains are resolved: the entry is the computing node itself.

@@ -1,0 +1,204 @@
+package qdq
+
+import (
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/passes"
+	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
+)
+
+const stage = "import"
+
+// Quantized is a quantized graph taken apart. It belongs to no target yet; see Configure.
+type Quantized struct {
+	// Graph is the float graph: operators, names and opset are the file's. Inputs and outputs that were integers are real numbers.
+	Graph *graph.Graph
+	// Pairs and Codes are how many pairs, and constants of integers, the graph was freed from.
+	Pairs, Codes int
+	Warnings     []tqc.Warning
+
+	reads   map[graph.Use][]*grid   // the grids that an input is brought to in turn, where there are any
+	outputs [][]*grid               // the same by graph output
+	codes   map[graph.ValueID]*code // by constant of Graph
+}
+
+// code is a constant that the file holds as integers.
+type code struct {
+	integers []int32
+	grid     *grid
+}
+
+// Read takes apart g, a graph as it was loaded, and leaves it unchanged. What has no constant scales, and integers that are
+// computed with outside of the operators it knows, are errors that name the node. A graph in which nothing is quantized is an
+// error too.
+func Read(g *graph.Graph) (*Quantized, error) {
+	g = g.Clone()
+	if err := refuse(g); err != nil {
+		return nil, err
+	}
+	// Pairs keep the passes from moving anything over a tensor that is quantized.
+	if _, err := passes.Run(g, passes.Normalize); err != nil {
+		return nil, fmt.Errorf("%s: %w", stage, err)
+	}
+	graph.InferShapes(g)
+	r := &reader{g: g, q: &Quantized{Graph: g, reads: map[graph.Use][]*grid{}, codes: map[graph.ValueID]*code{}},
+		links: map[graph.ValueID]link{}, constants: map[graph.ValueID][]graph.ValueID{}}
+	for _, step := range []func() error{r.unfuse, r.moveCodes, r.nameCaptured, r.detach, r.biasScales} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	if r.q.Pairs+r.q.Codes == 0 {
+		return nil, fmt.Errorf("%s: nothing in the model is quantized: calibrate it instead", stage)
+	}
+	graph.InferShapes(g)
+	return r.q, g.Check()
+}
+
+// reader is the state of one Read.
+type reader struct {
+	g     *graph.Graph
+	q     *Quantized
+	links map[graph.ValueID]link
+	// constants lists, by constant of integers, its float forms.
+	constants map[graph.ValueID][]graph.ValueID
+	names     []named
+}
+
+// link is what stands behind a tensor: a value of the float graph, brought to grids in turn.
+type link struct {
+	value graph.ValueID
+	chain []*grid
+}
+
+// maxChain bounds how often a tensor is quantized from one operator to the next; real files do it once, or twice where they
+// change the scale.
+const maxChain = 8
+
+func isQuantize(n *graph.Node) bool { return n.Op == "QuantizeLinear" && standard(n.Domain) }
+
+func isDequantize(n *graph.Node) bool { return n.Op == "DequantizeLinear" && standard(n.Domain) }
+
+// standard reports whether a domain has Q and DQ with ONNX's meaning.
+func standard(domain string) bool {
+	return domain == "" || domain == "ai.onnx" || domain == "com.microsoft"
+}
+
+// fail wraps an error with the node that it concerns.
+func (r *reader) fail(id graph.NodeID, format string, args ...any) error {
+	return r.g.ErrorAt(stage, id, fmt.Errorf(format, args...))
+}
+
+// gridOf reads the grid of a Q or DQ.
+func (r *reader) gridOf(n *graph.Node) (*grid, error) {
+	x := r.g.Value(n.Inputs[0])
+	d := x.DType
+	if isQuantize(n) {
+		d = r.g.Value(n.Outputs[0]).DType
+	}
+	if d == tensor.Undefined {
+		return nil, r.fail(n.ID, "the type of its integers is not known")
+	}
+	q, err := gridOf(r.g, n, n.Input(1), n.Input(2), d, x.Shape, x.Const != nil)
+	return q, r.g.ErrorAt(stage, n.ID, err)
+}
+
+// follow returns what stands behind a tensor.
+func (r *reader) follow(v graph.ValueID) (link, error) {
+	if l, ok := r.links[v]; ok {
+		return l, nil
+	}
+	l, err := r.trace(v)
+	if err == nil {
+		r.links[v] = l
+	}
+	return l, err
+}
+
+// trace is follow without memory. Chains of pairs are as long as the graph at most, and every one is walked once.
+func (r *reader) trace(v graph.ValueID) (link, error) {
+	p := r.g.Producer(v)
+	if p == graph.NoNode {
+		return link{value: v}, nil
+	}
+	n := r.g.Node(p)
+	switch {
+	case isQuantize(n):
+		l, err := r.follow(n.Inputs[0])
+		if err != nil {
+			return l, err
+		}
+		q, err := r.gridOf(n)
+		if err != nil {
+			return l, err
+		}
+		if k := len(l.chain); k > 0 && q.axis < 0 && l.chain[k-1].same(q) {
+			return l, nil // quantizing twice by one grid changes nothing
+		}
+		if len(l.chain) == maxChain {
+			return l, r.fail(n.ID, "%d pairs in a row", maxChain)
+		}
+		return link{l.value, append(l.chain[:len(l.chain):len(l.chain)], q)}, nil
+	case isDequantize(n):
+		return r.traceDequantize(n)
+	}
+	return link{value: v}, nil
+}
+
+func (r *reader) traceDequantize(n *graph.Node) (link, error) {
+	if d := r.g.Value(n.Outputs[0]).DType; d != tensor.Float32 {
+		return link{}, r.fail(n.ID, "it gives %s: only float32", d)
+	}
+	q, err := r.gridOf(n)
+	if err != nil {
+		return link{}, err
+	}
+	x := n.Inputs[0]
+	switch p := r.g.Producer(x); {
+	case r.g.Const(x) != nil:
+		return r.constant(n, x, q)
+	case p == graph.NoNode:
+		return link{x, []*grid{q}}, nil // an input of integers
+	case isQuantize(r.g.Node(p)):
+		own, err := r.gridOf(r.g.Node(p))
+		if err != nil {
+			return link{}, err
+		}
+		if !own.same(q) {
+			return link{}, r.fail(n.ID, "it has another scale, zero point or axis than %q, whose integers it reads", r.g.Node(p).Name)
+		}
+		return r.follow(x)
+	default:
+		return link{}, r.fail(n.ID, "it reads integers that %s %q computes", r.g.Node(p).Op, r.g.Node(p).Name)
+	}
+}
+
+// constant makes the float form of a constant of integers.
+func (r *reader) constant(n *graph.Node, v graph.ValueID, q *grid) (link, error) {
+	for _, f := range r.constants[v] {
+		if r.q.codes[f].grid.same(q) {
+			return link{f, []*grid{q}}, nil
+		}
+	}
+	t := r.g.Const(v)
+	codes, err := integers(t)
+	if err != nil {
+		return link{}, r.g.ErrorAt(stage, n.ID, err)
+	}
+	f := r.g.AddConst(bare(r.g.Value(v).Name), q.dequantize(codes, t.Shape))
+	r.constants[v] = append(r.constants[v], f)
+	r.q.codes[f] = &code{codes, q}
+	r.q.Codes++
+	return link{f, []*grid{q}}, nil
+}
+
+// bare returns the name of a tensor, given what exporters call its integers.
+func bare(name string) string {
+	const suffix = "_quantized"
+	if len(name) > len(suffix) && name[len(name)-len(suffix):] == suffix {
+		return name[:len(name)-len(suffix)]
+	}
+	return name
+}

@@ -1,0 +1,42 @@
+package qdq
+
+import (
+	"fmt"
+
+	"qwb/graph"
+)
+
+// refused lists operators on integers that no plan can express, with the reason.
+var refused = []struct{ op, why string }{
+	{"DynamicQuantizeLinear", "its scale is computed when the model runs: a plan holds constant scales only; calibrate the float model instead"},
+	{"ConvInteger", "it gives int32 sums, and nothing in the operator says by which scale they stand for numbers; as a rule the scale is dynamic"},
+	{"MatMulInteger", "it gives int32 sums, and nothing in the operator says by which scale they stand for numbers; as a rule the scale is dynamic"},
+	{"DynamicQuantizeMatMul", "its scale is computed when the model runs: a plan holds constant scales only; calibrate the float model instead"},
+	{"MatMulIntegerToFloat", "it has no scale for its output; export the model in Q/DQ form"},
+	{"DynamicQuantizeLSTM", "its scales are computed when the model runs: a plan holds constant scales only"},
+	{"QAttention", "its parts are not operators of a float graph; export the model in Q/DQ form"},
+	{"QEmbedLayerNormalization", "its parts are not operators of a float graph; export the model in Q/DQ form"},
+	{"QLinearReduceMean", "export the model in Q/DQ form"},
+	{"QLinearWhere", "export the model in Q/DQ form"},
+	{"MatMulNBits", "weights in blocks of few bits are no integers of an 8-bit plan"},
+}
+
+// refuse returns an error for the first operator, in order, that cannot be imported.
+func refuse(g *graph.Graph) error {
+	order, err := g.Order()
+	if err != nil {
+		return fmt.Errorf("%s: %w", stage, err)
+	}
+	for _, id := range order {
+		n := g.Node(id)
+		if !standard(n.Domain) {
+			continue
+		}
+		for _, r := range refused {
+			if n.Op == r.op {
+				return g.ErrorAt(stage, id, fmt.Errorf("%s", r.why))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package qdq
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// scheme is the policy of a grid. like is what the target does: where the file agrees with it, the scheme is the target's.
+func (q *grid) scheme(like tqc.Config) tqc.Config {
+	l := limits[q.dtype]
+	c := tqc.Config{Policy: tqc.Linear, Bits: q.dtype.Bits(), QMin: l[0], QMax: l[1]}
+	zero := !slices.ContainsFunc(q.zero, func(z int32) bool { return z != 0 })
+	if zero && c.Signed() && (like.Policy.Has(tqc.Symmetric) || like.Signed() != c.Signed() || like.Bits != c.Bits) {
+		c.Policy |= tqc.Symmetric
+	} else {
+		c.Policy |= tqc.Asymmetric
+	}
+	switch {
+	case q.axis < 0:
+		c.Policy |= tqc.PerTensor
+	case q.block > 0:
+		c.Policy |= tqc.PerGroup
+		c.Axis, c.GroupSize = q.axis, q.block
+	default:
+		c.Policy |= tqc.PerChannel
+		c.Axis = q.axis
+	}
+	return c
+}
+
+// activation is the policy of a computed tensor.
+func (c *configurer) activation(q *grid) tqc.Config { return q.scheme(c.t.Activation) }
+
+// parameter is the policy of constant input i of a node: a weight, a bias or another operand. A weight that leaves the lowest
+// integers of its type unused has the target's narrower range.
+func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid) (tqc.Config, error) {
+	n := c.g.Node(id)
+	op := c.t.Op(n)
+	weighted := op != nil && op.Role == target.Weighted
+	if q.dtype == tensor.Int32 && !(weighted && i == biasInput) {
+		return tqc.Config{}, fmt.Errorf("int32 constant %q that is no bias", c.g.Value(v).Name)
+	}
+	if !weighted {
+		return q.scheme(c.t.Activation), nil
+	}
+	if i == biasInput {
+		return q.scheme(tqc.Config{Policy: tqc.Symmetric, Bits: 32, QMin: -1}), nil
+	}
+	cfg := q.scheme(c.t.Weight)
+	w := c.t.Weight
+	if cfg.Bits != w.Bits || cfg.Signed() != w.Signed() || !cfg.Policy.Has(tqc.Symmetric) {
+		return cfg, nil
+	}
+	codes, err := c.integersOf(v, q)
+	if err != nil {
+		return cfg, err
+	}
+	if low := slices.Min(append(codes[:len(codes):len(codes)], 0)); low >= w.QMin {
+		cfg.QMin, cfg.QMax = w.QMin, w.QMax
+	}
+	return cfg, nil
+}
+
+// integersOf returns the integers of a constant: the file's, or what the file's Q makes of float ones.
+func (c *configurer) integersOf(v graph.ValueID, q *grid) ([]int32, error) {
+	if own := c.q.codes[v]; own != nil {
+		return own.integers, nil
+	}
+	t := c.g.Const(v)
+	if t.DType != tensor.Float32 {
+		return nil, fmt.Errorf("constant %q of type %s is quantized", c.g.Value(v).Name, t.Type())
+	}
+	t = t.ToRowMajor()
+	codes, of := make([]int32, t.Len()), q.index(t.Shape)
+	for i, x := range t.F32() {
+		codes[i] = q.at(of(i)).Quantize(x)
+	}
+	return codes, nil
+}
+
+// prove quantizes every constant again and compares its integers with the file's. Integers of a bias beyond 2^24 have no float32
+// form; they are near the end of int32 and what is lost is below 2^-24 of them, which is a warning. Other differences are errors.
+func (c *configurer) prove() error {
+	for _, id := range c.bound.Order {
+		for i, s := range c.set.Inputs(id) {
+			if s == tqc.NoSlot || !c.set.Slot(s).Weight || c.set.Slot(s).State() == tqc.FP32 {
+				continue
+			}
+			if err := c.proveSlot(id, s); err != nil {
+				return c.g.ErrorAt(stage, id, fmt.Errorf("input %d: %w", i, err))
+			}
+		}
+	}
+	return nil
+}
+
+func (c *configurer) proveSlot(id graph.NodeID, s tqc.SlotID) error {
+	sl := c.set.Slot(s)
+	own := c.q.codes[sl.Value]
+	if own == nil {
+		return nil // float in the file: the integers are what quantizing gives
+	}
+	t, p := c.g.Const(sl.Value), c.set.Params(s)
+	of := own.grid.index(t.Shape)
+	lost, most := 0, int64(0)
+	for i, x := range t.F32() {
+		q := p.Grid(&sl.Config, of(i)).Quantize(x)
+		if sl.Config.Bits > 24 {
+			q, _ = qmath.QuantizeBias(x, p.Scale[min(of(i), len(p.Scale)-1)])
+		}
+		if q == own.integers[i] {
+			continue
+		}
+		if sl.Config.Bits <= 24 {
+			return fmt.Errorf("element %d of %q: integer %d of scale %g has no float32 form (it comes back as %d)", i, c.g.Value(sl.Value).Name,
+				own.integers[i], p.Scale[min(of(i), len(p.Scale)-1)], q)
+		}
+		d := int64(q) - int64(own.integers[i])
+		lost, most = lost+1, max(most, d, -d)
+	}
+	if lost > 0 {
+		c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(id).Name, Value: float64(most),
+			Text: fmt.Sprintf("%d integers of the bias are beyond 2^24 and have no float32 form; they change by up to the number given", lost)})
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package target
+
+import (
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// TFLite is TensorFlow Lite's 8-bit quantization (its "Quantization specification") as Q/DQ: every tensor between operators has
+// a scale, weights are symmetric per output channel, pooling and data movement keep the scale. It is what converted TFLite models
+// are imported as.
+var TFLite = Target{
+	Name: "tflite",
+	Doc:  "TensorFlow Lite's integers as Q/DQ: asymmetric int8 activations, symmetric per-channel int8 weights, int32 bias",
+	Ops: []Op{
+		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
+		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
+		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}},
+		{Type: "MatMul", Role: Weighted},
+
+		{Type: "Add", Role: Arithmetic},
+		{Type: "AveragePool", Role: Arithmetic},
+		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},
+		{Type: "GlobalAveragePool", Role: Arithmetic}, // a MEAN, whose output has a scale of its own
+		{Type: "HardSwish", Role: Arithmetic},
+		{Type: "LeakyRelu", Role: Arithmetic},
+		{Type: "Mul", Role: Arithmetic},
+		{Type: "ReduceMean", Role: Arithmetic},
+		{Type: "Sigmoid", Role: Arithmetic, FixedScale: 1.0 / 256},
+		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Needs: []Condition{OneAxis}},
+		{Type: "Sub", Role: Arithmetic},
+
+		{Type: "Clip", Role: Activation, Alone: true},
+		{Type: "Relu", Role: Activation, Alone: true},
+
+		{Type: "DepthToSpace", Role: Passive},
+		{Type: "Flatten", Role: Passive},
+		{Type: "Gather", Role: Passive},
+		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
+		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
+		{Type: "Reshape", Role: Passive},
+		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
+		{Type: "Slice", Role: Passive},
+		{Type: "SpaceToDepth", Role: Passive},
+		{Type: "Split", Role: Passive},
+		{Type: "Squeeze", Role: Passive},
+		{Type: "Tile", Role: Passive},
+		{Type: "Transpose", Role: Passive},
+		{Type: "Unsqueeze", Role: Passive},
+	},
+	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,
+		Observer: tqc.ObserverMinMax},
+	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -127, QMax: 127,
+		Observer: tqc.ObserverMinMax},
+	Bias:    tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1},
+	Outputs: true,
+	Island:  qmath.FP32,
+	Profile: "tflite2",
+	// A microcontroller has no float unit to speak of: integers pay wherever they can be computed.
+	BorderCost: 1,
+	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, SignedOnly: true, Int8Weights: true},
+}
