@@ -12,12 +12,21 @@ import (
 //go:embed report.html.tmpl
 var reportTemplate string
 
+// The style and the sorting of tables that all pages share.
+var (
+	//go:embed page.css
+	pageStyle string
+	//go:embed page.js
+	pageScript string
+)
+
 // HTML writes the report as one file that needs nothing else: styles, script and pictures are inside. The full report stands
 // in it as JSON too, in the element with id "report". Names are escaped.
 func HTML(w io.Writer, r *analysis.Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"number": number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent, "shorten": shorten,
 		"curve": errorCurve, "histogram": histogram, "ranges": channelRanges,
+		"style": style, "script": script,
 	}).Parse(reportTemplate)
 	if err != nil {
 		return err
@@ -28,6 +37,9 @@ func HTML(w io.Writer, r *analysis.Report) error {
 	}
 	return t.Execute(w, page{Report: r, JSON: template.JS(data), layers: r.Layerwise})
 }
+
+func style() template.CSS { return template.CSS(pageStyle) }
+func script() template.JS { return template.JS(pageScript) }
 
 // page is what the template sees: the report and what has to be looked up in it.
 type page struct {

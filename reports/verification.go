@@ -1,0 +1,152 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"qwb/analysis"
+)
+
+// VerificationText writes the verdict with its counts, the first divergence, the tensors that differ, the drift and the safety of
+// the sums. Tensors without a difference are counted only.
+func VerificationText(w io.Writer, v *analysis.Verification) error {
+	t := &tables{w: w}
+	t.printf("%s: profile %s, backend %s, %d samples\n\n", v.Verdict, v.Profile, v.Backend, v.Samples)
+	t.begin("Compared", "what", "compared", "different", "ties")
+	t.row("numbers of the program against the plan", fmt.Sprint(v.Static.Values), fmt.Sprint(len(v.Static.Faults)), "")
+	if v.Backends.Compared > 0 || v.Backends.Different > 0 {
+		t.row("integers of "+v.Backend+" against the reference", fmt.Sprint(v.Backends.Compared), fmt.Sprint(v.Backends.Different), "")
+	}
+	t.row("integers against real arithmetic", fmt.Sprint(v.Simulation.Compared), fmt.Sprint(v.Simulation.Different), fmt.Sprint(v.Simulation.Ties))
+	t.end()
+	if v.Measured {
+		t.printf("The profile saturates: what differs from real arithmetic is measured, not held against it.\n\n")
+	}
+	if v.First != nil {
+		t.printf("%s\n\n", Divergence(v.First))
+	}
+	for i, d := range v.Static.Faults {
+		if i > 0 && i < 20 {
+			t.printf("%s\n", Divergence(&d))
+		}
+	}
+	verificationTensors(t, v)
+	if len(v.Fits) > 0 {
+		t.begin("Profiles, the best explanation first", "profile", "integers", "different", "largest", "")
+		for _, f := range v.Fits {
+			t.row(f.Profile, fmt.Sprint(f.Compared), fmt.Sprint(f.Different), fmt.Sprint(f.Max), shorten(f.Why, 80))
+		}
+		t.end()
+	}
+	if len(v.Missing) > 0 {
+		t.printf("%d tensors were not recorded: %s\n\n", len(v.Missing), shorten(strings.Join(v.Missing, ", "), 200))
+	}
+	if len(v.Drift) > 0 {
+		t.begin("The whole program against the whole simulation", "output", "NSR", "cosine", "largest difference")
+		for _, d := range v.Drift {
+			t.row(shorten(d.Output, 48), number(d.NSR), cosine(d.Cosine), number(d.MaxDifference))
+		}
+		t.end()
+	}
+	safetyTable(t, v)
+	return t.err
+}
+
+// verificationTensors writes the tensors with a difference or a tie, at most 40.
+func verificationTensors(t *tables, v *analysis.Verification) {
+	some := 0
+	bound := 0.0
+	for _, c := range v.PerTensor {
+		bound = max(bound, c.Bound)
+		if c.Different+c.Ties+c.Backend > 0 {
+			some++
+		}
+	}
+	t.printf("%d tensors of integers, %d with a difference; the largest stated bound is %s of a step\n\n", v.Tensors, some, number(bound))
+	if some == 0 {
+		return
+	}
+	t.begin("Tensors with a difference, in graph order", "tensor", "op", "integers", "different", "ties", "backend", "bound", "distance", "histogram")
+	shown := 0
+	for _, c := range v.PerTensor {
+		if c.Different+c.Ties+c.Backend == 0 {
+			continue
+		}
+		if shown++; shown > 40 {
+			break
+		}
+		t.row(shorten(c.Tensor, 40), c.Op, fmt.Sprint(c.Compared), fmt.Sprint(c.Different), fmt.Sprint(c.Ties), fmt.Sprint(c.Backend), number(c.Bound),
+			number(c.Distance), Histogram(c.Histogram))
+	}
+	t.end()
+}
+
+// safetyTable writes the sums that are not safe for every input, and says how many are.
+func safetyTable(t *tables, v *analysis.Verification) {
+	if len(v.Safety) == 0 {
+		return
+	}
+	safe, bits := 0, 0
+	for _, s := range v.Safety {
+		bits = max(bits, s.Bits)
+		if s.Cure == "" {
+			safe++
+		}
+	}
+	t.printf("Sums of products: %d steps, %d safe for every input, with and without VNNI; the widest accumulator has %d of 32 bits\n", len(v.Safety), safe, bits)
+	if safe == len(v.Safety) {
+		return
+	}
+	t.begin("", "node", "op", "bits", "pairs", "at risk", "saturated on data", "sums affected", "cure")
+	for _, s := range v.Safety {
+		if s.Cure != "" {
+			t.row(shorten(s.Node, 36), s.Op, fmt.Sprint(s.Bits), count(s.Pairs), count(s.AtRisk), fmt.Sprintf("%d of %s", s.Saturated, count(s.Sums)), count(s.Affected), s.Cure)
+		}
+	}
+	t.end()
+}
+
+// Divergence describes one place where a number is not what it should be.
+func Divergence(d *analysis.Divergence) string {
+	kind := "different"
+	if d.Tie {
+		kind = "tie"
+	}
+	s := fmt.Sprintf("%s: node %s (%s), tensor %s, %s %d: %s, expected %s by the %s", kind, d.Node, d.Op, d.Tensor, d.What, d.Index, plain(d.Got),
+		plain(d.Expected), d.ExpectedBy)
+	if d.Exact != nil {
+		s += fmt.Sprintf("; exactly %s", strconv.FormatFloat(*d.Exact, 'g', 10, 64))
+	}
+	if d.Accumulator != nil {
+		s += fmt.Sprintf("; accumulator %d", *d.Accumulator)
+	}
+	if d.Multiplier != "" {
+		s += ", multiplier " + d.Multiplier
+	}
+	return s
+}
+
+// plain writes whole numbers without an exponent.
+func plain(n analysis.Number) string {
+	x := float64(n)
+	if x == math.Trunc(x) && math.Abs(x) < 1e15 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}
+
+// Histogram writes differences and their counts.
+func Histogram(list []analysis.StepCount) string {
+	var parts []string
+	for i, h := range list {
+		if i == 6 {
+			parts = append(parts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%+d: %d", h.Difference, h.Count))
+	}
+	return strings.Join(parts, ", ")
+}
