@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -23,6 +24,9 @@ type exportOptions struct {
 	plan     string
 	platform string
 	out      string
+	threads  int
+	// unverified exports a plan that was not verified, and says so in plan and file.
+	unverified bool
 	// externalAbove is the size of all weights from which they go to a file of their own, 0 for oneMessage.
 	externalAbove int64
 }
@@ -33,15 +37,21 @@ type exportResult struct {
 	File     string        `json:"file"`
 	SHA256   string        `json:"sha256"`
 	Warnings []tqc.Warning `json:"warnings"`
+	// Verification is what the plan holds about it.
+	Verification *plan.Verification `json:"verification"`
 }
 
 func newExport(e *env) *cobra.Command {
 	var f flags
+	var unverified bool
 	c := &cobra.Command{
 		Use:   "export [PLAN] --platform P -o FILE",
 		Short: "Write the quantized model as ONNX with QuantizeLinear and DequantizeLinear",
 		Long: `Export writes what the plan says: a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of the
-platform before it gets its name.`,
+platform before it gets its name.
+
+A plan that holds no verification of what it is now is verified first, as qwb verify does, on 8 samples of its own data. Where that does
+not hold nothing is written (exit code 3). With --unverified it is not even tried, and plan and file say so.`,
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)
@@ -54,8 +64,11 @@ platform before it gets its name.`,
 			if _, err := target.Known(f.platform); err != nil {
 				return usageError{err}
 			}
-			r, err := e.export(c.Context(), exportOptions{plan: file, platform: f.platform, out: f.out})
+			r, err := e.export(c.Context(), exportOptions{plan: file, platform: f.platform, out: f.out, threads: f.workers(), unverified: unverified})
 			if err != nil {
+				if check := (checkError{}); f.json && errors.As(err, &check) {
+					return errors.Join(e.printJSON(r), err)
+				}
 				return err
 			}
 			if f.json {
@@ -67,7 +80,9 @@ platform before it gets its name.`,
 	}
 	f.addPlatform(c, "platform of the plan: "+platforms())
 	f.addOut(c, "file to write (default: MODEL.PLATFORM.onnx)")
+	f.addRun(c)
 	f.addJSON(c)
+	c.Flags().BoolVar(&unverified, "unverified", false, "export without a verification, and say so in plan and file")
 	return c
 }
 
@@ -83,6 +98,9 @@ func (e *env) export(ctx context.Context, o exportOptions) (*exportResult, error
 	if o.out == "" {
 		o.out = strings.TrimSuffix(o.plan, planSuffix) + "." + o.platform + ".onnx"
 	}
+	if err := e.ensureVerified(ctx, p, o.threads, o.unverified); err != nil {
+		return &exportResult{Platform: o.platform, Warnings: []tqc.Warning{}, Verification: p.plan.Verification}, err
+	}
 	meta, err := metadata(p.plan)
 	if err != nil {
 		return nil, err
@@ -94,12 +112,15 @@ func (e *env) export(ctx context.Context, o exportOptions) (*exportResult, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r := &exportResult{Platform: o.platform, File: o.out, Warnings: onnxqdq.Warnings(p.Graph, p.set, p.target)}
+	r := &exportResult{Platform: o.platform, File: o.out, Warnings: onnxqdq.Warnings(p.Graph, p.set, p.target), Verification: p.plan.Verification}
 	if r.Warnings == nil {
 		r.Warnings = []tqc.Warning{}
 	}
 	if r.SHA256, err = p.writeExport(m, o); err != nil {
 		return nil, err
+	}
+	if err := p.plan.Write(p.file); err != nil { // with its verification
+		e.warn("the verification is not kept: %v", err)
 	}
 	for _, w := range r.Warnings {
 		e.warnAbout(w)
@@ -161,7 +182,7 @@ func metadata(p *plan.Plan) ([]onnx.KeyValue, error) {
 	}
 	kv := []onnx.KeyValue{{Key: "qwb.plan", Value: hash}, {Key: "qwb.platform", Value: p.Platform}}
 	if v := p.Verification; v != nil {
-		kv = append(kv, onnx.KeyValue{Key: "qwb.verification", Value: v.Digest})
+		kv = append(kv, onnx.KeyValue{Key: "qwb.verification", Value: v.Verdict + " " + v.Digest})
 	}
 	return kv, nil
 }

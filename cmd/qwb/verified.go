@@ -35,8 +35,8 @@ func (p *planned) identity(profile string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ensureVerified verifies a plan under its platform's profile unless it holds a verification that fits, and writes the outcome into
-// it. unverified records that nobody looked instead.
+// ensureVerified verifies a plan under its platform's profile unless it holds a verification that fits; the outcome is then in
+// memory and has to be written. unverified records that nobody looked instead.
 func (e *env) ensureVerified(ctx context.Context, p *planned, threads int, unverified bool) error {
 	ok, err := p.verified()
 	if err != nil || ok {

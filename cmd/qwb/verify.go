@@ -145,7 +145,10 @@ func (e *env) verify(ctx context.Context, o verifyOptions) (*analysis.Verificati
 	if err != nil {
 		return nil, err
 	}
-	return v, p.record(v)
+	if err := p.record(v); err != nil {
+		return nil, err
+	}
+	return v, p.plan.Write(p.file)
 }
 
 // backendNamed finds a backend. One that exists but not here is a failure, another name a wrong argument.
@@ -228,14 +231,14 @@ func (e *env) verifyData(p *planned, o dataOptions) (*data.Set, error) {
 	return set, err
 }
 
-// record writes the outcome of a verification into the plan.
+// record puts the outcome of a verification into the plan in memory.
 func (p *planned) record(v *analysis.Verification) error {
 	digest, err := p.identity(v.Profile)
 	if err != nil {
 		return err
 	}
 	p.plan.Verification = &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Verdict: v.Verdict, Digest: digest}
-	return p.plan.Write(p.file)
+	return nil
 }
 
 // verified reports whether the plan holds a verification of what it is now that found nothing wrong.
