@@ -78,7 +78,7 @@ const (
 )
 
 // pools8 keep the memory of running products, so that a run allocates nothing.
-type pools8 struct{ products, pieces sync.Pool }
+type pools8 struct{ products, pieces, codes sync.Pool }
 
 func (p *pools8) product() *product8 {
 	if x, ok := p.products.Get().(*product8); ok {

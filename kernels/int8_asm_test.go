@@ -14,6 +14,7 @@ func TestIntegerTileLayout(t *testing.T) {
 	}
 	var x tile8
 	var o outTile
+	var c codes8
 	for _, f := range []struct {
 		name         string
 		offset, want uintptr
@@ -32,6 +33,12 @@ func TestIntegerTileLayout(t *testing.T) {
 		{"Exp", unsafe.Offsetof(o.shift.Exp), 24}, {"steps", unsafe.Offsetof(o.steps), 288}, {"second", unsafe.Offsetof(o.steps.second), 16},
 		{"left", unsafe.Offsetof(o.steps.left), 20}, {"halfMask", unsafe.Offsetof(o.steps.halfMask), 24}, {"evenMask", unsafe.Offsetof(o.steps.evenMask), 48},
 		{"least", unsafe.Offsetof(o.steps.least), 56}, {"zero64", unsafe.Offsetof(o.steps.zero), 72},
+		{"dst", unsafe.Offsetof(c.dst), 0}, {"a", unsafe.Offsetof(c.a), 24}, {"b", unsafe.Offsetof(c.b), 48}, {"real", unsafe.Offsetof(c.real), 72},
+		{"n", unsafe.Offsetof(c.n), 96}, {"rows", unsafe.Offsetof(c.rows), 104}, {"lda", unsafe.Offsetof(c.lda), 112},
+		{"ldd", unsafe.Offsetof(c.ldd), 120}, {"fa", unsafe.Offsetof(c.fa), 128}, {"fb", unsafe.Offsetof(c.fb), 132},
+		{"k", unsafe.Offsetof(c.k), 136}, {"factor", unsafe.Offsetof(c.factor), 140}, {"divisor", unsafe.Offsetof(c.divisor), 144},
+		{"za", unsafe.Offsetof(c.za), 148}, {"zb", unsafe.Offsetof(c.zb), 152}, {"lo", unsafe.Offsetof(c.lo), 156},
+		{"hi", unsafe.Offsetof(c.hi), 160}, {"zero", unsafe.Offsetof(c.zero), 164},
 		{"plain", unsafe.Offsetof(o.plain), 224}, {"QMax", unsafe.Offsetof(o.scale.QMax), 67},
 	} {
 		assert.Equal(t, f.want, f.offset, f.name)

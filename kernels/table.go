@@ -64,13 +64,19 @@ const (
 	OpScaleU8       // integer sums to codes by Scale
 	OpScaleF32      // integer sums to float32 by Scale
 	OpShiftU8       // integer sums to codes by Shift
+	OpAddCodes      // AddCodes
+	OpAddFused      // AddCodes where Fused
+	OpToCodes       // float32 to codes
+	OpFromCodes     // codes to float32
+	OpMaxCodes      // MaxCodes
 	opCount
 )
 
 var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "add", "sub", "mul", "div", "limit", "fake", "min-max",
 	"channel-min-max", "bins", "exp", "sigmoid", "tanh", "erf", "swish", "gelu", "gelu-tanh", "hard-sigmoid", "hard-swish",
 	"sqrt", "add-scalar", "mul-scalar", "div-scalar", "scalar-sub", "scalar-div", "row-max", "row-sum", "row-squares", "row-exp", "normalize",
-	"gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8"}
+	"gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8",
+	"add-codes", "add-fused", "to-codes", "from-codes", "max-codes"}
 
 func (op Op) String() string { return opNames[op] }
 
@@ -91,6 +97,7 @@ type Row struct {
 	tile8  func(*tile8)
 	slide  [2]func(*tile8) // depthwise tiles of 3x3 kernels by stride, for panels of slide8; may be nil
 	store  func(*outTile)
+	codes  func(*codes8)
 }
 
 // Runs reports whether a processor with features f can execute the row.
@@ -99,7 +106,8 @@ func (r Row) Runs(f cpu.Features) bool { return r.runs == nil || r.runs(f) }
 // Rows lists the rows of this build, best first within each operation, plain Go last. A row that needs a feature the running
 // processor lacks is listed too.
 func Rows() []Row {
-	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), goRows, goMathRows, goRowRows, goInt8Rows)
+	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), goRows, goMathRows,
+		goRowRows, goInt8Rows, goCodesRows)
 }
 
 var goRows = []Row{

@@ -44,6 +44,7 @@ var everything = []struct {
 	{"tile", slices.Concat(gemmFiles, windowFiles, elementwiseFiles, mathFiles, rowFiles, peakFiles, observeFiles)},
 	{"tile8", slices.Concat(int8Files, int8WindowFiles, int8SlideFiles)},
 	{"outTile", slices.Concat(scaleFiles, shiftFiles)},
+	{"codes8", codesFiles},
 	{"sums", compareFiles},
 }
 

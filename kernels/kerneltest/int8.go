@@ -41,6 +41,8 @@ func (s Suite) RunInteger(t *testing.T) {
 	t.Run("gemm of signed", s.gemmS8S8)
 	t.Run("conv", s.convU8S8)
 	t.Run("outputs", s.outputs)
+	t.Run("several outputs", s.several)
+	t.Run("bytes", s.bytewise)
 	t.Run("misuse", s.misuseInteger)
 }
 
