@@ -22,6 +22,8 @@ type Accuracy struct {
 	Seconds float64 `json:"seconds"`
 	// The rest compares with the float graph on the same samples; nil in float.
 	*Change
+	// Beside holds what the simulation answered on the same samples; nil where the mode is the simulation, or float.
+	Beside *Beside `json:"sim,omitempty"`
 	// Answers holds, in the order of the data, what was answered.
 	Answers []Answer `json:"-"`
 }
@@ -44,30 +46,49 @@ type Change struct {
 	DropError float64 `json:"drop_error"`
 }
 
+// Beside is the simulation next to the integers.
+type Beside struct {
+	Top1  int `json:"top1"`
+	Top5  int `json:"top5"`
+	Flips int `json:"flips"` // answers of the integers that differ from the simulation's
+}
+
+// Forward runs a model once: inputs by name, outputs in the order of the graph's.
+type Forward func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error)
+
 // AccuracyConfig says how Eval works. The zero value evaluates the float graph.
 type AccuracyConfig struct {
 	Simulator *sim.Simulator // nil: float only
-	Threads   int            // samples at a time, 0 for one
-	Progress  func(done int) // may be nil
+	// Integer runs the integer program, whose accuracy is wanted then; the simulation stands beside it. It is called for one sample
+	// at a time.
+	Integer  Forward
+	Backend  string         // what runs the integers
+	Threads  int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
+	Progress func(done int) // may be nil
 }
 
 // answer is the outcome on one sample.
 type answer struct {
-	sample       string
-	label        int
-	float, quant []int // the five classes with the highest scores
+	sample string
+	label  int
+	// The five classes with the highest scores; quant is the simulation's or the integers'.
+	float, quant, sim []int
 }
 
 // Eval classifies every sample by the first output of g, flattened; scores that tie go to the lower class. Every sample needs a
 // label within the classes.
 func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg AccuracyConfig) (*Accuracy, error) {
-	session, err := exec.New(g, exec.Options{})
+	o, threads := exec.Options{}, cfg.Threads
+	if cfg.Integer != nil {
+		o.Threads, threads = cfg.Threads, 1
+	}
+	session, err := exec.New(g, o)
 	if err != nil {
 		return nil, err
 	}
-	all := collector[answer]{stage: "eval", threads: cfg.Threads, progress: cfg.Progress,
+	all := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
-			c := classifier{runner: session.NewRunner()}
+			c := classifier{runner: session.NewRunner(), integer: cfg.Integer}
 			if cfg.Simulator != nil {
 				c.hooks = cfg.Simulator.Hooks(nil)
 			}
@@ -77,12 +98,17 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if err != nil {
 		return nil, err
 	}
-	return score(answers, cfg.Simulator != nil), nil
+	r := score(answers, cfg.Simulator != nil || cfg.Integer != nil)
+	if cfg.Integer != nil {
+		r.Mode, r.Backend, r.Beside = "int8", cfg.Backend, beside(answers)
+	}
+	return r, nil
 }
 
 type classifier struct {
-	runner *exec.Runner
-	hooks  *exec.Hooks
+	runner  *exec.Runner
+	hooks   *exec.Hooks
+	integer Forward
 }
 
 func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
@@ -91,14 +117,41 @@ func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answe
 	if err != nil {
 		return a, err
 	}
-	if a.float, err = best(out, s.Label); err != nil || c.hooks == nil {
+	if a.float, err = best(out, s.Label); err != nil {
 		return a, err
 	}
-	if out, err = c.runner.Run(ctx, s.Feeds, c.hooks); err != nil {
-		return a, err
+	if c.hooks != nil {
+		if out, err = c.runner.Run(ctx, s.Feeds, c.hooks); err != nil {
+			return a, err
+		}
+		if a.quant, err = best(out, s.Label); err != nil {
+			return a, err
+		}
+		a.sim = a.quant
 	}
-	a.quant, err = best(out, s.Label)
+	if c.integer != nil {
+		if out, err = c.integer(ctx, s.Feeds); err != nil {
+			return a, err
+		}
+		a.quant, err = best(out, s.Label)
+	}
 	return a, err
+}
+
+// beside counts the simulation's answers, nil if it did not run.
+func beside(answers []answer) *Beside {
+	var b Beside
+	for _, a := range answers {
+		if a.sim == nil {
+			return nil
+		}
+		top1, top5 := hit(a.sim, a.label)
+		b.Top1, b.Top5 = b.Top1+top1, b.Top5+top5
+		if a.sim[0] != a.quant[0] {
+			b.Flips++
+		}
+	}
+	return &b
 }
 
 // best returns the classes with the highest scores, at most five, the highest first.

@@ -49,7 +49,9 @@ var faults = []struct {
 		return s
 	}},
 	{name: "zero point+1", network: "mobilenet", platform: "onnxruntime", profile: "ort", plant: func(t *testing.T, l *lowered) *lower.Step {
-		s, op := step(t, l, func(op *lower.Linear) bool { return op.Weights != nil && op.Kind == "Conv" && len(op.Weights.Scale) == 12 })
+		s, op := step(t, l, func(op *lower.Linear) bool {
+			return op.Weights != nil && op.Kind == "Conv" && len(op.Weights.Scale) == 12
+		})
 		op.Scales[0].ZeroPoint++
 		return s
 	}},

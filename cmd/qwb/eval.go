@@ -13,28 +13,30 @@ import (
 	"qwb/analysis"
 	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/graph/tensor"
 	"qwb/reports"
 )
 
 // evalOptions are the arguments of eval.
 type evalOptions struct {
 	file    string // model or plan
-	mode    string // fp32 or sim
+	mode    string // fp32, sim or int8
+	backend string // of mode int8
 	data    dataOptions
 	threads int
 }
 
 func newEval(e *env) *cobra.Command {
 	var f flags
-	var labels, answers string
+	var labels, answers, backend string
 	var offset int
 	var maxDrop float64
 	c := &cobra.Command{
 		Use:   "eval MODEL|PLAN --data D --labels F",
-		Short: "Count how often a classifier is right, in float or simulated INT8",
+		Short: "Count how often a classifier is right, in float, simulated INT8 or integers",
 		Long: `Eval counts right first answers (top-1) and right answers among the first five (top-5). In mode sim it also runs the float graph
 on the same samples and says how many answers differ, and how many percentage points of top-1 were lost, with the standard error of
-that difference over the pairs.
+that difference over the pairs. Mode int8 runs the integer program under the platform's arithmetic profile, beside both.
 
 Labels are a TSV file (file<TAB>index, a header is allowed) or a MNIST label file; CIFAR-10 files bring their own. The class is
 the label plus --label-offset. With --data and no --samples, all of it is used.`,
@@ -45,13 +47,14 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 			}
 			o := evalOptions{file: args[0], mode: f.mode, data: f.dataOptions(), threads: f.workers()}
 			o.data.labels, o.data.labelOffset = labels, offset
+			o.backend = backend
 			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(o.file, planSuffix)
 			switch {
-			case o.mode != "fp32" && o.mode != "sim":
-				return usagef("--mode %s: one of fp32, sim", o.mode)
-			case o.mode == "sim" && !isPlan:
-				return usagef("--mode sim needs a plan; calibrate %s first", o.file)
+			case o.mode != "fp32" && o.mode != "sim" && o.mode != "int8":
+				return usagef("--mode %s: one of fp32, sim, int8", o.mode)
+			case o.mode != "fp32" && !isPlan:
+				return usagef("--mode %s needs a plan; calibrate %s first", o.mode, o.file)
 			case !isPlan && len(o.data.paths) == 0:
 				return usagef("eval of a model needs --data")
 			case gate && o.mode == "fp32":
@@ -82,7 +85,8 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 	f.addData(c)
 	f.addRun(c)
 	f.addJSON(c)
-	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or sim (simulated INT8, needs a plan)")
+	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program)")
+	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
 	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
 	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
 	c.Flags().StringVar(&answers, "answers", "", "write sample, label and answered class of every sample to this TSV file")
@@ -130,9 +134,19 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 		return nil, err
 	}
 	cfg := analysis.AccuracyConfig{Threads: o.threads}
-	if o.mode == "sim" {
+	if o.mode != "fp32" {
 		if cfg.Simulator, err = simulator(p.Graph, p.set, p.target); err != nil {
 			return nil, err
+		}
+	}
+	if o.mode == "int8" {
+		x, err := p.executor(o.backend, o.threads)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Backend = o.backend
+		cfg.Integer = func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return x.Run(ctx, feeds, nil)
 		}
 	}
 	var hashes [][32]byte

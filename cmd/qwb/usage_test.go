@@ -46,7 +46,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{"dispatch --fp32 type:", `selector "type:" names no operator type`},
 		{"eval m.onnx", `eval of a model needs --data`},
 		{"eval m.onnx --data data --mode sim", `--mode sim needs a plan; calibrate m\.onnx first`},
-		{"eval m.plan.json --mode int8", `--mode int8: one of fp32, sim`},
+		{"eval m.plan.json --mode int4", `--mode int4: one of fp32, sim, int8`},
 		{"eval m.plan.json --mode quick", `--mode quick: one of fp32, sim`},
 		{"eval m.plan.json --max-drop 1", `--max-drop is about a quantized mode`},
 		{"export", `export needs --platform`},

@@ -158,7 +158,7 @@ func backendNamed(name string) (program.Backend, error) {
 	case err == nil:
 		return b, nil
 	case name == "cuda":
-		return b, fmt.Errorf("verify: backend cuda: this qwb runs integers on %s only", backends())
+		return b, fmt.Errorf("backend cuda: this qwb runs integers on %s only", backends())
 	}
 	return b, usageError{err}
 }
@@ -182,6 +182,23 @@ func (p *planned) program(profile qmath.Profile) (*lower.Program, error) {
 		return nil, fmt.Errorf("%s: %w", p.file, err)
 	}
 	return q, nil
+}
+
+// executor prepares the plan's program under the platform's profile.
+func (p *planned) executor(backend string, threads int) (*program.Executor, error) {
+	b, err := backendNamed(backend)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := p.profile("")
+	if err != nil {
+		return nil, err
+	}
+	lowered, err := p.program(profile)
+	if err != nil {
+		return nil, err
+	}
+	return program.New(lowered, b, threads)
 }
 
 // verifyPlan verifies on a data set, the plan's own unless one is given.

@@ -99,3 +99,19 @@ func metadataOf(t *testing.T, path string) map[string]string {
 	}
 	return kv
 }
+
+func TestEvalOfIntegers(t *testing.T) {
+	calibrated(t)
+	write(t, "labels.tsv", []byte("00.npy\t1\n01.npy\t2\n02.npy\t3\n03.npy\t4\n"))
+	args := []string{"eval", "m.plan.json", "--data", "data", "--labels", "labels.tsv", "--json", "--mode"}
+	s := done(t, append(args, "sim")...).object(t)
+	i := done(t, append(args, "int8")...).object(t)
+	require.Equal(t, "int8", i["mode"])
+	require.EqualValues(t, 4, i["n"])
+	require.Equal(t, s["top1"], i["sim"].(map[string]any)["top1"])
+	require.Contains(t, i, "flip_rate")
+	r := done(t, append(args, "int8", "--backend", "reference")...).object(t)
+	require.Equal(t, i["top1"], r["top1"])
+	require.Equal(t, "reference", r["backend"])
+	fails(t, exitUsage, "needs a plan", "eval", "m.onnx", "--data", "data", "--mode", "int8")
+}
