@@ -37,7 +37,8 @@ type Hooks struct {
 	// Step is called before a step runs (done false) and after it has (done true): to measure. n is the node that computes;
 	// fused, known when it has, are the nodes whose results it computed as well, in their order, which have no steps of their
 	// own. The slice is valid during the call. Hooks with Step alone see no values and change nothing about how a run is
-	// executed; nodes that were computed once for all runs have no step in them. In a step that fails done never comes.
+	// executed, but that a batch is not run in parts; nodes that were computed once for all runs have no step in them. In a
+	// step that fails done never comes.
 	Step func(n *graph.Node, fused []*graph.Node, done bool)
 }
 

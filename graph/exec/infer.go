@@ -120,7 +120,7 @@ func (r *Runner) MACs() []int64 {
 			}
 		}
 		if count, known, err := spec.CountMACs(n, r.s.g.Opset(n.Domain), in); err == nil && known {
-			macs[n.ID] = count
+			macs[n.ID] = count / int64(r.part) * int64(r.samples)
 		}
 	}
 	return macs

@@ -33,6 +33,7 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 	if start < 0 || int(start) >= len(s.stepOf) || s.stepOf[start] < 0 {
 		return nil, nil, fmt.Errorf("resume: the graph has no node %d", start)
 	}
+	r.samples, r.part = 1, 1
 	r.reset(hooks)
 	r.watch(func(v graph.ValueID) bool { return kept[v] != nil })
 	defer r.release()

@@ -22,17 +22,20 @@ type runnerState struct {
 	vals []handle // by value: as computed
 	alt  []handle // by value: the same elements in the other layout
 	// watched marks, by value, what somebody looks at: it has to exist. It decides, with the shapes, which plan fits.
-	watched   []bool
-	hooks     *Hooks // of the run in progress
-	plans     []*plan
-	shapes    [][]int // of the inputs of the run in progress
-	runs      int64
-	scratch   []float32 // padded inputs of convolutions; grown as needed
-	call      call
-	types     []typeCache // by step
-	turn      turn        // the change of layout in progress
-	turnPiece func(i int)
-	windows   []windowCache // by step
+	watched []bool
+	hooks   *Hooks // of the run in progress
+	plans   []*plan
+	parts   parts
+	// samples and part are those of the last run and of its last part, 1 for a batch that was run as a whole.
+	samples, part int
+	shapes        [][]int // of the inputs of the run in progress
+	runs          int64
+	scratch       []float32 // padded inputs of convolutions; grown as needed
+	call          call
+	types         []typeCache // by step
+	turn          turn        // the change of layout in progress
+	turnPiece     func(i int)
+	windows       []windowCache // by step
 	// absorbed is, by step, the value that holds the step's result already, since an earlier one computed that too.
 	absorbed []graph.ValueID
 	result   graph.ValueID // which the step in progress computes: its output, or that of the last step it absorbs
@@ -52,7 +55,7 @@ type runnerState struct {
 
 func newRunner(s *Session) *Runner {
 	values, steps := s.g.NumValues(), len(s.steps)
-	r := &Runner{runnerState{s: s, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
+	r := &Runner{runnerState{s: s, samples: 1, part: 1, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
 		absorbed: make([]graph.ValueID, steps), joints: make([]joint, steps), types: make([]typeCache, steps), windows: make([]windowCache, steps), products: make([]kernels.GemmF32, steps)}}
 	fill(r.absorbed, graph.NoValue)
 	return r
@@ -72,6 +75,10 @@ func (r *runnerState) runInto(ctx context.Context, feeds map[string]*tensor.Tens
 	if len(outs) != len(r.s.g.Outputs) {
 		return fmt.Errorf("%d tensors for %d outputs", len(outs), len(r.s.g.Outputs))
 	}
+	r.samples, r.part = 1, 1
+	if samples, part := r.divide(feeds, hooks); part < samples {
+		return r.runParts(ctx, feeds, outs, samples, part)
+	}
 	_, err := r.forward(ctx, feeds, hooks, nil, outs)
 	return err
 }
@@ -81,6 +88,7 @@ func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tenso
 	if keep == nil {
 		keep = func(graph.ValueID) bool { return true }
 	}
+	r.samples, r.part = 1, 1
 	return r.forward(ctx, feeds, hooks, keep, nil)
 }
 

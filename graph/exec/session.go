@@ -22,6 +22,7 @@ type sessionState struct {
 	// lastUse is, by value, the last step that reads it: len(steps) for graph outputs, -1 where nobody does.
 	lastUse []int32
 	seats   map[graph.ValueID]seat // of values that may be written into the output of a Concat
+	apart   bool                   // the samples of a batch may be run apart
 	outers  []graph.ValueID        // values of enclosing graphs, in a subgraph
 	// folded holds, by value, what nodes compute whose inputs are all constants. It is used where no hook asks to see them.
 	folded []*tensor.Tensor
@@ -79,6 +80,7 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 	s.findFusions()
 	s.findJoins()
 	s.findChains()
+	s.findSamples()
 	return s, nil
 }
 
