@@ -84,7 +84,7 @@ func newCPUKernel(e *cpuEngine, s *lower.Step) (cpuKernel, error) {
 	case *lower.Linear:
 		return newCPULinear(e, s, op)
 	case *lower.Sum:
-		return newCPUPair(e, s, op.Sum.At), nil
+		return newCPUSum(e, s, op), nil
 	case *lower.Product:
 		return newCPUPair(e, s, op.Product.At), nil
 	case *lower.Concat:

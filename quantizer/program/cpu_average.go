@@ -152,3 +152,16 @@ func (c *cpuAverage) run(_ context.Context, s *cpuStep, m *memory) error {
 	s.out[0] = out
 	return nil
 }
+
+// allSpatial reports whether a list of axes is all spatial ones of a tensor of that rank, in order.
+func allSpatial(axes []int, rank int) bool {
+	if rank < 3 || len(axes) != rank-2 {
+		return false
+	}
+	for i, a := range axes {
+		if a != i+2 {
+			return false
+		}
+	}
+	return true
+}

@@ -2,7 +2,6 @@ package program
 
 import (
 	"context"
-	"math"
 
 	"qwb/graph/tensor"
 	"qwb/kernels"
@@ -105,10 +104,10 @@ func partOf(n, grain, i int) (lo, hi int) {
 
 // cpuQuantize makes codes of float32 numbers.
 type cpuQuantize struct {
-	par       kernels.Parallel
-	quantizer qmath.Quantizer
-	dtype     tensor.DType
-	last      bool
+	par   kernels.Parallel
+	coder *coder
+	dtype tensor.DType
+	last  bool
 }
 
 func newCPUQuantize(e *cpuEngine, s *lower.Step, op *lower.Quantize) cpuKernel {
@@ -116,7 +115,8 @@ func newCPUQuantize(e *cpuEngine, s *lower.Step, op *lower.Quantize) cpuKernel {
 		return nil
 	}
 	out := s.Outputs[0]
-	return &cpuQuantize{par: e.par, quantizer: op.Quantizer, dtype: e.program.Tensors[out].DType, last: e.lasts[out]}
+	d := e.program.Tensors[out].DType
+	return &cpuQuantize{par: e.par, coder: newCoder(e.table, op.Quantizer, d), dtype: d, last: e.lasts[out]}
 }
 
 func (c *cpuQuantize) run(_ context.Context, s *cpuStep, m *memory) error {
@@ -125,7 +125,7 @@ func (c *cpuQuantize) run(_ context.Context, s *cpuStep, m *memory) error {
 		return errSlow
 	}
 	out := m.codes(c.dtype, x.Shape, false)
-	quantizeCodes(c.par, out.codes, x.F32(), c.quantizer, uint8(bias(c.dtype)))
+	c.coder.run(c.par, out.codes, x.F32())
 	if c.last {
 		out = s.channelsLast(m, out)
 	}
@@ -133,47 +133,61 @@ func (c *cpuQuantize) run(_ context.Context, s *cpuStep, m *memory) error {
 	return nil
 }
 
-// quantizeCodes writes the codes of x, plus flip, as bytes.
-func quantizeCodes(par kernels.Parallel, dst []uint8, x []float32, q qmath.Quantizer, flip uint8) {
-	narrow := q.Narrow()
-	piece := func(i int) {
-		lo, hi := partOf(len(x), byteGrain, i)
-		if narrow {
-			quantizeNarrow(dst[lo:hi], x[lo:hi], q, flip)
-			return
-		}
-		for i, v := range x[lo:hi] {
-			dst[lo+i] = uint8(q.At(v) + int32(flip))
-		}
-	}
-	share(par, len(x), byteGrain, piece)
+// coder makes bytes of float32 numbers: by the kernel where it rounds as the quantizer does.
+type coder struct {
+	table     *kernels.Table
+	quantizer qmath.Quantizer
+	to        kernels.ToCodes
+	fast      bool
+	bias      int32
+
+	dst   []uint8
+	src   []float32
+	piece func(i int)
 }
 
-// quantizeNarrow is Quantizer.At where the rounding is half to even: adding 1.5*2^23 to a float32 below 2^22 leaves the rounded
-// integer in its low bits.
-func quantizeNarrow(dst []uint8, x []float32, q qmath.Quantizer, flip uint8) {
-	const magic = 3 << 22
-	lo, hi := float32(q.QMin-q.ZeroPoint), float32(q.QMax-q.ZeroPoint)
-	add := q.ZeroPoint + int32(flip)
-	dst = dst[:len(x)]
-	for i, v := range x {
-		if q.Reciprocal == 0 {
-			v /= q.Scale
-		} else {
-			v *= q.Reciprocal
-		}
-		if v != v {
-			v = 0
-		}
-		v = min(max(v, lo), hi)
-		dst[i] = uint8(int32(math.Float32bits(v+magic)&(1<<23-1)) - 1<<22 + add)
+func newCoder(t *kernels.Table, q qmath.Quantizer, d tensor.DType) *coder {
+	c := &coder{table: t, quantizer: q, bias: bias(d)}
+	c.to, c.fast = toCodes(q, c.bias)
+	c.piece = c.runPiece
+	return c
+}
+
+// toCodes returns the kernel's form of a quantizer to bytes, which are codes plus a bias; false where it has none.
+func toCodes(q qmath.Quantizer, bias int32) (kernels.ToCodes, bool) {
+	to := kernels.ToCodes{Factor: 1, Divisor: q.Scale}
+	if q.Reciprocal != 0 {
+		to.Factor, to.Divisor = q.Reciprocal, 1
+	}
+	to.Requantized = kernels.Requantized{Lo: float32(q.QMin - q.ZeroPoint), Hi: float32(q.QMax - q.ZeroPoint), Zero: q.ZeroPoint + bias}
+	zero := q.ZeroPoint >= q.QMin && q.ZeroPoint <= q.QMax // NaN gives the zero point, limited or not
+	return to, zero && q.Rounding == qmath.HalfEven && to.Check() == nil
+}
+
+func (c *coder) run(par kernels.Parallel, dst []uint8, src []float32) {
+	c.dst, c.src = dst, src
+	share(par, len(src), byteGrain, c.piece)
+	c.dst, c.src = nil, nil
+}
+
+func (c *coder) runPiece(i int) {
+	lo, hi := partOf(len(c.src), byteGrain, i)
+	dst, src := c.dst[lo:hi], c.src[lo:hi]
+	if c.fast {
+		c.table.ToCodes(dst, src, &c.to)
+		return
+	}
+	for i, v := range src {
+		dst[i] = uint8(c.quantizer.At(v) + c.bias)
 	}
 }
 
 // cpuDequantize makes float32 numbers of codes.
 type cpuDequantize struct {
 	par   kernels.Parallel
-	table [256]float32
+	table *kernels.Table
+	zero  int32
+	scale float32
 	dst   []float32
 	src   []uint8
 	piece func(i int)
@@ -184,9 +198,9 @@ func newCPUDequantize(e *cpuEngine, s *lower.Step) cpuKernel {
 		return nil
 	}
 	in := &e.program.Tensors[s.Inputs[0]]
-	c := &cpuDequantize{par: e.par}
-	for i := range c.table {
-		c.table[i] = in.Encoding.Grid().Dequantize(int32(i) - bias(in.DType))
+	c := &cpuDequantize{par: e.par, table: e.table, zero: in.Encoding.ZeroPoint + bias(in.DType), scale: in.Encoding.Scale}
+	if c.zero < 0 || c.zero > 255 {
+		return nil
 	}
 	c.piece = c.runPiece
 	return c
@@ -203,8 +217,5 @@ func (c *cpuDequantize) run(_ context.Context, s *cpuStep, m *memory) error {
 
 func (c *cpuDequantize) runPiece(i int) {
 	lo, hi := partOf(len(c.src), byteGrain, i)
-	dst := c.dst[lo:hi]
-	for i, q := range c.src[lo:hi] {
-		dst[i] = c.table[q]
-	}
+	c.table.FromCodes(c.dst[lo:hi], c.src[lo:hi], uint8(c.zero), c.scale)
 }

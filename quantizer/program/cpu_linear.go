@@ -29,6 +29,7 @@ type cpuLinear struct {
 	function *exec.Runner
 	feeds    map[string]*tensor.Tensor
 	results  []*tensor.Tensor
+	coders   []*coder // of outputs behind the function
 }
 
 // newCPULinear returns the kernel of a step, nil where the reference has to do it.
@@ -58,6 +59,13 @@ func newCPULinear(e *cpuEngine, s *lower.Step, op *lower.Linear) (cpuKernel, err
 			return nil, err
 		}
 		l.function, l.feeds, l.results = session.NewRunner(), map[string]*tensor.Tensor{}, make([]*tensor.Tensor, 1)
+		for _, id := range s.Outputs {
+			var c *coder
+			if t := &p.Tensors[id]; t.Quantized() {
+				c = newCoder(e.table, p.Profile.Quantizer(t.Encoding.Grid()), t.DType)
+			}
+			l.coders = append(l.coders, c)
+		}
 	}
 	switch {
 	case op.Kind == "Conv":
@@ -171,7 +179,7 @@ func (l *cpuLinear) finish(ctx context.Context, st *cpuStep, m *memory, last boo
 			st.out[k] = out
 		case l.function != nil:
 			v := m.codes(t.DType, real.shape, last)
-			quantizeCodes(l.e.par, v.codes, real.t.F32(), l.p.Profile.Quantizer(t.Encoding.Grid()), uint8(bias(t.DType)))
+			l.coders[k].run(l.e.par, v.codes, real.t.F32())
 			st.out[k] = v
 		default:
 			for l.sinks[at].real() {

@@ -108,33 +108,22 @@ func (c *cpuMaxPool) line(dst []uint8, n, z, y int) {
 			row := c.src[((n*s.D+d)*s.H+h)*s.W*s.C:][:s.W*s.C]
 			for kw := range s.KW {
 				first := kw*s.DilW - s.PadLeft
-				for x := range s.OutW {
-					if w := x*s.StrideW + first; w >= 0 && w < s.W {
-						maxBytes(dst[x*s.C:][:s.C], row[w*s.C:][:s.C])
-					}
+				x0, x1 := inside(first, s.StrideW, s.W, s.OutW)
+				if x0 < x1 {
+					c.e.table.MaxCodes(dst[x0*s.C:], s.C, row[(x0*s.StrideW+first)*s.C:], s.StrideW*s.C, x1-x0, s.C)
 				}
 			}
 		}
 	}
 }
 
-// maxBytes raises every byte of dst to that of src.
-func maxBytes(dst, src []uint8) {
-	src = src[:len(dst)]
-	for i, q := range src {
-		dst[i] = max(dst[i], q)
+// inside returns the outputs x of n for which first + x*stride lies in [0, size).
+func inside(first, stride, size, n int) (lo, hi int) {
+	if first < 0 {
+		lo = (-first + stride - 1) / stride
 	}
-}
-
-// allSpatial reports whether a list of axes is all spatial ones of a tensor of that rank, in order.
-func allSpatial(axes []int, rank int) bool {
-	if rank < 3 || len(axes) != rank-2 {
-		return false
+	if first < size {
+		hi = min(n, (size-1-first)/stride+1)
 	}
-	for i, a := range axes {
-		if a != i+2 {
-			return false
-		}
-	}
-	return true
+	return lo, hi
 }

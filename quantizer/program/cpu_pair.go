@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 )
 
@@ -16,6 +17,9 @@ type cpuPair struct {
 	from  [2]tensor.DType
 	dtype tensor.DType
 	table []uint8 // by a*256 + b, made when it is first needed
+	// sum, where it is set, computes the same as at for operands that lie alike.
+	sum     *kernels.AddCodes
+	kernels *kernels.Table
 
 	// For the shapes at hand.
 	shapes [2][]int
@@ -41,9 +45,44 @@ func newCPUPair(e *cpuEngine, s *lower.Step, at func(a, b int32) int32) cpuKerne
 		return nil
 	}
 	t := e.program.Tensors
-	c := &cpuPair{par: e.par, at: at, from: [2]tensor.DType{t[s.Inputs[0]].DType, t[s.Inputs[1]].DType}, dtype: t[s.Outputs[0]].DType}
+	c := &cpuPair{par: e.par, at: at, kernels: e.table, from: [2]tensor.DType{t[s.Inputs[0]].DType, t[s.Inputs[1]].DType}, dtype: t[s.Outputs[0]].DType}
 	c.some = c.runPiece
 	return c
+}
+
+// newCPUSum is newCPUPair for sums, whose float forms have a kernel.
+func newCPUSum(e *cpuEngine, s *lower.Step, op *lower.Sum) cpuKernel {
+	k := newCPUPair(e, s, op.Sum.At)
+	if c, ok := k.(*cpuPair); ok {
+		c.sum = addCodes(&op.Sum, bias(c.from[0]), bias(c.from[1]), bias(c.dtype))
+	}
+	return k
+}
+
+// addCodes returns the kernel's form of a sum of bytes, which are codes plus a bias each; nil where it has none.
+func addCodes(q *qmath.Sum, a, b, y int32) *kernels.AddCodes {
+	var s kernels.AddCodes
+	switch q.Form {
+	case qmath.SumFused: // the zero point is inside the rounding
+		s = kernels.AddCodes{Fused: true, ZA: uint8(a), ZB: uint8(b), FA: q.RA, FB: q.RB, K: q.K}
+		s.Requantized = kernels.Requantized{Lo: float32(q.Y.QMin), Hi: float32(q.Y.QMax), Zero: y}
+	case qmath.SumFloat:
+		a, b = a+q.A.ZeroPoint, b+q.B.ZeroPoint
+		to, ok := toCodes(q.Quantizer, y)
+		if a < 0 || a > 255 || b < 0 || b > 255 || !ok {
+			return nil
+		}
+		s = kernels.AddCodes{ZA: uint8(a), ZB: uint8(b), FA: q.A.Scale, FB: q.B.Scale, Factor: to.Factor, Divisor: to.Divisor, Requantized: to.Requantized}
+		if q.Subtract {
+			s.FB = -s.FB
+		}
+	default:
+		return nil
+	}
+	if s.Check() != nil {
+		return nil
+	}
+	return &s
 }
 
 // prepare finds shape and layout of the output.
@@ -103,7 +142,7 @@ func (c *cpuPair) run(_ context.Context, s *cpuStep, m *memory) error {
 		}
 		c.src[i] = s.laid(m, v, c.last).codes
 	}
-	if c.table == nil {
+	if c.table == nil && (c.sum == nil || c.lines[0].step == 0 || c.lines[1].step == 0) {
 		c.table = make([]uint8, 1<<16)
 		for i := range 256 {
 			for k := range 256 {
@@ -138,6 +177,10 @@ func (c *cpuPair) operand(i, run, skip int) ([]uint8, int) {
 }
 
 func (c *cpuPair) line(dst, a, b []uint8, sa, sb int) {
+	if sa == 1 && sb == 1 && c.sum != nil {
+		c.kernels.AddCodes(dst, a, b, c.sum)
+		return
+	}
 	table := c.table[:1<<16]
 	switch {
 	case sa == 1 && sb == 1:

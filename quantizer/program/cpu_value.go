@@ -108,6 +108,14 @@ func transposePlanes[T any](dst, src []T, n, rows, cols int) {
 
 // transpose writes the rows x cols matrix src as cols x rows, in blocks that stay in the first-level cache.
 func transpose[T any](dst, src []T, rows, cols int) {
+	if rows <= 4 { // few channels: one after the other
+		for r := range rows {
+			for c, x := range src[r*cols:][:cols] {
+				dst[c*rows+r] = x
+			}
+		}
+		return
+	}
 	const block = 32
 	for r0 := 0; r0 < rows; r0 += block {
 		r1 := min(r0+block, rows)
