@@ -110,7 +110,7 @@ func add(list []bridge, chain []*grid, u graph.Use, output int) []bridge {
 
 // build adds an Identity for every grid of a bridge; its output slot brings the value there.
 func (c *configurer) build(v graph.ValueID, b bridge) error {
-	name := c.g.Value(v).Name
+	origin, name := v, c.g.Value(v).Name
 	for i, q := range b.chain {
 		val := *c.g.Value(v)
 		w, err := c.g.AddValue(graph.Value{Name: c.g.FreshName(name + "_requantized"), DType: val.DType, Shape: val.Shape})
@@ -130,7 +130,7 @@ func (c *configurer) build(v graph.ValueID, b bridge) error {
 				c.g.SetInput(u.Node, u.Index, w)
 			}
 			for _, k := range b.outputs {
-				if err := c.moveOutput(k, v, w); err != nil {
+				if err := c.moveOutput(k, origin, w); err != nil {
 					return err
 				}
 			}
@@ -143,9 +143,6 @@ func (c *configurer) build(v graph.ValueID, b bridge) error {
 // moveOutput makes w output k instead of v, with its name.
 func (c *configurer) moveOutput(k int, v, w graph.ValueID) error {
 	c.g.Outputs[k] = w
-	if c.g.IsOutput(v) || c.g.IsInput(v) || c.g.Captured(v) {
-		return nil
-	}
 	name := c.g.Value(v).Name
 	if err := c.g.Rename(v, c.g.FreshName(name+"_raw")); err != nil {
 		return err

@@ -2,11 +2,12 @@ package qdq
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/kernels/qmath"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -97,6 +98,10 @@ func (c *configurer) prove() error {
 			}
 		}
 	}
+	if c.lost > 0 {
+		c.warnings = append(c.warnings, tqc.Warning{Value: c.farthest, Text: fmt.Sprintf("%d integers in the biases of %d operators are beyond 2^24, where "+
+			"float32 has gaps; they change by up to the number given, less than 2^-24 of them", c.lost, c.lossy)})
+	}
 	return nil
 }
 
@@ -106,27 +111,26 @@ func (c *configurer) proveSlot(id graph.NodeID, s tqc.SlotID) error {
 	if own == nil {
 		return nil // float in the file: the integers are what quantizing gives
 	}
-	t, p := c.g.Const(sl.Value), c.set.Params(s)
-	of := own.grid.index(t.Shape)
-	lost, most := 0, int64(0)
-	for i, x := range t.F32() {
-		q := p.Grid(&sl.Config, of(i)).Quantize(x)
-		if sl.Config.Bits > 24 {
-			q, _ = qmath.QuantizeBias(x, p.Scale[min(of(i), len(p.Scale)-1)])
-		}
+	p := c.set.Params(s)
+	codes, err := sim.Codes(c.g.Const(sl.Value), &sl.Config, p)
+	if err != nil {
+		return err
+	}
+	lost := 0
+	for i, q := range codes {
 		if q == own.integers[i] {
 			continue
 		}
 		if sl.Config.Bits <= 24 {
-			return fmt.Errorf("element %d of %q: integer %d of scale %g has no float32 form (it comes back as %d)", i, c.g.Value(sl.Value).Name,
-				own.integers[i], p.Scale[min(of(i), len(p.Scale)-1)], q)
+			return fmt.Errorf("element %d of %q: integer %d has no float32 form at its scale (it comes back as %d)", i, c.g.Value(sl.Value).Name,
+				own.integers[i], q)
 		}
-		d := int64(q) - int64(own.integers[i])
-		lost, most = lost+1, max(most, d, -d)
+		lost++
+		c.farthest = max(c.farthest, math.Abs(float64(q)-float64(own.integers[i])))
 	}
+	c.lost += lost
 	if lost > 0 {
-		c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(id).Name, Value: float64(most),
-			Text: fmt.Sprintf("%d integers of the bias are beyond 2^24 and have no float32 form; they change by up to the number given", lost)})
+		c.lossy++
 	}
 	return nil
 }

@@ -1,0 +1,38 @@
+package sim
+
+import (
+	"fmt"
+
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// Codes returns the integers of a float32 constant, row-major. Configs of more than 24 bits are biases: see qmath.QuantizeBias.
+// NaN is an error.
+func Codes(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) ([]int32, error) {
+	if err := wantFloat(t); err != nil {
+		return nil, err
+	}
+	t = t.ToRowMajor()
+	x, out := t.F32(), make([]int32, t.Len())
+	nan := -1
+	err := runs(t, cfg, p, func(lo, hi int, g qmath.Grid) bool {
+		for i := lo; i < hi; i++ {
+			switch {
+			case x[i] != x[i]:
+				nan = i
+				return false
+			case cfg.Bits > 24:
+				out[i], _ = qmath.QuantizeBias(x[i], g.Scale)
+			default:
+				out[i] = g.Quantize(x[i])
+			}
+		}
+		return true
+	})
+	if err == nil && nan >= 0 {
+		err = fmt.Errorf("simulate: the constant holds NaN at element %d", nan)
+	}
+	return out, err
+}
