@@ -1,9 +1,11 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -84,27 +86,36 @@ func verificationTensors(t *tables, v *analysis.Verification) {
 	t.end()
 }
 
-// safetyTable writes the sums that are not safe for every input, and says how many are.
+// safetyTable says how many sums of products are safe for every input, and writes those that are not on the data, the worst first,
+// at most 20.
 func safetyTable(t *tables, v *analysis.Verification) {
 	if len(v.Safety) == 0 {
 		return
 	}
-	safe, bits := 0, 0
+	safe, wide, bits := 0, 0, 0
+	var worst []analysis.SafetyRow
 	for _, s := range v.Safety {
 		bits = max(bits, s.Bits)
-		if s.Cure == "" {
+		if !s.Fits {
+			wide++
+		}
+		if s.AtRisk == 0 {
 			safe++
 		}
+		if s.Saturated > 0 || !s.Fits {
+			worst = append(worst, s)
+		}
 	}
-	t.printf("Sums of products: %d steps, %d safe for every input, with and without VNNI; the widest accumulator has %d of 32 bits\n", len(v.Safety), safe, bits)
-	if safe == len(v.Safety) {
+	t.printf("Sums of products: %d of %d steps fit into int32 for every input; the widest accumulator has %d bits\n", len(v.Safety)-wide, len(v.Safety), bits)
+	t.printf("Without VNNI: no pair of products can leave int16 in %d steps; on the data, pairs of %d steps do\n\n", safe, len(worst))
+	if len(worst) == 0 {
 		return
 	}
-	t.begin("", "node", "op", "bits", "pairs", "at risk", "saturated on data", "sums affected", "cure")
-	for _, s := range v.Safety {
-		if s.Cure != "" {
-			t.row(shorten(s.Node, 36), s.Op, fmt.Sprint(s.Bits), count(s.Pairs), count(s.AtRisk), fmt.Sprintf("%d of %s", s.Saturated, count(s.Sums)), count(s.Affected), s.Cure)
-		}
+	slices.SortStableFunc(worst, func(a, b analysis.SafetyRow) int { return cmp.Compare(b.Saturated, a.Saturated) })
+	t.begin("Sums that are not safe", "node", "op", "bits", "pairs", "at risk", "saturated on data", "sums affected", "cure")
+	for _, s := range worst[:min(len(worst), 20)] {
+		t.row(shorten(s.Node, 36), s.Op, fmt.Sprint(s.Bits), count(s.Pairs), count(s.AtRisk), fmt.Sprintf("%d of %s", s.Saturated, count(s.Sums)),
+			count(s.Affected), s.Cure)
 	}
 	t.end()
 }

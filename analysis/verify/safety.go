@@ -5,14 +5,8 @@ import (
 	"math/bits"
 
 	"qwb/analysis"
-	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
 )
-
-// pairCount is what the data shows about pairs of products in int16.
-type pairCount struct {
-	sums, saturated, affected int64
-}
 
 // safety lists the sums of products of a program.
 func (r *runner) safety() []analysis.SafetyRow {
@@ -53,6 +47,3 @@ func cure(row *analysis.SafetyRow) string {
 	}
 	return ""
 }
-
-// countPairs counts the pairs of a step that saturate on these inputs.
-func (r *runner) countPairs(s *lower.Step, in []*tensor.Tensor) error { return nil }

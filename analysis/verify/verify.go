@@ -69,8 +69,9 @@ type runner struct {
 	session   *exec.Runner      // of the whole graph in float, for the simulation
 	hooks     *exec.Hooks
 	computer  *computer
-	tallies   [][]*tally // by step and output, nil where nothing is compared
-	pairs     []pairCount
+	tallies   [][]*tally                  // by step and output, nil where nothing is compared
+	pairs     []pairCount                 // by entry of the program's Safety
+	risky     map[lower.StepID][][]pair16 // of steps that were seen
 	drift     []driftMeter
 	kept      map[lower.StepID][]*tensor.Tensor // of one sample: what the reference computed
 	done      int
@@ -78,7 +79,8 @@ type runner struct {
 
 func newRunner(c *checked, cfg Config) (r *runner, err error) {
 	p := cfg.Program
-	r = &runner{checked: c, cfg: cfg, tallies: make([][]*tally, len(p.Steps)), pairs: make([]pairCount, len(p.Safety))}
+	r = &runner{checked: c, cfg: cfg, tallies: make([][]*tally, len(p.Steps)), pairs: make([]pairCount, len(p.Safety)),
+		risky: map[lower.StepID][][]pair16{}}
 	if r.reference, err = program.New(p, program.Reference, max(cfg.Threads, 1)); err != nil {
 		return nil, err
 	}

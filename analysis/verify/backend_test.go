@@ -1,0 +1,85 @@
+package verify_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/program"
+)
+
+// broken is the reference with one element of one step's result changed.
+type broken struct {
+	program.Engine
+	p  *lower.Program
+	at lower.StepID
+	i  int
+}
+
+func (b *broken) Run(ctx context.Context, feeds []*tensor.Tensor, hook program.Hook) ([]*tensor.Tensor, error) {
+	return b.Engine.Run(ctx, feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		changed := append([]*tensor.Tensor(nil), out...)
+		if s.ID == b.at {
+			changed[0] = out[0].Clone()
+			switch d := changed[0].Data.(type) {
+			case []uint8:
+				d[b.i] ^= 1
+			case []int8:
+				d[b.i] ^= 1
+			case []float32:
+				d[b.i]++
+			}
+		}
+		other, err := hook(s, in, changed)
+		if other == nil {
+			other = changed
+		}
+		return other, err
+	})
+}
+
+func brokenAt(at lower.StepID, i int) program.Backend {
+	return program.Backend{Name: "broken", New: func(p *lower.Program, threads int) (program.Engine, error) {
+		e, err := program.Reference.New(p, threads)
+		return &broken{e, p, at, i}, err
+	}}
+}
+
+// One integer of one step of a backend that is not the reference's is found there and nowhere else.
+func TestABackendsWrongIntegerIsNamed(t *testing.T) {
+	for name, text := range lowertest.Networks {
+		l, err := compile(t, text, "onnxruntime", "ort")
+		require.NoError(t, err)
+		for i := range l.p.Steps {
+			s := &l.p.Steps[i]
+			if _, island := s.Op.(*lower.Island); island || len(s.Outputs) != 1 || !l.p.Tensors[s.Outputs[0]].Quantized() {
+				continue
+			}
+			v := l.verify(t, brokenAt(s.ID, 3))
+			require.Equal(t, analysis.VerdictDifferent, v.Verdict, name)
+			require.EqualValues(t, 1, v.Backends.Different, lower.FormatStep(l.p, s.ID))
+			require.EqualValues(t, 1, v.IntegersDifferent)
+			require.Equal(t, l.name(s), v.First.Node)
+			require.Equal(t, 3, v.First.Index)
+			require.Equal(t, "reference", v.First.ExpectedBy)
+		}
+	}
+}
+
+// The backends of this build compute the reference's integers.
+func TestBackendsHold(t *testing.T) {
+	for name, text := range lowertest.Networks {
+		for _, b := range program.Backends()[1:] {
+			l, err := compile(t, text, "onnxruntime", "ort")
+			require.NoError(t, err)
+			v := l.verify(t, b)
+			require.True(t, v.Holds(), "%s: %+v", name, v.First)
+			require.Positive(t, v.Backends.Compared)
+		}
+	}
+}
