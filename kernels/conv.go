@@ -84,10 +84,16 @@ func (c *ConvF32) RunInto(par Parallel, dst []float32, ldd int, src []float32, s
 	p.k, p.n = s.KD*s.KH*s.KW*cg, mg
 	j.segs = taps(j.segs[:0], s, in, cg, s.Group == 1 && s.DilW == 1)
 	p.segs = j.segs
+	if s.Group > 1 {
+		p.ep.Done = nil // no group finishes a row
+	}
 	for g := range s.Group {
 		p.packed, p.column = c.packed[g], g*mg
 		p.a = in.data[g*cg:]
 		p.run(par, j)
+	}
+	if s.Group > 1 {
+		ep.Finish(positions)
 	}
 }
 

@@ -81,11 +81,14 @@ func (c *ConvTransposeF32) Run(par Parallel, dst, src []float32, s ConvShape, sc
 	in := j.padded(par, src, ConvShape{N: s.N, D: s.D, H: s.H, W: s.W, C: s.C, KD: back[0] + 1, KH: back[1] + 1, KW: back[2] + 1,
 		StrideD: 1, StrideH: 1, StrideW: 1, DilD: 1, DilH: 1, DilW: 1, PadFront: back[0], PadTop: back[1], PadLeft: back[2],
 		OutD: (s.OutD-1+s.PadFront)/s.StrideD + 1, OutH: (s.OutH-1+s.PadTop)/s.StrideH + 1, OutW: (s.OutW-1+s.PadLeft)/s.StrideW + 1}, scratch, 1)
+	sums := ep
+	sums.Done = nil // the rows of a phase do not lie together
 	for i := range c.phases {
 		ew, eh, ed := i%s.StrideW, i/s.StrideW%s.StrideH, i/s.StrideW/s.StrideH
 		d, h, v := phaseOf(s.OutD, s.PadFront, s.StrideD, ed), phaseOf(s.OutH, s.PadTop, s.StrideH, eh), phaseOf(s.OutW, s.PadLeft, s.StrideW, ew)
-		c.phase(par, j, &c.phases[i], dst, in, s, ep, back, d, h, v)
+		c.phase(par, j, &c.phases[i], dst, in, s, sums, back, d, h, v)
 	}
+	ep.Finish(s.N * s.OutD * s.OutH * s.OutW)
 }
 
 // span is the outputs of one phase along one axis: count of them, the first at out, whose own input position is in.

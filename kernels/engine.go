@@ -1,6 +1,10 @@
 package kernels
 
-import "qwb/kernels/ref"
+import (
+	"sync/atomic"
+
+	"qwb/kernels/ref"
+)
 
 // places is where the rows of a product lie: images of planes of lines of positions, each level evenly spaced. Distances are
 // in elements for the input, in positions for the output.
@@ -24,6 +28,9 @@ type product struct {
 	a, dst                         []float32
 	in, out                        places
 	ldd, ldr                       int // elements between output positions in dst, and in what is added
+
+	// left is, by piece of rows, how many pieces of columns are not done yet, if there are several and the epilogue waits for them.
+	left []atomic.Int32
 
 	blocks []block
 	tiling
@@ -73,6 +80,13 @@ func (p *product) run(par Parallel, j *job) {
 	work := positions * p.n * max(p.k, 1)
 	p.colPieces = min(panels, max(1, min(maxPieces, work/pieceWork)/rowPieces))
 	p.rowPieces = min(rowPieces, units)
+	if p.left = nil; p.ep.Done != nil && p.colPieces > 1 {
+		j.left = resize(j.left, p.rowPieces)
+		for i := range j.left {
+			j.left[i].Store(int32(p.colPieces))
+		}
+		p.left = j.left
+	}
 	j.product = *p
 	par.run(p.rowPieces*p.colPieces, j.productPiece)
 }
@@ -141,6 +155,23 @@ func (p *product) piece(i int, t *tile) {
 			p.units(t, unit0, unit1, col, last && p.ep.Add != nil)
 		}
 	}
+	if p.ep.Done != nil && (p.left == nil || p.left[r].Add(-1) == 0) {
+		p.ep.Done(p.firstRow(unit0), p.firstRow(unit1))
+	}
+}
+
+// firstRow returns the number of the first row of a unit, all rows before it belonging to units before it.
+func (p *product) firstRow(unit int) int {
+	perPlane := p.tiling.perPlane
+	first := unit / perPlane * p.lines * p.perLine
+	switch unit %= perPlane; {
+	case p.tiling.perLine > 0:
+		line, at := unit/p.tiling.perLine, unit%p.tiling.perLine
+		return first + line*p.perLine + at*p.tiling.rows - max(0, at-p.tiling.long)
+	case p.tiling.pairs:
+		return first + 2*unit*p.perLine
+	}
+	return first + unit*p.perLine
 }
 
 // after returns the part of the panels that is read after this block of this panel.

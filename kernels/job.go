@@ -1,6 +1,9 @@
 package kernels
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // jobs keeps the memory of operations for the next ones, so that in the long run an operation allocates nothing. A table and
 // what it packed share one.
@@ -16,6 +19,7 @@ type job struct {
 	segs   []segment
 	cut    []segment
 	blocks []block
+	left   []atomic.Int32
 
 	productPiece, depthwisePiece, poolPiece, padPiece func(i int)
 }

@@ -41,6 +41,9 @@ func (p *window) depthwise(i int, w *worker) {
 	lines := s.N * s.OutD * s.OutH
 	t.ldd, t.cols, t.panel, t.bias = p.ldd, s.M, p.panel, p.ep.Bias
 	t.lo, t.hi = p.ep.Limits()
+	if p.ep.Done != nil {
+		defer p.ep.Done(part(lines, p.pieces, i)*s.OutW, part(lines, p.pieces, i+1)*s.OutW)
+	}
 	if p.in.data != nil {
 		t.lda = s.StrideW * p.in.c
 		w.segs = taps(w.segs[:0], *s, p.in, 1, false)

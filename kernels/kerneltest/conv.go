@@ -57,6 +57,11 @@ func (s Suite) conv(t *testing.T) {
 			s.each(t, shape, want, src, func(par kernels.Parallel, dst, src []float32, scratch *[]float32) {
 				packed.Run(par, dst, src, shape, scratch, s.guardAdded(ep))
 			})
+			s.each(t, shape, want, src, func(par kernels.Parallel, dst, src []float32, scratch *[]float32) {
+				ep, restore := s.done(t, ep, dst, len(want)/max(shape.M, 1), shape.M, shape.M)
+				packed.Run(par, dst, src, shape, scratch, ep)
+				restore()
+			})
 			s.alone(t, shape, want, src, func(image int, dst, src []float32, shape kernels.ConvShape) {
 				var scratch []float32
 				ep := ep
@@ -67,7 +72,9 @@ func (s Suite) conv(t *testing.T) {
 			})
 			s.within(t, shape, want, func(dst []float32, ldd int) {
 				var scratch []float32
+				ep, restore := s.done(t, ep, dst, len(want)/shape.M, shape.M, ldd)
 				packed.RunInto(nil, dst, ldd, src, shape, &scratch, ep)
+				restore()
 			})
 		}
 	}
@@ -89,7 +96,9 @@ func (s Suite) convTranspose(t *testing.T) {
 			want := make([]float32, shape.OutLen())
 			ref.ConvTranspose(s.Table.Arith(), want, src, w, shape, ep)
 			s.each(t, shape, want, src, func(par kernels.Parallel, dst, src []float32, scratch *[]float32) {
-				packed.Run(par, dst, src, shape, scratch, s.guardAdded(ep))
+				ep, restore := s.done(t, s.guardAdded(ep), dst, len(want)/max(shape.M, 1), shape.M, shape.M)
+				packed.Run(par, dst, src, shape, scratch, ep)
+				restore()
 			})
 		}
 	}

@@ -50,6 +50,11 @@ func (s Suite) gemmCase(t *testing.T, rng *rand.Rand, m, n, k int, trans bool, d
 		dst := s.copyOf(init)
 		packed.Run(par, dst, ldd, a, lda, m, ep)
 		requireSame(t, want, dst, "m=%d n=%d k=%d trans=%v way %d", m, n, k, trans, i)
+		dst = s.copyOf(init)
+		ep, restore := s.done(t, ep, dst, m, n, ldd)
+		packed.Run(par, dst, ldd, a, lda, m, ep)
+		restore()
+		requireSame(t, want, dst, "m=%d n=%d k=%d trans=%v way %d, row by row", m, n, k, trans, i)
 	}
 	require.NoError(t, s.Memory.Check())
 }

@@ -49,6 +49,16 @@ type Epilogue struct {
 	Add    []float32 // one per sum, row by row without gaps; nil: nothing is added
 	Act    Activation
 	Lo, Hi float32 // the limits of Clip
+	// Done, if not nil, is called with rows [from, to) of the result when all their columns are finished, and may change them: once
+	// for each row, in any order, on any of the goroutines that compute.
+	Done func(from, to int)
+}
+
+// Finish calls Done for all rows at once.
+func (ep Epilogue) Finish(rows int) {
+	if ep.Done != nil && rows > 0 {
+		ep.Done(0, rows)
+	}
 }
 
 // Activation is the function at the end of an Epilogue.

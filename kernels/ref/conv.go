@@ -30,6 +30,7 @@ func Conv(ar Arith, dst, src, w []float32, s ConvShape, ep Epilogue) {
 			dst[at*s.M+m] = ar.finish(acc, ep, m, at*s.M+m)
 		}
 	})
+	ep.Finish(s.N * s.OutD * s.OutH * s.OutW)
 }
 
 // ConvTranspose is, for every image n, output position (z, y, x) and output channel m of group g,
@@ -70,6 +71,7 @@ func ConvTranspose(ar Arith, dst, src, w []float32, s ConvShape, ep Epilogue) {
 			dst[at*s.M+m] = ar.finish(acc, ep, m, at*s.M+m)
 		}
 	})
+	ep.Finish(s.N * s.OutD * s.OutH * s.OutW)
 }
 
 // exactly returns v/d and whether the division leaves no remainder.

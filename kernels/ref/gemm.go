@@ -19,4 +19,5 @@ func Gemm(ar Arith, dst []float32, ldd int, a []float32, lda int, b []float32, l
 			dst[i*ldd+j] = ar.finish(acc, ep, j, i*n+j)
 		}
 	}
+	ep.Finish(m)
 }
