@@ -93,19 +93,21 @@ func (c *cpuPair) prepare(a, b *value) error {
 	}
 	c.shapes = [2][]int{slices.Clone(a.shape), slices.Clone(b.shape)}
 	c.shape, c.last = shape, len(shape) > 2 && (a.last && len(a.shape) == len(shape) || b.last && len(b.shape) == len(shape))
-	for i, v := range []*value{a, b} {
-		c.full[i] = append(slices.Repeat([]int{1}, len(shape)-len(v.shape)), v.shape...)
-	}
 	out := memoryShape(shape, c.last)
-	// Axes at the end that both operands walk through in the same way are one run.
-	run := len(out)
 	for i := range c.full {
 		c.full[i] = append(slices.Repeat([]int{1}, len(shape)-len(c.shapes[i])), c.shapes[i]...)
 	}
 	in := [2][]int{memoryShape(c.full[0], c.last), memoryShape(c.full[1], c.last)}
-	kind := func(i, a int) bool { return in[i][a] == out[a] }
-	for run > 0 && (run == len(out) || kind(0, run-1) == kind(0, run) && kind(1, run-1) == kind(1, run) || out[run-1] == 1) {
-		run--
+	// Axes at the end that each operand has, or each has not, are one run.
+	run, has, known := len(out), [2]bool{}, false
+	for ; run > 0; run-- {
+		if n := out[run-1]; n != 1 {
+			now := [2]bool{in[0][run-1] == n, in[1][run-1] == n}
+			if known && now != has {
+				break
+			}
+			has, known = now, true
+		}
 	}
 	for i := range in {
 		head := broadcastIndex(out[:run], in[i][:run])
