@@ -155,5 +155,13 @@ type ProfileFit struct {
 	Why       string `json:"why,omitempty"` // the profile cannot be tried
 }
 
+// Share is the part of the integers that the profile explains wrongly; 1 where it could not be tried.
+func (f *ProfileFit) Share() float64 {
+	if f.Compared == 0 {
+		return 1
+	}
+	return float64(f.Different) / float64(f.Compared)
+}
+
 // Holds reports whether the rules hold.
 func (v *Verification) Holds() bool { return v.Verdict == VerdictEqual || v.Verdict == VerdictTies }

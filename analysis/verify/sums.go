@@ -160,6 +160,17 @@ func (l *linear) multiply(c *computer, a, b []digit, left, right []int, wide boo
 	return s, nil
 }
 
+// channel returns the output channel of an accumulator, in the tables of l.
+func (s *sums) channel(l *linear) func(i int) int {
+	channels, of := l.channels(), s.shape[len(s.shape)-1]
+	if l.node.Op == "Conv" || l.node.Op == "ConvTranspose" {
+		of = s.shape[1]
+	} else if len(l.node.Inputs) > 1 && len(l.g.Value(l.node.Inputs[1]).Shape) == 1 { // a column: one channel
+		of = 1
+	}
+	return func(i int) int { return i / s.inner % of % channels }
+}
+
 // exact computes what the step should write.
 func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 	s, err := l.accumulate(c, in)
@@ -167,11 +178,7 @@ func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 		return nil, err
 	}
 	channels := l.channels()
-	channel := func(i int) int { return i / s.inner % channels }
-	if s.inner > 1 || l.node.Op == "Conv" || l.node.Op == "ConvTranspose" {
-		of := s.shape[1]
-		channel = func(i int) int { return i / s.inner % of % channels }
-	}
+	channel := s.channel(l)
 	if l.bias != nil {
 		for i := range s.acc {
 			s.acc[i] += float64(l.bias[channel(i)])

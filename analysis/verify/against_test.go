@@ -1,0 +1,126 @@
+package verify_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
+	"qwb/analysis/verify"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/program"
+	"qwb/quantizer/target"
+)
+
+// recording is what an engine left, in memory.
+type recording map[string]*tensor.Tensor
+
+func (r recording) Tensor(name string) (*tensor.Tensor, error) { return r[name], nil }
+
+// record runs a program and keeps every tensor of integers.
+func (l *lowered) record(t *testing.T) recording {
+	t.Helper()
+	x, err := program.New(l.p, program.Reference, 1)
+	require.NoError(t, err)
+	r := recording{}
+	_, err = x.Run(context.Background(), l.feeds, func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		for k, id := range s.Outputs {
+			if id != lower.NoTensor && l.p.Tensors[id].Quantized() {
+				r[l.p.Tensors[id].Name] = out[k].Clone()
+			}
+		}
+		return nil, nil
+	})
+	require.NoError(t, err)
+	return r
+}
+
+func (l *lowered) against(t *testing.T, r recording, profiles ...string) (*analysis.Verification, error) {
+	t.Helper()
+	tg, err := target.Find(l.p.Target)
+	require.NoError(t, err)
+	cfg := verify.AgainstConfig{Set: l.set, Program: l.p, Threads: 2}
+	for _, name := range profiles {
+		pr, err := qmath.ProfileNamed(name)
+		require.NoError(t, err)
+		p, err := lower.Compile(l.g, l.set, tg, pr)
+		require.NoError(t, err)
+		cfg.Others = append(cfg.Others, p)
+	}
+	return verify.Against(context.Background(), r, cfg)
+}
+
+// What a program computed under a profile holds under it, with no integer different, and no other profile explains it better.
+func TestTheRightProfileFitsBest(t *testing.T) {
+	profiles := []string{"tflite2", "tvm-upward", "ort", "onnx", "avx2-saturating"}
+	different := int64(0)
+	for _, network := range []string{"mobilenet", "squeezenet", "resnet", "matrices", "windows"} {
+		for i, profile := range profiles {
+			l, err := compile(t, lowertest.Networks[network], "onnxruntime", profile)
+			require.NoError(t, err)
+			others := append(append([]string(nil), profiles[:i]...), profiles[i+1:]...)
+			v, err := l.against(t, l.record(t), others...)
+			require.NoError(t, err)
+			require.True(t, v.Holds(), "%s %s: %+v", network, profile, v.First)
+			require.Len(t, v.Fits, len(profiles))
+			for _, f := range v.Fits {
+				if f.Profile == profile {
+					require.Zero(t, f.Different)
+					require.Positive(t, f.Compared)
+				}
+				different += f.Different
+			}
+			require.Zero(t, v.Fits[0].Different)
+		}
+	}
+	require.Positive(t, different, "all profiles are alike")
+}
+
+func TestARecordedErrorIsNamed(t *testing.T) {
+	l, err := compile(t, lowertest.Networks["resnet"], "onnxruntime", "ort")
+	require.NoError(t, err)
+	r := l.record(t)
+	s, _ := step[*lower.Sum](t, l, nil)
+	name := l.p.Tensors[s.Outputs[0]].Name
+	r[name].Data.([]uint8)[7] ^= 2
+	v, err := l.against(t, r)
+	require.NoError(t, err)
+	require.Equal(t, analysis.VerdictDifferent, v.Verdict)
+	require.Positive(t, v.IntegersDifferent) // at its readers too, which did not read it
+	require.Equal(t, name, v.First.Tensor)
+	require.Equal(t, 7, v.First.Index)
+	require.EqualValues(t, 2, v.MaxDifference)
+}
+
+func TestRecordingsInOtherTypesAndWithHoles(t *testing.T) {
+	l, err := compile(t, lowertest.Networks["squeezenet"], "onnxruntime", "ort")
+	require.NoError(t, err)
+	r := l.record(t)
+	name := l.p.Tensors[l.p.Steps[2].Outputs[0]].Name
+	delete(r, name)
+	for other, x := range r { // as a board may write them
+		wide := tensor.New(tensor.Int64, x.Shape...)
+		for i, q := range x.Data.([]uint8) {
+			wide.I64()[i] = int64(q)
+		}
+		r[other] = wide
+	}
+	v, err := l.against(t, r)
+	require.NoError(t, err)
+	require.True(t, v.Holds())
+	require.Equal(t, []string{name}, v.Missing)
+
+	first := l.p.Tensors[l.p.Steps[1].Outputs[0]].Name
+	r[first].I64()[0] = 256
+	_, err = l.against(t, r)
+	require.ErrorContains(t, err, first)
+	r[first] = tensor.New(tensor.Uint8, 3)
+	_, err = l.against(t, r)
+	require.Error(t, err)
+	_, err = l.against(t, recording{})
+	require.ErrorContains(t, err, "recorded")
+}
