@@ -91,3 +91,46 @@ func TestCPUEqualsReference(t *testing.T) {
 	t.Logf("%d integers", compared)
 	require.Positive(t, compared)
 }
+
+// After the first run the memory of a run is planned: what is allocated is the outputs and the list of inputs, whatever the network.
+func TestCPUAllocatesOutputsOnly(t *testing.T) {
+	for _, name := range []string{"mobilenet", "squeezenet", "residual"} {
+		g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], "onnxruntime")
+		p := compiled(t, g, set, "onnxruntime", "ort").Program()
+		e, err := program.New(p, program.CPU, 1)
+		require.NoError(t, err)
+		run := func() {
+			_, err := e.Run(context.Background(), feeds, nil)
+			require.NoError(t, err)
+		}
+		run()
+		run()
+		require.LessOrEqual(t, testing.AllocsPerRun(20, run), float64(3+2*len(p.Inputs)+4*len(p.Outputs)), name)
+	}
+}
+
+// Shapes may change from run to run; hooked runs and single steps stay away from the memory of the others.
+func TestCPUShapesChange(t *testing.T) {
+	g, set, feeds := lowertest.Configured(t, lowertest.Networks["dynamic"], "onnxruntime")
+	p := compiled(t, g, set, "onnxruntime", "ort").Program()
+	e, err := program.New(p, program.CPU, 2)
+	require.NoError(t, err)
+	ctx := context.Background()
+	for _, n := range []int{5, 5, 5, 3, 3, 9, 1, 1, 5, 5} {
+		some := map[string]*tensor.Tensor{}
+		for name, x := range feeds {
+			shape := slices.Clone(x.Shape)
+			shape[0] = min(n, shape[0])
+			some[name] = tensor.FromF32(x.F32()[:tensor.Count(shape)], shape...)
+		}
+		want, err := executor(t, p, 1).Run(ctx, some, nil)
+		require.NoError(t, err)
+		got, err := e.Run(ctx, some, nil)
+		require.NoError(t, err)
+		kept := got[0].Clone()
+		requireSame(t, want, got, n)
+		_, err = e.Run(ctx, some, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil })
+		require.NoError(t, err)
+		require.True(t, tensor.Equal(kept, got[0]), "outputs are the caller's")
+	}
+}

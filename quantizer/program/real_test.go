@@ -23,7 +23,7 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-func testdata(t *testing.T, elem ...string) string {
+func testdata(t testing.TB, elem ...string) string {
 	dir := os.Getenv("QWB_TESTDATA")
 	if dir == "" {
 		t.Skip("QWB_TESTDATA is not set: the folder with models/ and data/")
@@ -56,7 +56,7 @@ type network struct {
 	samples []map[string]*tensor.Tensor
 }
 
-func load(t *testing.T, model, from, preprocess string, n int) *network {
+func load(t testing.TB, model, from, preprocess string, n int) *network {
 	m, _, err := onnx.Open(testdata(t, "models", filepath.FromSlash(model)))
 	require.NoError(t, err)
 	_, err = passes.Run(m.Graph, passes.Normalize)
@@ -81,7 +81,7 @@ func load(t *testing.T, model, from, preprocess string, n int) *network {
 	return net
 }
 
-func (n *network) configure(t *testing.T, platform string) *tqc.Set {
+func (n *network) configure(t testing.TB, platform string) *tqc.Set {
 	tg, err := target.Find(platform)
 	require.NoError(t, err)
 	a, err := dispatch.Assign(n.g, tg)
