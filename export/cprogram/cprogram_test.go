@@ -1,0 +1,188 @@
+package cprogram_test
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/export/cprogram"
+	"qwb/graph/graphtest"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// The small networks on both targets. Three of them have, together, every operator in all its forms: those run under every profile.
+func TestNetworksEqualTheReference(t *testing.T) {
+	compiler(t)
+	for _, name := range slices.Sorted(maps.Keys(lowertest.Networks)) {
+		for _, tg := range target.All {
+			profiles := []string{"tflite2", tg.Profile}
+			if slices.Contains([]string{"mobilenet", "residual", "windows"}, name) && tg.Name == "onnxruntime" {
+				profiles = nil
+				for _, p := range qmath.Profiles() {
+					profiles = append(profiles, p.Name)
+				}
+			}
+			for _, profile := range profiles {
+				t.Run(name+"/"+tg.Name+"/"+profile, func(t *testing.T) {
+					t.Parallel()
+					g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], tg.Name)
+					p, err := lowered(g, set, tg, profile)
+					if err != nil {
+						t.Skip(err)
+					}
+					require.Positive(t, compared(t, p, feeds, bound(g, feeds), strict))
+				})
+			}
+		}
+	}
+}
+
+// Integers of other widths, weights with zero points and scales that are powers of two.
+func TestSchemesEqualTheReference(t *testing.T) {
+	compiler(t)
+	schemes := map[string]func(tg *target.Target){
+		"int16": func(tg *target.Target) {
+			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1, Observer: tqc.ObserverMinMax}
+			tg.Ops = slices.Clone(tg.Ops)
+			for i := range tg.Ops {
+				tg.Ops[i].FixedScale = 0 // it comes with a zero point
+			}
+		},
+		"uint16": func(tg *target.Target) {
+			tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: 0, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
+		},
+		"weights with zero points": func(tg *target.Target) {
+			tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerChannel|tqc.Linear, 0, 255
+		},
+		"powers of two": func(tg *target.Target) {
+			tg.Activation.Policy |= tqc.PowerOf2
+			tg.Weight.Policy |= tqc.PowerOf2
+		},
+	}
+	for _, scheme := range slices.Sorted(maps.Keys(schemes)) {
+		for _, name := range []string{"mobilenet", "resnet", "matrices", "windows"} {
+			profiles := []string{"tflite2", "ort"}
+			if scheme == "powers of two" {
+				profiles = []string{"pow2", "pow2-floor", "pow2-half-away", "pow2-half-even"}
+			}
+			for _, profile := range profiles {
+				t.Run(scheme+"/"+name+"/"+profile, func(t *testing.T) {
+					t.Parallel()
+					tg := target.ONNXRuntime
+					schemes[scheme](&tg)
+					g, set, feeds := lowertest.ConfiguredFor(t, lowertest.Networks[name], &tg)
+					p, err := lowered(g, set, &tg, profile)
+					if err != nil {
+						t.Skip(err)
+					}
+					require.Positive(t, compared(t, p, feeds, nil, strict))
+				})
+			}
+		}
+	}
+}
+
+// Nothing that C leaves undefined happens, and no memory but the program's own is touched.
+func TestSanitizers(t *testing.T) {
+	compiler(t)
+	for _, c := range []struct{ network, profile string }{{"residual", "ort"}, {"windows", "tflite2"}, {"mobilenet", "tflite2"}, {"matrices", "ort"},
+		{"moves", "tvm-a64"}, {"resnet", "trt"}, {"where", "rndnu"}, {"residual", "avx2-saturating"}} {
+		t.Run(c.network+"/"+c.profile, func(t *testing.T) {
+			t.Parallel()
+			tg, err := target.Find("onnxruntime")
+			require.NoError(t, err)
+			g, set, feeds := lowertest.Configured(t, lowertest.Networks[c.network], tg.Name)
+			p, err := lowered(g, set, tg, c.profile)
+			require.NoError(t, err)
+			require.Positive(t, compared(t, p, feeds, nil, sanitized))
+		})
+	}
+}
+
+// Under an integer profile nothing between the borders is float.
+func TestIntegerProfilesHaveNoFloat(t *testing.T) {
+	tg, err := target.Find("onnxruntime")
+	require.NoError(t, err)
+	for _, network := range []string{"mobilenet", "residual", "matrices"} {
+		g, set, _ := lowertest.Configured(t, lowertest.Networks[network], tg.Name)
+		p, err := lowered(g, set, tg, "tflite2")
+		require.NoError(t, err)
+		p.Steps = slices.DeleteFunc(p.Steps, func(s lower.Step) bool {
+			_, in := s.Op.(*lower.Quantize)
+			_, out := s.Op.(*lower.Dequantize)
+			return in || out
+		})
+		p.Inputs, p.Outputs = integerBorders(p)
+		var text bytes.Buffer
+		_, err = cprogram.Write(&text, p, cprogram.Options{})
+		require.NoError(t, err)
+		code := text.Bytes()[bytes.Index(text.Bytes(), []byte("/* Arithmetic and operators. */")):]
+		require.NotContains(t, string(code), "float", network)
+		require.NotContains(t, string(code), "double", network)
+	}
+}
+
+// integerBorders are the tensors of integers that no step computes, and the last one that is computed.
+func integerBorders(p *lower.Program) (in, out []lower.TensorID) {
+	computed := map[lower.TensorID]bool{}
+	for _, s := range p.Steps {
+		for _, id := range s.Inputs {
+			if !computed[id] && p.Tensors[id].Const == nil && !slices.Contains(in, id) {
+				in = append(in, id)
+			}
+		}
+		for _, id := range s.Outputs {
+			computed[id] = true
+		}
+		out = s.Outputs
+	}
+	return in, out
+}
+
+func TestErrors(t *testing.T) {
+	tg, err := target.Find("onnxruntime")
+	require.NoError(t, err)
+	g, set, _ := lowertest.Configured(t, lowertest.Networks["dynamic"], tg.Name)
+	p, err := lowered(g, set, tg, "ort")
+	require.NoError(t, err)
+	var text bytes.Buffer
+	_, err = cprogram.Write(&text, p, cprogram.Options{})
+	require.EqualError(t, err, `export c: input "x" is f32[N,L,8]: the C program needs sizes for all of its dimensions`)
+	_, err = cprogram.Write(&text, p, cprogram.Options{Sizes: map[string]int64{"N": 1, "L": 3}})
+	require.EqualError(t, err, `export c: input "p" is f32[1,3,H,W]: the C program needs sizes for all of its dimensions`)
+	require.Zero(t, text.Len(), "nothing is written")
+
+	g = graphtest.Parse(t, "input x: f32[1,4]\nconst w: f32[4,4] = normal(seed=1)\na = MatMul(x, w) \"a\"\ny = Cos(a) \"cosine\"\noutput y\n")
+	set, _ = lowertest.Configure(t, g, tg)
+	p, err = lowered(g, set, tg, "ort")
+	require.NoError(t, err)
+	_, err = cprogram.Write(&text, p, cprogram.Options{})
+	require.ErrorContains(t, err, `node "cosine" (Cos`)
+	require.ErrorContains(t, err, "the operator has no form in C")
+}
+
+// The same program gives the same bytes.
+func TestWriteIsDeterministic(t *testing.T) {
+	tg, err := target.Find("trt_int8")
+	require.NoError(t, err)
+	g, set, _ := lowertest.Configured(t, lowertest.Networks["resnet"], tg.Name)
+	var first string
+	for range 3 {
+		p, err := lowered(g, set, tg, "trt")
+		require.NoError(t, err)
+		var text bytes.Buffer
+		_, err = cprogram.Write(&text, p, cprogram.Options{})
+		require.NoError(t, err)
+		if first == "" {
+			first = text.String()
+		}
+		require.Equal(t, first, text.String())
+	}
+}

@@ -1,0 +1,152 @@
+package cprogram
+
+import (
+	"fmt"
+	"strings"
+
+	"qwb/graph/tensor"
+)
+
+// broadcast is the shape of an elementwise operation, by the rules of ONNX.
+func broadcast(shapes ...[]int) ([]int, error) {
+	rank := 0
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	out := make([]int, rank)
+	for a := range out {
+		out[a] = 1
+		for _, s := range shapes {
+			i := a - (rank - len(s))
+			switch {
+			case i < 0 || s[i] == 1:
+			case out[a] == 1:
+				out[a] = s[i]
+			case out[a] != s[i]:
+				return nil, fmt.Errorf("shapes %v cannot be broadcast", shapes)
+			}
+		}
+	}
+	return out, nil
+}
+
+// steps lists how far a tensor of the given shape moves along each axis of out.
+func steps(out, shape []int) []int {
+	step := make([]int, len(out))
+	for a, size := len(shape)-1, 1; a >= 0; a-- {
+		if shape[a] != 1 {
+			step[a+len(out)-len(shape)] = size
+		}
+		size *= shape[a]
+	}
+	return step
+}
+
+// each calls f for every element of size, row-major, with the place that steps leads to.
+func each(size, steps []int, f func(at int)) {
+	at, pos := 0, make([]int, len(size))
+	for range tensor.Count(size) {
+		f(at)
+		for a := len(size) - 1; a >= 0; a-- {
+			pos[a]++
+			at += steps[a]
+			if pos[a] < size[a] {
+				break
+			}
+			at -= pos[a] * steps[a]
+			pos[a] = 0
+		}
+	}
+}
+
+const (
+	maxRank     = 8 // of struct layout
+	maxOperands = 3
+)
+
+// layoutText is the initializer of struct layout: a walk over size for operands that move by the given steps. Neighbouring axes
+// over which all operands move as over one are joined.
+func layoutText(size []int, operands ...[]int) (string, error) {
+	var axes []int // of size, that stay
+	joined := make([][]int, len(operands))
+	for a, n := range size {
+		if n == 1 {
+			continue
+		}
+		last := len(axes) - 1
+		join := last >= 0
+		for k := range operands {
+			join = join && joined[k][last] == operands[k][a]*n
+		}
+		if join {
+			axes[last] *= n
+		} else {
+			axes, last = append(axes, n), last+1
+			for k := range operands {
+				joined[k] = append(joined[k], 0)
+			}
+		}
+		for k := range operands {
+			joined[k][last] = operands[k][a]
+		}
+	}
+	if len(axes) == 0 {
+		axes = []int{1}
+		for k := range operands {
+			joined[k] = []int{0}
+		}
+	}
+	if len(axes) > maxRank || len(operands) > maxOperands {
+		return "", fmt.Errorf("a walk over %d axes; %d are supported", len(axes), maxRank)
+	}
+	parts := make([]string, len(joined))
+	for k := range joined {
+		parts[k] = braces(joined[k])
+	}
+	return fmt.Sprintf("{%d, %s, {%s}}", len(axes), braces(axes), strings.Join(parts, ", ")), nil
+}
+
+func braces(list []int) string {
+	text := make([]string, len(list))
+	for i, n := range list {
+		text[i] = fmt.Sprint(n)
+	}
+	return "{" + strings.Join(text, ", ") + "}"
+}
+
+// broadcastLayout is the walk of an elementwise operation over tensors of the given shapes.
+func broadcastLayout(shapes ...[]int) (string, error) {
+	out, err := broadcast(shapes...)
+	if err != nil {
+		return "", err
+	}
+	operands := make([][]int, len(shapes))
+	for k, s := range shapes {
+		operands[k] = steps(out, s)
+	}
+	return layoutText(out, operands...)
+}
+
+// reductionLayouts are the walks over the results of a reduction, and over the elements of one result.
+func reductionLayouts(shape, axes []int) (of, over string, err error) {
+	reduced := make([]bool, len(shape))
+	for _, a := range axes {
+		if a < 0 || a >= len(shape) {
+			return "", "", fmt.Errorf("axis %d of %v", a, shape)
+		}
+		reduced[a] = true
+	}
+	kept, gone := make([]int, len(shape)), make([]int, len(shape))
+	for a, n := range shape {
+		kept[a], gone[a] = n, 1
+		if reduced[a] {
+			kept[a], gone[a] = 1, n
+		}
+	}
+	full := steps(shape, shape)
+	if of, err = layoutText(kept, full); err != nil {
+		return "", "", err
+	}
+	over, err = layoutText(gone, full)
+	return of, over, err
+}

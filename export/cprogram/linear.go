@@ -1,0 +1,309 @@
+package cprogram
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+)
+
+// linear writes a sum of products: the outputs' descriptions, then the call that accumulates and fills them.
+func (w *writer) linear(s *lower.Step, op *lower.Linear) error {
+	if err := w.kernels.need("write_all"); err != nil {
+		return err
+	}
+	var sinks []string
+	add := func(sink string, err error) error {
+		sinks = append(sinks, sink)
+		return err
+	}
+	var real *value
+	if op.Func != nil {
+		real = w.scratch(tensor.Float32, "in front of its function", w.shape(s.Outputs[0])...)
+		if err := add(w.reals(s, op, real)); err != nil {
+			return err
+		}
+	}
+	for k, id := range s.Outputs {
+		switch quantized := w.p.Tensors[id].Quantized(); {
+		case op.Func != nil:
+		case quantized:
+			if err := add(w.codes(s, op, &op.Scales[k], id)); err != nil {
+				return err
+			}
+		default:
+			if err := add(w.reals(s, op, w.write(id))); err != nil {
+				return err
+			}
+		}
+	}
+	w.line("const struct output out[] = {%s};", strings.Join(sinks, ", "))
+	if err := w.accumulate(s, op, len(sinks)); err != nil {
+		return err
+	}
+	if op.Func == nil {
+		return nil
+	}
+	return w.function(s, op, real)
+}
+
+// function computes Func of the real numbers, and the outputs of what it gives.
+func (w *writer) function(s *lower.Step, op *lower.Linear, real *value) error {
+	results, err := w.graph(op.Func, []*value{real})
+	if err != nil {
+		return err
+	}
+	for _, id := range s.Outputs {
+		t := &w.p.Tensors[id]
+		if !t.Quantized() {
+			w.values[id] = results[0]
+			continue
+		}
+		if err := w.quantizeAll(w.p.Profile.Quantizer(t.Encoding.Grid()), results[0], id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skip is the residual of a step: its array, type and encoding.
+func (w *writer) skip(s *lower.Step) (name, typ string, e *lower.Encoding) {
+	id := s.Inputs[len(s.Inputs)-1]
+	return w.use(w.read(id)), w.typ(id), w.p.Tensors[id].Encoding
+}
+
+// codes writes the description of an output of integers and returns its entry in the list of outputs.
+func (w *writer) codes(s *lower.Step, op *lower.Linear, r *lower.Requantization, id lower.TensorID) (string, error) {
+	scaling := w.p.Profile.Scaling
+	form, err := w.form(scaling)
+	if err != nil {
+		return "", err
+	}
+	m, count := w.multipliers(scaling, r.Multipliers)
+	name := fmt.Sprintf("to%d", id)
+	to := fmt.Sprintf("{%s, %s, %d, %d, %d, %d}", w.use(w.write(id)), m, count, r.ZeroPoint, r.Lo, r.Hi)
+	y := w.typ(id)
+	switch {
+	case op.Residual:
+		codes, typ, _ := w.skip(s)
+		rounding := roundingName(scaling.Rounding)
+		add := "add_" + strings.ReplaceAll(scaling.Form.String(), " ", "_")
+		if err := w.kernels.need(add, rounding); err != nil {
+			return "", err
+		}
+		form = add + "_" + rounding
+		err = w.kernels.need("write_sum_codes", form, typ, y)
+		w.line("const struct sum_codes %s = {%s, %s, {%s, %d}};", name, to, codes, w.real(r.Skip.Scale), r.Skip.ZeroPoint)
+		return fmt.Sprintf("{write_%s_%s_%s, &%s}", form, typ, y, name), err
+	case scaling.Float():
+		err = w.kernels.need("write_float_codes", form, y)
+		w.line("const struct float_codes %s = %s;", name, to)
+	default:
+		err = w.kernels.need("write_codes", form, y)
+		w.line("const struct codes %s = %s;", name, to)
+	}
+	return fmt.Sprintf("{write_%s_%s, &%s}", form, y, name), err
+}
+
+// reals writes the description of real numbers of the accumulators.
+func (w *writer) reals(s *lower.Step, op *lower.Linear, v *value) (string, error) {
+	scale, bias := make([]float32, len(op.Real)), make([]float32, len(op.Real))
+	for c, channel := range op.Real {
+		scale[c], bias[c] = factorOf(channel), channel.Bias
+	}
+	to := fmt.Sprintf("{%s, %s, %s, %d, %s, %s}", w.use(v), w.floats("scales by channel", scale), w.floats("biases by channel", bias),
+		len(op.Real), w.real(op.Lo), w.real(op.Hi))
+	if !op.Residual {
+		w.line("const struct reals real = %s;", to)
+		return "{write_reals, &real}", w.kernels.need("write_reals")
+	}
+	codes, typ, e := w.skip(s)
+	w.line("const struct sum_reals real = {%s, %s, %s};", to, codes, w.grid(e.Grid()))
+	return fmt.Sprintf("{write_sum_reals_%s, &real}", typ), w.kernels.need("write_sum_reals", typ)
+}
+
+// factors are the right factor of a step and what belongs to the sums: its array, type, zero points and biases.
+type factors struct {
+	name, typ, zeros, bias string
+	zeroCount              int
+	shape                  []int
+}
+
+func (w *writer) factors(s *lower.Step, op *lower.Linear, channels int) factors {
+	f := factors{zeros: "NULL", bias: "NULL"}
+	if o := op.Weights; o != nil {
+		f.name, f.typ, f.shape = w.constant(o.Codes, "weights"), o.Codes.DType.String(), o.Codes.Shape
+		for _, z := range o.ZeroPoint {
+			if z != 0 {
+				f.zeros, f.zeroCount = integers(w, "int32_t", "zero points of the weights", 4, o.ZeroPoint), len(o.ZeroPoint)
+				break
+			}
+		}
+	} else {
+		id := s.Inputs[1]
+		f.name, f.typ, f.shape = w.use(w.read(id)), w.typ(id), w.shape(id)
+		if z := w.p.Tensors[id].Encoding.ZeroPoint; z != 0 {
+			f.zeros, f.zeroCount = integers(w, "int32_t", "zero point of the right factor", 4, []int32{z}), 1
+		}
+	}
+	if op.Bias != nil {
+		bias := make([]int32, channels)
+		for c := range bias {
+			bias[c] = op.Bias[c%len(op.Bias)]
+		}
+		f.bias = integers(w, "int32_t", "biases", 4, bias)
+	}
+	return f
+}
+
+// accumulate writes the call that sums.
+func (w *writer) accumulate(s *lower.Step, op *lower.Linear, outs int) error {
+	if op.Kind == "Conv" || op.Kind == "ConvTranspose" {
+		return w.convolution(s, op, outs)
+	}
+	return w.matrices(s, op, outs)
+}
+
+func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
+	node, x := w.p.Graph.Node(s.Node), s.Inputs[0]
+	geometry, kernel := graph.ConvGeometry, "conv"
+	if op.Kind == "ConvTranspose" {
+		geometry, kernel = graph.ConvTransposeGeometry, "conv_transpose"
+	}
+	in := w.shape(x)
+	geo, err := geometry(node, graph.Static(in...), graph.Static(op.Weights.Codes.Shape...))
+	if err != nil {
+		return err
+	}
+	window, err := windowText(geo)
+	if err != nil {
+		return err
+	}
+	f := w.factors(s, op, op.Weights.Channels)
+	w.line("static const struct convolution shape = {%s, %d, %d, %d, %d};", window, in[0], geo.Group, in[1]/geo.Group, op.Weights.Channels)
+	acc := w.scratch(tensor.Uint32, "accumulators", tensor.Count(geo.Out))
+	zx := w.p.Tensors[x].Encoding.ZeroPoint
+	if op.Kind == "Conv" && w.p.Profile.Saturates && w.pairs(s, op) {
+		w.call("conv_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, out, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
+		return w.kernels.need("conv_saturating", w.typ(x))
+	}
+	w.call("%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, out, %d)", kernel, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+	return w.kernels.need(kernel, w.typ(x), f.typ)
+}
+
+// pairs reports whether products are added in pairs of int16 under a saturating profile: those of 8-bit codes with constant int8
+// weights without zero point, but for depthwise convolutions, whose neighbours belong to different channels.
+func (w *writer) pairs(s *lower.Step, op *lower.Linear) bool {
+	o := op.Weights
+	if o == nil || o.Codes.DType != tensor.Int8 || w.p.Tensors[s.Inputs[0]].DType.Bits() != 8 {
+		return false
+	}
+	for _, z := range o.ZeroPoint {
+		if z != 0 {
+			return false
+		}
+	}
+	return !(op.Kind == "Conv" && o.Codes.Shape[1] == 1 && w.p.Graph.Node(s.Node).AttrInt("group", 1) > 1)
+}
+
+// raised is what makes codes unsigned.
+func raised(t *lower.Tensor) int {
+	if t.DType == tensor.Int8 {
+		return 128
+	}
+	return 0
+}
+
+// side is one factor of a product of matrices.
+type side struct {
+	stack                    []int
+	rows, cols, byRow, byCol int
+}
+
+// sideOf reads a shape as a stack of matrices; a vector is a row on the left and a column on the right.
+func sideOf(shape []int, transposed, right bool) side {
+	var f side
+	switch r := len(shape); {
+	case r == 1 && right:
+		f = side{rows: shape[0], cols: 1, byRow: 1}
+	case r == 1:
+		f = side{rows: 1, cols: shape[0], byCol: 1}
+	default:
+		f = side{stack: shape[:r-2], rows: shape[r-2], cols: shape[r-1], byRow: shape[r-1], byCol: 1}
+	}
+	if transposed {
+		f.rows, f.cols, f.byRow, f.byCol = f.cols, f.rows, f.byCol, f.byRow
+	}
+	return f
+}
+
+// productOf describes the product of two stacks of matrices: the initializer of struct product, and how many columns it has.
+func (w *writer) productOf(a, b []int, transA, transB bool, zeros int) (string, int, error) {
+	if len(a) == 0 || len(b) == 0 {
+		return "", 0, fmt.Errorf("a product with a scalar")
+	}
+	x, y := sideOf(a, transA, false), sideOf(b, transB, true)
+	stack, err := broadcast(x.stack, y.stack)
+	if err != nil || x.cols != y.rows {
+		return "", 0, fmt.Errorf("shapes %v and %v cannot be multiplied", a, b)
+	}
+	at := func(of side, what string) string {
+		if tensor.Count(stack) == 1 {
+			return "NULL"
+		}
+		size := of.rows * of.cols
+		places := make([]int, 0, tensor.Count(stack))
+		each(stack, steps(stack, of.stack), func(at int) { places = append(places, at*size) })
+		return integers(w, "int32_t", what, 4, places)
+	}
+	return fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d}", tensor.Count(stack), x.rows, x.cols, y.cols, x.byRow, x.byCol, y.byRow, y.byCol,
+		at(x, "where the left matrices begin"), at(y, "where the right matrices begin"), zeros), y.cols, nil
+}
+
+func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
+	node, x := w.p.Graph.Node(s.Node), s.Inputs[0]
+	gemm := op.Kind == "Gemm"
+	transA, transB := gemm && node.AttrInt("transA", 0) != 0, gemm && node.AttrInt("transB", 0) != 0
+	columns := w.shape(s.Outputs[0])
+	f := w.factors(s, op, columns[len(columns)-1])
+	shape, n, err := w.productOf(w.shape(x), f.shape, transA, transB, f.zeroCount)
+	if err != nil {
+		return err
+	}
+	w.line("static const struct product shape = %s;", shape)
+	acc := w.scratch(tensor.Uint32, "accumulators", n)
+	zx := w.p.Tensors[x].Encoding.ZeroPoint
+	if w.p.Profile.Saturates && w.pairs(s, op) {
+		w.call("matmul_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, out, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
+		return w.kernels.need("matmul_saturating", w.typ(x))
+	}
+	w.call("matmul_%s_%s(&shape, %s, %d, %s, %s, %s, %s, out, %d)", w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+	return w.kernels.need("matmul", w.typ(x), f.typ)
+}
+
+// windowText is the initializer of struct window.
+func windowText(geo *graph.Geometry) (string, error) {
+	rank := len(geo.In)
+	if rank > 3 {
+		return "", fmt.Errorf("%d spatial axes; at most 3 are supported", rank)
+	}
+	three := func(list []int, missing int) string {
+		out := []int{missing, missing, missing}
+		copy(out[3-rank:], list)
+		return fmt.Sprintf("{%d, %d, %d}", out[0], out[1], out[2])
+	}
+	for _, n := range append(append([]int(nil), geo.In...), geo.Out...) {
+		if n > math.MaxInt32 {
+			return "", fmt.Errorf("a spatial axis of %d", n)
+		}
+	}
+	return fmt.Sprintf("{%s, %s, %s, %s, %s, %s, %s}", three(geo.In, 1), three(geo.Out, 1), three(geo.Kernel, 1), three(geo.Stride, 1),
+		three(geo.Dilation, 1), three(geo.PadBegin, 0), three(geo.PadEnd, 0)), nil
+}
+
+// factorOf is the float32 factor of an accumulator, as qmath.Channel.Accumulated has it.
+func factorOf(c qmath.Channel) float32 { return c.X * c.W }

@@ -1,0 +1,265 @@
+package cprogram
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// Options say how a program is written. The zero value is usable.
+type Options struct {
+	// Sizes are those of dimensions that the model leaves open, by symbol, "" for dimensions without one. What stays open is an
+	// error: the C program has one shape for every tensor.
+	Sizes map[string]int64
+	// Title stands in the first line of the file, for example the model's name.
+	Title string
+}
+
+// Size is what a written program takes, in bytes.
+type Size struct {
+	Arena     int // for what is computed on the way, reused by lifetimes
+	Constants int // weights, biases, multipliers and tables
+}
+
+// Write writes p as one C99 file. What it cannot express is an error that names the step, and nothing is written.
+func Write(out io.Writer, p *lower.Program, o Options) (Size, error) {
+	bound, err := bind(p, o.Sizes)
+	if err != nil {
+		return Size{}, err
+	}
+	all, err := library()
+	if err != nil {
+		return Size{}, err
+	}
+	w := &writer{p: bound, kernels: kernels{library: all, have: map[string]bool{}}, values: map[lower.TensorID]*value{}}
+	if err := w.program(); err != nil {
+		return Size{}, err
+	}
+	size := Size{Constants: w.constants, Arena: w.place()}
+	_, err = io.WriteString(out, w.file(o.Title, size))
+	return size, err
+}
+
+// bind returns p with the given sizes for open dimensions, and every tensor with a fixed shape that the steps need.
+func bind(p *lower.Program, sizes map[string]int64) (*lower.Program, error) {
+	q := *p
+	q.Graph = p.Graph.Clone()
+	if errs := graph.Bind(q.Graph, sizes); len(errs) > 0 {
+		return nil, fmt.Errorf("export c: %w", errs[0])
+	}
+	q.Tensors = append([]lower.Tensor(nil), p.Tensors...)
+	for i := range q.Tensors {
+		t := &q.Tensors[i]
+		t.Shape = q.Graph.Value(t.Value).Shape
+		if t.Const != nil {
+			t.Shape = graph.Static(t.Const.Shape...)
+		}
+	}
+	for _, id := range p.Inputs {
+		if t := &q.Tensors[id]; t.Shape == nil || !fixed(t.Shape) {
+			return nil, fmt.Errorf("export c: input %q is %s: the C program needs sizes for all of its dimensions", t.Name, graph.FormatType(t.DType, t.Shape))
+		}
+	}
+	return &q, nil
+}
+
+func fixed(s graph.Shape) bool {
+	_, ok := s.Ints()
+	return ok
+}
+
+// writer collects the parts of a file.
+type writer struct {
+	p       *lower.Program
+	kernels kernels
+	// values are the arrays of the program's tensors; arrays all of them in the order in which they are first used.
+	values    map[lower.TensorID]*value
+	arrays    []*value
+	tables    strings.Builder
+	constants int // bytes
+	body      strings.Builder
+	time      int // of the arena: the number of calls so far
+	step      lower.StepID
+	named     int // constants of the step
+	infinity  bool
+}
+
+// program writes the calls of all steps.
+func (w *writer) program() error {
+	needed := w.needed()
+	for i, id := range w.p.Inputs {
+		w.values[id] = &value{name: fmt.Sprintf("in%d", i), at: fmt.Sprintf("in[%d]", i), dtype: w.p.Tensors[id].DType, shape: w.shape(id)}
+	}
+	for i := range w.p.Steps {
+		s := &w.p.Steps[i]
+		if !needed[i] {
+			continue
+		}
+		w.step, w.named = s.ID, 0
+		if err := w.check(s); err != nil {
+			return w.fail(s, err)
+		}
+		fmt.Fprintf(&w.body, "\n    /* %s */\n    {\n", w.comment(s))
+		if err := w.emit(s); err != nil {
+			return w.fail(s, err)
+		}
+		w.body.WriteString("    }\n")
+	}
+	w.outputs()
+	return nil
+}
+
+// emit writes one step: one case for each type of operation.
+func (w *writer) emit(s *lower.Step) error {
+	switch op := s.Op.(type) {
+	case *lower.Linear:
+		return w.linear(s, op)
+	case *lower.Sum:
+		return w.sum(s, op)
+	case *lower.Product:
+		return w.product(s, op)
+	case *lower.Select:
+		return w.choose(s, op)
+	case *lower.Concat:
+		return w.concat(s, op)
+	case *lower.Requantize:
+		core, err := w.rescale(&op.Rescale, 0, 0)
+		return w.mapped(s, core, err)
+	case *lower.Clamp:
+		core, err := w.rescale(nil, op.Lo, op.Hi)
+		return w.mapped(s, core, err)
+	case *lower.Table:
+		return w.table(s, op)
+	case *lower.Quantize:
+		return w.quantize(s, op)
+	case *lower.Dequantize:
+		return w.dequantize(s)
+	case *lower.Softmax:
+		return w.softmax(s, op)
+	case *lower.MaxPool:
+		return w.maxPool(s, op)
+	case *lower.Average:
+		return w.average(s, op)
+	case *lower.Move:
+		return w.move(s, op)
+	case *lower.Island:
+		return w.island(s, op)
+	}
+	return fmt.Errorf("%T has no form in C", s.Op)
+}
+
+// needed says which steps the outputs depend on. Inputs that only say a shape do not count: shapes are known.
+func (w *writer) needed() []bool {
+	tensors := map[lower.TensorID]bool{}
+	for _, id := range w.p.Outputs {
+		tensors[id] = true
+	}
+	steps := make([]bool, len(w.p.Steps))
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := &w.p.Steps[i]
+		for _, out := range s.Outputs {
+			steps[i] = steps[i] || out != lower.NoTensor && tensors[out]
+		}
+		if !steps[i] {
+			continue
+		}
+		for k, in := range s.Inputs {
+			if w.readsData(s, k) {
+				tensors[in] = true
+			}
+		}
+	}
+	return steps
+}
+
+// readsData reports whether a step reads the elements of its input k, and not its shape alone.
+func (w *writer) readsData(s *lower.Step, k int) bool {
+	var g *graph.Graph
+	switch op := s.Op.(type) {
+	case *lower.Move:
+		g = op.Graph
+	case *lower.Island:
+		g = op.Graph
+	default:
+		return true
+	}
+	for _, u := range g.Uses(g.Inputs[k]) {
+		if !shapeInput(g.Node(u.Node), u.Index) {
+			return true
+		}
+	}
+	return g.IsOutput(g.Inputs[k])
+}
+
+// check requires fixed shapes and known types of what a step reads and makes.
+func (w *writer) check(s *lower.Step) error {
+	for k, id := range append(append([]lower.TensorID(nil), s.Outputs...), s.Inputs...) {
+		if id == lower.NoTensor || k >= len(s.Outputs) && !w.readsData(s, k-len(s.Outputs)) {
+			continue
+		}
+		t := &w.p.Tensors[id]
+		if !fixed(t.Shape) || t.Shape == nil {
+			return fmt.Errorf("%q is %s: the C program needs fixed shapes", t.Name, graph.FormatType(t.DType, t.Shape))
+		}
+		if cTypes[t.DType.String()] == "" {
+			return fmt.Errorf("%q has the type %s, which the C program does not have", t.Name, t.DType)
+		}
+	}
+	return nil
+}
+
+func (w *writer) fail(s *lower.Step, err error) error {
+	if s.Node != graph.NoNode {
+		return w.p.Graph.ErrorAt("export c", s.Node, err)
+	}
+	return fmt.Errorf("export c: %s of %q: %w", s.Op.Name(), w.p.Name(s.ID), err)
+}
+
+// shape is the fixed shape of a tensor.
+func (w *writer) shape(id lower.TensorID) []int {
+	s, _ := w.p.Tensors[id].Shape.Ints()
+	return s
+}
+
+// count is how many elements a tensor has.
+func (w *writer) count(id lower.TensorID) int { return tensor.Count(w.shape(id)) }
+
+// typ is the name that pieces have for the type of a tensor.
+func (w *writer) typ(id lower.TensorID) string { return w.p.Tensors[id].DType.String() }
+
+// comment says what a step is: nodes, operator, tensors.
+func (w *writer) comment(s *lower.Step) string {
+	text := fmt.Sprintf("step %d: %s", s.ID, s.Op.Name())
+	var names []string
+	for _, n := range s.Nodes {
+		names = append(names, w.p.Graph.Node(n).Name)
+	}
+	if len(names) > 0 {
+		text += fmt.Sprintf(" %q", strings.Join(names, "+"))
+	}
+	list := func(ids []lower.TensorID) string {
+		var parts []string
+		for _, id := range ids {
+			if id != lower.NoTensor {
+				parts = append(parts, graph.FormatType(w.p.Tensors[id].DType, w.p.Tensors[id].Shape))
+			}
+		}
+		return strings.Join(parts, ", ")
+	}
+	return plain(fmt.Sprintf("%s: %s -> %s", text, list(s.Inputs), list(s.Outputs)))
+}
+
+// plain makes text fit for a comment.
+func plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.ReplaceAll(strings.ReplaceAll(s, "*/", "* /"), "/*", "/ *")
+}
