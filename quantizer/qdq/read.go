@@ -126,6 +126,9 @@ func (r *reader) trace(v graph.ValueID) (link, error) {
 	n := r.g.Node(p)
 	switch {
 	case isQuantize(n):
+		if d := r.g.Value(n.Inputs[0]).DType; d != tensor.Float32 && d != tensor.Undefined {
+			return link{}, r.fail(n.ID, "it quantizes %s: only float32", d)
+		}
 		l, err := r.follow(n.Inputs[0])
 		if err != nil {
 			return l, err

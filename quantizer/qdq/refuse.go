@@ -1,6 +1,7 @@
 package qdq
 
 import (
+	"errors"
 	"fmt"
 
 	"qwb/graph"
@@ -34,9 +35,31 @@ func refuse(g *graph.Graph) error {
 		}
 		for _, r := range refused {
 			if n.Op == r.op {
-				return g.ErrorAt(stage, id, fmt.Errorf("%s", r.why))
+				return g.ErrorAt(stage, id, errors.New(r.why))
 			}
 		}
+		if _, fused := fusedOps[n.Op]; fused || isQuantize(n) || isDequantize(n) {
+			if err := complete(n); err != nil {
+				return g.ErrorAt(stage, id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// complete reports what an operator lacks of the inputs and outputs that it must have.
+func complete(n *graph.Node) error {
+	least := 2
+	if s := n.Spec(); s != nil {
+		least = s.MinIn
+	}
+	for i := range least {
+		if n.Input(i) == graph.NoValue {
+			return fmt.Errorf("input %d is missing", i)
+		}
+	}
+	if len(n.Outputs) != 1 || n.Outputs[0] == graph.NoValue {
+		return errors.New("it has not exactly one output")
 	}
 	return nil
 }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
+	"qwb/quantizer/plan"
+)
+
+// What was exported and is imported again has the states, schemes, scales, zero points and integers of the plan, on every platform,
+// and is exported as the same file but for the hash of its plan.
+func TestImportOfAnExport(t *testing.T) {
+	for _, platform := range []string{"trt_int8", "onnxruntime"} {
+		t.Run(platform, func(t *testing.T) {
+			workplace(t)
+			done(t, "calibrate", "m.onnx", "--data", "data", "--platform", platform, "--observer", "percentile")
+			done(t, "export", "--platform", platform, "-o", "q.onnx", "--unverified")
+			r := done(t, "import", "q.onnx", "-o", "back.plan.json", "--json").object(t)
+			require.Equal(t, platform, r["platform"])
+			require.Equal(t, "back.float.onnx", r["model"])
+			require.Empty(t, r["warnings"])
+
+			same := func(a, b string) {
+				t.Helper()
+				d := done(t, "diff", a, b, "--json").object(t)
+				require.Equal(t, true, d["equal"], "%v", d["differences"])
+				require.Greater(t, d["codes"], 1000.0)
+				require.Greater(t, d["slots"], 6.0)
+			}
+			same("m.plan.json", "back.plan.json")
+			same("m.plan.json", "q.onnx")
+			done(t, "export", "back.plan.json", "--platform", platform, "-o", "again.onnx", "--unverified")
+			same("q.onnx", "again.onnx")
+
+			// The simulation of both plans, and the files themselves, compute the same numbers.
+			done(t, "run", "q.onnx", "--input", "x=data/00.npy", "--output", "first")
+			done(t, "run", "again.onnx", "--input", "x=data/00.npy", "--output", "second")
+			require.Equal(t, read(t, "first/y.npy"), read(t, "second/y.npy"))
+
+			// The float model's weights are those integers: rounding them costs nothing.
+			var report analysis.Report
+			require.NoError(t, json.Unmarshal([]byte(done(t, "analyze", "back.plan.json", "--layerwise", "--split", "--data", "data", "--json").stdout), &report))
+			require.NotEmpty(t, report.Layerwise)
+			for _, l := range report.Layerwise {
+				if l.Weight != nil {
+					require.InDelta(t, 0, *l.Weight, 1e-9, l.Node)
+				}
+			}
+		})
+	}
+}
+
+func TestImportErrors(t *testing.T) {
+	workplace(t)
+	fails(t, exitFailed, "nothing in the model is quantized", "import", "m.onnx")
+	fails(t, exitFailed, "no such file", "import", "missing.onnx")
+	fails(t, exitUsage, "unknown platform", "import", "m.onnx", "--platform", "no-such")
+	fails(t, exitUsage, "ends in .plan.json", "import", "m.onnx", "-o", "x.json")
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
+	done(t, "export", "--platform", "onnxruntime", "-o", "q.onnx", "--unverified")
+	require.NoError(t, os.Rename("q.onnx", "q.float.onnx"))
+	fails(t, exitFailed, "would replace", "import", "q.float.onnx", "-o", "q.plan.json")
+	done(t, "import", "q.float.onnx", "-o", "p.plan.json", "--platform", "trt_int8") // with a warning of what TensorRT would refuse
+	r := qwb("import", "q.float.onnx", "-o", "p.plan.json", "--platform", "trt_int8")
+	require.Contains(t, r.stderr, "trt_int8 does not take this as it is")
+	fails(t, exitUsage, "no data: name some with --data", "eval", "p.plan.json")
+	fails(t, exitUsage, "two plans or models", "diff", "p.plan.json")
+	fails(t, exitFailed, "nothing in the model is quantized", "diff", "p.plan.json", "m.onnx")
+}
+
+// Diff finds what was changed, and says so without failing.
+func TestDiffFindsWhatWasChanged(t *testing.T) {
+	calibrated(t)
+	p, err := plan.Read("m.plan.json")
+	require.NoError(t, err)
+	s := &p.Nodes[0].Slots[0]
+	require.NotEmpty(t, s.Scale)
+	s.Scale[0] *= 2
+	for i := range p.Nodes[0].Slots {
+		if w := &p.Nodes[0].Slots[i]; w.At == "in1" {
+			w.Scale[3] *= 2
+		}
+	}
+	require.NoError(t, p.Write("other.plan.json"))
+	r := qwb("diff", "m.plan.json", "other.plan.json", "--json")
+	require.Equal(t, exitDone, r.code)
+	var d diffResult
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &d))
+	require.False(t, d.Equal)
+	require.Equal(t, 2, d.Scales)
+	require.Equal(t, 0, d.ZeroPoints+d.States+d.Domains+d.Missing+d.Extra)
+	require.Greater(t, d.Flipped, 10, "half of a channel's codes")
+	require.LessOrEqual(t, d.Flipped, 27, "no other channel's")
+	for _, x := range d.Differences {
+		require.Equal(t, p.Nodes[0].Name, x.Node)
+		if x.What == analysis.DiffScale {
+			require.Equal(t, 1, x.Count)
+			require.Equal(t, 1.0, x.Largest)
+		}
+	}
+	text := done(t, "diff", "m.plan.json", "other.plan.json").stdout
+	require.Contains(t, text, "2 scales and 0 zero points differ")
+	require.Contains(t, done(t, "diff", "m.plan.json", "m.plan.json").stdout, "0 domains, 0 states, 0 schemes, 0 scales and 0 zero points differ, 0 of")
+}
