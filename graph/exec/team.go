@@ -11,8 +11,10 @@ const (
 	idlePolls = 1 << 15
 	// yieldEvery is how many looks lie between two offers of the processor to other goroutines.
 	yieldEvery = 1 << 6
-	// closePolls is how often the owner looks whether the helpers have finished before it sleeps.
-	closePolls = 1 << 12
+	// closePolls is how often the owner looks whether the helpers have finished before it sleeps: about 100 microseconds, longer
+	// than a piece takes. Sleeping costs more than the wait: owner and helper change threads, and one of them is woken by the
+	// system.
+	closePolls = 1 << 16
 )
 
 // team is the helpers that share the regions of one session with the goroutine that runs it. A region is a loop over pieces.
