@@ -44,11 +44,16 @@ type exportResult struct {
 func newExport(e *env) *cobra.Command {
 	var f flags
 	var unverified bool
+	var source sourceOptions
+	format := formatONNX
 	c := &cobra.Command{
 		Use:   "export [PLAN] --platform P -o FILE",
-		Short: "Write the quantized model as ONNX with QuantizeLinear and DequantizeLinear",
+		Short: "Write the quantized model as ONNX with QuantizeLinear and DequantizeLinear, or as C",
 		Long: `Export writes what the plan says: a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of the
 platform before it gets its name.
+
+With --format c it writes the integer program as one C99 file with its weights and a main that reads and writes .npy files; see
+docs/c.md.
 
 A plan that holds no verification of what it is now is verified first, as qwb verify does, on 8 samples of its own data. Where that does
 not hold nothing is written (exit code 3). With --unverified it is not even tried, and plan and file say so.`,
@@ -57,6 +62,13 @@ not hold nothing is written (exit code 3). With --unverified it is not even trie
 			file, err := findPlan(args)
 			if err != nil {
 				return err
+			}
+			if format == formatC {
+				source.plan, source.platform, source.out, source.threads, source.unverified = file, f.platform, f.out, f.workers(), unverified
+				return e.printSource(c.Context(), source, f.json)
+			}
+			if format != formatONNX {
+				return usagef("unknown format %q: %s or %s", format, formatONNX, formatC)
 			}
 			if f.platform == "" {
 				return usagef("export needs --platform: %s", platforms())
@@ -79,10 +91,12 @@ not hold nothing is written (exit code 3). With --unverified it is not even trie
 		},
 	}
 	f.addPlatform(c, "platform of the plan: "+platforms())
-	f.addOut(c, "file to write (default: MODEL.PLATFORM.onnx)")
+	f.addOut(c, "file to write (default: MODEL.PLATFORM.onnx, MODEL.c)")
 	f.addRun(c)
 	f.addJSON(c)
 	c.Flags().BoolVar(&unverified, "unverified", false, "export without a verification, and say so in plan and file")
+	c.Flags().StringVar(&format, "format", format, "what to write: "+formatONNX+" or "+formatC)
+	source.addTo(c)
 	return c
 }
 

@@ -150,9 +150,9 @@ func (w *writer) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*v
 		}
 	}
 	w.line("/* %s %q */", n.Op, plain(n.Name))
-	w.line("{")
+	w.open()
 	outs, err := w.operator(g, n, in, shapes)
-	w.line("}")
+	w.close()
 	return outs, err
 }
 

@@ -41,7 +41,7 @@ func (w *writer) linear(s *lower.Step, op *lower.Linear) error {
 			}
 		}
 	}
-	w.line("const struct output out[] = {%s};", strings.Join(sinks, ", "))
+	w.line("const struct output made[] = {%s};", strings.Join(sinks, ", "))
 	if err := w.accumulate(s, op, len(sinks)); err != nil {
 		return err
 	}
@@ -188,10 +188,10 @@ func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
 	acc := w.scratch(tensor.Uint32, "accumulators", tensor.Count(geo.Out))
 	zx := w.p.Tensors[x].Encoding.ZeroPoint
 	if op.Kind == "Conv" && w.p.Profile.Saturates && w.pairs(s, op) {
-		w.call("conv_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, out, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
+		w.call("conv_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
 		return w.kernels.need("conv_saturating", w.typ(x))
 	}
-	w.call("%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, out, %d)", kernel, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+	w.call("%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", kernel, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
 	return w.kernels.need(kernel, w.typ(x), f.typ)
 }
 
@@ -278,10 +278,10 @@ func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
 	acc := w.scratch(tensor.Uint32, "accumulators", n)
 	zx := w.p.Tensors[x].Encoding.ZeroPoint
 	if w.p.Profile.Saturates && w.pairs(s, op) {
-		w.call("matmul_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, out, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
+		w.call("matmul_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
 		return w.kernels.need("matmul_saturating", w.typ(x))
 	}
-	w.call("matmul_%s_%s(&shape, %s, %d, %s, %s, %s, %s, out, %d)", w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+	w.call("matmul_%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
 	return w.kernels.need("matmul", w.typ(x), f.typ)
 }
 

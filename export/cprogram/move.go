@@ -85,11 +85,11 @@ func (w *writer) moved(g *graph.Graph, n *graph.Node, in []*value, shapes [][]in
 		if err != nil {
 			return nil, err
 		}
-		w.line("{")
+		w.open()
 		if outs[k], err = w.pick(g, n, x, shape, places); err != nil {
 			return nil, err
 		}
-		w.line("}")
+		w.close()
 	}
 	return outs, nil
 }

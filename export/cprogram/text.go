@@ -12,7 +12,18 @@ import (
 
 // line writes a line of the step's block.
 func (w *writer) line(format string, args ...any) {
-	fmt.Fprintf(&w.body, "        "+format+"\n", args...)
+	fmt.Fprintf(&w.body, "        "+strings.Repeat("    ", w.depth)+format+"\n", args...)
+}
+
+// open and close write the braces of a block within the step's.
+func (w *writer) open() {
+	w.line("{")
+	w.depth++
+}
+
+func (w *writer) close() {
+	w.depth--
+	w.line("}")
 }
 
 // call writes a call of the step's block, after which arrays may be taken again.

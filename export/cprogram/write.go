@@ -85,6 +85,7 @@ type writer struct {
 	time      int // of the arena: the number of calls so far
 	step      lower.StepID
 	named     int // constants of the step
+	depth     int // of blocks within the step's
 	infinity  bool
 }
 
