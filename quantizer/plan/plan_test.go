@@ -161,6 +161,7 @@ func TestEverySettingIsWritten(t *testing.T) {
 	m := meta()
 	m.Data.Synthetic, m.ReduceRange, m.PerTensor = true, true, true
 	m.Tuned = &plan.File{Path: "m.tuned.safetensors", SHA256: "ef"}
+	m.Imported = &plan.File{Path: "m.qdq.onnx", SHA256: "01"}
 	for _, v := range []reflect.Value{reflect.ValueOf(m), reflect.ValueOf(m.Data), reflect.ValueOf(m.Observers)} {
 		for i := range v.NumField() {
 			require.False(t, v.Field(i).IsZero(), "%s of %s: this test says nothing about it", v.Type().Field(i).Name, v.Type())

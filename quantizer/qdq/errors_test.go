@@ -1,6 +1,7 @@
 package qdq_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,4 +67,32 @@ output y`
 	bias := im.Set.Params(im.Set.Input(id, 2))
 	require.Equal(t, float32(0.1)*float32(0.3), bias.Scale[0])
 	require.Equal(t, float32(0.1)*float32(0.7), bias.Scale[1])
+}
+
+// Ranges that were measured before the activation are found: their integers below zero never occur.
+func TestUnusedIntegers(t *testing.T) {
+	const text = `
+input x: f32[1,2]
+const s: f32[] = [0.1]
+const z: u8[] = [ZERO]
+const w: i8[2,2] = [1, 2, 3, 4]
+const sw: f32[] = [0.3]
+q = QuantizeLinear(x, s, z)
+d = DequantizeLinear(q, s, z)
+wd = DequantizeLinear(w, sw)
+m = MatMul(d, wd)
+r = Relu(m) "r"
+rq = QuantizeLinear(r, s, z)
+y = DequantizeLinear(rq, s, z)
+output y`
+	for zero, want := range map[string]float64{"0": 1, "60": 1, "100": 156. / 256} {
+		im := imported(t, parsed(t, strings.Replace(text, "ZERO", zero, 1)), &target.ONNXRuntime)
+		if want == 1 {
+			require.Empty(t, im.Warnings, zero)
+			continue
+		}
+		require.Len(t, im.Warnings, 1)
+		require.Equal(t, "r", im.Warnings[0].Node)
+		require.Equal(t, want, im.Warnings[0].Value)
+	}
 }

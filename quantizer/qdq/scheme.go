@@ -100,7 +100,7 @@ func (c *configurer) prove() error {
 	}
 	if c.lost > 0 {
 		c.warnings = append(c.warnings, tqc.Warning{Value: c.farthest, Text: fmt.Sprintf("%d integers in the biases of %d operators are beyond 2^24, where "+
-			"float32 has gaps; they change by up to the number given, less than 2^-24 of them", c.lost, c.lossy)})
+			"float32 has gaps; they change by up to %g, less than 2^-24 of them", c.lost, c.lossy, c.farthest)})
 	}
 	return nil
 }

@@ -1,0 +1,71 @@
+package qdq
+
+import (
+	"fmt"
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
+)
+
+// wellUsed is the share of its integers that an asymmetric grid behind an activation should be able to take.
+const wellUsed = 0.75
+
+// unused warns of grids behind Relu and Clip many of whose integers stand for numbers that the activation cuts off: what comes of
+// measuring a range before the activation. Each halving costs a bit. Symmetric grids have that by design and are left out.
+func (c *configurer) unused() error {
+	count, seen, least, worst := 0, 0, 1.0, graph.NoNode
+	for _, id := range c.bound.Order {
+		lo, hi, ok := c.limits(id)
+		s := c.set.Output(id, 0)
+		if !ok || !c.integer[id] || s == tqc.NoSlot || !c.set.Slot(s).State().Quantizes() {
+			continue
+		}
+		cfg := c.set.Slot(s).Config
+		if !cfg.Policy.Has(tqc.Asymmetric) || !cfg.Policy.Has(tqc.PerTensor) {
+			continue
+		}
+		g := c.set.Grid(s, 0)
+		share := (float64(g.Quantize(hi)) - float64(g.Quantize(lo)) + 1) / (float64(g.QMax) - float64(g.QMin) + 1)
+		seen++
+		if share < wellUsed {
+			count++
+		}
+		if share < least {
+			least, worst = share, id
+		}
+	}
+	if count > 0 {
+		c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(worst).Name, Value: least, Text: fmt.Sprintf("%d of %d tensors behind Relu and Clip "+
+			"cannot take a quarter of their integers or more, as if their range had been measured before the activation; here only %.0f %% can occur",
+			count, seen, 100*least)})
+	}
+	return nil
+}
+
+// limits returns the bounds of a Relu or Clip with constant ones.
+func (c *configurer) limits(id graph.NodeID) (lo, hi float32, ok bool) {
+	n := c.g.Node(id)
+	lo, hi = float32(math.Inf(-1)), float32(math.Inf(1))
+	switch {
+	case n.Domain != "":
+		return lo, hi, false
+	case n.Op == "Relu":
+		return 0, hi, true
+	case n.Op != "Clip":
+		return lo, hi, false
+	case c.g.Opset("") < 11:
+		return n.AttrFloat("min", lo), n.AttrFloat("max", hi), true
+	}
+	for i, bound := range []*float32{&lo, &hi} {
+		if v := n.Input(i + 1); v != graph.NoValue {
+			t := c.g.Const(v)
+			if t == nil || t.DType != tensor.Float32 || t.Len() != 1 {
+				return lo, hi, false
+			}
+			*bound = t.F32()[0]
+		}
+	}
+	return lo, hi, lo <= hi
+}
