@@ -31,6 +31,10 @@ type cpuAverage struct {
 	tables  [][]uint8        // by count: the codes of sums from least on, nil where there are many
 	sums    []int32
 	raw     kernels.StoreS32
+	// Where all windows have as many positions, and the arithmetic is that of a kernel:
+	scaled *kernels.StoreScaled // from sums to codes
+	coder  *coder               // from means to codes
+	means  []float32
 }
 
 func newCPUAverage(e *cpuEngine, s *lower.Step, op *lower.Average) cpuKernel {
@@ -78,8 +82,31 @@ func (c *cpuAverage) prepare(x *value) error {
 	c.ones = c.e.table.PackConvU8S8(slices.Repeat([]int8{1}, ch*taps), c.s)
 	c.column = slices.Repeat([]int32{-c.zero * int32(taps)}, ch)
 	c.sums = make([]int32, c.s.OutLen())
+	c.direct()
 	c.in = slices.Clone(x.shape)
 	return nil
+}
+
+// direct finds kernels that compute the same as the arithmetic of the only number of positions there is.
+func (c *cpuAverage) direct() {
+	c.scaled, c.coder = nil, nil
+	a := c.by[c.counts[0]]
+	for _, n := range c.counts {
+		if a == nil || n != c.counts[0] || c.tables[n] != nil {
+			return
+		}
+	}
+	low, high, zero := a.Y.QMin+bias(c.dtype), a.Y.QMax+bias(c.dtype), a.Y.ZeroPoint+bias(c.dtype)
+	switch {
+	case a.Form == qmath.AverageFloat:
+		c.coder, c.means = newCoder(c.e.table, a.Quantizer, c.dtype), make([]float32, len(c.sums))
+	case a.Form == qmath.AverageScaled && a.Scaling.Form == qmath.FloatAfter && a.Scaling.Rounding == qmath.HalfEven && a.M.Bias == 0 &&
+		low >= 0 && low <= high && high > 0 && high <= 255 && zero >= 0 && zero <= 255:
+		s := kernels.Scale{Factor: slices.Repeat([]float32{a.M.Scale}, c.s.C), Zero: uint8(zero), QMin: uint8(low), QMax: uint8(high)}
+		if s.Check() == nil {
+			c.scaled = &kernels.StoreScaled{Ldd: c.s.C, Scale: s}
+		}
+	}
 }
 
 // count finds how many positions of every window count and prepares the arithmetic for each number.
@@ -128,8 +155,23 @@ func (c *cpuAverage) run(_ context.Context, s *cpuStep, m *memory) error {
 	}
 	x = s.channelsLast(m, x)
 	out := m.codes(c.dtype, c.out, len(c.out) > 2)
+	s.out[0] = out
+	if c.scaled != nil {
+		c.scaled.Dst = out.codes
+		c.ones.Run(c.e.par, x.codes, c.s, uint8(c.zero), &c.e.scratch, kernels.Terms{Column: c.column}, c.scaled)
+		return nil
+	}
 	c.raw.Dst, c.raw.Ldd = c.sums, c.s.C
 	c.ones.Run(c.e.par, x.codes, c.s, uint8(c.zero), &c.e.scratch, kernels.Terms{Column: c.column}, &c.raw)
+	if c.coder != nil {
+		a := c.by[c.counts[0]]
+		scale, n := a.X.Scale, float32(a.N)
+		for i, v := range c.sums {
+			c.means[i] = float32(float32(v)*scale) / n
+		}
+		c.coder.run(c.e.par, out.codes, c.means)
+		return nil
+	}
 	positions := len(c.counts)
 	for i := range len(c.sums) / c.s.C {
 		n := c.counts[i%positions]
@@ -149,7 +191,6 @@ func (c *cpuAverage) run(_ context.Context, s *cpuStep, m *memory) error {
 			}
 		}
 	}
-	s.out[0] = out
 	return nil
 }
 

@@ -20,6 +20,7 @@ type cpuMaxPool struct {
 	s      kernels.ConvShape
 
 	src, dst []uint8
+	columns  []uint8 // a line of the input for every piece
 	piece    func(i int)
 }
 
@@ -52,6 +53,10 @@ func (c *cpuMaxPool) prepare(x *value) (err error) {
 		c.out = spatialShape(n, ch, geo)
 	}
 	c.s = c.s.Full()
+	if c.s.Check() != nil || c.s.OutLen() == 0 {
+		return errSlow
+	}
+	c.columns = make([]uint8, partsOf(c.s.N*c.s.OutD*c.s.OutH, c.grain())*c.s.W*c.s.C)
 	c.in = slices.Clone(x.shape)
 	return nil
 }
@@ -67,9 +72,7 @@ func (c *cpuMaxPool) run(_ context.Context, s *cpuStep, m *memory) error {
 	x = s.channelsLast(m, x)
 	out := m.codes(x.dtype, c.out, true)
 	c.src, c.dst = x.codes, out.codes
-	if len(c.dst) > 0 {
-		share(c.e.par, c.s.N*c.s.OutD*c.s.OutH, c.grain(), c.piece)
-	}
+	share(c.e.par, c.s.N*c.s.OutD*c.s.OutH, c.grain(), c.piece)
 	s.out[0] = out
 	return nil
 }
@@ -81,20 +84,20 @@ func (c *cpuMaxPool) grain() int {
 
 func (c *cpuMaxPool) runPiece(i int) {
 	s := &c.s
+	width := s.W * s.C
+	column := c.columns[i*width:][:width]
 	lo, hi := partOf(s.N*s.OutD*s.OutH, c.grain(), i)
 	for l := lo; l < hi; l++ {
 		y, z := l%s.OutH, l/s.OutH
 		n := z / s.OutD
-		c.line(c.dst[l*s.OutW*s.C:][:s.OutW*s.C], n, z%s.OutD, y)
+		c.line(c.dst[l*s.OutW*s.C:][:s.OutW*s.C], column, n, z%s.OutD, y)
 	}
 }
 
-// line computes one line of the output.
-func (c *cpuMaxPool) line(dst []uint8, n, z, y int) {
+// line computes one line of the output: first the largest bytes of the input lines, whole, into column, then those of windows.
+func (c *cpuMaxPool) line(dst, column []uint8, n, z, y int) {
 	s := &c.s
-	for i := range dst {
-		dst[i] = c.lowest
-	}
+	any := false
 	for kd := range s.KD {
 		d := z*s.StrideD - s.PadFront + kd*s.DilD
 		if d < 0 || d >= s.D {
@@ -106,14 +109,34 @@ func (c *cpuMaxPool) line(dst []uint8, n, z, y int) {
 				continue
 			}
 			row := c.src[((n*s.D+d)*s.H+h)*s.W*s.C:][:s.W*s.C]
-			for kw := range s.KW {
-				first := kw*s.DilW - s.PadLeft
-				x0, x1 := inside(first, s.StrideW, s.W, s.OutW)
-				if x0 < x1 {
-					c.e.table.MaxCodes(dst[x0*s.C:], s.C, row[(x0*s.StrideW+first)*s.C:], s.StrideW*s.C, x1-x0, s.C)
-				}
+			if any {
+				c.e.table.MaxCodes(column, len(row), row, len(row), 1, len(row))
+			} else {
+				copy(column, row)
 			}
+			any = true
 		}
+	}
+	fillBytes(dst, c.lowest)
+	if !any {
+		return
+	}
+	for kw := range s.KW {
+		first := kw*s.DilW - s.PadLeft
+		if x0, x1 := inside(first, s.StrideW, s.W, s.OutW); x0 < x1 {
+			c.e.table.MaxCodes(dst[x0*s.C:], s.C, column[(x0*s.StrideW+first)*s.C:], s.StrideW*s.C, x1-x0, s.C)
+		}
+	}
+}
+
+// fillBytes sets every byte of dst to q.
+func fillBytes(dst []uint8, q uint8) {
+	if len(dst) == 0 {
+		return
+	}
+	dst[0] = q
+	for n := 1; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
 	}
 }
 

@@ -108,7 +108,15 @@ func transposePlanes[T any](dst, src []T, n, rows, cols int) {
 
 // transpose writes the rows x cols matrix src as cols x rows, in blocks that stay in the first-level cache.
 func transpose[T any](dst, src []T, rows, cols int) {
-	if rows <= 4 { // few channels: one after the other
+	switch {
+	case rows == 3: // colours
+		a, b, c := src[:cols], src[cols:][:cols], src[2*cols:][:cols]
+		for i, x := range a {
+			d := dst[3*i:][:3]
+			d[0], d[1], d[2] = x, b[i], c[i]
+		}
+		return
+	case rows < 8:
 		for r := range rows {
 			for c, x := range src[r*cols:][:cols] {
 				dst[c*rows+r] = x
