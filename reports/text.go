@@ -20,6 +20,9 @@ func Text(w io.Writer, r *analysis.Report) error {
 		}
 		t.end()
 	}
+	if r.Explained != nil {
+		explanationTables(t, r.Explained)
+	}
 	if len(r.Layerwise) > 0 {
 		t.begin("Layerwise: one operator quantized at a time, worst first", "node", "op", "NSR", "cosine", "local", "clip", "round", "MACs")
 		for _, l := range worstFirst(r.Layerwise) {

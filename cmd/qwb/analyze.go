@@ -12,6 +12,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/calib"
+	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
@@ -26,6 +27,7 @@ type analyzeOptions struct {
 	plan      string
 	data      dataOptions
 	html, png string // where to write; both empty: a folder beside the plan
+	explain   bool   // what the loss of the integers is made of
 	analysis.Config
 }
 
@@ -41,7 +43,10 @@ func newAnalyze(e *env) *cobra.Command {
   --layerwise    one operator quantized at a time: its error at the graph outputs, and at its own output split into clipping and rounding
   --statistical  ranges, moments and histograms of every tensor with the thresholds of every calibration method
 
-Without any of them all three are made. Tables go to standard output; --html and --png write reports. With neither, both go to the
+  --explain      what the loss of the integer program is made of: weights rounded, activations clipped, activations rounded, bias rounded,
+                 tables, arithmetic profile, in this order; the parts sum to the whole, at the graph outputs and for every step alone
+
+Without any of them the first three are made. Tables go to standard output; --html and --png write reports. With neither, both go to the
 folder MODEL.report. The data are the plan's own (at most %d samples unless --samples says otherwise) or --data.`, analysisSamples),
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -51,12 +56,12 @@ folder MODEL.report. The data are the plan's own (at most %d samples unless --sa
 			if o.plan, err = findPlan(args); err != nil {
 				return err
 			}
-			if !o.Graphwise && !o.Layerwise && !o.Statistical {
+			if !o.Graphwise && !o.Layerwise && !o.Statistical && !o.explain {
 				o.Graphwise, o.Layerwise, o.Statistical = true, true, true
 			}
 			o.data, o.Threads = f.dataOptions(), f.workers()
 			o.Memory, _ = f.memory()
-			o.Outputs = o.Graphwise || o.Layerwise
+			o.Outputs = o.Graphwise || o.Layerwise || o.explain
 			r, err := e.analyze(c.Context(), o)
 			if err != nil {
 				return err
@@ -74,6 +79,7 @@ folder MODEL.report. The data are the plan's own (at most %d samples unless --sa
 	c.Flags().BoolVar(&o.Graphwise, "graphwise", false, "error accumulated along the quantized graph")
 	c.Flags().BoolVar(&o.Layerwise, "layerwise", false, "error of each operator quantized alone")
 	c.Flags().BoolVar(&o.Statistical, "statistical", false, "statistics of every tensor")
+	c.Flags().BoolVar(&o.explain, "explain", false, "parts of the loss of the integer program")
 	c.Flags().BoolVar(&o.Split, "split", false, "layerwise: split the local error into weight and activation")
 	c.Flags().StringVar(&o.html, "html", "", "write the report as one HTML file")
 	c.Flags().StringVar(&o.png, "png", "", "write plots to this folder")
@@ -123,9 +129,36 @@ func (e *env) measure(ctx context.Context, o analyzeOptions) (*analysis.Report, 
 	if err != nil {
 		return nil, err
 	}
+	if o.explain {
+		if r.Explained, err = e.explain(ctx, p, set, o.Threads); err != nil {
+			return nil, err
+		}
+	}
 	r.Model, r.Plan, r.Platform = filepath.Base(p.path), filepath.Base(o.plan), p.plan.Platform
 	r.Warnings = append(p.plan.Warnings, r.Warnings...)
 	r.Seconds, r.PeakRSS = time.Since(start).Seconds(), peakRSS()
+	return r, nil
+}
+
+// explain splits the loss of the plan's integer program, under the platform's profile.
+func (e *env) explain(ctx context.Context, p *planned, set *data.Set, threads int) (*analysis.Explanation, error) {
+	profile, err := p.profile("")
+	if err != nil {
+		return nil, err
+	}
+	lowered, err := p.program(profile)
+	if err != nil {
+		return nil, err
+	}
+	tick, finish := e.progress("explain", set.Len())
+	defer finish()
+	start := time.Now()
+	r, err := analysis.Explain(ctx, set.Iterator(), analysis.ExplainConfig{Set: p.set, Program: lowered, Backend: defaultBackend(), Threads: threads,
+		Progress: tick})
+	if err != nil {
+		return nil, err
+	}
+	r.Seconds = time.Since(start).Seconds()
 	return r, nil
 }
 

@@ -1,0 +1,59 @@
+package analysis
+
+import "qwb/graph/tensor"
+
+// lossMeter averages the parts of a chain over samples.
+type lossMeter struct {
+	parts [stages]float64 // by the stage that they lead to; that of stageFloat is the whole
+	n     float64
+}
+
+// add splits one sample's error. All tensors are float32 of one shape, row-major.
+func (m *lossMeter) add(chain *[stages]*tensor.Tensor) error {
+	first := chain[stageFloat].ToRowMajor()
+	y, _, err := aligned(chain[stageIntegers].ToRowMajor(), first)
+	if err != nil {
+		return err
+	}
+	float := first.F32()
+	signal, whole := nsrFloor, 0.0
+	for i, f := range float {
+		d := float64(y[i]) - float64(f)
+		signal += float64(f) * float64(f)
+		whole += d * d
+	}
+	if !finite(signal + whole) {
+		return errNotFinite
+	}
+	before := float
+	for stage := stageWeights; stage < stages; stage++ {
+		now, _, err := aligned(chain[stage].ToRowMajor(), first)
+		if err != nil {
+			return err
+		}
+		part := 0.0
+		for i := range now {
+			part += (float64(now[i]) - float64(before[i])) * (float64(y[i]) - float64(float[i]))
+		}
+		if !finite(part) {
+			return errNotFinite
+		}
+		m.parts[stage] += part / signal
+		before = now
+	}
+	m.parts[stageFloat] += whole / signal
+	m.n++
+	return nil
+}
+
+// mean returns the average over the samples.
+func (m *lossMeter) mean() Loss {
+	p := m.parts
+	for i := range p {
+		p[i] /= max(m.n, 1)
+	}
+	l := Loss{NSR: p[stageFloat], Weights: p[stageWeights], Clip: p[stageClip], Round: p[stageRound], Bias: p[stageBias],
+		Tables: p[stageTables], Profile: p[stageIntegers]}
+	l.Rest = l.NSR - (l.Weights + l.Clip + l.Round + l.Bias + l.Tables + l.Profile)
+	return l
+}

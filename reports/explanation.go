@@ -1,0 +1,35 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"qwb/analysis"
+)
+
+// explanationTables writes the parts of the loss at the graph outputs, then those of the steps with the largest loss, at most 30.
+func explanationTables(t *tables, x *analysis.Explanation) {
+	columns := []string{"NSR", "weights", "clip", "round", "bias", "tables", "profile", "rest"}
+	row := func(l *analysis.Loss, names ...string) {
+		t.row(append(names, number(l.NSR), number(l.Weights), number(l.Clip), number(l.Round), number(l.Bias), number(l.Tables), number(l.Profile), number(l.Rest))...)
+	}
+	t.begin(fmt.Sprintf("Loss of the integers (profile %s) by its parts, which sum to it", x.Profile), append([]string{"output"}, columns...)...)
+	for i := range x.Outputs {
+		row(&x.Outputs[i].Loss, shorten(x.Outputs[i].Output, 48))
+	}
+	t.end()
+	t.begin("The same for every step alone, from float inputs, at its own output, worst first", append([]string{"node", "op"}, columns...)...)
+	worst := worstLosses(x)
+	for i := range worst[:min(len(worst), 30)] {
+		row(&worst[i].Loss, shorten(worst[i].Node, 40), worst[i].Op)
+	}
+	t.end()
+}
+
+// worstLosses lists the steps with the largest loss first.
+func worstLosses(x *analysis.Explanation) []analysis.LayerLoss {
+	list := slices.Clone(x.Layers)
+	slices.SortStableFunc(list, func(a, b analysis.LayerLoss) int { return cmp.Compare(b.NSR, a.NSR) })
+	return list
+}
