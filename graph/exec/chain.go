@@ -22,6 +22,9 @@ type element struct {
 // chainBlock is how many elements are taken through a chain at a time.
 const chainBlock = 1 << 12
 
+// lookBlock is that of a chain somebody looks at, in whole rows.
+const lookBlock = 1 << 14
+
 // findChains links the steps that can follow each other in a chain.
 func (s *sessionState) findChains() {
 	s.birth = make([]int32, s.g.NumValues())
@@ -100,6 +103,8 @@ type link struct {
 	other   operand
 	left    bool // the other operand is the left one
 	limit   *limit
+	// look and bounded are the nodes whose outputs the results are, before and after the limit, if somebody looks at them.
+	look, bounded *graph.Node
 }
 
 // follow fills r.chain with what step i computes of its followers' work: links, the first being that of the step itself. An
@@ -127,7 +132,7 @@ func (r *runnerState) follow(i int) {
 		}
 		r.chain = append(r.chain, l)
 	}
-	if len(r.chain) == 1 && own.element.one != nil {
+	if len(r.chain) == 1 && own.element.one != nil && !r.showsEarly(own.step.node.Outputs[0]) {
 		r.chain = r.chain[:0] // its evaluator does the same
 	}
 }
@@ -208,13 +213,20 @@ func operandOf(t *tensor.Tensor, shape []int, layout tensor.Layout) (operand, bo
 
 // runChain computes a step, and with it those that r.chain says.
 func (r *runnerState) runChain(c *call) error {
+	looks := false
 	for k := range r.chain {
 		l := &r.chain[k]
 		if l.step != c.step {
 			r.absorb(r.s.stepOf[l.step.node.ID], l.step.node.Inputs[l.step.carrier])
 		}
-		if k == len(r.chain)-1 {
-			l.limit = r.bounds(l.step, 0)
+		l.look = r.lookedAt(l.step)
+		looks = looks || l.look != nil
+		if k < len(r.chain)-1 {
+			continue
+		}
+		if l.limit = r.bounds(l.step, 0); l.limit != nil {
+			l.bounded = r.lookedAt(&r.s.steps[l.step.followers[0].step])
+			looks = looks || l.bounded != nil
 		}
 	}
 	x, _ := r.chainInput(c.step)
@@ -223,20 +235,32 @@ func (r *runnerState) runChain(c *call) error {
 		return err
 	}
 	src, dst := x.F32(), out.F32()
-	c.parallel(len(dst), 2*len(r.chain), func(lo, hi int) {
-		for at := lo; at < hi; at += chainBlock {
-			end := min(at+chainBlock, hi)
-			from := src[at:end]
+	block, row := chainBlock, 1
+	if looks {
+		row = rowLen(out)
+		block = max(1, lookBlock/row) * row
+	}
+	c.parallel(len(dst)/row, 2*len(r.chain)*row, func(lo, hi int) {
+		hi *= row
+		for at := lo * row; at < hi; at += block {
+			end := min(at+block, hi)
+			from, to := src[at:end], dst[at:end]
 			for k := range r.chain {
-				r.chain[k].apply(r.s.table, dst[at:end], from, at)
-				from = dst[at:end]
+				l := &r.chain[k]
+				l.apply(r.s.table, to, from, at)
+				r.showTo(l.look, out, at, to)
+				if l.limit != nil {
+					r.s.table.Limits(to, to, l.limit.lo, l.limit.hi)
+					r.showTo(l.bounded, out, at, to)
+				}
+				from = to
 			}
 		}
 	})
 	return nil
 }
 
-// apply computes the elements of a chain from at on.
+// apply computes a link's elements from at on, without its limit.
 func (l *link) apply(t *kernels.Table, dst, src []float32, at int) {
 	switch o := l.other; {
 	case l.element.one != nil:
@@ -256,9 +280,6 @@ func (l *link) apply(t *kernels.Table, dst, src []float32, at int) {
 			l.scalar(t, dst[i:i+n], src[i:i+n], o.data[(at+i)/o.run])
 			i += n
 		}
-	}
-	if l.limit != nil {
-		t.Limits(dst, dst, l.limit.lo, l.limit.hi)
 	}
 }
 

@@ -20,8 +20,8 @@ type Options struct {
 	Float64 bool
 }
 
-// Hooks see, and may replace, the tensors that nodes read and write. Observers and the simulator are hooks. A hook is called
-// on the goroutine that runs the graph, in order of execution. Tensors passed in may have layout ChannelsLast and are valid
+// Hooks see, and may replace, the tensors that nodes read and write. Observers and the simulator are hooks. A hook, but for Look,
+// is called on the goroutine that runs the graph, in order of execution. Tensors passed in may have layout ChannelsLast and are valid
 // only during the call (their memory is reused); constants are passed too. Node pointers belong to the executor's graph.
 type Hooks struct {
 	// Input is called before a node runs, once for each present input. It returns the tensor that the node reads instead:
@@ -34,12 +34,25 @@ type Hooks struct {
 	// nobody looks at need not exist: an operator may compute its reader's result at once, and share memory. The answers must
 	// not change during a run.
 	Wants func(v graph.ValueID) bool
+	// Look is called with pieces of the outputs that Looks says, of those that are float32: with each element once, in any order,
+	// on any of the goroutines that compute, on several at a time. It changes nothing. A value that is only looked at need not
+	// exist as a whole: operators go on computing their readers' results at once. What Output changes is looked at afterwards.
+	Look func(n *graph.Node, i int, p Piece)
+	// Looks says which values Look is called for, nil for none. The answers must not change during a run.
+	Looks func(v graph.ValueID) bool
+	// Looked, if not nil, is called when Look has seen all of an output, on the goroutine that runs the graph, in order of execution.
+	Looked func(n *graph.Node, i int) error
 	// Step is called before a step runs (done false) and after it has (done true): to measure. n is the node that computes;
 	// fused, known when it has, are the nodes whose results it computed as well, in their order, which have no steps of their
 	// own. The slice is valid during the call. Hooks with Step alone see no values and change nothing about how a run is
 	// executed, but that a batch is not run in parts; nodes that were computed once for all runs have no step in them. In a
 	// step that fails done never comes.
 	Step func(n *graph.Node, fused []*graph.Node, done bool)
+}
+
+// sees reports whether a hook looks at v without changing it: h may be nil.
+func (h *Hooks) sees(v graph.ValueID) bool {
+	return h != nil && h.Look != nil && h.Looks != nil && h.Looks(v)
 }
 
 // wants reports whether a hook looks at v: h may be nil.

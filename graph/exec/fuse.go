@@ -92,7 +92,7 @@ func (s *sessionState) limitOf(n *graph.Node) (limit, bool) {
 	return l, false
 }
 
-// open reports whether nobody looks at what the follower reads, so that it need not exist.
+// open reports whether what the follower reads need not exist: nobody needs it but to look at it.
 func (r *runnerState) open(f *follower) bool {
 	if r.watched[f.from] {
 		return false
@@ -113,23 +113,29 @@ func (c *call) limits() (lo, hi float32, any bool) {
 	return float32(math.Inf(-1)), float32(math.Inf(1)), false
 }
 
-// bounds returns the bounds of a step's follower k, which its result has to keep to from now on; nil if there are none.
+// bounds returns the bounds of a step's follower k, which its result has to keep to from now on; nil if there are none, or if what
+// they bound is still to be looked at.
 func (r *runnerState) bounds(st *step, k int) *limit {
-	if k == len(st.followers) || st.followers[k].other != graph.NoValue || !r.open(&st.followers[k]) {
+	if k == len(st.followers) {
 		return nil
 	}
 	f := &st.followers[k]
+	if f.other != graph.NoValue || !r.open(f) || r.looks[f.from] && !r.looked[f.from] {
+		return nil
+	}
 	r.absorb(f.step, f.from)
 	return &f.limit
 }
 
 // epilogue is what follows the sums of this node: the bias, if input i is present, what its followers add, and the bounds. The
-// sums are all elements of output 0; its last axis, or the channels of a channels-last output, are the columns.
+// sums are all elements of output 0; its last axis, or the channels of a channels-last output, are the columns. From the first
+// value on that somebody looks at, it is left to the stages of the step; see shown.
 func (c *call) epilogue(i int, layout tensor.Layout, adds bool) kernels.Epilogue {
 	var ep kernels.Epilogue
 	if c.has(i) {
 		ep.Bias = c.in(i).F32()
 	}
+	c.run.looksAt(c.step)
 	k := 0
 	for ; adds && k < len(c.step.followers); k++ {
 		f := &c.step.followers[k]
@@ -137,9 +143,15 @@ func (c *call) epilogue(i int, layout tensor.Layout, adds bool) kernels.Epilogue
 			break
 		}
 		c.run.absorb(f.step, f.from)
+		c.run.looksAt(&c.run.s.steps[f.step])
 	}
 	if l := c.run.bounds(c.step, k); l != nil {
-		ep.Act, ep.Lo, ep.Hi = kernels.Clip, l.lo, l.hi
+		if len(c.run.stages) > 0 {
+			c.run.stages = append(c.run.stages, stage{limit: l})
+		} else {
+			ep.Act, ep.Lo, ep.Hi = kernels.Clip, l.lo, l.hi
+		}
+		c.run.looksAt(&c.run.s.steps[c.step.followers[k].step])
 	}
 	return ep
 }
@@ -148,22 +160,34 @@ func (c *call) epilogue(i int, layout tensor.Layout, adds bool) kernels.Epilogue
 // output's shape as it is. It returns false if neither fits.
 func (c *call) adds(ep *kernels.Epilogue, f *follower, layout tensor.Layout) bool {
 	t, shape := c.run.vals[f.other].t, c.outShape(0)
-	if t == nil || t.DType != tensor.Float32 || ep.Add != nil {
+	r, late := c.run, len(c.run.stages) > 0
+	if t == nil || t.DType != tensor.Float32 || ep.Add != nil && !late {
 		return false
 	}
 	if slices.Equal(t.Shape, shape) {
 		if t.Layout != layout && len(shape) >= 3 {
-			t = c.run.laidOut(f.other, layout).t
+			t = r.laidOut(f.other, layout).t
 		}
-		ep.Add = t.F32()
+		if late {
+			r.stages = append(r.stages, stage{add: t.F32()})
+		} else {
+			ep.Add = t.F32()
+		}
+		return true
+	}
+	if r.s.constant(f.other) != t || !isColumn(t.Shape, shape, layout) || r.s.g.Opset("") < 7 {
+		return false
+	}
+	if late {
+		r.stages = append(r.stages, stage{add: t.F32(), row: true})
 		return true
 	}
 	// In float64 a bias is added before the sum is rounded, which a step of its own cannot do.
-	if ep.Bias == nil && c.run.s.table.Arith() != ref.Float64 && c.run.s.constant(f.other) == t && isColumn(t.Shape, shape, layout) && c.run.s.g.Opset("") >= 7 {
-		ep.Bias = t.F32()
-		return true
+	if ep.Bias != nil || r.s.table.Arith() == ref.Float64 {
+		return false
 	}
-	return false
+	ep.Bias = t.F32()
+	return true
 }
 
 // isColumn reports whether a tensor that is broadcast to a shape has one element for each of its columns.

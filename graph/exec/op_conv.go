@@ -105,6 +105,7 @@ func evalConv(c *call) error {
 			return err
 		}
 		dst, apart = out.F32(), s.M
+		ep.Done = c.shown(out, s.M)
 	}
 	packed.RunInto(c.run.s.par, dst, apart, x.F32(), s, &c.run.scratch, ep)
 	return nil
@@ -159,7 +160,9 @@ func evalConvTranspose(c *call) error {
 	if !ok {
 		packed = derive(c, 1, c.run.s.table.PackConvTransposeF32(w.F32(), s))
 	}
-	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, c.epilogue(2, out.Layout, false))
+	ep := c.epilogue(2, out.Layout, false)
+	ep.Done = c.shown(out, s.M)
+	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, ep)
 	return nil
 }
 

@@ -41,7 +41,9 @@ func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		g := c.packB(b, k, cols, transB)
 		bias := c.in(2)
 		if alpha == 1 && (bias == nil || beta == 1 && bias.Len() == cols && (len(bias.Shape) < 2 || bias.Shape[0] == 1)) {
-			g.Run(c.run.s.par, out.F32(), cols, left, k, m, c.epilogue(2, out.Layout, true))
+			ep := c.epilogue(2, out.Layout, true)
+			ep.Done = c.shown(out, cols)
+			g.Run(c.run.s.par, out.F32(), cols, left, k, m, ep)
 			return nil
 		}
 		g.Run(c.run.s.par, out.F32(), cols, left, k, m, kernels.Epilogue{})
@@ -112,7 +114,9 @@ func evalMatMul(c *call) error {
 	par := c.run.s.par
 	if tensor.Count(bs[:rb]) == 1 { // one right-hand side: all rows at once
 		rows := tensor.Count(as[:ra+1])
-		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, c.epilogue(2, out.Layout, true))
+		ep := c.epilogue(2, out.Layout, true)
+		ep.Done = c.shown(out, n)
+		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, ep)
 		return nil
 	}
 	batch := slices.Clone(out.Shape)
@@ -128,10 +132,15 @@ func evalMatMul(c *call) error {
 	if count >= manyProducts {
 		par = nil // the products are shared instead
 	}
+	done := c.shown(out, n)
 	some := func(lo, hi int) {
+		ep := ep
 		g := c.run.borrowProduct()
 		it := newCounter(batch, lo)
 		for i := lo; i < hi; i++ {
+			if done != nil {
+				ep.Done = func(from, to int) { done(i*m+from, i*m+to) }
+			}
 			c.run.s.table.RepackGemmF32(g, b.F32()[it.dot(sb)*k*n:][:k*n], k, n, n, false)
 			g.Run(par, out.F32()[i*m*n:][:m*n], n, a.F32()[it.dot(sa)*m*k:][:m*k], k, m, ep)
 			it.next()

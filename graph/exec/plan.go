@@ -11,6 +11,7 @@ import (
 type plan struct {
 	shapes  [][]int // of the graph inputs
 	watched []bool  // by value, as in runnerState
+	looks   []bool
 	bufs    []buffer
 	first   []int32 // by step: the first buffer allocated in it; one more entry than steps
 	offset  []int

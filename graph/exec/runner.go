@@ -23,9 +23,12 @@ type runnerState struct {
 	alt  []handle // by value: the same elements in the other layout
 	// watched marks, by value, what somebody looks at: it has to exist. It decides, with the shapes, which plan fits.
 	watched []bool
-	hooks   *Hooks // of the run in progress
-	plans   []*plan
-	parts   parts
+	// looks marks what is looked at and may be overwritten then, looked what has been shown in the run in progress.
+	looks, looked []bool
+	stages        []stage // of the step in progress
+	hooks         *Hooks  // of the run in progress
+	plans         []*plan
+	parts         parts
 	// samples and part are those of the last run and of its last part, 1 for a batch that was run as a whole.
 	samples, part int
 	shapes        [][]int // of the inputs of the run in progress
@@ -56,6 +59,7 @@ type runnerState struct {
 func newRunner(s *Session) *Runner {
 	values, steps := s.g.NumValues(), len(s.steps)
 	r := &Runner{runnerState{s: s, samples: 1, part: 1, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
+		looks: make([]bool, values), looked: make([]bool, values),
 		absorbed: make([]graph.ValueID, steps), joints: make([]joint, steps), types: make([]typeCache, steps), windows: make([]windowCache, steps), products: make([]kernels.GemmF32, steps)}}
 	fill(r.absorbed, graph.NoValue)
 	return r
@@ -247,6 +251,9 @@ func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) error {
 				return r.fail(st, err)
 			}
 		}
+		if err := r.showWhole(st.node, k, r.vals[v].t); err != nil {
+			return r.fail(st, err)
+		}
 	}
 	return nil
 }
@@ -260,6 +267,7 @@ func (r *runnerState) evaluate(i int, c *call) error {
 	if r.result = graph.NoValue; len(c.node.Outputs) > 0 {
 		r.result = c.node.Outputs[0]
 	}
+	r.stages = r.stages[:0]
 	if err := c.checkPacked(); err != nil {
 		return err
 	}
@@ -306,6 +314,7 @@ func (r *runnerState) fail(st *step, err error) error {
 func (r *runnerState) reset(hooks *Hooks) {
 	clear(r.vals)
 	clear(r.alt)
+	clear(r.looked)
 	fill(r.absorbed, graph.NoValue)
 	for i := range r.joints {
 		r.joints[i].out = handle{}
@@ -325,6 +334,7 @@ func (r *runnerState) watch(keep func(graph.ValueID) bool) {
 	for v := range r.watched {
 		id := graph.ValueID(v)
 		r.watched[v] = r.hooks.wants(id) || keep != nil && keep(id)
+		r.looks[v] = r.hooks.sees(id)
 	}
 }
 
@@ -334,7 +344,8 @@ func (r *runnerState) hooked(st *step) bool {
 		return false
 	}
 	watched := func(v graph.ValueID) bool { return v != graph.NoValue && r.hooks.wants(v) }
-	return slices.ContainsFunc(st.node.Inputs, watched) || slices.ContainsFunc(st.node.Outputs, watched)
+	seen := func(v graph.ValueID) bool { return v != graph.NoValue && (r.hooks.wants(v) || r.hooks.sees(v)) }
+	return slices.ContainsFunc(st.node.Inputs, watched) || slices.ContainsFunc(st.node.Outputs, seen)
 }
 
 // release drops references to the caller's tensors.
@@ -364,7 +375,7 @@ func (r *runnerState) drop(st *step) {
 // findPlan returns the plan for these input shapes, nil if this run has to make one.
 func (r *runnerState) findPlan(shapes [][]int) *plan {
 	for _, p := range r.plans {
-		if slices.Equal(p.watched, r.watched) && slices.EqualFunc(p.shapes, shapes, slices.Equal[[]int]) {
+		if slices.Equal(p.watched, r.watched) && slices.Equal(p.looks, r.looks) && slices.EqualFunc(p.shapes, shapes, slices.Equal[[]int]) {
 			p.used = r.runs
 			return p
 		}
@@ -384,7 +395,7 @@ func (r *runnerState) learn(shapes [][]int) {
 	for _, s := range shapes {
 		p.shapes = append(p.shapes, slices.Clone(s))
 	}
-	p.watched, p.used = slices.Clone(r.watched), r.runs
+	p.watched, p.looks, p.used = slices.Clone(r.watched), slices.Clone(r.looks), r.runs
 	if len(r.plans) == maxPlans {
 		oldest := 0
 		for i := range r.plans {
