@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -100,11 +101,11 @@ func (e *env) exportC(ctx context.Context, o sourceOptions) (*sourceResult, erro
 	if err != nil {
 		return r, err
 	}
-	title := p.path
+	title := filepath.Base(p.path)
 	if v := p.plan.Verification; v != nil && v.Profile == profile.Name {
-		title = fmt.Sprintf("%s, verified: %s", p.path, v.Verdict)
+		title = fmt.Sprintf("%s, verified: %s", title, v.Verdict)
 	} else if o.unverified {
-		title = p.path + ", not verified"
+		title += ", not verified"
 	}
 	var size cprogram.Size
 	r.SHA256, err = writeFile(r.File, func(w io.Writer) error {

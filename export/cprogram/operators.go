@@ -176,7 +176,7 @@ func reduce(mean bool) operator {
 		if err != nil {
 			return nil, err
 		}
-		return w.meanReals(n, in[0], axes, mean, shape)
+		return w.meanReals(n, in[0], axes, mean, "double", shape)
 	}
 }
 
@@ -185,10 +185,11 @@ func globalMean(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []i
 	for a := 2; a < len(shape); a++ {
 		axes = append(axes, a)
 	}
-	return w.meanReals(n, in[0], axes, true, shape)
+	return w.meanReals(n, in[0], axes, true, "float", shape)
 }
 
-func (w *writer) meanReals(n *graph.Node, x *value, axes []int, mean bool, shape []int) (*value, error) {
+// meanReals writes a mean, or a sum, whose terms are added in the C type sum.
+func (w *writer) meanReals(n *graph.Node, x *value, axes []int, mean bool, sum string, shape []int) (*value, error) {
 	of, over, err := reductionLayouts(x.shape, axes)
 	if err != nil {
 		return nil, err
@@ -202,8 +203,8 @@ func (w *writer) meanReals(n *graph.Node, x *value, axes []int, mean bool, shape
 	w.line("static const struct layout of = %s, over = %s;", of, over)
 	from := w.use(x)
 	y := w.filled(n, shape)
-	w.call("mean_reals(&of, &over, %d, %s, %s)", count, from, w.use(y))
-	return y, w.kernels.need("mean_reals")
+	w.call("mean_in_%s(&of, &over, %d, %s, %s)", sum, count, from, w.use(y))
+	return y, w.kernels.need("mean_reals", sum)
 }
 
 func maxPoolReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {

@@ -250,13 +250,13 @@ static void softmax_reals(const float *x, size_t outer, size_t n, size_t inner, 
         }
 }
 
-//! mean_reals | rows_of row_at
-/* the sum over some axes, in double, divided by count */
-static void mean_reals(const struct layout *of, const struct layout *over, double count, const float *x, float *y) {
+//! mean_reals S | rows_of row_at
+/* the sum over some axes, in $S, divided by count */
+static void mean_in_$S(const struct layout *of, const struct layout *over, $S count, const float *x, float *y) {
     for (size_t r = 0; r < rows_of(of); r++)
         for (int32_t i = 0; i < of->size[of->rank - 1]; i++) {
             const float *from = x + row_at(of, 0, r) + (size_t)i * (size_t)of->steps[0][of->rank - 1];
-            double sum = 0;
+            $S sum = 0;
             for (size_t k = 0; k < rows_of(over); k++)
                 for (int32_t j = 0; j < over->size[over->rank - 1]; j++)
                     sum += from[row_at(over, 0, k) + (size_t)j * (size_t)over->steps[0][over->rank - 1]];
@@ -299,25 +299,24 @@ static void matmul_reals(const struct product *g, const float *x, const float *w
 /* sum x * w + bias */
 static void conv_reals(const struct convolution *g, const float *x, const float *w, const float *bias, float *y) {
     const struct window *a = &g->window;
-    const size_t inside = (size_t)a->in[0] * a->in[1] * a->in[2];
+    const size_t inside = (size_t)a->in[0] * a->in[1] * a->in[2], taps = (size_t)a->kernel[0] * a->kernel[1] * a->kernel[2];
     for (int32_t n = 0; n < g->images; n++)
         for (int32_t m = 0; m < g->channels; m++)
             for (int32_t i = 0; i < a->out[0]; i++)
                 for (int32_t j = 0; j < a->out[1]; j++)
                     for (int32_t k = 0; k < a->out[2]; k++) {
-                        const float *plane = x + ((size_t)n * g->groups + m / (g->channels / g->groups)) * g->depth * inside;
-                        const float *tap = w + (size_t)m * g->depth * a->kernel[0] * a->kernel[1] * a->kernel[2];
+                        const float *image = x + ((size_t)n * g->groups + m / (g->channels / g->groups)) * g->depth * inside;
+                        const float *own = w + (size_t)m * g->depth * taps;
                         float acc = 0;
-                        for (int32_t c = 0; c < g->depth; c++, plane += inside)
-                            for (int32_t kz = 0; kz < a->kernel[0]; kz++)
-                                for (int32_t ky = 0; ky < a->kernel[1]; ky++)
-                                    for (int32_t kx = 0; kx < a->kernel[2]; kx++, tap++) {
-                                        const int32_t z = i * a->stride[0] - a->begin[0] + kz * a->dilation[0];
-                                        const int32_t v = j * a->stride[1] - a->begin[1] + ky * a->dilation[1];
-                                        const int32_t p = k * a->stride[2] - a->begin[2] + kx * a->dilation[2];
-                                        if (z >= 0 && v >= 0 && p >= 0 && z < a->in[0] && v < a->in[1] && p < a->in[2])
-                                            acc = fused(plane[((size_t)z * a->in[1] + v) * a->in[2] + p], *tap, acc);
-                                    }
+                        for (size_t t = 0; t < taps; t++) {
+                            const int32_t kz = (int32_t)(t / a->kernel[2] / a->kernel[1]), ky = (int32_t)(t / a->kernel[2] % a->kernel[1]);
+                            const int32_t z = i * a->stride[0] - a->begin[0] + kz * a->dilation[0];
+                            const int32_t v = j * a->stride[1] - a->begin[1] + ky * a->dilation[1];
+                            const int32_t p = k * a->stride[2] - a->begin[2] + (int32_t)(t % a->kernel[2]) * a->dilation[2];
+                            if (z >= 0 && v >= 0 && p >= 0 && z < a->in[0] && v < a->in[1] && p < a->in[2])
+                                for (int32_t c = 0; c < g->depth; c++)
+                                    acc = fused(image[c * inside + ((size_t)z * a->in[1] + v) * a->in[2] + p], own[c * taps + t], acc);
+                        }
                         *y++ = bias ? acc + bias[m] : acc;
                     }
 }
@@ -333,11 +332,11 @@ static void conv_transpose_reals(const struct convolution *g, const float *x, co
         for (int32_t m = 0; m < g->channels; m++, y += outside) {
             for (size_t i = 0; i < outside; i++)
                 y[i] = 0;
-            for (int32_t c = 0; c < g->depth; c++) {
-                const size_t channel = (size_t)(m / per) * g->depth + c;
-                const float *plane = x + ((size_t)n * g->groups * g->depth + channel) * inside;
-                const float *tap = w + (channel * per + m % per) * taps;
-                for (size_t t = 0; t < taps; t++, tap++)
+            for (size_t t = 0; t < taps; t++)
+                for (int32_t c = 0; c < g->depth; c++) {
+                    const size_t channel = (size_t)(m / per) * g->depth + c;
+                    const float *plane = x + ((size_t)n * g->groups * g->depth + channel) * inside;
+                    const float weight = w[(channel * per + m % per) * taps + t];
                     for (size_t i = 0; i < inside; i++) {
                         const int32_t kz = (int32_t)(t / a->kernel[2] / a->kernel[1]), ky = (int32_t)(t / a->kernel[2] % a->kernel[1]);
                         const int32_t iz = (int32_t)(i / a->in[2] / a->in[1]), iy = (int32_t)(i / a->in[2] % a->in[1]);
@@ -346,10 +345,10 @@ static void conv_transpose_reals(const struct convolution *g, const float *x, co
                         const int32_t p = (int32_t)(i % a->in[2]) * a->stride[2] + (int32_t)(t % a->kernel[2]) * a->dilation[2] - a->begin[2];
                         if (z >= 0 && v >= 0 && p >= 0 && z < a->out[0] && v < a->out[1] && p < a->out[2]) {
                             float *to = y + ((size_t)z * a->out[1] + v) * a->out[2] + p;
-                            *to = fused(plane[i], *tap, *to);
+                            *to = fused(plane[i], weight, *to);
                         }
                     }
-            }
+                }
             for (size_t i = 0; i < outside && bias; i++)
                 y[i] += bias[m];
         }

@@ -169,18 +169,18 @@ static int32_t average_terms(const struct average_terms *s, float sum) {
 }
 
 //! average_reals
-/* the mean of n real numbers, summed in double */
+/* the mean of n real numbers, summed in order */
 struct average_reals {
     float x_zero, n;
 };
 
-typedef double average_reals_sum;
+typedef float average_reals_sum;
 
-static double average_reals_term(const struct average_reals *s, float x) {
+static float average_reals_term(const struct average_reals *s, float x) {
     (void)s;
     return x;
 }
 
-static float average_reals(const struct average_reals *s, double sum) {
-    return (float)(sum / s->n);
+static float average_reals(const struct average_reals *s, float sum) {
+    return sum / s->n;
 }
