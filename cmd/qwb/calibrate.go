@@ -219,7 +219,7 @@ func unquantized(m *model) error {
 	}
 	for _, id := range order {
 		if spec := m.Graph.Node(id).Spec(); spec != nil && spec.Kind == graph.KindQuantize {
-			return m.Graph.ErrorAt("calibrate: "+m.path, id, errors.New("the model is quantized already; calibrate the float model it was made from"))
+			return m.Graph.ErrorAt("calibrate: "+m.path, id, errors.New("the model is quantized already; calibrate the float model it was made from, or make a plan of this one with qwb import"))
 		}
 	}
 	return nil

@@ -113,6 +113,10 @@ func (e *env) openPlan(file string) (*planned, error) {
 
 // recipe is how the plan's set can be made again with other nodes in float. It needs the statistics beside the plan.
 func (p *planned) recipe(threads int) (*recipe, error) {
+	if p.plan.Imported != nil {
+		return nil, fmt.Errorf("%s was imported: its scales come from %s and there are no statistics to find others; calibrate %s to dispatch anew",
+			p.file, p.plan.Imported.Path, p.path)
+	}
 	stats, err := loadStats(statsPath(p.file), p.model)
 	if err != nil {
 		return nil, err

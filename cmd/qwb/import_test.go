@@ -68,6 +68,8 @@ func TestImportErrors(t *testing.T) {
 	r := qwb("import", "q.float.onnx", "-o", "p.plan.json", "--platform", "trt_int8")
 	require.Contains(t, r.stderr, "trt_int8 does not take this as it is")
 	fails(t, exitUsage, "no data: name some with --data", "eval", "p.plan.json")
+	fails(t, exitFailed, "was imported: its scales come from", "dispatch", "p.plan.json", "--fp32", "type:Conv")
+	fails(t, exitFailed, "or make a plan of this one with qwb import", "calibrate", "q.float.onnx", "--data", "data", "--platform", "trt_int8")
 	fails(t, exitUsage, "two plans or models", "diff", "p.plan.json")
 	fails(t, exitFailed, "nothing in the model is quantized", "diff", "p.plan.json", "m.onnx")
 }
