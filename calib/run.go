@@ -86,6 +86,7 @@ type run struct {
 	trackers []*tracker // by ValueID, nil for what is not observed
 	skip     map[Hash]int
 	batches  bool // the graph has been seen to take batches
+	threads  int  // that share the work on a sample
 
 	mu       sync.Mutex
 	base     *Stats // without tensors
@@ -188,7 +189,7 @@ func (r *run) feed(ctx context.Context, session *exec.Session) {
 
 // start starts the workers of a crew. It returns the session that they use, which shares operators among threads if they do.
 func (r *run) start(ctx context.Context, session *exec.Session, c crew, jobs <-chan []job, done *sync.WaitGroup) (*exec.Session, error) {
-	if c.threads > 1 {
+	if r.threads = c.threads; c.threads > 1 {
 		var err error
 		if session, err = exec.New(r.g, exec.Options{Threads: c.threads}); err != nil {
 			return nil, err
@@ -246,28 +247,9 @@ func (r *run) observe(ctx context.Context, runner *exec.Runner, group []job) err
 		return err
 	}
 	watch.forward()
-	wants := func(v graph.ValueID) bool { return r.trackers[v] != nil }
-	_, err = runner.Run(ctx, feeds, &exec.Hooks{Wants: wants, Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-		watch.observe()
-		defer watch.forward()
-		if !r.g.Alive(n.ID) || r.g.Node(n.ID) != n {
-			return nil // a node of a subgraph: its tensors belong to no slot
-		}
-		v := n.Outputs[i]
-		if r.trackers[v] == nil || t.DType != tensor.Float32 {
-			return nil
-		}
-		for k, j := range group {
-			part, err := slice(t, k, len(group))
-			if err == nil {
-				err = r.trackers[v].observe(part, Hash(j.sample.Hash).half())
-			}
-			if err != nil {
-				return fmt.Errorf("output %q: %w%s", r.g.Value(v).Name, err, r.blame(n))
-			}
-		}
-		return nil
-	}})
+	v := &viewer{run: r, group: group, watch: &watch}
+	_, err = runner.Run(ctx, feeds, &exec.Hooks{Wants: v.wantsWhole, Output: v.whole, Looks: v.looks, Look: v.look, Looked: v.looked})
+	watch.looked(time.Duration(v.looking.Load()), max(r.threads, 1))
 	var at *graph.NodeError
 	if errors.As(err, &at) {
 		at.Stage = "" // sample names the stage

@@ -29,6 +29,14 @@ func (w *stopwatch) lap(to *time.Duration) {
 	w.since = now
 }
 
+// looked takes what goroutines of the graph spent observing, threads of them, out of the time in the graph.
+func (w *stopwatch) looked(sum time.Duration, threads int) {
+	w.observe()
+	share := min(sum/time.Duration(threads), w.spent.Forward)
+	w.spent.Forward -= share
+	w.spent.Observe += share
+}
+
 // spend adds what a watch that was running the graph has measured.
 func (r *run) spend(w stopwatch) {
 	w.observe()

@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"fmt"
 	"sync"
 
 	"qwb/graph"
@@ -66,21 +67,35 @@ func (k *tracker) observe(t *tensor.Tensor, half int) error {
 	if t.DType != tensor.Float32 {
 		return nil
 	}
+	if nan := k.look(t.Shape, t.Layout, 0, t.F32(), half); nan > 0 {
+		return nanError(nan, t.Len())
+	}
+	if !k.rows.present {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rows.observe(k.seen.State, t)
+}
+
+// look adds elements of one sample's tensor that are consecutive in memory, the first being number from. It returns how many are
+// NaN.
+func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float32, half int) (nan uint64) {
+	channels, inner := -1, 1
+	if axis := channelAxis(len(shape)); axis >= 0 {
+		_, channels, inner = (&tensor.Tensor{Shape: shape, Layout: layout}).Blocks(axis)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.seen == nil {
 		k.seen = newTensor(k.make())
 	}
-	x, err := k.seen.State.Observe(t, channelAxis(len(t.Shape)))
-	if err != nil {
-		return err
-	}
+	x, nan := k.seen.State.ObservePiece(data, from, channels, inner)
 	k.seen.Halves[half] = k.seen.Halves[half].Union(x)
-	if !k.rows.present {
-		return nil
-	}
-	return k.rows.observe(k.seen.State, t)
+	return nan
 }
+
+func nanError(nan uint64, n int) error { return fmt.Errorf("%d of %d values are NaN", nan, n) }
 
 // channelAxis is the axis whose channels get ranges: axis 1 as ONNX has it, none for scalars and vectors.
 func channelAxis(rank int) int {

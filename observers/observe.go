@@ -30,29 +30,48 @@ func (st *State) Observe(t *tensor.Tensor, axis int) (Extent, error) {
 	if axis < -1 || axis >= len(t.Shape) {
 		return NoExtent, fmt.Errorf("observers: no axis %d in %s", axis, t.Type())
 	}
+	channels, inner := -1, 1
+	if axis >= 0 {
+		_, channels, inner = t.Blocks(axis)
+	}
+	x, nan := st.ObservePiece(data, 0, channels, inner)
+	if nan > 0 {
+		return x, fmt.Errorf("%d of %d values are NaN", nan, t.Len())
+	}
+	return x, nil
+}
+
+// ObservePiece is Observe of some elements of a tensor that are consecutive in memory, the first being number from. In memory,
+// channels follow each other, inner elements of each, again and again; no channels get ranges of their own if channels is negative. It
+// returns the extent of data alone, and how many values are NaN instead of an error. What is observed does not depend on how
+// tensors are cut into pieces.
+func (st *State) ObservePiece(data []float32, from, channels, inner int) (x Extent, nan uint64) {
 	if st.work.meter == nil {
 		st.work.meter = kernels.Select(cpu.Detect()).NewMeter()
 	}
-	nan := st.hist.nan
-	x := NoExtent
-	if axis >= 0 && st.setChannels(t.Shape[axis]) {
-		x = st.observeChannels(data, t, axis)
+	before := st.hist.nan
+	if channels >= 0 && st.setChannels(channels) {
+		x = st.observeChannels(data, from, channels, inner)
 	} else {
-		if axis < 0 {
+		if channels < 0 {
 			st.dropChannels()
 		}
-		for len(data) > 0 {
-			part := data[:min(chunk, len(data))]
-			data = data[len(part):]
-			y, _ := st.count(part)
-			x = x.Union(y)
-		}
+		x, _ = st.countAll(data)
 	}
 	st.extent = st.extent.Union(x)
-	if n := st.hist.nan - nan; n > 0 {
-		return x, fmt.Errorf("%d of %d values are NaN", n, t.Len())
+	return x, st.hist.nan - before
+}
+
+// countAll adds data to the histogram, chunk by chunk.
+func (st *State) countAll(data []float32) (all Extent, finite bool) {
+	all, finite = NoExtent, true
+	for len(data) > 0 {
+		part := data[:min(chunk, len(data))]
+		data = data[len(part):]
+		x, ok := st.count(part)
+		all, finite = all.Union(x), finite && ok
 	}
-	return x, nil
+	return all, finite
 }
 
 // count adds data, which has fewer than carryUnit elements, to the histogram. It returns its extent and whether all of it is
@@ -89,20 +108,21 @@ func (st *State) tallyEach(data []float32) {
 	}
 }
 
-// observeChannels counts data and takes the extents along axis; it returns the extent of all.
-func (st *State) observeChannels(data []float32, t *tensor.Tensor, axis int) Extent {
-	_, n, inner := t.Blocks(axis)
+// observeChannels counts data and takes the extents of the n channels; it returns the extent of all.
+func (st *State) observeChannels(data []float32, from, n, inner int) Extent {
+	if len(data) == 0 {
+		return NoExtent
+	}
 	w := &st.work
 	st.clearChannels()
-	switch {
-	case len(data) == 0:
-	case inner > 1:
-		st.observeRuns(data, n, inner)
-	case st.extremesOnly && w.meter.ChannelMinMax(data, w.lo, w.hi):
-		st.finite += uint64(len(data))
-	default:
-		st.clearChannels()
-		st.observeRowsOf(data, n)
+	if inner > 1 {
+		st.observeRuns(data, from, n, inner)
+	} else {
+		head := min((n-from%n)%n, len(data))
+		rows := (len(data) - head) / n * n
+		st.observeRowsOf(data[head:head+rows], n)
+		st.observeRow(data[:head], from%n)
+		st.observeRow(data[head+rows:], 0)
 	}
 	all := NoExtent
 	for c := range w.lo {
@@ -124,19 +144,32 @@ func (w *scratch) widen(c int, x Extent) {
 	w.lo[c], w.hi[c] = min(w.lo[c], x.Min), max(w.hi[c], x.Max)
 }
 
-// observeRuns looks at runs of inner elements, the channels 0 to n-1 one after the other, again and again. Short runs are
-// counted together.
-func (st *State) observeRuns(data []float32, n, inner int) {
-	c := 0
+// observeRow looks at a part of a row of one element of each channel, from channel c on.
+func (st *State) observeRow(data []float32, c int) {
+	st.countAll(data)
+	for i, v := range data {
+		if v-v == 0 {
+			st.work.widen(c+i, Extent{v, v})
+		}
+	}
+}
+
+// observeRuns looks at runs of inner elements, the channels 0 to n-1 one after the other, again and again; the first and the
+// last run may be cut off. Short runs are counted together.
+func (st *State) observeRuns(data []float32, from, n, inner int) {
+	c := from / inner % n
+	cut := func(length int) {
+		length = min(length, len(data))
+		x, _ := st.countAll(data[:length])
+		st.work.widen(c, x)
+		data, c = data[length:], (c+1)%n
+	}
+	if from %= inner; from > 0 {
+		cut(inner - from)
+	}
 	for len(data) > 0 {
-		if inner > chunk {
-			for run := data[:inner]; len(run) > 0; {
-				part := run[:min(chunk, len(run))]
-				run = run[len(part):]
-				x, _ := st.count(part)
-				st.work.widen(c, x)
-			}
-			data, c = data[inner:], (c+1)%n
+		if inner > chunk || len(data) < inner {
+			cut(inner)
 			continue
 		}
 		part := data[:min(chunk/inner*inner, len(data))]
@@ -159,6 +192,11 @@ func (st *State) observeRuns(data []float32, n, inner int) {
 // observeRowsOf looks at rows of one element of each of n channels.
 func (st *State) observeRowsOf(data []float32, n int) {
 	w := &st.work
+	if st.extremesOnly && w.meter.ChannelMinMax(data, w.lo, w.hi) {
+		st.finite += uint64(len(data))
+		return
+	}
+	st.clearChannels()
 	finite := true
 	step := max(1, chunk/n) * n
 	for at := 0; at < len(data); at += step {
