@@ -37,7 +37,11 @@ func (t *Table) AddCodes(dst, a, b []uint8, s *AddCodes) {
 
 // ToCodes is dst[i] = s.At(x[i]), for numbers that pass s.Check.
 func (t *Table) ToCodes(dst []uint8, x []float32, s *ToCodes) {
-	t.codes(OpToCodes, codes8{dst: dst, real: x[:len(dst)], n: len(dst), factor: s.Factor, divisor: s.Divisor, lo: s.Lo, hi: s.Hi, zero: s.Zero})
+	op := OpToCodes
+	if s.Away {
+		op = OpToCodesAway
+	}
+	t.codes(op, codes8{dst: dst, real: x[:len(dst)], n: len(dst), factor: s.Factor, divisor: s.Divisor, lo: s.Lo, hi: s.Hi, zero: s.Zero})
 }
 
 // FromCodes is dst[i] = float32(a[i]-zero) * scale.
@@ -74,6 +78,7 @@ var goCodesRows = []Row{
 	{Name: "add-codes-go", Op: OpAddCodes, ISA: "go", codes: goAddCodes},
 	{Name: "add-fused-go", Op: OpAddFused, ISA: "go", codes: goAddFused},
 	{Name: "to-codes-go", Op: OpToCodes, ISA: "go", codes: goToCodes},
+	{Name: "to-codes-away-go", Op: OpToCodesAway, ISA: "go", codes: goToCodesAway},
 	{Name: "from-codes-go", Op: OpFromCodes, ISA: "go", codes: goFromCodes},
 	{Name: "max-codes-go", Op: OpMaxCodes, ISA: "go", codes: goMaxCodes},
 }
@@ -93,8 +98,11 @@ func addCodes(c *codes8, s AddCodes) {
 	}
 }
 
-func goToCodes(c *codes8) {
-	s := ToCodes{Factor: c.factor, Divisor: c.divisor, Requantized: Requantized{Lo: c.lo, Hi: c.hi, Zero: c.zero}}
+func goToCodes(c *codes8)     { toCodes(c, false) }
+func goToCodesAway(c *codes8) { toCodes(c, true) }
+
+func toCodes(c *codes8, away bool) {
+	s := ToCodes{Factor: c.factor, Divisor: c.divisor, Away: away, Requantized: Requantized{Lo: c.lo, Hi: c.hi, Zero: c.zero}}
 	for i, x := range c.real[:c.n] {
 		c.dst[i] = s.At(x)
 	}

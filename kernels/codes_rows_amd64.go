@@ -15,6 +15,8 @@ func vectorCodesRows() []Row {
 		{Name: "add-fused-avx2", Op: OpAddFused, ISA: "avx2", runs: avx2, codes: evenCodes(8, addFusedAVX2, goAddFused)},
 		{Name: "to-codes-avx512", Op: OpToCodes, ISA: "avx512", runs: avx512, codes: toCodesAVX512},
 		{Name: "to-codes-avx2", Op: OpToCodes, ISA: "avx2", runs: avx2, codes: evenCodes(8, toCodesAVX2, goToCodes)},
+		{Name: "to-codes-away-avx512", Op: OpToCodesAway, ISA: "avx512", runs: avx512, codes: toCodesAwayAVX512},
+		{Name: "to-codes-away-avx2", Op: OpToCodesAway, ISA: "avx2", runs: avx2, codes: evenCodes(8, toCodesAwayAVX2, goToCodesAway)},
 		{Name: "from-codes-avx512", Op: OpFromCodes, ISA: "avx512", runs: avx512, codes: fromCodesAVX512},
 		{Name: "from-codes-avx2", Op: OpFromCodes, ISA: "avx2", runs: avx2, codes: evenCodes(8, fromCodesAVX2, goFromCodes)},
 		{Name: "max-codes-avx512", Op: OpMaxCodes, ISA: "avx512", runs: avx512, codes: maxCodesAVX512},

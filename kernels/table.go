@@ -67,6 +67,7 @@ const (
 	OpAddCodes      // AddCodes
 	OpAddFused      // AddCodes where Fused
 	OpToCodes       // float32 to codes
+	OpToCodesAway   // the same, ties away from zero
 	OpFromCodes     // codes to float32
 	OpMaxCodes      // MaxCodes
 	opCount
@@ -76,7 +77,7 @@ var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "
 	"channel-min-max", "bins", "exp", "sigmoid", "tanh", "erf", "swish", "gelu", "gelu-tanh", "hard-sigmoid", "hard-swish",
 	"sqrt", "add-scalar", "mul-scalar", "div-scalar", "scalar-sub", "scalar-div", "row-max", "row-sum", "row-squares", "row-exp", "normalize",
 	"gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8",
-	"add-codes", "add-fused", "to-codes", "from-codes", "max-codes"}
+	"add-codes", "add-fused", "to-codes", "to-codes-away", "from-codes", "max-codes"}
 
 func (op Op) String() string { return opNames[op] }
 

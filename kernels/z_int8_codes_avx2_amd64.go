@@ -14,6 +14,9 @@ func addFusedAVX2(t *codes8)
 func toCodesAVX2(t *codes8)
 
 //go:noescape
+func toCodesAwayAVX2(t *codes8)
+
+//go:noescape
 func fromCodesAVX2(t *codes8)
 
 //go:noescape

@@ -272,6 +272,101 @@ done:
 	VZEROUPPER
 	RET
 
+// func toCodesAwayAVX2(t *byte)
+// Requires: AVX, AVX2
+TEXT ·toCodesAwayAVX2(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         24(AX), SI
+	MOVQ         48(AX), BX
+	MOVQ         96(AX), CX
+	VBROADCASTSS 156(AX), Y8
+	VBROADCASTSS 160(AX), Y9
+	VPBROADCASTD 164(AX), Y15
+	VPBROADCASTD 148(AX), Y10
+	VPBROADCASTD 152(AX), Y11
+	VBROADCASTSS 128(AX), Y12
+	VBROADCASTSS 132(AX), Y13
+	MOVQ         72(AX), SI
+	MOVL         $0x80000000, R15
+	VMOVD        R15, X0
+	VPBROADCASTD X0, Y12
+	MOVL         $0x3effffff, R15
+	VMOVD        R15, X0
+	VPBROADCASTD X0, Y13
+	VBROADCASTSS 140(AX), Y14
+	VBROADCASTSS 144(AX), Y6
+	SUBQ         $0x10, CX
+	JLT          rest
+
+loop:
+	VMOVUPS      (SI), Y0
+	VMULPS       Y14, Y0, Y0
+	VDIVPS       Y6, Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y1
+	VANDPS       Y1, Y0, Y0
+	VMAXPS       Y0, Y8, Y0
+	VMINPS       Y0, Y9, Y0
+	VPAND        Y12, Y0, Y1
+	VPOR         Y13, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPADDD       Y15, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X7
+	VPACKSSDW    X7, X0, X0
+	VPACKUSWB    X0, X0, X0
+	VMOVQ        X0, (DI)
+	VMOVUPS      32(SI), Y2
+	VMULPS       Y14, Y2, Y2
+	VDIVPS       Y6, Y2, Y2
+	VCMPPS       $0x07, Y2, Y2, Y3
+	VANDPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y8, Y2
+	VMINPS       Y2, Y9, Y2
+	VPAND        Y12, Y2, Y3
+	VPOR         Y13, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VCVTTPS2DQ   Y2, Y2
+	VPADDD       Y15, Y2, Y2
+	VEXTRACTI128 $0x01, Y2, X7
+	VPACKSSDW    X7, X2, X2
+	VPACKUSWB    X2, X2, X2
+	VMOVQ        X2, 8(DI)
+	ADDQ         $0x10, DI
+	ADDQ         $0x00000040, SI
+	SUBQ         $0x10, CX
+	JGE          loop
+
+rest:
+	ADDQ $0x10, CX
+	JZ   done
+
+vector:
+	VMOVUPS      (SI), Y0
+	VMULPS       Y14, Y0, Y0
+	VDIVPS       Y6, Y0, Y0
+	VCMPPS       $0x07, Y0, Y0, Y1
+	VANDPS       Y1, Y0, Y0
+	VMAXPS       Y0, Y8, Y0
+	VMINPS       Y0, Y9, Y0
+	VPAND        Y12, Y0, Y1
+	VPOR         Y13, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VCVTTPS2DQ   Y0, Y0
+	VPADDD       Y15, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X7
+	VPACKSSDW    X7, X0, X0
+	VPACKUSWB    X0, X0, X0
+	VMOVQ        X0, (DI)
+	ADDQ         $0x08, DI
+	ADDQ         $0x00000020, SI
+	SUBQ         $0x08, CX
+	JG           vector
+
+done:
+	VZEROUPPER
+	RET
+
 // func fromCodesAVX2(t *byte)
 // Requires: AVX, AVX2
 TEXT ·fromCodesAVX2(SB), NOSPLIT, $0-8

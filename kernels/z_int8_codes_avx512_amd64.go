@@ -14,6 +14,9 @@ func addFusedAVX512(t *codes8)
 func toCodesAVX512(t *codes8)
 
 //go:noescape
+func toCodesAwayAVX512(t *codes8)
+
+//go:noescape
 func fromCodesAVX512(t *codes8)
 
 //go:noescape

@@ -272,6 +272,101 @@ done:
 	VZEROUPPER
 	RET
 
+// func toCodesAwayAVX512(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·toCodesAwayAVX512(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         24(AX), SI
+	MOVQ         48(AX), BX
+	MOVQ         96(AX), CX
+	VBROADCASTSS 156(AX), Z8
+	VBROADCASTSS 160(AX), Z9
+	VPBROADCASTD 164(AX), Z15
+	VPBROADCASTD 148(AX), Z10
+	VPBROADCASTD 152(AX), Z11
+	VBROADCASTSS 128(AX), Z12
+	VBROADCASTSS 132(AX), Z13
+	MOVQ         72(AX), SI
+	MOVL         $0x80000000, R15
+	VMOVD        R15, X0
+	VPBROADCASTD X0, Z12
+	MOVL         $0x3effffff, R15
+	VMOVD        R15, X0
+	VPBROADCASTD X0, Z13
+	VBROADCASTSS 140(AX), Z14
+	VBROADCASTSS 144(AX), Z6
+	SUBQ         $0x20, CX
+	JLT          rest
+
+loop:
+	VMOVUPS    (SI), Z0
+	VMULPS     Z14, Z0, Z0
+	VDIVPS     Z6, Z0, Z0
+	VCMPPS     $0x07, Z0, Z0, K2
+	VMOVAPS.Z  Z0, K2, Z0
+	VMAXPS     Z0, Z8, Z0
+	VMINPS     Z0, Z9, Z0
+	VPANDD     Z12, Z0, Z1
+	VPORD      Z13, Z1, Z1
+	VADDPS     Z1, Z0, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPADDD     Z15, Z0, Z0
+	VPMOVDB    Z0, (DI)
+	VMOVUPS    64(SI), Z2
+	VMULPS     Z14, Z2, Z2
+	VDIVPS     Z6, Z2, Z2
+	VCMPPS     $0x07, Z2, Z2, K2
+	VMOVAPS.Z  Z2, K2, Z2
+	VMAXPS     Z2, Z8, Z2
+	VMINPS     Z2, Z9, Z2
+	VPANDD     Z12, Z2, Z3
+	VPORD      Z13, Z3, Z3
+	VADDPS     Z3, Z2, Z2
+	VCVTTPS2DQ Z2, Z2
+	VPADDD     Z15, Z2, Z2
+	VPMOVDB    Z2, 16(DI)
+	ADDQ       $0x20, DI
+	ADDQ       $0x00000080, SI
+	SUBQ       $0x20, CX
+	JGE        loop
+
+rest:
+	ADDQ $0x20, CX
+	JZ   done
+
+vector:
+	MOVQ $-1, R8
+	CMPQ CX, $0x10
+	JGE  mask
+	MOVQ $0x00000001, R8
+	SHLQ CL, R8
+	DECQ R8
+
+mask:
+	KMOVW      R8, K1
+	VMOVUPS.Z  (SI), K1, Z0
+	VMULPS     Z14, Z0, Z0
+	VDIVPS     Z6, Z0, Z0
+	VCMPPS     $0x07, Z0, Z0, K2
+	VMOVAPS.Z  Z0, K2, Z0
+	VMAXPS     Z0, Z8, Z0
+	VMINPS     Z0, Z9, Z0
+	VPANDD     Z12, Z0, Z1
+	VPORD      Z13, Z1, Z1
+	VADDPS     Z1, Z0, Z0
+	VCVTTPS2DQ Z0, Z0
+	VPADDD     Z15, Z0, Z0
+	VPMOVDB    Z0, K1, (DI)
+	ADDQ       $0x10, DI
+	ADDQ       $0x00000040, SI
+	SUBQ       $0x10, CX
+	JG         vector
+
+done:
+	VZEROUPPER
+	RET
+
 // func fromCodesAVX512(t *byte)
 // Requires: AVX, AVX512F
 TEXT ·fromCodesAVX512(SB), NOSPLIT, $0-8

@@ -39,7 +39,8 @@ func codesFamilies(suffix string, v isa) []family {
 	return []family{
 		{"addCodes" + suffix, 1, 1, emit(addCodes)},
 		{"addFused" + suffix, 1, 1, emit(addFused)},
-		{"toCodes" + suffix, 1, 1, emit(toCodes)},
+		{"toCodes" + suffix, 1, 1, emit(func(g *gen, v isa) { toCodes(g, v, false) })},
+		{"toCodesAway" + suffix, 1, 1, emit(func(g *gen, v isa) { toCodes(g, v, true) })},
 		{"fromCodes" + suffix, 1, 1, emit(fromCodes)},
 		{"maxCodes" + suffix, 1, 1, emit(maxCodes)},
 	}
@@ -120,6 +121,28 @@ func (g *gen) narrow(v isa, x reg.VecPhysical, at int, masked bool) {
 	g.VMAXPS(x, v.vec(codesVecLo), x)
 	g.VMINPS(x, v.vec(codesVecHi), x)
 	g.VCVTPS2DQ(x, x)
+	g.store(v, x, at, masked)
+}
+
+// narrowAway is narrow with ties away from zero. The number before 0.5 is added, with the sign of x, before truncation: 0.5 itself
+// would raise the number before a half.
+func (g *gen) narrowAway(v isa, x, tmp reg.VecPhysical, at int, masked bool) {
+	g.VMAXPS(x, v.vec(codesVecLo), x)
+	g.VMINPS(x, v.vec(codesVecHi), x)
+	if v == avx512 {
+		g.VPANDD(v.vec(codesVecFA), x, tmp)
+		g.VPORD(v.vec(codesVecFB), tmp, tmp)
+	} else {
+		g.VPAND(v.vec(codesVecFA), x, tmp)
+		g.VPOR(v.vec(codesVecFB), tmp, tmp)
+	}
+	g.VADDPS(tmp, x, x)
+	g.VCVTTPS2DQ(x, x)
+	g.store(v, x, at, masked)
+}
+
+// store writes integers and the zero point as bytes.
+func (g *gen) store(v isa, x reg.VecPhysical, at int, masked bool) {
 	g.VPADDD(v.vec(codesVecZero), x, x)
 	to := operand.Mem{Base: codesRegDst, Disp: at}
 	switch {
@@ -189,9 +212,16 @@ func addCodes(g *gen, v isa) {
 	}, g.advancePair)
 }
 
-func toCodes(g *gen, v isa) {
+func toCodes(g *gen, v isa, away bool) {
 	g.codesBegin(v)
 	g.MOVQ(g.field(codesReal), codesRegA)
+	if away {
+		for i, bits := range []uint32{1 << 31, 0x3effffff} { // the sign, and the number before 0.5
+			g.MOVL(operand.U32(bits), regTmp.As32())
+			g.VMOVD(regTmp.As32(), reg.X0)
+			g.VPBROADCASTD(reg.X0, v.vec(codesVecFA+i))
+		}
+	}
 	factor, divisor := v.vec(codesVecK), v.vec(6)
 	g.VBROADCASTSS(g.field(codesFactor), factor)
 	g.VBROADCASTSS(g.field(codesDivisor), divisor)
@@ -211,6 +241,10 @@ func toCodes(g *gen, v isa) {
 		} else {
 			g.VCMPPS(operand.U8(ordered), x, x, y)
 			g.VANDPS(y, x, x)
+		}
+		if away {
+			g.narrowAway(v, x, y, at, masked)
+			return
 		}
 		g.narrow(v, x, at, masked)
 	}, func(n int) {

@@ -89,12 +89,18 @@ func (s Suite) addCodes(t *testing.T, rng *rand.Rand, n int) {
 }
 
 func (s Suite) toCodes(t *testing.T, rng *rand.Rand, n int) {
-	q := kernels.ToCodes{Requantized: randomLimits(rng)}
+	q := kernels.ToCodes{Requantized: randomLimits(rng), Away: rng.IntN(2) == 0}
 	q.Factor, q.Divisor = randomQuotient(rng)
 	require.NoError(t, q.Check())
 	x := s.copyOf(fill(n, func() float32 { return float32(rng.NormFloat64() * 100) }))
 	if n%2 == 0 {
 		x = s.copyOf(extreme(rng, n))
+	}
+	if n%4 == 1 { // ties, and their neighbours
+		for i := range x {
+			near := float64(rng.IntN(300)-150) + 0.5
+			x[i] = math.Nextafter32(float32(near), float32(near)+float32(rng.IntN(3)-1)) * q.Divisor / q.Factor
+		}
 	}
 	want, dst := make([]byte, n), s.Memory.NewBytes(n)
 	for i, v := range x {

@@ -82,9 +82,11 @@ func (s *AddCodes) At(a, b uint8) uint8 {
 	return s.code(float32(v*s.Factor) / s.Divisor)
 }
 
-// ToCodes makes bytes of float32 numbers: code = round half to even(x*Factor/Divisor, limited) + Zero. NaN gives Zero, limited.
+// ToCodes makes bytes of float32 numbers: code = round(x*Factor/Divisor, limited) + Zero, half to even or half away from zero. NaN
+// gives Zero, limited.
 type ToCodes struct {
 	Factor, Divisor float32 // one of them is 1
+	Away            bool    // from zero
 	Requantized
 }
 
@@ -101,6 +103,9 @@ func (s *ToCodes) At(x float32) uint8 {
 	v := float32(x*s.Factor) / s.Divisor
 	if v != v {
 		v = 0
+	}
+	if s.Away {
+		return uint8(int32(qmath.HalfAwayFromZero.Round(float64(Limit(v, s.Lo, s.Hi)))) + s.Zero)
 	}
 	return s.code(v)
 }

@@ -160,8 +160,9 @@ func toCodes(q qmath.Quantizer, bias int32) (kernels.ToCodes, bool) {
 		to.Factor, to.Divisor = q.Reciprocal, 1
 	}
 	to.Requantized = kernels.Requantized{Lo: float32(q.QMin - q.ZeroPoint), Hi: float32(q.QMax - q.ZeroPoint), Zero: q.ZeroPoint + bias}
+	to.Away = q.Rounding == qmath.HalfAwayFromZero
 	zero := q.ZeroPoint >= q.QMin && q.ZeroPoint <= q.QMax // NaN gives the zero point, limited or not
-	return to, zero && q.Rounding == qmath.HalfEven && to.Check() == nil
+	return to, zero && (to.Away || q.Rounding == qmath.HalfEven) && to.Check() == nil
 }
 
 func (c *coder) run(par kernels.Parallel, dst []uint8, src []float32) {

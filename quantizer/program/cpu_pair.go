@@ -69,7 +69,7 @@ func addCodes(q *qmath.Sum, a, b, y int32) *kernels.AddCodes {
 	case qmath.SumFloat:
 		a, b = a+q.A.ZeroPoint, b+q.B.ZeroPoint
 		to, ok := toCodes(q.Quantizer, y)
-		if a < 0 || a > 255 || b < 0 || b > 255 || !ok {
+		if a < 0 || a > 255 || b < 0 || b > 255 || !ok || to.Away {
 			return nil
 		}
 		s = kernels.AddCodes{ZA: uint8(a), ZB: uint8(b), FA: q.A.Scale, FB: q.B.Scale, Factor: to.Factor, Divisor: to.Divisor, Requantized: to.Requantized}
