@@ -27,6 +27,7 @@ type verifyOptions struct {
 	backend string
 	profile string // empty: the platform's
 	against string // folder of recorded tensors, instead of a data set
+	dump    string // folder for test vectors
 	data    dataOptions
 	threads int
 }
@@ -85,6 +86,7 @@ The outcome is written into the plan. Exit code 3 says that something differs.`,
 	c.Flags().StringVar(&o.backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
 	c.Flags().StringVar(&o.profile, "profile", "", "arithmetic profile (default: the platform's): "+profiles())
 	c.Flags().StringVar(&o.against, "against", "", "folder with the tensors of another engine: K.npy and names.json")
+	c.Flags().StringVar(&o.dump, "dump", "", "write test vectors of the first sample into this folder: every step's numbers as npy and hex, program.json")
 	c.Flags().StringVar(&page, "html", "", "write the report as one HTML file")
 	return c
 }
@@ -147,6 +149,11 @@ func (e *env) verify(ctx context.Context, o verifyOptions) (*analysis.Verificati
 	}
 	if err := p.record(v); err != nil {
 		return nil, err
+	}
+	if o.dump != "" {
+		if err := e.dumpVectors(ctx, p, profile, o.dump, o.data); err != nil {
+			return nil, err
+		}
 	}
 	return v, p.plan.Write(p.file)
 }

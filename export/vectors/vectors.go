@@ -1,0 +1,145 @@
+package vectors
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
+)
+
+// Files is where vectors are written.
+type Files struct {
+	// Create makes a file; name is a path with slashes below the folder of the vectors.
+	Create func(name string) (io.WriteCloser, error)
+	// Array writes a tensor as .npy.
+	Array func(w io.Writer, t *tensor.Tensor) error
+}
+
+// Write runs a program on feeds and writes what every step reads and makes:
+//
+//	program.json          the program, see Program
+//	tensors/ID.npy .hex   every tensor, constant operands too
+//	steps/ID/NAME.npy .hex   weights, biases, multipliers, shifts and tables of a step
+//
+// A .hex file has one element per line, row-major, in two's complement (float32: its bits), behind a line that states the width; it
+// is what $readmemh of Verilog reads.
+func Write(ctx context.Context, e *program.Executor, feeds map[string]*tensor.Tensor, to Files) error {
+	w := &writer{p: e.Program(), to: to, written: map[lower.TensorID]bool{}}
+	w.out = Program{Format: 1, Target: w.p.Target, Profile: profileOf(w.p.Profile), Inputs: w.p.Inputs, Outputs: w.p.Outputs}
+	hook := func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return nil, w.step(s, in, out)
+	}
+	if _, err := e.Run(ctx, feeds, hook); err != nil {
+		return err
+	}
+	f, err := to.Create("program.json")
+	if err != nil {
+		return err
+	}
+	j := json.NewEncoder(f)
+	j.SetIndent("", " ")
+	err = j.Encode(w.out)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// writer collects the description while a program runs.
+type writer struct {
+	p       *lower.Program
+	to      Files
+	out     Program
+	written map[lower.TensorID]bool
+}
+
+// step writes one step and the tensors that it touches.
+func (w *writer) step(s *lower.Step, in, out []*tensor.Tensor) error {
+	d := Step{ID: s.ID, Op: s.Op.Name(), Inputs: s.Inputs, Outputs: s.Outputs, Nodes: []string{}, Arrays: map[string]Array{}}
+	for _, n := range s.Nodes {
+		d.Nodes = append(d.Nodes, w.p.Graph.Node(n).Name)
+	}
+	for k, id := range s.Inputs {
+		if err := w.tensor(id, in[k]); err != nil {
+			return err
+		}
+	}
+	for k, id := range s.Outputs {
+		if id != lower.NoTensor {
+			if err := w.tensor(id, out[k]); err != nil {
+				return err
+			}
+		}
+	}
+	var arrays []named
+	var err error
+	if d.Kind, d.Parameters, arrays, err = describe(w.p, s, in); err != nil {
+		return fmt.Errorf("vectors: step %d (%s): %w", s.ID, d.Op, err)
+	}
+	for _, a := range arrays {
+		if d.Arrays[a.name], err = w.array(fmt.Sprintf("steps/%d/%s", s.ID, a.name), a.tensor); err != nil {
+			return err
+		}
+	}
+	w.out.Steps = append(w.out.Steps, d)
+	return nil
+}
+
+// tensor writes a tensor once.
+func (w *writer) tensor(id lower.TensorID, x *tensor.Tensor) error {
+	if w.written[id] {
+		return nil
+	}
+	w.written[id] = true
+	t := &w.p.Tensors[id]
+	a, err := w.array(fmt.Sprintf("tensors/%d", id), x)
+	if err != nil {
+		return err
+	}
+	d := Tensor{ID: id, Name: t.Name, Array: a, Constant: t.Const != nil}
+	if e := t.Encoding; e != nil {
+		d.Encoding = &Encoding{Scale: e.Scale, ZeroPoint: e.ZeroPoint, QMin: e.QMin, QMax: e.QMax}
+	}
+	w.out.Tensors = append(w.out.Tensors, d)
+	return nil
+}
+
+// array writes name.npy and name.hex.
+func (w *writer) array(name string, t *tensor.Tensor) (Array, error) {
+	t = t.ToRowMajor()
+	a := Array{File: name + ".npy", Type: t.DType.String(), Shape: append([]int{}, t.Shape...)}
+	err := w.file(a.File, func(f io.Writer) error { return w.to.Array(f, t) })
+	if err != nil {
+		return a, err
+	}
+	digits, bits := elements(t)
+	if bits == nil {
+		return a, nil // of a type that has no bits to show
+	}
+	a.Hex, a.HexDigits = name+".hex", digits
+	return a, w.file(a.Hex, func(f io.Writer) error {
+		b := bufio.NewWriter(f)
+		fmt.Fprintf(b, "// %d bits per line: %s\n", 4*digits, t.Type())
+		for i := range t.Len() {
+			fmt.Fprintf(b, "%0*x\n", digits, bits(i))
+		}
+		return b.Flush()
+	})
+}
+
+func (w *writer) file(name string, write func(io.Writer) error) error {
+	f, err := w.to.Create(name)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
