@@ -44,7 +44,7 @@ func (r *reader) detach() error {
 	var pairs []graph.NodeID
 	for _, id := range order {
 		n := r.g.Node(id)
-		if isQuantize(n) || isDequantize(n) {
+		if isQuantize(n) || isDequantize(n) || r.turned(id) {
 			pairs = append(pairs, id)
 			continue
 		}
@@ -89,10 +89,14 @@ func (r *reader) rewire(id graph.NodeID) error {
 		if isQuantize(from) && !shapeOnly {
 			return r.fail(id, "input %d: it computes with the integers of %q", i, from.Name)
 		}
-		if !isQuantize(from) && !isDequantize(from) {
+		follow := func() (link, error) { return r.follow(v) }
+		switch {
+		case r.turned(p):
+			follow = func() (link, error) { return r.turn(p) }
+		case !isQuantize(from) && !isDequantize(from):
 			continue
 		}
-		l, err := r.follow(v)
+		l, err := follow()
 		if err != nil {
 			return err
 		}

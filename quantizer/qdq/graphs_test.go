@@ -261,6 +261,20 @@ q = QuantizeLinear(x, s, z)
 d = DequantizeLinear(q, s, z)
 y = If(p) {then_branch=graph { a = Abs(d); output a }, else_branch=graph { b = Neg(d); output b }}
 output y`,
+	"transposed weights": `
+input x: f32[3,4]
+const s: f32[] = [0.03]
+const z: u8[] = [128]
+const w: i8[2,4] = iota(start=-4)
+const sw: f32[2] = [0.01, 0.02]
+const zw: i8[2] = fill(0)
+q = QuantizeLinear(x, s, z)
+d = DequantizeLinear(q, s, z)
+wd = DequantizeLinear(w, sw, zw) {axis=0}
+t = Transpose(wd)
+y = MatMul(d, t) "m"
+u = Mul(y, y)
+output u`,
 	"shape of integers": `
 input x: f32[2,3]
 const s: f32[] = [0.1]
@@ -271,4 +285,15 @@ n = Shape(q)
 r = Reshape(d, n)
 y = Tanh(r)
 output y`,
+}
+
+// Weights that are transposed after their DQ are quantized weights.
+func TestTransposedWeights(t *testing.T) {
+	im := imported(t, parsed(t, files["transposed weights"]), &target.ONNX)
+	id, _ := im.Graph.LookupNode("m")
+	require.Equal(t, tqc.DomainINT8, im.Set.Domains[id])
+	w := im.Set.Slot(im.Set.Input(id, 1))
+	require.Equal(t, 1, w.Config.Axis)
+	require.Equal(t, []float32{-0.04, 0, -0.03, 0.02, -0.02, 0.04, -0.01, 0.06}, im.Graph.Const(w.Value).F32())
+	require.Len(t, im.Graph.Nodes(), 2, "no Transpose is left")
 }
