@@ -40,7 +40,10 @@ type product struct {
 const (
 	blockRows = 224     // rows that share a pass over the weights: their part of a stays in the second-level cache
 	blockK    = 384     // length of a pass over the sum: a panel's part stays in the first-level cache
-	pieceWork = 1 << 19 // multiplications worth a piece of their own
+	pieceWork = 1 << 18 // multiplications worth a piece of their own
+	pieceRows = 14      // rows that a piece counts as at least: with few of them reading the weights takes the time
+	evenly    = 6       // pieces that several threads can share evenly; a product of fewer pieces is cut further along its rows
+	fewRows   = 24      // rows of a piece at least: each of them reads the weights again
 )
 
 // tiling cuts a plane into units of at most MR rows: several units in a line, or one or two lines in a unit.
@@ -75,11 +78,7 @@ func (p *product) run(par Parallel, j *job) {
 	units, panels := p.images*p.planes*p.tiling.perPlane, (p.n+p.row.NR-1)/p.row.NR
 	p.cutSums(j)
 
-	// Pieces: first along rows (blockRows at most), then along columns while there are few.
-	rowPieces := max(1, (positions+blockRows-1)/blockRows)
-	work := positions * p.n * max(p.k, 1)
-	p.colPieces = min(panels, max(1, min(maxPieces, work/pieceWork)/rowPieces))
-	p.rowPieces = min(rowPieces, units)
+	p.cutPieces(positions, units, panels)
 	if p.left = nil; p.ep.Done != nil && p.colPieces > 1 {
 		j.left = resize(j.left, p.rowPieces)
 		for i := range j.left {
@@ -89,6 +88,20 @@ func (p *product) run(par Parallel, j *job) {
 	}
 	j.product = *p
 	par.run(p.rowPieces*p.colPieces, j.productPiece)
+}
+
+// cutPieces sets the pieces: rows that share a pass over the weights first, then panels while the pieces are large enough, and
+// rows again where there are few panels.
+func (p *product) cutPieces(positions, units, panels int) {
+	p.rowPieces = min(units, (positions+blockRows-1)/blockRows)
+	pieces := min(maxPieces, max(positions, pieceRows)*p.n*max(p.k, 1)/pieceWork)
+	p.colPieces = max(1, min(panels, pieces/p.rowPieces))
+	if each := (panels + p.colPieces - 1) / p.colPieces; p.colPieces > 1 {
+		p.colPieces = (panels + each - 1) / each // the same number of panels in each, but for the last
+	}
+	if pieces = min(pieces, evenly); p.rowPieces*p.colPieces < pieces {
+		p.rowPieces = max(p.rowPieces, min(units, positions/fewRows, (pieces+p.colPieces-1)/p.colPieces))
+	}
 }
 
 // block is a part of the sum over k.

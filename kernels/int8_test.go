@@ -21,7 +21,8 @@ func TestIntegerAllocations(t *testing.T) {
 		var scratch []uint8
 		run := func() { w.Run(nil, src, s, 3, &scratch, kernels.Terms{}, out) }
 		run()
-		assert.Less(t, testing.AllocsPerRun(50, run), 1.0, name) // a collection may empty the pools
+		allocs := testing.AllocsPerRun(50, run)
+		assert.True(t, racing || allocs < 1, "%s: %v allocations", name, allocs) // a collection may empty the pools
 	}
 }
 

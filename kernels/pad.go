@@ -49,23 +49,30 @@ func (p *padding) piece(i int) {
 	lines, length := p.s.N*p.to.d*p.to.h, p.to.w*p.to.c
 	for line := part(lines, p.pieces, i); line < part(lines, p.pieces, i+1); line++ {
 		y, z := line%p.to.h, line/p.to.h
-		padLine(p.to.data[line*length:][:length], p.src, &p.s, z/p.to.d, z%p.to.d-p.s.PadFront, y-p.s.PadTop, p.repeat)
+		padLine(p.to.data[line*length:][:length], p.src, &p.s, z/p.to.d, z%p.to.d-p.s.PadFront, y-p.s.PadTop, p.to.w, 0, p.repeat)
 	}
 }
 
 // padLine copies input line y of plane z of image n to dst, which begins PadLeft positions before it; what lies outside the
-// input is +0. Every channel is repeated repeat times in a row.
-func padLine(dst, src []float32, s *ConvShape, n, z, y, repeat int) {
-	c := s.C * repeat
-	x0, x1 := max(0, -s.PadLeft), min(s.W, len(dst)/c-s.PadLeft) // input columns that are copied
+// input is +0. dst has width positions of some of the channels, the first being first; every one is repeated repeat times in a row.
+func padLine(dst, src []float32, s *ConvShape, n, z, y, width, first, repeat int) {
+	c := len(dst) / width
+	x0, x1 := max(0, -s.PadLeft), min(s.W, width-s.PadLeft) // input columns that are copied
 	if y < 0 || y >= s.H || z < 0 || z >= s.D || x0 >= x1 {
 		clear(dst)
 		return
 	}
-	from := ((n*s.D+z)*s.H + y) * s.W * s.C
+	from := ((n*s.D+z)*s.H+y)*s.W*s.C + first
 	clear(dst[:(x0+s.PadLeft)*c])
-	copyRepeated(dst[(x0+s.PadLeft)*c:(x1+s.PadLeft)*c], src[from+x0*s.C:from+x1*s.C], repeat)
 	clear(dst[(x1+s.PadLeft)*c:])
+	if dst = dst[(x0+s.PadLeft)*c : (x1+s.PadLeft)*c]; c == s.C*repeat {
+		copyRepeated(dst, src[from+x0*s.C:from+x1*s.C], repeat)
+		return
+	}
+	for x := x0; x < x1; x++ {
+		copyRepeated(dst[:c], src[from+x*s.C:][:c/repeat], repeat)
+		dst = dst[c:]
+	}
 }
 
 // copyRepeated writes every element of src repeat times.

@@ -73,3 +73,21 @@ func TestFloorDiv(t *testing.T) {
 		assert.Equal(t, c[2], floorDiv(c[0], c[1]), "%d/%d", c[0], c[1])
 	}
 }
+
+// Products and windows are cut into pieces that cover them, as many as threads can share evenly where there is work enough.
+func TestPieces(t *testing.T) {
+	for _, c := range []struct{ positions, k, n, rows, cols int }{
+		{1, 1280, 1000, 1, 32},    // reading the weights takes the time
+		{49, 960, 160, 2, 5},      // few rows
+		{196, 576, 96, 2, 3},      // few panels
+		{196, 384, 64, 3, 2},      // fewer still
+		{196, 96, 384, 1, 12},     // panels alone
+		{3136, 24, 144, 14, 2},    // rows first
+		{12, 8, 16, 1, 1},         // little work
+		{12544, 512, 4096, 56, 1}, // the most pieces there are
+	} {
+		p := product{row: Row{MR: 14, NR: 32}, k: c.k, n: c.n}
+		p.cutPieces(c.positions, (c.positions+13)/14, (c.n+31)/32)
+		assert.Equal(t, [2]int{c.rows, c.cols}, [2]int{p.rowPieces, p.colPieces}, "%+v", c)
+	}
+}

@@ -13,81 +13,44 @@ import (
 // rowLanes is how many partial sums a row has.
 const rowLanes = ref.Lanes
 
-// rowGrain is how many elements of row operations are worth a piece of their own.
-const rowGrain = 1 << 13
-
-// rowArgs are the arguments of row operations and the sums they return. They are reused from row to row.
-type rowArgs struct {
-	table *Table
-	tile  tile
-	sums  [rowLanes]float64
-	tops  [rowLanes]float32
-	rest  [rowLanes]float32
-}
-
-// borrow returns arguments for calls of rows, which would be allocated anew otherwise.
-func (t *Table) borrow() *rowArgs {
-	w, _ := t.spare.Get().(*rowArgs)
-	if w == nil {
-		w = new(rowArgs)
-	}
-	w.table = t
-	return w
-}
-
-// giveBack takes them back; they hold on to nothing of the caller's.
-func (t *Table) giveBack(w *rowArgs) {
-	w.tile = tile{}
-	t.spare.Put(w)
-}
-
-// perRow calls f for each of the rows.
-func (t *Table) perRow(par Parallel, rows, n int, f func(w *rowArgs, i int)) {
-	par.slices(rows, max(1, rowGrain/max(n, 1)), func(lo, hi int) {
-		w := t.borrow()
-		for i := lo; i < hi; i++ {
-			f(w, i)
-		}
-		t.giveBack(w)
-	})
-}
-
 // Softmax computes ref.Softmax on each of len(dst)/n rows of n elements.
 func (t *Table) Softmax(par Parallel, dst, src []float32, n int) {
-	if n <= 0 {
+	if n > 0 {
+		checkLen("src", len(src), len(dst))
+		t.perRow(par, len(dst)/n, rowJob{dst: dst, src: src, n: n, row: softmaxRow})
+	}
+}
+
+func softmaxRow(j *rowJob, w *rowArgs, i int) {
+	d, x := j.dst[i*j.n:][:j.n], j.input(i)
+	if w.table.Arith() == ref.Float64 {
+		ref.Softmax(ref.Float64, d, x)
 		return
 	}
-	checkLen("src", len(src), len(dst))
-	t.perRow(par, len(dst)/n, n, func(w *rowArgs, i int) {
-		d, x := dst[i*n:][:n], src[i*n:][:n]
-		if t.Arith() == ref.Float64 {
-			ref.Softmax(ref.Float64, d, x)
-			return
-		}
-		sum := w.exp(d, x, w.max(x))
-		w.tile.a, w.tile.dst, w.tile.cols, w.tile.lo = d, d, n, float32(sum)
-		t.rows[OpDivScalar].tile(&w.tile)
-	})
+	sum := w.exp(d, x, w.max(x))
+	w.tile.a, w.tile.dst, w.tile.cols, w.tile.lo = d, d, j.n, float32(sum)
+	w.table.rows[OpDivScalar].tile(&w.tile)
 }
 
 // LogSoftmax computes ref.LogSoftmax on each of len(dst)/n rows of n elements.
 func (t *Table) LogSoftmax(par Parallel, dst, src []float32, n int) {
-	if n <= 0 {
+	if n > 0 {
+		checkLen("src", len(src), len(dst))
+		t.perRow(par, len(dst)/n, rowJob{dst: dst, src: src, n: n, row: logSoftmaxRow})
+	}
+}
+
+func logSoftmaxRow(j *rowJob, w *rowArgs, i int) {
+	d, x := j.dst[i*j.n:][:j.n], j.input(i)
+	if w.table.Arith() == ref.Float64 {
+		ref.LogSoftmax(ref.Float64, d, x)
 		return
 	}
-	checkLen("src", len(src), len(dst))
-	t.perRow(par, len(dst)/n, n, func(w *rowArgs, i int) {
-		d, x := dst[i*n:][:n], src[i*n:][:n]
-		if t.Arith() == ref.Float64 {
-			ref.LogSoftmax(ref.Float64, d, x)
-			return
-		}
-		top := w.max(x)
-		shift := float64(top) + math.Log(w.expSum(x, top))
-		for k, v := range x {
-			d[k] = float32(float64(v) - shift)
-		}
-	})
+	top := w.max(x)
+	shift := float64(top) + math.Log(w.expSum(x, top))
+	for k, v := range x {
+		d[k] = float32(float64(v) - shift)
+	}
 }
 
 // LayerNorm computes ref.LayerNorm on each of len(dst)/n rows of n elements. scale and bias have n elements or are nil. mean
@@ -98,18 +61,20 @@ func (t *Table) LayerNorm(par Parallel, dst, src, scale, bias []float32, n int, 
 	}
 	checkLen("src", len(src), len(dst))
 	checkAffine(scale, bias, n)
-	t.perRow(par, len(dst)/n, n, func(w *rowArgs, i int) {
-		x := src[i*n:][:n]
-		m := w.sum(x) / float64(n)
-		v := 1 / math.Sqrt(w.squares(x, m)/float64(n)+eps)
-		w.normalize(dst[i*n:][:n], x, scale, bias, m, v)
-		if mean != nil {
-			mean[i] = float32(m)
-		}
-		if inv != nil {
-			inv[i] = float32(v)
-		}
-	})
+	t.perRow(par, len(dst)/n, rowJob{dst: dst, src: src, n: n, scale: scale, bias: bias, number: eps, mean: mean, inv: inv, row: layerNormRow})
+}
+
+func layerNormRow(j *rowJob, w *rowArgs, i int) {
+	x := j.input(i)
+	m := w.sum(x) / float64(j.n)
+	v := 1 / math.Sqrt(w.squares(x, m)/float64(j.n)+j.number)
+	w.normalize(j.dst[i*j.n:][:j.n], x, j.scale, j.bias, m, v)
+	if j.mean != nil {
+		j.mean[i] = float32(m)
+	}
+	if j.inv != nil {
+		j.inv[i] = float32(v)
+	}
 }
 
 // RMSNorm computes ref.RMSNorm on each of len(dst)/n rows of n elements. scale has n elements or is nil.
@@ -119,29 +84,37 @@ func (t *Table) RMSNorm(par Parallel, dst, src, scale []float32, n int, eps floa
 	}
 	checkLen("src", len(src), len(dst))
 	checkAffine(scale, nil, n)
-	t.perRow(par, len(dst)/n, n, func(w *rowArgs, i int) {
-		x := src[i*n:][:n]
-		w.normalize(dst[i*n:][:n], x, scale, nil, 0, 1/math.Sqrt(w.squares(x, 0)/float64(n)+eps))
-	})
+	t.perRow(par, len(dst)/n, rowJob{dst: dst, src: src, n: n, scale: scale, number: eps, row: rmsNormRow})
+}
+
+func rmsNormRow(j *rowJob, w *rowArgs, i int) {
+	x := j.input(i)
+	w.normalize(j.dst[i*j.n:][:j.n], x, j.scale, nil, 0, 1/math.Sqrt(w.squares(x, 0)/float64(j.n)+j.number))
 }
 
 // Sums is dst[i] = ref.Sum(row i of src) / divisor, rounded once, for rows of n elements.
 func (t *Table) Sums(par Parallel, dst, src []float32, n int, divisor float64) {
 	checkLen("src", len(src), len(dst)*n)
-	t.perRow(par, len(dst), n, func(w *rowArgs, i int) { dst[i] = float32(w.sum(src[i*n:][:n]) / divisor) })
+	t.perRow(par, len(dst), rowJob{dst: dst, src: src, n: n, number: divisor, row: sumRow})
 }
+
+func sumRow(j *rowJob, w *rowArgs, i int) { j.dst[i] = float32(w.sum(j.input(i)) / j.number) }
 
 // SquareSums is dst[i] = ref.SumSquares(row i of src, 0), rounded once, for rows of n elements.
 func (t *Table) SquareSums(par Parallel, dst, src []float32, n int) {
 	checkLen("src", len(src), len(dst)*n)
-	t.perRow(par, len(dst), n, func(w *rowArgs, i int) { dst[i] = float32(w.squares(src[i*n:][:n], 0)) })
+	t.perRow(par, len(dst), rowJob{dst: dst, src: src, n: n, row: squareSumRow})
 }
+
+func squareSumRow(j *rowJob, w *rowArgs, i int) { j.dst[i] = float32(w.squares(j.input(i), 0)) }
 
 // Maxima is dst[i] = the largest element of row i of src, NaN if there is one, -Inf if n is 0; rows have n elements.
 func (t *Table) Maxima(par Parallel, dst, src []float32, n int) {
 	checkLen("src", len(src), len(dst)*n)
-	t.perRow(par, len(dst), n, func(w *rowArgs, i int) { dst[i] = w.max(src[i*n:][:n]) })
+	t.perRow(par, len(dst), rowJob{dst: dst, src: src, n: n, row: maxRow})
 }
+
+func maxRow(j *rowJob, w *rowArgs, i int) { j.dst[i] = w.max(j.input(i)) }
 
 func checkAffine(scale, bias []float32, n int) {
 	if scale != nil {

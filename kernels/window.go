@@ -15,10 +15,16 @@ type window struct {
 	average    bool    // divide by the number of positions
 	includePad bool    // of which padding is part
 
-	pieces int
+	pieces    int // of lines
+	colPieces int // depthwise: each of them is cut into so many parts of its channels
 }
 
-const windowLines = 4 // lines of a piece at least: neighbouring lines share input lines
+const (
+	windowLines    = 4       // lines of a piece at least: neighbouring lines share input lines
+	windowWork     = 1 << 18 // multiplications of a depthwise convolution that lines share
+	windowSmall    = 1 << 16 // multiplications worth a piece of their own
+	windowChannels = 64      // channels of a piece at least: they are copied position by position
+)
 
 // depthwise computes a depthwise convolution.
 func depthwise(par Parallel, j *job, p window, scratch *[]float32) {
@@ -30,16 +36,26 @@ func depthwise(par Parallel, j *job, p window, scratch *[]float32) {
 		p.in = j.padded(par, p.src, *s, scratch, s.M/s.C)
 	}
 	lines := s.N * s.OutD * s.OutH
-	p.pieces = piecesOf(lines, max(windowLines, pieceWork/2/max(1, s.OutW*s.M*s.KD*s.KH*s.KW)))
+	perLine := max(1, s.OutW*s.M*s.KD*s.KH*s.KW)
+	p.pieces, p.colPieces = piecesOf(lines, max(windowLines, windowWork/(s.StrideH*perLine))), 1
+	if pieces := min(evenly, lines*perLine/windowSmall); p.pieces < pieces && s.M == s.C && p.ep.Done == nil {
+		p.colPieces = max(1, min(s.M/windowChannels, (pieces+p.pieces-1)/p.pieces))
+	}
 	j.window = p
-	par.run(p.pieces, j.depthwisePiece)
+	par.run(p.pieces*p.colPieces, j.depthwisePiece)
 }
 
-// depthwise computes the lines of piece i.
+// depthwise computes the lines and channels of piece i.
 func (p *window) depthwise(i int, w *worker) {
 	s, t := &p.s, &w.tile
-	lines := s.N * s.OutD * s.OutH
-	t.ldd, t.cols, t.panel, t.bias = p.ldd, s.M, p.panel, p.ep.Bias
+	lines, i, c := s.N*s.OutD*s.OutH, i/p.colPieces, i%p.colPieces
+	panels, nr := (s.M+p.row.NR-1)/p.row.NR, p.row.NR
+	first := part(panels, p.colPieces, c) * nr // channel
+	t.cols = min(s.M, part(panels, p.colPieces, c+1)*nr) - first
+	t.ldd, t.panel = p.ldd, p.panel[first*s.KD*s.KH*s.KW:]
+	if p.ep.Bias != nil {
+		t.bias = p.ep.Bias[first:]
+	}
 	t.lo, t.hi = p.ep.Limits()
 	if p.ep.Done != nil {
 		defer p.ep.Done(part(lines, p.pieces, i)*s.OutW, part(lines, p.pieces, i+1)*s.OutW)
@@ -50,16 +66,16 @@ func (p *window) depthwise(i int, w *worker) {
 		t.segs = w.segs
 		for line := part(lines, p.pieces, i); line < part(lines, p.pieces, i+1); line++ {
 			y, z := line%s.OutH, line/s.OutH
-			p.line(t, p.in.data[p.in.at(z/s.OutD, z%s.OutD*s.StrideD, y*s.StrideH, 0):], line)
+			p.line(t, p.in.data[p.in.at(z/s.OutD, z%s.OutD*s.StrideD, y*s.StrideH, 0)+first:], line, first)
 		}
 		return
 	}
 	// The last input lines that a window reaches stand in a ring, with their padding. Each is written once.
 	repeat := s.M / s.C
-	ring := padded{d: 1, h: reach(1, 1, s.KH, s.DilH), w: reach(s.OutW, s.StrideW, s.KW, s.DilW), c: s.M}
+	ring := padded{d: 1, h: reach(1, 1, s.KH, s.DilH), w: reach(s.OutW, s.StrideW, s.KW, s.DilW), c: t.cols}
 	w.lines = resize(w.lines, ring.h*ring.w*ring.c)
 	ring.data = w.lines
-	t.lda = s.StrideW * s.M
+	t.lda = s.StrideW * ring.c
 	next := 0 // the first line of the padded image that is not in the ring
 	for line := part(lines, p.pieces, i); line < part(lines, p.pieces, i+1); line++ {
 		n, top := line/s.OutH, line%s.OutH*s.StrideH
@@ -67,7 +83,7 @@ func (p *window) depthwise(i int, w *worker) {
 			next = top
 		}
 		for next = max(next, top); next < top+ring.h; next++ {
-			padLine(ring.data[ring.at(0, 0, next%ring.h, 0):][:ring.w*ring.c], p.src, s, n, 0, next-s.PadTop, repeat)
+			padLine(ring.data[ring.at(0, 0, next%ring.h, 0):][:ring.w*ring.c], p.src, s, n, 0, next-s.PadTop, ring.w, first/repeat, repeat)
 		}
 		w.segs = w.segs[:0]
 		for kh := range s.KH {
@@ -76,18 +92,18 @@ func (p *window) depthwise(i int, w *worker) {
 			}
 		}
 		t.segs = w.segs
-		p.line(t, ring.data, line)
+		p.line(t, ring.data, line, first)
 	}
 }
 
-// line computes one output line; its windows are those of t.segs relative to a.
-func (p *window) line(t *tile, a []float32, line int) {
+// line computes one output line from a channel on; its windows are those of t.segs relative to a.
+func (p *window) line(t *tile, a []float32, line, channel int) {
 	s := &p.s
 	tiles := (s.OutW + p.row.MR - 1) / p.row.MR
 	for i := range tiles {
 		first := part(s.OutW, tiles, i)
 		t.rows = part(s.OutW, tiles, i+1) - first
-		t.a, t.dst = a[first*t.lda:], p.dst[(line*s.OutW+first)*p.ldd:]
+		t.a, t.dst = a[first*t.lda:], p.dst[(line*s.OutW+first)*p.ldd+channel:]
 		p.row.tile(t)
 	}
 }

@@ -28,6 +28,9 @@ func convShapes(rng *rand.Rand, random int) []kernels.ConvShape {
 		{N: 1, H: 6, W: 6, C: 3, M: 4, KH: 2, KW: 2, PadTop: -1, PadLeft: -2, OutH: 4, OutW: 3},                                    // cropped
 		{N: 0, H: 6, W: 6, C: 3, M: 4, KH: 2, KW: 2, OutH: 5, OutW: 5},                                                             // no image
 		{N: 1, H: 60, W: 60, C: 8, M: 8, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 60, OutW: 60},                                  // several blocks of rows
+		{N: 1, H: 14, W: 14, C: 200, M: 40, KH: 1, KW: 1, OutH: 14, OutW: 14},                                                      // few columns, cut along the rows
+		{N: 1, H: 7, W: 7, C: 300, M: 300, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 7, OutW: 7, Group: 300},                      // depthwise, cut into channels
+		{N: 1, H: 9, W: 16, C: 260, M: 260, KH: 3, KW: 3, StrideW: 2, OutH: 7, OutW: 7, Group: 260},                                // and without padding
 	}
 	upTo := func(n int) int { return 1 + rng.IntN(n) }
 	for i := range random {
