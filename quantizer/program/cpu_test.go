@@ -94,6 +94,9 @@ func TestCPUEqualsReference(t *testing.T) {
 
 // After the first run the memory of a run is planned: what is allocated is the outputs and the list of inputs, whatever the network.
 func TestCPUAllocatesOutputsOnly(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector makes pools forget")
+	}
 	for _, name := range []string{"mobilenet", "squeezenet", "residual"} {
 		g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], "onnxruntime")
 		p := compiled(t, g, set, "onnxruntime", "ort").Program()
