@@ -29,6 +29,9 @@ func TestNetworksEqualTheReference(t *testing.T) {
 					profiles = append(profiles, p.Name)
 				}
 			}
+			if testing.Short() {
+				profiles = []string{tg.Profile}
+			}
 			for _, profile := range profiles {
 				t.Run(name+"/"+tg.Name+"/"+profile, func(t *testing.T) {
 					t.Parallel()
@@ -47,6 +50,9 @@ func TestNetworksEqualTheReference(t *testing.T) {
 // Integers of other widths, weights with zero points and scales that are powers of two.
 func TestSchemesEqualTheReference(t *testing.T) {
 	compiler(t)
+	if testing.Short() {
+		t.Skip("compiles dozens of programs")
+	}
 	schemes := map[string]func(tg *target.Target){
 		"int16": func(tg *target.Target) {
 			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1, Observer: tqc.ObserverMinMax}

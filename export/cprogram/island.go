@@ -168,7 +168,7 @@ func (w *writer) operator(g *graph.Graph, n *graph.Node, in []*value, shapes [][
 			return nil, fmt.Errorf("%s of type %s has no form in C", n.Op, x.dtype)
 		}
 	}
-	f, ok := operators[n.Op]
+	f, ok := operators()[n.Op]
 	if !ok || n.Domain != "" && n.Domain != "ai.onnx" {
 		return nil, fmt.Errorf("the operator has no form in C; those that have: %s", known())
 	}

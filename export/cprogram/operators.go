@@ -14,16 +14,18 @@ import (
 type operator func(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error)
 
 // operators are those that float islands may have, besides those that move elements.
-var operators = map[string]operator{
-	"Abs": unary("absolute"), "Erf": unary("error_function"), "Exp": unary("exponential"), "HardSwish": unary("hard_swish"),
-	"Neg": unary("negative"), "Reciprocal": unary("inverse"), "Relu": unary("relu"), "Sigmoid": unary("logistic"), "Sqrt": unary("root"),
-	"Tanh": unary("hyperbolic_tangent"), "Gelu": gelu, "Clip": clip, "Pow": pow,
-	"LeakyRelu": attributes("leaky_relu", "alpha", 0.01, "", 0), "HardSigmoid": attributes("hard_sigmoid", "alpha", 0.2, "beta", 0.5),
-	"Swish": attributes("swish", "alpha", 1, "", 0),
-	"Add":   binary("plus"), "Sub": binary("minus"), "Mul": binary("times"), "Div": binary("over"), "Max": binary("larger"), "Min": binary("smaller"),
-	"Softmax": softmaxReals, "LayerNormalization": layerNorm, "ReduceMean": reduce(true), "ReduceSum": reduce(false),
-	"GlobalAveragePool": globalMean, "MaxPool": maxPoolReals, "GlobalMaxPool": maxPoolReals, "Concat": concatReals,
-	"AveragePool": averageReals, "Where": chooseReals, "MatMul": matmulReals, "Gemm": matmulReals, "Conv": convReals, "ConvTranspose": convReals,
+func operators() map[string]operator {
+	return map[string]operator{
+		"Abs": unary("absolute"), "Erf": unary("error_function"), "Exp": unary("exponential"), "HardSwish": unary("hard_swish"),
+		"Neg": unary("negative"), "Reciprocal": unary("inverse"), "Relu": unary("relu"), "Sigmoid": unary("logistic"), "Sqrt": unary("root"),
+		"Tanh": unary("hyperbolic_tangent"), "Gelu": gelu, "Clip": clip, "Pow": pow,
+		"LeakyRelu": attributes("leaky_relu", "alpha", 0.01, "", 0), "HardSigmoid": attributes("hard_sigmoid", "alpha", 0.2, "beta", 0.5),
+		"Swish": attributes("swish", "alpha", 1, "", 0),
+		"Add":   binary("plus"), "Sub": binary("minus"), "Mul": binary("times"), "Div": binary("over"), "Max": binary("larger"), "Min": binary("smaller"),
+		"Softmax": softmaxReals, "LayerNormalization": layerNorm, "ReduceMean": reduce(true), "ReduceSum": reduce(false),
+		"GlobalAveragePool": globalMean, "MaxPool": maxPoolReals, "GlobalMaxPool": maxPoolReals, "Concat": concatReals,
+		"AveragePool": averageReals, "Where": chooseReals, "MatMul": matmulReals, "Gemm": matmulReals, "Conv": convReals, "ConvTranspose": convReals,
+	}
 }
 
 // isMove reports whether an operator only moves or selects elements.
@@ -34,7 +36,7 @@ func isMove(op string) bool {
 // known lists the operators of islands.
 func known() string {
 	var names []string
-	for op := range operators {
+	for op := range operators() {
 		names = append(names, op)
 	}
 	names = append(append(names, reshapes...), append(slices.Clone(moves), "ReduceMax", "ReduceMin")...)

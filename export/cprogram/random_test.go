@@ -180,9 +180,9 @@ func disturbed(t *testing.T, r *rand.Rand, set *tqc.Set) {
 // every step is that of the reference. QWB_RANDOM_PROGRAMS says how many.
 func TestRandomPrograms(t *testing.T) {
 	compiler(t)
-	programs := 24
+	programs := 16
 	if testing.Short() {
-		programs = 6
+		programs = 4
 	}
 	if n, err := strconv.Atoi(os.Getenv("QWB_RANDOM_PROGRAMS")); err == nil {
 		programs = n
