@@ -9,17 +9,10 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph/tensor"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 	"qwb/quantizer/tqc"
 )
-
-// Recording is what another engine or a board computed for one input: tensors by name.
-type Recording interface {
-	// Tensor returns the tensor of a name, nil where it was not recorded.
-	Tensor(name string) (*tensor.Tensor, error)
-}
 
 // AgainstConfig says what recorded tensors are compared with.
 type AgainstConfig struct {
@@ -161,66 +154,6 @@ func count(f *analysis.ProfileFit, want, got []int32) {
 	}
 }
 
-// recorded returns a recorded tensor in the program's type, nil where there is none. Integers may come in any type that holds them.
-func recorded(rec Recording, t *lower.Tensor) (*tensor.Tensor, error) {
-	got, err := rec.Tensor(t.Name)
-	if err != nil || got == nil {
-		return nil, err
-	}
-	got = got.ToRowMajor()
-	if got.DType == t.DType {
-		return got, nil
-	}
-	wrong := fmt.Errorf("verify: %q was recorded as %s, the program has %s", t.Name, got.Type(), t.DType)
-	values, ok := wholes(got)
-	if !ok || !t.Quantized() {
-		return nil, wrong
-	}
-	out := tensor.New(t.DType, got.Shape...)
-	for i, q := range values {
-		fits := true
-		switch d := out.Data.(type) {
-		case []int8:
-			d[i] = int8(q)
-			fits = int64(d[i]) == q
-		case []uint8:
-			d[i] = uint8(q)
-			fits = int64(d[i]) == q
-		case []int16:
-			d[i] = int16(q)
-			fits = int64(d[i]) == q
-		case []uint16:
-			d[i] = uint16(q)
-			fits = int64(d[i]) == q
-		}
-		if !fits {
-			return nil, fmt.Errorf("%w: element %d is %d", wrong, i, q)
-		}
-	}
-	return out, nil
-}
-
-// wholes reads a tensor as integers, if that is what it holds.
-func wholes(t *tensor.Tensor) ([]int64, bool) {
-	if d := t.I64(); d != nil {
-		return d, true
-	}
-	out := make([]int64, t.Len())
-	if x := t.F32(); x != nil {
-		for i, v := range x {
-			if out[i] = int64(v); float32(out[i]) != v {
-				return nil, false
-			}
-		}
-		return out, true
-	}
-	codes := codesOf(t)
-	for i, q := range codes {
-		out[i] = int64(q)
-	}
-	return out, codes != nil
-}
-
 // again compares recorded tensors with exact values.
 type again struct {
 	*checked
@@ -248,79 +181,12 @@ func (a *again) step(s *lower.Step, in, known []*tensor.Tensor) error {
 		}
 		own := e.bound
 		y := float64(a.grids[s.Outputs[k]].Scale)
-		e.bound = func(i int) float64 { return own(i) + extra(i)/y + 16*float32Error*(abs(e.value[i])+1) }
+		e.bound = func(i int) float64 { return own(i) + extra(i)/y + 16*float32Error*(math.Abs(e.value[i])+1) }
 		t := &tally{layer: a.layers[s.ID], output: k, by: "simulation"}
 		t.compare(e, known[k])
 		a.tallies[s.ID][k] = t
 	}
 	return nil
-}
-
-// engine is what an engine that sums in float32 may be off, in real units: 4*sqrt(n)*2^-24 of the magnitudes of n terms, which holds
-// for all but one sum in a thousand even if every rounding error were as large as it can be (Higham and Mary, A new approach to
-// probabilistic rounding error analysis, 2019, with lambda 4). Integer profiles sum exactly.
-func (a *again) engine(op operation, in []*tensor.Tensor) (func(i int) float64, error) {
-	none := func(int) float64 { return 0 }
-	if a.profile.Form != qmath.FloatDivide {
-		return none, nil
-	}
-	switch op := op.(type) {
-	case *linear:
-		size, terms, err := op.magnitudes(a.computer, in)
-		if err != nil {
-			return nil, err
-		}
-		unit := 4 * math.Sqrt(float64(terms)) * 0x1p-24
-		return func(i int) float64 { return unit * size[i] }, nil
-	case *average:
-		n := float64(max(op.most, 1))
-		reach := max(float64(op.x.QMax-op.x.ZeroPoint), float64(op.x.ZeroPoint-op.x.QMin)) * float64(op.x.Scale)
-		return func(int) float64 { return 4 * math.Sqrt(n) * 0x1p-24 * reach }, nil
-	}
-	return none, nil
-}
-
-// magnitudes returns the sum of the magnitudes of the products of every output, in real units, and how many there are.
-func (l *linear) magnitudes(c *computer, in []*tensor.Tensor) ([]float64, int, error) {
-	copied := *l
-	x := tensor.New(tensor.Int16, in[0].Shape...)
-	for i, q := range codesOf(in[0]) {
-		d := q - l.x.ZeroPoint
-		x.Data.([]int16)[i] = int16(max(d, -d))
-	}
-	copied.x.ZeroPoint = 0
-	inputs := []*tensor.Tensor{x}
-	terms := 0
-	if w := l.weights; w != nil {
-		positive := *w
-		positive.codes, positive.zero = make([]int32, len(w.codes)), make([]int32, len(w.zero))
-		for i := range w.codes {
-			d := w.centered(i)
-			positive.codes[i] = max(d, -d)
-		}
-		copied.weights = &positive
-		terms = len(w.codes) / max(len(w.scale), 1)
-	} else {
-		r := tensor.New(tensor.Int16, in[1].Shape...)
-		for i, q := range codesOf(in[1]) {
-			d := q - l.w.ZeroPoint
-			r.Data.([]int16)[i] = int16(max(d, -d))
-		}
-		grid := *l.w
-		grid.ZeroPoint = 0
-		copied.w = &grid
-		inputs = append(inputs, r)
-		terms = l.terms(in[0].Shape)
-	}
-	s, err := copied.accumulate(c, inputs)
-	if err != nil {
-		return nil, 0, err
-	}
-	channel := s.channel(l)
-	for i := range s.acc {
-		s.acc[i] *= float64(l.x.Scale) * float64(l.factor(channel(i)))
-	}
-	return s.acc, terms, nil
 }
 
 func sign(x float64) int {

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"math"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -163,7 +164,7 @@ func (a *average) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 		}
 	}
 	e := a.steps(values, y, 0)
-	e.bound = func(i int) float64 { return bound + float32Error*abs(e.value[i]) } // the executor rounds the mean once
+	e.bound = func(i int) float64 { return bound + float32Error*math.Abs(e.value[i]) } // the executor rounds the mean once
 	return []*exact{e}, nil
 }
 

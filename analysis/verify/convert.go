@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"math"
 
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
@@ -124,7 +125,7 @@ func (q *quantize) exact(_ *computer, in []*tensor.Tensor) ([]*exact, error) {
 		operations = 3
 	}
 	most := float64(q.want.QMax-q.want.QMin) + 1
-	e.bound = func(i int) float64 { return operations * float32Error * min(abs(e.value[i]), most) }
+	e.bound = func(i int) float64 { return operations * float32Error * min(math.Abs(e.value[i]), most) }
 	return []*exact{e}, nil
 }
 
@@ -149,6 +150,6 @@ func (*dequantize) compare(*faults) {}
 
 func (d *dequantize) exact(_ *computer, in []*tensor.Tensor) ([]*exact, error) {
 	e := &exact{real: true, value: dequantized(in[0], d.x)}
-	e.bound = func(i int) float64 { return float32Error * abs(e.value[i]) }
+	e.bound = func(i int) float64 { return float32Error * math.Abs(e.value[i]) }
 	return []*exact{e}, nil
 }

@@ -9,8 +9,8 @@ type digit struct {
 	values []float32
 }
 
-// cut splits integers into digits of so many bits, each within [-2^(bits-1), 2^(bits-1)) but for the highest, which has what is
-// left. Digits that are all zero are left out.
+// cut splits integers into digits of so many bits: each within [-2^(bits-1), 2^(bits-1)), but that what is within 2^bits is not
+// split further. Digits that are all zero are left out.
 func cut(codes []int32, bits int) []digit {
 	rest := append([]int32(nil), codes...)
 	var list []digit

@@ -2,15 +2,10 @@ package verify
 
 import (
 	"fmt"
-	"math"
 
 	"qwb/graph"
 	"qwb/kernels/qmath"
 )
-
-const formTwice = qmath.FloatTwice
-
-func abs(x float64) float64 { return math.Abs(x) }
 
 // describe writes a multiplier as a person reads it.
 func describe(m qmath.Multiplier) string {

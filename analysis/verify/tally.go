@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"math"
 	"slices"
 
 	"qwb/analysis"
@@ -98,7 +99,7 @@ func (t *tally) compareReal(e *exact, got *tensor.Tensor) {
 	x := got.F32()
 	for i := range min(len(x), len(e.value)) {
 		v := float64(x[i])
-		if abs(v-e.value[i]) <= e.within(i) || v != v && e.value[i] != e.value[i] {
+		if math.Abs(v-e.value[i]) <= e.within(i) || v != v && e.value[i] != e.value[i] {
 			continue
 		}
 		if t.different++; t.first == nil {
