@@ -10,7 +10,7 @@ type digit struct {
 }
 
 // cut splits integers into digits of so many bits: each within [-2^(bits-1), 2^(bits-1)), but that what is within 2^bits is not
-// split further. Digits that are all zero are left out.
+// split further; a single bit has a sign. Digits that are all zero are left out.
 func cut(codes []int32, bits int) []digit {
 	rest := append([]int32(nil), codes...)
 	var list []digit
@@ -20,7 +20,10 @@ func cut(codes []int32, bits int) []digit {
 		half := int32(1) << (bits - 1)
 		for i, q := range rest {
 			low := (q+half)&(1<<bits-1) - half
-			if q >= -1<<bits && q <= 1<<bits && bits > 1 { // nothing is gained by another digit
+			switch {
+			case bits == 1: // -1, 0 or 1: two values alone do not reach both signs
+				low = q % 2
+			case q >= -1<<bits && q <= 1<<bits: // nothing is gained by another digit
 				low = q
 			}
 			d.values[i], rest[i] = float32(low), (q-low)>>bits
