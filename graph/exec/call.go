@@ -124,6 +124,30 @@ func (c *call) alias(i, k int, shape []int) error {
 	return nil
 }
 
+// view makes output i, of the inferred shape and the given layout, the elements of input k whose offsets are off + sum(index*src),
+// if they lie there as such a tensor's do and may be shared. It returns false if they do not or may not, and then does nothing.
+func (c *call) view(i, k, off int, src []int, layout tensor.Layout) bool {
+	if i >= len(c.typ) || c.typ[i].dtype == tensor.Undefined || c.written(i) || c.swapped[k] {
+		return false
+	}
+	x, shape := c.raw(k), c.outShape(i)
+	n, elements := tensor.Count(shape), storageOf(x.Data)
+	if n == 0 || elements == nil || len(shape) < 3 && layout != tensor.RowMajor {
+		return false
+	}
+	own := strides(&tensor.Tensor{Layout: layout, Shape: shape})
+	for a, size := range shape {
+		if size > 1 && src[a] != own[a] {
+			return false
+		}
+	}
+	view := c.run.header()
+	view.DType, view.Layout, view.Data = x.DType, layout, elements.part(view.Data, off, n)
+	view.Shape = append(view.Shape[:0], shape...)
+	c.setOut(i, handle{t: view, buf: c.ins[k].buf})
+	return true
+}
+
 // pass makes output i input k in its layout, shared under the same conditions.
 func (c *call) pass(i, k int) error {
 	if c.written(i) || c.swapped[k] {

@@ -22,15 +22,12 @@ var moveEvals = []evaluator{
 	{"ReverseSequence", buildReverseSequence},
 }
 
-// buildTranspose reads its input in any layout: undoing a channels-last layout is then a plain copy.
+// buildTranspose reads its input in any layout. Where the elements stay in their places, as when only axes of one element move
+// or a channels-last layout is undone, its output is a view.
 func buildTranspose(n *graph.Node, _ int64) (evalFunc, error) {
 	perm := attrInts(n, "perm")
 	return func(c *call) error {
 		x := c.raw(0)
-		out, err := c.out(0)
-		if err != nil {
-			return err
-		}
 		step := strides(x)
 		src := make([]int, len(step))
 		for i := range src {
@@ -39,6 +36,13 @@ func buildTranspose(n *graph.Node, _ int64) (evalFunc, error) {
 			} else {
 				src[i] = step[len(step)-1-i]
 			}
+		}
+		if c.view(0, 0, 0, src, tensor.RowMajor) {
+			return nil
+		}
+		out, err := c.out(0)
+		if err != nil {
+			return err
 		}
 		move{shape: out.Shape, dst: strides(out), src: src}.run(c.parallel, out.Data, x.Data)
 		return nil
@@ -77,6 +81,7 @@ func buildConcat(n *graph.Node, _ int64) (evalFunc, error) {
 	}, nil
 }
 
+// buildSplit cuts along an axis. Parts whose elements are neighbours, as along the outermost axis, are views.
 func buildSplit(n *graph.Node, _ int64) (evalFunc, error) {
 	axis := int(n.AttrInt("axis", 0))
 	return func(c *call) error {
@@ -89,12 +94,16 @@ func buildSplit(n *graph.Node, _ int64) (evalFunc, error) {
 		for i := range c.outs {
 			width := c.outShape(i)[a]
 			if c.wants(i) {
+				if at+width > x.Shape[a] {
+					return fmt.Errorf("parts of axis %d are larger than %s", a, x.Type())
+				}
+				if c.view(i, 0, at*step[a], step, x.Layout) {
+					at += width
+					continue
+				}
 				out, err := c.outIn(i, x.Layout)
 				if err != nil {
 					return err
-				}
-				if at+width > x.Shape[a] {
-					return fmt.Errorf("parts of axis %d are larger than %s", a, x.Type())
 				}
 				move{shape: out.Shape, dst: strides(out), src: step, srcOff: at * step[a]}.run(c.parallel, out.Data, x.Data)
 			}
@@ -104,7 +113,8 @@ func buildSplit(n *graph.Node, _ int64) (evalFunc, error) {
 	}, nil
 }
 
-// buildSlice takes starts, ends, axes and steps as attributes before opset 10, as inputs since.
+// buildSlice takes starts, ends, axes and steps as attributes before opset 10, as inputs since. Elements that are neighbours are
+// a view.
 func buildSlice(n *graph.Node, version int64) (evalFunc, error) {
 	return func(c *call) error {
 		x := c.raw(0)
@@ -122,16 +132,14 @@ func buildSlice(n *graph.Node, version int64) (evalFunc, error) {
 				*list = v
 			}
 		}
-		out, err := c.outIn(0, x.Layout)
-		if err != nil {
-			return err
-		}
+		shape := c.outShape(0)
 		own := strides(x)
 		src := slices.Clone(own)
 		off := 0
 		for i, start := range starts {
 			a, step := i, 1
 			if axes != nil {
+				var err error
 				if a, err = axisIn(axes[i], r); err != nil {
 					return err
 				}
@@ -139,8 +147,8 @@ func buildSlice(n *graph.Node, version int64) (evalFunc, error) {
 			if steps != nil {
 				step = steps[i]
 			}
-			if out.Shape[a] == 0 {
-				return nil
+			if shape[a] == 0 {
+				break
 			}
 			dim := x.Shape[a]
 			if start < 0 {
@@ -153,6 +161,13 @@ func buildSlice(n *graph.Node, version int64) (evalFunc, error) {
 			}
 			off += start * own[a]
 			src[a] = own[a] * step
+		}
+		if c.view(0, 0, off, src, x.Layout) {
+			return nil
+		}
+		out, err := c.outIn(0, x.Layout)
+		if err != nil {
+			return err
 		}
 		move{shape: out.Shape, dst: strides(out), src: src, srcOff: off}.run(c.parallel, out.Data, x.Data)
 		return nil

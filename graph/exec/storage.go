@@ -17,6 +17,8 @@ type storage interface {
 	pick(src any, at [][]int, blank any, par parallelFor)
 	// fill sets every element to the first of src.
 	fill(src any)
+	// part returns elements [off, off+n): last if it is that already, so that nothing is allocated.
+	part(last any, off, n int) any
 }
 
 // storageOf returns the storage of a tensor's data, nil for data of no known type.
@@ -111,6 +113,14 @@ func (d typed[T]) pick(src any, at [][]int, blank any, par parallelFor) {
 }
 
 func (d typed[T]) fill(src any) { fill(d, src.([]T)[0]) }
+
+func (d typed[T]) part(last any, off, n int) any {
+	part := d[off : off+n : off+n]
+	if old, ok := last.([]T); ok && len(old) == n && n > 0 && &old[0] == &part[0] {
+		return last
+	}
+	return []T(part)
+}
 
 // outside is an entry of pick that makes the sum of any others negative.
 const outside = -1 << 40
