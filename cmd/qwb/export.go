@@ -70,6 +70,11 @@ not hold nothing is written (exit code 3). With --unverified it is not even trie
 			if format != formatONNX {
 				return usagef("unknown format %q: %s or %s", format, formatONNX, formatC)
 			}
+			for _, name := range sourceFlags {
+				if c.Flags().Changed(name) {
+					return usagef("--%s is for --format %s", name, formatC)
+				}
+			}
 			if f.platform == "" {
 				return usagef("export needs --platform: %s", platforms())
 			}

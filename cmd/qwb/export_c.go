@@ -34,6 +34,9 @@ type sourceOptions struct {
 	unverified bool
 }
 
+// sourceFlags are the flags that only C takes.
+var sourceFlags = []string{"profile", "batch", "size"}
+
 func (o *sourceOptions) addTo(c *cobra.Command) {
 	c.Flags().StringVar(&o.profile, "profile", "", "with --format c: arithmetic profile (default: the platform's): "+profiles())
 	c.Flags().Int64Var(&o.batch, "batch", 1, "with --format c: samples per run where the model leaves it open")

@@ -81,7 +81,7 @@ func (c *compiler) table(u *unit, x, y Encoding) (*tensor.Tensor, error) {
 		return tableTensor(c.profile.Table(x.Grid(), y.Grid(), f), y), nil
 	}
 	out := tensor.New(y.DType(), 1<<x.DType().Bits())
-	q := c.profile.Quantizer(y.Grid())
+	q := c.profile.TableQuantizer(y.Grid())
 	for raw := range out.Len() {
 		setCode(out, raw, q.At(f(x.Grid().Dequantize(x.code(raw)))))
 	}

@@ -90,7 +90,7 @@ type Verification struct {
 	Backend string `json:"backend"`
 	Samples int    `json:"samples"`
 	Verdict string `json:"verdict"` // equal, ties, different
-	Digest  string `json:"digest"`  // of the integers compared
+	Digest  string `json:"digest"`  // SHA-256 of model, plan without this entry, tuned weights, profile and qwb version
 }
 
 // Hash returns the SHA-256 of the plan without its verification entry, in hexadecimal.
