@@ -40,6 +40,9 @@ func depthwise(par Parallel, j *job, p window, scratch *[]float32) {
 	p.pieces, p.colPieces = piecesOf(lines, max(windowLines, windowWork/(s.StrideH*perLine))), 1
 	if pieces := min(evenly, lines*perLine/windowSmall); p.pieces < pieces && s.M == s.C && p.ep.Done == nil {
 		p.colPieces = max(1, min(s.M/windowChannels, (pieces+p.pieces-1)/p.pieces))
+		if p.colPieces == 1 {
+			p.pieces = max(p.pieces, min(pieces, lines/windowLines))
+		}
 	}
 	j.window = p
 	par.run(p.pieces*p.colPieces, j.depthwisePiece)
