@@ -29,7 +29,7 @@ func TestTileLayout(t *testing.T) {
 		{"lo", unsafe.Offsetof(x.lo), 160}, {"hi", unsafe.Offsetof(x.hi), 164},
 		{"strip", unsafe.Offsetof(x.strip), 224},
 		{"rows", unsafe.Offsetof(x.rows), 136}, {"counts", unsafe.Offsetof(x.counts), 168}, {"floor", unsafe.Offsetof(x.floor), 192},
-		{"binSide", BinSide, 1 + 21*1024}, {"binZeros", BinZeros, 16}, {"binBlock", binBlock, 512},
+		{"side", unsafe.Offsetof(x.side), 196}, {"binZeros", BinZeros, 16}, {"binBlock", binBlock, 512},
 		{"count", unsafe.Offsetof(y.count), 0}, {"stepA", unsafe.Offsetof(y.stepA), 8}, {"stepD", unsafe.Offsetof(y.stepD), 16},
 		{"stepR", unsafe.Offsetof(y.stepR), 24}, {"secondA", unsafe.Offsetof(y.secondA), 32}, {"secondD", unsafe.Offsetof(y.secondD), 40},
 		{"secondR", unsafe.Offsetof(y.secondR), 48}, {"ldr", unsafe.Offsetof(y.ldr), 56}, {"add", unsafe.Offsetof(y.add), 64},

@@ -10,10 +10,11 @@ import (
 const (
 	BinShift      = ref.BinShift
 	BinsPerOctave = ref.BinsPerOctave
-	BinOctaves    = ref.BinOctaves
 	BinZeros      = ref.BinZeros
-	BinSide       = ref.BinSide
 )
+
+// BinSide is how many counters the values of one sign have where so many octaves are kept apart.
+func BinSide(octaves int) int { return ref.BinSide(octaves) }
 
 // Meter measures slices with the rows of a table: extremes, extremes of channels, histograms. It allocates nothing. It is the
 // working memory of one goroutine; the zero value is not usable.
@@ -79,12 +80,13 @@ func (m *Meter) ChannelMinMax(x, lo, hi []float32) bool {
 // meterBlock is how many elements are gone through again while they are in the first-level cache.
 const meterBlock = 4096
 
-// Count increments the counter ref.Bin(v, low) of counts for each v in x. low is the lowest exponent field that is kept apart,
-// 1 or more. No value may be infinite or NaN or have an exponent of low+BinOctaves or more; counts has BinZeros+2*BinSide
-// counters, or BinZeros+BinSide if no value is below zero. Otherwise values are counted in wrong places, but never beside
+// Count increments the counter ref.Bin(v, low, octaves) of counts for each v in x. low is the lowest exponent field that is kept apart,
+// 1 or more. No value may be infinite or NaN or have an exponent of low+octaves or more; counts has BinZeros+2*BinSide(octaves)
+// counters, or BinZeros+BinSide(octaves) if no value is below zero. Otherwise values are counted in wrong places, but never beside
 // counts.
-func (m *Meter) Count(x []float32, low int, counts []uint32) {
-	if len(counts) < BinZeros+BinSide {
+func (m *Meter) Count(x []float32, low, octaves int, counts []uint32) {
+	side := BinSide(octaves)
+	if octaves < 1 || len(counts) < BinZeros+side {
 		panic("kernels: too few counters")
 	}
 	if low < 1 || low > 254 {
@@ -93,6 +95,7 @@ func (m *Meter) Count(x []float32, low int, counts []uint32) {
 	whole := len(x) &^ (widest - 1)
 	m.args.a, m.args.cols, m.args.dst = x, whole, m.keys[:]
 	m.args.counts, m.args.floor = counts, uint32(low)*BinsPerOctave-1
+	m.args.side = uint32(side)
 	if whole > 0 {
 		m.table.rows[OpBins].tile(&m.args)
 	}
@@ -141,7 +144,7 @@ func goBins(t *tile) {
 		tiny := uint32(int32(u-BinsPerOctave) >> 31) // all ones for zeros and denormals
 		above := int32(u - floor)
 		above &^= above >> 31
-		n := uint32(above) + BinZeros + key>>(31-BinShift)*BinSide
+		n := uint32(above) + BinZeros + key>>(31-BinShift)*t.side
 		n = n&^tiny | uint32(i)%BinZeros&tiny
 		counts[min(n, last)]++
 	}

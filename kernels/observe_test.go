@@ -33,14 +33,14 @@ func BenchmarkMeter(b *testing.B) {
 				m := t.NewMeter()
 				const channels = 256
 				lo, hi := make([]float32, channels), make([]float32, channels)
-				counts := make([]uint32, kernels.BinZeros+2*kernels.BinSide)
+				counts := make([]uint32, kernels.BinZeros+2*kernels.BinSide(21))
 				for _, c := range []struct {
 					op  string
 					run func()
 				}{
 					{"min-max", func() { m.MinMax(x) }},
 					{"channel-min-max", func() { m.ChannelMinMax(x, lo, hi) }},
-					{"bins", func() { m.Count(x, 127-18, counts) }},
+					{"bins", func() { m.Count(x, 127-18, 21, counts) }},
 				} {
 					b.Run(fmt.Sprintf("op=%s/data=%s/n=%d", c.op, kind, n), func(b *testing.B) {
 						b.SetBytes(int64(4 * n))

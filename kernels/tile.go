@@ -30,6 +30,7 @@ type tile struct {
 	lo, hi    float32
 	counts    []uint32 // OpBins: counters
 	floor     uint32   // OpBins: bins up to this one are counted as one
+	side      uint32   // OpBins: counters of a sign
 	lanes     *[rowLanes]float64
 	mean, inv float64
 	strip     *strip // gemm: how the tile is repeated

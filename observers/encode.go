@@ -233,8 +233,8 @@ func (d *decoder) histogram() *histogram {
 		}
 	}
 	add(0, zeros)
-	add(below(0), folded[0])
-	add(below(1), folded[1])
+	add(h.below(0), folded[0])
+	add(h.below(1), folded[1])
 	used := false
 	for s := range 2 {
 		n := d.uint()

@@ -9,7 +9,8 @@ import (
 
 const (
 	binsPerOctave = kernels.BinsPerOctave
-	keptOctaves   = kernels.BinOctaves - 1 // octaves below the largest that are kept apart
+	keptOctaves   = 20 // octaves below the largest that are kept apart
+	deepOctaves   = 32 // of a histogram that has to tell more; see Limited
 	binShift      = kernels.BinShift       // float32 bits >> binShift is sign, exponent and bin
 	finiteTop     = 254
 )
@@ -27,6 +28,7 @@ type histogram struct {
 	// recent is how many increments there were since all counters were below carryUnit.
 	recent uint32
 	top    int // largest exponent field seen, 0 for none
+	deep   bool // keeps deepOctaves apart
 	nan    uint64
 	inf    [2]uint64 // positive, negative
 }
@@ -67,14 +69,36 @@ func (h *histogram) set(i int, n uint64) {
 	}
 }
 
+// octaves is how many octaves are kept apart, the largest one included; span is how many counters a sign has.
+func (h *histogram) octaves() int {
+	if h.deep {
+		return deepOctaves
+	}
+	return keptOctaves + 1
+}
+
+func (h *histogram) span() int { return kernels.BinSide(h.octaves()) }
+
+// deepen makes a histogram that has seen nothing keep more octaves apart, shallow returns one that keeps as many as others.
+func (h *histogram) deepen() { h.deep = true }
+
+func (h *histogram) shallow() *histogram {
+	if !h.deep {
+		return h
+	}
+	s := newHistogram()
+	s.merge(h)
+	return s
+}
+
 // reserve makes the table reach to counter i.
 func (h *histogram) reserve(i int) {
 	if i < len(h.counts) {
 		return
 	}
-	n := kernels.BinZeros + kernels.BinSide
+	n := kernels.BinZeros + h.span()
 	if i >= n {
-		n += kernels.BinSide
+		n += h.span()
 	}
 	h.counts = append(make([]uint32, 0, n), h.counts...)[:n]
 	if h.carry != nil {
@@ -96,17 +120,19 @@ func (h *histogram) expect(n int) {
 }
 
 // low is the lowest exponent that is kept apart.
-func (h *histogram) low() int { return max(h.top-keptOctaves, 1) }
+func (h *histogram) low() int { return lowOf(h.top, h.octaves()-1) }
+
+func lowOf(top, octaves int) int { return max(top-octaves, 1) }
 
 // below returns the counter of the values of a sign that are too small to be kept apart; the bins of its octaves follow.
-func below(sign int) int { return kernels.BinZeros + sign*kernels.BinSide }
+func (h *histogram) below(sign int) int { return kernels.BinZeros + sign*h.span() }
 
 // octave returns the first of the counters of an octave.
-func (h *histogram) octave(sign, e int) int { return below(sign) + 1 + (e-h.low())*binsPerOctave }
+func (h *histogram) octave(sign, e int) int { return h.below(sign) + 1 + (e-h.low())*binsPerOctave }
 
 // zeros is the count of zeros and denormals, folded that of values too small to be kept apart.
 func (h *histogram) zeros() uint64          { return h.sum(0, kernels.BinZeros) }
-func (h *histogram) folded(sign int) uint64 { return h.at(below(sign)) }
+func (h *histogram) folded(sign int) uint64 { return h.at(h.below(sign)) }
 
 // sum adds up counters from to to.
 func (h *histogram) sum(from, to int) uint64 {
@@ -122,13 +148,13 @@ func (h *histogram) add(m *kernels.Meter, data []float32, lo, hi float32) {
 	h.expect(len(data))
 	h.raise(int(math.Float32bits(max(-lo, hi))>>23) & 255)
 	if h.reserve(0); lo < 0 {
-		h.reserve(below(1))
+		h.reserve(h.below(1))
 	}
 	if lo == hi { // equal values would wait for each other's increments
 		h.counts[h.counter(math.Float32bits(lo))] += uint32(len(data))
 		return
 	}
-	m.Count(data, h.low(), h.counts)
+	m.Count(data, h.low(), h.octaves(), h.counts)
 }
 
 // counter returns the counter of a value that is finite and no larger than top.
@@ -138,7 +164,7 @@ func (h *histogram) counter(bits uint32) int {
 	case e == 0:
 		return 0
 	case e < h.low():
-		return below(sign)
+		return h.below(sign)
 	}
 	return h.octave(sign, e) + int(bits>>binShift&(binsPerOctave-1))
 }
@@ -167,16 +193,16 @@ func (h *histogram) raise(top int) {
 	}
 	from := h.low()
 	h.top = top
-	moved := min(h.low()-from, kernels.BinOctaves) * binsPerOctave
+	moved := min(h.low()-from, h.octaves()) * binsPerOctave
 	if moved == 0 {
 		return
 	}
 	for sign := range 2 {
-		first, end := below(sign)+1, below(sign)+kernels.BinSide
+		first, end := h.below(sign)+1, h.below(sign)+h.span()
 		if end > len(h.counts) {
 			return
 		}
-		h.increase(below(sign), h.sum(first, first+moved))
+		h.increase(h.below(sign), h.sum(first, first+moved))
 		for _, table := range [][]uint32{h.counts, h.carry} {
 			if table != nil {
 				clear(table[first+copy(table[first:end], table[first+moved:end]) : end])
@@ -191,9 +217,9 @@ func (h *histogram) merge(o *histogram) {
 	h.increase(0, o.zeros())
 	for sign := range 2 {
 		h.inf[sign] += o.inf[sign]
-		h.increase(below(sign), o.folded(sign))
+		h.increase(h.below(sign), o.folded(sign))
 		for e := o.low(); e <= o.top; e++ {
-			from, to := o.octave(sign, e), below(sign)
+			from, to := o.octave(sign, e), h.below(sign)
 			if from >= len(o.counts) {
 				break
 			}
@@ -268,6 +294,23 @@ func (h *histogram) bins(yield func(Bin) bool) {
 	}
 }
 
+// each calls f with a value in every bin and its count; of those too small to be kept apart the largest, of zeros +0.
+func (h *histogram) each(f func(bits uint32, n uint64)) {
+	if n := h.zeros(); n > 0 {
+		f(0, n)
+	}
+	for sign := range 2 {
+		if n := h.folded(sign); n > 0 {
+			f(uint32(sign)<<31|(uint32(h.low())<<23-1), n)
+		}
+		for i := h.below(sign) + 1; i < min(h.below(sign)+h.span(), len(h.counts)); i++ {
+			if n := h.at(i); n > 0 {
+				f(uint32(sign)<<31|uint32(h.low()*binsPerOctave+i-h.below(sign)-1)<<binShift, n)
+			}
+		}
+	}
+}
+
 // count is the number of finite values.
 func (h *histogram) count() uint64 { return h.sum(0, len(h.counts)) }
 
@@ -275,8 +318,8 @@ func (h *histogram) count() uint64 { return h.sum(0, len(h.counts)) }
 func (h *histogram) absolute() *histogram {
 	a := newHistogram()
 	a.merge(h)
-	for i := below(1); i < len(a.counts); i++ {
-		a.increase(i-kernels.BinSide, a.at(i))
+	for i := a.below(1); i < len(a.counts); i++ {
+		a.increase(i-a.span(), a.at(i))
 		a.set(i, 0)
 	}
 	return a

@@ -46,9 +46,7 @@ func (st *State) Observe(t *tensor.Tensor, axis int) (Extent, error) {
 // returns the extent of data alone, and how many values are NaN instead of an error. What is observed does not depend on how
 // tensors are cut into pieces.
 func (st *State) ObservePiece(data []float32, from, channels, inner int) (x Extent, nan uint64) {
-	if st.work.meter == nil {
-		st.work.meter = kernels.Select(cpu.Detect()).NewMeter()
-	}
+	st.meter()
 	before := st.hist.nan
 	if channels >= 0 && st.setChannels(channels) {
 		x = st.observeChannels(data, from, channels, inner)
@@ -60,6 +58,14 @@ func (st *State) ObservePiece(data []float32, from, channels, inner int) (x Exte
 	}
 	st.extent = st.extent.Union(x)
 	return x, st.hist.nan - before
+}
+
+// meter returns what measures slices, made on first use.
+func (st *State) meter() *kernels.Meter {
+	if st.work.meter == nil {
+		st.work.meter = kernels.Select(cpu.Detect()).NewMeter()
+	}
+	return st.work.meter
 }
 
 // countAll adds data to the histogram, chunk by chunk.
@@ -172,7 +178,7 @@ func (st *State) observeRuns(data []float32, from, n, inner int) {
 			cut(inner)
 			continue
 		}
-		part := data[:min(chunk/inner*inner, len(data))]
+		part := data[:min(chunk, len(data))/inner*inner]
 		data = data[len(part):]
 		all, finite := NoExtent, true
 		for at := 0; at < len(part); at += inner {

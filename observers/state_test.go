@@ -366,7 +366,7 @@ func TestCountersCarry(t *testing.T) {
 	}
 	want.hist.increase(want.hist.counter(math.Float32bits(1)), many)
 	want.hist.increase(0, many)
-	want.hist.increase(below(1), many)
+	want.hist.increase(want.hist.below(1), many)
 
 	got := New()
 	_, err := got.Observe(values, -1)

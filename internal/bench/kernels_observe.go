@@ -59,9 +59,9 @@ func channelMinMax(m *kernels.Meter) func(x []float32) {
 	return func(x []float32) { m.ChannelMinMax(x, lo, hi) }
 }
 
-// bins keeps octaves apart up to that of the largest value, 1.
+// bins keeps 21 octaves apart, up to that of the largest value, 1.
 func bins(m *kernels.Meter) func(x []float32) {
-	counts := make([]uint32, kernels.BinZeros+2*kernels.BinSide)
-	const one = 127 // exponent field of 1
-	return func(x []float32) { m.Count(x, one+1-kernels.BinOctaves, counts) }
+	const octaves, one = 21, 127 // one: exponent field of 1
+	counts := make([]uint32, kernels.BinZeros+2*kernels.BinSide(octaves))
+	return func(x []float32) { m.Count(x, one+1-octaves, octaves, counts) }
 }

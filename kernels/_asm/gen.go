@@ -24,6 +24,7 @@ const (
 	offHi     = 164
 	offCounts = 168
 	offFloor  = 192
+	offSide   = 196
 	offLanes  = 200
 	offMean   = 208
 	offInv    = 216

@@ -206,7 +206,6 @@ const (
 	binTiny  = 1024 // first bin that is no zero or denormal
 	binSign  = 1 << 18
 	binZeros = 16             // counters of zeros and denormals, one for each lane
-	binSide  = 1 + 21*binTiny // counters of one sign
 	binBlock = 512            // elements whose counters are found before they are incremented
 )
 
@@ -247,7 +246,7 @@ func bins(v isa) func(g *gen, rows, vecs int) {
 		spread(operand.U32(binSign-1), magnitude)
 		spread(operand.U32(binSign), sign)
 		spread(operand.U32(binTiny), tiny)
-		spread(operand.U32(binSide), side)
+		spread(g.field(offSide), side)
 		spread(g.field(offFloor), floor)
 		spread(operand.U32(binZeros), origin)
 		g.VPSUBD(r(origin), r(floor), r(origin))

@@ -107,8 +107,8 @@ func (s Suite) misuse(t *testing.T) {
 		"rows overlap":      func() { product.Run(nil, dst, 4, src, 3, 2, none) },
 		"pool's channels":   func() { s.Table.MaxPool(nil, dst, src, shape) },
 		"broken rows":       func() { s.Table.NewMeter().ChannelMinMax(src[:5], dst[:2], src[:2]) },
-		"few counters":      func() { s.Table.NewMeter().Count(src, 100, make([]uint32, kernels.BinSide)) },
-		"no exponent":       func() { s.Table.NewMeter().Count(src, 0, make([]uint32, kernels.BinZeros+kernels.BinSide)) },
+		"few counters":      func() { s.Table.NewMeter().Count(src, 100, 21, make([]uint32, kernels.BinSide(21))) },
+		"no exponent":       func() { s.Table.NewMeter().Count(src, 0, 21, make([]uint32, kernels.BinZeros+kernels.BinSide(21))) },
 		"short elementwise": func() { s.Table.Add(dst, dst, dst[1:]) },
 	} {
 		require.Panics(t, f, name)

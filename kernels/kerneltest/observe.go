@@ -80,23 +80,24 @@ func (s Suite) bins(t *testing.T, m *kernels.Meter, x []float32) {
 	for i, v := range x {
 		positive[i] = float32(math.Abs(float64(v)))
 	}
-	for _, low := range []int{max(1, top-kernels.BinOctaves+1), top} {
+	for _, lowest := range [][2]int{{max(1, top-20), 21}, {max(1, top-40), 41}, {top, 21}, {top, 1}} {
+		low, octaves := lowest[0], lowest[1]
 		for _, c := range []struct {
 			x     []float32
 			sides int
 		}{{x, 2}, {positive, 1}} {
 			// The counters' memory is that of float32, so that accesses beside it are noticed.
 			values := s.copyOf(c.x)
-			counts := counters(s.Memory.New(kernels.BinZeros + c.sides*kernels.BinSide))
+			counts := counters(s.Memory.New(kernels.BinZeros + c.sides*kernels.BinSide(octaves)))
 			want := make([]uint32, len(counts))
 			for i := range want {
 				want[i] = math.MaxUint32 - 1 // counters wrap around
 				counts[i] = math.MaxUint32 - 1
 			}
 			for _, v := range c.x {
-				want[ref.Bin(v, low)]++
+				want[ref.Bin(v, low, octaves)]++
 			}
-			m.Count(values, low, counts)
+			m.Count(values, low, octaves, counts)
 			zeros := func(counts []uint32) (n uint32) {
 				for _, c := range counts[:kernels.BinZeros] {
 					n += c

@@ -8,18 +8,19 @@ import "math"
 //	[0, BinZeros)                      zeros and denormals, all alike: which of them is incremented does not matter
 //	BinZeros                           positive values below the lowest octave kept apart
 //	BinZeros + 1 + 1024*o + i          bin i of octave o, counted from the lowest one kept apart
-//	BinSide further on                 the same for negative values
+//	BinSide(octaves) further on        the same for negative values
 const (
 	BinShift      = 13
 	BinsPerOctave = 1024
-	BinOctaves    = 21
 	BinZeros      = 16
-	BinSide       = 1 + BinOctaves*BinsPerOctave
 )
 
-// Bin returns the counter of a finite v whose exponent field is below low+BinOctaves; 0 for zeros and denormals. low is the
+// BinSide is how many counters the values of one sign have where so many octaves are kept apart.
+func BinSide(octaves int) int { return 1 + octaves*BinsPerOctave }
+
+// Bin returns the counter of a finite v whose exponent field is below low+octaves; 0 for zeros and denormals. low is the
 // lowest exponent field that is kept apart.
-func Bin(v float32, low int) int {
+func Bin(v float32, low, octaves int) int {
 	bits := math.Float32bits(v)
 	exponent, bin := int(bits>>23&255), int(bits>>BinShift&(BinsPerOctave-1))
 	if exponent == 0 {
@@ -30,7 +31,7 @@ func Bin(v float32, low int) int {
 		counter += 1 + (exponent-low)*BinsPerOctave + bin
 	}
 	if bits>>31 != 0 {
-		counter += BinSide
+		counter += BinSide(octaves)
 	}
 	return counter
 }
