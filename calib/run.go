@@ -302,6 +302,11 @@ func (r *run) stats() *Stats {
 	s := r.base
 	sortHashes(s.hashes)
 	s.tensors = map[string]*Tensor{}
+	for _, t := range r.trackers {
+		if t != nil {
+			t.finish()
+		}
+	}
 	for v, t := range r.trackers {
 		if t != nil && t.seen != nil {
 			s.tensors[r.g.Value(graph.ValueID(v)).Name] = t.seen

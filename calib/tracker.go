@@ -15,6 +15,11 @@ type tracker struct {
 	make func() *observers.State
 	mu   sync.Mutex
 	seen *Tensor // nil until the first observation
+
+	// bounded is the tracker of this value bounded, which is served by this one: its bounds points back. See pair.
+	bounded, bounds *tracker
+	bound           bound
+	both            *observers.Limited
 }
 
 // rowAxis says whether and how a tensor consists of rows whose largest value matters.
@@ -52,6 +57,7 @@ func newTrackers(g *graph.Graph, minMaxOnly bool) []*tracker {
 			list[n.Outputs[0]].rows = softmaxRows(n, g.Opset(""))
 		}
 	}
+	pair(g, list)
 	return list
 }
 
@@ -89,6 +95,9 @@ func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float
 	defer k.mu.Unlock()
 	if k.seen == nil {
 		k.seen = newTensor(k.make())
+	}
+	if k.bounded != nil {
+		return k.lookBoth(data, from, channels, inner, half)
 	}
 	x, nan := k.seen.State.ObservePiece(data, from, channels, inner)
 	k.seen.Halves[half] = k.seen.Halves[half].Union(x)

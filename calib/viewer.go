@@ -31,7 +31,7 @@ type nanPlace struct {
 
 func (v *viewer) looks(id graph.ValueID) bool {
 	k := v.run.trackers[id]
-	return k != nil && !k.rows.present
+	return k != nil && !k.rows.present && k.bounds == nil
 }
 
 func (v *viewer) wantsWhole(id graph.ValueID) bool {

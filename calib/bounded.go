@@ -1,0 +1,80 @@
+package calib
+
+import (
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/observers"
+)
+
+// bound is what a Relu or Clip does to its input.
+type bound struct{ lo, hi float32 }
+
+// boundOf returns the bounds of a Relu, or of a Clip whose bounds are known; false for other nodes.
+func boundOf(g *graph.Graph, n *graph.Node) (bound, bool) {
+	b := bound{float32(math.Inf(-1)), float32(math.Inf(1))}
+	switch {
+	case n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) != 1:
+		return b, false
+	case n.Op == "Relu":
+		b.lo = 0
+	case n.Op == "Clip" && g.Opset("") < 11:
+		b = bound{n.AttrFloat("min", b.lo), n.AttrFloat("max", b.hi)}
+	case n.Op == "Clip":
+		for i, end := range []*float32{&b.lo, &b.hi} {
+			v := n.Input(i + 1)
+			if v == graph.NoValue {
+				continue
+			}
+			t := g.Const(v)
+			if t == nil || g.IsInput(v) || t.DType != tensor.Float32 || t.Len() != 1 {
+				return b, false
+			}
+			*end = t.F32()[0]
+		}
+	default:
+		return b, false
+	}
+	return b, b.lo <= b.hi
+}
+
+// pair lets trackers of what Relu and Clip compute be served by those of what they read.
+func pair(g *graph.Graph, list []*tracker) {
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		b, ok := boundOf(g, n)
+		if !ok || n.Outputs[0] == graph.NoValue || g.Const(n.Inputs[0]) != nil {
+			continue
+		}
+		x, y := list[n.Inputs[0]], list[n.Outputs[0]]
+		if x == nil || y == nil || x.bounded != nil || x.bounds != nil || y.bounds != nil || y.rows.present || x.rows.present ||
+			g.Value(n.Inputs[0]).DType != tensor.Float32 || g.Value(n.Outputs[0]).DType != tensor.Float32 {
+			continue
+		}
+		x.bounded, x.bound, y.bounds = y, b, x
+	}
+}
+
+// lookBoth adds data to this tracker and to the one whose values follow from it. k is locked; nobody else touches the other.
+func (k *tracker) lookBoth(data []float32, from, channels, inner, half int) (nan uint64) {
+	y := k.bounded
+	if k.both == nil {
+		if y.seen == nil {
+			y.seen = newTensor(y.make())
+		}
+		k.both = observers.NewLimited(k.seen.State, y.seen.State, k.bound.lo, k.bound.hi)
+	}
+	a, b, nan := k.both.ObservePiece(data, from, channels, inner)
+	k.seen.Halves[half] = k.seen.Halves[half].Union(a)
+	y.seen.Halves[half] = y.seen.Halves[half].Union(b)
+	return nan
+}
+
+// finish leaves the statistics in seen.
+func (k *tracker) finish() {
+	if k.both != nil {
+		k.seen.State, k.bounded.seen.State = k.both.States()
+		k.both = nil
+	}
+}
