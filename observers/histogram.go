@@ -9,9 +9,9 @@ import (
 
 const (
 	binsPerOctave = kernels.BinsPerOctave
-	keptOctaves   = 20 // octaves below the largest that are kept apart
-	deepOctaves   = 32 // of a histogram that has to tell more; see Limited
-	binShift      = kernels.BinShift       // float32 bits >> binShift is sign, exponent and bin
+	keptOctaves   = 20               // octaves below the largest that are kept apart
+	deepOctaves   = 32               // of a histogram that has to tell more; see Limited
+	binShift      = kernels.BinShift // float32 bits >> binShift is sign, exponent and bin
 	finiteTop     = 254
 )
 
@@ -27,7 +27,7 @@ type histogram struct {
 	carry []uint32
 	// recent is how many increments there were since all counters were below carryUnit.
 	recent uint32
-	top    int // largest exponent field seen, 0 for none
+	top    int  // largest exponent field seen, 0 for none
 	deep   bool // keeps deepOctaves apart
 	nan    uint64
 	inf    [2]uint64 // positive, negative

@@ -3,6 +3,8 @@ package observers
 import (
 	"math"
 	"slices"
+
+	"qwb/kernels/ref"
 )
 
 // Limited observes a tensor x and y = x bounded, x < Lo becoming Lo and then x > Hi becoming Hi, as Relu and Clip do, by looking
@@ -40,21 +42,26 @@ func (l *Limited) ObservePiece(data []float32, from, channels, inner int) (x, y 
 	if l.y == nil && !l.follows(data) {
 		l.y = l.bounded()
 	}
+	followed, odd := l.y == nil, l.x.odd()
 	x, nan = l.x.ObservePiece(data, from, channels, inner)
-	if l.y == nil {
+	if followed && l.x.odd() == odd {
 		return x, l.limit(x), nan
 	}
 	l.buf = append(l.buf[:0], data...)
 	for i, v := range l.buf {
-		if v < l.lo {
-			v = l.lo
-		}
-		if v > l.hi {
-			v = l.hi
-		}
-		l.buf[i] = v
+		l.buf[i] = ref.Limit(v, l.lo, l.hi)
 	}
-	y, _ = l.y.ObservePiece(l.buf, from, channels, inner)
+	if !followed {
+		y, _ = l.y.ObservePiece(l.buf, from, channels, inner)
+		return x, y, nan
+	}
+	l.y, y = l.bounded(), l.limit(x) // which have what is finite
+	for i, v := range data {
+		if v-v != 0 {
+			one, _ := l.y.ObservePiece(l.buf[i:i+1], from+i, channels, inner)
+			y = y.Union(one)
+		}
+	}
 	return x, y, nan
 }
 
@@ -66,13 +73,13 @@ func (l *Limited) limit(x Extent) Extent {
 	return NoExtent.Union(Extent{min(max(x.Min, l.lo), l.hi), min(max(x.Max, l.lo), l.hi)})
 }
 
-// follows reports whether the state of y still follows from that of x when data is added: all of it is finite, and every octave
-// that y keeps apart is kept apart in x.
+// follows reports whether the state of y still follows from that of x when what is finite of data is added: every octave that y
+// keeps apart is kept apart in x.
 func (l *Limited) follows(data []float32) bool {
-	lo, hi, finite := l.x.meter().MinMax(data)
-	if !finite || l.x.extremesOnly || len(data) == 0 {
-		return finite || len(data) == 0
+	if l.x.extremesOnly || len(data) == 0 {
+		return true
 	}
+	lo, hi, _ := l.x.meter().MinMax(data)
 	x := l.x.extent.Union(Extent{lo, hi})
 	return lowOf(exponent(x), deepOctaves-1) <= lowOf(exponent(l.limit(x)), keptOctaves)
 }

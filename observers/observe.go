@@ -131,10 +131,21 @@ func (st *State) observeChannels(data []float32, from, n, inner int) Extent {
 		st.observeRow(data[head+rows:], 0)
 	}
 	all := NoExtent
-	for c := range w.lo {
-		x := NoExtent.Union(Extent{w.lo[c], w.hi[c]})
-		st.ranges[c] = st.ranges[c].Union(x)
-		all = all.Union(x)
+	for c := range st.ranges {
+		// Only what widens is stored, as +0 if it is a zero.
+		x, lo, hi := &st.ranges[c], w.lo[c], w.hi[c]
+		if lo < x.Min {
+			x.Min = lo + 0
+		}
+		if hi > x.Max {
+			x.Max = hi + 0
+		}
+		if lo < all.Min {
+			all.Min = lo + 0
+		}
+		if hi > all.Max {
+			all.Max = hi + 0
+		}
 	}
 	return all
 }

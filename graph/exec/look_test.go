@@ -23,17 +23,17 @@ const large = `graph large
 	opset 17
 	input x: f32[N,16,24,20]
 	output y, z, q
-	const w0: f32[160,16,3,3] = normal(seed=1, std=0.2)
-	const b0: f32[160] = normal(seed=2, std=0.1)
-	const w1: f32[160,1,3,3] = normal(seed=3, std=0.3)
-	const w2: f32[160,160,1,1] = normal(seed=4, std=0.1)
-	const w3: f32[160,20,1,1] = normal(seed=5, std=0.3)
-	const w4: f32[160,8,2,2] = normal(seed=6, std=0.3)
+	const w0: f32[96,16,3,3] = normal(seed=1, std=0.2)
+	const b0: f32[96] = normal(seed=2, std=0.1)
+	const w1: f32[96,1,3,3] = normal(seed=3, std=0.3)
+	const w2: f32[96,96,1,1] = normal(seed=4, std=0.1)
+	const w3: f32[96,12,1,1] = normal(seed=5, std=0.3)
+	const w4: f32[96,8,2,2] = normal(seed=6, std=0.3)
 	const lo: f32[] = [0]; const hi: f32[] = [6]; const two: f32[] = [2]
 	const bias: f32[20] = normal(seed=7); const m: f32[20,20] = normal(seed=8)
 	a = Conv(x, w0, b0) {pads=[1, 1, 1, 1]}
 	r = Clip(a, lo, hi)
-	d = Conv(r, w1) {pads=[1, 1, 1, 1], group=160}
+	d = Conv(r, w1) {pads=[1, 1, 1, 1], group=96}
 	e = Clip(d, lo, hi)
 	f = Conv(e, w2)
 	s = Add(f, r)
@@ -44,7 +44,7 @@ const large = `graph large
 	j = Mul(h, i)
 	k = Div(j, two)
 	y = Relu(k)
-	u = ConvTranspose(y, w4) {strides=[2, 2], group=160}
+	u = ConvTranspose(y, w4) {strides=[2, 2], group=96}
 	z = Relu(u)
 	n = MatMul(x, m)
 	o = Add(n, bias)
