@@ -67,12 +67,19 @@ func newTiling(lines, perLine, mr int) tiling {
 	return tiling{perPlane: lines, rows: perLine}
 }
 
-// run computes the product. Cutting it into pieces, blocks and tiles does not change a single bit: the sums are split only
-// along k, and there each one is carried on from dst.
+// run computes the product.
 func (p *product) run(par Parallel, j *job) {
+	if pieces := p.prepare(j); pieces > 0 {
+		par.run(pieces, j.productPiece)
+	}
+}
+
+// prepare makes p the product of j and returns in how many pieces it is computed, 0 for no elements. Cutting it into pieces, blocks
+// and tiles does not change a single bit: the sums are split only along k, and there each one is carried on from dst.
+func (p *product) prepare(j *job) int {
 	positions := p.images * p.planes * p.lines * p.perLine
 	if positions == 0 || p.n == 0 {
-		return
+		return 0
 	}
 	p.tiling = newTiling(p.lines, p.perLine, p.row.MR)
 	units, panels := p.images*p.planes*p.tiling.perPlane, (p.n+p.row.NR-1)/p.row.NR
@@ -87,7 +94,7 @@ func (p *product) run(par Parallel, j *job) {
 		p.left = j.left
 	}
 	j.product = *p
-	par.run(p.rowPieces*p.colPieces, j.productPiece)
+	return p.rowPieces * p.colPieces
 }
 
 // cutPieces sets the pieces: rows that share a pass over the weights first, then panels while the pieces are large enough, and

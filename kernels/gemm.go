@@ -68,15 +68,26 @@ func (g *GemmF32) Size() (k, n int) { return g.k, g.n }
 // Run computes dst[i*ldd+j] = epilogue(sum over p in 0..k of a[i*lda+p]*b[p][j]) for i < m, j < n. dst must not overlap a. What
 // the epilogue adds has rows of n elements, one after the other.
 func (g *GemmF32) Run(par Parallel, dst []float32, ldd int, a []float32, lda, m int, ep Epilogue) {
+	j := g.jobs.take()
+	defer j.release()
+	p := g.product(j, dst, ldd, a, lda, m, ep)
+	p.run(par, j)
+}
+
+// AddTo puts into b what Run would compute.
+func (g *GemmF32) AddTo(b *Batch, dst []float32, ldd int, a []float32, lda, m int, ep Epilogue) {
+	j := g.jobs.take()
+	p := g.product(j, dst, ldd, a, lda, m, ep)
+	b.add(j, &p)
+}
+
+func (g *GemmF32) product(j *job, dst []float32, ldd int, a []float32, lda, m int, ep Epilogue) product {
 	checkMatrix("dst", len(dst), m, g.n, ldd)
 	checkMatrix("a", len(a), m, g.k, lda)
 	checkEpilogue(ep, m, g.n)
-	j := g.jobs.take()
-	defer j.release()
 	j.segs = append(j.segs[:0], segment{0, g.k})
-	p := product{row: g.row, packed: g.packed, k: g.k, n: g.n, segs: j.segs, ep: ep, a: a, dst: dst, ldd: ldd, ldr: g.n,
+	return product{row: g.row, packed: g.packed, k: g.k, n: g.n, segs: j.segs, ep: ep, a: a, dst: dst, ldd: ldd, ldr: g.n,
 		images: 1, planes: 1, lines: 1, perLine: m, in: places{pos: lda}, out: places{pos: 1}}
-	p.run(par, j)
 }
 
 // checkMatrix panics unless a slice of length n holds rows x cols elements with rows ld apart.

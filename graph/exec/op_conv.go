@@ -107,6 +107,10 @@ func evalConv(c *call) error {
 		dst, apart = out.F32(), s.M
 		ep.Done = c.shown(out, s.M)
 	}
+	if packed.Batches(s) && c.waits(ep) {
+		packed.AddTo(&c.run.batch, dst, apart, x.F32(), s, ep)
+		return nil
+	}
 	packed.RunInto(c.run.s.par, dst, apart, x.F32(), s, &c.run.scratch, ep)
 	return nil
 }

@@ -43,6 +43,10 @@ func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		if alpha == 1 && (bias == nil || beta == 1 && bias.Len() == cols && (len(bias.Shape) < 2 || bias.Shape[0] == 1)) {
 			ep := c.epilogue(2, out.Layout, true)
 			ep.Done = c.shown(out, cols)
+			if !transA && c.waits(ep) {
+				g.AddTo(&c.run.batch, out.F32(), cols, left, k, m, ep)
+				return nil
+			}
 			g.Run(c.run.s.par, out.F32(), cols, left, k, m, ep)
 			return nil
 		}
@@ -116,7 +120,12 @@ func evalMatMul(c *call) error {
 		rows := tensor.Count(as[:ra+1])
 		ep := c.epilogue(2, out.Layout, true)
 		ep.Done = c.shown(out, n)
-		c.packB(b, k, n, false).Run(par, out.F32(), n, a.F32(), k, rows, ep)
+		g := c.packB(b, k, n, false)
+		if c.waits(ep) {
+			g.AddTo(&c.run.batch, out.F32(), n, a.F32(), k, rows, ep)
+			return nil
+		}
+		g.Run(par, out.F32(), n, a.F32(), k, rows, ep)
 		return nil
 	}
 	batch := slices.Clone(out.Shape)

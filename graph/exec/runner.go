@@ -41,6 +41,7 @@ type runnerState struct {
 	windows       []windowCache // by step
 	// absorbed is, by step, the value that holds the step's result already, since an earlier one computed that too.
 	absorbed []graph.ValueID
+	batch    kernels.Batch // products that wait for others of the same input
 	result   graph.ValueID // which the step in progress computes: its output, or that of the last step it absorbs
 	joints   []joint       // by step
 	whole    []int         // a shape in progress
@@ -277,6 +278,7 @@ func (r *runnerState) evaluate(i int, c *call) error {
 	if r.follow(i); len(r.chain) > 0 {
 		return r.runChain(c)
 	}
+	defer c.flush()
 	return c.step.eval(c)
 }
 
@@ -320,6 +322,7 @@ func (r *runnerState) reset(hooks *Hooks) {
 		r.joints[i].out = handle{}
 	}
 	r.nview = 0
+	r.batch.Clear()
 	r.hooks = hooks
 	r.watch(nil)
 	for v := range r.vals {

@@ -42,6 +42,7 @@ type step struct {
 	followers []follower      // the steps that this one can compute as well, in order; see findFusions
 	bounded   bool            // a follower of the step before, whose result it bounds
 	element   *element        // what it computes of each element, nil if it is not elementwise
+	more      bool            // the next step is a product of the same input; see findTogether
 	next      *step           // the one that may follow it in a chain, nil if none; see findChains
 	carrier   int             // the input that a chain comes in at
 	packs     packCache
@@ -63,6 +64,7 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	order = together(g, order)
 	s := &Session{sessionState{g: g, opt: o, steps: make([]step, len(order)), par: o.Parallel, poison: poison}}
 	if s.par == nil {
 		s.par = parallelFunc(o.Threads)
@@ -81,6 +83,7 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 	s.findJoins()
 	s.findChains()
 	s.findSamples()
+	s.findTogether()
 	return s, nil
 }
 

@@ -205,8 +205,8 @@ const (
 	binShift = 13
 	binTiny  = 1024 // first bin that is no zero or denormal
 	binSign  = 1 << 18
-	binZeros = 16             // counters of zeros and denormals, one for each lane
-	binBlock = 512            // elements whose counters are found before they are incremented
+	binZeros = 16  // counters of zeros and denormals, one for each lane
+	binBlock = 512 // elements whose counters are found before they are incremented
 )
 
 // bins returns the emitter of the loop that counts cols elements, a multiple of 16, in counts, block by block: vector
