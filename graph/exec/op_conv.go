@@ -107,7 +107,7 @@ func evalConv(c *call) error {
 		dst, apart = out.F32(), s.M
 		ep.Done = c.shown(out, s.M)
 	}
-	if packed.Batches(s) && c.waits(ep) {
+	if c.waits(ep) && packed.Batches(s) {
 		packed.AddTo(&c.run.batch, dst, apart, x.F32(), s, ep)
 		return nil
 	}

@@ -43,7 +43,7 @@ func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		if alpha == 1 && (bias == nil || beta == 1 && bias.Len() == cols && (len(bias.Shape) < 2 || bias.Shape[0] == 1)) {
 			ep := c.epilogue(2, out.Layout, true)
 			ep.Done = c.shown(out, cols)
-			if !transA && c.waits(ep) {
+			if c.waits(ep) && !transA {
 				g.AddTo(&c.run.batch, out.F32(), cols, left, k, m, ep)
 				return nil
 			}

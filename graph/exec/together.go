@@ -59,9 +59,13 @@ func (s *sessionState) findTogether() {
 }
 
 // waits reports whether the product of this node, which ends in ep, waits for those of the steps behind it, to be computed as one.
-// It does not where somebody looks at a step, at its input or at its result, or where only part of the graph is run.
+// It does not where somebody looks at a step, at its input or at its result, or where only part of the graph is run. What it adds
+// may be the result of one that waits: then those are computed first. So every product asks before it runs.
 func (c *call) waits(ep kernels.Epilogue) bool {
 	r := c.run
+	if ep.Add != nil || len(r.stages) > 0 {
+		r.batch.Run(r.s.par)
+	}
 	if !c.step.more && r.batch.Len() == 0 {
 		return false
 	}

@@ -46,6 +46,18 @@ e: f32[2,20,9,9] = Conv(x, w4) {pads=[1,1,1,1]} "wide"
 y: f32[2,56,9,9] = Concat(ra, d, e) {axis=1} "concat"
 output y
 `,
+	"sums": `
+input x: f32[2,16,9,9]
+const w1: f32[24,16,1,1] = normal(seed=1, std=0.3)
+const w2: f32[24,16,1,1] = normal(seed=2, std=0.3)
+const w3: f32[24,16,3,3] = normal(seed=3, std=0.3)
+a: f32[2,24,9,9] = Conv(x, w1) "one"
+b: f32[2,24,9,9] = Conv(x, w2) "two"
+c: f32[2,24,9,9] = Conv(x, w3) {pads=[1,1,1,1]} "three"
+s: f32[2,24,9,9] = Add(a, b) "add"
+y: f32[2,24,9,9] = Add(c, s) "addall"
+output y
+`,
 	"shortcut": `
 input x: f32[1,16,10,10]
 const w1: f32[8,16,1,1] = normal(seed=1, std=0.3)
