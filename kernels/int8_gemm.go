@@ -41,7 +41,7 @@ func repack8[T int8 | uint8](t *Table, g *GemmU8S8, b []T, k, n, ldb int, trans 
 		g.packed = aligned8[int8](size)
 	}
 	packMatrix8(g.packed, g.row.layout, b, k, n, ldb, trans, nr, flip)
-	g.sums = resize8(g.sums, n)
+	g.sums = resize(g.sums, n)
 	columnSums8(g.sums, b, k, n, ldb, trans, flip)
 }
 
@@ -69,7 +69,7 @@ func (g *GemmU8S8) Run(par Parallel, a []uint8, lda, m int, terms Terms, out Out
 	if safe < m {
 		p.perLine = safe
 		p.run(par)
-		p.last = resize8(p.last, (m-safe)*whole)
+		p.last = resize(p.last, (m-safe)*whole)
 		for i := safe; i < m; i++ {
 			copy(p.last[(i-safe)*whole:], a[i*lda:][:g.k])
 		}
@@ -89,7 +89,7 @@ func (g *GemmU8S8) RunS8(par Parallel, a []int8, lda, m int, scratch *[]uint8, t
 	}
 	p := g.product(terms, out)
 	whole := g.row.layout.group() * g.row.layout.groups(1, g.k)
-	*scratch = resize8(*scratch, m*whole)
+	*scratch = resize(*scratch, m*whole)
 	p.a, p.lda, p.lines, p.perLine, p.less = *scratch, whole, 1, m, g.sums
 	par.slices(m, max(1, 1<<16/max(whole, 1)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {

@@ -92,11 +92,3 @@ func columnSums8[T int8 | uint8](sums []int32, b []T, k, n, ld int, trans bool, 
 		}
 	}
 }
-
-// resize8 returns s with length n, reallocated where it is too short. Its elements are not cleared.
-func resize8[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
-}

@@ -18,9 +18,9 @@ func (p *product8) pad(par Parallel, src []uint8, scratch *[]uint8, slack, depth
 	}
 	p.in = padded{d: d, h: h, w: w, c: s.C * p.repeat}
 	size := s.N * d * h * w * p.in.c
-	*scratch = resize8(*scratch, size+3)
+	*scratch = resize(*scratch, size+3)
 	p.src, p.a = src, *scratch
-	p.border = resize8(p.border, w*p.in.c)
+	p.border = resize(p.border, w*p.in.c)
 	fill8(p.border, p.zero)
 	p.padParts = max(1, min(size>>17, maxPieces))
 	par.run(p.padParts, p.padLines)

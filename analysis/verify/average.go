@@ -25,15 +25,9 @@ func (l *layer) deriveAverage(op *lower.Average) (operation, error) {
 	if err := l.wants("AveragePool", "GlobalAveragePool", "ReduceMean"); err != nil {
 		return nil, err
 	}
-	if err := l.sole(1); err != nil {
-		return nil, err
-	}
-	x, y, err := l.integers(0, 0)
+	x, y, err := l.single()
 	if err != nil {
 		return nil, err
-	}
-	if seen := l.seen(l.node.ID, 0); seen != nil {
-		x = *seen
 	}
 	a := &average{layer: l, got: op, x: x}
 	if a.y, err = l.limited(y); err != nil {

@@ -144,6 +144,20 @@ func (l *layer) integers(in, out int) (x, y qmath.Grid, err error) {
 	return *l.in(in), *l.out(out), nil
 }
 
+// single returns the grids of a step of one input and one output. The input's is what the node reads, if the graph says.
+func (l *layer) single() (x, y qmath.Grid, err error) {
+	if err := l.sole(1); err != nil {
+		return x, y, err
+	}
+	if x, y, err = l.integers(0, 0); err != nil {
+		return x, y, err
+	}
+	if seen := l.seen(l.node.ID, 0); seen != nil {
+		x = *seen
+	}
+	return x, y, nil
+}
+
 // rounding is how the profile rounds what it scales. Where it rounds to the nearest the direction of exact halves does not matter:
 // they are ties.
 func (l *layer) rounding() qmath.Rounding {

@@ -22,15 +22,9 @@ func (l *layer) deriveSoftmax(op *lower.Softmax) (operation, error) {
 	if err := l.wants("Softmax"); err != nil {
 		return nil, err
 	}
-	if err := l.sole(1); err != nil {
-		return nil, err
-	}
-	x, y, err := l.integers(0, 0)
+	x, y, err := l.single()
 	if err != nil {
 		return nil, err
-	}
-	if seen := l.seen(l.node.ID, 0); seen != nil {
-		x = *seen
 	}
 	s := &softmax{layer: l, got: op, x: x}
 	if s.y, err = l.limited(y); err != nil {

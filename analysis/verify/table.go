@@ -27,15 +27,9 @@ func (l *layer) deriveTable(op *lower.Table) (operation, error) {
 	if l.node == nil {
 		return nil, fmt.Errorf("a table without a node")
 	}
-	if err := l.sole(1); err != nil {
-		return nil, err
-	}
-	x, y, err := l.integers(0, 0)
+	x, y, err := l.single()
 	if err != nil {
 		return nil, err
-	}
-	if seen := l.seen(l.node.ID, 0); seen != nil {
-		x = *seen
 	}
 	t := &table{layer: l, got: op, x: x, y: y}
 	if err := t.fill(); err != nil {

@@ -24,7 +24,15 @@ func (l *linear) convWindow(x *tensor.Tensor) (window, *graph.Geometry, error) {
 
 // conv accumulates a convolution: a weight at a time over the rows of its output plane. Padding has the meaning 0 and adds
 // nothing.
-func (l *linear) conv(in []*tensor.Tensor) (sums, error) {
+func (l *linear) conv(in []*tensor.Tensor) (sums, error) { return l.planes(in, (*window).accumulate) }
+
+// convTranspose accumulates a transposed convolution: every input position is spread over the output.
+func (l *linear) convTranspose(in []*tensor.Tensor) (sums, error) {
+	return l.planes(in, (*window).spread)
+}
+
+// planes adds to every output plane what each weight makes of its input plane.
+func (l *linear) planes(in []*tensor.Tensor, add func(w *window, acc, plane []int32, weight int32, t int)) (sums, error) {
 	w, geo, err := l.convWindow(in[0])
 	if err != nil {
 		return sums{}, err
@@ -41,7 +49,7 @@ func (l *linear) conv(in []*tensor.Tensor) (sums, error) {
 			plane := x[(image*channels+out/perGroup*depth+c)*w.inSize():][:w.inSize()]
 			for t := range w.taps() {
 				if weight := l.weights[out][c*w.taps()+t]; weight != 0 {
-					w.accumulate(acc, plane, weight, t)
+					add(&w, acc, plane, weight, t)
 				}
 			}
 		}
@@ -91,32 +99,6 @@ func addScaled(dst, src []int32, weight int32) {
 	for i, x := range src {
 		dst[i] += weight * x
 	}
-}
-
-// convTranspose accumulates a transposed convolution: every input position is spread over the output.
-func (l *linear) convTranspose(in []*tensor.Tensor) (sums, error) {
-	w, geo, err := l.convWindow(in[0])
-	if err != nil {
-		return sums{}, err
-	}
-	x := centered(in[0], &l.x)
-	n, channels := in[0].Shape[0], in[0].Shape[1]
-	m, size := len(l.weights), w.outSize()
-	a := sums{acc: make([]int32, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
-	depth, perGroup := channels/w.group, m/w.group
-	l.par.each(n*m, func(at int) {
-		image, out := at/m, at%m
-		acc := a.acc[at*size:][:size]
-		for c := range depth {
-			plane := x[(image*channels+out/perGroup*depth+c)*w.inSize():][:w.inSize()]
-			for t := range w.taps() {
-				if weight := l.weights[out][c*w.taps()+t]; weight != 0 {
-					w.spread(acc, plane, weight, t)
-				}
-			}
-		}
-	})
-	return a, nil
 }
 
 // spread adds weight times every input position to the output position that tap t sends it to.
