@@ -205,7 +205,7 @@ func encoded(t *tensor.Tensor, e *lower.Encoding) (*tensor.Tensor, error) {
 func decoded(t *tensor.Tensor, e *lower.Encoding) *tensor.Tensor {
 	out := tensor.New(tensor.Float32, t.Shape...)
 	g := e.Grid()
-	for i, q := range lower.Codes(t) {
+	for i, q := range t.Integers() {
 		out.F32()[i] = g.Dequantize(q)
 	}
 	return out

@@ -69,7 +69,7 @@ func looked(p *lower.Program, s *lower.Step, x *tensor.Tensor) (*tensor.Tensor, 
 	if !ok || in == nil || out == nil || x.DType != tensor.Float32 {
 		return nil, fmt.Errorf("%s is no input of a table", x.Type())
 	}
-	entries := lower.Codes(op.Codes)
+	entries := op.Codes.Integers()
 	y := x.Clone()
 	from, to := in.Grid(), out.Grid()
 	for i, v := range x.F32() {

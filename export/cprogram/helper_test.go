@@ -144,7 +144,7 @@ func same(t testing.TB, p *lower.Program, want, got []*tensor.Tensor) int {
 		}
 		n += want[k].Len()
 		if !tensor.Equal(want[k], got[k]) {
-			a, b := lower.Codes(want[k]), lower.Codes(got[k])
+			a, b := want[k].Integers(), got[k].Integers()
 			for i := range a {
 				require.Equal(t, a[i], b[i], "%s[%d]\n%s", name, i, lower.Format(p))
 			}

@@ -208,7 +208,7 @@ func (w *writer) fill(g *graph.Graph, n *graph.Node) string {
 	if c.DType == tensor.Float32 {
 		return w.real(c.F32()[0])
 	}
-	if codes := lower.Codes(c); codes != nil {
+	if codes := c.Integers(); codes != nil {
 		return fmt.Sprint(codes[0])
 	}
 	return "0"

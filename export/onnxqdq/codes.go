@@ -60,7 +60,7 @@ func Codes(w *tensor.Tensor, c *tqc.Config, p *tqc.Params) (*tensor.Tensor, erro
 // they are so small that float32 cannot hold them.
 func baked(codes *tensor.Tensor, c *tqc.Config, p *tqc.Params) (*tensor.Tensor, error) {
 	out := tensor.New(tensor.Float32, codes.Shape...)
-	for i, q := range integers(codes) {
+	for i, q := range codes.Integers() {
 		g := p.Grid(c, channel(codes, c, i))
 		x := g.Dequantize(q)
 		if back := g.Quantize(x); back != q {

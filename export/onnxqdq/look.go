@@ -54,31 +54,7 @@ func (c *checker) zeroPoints(n *graph.Node) (zp []int32, t *tensor.Tensor) {
 	if t = c.g.Const(n.Input(2)); t == nil {
 		return nil, nil
 	}
-	return integers(t), t
-}
-
-func integers(t *tensor.Tensor) []int32 {
-	switch s := t.Data.(type) {
-	case []int8:
-		return widen(s)
-	case []uint8:
-		return widen(s)
-	case []int16:
-		return widen(s)
-	case []uint16:
-		return widen(s)
-	case []int32:
-		return s
-	}
-	return nil
-}
-
-func widen[T int8 | uint8 | int16 | uint16](s []T) []int32 {
-	out := make([]int32, len(s))
-	for i, v := range s {
-		out[i] = int32(v)
-	}
-	return out
+	return t.Integers(), t
 }
 
 // sameParams reports whether two Q or DQ nodes have equal scales and zero points.

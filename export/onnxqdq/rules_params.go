@@ -32,7 +32,7 @@ var zeroPointRule = Rule{Name: "zero-point", meaning: true, Doc: "the zero point
 				c.report(n, "zero point %s for scale %s", zp.Type(), scale.Type())
 			case is(n, dequantizeLinear) && c.g.Value(n.Input(0)).DType != zp.DType:
 				c.report(n, "zero point of type %s for integers of type %s", zp.DType, c.g.Value(n.Input(0)).DType)
-			case zp.DType == tensor.Int32 && anyNonZero(integers(zp)):
+			case zp.DType == tensor.Int32 && anyNonZero(zp.Integers()):
 				c.report(n, "an int32 tensor has zero point 0")
 			}
 		}, quantizeLinear, dequantizeLinear)

@@ -71,7 +71,7 @@ var integerBiasRule = Rule{Name: "integer-bias", Doc: "the bias of a quantized o
 				return
 			}
 			c.biasScale(n, dq)
-			if slices.ContainsFunc(integers(codes), func(q int32) bool { return q == math.MaxInt32 || q == math.MinInt32 }) {
+			if slices.ContainsFunc(codes.Integers(), func(q int32) bool { return q == math.MaxInt32 || q == math.MinInt32 }) {
 				c.report(n, "a bias saturates int32")
 			}
 		})

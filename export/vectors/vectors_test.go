@@ -81,7 +81,7 @@ func numbers(t *testing.T, dir string, f file) (list []int64, shape []int) {
 	if x.DType == tensor.Float32 {
 		return nil, x.Shape
 	}
-	for _, q := range lower.Codes(x) {
+	for _, q := range x.Integers() {
 		list = append(list, int64(q))
 	}
 	text, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.Hex)))

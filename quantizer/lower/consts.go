@@ -55,31 +55,6 @@ func setCode(t *tensor.Tensor, i int, q int32) bool {
 	return false
 }
 
-// Codes returns the elements of a tensor of 8-, 16- or 32-bit integers as int32, in memory order; nil for other types.
-func Codes(t *tensor.Tensor) []int32 {
-	switch d := t.Data.(type) {
-	case []int8:
-		return widen(d)
-	case []uint8:
-		return widen(d)
-	case []int16:
-		return widen(d)
-	case []uint16:
-		return widen(d)
-	case []int32:
-		return d
-	}
-	return nil
-}
-
-func widen[T int8 | uint8 | int16 | uint16](s []T) []int32 {
-	out := make([]int32, len(s))
-	for i, v := range s {
-		out[i] = int32(v)
-	}
-	return out
-}
-
 // Narrow stores integers in a new tensor of type d and the given shape; they must fit.
 func Narrow(d tensor.DType, shape []int, codes []int32) (*tensor.Tensor, error) {
 	out := tensor.New(d, shape...)

@@ -226,7 +226,7 @@ func TestTableOrder(t *testing.T) {
 	require.GreaterOrEqual(t, at, 0)
 	s := &p.Steps[at]
 	x, y := p.Tensors[s.Inputs[0]].Encoding.Grid(), p.Tensors[s.Outputs[0]].Encoding.Grid()
-	for raw, got := range lower.Codes(s.Op.(*lower.Table).Codes) {
+	for raw, got := range s.Op.(*lower.Table).Codes.Integers() {
 		v := x.Dequantize(int32(int8(raw)))
 		if v < 0 {
 			v *= 0.2

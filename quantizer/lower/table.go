@@ -25,7 +25,7 @@ func (*Table) Name() string { return "Table" }
 
 func (o *Table) describe() string {
 	sum := uint32(2166136261) // FNV-1a, so that a changed entry shows
-	for _, q := range Codes(o.Codes) {
+	for _, q := range o.Codes.Integers() {
 		sum = (sum ^ uint32(q)) * 16777619
 	}
 	return fmt.Sprintf("%s %s #%08x", o.Function, o.Codes.Type(), sum)

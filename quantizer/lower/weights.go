@@ -87,7 +87,7 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group in
 func (w *Weights) Each(f func(channel int, code int32)) {
 	outer, n, inner := w.Codes.Blocks(w.Axis)
 	groups := w.Channels / max(n, 1)
-	for i, q := range Codes(w.Codes) {
+	for i, q := range w.Codes.Integers() {
 		group := 0
 		if groups > 1 { // ConvTranspose: axis 0 holds the input channels, group after group
 			group = i / (n * inner) * groups / outer

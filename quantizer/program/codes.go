@@ -30,7 +30,7 @@ func mapped(p *lower.Program, s *lower.Step, f func(q int32) int32) kernel {
 
 // mapCodes applies f to every code of a tensor. f is called once for each 8-bit code.
 func mapCodes(t *tensor.Tensor, f func(q int32) int32) []int32 {
-	src := lower.Codes(t)
+	src := t.Integers()
 	out := make([]int32, len(src))
 	if t.DType.Bits() != 8 || len(src) < 256 {
 		for i, q := range src {
@@ -53,9 +53,9 @@ func mapCodes(t *tensor.Tensor, f func(q int32) int32) []int32 {
 }
 
 func newTable(p *lower.Program, s *lower.Step, op *lower.Table) kernel {
-	out, entries := output(p, s, 0), lower.Codes(op.Codes)
+	out, entries := output(p, s, 0), op.Codes.Integers()
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		codes := lower.Codes(in[0])
+		codes := in[0].Integers()
 		for i, q := range codes {
 			codes[i] = entries[int(q)&(len(entries)-1)]
 		}
@@ -81,7 +81,7 @@ func newQuantize(p *lower.Program, s *lower.Step, op *lower.Quantize) kernel {
 func newDequantize(p *lower.Program, s *lower.Step) kernel {
 	grid := p.Tensors[s.Inputs[0]].Encoding.Grid()
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		codes := lower.Codes(in[0])
+		codes := in[0].Integers()
 		out := tensor.New(tensor.Float32, in[0].Shape...)
 		for i, q := range codes {
 			out.F32()[i] = grid.Dequantize(q)

@@ -5,7 +5,6 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/quantizer/lower"
 )
 
 // convWindow returns the window of a convolution over x.
@@ -157,7 +156,7 @@ func (l *linear) convSaturating(in []*tensor.Tensor) (sums, error) {
 	if err != nil {
 		return sums{}, err
 	}
-	codes := lower.Codes(in[0])
+	codes := in[0].Integers()
 	zero := l.x.ZeroPoint + l.raised()
 	for i := range codes {
 		codes[i] += l.raised()

@@ -55,7 +55,7 @@ func newCPUMap(e *cpuEngine, s *lower.Step, f func(q int32) int32) cpuKernel {
 }
 
 func newCPUTable(e *cpuEngine, s *lower.Step, op *lower.Table) cpuKernel {
-	entries := lower.Codes(op.Codes)
+	entries := op.Codes.Integers()
 	return newCPUMap(e, s, func(q int32) int32 { return entries[int(q)&(len(entries)-1)] })
 }
 

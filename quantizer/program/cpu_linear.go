@@ -90,7 +90,7 @@ func (l *cpuLinear) takeWeights(w *lower.Weights) bool {
 	if len(w.ZeroPoint) > 0 {
 		l.wzero = w.ZeroPoint[0] - shift
 	}
-	codes := lower.Codes(w.Codes)
+	codes := w.Codes.Integers()
 	l.weights = make([]int8, len(codes))
 	for i, q := range codes {
 		l.weights[i] = int8(q - shift)

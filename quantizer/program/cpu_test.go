@@ -66,7 +66,7 @@ func requireEqual(t testing.TB, p *lower.Program, feeds map[string]*tensor.Tenso
 }
 
 func sample(t *tensor.Tensor) string {
-	codes := lower.Codes(t)
+	codes := t.Integers()
 	return fmt.Sprintf("%s %v", t.Type(), codes[:min(len(codes), 40)])
 }
 

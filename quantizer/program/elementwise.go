@@ -66,7 +66,7 @@ func pairwise(p *lower.Program, s *lower.Step, f func(a, b int32) int32) kernel 
 		if err != nil {
 			return nil, err
 		}
-		a, b := lower.Codes(in[0]), lower.Codes(in[1])
+		a, b := in[0].Integers(), in[1].Integers()
 		ia, ib := broadcastIndex(shape, in[0].Shape), broadcastIndex(shape, in[1].Shape)
 		codes := make([]int32, len(ia))
 		for i := range codes {
@@ -153,7 +153,7 @@ func newSoftmax(p *lower.Program, s *lower.Step, op *lower.Softmax) kernel {
 		if err != nil {
 			return nil, err
 		}
-		codes := lower.Codes(in[0])
+		codes := in[0].Integers()
 		row := make([]int32, n)
 		for o := range outer {
 			for i := range inner {

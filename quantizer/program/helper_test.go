@@ -57,7 +57,7 @@ func stepwise(t testing.TB, p *lower.Program, set *tqc.Set, bound float64) (prog
 			}
 			real := simulated(t, p, set, s, in, k)
 			grid := p.Tensors[id].Encoding.Grid()
-			codes := lower.Codes(out[k])
+			codes := out[k].Integers()
 			require.Len(t, codes, real.Len(), "%s", lower.FormatStep(p, s.ID))
 			for i, y := range real.F32() {
 				b.compared++
@@ -138,7 +138,7 @@ func dequantized(p *lower.Program, id lower.TensorID, t *tensor.Tensor) *tensor.
 		return t
 	}
 	out := tensor.New(tensor.Float32, t.Shape...)
-	for i, q := range lower.Codes(t) {
+	for i, q := range t.Integers() {
 		out.F32()[i] = e.Grid().Dequantize(q)
 	}
 	return out

@@ -69,7 +69,7 @@ func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (
 
 // centered returns the codes of a tensor less the zero point of its encoding.
 func centered(t *tensor.Tensor, e *lower.Encoding) []int32 {
-	codes := lower.Codes(t)
+	codes := t.Integers()
 	for i := range codes {
 		codes[i] -= e.ZeroPoint
 	}
@@ -83,7 +83,7 @@ func (l *linear) finish(ctx context.Context, a sums, in []*tensor.Tensor) ([]*te
 	if l.op.Residual {
 		last := len(l.s.Inputs) - 1
 		skip = l.p.Tensors[l.s.Inputs[last]].Encoding
-		if residual = lower.Codes(in[last]); len(residual) != len(a.acc) {
+		if residual = in[last].Integers(); len(residual) != len(a.acc) {
 			return nil, fmt.Errorf("residual of %s for an output of shape %v", in[last].Type(), a.shape)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"qwb/graph/tensor"
-	"qwb/quantizer/lower"
 )
 
 // factor is one side of a product of matrices: a stack of them, as strides into its codes.
@@ -47,7 +46,7 @@ func (l *linear) matrices(in []*tensor.Tensor) (sums, error) {
 	if w := l.op.Weights; w != nil {
 		right, rightShape = make([]int32, w.Codes.Len()), w.Codes.Shape
 		n := rightShape[w.Axis]
-		for i, q := range lower.Codes(w.Codes) {
+		for i, q := range w.Codes.Integers() {
 			c := i % n // K x N
 			if w.Axis == 0 {
 				c = i / (len(right) / n)

@@ -16,7 +16,7 @@ func newMaxPool(p *lower.Program, s *lower.Step, op *lower.MaxPool, par workers)
 		if len(x.Shape) < 3 {
 			return nil, fmt.Errorf("%s has no spatial axes", x.Type())
 		}
-		src := lower.Codes(x)
+		src := x.Integers()
 		planes := x.Shape[0] * x.Shape[1]
 		if op.Global {
 			shape := append([]int(nil), x.Shape[:2]...)
@@ -73,7 +73,7 @@ func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers)
 		if err != nil {
 			return nil, err
 		}
-		src := lower.Codes(x)
+		src := x.Integers()
 		planes := x.Shape[0] * x.Shape[1]
 		codes := make([]int32, planes*w.outSize())
 		failed := make([]error, planes)
@@ -153,7 +153,7 @@ func meanOver(profile qmath.Profile, op *lower.Average, t *tensor.Tensor) ([]int
 		}
 	}
 	groups := make([][]int32, tensor.Count(kept))
-	src := lower.Codes(t)
+	src := t.Integers()
 	for i, g := range broadcastIndex(t.Shape, kept) {
 		groups[g] = append(groups[g], src[i])
 	}
