@@ -131,7 +131,7 @@ func replay(ctx context.Context, rec Recording, p *lower.Program, b program.Back
 				if known[k].Len() != computed[k].Len() {
 					return fit, nil, fmt.Errorf("verify: %q was recorded as %s, it is %s", p.Tensors[id].Name, known[k].Type(), computed[k].Type())
 				}
-				count(&fit, codesOf(computed[k]), codesOf(known[k]))
+				count(&fit, computed[k].Integers(), known[k].Integers())
 			}
 		}
 		if complete {

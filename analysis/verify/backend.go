@@ -63,7 +63,7 @@ func (t *tally) hold(want, got *tensor.Tensor, ulps int) bool {
 		}
 		return same
 	}
-	codes := codesOf(want)
+	codes := want.Integers()
 	if codes == nil {
 		if !tensor.Equal(want, got) {
 			differs(0, 0, 1)
@@ -71,7 +71,7 @@ func (t *tally) hold(want, got *tensor.Tensor, ulps int) bool {
 		return same
 	}
 	t.held += int64(len(codes))
-	for i, q := range codesOf(got) {
+	for i, q := range got.Integers() {
 		if q != codes[i] {
 			differs(i, float64(codes[i]), float64(q))
 		}

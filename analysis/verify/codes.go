@@ -2,36 +2,11 @@ package verify
 
 import "qwb/graph/tensor"
 
-// codesOf returns integers of up to 32 bits as int32, in memory order; nil for other types.
-func codesOf(t *tensor.Tensor) []int32 {
-	switch d := t.Data.(type) {
-	case []int8:
-		return widened(d)
-	case []uint8:
-		return widened(d)
-	case []int16:
-		return widened(d)
-	case []uint16:
-		return widened(d)
-	case []int32:
-		return d
-	}
-	return nil
-}
-
-func widened[T int8 | uint8 | int16 | uint16](s []T) []int32 {
-	out := make([]int32, len(s))
-	for i, v := range s {
-		out[i] = int32(v)
-	}
-	return out
-}
-
 // centered returns integers less their zero point, as float32 and exact.
 func centered(t *tensor.Tensor, zero int32) *tensor.Tensor {
 	out := tensor.New(tensor.Float32, t.Shape...)
 	dst := out.F32()
-	for i, q := range codesOf(t) {
+	for i, q := range t.Integers() {
 		dst[i] = float32(q - zero)
 	}
 	return out

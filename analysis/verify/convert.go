@@ -50,7 +50,7 @@ func onGrid(r *qmath.Rescale) qmath.Grid {
 
 // dequantized returns the real numbers of integers, exactly but for the rounding of float64.
 func dequantized(t *tensor.Tensor, g qmath.Grid) []float64 {
-	codes := codesOf(t)
+	codes := t.Integers()
 	out := make([]float64, len(codes))
 	for i, q := range codes {
 		out[i] = float64(q-g.ZeroPoint) * float64(g.Scale)

@@ -95,7 +95,7 @@ func (p *pair) compare(f *faults) {
 }
 
 func (p *pair) exact(_ *computer, in []*tensor.Tensor) ([]*exact, error) {
-	a, b := codesOf(in[0]), codesOf(in[1])
+	a, b := in[0].Integers(), in[1].Integers()
 	shape := broadcast(in[0].Shape, in[1].Shape)
 	ia, ib := source(shape, in[0].Shape), source(shape, in[1].Shape)
 	values := make([]float64, len(ia))

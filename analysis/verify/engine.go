@@ -35,7 +35,7 @@ func (a *again) engine(op operation, in []*tensor.Tensor) (func(i int) float64, 
 func (l *linear) magnitudes(c *computer, in []*tensor.Tensor) ([]float64, int, error) {
 	copied := *l
 	x := tensor.New(tensor.Int16, in[0].Shape...)
-	for i, q := range codesOf(in[0]) {
+	for i, q := range in[0].Integers() {
 		d := q - l.x.ZeroPoint
 		x.Data.([]int16)[i] = int16(max(d, -d))
 	}
@@ -53,7 +53,7 @@ func (l *linear) magnitudes(c *computer, in []*tensor.Tensor) ([]float64, int, e
 		terms = len(w.codes) / max(len(w.scale), 1)
 	} else {
 		r := tensor.New(tensor.Int16, in[1].Shape...)
-		for i, q := range codesOf(in[1]) {
+		for i, q := range in[1].Integers() {
 			d := q - l.w.ZeroPoint
 			r.Data.([]int16)[i] = int16(max(d, -d))
 		}

@@ -90,7 +90,7 @@ func (l *layer) deriveMove(op *lower.Move) (operation, error) {
 		fill := op.Graph.Const(n.Input(2))
 		flag(f, "fill", true, fill != nil)
 		if fill != nil {
-			number(f, "zero point", 0, x.ZeroPoint, codesOf(fill)[0])
+			number(f, "zero point", 0, x.ZeroPoint, fill.Integers()[0])
 		}
 	})
 }

@@ -66,7 +66,7 @@ func wholes(t *tensor.Tensor) ([]int64, bool) {
 		}
 		return out, true
 	}
-	codes := codesOf(t)
+	codes := t.Integers()
 	for i, q := range codes {
 		out[i] = int64(q)
 	}

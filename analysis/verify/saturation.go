@@ -45,7 +45,7 @@ func (r *runner) countPairs(s *lower.Step, in []*tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	codes := codesOf(in[0])
+	codes := in[0].Integers()
 	raise := int32(0)
 	if l.x.QMin < 0 { // the kernels read codes from 0 on
 		raise = 128

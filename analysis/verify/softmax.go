@@ -89,7 +89,7 @@ func (s *softmax) exact(_ *computer, in []*tensor.Tensor) ([]*exact, error) {
 	if err != nil {
 		return nil, err
 	}
-	codes := codesOf(in[0])
+	codes := in[0].Integers()
 	values := make([]float64, len(codes))
 	for o := range outer {
 		for i := range inner {

@@ -137,7 +137,7 @@ func (l *layer) constants(f *faults) {
 		}
 		l.place(f, t)
 		g := *l.grids[id]
-		codes := codesOf(t.Const)
+		codes := t.Const.Integers()
 		x := source.ToRowMajor().F32()
 		number(f, "number of constants", 0, len(x), len(codes))
 		for i := range min(len(x), len(codes)) {

@@ -76,7 +76,7 @@ type sums struct {
 
 // accumulate computes the sums of products of a step, without bias.
 func (l *linear) accumulate(c *computer, in []*tensor.Tensor) (*sums, error) {
-	left := codesOf(in[0])
+	left := in[0].Integers()
 	for i := range left {
 		left[i] -= l.x.ZeroPoint
 	}
@@ -90,7 +90,7 @@ func (l *linear) accumulate(c *computer, in []*tensor.Tensor) (*sums, error) {
 		}
 		sum = func(d *digit) float64 { return d.perSum(len(w.scale), w.channel) }
 	} else {
-		right, rightShape = codesOf(in[1]), in[1].Shape
+		right, rightShape = in[1].Integers(), in[1].Shape
 		for i := range right {
 			right[i] -= l.w.ZeroPoint
 		}
@@ -201,7 +201,7 @@ func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 		}
 	}
 	if l.skip != nil {
-		codes := codesOf(in[len(in)-1])
+		codes := in[len(in)-1].Integers()
 		if len(codes) != len(real) {
 			return nil, fmt.Errorf("a residual of %d elements for %d", len(codes), len(real))
 		}

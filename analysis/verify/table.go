@@ -155,11 +155,11 @@ func (t *table) defined() (*qmath.Table, error) {
 }
 
 func (t *table) compare(f *faults) {
-	numbers(f, "table entry", t.codes, codesOf(t.got.Codes))
+	numbers(f, "table entry", t.codes, t.got.Codes.Integers())
 }
 
 func (t *table) exact(_ *computer, in []*tensor.Tensor) ([]*exact, error) {
-	codes := codesOf(in[0])
+	codes := in[0].Integers()
 	values := make([]float64, len(codes))
 	for i, q := range codes {
 		values[i] = t.value[int(q)&(len(t.value)-1)] * float64(t.y.Scale)

@@ -29,7 +29,7 @@ func (t *tally) compare(e *exact, got *tensor.Tensor) {
 		t.compareReal(e, got)
 		return
 	}
-	codes := codesOf(got)
+	codes := got.Integers()
 	t.compared += int64(len(codes))
 	if len(codes) != len(e.value) {
 		t.different += int64(len(codes))

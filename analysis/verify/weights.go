@@ -89,7 +89,7 @@ func (w *weights) centered(i int) int32 { return w.codes[i] - w.zero[w.channel(i
 func (w *weights) compare(f *faults, got *lower.Weights) {
 	number(f, "weight axis", 0, w.axis, got.Axis)
 	number(f, "number of channels", 0, len(w.scale), got.Channels)
-	numbers(f, "weight code", w.codes, codesOf(got.Codes))
+	numbers(f, "weight code", w.codes, got.Codes.Integers())
 	numbers(f, "weight scale", w.scale, got.Scale)
 	numbers(f, "weight zero point", w.zero, got.ZeroPoint)
 	numbers(f, "zero-point term", w.sum, got.Sum)

@@ -7,29 +7,6 @@ import (
 	"qwb/graph/tensor"
 )
 
-// broadcast is the shape of an elementwise operation, by the rules of ONNX.
-func broadcast(shapes ...[]int) ([]int, error) {
-	rank := 0
-	for _, s := range shapes {
-		rank = max(rank, len(s))
-	}
-	out := make([]int, rank)
-	for a := range out {
-		out[a] = 1
-		for _, s := range shapes {
-			i := a - (rank - len(s))
-			switch {
-			case i < 0 || s[i] == 1:
-			case out[a] == 1:
-				out[a] = s[i]
-			case out[a] != s[i]:
-				return nil, fmt.Errorf("shapes %v cannot be broadcast", shapes)
-			}
-		}
-	}
-	return out, nil
-}
-
 // steps lists how far a tensor of the given shape moves along each axis of out.
 func steps(out, shape []int) []int {
 	step := make([]int, len(out))
@@ -116,7 +93,7 @@ func braces(list []int) string {
 
 // broadcastLayout is the walk of an elementwise operation over tensors of the given shapes.
 func broadcastLayout(shapes ...[]int) (string, error) {
-	out, err := broadcast(shapes...)
+	out, err := tensor.Broadcast(shapes...)
 	if err != nil {
 		return "", err
 	}

@@ -247,7 +247,7 @@ func (w *writer) productOf(a, b []int, transA, transB bool, zeros int) (string, 
 		return "", 0, fmt.Errorf("a product with a scalar")
 	}
 	x, y := sideOf(a, transA, false), sideOf(b, transB, true)
-	stack, err := broadcast(x.stack, y.stack)
+	stack, err := tensor.Broadcast(x.stack, y.stack)
 	if err != nil || x.cols != y.rows {
 		return "", 0, fmt.Errorf("shapes %v and %v cannot be multiplied", a, b)
 	}

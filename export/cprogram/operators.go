@@ -113,7 +113,7 @@ func binary(f string) operator {
 	return func(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {
 		acc := in[0]
 		for k, b := range in[1:] {
-			out, err := broadcast(acc.shape, b.shape)
+			out, err := tensor.Broadcast(acc.shape, b.shape)
 			if err != nil {
 				return nil, err
 			}

@@ -87,7 +87,7 @@ func addCodes(q *qmath.Sum, a, b, y int32) *kernels.AddCodes {
 
 // prepare finds shape and layout of the output.
 func (c *cpuPair) prepare(a, b *value) error {
-	shape, err := broadcastShape(a.shape, b.shape)
+	shape, err := tensor.Broadcast(a.shape, b.shape)
 	if err != nil {
 		return err
 	}

@@ -9,29 +9,6 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// broadcastShape is the shape of an elementwise operation, by the rules of ONNX.
-func broadcastShape(shapes ...[]int) ([]int, error) {
-	rank := 0
-	for _, s := range shapes {
-		rank = max(rank, len(s))
-	}
-	out := make([]int, rank)
-	for a := range out {
-		out[a] = 1
-		for _, s := range shapes {
-			i := a - (rank - len(s))
-			switch {
-			case i < 0 || s[i] == 1:
-			case out[a] == 1:
-				out[a] = s[i]
-			case out[a] != s[i]:
-				return nil, fmt.Errorf("shapes %v cannot be broadcast", shapes)
-			}
-		}
-	}
-	return out, nil
-}
-
 // broadcastIndex lists, for every element of out, which element of a tensor of the given shape it is computed from.
 func broadcastIndex(out, shape []int) []int {
 	step := make([]int, len(out))
@@ -62,7 +39,7 @@ func broadcastIndex(out, shape []int) []int {
 func pairwise(p *lower.Program, s *lower.Step, f func(a, b int32) int32) kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		shape, err := broadcastShape(in[0].Shape, in[1].Shape)
+		shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +70,7 @@ func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) kernel {
 		if !ok {
 			return nil, fmt.Errorf("condition of type %s", in[0].Type())
 		}
-		shape, err := broadcastShape(in[0].Shape, in[1].Shape, in[2].Shape)
+		shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape, in[2].Shape)
 		if err != nil {
 			return nil, err
 		}

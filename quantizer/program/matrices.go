@@ -79,7 +79,7 @@ func (l *linear) multiply(a, b factor, aShape, bShape []int, dot func(x, w []int
 	if a.cols != b.rows {
 		return sums{}, fmt.Errorf("shapes %v and %v cannot be multiplied", aShape, bShape)
 	}
-	stack, err := broadcastShape(a.stack, b.stack)
+	stack, err := tensor.Broadcast(a.stack, b.stack)
 	if err != nil {
 		return sums{}, err
 	}
