@@ -229,10 +229,10 @@ func runSafely(c *nodeCase) (err error) {
 
 // TestOperatorsAreSpecified holds that package graph can infer the shapes of every operator that can be executed.
 func TestOperatorsAreSpecified(t *testing.T) {
-	seen := map[string]bool{}
+	seen := map[exec.Operator]bool{}
 	for _, op := range exec.Operators() {
-		assert.False(t, seen[op], "%s stands twice in the table", op)
+		assert.False(t, seen[op], "%v stands twice in the table", op)
 		seen[op] = true
-		assert.NotNil(t, graph.Spec("", op), "no OpSpec for %s", op)
+		assert.NotNil(t, graph.Spec(op.Domain, op.Op), "no OpSpec for %v", op)
 	}
 }

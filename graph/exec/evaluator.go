@@ -16,15 +16,26 @@ type evaluator struct {
 	build func(n *graph.Node, version int64) (evalFunc, error)
 }
 
-// evalTable returns every operator of ai.onnx that can be executed. To add one: write its evaluator in the file of its
-// family, add it to that family's list. A test holds that package graph can infer its shapes.
-var evalTable = slices.Concat(
-	unaryEvals, binaryEvals, compareEvals, selectEvals, castEvals,
-	convEvals, poolEvals, gemmEvals, normEvals, softmaxEvals, reduceEvals, argEvals,
-	shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
-	fillEvals, scanEvals, einsumEvals, quantEvals, integerEvals,
-	controlEvals, recurrentEvals, boxEvals,
-)
+// domainEvals are the operators of one domain.
+type domainEvals struct {
+	domain string // "" is ai.onnx
+	evals  []evaluator
+}
+
+// evalTable is every operator that can be executed. To add one: write its evaluator in the file of its family, add it to that
+// family's list. A test holds that package graph can infer its shapes.
+var evalTable = []domainEvals{
+	{"", slices.Concat(
+		unaryEvals, binaryEvals, compareEvals, selectEvals, castEvals,
+		convEvals, poolEvals, gemmEvals, normEvals, softmaxEvals, reduceEvals, argEvals,
+		shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
+		fillEvals, scanEvals, einsumEvals, quantEvals, integerEvals,
+		controlEvals, recurrentEvals, boxEvals,
+	)},
+	{"com.microsoft", slices.Concat(
+		microsoftQuantEvals,
+	)},
+}
 
 // simple is a build function for operators without attributes.
 func simple(f evalFunc) func(*graph.Node, int64) (evalFunc, error) {
@@ -33,12 +44,17 @@ func simple(f evalFunc) func(*graph.Node, int64) (evalFunc, error) {
 
 // findEvaluator returns the evaluator of an operator, nil if there is none.
 func findEvaluator(domain, op string) *evaluator {
-	if domain != "" && domain != "ai.onnx" {
-		return nil
+	if domain == "ai.onnx" {
+		domain = ""
 	}
-	for i := range evalTable {
-		if evalTable[i].op == op {
-			return &evalTable[i]
+	for _, d := range evalTable {
+		if d.domain != domain {
+			continue
+		}
+		for i := range d.evals {
+			if d.evals[i].op == op {
+				return &d.evals[i]
+			}
 		}
 	}
 	return nil

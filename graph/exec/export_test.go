@@ -8,13 +8,18 @@ func NewPoisoned(g *graph.Graph, o Options) (*Session, error) {
 	return prepare(g, o, true)
 }
 
+// Operator names an operator of a domain.
+type Operator struct{ Domain, Op string }
+
 // Operators lists the operators of the evaluator table.
-func Operators() []string {
-	var names []string
-	for _, e := range evalTable {
-		names = append(names, e.op)
+func Operators() []Operator {
+	var list []Operator
+	for _, d := range evalTable {
+		for _, e := range d.evals {
+			list = append(list, Operator{d.domain, e.op})
+		}
 	}
-	return names
+	return list
 }
 
 // ArenaBytes returns how many bytes of float32 the plan of the last run needs.
