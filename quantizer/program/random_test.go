@@ -24,9 +24,12 @@ func TestCPURandom(t *testing.T) {
 	compared, programs := 0, 0
 	for seed := range uint64(count) {
 		seed += first
-		text := lowertest.Random(seed)
+		text := lowertest.Random(seed, 0)
 		tg := lowertest.RandomTarget(seed)
 		g, set, feeds := lowertest.ConfiguredFor(t, text, &tg)
+		if seed%2 == 1 {
+			lowertest.Disturb(t, seed, g, set)
+		}
 		for i, pr := range qmath.Profiles() {
 			if (uint64(i)+seed)%4 != 0 && testing.Short() {
 				continue

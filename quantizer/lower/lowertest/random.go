@@ -5,18 +5,26 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/quantizer/passes"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
 // Random returns a network made by chance: windows in one to three dimensions, sums, products, joins, activations, moves and
 // matrices, in shapes that are multiples of nothing, with constants of very different size and values far from zero. The same
-// seed gives the same network.
-func Random(seed uint64) string {
+// seed gives the same network; samples is the size of the first axis of its input, 0 for 1 or 2.
+func Random(seed uint64, samples int) string {
 	r := &random{Rand: rand.New(rand.NewPCG(seed, 77))}
 	axes := 1 + r.IntN(3)
 	shape := []int{1 + r.IntN(2), 1 + r.IntN(9)}
+	if samples > 0 {
+		shape[0] = samples
+	}
 	for range axes {
 		shape = append(shape, 1+r.IntN([]int{40, 11, 6}[axes-1]))
 	}
@@ -39,11 +47,12 @@ func Random(seed uint64) string {
 	return r.text.String()
 }
 
-// RandomTarget returns a variation of a target: other widths of weights, weights with zero points or one scale for all.
+// RandomTarget returns a variation of a target: other widths of weights and activations, weights with zero points or one scale for
+// all.
 func RandomTarget(seed uint64) target.Target {
 	r := rand.New(rand.NewPCG(seed, 78))
 	tg := []target.Target{target.ONNXRuntime, target.TRTInt8}[r.IntN(2)]
-	switch r.IntN(8) {
+	switch r.IntN(10) {
 	case 0:
 		tg.Weight.Policy = tqc.Symmetric | tqc.PerTensor | tqc.Linear
 	case 1:
@@ -57,8 +66,51 @@ func RandomTarget(seed uint64) target.Target {
 		tg.Weight.Policy |= tqc.PowerOf2
 	case 5:
 		tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerTensor|tqc.Linear, 0, 255
+	case 6:
+		tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1,
+			Observer: tqc.ObserverMinMax}
+		tg.Ops = slices.Clone(tg.Ops)
+		for i := range tg.Ops {
+			tg.Ops[i].FixedScale = 0 // it comes with a zero point
+		}
+	case 7:
+		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
 	}
 	return tg
+}
+
+// Disturb moves scales of activations, and zero points to anything from one end of the integers to the other, and solves the
+// biases again.
+func Disturb(t testing.TB, seed uint64, g *graph.Graph, set *tqc.Set) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 79))
+	saved := make([]tqc.Saved, set.NumSlots())
+	for i := range saved {
+		saved[i] = set.Save(tqc.SlotID(i))
+		s := set.Slot(tqc.SlotID(i))
+		if s.State() != tqc.Activated || s.Weight || s.Config.Observer == tqc.ObserverFixed || s.Config.Policy.Has(tqc.PerChannel) {
+			continue
+		}
+		p := saved[i].Params
+		p.Scale, p.ZeroPoint = slices.Clone(p.Scale), slices.Clone(p.ZeroPoint)
+		if p.Scale[0] *= float32(0.2 + 2*r.Float64()); s.Config.Policy.Has(tqc.PowerOf2) {
+			p.Scale[0] = saved[i].Params.Scale[0] * []float32{0.5, 1, 2}[r.IntN(3)]
+		}
+		if s.Config.Policy.Has(tqc.Asymmetric) {
+			switch r.IntN(4) {
+			case 0:
+				p.ZeroPoint[0] = s.Config.QMin
+			case 1:
+				p.ZeroPoint[0] = s.Config.QMax
+			case 2:
+				p.ZeroPoint[0] = s.Config.QMin + int32(r.IntN(int(s.Config.QMax-s.Config.QMin+1)))
+			}
+		}
+		saved[i].Params = p
+	}
+	require.NoError(t, set.Restore(saved))
+	_, err := passes.SolveBias(g, set)
+	require.NoError(t, err)
 }
 
 type tensorOf struct {
@@ -125,7 +177,7 @@ func (r *random) step() {
 		r.matrices(x)
 		return
 	}
-	switch r.IntN(14) {
+	switch r.IntN(18) {
 	case 0, 1, 2, 3:
 		r.conv(x)
 	case 4:
@@ -151,7 +203,63 @@ func (r *random) step() {
 		r.slice(x)
 	case 13:
 		r.node(x.shape, "Softmax", fmt.Sprintf("axis=%d", len(x.shape)-1), x.name)
+	case 14:
+		r.pad(x)
+	case 15:
+		r.resize(x)
+	case 16:
+		r.gather(x)
+	case 17:
+		lo, hi := r.scalar(-r.Float64()), r.scalar(0.5+2*r.Float64())
+		r.node(x.shape, "Clip", "", x.name, lo, hi)
 	}
+}
+
+// scalar adds a constant of one number.
+func (r *random) scalar(x float64) string {
+	name := fmt.Sprintf("c%d", r.Uint32())
+	fmt.Fprintf(&r.text, "const %s: f32[] = %.4f\n", name, x)
+	return name
+}
+
+// numbers adds a constant of a list of numbers.
+func (r *random) numbers(dtype string, x []int) string {
+	name := fmt.Sprintf("c%d", r.Uint32())
+	fmt.Fprintf(&r.text, "const %s: %s[%d] = %s\n", name, dtype, len(x), list(x))
+	return name
+}
+
+func (r *random) pad(x tensorOf) {
+	pads, shape := make([]int, 2*len(x.shape)), slices.Clone(x.shape)
+	for a := 1; a < len(shape); a++ {
+		pads[a], pads[len(shape)+a] = r.IntN(3), r.IntN(2)
+		shape[a] += pads[a] + pads[len(shape)+a]
+	}
+	r.node(shape, "Pad", "", x.name, r.numbers("i64", pads))
+}
+
+// resize repeats elements along the last axis and the one before it.
+func (r *random) resize(x tensorOf) {
+	scales, shape := slices.Repeat([]int{1}, len(x.shape)), slices.Clone(x.shape)
+	for a := max(2, len(shape)-2); a < len(shape); a++ {
+		if shape[a] < 40 {
+			scales[a] = 1 + r.IntN(2)
+			shape[a] *= scales[a]
+		}
+	}
+	r.node(shape, "Resize", `mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"`, x.name, "_", r.numbers("f32", scales))
+}
+
+// gather picks some places of an axis, in any order.
+func (r *random) gather(x tensorOf) {
+	axis := 1 + r.IntN(len(x.shape)-1)
+	places := make([]int, 1+r.IntN(x.shape[axis]+2))
+	for i := range places {
+		places[i] = r.IntN(x.shape[axis])
+	}
+	shape := slices.Clone(x.shape)
+	shape[axis] = len(places)
+	r.node(shape, "Gather", fmt.Sprintf("axis=%d", axis), x.name, r.numbers("i64", places))
 }
 
 // window draws kernel, stride, dilation and padding of an axis of size n and returns the size of the output.
