@@ -30,7 +30,7 @@ var evalTable = []domainEvals{
 		convEvals, poolEvals, gemmEvals, normEvals, softmaxEvals, reduceEvals, argEvals,
 		shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
 		fillEvals, scanEvals, einsumEvals, quantEvals, integerEvals,
-		controlEvals, recurrentEvals, boxEvals,
+		controlEvals, loopEvals, recurrentEvals, boxEvals,
 	)},
 	{"com.microsoft", slices.Concat(
 		microsoftQuantEvals,

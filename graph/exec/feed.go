@@ -20,7 +20,7 @@ func (r *runnerState) feed(feeds map[string]*tensor.Tensor) ([][]int, error) {
 		t, given := feeds[val.Name]
 		if given {
 			used++
-			if err := checkFeed(val, t); err != nil {
+			if err := checkFeed(val, t, r.outer != nil); err != nil {
 				return nil, err
 			}
 			r.vals[v] = handle{t: t, buf: noBuf}
@@ -41,13 +41,13 @@ func (r *runnerState) feed(feeds map[string]*tensor.Tensor) ([][]int, error) {
 }
 
 // checkFeed compares a tensor with the declared type of an input. A declared dimension of 0 counts as unknown: exporters
-// write it for open dimensions.
-func checkFeed(val *graph.Value, t *tensor.Tensor) error {
+// write it for open dimensions. In a body only the element type counts: what a loop carries may change its shape.
+func checkFeed(val *graph.Value, t *tensor.Tensor, body bool) error {
 	if t == nil {
 		return fmt.Errorf("input %q is nil", val.Name)
 	}
 	ok := val.DType == tensor.Undefined || val.DType == t.DType
-	if val.Shape != nil {
+	if val.Shape != nil && !body {
 		ok = ok && len(val.Shape) == len(t.Shape)
 		for i := 0; ok && i < len(t.Shape); i++ {
 			ok = val.Shape[i].N <= 0 || int(val.Shape[i].N) == t.Shape[i]

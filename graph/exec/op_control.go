@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"qwb/graph"
-	"qwb/graph/tensor"
 )
 
 // controlEvals run graphs that are attributes.
@@ -50,15 +49,15 @@ func (r *runnerState) inner(st *step, g *graph.Graph) *Runner {
 	return r.inners[s]
 }
 
-// visible returns the value called name as a subgraph of this graph sees it, nil if there is none.
-func (r *runnerState) visible(name string) *tensor.Tensor {
+// visible returns the value called name as a subgraph of this graph sees it: a handle without tensor if there is none.
+func (r *runnerState) visible(name string) handle {
 	if v, ok := r.s.g.Lookup(name); ok && r.vals[v].t != nil {
-		return r.vals[v].t
+		return handle{t: r.vals[v].t, buf: noBuf, fixed: r.vals[v].fixed}
 	}
 	if r.outer != nil {
 		return r.outer(name)
 	}
-	return nil
+	return handle{}
 }
 
 // capture puts the values of enclosing graphs in place and returns their shapes.
@@ -69,12 +68,12 @@ func (r *runnerState) capture() ([][]int, error) {
 			return nil, errors.New("a subgraph cannot be run on its own")
 		}
 		name := r.s.g.Value(v).Name
-		t := r.outer(name)
-		if t == nil {
+		a := r.outer(name)
+		if a.t == nil {
 			return nil, fmt.Errorf("%q has no value in the enclosing graph", name)
 		}
-		r.vals[v] = handle{t: t, buf: noBuf}
-		shapes = append(shapes, t.Shape)
+		r.vals[v] = a
+		shapes = append(shapes, a.t.Shape)
 	}
 	return shapes, nil
 }

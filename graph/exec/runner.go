@@ -48,10 +48,10 @@ type runnerState struct {
 	fused    []*graph.Node // for the hook of steps
 	// products holds, by step, right-hand sides that are packed anew in every run.
 	products []kernels.GemmF32
-	packed   sync.Pool                        // of *kernels.GemmF32: right-hand sides that live for one product
-	chain    []link                           // what the step in progress computes of its followers' work
-	ctx      context.Context                  // of the run in progress
-	outer    func(name string) *tensor.Tensor // values of the enclosing graphs, in a subgraph
+	packed   sync.Pool                // of *kernels.GemmF32: right-hand sides that live for one product
+	chain    []link                   // what the step in progress computes of its followers' work
+	ctx      context.Context          // of the run in progress
+	outer    func(name string) handle // values of the enclosing graphs, in a subgraph
 	inners   map[*Session]*Runner
 	views    []*tensor.Tensor
 	nview    int
