@@ -31,6 +31,7 @@ var evalTable = []domainEvals{
 		shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
 		fillEvals, scanEvals, einsumEvals, quantEvals, integerEvals,
 		controlEvals, loopEvals, recurrentEvals, boxEvals,
+		attentionEvals,
 	)},
 	{"com.microsoft", slices.Concat(
 		microsoftQuantEvals,

@@ -1,0 +1,411 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// attentionEvals are attention and what stands around it in a decoder.
+var attentionEvals = []evaluator{
+	{op: "Attention", build: buildAttention},
+	{op: "RotaryEmbedding", build: buildRotary},
+	{op: "TensorScatter", build: buildTensorScatter},
+}
+
+// What the fourth output of Attention holds (qk_matmul_output_mode).
+const (
+	scoresScaled = iota // Q*K' * scale
+	scoresCapped        // after softcap
+	scoresBiased        // after the mask
+	scoresSoft          // after the softmax
+)
+
+// attention is softmax(softcap(Q*K' * scale) + mask) * V per head. A head of K and V serves heads/kvHeads heads of Q. Products
+// are those of MatMul, rows of the softmax those of Softmax; a row in which everything is masked is 0.
+type attention struct {
+	scale            float64 // 0 is 1/sqrt(size)
+	softcap          float64 // 0 is none
+	causal           bool
+	left, right      int // how far back and ahead a query looks, -1 is without limit
+	mode             int
+	flat, flatShared int       // heads of Q, and of K and V, where they have rank 3
+	spare            sync.Pool // of []float32 and []float64: scores
+}
+
+func buildAttention(n *graph.Node, _ int64) (evalFunc, error) {
+	a := &attention{
+		scale: float64(n.AttrFloat("scale", 0)), softcap: float64(n.AttrFloat("softcap", 0)),
+		causal: n.AttrInt("is_causal", 0) != 0, mode: int(n.AttrInt("qk_matmul_output_mode", 0)),
+		left: int(min(n.AttrInt("left_window_size", -1), maxElements)), right: int(min(n.AttrInt("right_window_size", -1), maxElements)),
+		flat: int(n.AttrInt("q_num_heads", 0)), flatShared: int(n.AttrInt("kv_num_heads", 0)),
+	}
+	if a.mode < scoresScaled || a.mode > scoresSoft {
+		return nil, fmt.Errorf("qk_matmul_output_mode %d", a.mode)
+	}
+	if !(a.softcap >= 0) || math.IsNaN(a.scale) || a.left < -1 || a.right < -1 {
+		return nil, fmt.Errorf("scale %g, softcap %g, left_window_size %d, right_window_size %d", a.scale, a.softcap, a.left, a.right)
+	}
+	switch d := tensor.DType(n.AttrInt("softmax_precision", int64(tensor.Float32))); d {
+	case tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16: // rows are summed in float64 whatever it says
+	default:
+		return nil, fmt.Errorf("softmax_precision %s", d)
+	}
+	return func(c *call) error {
+		return c.inReal(3, func() error { return attend[float32](c, a) }, func() error { return attend[float64](c, a) })
+	}, nil
+}
+
+// headRows is Q, K, V or Y: where the row of a head and a position begins.
+type headRows[T real] struct {
+	data             []T
+	batch, head, row int // strides
+}
+
+func (h headRows[T]) at(b, head, row int) []T { return h.data[b*h.batch+head*h.head+row*h.row:] }
+
+// headsOf reads [batch, heads, length, size], or [batch, length, heads*size].
+func headsOf[T real](t *tensor.Tensor, count int) (h headRows[T], length, size int) {
+	h.data = tensor.Of[T](t)
+	if len(t.Shape) == 4 {
+		length, size = t.Shape[2], t.Shape[3]
+		return headRows[T]{h.data, count * length * size, length * size, size}, length, size
+	}
+	length, size = t.Shape[1], t.Shape[2]/count
+	return headRows[T]{h.data, length * count * size, size, count * size}, length, size
+}
+
+// attending is one run of an attention.
+type attending[T real] struct {
+	*attention
+	c                           *call
+	batch, heads, shared        int
+	queries, total, size, width int // width is the size of a head of V
+	q, k, v, y                  headRows[T]
+	scale                       T
+	past                        int   // keys before those of K
+	valid                       []int // by sample, how many keys are not padding; nil is all
+	mask                        *tensor.Tensor
+	maskSteps                   []int // along sample, head and query
+	scores                      []T   // output 3, nil if nobody wants it
+}
+
+func attend[T real](c *call, a *attention) error {
+	r := &attending[T]{attention: a, c: c}
+	if err := r.open(); err != nil {
+		return err
+	}
+	if err := r.openMask(); err != nil {
+		return err
+	}
+	y, err := c.out(0)
+	if err != nil {
+		return err
+	}
+	r.y, _, _ = headsOf[T](y, r.heads)
+	if c.wants(3) {
+		t, err := c.out(3)
+		if err != nil {
+			return err
+		}
+		r.scores = tensor.Of[T](t)
+	}
+	if r.total == 0 {
+		clear(r.y.data)
+		return nil
+	}
+	if y.Len() == 0 && len(r.scores) == 0 {
+		return nil
+	}
+	each := func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			r.group(i/r.shared, i%r.shared, r.batch*r.shared >= manyProducts)
+		}
+	}
+	if n := r.batch * r.shared; n >= manyProducts {
+		c.parallel(n, r.heads/r.shared*r.queries*r.total*(r.size+r.width)/8, each)
+	} else {
+		each(0, n)
+	}
+	return nil
+}
+
+// open reads the shapes of the inputs, and joins past and present keys and values.
+func (r *attending[T]) open() error {
+	c := r.c
+	q, k, v := c.in(0), c.in(1), c.in(2)
+	r.heads, r.shared = r.flat, r.flatShared
+	if len(q.Shape) == 4 {
+		r.heads, r.shared = q.Shape[1], k.Shape[1]
+	}
+	bad := func() error { return fmt.Errorf("Q %s, K %s and V %s do not fit", q.Type(), k.Type(), v.Type()) }
+	if r.heads < 1 || r.shared < 1 || r.heads%r.shared != 0 {
+		return fmt.Errorf("%d heads of Q for %d of K and V", r.heads, r.shared)
+	}
+	if q.Shape[0] != k.Shape[0] || k.Shape[0] != v.Shape[0] || len(q.Shape) == 4 && v.Shape[1] != r.shared ||
+		len(q.Shape) == 3 && (q.Shape[2]%r.heads != 0 || k.Shape[2]%r.shared != 0 || v.Shape[2]%r.shared != 0) {
+		return bad()
+	}
+	r.batch = q.Shape[0]
+	var keys, values, keySize int
+	r.q, r.queries, r.size = headsOf[T](q, r.heads)
+	r.k, keys, keySize = headsOf[T](k, r.shared)
+	r.v, values, r.width = headsOf[T](v, r.shared)
+	if keys != values || keySize != r.size || r.size == 0 {
+		return bad()
+	}
+	r.scale = T(r.attention.scale)
+	if r.scale == 0 {
+		r.scale = T(1 / math.Sqrt(float64(r.size)))
+	}
+	r.total = keys
+	if c.has(4) != c.has(5) {
+		return errors.New("past_key and past_value belong together")
+	}
+	if c.has(4) {
+		r.past = c.in(4).Shape[min(2, len(c.in(4).Shape)-1)]
+		r.total += r.past
+	}
+	var err error
+	if r.k, err = r.present(1, 4, r.k, keys, r.size); err != nil {
+		return err
+	}
+	if r.v, err = r.present(2, 5, r.v, keys, r.width); err != nil {
+		return err
+	}
+	return r.openValid()
+}
+
+// openValid reads nonpad_kv_seqlen.
+func (r *attending[T]) openValid() error {
+	t := r.c.in(6)
+	if t == nil {
+		return nil
+	}
+	if r.c.has(4) {
+		return errors.New("nonpad_kv_seqlen and past_key exclude each other")
+	}
+	var err error
+	if r.valid, err = ints(t); err != nil {
+		return err
+	}
+	if len(r.valid) != r.batch || slices.ContainsFunc(r.valid, func(n int) bool { return n < 0 || n > r.total }) {
+		return fmt.Errorf("nonpad_kv_seqlen %v for %d samples of %d keys", r.valid, r.batch, r.total)
+	}
+	return nil
+}
+
+// present returns the keys or values h with those of input past, if there is one, before them. They are written to output out
+// where it is wanted: [batch, heads, past+length, size].
+func (r *attending[T]) present(out, past int, h headRows[T], length, size int) (headRows[T], error) {
+	c := r.c
+	if !c.has(past) && !c.wants(out) {
+		return h, nil
+	}
+	shape := []int{r.batch, r.shared, r.total, size}
+	if t := c.in(past); t != nil && (t.DType != c.raw(0).DType || !slices.Equal(t.Shape, []int{r.batch, r.shared, r.past, size})) {
+		return h, fmt.Errorf("input %d is %s, should be %s", past, t.Type(),
+			tensor.TypeString(c.raw(0).DType, []int{r.batch, r.shared, r.past, size}))
+	}
+	var t *tensor.Tensor
+	var err error
+	if c.wants(out) {
+		t, err = c.outAs(out, c.raw(0).DType, shape, tensor.RowMajor)
+	} else {
+		t, _, err = c.run.mem.alloc(c.raw(0).DType, shape, tensor.RowMajor)
+	}
+	if err != nil {
+		return h, err
+	}
+	rows := rowStrides(shape)
+	if p := c.in(past); p != nil {
+		part := []int{r.batch, r.shared, r.past, size}
+		move{shape: part, dst: rows, src: rowStrides(part)}.run(c.parallel, t.Data, p.Data)
+	}
+	move{shape: []int{r.batch, r.shared, length, size}, dst: rows, dstOff: r.past * size,
+		src: []int{h.batch, h.head, h.row, 1}}.run(c.parallel, t.Data, h.data)
+	joined, _, _ := headsOf[T](t, r.shared)
+	return joined, nil
+}
+
+// openMask reads attn_mask: bool or of Q's type, broadcast to [batch, heads, queries, total]. Keys beyond its last axis are masked.
+func (r *attending[T]) openMask() error {
+	m := r.c.in(3)
+	if m == nil {
+		return nil
+	}
+	if m.DType != tensor.Bool && m.DType != r.c.raw(0).DType {
+		return badType(3, m.DType)
+	}
+	full := []int{r.batch, r.heads, r.queries, r.total}
+	rank := len(m.Shape)
+	fits := rank >= 1 && rank <= 4 && m.Shape[rank-1] <= r.total
+	for i := 0; fits && i < rank-1; i++ {
+		fits = m.Shape[i] == 1 || m.Shape[i] == full[4-rank+i]
+	}
+	if !fits {
+		return fmt.Errorf("mask %s for scores %s", m.Type(), tensor.TypeString(r.c.raw(0).DType, full))
+	}
+	r.mask, r.maskSteps = m, make([]int, 3)
+	own := rowStrides(m.Shape)
+	for i := range rank - 1 {
+		if m.Shape[i] != 1 {
+			r.maskSteps[4-rank+i] = own[i]
+		}
+	}
+	return nil
+}
+
+// tileElements is about how many scores are computed at once: few enough to stay in the cache between the two products.
+const tileElements = 1 << 16
+
+// group computes the heads of Q that share one head of K and V. alone says that others are computed at the same time.
+func (r *attending[T]) group(b, shared int, alone bool) {
+	c, par := r.c, r.c.run.s.par
+	rows := min(r.queries, max(32, tileElements/r.total))
+	if alone {
+		par = nil
+	} else {
+		rows = min(r.queries, max(256, tileElements/r.total))
+	}
+	keys := newFactor(c, r.k.at(b, shared, 0), r.size, r.total, r.k.row, true)
+	values := newFactor(c, r.v.at(b, shared, 0), r.total, r.width, r.v.row, false)
+	defer keys.drop(c)
+	defer values.drop(c)
+	buf, _ := r.spare.Get().([]T)
+	if len(buf) < rows*r.total {
+		buf = make([]T, rows*r.total)
+	}
+	each := r.heads / r.shared
+	for h := shared * each; h < (shared+1)*each; h++ {
+		for lo := 0; lo < r.queries; lo += rows {
+			m := min(rows, r.queries-lo)
+			s := buf[:m*r.total]
+			keys.times(par, s, r.total, r.q.at(b, h, lo), r.q.row, m)
+			r.soften(s, b, h, lo)
+			values.times(par, r.y.at(b, h, lo), r.y.row, s, r.total, m)
+		}
+	}
+	r.spare.Put(buf)
+}
+
+// soften makes probabilities of the products of queries from lo on with all keys.
+func (r *attending[T]) soften(s []T, b, h, lo int) {
+	scaleBy(r.c, s, r.scale)
+	r.show(scoresScaled, s, b, h, lo)
+	if r.softcap > 0 {
+		capAt(r.c, s, T(r.softcap))
+	}
+	r.show(scoresCapped, s, b, h, lo)
+	for i := 0; i*r.total < len(s); i++ {
+		r.hide(s[i*r.total:][:r.total], b, h, lo+i)
+	}
+	r.show(scoresBiased, s, b, h, lo)
+	hidden := make([]bool, len(s)/r.total)
+	for i := range hidden {
+		hidden[i] = !slices.ContainsFunc(s[i*r.total:][:r.total], func(v T) bool { return !math.IsInf(float64(v), -1) })
+	}
+	softRows(r.c, s, r.total)
+	for i, all := range hidden {
+		if all {
+			clear(s[i*r.total:][:r.total])
+		}
+	}
+	r.show(scoresSoft, s, b, h, lo)
+}
+
+// show copies the scores to output 3 if it is the one they are shown by.
+func (r *attending[T]) show(mode int, s []T, b, h, lo int) {
+	if r.scores != nil && r.mode == mode {
+		copy(r.scores[((b*r.heads+h)*r.queries+lo)*r.total:], s)
+	}
+}
+
+// hide adds the mask to the scores of one query. The query stands at position p of the keys: after those of the past, or as
+// one of the last of those that are not padding.
+func (r *attending[T]) hide(s []T, b, h, query int) {
+	p, from, to := query+r.past, 0, r.total
+	if r.valid != nil {
+		p, to = query+r.valid[b]-r.queries, r.valid[b]
+	}
+	if r.causal {
+		to = min(to, p+1)
+	}
+	if r.right >= 0 {
+		to = min(to, p+r.right+1)
+	}
+	if r.left >= 0 {
+		from = max(from, p-r.left)
+	}
+	none := T(math.Inf(-1))
+	if r.mask != nil {
+		at := b*r.maskSteps[0] + h*r.maskSteps[1] + query*r.maskSteps[2]
+		n := r.mask.Shape[len(r.mask.Shape)-1]
+		to = min(to, n)
+		switch m := r.mask.Data.(type) {
+		case []bool:
+			for j, take := range m[at:][:n] {
+				if !take {
+					s[j] = none
+				}
+			}
+		case []T:
+			for j, v := range m[at:][:n] {
+				if s[j] += v; v == none { // whatever the score is, NaN too
+					s[j] = none
+				}
+			}
+		}
+	}
+	to = max(to, 0)
+	from = min(from, r.total)
+	fill(s[:from], none)
+	fill(s[to:], none)
+}
+
+func scaleBy[T real](c *call, s []T, scale T) {
+	if s32, ok := any(s).([]float32); ok {
+		c.run.s.table.MulScalar(s32, s32, float32(scale))
+		return
+	}
+	for i := range s {
+		s[i] *= scale
+	}
+}
+
+// capAt is top*tanh(s/top).
+func capAt[T real](c *call, s []T, top T) {
+	if s32, ok := any(s).([]float32); ok {
+		t := c.run.s.table
+		t.DivScalar(s32, s32, float32(top))
+		t.Tanh(s32, s32)
+		t.MulScalar(s32, s32, float32(top))
+		return
+	}
+	for i, v := range s {
+		s[i] = T(float64(top) * math.Tanh(float64(v/top)))
+	}
+}
+
+// softRows is the softmax of rows of n elements, in place.
+func softRows[T real](c *call, s []T, n int) {
+	if s32, ok := any(s).([]float32); ok {
+		c.run.s.table.Softmax(nil, s32, s32, n)
+		return
+	}
+	for ; len(s) > 0; s = s[n:] {
+		top, sum := slices.Max(s[:n]), 0.0
+		for i, v := range s[:n] {
+			s[i] = T(math.Exp(float64(v - top)))
+			sum += float64(s[i])
+		}
+		for i := range s[:n] {
+			s[i] = T(float64(s[i]) / sum)
+		}
+	}
+}
