@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -16,42 +15,6 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 )
-
-// TestLightModels runs the ONNX "light" cases: the architectures of the model zoo with constant weights. Each float input is
-// arange(n)/n in its shape.
-func TestLightModels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about 15 seconds")
-	}
-	files := map[string][]byte{}
-	eachFile(t, func(name string, b []byte) {
-		if strings.HasPrefix(name, "light/") {
-			files[name] = b
-		}
-	})
-	for name, b := range files {
-		if !strings.HasSuffix(name, ".onnx") {
-			continue
-		}
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".onnx"), func(t *testing.T) {
-			m, _, err := onnx.Read(bytes.NewReader(b), int64(len(b)), nil)
-			require.NoError(t, err)
-			_, want, err := onnx.ReadTensor(files[strings.TrimSuffix(name, ".onnx")+"_output_0.pb"])
-			require.NoError(t, err)
-			feeds := randomFeeds(t, m.Graph, 1)
-			for _, x := range feeds {
-				for i := range x.F32() {
-					x.F32()[i] = float32(float64(i) / float64(x.Len()))
-				}
-			}
-			s, err := exec.New(m.Graph, exec.Options{Threads: 2})
-			require.NoError(t, err)
-			got, err := s.NewRunner().Run(context.Background(), feeds, nil)
-			require.NoError(t, err)
-			require.NoError(t, near(got[0], want, 1e-3, 1e-7))
-		})
-	}
-}
 
 // TestRealModels runs the trained models: planned and observed runs give what the first run gives, to the bit.
 func TestRealModels(t *testing.T) {
