@@ -10,10 +10,10 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"qwb/graph/tensor"
+	"qwb/internal/file"
 	"qwb/observers"
 )
 
@@ -111,30 +111,8 @@ func appendElements(b []byte, t *tensor.Tensor) ([]byte, error) {
 	return binary.Append(b, binary.LittleEndian, t.Data)
 }
 
-// Save writes the statistics to a file: to a temporary name beside it first, which is then renamed, so that the file is
-// always whole.
-func (s *Stats) Save(path string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	err = s.Write(f)
-	if e := f.Chmod(0o644); err == nil && e != nil && !errors.Is(e, errors.ErrUnsupported) {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
+// Save writes the statistics to a file, which is always whole: it is replaced when the new one is complete.
+func (s *Stats) Save(path string) error { return file.Replace(path, s.Write) }
 
 // Load reads a file written by Save.
 func Load(path string) (*Stats, error) {

@@ -12,40 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"qwb/internal/file"
 )
 
-// writeFile writes a file under a temporary name beside path and renames it when it is complete and on the disk: nothing is
-// left behind if anything fails. It returns the SHA-256 of what was written.
+// writeFile replaces the file at path as a whole and returns the SHA-256 of what was written.
 func writeFile(path string, write func(io.Writer) error) (sum string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		var at *fs.PathError // it names the temporary file
-		if errors.As(err, &at) {
-			err = at.Err
-		}
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-	}()
 	h := sha256.New()
-	if err = write(io.MultiWriter(f, h)); err != nil {
-		return "", err
-	}
-	if err = f.Sync(); err != nil {
-		return "", err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return "", err
-	}
-	if err = f.Close(); err != nil {
-		return "", err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
+	if err := file.Replace(path, func(w io.Writer) error { return write(io.MultiWriter(w, h)) }); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

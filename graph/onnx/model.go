@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"unicode/utf8"
 
 	"qwb/graph"
+	"qwb/internal/file"
 )
 
 // Model is an ONNX file in memory. The exported fields may be changed and are what Save writes; a model may also be built
@@ -56,28 +56,11 @@ func (w Warning) String() string {
 // Read decodes the model in the first size bytes of r, which are read into memory. Files that hold its external data are
 // asked from ext; with nil a model that refers to others is an error.
 func Read(r io.ReaderAt, size int64, ext ExternalResolver) (*Model, []Warning, error) {
-	b, err := readAll(r, size)
+	b, err := file.ReadAll(r, size)
 	if err != nil {
 		return nil, nil, err
 	}
 	return parse(b, ext)
-}
-
-// readAll reads size bytes; whether they are there is found out before memory is asked for.
-func readAll(r io.ReaderAt, size int64) ([]byte, error) {
-	if size < 0 || size > math.MaxInt {
-		return nil, fmt.Errorf("a file of %d bytes cannot be read", size)
-	}
-	if size > 0 {
-		if n, err := r.ReadAt(make([]byte, 1), size-1); n < 1 {
-			return nil, fmt.Errorf("reading byte %d: %w", size, err)
-		}
-	}
-	b := make([]byte, size)
-	if n, err := r.ReadAt(b, 0); n < len(b) {
-		return nil, fmt.Errorf("reading byte %d: %w", n+1, err)
-	}
-	return b, nil
 }
 
 // parse decodes a model whose bytes stay valid as long as the model.

@@ -2,9 +2,10 @@ package onnx
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+
+	"qwb/internal/file"
 )
 
 // Open reads the ONNX file at path and the files with external data beside it. They are mapped into memory where the
@@ -19,19 +20,7 @@ func Open(path string) (*Model, []Warning, error) {
 }
 
 func open(path string) (*Model, []Warning, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, plain(err)
-	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for its other end
-		return nil, nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, plain(err)
-	}
-	defer f.Close()
-	data, release, err := mapRegular(f)
+	data, release, err := file.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,21 +34,6 @@ func open(path string) (*Model, []Warning, error) {
 	}
 	m.src.path, m.src.closers = path, dir.closers
 	return m, warnings, nil
-}
-
-// mapRegular maps a whole regular file.
-func mapRegular(f *os.File) ([]byte, func() error, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, plain(err)
-	}
-	if info.Size() == 0 {
-		return nil, func() error { return nil }, nil
-	}
-	if int64(int(info.Size())) != info.Size() {
-		return nil, nil, fmt.Errorf("a file of %d bytes does not fit into the address space", info.Size())
-	}
-	return mapFile(f, int(info.Size()))
 }
 
 // folder resolves external data to files in a model's folder.
@@ -76,35 +50,27 @@ func (d *folder) External(location string) ([]byte, error) {
 	}
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
-		return nil, plain(err)
+		return nil, file.Plain(err)
 	}
 	defer root.Close()
 	name := filepath.FromSlash(location)
 	info, err := root.Stat(name)
 	if err != nil {
-		return nil, plain(err)
+		return nil, file.Plain(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
 	}
 	f, err := root.Open(name)
 	if err != nil {
-		return nil, plain(err)
+		return nil, file.Plain(err)
 	}
 	defer f.Close()
-	b, release, err := mapRegular(f)
+	b, release, err := file.Map(f)
 	if err != nil {
 		return nil, err
 	}
 	d.files[location] = b
 	d.closers = append(d.closers, release)
 	return b, nil
-}
-
-// plain strips the path from an error of package os: the caller names it.
-func plain(err error) error {
-	if p, ok := err.(*fs.PathError); ok {
-		return p.Err
-	}
-	return err
 }

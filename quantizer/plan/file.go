@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"qwb/internal/file"
 )
 
 // Read reads a plan file.
@@ -47,48 +49,31 @@ func (p *Plan) Write(path string) error {
 	if exists {
 		var kept string
 		if kept, err = stage(path+".bak", old); err == nil {
-			err = commit(kept, path+".bak")
+			err = inPlan(file.Commit(kept, path+".bak"))
 		}
 	}
 	if err != nil {
 		os.Remove(next)
 		return err
 	}
-	return commit(next, path)
+	return inPlan(file.Commit(next, path))
 }
 
 // stage writes a file beside path under a temporary name and returns that name.
-func stage(path string, b []byte) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return "", fmt.Errorf("plan: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("plan: %s: %w", path, err)
-		}
-	}()
-	if _, err = f.Write(b); err != nil {
-		return "", err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return "", err
-	}
-	if err = f.Sync(); err != nil {
-		return "", err
-	}
-	return f.Name(), f.Close()
+func stage(path string, b []byte) (string, error) {
+	name, err := file.Stage(path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+	return name, inPlan(err)
 }
 
-// commit gives a staged file its name, or removes it.
-func commit(staged, path string) error {
-	if err := os.Rename(staged, path); err != nil {
-		os.Remove(staged)
-		return fmt.Errorf("plan: %w", err)
+// inPlan says in an error that it arose with a plan.
+func inPlan(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("plan: %w", err)
 }
 
 // Relative returns how a plan at planPath refers to another file: relative to the plan's folder where that is possible, with

@@ -1,17 +1,17 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package onnx
+package file
 
 import (
 	"os"
 	"syscall"
 )
 
-// mapFile maps size bytes of f for reading; the mapping outlives f and ends with release.
-func mapFile(f *os.File, size int) (data []byte, release func() error, err error) {
+// mapSize maps size bytes of f for reading; the mapping outlives f and ends with release.
+func mapSize(f *os.File, size int) (data []byte, release func() error, err error) {
 	data, err = syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
-		return readFile(f, size) // a file system without mappings
+		return read(f, size) // a file system without mappings
 	}
 	return data, func() error { return syscall.Munmap(data) }, nil
 }

@@ -1,4 +1,4 @@
-package onnx
+package file
 
 import (
 	"os"
@@ -6,16 +6,16 @@ import (
 	"unsafe"
 )
 
-// mapFile maps size bytes of f for reading; the mapping outlives f and ends with release.
-func mapFile(f *os.File, size int) (data []byte, release func() error, err error) {
+// mapSize maps size bytes of f for reading; the mapping outlives f and ends with release.
+func mapSize(f *os.File, size int) (data []byte, release func() error, err error) {
 	h, err := syscall.CreateFileMapping(syscall.Handle(f.Fd()), nil, syscall.PAGE_READONLY, 0, 0, nil)
 	if err != nil {
-		return readFile(f, size)
+		return read(f, size)
 	}
 	defer syscall.CloseHandle(h) // the view keeps the mapping alive
 	addr, err := syscall.MapViewOfFile(h, syscall.FILE_MAP_READ, 0, 0, uintptr(size))
 	if err != nil {
-		return readFile(f, size)
+		return read(f, size)
 	}
 	// The address is not of Go's heap, so reading it as a pointer is safe; vet cannot know that of a direct conversion.
 	data = unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size)

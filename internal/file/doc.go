@@ -1,0 +1,2 @@
+// Package file maps files into memory and replaces files as a whole.
+package file

@@ -1,0 +1,10 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd || windows)
+
+package file
+
+import "os"
+
+// mapSize reads the file: this system has no mappings.
+func mapSize(f *os.File, size int) (data []byte, release func() error, err error) {
+	return read(f, size)
+}
