@@ -21,6 +21,7 @@ type resampler struct {
 	mode, coords, nearest string
 	cubicA, blank         float64
 	antialias, outside    bool // outside: weights beyond the border are left out and the others scaled up
+	shrinkUp              bool // opset 10: along an axis that shrinks the nearest element is the next one, as ONNX Runtime computes it
 	policy                string
 	axes                  []int
 }
@@ -32,7 +33,7 @@ func buildResize(n *graph.Node, version int64) (evalFunc, error) {
 		outside: n.AttrInt("exclude_outside", 0) != 0, policy: n.AttrStr("keep_aspect_ratio_policy", "stretch"), axes: attrInts(n, "axes")}
 	scalesAt, sizesAt, roiAt := 2, 3, 1
 	if version < 11 {
-		r.coords, r.nearest, scalesAt, sizesAt, roiAt = "asymmetric", "floor", 1, -1, -1
+		r.coords, r.nearest, r.shrinkUp, scalesAt, sizesAt, roiAt = "asymmetric", "floor", true, 1, -1, -1
 	}
 	if err := r.check(); err != nil {
 		return nil, err
@@ -202,13 +203,17 @@ var nearestModes = map[string]func(x float64) float64{
 func (r *resampler) axis(p place, in, out int) *axisMap {
 	m := &axisMap{index: make([][]int, out), weight: make([][]float64, out)}
 	clampTo := func(i int) int { return min(max(i, 0), in-1) }
+	nearest := nearestModes[r.nearest]
+	if r.shrinkUp && p.scale < 1 {
+		nearest = math.Ceil
+	}
 	for o := range out {
 		x := coordinates[r.coords](float64(o), p)
 		if r.coords == "tf_crop_and_resize" && (x < 0 || x > p.in-1) {
 			continue
 		}
 		if r.mode == "nearest" {
-			m.index[o], m.weight[o] = []int{clampTo(int(nearestModes[r.nearest](x)))}, []float64{1}
+			m.index[o], m.weight[o] = []int{clampTo(int(nearest(x)))}, []float64{1}
 			continue
 		}
 		first, weights := r.taps(x, min(p.scale, 1))
