@@ -47,8 +47,8 @@ func TestUnsupportedOperatorsAreListedAtOnce(t *testing.T) {
 		input x: f32[1,3,4,4]
 		output y
 		a = com.example::Magic(x)
-		b = GridSample(a, a)
-		c = GridSample(b, a)
+		b = ImageDecoder(a, a)
+		c = ImageDecoder(b, a)
 		d = Relu(c)
 		y = Pad(d) {mode="mirror"}
 	`)
@@ -56,12 +56,12 @@ func TestUnsupportedOperatorsAreListedAtOnce(t *testing.T) {
 	var e *exec.UnsupportedError
 	require.ErrorAs(t, err, &e)
 	require.Len(t, e.Ops, 3)
-	assert.Equal(t, "GridSample", e.Ops[0].Op)
+	assert.Equal(t, "ImageDecoder", e.Ops[0].Op)
 	assert.Equal(t, int64(13), e.Ops[0].Version)
 	assert.Len(t, e.Ops[0].Nodes, 2)
 	assert.Equal(t, `mode "mirror" is not supported`, e.Ops[1].Reason)
 	assert.Equal(t, "com.example", e.Ops[2].Domain)
-	assert.ErrorContains(t, err, "GridSample (ai.onnx 13, 2 nodes: ")
+	assert.ErrorContains(t, err, "ImageDecoder (ai.onnx 13, 2 nodes: ")
 }
 
 // TestHalfPrecisionIsRefusedAtTheStart: all layers at once, before data is read.

@@ -31,7 +31,7 @@ var evalTable = []domainEvals{
 		shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
 		fillEvals, scanEvals, einsumEvals, quantEvals, integerEvals,
 		controlEvals, loopEvals, recurrentEvals, boxEvals,
-		attentionEvals,
+		attentionEvals, sampleEvals,
 	)},
 	{"com.microsoft", slices.Concat(
 		microsoftQuantEvals,
