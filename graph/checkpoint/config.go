@@ -1,0 +1,151 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math"
+)
+
+// Family says which details the architecture has beyond what Config holds as numbers.
+type Family string
+
+const (
+	Llama Family = "llama" // no biases
+	Qwen2 Family = "qwen2" // query, key and value have biases
+)
+
+// Pairing says which elements of a head rotary embedding turns together.
+type Pairing uint8
+
+const (
+	Interleaved Pairing = iota // 2i and 2i+1: llama2.c, GGUF of Llama
+	Halves                     // i and i + HeadDim/2: Hugging Face, GGUF of Qwen2
+)
+
+func (p Pairing) String() string {
+	if p == Halves {
+		return "halves"
+	}
+	return "interleaved"
+}
+
+// Config is the shape of a model. Its parts, for one token's vector x of Dim elements, are
+//
+//	x += Output * attention(RMSNorm(x)), with Heads query heads and KVHeads heads of keys and values, HeadDim each
+//	x += Down * (silu(Gate * RMSNorm(x)) * (Up * RMSNorm(x))), with Hidden elements in between
+//
+// Layers times, and then Classifier * RMSNorm(x), with Vocab elements.
+type Config struct {
+	Family  Family `json:"family"`
+	Dim     int    `json:"dim"`
+	Hidden  int    `json:"hidden"`
+	Layers  int    `json:"layers"`
+	Heads   int    `json:"heads"`
+	KVHeads int    `json:"kv_heads"` // divides Heads; fewer than Heads is grouped-query attention
+	HeadDim int    `json:"head_dim"` // Dim / Heads unless a file says otherwise
+	Vocab   int    `json:"vocab"`
+	Context int    `json:"context"` // positions that the model was made for
+
+	NormEps   float32      `json:"norm_eps"`
+	RopeTheta float64      `json:"rope_theta"`
+	Pairing   Pairing      `json:"pairing"` // of the rows of Query and Key
+	Scaling   *RopeScaling `json:"rope_scaling,omitempty"`
+
+	Tied bool  `json:"tied"` // the classifier is the embedding
+	BOS  int   `json:"bos"`  // id that begins a text
+	EOS  []int `json:"eos"`  // ids that end one
+}
+
+// RopeScaling stretches the rotary frequencies for long contexts.
+type RopeScaling struct {
+	// Factor divides the frequencies: all of them, or where HighFactor is not zero only the low ones.
+	Factor float64 `json:"factor"`
+	// LowFactor and HighFactor are the numbers of turns within OriginalContext below which a frequency is divided and above
+	// which it is kept; in between it is interpolated ("llama3" of Hugging Face's rope_scaling).
+	LowFactor       float64 `json:"low_factor,omitempty"`
+	HighFactor      float64 `json:"high_factor,omitempty"`
+	OriginalContext int     `json:"original_context,omitempty"`
+}
+
+const (
+	maxDim     = 1 << 20 // of every dimension
+	maxElement = 1 << 40 // of every matrix
+)
+
+// Validate reports what about the shape cannot be.
+func (c *Config) Validate() error {
+	for _, d := range []struct {
+		name  string
+		value int
+	}{
+		{"dim", c.Dim}, {"hidden", c.Hidden}, {"layers", c.Layers}, {"heads", c.Heads}, {"kv_heads", c.KVHeads},
+		{"head_dim", c.HeadDim}, {"vocab", c.Vocab}, {"context", c.Context},
+	} {
+		if d.value < 1 || d.value > maxDim*16 {
+			return fmt.Errorf("%s is %d", d.name, d.value)
+		}
+	}
+	switch {
+	case c.Layers > 1<<12:
+		return fmt.Errorf("%d layers", c.Layers)
+	case c.Heads%c.KVHeads != 0:
+		return fmt.Errorf("%d query heads cannot share %d heads of keys and values", c.Heads, c.KVHeads)
+	case c.HeadDim%2 != 0:
+		return fmt.Errorf("heads of %d elements have no pairs for rotary embedding", c.HeadDim)
+	case c.Dim > maxDim || c.Heads*c.HeadDim > maxDim || c.Hidden > maxDim:
+		return fmt.Errorf("vectors of %d, %d and %d elements", c.Dim, c.Heads*c.HeadDim, c.Hidden)
+	case c.Vocab > maxElement/c.Dim || c.Hidden > maxElement/c.Dim:
+		return fmt.Errorf("matrices of %d x %d elements", max(c.Vocab, c.Hidden), c.Dim)
+	case !(c.NormEps >= 0) || math.IsInf(float64(c.NormEps), 0):
+		return fmt.Errorf("the epsilon of the norms is %g", c.NormEps)
+	case !(c.RopeTheta > 0) || math.IsInf(c.RopeTheta, 0):
+		return fmt.Errorf("the base of rotary embedding is %g", c.RopeTheta)
+	}
+	if s := c.Scaling; s != nil && !(s.Factor > 0 && s.LowFactor >= 0 && s.HighFactor >= s.LowFactor && s.OriginalContext >= 0) {
+		return fmt.Errorf("rope scaling %+v", *s)
+	}
+	return nil
+}
+
+// QueryDim is how many elements the queries of a token have: those of all heads.
+func (c *Config) QueryDim() int { return c.Heads * c.HeadDim }
+
+// KVDim is how many elements the keys of a token have, and the values.
+func (c *Config) KVDim() int { return c.KVHeads * c.HeadDim }
+
+// Parameters counts the elements of all matrices and vectors, a tied classifier not twice.
+func (c *Config) Parameters() int64 {
+	var n int64
+	for _, p := range c.Parts() {
+		rows, cols := c.Shape(p.Role)
+		n += int64(rows) * int64(cols)
+	}
+	return n
+}
+
+// Frequencies returns the angles per position of the HeadDim/2 pairs of a head, in float64: RopeTheta^(-2i/HeadDim), scaled.
+func (c *Config) Frequencies() []float64 {
+	out := make([]float64, c.HeadDim/2)
+	for i := range out {
+		out[i] = c.Scaling.apply(math.Pow(c.RopeTheta, -float64(2*i)/float64(c.HeadDim)))
+	}
+	return out
+}
+
+// apply scales one frequency; a nil receiver keeps it.
+func (s *RopeScaling) apply(f float64) float64 {
+	if s == nil {
+		return f
+	}
+	if s.HighFactor == 0 {
+		return f / s.Factor
+	}
+	turns := float64(s.OriginalContext) * f / (2 * math.Pi)
+	switch {
+	case turns < s.LowFactor:
+		return f / s.Factor
+	case turns > s.HighFactor:
+		return f
+	}
+	share := (turns - s.LowFactor) / (s.HighFactor - s.LowFactor)
+	return (1-share)*f/s.Factor + share*f
+}

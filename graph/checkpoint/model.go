@@ -1,0 +1,117 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Model is a checkpoint that was opened. Close ends the use of its tensors.
+type Model struct {
+	Config
+	Path   string
+	Format string // in words: "llama2.c version 0"
+
+	// RopeTables are the cosines and then the sines that a file of llama2.c version 0 holds, each Context x HeadDim/2 float32,
+	// as they were read; nil where there are none. They are carried over when the same format is written.
+	RopeTables []byte
+
+	// Metadata is what a GGUF file says beside its tensors: by key a bool, string, integer, float, or slice of one of these.
+	Metadata map[string]any
+
+	tensors map[Part]*Tensor
+	files   []source // what was mapped, in the order of reading
+	release []func() error
+}
+
+type source struct {
+	name string // without the folder
+	data []byte
+}
+
+// Tensor returns a part of the model; of a tied model the classifier is the embedding.
+func (m *Model) Tensor(r Role, layer int) *Tensor {
+	if r == Classifier && m.Tied {
+		r = Embedding
+	}
+	return m.tensors[Part{r, layer}]
+}
+
+// Tensors returns all parts in the order of computation.
+func (m *Model) Tensors() []*Tensor {
+	parts := m.Parts()
+	out := make([]*Tensor, len(parts))
+	for i, p := range parts {
+		out[i] = m.tensors[p]
+	}
+	return out
+}
+
+// Digest returns the SHA-256 of the checkpoint in hexadecimal: of its file, or of the lines "sha256  name\n" of its files in the
+// order of their names. It reads all of them.
+func (m *Model) Digest() (string, error) {
+	if m.release == nil && len(m.files) == 0 {
+		return "", errors.New("the checkpoint was closed")
+	}
+	one := func(b []byte) string {
+		h := sha256.Sum256(b)
+		return hex.EncodeToString(h[:])
+	}
+	if len(m.files) == 1 {
+		return one(m.files[0].data), nil
+	}
+	h := sha256.New()
+	for _, f := range m.files {
+		if _, err := io.WriteString(h, one(f.data)+"  "+f.name+"\n"); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Close releases the files. Tensors must not be read afterwards.
+func (m *Model) Close() error {
+	var err error
+	for _, r := range m.release {
+		err = errors.Join(err, r())
+	}
+	m.release, m.files, m.tensors = nil, nil, nil
+	return err
+}
+
+// add puts a tensor in place after checking its shape and that its bytes are there.
+func (m *Model) add(t *Tensor) error {
+	rows, cols := m.Shape(t.Role)
+	if t.Rows != rows || t.Cols != cols {
+		return fmt.Errorf("tensor %q (%s) has shape [%d,%d], the configuration says [%d,%d]", t.Name, t.Part, t.Rows, t.Cols, rows, cols)
+	}
+	if (t.Type == GGQ8 || t.Type == GGQ4) && t.Cols%block != 0 {
+		return fmt.Errorf("tensor %q (%s): rows of %d elements are no whole blocks of %d", t.Name, t.Part, t.Cols, block)
+	}
+	if want := t.Type.bytes(t.Len()); len(t.data) != want {
+		return fmt.Errorf("tensor %q (%s) has %d bytes, %d %s elements take %d", t.Name, t.Part, len(t.data), t.Len(), t.Type, want)
+	}
+	if t.Role.Vector() && t.Quantized() {
+		return fmt.Errorf("tensor %q (%s) is quantized (%s); vectors are floats", t.Name, t.Part, t.Type)
+	}
+	if m.tensors == nil {
+		m.tensors = map[Part]*Tensor{}
+	}
+	if m.tensors[t.Part] != nil {
+		return fmt.Errorf("there are two tensors for %s: %q and %q", t.Part, m.tensors[t.Part].Name, t.Name)
+	}
+	m.tensors[t.Part] = t
+	return nil
+}
+
+// complete reports the first part that is missing.
+func (m *Model) complete() error {
+	for _, p := range m.Parts() {
+		if m.tensors[p] == nil {
+			return fmt.Errorf("there is no tensor for %s", p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package checkpoint
+
+import "fmt"
+
+// Role is what a matrix or vector does in a model.
+type Role uint8
+
+const (
+	Embedding     Role = iota // Vocab x Dim
+	AttentionNorm             // Dim
+	Query                     // QueryDim x Dim
+	QueryBias                 // QueryDim
+	Key                       // KVDim x Dim
+	KeyBias                   // KVDim
+	Value                     // KVDim x Dim
+	ValueBias                 // KVDim
+	Output                    // Dim x QueryDim
+	FeedNorm                  // Dim
+	Gate                      // Hidden x Dim
+	Up                        // Hidden x Dim
+	Down                      // Dim x Hidden
+	FinalNorm                 // Dim
+	Classifier                // Vocab x Dim; there is none where it is tied
+	numRoles
+)
+
+var roleNames = [numRoles]string{
+	"embedding", "attention norm", "query", "query bias", "key", "key bias", "value", "value bias", "output",
+	"feed-forward norm", "gate", "up", "down", "final norm", "classifier",
+}
+
+func (r Role) String() string {
+	if r < numRoles {
+		return roleNames[r]
+	}
+	return fmt.Sprintf("role %d", r)
+}
+
+// Part is one matrix or vector of a model.
+type Part struct {
+	Role  Role
+	Layer int // from 0; -1 for what is not part of a layer
+}
+
+func (p Part) String() string {
+	if p.Layer < 0 {
+		return p.Role.String()
+	}
+	return fmt.Sprintf("%s of layer %d", p.Role, p.Layer)
+}
+
+// Vector reports whether the role is a vector (a norm or a bias): those are never quantized.
+func (r Role) Vector() bool {
+	switch r {
+	case AttentionNorm, FeedNorm, FinalNorm, QueryBias, KeyBias, ValueBias:
+		return true
+	}
+	return false
+}
+
+// layerRoles are the roles within a layer in the order of computation.
+func (c *Config) layerRoles() []Role {
+	if c.Family == Qwen2 {
+		return []Role{AttentionNorm, Query, QueryBias, Key, KeyBias, Value, ValueBias, Output, FeedNorm, Gate, Up, Down}
+	}
+	return []Role{AttentionNorm, Query, Key, Value, Output, FeedNorm, Gate, Up, Down}
+}
+
+// Parts lists everything a model of this shape consists of, in the order of computation.
+func (c *Config) Parts() []Part {
+	parts := []Part{{Embedding, -1}}
+	for l := range c.Layers {
+		for _, r := range c.layerRoles() {
+			parts = append(parts, Part{r, l})
+		}
+	}
+	parts = append(parts, Part{FinalNorm, -1})
+	if !c.Tied {
+		parts = append(parts, Part{Classifier, -1})
+	}
+	return parts
+}
+
+// Shape returns rows and columns of a role; a vector has one row.
+func (c *Config) Shape(r Role) (rows, cols int) {
+	switch r {
+	case Embedding, Classifier:
+		return c.Vocab, c.Dim
+	case Query:
+		return c.QueryDim(), c.Dim
+	case Key, Value:
+		return c.KVDim(), c.Dim
+	case Output:
+		return c.Dim, c.QueryDim()
+	case Gate, Up:
+		return c.Hidden, c.Dim
+	case Down:
+		return c.Dim, c.Hidden
+	case QueryBias:
+		return 1, c.QueryDim()
+	case KeyBias, ValueBias:
+		return 1, c.KVDim()
+	}
+	return 1, c.Dim
+}

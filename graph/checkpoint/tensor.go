@@ -1,0 +1,176 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"qwb/kernels/qmath"
+)
+
+// Type is how the elements of a tensor are stored. All numbers are little-endian.
+type Type uint8
+
+const (
+	F32    Type = iota // float32
+	F16                // IEEE half precision
+	BF16               // the upper half of a float32
+	Groups             // int8 codes, and one float32 scale per group of elements of the flattened tensor: llama2.c version 2
+	GGQ8               // blocks of 32: half-precision scale, 32 int8 codes (Q8_0 of GGUF)
+	GGQ4               // blocks of 32: half-precision scale, 16 bytes: low halves are elements 0 to 15, high ones 16 to 31, less 8 (Q4_0)
+)
+
+var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0"}
+
+func (t Type) String() string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("type %d", t)
+}
+
+// block is the number of elements of a GGUF block.
+const block = 32
+
+// Tensor is one matrix (rows x cols, row-major) or vector (one row) of a checkpoint. Its bytes stay in the file.
+type Tensor struct {
+	Part
+	Name       string // what the file calls it
+	Rows, Cols int
+	Type       Type
+	Group      int // elements per group of type Groups
+
+	data   []byte
+	scales []byte // of type Groups
+}
+
+// Len is the number of elements.
+func (t *Tensor) Len() int { return t.Rows * t.Cols }
+
+// bytes returns the bytes that n elements of the type take, scales of Groups apart.
+func (t Type) bytes(n int) int {
+	switch t {
+	case F32:
+		return 4 * n
+	case F16, BF16:
+		return 2 * n
+	case GGQ8:
+		return n / block * 34
+	case GGQ4:
+		return n / block * 18
+	}
+	return n
+}
+
+// Read converts len(dst) elements of the flattened tensor, the first being element from. They must lie within it; of types in
+// blocks, from and len(dst) must be multiples of a block, which whole rows are.
+func (t *Tensor) Read(dst []float32, from int) {
+	b := t.data[t.Type.bytes(from):]
+	switch t.Type {
+	case F32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		}
+	case F16:
+		for i := range dst {
+			dst[i] = qmath.FromHalf(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+	case BF16:
+		for i := range dst {
+			dst[i] = qmath.FromBrain(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+	case Groups:
+		for i := range dst {
+			dst[i] = float32(int8(b[i])) * t.scale((from+i)/t.Group)
+		}
+	case GGQ8:
+		for i := 0; i+block <= len(dst); i, b = i+block, b[34:] {
+			d := qmath.FromHalf(binary.LittleEndian.Uint16(b))
+			for j, q := range b[2:34] {
+				dst[i+j] = float32(int8(q)) * d
+			}
+		}
+	case GGQ4:
+		for i := 0; i+block <= len(dst); i, b = i+block, b[18:] {
+			d := qmath.FromHalf(binary.LittleEndian.Uint16(b))
+			for j, q := range b[2:18] {
+				dst[i+j] = float32(int8(q&15)-8) * d
+				dst[i+j+block/2] = float32(int8(q>>4)-8) * d
+			}
+		}
+	}
+}
+
+// Row converts one row; dst holds Cols elements.
+func (t *Tensor) Row(dst []float32, row int) { t.Read(dst[:t.Cols], row*t.Cols) }
+
+// All converts the whole tensor.
+func (t *Tensor) All() []float32 {
+	out := make([]float32, t.Len())
+	t.Read(out, 0)
+	return out
+}
+
+// Quantized reports whether the elements are stored as integers with scales.
+func (t *Tensor) Quantized() bool { return t.Type >= Groups }
+
+// GroupSize is the number of neighbouring elements that share a scale, 0 where the elements are floats.
+func (t *Tensor) GroupSize() int {
+	switch t.Type {
+	case Groups:
+		return t.Group
+	case GGQ8, GGQ4:
+		return block
+	}
+	return 0
+}
+
+// Codes reads the stored integers and scales of len(codes) elements, the first being element from: both are multiples of the
+// group size. There is a scale per group. It panics where the tensor is not Quantized.
+func (t *Tensor) Codes(codes []int8, scales []float32, from int) {
+	b := t.data[t.Type.bytes(from):]
+	switch t.Type {
+	case Groups:
+		for i := range codes {
+			codes[i] = int8(b[i])
+		}
+		for i := range scales {
+			scales[i] = t.scale(from/t.Group + i)
+		}
+	case GGQ8:
+		for i := range scales {
+			scales[i] = qmath.FromHalf(binary.LittleEndian.Uint16(b[34*i:]))
+			for j, q := range b[34*i+2 : 34*i+34] {
+				codes[block*i+j] = int8(q)
+			}
+		}
+	case GGQ4:
+		for i := range scales {
+			scales[i] = qmath.FromHalf(binary.LittleEndian.Uint16(b[18*i:]))
+			for j, q := range b[18*i+2 : 18*i+18] {
+				codes[block*i+j] = int8(q&15) - 8
+				codes[block*i+j+block/2] = int8(q>>4) - 8
+			}
+		}
+	default:
+		panic("checkpoint: " + t.Name + " is not quantized")
+	}
+}
+
+func (t *Tensor) scale(group int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(t.scales[4*group:]))
+}
+
+// Finite returns an error that names the first element which is NaN or infinite. It reads the whole tensor once.
+func (t *Tensor) Finite() error {
+	row := make([]float32, t.Cols)
+	for r := range t.Rows {
+		t.Row(row, r)
+		for c, v := range row {
+			if v-v != 0 {
+				return fmt.Errorf("tensor %q (%s): element [%d,%d] is %g", t.Name, t.Part, r, c, v)
+			}
+		}
+	}
+	return nil
+}
