@@ -64,7 +64,8 @@ type Inspection struct {
 	Outputs     []ValueInfo    `json:"outputs"`
 	Nodes       []NodeInfo     `json:"nodes"`
 	Ops         []OpCount      `json:"ops"`
-	Parameters  int64          `json:"parameters"` // number of constant elements
+	Bodies      []BodyInfo     `json:"bodies,omitempty"` // of If, Loop and Scan; their nodes are not among Nodes and Ops
+	Parameters  int64          `json:"parameters"`       // number of constant elements, bodies included
 	Bytes       int64          `json:"parameter_bytes"`
 	MACs        int64          `json:"macs"`
 	Unsupported []Unsupported  `json:"unsupported"`
@@ -90,7 +91,12 @@ func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
 	at := map[string]int{}
 	for _, id := range order {
 		n := nodeInfo(g, id)
+		inside := bodies(g, id)
+		for _, b := range inside {
+			n.MACs = max(n.MACs, b.MACs)
+		}
 		r.Nodes = append(r.Nodes, n)
+		r.Bodies = append(r.Bodies, inside...)
 		r.MACs += n.MACs
 		i, ok := at[n.Op]
 		if !ok {
@@ -101,12 +107,8 @@ func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
 		r.Ops[i].Count++
 		r.Ops[i].MACs += n.MACs
 	}
-	for _, v := range g.Values() {
-		if t := g.Const(v); t != nil {
-			r.Parameters += int64(t.Len())
-			r.Bytes += int64(t.DType.Bytes(t.Len()))
-		}
-	}
+	whole := measure(g)
+	r.Parameters, r.Bytes = whole.Parameters, whole.Bytes
 	var missing *exec.UnsupportedError
 	if _, err := exec.New(g, exec.Options{}); errors.As(err, &missing) {
 		for _, op := range missing.Ops {

@@ -42,6 +42,13 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		t.row(o.Op, fmt.Sprint(o.Count), count(o.MACs), share)
 	}
 	t.end()
+	if len(r.Bodies) > 0 {
+		t.begin("Bodies of control flow, which stay in float", "node", "op", "body", "nodes", "parameters", "MACs")
+		for _, b := range r.Bodies {
+			t.row(shorten(b.Node, 48), b.Op, b.Attribute, fmt.Sprint(b.Nodes), count(b.Parameters), count(b.MACs))
+		}
+		t.end()
+	}
 	if nodes {
 		t.begin("Nodes", "name", "op", "shape", "MACs", "bytes", "ops/byte")
 		for _, n := range r.Nodes {
