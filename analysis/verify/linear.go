@@ -134,14 +134,14 @@ func (l *linear) deriveBias() error {
 		for c, b := range l.float {
 			if quantized {
 				g := l.set.Grid(slot, c)
-				q, _ := qmath.QuantizeBias(b, g.Scale)
+				q, _ := l.set.Params(slot).BiasCode(c, b, g.Scale)
 				l.float[c] = g.Dequantize(q)
 			}
 		}
 		return nil
 	}
 	for c, b := range t.F32() {
-		q, fits := qmath.QuantizeBias(b, qmath.BiasScale(l.x.Scale, l.factor(min(c, l.channels()-1))))
+		q, fits := l.set.Params(slot).BiasCode(c, b, qmath.BiasScale(l.x.Scale, l.factor(min(c, l.channels()-1))))
 		if !fits {
 			return fmt.Errorf("bias %g of channel %d does not fit into 32 bits", b, c)
 		}

@@ -47,7 +47,7 @@ func Codes(w *tensor.Tensor, c *tqc.Config, p *tqc.Params) (*tensor.Tensor, erro
 		}
 		g := p.Grid(c, channel(w, c, i))
 		if c.Bits > 24 { // a bias, as the simulation has it: float32 division would lose the low bits of the code
-			codes[i], _ = qmath.QuantizeBias(v, g.Scale)
+			codes[i], _ = p.BiasCode(i, v, g.Scale)
 		} else {
 			codes[i] = g.Quantize(v)
 		}

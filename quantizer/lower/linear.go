@@ -222,7 +222,7 @@ func (l *linear) biasCodes() (codes []int32, quantized bool, err error) {
 			}
 		}
 		var fits bool
-		if codes[c], fits = qmath.QuantizeBias(b, scale); !fits {
+		if codes[c], fits = l.set.Params(slot).BiasCode(c, b, scale); !fits {
 			return nil, false, l.fail(id, "bias %g of channel %d does not fit into 32 bits at scale %g", b, c, scale)
 		}
 	}

@@ -81,6 +81,7 @@ type Slot struct {
 	Root      string       `json:"root,omitempty"`   // the slot whose scale is used, as node:at; empty: its own
 	Scale     Scales       `json:"scale,omitempty"`  // of a root that has one
 	ZeroPoint ZeroPoints   `json:"zero_point,omitempty"`
+	Codes     []int32      `json:"codes,omitempty"`  // of a bias whose float32 numbers do not give its integers
 	Method    tqc.Observer `json:"method,omitempty"` // how the scale was found, where the scheme leaves it open
 }
 

@@ -51,7 +51,7 @@ func (p *Plan) slot(g *graph.Graph, set *tqc.Set, id tqc.SlotID, names map[tqc.C
 		r := set.Slot(sv.Root)
 		s.Root = slotName(g.Node(r.Node).Name, at(r.Kind, r.Index))
 	}
-	s.Scale, s.ZeroPoint = sv.Params.Scale, sv.Params.ZeroPoint
+	s.Scale, s.ZeroPoint, s.Codes = sv.Params.Scale, sv.Params.ZeroPoint, sv.Params.Codes
 	return s
 }
 
@@ -180,10 +180,13 @@ func (p *Plan) apply(g *graph.Graph) (*tqc.Set, error) {
 	return set, p.fit(g, set, ids, ix)
 }
 
-// fit compares the scales with the tensors they are for.
+// fit compares scales, and integers that the plan holds, with the tensors they are for.
 func (p *Plan) fit(g *graph.Graph, set *tqc.Set, ids []tqc.SlotID, ix *index) error {
 	for k, s := range ids {
 		sl := set.Slot(s)
+		if err := set.Params(s).CheckCodes(&sl.Config, g.Const(sl.Value)); err != nil {
+			return fmt.Errorf("slot %s: %w", ix.names[k], err)
+		}
 		if sl.State() == tqc.FP32 || sl.Config.Policy.Has(tqc.PerTensor) {
 			continue
 		}

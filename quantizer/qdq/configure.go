@@ -47,9 +47,6 @@ type configurer struct {
 	in       map[graph.Use]*grid     // what an input slot does
 	set      *tqc.Set
 	warnings []tqc.Warning
-
-	lost, lossy int     // integers of biases without a float32 form, and operators that have some
-	farthest    float64 // how far these are from what comes back
 }
 
 // bind looks at the graph with the eyes of the target. Fusions into which the file quantizes are none.

@@ -2,7 +2,6 @@ package qdq
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"qwb/graph"
@@ -85,52 +84,45 @@ func (c *configurer) integersOf(v graph.ValueID, q *grid) ([]int32, error) {
 	return codes, nil
 }
 
-// prove quantizes every constant again and compares its integers with the file's. Integers of a bias beyond 2^24 have no float32
-// form; they are near the end of int32 and what is lost is below 2^-24 of them, which is a warning. Other differences are errors.
+// prove quantizes every constant again and compares its integers with the file's. A bias whose numbers do not give its integers,
+// beyond 2^24 where float32 has gaps, keeps them beside its scale; other differences are errors.
 func (c *configurer) prove() error {
 	for _, id := range c.bound.Order {
 		for i, s := range c.set.Inputs(id) {
 			if s == tqc.NoSlot || !c.set.Slot(s).Weight || c.set.Slot(s).State() == tqc.FP32 {
 				continue
 			}
-			if err := c.proveSlot(id, s); err != nil {
+			if err := c.proveSlot(s); err != nil {
 				return c.g.ErrorAt(stage, id, fmt.Errorf("input %d: %w", i, err))
 			}
 		}
 	}
-	if c.lost > 0 {
-		c.warnings = append(c.warnings, tqc.Warning{Value: c.farthest, Text: fmt.Sprintf("%d integers in the biases of %d operators are beyond 2^24, where "+
-			"float32 has gaps; they change by up to %g, less than 2^-24 of them", c.lost, c.lossy, c.farthest)})
-	}
 	return nil
 }
 
-func (c *configurer) proveSlot(id graph.NodeID, s tqc.SlotID) error {
+func (c *configurer) proveSlot(s tqc.SlotID) error {
 	sl := c.set.Slot(s)
 	own := c.q.codes[sl.Value]
 	if own == nil {
 		return nil // float in the file: the integers are what quantizing gives
 	}
-	p := c.set.Params(s)
-	codes, err := sim.Codes(c.g.Const(sl.Value), &sl.Config, p)
-	if err != nil {
+	p := *c.set.Params(s)
+	codes, err := sim.Codes(c.g.Const(sl.Value), &sl.Config, &p)
+	if err != nil || slices.Equal(codes, own.integers) {
 		return err
 	}
-	lost := 0
-	for i, q := range codes {
-		if q == own.integers[i] {
-			continue
+	if sl.Config.Bits == 32 {
+		p.Codes = own.integers
+		if err := p.CheckCodes(&sl.Config, c.g.Const(sl.Value)); err != nil {
+			return err
 		}
-		if sl.Config.Bits <= 24 {
+		return c.set.Render(s, p)
+	}
+	for i, q := range codes {
+		if q != own.integers[i] {
 			return fmt.Errorf("element %d of %q: integer %d has no float32 form at its scale (it comes back as %d)", i, c.g.Value(sl.Value).Name,
 				own.integers[i], q)
 		}
-		lost++
-		c.farthest = max(c.farthest, math.Abs(float64(q)-float64(own.integers[i])))
-	}
-	c.lost += lost
-	if lost > 0 {
-		c.lossy++
 	}
 	return nil
 }

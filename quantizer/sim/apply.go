@@ -12,7 +12,7 @@ import (
 
 // Apply writes to dst what remains of src after quantizing and dequantizing (Quantize), or after clipping to what the grid
 // can represent (Clip). Both are float32 tensors of one shape and layout; dst may be src. Scales along an axis must be as many
-// as the axis is long. Configs of more than 24 bits are biases: see qmath.QuantizeBias.
+// as the axis is long. Configs of more than 24 bits are biases: see tqc.Params.BiasCode.
 func Apply(dst, src *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, mode Mode) error {
 	return apply(kernels.Select(cpu.Detect()), dst, src, cfg, p, mode)
 }
@@ -20,7 +20,14 @@ func Apply(dst, src *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, mode Mode) e
 func apply(table *kernels.Table, dst, src *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, mode Mode) error {
 	d, s := dst.F32(), src.F32()
 	return runs(src, cfg, p, func(lo, hi int, g qmath.Grid) bool {
-		slice(table, d[lo:hi], s[lo:hi], cfg, g, mode)
+		if mode == Quantize && cfg.Bits > 24 { // float32 division would lose the low bits of the code
+			for i := lo; i < hi; i++ {
+				q, _ := p.BiasCode(i, s[i], g.Scale)
+				d[i] = g.Dequantize(q)
+			}
+			return true
+		}
+		slice(table, d[lo:hi], s[lo:hi], g, mode)
 		return true
 	})
 }
@@ -98,16 +105,10 @@ func groupRuns(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, outer, n, inner
 	return nil
 }
 
-func slice(table *kernels.Table, d, s []float32, cfg *tqc.Config, g qmath.Grid, mode Mode) {
-	switch {
-	case mode == Clip:
+func slice(table *kernels.Table, d, s []float32, g qmath.Grid, mode Mode) {
+	if mode == Clip {
 		table.Limits(d, s, g.Dequantize(g.QMin), g.Dequantize(g.QMax))
-	case cfg.Bits > 24: // float32 division would lose the low bits of the code
-		for i, x := range s {
-			q, _ := qmath.QuantizeBias(x, g.Scale)
-			d[i] = g.Dequantize(q)
-		}
-	default:
-		table.FakeQuantize(d, s, g)
+		return
 	}
+	table.FakeQuantize(d, s, g)
 }

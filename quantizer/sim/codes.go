@@ -8,7 +8,7 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Codes returns the integers of a float32 constant, row-major. Configs of more than 24 bits are biases: see qmath.QuantizeBias.
+// Codes returns the integers of a float32 constant, row-major. Configs of more than 24 bits are biases: see tqc.Params.BiasCode.
 // NaN is an error.
 func Codes(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) ([]int32, error) {
 	if err := wantFloat(t); err != nil {
@@ -24,7 +24,7 @@ func Codes(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) ([]int32, error) {
 				nan = i
 				return false
 			case cfg.Bits > 24:
-				out[i], _ = qmath.QuantizeBias(x[i], g.Scale)
+				out[i], _ = p.BiasCode(i, x[i], g.Scale)
 			default:
 				out[i] = g.Quantize(x[i])
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 )
 
@@ -12,7 +13,13 @@ import (
 type Params struct {
 	Scale     []float32
 	ZeroPoint []int32
+	// Codes are the integers of a bias, row-major, where its float32 numbers do not give them: beyond 2^24 float32 has gaps. Each
+	// number is its code dequantized. Nil: the integers follow from the numbers.
+	Codes []int32
 }
+
+// biasBits is the width up to which the numbers of a constant give its integers back: float32 has 24 bits.
+const biasBits = 24
 
 // Ready reports whether there is a scale.
 func (p *Params) Ready() bool { return p != nil && len(p.Scale) > 0 }
@@ -23,6 +30,35 @@ func (p *Params) Grid(cfg *Config, c int) qmath.Grid {
 		c = 0
 	}
 	return qmath.Grid{Scale: p.Scale[c], ZeroPoint: p.ZeroPoint[c], QMin: cfg.QMin, QMax: cfg.QMax, Rounding: cfg.Rounding}
+}
+
+// BiasCode returns the integer of element i of a bias, whose number is x, and whether it fits into int32: that of Codes, else
+// qmath.QuantizeBias of x on the scale.
+func (p *Params) BiasCode(i int, x, scale float32) (q int32, fits bool) {
+	if p != nil && i < len(p.Codes) {
+		return p.Codes[i], true
+	}
+	return qmath.QuantizeBias(x, scale)
+}
+
+// CheckCodes holds Codes to the constant they are the integers of, whose scales are one or lie along its last axis.
+func (p *Params) CheckCodes(cfg *Config, t *tensor.Tensor) error {
+	if p.Codes == nil {
+		return nil
+	}
+	if t == nil || t.DType != tensor.Float32 {
+		return fmt.Errorf("integers of what is not a constant of float32")
+	}
+	n := len(p.Scale)
+	if len(p.Codes) != t.Len() || n != 1 && (n == 0 || t.Shape[len(t.Shape)-1] != n) {
+		return fmt.Errorf("%d integers and %d scales for %s", len(p.Codes), n, t.Type())
+	}
+	for i, x := range t.ToRowMajor().F32() {
+		if g := p.Grid(cfg, i%n); g.Dequantize(p.Codes[i]) != x {
+			return fmt.Errorf("integer %d of element %d stands for %g at scale %g, the constant has %g", p.Codes[i], i, g.Dequantize(p.Codes[i]), g.Scale, x)
+		}
+	}
+	return nil
 }
 
 // NumScales returns how many scales a tensor of this shape has under c, and whether the shape says so. An axis that does not exist
@@ -62,6 +98,9 @@ func (p *Params) check(c *Config) error {
 	}
 	if c.Policy.Has(PerTensor) && len(p.Scale) != 1 {
 		return fmt.Errorf("%d scales for a per-tensor policy", len(p.Scale))
+	}
+	if p.Codes != nil && c.Bits <= biasBits {
+		return fmt.Errorf("integers of their own for %d bits", c.Bits)
 	}
 	for i := range p.Scale {
 		if !qmath.Representable(p.Scale[i]) {
