@@ -16,6 +16,7 @@ import (
 type Accuracy struct {
 	Mode    string  `json:"mode"`
 	Backend string  `json:"backend"`
+	Profile string  `json:"profile,omitempty"` // arithmetic of the integers
 	N       int     `json:"n"`
 	Top1    int     `json:"top1"` // counts
 	Top5    int     `json:"top5"`
@@ -24,6 +25,8 @@ type Accuracy struct {
 	*Change
 	// Beside holds what the simulation answered on the same samples; nil where the mode is the simulation, or float.
 	Beside *Beside `json:"sim,omitempty"`
+	// Base holds what the integers answered under the profile they are compared with; nil where there is none.
+	Base *Base `json:"base,omitempty"`
 	// Answers holds, in the order of the data, what was answered.
 	Answers []Answer `json:"-"`
 }
@@ -46,11 +49,20 @@ type Change struct {
 	DropError float64 `json:"drop_error"`
 }
 
-// Beside is the simulation next to the integers.
+// Beside is what was answered otherwise on the same samples, next to the integers.
 type Beside struct {
 	Top1  int `json:"top1"`
 	Top5  int `json:"top5"`
-	Flips int `json:"flips"` // answers of the integers that differ from the simulation's
+	Flips int `json:"flips"` // answers of the integers that differ from these
+}
+
+// Base is the integer program under another profile, usually the platform's own.
+type Base struct {
+	Profile string `json:"profile"`
+	Beside
+	// Lost is the accuracy lost against it, in percentage points of top-1, LostError its standard error, as Change has them.
+	Lost      float64 `json:"lost"`
+	LostError float64 `json:"lost_error"`
 }
 
 // Forward runs a model once: inputs by name, outputs in the order of the graph's.
@@ -61,18 +73,23 @@ type AccuracyConfig struct {
 	Simulator *sim.Simulator // nil: float only
 	// Integer runs the integer program, whose accuracy is wanted then; the simulation stands beside it. It is called for one sample
 	// at a time.
-	Integer  Forward
-	Backend  string         // what runs the integers
-	Threads  int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
-	Progress func(done int) // may be nil
+	Integer Forward
+	Backend string // what runs the integers
+	Profile string // their arithmetic
+	// Base runs the integer program under BaseProfile, to say what Profile costs; nil for no comparison.
+	Base        Forward
+	BaseProfile string
+	Threads     int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
+	Progress    func(done int) // may be nil
 }
 
 // answer is the outcome on one sample.
 type answer struct {
 	sample string
 	label  int
-	// The five classes with the highest scores; quant is the simulation's or the integers'.
-	float, quant, sim []int
+	// The five classes with the highest scores; quant is the simulation's or the integers', sim and base are nil where they did not
+	// run.
+	float, quant, sim, base []int
 }
 
 // Eval classifies every sample by the first output of g, flattened; scores that tie go to the lower class. Every sample needs a
@@ -88,7 +105,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	}
 	all := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
-			c := classifier{runner: session.NewRunner(), integer: cfg.Integer}
+			c := classifier{runner: session.NewRunner(), integer: cfg.Integer, base: cfg.Base}
 			if cfg.Simulator != nil {
 				c.hooks = cfg.Simulator.Hooks(nil)
 			}
@@ -100,7 +117,12 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	}
 	r := score(answers, cfg.Simulator != nil || cfg.Integer != nil)
 	if cfg.Integer != nil {
-		r.Mode, r.Backend, r.Beside = "int8", cfg.Backend, beside(answers)
+		r.Mode, r.Backend, r.Profile = "int8", cfg.Backend, cfg.Profile
+		r.Beside = beside(answers, func(a answer) []int { return a.sim })
+		if b := beside(answers, func(a answer) []int { return a.base }); b != nil {
+			r.Base = &Base{Profile: cfg.BaseProfile, Beside: *b}
+			r.Base.Lost, r.Base.LostError = lost(answers, func(a answer) []int { return a.base })
+		}
 	}
 	return r, nil
 }
@@ -109,6 +131,7 @@ type classifier struct {
 	runner  *exec.Runner
 	hooks   *exec.Hooks
 	integer Forward
+	base    Forward
 }
 
 func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
@@ -133,25 +156,51 @@ func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answe
 		if out, err = c.integer(ctx, s.Feeds); err != nil {
 			return a, err
 		}
-		a.quant, err = best(out, s.Label)
+		if a.quant, err = best(out, s.Label); err != nil {
+			return a, err
+		}
+	}
+	if c.base != nil {
+		if out, err = c.base(ctx, s.Feeds); err != nil {
+			return a, err
+		}
+		a.base, err = best(out, s.Label)
 	}
 	return a, err
 }
 
-// beside counts the simulation's answers, nil if it did not run.
-func beside(answers []answer) *Beside {
+// beside counts other answers on the same samples, nil if there are none.
+func beside(answers []answer, other func(answer) []int) *Beside {
 	var b Beside
 	for _, a := range answers {
-		if a.sim == nil {
+		top := other(a)
+		if top == nil {
 			return nil
 		}
-		top1, top5 := hit(a.sim, a.label)
+		top1, top5 := hit(top, a.label)
 		b.Top1, b.Top5 = b.Top1+top1, b.Top5+top5
-		if a.sim[0] != a.quant[0] {
+		if top[0] != a.quant[0] {
 			b.Flips++
 		}
 	}
 	return &b
+}
+
+// lost returns the percentage points of top-1 by which the answers are worse than others on the same samples, and the standard error
+// of that: with b samples right only in the others and c right only here, sqrt(b + c - (b-c)^2/n) / n.
+func lost(answers []answer, other func(answer) []int) (points, err float64) {
+	n, b, c := float64(len(answers)), 0.0, 0.0
+	for _, a := range answers {
+		before, _ := hit(other(a), a.label)
+		after, _ := hit(a.quant, a.label)
+		switch {
+		case before > after:
+			b++
+		case before < after:
+			c++
+		}
+	}
+	return 100 * (b - c) / n, 100 * math.Sqrt(b+c-(b-c)*(b-c)/n) / n
 }
 
 // best returns the classes with the highest scores, at most five, the highest first.
@@ -187,7 +236,6 @@ func best(out []*tensor.Tensor, label int) ([]int, error) {
 func score(answers []answer, quantized bool) *Accuracy {
 	r := &Accuracy{Mode: "fp32", Backend: "cpu", N: len(answers)}
 	var change Change
-	onlyFloat, onlyQuant := 0, 0
 	for _, a := range answers {
 		f1, f5 := hit(a.float, a.label)
 		top := a.float
@@ -206,22 +254,14 @@ func score(answers []answer, quantized bool) *Accuracy {
 		if a.float[0] != a.quant[0] {
 			change.Flips++
 		}
-		switch {
-		case f1 > q1:
-			onlyFloat++
-		case f1 < q1:
-			onlyQuant++
-		}
 	}
 	if !quantized {
 		r.Top1, r.Top5 = change.FloatTop1, change.FloatTop5
 		return r
 	}
-	n, b, c := float64(r.N), float64(onlyFloat), float64(onlyQuant)
 	r.Mode = "sim"
-	change.FlipRate = float64(change.Flips) / n
-	change.Drop = 100 * (b - c) / n
-	change.DropError = 100 * math.Sqrt(b+c-(b-c)*(b-c)/n) / n
+	change.FlipRate = float64(change.Flips) / float64(r.N)
+	change.Drop, change.DropError = lost(answers, func(a answer) []int { return a.float })
 	r.Change = &change
 	return r
 }

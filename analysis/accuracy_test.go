@@ -28,7 +28,14 @@ func TestBestOrdersScoresAndBreaksTiesByClass(t *testing.T) {
 
 func TestScoreCountsPairs(t *testing.T) {
 	right, wrong := []int{1, 2}, []int{2, 1}
-	answers := []answer{{"a", 1, right, right, nil}, {"b", 1, right, wrong, nil}, {"c", 1, right, wrong, nil}, {"d", 1, wrong, right, nil}, {"e", 1, wrong, wrong, nil}, {"f", 0, wrong, right, nil}}
+	var answers []answer
+	for _, a := range []struct {
+		sample       string
+		label        int
+		float, quant []int
+	}{{"a", 1, right, right}, {"b", 1, right, wrong}, {"c", 1, right, wrong}, {"d", 1, wrong, right}, {"e", 1, wrong, wrong}, {"f", 0, wrong, right}} {
+		answers = append(answers, answer{sample: a.sample, label: a.label, float: a.float, quant: a.quant})
+	}
 	r := score(answers, true)
 	require.Equal(t, []int{2, 5, 3, 4}, []int{r.Top1, r.Top5, r.FloatTop1, r.Flips})
 	require.Equal(t, Answer{"b", 1, 2}, r.Answers[1])

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"qwb/analysis"
 )
@@ -20,13 +21,19 @@ func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 	if r.Beside != nil {
 		row("sim", r.Beside.Top1, r.Beside.Top5)
 	}
-	row(r.Mode, r.Top1, r.Top5)
+	if r.Base != nil {
+		row("int8 "+r.Base.Profile, r.Base.Top1, r.Base.Top5)
+	}
+	row(strings.TrimSpace(r.Mode+" "+r.Profile), r.Top1, r.Top5)
 	t.end()
 	if r.Change != nil {
 		t.printf("drop %.2f ± %.2f points of top-1, %d answers differ (%s)\n", r.Drop, r.DropError, r.Flips, percent(r.FlipRate))
 	}
 	if r.Beside != nil {
 		t.printf("%d answers of the integers differ from the simulation's\n", r.Beside.Flips)
+	}
+	if r.Base != nil {
+		t.printf("%.2f ± %.2f points of top-1 lost against profile %s, %d answers differ from its\n", r.Base.Lost, r.Base.LostError, r.Base.Profile, r.Base.Flips)
 	}
 	return t.err
 }

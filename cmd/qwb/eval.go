@@ -14,6 +14,7 @@ import (
 	"qwb/calib/data"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/reports"
 )
 
@@ -22,13 +23,14 @@ type evalOptions struct {
 	file    string // model or plan
 	mode    string // fp32, sim or int8
 	backend string // of mode int8
+	profile string // of mode int8; empty: the platform's
 	data    dataOptions
 	threads int
 }
 
 func newEval(e *env) *cobra.Command {
 	var f flags
-	var labels, answers, backend string
+	var labels, answers, backend, profile string
 	var offset int
 	var maxDrop float64
 	c := &cobra.Command{
@@ -36,7 +38,9 @@ func newEval(e *env) *cobra.Command {
 		Short: "Count how often a classifier is right, in float, simulated INT8 or integers",
 		Long: `Eval counts right first answers (top-1) and right answers among the first five (top-5). In mode sim it also runs the float graph
 on the same samples and says how many answers differ, and how many percentage points of top-1 were lost, with the standard error of
-that difference over the pairs. Mode int8 runs the integer program under the platform's arithmetic profile, beside both.
+that difference over the pairs. Mode int8 runs the integer program under the platform's arithmetic profile, beside both. With
+another --profile it runs under that as well and says what is lost by it: --profile avx2-saturating, for one, is what processors
+without VNNI do to 8-bit weights, held against the same arithmetic with exact sums.
 
 Labels are a TSV file (file<TAB>index, a header is allowed) or a MNIST label file; CIFAR-10 files bring their own. The class is
 the label plus --label-offset. With --data and no --samples, all of it is used.`,
@@ -47,7 +51,7 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 			}
 			o := evalOptions{file: args[0], mode: f.mode, data: f.dataOptions(), threads: f.workers()}
 			o.data.labels, o.data.labelOffset = labels, offset
-			o.backend = backend
+			o.backend, o.profile = backend, profile
 			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(o.file, planSuffix)
 			switch {
@@ -57,6 +61,8 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 				return usagef("--mode %s needs a plan; calibrate %s first", o.mode, o.file)
 			case !isPlan && len(o.data.paths) == 0:
 				return usagef("eval of a model needs --data")
+			case o.profile != "" && o.mode != "int8":
+				return usagef("--profile is the arithmetic of --mode int8")
 			case gate && o.mode == "fp32":
 				return usagef("--max-drop is about a quantized mode")
 			case math.IsNaN(maxDrop):
@@ -87,6 +93,7 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 	f.addJSON(c)
 	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program)")
 	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
+	c.Flags().StringVar(&profile, "profile", "", "arithmetic profile of mode int8 (default: the platform's): "+profiles())
 	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
 	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
 	c.Flags().StringVar(&answers, "answers", "", "write sample, label and answered class of every sample to this TSV file")
@@ -140,13 +147,8 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 		}
 	}
 	if o.mode == "int8" {
-		x, err := p.executor(o.backend, o.threads)
-		if err != nil {
+		if err := p.integerForwards(&cfg, o); err != nil {
 			return nil, err
-		}
-		cfg.Backend = o.backend
-		cfg.Integer = func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return x.Run(ctx, feeds, nil)
 		}
 	}
 	var hashes [][32]byte
@@ -160,6 +162,40 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 		}
 	}
 	return r, nil
+}
+
+// integerForwards makes the program under the profile asked for and the one to hold it against: of a profile that saturates the same
+// one without that, of another one that is not the platform's own the platform's.
+func (p *planned) integerForwards(cfg *analysis.AccuracyConfig, o evalOptions) error {
+	forward := func(profile qmath.Profile) (analysis.Forward, error) {
+		x, err := p.executor(o.backend, profile, o.threads)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return x.Run(ctx, feeds, nil)
+		}, nil
+	}
+	own, err := p.profile("")
+	if err != nil {
+		return err
+	}
+	asked, err := p.profile(o.profile)
+	if err != nil {
+		return err
+	}
+	cfg.Backend, cfg.Profile = o.backend, asked.Name
+	if cfg.Integer, err = forward(asked); err != nil {
+		return err
+	}
+	if asked.Saturates {
+		own = asked.Unsaturated()
+	}
+	if own.Name != asked.Name {
+		cfg.BaseProfile = own.Name
+		cfg.Base, err = forward(own)
+	}
+	return err
 }
 
 // accuracy evaluates a labelled data set. see is shown every sample.

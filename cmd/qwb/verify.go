@@ -191,13 +191,9 @@ func (p *planned) program(profile qmath.Profile) (*lower.Program, error) {
 	return q, nil
 }
 
-// executor prepares the plan's program under the platform's profile.
-func (p *planned) executor(backend string, threads int) (*program.Executor, error) {
+// executor prepares the plan's program under a profile.
+func (p *planned) executor(backend string, profile qmath.Profile, threads int) (*program.Executor, error) {
 	b, err := backendNamed(backend)
-	if err != nil {
-		return nil, err
-	}
-	profile, err := p.profile("")
 	if err != nil {
 		return nil, err
 	}

@@ -114,4 +114,21 @@ func TestEvalOfIntegers(t *testing.T) {
 	require.Equal(t, i["top1"], r["top1"])
 	require.Equal(t, "reference", r["backend"])
 	fails(t, exitUsage, "needs a plan", "eval", "m.onnx", "--data", "data", "--mode", "int8")
+
+	// Another profile stands beside the platform's own, one that saturates beside the same arithmetic with exact sums.
+	require.Equal(t, "trt", i["profile"])
+	require.NotContains(t, i, "base")
+	other := done(t, append(args, "int8", "--profile", "onnx")...).object(t)
+	require.Equal(t, "onnx", other["profile"])
+	require.Equal(t, "trt", other["base"].(map[string]any)["profile"])
+	require.Equal(t, i["top1"], other["base"].(map[string]any)["top1"])
+	fails(t, exitUsage, "is the arithmetic of --mode int8", append(args, "sim", "--profile", "ort")...)
+	fails(t, exitUsage, "unknown", append(args, "int8", "--profile", "no-such")...)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "-o", "ort.plan.json")
+	args[1] = "ort.plan.json"
+	saturating := done(t, append(args, "int8", "--profile", "avx2-saturating")...).object(t)
+	base := saturating["base"].(map[string]any)
+	require.Equal(t, "ort", base["profile"])
+	require.Equal(t, done(t, append(args, "int8")...).object(t)["top1"], base["top1"])
+	require.InDelta(t, 25*(base["top1"].(float64)-saturating["top1"].(float64)), base["lost"], 1e-9)
 }

@@ -21,6 +21,16 @@ type Profile struct {
 	Saturates bool
 }
 
+// Unsaturated returns the profile that computes as p does with sums that are exact: p itself unless it saturates.
+func (p Profile) Unsaturated() Profile {
+	for _, q := range Profiles() {
+		if p.Saturates && !q.Saturates && q.Scaling == p.Scaling && q.Family == p.Family {
+			return q
+		}
+	}
+	return p
+}
+
 // ProfileDoc is a profile in words: one row of docs/profiles.md.
 type ProfileDoc struct {
 	Formula   string // the code y of an accumulator acc
