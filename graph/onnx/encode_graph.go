@@ -9,8 +9,9 @@ import (
 
 // original is a graph as the file has it: decoded, and in pieces that can be copied.
 type original struct {
-	graph *graph.Graph
-	scan  *graphScan
+	graph  *graph.Graph
+	scan   *graphScan
+	loaded *graph.Graph // of the main graph: with functions inlined, as it was given to the caller
 }
 
 // encoder writes graphs. Pieces of a file that did not change are copied.
@@ -96,7 +97,7 @@ func (w *graphWriter) node(r *rope, id graph.NodeID) error {
 	old := w.nodes[n.Name]
 	var was *graph.Node
 	if old != nil {
-		before, _ := w.old.graph.LookupNode(n.Name)
+		before, _ := w.old.graph.LookupNode(n.Name) // old stands in the same file
 		was = w.old.graph.Node(before)
 		// Runtimes refuse two nodes of one name: the second is written with the name it got.
 		taken := old.name != "" && old.name != old.unique

@@ -14,7 +14,7 @@ import (
 // maxMessage is the largest message that protobuf implementations in use accept.
 const maxMessage = math.MaxInt32
 
-// reread decodes the file behind a model again: what the graph was before anybody changed it.
+// reread decodes the file behind a model again: what the graph was before anybody changed it, functions not inlined.
 func (s *source) reread() (*header, *original, error) {
 	if s.data == nil {
 		return nil, nil, fmt.Errorf("the model was closed")
@@ -28,16 +28,30 @@ func (s *source) reread() (*header, *original, error) {
 		return nil, nil, err
 	}
 	l := &loader{dec: newDecoder(s.ext)}
-	g, err := l.build(scan, h.opsets, nil)
-	return h, &original{g, scan}, err
+	old := &original{scan: scan}
+	if old.graph, err = l.build(scan, h.opsets, nil); err != nil {
+		return nil, nil, err
+	}
+	old.loaded = old.graph
+	if len(h.functions) > 0 {
+		functions, err := l.functions(h)
+		if err != nil {
+			return nil, nil, err
+		}
+		old.loaded = old.graph.Clone()
+		if _, err = inline(old.loaded, functions); err != nil {
+			return nil, nil, err
+		}
+	}
+	return h, old, nil
 }
 
 // unchanged reports whether the model says what its file says.
 func (m *Model) unchanged(h *header, old *original) bool {
 	return m.IRVersion == h.IRVersion && m.ProducerName == h.ProducerName && m.ProducerVersion == h.ProducerVersion &&
 		m.Domain == h.Domain && m.ModelVersion == h.ModelVersion && m.Doc == h.Doc && slices.Equal(m.Metadata, h.Metadata) &&
-		slices.Equal(m.Graph.Opsets, h.opsets) && slices.EqualFunc(m.Functions, h.functions,
-		func(f Function, raw []byte) bool { return bytes.Equal(f.Raw, raw) }) && sameGraph(m.Graph, old.graph)
+		slices.Equal(m.Graph.Opsets, old.loaded.Opsets) && slices.EqualFunc(m.Functions, h.functions,
+		func(f Function, raw []byte) bool { return bytes.Equal(f.Raw, raw) }) && sameGraph(m.Graph, old.loaded)
 }
 
 // encode encodes a model that differs from its file or has none. h and old are nil in that case.
@@ -55,7 +69,11 @@ func (m *Model) encode(h *header, old *original, sink *dataFile) (*rope, error) 
 	}
 	r := &rope{}
 	need := MinIRVersion(m.Graph)
-	if len(m.Functions) > 0 {
+	functions := m.Functions
+	if old != nil && calls(old.graph, functions) && !calls(m.Graph, functions) {
+		functions = nil // they stand in the graph
+	}
+	if len(functions) > 0 {
 		need = max(need, 8)
 	}
 	r.varint(modelIRVersion, uint64(max(m.IRVersion, need)))
@@ -88,7 +106,7 @@ func (m *Model) encode(h *header, old *original, sink *dataFile) (*rope, error) 
 			r.message(modelMetadata, encodeEntry(kv))
 		}
 	}
-	for _, f := range m.Functions {
+	for _, f := range functions {
 		r.bytes(modelFunctions, f.Raw)
 	}
 	for _, raw := range h.other {

@@ -14,7 +14,8 @@ import (
 
 // Model is an ONNX file in memory. The exported fields may be changed and are what Save writes; a model may also be built
 // without a file, as &Model{Graph: g}. The constants of a model that was read are views of the file's bytes: they must not
-// be written to, and not be used after Close.
+// be written to, and not be used after Close. Its graph has no calls of model-local functions but of those that cannot be
+// inlined: see Functions.
 type Model struct {
 	Graph           *graph.Graph
 	IRVersion       int64 // 0: the lowest that carries the graph
@@ -32,12 +33,14 @@ type Model struct {
 // KeyValue is an entry of metadata_props or external_data.
 type KeyValue struct{ Key, Value string }
 
-// Function is a model-local function. It is written as Raw says; the other fields are for reading.
+// Function is a model-local function. Reading replaces calls of it by what it consists of; it is written as Raw says, and the
+// other fields are for reading.
 type Function struct {
 	Domain, Name, Overload string
-	Attributes             []string // names, those with a default included
-	Graph                  *graph.Graph
-	Raw                    []byte // the FunctionProto
+	Attributes             []string     // names, those with a default included
+	Defaults               []graph.Attr // of those that have one
+	Graph                  *graph.Graph // with attributes that refer to those of the function, and calls of other functions
+	Raw                    []byte       // the FunctionProto
 }
 
 // Warning is something about a file that was read all the same.
@@ -77,17 +80,18 @@ func parse(b []byte, ext ExternalResolver) (*Model, []Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &Model{Graph: g, IRVersion: h.IRVersion, ProducerName: h.ProducerName, ProducerVersion: h.ProducerVersion,
-		Domain: h.Domain, ModelVersion: h.ModelVersion, Doc: h.Doc, Metadata: h.Metadata}
-	for _, raw := range h.functions {
-		f, err := l.function(raw)
-		if err != nil {
-			return nil, nil, fmt.Errorf("function %q: %w", f.Name, err)
-		}
-		m.Functions = append(m.Functions, f)
+	functions, err := l.functions(h)
+	if err != nil {
+		return nil, nil, err
 	}
+	warnings, err := inline(g, functions)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &Model{Graph: g, Functions: functions, IRVersion: h.IRVersion, ProducerName: h.ProducerName, ProducerVersion: h.ProducerVersion,
+		Domain: h.Domain, ModelVersion: h.ModelVersion, Doc: h.Doc, Metadata: h.Metadata}
 	m.src = &source{data: b, ext: ext, locations: slices.Sorted(maps.Keys(l.dec.locations))}
-	return m, l.warnings, nil
+	return m, append(l.warnings, warnings...), nil
 }
 
 // main builds the main graph.
@@ -105,9 +109,25 @@ func (l *loader) main(h *header) (*graph.Graph, error) {
 	return l.build(s, h.opsets, nil)
 }
 
+// functions builds the model-local functions.
+func (l *loader) functions(h *header) ([]Function, error) {
+	var list []Function
+	for _, raw := range h.functions {
+		f, err := l.function(raw)
+		if err != nil {
+			return nil, fmt.Errorf("function %q: %w", f.Name, err)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
 func (l *loader) function(raw []byte) (Function, error) {
 	f, s, opsets, err := scanFunction(raw)
 	if err != nil {
+		return f, err
+	}
+	if f.Defaults, err = l.defaults(s); err != nil {
 		return f, err
 	}
 	for _, list := range [][]infoScan{s.inputs, s.outputs} {
@@ -119,6 +139,22 @@ func (l *loader) function(raw []byte) (Function, error) {
 	}
 	f.Graph, err = l.build(s, opsets, nil)
 	return f, err
+}
+
+// defaults decodes the attributes that a function has by default, as those of a node.
+func (l *loader) defaults(s *graphScan) ([]graph.Attr, error) {
+	if len(s.defaults) == 0 {
+		return nil, nil
+	}
+	holder := &nodeScan{op: "Defaults", unique: "defaults", outputs: []string{"defaults"}, attrs: s.defaults}
+	if err := holder.uniqueAttrs(); err != nil {
+		return nil, err
+	}
+	g, err := l.build(&graphScan{nodes: []*nodeScan{holder}}, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return g.Node(g.Nodes()[0]).Attrs, nil
 }
 
 // WithGraph returns a model that holds g instead and everything else of m. Writing it compares g with the file that m was

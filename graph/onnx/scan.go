@@ -21,6 +21,8 @@ type graphScan struct {
 	infos   []infoScan
 	other   [][]byte // quantization_annotation, metadata and fields of later ONNX versions, tags included
 	renamed []*nodeScan
+
+	defaults []attrScan // of a function's attributes
 }
 
 func scanGraph(b []byte) (*graphScan, error) {
@@ -116,6 +118,7 @@ func scanFunction(b []byte) (Function, *graphScan, []graph.Opset, error) {
 				var a attrScan
 				a, err = scanAttr(c.f.data)
 				f.Attributes = append(f.Attributes, a.name)
+				s.defaults = append(s.defaults, a)
 			}
 		case functionNodes:
 			if c.want(protowire.BytesType) {
