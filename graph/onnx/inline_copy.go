@@ -59,6 +59,9 @@ func (c *copier) node(n *graph.Node, ids map[graph.ValueID]graph.ValueID, sc *ne
 	for _, v := range n.Inputs {
 		out.Inputs = append(out.Inputs, mapped(ids, v))
 	}
+	for k := len(out.Inputs); k > 0 && out.Inputs[k-1] == graph.NoValue; k-- {
+		out.Inputs = out.Inputs[:k-1]
+	}
 	for _, v := range n.Outputs {
 		out.Outputs = append(out.Outputs, mapped(ids, v))
 	}
