@@ -106,7 +106,7 @@ func TestFunctionsAreInlined(t *testing.T) {
 		{"no argument to hand on", calling([]msg{call("one", "Twice", "y", "x")}, twice, leaky), []string{`one/b = LeakyRelu(x)`}},
 		{"two calls", calling([]msg{call("one", "Twice", "m", "x"), call("two", "Twice", "y", "m")}, twice, leaky),
 			[]string{`one/b = LeakyRelu(x)`, `two/b = LeakyRelu(m)`}},
-		{"a name that is taken", calling([]msg{step("", "Neg", "n", "one/b", "x"), call("one", "Twice", "y", one/b)}, twice, leaky),
+		{"a name that is taken", calling([]msg{step("", "Neg", "n", "one/b", "x"), call("one", "Twice", "y", "one/b")}, twice, leaky),
 			[]string{`one/b = Neg(x)`, `one_1/b = LeakyRelu(one/b)`}},
 		{"values that its subgraphs read", calling([]msg{step("", "Cast", "k", "c", "x", msg{}.str(1, "to").int(3, 9).int(20, 2)),
 			call("one", "Choose", "y", "c x x")}, choose), []string{`one/o = Neg(x)`, `one/o = Identity(x)`}},
