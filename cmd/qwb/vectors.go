@@ -12,17 +12,18 @@ import (
 	"qwb/quantizer/program"
 )
 
-// dumpVectors writes the test vectors of the first sample below dir, computed by the reference.
-func (e *env) dumpVectors(ctx context.Context, p *planned, profile qmath.Profile, dir string, o dataOptions) error {
+// dumpVectors writes the test vectors of the first sample, computed by the reference: of the whole program below o.dump, of its
+// repeated patterns below o.patterns. What is not asked for is an empty name.
+func (e *env) dumpVectors(ctx context.Context, p *planned, profile qmath.Profile, o verifyOptions) error {
 	lowered, err := p.program(profile)
 	if err != nil {
 		return err
 	}
-	run, err := program.New(lowered, program.Reference, o.threads)
+	run, err := program.New(lowered, program.Reference, o.data.threads)
 	if err != nil {
 		return err
 	}
-	set, err := e.verifyData(p, o)
+	set, err := e.verifyData(p, o.data)
 	if err != nil {
 		return err
 	}
@@ -30,16 +31,32 @@ func (e *env) dumpVectors(ctx context.Context, p *planned, profile qmath.Profile
 	if err != nil {
 		return err
 	}
-	create := func(name string) (io.WriteCloser, error) {
+	if o.dump != "" {
+		if err := vectors.Write(ctx, run, sample.Feeds, vectorFiles(o.dump)); err != nil {
+			return err
+		}
+		e.note("vectors of %d steps in %s", len(lowered.Steps), o.dump)
+	}
+	if o.patterns != "" {
+		found, err := vectors.WritePatterns(ctx, run, sample.Feeds, vectorFiles(o.patterns))
+		if err != nil {
+			return err
+		}
+		e.note("%d patterns of %d steps in %s", len(found.Patterns), found.Steps, o.patterns)
+		for _, f := range found.Patterns {
+			e.note("  %s in %d places", f.Folder, f.Places)
+		}
+	}
+	return nil
+}
+
+// vectorFiles makes files below a folder.
+func vectorFiles(dir string) vectors.Files {
+	return vectors.Files{Array: npy.Write, Create: func(name string) (io.WriteCloser, error) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return nil, err
 		}
 		return os.Create(path)
-	}
-	if err := vectors.Write(ctx, run, sample.Feeds, vectors.Files{Create: create, Array: npy.Write}); err != nil {
-		return err
-	}
-	e.note("vectors of %d steps in %s", len(lowered.Steps), dir)
-	return nil
+	}}
 }

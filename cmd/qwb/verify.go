@@ -28,8 +28,10 @@ type verifyOptions struct {
 	profile string // empty: the platform's
 	against string // folder of recorded tensors, instead of a data set
 	dump    string // folder for test vectors
-	data    dataOptions
-	threads int
+	// patterns is a folder for test vectors of what repeats.
+	patterns string
+	data     dataOptions
+	threads  int
 }
 
 func newVerify(e *env) *cobra.Command {
@@ -87,6 +89,7 @@ The outcome is written into the plan. Exit code 3 says that something differs.`,
 	c.Flags().StringVar(&o.profile, "profile", "", "arithmetic profile (default: the platform's): "+profiles())
 	c.Flags().StringVar(&o.against, "against", "", "folder with the tensors of another engine: K.npy and names.json")
 	c.Flags().StringVar(&o.dump, "dump", "", "write test vectors of the first sample into this folder: every step's numbers as npy and hex, program.json")
+	c.Flags().StringVar(&o.patterns, "patterns", "", "write what repeats in the program into this folder, each pattern as a program with its test vectors")
 	c.Flags().StringVar(&page, "html", "", "write the report as one HTML file")
 	return c
 }
@@ -150,8 +153,8 @@ func (e *env) verify(ctx context.Context, o verifyOptions) (*analysis.Verificati
 	if err := p.record(v); err != nil {
 		return nil, err
 	}
-	if o.dump != "" {
-		if err := e.dumpVectors(ctx, p, profile, o.dump, o.data); err != nil {
+	if o.dump != "" || o.patterns != "" {
+		if err := e.dumpVectors(ctx, p, profile, o); err != nil {
 			return nil, err
 		}
 	}

@@ -29,38 +29,68 @@ type Files struct {
 // A .hex file has one element per line, row-major, in two's complement (float32: its bits), behind a line that states the width; it
 // is what $readmemh of Verilog reads.
 func Write(ctx context.Context, e *program.Executor, feeds map[string]*tensor.Tensor, to Files) error {
-	w := &writer{p: e.Program(), to: to, written: map[lower.TensorID]bool{}}
-	w.out = Program{Format: 1, Target: w.p.Target, Profile: profileOf(w.p.Profile), Inputs: w.p.Inputs, Outputs: w.p.Outputs}
+	w := newWriter(e.Program(), to)
 	hook := func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return nil, w.step(s, in, out)
 	}
 	if _, err := e.Run(ctx, feeds, hook); err != nil {
 		return err
 	}
-	f, err := to.Create("program.json")
-	if err != nil {
-		return err
-	}
-	j := json.NewEncoder(f)
-	j.SetIndent("", " ")
-	err = j.Encode(w.out)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return err
+	return w.finish(e.Program().Inputs, e.Program().Outputs)
 }
 
-// writer collects the description while a program runs.
+// writer collects the description of a program, or of a part of one, while it runs.
 type writer struct {
 	p       *lower.Program
 	to      Files
 	out     Program
 	written map[lower.TensorID]bool
+	// first is the step that has id 0 in the description, and ids are the tensors of a part by their ids in the program; nil where the
+	// whole program is described.
+	first lower.StepID
+	ids   map[lower.TensorID]lower.TensorID
+}
+
+func newWriter(p *lower.Program, to Files) *writer {
+	return &writer{p: p, to: to, written: map[lower.TensorID]bool{}, out: Program{Format: 1, Target: p.Target, Profile: profileOf(p.Profile)}}
+}
+
+// id is what the description calls a tensor.
+func (w *writer) id(id lower.TensorID) lower.TensorID {
+	if w.ids == nil || id == lower.NoTensor {
+		return id
+	}
+	if _, ok := w.ids[id]; !ok {
+		w.ids[id] = lower.TensorID(len(w.ids))
+	}
+	return w.ids[id]
+}
+
+func (w *writer) renumbered(list []lower.TensorID) []lower.TensorID {
+	out := make([]lower.TensorID, len(list))
+	for i, id := range list {
+		out[i] = w.id(id)
+	}
+	return out
+}
+
+// finish writes program.json.
+func (w *writer) finish(inputs, outputs []lower.TensorID) error {
+	w.out.Inputs, w.out.Outputs = w.renumbered(inputs), w.renumbered(outputs)
+	return w.json("program.json", w.out)
+}
+
+func (w *writer) json(name string, v any) error {
+	return w.file(name, func(f io.Writer) error {
+		j := json.NewEncoder(f)
+		j.SetIndent("", " ")
+		return j.Encode(v)
+	})
 }
 
 // step writes one step and the tensors that it touches.
 func (w *writer) step(s *lower.Step, in, out []*tensor.Tensor) error {
-	d := Step{ID: s.ID, Op: s.Op.Name(), Inputs: s.Inputs, Outputs: s.Outputs, Nodes: []string{}, Arrays: map[string]Array{}}
+	d := Step{ID: s.ID - w.first, Op: s.Op.Name(), Inputs: w.renumbered(s.Inputs), Outputs: w.renumbered(s.Outputs), Nodes: []string{}, Arrays: map[string]Array{}}
 	for _, n := range s.Nodes {
 		d.Nodes = append(d.Nodes, w.p.Graph.Node(n).Name)
 	}
@@ -82,7 +112,7 @@ func (w *writer) step(s *lower.Step, in, out []*tensor.Tensor) error {
 		return fmt.Errorf("vectors: step %d (%s): %w", s.ID, d.Op, err)
 	}
 	for _, a := range arrays {
-		if d.Arrays[a.name], err = w.array(fmt.Sprintf("steps/%d/%s", s.ID, a.name), a.tensor); err != nil {
+		if d.Arrays[a.name], err = w.array(fmt.Sprintf("steps/%d/%s", d.ID, a.name), a.tensor); err != nil {
 			return err
 		}
 	}
@@ -97,11 +127,11 @@ func (w *writer) tensor(id lower.TensorID, x *tensor.Tensor) error {
 	}
 	w.written[id] = true
 	t := &w.p.Tensors[id]
-	a, err := w.array(fmt.Sprintf("tensors/%d", id), x)
+	a, err := w.array(fmt.Sprintf("tensors/%d", w.id(id)), x)
 	if err != nil {
 		return err
 	}
-	d := Tensor{ID: id, Name: t.Name, Array: a, Constant: t.Const != nil}
+	d := Tensor{ID: w.id(id), Name: t.Name, Array: a, Constant: t.Const != nil}
 	if e := t.Encoding; e != nil {
 		d.Encoding = &Encoding{Scale: e.Scale, ZeroPoint: e.ZeroPoint, QMin: e.QMin, QMax: e.QMax}
 	}
