@@ -16,8 +16,10 @@ type handle struct {
 
 // outType is the element type and shape that package graph infers for an output.
 type outType struct {
-	dtype tensor.DType
+	dtype tensor.DType // Undefined where the shape is not known
 	shape []int
+	// declared is the element type whether or not the shape is known.
+	declared tensor.DType
 }
 
 // call is one execution of a node. Evaluators reach everything through it: inputs in the layout they ask for, outputs of the
@@ -172,20 +174,6 @@ func (c *call) copyOut(i int, src *tensor.Tensor, shape []int) error {
 		return err
 	}
 	copyElements(dst.Data, 0, src.Data, 0, storageLen(src))
-	return nil
-}
-
-// wholeOps are the operators that take elements of less than a byte: they unpack them or do not look at them.
-var wholeOps = map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true, "Identity": true, "Reshape": true, "Flatten": true,
-	"Squeeze": true, "Unsqueeze": true, "Shape": true, "Size": true}
-
-// checkPacked refuses inputs with elements of less than a byte where they cannot be told apart.
-func (c *call) checkPacked() error {
-	for i := range c.ins {
-		if t := c.raw(i); t != nil && t.DType.Bits() > 0 && t.DType.Bits() < 8 && !wholeOps[c.node.Op] {
-			return badType(i, t.DType)
-		}
-	}
 	return nil
 }
 

@@ -64,30 +64,6 @@ func TestUnsupportedOperatorsAreListedAtOnce(t *testing.T) {
 	assert.ErrorContains(t, err, "ImageDecoder (ai.onnx 13, 2 nodes: ")
 }
 
-// TestHalfPrecisionIsRefusedAtTheStart: all layers at once, before data is read.
-func TestHalfPrecisionIsRefusedAtTheStart(t *testing.T) {
-	g := graphtest.Parse(t, `graph g
-		opset 17
-		input x: f32[2,4]
-		output y
-		const w: f16[4,4] = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
-		const s: f16[4] = [1, 1, 1, 1]
-		h = Cast(x) {to=10}
-		a = MatMul(h, w)
-		b = MatMul(a, w)
-		c = LayerNormalization(b, s)
-		r = Relu(c)
-		y = Cast(r) {to=1}
-	`)
-	require.Empty(t, graph.InferShapes(g))
-	_, err := exec.New(g, exec.Options{})
-	var e *exec.UnsupportedError
-	require.ErrorAs(t, err, &e)
-	require.Len(t, e.Ops, 2)
-	assert.Len(t, e.Ops[1].Nodes, 2)
-	assert.Equal(t, "it computes in f16, only f32 is supported: convert the model to float32", e.Ops[1].Reason)
-}
-
 func TestErrorsNameTheNode(t *testing.T) {
 	g := graphtest.Parse(t, `graph g
 		input x: f32[A,B]

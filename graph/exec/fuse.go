@@ -94,7 +94,7 @@ func (s *sessionState) limitOf(n *graph.Node) (limit, bool) {
 
 // open reports whether what the follower reads need not exist: nobody needs it but to look at it.
 func (r *runnerState) open(f *follower) bool {
-	if r.watched[f.from] {
+	if r.watched[f.from] || r.apart {
 		return false
 	}
 	for _, v := range r.s.steps[f.step].node.Inputs {

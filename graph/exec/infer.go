@@ -16,6 +16,7 @@ const maxWatched = 4096
 type typeCache struct {
 	in    []seenInput
 	out   []outType
+	other []outType // as a step sees it that computes in other types; see typeCache.replaced
 	valid bool
 }
 
@@ -59,10 +60,11 @@ func (r *runnerState) inferTypes(i int, c *call) error {
 		cache.in, cache.valid = nil, false
 		return err
 	}
-	cache.out = make([]outType, len(out))
+	cache.out, cache.other = make([]outType, len(out)), nil
 	for k, o := range out {
+		cache.out[k].declared = o.DType
 		if shape, known := o.Shape.Ints(); known {
-			cache.out[k] = outType{o.DType, shape}
+			cache.out[k].dtype, cache.out[k].shape = o.DType, shape
 		}
 	}
 	c.typ = cache.out

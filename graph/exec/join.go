@@ -91,7 +91,7 @@ func (s *sessionState) channelsOf(v graph.ValueID) int {
 func (c *call) placed(shape []int) (data []float32, apart int, err error) {
 	r := c.run
 	p, ok := r.s.seats[r.result]
-	if !ok || r.watched[r.result] || r.looks[r.result] || len(r.stages) > 0 || r.mem.pool != nil || len(shape) < 3 {
+	if !ok || r.apart || r.watched[r.result] || r.looks[r.result] || len(r.stages) > 0 || r.mem.pool != nil || len(shape) < 3 {
 		return nil, 0, nil
 	}
 	st, j := &r.s.steps[p.step], &r.joints[p.step]

@@ -42,7 +42,7 @@ func (c *call) shown(out *tensor.Tensor, n int) func(from, to int) {
 
 // showsEarly reports whether a value is to be shown in pieces as it is computed.
 func (r *runnerState) showsEarly(v graph.ValueID) bool {
-	return v != graph.NoValue && r.looks[v] && !r.watched[v]
+	return v != graph.NoValue && r.looks[v] && !r.watched[v] && !r.apart
 }
 
 // show takes elements [from, to) of out through the stages.

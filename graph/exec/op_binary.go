@@ -345,39 +345,10 @@ func buildPow(n *graph.Node, version int64) (evalFunc, error) {
 
 // float64s returns the elements of a tensor of numbers as float64.
 func float64s(t *tensor.Tensor) ([]float64, error) {
-	switch d := t.Data.(type) {
-	case []float32:
-		return toFloat64(d), nil
-	case []float64:
+	if d := numbersOf[float64](t); d != nil {
 		return d, nil
-	case []int8:
-		return toFloat64(d), nil
-	case []int16:
-		return toFloat64(d), nil
-	case []int32:
-		return toFloat64(d), nil
-	case []int64:
-		return toFloat64(d), nil
-	case []uint8:
-		return toFloat64(d), nil
-	case []uint32:
-		return toFloat64(d), nil
-	case []uint64:
-		return toFloat64(d), nil
-	case []uint16:
-		if t.DType == tensor.Uint16 {
-			return toFloat64(d), nil
-		}
 	}
 	return nil, fmt.Errorf("element type %s is not supported", t.DType)
-}
-
-func toFloat64[T number](d []T) []float64 {
-	out := make([]float64, len(d))
-	for i, v := range d {
-		out[i] = float64(v)
-	}
-	return out
 }
 
 // buildPRelu is x where x >= 0, else slope * x. The slope is broadcast to x; before opset 7 it has one element per channel.

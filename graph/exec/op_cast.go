@@ -2,7 +2,6 @@ package exec
 
 import (
 	"fmt"
-	"math"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -12,8 +11,17 @@ import (
 // castEvals convert between element types.
 var castEvals = []evaluator{
 	{"Cast", buildCast},
-	{"CastLike", simple(func(c *call) error { return cast(c, c.raw(1).DType) })},
+	{"CastLike", buildCastLike},
 }
+
+// castMode is what Cast and CastLike say about conversions to floats of 8 bits.
+type castMode struct {
+	clip bool           // what is out of range becomes the largest number instead of infinity or NaN
+	e8m0 qmath.Rounding // of f8e8m0
+}
+
+// plainCast is what the attributes are by default.
+var plainCast = castMode{clip: true, e8m0: qmath.Up}
 
 func buildCast(n *graph.Node, _ int64) (evalFunc, error) {
 	to := tensor.DType(n.AttrInt("to", 0))
@@ -23,10 +31,34 @@ func buildCast(n *graph.Node, _ int64) (evalFunc, error) {
 			return nil, err
 		}
 	}
-	if _, err := castTo(to, &tensor.Tensor{DType: tensor.Float32, Shape: []int{0}, Data: []float32{}}); err != nil {
+	mode, err := castModeOf(n)
+	if err != nil {
 		return nil, err
 	}
-	return func(c *call) error { return cast(c, to) }, nil
+	if _, err := castAs(to, &tensor.Tensor{DType: tensor.Float32, Shape: []int{0}, Data: []float32{}}, mode); err != nil {
+		return nil, err
+	}
+	return func(c *call) error { return cast(c, to, mode) }, nil
+}
+
+func buildCastLike(n *graph.Node, _ int64) (evalFunc, error) {
+	mode, err := castModeOf(n)
+	return func(c *call) error { return cast(c, c.raw(1).DType, mode) }, err
+}
+
+func castModeOf(n *graph.Node) (castMode, error) {
+	m := castMode{clip: n.AttrInt("saturate", 1) != 0}
+	switch name := n.AttrStr("round_mode", "up"); name {
+	case "up":
+		m.e8m0 = qmath.Up
+	case "down":
+		m.e8m0 = qmath.Down
+	case "nearest":
+		m.e8m0 = qmath.HalfUp
+	default:
+		return m, fmt.Errorf("round_mode %q is not supported", name)
+	}
+	return m, nil
 }
 
 // legacyType reads the type names of Cast before opset 6.
@@ -34,29 +66,43 @@ func legacyType(name string) (tensor.DType, error) {
 	switch name {
 	case "FLOAT":
 		return tensor.Float32, nil
+	case "FLOAT16":
+		return tensor.Float16, nil
 	case "DOUBLE":
 		return tensor.Float64, nil
+	case "INT8":
+		return tensor.Int8, nil
+	case "INT16":
+		return tensor.Int16, nil
 	case "INT32":
 		return tensor.Int32, nil
 	case "INT64":
 		return tensor.Int64, nil
-	case "BOOL":
-		return tensor.Bool, nil
 	case "UINT8":
 		return tensor.Uint8, nil
-	case "INT8":
-		return tensor.Int8, nil
+	case "UINT16":
+		return tensor.Uint16, nil
+	case "UINT32":
+		return tensor.Uint32, nil
+	case "UINT64":
+		return tensor.Uint64, nil
+	case "BOOL":
+		return tensor.Bool, nil
 	}
 	return 0, fmt.Errorf("type %q", name)
 }
 
-// cast converts input 0, keeping its layout. Numbers are truncated towards zero, true is 1, and every number but zero is true.
-func cast(c *call, to tensor.DType) error {
+// cast converts input 0, keeping its layout. Numbers are truncated towards zero, bits that an integer has no room for are dropped,
+// true is 1, and every number but zero is true.
+func cast(c *call, to tensor.DType, mode castMode) error {
 	x := c.raw(0)
 	if x.DType == to {
 		return c.pass(0, 0)
 	}
-	data, err := castTo(to, x)
+	if isPacked(to) {
+		x = c.in(0)
+	}
+	data, err := castAs(to, x, mode)
 	if err != nil {
 		return err
 	}
@@ -64,53 +110,40 @@ func cast(c *call, to tensor.DType) error {
 	if err != nil {
 		return err
 	}
-	copyElements(out.Data, 0, data, 0, x.Len())
+	copyElements(out.Data, 0, data, 0, storageLen(out))
 	return nil
 }
 
 // castTo returns the elements of t as storage of type d.
-func castTo(d tensor.DType, t *tensor.Tensor) (any, error) {
-	switch t.DType {
-	case tensor.Float16:
-		t = &tensor.Tensor{DType: tensor.Float32, Shape: t.Shape, Data: mapSlice(tensor.Of[uint16](t), fromHalf)}
-	case tensor.BFloat16:
-		t = &tensor.Tensor{DType: tensor.Float32, Shape: t.Shape, Data: mapSlice(tensor.Of[uint16](t), fromBrain)}
-	}
-	switch src := t.Data.(type) {
+func castTo(d tensor.DType, t *tensor.Tensor) (any, error) { return castAs(d, t, plainCast) }
+
+func castAs(d tensor.DType, t *tensor.Tensor, mode castMode) (any, error) {
+	switch src := readable(t).(type) {
 	case []float32:
-		return castFrom(d, src)
+		return castFrom(d, src, mode)
 	case []float64:
-		return castFrom(d, src)
+		return castFrom(d, src, mode)
 	case []int8:
-		return castFrom(d, src)
+		return castFrom(d, src, mode)
 	case []int16:
-		return castFrom(d, src)
+		return castFrom(d, src, mode)
 	case []int32:
-		return castFrom(d, src)
+		return castFrom(d, src, mode)
 	case []int64:
-		return castFrom(d, src)
+		return castFrom(d, src, mode)
 	case []uint8:
-		if t.DType == tensor.Uint8 {
-			return castFrom(d, src)
-		}
+		return castFrom(d, src, mode)
 	case []uint16:
-		return castFrom(d, src)
+		return castFrom(d, src, mode)
 	case []uint32:
-		return castFrom(d, src)
+		return castFrom(d, src, mode)
 	case []uint64:
-		return castFrom(d, src)
-	case []bool:
-		return castFrom(d, mapSlice(src, func(b bool) uint8 {
-			if b {
-				return 1
-			}
-			return 0
-		}))
+		return castFrom(d, src, mode)
 	}
 	return nil, fmt.Errorf("cast from %s to %s is not supported", t.DType, d)
 }
 
-func castFrom[S number](d tensor.DType, src []S) (any, error) {
+func castFrom[S number](d tensor.DType, src []S, mode castMode) (any, error) {
 	switch d {
 	case tensor.Float32:
 		return convertTo[float32](src), nil
@@ -134,12 +167,43 @@ func castFrom[S number](d tensor.DType, src []S) (any, error) {
 		return convertTo[uint64](src), nil
 	case tensor.Bool:
 		return mapSlice(src, func(v S) bool { return v != 0 }), nil
-	case tensor.Float16:
-		return mapSlice(src, func(v S) uint16 { return toHalf(float32(v)) }), nil
-	case tensor.BFloat16:
-		return mapSlice(src, func(v S) uint16 { return uint16(math.Float32bits(qmath.BF16.Round(float32(v))) >> 16) }), nil
+	case tensor.Float8E8M0:
+		return mapSlice(src, func(v S) uint8 { return qmath.EncodeE8M0(float64(v), mode.e8m0, mode.clip) }), nil
+	case tensor.Int4, tensor.Uint4, tensor.Int2, tensor.Uint2:
+		return packBits(d, mapSlice(src, func(v S) uint8 { return uint8(int64(v)) })), nil
 	}
-	return nil, fmt.Errorf("cast to %s is not supported", d)
+	f, ok := minifloats[d]
+	if !ok {
+		return nil, fmt.Errorf("cast to %s is not supported", d)
+	}
+	if d == tensor.Float16 || d == tensor.BFloat16 {
+		return encodeHalves(make([]uint16, len(src)), src, f), nil
+	}
+	codes := mapSlice(src, func(v S) uint8 { return uint8(f.Encode(float64(v), mode.clip)) })
+	if isPacked(d) {
+		codes = packBits(d, codes)
+	}
+	return codes, nil
+}
+
+// encodeHalves writes numbers of any type to floats of 16 bits.
+func encodeHalves[S number](dst []uint16, src []S, f qmath.Minifloat) []uint16 {
+	singles, ok := any(src).([]float32)
+	switch {
+	case ok && f == qmath.Half:
+		for i, v := range singles {
+			dst[i] = qmath.HalfBits(v)
+		}
+	case ok:
+		for i, v := range singles {
+			dst[i] = qmath.BrainBits(v)
+		}
+	default:
+		for i, v := range src {
+			dst[i] = f.Encode(float64(v), false)
+		}
+	}
+	return dst
 }
 
 func convertTo[D, S number](src []S) []D {
@@ -160,35 +224,4 @@ func mapSlice[S, D any](src []S, f func(S) D) []D {
 		out[i] = f(v)
 	}
 	return out
-}
-
-func fromBrain(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
-
-// fromHalf converts IEEE 754 binary16 exactly.
-func fromHalf(h uint16) float32 {
-	sign, exp, frac := uint32(h>>15)<<31, int(h>>10&31), uint32(h&0x3ff)
-	switch exp {
-	case 0:
-		v := float32(frac) * 0x1p-24
-		return math.Float32frombits(math.Float32bits(v) | sign)
-	case 31:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | uint32(exp+112)<<23 | frac<<13)
-}
-
-// toHalf converts to IEEE 754 binary16, to nearest even.
-func toHalf(x float32) uint16 {
-	r := qmath.FP16.Round(x)
-	bits := math.Float32bits(r)
-	sign, abs := uint16(bits>>16&0x8000), bits&0x7fffffff
-	switch {
-	case abs > 0x7f800000:
-		return sign | 0x7e00
-	case abs == 0x7f800000:
-		return sign | 0x7c00
-	case abs >= 0x38800000: // normal in binary16
-		return sign | uint16(abs>>13-112<<10)
-	}
-	return sign | uint16(abs32(r)*0x1p24)
 }

@@ -1,13 +1,11 @@
 package exec
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/kernels"
 	"qwb/kernels/qmath"
 )
 
@@ -48,43 +46,6 @@ func (c *call) centred(i, zp, axis int) ([]int32, error) {
 	return out, nil
 }
 
-// matMulInt32 multiplies the last two axes of a and b, the axes before them broadcast.
-func matMulInt32(dst, a, b []int32, as, bs []int) error {
-	if len(as) == 1 {
-		as = []int{1, as[0]}
-	}
-	if len(bs) == 1 {
-		bs = []int{bs[0], 1}
-	}
-	ra, rb := len(as)-2, len(bs)-2
-	m, k, n := as[ra], as[ra+1], bs[rb+1]
-	if bs[rb] != k {
-		return fmt.Errorf("inner dimensions %d and %d differ", k, bs[rb])
-	}
-	batch, err := graph.Broadcast(graph.Static(as[:ra]...), graph.Static(bs[:rb]...))
-	if err != nil {
-		return err
-	}
-	lead, _ := batch.Ints()
-	sa := alignedStrides(&tensor.Tensor{Shape: as[:ra]}, len(lead), -1)
-	sb := alignedStrides(&tensor.Tensor{Shape: bs[:rb]}, len(lead), -1)
-	it := newCounter(lead, 0)
-	for i := range tensor.Count(lead) {
-		left, right := a[it.dot(sa)*m*k:][:m*k], b[it.dot(sb)*k*n:][:k*n]
-		for r := range m {
-			row := dst[(i*m+r)*n:][:n]
-			clear(row)
-			for p, x := range left[r*k:][:k] {
-				for j, y := range right[p*n:][:n] {
-					row[j] += x * y
-				}
-			}
-		}
-		it.next()
-	}
-	return nil
-}
-
 func evalMatMulInteger(c *call) error {
 	a, err := c.centred(0, 2, -2)
 	if err != nil {
@@ -98,7 +59,7 @@ func evalMatMulInteger(c *call) error {
 	if err != nil {
 		return err
 	}
-	return matMulInt32(tensor.Of[int32](out), a, b, c.in(0).Shape, c.in(1).Shape)
+	return matMul(tensor.Of[int32](out), a, b, c.in(0).Shape, c.in(1).Shape)
 }
 
 // evalQLinearMatMul has the inputs a, scale, zero point, b, scale, zero point, and scale and zero point of the result.
@@ -116,7 +77,7 @@ func evalQLinearMatMul(c *call) error {
 		return err
 	}
 	acc := make([]int32, out.Len())
-	if err := matMulInt32(acc, a, b, c.in(0).Shape, c.in(3).Shape); err != nil {
+	if err := matMul(acc, a, b, c.in(0).Shape, c.in(3).Shape); err != nil {
 		return err
 	}
 	n := out.Shape[len(out.Shape)-1]
@@ -154,54 +115,21 @@ func (c *call) requantize(out *tensor.Tensor, acc []int32, scales [3]int, zp int
 }
 
 // convInt32 convolves row-major x with w.
-func convInt32(n *graph.Node, x, w []int32, xs, ws []int, bias []int32) ([]int32, error) {
-	geo, err := graph.ConvGeometry(n, graph.Static(xs...), graph.Static(ws...))
+func convInt32(c *call, x, w []int32, xs, ws []int, bias []int32) ([]int32, error) {
+	geo, err := graph.ConvGeometry(c.node, graph.Static(xs...), graph.Static(ws...))
 	if err != nil {
 		return nil, err
 	}
-	s, err := window(geo, xs[0], xs[1], ws[0])
+	if bias != nil && len(bias) != ws[0] {
+		return nil, fmt.Errorf("bias of %d elements for %d channels", len(bias), ws[0])
+	}
+	size, err := checkedLen(c.outShape(0))
 	if err != nil {
 		return nil, err
 	}
-	if bias != nil && len(bias) != s.M {
-		return nil, fmt.Errorf("bias of %d elements for %d channels", len(bias), s.M)
-	}
-	if s = s.Full(); s.D > 1 || s.KD > 1 {
-		return nil, errors.New("three spatial dimensions are not supported")
-	}
-	out := make([]int32, s.OutLen())
-	for i := range s.N * s.M {
-		plane := out[i*s.OutH*s.OutW:][:s.OutH*s.OutW]
-		img, m := i/s.M, i%s.M
-		for p := range plane {
-			acc := int32(0)
-			if bias != nil {
-				acc = bias[m]
-			}
-			plane[p] = acc + windowSum(&s, x, w, img, m, p/s.OutW, p%s.OutW)
-		}
-	}
+	out := make([]int32, size)
+	convolve(c, geo, out, x, w, bias, xs[1], ws[0])
 	return out, nil
-}
-
-// windowSum is the sum of one window of image img for output channel m.
-func windowSum(s *kernels.ConvShape, x, w []int32, img, m, y0, x0 int) (acc int32) {
-	cg := s.C / s.Group
-	first := m / (s.M / s.Group) * cg
-	for ch := range cg {
-		for kh := range s.KH {
-			y := y0*s.StrideH - s.PadTop + kh*s.DilH
-			if y < 0 || y >= s.H {
-				continue
-			}
-			for kw := range s.KW {
-				if px := x0*s.StrideW - s.PadLeft + kw*s.DilW; px >= 0 && px < s.W {
-					acc += x[((img*s.C+first+ch)*s.H+y)*s.W+px] * w[((m*cg+ch)*s.KH+kh)*s.KW+kw]
-				}
-			}
-		}
-	}
-	return acc
 }
 
 func evalConvInteger(c *call) error {
@@ -213,7 +141,7 @@ func evalConvInteger(c *call) error {
 	if err != nil {
 		return err
 	}
-	acc, err := convInt32(c.node, x, w, c.in(0).Shape, c.in(1).Shape, nil)
+	acc, err := convInt32(c, x, w, c.in(0).Shape, c.in(1).Shape, nil)
 	if err != nil {
 		return err
 	}
@@ -240,7 +168,7 @@ func evalQLinearConv(c *call) error {
 	if c.has(8) {
 		bias = slices.Clone(tensor.Of[int32](c.in(8)))
 	}
-	acc, err := convInt32(c.node, x, w, c.in(0).Shape, c.in(3).Shape, bias)
+	acc, err := convInt32(c, x, w, c.in(0).Shape, c.in(3).Shape, bias)
 	if err != nil {
 		return err
 	}

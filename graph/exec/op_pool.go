@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"errors"
 	"math"
 
 	"qwb/graph"
@@ -50,9 +49,6 @@ func poolWindow(n *graph.Node, x *tensor.Tensor) (s kernels.ConvShape, err error
 }
 
 func evalMaxPool(c *call) error {
-	if d := c.raw(0).DType; d == tensor.Int8 || d == tensor.Uint8 {
-		return maxPoolBytes(c)
-	}
 	x, out, s, err := c.pool()
 	if err != nil {
 		return err
@@ -60,41 +56,6 @@ func evalMaxPool(c *call) error {
 	c.run.s.table.MaxPool(c.run.s.par, out.F32(), x.F32(), s)
 	if c.wants(1) {
 		return maxIndices(c, x, s)
-	}
-	return nil
-}
-
-// maxPoolBytes pools 8-bit integers through float32, which holds them exactly.
-func maxPoolBytes(c *call) error {
-	x := c.last(0)
-	s, err := poolWindow(c.node, x)
-	if err != nil {
-		return err
-	}
-	if c.wants(1) {
-		return errors.New("indices of an 8-bit pool are not supported")
-	}
-	src, err := c.scratch(x.Len())
-	if err != nil {
-		return err
-	}
-	dst, err := c.scratch(s.OutLen())
-	if err != nil {
-		return err
-	}
-	out, err := c.outIn(0, tensor.ChannelsLast)
-	if err != nil {
-		return err
-	}
-	switch d := out.Data.(type) {
-	case []uint8:
-		castNumbers(src, tensor.Of[uint8](x))
-		c.run.s.table.MaxPool(c.run.s.par, dst, src, s)
-		castNumbers(d, dst)
-	case []int8:
-		castNumbers(src, tensor.Of[int8](x))
-		c.run.s.table.MaxPool(c.run.s.par, dst, src, s)
-		castNumbers(d, dst)
 	}
 	return nil
 }
@@ -169,12 +130,26 @@ func buildAveragePool(n *graph.Node, version int64) (evalFunc, error) {
 	}, nil
 }
 
+// normOrder is the order of an Lp norm, a float in opset 1.
+func normOrder(n *graph.Node, version int64) float64 {
+	if version < 2 {
+		return float64(n.AttrFloat("p", 2))
+	}
+	return float64(n.AttrInt("p", 2))
+}
+
+// lpNorm is (sum |x|^p)^(1/p).
+func lpNorm(x []float64, p float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += math.Pow(math.Abs(v), p)
+	}
+	return math.Pow(sum, 1/p)
+}
+
 // buildLpPool is (sum |x|^p)^(1/p) over each window.
 func buildLpPool(n *graph.Node, version int64) (evalFunc, error) {
-	p := float64(n.AttrInt("p", 2))
-	if version < 2 {
-		p = float64(n.AttrFloat("p", 2))
-	}
+	p := normOrder(n, version)
 	return func(c *call) error {
 		x, out, s, err := c.pool()
 		if err != nil {
@@ -258,10 +233,7 @@ func evalGlobalMaxPool(c *call) error {
 }
 
 func buildGlobalLpPool(n *graph.Node, version int64) (evalFunc, error) {
-	p := float64(n.AttrInt("p", 2))
-	if version < 2 {
-		p = float64(n.AttrFloat("p", 2))
-	}
+	p := normOrder(n, version)
 	return func(c *call) error {
 		return overPositions(c, func(dst, src []float32) {
 			sums := make([]float64, len(dst))

@@ -118,41 +118,19 @@ func zeroPoints(t *tensor.Tensor, n int) ([]int32, error) {
 
 // unpackInts returns the elements of a quantized tensor as int32.
 func unpackInts(t *tensor.Tensor) ([]int32, error) {
-	switch d := t.Data.(type) {
+	switch d := readable(t).(type) {
 	case []int8:
+		return convertTo[int32](d), nil
+	case []uint8:
 		return convertTo[int32](d), nil
 	case []int16:
 		return convertTo[int32](d), nil
+	case []uint16:
+		return convertTo[int32](d), nil
 	case []int32:
 		return d, nil
-	case []uint16:
-		if t.DType == tensor.Uint16 {
-			return convertTo[int32](d), nil
-		}
-	case []uint8:
-		switch t.DType {
-		case tensor.Uint8:
-			return convertTo[int32](d), nil
-		case tensor.Uint4, tensor.Int4, tensor.Uint2, tensor.Int2:
-			return unpackBits(t), nil
-		}
 	}
 	return nil, fmt.Errorf("quantized type %s is not supported", t.DType)
-}
-
-// unpackBits reads 2- and 4-bit integers, the first element in the low bits.
-func unpackBits(t *tensor.Tensor) []int32 {
-	bits := t.DType.Bits()
-	signed := t.DType == tensor.Int4 || t.DType == tensor.Int2
-	out := make([]int32, t.Len())
-	for i := range out {
-		v := int32(tensor.Of[uint8](t)[i*bits/8]>>(i*bits%8)) & (1<<bits - 1)
-		if signed && v >= 1<<(bits-1) {
-			v -= 1 << bits
-		}
-		out[i] = v
-	}
-	return out
 }
 
 // packInts writes int32 as elements of t's type.
@@ -167,83 +145,145 @@ func packInts(t *tensor.Tensor, v []int32) {
 	case []uint16:
 		castNumbers(d, v)
 	case []uint8:
-		bits := t.DType.Bits()
-		if bits == 8 {
+		if !isPacked(t.DType) {
 			castNumbers(d, v)
 			return
 		}
-		clear(d)
-		for i, x := range v {
-			d[i*bits/8] |= uint8(x&(1<<bits-1)) << (i * bits % 8)
-		}
+		packInto(d, t.DType, convertTo[uint8](v))
 	}
 }
 
-// buildQuantize is clamp(round_half_even(x / scale) + zero point) with a true float32 division.
+// buildQuantize is clamp(round_half_even(x / scale) + zero point), or the float of 8 or 4 bits nearest to x / scale + zero point.
+// The division is one in attribute precision, by default the type of the scale: a true float32 division, its result rounded to it.
 func buildQuantize(n *graph.Node, version int64) (evalFunc, error) {
 	axis, block := int(n.AttrInt("axis", 1)), int(n.AttrInt("block_size", 0))
-	if n.AttrInt("precision", 0) > 1 {
-		return nil, fmt.Errorf("precision %d is not supported", n.AttrInt("precision", 0))
+	precision := tensor.DType(n.AttrInt("precision", 0))
+	if _, ok := precisions[precision]; !ok && precision != tensor.Undefined {
+		return nil, fmt.Errorf("precision %s is not supported", precision)
 	}
+	mode := castMode{clip: n.AttrInt("saturate", 1) != 0}
 	return func(c *call) error {
 		x, scale, zp := c.raw(0), c.in(1), c.in(2)
-		if x.DType == tensor.Int32 {
-			x = &tensor.Tensor{DType: tensor.Float32, Layout: x.Layout, Shape: x.Shape, Data: convertTo[float32](tensor.Of[int32](x))}
-		}
-		if x.DType != tensor.Float32 || scale.DType != tensor.Float32 {
+		if !quantizable[x.DType] {
 			return badType(0, x.DType)
 		}
-		out, err := c.outIn(0, x.Layout)
-		if err != nil {
-			return err
+		if !quantizable[scale.DType] && scale.DType != tensor.Float8E8M0 {
+			return badType(1, scale.DType)
 		}
-		limits, ok := bounds[out.DType]
-		if !ok {
-			return fmt.Errorf("quantizing to %s is not supported", out.DType)
+		division := precisions[scale.DType]
+		if precision != tensor.Undefined {
+			division = precisions[precision]
 		}
-		zps, err := zeroPoints(zp, scale.Len())
-		if err != nil {
-			return err
+		out := c.typ[0].dtype
+		limits, integer := bounds[out]
+		if _, ok := minifloats[out]; !integer && (!ok || out == tensor.Float16 || out == tensor.BFloat16) {
+			return fmt.Errorf("quantizing to %s is not supported", out)
 		}
 		sp, err := spreadOf(x.Shape, scale, axis, block)
 		if err != nil {
 			return err
 		}
-		grid := func(k int) qmath.Grid {
-			return qmath.Grid{Scale: scale.F32()[k], ZeroPoint: zps[k], QMin: limits[0], QMax: limits[1]}
+		scales := numbersOf[float32](scale)
+		if !integer || division != qmath.FP32 || isPacked(out) {
+			x = c.in(0)
 		}
-		src := x.F32()
-		if sp.single {
-			return quantizeAll(c, out, src, grid(0))
+		src := numbersOf[float32](x)
+		if !integer {
+			return quantizeFloats(c, x, quotients(src, scales, sp, division), zp, len(scales), sp, mode)
 		}
-		if x.Layout != tensor.RowMajor {
-			return c.quantizeAxis(out, x, sp, grid)
+		zps, err := zeroPoints(zp, scale.Len())
+		if err != nil {
+			return err
 		}
-		q := make([]int32, len(src))
-		sp.each(len(src), func(at, n, k int) {
-			g := grid(k)
-			for i := at; i < at+n; i++ {
-				q[i] = g.Quantize(src[i])
-			}
+		if division != qmath.FP32 {
+			src = quotients(src, scales, sp, division)
+			scales = make([]float32, len(scales))
+			fill(scales, 1)
+		}
+		return quantizeInts(c, x, src, sp, func(k int) qmath.Grid {
+			return qmath.Grid{Scale: scales[k], ZeroPoint: zps[k], QMin: limits[0], QMax: limits[1]}
 		})
-		packInts(out, q)
-		return nil
 	}, nil
 }
 
+// quantizable are the types that are quantized, and those of scales beside f8e8m0.
+var quantizable = map[tensor.DType]bool{tensor.Float32: true, tensor.Float16: true, tensor.BFloat16: true, tensor.Int32: true}
+
+// precisions are those of the division by scales of a type; FP32 unless listed.
+var precisions = map[tensor.DType]qmath.Precision{tensor.Float32: qmath.FP32, tensor.Float16: qmath.FP16, tensor.BFloat16: qmath.BF16}
+
+// quotients returns row-major elements divided by their scales.
+func quotients(src, scales []float32, sp spread, p qmath.Precision) []float32 {
+	out := make([]float32, len(src))
+	sp.each(len(src), func(at, n, k int) {
+		for i := at; i < at+n; i++ {
+			out[i] = p.Round(src[i] / scales[k])
+		}
+	})
+	return out
+}
+
+// quantizeFloats writes row-major quotients plus zero points as the floats that are output 0.
+func quantizeFloats(c *call, x *tensor.Tensor, q []float32, zp *tensor.Tensor, scales int, sp spread, mode castMode) error {
+	out, err := c.outIn(0, tensor.RowMajor)
+	if err != nil {
+		return err
+	}
+	if zp != nil {
+		zeros := numbersOf[float32](zp)
+		if zp.Len() != scales {
+			return fmt.Errorf("%d zero points for %d scales", zp.Len(), scales)
+		}
+		sp.each(len(q), func(at, n, k int) {
+			for i := at; i < at+n; i++ {
+				q[i] += zeros[k]
+			}
+		})
+	}
+	codes, err := castAs(out.DType, tensor.FromF32(q, x.Shape...), mode)
+	if err != nil {
+		return err
+	}
+	copyElements(out.Data, 0, codes, 0, storageLen(out))
+	return nil
+}
+
+// quantizeInts writes src, the elements of x, on the grids of their scales.
+func quantizeInts(c *call, x *tensor.Tensor, src []float32, sp spread, grid func(k int) qmath.Grid) error {
+	out, err := c.outIn(0, x.Layout)
+	if err != nil {
+		return err
+	}
+	if sp.single {
+		return quantizeAll(c, out, src, grid(0))
+	}
+	if x.Layout != tensor.RowMajor {
+		return quantizeAxis(out, src, sp, grid)
+	}
+	q := make([]int32, len(src))
+	sp.each(len(src), func(at, n, k int) {
+		g := grid(k)
+		for i := at; i < at+n; i++ {
+			q[i] = g.Quantize(src[i])
+		}
+	})
+	packInts(out, q)
+	return nil
+}
+
 // quantizeAxis quantizes a channels-last tensor with scales along one axis (blocks are refused in that layout).
-func (c *call) quantizeAxis(out, x *tensor.Tensor, sp spread, grid func(k int) qmath.Grid) error {
+func quantizeAxis(out *tensor.Tensor, src []float32, sp spread, grid func(k int) qmath.Grid) error {
 	if sp.block != 1 {
 		return fmt.Errorf("block quantization of a channels-last tensor")
 	}
-	outer, n, inner := x.Blocks(sp.axis)
-	q := make([]int32, x.Len())
+	outer, n, inner := out.Blocks(sp.axis)
+	q := make([]int32, len(src))
 	for k := range n {
 		g := grid(k)
 		for o := range outer {
 			at := (o*n + k) * inner
 			for i := at; i < at+inner; i++ {
-				q[i] = g.Quantize(x.F32()[i])
+				q[i] = g.Quantize(src[i])
 			}
 		}
 	}
@@ -280,20 +320,18 @@ func quantizeInto[T integer](c *call, dst []T, src []float32, g qmath.Grid) {
 	})
 }
 
-// buildDequantize is (q - zero point) * scale in float32.
+// buildDequantize is (q - zero point) * scale in float32, rounded to the type of the result.
 func buildDequantize(n *graph.Node, _ int64) (evalFunc, error) {
 	axis, block := int(n.AttrInt("axis", 1)), int(n.AttrInt("block_size", 0))
 	return func(c *call) error {
-		x, scale := c.raw(0), c.in(1)
-		if scale.DType != tensor.Float32 {
+		x, scale, zp := c.raw(0), c.in(1), c.in(2)
+		switch scale.DType {
+		case tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Float8E8M0:
+		default:
 			return badType(1, scale.DType)
 		}
 		if scale.Len() != 1 {
 			x = c.in(0)
-		}
-		zps, err := zeroPoints(c.in(2), scale.Len())
-		if err != nil {
-			return err
 		}
 		sp, err := spreadOf(x.Shape, scale, axis, block)
 		if err != nil {
@@ -303,42 +341,64 @@ func buildDequantize(n *graph.Node, _ int64) (evalFunc, error) {
 		if err != nil {
 			return err
 		}
-		dst := out.F32()
-		if dst == nil {
+		scales, dst := numbersOf[float32](scale), out.F32()
+		switch out.DType {
+		case tensor.Float32:
+		case tensor.Float16, tensor.BFloat16:
+			dst = make([]float32, out.Len())
+			defer func() { encodeHalves(tensor.Of[uint16](out), dst, minifloats[out.DType]) }()
+		default:
 			return fmt.Errorf("dequantizing to %s is not supported", out.DType)
 		}
-		switch d := x.Data.(type) {
-		case []int8:
-			dequantizeInto(dst, d, sp, scale.F32(), zps)
-		case []uint8:
-			if x.DType != tensor.Uint8 {
-				return dequantizePacked(dst, x, sp, scale.F32(), zps)
+		switch q := readable(x).(type) {
+		case []float32:
+			if f := minifloats[x.DType]; x.DType == tensor.Float32 || f == qmath.Half || f == qmath.Brain {
+				return badType(0, x.DType)
 			}
-			dequantizeInto(dst, d, sp, scale.F32(), zps)
+			return dequantizeFloats(dst, q, sp, scales, zp)
+		case []int8:
+			return dequantizeInts(dst, q, sp, scales, zp)
+		case []uint8:
+			return dequantizeInts(dst, q, sp, scales, zp)
+		case []int16:
+			return dequantizeInts(dst, q, sp, scales, zp)
+		case []uint16:
+			return dequantizeInts(dst, q, sp, scales, zp)
 		case []int32:
-			dequantizeInto(dst, d, sp, scale.F32(), zps)
-		default:
-			return dequantizePacked(dst, x, sp, scale.F32(), zps)
+			return dequantizeInts(dst, q, sp, scales, zp)
 		}
-		return nil
+		return badType(0, x.DType)
 	}, nil
 }
 
-func dequantizePacked(dst []float32, x *tensor.Tensor, sp spread, scale []float32, zp []int32) error {
-	q, err := unpackInts(x)
-	if err == nil {
-		dequantizeInto(dst, q, sp, scale, zp)
+func dequantizeInts[T integer](dst []float32, q []T, sp spread, scale []float32, zp *tensor.Tensor) error {
+	zeros, err := zeroPoints(zp, len(scale))
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-func dequantizeInto[T integer](dst []float32, q []T, sp spread, scale []float32, zp []int32) {
 	sp.each(len(q), func(at, n, k int) {
-		g := qmath.Grid{Scale: scale[k], ZeroPoint: zp[k]}
+		g := qmath.Grid{Scale: scale[k], ZeroPoint: zeros[k]}
 		for i := at; i < at+n; i++ {
 			dst[i] = g.Dequantize(int32(q[i]))
 		}
 	})
+	return nil
+}
+
+func dequantizeFloats(dst, q []float32, sp spread, scale []float32, zp *tensor.Tensor) error {
+	zeros := make([]float32, len(scale))
+	if zp != nil {
+		zeros = numbersOf[float32](zp)
+	}
+	if len(zeros) != len(scale) {
+		return fmt.Errorf("%d zero points for %d scales", len(zeros), len(scale))
+	}
+	sp.each(len(q), func(at, n, k int) {
+		for i := at; i < at+n; i++ {
+			dst[i] = (q[i] - zeros[k]) * scale[k]
+		}
+	})
+	return nil
 }
 
 // evalDynamicQuantize chooses a uint8 grid from the tensor's range widened to 0, in float32 as ONNX defines it, and

@@ -1,56 +1,62 @@
 package exec
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
-	"qwb/kernels/ref"
 )
 
 // recurrentEvals run along a sequence. Products are accumulated as in MatMul, what a cell does with them in float64; the state
-// is float32.
+// has the type of the input.
 var recurrentEvals = []evaluator{
-	{"LSTM", buildLSTM},
-	{"GRU", buildGRU},
-	{"RNN", buildRNN},
+	{"LSTM", buildLSTM[float32]},
+	{"GRU", buildGRU[float32]},
+	{"RNN", buildRNN[float32]},
 }
+
+var plainRecurrentEvals = []evaluator{
+	{"LSTM", buildLSTM[float64]},
+	{"GRU", buildGRU[float64]},
+	{"RNN", buildRNN[float64]},
+}
+
+type float interface{ float32 | float64 }
 
 // recurrence is what LSTM, GRU and RNN have in common. Per direction, units and step t:
 //
 //	gates = X[t]*W' + Wb + H[t-1]*R' + Rb
 //	H[t]  = cell(gates)
-type recurrence struct {
+type recurrence[T float] struct {
 	gates     int
 	reverse   []bool // by direction
 	acts      [][]func(float64) float64
 	clip      float64
 	batchLast bool // layout 0: [steps, batch, ...]
-	cell      func(d *direction, reset *kernels.GemmF32) error
+	cell      func(d *direction[T], reset product[T])
 	// late is how many of the last gates take their recurrent part from the cell instead (GRU resets the state before it).
 	late int
 }
 
 // direction is one pass over the sequence: slices of one step of all samples.
-type direction struct {
+type direction[T float] struct {
 	c             *call
 	acts          []func(float64) float64
 	clip          float64
 	batch, hidden int
-	live          []bool    // by sample: the sequence has not ended
-	x, r          []float32 // [batch, gates*hidden], X*W' + Wb and H*R' + Rb; row n of x starts at at[n]
+	live          []bool // by sample: the sequence has not ended
+	x, r          []T    // [batch, gates*hidden], X*W' + Wb and H*R' + Rb; row n of x starts at at[n]
 	at            []int
-	h, state      []float32 // [batch, hidden]: H and C
-	peephole      []float32 // [3*hidden] of LSTM: input, output, forget; nil for none
-	lateBias      []float32 // [hidden] recurrent bias of the late gate
-	tmp           []float32 // [batch, 2*hidden]
+	h, state      []T // [batch, hidden]: H and C
+	peephole      []T // [3*hidden] of LSTM: input, output, forget; nil for none
+	lateBias      []T // [hidden] recurrent bias of the late gate
+	tmp           []T // [batch, 2*hidden]
 }
 
-func buildRecurrence(n *graph.Node, gates int, defaults []string) (*recurrence, error) {
-	r := &recurrence{gates: gates, clip: float64(n.AttrFloat("clip", 0)), batchLast: n.AttrInt("layout", 0) == 0}
+func buildRecurrence[T float](n *graph.Node, gates int, defaults []string) (*recurrence[T], error) {
+	r := &recurrence[T]{gates: gates, clip: float64(n.AttrFloat("clip", 0)), batchLast: n.AttrInt("layout", 0) == 0}
 	switch d := n.AttrStr("direction", "forward"); d {
 	case "forward":
 		r.reverse = []bool{false}
@@ -68,9 +74,7 @@ func buildRecurrence(n *graph.Node, gates int, defaults []string) (*recurrence, 
 	if a := n.Attr("activations"); a != nil && len(a.Strings) > 0 {
 		names = a.Strings
 	}
-	if n.Attr("activation_alpha") != nil || n.Attr("activation_beta") != nil {
-		return nil, errors.New("activation_alpha and activation_beta are not supported")
-	}
+	params := actParams{attrFloats(n, "activation_alpha"), attrFloats(n, "activation_beta")}
 	for d := range r.reverse {
 		list := names
 		if len(names) > len(defaults) {
@@ -81,9 +85,9 @@ func buildRecurrence(n *graph.Node, gates int, defaults []string) (*recurrence, 
 		}
 		var acts []func(float64) float64
 		for _, name := range list[:len(defaults)] {
-			f := recurrentActs[name]
-			if f == nil {
-				return nil, fmt.Errorf("activation %q is not supported", name)
+			f, err := params.activation(name)
+			if err != nil {
+				return nil, err
 			}
 			acts = append(acts, f)
 		}
@@ -92,42 +96,60 @@ func buildRecurrence(n *graph.Node, gates int, defaults []string) (*recurrence, 
 	return r, nil
 }
 
-var recurrentActs = map[string]func(float64) float64{
-	"Sigmoid": ref.Sigmoid64, "Tanh": math.Tanh, "Softplus": softplus,
-	"Relu":     func(x float64) float64 { return max(x, 0) },
-	"Softsign": func(x float64) float64 { return x / (1 + math.Abs(x)) },
+// product is rows of a times a matrix, plus bias, which has one element per column.
+type product[T float] func(dst []T, apart int, a []T, lda, rows int, bias []T)
+
+// productOf packs the transpose of row-major w, which has n rows of k elements.
+func productOf[T float](c *call, w []T, k, n int) product[T] {
+	if w, ok := any(w).([]float32); ok {
+		g, par := c.run.s.table.PackGemmF32(w, k, n, k, true), c.run.s.par
+		return any(product[float32](func(dst []float32, apart int, a []float32, lda, rows int, bias []float32) {
+			g.Run(par, dst, apart, a, lda, rows, kernels.Epilogue{Bias: bias})
+		})).(product[T])
+	}
+	return func(dst []T, apart int, a []T, lda, rows int, bias []T) {
+		for r := range rows {
+			for j := range n {
+				acc := bias[j]
+				for p, v := range a[r*lda:][:k] {
+					acc += T(v * w[j*k+p])
+				}
+				dst[r*apart+j] = acc
+			}
+		}
+	}
 }
 
 // input packs W by direction.
-func (r *recurrence) input(c *call, in, hidden int) []*kernels.GemmF32 {
-	p, ok := derived[[]*kernels.GemmF32](c, 1)
+func (r *recurrence[T]) input(c *call, in, hidden int) []product[T] {
+	p, ok := derived[[]product[T]](c, 1)
 	if ok {
 		return p
 	}
 	rows := r.gates * hidden
 	for d := range r.reverse {
-		p = append(p, c.run.s.table.PackGemmF32(c.in(1).F32()[d*rows*in:], in, rows, in, true))
+		p = append(p, productOf(c, tensor.Of[T](c.in(1))[d*rows*in:], in, rows))
 	}
 	return derive(c, 1, p)
 }
 
 // state packs R by direction: the gates but the late ones, then those.
-func (r *recurrence) state(c *call, hidden int) [][2]*kernels.GemmF32 {
-	p, ok := derived[[][2]*kernels.GemmF32](c, 2)
+func (r *recurrence[T]) state(c *call, hidden int) [][2]product[T] {
+	p, ok := derived[[][2]product[T]](c, 2)
 	if ok {
 		return p
 	}
-	t, early, late := c.run.s.table, (r.gates-r.late)*hidden, r.late*hidden
+	early, late := (r.gates-r.late)*hidden, r.late*hidden
 	for d := range r.reverse {
-		w := c.in(2).F32()[d*(early+late)*hidden:]
-		p = append(p, [2]*kernels.GemmF32{t.PackGemmF32(w, hidden, early, hidden, true), t.PackGemmF32(w[early*hidden:], hidden, late, hidden, true)})
+		w := tensor.Of[T](c.in(2))[d*(early+late)*hidden:]
+		p = append(p, [2]product[T]{productOf(c, w, hidden, early), productOf(c, w[early*hidden:], hidden, late)})
 	}
 	return derive(c, 2, p)
 }
 
-func (r *recurrence) run(c *call) error {
+func (r *recurrence[T]) run(c *call) error {
 	for i := range 8 {
-		if t := c.raw(i); t != nil && i != 4 && t.DType != tensor.Float32 {
+		if t := c.raw(i); t != nil && i != 4 && tensor.Of[T](t) == nil {
 			return badType(i, t.DType)
 		}
 	}
@@ -142,11 +164,11 @@ func (r *recurrence) run(c *call) error {
 		return err
 	}
 	rows := r.gates * hidden
-	proj, err := c.scratch(steps * batch * rows)
+	proj, err := scratchOf[T](c, steps*batch*rows)
 	if err != nil {
 		return err
 	}
-	work, err := c.scratch(batch * (rows + 4*hidden))
+	work, err := scratchOf[T](c, batch*(rows+4*hidden))
 	if err != nil {
 		return err
 	}
@@ -156,17 +178,17 @@ func (r *recurrence) run(c *call) error {
 	}
 	wx, wh := r.input(c, in, hidden), r.state(c, hidden)
 	for k := range dirs {
-		d := &direction{c: c, acts: r.acts[k], clip: r.clip, batch: batch, hidden: hidden, live: make([]bool, batch), at: make([]int, batch),
+		d := &direction[T]{c: c, acts: r.acts[k], clip: r.clip, batch: batch, hidden: hidden, live: make([]bool, batch), at: make([]int, batch),
 			x: proj, r: work[:batch*rows], h: work[batch*rows:][:batch*hidden], state: work[batch*(rows+hidden):][:batch*hidden],
 			tmp: work[batch*(rows+2*hidden):][:2*batch*hidden]}
-		wb, rb := make([]float32, rows), make([]float32, rows)
+		wb, rb := make([]T, rows), make([]T, rows)
 		if c.has(3) {
-			b := c.in(3).F32()[k*2*rows:][:2*rows]
+			b := tensor.Of[T](c.in(3))[k*2*rows:][:2*rows]
 			wb, rb = b[:rows], b[rows:]
 		}
 		d.lateBias = rb[rows-r.late*hidden:]
 		if c.has(7) {
-			d.peephole = c.in(7).F32()[k*3*hidden:][:3*hidden]
+			d.peephole = tensor.Of[T](c.in(7))[k*3*hidden:][:3*hidden]
 		}
 		if err := r.initial(c.in(5), d.h, k, batch, hidden); err != nil {
 			return err
@@ -174,7 +196,7 @@ func (r *recurrence) run(c *call) error {
 		if err := r.initial(c.in(6), d.state, k, batch, hidden); err != nil {
 			return err
 		}
-		wx[k].Run(c.run.s.par, proj, rows, x.F32(), in, steps*batch, kernels.Epilogue{Bias: wb})
+		wx[k](proj, rows, tensor.Of[T](x), in, steps*batch, wb)
 		early := rows - r.late*hidden
 		for t := range steps {
 			for n := range batch {
@@ -184,10 +206,8 @@ func (r *recurrence) run(c *call) error {
 				}
 				d.at[n] = r.row(pos, n, steps, batch)
 			}
-			wh[k][0].Run(c.run.s.par, d.r, rows, d.h, hidden, batch, kernels.Epilogue{Bias: rb[:early]})
-			if err := r.cell(d, wh[k][1]); err != nil {
-				return err
-			}
+			wh[k][0](d.r, rows, d.h, hidden, batch, rb[:early])
+			r.cell(d, wh[k][1])
 			for n := range batch {
 				if y[0] != nil && d.live[n] {
 					copy(y[0][r.place(d.at[n], k, dirs, batch, hidden):], d.h[n*hidden:][:hidden])
@@ -199,7 +219,7 @@ func (r *recurrence) run(c *call) error {
 			if !r.batchLast {
 				at = (n*dirs + k) * hidden
 			}
-			for i, s := range [][]float32{d.h, d.state} {
+			for i, s := range [][]T{d.h, d.state} {
 				if y[i+1] != nil {
 					copy(y[i+1][at:], s[n*hidden:][:hidden])
 				}
@@ -210,14 +230,14 @@ func (r *recurrence) run(c *call) error {
 }
 
 // outputs allocates Y, Y_h and Y_c, nil where nobody reads them; Y starts as zeros, which it keeps behind the end of a sequence.
-func (r *recurrence) outputs(c *call) (y [3][]float32, err error) {
+func (r *recurrence[T]) outputs(c *call) (y [3][]T, err error) {
 	for i := range y {
 		if c.wants(i) {
 			t, err := c.out(i)
 			if err != nil {
 				return y, err
 			}
-			y[i] = t.F32()
+			y[i] = tensor.Of[T](t)
 			clear(y[i])
 		}
 	}
@@ -225,7 +245,7 @@ func (r *recurrence) outputs(c *call) (y [3][]float32, err error) {
 }
 
 // row is where step t of sample n lies in X.
-func (r *recurrence) row(t, n, steps, batch int) int {
+func (r *recurrence[T]) row(t, n, steps, batch int) int {
 	if r.batchLast {
 		return t*batch + n
 	}
@@ -233,7 +253,7 @@ func (r *recurrence) row(t, n, steps, batch int) int {
 }
 
 // place is where direction k of that row of X lies in Y: [steps, dirs, batch, hidden], or [batch, steps, dirs, hidden].
-func (r *recurrence) place(row, k, dirs, batch, hidden int) int {
+func (r *recurrence[T]) place(row, k, dirs, batch, hidden int) int {
 	if r.batchLast {
 		return ((row/batch*dirs+k)*batch + row%batch) * hidden
 	}
@@ -241,7 +261,7 @@ func (r *recurrence) place(row, k, dirs, batch, hidden int) int {
 }
 
 // initial copies direction k of an initial state, zeros where there is none.
-func (r *recurrence) initial(t *tensor.Tensor, dst []float32, k, batch, hidden int) error {
+func (r *recurrence[T]) initial(t *tensor.Tensor, dst []T, k, batch, hidden int) error {
 	if t == nil {
 		clear(dst)
 		return nil
@@ -255,9 +275,22 @@ func (r *recurrence) initial(t *tensor.Tensor, dst []float32, k, batch, hidden i
 		if !r.batchLast {
 			at = (n*dirs + k) * hidden
 		}
-		copy(dst[n*hidden:][:hidden], t.F32()[at:])
+		copy(dst[n*hidden:][:hidden], tensor.Of[T](t)[at:])
 	}
 	return nil
+}
+
+// scratchOf is scratch of type T.
+func scratchOf[T float](c *call, n int) ([]T, error) {
+	d := tensor.Float64
+	if _, ok := any([]T(nil)).([]float32); ok {
+		d = tensor.Float32
+	}
+	t, _, err := c.run.mem.alloc(d, []int{n}, tensor.RowMajor)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Of[T](t), nil
 }
 
 // sequenceLengths are the lengths by sample, the number of steps where the input is absent.

@@ -10,7 +10,7 @@ import (
 var softmaxEvals = []evaluator{
 	{"Softmax", softmaxLike((*kernels.Table).Softmax)},
 	{"LogSoftmax", softmaxLike((*kernels.Table).LogSoftmax)},
-	{"Hardmax", softmaxLike(eachRow(hardmax))},
+	{"Hardmax", softmaxLike(eachRow(hardmax[float32]))},
 }
 
 // rowsFunc computes rows of n elements; dst may be src.
@@ -88,7 +88,7 @@ func eachRow(f func(dst, src []float32)) rowsFunc {
 }
 
 // hardmax is 1 at the first maximum of a row, else 0.
-func hardmax(dst, src []float32) {
+func hardmax[T float32 | float64](dst, src []T) {
 	best := 0
 	for i, v := range src {
 		if v > src[best] {

@@ -134,15 +134,3 @@ func TestPackCacheIsBounded(t *testing.T) {
 	assert.Equal(t, maxPacks+2, get(keys[0]), "the oldest is not")
 	assert.Len(t, cache.entries, maxPacks)
 }
-
-func TestHalfPrecisionRoundTrips(t *testing.T) {
-	for h := range 1 << 16 {
-		x := fromHalf(uint16(h))
-		if x != x {
-			continue
-		}
-		require.Equal(t, uint16(h), toHalf(x), "%#x", h)
-	}
-	assert.Equal(t, uint16(0x7c00), toHalf(70000))
-	assert.Equal(t, uint16(0x3c00), toHalf(1.0004), "below half a unit")
-}

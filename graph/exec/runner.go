@@ -41,6 +41,7 @@ type runnerState struct {
 	windows       []windowCache // by step
 	// absorbed is, by step, the value that holds the step's result already, since an earlier one computed that too.
 	absorbed []graph.ValueID
+	apart    bool          // the step in progress computes in other element types than its followers
 	batch    kernels.Batch // products that wait for others of the same input
 	result   graph.ValueID // which the step in progress computes: its output, or that of the last step it absorbs
 	joints   []joint       // by step
@@ -269,16 +270,20 @@ func (r *runnerState) evaluate(i int, c *call) error {
 		r.result = c.node.Outputs[0]
 	}
 	r.stages = r.stages[:0]
-	if err := c.checkPacked(); err != nil {
-		return err
-	}
 	if err := r.inferTypes(i, c); err != nil {
 		return err
 	}
 	if r.follow(i); len(r.chain) > 0 {
 		return r.runChain(c)
 	}
+	k, err := c.class()
+	if err != nil {
+		return err
+	}
 	defer c.flush()
+	if k != usual {
+		return r.evaluateAs(k, i, c)
+	}
 	return c.step.eval(c)
 }
 

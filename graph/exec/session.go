@@ -3,7 +3,6 @@ package exec
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"qwb/graph"
@@ -36,6 +35,8 @@ type sessionState struct {
 type step struct {
 	node      *graph.Node
 	eval      evalFunc
+	plain     evalFunc        // for element types that eval does not know, nil if there are none; see plainEvals
+	moves     bool            // it takes and gives elements of every type as they are
 	dies      []graph.ValueID // values that nobody reads after this step
 	isConst   bool            // all outputs are in folded
 	join      *joinInfo       // of a Concat of channels whose inputs may be written into its output
@@ -103,10 +104,13 @@ func (s *sessionState) build(order []graph.NodeID) error {
 			bad.add(s.g, n, err.Error())
 			continue
 		}
-		if t, ok := otherFloat(s.g, n); ok {
-			bad.add(s.g, n, fmt.Sprintf("it computes in %s, only f32 is supported: convert the model to float32", t))
-			continue
+		if ev := findPlain(n); ev != nil {
+			if s.steps[i].plain, err = ev.build(n, s.g.Opset(n.Domain)); err != nil {
+				bad.add(s.g, n, err.Error())
+				continue
+			}
 		}
+		s.steps[i].moves = movesElements(n)
 		for _, sub := range n.Subgraphs() {
 			inner, err := prepare(sub, s.opt, s.poison)
 			var more *UnsupportedError
@@ -127,23 +131,6 @@ func (s *sessionState) build(order []graph.NodeID) error {
 		return &bad
 	}
 	return nil
-}
-
-// otherFloat returns the type of a layer's input or weights if that is known to be a floating-point type that layers do not
-// compute in. Data is moved and cast in every type.
-func otherFloat(g *graph.Graph, n *graph.Node) (tensor.DType, bool) {
-	switch n.Spec().Kind {
-	case graph.KindComputing, graph.KindNormalization, graph.KindRecurrent:
-		for _, v := range n.Inputs {
-			if v == graph.NoValue {
-				continue
-			}
-			if t := g.Value(v).DType; t.IsFloat() && t != tensor.Float32 {
-				return t, true
-			}
-		}
-	}
-	return tensor.Undefined, false
 }
 
 // findLives fills stepOf, lastUse and what dies at each step.

@@ -69,6 +69,14 @@ func attrInts(n *graph.Node, name string) []int {
 	return convertInts(n.AttrInts(name))
 }
 
+// attrFloats returns a float-list attribute, nil if it is absent.
+func attrFloats(n *graph.Node, name string) []float32 {
+	if a := n.Attr(name); a != nil {
+		return a.Floats
+	}
+	return nil
+}
+
 func convertInts(v []int64) []int {
 	if v == nil {
 		return nil
