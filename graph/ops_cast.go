@@ -53,12 +53,14 @@ func inferCastLike(c *InferCtx) error { return castTo(c, c.DType(1)) }
 func castTo(c *InferCtx, d tensor.DType) error {
 	c.SetOut(0, d, c.Shape(0))
 	elems, ok := c.Elems(0)
-	if !ok || d != tensor.Int64 && d != tensor.Int32 && d != tensor.Float32 {
+	if !ok || d != tensor.Int64 && d != tensor.Int32 && d != tensor.Float32 && d != tensor.Bool {
 		return nil
 	}
 	out := append([]Elem(nil), elems...)
 	for i, e := range out {
-		if e.Known && (d == tensor.Int32 && e.N != int64(int32(e.N)) || d == tensor.Float32 && inexact(e)) {
+		if d == tensor.Bool {
+			out[i] = notElem(notElem(e))
+		} else if e.Known && (d == tensor.Int32 && e.N != int64(int32(e.N)) || d == tensor.Float32 && inexact(e)) {
 			out[i] = Elem{}
 		}
 	}

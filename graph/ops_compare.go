@@ -11,9 +11,9 @@ var compareOps = []OpSpec{
 	compare("And", 1, "a and b", nil),
 	compare("Or", 1, "a or b", nil),
 	compare("Xor", 1, "a xor b", nil),
-	predicate("Not", 1, "not x"),
-	predicate("IsNaN", 9, "whether x is not a number"),
-	predicate("IsInf", 10, "whether x is infinite"),
+	predicate("Not", 1, "not x", notElem),
+	predicate("IsNaN", 9, "whether x is not a number", nil),
+	predicate("IsInf", 10, "whether x is infinite", nil),
 }
 
 func compare(name string, since int64, doc string, elem func(a, b Elem) Elem) OpSpec {
@@ -29,12 +29,30 @@ func compare(name string, since int64, doc string, elem func(a, b Elem) Elem) Op
 		}}
 }
 
-func predicate(name string, since int64, doc string) OpSpec {
+func predicate(name string, since int64, doc string, elem func(Elem) Elem) OpSpec {
 	return OpSpec{Name: name, Doc: doc, Since: since, Kind: KindCompare, MinIn: 1, Out: []Socket{SocketFloat},
 		Infer: func(c *InferCtx) error {
 			c.SetOut(0, tensor.Bool, c.Shape(0))
+			if elems, ok := c.Elems(0); ok && elem != nil {
+				out := make([]Elem, len(elems))
+				for i, e := range elems {
+					out[i] = elem(e)
+				}
+				c.setInts(0, out)
+			}
 			return nil
 		}}
+}
+
+// notElem is 1 for 0 and 0 for any other number.
+func notElem(e Elem) Elem {
+	switch {
+	case !e.Known:
+		return Elem{}
+	case e.N == 0:
+		return known(1)
+	}
+	return known(0)
 }
 
 // equalElems is 1 or 0 where that is certain. Symbols are dimensions and never negative.

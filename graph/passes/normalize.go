@@ -5,6 +5,7 @@ package passes
 var Normalize = []Pass{
 	ConstantNodes,
 	FoldConstants,
+	Branches,
 	DeadCode,
 	NoOps,
 	Dropouts,
@@ -37,6 +38,8 @@ type Constraint struct {
 var Constraints = []Constraint{
 	{"constant-nodes", "fold-constants", "the operands of what can be folded are constants only once Constant nodes are"},
 	{"fold-constants", "fold-batch-norm", "weights and statistics that are computed from constants count as constants only then"},
+	{"fold-constants", "branches", "conditions that are computed from constants are known to later passes only then"},
+	{"branches", "dead-code", "what only the other branch read is dead once the branch is taken"},
 	{"dead-code", "fold-batch-norm", "a reader that no output depends on must not keep a value from being fused away"},
 	{"no-ops", "fold-batch-norm", "an Identity or Dropout between convolution and normalization hides the pair"},
 	{"dropouts", "fold-batch-norm", "an Identity or Dropout between convolution and normalization hides the pair"},

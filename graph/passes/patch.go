@@ -20,9 +20,11 @@ type Patch struct {
 }
 
 type freshValue struct {
-	name string
-	data *tensor.Tensor // nil: computed by an added node
-	like graph.ValueID  // where type and shape come from, or NoValue
+	name  string
+	data  *tensor.Tensor // nil: computed by an added node
+	like  graph.ValueID  // where type and shape come from, or NoValue: those below
+	dtype tensor.DType
+	shape graph.Shape
 }
 
 type move struct{ from, to graph.ValueID }
@@ -47,12 +49,17 @@ func (p *Patch) Add(n graph.Node) {
 
 // Const makes a new constant, called name if that is free once the dropped nodes' constants are gone.
 func (p *Patch) Const(name string, t *tensor.Tensor) graph.ValueID {
-	return p.newValue(freshValue{name, t, graph.NoValue})
+	return p.newValue(freshValue{name: name, data: t, like: graph.NoValue})
 }
 
 // Temp makes a new value between added nodes, with type and shape of like unless that is NoValue.
 func (p *Patch) Temp(name string, like graph.ValueID) graph.ValueID {
-	return p.newValue(freshValue{name, nil, like})
+	return p.newValue(freshValue{name: name, like: like})
+}
+
+// Typed makes a new value between added nodes, of a type that no value of the graph need have.
+func (p *Patch) Typed(name string, d tensor.DType, s graph.Shape) graph.ValueID {
+	return p.newValue(freshValue{name: name, like: graph.NoValue, dtype: d, shape: s})
 }
 
 func (p *Patch) newValue(f freshValue) graph.ValueID {
@@ -185,7 +192,7 @@ func detach(g *graph.Graph, p *Patch, id graph.NodeID) error {
 func materialise(g *graph.Graph, fresh []freshValue) ([]graph.ValueID, error) {
 	ids := make([]graph.ValueID, len(fresh))
 	for i, f := range fresh {
-		v := graph.Value{Name: g.FreshName(f.name), Const: f.data}
+		v := graph.Value{Name: g.FreshName(f.name), Const: f.data, DType: f.dtype, Shape: f.shape}
 		if f.like != graph.NoValue {
 			v.DType, v.Shape = g.Value(f.like).DType, g.Value(f.like).Shape
 		}
