@@ -44,6 +44,7 @@ type PlatformInfo struct {
 	FP32     int     `json:"fp32"`
 	SOI      int     `json:"soi"`
 	Borders  int     `json:"borders"`
+	Float    string  `json:"float"`     // where the rest is computed: native, host, absent
 	MACs     float64 `json:"macs_int8"` // share of the multiply-accumulates that run on integers
 }
 
@@ -185,7 +186,7 @@ func platformInfo(g *graph.Graph, t *target.Target) (PlatformInfo, error) {
 	if err != nil {
 		return PlatformInfo{}, err
 	}
-	p := PlatformInfo{Platform: t.Name, Borders: len(a.Borders())}
+	p := PlatformInfo{Platform: t.Name, Borders: len(a.Borders()), Float: t.Float.String()}
 	for _, id := range g.Nodes() {
 		switch a.Domains[id] {
 		case tqc.DomainINT8:

@@ -37,7 +37,9 @@ type Verification struct {
 	PerTensor  []TensorCheck `json:"per_tensor"` // in the order of the steps
 	Drift      []Drift       `json:"drift"`      // rule (c), by graph output
 	Safety     []SafetyRow   `json:"safety"`
-	Fits       []ProfileFit  `json:"fits,omitempty"` // of recorded tensors: how well each profile explains them, best first
+	Float      string        `json:"float,omitempty"`     // where the target computes float islands: native, host, absent
+	Crossings  []CrossingRow `json:"crossings,omitempty"` // between integers and float, in the order of the steps
+	Fits       []ProfileFit  `json:"fits,omitempty"`      // of recorded tensors: how well each profile explains them, best first
 	Missing    []string      `json:"missing,omitempty"`
 	Seconds    float64       `json:"seconds"`
 }
@@ -144,6 +146,16 @@ type SafetyRow struct {
 	Saturated int64  `json:"saturated"`
 	Affected  int64  `json:"affected"`
 	Cure      string `json:"cure,omitempty"`
+}
+
+// CrossingRow is a place where numbers pass between integer steps and float: a graph input or output, or the border of an island.
+type CrossingRow struct {
+	Step    string `json:"step"`
+	Op      string `json:"op"`
+	Tensor  string `json:"tensor"`
+	ToFloat bool   `json:"to_float"`
+	Island  bool   `json:"island"` // an operator of the graph computes in float there
+	Bytes   int64  `json:"bytes"`  // read and written to convert, for one sample
 }
 
 // ProfileFit is how well one arithmetic profile explains recorded tensors.

@@ -57,9 +57,9 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		t.end()
 	}
 	if len(r.Platforms) > 0 {
-		t.begin("What each platform would quantize", "platform", "INT8 nodes", "FP32", "shape", "borders", "MACs in INT8")
+		t.begin("What each platform would quantize", "platform", "INT8 nodes", "FP32", "shape", "borders", "float", "MACs in INT8")
 		for _, p := range r.Platforms {
-			t.row(p.Platform, fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), percent(p.MACs))
+			t.row(p.Platform, fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), p.Float, percent(p.MACs))
 		}
 		t.end()
 	}

@@ -54,6 +54,7 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 		t.end()
 	}
 	safetyTable(t, v)
+	crossingTable(t, v)
 	return t.err
 }
 
@@ -92,10 +93,16 @@ func safetyTable(t *tables, v *analysis.Verification) {
 	if len(v.Safety) == 0 {
 		return
 	}
-	safe, wide, bits := 0, 0, 0
+	safe, wide, bits, saturating := 0, 0, 0, 0
+	bias, pairs := int64(0), int64(0)
 	var worst []analysis.SafetyRow
 	for _, s := range v.Safety {
 		bits = max(bits, s.Bits)
+		bias = max(bias, s.Bias)
+		pairs += s.AtRisk
+		if s.Saturated > 0 {
+			saturating++
+		}
 		if !s.Fits {
 			wide++
 		}
@@ -106,8 +113,10 @@ func safetyTable(t *tables, v *analysis.Verification) {
 			worst = append(worst, s)
 		}
 	}
-	t.printf("Sums of products: %d of %d steps fit into int32 for every input; the widest accumulator has %d bits\n", len(v.Safety)-wide, len(v.Safety), bits)
-	t.printf("Without VNNI: no pair of products can leave int16 in %d steps; on the data, pairs of %d steps do\n\n", safe, len(worst))
+	t.printf("Sums of products: %d of %d steps fit into int32 for every input; the widest accumulator has %d bits, the largest bias is %d\n",
+		len(v.Safety)-wide, len(v.Safety), bits, bias)
+	t.printf("Without VNNI: in %d of %d steps no pair of products leaves int16 for any input; of the others, %s pairs may, and in %d steps some do "+
+		"on the data\n\n", safe, len(v.Safety), count(pairs), saturating)
 	if len(worst) == 0 {
 		return
 	}

@@ -8,7 +8,8 @@ import (
 // result puts together what all samples showed.
 func (r *runner) result(samples int) *analysis.Verification {
 	v := &analysis.Verification{Profile: r.profile.Name, Backend: program.Reference.Name, Samples: samples, Static: r.static,
-		Measured: r.profile.Saturates, Safety: r.safety()}
+		Measured: r.profile.Saturates, Safety: r.safety(),
+		Float: r.program.Float.String(), Crossings: crossings(r.program)}
 	if r.backend != nil {
 		v.Backend = r.cfg.Backend.Name
 	}

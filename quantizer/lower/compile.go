@@ -15,7 +15,8 @@ const stage = "lower"
 
 // Compile lowers g, configured by set for t, to a program that computes as profile says. Every slot of set that quantizes must
 // have its scale. What has no integer form, on this target or under this profile, is an error that names the node: nothing that
-// set quantizes is computed in float.
+// set quantizes is computed in float. On a target without float, neither is anything else but shapes and indices, and the conversions
+// at the graph's ends, which are the caller's.
 func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile) (*Program, error) {
 	order, err := g.Order()
 	if err != nil {
@@ -28,10 +29,10 @@ func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 		return nil, fmt.Errorf("%s: float islands in %s are not executed", stage, t.Island)
 	}
 	c := &compiler{g: g, set: set, profile: profile, order: order,
-		program: &Program{Graph: g, Target: t.Name, Profile: profile},
+		program: &Program{Graph: g, Target: t.Name, Float: t.Float, Profile: profile},
 		base:    make([]*Encoding, g.NumValues()), wanted: make([][]form, g.NumValues()), owner: make([]*unit, g.NumNodes()),
 		tensors: map[formOf]TensorID{}, encodings: make([]int, g.NumValues())}
-	for _, pass := range []func() error{c.encode, c.group, c.demand, c.emit} {
+	for _, pass := range []func() error{c.encode, c.group, c.demand, c.needFloat, c.emit} {
 		if err := pass(); err != nil {
 			return nil, err
 		}
@@ -39,8 +40,8 @@ func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 	return c.program, nil
 }
 
-// compiler is the state of one Compile. The passes run in this order: encode fills base, group units, demand wanted, emit the
-// program.
+// compiler is the state of one Compile. The passes run in this order: encode fills base, group units, demand wanted,
+// needFloat looks for what is left in float, emit writes the program.
 type compiler struct {
 	g       *graph.Graph
 	set     *tqc.Set

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"qwb/graph"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // Island is a part of the graph that runs in float, or computes shapes and indices. Its inputs and outputs are those of Graph, in
@@ -19,6 +21,35 @@ func (*Island) Name() string { return "Island" }
 
 func (o *Island) describe() string {
 	return operators(o.Graph)
+}
+
+// namedNodes is how many nodes an error names.
+const namedNodes = 8
+
+// needFloat refuses islands of numbers on targets that have no float, and names their nodes.
+func (c *compiler) needFloat() error {
+	if c.program.Float != target.FloatAbsent {
+		return nil
+	}
+	var names []string
+	count := 0
+	for _, u := range c.units {
+		for _, id := range u.nodes {
+			if !u.float || c.set.Domains[id] == tqc.DomainSOI {
+				continue
+			}
+			if count++; count <= namedNodes {
+				names = append(names, fmt.Sprintf("%q (%s)", c.g.Node(id).Name, c.g.Node(id).Op))
+			}
+		}
+	}
+	if count == 0 {
+		return nil
+	}
+	if count > namedNodes {
+		names = append(names, "...")
+	}
+	return fmt.Errorf("%s: %s has no float, which %d nodes need: %s", stage, c.program.Target, count, strings.Join(names, ", "))
 }
 
 // operators lists the operators of a graph, in the order of execution.

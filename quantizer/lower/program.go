@@ -4,6 +4,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/target"
 )
 
 // TensorID is an index into Program.Tensors.
@@ -20,6 +21,7 @@ type StepID int32
 type Program struct {
 	Graph   *graph.Graph // the graph that was compiled; nodes and values refer to it
 	Target  string
+	Float   target.FloatUnit // where the target computes float islands
 	Profile qmath.Profile
 	Tensors []Tensor
 	Steps   []Step     // in an order of execution

@@ -57,6 +57,7 @@ var ONNX = Target{
 		Observer: tqc.ObserverMinMax},
 	Bias:       tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1},
 	Outputs:    true,
+	Float:      FloatNative,
 	Island:     qmath.FP32,
 	Profile:    "onnx",
 	BorderCost: 26, // as on ONNX Runtime, which computes such files

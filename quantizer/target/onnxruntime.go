@@ -60,6 +60,7 @@ var ONNXRuntime = Target{
 	Outputs:       true,
 	// Float kernels of their own; Swish and HardSwish are not among them: their parts run as QLinearSigmoid, QLinearMul, ...
 	Fusions: []Fusion{{pattern.LayerNorm, true}, {pattern.RMSNorm, true}, {pattern.Gelu, true}},
+	Float:   FloatNative,
 	Island:  qmath.FP32,
 	Profile: "ort",
 	// One core with VNNI: quantizing takes 0.13 ns per element, and a multiply-accumulate 7.1 ps in float32, 2.2 ps in int8.

@@ -31,7 +31,8 @@ type Target struct {
 	// Fusions are computed together; see Fusion.
 	Fusions []Fusion
 
-	Island  qmath.Precision // of the operators that stay float
+	Float   FloatUnit       // where the operators are computed that stay float
+	Island  qmath.Precision // of them
 	Profile string          // name of the arithmetic profile of the integer operators, as lower knows it
 	// BorderCost is how many multiply-accumulates have to move to integers to pay for converting one element between float
 	// and integer at the border of an integer region.

@@ -53,6 +53,7 @@ var TFLite = Target{
 		Observer: tqc.ObserverMinMax},
 	Bias:    tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1},
 	Outputs: true,
+	Float:   FloatNative,
 	Island:  qmath.FP32,
 	Profile: "tflite2",
 	// A microcontroller has no float unit to speak of: integers pay wherever they can be computed.

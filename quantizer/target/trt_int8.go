@@ -62,6 +62,7 @@ var TRTInt8 = Target{
 		Observer: tqc.ObserverMinMax},
 	Fusions: []Fusion{{pattern.Attention, true}, {pattern.LayerNorm, true}, {pattern.RMSNorm, true},
 		{pattern.Gelu, false}, {pattern.HardSwish, false}, {pattern.Mish, false}, {pattern.Swish, false}},
+	Float:   FloatNative,
 	Island:  qmath.FP32,
 	Profile: "trt",
 	// A reformat reads and writes 5 bytes per element at some 1.5 TB/s (3.3 ps); int8 tensor cores at half of their peak
