@@ -18,6 +18,9 @@ type Options struct {
 	// Float64 accumulates sums (Conv, Gemm, MatMul, pools, reductions, normalizations) in float64 and rounds once per output
 	// element. It is slow and serves comparisons in which the executor's own error must be negligible.
 	Float64 bool
+	// Memory is how many bytes the values of one run may take at a time, beside inputs and constants; what a session computes
+	// once for all runs counts too. 0 is half of the machine's memory. Beyond it a run ends with a *MemoryError.
+	Memory int64
 }
 
 // Hooks see, and may replace, the tensors that nodes read and write. Observers and the simulator are hooks. A hook, but for Look,

@@ -7,8 +7,11 @@ import (
 	"qwb/graph/tensor"
 )
 
-// maxElements bounds one tensor, so that a shape computed from bad input cannot ask for all memory.
-const maxElements = 1 << 31
+// wide is 1 where an int has 64 bits, 0 where it has 32.
+const wide = ^uint(0) >> 63
+
+// maxElements bounds one tensor, so that products of shapes cannot overflow: 2^31, or 2^26 where an int has 32 bits.
+const maxElements = 1 << (26 + 5*wide)
 
 // noBuf marks a tensor that does not lie in memory of the runner: a constant, a feed, what a hook returned.
 const noBuf = -1
@@ -25,34 +28,54 @@ type buffer struct {
 // lie in the arena, unless the run asks for something the plan does not have.
 type memory struct {
 	plan   *plan
-	bufs   []buffer // of this run, in order of allocation, while tracing and with a pool
+	bufs   []buffer // of this run, in order of allocation: all while tracing and with a pool, with a plan what it does not have
 	live   []int32  // with a pool: the buffers that are taken
 	step   int32
 	nth    int32 // allocations made so far in this step
 	stale  bool  // this run did not follow its plan
 	pool   *pool // no plan: everything comes from here
 	poison bool  // fill what is handed out with garbage, for tests
+	budget
 }
 
 // begin starts step i.
-func (m *memory) begin(i int) { m.step, m.nth = int32(i), 0 }
+func (m *memory) begin(i int) {
+	m.step, m.nth = int32(i), 0
+	m.reach(i)
+}
 
-// alloc returns a tensor with undefined elements and the number of its buffer.
+// alloc returns a tensor with undefined elements and the number of its buffer. It refuses what is beyond the budget.
 func (m *memory) alloc(d tensor.DType, shape []int, layout tensor.Layout) (*tensor.Tensor, int32, error) {
 	n, err := checkedLen(shape)
 	if err != nil {
 		return nil, noBuf, err
 	}
+	if t, s := m.fromPlan(d, shape, layout); t != nil {
+		return t, s, nil
+	}
+	if err := m.check(d, shape, n); err != nil {
+		return nil, noBuf, err
+	}
+	return m.fresh(d, shape, n, layout)
+}
+
+// fromPlan returns the tensor that the plan has for the next allocation, nil if it has none like that.
+func (m *memory) fromPlan(d tensor.DType, shape []int, layout tensor.Layout) (*tensor.Tensor, int32) {
 	if m.plan != nil {
 		if s := m.plan.slot(m.step, m.nth); s >= 0 {
 			m.nth++
 			if t := m.plan.bind(s, d, shape, layout); t != nil {
 				m.spoil(t)
-				return t, s, nil
+				return t, s
 			}
 		}
 		m.stale = true
 	}
+	return nil, noBuf
+}
+
+// fresh returns a tensor of n elements that the plan does not have.
+func (m *memory) fresh(d tensor.DType, shape []int, n int, layout tensor.Layout) (*tensor.Tensor, int32, error) {
 	var data any
 	if m.pool != nil {
 		data = m.pool.take(d, n)
@@ -64,16 +87,24 @@ func (m *memory) alloc(d tensor.DType, shape []int, layout tensor.Layout) (*tens
 	}
 	t := &tensor.Tensor{DType: d, Layout: layout, Shape: slices.Clone(shape), Data: data}
 	m.spoil(t)
-	if m.plan != nil {
-		return t, noBuf, nil
-	}
 	b := buffer{dtype: d, n: n, birth: m.step, death: m.step}
 	if m.pool != nil {
 		b.data = data
 		m.live = append(m.live, int32(len(m.bufs)))
+		m.held += storageBytes(d, n)
+	} else {
+		m.take(storageBytes(d, n), m.step)
 	}
 	m.bufs = append(m.bufs, b)
-	return t, int32(len(m.bufs) - 1), nil
+	return t, int32(m.planned() + len(m.bufs) - 1), nil
+}
+
+// planned is how many buffers the plan has; the numbers of others follow.
+func (m *memory) planned() int {
+	if m.plan == nil {
+		return 0
+	}
+	return len(m.plan.bufs)
 }
 
 // recycle gives back to the pool what nobody needs after step i.
@@ -87,14 +118,18 @@ func (m *memory) recycle(i int) {
 		}
 		m.spoil(&tensor.Tensor{DType: buf.dtype, Data: buf.data})
 		m.pool.put(buf.dtype, buf.n, buf.data)
+		m.held -= storageBytes(buf.dtype, buf.n)
 		buf.data = nil
 	}
 	m.live = left
 }
 
-// mustAlloc is alloc for a type that exists already.
+// mustAlloc is alloc for a copy of a tensor that exists already, which the budget counts and does not refuse.
 func (m *memory) mustAlloc(d tensor.DType, shape []int, layout tensor.Layout) (*tensor.Tensor, int32) {
-	t, b, err := m.alloc(d, shape, layout)
+	if t, s := m.fromPlan(d, shape, layout); t != nil {
+		return t, s
+	}
+	t, b, err := m.fresh(d, shape, tensor.Count(shape), layout)
 	if err != nil {
 		panic("exec: " + err.Error())
 	}
@@ -132,13 +167,20 @@ func (p *pool) put(d tensor.DType, n int, data any) {
 
 // extend says that buffer b must live until step last. It returns false if the plan ends its life before.
 func (m *memory) extend(b int32, last int32) bool {
+	planned := m.planned()
 	switch {
 	case b == noBuf:
 		return true
-	case m.plan != nil:
+	case int(b) < planned:
 		return m.plan.bufs[b].death >= last
 	}
-	m.bufs[b].death = max(m.bufs[b].death, last)
+	buf := &m.bufs[int(b)-planned]
+	if last > buf.death {
+		if m.pool == nil {
+			m.prolong(storageBytes(buf.dtype, buf.n), buf.death, last)
+		}
+		buf.death = last
+	}
 	return true
 }
 

@@ -60,6 +60,7 @@ func bodyGraph(n *graph.Node, inputs, outputs int) (*graph.Graph, error) {
 
 // stack joins tensors of one type and shape along a new first axis.
 type stack struct {
+	c     *call
 	dtype tensor.DType
 	shape []int // of one tensor
 	size  int   // elements of one
@@ -69,7 +70,7 @@ type stack struct {
 }
 
 // newStack returns a stack of length tensors, whose elements are 0 until they are put. With 0 it grows as needed.
-func newStack(length int) *stack { return &stack{used: length} }
+func newStack(c *call, length int) *stack { return &stack{c: c, used: length} }
 
 // put makes t element i.
 func (s *stack) put(i int, t *tensor.Tensor) error {
@@ -102,6 +103,9 @@ func (s *stack) grow() error {
 	if s.room > 0 && 2*s.room <= maxElements/max(s.size, 1) {
 		room = max(room, 2*s.room)
 	}
+	if err := s.c.charge(s.dtype, []int{room, s.size}); err != nil {
+		return err
+	}
 	data := tensor.MakeData(s.dtype, room*s.size)
 	if data == nil {
 		return fmt.Errorf("element type %s cannot be computed with", s.dtype)
@@ -123,11 +127,10 @@ func (s *stack) tensor(v *graph.Value) (*tensor.Tensor, error) {
 	for _, d := range v.Shape {
 		shape = append(shape, int(max(d.N, 0)))
 	}
-	n, err := checkedLen(shape)
-	if err != nil {
+	if err := s.c.charge(v.DType, shape); err != nil {
 		return nil, err
 	}
-	data := tensor.MakeData(v.DType, n)
+	data := tensor.MakeData(v.DType, tensor.Count(shape))
 	if data == nil {
 		return nil, fmt.Errorf("nothing was computed, and the type of output %q is not known", v.Name)
 	}

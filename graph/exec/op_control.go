@@ -30,7 +30,7 @@ func buildIf(n *graph.Node, _ int64) (evalFunc, error) {
 		}
 		outs, err := c.run.inner(c.step, n.Attr(name).G).Run(c.run.ctx, nil, nil)
 		for i, t := range outs {
-			c.setOut(i, handle{t: t, buf: noBuf})
+			c.own(i, t)
 		}
 		return err
 	}, nil
@@ -46,6 +46,7 @@ func (r *runnerState) inner(st *step, g *graph.Graph) *Runner {
 		r.inners[s] = newRunner(s)
 		r.inners[s].outer = r.visible
 	}
+	r.inners[s].limit = r.mem.limit - r.mem.held
 	return r.inners[s]
 }
 

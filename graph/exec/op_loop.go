@@ -48,7 +48,7 @@ func runLoop(c *call, g *graph.Graph, carried int) error {
 	b.feed(1, cond)
 	stacks := make([]*stack, len(g.Outputs)-1)
 	for i := carried; i < len(stacks); i++ {
-		stacks[i] = newStack(0)
+		stacks[i] = newStack(c, 0)
 	}
 	var outs []*tensor.Tensor
 	for i := 0; goOn && i < limit; i++ {
@@ -78,13 +78,13 @@ func runLoop(c *call, g *graph.Graph, carried int) error {
 			if err != nil {
 				return err
 			}
-			c.setOut(k, handle{t: t, buf: noBuf})
+			c.own(k, t)
 		case outs == nil:
 			if err := c.pass(k, 2+k); err != nil {
 				return err
 			}
 		default:
-			c.setOut(k, handle{t: outs[k+1], buf: noBuf})
+			c.own(k, outs[k+1])
 		}
 	}
 	return nil

@@ -88,15 +88,12 @@ func maxIndices(c *call, x *tensor.Tensor, s kernels.ConvShape) error {
 
 func maxIndex(s *kernels.ConvShape, src []float32, n, z, y, x, ch int, columns bool) int64 {
 	best, at := float32(math.Inf(-1)), int64(-1)
-	for kd := range s.KD {
-		d := z*s.StrideD - s.PadFront + kd*s.DilD
-		for kh := range s.KH {
-			h := y*s.StrideH - s.PadTop + kh*s.DilH
-			for kw := range s.KW {
-				w := x*s.StrideW - s.PadLeft + kw*s.DilW
-				if d < 0 || d >= s.D || h < 0 || h >= s.H || w < 0 || w >= s.W {
-					continue
-				}
+	d0, d1 := taps(z*s.StrideD-s.PadFront, s.DilD, s.KD, s.D)
+	h0, h1 := taps(y*s.StrideH-s.PadTop, s.DilH, s.KH, s.H)
+	w0, w1 := taps(x*s.StrideW-s.PadLeft, s.DilW, s.KW, s.W)
+	for d := d0; d < d1; d += s.DilD {
+		for h := h0; h < h1; h += s.DilH {
+			for w := w0; w < w1; w += s.DilW {
 				v := src[(((n*s.D+d)*s.H+h)*s.W+w)*s.C+ch]
 				if at >= 0 && v <= best {
 					continue
@@ -116,6 +113,16 @@ func maxIndex(s *kernels.ConvShape, src []float32, n, z, y, x, ch int, columns b
 		}
 	}
 	return at
+}
+
+// taps returns the first position of a window that lies within [0, size), and the end of the others. The window has count positions,
+// step apart, from start on: it may be far larger than what it looks at.
+func taps(start, step, count, size int) (first, end int) {
+	end = min(start+(count-1)*step+1, size)
+	if start < 0 {
+		start += (-start + step - 1) / step * step
+	}
+	return start, end
 }
 
 func buildAveragePool(n *graph.Node, version int64) (evalFunc, error) {

@@ -109,13 +109,13 @@ func (s *scan) run(c *call) error {
 			if t, err = c.turned(t, 0, axis); err != nil {
 				return err
 			}
-			c.setOut(i, handle{t: t, buf: noBuf})
+			c.own(i, t)
 		case length == 0:
 			if err := c.pass(i, i); err != nil {
 				return err
 			}
 		default:
-			c.setOut(i, handle{t: states[i], buf: noBuf})
+			c.own(i, states[i])
 		}
 	}
 	return nil
@@ -126,7 +126,7 @@ func (s *scan) run(c *call) error {
 func (s *scan) over(b *body, states, xs []*tensor.Tensor, length, room int) ([]*tensor.Tensor, []*stack, error) {
 	stacks := make([]*stack, len(s.body.Outputs)-s.states)
 	for k := range stacks {
-		stacks[k] = newStack(room)
+		stacks[k] = newStack(b.c, room)
 	}
 	for i, t := range states {
 		b.feed(i, t)
@@ -187,7 +187,7 @@ func (s *scan) runBatched(c *call) error {
 	}
 	joined := make([]*stack, len(s.body.Outputs))
 	for i := range joined {
-		joined[i] = newStack(batch)
+		joined[i] = newStack(c, batch)
 	}
 	for entry, n := range lengths {
 		parts := make([]*tensor.Tensor, len(ins))
@@ -217,7 +217,7 @@ func (s *scan) runBatched(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.setOut(i, handle{t: t, buf: noBuf})
+		c.own(i, t)
 	}
 	return nil
 }
@@ -258,6 +258,9 @@ func (c *call) turned(t *tensor.Tensor, from, to int) (*tensor.Tensor, error) {
 	n, by := shape[from], step[from]
 	shape, step = slices.Delete(shape, from, from+1), slices.Delete(step, from, from+1)
 	shape, step = slices.Insert(shape, to, n), slices.Insert(step, to, by)
+	if err := c.charge(t.DType, shape); err != nil {
+		return nil, err
+	}
 	data := tensor.MakeData(t.DType, tensor.Count(shape))
 	if bits := t.DType.Bits(); data == nil || bits > 0 && bits < 8 {
 		return nil, fmt.Errorf("element type %s cannot be computed with", t.DType)

@@ -17,10 +17,12 @@ type plan struct {
 	offset  []int
 	slots   []tensor.Tensor // by buffer: the header handed out, Data boxed once
 	used    int64           // counts runs, for eviction
+	size    map[int]int     // of the arena, by pool
+	bytes   int64           // of the arena
 	arena   arena
 }
 
-// newPlan assigns offsets. It takes the largest buffers first and puts each at the lowest offset where it is free for its
+// newPlan assigns offsets; place makes the memory. It takes the largest buffers first and puts each at the lowest offset where it is free for its
 // whole life: for chains this is within a few percent of the lower bound (the largest sum of lives at one step).
 func newPlan(bufs []buffer, steps int) *plan {
 	p := &plan{bufs: slices.Clone(bufs), first: make([]int32, steps+1), offset: make([]int, len(bufs)), slots: make([]tensor.Tensor, len(bufs))}
@@ -57,11 +59,19 @@ func newPlan(bufs []buffer, steps int) *plan {
 		placed[pool] = slices.Insert(list, pos, i)
 		size[pool] = max(size[pool], at+n)
 	}
-	p.arena = newArena(size)
-	for i := range p.slots {
-		p.slots[i] = tensor.Tensor{DType: bufs[i].dtype, Data: p.arena.cut(bufs[i].dtype, p.offset[i], bufs[i].n)}
+	p.size = size
+	for d, n := range size {
+		p.bytes += storageBytes(tensor.DType(d), n)
 	}
 	return p
+}
+
+// place makes the arena.
+func (p *plan) place() {
+	p.arena = newArena(p.size)
+	for i, b := range p.bufs {
+		p.slots[i] = tensor.Tensor{DType: b.dtype, Data: p.arena.cut(b.dtype, p.offset[i], b.n)}
+	}
 }
 
 // slot returns the number of the nth buffer of a step, -1 if the plan has none.

@@ -24,6 +24,7 @@ func TestPlan(t *testing.T) {
 			}
 		}
 		p := newPlan(bufs, steps)
+		p.place()
 		all, peak := 0, 0
 		for s := range steps + 1 {
 			live := 0

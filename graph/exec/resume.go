@@ -37,7 +37,7 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 	r.reset(hooks)
 	r.watch(func(v graph.ValueID) bool { return kept[v] != nil })
 	defer r.release()
-	r.mem = memory{pool: &r.pool, poison: s.poison}
+	r.startMemory(nil, &r.pool)
 	defer func() { r.mem.recycle(len(s.steps)) }()
 	re := &resumption{runnerState: r, ctx: ctx, kept: kept, hooks: hooks, changed: make([]bool, s.g.NumValues()), leftOut: make([]bool, len(s.steps))}
 	for _, v := range s.g.Inputs { // one that is a constant too may have been fed

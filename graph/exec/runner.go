@@ -56,11 +56,13 @@ type runnerState struct {
 	inners   map[*Session]*Runner
 	views    []*tensor.Tensor
 	nview    int
+	limit    int64   // bytes that a run may take
+	ends     []int64 // for the budget, by step
 }
 
 func newRunner(s *Session) *Runner {
 	values, steps := s.g.NumValues(), len(s.steps)
-	r := &Runner{runnerState{s: s, samples: 1, part: 1, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
+	r := &Runner{runnerState{s: s, limit: s.limit() - s.foldedBytes, samples: 1, part: 1, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
 		looks: make([]bool, values), looked: make([]bool, values),
 		absorbed: make([]graph.ValueID, steps), joints: make([]joint, steps), types: make([]typeCache, steps), windows: make([]windowCache, steps), products: make([]kernels.GemmF32, steps)}}
 	fill(r.absorbed, graph.NoValue)
@@ -120,7 +122,7 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 	}
 	shapes = append(shapes, captured...)
 	r.runs++
-	r.mem = memory{plan: r.findPlan(shapes), poison: r.s.poison}
+	r.startMemory(r.findPlan(shapes), nil)
 	if keep != nil {
 		kept = make([]*tensor.Tensor, r.s.g.NumValues())
 		for _, v := range r.s.g.Inputs {
@@ -400,11 +402,15 @@ func (r *runnerState) learn(shapes [][]int) {
 		return
 	}
 	p := newPlan(r.mem.bufs, len(r.s.steps))
+	if p.bytes > r.limit { // values that never meet, but lie in one arena
+		return
+	}
+	p.place()
 	for _, s := range shapes {
 		p.shapes = append(p.shapes, slices.Clone(s))
 	}
 	p.watched, p.looks, p.used = slices.Clone(r.watched), slices.Clone(r.looks), r.runs
-	if len(r.plans) == maxPlans {
+	for len(r.plans) == maxPlans || len(r.plans) > 0 && r.planned() > r.limit-p.bytes {
 		oldest := 0
 		for i := range r.plans {
 			if r.plans[i].used < r.plans[oldest].used {
@@ -414,6 +420,14 @@ func (r *runnerState) learn(shapes [][]int) {
 		r.plans = slices.Delete(r.plans, oldest, oldest+1)
 	}
 	r.plans = append(r.plans, p)
+}
+
+// planned is the memory of the plans that are kept.
+func (r *runnerState) planned() (bytes int64) {
+	for _, p := range r.plans {
+		bytes += p.bytes
+	}
+	return bytes
 }
 
 // header returns a tensor header that lives until the end of the run.

@@ -24,11 +24,12 @@ type sessionState struct {
 	apart   bool                   // the samples of a batch may be run apart
 	outers  []graph.ValueID        // values of enclosing graphs, in a subgraph
 	// folded holds, by value, what nodes compute whose inputs are all constants. It is used where no hook asks to see them.
-	folded []*tensor.Tensor
-	birth  []int32 // by value, the step that computes it, -1 for inputs and constants
-	par    kernels.Parallel
-	table  *kernels.Table
-	poison bool // fill memory with garbage before it is handed out, for tests
+	folded      []*tensor.Tensor
+	foldedBytes int64   // with those of subgraphs
+	birth       []int32 // by value, the step that computes it, -1 for inputs and constants
+	par         kernels.Parallel
+	table       *kernels.Table
+	poison      bool // fill memory with garbage before it is handed out, for tests
 }
 
 // step is one node in order of execution.
@@ -112,7 +113,9 @@ func (s *sessionState) build(order []graph.NodeID) error {
 		}
 		s.steps[i].moves = movesElements(n)
 		for _, sub := range n.Subgraphs() {
-			inner, err := prepare(sub, s.opt, s.poison)
+			opt := s.opt
+			opt.Memory = max(1, s.limit()-s.foldedBytes)
+			inner, err := prepare(sub, opt, s.poison)
 			var more *UnsupportedError
 			switch {
 			case errors.As(err, &more):
@@ -123,6 +126,7 @@ func (s *sessionState) build(order []graph.NodeID) error {
 				return s.g.ErrorAt("execute", n.ID, err)
 			default:
 				s.steps[i].add(sub, inner)
+				s.foldedBytes += inner.foldedBytes
 			}
 		}
 	}
@@ -197,7 +201,7 @@ func (s *Session) fold() error {
 			continue
 		}
 		r.nview = 0
-		r.mem = memory{poison: s.poison}
+		r.mem = memory{poison: s.poison, budget: budget{limit: s.limit() - s.foldedBytes}}
 		for _, v := range st.node.Inputs {
 			if v != graph.NoValue {
 				r.vals[v] = handle{t: s.constant(v), buf: noBuf, fixed: true}
@@ -211,6 +215,7 @@ func (s *Session) fold() error {
 		for _, v := range st.node.Outputs {
 			if v != graph.NoValue {
 				t := r.vals[v].t.ToRowMajor()
+				s.foldedBytes += storageBytes(t.DType, t.Len())
 				s.folded[v] = &tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: t.Data} // views are reused
 			}
 		}

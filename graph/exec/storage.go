@@ -122,8 +122,8 @@ func (d typed[T]) part(last any, off, n int) any {
 	return []T(part)
 }
 
-// outside is an entry of pick that makes the sum of any others negative.
-const outside = -1 << 40
+// outside is an entry of pick that makes the sum of any others negative; that of 16 of them does not overflow.
+const outside = -1 << (27 + 13*wide)
 
 // storageCount returns the length of the storage of n elements of type d.
 func storageCount(d tensor.DType, n int) int {

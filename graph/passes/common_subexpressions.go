@@ -32,8 +32,8 @@ func commonSubexpressions(c *Context) error {
 			continue
 		}
 		gone := id
-		if holdsNames(c.G, gone) {
-			if holdsNames(c.G, kept) {
+		if c.holdsNames(gone) {
+			if c.holdsNames(kept) {
 				c.declined = append(c.declined, Entry{c.pass, []string{c.G.Node(kept).Name, c.G.Node(gone).Name},
 					"both give values whose names are needed"})
 				continue
@@ -57,9 +57,9 @@ func commonSubexpressions(c *Context) error {
 }
 
 // holdsNames reports whether an output of the node must keep its name.
-func holdsNames(g *graph.Graph, id graph.NodeID) bool {
-	for _, v := range g.Node(id).Outputs {
-		if v != graph.NoValue && (g.IsOutput(v) || g.Captured(v)) {
+func (c *Context) holdsNames(id graph.NodeID) bool {
+	for _, v := range c.G.Node(id).Outputs {
+		if v != graph.NoValue && (c.isOutput(v) || c.G.Captured(v)) {
 			return true
 		}
 	}

@@ -20,7 +20,7 @@ func deadCode(c *Context) error {
 	}
 	for i := len(order) - 1; i >= 0; i-- { // readers come before what they read
 		n := c.G.Node(order[i])
-		if needed(c.G, n) {
+		if c.needed(n) {
 			continue
 		}
 		p := &Patch{What: "no output depends on it"}
@@ -32,9 +32,9 @@ func deadCode(c *Context) error {
 	return nil
 }
 
-func needed(g *graph.Graph, n *graph.Node) bool {
+func (c *Context) needed(n *graph.Node) bool {
 	for _, v := range n.Outputs {
-		if v != graph.NoValue && (len(g.Uses(v)) > 0 || g.IsOutput(v) || g.Captured(v)) {
+		if v != graph.NoValue && (len(c.G.Uses(v)) > 0 || c.isOutput(v) || c.G.Captured(v)) {
 			return true
 		}
 	}
@@ -52,7 +52,7 @@ func sweepConstants(c *Context) error {
 	g := c.G
 	gone := 0
 	for _, v := range g.Values() {
-		if g.Const(v) == nil || len(g.Uses(v)) > 0 || g.IsOutput(v) || g.Captured(v) {
+		if g.Const(v) == nil || len(g.Uses(v)) > 0 || c.isOutput(v) || g.Captured(v) {
 			continue
 		}
 		if g.IsInput(v) {

@@ -8,8 +8,12 @@ import (
 	"qwb/graph/tensor"
 )
 
-// evaluate runs one node on its constant operands in the float executor, sums accumulated in float64, and returns its outputs.
-func evaluate(g *graph.Graph, id graph.NodeID) ([]*tensor.Tensor, error) {
+// evaluateFactor bounds what computing a node may take in memory, as a multiple of what its result may: scratch memory is more.
+const evaluateFactor = 16
+
+// evaluate runs one node on its constant operands in the float executor, sums accumulated in float64, and returns its outputs. read is
+// the size of the operands in bytes.
+func evaluate(g *graph.Graph, id graph.NodeID, read int) ([]*tensor.Tensor, error) {
 	n := *g.Node(id)
 	one := graph.New(n.Name, g.Opset(""))
 	one.Opsets = g.Opsets
@@ -37,7 +41,7 @@ func evaluate(g *graph.Graph, id graph.NodeID) ([]*tensor.Tensor, error) {
 	if _, err := one.AddNode(n); err != nil {
 		return nil, err
 	}
-	session, err := exec.New(one, exec.Options{Float64: true})
+	session, err := exec.New(one, exec.Options{Float64: true, Memory: int64(evaluateFactor * max(read, maxFolded))})
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,9 @@ var FoldConstants = Pass{
 // expansion of a scalar must not make a model grow.
 const maxFolded = 1 << 20
 
+// manyElements stands for more than can be folded: 2^40, or 2^28 where an int has 32 bits.
+const manyElements = 1 << (28 + 12*(^uint(0)>>63))
+
 // keptOps are not computed although their operands are constant: what they say about the model would be lost.
 var keptOps = []string{"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Constant"}
 
@@ -40,7 +43,7 @@ func foldConstant(c *Context, id graph.NodeID) (*Patch, error) {
 	if elements, ok := resultSize(g, n); ok && elements > maxFolded/4 && 4*elements > read {
 		return nil, decline("the result would have %d elements", elements)
 	}
-	results, err := evaluate(g, id)
+	results, err := evaluate(g, id, read)
 	if err != nil {
 		return nil, decline("not computed: %v", err)
 	}
@@ -132,9 +135,9 @@ func resultSize(g *graph.Graph, n *graph.Node) (int, bool) {
 	default:
 		return broadcastSize(g, n)
 	}
-	count, err := tensor.CheckedCount(dims, 1<<40)
+	count, err := tensor.CheckedCount(dims, manyElements)
 	if err != nil {
-		return 1 << 40, true
+		return manyElements, true
 	}
 	return count, true
 }
@@ -159,9 +162,9 @@ func broadcastSize(g *graph.Graph, n *graph.Node) (int, bool) {
 			dims[i] = max(dims[i], int64(shape[at]))
 		}
 	}
-	count, err := tensor.CheckedCount(dims, 1<<40)
+	count, err := tensor.CheckedCount(dims, manyElements)
 	if err != nil {
-		return 1 << 40, true
+		return manyElements, true
 	}
 	return count, true
 }

@@ -21,7 +21,7 @@ func mergeConstants(c *Context) error {
 	g := c.G
 	var list []graph.ValueID
 	for _, v := range g.Values() {
-		if g.Const(v) != nil && !g.IsInput(v) && !g.IsOutput(v) && len(g.Uses(v)) > 0 {
+		if g.Const(v) != nil && len(g.Uses(v)) > 0 && !g.IsInput(v) && !c.isOutput(v) {
 			list = append(list, v)
 		}
 	}

@@ -111,6 +111,18 @@ type Context struct {
 	log      *Log
 	declined []Entry
 	idioms   []bool // by NodeID, nil until asked for
+	outputs  map[graph.ValueID]bool
+}
+
+// isOutput reports whether v is an output of the graph, of which there may be very many. No pass changes which values are.
+func (c *Context) isOutput(v graph.ValueID) bool {
+	if c.outputs == nil {
+		c.outputs = make(map[graph.ValueID]bool, len(c.G.Outputs))
+		for _, o := range c.G.Outputs {
+			c.outputs[o] = true
+		}
+	}
+	return c.outputs[v]
 }
 
 // errDeclined marks reasons for not rewriting, as opposed to failures.

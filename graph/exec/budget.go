@@ -1,0 +1,116 @@
+package exec
+
+import (
+	"fmt"
+
+	"qwb/graph/tensor"
+)
+
+// budget counts the bytes of the values that a run keeps at a time, its scratch memory among them, so that numbers in a model
+// (the shape of an Expand, the repeats of a Tile, the trip count of a Loop) cannot ask for all memory. Inputs and constants, which
+// exist already, and lists that operators keep for themselves do not count.
+type budget struct {
+	limit, held int64
+	ends        []int64 // by step: the bytes that nobody needs after it
+	over        int     // steps before it are over
+}
+
+// MemoryError says that a run would have taken more memory than it may.
+type MemoryError struct {
+	Type   string // of the value that was asked for
+	Bytes  int64  // it takes
+	Held   int64  // others take at the same time
+	Budget int64
+}
+
+// Error names the value, its size, what is in use and the budget.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("%s takes %d bytes where others take %d: more than the memory budget of %d bytes", e.Type, e.Bytes, e.Held, e.Budget)
+}
+
+// reach ends the lives of what no step from i on needs.
+func (b *budget) reach(i int) {
+	for ; b.over < i && b.over < len(b.ends); b.over++ {
+		b.held -= b.ends[b.over]
+		b.ends[b.over] = 0
+	}
+}
+
+// check refuses a value for which there is no room.
+func (b *budget) check(d tensor.DType, shape []int, n int) error {
+	bytes := storageBytes(d, n)
+	if bytes <= b.limit-b.held {
+		return nil
+	}
+	return &MemoryError{Type: tensor.TypeString(d, shape), Bytes: bytes, Held: b.held, Budget: b.limit}
+}
+
+// take counts bytes until step last is over.
+func (b *budget) take(bytes int64, last int32) {
+	b.held += bytes
+	if int(last) < len(b.ends) {
+		b.ends[last] += bytes
+	}
+}
+
+// prolong moves the end of what take counted from one step to another.
+func (b *budget) prolong(bytes int64, from, to int32) {
+	if int(from) < len(b.ends) {
+		b.ends[from] -= bytes
+	}
+	if int(to) < len(b.ends) {
+		b.ends[to] += bytes
+	}
+}
+
+// storageBytes is the memory of n elements; a string counts as its header.
+func storageBytes(d tensor.DType, n int) int64 {
+	if d.Bits() == 0 {
+		return 16 * int64(n)
+	}
+	return (int64(n)*int64(d.Bits()) + 7) / 8
+}
+
+// limit is the memory that a run of the session may take.
+func (s *sessionState) limit() int64 {
+	if s.opt.Memory > 0 {
+		return s.opt.Memory
+	}
+	return defaultMemory()
+}
+
+// startMemory prepares the memory of a run: with a plan, from a pool, or traced.
+func (r *runnerState) startMemory(p *plan, from *pool) {
+	if r.ends == nil {
+		r.ends = make([]int64, len(r.s.steps)+1)
+	}
+	clear(r.ends)
+	r.mem = memory{plan: p, pool: from, poison: r.s.poison, budget: budget{limit: r.limit, ends: r.ends}}
+	if p != nil {
+		r.mem.held = p.bytes
+	}
+}
+
+// charge counts memory of a type that the step in progress takes for itself, until it is over.
+func (c *call) charge(d tensor.DType, shape []int) error {
+	n, err := checkedLen(shape)
+	if err != nil {
+		return err
+	}
+	m := &c.run.mem
+	if err := m.check(d, shape, n); err != nil {
+		return err
+	}
+	if m.pool == nil {
+		m.take(storageBytes(d, n), m.step)
+	}
+	return nil
+}
+
+// own makes output i a tensor that was made outside of the run's memory.
+func (c *call) own(i int, t *tensor.Tensor) {
+	c.setOut(i, handle{t: t, buf: noBuf})
+	if i < len(c.node.Outputs) && c.node.Outputs[i] >= 0 && c.run.mem.pool == nil {
+		c.run.mem.take(storageBytes(t.DType, t.Len()), max(c.run.s.lastUse[c.node.Outputs[i]], c.run.mem.step))
+	}
+}
