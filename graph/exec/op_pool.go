@@ -88,9 +88,9 @@ func maxIndices(c *call, x *tensor.Tensor, s kernels.ConvShape) error {
 
 func maxIndex(s *kernels.ConvShape, src []float32, n, z, y, x, ch int, columns bool) int64 {
 	best, at := float32(math.Inf(-1)), int64(-1)
-	d0, d1 := taps(z*s.StrideD-s.PadFront, s.DilD, s.KD, s.D)
-	h0, h1 := taps(y*s.StrideH-s.PadTop, s.DilH, s.KH, s.H)
-	w0, w1 := taps(x*s.StrideW-s.PadLeft, s.DilW, s.KW, s.W)
+	d0, d1 := reach(z*s.StrideD-s.PadFront, s.DilD, s.KD, s.D)
+	h0, h1 := reach(y*s.StrideH-s.PadTop, s.DilH, s.KH, s.H)
+	w0, w1 := reach(x*s.StrideW-s.PadLeft, s.DilW, s.KW, s.W)
 	for d := d0; d < d1; d += s.DilD {
 		for h := h0; h < h1; h += s.DilH {
 			for w := w0; w < w1; w += s.DilW {
@@ -115,9 +115,9 @@ func maxIndex(s *kernels.ConvShape, src []float32, n, z, y, x, ch int, columns b
 	return at
 }
 
-// taps returns the first position of a window that lies within [0, size), and the end of the others. The window has count positions,
+// reach returns the first position of a window that lies within [0, size), and the end of the others. The window has count positions,
 // step apart, from start on: it may be far larger than what it looks at.
-func taps(start, step, count, size int) (first, end int) {
+func reach(start, step, count, size int) (first, end int) {
 	end = min(start+(count-1)*step+1, size)
 	if start < 0 {
 		start += (-start + step - 1) / step * step
