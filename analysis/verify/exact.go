@@ -15,6 +15,9 @@ type exact struct {
 	// value holds real numbers where the output is real, else steps of the output from its zero point.
 	value []float64
 	real  bool
+	// low and high are the value for the least and the largest integers that inputs may have which were not recorded; nil where
+	// all were.
+	low, high []float64
 	// bound is how far from value the number may lie that the program rounds, without float64Error.
 	bound func(i int) float64
 	round qmath.Rounding
@@ -56,8 +59,17 @@ func (e *exact) within(i int) float64 {
 
 // allows reports whether q is the code of some number within the bound of element i.
 func (e *exact) allows(i int, q int32) bool {
-	v, b := e.value[i], e.within(i)
-	return e.code(v-b) <= q && q <= e.code(v+b)
+	lo, hi := e.codes(i)
+	return lo <= q && q <= hi
+}
+
+// codes returns the least and the largest code of element i.
+func (e *exact) codes(i int) (lo, hi int32) {
+	low, high, b := e.value[i], e.value[i], e.within(i)
+	if e.low != nil {
+		low, high = e.low[i], e.high[i]
+	}
+	return e.code(low - b), e.code(high + b)
 }
 
 // distance is how far v has to move until its code is q, for a q that it is not; v is limited to the grid first.

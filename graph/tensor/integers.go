@@ -25,3 +25,31 @@ func widen[T int8 | uint8 | int16 | uint16](s []T) []int32 {
 	}
 	return out
 }
+
+// WithIntegers returns a tensor like t with other integers, in memory order; those must fit. It panics where Integers gives nil.
+func (t *Tensor) WithIntegers(q []int32) *Tensor {
+	out := *t
+	switch t.Data.(type) {
+	case []int8:
+		out.Data = narrow[int8](q)
+	case []uint8:
+		out.Data = narrow[uint8](q)
+	case []int16:
+		out.Data = narrow[int16](q)
+	case []uint16:
+		out.Data = narrow[uint16](q)
+	case []int32:
+		out.Data = append([]int32(nil), q...)
+	default:
+		panic("tensor: " + t.Type() + " holds no integers")
+	}
+	return &out
+}
+
+func narrow[T int8 | uint8 | int16 | uint16](q []int32) []T {
+	out := make([]T, len(q))
+	for i, v := range q {
+		out[i] = T(v)
+	}
+	return out
+}
