@@ -1,6 +1,11 @@
 package graph
 
-import "qwb/graph/tensor"
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph/tensor"
+)
 
 // Operators that ONNX Runtime's optimizer makes by fusing others.
 var fusedOps = []OpSpec{
@@ -18,6 +23,60 @@ var fusedOps = []OpSpec{
 		Kind: KindComputing, MinIn: 4, In: []Socket{SocketData, SocketData, SocketFloat},
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 1, c.DType(2)) },
 		MACs:  func(c *InferCtx) int64 { return matmulMACs(c, 0, 1) }}),
+	inDomain("com.microsoft", OpSpec{Name: "MatMulNBits", Doc: "MatMul with weights of a few bits, scaled by blocks", Since: 1,
+		Kind: KindComputing, MinIn: 3, In: []Socket{SocketData, SocketData, SocketFloat}, Infer: inferMatMulNBits,
+		MACs: matMulNBitsMACs}),
+	inDomain("com.microsoft", OpSpec{Name: "EmbedLayerNormalization", Doc: "LayerNormalization of the sum of embeddings", Since: 1,
+		Kind: KindNormalization, MinIn: 1, In: []Socket{SocketIndex, SocketIndex, SocketData, SocketData, SocketData, SocketFloat},
+		Infer: inferEmbedNorm}),
+}
+
+// inferMatMulNBits: the last axis of A, K elements, becomes N.
+func inferMatMulNBits(c *InferCtx) error {
+	x, n, k := c.Shape(0), c.Node.AttrInt("N", 0), c.Node.AttrInt("K", 0)
+	if n < 1 || k < 1 {
+		return fmt.Errorf("N %d, K %d", n, k)
+	}
+	c.SetOut(0, c.DType(0), nil)
+	if x == nil {
+		return nil
+	}
+	if len(x) == 0 {
+		return fmt.Errorf("A has shape %s", x)
+	}
+	if _, ok := mergeDim(x[len(x)-1], Dim{N: k}); !ok {
+		return fmt.Errorf("A has shape %s, K is %d", x, k)
+	}
+	c.SetOut(0, c.DType(0), append(slices.Clone(x[:len(x)-1]), Dim{N: n}))
+	return nil
+}
+
+func matMulNBitsMACs(c *InferCtx) int64 {
+	return macProduct(append(slices.Clone(c.Shape(0)), Dim{N: c.Node.AttrInt("N", 0)}), false)
+}
+
+// inferEmbedNorm: ids are [batch, length], the words' table [vocabulary, size].
+func inferEmbedNorm(c *InferCtx) error {
+	for _, i := range []int{2, 3, 5, 6} { // the segments between them may be absent
+		if !c.Has(i) {
+			return fmt.Errorf("input %d is missing", i)
+		}
+	}
+	ids, words := c.Shape(0), c.Shape(2)
+	c.SetOut(0, c.DType(2), nil)
+	c.SetOut(1, tensor.Int32, nil)
+	c.SetOut(2, c.DType(2), nil)
+	if ids == nil || words == nil {
+		return nil
+	}
+	if len(ids) != 2 || len(words) != 2 {
+		return fmt.Errorf("indices %s and table %s", ids, words)
+	}
+	sum := Shape{ids[0], ids[1], words[1]}
+	c.SetOut(0, c.DType(2), sum)
+	c.SetOut(1, tensor.Int32, Shape{ids[0]})
+	c.SetOut(2, c.DType(2), sum)
+	return nil
 }
 
 // transposedCtx shows the inputs of a FusedMatMul as those of a MatMul.

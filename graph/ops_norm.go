@@ -6,10 +6,11 @@ import (
 	"qwb/graph/tensor"
 )
 
+// ONNX Runtime's optimizer puts LayerNormalization, which ONNX has since opset 17, into models of every opset.
 var normOps = []OpSpec{
 	{Name: "BatchNormalization", Doc: "(x - mean) / sqrt(var + epsilon) * scale + B per channel", Since: 1, Kind: KindNormalization,
 		MinIn: 5, In: []Socket{SocketData, SocketFloat}, Out: []Socket{SocketData, SocketFloat}, Infer: inferBatchNorm},
-	{Name: "LayerNormalization", Doc: "normalization over the axes from axis on, scaled", Since: 17, Kind: KindNormalization,
+	{Name: "LayerNormalization", Doc: "normalization over the axes from axis on, scaled", Since: 1, Kind: KindNormalization,
 		MinIn: 2, In: []Socket{SocketData, SocketFloat}, Out: []Socket{SocketData, SocketFloat}, Infer: inferLayerNorm},
 	normalization("RMSNormalization", 23, "division by the root mean square over the axes from axis on, scaled", 2),
 	normalization("GroupNormalization", 18, "normalization over groups of channels, scaled", 3),
@@ -30,6 +31,10 @@ func normalization(name string, since int64, doc string, minIn int) OpSpec {
 // skip is a normalization of ONNX Runtime whose second input is a tensor to add.
 func skip(s OpSpec) OpSpec {
 	s.In = []Socket{SocketData, SocketData, SocketFloat}
+	s.Infer = func(c *InferCtx) error {
+		c.SetOut(3, c.DType(0), c.Shape(0)) // the sum
+		return inferSame(c)
+	}
 	return inDomain("com.microsoft", s)
 }
 

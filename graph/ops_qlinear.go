@@ -28,6 +28,8 @@ var qlinearOps = []OpSpec{
 	qlinearUnary(KindPool, "QLinearGlobalAveragePool", "GlobalAveragePool of integers, requantized", channelsLastToo(inferGlobalPool)),
 	inDomain("com.microsoft", OpSpec{Name: "QLinearConcat", Doc: "Concat of integers, requantized", Since: 1, Kind: KindMover,
 		MinIn: 5, In: []Socket{SocketFloat}, Infer: inferQLinearConcat}),
+	inDomain("com.microsoft", OpSpec{Name: "QLinearWhere", Doc: "Where of integers, requantized", Since: 1, Kind: KindOther, MinIn: 9,
+		In: []Socket{SocketFloat, SocketData, SocketFloat, SocketFloat, SocketData, SocketFloat}, Infer: inferQLinearWhere}),
 	inDomain("com.microsoft", OpSpec{Name: "QGemm", Doc: "Gemm of integers, requantized if the output has a scale", Since: 1,
 		Kind: KindComputing, MinIn: 6,
 		In:    []Socket{SocketData, SocketFloat, SocketFloat, SocketData, SocketFloat, SocketFloat, SocketData, SocketFloat},
@@ -79,6 +81,13 @@ func inferQLinearConcat(c *InferCtx) error {
 		inner.in = append(inner.in, c.in[i])
 	}
 	return inferConcat(&inner)
+}
+
+// inferQLinearWhere: inputs are condition, then tensor, scale and zero point of x and y.
+func inferQLinearWhere(c *InferCtx) error {
+	s, err := Broadcast(c.Shape(0), c.Shape(1), c.Shape(4))
+	c.SetOut(0, c.DType(1), s)
+	return err
 }
 
 // qgemmCtx shows inputs A, B and C as those of a Gemm.

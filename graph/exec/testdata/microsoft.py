@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Writes microsoft.json.gz: what ONNX Runtime answers for operators of its own. Needs onnxruntime, onnx, numpy and an x64
+processor with AVX2 and FMA, better with VNNI (without it, products of u8 and s8 saturate)."""
+import base64, gzip, json
+import numpy as np, onnx, onnxruntime as ort
+from onnx import TensorProto as T, helper as h
+
+rng = np.random.default_rng(11)
+f32 = np.float32
+TYPES = {"float32": (T.FLOAT, "f32"), "uint8": (T.UINT8, "u8"), "int8": (T.INT8, "i8"), "int32": (T.INT32, "i32"), "int64": (T.INT64, "i64"),
+         "uint16": (T.UINT16, "u16"), "int16": (T.INT16, "i16"), "bool": (T.BOOL, "bool")}
+cases = []
+
+
+def encode(a):
+    return None if a is None else {"type": TYPES[a.dtype.name][1], "shape": list(a.shape), "data": base64.b64encode(a.tobytes()).decode()}
+
+
+def case(op, inputs, outputs=1, domain="com.microsoft", version=17, wanted=None, **attributes):
+    """Runs op; None stands for an absent input. wanted lists the outputs that are asked for."""
+    inputs = [None if a is None else np.asarray(a) for a in inputs]
+    names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
+    outs = [f"o{k}" if wanted is None or k in wanted else "" for k in range(outputs)]
+    node = h.make_node(op, names, outs, domain=domain, **attributes)
+    graph = h.make_graph([node], "g", [h.make_tensor_value_info(n, TYPES[a.dtype.name][0], a.shape) for n, a in zip(names, inputs) if n],
+                         [onnx.ValueInfoProto(name=o) for o in outs if o])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", version), h.make_opsetid("com.microsoft", 1)], ir_version=8)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    got = iter(session.run(None, {n: a for n, a in zip(names, inputs) if n}))
+    cases.append({"op": op, "domain": domain, "opset": version, "attributes": attributes, "inputs": [encode(a) for a in inputs],
+                  "outputs": [encode(next(got)) if o else None for o in outs]})
+
+
+def codes(t, *shape):
+    i = np.iinfo(t)
+    return rng.integers(i.min, i.max + 1, shape).astype(t)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape).astype(f32)
+
+
+def grid(t, s):
+    return [np.array(s, f32), codes(t)]
+
+
+for t in (np.uint8, np.int8):
+    for op, sy in (("QLinearAdd", 0.07), ("QLinearMul", 0.9)):
+        case(op, [codes(t, 2, 3, 5), *grid(t, 0.03), codes(t, 3, 1), *grid(t, 0.05), *grid(t, sy)])
+        case(op, [codes(t, 1), *grid(t, 0.02), codes(t, 4, 7), *grid(t, 0.04), *grid(t, sy)])
+    case("QLinearSigmoid", [codes(t, 3, 50), *grid(t, 0.05), *grid(t, 1 / 256)])
+    case("QLinearLeakyRelu", [codes(t, 3, 50), *grid(t, 0.05), *grid(t, 0.04)], alpha=0.2)
+    for shape, axis, opset in (((3, 4, 5), 1, 13), ((3, 4, 5), 1, 12), ((2, 9), -1, 13)):
+        case("QLinearSoftmax", [codes(t, *shape), *grid(t, 0.04), np.array(1 / 256, f32), np.array(np.iinfo(t).min, t)], axis=axis, opset=opset)
+    case("QLinearConcat", [*grid(t, 0.06), codes(t, 2, 3, 4), *grid(t, 0.05), codes(t, 2, 1, 4), *grid(t, 0.06), codes(t, 2, 5, 4), *grid(t, 0.1)], axis=1)
+    case("QLinearWhere", [rng.integers(0, 2, (4, 1)).astype(bool), codes(t, 4, 6), *grid(t, 0.05), codes(t, 6), *grid(t, 0.02), *grid(t, 0.07)])
+    for kw in ({}, {"pads": [1, 1, 1, 1]}, {"pads": [1, 0, 1, 0], "count_include_pad": 1}, {"strides": [2, 2], "ceil_mode": 1}):
+        case("QLinearAveragePool", [codes(t, 2, 3, 7, 6), *grid(t, 0.05), *grid(t, 0.04)], kernel_shape=[3, 2], **kw)
+    case("QLinearAveragePool", [codes(t, 2, 7, 6, 3), *grid(t, 0.05), *grid(t, 0.04)], kernel_shape=[2, 2], strides=[2, 1], channels_last=1)
+    case("QLinearAveragePool", [codes(t, 2, 3, 11), *grid(t, 0.05), *grid(t, 0.04)], kernel_shape=[3], pads=[1, 1])
+    case("QLinearGlobalAveragePool", [codes(t, 2, 9, 5, 5), *grid(t, 0.05), *grid(t, 0.02)])
+    case("QLinearGlobalAveragePool", [codes(t, 2, 5, 5, 9), *grid(t, 0.05), *grid(t, 0.02)], channels_last=1)
+
+s = np.array(0.02, f32)
+for ta, tb in ((np.uint8, np.int8), (np.uint8, np.uint8), (np.int8, np.int8)):
+    bias = rng.integers(-3000, 3000, 6).astype(np.int32)
+    per = (rng.random(6) * 0.02 + 0.001).astype(f32)
+    case("QGemm", [codes(ta, 4, 9), *grid(ta, 0.02), codes(tb, 9, 6), *grid(tb, 0.01), bias, *grid(ta, 0.7)])
+    case("QGemm", [codes(ta, 4, 9), *grid(ta, 0.02), codes(tb, 6, 9), *grid(tb, 0.01), None, *grid(ta, 0.7)], transB=1, alpha=0.5)
+    case("QGemm", [codes(ta, 4, 9), *grid(ta, 0.02), codes(tb, 9, 6), per, codes(tb, 6), bias])
+    case("MatMulIntegerToFloat", [codes(ta, 2, 4, 9), codes(tb, 9, 6), s, per, codes(ta), codes(tb, 6), normal(6)])
+    case("MatMulIntegerToFloat", [codes(ta, 4, 9), codes(tb, 9, 6), s, np.array([0.01], f32), codes(ta), codes(tb), None])
+for tb in (np.int8, np.uint8):
+    case("DynamicQuantizeMatMul", [normal(3, 9), codes(tb, 9, 6), np.array([0.01], f32), codes(tb, 1), normal(6)])
+    case("DynamicQuantizeMatMul", [normal(2, 3, 9), codes(tb, 9, 6), (rng.random(6) * 0.02 + 0.001).astype(f32), codes(tb, 6)])
+
+for bits, block, k, n in ((4, 16, 40, 5), (4, 32, 64, 8), (8, 32, 64, 5), (2, 16, 48, 8)):
+    blocks = -(-k // block)
+    b, scales = codes(np.uint8, n, blocks, block * bits // 8), (rng.random(n * blocks) * 0.1 + 0.01).astype(f32)
+    packed = codes(np.uint8, n * -(-blocks * bits // 8))
+    kw = {"K": k, "N": n, "bits": bits, "block_size": block}
+    case("MatMulNBits", [normal(3, k), b, scales], **kw)
+    case("MatMulNBits", [normal(2, 3, k), b, scales, packed, None, normal(n)], **kw)
+    if bits == 4:
+        case("MatMulNBits", [normal(3, k), b, scales, (rng.random(n * blocks) * 15).astype(f32)], **kw)
+
+x = normal(3, 4, 8) * 3
+case("Gelu", [x])
+case("QuickGelu", [x], alpha=1.3)
+case("FastGelu", [x, normal(8)])
+case("FastGelu", [x])
+case("BiasGelu", [x, normal(8)])
+case("FusedMatMul", [normal(2, 5, 4), normal(2, 5, 6)], transA=1, alpha=0.3)
+case("FusedMatMul", [normal(2, 4, 5), normal(6, 5)], transB=1)
+for act in ("Relu", "Sigmoid", "Tanh"):
+    case("FusedConv", [normal(1, 4, 6, 6), normal(8, 4, 3, 3), normal(8)], activation=act, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+case("FusedConv", [normal(1, 4, 6, 6), normal(8, 4, 3, 3), normal(8), normal(1, 8, 4, 4)], activation="Relu", kernel_shape=[3, 3])
+case("FusedConv", [normal(1, 4, 6, 6), normal(8, 4, 1, 1)], activation="LeakyRelu", activation_params=[0.2], kernel_shape=[1, 1])
+case("FusedConv", [normal(1, 4, 6, 6), normal(8, 4, 1, 1)], activation="Clip", activation_params=[-0.5, 1.5], kernel_shape=[1, 1])
+case("FusedConv", [normal(1, 4, 6, 6), normal(8, 4, 1, 1)], activation="HardSigmoid", activation_params=[0.3, 0.4], kernel_shape=[1, 1])
+case("FusedGemm", [normal(3, 5), normal(7, 5), normal(7)], activation="Relu", transB=1)
+case("FusedGemm", [normal(3, 5), normal(5, 7), normal(7)], activation="LeakyRelu", activation_alpha=0.3)
+case("SkipLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8), normal(8)], outputs=4, wanted=(0, 3), epsilon=1e-5)
+case("SkipLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8), normal(8)])
+case("SkipLayerNormalization", [normal(2, 3, 8), normal(3, 8), normal(8), normal(8)])
+case("SkipSimplifiedLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8)], outputs=4, wanted=(0, 3), epsilon=1e-5)
+case("SimplifiedLayerNormalization", [normal(2, 3, 8), normal(8)], domain="", epsilon=1e-5)
+case("LayerNormalization", [normal(2, 3, 8), normal(8), normal(8)], domain="", version=13, epsilon=1e-5)
+ids, segments = rng.integers(0, 11, (2, 5)).astype(np.int32), rng.integers(0, 2, (2, 5)).astype(np.int32)
+mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
+tables = [normal(11, 8), normal(7, 8), normal(2, 8), normal(8), normal(8)]
+case("EmbedLayerNormalization", [ids, segments, *tables, mask], outputs=3, epsilon=1e-5)
+case("EmbedLayerNormalization", [ids, None, *tables[:2], None, *tables[3:]], outputs=2)
+for t in (np.uint8, np.int8, np.uint16, np.int16):
+    case("QuantizeLinear", [normal(3, 4) * 3, *grid(t, 0.01)])
+    case("DequantizeLinear", [codes(t, 3, 4), *grid(t, 0.01)])
+case("QuantizeLinear", [normal(3, 4) * 3, np.array([0.1, 0.2, 0.3, 0.4], f32), codes(np.int8, 4)], axis=1)
+case("DequantizeLinear", [codes(np.int32, 3, 4), np.array(1e-5, f32)])
+
+if __name__ == "__main__":
+    with gzip.GzipFile("microsoft.json.gz", "wb", mtime=0) as f:
+        f.write(json.dumps(cases, separators=(",", ":")).encode())
+    print(len(cases), "cases")
