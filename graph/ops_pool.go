@@ -73,26 +73,41 @@ func inferMaxUnpool(c *InferCtx) error {
 	if x == nil {
 		return nil
 	}
-	if len(x) < 3 {
-		return fmt.Errorf("input %s has no spatial axes", x)
-	}
-	geo, err := window(c.Node, x[2:], nil, c.Node.AttrInts("kernel_shape"))
+	out, err := unpooled(c.Node, x)
+	c.SetOut(0, c.DType(0), out)
+	return err
+}
+
+// UnpooledShape returns the shape of the smallest input of the MaxPool that a MaxUnpool of x undoes; indices count in it.
+func UnpooledShape(n *Node, x []int) ([]int, error) {
+	out, err := unpooled(n, Static(x...))
 	if err != nil {
-		return err
+		return nil, err
+	}
+	shape, _ := out.Ints()
+	return shape, nil
+}
+
+func unpooled(n *Node, x Shape) (Shape, error) {
+	if len(x) < 3 {
+		return nil, fmt.Errorf("input %s has no spatial axes", x)
+	}
+	geo, err := window(n, x[2:], nil, n.AttrInts("kernel_shape"))
+	if err != nil {
+		return nil, err
 	}
 	out := Shape{x[0], x[1]}
 	for i, in := range geo.In {
 		size := (in-1)*geo.Stride[i] + geo.Kernel[i] - geo.PadBegin[i] - geo.PadEnd[i]
 		if geo.Kernel[i] < 0 || size < 0 && in >= 0 {
-			return fmt.Errorf("kernel_shape, strides and pads do not fit input %s", x)
+			return nil, fmt.Errorf("kernel_shape, strides and pads do not fit input %s", x)
 		}
 		if in < 0 {
 			size = -1
 		}
 		out = append(out, dimOf(size))
 	}
-	c.SetOut(0, c.DType(0), out)
-	return nil
+	return out, nil
 }
 
 func inferMaxRoiPool(c *InferCtx) error {

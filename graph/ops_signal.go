@@ -108,6 +108,9 @@ func inferSTFT(c *InferCtx) error {
 	if w := c.Shape(2); !c.Has(3) && len(w) == 1 {
 		length, lengthKnown = w[0].elem(), w[0].Known()
 	}
+	if !c.Has(2) && !c.Has(3) && x != nil {
+		length, lengthKnown = x[1].elem(), x[1].Known()
+	}
 	if stepKnown && step.N < 1 || lengthKnown && length.N < 1 {
 		return fmt.Errorf("frame_step %d and frame_length %d", step.N, length.N)
 	}
@@ -180,6 +183,19 @@ func inferAffineGrid(c *InferCtx) error {
 	s := shapeOf(size)
 	c.SetOut(0, c.DType(0), append(append(Shape{s[0]}, s[2:]...), dimOf(len(s)-2)))
 	return nil
+}
+
+// Col2ImGeometry returns the windows of a Col2Im: blocks of the given size in an image of the given size.
+func Col2ImGeometry(n *Node, image, block []int) (*Geometry, error) {
+	kernel := make([]int64, len(block))
+	for i, b := range block {
+		kernel[i] = int64(b)
+	}
+	geo, err := window(n, Static(image...), nil, kernel)
+	if err != nil {
+		return nil, err
+	}
+	return geo, geo.slide("NOTSET", false)
 }
 
 // inferCol2Im: [N, C*block, columns] becomes [N, C, image...].

@@ -5,11 +5,11 @@ import (
 	"qwb/kernels"
 )
 
-// real are the types that operators without kernels of their own compute in. Sums are accumulated in float64.
-type real interface{ float32 | float64 }
+// floating are the types that operators without kernels of their own compute in. Sums are accumulated in float64.
+type floating interface{ float32 | float64 }
 
 // factor is the right-hand side of a product: packed for the kernels in float32, as it lies in float64.
-type factor[T real] struct {
+type factor[T floating] struct {
 	packed *kernels.GemmF32
 	b      []T
 	k, n   int
@@ -18,7 +18,7 @@ type factor[T real] struct {
 }
 
 // newFactor returns a right-hand side that lives for a few products; drop it afterwards.
-func newFactor[T real](c *call, b []T, k, n, rowLen int, trans bool) *factor[T] {
+func newFactor[T floating](c *call, b []T, k, n, rowLen int, trans bool) *factor[T] {
 	f := &factor[T]{b: b, k: k, n: n, rowLen: rowLen, trans: trans}
 	if b32, ok := any(b).([]float32); ok {
 		f.packed = c.run.borrowProduct()
@@ -55,9 +55,9 @@ func (f *factor[T]) drop(c *call) {
 	}
 }
 
-// inReal calls the float32 or the float64 form of an operator, whichever is the type of input 0; inputs 1 to n-1 must have
+// inFloat calls the float32 or the float64 form of an operator, whichever is the type of input 0; inputs 1 to n-1 must have
 // that type too, where they are present.
-func (c *call) inReal(n int, f32, f64 func() error) error {
+func (c *call) inFloat(n int, f32, f64 func() error) error {
 	d := c.raw(0).DType
 	for i := 1; i < n; i++ {
 		if t := c.raw(i); t != nil && t.DType != d {

@@ -57,12 +57,12 @@ func buildAttention(n *graph.Node, _ int64) (evalFunc, error) {
 		return nil, fmt.Errorf("softmax_precision %s", d)
 	}
 	return func(c *call) error {
-		return c.inReal(3, func() error { return attend[float32](c, a) }, func() error { return attend[float64](c, a) })
+		return c.inFloat(3, func() error { return attend[float32](c, a) }, func() error { return attend[float64](c, a) })
 	}, nil
 }
 
 // headRows is Q, K, V or Y: where the row of a head and a position begins.
-type headRows[T real] struct {
+type headRows[T floating] struct {
 	data             []T
 	batch, head, row int // strides
 }
@@ -70,7 +70,7 @@ type headRows[T real] struct {
 func (h headRows[T]) at(b, head, row int) []T { return h.data[b*h.batch+head*h.head+row*h.row:] }
 
 // headsOf reads [batch, heads, length, size], or [batch, length, heads*size].
-func headsOf[T real](t *tensor.Tensor, count int) (h headRows[T], length, size int) {
+func headsOf[T floating](t *tensor.Tensor, count int) (h headRows[T], length, size int) {
 	h.data = tensor.Of[T](t)
 	if len(t.Shape) == 4 {
 		length, size = t.Shape[2], t.Shape[3]
@@ -81,7 +81,7 @@ func headsOf[T real](t *tensor.Tensor, count int) (h headRows[T], length, size i
 }
 
 // attending is one run of an attention.
-type attending[T real] struct {
+type attending[T floating] struct {
 	*attention
 	c                           *call
 	batch, heads, shared        int
@@ -95,7 +95,7 @@ type attending[T real] struct {
 	scores                      []T   // output 3, nil if nobody wants it
 }
 
-func attend[T real](c *call, a *attention) error {
+func attend[T floating](c *call, a *attention) error {
 	r := &attending[T]{attention: a, c: c}
 	if err := r.open(); err != nil {
 		return err
@@ -368,7 +368,7 @@ func (r *attending[T]) hide(s []T, b, h, query int) {
 	fill(s[to:], none)
 }
 
-func scaleBy[T real](c *call, s []T, scale T) {
+func scaleBy[T floating](c *call, s []T, scale T) {
 	if s32, ok := any(s).([]float32); ok {
 		c.run.s.table.MulScalar(s32, s32, float32(scale))
 		return
@@ -379,7 +379,7 @@ func scaleBy[T real](c *call, s []T, scale T) {
 }
 
 // capAt is top*tanh(s/top).
-func capAt[T real](c *call, s []T, top T) {
+func capAt[T floating](c *call, s []T, top T) {
 	if s32, ok := any(s).([]float32); ok {
 		t := c.run.s.table
 		t.DivScalar(s32, s32, float32(top))
@@ -393,7 +393,7 @@ func capAt[T real](c *call, s []T, top T) {
 }
 
 // softRows is the softmax of rows of n elements, in place.
-func softRows[T real](c *call, s []T, n int) {
+func softRows[T floating](c *call, s []T, n int) {
 	if s32, ok := any(s).([]float32); ok {
 		c.run.s.table.Softmax(nil, s32, s32, n)
 		return

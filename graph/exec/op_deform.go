@@ -19,12 +19,12 @@ func buildDeformConv(n *graph.Node, _ int64) (evalFunc, error) {
 		return nil, fmt.Errorf("offset_group %d", groups)
 	}
 	return func(c *call) error {
-		return c.inReal(5, func() error { return deformConv[float32](c, groups) }, func() error { return deformConv[float64](c, groups) })
+		return c.inFloat(5, func() error { return deformConv[float32](c, groups) }, func() error { return deformConv[float64](c, groups) })
 	}, nil
 }
 
 // deform is one run of DeformConv.
-type deform[T real] struct {
+type deform[T floating] struct {
 	geo          *graph.Geometry
 	groups       int // of channels that share offsets
 	window       int // elements of the kernel
@@ -34,7 +34,7 @@ type deform[T real] struct {
 	offset, mask []T // mask may be nil
 }
 
-func deformConv[T real](c *call, groups int) error {
+func deformConv[T floating](c *call, groups int) error {
 	x, w, offset := c.last(0), c.in(1), c.in(2)
 	geo, err := graph.ConvGeometry(c.node, graph.Static(x.Shape...), graph.Static(w.Shape...))
 	if err != nil {

@@ -101,7 +101,7 @@ func gridSample(c *call, s gridSampler) error {
 
 // gridPoints returns a function that collects points lo to hi of sample n of a tensor of the given shape; a sample has count
 // points. A point's coordinates are listed from the last axis to the first.
-func gridPoints[G real](s gridSampler, shape []int, grid []G, count int) func(t *taps, n, lo, hi int) {
+func gridPoints[G floating](s gridSampler, shape []int, grid []G, count int) func(t *taps, n, lo, hi int) {
 	spatial := shape[2:]
 	r := len(spatial)
 	strides := rowStrides(spatial)
@@ -118,7 +118,7 @@ func gridPoints[G real](s gridSampler, shape []int, grid []G, count int) func(t 
 }
 
 // denormalize maps [-1, 1] to the elements of an axis, in the grid's own precision: which element is nearest depends on it.
-func denormalize[G real](g G, length int, align bool) float64 {
+func denormalize[G floating](g G, length int, align bool) float64 {
 	if align {
 		return float64(G((g+1)/2) * G(length-1))
 	}
@@ -226,11 +226,11 @@ func keysOuter(d float64) float64 { return ((-0.75*d+3.75)*d-6)*d + 3 }
 func buildAffineGrid(n *graph.Node, _ int64) (evalFunc, error) {
 	align := n.AttrInt("align_corners", 0) != 0
 	return func(c *call) error {
-		return c.inReal(1, func() error { return affineGrid[float32](c, align) }, func() error { return affineGrid[float64](c, align) })
+		return c.inFloat(1, func() error { return affineGrid[float32](c, align) }, func() error { return affineGrid[float64](c, align) })
 	}, nil
 }
 
-func affineGrid[T real](c *call, align bool) error {
+func affineGrid[T floating](c *call, align bool) error {
 	size, err := ints(c.in(1))
 	if err != nil {
 		return err

@@ -22,11 +22,11 @@ func buildRotary(n *graph.Node, _ int64) (evalFunc, error) {
 		return nil, fmt.Errorf("rotary_embedding_dim %d", r.rotated)
 	}
 	return func(c *call) error {
-		return c.inReal(3, func() error { return rotate[float32](c, r) }, func() error { return rotate[float64](c, r) })
+		return c.inFloat(3, func() error { return rotate[float32](c, r) }, func() error { return rotate[float64](c, r) })
 	}, nil
 }
 
-func rotate[T real](c *call, r rotary) error {
+func rotate[T floating](c *call, r rotary) error {
 	x := c.in(0)
 	if len(x.Shape) == 4 {
 		r.heads = x.Shape[1]
@@ -91,7 +91,7 @@ func (c *call) angles(batch, length, half int) (func(i int) int, error) {
 }
 
 // turnPairs rotates the pairs of one head.
-func turnPairs[T real](r rotary, dst, src, cos, sin []T) {
+func turnPairs[T floating](r rotary, dst, src, cos, sin []T) {
 	apart, step := len(cos), 1
 	if r.interleaved {
 		apart, step = 1, 2
