@@ -31,10 +31,10 @@ var evalTable = []domainEvals{
 		shapeEvals, moveEvals, padEvals, gatherEvals, scatterEvals, resizeEvals,
 		fillEvals, scanEvals, einsumEvals, quantEvals, integerEvals,
 		controlEvals, loopEvals, recurrentEvals, boxEvals,
-		attentionEvals, sampleEvals, signalEvals, matrixEvals, imageEvals, setEvals,
+		attentionEvals, sampleEvals, signalEvals, matrixEvals, imageEvals, setEvals, simplifiedNormEvals,
 	)},
 	{"com.microsoft", slices.Concat(
-		microsoftQuantEvals,
+		microsoftQuantEvals, qlinearEvals, qlinearPoolEvals, qgemmEvals, nbitsEvals, fusedEvals, skipNormEvals,
 	)},
 }
 
