@@ -19,6 +19,7 @@ type table struct {
 	// By raw byte or word of the input: the result, and what it is in real arithmetic, in steps.
 	codes []int32
 	value []float64
+	lines []int32 // of a table that is interpolated
 	// off is the deviation of the table: how far an entry lies from the rounding boundary that it is on the wrong side of.
 	off float64
 }
@@ -71,6 +72,9 @@ func (t *table) fill() error {
 	e := t.steps(t.value, t.y, 0)
 	for raw := range n {
 		t.value[raw] = float64(y[raw]) / float64(t.y.Scale)
+		if t.lines != nil { // a line may leave the limits later than the function
+			t.value[raw] = min(max(t.value[raw], float64(e.lo-e.zero)), float64(e.hi-e.zero))
+		}
 		if v := t.value[raw]; v == v && e.code(v) != t.codes[raw] {
 			t.off = max(t.off, e.distance(v, t.codes[raw]))
 		}
@@ -125,6 +129,9 @@ func (t *table) results(x, y []float32) ([]int32, error) {
 		}
 		return codes, nil
 	}
+	if t.profile.Interpolates(t.x, t.y) {
+		return codes, t.interpolate(codes)
+	}
 	q := t.profile.TableQuantizer(t.y)
 	for raw := range codes {
 		codes[raw] = q.At(y[raw])
@@ -154,7 +161,34 @@ func (t *table) defined() (*qmath.Table, error) {
 	return &made, err
 }
 
+// interpolate draws the lines of a table of the form that TFLite has for int16, and what they give for every code.
+func (t *table) interpolate(codes []int32) error {
+	points := qmath.InterpolationPoints(t.x)
+	values, err := t.evaluate(tensor.FromF32(points, len(points)))
+	if err != nil {
+		return err
+	}
+	made := qmath.Interpolate(values, t.y)
+	t.lines = widened(&made)
+	for raw := range codes {
+		codes[raw] = min(max(made.At(codeAt(t.x, raw)), t.y.QMin), t.y.QMax)
+	}
+	return nil
+}
+
+func widened(t *qmath.Interpolated) []int32 {
+	if t == nil {
+		return nil
+	}
+	list := make([]int32, len(t))
+	for i, q := range t {
+		list[i] = int32(q)
+	}
+	return list
+}
+
 func (t *table) compare(f *faults) {
+	numbers(f, "entry of the interpolated table", t.lines, widened(t.got.Lines))
 	numbers(f, "table entry", t.codes, t.got.Codes.Integers())
 }
 

@@ -48,6 +48,12 @@ func (w *writer) mapped(s *lower.Step, c core, err error) error {
 
 func (w *writer) table(s *lower.Step, op *lower.Table) error {
 	x, y := s.Inputs[0], s.Outputs[0]
+	if op.Lines != nil {
+		e := w.p.Tensors[y].Encoding
+		table := integers(w, "int16_t", op.Function+" by lines", 2, op.Lines[:])
+		w.call("lines(%s, %d, %d, %s, %d, %s)", table, e.QMin, e.QMax, w.use(w.read(x)), w.count(x), w.use(w.write(y)))
+		return w.kernels.need("lines")
+	}
 	codes := w.constant(op.Codes, op.Function)
 	w.call("table_%s_%s(%s, %s, %d, %s)", w.typ(x), w.typ(y), codes, w.use(w.read(x)), w.count(x), w.use(w.write(y)))
 	return w.kernels.need("table", w.typ(x), w.typ(y))

@@ -63,7 +63,11 @@ func describe(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (kind string
 	case *lower.Clamp:
 		return "clamp", op, nil, nil
 	case *lower.Table:
-		return "table", map[string]string{"function": op.Function}, []named{{"table", op.Codes}}, nil
+		arrays = []named{{"table", op.Codes}}
+		if op.Lines != nil {
+			arrays = append(arrays, named{"lines", &tensor.Tensor{DType: tensor.Int16, Shape: []int{len(op.Lines)}, Data: op.Lines[:]}})
+		}
+		return "table", map[string]string{"function": op.Function}, arrays, nil
 	case *lower.Quantize:
 		return "quantize", op.Quantizer, nil, nil
 	case *lower.Dequantize:

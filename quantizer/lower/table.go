@@ -18,6 +18,9 @@ type Table struct {
 	// Codes holds 256 or 65,536 results. The index is the raw byte or 16-bit word of the input: a signed code q is at q + 256 or
 	// q + 65,536 if it is negative, so that the order is 0, 1, ..., -2, -1.
 	Codes *tensor.Tensor
+	// Lines are the 513 entries of int16 that the target keeps where it interpolates: see qmath.Interpolated. Codes are then what they
+	// give for every code, within the limits of the encoding. Nil elsewhere.
+	Lines *qmath.Interpolated
 }
 
 // Name implements Op.
@@ -52,7 +55,11 @@ func emitTable(c *compiler, u *unit) error {
 		op.Function += c.g.Node(id).Op
 	}
 	y := *c.base[v]
-	op.Codes, err = c.table(u, encs[0], y)
+	if c.profile.Interpolates(encs[0].Grid(), y.Grid()) {
+		err = c.interpolate(u, op, encs[0], y)
+	} else {
+		op.Codes, err = c.table(u, encs[0], y)
+	}
 	if err != nil {
 		return c.g.ErrorAt(stage, u.head(), err)
 	}
@@ -86,6 +93,20 @@ func (c *compiler) table(u *unit, x, y Encoding) (*tensor.Tensor, error) {
 		setCode(out, raw, q.At(f(x.Grid().Dequantize(x.code(raw)))))
 	}
 	return out, nil
+}
+
+// interpolate computes the lines of a function, and every code that they give.
+func (c *compiler) interpolate(u *unit, op *Table, x, y Encoding) error {
+	values, err := c.at(u, qmath.InterpolationPoints(x.Grid()))
+	if err != nil {
+		return err
+	}
+	lines := qmath.Interpolate(values, y.Grid())
+	op.Lines, op.Codes = &lines, tensor.New(y.DType(), 1<<16)
+	for raw := range op.Codes.Len() {
+		setCode(op.Codes, raw, min(max(lines.At(x.code(raw)), y.QMin), y.QMax))
+	}
+	return nil
 }
 
 // profileTable returns the table of an operator that profiles define themselves, and whether it is one.
@@ -124,11 +145,27 @@ func (e Encoding) code(raw int) int32 {
 	return int32(raw)
 }
 
-// evaluated computes the unit's function for every code of x with the float executor and returns it as a function of the real
-// numbers that the codes stand for.
+// evaluated computes the unit's function for every code of x and returns it as a function of the real numbers that the codes stand
+// for.
 func (c *compiler) evaluated(u *unit, x Encoding) (func(float32) float32, error) {
-	input := c.g.Node(u.head()).Inputs[0]
-	part, err := c.function(input, u.nodes)
+	in := make([]float32, 1<<x.DType().Bits())
+	for raw := range in {
+		in[raw] = x.Grid().Dequantize(x.code(raw))
+	}
+	out, err := c.at(u, in)
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[uint32]float32, len(in))
+	for i, v := range in {
+		values[math.Float32bits(v)] = out[i]
+	}
+	return func(v float32) float32 { return values[math.Float32bits(v)] }, nil
+}
+
+// at computes the unit's function of real numbers with the float executor.
+func (c *compiler) at(u *unit, points []float32) ([]float32, error) {
+	part, err := c.function(c.g.Node(u.head()).Inputs[0], u.nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -136,22 +173,13 @@ func (c *compiler) evaluated(u *unit, x Encoding) (func(float32) float32, error)
 	if err != nil {
 		return nil, err
 	}
-	n := 1 << x.DType().Bits()
-	in := tensor.New(tensor.Float32, n)
-	for raw := range n {
-		in.F32()[raw] = x.Grid().Dequantize(x.code(raw))
-	}
-	feeds := map[string]*tensor.Tensor{part.Value(part.Inputs[0]).Name: in}
-	out, err := session.NewRunner().Run(context.Background(), feeds, nil)
+	in := tensor.FromF32(points, len(points))
+	out, err := session.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{part.Value(part.Inputs[0]).Name: in}, nil)
 	if err != nil {
 		return nil, err
 	}
-	if out[0].DType != tensor.Float32 || out[0].Len() != n {
+	if out[0].DType != tensor.Float32 || out[0].Len() != len(points) {
 		return nil, fmt.Errorf("its function gives %s for %s", out[0].Type(), in.Type())
 	}
-	values := make(map[uint32]float32, n)
-	for i, v := range in.F32() {
-		values[math.Float32bits(v)] = out[0].F32()[i]
-	}
-	return func(v float32) float32 { return values[math.Float32bits(v)] }, nil
+	return out[0].F32(), nil
 }

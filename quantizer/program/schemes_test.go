@@ -2,7 +2,6 @@ package program_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,13 +15,7 @@ import (
 // Integers of other widths, weights with zero points and scales that are powers of two obey the same rule.
 func TestOtherSchemes(t *testing.T) {
 	schemes := map[string]func(tg *target.Target){
-		"int16": func(tg *target.Target) {
-			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1, Observer: tqc.ObserverMinMax}
-			tg.Ops = slices.Clone(tg.Ops)
-			for i := range tg.Ops {
-				tg.Ops[i].FixedScale = 0 // it comes with a zero point
-			}
-		},
+		"int16": func(tg *target.Target) { *tg = lowertest.Int16(*tg) },
 		"uint16": func(tg *target.Target) {
 			tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: 0, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
 		},

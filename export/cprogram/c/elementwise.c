@@ -75,6 +75,22 @@ static int32_t clamp(const struct clamp *s, int32_t q) {
     return q < s->lo ? s->lo : q > s->hi ? s->hi : q;
 }
 
+//! lines
+/* The code on the line from entry 256 + x/128 to the next, half up, within [lo, hi]. Sums of entries wrap in 16 bits. */
+static int32_t wrap16(int32_t v) {
+    uint16_t u = (uint16_t)v;
+    return u < 32768 ? u : (int32_t)u - 65536;
+}
+
+static void lines(const int16_t *table, int32_t lo, int32_t hi, const int16_t *x, size_t n, int16_t *y) {
+    for (size_t i = 0; i < n; i++) {
+        int32_t u = x[i] + 32768, base = table[u / 128], slope = wrap16(table[u / 128 + 1] - base);
+        /* 2^23 keeps what is shifted positive. */
+        int32_t v = wrap16(base + (((slope * (u % 128) + 64 + 8388608) >> 7) - 65536));
+        y[i] = (int16_t)(v < lo ? lo : v > hi ? hi : v);
+    }
+}
+
 //! table X Y
 /* a function of single codes by its values, which are indexed by the code's bits */
 static void table_$X_$Y(const @Y *table, const @X *x, size_t n, @Y *y) {

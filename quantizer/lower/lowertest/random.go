@@ -67,14 +67,19 @@ func RandomTarget(seed uint64) target.Target {
 	case 5:
 		tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerTensor|tqc.Linear, 0, 255
 	case 6:
-		tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1,
-			Observer: tqc.ObserverMinMax}
-		tg.Ops = slices.Clone(tg.Ops)
-		for i := range tg.Ops {
-			tg.Ops[i].FixedScale = 0 // it comes with a zero point
-		}
+		tg = Int16(tg)
 	case 7:
 		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
+	}
+	return tg
+}
+
+// Int16 is a target with activations of signed 16 bits without zero point.
+func Int16(tg target.Target) target.Target {
+	tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1, Observer: tqc.ObserverMinMax}
+	tg.Ops = slices.Clone(tg.Ops)
+	for i := range tg.Ops {
+		tg.Ops[i].FixedScale = 0 // it comes with a zero point
 	}
 	return tg
 }
