@@ -37,9 +37,15 @@ func inDomain(domain string, s OpSpec) OpSpec {
 	return s
 }
 
-// inferPRelu: the slope broadcasts to x, never the other way round.
+// inferPRelu: the slope broadcasts to x, never the other way round. Before opset 7 it is one number, or one for each channel.
 func inferPRelu(c *InferCtx) error {
 	x, slope := c.Shape(0), c.Shape(1)
+	if n, err := slope.Elements(); c.Opset > 0 && c.Opset < 7 && x != nil && err == nil && n >= 0 && n != 1 {
+		if len(x) < 2 || x[1].Known() && x[1].N != n {
+			return fmt.Errorf("slope %s is neither one number nor one for each channel of %s", slope, x)
+		}
+		return inferSame(c)
+	}
 	if s, err := Broadcast(x, slope); c.Opset >= 7 && (err != nil || len(s) > len(x)) {
 		return fmt.Errorf("slope %s does not broadcast to %s", slope, x)
 	}

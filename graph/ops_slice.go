@@ -200,8 +200,12 @@ func inferSplit(c *InferCtx) error {
 	if err != nil {
 		return err
 	}
-	sizes, given := c.axesInput(1, "split", 13)
-	if c.Has(1) && !given {
+	from := int64(13) // and opset 1
+	if c.Opset == 1 {
+		from = 1
+	}
+	sizes, given := c.axesInput(1, "split", from)
+	if c.Has(1) && !given && (c.Opset >= from || c.Opset == 0) {
 		sizes = make([]Elem, c.NumOut())
 	} else if !given {
 		if sizes, err = equalParts(c, x[axis]); err != nil {

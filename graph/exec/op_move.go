@@ -92,7 +92,11 @@ func buildSplit(n *graph.Node, _ int64) (evalFunc, error) {
 		}
 		step, at := strides(x), 0
 		for i := range c.outs {
-			width := c.outShape(i)[a]
+			shape := c.outShape(i)
+			if shape == nil {
+				return fmt.Errorf("the size of output %d is not known", i)
+			}
+			width := shape[a]
 			if c.wants(i) {
 				if at+width > x.Shape[a] {
 					return fmt.Errorf("parts of axis %d are larger than %s", a, x.Type())

@@ -52,26 +52,31 @@ func buildResize(n *graph.Node, version int64) (evalFunc, error) {
 			}
 		}
 		if roiAt > 0 && c.has(roiAt) {
-			roi = c.in(roiAt).F32()
+			roi = numbersOf[float32](c.in(roiAt))
 		}
 		return r.run(c, scales, sizes, roi)
 	}, nil
 }
 
-// buildUpsample is Resize of opset 10 with its scales as an attribute (opset 7) or an input (opset 9).
+// buildUpsample is Resize of opset 10 with its scales as two attributes (opset 1), one (opset 7) or an input (opset 9).
 func buildUpsample(n *graph.Node, version int64) (evalFunc, error) {
 	r := resampler{mode: n.AttrStr("mode", "nearest"), coords: "asymmetric", nearest: "floor"}
-	if version < 7 {
-		return nil, errors.New("this version is not supported")
+	var fixed []float32
+	switch a := n.Attr("scales"); {
+	case version < 7:
+		fixed = []float32{1, 1, n.AttrFloat("height_scale", 1), n.AttrFloat("width_scale", 1)}
+		if r.mode == "bilinear" {
+			r.mode = "linear"
+		}
+	case a != nil:
+		fixed = a.Floats
 	}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
 	return func(c *call) error {
-		var scales []float32
-		if a := n.Attr("scales"); a != nil {
-			scales = a.Floats
-		} else if c.has(1) {
+		scales := fixed
+		if scales == nil && c.has(1) {
 			scales = c.in(1).F32()
 		}
 		return r.run(c, scales, nil, nil)
@@ -276,7 +281,7 @@ func (r *resampler) apply(c *call, x *tensor.Tensor, maps []*axisMap) error {
 		return r.pickNearest(c, x, maps)
 	}
 	if x.DType != tensor.Float32 {
-		return badType(0, x.DType)
+		return r.applyWide(c, x, maps)
 	}
 	cur := x
 	out, err := c.outIn(0, x.Layout)
@@ -314,7 +319,7 @@ func (r *resampler) apply(c *call, x *tensor.Tensor, maps []*axisMap) error {
 }
 
 // blend resamples one axis: rows of inner elements are summed with their weights in float64 order of the taps.
-func blend(c *call, dst, src []float32, outer, n, inner int, m *axisMap, blank float32) {
+func blend[T float](c *call, dst, src []T, outer, n, inner int, m *axisMap, blank T) {
 	size := len(m.index)
 	c.parallel(outer*size, inner*4, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -326,9 +331,9 @@ func blend(c *call, dst, src []float32, outer, n, inner int, m *axisMap, blank f
 			}
 			clear(d)
 			for t, j := range m.index[k] {
-				w := float32(m.weight[k][t])
+				w := T(m.weight[k][t])
 				for e, v := range src[(o*n+j)*inner:][:inner] {
-					d[e] += float32(v * w)
+					d[e] += T(v * w)
 				}
 			}
 		}
