@@ -12,6 +12,7 @@ import (
 	"qwb/quantizer"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/qdq"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -25,6 +26,9 @@ type recipe struct {
 	options quantizer.Options
 	threads int
 	memo    calib.Memo // for configuring again with other nodes in float
+	// Of an imported plan, which has no statistics: what the file says, and the graph as the target sees it.
+	imported *tqc.Set
+	bound    *target.Bound
 }
 
 // configured is a graph with all scales.
@@ -37,6 +41,9 @@ type configured struct {
 
 // configure dispatches, configures and renders; forced nodes stay float.
 func (r *recipe) configure(ctx context.Context, forced ...dispatch.Forced) (*configured, error) {
+	if r.imported != nil {
+		return r.release(forced)
+	}
 	a, err := dispatch.Assign(r.g, r.target, forced...)
 	if err != nil {
 		return nil, err
@@ -55,6 +62,49 @@ func (r *recipe) configure(ctx context.Context, forced ...dispatch.Forced) (*con
 		}
 	}
 	return &configured{set: set, assignment: a, choices: out.Choices, warnings: append(warnings, out.Warnings...)}, nil
+}
+
+// release is configure for an imported plan: the file's own grids, without those of forced nodes.
+func (r *recipe) release(forced []dispatch.Forced) (*configured, error) {
+	set, err := qdq.Release(r.g, r.imported, r.target, forced...)
+	if err != nil {
+		return nil, err
+	}
+	a := dispatch.AssignBound(r.bound)
+	a.Domains, a.Why, a.Fused = set.Domains, set.Why, set.Fused
+	return &configured{set: set, assignment: a}, nil
+}
+
+// importedRecipe reads the quantized file again that the plan was made from.
+func (e *env) importedRecipe(p *planned) (*recipe, error) {
+	file := plan.Resolve(p.file, p.plan.Imported.Path)
+	m, err := e.openModel(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s was imported and its scales come from another file: %w", p.file, err)
+	}
+	defer m.Close()
+	if m.digest != p.plan.Imported.SHA256 {
+		return nil, fmt.Errorf("%s was imported from %s, which has changed: SHA-256 %.12s..., the plan says %.12s...; import it again", p.file, file, m.digest,
+			p.plan.Imported.SHA256)
+	}
+	q, err := qdq.Read(m.Graph)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	im, err := q.Configure(p.target)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	written, err := plan.FromSet(im.Graph, im.Set, plan.Meta{})
+	if err != nil {
+		return nil, err
+	}
+	r := &recipe{g: p.Graph, target: p.target}
+	if r.imported, err = written.Apply(p.Graph); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	r.bound, err = p.target.Bind(p.Graph)
+	return r, err
 }
 
 // simulator makes the simulation of a set, with islands in the target's precision.
@@ -111,11 +161,11 @@ func (e *env) openPlan(file string) (*planned, error) {
 	return &planned{model: m, file: file, plan: p, set: set, target: t}, nil
 }
 
-// recipe is how the plan's set can be made again with other nodes in float. It needs the statistics beside the plan.
-func (p *planned) recipe(threads int) (*recipe, error) {
+// recipe is how the plan's set can be made again with other nodes in float. It needs the statistics beside the plan or, where that
+// was imported, the quantized file.
+func (e *env) recipe(p *planned, threads int) (*recipe, error) {
 	if p.plan.Imported != nil {
-		return nil, fmt.Errorf("%s was imported: its scales come from %s and there are no statistics to find others; calibrate %s to dispatch anew",
-			p.file, p.plan.Imported.Path, p.path)
+		return e.importedRecipe(p)
 	}
 	stats, err := loadStats(statsPath(p.file), p.model)
 	if err != nil {

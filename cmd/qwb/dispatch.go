@@ -74,8 +74,9 @@ func newDispatch(e *env) *cobra.Command {
                      --max-nsr X, --min-cosine X at the graph outputs, or --max-drop POINTS of top-1 on --data with --labels
 
 What belongs together stays together: an activation goes with the operator it is fused to. The scales come from the statistics beside
-the plan. A search measures on the plan's own data (at most %d samples unless --samples says otherwise) or on --data. Exit code 3: not
-even the whole graph in float meets the budget.`, searchSamples),
+the plan; those of an imported plan from the quantized file, whose weights, dequantized, are what float operators have then. A search
+measures on the plan's own data (at most %d samples unless --samples says otherwise) or on --data. Exit code 3: not even the whole
+graph in float meets the budget.`, searchSamples),
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := f.check(); err != nil {
@@ -153,7 +154,7 @@ func (e *env) dispatch(ctx context.Context, o dispatchOptions) (*dispatchResult,
 		return nil, nil, nil, err
 	}
 	defer p.Close()
-	r, err := p.recipe(o.threads)
+	r, err := e.recipe(p, o.threads)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -199,7 +200,9 @@ func (e *env) dispatch(ctx context.Context, o dispatchOptions) (*dispatchResult,
 	}
 	result.FP32 = sentToFloat(p.Graph, c.set)
 	meta := p.plan.Meta
-	meta.Warnings = planWarnings(c, r.stats, meta.Data.Synthetic)
+	if r.stats != nil {
+		meta.Warnings = planWarnings(c, r.stats, meta.Data.Synthetic)
+	}
 	for _, w := range meta.Warnings {
 		e.warnAbout(w)
 	}

@@ -68,10 +68,45 @@ func TestImportErrors(t *testing.T) {
 	r := qwb("import", "q.float.onnx", "-o", "p.plan.json", "--platform", "trt_int8")
 	require.Contains(t, r.stderr, "trt_int8 does not take this as it is")
 	fails(t, exitUsage, "no data: name some with --data", "eval", "p.plan.json")
-	fails(t, exitFailed, "was imported: its scales come from", "dispatch", "p.plan.json", "--fp32", "type:Conv")
+	flipped := flip(read(t, "q.float.onnx"), 1, 1)
+	require.NoError(t, os.Rename("q.float.onnx", "away.onnx"))
+	fails(t, exitFailed, "was imported and its scales come from another file", "dispatch", "p.plan.json", "--fp32", "type:Conv")
+	write(t, "q.float.onnx", flipped)
+	require.Equal(t, exitFailed, qwb("dispatch", "p.plan.json", "--fp32", "type:Conv").code)
+	require.NoError(t, os.Rename("away.onnx", "q.float.onnx"))
 	fails(t, exitFailed, "or make a plan of this one with qwb import", "calibrate", "q.float.onnx", "--data", "data", "--platform", "trt_int8")
 	fails(t, exitUsage, "two plans or models", "diff", "p.plan.json")
 	fails(t, exitFailed, "nothing in the model is quantized", "diff", "p.plan.json", "m.onnx")
+}
+
+// An imported plan is dispatched by the grids of its file: operators go back to float and return, and a search finds them.
+func TestDispatchOfAnImport(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax")
+	done(t, "export", "--platform", "onnxruntime", "-o", "q.onnx", "--unverified")
+	done(t, "import", "q.onnx", "-o", "p.plan.json")
+	whole := read(t, "p.plan.json")
+	p, err := plan.Read("p.plan.json")
+	require.NoError(t, err)
+	first := p.Nodes[0].Name
+
+	r := done(t, "dispatch", "p.plan.json", "--fp32", first, "--json").object(t)
+	require.Contains(t, r["fp32"], first)
+	d := done(t, "diff", "q.onnx", "p.plan.json", "--json").object(t)
+	require.Equal(t, false, d["equal"])
+	require.Zero(t, d["scales"], "what stays on integers has the scales of the file")
+	v := done(t, "verify", "p.plan.json", "--data", "data", "--json").object(t)
+	require.Contains(t, []any{analysis.VerdictEqual, analysis.VerdictTies}, v["verdict"])
+	done(t, "export", "p.plan.json", "--platform", "onnxruntime", "-o", "mixed.onnx", "--unverified")
+	done(t, "run", "mixed.onnx", "--input", "x=data/00.npy", "--output", "mixed")
+
+	done(t, "dispatch", "p.plan.json", "--reset")
+	require.Equal(t, string(whole), string(read(t, "p.plan.json")), "as it was imported")
+
+	found := done(t, "dispatch", "p.plan.json", "--auto", "--max-nsr", "1e-9", "--data", "data", "--json").object(t)
+	require.LessOrEqual(t, found["after"], 1e-9)
+	require.NotEmpty(t, found["fp32"])
+	fails(t, exitUsage, "no data: name some with --data", "dispatch", "p.plan.json", "--auto", "--max-nsr", "0.1")
 }
 
 // Diff finds what was changed, and says so without failing.

@@ -10,7 +10,7 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// grid is what a Q or DQ says: scales and zero points, and the type of the integers.
+// grid is what a Q or DQ says: scales and zero points, and the type of the integers. It shares no memory with the file.
 type grid struct {
 	scale []float32
 	zero  []int32 // as many as scales
@@ -48,7 +48,7 @@ func gridOf(g *graph.Graph, n *graph.Node, scale, zero graph.ValueID, d tensor.D
 	if _, known := limits[d]; !known {
 		return nil, fmt.Errorf("integers of type %s", d)
 	}
-	out := &grid{scale: s.ToRowMajor().F32(), dtype: d, axis: -1}
+	out := &grid{scale: slices.Clone(s.ToRowMajor().F32()), dtype: d, axis: -1}
 	for _, v := range out.scale {
 		if !qmath.Representable(v) {
 			return nil, fmt.Errorf("scale %g", v)
@@ -79,7 +79,7 @@ func (q *grid) readZero(g *graph.Graph, v graph.ValueID) error {
 	if q.zero, err = integers(t); err != nil {
 		return fmt.Errorf("zero point: %w", err)
 	}
-	if len(q.zero) == 1 && len(q.scale) > 1 {
+	if q.zero = slices.Clone(q.zero); len(q.zero) == 1 && len(q.scale) > 1 {
 		q.zero = slices.Repeat(q.zero, len(q.scale))
 	}
 	if len(q.zero) != len(q.scale) {

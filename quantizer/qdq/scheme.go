@@ -112,7 +112,7 @@ func (c *configurer) proveSlot(s tqc.SlotID) error {
 		return err
 	}
 	if sl.Config.Bits == 32 {
-		p.Codes = own.integers
+		p.Codes = slices.Clone(own.integers)
 		if err := p.CheckCodes(&sl.Config, c.g.Const(sl.Value)); err != nil {
 			return err
 		}
