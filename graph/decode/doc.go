@@ -1,0 +1,3 @@
+// Package decode runs language models token by token: tokenizers, the key-value cache, the forward pass on float or quantized weights,
+// generation, and the likelihood of texts.
+package decode

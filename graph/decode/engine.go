@@ -1,0 +1,94 @@
+package decode
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph/checkpoint"
+	"qwb/graph/exec"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+)
+
+// Options say how a model is run. The zero value runs its weights as they are stored on one thread per core.
+type Options struct {
+	Threads int // 0: one per core; never changes a result
+	Weights Weights
+}
+
+// Engine is a model ready to run: its weights packed for the kernels. One goroutine at a time may use it.
+type Engine struct {
+	checkpoint.Config
+	table *kernels.Table
+	par   kernels.Parallel
+
+	embed      func(dst []float32, id int)
+	layers     []layer
+	finalNorm  []float32
+	classifier matrix
+	rotary     *rotary
+	s          scratch
+}
+
+// layer is the weights of one layer; biases are nil where there are none.
+type layer struct {
+	attentionNorm, feedNorm       []float32
+	query, key, value, output     matrix
+	queryBias, keyBias, valueBias []float32
+	gate, up, down                matrix
+}
+
+// New packs the weights of a model. The model must stay open as long as the engine is used.
+func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
+	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), rotary: newRotary(&m.Config)}
+	p := packer{ctx: ctx, engine: e, model: m, weights: o.Weights}
+	e.layers = make([]layer, m.Layers)
+	for l := range e.layers {
+		e.layers[l] = layer{
+			attentionNorm: p.vector(checkpoint.AttentionNorm, l), feedNorm: p.vector(checkpoint.FeedNorm, l),
+			query: p.matrix(checkpoint.Query, l), queryBias: p.vector(checkpoint.QueryBias, l),
+			key: p.matrix(checkpoint.Key, l), keyBias: p.vector(checkpoint.KeyBias, l),
+			value: p.matrix(checkpoint.Value, l), valueBias: p.vector(checkpoint.ValueBias, l),
+			output: p.matrix(checkpoint.Output, l),
+			gate:   p.matrix(checkpoint.Gate, l), up: p.matrix(checkpoint.Up, l), down: p.matrix(checkpoint.Down, l),
+		}
+	}
+	e.finalNorm = p.vector(checkpoint.FinalNorm, -1)
+	e.classifier, e.embed = p.ends()
+	if p.err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, p.err)
+	}
+	return e, nil
+}
+
+// Sequence is what a call of Forward does for one text: Tokens follow those that Cache holds.
+type Sequence struct {
+	Cache  *Cache
+	Tokens []int
+	// Logits of the last tokens are asked for: those of the last Want of them. 0: none.
+	Want int
+}
+
+// Forward runs new tokens of several sequences at once, appends them to their caches, and returns the logits asked for, Vocab
+// each, sequence after sequence. They are valid until the next call. The result for a sequence does not depend on the others, on
+// how its tokens are cut into calls, or on the number of threads. A token outside of the vocabulary, or a position beyond the
+// context of the model, is an error before anything is changed.
+func (e *Engine) Forward(ctx context.Context, batch []Sequence) ([]float32, error) {
+	rows, want := 0, 0
+	for i, q := range batch {
+		if q.Cache.length+len(q.Tokens) > e.Context {
+			return nil, fmt.Errorf("decode: sequence %d: position %d is beyond the context of %d", i, q.Cache.length+len(q.Tokens)-1, e.Context)
+		}
+		for _, id := range q.Tokens {
+			if id < 0 || id >= e.Vocab {
+				return nil, fmt.Errorf("decode: sequence %d: token %d is outside of the vocabulary of %d", i, id, e.Vocab)
+			}
+		}
+		if q.Want < 0 || q.Want > len(q.Tokens) {
+			return nil, fmt.Errorf("decode: sequence %d: logits of %d tokens are asked for, it has %d", i, q.Want, len(q.Tokens))
+		}
+		rows += len(q.Tokens)
+		want += q.Want
+	}
+	return e.forward(ctx, batch, rows, want)
+}

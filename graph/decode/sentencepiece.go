@@ -1,0 +1,116 @@
+package decode
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// SentencePiece is a vocabulary of pieces with scores, as llama2.c's tokenizer.bin and GGUF files of Llama hold it: pairs whose
+// joined piece has the highest score are joined first. Id 0 stands for what is not known, 1 begins a text, 2 ends it, 3 to 258
+// are the bytes.
+type SentencePiece struct {
+	pieces []string
+	scores []float32
+	ids    map[string]int
+}
+
+const (
+	firstByte = 3 // id of the byte 0
+	beginID   = 1
+	maxPiece  = 1 << 16 // bytes
+)
+
+// NewSentencePiece returns a tokenizer of pieces with scores. Of pieces that occur twice the first one counts.
+func NewSentencePiece(pieces []string, scores []float32) (*SentencePiece, error) {
+	if len(pieces) != len(scores) || len(pieces) < firstByte+256 {
+		return nil, fmt.Errorf("%d pieces with %d scores: there are at least %d", len(pieces), len(scores), firstByte+256)
+	}
+	s := &SentencePiece{pieces: pieces, scores: scores, ids: make(map[string]int, len(pieces))}
+	for i, p := range pieces {
+		if _, ok := s.ids[p]; !ok {
+			s.ids[p] = i
+		}
+		if scores[i] != scores[i] {
+			return nil, fmt.Errorf("the score of piece %d (%q) is NaN", i, p)
+		}
+	}
+	return s, nil
+}
+
+// ParseLlama2cTokenizer reads a tokenizer.bin: the length of the longest piece, then for each piece its score (float32), its length
+// (int32) and its bytes. The file does not say how many there are: it must end after the last.
+func ParseLlama2cTokenizer(b []byte) (*SentencePiece, error) {
+	if len(b) < 4 {
+		return nil, errors.New("tokenizer: the file is cut off in its header")
+	}
+	var pieces []string
+	var scores []float32
+	for b = b[4:]; len(b) > 0; {
+		if len(b) < 8 {
+			return nil, fmt.Errorf("tokenizer: the file is cut off in piece %d", len(pieces))
+		}
+		score, n := math.Float32frombits(binary.LittleEndian.Uint32(b)), int(int32(binary.LittleEndian.Uint32(b[4:])))
+		if n < 0 || n > maxPiece || n > len(b)-8 {
+			return nil, fmt.Errorf("tokenizer: piece %d has %d bytes and the file %d more", len(pieces), n, len(b)-8)
+		}
+		pieces, scores = append(pieces, string(b[8:8+n])), append(scores, score)
+		b = b[8+n:]
+	}
+	s, err := NewSentencePiece(pieces, scores)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return s, nil
+}
+
+// Size is how many ids there are.
+func (s *SentencePiece) Size() int { return len(s.pieces) }
+
+// Encode returns the ids of a text: a space is put in front of it, characters that are no piece become their bytes, and then pairs
+// are joined.
+func (s *SentencePiece) Encode(text string) []int {
+	if text == "" {
+		return nil
+	}
+	var ids []int
+	if id, ok := s.ids[" "]; ok {
+		ids = append(ids, id)
+	}
+	for len(text) > 0 {
+		_, n := utf8.DecodeRuneInString(text)
+		if id, ok := s.ids[text[:n]]; ok {
+			ids = append(ids, id)
+		} else {
+			for _, b := range []byte(text[:n]) {
+				ids = append(ids, firstByte+int(b))
+			}
+		}
+		text = text[n:]
+	}
+	return merge(ids, func(a, b int) (int, float64, bool) {
+		id, ok := s.ids[s.pieces[a]+s.pieces[b]]
+		if !ok {
+			return 0, 0, false
+		}
+		return id, float64(s.scores[id]), true
+	})
+}
+
+// Piece returns the text of a token. The space that Encode puts in front of a text is left out after the id that begins one.
+func (s *SentencePiece) Piece(before, id int) string {
+	if id < 0 || id >= len(s.pieces) {
+		return ""
+	}
+	if id >= firstByte && id < firstByte+256 {
+		return string([]byte{byte(id - firstByte)})
+	}
+	p := s.pieces[id]
+	if before == beginID {
+		p = strings.TrimPrefix(p, " ")
+	}
+	return p
+}
