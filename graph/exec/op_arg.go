@@ -40,11 +40,19 @@ func argExtreme(largest bool) func(*graph.Node, int64) (evalFunc, error) {
 				argLines(out.I64(), d, outer, count, inner, largest, last)
 			case []int8:
 				argLines(out.I64(), d, outer, count, inner, largest, last)
-			case []uint8:
+			case []int16:
 				argLines(out.I64(), d, outer, count, inner, largest, last)
 			case []int32:
 				argLines(out.I64(), d, outer, count, inner, largest, last)
 			case []int64:
+				argLines(out.I64(), d, outer, count, inner, largest, last)
+			case []uint8:
+				argLines(out.I64(), d, outer, count, inner, largest, last)
+			case []uint16:
+				argLines(out.I64(), d, outer, count, inner, largest, last)
+			case []uint32:
+				argLines(out.I64(), d, outer, count, inner, largest, last)
+			case []uint64:
 				argLines(out.I64(), d, outer, count, inner, largest, last)
 			default:
 				return badType(0, x.DType)
@@ -101,15 +109,23 @@ func buildTopK(n *graph.Node, version int64) (evalFunc, error) {
 		outer, count, inner := blocks(x.Shape, a)
 		switch d := x.Data.(type) {
 		case []float32:
-			topLines(values.F32(), indices, d, outer, count, inner, k, largest)
+			topLines(tensor.Of[float32](values), indices, d, outer, count, inner, k, largest)
 		case []float64:
 			topLines(tensor.Of[float64](values), indices, d, outer, count, inner, k, largest)
+		case []int8:
+			topLines(tensor.Of[int8](values), indices, d, outer, count, inner, k, largest)
+		case []int16:
+			topLines(tensor.Of[int16](values), indices, d, outer, count, inner, k, largest)
 		case []int32:
 			topLines(tensor.Of[int32](values), indices, d, outer, count, inner, k, largest)
 		case []int64:
-			topLines(values.I64(), indices, d, outer, count, inner, k, largest)
+			topLines(tensor.Of[int64](values), indices, d, outer, count, inner, k, largest)
 		case []uint8:
 			topLines(tensor.Of[uint8](values), indices, d, outer, count, inner, k, largest)
+		case []uint16:
+			topLines(tensor.Of[uint16](values), indices, d, outer, count, inner, k, largest)
+		case []uint32:
+			topLines(tensor.Of[uint32](values), indices, d, outer, count, inner, k, largest)
 		case []uint64:
 			topLines(tensor.Of[uint64](values), indices, d, outer, count, inner, k, largest)
 		default:

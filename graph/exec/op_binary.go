@@ -111,8 +111,11 @@ func variadic(op arithOp) func(*graph.Node, int64) (evalFunc, error) {
 			acc = out
 		}
 		if op == opMean {
-			count := &tensor.Tensor{DType: tensor.Float32, Data: []float32{float32(len(in))}}
-			return combine(c, opDiv, -1, out, acc, count)
+			n, err := castTo(out.DType, tensor.FromF32([]float32{float32(len(in))}, 1))
+			if err != nil {
+				return err
+			}
+			return combine(c, opDiv, -1, out, acc, &tensor.Tensor{DType: out.DType, Data: n})
 		}
 		return nil
 	})
@@ -309,7 +312,8 @@ func intFunc[T integer](op arithOp) func(x, y T) T {
 	}
 }
 
-// buildPow computes base ** exponent in float64, rounded once to the type of the base; the exponent may have another type.
+// buildPow computes base ** exponent in the type of the base; the exponent may have another type. Floats are computed in float64 and
+// rounded once; integers to the power of integers are multiplied, and wrap.
 func buildPow(n *graph.Node, version int64) (evalFunc, error) {
 	axis := legacyAxis(n, version)
 	return func(c *call) error {
@@ -319,6 +323,17 @@ func buildPow(n *graph.Node, version int64) (evalFunc, error) {
 			return err
 		}
 		br := broadcastTo(out.Shape, out.Layout, axis, in[0], in[1])
+		if in[1].DType.IsInteger() && in[0].DType.IsInteger() {
+			switch base := in[0].Data.(type) {
+			case []int32:
+				zip(c, br, tensor.Of[int32](out), base, numbersOf[int64](in[1]), 16, intPow[int32])
+			case []int64:
+				zip(c, br, out.I64(), base, numbersOf[int64](in[1]), 16, intPow[int64])
+			default:
+				return badType(0, in[0].DType)
+			}
+			return nil
+		}
 		exponent, err := float64s(in[1])
 		if err != nil {
 			return err
@@ -343,6 +358,27 @@ func buildPow(n *graph.Node, version int64) (evalFunc, error) {
 	}, nil
 }
 
+// intPow is x to the power of y, truncated: below 0 that is 0 unless x is 1 or -1.
+func intPow[T int32 | int64](x T, y int64) T {
+	if y < 0 {
+		switch {
+		case x == 1 || x == -1 && y%2 == 0:
+			return 1
+		case x == -1:
+			return -1
+		}
+		return 0
+	}
+	p := T(1)
+	for ; y > 0; y >>= 1 {
+		if y&1 != 0 {
+			p *= x
+		}
+		x *= x
+	}
+	return p
+}
+
 // float64s returns the elements of a tensor of numbers as float64.
 func float64s(t *tensor.Tensor) ([]float64, error) {
 	if d := numbersOf[float64](t); d != nil {
@@ -358,7 +394,7 @@ func buildPRelu(_ *graph.Node, version int64) (evalFunc, error) {
 		axis = 1
 	}
 	return func(c *call) error {
-		if err := c.floats(); err != nil {
+		if err := c.sameTypes(); err != nil {
 			return err
 		}
 		in, layout := c.operands(c.raw(0).Shape)
@@ -367,12 +403,29 @@ func buildPRelu(_ *graph.Node, version int64) (evalFunc, error) {
 			return err
 		}
 		br := broadcastTo(out.Shape, out.Layout, axis, in[0], in[1])
-		zip(c, br, out.F32(), in[0].F32(), in[1].F32(), 2, func(x, slope float32) float32 {
-			if x < 0 {
-				return slope * x
-			}
-			return x
-		})
+		switch d := out.Data.(type) {
+		case []float32:
+			zip(c, br, d, in[0].F32(), in[1].F32(), 2, prelu[float32])
+		case []float64:
+			zip(c, br, d, tensor.Of[float64](in[0]), tensor.Of[float64](in[1]), 2, prelu[float64])
+		case []int32:
+			zip(c, br, d, tensor.Of[int32](in[0]), tensor.Of[int32](in[1]), 2, prelu[int32])
+		case []int64:
+			zip(c, br, d, in[0].I64(), in[1].I64(), 2, prelu[int64])
+		case []uint32:
+			zip(c, br, d, tensor.Of[uint32](in[0]), tensor.Of[uint32](in[1]), 2, prelu[uint32])
+		case []uint64:
+			zip(c, br, d, tensor.Of[uint64](in[0]), tensor.Of[uint64](in[1]), 2, prelu[uint64])
+		default:
+			return badType(0, out.DType)
+		}
 		return nil
 	}, nil
+}
+
+func prelu[T number](x, slope T) T {
+	if x < 0 {
+		return slope * x
+	}
+	return x
 }

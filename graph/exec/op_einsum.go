@@ -14,14 +14,14 @@ var einsumEvals = []evaluator{
 	{"Einsum", buildEinsum},
 }
 
-// buildEinsum sums products over every index that is not in the result, term by term: the sum runs in float64 in the order of
-// first appearance of the summed indices. An ellipsis stands for the axes that are not named, aligned at their end.
+// buildEinsum sums products over every index that is not in the result, term by term: the sum runs in float64, or in the type
+// itself of integers, in the order of first appearance of the summed indices. An ellipsis stands for the axes that are not named, aligned at their end.
 func buildEinsum(n *graph.Node, _ int64) (evalFunc, error) {
 	equation := strings.ReplaceAll(n.AttrStr("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
 	terms := strings.Split(left, ",")
 	return func(c *call) error {
-		if err := c.floats(); err != nil {
+		if err := c.sameTypes(); err != nil {
 			return err
 		}
 		if len(terms) != len(c.ins) {
@@ -130,28 +130,66 @@ func (c *call) einsum(out *tensor.Tensor, labels [][]string, result, order []str
 		return s
 	}
 	n := len(labels)
-	outer, inner, data := make([][]int, n), make([][]int, n), make([][]float32, n)
+	w := contraction{outer: make([][]int, n), inner: make([][]int, n), sums: lengths(summed)}
 	for i := range n {
-		outer[i], inner[i], data[i] = steps(i, result), steps(i, summed), c.in(i).F32()
+		w.outer[i], w.inner[i] = steps(i, result), steps(i, summed)
 	}
-	sums := lengths(summed)
-	terms := tensor.Count(sums)
+	switch out.DType {
+	case tensor.Float32:
+		contract[float64, float32](c, out, w)
+	case tensor.Float64:
+		contract[float64, float64](c, out, w)
+	case tensor.Int8:
+		contract[int8, int8](c, out, w)
+	case tensor.Int16:
+		contract[int16, int16](c, out, w)
+	case tensor.Int32:
+		contract[int32, int32](c, out, w)
+	case tensor.Int64:
+		contract[int64, int64](c, out, w)
+	case tensor.Uint8:
+		contract[uint8, uint8](c, out, w)
+	case tensor.Uint16:
+		contract[uint16, uint16](c, out, w)
+	case tensor.Uint32:
+		contract[uint32, uint32](c, out, w)
+	case tensor.Uint64:
+		contract[uint64, uint64](c, out, w)
+	default:
+		return badType(0, out.DType)
+	}
+	return nil
+}
+
+// contraction is an Einstein summation in indices: strides of every operand along the axes of the result and along the summed
+// indices, and the lengths of those.
+type contraction struct {
+	outer, inner [][]int
+	sums         []int
+}
+
+// contract computes a contraction of tensors of T, with sums in A.
+func contract[A, T number](c *call, out *tensor.Tensor, w contraction) {
+	n, terms, dst := len(w.outer), tensor.Count(w.sums), tensor.Of[T](out)
+	data := make([][]T, n)
+	for i := range data {
+		data[i] = tensor.Of[T](c.in(i))
+	}
 	c.parallel(out.Len(), terms*n, func(lo, hi int) {
 		at := newCounter(out.Shape, lo)
 		for k := lo; k < hi; k++ {
-			acc := 0.0
-			in := newCounter(sums, 0)
+			var acc A
+			in := newCounter(w.sums, 0)
 			for range terms {
-				p := 1.0
+				p := A(1)
 				for i := range n {
-					p *= float64(data[i][at.dot(outer[i])+in.dot(inner[i])])
+					p *= A(data[i][at.dot(w.outer[i])+in.dot(w.inner[i])])
 				}
 				acc += p
 				in.next()
 			}
-			out.F32()[k] = float32(acc)
+			dst[k] = T(acc)
 			at.next()
 		}
 	})
-	return nil
 }

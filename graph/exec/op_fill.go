@@ -35,7 +35,13 @@ func buildConstantOfShape(n *graph.Node, _ int64) (evalFunc, error) {
 		if err != nil {
 			return err
 		}
-		storageOf(out.Data).fill(value.Data)
+		if one := value.Data; isPacked(value.DType) {
+			codes := make([]uint8, out.Len())
+			fill(codes, one.([]uint8)[0])
+			packInto(tensor.Of[uint8](out), value.DType, codes)
+		} else {
+			storageOf(out.Data).fill(one)
+		}
 		return nil
 	}, nil
 }

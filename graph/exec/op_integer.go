@@ -64,6 +64,9 @@ func evalMatMulInteger(c *call) error {
 
 // evalQLinearMatMul has the inputs a, scale, zero point, b, scale, zero point, and scale and zero point of the result.
 func evalQLinearMatMul(c *call) error {
+	if c.in(0).DType == tensor.Float32 { // floats of 8 bits, widened
+		return floatQLinearMatMul(c)
+	}
 	a, err := c.centred(0, 2, -2)
 	if err != nil {
 		return err
@@ -82,6 +85,38 @@ func evalQLinearMatMul(c *call) error {
 	}
 	n := out.Shape[len(out.Shape)-1]
 	return c.requantize(out, acc, [3]int{1, 4, 6}, 7, func(i int) int { return i % n })
+}
+
+// floatQLinearMatMul is evalQLinearMatMul of floats of 8 bits; its result, in float32, is rounded to such a type by whoever widened
+// the inputs.
+func floatQLinearMatMul(c *call) error {
+	var factors [2][]float64
+	var scales [3]float64
+	for k, i := range []int{0, 3} {
+		factors[k] = c.f64(i)
+		zp := c.f64(i + 2)
+		for j := range factors[k] {
+			factors[k][j] -= zp[0]
+		}
+	}
+	for k, i := range []int{1, 4, 6} {
+		if c.in(i).Len() != 1 || k < 2 && c.in(i+1).Len() != 1 {
+			return fmt.Errorf("a scale of type %s is not supported", c.in(i).Type())
+		}
+		scales[k] = c.f64(i)[0]
+	}
+	out, err := c.out(0)
+	if err != nil {
+		return err
+	}
+	acc := make([]float64, out.Len())
+	if err := matMul(acc, factors[0], factors[1], c.in(0).Shape, c.in(3).Shape); err != nil {
+		return err
+	}
+	for i, v := range acc {
+		out.F32()[i] = float32(v*(scales[0]*scales[1]/scales[2]) + c.f64(7)[0])
+	}
+	return nil
 }
 
 // requantize writes clamp(round(acc * (sa*sb/sy)) + zero point), computed in float32. scales are the inputs that hold sa, sb

@@ -57,7 +57,11 @@ func buildPad(n *graph.Node, version int64) (evalFunc, error) {
 // padValue returns the constant as storage of one element, nil for zero.
 func padValue(c *call, n *graph.Node, version int64, d tensor.DType) any {
 	if version < 11 {
-		return []float32{n.AttrFloat("value", 0)}
+		value, err := castTo(d, tensor.FromF32([]float32{n.AttrFloat("value", 0)}, 1))
+		if err != nil {
+			return nil
+		}
+		return value
 	}
 	if t := c.in(2); t != nil && t.DType == d && t.Len() == 1 {
 		return t.Data

@@ -63,6 +63,7 @@ func grouping(t *tensor.Tensor, axes []int) (groups, error) {
 type reducer struct {
 	float func(x func(i int) float64, n int) float64
 	int   func(x func(i int) int64, n int) int64
+	uint  func(x func(i int) uint64, n int) uint64
 	rows  rowsFunc // for float32 where the reduced elements are neighbours, may be nil; len(dst) rows
 }
 
@@ -142,7 +143,7 @@ func (f reducer) run(c *call, out, x *tensor.Tensor, g groups) error {
 	case []uint32:
 		reduceInts(c, d, tensor.Of[uint32](x), g, f)
 	case []uint64:
-		reduceInts(c, d, tensor.Of[uint64](x), g, f)
+		reduceUints(d, tensor.Of[uint64](x), g, f)
 	case []bool:
 		return reduceBools(d, tensor.Of[bool](x), g, f)
 	default:
@@ -167,6 +168,18 @@ func reduceInts[T integer](c *call, dst, src []T, g groups, f reducer) {
 			dst[i] = T(f.int(func(k int) int64 { return int64(base[g.within[k]]) }, len(g.within)))
 		} else {
 			dst[i] = T(f.float(func(k int) float64 { return float64(base[g.within[k]]) }, len(g.within)))
+		}
+	}
+}
+
+// reduceUints is reduceInts for numbers that int64 does not hold.
+func reduceUints(dst, src []uint64, g groups, f reducer) {
+	for i := range dst {
+		at := func(k int) uint64 { return src[g.starts[i]+g.within[k]] }
+		if f.uint != nil {
+			dst[i] = f.uint(at, len(g.within))
+		} else {
+			dst[i] = uint64(f.float(func(k int) float64 { return float64(at(k)) }, len(g.within)))
 		}
 	}
 }
@@ -206,8 +219,9 @@ func sums(term func(float64) float64, last func(sum float64, n int) float64) fun
 func identity(v float64) float64 { return v }
 func square(v float64) float64   { return float64(v * v) }
 
-func foldInts(start int64, f func(acc, v int64) int64) func(x func(int) int64, n int) int64 {
-	return func(x func(int) int64, n int) int64 {
+// fold makes a reducer of a function of what is folded so far and the next number.
+func fold[T number](start T, f func(acc, v T) T) func(x func(int) T, n int) T {
+	return func(x func(int) T, n int) T {
 		acc := start
 		for i := range n {
 			acc = f(acc, x(i))
@@ -216,15 +230,10 @@ func foldInts(start int64, f func(acc, v int64) int64) func(x func(int) int64, n
 	}
 }
 
-func foldFloats(start float64, f func(acc, v float64) float64) func(x func(int) float64, n int) float64 {
-	return func(x func(int) float64, n int) float64 {
-		acc := start
-		for i := range n {
-			acc = f(acc, x(i))
-		}
-		return acc
-	}
-}
+func plus[T number](a, b T) T    { return a + b }
+func times[T number](a, b T) T   { return a * b }
+func larger[T integer](a, b T) T { return max(a, b) }
+func lesser[T integer](a, b T) T { return min(a, b) }
 
 func absInt(v int64) int64 {
 	if v < 0 {
@@ -234,21 +243,19 @@ func absInt(v int64) int64 {
 }
 
 var (
-	sumOf = reducer{sums(identity, nil), foldInts(0, func(a, v int64) int64 { return a + v }),
+	sumOf = reducer{sums(identity, nil), fold(0, plus[int64]), fold(0, plus[uint64]),
 		func(t *kernels.Table, par kernels.Parallel, dst, src []float32, n int) { t.Sums(par, dst, src, n, 1) }}
 	meanOf = reducer{sums(identity, func(s float64, n int) float64 { return s / float64(n) }),
-		func(x func(int) int64, n int) int64 {
-			return sumOf.int(x, n) / int64(max(n, 1))
-		},
+		func(x func(int) int64, n int) int64 { return sumOf.int(x, n) / int64(max(n, 1)) },
+		func(x func(int) uint64, n int) uint64 { return sumOf.uint(x, n) / uint64(max(n, 1)) },
 		func(t *kernels.Table, par kernels.Parallel, dst, src []float32, n int) {
 			t.Sums(par, dst, src, n, float64(n))
 		}}
-	maxOf = reducer{foldFloats(math.Inf(-1), math.Max), foldInts(math.MinInt64, func(a, v int64) int64 { return max(a, v) }),
-		(*kernels.Table).Maxima}
-	minOf     = reducer{foldFloats(math.Inf(1), math.Min), foldInts(math.MaxInt64, func(a, v int64) int64 { return min(a, v) }), nil}
-	prodOf    = reducer{foldFloats(1, func(a, v float64) float64 { return a * v }), foldInts(1, func(a, v int64) int64 { return a * v }), nil}
-	l1Of      = reducer{sums(math.Abs, nil), foldInts(0, func(a, v int64) int64 { return a + absInt(v) }), nil}
-	squaresOf = reducer{sums(square, nil), foldInts(0, func(a, v int64) int64 { return a + v*v }),
+	maxOf     = reducer{fold(math.Inf(-1), math.Max), fold(math.MinInt64, larger[int64]), fold(0, larger[uint64]), (*kernels.Table).Maxima}
+	minOf     = reducer{fold(math.Inf(1), math.Min), fold(math.MaxInt64, lesser[int64]), fold(math.MaxUint64, lesser[uint64]), nil}
+	prodOf    = reducer{fold(1, times[float64]), fold(1, times[int64]), fold(1, times[uint64]), nil}
+	l1Of      = reducer{sums(math.Abs, nil), fold(0, func(a, v int64) int64 { return a + absInt(v) }), fold(0, plus[uint64]), nil}
+	squaresOf = reducer{sums(square, nil), fold(0, func(a, v int64) int64 { return a + v*v }), fold(0, func(a, v uint64) uint64 { return a + v*v }),
 		(*kernels.Table).SquareSums}
 	l2Of     = reducer{float: sums(square, func(s float64, _ int) float64 { return math.Sqrt(s) })}
 	logSumOf = reducer{float: sums(identity, func(s float64, _ int) float64 { return math.Log(s) })}

@@ -35,6 +35,10 @@ func buildCumSum(n *graph.Node, _ int64) (evalFunc, error) {
 			cumulate[int64](d, tensor.Of[int32](x), outer, count, inner, exclusive, reverse)
 		case []int64:
 			cumulate[int64](d, x.I64(), outer, count, inner, exclusive, reverse)
+		case []uint32:
+			cumulate[uint64](d, tensor.Of[uint32](x), outer, count, inner, exclusive, reverse)
+		case []uint64:
+			cumulate[uint64](d, tensor.Of[uint64](x), outer, count, inner, exclusive, reverse)
 		default:
 			return badType(0, x.DType)
 		}

@@ -68,10 +68,22 @@ func scatter(c *call, index []int, size int, reduction string) error {
 		accumulate(d, updates.F32(), index, size, floatFunc[float32](op))
 	case []float64:
 		accumulate(d, tensor.Of[float64](updates), index, size, floatFunc[float64](op))
+	case []int8:
+		accumulate(d, tensor.Of[int8](updates), index, size, intFunc[int8](op))
+	case []int16:
+		accumulate(d, tensor.Of[int16](updates), index, size, intFunc[int16](op))
 	case []int32:
 		accumulate(d, tensor.Of[int32](updates), index, size, intFunc[int32](op))
 	case []int64:
-		accumulate(d, updates.I64(), index, size, intFunc[int64](op))
+		accumulate(d, tensor.Of[int64](updates), index, size, intFunc[int64](op))
+	case []uint8:
+		accumulate(d, tensor.Of[uint8](updates), index, size, intFunc[uint8](op))
+	case []uint16:
+		accumulate(d, tensor.Of[uint16](updates), index, size, intFunc[uint16](op))
+	case []uint32:
+		accumulate(d, tensor.Of[uint32](updates), index, size, intFunc[uint32](op))
+	case []uint64:
+		accumulate(d, tensor.Of[uint64](updates), index, size, intFunc[uint64](op))
 	default:
 		return badType(0, x.DType)
 	}

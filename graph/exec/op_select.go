@@ -82,10 +82,14 @@ func buildClip(n *graph.Node, version int64) (evalFunc, error) {
 		lo := n.AttrFloat("min", float32(math.Inf(-1)))
 		hi := n.AttrFloat("max", float32(math.Inf(1)))
 		return func(c *call) error {
-			if d := c.raw(0).DType; d != tensor.Float32 {
+			switch d := c.raw(0).DType; d {
+			case tensor.Float32:
+				return limitF32(c, lo, hi)
+			case tensor.Float64:
+				return mapF64(c, func(x float64) float64 { return max(float64(lo), min(float64(hi), x)) })
+			default:
 				return badType(0, d)
 			}
-			return limitF32(c, lo, hi)
 		}, nil
 	}
 	return evalClip, nil
@@ -124,6 +128,8 @@ func evalClip(c *call) error {
 	case []int64:
 		clip(c, d)
 	case []uint8:
+		clip(c, d)
+	case []uint16:
 		clip(c, d)
 	case []uint32:
 		clip(c, d)

@@ -52,14 +52,11 @@ func buildDropout(n *graph.Node, version int64) (evalFunc, error) {
 			if err != nil {
 				return err
 			}
-			switch m := mask.Data.(type) {
-			case []bool:
-				fill(m, true)
-			case []float32:
-				fill(m, 1)
-			default:
-				return badType(0, d)
+			one, err := castTo(d, tensor.FromF32([]float32{1}, 1))
+			if err != nil {
+				return err
 			}
+			storageOf(mask.Data).fill(one)
 		}
 		return c.pass(0, 0)
 	}, nil
