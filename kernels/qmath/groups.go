@@ -11,7 +11,7 @@ const GroupMax = 127
 //
 // codes has a place for every element of x and scales one for every group. A group of zeros has scale and codes 0, and so has one
 // whose scale underflows to 0. x is finite. This is Q8_0 of llama2.c: its exporter rounds weights with HalfEven, its runq.c
-// activations with HalfAway.
+// activations with HalfAwayFromZero.
 func QuantizeGroups(codes []int8, scales, x []float32, size int, r Rounding) {
 	for g := range scales {
 		group, out := x[g*size:min((g+1)*size, len(x))], codes[g*size:]
