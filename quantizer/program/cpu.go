@@ -110,7 +110,7 @@ func newCPUKernel(e *cpuEngine, s *lower.Step) (cpuKernel, error) {
 	case *lower.Island:
 		return newCPUIsland(e, op)
 	case *lower.Select:
-		return nil, nil
+		return newCPUSelect(e, s, op), nil
 	}
 	return nil, fmt.Errorf("the CPU has no kernel for %T", s.Op)
 }

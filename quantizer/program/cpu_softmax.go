@@ -18,6 +18,7 @@ type cpuSoftmax struct {
 	dtype   tensor.DType
 
 	rows  *qmath.Softmax
+	inner int // the distance between the elements of a row
 	src   []uint8
 	dst   []uint8
 	codes []int32
@@ -36,10 +37,10 @@ func newCPUSoftmax(e *cpuEngine, s *lower.Step, op *lower.Softmax) cpuKernel {
 
 func (c *cpuSoftmax) run(_ context.Context, s *cpuStep, m *memory) error {
 	x := s.in[0]
-	if c.op.Axis >= len(x.shape) || len(x.codes) == 0 || tensor.Count(x.shape[c.op.Axis+1:]) != 1 {
+	if c.op.Axis >= len(x.shape) || len(x.codes) == 0 {
 		return errSlow
 	}
-	x = s.rowMajor(m, x)
+	x, c.inner = s.rowMajor(m, x), tensor.Count(x.shape[c.op.Axis+1:])
 	n := x.shape[c.op.Axis]
 	if c.rows == nil || c.rows.N != n {
 		rows, err := c.op.For(c.profile, n)
@@ -64,13 +65,13 @@ func (c *cpuSoftmax) runPiece(i int) {
 	n := c.rows.N
 	lo, hi := partOf(len(c.src)/n, c.grain(), i)
 	for r := lo; r < hi; r++ {
-		row := c.codes[r*n:][:n]
-		for k, q := range c.src[r*n:][:n] {
-			row[k] = int32(q) - bias(c.from)
+		row, at := c.codes[r*n:][:n], r/c.inner*c.inner*n+r%c.inner
+		for k := range row {
+			row[k] = int32(c.src[at+k*c.inner]) - bias(c.from)
 		}
 		c.rows.Row(row, row)
 		for k, q := range row {
-			c.dst[r*n+k] = uint8(q + bias(c.dtype))
+			c.dst[at+k*c.inner] = uint8(q + bias(c.dtype))
 		}
 	}
 }
