@@ -54,9 +54,19 @@ output y
 	}
 }
 
+// TestFixedBatchesAreOpened: a model that was exported for one sample at a time takes several all the same.
+func TestFixedBatchesAreOpened(t *testing.T) {
+	const fixed = "opset 13\ninput x: f32[1,8,6]\nconst s: i64[2] = [1, 48]\nconst v: f32[48,5] = normal(seed=2)\n" +
+		"r: f32[1,48] = Reshape(x, s)\nm = MatMul(r, v)\ny = Softmax(m)\noutput y\n"
+	want, _ := bytesOf(t, fixed, []int{1, 8, 6}, calib.Config{})
+	got, warned := bytesOf(t, fixed, []int{1, 8, 6}, calib.Config{Batch: 4})
+	require.Empty(t, warned)
+	require.Equal(t, want, got)
+}
+
 func TestGraphsThatTakeNoBatchesAreRunOneAtATime(t *testing.T) {
 	for claim, text := range map[string]string{
-		"a fixed batch":              "opset 13\ninput x: f32[1,6]\ny = Relu(x)\noutput y\n",
+		"a fixed batch that is kept": "opset 13\ninput x: f32[1,6]\nconst s: i64[2] = [2, 3]\ny = Reshape(x, s)\noutput y\n",
 		"samples mixed by a mean":    "opset 13\ninput x: f32[N,6]\nm = ReduceMean(x) {axes=[0], keepdims=1}\ny = Sub(x, m)\noutput y\n",
 		"samples mixed along axis 0": "opset 13\ninput x: f32[N,6]\ny = Softmax(x) {axis=0}\noutput y\n",
 	} {

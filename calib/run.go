@@ -20,8 +20,9 @@ type Config struct {
 	// Threads is how many samples are in the graph at a time, 0 for one, or, where Memory does not allow as many, how many threads
 	// share the work on fewer samples. The result does not depend on it.
 	Threads int
-	// Batch is how many samples one run of the graph takes, 0 for one. The result does not depend on it: the first batch is run both
-	// ways, and where a single bit differs, or the graph takes no batches, Warn is told and samples are run one at a time.
+	// Batch is how many samples one run of the graph takes, 0 for one; inputs with the fixed size 1 are opened for it (see
+	// graph.OpenBatch). The result does not depend on it: the first batch is run both ways, and where a single bit differs, or the
+	// graph takes no batches, Warn is told why and samples are run one at a time.
 	Batch int
 	// Memory is about how many bytes the activations of the samples in the graph may take together, 0 for DefaultMemory. It bounds
 	// batch and samples at a time, as far as the graph's shapes are known (graph.InferShapes); one sample is run whatever it takes.
@@ -59,6 +60,17 @@ type Spent struct{ Forward, Observe time.Duration }
 // and can be merged, saved or resumed from, and ctx's error. A sample that fails, or a NaN in any tensor, ends the run with an
 // error (that of the first such sample in the order of the data) and without statistics.
 func Run(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Config) (*Stats, error) {
+	if cfg.Batch > 1 {
+		open, err := graph.OpenBatch(g)
+		if err == nil {
+			g = open
+		} else {
+			if cfg.Warn != nil {
+				cfg.Warn(oneAtATime(cfg.Batch, err))
+			}
+			cfg.Batch = 1
+		}
+	}
 	session, err := exec.New(g, exec.Options{Threads: 1})
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
@@ -167,7 +179,7 @@ func (r *run) feed(ctx context.Context, session *exec.Session) {
 		}
 		if size > 1 && !r.batches {
 			if err := r.tryBatch(ctx, session.NewRunner(), group); err != nil {
-				r.warn(tqc.Warning{Text: fmt.Sprintf("samples are run one at a time, not %d: %v", size, err), Value: float64(size)})
+				r.warn(oneAtATime(size, err))
 				size = 1
 				for _, j := range group {
 					jobs <- []job{j}
@@ -204,6 +216,11 @@ func (r *run) start(ctx context.Context, session *exec.Session, c crew, jobs <-c
 		})
 	}
 	return session, nil
+}
+
+// oneAtATime says why samples are not run in batches.
+func oneAtATime(batch int, err error) tqc.Warning {
+	return tqc.Warning{Text: fmt.Sprintf("samples are run one at a time, not %d: %v", batch, err), Value: float64(batch)}
 }
 
 func (r *run) warn(w tqc.Warning) {
