@@ -62,8 +62,12 @@ func (l *linear) inSteps(e *exact, o *linearOutput, s *sums, real, size []float6
 		e.value[i] = v / y
 	}
 	e.multiplier = func(i int) string { return describe(o.multipliers[channel(i)]) }
+	deviation := l.profile.Deviation
+	if l.op.Wide {
+		deviation = l.profile.Deviation64
+	}
 	e.bound = func(i int) float64 {
-		b := l.profile.Deviation(int64(math.Abs(s.acc[i])), o.multipliers[channel(i)], e.zero, e.lo, e.hi) + s.off*size[i]/y
+		b := deviation(int64(math.Abs(s.acc[i])), o.multipliers[channel(i)], e.zero, e.lo, e.hi) + s.off*size[i]/y
 		if l.skip != nil { // one more product and one more sum, and nothing that the clamp of the sum hides
 			b += 8 * float32Error * size[i] / y
 		}

@@ -199,6 +199,7 @@ func (l *linear) compare(f *faults) {
 	if l.weights != nil && op.Weights != nil {
 		l.weights.compare(f, op.Weights)
 	}
+	flag(f, "64-bit accumulator", l.wide(), op.Wide)
 	numbers(f, "bias", l.bias, op.Bias)
 	flag(f, "residual", l.skip != nil, op.Residual)
 	number(f, "lower limit", 0, l.lo, op.Lo)

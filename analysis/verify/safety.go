@@ -29,10 +29,18 @@ func (r *runner) safety() []analysis.SafetyRow {
 			row.AtRisk += int64(n)
 		}
 		row.Sums, row.Saturated, row.Affected = r.pairs[i].sums, r.pairs[i].saturated, r.pairs[i].affected
-		row.Cure = cure(&row)
+		if row.Cure = cure(&row); !row.Fits && r.wide(s.Step) {
+			row.Cure = "none needed: it has accumulators of 64 bits"
+		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// wide reports whether a step has accumulators of 64 bits.
+func (r *runner) wide(id lower.StepID) bool {
+	op, ok := r.program.Steps[id].Op.(*lower.Linear)
+	return ok && op.Wide
 }
 
 // cure proposes what to do about sums that do not fit.

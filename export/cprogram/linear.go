@@ -13,6 +13,9 @@ import (
 
 // linear writes a sum of products: the outputs' descriptions, then the call that accumulates and fills them.
 func (w *writer) linear(s *lower.Step, op *lower.Linear) error {
+	if op.Wide {
+		return fmt.Errorf("its accumulators have 64 bits, which the C does not")
+	}
 	if err := w.kernels.need("write_all"); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type Linear struct {
 	Window      *graph.Geometry `json:"window,omitempty"` // of convolutions
 	TransA      bool            `json:"trans_a,omitempty"`
 	TransB      bool            `json:"trans_b,omitempty"`
+	Wide        bool            `json:"wide"`     // accumulators have 64 bits
 	Residual    bool            `json:"residual"` // the last input is added before rounding
 	Function    string          `json:"function,omitempty"`
 	Outputs     []LinearOutput  `json:"outputs"`
@@ -91,7 +92,7 @@ func describe(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (kind string
 
 func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tensor) (*Linear, []named, error) {
 	n := p.Graph.Node(s.Node)
-	l := &Linear{InputZeroPoint: p.Tensors[s.Inputs[0]].Encoding.ZeroPoint, Residual: op.Residual}
+	l := &Linear{InputZeroPoint: p.Tensors[s.Inputs[0]].Encoding.ZeroPoint, Residual: op.Residual, Wide: op.Wide}
 	if op.Kind == "Gemm" {
 		l.TransA, l.TransB = n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0
 	}

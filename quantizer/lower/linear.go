@@ -12,13 +12,16 @@ import (
 // Linear is a sum of products: Conv, ConvTranspose, Gemm or MatMul, with the geometry that the node's attributes say. For every
 // output channel c
 //
-//	acc = sum (x - zx)*(w - zw[c]) + Bias[c]                           in int32
+//	acc = sum (x - zx)*(w - zw[c]) + Bias[c]                           in int32, in int64 if Wide
 //
 // and every output of the step is made of acc, after the residual, where there is one, has been added. Inputs of the step: x; the
 // right factor where Weights is nil; the residual. Channels are counted modulo the length of a table, so that one entry serves all.
 type Linear struct {
 	Kind    string   // of the operator
 	Weights *Weights // nil: both factors are tensors
+	// Wide says that accumulators have 64 bits and Requantize64 scales them: x has 16 bits, and the bound of Safety does not show that
+	// every sum fits into 32.
+	Wide bool
 	// Bias is part of the accumulator; nil under profiles that add a float bias after scaling, and where there is none.
 	Bias     []int32
 	Residual bool
@@ -54,6 +57,9 @@ func (o *Linear) describe() string {
 	}
 	if o.Bias != nil {
 		s += " bias=i32"
+	}
+	if o.Wide {
+		s += " acc=i64"
 	}
 	if o.Residual {
 		s += " +residual"

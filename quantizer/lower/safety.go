@@ -58,7 +58,7 @@ func (l *linear) prove(at StepID) {
 			s.Fits = false
 		}
 	}
-	if !s.Fits {
+	if l.op.Wide = !s.Fits && l.x.DType().Bits() == 16; !s.Fits && !l.op.Wide {
 		l.warn(l.u.head(), "for some inputs accumulators leave 32 bits")
 	}
 	l.program.Safety = append(l.program.Safety, s)

@@ -31,7 +31,7 @@ func (l *linear) convTranspose(in []*tensor.Tensor) (sums, error) {
 }
 
 // planes adds to every output plane what each weight makes of its input plane.
-func (l *linear) planes(in []*tensor.Tensor, add func(w *window, acc, plane []int32, weight int32, t int)) (sums, error) {
+func (l *linear) planes(in []*tensor.Tensor, add func(w *window, acc []int64, plane []int32, weight int32, t int)) (sums, error) {
 	w, geo, err := l.convWindow(in[0])
 	if err != nil {
 		return sums{}, err
@@ -39,7 +39,7 @@ func (l *linear) planes(in []*tensor.Tensor, add func(w *window, acc, plane []in
 	x := centered(in[0], &l.x)
 	n, channels := in[0].Shape[0], in[0].Shape[1]
 	m, size := len(l.weights), w.outSize()
-	a := sums{acc: make([]int32, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
+	a := sums{acc: make([]int64, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
 	depth, perGroup := channels/w.group, m/w.group
 	l.par.each(n*m, func(at int) {
 		image, out := at/m, at%m
@@ -57,7 +57,7 @@ func (l *linear) planes(in []*tensor.Tensor, add func(w *window, acc, plane []in
 }
 
 // accumulate adds weight times the input that tap t reads to every position of an output plane.
-func (w *window) accumulate(acc, plane []int32, weight int32, t int) {
+func (w *window) accumulate(acc []int64, plane []int32, weight int32, t int) {
 	if w.pointwise() {
 		addScaled(acc, plane, weight)
 		return
@@ -85,23 +85,23 @@ func (w *window) accumulate(acc, plane []int32, weight int32, t int) {
 				continue
 			}
 			for x, i := from, first+from*w.stride[2]; x < len(dst) && i < len(row); x, i = x+1, i+w.stride[2] {
-				dst[x] += weight * row[i]
+				dst[x] += int64(weight) * int64(row[i])
 			}
 		}
 	}
 }
 
 // addScaled adds weight*src to dst, as far as both go.
-func addScaled(dst, src []int32, weight int32) {
+func addScaled(dst []int64, src []int32, weight int32) {
 	n := min(len(dst), len(src))
 	dst, src = dst[:n], src[:n]
 	for i, x := range src {
-		dst[i] += weight * x
+		dst[i] += int64(weight) * int64(x)
 	}
 }
 
 // spread adds weight times every input position to the output position that tap t sends it to.
-func (w *window) spread(acc, plane []int32, weight int32, t int) {
+func (w *window) spread(acc []int64, plane []int32, weight int32, t int) {
 	kz, ky, kx := w.tap(t)
 	to := func(a, i, k int) (int, bool) {
 		o := i*w.stride[a] + k*w.dilation[a] - w.begin[a]
@@ -119,7 +119,7 @@ func (w *window) spread(acc, plane []int32, weight int32, t int) {
 			}
 			for x := range w.in[2] {
 				if ox, ok := to(2, x, kx); ok {
-					acc[(oz*w.out[1]+oy)*w.out[2]+ox] += weight * plane[(z*w.in[1]+y)*w.in[2]+x]
+					acc[(oz*w.out[1]+oy)*w.out[2]+ox] += int64(weight) * int64(plane[(z*w.in[1]+y)*w.in[2]+x])
 				}
 			}
 		}
@@ -163,7 +163,7 @@ func (l *linear) convSaturating(in []*tensor.Tensor) (sums, error) {
 	}
 	n, channels := in[0].Shape[0], in[0].Shape[1]
 	m, size := len(l.weights), w.outSize()
-	a := sums{acc: make([]int32, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
+	a := sums{acc: make([]int64, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
 	depth, perGroup, taps := channels/w.group, m/w.group, w.taps()
 	l.par.each(n*m, func(at int) {
 		image, out := at/m, at%m
@@ -194,17 +194,17 @@ func (l *linear) convSaturating(in []*tensor.Tensor) (sums, error) {
 
 // saturatingDot is the sum of x*w with the products 2i and 2i+1 added in int16, saturating, and without the share of the input's
 // zero point.
-func saturatingDot(x, w []int32, zero int32) int32 {
-	acc := int32(0)
+func saturatingDot(x, w []int32, zero int32) int64 {
+	acc := int64(0)
 	for p := 0; p < len(x); p += 2 {
 		pair := x[p] * w[p]
 		if p+1 < len(x) {
 			pair += x[p+1] * w[p+1]
 		}
-		acc += min(max(pair, math.MinInt16), math.MaxInt16)
+		acc += int64(min(max(pair, math.MinInt16), math.MaxInt16))
 	}
 	for _, q := range w {
-		acc -= zero * q
+		acc -= int64(zero) * int64(q)
 	}
 	return acc
 }

@@ -11,7 +11,7 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// linear executes sums of products: accumulate fills int32 accumulators, finish makes the outputs of them.
+// linear executes sums of products: accumulate fills accumulators, finish makes the outputs of them.
 type linear struct {
 	p    *lower.Program
 	s    *lower.Step
@@ -24,9 +24,9 @@ type linear struct {
 	function *exec.Runner
 }
 
-// sums are accumulators: for o in [0,outer), c in [0,channels), i in [0,inner) that of channel c at (o*channels+c)*inner+i.
+// sums are accumulators, summed in 64 bits and then wrapped to 32 unless the step is wide: for o in [0,outer), c in [0,channels), i in [0,inner) that of channel c at (o*channels+c)*inner+i.
 type sums struct {
-	acc             []int32
+	acc             []int64
 	channels, inner int
 	shape           []int // of the output
 }
@@ -60,7 +60,12 @@ func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (
 		}
 		if op.Bias != nil {
 			for i := range a.acc {
-				a.acc[i] += op.Bias[i/a.inner%a.channels%len(op.Bias)]
+				a.acc[i] += int64(op.Bias[i/a.inner%a.channels%len(op.Bias)])
+			}
+		}
+		if !op.Wide {
+			for i, acc := range a.acc {
+				a.acc[i] = int64(int32(acc))
 			}
 		}
 		return l.finish(ctx, a, in)
@@ -123,10 +128,13 @@ func (l *linear) scale(codes []int32, a sums, residual []int32, r *lower.Requant
 	profile := l.p.Profile
 	for i, acc := range a.acc {
 		m := r.Multipliers[i/a.inner%a.channels%len(r.Multipliers)]
-		if residual != nil {
-			codes[i] = profile.RequantizeAdd(acc, m, residual[i], r.Skip, r.ZeroPoint, r.Lo, r.Hi)
-		} else {
-			codes[i] = profile.Requantize(acc, m, r.ZeroPoint, r.Lo, r.Hi)
+		switch {
+		case residual != nil:
+			codes[i] = profile.RequantizeAdd64(acc, m, residual[i], r.Skip, r.ZeroPoint, r.Lo, r.Hi)
+		case l.op.Wide:
+			codes[i] = profile.Requantize64(acc, m, r.ZeroPoint, r.Lo, r.Hi)
+		default:
+			codes[i] = profile.Requantize(int32(acc), m, r.ZeroPoint, r.Lo, r.Hi)
 		}
 	}
 }
@@ -139,7 +147,7 @@ func (l *linear) real(ctx context.Context, a sums, residual []int32, skip *lower
 		grid = skip.Grid()
 	}
 	for i, acc := range a.acc {
-		v := l.op.Real[i/a.inner%a.channels%len(l.op.Real)].Accumulated(acc)
+		v := l.op.Real[i/a.inner%a.channels%len(l.op.Real)].Accumulated64(acc)
 		if residual != nil {
 			v += float32(grid.Dequantize(residual[i])) // rounded before it is added, on every processor
 		}

@@ -57,10 +57,10 @@ func (l *linear) matrices(in []*tensor.Tensor) (sums, error) {
 		right, rightShape = centered(in[1], l.p.Tensors[l.s.Inputs[1]].Encoding), in[1].Shape
 	}
 	left := centered(in[0], &l.x)
-	dot := func(x, w []int32) int32 {
-		acc := int32(0)
+	dot := func(x, w []int32) int64 {
+		acc := int64(0)
 		for p := range x {
-			acc += x[p] * w[p]
+			acc += int64(x[p]) * int64(w[p])
 		}
 		return acc
 	}
@@ -69,13 +69,13 @@ func (l *linear) matrices(in []*tensor.Tensor) (sums, error) {
 		for i := range left {
 			left[i] += zero
 		}
-		dot = func(x, w []int32) int32 { return saturatingDot(x, w, zero) }
+		dot = func(x, w []int32) int64 { return saturatingDot(x, w, zero) }
 	}
 	return l.multiply(factorOf(left, in[0].Shape, transA, false), factorOf(right, rightShape, transB, true), in[0].Shape, rightShape, dot)
 }
 
 // multiply multiplies stacks of matrices, with broadcasting.
-func (l *linear) multiply(a, b factor, aShape, bShape []int, dot func(x, w []int32) int32) (sums, error) {
+func (l *linear) multiply(a, b factor, aShape, bShape []int, dot func(x, w []int32) int64) (sums, error) {
 	if a.cols != b.rows {
 		return sums{}, fmt.Errorf("shapes %v and %v cannot be multiplied", aShape, bShape)
 	}
@@ -91,7 +91,7 @@ func (l *linear) multiply(a, b factor, aShape, bShape []int, dot func(x, w []int
 	if len(bShape) > 1 {
 		shape = append(shape, b.cols)
 	}
-	out := sums{acc: make([]int32, len(ia)*a.rows*b.cols), channels: b.cols, inner: 1, shape: shape}
+	out := sums{acc: make([]int64, len(ia)*a.rows*b.cols), channels: b.cols, inner: 1, shape: shape}
 	k := a.cols
 	for s := range ia {
 		ma, mb := a.codes[ia[s]*a.rows*a.cols:], b.codes[ib[s]*b.rows*b.cols:]

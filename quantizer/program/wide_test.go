@@ -1,0 +1,96 @@
+package program_test
+
+import (
+	"context"
+	"math/big"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph/graphtest"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/program"
+	"qwb/quantizer/target"
+)
+
+// sumsOf16 is a product of 16-bit codes with many or few terms.
+func sumsOf16(t *testing.T, text, profile string) (*lower.Program, *lower.Linear, map[string]*tensor.Tensor) {
+	t.Helper()
+	tg := lowertest.Int16(target.ONNX)
+	g, set, feeds := lowertest.ConfiguredFor(t, text, &tg)
+	pr, err := qmath.ProfileNamed(profile)
+	require.NoError(t, err)
+	p, err := lower.Compile(g, set, &tg, pr)
+	require.NoError(t, err)
+	for i := range p.Steps {
+		if op, ok := p.Steps[i].Op.(*lower.Linear); ok {
+			return p, op, feeds
+		}
+	}
+	require.Fail(t, "no sum", lower.Format(p))
+	return nil, nil, nil
+}
+
+const manyTerms = `
+input x: f32[2,4000]
+const w: f32[4000,5] = normal(seed=1, std=0.3, mean=0.5)
+const b: f32[5] = normal(2)
+y: f32[2,5] = Gemm(x, w, b) "sum"
+z: f32[2,5] = Relu(y)
+output z
+`
+
+// Sums of 16-bit codes have 32 bits only where weights and shapes show that no codes at all can bring them beyond.
+func TestWideWhereItIsNeeded(t *testing.T) {
+	p, op, _ := sumsOf16(t, manyTerms, "tflite2")
+	require.True(t, op.Wide)
+	require.False(t, p.Safety[0].Fits)
+	p, op, _ = sumsOf16(t, "input x: f32[2,40]\nconst w: f32[40,5] = normal(1)\ny: f32[2,5] = MatMul(x, w)\noutput y\n", "tflite2")
+	require.False(t, op.Wide)
+	require.True(t, p.Safety[0].Fits)
+	_, op, _ = sumsOf16(t, "input x: f32[2,90,60]\ninput w: f32[2,60,5]\ny: f32[2,90,5] = MatMul(x, w)\noutput y\n", "tflite2")
+	require.True(t, op.Wide, "of two 16-bit factors every product may have 31 bits")
+}
+
+// On codes that leave 32 bits the sums are exact: those of numbers of any size, scaled as TFLite scales 64 bits, with 15 bits of the
+// multiplier and one rounding.
+func TestWideSums(t *testing.T) {
+	p, op, _ := sumsOf16(t, manyTerms, "tflite2")
+	e, err := program.New(p, program.Reference, 2)
+	require.NoError(t, err)
+	x := graphtest.Normal(5, 2, 4000)
+	for i := range x.F32()[:4000] {
+		x.F32()[i] = 100 // all saturate
+	}
+	beyond := 0
+	_, err = e.Run(context.Background(), map[string]*tensor.Tensor{"x": x}, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if s.Op != lower.Op(op) {
+			return nil, nil
+		}
+		codes, weights, got := in[0].Integers(), op.Weights.Codes.Integers(), out[0].Integers()
+		for i := range got {
+			row, c := i/5, i%5
+			acc := big.NewInt(int64(op.Bias[c]))
+			for k := range 4000 {
+				acc.Add(acc, big.NewInt(int64(codes[row*4000+k])*int64(weights[k*5+c])))
+			}
+			if !acc.IsInt64() || acc.Int64() != int64(int32(acc.Int64())) {
+				beyond++
+			}
+			m := op.Scales[0].Multipliers[c]
+			short := (int64(m.M) + 1<<15) >> 16
+			shift := uint(15 - m.Shift)
+			acc.Mul(acc, big.NewInt(short))
+			acc.Add(acc, new(big.Int).Lsh(big.NewInt(1), shift-1))
+			acc.Rsh(acc, shift) // down
+			want := min(max(acc.Int64(), int64(op.Scales[0].Lo)), int64(op.Scales[0].Hi))
+			require.EqualValues(t, want, got[i])
+		}
+		return nil, nil
+	})
+	require.NoError(t, err)
+	require.Positive(t, beyond)
+}
