@@ -64,7 +64,7 @@ func evalMatMulInteger(c *call) error {
 
 // evalQLinearMatMul has the inputs a, scale, zero point, b, scale, zero point, and scale and zero point of the result.
 func evalQLinearMatMul(c *call) error {
-	if c.in(0).DType == tensor.Float32 { // floats of 8 bits, widened
+	if c.in(0).DType == tensor.Float32 || c.in(3).DType == tensor.Float32 || c.typ[0].dtype == tensor.Float32 {
 		return floatQLinearMatMul(c)
 	}
 	a, err := c.centred(0, 2, -2)
@@ -87,23 +87,23 @@ func evalQLinearMatMul(c *call) error {
 	return c.requantize(out, acc, [3]int{1, 4, 6}, 7, func(i int) int { return i % n })
 }
 
-// floatQLinearMatMul is evalQLinearMatMul of floats of 8 bits; its result, in float32, is rounded to such a type by whoever widened
-// the inputs.
+// floatQLinearMatMul is evalQLinearMatMul where a, b or the result are floats of 8 bits, which are float32 here: the inputs are
+// widened, and who did that rounds the result. Sums run in float64; there is one scale per tensor.
 func floatQLinearMatMul(c *call) error {
 	var factors [2][]float64
-	var scales [3]float64
 	for k, i := range []int{0, 3} {
-		factors[k] = c.f64(i)
 		zp := c.f64(i + 2)
+		if c.in(i+1).Len() != 1 || len(zp) != 1 {
+			return fmt.Errorf("a scale of type %s is not supported", c.in(i+1).Type())
+		}
+		factors[k] = slices.Clone(c.f64(i))
 		for j := range factors[k] {
 			factors[k][j] -= zp[0]
 		}
 	}
-	for k, i := range []int{1, 4, 6} {
-		if c.in(i).Len() != 1 || k < 2 && c.in(i+1).Len() != 1 {
-			return fmt.Errorf("a scale of type %s is not supported", c.in(i).Type())
-		}
-		scales[k] = c.f64(i)[0]
+	zp := c.in(7)
+	if c.in(6).Len() != 1 || zp.Len() != 1 {
+		return fmt.Errorf("a scale of type %s is not supported", c.in(6).Type())
 	}
 	out, err := c.out(0)
 	if err != nil {
@@ -113,9 +113,23 @@ func floatQLinearMatMul(c *call) error {
 	if err := matMul(acc, factors[0], factors[1], c.in(0).Shape, c.in(3).Shape); err != nil {
 		return err
 	}
-	for i, v := range acc {
-		out.F32()[i] = float32(v*(scales[0]*scales[1]/scales[2]) + c.f64(7)[0])
+	s := c.f64(1)[0] * c.f64(4)[0] / c.f64(6)[0]
+	if dst := out.F32(); dst != nil {
+		for i, v := range acc {
+			dst[i] = float32(v*s + c.f64(7)[0])
+		}
+		return nil
 	}
+	limits, ok := bounds[out.DType]
+	if !ok {
+		return fmt.Errorf("quantizing to %s is not supported", out.DType)
+	}
+	zero, err := zeroPoints(zp, 1)
+	if err != nil {
+		return err
+	}
+	g := qmath.Grid{Scale: 1, ZeroPoint: zero[0], QMin: limits[0], QMax: limits[1]}
+	packInts(out, mapSlice(acc, func(v float64) int32 { return g.Quantize(float32(v * s)) }))
 	return nil
 }
 

@@ -165,11 +165,28 @@ func reduceInts[T integer](c *call, dst, src []T, g groups, f reducer) {
 	for i := range dst {
 		base := src[min(g.starts[i], len(src)):]
 		if f.int != nil {
-			dst[i] = T(f.int(func(k int) int64 { return int64(base[g.within[k]]) }, len(g.within)))
+			v := f.int(func(k int) int64 { return int64(base[g.within[k]]) }, len(g.within))
+			if len(g.within) == 0 { // the bounds of int64 are those of T
+				lo, hi := intRange[T]()
+				v = max(lo, min(hi, v))
+			}
+			dst[i] = T(v)
 		} else {
 			dst[i] = T(f.float(func(k int) float64 { return float64(base[g.within[k]]) }, len(g.within)))
 		}
 	}
+}
+
+// intRange returns the smallest and largest number of an integer type, those of int64 at most.
+func intRange[T integer]() (lo, hi int64) {
+	hi = math.MaxInt64
+	for int64(T(hi)) != hi || T(hi) < 0 {
+		hi >>= 1
+	}
+	if lo = -hi - 1; T(lo) > 0 {
+		lo = 0
+	}
+	return lo, hi
 }
 
 // reduceUints is reduceInts for numbers that int64 does not hold.

@@ -84,13 +84,23 @@ func scatter(c *call, index []int, size int, reduction string) error {
 		accumulate(d, tensor.Of[uint32](updates), index, size, intFunc[uint32](op))
 	case []uint64:
 		accumulate(d, tensor.Of[uint64](updates), index, size, intFunc[uint64](op))
+	case []bool:
+		accumulate(d, tensor.Of[bool](updates), index, size, boolFunc(op))
 	default:
 		return badType(0, x.DType)
 	}
 	return nil
 }
 
-func accumulate[T number](dst, updates []T, index []int, size int, f func(a, b T) T) {
+// boolFunc takes truth values as 0 and 1, sums limited to 1.
+func boolFunc(op arithOp) func(a, b bool) bool {
+	if op == opAdd || op == opMax {
+		return func(a, b bool) bool { return a || b }
+	}
+	return func(a, b bool) bool { return a && b }
+}
+
+func accumulate[T any](dst, updates []T, index []int, size int, f func(a, b T) T) {
 	for i, k := range index {
 		for j := range size {
 			dst[k*size+j] = f(dst[k*size+j], updates[i*size+j])

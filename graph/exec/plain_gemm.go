@@ -120,26 +120,17 @@ func plainGemm[T number](g gemmAttrs) evalFunc {
 		if err := matMul(dst, a, b, as, bs); err != nil {
 			return err
 		}
-		scale(dst, dst, g.alpha)
 		bias := c.in(2)
 		if bias == nil {
-			return nil
+			bias = &tensor.Tensor{DType: out.DType, Data: make([]T, 1)}
 		}
-		add := make([]T, bias.Len())
-		scale(add, tensor.Of[T](bias), g.beta)
-		zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, bias), dst, dst, add, 1, func(x, y T) T { return x + y })
+		add := func(x, y T) T { return x + y }
+		if g.alpha != 1 || g.beta != 1 {
+			alpha, beta := float64(g.alpha), float64(g.beta)
+			add = func(x, y T) T { return T(float64(alpha*float64(x)) + float64(beta*float64(y))) }
+		}
+		zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, bias), dst, dst, tensor.Of[T](bias), 1, add)
 		return nil
-	}
-}
-
-// scale is dst = src * factor.
-func scale[T number](dst, src []T, factor float32) {
-	if factor == 1 {
-		copy(dst, src)
-		return
-	}
-	for i, v := range src {
-		dst[i] = T(float64(v) * float64(factor))
 	}
 }
 
