@@ -153,7 +153,8 @@ func sampleChannels[T number](c *call, out *tensor.Tensor, src []T, points func(
 }
 
 // axis fills t for the point v of an axis of n elements. A point outside is brought inside as the padding says, and so is an
-// element that its interpolation needs.
+// element that its interpolation needs. A cubic point stays outside of a border, as in PyTorch and ONNX Runtime (the reference of
+// ONNX moves it): elements inside still count there.
 func (s gridSampler) axis(t *axisTap, v float64, n int) {
 	if s.mode == "nearest" {
 		v = math.RoundToEven(v)
@@ -163,7 +164,7 @@ func (s gridSampler) axis(t *axisTap, v float64, n int) {
 		lo, hi = 0, float64(n-1)
 	}
 	switch {
-	case s.padding == "zeros":
+	case s.padding == "zeros" || s.padding == "border" && s.mode == "cubic": // beyond, all elements are outside
 		v = min(max(v, -3), float64(n)+3)
 	case s.padding == "border" && (v < lo || v > hi):
 		v = min(max(v, 0), float64(n-1))
