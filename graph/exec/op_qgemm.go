@@ -177,22 +177,3 @@ func evalDynamicQuantizeMatMul(c *call) error {
 	}
 	return c.accumulated(out, acc, g.Scale, sb, 4)
 }
-
-// dynamicGrid is the uint8 grid that DynamicQuantizeLinear derives from the range of x, widened to contain 0. An empty range has
-// scale 1.
-func dynamicGrid(x []float32) (qmath.Grid, error) {
-	lo, hi := float32(0), float32(0)
-	for _, v := range x {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	if lo != lo || hi != hi {
-		return qmath.Grid{}, qmath.ErrNaN
-	}
-	g := qmath.Grid{Scale: (hi - lo) / 255, QMax: 255}
-	if !qmath.Representable(g.Scale) {
-		g.Scale = 1
-		return g, nil
-	}
-	g.ZeroPoint = int32(min(max(qmath.HalfEven.Round(float64(0-lo/g.Scale)), 0), 255))
-	return g, nil
-}

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"fmt"
-	"math"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -408,17 +407,9 @@ func evalDynamicQuantize(c *call) error {
 		return err
 	}
 	x := c.raw(0)
-	lo, hi := float32(0), float32(0)
-	for _, v := range x.F32() {
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	if lo != lo || hi != hi {
-		return qmath.ErrNaN
-	}
-	scale := (hi - lo) / 255
-	zp := int32(0)
-	if scale > 0 {
-		zp = int32(min(max(qmath.HalfEven.Round(float64(0-lo/scale)), 0), 255))
+	g, err := dynamicGrid(x.F32())
+	if err != nil {
+		return err
 	}
 	out, err := c.outIn(0, x.Layout)
 	if err != nil {
@@ -432,9 +423,27 @@ func evalDynamicQuantize(c *call) error {
 	if err != nil {
 		return err
 	}
-	s.F32()[0], tensor.Of[uint8](z)[0] = scale, uint8(zp)
-	if scale == 0 || math.IsInf(float64(scale), 0) {
-		scale = 1
+	s.F32()[0], tensor.Of[uint8](z)[0] = g.Scale, uint8(g.ZeroPoint)
+	return quantizeAll(c, out, x.F32(), g)
+}
+
+// dynamicGrid is the uint8 grid that DynamicQuantizeLinear derives from the range of x, widened to contain 0. An empty range has
+// scale 1.
+func dynamicGrid(x []float32) (qmath.Grid, error) {
+	lo, hi := float32(0), float32(0)
+	for _, v := range x {
+		lo, hi = min(lo, v), max(hi, v)
 	}
-	return quantizeAll(c, out, x.F32(), qmath.Grid{Scale: scale, ZeroPoint: zp, QMin: 0, QMax: 255})
+	if lo != lo || hi != hi {
+		return qmath.Grid{}, qmath.ErrNaN
+	}
+	g := qmath.Grid{Scale: (hi - lo) / 255, QMax: 255}
+	switch {
+	case g.Scale == 0:
+		g.Scale = 1
+	case !qmath.Representable(g.Scale):
+		return g, fmt.Errorf("input 0 has a range of [%g, %g]", lo, hi)
+	}
+	g.ZeroPoint = int32(min(max(qmath.HalfEven.Round(float64(0-lo/g.Scale)), 0), 255))
+	return g, nil
 }
