@@ -381,6 +381,9 @@ func intPow[T int32 | int64](x T, y int64) T {
 
 // float64s returns the elements of a tensor of numbers as float64.
 func float64s(t *tensor.Tensor) ([]float64, error) {
+	if t == nil {
+		return nil, errors.New("an input is missing")
+	}
 	if d := numbersOf[float64](t); d != nil {
 		return d, nil
 	}

@@ -93,7 +93,7 @@ func buildSplit(n *graph.Node, _ int64) (evalFunc, error) {
 		step, at := strides(x), 0
 		for i := range c.outs {
 			shape := c.outShape(i)
-			if shape == nil {
+			if len(shape) != len(x.Shape) {
 				return fmt.Errorf("the size of output %d is not known", i)
 			}
 			width := shape[a]
@@ -137,6 +137,9 @@ func buildSlice(n *graph.Node, version int64) (evalFunc, error) {
 			}
 		}
 		shape := c.outShape(0)
+		if axes != nil && len(axes) != len(starts) || steps != nil && len(steps) != len(starts) || axes == nil && len(starts) > r || len(shape) != r {
+			return fmt.Errorf("starts %v, axes %v and steps %v for rank %d", starts, axes, steps, r)
+		}
 		own := strides(x)
 		src := slices.Clone(own)
 		off := 0

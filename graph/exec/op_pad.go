@@ -37,6 +37,9 @@ func buildPad(n *graph.Node, version int64) (evalFunc, error) {
 			if err != nil {
 				return err
 			}
+			if len(pads) < len(axes) {
+				return fmt.Errorf("%d pads for %d axes", len(pads), len(axes))
+			}
 			for i, a := range axes {
 				if a, err = axisIn(a, r); err != nil {
 					return err

@@ -47,7 +47,7 @@ func (s *sessionState) findSamples() {
 
 // rankApart returns the rank of a node's result if its samples are those of its inputs, else 0.
 func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
-	if !onnxDomain(n) || len(n.Inputs) == 0 || n.Inputs[0] == graph.NoValue {
+	if spec := n.Spec(); !onnxDomain(n) || n.Input(0) == graph.NoValue || spec != nil && len(n.Inputs) < spec.MinIn {
 		return 0
 	}
 	r := rank[n.Inputs[0]]
@@ -70,7 +70,7 @@ func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
 			return min(r, 2)
 		}
 	case "Reshape":
-		if shape := s.unlessFed(n.Inputs[1]); alone && shape.DType == tensor.Int64 && shape.Len() > 1 && shape.I64()[0] == 0 && n.AttrInt("allowzero", 0) == 0 {
+		if shape := s.unlessFed(n.Input(1)); alone && shape != nil && shape.DType == tensor.Int64 && shape.Len() > 1 && shape.I64()[0] == 0 && n.AttrInt("allowzero", 0) == 0 {
 			return shape.Len()
 		}
 	case "Gemm":

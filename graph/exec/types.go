@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
 
 	"qwb/graph"
@@ -22,8 +23,11 @@ func badType(i int, d tensor.DType) error {
 	return fmt.Errorf("input %d: element type %s is not supported", i, d)
 }
 
-// ints returns the elements of an int64 or int32 tensor as ints.
+// ints returns the elements of an int64 or int32 tensor as ints; an error for one that is absent.
 func ints(t *tensor.Tensor) ([]int, error) {
+	if t == nil {
+		return nil, errors.New("an input with integers is missing")
+	}
 	switch d := t.Data.(type) {
 	case []int64:
 		return convertSlice[int](d), nil
