@@ -84,7 +84,7 @@ func TestFiletype(t *testing.T) {
 	require.Equal(t, []int32{'a', 'b', 'c', ' ', 256, 256, 256, 256, 256, 'a', 'b', 'c'}, m.ids([]byte("abc ")))
 	require.Equal(t, []int32{'0', '1', '2', '3', '4', '5', '6', '7', 'w', 'x', 'y', 'z'}, m.ids([]byte("0123456789 wxyz\n")))
 	require.Nil(t, m.ids([]byte("ab")), "too small to ask")
-	require.Nil(t, m.ids([]byte("a          ")), "nothing but white space")
+	require.Nil(t, m.ids([]byte("          a")), "too little behind the white space")
 }
 
 func TestTokenizer(t *testing.T) {
