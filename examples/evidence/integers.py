@@ -8,50 +8,16 @@ numpy. Every network is calibrated and exported for each platform. ONNX Runtime 
 written (optimizations off, every tensor recorded: profile onnx), and optimized (only what QuantizeLinear gives is recorded, so that
 fusions stay: profile ort). `qwb verify --against` computes every step again from the tensors that were recorded.
 """
-import argparse, glob, json, os, shutil, subprocess, sys, tempfile
+import argparse, json, os, shutil, sys
 import numpy as np
 import onnx, onnxruntime as ort
+from networks import Workplace, table
 
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("--work"); ap.add_argument("--only", default="")
 ap.add_argument("--inputs", type=int, default=3)
 a = ap.parse_args()
-QWB, ROOT = os.path.abspath(a.qwb), os.path.abspath(a.data)
-WORK = os.path.abspath(a.work or tempfile.mkdtemp(prefix="integers-"))
-os.makedirs(WORK, exist_ok=True)
-
-MNIST = "scale: 0.00392156862745098\nmean: [0.1307]\nstd: [0.3081]\n"
-PETS = ("data/pets/calibration", "data/pets/eval", "data/pets/eval.tsv")
-CIFAR = ("data/cifar10/calibration_500.bin", "data/cifar10/eval_2000.bin", "")
-DIGITS = ("data/mnist/t10k-images-idx3-ubyte.gz", "data/mnist/t10k-images-idx3-ubyte.gz", "data/mnist/t10k-labels-idx1-ubyte")
-TINY = "models/mlperf-tiny/"
-# name: model, (calibration data, evaluation data, labels; None: there are none), label offset, preprocessing, calibration samples
-NETWORKS = {
-    "mobilenet_v1": ("models/classifiers/mobilenet_v1_1.0_224.onnx", PETS, 1, "imagenet-inception", 0),
-    "squeezenet": ("models/classifiers/squeezenet1.0.onnx", PETS, 0, "imagenet-caffe", 0),
-    "catdog": ("models/classifiers/mobilenetv2_0.35_catdog.onnx", PETS[:2] + (None,), 0, "imagenet-inception", 0),
-    "resnet8": (TINY + "pretrainedResnet.onnx", CIFAR, 0, "none", 0),
-    "resnet_large": (TINY + "pretrainedResnet_large_float.onnx", CIFAR, 0, "none", 0),
-    "vww": (TINY + "vww_96_float.onnx", ("synthetic:32", "synthetic:32", None), 0, "none", 0),
-    "kws": (TINY + "kws_dequant_fp32.onnx", ("synthetic:32", "synthetic:32", None), 0, "none", 0),
-    "str_ww": (TINY + "str_ww_dequant_fp32.onnx", ("wake", "wake", None), 0, "none", 0),
-    "ad01": (TINY + "ad01_fp32.onnx", ("synthetic:32", "synthetic:32", None), 0, "none", 0),
-    "mnist-8": ("models/mnist/mnist-8.onnx", DIGITS, 0, "none", 200),
-    "mnist-pytorch": ("models/mnist/cnn_mnist_pytorch.onnx", DIGITS, 0, "mnist.yaml", 200),
-    "demo": (None, None, 0, "none", 0),
-}
-
-
-def qwb(*args, ok=(0,)):
-    """Runs qwb with --json in WORK and returns the object."""
-    p = subprocess.run([QWB, *map(str, args), "--json"], capture_output=True, cwd=WORK)
-    if p.returncode not in ok: sys.exit(f"qwb {' '.join(map(str, args))}: {p.stderr.decode()[-400:]}")
-    return json.loads(p.stdout)
-
-
-def located(path):
-    """The path of a model or of data below DATA; names of synthetic data and of what lies in WORK stay."""
-    return path if not path or path.startswith("synthetic:") or path == "wake" else os.path.join(ROOT, path)
+place = Workplace(a.qwb, a.data, a.work)
 
 
 def record(model, feed, folder, optimized):
@@ -81,11 +47,11 @@ def feeds(file, model):
 
 def against(plan, exported, inputs, profile):
     """Sums what `qwb verify --against` says of every input."""
-    total = dict(tensors=0, integers_compared=0, integers_different=0, ties=0, distance=0.0, best={})
+    total = dict(tensors=0, integers_compared=0, integers_different=0, ties=0, distance=0.0)
     for file in inputs:
-        folder = os.path.join(WORK, "record")
+        folder = place.path("record")
         record(exported, feeds(file, exported), folder, optimized=profile == "ort")
-        r = qwb("verify", plan, "--against", folder, "--profile", profile, ok=(0, 3))
+        r = place.json("verify", plan, "--against", folder, "--profile", profile, ok=(0, 3))
         total["tensors"] = r["tensors"]
         for k in ("integers_compared", "integers_different", "ties"): total[k] += r[k]
         total["distance"] = max([total["distance"]] + [t["distance"] for t in r["per_tensor"]])
@@ -93,41 +59,20 @@ def against(plan, exported, inputs, profile):
     return total
 
 
-def table(head, rows):
-    print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head))
-    for r in rows: print("| " + " | ".join(str(c) for c in r) + " |")
-    print(flush=True)
-
-
-with open(os.path.join(WORK, "mnist.yaml"), "w") as f: f.write(MNIST)
-os.makedirs(os.path.join(WORK, "wake"), exist_ok=True)
-specs = np.load(os.path.join(ROOT, TINY + "training__streaming_wakeword__calibration_samples.npz"))["specs"]  # samples, time, 1, mel bands
-for i, x in enumerate(specs): np.save(os.path.join(WORK, "wake", f"{i:02}.npy"), x.transpose(2, 0, 1)[None].astype(np.float32))
 steps, accuracy = [], []
-for name, (model, data, offset, pre, samples) in NETWORKS.items():
-    if a.only and name not in a.only.split(","): continue
-    if model is None:
-        subprocess.run([QWB, "demo", "-o", os.path.join(WORK, "demo")], check=True, capture_output=True)
-        model, *data = (os.path.join(WORK, "demo", p) for p in ("glyphs.onnx", "data/calibration", "data/eval", "data/eval.tsv"))
-    else:
-        model, data = located(model), [d if d is None else located(d) for d in data]
-    cal, ev, labels = data
-    dump = os.path.join(WORK, name + ".inputs"); shutil.rmtree(dump, ignore_errors=True)
-    subprocess.run([QWB, "preprocess", model, "--data", ev, "--preprocess", pre, "--samples", str(a.inputs), "--dump", dump],
-                   check=True, capture_output=True, cwd=WORK)
-    inputs = sorted(glob.glob(dump + "/*.np[yz]"))
+for name, n in place.networks(a.only):
+    inputs = place.inputs(name, n, a.inputs)
     plan = f"{name}.plan.json"
     for platform in ("onnxruntime", "trt_int8"):
-        given = ("--data", cal, "--preprocess", pre, "--samples", samples) if platform == "onnxruntime" else ()
-        qwb("calibrate", model, *given, "--platform", platform, "-o", plan)
-        exported = os.path.join(WORK, f"{name}.{platform}.onnx")
-        v = qwb("export", plan, "--platform", platform, "-o", exported)["verification"]
+        given = ("--data", n.calibration, "--preprocess", n.preprocess, "--samples", n.samples) if platform == "onnxruntime" else ()
+        place.json("calibrate", n.model, *given, "--platform", platform, "-o", plan)
+        exported = place.path(f"{name}.{platform}.onnx")
+        v = place.json("export", plan, "--platform", platform, "-o", exported)["verification"]
         for profile in ("onnx", "ort") if platform == "onnxruntime" else ("onnx",):
             t = against(plan, exported, inputs, profile)
             steps.append([name, platform, profile, t["tensors"], f"{t['integers_compared']:,}", t["integers_different"], t["ties"], f"{t['distance']:.1e}"])
-        if labels is not None:
-            told = ("--data", ev, "--preprocess", pre) + (("--labels", labels, "--label-offset", offset) if labels else ())
-            top = {m: qwb("eval", plan, *told, "--mode", m) for m in ("fp32", "sim", "int8")}
+        if n.labels is not None:
+            top = {m: place.json("eval", plan, *n.labelled, "--mode", m) for m in ("fp32", "sim", "int8")}
             accuracy.append([name, platform, v["profile"], top["fp32"]["n"]] + [top[m]["top1"] for m in ("fp32", "sim", "int8")] +
                             [f"{top['int8']['drop']:.2f} ± {top['int8']['drop_error']:.2f}"])
     print(f"{name} done", file=sys.stderr)
