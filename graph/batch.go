@@ -124,11 +124,16 @@ func (g *Graph) checkBatch(n *Node, symbol string, carries []bool) error {
 		carries[v] = true
 		s := g.values[v].Shape
 		if len(s) > 0 {
-			if _, factors, ok := s[0].elem().factors(); ok && slices.Contains(factors, symbol) {
+			if p, ok := s[0].elem().poly(); ok && p.multipleOf(symbol) {
 				continue
 			}
 		}
 		return fmt.Errorf("its output %d, %s, does not have the samples of a batch along its first axis", i, FormatType(g.values[v].DType, s))
 	}
 	return nil
+}
+
+// multipleOf reports whether every term of p has the symbol as a part.
+func (p poly) multipleOf(symbol string) bool {
+	return p.c == 0 && !slices.ContainsFunc(p.terms, func(m monomial) bool { return !slices.Contains(m.parts, symbol) })
 }

@@ -71,7 +71,7 @@ func broadcastDim(a, b Dim) (Dim, bool) {
 	switch {
 	case a.N == 1:
 		return b, true
-	case b.N == 1 || a == b:
+	case b.N == 1 || a == b || !a.Known() && !b.Known() && a.elem().same(b.elem()):
 		return a, true
 	case a.Known() && b.Known():
 		return a, false

@@ -2,10 +2,7 @@ package graph
 
 import (
 	"math"
-	"math/bits"
-	"slices"
 	"strconv"
-	"strings"
 
 	"qwb/graph/tensor"
 )
@@ -13,7 +10,7 @@ import (
 // maxPartial bounds the integer tensors whose elements inference follows.
 const maxPartial = 4096
 
-// Elem is one element of an integer tensor during inference: known, or symbolic (a dimension or a product of dimensions), or
+// Elem is one element of an integer tensor during inference: known, or symbolic (a dimension, or what is computed of dimensions), or
 // neither (the zero value).
 type Elem struct {
 	Known  bool
@@ -124,56 +121,35 @@ func viewElems(elems []Elem, shape Shape, stride []int, offset int) []Elem {
 	return out
 }
 
-// addElems, subElems, mulElems and divElems compute as far as the result is a number or a product of symbols. Overflow and
-// division by zero give an unknown element.
+// addElems, subElems, mulElems and divElems compute as far as the result is a number or a sum of products of symbols. Overflow
+// and division by zero give an unknown element.
 func addElems(a, b Elem) Elem {
-	switch {
-	case a.Known && b.Known:
-		if s := a.N + b.N; (s > a.N) == (b.N > 0) {
-			return known(s)
-		}
-	case a.Known && a.N == 0:
+	switch { // keeps the name that a model gave
+	case a == known(0):
 		return b
-	case b.Known && b.N == 0:
+	case b == known(0):
 		return a
 	}
-	return Elem{}
+	return combine(a, b, func(p, q poly) (poly, bool) { return p.plus(q, 1) })
 }
 
 func subElems(a, b Elem) Elem {
-	switch {
-	case b.Known && b.N != math.MinInt64:
-		return addElems(a, known(-b.N))
-	case !a.Known && a.Symbol != "" && a.Symbol == b.Symbol && !b.Known:
-		return known(0)
+	if b == known(0) {
+		return a
 	}
-	return Elem{}
+	return combine(a, b, func(p, q poly) (poly, bool) { return p.plus(q, -1) })
 }
 
 func mulElems(a, b Elem) Elem {
-	if a.Known && b.Known {
-		hi, lo := bits.Mul64(abs64(a.N), abs64(b.N))
-		if hi != 0 || lo > math.MaxInt64 {
-			return Elem{}
-		}
-		if (a.N < 0) != (b.N < 0) {
-			return known(-int64(lo))
-		}
-		return known(int64(lo))
-	}
-	if a.Known && a.N == 0 || b.Known && b.N == 0 {
+	switch {
+	case a == known(0) || b == known(0):
 		return known(0)
+	case a == known(1):
+		return b
+	case b == known(1):
+		return a
 	}
-	ca, sa, oka := a.factors()
-	cb, sb, okb := b.factors()
-	if !oka || !okb {
-		return Elem{}
-	}
-	c := mulElems(known(ca), known(cb))
-	if !c.Known {
-		return Elem{}
-	}
-	return product(c.N, append(slices.Clone(sa), sb...))
+	return combine(a, b, poly.times)
 }
 
 // divElems is the quotient where it is exact, or both are numbers (then truncated as ONNX integer division does).
@@ -184,39 +160,48 @@ func divElems(a, b Elem) Elem {
 		}
 		return known(a.N / b.N)
 	}
-	ca, sa, oka := a.factors()
-	cb, sb, okb := b.factors()
-	if !oka || !okb || cb == 0 || ca%cb != 0 {
-		return Elem{}
+	if b == known(1) {
+		return a
 	}
-	rest := slices.Clone(sa)
-	for _, s := range sb {
-		i := slices.Index(rest, s)
-		if i < 0 {
-			return Elem{}
-		}
-		rest = slices.Delete(rest, i, i+1)
-	}
-	return product(ca/cb, rest)
+	return combine(a, b, poly.over)
 }
 
-// factors splits e into a positive coefficient and symbols: 2*H*W is 2, [H W].
-func (e Elem) factors() (coef int64, symbols []string, ok bool) {
-	if e.Known {
-		return e.N, nil, e.N > 0
+// quotientElems is the quotient of integers: rounded down by name where it does not come out even.
+func quotientElems(a, b Elem) Elem {
+	if q := divElems(a, b); q.Known || q.Symbol != "" {
+		return q
 	}
-	if e.Symbol == "" {
-		return 0, nil, false
+	if p, ok := a.poly(); ok && b.Known && b.N > 0 && p.nonNegative() {
+		return floorDiv(a, 0, b.N)
 	}
-	coef = 1
-	for i, f := range splitFactors(e.Symbol) {
-		if n, err := strconv.ParseInt(f, 10, 64); i == 0 && err == nil && n > 0 {
-			coef = n
-			continue
-		}
-		symbols = append(symbols, f)
+	return Elem{}
+}
+
+func combine(a, b Elem, f func(p, q poly) (poly, bool)) Elem {
+	p, ok := a.poly()
+	if !ok {
+		return Elem{}
 	}
-	return coef, symbols, true
+	q, ok := b.poly()
+	if !ok {
+		return Elem{}
+	}
+	if p, ok = f(p, q); !ok {
+		return Elem{}
+	}
+	return p.elem()
+}
+
+// nonNegative reports whether e is 0 or more for all sizes of dimensions.
+func (e Elem) nonNegative() bool {
+	p, ok := e.poly()
+	return ok && p.nonNegative()
+}
+
+// same reports whether two elements are the same number for all sizes.
+func (e Elem) same(o Elem) bool {
+	d := subElems(e, o)
+	return d.Known && d.N == 0
 }
 
 // splitFactors cuts at the * outside of parentheses.
@@ -237,48 +222,28 @@ func splitFactors(s string) []string {
 	return append(out, s[from:])
 }
 
-// floorDiv is floor((e + add) / by) for by >= 1 and an e that is not negative, by name if e is a symbol.
+// floorDiv is floor((e + add) / by) for by >= 1 and an e that is not negative, by name if e is a symbol: what does not come out
+// even is a quotient in parentheses.
 func floorDiv(e Elem, add, by int64) Elem {
+	sum := addElems(e, known(add))
 	switch {
-	case e.Symbol == "":
-		return Elem{}
-	case by == 1 && add == 0:
-		return e
-	case add == 0:
-		if q := divElems(e, known(by)); q.Symbol != "" {
-			return q
-		}
-		return symbol("(" + e.Symbol + "/" + strconv.FormatInt(by, 10) + ")")
+	case sum.Known && sum.N >= 0:
+		return known(sum.N / by)
+	case sum.Symbol == "" || by == 1:
+		return sum
 	}
-	sign := "+"
-	if add < 0 {
-		sign = ""
+	if q := divElems(sum, known(by)); q.Symbol != "" {
+		return q
 	}
-	sum := "(" + e.Symbol + sign + strconv.FormatInt(add, 10) + ")"
-	if by == 1 {
-		return symbol(sum)
-	}
-	return symbol("(" + sum + "/" + strconv.FormatInt(by, 10) + ")")
+	return symbol("(" + sum.Symbol + "/" + strconv.FormatInt(by, 10) + ")")
 }
 
 // symbol names an element, unless the name is too long to be of use.
 func symbol(s string) Elem {
-	if len(s) > 64 {
+	if len(s) > maxSymbol {
 		return Elem{}
 	}
 	return Elem{Symbol: s}
-}
-
-func product(coef int64, symbols []string) Elem {
-	if len(symbols) == 0 {
-		return known(coef)
-	}
-	slices.Sort(symbols)
-	s := strings.Join(symbols, "*")
-	if coef != 1 {
-		s = strconv.FormatInt(coef, 10) + "*" + s
-	}
-	return symbol(s)
 }
 
 func abs64(n int64) uint64 {

@@ -1,6 +1,10 @@
 package graph
 
-import "math/bits"
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+)
 
 // MACs returns the multiply-accumulates that a node does for one sample, by the shapes recorded in the graph: a symbol that is
 // the leading dimension of a graph input counts as 1. It returns false if other dimensions are open or the count does not fit.
@@ -42,7 +46,7 @@ func Bind(g *Graph, sizes map[string]int64) []error {
 	return InferShapes(g)
 }
 
-// bind replaces dimensions that are products of bound symbols.
+// bind replaces symbols in dimensions by sizes.
 func (s Shape) bind(sizes map[string]int64) Shape {
 	if s == nil {
 		return nil
@@ -59,20 +63,49 @@ func (s Shape) bind(sizes map[string]int64) Shape {
 			}
 			continue
 		}
-		coef, symbols, _ := d.elem().factors()
-		e := known(coef)
-		for _, name := range symbols {
-			if n, ok := sizes[name]; ok {
-				e = mulElems(e, known(n))
-			} else {
-				e = mulElems(e, Elem{Symbol: name})
-			}
-		}
+		e := d.elem().bind(sizes)
 		if e.Known || e.Symbol != "" {
 			out[i] = e.dim()
 		}
 	}
 	return out
+}
+
+// bind computes e with the sizes of the symbols in it that are given.
+func (e Elem) bind(sizes map[string]int64) Elem {
+	p, ok := e.poly()
+	if !ok {
+		return e
+	}
+	sum := known(p.c)
+	for _, m := range p.terms {
+		term := known(m.coef)
+		for _, part := range m.parts {
+			term = mulElems(term, bindPart(part, sizes))
+		}
+		sum = addElems(sum, term)
+	}
+	return sum
+}
+
+// bindPart is bind of a name or a quotient in parentheses.
+func bindPart(part string, sizes map[string]int64) Elem {
+	if n, ok := sizes[part]; ok {
+		return known(n)
+	}
+	slash := strings.LastIndexByte(part, '/')
+	if part[0] != '(' || slash < 0 {
+		return Elem{Symbol: part}
+	}
+	by, err := strconv.ParseInt(strings.TrimSuffix(part[slash+1:], ")"), 10, 64)
+	if err != nil || by <= 0 {
+		return Elem{Symbol: part}
+	}
+	e := Elem{Symbol: part[1:slash]}.bind(sizes)
+	if e.Known && e.N >= 0 {
+		return known(e.N / by)
+	}
+	return floorDiv(e, 0, by)
 }
 
 // What OpSpec.MACs returns where it cannot count.

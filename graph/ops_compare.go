@@ -62,9 +62,9 @@ func equalElems(a, b Elem) Elem {
 		return known(1)
 	case a.Known && b.Known:
 		return known(0)
-	case a.Known && a.N < 0 && b.Symbol != "", b.Known && b.N < 0 && a.Symbol != "":
+	case a.Known && a.N < 0 && b.nonNegative(), b.Known && b.N < 0 && a.nonNegative():
 		return known(0)
-	case a.Symbol != "" && a.Symbol == b.Symbol && !a.Known && !b.Known:
+	case a.same(b):
 		return known(1)
 	}
 	return Elem{}

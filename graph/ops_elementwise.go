@@ -11,7 +11,7 @@ var elementwiseOps = []OpSpec{
 	binary("Add", 1, "a + b", addElems),
 	binary("Sub", 1, "a - b", subElems),
 	binary("Mul", 1, "a * b", mulElems),
-	binary("Div", 1, "a / b; integers truncate", divElems),
+	binary("Div", 1, "a / b; integers truncate", quotientElems),
 	binary("Pow", 1, "a to the power of b, in the type of a", nil),
 	binary("Mod", 10, "remainder with the sign of b, or of a with fmod", nil),
 	binary("BitShift", 11, "a shifted by b bits", nil),
@@ -144,7 +144,9 @@ func (c *InferCtx) combineElems(s Shape, elem func(a, b Elem) Elem) {
 		}
 		for k := range out {
 			a, b := acc[k%len(acc)], next[k%len(next)]
-			out[k] = elem(a, b)
+			if out[k] = elem(a, b); c.DType(0).IsFloat() && c.Node.Op == "Div" && !out[k].Known {
+				out[k] = divElems(a, b) // not rounded down
+			}
 			if c.DType(0).IsFloat() && a.Known && b.Known && (inexact(a, b, out[k]) || c.Node.Op == "Div" && (b.N == 0 || a.N%b.N != 0)) {
 				out[k] = Elem{}
 			}
@@ -187,10 +189,10 @@ func maxElems(a, b Elem) Elem {
 	if a.Known && b.Known {
 		return known(max(a.N, b.N))
 	}
-	if a.Known && a.N <= 0 && b.Symbol != "" {
-		return b // a symbol is a dimension, never negative
+	if a.Known && a.N <= 0 && b.nonNegative() {
+		return b
 	}
-	if b.Known && b.N <= 0 && a.Symbol != "" {
+	if b.Known && b.N <= 0 && a.nonNegative() {
 		return a
 	}
 	return Elem{}

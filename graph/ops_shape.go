@@ -108,8 +108,8 @@ func inferRange(c *InferCtx) error {
 		e[i] = list[0]
 	}
 	start, limit, delta := e[0], e[1], e[2]
-	if start == known(0) && delta == known(1) && limit.Symbol != "" {
-		c.SetOut(0, c.DType(0), Shape{limit.dim()})
+	if count := subElems(limit, start); delta == known(1) && count.Symbol != "" && count.nonNegative() {
+		c.SetOut(0, c.DType(0), Shape{count.dim()})
 		return nil
 	}
 	if !start.Known || !limit.Known || !delta.Known {

@@ -149,19 +149,43 @@ func inferSlice(c *InferCtx) error {
 // openEnd is what exporters write for "to the end" at the least (TensorFlow); no axis is longer.
 const openEnd = 1_000_000_000
 
-// openCount is the size of a slice of an unknown dimension, where it is the same for every size.
+// openCount is the size of a slice of an unknown dimension, as far as it is the same expression for every size that the slice is
+// meant for: x[1:] of T is T-1, though nothing is left of an empty x.
 func openCount(d Dim, start, end, step int64) Dim {
 	switch {
-	case start == 0 && end >= openEnd && step == 1:
+	case start == 0 && end >= openEnd && step == 1, step == -1 && (start == -1 || start >= openEnd) && end <= -openEnd:
 		return d
 	case step > 0 && start >= 0 && end >= 0 && end <= start:
 		return Dim{N: 0}
+	case step < 1 || start <= -openEnd || start >= openEnd:
+		return unknownDim
 	}
-	return unknownDim
+	size := d.elem()
+	p, ok := size.poly()
+	if !ok {
+		return unknownDim
+	}
+	least := int64(0) // the size is no less
+	if p.nonNegative() {
+		least = p.c
+	}
+	var count Elem
+	switch {
+	case start >= 0 && (end < 0 || end >= openEnd): // to the end, or to so many before it
+		count = addElems(size, known(min(end, 0)-start))
+		if missing := start - min(end, 0) - least; missing > int64(len(p.terms)) || !p.nonNegative() {
+			return unknownDim // names are 1 at the least, or the slice is empty
+		}
+	case start >= 0 && end <= least:
+		count = known(end - start)
+	case start < 0 && (end < 0 || end >= openEnd) && -start <= least:
+		count = known(max(0, min(end, 0)-start))
+	}
+	return floorDiv(count, step-1, step).dim()
 }
 
-// inferOpenSlice handles bounds that are not numbers: 0 to a symbol is the symbol if that does not exceed the dimension for
-// sure, which only the same symbol does; everything else is unknown.
+// inferOpenSlice handles bounds that are not numbers: from 0 or a symbol to a symbol are as many as lie between, if the dimension
+// is no smaller. Of a fixed size, such as that of a table of positions, that is taken for granted.
 func inferOpenSlice(c *InferCtx, x Shape, starts, ends []Elem, axes []int64, steps []Elem) error {
 	if axes == nil {
 		for i := range starts {
@@ -177,10 +201,14 @@ func inferOpenSlice(c *InferCtx, x Shape, starts, ends []Elem, axes []int64, ste
 	}
 	out := append(Shape{}, x...)
 	for i, a := range list {
-		whole := starts[i] == known(0) && (len(steps) == 0 || steps[i] == known(1)) &&
-			ends[i].Symbol != "" && ends[i].Symbol == x[a].Symbol
-		if !whole {
-			out[a] = unknownDim
+		out[a] = unknownDim
+		if len(steps) > 0 && steps[i] != known(1) {
+			continue
+		}
+		between := subElems(ends[i], starts[i])
+		fits := x[a].Known() || subElems(x[a].elem(), ends[i]).nonNegative()
+		if fits && starts[i].nonNegative() && ends[i].nonNegative() && between.nonNegative() {
+			out[a] = between.dim()
 		}
 	}
 	c.SetOut(0, c.DType(0), out)
