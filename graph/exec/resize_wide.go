@@ -7,8 +7,8 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// applyWide is resampler.apply for element types other than float32, in float64. Integers are rounded half to even and limited to
-// their type.
+// applyWide is resampler.apply for element types other than float32, in float64. Integers are cut toward zero, as the ONNX
+// reference and ONNX Runtime do, and limited to their type.
 func (r *resampler) applyWide(c *call, x *tensor.Tensor, maps []*axisMap) error {
 	cur := &tensor.Tensor{DType: tensor.Float64, Layout: x.Layout, Shape: x.Shape, Data: numbersOf[float64](x)}
 	if cur.Data.([]float64) == nil {
@@ -35,7 +35,7 @@ func (r *resampler) applyWide(c *call, x *tensor.Tensor, maps []*axisMap) error 
 	}
 	data := cur.Data.([]float64)
 	if lo, hi, ok := integerRange(x.DType); ok {
-		data = mapSlice(data, func(v float64) float64 { return max(lo, min(hi, qmath.HalfEven.Round(v))) })
+		data = mapSlice(data, func(v float64) float64 { return max(lo, min(hi, cut(v))) })
 	}
 	result, err := castTo(x.DType, &tensor.Tensor{DType: tensor.Float64, Shape: cur.Shape, Data: data})
 	if err != nil {
@@ -43,6 +43,14 @@ func (r *resampler) applyWide(c *call, x *tensor.Tensor, maps []*axisMap) error 
 	}
 	copyElements(out.Data, 0, result, 0, len(data))
 	return nil
+}
+
+// cut drops the fraction of v, but an integer that a sum of weights missed stays that integer.
+func cut(v float64) float64 {
+	if n := qmath.HalfEven.Round(v); math.Abs(n-v) <= 0x1p-30*math.Abs(n) {
+		return n
+	}
+	return math.Trunc(v)
 }
 
 // integerRange returns the smallest and the largest float64 that an integer type of whole bytes holds.
