@@ -46,6 +46,7 @@ type opener struct {
 	firstSkipped string
 	unprocessed  string // first path whose samples are inputs as they are
 	ignored      string // first array that feeds no input
+	turned       string // first array that has its channels last where the input has them first
 }
 
 func (o *opener) warn(subject string, value float64, format string, args ...any) {
@@ -56,6 +57,9 @@ func (o *opener) warn(subject string, value float64, format string, args ...any)
 func (o *opener) finish() []Warning {
 	if o.skipped > 0 {
 		o.warn("data", float64(o.skipped), "%d files are no samples and were skipped (first: %s)", o.skipped, o.firstSkipped)
+	}
+	if o.turned != "" {
+		o.warn("data", 0, "array %s has its channels last and was turned", o.turned)
 	}
 	if o.ignored != "" {
 		o.warn("data", 0, "array %s feeds no input of the model and was ignored", o.ignored)

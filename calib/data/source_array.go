@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -71,8 +72,11 @@ func (s *arraySource) inspect(o *opener, name string) (arrayFile, error) {
 	if h.Bytes() > size-h.Offset {
 		return arrayFile{}, fmt.Errorf("npy: %s takes %d bytes, %d are there", tensor.TypeString(h.DType, h.Shape), h.Bytes(), size-h.Offset)
 	}
-	n, _, err := in.rows(h)
-	return arrayFile{rows: n, direct: !h.Fortran}, err
+	f, err := in.fit(h)
+	if f.turned {
+		o.noteTurned(name, in)
+	}
+	return arrayFile{rows: f.rows, direct: !h.Fortran}, err
 }
 
 func (s *arraySource) inspectArchive(o *opener, name string, a *npy.Archive) (arrayFile, error) {
@@ -80,21 +84,24 @@ func (s *arraySource) inspectArchive(o *opener, name string, a *npy.Archive) (ar
 	used := map[string]bool{}
 	for _, in := range s.spec {
 		array := in.Name
-		if len(s.spec) == 1 && len(a.Names()) == 1 { // its name does not matter then
-			array = a.Names()[0]
+		if len(s.spec) == 1 {
+			array = in.only(a)
 		}
 		h, err := a.Header(array)
 		if err != nil {
 			return f, fmt.Errorf("%w (there are %s; the model takes %s)", err, strings.Join(a.Names(), ", "), s.spec)
 		}
-		n, _, err := in.rows(h)
+		fit, err := in.fit(h)
 		if err != nil {
 			return f, err
 		}
-		if f.rows != 0 && n != f.rows {
-			return f, fmt.Errorf("npz: %d samples for input %s, %d for others", n, in, f.rows)
+		if fit.turned {
+			o.noteTurned(fmt.Sprintf("%q in %s", array, name), in)
 		}
-		f.rows, f.names[in.Name], used[array] = n, array, true
+		if f.rows != 0 && fit.rows != f.rows {
+			return f, fmt.Errorf("npz: %d samples for input %s, %d for others", fit.rows, in, f.rows)
+		}
+		f.rows, f.names[in.Name], used[array] = fit.rows, array, true
 	}
 	for _, n := range a.Names() {
 		if !used[n] && o.ignored == "" {
@@ -102,6 +109,60 @@ func (s *arraySource) inspectArchive(o *opener, name string, a *npy.Archive) (ar
 		}
 	}
 	return f, nil
+}
+
+// noteTurned keeps the first array whose layout was changed, for a warning.
+func (o *opener) noteTurned(array string, in Input) {
+	if o.turned == "" {
+		o.turned = fmt.Sprintf("%s (input %s)", array, in)
+	}
+}
+
+// only names the array of an archive that feeds a model's single input: the one of its name, else the only one, else the only one
+// that fits.
+func (in Input) only(a *npy.Archive) string {
+	names := a.Names()
+	switch {
+	case slices.Contains(names, in.Name):
+		return in.Name
+	case len(names) == 1:
+		return names[0]
+	}
+	found := in.Name
+	for _, n := range names {
+		h, err := a.Header(n)
+		if err != nil {
+			continue
+		}
+		if _, err := in.fit(h); err == nil {
+			if found != in.Name {
+				return in.Name // more than one
+			}
+			found = n
+		}
+	}
+	return found
+}
+
+// arrayFit is how an array feeds an input: rows samples of shape. A turned one has its channels last where the input has them first.
+type arrayFit struct {
+	rows   int
+	shape  []int
+	turned bool
+}
+
+// fit is rows for arrays as they are, and, where that fails, for pictures and spectrograms in TensorFlow's layout.
+func (in Input) fit(h npy.Header) (arrayFit, error) {
+	n, shape, err := in.rows(h)
+	if err == nil || len(in.Shape) != 4 || len(h.Shape) != 4 {
+		return arrayFit{rows: n, shape: shape}, err
+	}
+	t := h
+	t.Shape = []int{h.Shape[0], h.Shape[3], h.Shape[1], h.Shape[2]}
+	if n, shape, turned := in.rows(t); turned == nil {
+		return arrayFit{n, shape, true}, nil
+	}
+	return arrayFit{}, err
 }
 
 // rows says how many samples an array holds for the input, and the shape of one. The array is one sample if it has the
@@ -169,11 +230,16 @@ func (s *arraySource) load(i int) (map[string]*tensor.Tensor, error) {
 	feeds := map[string]*tensor.Tensor{}
 	for _, in := range s.spec {
 		t := arrays[in.Name]
-		n, shape, err := in.rows(npy.Header{DType: t.DType, Shape: t.Shape})
+		f, err := in.fit(npy.Header{DType: t.DType, Shape: t.Shape})
 		if err != nil {
 			return nil, err
 		}
-		t, err = convert(slice(t, row, n, shape), in.DType)
+		t = slice(t, row, f.rows, f.shape)
+		if f.turned {
+			t.Layout = tensor.ChannelsLast
+			t = t.ToRowMajor()
+		}
+		t, err = convert(t, in.DType)
 		if err != nil {
 			return nil, fmt.Errorf("input %s: %w", in, err)
 		}

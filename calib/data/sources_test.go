@@ -81,6 +81,33 @@ func TestNpz(t *testing.T) {
 	require.ErrorContains(t, openError(f, spec, Options{}, "a.npz"), "1 samples for input state f32[2,1,2], 2 for others")
 }
 
+// TensorFlow's data for a converted network: other names, channels last. What fits as it is stays as it is.
+func TestArraysWithChannelsLast(t *testing.T) {
+	spectra := ramp(0, 2, 3, 1, 4) // two of 3 times, 1, 4 bands
+	f := tree{"a.npz": npzFile(map[string]*tensor.Tensor{"specs": spectra, "labels": ramp(0, 2)}), "a.npy": npyFile(spectra)}
+	for _, name := range []string{"a.npz", "a.npy"} {
+		set, w := open(t, f, input("input", 1, 4, 3, 1), Options{}, name)
+		list := all(t, set)
+		require.Len(t, list, 2, name)
+		for i, s := range list {
+			x := s.Feeds["input"]
+			require.Equal(t, []int{1, 4, 3, 1}, x.Shape)
+			for band := range 4 {
+				for at := range 3 {
+					require.Equal(t, spectra.F32()[i*12+at*4+band], x.F32()[band*3+at], name)
+				}
+			}
+		}
+		require.Contains(t, w[0].Text, "channels last and was turned")
+	}
+	set, w := open(t, tree{"a.npy": npyFile(ramp(0, 3, 3, 3, 3))}, input("x", 1, 3, 3, 3), Options{}, "a.npy")
+	require.Equal(t, ramp(0, 3, 3, 3, 3).F32()[27:54], all(t, set)[1].Feeds["x"].F32())
+	require.Empty(t, w)
+	f = tree{"a.npz": npzFile(map[string]*tensor.Tensor{"p": ramp(0, 1, 3), "q": ramp(0, 1, 3)})}
+	require.ErrorContains(t, openError(f, input("x", 1, 3), Options{}, "a.npz"), `no array "x" (there are p, q`)
+	require.ErrorContains(t, openError(tree{"a.npy": npyFile(ramp(0, 2, 3, 1, 5))}, input("x", 1, 4, 3, 1), Options{}, "a.npy"), "f32[2,3,1,5] does not fit")
+}
+
 func TestConversions(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, c := range []struct {
