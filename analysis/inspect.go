@@ -28,13 +28,21 @@ type NodeInfo struct {
 	Bytes int64  `json:"bytes"` // read and written: inputs, parameters, outputs
 	// Intensity is the arithmetic intensity: two operations per multiply-accumulate, over Bytes.
 	Intensity float64 `json:"intensity"`
+	// With a roofline: what bounds the node ("memory" or "compute"), its least time, and by what factor INT8 can shorten that.
+	Bound   string  `json:"bound,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
+	Gain    float64 `json:"int8_gain,omitempty"`
+
+	floatBytes int64 // of Bytes, those of float32
 }
 
 // OpCount is how often an operator occurs.
 type OpCount struct {
-	Op    string `json:"op"`
-	Count int    `json:"count"`
-	MACs  int64  `json:"macs"`
+	Op      string `json:"op"`
+	Version int64  `json:"version"` // of the operator set that the model imports for it
+	Count   int    `json:"count"`
+	MACs    int64  `json:"macs"`
+	Bytes   int64  `json:"bytes"`
 }
 
 // PlatformInfo is what a target would quantize without further instructions.
@@ -59,16 +67,20 @@ type Unsupported struct {
 
 // Inspection is what is in a model.
 type Inspection struct {
-	Model       string         `json:"model"`
-	Opset       int64          `json:"opset"`
-	Inputs      []ValueInfo    `json:"inputs"`
-	Outputs     []ValueInfo    `json:"outputs"`
-	Nodes       []NodeInfo     `json:"nodes"`
-	Ops         []OpCount      `json:"ops"`
-	Bodies      []BodyInfo     `json:"bodies,omitempty"` // of If, Loop and Scan; their nodes are not among Nodes and Ops
-	Parameters  int64          `json:"parameters"`       // number of constant elements, bodies included
-	Bytes       int64          `json:"parameter_bytes"`
-	MACs        int64          `json:"macs"`
+	Model      string      `json:"model"`
+	Opset      int64       `json:"opset"`
+	Inputs     []ValueInfo `json:"inputs"`
+	Outputs    []ValueInfo `json:"outputs"`
+	Nodes      []NodeInfo  `json:"nodes"`
+	Ops        []OpCount   `json:"ops"`
+	Bodies     []BodyInfo  `json:"bodies,omitempty"` // of If, Loop and Scan; their nodes are not among Nodes and Ops
+	Parameters int64       `json:"parameters"`       // number of constant elements, bodies included
+	Bytes      int64       `json:"parameter_bytes"`
+	MACs       int64       `json:"macs"`
+	// Peak is the most memory that values take at a time when nodes run in order and values end with their last reader: a bound for
+	// an executor that keeps nothing else. Parameters and values of unknown shape do not count.
+	Peak        int64          `json:"peak_bytes"`
+	Roofline    *Roofline      `json:"roofline,omitempty"`
 	Unsupported []Unsupported  `json:"unsupported"`
 	Platforms   []PlatformInfo `json:"platforms"`
 }
@@ -89,9 +101,11 @@ func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
 	for _, v := range g.Outputs {
 		r.Outputs = append(r.Outputs, valueInfo(g, v))
 	}
+	one := oneSample(g)
+	r.Peak = peakBytes(one, order)
 	at := map[string]int{}
 	for _, id := range order {
-		n := nodeInfo(g, id)
+		n := nodeInfo(g, one, id)
 		inside := bodies(g, id)
 		for _, b := range inside {
 			n.MACs = max(n.MACs, b.MACs)
@@ -103,19 +117,21 @@ func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
 		if !ok {
 			i = len(r.Ops)
 			at[n.Op] = i
-			r.Ops = append(r.Ops, OpCount{Op: n.Op})
+			r.Ops = append(r.Ops, OpCount{Op: n.Op, Version: g.Opset(g.Node(id).Domain)})
 		}
 		r.Ops[i].Count++
 		r.Ops[i].MACs += n.MACs
+		r.Ops[i].Bytes += n.Bytes
 	}
 	whole := measure(g)
 	r.Parameters, r.Bytes = whole.Parameters, whole.Bytes
 	var missing *exec.UnsupportedError
-	if _, err := exec.New(g, exec.Options{}); errors.As(err, &missing) {
+	var full *exec.MemoryError // what is supported is known before constants are folded
+	if _, err := exec.New(g, exec.Options{Memory: inspectMemory}); errors.As(err, &missing) {
 		for _, op := range missing.Ops {
 			r.Unsupported = append(r.Unsupported, Unsupported{Op: op.Op, Domain: op.Domain, Version: op.Version, Reason: op.Reason, Nodes: op.Nodes})
 		}
-	} else if err != nil {
+	} else if err != nil && !errors.As(err, &full) {
 		return nil, err
 	}
 	if platformGraph == nil {
@@ -155,7 +171,74 @@ func dims(s graph.Shape) []any {
 	return out
 }
 
-func nodeInfo(g *graph.Graph, id graph.NodeID) NodeInfo {
+// inspectMemory bounds what constants may take that are computed from others, which inspecting does not need.
+const inspectMemory = 256 << 20
+
+// oneSample is g for a batch of one: a symbol that is the leading dimension of an input is 1.
+func oneSample(g *graph.Graph) *graph.Graph {
+	batch := map[string]int64{}
+	for _, v := range g.Inputs {
+		if s := g.Value(v).Shape; len(s) > 0 && s[0].Symbol != "" {
+			batch[s[0].Symbol] = 1
+		}
+	}
+	if len(batch) == 0 {
+		return g
+	}
+	one := g.Clone()
+	graph.Bind(one, batch)
+	return one
+}
+
+// valueBytes is the size of a value, 0 where its shape is not known.
+func valueBytes(g *graph.Graph, v graph.ValueID) int64 {
+	if v == graph.NoValue {
+		return 0
+	}
+	n, err := g.Value(v).Shape.Elements()
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return (n*int64(g.Value(v).DType.Bits()) + 7) / 8
+}
+
+// peakBytes is Inspection.Peak.
+func peakBytes(g *graph.Graph, order []graph.NodeID) int64 {
+	last := make([]int, g.NumValues())
+	for i, id := range order {
+		for _, v := range g.Node(id).Inputs {
+			if v != graph.NoValue {
+				last[v] = i
+			}
+		}
+	}
+	for _, v := range g.Outputs {
+		last[v] = len(order)
+	}
+	ends := make([]int64, len(order)+1)
+	var held, peak int64
+	hold := func(v graph.ValueID, born int) {
+		if v != graph.NoValue && g.Const(v) == nil {
+			bytes := valueBytes(g, v)
+			held += bytes
+			ends[max(last[v], born)] += bytes
+		}
+	}
+	for _, v := range g.Inputs {
+		hold(v, 0)
+	}
+	for i, id := range order {
+		for _, v := range g.Node(id).Outputs {
+			hold(v, i)
+		}
+		peak = max(peak, held)
+		held -= ends[i]
+	}
+	return peak
+}
+
+// nodeInfo describes a node; one is the graph for one sample.
+func nodeInfo(g, one *graph.Graph, id graph.NodeID) NodeInfo {
 	n := g.Node(id)
 	info := NodeInfo{Name: n.Name, Op: n.Op}
 	if n.Domain != "" && n.Domain != "ai.onnx" {
@@ -167,11 +250,10 @@ func nodeInfo(g *graph.Graph, id graph.NodeID) NodeInfo {
 	info.MACs, _ = g.MACs(id)
 	for _, list := range [][]graph.ValueID{n.Inputs, n.Outputs} {
 		for _, v := range list {
-			if v == graph.NoValue {
-				continue
-			}
-			if shape, ok := g.Value(v).Shape.Ints(); ok {
-				info.Bytes += int64(g.Value(v).DType.Bytes(tensor.Count(shape)))
+			bytes := valueBytes(one, v)
+			info.Bytes += bytes
+			if v != graph.NoValue && one.Value(v).DType == tensor.Float32 {
+				info.floatBytes += bytes
 			}
 		}
 	}

@@ -9,12 +9,13 @@ import (
 	"qwb/analysis"
 )
 
-// InspectText writes what is in a model: inputs and outputs, operators with the most work first, totals, and what each platform
+// InspectText writes what is in a model: what is not supported, inputs and outputs, operators with the most work first, totals, and what each platform
 // would quantize. With nodes, every node follows.
 func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 	t := &tables{w: w}
-	t.printf("%s: opset %d, %d nodes, %s parameters (%s bytes), %s multiply-accumulates\n\n", r.Model, r.Opset, len(r.Nodes),
-		count(r.Parameters), count(r.Bytes), count(r.MACs))
+	t.printf("%s: opset %d, %d nodes, %s parameters (%sB), %s multiply-accumulates, activations of %sB at most at a time\n\n", r.Model, r.Opset, len(r.Nodes),
+		count(r.Parameters), count(r.Bytes), count(r.MACs), count(r.Peak))
+	unsupportedLines(t, r)
 	t.begin("Inputs and outputs", "", "name", "type")
 	for _, v := range r.Inputs {
 		t.row("input", v.Name, v.DType+shape(v.Shape))
@@ -33,13 +34,13 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		}
 		return strings.Compare(a.Op, b.Op)
 	})
-	t.begin("Operators", "op", "count", "MACs", "share")
+	t.begin("Operators", "op", "version", "count", "MACs", "share", "bytes")
 	for _, o := range ops {
 		share := "-"
 		if r.MACs > 0 && o.MACs > 0 {
 			share = percent(float64(o.MACs) / float64(r.MACs))
 		}
-		t.row(o.Op, fmt.Sprint(o.Count), count(o.MACs), share)
+		t.row(o.Op, fmt.Sprint(o.Version), fmt.Sprint(o.Count), count(o.MACs), share, count(o.Bytes))
 	}
 	t.end()
 	if len(r.Bodies) > 0 {
@@ -49,6 +50,7 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		}
 		t.end()
 	}
+	rooflineTable(t, r)
 	if nodes {
 		t.begin("Nodes", "name", "op", "shape", "MACs", "bytes", "ops/byte")
 		for _, n := range r.Nodes {
@@ -63,6 +65,11 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		}
 		t.end()
 	}
+	return t.err
+}
+
+// unsupportedLines names what cannot be executed.
+func unsupportedLines(t *tables, r *analysis.Inspection) {
 	for _, u := range r.Unsupported {
 		domain := u.Domain
 		if domain == "" {
@@ -74,7 +81,9 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		}
 		t.printf("\n")
 	}
-	return t.err
+	if len(r.Unsupported) > 0 {
+		t.printf("\n")
+	}
 }
 
 func shape(dims []any) string {

@@ -13,15 +13,25 @@ import (
 
 func newInspect(e *env) *cobra.Command {
 	var f flags
-	var nodes bool
+	var nodes, roof bool
 	c := &cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show what is in a model: operators, shapes, work, what each platform would quantize",
 		Args:  exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			r, err := e.inspect(args[0])
 			if err != nil {
 				return err
+			}
+			if roof {
+				measured, err := roofline(c.Context(), max(f.threads, 1))
+				if err != nil {
+					return err
+				}
+				r.SetRoofline(measured)
 			}
 			if f.json {
 				return e.printJSON(r)
@@ -30,6 +40,8 @@ func newInspect(e *env) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&nodes, "nodes", false, "list every node too")
+	c.Flags().BoolVar(&roof, "roofline", false, "measure what this machine can do at most, and show what bounds each node and what INT8 can gain there")
+	c.Flags().IntVar(&f.threads, "threads", 1, "number of threads that --roofline measures")
 	f.addJSON(c)
 	return c
 }

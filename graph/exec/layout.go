@@ -68,6 +68,9 @@ type turn struct {
 
 // relayout changes a layout. The function of a piece is bound once, so that nothing is allocated.
 func (r *runnerState) relayout(t turn) {
+	if t.images*t.channels*t.positions == 0 {
+		return
+	}
 	t.pieces = pieces(t.images*t.positions, t.channels)
 	r.turn = t
 	if r.s.par == nil || t.pieces == 1 {
