@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes microsoft.json.gz: what ONNX Runtime answers for operators of its own. Needs onnxruntime, onnx, numpy and an x64
+"""Writes microsoft.json.gz: what ONNX Runtime answers for operators of its own, and qoperator.json.gz: a small network that
+onnxruntime.quantization made integers of (QuantFormat.QOperator), with every tensor that ONNX Runtime computes in it. Needs onnxruntime, onnx, numpy and an x64
 processor with AVX2 and FMA, better with VNNI (without it, products of u8 and s8 saturate)."""
-import base64, gzip, json
+import base64, gzip, json, tempfile
 import numpy as np, onnx, onnxruntime as ort
+import onnxruntime.quantization as q
 from onnx import TensorProto as T, helper as h
 
 rng = np.random.default_rng(11)
@@ -121,7 +123,53 @@ for t in (np.uint8, np.int8, np.uint16, np.int16):
 case("QuantizeLinear", [normal(3, 4) * 3, np.array([0.1, 0.2, 0.3, 0.4], f32), codes(np.int8, 4)], axis=1)
 case("DequantizeLinear", [codes(np.int32, 3, 4), np.array(1e-5, f32)])
 
+
+
+def network():
+    """Returns a random network of convolutions with a residual and a concatenation."""
+    weights = {"w1": normal(8, 3, 3, 3), "b1": normal(8), "w2": normal(8, 1, 3, 3), "w3": normal(8, 8, 1, 1), "w4": normal(5, 16), "b4": normal(5)}
+    nodes = [h.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1], strides=[2, 2]), h.make_node("Relu", ["c1"], ["r1"]),
+             h.make_node("Conv", ["r1", "w2"], ["c2"], pads=[1, 1, 1, 1], group=8), h.make_node("Conv", ["c2", "w3"], ["c3"]),
+             h.make_node("Add", ["c3", "r1"], ["a"]), h.make_node("LeakyRelu", ["a"], ["l"], alpha=0.1), h.make_node("Sigmoid", ["c3"], ["s"]),
+             h.make_node("Mul", ["l", "s"], ["m"]), h.make_node("Concat", ["m", "r1"], ["k"], axis=1),
+             h.make_node("MaxPool", ["k"], ["p"], kernel_shape=[2, 2], strides=[2, 2]), h.make_node("AveragePool", ["p"], ["v"], kernel_shape=[2, 2]),
+             h.make_node("GlobalAveragePool", ["v"], ["g"]), h.make_node("Flatten", ["g"], ["f"]),
+             h.make_node("Gemm", ["f", "w4", "b4"], ["z"], transB=1), h.make_node("Softmax", ["z"], ["y"])]
+    graph = h.make_graph(nodes, "network", [h.make_tensor_value_info("x", T.FLOAT, [1, 3, 12, 12])], [h.make_tensor_value_info("y", T.FLOAT, [1, 5])],
+                         [onnx.numpy_helper.from_array(a, n) for n, a in weights.items()])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8)
+
+
+def quantized(model, activation, weight, per_channel):
+    """Quantizes model and runs it: all tensors are outputs."""
+    class Reader(q.CalibrationDataReader):
+        left = [{"x": normal(1, 3, 12, 12)} for _ in range(4)]
+
+        def get_next(self):
+            return self.left.pop() if self.left else None
+
+    with tempfile.TemporaryDirectory() as d:
+        onnx.save(model, d + "/f.onnx")
+        q.quantize_static(d + "/f.onnx", d + "/q.onnx", Reader(), quant_format=q.QuantFormat.QOperator, activation_type=activation,
+                          weight_type=weight, per_channel=per_channel)
+        model = onnx.load(d + "/q.onnx")
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=o) for n in model.graph.node for o in n.output)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    x = normal(1, 3, 12, 12)
+    return {"model": base64.b64encode(model.SerializeToString()).decode(), "inputs": [encode(x)],
+            "outputs": [encode(np.asarray(a)) for a in session.run(None, {"x": x})]}
+
+
+def write(name, value):
+    with gzip.GzipFile(name, "wb", mtime=0) as f:
+        f.write(json.dumps(value, separators=(",", ":")).encode())
+
+
 if __name__ == "__main__":
-    with gzip.GzipFile("microsoft.json.gz", "wb", mtime=0) as f:
-        f.write(json.dumps(cases, separators=(",", ":")).encode())
+    write("microsoft.json.gz", cases)
+    net, u8, i8 = network(), q.QuantType.QUInt8, q.QuantType.QInt8
+    write("qoperator.json.gz", [quantized(net, u8, i8, True), quantized(net, u8, u8, False), quantized(net, i8, i8, False)])
     print(len(cases), "cases")
