@@ -1,0 +1,159 @@
+package qmath
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Int4Max is the largest magnitude of a code of an int4 group: -8 does not occur.
+const Int4Max = 7
+
+// GroupRule says how groups of neighbours become integers with one scale each, symmetrically around 0.
+type GroupRule struct {
+	Size     int      // neighbours that share a scale; the last group may be shorter
+	Max      int32    // the largest magnitude of a code: GroupMax, Int4Max; at most 127
+	Rounding Rounding // of x / scale
+	// Search takes, instead of max|x| / Max, the scale with the smallest squared error among those that give the element of the
+	// largest magnitude the code Max, or cut it to that. Where float32 rounding makes it no better, max|x| / Max stays.
+	Search bool
+}
+
+// Quantize writes a code for every element of x and a scale for every group:
+//
+//	scale = max|x| / Max in float32,   code = round(x / scale), a true division in float32
+//
+// A group of zeros has scale and codes 0, and so has one whose scale underflows to 0. It reports whether all of x is finite;
+// where it is not, codes and scales mean nothing.
+func (r GroupRule) Quantize(codes []int8, scales, x []float32) (finite bool) {
+	var s scaleSearch
+	for g := range scales {
+		lo, hi := g*r.Size, min((g+1)*r.Size, len(x))
+		group, out := x[lo:hi], codes[lo:hi]
+		most := largest(group)
+		if most-most != 0 {
+			return false
+		}
+		scale := most / float32(r.Max)
+		if r.Search && scale > 0 {
+			if best := float32(s.best(group, -r.Max, r.Max)); r.squaredError(group, best) < r.squaredError(group, scale) {
+				scale = best
+			}
+		}
+		scales[g] = scale
+		r.Codes(out, group, scale)
+	}
+	return true
+}
+
+// Codes writes the codes of the elements of one group that has the given scale.
+func (r GroupRule) Codes(codes []int8, x []float32, scale float32) {
+	switch {
+	case scale == 0:
+		clear(codes[:len(x)])
+	case r.Rounding == HalfEven:
+		for i, v := range x {
+			codes[i] = int8(min(max(nearestEven(v/scale), -r.Max), r.Max))
+		}
+	default:
+		for i, v := range x {
+			codes[i] = int8(min(max(r.Rounding.Round(float64(v/scale)), -float64(r.Max)), float64(r.Max)))
+		}
+	}
+}
+
+// squaredError is the sum of the squared differences between the elements of a group and their codes times the scale, in float64.
+func (r GroupRule) squaredError(x []float32, scale float32) float64 {
+	if !(scale > 0) || math.IsInf(float64(scale), 0) {
+		return math.Inf(1)
+	}
+	sum, limit := 0.0, float64(r.Max)
+	for _, v := range x {
+		code := min(max(r.Rounding.Round(float64(v/scale)), -limit), limit)
+		d := float64(v) - code*float64(scale)
+		sum += d * d
+	}
+	return sum
+}
+
+// nearestEven rounds half to even. Beyond 2^21 in magnitude the result is some number of the same sign beyond 2^20.
+func nearestEven(v float32) int32 {
+	const shift = 3 << 22 // adding it leaves no bits for fractions
+	return int32(math.Float32bits(min(max(v, -1<<21), 1<<21)+shift)) - 0x4b400000
+}
+
+// largest returns the largest magnitude of x, and what is not finite where something is not.
+func largest(x []float32) float32 {
+	var most uint32
+	for _, v := range x {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+	}
+	return math.Float32frombits(most)
+}
+
+// scaleSearch finds scales with the smallest squared error, and keeps its memory between groups.
+//
+// The error of a group as a function of its scale s is, as long as no code changes, the parabola X - 2sA + ssB with X the sum of
+// x*x, A that of x*code and B that of code*code. Codes change at known scales, |x| / (k + 1/2), where the error is continuous. So
+// the smallest error is that of the best scale of one of the pieces, which are all visited, from the largest scale down.
+type scaleSearch struct{ steps []codeStep }
+
+// codeStep is a scale below which the code of an element grows from k to k+1 in magnitude.
+type codeStep struct{ scale, x, k float64 }
+
+// best returns the scale above 0 with the smallest squared error for codes from lo to hi, lo < 0 < hi, in real arithmetic, among
+// the scales described at GroupRule.Search. Scales below those it visits cut the largest element by so much that this alone is
+// more than the error without a search. x is finite and not all zero.
+func (s *scaleSearch) best(x []float32, lo, hi int32) float64 {
+	var most [2]float64 // of positive and negative elements
+	limit := [2]float64{float64(hi), -float64(lo)}
+	for _, v := range x {
+		side := sideOf(v)
+		most[side] = max(most[side], math.Abs(float64(v)))
+	}
+	plain := max(most[0]/limit[0], most[1]/limit[1])
+	top := max(most[0]/(limit[0]-0.5), most[1]/(limit[1]-0.5))
+	spent := 0.0
+	for _, v := range x {
+		a := math.Abs(float64(v))
+		d := a - plain*min(math.Floor(a/plain+0.5), limit[sideOf(v)])
+		spent += d * d
+	}
+	bottom := max(0, (most[0]-math.Sqrt(spent))/limit[0], (most[1]-math.Sqrt(spent))/limit[1])
+
+	s.steps = s.steps[:0]
+	var xx, xq, qq float64
+	for _, v := range x {
+		a, end := math.Abs(float64(v)), limit[sideOf(v)]
+		k := min(math.Floor(a/top+0.5), end)
+		xx, xq, qq = xx+a*a, xq+a*k, qq+k*k
+		for ; a > 0 && k < end && a/(k+0.5) > bottom; k++ {
+			s.steps = append(s.steps, codeStep{a / (k + 0.5), a, k})
+		}
+	}
+	slices.SortFunc(s.steps, func(a, b codeStep) int { return cmp.Compare(b.scale, a.scale) })
+
+	best, least, above := plain, math.Inf(1), top
+	visit := func(below float64) {
+		if qq > 0 {
+			at := min(max(xq/qq, below), above)
+			if e := xx - 2*at*xq + at*at*qq; e < least {
+				best, least = at, e
+			}
+		}
+		above = below
+	}
+	for _, c := range s.steps {
+		visit(min(c.scale, above))
+		xq, qq = xq+c.x, qq+2*c.k+1
+	}
+	visit(min(max(bottom, 0), above))
+	return best
+}
+
+func sideOf(v float32) int {
+	if v < 0 {
+		return 1
+	}
+	return 0
+}

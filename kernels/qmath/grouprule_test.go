@@ -1,0 +1,120 @@
+package qmath_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/kernels/qmath"
+)
+
+// normal returns numbers like those of weights: normally distributed, with some that are far out.
+func normal(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64()) * 0.04
+		if r.IntN(50) == 0 {
+			x[i] *= 4
+		}
+	}
+	return x
+}
+
+// TestGroupRuleIsQuantizeGroups: the rule of 8 bits is the function that states the arithmetic, for every rounding.
+func TestGroupRuleIsQuantizeGroups(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{1, 3, 8, 32, 96} {
+		x := normal(r, 500)
+		copy(x[100:], make([]float32, 100))
+		for i := 300; i < 400; i++ {
+			x[i] = float32(r.IntN(20)) * 0x1p-149 // scales that underflow, or nearly so
+		}
+		for i := 400; i < 500; i++ {
+			x[i] = float32(r.IntN(255)-127) / 2 // ties
+		}
+		n := (len(x) + size - 1) / size
+		for _, rounding := range []qmath.Rounding{qmath.HalfEven, qmath.HalfAwayFromZero} {
+			want, got := make([]int8, len(x)), make([]int8, len(x))
+			wantScales, scales := make([]float32, n), make([]float32, n)
+			qmath.QuantizeGroups(want, wantScales, x, size, rounding)
+			require.True(t, qmath.GroupRule{Size: size, Max: qmath.GroupMax, Rounding: rounding}.Quantize(got, scales, x))
+			assert.Equal(t, want, got, "groups of %d, %s", size, rounding)
+			assert.Equal(t, wantScales, scales)
+		}
+	}
+}
+
+func TestGroupRuleOfFourBits(t *testing.T) {
+	codes, scales := make([]int8, 6), make([]float32, 2)
+	rule := qmath.GroupRule{Size: 4, Max: qmath.Int4Max}
+	require.True(t, rule.Quantize(codes, scales, []float32{-7, 2.5, 3.5, 0, 3.5, -0.2}))
+	assert.Equal(t, []int8{-7, 2, 4, 0, 7, 0}, codes)
+	assert.Equal(t, []float32{1, 0.5}, scales)
+}
+
+func TestNotFiniteGroups(t *testing.T) {
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+		for at := range 5 {
+			x := []float32{1, 2, 3, 4, 5}
+			x[at] = bad
+			assert.False(t, qmath.GroupRule{Size: 2, Max: 127}.Quantize(make([]int8, 5), make([]float32, 3), x))
+			_, ok := qmath.BlockRule{Bits: 8}.Quantize(make([]int8, 5), x)
+			assert.False(t, ok)
+		}
+	}
+}
+
+// squaredError is the error of a group with a scale, computed without the rule.
+func squaredError(x []float32, scale float64, lo, hi float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		q := min(max(math.RoundToEven(float64(v)/scale), lo), hi)
+		d := float64(v) - q*scale
+		sum += d * d
+	}
+	return sum
+}
+
+// TestSearchedScalesAreTheBest compares with a fine grid of scales over all that the search may take: none has a smaller error, and
+// the error is never above that of the plain scale.
+func TestSearchedScalesAreTheBest(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	better := 0
+	for range 200 {
+		size := []int{4, 16, 32, 64}[r.IntN(4)]
+		limit := []int32{qmath.GroupMax, qmath.Int4Max}[r.IntN(2)]
+		x := normal(r, size)
+		codes, scales := make([]int8, size), make([]float32, 1)
+		rule := qmath.GroupRule{Size: size, Max: limit}
+		require.True(t, rule.Quantize(codes, scales, x))
+		plain := scales[0]
+		rule.Search = true
+		require.True(t, rule.Quantize(codes, scales, x))
+		m := float64(limit)
+		got := squaredError(x, float64(scales[0]), -m, m)
+		assert.InDelta(t, got, qmath.SquaredError(x, codes, scales[0]), 1e-6*got) // quotients are rounded to float32 before they are rounded
+		assert.LessOrEqual(t, got, squaredError(x, float64(plain), -m, m))
+		if scales[0] != plain {
+			better++
+		}
+		top := float64(plain) * m / (m - 0.5)
+		for i := range 20000 {
+			s := top * (1 - 0.9*float64(i)/20000)
+			if e := squaredError(x, s, -m, m); e < got*(1-1e-5) {
+				t.Fatalf("groups of %d up to %d: the error of scale %g is %g, that of the one found, %g, is %g", size, limit, s, e, scales[0], got)
+			}
+		}
+	}
+	assert.Greater(t, better, 100)
+}
+
+func TestSearchOfZerosAndExactGroups(t *testing.T) {
+	rule := qmath.GroupRule{Size: 4, Max: 7, Search: true}
+	codes, scales := make([]int8, 8), make([]float32, 2)
+	require.True(t, rule.Quantize(codes, scales, []float32{0, 0, 0, 0, 3.5, -1.5, 0.5, 0}))
+	assert.Equal(t, []int8{0, 0, 0, 0, 7, -3, 1, 0}, codes)
+	assert.Equal(t, []float32{0, 0.5}, scales)
+}
