@@ -109,7 +109,7 @@ func randomCall(r *rand.Rand, s *OpSpec) (*Node, int64, []InferInput) {
 			in[i] = randomInput(r, s.InSocket(i), rank, num)
 		}
 	}
-	return n, int64(1 + r.IntN(26)), in
+	return n, int64(1 + r.IntN(28)), in
 }
 
 func randomInput(r *rand.Rand, socket Socket, rank int, num func() int64) InferInput {

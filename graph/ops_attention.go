@@ -13,11 +13,21 @@ var attentionOps = []OpSpec{
 		In: []Socket{SocketData, SocketFloat, SocketFloat, SocketIndex}, Infer: inferSame},
 	{Name: "TensorScatter", Doc: "a cache with an update written into it", Since: 24, Kind: KindMover, MinIn: 2,
 		In: []Socket{SocketData, SocketData, SocketIndex}, Infer: inferSame},
+	{Name: "SwiGLU", Doc: "a * Sigmoid(alpha*a) * b", Since: 28, Kind: KindElementwise, MinIn: 2, Infer: inferTwins},
 	inDomain("com.microsoft", OpSpec{Name: "Attention", Doc: "projection to q, k and v, and attention", Since: 1, Kind: KindComputing,
 		MinIn: 2, In: []Socket{SocketData, SocketData, SocketData, SocketFloat}, Infer: inferFusedAttention}),
 	inDomain("com.microsoft", OpSpec{Name: "MultiHeadAttention", Doc: "attention of q, k and v that are projected already",
 		Since: 1, Kind: KindComputing, MinIn: 1, In: []Socket{SocketData, SocketData, SocketData, SocketFloat},
 		Infer: inferMultiHead}),
+}
+
+// inferTwins: two inputs of one shape, and so is the output.
+func inferTwins(c *InferCtx) error {
+	a, b := c.Shape(0), c.Shape(1)
+	if a != nil && b != nil && !sameShape(a, b) {
+		return fmt.Errorf("inputs %s and %s differ", a, b)
+	}
+	return inferSame(c)
 }
 
 // attentionDims are the sizes of an Attention: total is the length of the keys with the past.

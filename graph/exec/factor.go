@@ -5,11 +5,8 @@ import (
 	"qwb/kernels"
 )
 
-// floating are the types that operators without kernels of their own compute in. Sums are accumulated in float64.
-type floating interface{ float32 | float64 }
-
 // factor is the right-hand side of a product: packed for the kernels in float32, as it lies in float64.
-type factor[T floating] struct {
+type factor[T float] struct {
 	packed *kernels.GemmF32
 	b      []T
 	k, n   int
@@ -18,7 +15,7 @@ type factor[T floating] struct {
 }
 
 // newFactor returns a right-hand side that lives for a few products; drop it afterwards.
-func newFactor[T floating](c *call, b []T, k, n, rowLen int, trans bool) *factor[T] {
+func newFactor[T float](c *call, b []T, k, n, rowLen int, trans bool) *factor[T] {
 	f := &factor[T]{b: b, k: k, n: n, rowLen: rowLen, trans: trans}
 	if b32, ok := any(b).([]float32); ok {
 		f.packed = c.run.borrowProduct()

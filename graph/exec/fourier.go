@@ -6,7 +6,7 @@ import (
 )
 
 // point is a complex number.
-type point[T floating] struct{ re, im T }
+type point[T float] struct{ re, im T }
 
 func (a point[T]) plus(b point[T]) point[T]  { return point[T]{a.re + b.re, a.im + b.im} }
 func (a point[T]) minus(b point[T]) point[T] { return point[T]{a.re - b.re, a.im - b.im} }
@@ -20,7 +20,7 @@ func (a point[T]) times(b point[T], s T) point[T] {
 // fourier is the discrete Fourier transform of one length in the precision of T. The length is divided by 4, 2, 3, 5 and other
 // primes, in the order and with the sums of pocketfft, so that float32 transforms have the last bits of NumPy's where no other
 // factor occurs. Lengths with large prime factors are transformed as a convolution in float64 (Bluestein).
-type fourier[T floating] struct {
+type fourier[T float] struct {
 	n       int
 	factors []int
 	roots   []point[T] // exp(2*pi*i*k/n)
@@ -31,7 +31,7 @@ type fourier[T floating] struct {
 // largestFactor is the largest prime factor that is transformed by the definition.
 const largestFactor = 47
 
-func newFourier[T floating](n int) *fourier[T] {
+func newFourier[T float](n int) *fourier[T] {
 	f := &fourier[T]{n: n}
 	rest := n
 	for rest%4 == 0 {
@@ -70,7 +70,7 @@ func (f *fourier[T]) clone() *fourier[T] {
 
 // rootOf is exp(2*pi*i*k/n) for 0 <= k < n. Only angles up to an eighth of a turn are computed, the others are their mirror
 // images, so that symmetries are exact.
-func rootOf[T floating](k, n int) point[T] {
+func rootOf[T float](k, n int) point[T] {
 	at := 8 * k // in eighths of 1/n turns
 	switch {
 	case at > 4*n:
@@ -177,7 +177,7 @@ func (f *fourier[T]) small(y, x []point[T], s T) {
 	}
 }
 
-func small3[T floating](y, x []point[T], s T) {
+func small3[T float](y, x []point[T], s T) {
 	im := s * T(0.86602540378443864676)
 	sum, d := x[1].plus(x[2]), x[1].minus(x[2])
 	a := point[T]{x[0].re - T(sum.re*0.5), x[0].im - T(sum.im*0.5)}
@@ -185,7 +185,7 @@ func small3[T floating](y, x []point[T], s T) {
 	y[0], y[1], y[2] = x[0].plus(sum), a.plus(b), a.minus(b)
 }
 
-func small5[T floating](y, x []point[T], s T) {
+func small5[T float](y, x []point[T], s T) {
 	re1, im1 := T(0.3090169943749474241), s*T(0.95105651629515357212)
 	re2, im2 := T(-0.8090169943749474241), s*T(0.58778525229247312917)
 	t1, t4, t2, t3 := x[1].plus(x[4]), x[1].minus(x[4]), x[2].plus(x[3]), x[2].minus(x[3])

@@ -16,6 +16,7 @@ var attentionEvals = []evaluator{
 	{op: "Attention", build: buildAttention},
 	{op: "RotaryEmbedding", build: buildRotary},
 	{op: "TensorScatter", build: buildTensorScatter},
+	{op: "SwiGLU", build: buildSwiGLU},
 }
 
 // What the fourth output of Attention holds (qk_matmul_output_mode).
@@ -62,7 +63,7 @@ func buildAttention(n *graph.Node, _ int64) (evalFunc, error) {
 }
 
 // headRows is Q, K, V or Y: where the row of a head and a position begins.
-type headRows[T floating] struct {
+type headRows[T float] struct {
 	data             []T
 	batch, head, row int // strides
 }
@@ -70,7 +71,7 @@ type headRows[T floating] struct {
 func (h headRows[T]) at(b, head, row int) []T { return h.data[b*h.batch+head*h.head+row*h.row:] }
 
 // headsOf reads [batch, heads, length, size], or [batch, length, heads*size].
-func headsOf[T floating](t *tensor.Tensor, count int) (h headRows[T], length, size int) {
+func headsOf[T float](t *tensor.Tensor, count int) (h headRows[T], length, size int) {
 	h.data = tensor.Of[T](t)
 	if len(t.Shape) == 4 {
 		length, size = t.Shape[2], t.Shape[3]
@@ -81,7 +82,7 @@ func headsOf[T floating](t *tensor.Tensor, count int) (h headRows[T], length, si
 }
 
 // attending is one run of an attention.
-type attending[T floating] struct {
+type attending[T float] struct {
 	*attention
 	c                           *call
 	batch, heads, shared        int
@@ -95,7 +96,7 @@ type attending[T floating] struct {
 	scores                      []T   // output 3, nil if nobody wants it
 }
 
-func attend[T floating](c *call, a *attention) error {
+func attend[T float](c *call, a *attention) error {
 	r := &attending[T]{attention: a, c: c}
 	if err := r.open(); err != nil {
 		return err
@@ -143,7 +144,9 @@ func (r *attending[T]) open() error {
 	if len(q.Shape) == 4 {
 		r.heads, r.shared = q.Shape[1], k.Shape[1]
 	}
-	bad := func() error { return fmt.Errorf("Q %s, K %s and V %s do not fit", q.Type(), k.Type(), v.Type()) }
+	bad := func() error {
+		return fmt.Errorf("queries %s, keys %s and values %s do not fit", q.Type(), k.Type(), v.Type())
+	}
 	if r.heads < 1 || r.shared < 1 || r.heads%r.shared != 0 {
 		return fmt.Errorf("%d heads of Q for %d of K and V", r.heads, r.shared)
 	}
@@ -277,15 +280,16 @@ func (r *attending[T]) group(b, shared int, alone bool) {
 	values := newFactor(c, r.v.at(b, shared, 0), r.total, r.width, r.v.row, false)
 	defer keys.drop(c)
 	defer values.drop(c)
-	buf, _ := r.spare.Get().([]T)
-	if len(buf) < rows*r.total {
-		buf = make([]T, rows*r.total)
+	buf, _ := r.spare.Get().(*[]T)
+	if buf == nil || len(*buf) < rows*r.total {
+		fresh := make([]T, rows*r.total)
+		buf = &fresh
 	}
 	each := r.heads / r.shared
 	for h := shared * each; h < (shared+1)*each; h++ {
 		for lo := 0; lo < r.queries; lo += rows {
 			m := min(rows, r.queries-lo)
-			s := buf[:m*r.total]
+			s := (*buf)[:m*r.total]
 			keys.times(par, s, r.total, r.q.at(b, h, lo), r.q.row, m)
 			r.soften(s, b, h, lo)
 			values.times(par, r.y.at(b, h, lo), r.y.row, s, r.total, m)
@@ -368,7 +372,7 @@ func (r *attending[T]) hide(s []T, b, h, query int) {
 	fill(s[to:], none)
 }
 
-func scaleBy[T floating](c *call, s []T, scale T) {
+func scaleBy[T float](c *call, s []T, scale T) {
 	if s32, ok := any(s).([]float32); ok {
 		c.run.s.table.MulScalar(s32, s32, float32(scale))
 		return
@@ -379,7 +383,7 @@ func scaleBy[T floating](c *call, s []T, scale T) {
 }
 
 // capAt is top*tanh(s/top).
-func capAt[T floating](c *call, s []T, top T) {
+func capAt[T float](c *call, s []T, top T) {
 	if s32, ok := any(s).([]float32); ok {
 		t := c.run.s.table
 		t.DivScalar(s32, s32, float32(top))
@@ -393,7 +397,7 @@ func capAt[T floating](c *call, s []T, top T) {
 }
 
 // softRows is the softmax of rows of n elements, in place.
-func softRows[T floating](c *call, s []T, n int) {
+func softRows[T float](c *call, s []T, n int) {
 	if s32, ok := any(s).([]float32); ok {
 		c.run.s.table.Softmax(nil, s32, s32, n)
 		return

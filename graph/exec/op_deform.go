@@ -24,7 +24,7 @@ func buildDeformConv(n *graph.Node, _ int64) (evalFunc, error) {
 }
 
 // deform is one run of DeformConv.
-type deform[T floating] struct {
+type deform[T float] struct {
 	geo          *graph.Geometry
 	groups       int // of channels that share offsets
 	window       int // elements of the kernel
@@ -34,7 +34,7 @@ type deform[T floating] struct {
 	offset, mask []T // mask may be nil
 }
 
-func deformConv[T floating](c *call, groups int) error {
+func deformConv[T float](c *call, groups int) error {
 	x, w, offset := c.last(0), c.in(1), c.in(2)
 	geo, err := graph.ConvGeometry(c.node, graph.Static(x.Shape...), graph.Static(w.Shape...))
 	if err != nil {

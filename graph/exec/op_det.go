@@ -15,7 +15,7 @@ var matrixEvals = []evaluator{
 }
 
 // determinants eliminates each matrix in float64, with the largest element of a column as pivot.
-func determinants[T floating](c *call) error {
+func determinants[T float](c *call) error {
 	x := c.in(0)
 	r := len(x.Shape)
 	if r < 2 || x.Shape[r-1] != x.Shape[r-2] {

@@ -101,7 +101,7 @@ func gridSample(c *call, s gridSampler) error {
 
 // gridPoints returns a function that collects points lo to hi of sample n of a tensor of the given shape; a sample has count
 // points. A point's coordinates are listed from the last axis to the first.
-func gridPoints[G floating](s gridSampler, shape []int, grid []G, count int) func(t *taps, n, lo, hi int) {
+func gridPoints[G float](s gridSampler, shape []int, grid []G, count int) func(t *taps, n, lo, hi int) {
 	spatial := shape[2:]
 	r := len(spatial)
 	strides := rowStrides(spatial)
@@ -118,7 +118,7 @@ func gridPoints[G floating](s gridSampler, shape []int, grid []G, count int) fun
 }
 
 // denormalize maps [-1, 1] to the elements of an axis, in the grid's own precision: which element is nearest depends on it.
-func denormalize[G floating](g G, length int, align bool) float64 {
+func denormalize[G float](g G, length int, align bool) float64 {
 	if align {
 		return float64(G((g+1)/2) * G(length-1))
 	}
@@ -231,7 +231,7 @@ func buildAffineGrid(n *graph.Node, _ int64) (evalFunc, error) {
 	}, nil
 }
 
-func affineGrid[T floating](c *call, align bool) error {
+func affineGrid[T float](c *call, align bool) error {
 	size, err := ints(c.in(1))
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func buildRoiAlign(n *graph.Node, version int64) (evalFunc, error) {
 	}, nil
 }
 
-func alignRegions[T floating](c *call, r roiAlign) error {
+func alignRegions[T float](c *call, r roiAlign) error {
 	x, rois := c.in(0), c.in(1)
 	batch, err := ints(c.in(2))
 	if err != nil {
@@ -97,7 +97,7 @@ type region struct {
 }
 
 // regionOf reads the corners x1, y1, x2, y2, in their own precision: the number of samples depends on it.
-func regionOf[T floating](r roiAlign, v []T, in, out []int) (region, error) {
+func regionOf[T float](r roiAlign, v []T, in, out []int) (region, error) {
 	var corner [4]T
 	for i := range corner {
 		corner[i] = T(v[i]*T(r.scale)) - T(r.shift)
@@ -158,7 +158,7 @@ func (t *axisTap) edged(v float64, n int) bool {
 	return true
 }
 
-func total[T floating](t *taps, src []T) float64 {
+func total[T float](t *taps, src []T) float64 {
 	sum := 0.0
 	for i, at := range t.at {
 		sum += t.weight[i] * float64(src[at])
@@ -168,7 +168,7 @@ func total[T floating](t *taps, src []T) float64 {
 
 // largest is the largest weighted element, 0 among them where zero is set; 0 if there is none. That the weights of each element
 // of a sample count alone is how the operator is defined by its reference.
-func largest[T floating](t *taps, src []T, zero bool) float64 {
+func largest[T float](t *taps, src []T, zero bool) float64 {
 	if len(t.at) == 0 {
 		return 0
 	}
@@ -191,7 +191,7 @@ func buildMaxRoiPool(n *graph.Node, _ int64) (evalFunc, error) {
 	}, nil
 }
 
-func poolRegions[T floating](c *call, scale float32) error {
+func poolRegions[T float](c *call, scale float32) error {
 	x, rois := c.in(0), c.in(1)
 	if rois.Shape[1] != 5 {
 		return fmt.Errorf("regions %s", rois.Type())
@@ -243,7 +243,7 @@ func binOf(first, last, k, n, size int) (from, to int) {
 	return min(max(from, 0), size), min(max(to, 0), size)
 }
 
-func largestIn[T floating](plane []T, w, top, bottom, left, right int) T {
+func largestIn[T float](plane []T, w, top, bottom, left, right int) T {
 	if top >= bottom || left >= right {
 		return 0
 	}

@@ -26,7 +26,7 @@ func buildRotary(n *graph.Node, _ int64) (evalFunc, error) {
 	}, nil
 }
 
-func rotate[T floating](c *call, r rotary) error {
+func rotate[T float](c *call, r rotary) error {
 	x := c.in(0)
 	if len(x.Shape) == 4 {
 		r.heads = x.Shape[1]
@@ -91,7 +91,7 @@ func (c *call) angles(batch, length, half int) (func(i int) int, error) {
 }
 
 // turnPairs rotates the pairs of one head.
-func turnPairs[T floating](r rotary, dst, src, cos, sin []T) {
+func turnPairs[T float](r rotary, dst, src, cos, sin []T) {
 	apart, step := len(cos), 1
 	if r.interleaved {
 		apart, step = 1, 2

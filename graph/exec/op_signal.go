@@ -47,7 +47,7 @@ func buildDFT(n *graph.Node, version int64) (evalFunc, error) {
 	}, nil
 }
 
-func runDFT[T, F floating](c *call, d dft, axis int) error {
+func runDFT[T, F float](c *call, d dft, axis int) error {
 	x := c.in(0)
 	last := len(x.Shape) - 1
 	if last < 1 || x.Shape[last] != 1 && x.Shape[last] != 2 {
@@ -93,7 +93,7 @@ func runDFT[T, F floating](c *call, d dft, axis int) error {
 }
 
 // transform transforms one line in place. The half of a spectrum is completed first.
-func transform[T floating](d dft, f *fourier[T], line []point[T]) {
+func transform[T float](d dft, f *fourier[T], line []point[T]) {
 	if !d.inverse {
 		f.forward(line)
 		return
@@ -111,12 +111,12 @@ func transform[T floating](d dft, f *fourier[T], line []point[T]) {
 }
 
 // spectra are the lines along an axis of a tensor whose last axis is 1 or 2.
-type spectra[T floating] struct {
+type spectra[T float] struct {
 	data                    []T
 	outer, n, inner, values int
 }
 
-func spectraOf[T floating](t *tensor.Tensor, axis int) spectra[T] {
+func spectraOf[T float](t *tensor.Tensor, axis int) spectra[T] {
 	last := len(t.Shape) - 1
 	outer, n, inner := blocks(t.Shape[:last], axis)
 	return spectra[T]{tensor.Of[T](t), outer, n, inner, t.Shape[last]}
@@ -128,7 +128,7 @@ func (s spectra[T]) at(i int) (first, step int) {
 }
 
 // readLine fills line with the elements of line i of s, 0 beyond their end.
-func readLine[T, F floating](line []point[F], s spectra[T], i int) {
+func readLine[T, F float](line []point[F], s spectra[T], i int) {
 	at, step := s.at(i)
 	clear(line)
 	for k := range min(len(line), s.n) {
@@ -141,7 +141,7 @@ func readLine[T, F floating](line []point[F], s spectra[T], i int) {
 }
 
 // writeLine sets line i of s to the first elements of line.
-func writeLine[T, F floating](s spectra[T], i int, line []point[F]) {
+func writeLine[T, F float](s spectra[T], i int, line []point[F]) {
 	at, step := s.at(i)
 	for _, v := range line[:s.n] {
 		s.data[at] = T(v.re)
@@ -162,7 +162,7 @@ func buildSTFT(*graph.Node, int64) (evalFunc, error) {
 	}, nil
 }
 
-func runSTFT[T floating](c *call) error {
+func runSTFT[T float](c *call) error {
 	x := c.in(0)
 	step, err := scalarInt(c.in(1))
 	if err != nil {

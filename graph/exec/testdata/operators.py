@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes operators.json.gz: what ONNX Runtime, and for Attention, DFT and GridSample in three dimensions ONNX's own reference, answer for
-combinations of attributes that the ONNX vectors do not have. Needs onnxruntime, onnx and numpy."""
+"""Writes operators.json.gz: what ONNX Runtime, and for Attention, DFT, STFT, SwiGLU and GridSample in three dimensions ONNX's own
+reference, answer for combinations of attributes that the ONNX vectors do not have. Needs onnxruntime, onnx and numpy."""
 import base64, gzip, itertools, json
 import numpy as np, onnx, onnxruntime as ort
 from onnx import TensorProto as T, helper as h
@@ -127,6 +127,8 @@ for _ in range(60):
         kw["left_window_size"], kw["right_window_size"] = int(rng.integers(-1, 4)), int(rng.integers(-1, 4))
     kw["qk_matmul_output_mode"] = int(rng.integers(1 if "softcap" in kw else 0, 4))
     case("Attention", version, [normal(*q), normal(*k), normal(*v), mask, *before] + ([valid] if version >= 24 else []), 4, reference=True, **kw)
+case("SwiGLU", 28, [normal(3, 5), normal(3, 5)], reference=True)
+case("SwiGLU", 28, [normal(3, 5), normal(3, 5)], reference=True, alpha=1.75)
 
 for c in cases:
     while c["inputs"][-1] is None:
