@@ -72,6 +72,20 @@ func (e *exact) codes(i int) (lo, hi int32) {
 	return e.code(low - b), e.code(high + b)
 }
 
+// off is how far element i has to move until its code is q, for a q that it is not; 0 where what was not recorded explains q.
+func (e *exact) off(i int, q int32) float64 {
+	if e.low == nil {
+		return e.distance(e.value[i], q)
+	}
+	switch {
+	case q < e.code(e.low[i]):
+		return e.distance(e.low[i], q)
+	case q > e.code(e.high[i]):
+		return e.distance(e.high[i], q)
+	}
+	return 0
+}
+
 // distance is how far v has to move until its code is q, for a q that it is not; v is limited to the grid first.
 func (e *exact) distance(v float64, q int32) float64 {
 	v = min(max(v, float64(e.lo-e.zero)), float64(e.hi-e.zero))

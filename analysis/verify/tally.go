@@ -61,7 +61,7 @@ func (t *tally) differs(e *exact, i int, want, got int32) {
 	t.histogram[d]++
 	t.most = max(t.most, d, -d)
 	t.bound = max(t.bound, e.within(i))
-	t.distance = max(t.distance, e.distance(e.value[i], got))
+	t.distance = max(t.distance, e.off(i, got))
 	tie := e.allows(i, got)
 	switch {
 	case !tie:

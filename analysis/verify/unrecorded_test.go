@@ -27,6 +27,8 @@ func TestAnUnrecordedTieStaysOpen(t *testing.T) {
 	assert.False(t, read.allows(0, 4))
 	assert.False(t, read.allows(0, 1))
 	assert.False(t, read.allows(1, 8))
+	assert.Zero(t, read.off(0, 2))
+	assert.InDelta(t, 0.5, read.off(0, 4), 1e-12)
 
 	a.leaveOpen(6, &exact{value: []float64{2.4, 7}, round: qmath.HalfEven, hi: 255, bound: bound}, &tensor.Tensor{DType: tensor.Uint8, Shape: []int{2}, Data: []uint8{2, 7}})
 	assert.NotContains(t, a.open, lower.TensorID(6))
