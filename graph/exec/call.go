@@ -82,6 +82,14 @@ func (c *call) fixed(i int) bool { return i < len(c.ins) && c.ins[i].fixed }
 // outShape returns the inferred shape of output i.
 func (c *call) outShape(i int) []int { return c.typ[i].shape }
 
+// outDType returns the inferred element type of output i, Undefined where its shape is not known.
+func (c *call) outDType(i int) tensor.DType {
+	if i >= len(c.typ) {
+		return tensor.Undefined
+	}
+	return c.typ[i].dtype
+}
+
 // out allocates output i, row-major, of the inferred type. Its elements are undefined.
 func (c *call) out(i int) (*tensor.Tensor, error) { return c.outIn(i, tensor.RowMajor) }
 

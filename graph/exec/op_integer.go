@@ -64,7 +64,7 @@ func evalMatMulInteger(c *call) error {
 
 // evalQLinearMatMul has the inputs a, scale, zero point, b, scale, zero point, and scale and zero point of the result.
 func evalQLinearMatMul(c *call) error {
-	if c.in(0).DType == tensor.Float32 || c.in(3).DType == tensor.Float32 || c.typ[0].dtype == tensor.Float32 {
+	if c.in(0).DType == tensor.Float32 || c.in(3).DType == tensor.Float32 || c.outDType(0) == tensor.Float32 {
 		return floatQLinearMatMul(c)
 	}
 	a, err := c.centred(0, 2, -2)

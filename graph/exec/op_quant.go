@@ -91,7 +91,7 @@ func buildQuantize(n *graph.Node, version int64) (evalFunc, error) {
 		if precision != tensor.Undefined {
 			division = precisions[precision]
 		}
-		out := c.typ[0].dtype
+		out := c.outDType(0)
 		limits, integer := bounds[out]
 		if _, ok := minifloats[out]; !integer && (!ok || out == tensor.Float16 || out == tensor.BFloat16) {
 			return fmt.Errorf("quantizing to %s is not supported", out)
