@@ -227,13 +227,23 @@ func splitFactors(s string) []string {
 func floorDiv(e Elem, add, by int64) Elem {
 	sum := addElems(e, known(add))
 	switch {
+	case by == 1:
+		return sum
 	case sum.Known && sum.N >= 0:
 		return known(sum.N / by)
-	case sum.Symbol == "" || by == 1:
-		return sum
+	case sum.Symbol == "":
+		return Elem{}
 	}
 	if q := divElems(sum, known(by)); q.Symbol != "" {
 		return q
+	}
+	if p, ok := sum.poly(); ok && len(p.terms) == 1 && p.terms[0].coef == 1 && len(p.terms[0].parts) == 1 {
+		x, inner, is := quotient(p.terms[0].parts[0]) // (x/inner + c) / by is (x + c*inner) / (inner*by), rounded down once
+		more, ok1 := product64(p.c, inner)
+		both, ok2 := product64(by, inner)
+		if is && ok1 && ok2 {
+			return floorDiv(x, more, both)
+		}
 	}
 	return symbol("(" + sum.Symbol + "/" + strconv.FormatInt(by, 10) + ")")
 }

@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"math/bits"
-	"strconv"
-	"strings"
-)
+import "math/bits"
 
 // MACs returns the multiply-accumulates that a node does for one sample, by the shapes recorded in the graph: a symbol that is
 // the leading dimension of a graph input counts as 1. It returns false if other dimensions are open or the count does not fit.
@@ -93,15 +89,11 @@ func bindPart(part string, sizes map[string]int64) Elem {
 	if n, ok := sizes[part]; ok {
 		return known(n)
 	}
-	slash := strings.LastIndexByte(part, '/')
-	if part[0] != '(' || slash < 0 {
+	x, by, ok := quotient(part)
+	if !ok {
 		return Elem{Symbol: part}
 	}
-	by, err := strconv.ParseInt(strings.TrimSuffix(part[slash+1:], ")"), 10, 64)
-	if err != nil || by <= 0 {
-		return Elem{Symbol: part}
-	}
-	e := Elem{Symbol: part[1:slash]}.bind(sizes)
+	e := x.bind(sizes)
 	if e.Known && e.N >= 0 {
 		return known(e.N / by)
 	}

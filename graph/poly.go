@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	maxTerms  = 8  // of sums that inference keeps: longer ones are of no use
-	maxSymbol = 64 // characters of names that inference makes
+	maxTerms  = 8   // of sums that inference keeps: longer ones are of no use
+	maxSymbol = 160 // characters of names that inference makes
 )
 
 // poly is an element as a sum of products: what symbols are parsed into to compute with them. Parts of a product are names of
@@ -130,6 +130,16 @@ func sumInside(f string) (string, bool) {
 		}
 	}
 	return f[1 : len(f)-1], true
+}
+
+// quotient takes a part "(x/by)" of a product apart, false if it is none.
+func quotient(part string) (x Elem, by int64, ok bool) {
+	slash := strings.LastIndexByte(part, '/')
+	if part[0] != '(' || slash < 0 {
+		return Elem{}, 0, false
+	}
+	by, err := strconv.ParseInt(strings.TrimSuffix(part[slash+1:], ")"), 10, 64)
+	return Elem{Symbol: part[1:slash]}, by, err == nil && by > 0
 }
 
 // plus is p + sign*q, false where it overflows or becomes too long.
