@@ -35,17 +35,17 @@ var fusedOps = []OpSpec{
 func inferMatMulNBits(c *InferCtx) error {
 	x, n, k := c.Shape(0), c.Node.AttrInt("N", 0), c.Node.AttrInt("K", 0)
 	if n < 1 || k < 1 {
-		return fmt.Errorf("N %d, K %d", n, k)
+		return fmt.Errorf("attributes N %d, K %d", n, k)
 	}
 	c.SetOut(0, c.DType(0), nil)
 	if x == nil {
 		return nil
 	}
 	if len(x) == 0 {
-		return fmt.Errorf("A has shape %s", x)
+		return fmt.Errorf("input A has shape %s", x)
 	}
 	if _, ok := mergeDim(x[len(x)-1], Dim{N: k}); !ok {
-		return fmt.Errorf("A has shape %s, K is %d", x, k)
+		return fmt.Errorf("input A has shape %s, K is %d", x, k)
 	}
 	c.SetOut(0, c.DType(0), append(slices.Clone(x[:len(x)-1]), Dim{N: n}))
 	return nil

@@ -27,7 +27,7 @@ func buildMatMulNBits(n *graph.Node, _ int64) (evalFunc, error) {
 		return nil, fmt.Errorf("%d bits are not supported", w.bits)
 	}
 	if w.n < 1 || w.k < 1 || w.block < 1 || w.block*w.bits%8 != 0 || max(w.n, w.k, w.block) > math.MaxInt32 {
-		return nil, fmt.Errorf("N %d, K %d, block_size %d", w.n, w.k, w.block)
+		return nil, fmt.Errorf("attributes N %d, K %d, block_size %d", w.n, w.k, w.block)
 	}
 	if n.Input(4) != graph.NoValue {
 		return nil, fmt.Errorf("g_idx is not supported")
@@ -38,7 +38,7 @@ func buildMatMulNBits(n *graph.Node, _ int64) (evalFunc, error) {
 			return badType(0, x.DType)
 		}
 		if len(x.Shape) == 0 || x.Shape[len(x.Shape)-1] != w.k {
-			return fmt.Errorf("A %s, K is %d", x.Type(), w.k)
+			return fmt.Errorf("input A %s, K is %d", x.Type(), w.k)
 		}
 		g, ok := derived[*kernels.GemmF32](c, 1)
 		if !ok {
@@ -80,7 +80,7 @@ func (w nbits) dequantize(c *call) ([]float32, error) {
 	codes, ok := c.in(1).Data.([]uint8)
 	blob := w.block * w.bits / 8
 	if !ok || len(codes) != w.n*blocks*blob {
-		return nil, fmt.Errorf("B %s for %d rows of %d blocks of %d bytes", c.in(1).Type(), w.n, blocks, blob)
+		return nil, fmt.Errorf("input B %s for %d rows of %d blocks of %d bytes", c.in(1).Type(), w.n, blocks, blob)
 	}
 	scales := c.in(2).F32()
 	if len(scales) != w.n*blocks {
