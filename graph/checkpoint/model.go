@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"qwb/internal/file"
 )
 
 // Model is a checkpoint that was opened. Close ends the use of its tensors.
@@ -27,8 +29,8 @@ type Model struct {
 }
 
 type source struct {
-	name string // without the folder
-	data []byte
+	name    string // without the folder
+	mapping *file.Mapping
 }
 
 // Tensor returns a part of the model; of a tied model the classifier is the embedding.
@@ -60,11 +62,11 @@ func (m *Model) Digest() (string, error) {
 		return hex.EncodeToString(h[:])
 	}
 	if len(m.files) == 1 {
-		return one(m.files[0].data), nil
+		return one(m.files[0].mapping.Bytes), nil
 	}
 	h := sha256.New()
 	for _, f := range m.files {
-		if _, err := io.WriteString(h, one(f.data)+"  "+f.name+"\n"); err != nil {
+		if _, err := io.WriteString(h, one(f.mapping.Bytes)+"  "+f.name+"\n"); err != nil {
 			return "", err
 		}
 	}
@@ -87,7 +89,7 @@ func (m *Model) add(t *Tensor) error {
 	if t.Rows != rows || t.Cols != cols {
 		return fmt.Errorf("tensor %q (%s) has shape [%d,%d], the configuration says [%d,%d]", t.Name, t.Part, t.Rows, t.Cols, rows, cols)
 	}
-	if (t.Type == GGQ8 || t.Type == GGQ4) && t.Cols%block != 0 {
+	if t.Type > Groups && t.Cols%block != 0 {
 		return fmt.Errorf("tensor %q (%s): rows of %d elements are no whole blocks of %d", t.Name, t.Part, t.Cols, block)
 	}
 	if want := t.Type.bytes(t.Len()); len(t.data) != want {

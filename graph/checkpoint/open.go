@@ -84,11 +84,11 @@ func (m *Model) open(path string) error {
 
 // mapFile maps a file for as long as the model is open.
 func (m *Model) mapFile(path, name string) ([]byte, error) {
-	b, release, err := file.Open(path)
+	f, err := file.OpenMapping(path)
 	if err != nil {
 		return nil, err
 	}
-	m.release = append(m.release, release)
-	m.files = append(m.files, source{name, b})
-	return b, nil
+	m.release = append(m.release, f.Release)
+	m.files = append(m.files, source{name, f})
+	return f.Bytes, nil
 }

@@ -18,9 +18,11 @@ const (
 	Groups             // int8 codes, and one float32 scale per group of elements of the flattened tensor: llama2.c version 2
 	GGQ8               // blocks of 32: half-precision scale, 32 int8 codes (Q8_0 of GGUF)
 	GGQ4               // blocks of 32: half-precision scale, 16 bytes: low halves are elements 0 to 15, high ones 16 to 31, less 8 (Q4_0)
+	WideQ8             // blocks of 32: float32 scale, 32 int8 codes (Q8_0 of InferLLM)
+	WideQ4             // blocks of 32: float32 scale, 16 bytes: low halves are even elements, high ones odd, less 8 (Q4_0 of InferLLM)
 )
 
-var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0"}
+var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0", "Q8_0 with float32 scales", "Q4_0 with float32 scales"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
@@ -58,6 +60,10 @@ func (t Type) bytes(n int) int {
 		return n / block * 34
 	case GGQ4:
 		return n / block * 18
+	case WideQ8:
+		return n / block * 36
+	case WideQ4:
+		return n / block * 20
 	}
 	return n
 }
@@ -98,7 +104,28 @@ func (t *Tensor) Read(dst []float32, from int) {
 				dst[i+j+block/2] = float32(int8(q>>4)-8) * d
 			}
 		}
+	case WideQ8, WideQ4:
+		var codes [block]int8
+		for i := 0; i+block <= len(dst); i += block {
+			d := t.wide(codes[:], from+i)
+			for j, q := range codes {
+				dst[i+j] = float32(q) * d
+			}
+		}
 	}
+}
+
+// wide reads the block that begins at an element of type WideQ8 or WideQ4.
+func (t *Tensor) wide(codes []int8, from int) (scale float32) {
+	b := t.data[t.Type.bytes(from):][:t.Type.bytes(block)]
+	for j, q := range b[4:] {
+		if t.Type == WideQ8 {
+			codes[j] = int8(q)
+		} else {
+			codes[2*j], codes[2*j+1] = int8(q&15)-8, int8(q>>4)-8
+		}
+	}
+	return math.Float32frombits(binary.LittleEndian.Uint32(b))
 }
 
 // Row converts one row; dst holds Cols elements.
@@ -119,7 +146,7 @@ func (t *Tensor) GroupSize() int {
 	switch t.Type {
 	case Groups:
 		return t.Group
-	case GGQ8, GGQ4:
+	case GGQ8, GGQ4, WideQ8, WideQ4:
 		return block
 	}
 	return 0
@@ -151,6 +178,10 @@ func (t *Tensor) Codes(codes []int8, scales []float32, from int) {
 				codes[block*i+j] = int8(q&15) - 8
 				codes[block*i+j+block/2] = int8(q>>4) - 8
 			}
+		}
+	case WideQ8, WideQ4:
+		for i := range scales {
+			scales[i] = t.wide(codes[block*i:], from+block*i)
 		}
 	default:
 		panic("checkpoint: " + t.Name + " is not quantized")

@@ -57,3 +57,23 @@ func TestOpenMapsAFile(t *testing.T) {
 	_, _, err = file.Open(path + "x")
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// TestForgottenPartsAreReadAgain: forgetting any part of a mapping, or memory that is none, changes no byte.
+func TestForgottenPartsAreReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.bin")
+	want := make([]byte, 5*os.Getpagesize()+17)
+	for i := range want {
+		want[i] = byte(i * 7)
+	}
+	require.NoError(t, os.WriteFile(path, want, 0o600))
+	m, err := file.OpenMapping(path)
+	require.NoError(t, err)
+	for _, part := range [][2]int{{0, len(want)}, {3, 10}, {100, 3 * os.Getpagesize()}, {len(want), len(want)}} {
+		m.Forget(m.Bytes[part[0]:part[1]])
+		require.Equal(t, want, m.Bytes)
+	}
+	other := append([]byte(nil), want...)
+	m.Forget(other)
+	assert.Equal(t, want, other)
+	require.NoError(t, m.Release())
+}

@@ -5,43 +5,88 @@ import (
 	"io"
 	"math"
 	"os"
+	"unsafe"
 )
 
 // Map maps a whole regular file for reading, or reads it where the system has no mappings. The bytes stay valid after f is closed,
 // until release is called, and must not be written to. An empty file gives no bytes. A file that is changed while it is mapped
 // changes the bytes; one that is cut then makes reads beyond its end fail in the way of the system.
 func Map(f *os.File) (data []byte, release func() error, err error) {
-	info, err := f.Stat()
+	m, err := mapFile(f)
 	if err != nil {
-		return nil, nil, Plain(err)
+		return nil, nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
-	}
-	if info.Size() == 0 {
-		return nil, func() error { return nil }, nil
-	}
-	if int64(int(info.Size())) != info.Size() {
-		return nil, nil, fmt.Errorf("a file of %d bytes does not fit into the address space", info.Size())
-	}
-	return mapSize(f, int(info.Size()))
+	return m.Bytes, m.Release, nil
 }
 
 // Open maps the file at path as Map does. A pipe or device is refused before it is opened, since that could wait for its other end.
 func Open(path string) (data []byte, release func() error, err error) {
+	m, err := OpenMapping(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Bytes, m.Release, nil
+}
+
+// OpenMapping is Open for those who want to say which parts they need no more.
+func OpenMapping(path string) (*Mapping, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, nil, Plain(err)
+		return nil, Plain(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
+		return nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, Plain(err)
+		return nil, Plain(err)
 	}
 	defer f.Close()
-	return Map(f)
+	return mapFile(f)
+}
+
+// Mapping is a file in memory.
+type Mapping struct {
+	Bytes   []byte
+	mapped  bool // and not read
+	release func() error
+}
+
+// Release ends the use of Bytes.
+func (m *Mapping) Release() error { return m.release() }
+
+// Forget says that a part of Bytes is not needed for a while: its pages do not count as memory of the process until they are looked
+// at again. Of other memory, and on systems that do not know this, nothing is done.
+func (m *Mapping) Forget(part []byte) {
+	if len(part) == 0 || !m.mapped {
+		return
+	}
+	from := uintptr(unsafe.Pointer(&part[0])) - uintptr(unsafe.Pointer(&m.Bytes[0])) // wraps around where part begins before
+	if from >= uintptr(len(m.Bytes)) || uintptr(len(part)) > uintptr(len(m.Bytes))-from {
+		return
+	}
+	page := uintptr(os.Getpagesize())
+	lo, hi := (from+page-1)/page*page, (from+uintptr(len(part)))/page*page
+	if lo < hi {
+		forget(m.Bytes[lo:hi])
+	}
+}
+
+func mapFile(f *os.File) (*Mapping, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, Plain(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
+	}
+	if info.Size() == 0 {
+		return &Mapping{release: func() error { return nil }}, nil
+	}
+	if int64(int(info.Size())) != info.Size() {
+		return nil, fmt.Errorf("a file of %d bytes does not fit into the address space", info.Size())
+	}
+	return mapSize(f, int(info.Size()))
 }
 
 // ReadAll reads size bytes; whether they are there is found out before memory is asked for.
@@ -62,7 +107,7 @@ func ReadAll(r io.ReaderAt, size int64) ([]byte, error) {
 }
 
 // read is mapSize for where there are no mappings.
-func read(f *os.File, size int) ([]byte, func() error, error) {
+func read(f *os.File, size int) (*Mapping, error) {
 	b, err := ReadAll(f, int64(size))
-	return b, func() error { return nil }, err
+	return &Mapping{Bytes: b, release: func() error { return nil }}, err
 }

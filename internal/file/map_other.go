@@ -5,6 +5,6 @@ package file
 import "os"
 
 // mapSize reads the file: this system has no mappings.
-func mapSize(f *os.File, size int) (data []byte, release func() error, err error) {
+func mapSize(f *os.File, size int) (*Mapping, error) {
 	return read(f, size)
 }

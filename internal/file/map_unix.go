@@ -8,10 +8,10 @@ import (
 )
 
 // mapSize maps size bytes of f for reading; the mapping outlives f and ends with release.
-func mapSize(f *os.File, size int) (data []byte, release func() error, err error) {
-	data, err = syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
+func mapSize(f *os.File, size int) (*Mapping, error) {
+	data, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
 		return read(f, size) // a file system without mappings
 	}
-	return data, func() error { return syscall.Munmap(data) }, nil
+	return &Mapping{data, true, func() error { return syscall.Munmap(data) }}, nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // mapSize maps size bytes of f for reading; the mapping outlives f and ends with release.
-func mapSize(f *os.File, size int) (data []byte, release func() error, err error) {
+func mapSize(f *os.File, size int) (*Mapping, error) {
 	h, err := syscall.CreateFileMapping(syscall.Handle(f.Fd()), nil, syscall.PAGE_READONLY, 0, 0, nil)
 	if err != nil {
 		return read(f, size)
@@ -18,6 +18,6 @@ func mapSize(f *os.File, size int) (data []byte, release func() error, err error
 		return read(f, size)
 	}
 	// The address is not of Go's heap, so reading it as a pointer is safe; vet cannot know that of a direct conversion.
-	data = unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size)
-	return data, func() error { return syscall.UnmapViewOfFile(addr) }, nil
+	data := unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size)
+	return &Mapping{data, true, func() error { return syscall.UnmapViewOfFile(addr) }}, nil
 }
