@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/calib/data/npy"
+	"qwb/graph/graphtest"
+	"qwb/graph/tensor"
 )
 
 // Trained networks through every command, on both platforms, and every byte the same for other thread counts, node orders and
@@ -24,10 +28,20 @@ func TestTrainedNetworks(t *testing.T) {
 		{"mnist/cnn_mnist_pytorch.onnx", shared(t, "data", "mnist", "t10k-images-idx3-ubyte.gz"), "none", "20"},
 		{"mlperf-tiny/ad01_fp32.onnx", "synthetic:3", "none", "3"},
 		{"mlperf-tiny/vww_96_float.onnx", "synthetic:2", "none", "2"},
+		{"mlperf-tiny/str_ww_dequant_fp32.onnx", shared(t, "models", "mlperf-tiny", "training__streaming_wakeword__calibration_samples.npz"), "none", "10"},
+		{"vision/blazeface_front_128.onnx", shared(t, "data", "cc0"), "face.yaml", "1"},
+		{"speech/embedding_model.onnx", "synthetic:1", "none", "1"},
+		{"speech/silero_vad_16k_op15.onnx", "frames.npz", "none", "1"},
+		{"filetype/magika_v3_3.onnx", "synthetic:1", "none", "1"},
+		{"ocr/en_PP-OCRv4_rec.onnx", "lines", "none", "2"},
 		{"classifiers/mobilenetv2_0.35_catdog.onnx", shared(t, "data", "pets", "calibration"), "imagenet-inception", "2"},
 	} {
 		t.Run(filepath.Base(c.model), func(t *testing.T) {
 			inFolder(t)
+			write(t, "face.yaml", []byte("resize: {size: [128, 128]}\nmean: 127.5\nstd: 127.5\n"))
+			saveFrames(t, "frames.npz")
+			saveInputs(t, "lines", 1, 1, 1, 3, 48, 32)
+			saveArray(t, "lines/wide.npy", graphtest.Normal(2, 1, 3, 48, 57))
 			model := shared(t, "models", filepath.FromSlash(c.model))
 			for i, platform := range []string{"trt_int8", "onnxruntime"} {
 				args := []string{"calibrate", model, "--platform", platform, "-o", "m.plan.json"}
@@ -43,6 +57,35 @@ func TestTrainedNetworks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// saveFrames writes what a voice activity detector of the Silero kind reads: a frame, its state, the sample rate.
+func saveFrames(t *testing.T, path string) {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, npy.WriteArchive(&b, map[string]*tensor.Tensor{
+		"input": graphtest.Normal(1, 1, 576), "state": graphtest.Normal(2, 2, 1, 128), "sr": tensor.FromI64([]int64{16000}),
+	}))
+	write(t, path, b.Bytes())
+}
+
+// A detector that switches between two networks by its sample rate has nothing to quantize until the rate is bound.
+func TestSileroBound(t *testing.T) {
+	model := shared(t, "models", "speech", "silero_vad.onnx")
+	inFolder(t)
+	saveFrames(t, "frames.npz")
+	require.Len(t, parts(t, done(t, "inspect", model, "--json").object(t), "bodies[]"), 2)
+	done(t, "bind", model, "--input", "sr=16000", "--shape", "input=1,576", "--shape", "state=2,1,128", "-o", "m.onnx")
+	done(t, "run", model, "--input", "frames.npz", "--output", "whole")
+	done(t, "preprocess", "m.onnx", "--data", "frames.npz", "--dump", "in")
+	done(t, "run", "m.onnx", "--input", "in/00000_frames.npz", "--output", "bound")
+	require.Less(t, noiseToSignal(t, "bound/output.npy", "whole/output.npy"), 1e-10)
+	require.Less(t, noiseToSignal(t, "bound/stateN.npy", "whole/stateN.npy"), 1e-10)
+	for _, p := range parts(t, done(t, "inspect", "m.onnx", "--json").object(t), "platforms[]") {
+		require.Greater(t, p["macs_int8"], 0.8, "all but the LSTM: %v", p["platform"])
+	}
+	done(t, "calibrate", "m.onnx", "--data", "in", "--platform", "trt_int8")
+	done(t, "export", "--platform", "trt_int8", "-o", "q.onnx")
 }
 
 // Squeezenet: threads, node order and split data change no byte.
