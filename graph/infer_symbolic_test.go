@@ -49,6 +49,21 @@ func TestInferShapeComputations(t *testing.T) {
 	}
 }
 
+func TestInferBatchedScan(t *testing.T) {
+	g := parsed(t, `
+		opset 8
+		input s: f32[B,3]
+		input x: f32[B,L,3]
+		last, all = Scan(_, s, x) {num_scan_inputs=1, body=graph {
+			input acc; input slice
+			next = Add(acc, slice); output next; output next
+		}}
+		output last; output all`)
+	require.Empty(t, InferShapes(g))
+	require.Equal(t, "f32[B,3]", typeOf(t, g, "last"))
+	require.Equal(t, "f32[B,L,3]", typeOf(t, g, "all"))
+}
+
 // TestSymbolsComputeAsTheirNumbers compares expressions of names with the same expressions of numbers.
 func TestSymbolsComputeAsTheirNumbers(t *testing.T) {
 	sizes := map[string]int64{"H": 7, "W": 5, "N": 2, "past": 3}

@@ -108,12 +108,14 @@ func inferLoop(c *InferCtx) error {
 	return nil
 }
 
-// inferScan: state variables keep their type; each scan input gives the body one slice, each scan output collects one. The
-// batched form before opset 9 is left open.
+// inferScan: state variables keep their type; each scan input gives the body one slice, each scan output collects one.
 func inferScan(c *InferCtx) error {
 	n := c.Node
-	if c.sub == nil || c.Opset > 0 && c.Opset < 9 {
+	if c.sub == nil {
 		return nil
+	}
+	if c.Opset > 0 && c.Opset < 9 {
+		return inferBatchedScan(c)
 	}
 	body, err := n.body("body")
 	if err != nil {
@@ -154,6 +156,55 @@ func inferScan(c *InferCtx) error {
 				return err
 			}
 			o.Shape = append(append(append(Shape{}, o.Shape[:axis]...), length), o.Shape[axis:]...)
+		}
+		c.SetOut(i, o.DType, o.Shape)
+	}
+	return nil
+}
+
+// inferBatchedScan is the form of opset 8: behind the lengths of the sequences every input has a batch axis, of which the body sees
+// one entry, and scan inputs have the axis of the sequence as their second.
+func inferBatchedScan(c *InferCtx) error {
+	body, err := c.Node.body("body")
+	if err != nil {
+		return err
+	}
+	states := c.NumIn() - 1 - int(c.Node.AttrInt("num_scan_inputs", 0))
+	if states < 0 || states >= c.NumIn()-1 {
+		return fmt.Errorf("num_scan_inputs %d with %d inputs", c.Node.AttrInt("num_scan_inputs", 0), c.NumIn())
+	}
+	in := append([]InferInput(nil), c.in[1:]...)
+	lead := Shape{unknownDim, unknownDim} // batch and sequence
+	for i := range in {
+		in[i].Tensor, in[i].ints = nil, nil
+		axes := 1
+		if i >= states {
+			axes = 2
+		}
+		if s := in[i].Shape; s != nil {
+			if len(s) < axes {
+				return fmt.Errorf("input %d, %s, has no batch or sequence axis", 1+i, s)
+			}
+			for k := range axes {
+				lead[k], _ = mergeDim(lead[k], s[k])
+			}
+			in[i].Shape = s[axes:]
+		}
+	}
+	out, err := c.sub(body, in)
+	if err != nil {
+		return err
+	}
+	if len(out) != c.NumOut() {
+		return fmt.Errorf("body has %d outputs for %d", len(out), c.NumOut())
+	}
+	for i, o := range out {
+		axes := 1
+		if i >= states {
+			axes = 2
+		}
+		if o.Shape != nil {
+			o.Shape = append(append(Shape{}, lead[:axes]...), o.Shape...)
 		}
 		c.SetOut(i, o.DType, o.Shape)
 	}
