@@ -45,26 +45,22 @@ func NewSentencePiece(pieces []string, scores []float32) (*SentencePiece, error)
 // (int32) and its bytes. The file does not say how many there are: it must end after the last.
 func ParseLlama2cTokenizer(b []byte) (*SentencePiece, error) {
 	if len(b) < 4 {
-		return nil, errors.New("tokenizer: the file is cut off in its header")
+		return nil, errors.New("the file is cut off in its header")
 	}
 	var pieces []string
 	var scores []float32
 	for b = b[4:]; len(b) > 0; {
 		if len(b) < 8 {
-			return nil, fmt.Errorf("tokenizer: the file is cut off in piece %d", len(pieces))
+			return nil, fmt.Errorf("the file is cut off in piece %d", len(pieces))
 		}
 		score, n := math.Float32frombits(binary.LittleEndian.Uint32(b)), int(int32(binary.LittleEndian.Uint32(b[4:])))
 		if n < 0 || n > maxPiece || n > len(b)-8 {
-			return nil, fmt.Errorf("tokenizer: piece %d has %d bytes and the file %d more", len(pieces), n, len(b)-8)
+			return nil, fmt.Errorf("piece %d has %d bytes and the file %d more", len(pieces), n, len(b)-8)
 		}
 		pieces, scores = append(pieces, string(b[8:8+n])), append(scores, score)
 		b = b[8+n:]
 	}
-	s, err := NewSentencePiece(pieces, scores)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	return s, nil
+	return NewSentencePiece(pieces, scores)
 }
 
 // Size is how many ids there are.
