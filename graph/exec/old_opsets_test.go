@@ -27,6 +27,7 @@ func TestOldVersions(t *testing.T) {
 		{"opset 7; y = Upsample(i) {scales=[1.0, 1.0, 1.0, 2.0]}", "f32[1,1,1,4] [1 1 3 3]"},
 		{"opset 1; y = TopK(w) {k=2}", "f32[2] [3 2]"},
 		{"opset 1; y = Slice(w) {starts=[-2], ends=[100]}", "f32[2] [2 1]"},
+		{"opset 1; y = Selu(n)", "f32[2,3] [-1.1112876 -1.5201075 -1.670504 -1.7258317 -1.7461857 -1.7536734]"},
 		{"opset 1; y = Cast(v) {to=\"INT32\"}", "i32[2] [10 20]"},
 		{"opset 1; y = Clip(x) {min=2.0, max=4.0}", "f32[2,3] [2 2 3 4 4 4]"},
 		{"opset 1; y = Dropout(x) {is_test=1}", "f32[2,3] [1 2 3 4 5 6]"},
