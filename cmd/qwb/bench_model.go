@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/bench"
@@ -147,6 +148,14 @@ func (e *env) openTimed(file string, d dataOptions, batch, threads int) (*timed,
 		t.model = t.plan.model
 	} else if t.model, err = e.openNormal(file); err != nil {
 		return nil, err
+	}
+	if batch > 1 {
+		g, err := graph.OpenBatch(t.Graph)
+		if err != nil {
+			t.Close()
+			return nil, t.name("bench", err)
+		}
+		t.Graph = g
 	}
 	if t.session, err = exec.New(t.Graph, exec.Options{Threads: threads}); err != nil {
 		t.Close()
