@@ -7,7 +7,7 @@ import (
 
 // jobs keeps the memory of operations for the next ones, so that in the long run an operation allocates nothing. A table and
 // what it packed share one.
-type jobs struct{ jobs, workers, rows sync.Pool }
+type jobs struct{ jobs, workers, rows, groups, groupsWorkers sync.Pool }
 
 // job is the memory of one operation: what its pieces share, and the functions of a piece, bound once.
 type job struct {

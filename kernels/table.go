@@ -70,6 +70,10 @@ const (
 	OpToCodesAway   // the same, ties away from zero
 	OpFromCodes     // codes to float32
 	OpMaxCodes      // MaxCodes
+	OpGroups8       // products of groups of int8
+	OpGroups4       // products of groups of 4 bits
+	OpQuantizeGroups
+	OpCombine
 	opCount
 )
 
@@ -77,7 +81,8 @@ var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "
 	"channel-min-max", "bins", "exp", "sigmoid", "tanh", "erf", "swish", "gelu", "gelu-tanh", "hard-sigmoid", "hard-swish",
 	"sqrt", "add-scalar", "mul-scalar", "div-scalar", "scalar-sub", "scalar-div", "row-max", "row-sum", "row-squares", "row-exp", "normalize",
 	"gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8",
-	"add-codes", "add-fused", "to-codes", "to-codes-away", "from-codes", "max-codes"}
+	"add-codes", "add-fused", "to-codes", "to-codes-away", "from-codes", "max-codes",
+	"groups8", "groups4", "quantize-groups", "combine"}
 
 func (op Op) String() string { return opNames[op] }
 
@@ -99,6 +104,10 @@ type Row struct {
 	slide  [2]func(*tile8) // depthwise tiles of 3x3 kernels by stride, for panels of slide8; may be nil
 	store  func(*outTile)
 	codes  func(*codes8)
+
+	// Products of groups.
+	groups   func(*groupTile)
+	quantize func(*groupQuantizer) // may be nil
 }
 
 // Runs reports whether a processor with features f can execute the row.
@@ -107,8 +116,8 @@ func (r Row) Runs(f cpu.Features) bool { return r.runs == nil || r.runs(f) }
 // Rows lists the rows of this build, best first within each operation, plain Go last. A row that needs a feature the running
 // processor lacks is listed too.
 func Rows() []Row {
-	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), goRows, goMathRows,
-		goRowRows, goInt8Rows, goCodesRows)
+	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), vectorGroupsRows(), goRows, goMathRows,
+		goRowRows, goInt8Rows, goCodesRows, goGroupsRows)
 }
 
 var goRows = []Row{

@@ -38,6 +38,10 @@ func IntegerTables(f cpu.Features) map[string]*kernels.Table {
 // RunInteger runs the suite of the integer operations.
 func (s Suite) RunInteger(t *testing.T) {
 	t.Run("gemm", s.gemmU8S8)
+	t.Run("groups", s.groups)
+	t.Run("quantize groups", s.quantizeGroups)
+	t.Run("misuse of groups", s.groupsMisuse)
+	t.Run("combine", s.combine)
 	t.Run("gemm of signed", s.gemmS8S8)
 	t.Run("conv", s.convU8S8)
 	t.Run("outputs", s.outputs)

@@ -1,0 +1,118 @@
+package kernels
+
+import (
+	"math"
+
+	"qwb/kernels/ref"
+)
+
+// GroupRows is rows of activations, quantized in groups at run time for products with a Groups. The zero value is ready for
+// Groups.Quantize, and memory is kept for the next use.
+type GroupRows struct {
+	m, cols, size int
+	tile          int // rows of a tile; 0: codes and scales lie row by row
+
+	words  []uint32
+	codes  []int8
+	scales []float32
+
+	row   Row
+	x     []float32
+	piece func(i int) // bound once
+	each  int         // rows of a piece
+	spare []spareRow  // by piece
+}
+
+// spareRow is the memory in which a row is quantized whose groups have no kernel.
+type spareRow struct {
+	codes  []int8
+	scales []float32
+	tile   groupQuantizer
+}
+
+// groupQuantizer is one call of a kernel that quantizes a row in groups of a multiple of 16. Assembly reads it by offset; a test
+// holds the offsets.
+type groupQuantizer struct {
+	x      []float32
+	to     []uint32 // place of the row's first scale
+	rows   int      // of the tile
+	groups int
+	size   int
+}
+
+// tileRows is how many rows of activations a product takes at once, 0 where there are no panels.
+func (g *Groups) tileRows() int {
+	if g.packed == nil {
+		return 0
+	}
+	return g.row.MR
+}
+
+// Takes reports whether rows that were quantized are what products with g take: then they need not be quantized again for it.
+func (g *Groups) Takes(x *GroupRows) bool {
+	return x.cols == g.Cols && x.size == g.Size && x.tile == g.tileRows()
+}
+
+// Quantize quantizes m rows of x by ref.QuantizeRow in the groups of g.
+//
+// For a g with panels, tiles of up to tileRows rows follow each other. A tile has, group by group, the scale of each row, the
+// negated sum of the codes of each row, and the codes, word by word for each row.
+func (g *Groups) Quantize(dst *GroupRows, par Parallel, x []float32, m int) {
+	checkLen("x", len(x), m*g.Cols)
+	dst.m, dst.cols, dst.size, dst.tile = m, g.Cols, g.Size, g.tileRows()
+	groups := ceil(g.Cols, g.Size)
+	dst.x, dst.row = x, g.quantizer
+	if dst.tile == 0 {
+		dst.codes, dst.scales = resize(dst.codes, m*g.Cols), resize(dst.scales, m*groups)
+	} else {
+		dst.words = resize(dst.words, m*dst.rowWords())
+	}
+	pieces := piecesOf(m, max(1, rowGrain/g.Cols))
+	dst.each = ceil(m, pieces)
+	if len(dst.spare) < pieces {
+		dst.spare = make([]spareRow, pieces)
+	}
+	if dst.piece == nil {
+		dst.piece = dst.quantize
+	}
+	par.run(pieces, dst.piece)
+	dst.x = nil
+}
+
+// rowWords is how many words a row takes.
+func (r *GroupRows) rowWords() int { return r.cols/4 + 2*(r.cols/r.size) }
+
+// quantize quantizes the rows of a piece.
+func (r *GroupRows) quantize(piece int) {
+	groups := ceil(r.cols, r.size)
+	s := &r.spare[piece]
+	for i := piece * r.each; i < min((piece+1)*r.each, r.m); i++ {
+		x := r.x[i*r.cols:][:r.cols]
+		if r.tile == 0 {
+			ref.QuantizeRow(r.codes[i*r.cols:][:r.cols], r.scales[i*groups:][:groups], x, r.size)
+			continue
+		}
+		first := i / r.tile * r.tile
+		rows := min(r.tile, r.m-first)
+		to := r.words[first*r.rowWords()+i-first:]
+		if r.row.quantize != nil && r.size%16 == 0 {
+			s.tile = groupQuantizer{x, to, rows, groups, r.size}
+			r.row.quantize(&s.tile)
+			s.tile = groupQuantizer{}
+			continue
+		}
+		s.codes, s.scales = resize(s.codes, r.cols), resize(s.scales, groups)
+		ref.QuantizeRow(s.codes, s.scales, x, r.size)
+		for g, scale := range s.scales {
+			at := g * rows * (2 + r.size/4)
+			to[at] = math.Float32bits(scale)
+			sum := int32(0)
+			for k := 0; k < r.size; k += 4 {
+				c := s.codes[g*r.size+k:][:4]
+				sum += int32(c[0]) + int32(c[1]) + int32(c[2]) + int32(c[3])
+				to[at+(2+k/4)*rows] = word4(c)
+			}
+			to[at+rows] = uint32(-sum)
+		}
+	}
+}

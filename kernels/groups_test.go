@@ -1,0 +1,29 @@
+package kernels_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+)
+
+// Products are part of every token: in the long run they allocate nothing.
+func TestGroupsDoNotAllocate(t *testing.T) {
+	if racing {
+		t.Skip("pools drop things at random under the race detector")
+	}
+	for _, name := range []string{"panels", "plain"} {
+		table := kernels.Select(cpu.Detect())
+		g, err := table.PackGroups(nil, kernels.GroupMatrix{Rows: 40, Cols: 64, Size: 32, Plain: name == "plain", Read: func([]int8, []float32, int) {}})
+		assert.NoError(t, err)
+		x, dst, rows := make([]float32, 3*64), make([]float32, 3*40), new(kernels.GroupRows)
+		products := []kernels.GroupsProduct{{Matrix: g, Dst: dst}}
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			g.Quantize(rows, nil, x, 3)
+			table.MulGroups(nil, rows, products)
+			table.Combine(dst[:32], x[:2], x, 16, 32)
+		}), name)
+	}
+}
