@@ -37,8 +37,9 @@ var layers = []string{
 	"quantizer/program",
 	"calib/data/...",
 	"calib",
-	"analysis export",
-	"analysis/verify export/onnxqdq export/cprogram export/vectors reports",
+	"analysis export export/weights",
+	"export/weights/weightstest",
+	"analysis/verify export/onnxqdq export/cprogram export/vectors export/llama2c export/kuiper export/gguf export/mllm export/inferllm reports",
 	"internal/demo/... internal/bench",
 	"cmd/...",
 }
@@ -73,6 +74,8 @@ var thirdParty = map[string][]string{
 	"quantizer":          {"github.com/goccy/go-yaml"},
 
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
+
+	"export/weights/weightstest": {"github.com/stretchr/testify"},
 }
 
 func TestImportDirection(t *testing.T) {

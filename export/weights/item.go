@@ -1,0 +1,82 @@
+package weights
+
+import (
+	"fmt"
+
+	"qwb/kernels/qmath"
+)
+
+// chunkElements is about how many elements are quantized as one piece of work.
+const chunkElements = 1 << 18
+
+// chunk is how many elements of the item are one piece of work: whole groups of the file and whole blocks of the source.
+func (it *Item) chunk() int {
+	whole := it.Encoding.group()
+	for whole%qmath.BlockSize != 0 {
+		whole *= 2
+	}
+	return max(1, chunkElements/whole) * whole
+}
+
+// read converts elements of the file's order, the first being element from.
+func (it *Item) read(dst []float32, from int) {
+	t := it.Tensor
+	switch {
+	case it.Row == nil:
+		t.Read(dst, from)
+	case t.Rows == 1:
+		all := t.All()
+		for i := range dst {
+			dst[i] = all[it.Row(from+i)]
+		}
+	default:
+		for len(dst) > 0 {
+			row, col := from/t.Cols, from%t.Cols
+			n := min(t.Cols-col, len(dst))
+			t.Read(dst[:n], it.Row(row)*t.Cols+col)
+			dst, from = dst[n:], from+n
+		}
+	}
+}
+
+// keeps reports whether the source holds the codes that are to be written.
+func (it *Item) keeps() bool {
+	t := it.Tensor
+	return t.Quantized() && t.Type == it.Encoding.Type && t.GroupSize() == it.Encoding.group() && (it.Row == nil || t.Cols%t.GroupSize() == 0)
+}
+
+// codes reads what keeps says is there.
+func (it *Item) codes(codes []int8, scales []float32, from int) {
+	t := it.Tensor
+	if it.Row == nil {
+		t.Codes(codes, scales, from)
+		return
+	}
+	size := t.GroupSize()
+	for len(codes) > 0 {
+		row, col := from/t.Cols, from%t.Cols
+		n := min(t.Cols-col, len(codes))
+		t.Codes(codes[:n], scales[:n/size], it.Row(row)*t.Cols+col)
+		codes, scales, from = codes[n:], scales[n/size:], from+n
+	}
+}
+
+// quantized writes the codes and scales of elements that are to be in the file, given the elements.
+func (it *Item) quantized(codes []int8, scales, x []float32, from int) error {
+	if it.keeps() {
+		it.codes(codes, scales, from)
+		return nil
+	}
+	if !it.Encoding.quantize(codes, scales, x) {
+		return it.unfit()
+	}
+	return nil
+}
+
+// unfit says why elements cannot be written.
+func (it *Item) unfit() error {
+	if err := it.Tensor.Finite(); err != nil {
+		return err
+	}
+	return fmt.Errorf("tensor %q (%s) has elements that are too large for %s", it.Tensor.Name, it.Tensor.Part, it.Encoding.Name())
+}
