@@ -92,7 +92,7 @@ func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string
 	if err != nil {
 		return nil, err
 	}
-	samples, err := decode(ctx, set, set.Len())
+	samples, err := readSamples(ctx, set, set.Len())
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string
 		{name: "decode", run: func(ctx context.Context, some []*exec.Sample) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			_, err := decode(ctx, set, len(some))
+			_, err := readSamples(ctx, set, len(some))
 			return err
 		}},
 	}

@@ -88,7 +88,7 @@ func (e *env) benchLayerwise(ctx context.Context, o bench.Options, file string, 
 	if err != nil {
 		return nil, err
 	}
-	samples, err := decode(ctx, set, set.Len())
+	samples, err := readSamples(ctx, set, set.Len())
 	if err != nil {
 		return nil, err
 	}

@@ -73,8 +73,8 @@ func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample,
 	}), nil
 }
 
-// decode reads samples from the beginning of a data set, as many as given.
-func decode(ctx context.Context, set *data.Set, n int) (samples []*exec.Sample, err error) {
+// readSamples reads samples from the beginning of a data set, as many as given.
+func readSamples(ctx context.Context, set *data.Set, n int) (samples []*exec.Sample, err error) {
 	it := &firstOf{set.Iterator(), n}
 	for {
 		s, err := it.Next(ctx)
