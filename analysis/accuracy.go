@@ -80,6 +80,7 @@ type AccuracyConfig struct {
 	Base        Forward
 	BaseProfile string
 	Threads     int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
+	Memory      int64          // that the values of one run in float may take, as exec.Options has it
 	Progress    func(done int) // may be nil
 }
 
@@ -95,7 +96,7 @@ type answer struct {
 // Eval classifies every sample by the first output of g, flattened; scores that tie go to the lower class. Every sample needs a
 // label within the classes.
 func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg AccuracyConfig) (*Accuracy, error) {
-	o, threads := exec.Options{}, cfg.Threads
+	o, threads := exec.Options{Memory: cfg.Memory}, cfg.Threads
 	if cfg.Integer != nil {
 		o.Threads, threads = cfg.Threads, 1
 	}

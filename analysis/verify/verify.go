@@ -24,6 +24,7 @@ type Config struct {
 	// Simulator is compared with the whole program; nil leaves that out.
 	Simulator *sim.Simulator
 	Threads   int            // that share the work of a step, 0 for one
+	Memory    int64          // that the values of the simulation may take, as exec.Options has it
 	Progress  func(done int) // steps done, of all samples; may be nil
 }
 
@@ -90,7 +91,7 @@ func newRunner(c *checked, cfg Config) (r *runner, err error) {
 		}
 	}
 	if cfg.Simulator != nil {
-		session, err := exec.New(p.Graph, exec.Options{Threads: max(cfg.Threads, 1)})
+		session, err := exec.New(p.Graph, exec.Options{Threads: max(cfg.Threads, 1), Memory: cfg.Memory})
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ type dataOptions struct {
 	labelOffset int
 	threads     int
 	memory      int64 // for samples read ahead, 0: any
+	budget      int64 // what the values of a sample's run in float may take, 0: as exec.Options has it
 }
 
 func (f *flags) dataOptions() dataOptions {

@@ -50,7 +50,7 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 				return err
 			}
 			o := evalOptions{file: args[0], mode: f.mode, data: f.dataOptions(), threads: f.workers()}
-			o.data.labels, o.data.labelOffset = labels, offset
+			o.data.labels, o.data.labelOffset, o.data.budget = labels, offset, f.budget()
 			o.backend, o.profile = backend, profile
 			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(o.file, planSuffix)
@@ -90,6 +90,7 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 	}
 	f.addData(c)
 	f.addRun(c)
+	f.addBudget(c)
 	f.addJSON(c)
 	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program)")
 	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
@@ -125,7 +126,7 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 			return nil, err
 		}
 		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.loaded, &pre)
-		r, err := e.accuracy(ctx, m, set, doctor.Observe, analysis.AccuracyConfig{Threads: o.threads})
+		r, err := e.accuracy(ctx, m, set, doctor.Observe, analysis.AccuracyConfig{Threads: o.threads, Memory: o.data.budget})
 		for _, w := range doctor.Warnings() {
 			e.warnAbout(w)
 		}
@@ -140,7 +141,7 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 	if err != nil {
 		return nil, err
 	}
-	cfg := analysis.AccuracyConfig{Threads: o.threads}
+	cfg := analysis.AccuracyConfig{Threads: o.threads, Memory: o.data.budget}
 	if o.mode != "fp32" {
 		if cfg.Simulator, err = simulator(p.Graph, p.set, p.target); err != nil {
 			return nil, err
@@ -209,7 +210,7 @@ func (e *env) accuracy(ctx context.Context, m *model, set *data.Set, see func(*e
 	start := time.Now()
 	r, err := analysis.Eval(ctx, m.Graph, &watched{set.Iterator(), see}, cfg)
 	if err != nil {
-		return nil, m.name("eval", err)
+		return nil, budgetHint(m.name("eval", err))
 	}
 	r.Seconds = time.Since(start).Seconds()
 	return r, nil

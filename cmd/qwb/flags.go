@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"qwb/graph/exec"
 )
 
 // flags are the flags that mean the same in every command that has them.
@@ -38,6 +41,11 @@ func (f *flags) addRun(c *cobra.Command) {
 
 func (f *flags) addMemory(c *cobra.Command) {
 	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for kept activations, for example 512M or 4G")
+}
+
+// addBudget is addMemory of commands that keep nothing: it bounds what the values of one run take.
+func (f *flags) addBudget(c *cobra.Command) {
+	c.Flags().StringVar(&f.mem, "mem", "", "memory that the values of one run may take, for example 512M or 4G (default: half of the machine's, and 4G for one value of a small model)")
 }
 
 func (f *flags) addPlatform(c *cobra.Command, what string) {
@@ -74,6 +82,23 @@ func (f *flags) workers() int {
 		return f.threads
 	}
 	return runtime.GOMAXPROCS(0)
+}
+
+// budget is --mem of addBudget in bytes, 0 if it was not given.
+func (f *flags) budget() int64 {
+	if f.mem == "" {
+		return 0
+	}
+	n, _ := f.memory() // checked before
+	return n
+}
+
+// budgetHint says of a run that would have taken too much memory how to allow it more.
+func budgetHint(err error) error {
+	if full := (*exec.MemoryError)(nil); errors.As(err, &full) {
+		return fmt.Errorf("%w; --mem SIZE allows more", err)
+	}
+	return err
 }
 
 // memory parses --mem into bytes.

@@ -33,16 +33,17 @@ npz file that holds all inputs by name, and writes each output to DIR, named aft
 			if output == "" {
 				return usagef("run needs --output DIR")
 			}
-			return e.run(c.Context(), args[0], inputs, output, f.workers())
+			return e.run(c.Context(), args[0], inputs, output, exec.Options{Threads: f.workers(), Memory: f.budget()})
 		},
 	}
 	c.Flags().StringArrayVar(&inputs, "input", nil, "name=file.npy, once per input; or file.npz with all inputs")
 	c.Flags().StringVarP(&output, "output", "o", "", "folder for the outputs")
 	f.addRun(c)
+	f.addBudget(c)
 	return c
 }
 
-func (e *env) run(ctx context.Context, path string, inputs []string, output string, threads int) error {
+func (e *env) run(ctx context.Context, path string, inputs []string, output string, o exec.Options) error {
 	m, err := e.openModel(path)
 	if err != nil {
 		return err
@@ -52,13 +53,13 @@ func (e *env) run(ctx context.Context, path string, inputs []string, output stri
 	if err != nil {
 		return err
 	}
-	s, err := exec.New(m.Graph, exec.Options{Threads: threads})
+	s, err := exec.New(m.Graph, o)
 	if err != nil {
-		return fmt.Errorf("run: %s: %w", path, err)
+		return budgetHint(fmt.Errorf("run: %s: %w", path, err))
 	}
 	out, err := s.NewRunner().Run(ctx, feeds, nil)
 	if err != nil {
-		return fmt.Errorf("run: %s: %w", path, err)
+		return budgetHint(fmt.Errorf("run: %s: %w", path, err))
 	}
 	names := make([]string, len(out))
 	byName := map[string]*tensor.Tensor{}

@@ -62,6 +62,7 @@ The outcome is written into the plan. Exit code 3 says that something differs.`,
 				return err
 			}
 			o.data, o.threads = f.dataOptions(), f.workers()
+			o.data.budget = f.budget()
 			v, err := e.verify(c.Context(), o)
 			if err != nil {
 				return err
@@ -84,6 +85,7 @@ The outcome is written into the plan. Exit code 3 says that something differs.`,
 	}
 	f.addData(c)
 	f.addRun(c)
+	f.addBudget(c)
 	f.addJSON(c)
 	c.Flags().StringVar(&o.backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
 	c.Flags().StringVar(&o.profile, "profile", "", "arithmetic profile (default: the platform's): "+profiles())
@@ -228,7 +230,7 @@ func (e *env) verifyPlan(ctx context.Context, p *planned, profile qmath.Profile,
 	defer finish()
 	start := time.Now()
 	v, err := verify.Run(ctx, set.Iterator(), verify.Config{Set: p.set, Program: lowered, Backend: backend, Simulator: s,
-		Threads: o.threads, Progress: tick})
+		Threads: o.threads, Memory: o.budget, Progress: tick})
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,9 @@ package exec
 
 import (
 	"fmt"
+	"math"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
@@ -11,6 +13,7 @@ import (
 // exist already, and lists that operators keep for themselves do not count.
 type budget struct {
 	limit, held int64
+	single      int64   // what one value may take; 0 is as much as there is room
 	ends        []int64 // by step: the bytes that nobody needs after it
 	over        int     // steps before it are over
 }
@@ -21,10 +24,15 @@ type MemoryError struct {
 	Bytes  int64  // it takes
 	Held   int64  // others take at the same time
 	Budget int64
+	Single bool // the budget is that of one value; see Options.Memory
 }
 
 // Error names the value, its size, what is in use and the budget.
 func (e *MemoryError) Error() string {
+	if e.Single {
+		return fmt.Sprintf("%s takes %d bytes: more than the %d bytes that one value of a model of this size may take unless a memory budget is given",
+			e.Type, e.Bytes, e.Budget)
+	}
 	return fmt.Sprintf("%s takes %d bytes where others take %d: more than the memory budget of %d bytes", e.Type, e.Bytes, e.Held, e.Budget)
 }
 
@@ -39,10 +47,13 @@ func (b *budget) reach(i int) {
 // check refuses a value for which there is no room.
 func (b *budget) check(d tensor.DType, shape []int, n int) error {
 	bytes := storageBytes(d, n)
-	if bytes <= b.limit-b.held {
-		return nil
+	switch {
+	case bytes > b.limit-b.held:
+		return &MemoryError{Type: tensor.TypeString(d, shape), Bytes: bytes, Held: b.held, Budget: b.limit}
+	case b.single > 0 && bytes > b.single:
+		return &MemoryError{Type: tensor.TypeString(d, shape), Bytes: bytes, Held: b.held, Budget: b.single, Single: true}
 	}
-	return &MemoryError{Type: tensor.TypeString(d, shape), Bytes: bytes, Held: b.held, Budget: b.limit}
+	return nil
 }
 
 // take counts bytes until step last is over.
@@ -79,13 +90,60 @@ func (s *sessionState) limit() int64 {
 	return defaultMemory()
 }
 
+// Without a budget one value may take singleFactor times what constants and inputs take, and leastSingle in any case: more is
+// hardly what somebody wants to compute, but what a number in a damaged or malicious model asks for.
+const (
+	singleFactor = 64
+	leastSingle  = 4 << 30
+)
+
+// single is what one value of a run may take whose inputs take so many bytes, 0 if a budget was given.
+func (s *sessionState) single(inputs int64) int64 {
+	if s.opt.constants == 0 {
+		return 0
+	}
+	return max(leastSingle, singleFactor*min(s.opt.constants+inputs, math.MaxInt64/singleFactor))
+}
+
+// constantBytes is what the constants of a graph take, those that nodes hold and those of subgraphs included.
+func constantBytes(g *graph.Graph) int64 {
+	var sum int64
+	for _, v := range g.Values() {
+		if t := g.Const(v); t != nil {
+			sum += storageBytes(t.DType, t.Len())
+		}
+	}
+	for _, id := range g.Nodes() {
+		for _, a := range g.Node(id).Attrs {
+			if a.T != nil {
+				sum += storageBytes(a.T.DType, a.T.Len())
+			}
+		}
+		for _, sub := range g.Node(id).Subgraphs() {
+			sum += constantBytes(sub)
+		}
+	}
+	return sum
+}
+
+// handedBytes is what tensors that were handed in take.
+func handedBytes(list []*tensor.Tensor) int64 {
+	var sum int64
+	for _, t := range list {
+		if t != nil {
+			sum += storageBytes(t.DType, t.Len())
+		}
+	}
+	return sum
+}
+
 // startMemory prepares the memory of a run: with a plan, from a pool, or traced.
 func (r *runnerState) startMemory(p *plan, from *pool) {
 	if r.ends == nil {
 		r.ends = make([]int64, len(r.s.steps)+1)
 	}
 	clear(r.ends)
-	r.mem = memory{plan: p, pool: from, poison: r.s.poison, budget: budget{limit: r.limit, ends: r.ends}}
+	r.mem = memory{plan: p, pool: from, poison: r.s.poison, budget: budget{limit: r.limit, single: r.s.single(r.handed), ends: r.ends}}
 	if p != nil {
 		r.mem.held = p.bytes
 	}

@@ -19,8 +19,11 @@ type Options struct {
 	// element. It is slow and serves comparisons in which the executor's own error must be negligible.
 	Float64 bool
 	// Memory is how many bytes the values of one run may take at a time, beside inputs and constants; what a session computes
-	// once for all runs counts too. 0 is half of the machine's memory. Beyond it a run ends with a *MemoryError.
+	// once for all runs counts too. 0 is half of the machine's memory, and one value may take then 4 GiB, or 64 times what the
+	// constants and inputs of the model take if that is more. Beyond it a run ends with a *MemoryError.
 	Memory int64
+
+	constants int64 // bytes of all constants of the outermost graph and one more; 0 if Memory was given
 }
 
 // Hooks see, and may replace, the tensors that nodes read and write. Observers and the simulator are hooks. A hook, but for Look,

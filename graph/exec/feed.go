@@ -15,6 +15,9 @@ func (r *runnerState) feed(feeds map[string]*tensor.Tensor) ([][]int, error) {
 	used := 0
 	r.shapes = resize(r.shapes, len(g.Inputs))
 	shapes := r.shapes
+	if r.outer == nil {
+		r.handed = 0
+	}
 	for i, v := range g.Inputs {
 		val := g.Value(v)
 		t, given := feeds[val.Name]
@@ -29,6 +32,9 @@ func (r *runnerState) feed(feeds map[string]*tensor.Tensor) ([][]int, error) {
 			return nil, fmt.Errorf("input %q is missing; the graph has the inputs %s", val.Name, r.describeInputs())
 		}
 		shapes[i] = r.vals[v].t.Shape
+		if r.outer == nil {
+			r.handed += storageBytes(r.vals[v].t.DType, r.vals[v].t.Len())
+		}
 	}
 	if used < len(feeds) {
 		for _, name := range sortedNames(feeds) {

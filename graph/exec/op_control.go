@@ -46,7 +46,7 @@ func (r *runnerState) inner(st *step, g *graph.Graph) *Runner {
 		r.inners[s] = newRunner(s)
 		r.inners[s].outer = r.visible
 	}
-	r.inners[s].limit = r.mem.limit - r.mem.held
+	r.inners[s].limit, r.inners[s].handed = r.mem.limit-r.mem.held, r.handed
 	return r.inners[s]
 }
 

@@ -37,6 +37,7 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 	r.reset(hooks)
 	r.watch(func(v graph.ValueID) bool { return kept[v] != nil })
 	defer r.release()
+	r.handed = handedBytes(kept)
 	r.startMemory(nil, &r.pool)
 	defer func() { r.mem.recycle(len(s.steps)) }()
 	re := &resumption{runnerState: r, ctx: ctx, kept: kept, hooks: hooks, changed: make([]bool, s.g.NumValues()), leftOut: make([]bool, len(s.steps))}

@@ -34,6 +34,7 @@ type runnerState struct {
 	shapes        [][]int // of the inputs of the run in progress
 	runs          int64
 	scratch       []float32 // padded inputs of convolutions; grown as needed
+	codes         codeMemory
 	call          call
 	types         []typeCache // by step
 	turn          turn        // the change of layout in progress
@@ -57,6 +58,7 @@ type runnerState struct {
 	views    []*tensor.Tensor
 	nview    int
 	limit    int64   // bytes that a run may take
+	handed   int64   // bytes of the inputs, of the outermost graph
 	ends     []int64 // for the budget, by step
 }
 

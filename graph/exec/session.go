@@ -67,6 +67,9 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 		return nil, err
 	}
 	order = together(g, order)
+	if o.Memory <= 0 {
+		o.constants = 1 + constantBytes(g)
+	}
 	s := &Session{sessionState{g: g, opt: o, steps: make([]step, len(order)), par: o.Parallel, poison: poison}}
 	if s.par == nil {
 		s.par = parallelFunc(o.Threads)
@@ -201,7 +204,7 @@ func (s *Session) fold() error {
 			continue
 		}
 		r.nview = 0
-		r.mem = memory{poison: s.poison, budget: budget{limit: s.limit() - s.foldedBytes}}
+		r.mem = memory{poison: s.poison, budget: budget{limit: s.limit() - s.foldedBytes, single: s.single(0)}}
 		for _, v := range st.node.Inputs {
 			if v != graph.NoValue {
 				r.vals[v] = handle{t: s.constant(v), buf: noBuf, fixed: true}
