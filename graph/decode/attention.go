@@ -3,56 +3,68 @@ package decode
 import "math"
 
 // queryGrain is how many multiply-accumulates of attention are worth a piece of work.
-const queryGrain = 1 << 13
+const queryGrain = 1 << 14
+
+// attention is the attention of one layer in progress: what its pieces share.
+type attention struct {
+	dst, q  []float32
+	layer   int
+	heads   int // of all rows
+	pieces  int
+	scale   float32           // of the products of queries and keys
+	workers []attentionWorker // by piece
+	piece   func(i int)       // bound once
+}
+
+// attentionWorker is the memory of one piece.
+type attentionWorker struct{ scores, sum []float32 }
 
 // attention writes what the heads of n queries attend to. Query i sees the positions of its sequence up to its own; several heads of
 // queries share one of keys and values.
 func (e *Engine) attention(dst, q []float32, layer, n int) {
-	c, s := &e.Config, &e.s
-	heads := n * c.Heads
+	c, a := &e.Config, &e.s.attention
 	work := 0
-	for _, p := range s.at {
+	for _, p := range e.s.at {
 		work += (p.position + 1) * c.QueryDim()
 	}
-	pieces := max(1, min(heads, work/queryGrain, 64))
-	if len(s.scores) < pieces {
-		s.scores = make([][]float32, pieces)
+	a.dst, a.q, a.layer, a.heads = dst, q, layer, n*c.Heads
+	a.pieces = max(1, min(a.heads, work/queryGrain, 64))
+	a.scale = float32(1 / math.Sqrt(float64(c.HeadDim)))
+	if len(a.workers) < a.pieces {
+		a.workers = make([]attentionWorker, a.pieces)
 	}
-	body := func(piece int) {
-		for h := piece * heads / pieces; h < (piece+1)*heads/pieces; h++ {
-			row, head := h/c.Heads, h%c.Heads
-			at := s.at[row]
-			kv := &at.cache.layers[layer]
-			shared := head / (c.Heads / c.KVHeads)
-			scores := grow(&s.scores[piece], at.position+1)
-			e.attendHead(dst[h*c.HeadDim:][:c.HeadDim], q[h*c.HeadDim:][:c.HeadDim], kv.keys[shared], kv.values[shared], scores)
-		}
+	if a.piece == nil {
+		a.piece = e.attendPiece
 	}
-	if e.par == nil || pieces == 1 {
-		for i := range pieces {
-			body(i)
+	if e.par == nil || a.pieces == 1 {
+		for i := range a.pieces {
+			a.piece(i)
 		}
 		return
 	}
-	e.par(pieces, body)
+	e.par(a.pieces, a.piece)
 }
 
-// attendHead computes softmax(keys * q / sqrt(len(q))) * values for as many positions as there are scores.
-func (e *Engine) attendHead(dst, q, keys, values, scores []float32) {
-	d := len(q)
-	scale := float32(1 / math.Sqrt(float64(d)))
-	for t := range scores {
-		var sum float32
-		for i, k := range keys[t*d:][:d] {
-			sum += q[i] * k
-		}
-		scores[t] = sum * scale
+// attendPiece computes the heads of a piece.
+func (e *Engine) attendPiece(piece int) {
+	c, a := &e.Config, &e.s.attention
+	for h := piece * a.heads / a.pieces; h < (piece+1)*a.heads/a.pieces; h++ {
+		at := e.s.at[h/c.Heads]
+		kv := &at.cache.layers[a.layer]
+		shared := h % c.Heads / (c.Heads / c.KVHeads)
+		e.attendHead(a.dst[h*c.HeadDim:][:c.HeadDim], a.q[h*c.HeadDim:][:c.HeadDim], kv.keys[shared], kv.values[shared], at.position+1, &a.workers[piece])
 	}
-	e.table.Softmax(nil, scores, scores, len(scores))
-	clear(dst)
-	for t, w := range scores {
-		for i, v := range values[t*d:][:d] {
-			dst[i] += w * v
-		}
-	}
+}
+
+// attendHead computes softmax(keys * q / sqrt(len(q))) * values for the first n positions. The sums are added one after the other:
+// over the elements of a head, then over positions.
+func (e *Engine) attendHead(dst, q, keys, values []float32, n int, w *attentionWorker) {
+	scores := grow(&w.scores, blocks(n))
+	e.table.Combine(scores, q, keys, keyBlock, keyBlock*len(q))
+	scores = scores[:n]
+	e.table.MulScalar(scores, scores, e.s.attention.scale)
+	e.table.Softmax(nil, scores, scores, n)
+	sum := grow(&w.sum, blocks(len(q)))
+	e.table.Combine(sum, scores, values, len(sum), keyBlock)
+	copy(dst, sum)
 }

@@ -14,6 +14,13 @@ import (
 type Options struct {
 	Threads int // 0: one per core; never changes a result
 	Weights Weights
+
+	// Reference computes products of matrices in groups by the loops that define them, on codes as they are stored. The result
+	// is the same, bit for bit.
+	Reference bool
+	// Sums, if not nil, is called after each product of a matrix in groups with its int32 sums, in the order of computation: for
+	// each row of activations and each row of the matrix those of its groups.
+	Sums func(p checkpoint.Part, sums []int32)
 }
 
 // Engine is a model ready to run: its weights packed for the kernels. One goroutine at a time may use it.
@@ -21,11 +28,12 @@ type Engine struct {
 	checkpoint.Config
 	table *kernels.Table
 	par   kernels.Parallel
+	sums  func(p checkpoint.Part, sums []int32)
 
 	embed      func(dst []float32, id int)
 	layers     []layer
 	finalNorm  []float32
-	classifier matrix
+	classifier *linear
 	rotary     *rotary
 	s          scratch
 }
@@ -33,15 +41,19 @@ type Engine struct {
 // layer is the weights of one layer; biases are nil where there are none.
 type layer struct {
 	attentionNorm, feedNorm       []float32
-	query, key, value, output     matrix
+	query, key, value, output     *linear
 	queryBias, keyBias, valueBias []float32
-	gate, up, down                matrix
+	gate, up, down                *linear
 }
 
 // New packs the weights of a model. The model must stay open as long as the engine is used.
 func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
-	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), rotary: newRotary(&m.Config)}
-	p := packer{ctx: ctx, engine: e, model: m, weights: o.Weights}
+	rule, err := o.Weights.rule()
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, err)
+	}
+	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), sums: o.Sums, rotary: newRotary(&m.Config)}
+	p := packer{ctx: ctx, engine: e, model: m, options: &o, rule: rule}
 	e.layers = make([]layer, m.Layers)
 	for l := range e.layers {
 		e.layers[l] = layer{

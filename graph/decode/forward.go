@@ -1,6 +1,11 @@
 package decode
 
-import "context"
+import (
+	"context"
+
+	"qwb/graph/checkpoint"
+	"qwb/kernels"
+)
 
 // scratch is the memory of a forward pass, kept between passes.
 type scratch struct {
@@ -13,7 +18,11 @@ type scratch struct {
 	hidden       rows
 	last, logits []float32
 	final        rows
-	scores       [][]float32 // of a query, one slice for each piece of work
+	attention    attention
+
+	batch    kernels.Batch // products of floats
+	products []kernels.GroupsProduct
+	parts    []checkpoint.Part // of the products
 }
 
 // place is where a row of the pass belongs.
@@ -63,7 +72,7 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 	logits := grow(&s.logits, want*c.Vocab)
 	if want > 0 {
 		e.normalize(&s.final, last, e.finalNorm, want)
-		e.classifier.mul(logits, &s.final, want)
+		e.multiply(&s.final, want, output{e.classifier, logits})
 	}
 	return logits, nil
 }
@@ -78,23 +87,20 @@ func (e *Engine) attend(l *layer, index, n int) {
 	s, c := &e.s, &e.Config
 	e.normalize(&s.norm, s.x, l.attentionNorm, n)
 	q, k, v := grow(&s.q, n*c.QueryDim()), grow(&s.k, n*c.KVDim()), grow(&s.v, n*c.KVDim())
-	l.query.mul(q, &s.norm, n)
-	l.key.mul(k, &s.norm, n)
-	l.value.mul(v, &s.norm, n)
+	e.multiply(&s.norm, n, output{l.query, q}, output{l.key, k}, output{l.value, v})
 	addRows(q, l.queryBias)
 	addRows(k, l.keyBias)
 	addRows(v, l.valueBias)
 	for i, p := range s.at {
 		e.rotary.turn(q[i*c.QueryDim():][:c.QueryDim()], p.position)
 		e.rotary.turn(k[i*c.KVDim():][:c.KVDim()], p.position)
-		to := &p.cache.layers[index]
 		for h := range c.KVHeads {
-			copy(to.keys[h][p.position*c.HeadDim:][:c.HeadDim], k[i*c.KVDim()+h*c.HeadDim:])
-			copy(to.values[h][p.position*c.HeadDim:][:c.HeadDim], v[i*c.KVDim()+h*c.HeadDim:])
+			at := i*c.KVDim() + h*c.HeadDim
+			p.cache.put(index, h, p.position, k[at:][:c.HeadDim], v[at:][:c.HeadDim])
 		}
 	}
 	e.attention(s.attended.reset(n, c.QueryDim()), q, index, n)
-	l.output.mul(grow(&s.q, n*c.Dim), &s.attended, n)
+	e.multiply(&s.attended, n, output{l.output, grow(&s.q, n*c.Dim)})
 	e.table.Add(s.x, s.x, s.q)
 }
 
@@ -103,11 +109,10 @@ func (e *Engine) feed(l *layer, n int) {
 	s, c := &e.s, &e.Config
 	e.normalize(&s.norm, s.x, l.feedNorm, n)
 	gate, up := grow(&s.gate, n*c.Hidden), grow(&s.up, n*c.Hidden)
-	l.gate.mul(gate, &s.norm, n)
-	l.up.mul(up, &s.norm, n)
+	e.multiply(&s.norm, n, output{l.gate, gate}, output{l.up, up})
 	e.table.Swish(gate, gate, 1)
 	e.table.Mul(s.hidden.reset(n, c.Hidden), gate, up)
-	l.down.mul(grow(&s.q, n*c.Dim), &s.hidden, n)
+	e.multiply(&s.hidden, n, output{l.down, grow(&s.q, n*c.Dim)})
 	e.table.Add(s.x, s.x, s.q)
 }
 

@@ -2,49 +2,114 @@ package decode
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
+	"sync/atomic"
 
 	"qwb/graph/checkpoint"
 	"qwb/kernels"
+	"qwb/kernels/qmath"
 	"qwb/kernels/ref"
 )
 
 // Weights says in which form matrices are multiplied.
 type Weights struct {
-	// Group, if not zero, quantizes float matrices to int8 in groups of so many neighbours and multiplies them with activations
-	// that are quantized in groups at run time. Matrices that are stored as integers are multiplied as they are stored.
+	// Group, if not zero, quantizes float matrices, the embedding too, to symmetric codes in groups of so many neighbours, and
+	// multiplies them with activations that are quantized to int8 in groups of the same size at run time. Matrices that are
+	// stored as integers are multiplied as they are stored, whatever Group is.
 	Group int
+	// Bits of the codes that Group makes: 8, or 4. 0: 8.
+	Bits int
+	// Search looks for the scales with the least squared error instead of taking the largest magnitude of a group.
+	Search bool
 	// Float multiplies dequantized matrices with float activations, whatever they are stored as.
 	Float bool
 }
 
-// matrix multiplies rows of activations.
-type matrix interface {
-	// mul writes n rows of results to dst without gaps.
-	mul(dst []float32, x *rows, n int)
+// rule is how Group quantizes.
+func (w Weights) rule() (qmath.GroupRule, error) {
+	r := qmath.GroupRule{Size: w.Group, Max: qmath.GroupMax, Rounding: qmath.HalfEven, Search: w.Search}
+	switch {
+	case w.Group < 0:
+		return r, fmt.Errorf("groups of %d elements", w.Group)
+	case w.Bits == 4:
+		r.Max = qmath.Int4Max
+	case w.Bits != 0 && w.Bits != 8:
+		return r, fmt.Errorf("codes of %d bits; there are 8 and 4", w.Bits)
+	}
+	return r, nil
 }
 
-// rows is activations, n of equal length without gaps.
+// linear is a matrix that multiplies rows of activations: of floats or of groups.
+type linear struct {
+	part   checkpoint.Part
+	rows   int
+	floats *kernels.GemmF32
+	groups *kernels.Groups
+}
+
+// rows is activations, n of equal length without gaps, and their codes once a matrix has asked for them.
 type rows struct {
-	x    []float32
-	cols int
+	x         []float32
+	cols      int
+	codes     kernels.GroupRows
+	quantized bool
 }
 
 // reset makes room for n rows and returns where their elements go.
 func (r *rows) reset(n, cols int) []float32 {
-	r.cols = cols
+	r.cols, r.quantized = cols, false
 	return grow(&r.x, n*cols)
 }
 
-// floats is a matrix of float32.
-type floats struct {
-	engine *Engine
-	packed *kernels.GemmF32
-	rows   int
+// output is what the product with a matrix is written to: n rows of results without gaps.
+type output struct {
+	matrix *linear
+	dst    []float32
 }
 
-func (m *floats) mul(dst []float32, x *rows, n int) {
-	m.packed.Run(m.engine.par, dst, m.rows, x.x, x.cols, n, ref.Epilogue{})
+// multiply computes the products of n rows with several matrices.
+func (e *Engine) multiply(x *rows, n int, outputs ...output) {
+	s := &e.s
+	s.products, s.parts = s.products[:0], s.parts[:0]
+	for _, o := range outputs {
+		m := o.matrix
+		if m.groups == nil {
+			m.floats.AddTo(&s.batch, o.dst, m.rows, x.x, x.cols, n, ref.Epilogue{})
+			continue
+		}
+		if !x.quantized || !m.groups.Takes(&x.codes) {
+			e.multiplyGroups(x, n)
+			m.groups.Quantize(&x.codes, e.par, x.x, n)
+			x.quantized = true
+		}
+		s.products = append(s.products, kernels.GroupsProduct{Matrix: m.groups, Dst: o.dst})
+		s.parts = append(s.parts, m.part)
+	}
+	e.multiplyGroups(x, n)
+	s.batch.Run(e.par)
+}
+
+// multiplyGroups computes the products that wait, and hands out their sums where they are asked for.
+func (e *Engine) multiplyGroups(x *rows, n int) {
+	s := &e.s
+	if len(s.products) == 0 {
+		return
+	}
+	if e.sums != nil {
+		for i := range s.products {
+			s.products[i].Sums = make([]int32, n*s.products[i].Matrix.TotalPieces())
+		}
+	}
+	e.table.MulGroups(e.par, &x.codes, s.products)
+	if e.sums != nil {
+		for i, p := range s.products {
+			e.sums(s.parts[i], p.Sums)
+		}
+	}
+	clear(s.products)
+	s.products, s.parts = s.products[:0], s.parts[:0]
 }
 
 // packer packs the parts of a model; the first error stays.
@@ -52,11 +117,12 @@ type packer struct {
 	ctx     context.Context
 	engine  *Engine
 	model   *checkpoint.Model
-	weights Weights
+	options *Options
+	rule    qmath.GroupRule
 	err     error
 }
 
-// part returns a tensor whose elements are finite, nil where there is none or an error.
+// part returns a tensor, nil where there is none or an error.
 func (p *packer) part(r checkpoint.Role, layer int) *checkpoint.Tensor {
 	t := p.model.Tensor(r, layer)
 	if t == nil || p.err != nil {
@@ -65,34 +131,144 @@ func (p *packer) part(r checkpoint.Role, layer int) *checkpoint.Tensor {
 	if p.err = p.ctx.Err(); p.err != nil {
 		return nil
 	}
+	return t
+}
+
+// floats returns the elements of a tensor, which are finite.
+func (p *packer) floats(t *checkpoint.Tensor) []float32 {
 	if p.err = t.Finite(); p.err != nil {
 		return nil
 	}
-	return t
+	return t.All()
 }
 
 func (p *packer) vector(r checkpoint.Role, layer int) []float32 {
 	if t := p.part(r, layer); t != nil {
-		return t.All()
+		return p.floats(t)
 	}
 	return nil
 }
 
-func (p *packer) matrix(r checkpoint.Role, layer int) matrix {
+func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
 	t := p.part(r, layer)
 	if t == nil {
 		return nil
 	}
-	return &floats{p.engine, p.engine.table.PackGemmF32(t.All(), t.Cols, t.Rows, t.Cols, true), t.Rows}
+	m := &linear{part: t.Part, rows: t.Rows}
+	var x []float32
+	switch c := p.codes(t); {
+	case c == nil || c.exact && p.options.Weights.Float:
+		x = p.floats(t)
+	case p.options.Weights.Float:
+		if x = make([]float32, t.Len()); p.err == nil {
+			c.dequantize(x, 0)
+		}
+	default:
+		m.groups = p.pack(c)
+		return m
+	}
+	if p.err == nil {
+		m.floats = p.engine.table.PackGemmF32(x, t.Cols, t.Rows, t.Cols, true)
+	}
+	return m
+}
+
+// pack packs a matrix in groups.
+func (p *packer) pack(c *codes) *kernels.Groups {
+	t := c.tensor
+	g, err := p.engine.table.PackGroups(p.engine.par, kernels.GroupMatrix{Rows: t.Rows, Cols: t.Cols, Size: c.size, Bits: c.bits,
+		Plain: p.options.Reference, Read: c.read})
+	if c.broken.Load() {
+		if err = t.Finite(); err == nil {
+			err = errors.New("a scale is not finite")
+		}
+	}
+	if err != nil {
+		p.err = fmt.Errorf("%s: %w", t.Part, err)
+	}
+	return g
 }
 
 // ends returns the matrix at the end of the model, and what gives the vector of a token at its beginning.
-func (p *packer) ends() (matrix, func(dst []float32, id int)) {
+func (p *packer) ends() (*linear, func(dst []float32, id int)) {
 	t := p.part(checkpoint.Embedding, -1)
-	if t == nil {
+	classifier := p.matrix(checkpoint.Classifier, -1)
+	if t == nil || classifier == nil {
 		return nil, nil
 	}
-	return p.matrix(checkpoint.Classifier, -1), t.Row
+	c := p.codes(t)
+	switch {
+	case p.model.Tied && classifier.groups != nil:
+		return classifier, classifier.groups.Row
+	case c == nil || c.exact:
+		if !p.model.Tied {
+			p.err = errors.Join(p.err, t.Finite())
+		}
+		return classifier, t.Row
+	}
+	return classifier, func(dst []float32, id int) { c.dequantize(dst[:t.Cols], id*t.Cols) }
+}
+
+// codes reads a matrix as codes in groups: those that are stored, or those that floats become.
+type codes struct {
+	tensor *checkpoint.Tensor
+	size   int
+	bits   int
+	exact  bool // stored, not made
+	rule   qmath.GroupRule
+	broken atomic.Bool // something was not finite
+}
+
+// codes returns a matrix as codes, nil where it is multiplied as floats.
+func (p *packer) codes(t *checkpoint.Tensor) *codes {
+	switch {
+	case t.Quantized():
+		c := &codes{tensor: t, size: t.GroupSize(), bits: 8, exact: true}
+		if t.Type == checkpoint.GGQ4 || t.Type == checkpoint.WideQ4 {
+			c.bits = 4
+		}
+		return c
+	case p.options.Weights.Group > 0:
+		bits := p.options.Weights.Bits
+		if bits == 0 {
+			bits = 8
+		}
+		if t.Len()%p.rule.Size != 0 {
+			p.err = fmt.Errorf("%s has %d elements, which groups of %d do not divide", t.Part, t.Len(), p.rule.Size)
+		}
+		return &codes{tensor: t, size: p.rule.Size, bits: bits, rule: p.rule}
+	}
+	return nil
+}
+
+// read is kernels.GroupMatrix.Read.
+func (c *codes) read(q []int8, scales []float32, from int) {
+	if !c.exact {
+		x := make([]float32, len(q))
+		c.tensor.Read(x, from)
+		if !c.rule.Quantize(q, scales, x) {
+			c.broken.Store(true)
+		}
+		return
+	}
+	c.tensor.Codes(q, scales, from)
+	for _, s := range scales {
+		if m := s * qmath.GroupMax; m-m != 0 {
+			c.broken.Store(true)
+		}
+	}
+}
+
+// dequantize writes the elements from the given one on as their codes have them.
+func (c *codes) dequantize(dst []float32, from int) {
+	first := from / c.size * c.size
+	n := (from + len(dst) - first + c.size - 1) / c.size * c.size
+	q, scales := make([]int8, n), make([]float32, n/c.size)
+	c.read(q, scales, first)
+	for i := range dst {
+		at := from - first + i
+		dst[i] = float32(q[at]) * scales[at/c.size]
+	}
 }
 
 func threads(n int) int {
