@@ -73,6 +73,26 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 	return e, nil
 }
 
+// TokenBytes is how many bytes of weights a token reads, with one row of the embedding: those of the matrices as they lie in memory,
+// and of the vectors.
+func (e *Engine) TokenBytes() int64 {
+	n := 4 * int64(e.Dim) * int64(2*e.Layers+2)
+	matrices := []*linear{e.classifier}
+	for _, l := range e.layers {
+		matrices = append(matrices, l.query, l.key, l.value, l.output, l.gate, l.up, l.down)
+		n += 4 * int64(len(l.queryBias)+len(l.keyBias)+len(l.valueBias))
+	}
+	for _, m := range matrices {
+		if m.groups != nil {
+			n += int64(m.groups.Bytes())
+		} else {
+			k, cols := m.floats.Size()
+			n += 4 * int64(k) * int64(cols)
+		}
+	}
+	return n
+}
+
 // Sequence is what a call of Forward does for one text: Tokens follow those that Cache holds.
 type Sequence struct {
 	Cache  *Cache

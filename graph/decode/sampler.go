@@ -102,10 +102,10 @@ func total(order []candidate) float64 {
 
 // Largest returns the index of the largest element, the first of several; NaN is none, and 0 is returned of nothing else.
 func Largest(x []float32) int {
-	best := 0
+	best, top := 0, float32(math.NaN())
 	for i, v := range x {
-		if v > x[best] || x[best] != x[best] {
-			best = i
+		if v > top || top != top && v == v {
+			best, top = i, v
 		}
 	}
 	return best
