@@ -1,21 +1,231 @@
 package checkpoint
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	configFile = "config.json"
+	singleFile = "model.safetensors"
+	indexFile  = "model.safetensors.index.json"
 )
 
 func isFolder(path string) bool {
-	_, err := os.Stat(filepath.Join(path, "config.json"))
+	_, err := os.Stat(filepath.Join(path, configFile))
 	return err == nil
 }
 
+// folderOf returns the folder of a checkpoint that is named by itself, by its configuration or by one of its files of tensors.
 func folderOf(path string) (string, bool) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", false
+	}
+	if info.IsDir() {
 		return path, true
+	}
+	name, folder := filepath.Base(path), filepath.Dir(path)
+	if name == configFile || name == indexFile || strings.HasSuffix(name, ".safetensors") {
+		return folder, isFolder(folder)
 	}
 	return "", false
 }
 
-func readFolder(*Model, string) error { return errors.New("not yet") }
+// readFolder reads a checkpoint as Hugging Face lays it out.
+func readFolder(m *Model, folder string) error {
+	m.Format = "Hugging Face"
+	b, err := m.mapFile(filepath.Join(folder, configFile), configFile)
+	if err != nil {
+		return fmt.Errorf("%s: %w", configFile, err)
+	}
+	var tied *bool
+	if m.Config, tied, err = parseHFConfig(b); err != nil {
+		return fmt.Errorf("%s: %w", configFile, err)
+	}
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(folder, name))
+		return err == nil
+	}
+	var arrays []SafeArray
+	switch {
+	case exists(singleFile):
+		arrays, err = m.readShard(folder, singleFile)
+	case exists(indexFile):
+		arrays, err = m.readShards(folder)
+	default:
+		err = fmt.Errorf("there is neither %s nor %s", singleFile, indexFile)
+		if exists("pytorch_model.bin") || exists("pytorch_model.bin.index.json") {
+			err = fmt.Errorf("%w: pytorch_model.bin is not read; save the model as safetensors", err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(m.files, func(a, b source) int { return cmp.Compare(a.name, b.name) })
+	if tied == nil && !slices.ContainsFunc(arrays, func(a SafeArray) bool { return hfNames.fixed[a.Name] == Classifier }) {
+		m.Tied = true
+	}
+	return m.addArrays(arrays)
+}
+
+func (m *Model) readShard(folder, name string) ([]SafeArray, error) {
+	b, err := m.mapFile(filepath.Join(folder, name), name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	s, err := ParseSafetensors(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s.Arrays, nil
+}
+
+// safeIndex says which tensor lies in which file.
+type safeIndex struct {
+	total *float64 // bytes of all tensors
+	file  map[string]string
+	files []string // sorted
+}
+
+func parseSafeIndex(b []byte) (*safeIndex, error) {
+	x := &safeIndex{file: map[string]string{}}
+	err := eachMember(b, func(name string, value json.RawMessage) error {
+		switch name {
+		case "metadata":
+			var meta struct {
+				Total *float64 `json:"total_size"`
+			}
+			err := json.Unmarshal(value, &meta)
+			x.total = meta.Total
+			return err
+		case "weight_map":
+			return eachMember(value, func(tensor string, value json.RawMessage) error {
+				var file string
+				if err := json.Unmarshal(value, &file); err != nil {
+					return err
+				}
+				if file != filepath.Base(file) || !filepath.IsLocal(file) || strings.ContainsAny(file, `/\`) {
+					return fmt.Errorf("tensor %q: %q is no name of a file in this folder", tensor, file)
+				}
+				x.file[tensor] = file
+				x.files = append(x.files, file)
+				return nil
+			})
+		}
+		return nil
+	})
+	slices.Sort(x.files)
+	x.files = slices.Compact(x.files)
+	if err == nil && len(x.files) == 0 {
+		err = errors.New("there is no weight_map")
+	}
+	return x, err
+}
+
+// readShards reads the files of an index. What index and files say must agree.
+func (m *Model) readShards(folder string) ([]SafeArray, error) {
+	b, err := m.mapFile(filepath.Join(folder, indexFile), indexFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", indexFile, err)
+	}
+	x, err := parseSafeIndex(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", indexFile, err)
+	}
+	var all []SafeArray
+	total := 0
+	for _, name := range x.files {
+		arrays, err := m.readShard(folder, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range arrays {
+			if at := x.file[a.Name]; at == "" {
+				return nil, fmt.Errorf("%s: the index does not list tensor %q", name, a.Name)
+			} else if at != name {
+				return nil, fmt.Errorf("%s: tensor %q is here, the index says that it is in %s", name, a.Name, at)
+			}
+			delete(x.file, a.Name)
+			total += len(a.Data)
+		}
+		all = append(all, arrays...)
+	}
+	missing := make([]string, 0, len(x.file))
+	for name := range x.file {
+		missing = append(missing, name)
+	}
+	if len(missing) > 0 {
+		name := slices.Min(missing)
+		return nil, fmt.Errorf("%s: tensor %q is not in %s", indexFile, name, x.file[name])
+	}
+	if x.total != nil && *x.total != float64(total) {
+		return nil, fmt.Errorf("%s: total_size is %.0f, the tensors have %d bytes", indexFile, *x.total, total)
+	}
+	return all, nil
+}
+
+var safeTypes = map[string]Type{"F32": F32, "F16": F16, "BF16": BF16}
+
+// addArrays gives the arrays their places in the model.
+func (m *Model) addArrays(arrays []SafeArray) error {
+	for _, a := range arrays {
+		p, ok, err := hfNames.find(&m.Config, a.Name)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			m.leaveOut(&hfNames, a.Name)
+			continue
+		}
+		t := &Tensor{Part: p, Name: a.Name, Rows: 1, data: a.Data}
+		switch {
+		case len(a.Shape) == 1 && p.Role.Vector():
+			t.Cols = a.Shape[0]
+		case len(a.Shape) == 2 && !p.Role.Vector():
+			t.Rows, t.Cols = a.Shape[0], a.Shape[1]
+		default:
+			return fmt.Errorf("tensor %q (%s) has the shape %v", a.Name, p, a.Shape)
+		}
+		if t.Type, ok = safeTypes[a.DType]; !ok {
+			return fmt.Errorf("tensor %q (%s) is stored as %s; F32, F16 and BF16 are read", a.Name, p, a.DType)
+		}
+		if p.Role == Classifier && m.Tied {
+			m.tiedCopy(t, arrays)
+			continue
+		}
+		if err := m.add(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tiedCopy looks at a classifier in a file whose configuration says that the embedding is it: it is left out, which is said unless it
+// is the same.
+func (m *Model) tiedCopy(t *Tensor, arrays []SafeArray) {
+	for _, a := range arrays {
+		if role, ok := hfNames.fixed[a.Name]; ok && role == Embedding && bytes.Equal(a.Data, t.data) {
+			return
+		}
+	}
+	m.warn("tensor %q is not used: tie_word_embeddings says that the embedding is the classifier, and the two differ", t.Name)
+}
+
+// leaveOut notes a tensor that is not used.
+func (m *Model) leaveOut(n *naming, name string) {
+	if !n.quiet(name) {
+		m.warn("tensor %q is not used", name)
+	}
+}
+
+func (m *Model) warn(format string, args ...any) {
+	m.Warnings = append(m.Warnings, fmt.Sprintf(format, args...))
+}

@@ -20,8 +20,12 @@ type Model struct {
 	// as they were read; nil where there are none. They are carried over when the same format is written.
 	RopeTables []byte
 
-	// Metadata is what a GGUF file says beside its tensors: by key a bool, string, integer, float, or slice of one of these.
+	// Metadata is what a GGUF file says beside its tensors, by key: a bool, string, integer or float of the size that the file
+	// gives it (uint32, float32, ...), a slice of one of these, or []any, which holds slices.
 	Metadata map[string]any
+
+	// Warnings say what was left out of the files, in their order.
+	Warnings []string
 
 	tensors map[Part]*Tensor
 	files   []source // what was mapped, in the order of reading

@@ -16,6 +16,7 @@ type format struct {
 
 // formats are tried in this order; files without a magic number come last.
 var formats = []format{
+	{"GGUF", isGGUF, readGGUF},
 	{"llama2.c", isLlama2c, readLlama2c},
 	{"llama2.c version 0", isLegacy, readLegacy},
 }

@@ -1,0 +1,251 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+func isGGUF(b []byte) bool {
+	return len(b) >= len(ggufMagic) && string(b[:len(ggufMagic)]) == ggufMagic
+}
+
+// ggufFamilies are the values of general.architecture that are read. The converter of llama.cpp reorders the rows of a Llama model's
+// queries and keys, so that pairs are neighbours; those of Qwen2 stay as they are.
+var ggufFamilies = map[string]struct {
+	family  Family
+	pairing Pairing
+}{
+	"llama": {Llama, Interleaved},
+	"qwen2": {Qwen2, Halves},
+}
+
+func readGGUF(m *Model, b []byte) error {
+	meta, tensors, err := parseGGUF(b)
+	if err != nil {
+		return err
+	}
+	m.Metadata = meta
+	if m.Config, err = ggufConfig(meta, tensors); err != nil {
+		return err
+	}
+	for i := range tensors {
+		if err := m.addGGUF(&tensors[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Model) addGGUF(t *ggufTensor) error {
+	if t.name == ggufFactors {
+		return nil // ggufScaling has looked at it
+	}
+	p, ok, err := ggufNames.find(&m.Config, t.name)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		m.leaveOut(&ggufNames, t.name)
+		return nil
+	}
+	kind, ok := ggufTypes[t.kind]
+	if !ok {
+		name := ggufNamesOfTypes[t.kind]
+		if name == "" {
+			name = fmt.Sprintf("number %d", t.kind)
+		}
+		return fmt.Errorf("tensor %q (%s) has the type %s; F32, F16, BF16, Q8_0 and Q4_0 are read", t.name, p, name)
+	}
+	out := &Tensor{Part: p, Name: t.name, Rows: 1, Type: kind, data: t.data}
+	switch {
+	case len(t.dims) == 1 && p.Role.Vector():
+		out.Cols = t.dims[0]
+	case len(t.dims) == 2 && !p.Role.Vector():
+		out.Cols, out.Rows = t.dims[0], t.dims[1]
+	default:
+		return fmt.Errorf("tensor %q (%s) has the dimensions %v", t.name, p, t.dims)
+	}
+	return m.add(out)
+}
+
+// ggufKeys reads metadata. The first error stays.
+type ggufKeys struct {
+	meta map[string]any
+	err  error
+}
+
+// number returns an integer of any size; of one that is absent, otherwise, or an error where that is negative.
+func (k *ggufKeys) number(key string, otherwise int) int {
+	var n int64
+	switch v := k.meta[key].(type) {
+	case nil:
+		if otherwise < 0 && k.err == nil {
+			k.err = fmt.Errorf("the metadata have no %s", key)
+		}
+		return otherwise
+	case uint8:
+		n = int64(v)
+	case uint16:
+		n = int64(v)
+	case uint32:
+		n = int64(v)
+	case uint64:
+		n = int64(min(v, math.MaxInt64))
+	case int8:
+		n = int64(v)
+	case int16:
+		n = int64(v)
+	case int32:
+		n = int64(v)
+	case int64:
+		n = v
+	default:
+		n = -1
+	}
+	if (n < 0 || n > math.MaxInt32) && k.err == nil {
+		k.err = fmt.Errorf("%s is %.40v", key, k.meta[key])
+	}
+	return int(int32(n))
+}
+
+// real returns a float, otherwise where there is none.
+func (k *ggufKeys) real(key string, otherwise float64) float64 {
+	switch v := k.meta[key].(type) {
+	case nil:
+		return otherwise
+	case float32:
+		return float64(v)
+	case float64:
+		return v
+	}
+	if k.err == nil {
+		k.err = fmt.Errorf("%s is %.40v", key, k.meta[key])
+	}
+	return otherwise
+}
+
+func (k *ggufKeys) text(key string) string { s, _ := k.meta[key].(string); return s }
+
+// ggufConfig reads the shape of a model from the metadata and from the embedding, which knows the vocabulary.
+func ggufConfig(meta map[string]any, tensors []ggufTensor) (Config, error) {
+	k := &ggufKeys{meta: meta}
+	arch := k.text("general.architecture")
+	f, ok := ggufFamilies[arch]
+	if !ok {
+		return Config{}, fmt.Errorf("unknown architecture %q; llama and qwen2 are known", arch)
+	}
+	c := Config{
+		Family: f.family, Pairing: f.pairing, Tied: true,
+		Dim: k.number(arch+".embedding_length", -1), Hidden: k.number(arch+".feed_forward_length", -1),
+		Layers: k.number(arch+".block_count", -1), Heads: k.number(arch+".attention.head_count", -1),
+		Context: k.number(arch+".context_length", -1), BOS: k.number("tokenizer.ggml.bos_token_id", 1),
+		NormEps: float32(k.real(arch+".attention.layer_norm_rms_epsilon", math.NaN())), RopeTheta: k.real(arch+".rope.freq_base", 10000),
+	}
+	for _, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"} {
+		if _, ok := meta[key]; ok {
+			c.EOS = append(c.EOS, k.number(key, 0))
+		}
+	}
+	if _, ok := meta["tokenizer.ggml.bos_token_id"]; !ok && c.Family == Qwen2 && len(c.EOS) > 0 {
+		c.BOS = c.EOS[0] // nothing begins a text of Qwen2; what separates texts stands there
+	}
+	c.KVHeads = k.number(arch+".attention.head_count_kv", c.Heads)
+	if c.Heads > 0 {
+		c.HeadDim = k.number(arch+".attention.key_length", c.Dim/c.Heads)
+	}
+	var factors *ggufTensor
+	for i := range tensors {
+		switch t := &tensors[i]; {
+		case ggufNames.fixed[t.name] == Classifier:
+			c.Tied = false
+		case t.name == "token_embd.weight" && len(t.dims) == 2:
+			c.Vocab = t.dims[1]
+		case t.name == ggufFactors:
+			factors = t
+		}
+	}
+	if k.err == nil {
+		k.err = k.unsupported(arch, &c)
+	}
+	if k.err == nil {
+		k.err = c.Validate()
+	}
+	if k.err == nil {
+		c.Scaling, k.err = k.scaling(arch, &c, factors)
+	}
+	return c, k.err
+}
+
+// unsupported reports what would change the numbers and is not computed, and what contradicts itself.
+func (k *ggufKeys) unsupported(arch string, c *Config) error {
+	if v := k.number("tokenizer.ggml.bos_token_id", 0); v >= c.Vocab {
+		return fmt.Errorf("tokenizer.ggml.bos_token_id %d is outside of the vocabulary of %d", v, c.Vocab)
+	}
+	for _, same := range []struct {
+		key  string
+		want int
+	}{
+		{".vocab_size", c.Vocab}, {".attention.value_length", c.HeadDim}, {".rope.dimension_count", c.HeadDim}, {".expert_count", 0},
+	} {
+		if v := k.number(arch+same.key, same.want); v != same.want && k.err == nil {
+			return fmt.Errorf("%s%s is %d, not %d: that is not supported", arch, same.key, v, same.want)
+		}
+	}
+	if n := k.number("split.count", 1); n > 1 {
+		return fmt.Errorf("the model is split into %d files; join them first", n)
+	}
+	return k.err
+}
+
+// ggufFactors is the tensor of numbers that rotary frequencies are divided by, one for each pair.
+const ggufFactors = "rope_freqs.weight"
+
+// scaling reads how rotary frequencies are stretched.
+func (k *ggufKeys) scaling(arch string, c *Config, factors *ggufTensor) (*RopeScaling, error) {
+	kind := k.text(arch + ".rope.scaling.type")
+	factor := k.real(arch+".rope.scaling.factor", k.real(arch+".rope.scale_linear", 1))
+	switch {
+	case k.err != nil:
+		return nil, k.err
+	case kind != "" && kind != "none" && kind != "linear":
+		return nil, fmt.Errorf("%s.rope.scaling.type %q is not supported", arch, kind)
+	case factors != nil && kind != "linear":
+		return llama3Of(c, factors)
+	case factors != nil:
+		return nil, fmt.Errorf("linear scaling of rotary frequencies together with %s is not supported", ggufFactors)
+	case !(factor > 0):
+		return nil, fmt.Errorf("%s.rope.scaling.factor is %g", arch, factor)
+	case kind == "none" || factor == 1:
+		return nil, nil
+	}
+	return &RopeScaling{Factor: factor}, nil
+}
+
+// llama3Of finds the scaling behind a list of factors. GGUF keeps the factors and not what they were computed from; all of Llama 3.1
+// and 3.2 have the same constants apart from the largest factor.
+func llama3Of(c *Config, t *ggufTensor) (*RopeScaling, error) {
+	if ggufTypes[t.kind] != F32 || len(t.data) != 4*(c.HeadDim/2) {
+		return nil, fmt.Errorf("tensor %q has the dimensions %v; there is a float32 for each of %d pairs", t.name, t.dims, c.HeadDim/2)
+	}
+	factors := make([]float32, c.HeadDim/2)
+	if _, err := binary.Decode(t.data, binary.LittleEndian, factors); err != nil {
+		return nil, err
+	}
+	most := float32(0)
+	for _, f := range factors {
+		most = max(most, f)
+	}
+	if !(most > 0) || math.IsInf(float64(most), 0) {
+		return nil, fmt.Errorf("the largest factor in tensor %q is %g", t.name, most)
+	}
+	s := &RopeScaling{Factor: float64(most), LowFactor: 1, HighFactor: 4, OriginalContext: 8192}
+	plain := *c
+	for i, f := range plain.Frequencies() {
+		if want := f / s.apply(f); !(math.Abs(float64(factors[i])-want) <= 1e-4*want) {
+			return nil, errors.New("the factors in tensor " + t.name + " are not those of Llama 3; others are not supported")
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,81 @@
+package checkpoint
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// naming is how a format names the parts of a model.
+type naming struct {
+	layer string // in front of a layer's number
+	fixed map[string]Role
+	inner map[string]Role // behind the number and a dot
+	// ignored parts hold what is computed anew.
+	ignored []string
+}
+
+var hfNames = naming{
+	layer: "model.layers.",
+	fixed: map[string]Role{"model.embed_tokens.weight": Embedding, "model.norm.weight": FinalNorm, "lm_head.weight": Classifier},
+	inner: map[string]Role{
+		"input_layernorm.weight": AttentionNorm, "post_attention_layernorm.weight": FeedNorm,
+		"self_attn.q_proj.weight": Query, "self_attn.k_proj.weight": Key, "self_attn.v_proj.weight": Value, "self_attn.o_proj.weight": Output,
+		"self_attn.q_proj.bias": QueryBias, "self_attn.k_proj.bias": KeyBias, "self_attn.v_proj.bias": ValueBias,
+		"mlp.gate_proj.weight": Gate, "mlp.up_proj.weight": Up, "mlp.down_proj.weight": Down,
+	},
+	ignored: []string{"self_attn.rotary_emb.inv_freq"},
+}
+
+var ggufNames = naming{
+	layer: "blk.",
+	fixed: map[string]Role{"token_embd.weight": Embedding, "output_norm.weight": FinalNorm, "output.weight": Classifier},
+	inner: map[string]Role{
+		"attn_norm.weight": AttentionNorm, "ffn_norm.weight": FeedNorm,
+		"attn_q.weight": Query, "attn_k.weight": Key, "attn_v.weight": Value, "attn_output.weight": Output,
+		"attn_q.bias": QueryBias, "attn_k.bias": KeyBias, "attn_v.bias": ValueBias,
+		"ffn_gate.weight": Gate, "ffn_up.weight": Up, "ffn_down.weight": Down,
+	},
+	ignored: []string{"attn_rot_embd"},
+}
+
+// find says which part of the model a tensor is. A tensor of a layer that the model would have to compute with, and does not know, is
+// an error; others are not known (ok false): the caller may leave them out.
+func (n *naming) find(c *Config, name string) (p Part, ok bool, err error) {
+	if role, known := n.fixed[name]; known {
+		return Part{role, -1}, true, nil
+	}
+	rest, inLayer := strings.CutPrefix(name, n.layer)
+	number, inner, _ := strings.Cut(rest, ".")
+	layer, bad := strconv.ParseUint(number, 10, 31)
+	if !inLayer || bad != nil {
+		return p, false, nil
+	}
+	if int(layer) >= c.Layers {
+		return p, false, fmt.Errorf("tensor %q belongs to layer %d; the configuration has %d layers", name, layer, c.Layers)
+	}
+	for _, ignored := range n.ignored {
+		if strings.HasPrefix(inner, ignored) {
+			return p, false, nil
+		}
+	}
+	role, known := n.inner[inner]
+	if known {
+		for _, r := range c.layerRoles() {
+			if r == role {
+				return Part{role, int(layer)}, true, nil
+			}
+		}
+	}
+	return p, false, fmt.Errorf("tensor %q is not part of a %s model as it is known here", name, c.Family)
+}
+
+// quiet reports whether a tensor that is left out needs no warning.
+func (n *naming) quiet(name string) bool {
+	for _, ignored := range n.ignored {
+		if strings.Contains(name, "."+ignored) {
+			return true
+		}
+	}
+	return false
+}
