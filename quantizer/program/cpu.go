@@ -45,6 +45,9 @@ type cpuStep struct {
 	slow   kernel // of the reference, made when it is first needed
 	in     []*value
 	out    []*value
+
+	covered  bool         // a function behind it computes it too
+	function *cpuFunction // computes it and the two steps before it; nil: it is computed as it is
 }
 
 // cpuKernel computes one step. It fills s.out, or returns errSlow where these inputs are for the reference.
@@ -74,6 +77,9 @@ func newCPU(p *lower.Program, threads int, t *kernels.Table) (Engine, error) {
 			return nil, stepError(p, s, err)
 		}
 		e.steps[i] = &cpuStep{Step: s, engine: e, kernel: k, in: make([]*value, len(s.Inputs)), out: make([]*value, len(s.Outputs))}
+	}
+	if err := e.joinFunctions(); err != nil {
+		return nil, err
 	}
 	return e, nil
 }
@@ -125,10 +131,17 @@ func (e *cpuEngine) Run(ctx context.Context, feeds []*tensor.Tensor, hook Hook) 
 	}
 	for i, s := range e.steps {
 		m.step = i
+		if hook == nil && s.covered {
+			continue
+		}
 		for k, id := range s.Inputs {
 			s.in[k] = e.values[id]
 		}
-		if err := e.compute(ctx, s, m); err != nil {
+		kernel := s.kernel
+		if hook == nil && s.function != nil {
+			kernel, s.in[0] = s.function, e.values[s.function.from]
+		}
+		if err := e.compute(ctx, s, kernel, m); err != nil {
 			return nil, err
 		}
 		if hook != nil {
@@ -156,8 +169,8 @@ func (e *cpuEngine) Run(ctx context.Context, feeds []*tensor.Tensor, hook Hook) 
 	return outs, nil
 }
 
-// compute runs a step: s.in to s.out.
-func (e *cpuEngine) compute(ctx context.Context, s *cpuStep, m *memory) error {
+// compute runs a step by a kernel, nil for the reference: s.in to s.out.
+func (e *cpuEngine) compute(ctx context.Context, s *cpuStep, kernel cpuKernel, m *memory) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -166,8 +179,8 @@ func (e *cpuEngine) compute(ctx context.Context, s *cpuStep, m *memory) error {
 	}
 	clear(s.out)
 	err := errSlow
-	if s.kernel != nil {
-		err = s.kernel.run(ctx, s, m)
+	if kernel != nil {
+		err = kernel.run(ctx, s, m)
 	}
 	if err == errSlow {
 		err = e.slow(ctx, s)
@@ -217,7 +230,7 @@ func (e *cpuEngine) RunStep(ctx context.Context, id lower.StepID, in []*tensor.T
 	for k, t := range in {
 		s.in[k] = valueOf(t, e.program.Tensors[s.Inputs[k]].Quantized())
 	}
-	if err := e.compute(ctx, s, m); err != nil {
+	if err := e.compute(ctx, s, s.kernel, m); err != nil {
 		return nil, err
 	}
 	out := tensorsOf(s.out)
