@@ -13,6 +13,7 @@ import (
 
 	"qwb/export/onnxqdq"
 	"qwb/graph"
+	"qwb/graph/checkpoint"
 	"qwb/graph/onnx"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
@@ -45,10 +46,11 @@ func newExport(e *env) *cobra.Command {
 	var f flags
 	var unverified bool
 	var source sourceOptions
+	var language checkpointOptions
 	format := formatONNX
 	c := &cobra.Command{
-		Use:   "export [PLAN] --platform P -o FILE",
-		Short: "Write the quantized model as ONNX with QuantizeLinear and DequantizeLinear, or as C",
+		Use:   "export [PLAN] --platform P -o FILE | export CHECKPOINT --format F -o FILE",
+		Short: "Write the quantized model as ONNX with QuantizeLinear and DequantizeLinear, or as C; write checkpoints of language models",
 		Long: `Export writes what the plan says: a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of the
 platform before it gets its name.
 
@@ -56,9 +58,26 @@ With --format c it writes the integer program as one C99 file with its weights a
 docs/c.md.
 
 A plan that holds no verification of what it is now is verified first, as qwb verify does, on 8 samples of its own data. Where that does
-not hold nothing is written (exit code 3). With --unverified it is not even tried, and plan and file say so.`,
-		Args: atMost(1, "one plan"),
+not hold nothing is written (exit code 3). With --unverified it is not even tried, and plan and file say so.
+
+Of a checkpoint (a file of llama2.c or GGUF, or a folder of Hugging Face) the weights are quantized and written in the format of a small
+engine, without data and without a plan. The file is read back, compared with the checkpoint and run before it gets its name.`,
+		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && !strings.HasSuffix(args[0], planSuffix) && checkpoint.Is(args[0]) {
+				language.file, language.format, language.out, language.threads, language.unverified = args[0], format, f.out, f.workers(), unverified
+				for _, name := range append([]string{"platform"}, sourceFlags...) {
+					if c.Flags().Changed(name) {
+						return usagef("--%s is not for a checkpoint", name)
+					}
+				}
+				return e.printCheckpoint(c.Context(), language, f.json)
+			}
+			for _, name := range checkpointFlags {
+				if c.Flags().Changed(name) {
+					return usagef("--%s is for a checkpoint", name)
+				}
+			}
 			file, err := findPlan(args)
 			if err != nil {
 				return err
@@ -68,7 +87,7 @@ not hold nothing is written (exit code 3). With --unverified it is not even trie
 				return e.printSource(c.Context(), source, f.json)
 			}
 			if format != formatONNX {
-				return usagef("unknown format %q: %s or %s", format, formatONNX, formatC)
+				return usagef("unknown format %q: %s or %s; of a checkpoint %s", format, formatONNX, formatC, formatNames())
 			}
 			for _, name := range sourceFlags {
 				if c.Flags().Changed(name) {
@@ -96,12 +115,13 @@ not hold nothing is written (exit code 3). With --unverified it is not even trie
 		},
 	}
 	f.addPlatform(c, "platform of the plan: "+platforms())
-	f.addOut(c, "file to write (default: MODEL.PLATFORM.onnx, MODEL.c)")
+	f.addOut(c, "file to write (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)")
 	f.addRun(c)
 	f.addJSON(c)
 	c.Flags().BoolVar(&unverified, "unverified", false, "export without a verification, and say so in plan and file")
-	c.Flags().StringVar(&format, "format", format, "what to write: "+formatONNX+" or "+formatC)
+	c.Flags().StringVar(&format, "format", format, "what to write: "+formatONNX+" or "+formatC+"; of a checkpoint: "+formatNames())
 	source.addTo(c)
+	language.addTo(c)
 	return c
 }
 
