@@ -105,6 +105,9 @@ func inferPad(c *InferCtx) error {
 		case grow.Known:
 			e = floorDiv(d.elem(), grow.N, 1)
 		}
+		if x[a].Known() && !e.Known && pads[i].Known && pads[i+len(axes)].Known {
+			return fmt.Errorf("pads %s are out of range", elemsString(pads))
+		}
 		if e.Known && (e.N < 0 || e.N > MaxElements) {
 			return fmt.Errorf("pads %s leave size %d on axis %d of %s", elemsString(pads), e.N, a, x)
 		}

@@ -108,8 +108,8 @@ func inferRange(c *InferCtx) error {
 		e[i] = list[0]
 	}
 	start, limit, delta := e[0], e[1], e[2]
-	if count := subElems(limit, start); delta == known(1) && count.Symbol != "" && count.nonNegative() {
-		c.SetOut(0, c.DType(0), Shape{count.dim()})
+	if span := subElems(limit, start); delta == known(1) && span.Symbol != "" && span.nonNegative() {
+		c.SetOut(0, c.DType(0), Shape{span.dim()})
 		return nil
 	}
 	if !start.Known || !limit.Known || !delta.Known {
@@ -118,7 +118,11 @@ func inferRange(c *InferCtx) error {
 	if delta.N == 0 {
 		return fmt.Errorf("delta is 0")
 	}
-	n := int64(max(0, math.Ceil((float64(limit.N)-float64(start.N))/float64(delta.N))))
+	count := max(0, math.Ceil((float64(limit.N)-float64(start.N))/float64(delta.N)))
+	if count > MaxElements {
+		return fmt.Errorf("start %d, limit %d and delta %d make a range of %g elements", start.N, limit.N, delta.N, count)
+	}
+	n := int64(count)
 	c.SetOut(0, c.DType(0), Shape{{N: n}})
 	if n <= maxPartial {
 		out := make([]Elem, n)

@@ -201,6 +201,9 @@ func evalGlobalAveragePool(c *call) error {
 	if err != nil {
 		return err
 	}
+	if out.Len() == 0 {
+		return nil
+	}
 	c.run.s.table.GlobalAverage(c.run.s.par, out.F32(), x.F32(), x.Shape[0], tensor.Count(x.Shape[2:]), x.Shape[1])
 	return nil
 }

@@ -205,10 +205,10 @@ func runBounded(g *graph.Graph) ([]*tensor.Tensor, error) {
 		if _, err := tensor.CheckedCount(shape, 1<<16); err != nil {
 			return nil, err
 		}
-		x := tensor.New(val.DType, intsOf(shape)...)
-		if x.Data == nil {
+		if tensor.MakeData(val.DType, 0) == nil {
 			return nil, errors.New("no such elements")
 		}
+		x := tensor.New(val.DType, intsOf(shape)...)
 		fillOnes(x)
 		feeds[val.Name] = x
 	}
