@@ -198,7 +198,7 @@ def exported(name):
 def imported(name):
     """A plan of a model that is quantized already."""
     file = os.path.join(WORK, name + ".plan.json")
-    if not os.path.exists(file): qwb("import", model(name), "-o", file)
+    if not os.path.exists(file): qwb("import", model(name), "--platform", "onnxruntime", "-o", file)
     return file
 
 
