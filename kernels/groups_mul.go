@@ -78,7 +78,10 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 		work += p.Matrix.Bytes() * x.m
 	}
 	if x.m > 0 && j.panels > 0 {
-		j.pieces = max(1, min(j.panels, work/groupsGrain, maxPieces))
+		j.pieces = 1
+		if par != nil {
+			j.pieces = max(1, min(j.panels, work/groupsGrain, maxPieces))
+		}
 		par.run(j.pieces, j.piece)
 	}
 	j.x, j.products = nil, nil
