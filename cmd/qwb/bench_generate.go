@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"qwb/graph/checkpoint"
+	"qwb/graph/decode"
+	"qwb/internal/bench"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+)
+
+// benchGenerateOptions are the arguments of bench generate.
+type benchGenerateOptions struct {
+	bench.Options
+	file    string
+	weights decode.Weights
+	threads int
+	prompt  int
+}
+
+// benchGenerateReport is what bench generate --json prints.
+type benchGenerateReport struct {
+	Machine    machineInfo `json:"machine"`
+	Model      string      `json:"model"`
+	Backend    string      `json:"backend"` // the kernel row of products
+	Threads    int         `json:"threads"`
+	Parameters int64       `json:"parameters"`
+	TokenBytes int64       `json:"bytes_per_token"` // of weights
+
+	Decode struct {
+		bench.Timing
+		TokensPerSecond float64     `json:"tokens_per_second"`
+		Best            float64     `json:"best_tokens_per_second"`
+		GBps            float64     `json:"gbps"`
+		ReadGBps        float64     `json:"read_gbps"`          // of a buffer of as many bytes, in the same rounds
+		Share           bench.Ratio `json:"share_of_bandwidth"` // round by round
+		BestShare       float64     `json:"best_share_of_bandwidth"`
+	} `json:"decode"`
+	Prefill struct {
+		bench.Timing
+		Tokens          int     `json:"tokens"`
+		TokensPerSecond float64 `json:"tokens_per_second"`
+		GOPS            float64 `json:"gops"`
+		ShareOfPeak     float64 `json:"share_of_peak"` // of integer multiply-adds; of float ones for a float model
+	} `json:"prefill"`
+	PeakRSS int64 `json:"peak_rss_bytes"`
+}
+
+func newBenchGenerate(e *env) *cobra.Command {
+	var f flags
+	var o benchGenerateOptions
+	c := &cobra.Command{
+		Use:   "generate CHECKPOINT",
+		Short: "Time how a language model decodes, against the memory bandwidth",
+		Long: `Generate times three things in turn: one token after the other, each the most likely one after those before it; the
+tokens of a prompt, all at once; and reading a buffer of as many bytes as a token reads of the weights, on as many threads.
+
+Decoding is bound by memory: its share is the bytes of weights that a token reads, over its time, over the bandwidth of the buffer
+in the same round. Keys and values are not counted. The best share compares the fastest round of each, for machines that
+are not quiet. Prompts are bound by arithmetic: their share is of the fastest multiply-add loop.
+
+bench checkpoint writes models to measure.`,
+		Args: exactly(1, "one checkpoint"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if o.Options, err = benchOptions(o.Options); err != nil {
+				return err
+			}
+			if o.prompt < 1 {
+				return usagef("--prompt %d: at least one token", o.prompt)
+			}
+			o.file, o.threads = args[0], f.workers()
+			r, err := e.benchGenerate(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			return e.printBenchGenerate(r)
+		},
+	}
+	f.addRun(c)
+	f.addJSON(c)
+	c.Flags().IntVar(&o.weights.Group, "group-size", 0, "quantize float weights in groups of so many; 0: run them as they are stored")
+	c.Flags().IntVar(&o.weights.Bits, "bits", 8, "of the codes that --group-size makes: 8 or 4")
+	c.Flags().IntVar(&o.prompt, "prompt", 128, "tokens of the prompt")
+	addRounds(c, &o.Options, 7, 300*time.Millisecond)
+	return c
+}
+
+// decodeSpan is how many positions a text has before the next one is begun: the time of a token includes attention to half as many.
+const decodeSpan = 64
+
+func (e *env) benchGenerate(ctx context.Context, o benchGenerateOptions) (*benchGenerateReport, error) {
+	m, err := checkpoint.Open(o.file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = m.Close() }()
+	engine, err := decode.New(ctx, m, decode.Options{Threads: o.threads, Weights: o.weights})
+	if err != nil {
+		return nil, err
+	}
+	r := &benchGenerateReport{Machine: thisMachine(), Model: o.file, Threads: o.threads, Parameters: m.Parameters(), TokenBytes: engine.TokenBytes()}
+	r.Prefill.Tokens = min(o.prompt, m.Context)
+	integers := o.weights.Group > 0 || m.Tensor(checkpoint.Classifier, -1).Quantized()
+	op, peak := kernels.OpGemm, kernels.PeakFloat
+	if integers {
+		op, peak = kernels.OpGroups8, kernels.PeakInteger
+	}
+	r.Backend = kernels.Select(cpu.Detect()).Rows()[op].Name
+	read, bytes, _ := bench.ReadPeak(cpu.Detect(), int(r.TokenBytes), o.threads)
+	compute, ops, _ := bench.ComputePeak(cpu.Detect(), peak, o.threads)
+	progress, finish := e.progress("bench", o.Rounds)
+	defer finish()
+	o.Progress = progress
+	s, err := bench.Measure(ctx, o.Options, decodeToken(engine, min(decodeSpan, m.Context)), read, prefillTokens(engine, r.Prefill.Tokens), compute)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", o.file, err)
+	}
+	d, p := &r.Decode, &r.Prefill
+	d.Timing, p.Timing = s.Timing(0), s.Timing(2)
+	reading := s.Timing(1)
+	size := float64(r.TokenBytes)
+	d.TokensPerSecond, d.Best = 1/d.Seconds, 1/d.Min
+	d.GBps, d.ReadGBps = size/d.Seconds/1e9, bytes/reading.Seconds/1e9
+	over := s.Ratio(1, 0)
+	d.Share = bench.Ratio{Median: over.Median * size / bytes, Min: over.Min * size / bytes, Max: over.Max * size / bytes}
+	d.BestShare = size / d.Min / (bytes / reading.Min)
+	p.TokensPerSecond = float64(p.Tokens) / p.Seconds
+	work := 2 * float64(matrixParameters(&m.Config)) * float64(p.Tokens)
+	p.GOPS = work / p.Seconds / 1e9
+	p.ShareOfPeak = s.Ratio(3, 2).Median * work / ops
+	r.PeakRSS = peakRSS()
+	return r, nil
+}
+
+// matrixParameters counts the elements of the matrices that every token is multiplied by; of a prompt only the last token meets the
+// classifier.
+func matrixParameters(c *checkpoint.Config) int64 {
+	var n int64
+	for _, p := range c.Parts() {
+		if rows, cols := c.Shape(p.Role); p.Layer >= 0 && !p.Role.Vector() {
+			n += int64(rows) * int64(cols)
+		}
+	}
+	return n
+}
+
+// decodeToken is a work that decodes one token.
+func decodeToken(engine *decode.Engine, span int) bench.Work {
+	batch := []decode.Sequence{{Cache: decode.NewCache(&engine.Config), Tokens: []int{engine.BOS}, Want: 1}}
+	return func(ctx context.Context) error {
+		if batch[0].Cache.Len() == span {
+			batch[0].Cache.Clear()
+			batch[0].Tokens[0] = engine.BOS
+		}
+		logits, err := engine.Forward(ctx, batch)
+		if err == nil {
+			batch[0].Tokens[0] = decode.Largest(logits)
+		}
+		return err
+	}
+}
+
+// prefillTokens is a work that runs a prompt of n tokens.
+func prefillTokens(engine *decode.Engine, n int) bench.Work {
+	tokens := make([]int, n)
+	for i := range tokens {
+		tokens[i] = i * 7919 % engine.Vocab
+	}
+	batch := []decode.Sequence{{Cache: decode.NewCache(&engine.Config), Tokens: tokens, Want: 1}}
+	return func(ctx context.Context) error {
+		batch[0].Cache.Clear()
+		_, err := engine.Forward(ctx, batch)
+		return err
+	}
+}
+
+func (e *env) printBenchGenerate(r *benchGenerateReport) error {
+	e.printMachine(r.Machine, r.Threads)
+	d, p := &r.Decode, &r.Prefill
+	fmt.Fprintf(e.stdout, "%s: %.1f million parameters, %.1f MB of weights a token, %s\n\n", r.Model, float64(r.Parameters)/1e6, float64(r.TokenBytes)/1e6, r.Backend)
+	w := table(e.stdout)
+	fmt.Fprintln(w, "\ttokens/s\tspeed\tof\tshare\tleast\tmost\tbest\t\t")
+	fmt.Fprintf(w, "decode\t%.1f\t%.1f GB/s\t%.1f GB/s\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%s\t\n", d.TokensPerSecond, d.GBps, d.ReadGBps, 100*d.Share.Median,
+		100*d.Share.Min, 100*d.Share.Max, 100*d.BestShare, quietness(d.Timing))
+	fmt.Fprintf(w, "prompt of %d\t%.1f\t%.1f GOPS\t\t%.1f %%\t\t\t\t%s\t\n", p.Tokens, p.TokensPerSecond, p.GOPS, 100*p.ShareOfPeak, quietness(p.Timing))
+	return w.Flush()
+}
