@@ -9,8 +9,7 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// integerEvals multiply 8-bit integers and accumulate in int32, which wraps. They are written for exactness, not for speed:
-// models that use them are imported and run as programs.
+// integerEvals multiply integers and accumulate in int32, which wraps: 8-bit codes on the integer kernels, others in plain loops.
 var integerEvals = []evaluator{
 	{"MatMulInteger", simple(evalMatMulInteger)},
 	{"QLinearMatMul", simple(evalQLinearMatMul)},
@@ -47,11 +46,7 @@ func (c *call) centred(i, zp, axis int) ([]int32, error) {
 }
 
 func evalMatMulInteger(c *call) error {
-	a, err := c.centred(0, 2, -2)
-	if err != nil {
-		return err
-	}
-	b, err := c.centred(1, 3, -1)
+	p, err := c.newCodeProduct(0, 2, 1, 3)
 	if err != nil {
 		return err
 	}
@@ -59,13 +54,37 @@ func evalMatMulInteger(c *call) error {
 	if err != nil {
 		return err
 	}
-	return matMul(tensor.Of[int32](out), a, b, c.in(0).Shape, c.in(1).Shape)
+	return c.multiplyCodes(&p, rawResult(out, columnsOf(c.raw(1).Shape)))
+}
+
+// columnsOf is how many columns the right-hand side of a MatMul has.
+func columnsOf(shape []int) int {
+	if len(shape) < 2 {
+		return 1
+	}
+	return shape[len(shape)-1]
 }
 
 // evalQLinearMatMul has the inputs a, scale, zero point, b, scale, zero point, and scale and zero point of the result.
 func evalQLinearMatMul(c *call) error {
 	if c.in(0).DType == tensor.Float32 || c.in(3).DType == tensor.Float32 || c.outDType(0) == tensor.Float32 {
 		return floatQLinearMatMul(c)
+	}
+	out, err := c.out(0)
+	if err != nil {
+		return err
+	}
+	scales := [3]int{1, 4, 6}
+	if isCode(c.raw(0).DType) && isCode(c.raw(3).DType) && isCode(out.DType) {
+		p, err := c.newCodeProduct(0, 2, 3, 5)
+		if err != nil {
+			return err
+		}
+		result, err := c.requantized(out, columnsOf(c.raw(3).Shape), scales, 7)
+		if err != nil {
+			return err
+		}
+		return c.multiplyCodes(&p, result)
 	}
 	a, err := c.centred(0, 2, -2)
 	if err != nil {
@@ -75,16 +94,12 @@ func evalQLinearMatMul(c *call) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.out(0)
-	if err != nil {
-		return err
-	}
 	acc := make([]int32, out.Len())
 	if err := matMul(acc, a, b, c.in(0).Shape, c.in(3).Shape); err != nil {
 		return err
 	}
-	n := out.Shape[len(out.Shape)-1]
-	return c.requantize(out, acc, [3]int{1, 4, 6}, 7, func(i int) int { return i % n })
+	n := columnsOf(c.in(3).Shape)
+	return c.requantize(out, acc, scales, 7, func(i int) int { return i % n })
 }
 
 // floatQLinearMatMul is evalQLinearMatMul where a, b or the result are floats of 8 bits, which are float32 here: the inputs are
@@ -133,14 +148,37 @@ func floatQLinearMatMul(c *call) error {
 	return nil
 }
 
-// requantize writes clamp(round(acc * (sa*sb/sy)) + zero point), computed in float32. scales are the inputs that hold sa, sb
-// and sy; sb may have one element per channel.
-func (c *call) requantize(out *tensor.Tensor, acc []int32, scales [3]int, zp int, channel func(i int) int) error {
+// factors returns sa*sb/sy for each of n columns or channels, computed in float32. scales are the inputs that hold sa, sb and sy; sb
+// may have one element per channel.
+func (c *call) factors(scales [3]int, n int) ([]float32, error) {
 	for _, i := range scales {
-		if t := c.in(i); t.DType != tensor.Float32 || i != scales[1] && t.Len() != 1 {
-			return fmt.Errorf("a scale of type %s is not supported", t.Type())
+		if t := c.in(i); t.DType != tensor.Float32 || t.Len() != 1 && (i != scales[1] || t.Len() != n) {
+			return nil, fmt.Errorf("a scale of type %s is not supported", t.Type())
 		}
 	}
+	sa, sb, sy := c.in(scales[0]).F32()[0], c.in(scales[1]).F32(), c.in(scales[2]).F32()[0]
+	out := make([]float32, n)
+	for j := range out {
+		out[j] = float32(sa*sb[j%len(sb)]) / sy
+	}
+	return out, nil
+}
+
+// requantized is the result clamp(round(acc * (sa*sb/sy)) + zero point) of n columns; see factors.
+func (c *call) requantized(out *tensor.Tensor, n int, scales [3]int, zp int) (*codeResult, error) {
+	f, err := c.factors(scales, n)
+	if err != nil {
+		return nil, err
+	}
+	zero, err := zeroPoints(c.in(zp), 1)
+	if err != nil {
+		return nil, err
+	}
+	return c.gridResult(out, f, zero[0])
+}
+
+// requantize is requantized for codes of any type, from accumulators.
+func (c *call) requantize(out *tensor.Tensor, acc []int32, scales [3]int, zp int, channel func(i int) int) error {
 	zeros, err := zeroPoints(c.in(zp), 1)
 	if err != nil {
 		return err
@@ -149,15 +187,18 @@ func (c *call) requantize(out *tensor.Tensor, acc []int32, scales [3]int, zp int
 	if !ok {
 		return fmt.Errorf("quantizing to %s is not supported", out.DType)
 	}
-	sa, sb, sy := c.in(scales[0]).F32()[0], c.in(scales[1]).F32(), c.in(scales[2]).F32()[0]
+	f, err := c.factors(scales, max(1, c.in(scales[1]).Len()))
+	if err != nil {
+		return err
+	}
 	g := qmath.Grid{Scale: 1, ZeroPoint: zeros[0], QMin: limits[0], QMax: limits[1]}
 	q := make([]int32, len(acc))
 	for i, v := range acc {
-		s := sb[0]
-		if len(sb) > 1 {
-			s = sb[channel(i)]
+		k := 0
+		if len(f) > 1 {
+			k = channel(i)
 		}
-		q[i] = g.Quantize(float32(v) * (float32(sa*s) / sy))
+		q[i] = g.Quantize(float32(v) * f[k])
 	}
 	packInts(out, q)
 	return nil
@@ -182,6 +223,12 @@ func convInt32(c *call, x, w []int32, xs, ws []int, bias []int32) ([]int32, erro
 }
 
 func evalConvInteger(c *call) error {
+	if fast, err := c.convCodes(2, 1, 3, nil, func() (*codeResult, error) {
+		out, err := c.outIn(0, tensor.ChannelsLast)
+		return rawResult(out, c.raw(1).Shape[0]), err
+	}); fast || err != nil {
+		return err
+	}
 	x, err := c.centred(0, 2, 1)
 	if err != nil {
 		return err
@@ -205,6 +252,25 @@ func evalConvInteger(c *call) error {
 // evalQLinearConv has the inputs x, scale, zero point, w, scale, zero point, scale and zero point of the result, bias (int32 in
 // units of the product of the scales of x and w).
 func evalQLinearConv(c *call) error {
+	var bias []int32
+	if t := c.in(8); t != nil {
+		if t.DType != tensor.Int32 {
+			return badType(8, t.DType)
+		}
+		bias = tensor.Of[int32](t)
+	}
+	scales := [3]int{1, 4, 6}
+	if isCode(c.outDType(0)) {
+		if fast, err := c.convCodes(2, 3, 5, bias, func() (*codeResult, error) {
+			out, err := c.outIn(0, tensor.ChannelsLast)
+			if err != nil {
+				return nil, err
+			}
+			return c.requantized(out, c.raw(3).Shape[0], scales, 7)
+		}); fast || err != nil {
+			return err
+		}
+	}
 	x, err := c.centred(0, 2, 1)
 	if err != nil {
 		return err
@@ -212,10 +278,6 @@ func evalQLinearConv(c *call) error {
 	w, err := c.centred(3, 5, 0)
 	if err != nil {
 		return err
-	}
-	var bias []int32
-	if c.has(8) {
-		bias = slices.Clone(tensor.Of[int32](c.in(8)))
 	}
 	acc, err := convInt32(c, x, w, c.in(0).Shape, c.in(3).Shape, bias)
 	if err != nil {
@@ -226,5 +288,5 @@ func evalQLinearConv(c *call) error {
 		return err
 	}
 	plane, m := tensor.Count(out.Shape[2:]), out.Shape[1]
-	return c.requantize(out, acc, [3]int{1, 4, 6}, 7, func(i int) int { return i / plane % m })
+	return c.requantize(out, acc, scales, 7, func(i int) int { return i / plane % m })
 }

@@ -5,7 +5,6 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/kernels/qmath"
 )
 
 // qgemmEvals are ONNX Runtime's matrix products of 8-bit integers with results of other types than int32.
@@ -15,17 +14,26 @@ var qgemmEvals = []evaluator{
 	{op: "DynamicQuantizeMatMul", build: simple(evalDynamicQuantizeMatMul)},
 }
 
-// scales returns the elements of input i, which has one for all n columns or one for each.
-func (c *call) scales(i, n int) (func(column int) float32, error) {
+// scaled returns x times the scale in input i, which has one for all n columns or one for each.
+func (c *call) scaled(x float32, i, n int) ([]float32, error) {
 	t := c.in(i)
 	if t == nil || t.DType != tensor.Float32 || t.Len() != 1 && t.Len() != n {
 		return nil, fmt.Errorf("input %d is not one float32 scale, nor one for each of %d columns", i, n)
 	}
-	if v := t.F32(); len(v) > 1 {
-		return func(column int) float32 { return v[column] }, nil
-	} else {
-		return func(int) float32 { return v[0] }, nil
+	out, v := make([]float32, n), t.F32()
+	for j := range out {
+		out[j] = x * v[j%len(v)]
 	}
+	return out, nil
+}
+
+// scaleOf returns the only element of input i.
+func (c *call) scaleOf(i int) (float32, error) {
+	t := c.in(i)
+	if t == nil || t.DType != tensor.Float32 || t.Len() != 1 {
+		return 0, fmt.Errorf("input %d is not one float32 scale", i)
+	}
+	return t.F32()[0], nil
 }
 
 // buildQGemm is alpha * A' * B' + C with the inputs A, scale, zero point, B, scale, zero point, C (int32, on the scale of the
@@ -33,115 +41,138 @@ func (c *call) scales(i, n int) (func(column int) float32, error) {
 func buildQGemm(n *graph.Node, _ int64) (evalFunc, error) {
 	alpha := n.AttrFloat("alpha", 1)
 	transA, transB := n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0
-	p, err := qmath.ProfileNamed("ort")
 	return func(c *call) error {
-		a, err := c.centred(0, 2, 0)
+		p, err := c.newQGemm(transA, transB)
 		if err != nil {
 			return err
 		}
-		columnAxis := 1
-		if transB {
-			columnAxis = 0
-		}
-		b, err := c.centred(3, 5, columnAxis)
-		if err != nil {
-			return err
-		}
-		left, as := matrixOf(a, c.in(0).Shape, transA)
-		right, bs := matrixOf(b, c.in(3).Shape, transB)
 		out, err := c.out(0)
 		if err != nil {
 			return err
 		}
-		acc := make([]int32, out.Len())
-		if err := matMul(acc, left, right, as, bs); err != nil {
+		cols := out.Shape[1]
+		whole, err := c.gemmBias(&p, out)
+		if err != nil {
 			return err
 		}
-		if bias := c.in(6); bias != nil {
-			if bias.DType != tensor.Int32 {
-				return badType(6, bias.DType)
+		sa, err := c.scaleOf(1)
+		if err != nil {
+			return err
+		}
+		factor, err := c.scaled(alpha*sa, 4, cols)
+		if err != nil {
+			return err
+		}
+		var result *codeResult
+		if c.has(7) {
+			g, err := c.grid(out.DType, 7, 8)
+			if err != nil {
+				return err
 			}
-			zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, bias), acc, acc, bias.Integers(), 1, func(x, y int32) int32 { return x + y })
-		}
-		sa, err := c.scales(1, 1)
-		if err != nil {
+			for j := range factor {
+				factor[j] /= g.Scale
+			}
+			result, err = c.gridResult(out, factor, g.ZeroPoint)
+			if err != nil {
+				return err
+			}
+		} else if result, err = realResult(out, factor, nil); err != nil {
 			return err
 		}
-		sb, err := c.scales(4, bs[1])
-		if err != nil {
-			return err
-		}
-		return c.finishQGemm(p, out, acc, func(column int) float32 { return float32(float32(alpha*sa(0)) * sb(column)) })
-	}, err
+		result.add = whole
+		return c.multiplyCodes(&p, result)
+	}, nil
 }
 
-// finishQGemm writes the accumulators on the grid of inputs 7 and 8, or as float32 where there is none.
-func (c *call) finishQGemm(p qmath.Profile, out *tensor.Tensor, acc []int32, scale func(column int) float32) error {
-	n := out.Shape[1]
-	if !c.has(7) {
-		for i, v := range acc {
-			out.F32()[i] = float32(v) * scale(i%n)
+// newQGemm is newCodeProduct for the operands of a Gemm.
+func (c *call) newQGemm(transA, transB bool) (p codeProduct, err error) {
+	for _, i := range []int{0, 3} {
+		if err := c.byteCodes(i); err != nil {
+			return p, err
 		}
-		return nil
 	}
-	g, err := c.grid(out.DType, 7, 8)
-	if err != nil {
-		return err
+	as, bs := c.raw(0).Shape, c.raw(3).Shape
+	a, moved := c.bytesOf(c.in(0))
+	rows, cols := as[0], bs[1]
+	if transA {
+		k, m := as[0], as[1]
+		turned := make([]uint8, len(a))
+		move{shape: []int{m, k}, dst: []int{k, 1}, src: []int{1, m}}.run(c.parallel, turned, a)
+		a, as, rows = turned, []int{m, k}, m
 	}
-	for i, v := range acc {
-		acc[i] = p.Requantize(v, qmath.Multiplier{Scale: scale(i%n) / g.Scale}, g.ZeroPoint, g.QMin, g.QMax)
+	if transB {
+		cols = bs[0]
 	}
-	packInts(out, acc)
-	return nil
+	p = codeProduct{a: a, as: as, b: 3, transB: transB}
+	if p.za, err = c.zeros(2, rows, moved); err != nil {
+		return p, err
+	}
+	p.zb, err = c.zeros(5, cols, c.rightMove(3))
+	return p, err
 }
 
-// accumulated writes float32(acc) * (sa * sb of the column) + bias of the column; the bias is input i, if present.
-func (c *call) accumulated(out *tensor.Tensor, acc []int32, sa float32, sb func(column int) float32, i int) error {
-	n := out.Shape[len(out.Shape)-1]
-	bias := make([]float32, n)
-	if t := c.in(i); t != nil {
-		if t.DType != tensor.Float32 || t.Len() != n {
-			return fmt.Errorf("bias %s for %d columns", t.Type(), n)
-		}
-		bias = t.F32()
+// gemmBias gives p the bias of a QGemm, input 6: int32, broadcast to out. One that is not the same in all rows is returned instead.
+func (c *call) gemmBias(p *codeProduct, out *tensor.Tensor) (whole []int32, err error) {
+	t := c.in(6)
+	if t == nil {
+		return nil, nil
 	}
-	dst := out.F32()
-	if dst == nil {
-		return fmt.Errorf("a result of type %s is not supported", out.DType)
+	if t.DType != tensor.Int32 {
+		return nil, badType(6, t.DType)
 	}
-	for k, v := range acc {
-		dst[k] = qmath.Channel{X: sa, W: sb(k % n), Bias: bias[k%n]}.Accumulated(v)
+	if p.bias = tensor.Of[int32](t); t.Len() == out.Shape[1] && (len(t.Shape) < 2 || t.Shape[0] == 1) {
+		return nil, nil
 	}
-	return nil
+	p.bias, whole = nil, make([]int32, out.Len())
+	zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, t), whole, whole, tensor.Of[int32](t), 1, func(_, y int32) int32 { return y })
+	return whole, nil
 }
 
-// evalMatMulIntegerToFloat has the inputs a, b, scale of a, scale of b, zero points of both, bias.
-func evalMatMulIntegerToFloat(c *call) error {
-	a, err := c.centred(0, 4, -2)
-	if err != nil {
-		return err
+// rowBias returns the float32 bias in input i, one for each of n columns; nil if it is absent.
+func (c *call) rowBias(i, n int) ([]float32, error) {
+	t := c.in(i)
+	if t == nil {
+		return nil, nil
 	}
-	b, err := c.centred(1, 5, -1)
-	if err != nil {
-		return err
+	if t.DType != tensor.Float32 || t.Len() != n {
+		return nil, fmt.Errorf("bias %s for %d columns", t.Type(), n)
 	}
+	return t.F32(), nil
+}
+
+// multiplyReal writes product * (sa * sb of the column) + bias of the column; sb and bias are inputs.
+func (c *call) multiplyReal(p *codeProduct, sa float32, sb, bias int) error {
 	out, err := c.out(0)
 	if err != nil {
 		return err
 	}
-	acc := make([]int32, out.Len())
-	if err := matMul(acc, a, b, c.in(0).Shape, c.in(1).Shape); err != nil {
-		return err
-	}
-	sa, err := c.scales(2, 1)
+	n := columnsOf(c.raw(p.b).Shape)
+	factor, err := c.scaled(sa, sb, n)
 	if err != nil {
 		return err
 	}
-	sb, err := c.scales(3, out.Shape[len(out.Shape)-1])
+	add, err := c.rowBias(bias, n)
 	if err != nil {
 		return err
 	}
-	return c.accumulated(out, acc, sa(0), sb, 6)
+	result, err := realResult(out, factor, add)
+	if err != nil {
+		return err
+	}
+	return c.multiplyCodes(p, result)
+}
+
+// evalMatMulIntegerToFloat has the inputs a, b, scale of a, scale of b, zero points of both, bias.
+func evalMatMulIntegerToFloat(c *call) error {
+	p, err := c.newCodeProduct(0, 4, 1, 5)
+	if err != nil {
+		return err
+	}
+	sa, err := c.scaleOf(2)
+	if err != nil {
+		return err
+	}
+	return c.multiplyReal(&p, sa, 3, 6)
 }
 
 // evalDynamicQuantizeMatMul has the inputs a (float32), b, scale of b, zero point of b, bias. a is quantized as
@@ -151,29 +182,21 @@ func evalDynamicQuantizeMatMul(c *call) error {
 	if x.DType != tensor.Float32 {
 		return badType(0, x.DType)
 	}
-	g, err := dynamicGrid(x.F32())
+	if err := c.byteCodes(1); err != nil {
+		return err
+	}
+	g, err := c.dynamicGrid(x.F32())
 	if err != nil {
 		return err
 	}
-	a := make([]int32, x.Len())
-	for i, v := range x.F32() {
-		a[i] = g.Quantize(v) - g.ZeroPoint
+	mem := &c.run.codes
+	mem.left = resize(mem.left, x.Len())
+	if !c.quantizeBytes(mem.left, x.F32(), g) {
+		quantizeInto(c, mem.left, x.F32(), g)
 	}
-	b, err := c.centred(1, 3, -1)
-	if err != nil {
+	p := codeProduct{a: mem.left, as: x.Shape, za: []int32{g.ZeroPoint}, b: 1}
+	if p.zb, err = c.matrixZeros(1, 3, true, c.rightMove(1)); err != nil {
 		return err
 	}
-	out, err := c.out(0)
-	if err != nil {
-		return err
-	}
-	acc := make([]int32, out.Len())
-	if err := matMul(acc, a, b, x.Shape, c.in(1).Shape); err != nil {
-		return err
-	}
-	sb, err := c.scales(2, out.Shape[len(out.Shape)-1])
-	if err != nil {
-		return err
-	}
-	return c.accumulated(out, acc, g.Scale, sb, 4)
+	return c.multiplyReal(&p, g.Scale, 2, 4)
 }

@@ -212,14 +212,18 @@ func quantizeAxis(out *tensor.Tensor, src []float32, sp spread, grid func(k int)
 func quantizeAll(c *call, out *tensor.Tensor, src []float32, g qmath.Grid) error {
 	switch d := out.Data.(type) {
 	case []int8:
-		quantizeInto(c, d, src, g)
+		if !c.quantizeSigned(d, src, g) {
+			quantizeInto(c, d, src, g)
+		}
 	case []int16:
 		quantizeInto(c, d, src, g)
 	case []uint16:
 		quantizeInto(c, d, src, g)
 	case []uint8:
 		if out.DType.Bits() == 8 {
-			quantizeInto(c, d, src, g)
+			if !c.quantizeBytes(d, src, g) {
+				quantizeInto(c, d, src, g)
+			}
 			return nil
 		}
 		q := make([]int32, len(src))
@@ -325,7 +329,7 @@ func evalDynamicQuantize(c *call) error {
 		return err
 	}
 	x := c.raw(0)
-	g, err := dynamicGrid(x.F32())
+	g, err := c.dynamicGrid(x.F32())
 	if err != nil {
 		return err
 	}
@@ -347,10 +351,18 @@ func evalDynamicQuantize(c *call) error {
 
 // dynamicGrid is the uint8 grid that DynamicQuantizeLinear derives from the range of x, widened to contain 0. An empty range has
 // scale 1.
-func dynamicGrid(x []float32) (qmath.Grid, error) {
+func (c *call) dynamicGrid(x []float32) (qmath.Grid, error) {
+	mem := &c.run.codes
+	if mem.meter == nil {
+		mem.meter = c.run.s.table.NewMeter()
+	}
 	lo, hi := float32(0), float32(0)
-	for _, v := range x {
-		lo, hi = min(lo, v), max(hi, v)
+	if least, most, finite := mem.meter.MinMax(x); finite && len(x) > 0 {
+		lo, hi = min(lo, least), max(hi, most)
+	} else {
+		for _, v := range x {
+			lo, hi = min(lo, v), max(hi, v)
+		}
 	}
 	if lo != lo || hi != hi {
 		return qmath.Grid{}, qmath.ErrNaN
