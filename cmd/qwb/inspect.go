@@ -46,12 +46,22 @@ func newInspect(e *env) *cobra.Command {
 	return c
 }
 
+// mostFaults is how many nodes that cannot be computed inspect names.
+const mostFaults = 8
+
 func (e *env) inspect(path string) (*analysis.Inspection, error) {
 	m, err := e.openModel(path)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
+	for i, err := range m.faults {
+		if i == mostFaults {
+			e.warn("%s: %d nodes more cannot be computed", path, len(m.faults)-i)
+			break
+		}
+		e.warn("%s: %v", path, err)
+	}
 	normal := m.loaded.Clone()
 	if _, err := passes.Run(normal, passes.Normalize); err != nil {
 		e.warn("%s: what platforms would quantize is not known: %v", path, err)

@@ -17,6 +17,7 @@ type model struct {
 	path   string
 	// digest is the SHA-256 of the file and of the external data it refers to, in hexadecimal.
 	digest string
+	faults []error // of shape inference: nodes that cannot be computed
 }
 
 // openModel loads the file at path, infers shapes, and prints the loader's warnings.
@@ -33,10 +34,11 @@ func (e *env) openModel(path string) (*model, error) {
 		m.Close()
 		return nil, fmt.Errorf("load: %s: %w", path, err)
 	}
-	for _, err := range graph.InferShapes(m.Graph) {
+	faults := graph.InferShapes(m.Graph)
+	for _, err := range faults {
 		e.detail("shape inference: %v", err)
 	}
-	return &model{m, m.Graph, path, digest}, nil
+	return &model{m, m.Graph, path, digest, faults}, nil
 }
 
 // openNormal loads a model and brings its graph into the normal form that plans and statistics refer to.
