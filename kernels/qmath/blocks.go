@@ -99,7 +99,7 @@ func (r BlockRule) limit() int32 {
 	return Int4Max
 }
 
-// Codes writes the codes of a block that has the given searched scale.
+// Codes writes the codes of a block that has the given searched scale; see GroupRule.Codes.
 func (r BlockRule) Codes(codes []int8, x []float32, scale float32) {
 	lo, hi := r.span()
 	for i, v := range x {

@@ -46,7 +46,8 @@ func (r GroupRule) Quantize(codes []int8, scales, x []float32) (finite bool) {
 	return true
 }
 
-// Codes writes the codes of the elements of one group that has the given scale.
+// Codes writes the codes of the elements of one group that has the given scale. They are at most 2^22 times the scale, as they are where
+// it was made of the largest of them.
 func (r GroupRule) Codes(codes []int8, x []float32, scale float32) {
 	switch {
 	case scale == 0:
@@ -76,10 +77,10 @@ func (r GroupRule) squaredError(x []float32, scale float32) float64 {
 	return sum
 }
 
-// nearestEven rounds half to even. Beyond 2^21 in magnitude the result is some number of the same sign beyond 2^20.
+// nearestEven rounds half to even, for magnitudes up to 2^22.
 func nearestEven(v float32) int32 {
 	const shift = 3 << 22 // adding it leaves no bits for fractions
-	return int32(math.Float32bits(min(max(v, -1<<21), 1<<21)+shift)) - 0x4b400000
+	return int32(math.Float32bits(v+shift)) - 0x4b400000
 }
 
 // largest returns the largest magnitude of x, and what is not finite where something is not.

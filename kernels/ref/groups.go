@@ -37,8 +37,10 @@ func DotGroups(w []int8, wScales []float32, x []int8, xScales []float32, size, s
 	for lo, piece := 0, 0; lo < len(w); piece++ {
 		hi := min(lo+size-(lo+shift)%size, lo+size-lo%size, len(w))
 		var sum int32
-		for k, c := range w[lo:hi] {
-			sum += int32(c) * int32(x[lo+k])
+		ws := w[lo:hi]
+		xs := x[lo:hi][:len(ws)]
+		for k, c := range ws {
+			sum += int32(c) * int32(xs[k])
 		}
 		if sums != nil {
 			sums[piece] = sum
