@@ -64,23 +64,52 @@ func (r *run) floats(t *checkpoint.Tensor, row, rows int, x []float32) ([]float3
 
 // both multiplies rows of a matrix on the kernels and on plain loops, and returns what the kernels gave.
 func (r *run) both(t *checkpoint.Tensor, row, rows int, x []float32) ([]float32, error) {
-	shape := kernels.GroupMatrix{Rows: rows, Cols: t.Cols, Size: t.GroupSize(), Bits: bits(t.Type)}
-	shape.Read = func(codes []int8, scales []float32, from int) { t.Codes(codes, scales, row*t.Cols+from) }
-	var outs [2][]float32
-	var sums [2][]int32
-	for side := range outs {
-		shape.Plain = side == 1
-		w, err := r.o.Table.PackGroups(r.o.Parallel, shape)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Part, err)
-		}
-		var in kernels.GroupRows
-		w.Quantize(&in, r.o.Parallel, x, r.n)
-		outs[side], sums[side] = make([]float32, r.n*rows), make([]int32, r.n*w.TotalPieces())
-		r.o.Table.MulGroups(r.o.Parallel, &in, []kernels.GroupsProduct{{Matrix: w, Dst: outs[side], Sums: sums[side]}})
+	w, err := r.o.Table.PackGroups(r.o.Parallel, kernels.GroupMatrix{Rows: rows, Cols: t.Cols, Size: t.GroupSize(), Bits: bits(t.Type),
+		Read: func(codes []int8, scales []float32, from int) { t.Codes(codes, scales, row*t.Cols+from) }})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Part, err)
 	}
-	r.compare(fmt.Sprintf("%s, rows %d to %d", t.Part, row, row+rows-1), sums[0], sums[1])
-	return outs[0], nil
+	var in kernels.GroupRows
+	w.Quantize(&in, r.o.Parallel, x, r.n)
+	out, sums := make([]float32, r.n*rows), make([]int32, r.n*w.TotalPieces())
+	r.o.Table.MulGroups(r.o.Parallel, &in, []kernels.GroupsProduct{{Matrix: w, Dst: out, Sums: sums}})
+	r.compare(fmt.Sprintf("%s, rows %d to %d", t.Part, row, row+rows-1), sums, r.plain(t, row, rows, x))
+	return out, nil
+}
+
+// plain returns the sums of the same product as package ref defines them, in the same order.
+func (r *run) plain(t *checkpoint.Tensor, row, rows int, x []float32) []int32 {
+	size := t.GroupSize()
+	codes, scales := make([]int8, rows*t.Cols), make([]float32, rows*t.Cols/size)
+	t.Codes(codes, scales, row*t.Cols)
+	perX := (t.Cols + size - 1) / size
+	xCodes, xScales := make([]int8, len(x)), make([]float32, r.n*perX)
+	for i := range r.n {
+		ref.QuantizeRow(xCodes[i*t.Cols:][:t.Cols], xScales[i*perX:][:perX], x[i*t.Cols:][:t.Cols], size)
+	}
+	first := make([]int, rows+1) // sum of a row
+	for k := range rows {
+		first[k+1] = first[k] + ref.Pieces(t.Cols, size, k*t.Cols%size)
+	}
+	sums := make([]int32, r.n*first[rows])
+	each(r.o.Parallel, rows, func(k int) {
+		at := k * t.Cols
+		for i := range r.n {
+			ref.DotGroups(codes[at:][:t.Cols], scales[at/size:], xCodes[i*t.Cols:][:t.Cols], xScales[i*perX:], size, at%size, sums[i*first[rows]+first[k]:])
+		}
+	})
+	return sums
+}
+
+// each calls body for 0 to n-1 on several goroutines.
+func each(par kernels.Parallel, n int, body func(i int)) {
+	if par != nil {
+		par(n, body)
+		return
+	}
+	for i := range n {
+		body(i)
+	}
 }
 
 // compare counts the sums that differ, and remembers the first.
