@@ -60,6 +60,22 @@ func (a *Archive) Header(name string) (Header, error) {
 	return h, nil
 }
 
+// Zeros deflate to a thousandth. An array of more than largeArray bytes is refused where the archive has less than one byte for
+// maxRatio of them.
+const (
+	largeArray = 1 << 30
+	maxRatio   = 256
+)
+
+// checkRatio refuses an array that is far larger than what the archive holds of it.
+func checkRatio(h Header, compressed uint64) error {
+	bytes := uint64(tensor.Count(h.Shape)) * uint64(h.DType.Bits()/8)
+	if bytes > largeArray && bytes/maxRatio > compressed {
+		return fmt.Errorf("%d bytes of %s out of %d in the archive are too many", bytes, tensor.TypeString(h.DType, h.Shape), compressed)
+	}
+	return nil
+}
+
 // Read reads one array as Read does.
 func (a *Archive) Read(name string) (*tensor.Tensor, error) {
 	r, err := a.open(name)
@@ -67,7 +83,14 @@ func (a *Archive) Read(name string) (*tensor.Tensor, error) {
 		return nil, err
 	}
 	defer r.Close()
-	t, err := Read(r)
+	h, err := ReadHeader(r)
+	if err == nil {
+		err = checkRatio(h, a.files[name].CompressedSize64)
+	}
+	var t *tensor.Tensor
+	if err == nil {
+		t, err = h.read(r, h.Shape)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("npz: array %q: %w", name, err)
 	}

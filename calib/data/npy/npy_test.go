@@ -3,7 +3,9 @@ package npy
 import (
 	"archive/zip"
 	"bytes"
+	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -149,6 +151,59 @@ func TestArchive(t *testing.T) {
 	require.ErrorContains(t, err, `no array "other"`)
 	_, err = OpenArchive(bytes.NewReader(src[:40]), 40)
 	require.ErrorContains(t, err, "npz:")
+}
+
+// deflated is an archive with the array x, of a header and so many zeros.
+func deflated(t *testing.T, dict string, zeros int64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	f, err := z.CreateHeader(&zip.FileHeader{Name: "x.npy", Method: zip.Deflate})
+	require.NoError(t, err)
+	_, err = f.Write([]byte("\x93NUMPY\x01\x00" + string([]byte{byte(len(dict)), 0}) + dict))
+	require.NoError(t, err)
+	_, err = io.CopyN(f, zeroes{}, zeros)
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return b.Bytes()
+}
+
+type zeroes struct{}
+
+func (zeroes) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// Archives that deflate to a thousandth, and shapes that claim more than there is, take no memory that the archive is not worth.
+func TestArchiveBombs(t *testing.T) {
+	for what, c := range map[string]struct {
+		shape string
+		zeros int64
+		want  string // empty: it is read
+	}{
+		"64 MB of zeros are an array":       {"(16777216,)", 64 << 20, ""},
+		"64 GB are claimed over 8 MB":       {"(17179869184,)", 8 << 20, `array "x": 68719476736 bytes of f32[17179869184] out of 8`},
+		"one dimension more than all bytes": {"(4294967296,4294967296)", 1 << 10, "elements"},
+		"1 GB is claimed over 8 MB":         {"(268435456,)", 8 << 20, `array "x": npy: 8388608 of the 1073741824 bytes`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			src := deflated(t, "{'descr': '<f4', 'fortran_order': False, 'shape': "+c.shape+"}", c.zeros)
+			a, err := OpenArchive(bytes.NewReader(src), int64(len(src)))
+			require.NoError(t, err)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			x, err := a.Read("x")
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20))
+			if c.want == "" {
+				require.NoError(t, err)
+				require.Equal(t, 16777216, x.Len())
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
 }
 
 func TestWriteArchive(t *testing.T) {
