@@ -65,6 +65,7 @@ var never = [][2]string{
 var thirdParty = map[string][]string{
 	"kernels/cpu":        {"golang.org/x/sys"},
 	"graph/onnx":         {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "golang.org/x/sys"},
+	"graph/decode":       {"golang.org/x/text"},
 	"calib/data":         {"github.com/goccy/go-yaml", "golang.org/x/image"},
 	"reports":            {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
 	"internal":           {"golang.org/x/image", "gonum.org/v1/gonum"},

@@ -9,7 +9,7 @@ func (s *SentencePiece) EncodeSlowly(text string) []int {
 			continue
 		}
 		for _, b := range []byte(string(r)) {
-			ids = append(ids, firstByte+int(b))
+			ids = append(ids, s.bytes[b])
 		}
 	}
 	for {
@@ -35,3 +35,6 @@ func Draw(s Sampling, logits []float32, n int) []int {
 	}
 	return out
 }
+
+// Vocabulary returns the pieces and their scores.
+func (s *SentencePiece) Vocabulary() ([]string, []float32) { return s.pieces, s.scores }

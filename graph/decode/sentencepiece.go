@@ -10,12 +10,17 @@ import (
 )
 
 // SentencePiece is a vocabulary of pieces with scores, as llama2.c's tokenizer.bin and GGUF files of Llama hold it: pairs whose
-// joined piece has the highest score are joined first. Id 0 stands for what is not known, 1 begins a text, 2 ends it, 3 to 258
-// are the bytes.
+// joined piece has the highest score are joined first. In a tokenizer.bin id 0 stands for what is not known, 1 begins a text, 2 ends
+// it, 3 to 258 are the bytes.
 type SentencePiece struct {
 	pieces []string
 	scores []float32
-	ids    map[string]int
+	ids    map[string]int // of the pieces that a text may be cut into
+	bytes  [256]int       // ids of the bytes
+	byteOf map[int]byte   // the byte that an id stands for
+	begin  int            // id that begins a text
+	prefix bool           // a space is put in front of a text
+	added  *addedTokens
 }
 
 const (
@@ -29,7 +34,10 @@ func NewSentencePiece(pieces []string, scores []float32) (*SentencePiece, error)
 	if len(pieces) != len(scores) || len(pieces) < firstByte+256 {
 		return nil, fmt.Errorf("%d pieces with %d scores: there are at least %d", len(pieces), len(scores), firstByte+256)
 	}
-	s := &SentencePiece{pieces: pieces, scores: scores, ids: make(map[string]int, len(pieces))}
+	s := &SentencePiece{pieces: pieces, scores: scores, ids: make(map[string]int, len(pieces)), byteOf: map[int]byte{}, begin: beginID, prefix: true}
+	for b := range s.bytes {
+		s.bytes[b], s.byteOf[firstByte+b] = firstByte+b, byte(b)
+	}
 	for i, p := range pieces {
 		if _, ok := s.ids[p]; !ok {
 			s.ids[p] = i
@@ -69,11 +77,14 @@ func (s *SentencePiece) Size() int { return len(s.pieces) }
 // Encode returns the ids of a text: a space is put in front of it, characters that are no piece become their bytes, and then pairs
 // are joined.
 func (s *SentencePiece) Encode(text string) []int {
-	if text == "" {
-		return nil
-	}
 	var ids []int
-	if id, ok := s.ids[" "]; ok {
+	s.added.each(text, func(id int) { ids = append(ids, id) }, func(part string) { ids = append(ids, s.encode(part)...) })
+	return ids
+}
+
+func (s *SentencePiece) encode(text string) []int {
+	var ids []int
+	if id, ok := s.ids[" "]; ok && s.prefix {
 		ids = append(ids, id)
 	}
 	for len(text) > 0 {
@@ -82,7 +93,7 @@ func (s *SentencePiece) Encode(text string) []int {
 			ids = append(ids, id)
 		} else {
 			for _, b := range []byte(text[:n]) {
-				ids = append(ids, firstByte+int(b))
+				ids = append(ids, s.bytes[b])
 			}
 		}
 		text = text[n:]
@@ -101,11 +112,11 @@ func (s *SentencePiece) Piece(before, id int) string {
 	if id < 0 || id >= len(s.pieces) {
 		return ""
 	}
-	if id >= firstByte && id < firstByte+256 {
-		return string([]byte{byte(id - firstByte)})
+	if b, ok := s.byteOf[id]; ok {
+		return string([]byte{b})
 	}
 	p := s.pieces[id]
-	if before == beginID {
+	if before == s.begin && s.prefix {
 		p = strings.TrimPrefix(p, " ")
 	}
 	return p
