@@ -14,6 +14,8 @@ type GroupMatrix struct {
 	Rows, Cols, Size int
 	// Bits of a code: 8, codes of -127 to 127, or 4, codes of -8 to 7. 0: 8.
 	Bits int
+	// Float says that the matrix multiplies floats as they are. Else they are quantized at run time.
+	Float bool
 	// Plain computes products by the loops of package ref on codes as they were read.
 	Plain bool
 	// Read reads codes and scales of len(codes) elements, the first being element from: multiples of Size. Several goroutines may
@@ -41,12 +43,8 @@ type Groups struct {
 
 // PackGroups packs a matrix.
 func (t *Table) PackGroups(par Parallel, m GroupMatrix) (*Groups, error) {
-	op := OpGroups8
 	if m.Bits == 0 {
 		m.Bits = 8
-	}
-	if m.Bits == 4 {
-		op = OpGroups4
 	}
 	n := m.Rows * m.Cols
 	switch {
@@ -57,7 +55,7 @@ func (t *Table) PackGroups(par Parallel, m GroupMatrix) (*Groups, error) {
 	case m.Size > MaxGroup:
 		return nil, fmt.Errorf("groups of %d elements; the sum of more than %d products may leave 32 bits", m.Size, MaxGroup)
 	}
-	g := &Groups{GroupMatrix: m, row: t.rows[op], quantizer: t.rows[OpQuantizeGroups]}
+	g := &Groups{GroupMatrix: m, row: t.rows[m.op()], quantizer: t.rows[OpQuantizeGroups]}
 	if m.Plain || m.Cols%m.Size != 0 || m.Size%g.perWord() != 0 {
 		g.codes, g.scales = make([]int8, n), make([]float32, n/m.Size)
 		m.Read(g.codes, g.scales, 0)
@@ -76,6 +74,19 @@ func (t *Table) PackGroups(par Parallel, m GroupMatrix) (*Groups, error) {
 		}
 	})
 	return g, nil
+}
+
+// op is the operation of products with the matrix.
+func (m *GroupMatrix) op() Op {
+	switch {
+	case m.Float && m.Bits == 4:
+		return OpGroupsFloat4
+	case m.Float:
+		return OpGroupsFloat8
+	case m.Bits == 4:
+		return OpGroups4
+	}
+	return OpGroups8
 }
 
 // packGrain is how many codes are worth a piece of their own when a matrix is packed.
@@ -122,9 +133,9 @@ func word4(c []int8) uint32 {
 	return uint32(uint8(c[0])) | uint32(uint8(c[1]))<<8 | uint32(uint8(c[2]))<<16 | uint32(uint8(c[3]))<<24
 }
 
-// unpack returns the code of element i of a group whose word for its row is w.
-func (g *Groups) unpack(w uint32, i int) int8 {
-	if g.Bits == 8 {
+// unpackCode returns code i of a word.
+func unpackCode(w uint32, i, bits int) int8 {
+	if bits == 8 {
 		return int8(w>>(8*i)) ^ -128
 	}
 	return int8(w>>(8*(i%4)+4*(i/4))&15) - 8
@@ -144,7 +155,7 @@ func (g *Groups) Row(dst []float32, row int) {
 	for at := 0; at < g.Cols; at += g.Size {
 		scale := math.Float32frombits(panel[words*groupLanes+lane])
 		for k := range g.Size {
-			dst[at+k] = float32(g.unpack(panel[k/g.perWord()*groupLanes+lane], k%g.perWord())) * scale
+			dst[at+k] = float32(unpackCode(panel[k/g.perWord()*groupLanes+lane], k%g.perWord(), g.Bits)) * scale
 		}
 		panel = panel[(words+1)*groupLanes:]
 	}
@@ -153,7 +164,7 @@ func (g *Groups) Row(dst []float32, row int) {
 // Bytes is how much memory the matrix takes.
 func (g *Groups) Bytes() int { return 4*len(g.packed) + len(g.codes) + 4*len(g.scales) }
 
-// Pieces is how many int32 sums the product of a row of the matrix has; see ref.DotGroups.
+// Pieces is how many int32 sums the product of a row of the matrix with quantized activations has; see ref.DotGroups.
 func (g *Groups) Pieces(row int) int { return ref.Pieces(g.Cols, g.Size, row*g.Cols%g.Size) }
 
 // TotalPieces is how many int32 sums a product of the matrix with one vector has.

@@ -9,7 +9,7 @@ type GroupsProduct struct {
 	Matrix *Groups
 	// Dst takes a row of Matrix.Rows elements for each row of activations, without gaps.
 	Dst []float32
-	// Sums, if not nil, takes the int32 sums: for each row of activations and each row of the matrix those of its pieces.
+	// Sums, if not nil, takes the int32 sums of products with quantized activations: for each row of activations and each row of the matrix those of its pieces.
 	Sums []int32
 }
 
@@ -47,8 +47,8 @@ type groupsWorker struct {
 // groupsGrain is how many bytes of matrices, times rows of activations, are worth a piece of their own.
 const groupsGrain = 1 << 14
 
-// MulGroups multiplies rows of activations with matrices that take them (Groups.Takes): Dst[i*Rows+r] is ref.DotGroups of row i and
-// row r of the matrix, in every row of products.
+// MulGroups multiplies rows of activations with matrices that take them (Groups.Takes): Dst[i*Rows+r] is ref.DotGroups, or
+// ref.DotGroupsFloat, of row i and row r of the matrix, in every row of products.
 func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) {
 	j, _ := t.jobs.groups.Get().(*groupsJob)
 	if j == nil {
@@ -68,10 +68,13 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 	for i := range products {
 		p := &products[i]
 		if !p.Matrix.Takes(x) {
-			panic("kernels: rows of activations were quantized for another matrix")
+			panic("kernels: rows of activations were prepared for another matrix")
 		}
 		checkLen("dst", len(p.Dst), x.m*p.Matrix.Rows)
 		if p.Sums != nil {
+			if p.Matrix.Float {
+				panic("kernels: products with floats have no integer sums")
+			}
 			checkLen("sums", len(p.Sums), x.m*p.Matrix.TotalPieces())
 		}
 		j.panels += ceil(p.Matrix.Rows, groupLanes)
@@ -108,6 +111,15 @@ func (j *groupsJob) run(w *groupsWorker, lo, hi int) {
 // plain computes rows lo to hi of a product by the definition.
 func (j *groupsJob) plain(p *GroupsProduct, lo, hi int) {
 	g, x := p.Matrix, j.x
+	if g.Float {
+		for i := range x.m {
+			for r := lo; r < hi; r++ {
+				at := r * g.Cols
+				p.Dst[i*g.Rows+r] = ref.DotGroupsFloat(g.codes[at:][:g.Cols], g.scales[at/g.Size:], x.floats[i*x.cols:][:x.cols], g.Size, at%g.Size)
+			}
+		}
+		return
+	}
 	groups := ceil(x.cols, x.size)
 	perVector := 0
 	if p.Sums != nil {

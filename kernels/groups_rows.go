@@ -6,15 +6,17 @@ import (
 	"qwb/kernels/ref"
 )
 
-// GroupRows is rows of activations, quantized in groups at run time for products with a Groups. The zero value is ready for
-// Groups.Quantize, and memory is kept for the next use.
+// GroupRows is rows of activations as products with a Groups take them: quantized in groups, or floats. The zero value is ready for
+// Groups.Prepare, and memory is kept for the next use.
 type GroupRows struct {
 	m, cols, size int
-	tile          int // rows of a tile; 0: codes and scales lie row by row
+	tile          int // rows of a tile; 0: everything lies row by row
+	float         bool
 
 	words  []uint32
 	codes  []int8
 	scales []float32
+	floats []float32
 
 	row   Row
 	x     []float32
@@ -48,24 +50,27 @@ func (g *Groups) tileRows() int {
 	return g.row.MR
 }
 
-// Takes reports whether rows that were quantized are what products with g take: then they need not be quantized again for it.
+// Takes reports whether rows were prepared as products with g take them: then they need not be prepared again for it.
 func (g *Groups) Takes(x *GroupRows) bool {
-	return x.cols == g.Cols && x.size == g.Size && x.tile == g.tileRows()
+	return x.cols == g.Cols && x.size == g.Size && x.tile == g.tileRows() && x.float == g.Float
 }
 
-// Quantize quantizes m rows of x by ref.QuantizeRow in the groups of g.
+// Prepare quantizes m rows of x by ref.QuantizeRow in the groups of g, or takes them as they are where g multiplies floats.
 //
 // For a g with panels, tiles of up to tileRows rows follow each other. A tile has, group by group, the scale of each row, the
-// negated sum of the codes of each row, and the codes, word by word for each row.
-func (g *Groups) Quantize(dst *GroupRows, par Parallel, x []float32, m int) {
+// negated sum of the codes of each row, and the codes, word by word for each row; of floats, element by element those of each row.
+func (g *Groups) Prepare(dst *GroupRows, par Parallel, x []float32, m int) {
 	checkLen("x", len(x), m*g.Cols)
-	dst.m, dst.cols, dst.size, dst.tile = m, g.Cols, g.Size, g.tileRows()
+	dst.m, dst.cols, dst.size, dst.tile, dst.float = m, g.Cols, g.Size, g.tileRows(), g.Float
 	groups := ceil(g.Cols, g.Size)
 	dst.x, dst.row = x, g.quantizer
-	if dst.tile == 0 {
-		dst.codes, dst.scales = resize(dst.codes, m*g.Cols), resize(dst.scales, m*groups)
-	} else {
+	switch {
+	case dst.tile > 0:
 		dst.words = resize(dst.words, m*dst.rowWords())
+	case g.Float:
+		dst.floats = resize(dst.floats, m*g.Cols)
+	default:
+		dst.codes, dst.scales = resize(dst.codes, m*g.Cols), resize(dst.scales, m*groups)
 	}
 	pieces := piecesOf(m, max(1, rowGrain/g.Cols))
 	dst.each = ceil(m, pieces)
@@ -73,46 +78,65 @@ func (g *Groups) Quantize(dst *GroupRows, par Parallel, x []float32, m int) {
 		dst.spare = make([]spareRow, pieces)
 	}
 	if dst.piece == nil {
-		dst.piece = dst.quantize
+		dst.piece = dst.prepare
 	}
 	par.run(pieces, dst.piece)
 	dst.x = nil
 }
 
 // rowWords is how many words a row takes.
-func (r *GroupRows) rowWords() int { return r.cols/4 + 2*(r.cols/r.size) }
+func (r *GroupRows) rowWords() int {
+	if r.float {
+		return r.cols
+	}
+	return r.cols/4 + 2*(r.cols/r.size)
+}
 
-// quantize quantizes the rows of a piece.
-func (r *GroupRows) quantize(piece int) {
+// prepare prepares the rows of a piece.
+func (r *GroupRows) prepare(piece int) {
 	groups := ceil(r.cols, r.size)
 	s := &r.spare[piece]
 	for i := piece * r.each; i < min((piece+1)*r.each, r.m); i++ {
 		x := r.x[i*r.cols:][:r.cols]
-		if r.tile == 0 {
+		switch {
+		case r.tile == 0 && r.float:
+			copy(r.floats[i*r.cols:], x)
+			continue
+		case r.tile == 0:
 			ref.QuantizeRow(r.codes[i*r.cols:][:r.cols], r.scales[i*groups:][:groups], x, r.size)
 			continue
 		}
 		first := i / r.tile * r.tile
 		rows := min(r.tile, r.m-first)
 		to := r.words[first*r.rowWords()+i-first:]
-		if r.row.quantize != nil && r.size%16 == 0 {
+		switch {
+		case r.float:
+			for k, v := range x {
+				to[k*rows] = math.Float32bits(v)
+			}
+		case r.row.quantize != nil && r.size%16 == 0:
 			s.tile = groupQuantizer{x, to, rows, groups, r.size}
 			r.row.quantize(&s.tile)
 			s.tile = groupQuantizer{}
-			continue
+		default:
+			s.quantize(to, x, rows, r.size)
 		}
-		s.codes, s.scales = resize(s.codes, r.cols), resize(s.scales, groups)
-		ref.QuantizeRow(s.codes, s.scales, x, r.size)
-		for g, scale := range s.scales {
-			at := g * rows * (2 + r.size/4)
-			to[at] = math.Float32bits(scale)
-			sum := int32(0)
-			for k := 0; k < r.size; k += 4 {
-				c := s.codes[g*r.size+k:][:4]
-				sum += int32(c[0]) + int32(c[1]) + int32(c[2]) + int32(c[3])
-				to[at+(2+k/4)*rows] = word4(c)
-			}
-			to[at+rows] = uint32(-sum)
+	}
+}
+
+// quantize writes the codes of a row to their places among rows rows.
+func (s *spareRow) quantize(to []uint32, x []float32, rows, size int) {
+	s.codes, s.scales = resize(s.codes, len(x)), resize(s.scales, len(x)/size)
+	ref.QuantizeRow(s.codes, s.scales, x, size)
+	for g, scale := range s.scales {
+		at := g * rows * (2 + size/4)
+		to[at] = math.Float32bits(scale)
+		sum := int32(0)
+		for k := 0; k < size; k += 4 {
+			c := s.codes[g*size+k:][:4]
+			sum += int32(c[0]) + int32(c[1]) + int32(c[2]) + int32(c[3])
+			to[at+(2+k/4)*rows] = word4(c)
 		}
+		to[at+rows] = uint32(-sum)
 	}
 }

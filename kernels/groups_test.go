@@ -21,7 +21,7 @@ func TestGroupsDoNotAllocate(t *testing.T) {
 		x, dst, rows := make([]float32, 3*64), make([]float32, 3*40), new(kernels.GroupRows)
 		products := []kernels.GroupsProduct{{Matrix: g, Dst: dst}}
 		assert.Zero(t, testing.AllocsPerRun(100, func() {
-			g.Quantize(rows, nil, x, 3)
+			g.Prepare(rows, nil, x, 3)
 			table.MulGroups(nil, rows, products)
 			table.Combine(dst[:32], x[:2], x, 16, 32)
 		}), name)

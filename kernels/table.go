@@ -72,6 +72,8 @@ const (
 	OpMaxCodes      // MaxCodes
 	OpGroups8       // products of groups of int8
 	OpGroups4       // products of groups of 4 bits
+	OpGroupsFloat8  // products of groups of int8 and floats
+	OpGroupsFloat4  // products of groups of 4 bits and floats
 	OpQuantizeGroups
 	OpCombine
 	opCount
@@ -82,7 +84,7 @@ var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "
 	"sqrt", "add-scalar", "mul-scalar", "div-scalar", "scalar-sub", "scalar-div", "row-max", "row-sum", "row-squares", "row-exp", "normalize",
 	"gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8",
 	"add-codes", "add-fused", "to-codes", "to-codes-away", "from-codes", "max-codes",
-	"groups8", "groups4", "quantize-groups", "combine"}
+	"groups8", "groups4", "groups-float8", "groups-float4", "quantize-groups", "combine"}
 
 func (op Op) String() string { return opNames[op] }
 

@@ -18,8 +18,8 @@ type Options struct {
 	// Reference computes products of matrices in groups by the loops that define them, on codes as they are stored. The result
 	// is the same, bit for bit.
 	Reference bool
-	// Sums, if not nil, is called after each product of a matrix in groups with its int32 sums, in the order of computation: for
-	// each row of activations and each row of the matrix those of its groups.
+	// Sums, if not nil, is called after each product of a matrix in groups with quantized activations, in the order of computation:
+	// for each row of activations and each row of the matrix its int32 sums, those of its groups.
 	Sums func(p checkpoint.Part, sums []int32)
 }
 

@@ -23,7 +23,7 @@ type Weights struct {
 	Bits int
 	// Search looks for the scales with the least squared error instead of taking the largest magnitude of a group.
 	Search bool
-	// Float multiplies dequantized matrices with float activations, whatever they are stored as.
+	// Float multiplies matrices in groups with float activations: quantized are the weights only.
 	Float bool
 }
 
@@ -81,7 +81,7 @@ func (e *Engine) multiply(x *rows, n int, outputs ...output) {
 		}
 		if !x.quantized || !m.groups.Takes(&x.codes) {
 			e.multiplyGroups(x, n)
-			m.groups.Quantize(&x.codes, e.par, x.x, n)
+			m.groups.Prepare(&x.codes, e.par, x.x, n)
 			x.quantized = true
 		}
 		s.products = append(s.products, kernels.GroupsProduct{Matrix: m.groups, Dst: o.dst})
@@ -97,14 +97,14 @@ func (e *Engine) multiplyGroups(x *rows, n int) {
 	if len(s.products) == 0 {
 		return
 	}
-	if e.sums != nil {
-		for i := range s.products {
-			s.products[i].Sums = make([]int32, n*s.products[i].Matrix.TotalPieces())
+	for i := range s.products {
+		if p := &s.products[i]; e.sums != nil && !p.Matrix.Float {
+			p.Sums = make([]int32, n*p.Matrix.TotalPieces())
 		}
 	}
 	e.table.MulGroups(e.par, &x.codes, s.products)
-	if e.sums != nil {
-		for i, p := range s.products {
+	for i, p := range s.products {
+		if p.Sums != nil {
 			e.sums(s.parts[i], p.Sums)
 		}
 	}
@@ -155,19 +155,9 @@ func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
 		return nil
 	}
 	m := &linear{part: t.Part, rows: t.Rows}
-	var x []float32
-	switch c := p.codes(t); {
-	case c == nil || c.exact && p.options.Weights.Float:
-		x = p.floats(t)
-	case p.options.Weights.Float:
-		if x = make([]float32, t.Len()); p.err == nil {
-			c.dequantize(x, 0)
-		}
-	default:
+	if c := p.codes(t); c != nil {
 		m.groups = p.pack(c)
-		return m
-	}
-	if p.err == nil {
+	} else if x := p.floats(t); x != nil {
 		m.floats = p.engine.table.PackGemmF32(x, t.Cols, t.Rows, t.Cols, true)
 	}
 	return m
@@ -177,7 +167,7 @@ func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
 func (p *packer) pack(c *codes) *kernels.Groups {
 	t := c.tensor
 	g, err := p.engine.table.PackGroups(p.engine.par, kernels.GroupMatrix{Rows: t.Rows, Cols: t.Cols, Size: c.size, Bits: c.bits,
-		Plain: p.options.Reference, Read: c.read})
+		Float: p.options.Weights.Float, Plain: p.options.Reference, Read: c.read})
 	if c.broken.Load() {
 		if err = t.Finite(); err == nil {
 			err = errors.New("a scale is not finite")

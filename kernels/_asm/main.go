@@ -46,7 +46,7 @@ var everything = []struct {
 	{"outTile", slices.Concat(scaleFiles, shiftFiles)},
 	{"codes8", codesFiles},
 	{"sums", compareFiles},
-	{"groupTile", groupsFiles},
+	{"groupTile", slices.Concat(groupsFiles, groupsFloatFiles)},
 	{"groupQuantizer", groupsQuantizeFiles},
 }
 

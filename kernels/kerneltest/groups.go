@@ -25,7 +25,7 @@ func (s Suite) groups(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 1))
 	for _, bits := range []int{8, 4} {
 		for m := 1; m < 27; m++ {
-			s.groupsOf(t, rng, groupsCase{m, 16 + rng.IntN(40), 96, 32, bits})
+			s.groupsOf(t, rng, groupsCase{m, 16 + rng.IntN(20), 64, 32, bits})
 		}
 		for _, size := range []int{1, 3, 4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128} {
 			for _, rows := range []int{1, 15, 16, 17, 33} {
@@ -34,8 +34,8 @@ func (s Suite) groups(t *testing.T) {
 		}
 		s.groupsOf(t, rng, groupsCase{3, 64, 172, 8, bits}) // groups run on from row to row
 		s.groupsOf(t, rng, groupsCase{3, 14, 18, 28, bits}) // groups longer than rows
-		s.groupsOf(t, rng, groupsCase{2, 300, 512, 64, bits})
-		s.groupsOf(t, rng, groupsCase{13, 40, 4096, 2048, bits})
+		s.groupsOf(t, rng, groupsCase{2, 300, 128, 64, bits})
+		s.groupsOf(t, rng, groupsCase{13, 24, 2048, 1024, bits})
 	}
 }
 
@@ -60,13 +60,14 @@ func (s Suite) groupsOf(t *testing.T, rng *rand.Rand, c groupsCase) {
 	if c.m > 2 {
 		clear(x[c.cols : 2*c.cols]) // groups of zeros
 	}
+	s.groupsFloat(t, c, matrix, codes, scales, x)
 	want, wantSums := groupsWanted(c, codes, scales, x)
 	for i, par := range s.ways() {
 		g, err := s.Table.PackGroups(par, matrix)
 		require.NoError(t, err)
 		require.Len(t, wantSums, c.m*g.TotalPieces())
 		var rows kernels.GroupRows
-		g.Quantize(&rows, par, x, c.m)
+		g.Prepare(&rows, par, x, c.m)
 		require.True(t, g.Takes(&rows))
 		dst, sums := s.Memory.New(c.m*c.rows), make([]int32, len(wantSums))
 		s.Table.MulGroups(par, &rows, []kernels.GroupsProduct{{Matrix: g, Dst: dst}})
@@ -75,15 +76,38 @@ func (s Suite) groupsOf(t *testing.T, rng *rand.Rand, c groupsCase) {
 		s.Table.MulGroups(par, &rows, []kernels.GroupsProduct{{Matrix: g, Dst: dst}, {Matrix: g, Dst: twice, Sums: sums}})
 		requireSame(t, want, twice, "%v with sums, way %d", c, i)
 		require.Equal(t, wantSums, sums, "sums of %v, way %d", c, i)
-		row := make([]float32, c.cols)
+		row, numbers := make([]float32, c.cols), make([]float32, c.cols)
 		for r := range c.rows {
 			g.Row(row, r)
-			for k, v := range row {
-				require.Equal(t, float32(codes[r*c.cols+k])*scales[(r*c.cols+k)/c.size], v)
+			for k := range numbers {
+				numbers[k] = float32(codes[r*c.cols+k]) * scales[(r*c.cols+k)/c.size]
 			}
+			requireSame(t, numbers, row, "row %d of %v", r, c)
 		}
 	}
 	require.NoError(t, s.Memory.Check())
+}
+
+// groupsFloat holds products of groups and floats to the definition.
+func (s Suite) groupsFloat(t *testing.T, c groupsCase, matrix kernels.GroupMatrix, codes []int8, scales, x []float32) {
+	var want []float32
+	for i := range c.m {
+		for r := range c.rows {
+			at := r * c.cols
+			want = append(want, ref.DotGroupsFloat(codes[at:][:c.cols], scales[at/c.size:], x[i*c.cols:][:c.cols], c.size, at%c.size))
+		}
+	}
+	matrix.Float = true
+	for i, par := range s.ways() {
+		matrix.Plain = i == 3
+		g, err := s.Table.PackGroups(par, matrix)
+		require.NoError(t, err)
+		var rows kernels.GroupRows
+		g.Prepare(&rows, par, x, c.m)
+		dst := s.Memory.New(c.m * c.rows)
+		s.Table.MulGroups(par, &rows, []kernels.GroupsProduct{{Matrix: g, Dst: dst}})
+		requireSame(t, want, dst, "%v times floats, way %d", c, i)
+	}
 }
 
 // groupsWanted is the product by the definition.
@@ -133,7 +157,7 @@ func (s Suite) quantizeGroups(t *testing.T) {
 		}
 		x = s.copyOf(x)
 		var rows kernels.GroupRows
-		g.Quantize(&rows, nil, x, 3)
+		g.Prepare(&rows, nil, x, 3)
 		dst := make([]float32, 3*cols)
 		s.Table.MulGroups(nil, &rows, []kernels.GroupsProduct{{Matrix: g, Dst: dst}})
 		for i := range 3 {
@@ -167,11 +191,18 @@ func (s Suite) groupsMisuse(t *testing.T) {
 	h, err := s.Table.PackGroups(nil, kernels.GroupMatrix{Rows: 16, Cols: 32, Size: 16, Read: read})
 	require.NoError(t, err)
 	var rows kernels.GroupRows
-	g.Quantize(&rows, nil, make([]float32, 32), 1)
+	g.Prepare(&rows, nil, make([]float32, 32), 1)
 	assert.False(t, h.Takes(&rows))
 	assert.Panics(t, func() { s.Table.MulGroups(nil, &rows, []kernels.GroupsProduct{{Matrix: h, Dst: make([]float32, 16)}}) })
 	assert.Panics(t, func() { s.Table.MulGroups(nil, &rows, []kernels.GroupsProduct{{Matrix: g, Dst: make([]float32, 15)}}) })
-	assert.Panics(t, func() { g.Quantize(&rows, nil, make([]float32, 31), 1) })
+	assert.Panics(t, func() { g.Prepare(&rows, nil, make([]float32, 31), 1) })
+	f, err := s.Table.PackGroups(nil, kernels.GroupMatrix{Rows: 16, Cols: 32, Size: 32, Float: true, Read: read})
+	require.NoError(t, err)
+	assert.False(t, f.Takes(&rows))
+	f.Prepare(&rows, nil, make([]float32, 32), 1)
+	assert.Panics(t, func() {
+		s.Table.MulGroups(nil, &rows, []kernels.GroupsProduct{{Matrix: f, Dst: make([]float32, 16), Sums: make([]int32, 16)}})
+	})
 }
 
 // combine holds weighted sums of vectors to the definition.
