@@ -70,7 +70,7 @@ func (r *run) both(t *checkpoint.Tensor, row, rows int, x []float32) ([]float32,
 		return nil, fmt.Errorf("%s: %w", t.Part, err)
 	}
 	var in kernels.GroupRows
-	w.Quantize(&in, r.o.Parallel, x, r.n)
+	w.Prepare(&in, r.o.Parallel, x, r.n)
 	out, sums := make([]float32, r.n*rows), make([]int32, r.n*w.TotalPieces())
 	r.o.Table.MulGroups(r.o.Parallel, &in, []kernels.GroupsProduct{{Matrix: w, Dst: out, Sums: sums}})
 	r.compare(fmt.Sprintf("%s, rows %d to %d", t.Part, row, row+rows-1), sums, r.plain(t, row, rows, x))
