@@ -149,6 +149,10 @@ func TestParseErrors(t *testing.T) {
 		{"input c\ny = If(c) {then_branch=graph { output z }}", `line 2, column 39: value "z" is not defined`},
 		{"input c\ny = If(c) {then_branch=graph { output c", `subgraph is not closed`},
 		{"y = A() {g=" + strings.Repeat("graph { z = B() {g=", 100), "more than 64 subgraphs within each other"},
+		{"y = A() {g=" + strings.Repeat("graph { z = B() {g=", 10_000), "more than 64 subgraphs within each other"},
+		{"y = A() {g=" + strings.Repeat("[", 10_000), "expected"},
+		{"const c: f32[1] = " + strings.Repeat("[", 10_000), "expected a value of type f32, found ["},
+		{strings.Repeat("{", 10_000), "expected"},
 	} {
 		_, err := Parse(c.text)
 		require.ErrorContains(t, err, c.want, c.text)

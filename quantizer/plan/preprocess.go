@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,12 @@ func Filters() []string { return append([]string(nil), filters...) }
 // maxSide bounds the sides that a preprocessing may ask for.
 const maxSide = 1 << 14
 
+// The time that the YAML parser takes grows with the square of how deep brackets are nested: 100,000 take minutes.
+const (
+	maxYAML     = 1 << 16 // bytes
+	maxBrackets = 256
+)
+
 // presets by name, for a model with an input of 224 x 224 (resize and crop are set by Preset).
 var presets = map[string]Preprocess{
 	"none": {},
@@ -93,8 +100,11 @@ func Preset(name string, side int) (Preprocess, error) {
 // ParsePreprocess reads the YAML form, whose keys are those of the struct. Reading is strict: an unknown or repeated key, or
 // a value of the wrong type, is an error that names file and line. The result is valid.
 func ParsePreprocess(file string, src []byte) (Preprocess, error) {
-	if len(src) > 1<<20 {
+	if len(src) > maxYAML {
 		return Preprocess{}, fmt.Errorf("%s: %d bytes are too many for a description of preprocessing", file, len(src))
+	}
+	if n := bytes.Count(src, []byte("[")) + bytes.Count(src, []byte("{")); n > maxBrackets {
+		return Preprocess{}, fmt.Errorf("%s: %d brackets are too many for a description of preprocessing", file, n)
 	}
 	var p Preprocess
 	if err := decodeYAML(src, &p, yaml.Strict()); err != nil {

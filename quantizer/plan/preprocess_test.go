@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +64,12 @@ func TestParsePreprocessErrors(t *testing.T) {
 		"center_crop: 100000\n":                    "center_crop: 100000 is not in 1..",
 		"channel_order: gbr\n":                     "neither rgb nor bgr",
 		"layout: chw\n":                            "neither nchw nor nhwc",
+		"mean: " + strings.Repeat("[", 10_000):     "bad.yaml",
+		strings.Repeat("{mean: ", 10_000):          "bad.yaml",
+		strings.Repeat("- ", 10_000):               "bad.yaml",
+		// Every name stands for ten of the one before: 10^9 ones.
+		"a: &a [1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
+			"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\nmean: [*f,*f,*f,*f,*f,*f,*f,*f,*f,*f]\n": "bad.yaml",
 	} {
 		_, err := ParsePreprocess("bad.yaml", []byte(src))
 		require.ErrorContains(t, err, want, "%q", src)
