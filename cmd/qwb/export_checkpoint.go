@@ -16,10 +16,12 @@ import (
 
 	"qwb/analysis"
 	"qwb/analysis/groupsums"
+	"qwb/export/gguf"
 	"qwb/export/kuiper"
 	"qwb/export/llama2c"
 	"qwb/export/weights"
 	"qwb/graph/checkpoint"
+	"qwb/graph/decode"
 	"qwb/graph/exec"
 	"qwb/internal/file"
 	"qwb/kernels"
@@ -29,7 +31,7 @@ import (
 
 // checkpointFormats are the formats that export writes of a checkpoint.
 func checkpointFormats() []weights.Format {
-	return []weights.Format{llama2c.Q80(), llama2c.V0(), llama2c.V1(), kuiper.Format()}
+	return []weights.Format{llama2c.Q80(), llama2c.V0(), llama2c.V1(), kuiper.Format(), gguf.Format()}
 }
 
 // verifiedTokens is how many tokens are run through a written checkpoint.
@@ -95,6 +97,8 @@ func (o *checkpointOptions) find() (weights.Format, error) {
 		return weights.Format{}, usagef("--group-size %d: not negative", o.group)
 	case o.scales != scalesNearest && o.scales != scalesSearch:
 		return weights.Format{}, usagef("unknown scales %q: %s or %s", o.scales, scalesNearest, scalesSearch)
+	case o.tokenizer != "" && !formats[at].Tokenizer:
+		return weights.Format{}, usagef("--tokenizer: files of %s hold no tokens", o.format)
 	case o.matrices != "" && !slices.Contains(formats[at].Matrices, o.matrices):
 		return weights.Format{}, usagef("%s has no weights %q, only %s", o.format, o.matrices, strings.Join(formats[at].Matrices, ", "))
 	}
@@ -144,11 +148,18 @@ func (e *env) exportCheckpoint(ctx context.Context, o checkpointOptions) (*check
 		return nil, err
 	}
 	defer m.Close()
-	layout, err := format.Layout(m, weights.Options{Group: o.group, Matrices: o.matrices, Search: o.scales == scalesSearch})
+	r := &checkpointResult{Format: o.format, File: o.out}
+	tokens, err := r.tokens(m, format, o.tokenizer)
 	if err != nil {
 		return nil, err
 	}
-	r := &checkpointResult{Format: o.format, File: o.out, Warnings: append([]tqc.Warning{}, layout.Warnings...)}
+	layout, err := format.Layout(m, weights.Options{Group: o.group, Matrices: o.matrices, Search: o.scales == scalesSearch, Tokenizer: tokens})
+	if err != nil {
+		return nil, err
+	}
+	if r.Warnings = append(r.Warnings, layout.Warnings...); r.Warnings == nil {
+		r.Warnings = []tqc.Warning{}
+	}
 	if r.File == "" {
 		r.File = baseName(filepath.Clean(o.file)) + "." + o.format + format.Suffix
 	}
@@ -172,6 +183,36 @@ func (e *env) exportCheckpoint(ctx context.Context, o checkpointOptions) (*check
 			r.Verification.Weights.Codes, r.Verification.Weights.LargestError, r.Verification.Run.Sums, r.Verification.Run.Tokens)
 	}
 	return r, file.Commit(staged, r.File)
+}
+
+// tokens returns what GGUF's metadata say about the tokens of a model, for a format that holds them: those of a GGUF checkpoint, or of the
+// tokenizer that is named or lies beside it. None beside it is a warning, the named one has to fit.
+func (r *checkpointResult) tokens(m *checkpoint.Model, format weights.Format, named string) (map[string]any, error) {
+	if !format.Tokenizer {
+		return nil, nil
+	}
+	const prefix = "tokenizer.ggml."
+	if named == "" && m.Metadata[prefix+"model"] != nil {
+		out := map[string]any{}
+		for key, value := range m.Metadata {
+			if strings.HasPrefix(key, prefix) {
+				out[key] = value
+			}
+		}
+		return out, nil
+	}
+	t, err := decode.OpenTokenizer(named, m)
+	if err == nil {
+		if known, ok := t.(interface{ GGUFMetadata(end int) map[string]any }); ok {
+			return known.GGUFMetadata(append(m.EOS, -1)[0]), nil
+		}
+		err = fmt.Errorf("tokenizer: byte-pair encoding of a tokenizer.json is not written into %s files", format.Name)
+	}
+	if named != "" {
+		return nil, err
+	}
+	r.Warnings = append(r.Warnings, tqc.Warning{Text: err.Error()})
+	return nil, nil
 }
 
 // same reports whether two paths are one file that exists.

@@ -51,8 +51,13 @@ func (l Limits) CheckSize(f *File, format string) error {
 	return nil
 }
 
-// Put appends a part of the source in the encoding, its rows in the order of pairing. A matrix that is a vector is written as Float.
+// Put appends a part of the source; see Item.
 func (f *File) Put(role checkpoint.Role, layer int, e Encoding) {
+	f.Items = append(f.Items, f.Item(role, layer, e))
+}
+
+// Item makes an item of a part of the source in an encoding, its rows in the order of the file's pairing. Vectors are written as Float.
+func (f *File) Item(role checkpoint.Role, layer int, e Encoding) Item {
 	t := f.Source.Tensor(role, layer)
 	it := Item{Tensor: t, Part: checkpoint.Part{Role: role, Layer: layer}, Encoding: e}
 	if role.Vector() {
@@ -62,7 +67,7 @@ func (f *File) Put(role checkpoint.Role, layer int, e Encoding) {
 	case checkpoint.Query, checkpoint.Key, checkpoint.QueryBias, checkpoint.KeyBias:
 		it.Row = paired(f.Source.Pairing, f.Config.Pairing, f.Config.HeadDim)
 	}
-	f.Items = append(f.Items, it)
+	return it
 }
 
 // PutLayers appends roles one after the other, each for all layers.

@@ -12,6 +12,8 @@ type Format struct {
 	Suffix string // of a file's name
 	// Matrices are the forms that matrices can have in the file, by the names of Options.Matrices, the default first.
 	Matrices []string
+	// Tokenizer says that the file holds the tokens where they are known.
+	Tokenizer bool
 	// Layout says what the file of a model consists of, or why the format cannot hold the model.
 	Layout func(m *checkpoint.Model, o Options) (*File, error)
 	// Open reads a file that was written, for the comparison. want is its layout's Config: what the format does not hold is taken
@@ -27,39 +29,10 @@ type Options struct {
 	Matrices string
 	// Search looks for the scale of every group with the smallest squared error.
 	Search bool
-	// Vocabulary goes into formats that hold one; nil where it is not known.
-	Vocabulary *Vocabulary
+	// Tokenizer is what GGUF's metadata say about the tokens (tokenizer.ggml.model, tokenizer.ggml.tokens and so on), for formats that
+	// hold them; nil where they are not known.
+	Tokenizer map[string]any
 }
-
-// Vocabulary is the tokens of a model as formats store them.
-type Vocabulary struct {
-	Pieces []Piece
-	BOS    int // id that begins a text; -1: none
-	EOS    int // id that ends one; -1: none
-	// Merges are the pairs of byte-pair encoding, "a b", in the order in which they are joined; nil where Score says it.
-	Merges []string
-	// Pre names the rule by which byte-pair encoding cuts text into words, as GGUF calls it; empty: "default".
-	Pre string
-}
-
-// Piece is one token.
-type Piece struct {
-	Text  string // a space is a space; of byte-pair encoding: the letters that stand for bytes
-	Score float32
-	Kind  Kind
-}
-
-// Kind is what a token is. The numbers are those of SentencePiece and GGUF.
-type Kind int32
-
-const (
-	Normal      Kind = 1
-	Unknown     Kind = 2
-	Control     Kind = 3
-	UserDefined Kind = 4
-	Unused      Kind = 5
-	Byte        Kind = 6 // Text is "<0xHH>"
-)
 
 // File is the layout of a file: its items follow each other without gaps.
 type File struct {
@@ -91,12 +64,13 @@ func (f *File) Warn(text string, value float64) {
 func (f *File) Size() int64 {
 	var n int64
 	for i := range f.Items {
-		n += f.Items[i].size()
+		n += f.Items[i].Size()
 	}
 	return n
 }
 
-func (it *Item) size() int64 {
+// Size is how many bytes the item takes.
+func (it *Item) Size() int64 {
 	if it.Tensor == nil {
 		return int64(len(it.Bytes))
 	}
