@@ -35,6 +35,7 @@ var evalTable = []domainEvals{
 	)},
 	{"com.microsoft", slices.Concat(
 		microsoftQuantEvals, qlinearEvals, qlinearPoolEvals, qgemmEvals, nbitsEvals, fusedEvals, skipNormEvals,
+		microsoftAttentionEvals,
 	)},
 }
 

@@ -91,9 +91,15 @@ type attending[T float] struct {
 	scale                       T
 	past                        int   // keys before those of K
 	valid                       []int // by sample, how many keys are not padding; nil is all
-	mask                        *tensor.Tensor
-	maskSteps                   []int // along sample, head and query
-	scores                      []T   // output 3, nil if nobody wants it
+	first                       []int // by sample, the position of its first query among the keys; nil: see position
+	masks                       []scoreMask
+	scores                      []T // output 3, nil if nobody wants it
+}
+
+// scoreMask is what is added to scores, or with bool, which of them count. Keys beyond its last axis are masked.
+type scoreMask struct {
+	t     *tensor.Tensor
+	steps [3]int // along sample, head and query
 }
 
 func attend[T float](c *call, a *attention) error {
@@ -101,14 +107,13 @@ func attend[T float](c *call, a *attention) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	if err := r.openMask(); err != nil {
+	if err := r.addMask(3); err != nil {
 		return err
 	}
 	y, err := c.out(0)
 	if err != nil {
 		return err
 	}
-	r.y, _, _ = headsOf[T](y, r.heads)
 	if c.wants(3) {
 		t, err := c.out(3)
 		if err != nil {
@@ -116,12 +121,20 @@ func attend[T float](c *call, a *attention) error {
 		}
 		r.scores = tensor.Of[T](t)
 	}
+	r.compute(y)
+	return nil
+}
+
+// compute writes y, and the scores where they are wanted.
+func (r *attending[T]) compute(y *tensor.Tensor) {
+	c := r.c
+	r.y, _, _ = headsOf[T](y, r.heads)
 	if r.total == 0 {
 		clear(r.y.data)
-		return nil
+		return
 	}
 	if y.Len() == 0 && len(r.scores) == 0 {
-		return nil
+		return
 	}
 	each := func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -133,7 +146,6 @@ func attend[T float](c *call, a *attention) error {
 	} else {
 		each(0, n)
 	}
-	return nil
 }
 
 // open reads the shapes of the inputs, and joins past and present keys and values.
@@ -236,14 +248,14 @@ func (r *attending[T]) present(out, past int, h headRows[T], length, size int) (
 	return joined, nil
 }
 
-// openMask reads attn_mask: bool or of Q's type, broadcast to [batch, heads, queries, total]. Keys beyond its last axis are masked.
-func (r *attending[T]) openMask() error {
-	m := r.c.in(3)
+// addMask reads a mask in input i: bool or of Q's type, broadcast to [batch, heads, queries, total]. Its last axis may be shorter.
+func (r *attending[T]) addMask(i int) error {
+	m := r.c.in(i)
 	if m == nil {
 		return nil
 	}
 	if m.DType != tensor.Bool && m.DType != r.c.raw(0).DType {
-		return badType(3, m.DType)
+		return badType(i, m.DType)
 	}
 	full := []int{r.batch, r.heads, r.queries, r.total}
 	rank := len(m.Shape)
@@ -254,13 +266,14 @@ func (r *attending[T]) openMask() error {
 	if !fits {
 		return fmt.Errorf("mask %s for scores %s", m.Type(), tensor.TypeString(r.c.raw(0).DType, full))
 	}
-	r.mask, r.maskSteps = m, make([]int, 3)
+	mask := scoreMask{t: m}
 	own := rowStrides(m.Shape)
 	for i := range rank - 1 {
 		if m.Shape[i] != 1 {
-			r.maskSteps[4-rank+i] = own[i]
+			mask.steps[4-rank+i] = own[i]
 		}
 	}
+	r.masks = append(r.masks, mask)
 	return nil
 }
 
@@ -330,28 +343,15 @@ func (r *attending[T]) show(mode int, s []T, b, h, lo int) {
 	}
 }
 
-// hide adds the mask to the scores of one query. The query stands at position p of the keys: after those of the past, or as
-// one of the last of those that are not padding.
+// hide adds the masks to the scores of one query.
 func (r *attending[T]) hide(s []T, b, h, query int) {
-	p, from, to := query+r.past, 0, r.total
-	if r.valid != nil {
-		p, to = query+r.valid[b]-r.queries, r.valid[b]
-	}
-	if r.causal {
-		to = min(to, p+1)
-	}
-	if r.right >= 0 {
-		to = min(to, p+r.right+1)
-	}
-	if r.left >= 0 {
-		from = max(from, p-r.left)
-	}
+	from, to := r.window(b, query)
 	none := T(math.Inf(-1))
-	if r.mask != nil {
-		at := b*r.maskSteps[0] + h*r.maskSteps[1] + query*r.maskSteps[2]
-		n := r.mask.Shape[len(r.mask.Shape)-1]
+	for _, mask := range r.masks {
+		at := b*mask.steps[0] + h*mask.steps[1] + query*mask.steps[2]
+		n := mask.t.Shape[len(mask.t.Shape)-1]
 		to = min(to, n)
-		switch m := r.mask.Data.(type) {
+		switch m := mask.t.Data.(type) {
 		case []bool:
 			for j, take := range m[at:][:n] {
 				if !take {
@@ -366,10 +366,40 @@ func (r *attending[T]) hide(s []T, b, h, query int) {
 			}
 		}
 	}
-	to = max(to, 0)
-	from = min(from, r.total)
+	from = min(from, to)
 	fill(s[:from], none)
 	fill(s[to:], none)
+}
+
+// position returns where a query stands among the keys: after those of the past, or as one of the last of those that are not
+// padding.
+func (r *attending[T]) position(b, query int) int {
+	switch {
+	case r.first != nil:
+		return r.first[b] + query
+	case r.valid != nil:
+		return query + r.valid[b] - r.queries
+	}
+	return query + r.past
+}
+
+// window returns the range of keys that a query may look at, whatever the masks say.
+func (r *attending[T]) window(b, query int) (from, to int) {
+	p, to := r.position(b, query), r.total
+	if r.valid != nil {
+		to = r.valid[b]
+	}
+	if r.causal {
+		to = min(to, p+1)
+	}
+	if r.right >= 0 {
+		to = min(to, p+r.right+1)
+	}
+	if r.left >= 0 {
+		from = max(0, p-r.left)
+	}
+	to = max(to, 0)
+	return min(from, to), to
 }
 
 func scaleBy[T float](c *call, s []T, scale T) {

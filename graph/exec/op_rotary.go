@@ -49,8 +49,14 @@ func rotate[T float](c *call, r rotary) error {
 		return err
 	}
 	dst, _, _ := headsOf[T](out, r.heads)
-	cos, sin, half := tensor.Of[T](c.in(1)), tensor.Of[T](c.in(2)), r.rotated/2
-	c.parallel(x.Shape[0]*length, r.heads*size*2, func(lo, hi int) {
+	turnHeads(c, r, dst, src, x.Shape[0], length, size, tensor.Of[T](c.in(1)), tensor.Of[T](c.in(2)), angles)
+	return nil
+}
+
+// turnHeads rotates all heads; angles says which row of the tables belongs to a position of all samples.
+func turnHeads[T float](c *call, r rotary, dst, src headRows[T], batch, length, size int, cos, sin []T, angles func(i int) int) {
+	half := r.rotated / 2
+	c.parallel(batch*length, r.heads*size*2, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			from := angles(i) * half
 			for h := range r.heads {
@@ -60,7 +66,6 @@ func rotate[T float](c *call, r rotary) error {
 			}
 		}
 	})
-	return nil
 }
 
 // angles returns which row of the tables belongs to position i of all samples.

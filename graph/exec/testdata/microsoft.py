@@ -124,6 +124,57 @@ case("QuantizeLinear", [normal(3, 4) * 3, np.array([0.1, 0.2, 0.3, 0.4], f32), c
 case("DequantizeLinear", [codes(np.int32, 3, 4), np.array(1e-5, f32)])
 
 
+# Attention: masks of integers in every form, what is added to scores, past and present; sizes of their own for values.
+b, n, l, hs, past = 2, 3, 5, 16, 6
+d = n * hs
+w, wb = normal(7, 3 * d), normal(3 * d)
+i32 = np.int32
+added = normal(b, n, l, l)
+raw = (rng.random((b, l)) < 0.7).astype(i32)
+raw[:, 0] = 1
+case("Attention", [normal(b, l, 7), w, wb], num_heads=n)
+case("Attention", [normal(b, l, 7), w, wb, np.array([3, 5], i32)], num_heads=n)
+case("Attention", [normal(b, l, 7), w, wb, np.array([3, 5, 1, 0], i32)], num_heads=n)
+case("Attention", [normal(b, l, 7), w, wb, raw, None, added], num_heads=n, unidirectional=1)
+case("Attention", [normal(b, l, 7), w, wb, (rng.random((b, l, l)) < 0.8).astype(i32), None, added[:1]], num_heads=n, scale=0.3, mask_filter_value=-5.5)
+case("Attention", [normal(b, l, 7), normal(7, 2 * d + 2 * n), normal(2 * d + 2 * n), raw], num_heads=n, qkv_hidden_sizes=[d, d, 2 * n])
+case("Attention", [normal(b, l, 7), w, wb, None, normal(2, b, n, past, hs)], outputs=2, num_heads=n, unidirectional=1)
+case("Attention", [normal(b, 1, 7), w, wb, (rng.random((b, past + 1)) < 0.7).astype(i32), normal(2, b, n, past, hs)], outputs=2, num_heads=n, unidirectional=1)
+m = 9
+qkv = [normal(b, l, d), normal(b, m, d), normal(b, m, n * 2)]
+case("MultiHeadAttention", [*qkv], num_heads=n)
+case("MultiHeadAttention", [*qkv, normal(2 * d + 2 * n), np.array([4, 9], i32)], num_heads=n, scale=0.4)
+case("MultiHeadAttention", [*qkv, None, (rng.random((b, m)) < 0.7).astype(i32), normal(b, n, l, m)], num_heads=n)
+case("MultiHeadAttention", [*qkv, None, (rng.random((b, l, m)) < 0.7).astype(i32), normal(1, 1, l, m)], num_heads=n, mask_filter_value=-7.5)
+case("MultiHeadAttention", [normal(b, l, d), normal(b, n, m, hs), normal(b, n, m, hs)], num_heads=n)
+case("MultiHeadAttention", [*(normal(b, l, d) for _ in range(3)), normal(3 * d)], num_heads=n, unidirectional=1)
+case("MultiHeadAttention", [*(normal(b, l, d) for _ in range(3)), normal(3 * d), None, None, normal(b, n, past, hs), normal(b, n, past, hs)], outputs=3, num_heads=n, unidirectional=1)
+case("MultiHeadAttention", [*(normal(b, 1, d) for _ in range(3)), None, None, normal(1, n, 1, past + 1), normal(b, n, past, hs), normal(b, n, past, hs)], outputs=3, num_heads=n)
+
+angles = np.outer(np.arange(16), 0.5 ** np.arange(8)).astype(f32)
+cos, sin = np.cos(angles), np.sin(angles)
+at = rng.integers(0, 16, (b, l)).astype(np.int64)
+for interleaved in (0, 1):
+    case("RotaryEmbedding", [normal(b, l, d), at, cos, sin], interleaved=interleaved)
+    case("RotaryEmbedding", [normal(b, n, l, hs), np.array([3], np.int64), cos, sin], interleaved=interleaved)
+    case("RotaryEmbedding", [normal(b, l, 2 * n * hs), at, cos, sin], interleaved=interleaved, num_heads=n, rotary_embedding_dim=16)
+
+# Grouped queries: the first ones of a text, one after the other, several at once, room in the cache, windows.
+kv = 2
+d, dk = 4 * hs, kv * hs
+rope = {"do_rotary": 1, "num_heads": 4, "kv_num_heads": kv}
+plain = {"num_heads": 4, "kv_num_heads": kv}
+total = lambda v: np.array(v, i32)
+empty = normal(b, kv, 0, hs)
+for kw in (plain, rope, {**rope, "rotary_interleaved": 1}, {**plain, "local_window_size": 3}, {**rope, "softcap": 2.5, "scale": 0.7}):
+    tables = [cos, sin] if "do_rotary" in kw else []
+    case("GroupQueryAttention", [normal(b, l, d), normal(b, l, dk), normal(b, l, dk), None, None, np.array([l - 1, l - 1], i32), total(l), *tables], outputs=3, **kw)
+    case("GroupQueryAttention", [normal(b, 1, d), normal(b, 1, dk), normal(b, 1, dk), normal(b, kv, past, hs), normal(b, kv, past, hs), np.array([past, past], i32), total(past + 1), *tables], outputs=3, **kw)
+    case("GroupQueryAttention", [normal(1, 3, d + 2 * dk), None, None, normal(1, kv, past, hs), normal(1, kv, past, hs), np.array([past + 2], i32), total(past + 3), *tables], outputs=3, **kw)
+case("GroupQueryAttention", [normal(b, 1, d), normal(b, 1, dk), normal(b, 1, dk), normal(b, kv, past, hs), normal(b, kv, past, hs), np.array([past, 2], i32), total(past + 1), cos, sin], outputs=3, **rope)
+case("GroupQueryAttention", [normal(1, 2, d), normal(1, 2, dk), normal(1, 2, dk), normal(1, kv, past, hs), normal(1, kv, past, hs), np.array([past + 1], i32), total(past + 2), None, None, None, normal(1, 4, 2, past + 2)], outputs=3, **plain)
+
+
 
 def network():
     """Returns a random network of convolutions with a residual and a concatenation."""
