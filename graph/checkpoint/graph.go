@@ -1,0 +1,204 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// Names of the graph's input, int64[batch,sequence], and output, f32[batch,sequence,vocabulary].
+const (
+	InputIDs = "input_ids"
+	Logits   = "logits"
+)
+
+// graphOpset is the first that has RMSNormalization, RotaryEmbedding and Attention.
+const graphOpset = 23
+
+// Graph makes an ordinary graph of a model: it takes the ids of sequences of equal length, of at most Context tokens, and gives the
+// logits of the token after each. Attention is causal. Products with weights are Gemm over the tokens of all sequences, with the
+// weights as the checkpoint stores them, rows being outputs; float32 weights are views of its files, others are converted.
+// The model must stay open as long as the graph is used. A weight that is NaN or infinite is an error.
+func Graph(m *Model) (*graph.Graph, error) {
+	b := &grapher{m: m, g: graph.New("checkpoint", graphOpset)}
+	b.build()
+	if b.err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, b.err)
+	}
+	return b.g, nil
+}
+
+// grapher adds nodes to a graph. The first error stays.
+type grapher struct {
+	m   *Model
+	g   *graph.Graph
+	err error
+
+	shape       graph.ValueID // of a vector per token: batch, sequence, -1
+	positions   graph.ValueID // int64[batch,sequence]
+	cosine      graph.ValueID
+	sine        graph.ValueID
+	tokensFirst graph.ValueID // shape [-1, n] of vectors one after the other: 0, -1 of what has three dimensions
+}
+
+func (b *grapher) build() {
+	ids := b.value(graph.Value{Name: InputIDs, DType: tensor.Int64, Shape: graph.Shape{{N: -1, Symbol: "batch"}, {N: -1, Symbol: "sequence"}}})
+	if b.err != nil {
+		return
+	}
+	b.g.Inputs = []graph.ValueID{ids}
+	b.prepare(ids)
+	flat := b.node("tokens", "Reshape", ids, b.ints("tokens.shape", -1))
+	x := b.node("embedding", "Gather", b.weight(Part{Embedding, -1}), flat)
+	for l := range b.m.Layers {
+		x = b.layer(x, l)
+	}
+	x = b.norm(x, Part{FinalNorm, -1})
+	x = b.product(x, Part{Classifier, -1}, numRoles)
+	out := b.named(Logits, "logits.reshape", "Reshape", x, b.shape)
+	b.g.Outputs = []graph.ValueID{out}
+}
+
+// prepare computes what all layers use: the shape of a batch, positions, and the tables of rotary embedding.
+func (b *grapher) prepare(ids graph.ValueID) {
+	c := &b.m.Config
+	size := b.node("batch", "Shape", ids)
+	b.shape = b.with(graph.Int("axis", 0)).node("batch.vectors", "Concat", size, b.ints("rest", -1))
+	length := b.node("sequence", "Gather", size, b.scalar("sequence.axis", 1))
+	positions := b.node("position", "Range", b.scalar("zero", 0), length, b.scalar("one", 1))
+	b.positions = b.node("positions", "Expand", positions, size)
+
+	freqs := c.Frequencies()
+	half := len(freqs)
+	cos, sin := make([]float32, c.Context*half), make([]float32, c.Context*half)
+	for p := range c.Context {
+		for i, f := range freqs {
+			s, c := math.Sincos(float64(p) * f)
+			cos[p*half+i], sin[p*half+i] = float32(c), float32(s)
+		}
+	}
+	b.cosine = b.g.AddConst("rotary.cosine", tensor.FromF32(cos, c.Context, half))
+	b.sine = b.g.AddConst("rotary.sine", tensor.FromF32(sin, c.Context, half))
+	b.tokensFirst = b.ints("attention.shape", -1, int64(c.QueryDim()))
+}
+
+func (b *grapher) layer(x graph.ValueID, l int) graph.ValueID {
+	c := &b.m.Config
+	at := func(r Role) Part { return Part{r, l} }
+	name := func(s string) string { return fmt.Sprintf("layers.%d.%s", l, s) }
+	n := b.norm(x, at(AttentionNorm))
+	q := b.rotate(b.product(n, at(Query), QueryBias), name("query"), c.Heads)
+	k := b.rotate(b.product(n, at(Key), KeyBias), name("key"), c.KVHeads)
+	v := b.node(name("value.batch"), "Reshape", b.product(n, at(Value), ValueBias), b.shape)
+	a := b.with(graph.Int("is_causal", 1), graph.Int("q_num_heads", int64(c.Heads)), graph.Int("kv_num_heads", int64(c.KVHeads))).
+		node(name("attention"), "Attention", q, k, v)
+	a = b.node(name("attention.tokens"), "Reshape", a, b.tokensFirst)
+	x = b.node(name("attention.add"), "Add", x, b.product(a, at(Output), numRoles))
+
+	n = b.norm(x, at(FeedNorm))
+	gate, up := b.product(n, at(Gate), numRoles), b.product(n, at(Up), numRoles)
+	s := b.node(name("swish"), "Mul", gate, b.node(name("sigmoid"), "Sigmoid", gate))
+	h := b.node(name("hidden"), "Mul", s, up)
+	return b.node(name("feed.add"), "Add", x, b.product(h, at(Down), numRoles))
+}
+
+// rotate gives queries or keys the dimensions of a batch and turns their pairs.
+func (b *grapher) rotate(x graph.ValueID, name string, heads int) graph.ValueID {
+	interleaved := int64(0)
+	if b.m.Pairing == Interleaved {
+		interleaved = 1
+	}
+	x = b.node(name+".batch", "Reshape", x, b.shape)
+	return b.with(graph.Int("interleaved", interleaved), graph.Int("num_heads", int64(heads))).
+		node(name+".rotary", "RotaryEmbedding", x, b.cosine, b.sine, b.positions)
+}
+
+func (b *grapher) norm(x graph.ValueID, p Part) graph.ValueID {
+	return b.with(graph.Float("epsilon", b.m.NormEps)).node(partName(p), "RMSNormalization", x, b.weight(p))
+}
+
+// product multiplies with a matrix and adds the bias of a role where the model has it.
+func (b *grapher) product(x graph.ValueID, p Part, bias Role) graph.ValueID {
+	inputs := []graph.ValueID{x, b.weight(p)}
+	if b.m.Tensor(bias, p.Layer) != nil {
+		inputs = append(inputs, b.weight(Part{bias, p.Layer}))
+	}
+	return b.with(graph.Int("transB", 1)).node(partName(p), "Gemm", inputs...)
+}
+
+// partName is the name of a part's node: layers.3.query.
+func partName(p Part) string {
+	name := strings.NewReplacer(" ", "_", "-", "_").Replace(p.Role.String())
+	if p.Layer < 0 {
+		return name
+	}
+	return fmt.Sprintf("layers.%d.%s", p.Layer, name)
+}
+
+// weight returns the constant of a part. The classifier of a tied model is the embedding.
+func (b *grapher) weight(p Part) graph.ValueID {
+	t := b.m.Tensor(p.Role, p.Layer)
+	if b.err != nil {
+		return graph.NoValue
+	}
+	name := partName(t.Part) + ".weight"
+	if id, ok := b.g.Lookup(name); ok {
+		return id
+	}
+	if b.err = t.Finite(); b.err != nil {
+		return graph.NoValue
+	}
+	shape := []int{t.Rows, t.Cols}
+	if t.Role.Vector() {
+		shape = shape[1:]
+	}
+	return b.g.AddConst(name, tensor.FromF32(t.Float32(), shape...))
+}
+
+func (b *grapher) ints(name string, v ...int64) graph.ValueID {
+	return b.g.AddConst(name, tensor.FromI64(v, len(v)))
+}
+
+func (b *grapher) scalar(name string, v int64) graph.ValueID {
+	return b.g.AddConst(name, tensor.FromI64([]int64{v}))
+}
+
+func (b *grapher) value(v graph.Value) graph.ValueID {
+	if b.err != nil {
+		return graph.NoValue
+	}
+	var id graph.ValueID
+	id, b.err = b.g.AddValue(v)
+	return id
+}
+
+// attributed adds a node with attributes.
+type attributed struct {
+	b     *grapher
+	attrs []graph.Attr
+}
+
+func (b *grapher) with(attrs ...graph.Attr) attributed { return attributed{b, attrs} }
+
+func (b *grapher) node(name, op string, inputs ...graph.ValueID) graph.ValueID {
+	return b.with().node(name, op, inputs...)
+}
+
+func (b *grapher) named(output, name, op string, inputs ...graph.ValueID) graph.ValueID {
+	return b.with().add(output, name, op, inputs)
+}
+
+func (a attributed) node(name, op string, inputs ...graph.ValueID) graph.ValueID {
+	return a.add(name+".out", name, op, inputs)
+}
+
+func (a attributed) add(output, name, op string, inputs []graph.ValueID) graph.ValueID {
+	out := a.b.value(graph.Value{Name: output, DType: tensor.Undefined})
+	if a.b.err == nil {
+		_, a.b.err = a.b.g.AddNode(graph.Node{Name: name, Op: op, Attrs: a.attrs, Inputs: inputs, Outputs: []graph.ValueID{out}})
+	}
+	return out
+}
