@@ -12,6 +12,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/calib/data"
+	"qwb/graph/checkpoint"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
@@ -30,12 +31,13 @@ type evalOptions struct {
 
 func newEval(e *env) *cobra.Command {
 	var f flags
+	var texts textOptions
 	var labels, answers, backend, profile string
 	var offset int
 	var maxDrop float64
 	c := &cobra.Command{
-		Use:   "eval MODEL|PLAN --data D --labels F",
-		Short: "Count how often a classifier is right, in float, simulated INT8 or integers",
+		Use:   "eval MODEL|PLAN --data D --labels F | eval CHECKPOINT --text FILE",
+		Short: "Count how often a classifier is right, or how well a language model predicts text: in float, simulated INT8 or integers",
 		Long: `Eval counts right first answers (top-1) and right answers among the first five (top-5). In mode sim it also runs the float graph
 on the same samples and says how many answers differ, and how many percentage points of top-1 were lost, with the standard error of
 that difference over the pairs. Mode int8 runs the integer program under the platform's arithmetic profile, beside both. With
@@ -43,8 +45,12 @@ another --profile it runs under that as well and says what is lost by it: --prof
 without VNNI do to 8-bit weights, held against the same arithmetic with exact sums.
 
 Labels are a TSV file (file<TAB>index, a header is allowed) or a MNIST label file; CIFAR-10 files bring their own. The class is
-the label plus --label-offset. With --data and no --samples, all of it is used.`,
-		Args: exactly(1, "one model or plan"),
+the label plus --label-offset. With --data and no --samples, all of it is used.
+
+Of a language model (a checkpoint) it scores the lines of a text: mean negative log-likelihood and perplexity. A quantized model, or one
+that --group-size, --bits or --scales quantize, is held against the float one: the divergence of what they expect next, and how often the
+most likely token is another. See docs/language-models.md.`,
+		Args: exactly(1, "one model, plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
@@ -54,6 +60,16 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 			o.backend, o.profile = backend, profile
 			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(o.file, planSuffix)
+			if !isPlan && checkpoint.Is(o.file) {
+				texts.file, texts.threads, texts.samples, texts.seed, texts.answers = o.file, f.workers(), f.samples, f.seed, answers
+				if c.Flags().Changed("mode") {
+					texts.mode = f.mode
+				}
+				return e.printText(c, texts, f.json)
+			}
+			if err := textsOnly(c); err != nil {
+				return err
+			}
 			switch {
 			case o.mode != "fp32" && o.mode != "sim" && o.mode != "int8":
 				return usagef("--mode %s: one of fp32, sim, int8", o.mode)
@@ -92,12 +108,14 @@ the label plus --label-offset. With --data and no --samples, all of it is used.`
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)
-	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program)")
+	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program); of a checkpoint fp32, sim (quantized weights) or int8 (activations too)")
 	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
 	c.Flags().StringVar(&profile, "profile", "", "arithmetic profile of mode int8 (default: the platform's): "+profiles())
 	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
 	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
-	c.Flags().StringVar(&answers, "answers", "", "write sample, label and answered class of every sample to this TSV file")
+	c.Flags().StringVar(&answers, "answers", "", "write the answer to every sample, or the score of every sequence, to this TSV file")
+	texts.addTo(c)
+	c.Flags().StringVar(&texts.against, "against", "", "of a checkpoint: the one that it is held against (default: its own weights as floats)")
 	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "exit 3 if top-1 drops by more than this many percentage points")
 	return c
 }

@@ -79,6 +79,7 @@ Speed goes to standard error: tokens per second after the first one, which takes
 	c.Flags().IntVar(&o.TopK, "top-k", 0, "draw from the so many most likely tokens (0: all)")
 	c.Flags().Float64Var(&o.TopP, "top-p", 0, "draw from the most likely tokens that together have this probability (0: all)")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of what is drawn")
+	c.Flags().StringVar(&o.mode, "mode", "", "fp32, sim (quantized weights, float activations) or int8 (both quantized; default where weights are quantized)")
 	o.addTo(c)
 	f.addRun(c)
 	f.addJSON(c)
@@ -108,7 +109,11 @@ func (e *env) generate(ctx context.Context, o generateOptions) (*generated, erro
 	if len(prompt) > o.tokens {
 		return nil, fmt.Errorf("generate: the prompt has %d tokens, %d positions are run", len(prompt), o.tokens)
 	}
-	engine, err := l.engine(ctx, o.weights(), o.threads)
+	form, err := e.form(l.Model, &o.languageOptions)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := l.engine(ctx, form.Weights, o.threads)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph/decode"
+)
+
+// The trained models predict the texts of an independent evaluation as well as that says, sequence by sequence.
+func TestEvalTextTrained(t *testing.T) {
+	var want map[string]struct {
+		Tokens     int     `json:"tokens_scored"`
+		Mean       float64 `json:"mean_nll"`
+		Perplexity float64 `json:"perplexity"`
+		Sequences  []struct {
+			IDs []int   `json:"ids"`
+			NLL float64 `json:"nll"`
+		} `json:"sequences"`
+	}
+	tokenizers := trained(t)
+	require.NoError(t, json.Unmarshal(read(t, llm(t, "expected-perplexity.json")), &want))
+	for model, tokenizer := range tokenizers {
+		inFolder(t)
+		l, err := openLanguage(llm(t, model+".bin"), tokenizer)
+		require.NoError(t, err)
+		var text []byte
+		for _, s := range want[model].Sequences {
+			text = append(text, decode.Text(l, s.IDs[0], s.IDs[1:])+"\n\n"...)
+		}
+		require.NoError(t, l.Close())
+		write(t, "t.txt", text)
+		o := done(t, "eval", llm(t, model+".bin"), "--tokenizer", tokenizer, "--text", "t.txt", "--answers", "a.tsv", "--json").object(t)
+		assert.EqualValues(t, want[model].Tokens, o["tokens"])
+		assert.InDelta(t, want[model].Mean, o["mean_nll"], 1e-6)
+		assert.InDelta(t, want[model].Perplexity, o["perplexity"], 1e-5)
+		lines := strings.Split(strings.TrimSpace(string(read(t, "a.tsv"))), "\n")
+		require.Len(t, lines, 1+len(want[model].Sequences))
+		for i, s := range want[model].Sequences {
+			cells := strings.Split(lines[1+i], "\t")
+			nll, err := strconv.ParseFloat(cells[2], 64)
+			require.NoError(t, err)
+			require.Equal(t, strconv.Itoa(len(s.IDs)-1), cells[1])
+			require.InDelta(t, s.NLL/float64(len(s.IDs)-1), nll/float64(len(s.IDs)-1), 1e-6, "%s, %s", model, cells[0])
+		}
+	}
+}
+
+// evalText runs eval on the text in t.txt and returns its object.
+func evalText(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	return done(t, append([]string{"eval", "m.bin", "--text", "t.txt", "--json"}, args...)...).object(t)
+}
+
+func TestEvalText(t *testing.T) {
+	languagePlace(t)
+	write(t, "t.txt", []byte("a cab\n\n \nabba, abracadabra\nthe second half of this line is beyond the context of the model\n"))
+	r := done(t, "eval", "m.bin", "--text", "t.txt")
+	require.Contains(t, r.stdout, "3 sequences")
+	require.Contains(t, r.stderr, "1 of 3 sequences are longer than the 40 positions")
+
+	float := evalText(t)
+	require.Equal(t, "fp32", float["mode"])
+	require.EqualValues(t, 3, float["sequences"])
+	require.EqualValues(t, 1, float["cut"])
+	require.NotContains(t, float, "kl")
+	require.InDelta(t, math.Exp(float["mean_nll"].(float64)), float["perplexity"], 1e-9)
+	for _, c := range []struct {
+		mode, weights string
+		args          []string
+	}{
+		{"int8", "int8 in groups of 8", []string{"--group-size", "8"}},
+		{"int8", "int4 in groups of 16", []string{"--bits", "4"}},
+		{"int8", "int8 in groups of 16, searched scales", []string{"--scales", "mse"}},
+		{"sim", "int4 in groups of 8", []string{"--bits", "4", "--group-size", "8", "--mode", "sim"}},
+	} {
+		o := evalText(t, c.args...)
+		require.Equal(t, []any{c.mode, c.weights}, []any{o["mode"], o["weights"]})
+		require.Equal(t, float["mean_nll"], o["float_mean_nll"])
+		require.Equal(t, float["tokens"], o["tokens"])
+		require.Positive(t, o["kl"])
+		require.NotNil(t, o["kl_error"])
+		require.InDelta(t, o["flips"].(float64)/o["tokens"].(float64), o["flip_rate"], 1e-12)
+		delete(o, "seconds")
+		again := evalText(t, append(c.args, "--threads", "3")...)
+		delete(again, "seconds")
+		require.Equal(t, o, again)
+	}
+	require.Less(t, evalText(t, "--group-size", "8")["kl"], evalText(t, "--group-size", "8", "--bits", "4")["kl"])
+	require.Contains(t, done(t, "eval", "m.bin", "--text", "t.txt", "--bits", "4").stderr, "groups of 16 elements")
+}
+
+// A checkpoint that holds quantized weights is held against those as floats, or against the checkpoint it was made of.
+func TestEvalTextOfQuantizedCheckpoint(t *testing.T) {
+	languagePlace(t)
+	write(t, "t.txt", []byte("a cab\nabba, abracadabra\n"))
+	done(t, "export", "m.bin", "--format", "q80", "--group-size", "8", "-o", "q.bin")
+	eval := func(args ...string) map[string]any {
+		o := done(t, append([]string{"eval", "q.bin", "--text", "t.txt", "--json"}, args...)...).object(t)
+		delete(o, "seconds")
+		return o
+	}
+	quick := evalText(t, "--group-size", "8")
+	delete(quick, "seconds")
+	require.Equal(t, quick, eval("--against", "m.bin"), "the file computes what eval said it would")
+	own := eval()
+	require.Equal(t, quick["mean_nll"], own["mean_nll"])
+	require.Less(t, own["kl"], quick["kl"], "only activations are quantized between these two")
+	require.Equal(t, own["float_mean_nll"], eval("--mode", "fp32")["mean_nll"])
+	require.Equal(t, evalText(t, "--group-size", "8", "--mode", "sim")["mean_nll"], eval("--mode", "fp32")["mean_nll"])
+	fails(t, exitFailed, "q.bin holds quantized weights already", "eval", "q.bin", "--text", "t.txt", "--bits", "4")
+}
+
+// With --samples, lines are chosen by the seed; --answers has a line for each.
+func TestEvalTextSamples(t *testing.T) {
+	languagePlace(t)
+	var text strings.Builder
+	for i := range 20 {
+		text.WriteString(strings.Repeat("ab ", 1+i%4) + "\n")
+	}
+	write(t, "t.txt", []byte(text.String()))
+	require.EqualValues(t, 20, evalText(t)["sequences"])
+	o := evalText(t, "--samples", "5", "--seed", "1", "--answers", "a.tsv", "--group-size", "8")
+	require.EqualValues(t, 5, o["sequences"])
+	lines := strings.Split(strings.TrimSpace(string(read(t, "a.tsv"))), "\n")
+	require.Len(t, lines, 6)
+	require.Equal(t, "sequence\ttokens\tnll\tfloat_nll\tkl\tflips", lines[0])
+	nll := 0.0
+	for _, l := range lines[1:] {
+		x, err := strconv.ParseFloat(strings.Split(l, "\t")[2], 64)
+		require.NoError(t, err)
+		nll += x
+	}
+	require.InDelta(t, o["mean_nll"], nll/o["tokens"].(float64), 1e-6)
+}
+
+func TestEvalTextRefuses(t *testing.T) {
+	languagePlace(t)
+	write(t, "t.txt", []byte("a cab\n"))
+	write(t, "empty.txt", []byte("\n\n  \n"))
+	saveLanguage(t, "other.bin", shape{dim: 16, hidden: 16, layers: 1, heads: 2, kvHeads: 2, vocab: 300, context: 40}, 2)
+	text := []string{"eval", "m.bin", "--text", "t.txt"}
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{exitUsage, "eval of a checkpoint needs --text", []string{"eval", "m.bin"}},
+		{exitUsage, "--labels is not for a checkpoint", append(text, "--labels", "x")},
+		{exitUsage, "--bits 5: 8 or 4", append(text, "--bits", "5")},
+		{exitUsage, "unknown scales", append(text, "--scales", "best")},
+		{exitUsage, "--mode fp32 quantizes nothing", append(text, "--mode", "fp32", "--bits", "8")},
+		{exitUsage, "--mode int8: the weights of m.bin are floats", append(text, "--mode", "int8")},
+		{exitUsage, "--mode best", append(text, "--mode", "best")},
+		{exitFailed, "groups of 7 elements do not divide", append(text, "--group-size", "7")},
+		{exitFailed, "no-such.txt", []string{"eval", "m.bin", "--text", "no-such.txt"}},
+		{exitFailed, "empty.txt: eval: there is no text", []string{"eval", "m.bin", "--text", "empty.txt", "--answers", "a.tsv"}},
+		{exitFailed, "other.bin has a vocabulary of 300 tokens", append(text, "--against", "other.bin")},
+		{exitUsage, "--text is for a checkpoint", []string{"eval", "m.plan.json", "--text", "t.txt"}},
+		{exitUsage, "--group-size is for a checkpoint", []string{"eval", "m.onnx", "--group-size", "8"}},
+	} {
+		fails(t, c.code, c.want, c.args...)
+	}
+}
