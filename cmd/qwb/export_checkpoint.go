@@ -17,8 +17,10 @@ import (
 	"qwb/analysis"
 	"qwb/analysis/groupsums"
 	"qwb/export/gguf"
+	"qwb/export/inferllm"
 	"qwb/export/kuiper"
 	"qwb/export/llama2c"
+	"qwb/export/mllm"
 	"qwb/export/weights"
 	"qwb/graph/checkpoint"
 	"qwb/graph/decode"
@@ -31,7 +33,7 @@ import (
 
 // checkpointFormats are the formats that export writes of a checkpoint.
 func checkpointFormats() []weights.Format {
-	return []weights.Format{llama2c.Q80(), llama2c.V0(), llama2c.V1(), kuiper.Format(), gguf.Format()}
+	return []weights.Format{llama2c.Q80(), llama2c.V0(), llama2c.V1(), kuiper.Format(), gguf.Format(), mllm.Format(), inferllm.Format()}
 }
 
 // verifiedTokens is how many tokens are run through a written checkpoint.
@@ -163,7 +165,7 @@ func (e *env) exportCheckpoint(ctx context.Context, o checkpointOptions) (*check
 	if r.File == "" {
 		r.File = baseName(filepath.Clean(o.file)) + "." + o.format + format.Suffix
 	}
-	if same(r.File, o.file) {
+	if samePath(r.File, o.file) {
 		return nil, fmt.Errorf("export: %s is the checkpoint itself", r.File)
 	}
 	for _, w := range r.Warnings {
@@ -215,8 +217,8 @@ func (r *checkpointResult) tokens(m *checkpoint.Model, format weights.Format, na
 	return nil, nil
 }
 
-// same reports whether two paths are one file that exists.
-func same(a, b string) bool {
+// samePath reports whether two paths are one file that exists.
+func samePath(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
 		return false
