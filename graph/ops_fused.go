@@ -79,27 +79,45 @@ func inferEmbedNorm(c *InferCtx) error {
 	return nil
 }
 
+// FusedMatMulAxes returns how com.microsoft's FusedMatMul permutes the axes of an operand before it multiplies: with batch the first
+// one moves behind the batch axes, and with trans the last two are exchanged then. It returns nil where they stay.
+func FusedMatMulAxes(rank int, batch, trans bool) []int {
+	if batch = batch && rank > 2; rank < 2 || !batch && !trans {
+		return nil
+	}
+	axes := make([]int, rank)
+	for i := range axes {
+		axes[i] = i
+	}
+	if batch {
+		copy(axes, axes[1:rank-1])
+		axes[rank-2] = 0
+	}
+	if trans {
+		axes[rank-1], axes[rank-2] = axes[rank-2], axes[rank-1]
+	}
+	return axes
+}
+
 // transposedCtx shows the inputs of a FusedMatMul as those of a MatMul.
 func transposedCtx(c *InferCtx) *InferCtx {
 	inner := *c
 	inner.in = append([]InferInput(nil), c.in...)
-	for i, attr := range []string{"transA", "transB"} {
-		if s := c.Shape(i); c.Node.AttrInt(attr, 0) != 0 && len(s) > 1 {
-			t := append(Shape{}, s...)
-			t[len(t)-1], t[len(t)-2] = t[len(t)-2], t[len(t)-1]
-			inner.in[i].Shape = t
+	for i, side := range []string{"A", "B"} {
+		s := c.Shape(i)
+		axes := FusedMatMulAxes(len(s), c.Node.AttrInt("transBatch"+side, 0) != 0, c.Node.AttrInt("trans"+side, 0) != 0)
+		if axes == nil {
+			continue
 		}
+		t := make(Shape, len(s))
+		for k, a := range axes {
+			t[k] = s[a]
+		}
+		inner.in[i].Shape = t
 	}
 	return &inner
 }
 
-// inferFusedMatMul: transBatchA and transBatchB, which move the batch axes, are left open.
-func inferFusedMatMul(c *InferCtx) error {
-	if c.Node.AttrInt("transBatchA", 0) != 0 || c.Node.AttrInt("transBatchB", 0) != 0 {
-		c.SetOut(0, c.DType(0), nil)
-		return nil
-	}
-	return matmul(transposedCtx(c), 0, 1, c.DType(0))
-}
+func inferFusedMatMul(c *InferCtx) error { return matmul(transposedCtx(c), 0, 1, c.DType(0)) }
 
 func fusedMatMulMACs(c *InferCtx) int64 { return matmulMACs(transposedCtx(c), 0, 1) }

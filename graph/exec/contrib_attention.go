@@ -168,7 +168,7 @@ func (r *attending[T]) addKeyMask(i int, filter float32) error {
 		return err
 	}
 	rows := 1
-	counts := func(int, int, int) bool { return true }
+	var counts func(b, row, key int) bool
 	switch s := m.Shape; {
 	case slices.Equal(s, []int{r.batch}):
 		counts = func(b, _, key int) bool { return key < at[b] }

@@ -100,20 +100,19 @@ func buildFusedGemm(n *graph.Node, version int64) (evalFunc, error) {
 	}, err
 }
 
-// buildFusedMatMul is alpha * A' * B', A' being A or its transpose in the last two axes.
+// buildFusedMatMul is alpha * A' * B', A' being A with its first axis moved behind the batch axes where transBatchA, and the last two
+// axes exchanged where transA.
 func buildFusedMatMul(n *graph.Node, _ int64) (evalFunc, error) {
 	alpha := n.AttrFloat("alpha", 1)
-	if n.AttrInt("transBatchA", 0) != 0 || n.AttrInt("transBatchB", 0) != 0 {
-		return nil, fmt.Errorf("transBatchA and transBatchB are not supported")
-	}
+	batch := []bool{n.AttrInt("transBatchA", 0) != 0, n.AttrInt("transBatchB", 0) != 0}
 	trans := []bool{n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0}
 	return func(c *call) error {
 		if err := c.floats(); err != nil {
 			return err
 		}
 		for i, t := range trans {
-			if t && len(c.in(i).Shape) > 1 {
-				if err := c.transpose(i); err != nil {
+			if axes := graph.FusedMatMulAxes(len(c.in(i).Shape), batch[i], t); axes != nil {
+				if err := c.transpose(i, axes); err != nil {
 					return err
 				}
 			}
@@ -129,14 +128,16 @@ func buildFusedMatMul(n *graph.Node, _ int64) (evalFunc, error) {
 	}, nil
 }
 
-// transpose puts the transpose of float32 input i, in its last two axes, in the input's place. That of a constant is made once.
-func (c *call) transpose(i int) error {
+// transpose puts the transpose of float32 input i in the input's place. That of a constant is made once.
+func (c *call) transpose(i int, axes []int) error {
 	h := c.refAs(i, tensor.RowMajor)
 	t, ok := derived[*tensor.Tensor](c, i)
 	if !ok {
-		r := len(h.t.Shape)
-		rows, columns := h.t.Shape[r-2], h.t.Shape[r-1]
-		t = &tensor.Tensor{DType: tensor.Float32, Shape: append(append([]int{}, h.t.Shape[:r-2]...), columns, rows)}
+		shape, src, own := make([]int, len(axes)), make([]int, len(axes)), rowStrides(h.t.Shape)
+		for k, a := range axes {
+			shape[k], src[k] = h.t.Shape[a], own[a]
+		}
+		t = &tensor.Tensor{DType: tensor.Float32, Shape: shape}
 		var data []float32
 		if c.fixed(i) {
 			data = make([]float32, h.t.Len())
@@ -146,9 +147,7 @@ func (c *call) transpose(i int) error {
 				return err
 			}
 		}
-		plane := rows * columns
-		move{shape: []int{h.t.Len() / max(plane, 1), columns, rows}, dst: []int{plane, rows, 1}, src: []int{plane, 1, columns}}.
-			run(c.parallel, data, h.t.F32())
+		move{shape: shape, dst: rowStrides(shape), src: src}.run(c.parallel, data, h.t.F32())
 		t.Data = data
 		derive(c, i, t)
 	}

@@ -174,6 +174,14 @@ for kw in (plain, rope, {**rope, "rotary_interleaved": 1}, {**plain, "local_wind
 case("GroupQueryAttention", [normal(b, 1, d), normal(b, 1, dk), normal(b, 1, dk), normal(b, kv, past, hs), normal(b, kv, past, hs), np.array([past, 2], i32), total(past + 1), cos, sin], outputs=3, **rope)
 case("GroupQueryAttention", [normal(1, 2, d), normal(1, 2, dk), normal(1, 2, dk), normal(1, kv, past, hs), normal(1, kv, past, hs), np.array([past + 1], i32), total(past + 2), None, None, None, normal(1, 4, 2, past + 2)], outputs=3, **plain)
 
+for kw in ({"transBatchA": 1}, {"transBatchB": 1}, {"transBatchA": 1, "transA": 1, "alpha": 2.0}, {"transBatchA": 1, "transBatchB": 1, "transB": 1}):
+    left = [3, 2, 4, 5] if "transBatchA" in kw else [2, 4, 3, 5]
+    right = [5, 2, 4, 6] if "transBatchB" in kw else [2, 4, 5, 6]
+    if "transA" in kw:
+        left[0], left[3] = left[3], left[0]
+    if "transB" in kw:
+        right[0], right[3] = right[3], right[0]
+    case("FusedMatMul", [normal(*left), normal(*right)], **kw)
 
 
 def network():
