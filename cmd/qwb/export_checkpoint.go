@@ -145,6 +145,11 @@ func (e *env) exportCheckpoint(ctx context.Context, o checkpointOptions) (*check
 	if err != nil {
 		return nil, err
 	}
+	return e.exportAs(ctx, format, o)
+}
+
+// exportAs writes a checkpoint in a format.
+func (e *env) exportAs(ctx context.Context, format weights.Format, o checkpointOptions) (*checkpointResult, error) {
 	m, err := checkpoint.Open(o.file)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph/checkpoint"
+)
+
+// TestCheckpointsAreExported: every format of a small model, with what --json says about it.
+func TestCheckpointsAreExported(t *testing.T) {
+	inFolder(t)
+	s := tiny
+	s.dim, s.hidden = 64, 96
+	saveLanguage(t, "m.bin", s, 1)
+	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	source := read(t, "m.bin")
+	for _, c := range []struct {
+		format, file string
+		codes        bool
+		warnings     int
+	}{
+		{"q80", "m.q80.bin", true, 1}, {"llama2c-v0", "m.llama2c-v0.bin", false, 0}, {"llama2c-v1", "m.llama2c-v1.bin", false, 0},
+		{"kuiper", "m.kuiper.bin", true, 1}, {"gguf", "m.gguf.gguf", true, 0}, {"mllm", "m.mllm.mllm", true, 1},
+	} {
+		r := done(t, "export", "m.bin", "--format", c.format, "--scales", "mse", "--json")
+		o := r.object(t)
+		assert.Equal(t, c.format, o["format"])
+		assert.Equal(t, c.file, o["file"])
+		sum, err := sha256File(c.file)
+		require.NoError(t, err)
+		assert.Equal(t, sum, o["sha256"])
+		assert.Len(t, o["warnings"], c.warnings, "%v", o["warnings"])
+		v := o["verification"].(map[string]any)
+		assert.Equal(t, "equal", v["verdict"])
+		assert.Equal(t, c.codes, v["weights"].(map[string]any)["codes"].(float64) > 0)
+		assert.Equal(t, c.codes, v["run"].(map[string]any)["sums"].(float64) > 0)
+		assert.Zero(t, v["run"].(map[string]any)["sums_different"])
+	}
+	assert.True(t, bytes.Equal(source, read(t, "m.llama2c-v0.bin")))
+
+	// A GGUF file brings its tokens along, into another one too.
+	done(t, "export", "m.gguf.gguf", "--format", "gguf", "-o", "again.gguf")
+	assert.True(t, bytes.Equal(read(t, "m.gguf.gguf"), read(t, "again.gguf")))
+	r := done(t, "export", "m.gguf.gguf", "--format", "q80", "--unverified")
+	assert.Contains(t, r.stderr, "the weights were quantized before")
+	assert.NotContains(t, r.stderr, "verified")
+	require.NoError(t, os.Remove("tokenizer.bin"))
+	assert.Contains(t, done(t, "export", "m.bin", "--format", "gguf").stderr, "the file has no tokenizer")
+}
+
+func TestCheckpointsThatAreNotExported(t *testing.T) {
+	languagePlace(t)
+	saveTokenizer(t, "other.bin", tiny.vocab+1)
+	b := read(t, "m.bin")
+	write(t, "cut.bin", b[:len(b)-1000])
+	bad := bytes.Clone(b)
+	binary.LittleEndian.PutUint32(bad[28+4*100:], math.Float32bits(float32(math.NaN())))
+	write(t, "nan.bin", bad)
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{exitUsage, `m.bin is a checkpoint, whose formats are q80, llama2c-v0.*, not "onnx"`, []string{"m.bin"}},
+		{exitUsage, `not "q4"`, []string{"m.bin", "--format", "q4"}},
+		{exitUsage, "--group-size -8: not negative", []string{"m.bin", "--format", "q80", "--group-size", "-8"}},
+		{exitUsage, `unknown scales "best"`, []string{"m.bin", "--format", "q80", "--scales", "best"}},
+		{exitUsage, `gguf has no weights "int8", only q8_0`, []string{"m.bin", "--format", "gguf", "--weights", "int8"}},
+		{exitUsage, "files of q80 hold no tokens", []string{"m.bin", "--format", "q80", "--tokenizer", "tokenizer.bin"}},
+		{exitUsage, "--platform is not for a checkpoint", []string{"m.bin", "--format", "q80", "--platform", "ort"}},
+		{exitFailed, "groups of 7 elements do not divide the", []string{"m.bin", "--format", "q80", "--group-size", "7"}},
+		{exitFailed, "groups of 32 elements do not divide the rows", []string{"m.bin", "--format", "kuiper", "--group-size", "32"}},
+		{exitFailed, "asks for", []string{"cut.bin", "--format", "q80"}},
+		{exitFailed, `embedding.* element \[6,4\] is NaN`, []string{"nan.bin", "--format", "q80"}},
+		{exitFailed, "is NaN", []string{"nan.bin", "--format", "llama2c-v1", "--unverified"}},
+		{exitFailed, "this tokenizer belongs to another model", []string{"m.bin", "--format", "gguf", "--tokenizer", "other.bin"}},
+		{exitFailed, "InferLLM cannot hold an epsilon.*; nor 2 heads", []string{"m.bin", "--format", "inferllm"}},
+		{exitFailed, "m.bin is the checkpoint itself", []string{"m.bin", "--format", "llama2c-v0", "-o", "m.bin"}},
+		{exitFailed, "no such file", []string{"m.bin", "--format", "q80", "-o", "nowhere/m.q80"}},
+	} {
+		fails(t, c.code, c.want, append([]string{"export"}, c.args...)...)
+	}
+}
+
+// TestWrittenCheckpointsAreVerified: a file that was changed between writing and reading does not get its name.
+func TestWrittenCheckpointsAreVerified(t *testing.T) {
+	languagePlace(t)
+	for at, want := range map[int64]string{
+		-5000: "export: the written file differs from its source", // a code, or a scale
+		8:     "export: what was written cannot be read",          // the dimension
+	} {
+		before := tree(t, ".")
+		o := checkpointOptions{file: "m.bin", format: "q80", out: "q.bin", scales: scalesNearest, threads: 2}
+		format, err := o.find()
+		require.NoError(t, err)
+		read := format.Open
+		format.Open = func(path string, c *checkpoint.Config) (*checkpoint.Model, error) {
+			b, err := os.ReadFile(path)
+			require.NoError(t, err)
+			b[(at+int64(len(b)))%int64(len(b))] ^= 0x40
+			require.NoError(t, os.WriteFile(path, b, 0o600))
+			return read(path, c)
+		}
+		var stdout, stderr bytes.Buffer
+		e := &env{stdout: &stdout, stderr: &stderr}
+		r, err := e.exportAs(context.Background(), format, o)
+		require.ErrorContains(t, err, want)
+		assert.ErrorAs(t, err, new(checkError))
+		assert.Equal(t, "different", r.Verification.Verdict)
+		assert.NotEmpty(t, r.Verification.Reason)
+		assert.Equal(t, before, tree(t, "."))
+
+		o.unverified = true
+		_, err = e.exportAs(context.Background(), format, o)
+		require.NoError(t, err)
+		require.NoError(t, os.Remove("q.bin"))
+	}
+}
+
+// TestInterruptedExportLeavesNothing: whenever it is stopped.
+func TestInterruptedExportLeavesNothing(t *testing.T) {
+	languagePlace(t)
+	before := tree(t, ".")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r := qwbContext(ctx, watcher{}, "export", "m.bin", "--format", "q80")
+	assert.Equal(t, exitFailed, r.code)
+	assert.Equal(t, "qwb: interrupted", r.lastLine())
+	assert.Equal(t, before, tree(t, "."))
+}
