@@ -34,6 +34,8 @@ type NodeInfo struct {
 	Gain    float64 `json:"int8_gain,omitempty"`
 
 	floatBytes int64 // of Bytes, those of float32
+	open       bool  // MACs or Bytes are not all: sizes are not known
+	outer      bool  // there are graphs inside, whose bytes are not counted
 }
 
 // OpCount is how often an operator occurs.
@@ -43,6 +45,7 @@ type OpCount struct {
 	Count   int    `json:"count"`
 	MACs    int64  `json:"macs"`
 	Bytes   int64  `json:"bytes"`
+	Open    int    `json:"open,omitempty"` // nodes whose MACs depend on sizes that are not known, which count as 0
 }
 
 // PlatformInfo is what a target would quantize without further instructions.
@@ -77,6 +80,7 @@ type Inspection struct {
 	Parameters int64       `json:"parameters"`       // number of constant elements, bodies included
 	Bytes      int64       `json:"parameter_bytes"`
 	MACs       int64       `json:"macs"`
+	Open       int         `json:"open,omitempty"` // nodes, bodies included, whose MACs depend on sizes that are not known, which count as 0
 	// Peak is the most memory that values take at a time when nodes run in order and values end with their last reader: a bound for
 	// an executor that keeps nothing else. Parameters and values of unknown shape do not count.
 	Peak        int64          `json:"peak_bytes"`
@@ -106,10 +110,17 @@ func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
 	at := map[string]int{}
 	for _, id := range order {
 		n := nodeInfo(g, one, id)
-		inside := bodies(g, id)
+		inside := bodies(one, id)
+		_, known := one.MACs(id)
+		open := 0
 		for _, b := range inside {
-			n.MACs = max(n.MACs, b.MACs)
+			n.MACs, n.outer = max(n.MACs, b.MACs), true
+			open += b.Open
 		}
+		if !known {
+			open++
+		}
+		n.open = n.open || open > 0
 		r.Nodes = append(r.Nodes, n)
 		r.Bodies = append(r.Bodies, inside...)
 		r.MACs += n.MACs
@@ -121,6 +132,8 @@ func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
 		}
 		r.Ops[i].Count++
 		r.Ops[i].MACs += n.MACs
+		r.Ops[i].Open += min(open, 1)
+		r.Open += open
 		r.Ops[i].Bytes += n.Bytes
 	}
 	whole := measure(g)
@@ -190,6 +203,12 @@ func oneSample(g *graph.Graph) *graph.Graph {
 	return one
 }
 
+// sized reports whether the number of elements of a value is known.
+func sized(g *graph.Graph, v graph.ValueID) bool {
+	n, err := g.Value(v).Shape.Elements()
+	return err == nil && n >= 0
+}
+
 // valueBytes is the size of a value, 0 where its shape is not known.
 func valueBytes(g *graph.Graph, v graph.ValueID) int64 {
 	if v == graph.NoValue {
@@ -247,11 +266,12 @@ func nodeInfo(g, one *graph.Graph, id graph.NodeID) NodeInfo {
 	if len(n.Outputs) > 0 && n.Outputs[0] != graph.NoValue {
 		info.Shape = dims(g.Value(n.Outputs[0]).Shape)
 	}
-	info.MACs, _ = g.MACs(id)
+	info.MACs, _ = one.MACs(id)
 	for _, list := range [][]graph.ValueID{n.Inputs, n.Outputs} {
 		for _, v := range list {
 			bytes := valueBytes(one, v)
 			info.Bytes += bytes
+			info.open = info.open || v != graph.NoValue && !sized(one, v)
 			if v != graph.NoValue && one.Value(v).DType == tensor.Float32 {
 				info.floatBytes += bytes
 			}

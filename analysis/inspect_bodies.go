@@ -17,6 +17,7 @@ type content struct {
 	Bytes      int64 `json:"parameter_bytes"`
 	// MACs are those of one run as far as shapes are known: of If the branch with the most, of Loop and Scan one iteration.
 	MACs int64 `json:"macs"`
+	Open int   `json:"open,omitempty"` // nodes whose MACs depend on sizes that are not known, which count as 0
 }
 
 // measure sums up a graph.
@@ -34,11 +35,15 @@ func measure(g *graph.Graph) content {
 			c.Parameters += int64(a.T.Len())
 			c.Bytes += int64(a.T.DType.Bytes(a.T.Len()))
 		}
-		macs, _ := g.MACs(id)
+		macs, known := g.MACs(id)
+		if !known {
+			c.Open++
+		}
 		for _, b := range bodies(g, id) {
 			c.Nodes += b.Nodes
 			c.Parameters += b.Parameters
 			c.Bytes += b.Bytes
+			c.Open += b.Open
 			macs = max(macs, b.MACs)
 		}
 		c.Nodes++

@@ -14,6 +14,7 @@ type Roofline struct {
 	// Seconds is the least time of all nodes one after another, in float32; Gain by what factor INT8 can shorten it at most.
 	Seconds float64 `json:"seconds"`
 	Gain    float64 `json:"int8_gain"`
+	Open    int     `json:"open,omitempty"` // nodes that are not in them: their sizes are not known, or they run graphs of their own
 }
 
 // ReadSpeed is how fast a buffer of a size is read.
@@ -51,13 +52,17 @@ func (r *Roofline) least(ops, bytes, gops float64) (seconds float64, memory bool
 var viewOps = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Shape", "Size", "Constant", "Dropout"}
 
 // SetRoofline adds to every node what bounds it on a machine, its least time and what INT8 can gain there at most, and the totals.
-// Nodes that move no bytes, or are views, or whose shapes are not known, have none of it; INT8 gains nothing where no float32 is moved.
+// Nodes that move no bytes, or are views, whose shapes are not known or that run graphs of their own have none of it; INT8 gains nothing where no float32 is moved.
 func (r *Inspection) SetRoofline(roof Roofline) {
 	r.Roofline = &roof
 	quantized := 0.0
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		if n.Bytes == 0 || slices.Contains(viewOps, n.Op) {
+		if n.Bytes == 0 && !n.open || slices.Contains(viewOps, n.Op) {
+			continue
+		}
+		if n.open || n.outer {
+			r.Roofline.Open++
 			continue
 		}
 		ops, bytes := 2*float64(n.MACs), float64(n.Bytes)

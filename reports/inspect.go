@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -9,44 +10,47 @@ import (
 	"qwb/analysis"
 )
 
-// InspectText writes what is in a model: what is not supported, inputs and outputs, operators with the most work first, totals, and what each platform
-// would quantize. With nodes, every node follows.
+// mostOps is how many operators the table shows unless every node is asked for.
+const mostOps = 16
+
+// InspectText writes what is in a model: what is not supported, inputs and outputs, operators with the most work first, what each
+// platform would quantize. With nodes, all operators are listed, and every node follows.
 func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 	t := &tables{w: w}
-	t.printf("%s: opset %d, %d nodes, %s parameters (%sB), %s multiply-accumulates, activations of %sB at most at a time\n\n", r.Model, r.Opset, len(r.Nodes),
-		count(r.Parameters), count(r.Bytes), count(r.MACs), count(r.Peak))
+	t.printf("%s\nopset %d, %d nodes, %s parameters (%sB)", r.Model, r.Opset, len(r.Nodes), count(r.Parameters), count(r.Bytes))
+	if r.MACs > 0 || r.Open == 0 {
+		t.printf(", %s multiply-accumulates", atLeast(r.MACs, r.Open > 0))
+	}
+	if r.Open == 0 {
+		t.printf(", activations of %sB at most at a time", count(r.Peak))
+	}
+	t.printf("\n")
+	if r.Open > 0 {
+		t.printf("The MACs of %d nodes depend on open sizes and are not counted; qwb bind makes a copy with fixed ones.\n", r.Open)
+	}
+	t.printf("\n")
 	unsupportedLines(t, r)
 	t.begin("Inputs and outputs", "", "name", "type")
 	for _, v := range r.Inputs {
-		t.row("input", v.Name, v.DType+shape(v.Shape))
+		t.row("input", shorten(v.Name, 48), v.DType+shape(v.Shape))
 	}
 	for _, v := range r.Outputs {
-		t.row("output", v.Name, v.DType+shape(v.Shape))
+		t.row("output", shorten(v.Name, 48), v.DType+shape(v.Shape))
 	}
 	t.end()
-	ops := slices.Clone(r.Ops)
-	slices.SortStableFunc(ops, func(a, b analysis.OpCount) int {
-		switch {
-		case a.MACs != b.MACs:
-			return int(min(max(b.MACs-a.MACs, -1), 1))
-		case a.Count != b.Count:
-			return b.Count - a.Count
-		}
-		return strings.Compare(a.Op, b.Op)
-	})
-	t.begin("Operators", "op", "version", "count", "MACs", "share", "bytes")
-	for _, o := range ops {
-		share := "-"
-		if r.MACs > 0 && o.MACs > 0 {
-			share = percent(float64(o.MACs) / float64(r.MACs))
-		}
-		t.row(o.Op, fmt.Sprint(o.Version), fmt.Sprint(o.Count), count(o.MACs), share, count(o.Bytes))
-	}
-	t.end()
+	operatorTable(t, r, nodes)
 	if len(r.Bodies) > 0 {
-		t.begin("Bodies of control flow, which stay in float", "node", "op", "body", "nodes", "parameters", "MACs")
+		t.begin("Bodies of control flow, which stay in float; of If the larger branch counts, of Loop and Scan one iteration",
+			"node", "op", "body", "nodes", "parameters", "MACs")
 		for _, b := range r.Bodies {
-			t.row(shorten(b.Node, 48), b.Op, b.Attribute, fmt.Sprint(b.Nodes), count(b.Parameters), count(b.MACs))
+			t.row(shorten(b.Node, 48), b.Op, b.Attribute, fmt.Sprint(b.Nodes), count(b.Parameters), atLeast(b.MACs, b.Open > 0))
+		}
+		t.end()
+	}
+	if len(r.Platforms) > 0 {
+		t.begin("What each platform would quantize", "platform", "INT8 nodes", "FP32", "shape", "borders", "float", "MACs in INT8")
+		for _, p := range r.Platforms {
+			t.row(p.Platform, fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), p.Float, percent(p.MACs))
 		}
 		t.end()
 	}
@@ -58,14 +62,47 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		}
 		t.end()
 	}
-	if len(r.Platforms) > 0 {
-		t.begin("What each platform would quantize", "platform", "INT8 nodes", "FP32", "shape", "borders", "float", "MACs in INT8")
-		for _, p := range r.Platforms {
-			t.row(p.Platform, fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), p.Float, percent(p.MACs))
-		}
-		t.end()
-	}
 	return t.err
+}
+
+// operatorTable writes operators with the most work first, then those that move the most bytes.
+func operatorTable(t *tables, r *analysis.Inspection, all bool) {
+	ops := slices.Clone(r.Ops)
+	slices.SortStableFunc(ops, func(a, b analysis.OpCount) int {
+		return cmp.Or(cmp.Compare(b.MACs, a.MACs), cmp.Compare(min(b.Open, 1), min(a.Open, 1)), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Op, b.Op))
+	})
+	rest := 0
+	t.begin("Operators", "op", "version", "count", "MACs", "share", "bytes")
+	for i, o := range ops {
+		if i >= mostOps && len(ops) > mostOps+1 && !all {
+			rest += o.Count
+			continue
+		}
+		share := "-"
+		if r.MACs > 0 && o.MACs > 0 && r.Open == 0 {
+			share = percent(float64(o.MACs) / float64(r.MACs))
+		}
+		macs := "-"
+		if o.MACs > 0 || o.Open > 0 {
+			macs = atLeast(o.MACs, o.Open > 0)
+		}
+		t.row(o.Op, fmt.Sprint(o.Version), fmt.Sprint(o.Count), macs, share, count(o.Bytes))
+	}
+	if rest > 0 {
+		t.row(fmt.Sprintf("%d others", len(ops)-mostOps), "-", fmt.Sprint(rest), "-", "-", "-")
+	}
+	t.end()
+}
+
+// atLeast is a count that is not all of it where some of it is open, "?" where nothing is known.
+func atLeast(n int64, open bool) string {
+	switch {
+	case !open:
+		return count(n)
+	case n == 0:
+		return "?"
+	}
+	return "≥" + count(n)
 }
 
 // unsupportedLines names what cannot be executed.

@@ -25,8 +25,15 @@ func rooflineTable(t *tables, r *analysis.Inspection) {
 	if n := len(roof.Read); n > 0 {
 		reads[n-1] = fmt.Sprintf("%.0f GB/s beyond", roof.Read[n-1].GBps)
 	}
-	t.printf("Roofline, as measured on %d thread(s): f32 %.0f GOPS (%s), int8 %.0f GOPS (%s); reading %s\n", roof.Threads, roof.FloatGOPS, roof.FloatPeak,
+	t.printf("Roofline, as measured on %d thread(s):\n  f32 %.0f GOPS (%s), int8 %.0f GOPS (%s)\n  reading %s\n", roof.Threads, roof.FloatGOPS, roof.FloatPeak,
 		roof.IntegerGOPS, roof.IntegerPeak, strings.Join(reads, ", "))
+	if roof.Seconds == 0 {
+		t.printf("No node's sizes are known\n\n")
+		return
+	}
+	if roof.Open > 0 {
+		t.printf("Left out are %d node(s) whose sizes are open or which run graphs of their own. ", roof.Open)
+	}
 	t.printf("At least %s for one sample in float32; INT8 can be %.2f times as fast at most\n\n", seconds(roof.Seconds), roof.Gain)
 	var nodes []analysis.NodeInfo
 	for _, n := range r.Nodes {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
+	"strings"
+	"unicode/utf8"
 
 	"qwb/analysis"
 )
@@ -97,34 +98,46 @@ func worstFirst(layers []analysis.LayerError) []analysis.LayerError {
 
 // tables writes aligned columns and remembers the first error.
 type tables struct {
-	w   io.Writer
-	tab *tabwriter.Writer
-	err error
+	w    io.Writer
+	rows [][]string // of the table in progress, the names of the columns first
+	err  error
 }
 
 func (t *tables) begin(title string, columns ...string) {
 	t.printf("%s\n", title)
-	t.tab = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
-	t.row(columns...)
+	t.rows = append(t.rows[:0], columns)
 }
 
-func (t *tables) row(cells ...string) {
-	for i, c := range cells {
-		sep := "\t"
-		if i == len(cells)-1 {
-			sep = "\n"
-		}
-		if _, err := io.WriteString(t.tab, "  "+c+sep); err != nil && t.err == nil {
-			t.err = err
+func (t *tables) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+// end writes the table: columns of numbers stand to the right, what names something to the left.
+func (t *tables) end() {
+	widths, left := make([]int, len(t.rows[0])), make([]bool, len(t.rows[0]))
+	for r, cells := range t.rows {
+		for i, c := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+			left[i] = left[i] || r > 0 && !isNumber(c)
 		}
 	}
-}
-
-func (t *tables) end() {
-	if err := t.tab.Flush(); err != nil && t.err == nil {
-		t.err = err
+	for _, cells := range t.rows {
+		var line strings.Builder
+		for i, c := range cells {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
+			if line.WriteString("  "); left[i] {
+				line.WriteString(c + pad)
+			} else {
+				line.WriteString(pad + c)
+			}
+		}
+		t.printf("%s\n", strings.TrimRight(line.String(), " "))
 	}
 	t.printf("\n")
+}
+
+// isNumber reports whether a cell holds a number, perhaps with a unit, or stands for one.
+func isNumber(cell string) bool {
+	first := strings.TrimLeft(cell, "+-≥")
+	return cell == "-" || cell == "?" || cell == "NaN" || first != "" && first[0] >= '0' && first[0] <= '9' && !strings.ContainsAny(cell, "_/:[")
 }
 
 func (t *tables) printf(format string, args ...any) {
