@@ -144,22 +144,24 @@ func (p *piece) compareWeights(read []float32, codes []int8, scales []float32) e
 	e, size := p.item.Encoding, p.item.Encoding.group()
 	for g, scale := range scales {
 		lo, hi := g*size, min((g+1)*size, len(read))
-		half := float32(0)
+		most, least := float32(0), e.bound(0, scale)
 		for i := lo; i < hi; i++ {
-			if d := qmath.Abs32(read[i] - p.x[i]); !(float64(d) <= e.bound(codes[i], scale)) {
+			d := qmath.Abs32(read[i] - p.x[i])
+			if !(float64(d) <= least) && !(float64(d) <= e.bound(codes[i], scale)) {
 				return p.at(i, fmt.Errorf("is %g, not %g: %.3g steps of its group apart", read[i], p.x[i], float64(d)/math.Abs(float64(scale))))
-			} else if d > half {
-				half = d
+			}
+			if d > most {
+				most = d
 			}
 		}
 		if scale != 0 {
-			p.found.LargestError = max(p.found.LargestError, float64(half)/math.Abs(float64(scale)))
+			p.found.LargestError = max(p.found.LargestError, float64(most)/math.Abs(float64(scale)))
 		}
 	}
 	return nil
 }
 
-// bound is how far a weight may be from that of the source.
+// bound is how far a weight may be from that of the source; for no code less than for code 0.
 func (e Encoding) bound(code int8, scale float32) float64 {
 	const tiny = 0x1p-140 // scales below the normal numbers have few digits
 	step := math.Abs(float64(scale))

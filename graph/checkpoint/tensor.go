@@ -86,8 +86,13 @@ func (t *Tensor) Read(dst []float32, from int) {
 			dst[i] = qmath.FromBrain(binary.LittleEndian.Uint16(b[2*i:]))
 		}
 	case Groups:
-		for i := range dst {
-			dst[i] = float32(int8(b[i])) * t.scale((from+i)/t.Group)
+		for i := 0; i < len(dst); {
+			group := (from + i) / t.Group
+			end := min((group+1)*t.Group-from, len(dst))
+			d := t.scale(group)
+			for ; i < end; i++ {
+				dst[i] = float32(int8(b[i])) * d
+			}
 		}
 	case GGQ8:
 		for i := 0; i+block <= len(dst); i, b = i+block, b[34:] {
