@@ -71,6 +71,9 @@ func inferGuarded(t *testing.T, s *OpSpec, n *Node, opset int64, in []InferInput
 	return s.InferNode(n, opset, in)
 }
 
+// neededAttrs are attributes without a default that few operators have.
+var neededAttrs = map[string][]string{"MatMulNBits": {"N", "K"}, "GroupQueryAttention": {"num_heads", "kv_num_heads"}}
+
 func randomCall(r *rand.Rand, s *OpSpec) (*Node, int64, []InferInput) {
 	n := &Node{Op: s.Name, Domain: s.Domain, Outputs: make([]ValueID, 1+r.IntN(3))}
 	calm := r.IntN(2) == 0 // small and plausible
@@ -83,6 +86,11 @@ func randomCall(r *rand.Rand, s *OpSpec) (*Node, int64, []InferInput) {
 	rank := r.IntN(6)
 	for _, name := range intAttrs {
 		if r.IntN(6) == 0 {
+			n.Attrs = append(n.Attrs, Int(name, num()))
+		}
+	}
+	for _, name := range neededAttrs[s.Name] {
+		if r.IntN(8) > 0 {
 			n.Attrs = append(n.Attrs, Int(name, num()))
 		}
 	}
@@ -103,7 +111,11 @@ func randomCall(r *rand.Rand, s *OpSpec) (*Node, int64, []InferInput) {
 	if s.Name == "Constant" || r.IntN(8) == 0 {
 		n.Attrs = append(n.Attrs, TensorAttr("value", tensor.FromI64([]int64{num()}, 1)))
 	}
-	in := make([]InferInput, r.IntN(3)+max(s.MinIn, min(len(s.In), 3)))
+	inputs := r.IntN(3) + max(s.MinIn, min(len(s.In), 3))
+	if r.IntN(4) == 0 { // of operators with many inputs, some that may be absent do not go without each other
+		inputs = max(inputs, len(s.In)+1)
+	}
+	in := make([]InferInput, inputs)
 	for i := range in {
 		if i < s.MinIn || r.IntN(4) > 0 {
 			in[i] = randomInput(r, s.InSocket(i), rank, num)
