@@ -289,48 +289,76 @@ func (r *attending[T]) group(b, shared int, alone bool) {
 	} else {
 		rows = min(r.queries, max(256, tileElements/r.total))
 	}
-	keys := newFactor(c, r.k.at(b, shared, 0), r.size, r.total, r.k.row, true)
-	values := newFactor(c, r.v.at(b, shared, 0), r.total, r.width, r.v.row, false)
-	defer keys.drop(c)
-	defer values.drop(c)
 	buf, _ := r.spare.Get().(*[]T)
 	if buf == nil || len(*buf) < rows*r.total {
 		fresh := make([]T, rows*r.total)
 		buf = &fresh
 	}
-	each := r.heads / r.shared
-	for h := shared * each; h < (shared+1)*each; h++ {
-		for lo := 0; lo < r.queries; lo += rows {
-			m := min(rows, r.queries-lo)
-			s := (*buf)[:m*r.total]
-			keys.times(par, s, r.total, r.q.at(b, h, lo), r.q.row, m)
-			r.soften(s, b, h, lo)
-			values.times(par, r.y.at(b, h, lo), r.y.row, s, r.total, m)
+	var keys, values *factor[T]
+	packed, each := 0, r.heads/r.shared
+	for lo := 0; lo < r.queries; lo += rows {
+		m := min(rows, r.queries-lo)
+		if n := r.reach(b, lo, m); n != packed {
+			if keys != nil {
+				keys.drop(c)
+				values.drop(c)
+			}
+			keys = newFactor(c, r.k.at(b, shared, 0), r.size, n, r.k.row, true)
+			values = newFactor(c, r.v.at(b, shared, 0), n, r.width, r.v.row, false)
+			packed = n
 		}
+		for h := shared * each; h < (shared+1)*each; h++ {
+			s := (*buf)[:m*packed]
+			keys.times(par, s, packed, r.q.at(b, h, lo), r.q.row, m)
+			r.soften(s, packed, b, h, lo)
+			values.times(par, r.y.at(b, h, lo), r.y.row, s, packed, m)
+		}
+	}
+	if keys != nil {
+		keys.drop(c)
+		values.drop(c)
 	}
 	r.spare.Put(buf)
 }
 
-// soften makes probabilities of the products of queries from lo on with all keys.
-func (r *attending[T]) soften(s []T, b, h, lo int) {
+// leastReach is the least number of keys that are computed with at once.
+const leastReach = 64
+
+// reach returns how many keys m queries from lo on are computed with. Those behind the last one that any of them may look at have
+// probabilities of 0, which add nothing, and are left out by quarters: each choice is packed anew.
+func (r *attending[T]) reach(b, lo, m int) int {
+	if r.scores != nil {
+		return r.total
+	}
+	most := 1
+	for i := lo; i < lo+m; i++ {
+		_, to := r.window(b, i)
+		most = max(most, to)
+	}
+	step := max(leastReach, (r.total+63)/64*16)
+	return min(r.total, (most+step-1)/step*step)
+}
+
+// soften makes probabilities of the products of queries from lo on with the first n keys.
+func (r *attending[T]) soften(s []T, n, b, h, lo int) {
 	scaleBy(r.c, s, r.scale)
 	r.show(scoresScaled, s, b, h, lo)
 	if r.softcap > 0 {
 		capAt(r.c, s, T(r.softcap))
 	}
 	r.show(scoresCapped, s, b, h, lo)
-	for i := 0; i*r.total < len(s); i++ {
-		r.hide(s[i*r.total:][:r.total], b, h, lo+i)
+	for i := 0; i*n < len(s); i++ {
+		r.hide(s[i*n:][:n], b, h, lo+i)
 	}
 	r.show(scoresBiased, s, b, h, lo)
-	hidden := make([]bool, len(s)/r.total)
+	hidden := make([]bool, len(s)/n)
 	for i := range hidden {
-		hidden[i] = !slices.ContainsFunc(s[i*r.total:][:r.total], func(v T) bool { return !math.IsInf(float64(v), -1) })
+		hidden[i] = !slices.ContainsFunc(s[i*n:][:n], func(v T) bool { return !math.IsInf(float64(v), -1) })
 	}
-	softRows(r.c, s, r.total)
+	softRows(r.c, s, n)
 	for i, all := range hidden {
 		if all {
-			clear(s[i*r.total:][:r.total])
+			clear(s[i*n:][:n])
 		}
 	}
 	r.show(scoresSoft, s, b, h, lo)
@@ -343,13 +371,14 @@ func (r *attending[T]) show(mode int, s []T, b, h, lo int) {
 	}
 }
 
-// hide adds the masks to the scores of one query.
+// hide adds the masks to the scores of one query, those of all keys or of the first ones.
 func (r *attending[T]) hide(s []T, b, h, query int) {
 	from, to := r.window(b, query)
+	to = min(to, len(s))
 	none := T(math.Inf(-1))
 	for _, mask := range r.masks {
 		at := b*mask.steps[0] + h*mask.steps[1] + query*mask.steps[2]
-		n := mask.t.Shape[len(mask.t.Shape)-1]
+		n := min(len(s), mask.t.Shape[len(mask.t.Shape)-1])
 		to = min(to, n)
 		switch m := mask.t.Data.(type) {
 		case []bool:
