@@ -106,30 +106,28 @@ func (g *Groups) panelWords() int {
 // codes of four neighbours, the first in the lowest byte; of four bits those of eight, the first four in the lower halves of
 // the bytes. Codes are raised to be unsigned.
 func (g *Groups) pack(dst []uint32, codes []int8, scales []float32) {
-	for at := 0; at < g.Cols; at += g.Size {
-		for k := at; k < at+g.Size; k += g.perWord() {
-			for r := range groupLanes {
-				dst[r] = g.word(codes[r*g.Cols+k:])
+	for ; len(codes) > 0; codes = codes[g.Cols:] {
+		lane := dst
+		for at := 0; at < g.Cols; at += g.Size {
+			c := codes[at:][:g.Size]
+			for ; len(c) > 0; c = c[g.perWord():] {
+				if g.Bits == 8 {
+					lane[0] = word4(c) ^ 0x80808080
+				} else {
+					lane[0] = word4(c)&0x0f0f0f0f ^ 0x08080808 | (word4(c[4:])&0x0f0f0f0f^0x08080808)<<4
+				}
+				lane = lane[groupLanes:]
 			}
-			dst = dst[groupLanes:]
+			lane[0] = math.Float32bits(scales[0])
+			lane, scales = lane[min(groupLanes, len(lane)):], scales[1:]
 		}
-		for r := range groupLanes {
-			dst[r] = math.Float32bits(scales[(r*g.Cols+at)/g.Size])
-		}
-		dst = dst[groupLanes:]
+		dst = dst[1:]
 	}
-}
-
-func (g *Groups) word(c []int8) uint32 {
-	w := word4(c)
-	if g.Bits == 8 {
-		return w ^ 0x80808080
-	}
-	return w&0x0f0f0f0f ^ 0x08080808 | (word4(c[4:])&0x0f0f0f0f^0x08080808)<<4
 }
 
 // word4 puts four codes into a word, the first in the lowest byte.
 func word4(c []int8) uint32 {
+	_ = c[3] // one check of bounds
 	return uint32(uint8(c[0])) | uint32(uint8(c[1]))<<8 | uint32(uint8(c[2]))<<16 | uint32(uint8(c[3]))<<24
 }
 

@@ -163,8 +163,8 @@ func (t *Tensor) Codes(codes []int8, scales []float32, from int) {
 	b := t.data[t.Type.bytes(from):]
 	switch t.Type {
 	case Groups:
-		for i := range codes {
-			codes[i] = int8(b[i])
+		for i, q := range b[:len(codes)] {
+			codes[i] = int8(q)
 		}
 		for i := range scales {
 			scales[i] = t.scale(from/t.Group + i)
