@@ -52,14 +52,29 @@ func buildDropout(n *graph.Node, version int64) (evalFunc, error) {
 			if err != nil {
 				return err
 			}
-			one, err := castTo(d, tensor.FromF32([]float32{1}, 1))
-			if err != nil {
+			if err := fillMask(mask); err != nil {
 				return err
 			}
-			storageOf(mask.Data).fill(one)
 		}
 		return c.pass(0, 0)
 	}, nil
+}
+
+// fillMask sets every element to true, or 1.
+func fillMask(mask *tensor.Tensor) error {
+	switch data := mask.Data.(type) {
+	case []bool:
+		fill(data, true)
+		return nil
+	case []float32:
+		fill(data, 1)
+		return nil
+	}
+	one, err := castTo(mask.DType, tensor.FromF32([]float32{1}, 1))
+	if err == nil {
+		storageOf(mask.Data).fill(one)
+	}
+	return err
 }
 
 func evalShape(c *call) error {

@@ -82,7 +82,8 @@ func TestRunIntoAllocatesNothing(t *testing.T) {
 		s = Add(e, r)
 		m = MaxPool(s) {kernel_shape=[2, 2], strides=[2, 2]}
 		pooled = GlobalAveragePool(m)
-		f = Reshape(pooled, flat)
+		k, mask = Dropout(pooled)
+		f = Reshape(k, flat)
 		y = Gemm(f, fc, fb)
 	`)
 	s, err := exec.New(g, exec.Options{})
