@@ -26,6 +26,7 @@ const (
 	kindIdxLabels  // MNIST labels, raw or gzip
 	kindBinary     // CIFAR-10 records or raw elements
 	kindFakeImage  // named as an image, and none
+	kindText       // for models that read tokens
 	maxFolderDepth = 16
 )
 
@@ -41,6 +42,7 @@ type opener struct {
 	pre      *plan.Preprocess
 	seed     uint64
 	warnings []Warning
+	text     func(line string) ([]int64, error)
 
 	skipped      int // files in folders that are no samples
 	firstSkipped string
@@ -122,6 +124,8 @@ func (o *opener) openFiles(k kind, dir string, names []string) ([]source, error)
 	case kindProto:
 		o.unprocessed = path.Join(dir, names[0])
 		return one(o.openTestSets(dir, names))
+	case kindText:
+		return o.openTexts(dir, names)
 	}
 	var list []source
 	for _, n := range names {
@@ -183,7 +187,7 @@ func (o *opener) openFolder(dir string) ([]source, error) {
 	if l := found[kindFakeImage]; l != nil {
 		return o.openFiles(kindFakeImage, dir, l)
 	}
-	for _, k := range []kind{kindImage, kindArray, kindProto, kindIdxImages, kindBinary} {
+	for _, k := range []kind{kindImage, kindArray, kindProto, kindIdxImages, kindBinary, kindText} {
 		names := found[k]
 		if names == nil {
 			continue
@@ -248,6 +252,9 @@ func (o *opener) classify(file string) (kind, error) {
 	}
 	if slices.Contains(binaryExtensions, ext) {
 		return kindBinary, nil
+	}
+	if ext == ".txt" && o.text != nil {
+		return kindText, nil
 	}
 	return kindOther, nil
 }

@@ -23,8 +23,11 @@ type Options struct {
 	Seed        uint64
 	Labels      string // file with labels, "": only those that the data bring
 	LabelOffset int    // class = label + offset
-	Ahead       int    // samples loaded ahead, each by a goroutine of its own; 0: 1
-	Memory      int64  // bytes that samples loaded ahead may take, judged by the first one; one is loaded in any case; 0: any number
+	// Text returns the tokens of a line of text, for models that read tokens: text files (.txt) are data then. It is called by
+	// several goroutines.
+	Text   func(line string) ([]int64, error)
+	Ahead  int   // samples loaded ahead, each by a goroutine of its own; 0: 1
+	Memory int64 // bytes that samples loaded ahead may take, judged by the first one; one is loaded in any case; 0: any number
 }
 
 // source is one opened argument: a list of samples that are loaded one at a time. Loading is safe for concurrent use.
@@ -61,7 +64,7 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 	if len(spec) == 0 {
 		return nil, nil, fmt.Errorf("data: the model has no inputs to feed")
 	}
-	o := &opener{fs: files{opts.FS}, spec: spec, pre: opts.Preprocess, seed: opts.Seed}
+	o := &opener{fs: files{opts.FS}, spec: spec, pre: opts.Preprocess, seed: opts.Seed, text: opts.Text}
 	set := &Set{ahead: max(opts.Ahead, 1), memory: opts.Memory}
 	for _, p := range paths {
 		sources, err := o.open(p)

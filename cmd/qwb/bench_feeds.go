@@ -42,7 +42,7 @@ func (e *env) benchData(t *timed, d dataOptions, n int) (*data.Set, error) {
 		if t.plan != nil {
 			d.stored = &t.plan.plan.Preprocess
 		}
-		set, _, err := e.openData(t.Graph, d)
+		set, _, err := e.openData(t.Graph, d.of(t.model))
 		return set, err
 	}
 	spec := data.SpecOf(t.Graph)

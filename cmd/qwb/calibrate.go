@@ -120,6 +120,7 @@ statistics are then, byte for byte, those of one run over all the data.`,
 		},
 	}
 	f.addData(c)
+	f.addTokenizer(c)
 	f.addRun(c)
 	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and samples read ahead, for example 512M or 4G; bounds --batch and how many samples are worked on")
 	f.addPlatform(c, "what to quantize for: "+platforms())
@@ -306,9 +307,12 @@ func relocate(from, to string, paths []string) []string {
 
 // observe runs the model on the data. What an interrupted run over the same data left is used.
 func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *calibrateResult) (*calib.Stats, error) {
-	set, pre, err := e.openData(m.Graph, o.data)
+	set, pre, err := e.openData(m.Graph, o.data.of(m))
 	if err != nil {
 		return nil, err
+	}
+	if pre.Tokenizer != "" {
+		pre.Tokenizer = plan.Relative(o.plan, pre.Tokenizer)
 	}
 	key, err := preprocessKey(pre)
 	if err != nil {

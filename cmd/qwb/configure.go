@@ -209,7 +209,11 @@ func (p *planned) byUser() dispatch.Forced {
 
 // data returns the plan's own data set, or the one given on the command line.
 func (p *planned) data(o dataOptions) dataOptions {
+	o = o.of(p.model)
 	o.stored = &p.plan.Preprocess
+	if o.tokenizer == "" && p.plan.Preprocess.Tokenizer != "" {
+		o.tokenizer = plan.Resolve(p.file, p.plan.Preprocess.Tokenizer)
+	}
 	if len(o.paths) == 0 {
 		o.paths = locate(p.file, p.plan.Data.Paths)
 		if o.samples == 0 {

@@ -139,7 +139,7 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 			return nil, err
 		}
 		defer m.Close()
-		set, pre, err := e.openData(m.Graph, o.data)
+		set, pre, err := e.openData(m.Graph, o.data.of(m))
 		if err != nil {
 			return nil, err
 		}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"qwb/graph"
+	"qwb/graph/checkpoint"
 	"qwb/graph/exec"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 )
 
-// model is a loaded ONNX file. Graph is the file's graph, or its normal form; loaded is always the file's.
+// model is a loaded ONNX file, or the graph of a checkpoint. Graph is the file's graph, or its normal form; loaded is always the
+// file's.
 type model struct {
 	*onnx.Model
 	loaded *graph.Graph
@@ -18,10 +20,24 @@ type model struct {
 	// digest is the SHA-256 of the file and of the external data it refers to, in hexadecimal.
 	digest string
 	faults []error // of shape inference: nodes that cannot be computed
+	// checkpoint is what the graph was made of; nil for ONNX.
+	checkpoint *checkpoint.Model
 }
 
-// openModel loads the file at path, infers shapes, and prints the loader's warnings.
+// Close releases the files.
+func (m *model) Close() error {
+	err := m.Model.Close()
+	if m.checkpoint != nil {
+		err = errors.Join(err, m.checkpoint.Close())
+	}
+	return err
+}
+
+// openModel loads the file at path, or the folder of a checkpoint, infers shapes, and prints the loader's warnings.
 func (e *env) openModel(path string) (*model, error) {
+	if checkpoint.Is(path) {
+		return e.openCheckpoint(path)
+	}
 	m, warnings, err := onnx.Open(path)
 	if err != nil {
 		return nil, err
@@ -34,11 +50,36 @@ func (e *env) openModel(path string) (*model, error) {
 		m.Close()
 		return nil, fmt.Errorf("load: %s: %w", path, err)
 	}
-	faults := graph.InferShapes(m.Graph)
-	for _, err := range faults {
+	return e.inferred(&model{Model: m, loaded: m.Graph, path: path, digest: digest}), nil
+}
+
+// openCheckpoint makes the graph of a language model.
+func (e *env) openCheckpoint(path string) (*model, error) {
+	c, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range c.Warnings {
+		e.warn("%s: %s", path, w)
+	}
+	g, err := checkpoint.Graph(c)
+	var digest string
+	if err == nil {
+		digest, err = c.Digest()
+	}
+	if err != nil {
+		_ = c.Close() // the error that matters is err
+		return nil, err
+	}
+	return e.inferred(&model{Model: &onnx.Model{Graph: g}, loaded: g, path: path, digest: digest, checkpoint: c}), nil
+}
+
+func (e *env) inferred(m *model) *model {
+	m.faults = graph.InferShapes(m.Graph)
+	for _, err := range m.faults {
 		e.detail("shape inference: %v", err)
 	}
-	return &model{m, m.Graph, path, digest, faults}, nil
+	return m
 }
 
 // openNormal loads a model and brings its graph into the normal form that plans and statistics refer to.

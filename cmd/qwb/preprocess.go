@@ -33,6 +33,7 @@ inputs. Any other runtime that is fed from these files sees the same numbers.`,
 		},
 	}
 	f.addData(c)
+	f.addTokenizer(c)
 	f.addRun(c)
 	c.Flags().StringVar(&dump, "dump", "", "folder for the npy or npz files")
 	return c
@@ -44,7 +45,7 @@ func (e *env) preprocess(ctx context.Context, path string, o dataOptions, dir st
 		return err
 	}
 	defer m.Close()
-	set, _, err := e.openData(m.Graph, o)
+	set, _, err := e.openData(m.Graph, o.of(m))
 	if err != nil {
 		return err
 	}

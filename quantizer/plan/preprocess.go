@@ -28,6 +28,8 @@ type Preprocess struct {
 	Scale        float64  `json:"scale,omitempty" yaml:"scale,omitempty"`                 // 0 means 1
 	Mean         Channels `json:"mean,omitempty" yaml:"mean,omitempty"`                   // empty: 0
 	Std          Channels `json:"std,omitempty" yaml:"std,omitempty"`                     // empty: 1
+	// Tokenizer is the file that texts were cut into tokens with, relative to the plan where possible. Empty: the model's own.
+	Tokenizer string `json:"tokenizer,omitempty" yaml:"-"`
 }
 
 // Resize scales an image. Exactly one of Shorter and Size is set.
