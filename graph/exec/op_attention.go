@@ -347,19 +347,18 @@ func (r *attending[T]) soften(s []T, n, b, h, lo int) {
 		capAt(r.c, s, T(r.softcap))
 	}
 	r.show(scoresCapped, s, b, h, lo)
-	for i := 0; i*n < len(s); i++ {
-		r.hide(s[i*n:][:n], b, h, lo+i)
+	ends := make([]int, len(s)/n)
+	for i := range ends {
+		ends[i] = r.hide(s[i*n:][:n], b, h, lo+i)
 	}
 	r.show(scoresBiased, s, b, h, lo)
-	hidden := make([]bool, len(s)/n)
-	for i := range hidden {
-		hidden[i] = !slices.ContainsFunc(s[i*n:][:n], func(v T) bool { return !math.IsInf(float64(v), -1) })
-	}
-	softRows(r.c, s, n)
-	for i, all := range hidden {
-		if all {
-			clear(s[i*n:][:n])
+	for i, end := range ends {
+		row := s[i*n:][:n]
+		if !slices.ContainsFunc(row[:end], func(v T) bool { return !math.IsInf(float64(v), -1) }) {
+			end = 0
 		}
+		softRows(r.c, row[:end], end)
+		clear(row[end:])
 	}
 	r.show(scoresSoft, s, b, h, lo)
 }
@@ -371,8 +370,9 @@ func (r *attending[T]) show(mode int, s []T, b, h, lo int) {
 	}
 }
 
-// hide adds the masks to the scores of one query, those of all keys or of the first ones.
-func (r *attending[T]) hide(s []T, b, h, query int) {
+// hide adds the masks to the scores of one query, those of all keys or of the first ones, and returns behind which of them all are
+// hidden.
+func (r *attending[T]) hide(s []T, b, h, query int) int {
 	from, to := r.window(b, query)
 	to = min(to, len(s))
 	none := T(math.Inf(-1))
@@ -398,6 +398,7 @@ func (r *attending[T]) hide(s []T, b, h, query int) {
 	from = min(from, to)
 	fill(s[:from], none)
 	fill(s[to:], none)
+	return to
 }
 
 // position returns where a query stands among the keys: after those of the past, or as one of the last of those that are not
