@@ -39,7 +39,7 @@ var layers = []string{
 	"calib",
 	"analysis export export/weights",
 	"export/weights/weightstest",
-	"analysis/verify analysis/groupsums export/onnxqdq export/cprogram export/vectors export/llama2c export/kuiper export/gguf export/mllm export/inferllm reports",
+	"analysis/verify analysis/groupsums export/onnxqdq export/cprogram export/vectors export/nbits export/llama2c export/kuiper export/gguf export/mllm export/inferllm reports",
 	"internal/demo/... internal/bench",
 	"cmd/...",
 }

@@ -1,0 +1,139 @@
+// Package nbits makes an ONNX model of a language model whose products with weights are MatMulNBits of com.microsoft: codes of 8 or 4 bits
+// in blocks of a row, with a float32 scale each. Embedding, norms and biases stay float32.
+package nbits
+
+import (
+	"fmt"
+	"math/bits"
+
+	"qwb/graph"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/qmath"
+)
+
+// DefaultBlock is how many neighbours share a scale unless something else is asked for.
+const DefaultBlock = 32
+
+const domain = "com.microsoft"
+
+// Options say how weights are written.
+type Options struct {
+	Bits     int              // 8 or 4
+	Block    int              // a power of two, 16 or more; 0: DefaultBlock
+	Search   bool             // scales with the smallest squared error
+	Parallel kernels.Parallel // never changes a result
+	Producer string
+	Version  string
+}
+
+// block returns the size of the blocks after checking it.
+func (o *Options) block() (int, error) {
+	if o.Block == 0 {
+		return DefaultBlock, nil
+	}
+	if o.Block < 16 || bits.OnesCount(uint(o.Block)) != 1 {
+		return 0, fmt.Errorf("export: blocks of %d elements: those of MatMulNBits are a power of two, 16 or more", o.Block)
+	}
+	return o.Block, nil
+}
+
+// rule says how blocks become codes: symmetric, so that the code in the middle of the unsigned ones stands for 0.
+func (o *Options) rule(block int) qmath.GroupRule {
+	r := qmath.GroupRule{Size: block, Max: qmath.GroupMax, Rounding: qmath.HalfEven, Search: o.Search}
+	if o.Bits == 4 {
+		r.Max = qmath.Int4Max
+	}
+	return r
+}
+
+// Build returns a model in which every Gemm of g (as checkpoint.Graph makes them: weights with a row for each output) is a MatMulNBits. g is
+// not changed, and its constants are shared. All codes are in memory.
+func Build(g *graph.Graph, o Options) (*onnx.Model, error) {
+	block, err := o.block()
+	if err != nil {
+		return nil, err
+	}
+	out := g.Clone()
+	out.Opsets = append(out.Opsets, graph.Opset{Domain: domain, Version: 1})
+	for _, id := range out.Nodes() {
+		if out.Node(id).Op != "Gemm" {
+			continue
+		}
+		if err := o.replace(out, id, block); err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+	}
+	if err := out.Check(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	return &onnx.Model{Graph: out, ProducerName: o.Producer, ProducerVersion: o.Version}, nil
+}
+
+// replace puts a MatMulNBits in the place of a Gemm.
+func (o *Options) replace(g *graph.Graph, id graph.NodeID, block int) error {
+	n := *g.Node(id)
+	w := g.Const(n.Inputs[1])
+	if w == nil || w.DType != tensor.Float32 || len(w.Shape) != 2 || n.AttrInt("transB", 0) != 1 {
+		return fmt.Errorf("node %q: %s has no weights with a row for each output", n.Name, n.Op)
+	}
+	rows, cols := w.Shape[0], w.Shape[1]
+	blocks := (cols + block - 1) / block
+	codes := &tensor.Tensor{DType: tensor.Uint8, Shape: []int{rows, blocks, block * o.Bits / 8}, Data: make([]uint8, rows*blocks*block*o.Bits/8)}
+	scales := make([]float32, rows*blocks)
+	if !o.quantize(codes.Data.([]uint8), scales, w.F32(), cols, block) {
+		return fmt.Errorf("node %q: a weight is NaN or infinite", n.Name)
+	}
+	inputs := []graph.ValueID{n.Inputs[0], g.AddConst(n.Name+".codes", codes), g.AddConst(n.Name+".scales", tensor.FromF32(scales, rows, blocks))}
+	if bias := n.Input(2); bias != graph.NoValue {
+		inputs = append(inputs, graph.NoValue, graph.NoValue, bias)
+	}
+	weight, result := n.Inputs[1], n.Outputs[0]
+	g.RemoveNode(id)
+	g.RemoveValue(weight) // unless the embedding reads it
+	_, err := g.AddNode(graph.Node{Name: n.Name, Domain: domain, Op: "MatMulNBits", Inputs: inputs, Outputs: []graph.ValueID{result}, Attrs: []graph.Attr{
+		graph.Int("K", int64(cols)), graph.Int("N", int64(rows)), graph.Int("bits", int64(o.Bits)), graph.Int("block_size", int64(block)),
+	}})
+	return err
+}
+
+// quantize packs a matrix. The last block of a row may be filled up with codes for 0. It reports whether all weights are finite.
+func (o *Options) quantize(packed []uint8, scales, w []float32, cols, block int) bool {
+	rule := o.rule(block)
+	blocks := (cols + block - 1) / block
+	rows, width := len(w)/cols, blocks*block*o.Bits/8
+	ok := make([]bool, rows)
+	each(o.Parallel, rows, func(r int) {
+		codes := make([]int8, blocks*block)
+		ok[r] = rule.Quantize(codes[:cols], scales[r*blocks:][:blocks], w[r*cols:][:cols])
+		pack(packed[r*width:][:width], codes, o.Bits)
+	})
+	for _, fine := range ok {
+		if !fine {
+			return false
+		}
+	}
+	return true
+}
+
+// pack raises codes to be unsigned and writes them one after the other, the first into the low bits.
+func pack(dst []uint8, codes []int8, bits int) {
+	for i := range dst {
+		if bits == 8 {
+			dst[i] = uint8(codes[i]) ^ 0x80
+		} else {
+			dst[i] = uint8(codes[2*i]+8) | uint8(codes[2*i+1]+8)<<4
+		}
+	}
+}
+
+func each(par kernels.Parallel, n int, body func(i int)) {
+	if par != nil {
+		par(n, body)
+		return
+	}
+	for i := range n {
+		body(i)
+	}
+}
