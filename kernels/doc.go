@@ -16,6 +16,11 @@
 // sums of a tile stay in the first-level cache until an Output has made codes, float32 or anything else of them; the arithmetic
 // of outputs is defined to the bit (Scale, Shift).
 //
+// Products of matrices in groups (Groups, MulGroups) are those of language models: codes of 8 or 4 bits with a scale for every few
+// neighbours, times activations that are quantized the same way at run time, or floats. A panel is 16 rows, word by word, so that a
+// product with one vector reads memory as one stream and adds nothing across lanes. Integer sums of groups are exact, and what they
+// add to the result is added group after group in float32 (ref.DotGroups): every row gives the same bits.
+//
 // Slices that are shorter than the shapes say are a mistake of the caller and panic before anything is computed; no kernel
 // reads or writes outside the slices it is given.
 package kernels

@@ -46,7 +46,9 @@ type layer struct {
 	gate, up, down                *linear
 }
 
-// New packs the weights of a model. The model must stay open as long as the engine is used.
+// New packs the weights of a model. The model must stay open as long as the engine is used. Matrices are copied once: those in groups
+// as codes of their bits and scales, with up to 15 rows of padding, those of floats as float32. The embedding stays in the
+// file, of which a token reads one row; where the classifier is the embedding and in groups, its copy serves both.
 func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 	rule, err := o.Weights.rule()
 	if err != nil {
