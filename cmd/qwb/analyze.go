@@ -14,6 +14,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph"
+	"qwb/graph/checkpoint"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
@@ -34,8 +35,9 @@ type analyzeOptions struct {
 func newAnalyze(e *env) *cobra.Command {
 	var f flags
 	var o analyzeOptions
+	var texts textOptions
 	c := &cobra.Command{
-		Use:   "analyze [PLAN]",
+		Use:   "analyze [PLAN] | analyze CHECKPOINT --layerwise --text FILE",
 		Short: "Show how large the quantization error is and which operator causes it",
 		Long: fmt.Sprintf(`Analyze compares the quantized graph with the float one:
 
@@ -47,10 +49,20 @@ func newAnalyze(e *env) *cobra.Command {
                  tables, arithmetic profile, in this order; the parts sum to the whole, at the graph outputs and for every step alone
 
 Without any of them the first three are made. Tables go to standard output; --html and --png write reports. With neither, both go to the
-folder MODEL.report. The data are the plan's own (at most %d samples unless --samples says otherwise) or --data.`, analysisSamples),
-		Args: atMost(1, "one plan"),
+folder MODEL.report. The data are the plan's own (at most %d samples unless --samples says otherwise) or --data.
+
+Of a language model (a checkpoint) it quantizes one matrix at a time as --group-size, --bits and --scales say, and ranks them by the
+divergence from the float model on the lines of --text (as many, chosen by --seed). See docs/language-models.md.`, analysisSamples),
+		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := f.check(); err != nil {
+				return err
+			}
+			if len(args) == 1 && !strings.HasSuffix(args[0], planSuffix) && checkpoint.Is(args[0]) {
+				texts.file, texts.threads, texts.samples, texts.seed = args[0], f.workers(), f.samples, f.seed
+				return e.printLanguageLayers(c, texts, o.html, f.json)
+			}
+			if err := textsOnly(c); err != nil {
 				return err
 			}
 			if o.plan, err = findPlan(args); err != nil {
@@ -83,6 +95,8 @@ folder MODEL.report. The data are the plan's own (at most %d samples unless --sa
 	c.Flags().BoolVar(&o.Split, "split", false, "layerwise: split the local error into weight and activation")
 	c.Flags().StringVar(&o.html, "html", "", "write the report as one HTML file")
 	c.Flags().StringVar(&o.png, "png", "", "write plots to this folder")
+	texts.addTo(c)
+	c.Flags().StringVar(&texts.mode, "mode", "", "of a checkpoint: sim (quantized weights) or int8 (activations too, the default)")
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ func (o *textOptions) addTo(c *cobra.Command) {
 
 // textsOnly refuses the flags that are for checkpoints.
 func textsOnly(c *cobra.Command) error {
-	for _, name := range append([]string{"text", "against"}, languageFlags...) {
+	for _, name := range slices.Concat([]string{"text", "against"}, languageFlags) {
 		if c.Flags().Lookup(name) != nil && c.Flags().Changed(name) {
 			return usagef("--%s is for a checkpoint", name)
 		}
