@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -245,4 +246,17 @@ func TestInfiniteValuesAreRefusedNotReported(t *testing.T) {
 		require.ErrorContains(t, err, "analyze: sample bad")
 		require.ErrorContains(t, err, "not finite")
 	}
+}
+
+// Dimensions that the model leaves open must not make the work of its operators vanish from the ranking.
+func TestLayersOfOpenShapesHaveWork(t *testing.T) {
+	data := samplesOf(1, 1, 8, 10, 10)
+	g, q := configured(t, strings.Replace(residualNet, "f32[1,8,10,10]", "f32[N,8,H,W]", 1), &target.TRTInt8, data, 1)
+	r, err := Analyze(context.Background(), g, q, data, Config{Layerwise: true})
+	require.NoError(t, err)
+	most := int64(0)
+	for _, l := range r.Layerwise {
+		most = max(most, l.MACs)
+	}
+	require.EqualValues(t, 16*16*9, most, "of one output element of the second Conv in every channel")
 }

@@ -34,7 +34,8 @@ type LayerError struct {
 	// weight, then activation; Weight + Activation = Local.
 	Weight     *float64 `json:"weight,omitempty"`
 	Activation *float64 `json:"activation,omitempty"`
-	MACs       int64    `json:"macs"`
+	// MACs are those of one sample. Dimensions that the model leaves open count as 1, as where the dispatcher adds up work.
+	MACs int64 `json:"macs"`
 	// WeightRange holds per output channel the smallest and largest weight.
 	WeightRange [][2]float32 `json:"weight_range,omitempty"`
 }
