@@ -25,7 +25,7 @@ func TestBadInputIsAClearError(t *testing.T) {
 		want  string
 	}{
 		{nil, `input "x" is missing; the graph has the inputs "x" f32[N,3,12,10]`},
-		{map[string]*tensor.Tensor{"y": ok}, `input "x" is missing`},
+		{map[string]*tensor.Tensor{"y": ok}, `there is no input "y"; the graph has the inputs "x"`},
 		{map[string]*tensor.Tensor{"x": ok, "y": ok}, `there is no input "y"; the graph has the inputs "x"`},
 		{map[string]*tensor.Tensor{"x": nil}, `input "x" is nil`},
 		{map[string]*tensor.Tensor{"x": tensor.New(tensor.Float32, 1, 3, 12, 11)}, `input "x" is f32[N,3,12,10], got f32[1,3,12,11]`},

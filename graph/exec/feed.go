@@ -29,6 +29,9 @@ func (r *runnerState) feed(feeds map[string]*tensor.Tensor) ([][]int, error) {
 			r.vals[v] = handle{t: t, buf: noBuf}
 		}
 		if r.vals[v].t == nil {
+			if err := r.unknownFeed(feeds); err != nil {
+				return nil, err // a name that is spelled wrong says more
+			}
 			return nil, fmt.Errorf("input %q is missing; the graph has the inputs %s", val.Name, r.describeInputs())
 		}
 		shapes[i] = r.vals[v].t.Shape
@@ -37,13 +40,19 @@ func (r *runnerState) feed(feeds map[string]*tensor.Tensor) ([][]int, error) {
 		}
 	}
 	if used < len(feeds) {
-		for _, name := range sortedNames(feeds) {
-			if v, ok := g.Lookup(name); !ok || !g.IsInput(v) {
-				return nil, fmt.Errorf("there is no input %q; the graph has the inputs %s", name, r.describeInputs())
-			}
-		}
+		return nil, r.unknownFeed(feeds)
 	}
 	return shapes, nil
+}
+
+// unknownFeed is an error that names the first of the feeds that no input takes, nil if there is none.
+func (r *runnerState) unknownFeed(feeds map[string]*tensor.Tensor) error {
+	for _, name := range sortedNames(feeds) {
+		if v, ok := r.s.g.Lookup(name); !ok || !r.s.g.IsInput(v) {
+			return fmt.Errorf("there is no input %q; the graph has the inputs %s", name, r.describeInputs())
+		}
+	}
+	return nil
 }
 
 // checkFeed compares a tensor with the declared type of an input. A declared dimension of 0 counts as unknown: exporters
