@@ -70,7 +70,7 @@ func (o *checkpointOptions) addTo(c *cobra.Command) {
 
 // matrixForms lists the choices of --weights by format.
 func matrixForms() string {
-	var parts []string
+	parts := []string{formatONNX + ": " + strings.Join(nbitsForms, ", ")}
 	for _, f := range checkpointFormats() {
 		if len(f.Matrices) > 1 {
 			parts = append(parts, f.Name+": "+strings.Join(f.Matrices, ", "))
@@ -81,7 +81,7 @@ func matrixForms() string {
 
 // formatNames lists the formats of checkpoints.
 func formatNames() string {
-	var names []string
+	names := []string{formatONNX}
 	for _, f := range checkpointFormats() {
 		names = append(names, f.Name)
 	}
@@ -92,19 +92,26 @@ func formatNames() string {
 func (o *checkpointOptions) find() (weights.Format, error) {
 	formats := checkpointFormats()
 	at := slices.IndexFunc(formats, func(f weights.Format) bool { return f.Name == o.format })
-	switch {
-	case at < 0:
+	if at < 0 {
 		return weights.Format{}, usagef("%s is a checkpoint, whose formats are %s, not %q", o.file, formatNames(), o.format)
-	case o.group < 0:
-		return weights.Format{}, usagef("--group-size %d: not negative", o.group)
-	case o.scales != scalesNearest && o.scales != scalesSearch:
-		return weights.Format{}, usagef("unknown scales %q: %s or %s", o.scales, scalesNearest, scalesSearch)
-	case o.tokenizer != "" && !formats[at].Tokenizer:
-		return weights.Format{}, usagef("--tokenizer: files of %s hold no tokens", o.format)
-	case o.matrices != "" && !slices.Contains(formats[at].Matrices, o.matrices):
-		return weights.Format{}, usagef("%s has no weights %q, only %s", o.format, o.matrices, strings.Join(formats[at].Matrices, ", "))
 	}
-	return formats[at], nil
+	if o.tokenizer != "" && !formats[at].Tokenizer {
+		return weights.Format{}, usagef("--tokenizer: files of %s hold no tokens", o.format)
+	}
+	return formats[at], o.check(formats[at].Matrices)
+}
+
+// check validates the options for a format whose matrices can have the given forms.
+func (o *checkpointOptions) check(forms []string) error {
+	switch {
+	case o.group < 0:
+		return usagef("--group-size %d: not negative", o.group)
+	case o.scales != scalesNearest && o.scales != scalesSearch:
+		return usagef("unknown scales %q: %s or %s", o.scales, scalesNearest, scalesSearch)
+	case o.matrices != "" && !slices.Contains(forms, o.matrices):
+		return usagef("%s has no weights %q, only %s", o.format, o.matrices, strings.Join(forms, ", "))
+	}
+	return nil
 }
 
 // checkpointResult is what export --json prints of a checkpoint.
@@ -126,7 +133,14 @@ type checkpointVerification struct {
 
 // printCheckpoint exports a checkpoint and prints what was written.
 func (e *env) printCheckpoint(ctx context.Context, o checkpointOptions, json bool) error {
-	r, err := e.exportCheckpoint(ctx, o)
+	export := e.exportCheckpoint
+	if o.format == formatONNX {
+		export = e.exportNBits
+		if err := o.check(nbitsForms); err != nil {
+			return err
+		}
+	}
+	r, err := export(ctx, o)
 	if err != nil {
 		if check := (checkError{}); json && errors.As(err, &check) {
 			return errors.Join(e.printJSON(r), err)

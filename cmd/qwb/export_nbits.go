@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+
+	"qwb/analysis"
+	"qwb/export/nbits"
+	"qwb/graph"
+	"qwb/graph/checkpoint"
+	"qwb/graph/exec"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
+)
+
+// nbitsForms are the weights of --format onnx, the default first.
+var nbitsForms = []string{"int8", "int4"}
+
+// exportNBits writes a checkpoint as ONNX with MatMulNBits. The model is made in memory, with one file of weights beside it where it is
+// too large for one message.
+func (e *env) exportNBits(ctx context.Context, o checkpointOptions) (*checkpointResult, error) {
+	if o.tokenizer != "" {
+		return nil, usagef("--tokenizer: files of %s hold no tokens", formatONNX)
+	}
+	m, err := checkpoint.Open(o.file)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	r := &checkpointResult{Format: o.format, File: o.out, Warnings: []tqc.Warning{}}
+	if r.File == "" {
+		r.File = baseName(o.file) + ".onnx"
+	}
+	if samePath(r.File, o.file) {
+		return nil, fmt.Errorf("export: %s is the checkpoint itself", r.File)
+	}
+	source, err := checkpoint.Graph(m)
+	if err != nil {
+		return nil, err
+	}
+	how := nbits.Options{Bits: 8, Block: o.group, Search: o.scales == scalesSearch, Parallel: exec.Parallel(o.threads), Producer: "qwb", Version: version}
+	if o.matrices == nbitsForms[1] {
+		how.Bits = 4
+	}
+	if quantized := m.Tensor(checkpoint.Output, 0).Quantized(); quantized {
+		w := tqc.Warning{Text: "the weights were quantized before: their error adds to that of MatMulNBits"}
+		r.Warnings = append(r.Warnings, w)
+		e.warnAbout(w)
+	}
+	model, err := nbits.Build(source, how)
+	if err != nil {
+		return nil, err
+	}
+	if weightBytes(model.Graph) >= oneMessage {
+		return r, e.saveNBits(ctx, model, source, how, o, r)
+	}
+	var b bytes.Buffer
+	if err := model.Write(&b); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	back, _, err := onnx.Read(bytes.NewReader(b.Bytes()), int64(b.Len()), nil)
+	if err != nil {
+		return nil, fmt.Errorf("export: what was written cannot be read: %w", err)
+	}
+	defer back.Close()
+	if err := e.verifyNBits(ctx, source, back.Graph, how, o, r); err != nil {
+		return r, err
+	}
+	r.SHA256, err = writeFile(r.File, func(w io.Writer) error {
+		_, err := b.WriteTo(w)
+		return err
+	})
+	return r, err
+}
+
+// saveNBits writes a model whose weights lie in a file of their own; the graph is verified before they are written.
+func (e *env) saveNBits(ctx context.Context, model *onnx.Model, source *graph.Graph, how nbits.Options, o checkpointOptions, r *checkpointResult) error {
+	if err := e.verifyNBits(ctx, source, model.Graph, how, o, r); err != nil {
+		return err
+	}
+	if err := model.Save(r.File, onnx.SaveOptions{}); err != nil {
+		return err
+	}
+	var err error
+	r.SHA256, err = sha256File(r.File)
+	return err
+}
+
+// verifyNBits compares a graph that was read back with its source and runs tokens through it.
+func (e *env) verifyNBits(ctx context.Context, source, back *graph.Graph, how nbits.Options, o checkpointOptions, r *checkpointResult) error {
+	v := &r.Verification
+	if o.unverified {
+		v.Verdict = analysis.VerdictUnverified
+		return ctx.Err()
+	}
+	v.Verdict = analysis.VerdictDifferent
+	refuse := func(err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v.Reason = err.Error()
+		return checkError{fmt.Errorf("%w; nothing was written (--unverified writes it)", err)}
+	}
+	var err error
+	if v.Weights.Weights, v.Weights.LargestError, err = nbits.Compare(source, back, how); err != nil {
+		return refuse(err)
+	}
+	v.Weights.Codes = v.Weights.Weights
+	if v.Run.Tokens, err = runTokens(ctx, back, o.threads); err != nil {
+		return refuse(fmt.Errorf("export: running the written model: %w", err))
+	}
+	v.Verdict = analysis.VerdictEqual
+	e.note("verified: %d codes compared, largest error %.3g steps; %d tokens run", v.Weights.Codes, v.Weights.LargestError, v.Run.Tokens)
+	return nil
+}
+
+// runTokens runs a few tokens through a graph of a checkpoint; logits that are not finite are an error.
+func runTokens(ctx context.Context, g *graph.Graph, threads int) (int, error) {
+	graph.InferShapes(g)
+	s, err := exec.New(g, exec.Options{Threads: threads})
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]int64, 8)
+	for i := range ids {
+		ids[i] = int64(i)
+	}
+	outs, err := s.NewRunner().Run(ctx, map[string]*tensor.Tensor{checkpoint.InputIDs: tensor.FromI64(ids, 1, len(ids))}, nil)
+	if err != nil {
+		return 0, err
+	}
+	for i, v := range outs[0].F32() {
+		if v-v != 0 {
+			return 0, fmt.Errorf("logit %d is %g", i, v)
+		}
+	}
+	return len(ids), nil
+}
