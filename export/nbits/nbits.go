@@ -68,6 +68,7 @@ func Build(g *graph.Graph, o Options) (*onnx.Model, error) {
 	if err := out.Check(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	graph.InferShapes(out) // the file states the types of its values
 	return &onnx.Model{Graph: out, ProducerName: o.Producer, ProducerVersion: o.Version}, nil
 }
 

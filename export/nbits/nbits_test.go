@@ -30,6 +30,9 @@ func built(t *testing.T, c checkpoint.Config, o nbits.Options) (source, back *gr
 	model, warnings, err := onnx.Read(bytes.NewReader(b.Bytes()), int64(b.Len()), nil)
 	require.NoError(t, err)
 	assert.Empty(t, warnings)
+	for _, v := range out.Graph.Values() {
+		assert.NotEqual(t, tensor.Undefined, out.Graph.Value(v).DType, out.Graph.Value(v).Name)
+	}
 	return source, model.Graph
 }
 
