@@ -168,13 +168,13 @@ func (p *packer) pack(c *codes) *kernels.Groups {
 	t := c.tensor
 	g, err := p.engine.table.PackGroups(p.engine.par, kernels.GroupMatrix{Rows: t.Rows, Cols: t.Cols, Size: c.size, Bits: c.bits,
 		Float: p.options.Weights.Float, Plain: p.options.Reference, Read: c.read})
-	if c.broken.Load() {
-		if err = t.Finite(); err == nil {
-			err = errors.New("a scale is not finite")
-		}
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		p.err = fmt.Errorf("%s: %w", t.Part, err)
+	case c.broken.Load():
+		if p.err = t.Finite(); p.err == nil {
+			p.err = fmt.Errorf("%s: a scale is so large that its codes leave float32", t.Part)
+		}
 	}
 	return g
 }
