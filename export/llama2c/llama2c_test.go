@@ -15,6 +15,7 @@ import (
 	"qwb/export/weights"
 	"qwb/export/weights/weightstest"
 	"qwb/graph/checkpoint"
+	"qwb/kernels/qmath"
 )
 
 func open(t *testing.T, name string) *checkpoint.Model {
@@ -177,4 +178,40 @@ func TestWhatLlama2cCannotHold(t *testing.T) {
 			assert.ErrorContains(t, err, c.want)
 		}
 	}
+}
+
+// TestSearchedScalesLowerTheError of every matrix of trained models, and of no group of them it rises.
+func TestSearchedScalesLowerTheError(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		sizes []int
+	}{{"stories260K.bin", []int{4, 16}}, {"stories15M.bin", []int{32, 96}}} {
+		m := open(t, c.name)
+		for _, limit := range []int32{qmath.GroupMax, qmath.Int4Max} {
+			for _, size := range c.sizes {
+				for _, role := range []checkpoint.Role{checkpoint.Query, checkpoint.Output, checkpoint.Up} {
+					x := m.Tensor(role, 1).All()
+					x = x[:min(len(x), 96*64)]
+					plain, searched := groupErrors(t, x, size, limit, false), groupErrors(t, x, size, limit, true)
+					before, after := 0.0, 0.0
+					for g := range plain {
+						require.LessOrEqual(t, searched[g], plain[g]*(1+1e-9))
+						before, after = before+plain[g], after+searched[g]
+					}
+					assert.Less(t, after, before*0.99, "%s, %s, groups of %d up to %d", c.name, role, size, limit)
+				}
+			}
+		}
+	}
+}
+
+func groupErrors(t *testing.T, x []float32, size int, limit int32, search bool) []float64 {
+	t.Helper()
+	codes, scales := make([]int8, len(x)), make([]float32, len(x)/size)
+	require.True(t, qmath.GroupRule{Size: size, Max: limit, Search: search}.Quantize(codes, scales, x))
+	out := make([]float64, len(scales))
+	for g := range out {
+		out[g] = qmath.SquaredError(x[g*size:][:size], codes[g*size:][:size], scales[g])
+	}
+	return out
 }

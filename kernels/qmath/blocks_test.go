@@ -1,8 +1,10 @@
 package qmath_test
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -74,4 +76,36 @@ func TestSteps(t *testing.T) {
 	assert.Zero(t, qmath.Steps(0, 0, 0))
 	assert.Equal(t, 0.5, qmath.Steps(-1.25, -2, 0.5))
 	assert.True(t, math.IsInf(qmath.Steps(1, 0, 0), 1))
+}
+
+// TestBlocksOfGGML compares with blocks that the quantizers of llama.cpp's gguf package (0.19.0) made. The file has six blocks as float32,
+// then those as Q8_0, then as Q4_0. Among them are zeros, scales that are subnormal as halves, and ties.
+func TestBlocksOfGGML(t *testing.T) {
+	const blocks = 6
+	b, err := os.ReadFile("testdata/ggml_blocks.bin")
+	require.NoError(t, err)
+	x := make([]float32, blocks*qmath.BlockSize)
+	_, err = binary.Decode(b, binary.LittleEndian, x)
+	require.NoError(t, err)
+	b = b[4*len(x):]
+	codes := make([]int8, qmath.BlockSize)
+	for _, bits := range []int{8, 4} {
+		for i := range blocks {
+			scale, ok := qmath.BlockRule{Bits: bits}.Quantize(codes, x[i*qmath.BlockSize:][:qmath.BlockSize])
+			require.True(t, ok)
+			assert.Equal(t, qmath.FromHalf(binary.LittleEndian.Uint16(b)), scale, "%d bits, block %d", bits, i)
+			b = b[2:]
+			for k, code := range codes {
+				var want int8
+				if bits == 8 {
+					want = int8(b[k])
+				} else {
+					want = int8(b[k%16]>>(4*(k/16))&15) - 8
+				}
+				require.Equal(t, want, code, "%d bits, block %d, element %d", bits, i, k)
+			}
+			b = b[qmath.BlockSize*bits/8:]
+		}
+	}
+	assert.Empty(t, b)
 }
