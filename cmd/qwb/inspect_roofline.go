@@ -11,7 +11,7 @@ import (
 )
 
 // rooflineSpan is how long each loop is measured in a round: with three rounds all of them take less than half a second.
-const rooflineSpan = 8 * time.Millisecond
+const rooflineSpan = 5 * time.Millisecond
 
 // roofline measures what the machine can do at most with so many threads.
 func roofline(ctx context.Context, threads int) (analysis.Roofline, error) {
