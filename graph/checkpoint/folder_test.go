@@ -307,5 +307,6 @@ func TestIs(t *testing.T) {
 	assert.False(t, checkpoint.Is(dir), "a folder without config.json")
 	assert.False(t, checkpoint.Is(filepath.Join(dir, "nothing")))
 	assert.True(t, checkpoint.Is(llm(t)+"/stories260K-hf"))
+	assert.True(t, checkpoint.Is(llm(t)+"/stories260K-hf/model.safetensors"))
 	assert.True(t, checkpoint.Is(llm(t)+"/stories15M.bin"))
 }

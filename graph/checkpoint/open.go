@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"fmt"
-	"os"
 
 	"qwb/internal/file"
 )
@@ -21,15 +20,11 @@ var formats = []format{
 	{"llama2.c version 0", isLegacy, readLegacy},
 }
 
-// Is reports whether path looks like a checkpoint: a folder with config.json, or a file of a known format. It reads only what
-// it needs to tell.
+// Is reports whether path looks like a checkpoint: a folder with config.json, a file in one that Open takes, or a file of a known
+// format. It reads only what it needs to tell.
 func Is(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
-	if info.IsDir() {
-		return isFolder(path)
+	if folder, ok := folderOf(path); ok {
+		return isFolder(folder)
 	}
 	b, release, err := file.Open(path)
 	if err != nil {

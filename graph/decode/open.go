@@ -19,33 +19,28 @@ var tokenizerFiles = []string{"tokenizer.json", "tokenizer.bin"}
 // tokenizer.json or tokenizer.bin beside the checkpoint. Its size must be the model's vocabulary. One exception: the
 // embedding of a Qwen2 model has up to a hundredth more rows than its tokenizer.json has tokens.
 func OpenTokenizer(path string, m *checkpoint.Model) (Tokenizer, error) {
-	if path == "" && m.Metadata["tokenizer.ggml.model"] != nil {
-		t, err := GGUFTokenizer(m.Metadata, m.BOS)
-		if err != nil {
-			return nil, fmt.Errorf("tokenizer: %s: %w", m.Path, err)
-		}
-		return t, fits(m.Path, t, m, 0)
-	}
-	name := path
-	if name == "" {
-		var err error
+	name, padding := path, 0
+	var t Tokenizer
+	var err error
+	switch {
+	case name == "" && m.Metadata["tokenizer.ggml.model"] != nil:
+		name = m.Path
+		t, err = GGUFTokenizer(m.Metadata, m.BOS)
+	case name == "":
 		if name, err = tokenizerBeside(m.Path); err != nil {
 			return nil, err
 		}
+		fallthrough
+	default:
+		t, padding, err = readTokenizer(name, m)
 	}
-	t, padding, err := readTokenizer(name, m)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
 	}
-	return t, fits(name, t, m, padding)
-}
-
-// fits checks the size of a tokenizer against a model, whose embedding may have so many rows more.
-func fits(name string, t Tokenizer, m *checkpoint.Model, padding int) error {
 	if missing := m.Vocab - t.Size(); missing < 0 || missing > padding {
-		return fmt.Errorf("tokenizer: %s has %d tokens, the vocabulary of %s has %d: this tokenizer belongs to another model", name, t.Size(), m.Path, m.Vocab)
+		return nil, fmt.Errorf("tokenizer: %s has %d tokens, the vocabulary of %s has %d: this tokenizer belongs to another model", name, t.Size(), m.Path, m.Vocab)
 	}
-	return nil
+	return t, nil
 }
 
 func tokenizerBeside(checkpoint string) (string, error) {
@@ -62,7 +57,8 @@ func tokenizerBeside(checkpoint string) (string, error) {
 	return "", fmt.Errorf("tokenizer: there is no %s in %s: name one with --tokenizer", strings.Join(tokenizerFiles, " or "), folder)
 }
 
-// readTokenizer reads a tokenizer.json, which begins with a brace, or a tokenizer.bin.
+// readTokenizer reads a tokenizer.json, which begins with a brace, or a tokenizer.bin. padding is how many tokens it may have less than
+// the vocabulary.
 func readTokenizer(path string, m *checkpoint.Model) (t Tokenizer, padding int, err error) {
 	b, release, err := file.Open(path)
 	if err != nil {
