@@ -160,6 +160,7 @@ func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
 	} else if x := p.floats(t); x != nil {
 		m.floats = p.engine.table.PackGemmF32(x, t.Cols, t.Rows, t.Cols, true)
 	}
+	p.model.Forget(t) // there is a copy now
 	return m
 }
 
