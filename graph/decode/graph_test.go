@@ -3,7 +3,9 @@ package decode_test
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"math"
+	"os"
 	"strconv"
 	"testing"
 
@@ -104,6 +106,23 @@ func TestWeightsThatAreNoNumbers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = checkpoint.Graph(m)
 	assert.ErrorContains(t, err, `tensor "up of layer 0" (up of layer 0): element [0,1] is NaN`)
+}
+
+// TestQwen2: logits are those that testdata/make_qwen2.py computes from the definition, with biases, a theta of its own and half-precision
+// matrices in two files.
+func TestQwen2(t *testing.T) {
+	b, err := os.ReadFile("testdata/qwen2-logits.json")
+	require.NoError(t, err)
+	var want struct {
+		IDs    []int
+		Logits []float32
+	}
+	require.NoError(t, json.Unmarshal(b, &want))
+	m, err := checkpoint.Open("testdata/qwen2")
+	require.NoError(t, err)
+	defer m.Close()
+	assert.InDeltaSlice(t, want.Logits, engineLogits(t, m, want.IDs), 1e-5)
+	assert.InDeltaSlice(t, want.Logits, graphLogits(t, m, want.IDs), 1e-5)
 }
 
 // TestGraphOfQwen2 compares a graph with biases, grouped heads of their own size, scaled frequencies and a classifier of its own with

@@ -3,6 +3,7 @@ tokenizer_json_test.go. Needs the package tokenizers of Hugging Face (0.23.3 was
 
     python make_tokenizers.py tinystories_valid_head.txt
 """
+
 import json, os, sys
 from tokenizers import Tokenizer, AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -11,18 +12,38 @@ LLAMA3 = r"""(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?
 QWEN2 = LLAMA3.replace("{1,3}", "")
 
 TEXTS = [
-    "", " ", "  ", "a", "Once upon a time, there was a little girl named Lily.", " leading and trailing  ", "two  spaces   three\t\ttabs \t mixed",
-    "lines\nand\n\nmore\r\n\r\n   indented\n", "I'm, YOU'RE, don't, he'll; 'Tis '\u017fo", "1 12 123 1234 12345678 1.5e-3 \u0661\u0662\u0663 \u00bd \u2167",
-    "caf\u00e9 cafe\u0301 \u212b \ufb01ne \u1e9b\u0323", "\u65e5\u672c\u8a9e\u306e\u30c6\u30ad\u30b9\u30c8\u3067\u3059\u3002", "\U0001f642 \U0001f468\u200d\U0001f469\u200d\U0001f467 ok",
-    "nbsp\u00a0here\u3000wide\u0085next\u2028line \u200bzero", "foo_bar(baz)[0] += x->y; // #!?$%", "\u0645\u0631\u062d\u0628\u0627 \u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35 \u041f\u0440\u0438\u0432\u0435\u0442",
-    "<|begin|>user\nhi there<|end|> and <|begin|> <|end|>", "<|begin|><|end|>", "<|beg in|> <|begin", "a\u2581b \u2581\u2581c", "\x00\x01\x7f",
-    "the the the thethethe The THE", "word<mask> after", "word   <mask>   after",
+    "",
+    " ",
+    "  ",
+    "a",
+    "Once upon a time, there was a little girl named Lily.",
+    " leading and trailing  ",
+    "two  spaces   three\t\ttabs \t mixed",
+    "lines\nand\n\nmore\r\n\r\n   indented\n",
+    "I'm, YOU'RE, don't, he'll; 'Tis '\u017fo",
+    "1 12 123 1234 12345678 1.5e-3 \u0661\u0662\u0663 \u00bd \u2167",
+    "caf\u00e9 cafe\u0301 \u212b \ufb01ne \u1e9b\u0323",
+    "\u65e5\u672c\u8a9e\u306e\u30c6\u30ad\u30b9\u30c8\u3067\u3059\u3002",
+    "\U0001f642 \U0001f468\u200d\U0001f469\u200d\U0001f467 ok",
+    "nbsp\u00a0here\u3000wide\u0085next\u2028line \u200bzero",
+    "foo_bar(baz)[0] += x->y; // #!?$%",
+    "\u0645\u0631\u062d\u0628\u0627 \u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35 \u041f\u0440\u0438\u0432\u0435\u0442",
+    "<|begin|>user\nhi there<|end|> and <|begin|> <|end|>",
+    "<|begin|><|end|>",
+    "<|beg in|> <|begin",
+    "a\u2581b \u2581\u2581c",
+    "\x00\x01\x7f",
+    "the the the thethethe The THE",
+    "word<mask> after",
+    "word   <mask>   after",
 ]
 
 
 def train(tok, corpus, size, alphabet):
     special = [AddedToken("<unk>", special=True), AddedToken("<|begin|>", special=True), AddedToken("<|end|>", special=True)]
-    tok.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False))
+    tok.train_from_iterator(
+        corpus, trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    )
     tok.add_tokens([AddedToken("<mask>", lstrip=True, rstrip=True, normalized=tok.normalizer is None)])
     return tok
 
@@ -33,16 +54,22 @@ def kinds(corpus):
     t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=True), decoders.ByteLevel()
     yield "gpt2", train(t, corpus, 420, level)
     t = Tokenizer(models.BPE(ignore_merges=True))
-    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(LLAMA3), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     t.decoder = decoders.ByteLevel()
     yield "llama3", train(t, corpus, 420, level)
     t = Tokenizer(models.BPE())
     t.normalizer = normalizers.NFC()
-    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN2), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    t.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(QWEN2), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
     t.decoder = decoders.ByteLevel()
     yield "qwen2", train(t, corpus, 420, level)
     t = Tokenizer(models.BPE())
-    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    t.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
     t.decoder = decoders.ByteLevel()
     yield "smollm", train(t, corpus, 400, level)
     for name, split in ("llama2", False), ("metaspace", True):
@@ -52,7 +79,9 @@ def kinds(corpus):
             t.decoder = decoders.Metaspace(prepend_scheme="first", split=True)
         else:
             t.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
-            t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+            t.decoder = decoders.Sequence(
+                [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+            )
         train(t, [line.replace(" ", "\u2581") for line in corpus] if not split else corpus, 300, [])
         if not split:  # pieces for the bytes, which training does not make
             d = json.loads(t.to_str())
@@ -70,8 +99,17 @@ def main():
     for name, tok in kinds(corpus):
         tok.save(os.path.join(here, f"tokenizer-{name}.json"), pretty=False)
         tok = Tokenizer.from_file(os.path.join(here, f"tokenizer-{name}.json"))
-        expected[name] = {"size": tok.get_vocab_size(), "texts": [
-            {"text": s, "ids": (ids := tok.encode(s, add_special_tokens=False).ids), "decoded": tok.decode(ids, skip_special_tokens=False)} for s in TEXTS]}
+        expected[name] = {
+            "size": tok.get_vocab_size(),
+            "texts": [
+                {
+                    "text": s,
+                    "ids": (ids := tok.encode(s, add_special_tokens=False).ids),
+                    "decoded": tok.decode(ids, skip_special_tokens=False),
+                }
+                for s in TEXTS
+            ],
+        }
     json.dump(expected, open(os.path.join(here, "tokenizers-expected.json"), "w"), indent=0)
 
 
