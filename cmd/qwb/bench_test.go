@@ -154,6 +154,7 @@ func TestBenchText(t *testing.T) {
 func TestBenchMistakes(t *testing.T) {
 	calibrated(t)
 	saveInputs(t, "one", 1, 1, 1, 3, 8, 8)
+	saveModel(t, "joined.onnx", "input x: f32[1,4]\nconst c: f32[1,4] = fill(1)\ny: f32[2,4] = Concat(x, c) {axis=0} \"join\"\noutput y\n")
 	for _, c := range []struct {
 		code       int
 		args, want string
@@ -172,7 +173,7 @@ func TestBenchMistakes(t *testing.T) {
 		{exitUsage, "bench model m.onnx --paced --per-node", `--paced takes one mode and no --per-node`},
 		{exitUsage, "bench layerwise m.onnx", `layerwise takes a plan; calibrate m\.onnx first`},
 		{exitFailed, "bench model none.onnx", `none\.onnx`},
-		{exitFailed, "bench model m.onnx --batch 2", `bench: m\.onnx: .*x`},
+		{exitFailed, "bench model joined.onnx --batch 2", `batch: node "join" .*does not have the samples of a batch`},
 		{exitFailed, "bench calibration m.onnx --data one", `1 samples are too few`},
 	} {
 		fails(t, c.code, c.want, strings.Fields(c.args)...)
