@@ -117,7 +117,7 @@ func (e *env) form(m *checkpoint.Model, o *languageOptions) (form, error) {
 		for _, w := range warnings {
 			e.warnAbout(w)
 		}
-		f.Group, f.Bits, f.Search = group, max(o.bits, 0), o.scales == scalesSearch
+		f.Group, f.Bits, f.Search = group, o.bits, o.scales == scalesSearch
 		f.text = f.describe()
 	} else if f.mode != modeFloat && floats == len(matricesOf(m)) {
 		return f, usagef("--mode %s: the weights of %s are floats; say how to quantize them, for example with --group-size", f.mode, m.Path)
