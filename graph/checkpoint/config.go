@@ -93,7 +93,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("heads of %d elements have no pairs for rotary embedding", c.HeadDim)
 	case c.Dim > maxDim || c.Heads*c.HeadDim > maxDim || c.Hidden > maxDim:
 		return fmt.Errorf("vectors of %d, %d and %d elements", c.Dim, c.Heads*c.HeadDim, c.Hidden)
-	case c.Vocab > maxElement/c.Dim || c.Hidden > maxElement/c.Dim:
+	case int64(max(c.Vocab, c.Hidden)) > maxElement/int64(c.Dim):
 		return fmt.Errorf("matrices of %d x %d elements", max(c.Vocab, c.Hidden), c.Dim)
 	case !(c.NormEps >= 0) || math.IsInf(float64(c.NormEps), 0):
 		return fmt.Errorf("the epsilon of the norms is %g", c.NormEps)
