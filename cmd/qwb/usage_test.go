@@ -16,7 +16,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{"--frobnicate", `unknown flag: --frobnicate`},
 		{"inspect", `inspect takes one model, not 0 arguments`},
 		{"inspect a.onnx b.onnx", `inspect takes one model, not 2 arguments`},
-		{"inspect m.onnx --threads 2", `inspect: unknown flag: --threads`},
+		{"inspect m.onnx --observer kl", `inspect: unknown flag: --observer`},
 		{"calibrate", `calibrate takes a model`},
 		{"calibrate m.onnx", `calibrate needs --platform: trt_int8, onnxruntime`},
 		{"calibrate m.onnx n.onnx --platform trt_int8", `calibrate takes one model, not 2 \(m\.onnx, n\.onnx\)`},
