@@ -34,7 +34,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{"calibrate m.onnx --platform trt_int8 -o fresh.plan.json", `calibrate needs --data: there are no statistics`},
 		{"preprocess m.onnx --data data", `preprocess needs --data and --dump DIR`},
 		{"preprocess m.onnx --dump x", `preprocess needs --data and --dump DIR`},
-		{"analyze a b", `analyze takes one plan, not 2`},
+		{"analyze a b", `analyze takes one plan or checkpoint, not 2`},
 		{"analyze --layer-wise", `analyze: unknown flag: --layer-wise`},
 		{"dispatch", `dispatch needs --fp32 SELECTORS, --auto or --reset`},
 		{"dispatch --auto", `--auto needs a budget`},
