@@ -14,8 +14,13 @@ type cpuMatrices struct {
 	*cpuLinear
 	transB bool
 	fixed  *kernels.GemmU8S8 // constant right side
-	moving kernels.GemmU8S8  // right side of the pair at hand
 	shape  []int             // of the output
+
+	moving []kernels.GemmU8S8 // right sides that are computed, one for each pair of the stack
+	right  []uint8            // their codes, of k x n each in rows of ld
+	k, n   int
+	ld     int
+	pack   func(i int)
 }
 
 // newCPUMatrices returns nil for what the reference has to do: a transposed left side, constant stacks.
@@ -44,6 +49,7 @@ func newCPUMatrices(l *cpuLinear) cpuKernel {
 	y := &l.p.Tensors[l.s.Inputs[1]]
 	// Bytes are taken less 128: the zero point likewise.
 	l.wzero = y.Encoding.ZeroPoint + bias(y.DType) - 128
+	c.pack = c.packOne
 	return c
 }
 
@@ -111,16 +117,29 @@ func (c *cpuMatrices) runStack(ctx context.Context, s *cpuStep, m *memory, x *va
 	if err := c.outputs(s, m, c.shape, false, n); err != nil {
 		return err
 	}
+	c.right, c.k, c.n, c.ld = y.codes, k, n, ld
+	for len(c.moving) < stack {
+		c.moving = append(c.moving, kernels.GemmU8S8{})
+	}
+	share(c.e.par, stack, 1, c.pack)
+	c.right = nil
 	for i := range stack {
-		c.table.RepackGemmU8U8(&c.moving, y.codes[i*k*n:][:k*n], k, n, ld, c.transB)
-		c.setColumns(c.moving.Sums(), n, k, c.wzero)
+		c.setColumns(c.moving[i].Sums(), n, k, c.wzero)
 		for _, k := range c.sinks {
 			k.window(i * rows * n)
 		}
 		a := x.codes[i*rows*k:][:rows*k]
-		c.moving.Run(c.e.par, a, k, rows, c.terms(a, rows, k), c.out)
+		c.moving[i].Run(c.e.par, a, k, rows, c.terms(a, rows, k), c.out)
 	}
 	return c.finish(ctx, s, m, false)
+}
+
+// packOne packs the right sides of a part of the stack.
+func (c *cpuMatrices) packOne(part int) {
+	lo, hi := partOf(len(c.right)/(c.k*c.n), 1, part)
+	for i := lo; i < hi; i++ {
+		c.table.RepackGemmU8U8(&c.moving[i], c.right[i*c.k*c.n:][:c.k*c.n], c.k, c.n, c.ld, c.transB)
+	}
 }
 
 // window moves the sink's outputs to begin at element at.
