@@ -23,10 +23,13 @@ var layers = []string{
 	"kernels/ref",
 	"kernels",
 	"kernels/kerneltest",
+	"kernels/cuda/driver",
+	"kernels/cuda kernels/cuda/emulate kernels/cuda/gen",
+	"kernels/cuda/cudatest",
 	"graph",
 	"graph/graphtest graph/pattern",
 	"graph/onnx graph/exec graph/checkpoint",
-	"graph/passes graph/decode",
+	"graph/passes graph/decode graph/device",
 	"quantizer/tqc",
 	"quantizer/target",
 	"quantizer/sim quantizer/plan observers",
@@ -70,9 +73,13 @@ var thirdParty = map[string][]string{
 	"reports":            {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
 	"internal":           {"golang.org/x/image", "gonum.org/v1/gonum"},
 	"kernels/kerneltest": {"github.com/stretchr/testify"},
-	"graph/graphtest":    {"github.com/stretchr/testify"},
-	"cmd":                {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
-	"quantizer":          {"github.com/goccy/go-yaml"},
+
+	"kernels/cuda/driver":   {"github.com/ebitengine/purego", "golang.org/x/sys"},
+	"kernels/cuda/cudatest": {"github.com/stretchr/testify"},
+
+	"graph/graphtest": {"github.com/stretchr/testify"},
+	"cmd":             {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
+	"quantizer":       {"github.com/goccy/go-yaml"},
 
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
 
