@@ -43,7 +43,7 @@ func (b *Batch) Run(par Parallel) {
 	if b.piece == nil {
 		b.piece = func(i int) { b.jobs[b.pieces[i].job].productPiece(b.pieces[i].piece) }
 	}
-	par.run(len(b.pieces), b.piece)
+	par.Run(len(b.pieces), b.piece)
 	b.Clear()
 }
 

@@ -70,7 +70,7 @@ func newTiling(lines, perLine, mr int) tiling {
 // run computes the product.
 func (p *product) run(par Parallel, j *job) {
 	if pieces := p.prepare(j); pieces > 0 {
-		par.run(pieces, j.productPiece)
+		par.Run(pieces, j.productPiece)
 	}
 }
 

@@ -85,7 +85,7 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 		if par != nil {
 			j.pieces = max(1, min(j.panels, work/groupsGrain, maxPieces))
 		}
-		par.run(j.pieces, j.piece)
+		par.Run(j.pieces, j.piece)
 	}
 	j.x, j.products = nil, nil
 	t.jobs.groups.Put(j)

@@ -80,7 +80,7 @@ func (g *Groups) Prepare(dst *GroupRows, par Parallel, x []float32, m int) {
 	if dst.piece == nil {
 		dst.piece = dst.prepare
 	}
-	par.run(pieces, dst.piece)
+	par.Run(pieces, dst.piece)
 	dst.x = nil
 }
 

@@ -70,7 +70,7 @@ func (p *product8) run(par Parallel) {
 	work := rows * p.n * max(p.k, 1)
 	p.colPieces = min(p.panels, max(1, min(maxPieces, work/pieceWork8)/p.rowPieces))
 	p.rowPieces = min(p.rowPieces, p.lines*p.tilesPerLine)
-	par.run(p.rowPieces*p.colPieces, p.piece)
+	par.Run(p.rowPieces*p.colPieces, p.piece)
 }
 
 // runPiece computes piece i: some of the tiles of some of the panels.

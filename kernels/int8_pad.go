@@ -23,7 +23,7 @@ func (p *product8) pad(par Parallel, src []uint8, scratch *[]uint8, slack, depth
 	p.border = resize(p.border, w*p.in.c)
 	fill8(p.border, p.zero)
 	p.padParts = max(1, min(size>>17, maxPieces))
-	par.run(p.padParts, p.padLines)
+	par.Run(p.padParts, p.padLines)
 }
 
 // runPad copies part i of the lines of the padded input.

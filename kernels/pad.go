@@ -40,7 +40,7 @@ func (j *job) padded(par Parallel, src []float32, s ConvShape, scratch *[]float3
 	p.to.data = *scratch
 	p.pieces = piecesOf(lines, max(1, 1<<16/(p.to.w*p.to.c)))
 	j.pad = p
-	par.run(p.pieces, j.padPiece)
+	par.Run(p.pieces, j.padPiece)
 	return p.to
 }
 

@@ -4,7 +4,8 @@ package kernels
 // returned. nil means one after the other. How work is cut into pieces depends on shapes alone, never on threads.
 type Parallel func(n int, body func(i int))
 
-func (par Parallel) run(n int, body func(i int)) {
+// Run calls body for every number below n, as par does, and one after the other where par is nil.
+func (par Parallel) Run(n int, body func(i int)) {
 	if par != nil && n > 1 {
 		par(n, body)
 		return
@@ -17,7 +18,7 @@ func (par Parallel) run(n int, body func(i int)) {
 // slices cuts n elements into pieces of at least grain and calls body with the bounds of each.
 func (par Parallel) slices(n, grain int, body func(lo, hi int)) {
 	pieces := piecesOf(n, grain)
-	par.run(pieces, func(i int) { body(part(n, pieces, i), part(n, pieces, i+1)) })
+	par.Run(pieces, func(i int) { body(part(n, pieces, i), part(n, pieces, i+1)) })
 }
 
 // piecesOf returns into how many pieces of at least grain n elements are cut.

@@ -40,7 +40,7 @@ func (t *Table) pool(par Parallel, p window) {
 	j := t.jobs.take()
 	defer j.release()
 	j.window = p
-	par.run(p.pieces, j.poolPiece)
+	par.Run(p.pieces, j.poolPiece)
 }
 
 // divide divides by a count, as ref does: by 0 gives 0.

@@ -58,7 +58,7 @@ func (t *Table) perRow(par Parallel, rows int, j rowJob) {
 	}
 	j.table, j.rows, j.pieces = t, rows, piecesOf(rows, max(1, rowGrain/max(j.n, 1)))
 	s.rowJob = j
-	par.run(j.pieces, s.piece)
+	par.Run(j.pieces, s.piece)
 	s.rowJob = rowJob{}
 	t.jobs.rows.Put(s)
 }

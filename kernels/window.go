@@ -45,7 +45,7 @@ func depthwise(par Parallel, j *job, p window, scratch *[]float32) {
 		}
 	}
 	j.window = p
-	par.run(p.pieces*p.colPieces, j.depthwisePiece)
+	par.Run(p.pieces*p.colPieces, j.depthwisePiece)
 }
 
 // depthwise computes the lines and channels of piece i.

@@ -92,24 +92,13 @@ func (r *run) plain(t *checkpoint.Tensor, row, rows int, x []float32) []int32 {
 		first[k+1] = first[k] + ref.Pieces(t.Cols, size, k*t.Cols%size)
 	}
 	sums := make([]int32, r.n*first[rows])
-	each(r.o.Parallel, rows, func(k int) {
+	r.o.Parallel.Run(rows, func(k int) {
 		at := k * t.Cols
 		for i := range r.n {
 			ref.DotGroups(codes[at:][:t.Cols], scales[at/size:], xCodes[i*t.Cols:][:t.Cols], xScales[i*perX:], size, at%size, sums[i*first[rows]+first[k]:])
 		}
 	})
 	return sums
-}
-
-// each calls body for 0 to n-1 on several goroutines.
-func each(par kernels.Parallel, n int, body func(i int)) {
-	if par != nil {
-		par(n, body)
-		return
-	}
-	for i := range n {
-		body(i)
-	}
 }
 
 // compare counts the sums that differ, and remembers the first.

@@ -105,7 +105,7 @@ func list(f *weights.File, form form, search bool) []tensor {
 			}
 		}
 		e.Search = e.Search && e.Quantized()
-		t := tensor{name: name(p), dims: []int{cols, rows}, item: f.Item(p.Role, p.Layer, e)}
+		t := tensor{name: checkpoint.GGUFName(p), dims: []int{cols, rows}, item: f.Item(p.Role, p.Layer, e)}
 		if p.Role.Vector() {
 			t.dims = t.dims[:1]
 		}

@@ -83,7 +83,7 @@ func entry(c *checkpoint.Config, it weights.Item) []byte {
 	if it.Part.Role.Vector() {
 		dims = dims[1:]
 	}
-	name := weights.TransformersName(it.Part)
+	name := checkpoint.TransformersName(it.Part)
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(dims)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
 	b = binary.LittleEndian.AppendUint32(b, ftypes[it.Encoding.Type])

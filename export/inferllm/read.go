@@ -5,29 +5,16 @@ import (
 	"errors"
 	"fmt"
 
-	"qwb/export/weights"
 	"qwb/graph/checkpoint"
-	"qwb/internal/file"
 )
 
 // open reads a file as InferLLM does, with what its code knows taken from want.
 func open(path string, want *checkpoint.Config) (*checkpoint.Model, error) {
-	from, err := file.OpenMapping(path)
-	if err != nil {
-		return nil, fmt.Errorf("inferllm: %s: %w", path, err)
-	}
-	r := reader{b: from.Bytes}
-	c, tensors := r.read(*want)
-	if r.err != nil {
-		_ = from.Release() // the error that matters is r.err
-		return nil, fmt.Errorf("inferllm: %s: %w", path, r.err)
-	}
-	m, err := checkpoint.New(c, "InferLLM", tensors, from)
-	if err != nil {
-		return nil, fmt.Errorf("inferllm: %s: %w", path, err)
-	}
-	m.Path = path
-	return m, nil
+	return checkpoint.OpenWith(path, "inferllm", "InferLLM", func(b []byte) (checkpoint.Config, []*checkpoint.Tensor, error) {
+		r := reader{b: b}
+		c, tensors := r.read(*want)
+		return c, tensors, r.err
+	})
 }
 
 // reader goes through a file. The first error stays.
@@ -81,7 +68,7 @@ func (r *reader) read(c checkpoint.Config) (checkpoint.Config, []*checkpoint.Ten
 	}
 	parts := map[string]checkpoint.Part{}
 	for _, p := range c.Parts() {
-		parts[weights.TransformersName(p)] = p
+		parts[checkpoint.TransformersName(p)] = p
 	}
 	var tensors []*checkpoint.Tensor
 	for r.err == nil && r.at < len(r.b) {

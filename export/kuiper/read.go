@@ -5,27 +5,14 @@ import (
 	"fmt"
 
 	"qwb/graph/checkpoint"
-	"qwb/internal/file"
 )
 
 // open reads a file as KuiperLLama does, with what it is compiled for taken from want.
 func open(path string, want *checkpoint.Config) (*checkpoint.Model, error) {
-	from, err := file.OpenMapping(path)
-	if err != nil {
-		return nil, fmt.Errorf("kuiper: %s: %w", path, err)
-	}
-	r := reader{rest: from.Bytes}
-	tensors, c, err := r.read(*want)
-	if err != nil {
-		_ = from.Release() // the error that matters is err
-		return nil, fmt.Errorf("kuiper: %s: %w", path, err)
-	}
-	m, err := checkpoint.New(c, "KuiperLLama version 3", tensors, from)
-	if err != nil {
-		return nil, fmt.Errorf("kuiper: %s: %w", path, err)
-	}
-	m.Path = path
-	return m, nil
+	return checkpoint.OpenWith(path, "kuiper", "KuiperLLama version 3", func(b []byte) (checkpoint.Config, []*checkpoint.Tensor, error) {
+		r := reader{rest: b}
+		return r.read(*want)
+	})
 }
 
 type reader struct{ rest []byte }
@@ -39,20 +26,20 @@ func (r *reader) take(n int) ([]byte, error) {
 	return b, nil
 }
 
-func (r *reader) read(c checkpoint.Config) ([]*checkpoint.Tensor, checkpoint.Config, error) {
+func (r *reader) read(c checkpoint.Config) (checkpoint.Config, []*checkpoint.Tensor, error) {
 	b, err := r.take(headerSize)
 	if err != nil {
-		return nil, c, err
+		return c, nil, err
 	}
 	n := func(i int) int { return int(int32(binary.LittleEndian.Uint32(b[4*i:]))) }
 	c.Dim, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.Vocab, c.Context = n(0), n(1), n(2), n(3), n(4), n(5), n(6)
 	group := n(7)
 	if c.Vocab >= 0 || c.Heads < 1 || group < 1 {
-		return nil, c, fmt.Errorf("vocabulary %d, %d heads, groups of %d", c.Vocab, c.Heads, group)
+		return c, nil, fmt.Errorf("vocabulary %d, %d heads, groups of %d", c.Vocab, c.Heads, group)
 	}
 	c.Vocab, c.Tied, c.HeadDim = -c.Vocab, false, c.Dim/c.Heads
 	if err := c.Validate(); err != nil {
-		return nil, c, err
+		return c, nil, err
 	}
 	var tensors []*checkpoint.Tensor
 	one := func(role checkpoint.Role, layer int, t checkpoint.Type) {
@@ -90,5 +77,5 @@ func (r *reader) read(c checkpoint.Config) ([]*checkpoint.Tensor, checkpoint.Con
 	if err == nil && len(r.rest) > 0 {
 		err = fmt.Errorf("%d bytes follow the last tensor", len(r.rest))
 	}
-	return tensors, c, err
+	return c, tensors, err
 }

@@ -66,13 +66,13 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 func index(f *weights.File, items []weights.Item) {
 	length := 0
 	for _, it := range items {
-		length += 4 + len(weights.TransformersName(it.Part)) + 8 + 8 + 4
+		length += 4 + len(checkpoint.TransformersName(it.Part)) + 8 + 8 + 4
 	}
 	b := binary.LittleEndian.AppendUint32(nil, magic)
 	b = binary.LittleEndian.AppendUint64(b, uint64(length))
 	offset := uint64(headerSize + length)
 	for _, it := range items {
-		name := weights.TransformersName(it.Part)
+		name := checkpoint.TransformersName(it.Part)
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
 		b = append(b, name...)
 		b = binary.LittleEndian.AppendUint64(b, uint64(it.Size()))

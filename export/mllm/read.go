@@ -5,28 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"qwb/export/weights"
 	"qwb/graph/checkpoint"
-	"qwb/internal/file"
 )
 
 // open reads a file by its index, with the shape of the model taken from want.
 func open(path string, want *checkpoint.Config) (*checkpoint.Model, error) {
-	from, err := file.OpenMapping(path)
-	if err != nil {
-		return nil, fmt.Errorf("mllm: %s: %w", path, err)
-	}
-	tensors, err := read(from.Bytes, want)
-	if err != nil {
-		_ = from.Release() // the error that matters is err
-		return nil, fmt.Errorf("mllm: %s: %w", path, err)
-	}
-	m, err := checkpoint.New(*want, "mllm version 1", tensors, from)
-	if err != nil {
-		return nil, fmt.Errorf("mllm: %s: %w", path, err)
-	}
-	m.Path = path
-	return m, nil
+	return checkpoint.OpenWith(path, "mllm", "mllm version 1", func(b []byte) (checkpoint.Config, []*checkpoint.Tensor, error) {
+		tensors, err := read(b, want)
+		return *want, tensors, err
+	})
 }
 
 func read(b []byte, c *checkpoint.Config) ([]*checkpoint.Tensor, error) {
@@ -36,7 +23,7 @@ func read(b []byte, c *checkpoint.Config) ([]*checkpoint.Tensor, error) {
 	}
 	parts := map[string]checkpoint.Part{}
 	for _, p := range c.Parts() {
-		parts[weights.TransformersName(p)] = p
+		parts[checkpoint.TransformersName(p)] = p
 	}
 	var tensors []*checkpoint.Tensor
 	next := headerSize + le.Uint64(b[4:])

@@ -105,7 +105,7 @@ func (o *Options) quantize(packed []uint8, scales, w []float32, cols, block int)
 	blocks := (cols + block - 1) / block
 	rows, width := len(w)/cols, blocks*block*o.Bits/8
 	ok := make([]bool, rows)
-	each(o.Parallel, rows, func(r int) {
+	o.Parallel.Run(rows, func(r int) {
 		codes := make([]int8, blocks*block)
 		ok[r] = rule.Quantize(codes[:cols], scales[r*blocks:][:blocks], w[r*cols:][:cols])
 		pack(packed[r*width:][:width], codes, o.Bits)
@@ -126,15 +126,5 @@ func pack(dst []uint8, codes []int8, bits int) {
 		} else {
 			dst[i] = uint8(codes[2*i]+8) | uint8(codes[2*i+1]+8)<<4
 		}
-	}
-}
-
-func each(par kernels.Parallel, n int, body func(i int)) {
-	if par != nil {
-		par(n, body)
-		return
-	}
-	for i := range n {
-		body(i)
 	}
 }

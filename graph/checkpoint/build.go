@@ -47,3 +47,23 @@ func (m *Model) Forget(t *Tensor) {
 		f.mapping.Forget(t.scales)
 	}
 }
+
+// OpenWith maps a file and makes a model of what read finds in it; errors name the format's package and the file.
+func OpenWith(path, pkg, format string, read func(b []byte) (Config, []*Tensor, error)) (*Model, error) {
+	fail := func(err error) (*Model, error) { return nil, fmt.Errorf("%s: %s: %w", pkg, path, err) }
+	from, err := file.OpenMapping(path)
+	if err != nil {
+		return fail(err)
+	}
+	c, tensors, err := read(from.Bytes)
+	if err != nil {
+		_ = from.Release() // the error that matters is err
+		return fail(err)
+	}
+	m, err := New(c, format, tensors, from)
+	if err != nil {
+		return fail(err)
+	}
+	m.Path = path
+	return m, nil
+}

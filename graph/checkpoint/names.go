@@ -39,6 +39,26 @@ var ggufNames = naming{
 	ignored: []string{"attn_rot_embd"},
 }
 
+// GGUFName is what GGUF calls a part of a model.
+func GGUFName(p Part) string { return ggufNames.of(p) }
+
+// TransformersName is what Hugging Face calls a part of a model.
+func TransformersName(p Part) string { return hfNames.of(p) }
+
+// of is the inverse of find.
+func (n *naming) of(p Part) string {
+	in, prefix := n.fixed, ""
+	if p.Layer >= 0 {
+		in, prefix = n.inner, n.layer+strconv.Itoa(p.Layer)+"."
+	}
+	for name, role := range in {
+		if role == p.Role {
+			return prefix + name
+		}
+	}
+	return ""
+}
+
 // find says which part of the model a tensor is. A tensor of a layer that the model would have to compute with, and does not know, is
 // an error; others are not known (ok false): the caller may leave them out.
 func (n *naming) find(c *Config, name string) (p Part, ok bool, err error) {

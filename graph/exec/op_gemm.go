@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"fmt"
 	"slices"
 
 	"qwb/graph"
@@ -103,18 +102,12 @@ func evalMatMul(c *call) error {
 	if err != nil {
 		return err
 	}
-	as, bs := a.Shape, b.Shape
-	if len(as) == 1 {
-		as = []int{1, as[0]}
-	}
-	if len(bs) == 1 {
-		bs = []int{bs[0], 1}
+	as, bs, err := factorShapes(a.Shape, b.Shape)
+	if err != nil {
+		return err
 	}
 	ra, rb := len(as)-2, len(bs)-2
 	m, k, n := as[ra], as[ra+1], bs[rb+1]
-	if bs[rb] != k {
-		return fmt.Errorf("inner dimensions %d and %d differ", k, bs[rb])
-	}
 	par := c.run.s.par
 	if tensor.Count(bs[:rb]) == 1 { // one right-hand side: all rows at once
 		rows := tensor.Count(as[:ra+1])

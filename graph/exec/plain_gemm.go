@@ -56,20 +56,30 @@ func plainMatMul[T number](c *call) error {
 	return matMul(tensor.Of[T](out), tensor.Of[T](c.in(0)), tensor.Of[T](c.in(1)), c.in(0).Shape, c.in(1).Shape)
 }
 
-// matMul multiplies the last two axes of a and b, of shapes as and bs, the axes before them broadcast. A vector on the left is a
-// row, on the right a column. Products are added in order.
-func matMul[T number](dst, a, b []T, as, bs []int) error {
+// factorShapes returns the shapes of two factors of MatMul with at least two axes: a vector on the left is a row, on the right a
+// column.
+func factorShapes(as, bs []int) (left, right []int, err error) {
 	if len(as) == 1 {
 		as = []int{1, as[0]}
 	}
 	if len(bs) == 1 {
 		bs = []int{bs[0], 1}
 	}
+	if k, rows := as[len(as)-1], bs[len(bs)-2]; k != rows {
+		return nil, nil, fmt.Errorf("inner dimensions %d and %d differ", k, rows)
+	}
+	return as, bs, nil
+}
+
+// matMul multiplies the last two axes of a and b, of shapes as and bs, the axes before them broadcast. A vector on the left is a
+// row, on the right a column. Products are added in order.
+func matMul[T number](dst, a, b []T, as, bs []int) error {
+	as, bs, err := factorShapes(as, bs)
+	if err != nil {
+		return err
+	}
 	ra, rb := len(as)-2, len(bs)-2
 	m, k, n := as[ra], as[ra+1], bs[rb+1]
-	if bs[rb] != k {
-		return fmt.Errorf("inner dimensions %d and %d differ", k, bs[rb])
-	}
 	lead, err := tensor.Broadcast(as[:ra], bs[:rb])
 	if err != nil {
 		return err

@@ -1,50 +1,132 @@
 // Command gen compiles the sources of kernels in src to PTX, with the one version of clang that the committed PTX is made by. It
-// runs in the folder of package cuda: go generate ./kernels/cuda.
+// runs in the folder of package cuda: go generate ./kernels/cuda. With names of sources it compiles only those.
+//
+// A source X.cu becomes X.sm_61.ptx and X.sm_80.ptx; one that is named for an architecture, as X.sm_90a.cu, is compiled for that
+// only. The output depends on the sources, their headers and the compiler alone.
 package main
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // Compiler is the clang whose output is committed; another version writes other PTX.
 const Compiler = "clang-19"
 
+// archs are what a source is compiled for unless its name says otherwise.
+var archs = []string{"sm_61", "sm_80"}
+
 func main() {
 	out := flag.String("out", "ptx", "folder of the PTX files")
 	flag.Parse()
-	if err := run(*out); err != nil {
+	if err := run(*out, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string) error {
+// unit is one output.
+type unit struct{ src, arch, file string }
+
+// units lists what the sources become.
+func units(out string) ([]unit, error) {
+	sources, err := filepath.Glob("src/*.cu")
+	if err != nil {
+		return nil, err
+	}
+	if len(sources) == 0 {
+		return nil, errors.New("no sources in src: not the folder of package cuda")
+	}
+	var list []unit
+	for _, src := range sources {
+		name := strings.TrimSuffix(filepath.Base(src), ".cu")
+		only := archs
+		if base, arch, ok := strings.Cut(name, ".sm_"); ok {
+			name, only = base, []string{"sm_" + arch}
+		}
+		for _, arch := range only {
+			list = append(list, unit{src, arch, filepath.Join(out, name+"."+arch+".ptx")})
+		}
+	}
+	return list, nil
+}
+
+// run compiles the sources that are named, or all; only then what no source stands for is removed.
+func run(out string, names []string) error {
 	version, err := exec.Command(Compiler, "--version").Output()
 	if err != nil {
 		return err
 	}
 	first, _, _ := strings.Cut(string(version), "\n")
-	sources, err := filepath.Glob("src/*.cu")
+	list, err := units(out)
 	if err != nil {
 		return err
 	}
-	for _, src := range sources {
-		for _, arch := range []string{"sm_61", "sm_80"} {
-			cmd := exec.Command(Compiler, "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch="+arch,
-				"-std=c++17", "-O3", "-ffp-contract=off", "-Wall", "-Werror", "-S", "-o", "-", src)
-			cmd.Stderr = os.Stderr
-			text, err := cmd.Output()
-			if err != nil {
-				return fmt.Errorf("%s for %s: %w", src, arch, err)
-			}
-			name := strings.TrimSuffix(filepath.Base(src), ".cu")
-			file := filepath.Join(out, name+"."+arch+".ptx")
-			if err := os.WriteFile(file, append([]byte("// "+first+"\n"), text...), 0o644); err != nil {
+	chosen := list
+	if len(names) > 0 {
+		chosen = slices.DeleteFunc(slices.Clone(list), func(u unit) bool {
+			name, _, _ := strings.Cut(filepath.Base(u.src), ".")
+			return !slices.Contains(names, name)
+		})
+		if len(chosen) == 0 {
+			return fmt.Errorf("no source named %s", strings.Join(names, " or "))
+		}
+	}
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return err
+	}
+	errs := make([]error, len(chosen))
+	limit := make(chan struct{}, runtime.NumCPU())
+	var wg sync.WaitGroup
+	for i, u := range chosen {
+		wg.Go(func() {
+			limit <- struct{}{}
+			defer func() { <-limit }()
+			errs[i] = u.compile(first)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil || len(names) > 0 {
+		return err
+	}
+	return removeOthers(out, list)
+}
+
+// compile writes the PTX of a source where it is another than the file has.
+func (u unit) compile(version string) error {
+	cmd := exec.Command(Compiler, "-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch="+u.arch,
+		"-std=c++17", "-O3", "-ffp-contract=off", "-Wall", "-Werror", "-S", "-o", "-", u.src)
+	var messages bytes.Buffer
+	cmd.Stderr = &messages
+	text, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s for %s: %w\n%s", u.src, u.arch, err, messages.Bytes())
+	}
+	text = append([]byte("// "+version+"\n"), text...)
+	if old, err := os.ReadFile(u.file); err == nil && bytes.Equal(old, text) {
+		return nil
+	}
+	return os.WriteFile(u.file, text, 0o644)
+}
+
+// removeOthers removes PTX that no source becomes.
+func removeOthers(out string, list []unit) error {
+	files, err := filepath.Glob(filepath.Join(out, "*.ptx"))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if !slices.ContainsFunc(list, func(u unit) bool { return u.file == f }) {
+			if err := os.Remove(f); err != nil {
 				return err
 			}
 		}
