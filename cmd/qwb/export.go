@@ -101,17 +101,7 @@ engine, without data and without a plan. The file is read back, compared with th
 				return usageError{err}
 			}
 			r, err := e.export(c.Context(), exportOptions{plan: file, platform: f.platform, out: f.out, threads: f.workers(), unverified: unverified})
-			if err != nil {
-				if check := (checkError{}); f.json && errors.As(err, &check) {
-					return errors.Join(e.printJSON(r), err)
-				}
-				return err
-			}
-			if f.json {
-				return e.printJSON(r)
-			}
-			_, err = fmt.Fprintf(e.stdout, "%s: %s, SHA-256 %s\n", r.File, r.Platform, r.SHA256)
-			return err
+			return e.printExport(r, err, f.json, func() string { return fmt.Sprintf("%s: %s, SHA-256 %s", r.File, r.Platform, r.SHA256) })
 		},
 	}
 	f.addPlatform(c, "platform of the plan: "+platforms())
@@ -247,4 +237,18 @@ func (p *planned) conforms(g *graph.Graph) error {
 func (p *planned) integer(node string) bool {
 	id, ok := p.Graph.LookupNode(node)
 	return ok && p.set.Domains[id] == tqc.DomainINT8
+}
+
+// printExport prints the result of an export, or returns its error. JSON has the result of one that a check stopped, too.
+func (e *env) printExport(result any, err error, json bool, line func() string) error {
+	switch check := (checkError{}); {
+	case json && errors.As(err, &check):
+		return errors.Join(e.printJSON(result), err)
+	case err != nil:
+		return err
+	case json:
+		return e.printJSON(result)
+	}
+	_, err = fmt.Fprintln(e.stdout, line())
+	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -58,18 +57,9 @@ type sourceResult struct {
 // printSource exports C and prints what was written.
 func (e *env) printSource(ctx context.Context, o sourceOptions, json bool) error {
 	r, err := e.exportC(ctx, o)
-	if err != nil {
-		if check := (checkError{}); json && errors.As(err, &check) {
-			return errors.Join(e.printJSON(r), err)
-		}
-		return err
-	}
-	if json {
-		return e.printJSON(r)
-	}
-	_, err = fmt.Fprintf(e.stdout, "%s: profile %s, %d bytes of constants, %d bytes of arena, SHA-256 %s\n", r.File, r.Profile, r.ConstantBytes,
-		r.ArenaBytes, r.SHA256)
-	return err
+	return e.printExport(r, err, json, func() string {
+		return fmt.Sprintf("%s: profile %s, %d bytes of constants, %d bytes of arena, SHA-256 %s", r.File, r.Profile, r.ConstantBytes, r.ArenaBytes, r.SHA256)
+	})
 }
 
 func (e *env) exportC(ctx context.Context, o sourceOptions) (*sourceResult, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -141,17 +140,7 @@ func (e *env) printCheckpoint(ctx context.Context, o checkpointOptions, json boo
 		}
 	}
 	r, err := export(ctx, o)
-	if err != nil {
-		if check := (checkError{}); json && errors.As(err, &check) {
-			return errors.Join(e.printJSON(r), err)
-		}
-		return err
-	}
-	if json {
-		return e.printJSON(r)
-	}
-	_, err = fmt.Fprintf(e.stdout, "%s: %s, SHA-256 %s\n", r.File, r.Format, r.SHA256)
-	return err
+	return e.printExport(r, err, json, func() string { return fmt.Sprintf("%s: %s, SHA-256 %s", r.File, r.Format, r.SHA256) })
 }
 
 func (e *env) exportCheckpoint(ctx context.Context, o checkpointOptions) (*checkpointResult, error) {
