@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -25,7 +26,11 @@ type Device struct {
 	mu      sync.Mutex
 	modules map[string]driver.Module
 	kernels map[string]*Kernel
+	pool    *pool
+	closed  bool
 }
+
+var errClosed = errors.New("cuda: the device is closed")
 
 // Kernel is an entry point of a loaded module.
 type Kernel struct {
@@ -36,35 +41,74 @@ type Kernel struct {
 // OpenOn returns a device of a driver, by its ordinal.
 func OpenOn(api driver.API, ordinal int) (*Device, error) {
 	d := &Device{api: api, modules: map[string]driver.Module{}, kernels: map[string]*Kernel{}}
+	if err := d.describe(ordinal); err != nil {
+		return nil, err
+	}
 	var err error
-	if d.device, err = api.DeviceGet(ordinal); err != nil {
-		return nil, err
-	}
-	if d.Name, err = api.DeviceName(d.device); err != nil {
-		return nil, err
-	}
-	var major, minor int
-	for a, to := range map[driver.Attribute]*int{driver.ComputeCapabilityMajor: &major, driver.ComputeCapabilityMinor: &minor,
-		driver.Multiprocessors: &d.Multiprocessors, driver.MaxSharedPerBlockOptin: &d.SharedPerBlock} {
-		if *to, err = api.DeviceAttribute(d.device, a); err != nil {
-			return nil, err
-		}
-	}
-	d.Arch = 10*major + minor
-	if d.Memory, err = api.DeviceTotalMem(d.device); err != nil {
-		return nil, err
-	}
-	if d.DriverVersion, err = api.Version(); err != nil {
-		return nil, err
-	}
 	if d.context, err = api.PrimaryContext(d.device); err != nil {
 		return nil, err
 	}
+	d.pool = newPool(func(bytes int) (driver.Ptr, error) { return api.MemAlloc(d.context, bytes) },
+		func(p driver.Ptr) error { return api.MemFree(d.context, p) })
 	return d, nil
 }
 
-// Close gives everything back to the driver.
-func (d *Device) Close() error { return d.api.ReleasePrimaryContext(d.device) }
+// describe asks for what the device is. Nothing has to be given back.
+func (d *Device) describe(ordinal int) error {
+	var err error
+	if d.device, err = d.api.DeviceGet(ordinal); err != nil {
+		return err
+	}
+	if d.Name, err = d.api.DeviceName(d.device); err != nil {
+		return err
+	}
+	var major, minor int
+	for _, a := range []struct {
+		attribute driver.Attribute
+		to        *int
+	}{
+		{driver.ComputeCapabilityMajor, &major}, {driver.ComputeCapabilityMinor, &minor},
+		{driver.Multiprocessors, &d.Multiprocessors}, {driver.MaxSharedPerBlockOptin, &d.SharedPerBlock},
+	} {
+		if *a.to, err = d.api.DeviceAttribute(d.device, a.attribute); err != nil {
+			return err
+		}
+	}
+	d.Arch = 10*major + minor
+	if d.Arch < ptxArchs[0] {
+		return fmt.Errorf("%w: %s has compute capability %s, qwb needs %s", driver.ErrOldDevice, d.Name, dotted(d.Arch, 10),
+			dotted(ptxArchs[0], 10))
+	}
+	if d.Memory, err = d.api.DeviceTotalMem(d.device); err != nil {
+		return err
+	}
+	d.DriverVersion, err = d.api.Version()
+	return err
+}
+
+// Close gives everything back to the driver: modules, all memory, buffers in use too, and the context. Streams, events, graphs and
+// pinned memory are to be closed before.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	// What earlier work failed with is reported by every call from then on; it is worth one line.
+	err := d.api.Synchronize(d.context)
+	rest := []error{d.pool.close()}
+	for _, m := range d.modules {
+		rest = append(rest, d.api.ModuleUnload(d.context, m))
+	}
+	clear(d.modules)
+	clear(d.kernels)
+	rest = append(rest, d.api.ReleasePrimaryContext(d.device))
+	if err != nil {
+		return err
+	}
+	return errors.Join(rest...)
+}
 
 // TensorCores reports whether the device multiplies 8-bit matrices by mma.sync (compute capability 8.0 and later). Kernels for the
 // others use dp4a.
@@ -74,6 +118,9 @@ func (d *Device) TensorCores() bool { return d.Arch >= 80 }
 func (d *Device) Kernel(file, entry string) (*Kernel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errClosed
+	}
 	name := file + "." + entry
 	if k := d.kernels[name]; k != nil {
 		return k, nil

@@ -30,7 +30,10 @@ type Stream struct {
 // NewStream returns an empty stream.
 func (d *Device) NewStream() (*Stream, error) {
 	s, err := d.api.StreamCreate(d.context)
-	return &Stream{Device: d, handle: s}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{Device: d, handle: s}, nil
 }
 
 // Close destroys the stream when its work is done.
@@ -41,7 +44,8 @@ func (s *Stream) Synchronize() error {
 	return s.Device.api.StreamSynchronize(s.Device.context, s.handle)
 }
 
-// Upload copies src to the beginning of dst. src must not change before the stream has come there.
+// Upload copies src to the beginning of dst. Pinned memory must not change before the stream has come there; other memory has been
+// read when Upload returns, which waits for the stream.
 func (s *Stream) Upload(dst Buffer, src []byte) error {
 	if len(src) > dst.Bytes {
 		return fmt.Errorf("cuda: %d bytes for a buffer of %d", len(src), dst.Bytes)
@@ -52,7 +56,8 @@ func (s *Stream) Upload(dst Buffer, src []byte) error {
 	return s.Device.api.CopyToDevice(s.Device.context, dst.Ptr, src, s.handle)
 }
 
-// Download copies the beginning of src to dst, which is filled when the stream has come there.
+// Download copies the beginning of src to dst. Pinned memory is filled when the stream has come there; other memory when Download
+// returns, which waits for the stream.
 func (s *Stream) Download(dst []byte, src Buffer) error {
 	if len(dst) > src.Bytes {
 		return fmt.Errorf("cuda: %d bytes from a buffer of %d", len(dst), src.Bytes)

@@ -5,6 +5,8 @@
 // their work is done, and what failed in it is reported by a later call on the same context.
 package driver
 
+import "strings"
+
 // Ptr is an address in device memory; 0 is none.
 type Ptr uint64
 
@@ -87,7 +89,8 @@ type API interface {
 	// HostAlloc returns pinned memory of the host, as a slice that is not Go's to free or move.
 	HostAlloc(c Context, bytes int) ([]byte, error)
 	HostFree(Context, []byte) error
-	// Copies are asynchronous where the host side is pinned; host memory must stay as it is until the stream has come there.
+	// Copies are asynchronous where the host side is pinned, which must then stay as it is until the stream has come there. Of other
+	// memory the copy is done when the call returns, and cannot be captured.
 	CopyToDevice(c Context, dst Ptr, src []byte, s Stream) error
 	CopyToHost(c Context, dst []byte, src Ptr, s Stream) error
 	CopyOnDevice(c Context, dst, src Ptr, bytes int, s Stream) error
@@ -139,13 +142,15 @@ const (
 	IllegalAddress  = 700
 	LaunchResources = 701
 	LaunchFailed    = 719
+
+	CaptureUnsupported = 900
 )
 
-// Error formats r as cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY).
+// Error formats r as cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY), in one line.
 func (r *Result) Error() string {
 	s := r.Call + ": " + r.Text + " (" + r.Name + ")"
 	if r.Log != "" {
-		s += ": " + r.Log
+		s += ": " + strings.Join(strings.FieldsFunc(r.Log, func(c rune) bool { return c == '\n' || c == '\r' || c == 0 }), "; ")
 	}
 	return s
 }

@@ -1,0 +1,29 @@
+//go:build !nocuda && (amd64 || arm64) && !android
+
+package driver
+
+import "github.com/ebitengine/purego"
+
+// libraryNames are where the driver may be: the linker's path, Windows' Linux, NixOS.
+var libraryNames = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/run/opengl-driver/lib/libcuda.so.1"}
+
+func load(name string) (uintptr, error) {
+	return purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
+}
+
+// lookup returns the address of a function, 0 where the library does not have it.
+func lookup(handle uintptr, name string) uintptr {
+	address, err := purego.Dlsym(handle, name)
+	if err != nil {
+		return 0
+	}
+	return address
+}
+
+// invoke calls a function of the driver.
+//
+//go:uintptrescapes
+func invoke(f uintptr, arguments ...uintptr) int32 {
+	code, _, _ := purego.SyscallN(f, arguments...)
+	return int32(code)
+}
