@@ -173,43 +173,6 @@ func (st *State) dropChannels() {
 	st.work.lo, st.work.hi = nil, nil
 }
 
-// Counts are values that were counted elsewhere, on a GPU for instance, on the same grid.
-type Counts struct {
-	First  uint32   // float32 bits >> 13 of the first bin
-	Bins   []uint64 // consecutive bins
-	Extent Extent   // of the values counted
-}
-
-// Absorb adds counts made elsewhere. Bins of the exponents of infinities and NaN must be empty, and the extent must lie in
-// the outermost bins that are not; otherwise nothing is added. Ranges per channel are not known and are dropped.
-func (st *State) Absorb(c Counts) error {
-	if uint64(c.First)+uint64(len(c.Bins)) > 1<<19 {
-		return fmt.Errorf("absorb: bins %d to %d: there are %d", c.First, uint64(c.First)+uint64(len(c.Bins)), 1<<19)
-	}
-	add := New()
-	for i, n := range c.Bins {
-		key := c.First + uint32(i)
-		if n == 0 {
-			continue
-		}
-		e := int(key / binsPerOctave & 255)
-		if e > finiteTop {
-			return fmt.Errorf("absorb: bin %d is not finite", key)
-		}
-		add.hist.raise(e)
-		add.hist.increase(add.hist.counter(key<<binShift), n)
-	}
-	add.extent = NoExtent.Union(c.Extent)
-	if err := add.checkExtent(); err != nil {
-		return fmt.Errorf("absorb: %w", err)
-	}
-	if add.Count() > 0 {
-		add.dropChannels() // nobody knows which channels they belong to
-	}
-	st.Merge(add)
-	return nil
-}
-
 // checkExtent verifies that minimum and maximum lie in the outermost bins.
 func (st *State) checkExtent() error {
 	if st.extremesOnly {

@@ -273,34 +273,6 @@ func TestObserveDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(10, func() { _, _ = st.Observe(x, 1) }))
 }
 
-func TestAbsorb(t *testing.T) {
-	r := rand.New(rand.NewPCG(11, 12))
-	d := wild(r, 3000)
-	want := New()
-	_, err := want.Observe(tensor.FromF32(d, len(d)), -1)
-	require.NoError(t, err)
-	counts := Counts{Bins: make([]uint64, 1<<19), Extent: NoExtent}
-	for _, v := range d {
-		counts.Bins[math.Float32bits(v)>>binShift]++
-		counts.Extent = counts.Extent.Union(Extent{v, v})
-	}
-	got := New()
-	require.NoError(t, got.Absorb(counts))
-	require.Equal(t, encode(t, want), encode(t, got))
-
-	empty := encode(t, New())
-	for name, c := range map[string]Counts{
-		"beyond the last bin": {First: 1 << 19, Bins: []uint64{1}},
-		"infinity":            {First: 255 << 10, Bins: []uint64{1}, Extent: Extent{1, 1}},
-		"extent elsewhere":    {First: 127 << 10, Bins: []uint64{1}, Extent: Extent{1, 2}},
-		"no extent":           {First: 127 << 10, Bins: []uint64{1}, Extent: NoExtent},
-	} {
-		st := New()
-		require.Error(t, st.Absorb(c), name)
-		require.Equal(t, empty, encode(t, st), name)
-	}
-}
-
 func FuzzUnmarshal(f *testing.F) {
 	r := rand.New(rand.NewPCG(13, 14))
 	for _, shape := range [][]int{{1, 3, 2, 2}, {1, 1}, {2, 5}} {
