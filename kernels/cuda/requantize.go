@@ -38,7 +38,7 @@ type Scaling struct {
 	Out            float32
 }
 
-// codeLimit bounds zero points and limits of codes, so that their differences fit into 32 bits.
+// codeLimit bounds zero points and limits of codes of the float forms, so that their differences fit into 32 bits.
 const codeLimit = 1 << 30
 
 func scalingOf(s qmath.Scaling, zero, lo, hi int32, out float32) (Scaling, error) {
@@ -46,7 +46,7 @@ func scalingOf(s qmath.Scaling, zero, lo, hi int32, out float32) (Scaling, error
 		lo = max(lo, -127)
 	}
 	for _, q := range [...]int32{zero, lo, hi} {
-		if q < -codeLimit || q > codeLimit {
+		if s.Float() && (q < -codeLimit || q > codeLimit) {
 			return Scaling{}, fmt.Errorf("cuda: zero point %d with codes from %d to %d", zero, lo, hi)
 		}
 	}

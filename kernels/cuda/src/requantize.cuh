@@ -25,7 +25,7 @@ struct alignas(8) Multiplier {
 // Scaling is a step from accumulator to code but for its multiplier. lo of FLOAT_TWICE is at least -127.
 struct Scaling {
   s32 form, rounding;
-  s32 zero, lo, hi; // within 2^30 of 0
+  s32 zero, lo, hi; // of the float forms within 2^30 of 0
   f32 out;          // FLOAT_DIVIDE: the divisor; FLOAT_TWICE: the second factor
 };
 

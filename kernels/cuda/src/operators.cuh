@@ -1,0 +1,225 @@
+// The quantized operators other than products of matrices, one code at a time: the arithmetic of kernels/qmath, bit for bit.
+// operators.go has the Go side of the structs. Compiles as C++ for the host too.
+#pragma once
+#include "requantize.cuh"
+
+// Quantizer is qmath.Quantizer: codes of float32 numbers.
+struct Quantizer {
+  f32 scale;         // the divisor, or the reciprocal
+  s32 multiply;      // scale is the reciprocal
+  s32 rounding;
+  s32 zero, lo, hi;
+  s32 nan;           // the code of NaN
+};
+
+DEVICE s32 quantize(const Quantizer &q, f32 x) {
+  const f32 v = q.multiply ? x * q.scale : x / q.scale;
+  const s32 code = clamp_rounded(round_s32(q.rounding, v), q.zero, q.lo, q.hi);
+  return v != v ? q.nan : code;
+}
+
+// Rescale is qmath.Rescale: codes from one grid to another.
+enum { RESCALE_SAME, RESCALE_FLOAT, RESCALE_EIGHTH, RESCALE_SCALED };
+struct Rescale {
+  s32 kind;
+  s32 zero;    // of the input
+  f32 scale;   // of the input
+  s32 eighth;
+  Multiplier k;
+  Scaling scaling;
+  Quantizer to;
+  s32 unused;
+};
+
+DEVICE s32 rescale(const Rescale &r, s32 q) {
+  switch (r.kind) {
+  case RESCALE_FLOAT: return quantize(r.to, dequantize(q, r.zero, r.scale));
+  case RESCALE_EIGHTH:
+    return (s32)clamp64(((mul_wide(sub32(q, r.zero), r.eighth) + 128) >> 8) + r.scaling.zero, r.scaling.lo, r.scaling.hi);
+  case RESCALE_SCALED: return requantize<ANY_FORM>(r.scaling, sub32(q, r.zero), r.k);
+  }
+  return q;
+}
+
+// Sum is qmath.Sum: codes added or subtracted.
+enum SumForm { SUM_FLOAT, SUM_SHIFTED, SUM_EACH, SUM_ALIGNED, SUM_FUSED };
+struct Sum {
+  s32 form, subtract;
+  s32 za, zb;
+  f32 fa, fb, k;      // SUM_FLOAT: scales; SUM_FUSED: factors and the constant
+  s32 left, right;
+  s32 rounding;       // SUM_ALIGNED
+  Multiplier ma, mb, my;
+  Scaling scaling;    // zero point and limits of all but SUM_FLOAT
+  Quantizer to;       // SUM_FLOAT
+  s32 unused;
+};
+
+// sum of codes a and b. form is the form where a kernel is for one, or -1.
+template <int form>
+DEVICE s32 sum_codes(const Sum &s, s32 a, s32 b) {
+  const s32 f = form < 0 ? s.form : form;
+  if (f == SUM_FUSED) return clamp32(even_s32(fma((f32)a, s.fa, fma((f32)b, s.fb, s.k))), s.scaling.lo, s.scaling.hi);
+  if (f == SUM_FLOAT) {
+    const f32 x = dequantize(a, s.za, s.fa), y = dequantize(b, s.zb, s.fb);
+    return quantize(s.to, x + (s.subtract ? -y : y));
+  }
+  a = sub32(a, s.za), b = sub32(b, s.zb);
+  s64 va, vb;
+  if (f == SUM_ALIGNED) {
+    va = mul_wide(a, s.ma.m), vb = mul_wide(b, s.mb.m);
+  } else {
+    va = scale32(s.scaling.form, s.scaling.rounding, left32(a, s.left), s.ma);
+    vb = scale32(s.scaling.form, s.scaling.rounding, left32(b, s.left), s.mb);
+  }
+  s64 v = s.subtract ? va - vb : va + vb;
+  if (f == SUM_SHIFTED) v = scale32(s.scaling.form, s.scaling.rounding, (s32)v, s.my);
+  if (f == SUM_ALIGNED) v = shift64(s.rounding, v, -s.right);
+  return (s32)clamp64(v + s.scaling.zero, s.scaling.lo, s.scaling.hi);
+}
+
+// Product is qmath.Product: codes multiplied.
+struct Product {
+  s32 real; // in float32
+  s32 za, zb;
+  f32 fa, fb;
+  s32 unused;
+  Multiplier k;
+  Scaling scaling;
+  Quantizer to;
+  s32 unused2;
+};
+
+DEVICE s32 product_codes(const Product &p, s32 a, s32 b) {
+  if (p.real) return quantize(p.to, dequantize(a, p.za, p.fa) * dequantize(b, p.zb, p.fb));
+  return requantize<ANY_FORM>(p.scaling, mul32(sub32(a, p.za), sub32(b, p.zb)), p.k);
+}
+
+// rounded_quotient is x*2^n/d, rounded.
+DEVICE s64 rounded_quotient(s32 rounding, s64 x, s32 n, s64 d) {
+  s64 num = x;
+  if (n >= 0) num = left64(x, n); else d = left64(d, -n);
+  s64 q = num / d, rest = num - q * d;
+  if (rest < 0) q--, rest += d;
+  return q + rounds_up(rounding, q, num < 0, 2 * rest, d);
+}
+
+// Average is qmath.Average: means of n codes. multipliers has the factor for every n, where the form is AVERAGE_SCALED.
+enum AverageForm { AVERAGE_SCALED, AVERAGE_FLOAT, AVERAGE_SAME, AVERAGE_EACH, AVERAGE_EXACT, AVERAGE_TERMS };
+struct Average {
+  const Multiplier *multipliers;
+  s32 form;
+  s32 zero;       // of the input
+  f32 scale;      // of the input
+  f32 out;        // AVERAGE_TERMS: scale of the output
+  s32 shift, rounding; // AVERAGE_EXACT
+  s32 empty;      // the mean of nothing
+  s32 unused;
+  Scaling scaling; // zero point and limits of all but AVERAGE_FLOAT
+  Quantizer to;    // AVERAGE_FLOAT
+  s32 unused2;
+  Rescale each;    // AVERAGE_EACH
+};
+
+// average_term is what code q adds to the sum of all forms but AVERAGE_TERMS.
+DEVICE s32 average_term(const Average &a, s32 q) { return a.form == AVERAGE_EACH ? rescale(a.each, q) : sub32(q, a.zero); }
+
+// average_codes is the mean, given the sum of n terms.
+DEVICE s32 average_codes(const Average &a, s32 sum, s32 n) {
+  const Scaling &s = a.scaling;
+  switch (a.form) {
+  case AVERAGE_FLOAT: return quantize(a.to, (f32)sum * a.scale / (f32)n);
+  case AVERAGE_SAME: {
+    const s64 raw = sum + (s64)n * a.zero, half = n / 2;
+    return (s32)clamp64((raw + (raw <= 0 ? -half : half)) / n, s.lo, s.hi);
+  }
+  case AVERAGE_EACH: return clamp32(sum / n, s.lo, s.hi);
+  case AVERAGE_EXACT: return (s32)clamp64(rounded_quotient(a.rounding, sum, a.shift, n) + s.zero, s.lo, s.hi);
+  }
+  return requantize<ANY_FORM>(s, sum, a.multipliers[n]);
+}
+
+// average_real is the mean of AVERAGE_TERMS, given the float32 sum of n terms.
+DEVICE s32 average_real(const Average &a, f32 sum, s32 n) {
+  return clamp32(even_s32(sum / (f32)n / a.out + (f32)a.scaling.zero), a.scaling.lo, a.scaling.hi);
+}
+
+// Softmax is qmath.Softmax: rows of codes. Every d is the distance of a code from the row's largest.
+enum SoftmaxForm { SOFTMAX_INTEGER, SOFTMAX_GEMMLOWP, SOFTMAX_MLAS };
+struct Softmax {
+  const s32 *table; // SOFTMAX_INTEGER: exponentials; SOFTMAX_MLAS: bits of float32 terms
+  s64 inverse;      // SOFTMAX_INTEGER
+  s32 form;
+  s32 rounding;     // SOFTMAX_INTEGER
+  s32 zero, lo, hi;
+  s32 fixed;        // SOFTMAX_GEMMLOWP: form of the scaling
+  Multiplier k;     // SOFTMAX_GEMMLOWP
+  s32 radius;       // SOFTMAX_GEMMLOWP
+  f32 per_output;   // SOFTMAX_MLAS
+};
+
+// exp_quarter is exp(a) for a in [-1/4, 0), both with 31 fractional bits.
+DEVICE s32 exp_quarter(s32 a) {
+  const s32 middle = 1895147668, third = 715827883; // exp(-1/8), 1/3
+  const s32 x = add32(a, 1 << 28), x2 = high_mul(x, x), x3 = high_mul(x2, x), x4 = high_mul(x2, x2);
+  const s32 tail = divide_by_power(add32(high_mul(add32(divide_by_power(x4, 2), x3), third), x2), 1);
+  return add32(middle, high_mul(middle, add32(x, tail)));
+}
+
+// exp_negative is exp(a), with 31 fractional bits, for a <= 0 with 26.
+DEVICE s32 exp_negative(s32 a) {
+  if (a == 0) return 0x7fffffff;
+  const s32 quarter = 1 << 24;
+  const s32 low = (a & (quarter - 1)) - quarter, rest = sub32(low, a);
+  s32 e = exp_quarter(left32(low, 5));
+  // exp(-2^(i-2))
+  if (rest & quarter << 0) e = high_mul(e, 1672461947);
+  if (rest & quarter << 1) e = high_mul(e, 1302514674);
+  if (rest & quarter << 2) e = high_mul(e, 790015084);
+  if (rest & quarter << 3) e = high_mul(e, 290630308);
+  if (rest & quarter << 4) e = high_mul(e, 39332535);
+  if (rest & quarter << 5) e = high_mul(e, 720401);
+  if (rest & quarter << 6) e = high_mul(e, 242);
+  return e;
+}
+
+DEVICE s32 saturating_left(s32 x, s32 n) { return (s32)clamp64(left64(x, n), -0x7fffffffLL - 1, 0x7fffffff); }
+
+// softmax_reciprocal is 1/x with 31 fractional bits for x > 0 with 19, shifted left by over bits.
+DEVICE s32 softmax_reciprocal(s32 x, s32 &over) {
+  const s32 lead = __builtin_clz((u32)x), fraction = (s32)(((u32)x << lead) - (1u << 31));
+  const s32 half = (s32)(((s64)fraction + (1LL << 31)) / 2);
+  s32 y = add32(1515870810, high_mul(half, -1010580540));
+  for (int i = 0; i < 3; i++) y = add32(y, saturating_left(high_mul(y, sub32(1 << 29, high_mul(half, y))), 2));
+  over = 12 - lead;
+  return saturating_left(y, 1);
+}
+
+// softmax_gemmlowp_exp is the exponential of a code that lies within the radius.
+DEVICE s32 softmax_gemmlowp_exp(const Softmax &s, s32 d) { return exp_negative(scale32(s.fixed, HALF_EVEN, -d, s.k)); }
+
+// softmax_term is what a code adds to the sum of its row, in the integer forms.
+DEVICE s64 softmax_term(const Softmax &s, s32 d) {
+  if (s.form == SOFTMAX_INTEGER) return s.table[d];
+  return d <= s.radius ? divide_by_power(softmax_gemmlowp_exp(s, d), 12) : 0;
+}
+
+// softmax_code is the result for a code, given the sum of its row.
+DEVICE s32 softmax_code(const Softmax &s, s32 d, s64 sum) {
+  if (s.form == SOFTMAX_INTEGER)
+    return (s32)clamp64(rounded_quotient(s.rounding, s.table[d] * s.inverse, 0, sum << 16) + s.zero, s.lo, s.hi);
+  s32 v = 0;
+  if (d <= s.radius) {
+    s32 over;
+    const s32 r = softmax_reciprocal((s32)sum, over), n = over + 31 - 8;
+    v = high_mul(r, softmax_gemmlowp_exp(s, d));
+    // With more than 31 bits the mask of the rest has all bits, and everything above it rounds up.
+    v = n > 31 ? (v >> 31) + (v > -(v >= 0)) : divide_by_power(v, n);
+  }
+  return clamp32(add32(v, s.zero), s.lo, s.hi);
+}
+
+// softmax_real is the result for a code of SOFTMAX_MLAS, given the float32 sum of the row's terms in order.
+DEVICE s32 softmax_real(const Softmax &s, s32 d, f32 sum) {
+  return clamp_rounded(even_s32(bits_f32(s.table[d]) * s.per_output / sum), s.zero, s.lo, s.hi);
+}
