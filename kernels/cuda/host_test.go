@@ -433,8 +433,8 @@ func hostTestAverage(h *host) {
 				continue
 			}
 			done += batch
-			table := cuda.PackAverages(most, func(n int) *qmath.Average { return by[n] })
-			q, err := cuda.AverageOf(by[most], 0, 0)
+			table := cuda.PackAverages(1, most, func(n int) *qmath.Average { return by[n] })
+			q, err := cuda.AverageOf(by[most], 0, 1, 0)
 			require.NoError(t, err)
 			a, b := make([]int64, batch), make([]int32, batch)
 			if by[1].Float() {

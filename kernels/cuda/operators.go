@@ -146,26 +146,25 @@ func ProductOf(p qmath.Product) (Product, error) {
 	return out, err
 }
 
-// Average is a qmath.Average as kernels have it, for every number of codes: Multipliers is the address of the table that
-// PackAverages makes.
+// Average is a qmath.Average as kernels have it, for several numbers of codes: Multipliers is the address of the table that
+// PackAverages makes, First the number of its first entry.
 type Average struct {
 	Multipliers     driver.Ptr
 	Form            int32
 	Zero            int32
 	Scale, Out      float32
 	Shift, Rounding int32
-	Empty           int32
-	_               int32
+	Empty, First    int32
 	Scaling         Scaling
 	To              Quantizer
 	_               int32
 	Each            Rescale
 }
 
-// PackAverages returns the table of the averages of 0 to most codes; at(n) is that of n codes, nil where n does not occur.
-func PackAverages(most int, at func(n int) *qmath.Average) []byte {
-	out := make([]byte, 8, 8*(most+1))
-	for n := 1; n <= most; n++ {
+// PackAverages returns the table of the averages of first to last codes; at(n) is that of n codes, nil where n does not occur.
+func PackAverages(first, last int, at func(n int) *qmath.Average) []byte {
+	out := make([]byte, 0, 8*(last-first+1))
+	for n := first; n <= last; n++ {
 		var k multiplier
 		if a := at(n); a != nil {
 			k = multiplierOf(a.Scaling, a.M)
@@ -176,10 +175,10 @@ func PackAverages(most int, at func(n int) *qmath.Average) []byte {
 }
 
 // AverageOf returns an average as kernels have it. a is that of any number of codes that occurs, table the address of what
-// PackAverages makes of all, empty the result of a window without codes.
-func AverageOf(a *qmath.Average, table driver.Ptr, empty int32) (Average, error) {
+// PackAverages makes of all from first on, empty the result of a window without codes.
+func AverageOf(a *qmath.Average, table driver.Ptr, first int, empty int32) (Average, error) {
 	out := Average{Multipliers: table, Form: int32(a.Form), Zero: a.X.ZeroPoint, Scale: a.X.Scale, Out: a.Y.Scale, Shift: int32(a.Shift),
-		Rounding: int32(a.Rounding), Empty: empty}
+		Rounding: int32(a.Rounding), Empty: empty, First: int32(first)}
 	var err error
 	switch a.Form {
 	case qmath.AverageFloat:

@@ -104,7 +104,7 @@ DEVICE s64 rounded_quotient(s32 rounding, s64 x, s32 n, s64 d) {
   return q + rounds_up(rounding, q, num < 0, 2 * rest, d);
 }
 
-// Average is qmath.Average: means of n codes. multipliers has the factor for every n, where the form is AVERAGE_SCALED.
+// Average is qmath.Average: means of n codes. multipliers has the factor of n at n-first, where the form is AVERAGE_SCALED.
 enum AverageForm { AVERAGE_SCALED, AVERAGE_FLOAT, AVERAGE_SAME, AVERAGE_EACH, AVERAGE_EXACT, AVERAGE_TERMS };
 struct Average {
   const Multiplier *multipliers;
@@ -114,7 +114,7 @@ struct Average {
   f32 out;        // AVERAGE_TERMS: scale of the output
   s32 shift, rounding; // AVERAGE_EXACT
   s32 empty;      // the mean of nothing
-  s32 unused;
+  s32 first;
   Scaling scaling; // zero point and limits of all but AVERAGE_FLOAT
   Quantizer to;    // AVERAGE_FLOAT
   s32 unused2;
@@ -136,7 +136,7 @@ DEVICE s32 average_codes(const Average &a, s32 sum, s32 n) {
   case AVERAGE_EACH: return clamp32(sum / n, s.lo, s.hi);
   case AVERAGE_EXACT: return (s32)clamp64(rounded_quotient(a.rounding, sum, a.shift, n) + s.zero, s.lo, s.hi);
   }
-  return requantize<ANY_FORM>(s, sum, a.multipliers[n]);
+  return requantize<ANY_FORM>(s, sum, a.multipliers[n - a.first]);
 }
 
 // average_real is the mean of AVERAGE_TERMS, given the float32 sum of n terms.
@@ -204,17 +204,31 @@ DEVICE s64 softmax_term(const Softmax &s, s32 d) {
   return d <= s.radius ? divide_by_power(softmax_gemmlowp_exp(s, d), 12) : 0;
 }
 
-// softmax_code is the result for a code, given the sum of its row.
-DEVICE s32 softmax_code(const Softmax &s, s32 d, s64 sum) {
+// SoftmaxRow is what the sum of a row comes to, in the integer forms.
+struct SoftmaxRow {
+  s64 sum;        // SOFTMAX_INTEGER
+  s32 reciprocal; // SOFTMAX_GEMMLOWP
+  s32 shift;
+};
+
+DEVICE SoftmaxRow softmax_row(const Softmax &s, s64 sum) {
+  SoftmaxRow row = {sum << 16, 0, 0};
+  if (s.form == SOFTMAX_GEMMLOWP) {
+    row.reciprocal = softmax_reciprocal((s32)sum, row.shift);
+    row.shift += 31 - 8;
+  }
+  return row;
+}
+
+// softmax_code is the result for a code, in the integer forms.
+DEVICE s32 softmax_code(const Softmax &s, s32 d, const SoftmaxRow &row) {
   if (s.form == SOFTMAX_INTEGER)
-    return (s32)clamp64(rounded_quotient(s.rounding, s.table[d] * s.inverse, 0, sum << 16) + s.zero, s.lo, s.hi);
+    return (s32)clamp64(rounded_quotient(s.rounding, s.table[d] * s.inverse, 0, row.sum) + s.zero, s.lo, s.hi);
   s32 v = 0;
   if (d <= s.radius) {
-    s32 over;
-    const s32 r = softmax_reciprocal((s32)sum, over), n = over + 31 - 8;
-    v = high_mul(r, softmax_gemmlowp_exp(s, d));
+    v = high_mul(row.reciprocal, softmax_gemmlowp_exp(s, d));
     // With more than 31 bits the mask of the rest has all bits, and everything above it rounds up.
-    v = n > 31 ? (v >> 31) + (v > -(v >= 0)) : divide_by_power(v, n);
+    v = row.shift > 31 ? (v >> 31) + (v > -(v >= 0)) : divide_by_power(v, row.shift);
   }
   return clamp32(add32(v, s.zero), s.lo, s.hi);
 }

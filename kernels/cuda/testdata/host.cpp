@@ -67,8 +67,9 @@ static void softmax(Request &r) {
       if (p.form == SOFTMAX_MLAS) real = real + bits_f32(p.table[top - row[i]]);
       else sum += softmax_term(p, top - row[i]);
     }
+    const SoftmaxRow all = softmax_row(p, sum);
     for (u32 i = 0; i < r.forms; i++)
-      out[i] = p.form == SOFTMAX_MLAS ? softmax_real(p, top - row[i], real) : softmax_code(p, top - row[i], sum);
+      out[i] = p.form == SOFTMAX_MLAS ? softmax_real(p, top - row[i], real) : softmax_code(p, top - row[i], all);
   }
 }
 
