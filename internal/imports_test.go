@@ -24,6 +24,7 @@ var layers = []string{
 	"kernels",
 	"kernels/kerneltest",
 	"kernels/cuda/driver",
+	"kernels/cuda/driver/drivertest",
 	"kernels/cuda kernels/cuda/emulate kernels/cuda/gen",
 	"kernels/cuda/cudatest",
 	"graph",
@@ -76,6 +77,8 @@ var thirdParty = map[string][]string{
 
 	"kernels/cuda/driver":   {"github.com/ebitengine/purego", "golang.org/x/sys"},
 	"kernels/cuda/cudatest": {"github.com/stretchr/testify"},
+
+	"kernels/cuda/driver/drivertest": {"github.com/stretchr/testify"},
 
 	"graph/graphtest": {"github.com/stretchr/testify"},
 	"cmd":             {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},

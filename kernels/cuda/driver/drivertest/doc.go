@@ -1,0 +1,3 @@
+// Package drivertest has a CUDA driver without a GPU, which tests compile with the C compiler of the machine: what the binding hands
+// over, and what it does when the driver fails, is seen everywhere.
+package drivertest
