@@ -81,6 +81,7 @@ func Explain(ctx context.Context, samples exec.Iterator, cfg ExplainConfig) (*Ex
 	if err != nil {
 		return nil, err
 	}
+	defer e.integer.Close()
 	r := &Explanation{Profile: cfg.Program.Profile.Name}
 	for {
 		s, err := samples.Next(ctx)

@@ -41,7 +41,25 @@ type Verification struct {
 	Crossings  []CrossingRow `json:"crossings,omitempty"` // between integers and float, in the order of the steps
 	Fits       []ProfileFit  `json:"fits,omitempty"`      // of recorded tensors: how well each profile explains them, best first
 	Missing    []string      `json:"missing,omitempty"`
-	Seconds    float64       `json:"seconds"`
+	// Placed says which steps the backend ran on its device; nil for backends without one.
+	Placed  *Placed `json:"placed,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Placed says where the steps of a program ran.
+type Placed struct {
+	Device   string     `json:"device"`
+	Steps    int        `json:"steps"`
+	OnDevice int        `json:"on_device"`
+	OnShapes int        `json:"on_shapes"` // that compute shapes and indices: on the host, once for a set of input shapes
+	OnHost   []HostStep `json:"on_host"`   // in the order of the steps
+}
+
+// HostStep is a step that the device has no kernel for.
+type HostStep struct {
+	Node   string `json:"node"`
+	Op     string `json:"op"`
+	Reason string `json:"reason"`
 }
 
 // RuleCount is what one rule found.

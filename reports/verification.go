@@ -55,7 +55,38 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 	}
 	safetyTable(t, v)
 	crossingTable(t, v)
+	placedTable(t, v.Placed)
 	return t.err
+}
+
+// placedTable says which steps ran on a device, and lists those that did not by operator and reason.
+func placedTable(t *tables, p *analysis.Placed) {
+	if p == nil {
+		return
+	}
+	t.printf("%d of %d steps ran on %s, %d on the host", p.OnDevice, p.Steps, p.Device, len(p.OnHost))
+	if p.OnShapes > 0 {
+		t.printf(", %d compute shapes alone", p.OnShapes)
+	}
+	t.printf("\n\n")
+	if len(p.OnHost) == 0 {
+		return
+	}
+	type kind struct{ op, reason string }
+	var kinds []kind
+	nodes := map[kind][]string{}
+	for _, h := range p.OnHost {
+		k := kind{h.Op, h.Reason}
+		if nodes[k] == nil {
+			kinds = append(kinds, k)
+		}
+		nodes[k] = append(nodes[k], h.Node)
+	}
+	t.begin("Steps on the host", "op", "steps", "reason", "first")
+	for _, k := range kinds {
+		t.row(k.op, fmt.Sprint(len(nodes[k])), shorten(k.reason, 80), shorten(nodes[k][0], 48))
+	}
+	t.end()
 }
 
 // verificationTensors writes the tensors with a difference or a tie, at most 40.

@@ -86,6 +86,7 @@ func replay(ctx context.Context, rec Recording, p *lower.Program, b program.Back
 	if err != nil {
 		return fit, nil, err
 	}
+	defer x.Close()
 	values := make([]*tensor.Tensor, len(p.Tensors))
 	for i := range p.Tensors {
 		values[i] = p.Tensors[i].Const

@@ -12,6 +12,7 @@ func (r *runner) result(samples int) *analysis.Verification {
 		Float: r.program.Float.String(), Crossings: crossings(r.program)}
 	if r.backend != nil {
 		v.Backend = r.cfg.Backend.Name
+		v.Placed = placed(r.backend.Placement())
 	}
 	for k := range r.drift {
 		v.Drift = append(v.Drift, r.drift[k].result(r.g.Value(r.g.Outputs[k]).Name))
@@ -19,6 +20,18 @@ func (r *runner) result(samples int) *analysis.Verification {
 	r.count(v)
 	v.First = r.firstDivergence(v)
 	return v
+}
+
+// placed brings a placement into the form of the report.
+func placed(p *program.Placement) *analysis.Placed {
+	if p == nil {
+		return nil
+	}
+	out := &analysis.Placed{Device: p.Device, Steps: p.Steps, OnDevice: p.OnDevice, OnShapes: p.OnShapes, OnHost: []analysis.HostStep{}}
+	for _, h := range p.Host {
+		out.OnHost = append(out.OnHost, analysis.HostStep{Node: h.Name, Op: h.Op, Reason: h.Reason})
+	}
+	return out
 }
 
 // count adds up the tensors and gives the verdict.

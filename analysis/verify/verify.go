@@ -39,6 +39,7 @@ func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Veri
 	if err != nil {
 		return nil, err
 	}
+	defer r.close()
 	n := 0
 	for ; ; n++ {
 		s, err := samples.Next(ctx)
@@ -108,6 +109,13 @@ func newRunner(c *checked, cfg Config) (r *runner, err error) {
 		}
 	}
 	return r, nil
+}
+
+// close gives back what the backend holds; what fails in it would have failed in a run.
+func (r *runner) close() {
+	if r.backend != nil {
+		_ = r.backend.Close()
+	}
 }
 
 // sample runs one sample through everything.

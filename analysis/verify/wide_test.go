@@ -36,7 +36,7 @@ output z
 		l := &lowered{g, set, p, feeds}
 		s, op := step[*lower.Linear](t, l, nil)
 		require.True(t, op.Wide)
-		for _, b := range program.Backends() {
+		for _, b := range program.Available() {
 			v := l.verify(t, b)
 			require.True(t, v.Holds(), "%s: %+v", pr.Name, v.First)
 		}

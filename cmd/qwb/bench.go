@@ -47,6 +47,7 @@ type benchResult struct {
 	Speed       float64 `json:"speed"`
 	Unit        string  `json:"unit"`
 	Picked      bool    `json:"picked,omitempty"` // the row that this processor uses
+	*deviceResult
 }
 
 func newBench(e *env) *cobra.Command {
@@ -128,6 +129,14 @@ func quietness(t bench.Timing) string {
 		return "not quiet"
 	}
 	return ""
+}
+
+// perSecond formats how often something happens in a second.
+func perSecond(n float64) string {
+	if n >= 100 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return fmt.Sprintf("%.2f", n)
 }
 
 // duration formats seconds for people.

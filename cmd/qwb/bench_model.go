@@ -31,6 +31,7 @@ type modelOptions struct {
 	batch   int
 	threads int
 	modes   []string
+	backend string // what runs the integers, next to the CPU
 	perNode bool
 }
 
@@ -43,6 +44,19 @@ type modelReport struct {
 	Ratios  []modeRatio   `json:"ratios"`
 	PeakRSS int64         `json:"peak_rss_bytes"`
 	*nodesReport
+}
+
+// deviceResult is what a device adds to a result: the time of the kernels alone, from the first step to the last as the device's own
+// events have it, while seconds is what a caller waits, with the way of inputs and outputs.
+type deviceResult struct {
+	Device        string  `json:"device"`
+	DeviceSeconds float64 `json:"device_seconds"` // median over the rounds
+	DeviceMin     float64 `json:"device_min_seconds"`
+	DeviceMax     float64 `json:"device_max_seconds"`
+	PerSecond     float64 `json:"samples_per_second"`        // with transfers
+	DeviceRate    float64 `json:"device_samples_per_second"` // without
+	Steps         int     `json:"steps"`
+	OnHost        int     `json:"steps_on_host"`
 }
 
 // modeRatio compares a mode with the first one, round by round.
@@ -68,6 +82,9 @@ picture become 224, others 1.
 --per-node also times every node and shows it next to its roofline: the larger of its operations over the peak and the bytes it has to
 read and write over the bandwidth of a buffer as large as they are. Nodes that are computed together are one line.
 
+With --backend cuda, INT8 runs on the GPU too, next to the CPU: with the way of inputs and outputs, as a caller sees it, and without, by
+the device's own events. --backend ptx interprets the GPU's kernels; its times mean nothing.
+
 --paced takes one sample for every line on standard input and prints it as a line of JSON, until the input ends: so two programs can be
 timed in turn.`,
 		Args: exactly(1, "one model or plan"),
@@ -81,6 +98,9 @@ timed in turn.`,
 			o.file, o.batch, o.threads, o.data = args[0], max(f.batch, 1), f.workers(), f.dataOptions()
 			if o.modes, err = parseModes(f.mode, o.file); err != nil {
 				return err
+			}
+			if o.backend != defaultBackend().Name && !slices.Contains(o.modes, "int8") {
+				return usagef("--backend is what runs --mode int8")
 			}
 			if o.perNode && o.modes[0] == "int8" {
 				return usagef("--per-node times a graph: the first mode cannot be int8")
@@ -106,6 +126,7 @@ timed in turn.`,
 	f.addJSON(c)
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples in one forward")
 	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, sim (simulated INT8) or int8 (integer kernels), which need a plan; or several with commas")
+	c.Flags().StringVar(&o.backend, "backend", defaultBackend().Name, "what runs the integers, next to the CPU: "+backends())
 	c.Flags().BoolVar(&o.perNode, "per-node", false, "time every node, next to its roofline")
 	c.Flags().BoolVar(&paced, "paced", false, "one sample per line of standard input")
 	addRounds(c, &o.Options, 7, 200*time.Millisecond)
@@ -168,13 +189,8 @@ func (e *env) openTimed(file string, d dataOptions, batch, threads int) (*timed,
 	return &t, nil
 }
 
-// work is one forward in a mode, with a runner of its own: nil for int8, which runs no graph. step, if not nil, is told of every
-// step.
+// work is one forward in float or simulated INT8, with a runner of its own. step, if not nil, is told of every step.
 func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, error) {
-	if mode == "int8" {
-		w, err := t.integers()
-		return w, nil, err
-	}
 	hooks := &exec.Hooks{}
 	if mode == "sim" {
 		q, err := simulator(t.Graph, t.plan.set, t.plan.target)
@@ -191,8 +207,8 @@ func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, erro
 	}, r, nil
 }
 
-// integers is one forward of the plan's integer program.
-func (t *timed) integers() (bench.Work, error) {
+// integers is an executor of the plan's integer program.
+func (t *timed) integers(b program.Backend) (*program.Executor, error) {
 	profile, err := qmath.ProfileNamed(t.plan.target.Profile)
 	if err != nil {
 		return nil, err
@@ -201,14 +217,73 @@ func (t *timed) integers() (bench.Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := program.New(p, program.CPU, t.threads)
-	if err != nil {
-		return nil, err
+	return program.New(p, b, t.threads)
+}
+
+// contender is one of the things that are timed in turn.
+type contender struct {
+	mode   string
+	name   string // of the mode, and of a backend that is not the CPU
+	work   bench.Work
+	runner *exec.Runner      // of the graph, nil for integers
+	x      *program.Executor // of integers
+}
+
+func (c *contender) close() {
+	if c.x != nil {
+		_ = c.x.Close()
 	}
-	return func(ctx context.Context) error {
-		_, err := x.Run(ctx, t.feeds, nil)
-		return err
-	}, nil
+}
+
+// contenders lists what a mode is timed on: integers on the CPU, and on another backend if one is asked for.
+func (t *timed) contenders(mode, backend string) (list []contender, err error) {
+	if mode != "int8" {
+		w, r, err := t.work(mode, nil)
+		return []contender{{mode: mode, name: mode, work: w, runner: r}}, err
+	}
+	names := []string{defaultBackend().Name}
+	if backend != names[0] {
+		names = append(names, backend)
+	}
+	for i, name := range names {
+		b, err := backendNamed(name)
+		if err != nil {
+			return list, err
+		}
+		x, err := t.integers(b)
+		if err != nil {
+			return list, err
+		}
+		c := contender{mode: mode, name: mode, x: x, work: func(ctx context.Context) error {
+			_, err := x.Run(ctx, t.feeds, nil)
+			return err
+		}}
+		if i > 0 {
+			c.name += " on " + name
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// onDevice times the device alone, once for every round.
+func (c *contender) onDevice(ctx context.Context, t *timed, rounds, batch int, seconds float64) (*deviceResult, error) {
+	var times []float64
+	for range max(rounds, 1) {
+		_, d, err := c.x.RunTimed(ctx, t.feeds)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, d.Seconds())
+	}
+	slices.Sort(times)
+	p := c.x.Placement()
+	r := &deviceResult{Device: p.Device, DeviceSeconds: times[len(times)/2], DeviceMin: times[0], DeviceMax: times[len(times)-1],
+		PerSecond: float64(batch) / seconds, Steps: p.Steps, OnHost: len(p.Host)}
+	if r.DeviceSeconds > 0 {
+		r.DeviceRate = float64(batch) / r.DeviceSeconds
+	}
+	return r, nil
 }
 
 // macs is the multiply-accumulates of the model on one sample, as far as shapes are known.
@@ -228,15 +303,24 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 	}
 	defer t.Close()
 	r := &modelReport{Machine: thisMachine(), Model: t.path, Results: []benchResult{}, Ratios: []modeRatio{}}
+	var all []contender
+	defer func() {
+		for i := range all {
+			all[i].close()
+		}
+	}()
 	var works []bench.Work
 	var runner *exec.Runner
 	for _, m := range o.modes {
-		w, run, err := t.work(m, nil)
+		list, err := t.contenders(m, o.backend)
+		all = append(all, list...)
 		if err != nil {
 			return nil, err
 		}
-		if works = append(works, w); run != nil {
-			runner = run
+	}
+	for _, c := range all {
+		if works = append(works, c.work); c.runner != nil {
+			runner = c.runner
 		}
 	}
 	set, finish := e.progress("bench", o.Rounds)
@@ -255,15 +339,21 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 			r.MACs += m
 		}
 	}
-	for i, m := range o.modes {
+	for i, c := range all {
 		x := benchResult{Name: t.path, Backend: kernels.Select(cpu.Detect()).Rows()[kernels.OpGemm].ISA, Threads: o.threads, Batch: o.batch,
-			Mode: m, Timing: s.Timing(i), Peak: name, PeakSpeed: ops / s.Timing(len(works)).Seconds / 1e9, Unit: string(bench.GOPS)}
+			Mode: c.name, Timing: s.Timing(i), Peak: name, PeakSpeed: ops / s.Timing(len(works)).Seconds / 1e9, Unit: string(bench.GOPS)}
 		x.GOPS = 2 * float64(r.MACs) / x.Seconds / 1e9
 		x.Speed = x.GOPS
 		x.ShareOfPeak = s.Ratio(len(works), i).Median * 2 * float64(r.MACs) / ops
+		if c.x != nil && c.x.Placement() != nil {
+			if x.deviceResult, err = c.onDevice(ctx, t, o.Rounds, o.batch, x.Seconds); err != nil {
+				return nil, fmt.Errorf("bench: %s: %w", t.path, err)
+			}
+			x.Backend, x.Threads, x.Peak, x.PeakSpeed, x.ShareOfPeak = o.backend, 0, "", 0, 0 // the peak is the processor's
+		}
 		r.Results = append(r.Results, x)
 		if i > 0 {
-			r.Ratios = append(r.Ratios, modeRatio{m, o.modes[0], s.Ratio(i, 0)})
+			r.Ratios = append(r.Ratios, modeRatio{c.name, all[0].name, s.Ratio(i, 0)})
 		}
 	}
 	if o.perNode {
@@ -282,11 +372,14 @@ func (e *env) benchPaced(ctx context.Context, o modelOptions, in io.Reader) erro
 		return err
 	}
 	defer t.Close()
-	w, _, err := t.work(o.modes[0], nil)
+	all, err := t.contenders(o.modes[0], o.backend)
+	for i := range all {
+		defer all[i].close()
+	}
 	if err != nil {
 		return err
 	}
-	p, err := bench.Pace(ctx, o.Options, w)
+	p, err := bench.Pace(ctx, o.Options, all[len(all)-1].work)
 	if err != nil {
 		return fmt.Errorf("bench: %s: %w", t.path, err)
 	}
@@ -312,11 +405,21 @@ func (e *env) printModel(r *modelReport, threads int) error {
 	w := table(e.stdout)
 	fmt.Fprintln(w, "mode\tbatch\ttime\tleast\tmost\tGOPS\tshare of peak\t\t")
 	for _, x := range r.Results {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%.1f\t%.1f %%\t%s\t\n", x.Mode, x.Batch, duration(x.Seconds), duration(x.Min), duration(x.Max), x.GOPS,
-			100*x.ShareOfPeak, quietness(x.Timing))
+		share := fmt.Sprintf("%.1f %%", 100*x.ShareOfPeak)
+		if x.deviceResult != nil {
+			share = "-"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%.1f\t%s\t%s\t\n", x.Mode, x.Batch, duration(x.Seconds), duration(x.Min), duration(x.Max), x.GOPS,
+			share, quietness(x.Timing))
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, x := range r.Results {
+		if d := x.deviceResult; d != nil {
+			fmt.Fprintf(e.stdout, "\n%s: %s samples per second on %s; %s and %s without the way of inputs and outputs; %d of %d steps on the host\n",
+				x.Mode, perSecond(d.PerSecond), d.Device, duration(d.DeviceSeconds), perSecond(d.DeviceRate), d.OnHost, d.Steps)
+		}
 	}
 	for _, x := range r.Ratios {
 		fmt.Fprintf(e.stdout, "\n%s takes %.3f of %s [%.3f to %.3f]\n", x.Mode, x.Median, x.Over, x.Min, x.Max)

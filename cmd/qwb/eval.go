@@ -16,6 +16,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/program"
 	"qwb/reports"
 )
 
@@ -166,7 +167,11 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 		}
 	}
 	if o.mode == "int8" {
-		if err := p.integerForwards(&cfg, o); err != nil {
+		running, err := p.integerForwards(&cfg, o)
+		for _, x := range running {
+			defer x.Close()
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -184,28 +189,29 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 }
 
 // integerForwards makes the program under the profile asked for and the one to hold it against: of a profile that saturates the same
-// one without that, of another one that is not the platform's own the platform's.
-func (p *planned) integerForwards(cfg *analysis.AccuracyConfig, o evalOptions) error {
+// one without that, of another one that is not the platform's own the platform's. It returns what is to be closed at the end.
+func (p *planned) integerForwards(cfg *analysis.AccuracyConfig, o evalOptions) (running []*program.Executor, err error) {
 	forward := func(profile qmath.Profile) (analysis.Forward, error) {
 		x, err := p.executor(o.backend, profile, o.threads)
 		if err != nil {
 			return nil, err
 		}
+		running = append(running, x)
 		return func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return x.Run(ctx, feeds, nil)
 		}, nil
 	}
 	own, err := p.profile("")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	asked, err := p.profile(o.profile)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg.Backend, cfg.Profile = o.backend, asked.Name
 	if cfg.Integer, err = forward(asked); err != nil {
-		return err
+		return running, err
 	}
 	if asked.Saturates {
 		own = asked.Unsaturated()
@@ -214,7 +220,7 @@ func (p *planned) integerForwards(cfg *analysis.AccuracyConfig, o evalOptions) e
 		cfg.BaseProfile = own.Name
 		cfg.Base, err = forward(own)
 	}
-	return err
+	return running, err
 }
 
 // accuracy evaluates a labelled data set. see is shown every sample.

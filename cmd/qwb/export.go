@@ -28,6 +28,7 @@ type exportOptions struct {
 	threads  int
 	// unverified exports a plan that was not verified, and says so in plan and file.
 	unverified bool
+	backend    string // that is verified against the reference
 	// externalAbove is the size of all weights from which they go to a file of their own, 0 for oneMessage.
 	externalAbove int64
 }
@@ -45,6 +46,7 @@ type exportResult struct {
 func newExport(e *env) *cobra.Command {
 	var f flags
 	var unverified bool
+	var backend string
 	var source sourceOptions
 	var language checkpointOptions
 	format := formatONNX
@@ -66,7 +68,7 @@ engine, without data and without a plan. The file is read back, compared with th
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && !strings.HasSuffix(args[0], planSuffix) && checkpoint.Is(args[0]) {
 				language.file, language.format, language.out, language.threads, language.unverified = args[0], format, f.out, f.workers(), unverified
-				for _, name := range append([]string{"platform"}, sourceFlags...) {
+				for _, name := range append([]string{"platform", "backend"}, sourceFlags...) {
 					if c.Flags().Changed(name) {
 						return usagef("--%s is not for a checkpoint", name)
 					}
@@ -83,6 +85,7 @@ engine, without data and without a plan. The file is read back, compared with th
 				return err
 			}
 			if format == formatC {
+				source.backend = backend
 				source.plan, source.platform, source.out, source.threads, source.unverified = file, f.platform, f.out, f.workers(), unverified
 				return e.printSource(c.Context(), source, f.json)
 			}
@@ -100,7 +103,8 @@ engine, without data and without a plan. The file is read back, compared with th
 			if _, err := target.Known(f.platform); err != nil {
 				return usageError{err}
 			}
-			r, err := e.export(c.Context(), exportOptions{plan: file, platform: f.platform, out: f.out, threads: f.workers(), unverified: unverified})
+			r, err := e.export(c.Context(), exportOptions{plan: file, platform: f.platform, out: f.out, threads: f.workers(),
+				unverified: unverified, backend: backend})
 			return e.printExport(r, err, f.json, func() string { return fmt.Sprintf("%s: %s, SHA-256 %s", r.File, r.Platform, r.SHA256) })
 		},
 	}
@@ -108,6 +112,7 @@ engine, without data and without a plan. The file is read back, compared with th
 	f.addOut(c, "file to write (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)")
 	f.addRun(c)
 	f.addJSON(c)
+	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers of the verification: "+backends())
 	c.Flags().BoolVar(&unverified, "unverified", false, "export without a verification, and say so in plan and file")
 	c.Flags().StringVar(&format, "format", format, "what to write: "+formatONNX+" or "+formatC+"; of a checkpoint: "+formatNames())
 	source.addTo(c)
@@ -127,7 +132,7 @@ func (e *env) export(ctx context.Context, o exportOptions) (*exportResult, error
 	if o.out == "" {
 		o.out = strings.TrimSuffix(o.plan, planSuffix) + "." + o.platform + ".onnx"
 	}
-	if err := e.ensureVerified(ctx, p, o.threads, o.unverified); err != nil {
+	if err := e.ensureVerified(ctx, p, o.backend, o.threads, o.unverified); err != nil {
 		return &exportResult{Platform: o.platform, Warnings: []tqc.Warning{}, Verification: p.plan.Verification}, err
 	}
 	meta, err := metadata(p.plan)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ type sourceOptions struct {
 	batch      int64            // of inputs whose first dimension is open
 	sizes      map[string]int64 // of other open dimensions, by name
 	unverified bool
+	backend    string // that is verified against the reference
 }
 
 // sourceFlags are the flags that only C takes.
@@ -118,12 +120,16 @@ func (e *env) exportC(ctx context.Context, o sourceOptions) (*sourceResult, erro
 // ensureVerifiedUnder is ensureVerified for any profile. The plan keeps a verification under its platform's alone.
 func (e *env) ensureVerifiedUnder(ctx context.Context, p *planned, profile qmath.Profile, o sourceOptions) error {
 	if profile.Name == p.target.Profile {
-		return e.ensureVerified(ctx, p, o.threads, o.unverified)
+		return e.ensureVerified(ctx, p, o.backend, o.threads, o.unverified)
 	}
 	if o.unverified {
 		return nil
 	}
-	v, err := e.verifyPlan(ctx, p, profile, defaultBackend(), dataOptions{threads: o.threads})
+	b, err := backendNamed(cmp.Or(o.backend, defaultBackend().Name))
+	if err != nil {
+		return err
+	}
+	v, err := e.verifyPlan(ctx, p, profile, b, dataOptions{threads: o.threads})
 	if err != nil {
 		return fmt.Errorf("export verifies first (--unverified does without): %w", err)
 	}

@@ -37,7 +37,7 @@ func (p *planned) identity(profile string) (string, error) {
 
 // ensureVerified verifies a plan under its platform's profile unless it holds a verification that fits; the outcome is then in
 // memory and has to be written. unverified records that nobody looked instead.
-func (e *env) ensureVerified(ctx context.Context, p *planned, threads int, unverified bool) error {
+func (e *env) ensureVerified(ctx context.Context, p *planned, backend string, threads int, unverified bool) error {
 	ok, err := p.verified()
 	if err != nil || ok {
 		return err
@@ -49,7 +49,11 @@ func (e *env) ensureVerified(ctx context.Context, p *planned, threads int, unver
 	if err != nil {
 		return err
 	}
-	v, err := e.verifyPlan(ctx, p, profile, defaultBackend(), dataOptions{threads: threads})
+	b, err := backendNamed(cmp.Or(backend, defaultBackend().Name))
+	if err != nil {
+		return err
+	}
+	v, err := e.verifyPlan(ctx, p, profile, b, dataOptions{threads: threads})
 	if err != nil {
 		return fmt.Errorf("export verifies first (--unverified does without): %w", err)
 	}

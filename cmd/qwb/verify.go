@@ -166,13 +166,15 @@ func (e *env) verify(ctx context.Context, o verifyOptions) (*analysis.Verificati
 // backendNamed finds a backend. One that exists but not here is a failure, another name a wrong argument.
 func backendNamed(name string) (program.Backend, error) {
 	b, err := program.BackendNamed(name)
-	switch {
-	case err == nil:
-		return b, nil
-	case name == "cuda":
-		return b, fmt.Errorf("backend cuda: this qwb runs integers on %s only", backends())
+	if err != nil {
+		return b, usageError{err}
 	}
-	return b, usageError{err}
+	if b.Missing != nil {
+		if err := b.Missing(); err != nil {
+			return b, fmt.Errorf("backend %s: %w", name, err)
+		}
+	}
+	return b, nil
 }
 
 // profile finds an arithmetic profile, that of the platform for an empty name.

@@ -10,6 +10,7 @@ import (
 
 	"qwb/graph/onnx"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/program"
 )
 
 // planVerification reads what a plan says about its verification.
@@ -53,7 +54,10 @@ func TestVerifyUnderEveryProfileThatFits(t *testing.T) {
 	}
 	fails(t, exitUsage, "no-such", "verify", "--profile", "no-such")
 	fails(t, exitUsage, "no-such", "verify", "--backend", "no-such")
-	fails(t, exitFailed, "cuda", "verify", "--backend", "cuda")
+	if program.CUDA.Missing() != nil {
+		r := fails(t, exitFailed, "cuda", "verify", "--backend", "cuda")
+		require.Len(t, strings.Split(strings.TrimSpace(r.stderr), "\n"), 1, "one line says why")
+	}
 }
 
 func TestExportVerifiesOnce(t *testing.T) {

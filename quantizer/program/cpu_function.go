@@ -19,9 +19,30 @@ type cpuFunction struct {
 
 // joinFunctions finds such steps. Of each three, the first two are marked as covered and the last gets the function.
 func (e *cpuEngine) joinFunctions() error {
-	p := e.program
-	makers, readers := make([]*cpuStep, len(p.Tensors)), make([]int, len(p.Tensors))
-	for _, s := range e.steps {
+	for _, f := range findFunctions(e.program) {
+		at, err := f.tabulate(e.program)
+		if err != nil {
+			return err
+		}
+		in, out := e.program.Tensors[f.first.Inputs[0]].DType, e.program.Tensors[f.last.Outputs[0]].DType
+		m := &cpuMap{table: newByteTable(in, out, at), dtype: out, par: e.par}
+		m.piece = m.runPiece
+		e.steps[f.first.ID].covered, e.steps[f.middle.ID].covered = true, true
+		e.steps[f.last.ID].function = &cpuFunction{m, f.first.Inputs[0]}
+	}
+	return nil
+}
+
+// function is three steps that compute a function of single codes.
+type function struct {
+	first, middle, last *lower.Step // Dequantize, Island, Quantize
+}
+
+// findFunctions lists the functions of a program of which nobody reads what is between the steps.
+func findFunctions(p *lower.Program) (list []function) {
+	makers, readers := make([]*lower.Step, len(p.Tensors)), make([]int, len(p.Tensors))
+	for i := range p.Steps {
+		s := &p.Steps[i]
 		for _, id := range s.Inputs {
 			readers[id]++
 		}
@@ -34,7 +55,8 @@ func (e *cpuEngine) joinFunctions() error {
 	for _, id := range p.Outputs {
 		readers[id]++
 	}
-	for _, last := range e.steps {
+	for i := range p.Steps {
+		last := &p.Steps[i]
 		if _, ok := last.Op.(*lower.Quantize); !ok || readers[last.Inputs[0]] != 1 {
 			continue
 		}
@@ -50,16 +72,12 @@ func (e *cpuEngine) joinFunctions() error {
 		if first == nil {
 			continue
 		}
-		if _, ok := first.Op.(*lower.Dequantize); !ok || !eightBit(p, first.Step) || !eightBit(p, last.Step) {
+		if _, ok := first.Op.(*lower.Dequantize); !ok || !eightBit(p, first) || !eightBit(p, last) {
 			continue
 		}
-		f, err := e.function(first, middle, last)
-		if err != nil {
-			return err
-		}
-		first.covered, middle.covered, last.function = true, true, f
+		list = append(list, function{first, middle, last})
 	}
-	return nil
+	return list
 }
 
 // pointwise reports whether a graph of one input and one output computes every element from the one at the same place.
@@ -93,11 +111,10 @@ func pointwise(g *graph.Graph) bool {
 	return true
 }
 
-// function runs the three steps on every code.
-func (e *cpuEngine) function(first, middle, last *cpuStep) (*cpuFunction, error) {
-	p := e.program
-	in, out := p.Tensors[first.Inputs[0]].DType, p.Tensors[last.Outputs[0]].DType
-	g := middle.Op.(*lower.Island).Graph.Clone()
+// tabulate runs the three steps on every code and returns the function.
+func (f function) tabulate(p *lower.Program) (func(q int32) int32, error) {
+	in := p.Tensors[f.first.Inputs[0]].DType
+	g := f.middle.Op.(*lower.Island).Graph.Clone()
 	shape := make([]int, len(g.Value(g.Inputs[0]).Shape))
 	for i := range shape {
 		shape[i] = 1
@@ -113,7 +130,7 @@ func (e *cpuEngine) function(first, middle, last *cpuStep) (*cpuFunction, error)
 		return nil, err
 	}
 	x := tensor.New(tensor.Float32, shape...)
-	encoding := p.Tensors[first.Inputs[0]].Encoding.Grid()
+	encoding := p.Tensors[f.first.Inputs[0]].Encoding.Grid()
 	for i := range 256 {
 		x.F32()[i] = encoding.Dequantize(int32(i) - bias(in))
 	}
@@ -121,8 +138,6 @@ func (e *cpuEngine) function(first, middle, last *cpuStep) (*cpuFunction, error)
 	if err != nil {
 		return nil, err
 	}
-	q := last.Op.(*lower.Quantize).Quantizer
-	f := &cpuMap{table: newByteTable(in, out, func(c int32) int32 { return q.At(y[0].F32()[c+bias(in)]) }), dtype: out, par: e.par}
-	f.piece = f.runPiece
-	return &cpuFunction{f, first.Inputs[0]}, nil
+	q := f.last.Op.(*lower.Quantize).Quantizer
+	return func(c int32) int32 { return q.At(y[0].F32()[c+bias(in)]) }, nil
 }

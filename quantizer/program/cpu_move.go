@@ -53,7 +53,28 @@ func newCPUMove(e *cpuEngine, s *lower.Step, op *lower.Move) cpuKernel {
 
 // prepare finds where every element comes from.
 func (c *cpuMove) prepare(ctx context.Context, s *cpuStep, x *value) error {
-	g := c.op.Graph.Clone()
+	numbers := tensor.New(tensor.Int32, x.shape...)
+	for i := range numbers.Len() {
+		tensor.Of[int32](numbers)[i] = int32(i)
+	}
+	outs, err := moveNumbers(ctx, c.op, numbers, nil)
+	if err != nil {
+		return errSlow // the reference says what is wrong
+	}
+	c.moves = nil
+	for i, t := range outs {
+		if s.Outputs[i] != lower.NoTensor {
+			c.moves = append(c.moves, moveOf(i, tensor.Of[int32](t), t.Shape, len(x.codes)))
+		}
+	}
+	c.in = slices.Clone(x.shape)
+	return nil
+}
+
+// moveNumbers runs an operator that moves elements on numbers in their place; -1 stands for the fill of a Pad. others are the
+// operator's further inputs.
+func moveNumbers(ctx context.Context, op *lower.Move, numbers *tensor.Tensor, others []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	g := op.Graph.Clone()
 	node := g.Node(g.Nodes()[0])
 	g.Value(g.Inputs[0]).DType = tensor.Int32
 	for _, v := range g.Outputs {
@@ -66,29 +87,18 @@ func (c *cpuMove) prepare(ctx context.Context, s *cpuStep, x *value) error {
 	}
 	session, err := exec.New(g, exec.Options{})
 	if err != nil {
-		return errSlow
+		return nil, err
 	}
-	numbers := tensor.New(tensor.Int32, x.shape...)
-	for i := range numbers.Len() {
-		tensor.Of[int32](numbers)[i] = int32(i)
+	feeds := map[string]*tensor.Tensor{g.Value(g.Inputs[0]).Name: numbers}
+	for i, t := range others {
+		feeds[g.Value(g.Inputs[i+1]).Name] = t
 	}
-	outs, err := session.NewRunner().Run(ctx, map[string]*tensor.Tensor{g.Value(g.Inputs[0]).Name: numbers}, nil)
-	if err != nil {
-		return errSlow // the reference says what is wrong
-	}
-	c.moves = nil
-	for i, t := range outs {
-		if s.Outputs[i] != lower.NoTensor {
-			c.moves = append(c.moves, moveOf(i, t, x))
-		}
-	}
-	c.in = slices.Clone(x.shape)
-	return nil
+	return session.NewRunner().Run(ctx, feeds, nil)
 }
 
-func moveOf(out int, t *tensor.Tensor, x *value) move {
-	from := tensor.Of[int32](t)
-	m := move{out: out, shape: slices.Clone(t.Shape), same: len(from) == len(x.codes)}
+// moveOf describes an output whose elements come from the given places of an input of n elements.
+func moveOf(out int, from []int32, shape []int, n int) move {
+	m := move{out: out, shape: slices.Clone(shape), same: len(from) == n}
 	for i, f := range from {
 		m.same = m.same && int(f) == i
 	}

@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -16,6 +17,8 @@ type Backend struct {
 	Name string
 	// New prepares an engine for p; threads is how many goroutines may share the work of a step, at least 1.
 	New func(p *lower.Program, threads int) (Engine, error)
+	// Missing says what this machine lacks to run it; nil where nothing can be lacking.
+	Missing func() error
 }
 
 // Engine executes one program, one run at a time.
@@ -34,7 +37,12 @@ type Engine interface {
 type Hook func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 // Backends lists all of them, the reference first.
-func Backends() []Backend { return []Backend{Reference, CPU} }
+func Backends() []Backend { return []Backend{Reference, CPU, CUDA} }
+
+// Available lists the backends that run on this machine, the reference first.
+func Available() []Backend {
+	return slices.DeleteFunc(Backends(), func(b Backend) bool { return b.Missing != nil && b.Missing() != nil })
+}
 
 // BackendNamed returns the backend of that name.
 func BackendNamed(name string) (Backend, error) {
@@ -63,12 +71,29 @@ func New(p *lower.Program, b Backend, threads int) (*Executor, error) {
 	return &Executor{program: p, engine: e}, nil
 }
 
+// Close gives back what the executor holds outside of Go's memory. An executor that is garbage is closed by itself.
+func (e *Executor) Close() error {
+	if c, ok := e.engine.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
 // Program returns the program given to New.
 func (e *Executor) Program() *lower.Program { return e.program }
 
 // Run executes the program. feeds are the graph's inputs by name, as for exec.Runner; the outputs are those of the graph, in its
 // order and types, row-major, and belong to the caller. hook may be nil. A cancelled ctx stops between steps.
 func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hook Hook) ([]*tensor.Tensor, error) {
+	list, err := e.feeds(feeds)
+	if err != nil {
+		return nil, err
+	}
+	return e.engine.Run(ctx, list, hook)
+}
+
+// feeds lists the program's inputs, in order.
+func (e *Executor) feeds(feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	list := make([]*tensor.Tensor, len(e.program.Inputs))
 	for i, id := range e.program.Inputs {
 		t, err := feedFor(e.program, id, feeds)
@@ -77,7 +102,7 @@ func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hoo
 		}
 		list[i] = t
 	}
-	return e.engine.Run(ctx, list, hook)
+	return list, nil
 }
 
 // RunStep executes one step on given inputs, in the order and types of the step's; constant operands may be nil. Outputs that

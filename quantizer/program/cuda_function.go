@@ -1,0 +1,42 @@
+package program
+
+import (
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// cudaFunction computes three steps as one, as cpuFunction does.
+type cudaFunction struct {
+	*cudaMap
+	from lower.TensorID // what the first of the steps reads
+}
+
+// joinFunctions finds such steps. Of each three, the first two are marked as covered and the last gets the function.
+func (e *cudaEngine) joinFunctions() error {
+	for _, f := range findFunctions(e.program) {
+		at, err := f.tabulate(e.program)
+		if err != nil {
+			return err
+		}
+		from := f.first.Inputs[0]
+		in, out := e.program.Tensors[from].DType, e.program.Tensors[f.last.Outputs[0]].DType
+		e.steps[f.first.ID].covered, e.steps[f.middle.ID].covered = true, true
+		e.steps[f.last.ID].function = &cudaFunction{newCUDAMap(in, out, at), from}
+		e.lastUse[from] = max(e.lastUse[from], int(f.last.ID))
+	}
+	return nil
+}
+
+var _ cudaKernel = (*cudaFunction)(nil)
+
+// cudaMap is a function of single codes, by a table of all of them.
+type cudaMap struct {
+	table []byte
+}
+
+func newCUDAMap(from, to tensor.DType, f func(q int32) int32) *cudaMap { return &cudaMap{} }
+
+func (m *cudaMap) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error) {
+	return nil, onlyHost("no kernel for tables")
+}
+func rearrangement(d tensor.DType, shape []int, last bool) *cudaPrepared { return nil }

@@ -1,0 +1,69 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// Placement says where the steps of a program ran in the last run.
+type Placement struct {
+	Device   string // its name
+	Steps    int
+	OnDevice int
+	OnShapes int // that compute nothing but shapes and indices: on the host, once for a set of input shapes
+	Host     []HostStep
+}
+
+// HostStep is a step that the reference computed on the host, between steps on the device.
+type HostStep struct {
+	Step   lower.StepID
+	Name   string // as Program.Name has it
+	Op     string
+	Reason string
+}
+
+// Placement says where the steps ran in the last run, or the last RunStep of each. It is nil for backends without a device.
+func (e *Executor) Placement() *Placement {
+	c, ok := e.engine.(*cudaEngine)
+	if !ok {
+		return nil
+	}
+	p := &Placement{Device: c.memory.dev.Name, Steps: len(c.steps)}
+	for _, s := range c.steps {
+		switch s.placed {
+		case onDevice:
+			p.OnDevice++
+		case onShapes:
+			p.OnShapes++
+		case onHost:
+			p.Host = append(p.Host, HostStep{Step: s.ID, Name: c.program.Name(s.ID), Op: s.Op.Name(), Reason: s.reason})
+		}
+	}
+	return p
+}
+
+// errNoDevice is what backends say that have none.
+var errNoDevice = errors.New("run: the backend has no device")
+
+// RunTimed is Run, once more, with the time that the device took from the first step to the last: without the way of the inputs to
+// it and that of the outputs back. It is an error for backends without a device.
+func (e *Executor) RunTimed(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, time.Duration, error) {
+	c, ok := e.engine.(*cudaEngine)
+	if !ok {
+		return nil, 0, errNoDevice
+	}
+	list, err := e.feeds(feeds)
+	if err != nil {
+		return nil, 0, err
+	}
+	if c.planFor(list) == nil { // the first run of these shapes makes the plan
+		if _, _, err := c.run(ctx, list, nil, false); err != nil {
+			return nil, 0, err
+		}
+	}
+	return c.run(ctx, list, nil, true)
+}

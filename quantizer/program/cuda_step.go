@@ -1,0 +1,229 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/cuda"
+	"qwb/quantizer/lower"
+)
+
+// cudaLayout is how a kernel wants the elements of an operand to lie.
+type cudaLayout uint8
+
+const (
+	noLayout   cudaLayout = iota // the device does not read it
+	anyLayout                    // as they are
+	rowLayout                    // row-major
+	lastLayout                   // channels-last
+)
+
+// cudaOutput is an output of a prepared step.
+type cudaOutput struct {
+	dtype tensor.DType
+	shape []int
+	last  bool
+	alias int // the input whose memory it is, -1 for its own
+}
+
+// cudaPrepared is a step for inputs of certain shapes and layouts: what it reads, what it writes, and the launches, which do nothing
+// but put work on the stream, so that they can be captured in a graph.
+type cudaPrepared struct {
+	in     []cudaLayout
+	out    []*cudaOutput // by output, nil for those that nobody reads
+	temp   []int         // bytes of memory for the time of the step
+	launch func(s *cuda.Stream, in, out, temp []cuda.Buffer) error
+	owned  []cuda.Buffer // constants of these shapes
+	close  func()        // what else to give back, may be nil
+	// fault reports what went wrong in the run that the stream has done last, where launches cannot; may be nil.
+	fault func(s *cuda.Stream) error
+	refs   int
+}
+
+// cudaKernel prepares a step. An error of type onlyHost leaves the step to the reference.
+type cudaKernel interface {
+	prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error)
+}
+
+// onlyHost says why the reference computes a step.
+type onlyHost string
+
+func (o onlyHost) Error() string { return string(o) }
+
+// cudaStep is a step with its kernel.
+type cudaStep struct {
+	*lower.Step
+	e        *cudaEngine
+	kernel   cudaKernel
+	why      string // where kernel is nil: why the reference computes it
+	slow     kernel // of the reference, made when it is first needed
+	covered  bool   // a function behind it computes it too
+	function *cudaFunction
+	// shapeOnly says of which inputs nothing but the shape is read.
+	shapeOnly []bool
+	cache     []cachedPrepared // latest first
+	placed    placement
+	reason    string
+}
+
+// cachedPrepared is a prepared step with what it was prepared for.
+type cachedPrepared struct {
+	key  string
+	what *cudaPrepared
+}
+
+// placement is where a step runs.
+type placement uint8
+
+const (
+	notPlaced placement = iota
+	onDevice
+	onHost
+	onShapes // on the host, once for a set of shapes
+)
+
+func (s *cudaStep) place(p placement, why string) { s.placed, s.reason = p, why }
+
+// keptPrepared is for how many sets of input shapes a step stays prepared outside of plans.
+const keptPrepared = 2
+
+// prepare returns the step prepared for inputs; nil with the reason where the reference has to do it.
+func (s *cudaStep) prepare(k cudaKernel, in []*cudaValue) (*cudaPrepared, string, error) {
+	if k == nil {
+		return nil, s.why, nil
+	}
+	for i, v := range in {
+		if v.len() == 0 {
+			return nil, fmt.Sprintf("input %d has no elements", i), nil
+		}
+	}
+	key := s.key(k, in)
+	for i, c := range s.cache {
+		if c.key == key {
+			copy(s.cache[1:i+1], s.cache[:i])
+			s.cache[0] = c
+			return c.what, "", nil
+		}
+	}
+	what, err := k.prepare(s, in)
+	if err != nil && what != nil {
+		what.refs = 1
+		s.e.memory.release(what)
+	}
+	if why := onlyHost(""); errors.As(err, &why) {
+		return nil, string(why), nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	what.refs = 1
+	s.cache = slices.Insert(s.cache, 0, cachedPrepared{key, what})
+	for len(s.cache) > keptPrepared {
+		s.e.memory.release(s.cache[len(s.cache)-1].what)
+		s.cache = s.cache[:len(s.cache)-1]
+	}
+	return what, "", nil
+}
+
+// key describes everything that preparing depends on: types, shapes and layouts, and the elements of small integers, which are shapes,
+// axes and indices.
+func (s *cudaStep) key(k cudaKernel, in []*cudaValue) string {
+	var b strings.Builder
+	if k != s.kernel {
+		b.WriteString("function ")
+	}
+	for i, v := range in {
+		fmt.Fprintf(&b, "%s%v %t", v.dtype, v.shape, v.last)
+		if v.host != nil && s.reads(i) {
+			fmt.Fprint(&b, v.host.Data)
+		}
+	}
+	return b.String()
+}
+
+// reads reports whether preparing looks at the elements of input i: not those of numbers.
+func (s *cudaStep) reads(i int) bool {
+	t := &s.e.program.Tensors[s.Inputs[i]]
+	return !t.Quantized() && t.DType != tensor.Float32 && t.DType != tensor.Bool
+}
+
+// shapesOnly reports whether the step's results depend on shapes alone.
+func (s *cudaStep) shapesOnly(in []*cudaValue) bool {
+	for k, v := range in {
+		if !v.fixed && !s.shapeOnly[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// readsShapes finds the inputs of which an island reads only the shape.
+func readsShapes(s *lower.Step) []bool {
+	only := make([]bool, len(s.Inputs))
+	island, ok := s.Op.(*lower.Island)
+	if !ok {
+		return only
+	}
+	g := island.Graph
+	for k, v := range g.Inputs {
+		only[k] = !g.IsOutput(v) && !g.Captured(v)
+		for _, u := range g.Uses(v) {
+			if op := g.Node(u.Node).Op; op != "Shape" && op != "Size" {
+				only[k] = false
+			}
+		}
+	}
+	return only
+}
+
+// reference computes the step on the host.
+func (s *cudaStep) reference(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if s.slow == nil {
+		k, err := newKernel(s.e.program, s.Step, workers(s.e.threads))
+		if err != nil {
+			return nil, err
+		}
+		s.slow = k
+	}
+	out, err := s.slow(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	for k, id := range s.Outputs {
+		if id != lower.NoTensor && (k >= len(out) || out[k].DType != s.e.program.Tensors[id].DType) {
+			return nil, fmt.Errorf("output %d is %s", k, out[k].Type())
+		}
+	}
+	return out, nil
+}
+
+// fail says in which step something failed, and on what.
+func (s *cudaStep) fail(in []*cudaValue, err error) error {
+	if err == nil {
+		return nil
+	}
+	var shapes []string
+	for _, v := range in {
+		if v != nil {
+			shapes = append(shapes, tensor.TypeString(v.dtype, v.shape))
+		}
+	}
+	if s.Node != graph.NoNode {
+		return stepError(s.e.program, s.Step, fmt.Errorf("step %d: %s of %s: %w", s.ID, s.Op.Name(), strings.Join(shapes, ", "), err))
+	}
+	return stepError(s.e.program, s.Step, fmt.Errorf("step %d of %s: %w", s.ID, strings.Join(shapes, ", "), err))
+}
+
+// newCUDAKernel returns the kernel of a step, or why there is none: one case for each type of operation.
+func newCUDAKernel(e *cudaEngine, s *lower.Step) (cudaKernel, string, error) {
+	switch op := s.Op.(type) {
+	case *lower.Move:
+		return newCUDAMove(e, s, op)
+	}
+	return nil, "no kernel for " + s.Op.Name(), nil
+}
