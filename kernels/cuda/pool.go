@@ -77,7 +77,8 @@ func (d *Device) Free(b Buffer) {
 func (d *Device) TrimPool() error {
 	d.pool.mu.Lock()
 	defer d.pool.mu.Unlock()
-	return d.pool.trim()
+	_, err := d.pool.trim()
+	return err
 }
 
 // PoolStats returns how much memory is in use.
@@ -96,7 +97,7 @@ func (p *pool) alloc(bytes int, alone bool) (driver.Ptr, error) {
 	if p.live == nil {
 		return 0, errClosed
 	}
-	size, small := roundUp(bytes, blockRound), 0
+	size, small := multiple(bytes, blockRound), 0
 	if bytes < smallLimit {
 		small = 1
 	}
@@ -138,15 +139,18 @@ func (p *pool) fit(size, small int) *block {
 // returned.
 func (p *pool) segment(size, small int, alone bool) (*block, error) {
 	if !alone {
-		size = roundUp(size, segmentRound)
+		size = multiple(size, segmentRound)
 	}
 	ptr, err := p.take(size)
 	var r *driver.Result
-	if errors.As(err, &r) && r.Code == driver.OutOfMemory && len(p.free[0])+len(p.free[1]) > 0 {
-		if err := p.trim(); err != nil {
-			return nil, err
+	if errors.As(err, &r) && r.Code == driver.OutOfMemory {
+		n, e := p.trim()
+		if e != nil {
+			return nil, e
 		}
-		ptr, err = p.take(size)
+		if n > 0 {
+			ptr, err = p.take(size)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -211,8 +215,8 @@ func (b *block) join(n *block) {
 	}
 }
 
-// trim returns the segments that no buffer uses.
-func (p *pool) trim() error {
+// trim returns the segments that no buffer uses, and how many they were.
+func (p *pool) trim() (int, error) {
 	var errs []error
 	for i, free := range p.free {
 		p.free[i] = slices.DeleteFunc(free, func(b *block) bool {
@@ -224,7 +228,7 @@ func (p *pool) trim() error {
 			return true
 		})
 	}
-	return errors.Join(errs...)
+	return len(errs), errors.Join(errs...)
 }
 
 // close returns everything, buffers in use too.
@@ -270,4 +274,5 @@ func (p *pool) remove(b *block) {
 
 func bySize(a, b *block) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.ptr, b.ptr)) }
 
-func roundUp(n, to int) int { return (n + to - 1) / to * to }
+// multiple returns the multiple of a size that is at least n.
+func multiple(n, to int) int { return (n + to - 1) / to * to }
