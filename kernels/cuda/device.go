@@ -36,6 +36,27 @@ var errClosed = errors.New("cuda: the device is closed")
 type Kernel struct {
 	Name     string // FILE.ENTRY
 	function driver.Function
+	allowed  int // bytes of dynamic shared memory that it was allowed
+}
+
+// defaultShared is how much dynamic shared memory any kernel may have.
+const defaultShared = 48 << 10
+
+// allow lets a kernel have more dynamic shared memory than any may.
+func (d *Device) allow(k *Kernel, shared int) error {
+	if shared <= defaultShared {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if shared <= k.allowed {
+		return nil
+	}
+	if err := d.api.SetFunctionAttribute(d.context, k.function, driver.FunctionMaxDynamicShared, shared); err != nil {
+		return err
+	}
+	k.allowed = shared
+	return nil
 }
 
 // OpenOn returns a device of a driver, by its ordinal.

@@ -93,6 +93,9 @@ func Launch[P any](s *Stream, k *Kernel, grid, block driver.Dim, shared int, p *
 	if grid.Count() == 0 {
 		return nil
 	}
+	if err := s.Device.allow(k, shared); err != nil {
+		return fmt.Errorf("cuda: %s: %d bytes of shared memory: %w", k.Name, shared, err)
+	}
 	params := unsafe.Slice((*byte)(unsafe.Pointer(p)), int(unsafe.Sizeof(*p)))
 	if err := s.Device.api.Launch(s.Device.context, k.function, grid, block, shared, s.handle, params); err != nil {
 		return fmt.Errorf("cuda: %s: %w", k.Name, err)

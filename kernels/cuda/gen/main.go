@@ -104,8 +104,8 @@ func run(out string, names []string) error {
 // compile writes the PTX of a source where it is another than the file has.
 func (u unit) compile(version string) error {
 	args := []string{"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=" + u.arch}
-	if u.arch == "sm_61" {
-		args = append(args, "--cuda-feature=+ptx70") // shfl.sync; the oldest driver that is served knows it
+	if u.arch == "sm_61" || u.arch == "sm_80" {
+		args = append(args, "--cuda-feature=+ptx70") // what the oldest driver that is served reads; it has shfl.sync
 	}
 	cmd := exec.Command(Compiler, append(args, "-std=c++17", "-O3", "-ffp-contract=off", "-Wall", "-Werror", "-S", "-o", "-", u.src)...)
 	var messages bytes.Buffer
