@@ -1,0 +1,208 @@
+// Functions of float32 as package kernels/ref defines them, to the bit: the same operations in the same order, fused where ref fuses.
+// Compiles as C++ for the host too.
+#pragma once
+#include "common.cuh"
+
+DEVICE u32 f32_bits(f32 x) { return __builtin_bit_cast(u32, x); }
+DEVICE f32 f32_of(u32 b) { return __builtin_bit_cast(f32, b); }
+DEVICE f32 f32_infinity() { return f32_of(0x7f800000u); }
+DEVICE f32 f32_nan() { return f32_of(0x7fc00000u); }
+
+// DEVICE_MEMBER is DEVICE for functions of a struct.
+#ifdef __CUDA__
+#define DEVICE_MEMBER INLINE __attribute__((device))
+DEVICE f32 f32_sqrt(f32 x) { return __nvvm_sqrt_rn_f(x); }
+DEVICE f64 f64_sqrt(f64 x) { return __nvvm_sqrt_rn_d(x); }
+DEVICE f32 f32_floor(f32 x) { f32 y; asm("cvt.rmi.f32.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+DEVICE f32 f32_ceil(f32 x) { f32 y; asm("cvt.rpi.f32.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+#else
+#define DEVICE_MEMBER INLINE
+DEVICE f32 f32_sqrt(f32 x) { return __builtin_sqrtf(x); }
+DEVICE f64 f64_sqrt(f64 x) { return __builtin_sqrt(x); }
+DEVICE f32 f32_floor(f32 x) { return __builtin_floorf(x); }
+DEVICE f32 f32_ceil(f32 x) { return __builtin_ceilf(x); }
+#endif
+
+// limit is ref.Limit: NaN passes, and so does -0 where lo is 0.
+DEVICE f32 limit(f32 x, f32 lo, f32 hi) {
+  if (x < lo) x = lo;
+  if (x > hi) x = hi;
+  return x;
+}
+
+// larger is ref.Larger: acc unless v is larger, or one of the two is NaN: then the first NaN.
+DEVICE f32 larger(f32 acc, f32 v) { return acc == acc && !(v <= acc) ? v : acc; }
+
+// go_max and go_min are those of the language: NaN if one of them is, and +0 above -0.
+DEVICE f32 go_max(f32 a, f32 b) {
+  if (a != a || b != b) return f32_nan();
+  if (a == b) return f32_of(f32_bits(a) & f32_bits(b)); // equal bits, or zeros
+  return a > b ? a : b;
+}
+DEVICE f32 go_min(f32 a, f32 b) {
+  if (a != a || b != b) return f32_nan();
+  if (a == b) return f32_of(f32_bits(a) | f32_bits(b));
+  return a < b ? a : b;
+}
+
+DEVICE f32 magnitude(f32 x) { return f32_of(f32_bits(x) & 0x7fffffffu); }
+// copy_sign sets the sign of x, which has none, to that of y.
+DEVICE f32 copy_sign(f32 x, f32 y) { return f32_of(f32_bits(x) | (f32_bits(y) & 0x80000000u)); }
+
+// expm1_reduced returns n, x/ln(2) rounded to an integer, and sets y to exp(x - n*ln(2)) - 1.
+DEVICE f32 expm1_reduced(f32 x, f32 &y) {
+  const f32 rounder = 0x1.8p23f;
+  const f32 n = fma(x, 0x1.715476p+0f, rounder) - rounder;
+  f32 r = fma(n, -0x1.62e430p-1f, x);
+  r = fma(n, 0x1.05c610p-29f, r);
+  f32 h = 0x1.6b97a6p-10f;
+  h = fma(h, r, 0x1.122538p-7f);
+  h = fma(h, r, 0x1.5556f6p-5f);
+  h = fma(h, r, 0x1.5554b4p-3f);
+  h = fma(h, r, 0x1.fffffep-2f);
+  y = fma(h, r * r, r);
+  return n;
+}
+
+// power_of_two is 2^n for -126 <= n <= 127.
+DEVICE f32 power_of_two(s32 n) { return f32_of((u32)(n + 127) << 23); }
+
+// scale is x * 2^n, rounded once, for x near 1 and integers n from -151 to 129: the first product is exact.
+DEVICE f32 scale(f32 x, f32 n) {
+  if (n != n) return n;
+  const s32 all = (s32)n, half = all / 2;
+  return x * power_of_two(half) * power_of_two(all - half);
+}
+
+DEVICE f32 f32_exp(f32 x) {
+  f32 y;
+  const f32 n = expm1_reduced(limit(x, -104.0f, 89.0f), y);
+  return scale(1.0f + y, n);
+}
+
+DEVICE f32 f32_sigmoid(f32 x) {
+  const f32 e = f32_exp(-magnitude(x));
+  return f32_bits(x) >> 31 ? e / (1.0f + e) : 1.0f / (1.0f + e);
+}
+
+DEVICE f32 f32_tanh(f32 x) {
+  f32 y;
+  const f32 n = expm1_reduced(limit(magnitude(x), 0.0f, 10.0f) * -2.0f, y), power = scale(1.0f, n);
+  const f32 m = fma(power, y, power - 1.0f);
+  return copy_sign(magnitude(m) / (2.0f + m), x);
+}
+
+DEVICE f32 f32_erf(f32 x) {
+  const f32 t = limit(magnitude(x), 0.0f, 3.93f);
+  if (t > 0.875f) {
+    f32 p = 0x1.c39598p-13f, y;
+    p = fma(p, t, -0x1.a6d68ep-9f);
+    p = fma(p, t, 0x1.779b18p-6f);
+    p = fma(p, t, -0x1.af603ap-4f);
+    p = fma(p, t, -0x1.45777cp-1f);
+    p = fma(p, t, -0x1.0738dcp-3f);
+    const f32 n = expm1_reduced(fma(p, t, -t), y);
+    return copy_sign(1.0f - scale(1.0f + y, n), x);
+  }
+  const f32 s = x * x;
+  f32 p = -0x1.41323cp-11f;
+  p = fma(p, s, 0x1.48c424p-8f);
+  p = fma(p, s, -0x1.b6c436p-6f);
+  p = fma(p, s, 0x1.ce1d88p-4f);
+  p = fma(p, s, -0x1.8126f2p-2f);
+  p = fma(p, s, 0x1.06eba6p-3f);
+  return fma(p, x, x);
+}
+
+DEVICE f32 f32_swish(f32 x, f32 alpha) { return x * f32_sigmoid(alpha * x); }
+DEVICE f32 f32_gelu(f32 x) { return x * 0.5f * (1.0f + f32_erf(x * 0x1.6a09e6p-1f)); }
+DEVICE f32 f32_gelu_tanh(f32 x) {
+  const f32 u = x * fma(x * x, 0x1.2444f2p-4f, 0x1.988454p+0f);
+  return x * f32_sigmoid(u);
+}
+DEVICE f32 f32_hard_sigmoid(f32 x, f32 alpha, f32 beta) { return limit(alpha * x + beta, 0.0f, 1.0f); }
+
+// fake_quantize is qmath.Grid.FakeSlice of a narrow grid: x / scale rounded half to even between lo and hi, times scale. lo and hi are
+// the integer limits less the zero point.
+DEVICE f32 fake_quantize(f32 x, f32 scale, f32 lo, f32 hi) {
+  f32 v = x / scale;
+  if (v != v) v = 0.0f;
+  v = limit(v, lo, hi);
+  return (v + 0x1.8p23f - 0x1.8p23f) * scale;
+}
+
+// Unary functions, by the numbers that float_elementwise.go has for them.
+enum {
+  UNARY_LIMIT,        // between a and b
+  UNARY_LEAKY,        // a * x below 0
+  UNARY_THRESHOLD,    // 0 unless above a
+  UNARY_SHRINK,       // x + a below -b, x - a above b, else 0
+  UNARY_HARD_SIGMOID, // a * x + b between 0 and 1
+  UNARY_HARD_SWISH,
+  UNARY_SIGMOID,
+  UNARY_TANH,
+  UNARY_ERF,
+  UNARY_EXP,
+  UNARY_GELU,
+  UNARY_GELU_TANH,
+  UNARY_SWISH, // x * sigmoid(a * x)
+  UNARY_SOFTSIGN,
+  UNARY_SQRT,
+  UNARY_RECIPROCAL,
+  UNARY_FLOOR,
+  UNARY_CEIL,
+  UNARY_ROUND,
+  UNARY_ABS,
+  UNARY_NEG,
+  UNARY_SIGN,
+  UNARY_SQUARE,
+  UNARY_CUBE, // in float64, rounded once
+  UNARY_FAKE_QUANTIZE, // on a grid of scale c, from a to b
+};
+
+DEVICE f32 unary(s32 op, f32 x, f32 a, f32 b, f32 c) {
+  switch (op) {
+  case UNARY_LIMIT: return limit(x, a, b);
+  case UNARY_LEAKY: return x < 0.0f ? a * x : x;
+  case UNARY_THRESHOLD: return x > a ? x : 0.0f;
+  case UNARY_SHRINK: return x < -b ? x + a : x > b ? x - a : 0.0f;
+  case UNARY_HARD_SIGMOID: return f32_hard_sigmoid(x, a, b);
+  case UNARY_HARD_SWISH: return x * f32_hard_sigmoid(x, (f32)(1.0 / 6), 0.5f);
+  case UNARY_SIGMOID: return f32_sigmoid(x);
+  case UNARY_TANH: return f32_tanh(x);
+  case UNARY_ERF: return f32_erf(x);
+  case UNARY_EXP: return f32_exp(x);
+  case UNARY_GELU: return f32_gelu(x);
+  case UNARY_GELU_TANH: return f32_gelu_tanh(x);
+  case UNARY_SWISH: return f32_swish(x, a);
+  case UNARY_SOFTSIGN: return x / (1.0f + magnitude(x));
+  case UNARY_SQRT: return f32_sqrt(x);
+  case UNARY_RECIPROCAL: return 1.0f / x;
+  case UNARY_FLOOR: return f32_floor(x);
+  case UNARY_CEIL: return f32_ceil(x);
+  case UNARY_ROUND: return half_even(x);
+  case UNARY_ABS: return magnitude(x);
+  case UNARY_NEG: return f32_of(f32_bits(x) ^ 0x80000000u);
+  case UNARY_SIGN: return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x;
+  case UNARY_SQUARE: return x * x;
+  case UNARY_CUBE: return (f32)((f64)x * (f64)x * (f64)x);
+  case UNARY_FAKE_QUANTIZE: return fake_quantize(x, c, a, b);
+  }
+  return x;
+}
+
+// Functions of two numbers.
+enum { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_MAX, BINARY_MIN, BINARY_PRELU, BINARY_SCALED_ADD };
+
+DEVICE f32 binary(s32 op, f32 x, f32 y, f32 scale) {
+  switch (op) {
+  case BINARY_ADD: return x + y;
+  case BINARY_SUB: return x - y;
+  case BINARY_MUL: return x * y;
+  case BINARY_DIV: return x / y;
+  case BINARY_MAX: return go_max(x, y);
+  case BINARY_MIN: return go_min(x, y);
+  case BINARY_PRELU: return x < 0.0f ? y * x : x;
+  }
+  return x + scale * y;
+}
