@@ -1,0 +1,352 @@
+#!/usr/bin/env bash
+# Builds, checks and measures qwb on an NVIDIA GPU: docs/gpu.md. build needs Go and runs anywhere; all other stages run on a bare
+# Linux machine with a GPU, from what build left in bin beside this script.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+bin=${BIN:-$here/bin}
+out=${OUT:-results}
+backend=${QWB_BACKEND:-cuda} # ptx: everything on the interpreter, at tiny sizes, to test this script
+limit=${LIMIT:-500}          # seconds that a stage may take
+stages=(tests sanitize verify kernels networks)
+
+usage() {
+  cat <<'EOF'
+run.sh build      compile qwb and the tests of packages with device code, and prepare models, into examples/gpu/bin
+run.sh tests      run the compiled tests on the GPU
+run.sh sanitize   run the tests of the kernels under compute-sanitizer: memcheck, racecheck, initcheck
+run.sh verify     integer programs on the GPU against the reference: classifiers under every arithmetic profile
+run.sh kernels    kernels next to the device's peaks, and to torch's int8 products where torch is
+run.sh networks   INT8 networks at batch 1, 32, 256, next to bfloat16 in torch where torch is
+run.sh            all stages but build
+Environment: OUT (results), BIN (where build's output is), LIMIT (seconds for a stage: 500), QWB_BACKEND (cuda; ptx: the interpreter).
+EOF
+}
+
+# ---- JSON, without any program that may be missing ----
+
+# quote prints its standard input as a JSON string.
+quote() {
+  LC_ALL=C tr -d '\000-\010\013-\037\177-\377' | LC_ALL=C awk 'BEGIN { printf "\"" } { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\t/, "\\t"); printf "%s%s", (NR > 1 ? "\\n" : ""), $0 } END { printf "\"" }'
+}
+
+text() { printf '%s' "$1" | quote; }
+
+# whole prints a file that holds JSON, or null where a program did not come to writing one.
+whole() { if [ -s "$1" ] && [ "$(head -c 1 "$1")" = "{" ]; then cat "$1"; else printf 'null'; fi; }
+
+# join prints lines with commas between them.
+join() { awk 'NR > 1 { printf ",\n" } { printf "%s", $0 } END { if (NR) printf "\n" }' "$1"; }
+
+# ---- stages ----
+
+started=$SECONDS
+deadline=$limit
+
+# left prints the seconds that the stage still has, at least 1.
+left() {
+  local n=$((deadline - SECONDS))
+  echo $((n > 1 ? n : 1))
+}
+
+# run_for LOG COMMAND... runs a command within the stage's time; its output goes to LOG. Sets rc and seconds.
+run_for() {
+  local log=$1 before=$SECONDS
+  shift
+  timeout -k 5 "$(left)" "$@" >"$log" 2>&1
+  rc=$?
+  seconds=$((SECONDS - before))
+}
+
+# finished STAGE OK NOTE
+finished() { summary+=("{\"stage\": \"$1\", \"ok\": $2, \"seconds\": $((SECONDS - began)), \"note\": $(text "$3")}"); notes+=("$(printf '%-9s %-6s %s' "$1" "$([ "$2" = true ] && echo ok || echo FAILED)" "$3")"); }
+
+# unpack decompresses what build left into a folder where it can run.
+unpack() {
+  [ -n "${work:-}" ] && return 0
+  if [ ! -e "$bin/qwb.gz" ]; then
+    echo "run.sh: no $bin/qwb.gz: run '$0 build' where Go is, and take examples/gpu/bin along" >&2
+    exit 1
+  fi
+  work=$(mktemp -d "${TMPDIR:-/tmp}/qwb-gpu.XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  mkdir -p "$work/tests"
+  for f in "$bin"/qwb.gz "$bin"/tests/*.gz; do
+    local to=${f#"$bin/"}
+    gzip -dc "$f" >"$work/${to%.gz}" && chmod +x "$work/${to%.gz}"
+  done
+  cp -r "$bin/models" "$work/models"
+  qwb=$work/qwb
+}
+
+# package prints the folder of a test binary's package, which some of its tests read; another where it is not here.
+package() {
+  local dir=$root/${1//.//}
+  if [ -d "$dir" ]; then echo "$dir"; else echo "$work"; fi
+}
+
+# tests: name of a package with dots for slashes, and what to run of it.
+tested=("kernels.cuda|." "quantizer.program|CUDA" "graph.device|." "calib|CUDA|Device")
+
+stage_build() {
+  command -v go >/dev/null || { echo "run.sh: build needs Go" >&2; exit 1; }
+  rm -rf "$bin"
+  mkdir -p "$bin/tests" "$bin/models"
+  cd "$root" || exit 1
+  local build=(-trimpath -ldflags "-s -w") made
+  made=$(mktemp -d)
+  CGO_ENABLED=0 go build "${build[@]}" -o "$made/qwb" ./cmd/qwb || exit 1
+  gzip -9 <"$made/qwb" >"$bin/qwb.gz"
+  for t in "${tested[@]}"; do
+    local name=${t%%|*}
+    [ -d "${name//.//}" ] || continue
+    CGO_ENABLED=0 go test -c "${build[@]}" -o "$made/$name" "./${name//.//}" || exit 1
+    [ -e "$made/$name" ] && gzip -9 <"$made/$name" >"$bin/tests/$name.gz"
+  done
+  models "$made/qwb"
+  rm -rf "$made"
+  local size
+  size=$(du -sm "$bin" | cut -f1)
+  echo "$bin: $size MiB"
+  [ "$size" -le 54 ] || { echo "run.sh: more than 54 MiB: with the repository beside it that is more than 64" >&2; exit 1; }
+}
+
+# models prepares plans of the classifiers in QWB_TESTDATA, where it is, and of the network that is part of qwb.
+models() {
+  local qwb=$1 data=${QWB_TESTDATA:-$root/../shared}
+  cd "$bin/models" || exit 1
+  "$qwb" demo >/dev/null 2>&1 && mv qwb-demo/glyphs.onnx . && mkdir -p data/glyphs &&
+    find qwb-demo/data/calibration -type f | sort | head -n 24 | xargs -I{} mv {} data/glyphs/
+  rm -rf qwb-demo ./*.plan.json ./*.stats
+  plans "$qwb" glyphs.onnx data/glyphs data/glyphs none
+  if [ -d "$data/models" ]; then
+    mkdir -p data/pets data/cifar
+    find "$data/data/pets/calibration" -name '*.jpg' | sort | awk 'NR % 26 == 1' | xargs -I{} cp {} data/pets/
+    head -c $((8 * 3073)) "$data/data/cifar10/calibration_500.bin" >data/cifar/eight.bin
+    while read -r model calibration verification preprocess; do
+      [ -e "$data/models/$model" ] || continue
+      cp "$data/models/$model" .
+      [ -e "$data/data/$calibration" ] && calibration=$data/data/$calibration
+      plans "$qwb" "$(basename "$model")" "$calibration" "$verification" "$preprocess"
+    done <<'EOF'
+classifiers/mobilenet_v1_1.0_224.onnx pets/calibration data/pets imagenet-inception
+classifiers/mobilenetv2_0.35_catdog.onnx pets/calibration data/pets imagenet-inception
+classifiers/squeezenet1.0.onnx pets/calibration data/pets imagenet-caffe
+mlperf-tiny/pretrainedResnet.onnx cifar10/calibration_500.bin data/cifar/eight.bin none
+mlperf-tiny/pretrainedResnet_large_float.onnx cifar10/calibration_500.bin data/cifar/eight.bin none
+mlperf-tiny/vww_96_float.onnx synthetic:16 synthetic:4 none
+mlperf-tiny/kws_dequant_fp32.onnx synthetic:16 synthetic:4 none
+mnist/mnist-8.onnx synthetic:16 synthetic:4 none
+mnist/cnn_mnist_pytorch.onnx synthetic:16 synthetic:4 none
+EOF
+  fi
+  rm -f ./*.stats ./*.bak
+  chmod -R u+w .
+}
+
+# plans QWB MODEL CALIBRATION-DATA DATA PREPROCESS makes the plans of a model, and a line for each in the list that verify follows.
+plans() {
+  for platform in onnxruntime trt_int8; do
+    local plan=${2%.onnx}.$platform.plan.json
+    if "$1" calibrate "$2" --data "$3" --samples 24 --preprocess "$5" --platform $platform -o "$plan" >/dev/null 2>"$bin/log"; then
+      echo "$plan $4" >>list
+    else
+      echo "run.sh: $2 for $platform: $(tail -n 1 "$bin/log")" >&2
+    fi
+    rm -f "$bin/log"
+  done
+}
+
+stage_tests() {
+  local rows=$work/rows all=true total=0 filter
+  : >"$rows"
+  for t in "${tested[@]}"; do
+    local name=${t%%|*} run=${t#*|} args=(-test.v)
+    [ -e "$work/tests/$name" ] || continue
+    filter=$run
+    if [ "$backend" = ptx ]; then # only that the binaries start and count
+      filter=${TESTS:-Peak|CUDA}
+      args+=(-test.short)
+    else
+      export QWB_GPU=only
+    fi
+    cd "$(package "$name")" || exit 1
+    run_for "$work/log" "$work/tests/$name" "${args[@]}" -test.run "$filter" -test.timeout "$(left)s"
+    cd "$here" || exit 1
+    local passed failed skipped
+    passed=$(grep -c '^ *--- PASS' "$work/log")
+    failed=$(grep -c '^ *--- FAIL' "$work/log")
+    skipped=$(grep -c '^ *--- SKIP' "$work/log")
+    total=$((total + passed))
+    [ "$rc" = 0 ] || all=false
+    {
+      printf '{"binary": "%s", "rc": %d, "seconds": %d, "passed": %d, "failed": %d, "skipped": %d, "failures": ' "$name" "$rc" "$seconds" "$passed" "$failed" "$skipped"
+      if [ "$rc" = 0 ]; then printf '""'; else grep -v '^ *--- PASS\|^=== ' "$work/log" | tail -n 120 | quote; fi
+      echo '}'
+    } >>"$rows"
+    echo "tests: $name: $passed passed, $failed failed, $skipped skipped, rc $rc, $seconds s"
+  done
+  { echo '{"tests": ['; join "$rows"; echo ']}'; } >"$out/tests.json"
+  [ "$total" -gt 0 ] || all=false
+  finished tests $all "$total passed"
+}
+
+# sanitizer prints where compute-sanitizer is: taken along in bin/sanitizer, in the PATH, or beside a CUDA toolkit.
+sanitizer() {
+  for f in "$bin/sanitizer/compute-sanitizer" "$(command -v compute-sanitizer)" /usr/local/cuda*/bin/compute-sanitizer /usr/local/cuda*/compute-sanitizer/compute-sanitizer; do
+    [ -n "$f" ] && [ -x "$f" ] && echo "$f" && return 0
+  done
+  return 1
+}
+
+stage_sanitize() {
+  local tool=${SANITIZER:-} rows=$work/rows all=true
+  [ -n "$tool" ] || tool=$(sanitizer) || {
+    echo '{"sanitize": [], "missing": "compute-sanitizer is not on this machine"}' >"$out/sanitize.json"
+    finished sanitize false "no compute-sanitizer here"
+    return
+  }
+  export QWB_GPU=only
+  : >"$rows"
+  for check in memcheck racecheck initcheck; do
+    # Each takes a third of what is left to it and its successors.
+    local share
+    case $check in memcheck) share=$(($(left) / 3)) ;; racecheck) share=$(($(left) / 2)) ;; *) share=$(left) ;; esac
+    cd "$(package kernels.cuda)" || exit 1
+    run_for "$work/log" timeout -k 5 "$share" "$tool" --tool $check --error-exitcode 99 --print-limit 20 "$work/tests/kernels.cuda" -test.short -test.v -test.run "${TESTS:-.}"
+    cd "$here" || exit 1
+    local errors passed
+    errors=$(grep 'ERROR SUMMARY' "$work/log" | tail -n 1)
+    passed=$(grep -c '^ *--- PASS' "$work/log")
+    [ "$rc" = 0 ] || all=false
+    {
+      printf '{"tool": "%s", "rc": %d, "seconds": %d, "passed": %d, "summary": %s, "log": ' "$check" "$rc" "$seconds" "$passed" "$(text "$errors")"
+      if [ "$rc" = 0 ]; then printf '""'; else grep -v '^ *--- PASS\|^=== ' "$work/log" | tail -n 120 | quote; fi
+      echo '}'
+    } >>"$rows"
+    echo "sanitize: $check: rc $rc, $passed passed, $seconds s, $errors"
+  done
+  { echo '{"sanitize": ['; join "$rows"; echo ']}'; } >"$out/sanitize.json"
+  finished sanitize $all "memcheck, racecheck, initcheck"
+}
+
+profiles=(tflite2 tflite1 tvm-upward tvm-nearest tvm-a64 ort onnx-ref rndnu ncnn pow2 pow2-floor pow2-half-away pow2-half-even avx2-saturating onnx trt)
+
+# field FILE KEY prints a number or string of a JSON object of qwb, of its outermost keys.
+field() { sed -n "s/^  \"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1" | head -n 1; }
+
+stage_verify() {
+  local rows=$work/rows held=0 bad=0 compared=0
+  : >"$rows"
+  cd "$work/models" || exit 1
+  local only=${MODELS:-.}
+  while read -r plan data; do
+    [[ $plan =~ $only ]] || continue
+    for profile in ${PROFILES:-"${profiles[@]}"}; do
+      cp "$plan" now.plan.json # verify writes its outcome into the plan
+      timeout -k 5 "$(left)" "$qwb" verify now.plan.json --backend "$backend" --profile "$profile" --data "$data" --samples 2 --json >"$work/json" 2>"$work/log"
+      rc=$?
+      local why different n
+      why=$(tail -n 1 "$work/log")
+      case $rc:$why in
+        1:*' lower: '* | 1:*': lower'*) continue ;; # the profile has no form for the plan
+      esac
+      different=$(sed -n '/^  "backends": {/,/^  }/s/^ *"different": \([0-9]*\).*/\1/p' "$work/json")
+      n=$(sed -n '/^  "backends": {/,/^  }/s/^ *"compared": \([0-9]*\).*/\1/p' "$work/json")
+      if [ "$rc" = 0 ] && [ "${different:-1}" = 0 ] && [ "${n:-0}" -gt 0 ]; then
+        held=$((held + 1))
+        compared=$((compared + n))
+        why=
+      else
+        bad=$((bad + 1))
+        echo "verify: $plan $profile: rc $rc: $why"
+      fi
+      printf '{"plan": "%s", "profile": "%s", "rc": %d, "compared": %s, "different": %s, "verdict": "%s", "error": %s}\n' "$plan" "$profile" "$rc" "${n:-0}" "${different:-null}" \
+        "$(field "$work/json" verdict)" "$(text "$why")" >>"$rows"
+    done
+  done <list
+  cd "$here" || exit 1
+  { printf '{"held": %d, "failed": %d, "integers_compared": %d, "runs": [\n' "$held" "$bad" "$compared"; join "$rows"; echo ']}'; } >"$out/verify.json"
+  finished verify "$([ "$bad" = 0 ] && [ "$held" -gt 0 ] && echo true || echo false)" "$held hold, $bad do not; $compared integers compared"
+}
+
+# torch WHAT FILE leaves in $work/torch what torch_compare.py measured, as far as it came, where there is a python3 with torch.
+torch() {
+  rm -f "$work/torch"
+  if ! command -v python3 >/dev/null || ! python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' >/dev/null 2>&1; then
+    echo '{"missing": "no python3 with torch and a GPU here"}' >"$work/torch"
+    return
+  fi
+  timeout -k 5 "$(left)" python3 "$here/torch_compare.py" "$1" --with "$2" -o "$work/torch" >"$work/torch.log" 2>&1 ||
+    [ -e "$work/torch" ] || printf '{"failed": %s}' "$(tail -n 20 "$work/torch.log" | quote)" >"$work/torch"
+}
+
+stage_bench() {
+  local stage=$1
+  shift
+  timeout -k 5 $(($(left) * 2 / 3)) "$qwb" bench cuda --backend "$backend" --json "$@" >"$work/json" 2>"$work/log"
+  rc=$?
+  cp "$work/json" "$work/measured"
+  torch "$stage" "$work/measured"
+  {
+    printf '{"rc": %d, "error": %s, "qwb": ' "$rc" "$(if [ "$rc" = 0 ]; then printf '""'; else tail -n 20 "$work/log" | quote; fi)"
+    whole "$work/measured"
+    printf ', "torch": '
+    whole "$work/torch"
+    echo '}'
+  } >"$out/$stage.json"
+  local failed
+  failed=$(grep -c '^      "error":' "$work/measured")
+  finished "$stage" "$([ "$rc" = 0 ] && [ "$failed" = 0 ] && echo true || echo false)" "$(grep -c '"share_of_peak":' "$work/measured") measured, $failed failed; $(tail -n 1 "$work/log" | head -c 200)"
+}
+
+stage_kernels() {
+  if [ "$backend" = ptx ]; then stage_bench kernels --rounds 1; else stage_bench kernels; fi
+}
+
+stage_networks() {
+  if [ "$backend" = ptx ]; then stage_bench networks --networks --rounds 1 --batches 1,2; else stage_bench networks --networks --rounds 15 --span 100ms; fi
+}
+
+machine() {
+  {
+    printf '{"date": "%s", "kernel": %s, "cpu": %s, "cores": %s, "nvidia_smi": ' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(uname -sr | quote)" \
+      "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1 | quote)" "$(nproc)"
+    if command -v nvidia-smi >/dev/null; then
+      nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem,power.limit --format=csv,noheader 2>&1 | quote
+    else
+      printf '""'
+    fi
+    printf ', "qwb": '
+    "$qwb" version --json >"$work/json" 2>/dev/null
+    whole "$work/json"
+    echo '}'
+  } >"$out/machine.json"
+}
+
+case ${1:-all} in
+  all) ;;
+  build) stage_build; exit ;;
+  tests | sanitize | verify | kernels | networks) stages=("$1") ;;
+  *) usage; exit 2 ;;
+esac
+
+mkdir -p "$out" || exit 1
+out=$(cd "$out" && pwd)
+summary=() notes=()
+unpack
+machine
+for stage in "${stages[@]}"; do
+  began=$SECONDS
+  # All stages together stay under 20 minutes: a stage gets what the ones before left, but no more than its own limit.
+  deadline=$((SECONDS + limit))
+  [ ${#stages[@]} = 1 ] || [ $deadline -le $((started + 1140)) ] || deadline=$((started + 1140))
+  echo "== $stage"
+  "stage_$stage"
+done
+printf '%s\n' "${summary[@]}" >"$work/rows"
+{ echo '{"stages": ['; join "$work/rows"; echo ']}'; } >"$out/summary.json"
+printf '\n'
+printf '%s\n' "${notes[@]}"
+echo "results: $out"
+case ${notes[*]} in *FAILED*) exit 1 ;; esac
