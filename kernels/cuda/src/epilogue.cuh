@@ -1,0 +1,161 @@
+// What becomes of sums of products: corrections for zero points, and then codes, real numbers, or the sums themselves. The Go side
+// is in epilogue.go.
+#pragma once
+#include "requantize.cuh"
+
+typedef f32 f32x4 __attribute__((ext_vector_type(4)));
+typedef s32 s32x4 __attribute__((ext_vector_type(4)));
+
+// Element is the type of what is read or written.
+enum Element { ELEMENT_S8, ELEMENT_U8, ELEMENT_S16, ELEMENT_U16, ELEMENT_F32, ELEMENT_S32, ELEMENT_S64 };
+
+// Epilogue makes output (row, c) of the sum of row and channel c. Sums are sum x*w over raw codes; what zero points and the bias add
+// to them depends on the channel alone and stands in correction, but for weights with zero points, which take zeros[c] times the sum
+// of the row's codes away.
+struct Epilogue {
+  void *out;              // [rows][stride] of type; element (row, c) at row*stride + c
+  const void *residual;   // [rows][residual_stride]; null for none
+  const s32 *correction;  // by channel; null for none
+  const s32 *zeros;       // zero points of the weights by channel; null for none
+  const s32 *sums;        // of the codes of x, by row; read where zeros is
+  s64 stride, residual_stride;
+  s32 type, residual_type;
+  s32 channels;
+  s32 zeros_step; // 0 where one zero point serves all channels
+  s32 vector; // 1 where four channels are made at once: they are a multiple of 4, aligned; to 8-bit codes by one float32 product, to
+              // f32 or to s32. Everything else is made channel by channel.
+  s32 unused;
+  Requantize requantize;   // to codes
+  Accumulated accumulated; // to f32
+};
+
+// Part is one of several products of a launch: a pair of a stack of matrices, or a group of a convolution.
+struct Part {
+  s64 x, w;       // offsets in bytes
+  s32 row;        // the first of the outputs and the residual
+  s32 channel;    // the first of the outputs, the residual and the tables, but for
+  s32 correction; // the first in Epilogue.correction
+  s32 sum;        // the first in Epilogue.sums
+};
+
+// own returns the epilogue of a part, whose outputs begin shift elements further on.
+DEVICE Epilogue own(Epilogue e, const Part &part, s64 shift) {
+  const s64 size = e.type <= ELEMENT_U8 ? 1 : e.type <= ELEMENT_U16 ? 2 : e.type == ELEMENT_S64 ? 8 : 4;
+  e.out = (u8 *)e.out + (part.row * e.stride + part.channel + shift) * size;
+  if (e.residual)
+    e.residual = (const u8 *)e.residual + (part.row * e.residual_stride + part.channel) * (e.residual_type <= ELEMENT_U8 ? 1 : 2);
+  if (e.sums) e.sums += part.sum;
+  return e;
+}
+
+// Channels are the constants of N neighbouring channels.
+template <int N>
+struct Channels {
+  s32 c; // the first
+  s32 correction[N], zero[N];
+  Multiplier k[N];
+};
+
+// channels_of reads the constants of the N channels of a part from c on.
+template <int N>
+DEVICE Channels<N> channels_of(const Epilogue &e, const Part &part, s32 c) {
+  Channels<N> a;
+  a.c = c;
+  const bool real = e.type == ELEMENT_F32;
+  const Multiplier *table = real ? e.accumulated.multipliers : e.requantize.multipliers;
+  const s32 step = real ? e.accumulated.step : e.requantize.step;
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    const s64 at = part.channel + c + i;
+    a.correction[i] = e.correction ? e.correction[part.correction + c + i] : 0;
+    a.zero[i] = e.zeros ? e.zeros[at * e.zeros_step] : 0;
+    a.k[i].m = a.k[i].shift = 0;
+    if (e.type <= ELEMENT_F32) a.k[i] = table[at * step];
+  }
+  return a;
+}
+
+// read_code returns element i of codes.
+DEVICE s32 read_code(const void *p, s32 type, s64 i) {
+  switch (type) {
+  case ELEMENT_S8: return ((const s8 *)p)[i];
+  case ELEMENT_U8: return ((const u8 *)p)[i];
+  case ELEMENT_S16: return ((const s16 *)p)[i];
+  }
+  return ((const u16 *)p)[i];
+}
+
+// corrected adds what zero points and the bias make of a sum. Sums of 64 bits have been made without zero points.
+template <int N>
+DEVICE s32 corrected(const Epilogue &e, const Channels<N> &a, int i, s64 row, s32 sum) {
+  const s32 v = add32(sum, a.correction[i]);
+  return e.zeros ? sub32(v, mul32(a.zero[i], e.sums[row])) : v;
+}
+template <int N>
+DEVICE s64 corrected(const Epilogue &e, const Channels<N> &a, int i, s64 row, s64 sum) {
+  return add64(sum, a.correction[i]);
+}
+
+DEVICE s32 requantize_any(const Requantize &r, s32 acc, Multiplier k) { return requantize<ANY_FORM>(r.scaling, acc, k); }
+DEVICE s32 requantize_any(const Requantize &r, s64 acc, Multiplier k) { return requantize64<ANY_FORM>(r.scaling, acc, k); }
+
+// finish makes one output of any type.
+template <typename Acc>
+DEVICE void finish(const Epilogue &e, const Channels<1> &a, s64 row, Acc sum) {
+  const Acc acc = corrected(e, a, 0, row, sum);
+  const s64 at = row * e.stride + a.c;
+  s32 q = 0;
+  if (e.residual) q = read_code(e.residual, e.residual_type, row * e.residual_stride + a.c);
+  switch (e.type) {
+  case ELEMENT_F32:
+    ((f32 *)e.out)[at] = e.residual ? accumulated_add(e.accumulated, acc, a.k[0], q) : accumulated(e.accumulated, acc, a.k[0]);
+    return;
+  case ELEMENT_S32:
+  case ELEMENT_S64:
+    ((Acc *)e.out)[at] = acc;
+    return;
+  }
+  q = e.residual ? requantize_add<ONLY_FLOAT>(e.requantize, acc, a.k[0], q) : requantize_any(e.requantize, acc, a.k[0]);
+  if (e.type <= ELEMENT_U8) {
+    ((u8 *)e.out)[at] = (u8)q;
+  } else {
+    ((u16 *)e.out)[at] = (u16)q;
+  }
+}
+
+// finish4 makes four outputs where Epilogue.vector allows it.
+DEVICE void finish4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum) {
+  s32 q[4] = {0, 0, 0, 0};
+  if (e.residual) {
+    const s64 at = row * e.residual_stride + a.c;
+    if (e.residual_type <= ELEMENT_U8) {
+      const u32 four = *(const u32 *)((const u8 *)e.residual + at);
+#pragma unroll
+      for (int i = 0; i < 4; i++) q[i] = e.residual_type == ELEMENT_S8 ? (s32)(s8)(four >> 8 * i) : (s32)(u8)(four >> 8 * i);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; i++) q[i] = read_code(e.residual, e.residual_type, at + i);
+    }
+  }
+  const s64 at = row * e.stride + a.c;
+#pragma unroll
+  for (int i = 0; i < 4; i++) sum[i] = corrected(e, a, i, row, sum[i]);
+  if (e.type <= ELEMENT_U8) {
+    u32 out = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const s32 code = e.residual ? requantize_add<ONLY_SCALE>(e.requantize, sum[i], a.k[i], q[i])
+                                  : requantize<ONLY_SCALE>(e.requantize.scaling, sum[i], a.k[i]);
+      out |= (u32)(u8)code << 8 * i;
+    }
+    *(u32 *)((u8 *)e.out + at) = out;
+  } else if (e.type == ELEMENT_F32) {
+    f32x4 v;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      v[i] = e.residual ? accumulated_add(e.accumulated, sum[i], a.k[i], q[i]) : accumulated(e.accumulated, sum[i], a.k[i]);
+    *(f32x4 *)((f32 *)e.out + at) = v;
+  } else {
+    *(s32x4 *)((s32 *)e.out + at) = sum;
+  }
+}

@@ -1,0 +1,112 @@
+package cuda
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Tile is a kernel for products: the sums of a block of threads, and what they cost.
+type Tile struct {
+	Name         string // of the source: product_NAME.cu
+	M, N         int
+	Threads      int
+	stages       int
+	warpM, warpN int
+	blocks       int  // on a multiprocessor, as far as registers go
+	narrow       bool // reads pieces of 4 bytes too
+	rate         int  // products a multiprocessor can do in a cycle, of Hopper's 4096
+}
+
+// Tiles lists the tiles. Their rates are estimates, of the shared memory that their warps read and of how many wait at a time.
+func Tiles() []Tile {
+	return []Tile{
+		{Name: "256x128", M: 256, N: 128, Threads: 256, stages: 4, warpM: 64, warpN: 64, blocks: 1, rate: 2450},
+		{Name: "128x128", M: 128, N: 128, Threads: 128, stages: 4, warpM: 64, warpN: 64, blocks: 2, rate: 2300},
+		{Name: "128x64", M: 128, N: 64, Threads: 128, stages: 4, warpM: 64, warpN: 32, blocks: 3, narrow: true, rate: 1700},
+		{Name: "64x64", M: 64, N: 64, Threads: 128, stages: 4, warpM: 32, warpN: 32, blocks: 4, narrow: true, rate: 1300},
+		{Name: "128x32", M: 128, N: 32, Threads: 128, stages: 4, warpM: 32, warpN: 32, blocks: 4, narrow: true, rate: 1200},
+		{Name: "32x64", M: 32, N: 64, Threads: 128, stages: 6, warpM: 32, warpN: 16, blocks: 5, rate: 900},
+	}
+}
+
+// shared is how many bytes of shared memory a block needs: the ring of steps, through which the sums go afterwards.
+func (t *Tile) shared(tensorCores bool) int {
+	if !tensorCores { // one step in numbers of 4 bytes, or 4 rows a thread of sums
+		return max(16*(t.M+4+t.N+4)*4, t.Threads/16*4*(t.N+8)*4)
+	}
+	rows := t.M
+	if t.warpM > 16 {
+		rows /= 2
+	}
+	return max(t.stages*(t.M+t.N)*64, rows*(t.N+8)*4)
+}
+
+// job is what a tile is chosen for.
+type job struct {
+	m, n, blocks int // rows, columns, blocks of 64 of k
+	parts        int
+	narrow       bool
+	sms          int
+	limit        int // bytes of shared memory of a block
+	perSM        int // and of a multiprocessor
+	tensorCores  bool
+	tile         string // forced
+	splits       int    // forced
+}
+
+// choice is a tile, the number of slices of k and how long they may take in cycles.
+type choice struct {
+	tile   Tile
+	splits int
+	each   int // blocks of k of a slice
+	cycles int
+}
+
+// choose returns the tile and the slices that promise to be the fastest. What it reckons with, in cycles of a multiprocessor: blocks
+// come in waves; a step takes what the products of the blocks that share a multiprocessor take, or what their bytes take from the L2
+// cache, and no less than a copy's latency allows; a block has a beginning and an end; slices write and read their sums and need
+// another kernel.
+func choose(j job) (choice, error) {
+	const (
+		latency = 180  // of a step at least, with the copies of several under way
+		outside = 1800 // beginning and end of a block
+		bytes   = 28   // of the L2 cache in a cycle
+		another = 4500 // launch and latency of a kernel
+	)
+	best := choice{}
+	var names []string
+	for _, t := range Tiles() {
+		names = append(names, t.Name)
+		if j.tile != "" && t.Name != j.tile || j.narrow && !t.narrow || t.shared(j.tensorCores) > j.limit {
+			continue
+		}
+		tiles := ceilDiv(j.m, t.M) * ceilDiv(j.n, t.N) * j.parts
+		resident := max(min(t.blocks, j.perSM/(t.shared(j.tensorCores)+1024)), 1)
+		for splits := 1; splits <= min(j.blocks, 64); splits++ {
+			if j.splits != 0 && splits != min(j.splits, j.blocks) {
+				continue
+			}
+			each := ceilDiv(j.blocks, splits)
+			if ceilDiv(j.blocks, each) != splits && j.splits == 0 {
+				continue
+			}
+			all := tiles * splits
+			active := min(resident, ceilDiv(all, j.sms))
+			waves := ceilDiv(all, j.sms*resident)
+			step := max(latency, active*t.M*t.N*64/t.rate, active*(t.M+t.N)*64/bytes)
+			cycles := waves * (each*step + outside + active*t.M*t.N/20)
+			if splits > 1 {
+				cycles += another + 2*splits*j.m*j.n*j.parts*4/(bytes*j.sms)
+			}
+			if best.splits == 0 || cycles < best.cycles {
+				best = choice{tile: t, splits: ceilDiv(j.blocks, each), each: each, cycles: cycles}
+			}
+		}
+	}
+	if best.splits == 0 {
+		return best, fmt.Errorf("cuda: no tile %q for this product and device; there are %s", j.tile, strings.Join(names, ", "))
+	}
+	return best, nil
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
