@@ -29,7 +29,7 @@ func (e *Engine) attention(dst, q []float32, layer, n int) {
 	}
 	a.dst, a.q, a.layer, a.heads = dst, q, layer, n*c.Heads
 	a.pieces = max(1, min(a.heads, work/queryGrain, 64))
-	a.scale = float32(1 / math.Sqrt(float64(c.HeadDim)))
+	a.scale = attentionScale(c.HeadDim)
 	if len(a.workers) < a.pieces {
 		a.workers = make([]attentionWorker, a.pieces)
 	}
@@ -68,3 +68,6 @@ func (e *Engine) attendHead(dst, q, keys, values []float32, n int, w *attentionW
 	e.table.Combine(sum, scores, values, len(sum), keyBlock)
 	copy(dst, sum)
 }
+
+// attentionScale is what products of queries and keys are multiplied with.
+func attentionScale(dim int) float32 { return float32(1 / math.Sqrt(float64(dim))) }

@@ -2,12 +2,14 @@ package decode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"qwb/graph/checkpoint"
 	"qwb/graph/exec"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
+	"qwb/kernels/cuda"
 )
 
 // Options say how a model is run. The zero value runs its weights as they are stored on one thread per core.
@@ -21,6 +23,10 @@ type Options struct {
 	// Sums, if not nil, is called after each product of a matrix in groups with quantized activations, in the order of computation:
 	// for each row of activations and each row of the matrix its int32 sums, those of its groups.
 	Sums func(p checkpoint.Part, sums []int32)
+
+	// Device, if not nil, runs the model there, weights, caches and all, with the same result, bit for bit. Threads mean nothing then,
+	// Reference and Sums are refused. The engine must be closed before the device.
+	Device *cuda.Device
 }
 
 // Engine is a model ready to run: its weights packed for the kernels. One goroutine at a time may use it.
@@ -36,6 +42,7 @@ type Engine struct {
 	classifier *linear
 	rotary     *rotary
 	s          scratch
+	gpu        *gpu // nil on the processor
 }
 
 // layer is the weights of one layer; biases are nil where there are none.
@@ -55,6 +62,14 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, err)
 	}
 	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), sums: o.Sums, rotary: newRotary(&m.Config)}
+	if o.Device != nil {
+		if o.Reference || o.Sums != nil {
+			return nil, errors.New("decode: the reference and the sums of products are the processor's")
+		}
+		if e.gpu, err = newGPU(o.Device); err != nil {
+			return nil, fmt.Errorf("decode: %w", err)
+		}
+	}
 	p := packer{ctx: ctx, engine: e, model: m, options: &o, rule: rule}
 	e.layers = make([]layer, m.Layers)
 	for l := range e.layers {
@@ -69,10 +84,21 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 	}
 	e.finalNorm = p.vector(checkpoint.FinalNorm, -1)
 	e.classifier, e.embed = p.ends()
+	if e.gpu != nil && p.err == nil {
+		p.uploadVectors()
+	}
 	if p.err != nil {
-		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, p.err)
+		return nil, errors.Join(fmt.Errorf("checkpoint: %s: %w", m.Path, p.err), e.Close())
 	}
 	return e, nil
+}
+
+// Close gives back what the engine has on a device. An engine on the processor needs none.
+func (e *Engine) Close() error {
+	if e.gpu == nil {
+		return nil
+	}
+	return e.gpu.close()
 }
 
 // TokenBytes is how many bytes of weights a token reads, with one row of the embedding: those of the matrices as they lie in memory,
@@ -85,9 +111,12 @@ func (e *Engine) TokenBytes() int64 {
 		n += 4 * int64(len(l.queryBias)+len(l.keyBias)+len(l.valueBias))
 	}
 	for _, m := range matrices {
-		if m.groups != nil {
+		switch {
+		case m.gpu != nil:
+			n += int64(m.gpu.bytes())
+		case m.groups != nil:
 			n += int64(m.groups.Bytes())
-		} else {
+		default:
 			k, cols := m.floats.Size()
 			n += 4 * int64(k) * int64(cols)
 		}
@@ -123,6 +152,9 @@ func (e *Engine) Forward(ctx context.Context, batch []Sequence) ([]float32, erro
 		}
 		rows += len(q.Tokens)
 		want += q.Want
+	}
+	if e.gpu != nil {
+		return e.forwardOnGPU(ctx, batch, rows, want)
 	}
 	return e.forward(ctx, batch, rows, want)
 }

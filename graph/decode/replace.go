@@ -2,6 +2,7 @@ package decode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"qwb/graph/checkpoint"
@@ -12,6 +13,9 @@ import (
 // its classifier too, and is replaced in both places. Other matrices may be replaced meanwhile, if they are restored in the reverse
 // order.
 func (e *Engine) Replace(ctx context.Context, m *checkpoint.Model, part checkpoint.Part, w Weights) (restore func(), err error) {
+	if e.gpu != nil {
+		return nil, errors.New("decode: matrices of an engine on a device are not replaced")
+	}
 	rule, err := w.rule()
 	if err != nil {
 		return nil, fmt.Errorf("decode: %s: %w", part, err)

@@ -47,6 +47,7 @@ type linear struct {
 	rows   int
 	floats *kernels.GemmF32
 	groups *kernels.Groups
+	gpu    *gpuMatrix // of an engine on a device, instead of both
 }
 
 // rows is activations, n of equal length without gaps, and their codes once a matrix has asked for them.
@@ -155,7 +156,9 @@ func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
 		return nil
 	}
 	m := &linear{part: t.Part, rows: t.Rows}
-	if c := p.codes(t); c != nil {
+	if c := p.codes(t); p.engine.gpu != nil {
+		m.gpu = p.uploadMatrix(t, c)
+	} else if c != nil {
 		m.groups = p.pack(c)
 	} else if x := p.floats(t); x != nil {
 		m.floats = p.engine.table.PackGemmF32(x, t.Cols, t.Rows, t.Cols, true)
@@ -169,15 +172,23 @@ func (p *packer) pack(c *codes) *kernels.Groups {
 	t := c.tensor
 	g, err := p.engine.table.PackGroups(p.engine.par, kernels.GroupMatrix{Rows: t.Rows, Cols: t.Cols, Size: c.size, Bits: c.bits,
 		Float: p.options.Weights.Float, Plain: p.options.Reference, Read: c.read})
-	switch {
-	case err != nil:
+	if err != nil {
 		p.err = fmt.Errorf("%s: %w", t.Part, err)
-	case c.broken.Load():
-		if p.err = t.Finite(); p.err == nil {
-			p.err = fmt.Errorf("%s: a scale is so large that its codes leave float32", t.Part)
-		}
+	} else {
+		p.broken(c)
 	}
 	return g
+}
+
+// broken fails where numbers that were read are not finite.
+func (p *packer) broken(c *codes) {
+	t := c.tensor
+	if p.err != nil || !c.broken.Load() {
+		return
+	}
+	if p.err = t.Finite(); p.err == nil {
+		p.err = fmt.Errorf("%s: a scale is so large that its codes leave float32", t.Part)
+	}
 }
 
 // ends returns the matrix at the end of the model, and what gives the vector of a token at its beginning.
@@ -186,6 +197,10 @@ func (p *packer) ends() (*linear, func(dst []float32, id int)) {
 	classifier := p.matrix(checkpoint.Classifier, -1)
 	if t == nil || classifier == nil {
 		return nil, nil
+	}
+	if p.engine.gpu != nil {
+		p.engine.gpu.embedding = p.uploadEmbedding(classifier)
+		return classifier, nil
 	}
 	c := p.codes(t)
 	switch {

@@ -89,13 +89,15 @@ func Attend(s *Stream, y, q, places Buffer, n int, h Heads, scale float32, longe
 	if y.Bytes < 4*n*h.Queries*h.Dim {
 		return fmt.Errorf("cuda: results of heads %+v of %d rows do not fit %d bytes", h, n, y.Bytes)
 	}
-	shared := 4 * (h.Dim + longest)
-	if most := s.Device.SharedPerBlock - attendStatic; shared > most {
-		return fmt.Errorf("cuda: %d positions are more than the %d that %s attends to at once", longest, most/4-h.Dim, s.Device.Name)
+	if most := AttendMost(s.Device, h); longest > most {
+		return fmt.Errorf("cuda: %d positions are more than the %d that %s attends to at once", longest, most, s.Device.Name)
 	}
 	p := attendParams{q.Ptr, y.Ptr, places.Ptr, h.params(), scale, int32(n)}
-	return launchFile(s, "decoder", "attend", driver.Dim{X: uint32(h.Queries), Y: uint32(n), Z: 1}, decoderThreads, shared, &p)
+	return launchFile(s, "decoder", "attend", driver.Dim{X: uint32(h.Queries), Y: uint32(n), Z: 1}, decoderThreads, 4*(h.Dim+longest), &p)
 }
+
+// AttendMost is the largest number of positions that Attend takes.
+func AttendMost(d *Device, h Heads) int { return (d.SharedPerBlock-attendStatic)/4 - h.Dim }
 
 // attendStatic is the static shared memory of attend, rounded up.
 const attendStatic = 1 << 10
