@@ -406,8 +406,14 @@ func hostTestSumAndProduct(h *host) {
 				done, seen = done+batch, seen|2
 				q, err := cuda.ProductOf(product)
 				require.NoError(t, err)
-				got := ask(h, hostProduct, 0, q, nil, a, b)
-				equal(t, p.Name, q, got, a, b, func(i int) int32 { return product.At(int32(a[i]), b[i]) })
+				own := cuda.OnlyFixed
+				if product.Float || product.Scaling.Float() {
+					own = cuda.OnlyFloat
+				}
+				for _, forms := range []cuda.Forms{cuda.AnyForm, own} {
+					got := ask(h, hostProduct, int(forms), q, nil, a, b)
+					equal(t, p.Name, q, got, a, b, func(i int) int32 { return product.At(int32(a[i]), b[i]) })
+				}
 			}
 		}
 		require.Equal(t, 3, seen, "%s: neither sums nor products are left out", p.Name)

@@ -55,7 +55,20 @@ struct Sum {
   s32 unused;
 };
 
-// sum of codes a and b. form is the form where a kernel is for one, or -1.
+// sum_term is what an operand adds to the sum, in SUM_SHIFTED and SUM_EACH; sum_terms is the code of two of them.
+template <int form>
+DEVICE s32 sum_term(const Sum &s, s32 q, s32 zero, Multiplier k) {
+  const s32 v = sub32(q, zero);
+  return scale32(s.scaling.form, s.scaling.rounding, form == SUM_SHIFTED ? left32(v, s.left) : v, k);
+}
+template <int form>
+DEVICE s32 sum_terms(const Sum &s, s32 a, s32 b) {
+  s64 v = s.subtract ? (s64)a - b : (s64)a + b;
+  if (form == SUM_SHIFTED) v = scale32(s.scaling.form, s.scaling.rounding, (s32)v, s.my);
+  return (s32)clamp64(v + s.scaling.zero, s.scaling.lo, s.scaling.hi);
+}
+
+// sum_codes is the sum of codes a and b. form is the form where a kernel is for one, or -1.
 template <int form>
 DEVICE s32 sum_codes(const Sum &s, s32 a, s32 b) {
   const s32 f = form < 0 ? s.form : form;
@@ -64,17 +77,10 @@ DEVICE s32 sum_codes(const Sum &s, s32 a, s32 b) {
     const f32 x = dequantize(a, s.za, s.fa), y = dequantize(b, s.zb, s.fb);
     return quantize(s.to, x + (s.subtract ? -y : y));
   }
-  a = sub32(a, s.za), b = sub32(b, s.zb);
-  s64 va, vb;
-  if (f == SUM_ALIGNED) {
-    va = mul_wide(a, s.ma.m), vb = mul_wide(b, s.mb.m);
-  } else {
-    va = scale32(s.scaling.form, s.scaling.rounding, left32(a, s.left), s.ma);
-    vb = scale32(s.scaling.form, s.scaling.rounding, left32(b, s.left), s.mb);
-  }
-  s64 v = s.subtract ? va - vb : va + vb;
-  if (f == SUM_SHIFTED) v = scale32(s.scaling.form, s.scaling.rounding, (s32)v, s.my);
-  if (f == SUM_ALIGNED) v = shift64(s.rounding, v, -s.right);
+  if (f == SUM_SHIFTED) return sum_terms<SUM_SHIFTED>(s, sum_term<SUM_SHIFTED>(s, a, s.za, s.ma), sum_term<SUM_SHIFTED>(s, b, s.zb, s.mb));
+  if (f == SUM_EACH) return sum_terms<SUM_EACH>(s, sum_term<SUM_EACH>(s, a, s.za, s.ma), sum_term<SUM_EACH>(s, b, s.zb, s.mb));
+  const s64 va = mul_wide(sub32(a, s.za), s.ma.m), vb = mul_wide(sub32(b, s.zb), s.mb.m);
+  const s64 v = shift64(s.rounding, s.subtract ? va - vb : va + vb, -s.right);
   return (s32)clamp64(v + s.scaling.zero, s.scaling.lo, s.scaling.hi);
 }
 
@@ -90,9 +96,11 @@ struct Product {
   s32 unused2;
 };
 
+// product_codes is the product of codes a and b; forms leaves out what a kernel is not for.
+template <int forms>
 DEVICE s32 product_codes(const Product &p, s32 a, s32 b) {
-  if (p.real) return quantize(p.to, dequantize(a, p.za, p.fa) * dequantize(b, p.zb, p.fb));
-  return requantize<ANY_FORM>(p.scaling, mul32(sub32(a, p.za), sub32(b, p.zb)), p.k);
+  if (forms != ONLY_FIXED && p.real) return quantize(p.to, dequantize(a, p.za, p.fa) * dequantize(b, p.zb, p.fb));
+  return requantize<forms>(p.scaling, mul32(sub32(a, p.za), sub32(b, p.zb)), p.k);
 }
 
 // rounded_quotient is x*2^n/d, rounded.

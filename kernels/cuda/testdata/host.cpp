@@ -132,7 +132,11 @@ static void compute(Request &r) {
   }
   case PRODUCT: {
     const Product p = r.get<Product>(false);
-    return each([&](s32 a, s32 b) { return product_codes(p, a, b); });
+    switch (r.forms) {
+    case ONLY_FLOAT: return each([&](s32 a, s32 b) { return product_codes<ONLY_FLOAT>(p, a, b); });
+    case ONLY_FIXED: return each([&](s32 a, s32 b) { return product_codes<ONLY_FIXED>(p, a, b); });
+    }
+    return each([&](s32 a, s32 b) { return product_codes<ANY_FORM>(p, a, b); });
   }
   case AVERAGE: { // a is the sum of b terms; without terms, a is a code and its term is the result
     const Average p = r.get<Average>(true);

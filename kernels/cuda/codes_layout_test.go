@@ -1,0 +1,35 @@
+package cuda
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestCodeParameters(t *testing.T) {
+	for _, c := range []struct {
+		file    string
+		entries []string
+		size    uintptr
+	}{
+		{"codes", []string{"map_1_1", "map_1_2", "map_2_1", "map_2_2"}, unsafe.Sizeof(mapParams{})},
+		{"codes", []string{"interpolate"}, unsafe.Sizeof(interpolateParams{})},
+		{"codes", []string{"clamp_1", "clamp_2", "recode"}, unsafe.Sizeof(recodeParams{})},
+		{"codes", []string{"quantize_1", "quantize_2", "dequantize_1", "dequantize_2"}, unsafe.Sizeof(convertParams{})},
+		{"pairs", []string{"add", "add_float", "add_fused", "add_shifted", "add_each", "add_aligned"}, unsafe.Sizeof(addParams{})},
+		{"pairs", []string{"multiply", "multiply_float", "multiply_fixed"}, unsafe.Sizeof(multiplyParams{})},
+		{"pairs", []string{"choose", "choose_bytes"}, unsafe.Sizeof(chooseParams{})},
+		{"pools", []string{"max_pool_1x16", "max_pool_1x4", "max_pool_1x1", "max_pool_2x8", "max_pool_2x1"}, unsafe.Sizeof(poolParams{})},
+		{"pools", []string{"average_pool_1x4", "average_pool_1x1", "average_pool_2x1"}, unsafe.Sizeof(averagePoolParams{})},
+		{"pools", []string{"reduce_max", "reduce_min"}, unsafe.Sizeof(reduceParams{})},
+		{"pools", []string{"mean"}, unsafe.Sizeof(meanParams{})},
+		{"softmax", []string{"softmax"}, unsafe.Sizeof(softmaxParams{})},
+		{"gather", []string{"gather_1", "gather_2", "gather_4", "gather_8", "gather_16"}, unsafe.Sizeof(gatherParams{})},
+		{"gather", []string{"turn_1", "turn_2", "turn_4", "turn_8", "turn_1x4", "turn_2x2"}, unsafe.Sizeof(turnCodesParams{})},
+	} {
+		for _, entry := range c.entries {
+			assert.EqualValues(t, c.size, paramBytes(t, c.file, entry), "%s.%s", c.file, entry)
+		}
+	}
+}
