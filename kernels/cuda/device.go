@@ -69,6 +69,9 @@ func OpenOn(api driver.API, ordinal int) (*Device, error) {
 	if d.context, err = api.PrimaryContext(d.device); err != nil {
 		return nil, err
 	}
+	if e, ok := api.(interface{ Emulated() bool }); ok {
+		d.Emulated = e.Emulated()
+	}
 	d.pool = newPool(func(bytes int) (driver.Ptr, error) { return api.MemAlloc(d.context, bytes) },
 		func(p driver.Ptr) error { return api.MemFree(d.context, p) })
 	return d, nil

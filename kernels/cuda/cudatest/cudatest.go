@@ -1,0 +1,57 @@
+// Package cudatest gives tests devices to run kernels on: the interpreter of package emulate with every check it makes, and a GPU
+// where there is one.
+package cudatest
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/emulate"
+)
+
+// Each runs a test on the devices that QWB_GPU says:
+//
+//	also (or nothing)  interpreted devices of compute capability 6.1 and 8.0, and a GPU where one is found
+//	only               the GPU alone; the test fails where there is none
+//	off                interpreted devices alone
+func Each(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
+	t.Helper()
+	mode := os.Getenv("QWB_GPU")
+	switch mode {
+	case "", "also", "only", "off":
+	default:
+		t.Fatalf("QWB_GPU is %q: only, also or off", mode)
+	}
+	if mode != "only" {
+		for _, arch := range []int{61, 80} {
+			t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) { test(t, Device(t, arch)) })
+		}
+	}
+	if mode == "off" {
+		return
+	}
+	d, err := cuda.Open()
+	if err != nil {
+		if mode == "only" {
+			t.Fatalf("QWB_GPU=only: %v", err)
+		}
+		return
+	}
+	t.Run("gpu", func(t *testing.T) {
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		test(t, d)
+	})
+}
+
+// Device returns an interpreted device of a compute capability, which is closed when the test ends.
+func Device(t testing.TB, arch int) *cuda.Device {
+	t.Helper()
+	d, err := cuda.OpenOn(emulate.New(arch), 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = d.Close() }) // it fails again where a kernel did, which the test has seen
+	return d
+}

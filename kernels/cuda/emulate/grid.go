@@ -1,0 +1,186 @@
+package emulate
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"qwb/kernels/cuda/driver"
+)
+
+// launch is one run of a kernel.
+type launch struct {
+	program *program
+	grid    driver.Dim
+	block   driver.Dim
+	params  []byte
+	shared  int // bytes of a block, static and dynamic
+	dynamic int
+	options *Options
+	memory  []*allocation
+	atomics *sync.Mutex // of global memory; locks and unlocks order what kernels order by atomics
+
+	stop atomic.Bool
+	next atomic.Int64
+	left atomic.Int64 // instructions of the budget
+	done atomic.Int64 // instructions run
+}
+
+// block is a thread block that runs on one goroutine.
+type block struct {
+	l       *launch
+	at      [3]int
+	warps   []*warp
+	shared  []byte
+	written []byte // state of every byte of shared
+	race    raceState
+}
+
+// run executes all blocks, and returns the fault of the first block that had one.
+func (l *launch) run() *fault {
+	total := int64(l.grid.X) * int64(l.grid.Y) * int64(l.grid.Z)
+	workers := l.options.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = int(min(int64(workers), total))
+	l.left.Store(l.options.Budget)
+	var (
+		mu    sync.Mutex
+		first *fault
+		where int64
+		group sync.WaitGroup
+	)
+	work := func() {
+		b := l.newBlock()
+		for !l.stop.Load() {
+			n := l.next.Add(1) - 1
+			if n >= total {
+				return
+			}
+			x, y := int64(l.grid.X), int64(l.grid.Y)
+			if f := b.run([3]int{int(n % x), int(n / x % y), int(n / x / y)}); f != nil {
+				l.stop.Store(true) // blocks before this one have been handed out, and finish
+				mu.Lock()
+				if first == nil || n < where {
+					first, where = f, n
+				}
+				mu.Unlock()
+			}
+		}
+	}
+	if workers == 1 {
+		work()
+		return first
+	}
+	for range workers {
+		group.Go(work)
+	}
+	group.Wait()
+	return first
+}
+
+// newBlock makes what a goroutine needs to run one block after the other.
+func (l *launch) newBlock() *block {
+	b := &block{l: l, shared: make([]byte, l.shared), written: make([]byte, l.shared)}
+	p := l.program
+	threads := l.block.Count()
+	for i := 0; i*warpSize < threads; i++ {
+		w := &warp{b: b, index: i, code: p.code, r: make([]lanes32, p.r), q: make([]lanes64, p.q), p: make([]uint32, p.p),
+			near: make([]*allocation, p.memory), local: make([]byte, p.frame*warpSize), written: make([]byte, p.frame*warpSize)}
+		w.exists = allLanes
+		if rest := threads - i*warpSize; rest < warpSize {
+			w.exists = 1<<rest - 1
+		}
+		w.p[0] = allLanes
+		for _, c := range p.const32 {
+			for k := range w.r[c.index] {
+				w.r[c.index][k] = c.value
+			}
+		}
+		for _, c := range p.const64 {
+			for k := range w.q[c.index] {
+				w.q[c.index][k] = c.value
+			}
+		}
+		b.warps = append(b.warps, w)
+	}
+	if l.options.Racecheck {
+		b.race.init(l.shared)
+	}
+	return b
+}
+
+// turn is how many instructions a warp runs before the next one has its turn.
+const turn = 1 << 16
+
+// run executes one block.
+func (b *block) run(at [3]int) *fault {
+	b.at = at
+	fill(b.shared, poison)
+	clear(b.written)
+	b.race.barrier(b)
+	for _, w := range b.warps {
+		w.reset()
+	}
+	for {
+		ran, ended := false, 0
+		for _, w := range b.warps {
+			if w.state == warpReady {
+				before := w.steps
+				w.run(turn)
+				ran = true
+				if w.fault != nil {
+					return w.fault
+				}
+				n := w.steps - before
+				if l := b.l; l.options.Budget > 0 && l.left.Add(-n) < 0 {
+					w.pc = min(w.groupPC(), len(w.code)-1)
+					w.fail(launchTimeout, 0, "the launch has run more than %d instructions of warps", l.options.Budget)
+					return w.fault
+				}
+				b.l.done.Add(n)
+			}
+			if w.state == warpDone {
+				ended++
+			}
+		}
+		if ended == len(b.warps) {
+			return nil
+		}
+		if !ran {
+			if f := b.release(); f != nil {
+				return f
+			}
+		}
+	}
+}
+
+func (w *warp) groupPC() int {
+	if len(w.groups) == 0 {
+		return w.pc
+	}
+	return w.groups[0].pc
+}
+
+func fill(p []byte, x byte) {
+	for i := range p {
+		p[i] = x
+	}
+}
+
+// reset prepares a warp for its next block.
+func (w *warp) reset() {
+	w.dead = ^w.exists
+	w.groups = append(w.groups[:0], group{mask: w.exists})
+	w.state, w.steps, w.fault = warpReady, 0, nil
+	w.async.reset()
+	clear(w.written)
+	fill(w.local, poison)
+	for _, s := range w.b.l.program.specials {
+		r := &w.r[s.index]
+		for i := range r {
+			r[i] = s.value(w, i)
+		}
+	}
+}

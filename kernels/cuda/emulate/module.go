@@ -1,0 +1,136 @@
+package emulate
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// module is loaded PTX: every kernel decoded, every variable placed.
+type module struct {
+	programs  map[string]*program
+	functions map[string]*function
+	places    map[string]*symbol
+	variables []*allocation
+	table     map[string]decodeFunc
+	carry     map[*program]*symbol
+}
+
+// load parses and decodes PTX for a device of an architecture.
+func load(text string, arch int, mem *memory) (*module, error) {
+	src, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTarget(src.target, arch); err != nil {
+		return nil, err
+	}
+	m := &module{programs: map[string]*program{}, functions: map[string]*function{}, places: map[string]*symbol{},
+		table: instructionTable(), carry: map[*program]*symbol{}}
+	if err := m.placeVariables(src.vars, mem); err != nil {
+		m.unload(mem)
+		return nil, err
+	}
+	for _, f := range src.funcs {
+		if old := m.functions[f.name]; old != nil && old.body != nil {
+			if f.body != nil {
+				m.unload(mem)
+				return nil, fmt.Errorf("line %d: %s is defined twice", f.line, f.name)
+			}
+			continue
+		}
+		m.functions[f.name] = f
+	}
+	for _, f := range src.funcs {
+		if !f.entry || f.body == nil {
+			continue
+		}
+		if m.programs[f.name], err = m.decode(f); err != nil {
+			m.unload(mem)
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return m, nil
+}
+
+func (m *module) unload(mem *memory) {
+	for _, a := range m.variables {
+		mem.free(a.base)
+	}
+}
+
+func (m *module) function(name string) *function { return m.functions[name] }
+
+// names returns a scope with the module's variables.
+func (m *module) names() map[string]*symbol {
+	names := make(map[string]*symbol, len(m.places))
+	for name, s := range m.places {
+		names[name] = s
+	}
+	return names
+}
+
+// checkTarget refuses PTX that is made for a newer device.
+func checkTarget(target string, arch int) error {
+	digits := strings.TrimRight(strings.TrimPrefix(target, "sm_"), "af")
+	n, err := strconv.Atoi(digits)
+	switch {
+	case err != nil || !strings.HasPrefix(target, "sm_"):
+		return fmt.Errorf("target %q is not supported", target)
+	case n > arch:
+		return fmt.Errorf("the PTX is for %s, the device is sm_%d", target, arch)
+	}
+	return nil
+}
+
+// placeVariables allocates and fills the variables of the module in global memory; shared ones get their place in every kernel.
+func (m *module) placeVariables(vars []*variable, mem *memory) error {
+	for _, v := range vars {
+		p := &place{variable: v}
+		if old := m.places[v.name]; old != nil {
+			return fmt.Errorf("line %d: %s is declared twice", v.line, v.name)
+		}
+		m.places[v.name] = &symbol{kind: symPlace, v: p}
+		if v.space == "shared" {
+			continue
+		}
+		if v.extern || v.dynamic {
+			return fmt.Errorf("line %d: %s is not defined in this module", v.line, v.name)
+		}
+		a := mem.allocate(v.bytes, fmt.Sprintf("variable %s", v.name))
+		if a == nil {
+			return fmt.Errorf("line %d: no memory for %s", v.line, v.name)
+		}
+		a.readOnly = v.space == "const"
+		clear(a.data) // variables without initial values are zero
+		fill(a.written, stateWritten)
+		m.variables = append(m.variables, a)
+		p.address = a.base
+	}
+	i := 0
+	for _, v := range vars {
+		if v.space == "shared" {
+			if len(v.init) > 0 {
+				return fmt.Errorf("line %d: %s cannot have initial values", v.line, v.name)
+			}
+			continue
+		}
+		a := m.variables[i]
+		i++
+		for k, in := range v.init {
+			x := in.bits
+			if in.symbol != "" {
+				s := m.places[in.symbol]
+				if s == nil || s.v.space == "shared" || v.element != 8 {
+					return fmt.Errorf("line %d: the initial value %s of %s is not supported", v.line, in.symbol, v.name)
+				}
+				x = s.v.address + uint64(in.offset)
+			}
+			var buf [8]byte
+			binary.LittleEndian.PutUint64(buf[:], x)
+			copy(a.data[k*v.element:], buf[:v.element])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,340 @@
+package emulate
+
+import "math"
+
+// comparison returns a relation on operands extended to 64 bits, nil for one that the type does not have.
+func comparison(rel string, t ptype) func(a, b uint64) bool {
+	if t.kind == kindFloat {
+		return floatComparison(rel, t)
+	}
+	switch rel {
+	case "eq":
+		return func(a, b uint64) bool { return a == b }
+	case "ne":
+		return func(a, b uint64) bool { return a != b }
+	}
+	if t.signed() {
+		switch rel {
+		case "lt":
+			return func(a, b uint64) bool { return int64(a) < int64(b) }
+		case "le":
+			return func(a, b uint64) bool { return int64(a) <= int64(b) }
+		case "gt":
+			return func(a, b uint64) bool { return int64(a) > int64(b) }
+		case "ge":
+			return func(a, b uint64) bool { return int64(a) >= int64(b) }
+		}
+		return nil
+	}
+	switch rel {
+	case "lt", "lo":
+		return func(a, b uint64) bool { return a < b }
+	case "le", "ls":
+		return func(a, b uint64) bool { return a <= b }
+	case "gt", "hi":
+		return func(a, b uint64) bool { return a > b }
+	case "ge", "hs":
+		return func(a, b uint64) bool { return a >= b }
+	}
+	return nil
+}
+
+// floatComparison has the ordered relations, and with a u behind them those that also hold for NaN.
+func floatComparison(rel string, t ptype) func(a, b uint64) bool {
+	value := f64
+	switch t.bits {
+	case 32:
+		value = func(x uint64) float64 { return float64(f32(uint32(x))) }
+	case 16:
+		value = func(x uint64) float64 { return halfToFloat(uint16(x)) }
+	}
+	ordered := map[string]func(x, y float64) bool{
+		"eq":  func(x, y float64) bool { return x == y },
+		"ne":  func(x, y float64) bool { return x < y || x > y },
+		"lt":  func(x, y float64) bool { return x < y },
+		"le":  func(x, y float64) bool { return x <= y },
+		"gt":  func(x, y float64) bool { return x > y },
+		"ge":  func(x, y float64) bool { return x >= y },
+		"equ": func(x, y float64) bool { return !(x < y || x > y) },
+		"neu": func(x, y float64) bool { return x != y },
+		"ltu": func(x, y float64) bool { return !(x >= y) },
+		"leu": func(x, y float64) bool { return !(x > y) },
+		"gtu": func(x, y float64) bool { return !(x <= y) },
+		"geu": func(x, y float64) bool { return !(x < y) },
+		"num": func(x, y float64) bool { return x == x && y == y },
+		"nan": func(x, y float64) bool { return x != x || y != y },
+	}[rel]
+	if ordered == nil {
+		return nil
+	}
+	return func(a, b uint64) bool { return ordered(value(a), value(b)) }
+}
+
+// compare decodes the relation of setp and set: a function of the warp that gives a bit per lane.
+func (d *decoder) compare(a, b operand) func(w *warp) uint32 {
+	rel := d.one("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+	ftz := d.has("ftz")
+	t := d.typ()
+	f := comparison(rel, t)
+	if f == nil || ftz && t.bits != 32 {
+		d.fail("no comparison %s of this type", rel)
+		return nil
+	}
+	x, y := d.src(a, t, false), d.src(b, t, false)
+	if ftz {
+		plain := f
+		f = func(a, b uint64) bool {
+			return plain(uint64(math.Float32bits(flush(f32(uint32(a))))), uint64(math.Float32bits(flush(f32(uint32(b))))))
+		}
+	} else if fast := fastCompare(rel, t, x.index, y.index); fast != nil {
+		return fast
+	}
+	return func(w *warp) uint32 {
+		var r uint32
+		for i := 0; i < warpSize; i++ {
+			if f(t.extend(w.get(x, i)), t.extend(w.get(y, i))) {
+				r |= 1 << i
+			}
+		}
+		return r
+	}
+}
+
+// fastCompare has the relations of loops and bounds without a call per lane.
+func fastCompare(rel string, t ptype, a, b int32) func(w *warp) uint32 {
+	if t.kind == kindFloat || t.bits < 32 {
+		return nil
+	}
+	swap, not := false, false
+	switch rel {
+	case "ne":
+		not = true
+	case "gt", "hi":
+		swap = true
+	case "ge", "hs":
+		not = true
+	case "le", "ls":
+		swap, not = true, true
+	}
+	if swap {
+		a, b = b, a
+	}
+	var invert uint32
+	if not {
+		invert = allLanes
+	}
+	equal := rel == "eq" || rel == "ne"
+	switch {
+	case t.bits == 32 && equal:
+		return func(w *warp) uint32 { return equal32(&w.r[a], &w.r[b]) ^ invert }
+	case t.bits == 32 && t.signed():
+		return func(w *warp) uint32 { return lessS32(&w.r[a], &w.r[b]) ^ invert }
+	case t.bits == 32:
+		return func(w *warp) uint32 { return lessU32(&w.r[a], &w.r[b]) ^ invert }
+	case equal:
+		return func(w *warp) uint32 { return equal64(&w.q[a], &w.q[b]) ^ invert }
+	case t.signed():
+		return func(w *warp) uint32 { return lessS64(&w.q[a], &w.q[b]) ^ invert }
+	}
+	return func(w *warp) uint32 { return lessU64(&w.q[a], &w.q[b]) ^ invert }
+}
+
+func equal32(a, b *lanes32) (r uint32) {
+	for i := range a {
+		r |= bit(a[i] == b[i]) << i
+	}
+	return r
+}
+
+func lessS32(a, b *lanes32) (r uint32) {
+	for i := range a {
+		r |= bit(int32(a[i]) < int32(b[i])) << i
+	}
+	return r
+}
+
+func lessU32(a, b *lanes32) (r uint32) {
+	for i := range a {
+		r |= bit(a[i] < b[i]) << i
+	}
+	return r
+}
+
+func equal64(a, b *lanes64) (r uint32) {
+	for i := range a {
+		r |= bit(a[i] == b[i]) << i
+	}
+	return r
+}
+
+func lessS64(a, b *lanes64) (r uint32) {
+	for i := range a {
+		r |= bit(int64(a[i]) < int64(b[i])) << i
+	}
+	return r
+}
+
+func lessU64(a, b *lanes64) (r uint32) {
+	for i := range a {
+		r |= bit(a[i] < b[i]) << i
+	}
+	return r
+}
+
+func bit(is bool) uint32 {
+	var x uint32
+	if is {
+		x = 1
+	}
+	return x
+}
+
+// combine returns how a third operand joins the comparison.
+func combine(how string) func(x, c uint32) uint32 {
+	switch how {
+	case "and":
+		return func(x, c uint32) uint32 { return x & c }
+	case "or":
+		return func(x, c uint32) uint32 { return x | c }
+	case "xor":
+		return func(x, c uint32) uint32 { return x ^ c }
+	}
+	return nil
+}
+
+// opSetp sets a predicate, and a second one to the comparison's opposite.
+func opSetp(d *decoder, in *instr) {
+	join := combine(d.one("and", "or", "xor"))
+	n := 3
+	if join != nil {
+		n = 4
+	}
+	if !d.operands(n, n) {
+		return
+	}
+	ops := d.op.operands
+	first, second := ops[0], operand{name: ops[0].pair}
+	first.pair = ""
+	to, other := d.dst(first, classPred).index, int32(-1)
+	if second.name != "" {
+		other = d.dst(second, classPred).index
+	}
+	f := d.compare(ops[1], ops[2])
+	var c int32
+	var invert uint32
+	if join != nil {
+		c, invert = d.pred(ops[3])
+	}
+	in.shape = shapeExec
+	in.exec = func(w *warp, m uint32) {
+		x := f(w)
+		y := ^x
+		if join != nil {
+			k := w.p[c] ^ invert
+			x, y = join(x, k), join(y, k)
+		}
+		w.setPred(to, m, x)
+		if other >= 0 {
+			w.setPred(other, m, y)
+		}
+	}
+}
+
+// opSet writes a comparison as all ones, or 1.0.
+func opSet(d *decoder, in *instr) {
+	join := combine(d.one("and", "or", "xor"))
+	n := 3
+	if join != nil {
+		n = 4
+	}
+	if !d.operands(n, n) {
+		return
+	}
+	dt := d.typ() // the second type is that of the comparison
+	ops := d.op.operands
+	f := d.compare(ops[1], ops[2])
+	var c int32
+	var invert uint32
+	if join != nil {
+		c, invert = d.pred(ops[3])
+	}
+	to := d.dst(ops[0], class32).index
+	value := uint32(allLanes)
+	if dt.kind == kindFloat {
+		value = math.Float32bits(1)
+	}
+	in.shape = shapeExec
+	in.exec = func(w *warp, m uint32) {
+		x := f(w)
+		if join != nil {
+			x = join(x, w.p[c]^invert)
+		}
+		r := w.open32(to, m)
+		for i := range r {
+			r[i] = x >> i & 1 * value
+		}
+		w.close32(to, m)
+	}
+}
+
+// opSelp is a where the predicate holds, else b.
+func opSelp(d *decoder, in *instr) {
+	t := d.typ()
+	if !d.operands(4, 4) {
+		return
+	}
+	ops := d.op.operands
+	to, a, b := d.dst(ops[0], classOf(t)).index, d.src(ops[1], t, false).index, d.src(ops[2], t, false).index
+	p, invert := d.pred(ops[3])
+	in.shape = shapeExec
+	if t.bits == 64 {
+		in.exec = func(w *warp, m uint32) {
+			c := w.p[p] ^ invert
+			r, x, y := w.open64(to, m), &w.q[a], &w.q[b]
+			for i := range r {
+				v := y[i]
+				if c>>i&1 != 0 {
+					v = x[i]
+				}
+				r[i] = v
+			}
+			w.close64(to, m)
+		}
+		return
+	}
+	in.exec = func(w *warp, m uint32) {
+		c := w.p[p] ^ invert
+		r, x, y := w.open32(to, m), &w.r[a], &w.r[b]
+		for i := range r {
+			v := y[i]
+			if c>>i&1 != 0 {
+				v = x[i]
+			}
+			r[i] = v
+		}
+		w.close32(to, m)
+	}
+}
+
+// opSlct is a where c >= 0, else b; for NaN it is b.
+func opSlct(d *decoder, in *instr) {
+	ftz := d.has("ftz")
+	t, ct := d.typ(), d.typ()
+	bits := ptype{kindBits, t.bits}
+	d.lanewise(in, bits, []ptype{bits, bits, ct}, func(a, b, c uint64) uint64 {
+		if ct.kind == kindFloat {
+			x := f32(uint32(c))
+			if ftz {
+				x = flush(x)
+			}
+			if x >= 0 {
+				return a
+			}
+			return b
+		}
+		if int64(c) >= 0 {
+			return a
+		}
+		return b
+	})
+}
