@@ -40,7 +40,7 @@ var keys = []struct {
 	{[]string{"export", "--platform", "trt_int8", "-o", "out.onnx"}, map[string][]string{
 		"": {"platform", "file", "sha256", "warnings"},
 	}},
-	{[]string{"version"}, map[string][]string{"": {"version", "revision", "go", "platform"}}},
+	{[]string{"version"}, map[string][]string{"": {"version", "revision", "go", "platform", "cuda"}}},
 }
 
 // With --json, standard output is one object with all the keys, and no list is null.

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"qwb/kernels/cuda"
 )
 
 // version is the release; it stands in exported files as producer_version.
@@ -15,7 +17,7 @@ func newVersion(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print version, revision and platform",
+		Short: "Print version, revision, platform and the GPU that was found",
 		Args:  exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			rev := "unknown"
@@ -31,14 +33,38 @@ func newVersion(e *env) *cobra.Command {
 				Revision string `json:"revision"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{version, rev, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+				CUDA     gpu    `json:"cuda"`
+			}{version, rev, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, findGPU()}
 			if f.json {
 				return e.printJSON(v)
 			}
-			_, err := fmt.Fprintf(e.stdout, "qwb %s (revision %s, %s, %s)\n", v.Version, v.Revision, v.Go, v.Platform)
+			_, err := fmt.Fprintf(e.stdout, "qwb %s (revision %s, %s, %s)\ncuda: %s\n", v.Version, v.Revision, v.Go, v.Platform, v.CUDA)
 			return err
 		},
 	}
 	f.addJSON(c)
 	return c
+}
+
+// gpu is what --backend cuda would run on, or why it would not.
+type gpu struct {
+	Available         bool   `json:"available"`
+	Reason            string `json:"reason,omitempty"`
+	Device            string `json:"device,omitempty"`
+	ComputeCapability string `json:"compute_capability,omitempty"`
+	MemoryBytes       int64  `json:"memory_bytes,omitempty"`
+	Driver            string `json:"driver,omitempty"`
+
+	line string
+}
+
+func (g gpu) String() string { return g.line }
+
+func findGPU() gpu {
+	f, err := cuda.Find()
+	if err != nil {
+		return gpu{Reason: err.Error(), line: "not available: " + err.Error()}
+	}
+	return gpu{Available: true, Device: f.Name, ComputeCapability: f.ComputeCapability(), MemoryBytes: f.Memory, Driver: f.Driver(),
+		line: f.String()}
 }

@@ -9,7 +9,12 @@ import (
 
 // Open fails: this build has no binding to a driver.
 func Open() (API, error) {
-	return nil, fmt.Errorf("%w (%s/%s, tag nocuda or a system without an NVIDIA driver)", ErrNotBuilt, runtime.GOOS, runtime.GOARCH)
+	system := runtime.GOOS + "/" + runtime.GOARCH
+	switch system {
+	case "linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64":
+		return nil, fmt.Errorf("%w (tag nocuda)", ErrNotBuilt)
+	}
+	return nil, fmt.Errorf("%w (none for %s)", ErrNotBuilt, system)
 }
 
 // OpenFile fails as Open does.
