@@ -1,0 +1,296 @@
+package device
+
+import (
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/cuda"
+)
+
+var elementEmitters = map[string]emitter{
+	"Relu": emitLimit, "Clip": emitLimit,
+	"LeakyRelu":       withAlpha(cuda.FloatLeaky, 0.01),
+	"ThresholdedRelu": withAlpha(cuda.FloatThreshold, 1),
+	"Swish":           withAlpha(cuda.FloatSwish, 1),
+	"Shrink": func(e *emission) error {
+		return e.unary(cuda.FloatShrink, e.n.AttrFloat("bias", 0), e.n.AttrFloat("lambd", 0.5))
+	},
+	"HardSigmoid": func(e *emission) error {
+		return e.unary(cuda.FloatHardSigmoid, e.n.AttrFloat("alpha", 0.2), e.n.AttrFloat("beta", 0.5))
+	},
+	"Gelu": func(e *emission) error {
+		if e.n.AttrStr("approximate", "none") == "tanh" {
+			return e.unary(cuda.FloatGeluTanh, 0, 0)
+		}
+		return e.unary(cuda.FloatGelu, 0, 0)
+	},
+	"HardSwish": plain(cuda.FloatHardSwish), "Sigmoid": plain(cuda.FloatSigmoid), "Tanh": plain(cuda.FloatTanh), "Erf": plain(cuda.FloatErf),
+	"Exp": plain(cuda.FloatExp), "Softsign": plain(cuda.FloatSoftsign), "Sqrt": plain(cuda.FloatSqrt), "Reciprocal": plain(cuda.FloatReciprocal),
+	"Floor": plain(cuda.FloatFloor), "Ceil": plain(cuda.FloatCeil), "Round": plain(cuda.FloatRound), "Abs": plain(cuda.FloatAbs),
+	"Neg": plain(cuda.FloatNeg), "Sign": plain(cuda.FloatSign),
+	"Add": arithmetic(cuda.FloatAdd), "Sub": arithmetic(cuda.FloatSub), "Mul": arithmetic(cuda.FloatMul), "Div": arithmetic(cuda.FloatDiv),
+	"PRelu": emitPRelu, "Pow": emitPow,
+	"Max": variadic(cuda.FloatMaximum), "Min": variadic(cuda.FloatMinimum), "Sum": variadic(cuda.FloatAdd), "Mean": variadic(cuda.FloatAdd),
+	"Where": emitWhere, "Cast": emitCast, "CastLike": emitCast, "Not": emitNot,
+	"Equal": compared(cuda.CompareEqual), "Greater": compared(cuda.CompareGreater), "GreaterOrEqual": compared(cuda.CompareGreaterOrEqual),
+	"Less": compared(cuda.CompareLess), "LessOrEqual": compared(cuda.CompareLessOrEqual),
+	"And": compared(cuda.CompareAnd), "Or": compared(cuda.CompareOr), "Xor": compared(cuda.CompareXor),
+}
+
+func plain(f cuda.FloatFunction) emitter {
+	return func(e *emission) error { return e.unary(f, 0, 0) }
+}
+
+func withAlpha(f cuda.FloatFunction, def float32) emitter {
+	return func(e *emission) error { return e.unary(f, e.n.AttrFloat("alpha", def), 0) }
+}
+
+// unary emits a function of input 0 with parameters.
+func (e *emission) unary(f cuda.FloatFunction, a, b float32) error {
+	if e.dtype(0) != tensor.Float32 {
+		return onHost("element type " + e.dtype(0).String())
+	}
+	src := e.raw(0)
+	e.unaryOf(f, e.make(0, e.layout(0)), src, a, b)
+	return nil
+}
+
+func (e *emission) unaryOf(f cuda.FloatFunction, dst, src *loc, a, b float32) {
+	e.launch(func(s *cuda.Stream, m *ports) error {
+		return cuda.FloatUnary(s, f, m.ptr(dst), m.ptr(src), dst.bytes/4, a, b, 0)
+	}, dst, src)
+}
+
+// limit are bounds.
+type limit struct{ lo, hi float32 }
+
+// limitOf returns the bounds of a Relu or Clip if they are known.
+func (p *Plan) limitOf(n *graph.Node) (limit, bool) {
+	l := limit{float32(math.Inf(-1)), float32(math.Inf(1))}
+	switch {
+	case n.Domain != "" && n.Domain != "ai.onnx":
+		return l, false
+	case n.Op == "Relu":
+		return limit{0, l.hi}, true
+	case n.Op == "Clip" && p.s.g.Opset("") < 11:
+		return limit{n.AttrFloat("min", l.lo), n.AttrFloat("max", l.hi)}, true
+	case n.Op == "Clip":
+		for i, bound := range []*float32{1: &l.lo, 2: &l.hi} {
+			v := n.Input(i)
+			if bound == nil || v == graph.NoValue {
+				continue
+			}
+			t := p.vals[v].known
+			if t == nil || t.DType != tensor.Float32 || t.Len() != 1 {
+				return l, false
+			}
+			*bound = t.F32()[0]
+		}
+		return l, true
+	}
+	return l, false
+}
+
+func emitLimit(e *emission) error {
+	l, ok := e.p.limitOf(e.n)
+	if !ok {
+		return onHost("limits that depend on data")
+	}
+	return e.unary(cuda.FloatLimit, l.lo, l.hi)
+}
+
+// legacyAxis returns where operands of lower rank are placed: opsets before 7 have an attribute for it, -1 is the end.
+func (e *emission) legacyAxis() int {
+	if e.opset < 7 && e.n.AttrInt("broadcast", 0) != 0 {
+		return int(e.n.AttrInt("axis", -1))
+	}
+	return -1
+}
+
+func arithmetic(op cuda.FloatOperation) emitter {
+	return func(e *emission) error {
+		if err := e.floats(); err != nil {
+			return err
+		}
+		in, layout := e.operands(e.out[0].shape)
+		f := cuda.FloatBinary{Op: op}
+		v := e.n.Outputs[0]
+		if op == cuda.FloatAdd {
+			if l, node, ok := e.limited(v); ok {
+				f.Limited, f.Lo, f.Hi, v = true, l.lo, l.hi, node.Outputs[0]
+			}
+		}
+		e.binary(f, e.makeAs(v, tensor.Float32, e.out[0].shape, layout), e.out[0].shape, layout, in[0], in[1], e.legacyAxis())
+		return nil
+	}
+}
+
+// limited returns the bounds of the node that alone reads v, if it is a Relu or Clip whose result can be computed at once.
+func (e *emission) limited(v valueID) (l limit, n *graph.Node, ok bool) {
+	if e.p.s.opt.Unfused || e.p.watched[v] {
+		return l, nil, false
+	}
+	use, sole := e.p.s.g.SoleUse(v)
+	if !sole || use.Index != 0 {
+		return l, nil, false
+	}
+	n = e.p.s.g.Node(use.Node)
+	l, ok = e.p.limitOf(n)
+	return l, n, ok
+}
+
+// binary emits dst = a op b, broadcast to shape.
+func (e *emission) binary(f cuda.FloatBinary, dst *loc, shape []int, layout tensor.Layout, a, b operand, axis int) {
+	sizes, steps := inMemory(shape, layout, aligned(a.shape, a.layout, len(shape), axis), aligned(b.shape, b.layout, len(shape), axis))
+	f.Sizes, f.AStep, f.BStep = sizes, steps[0], steps[1]
+	e.launch(func(s *cuda.Stream, m *ports) error { return f.Launch(s, m.ptr(dst), m.ptr(a.loc), m.ptr(b.loc)) }, dst, a.loc, b.loc)
+}
+
+func variadic(op cuda.FloatOperation) emitter {
+	return func(e *emission) error {
+		if err := e.floats(); err != nil {
+			return err
+		}
+		shape := e.out[0].shape
+		if len(e.n.Inputs) == 1 {
+			e.pass(0, 0)
+			return nil
+		}
+		in, layout := e.operands(shape)
+		dst := e.make(0, layout)
+		acc := in[0]
+		for _, o := range in[1:] {
+			e.binary(cuda.FloatBinary{Op: op}, dst, shape, layout, acc, o, -1)
+			acc = operand{dst, shape, layout}
+		}
+		if e.n.Op == "Mean" {
+			n := operand{e.p.table(asBytes([]float32{float32(len(in))})), []int{}, tensor.RowMajor}
+			e.binary(cuda.FloatBinary{Op: cuda.FloatDiv}, dst, shape, layout, acc, n, -1)
+		}
+		return nil
+	}
+}
+
+// pass makes output i input k in its layout.
+func (e *emission) pass(i, k int) {
+	h := *e.held(k)
+	l := e.raw(k)
+	e.p.vals[e.n.Outputs[i]] = held{dtype: h.dtype, shape: e.out[i].shape, layout: h.layout, loc: l, ready: true}
+}
+
+func emitPRelu(e *emission) error {
+	if err := e.floats(); err != nil {
+		return err
+	}
+	axis := -1
+	if e.opset < 7 {
+		axis = 1
+	}
+	shape := e.shape(0)
+	if len(e.shape(1)) > len(shape) {
+		return onHost("a slope of higher rank")
+	}
+	in, layout := e.operands(shape)
+	e.binary(cuda.FloatBinary{Op: cuda.FloatPRelu}, e.make(0, layout), shape, layout, in[0], in[1], axis)
+	return nil
+}
+
+// emitPow serves the exponents for which the power rounded once is known to be a product.
+func emitPow(e *emission) error {
+	t := e.known(1)
+	if t == nil || t.Len() != 1 || len(t.Shape) > len(e.shape(0)) {
+		return onHost("an exponent that depends on data")
+	}
+	var y float64
+	switch d := t.Data.(type) {
+	case []float32:
+		y = float64(d[0])
+	case []int32:
+		y = float64(d[0])
+	case []int64:
+		y = float64(d[0])
+	}
+	switch y {
+	case 2:
+		return e.unary(cuda.FloatSquare, 0, 0)
+	case 3:
+		return e.unary(cuda.FloatCube, 0, 0)
+	}
+	return onHost("an exponent other than 2 and 3")
+}
+
+func emitWhere(e *emission) error {
+	size := sizeOf(e.dtype(1))
+	if e.dtype(0) != tensor.Bool || e.dtype(1) != e.dtype(2) {
+		return onHost("operands of different types")
+	}
+	shape := e.out[0].shape
+	in, layout := e.operands(shape)
+	dst := e.make(0, layout)
+	sizes, steps := inMemory(shape, layout, in[0].steps(shape), in[1].steps(shape), in[2].steps(shape))
+	e.launch(func(s *cuda.Stream, m *ports) error {
+		return cuda.Select(s, m.ptr(dst), m.ptr(in[0].loc), m.ptr(in[1].loc), m.ptr(in[2].loc), size, sizes, steps[0], steps[1], steps[2])
+	}, dst, in[0].loc, in[1].loc, in[2].loc)
+	return nil
+}
+
+func (o operand) steps(shape []int) []int { return aligned(o.shape, o.layout, len(shape), -1) }
+
+// numbers are the element types of comparisons and conversions.
+var numbers = map[tensor.DType]cuda.Number{tensor.Float32: cuda.NumberFloat32, tensor.Bool: cuda.NumberBool, tensor.Int8: cuda.NumberInt8,
+	tensor.Uint8: cuda.NumberUint8, tensor.Int16: cuda.NumberInt16, tensor.Uint16: cuda.NumberUint16, tensor.Int32: cuda.NumberInt32,
+	tensor.Uint32: cuda.NumberUint32, tensor.Int64: cuda.NumberInt64}
+
+func compared(op cuda.Comparison) emitter {
+	return func(e *emission) error {
+		d := e.dtype(0)
+		number, ok := numbers[d]
+		logic := op >= cuda.CompareAnd
+		if !ok || d != e.dtype(1) || logic != (d == tensor.Bool) && op != cuda.CompareEqual {
+			return onHost("element type " + d.String())
+		}
+		shape := e.out[0].shape
+		in, layout := e.operands(shape)
+		dst, axis := e.make(0, layout), e.legacyAxis()
+		sizes, steps := inMemory(shape, layout, aligned(in[0].shape, in[0].layout, len(shape), axis),
+			aligned(in[1].shape, in[1].layout, len(shape), axis))
+		e.launch(func(s *cuda.Stream, m *ports) error {
+			return cuda.Compare(s, op, number, m.ptr(dst), m.ptr(in[0].loc), m.ptr(in[1].loc), sizes, steps[0], steps[1])
+		}, dst, in[0].loc, in[1].loc)
+		return nil
+	}
+}
+
+// emitNot compares with false.
+func emitNot(e *emission) error {
+	if e.dtype(0) != tensor.Bool {
+		return onHost("element type " + e.dtype(0).String())
+	}
+	src, no := e.raw(0), e.p.table([]byte{0})
+	dst := e.make(0, e.layout(0))
+	e.launch(func(s *cuda.Stream, m *ports) error {
+		return cuda.Compare(s, cuda.CompareEqual, cuda.NumberBool, m.ptr(dst), m.ptr(src), m.ptr(no), []int{dst.bytes}, []int{1}, []int{0})
+	}, dst, src, no)
+	return nil
+}
+
+func emitCast(e *emission) error {
+	from, to := e.dtype(0), e.out[0].dtype
+	if from == to {
+		e.pass(0, 0)
+		return nil
+	}
+	f, ok := numbers[from]
+	t, known := numbers[to]
+	if !ok || !known {
+		return onHost("from " + from.String() + " to " + to.String())
+	}
+	src := e.raw(0)
+	dst := e.make(0, e.layout(0))
+	count := dst.bytes / sizeOf(to)
+	e.launch(func(s *cuda.Stream, m *ports) error {
+		return cuda.CastElements(s, m.ptr(dst), t, m.ptr(src), f, count)
+	}, dst, src)
+	return nil
+}

@@ -1,0 +1,256 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/cuda"
+	"qwb/kernels/ref"
+)
+
+var productEmitters = map[string]emitter{
+	"Conv": emitConv, "ConvTranspose": emitConv, "MatMul": emitMatMul, "Gemm": emitGemm,
+}
+
+// window turns the geometry of a node into the shape of a convolution from c to m channels.
+func window(geo *graph.Geometry, n, c, m int) (ref.ConvShape, error) {
+	s := ref.ConvShape{N: n, C: c, M: m, Group: geo.Group,
+		H: 1, KH: 1, StrideH: 1, DilH: 1, OutH: 1, D: 1, KD: 1, StrideD: 1, DilD: 1, OutD: 1}
+	r := len(geo.In)
+	if r > 3 || slices.Contains(geo.In, 0) || slices.Contains(geo.Out, 0) {
+		return s, onHost("more than 3 spatial axes, or empty ones")
+	}
+	w := r - 1
+	s.W, s.KW, s.StrideW, s.DilW, s.OutW = geo.In[w], geo.Kernel[w], geo.Stride[w], geo.Dilation[w], geo.Out[w]
+	s.PadLeft, s.PadRight = geo.PadBegin[w], geo.PadEnd[w]
+	if h := r - 2; h >= 0 {
+		s.H, s.KH, s.StrideH, s.DilH, s.OutH = geo.In[h], geo.Kernel[h], geo.Stride[h], geo.Dilation[h], geo.Out[h]
+		s.PadTop, s.PadBottom = geo.PadBegin[h], geo.PadEnd[h]
+	}
+	if r == 3 {
+		s.D, s.KD, s.StrideD, s.DilD, s.OutD = geo.In[0], geo.Kernel[0], geo.Stride[0], geo.Dilation[0], geo.Out[0]
+		s.PadFront, s.PadBack = geo.PadBegin[0], geo.PadEnd[0]
+	}
+	return s, nil
+}
+
+func emitConv(e *emission) error {
+	if err := e.floats(); err != nil {
+		return err
+	}
+	w := e.known(1)
+	if w == nil {
+		return onHost("weights that depend on data")
+	}
+	transposed := e.n.Op == "ConvTranspose"
+	x := e.shape(0)
+	geometry, channels := graph.ConvGeometry, func(geo *graph.Geometry) int { return w.Shape[0] }
+	if transposed {
+		geometry, channels = graph.ConvTransposeGeometry, func(geo *graph.Geometry) int { return w.Shape[1] * geo.Group }
+	}
+	geo, err := geometry(e.n, graph.Static(x...), graph.Static(w.Shape...))
+	if err != nil {
+		return err
+	}
+	shape, err := window(geo, x[0], x[1], channels(geo))
+	if err != nil {
+		return err
+	}
+	conv, err := cuda.NewFloatConv(shape, transposed)
+	if err != nil {
+		return onHost(err.Error())
+	}
+	src := e.in(0, tensor.ChannelsLast)
+	weights := e.p.constant(w, form{fmt.Sprintf("conv %v group %d", transposed, geo.Group), func(t *tensor.Tensor) []byte { return asBytes(conv.Pack(t.F32())) }})
+	table := e.p.table(asBytes(conv.Table()))
+	ep := e.epilogue(2, tensor.ChannelsLast)
+	dst := e.makeAs(ep.result, tensor.Float32, e.out[0].shape, tensor.ChannelsLast)
+	e.launch(func(s *cuda.Stream, m *ports) error {
+		return conv.Launch(s, m.ptr(dst), m.ptr(src), m.ptr(weights), m.ptr(table), ep.at(m))
+	}, dst, src, weights, table, ep.bias, ep.add)
+	return nil
+}
+
+// epilogue is what a product does with its sums.
+type epilogue struct {
+	bias, add *loc
+	limited   bool
+	limit     limit
+	result    valueID // the value that comes out: the node's, or that of the last node computed with it
+}
+
+func (ep *epilogue) at(m *ports) cuda.FloatEpilogue {
+	return cuda.FloatEpilogue{Bias: m.ptr(ep.bias), Add: m.ptr(ep.add), Limited: ep.limited, Lo: ep.limit.lo, Hi: ep.limit.hi}
+}
+
+// epilogue takes the bias, input i if it is present, and the Add, Relu and Clip nodes that follow and alone read what is between them.
+// The last axis of the result, or the channels of a channels-last one, are the columns. The arithmetic is that of single steps.
+func (e *emission) epilogue(i int, layout tensor.Layout) epilogue {
+	p, g, shape := e.p, e.p.s.g, e.out[0].shape
+	ep := epilogue{result: e.n.Outputs[0]}
+	if e.has(i) {
+		ep.bias = e.in(i, tensor.RowMajor)
+	}
+	for {
+		if l, n, ok := e.limited(ep.result); ok {
+			ep.limited, ep.limit, ep.result = true, l, n.Outputs[0]
+			return ep
+		}
+		if p.s.opt.Unfused || p.watched[ep.result] || g.Opset("") < 7 {
+			return ep
+		}
+		use, sole := g.SoleUse(ep.result)
+		if !sole {
+			return ep
+		}
+		n := g.Node(use.Node)
+		if n.Op != "Add" || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Inputs) != 2 {
+			return ep
+		}
+		v := n.Inputs[1-use.Index]
+		h := &p.vals[v]
+		switch {
+		case !h.ready || h.dtype != tensor.Float32 || ep.add != nil:
+			return ep
+		case slices.Equal(h.shape, shape):
+			ep.add = e.laidOut(v, layout)
+		case ep.bias == nil && h.known != nil && isColumn(h.shape, shape, layout):
+			ep.bias = p.onDevice(v)
+		default:
+			return ep
+		}
+		ep.result = n.Outputs[0]
+	}
+}
+
+// isColumn reports whether a tensor that is broadcast to a shape has one element for each of its columns.
+func isColumn(t, shape []int, layout tensor.Layout) bool {
+	axis := len(shape) - 1
+	if layout == tensor.ChannelsLast && len(shape) > 2 {
+		axis = 1
+	}
+	if len(t) > len(shape) {
+		return false
+	}
+	for i, n := range t {
+		if a := len(shape) - len(t) + i; a != axis && n != 1 || a == axis && n != shape[a] {
+			return false
+		}
+	}
+	return len(shape)-len(t) <= axis
+}
+
+// transposed is a matrix with rows and columns exchanged.
+var transposed = form{"transposed", func(t *tensor.Tensor) []byte {
+	rows, cols := t.Shape[0], t.Shape[1]
+	out := make([]float32, rows*cols)
+	for i, v := range t.F32() {
+		out[i%cols*rows+i/cols] = v
+	}
+	return asBytes(out)
+}}
+
+// emitGemm is alpha * A' * B' + beta * C, the operations one after the other unless they are those of an epilogue.
+func emitGemm(e *emission) error {
+	if err := e.floats(); err != nil {
+		return err
+	}
+	alpha, beta := e.n.AttrFloat("alpha", 1), e.n.AttrFloat("beta", 1)
+	shape := e.out[0].shape
+	a := e.in(0, tensor.RowMajor)
+	f := cuda.FloatProduct{M: shape[0], N: shape[1], K: e.shape(0)[1], ARow: e.shape(0)[1], ACol: 1, BRow: shape[1], BCol: 1, CRow: shape[1]}
+	if e.n.AttrInt("transA", 0) != 0 {
+		f.K, f.ARow, f.ACol = e.shape(0)[0], 1, shape[0]
+	}
+	b := e.raw(1)
+	if e.n.AttrInt("transB", 0) != 0 {
+		if t := e.known(1); t != nil {
+			b = e.p.constant(t, transposed)
+		} else {
+			f.BRow, f.BCol = 1, f.K
+		}
+	}
+	column := func() bool {
+		s := e.shape(2)
+		return tensor.Count(s) == shape[1] && (len(s) < 2 || s[0] == 1)
+	}
+	if alpha == 1 && (!e.has(2) || beta == 1 && column()) {
+		ep := e.epilogue(2, tensor.RowMajor)
+		e.product(f, e.makeAs(ep.result, tensor.Float32, shape, tensor.RowMajor), a, b, ep)
+		return nil
+	}
+	dst := e.make(0, tensor.RowMajor)
+	e.product(f, dst, a, b, epilogue{})
+	own := operand{dst, shape, tensor.RowMajor}
+	if alpha != 1 {
+		by := operand{e.p.table(asBytes([]float32{alpha})), []int{}, tensor.RowMajor}
+		e.binary(cuda.FloatBinary{Op: cuda.FloatMul}, dst, shape, tensor.RowMajor, own, by, -1)
+	}
+	if e.has(2) {
+		e.binary(cuda.FloatBinary{Op: cuda.FloatScaledAdd, Scale: beta}, dst, shape, tensor.RowMajor, own,
+			operand{e.in(2, tensor.RowMajor), e.shape(2), tensor.RowMajor}, -1)
+	}
+	return nil
+}
+
+func (e *emission) product(f cuda.FloatProduct, dst, a, b *loc, ep epilogue) {
+	e.launch(func(s *cuda.Stream, m *ports) error {
+		f := f
+		f.A, f.B, f.C, f.FloatEpilogue = m.ptr(a), m.ptr(b), m.ptr(dst), ep.at(m)
+		return f.Launch(s)
+	}, dst, a, b, ep.bias, ep.add)
+}
+
+// emitMatMul multiplies the last two axes; the axes before them are broadcast. A vector on the left is a row, on the right a column.
+func emitMatMul(e *emission) error {
+	if err := e.floats(); err != nil {
+		return err
+	}
+	as, bs := e.shape(0), e.shape(1)
+	if len(as) == 1 {
+		as = []int{1, as[0]}
+	}
+	if len(bs) == 1 {
+		bs = []int{bs[0], 1}
+	}
+	ra, rb := len(as)-2, len(bs)-2
+	f := cuda.FloatProduct{M: as[ra], N: bs[rb+1], K: as[ra+1], ARow: as[ra+1], ACol: 1, BRow: bs[rb+1], BCol: 1, CRow: bs[rb+1]}
+	batch := slices.Clone(e.out[0].shape)
+	if len(e.shape(0)) > 1 {
+		batch = batch[:len(batch)-1]
+	}
+	if len(e.shape(1)) > 1 {
+		batch = batch[:len(batch)-1]
+	}
+	if tensor.Count(bs[:rb]) == 1 { // one right-hand side: all rows at once
+		f.M = tensor.Count(as[:ra+1])
+	} else {
+		f.CBatch = f.M * f.N
+		f.Batch, f.ABatch, f.BBatch = batches(batch, as[:ra], bs[:rb], f.M*f.K, f.K*f.N)
+		if len(f.Batch) > 4 {
+			return onHost("more than 4 batch axes")
+		}
+	}
+	a, b := e.in(0, tensor.RowMajor), e.in(1, tensor.RowMajor)
+	ep := e.epilogue(2, tensor.RowMajor)
+	e.product(f, e.makeAs(ep.result, tensor.Float32, e.out[0].shape, tensor.RowMajor), a, b, ep)
+	return nil
+}
+
+// batches returns the axes over which matrices are multiplied, joined where both operands step through them alike, and the steps.
+func batches(batch, as, bs []int, a, b int) (size, aStep, bStep []int) {
+	sa, sb := aligned(as, tensor.RowMajor, len(batch), -1), aligned(bs, tensor.RowMajor, len(batch), -1)
+	for i, n := range batch {
+		if n == 1 {
+			continue
+		}
+		if k := len(size) - 1; k >= 0 && aStep[k] == n*sa[i]*a && bStep[k] == n*sb[i]*b {
+			size[k], aStep[k], bStep[k] = size[k]*n, sa[i]*a, sb[i]*b
+			continue
+		}
+		size, aStep, bStep = append(size, n), append(aStep, sa[i]*a), append(bStep, sb[i]*b)
+	}
+	return size, aStep, bStep
+}
