@@ -120,9 +120,9 @@ DEVICE void average_pool(const AveragePool &p) {
     for (int k = 0; k < N; k++) set_code_of(p.pool.dst, (s64)i * N + k, p.out_bytes, q[k]);
   }
 }
-KERNEL BOUNDS(256, 4) average_pool_1x4(AveragePool p) { average_pool<1, 4>(p); }
-KERNEL BOUNDS(256, 4) average_pool_1x1(AveragePool p) { average_pool<1, 1>(p); }
-KERNEL BOUNDS(256, 4) average_pool_2x1(AveragePool p) { average_pool<2, 1>(p); }
+KERNEL BOUNDS(256, 2) average_pool_1x4(AveragePool p) { average_pool<1, 4>(p); }
+KERNEL BOUNDS(256, 2) average_pool_1x1(AveragePool p) { average_pool<1, 1>(p); }
+KERNEL BOUNDS(256, 2) average_pool_2x1(AveragePool p) { average_pool<2, 1>(p); }
 
 // Reduce makes one output of terms elements each: axes that stay and axes that are reduced, each from the fastest on. A block of 256
 // threads makes outputs of them, which 256/outputs threads share; the threads of an output are neighbours where together is 1.
