@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"qwb/graph"
-	"qwb/graph/exec"
 	"qwb/graph/tensor"
 )
 
@@ -19,6 +18,31 @@ func names(group []job) string {
 		list = append(list, fmt.Sprintf("%q", j.sample.Name))
 	}
 	return strings.Join(list, ", ")
+}
+
+// batch is a group of samples that are run together.
+type batch struct {
+	group []job
+	feeds map[string]*tensor.Tensor // nil as long as nobody has stacked them
+	err   error
+}
+
+// batch returns a group to hand to a worker. A device works while the next inputs are put together; the processor's workers do that
+// themselves.
+func (r *run) batch(group ...job) *batch {
+	b := &batch{group: group}
+	if r.device != nil {
+		b.feeds, b.err = stack(group)
+	}
+	return b
+}
+
+// stacked returns the inputs of all samples as one.
+func (b *batch) stacked() (map[string]*tensor.Tensor, error) {
+	if b.feeds == nil && b.err == nil {
+		b.feeds, b.err = stack(b.group)
+	}
+	return b.feeds, b.err
 }
 
 // stack joins the inputs of several samples along axis 0. One sample's inputs are returned as they are.
@@ -91,17 +115,17 @@ func slice(t *tensor.Tensor, k, n int) (*tensor.Tensor, error) {
 
 // tryBatch runs a batch, and its samples one at a time, and reports the first float tensor of which a sample's part differs in
 // any bit: then the graph mixes the samples of a batch, or does not take one.
-func (r *run) tryBatch(ctx context.Context, runner *exec.Runner, group []job) error {
+func (r *run) tryBatch(ctx context.Context, w worker, group []job) error {
 	feeds, err := stack(group)
 	if err != nil {
 		return err
 	}
-	together, err := runner.RunAll(ctx, feeds, nil, nil)
+	together, err := w.all(ctx, feeds)
 	if err != nil {
 		return err
 	}
 	for k, j := range group {
-		alone, err := runner.RunAll(ctx, j.sample.Feeds, nil, nil)
+		alone, err := w.all(ctx, j.sample.Feeds)
 		if err != nil {
 			return err
 		}

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"qwb/graph"
+	"qwb/graph/device"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels/cuda"
 	"qwb/quantizer/tqc"
 )
 
@@ -31,6 +33,10 @@ type Config struct {
 	// MinMaxOnly observes minima and maxima, of tensors and channels, and counts nothing: much faster, for statistics that serve
 	// no method but minmax.
 	MinMaxOnly bool
+	// Device, if not nil, runs the graph and observes its tensors, instead of the processor; operators that it does not have run on
+	// the processor. Statistics are the same where the device computes the same; Check, if not nil, is told whether it does.
+	Device *cuda.Device
+	Check  *Check
 	// Clock, if not nil, tells the time since some moment, and Spent is told where it went.
 	Clock func() time.Duration
 	Spent *Spent
@@ -49,8 +55,8 @@ type Config struct {
 	Progress func(done, total int)
 }
 
-// Spent is where the time of a Run went, added up over its workers: running the graph, and observing its tensors. Reading data
-// is in neither.
+// Spent is where the time of a Run went, added up over its workers: running the graph, and observing its tensors, which on a device is
+// part of running the graph. Reading data is in neither.
 type Spent struct{ Forward, Observe time.Duration }
 
 // Run executes g in float on every sample and observes each graph input and node output that is float32. Memory does not
@@ -71,15 +77,15 @@ func Run(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Config)
 			cfg.Batch = 1
 		}
 	}
-	session, err := exec.New(g, exec.Options{Threads: 1})
-	if err != nil {
-		return nil, fmt.Errorf("calibrate: %w", err)
-	}
 	r, err := newRun(g, samples, cfg)
 	if err != nil {
 		return nil, err
 	}
-	r.feed(ctx, session)
+	if err := r.prepare(); err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
+	}
+	defer r.close()
+	r.feed(ctx)
 	if r.failed != nil {
 		return nil, r.failed
 	}
@@ -99,6 +105,8 @@ type run struct {
 	skip     map[Hash]int
 	batches  bool // the graph has been seen to take batches
 	threads  int  // that share the work on a sample
+	session  *exec.Session
+	device   *device.Session // in place of session
 
 	mu       sync.Mutex
 	base     *Stats // without tensors
@@ -114,7 +122,7 @@ type job struct {
 }
 
 func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
-	r := &run{g: g, samples: samples, cfg: cfg, skip: map[Hash]int{}, trackers: newTrackers(g, cfg.MinMaxOnly),
+	r := &run{g: g, samples: samples, cfg: cfg, skip: map[Hash]int{}, trackers: newTrackers(g, cfg.MinMaxOnly, cfg.Device == nil),
 		base: &Stats{Model: cfg.Model, Preprocess: cfg.Preprocess, Sources: union(cfg.Sources, nil), Seed: cfg.Seed}}
 	if old := cfg.Resume; old != nil {
 		if err := sameOrigin(r.base, old); err != nil {
@@ -140,10 +148,46 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 	return r, nil
 }
 
+// prepare makes the graph ready to run.
+func (r *run) prepare() (err error) {
+	if r.cfg.Device != nil {
+		r.device, err = device.New(r.g, r.cfg.Device, device.Options{Host: exec.Options{Threads: max(r.cfg.Threads, 1)}})
+	} else {
+		r.session, err = exec.New(r.g, exec.Options{Threads: 1})
+	}
+	return err
+}
+
+// close gives the memory of a device back.
+func (r *run) close() {
+	if r.device != nil {
+		// What the device failed with, it failed with before.
+		_ = r.device.Close()
+	}
+}
+
+// worker runs the graph on samples, for one goroutine.
+type worker interface {
+	// observe runs a group of samples as one batch and observes all tensors.
+	observe(ctx context.Context, b *batch) error
+	// all runs the graph and returns every value that is observed, by ValueID.
+	all(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error)
+	// finish leaves what was observed with the trackers.
+	finish() error
+	close()
+}
+
+func (r *run) worker() worker {
+	if r.device != nil {
+		return newDeviceWorker(r, r.device)
+	}
+	return &hostWorker{r, r.session.NewRunner()}
+}
+
 // feed hands samples to the workers, in order, until the data ends, something fails or ctx is cancelled, and waits for all
 // that were handed out. The first failing sample is therefore always among them.
-func (r *run) feed(ctx context.Context, session *exec.Session) {
-	jobs := make(chan []job)
+func (r *run) feed(ctx context.Context) {
+	jobs := make(chan *batch)
 	var workers sync.WaitGroup
 	size := 0 // samples in a batch, once the first one has been seen
 	var group []job
@@ -168,7 +212,7 @@ func (r *run) feed(ctx context.Context, session *exec.Session) {
 			if w.Text != "" {
 				r.warn(w)
 			}
-			if session, err = r.start(ctx, session, c, jobs, &workers); err != nil {
+			if err = r.start(ctx, c, s, jobs, &workers); err != nil {
 				r.fail(i, fmt.Errorf("calibrate: %w", err))
 				break
 			}
@@ -178,44 +222,57 @@ func (r *run) feed(ctx context.Context, session *exec.Session) {
 			continue
 		}
 		if size > 1 && !r.batches {
-			if err := r.tryBatch(ctx, session.NewRunner(), group); err != nil {
+			if err := r.tryBatch(ctx, r.worker(), group); err != nil {
 				r.warn(oneAtATime(size, err))
 				size = 1
 				for _, j := range group {
-					jobs <- []job{j}
+					jobs <- r.batch(j)
 				}
 				group = nil
 				continue
 			}
 			r.batches = true
 		}
-		jobs <- group
+		jobs <- r.batch(group...)
 		group = nil
 	}
 	for _, j := range group { // the rest of the data is no whole batch
-		jobs <- []job{j}
+		jobs <- r.batch(j)
 	}
 	close(jobs)
 	workers.Wait()
 }
 
-// start starts the workers of a crew. It returns the session that they use, which shares operators among threads if they do.
-func (r *run) start(ctx context.Context, session *exec.Session, c crew, jobs <-chan []job, done *sync.WaitGroup) (*exec.Session, error) {
-	if r.threads = c.threads; c.threads > 1 {
+// start starts the workers of a crew, which share operators among threads if it says so. A device is compared with the processor on
+// the first sample before.
+func (r *run) start(ctx context.Context, c crew, first *exec.Sample, jobs <-chan *batch, done *sync.WaitGroup) error {
+	if r.threads = c.threads; c.threads > 1 && r.session != nil {
 		var err error
-		if session, err = exec.New(r.g, exec.Options{Threads: c.threads}); err != nil {
-			return nil, err
+		if r.session, err = exec.New(r.g, exec.Options{Threads: c.threads}); err != nil {
+			return err
+		}
+	}
+	if r.device != nil && r.cfg.Check != nil {
+		if err := r.check(ctx, first); err != nil {
+			return err
 		}
 	}
 	for range c.workers {
 		done.Go(func() {
-			runner := session.NewRunner()
-			for group := range jobs {
-				r.group(ctx, runner, group)
+			w := r.worker()
+			defer w.close()
+			for b := range jobs {
+				r.group(ctx, w, b)
+			}
+			if r.stopped() {
+				return
+			}
+			if err := w.finish(); err != nil {
+				r.fail(math.MaxInt, fmt.Errorf("calibrate: %w", err))
 			}
 		})
 	}
-	return session, nil
+	return nil
 }
 
 // oneAtATime says why samples are not run in batches.
@@ -230,12 +287,12 @@ func (r *run) warn(w tqc.Warning) {
 }
 
 // group runs one sample, or a batch of them, to its end, whatever becomes of ctx: half a sample must not be in the statistics.
-func (r *run) group(ctx context.Context, runner *exec.Runner, group []job) {
-	if err := r.observe(context.WithoutCancel(ctx), runner, group); err != nil {
-		r.fail(group[0].index, fmt.Errorf("calibrate: sample %s: %w", names(group), err))
+func (r *run) group(ctx context.Context, w worker, b *batch) {
+	if err := w.observe(context.WithoutCancel(ctx), b); err != nil {
+		r.fail(b.group[0].index, fmt.Errorf("calibrate: sample %s: %w", names(b.group), err))
 		return
 	}
-	for _, j := range group {
+	for _, j := range b.group {
 		r.mu.Lock()
 		r.base.hashes = append(r.base.hashes, Hash(j.sample.Hash))
 		r.base.keep(Kept{Hash: Hash(j.sample.Hash), Feeds: j.sample.Feeds})
@@ -244,12 +301,26 @@ func (r *run) group(ctx context.Context, runner *exec.Runner, group []job) {
 	}
 }
 
-func (r *run) observe(ctx context.Context, runner *exec.Runner, group []job) error {
+// hostWorker is a worker of the processor.
+type hostWorker struct {
+	run    *run
+	runner *exec.Runner
+}
+
+func (w *hostWorker) finish() error { return nil }
+func (w *hostWorker) close()        {}
+
+func (w *hostWorker) all(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return w.runner.RunAll(ctx, feeds, nil, nil)
+}
+
+func (w *hostWorker) observe(ctx context.Context, b *batch) error {
+	r := w.run
 	var watch stopwatch
 	defer func() { r.spend(watch) }()
 	watch.start(r.cfg.Clock)
 	for _, v := range r.g.Inputs {
-		for _, j := range group {
+		for _, j := range b.group {
 			t := j.sample.Feeds[r.g.Value(v).Name]
 			if t == nil || r.trackers[v] == nil {
 				continue
@@ -259,17 +330,22 @@ func (r *run) observe(ctx context.Context, runner *exec.Runner, group []job) err
 			}
 		}
 	}
-	feeds, err := stack(group)
+	feeds, err := b.stacked()
 	if err != nil {
 		return err
 	}
 	watch.forward()
-	v := &viewer{run: r, group: group, watch: &watch}
-	_, err = runner.Run(ctx, feeds, &exec.Hooks{Wants: v.wantsWhole, Output: v.whole, Looks: v.looks, Look: v.look, Looked: v.looked})
+	v := &viewer{run: r, group: b.group, watch: &watch}
+	_, err = w.runner.Run(ctx, feeds, &exec.Hooks{Wants: v.wantsWhole, Output: v.whole, Looks: v.looks, Look: v.look, Looked: v.looked})
 	watch.looked(time.Duration(v.looking.Load()), max(r.threads, 1))
+	return unstaged(err)
+}
+
+// unstaged takes the stage out of an error: whoever names the sample names the stage.
+func unstaged(err error) error {
 	var at *graph.NodeError
 	if errors.As(err, &at) {
-		at.Stage = "" // sample names the stage
+		at.Stage = ""
 	}
 	return err
 }

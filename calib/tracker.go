@@ -30,8 +30,8 @@ type rowAxis struct {
 }
 
 // newTrackers returns a tracker for every graph input and node output that is, or may be, float32. Constants are read
-// when scales are made.
-func newTrackers(g *graph.Graph, minMaxOnly bool) []*tracker {
+// when scales are made. What Relu and Clip compute follows from what they read if pairs is set.
+func newTrackers(g *graph.Graph, minMaxOnly, pairs bool) []*tracker {
 	state := observers.New
 	if minMaxOnly {
 		state = observers.NewMinMax
@@ -57,7 +57,9 @@ func newTrackers(g *graph.Graph, minMaxOnly bool) []*tracker {
 			list[n.Outputs[0]].rows = softmaxRows(n, g.Opset(""))
 		}
 	}
-	pair(g, list)
+	if pairs {
+		pair(g, list)
+	}
 	return list
 }
 
