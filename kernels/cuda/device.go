@@ -36,15 +36,12 @@ var errClosed = errors.New("cuda: the device is closed")
 type Kernel struct {
 	Name     string // FILE.ENTRY
 	function driver.Function
-	allowed  int // bytes of dynamic shared memory that it was allowed
+	allowed  int // bytes of dynamic shared memory that it may have; at first what its static memory leaves of 48 KiB
 }
 
-// defaultShared is how much dynamic shared memory any kernel may have.
-const defaultShared = 48 << 10
-
-// allow lets a kernel have more dynamic shared memory than any may.
+// allow lets a kernel have more dynamic shared memory than it may have at first.
 func (d *Device) allow(k *Kernel, shared int) error {
-	if shared <= defaultShared {
+	if shared == 0 {
 		return nil
 	}
 	d.mu.Lock()
@@ -165,6 +162,9 @@ func (d *Device) Kernel(file, entry string) (*Kernel, error) {
 		return nil, fmt.Errorf("cuda: %s: %w", name, err)
 	}
 	k := &Kernel{Name: name, function: f}
+	if k.allowed, err = d.api.FunctionAttribute(d.context, f, driver.FunctionMaxDynamicShared); err != nil {
+		return nil, fmt.Errorf("cuda: %s: %w", name, err)
+	}
 	d.kernels[name] = k
 	return k, nil
 }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -172,6 +173,33 @@ func TestKernel(t *testing.T) {
 	require.NoError(t, launchPeak(d, stream))
 	require.NoError(t, stream.Close())
 	require.Equal(t, []string{name + " grid 2 1 1 block 32 1 1 shared 0 stream 2 parameters 01000000feffffff"}, s.Log("run"))
+}
+
+// TestSharedMemory: 48 KiB for static and dynamic together are free; beyond, the driver has to be told.
+func TestSharedMemory(t *testing.T) {
+	s, d := onStub(t)
+	stream, err := d.NewStream()
+	require.NoError(t, err)
+	k, err := d.Kernel(entry(t))
+	require.NoError(t, err)
+	one := driver.Dim{X: 1, Y: 1, Z: 1}
+	var p struct{ A int32 }
+	for _, shared := range []int{0, 47 << 10, 48 << 10, 100 << 10, 10} {
+		require.NoError(t, Launch(stream, k, one, one, shared, &p))
+	}
+	require.Equal(t, []string{"8 49152", "8 102400"}, s.Log("cuFuncSetAttribute"))
+	err = Launch(stream, k, one, one, 228<<10, &p)
+	require.ErrorContains(t, err, ": 233472 bytes of shared memory: cuFuncSetAttribute: invalid argument (CUDA_ERROR_INVALID_VALUE)")
+	require.NoError(t, stream.Close())
+}
+
+func TestBufferSlice(t *testing.T) {
+	b := Buffer{Ptr: 1000, Bytes: 100}
+	require.Equal(t, Buffer{Ptr: 1040, Bytes: 60}, b.Slice(40, 60))
+	require.Equal(t, Buffer{Ptr: 1100}, b.Slice(100, 0))
+	for _, c := range [][2]int{{-1, 1}, {0, -1}, {0, 101}, {101, 0}, {1, 100}, {math.MaxInt, 1}, {1, math.MaxInt}, {math.MaxInt, math.MaxInt}} {
+		require.Panics(t, func() { b.Slice(c[0], c[1]) }, c)
+	}
 }
 
 func TestKernelThatDoesNotCompile(t *testing.T) {

@@ -15,8 +15,8 @@ type Buffer struct {
 
 // Slice returns n bytes of b from an offset on. It panics where b does not have them, as slicing does.
 func (b Buffer) Slice(offset, n int) Buffer {
-	if offset < 0 || n < 0 || offset+n > b.Bytes {
-		panic(fmt.Sprintf("cuda: bytes %d to %d of a buffer of %d", offset, offset+n, b.Bytes))
+	if offset < 0 || n < 0 || offset > b.Bytes || n > b.Bytes-offset {
+		panic(fmt.Sprintf("cuda: %d bytes from %d of a buffer of %d", n, offset, b.Bytes))
 	}
 	return Buffer{Ptr: b.Ptr + driver.Ptr(offset), Bytes: n}
 }

@@ -346,6 +346,7 @@ func TestLaunchHandsOverAllElevenArguments(t *testing.T) {
 	invalid := "cuLaunchKernel: invalid argument (CUDA_ERROR_INVALID_VALUE)"
 	is(t, api.Launch(c, f, one, one, 0, s, make([]byte, 4097)), driver.InvalidValue, invalid)
 	is(t, api.Launch(c, f, driver.Dim{X: 1, Y: 1}, one, 0, s, nil), driver.InvalidValue, invalid)
+	is(t, api.Launch(c, f, driver.Dim{X: 1, Y: 65536, Z: 1}, one, 0, s, nil), driver.InvalidValue, invalid)
 	is(t, api.Launch(c, f, one, driver.Dim{X: 1025, Y: 1, Z: 1}, 0, s, nil), driver.InvalidValue, invalid)
 	is(t, api.Launch(c, f+8, one, one, 0, s, nil), driver.InvalidHandle,
 		"cuLaunchKernel: invalid resource handle (CUDA_ERROR_INVALID_HANDLE)")

@@ -535,7 +535,8 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
             f->name = strdup(name);
             f->attributes[0] = 1024; /* threads of a block */
             f->attributes[4] = 40;   /* registers */
-            f->attributes[8] = 48 << 10;
+            f->attributes[1] = 1024; /* static shared memory */
+            f->attributes[8] = (48 << 10) - f->attributes[1];
             *function = f;
             return leave(0);
         }
@@ -559,9 +560,10 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
     struct object *f = object(function, FUNCTION);
     if (!f)
         return leave(400);
-    if (attribute != 8 || value < 0 || value > 232448)
+    if (attribute != 8 || value < 0 || value > 232448 - f->attributes[1])
         return leave(1);
     f->attributes[attribute] = value;
+    say("cuFuncSetAttribute %d %d", attribute, value);
     return leave(0);
 }
 
@@ -776,7 +778,8 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
     struct object *s = stream_of(stream), *f = object(function, FUNCTION);
     if (!s || !f)
         return leave(400);
-    if (parameters || !extra || !gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || shared > (unsigned)f->attributes[8])
+    if (parameters || !extra || !gx || !gy || !gz || gx > INT32_MAX || gy > 65535 || gz > 65535 || !bx || !by || !bz || bx > 1024 ||
+        by > 1024 || bz > 64 || bx * by * bz > 1024 || shared > (unsigned)f->attributes[8])
         return leave(1);
     const unsigned char *buffer = NULL;
     size_t bytes = 0;
