@@ -1,7 +1,6 @@
 // Activations are quantized in groups, and multiplied with matrices in groups; groups.go launches the kernels.
 #include "groups.cuh"
-
-typedef u32 u32x4 __attribute__((ext_vector_type(4)));
+#include "mma.cuh"
 
 enum { ALL_LANES = -1, WARP = 32 };
 
@@ -60,15 +59,6 @@ struct GroupsProduct {
 // TOGETHER is how many rows of activations a block multiplies with the codes that it reads.
 enum { TOGETHER = 4, PRODUCT_THREADS = 256 };
 
-// Four codes are multiplied with four codes, or with four floats.
-DEVICE s32 dot4(u32 a, u32 b, s32 acc) {
-#if __CUDA_ARCH__ >= 610
-  s32 d;
-  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(acc));
-  return d;
-#endif
-}
-
 // signed4 is a word of four signed codes of a word of eight of 4 bits.
 DEVICE u32 signed4(u32 eight, s32 half) {
   const u32 raised = word4(eight, half) ^ 0x08080808u; // a code of 4 bits in two's complement
@@ -93,21 +83,21 @@ template <s32 N> struct CodeTerm {
 #pragma unroll
         for (s32 i = 0; i < N; i++) {
           const u32x4 y = ((const u32x4 *)x[i])[k];
-          sums[i] = dot4(v[3], y[3], dot4(v[2], y[2], dot4(v[1], y[1], dot4(v[0], y[0], sums[i]))));
+          sums[i] = dot4<true>(v[3], y[3], dot4<true>(v[2], y[2], dot4<true>(v[1], y[1], dot4<true>(v[0], y[0], sums[i]))));
         }
       }
     } else if (p.m.bits == 8) {
       const u32 *w = (const u32 *)(p.m.codes + group * p.m.size);
       for (s32 k = 0; k < words; k++) {
 #pragma unroll
-        for (s32 i = 0; i < N; i++) sums[i] = dot4(w[k], x[i][k], sums[i]);
+        for (s32 i = 0; i < N; i++) sums[i] = dot4<true>(w[k], x[i][k], sums[i]);
       }
     } else {
       const u32 *w = (const u32 *)(p.m.codes + group * p.m.size / 2);
       for (s32 k = 0; k < words / 2; k++) {
         const u32 v = w[k], lo = signed4(v, 0), hi = signed4(v, 1);
 #pragma unroll
-        for (s32 i = 0; i < N; i++) sums[i] = dot4(hi, x[i][2 * k + 1], dot4(lo, x[i][2 * k], sums[i]));
+        for (s32 i = 0; i < N; i++) sums[i] = dot4<true>(hi, x[i][2 * k + 1], dot4<true>(lo, x[i][2 * k], sums[i]));
       }
     }
     const f32 scale = p.m.scales[group];
