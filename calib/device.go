@@ -366,6 +366,10 @@ func (w *deviceWorker) finish() error {
 
 func (w *deviceWorker) close() {
 	dev := w.session.Device()
+	if w.stream != nil { // what is freed may soon be somebody else's, on another stream
+		// What failed was reported before.
+		_ = w.stream.Synchronize()
+	}
 	for _, t := range w.tallies {
 		if t != nil {
 			for _, b := range []cuda.Buffer{t.buf, t.channels, t.second, t.gap} {
