@@ -102,6 +102,9 @@ func (d *decoder) compare(a, b operand) func(w *warp) uint32 {
 
 // fastCompare has the relations of loops and bounds without a call per lane.
 func fastCompare(rel string, t ptype, a, b int32) func(w *warp) uint32 {
+	if t == (ptype{kindFloat, 32}) {
+		return fastCompareF32(rel, a, b)
+	}
 	if t.kind == kindFloat || t.bits < 32 {
 		return nil
 	}
@@ -137,6 +140,69 @@ func fastCompare(rel string, t ptype, a, b int32) func(w *warp) uint32 {
 		return func(w *warp) uint32 { return lessS64(&w.q[a], &w.q[b]) ^ invert }
 	}
 	return func(w *warp) uint32 { return lessU64(&w.q[a], &w.q[b]) ^ invert }
+}
+
+// fastCompareF32 makes the relations of single precision from four; those that hold for NaN are opposites of others.
+func fastCompareF32(rel string, a, b int32) func(w *warp) uint32 {
+	switch rel {
+	case "lt":
+		return func(w *warp) uint32 { return lessF32(&w.r[a], &w.r[b]) }
+	case "gt":
+		return func(w *warp) uint32 { return lessF32(&w.r[b], &w.r[a]) }
+	case "geu":
+		return func(w *warp) uint32 { return ^lessF32(&w.r[a], &w.r[b]) }
+	case "leu":
+		return func(w *warp) uint32 { return ^lessF32(&w.r[b], &w.r[a]) }
+	case "le":
+		return func(w *warp) uint32 { return atMostF32(&w.r[a], &w.r[b]) }
+	case "ge":
+		return func(w *warp) uint32 { return atMostF32(&w.r[b], &w.r[a]) }
+	case "gtu":
+		return func(w *warp) uint32 { return ^atMostF32(&w.r[a], &w.r[b]) }
+	case "ltu":
+		return func(w *warp) uint32 { return ^atMostF32(&w.r[b], &w.r[a]) }
+	case "eq":
+		return func(w *warp) uint32 { return equalF32(&w.r[a], &w.r[b]) }
+	case "neu":
+		return func(w *warp) uint32 { return ^equalF32(&w.r[a], &w.r[b]) }
+	case "ne":
+		return func(w *warp) uint32 { return ^equalF32(&w.r[a], &w.r[b]) & ^unorderedF32(&w.r[a], &w.r[b]) }
+	case "equ":
+		return func(w *warp) uint32 { return equalF32(&w.r[a], &w.r[b]) | unorderedF32(&w.r[a], &w.r[b]) }
+	case "nan":
+		return func(w *warp) uint32 { return unorderedF32(&w.r[a], &w.r[b]) }
+	case "num":
+		return func(w *warp) uint32 { return ^unorderedF32(&w.r[a], &w.r[b]) }
+	}
+	return nil
+}
+
+func lessF32(a, b *lanes32) (r uint32) {
+	for i := range a {
+		r |= bit(f32(a[i]) < f32(b[i])) << i
+	}
+	return r
+}
+
+func atMostF32(a, b *lanes32) (r uint32) {
+	for i := range a {
+		r |= bit(f32(a[i]) <= f32(b[i])) << i
+	}
+	return r
+}
+
+func equalF32(a, b *lanes32) (r uint32) {
+	for i := range a {
+		r |= bit(f32(a[i]) == f32(b[i])) << i
+	}
+	return r
+}
+
+func unorderedF32(a, b *lanes32) (r uint32) {
+	for i := range a {
+		r |= bit(a[i]&^(1<<31) > 0x7f800000 || b[i]&^(1<<31) > 0x7f800000) << i
+	}
+	return r
 }
 
 func equal32(a, b *lanes32) (r uint32) {

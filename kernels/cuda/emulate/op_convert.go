@@ -131,22 +131,29 @@ func opCvt(d *decoder, in *instr) {
 
 // fastCvt has the conversions of indices and codes without a call per lane.
 func (d *decoder) fastCvt(in *instr, c conversion) bool {
-	if c.sat || c.ftz || d.op.operands[0].kind != opdName || d.op.operands[1].kind != opdName || d.env.find(d.op.operands[1].name) != nil &&
-		d.env.find(d.op.operands[1].name).kind == symPlace {
+	ops := d.op.operands
+	if c.sat || c.ftz || ops[0].kind != opdName || ops[0].name == "_" || ops[1].kind != opdName || specialValues[ops[1].name] != nil {
 		return false
 	}
+	to, from := d.register(ops[0].name), d.register(ops[1].name)
+	if d.err != nil {
+		return false
+	}
+	if to.class == class32 && from.class == class32 && to.bits == 32 {
+		in.d, in.a, in.shape = to.index, from.index, shapeALU32
+		in.alu32 = fastCvt32(c, from.bits)
+		return in.alu32 != nil
+	}
 	integer := func(t ptype) bool { return t.kind <= kindSigned }
+	if !integer(c.to) || !integer(c.from) {
+		return false
+	}
+	in.shape = shapeExec
 	switch {
-	case integer(c.to) && integer(c.from) && c.to.bits == 64 && c.from.bits == 32:
-		to := d.dst(d.op.operands[0], class64).index
-		from := d.src(d.op.operands[1], c.from, true)
-		if from.class != class32 {
-			return false
-		}
+	case c.to.bits == 64 && c.from.bits == 32 && to.class == class64 && from.class == class32 && from.bits == 32:
 		signed := c.from.signed()
-		in.shape = shapeExec
 		in.exec = func(w *warp, m uint32) {
-			q, a := w.open64(to, m), &w.r[from.index]
+			q, a := w.open64(to.index, m), &w.r[from.index]
 			if signed {
 				for i := range q {
 					q[i] = uint64(int64(int32(a[i])))
@@ -156,25 +163,101 @@ func (d *decoder) fastCvt(in *instr, c conversion) bool {
 					q[i] = uint64(a[i])
 				}
 			}
-			w.close64(to, m)
+			w.close64(to.index, m)
 		}
 		return true
-	case integer(c.to) && integer(c.from) && c.to.bits == 32 && c.from.bits == 64:
-		if r := d.wideDst(d.op.operands[0], c.to); r.class != class32 {
-			return false
-		}
-		to, from := d.dst(d.op.operands[0], class32).index, d.src(d.op.operands[1], c.from, false).index
-		in.shape = shapeExec
+	case c.to.bits == 32 && c.from.bits == 64 && to.class == class32 && to.bits == 32 && from.class == class64:
 		in.exec = func(w *warp, m uint32) {
-			r, a := w.open32(to, m), &w.q[from]
+			r, a := w.open32(to.index, m), &w.q[from.index]
 			for i := range r {
 				r[i] = uint32(a[i])
 			}
-			w.close32(to, m)
+			w.close32(to.index, m)
 		}
 		return true
 	}
 	return false
+}
+
+// fastCvt32 converts between whole registers of 32 bits, or from a narrower one whose upper bits are zero. It returns nil for what it
+// does not have.
+func fastCvt32(c conversion, bits int) func(d, a, b, c *lanes32) {
+	single, s32, u32 := ptype{kindFloat, 32}, ptype{kindSigned, 32}, ptype{kindUnsigned, 32}
+	switch {
+	case c.to == single && c.from == single && bits == 32 && c.integral:
+		switch c.mode {
+		case "rni":
+			return func(d, a, _, _ *lanes32) {
+				for i := range d {
+					d[i] = bits32(float32(math.RoundToEven(float64(f32(a[i])))))
+				}
+			}
+		case "rmi":
+			return func(d, a, _, _ *lanes32) {
+				for i := range d {
+					d[i] = bits32(float32(math.Floor(float64(f32(a[i])))))
+				}
+			}
+		case "rpi":
+			return func(d, a, _, _ *lanes32) {
+				for i := range d {
+					d[i] = bits32(float32(math.Ceil(float64(f32(a[i])))))
+				}
+			}
+		}
+		return func(d, a, _, _ *lanes32) {
+			for i := range d {
+				d[i] = bits32(float32(math.Trunc(float64(f32(a[i])))))
+			}
+		}
+	case c.to == single && c.from == s32 && bits == 32 && c.mode == "rn":
+		return func(d, a, _, _ *lanes32) {
+			for i := range d {
+				d[i] = math.Float32bits(float32(int32(a[i])))
+			}
+		}
+	case c.to == single && c.from == u32 && bits == 32 && c.mode == "rn":
+		return func(d, a, _, _ *lanes32) {
+			for i := range d {
+				d[i] = math.Float32bits(float32(a[i]))
+			}
+		}
+	case c.to == s32 && c.from == single && bits == 32 && (c.mode == "rni" || c.mode == "rzi"):
+		nearest := c.mode == "rni"
+		return func(d, a, _, _ *lanes32) {
+			for i := range d {
+				x := float64(f32(a[i]))
+				if nearest {
+					x = math.RoundToEven(x)
+				}
+				switch {
+				case x >= -1<<31 && x < 1<<31:
+					d[i] = uint32(int32(x))
+				case x < 0:
+					d[i] = 1 << 31
+				case x > 0:
+					d[i] = 1<<31 - 1
+				default:
+					d[i] = 0 // NaN
+				}
+			}
+		}
+	case c.to.kind <= kindSigned && c.from.kind <= kindSigned && c.to.bits == 32 && c.from.bits <= 32 && c.from.bits <= bits:
+		shift := 32 - c.from.bits
+		if c.from.signed() {
+			return func(d, a, _, _ *lanes32) {
+				for i := range d {
+					d[i] = uint32(int32(a[i]<<(shift&31)) >> (shift & 31))
+				}
+			}
+		}
+		return func(d, a, _, _ *lanes32) {
+			for i := range d {
+				d[i] = a[i] << (shift & 31) >> (shift & 31)
+			}
+		}
+	}
+	return nil
 }
 
 // integer converts between integers: truncation, or clamping.

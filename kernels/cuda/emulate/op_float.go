@@ -445,6 +445,18 @@ func (d *decoder) floatSign(in *instr) {
 	if ftz {
 		d.fail(".ftz is for f32")
 	}
+	if t.bits == 32 {
+		mask, flip := ^uint32(0), uint32(sign)
+		if absolute {
+			mask, flip = ^uint32(sign), 0
+		}
+		d.alu(in, t, 1, func(d, a, _, _ *lanes32) {
+			for i := range d {
+				d[i] = a[i]&mask ^ flip
+			}
+		}, nil, nil)
+		return
+	}
 	d.lanewise(in, bits, []ptype{bits}, func(a, _, _ uint64) uint64 {
 		if absolute {
 			return a &^ sign
@@ -479,7 +491,24 @@ func (d *decoder) floatMinMax(in *instr, larger bool) {
 		}
 		return b
 	}
-	d.alu(in, t, 2, precise(func(a, b, _ float32) float32 { return float32(pick(float64(a), float64(b))) }, ftz, false),
+	single := precise(func(a, b, _ float32) float32 { return float32(pick(float64(a), float64(b))) }, ftz, false)
+	if !ftz && !nan {
+		slow := func(a, b uint32) uint32 { return bits32(float32(pick(float64(f32(a)), float64(f32(b))))) }
+		single = func(d, a, b, _ *lanes32) {
+			for i := range d {
+				x, y := f32(a[i]), f32(b[i])
+				switch {
+				case x < y != larger && x != y && x == x && y == y:
+					d[i] = a[i]
+				case x > y != larger && x != y && x == x && y == y:
+					d[i] = b[i]
+				default: // equal, or NaN
+					d[i] = slow(a[i], b[i])
+				}
+			}
+		}
+	}
+	d.alu(in, t, 2, single,
 		func(d, a, b, _ *lanes64) {
 			for i := range d {
 				d[i] = b64(pick(f64(a[i]), f64(b[i])))

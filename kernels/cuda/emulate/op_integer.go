@@ -225,6 +225,26 @@ var (
 			d[i] = uint32(max(int32(a[i]), int32(b[i])))
 		}
 	}
+	minU64 = func(d, a, b, _ *lanes64) {
+		for i := range d {
+			d[i] = min(a[i], b[i])
+		}
+	}
+	maxU64 = func(d, a, b, _ *lanes64) {
+		for i := range d {
+			d[i] = max(a[i], b[i])
+		}
+	}
+	minS64 = func(d, a, b, _ *lanes64) {
+		for i := range d {
+			d[i] = uint64(min(int64(a[i]), int64(b[i])))
+		}
+	}
+	maxS64 = func(d, a, b, _ *lanes64) {
+		for i := range d {
+			d[i] = uint64(max(int64(a[i]), int64(b[i])))
+		}
+	}
 	mulHiU32 = func(d, a, b, _ *lanes32) {
 		for i := range d {
 			d[i] = uint32(uint64(a[i]) * uint64(b[i]) >> 32)
@@ -639,7 +659,32 @@ func opDiv(d *decoder, in *instr) {
 		return
 	}
 	t := d.typ()
-	d.lanewise(in, t, []ptype{t, t}, func(a, b, _ uint64) uint64 {
+	var f32 func(d, a, b, c *lanes32)
+	if t.bits == 32 && t.signed() {
+		f32 = func(d, a, b, _ *lanes32) {
+			for i := range d {
+				switch b[i] {
+				case 0:
+					d[i] = allLanes
+				case allLanes:
+					d[i] = -a[i]
+				default:
+					d[i] = uint32(int32(a[i]) / int32(b[i]))
+				}
+			}
+		}
+	} else if t.bits == 32 {
+		f32 = func(d, a, b, _ *lanes32) {
+			for i := range d {
+				if b[i] == 0 {
+					d[i] = allLanes
+				} else {
+					d[i] = a[i] / b[i]
+				}
+			}
+		}
+	}
+	d.alu(in, t, 2, f32, nil, func(a, b, _ uint64) uint64 {
 		switch {
 		case b == 0:
 			return allOnes // what devices give; the manual leaves it open
@@ -702,7 +747,9 @@ func (d *decoder) minMax(in *instr, larger bool) {
 	t := d.typ()
 	f32 := map[[2]bool]func(d, a, b, c *lanes32){{false, false}: minU32, {false, true}: minS32, {true, false}: maxU32,
 		{true, true}: maxS32}[[2]bool{larger, t.signed()}]
-	d.alu(in, t, 2, f32, nil, func(a, b, _ uint64) uint64 {
+	f64 := map[[2]bool]func(d, a, b, c *lanes64){{false, false}: minU64, {false, true}: minS64, {true, false}: maxU64,
+		{true, true}: maxS64}[[2]bool{larger, t.signed()}]
+	d.alu(in, t, 2, f32, f64, func(a, b, _ uint64) uint64 {
 		if t.signed() && int64(a) < int64(b) != larger || !t.signed() && a < b != larger {
 			return a
 		}
@@ -879,6 +926,15 @@ func opBrev(d *decoder, in *instr) {
 func opBfe(d *decoder, in *instr) {
 	t := d.typ()
 	byte8 := ptype{kindUnsigned, 32}
+	if t.bits == 32 {
+		signed := t.signed()
+		d.alu(in, t, 3, func(d, a, b, c *lanes32) {
+			for i := range d {
+				d[i] = bfe32(a[i], b[i]&255, c[i]&255, signed)
+			}
+		}, nil, nil)
+		return
+	}
 	d.lanewise(in, t, []ptype{t, byte8, byte8}, func(a, b, c uint64) uint64 {
 		pos, n, msb := int(b&255), int(c&255), t.bits-1
 		var sign uint64
@@ -895,6 +951,23 @@ func opBfe(d *decoder, in *instr) {
 		}
 		return x
 	})
+}
+
+func bfe32(a, pos, n uint32, signed bool) uint32 {
+	if n == 0 {
+		return 0
+	}
+	if !signed {
+		if n >= 32 {
+			return a >> pos
+		}
+		return a >> pos & (1<<n - 1)
+	}
+	x := uint32(int32(a) >> pos)
+	if n >= 32 || pos+n >= 32 {
+		return x
+	}
+	return uint32(int32(x<<(32-n)) >> (32 - n))
 }
 
 // opBfi puts the lowest d bits of a into b at position c.
@@ -924,6 +997,20 @@ func opBfi(d *decoder, in *instr) {
 func opPrmt(d *decoder, in *instr) {
 	mode := d.one("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
 	t := d.typ()
+	if mode == "" {
+		d.alu(in, t, 3, func(r, a, b, c *lanes32) {
+			for i := range r {
+				pair, s := uint64(b[i])<<32|uint64(a[i]), c[i]
+				if s&0x8888 != 0 {
+					r[i] = prmt("", pair, s)
+					continue
+				}
+				r[i] = uint32(pair>>(s&7*8))&255 | uint32(pair>>(s>>4&7*8))&255<<8 | uint32(pair>>(s>>8&7*8))&255<<16 |
+					uint32(pair>>(s>>12&7*8))<<24
+			}
+		}, nil, nil)
+		return
+	}
 	d.alu(in, t, 3, func(r, a, b, c *lanes32) {
 		for i := range r {
 			r[i] = prmt(mode, uint64(b[i])<<32|uint64(a[i]), c[i])
@@ -1010,12 +1097,25 @@ func opSad(d *decoder, in *instr) {
 func opDp4a(d *decoder, in *instr) {
 	ta, tb := d.typ(), d.typ()
 	d.dot(in, ta, tb, func(d, a, b, c *lanes32, sa, sb bool) {
-		for i := range d {
-			x := c[i]
-			for k := 0; k < 32; k += 8 {
-				x += part8(a[i]>>k, sa) * part8(b[i]>>k, sb)
+		switch {
+		case sa && sb:
+			for i := range d {
+				x, y := int32(a[i]), int32(b[i])
+				d[i] = c[i] + uint32(x<<24>>24*(y<<24>>24)+x<<16>>24*(y<<16>>24)+x<<8>>24*(y<<8>>24)+x>>24*(y>>24))
 			}
-			d[i] = x
+		case sb:
+			for i := range d {
+				x, y := int32(a[i]), int32(b[i])
+				d[i] = c[i] + uint32(x&255*(y<<24>>24)+x>>8&255*(y<<16>>24)+x>>16&255*(y<<8>>24)+x>>24&255*(y>>24))
+			}
+		default:
+			for i := range d {
+				x := c[i]
+				for k := 0; k < 32; k += 8 {
+					x += part8(a[i]>>k, sa) * part8(b[i]>>k, sb)
+				}
+				d[i] = x
+			}
 		}
 	})
 }
