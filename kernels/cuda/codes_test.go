@@ -713,6 +713,62 @@ func TestGatherCodes(t *testing.T) {
 	require.ErrorContains(t, err, "elements of 3 bytes")
 }
 
+// Runs in regular steps need no table: transposes, parts, repetitions, reversals.
+func TestGatherCodesInSteps(t *testing.T) {
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		b := newBench(t, d, 13)
+		for _, c := range []struct {
+			sizes, steps []int // of the result, in an input of 6,000 elements
+			size         int
+			table        bool
+		}{
+			{[]int{2, 3, 20, 8}, []int{480, 8, 24, 1}, 1, false},                                            // heads
+			{[]int{2, 3, 20, 8}, []int{480, 8, 24, 1}, 8, false},                                            // the same, by runs
+			{[]int{2, 3, 8, 20}, []int{480, 8, 1, 24}, 1, false},                                            // heads, turned
+			{[]int{3, 16, 68}, []int{16, 1, 48}, 1, false},                                                  // turned, aligned
+			{[]int{5, 7}, []int{1, 5}, 1, false},                                                            // turned, odd
+			{[]int{4, 1, 30}, []int{40, 0, 1}, 1, false},                                                    // a part
+			{[]int{4, 3, 30}, []int{40, 0, 1}, 1, false},                                                    // repeated
+			{[]int{3, 5, 4}, []int{100, 2, 20}, 1, false},                                                   // every second
+			{[]int{2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, []int{1100, 500, 230, 110, 50, 23, 11, 5, 2, 1}, 1, true}, // too many axes
+		} {
+			for _, e := range []cuda.Element{cuda.Uint8, cuda.Int16, cuda.Float32} {
+				src := make([]byte, 6000*e.Size())
+				for i := range src {
+					src[i] = byte(b.r.Uint32())
+				}
+				var from []int32
+				for i := range count(c.sizes) {
+					at := 0
+					for a := len(c.sizes) - 1; a >= 0; a-- {
+						at += i % c.sizes[a] * c.steps[a]
+						i /= c.sizes[a]
+					}
+					from = append(from, int32(at))
+				}
+				starts := []int32{}
+				for i := 0; i < len(from); i += c.size {
+					starts = append(starts, from[i])
+				}
+				runs, err := cuda.NewRuns(starts, c.size, e.Size())
+				require.NoError(t, err)
+				require.Equal(t, c.table, len(runs.Table) > 0, "%v", c)
+				var table cuda.Buffer
+				if c.table {
+					table = b.put(runs.Table, 0)
+				}
+				dst := b.room(len(from)*e.Size(), 0)
+				require.NoError(t, cuda.GatherCodes(b.s, dst, b.put(src, 0), table, e, &runs, 0))
+				var want []byte
+				for _, f := range from {
+					want = append(want, src[int(f)*e.Size():][:e.Size()]...)
+				}
+				require.Equal(t, want, b.get(dst), "%s: %v", e, c)
+			}
+		}
+	})
+}
+
 func TestTurnCodes(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		b := newBench(t, d, 12)
