@@ -18,9 +18,10 @@ func (r onHost) Error() string { return string(r) }
 // plan makes the plan for inputs of the given types.
 func (s *Session) plan(types []Type, watched []bool) (p *Plan, err error) {
 	p = &Plan{s: s, types: slices.Clone(types), watched: watched, vals: make([]held, s.g.NumValues())}
+	made := p // what is returned is nil by then
 	defer func() {
 		if err != nil {
-			p.free()
+			made.free()
 		}
 	}()
 	whole := bound(s.g, types)

@@ -10,6 +10,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/emulate"
 	"qwb/quantizer/lower"
 )
 
@@ -24,6 +25,15 @@ var CUDA = Backend{Name: "cuda", New: func(p *lower.Program, threads int) (Engin
 }, Missing: func() error {
 	_, err := cuda.Find()
 	return err
+}}
+
+// PTX is CUDA without a GPU: the kernels' PTX is interpreted. It is slow, and shows what a GPU computes.
+var PTX = Backend{Name: "ptx", New: func(p *lower.Program, threads int) (Engine, error) {
+	dev, err := cuda.OpenOn(emulate.New(80), 0)
+	if err != nil {
+		return nil, err
+	}
+	return newCUDA(p, threads, dev, true)
 }}
 
 // CUDAOn is CUDA on a device that is open, and stays so.

@@ -12,7 +12,8 @@ type fakeDriver struct {
 	driver.API
 	memory map[driver.Ptr][]byte
 	next   driver.Ptr
-	live   int // streams, events, graphs and pinned buffers
+	live   int  // streams, events, graphs and pinned buffers
+	idle   bool // kernels do nothing, instead of failing
 }
 
 func newFake() *fakeDriver { return &fakeDriver{memory: map[driver.Ptr][]byte{}, next: 1 << 20} }
@@ -23,7 +24,9 @@ func (f *fakeDriver) DeviceGet(i int) (driver.Device, error)      { return 0, ni
 func (f *fakeDriver) DeviceName(driver.Device) (string, error)    { return "fake", nil }
 func (f *fakeDriver) DeviceTotalMem(driver.Device) (int64, error) { return 1 << 30, nil }
 func (f *fakeDriver) DeviceAttribute(_ driver.Device, a driver.Attribute) (int, error) {
-	return map[driver.Attribute]int{driver.ComputeCapabilityMajor: 8}[a], nil
+	return map[driver.Attribute]int{driver.ComputeCapabilityMajor: 9, driver.Multiprocessors: 132, driver.MaxSharedPerBlock: 48 << 10,
+		driver.MaxSharedPerBlockOptin: 227 << 10, driver.MaxSharedPerSM: 228 << 10, driver.MaxThreadsPerBlock: 1024, driver.MaxThreadsPerSM: 2048,
+		driver.L2CacheSize: 50 << 20, driver.ClockRate: 1980000}[a], nil
 }
 func (f *fakeDriver) PrimaryContext(driver.Device) (driver.Context, error)     { return 1, nil }
 func (f *fakeDriver) ReleasePrimaryContext(driver.Device) error                { return nil }
@@ -43,6 +46,9 @@ func (f *fakeDriver) SetFunctionAttribute(driver.Context, driver.Function, drive
 }
 
 func (f *fakeDriver) Launch(driver.Context, driver.Function, driver.Dim, driver.Dim, int, driver.Stream, []byte) error {
+	if f.idle {
+		return nil
+	}
 	return &driver.Result{Code: driver.LaunchFailed, Name: "CUDA_ERROR_LAUNCH_FAILED", Text: "unspecified launch failure", Call: "cuLaunchKernel"}
 }
 
@@ -85,4 +91,35 @@ func (f *fakeDriver) CopyToHost(_ driver.Context, dst []byte, src driver.Ptr, _ 
 	m, err := f.at(src)
 	copy(dst, m[:len(dst)])
 	return err
+}
+
+func (f *fakeDriver) CopyOnDevice(_ driver.Context, dst, src driver.Ptr, n int, _ driver.Stream) error {
+	to, err := f.at(dst)
+	if err != nil {
+		return err
+	}
+	from, err := f.at(src)
+	if err != nil {
+		return err
+	}
+	copy(to[:n], from[:n])
+	return nil
+}
+
+func (f *fakeDriver) SetBytes(_ driver.Context, dst driver.Ptr, value byte, n int, _ driver.Stream) error {
+	m, err := f.at(dst)
+	if err != nil {
+		return err
+	}
+	for i := range m[:n] {
+		m[i] = value
+	}
+	return nil
+}
+
+func (f *fakeDriver) FunctionAttribute(_ driver.Context, _ driver.Function, a driver.FunctionAttribute) (int, error) {
+	if a == driver.FunctionMaxThreads {
+		return 1024, nil
+	}
+	return 0, nil
 }

@@ -1,9 +1,6 @@
 package program
 
-import (
-	"qwb/graph/tensor"
-	"qwb/quantizer/lower"
-)
+import "qwb/quantizer/lower"
 
 // cudaFunction computes three steps as one, as cpuFunction does.
 type cudaFunction struct {
@@ -21,22 +18,10 @@ func (e *cudaEngine) joinFunctions() error {
 		from := f.first.Inputs[0]
 		in, out := e.program.Tensors[from].DType, e.program.Tensors[f.last.Outputs[0]].DType
 		e.steps[f.first.ID].covered, e.steps[f.middle.ID].covered = true, true
-		e.steps[f.last.ID].function = &cudaFunction{newCUDAMap(in, out, at), from}
+		e.steps[f.last.ID].function = &cudaFunction{newCUDAMap(e, in, out, at), from}
 		e.lastUse[from] = max(e.lastUse[from], int(f.last.ID))
 	}
 	return nil
 }
 
 var _ cudaKernel = (*cudaFunction)(nil)
-
-// cudaMap is a function of single codes, by a table of all of them.
-type cudaMap struct {
-	table []byte
-}
-
-func newCUDAMap(from, to tensor.DType, f func(q int32) int32) *cudaMap { return &cudaMap{} }
-
-func (m *cudaMap) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error) {
-	return nil, onlyHost("no kernel for tables")
-}
-func rearrangement(d tensor.DType, shape []int, last bool) *cudaPrepared { return nil }

@@ -2,9 +2,9 @@ package program
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
 	"qwb/quantizer/lower"
@@ -20,11 +20,11 @@ type cudaMove struct {
 
 func newCUDAMove(e *cudaEngine, s *lower.Step, op *lower.Move) (cudaKernel, string, error) {
 	in := &e.program.Tensors[s.Inputs[0]]
-	switch {
-	case slices.Contains(looks, op.Name()):
-		return nil, "the result depends on the codes, not on their places alone", nil
-	case !in.Quantized():
+	if !in.Quantized() {
 		return nil, "it moves " + in.DType.String(), nil
+	}
+	if slices.Contains(looks, op.Name()) {
+		return &cudaExtreme{e, op}, "", nil
 	}
 	return &cudaMove{e: e, op: op, fill: in.Encoding.ZeroPoint}, "", nil
 }
@@ -44,7 +44,7 @@ func (c *cudaMove) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error) 
 	}
 	p := &cudaPrepared{in: make([]cudaLayout, len(in)), out: make([]*cudaOutput, len(s.Outputs))}
 	p.in[0] = anyLayout
-	var moves []move
+	var moves []cudaRuns
 	var tables []cuda.Buffer
 	for k, t := range outs {
 		id := s.Outputs[k]
@@ -66,22 +66,36 @@ func (c *cudaMove) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error) 
 		if len(from) == 0 {
 			return nil, onlyHost("its result has no elements")
 		}
-		var raw []byte
-		for _, f := range m.starts {
-			raw = binary.LittleEndian.AppendUint32(raw, uint32(f))
-		}
-		table, err := c.e.memory.constant(raw)
-		p.owned = append(p.owned, table)
+		r, err := cuda.NewRuns(m.starts, max(m.size, 1), x.dtype.Bytes(1))
 		if err != nil {
-			return nil, err
+			return p, onlyHost(err.Error())
 		}
-		moves, tables = append(moves, m), append(tables, table)
-		_ = tables
+		table, err := c.e.memory.constant(r.Table)
+		if err != nil {
+			return p, err
+		}
+		p.owned = append(p.owned, table)
+		moves, tables = append(moves, cudaRuns{k, r}), append(tables, table)
 	}
-	if len(moves) > 0 {
-		return nil, onlyHost("no kernel")
+	if len(moves) == 0 {
+		return p, nil
+	}
+	el := c.e.codeElement(s.Inputs[0])
+	p.launch = func(s *cuda.Stream, in, out, _ []cuda.Buffer) error {
+		for i := range moves {
+			if err := cuda.GatherCodes(s, out[moves[i].out], in[0], tables[i], el, &moves[i].Runs, c.fill); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return p, nil
+}
+
+// cudaRuns is where the elements of one output come from.
+type cudaRuns struct {
+	out int
+	cuda.Runs
 }
 
 // memoryNumbers numbers the elements of a value by their places in memory.
@@ -97,4 +111,47 @@ func memoryNumbers(x *cudaValue) *tensor.Tensor {
 		return out
 	}
 	return numbers
+}
+
+// cudaExtreme is ReduceMax or ReduceMin.
+type cudaExtreme struct {
+	e  *cudaEngine
+	op *lower.Move
+}
+
+func (k *cudaExtreme) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error) {
+	g := k.op.Graph
+	n := g.Node(g.Nodes()[0])
+	list := n.AttrInts("axes")
+	if v := n.Input(1); v != graph.NoValue {
+		t := g.Const(v)
+		if t == nil && len(in) > 1 && in[1].fixed {
+			t = in[1].host
+		}
+		if t == nil || t.I64() == nil {
+			return nil, onlyHost("axes that are computed from the data")
+		}
+		list = t.I64()
+	}
+	if len(list) == 0 {
+		if n.AttrInt("noop_with_empty_axes", 0) != 0 {
+			return nil, onlyHost("it has no axes")
+		}
+		for a := range in[0].shape {
+			list = append(list, int64(a))
+		}
+	}
+	var axes []int
+	for _, a := range list {
+		if a < 0 {
+			a += int64(len(in[0].shape))
+		}
+		if a < 0 || a >= int64(len(in[0].shape)) {
+			return nil, onlyHost("no such axis")
+		}
+		axes = append(axes, int(a))
+	}
+	p := newCUDAReduce(k.e, s, in[0], axes, n.AttrInt("keepdims", 1) != 0, n.Op == "ReduceMax")
+	p.in = append(p.in, make([]cudaLayout, len(in)-1)...)
+	return p, nil
 }

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +29,8 @@ type cudaOutput struct {
 	dtype tensor.DType
 	shape []int
 	last  bool
-	alias int // the input whose memory it is, -1 for its own
+	alias int            // the input whose memory it is, -1 for its own
+	known *tensor.Tensor // what it is for these shapes, whatever the elements of the inputs
 }
 
 // cudaPrepared is a step for inputs of certain shapes and layouts: what it reads, what it writes, and the launches, which do nothing
@@ -42,7 +44,7 @@ type cudaPrepared struct {
 	close  func()        // what else to give back, may be nil
 	// fault reports what went wrong in the run that the stream has done last, where launches cannot; may be nil.
 	fault func(s *cuda.Stream) error
-	refs   int
+	refs  int
 }
 
 // cudaKernel prepares a step. An error of type onlyHost leaves the step to the reference.
@@ -130,8 +132,7 @@ func (s *cudaStep) prepare(k cudaKernel, in []*cudaValue) (*cudaPrepared, string
 	return what, "", nil
 }
 
-// key describes everything that preparing depends on: types, shapes and layouts, and the elements of small integers, which are shapes,
-// axes and indices.
+// key describes everything that preparing depends on: types, shapes and layouts, and the elements of what is known.
 func (s *cudaStep) key(k cudaKernel, in []*cudaValue) string {
 	var b strings.Builder
 	if k != s.kernel {
@@ -139,8 +140,8 @@ func (s *cudaStep) key(k cudaKernel, in []*cudaValue) string {
 	}
 	for i, v := range in {
 		fmt.Fprintf(&b, "%s%v %t", v.dtype, v.shape, v.last)
-		if v.host != nil && s.reads(i) {
-			fmt.Fprint(&b, v.host.Data)
+		if v.host != nil && !v.constant && (v.fixed || k == s.kernel && s.reads(i)) {
+			fmt.Fprintf(&b, "%x", sha256.Sum256(bytesOf(v.host)))
 		}
 	}
 	return b.String()
@@ -222,8 +223,36 @@ func (s *cudaStep) fail(in []*cudaValue, err error) error {
 // newCUDAKernel returns the kernel of a step, or why there is none: one case for each type of operation.
 func newCUDAKernel(e *cudaEngine, s *lower.Step) (cudaKernel, string, error) {
 	switch op := s.Op.(type) {
+	case *lower.Linear:
+		return newCUDALinear(e, s, op), "", nil
+	case *lower.Sum:
+		return newCUDASum(e, s, op)
+	case *lower.Product:
+		return newCUDAProduct(e, s, op)
+	case *lower.Select:
+		return newCUDASelect(e, s, op)
+	case *lower.Concat:
+		return newCUDAConcat(e, s, op)
+	case *lower.Requantize:
+		return newCUDARescale(e, s, &op.Rescale, op.Rescale.Y.QMin, op.Rescale.Y.QMax)
+	case *lower.Clamp:
+		return newCUDARescale(e, s, nil, op.Lo, op.Hi)
+	case *lower.Table:
+		return newCUDATable(e, s, op), "", nil
+	case *lower.Quantize:
+		return newCUDAQuantize(e, s, op)
+	case *lower.Dequantize:
+		return &cudaDequantize{e, e.codeElement(s.Inputs[0]), *e.program.Tensors[s.Inputs[0]].Encoding}, "", nil
+	case *lower.Softmax:
+		return &cudaSoftmax{e, op}, "", nil
+	case *lower.MaxPool:
+		return &cudaMaxPool{e, op}, "", nil
+	case *lower.Average:
+		return &cudaAverage{e, op}, "", nil
 	case *lower.Move:
 		return newCUDAMove(e, s, op)
+	case *lower.Island:
+		return &cudaIsland{e, op}, "", nil
 	}
 	return nil, "no kernel for " + s.Op.Name(), nil
 }

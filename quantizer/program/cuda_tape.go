@@ -17,8 +17,8 @@ type cudaTape struct {
 	hooked bool
 	call   int // number of the next call
 	calls  []*cudaCall
-	values []*cudaValue     // that have memory of their own on the device
-	fixed  []cuda.Buffer    // of fixed values, which stay
+	values []*cudaValue  // that have memory of their own on the device
+	fixed  []cuda.Buffer // of fixed values, which stay
 }
 
 // cudaCall is one step, or one change of layout, of a run.
@@ -223,6 +223,10 @@ func (t *cudaTape) fast(s *cudaStep, what *cudaPrepared, in []*cudaValue) ([]*cu
 	c.out = make([]*cudaValue, len(what.out))
 	for k, o := range what.out {
 		if o == nil {
+			continue
+		}
+		if o.known != nil {
+			c.out[k] = cudaHost(o.known, true)
 			continue
 		}
 		v := newCUDAValue(o.dtype, o.shape, o.last)

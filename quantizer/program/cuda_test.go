@@ -1,22 +1,88 @@
 package program_test
 
 import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/cudatest"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
+	"qwb/quantizer/target"
 )
 
-// Without kernels every step is computed on the host, and the device gives back what it had.
-func TestCUDAOnHost(t *testing.T) {
-	each(t, func(t *testing.T, p *lower.Program, feeds map[string]*tensor.Tensor) {
-		f := newFake()
-		dev, err := cuda.OpenOn(f, 0)
-		require.NoError(t, err)
-		requireEqual(t, p, feeds, []program.Backend{program.CUDAOn(dev)}, 2)
+// The device computes the integers of the reference, on every target and under every profile that lowers the network.
+func TestCUDAEqualsReference(t *testing.T) {
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		list := []program.Backend{program.CUDAOn(d)}
+		compared := 0
+		for n, name := range slices.Sorted(maps.Keys(lowertest.Networks)) {
+			text := lowertest.Networks[name]
+			for _, tg := range target.All {
+				for i, pr := range qmath.Profiles() {
+					if d.Emulated && testing.Short() && (i+n)%5 != 0 {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%s/%s", name, tg.Name, pr.Name), func(t *testing.T) {
+						g, set, feeds := lowertest.Configured(t, text, tg.Name)
+						p, err := lower.Compile(g, set, tg, pr)
+						if err != nil {
+							t.Skip(err)
+						}
+						compared += requireEqual(t, p, feeds, list, 2)
+					})
+				}
+			}
+		}
+		t.Logf("%d integers", compared)
+		require.Positive(t, compared)
+	})
+}
+
+// Random programs give the same integers on the reference and on the device: every shape and layout, and every profile that lowers
+// them. QWB_RANDOM is how many networks to try.
+func TestCUDARandom(t *testing.T) {
+	count := 30
+	if n, err := strconv.Atoi(os.Getenv("QWB_RANDOM")); err == nil {
+		count = n
+	}
+	if testing.Short() {
+		count = min(count, 8)
+	}
+	first, _ := strconv.ParseUint(os.Getenv("QWB_RANDOM_FIRST"), 10, 64)
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		list := []program.Backend{program.CUDAOn(d)}
+		compared, programs := 0, 0
+		for seed := range uint64(count) {
+			seed += first
+			text, tg := lowertest.Random(seed, 0), lowertest.RandomTarget(seed)
+			g, set, feeds := lowertest.ConfiguredFor(t, text, &tg)
+			if seed%2 == 1 {
+				lowertest.Disturb(t, seed, g, set)
+			}
+			for i, pr := range qmath.Profiles() {
+				if d.Emulated && (uint64(i)+seed)%4 != 0 {
+					continue
+				}
+				p, err := lower.Compile(g, set, &tg, pr)
+				if err != nil {
+					continue // this profile has no form for something in it
+				}
+				if !t.Run(strconv.FormatUint(seed, 10)+"/"+pr.Name, func(t *testing.T) { compared += requireEqual(t, p, feeds, list, 2) }) {
+					t.Fatalf("%s:\n%s", tg.Name, text)
+				}
+				programs++
+			}
+		}
+		t.Logf("%d programs, %d integers", programs, compared)
+		require.Positive(t, programs)
 	})
 }

@@ -61,11 +61,6 @@ func (v *cudaValue) owner() *cudaValue {
 	return v
 }
 
-// planes returns the dimensions of a value of rank 3 or more: images, channels, positions.
-func (v *cudaValue) planes() (n, c, size int) {
-	return v.shape[0], v.shape[1], tensor.Count(v.shape[2:])
-}
-
 // moved reports whether the elements lie elsewhere channels-last than row-major.
 func (v *cudaValue) moved() bool { return movedShape(v.shape) }
 

@@ -37,7 +37,7 @@ type Engine interface {
 type Hook func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 // Backends lists all of them, the reference first.
-func Backends() []Backend { return []Backend{Reference, CPU, CUDA} }
+func Backends() []Backend { return []Backend{Reference, CPU, CUDA, PTX} }
 
 // Available lists the backends that run on this machine, the reference first.
 func Available() []Backend {

@@ -1,0 +1,123 @@
+package program
+
+import (
+	"slices"
+
+	"qwb/graph/tensor"
+	"qwb/kernels/cuda"
+	"qwb/quantizer/lower"
+)
+
+// cudaPair computes every code from two.
+type cudaPair struct {
+	e    *cudaEngine
+	from [2]cuda.Element
+	run  func(st *cuda.Stream, dst cuda.Buffer, a, b cuda.Operand, to *cuda.Broadcast) error
+}
+
+func newCUDASum(e *cudaEngine, s *lower.Step, op *lower.Sum) (cudaKernel, string, error) {
+	sum, err := cuda.SumOf(op.Sum)
+	if err != nil {
+		return nil, err.Error(), nil
+	}
+	el := e.codeElement(s.Outputs[0])
+	return newCUDAPair(e, s, func(st *cuda.Stream, dst cuda.Buffer, a, b cuda.Operand, to *cuda.Broadcast) error {
+		return cuda.AddCodes(st, dst, el, a, b, to, sum)
+	}), "", nil
+}
+
+func newCUDAProduct(e *cudaEngine, s *lower.Step, op *lower.Product) (cudaKernel, string, error) {
+	product, err := cuda.ProductOf(op.Product)
+	if err != nil {
+		return nil, err.Error(), nil
+	}
+	el := e.codeElement(s.Outputs[0])
+	return newCUDAPair(e, s, func(st *cuda.Stream, dst cuda.Buffer, a, b cuda.Operand, to *cuda.Broadcast) error {
+		return cuda.MultiplyCodes(st, dst, el, a, b, to, product)
+	}), "", nil
+}
+
+func newCUDAPair(e *cudaEngine, s *lower.Step, run func(*cuda.Stream, cuda.Buffer, cuda.Operand, cuda.Operand, *cuda.Broadcast) error) *cudaPair {
+	return &cudaPair{e: e, from: [2]cuda.Element{e.codeElement(s.Inputs[0]), e.codeElement(s.Inputs[1])}, run: run}
+}
+
+func (k *cudaPair) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error) {
+	shape, last, layouts, to, err := lineUp(in, k.e.lasts[s.Outputs[0]])
+	if err != nil {
+		return nil, err
+	}
+	p := k.e.alone(s, shape, last, layouts...)
+	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {
+		return k.run(st, out[0], cuda.Operand{Codes: in[0], Type: k.from[0]}, cuda.Operand{Codes: in[1], Type: k.from[1]}, to)
+	}
+	return p, nil
+}
+
+// lineUp finds the shape of what operands give element by element, a layout for it, and those that they need for that: channels-last
+// where the result is wanted so or an operand lies so.
+func lineUp(in []*cudaValue, wanted bool) (shape []int, last bool, layouts []cudaLayout, to *cuda.Broadcast, err error) {
+	shapes := make([][]int, len(in))
+	for k, v := range in {
+		shapes[k] = v.shape
+	}
+	if shape, err = tensor.Broadcast(shapes...); err != nil {
+		return nil, false, nil, nil, err
+	}
+	last = wanted
+	for k, v := range in {
+		last = last || v.last && v.moved()
+		shapes[k] = append(slices.Repeat([]int{1}, len(shape)-len(v.shape)), v.shape...)
+	}
+	last = last && len(shape) > 2
+	for k, v := range in {
+		last = last && (len(v.shape) == len(shape) || !movedShape(shapes[k])) // its elements would have to be moved as what it is not
+	}
+	for k, v := range in {
+		layouts = append(layouts, rowLayout)
+		if last && len(v.shape) == len(shape) {
+			layouts[k] = lastLayout
+		}
+		shapes[k] = memoryShape(shapes[k], last)
+	}
+	b, err := cuda.NewBroadcast(memoryShape(shape, last), shapes...)
+	if err != nil {
+		return nil, false, nil, nil, onlyHost(err.Error())
+	}
+	return shape, last, layouts, &b, nil
+}
+
+// cudaSelect takes every code from one of two operands.
+type cudaSelect struct {
+	e       *cudaEngine
+	op      *lower.Select
+	rescale [2]cuda.Rescale
+}
+
+func newCUDASelect(e *cudaEngine, s *lower.Step, op *lower.Select) (cudaKernel, string, error) {
+	if d := e.program.Tensors[s.Inputs[0]].DType; d != tensor.Bool {
+		return nil, "a condition of type " + d.String(), nil
+	}
+	k := &cudaSelect{e: e, op: op}
+	for i, r := range op.Rescale {
+		var err error
+		if k.rescale[i], err = cuda.RescaleOf(r); err != nil {
+			return nil, err.Error(), nil
+		}
+	}
+	return k, "", nil
+}
+
+func (k *cudaSelect) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error) {
+	// Operand 2 of the kernel is the condition.
+	shape, last, layouts, to, err := lineUp([]*cudaValue{in[1], in[2], in[0]}, k.e.lasts[s.Outputs[0]])
+	if err != nil {
+		return nil, err
+	}
+	p := k.e.alone(s, shape, last, layouts[2], layouts[0], layouts[1])
+	el, a, b := k.e.codeElement(s.Outputs[0]), k.e.codeElement(s.Inputs[1]), k.e.codeElement(s.Inputs[2])
+	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {
+		return cuda.SelectCodes(st, out[0], el, in[0], cuda.Operand{Codes: in[1], Type: a}, cuda.Operand{Codes: in[2], Type: b}, to, k.rescale,
+			k.op.Lo, k.op.Hi)
+	}
+	return p, nil
+}

@@ -1,0 +1,98 @@
+package program_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph/tensor"
+	"qwb/kernels/cuda"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
+	"qwb/quantizer/target"
+)
+
+// Of every float network of the test data, on both platforms: which operators have kernels on the device, and why others do not.
+// Nothing is computed there: kernels of the fake device do nothing, and where a step runs depends on shapes alone.
+func TestCUDAPlacement(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	root := testdata(t, "models")
+	device, host := map[string]int{}, map[string]int{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(root, path)
+		if err != nil || filepath.Ext(path) != ".onnx" || strings.Contains(path, "quantized") || strings.Contains(path, "qdq") {
+			return err
+		}
+		for _, platform := range []string{"onnxruntime", "trt_int8"} {
+			t.Run(name+"/"+platform, func(t *testing.T) {
+				placed := placements(t, name, platform)
+				for _, k := range slices.Sorted(maps.Keys(placed)) {
+					t.Logf("%4d %s", placed[k], k)
+				}
+				for k, n := range placed {
+					if op, on, _ := strings.Cut(k, " on the "); strings.HasPrefix(on, "device") {
+						device[op] += n
+					} else {
+						host[k] += n
+					}
+				}
+			})
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for _, op := range slices.Sorted(maps.Keys(device)) {
+		t.Logf("%5d %s on the device", device[op], op)
+	}
+	for _, k := range slices.Sorted(maps.Keys(host)) {
+		t.Logf("%5d %s", host[k], k)
+	}
+}
+
+// placements counts where the steps of a network run.
+func placements(t *testing.T, model, platform string) map[string]int {
+	net := load(t, model, "synthetic:1", "none", 1)
+	set := net.configure(t, platform)
+	tg, err := target.Find(platform)
+	require.NoError(t, err)
+	pr, err := qmath.ProfileNamed(tg.Profile)
+	require.NoError(t, err)
+	p, err := lower.Compile(net.g, set, tg, pr)
+	if err != nil {
+		t.Skip(err)
+	}
+	f := newFake()
+	f.idle = true
+	dev, err := cuda.OpenOn(f, 0)
+	require.NoError(t, err)
+	e, err := program.New(p, program.CUDAOn(dev), 2)
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = e.Run(context.Background(), net.samples[0], nil)
+	require.NoError(t, err)
+	placed := e.Placement()
+	count := map[string]int{}
+	onHost := map[lower.StepID]bool{}
+	for _, h := range placed.Host {
+		count[fmt.Sprintf("%s on the host: %s", h.Op, h.Reason)]++
+		onHost[h.Step] = true
+	}
+	for i := range p.Steps {
+		if !onHost[p.Steps[i].ID] {
+			count[p.Steps[i].Op.Name()+" on the device"]++
+		}
+	}
+	return count
+}
+
+var _ = tensor.Equal
