@@ -111,11 +111,11 @@ const (
 	countThreads  = 512
 	leaderThreads = 128
 
-	runPiece     = 16 << 10 // elements of a run that a block looks at
-	rowsPerLook  = 32       // rows that a thread looks at
-	nearOctaves  = 11       // that a block counts in shared memory, where it has enough to count
-	nearElements = 64 << 10 // of a block
-	farElements  = 2 << 10  // of a block that counts in global memory
+	runPiece     = 16 << 10  // elements of a run that a block looks at
+	rowsPerLook  = 32        // rows that a thread looks at
+	nearLeast    = 128 << 10 // values from which on blocks count some octaves in shared memory
+	nearElements = 32 << 10  // of such a block at least
+	farElements  = 2 << 10   // of a block that counts in global memory
 	lookGridZ    = 65535
 )
 
@@ -189,16 +189,21 @@ func ObserveCount(s *Stream, tally, x Buffer) error {
 		return fmt.Errorf("cuda: a tally of %d bytes has no table", tally.Bytes)
 	}
 	p := countParams{x: x.Ptr, tally: tally.Ptr, n: uint64(x.Bytes / 4)}
-	blocks, shared := piecesOf(p.n, farElements), 0
-	if p.n >= 2*nearElements {
-		p.near, shared = nearOctaves, 4*(nearOctaves*ref.BinsPerOctave+1)
+	blocks, resident := piecesOf(p.n, farElements), 4
+	if p.n >= nearLeast {
+		p.near = 11 // in 48 KiB
+		if s.Device.SharedPerBlock >= nearBytes(24) {
+			p.near, resident = 24, 2
+		}
 		blocks = piecesOf(p.n, nearElements)
-	} else {
-		shared = 4
 	}
-	blocks = min(blocks, uint64(4*max(s.Device.Multiprocessors, 1)))
+	blocks = min(blocks, uint64(resident*max(s.Device.Multiprocessors, 1)))
+	shared := nearBytes(p.near)
 	return observe(s, "count", driver.Dim{X: uint32(blocks), Y: 1, Z: 1}, countThreads, shared, &p)
 }
+
+// nearBytes is the shared memory of a block that counts so many octaves there, and zeros.
+func nearBytes(octaves uint32) int { return 4 * (int(octaves)*ref.BinsPerOctave + 1) }
 
 // TallyRows says how rows lie in memory: Outer times N elements, each followed by those of the Inner-1 rows beside it.
 type TallyRows struct {

@@ -200,9 +200,13 @@ KERNEL BOUNDS(COUNTERS, 2) count(Count p) {
     else
       atomic_add(y.table + counter(bits, top), 1);
   };
-  for (; i + 3 * step < p.n; i += 4 * step) {
-    const f32 v[4] = {p.x[i], p.x[i + step], p.x[i + 2 * step], p.x[i + 3 * step]};
-    for (u32 k = 0; k < 4; k++)
+  for (; i + 7 * step < p.n; i += 8 * step) {
+    f32 v[8];
+#pragma unroll
+    for (u32 k = 0; k < 8; k++)
+      v[k] = p.x[i + k * step];
+#pragma unroll
+    for (u32 k = 0; k < 8; k++)
       one(v[k]);
   }
   for (; i < p.n; i += step)
