@@ -55,16 +55,21 @@ type gpu struct {
 	MemoryBytes       int64  `json:"memory_bytes,omitempty"`
 	Driver            string `json:"driver,omitempty"`
 
-	line string
+	found cuda.Found
 }
 
-func (g gpu) String() string { return g.line }
+func (g gpu) String() string {
+	if !g.Available {
+		return "not available: " + g.Reason
+	}
+	return g.found.String()
+}
 
 func findGPU() gpu {
 	f, err := cuda.Find()
 	if err != nil {
-		return gpu{Reason: err.Error(), line: "not available: " + err.Error()}
+		return gpu{Reason: err.Error()}
 	}
 	return gpu{Available: true, Device: f.Name, ComputeCapability: f.ComputeCapability(), MemoryBytes: f.Memory, Driver: f.Driver(),
-		line: f.String()}
+		found: f}
 }

@@ -70,7 +70,8 @@ func TestOpenWithoutGPU(t *testing.T) {
 			require.Nil(t, d)
 			require.ErrorIs(t, err, c.is)
 			require.EqualError(t, err, c.text)
-			require.Equal(t, "not available: "+c.text, Describe())
+			_, err = Find()
+			require.EqualError(t, err, c.text)
 			s.NothingLives()
 		})
 	}
@@ -85,7 +86,7 @@ func TestFind(t *testing.T) {
 	require.Equal(t, Found{Name: "Stub 0", Arch: 121, Memory: 150_110_011_392, Version: 12040}, f)
 	require.Equal(t, "12.1", f.ComputeCapability())
 	require.Equal(t, "12.4", f.Driver())
-	require.Equal(t, "Stub 0, compute capability 12.1, 139.8 GiB, driver 12.4", Describe())
+	require.Equal(t, "Stub 0, compute capability 12.1, 139.8 GiB, driver 12.4", f.String())
 	s.NothingLives()
 }
 

@@ -68,13 +68,4 @@ func (f Found) String() string {
 	return fmt.Sprintf("%s, compute capability %s, %.1f GiB, driver %s", f.Name, f.ComputeCapability(), float64(f.Memory)/(1<<30), f.Driver())
 }
 
-// Describe says in one line what Find found, or why nothing.
-func Describe() string {
-	f, err := Find()
-	if err != nil {
-		return "not available: " + err.Error()
-	}
-	return f.String()
-}
-
 func dotted(n, base int) string { return fmt.Sprintf("%d.%d", n/base, n%base) }
