@@ -163,10 +163,14 @@ func ClampCodes(s *Stream, dst, src Buffer, e Element, l Lines, lo, hi int32) er
 func RescaleCodes(s *Stream, dst, src Buffer, out, in Element, l Lines, r Rescale, lo, hi int32) error {
 	p := recodeParams{in: int32(in.Size()), out: int32(out.Size()), lo: lo, hi: hi, rescale: r}
 	var err error
-	if p.lines, err = l.params(dst, src, out, in, 1); err != nil {
+	entry, piece := "recode", 1
+	if in.Size() == 2 && out.Size() == 2 {
+		entry, piece = "recode_words", 4
+	}
+	if p.lines, err = l.params(dst, src, out, in, piece); err != nil {
 		return err
 	}
-	return overPieces(s, "codes", "recode", l.N, &p)
+	return overPieces(s, "codes", entry, pieces(p.lines.count, p.lines.vector, piece), &p)
 }
 
 type convertParams struct {

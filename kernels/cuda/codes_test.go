@@ -312,7 +312,7 @@ var pairShapes = [][3][]int{
 func TestAddAndMultiplyCodes(t *testing.T) {
 	perProfile(t, func(b *bench, p qmath.Profile) {
 		sums, products := 0, 0
-		for i := 0; sums < 6 || products < 6; i++ {
+		for i := 0; sums < 16 || products < 16; i++ {
 			wide := i%4 == 3
 			shapes := pairShapes[b.r.IntN(len(pairShapes))]
 			x1, x2, y := grid(b.r, p, -7, -1, wide), grid(b.r, p, -7, -1, wide), limited(b.r, grid(b.r, p, -6, 0, wide))
@@ -551,7 +551,7 @@ func TestAveragePoolCodes(t *testing.T) {
 
 // reductions are axes of shapes.
 var reductions = []struct{ shape, axes []int }{
-	{[]int{2, 49, 24}, []int{1}}, {[]int{3, 5, 50}, []int{2}}, {[]int{700}, []int{0}}, {[]int{4, 3, 5, 6}, []int{1, 3}}, {[]int{2, 3, 4}, []int{}},
+	{[]int{2, 49, 24}, []int{1}}, {[]int{2, 7, 7, 132}, []int{1, 2}}, {[]int{9, 260}, []int{0}}, {[]int{3, 5, 50}, []int{2}}, {[]int{700}, []int{0}}, {[]int{4, 3, 5, 6}, []int{1, 3}}, {[]int{2, 3, 4}, []int{}},
 	{[]int{1, 3000, 2}, []int{1}}, {[]int{130, 2}, []int{1}}, {[]int{2, 3, 2, 3, 2, 3, 2, 3}, []int{0, 2, 4, 6}},
 }
 
@@ -571,7 +571,7 @@ func groupsOf(shape, axes []int) [][]int {
 
 func TestMeanCodes(t *testing.T) {
 	perProfile(t, func(b *bench, p qmath.Profile) {
-		for done := 0; done < 3; {
+		for done := 0; done < 8; {
 			c, wide := reductions[b.r.IntN(len(reductions))], b.r.IntN(4) == 0
 			x, y := grid(b.r, p, -7, -5, wide), limited(b.r, grid(b.r, p, -7, -5, wide))
 			groups := groupsOf(c.shape, c.axes)

@@ -113,8 +113,13 @@ func pairOf(dst Buffer, out Element, a, b Operand, to *Broadcast) (pairParams, e
 	return p, codesIn("output", dst, out, to.Count())
 }
 
-// bytesOnly reports whether all codes have 8 bits.
-func (p *pairParams) bytesOnly() bool { return p.bytesA == 1 && p.bytesB == 1 && p.n == 1 }
+// width is how many bytes all codes have, 0 where they differ.
+func (p *pairParams) width() int32 {
+	if p.bytesA != p.bytesB || p.bytesA != p.n {
+		return 0
+	}
+	return p.n
+}
 
 type addParams struct {
 	pair pairParams
@@ -128,19 +133,23 @@ func AddCodes(s *Stream, dst Buffer, out Element, a, b Operand, to *Broadcast, s
 	if p.pair, err = pairOf(dst, out, a, b, to); err != nil {
 		return err
 	}
-	if !p.pair.bytesOnly() {
-		return overPieces(s, "pairs", "add", to.Count(), &p)
-	}
-	entry, piece := "add_aligned", 4
-	switch qmath.SumForm(sum.Form) {
-	case qmath.SumFloat:
-		entry, piece = "add_float", 16
-	case qmath.SumFused:
-		entry, piece = "add_fused", 16
-	case qmath.SumShifted:
-		entry = "add_shifted"
-	case qmath.SumEach:
-		entry = "add_each"
+	entry, piece := "add", 1
+	switch form := qmath.SumForm(sum.Form); p.pair.width() {
+	case 1:
+		switch entry, piece = "add_aligned", 4; form {
+		case qmath.SumFloat:
+			entry, piece = "add_float", 16
+		case qmath.SumFused:
+			entry, piece = "add_fused", 16
+		case qmath.SumShifted:
+			entry = "add_shifted"
+		case qmath.SumEach:
+			entry = "add_each"
+		}
+	case 2:
+		if entry, piece = "add_words", 2; form == qmath.SumFloat {
+			entry, piece = "add_float_words", 8
+		}
 	}
 	p.pair.spread = to.inPieces(piece, dst, a.Codes, b.Codes)
 	return overPieces(s, "pairs", entry, pieces(to.count, p.pair.spread.vector, piece), &p)
@@ -158,15 +167,17 @@ func MultiplyCodes(s *Stream, dst Buffer, out Element, a, b Operand, to *Broadca
 	if p.pair, err = pairOf(dst, out, a, b, to); err != nil {
 		return err
 	}
-	if !p.pair.bytesOnly() {
-		return overPieces(s, "pairs", "multiply", to.Count(), &p)
+	entry, piece := "multiply", 1
+	switch p.pair.width() {
+	case 1:
+		if entry, piece = "multiply_fixed", 4; product.Real != 0 || qmath.Form(product.Scaling.Form) >= qmath.FloatAfter {
+			entry = "multiply_float"
+		}
+	case 2:
+		entry, piece = "multiply_words", 2
 	}
-	entry := "multiply_fixed"
-	if product.Real != 0 || qmath.Form(product.Scaling.Form) >= qmath.FloatAfter {
-		entry = "multiply_float"
-	}
-	p.pair.spread = to.inPieces(4, dst, a.Codes, b.Codes)
-	return overPieces(s, "pairs", entry, pieces(to.count, p.pair.spread.vector, 4), &p)
+	p.pair.spread = to.inPieces(piece, dst, a.Codes, b.Codes)
+	return overPieces(s, "pairs", entry, pieces(to.count, p.pair.spread.vector, piece), &p)
 }
 
 type chooseParams struct {
@@ -187,7 +198,7 @@ func SelectCodes(s *Stream, dst Buffer, out Element, cond Buffer, a, b Operand, 
 	if err := holds("condition", cond, Uint8, to.reach(2)); err != nil {
 		return err
 	}
-	if !p.pair.bytesOnly() {
+	if p.pair.width() != 1 {
 		return overPieces(s, "pairs", "choose", to.Count(), &p)
 	}
 	p.pair.spread = to.inPieces(16, dst, a.Codes, b.Codes, cond)

@@ -160,6 +160,29 @@ func reduceOf(dst, src Buffer, out, in Element, shape, axes []int) (reduceParams
 
 func (p *reduceParams) blocks() int { return (int(p.count) + int(p.outputs) - 1) / int(p.outputs) }
 
+// columnsParams mirrors Columns of pools.cu.
+type columnsParams struct {
+	src, dst        driver.Ptr
+	terms, channels uint32
+	pieces          Divisor
+	flip            uint32
+	outBytes        int32
+	_               int32
+}
+
+// columns returns the reduction of neighbouring columns of bytes, [outer][terms][channels], and how many blocks compute it; 0 where p is
+// another.
+func (p *reduceParams) columns() (c columnsParams, blocks int) {
+	channels := int(p.kept[0].By)
+	if p.bytes != 1 || p.reducedAxes != 1 || p.keptAxes > 2 || p.keptStep[0] != 1 || channels%4 != 0 || int(p.reducedStep[0]) != channels ||
+		p.src%4 != 0 || p.keptAxes == 2 && int(p.keptStep[1]) != channels*int(p.terms) {
+		return c, 0
+	}
+	pieces := (channels + 127) / 128
+	c = columnsParams{src: p.src, dst: p.dst, terms: p.terms, channels: uint32(channels), pieces: DivisorOf(pieces), flip: p.flip, outBytes: p.outBytes}
+	return c, int(p.count) / channels * pieces
+}
+
 // ReduceCodes takes the largest code, or the smallest, over axes of an array, which it leaves out.
 func ReduceCodes(s *Stream, dst, src Buffer, e Element, shape, axes []int, largest bool) error {
 	p, err := reduceOf(dst, src, e, e, shape, axes)
@@ -169,12 +192,20 @@ func ReduceCodes(s *Stream, dst, src Buffer, e Element, shape, axes []int, large
 	entry := "reduce_min"
 	if largest {
 		entry = "reduce_max"
+		if c, blocks := p.columns(); blocks > 0 {
+			return overBlocks(s, "pools", "columns_max", blocks, codeThreads, &c)
+		}
 	}
 	return overBlocks(s, "pools", entry, p.blocks(), codeThreads, &p)
 }
 
 type meanParams struct {
 	reduce  reduceParams
+	average Average
+}
+
+type meanColumnsParams struct {
+	columns columnsParams
 	average Average
 }
 
@@ -187,6 +218,9 @@ func MeanCodes(s *Stream, dst, src Buffer, out, in Element, shape, axes []int, a
 	}
 	if qmath.AverageForm(a.Form) == qmath.AverageTerms {
 		return fmt.Errorf("cuda: the mean of whole axes has no float32 terms")
+	}
+	if c, blocks := p.reduce.columns(); blocks > 0 {
+		return overBlocks(s, "pools", "columns_mean", blocks, codeThreads, &meanColumnsParams{c, a})
 	}
 	return overBlocks(s, "pools", "mean", p.reduce.blocks(), codeThreads, &p)
 }

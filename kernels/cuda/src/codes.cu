@@ -100,6 +100,11 @@ KERNEL BOUNDS(256, 4) recode(Recode p) {
   }
 }
 
+// recode_words is recode for codes of 16 bits.
+KERNEL BOUNDS(256, 4) recode_words(Recode p) {
+  each_line_code<2, 2, 4>(p.lines, [&](s32 q) { return clamp32(rescale(p.rescale, q), p.lo, p.hi); });
+}
+
 // Convert quantizes or dequantizes.
 struct Convert {
   const void *src;

@@ -43,25 +43,25 @@ struct Pair {
   Spread spread;
 };
 
-template <int N, typename F>
+template <int BYTES, int N, typename F>
 DEVICE void pair_piece(const Pair &p, u32 i, F f) {
   u32 at[2];
   s32 a[N], b[N];
   locate(p.spread, i, at);
-  load_operand<1>(a, p.a, at[0], p.spread.step[0][0], p.flip_a);
-  load_operand<1>(b, p.b, at[1], p.spread.step[1][0], p.flip_b);
+  load_operand<BYTES>(a, p.a, at[0], p.spread.step[0][0], p.flip_a);
+  load_operand<BYTES>(b, p.b, at[1], p.spread.step[1][0], p.flip_b);
 #pragma unroll
   for (int k = 0; k < N; k++) a[k] = f(a[k], b[k]);
-  store_codes<1>(p.dst, i, a);
+  store_codes<BYTES>(p.dst, i, a);
 }
 
-// each_byte_pair calls f(a, b) for every pair of 8-bit codes, N at a time where it can: 16, or 4 where f is long. each_pair is for codes
-// of any width.
-template <int N, typename F>
-DEVICE void each_byte_pair(const Pair &p, F f) {
+// each_pair_of calls f(a, b) for every pair of codes of one width, N at a time where it can: 16 bytes, or fewer where f is long.
+// each_pair is for codes of any width.
+template <int BYTES, int N, typename F>
+DEVICE void each_pair_of(const Pair &p, F f) {
   const u32 pieces = p.spread.vector ? p.spread.count / N : 0;
-  for (u32 i = first_piece(); i < pieces; i += all_pieces()) pair_piece<N>(p, i * N, f);
-  for (u32 i = pieces * N + first_piece(); i < p.spread.count; i += all_pieces()) pair_piece<1>(p, i, f);
+  for (u32 i = first_piece(); i < pieces; i += all_pieces()) pair_piece<BYTES, N>(p, i * N, f);
+  for (u32 i = pieces * N + first_piece(); i < p.spread.count; i += all_pieces()) pair_piece<BYTES, 1>(p, i, f);
 }
 template <typename F>
 DEVICE void each_pair(const Pair &p, F f) {
@@ -78,8 +78,10 @@ struct Add {
   Sum sum;
 };
 KERNEL BOUNDS(256, 4) add(Add p) { each_pair(p.pair, [&](s32 a, s32 b) { return sum_codes<-1>(p.sum, a, b); }); }
-KERNEL BOUNDS(256, 4) add_float(Add p) { each_byte_pair<16>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_FLOAT>(p.sum, a, b); }); }
-KERNEL BOUNDS(256, 4) add_fused(Add p) { each_byte_pair<16>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_FUSED>(p.sum, a, b); }); }
+KERNEL BOUNDS(256, 2) add_words(Add p) { each_pair_of<2, 2>(p.pair, [&](s32 a, s32 b) { return sum_codes<-1>(p.sum, a, b); }); }
+KERNEL BOUNDS(256, 4) add_float_words(Add p) { each_pair_of<2, 8>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_FLOAT>(p.sum, a, b); }); }
+KERNEL BOUNDS(256, 4) add_float(Add p) { each_pair_of<1, 16>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_FLOAT>(p.sum, a, b); }); }
+KERNEL BOUNDS(256, 4) add_fused(Add p) { each_pair_of<1, 16>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_FUSED>(p.sum, a, b); }); }
 
 // The integer forms read what an operand adds to the sum from tables of all its codes, which every block makes for itself.
 template <int form>
@@ -89,22 +91,25 @@ DEVICE void add_tables(const Add &p) {
   terms[0][thread_x()] = sum_term<form>(s, (s32)thread_x() - (s32)p.pair.flip_a, s.za, s.ma);
   terms[1][thread_x()] = sum_term<form>(s, (s32)thread_x() - (s32)p.pair.flip_b, s.zb, s.mb);
   barrier();
-  each_byte_pair<4>(p.pair, [&](s32 a, s32 b) { return sum_terms<form>(s, terms[0][a + p.pair.flip_a], terms[1][b + p.pair.flip_b]); });
+  each_pair_of<1, 4>(p.pair, [&](s32 a, s32 b) { return sum_terms<form>(s, terms[0][a + p.pair.flip_a], terms[1][b + p.pair.flip_b]); });
 }
 KERNEL BOUNDS(256, 4) add_shifted(Add p) { add_tables<SUM_SHIFTED>(p); }
 KERNEL BOUNDS(256, 4) add_each(Add p) { add_tables<SUM_EACH>(p); }
-KERNEL BOUNDS(256, 4) add_aligned(Add p) { each_byte_pair<4>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_ALIGNED>(p.sum, a, b); }); }
+KERNEL BOUNDS(256, 4) add_aligned(Add p) { each_pair_of<1, 4>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_ALIGNED>(p.sum, a, b); }); }
 
 struct Multiply {
   Pair pair;
   Product product;
 };
 KERNEL BOUNDS(256, 4) multiply(Multiply p) { each_pair(p.pair, [&](s32 a, s32 b) { return product_codes<ANY_FORM>(p.product, a, b); }); }
+KERNEL BOUNDS(256, 4) multiply_words(Multiply p) {
+  each_pair_of<2, 2>(p.pair, [&](s32 a, s32 b) { return product_codes<ANY_FORM>(p.product, a, b); });
+}
 KERNEL BOUNDS(256, 4) multiply_float(Multiply p) {
-  each_byte_pair<4>(p.pair, [&](s32 a, s32 b) { return product_codes<ONLY_FLOAT>(p.product, a, b); });
+  each_pair_of<1, 4>(p.pair, [&](s32 a, s32 b) { return product_codes<ONLY_FLOAT>(p.product, a, b); });
 }
 KERNEL BOUNDS(256, 4) multiply_fixed(Multiply p) {
-  each_byte_pair<4>(p.pair, [&](s32 a, s32 b) { return product_codes<ONLY_FIXED>(p.product, a, b); });
+  each_pair_of<1, 4>(p.pair, [&](s32 a, s32 b) { return product_codes<ONLY_FIXED>(p.product, a, b); });
 }
 
 // Choose takes an element of a where cond is not 0, else of b, each brought to the grid of the output. Operand 2 of the spread is cond.

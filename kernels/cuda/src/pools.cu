@@ -116,8 +116,9 @@ DEVICE void average_pool(const AveragePool &p) {
 #pragma unroll
       for (int k = 0; k < N; k++) q[k] = n ? average_codes(a, add32(sum[k], pad), n) : a.empty;
     }
-#pragma unroll
-    for (int k = 0; k < N; k++) set_code_of(p.pool.dst, (s64)i * N + k, p.out_bytes, q[k]);
+    if (p.out_bytes == BYTES) store_codes<BYTES>(p.pool.dst, (s64)i * N, q);
+    else
+      for (int k = 0; k < N; k++) set_code_of(p.pool.dst, (s64)i * N + k, p.out_bytes, q[k]);
   }
 }
 KERNEL BOUNDS(256, 2) average_pool_1x4(AveragePool p) { average_pool<1, 4>(p); }
@@ -185,4 +186,58 @@ KERNEL BOUNDS(256, 4) mean(Mean p) {
   const Average &a = p.average;
   reduce(p.reduce, 0, [&](s32 q) { return average_term(a, q); }, [](s32 a, s32 b) { return add32(a, b); },
          [&](s32 sum) { return average_codes(a, sum, (s32)p.reduce.terms); });
+}
+
+// Columns reduces [outer][terms][channels], of bytes whose channels are a multiple of 4, over the terms. A block makes 128 channels, its
+// 32 lanes four each; eight rows of lanes share the terms.
+struct Columns {
+  const void *src;
+  void *dst;
+  u32 terms, channels;
+  Divisor pieces; // blocks for the channels
+  u32 flip;
+  s32 out_bytes;
+  s32 unused;
+};
+
+template <typename Term, typename Join, typename Finish>
+DEVICE void columns(const Columns &p, s32 start, Term term, Join join, Finish finish) {
+  SHARED static s32 parts[8][128];
+  const u32 t = thread_x(), lane = t % 32, worker = t / 32;
+  u32 piece = block_x();
+  const u32 outer = split(piece, p.pieces), c = piece * 128 + lane * 4;
+  s32 part[4] = {start, start, start, start};
+  if (c < p.channels) {
+    const s64 base = (s64)outer * p.terms * p.channels + c;
+    for (u32 i = worker; i < p.terms; i += 8) {
+      s32 q[4];
+      load_codes<1>(q, p.src, base + (s64)i * p.channels, p.flip);
+#pragma unroll
+      for (int k = 0; k < 4; k++) part[k] = join(part[k], term(q[k]));
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < 4; k++) parts[worker][lane + 32 * k] = part[k];
+  barrier();
+  const u32 channel = piece * 128 + t % 32 * 4 + t / 32;
+  if (t < 128 && channel < p.channels) {
+    s32 v = start;
+#pragma unroll
+    for (int w = 0; w < 8; w++) v = join(v, parts[w][t]);
+    set_code_of(p.dst, (s64)outer * p.channels + channel, p.out_bytes, finish(v));
+  }
+}
+
+KERNEL BOUNDS(256, 4) columns_max(Columns p) {
+  columns(p, -0x7fffffff - 1, [](s32 q) { return q; }, [](s32 a, s32 b) { return max32(a, b); }, [](s32 q) { return q; });
+}
+
+struct MeanColumns {
+  Columns columns;
+  Average average;
+};
+KERNEL BOUNDS(256, 2) columns_mean(MeanColumns p) {
+  const Average &a = p.average;
+  columns(p.columns, 0, [&](s32 q) { return average_term(a, q); }, [](s32 a, s32 b) { return add32(a, b); },
+          [&](s32 sum) { return average_codes(a, sum, (s32)p.columns.terms); });
 }
