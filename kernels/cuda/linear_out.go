@@ -66,7 +66,7 @@ func (l *Linear) workSink(g *layout, slices int) *sink {
 
 // setVector decides whether four channels may be made at once.
 func (e *Epilogue) setVector(s qmath.Scaling, parts []Part) {
-	ok := e.Channels%4 == 0 && e.Stride%4 == 0 && e.ResidualStride%4 == 0
+	ok := e.Channels%4 == 0 && e.Stride%4 == 0 && e.ResidualStride%4 == 0 && (e.ResidualStride == 0 || e.ResidualKind.Size() == 1)
 	switch e.Kind {
 	case Int8, Uint8:
 		ok = ok && FormsOf(s) == OnlyScale

@@ -63,15 +63,16 @@ type choice struct {
 }
 
 // choose returns the tile and the slices that promise to be the fastest. What it reckons with, in cycles of a multiprocessor: blocks
-// come in waves; a step takes what the products of the blocks that share a multiprocessor take, or what their bytes take from the L2
-// cache, and no less than a copy's latency allows; a block has a beginning and an end; slices write and read their sums and need
-// another kernel.
+// come in waves. One alone takes its beginning, its steps, which take as long as their products, as the bytes they read from the L2
+// cache, and no less than a copy's latency allows, and its outputs. Several on a multiprocessor share it, and then one's products hide
+// another's outputs, mostly. Slices write and read their sums and need another kernel.
 func choose(j job) (choice, error) {
 	const (
 		latency = 180  // of a step at least, with the copies of several under way
-		outside = 1800 // beginning and end of a block
+		outside = 1200 // beginning and end of a block
 		bytes   = 28   // of the L2 cache in a cycle
-		another = 4500 // launch and latency of a kernel
+		outputs = 9    // in a cycle
+		another = 2600 // launch and latency of a kernel
 	)
 	best := choice{}
 	var names []string
@@ -93,8 +94,10 @@ func choose(j job) (choice, error) {
 			all := tiles * splits
 			active := min(resident, ceilDiv(all, j.sms))
 			waves := ceilDiv(all, j.sms*resident)
-			step := max(latency, active*t.M*t.N*64/t.rate, active*(t.M+t.N)*64/bytes)
-			cycles := waves * (each*step + outside + active*t.M*t.N/20)
+			step, out := max(t.M*t.N*64/t.rate, (t.M+t.N)*64/bytes), t.M*t.N/outputs
+			alone := outside + each*max(latency, step) + out
+			shared := active * (max(each*step, out) + min(each*step, out)/3)
+			cycles := waves * max(alone, shared)
 			if splits > 1 {
 				cycles += another + 2*splits*j.m*j.n*j.parts*4/(bytes*j.sms)
 			}

@@ -3,6 +3,13 @@
 #pragma once
 #include "requantize.cuh"
 
+// GLOBAL marks what a pointer refers to as global memory, where the compiler cannot see that.
+#ifdef __CUDA__
+#define GLOBAL __attribute__((address_space(1)))
+#else
+#define GLOBAL
+#endif
+
 typedef f32 f32x4 __attribute__((ext_vector_type(4)));
 typedef s32 s32x4 __attribute__((ext_vector_type(4)));
 
@@ -23,7 +30,7 @@ struct Epilogue {
   s32 channels;
   s32 zeros_step; // 0 where one zero point serves all channels
   s32 vector; // 1 where four channels are made at once: they are a multiple of 4, aligned; to 8-bit codes by one float32 product, to
-              // f32 or to s32. Everything else is made channel by channel.
+              // f32 or to s32, with a residual of 8 bits. Everything else is made channel by channel.
   s32 unused;
   Requantize requantize;   // to codes
   Accumulated accumulated; // to f32
@@ -123,39 +130,53 @@ DEVICE void finish(const Epilogue &e, const Channels<1> &a, s64 row, Acc sum) {
   }
 }
 
-// finish4 makes four outputs where Epilogue.vector allows it.
-DEVICE void finish4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum) {
-  s32 q[4] = {0, 0, 0, 0};
-  if (e.residual) {
-    const s64 at = row * e.residual_stride + a.c;
-    if (e.residual_type <= ELEMENT_U8) {
-      const u32 four = *(const u32 *)((const u8 *)e.residual + at);
+// residual4 reads the residual of four channels, which has 8 bits.
+DEVICE u32 residual4(const Epilogue &e, const Channels<4> &a, s64 row) {
+  return *(GLOBAL const u32 *)((const u8 *)e.residual + row * e.residual_stride + a.c);
+}
+
+// byte_of is code i of four.
+DEVICE s32 byte_of(s32 type, u32 four, int i) { return type == ELEMENT_S8 ? (s32)(s8)(four >> 8 * i) : (s32)(u8)(four >> 8 * i); }
+
+// codes4 makes four codes of 8 bits, with the residual where it ADDS.
+template <bool ADDS>
+DEVICE void codes4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum, u32 residual) {
+  u32 out = 0;
 #pragma unroll
-      for (int i = 0; i < 4; i++) q[i] = e.residual_type == ELEMENT_S8 ? (s32)(s8)(four >> 8 * i) : (s32)(u8)(four >> 8 * i);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 4; i++) q[i] = read_code(e.residual, e.residual_type, at + i);
-    }
+  for (int i = 0; i < 4; i++) {
+    const s32 acc = corrected(e, a, i, row, sum[i]);
+    const s32 code = ADDS ? requantize_add<ONLY_SCALE>(e.requantize, acc, a.k[i], byte_of(e.residual_type, residual, i))
+                          : requantize<ONLY_SCALE>(e.requantize.scaling, acc, a.k[i]);
+    out |= (u32)(u8)code << 8 * i;
   }
+  *(u32 *)((u8 *)e.out + row * e.stride + a.c) = out;
+}
+
+// words4 makes four real numbers, or writes the sums.
+DEVICE void words4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum) {
   const s64 at = row * e.stride + a.c;
+  const u32 residual = e.residual ? residual4(e, a, row) : 0;
+  f32x4 v;
 #pragma unroll
-  for (int i = 0; i < 4; i++) sum[i] = corrected(e, a, i, row, sum[i]);
-  if (e.type <= ELEMENT_U8) {
-    u32 out = 0;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const s32 code = e.residual ? requantize_add<ONLY_SCALE>(e.requantize, sum[i], a.k[i], q[i])
-                                  : requantize<ONLY_SCALE>(e.requantize.scaling, sum[i], a.k[i]);
-      out |= (u32)(u8)code << 8 * i;
-    }
-    *(u32 *)((u8 *)e.out + at) = out;
-  } else if (e.type == ELEMENT_F32) {
-    f32x4 v;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-      v[i] = e.residual ? accumulated_add(e.accumulated, sum[i], a.k[i], q[i]) : accumulated(e.accumulated, sum[i], a.k[i]);
+  for (int i = 0; i < 4; i++) {
+    sum[i] = corrected(e, a, i, row, sum[i]);
+    v[i] = e.residual ? accumulated_add(e.accumulated, sum[i], a.k[i], byte_of(e.residual_type, residual, i))
+                      : accumulated(e.accumulated, sum[i], a.k[i]);
+  }
+  if (e.type == ELEMENT_F32) {
     *(f32x4 *)((f32 *)e.out + at) = v;
   } else {
     *(s32x4 *)((s32 *)e.out + at) = sum;
+  }
+}
+
+// finish4 makes four outputs where Epilogue.vector allows it.
+DEVICE void finish4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum) {
+  if (e.type > ELEMENT_U8) {
+    words4(e, a, row, sum);
+  } else if (e.residual) {
+    codes4<true>(e, a, row, sum, residual4(e, a, row));
+  } else {
+    codes4<false>(e, a, row, sum, 0);
   }
 }

@@ -113,20 +113,50 @@ struct Pieces {
   }
 };
 
-// outputs makes the outputs of sums in shared memory: ROWS rows with BN+8 sums each. Row r is row base + r/PER*STEP + r%PER of the
-// product. first is the column of the tile.
-template <typename S, int ROWS, int PER, int STEP, int N>
-DEVICE void outputs(const Tiled &p, const Epilogue &e, const Channels<N> &a, const s32 *sums, s32 base) {
-  constexpr int WIDTH = S::N / N;
+// Band is some rows of sums in shared memory, with BN+8 sums each: row r is row base + r/PER*STEP + r%PER of the product.
+template <typename S, int COUNT, int PER, int STEP>
+struct Band {
+  const s32 *sums;
+  s32 base;
+
+  INLINE __attribute__((device)) s32 row(s32 r) const { return base + r / PER * STEP + r % PER; }
+  INLINE __attribute__((device)) const s32 *at(s32 r, s32 c) const { return &sums[r * (S::N + 8) + c]; }
+};
+
+// by_one makes outputs channel by channel, a row at a time.
+template <typename S, int COUNT, int PER, int STEP>
+DEVICE void by_one(const Tiled &p, const Epilogue &e, const Channels<1> &a, Band<S, COUNT, PER, STEP> band) {
 #pragma unroll 1
-  for (s32 r = thread_x() / WIDTH; r < ROWS; r += S::THREADS / WIDTH) {
-    const s32 row = base + r / PER * STEP + r % PER;
-    if (row >= p.m) continue;
-    const s32 *from = &sums[r * (S::N + 8) + thread_x() % WIDTH * N];
-    if (N == 4) {
-      finish4(e, (const Channels<4> &)a, row, *(const s32x4 *)from);
-    } else {
-      finish(e, (const Channels<1> &)a, row, *from);
+  for (s32 r = thread_x() / S::N; r < COUNT; r += S::THREADS / S::N) {
+    const s32 row = band.row(r);
+    if (row < p.m) finish(e, a, row, *band.at(r, thread_x() % S::N));
+  }
+}
+
+// by_four makes the outputs of four channels, words4 or codes4. It takes several rows at a time, so that their residuals are read at
+// the same time.
+template <typename S, int COUNT, int PER, int STEP, bool CODES, bool ADDS>
+DEVICE void by_four(const Tiled &p, const Epilogue &e, const Channels<4> &a, Band<S, COUNT, PER, STEP> band) {
+  constexpr int WIDTH = S::N / 4, NEXT = S::THREADS / WIDTH, ALL = COUNT / NEXT, EACH = !CODES ? 1 : ALL < 4 ? ALL : 4;
+  static_assert(COUNT % NEXT == 0 && ALL % EACH == 0, "");
+#pragma unroll 1
+  for (s32 r = thread_x() / WIDTH; r < COUNT; r += NEXT * EACH) {
+    u32 residual[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      residual[i] = 0;
+      if (CODES && ADDS && band.row(r + i * NEXT) < p.m) residual[i] = residual4(e, a, band.row(r + i * NEXT));
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      const s32 row = band.row(r + i * NEXT);
+      const s32x4 v = *(const s32x4 *)band.at(r + i * NEXT, thread_x() % WIDTH * 4);
+      if (row >= p.m) continue;
+      if (CODES) {
+        codes4<ADDS>(e, a, row, v, residual[i]);
+      } else {
+        words4(e, a, row, v);
+      }
     }
   }
 }
@@ -141,13 +171,17 @@ struct Finisher {
 
   INLINE __attribute__((device)) Finisher(const Tiled &p, const Part &part, s32 slice, s32 first);
 
-  template <int ROWS, int PER, int STEP>
-  INLINE __attribute__((device)) void run(const Tiled &p, const s32 *sums, s32 base) {
+  template <int COUNT, int PER, int STEP>
+  INLINE __attribute__((device)) void run(const Tiled &p, Band<S, COUNT, PER, STEP> band) {
     if (live <= 0) return;
-    if (e.vector) {
-      outputs<S, ROWS, PER, STEP, 4>(p, e, four, sums, base);
+    if (!e.vector) {
+      by_one(p, e, one, band);
+    } else if (e.type > ELEMENT_U8) {
+      by_four<S, COUNT, PER, STEP, false, false>(p, e, four, band);
+    } else if (e.residual) {
+      by_four<S, COUNT, PER, STEP, true, true>(p, e, four, band);
     } else {
-      outputs<S, ROWS, PER, STEP, 1>(p, e, one, sums, base);
+      by_four<S, COUNT, PER, STEP, true, false>(p, e, four, band);
     }
   }
 };
@@ -277,7 +311,7 @@ DEVICE void product(const Tiled &p) {
       }
     }
     barrier();
-    finisher.template run<S::AT_M * EACH * 16, EACH * 16, S::WM>(p, sums, tile.m * S::M + pass * EACH * 16);
+    finisher.run(p, Band<S, S::AT_M * EACH * 16, EACH * 16, S::WM>{sums, tile.m * S::M + pass * EACH * 16});
     barrier();
   }
 }
@@ -353,7 +387,7 @@ DEVICE void product(const Tiled &p) {
       for (int j = 0; j < TN; j++) sums[(4 * y + i % 4) * (S::N + 8) + CW * x + j % CW + j / CW * CW * 16] = c[i][j];
     }
     barrier();
-    finisher.template run<4 * Y, 4 * Y, 4 * Y>(p, sums, tile.m * S::M + pass * 4 * Y);
+    finisher.run(p, Band<S, 4 * Y, 4 * Y, 4 * Y>{sums, tile.m * S::M + pass * 4 * Y});
     barrier();
   }
 }

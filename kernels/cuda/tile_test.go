@@ -1,0 +1,74 @@
+package cuda
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// h200 is a job on 132 multiprocessors with tensor cores.
+func h200(m, n, k int) job {
+	return job{m: m, n: n, blocks: ceilDiv(k, 64), parts: 1, sms: 132, limit: 227 << 10, perSM: 228 << 10, tensorCores: true}
+}
+
+func TestChoose(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		j      job
+		tile   string
+		slices bool
+	}{
+		{"a large product", h200(4096, 4096, 4096), "256x128", false},
+		{"a layer of a large batch", h200(256*196, 256, 2304), "256x128", false},
+		{"short sums: outputs hide behind products", h200(256*3136, 256, 64), "128x128", false},
+		{"few columns", h200(256*3136, 32, 576), "128x32", false},
+		{"one row", h200(1, 1000, 2048), "32x64", true},
+		{"few rows, long sums", h200(49, 512, 4608), "32x64", true},
+	} {
+		got, err := choose(c.j)
+		require.NoError(t, err)
+		assert.Equal(t, c.tile, got.tile.Name, c.name)
+		assert.Equal(t, c.slices, got.splits > 1, "%s: %d slices", c.name, got.splits)
+	}
+}
+
+// TestChooseCovers: slices hold every block of k and none is empty, whatever is asked for.
+func TestChooseCovers(t *testing.T) {
+	for _, tile := range append(Tiles(), Tile{}) {
+		for blocks := 1; blocks < 40; blocks++ {
+			for splits := range 12 {
+				j := h200(100, 200, 64*blocks)
+				j.tile, j.splits = tile.Name, splits
+				got, err := choose(j)
+				require.NoError(t, err)
+				assert.GreaterOrEqual(t, got.splits*got.each, blocks)
+				assert.Less(t, (got.splits-1)*got.each, blocks)
+				if tile.Name != "" {
+					assert.Equal(t, tile.Name, got.tile.Name)
+				}
+			}
+		}
+	}
+}
+
+// TestChooseFits: a tile that the device has no shared memory for, or that cannot read narrow pieces, is not taken.
+func TestChooseFits(t *testing.T) {
+	j := h200(4096, 4096, 4096)
+	j.limit = 48 << 10
+	got, err := choose(j)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, got.tile.shared(true), 48<<10)
+	j.tile = "256x128"
+	_, err = choose(j)
+	assert.ErrorContains(t, err, `no tile "256x128"`)
+	j.tensorCores = false
+	got, err = choose(j)
+	require.NoError(t, err, "dp4a needs less")
+	assert.LessOrEqual(t, got.tile.shared(false), 48<<10)
+	j = h200(4096, 4096, 4096)
+	j.narrow = true
+	got, err = choose(j)
+	require.NoError(t, err)
+	assert.True(t, got.tile.narrow)
+}
