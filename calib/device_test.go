@@ -17,6 +17,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/internal/demo"
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/cudatest"
 )
@@ -231,4 +232,23 @@ func TestDeviceRealModels(t *testing.T) {
 			cudatest.Each(t, func(t *testing.T, d *cuda.Device) { requireSame(t, d, g, []*exec.Sample{s}, calib.Config{}) })
 		})
 	}
+}
+
+// The demo's network on the demo's pictures.
+func TestDeviceDemo(t *testing.T) {
+	m, _, err := onnx.Read(bytes.NewReader(demo.Model), int64(len(demo.Model)), nil)
+	require.NoError(t, err)
+	_, err = passes.Run(m.Graph, passes.Normalize)
+	require.NoError(t, err)
+	camera, err := demo.NewCamera()
+	require.NoError(t, err)
+	var samples []*exec.Sample
+	for i := range 3 {
+		shot, _, err := camera.Shot(demo.Calibration, 1, i)
+		require.NoError(t, err)
+		s := sampleOf(fmt.Sprint(i), shot, 1, 1, demo.Size, demo.Size)
+		s.Feeds = map[string]*tensor.Tensor{"image": s.Feeds["x"]}
+		samples = append(samples, s)
+	}
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) { requireSame(t, d, m.Graph, samples, calib.Config{Batch: 2}) })
 }
