@@ -59,15 +59,15 @@ medians over the rounds are shown. A round in which other processes used more th
 the line says that nothing was quiet.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown benchmark %q: kernels, model, calibration, layerwise, generate or checkpoint", args[0])
+				return usagef("unknown benchmark %q: kernels, model, cuda, calibration, layerwise, generate or checkpoint", args[0])
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return usagef("bench takes what to measure: kernels, model, calibration, layerwise, generate or checkpoint")
+			return usagef("bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate or checkpoint")
 		},
 	}
-	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e), newBenchCheckpoint(e))
+	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCUDA(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e), newBenchCheckpoint(e))
 	return c
 }
 
