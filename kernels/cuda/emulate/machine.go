@@ -61,7 +61,6 @@ type program struct {
 	pressure     int // 32-bit registers of a thread that are live at once, at most
 	maxThreads   int
 	required     [3]int // block that the kernel asks for; 0 is any
-	asyncCopies  bool
 	dynamicAlign int
 }
 
@@ -109,6 +108,8 @@ type warp struct {
 	tmp32   lanes32
 	tmp64   lanes64
 	tmp     [4]lanes32
+	offsets [warpSize]uint64 // of the lanes' accesses, in their memory
+	list    [warpSize]uint8
 	local   []byte
 	written []byte // which bytes of local are
 	near    []*allocation

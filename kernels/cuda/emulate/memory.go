@@ -28,7 +28,6 @@ type allocation struct {
 	base     uint64
 	data     []byte
 	written  []byte // 1 for every byte of data that has been written
-	owner    []uint64
 	name     string
 	readOnly bool
 	freed    bool

@@ -61,47 +61,86 @@ func opMma(d *decoder, in *instr) {
 	in.exec = func(w *warp, _ uint32) { w.mma(s, at.signed(), bt.signed(), sat, regs) }
 }
 
-func (w *warp) mma(s mmaShape, signedA, signedB, sat bool, regs [4][]int32) {
-	var a [16][32]int32
-	var b [8][32]int32 // by columns
-	halves := s.m / 8
-	for lane := 0; lane < warpSize; lane++ {
-		g, t := lane/4, lane%4
-		for i, r := range regs[1] {
-			unpack4(a[g+8*(i%halves)][16*(i/halves)+4*t:], w.r[r][lane], signedA)
+// A dot product of bytes is computed on three of them at a time: with X = 2^21, the coefficient of X^2 of
+// (a0 + a1 X + a2 X^2)(b2 + b1 X + b0 X^2) is a0 b0 + a1 b1 + a2 b2. The sum of 11 such products has it in 21 bits below the highest
+// one, which hold the sum of 32 products of bytes whatever their signs; what stands above them is in the way of nothing.
+const (
+	packBits  = 21
+	packCount = 11 // of a row of 32
+)
+
+type packed [packCount]int64
+
+// pack packs bytes, those of a left factor with the first one lowest, those of a right factor with the first one highest.
+func pack(row *[36]uint8, signed, left bool) (p packed) {
+	for i := range p {
+		x, y, z := int64(row[3*i]), int64(row[3*i+1]), int64(row[3*i+2])
+		if signed {
+			x, y, z = int64(int8(x)), int64(int8(y)), int64(int8(z))
 		}
-		for i, r := range regs[2] {
-			unpack4(b[g][16*i+4*t:], w.r[r][lane], signedB)
+		if !left {
+			x, z = z, x
+		}
+		p[i] = x + y<<packBits + z<<(2*packBits)
+	}
+	return p
+}
+
+// dot returns the sum of products of two packed rows, with the highest bit to be taken off. half is half a unit of the result where
+// the parts below it may be negative.
+func dot(a, b *packed, half int64) int64 {
+	s := half
+	s += a[0]*b[0] + a[1]*b[1] + a[2]*b[2] + a[3]*b[3]
+	s += a[4]*b[4] + a[5]*b[5] + a[6]*b[6] + a[7]*b[7]
+	s += a[8]*b[8] + a[9]*b[9] + a[10]*b[10]
+	return s << 1
+}
+
+func (w *warp) mma(s mmaShape, signedA, signedB, sat bool, regs [4][]int32) {
+	var a [16][36]uint8
+	var b [8][36]uint8 // by columns
+	halves := s.m / 8
+	for i, r := range regs[1] {
+		for lane, x := range &w.r[r] {
+			binary.LittleEndian.PutUint32(a[lane/4+8*(i%halves)][16*(i/halves)+4*(lane%4):], x)
 		}
 	}
-	for lane := 0; lane < warpSize; lane++ {
-		g, t := lane/4, lane%4
-		for i := range regs[0] {
-			x, y := &a[g+8*(i/2)], &b[2*t+i%2]
-			var sum int32 // 32 products of 8 bits cannot overflow
-			for k := 0; k < s.k; k++ {
-				sum += x[k] * y[k]
-			}
-			c := int32(w.r[regs[3][i]][lane])
-			if sat {
-				w.tmp[i][lane] = uint32(clampS32(int64(c) + int64(sum)))
+	for i, r := range regs[2] {
+		for lane, x := range &w.r[r] {
+			binary.LittleEndian.PutUint32(b[lane/4][16*i+4*(lane%4):], x)
+		}
+	}
+	var pa [16]packed
+	var pb [8]packed
+	for i := range s.m {
+		pa[i] = pack(&a[i], signedA, true)
+	}
+	for i := range pb {
+		pb[i] = pack(&b[i], signedB, false)
+	}
+	half := int64(0)
+	if signedA || signedB {
+		half = 1 << (2*packBits - 1)
+	}
+	for i := range regs[0] {
+		c, d := &w.r[regs[3][i]], &w.tmp[i]
+		for lane := range d {
+			sum := dot(&pa[lane/4+8*(i/2)], &pb[lane%4*2+i%2], half)
+			if half != 0 {
+				sum >>= 2*packBits + 1
 			} else {
-				w.tmp[i][lane] = uint32(c + sum)
+				sum = int64(uint64(sum) >> (2*packBits + 1))
+			}
+			if sat {
+				d[lane] = uint32(clampS32(int64(int32(c[lane])) + sum))
+			} else {
+				d[lane] = c[lane] + uint32(sum)
 			}
 		}
 	}
 	for i, r := range regs[0] {
 		w.r[r] = w.tmp[i]
 	}
-}
-
-func unpack4(to []int32, x uint32, signed bool) {
-	_ = to[3]
-	if signed {
-		to[0], to[1], to[2], to[3] = int32(int8(x)), int32(int8(x>>8)), int32(int8(x>>16)), int32(int8(x>>24))
-		return
-	}
-	to[0], to[1], to[2], to[3] = int32(x&255), int32(x>>8&255), int32(x>>16&255), int32(x>>24)
 }
 
 // opLdmatrix loads one, two or four matrices of 8 rows of 16 bytes from shared memory; lanes 8i to 8i+7 have the addresses of the
@@ -135,6 +174,9 @@ func opLdmatrix(d *decoder, in *instr) {
 	in.members = wholeWarp
 	in.shape = shapeGather
 	in.exec = func(w *warp, _ uint32) {
+		if w.ldmatrixFast(a, to, trans) {
+			return
+		}
 		for i := range to {
 			for row := 0; row < 8; row++ {
 				lane := 8*i + row
@@ -159,6 +201,26 @@ func opLdmatrix(d *decoder, in *instr) {
 			w.r[r] = w.tmp[i]
 		}
 	}
+}
+
+// ldmatrixFast loads where every check lets it pass, or returns false.
+func (w *warp) ldmatrixFast(a *access, to []int32, trans bool) bool {
+	data := w.b.shared
+	lanes := w.spread(a, uint32(uint64(1)<<(8*len(to))-1), 0, len(data), 16)
+	if trans || lanes == nil || !w.allWritten(w.b.written, lanes, 16) || w.b.race.on && !w.raceReads(lanes, 16) {
+		return false
+	}
+	for i, r := range to {
+		d := &w.r[r]
+		for row := range 8 {
+			p := data[w.offsets[(8*i+row)&31]:]
+			_ = p[15]
+			for k := range 4 {
+				d[4*row+k] = binary.LittleEndian.Uint32(p[4*k:])
+			}
+		}
+	}
+	return true
 }
 
 // asyncCopy is one lane's cp.async that has not been performed.

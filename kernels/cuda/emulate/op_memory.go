@@ -8,14 +8,16 @@ import (
 
 // access is a load or a store as decoded.
 type access struct {
-	space  space
-	t      ptype
-	vector int
-	regs   [4]ref
-	base   ref    // of the address
-	offset uint64 // added to it
-	slot   int32
-	locked bool // volatile and the like: ordered with atomics
+	space    space
+	t        ptype
+	vector   int
+	regs     [4]ref
+	base     ref    // of the address
+	offset   uint64 // added to it
+	slot     int32
+	bytes    int  // of the whole vector
+	constant bool // the address is
+	locked   bool // volatile and the like: ordered with atomics
 }
 
 // cacheMods are hints that change nothing here.
@@ -80,8 +82,15 @@ func (d *decoder) access(o operand) *access {
 		d.fail("this type cannot be loaded or stored")
 	}
 	a.base, a.offset = d.address(o)
+	a.constant = o.name == "" || d.err == nil && d.isPlace(o.name)
+	a.bytes = a.vector * a.t.bits / 8
 	a.slot = d.slot()
 	return a
+}
+
+func (d *decoder) isPlace(name string) bool {
+	s := d.env.find(name)
+	return s != nil && s.kind == symPlace
 }
 
 // slot numbers the instructions that access memory.
@@ -142,6 +151,9 @@ func (w *warp) load(a *access, m uint32) {
 		w.b.l.atomics.Lock()
 		defer w.b.l.atomics.Unlock()
 	}
+	if w.loadFast(a, m) {
+		return
+	}
 	size := a.t.bits / 8
 	for i := 0; i < warpSize; i++ {
 		if m>>i&1 == 0 {
@@ -166,6 +178,9 @@ func (w *warp) store(a *access, m uint32) {
 	if a.locked {
 		w.b.l.atomics.Lock()
 		defer w.b.l.atomics.Unlock()
+	}
+	if w.storeFast(a, m) {
+		return
 	}
 	size := a.t.bits / 8
 	for i := 0; i < warpSize; i++ {
