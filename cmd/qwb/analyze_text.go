@@ -61,7 +61,7 @@ func (e *env) languageLayers(ctx context.Context, o textOptions) (*analysis.Lang
 	if err != nil {
 		return nil, err
 	}
-	engine, err := l.engine(ctx, decode.Weights{Float: true}, o.threads)
+	engine, err := l.engine(ctx, decode.Weights{Float: true}, o.threads, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"qwb/export/weights"
 	"qwb/graph/checkpoint"
 	"qwb/graph/decode"
+	"qwb/kernels/cuda"
 )
 
 // languageOptions are the arguments that commands which run checkpoints share.
@@ -19,7 +20,22 @@ type languageOptions struct {
 	group     int    // 0: weights as they are stored, or with bits or scales the choice of weights.Groups
 	bits      int    // 0: 8
 	scales    string // empty: scalesNearest
+	backend   string // languageBackends; empty: the processor
 	threads   int
+}
+
+// languageBackends are what runs a language model.
+const languageBackends = "cpu, cuda (a GPU), or ptx (the GPU's kernels, interpreted: slow)"
+
+// device opens what the model runs on, nil for the processor. It is to be closed after the engines on it.
+func (o *languageOptions) device() (*cuda.Device, error) {
+	switch o.backend {
+	case "", "cpu":
+		return nil, nil
+	case "cuda", "ptx":
+		return openDevice(o.backend)
+	}
+	return nil, usagef("--backend %s of a checkpoint: %s", o.backend, languageBackends)
 }
 
 // The modes in which a model is run.
@@ -167,7 +183,19 @@ func storedWeights(m *checkpoint.Model) (text string, floats int) {
 	return text, floats
 }
 
-// engine packs the weights for the kernels.
-func (l *language) engine(ctx context.Context, w decode.Weights, threads int) (*decode.Engine, error) {
-	return decode.New(ctx, l.Model, decode.Options{Threads: threads, Weights: w})
+// engine packs the weights for the kernels of the processor, or of a device that is not nil.
+func (l *language) engine(ctx context.Context, w decode.Weights, threads int, d *cuda.Device) (*decode.Engine, error) {
+	return decode.New(ctx, l.Model, decode.Options{Threads: threads, Weights: w, Device: d})
+}
+
+// closeDevice closes a device with the engines on it; nil ones are none.
+func closeDevice(d *cuda.Device, engines ...*decode.Engine) {
+	for _, e := range engines {
+		if e != nil {
+			_ = e.Close() // what failed before is told
+		}
+	}
+	if d != nil {
+		_ = d.Close() // it fails again where the engines did
+	}
 }

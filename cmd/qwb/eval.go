@@ -63,6 +63,7 @@ most likely token is another. See docs/language-models.md.`,
 			isPlan := strings.HasSuffix(o.file, planSuffix)
 			if !isPlan && checkpoint.Is(o.file) {
 				texts.file, texts.threads, texts.samples, texts.seed, texts.answers = o.file, f.workers(), f.samples, f.seed, answers
+				texts.backend = backend
 				if c.Flags().Changed("mode") {
 					texts.mode = f.mode
 				}
@@ -110,7 +111,7 @@ most likely token is another. See docs/language-models.md.`,
 	f.addBudget(c)
 	f.addJSON(c)
 	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program); of a checkpoint fp32, sim (quantized weights) or int8 (activations too)")
-	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
+	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers: "+backends()+"; of a checkpoint, what runs the model: cpu, cuda or ptx")
 	c.Flags().StringVar(&profile, "profile", "", "arithmetic profile of mode int8 (default: the platform's): "+profiles())
 	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
 	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")

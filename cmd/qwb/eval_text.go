@@ -44,7 +44,7 @@ func textsOnly(c *cobra.Command) error {
 
 // printText scores a text file and prints the result.
 func (e *env) printText(c *cobra.Command, o textOptions, asJSON bool) error {
-	for _, name := range []string{"data", "preprocess", "labels", "label-offset", "backend", "profile", "max-drop"} {
+	for _, name := range []string{"data", "preprocess", "labels", "label-offset", "profile", "max-drop"} {
 		if c.Flags().Changed(name) {
 			return usagef("--%s is not for a checkpoint", name)
 		}
@@ -78,7 +78,12 @@ func (e *env) evalText(ctx context.Context, o textOptions) (*analysis.Language, 
 	}
 	start := time.Now()
 	cfg := analysis.LanguageConfig{Threads: o.threads}
-	if cfg.Model, err = l.engine(ctx, form.Weights, o.threads); err != nil {
+	device, err := o.device()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { closeDevice(device, cfg.Model, cfg.Float) }()
+	if cfg.Model, err = l.engine(ctx, form.Weights, o.threads, device); err != nil {
 		return nil, err
 	}
 	if form.mode != modeFloat || o.against != "" {
@@ -89,7 +94,7 @@ func (e *env) evalText(ctx context.Context, o textOptions) (*analysis.Language, 
 			}
 			defer other.Close()
 		}
-		if cfg.Float, err = decode.New(ctx, other, decode.Options{Threads: o.threads, Weights: decode.Weights{Float: true}}); err != nil {
+		if cfg.Float, err = decode.New(ctx, other, decode.Options{Threads: o.threads, Weights: decode.Weights{Float: true}, Device: device}); err != nil {
 			return nil, err
 		}
 	}
