@@ -17,7 +17,8 @@ func (r onHost) Error() string { return string(r) }
 
 // plan makes the plan for inputs of the given types.
 func (s *Session) plan(types []Type, watched []bool) (p *Plan, err error) {
-	p = &Plan{s: s, types: slices.Clone(types), watched: watched, vals: make([]held, s.g.NumValues())}
+	p = &Plan{s: s, types: slices.Clone(types), watched: watched, vals: make([]held, s.g.NumValues()),
+		absorbed: make([]bool, s.g.NumNodes())}
 	made := p // what is returned is nil by then
 	defer func() {
 		if err != nil {
@@ -108,11 +109,9 @@ func (p *Plan) look(v graph.ValueID) {
 // node emits one node.
 func (p *Plan) node(id graph.NodeID, whole *graph.Graph) error {
 	n := p.s.g.Node(id)
-	if p.done(n) { // together with an earlier one
-		for _, v := range n.Outputs {
-			if v != graph.NoValue {
-				p.look(v)
-			}
+	if p.absorbed[id] {
+		if v := n.Outputs[0]; p.vals[v].ready {
+			p.look(v)
 		}
 		return nil
 	}
@@ -153,20 +152,6 @@ func (p *Plan) node(id graph.NodeID, whole *graph.Graph) error {
 		}
 	}
 	return nil
-}
-
-// done reports whether all outputs of a node are there, since an earlier one computed them.
-func (p *Plan) done(n *graph.Node) bool {
-	some := false
-	for _, v := range n.Outputs {
-		if v != graph.NoValue {
-			if !p.vals[v].ready {
-				return false
-			}
-			some = true
-		}
-	}
-	return some
 }
 
 // hostNode lets the host compute a node.

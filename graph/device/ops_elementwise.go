@@ -28,7 +28,7 @@ var elementEmitters = map[string]emitter{
 	"HardSwish": plain(cuda.FloatHardSwish), "Sigmoid": plain(cuda.FloatSigmoid), "Tanh": plain(cuda.FloatTanh), "Erf": plain(cuda.FloatErf),
 	"Exp": plain(cuda.FloatExp), "Softsign": plain(cuda.FloatSoftsign), "Sqrt": plain(cuda.FloatSqrt), "Reciprocal": plain(cuda.FloatReciprocal),
 	"Floor": plain(cuda.FloatFloor), "Ceil": plain(cuda.FloatCeil), "Round": plain(cuda.FloatRound), "Abs": plain(cuda.FloatAbs),
-	"Neg": plain(cuda.FloatNeg), "Sign": plain(cuda.FloatSign),
+	"Neg": plain(cuda.FloatNeg), "Sign": plain(cuda.FloatSign), "Log": plain(cuda.FloatLog),
 	"Add": arithmetic(cuda.FloatAdd), "Sub": arithmetic(cuda.FloatSub), "Mul": arithmetic(cuda.FloatMul), "Div": arithmetic(cuda.FloatDiv),
 	"PRelu": emitPRelu, "Pow": emitPow,
 	"Max": variadic(cuda.FloatMaximum), "Min": variadic(cuda.FloatMinimum), "Sum": variadic(cuda.FloatAdd), "Mean": variadic(cuda.FloatAdd),
@@ -126,7 +126,7 @@ func arithmetic(op cuda.FloatOperation) emitter {
 	}
 }
 
-// limited returns the bounds of the node that alone reads v, if it is a Relu or Clip whose result can be computed at once.
+// limited returns the bounds of the node that alone reads v, if it is a Relu or Clip, whose result is then to be computed at once.
 func (e *emission) limited(v valueID) (l limit, n *graph.Node, ok bool) {
 	if e.p.s.opt.Unfused || e.p.watched[v] {
 		return l, nil, false
@@ -136,7 +136,9 @@ func (e *emission) limited(v valueID) (l limit, n *graph.Node, ok bool) {
 		return l, nil, false
 	}
 	n = e.p.s.g.Node(use.Node)
-	l, ok = e.p.limitOf(n)
+	if l, ok = e.p.limitOf(n); ok {
+		e.p.absorbed[use.Node] = true
+	}
 	return l, n, ok
 }
 

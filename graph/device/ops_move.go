@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
 )
@@ -13,7 +14,7 @@ var moveEmitters = map[string]emitter{
 	"Reshape": emitReshape, "Flatten": emitReshape, "Squeeze": emitReshape, "Unsqueeze": emitReshape,
 	"Identity": emitIdentity, "Dropout": emitIdentity,
 	"Transpose": emitTranspose, "Concat": emitConcat, "Split": emitSplit, "Slice": emitSlice, "Expand": emitExpand, "Tile": emitTile,
-	"DepthToSpace": emitDepthToSpace, "SpaceToDepth": emitSpaceToDepth, "Pad": emitPad, "Gather": emitGather,
+	"DepthToSpace": emitDepthToSpace, "SpaceToDepth": emitSpaceToDepth, "Pad": emitPad, "Gather": emitGather, "Resize": emitResize,
 }
 
 func emitReshape(e *emission) error {
@@ -366,4 +367,76 @@ func (p *Plan) fault() *loc {
 		p.faults.birth, p.faults.death = 0, math.MaxInt
 	}
 	return p.faults
+}
+
+// emitResize copies the nearest elements by tables, or resamples axis after axis.
+func emitResize(e *emission) error {
+	x, shape, layout := e.shape(0), e.out[0].shape, e.layout(0)
+	in := make([]*tensor.Tensor, len(e.n.Inputs))
+	for i := range in {
+		if i > 0 && e.has(i) {
+			if in[i] = e.known(i); in[i] == nil {
+				return onHost("sizes that depend on data")
+			}
+		}
+	}
+	r, err := exec.ResampleOf(e.n, e.opset, x, shape, in)
+	if err != nil {
+		return onHost(err.Error())
+	}
+	if tensor.Count(x) == 0 || tensor.Count(shape) == 0 || e.dtype(0) != tensor.Float32 {
+		return onHost("no elements, or not float32")
+	}
+	src := e.raw(0)
+	if r.Nearest {
+		step, at := strides(x, layout), make([][]int, len(shape))
+		for a := range at {
+			at[a] = make([]int, shape[a])
+			for i := range at[a] {
+				switch axis := r.Axes[a]; {
+				case axis == nil:
+					at[a][i] = i * step[a]
+				case len(axis.Index[i]) == 0:
+					at[a][i] = outside
+				default:
+					at[a][i] = axis.Index[i][0] * step[a]
+				}
+			}
+		}
+		e.pick(e.make(0, layout), src, 4, shape, layout, at, uint64(math.Float32bits(r.Blank)))
+		return nil
+	}
+	now := slices.Clone(x)
+	for a, axis := range r.Axes {
+		if axis != nil {
+			src, now = e.blend(src, now, layout, a, axis, r.Blank)
+		}
+	}
+	e.p.vals[e.n.Outputs[0]] = held{dtype: tensor.Float32, shape: shape, layout: layout, loc: src, ready: true}
+	return nil
+}
+
+// blend emits the resampling of one axis of a tensor, and returns the result and its shape.
+func (e *emission) blend(src *loc, shape []int, layout tensor.Layout, a int, axis *exec.ResampledAxis, blank float32) (*loc, []int) {
+	taps := 1
+	for _, list := range axis.Index {
+		taps = max(taps, len(list))
+	}
+	size := len(axis.Index)
+	index, weight := make([]int32, size*taps), make([]float32, size*taps)
+	for i := range axis.Index {
+		for t := range taps {
+			if index[i*taps+t] = -1; t < len(axis.Index[i]) {
+				index[i*taps+t], weight[i*taps+t] = int32(axis.Index[i][t]), float32(axis.Weight[i][t])
+			}
+		}
+	}
+	outer, n, inner := (&tensor.Tensor{Shape: shape, Layout: layout}).Blocks(a)
+	to := slices.Clone(shape)
+	to[a] = size
+	dst, indices, weights := e.p.temp(4*tensor.Count(to)), e.p.table(asBytes(index)), e.p.table(asBytes(weight))
+	e.launch(func(s *cuda.Stream, m *ports) error {
+		return cuda.FloatBlend(s, m.ptr(dst), m.ptr(src), m.ptr(indices), m.ptr(weights), outer, n, inner, size, taps, blank)
+	}, dst, src, indices, weights)
+	return dst, to
 }

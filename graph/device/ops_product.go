@@ -121,6 +121,7 @@ func (e *emission) epilogue(i int, layout tensor.Layout) epilogue {
 		default:
 			return ep
 		}
+		p.absorbed[use.Node] = true
 		ep.result = n.Outputs[0]
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/driver"
 )
 
 var rowEmitters = map[string]emitter{
-	"Softmax":               emitSoftmax,
+	"Softmax":               softmaxLike(cuda.FloatSoftmax),
+	"LogSoftmax":            softmaxLike(cuda.FloatLogSoftmax),
 	"LayerNormalization":    emitLayerNorm,
 	"RMSNormalization":      emitLayerNorm,
 	"InstanceNormalization": emitInstanceNorm,
@@ -25,46 +27,46 @@ var rowEmitters = map[string]emitter{
 	"ReduceSumSquare":       reduced(cuda.FloatSquares, 18),
 }
 
-// emitSoftmax works on rows: lines of elements that are not neighbours are transposed into rows and back.
-func emitSoftmax(e *emission) error {
-	if err := e.floats(); err != nil {
-		return err
-	}
-	shape := e.shape(0)
-	if tensor.Count(shape) == 0 {
-		return onHost("no elements")
-	}
-	softmax := func(dst, src *loc, n int) {
-		e.launch(func(s *cuda.Stream, m *ports) error {
-			return cuda.FloatSoftmax(s, m.ptr(dst), m.ptr(src), dst.bytes/4/n, n)
-		}, dst, src)
-	}
-	if e.opset < 13 {
-		from, _, err := graph.SoftmaxAxes(e.n, e.opset, len(shape))
+// softmaxLike works on rows: lines of elements that are not neighbours are transposed into rows and back.
+func softmaxLike(f func(s *cuda.Stream, y, x driver.Ptr, rows, n int) error) emitter {
+	return func(e *emission) error {
+		if err := e.floats(); err != nil {
+			return err
+		}
+		shape := e.shape(0)
+		if tensor.Count(shape) == 0 {
+			return onHost("no elements")
+		}
+		rowsOf := func(dst, src *loc, n int) {
+			e.launch(func(s *cuda.Stream, m *ports) error { return f(s, m.ptr(dst), m.ptr(src), dst.bytes/4/n, n) }, dst, src)
+		}
+		if e.opset < 13 {
+			from, _, err := graph.SoftmaxAxes(e.n, e.opset, len(shape))
+			if err != nil {
+				return err
+			}
+			src := e.in(0, tensor.RowMajor)
+			rowsOf(e.make(0, tensor.RowMajor), src, tensor.Count(shape[from:]))
+			return nil
+		}
+		axis, err := axisIn(e.n.AttrInt("axis", -1), len(shape))
 		if err != nil {
 			return err
 		}
-		src := e.in(0, tensor.RowMajor)
-		softmax(e.make(0, tensor.RowMajor), src, tensor.Count(shape[from:]))
+		src, layout := e.raw(0), e.layout(0)
+		dst := e.make(0, layout)
+		outer, n, inner := (&tensor.Tensor{Shape: shape, Layout: layout}).Blocks(axis)
+		if inner == 1 {
+			rowsOf(dst, src, n)
+			return nil
+		}
+		rows := e.p.temp(src.bytes)
+		sizes, across, along := []int{outer, inner, n}, []int{inner * n, n, 1}, []int{n * inner, 1, inner}
+		e.move(rows, src, 4, sizes, across, along, 0, 0)
+		rowsOf(rows, rows, n)
+		e.move(dst, rows, 4, sizes, along, across, 0, 0)
 		return nil
 	}
-	axis, err := axisIn(e.n.AttrInt("axis", -1), len(shape))
-	if err != nil {
-		return err
-	}
-	src, layout := e.raw(0), e.layout(0)
-	dst := e.make(0, layout)
-	outer, n, inner := (&tensor.Tensor{Shape: shape, Layout: layout}).Blocks(axis)
-	if inner == 1 {
-		softmax(dst, src, n)
-		return nil
-	}
-	rows := e.p.temp(src.bytes)
-	sizes, across, along := []int{outer, inner, n}, []int{inner * n, n, 1}, []int{n * inner, 1, inner}
-	e.move(rows, src, 4, sizes, across, along, 0, 0)
-	softmax(rows, rows, n)
-	e.move(dst, rows, 4, sizes, along, across, 0, 0)
-	return nil
 }
 
 // normalize emits a normalization of rows with scale and bias.

@@ -19,14 +19,16 @@ type Plan struct {
 	watched []bool // by value
 	steps   []step
 	vals    []held // by value
-	locs    []*loc
-	ports   ports // own memory of inputs and outputs
-	arena   cuda.Buffer
-	bytes   int
-	faults  *loc // a word that kernels set when an index was outside of its axis
-	hosts   []*hostStep
-	tables  []cuda.Buffer // constants of the plan's own
-	failed  error         // the first upload that failed
+	// absorbed marks nodes that an earlier one computes as well.
+	absorbed []bool
+	locs     []*loc
+	ports    ports // own memory of inputs and outputs
+	arena    cuda.Buffer
+	bytes    int
+	faults   *loc // a word that kernels set when an index was outside of its axis
+	hosts    []*hostStep
+	tables   []cuda.Buffer // constants of the plan's own
+	failed   error         // the first upload that failed
 }
 
 // step is one thing that happens in a run: exactly one of its fields is set.

@@ -27,15 +27,8 @@ type resampler struct {
 }
 
 func buildResize(n *graph.Node, version int64) (evalFunc, error) {
-	r := resampler{mode: n.AttrStr("mode", "nearest"), coords: n.AttrStr("coordinate_transformation_mode", "half_pixel"),
-		nearest: n.AttrStr("nearest_mode", "round_prefer_floor"), cubicA: float64(n.AttrFloat("cubic_coeff_a", -0.75)),
-		blank: float64(n.AttrFloat("extrapolation_value", 0)), antialias: n.AttrInt("antialias", 0) != 0,
-		outside: n.AttrInt("exclude_outside", 0) != 0, policy: n.AttrStr("keep_aspect_ratio_policy", "stretch"), axes: attrInts(n, "axes")}
-	scalesAt, sizesAt, roiAt := 2, 3, 1
-	if version < 11 {
-		r.coords, r.nearest, r.shrinkUp, scalesAt, sizesAt, roiAt = "asymmetric", "floor", true, 1, -1, -1
-	}
-	if err := r.check(); err != nil {
+	r, scalesAt, sizesAt, roiAt, err := newResampler(n, version)
+	if err != nil {
 		return nil, err
 	}
 	return func(c *call) error {
@@ -56,6 +49,19 @@ func buildResize(n *graph.Node, version int64) (evalFunc, error) {
 		}
 		return r.run(c, scales, sizes, roi)
 	}, nil
+}
+
+// newResampler reads the attributes of Resize, and which inputs hold scales, sizes and region; -1 for none.
+func newResampler(n *graph.Node, version int64) (r resampler, scalesAt, sizesAt, roiAt int, err error) {
+	r = resampler{mode: n.AttrStr("mode", "nearest"), coords: n.AttrStr("coordinate_transformation_mode", "half_pixel"),
+		nearest: n.AttrStr("nearest_mode", "round_prefer_floor"), cubicA: float64(n.AttrFloat("cubic_coeff_a", -0.75)),
+		blank: float64(n.AttrFloat("extrapolation_value", 0)), antialias: n.AttrInt("antialias", 0) != 0,
+		outside: n.AttrInt("exclude_outside", 0) != 0, policy: n.AttrStr("keep_aspect_ratio_policy", "stretch"), axes: attrInts(n, "axes")}
+	scalesAt, sizesAt, roiAt = 2, 3, 1
+	if version < 11 {
+		r.coords, r.nearest, r.shrinkUp, scalesAt, sizesAt, roiAt = "asymmetric", "floor", true, 1, -1, -1
+	}
+	return r, scalesAt, sizesAt, roiAt, r.check()
 }
 
 // buildUpsample is Resize of opset 10 with its scales as two attributes (opset 1), one (opset 7) or an input (opset 9).
@@ -105,11 +111,20 @@ type axisMap struct {
 
 func (r *resampler) run(c *call, scales []float32, sizes []int, roi []float32) error {
 	x := c.raw(0)
-	rank := len(x.Shape)
 	outShape := c.outShape(0)
 	if outShape == nil {
 		return errors.New("the output size is not known")
 	}
+	maps, err := r.maps(x.Shape, outShape, scales, sizes, roi)
+	if err != nil {
+		return err
+	}
+	return r.apply(c, x, maps)
+}
+
+// maps returns how each axis is resampled, nil for those that stay as they are.
+func (r *resampler) maps(x, outShape []int, scales []float32, sizes []int, roi []float32) ([]*axisMap, error) {
+	rank := len(x)
 	axes := r.axes
 	if axes == nil {
 		for a := range rank {
@@ -117,16 +132,16 @@ func (r *resampler) run(c *call, scales []float32, sizes []int, roi []float32) e
 		}
 	}
 	if n := len(axes); scales != nil && len(scales) != n || sizes != nil && len(sizes) != n || r.coords == "tf_crop_and_resize" && len(roi) != 2*n {
-		return fmt.Errorf("%d scales, %d sizes, %d bounds for %d axes", len(scales), len(sizes), len(roi), n)
+		return nil, fmt.Errorf("%d scales, %d sizes, %d bounds for %d axes", len(scales), len(sizes), len(roi), n)
 	}
-	uniform := r.uniformScale(x.Shape, axes, sizes)
+	uniform := r.uniformScale(x, axes, sizes)
 	maps := make([]*axisMap, rank)
 	for i, a := range axes {
 		a, err := axisIn(a, rank)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p := place{in: float64(x.Shape[a]), out: float64(outShape[a]), resized: float64(outShape[a]), end: 1}
+		p := place{in: float64(x[a]), out: float64(outShape[a]), resized: float64(outShape[a]), end: 1}
 		switch {
 		case scales != nil:
 			p.scale = float64(scales[i])
@@ -139,11 +154,11 @@ func (r *resampler) run(c *call, scales []float32, sizes []int, roi []float32) e
 		if len(roi) == 2*len(axes) {
 			p.start, p.end = float64(roi[i]), float64(roi[i+len(axes)])
 		}
-		if p.scale != 1 || x.Shape[a] != outShape[a] || r.coords == "tf_crop_and_resize" {
-			maps[a] = r.axis(p, x.Shape[a], outShape[a])
+		if p.scale != 1 || x[a] != outShape[a] || r.coords == "tf_crop_and_resize" {
+			maps[a] = r.axis(p, x[a], outShape[a])
 		}
 	}
-	return r.apply(c, x, maps)
+	return maps, nil
 }
 
 // uniformScale is the one scale that a policy other than stretch derives from the sizes, 0 for stretch.

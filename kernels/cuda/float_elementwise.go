@@ -35,6 +35,7 @@ const (
 	FloatSquare
 	FloatCube         // the cube in float64, rounded once
 	FloatFakeQuantize // qmath.Grid.FakeSlice of a narrow grid: scale C, integer limits less zero point A and B
+	FloatLog          // in float64 as package math has it on x86-64, rounded once
 )
 
 // floatUnary mirrors FloatUnary of float_elementwise.cu.

@@ -13,14 +13,25 @@ const floatRowsPerBlock = 8
 type floatRows struct {
 	x, y    driver.Ptr
 	rows, n uint32
+	log     uint32
+	_       uint32
 }
 
 // FloatSoftmax is ref.Softmax of each of the rows, which have n elements. y may be x.
 func FloatSoftmax(s *Stream, y, x driver.Ptr, rows, n int) error {
+	return softmax(s, y, x, rows, n, false)
+}
+
+// FloatLogSoftmax is ref.LogSoftmax of each row, with the logarithm that package math has on x86-64.
+func FloatLogSoftmax(s *Stream, y, x driver.Ptr, rows, n int) error {
+	return softmax(s, y, x, rows, n, true)
+}
+
+func softmax(s *Stream, y, x driver.Ptr, rows, n int, log bool) error {
 	if err := fits("rows", rows, n); err != nil || n == 0 {
 		return err
 	}
-	p := floatRows{x: x, y: y, rows: uint32(rows), n: uint32(n)}
+	p := floatRows{x: x, y: y, rows: uint32(rows), n: uint32(n), log: uint32(flag(log))}
 	return overBlocks(s, "float_rows", "softmax", floatParts(rows, floatRowsPerBlock), 128, &p)
 }
 

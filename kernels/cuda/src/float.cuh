@@ -122,6 +122,25 @@ DEVICE f32 f32_gelu_tanh(f32 x) {
 }
 DEVICE f32 f32_hard_sigmoid(f32 x, f32 alpha, f32 beta) { return limit(alpha * x + beta, 0.0f, 1.0f); }
 
+// f64_log is the natural logarithm as package math has it on x86-64: x = 2^k * (1+f) with f between sqrt(1/2)-1 and sqrt(2)-1, and
+// log(1+f) by a polynomial in s = f/(2+f), none of it fused. x is not a denormal number.
+DEVICE f64 f64_log(f64 x) {
+  const u64 bits = __builtin_bit_cast(u64, x);
+  if ((bits & 0x7fffffffffffffffULL) == 0) return -__builtin_bit_cast(f64, 0x7ff0000000000000ULL);
+  if (bits >> 63) return __builtin_bit_cast(f64, 0x7ff8000000000000ULL);
+  if (bits >= 0x7ff0000000000000ULL) return x;
+  f64 m = __builtin_bit_cast(f64, (bits & 0xfffffffffffffULL) | 0x3fe0000000000000ULL), k = (f64)((s32)(bits >> 52) - 0x3fe);
+  if (m <= 7.07106781186547524401e-01) {
+    k = k - 1.0;
+    m = m * 2.0;
+  }
+  const f64 f = m - 1.0, s = f / (2.0 + f), s2 = s * s, s4 = s2 * s2;
+  const f64 odd = s2 * (6.666666666666735130e-01 + s4 * (2.857142874366239149e-01 + s4 * (1.818357216161805012e-01 + s4 * 1.479819860511658591e-01)));
+  const f64 even = s4 * (3.999999999940941908e-01 + s4 * (2.222219843214978396e-01 + s4 * 1.531383769920937332e-01));
+  const f64 half = 0.5 * f * f;
+  return k * 6.93147180369123816490e-01 - ((half - (s * (half + (odd + even)) + k * 1.90821492927058770002e-10)) - f);
+}
+
 // fake_quantize is qmath.Grid.FakeSlice of a narrow grid: x / scale rounded half to even between lo and hi, times scale. lo and hi are
 // the integer limits less the zero point.
 DEVICE f32 fake_quantize(f32 x, f32 scale, f32 lo, f32 hi) {
@@ -158,6 +177,7 @@ enum {
   UNARY_SQUARE,
   UNARY_CUBE, // in float64, rounded once
   UNARY_FAKE_QUANTIZE, // on a grid of scale c, from a to b
+  UNARY_LOG,           // in float64, rounded once
 };
 
 DEVICE f32 unary(s32 op, f32 x, f32 a, f32 b, f32 c) {
@@ -186,6 +206,7 @@ DEVICE f32 unary(s32 op, f32 x, f32 a, f32 b, f32 c) {
   case UNARY_SIGN: return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x;
   case UNARY_SQUARE: return x * x;
   case UNARY_CUBE: return (f32)((f64)x * (f64)x * (f64)x);
+  case UNARY_LOG: return (f32)f64_log((f64)x);
   case UNARY_FAKE_QUANTIZE: return fake_quantize(x, c, a, b);
   }
   return x;

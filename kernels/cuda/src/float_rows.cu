@@ -52,6 +52,7 @@ struct FloatRows {
   const f32 *x;
   f32 *y;
   u32 rows, n;
+  u32 log, pad; // log: the logarithm of the softmax
 };
 
 // Rows beyond the last are computed as the last one, so that all threads take part in exchanges, and not written.
@@ -69,9 +70,15 @@ KERNEL BOUNDS(ROWS_THREADS, 8) softmax(FloatRows p) {
   const f32 peak = top(x, p.n);
   f64 sum = 0;
   for (u32 i = lane(); i < p.n; i += LANES) sum = sum + (f64)f32_exp(x[i] - peak);
-  const f32 all = (f32)fold(sum);
-  if (valid)
-    for (u32 i = lane(); i < p.n; i += LANES) y[i] = f32_exp(x[i] - peak) / all;
+  sum = fold(sum);
+  if (!valid) return;
+  if (p.log) {
+    const f64 shift = (f64)peak + f64_log(sum);
+    for (u32 i = lane(); i < p.n; i += LANES) y[i] = (f32)((f64)x[i] - shift);
+    return;
+  }
+  const f32 all = (f32)sum;
+  for (u32 i = lane(); i < p.n; i += LANES) y[i] = f32_exp(x[i] - peak) / all;
 }
 
 // FloatNormalize is (x - mean) / sqrt(variance + eps) of each row, times scale plus bias, in float64 rounded once; without center the

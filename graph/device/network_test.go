@@ -1,0 +1,79 @@
+package device_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/cudatest"
+)
+
+// load opens a model and makes inputs for it, open dimensions being those given.
+func load(t *testing.T, name string, dims ...int) (*graph.Graph, map[string]*tensor.Tensor) {
+	t.Helper()
+	m, _, err := onnx.Open(filepath.Join(testdata(t), "models", name))
+	require.NoError(t, err)
+	feeds := map[string]*tensor.Tensor{}
+	for i, v := range m.Graph.Inputs {
+		val := m.Graph.Value(v)
+		if val.Const != nil {
+			continue
+		}
+		var shape []int
+		for _, d := range val.Shape {
+			if d.Known() {
+				shape = append(shape, int(d.N))
+				continue
+			}
+			shape, dims = append(shape, dims[0]), dims[1:]
+		}
+		require.Equal(t, tensor.Float32, val.DType)
+		feeds[val.Name] = graphtest.Uniform(uint64(i), 0, 1, shape...)
+	}
+	return m.Graph, feeds
+}
+
+// Real networks, every value of them.
+func TestNetworks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		dims []int
+		host []string // operators that run on the host
+		long bool
+	}{
+		{name: "mnist/mnist-8.onnx"},
+		{name: "mnist/cnn_mnist_pytorch.onnx", dims: []int{2}},
+		{name: "mlperf-tiny/ad01_fp32.onnx", dims: []int{3}},
+		{name: "mlperf-tiny/kws_dequant_fp32.onnx", dims: []int{1}},
+		{name: "mlperf-tiny/pretrainedResnet.onnx", dims: []int{1}, long: true},
+		{name: "mlperf-tiny/vww_96_float.onnx", dims: []int{1}, long: true},
+		{name: "mlperf-tiny/str_ww_dequant_fp32.onnx", dims: []int{1}, long: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.long && testing.Short() {
+				t.Skip("takes a minute on an interpreted device")
+			}
+			g, feeds := load(t, c.name, c.dims...)
+			run := func(t *testing.T, d *cuda.Device) {
+				p := both(t, d, g, feeds)
+				var host []string
+				for _, h := range p.OnHost() {
+					host = append(host, h.Op)
+				}
+				assert.Equal(t, c.host, host)
+			}
+			if c.long {
+				run(t, cudatest.Device(t, 80))
+				return
+			}
+			cudatest.Each(t, run)
+		})
+	}
+}
