@@ -19,6 +19,7 @@ import (
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/kernels/cuda"
 	"qwb/observers"
 	"qwb/quantizer"
 	"qwb/quantizer/plan"
@@ -35,6 +36,7 @@ type calibrateOptions struct {
 	merge    []string // statistics to merge instead of running data
 	quantizer.Options
 	minMaxOnly bool
+	backend    string // what runs the model; "" is the processor
 	threads    int
 	batch      int
 	memory     int64
@@ -50,13 +52,24 @@ type calibrateResult struct {
 	ObserveSeconds float64       `json:"observe_seconds"` // observing its tensors, added up over threads
 	DataSeconds    float64       `json:"data_seconds"`    // from the first sample to the last, as the clock has it
 	PeakRSS        int64         `json:"peak_rss_bytes"`
+	Backend        string        `json:"backend"`
+	Device         string        `json:"device,omitempty"` // what a backend other than cpu ran on
+	Check          *calib.Check  `json:"check,omitempty"`  // of its statistics, against the processor's
 	Warnings       []tqc.Warning `json:"warnings"`
 }
+
+// Backends of calibrate: what runs the float model.
+const (
+	floatCPU  = "cpu"
+	floatCUDA = "cuda"
+	floatPTX  = "ptx" // the kernels for a GPU, interpreted
+)
 
 func newCalibrate(e *env) *cobra.Command {
 	var f flags
 	var merge []string
 	var reduce, perTensor, minMaxOnly bool
+	var backend string
 	c := &cobra.Command{
 		Use:   "calibrate MODEL --data D --platform P",
 		Short: "Observe the model on data and write plan and statistics",
@@ -65,7 +78,10 @@ It writes MODEL.plan.json and MODEL.stats to the current folder (-o X.plan.json 
 
 A model that has statistics needs no data for another platform or another --observer. An interrupted run keeps its statistics and
 goes on from there when it is repeated. Statistics of parts of a data set are merged by --merge A.stats B.stats: plan and
-statistics are then, byte for byte, those of one run over all the data.`,
+statistics are then, byte for byte, those of one run over all the data.
+
+--backend cuda runs and observes the model on a GPU. Where the GPU's arithmetic is the processor's the statistics are the same bytes;
+the first sample is run on both, and what differs is reported.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("calibrate takes a model")
@@ -99,11 +115,17 @@ statistics are then, byte for byte, those of one run over all the data.`,
 			if len(merge) > 0 && len(f.data) > 0 {
 				return usagef("--merge takes the place of --data")
 			}
+			if !slices.Contains([]string{floatCPU, floatCUDA, floatPTX}, backend) {
+				return usagef("unknown backend %q: one of %s, %s, %s", backend, floatCPU, floatCUDA, floatPTX)
+			}
+			if backend != floatCPU && len(f.data) == 0 {
+				return usagef("--backend is what runs the model: it needs --data")
+			}
 			file, err := planPath(models[0], f.out)
 			if err != nil {
 				return err
 			}
-			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(), batch: f.batch, minMaxOnly: minMaxOnly,
+			o := calibrateOptions{model: models[0], platform: f.platform, plan: file, data: f.dataOptions(), merge: merge, threads: f.workers(), batch: f.batch, minMaxOnly: minMaxOnly, backend: backend,
 				Options: quantizer.Options{Activation: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor}}
 			defer debug.SetGCPercent(debug.SetGCPercent(calibrateGarbage))
 			o.memory, _ = f.memory()
@@ -130,6 +152,7 @@ statistics are then, byte for byte, those of one run over all the data.`,
 	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+" (default: the platform's)")
 	c.Flags().StringArrayVar(&merge, "merge", nil, "statistics to merge instead of running data: --merge A.stats B.stats")
 	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "observe minima and maxima only: faster, for statistics that serve no --observer but minmax")
+	c.Flags().StringVar(&backend, "backend", floatCPU, "what runs the float model: cpu, cuda (a GPU), or ptx (the GPU's kernels, interpreted: slow)")
 	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for processors whose 16-bit sums saturate")
 	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")
 	return c
@@ -179,7 +202,7 @@ func (e *env) calibrate(ctx context.Context, o calibrateOptions) (*calibrateResu
 		return nil, err
 	}
 	statsFile := statsPath(o.plan)
-	res := &calibrateResult{Plan: o.plan, Stats: statsFile}
+	res := &calibrateResult{Plan: o.plan, Stats: statsFile, Backend: cmp.Or(o.backend, floatCPU)}
 	stats, err := e.gather(ctx, m, o, res)
 	if err != nil {
 		return nil, err
@@ -307,6 +330,17 @@ func relocate(from, to string, paths []string) []string {
 
 // observe runs the model on the data. What an interrupted run over the same data left is used.
 func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *calibrateResult) (*calib.Stats, error) {
+	var dev *cuda.Device
+	if cmp.Or(o.backend, floatCPU) != floatCPU {
+		var err error
+		if dev, err = openDevice(o.backend); err != nil {
+			return nil, fmt.Errorf("calibrate: %w", err)
+		}
+		// What the device failed with is the error of the run.
+		defer func() { _ = dev.Close() }()
+		res.Device = dev.Name
+		e.detail("calibrate: on %s", dev.Name)
+	}
 	set, pre, err := e.openData(m.Graph, o.data.of(m))
 	if err != nil {
 		return nil, err
@@ -323,6 +357,9 @@ func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *ca
 	var spent calib.Spent
 	cfg := calib.Config{Threads: o.threads, Batch: o.batch, Memory: o.memory - o.data.memory, MinMaxOnly: o.minMaxOnly, Warn: e.warnAbout,
 		Clock: func() time.Duration { return time.Since(start) }, Spent: &spent, Model: m.digest, Preprocess: key, Sources: sources(o.plan, o.data.paths), Seed: o.data.seed}
+	if dev != nil {
+		cfg.Device, cfg.Check = dev, new(calib.Check)
+	}
 	if old, err := calib.Load(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
 		if old.HasBins() {
 			cfg.MinMaxOnly = false // what is there already is worth more
@@ -343,6 +380,10 @@ func (e *env) observe(ctx context.Context, m *model, o calibrateOptions, res *ca
 		return nil, err
 	}
 	res.ForwardSeconds, res.ObserveSeconds, res.DataSeconds = spent.Forward.Seconds(), spent.Observe.Seconds(), time.Since(start).Seconds()
+	if c := cfg.Check; c != nil && c.Tensors > 0 {
+		res.Check = c
+		e.detail("calibrate: on the first sample the statistics of %d of %d tensors are those of the processor", c.Equal, c.Tensors)
+	}
 	for _, w := range doctor.Warnings() {
 		e.warnAbout(w)
 		res.Warnings = append(res.Warnings, w)

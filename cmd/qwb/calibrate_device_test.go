@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/kernels/cuda"
+)
+
+// On a device everything that calibrate writes is, byte for byte, what it writes on the processor; it says that it has compared.
+func TestCalibrateOnDevice(t *testing.T) {
+	workplace(t)
+	backends := []string{"ptx"}
+	if _, err := cuda.Find(); err == nil {
+		backends = append(backends, "cuda")
+	}
+	for _, flags := range [][]string{{"--observer", "percentile"}, {"--batch", "2"}, {"--minmax-only"}} {
+		args := append([]string{"--data", "data"}, flags...)
+		want := outcome(t, "trt_int8", args...)
+		for _, backend := range backends {
+			same(t, want, outcome(t, "trt_int8", append(args, "--backend", backend)...), "%s with %v", backend, flags)
+		}
+	}
+	for _, backend := range backends {
+		r := done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--data", "data", "--samples", "1", "--backend", backend, "--json", "-o", backend+".plan.json", "-v")
+		o := r.object(t)
+		assert.Equal(t, backend, o["backend"])
+		assert.NotEmpty(t, o["device"])
+		check := o["check"].(map[string]any)
+		assert.Equal(t, 10.0, check["tensors"], "the input and what nine nodes compute")
+		assert.Equal(t, 10.0, check["equal"])
+		assert.Empty(t, check["different"])
+		require.Contains(t, r.stderr, "the statistics of 10 of 10 tensors are those of the processor")
+
+		// What was seen on both is merged.
+		saveInputs(t, "more", 200, 2, 1, 3, 8, 8)
+		part := func(name, data, backend string) {
+			done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--data", data, "--backend", backend, "-o", name+".plan.json")
+		}
+		part("a", "data", "cpu")
+		merged := map[string]string{}
+		for _, second := range []string{"cpu", backend} {
+			part("b", "more", second)
+			done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--merge", "a.stats", "b.stats", "-o", "ab.plan.json")
+			merged[second] = string(read(t, "ab.stats")) + string(read(t, "ab.plan.json"))
+			require.NoError(t, os.Remove("b.stats"))
+		}
+		require.True(t, merged["cpu"] == merged[backend])
+	}
+	require.Equal(t, "cpu", done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--data", "data", "--json").object(t)["backend"])
+}
+
+func TestCalibrateWithoutDevice(t *testing.T) {
+	workplace(t)
+	fails(t, exitUsage, `unknown backend "gpu": one of cpu, cuda, ptx`, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--backend", "gpu")
+	fails(t, exitUsage, "--backend is what runs the model: it needs --data", "calibrate", "m.onnx", "--platform", "trt_int8", "--backend", "ptx")
+	if _, err := cuda.Find(); err == nil {
+		t.Skip("this machine has a GPU")
+	}
+	r := fails(t, exitFailed, "^qwb: calibrate: backend cuda: ", "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--backend", "cuda")
+	require.Regexp(t, `\A[^\n]+\n\z`, r.stderr, "one line")
+}
