@@ -12,12 +12,14 @@ import (
 	"qwb/internal/bench"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
+	"qwb/kernels/cuda"
 )
 
 // benchGenerateOptions are the arguments of bench generate.
 type benchGenerateOptions struct {
 	bench.Options
 	file    string
+	backend string // languageBackends
 	weights decode.Weights
 	threads int
 	prompt  int
@@ -64,6 +66,9 @@ Decoding is bound by memory: its share is the bytes of weights that a token read
 in the same round. Keys and values are not counted. The best share compares the fastest round of each, for machines that
 are not quiet. Prompts are bound by arithmetic: their share is of the fastest multiply-add loop.
 
+On a GPU (--backend cuda) the peaks are the device's, measured once before: reading, and dp4a or float multiply-adds. The times of
+--backend ptx, which interprets, mean nothing.
+
 bench checkpoint writes models to measure.`,
 		Args: exactly(1, "one checkpoint"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -92,6 +97,7 @@ bench checkpoint writes models to measure.`,
 	c.Flags().IntVar(&o.weights.Group, "group-size", 0, "quantize float weights in groups of so many; 0: run them as they are stored")
 	c.Flags().IntVar(&o.weights.Bits, "bits", 8, "of the codes that --group-size makes: 8 or 4")
 	c.Flags().IntVar(&o.prompt, "prompt", 128, "tokens of the prompt")
+	c.Flags().StringVar(&o.backend, "backend", "cpu", "what runs the model: "+languageBackends)
 	addRounds(c, &o.Options, 7, 300*time.Millisecond)
 	return c
 }
@@ -105,13 +111,38 @@ func (e *env) benchGenerate(ctx context.Context, o benchGenerateOptions) (*bench
 		return nil, err
 	}
 	defer func() { _ = m.Close() }()
-	engine, err := decode.New(ctx, m, decode.Options{Threads: o.threads, Weights: o.weights})
+	device, err := (&languageOptions{backend: o.backend}).device()
+	if err != nil {
+		return nil, err
+	}
+	engine, err := decode.New(ctx, m, decode.Options{Threads: o.threads, Weights: o.weights, Device: device})
+	defer func() { closeDevice(device, engine) }()
 	if err != nil {
 		return nil, err
 	}
 	r := &benchGenerateReport{Machine: thisMachine(), Model: o.file, Threads: o.threads, Parameters: m.Parameters(), TokenBytes: engine.TokenBytes()}
 	r.Prefill.Tokens = min(o.prompt, m.Context)
 	integers := o.weights.Group > 0 || m.Tensor(checkpoint.Classifier, -1).Quantized()
+	progress, finish := e.progress("bench", o.Rounds)
+	defer finish()
+	o.Progress = progress
+	token, prompt := decodeToken(engine, min(decodeSpan, m.Context)), prefillTokens(engine, r.Prefill.Tokens)
+	work := 2 * float64(matrixParameters(&m.Config)) * float64(r.Prefill.Tokens)
+	if device != nil {
+		err = r.onDevice(ctx, o, device, token, prompt, work, integers)
+	} else {
+		err = r.onProcessor(ctx, o, token, prompt, work, integers)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench: %s: %w", o.file, err)
+	}
+	r.Prefill.GOPS = work / r.Prefill.Seconds / 1e9
+	r.PeakRSS = peakRSS()
+	return r, nil
+}
+
+// onProcessor times a token and a prompt in turn with the peaks of the processor.
+func (r *benchGenerateReport) onProcessor(ctx context.Context, o benchGenerateOptions, token, prompt bench.Work, work float64, integers bool) error {
 	op, peak := kernels.OpGemm, kernels.PeakFloat
 	if integers {
 		op, peak = kernels.OpGroups8, kernels.PeakInteger
@@ -119,28 +150,52 @@ func (e *env) benchGenerate(ctx context.Context, o benchGenerateOptions) (*bench
 	r.Backend = kernels.Select(cpu.Detect()).Rows()[op].Name
 	read, bytes, _ := bench.ReadPeak(cpu.Detect(), int(r.TokenBytes), o.threads)
 	compute, ops, _ := bench.ComputePeak(cpu.Detect(), peak, o.threads)
-	progress, finish := e.progress("bench", o.Rounds)
-	defer finish()
-	o.Progress = progress
-	s, err := bench.Measure(ctx, o.Options, decodeToken(engine, min(decodeSpan, m.Context)), read, prefillTokens(engine, r.Prefill.Tokens), compute)
+	s, err := bench.Measure(ctx, o.Options, token, read, prompt, compute)
 	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", o.file, err)
+		return err
 	}
-	d, p := &r.Decode, &r.Prefill
-	d.Timing, p.Timing = s.Timing(0), s.Timing(2)
-	reading := s.Timing(1)
-	size := float64(r.TokenBytes)
-	d.TokensPerSecond, d.Best = 1/d.Seconds, 1/d.Min
-	d.GBps, d.ReadGBps = size/d.Seconds/1e9, bytes/reading.Seconds/1e9
+	r.timings(s.Timing(0), s.Timing(2))
+	d, reading, size := &r.Decode, s.Timing(1), float64(r.TokenBytes)
+	d.ReadGBps = bytes / reading.Seconds / 1e9
 	over := s.Ratio(1, 0)
 	d.Share = bench.Ratio{Median: over.Median * size / bytes, Min: over.Min * size / bytes, Max: over.Max * size / bytes}
 	d.BestShare = size / d.Min / (bytes / reading.Min)
+	r.Prefill.ShareOfPeak = s.Ratio(3, 2).Median * work / ops
+	return nil
+}
+
+// onDevice times a token and a prompt in turn; the peaks of the device were measured before.
+func (r *benchGenerateReport) onDevice(ctx context.Context, o benchGenerateOptions, d *cuda.Device, token, prompt bench.Work, work float64, integers bool) error {
+	peaks, err := cuda.MeasurePeaks(d)
+	if err != nil {
+		return err
+	}
+	s, err := bench.Measure(ctx, o.Options, token, prompt)
+	if err != nil {
+		return err
+	}
+	r.Backend = d.Name
+	r.timings(s.Timing(0), s.Timing(1))
+	t := &r.Decode
+	share := func(seconds float64) float64 { return float64(r.TokenBytes) / seconds / peaks.Read }
+	t.ReadGBps = peaks.Read / 1e9
+	t.Share = bench.Ratio{Median: share(t.Seconds), Min: share(t.Max), Max: share(t.Min)}
+	t.BestShare = t.Share.Max
+	ops := peaks.FMA
+	if integers {
+		ops = peaks.DP4A // what products in groups are made of
+	}
+	r.Prefill.ShareOfPeak = work / r.Prefill.Seconds / ops
+	return nil
+}
+
+// timings keeps how long a token and a prompt took.
+func (r *benchGenerateReport) timings(token, prompt bench.Timing) {
+	d, p := &r.Decode, &r.Prefill
+	d.Timing, p.Timing = token, prompt
+	d.TokensPerSecond, d.Best = 1/d.Seconds, 1/d.Min
+	d.GBps = float64(r.TokenBytes) / d.Seconds / 1e9
 	p.TokensPerSecond = float64(p.Tokens) / p.Seconds
-	work := 2 * float64(matrixParameters(&m.Config)) * float64(p.Tokens)
-	p.GOPS = work / p.Seconds / 1e9
-	p.ShareOfPeak = s.Ratio(3, 2).Median * work / ops
-	r.PeakRSS = peakRSS()
-	return r, nil
 }
 
 // matrixParameters counts the elements of the matrices that every token is multiplied by; of a prompt only the last token meets the
