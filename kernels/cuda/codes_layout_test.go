@@ -18,7 +18,7 @@ func TestCodeParameters(t *testing.T) {
 		{"codes", []string{"clamp_1", "clamp_2", "recode", "recode_words"}, unsafe.Sizeof(recodeParams{})},
 		{"codes", []string{"quantize_1", "quantize_2", "dequantize_1", "dequantize_2"}, unsafe.Sizeof(convertParams{})},
 		{"pairs", []string{"add", "add_words", "add_float_words", "add_float", "add_fused", "add_shifted", "add_each", "add_aligned"}, unsafe.Sizeof(addParams{})},
-		{"pairs", []string{"multiply", "multiply_words", "multiply_float", "multiply_fixed"}, unsafe.Sizeof(multiplyParams{})},
+		{"pairs", []string{"multiply", "multiply_words", "multiply_real", "multiply_float", "multiply_fixed"}, unsafe.Sizeof(multiplyParams{})},
 		{"pairs", []string{"choose", "choose_bytes"}, unsafe.Sizeof(chooseParams{})},
 		{"pools", []string{"max_pool_1x16", "max_pool_1x4", "max_pool_1x1", "max_pool_2x8", "max_pool_2x1"}, unsafe.Sizeof(poolParams{})},
 		{"pools", []string{"average_pool_1x4", "average_pool_1x1", "average_pool_2x1"}, unsafe.Sizeof(averagePoolParams{})},

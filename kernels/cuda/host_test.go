@@ -210,8 +210,9 @@ func number(r *rand.Rand, scale float32) float32 {
 		special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 			math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32}
 		return special[r.IntN(len(special))]
-	case 2, 3: // a tie, as far as the scale lets it be one
-		return (float32(r.IntN(600)-300) + 0.5) * scale
+	case 2, 3: // a tie, as far as the scale lets it be one, or a number next to it
+		x := (float32(r.IntN(600)-300) + 0.5) * scale
+		return math.Float32frombits(math.Float32bits(x) + uint32(r.IntN(9)-4))
 	}
 	return float32(r.NormFloat64()*100) * scale
 }
@@ -348,12 +349,14 @@ func hostTestQuantizer(h *host) {
 			for i := range a {
 				a[i] = int64(math.Float32bits(number(r, g.Scale)))
 			}
-			got := ask(h, hostQuantize, 0, q, nil, a, b)
-			equal(t, p.Name, q, got, a, b, func(i int) int32 { return quantizer.At(math.Float32frombits(uint32(a[i]))) })
+			for forms := range 2 {
+				got := ask(h, hostQuantize, forms, q, nil, a, b)
+				equal(t, p.Name, q, got, a, b, func(i int) int32 { return quantizer.At(math.Float32frombits(uint32(a[i]))) })
+			}
 			for i := range a {
 				a[i] = int64(code(r, g))
 			}
-			got = ask(h, hostDequantize, 0, cuda.Quantizer{Scale: g.Scale, Zero: g.ZeroPoint}, nil, a, b)
+			got := ask(h, hostDequantize, 0, cuda.Quantizer{Scale: g.Scale, Zero: g.ZeroPoint}, nil, a, b)
 			equal(t, p.Name, q, got, a, b, func(i int) int32 { return int32(math.Float32bits(g.Dequantize(int32(a[i])))) })
 		}
 	})

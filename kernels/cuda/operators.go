@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"qwb/kernels/cuda/driver"
 	"qwb/kernels/qmath"
@@ -18,6 +19,8 @@ type Quantizer struct {
 	Rounding     int32
 	Zero, Lo, Hi int32
 	NaN          int32
+	// Reciprocal is the factor by which kernels divide where they are sure of the rounding: within Near of an integer, nowhere below 0.
+	Reciprocal, Near float32
 }
 
 // QuantizerOf returns q as kernels have it.
@@ -34,7 +37,26 @@ func QuantizerOf(q qmath.Quantizer) (Quantizer, error) {
 	if q.QMin > q.QMax {
 		return out, fmt.Errorf("cuda: codes from %d to %d", q.QMin, q.QMax)
 	}
+	out.Reciprocal, out.Near = out.product(q.Rounding)
 	return out, nil
+}
+
+// product returns the factor that stands for the division by q.Scale, and how near to an integer a product with it is sure to round as
+// the quotient does. Of a quotient below 2^k the product is at most 1.5 * 2^(k-23) away, so only what lies next to a tie is not sure.
+func (q *Quantizer) product(r qmath.Rounding) (factor, near float32) {
+	most := max(int64(q.Zero)-int64(q.Lo), int64(q.Hi)-int64(q.Zero)) + 1
+	if r == qmath.Up || r == qmath.Down || most > 1<<10 || !(q.Scale > 0x1p-100 && q.Scale < 0x1p100) {
+		return 0, -1
+	}
+	factor = 1 / q.Scale
+	fraction, _ := math.Frexp(float64(q.Scale))
+	if q.Multiply != 0 {
+		factor, fraction = q.Scale, 0.5
+	}
+	if r == qmath.HalfEven && fraction == 0.5 {
+		return factor, 1 // the product is the quotient, and ties go where they should
+	}
+	return factor, 0.5 - float32(math.Ldexp(1, bits.Len64(uint64(most))-22))
 }
 
 // multiplier is the Multiplier of requantize.cuh.

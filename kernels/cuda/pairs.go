@@ -170,8 +170,11 @@ func MultiplyCodes(s *Stream, dst Buffer, out Element, a, b Operand, to *Broadca
 	entry, piece := "multiply", 1
 	switch p.pair.width() {
 	case 1:
-		if entry, piece = "multiply_fixed", 4; product.Real != 0 || qmath.Form(product.Scaling.Form) >= qmath.FloatAfter {
-			entry = "multiply_float"
+		switch entry, piece = "multiply_fixed", 4; {
+		case product.Real != 0:
+			entry, piece = "multiply_real", 16
+		case qmath.Form(product.Scaling.Form) >= qmath.FloatAfter:
+			entry, piece = "multiply_float", 8
 		}
 	case 2:
 		entry, piece = "multiply_words", 2

@@ -120,10 +120,12 @@ DEVICE void quantize_all(const Convert &p) {
   const u32 pieces = p.vector ? p.count / 4 : 0;
   for (u32 i = first_piece(); i < pieces; i += all_pieces()) {
     u32 w[4];
+    f32 x[4];
     s32 q[4];
     load_words(w, (const u32 *)p.src + (s64)i * 4);
 #pragma unroll
-    for (int k = 0; k < 4; k++) q[k] = quantize(p.quantizer, bits_f32((s32)w[k]));
+    for (int k = 0; k < 4; k++) x[k] = bits_f32((s32)w[k]);
+    quantize_some(p.quantizer, x, q);
     store_codes<OUT>(p.dst, (s64)i * 4, q);
   }
   for (u32 i = pieces * 4 + first_piece(); i < p.count; i += all_pieces())

@@ -10,12 +10,32 @@ struct Quantizer {
   s32 rounding;
   s32 zero, lo, hi;
   s32 nan;           // the code of NaN
+  f32 reciprocal;    // of quantize_some
+  f32 near;          // how far from an integer quantize_some is sure of it; below 0, it is nowhere
 };
 
 DEVICE s32 quantize(const Quantizer &q, f32 x) {
   const f32 v = q.multiply ? x * q.scale : x / q.scale;
   const s32 code = clamp_rounded(round_s32(q.rounding, v), q.zero, q.lo, q.hi);
   return v != v ? q.nan : code;
+}
+
+// quantize_some makes N codes as quantize does, mostly without dividing: the product with the reciprocal is so near the quotient that
+// both round alike, unless it lies next to a tie.
+template <int N>
+DEVICE void quantize_some(const Quantizer &q, const f32 (&x)[N], s32 (&code)[N]) {
+  const f32 magic = 12582912.0f; // 1.5 * 2^23: adding it rounds half to even
+  const f32 lo = (f32)(q.lo - q.zero), hi = (f32)(q.hi - q.zero);
+  bool unsure = false;
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    const f32 v = x[k] * q.reciprocal, w = min_f32(max_f32(v, lo), hi), t = w + magic;
+    unsure |= !(__builtin_fabsf(w - (t - magic)) <= q.near) || v != v;
+    code[k] = add32(f32_bits(t), q.zero - f32_bits(magic));
+  }
+  if (unsure)
+#pragma unroll
+    for (int k = 0; k < N; k++) code[k] = quantize(q, x[k]);
 }
 
 // Rescale is qmath.Rescale: codes from one grid to another.
@@ -84,6 +104,18 @@ DEVICE s32 sum_codes(const Sum &s, s32 a, s32 b) {
   return (s32)clamp64(v + s.scaling.zero, s.scaling.lo, s.scaling.hi);
 }
 
+// sum_float is sum_codes of SUM_FLOAT for several pairs.
+template <int N>
+DEVICE void sum_float(const Sum &s, const s32 (&a)[N], const s32 (&b)[N], s32 (&code)[N]) {
+  f32 v[N];
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    const f32 x = dequantize(a[k], s.za, s.fa), y = dequantize(b[k], s.zb, s.fb);
+    v[k] = x + (s.subtract ? -y : y);
+  }
+  quantize_some(s.to, v, code);
+}
+
 // Product is qmath.Product: codes multiplied.
 struct Product {
   s32 real; // in float32
@@ -101,6 +133,15 @@ template <int forms>
 DEVICE s32 product_codes(const Product &p, s32 a, s32 b) {
   if (forms != ONLY_FIXED && p.real) return quantize(p.to, dequantize(a, p.za, p.fa) * dequantize(b, p.zb, p.fb));
   return requantize<forms>(p.scaling, mul32(sub32(a, p.za), sub32(b, p.zb)), p.k);
+}
+
+// product_real is product_codes of a real product for several pairs.
+template <int N>
+DEVICE void product_real(const Product &p, const s32 (&a)[N], const s32 (&b)[N], s32 (&code)[N]) {
+  f32 v[N];
+#pragma unroll
+  for (int k = 0; k < N; k++) v[k] = dequantize(a[k], p.za, p.fa) * dequantize(b[k], p.zb, p.fb);
+  quantize_some(p.to, v, code);
 }
 
 // rounded_quotient is x*2^n/d, rounded.

@@ -73,6 +73,36 @@ DEVICE void each_pair(const Pair &p, F f) {
   }
 }
 
+// some_pairs calls f(a, b, codes) for four pairs of 8-bit codes at a time, 16 of which are read at once, or for single pairs.
+template <typename F>
+DEVICE void some_pairs(const Pair &p, F f) {
+  const u32 pieces = p.spread.vector ? p.spread.count / 16 : 0;
+  for (u32 i = first_piece(); i < pieces; i += all_pieces()) {
+    u32 at[2];
+    s32 a[16], b[16];
+    locate(p.spread, i * 16, at);
+    load_operand<1>(a, p.a, at[0], p.spread.step[0][0], p.flip_a);
+    load_operand<1>(b, p.b, at[1], p.spread.step[1][0], p.flip_b);
+#pragma unroll
+    for (int k = 0; k < 16; k += 4) {
+      const s32 four[2][4] = {{a[k], a[k + 1], a[k + 2], a[k + 3]}, {b[k], b[k + 1], b[k + 2], b[k + 3]}};
+      s32 code[4];
+      f(four[0], four[1], code);
+#pragma unroll
+      for (int j = 0; j < 4; j++) a[k + j] = code[j];
+    }
+    store_codes<1>(p.dst, i * 16, a);
+  }
+  for (u32 i = pieces * 16 + first_piece(); i < p.spread.count; i += all_pieces()) {
+    u32 at[2];
+    locate(p.spread, i, at);
+    const s32 a[1] = {code_at<1>(p.a, at[0], p.flip_a)}, b[1] = {code_at<1>(p.b, at[1], p.flip_b)};
+    s32 code[1];
+    f(a, b, code);
+    set_code<1>(p.dst, i, code[0]);
+  }
+}
+
 struct Add {
   Pair pair;
   Sum sum;
@@ -80,7 +110,9 @@ struct Add {
 KERNEL BOUNDS(256, 4) add(Add p) { each_pair(p.pair, [&](s32 a, s32 b) { return sum_codes<-1>(p.sum, a, b); }); }
 KERNEL BOUNDS(256, 2) add_words(Add p) { each_pair_of<2, 2>(p.pair, [&](s32 a, s32 b) { return sum_codes<-1>(p.sum, a, b); }); }
 KERNEL BOUNDS(256, 4) add_float_words(Add p) { each_pair_of<2, 8>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_FLOAT>(p.sum, a, b); }); }
-KERNEL BOUNDS(256, 4) add_float(Add p) { each_pair_of<1, 16>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_FLOAT>(p.sum, a, b); }); }
+KERNEL BOUNDS(256, 4) add_float(Add p) {
+  some_pairs(p.pair, [&](auto &a, auto &b, auto &code) { sum_float(p.sum, a, b, code); });
+}
 KERNEL BOUNDS(256, 4) add_fused(Add p) { each_pair_of<1, 16>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_FUSED>(p.sum, a, b); }); }
 
 // The integer forms read what an operand adds to the sum from tables of all its codes, which every block makes for itself.
@@ -105,8 +137,14 @@ KERNEL BOUNDS(256, 4) multiply(Multiply p) { each_pair(p.pair, [&](s32 a, s32 b)
 KERNEL BOUNDS(256, 4) multiply_words(Multiply p) {
   each_pair_of<2, 2>(p.pair, [&](s32 a, s32 b) { return product_codes<ANY_FORM>(p.product, a, b); });
 }
+KERNEL BOUNDS(256, 4) multiply_real(Multiply p) {
+  some_pairs(p.pair, [&](auto &a, auto &b, auto &code) { product_real(p.product, a, b, code); });
+}
 KERNEL BOUNDS(256, 4) multiply_float(Multiply p) {
-  each_pair_of<1, 4>(p.pair, [&](s32 a, s32 b) { return product_codes<ONLY_FLOAT>(p.product, a, b); });
+  const Product &m = p.product;
+  each_pair_of<1, 8>(p.pair, [&](s32 a, s32 b) {
+    return requantize<ONLY_FLOAT>(m.scaling, mul32(sub32(a, m.za), sub32(b, m.zb)), m.k);
+  });
 }
 KERNEL BOUNDS(256, 4) multiply_fixed(Multiply p) {
   each_pair_of<1, 4>(p.pair, [&](s32 a, s32 b) { return product_codes<ONLY_FIXED>(p.product, a, b); });

@@ -78,9 +78,14 @@ DEVICE f32 smaller(f32 a, f32 b) {
 
 // to_s32 converts an integral number; what does not fit saturates and NaN is 0. even_s32 rounds half to even first.
 #ifdef __CUDA__
+// min_f32 and max_f32 return the other number where one is NaN.
+DEVICE f32 min_f32(f32 a, f32 b) { return __nvvm_fmin_f(a, b); }
+DEVICE f32 max_f32(f32 a, f32 b) { return __nvvm_fmax_f(a, b); }
 DEVICE s32 to_s32(f32 x) { s32 y; asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(y) : "f"(x)); return y; }
 DEVICE s32 even_s32(f32 x) { s32 y; asm("cvt.rni.s32.f32 %0, %1;" : "=r"(y) : "f"(x)); return y; }
 #else
+DEVICE f32 min_f32(f32 a, f32 b) { return __builtin_fminf(a, b); }
+DEVICE f32 max_f32(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
 DEVICE s32 to_s32(f32 x) {
   if (x != x) return 0;
   if (x >= 2147483648.0f) return 0x7fffffff;
