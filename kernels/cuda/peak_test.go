@@ -108,7 +108,9 @@ func TestPeakKernelsCompute(t *testing.T) {
 func mmaSums(seed uint32, turns int32, threads int) []uint32 {
 	out := make([]uint32, threads)
 	for warp := 0; warp < threads; warp += 32 {
-		word := func(lane int, i uint32, of func(a, b uint32) uint32) uint32 { return mixed(of(mixed(seed+uint32(warp+lane)), i)) }
+		word := func(lane int, i uint32, of func(a, b uint32) uint32) uint32 {
+			return mixed(of(mixed(seed+uint32(warp+lane)), i))
+		}
 		add := func(a, b uint32) uint32 { return a + b }
 		xor := func(a, b uint32) uint32 { return a ^ b }
 		var a [2][16][32]int8

@@ -10,20 +10,22 @@ import (
 //go:embed ptx/*.ptx
 var ptxFiles embed.FS
 
-// ptxArchs are the compute capabilities that sources are compiled for, ascending. A device takes the newest that it can run.
+// ptxArchs are the compute capabilities that sources are compiled for, ascending. A device takes the newest that it can run; where the
+// newer is no other program, there is only the older one.
 var ptxArchs = []int{61, 80}
 
 // ptxFor returns the PTX of a source for a device: that for its very architecture, as sm_90a, which no other runs, or else the
 // newest.
 func ptxFor(file string, arch int) ([]byte, error) {
-	if text, err := ptxFiles.ReadFile(fmt.Sprintf("ptx/%s.sm_%da.ptx", file, arch)); err == nil {
-		return text, nil
+	if arch < ptxArchs[0] {
+		return nil, fmt.Errorf("cuda: compute capability %d.%d is older than %d.%d, the oldest that qwb has kernels for", arch/10, arch%10,
+			ptxArchs[0]/10, ptxArchs[0]%10)
 	}
-	for i := len(ptxArchs) - 1; i >= 0; i-- {
+	text, err := ptxFiles.ReadFile(fmt.Sprintf("ptx/%s.sm_%da.ptx", file, arch))
+	for i := len(ptxArchs) - 1; err != nil && i >= 0; i-- {
 		if ptxArchs[i] <= arch {
-			return ptxFiles.ReadFile(fmt.Sprintf("ptx/%s.sm_%d.ptx", file, ptxArchs[i]))
+			text, err = ptxFiles.ReadFile(fmt.Sprintf("ptx/%s.sm_%d.ptx", file, ptxArchs[i]))
 		}
 	}
-	return nil, fmt.Errorf("cuda: compute capability %d.%d is older than %d.%d, the oldest that qwb has kernels for", arch/10, arch%10,
-		ptxArchs[0]/10, ptxArchs[0]%10)
+	return text, err
 }

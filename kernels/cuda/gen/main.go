@@ -1,8 +1,8 @@
 // Command gen compiles the sources of kernels in src to PTX, with the one version of clang that the committed PTX is made by. It
 // runs in the folder of package cuda: go generate ./kernels/cuda. With names of sources it compiles only those.
 //
-// A source X.cu becomes X.sm_61.ptx and X.sm_80.ptx; one that is named for an architecture, as X.sm_90a.cu, is compiled for that
-// only. The output depends on the sources, their headers and the compiler alone.
+// A source X.cu becomes X.sm_61.ptx and, where that is another program, X.sm_80.ptx; one that is named for an architecture, as
+// X.sm_90a.cu, is compiled for that only. The output depends on the sources, their headers and the compiler alone.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -35,9 +36,12 @@ func main() {
 }
 
 // unit is one output.
-type unit struct{ src, arch, file string }
+type unit struct {
+	src, arch, file string
+	text            []byte // nil: the one before serves this architecture too
+}
 
-// units lists what the sources become.
+// units lists what the sources may become, by source and ascending architecture.
 func units(out string) ([]unit, error) {
 	sources, err := filepath.Glob("src/*.cu")
 	if err != nil {
@@ -54,13 +58,14 @@ func units(out string) ([]unit, error) {
 			name, only = base, []string{"sm_" + arch}
 		}
 		for _, arch := range only {
-			list = append(list, unit{src, arch, filepath.Join(out, name+"."+arch+".ptx")})
+			list = append(list, unit{src: src, arch: arch, file: filepath.Join(out, name+"."+arch+".ptx")})
 		}
 	}
 	return list, nil
 }
 
-// run compiles the sources that are named, or all; only then what no source stands for is removed.
+// run compiles the sources that are named, or all; only then what no source stands for is removed. Nothing is written unless everything
+// compiles.
 func run(out string, names []string) error {
 	version, err := exec.Command(Compiler, "--version").Output()
 	if err != nil {
@@ -91,34 +96,63 @@ func run(out string, names []string) error {
 		wg.Go(func() {
 			limit <- struct{}{}
 			defer func() { <-limit }()
-			errs[i] = u.compile(first)
+			chosen[i].text, errs[i] = u.compile(first)
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil || len(names) > 0 {
+	if err := errors.Join(errs...); err != nil {
 		return err
+	}
+	for i := range chosen {
+		if i > 0 && chosen[i].src == chosen[i-1].src && bytes.Equal(withoutTarget(chosen[i].text), withoutTarget(chosen[i-1].text)) {
+			chosen[i].text = nil
+		}
+	}
+	for _, u := range chosen {
+		if err := u.write(); err != nil {
+			return err
+		}
+	}
+	if len(names) > 0 {
+		return nil
 	}
 	return removeOthers(out, list)
 }
 
-// compile writes the PTX of a source where it is another than the file has.
-func (u unit) compile(version string) error {
+var target = regexp.MustCompile(`(?m)^\.target .*$`)
+
+// withoutTarget is PTX without the line that names its architecture.
+func withoutTarget(text []byte) []byte { return target.ReplaceAll(text, nil) }
+
+// compile returns the PTX of a source.
+func (u unit) compile(version string) ([]byte, error) {
 	args := []string{"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=" + u.arch}
 	if u.arch == "sm_61" || u.arch == "sm_80" {
 		args = append(args, "--cuda-feature=+ptx70") // what the oldest driver that is served reads; it has shfl.sync
 	}
-	cmd := exec.Command(Compiler, append(args, "-std=c++17", "-O3", "-ffp-contract=off", "-Wall", "-Werror", "-S", "-o", "-", u.src)...)
+	if source, err := os.ReadFile(u.src); err == nil && bytes.Contains(source, []byte("\n// PTX ISA 8.4\n")) {
+		args = append(args, "--cuda-feature=+ptx84") // for instructions that 8.0 does not have
+	}
+	cmd := exec.Command(Compiler, append(args, "-std=c++17", "-O3", "-ffp-contract=off", "-fno-verbose-asm", "-Wall", "-Werror", "-S", "-o", "-", u.src)...)
 	var messages bytes.Buffer
 	cmd.Stderr = &messages
 	text, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("%s for %s: %w\n%s", u.src, u.arch, err, messages.Bytes())
+		return nil, fmt.Errorf("%s for %s: %w\n%s", u.src, u.arch, err, messages.Bytes())
 	}
-	text = append([]byte("// "+version+"\n"), text...)
-	if old, err := os.ReadFile(u.file); err == nil && bytes.Equal(old, text) {
+	return append([]byte("// "+version+"\n"), text...), nil
+}
+
+// write writes the PTX where it is another than the file has, or removes the file where another architecture's serves.
+func (u unit) write() error {
+	old, err := os.ReadFile(u.file)
+	switch {
+	case u.text == nil && err == nil:
+		return os.Remove(u.file)
+	case u.text == nil || err == nil && bytes.Equal(old, u.text):
 		return nil
 	}
-	return os.WriteFile(u.file, text, 0o644)
+	return os.WriteFile(u.file, u.text, 0o644)
 }
 
 // removeOthers removes PTX that no source becomes.
