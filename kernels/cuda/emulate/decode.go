@@ -74,32 +74,82 @@ func (e *env) find(name string) *symbol {
 
 // decoder turns the body of a kernel into a program. Device functions are decoded anew at every call.
 type decoder struct {
-	module   *module
-	prog     *program
-	env      *env
-	op       *operation
-	used     []bool // modifiers of op that a decoder has looked at
-	err      error
-	calls    []string // functions that are being decoded
-	end      *label   // where ret of a device function goes; nil in a kernel
-	c32      map[uint32]int32
-	c64      map[uint64]int32
-	specials map[string]int32
-	shared   map[*variable]*place // static shared arrays that have their place
-	dynamic  uint64               // where dynamic shared memory begins
+	module    *module
+	prog      *program
+	env       *env
+	op        *operation
+	used      []bool // modifiers of op that a decoder has looked at
+	err       error
+	calls     []string // functions that are being decoded
+	end       *label   // where ret of a device function goes; nil in a kernel
+	c32       map[uint32]int32
+	c64       map[uint64]int32
+	specials  map[string]int32
+	shared    map[*variable]*place // static shared arrays that have their place
+	dynamic   uint64               // where dynamic shared memory begins
+	record    *recorder            // of the first time
+	places    *places              // for the second time
+	condition int32                // the predicate that is the condition code, 0 for none
 }
 
-// decode decodes an entry point: once to see how much static shared memory there is, and once more with that known.
-func (m *module) decode(f *function) (*program, error) {
-	p, err := m.decodeWith(f, 0)
-	if err != nil || p.dynamicAlign == 0 {
-		return p, err
+// use returns a register that the instruction reads, where it stands.
+func (d *decoder) use(r ref) ref {
+	d.record.add(r.class, r.index, false)
+	return d.stands(r)
+}
+
+// def returns a register that the instruction writes, where it stands.
+func (d *decoder) def(r ref) ref {
+	d.record.add(r.class, r.index, true)
+	return d.stands(r)
+}
+
+// keep returns a register whose value stays for the whole program.
+func (d *decoder) keep(r ref) ref {
+	d.record.pin(r.class, r.index)
+	return d.stands(r)
+}
+
+func (d *decoder) stands(r ref) ref {
+	if d.places != nil {
+		r.index = d.places.index[r.class][r.index]
 	}
-	return m.decodeWith(f, uint64(align(p.shared, p.dynamicAlign)))
+	return r
 }
 
-func (m *module) decodeWith(f *function, dynamic uint64) (*program, error) {
-	d := &decoder{dynamic: dynamic, shared: map[*variable]*place{}, module: m, prog: &program{name: f.name}, c32: map[uint32]int32{}, c64: map[uint64]int32{}, specials: map[string]int32{}}
+// decode decodes an entry point: once to see where registers live, and once more with their places known. Dynamic shared memory begins
+// where the static one ends, which may take one more time to know.
+func (m *module) decode(f *function) (*program, error) {
+	var first *decoder
+	for dynamic, known := 0, false; !known; {
+		first = m.newDecoder(f, dynamic)
+		first.record = newRecorder()
+		p, err := first.function(f)
+		if err != nil {
+			return nil, err
+		}
+		end := align(p.shared, max(p.dynamicAlign, 1))
+		known = p.dynamicAlign == 0 || dynamic == end
+		dynamic = end
+	}
+	second := m.newDecoder(f, int(first.dynamic))
+	second.places = first.record.allocate(first.prog)
+	p, err := second.function(f)
+	if err != nil {
+		return nil, err
+	}
+	p.r, p.q, p.p = second.places.count[class32], second.places.count[class64], second.places.count[classPred]
+	p.pressure = second.places.pressure
+	return p, nil
+}
+
+func (m *module) newDecoder(f *function, dynamic int) *decoder {
+	return &decoder{dynamic: uint64(dynamic), module: m, prog: &program{name: f.name}, shared: map[*variable]*place{}, c32: map[uint32]int32{},
+		c64: map[uint64]int32{}, specials: map[string]int32{}}
+}
+
+func (d *decoder) function(f *function) (*program, error) {
+	m := d.module
 	d.env = &env{names: m.names()}
 	d.prog.maxThreads = 1024
 	if n := f.threads[0] * f.threads[1] * f.threads[2]; n != 0 {
@@ -120,10 +170,10 @@ func (m *module) decodeWith(f *function, dynamic uint64) (*program, error) {
 	}
 	d.emit(instr{shape: shapeExit, pred: -1, source: &operation{line: f.line, text: "end of " + f.name}})
 	for v, i := range d.c32 {
-		d.prog.const32 = append(d.prog.const32, constant[uint32]{i, v})
+		d.prog.const32 = append(d.prog.const32, constant[uint32]{d.stands(ref{class32, i, 32}).index, v})
 	}
 	for v, i := range d.c64 {
-		d.prog.const64 = append(d.prog.const64, constant[uint64]{i, v})
+		d.prog.const64 = append(d.prog.const64, constant[uint64]{d.stands(ref{class64, i, 64}).index, v})
 	}
 	return d.prog, nil
 }
@@ -135,6 +185,7 @@ func (d *decoder) pop()  { d.env = d.env.outer }
 
 func (d *decoder) emit(in instr) {
 	d.prog.code = append(d.prog.code, in)
+	d.record.emitted()
 }
 
 const maxCode = 1 << 20
@@ -258,6 +309,9 @@ func (d *decoder) sharedVariable(p *place) {
 // operation decodes one instruction.
 func (d *decoder) operation(op *operation) error {
 	d.op, d.used = op, make([]bool, len(op.mods))
+	if d.record != nil {
+		d.record.pending = nil
+	}
 	decode := d.module.table[op.name]
 	if decode == nil {
 		return fmt.Errorf("line %d: instruction %s is not supported: %s", op.line, op.opcode, op.text)
@@ -267,8 +321,9 @@ func (d *decoder) operation(op *operation) error {
 		p := d.register(op.pred)
 		if p.class != classPred {
 			d.fail("%s is no predicate", op.pred)
+			return d.err
 		}
-		in.pred = p.index
+		in.pred = d.use(p).index
 		if op.negate {
 			in.invert = allLanes
 		}
@@ -363,22 +418,30 @@ func (d *decoder) dst(o operand, want class) ref {
 		return ref{}
 	}
 	if o.name == "_" {
-		switch want {
-		case class64:
-			d.prog.q++
-			return ref{class64, int32(d.prog.q - 1), 64}
-		case classPred:
-			d.prog.p++
-			return ref{classPred, int32(d.prog.p - 1), 1}
-		}
-		d.prog.r++
-		return ref{class32, int32(d.prog.r - 1), 32}
+		return d.def(d.fresh(want))
 	}
 	r := d.register(o.name)
 	if d.err == nil && r.class != want {
 		d.fail("register %s has the wrong width", o.name)
 	}
-	return r
+	if d.err != nil {
+		return ref{}
+	}
+	return d.def(r)
+}
+
+// fresh returns a new register.
+func (d *decoder) fresh(c class) ref {
+	switch c {
+	case class64:
+		d.prog.q++
+		return ref{class64, int32(d.prog.q - 1), 64}
+	case classPred:
+		d.prog.p++
+		return ref{classPred, int32(d.prog.p - 1), 1}
+	}
+	d.prog.r++
+	return ref{class32, int32(d.prog.r - 1), 32}
 }
 
 func classOf(t ptype) class {
@@ -423,7 +486,10 @@ func (d *decoder) src(o operand, t ptype, wide bool) ref {
 	if d.err == nil && (r.class == classPred || r.class != classOf(t) && !(wide && r.class == class64) || r.bits < t.bits && !wide) {
 		d.fail("register %s has the wrong width", o.name)
 	}
-	return r
+	if d.err != nil {
+		return ref{}
+	}
+	return d.use(r)
 }
 
 // immediate returns the bits of a constant in type t.
@@ -455,7 +521,7 @@ func (d *decoder) constant(v uint64, t ptype) ref {
 			d.prog.q++
 			d.c64[v] = i
 		}
-		return ref{class64, i, 64}
+		return d.keep(ref{class64, i, 64})
 	}
 	x := uint32(v)
 	if t.bits < 32 {
@@ -467,7 +533,7 @@ func (d *decoder) constant(v uint64, t ptype) ref {
 		d.prog.r++
 		d.c32[x] = i
 	}
-	return ref{class32, i, t.bits}
+	return d.keep(ref{class32, i, t.bits})
 }
 
 // pred returns a predicate operand and what to xor it with.
@@ -486,10 +552,13 @@ func (d *decoder) pred(o operand) (index int32, invert uint32) {
 	if d.err == nil && r.class != classPred {
 		d.fail("%s is no predicate", o.name)
 	}
+	if d.err != nil {
+		return 0, 0
+	}
 	if o.negate {
 		invert = allLanes
 	}
-	return r.index, invert
+	return d.use(r).index, invert
 }
 
 // addressOf returns a variable's address as mov gives it: in its own state space, generic for .global and .const.
@@ -512,12 +581,11 @@ func (d *decoder) specialRegister(name string, t ptype) (ref, bool) {
 	}
 	i, ok := d.specials[name]
 	if !ok {
-		i = int32(d.prog.r)
-		d.prog.r++
+		i = d.fresh(class32).index
 		d.specials[name] = i
-		d.prog.specials = append(d.prog.specials, special{i, value})
+		d.prog.specials = append(d.prog.specials, special{d.stands(ref{class32, i, 32}).index, value})
 	}
-	return ref{class32, i, t.bits}, true
+	return d.keep(ref{class32, i, t.bits}), true
 }
 
 // specialValues are the special registers that do not change while a block runs.

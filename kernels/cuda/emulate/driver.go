@@ -231,7 +231,10 @@ func (d *Driver) ModuleFunction(c driver.Context, h driver.Module, name string) 
 	if err != nil {
 		return 0, err
 	}
-	p := m.programs[name]
+	p, err := m.program(name)
+	if err != nil {
+		return 0, failure(call, driver.InvalidPTX, "%v", err)
+	}
 	if p == nil {
 		return 0, failure(call, driver.NotFound, "%s", name)
 	}

@@ -5,20 +5,33 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// module is loaded PTX: every kernel decoded, every variable placed.
+// module is loaded PTX, every variable placed.
 type module struct {
-	programs  map[string]*program
+	mu        sync.Mutex
+	programs  map[string]*program // those that were asked for
 	functions map[string]*function
 	places    map[string]*symbol
 	variables []*allocation
 	table     map[string]decodeFunc
-	carry     map[*program]*symbol
 }
 
-// load parses and decodes PTX for a device of an architecture.
+// checked keeps what was parsed, and found to decode, by its text and architecture: programs load the same modules again and again.
+var checked sync.Map
+
+type checkedKey struct {
+	text string
+	arch int
+}
+
+// load parses PTX for a device of an architecture, and decodes all kernels to see that it can.
 func load(text string, arch int, mem *memory) (*module, error) {
+	key := checkedKey{text, arch}
+	if src, ok := checked.Load(key); ok {
+		return newModule(src.(*source), mem)
+	}
 	src, err := parse(text)
 	if err != nil {
 		return nil, err
@@ -26,32 +39,58 @@ func load(text string, arch int, mem *memory) (*module, error) {
 	if err := checkTarget(src.target, arch); err != nil {
 		return nil, err
 	}
-	m := &module{programs: map[string]*program{}, functions: map[string]*function{}, places: map[string]*symbol{},
-		table: instructionTable(), carry: map[*program]*symbol{}}
-	if err := m.placeVariables(src.vars, mem); err != nil {
-		m.unload(mem)
+	m, err := newModule(src, mem)
+	if err != nil {
 		return nil, err
 	}
 	for _, f := range src.funcs {
+		if f.entry && f.body != nil {
+			if _, err := m.program(f.name); err != nil {
+				m.unload(mem)
+				return nil, err
+			}
+		}
+	}
+	checked.Store(key, src)
+	return m, nil
+}
+
+func newModule(src *source, mem *memory) (*module, error) {
+	m := &module{programs: map[string]*program{}, functions: map[string]*function{}, places: map[string]*symbol{},
+		table: instructionTable()}
+	for _, f := range src.funcs {
 		if old := m.functions[f.name]; old != nil && old.body != nil {
 			if f.body != nil {
-				m.unload(mem)
 				return nil, fmt.Errorf("line %d: %s is defined twice", f.line, f.name)
 			}
 			continue
 		}
 		m.functions[f.name] = f
 	}
-	for _, f := range src.funcs {
-		if !f.entry || f.body == nil {
-			continue
-		}
-		if m.programs[f.name], err = m.decode(f); err != nil {
-			m.unload(mem)
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
+	if err := m.placeVariables(src.vars, mem); err != nil {
+		m.unload(mem)
+		return nil, err
 	}
 	return m, nil
+}
+
+// program returns a decoded kernel, nil where there is none of that name.
+func (m *module) program(name string) (*program, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.programs[name]; p != nil {
+		return p, nil
+	}
+	f := m.functions[name]
+	if f == nil || !f.entry || f.body == nil {
+		return nil, nil
+	}
+	p, err := m.decode(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	m.programs[name] = p
+	return p, nil
 }
 
 func (m *module) unload(mem *memory) {

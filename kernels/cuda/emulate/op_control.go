@@ -60,6 +60,9 @@ func brx(d *decoder, in *instr) {
 		}
 		to = append(to, l.label)
 	}
+	if d.record != nil {
+		d.record.jumps[len(d.prog.code)] = to
+	}
 	in.shape = shapeIndex
 	in.exec = func(w *warp, m uint32) {
 		r := &w.r[index]

@@ -136,13 +136,15 @@ func (d *decoder) fastCvt(in *instr, c conversion) bool {
 		return false
 	}
 	to, from := d.register(ops[0].name), d.register(ops[1].name)
-	if d.err != nil {
+	if d.err != nil || to.class == classPred || from.class == classPred {
 		return false
 	}
 	if to.class == class32 && from.class == class32 && to.bits == 32 {
-		in.d, in.a, in.shape = to.index, from.index, shapeALU32
-		in.alu32 = fastCvt32(c, from.bits)
-		return in.alu32 != nil
+		if in.alu32 = fastCvt32(c, from.bits); in.alu32 == nil {
+			return false
+		}
+		in.d, in.a, in.shape = d.def(to).index, d.use(from).index, shapeALU32
+		return true
 	}
 	integer := func(t ptype) bool { return t.kind <= kindSigned }
 	if !integer(c.to) || !integer(c.from) {
@@ -151,6 +153,7 @@ func (d *decoder) fastCvt(in *instr, c conversion) bool {
 	in.shape = shapeExec
 	switch {
 	case c.to.bits == 64 && c.from.bits == 32 && to.class == class64 && from.class == class32 && from.bits == 32:
+		to, from = d.def(to), d.use(from)
 		signed := c.from.signed()
 		in.exec = func(w *warp, m uint32) {
 			q, a := w.open64(to.index, m), &w.r[from.index]
@@ -167,6 +170,7 @@ func (d *decoder) fastCvt(in *instr, c conversion) bool {
 		}
 		return true
 	case c.to.bits == 32 && c.from.bits == 64 && to.class == class32 && to.bits == 32 && from.class == class64:
+		to, from = d.def(to), d.use(from)
 		in.exec = func(w *warp, m uint32) {
 			r, a := w.open32(to.index, m), &w.q[from.index]
 			for i := range r {

@@ -501,14 +501,10 @@ func (d *decoder) carry(in *instr, what string) {
 
 // carryFlag returns the predicate that stands for the condition code.
 func (d *decoder) carryFlag() int32 {
-	const name = "%CC.CF"
-	s := d.module.carry[d.prog]
-	if s == nil {
-		s = &symbol{kind: symRegister, reg: ref{classPred, int32(d.prog.p), 1}}
-		d.prog.p++
-		d.module.carry[d.prog] = s
+	if d.condition == 0 {
+		d.condition = d.fresh(classPred).index
 	}
-	return s.reg.index
+	return d.keep(ref{classPred, d.condition, 1}).index
 }
 
 func opAddc(d *decoder, in *instr) { d.carry(in, "addc") }

@@ -116,7 +116,10 @@ func (d *decoder) address(o operand) (base ref, offset uint64) {
 	if d.err == nil && (r.class == classPred || r.bits < 32) {
 		d.fail("register %s cannot hold an address", o.name)
 	}
-	return r, uint64(o.offset)
+	if d.err != nil {
+		return ref{}, 0
+	}
+	return d.use(r), uint64(o.offset)
 }
 
 // registers decodes what is loaded or stored: a register or a vector of them, which may be wider than the type.
