@@ -52,15 +52,7 @@ KERNEL BOUNDS(LOOKERS, 4) extremes_of_runs(Look p) {
     Extremes e = no_extremes();
     if (run < p.runs) {
       const f32 *x = p.x + (sample * p.runs + run) * p.inner;
-      const u64 end = p.inner * (piece + 1) / p.pieces;
-      u64 i = p.inner * piece / p.pieces + lane;
-      for (; i + 3 * p.width < end; i += 4 * p.width) {
-        const f32 v[4] = {x[i], x[i + p.width], x[i + 2 * p.width], x[i + 3 * p.width]};
-        for (u32 k = 0; k < 4; k++)
-          see(e, v[k]);
-      }
-      for (; i < end; i += p.width)
-        see(e, x[i]);
+      e = extremes_between(x + p.inner * piece / p.pieces + lane, x + p.inner * (piece + 1) / p.pieces, p.width);
       note_odd(p, sample, e);
     }
     below[t] = e.lo <= e.hi ? rank(-e.lo) : 0;
@@ -86,19 +78,12 @@ KERNEL BOUNDS(LOOKERS, 4) extremes_of_runs(Look p) {
 KERNEL BOUNDS(LOOKERS, 4) extremes_of_rows(Look p) {
   static SHARED u32 below[LOOKERS], above[LOOKERS];
   const u32 t = thread_x(), channel = block_y() * p.width + (t & (p.width - 1));
-  const u64 rows = p.runs / p.count, step = (u64)blocks_x() * (LOOKERS / p.width);
   for (u32 sample = block_z(); sample < p.samples; sample += blocks_z()) {
     Extremes e = no_extremes();
     if (channel < p.count) {
-      const f32 *x = p.x + sample * p.runs + channel;
-      u64 row = (u64)block_x() * (LOOKERS / p.width) + t / p.width;
-      for (; row + 3 * step < rows; row += 4 * step) {
-        const f32 v[4] = {x[row * p.count], x[(row + step) * p.count], x[(row + 2 * step) * p.count], x[(row + 3 * step) * p.count]};
-        for (u32 k = 0; k < 4; k++)
-          see(e, v[k]);
-      }
-      for (; row < rows; row += step)
-        see(e, x[row * p.count]);
+      const f32 *x = p.x + sample * p.runs;
+      const u64 row = (u64)block_x() * (LOOKERS / p.width) + t / p.width;
+      e = extremes_between(x + row * p.count + channel, x + p.runs, (u64)blocks_x() * (LOOKERS / p.width) * p.count);
       note_odd(p, sample, e);
     }
     below[t] = e.lo <= e.hi ? rank(-e.lo) : 0;
@@ -180,8 +165,8 @@ KERNEL BOUNDS(COUNTERS, 2) count(Count p) {
   const u32 t = thread_x(), top = y.top;
   const bool both = y.signs == 3;
   const u32 octaves = both ? p.near / 2 : p.near;
-  const u32 first = (top + 1 > octaves ? top + 1 - octaves : 0) * BINS; // the first near bin
-  const u32 negative = both ? octaves * BINS : 0;                        // where those of negative values begin
+  const u32 first = (top > octaves ? top + 1 - octaves : 1) * BINS, span = (top + 1) * BINS - first; // of near bins
+  const u32 negative = both ? octaves * BINS : 0; // where those of negative values begin
   u32 *zeros = near + p.near * BINS;
   for (u32 i = t; i < p.near * BINS + 1; i += COUNTERS)
     near[i] = 0;
@@ -190,14 +175,12 @@ KERNEL BOUNDS(COUNTERS, 2) count(Count p) {
   const u64 step = (u64)blocks_x() * COUNTERS;
   u64 i = (u64)block_x() * COUNTERS + t;
   auto one = [&](f32 v) {
-    const u32 bits = bits_of(v), key = bits << 1 >> (BIN_SHIFT + 1);
-    if (key < BINS)
+    const u32 bits = bits_of(v), key = bits << 1 >> (BIN_SHIFT + 1), at = key - first;
+    if (at < span)
+      atomic_add(near + (at + (bits >> 31 ? negative : 0)), 1);
+    else if (key < BINS)
       none++;
-    else if (key >= (top + 1) * BINS)
-      return; // not finite
-    else if (key >= first)
-      atomic_add(near + (key - first) + (bits >> 31 ? negative : 0), 1);
-    else
+    else if (key < first)
       atomic_add(y.table + counter(bits, top), 1);
   };
   for (; i + 7 * step < p.n; i += 8 * step) {

@@ -64,6 +64,31 @@ DEVICE void see(Extremes &e, f32 v) {
   }
 }
 
+// extremes_between looks at every stride-th value from x on, up to end. What is not finite is rare: it is looked for again.
+DEVICE Extremes extremes_between(const f32 *x, const f32 *end, u64 stride) {
+  const f32 *first = x;
+  Extremes e = no_extremes();
+  u32 most = 0; // of the bits of |x|
+  auto quick = [&](f32 v) {
+    const u32 size = bits_of(v) & 0x7fffffffu;
+    most = size > most ? size : most;
+    e.lo = __builtin_fminf(e.lo, v);
+    e.hi = __builtin_fmaxf(e.hi, v);
+  };
+  for (; x + 7 * stride < end; x += 8 * stride) {
+    f32 v[8];
+#pragma unroll
+    for (u32 k = 0; k < 8; k++) v[k] = x[k * stride];
+#pragma unroll
+    for (u32 k = 0; k < 8; k++) quick(v[k]);
+  }
+  for (; x < end; x += stride) quick(*x);
+  if (most < 0x7f800000u) return e;
+  e = no_extremes();
+  for (x = first; x < end; x += stride) see(e, *x);
+  return e;
+}
+
 // Leaders are the two largest values of a row; equal ones count each.
 struct Leaders {
   f32 first, second;
