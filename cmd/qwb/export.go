@@ -16,6 +16,7 @@ import (
 	"qwb/graph/checkpoint"
 	"qwb/graph/onnx"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/program"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -83,6 +84,9 @@ engine, without data and without a plan. The file is read back, compared with th
 			file, err := findPlan(args)
 			if err != nil {
 				return err
+			}
+			if _, err := program.BackendNamed(backend); err != nil {
+				return usageError{err}
 			}
 			if format == formatC {
 				source.backend = backend

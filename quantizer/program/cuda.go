@@ -29,7 +29,7 @@ var CUDA = Backend{Name: "cuda", New: func(p *lower.Program, threads int) (Engin
 
 // PTX is CUDA without a GPU: the kernels' PTX is interpreted. It is slow, and shows what a GPU computes.
 var PTX = Backend{Name: "ptx", New: func(p *lower.Program, threads int) (Engine, error) {
-	dev, err := cuda.OpenOn(emulate.New(80), 0)
+	dev, err := cuda.OpenOn(emulate.Open(80, emulate.Fast), 0)
 	if err != nil {
 		return nil, err
 	}

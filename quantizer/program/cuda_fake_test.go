@@ -123,3 +123,15 @@ func (f *fakeDriver) FunctionAttribute(_ driver.Context, _ driver.Function, a dr
 	}
 	return 0, nil
 }
+
+func (f *fakeDriver) EndCapture(driver.Context, driver.Stream) (driver.Graph, error) {
+	f.live++
+	return 1, nil
+}
+func (f *fakeDriver) GraphDestroy(driver.Context, driver.Graph) error { f.live--; return nil }
+func (f *fakeDriver) GraphInstantiate(driver.Context, driver.Graph) (driver.GraphExec, error) {
+	f.live++
+	return 1, nil
+}
+func (f *fakeDriver) GraphExecDestroy(driver.Context, driver.GraphExec) error           { f.live--; return nil }
+func (f *fakeDriver) GraphLaunch(driver.Context, driver.GraphExec, driver.Stream) error { return nil }

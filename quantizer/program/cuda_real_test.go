@@ -14,6 +14,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/cudatest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
@@ -95,4 +96,48 @@ func placements(t *testing.T, model, platform string) map[string]int {
 	return count
 }
 
-var _ = tensor.Equal
+// On trained networks and real data the device computes the integers of the reference: as a whole, step by step and replayed.
+func TestCUDAOnTrainedNetworks(t *testing.T) {
+	ctx := context.Background()
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		for _, c := range trained {
+			for platform, profile := range map[string]string{"onnxruntime": "ort", "trt_int8": "trt"} {
+				t.Run(filepath.Base(c.model)+"/"+platform, func(t *testing.T) {
+					if slow := c.heavy || strings.HasPrefix(c.model, "classifiers"); slow && d.Emulated && (testing.Short() || d.Arch < 80 || platform == "trt_int8") {
+						t.Skip("interpreting it takes seconds")
+					}
+					net := load(t, c.model, c.data, c.preprocess, 1)
+					p := compiled(t, net.g, net.configure(t, platform), platform, profile).Program()
+					var kept [][]*tensor.Tensor
+					want, err := executor(t, p, 2).Run(ctx, net.samples[0], func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+						kept = append(kept, slices.Clone(out))
+						return nil, nil
+					})
+					require.NoError(t, err)
+					e, err := program.New(p, program.CUDAOn(d), 2)
+					require.NoError(t, err)
+					defer e.Close()
+					compared := 0
+					got, err := e.Run(ctx, net.samples[0], func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+						for k, id := range s.Outputs {
+							if id != lower.NoTensor {
+								compared += out[k].Len()
+								require.True(t, tensor.Equal(kept[s.ID][k], out[k]), "%s\nwant %s\n got %s", lower.FormatStep(p, s.ID), sample(kept[s.ID][k]), sample(out[k]))
+							}
+						}
+						return nil, nil
+					})
+					require.NoError(t, err)
+					requireSame(t, want, got)
+					for range 2 {
+						got, err = e.Run(ctx, net.samples[0], nil)
+						require.NoError(t, err)
+						requireSame(t, want, got)
+					}
+					require.Empty(t, e.Placement().Host)
+					t.Logf("%d integers equal", compared)
+				})
+			}
+		}
+	})
+}

@@ -73,10 +73,12 @@ type cudaStep struct {
 	reason    string
 }
 
-// cachedPrepared is a prepared step with what it was prepared for.
+// cachedPrepared is a prepared step with what it was prepared for. It is there as long as somebody holds it: a plan, or the step
+// itself.
 type cachedPrepared struct {
 	key  string
 	what *cudaPrepared
+	own  bool // the step holds it
 }
 
 // placement is where a step runs.
@@ -106,9 +108,12 @@ func (s *cudaStep) prepare(k cudaKernel, in []*cudaValue) (*cudaPrepared, string
 	}
 	key := s.key(k, in)
 	for i, c := range s.cache {
-		if c.key == key {
-			copy(s.cache[1:i+1], s.cache[:i])
-			s.cache[0] = c
+		if c.key == key && c.what.refs > 0 {
+			s.cache = slices.Delete(s.cache, i, i+1)
+			if !c.own {
+				c.what.refs++
+			}
+			s.hold(key, c.what)
 			return c.what, "", nil
 		}
 	}
@@ -124,12 +129,23 @@ func (s *cudaStep) prepare(k cudaKernel, in []*cudaValue) (*cudaPrepared, string
 		return nil, "", err
 	}
 	what.refs = 1
-	s.cache = slices.Insert(s.cache, 0, cachedPrepared{key, what})
-	for len(s.cache) > keptPrepared {
-		s.e.memory.release(s.cache[len(s.cache)-1].what)
-		s.cache = s.cache[:len(s.cache)-1]
-	}
+	s.hold(key, what)
 	return what, "", nil
+}
+
+// hold makes a prepared step, of which the caller has one reference, the latest of those that the step holds.
+func (s *cudaStep) hold(key string, what *cudaPrepared) {
+	s.cache = slices.Insert(s.cache, 0, cachedPrepared{key, what, true})
+	own := 0
+	for i := range s.cache {
+		if c := &s.cache[i]; c.own {
+			if own++; own > keptPrepared {
+				c.own = false
+				s.e.memory.release(c.what)
+			}
+		}
+	}
+	s.cache = slices.DeleteFunc(s.cache, func(c cachedPrepared) bool { return c.what.refs == 0 })
 }
 
 // key describes everything that preparing depends on: types, shapes and layouts, and the elements of what is known.

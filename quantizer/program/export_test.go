@@ -1,6 +1,9 @@
 package program
 
-import "qwb/graph/tensor"
+import (
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
 
 // Functions counts the islands that the CPU backend looks up.
 func Functions(e *Executor) (n int) {
@@ -25,6 +28,15 @@ func Places(sizes, births, deaths []int) (offsets []int, total int) {
 		offsets = append(offsets, v.offset)
 	}
 	return offsets, total
+}
+
+// KeepOnHost takes the kernels of some steps away.
+func KeepOnHost(e *Executor, some func(s *lower.Step) bool) {
+	for _, s := range e.engine.(*cudaEngine).steps {
+		if some(s.Step) {
+			s.kernel, s.why = nil, "a test wants it so"
+		}
+	}
 }
 
 // DevicePlans is how many plans an executor keeps, and Segments how many parts the latest has.
