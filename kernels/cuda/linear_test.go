@@ -433,6 +433,9 @@ func TestTiles(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, tile := range cuda.Tiles() {
+			if !tile.On(d.Arch) {
+				continue
+			}
 			for i, c := range []struct{ m, n, k, splits int }{
 				{1, 1, 16, 1}, {tile.M, tile.N, 64, 1}, {tile.M + 1, tile.N + 1, 80, 1}, {3, 20, 768, 3}, {tile.M - 3, 2*tile.N - 4, 144, 2},
 			} {

@@ -34,6 +34,7 @@ type Packing struct {
 	ByRow, ByCol             int64
 	K, N, Padded             int32
 	Flip, Zero, OwnZero      int32
+	Blocks, _                int32
 }
 
 // RowSums mirrors the struct of linear.cu.
@@ -126,10 +127,12 @@ func (l *Linear) prepareProduct(g *layout) error {
 	blocks := ceilDiv(k, 64)
 	padded := multiple(g.channels, padN)
 	best, err := choose(job{m: g.rows, n: g.channels, blocks: blocks, parts: g.parts, narrow: size == 4, sms: max(l.device.Multiprocessors, 1),
-		limit: l.device.SharedPerBlock, perSM: l.device.SharedPerBlock + 1024, tensorCores: l.device.TensorCores(), tile: op.Tile, splits: op.Splits})
+		limit: l.device.SharedPerBlock, perSM: l.device.SharedPerBlock + 1024, tensorCores: l.device.TensorCores(),
+		arch: l.device.Arch, tile: op.Tile, splits: op.Splits})
 	if err != nil {
 		return err
 	}
+	blocks = best.blocks
 	l.method = "product " + best.tile.Name + " " + kernel
 	if best.splits > 1 {
 		l.method += fmt.Sprintf(", %d slices of k", best.splits)
@@ -269,7 +272,7 @@ func (l *Linear) prepareMoving(g *layout, blocks, padded int) (weights func(a *L
 		return nil, nil, err
 	}
 	p := Packing{Matrix: int64(b.Rows * b.Cols), Packed: int64(blocks * padded * 64), ByRow: int64(b.ByRow), ByCol: int64(b.ByCol),
-		K: int32(g.depth), N: int32(g.channels), Padded: int32(padded), Zero: op.X.Zero, OwnZero: op.Y.Zero}
+		K: int32(g.depth), N: int32(g.channels), Padded: int32(padded), Blocks: int32(blocks), Zero: op.X.Zero, OwnZero: op.Y.Zero}
 	if op.Y.Type == Uint8 {
 		p.Flip, p.OwnZero = 0x80, op.Y.Zero-128
 	}

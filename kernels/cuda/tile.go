@@ -14,20 +14,26 @@ type Tile struct {
 	warpM, warpN int
 	blocks       int  // on a multiprocessor, as far as registers go
 	narrow       bool // reads pieces of 4 bytes too
+	step         int  // blocks of 64 of k that it takes at a time
+	arch         int  // the one compute capability that has its instructions; 0: all. It is taken only where it is asked for.
 	rate         int  // products a multiprocessor can do in a cycle, of Hopper's 4096
 }
 
 // Tiles lists the tiles. Their rates are estimates, of the shared memory that their warps read and of how many wait at a time.
 func Tiles() []Tile {
 	return []Tile{
-		{Name: "256x128", M: 256, N: 128, Threads: 256, stages: 4, warpM: 64, warpN: 64, blocks: 1, rate: 2450},
-		{Name: "128x128", M: 128, N: 128, Threads: 128, stages: 4, warpM: 64, warpN: 64, blocks: 2, rate: 2300},
-		{Name: "128x64", M: 128, N: 64, Threads: 128, stages: 4, warpM: 64, warpN: 32, blocks: 3, narrow: true, rate: 1700},
-		{Name: "64x64", M: 64, N: 64, Threads: 128, stages: 4, warpM: 32, warpN: 32, blocks: 4, narrow: true, rate: 1300},
-		{Name: "128x32", M: 128, N: 32, Threads: 128, stages: 4, warpM: 32, warpN: 32, blocks: 4, narrow: true, rate: 1200},
-		{Name: "32x64", M: 32, N: 64, Threads: 128, stages: 6, warpM: 32, warpN: 16, blocks: 5, rate: 900},
+		{Name: "256x128", M: 256, N: 128, Threads: 256, stages: 4, warpM: 64, warpN: 64, blocks: 1, rate: 2450, step: 1},
+		{Name: "128x128", M: 128, N: 128, Threads: 128, stages: 4, warpM: 64, warpN: 64, blocks: 2, rate: 2300, step: 1},
+		{Name: "128x64", M: 128, N: 64, Threads: 128, stages: 4, warpM: 64, warpN: 32, blocks: 3, narrow: true, rate: 1700, step: 1},
+		{Name: "64x64", M: 64, N: 64, Threads: 128, stages: 4, warpM: 32, warpN: 32, blocks: 4, narrow: true, rate: 1300, step: 1},
+		{Name: "128x32", M: 128, N: 32, Threads: 128, stages: 4, warpM: 32, warpN: 32, blocks: 4, narrow: true, rate: 1200, step: 1},
+		{Name: "32x64", M: 32, N: 64, Threads: 128, stages: 6, warpM: 32, warpN: 16, blocks: 5, rate: 900, step: 1},
+		{Name: "wgmma", M: 256, N: 128, Threads: 256, stages: 4, warpM: 128, warpN: 128, blocks: 1, rate: 3300, step: 2, arch: 90},
 	}
 }
+
+// On reports whether devices of a compute capability have the tile.
+func (t *Tile) On(arch int) bool { return t.arch == 0 || t.arch == arch }
 
 // shared is how many bytes of shared memory a block needs: the ring of steps, through which the sums go afterwards.
 func (t *Tile) shared(tensorCores bool) int {
@@ -38,7 +44,7 @@ func (t *Tile) shared(tensorCores bool) int {
 	if t.warpM > 16 {
 		rows /= 2
 	}
-	return max(t.stages*(t.M+t.N)*64, rows*(t.N+8)*4)
+	return max(t.stages*(t.M+t.N)*64*t.step, rows*(t.N+8)*4)
 }
 
 // job is what a tile is chosen for.
@@ -50,6 +56,7 @@ type job struct {
 	limit        int // bytes of shared memory of a block
 	perSM        int // and of a multiprocessor
 	tensorCores  bool
+	arch         int
 	tile         string // forced
 	splits       int    // forced
 }
@@ -58,7 +65,8 @@ type job struct {
 type choice struct {
 	tile   Tile
 	splits int
-	each   int // blocks of k of a slice
+	blocks int // of k, a multiple of those of a step
+	each   int // of a slice
 	cycles int
 }
 
@@ -78,17 +86,19 @@ func choose(j job) (choice, error) {
 	var names []string
 	for _, t := range Tiles() {
 		names = append(names, t.Name)
-		if j.tile != "" && t.Name != j.tile || j.narrow && !t.narrow || t.shared(j.tensorCores) > j.limit {
+		if j.tile != "" && t.Name != j.tile || j.narrow && !t.narrow || t.shared(j.tensorCores) > j.limit ||
+			!t.On(j.arch) || t.arch != 0 && j.tile == "" {
 			continue
 		}
+		blocks := multiple(j.blocks, t.step)
 		tiles := ceilDiv(j.m, t.M) * ceilDiv(j.n, t.N) * j.parts
 		resident := max(min(t.blocks, j.perSM/(t.shared(j.tensorCores)+1024)), 1)
-		for splits := 1; splits <= min(j.blocks, 64); splits++ {
-			if j.splits != 0 && splits != min(j.splits, j.blocks) {
+		for splits := 1; splits <= min(blocks/t.step, 64); splits++ {
+			if j.splits != 0 && splits != min(j.splits, blocks/t.step, 64) {
 				continue
 			}
-			each := ceilDiv(j.blocks, splits)
-			if ceilDiv(j.blocks, each) != splits && j.splits == 0 {
+			each := multiple(ceilDiv(blocks, splits), t.step)
+			if ceilDiv(blocks, each) != splits && j.splits == 0 {
 				continue
 			}
 			all := tiles * splits
@@ -102,7 +112,7 @@ func choose(j job) (choice, error) {
 				cycles += another + 2*splits*j.m*j.n*j.parts*4/(bytes*j.sms)
 			}
 			if best.splits == 0 || cycles < best.cycles {
-				best = choice{tile: t, splits: ceilDiv(j.blocks, each), each: each, cycles: cycles}
+				best = choice{tile: t, splits: ceilDiv(blocks, each), blocks: blocks, each: each, cycles: cycles}
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // h200 is a job on 132 multiprocessors with tensor cores.
 func h200(m, n, k int) job {
-	return job{m: m, n: n, blocks: ceilDiv(k, 64), parts: 1, sms: 132, limit: 227 << 10, perSM: 228 << 10, tensorCores: true}
+	return job{m: m, n: n, blocks: ceilDiv(k, 64), parts: 1, sms: 132, limit: 227 << 10, perSM: 228 << 10, tensorCores: true, arch: 90}
 }
 
 func TestChoose(t *testing.T) {
@@ -42,8 +42,10 @@ func TestChooseCovers(t *testing.T) {
 				j.tile, j.splits = tile.Name, splits
 				got, err := choose(j)
 				require.NoError(t, err)
-				assert.GreaterOrEqual(t, got.splits*got.each, blocks)
-				assert.Less(t, (got.splits-1)*got.each, blocks)
+				assert.GreaterOrEqual(t, got.blocks, blocks)
+				assert.GreaterOrEqual(t, got.splits*got.each, got.blocks)
+				assert.Less(t, (got.splits-1)*got.each, got.blocks)
+				assert.Zero(t, got.each%got.tile.step+got.blocks%got.tile.step)
 				if tile.Name != "" {
 					assert.Equal(t, tile.Name, got.tile.Name)
 				}
@@ -62,7 +64,13 @@ func TestChooseFits(t *testing.T) {
 	j.tile = "256x128"
 	_, err = choose(j)
 	assert.ErrorContains(t, err, `no tile "256x128"`)
-	j.tensorCores = false
+	j.tile = "wgmma"
+	_, err = choose(j)
+	assert.Error(t, err, "it needs more")
+	j.limit, j.arch = 227<<10, 89
+	_, err = choose(j)
+	assert.Error(t, err, "not on Ada")
+	j.tile, j.tensorCores, j.limit = "256x128", false, 48<<10
 	got, err = choose(j)
 	require.NoError(t, err, "dp4a needs less")
 	assert.LessOrEqual(t, got.tile.shared(false), 48<<10)

@@ -18,8 +18,6 @@ type taps struct {
 	dilation [3]int32
 }
 
-func (t taps) count() int { return int(t.size[0]) * int(t.size[1]) * int(t.size[2]) }
-
 // windowOf returns the window of a convolution whose positions have so many channels. s is Full.
 func windowOf(s ref.ConvShape, channels int) (windows, taps) {
 	w := windows{outW: DivisorOf(max(s.OutW, 1)), outH: DivisorOf(max(s.OutH, 1)), outD: DivisorOf(max(s.OutD, 1)),

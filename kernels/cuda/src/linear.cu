@@ -40,6 +40,8 @@ struct Packing {
   s32 k, n, padded;   // padded is a multiple of 64
   s32 flip;           // 0x80 in every byte for u8, which are moved by 128
   s32 zero, own_zero; // of the left factor and, moved, of this one
+  s32 blocks;         // of k
+  s32 unused;
 };
 
 // pack has a block for 64 columns of a matrix, which goes down all of k.
@@ -50,7 +52,7 @@ KERNEL BOUNDS(256, 4) pack(Packing p) {
   const s32 first = block_x() * 64, tid = thread_x();
   const bool along = p.by_col == 1; // neighbouring threads read neighbouring bytes
   s32 sum = 0;
-  for (s32 block = 0; block * 64 < p.k; block++) {
+  for (s32 block = 0; block < p.blocks; block++) {
 #pragma unroll 4
     for (s32 i = 0; i < 16; i++) {
       const s32 at = tid + i * 256, k = along ? at >> 6 : at & 63, n = along ? at & 63 : at >> 6;

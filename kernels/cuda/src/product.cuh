@@ -63,13 +63,14 @@ DEVICE u32 placed(u32 r, u32 q) { return r * 64 + ((q ^ (r >> 1 & 3)) << 4); }
 template <int BM, int BN, int WARPS_M, int WARPS_N, int STAGES>
 struct Shape {
   static constexpr int M = BM, N = BN, THREADS = WARPS_M * WARPS_N * 32, RING = STAGES;
+  static constexpr int PIECES = 4; // of 16 bytes of k in a step
   static constexpr int WM = BM / WARPS_M, WN = BN / WARPS_N;
   static constexpr int A = BM * 4 / THREADS, B = BN * 4 / THREADS; // pieces of a step that a thread copies
   static constexpr int AT_M = WARPS_M, AT_N = WARPS_N;
   static_assert(A >= 1 && B >= 1 && WN % 16 == 0 && WM % 16 == 0 && THREADS % (BN / 4) == 0, "");
 };
 
-// Rows are the rows of x that a thread copies, THREADS/4 apart.
+// Rows are the rows of x that a thread copies, THREADS/PIECES apart.
 template <typename S, int SOURCE>
 struct Rows {
   Position at[S::A];
@@ -77,7 +78,8 @@ struct Rows {
   INLINE __attribute__((device)) Rows(const Tiled &p, const Part &part, s32 first) {
 #pragma unroll
     for (int i = 0; i < S::A; i++) {
-      const s32 row = min32(first + (s32)(thread_x() >> 2) + i * (S::THREADS / 4), p.m - 1); // those beyond the end copy the last
+      // Those beyond the end copy the last.
+      const s32 row = min32(first + (s32)(thread_x() / S::PIECES) + i * (S::THREADS / S::PIECES), p.m - 1);
       if (SOURCE == PLAIN) {
         at[i].offset = part.x + row * p.window.pitch;
         at[i].z = at[i].y = at[i].x = 0;
@@ -90,12 +92,12 @@ struct Rows {
 };
 
 // Pieces are those of one step of k.
-template <int SOURCE>
+template <typename S, int SOURCE>
 struct Pieces {
   Piece t[SOURCE == NARROW ? 4 : 1];
 
-  INLINE __attribute__((device)) void read(const Tiled &p, s32 block) {
-    const s32 at = block * 4 + (thread_x() & 3);
+  INLINE __attribute__((device)) void read(const Tiled &p, s32 step) {
+    const s32 at = step * S::PIECES + thread_x() % S::PIECES;
     if (SOURCE == PLAIN) {
       t[0].offset = at * 16;
     } else if (SOURCE == WINDOW) {
@@ -186,7 +188,10 @@ struct Finisher {
   }
 };
 
-extern SHARED __attribute__((aligned(128))) u8 shared_memory[];
+#ifndef ALIGNMENT
+#define ALIGNMENT 128
+#endif
+extern SHARED __attribute__((aligned(ALIGNMENT))) u8 shared_memory[];
 
 template <typename S>
 INLINE __attribute__((device)) Finisher<S>::Finisher(const Tiled &p, const Part &part, s32 slice, s32 first) {
@@ -215,7 +220,7 @@ DEVICE void product(const Tiled &p) {
   const Rows<S, SOURCE> rows(p, part, tile.m * S::M);
   const u8 *w = p.w + part.w + ((s64)begin * p.padded_n + tile.n * S::N) * 64 + thread_x() * 16;
   const u32 to = placed(thread_x() >> 2, thread_x() & 3); // rows of a thread are a multiple of 8 apart: the same piece
-  Pieces<SOURCE> pieces;
+  Pieces<S, SOURCE> pieces;
 
   // copy starts the copies of a step.
   auto copy = [&](s32 step, u32 slot) {
@@ -340,7 +345,7 @@ DEVICE void product(const Tiled &p) {
   const s32 row = thread_x() >> 2, piece = thread_x() & 3;
 #pragma unroll 1
   for (s32 step = 0; step < steps; step++) {
-    Pieces<SOURCE> pieces;
+    Pieces<S, SOURCE> pieces;
     pieces.read(p, begin + step);
 #pragma unroll
     for (int i = 0; i < S::A; i++) {
