@@ -79,16 +79,27 @@ func aligned(all ...Buffer) bool {
 	return true
 }
 
-// codeThreads is the size of the blocks of kernels over codes, codeBlocks how many of them a multiprocessor holds at once.
+// codeThreads is the size of the blocks of kernels over codes. Arrays that fill the device leave each thread several pieces of work:
+// enough to make up for what a block begins with, few enough that blocks end at different times.
 const (
-	codeThreads = 256
-	codeBlocks  = 8
+	codeThreads    = 256
+	codeBlocks     = 8 // of a multiprocessor that is full
+	plainPieces    = 2
+	preparedPieces = 4 // of kernels whose blocks begin with a table
 )
 
-// overPieces launches a kernel whose threads go through n pieces of work.
+// overPieces launches a kernel whose threads go through n pieces of work, overTable one whose blocks make themselves a table first.
 func overPieces[P any](s *Stream, file, entry string, n int, p *P) error {
-	blocks := min((n+codeThreads-1)/codeThreads, codeBlocks*max(s.Device.Multiprocessors, 1))
-	return overBlocks(s, file, entry, blocks, codeThreads, p)
+	return overBlocks(s, file, entry, blocksFor(s.Device, n, plainPieces), codeThreads, p)
+}
+
+func overTable[P any](s *Stream, file, entry string, n int, p *P) error {
+	return overBlocks(s, file, entry, blocksFor(s.Device, n, preparedPieces), codeThreads, p)
+}
+
+func blocksFor(d *Device, n, each int) int {
+	most := (n + codeThreads - 1) / codeThreads
+	return max(most/each, min(most, codeBlocks*max(d.Multiprocessors, 1)))
 }
 
 // pieces is how many pieces of work count codes are, where pieces have size codes.
@@ -119,7 +130,7 @@ func MapCodes(s *Stream, dst, src Buffer, out, in Element, l Lines, table Buffer
 		return err
 	}
 	p.lines.flip = 0
-	return overPieces(s, "codes", fmt.Sprintf("map_%d_%d", in.Size(), out.Size()), pieces(p.lines.count, p.lines.vector, piece), &p)
+	return overTable(s, "codes", fmt.Sprintf("map_%d_%d", in.Size(), out.Size()), pieces(p.lines.count, p.lines.vector, piece), &p)
 }
 
 type interpolateParams struct {
@@ -138,7 +149,7 @@ func InterpolateCodes(s *Stream, dst, src Buffer, l Lines, lines Buffer, lo, hi 
 	if err := holds("table", lines, Int16, len(qmath.Interpolated{})); err != nil {
 		return err
 	}
-	return overPieces(s, "codes", "interpolate", pieces(p.lines.count, p.lines.vector, 8), &p)
+	return overTable(s, "codes", "interpolate", pieces(p.lines.count, p.lines.vector, 8), &p)
 }
 
 type recodeParams struct {

@@ -152,7 +152,11 @@ func AddCodes(s *Stream, dst Buffer, out Element, a, b Operand, to *Broadcast, s
 		}
 	}
 	p.pair.spread = to.inPieces(piece, dst, a.Codes, b.Codes)
-	return overPieces(s, "pairs", entry, pieces(to.count, p.pair.spread.vector, piece), &p)
+	n := pieces(to.count, p.pair.spread.vector, piece)
+	if entry == "add_shifted" || entry == "add_each" {
+		return overTable(s, "pairs", entry, n, &p)
+	}
+	return overPieces(s, "pairs", entry, n, &p)
 }
 
 type multiplyParams struct {
@@ -205,5 +209,5 @@ func SelectCodes(s *Stream, dst Buffer, out Element, cond Buffer, a, b Operand, 
 		return overPieces(s, "pairs", "choose", to.Count(), &p)
 	}
 	p.pair.spread = to.inPieces(16, dst, a.Codes, b.Codes, cond)
-	return overPieces(s, "pairs", "choose_bytes", pieces(to.count, p.pair.spread.vector, 16), &p)
+	return overTable(s, "pairs", "choose_bytes", pieces(to.count, p.pair.spread.vector, 16), &p)
 }

@@ -60,10 +60,11 @@ DEVICE void set_code_of(void *p, s64 i, s32 bytes, s32 q) {
 }
 
 // load_codes reads N codes from element i on, store_codes writes them; i is a multiple of N and the memory is aligned, but for N = 1.
+// load_raised reads codes plus flip, which are not negative and cost less.
 template <int BYTES, int N>
-DEVICE void load_codes(s32 (&q)[N], const void *p, s64 i, u32 flip) {
+DEVICE void load_raised(s32 (&q)[N], const void *p, s64 i, u32 flip) {
   if constexpr (N == 1) {
-    q[0] = code_at<BYTES>(p, i, flip);
+    q[0] = code_at<BYTES>(p, i, flip) + (s32)flip;
   } else {
     constexpr int EACH = 4 / BYTES;
     u32 w[N / EACH];
@@ -72,9 +73,15 @@ DEVICE void load_codes(s32 (&q)[N], const void *p, s64 i, u32 flip) {
     for (int k = 0; k < N / EACH; k++) {
       w[k] ^= flip * (BYTES == 1 ? 0x01010101u : 0x00010001u);
 #pragma unroll
-      for (int e = 0; e < EACH; e++) q[k * EACH + e] = (s32)(w[k] >> 8 * BYTES * e & (BYTES == 1 ? 0xffu : 0xffffu)) - (s32)flip;
+      for (int e = 0; e < EACH; e++) q[k * EACH + e] = (s32)(w[k] >> 8 * BYTES * e & (BYTES == 1 ? 0xffu : 0xffffu));
     }
   }
+}
+template <int BYTES, int N>
+DEVICE void load_codes(s32 (&q)[N], const void *p, s64 i, u32 flip) {
+  load_raised<BYTES>(q, p, i, flip);
+#pragma unroll
+  for (int k = 0; k < N; k++) q[k] -= (s32)flip;
 }
 template <int BYTES, int N>
 DEVICE void store_codes(void *p, s64 i, const s32 (&q)[N]) {

@@ -60,13 +60,15 @@ DEVICE void max_pool(const Pool &p) {
     const Spot s = spot_of<N>(p, i);
     s32 best[N];
 #pragma unroll
-    for (int k = 0; k < N; k++) best[k] = p.lowest;
+    for (int k = 0; k < N; k++) best[k] = p.lowest + (s32)p.flip;
     each_tap(p, s, [&](s64 at) {
       s32 q[N];
-      load_codes<BYTES>(q, p.src, at, p.flip);
+      load_raised<BYTES>(q, p.src, at, p.flip);
 #pragma unroll
       for (int k = 0; k < N; k++) best[k] = max32(best[k], q[k]);
     });
+#pragma unroll
+    for (int k = 0; k < N; k++) best[k] -= (s32)p.flip;
     store_codes<BYTES>(p.dst, (s64)i * N, best);
   }
 }
