@@ -1,9 +1,12 @@
 package cuda_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -292,16 +295,19 @@ func everyFloat(r *rand.Rand) []float32 {
 	return list
 }
 
-func TestFloatFunctions(t *testing.T) {
+// floatFunction is a function of one number with parameters, and what it is to give.
+type floatFunction struct {
+	f       cuda.FloatFunction
+	a, b, c float32
+	want    func(x float32) float32
+}
+
+func floatFunctions() []floatFunction {
 	in64 := func(f func(float64) float64) func(float32) float32 {
 		return func(x float32) float32 { return float32(f(float64(x))) }
 	}
 	grid := qmath.Grid{Scale: 0.037, ZeroPoint: 3, QMin: -128, QMax: 127}
-	list := []struct {
-		f       cuda.FloatFunction
-		a, b, c float32
-		want    func(x float32) float32
-	}{
+	list := []floatFunction{
 		{cuda.FloatLimit, 0, inf, 0, func(x float32) float32 { return ref.Limit(x, 0, inf) }},
 		{cuda.FloatLimit, -1, 6, 0, func(x float32) float32 { return ref.Limit(x, -1, 6) }},
 		{cuda.FloatLeaky, 0.1, 0, 0, func(x float32) float32 {
@@ -352,6 +358,11 @@ func TestFloatFunctions(t *testing.T) {
 		log.f, log.want = cuda.FloatLog, in64(math.Log)
 		list = append(list, log)
 	}
+	return list
+}
+
+func TestFloatFunctions(t *testing.T) {
+	list := floatFunctions()
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		b := newFloatBench(t, d)
 		x := everyFloat(rand.New(rand.NewPCG(5, 5)))
@@ -378,6 +389,36 @@ func TestFloatFunctions(t *testing.T) {
 		require.NoError(t, cuda.FloatFakeChannels(b.s, out.Ptr, in.Ptr, put(b, []float32{0.5, 0.01}).Ptr, put(b, limits).Ptr, len(x), 3, 2))
 		sameFloats(t, want, get[float32](b, out, len(x)), "grids")
 	})
+}
+
+// The same functions compiled for this machine. Skipped where there is no compiler.
+func TestFloatFunctionsOnHost(t *testing.T) {
+	compiler, err := exec.LookPath("c++")
+	if err != nil {
+		t.Skip("no C++ compiler (c++) to build the kernels' arithmetic for the host")
+	}
+	program := filepath.Join(t.TempDir(), "float_host")
+	text, err := exec.Command(compiler, "-std=c++17", "-O2", "-ffp-contract=off", "-o", program, "testdata/float_host.cpp").CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	type one struct {
+		f          cuda.FloatFunction
+		x, a, b, c float32
+	}
+	var cases []one
+	var want []float32
+	x := everyFloat(rand.New(rand.NewPCG(5, 6)))
+	for _, c := range floatFunctions() {
+		for _, v := range x {
+			cases, want = append(cases, one{c.f, v, c.a, c.b, c.c}), append(want, c.want(v))
+		}
+	}
+	cmd := exec.Command(program)
+	cmd.Stdin = bytes.NewReader(rawBytes(cases))
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	got := make([]float32, len(want))
+	require.Equal(t, len(rawBytes(got)), copy(rawBytes(got), out))
+	sameFloats(t, want, got)
 }
 
 func TestFloatOperations(t *testing.T) {

@@ -75,7 +75,7 @@ KERNEL BOUNDS(GEMM_THREADS, 2) gemm64(FloatGemm p) {
 enum { ROWS = 8, ROW_STEP = 64, ROW_THREADS = 128 };
 
 KERNEL BOUNDS(ROW_THREADS, 4) gemm_rows(FloatGemm p) {
-  SHARED static f32 left[ROW_STEP][ROWS];
+  alignas(16) SHARED static f32 left[ROW_STEP][ROWS];
   const u32 tiles = p.rows * p.columns, tile = block_x() % tiles;
   start(p, block_x() / tiles);
   const Right &r = p.right;

@@ -29,7 +29,7 @@ DEVICE f32 finish(const Right &r, f32 x, s32 j, s64 at) {
 // Tile is TILE x TILE results by 16 x 16 threads, STEP of k at a time.
 template <s32 TILE, s32 STEP> struct Tile {
   enum { PARTS = TILE / 64, LOADS = TILE * STEP / GEMM_THREADS };
-  f32 a[2][STEP][TILE + 4], b[2][STEP][TILE + 4];
+  alignas(16) f32 a[2][STEP][TILE + 4], b[2][STEP][TILE + 4]; // rows are read 16 bytes at a time
 };
 
 // fetch_right reads a thread's part of rows [k0, k0+STEP) of the right-hand side. Outside of it is 0.

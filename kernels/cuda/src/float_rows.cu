@@ -9,15 +9,11 @@ enum { LANES = 16, ROWS_THREADS = 128, ROWS_PER_BLOCK = ROWS_THREADS / LANES };
 DEVICE u32 lane() { return thread_x() % LANES; }
 
 // from_lane reads a number of another of the 16 threads.
-#if __CUDA_ARCH__ < 700
-DEVICE u32 from_lane(u32 v, u32 lane) { return __nvvm_shfl_idx_i32(v, lane, (32 - LANES) << 8 | 31); }
-#else
 DEVICE u32 from_lane(u32 v, u32 lane) {
   u32 y;
   asm volatile("shfl.sync.idx.b32 %0, %1, %2, %3, 0xffffffff;" : "=r"(y) : "r"(v), "r"(lane), "n"((32 - LANES) << 8 | 31));
   return y;
 }
-#endif
 DEVICE f32 from_lane(f32 v, u32 lane) { return f32_of(from_lane(f32_bits(v), lane)); }
 DEVICE f64 from_lane(f64 v, u32 lane) {
   const u64 bits = __builtin_bit_cast(u64, v);
