@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"qwb/kernels/cuda/driver"
+	"qwb/kernels/qmath"
 )
 
 // softmaxParams mirrors SoftmaxRows of softmax.cu.
@@ -34,6 +35,9 @@ func SoftmaxCodes(s *Stream, dst, src Buffer, out, in Element, outer, n, inner i
 		return nil
 	}
 	workers := min(1<<bits.Len(uint(n-1)/4), codeThreads) // up to four codes for a thread while threads last
+	if qmath.SoftmaxForm(m.Form) == qmath.SoftmaxMLAS {
+		workers = min(workers, 8) // one thread of a row adds its terms: more rows at a time
+	}
 	p := softmaxParams{src: src.Ptr, dst: dst.Ptr, count: uint32(outer * inner), n: uint32(n), inner: DivisorOf(inner),
 		rows: int32(codeThreads / workers), bytes: int32(in.Size()), outBytes: int32(out.Size()), flip: in.flip(), softmax: m}
 	blocks := (outer*inner + int(p.rows) - 1) / int(p.rows)

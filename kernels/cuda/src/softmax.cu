@@ -31,9 +31,12 @@ DEVICE T merge(T *parts, u32 worker, u32 workers, u32 row, u32 rows, T v, Join j
   return parts[row];
 }
 
+// TERMS is how many terms of SOFTMAX_MLAS the rows of a block have in shared memory at once.
+enum { TERMS = 2048 };
+
 KERNEL BOUNDS(256, 2) softmax(SoftmaxRows p) {
   SHARED static s64 parts[256];
-  SHARED static s32 terms[256];
+  SHARED static s32 terms[TERMS + TERMS / 32];
   SHARED static f32 sums[256];
   const Softmax &s = p.softmax;
   const u32 t = thread_x(), rows = p.rows, workers = 256 / rows;
@@ -50,13 +53,15 @@ KERNEL BOUNDS(256, 2) softmax(SoftmaxRows p) {
   top = merge((s32 *)parts, worker, workers, row, rows, top, [](s32 a, s32 b) { return max32(a, b); });
 
   if (s.form == SOFTMAX_MLAS) { // float32 terms, added in order by the first thread of the row
+    const u32 some = TERMS / rows; // of each row; its own place lets lanes of neighbouring rows use other banks
     f32 sum = 0;
-    for (u32 from = 0; from < p.n; from += workers) {
+    for (u32 from = 0; from < p.n; from += some) {
       barrier();
-      if (from + worker < n) terms[worker * rows + row] = s.table[top - code_of(p.src, first + (from + worker) * step, p.bytes, p.flip)];
+      for (u32 k = worker; k < some && from + k < n; k += workers)
+        terms[k * (rows + 1) + row] = s.table[top - code_of(p.src, first + (from + k) * step, p.bytes, p.flip)];
       barrier();
       if (worker == 0)
-        for (u32 k = 0; k < workers && from + k < n; k++) sum = sum + bits_f32(terms[k * rows + row]);
+        for (u32 k = 0; k < some && from + k < n; k++) sum = sum + bits_f32(terms[k * (rows + 1) + row]);
     }
     if (worker == 0) sums[row] = sum;
     barrier();
