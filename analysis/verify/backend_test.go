@@ -22,6 +22,9 @@ type broken struct {
 }
 
 func (b *broken) Run(ctx context.Context, feeds []*tensor.Tensor, hook program.Hook) ([]*tensor.Tensor, error) {
+	if hook == nil {
+		return b.Engine.Run(ctx, feeds, nil)
+	}
 	return b.Engine.Run(ctx, feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		changed := append([]*tensor.Tensor(nil), out...)
 		if s.ID == b.at {
@@ -69,6 +72,28 @@ func TestABackendsWrongIntegerIsNamed(t *testing.T) {
 			require.Equal(t, "reference", v.First.ExpectedBy)
 		}
 	}
+}
+
+// unseen is the reference, but for runs that nobody looks at: those give something else.
+type unseen struct{ program.Engine }
+
+func (u unseen) Run(ctx context.Context, feeds []*tensor.Tensor, hook program.Hook) ([]*tensor.Tensor, error) {
+	out, err := u.Engine.Run(ctx, feeds, hook)
+	if hook == nil && err == nil {
+		out[0].F32()[0]++
+	}
+	return out, err
+}
+
+// A backend whose steps are right may still be wrong as a whole.
+func TestABackendsWholeRunIsHeld(t *testing.T) {
+	l, err := compile(t, lowertest.Networks["residual"], "onnxruntime", "ort")
+	require.NoError(t, err)
+	_, err = l.run(program.Backend{Name: "unseen", New: func(p *lower.Program, threads int) (program.Engine, error) {
+		e, err := program.Reference.New(p, threads)
+		return unseen{e}, err
+	}})
+	require.ErrorContains(t, err, "of a run without a hook")
 }
 
 // The backends of this build compute the reference's integers.

@@ -59,12 +59,18 @@ func compile(t testing.TB, text, platform, profile string) (*lowered, error) {
 
 func (l *lowered) verify(t testing.TB, b program.Backend) *analysis.Verification {
 	t.Helper()
-	s, err := sim.New(l.g, l.set, sim.Options{})
-	require.NoError(t, err)
-	v, err := verify.Run(context.Background(), &samples{feeds: []map[string]*tensor.Tensor{l.feeds}},
-		verify.Config{Set: l.set, Program: l.p, Backend: b, Simulator: s, Threads: 2})
+	v, err := l.run(b)
 	require.NoError(t, err)
 	return v
+}
+
+func (l *lowered) run(b program.Backend) (*analysis.Verification, error) {
+	s, err := sim.New(l.g, l.set, sim.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return verify.Run(context.Background(), &samples{feeds: []map[string]*tensor.Tensor{l.feeds}},
+		verify.Config{Set: l.set, Program: l.p, Backend: b, Simulator: s, Threads: 2})
 }
 
 // Programs of every network on every target under every profile that can be had are what graph and plan say, and their integers
