@@ -24,13 +24,7 @@ func (g *layout) depthwise(op *LinearOp) bool {
 	if !g.conv || op.Transposed || g.depth != 1 || g.channels != 1 || g.groups%4 != 0 {
 		return false
 	}
-	shift, err := weightShift(op.Weights)
-	for _, z := range op.WeightZero {
-		if z != shift {
-			return false
-		}
-	}
-	return err == nil && (shift == 0 || len(op.WeightZero) > 0)
+	return op.symmetric()
 }
 
 func (l *Linear) prepareDepthwise(g *layout) error {

@@ -28,6 +28,9 @@ func (d *Device) NewLinear(op LinearOp) (*Linear, error) {
 	if method == "" {
 		method = g.method(&op)
 	}
+	if method == "product" {
+		g = l.merge(g)
+	}
 	switch method {
 	case "product":
 		err = l.prepareProduct(g)
@@ -58,6 +61,7 @@ type layout struct {
 	groups               int
 	leftFactor           Factor
 	table                []Part
+	merged               int // groups of the operator that a part has, 1 if not said; their weights stand on a diagonal of zeros
 }
 
 // layout checks the shapes.
@@ -88,10 +92,7 @@ func (l *Linear) windows() (*layout, error) {
 	g := &layout{shape: s, conv: true, rows: s.N * s.OutD * s.OutH * s.OutW, channels: s.M / s.Group, depth: s.C / s.Group,
 		taps: s.KD * s.KH * s.KW, parts: s.Group, groups: s.Group, lefts: 1, rights: s.Group}
 	g.allRows, g.allChannels = g.rows, s.M
-	for i := range s.Group {
-		g.table = append(g.table, Part{Channel: int32(i * g.channels), Correction: int32(i * g.channels), Sum: int32(i * g.rows)})
-		g.left, g.right = append(g.left, 0), append(g.right, i)
-	}
+	g.parted()
 	return g, nil
 }
 
@@ -172,8 +173,7 @@ func broadcastMatrices(stack, of []int) []int {
 	return index
 }
 
-// method chooses between the kernels. Products need bytes on both sides and padding that is a code; groups of a few channels would
-// fill a tile with zeros.
+// method chooses between the kernels. Products need bytes on both sides and padding that is a code.
 func (g *layout) method(op *LinearOp) string {
 	bytes := func(c Codes) bool {
 		return c.Type == Int8 && c.Zero >= -128 && c.Zero <= 127 || c.Type == Uint8 && c.Zero >= 0 && c.Zero <= 255
@@ -183,12 +183,49 @@ func (g *layout) method(op *LinearOp) string {
 		return "direct"
 	case g.depthwise(op):
 		return "depthwise"
-	case op.Saturating || g.taps*g.depth == 0 || g.parts > 65535 || g.shape.Full().C*g.shape.D*g.shape.H*g.shape.W >= 1<<31:
+	case op.Saturating || g.taps*g.depth == 0 || g.parts > 65535 || g.shape.C*g.shape.D*g.shape.H*g.shape.W >= 1<<31:
 		return "direct"
-	case g.groups > 1 && (g.depth%4 != 0 || g.channels < 8):
+	case g.groups > 1 && g.depth%4 != 0 && !op.symmetric():
 		return "direct"
 	}
 	return "product"
+}
+
+// symmetric reports whether the constant weights have zero points that are nothing once they are moved to int8.
+func (op *LinearOp) symmetric() bool {
+	shift, err := weightShift(op.Weights)
+	for _, z := range op.WeightZero {
+		if z != shift {
+			return false
+		}
+	}
+	return err == nil && (shift == 0 || len(op.WeightZero) > 0)
+}
+
+// merge makes one group of several small ones, which would fill a tile mostly with zeros: it has the fewest that make 32 output
+// channels and pieces of 16 input channels. Weights between different groups are zero.
+func (l *Linear) merge(g *layout) *layout {
+	if !g.conv || g.groups == 1 || g.channels >= 32 && g.depth%4 == 0 || !l.op.symmetric() {
+		return g
+	}
+	m := 1
+	for m < g.groups && (g.groups%m != 0 || g.channels*m < 32 || g.depth*m%16 != 0) {
+		m++
+	}
+	one := &layout{shape: g.shape, conv: true, rows: g.rows, channels: g.channels * m, allRows: g.allRows, allChannels: g.allChannels,
+		depth: g.depth * m, taps: g.taps, lefts: 1, merged: m}
+	one.groups = g.groups / m
+	one.parts, one.rights = one.groups, one.groups
+	one.parted()
+	return one
+}
+
+// parted makes the parts of a convolution: its groups.
+func (g *layout) parted() {
+	for i := range g.groups {
+		g.table = append(g.table, Part{Channel: int32(i * g.channels), Correction: int32(i * g.channels), Sum: int32(i * g.rows)})
+		g.left, g.right = append(g.left, 0), append(g.right, i)
+	}
 }
 
 // weightsOf returns the weights of a part by channel, tap and depth, as at(channel, tap, c), and a channel's zero point.
@@ -206,6 +243,17 @@ func (g *layout) weightsOf(op *LinearOp, p int) (at func(n, tap, c int) int32, z
 	case op.Transposed: // [C, M/Group, taps]
 		w := op.Weights[p*g.depth*g.channels*g.taps:]
 		return func(n, tap, c int) int32 { return w[(c*g.channels+n)*g.taps+tap] }, zero
+	}
+	if g.merged > 1 {
+		depth, channels := g.depth/g.merged, g.channels/g.merged
+		w := op.Weights[p*g.channels*depth*g.taps:]
+		shift, _ := weightShift(op.Weights)
+		return func(n, tap, c int) int32 {
+			if n/channels != c/depth {
+				return shift
+			}
+			return w[(n*depth+c%depth)*g.taps+tap]
+		}, zero
 	}
 	w := op.Weights[p*g.channels*g.depth*g.taps:]
 	return func(n, tap, c int) int32 { return w[(n*g.depth+c)*g.taps+tap] }, zero

@@ -740,3 +740,42 @@ func randomMatrices(r *rand.Rand, op *cuda.LinearOp) {
 }
 
 func multipleOf(n, to int) int { return (n + to - 1) / to * to }
+
+// TestLargeLinears: products and windows of the sizes that networks have, where a GPU computes them; small ones on the interpreter.
+func TestLargeLinears(t *testing.T) {
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		r := rand.New(rand.NewPCG(19, 20))
+		products := [][3]int{{2048, 1024, 1024}, {1000, 777, 2304}, {197, 3072, 768}, {1, 4096, 4096}}
+		windows := []ref.ConvShape{
+			{N: 2, H: 112, W: 112, C: 3, M: 64, KH: 7, KW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, OutH: 56, OutW: 56},
+			{N: 3, H: 56, W: 56, C: 64, M: 64, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 56, OutW: 56},
+			{N: 3, H: 14, W: 14, C: 256, M: 256, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 14, OutW: 14},
+			{N: 1, H: 7, W: 7, C: 512, M: 512, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 7, OutW: 7},
+			{N: 2, H: 28, W: 28, C: 128, M: 128, Group: 32, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 28, OutW: 28},
+			{N: 3, H: 56, W: 56, C: 144, M: 144, Group: 144, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, OutH: 28, OutW: 28},
+		}
+		if d.Emulated {
+			products = [][3]int{{150, 100, 200}}
+			windows = []ref.ConvShape{{N: 1, H: 14, W: 14, C: 32, M: 64, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 14, OutW: 14}}
+		}
+		profile := named(t, "trt")
+		for _, tile := range append(cuda.Tiles(), cuda.Tile{}) {
+			if !tile.On(d.Arch) {
+				continue
+			}
+			for i, p := range products {
+				op := cuda.LinearOp{Left: rowMajor(nil, p[0], p[2]), Right: rowMajor(nil, p[2], p[1]), Tile: tile.Name, X: someCodes(r, cuda.Uint8)}
+				randomWeights(r, &op, p[1]*p[2], p[1], i%4)
+				op.Adds, op.Residual = i%2 == 0, cuda.Int8
+				outputs(r, t, &op, profile, cuda.Int8)
+				check(t, d, r, op, fmt.Sprintf("%s: %v", tile.Name, p))
+			}
+		}
+		for i, s := range windows {
+			op := cuda.LinearOp{Window: &s, X: someCodes(r, cuda.Int8), Adds: true, Residual: cuda.Uint8}
+			randomWeights(r, &op, s.WeightLen(), s.M, i%2)
+			outputs(r, t, &op, profile, cuda.Uint8)
+			check(t, d, r, op, fmt.Sprintf("window %d", i))
+		}
+	})
+}
