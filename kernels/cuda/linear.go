@@ -75,7 +75,8 @@ type LinearOut struct {
 	Stride int
 }
 
-// Linear is a LinearOp made ready for a device: kernels are loaded, the way to compute it is chosen, constants are packed.
+// Linear is a LinearOp made ready for a device: kernels are loaded, the way to compute it is chosen, constants are packed. One
+// goroutine at a time may launch it.
 type Linear struct {
 	op     LinearOp
 	device *Device

@@ -437,7 +437,7 @@ func TestTiles(t *testing.T) {
 				continue
 			}
 			for i, c := range []struct{ m, n, k, splits int }{
-				{1, 1, 16, 1}, {tile.M, tile.N, 64, 1}, {tile.M + 1, tile.N + 1, 80, 1}, {3, 20, 768, 3}, {tile.M - 3, 2*tile.N - 4, 144, 2},
+				{1, 1, 16, 1}, {tile.M, tile.N, 64, 1}, {tile.M + 1, tile.N + 1, 80, 1}, {3, 20, 768, 3}, {2, 24, 1536, 12}, {tile.M - 3, 2*tile.N - 4, 144, 2},
 			} {
 				op := cuda.LinearOp{Left: rowMajor(nil, c.m, c.k), Right: rowMajor(nil, c.k, c.n), Method: "product", Tile: tile.Name, Splits: c.splits}
 				op.X = someCodes(r, []cuda.Element{cuda.Int8, cuda.Uint8}[i%2])

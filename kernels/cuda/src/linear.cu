@@ -145,6 +145,29 @@ struct Finish {
   Epilogue epilogue;
 };
 
+DEVICE s32 plus(s32 a, s32 b) { return add32(a, b); }
+DEVICE s32x4 plus(s32x4 a, s32x4 b) {
+  s32x4 c;
+#pragma unroll
+  for (int i = 0; i < 4; i++) c[i] = add32(a[i], b[i]);
+  return c;
+}
+
+// all_slices adds the sums of all slices, of which it reads eight at a time.
+template <typename T>
+DEVICE T all_slices(const Finish &p, const s32 *sums) {
+  T v = *(const T *)sums;
+#pragma unroll 1
+  for (s32 first = 1; first < p.slices; first += 8) {
+    T some[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) some[i] = first + i < p.slices ? *(const T *)(sums + (first + i) * p.slice) : T(0);
+#pragma unroll
+    for (int i = 0; i < 8; i++) v = plus(v, some[i]);
+  }
+  return v;
+}
+
 // finish_s32 has a thread for one or four channels of a row.
 KERNEL BOUNDS(256, 4) finish_s32(Finish p) {
   const u32 at = block_x() * 256 + thread_x();
@@ -155,18 +178,10 @@ KERNEL BOUNDS(256, 4) finish_s32(Finish p) {
   const s32 c = (at - row * p.width.by) * (e.vector ? 4 : 1);
   const s32 *sums = (const s32 *)p.sums + (part.row + row) * p.stride + part.channel + c;
   if (e.vector) {
-    s32x4 v = *(const s32x4 *)sums;
-    for (s32 i = 1; i < p.slices; i++) {
-      const s32x4 w = *(const s32x4 *)(sums + i * p.slice);
-#pragma unroll
-      for (int j = 0; j < 4; j++) v[j] = add32(v[j], w[j]);
-    }
-    finish4(e, channels_of<4>(e, part, c), row, v);
-    return;
+    finish4(e, channels_of<4>(e, part, c), row, all_slices<s32x4>(p, sums));
+  } else {
+    finish(e, channels_of<1>(e, part, c), row, all_slices<s32>(p, sums));
   }
-  s32 v = sums[0];
-  for (s32 i = 1; i < p.slices; i++) v = add32(v, sums[i * p.slice]);
-  finish(e, channels_of<1>(e, part, c), row, v);
 }
 
 KERNEL BOUNDS(256, 4) finish_s64(Finish p) {
