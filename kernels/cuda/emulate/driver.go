@@ -74,14 +74,20 @@ func (d *Driver) DeviceName(driver.Device) (string, error) {
 
 // sharedOptin is how much shared memory a block may have at most.
 func (d *Driver) sharedOptin() int {
-	if d.arch >= 80 {
+	switch {
+	case d.arch >= 90:
+		return 227 << 10
+	case d.arch >= 80:
 		return 163 << 10
 	}
 	return 48 << 10
 }
 
 func (d *Driver) sharedPerSM() int {
-	if d.arch >= 80 {
+	switch {
+	case d.arch >= 90:
+		return 228 << 10
+	case d.arch >= 80:
 		return 164 << 10
 	}
 	return 96 << 10

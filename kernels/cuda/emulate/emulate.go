@@ -27,7 +27,7 @@ var Checked = Options{Initcheck: true, Racecheck: true, Budget: 1 << 32, Memory:
 // Fast leaves out the checks that cost most, for programs that are known to be right.
 var Fast = Options{Memory: 64 << 30}
 
-// New returns a driver with one device of an architecture, 61 or 80, that makes every check.
+// New returns a driver with one device of an architecture, 61, 80 or 90, that makes every check.
 func New(arch int) *Driver { return Open(arch, Checked) }
 
 // Open returns a driver with one device.

@@ -28,12 +28,14 @@ type launch struct {
 
 // block is a thread block that runs on one goroutine.
 type block struct {
-	l       *launch
-	at      [3]int
-	warps   []*warp
-	shared  []byte
-	written []byte // state of every byte of shared
-	race    raceState
+	l        *launch
+	at       [3]int
+	warps    []*warp
+	shared   []byte
+	written  []byte // state of every byte of shared
+	race     raceState
+	proxy    proxyState
+	products [][]productNote // started, by warpgroup
 }
 
 // run executes all blocks, and returns the fault of the first block that had one.
@@ -119,6 +121,7 @@ func (b *block) run(at [3]int) *fault {
 	b.at = at
 	fill(b.shared, poison)
 	clear(b.written)
+	b.products = b.products[:0]
 	b.race.barrier(b)
 	for _, w := range b.warps {
 		w.reset()
@@ -146,7 +149,7 @@ func (b *block) run(at [3]int) *fault {
 			}
 		}
 		if ended == len(b.warps) {
-			return nil
+			return b.productsEnd()
 		}
 		if !ran {
 			if f := b.release(); f != nil {
@@ -175,6 +178,7 @@ func (w *warp) reset() {
 	w.groups = append(w.groups[:0], group{mask: w.exists})
 	w.state, w.steps, w.fault = warpReady, 0, nil
 	w.async.reset()
+	w.products.reset()
 	clear(w.written)
 	fill(w.local, poison)
 	for _, s := range w.b.l.program.specials {

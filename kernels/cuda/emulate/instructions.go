@@ -7,7 +7,7 @@ func instructionTable() map[string]decodeFunc {
 	return map[string]decodeFunc{
 		// control
 		"bra": bra, "brx": brx, "call": (*decoder).call, "ret": ret, "exit": exit, "trap": trap, "brkpt": brkpt,
-		"bar": opBar, "barrier": opBar, "membar": nothing, "fence": nothing, "nanosleep": nothing, "pmevent": nothing,
+		"bar": opBar, "barrier": opBar, "membar": nothing, "fence": opFence, "nanosleep": nothing, "pmevent": nothing,
 		"prefetch": nothing, "prefetchu": nothing, "discard": nothing,
 
 		// integers and bits
@@ -29,6 +29,6 @@ func instructionTable() map[string]decodeFunc {
 
 		// within a warp
 		"shfl": opShfl, "vote": opVote, "match": opMatch, "activemask": opActivemask, "redux": opRedux,
-		"mma": opMma, "ldmatrix": opLdmatrix, "cp": opCp,
+		"mma": opMma, "ldmatrix": opLdmatrix, "cp": opCp, "wgmma": opWgmma,
 	}
 }

@@ -62,6 +62,7 @@ type program struct {
 	maxThreads   int
 	required     [3]int // block that the kernel asks for; 0 is any
 	dynamicAlign int
+	accumulators []int32 // registers of products that go on while the warp does
 }
 
 type constant[T uint32 | uint64] struct {
@@ -92,30 +93,31 @@ const (
 
 // warp is 32 threads of a block that run one instruction at a time.
 type warp struct {
-	b       *block
-	index   int
-	code    []instr
-	r       []lanes32
-	q       []lanes64
-	p       []uint32
-	groups  []group
-	exists  uint32 // lanes that are threads of the block
-	dead    uint32 // lanes that are none, or have ended
-	state   warpState
-	barrier arrival
-	pc      int // of the instruction that runs
-	steps   int64
-	tmp32   lanes32
-	tmp64   lanes64
-	tmp     [4]lanes32
-	offsets [warpSize]uint64 // of the lanes' accesses, in their memory
-	list    [warpSize]uint8
-	local   []byte
-	written []byte // which bytes of local are
-	near    []*allocation
-	async   asyncQueue
-	segment uint32 // of racecheck
-	fault   *fault
+	b        *block
+	index    int
+	code     []instr
+	r        []lanes32
+	q        []lanes64
+	p        []uint32
+	groups   []group
+	exists   uint32 // lanes that are threads of the block
+	dead     uint32 // lanes that are none, or have ended
+	state    warpState
+	barrier  arrival
+	pc       int // of the instruction that runs
+	steps    int64
+	tmp32    lanes32
+	tmp64    lanes64
+	tmp      [4]lanes32
+	offsets  [warpSize]uint64 // of the lanes' accesses, in their memory
+	list     [warpSize]uint8
+	local    []byte
+	written  []byte // which bytes of local are
+	near     []*allocation
+	async    asyncQueue
+	products productQueue
+	segment  uint32 // of racecheck
+	fault    *fault
 }
 
 // open32 returns where to write the register d: in place where every lane that lives is in m, else aside until close32.

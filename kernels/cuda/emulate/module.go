@@ -16,6 +16,8 @@ type module struct {
 	places    map[string]*symbol
 	variables []*allocation
 	table     map[string]decodeFunc
+	target    string
+	version   float64
 }
 
 // checked keeps what was parsed, and found to decode, by its text and architecture: programs load the same modules again and again.
@@ -57,7 +59,8 @@ func load(text string, arch int, mem *memory) (*module, error) {
 
 func newModule(src *source, mem *memory) (*module, error) {
 	m := &module{programs: map[string]*program{}, functions: map[string]*function{}, places: map[string]*symbol{},
-		table: instructionTable()}
+		table: instructionTable(), target: src.target}
+	m.version, _ = strconv.ParseFloat(src.version, 64)
 	for _, f := range src.funcs {
 		if old := m.functions[f.name]; old != nil && old.body != nil {
 			if f.body != nil {
@@ -117,7 +120,7 @@ func checkTarget(target string, arch int) error {
 	switch {
 	case err != nil || !strings.HasPrefix(target, "sm_"):
 		return fmt.Errorf("target %q is not supported", target)
-	case n > arch:
+	case n > arch || strings.HasSuffix(target, "a") && n != arch:
 		return fmt.Errorf("the PTX is for %s, the device is sm_%d", target, arch)
 	}
 	return nil
