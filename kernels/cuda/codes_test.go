@@ -210,7 +210,9 @@ func TestClampCodes(t *testing.T) {
 func perProfile(t *testing.T, test func(b *bench, p qmath.Profile)) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		for i, p := range qmath.Profiles() {
-			test(newBench(t, d, uint64(100+i)), p)
+			for round := range max(1, cases(80)/20) { // 4, in short mode 1
+				test(newBench(t, d, uint64(100*round+i)), p)
+			}
 		}
 	})
 }
@@ -721,16 +723,21 @@ func TestGatherCodesInSteps(t *testing.T) {
 			sizes, steps []int // of the result, in an input of 6,000 elements
 			size         int
 			table        bool
+			first        int
 		}{
-			{[]int{2, 3, 20, 8}, []int{480, 8, 24, 1}, 1, false},                                            // heads
-			{[]int{2, 3, 20, 8}, []int{480, 8, 24, 1}, 8, false},                                            // the same, by runs
-			{[]int{2, 3, 8, 20}, []int{480, 8, 1, 24}, 1, false},                                            // heads, turned
-			{[]int{3, 16, 68}, []int{16, 1, 48}, 1, false},                                                  // turned, aligned
-			{[]int{5, 7}, []int{1, 5}, 1, false},                                                            // turned, odd
-			{[]int{4, 1, 30}, []int{40, 0, 1}, 1, false},                                                    // a part
-			{[]int{4, 3, 30}, []int{40, 0, 1}, 1, false},                                                    // repeated
-			{[]int{3, 5, 4}, []int{100, 2, 20}, 1, false},                                                   // every second
-			{[]int{2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, []int{1100, 500, 230, 110, 50, 23, 11, 5, 2, 1}, 1, true}, // too many axes
+			{[]int{4, 30}, []int{-40, 1}, 1, false, 160},                                                       // lines from the last on
+			{[]int{30}, []int{-1}, 1, false, 29},                                                               // reversed
+			{[]int{5, 12, 20}, []int{240, 1, 12}, 1, false, 480},                                               // a part, turned
+			{[]int{5, 12, 20}, []int{240, 1, 12}, 1, false, 7},                                                 // the same, not aligned
+			{[]int{2, 3, 20, 8}, []int{480, 8, 24, 1}, 1, false, 0},                                            // heads
+			{[]int{2, 3, 20, 8}, []int{480, 8, 24, 1}, 8, false, 0},                                            // the same, by runs
+			{[]int{2, 3, 8, 20}, []int{480, 8, 1, 24}, 1, false, 0},                                            // heads, turned
+			{[]int{3, 16, 68}, []int{16, 1, 48}, 1, false, 0},                                                  // turned, aligned
+			{[]int{5, 7}, []int{1, 5}, 1, false, 0},                                                            // turned, odd
+			{[]int{4, 1, 30}, []int{40, 0, 1}, 1, false, 0},                                                    // a part
+			{[]int{4, 3, 30}, []int{40, 0, 1}, 1, false, 0},                                                    // repeated
+			{[]int{3, 5, 4}, []int{100, 2, 20}, 1, false, 0},                                                   // every second
+			{[]int{2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, []int{1100, 500, 230, 110, 50, 23, 11, 5, 2, 1}, 1, true, 0}, // too many axes
 		} {
 			for _, e := range []cuda.Element{cuda.Uint8, cuda.Int16, cuda.Float32} {
 				src := make([]byte, 6000*e.Size())
@@ -739,7 +746,7 @@ func TestGatherCodesInSteps(t *testing.T) {
 				}
 				var from []int32
 				for i := range count(c.sizes) {
-					at := 0
+					at := c.first
 					for a := len(c.sizes) - 1; a >= 0; a-- {
 						at += i % c.sizes[a] * c.steps[a]
 						i /= c.sizes[a]

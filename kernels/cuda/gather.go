@@ -15,7 +15,8 @@ type Runs struct {
 	Unit, Size, Count int
 	Table             []byte
 
-	sizes, steps []int // of regular runs, units of a run included: axes from the slowest on
+	first        int   // unit of the input, of regular runs
+	sizes, steps []int // of them, units of a run included: axes from the slowest on
 }
 
 // NewRuns returns runs of size elements of elementBytes each that begin at the elements starts; -1 is for one that is filled.
@@ -60,11 +61,12 @@ func NewRuns(starts []int32, size, elementBytes int) (Runs, error) {
 	return r, nil
 }
 
-// regular finds axes along which runs begin in equal steps, the first of them at 0; it is false where there are no such few.
+// regular finds axes along which runs begin in equal steps; it is false where there are no such few.
 func (r *Runs) regular(starts []int32) bool {
-	if len(starts) == 0 || starts[0] != 0 || slices.Contains(starts, -1) {
+	if len(starts) == 0 || slices.Contains(starts, -1) {
 		return false
 	}
+	r.first = int(starts[0])
 	sizes, steps := []int{r.Size}, []int{1}
 	for len(starts) > 1 {
 		step, n := starts[1]-starts[0], 2
@@ -155,6 +157,7 @@ func GatherCodes(s *Stream, dst, src, table Buffer, e Element, r *Runs, fill int
 
 // inSteps moves regular runs: as matrices that are turned, where they are that, else unit by unit.
 func (r *Runs) inSteps(s *Stream, dst, src Buffer, count int) error {
+	src.Ptr += driver.Ptr(r.first * r.Unit)
 	if t, ok := r.turned(); ok {
 		return t.launch(s, dst, src, r.Unit)
 	}
