@@ -30,6 +30,13 @@ type Device struct {
 	closed  bool
 }
 
+// Closed reports whether the device was closed: what belonged to it is gone then.
+func (d *Device) Closed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
 var errClosed = errors.New("cuda: the device is closed")
 
 // Kernel is an entry point of a loaded module.

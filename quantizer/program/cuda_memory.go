@@ -121,6 +121,9 @@ func (m *cudaMemory) close() error {
 		return nil
 	}
 	m.closed = true
+	if m.dev.Closed() {
+		return nil // and all of this with it
+	}
 	errs := []error{m.stream.Synchronize()}
 	for g := range m.graphs {
 		errs = append(errs, g.Close())

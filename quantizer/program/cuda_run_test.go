@@ -198,6 +198,9 @@ func TestCUDAClose(t *testing.T) {
 	require.NoError(t, e.Close())
 	_, err := e.Run(context.Background(), feeds, nil)
 	require.ErrorContains(t, err, "closed")
+	late, _, _ := onDevice(t, "residual", d)
+	require.NoError(t, d.Close())
+	require.NoError(t, late.Close(), "a closed device has taken everything back")
 	_, err = e.RunStep(context.Background(), 0, nil)
 	require.Error(t, err)
 }
