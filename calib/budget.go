@@ -16,7 +16,8 @@ const DefaultMemory = 2 << 30
 type crew struct{ workers, threads, batch int }
 
 // hire finds the largest crew whose activations fit into cfg.Memory, judged by the first sample: first more samples at a time,
-// then larger batches. One sample is run in any case, and a device runs one batch at a time. The warning is not empty where a batch had to be smaller.
+// then larger batches. One sample is run in any case, and a device, whose own memory is another bound, runs one batch at a time. The
+// warning is not empty where a batch had to be smaller.
 func (cfg *Config) hire(g *graph.Graph, first map[string]*tensor.Tensor) (crew, tqc.Warning) {
 	memory := cfg.Memory
 	if memory == 0 {
@@ -27,9 +28,10 @@ func (cfg *Config) hire(g *graph.Graph, first map[string]*tensor.Tensor) (crew, 
 	c := crew{workers: int(min(int64(threads), max(1, memory/max(live, 1))))}
 	if cfg.Device != nil {
 		c.workers = 1
+		memory, all = min(memory, cfg.Device.Memory/2), 0 // weights and statistics need memory too
 	}
 	c.threads = threads / c.workers
-	// The first batch is compared with its samples alone, for which everything is kept.
+	// The first batch is compared with its samples alone, for which the processor keeps everything.
 	c.batch = int(min(int64(batch), max(1, memory/max(live*int64(c.workers), 1)), max(1, memory/max(all, 1)-1)))
 	if c.batch == batch {
 		return c, tqc.Warning{}

@@ -9,6 +9,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/kernels/cuda"
 )
 
 func inferred(t *testing.T, text string) *graph.Graph {
@@ -50,5 +51,11 @@ func TestHire(t *testing.T) {
 		got, w := cfg.hire(g, feeds)
 		require.Equal(t, c.want, got, fmt.Sprint(c))
 		require.Equal(t, c.batch > c.want.batch, w.Text != "")
+	}
+	// A device runs one batch at a time, of what fits into half of its memory too.
+	for memory, batch := range map[int64]int{80 << 30: 8, 12 << 20: 3, 3 << 20: 1} {
+		cfg := Config{Memory: 16 << 20, Threads: 4, Batch: 9, Device: &cuda.Device{Memory: memory}}
+		got, _ := cfg.hire(g, feeds)
+		require.Equal(t, crew{1, 4, batch}, got, memory)
 	}
 }

@@ -54,15 +54,18 @@ func newDeviceWorker(r *run, s *device.Session) *deviceWorker {
 
 func (w *deviceWorker) wants(v graph.ValueID) bool { return w.run.trackers[v] != nil }
 
-func (w *deviceWorker) all(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	values := make([]*tensor.Tensor, len(w.run.trackers))
-	_, err := w.session.Run(ctx, feeds, &device.Taps{Wants: w.wants, Tap: func(s *cuda.Stream, v device.Value) (err error) {
-		if v.DType == tensor.Float32 {
-			values[v.ID], err = v.Download(s)
+func (w *deviceWorker) all(ctx context.Context, feeds map[string]*tensor.Tensor, show func(v graph.ValueID, t *tensor.Tensor) error) error {
+	_, err := w.session.Run(ctx, feeds, &device.Taps{Wants: w.wants, Tap: func(s *cuda.Stream, v device.Value) error {
+		if v.DType != tensor.Float32 {
+			return nil
 		}
-		return err
+		t, err := v.Download(s)
+		if err != nil {
+			return err
+		}
+		return show(v.ID, t)
 	}})
-	return values, err
+	return err
 }
 
 func (w *deviceWorker) observe(ctx context.Context, b *batch) error {

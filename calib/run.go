@@ -170,8 +170,8 @@ func (r *run) close() {
 type worker interface {
 	// observe runs a group of samples as one batch and observes all tensors.
 	observe(ctx context.Context, b *batch) error
-	// all runs the graph and returns every value that is observed, by ValueID.
-	all(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error)
+	// all runs the graph and shows every float32 value that is observed, which may be gone afterwards.
+	all(ctx context.Context, feeds map[string]*tensor.Tensor, show func(v graph.ValueID, t *tensor.Tensor) error) error
 	// finish leaves what was observed with the trackers.
 	finish() error
 	close()
@@ -310,8 +310,14 @@ type hostWorker struct {
 func (w *hostWorker) finish() error { return nil }
 func (w *hostWorker) close()        {}
 
-func (w *hostWorker) all(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return w.runner.RunAll(ctx, feeds, nil, nil)
+func (w *hostWorker) all(ctx context.Context, feeds map[string]*tensor.Tensor, show func(v graph.ValueID, t *tensor.Tensor) error) error {
+	values, err := w.runner.RunAll(ctx, feeds, nil, nil)
+	for v, t := range values {
+		if err == nil && t != nil && w.run.trackers[v] != nil && t.DType == tensor.Float32 {
+			err = show(graph.ValueID(v), t)
+		}
+	}
+	return err
 }
 
 func (w *hostWorker) observe(ctx context.Context, b *batch) error {
