@@ -10,6 +10,7 @@ type token struct {
 	kind tokenKind
 	text string
 	line int
+	from int // where it begins in the text
 }
 
 type tokenKind uint8
@@ -59,14 +60,14 @@ func lex(text string) ([]token, error) {
 			if end < 0 || text[i+1+end] != '"' {
 				return nil, fmt.Errorf("line %d: a string has no end", line)
 			}
-			out = append(out, token{tokString, text[i+1 : i+1+end], line})
+			out = append(out, token{tokString, text[i+1 : i+1+end], line, i})
 			i += end + 2
 		case isDigit(c):
 			start := i
 			for i < len(text) && (isWordByte(text[i]) && text[i] != '%' && text[i] != '$') {
 				i++
 			}
-			out = append(out, token{tokNumber, text[start:i], line})
+			out = append(out, token{tokNumber, text[start:i], line, start})
 		case isWordByte(c):
 			start := i
 			for i++; i < len(text); i++ {
@@ -76,15 +77,15 @@ func lex(text string) ([]token, error) {
 					break
 				}
 			}
-			out = append(out, token{tokWord, text[start:i], line})
+			out = append(out, token{tokWord, text[start:i], line, start})
 		case strings.IndexByte("{}()[]<>,;:=+-!@|~*/&^?", c) >= 0:
-			out = append(out, token{tokPunct, text[i : i+1], line})
+			out = append(out, token{tokPunct, text[i : i+1], line, i})
 			i++
 		default:
 			return nil, fmt.Errorf("line %d: unexpected character %q", line, c)
 		}
 	}
-	return append(out, token{tokEnd, "", line}), nil
+	return append(out, token{tokEnd, "", line, len(text)}), nil
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

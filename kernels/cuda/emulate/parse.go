@@ -112,6 +112,7 @@ type operand struct {
 type parser struct {
 	tokens []token
 	at     int
+	all    string
 	lines  []string
 }
 
@@ -121,7 +122,7 @@ func parse(text string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: tokens, lines: strings.Split(text, "\n")}
+	p := &parser{tokens: tokens, all: text, lines: strings.Split(text, "\n")}
 	src := &source{}
 	for p.peek().kind != tokEnd {
 		if err := p.module(src); err != nil {
@@ -662,7 +663,7 @@ func (p *parser) registers(s *scope, line int) error {
 
 // operation parses an instruction with its predicate.
 func (p *parser) operation() (*operation, error) {
-	op := &operation{line: p.peek().line}
+	op, start := &operation{line: p.peek().line}, p.at
 	var err error
 	if p.accept("@") {
 		op.negate = p.accept("!")
@@ -687,15 +688,8 @@ func (p *parser) operation() (*operation, error) {
 			}
 		}
 	}
-	last := p.tokens[p.at-1].line
-	if last > op.line+8 {
-		last = op.line + 8
-	}
-	var text []string
-	for line := op.line; line <= last; line++ {
-		text = append(text, p.text(line))
-	}
-	op.text = strings.Join(text, " ")
+	text := p.all[p.tokens[start].from : p.tokens[p.at-1].from+1]
+	op.text = strings.Join(strings.Fields(text), " ")
 	return op, nil
 }
 
