@@ -77,6 +77,9 @@ func (p *Plan) begin() error {
 		}
 		shape := append([]int{}, t.Shape...)
 		p.vals[v] = held{dtype: t.DType, shape: shape, host: true, ready: true}
+		if !sameOrder(shape) {
+			p.vals[v].layout = t.Layout
+		}
 		size := sizeOf(t.DType)
 		if size == 0 {
 			continue
@@ -291,7 +294,7 @@ func (p *Plan) finish() error {
 			return err
 		}
 		e := &emission{p: p, id: g.Producer(v)}
-		src := e.laidOut(v, tensor.RowMajor)
+		src := e.laidOut(v, p.outLayout(v))
 		if src.place == inArena && src.bytes == bytes {
 			src.place, src.port = asOutput, i
 			continue

@@ -1,12 +1,16 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
 )
+
+// ErrShape is wrapped by the errors of Prepare and Run for a graph in which a shape depends on data: package exec can run it.
+var ErrShape = errors.New("on the device shapes have to follow from those of the inputs")
 
 // outType is the element type and shape of an output.
 type outType struct {
@@ -44,8 +48,7 @@ func (p *Plan) outputs(n *graph.Node, whole *graph.Graph) ([]outType, error) {
 			shape, ok = whole.Value(v).Shape.Ints()
 		}
 		if !ok || d == tensor.Undefined {
-			return nil, fmt.Errorf("the shape of %q depends on data: on the device shapes have to follow from those of the inputs",
-				p.s.g.Value(v).Name)
+			return nil, fmt.Errorf("%w: that of %q does not", ErrShape, p.s.g.Value(v).Name)
 		}
 		out[i] = outType{d, shape}
 	}

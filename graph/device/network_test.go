@@ -34,8 +34,14 @@ func load(t *testing.T, name string, dims ...int) (*graph.Graph, map[string]*ten
 			}
 			shape, dims = append(shape, dims[0]), dims[1:]
 		}
-		require.Equal(t, tensor.Float32, val.DType)
 		feeds[val.Name] = graphtest.Uniform(uint64(i), 0, 1, shape...)
+		if val.DType == tensor.Int32 { // bytes of a file
+			bytes := tensor.New(tensor.Int32, shape...)
+			for k, list := 0, tensor.Of[int32](bytes); k < len(list); k++ {
+				list[k] = int32(k * 7 % 257)
+			}
+			feeds[val.Name] = bytes
+		}
 	}
 	return m.Graph, feeds
 }
@@ -52,9 +58,15 @@ func TestNetworks(t *testing.T) {
 		{name: "mnist/cnn_mnist_pytorch.onnx", dims: []int{2}},
 		{name: "mlperf-tiny/ad01_fp32.onnx", dims: []int{3}},
 		{name: "mlperf-tiny/kws_dequant_fp32.onnx", dims: []int{1}},
+		{name: "mlperf-tiny/kws_ref_model.qdq.onnx", dims: []int{1}, long: true},
 		{name: "mlperf-tiny/pretrainedResnet.onnx", dims: []int{1}, long: true},
 		{name: "mlperf-tiny/vww_96_float.onnx", dims: []int{1}, long: true},
 		{name: "mlperf-tiny/str_ww_dequant_fp32.onnx", dims: []int{1}, long: true},
+		{name: "ocr/ch_PP-OCRv4_det_infer.onnx", dims: []int{1, 32, 64}, long: true},
+		{name: "ocr/en_PP-OCRv4_rec.onnx", dims: []int{1, 24}, long: true},
+		{name: "vision/blazeface_front_128.onnx", dims: []int{1}, long: true},
+		{name: "speech/embedding_model.onnx", dims: []int{1}, long: true},
+		{name: "filetype/magika_v3_3.onnx", dims: []int{1}, long: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long && testing.Short() {

@@ -25,9 +25,14 @@ func emitReshape(e *emission) error {
 	return nil
 }
 
+// emitIdentity serves Dropout too, whose mask is computed only if somebody wants it.
 func emitIdentity(e *emission) error {
-	if len(e.n.Outputs) > 1 && e.n.Outputs[1] != graph.NoValue || e.has(2) {
-		return onHost("a mask as an output, or training")
+	g := e.p.s.g
+	if mask := e.n.Output(1); mask != graph.NoValue && (e.p.watched[mask] || len(g.Uses(mask)) > 0 || g.IsOutput(mask) || g.Captured(mask)) {
+		return onHost("a mask that is read")
+	}
+	if e.has(2) {
+		return onHost("training")
 	}
 	e.pass(0, 0)
 	return nil

@@ -130,22 +130,30 @@ func (p *Plan) Bytes() int { return p.bytes }
 // Steps is how many steps a run has.
 func (p *Plan) Steps() int { return len(p.steps) }
 
-// Inputs returns the graph inputs, in the graph's order and row-major, where the plan keeps them. An input that is a constant and was
+// outLayout is how graph output v lies.
+func (p *Plan) outLayout(v graph.ValueID) tensor.Layout {
+	if p.s.opt.KeepLayout {
+		return p.vals[v].layout
+	}
+	return tensor.RowMajor
+}
+
+// Inputs returns the graph inputs, in the graph's order and laid out as their types say, where the plan keeps them. An input that is a constant and was
 // left out of the types, and one that is not on the device, have no buffer.
 func (p *Plan) Inputs() []Value {
 	list := make([]Value, len(p.s.g.Inputs))
 	for i, v := range p.s.g.Inputs {
-		list[i] = Value{ID: v, DType: p.vals[v].dtype, Shape: p.vals[v].shape, Buffer: p.ports.in[i]}
+		list[i] = Value{ID: v, DType: p.vals[v].dtype, Shape: p.vals[v].shape, Layout: p.vals[v].layout, Buffer: p.ports.in[i]}
 	}
 	return list
 }
 
-// Outputs returns the graph outputs, in the graph's order and row-major, where the plan puts them. One that is computed on the host
+// Outputs returns the graph outputs, in the graph's order and row-major unless layouts are kept, where the plan puts them. One that is computed on the host
 // has no buffer.
 func (p *Plan) Outputs() []Value {
 	list := make([]Value, len(p.s.g.Outputs))
 	for i, v := range p.s.g.Outputs {
-		list[i] = Value{ID: v, DType: p.vals[v].dtype, Shape: p.vals[v].shape, Buffer: p.ports.out[i]}
+		list[i] = Value{ID: v, DType: p.vals[v].dtype, Shape: p.vals[v].shape, Layout: p.outLayout(v), Buffer: p.ports.out[i]}
 	}
 	return list
 }

@@ -21,6 +21,8 @@ type Options struct {
 	Host exec.Options
 	// Unfused keeps every operator a step of its own: sums, additions and bounds are not computed together. Results are the same.
 	Unfused bool
+	// KeepLayout leaves outputs as they were computed, channels-last or row-major: Plan.Outputs says how. It is for Plan.Launch alone.
+	KeepLayout bool
 }
 
 // Session is a graph made ready for a device: order, constants that were uploaded, plans by input shapes. It is used by one goroutine
@@ -72,10 +74,12 @@ func (s *Session) Close() error {
 	return errors.Join(err, s.stream.Close())
 }
 
-// Type is the element type and shape of a graph input.
+// Type is the element type and shape of a graph input, and how its elements lie where the caller launches the plan on buffers of its
+// own.
 type Type struct {
-	DType tensor.DType
-	Shape []int
+	DType  tensor.DType
+	Shape  []int
+	Layout tensor.Layout
 }
 
 // Prepare returns the plan for inputs of the given types, by name; inputs that are constants as well may be left out. wants says which
@@ -120,7 +124,9 @@ func (s *Session) Prepare(in map[string]Type, wants func(graph.ValueID) bool) (*
 	return p, nil
 }
 
-func sameType(a, b Type) bool { return a.DType == b.DType && slices.Equal(a.Shape, b.Shape) }
+func sameType(a, b Type) bool {
+	return a.DType == b.DType && a.Layout == b.Layout && slices.Equal(a.Shape, b.Shape)
+}
 
 // Run executes the graph. feeds are the graph inputs by name, row-major; inputs that are constants as well may be left out. The outputs
 // are row-major, belong to the caller, and are in the order of g.Outputs. taps may be nil. Errors are *graph.NodeError where a node
@@ -136,7 +142,7 @@ func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, taps
 				return nil, fmt.Errorf("input %q is %s, not of type %s", name, t.Type(), d)
 			}
 		}
-		types[name] = Type{t.DType, t.Shape}
+		types[name] = Type{DType: t.DType, Shape: t.Shape}
 	}
 	var wants func(graph.ValueID) bool
 	if taps != nil && taps.Tap != nil {

@@ -44,7 +44,7 @@ type floatUnary struct {
 	count   uint32
 	op      int32
 	a, b, c float32
-	_       uint32
+	wide    uint32
 }
 
 // FloatUnary is y[i] = f(x[i]) for count elements. y may be x.
@@ -53,7 +53,11 @@ func FloatUnary(s *Stream, f FloatFunction, y, x driver.Ptr, count int, a, b, c 
 		return err
 	}
 	p := floatUnary{x: x, y: y, count: uint32(count), op: int32(f), a: a, b: b, c: c}
-	return overElements(s, "float_elementwise", "unary", count, 256, &p)
+	threads := count
+	if (x|y)%16 == 0 && count >= 4 {
+		p.wide, threads = 1, floatParts(count, 4)
+	}
+	return overElements(s, "float_elementwise", "unary", threads, 256, &p)
 }
 
 // floatAffine mirrors FloatAffine of float_elementwise.cu.
@@ -134,17 +138,57 @@ type floatBinary struct {
 	op, limited   int32
 	scale, lo, hi float32
 	spread        spread
-	_             uint32
+	wide          uint32
 }
 
 // Launch computes y.
 func (f *FloatBinary) Launch(s *Stream, y, a, b driver.Ptr) error {
-	sp, err := spreadOf(f.Sizes, f.AStep, f.BStep)
-	if err != nil {
+	if err := fits("an array", f.Sizes...); err != nil {
 		return err
 	}
-	p := floatBinary{a: a, b: b, y: y, op: int32(f.Op), limited: flag(f.Limited), scale: f.Scale, lo: f.Lo, hi: f.Hi, spread: sp}
+	sizes, steps := joinAxes(f.Sizes, f.AStep, f.BStep)
+	p := floatBinary{a: a, b: b, y: y, op: int32(f.Op), limited: flag(f.Limited), scale: f.Scale, lo: f.Lo, hi: f.Hi}
+	if p.wide = inFours(sizes, steps, y, a, b); p.wide != 0 {
+		sizes[len(sizes)-1] /= 4
+		for k := range steps {
+			steps[k][len(sizes)-1] *= 4
+		}
+	}
+	var err error
+	if p.spread.count, p.spread.axes, err = putAxes(&p.spread.size, sizes, steps, &p.spread.step[0], &p.spread.step[1]); err != nil {
+		return err
+	}
+	sp := p.spread
 	return overElements(s, "float_elementwise", "binary", int(sp.count), 256, &p)
+}
+
+// inFours returns 0 unless results may be computed four neighbours at a time: then 1, and bits 1 and 2 for operands that have neighbours
+// as well, not one element for all four.
+func inFours(sizes []int, steps [][]int, y, a, b driver.Ptr) uint32 {
+	last := len(sizes) - 1
+	if sizes[last]%4 != 0 || sizes[last] == 0 || y%16 != 0 {
+		return 0
+	}
+	wide := uint32(1)
+	for k, at := range [2]driver.Ptr{a, b} {
+		switch steps[k][last] {
+		case 0:
+			continue
+		case 1:
+			wide |= 2 << k
+		default:
+			return 0
+		}
+		for _, step := range steps[k][:last] {
+			if step%4 != 0 {
+				return 0
+			}
+		}
+		if at%16 != 0 {
+			return 0
+		}
+	}
+	return wide
 }
 
 // selectParams mirrors Select of float_elementwise.cu.

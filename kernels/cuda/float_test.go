@@ -375,6 +375,17 @@ func TestFloatFunctions(t *testing.T) {
 			require.NoError(t, cuda.FloatUnary(b.s, c.f, out.Ptr, in.Ptr, len(x), c.a, c.b, c.c))
 			sameFloats(t, want, get[float32](b, out, len(x)), "function", c.f)
 		}
+		// In place, and where nothing lies on 16 bytes.
+		in = put(b, x)
+		require.NoError(t, cuda.FloatUnary(b.s, cuda.FloatNeg, in.Ptr+4, in.Ptr+4, len(x)-1, 0, 0, 0))
+		require.NoError(t, cuda.FloatUnary(b.s, cuda.FloatNeg, in.Ptr, in.Ptr, len(x), 0, 0, 0))
+		for i, v := range x {
+			if want[i] = v; i == 0 {
+				want[i] = -v
+			}
+		}
+		sameFloats(t, want, get[float32](b, in, len(x)), "in place")
+		in = put(b, x)
 		scale, bias := []float32{2, 0.3, -1}, []float32{0.1, 7, 1e-3}
 		for i, v := range x {
 			want[i] = float32(v*scale[i/2%3]) + bias[i/2%3]
@@ -459,6 +470,22 @@ func TestFloatOperations(t *testing.T) {
 		g := cuda.FloatBinary{Sizes: []int{2, 3, 4, 5}, AStep: []int{60, 20, 5, 1}, BStep: []int{0, 5, 0, 1}, Limited: true, Lo: -1, Hi: 0.5}
 		require.NoError(t, g.Launch(b.s, out.Ptr, put(b, a).Ptr, put(b, c).Ptr))
 		sameFloats(t, want, get[float32](b, out, len(a)), "broadcast")
+		// Four at a time: a row and a number for each, from both sides, and what does not allow it.
+		a = someFloats(r, 3*8, true)
+		for _, c := range []struct {
+			aStep, bStep []int
+			at           int // where b begins
+		}{{[]int{8, 1}, []int{0, 1}, 0}, {[]int{8, 1}, []int{1, 0}, 0}, {[]int{0, 1}, []int{8, 1}, 0}, {[]int{1, 0}, []int{8, 1}, 4},
+			{[]int{8, 1}, []int{8, 1}, 1}, {[]int{1, 3}, []int{8, 1}, 0}, {[]int{8, 1}, []int{3, 1}, 0}, {[]int{8, 1}, []int{0, 0}, 2}} {
+			x, y, out := put(b, a), put(b, append(a[:24:24], a...)), room[float32](b, 24)
+			want := make([]float32, 24)
+			for i := range want {
+				want[i] = a[i/8*c.aStep[0]+i%8*c.aStep[1]] * a[(c.at+i/8*c.bStep[0]+i%8*c.bStep[1])%24]
+			}
+			g := cuda.FloatBinary{Op: cuda.FloatMul, Sizes: []int{3, 8}, AStep: c.aStep, BStep: c.bStep}
+			require.NoError(t, g.Launch(b.s, out.Ptr, x.Ptr, y.Ptr+driver.Ptr(4*c.at)))
+			sameFloats(t, want, get[float32](b, out, 24), c)
+		}
 		g.Sizes, g.AStep, g.BStep = []int{1 << 20, 1 << 12}, []int{1 << 12, 1}, []int{0, 1}
 		require.ErrorContains(t, g.Launch(b.s, out.Ptr, out.Ptr, out.Ptr), "2^31")
 	})
@@ -466,7 +493,7 @@ func TestFloatOperations(t *testing.T) {
 
 func TestFloatRows(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
-		for _, n := range []int{1, 5, 16, 37, 100} {
+		for _, n := range []int{1, 5, 16, 37, 100, 300} {
 			r := rand.New(rand.NewPCG(7, uint64(n)))
 			b := newFloatBench(t, d)
 			const rows = 11

@@ -2,19 +2,32 @@
 #include "float.cuh"
 #include "index.cuh"
 
-// FloatUnary is y[i] = f(x[i]).
+typedef f32 f32x4 __attribute__((ext_vector_type(4)));
+
+// FloatUnary is y[i] = f(x[i]), four elements at a time where wide.
 struct FloatUnary {
   const f32 *x;
   f32 *y;
   u32 count;
   s32 op;
   f32 a, b, c;
-  u32 pad;
+  u32 wide;
 };
 
 KERNEL BOUNDS(256, 4) unary(FloatUnary p) {
-  for (u32 i = block_x() * threads_x() + thread_x(); i < p.count; i += blocks_x() * threads_x())
-    p.y[i] = unary(p.op, p.x[i], p.a, p.b, p.c);
+  const u32 first = block_x() * threads_x() + thread_x(), step = blocks_x() * threads_x();
+  u32 done = 0;
+  if (p.wide) {
+    for (u32 i = first; i < p.count / 4; i += step) {
+      const f32x4 x = ((const f32x4 *)p.x)[i];
+      f32x4 y;
+#pragma unroll
+      for (s32 k = 0; k < 4; k++) y[k] = unary(p.op, x[k], p.a, p.b, p.c);
+      ((f32x4 *)p.y)[i] = y;
+    }
+    done = p.count & ~3u;
+  }
+  for (u32 i = done + first; i < p.count; i += step) p.y[i] = unary(p.op, p.x[i], p.a, p.b, p.c);
 }
 
 // FloatAffine is y[i] = x[i] * scale[c] + bias[c], product and sum rounded, with c = i / inner % channels; or on the grids of fake
@@ -58,21 +71,36 @@ DEVICE Offsets offsets(const Spread &p, u32 i) {
   return o;
 }
 
-// FloatBinary is y[i] = f(a, b), between lo and hi where limited.
+// FloatBinary is y[i] = f(a, b), between lo and hi where limited. Where wide, i counts four neighbouring results, for which an operand has
+// four neighbours, or one element where bit 1 (of a) or bit 2 (of b) of wide is not set.
 struct FloatBinary {
   const f32 *a, *b;
   f32 *y;
   s32 op, limited;
   f32 scale, lo, hi;
   Spread spread;
-  u32 pad;
+  u32 wide;
 };
 
+DEVICE f32x4 four(const f32 *x, u32 wide) {
+  if (wide) return *(const f32x4 *)x;
+  const f32 v = *x;
+  return (f32x4){v, v, v, v};
+}
+
 KERNEL BOUNDS(256, 4) binary(FloatBinary p) {
+  const f32 lo = p.limited ? p.lo : -f32_infinity(), hi = p.limited ? p.hi : f32_infinity(); // which change nothing
   for (u32 i = block_x() * threads_x() + thread_x(); i < p.spread.count; i += blocks_x() * threads_x()) {
     const Offsets o = offsets(p.spread, i);
-    const f32 v = binary(p.op, p.a[o.at[0]], p.b[o.at[1]], p.scale);
-    p.y[i] = p.limited ? limit(v, p.lo, p.hi) : v;
+    if (!p.wide) {
+      p.y[i] = limit(binary(p.op, p.a[o.at[0]], p.b[o.at[1]], p.scale), lo, hi);
+      continue;
+    }
+    const f32x4 a = four(p.a + o.at[0], p.wide & 2), b = four(p.b + o.at[1], p.wide & 4);
+    f32x4 y;
+#pragma unroll
+    for (s32 k = 0; k < 4; k++) y[k] = limit(binary(p.op, a[k], b[k], p.scale), lo, hi);
+    ((f32x4 *)p.y)[i] = y;
   }
 }
 

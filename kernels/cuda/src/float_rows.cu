@@ -36,12 +36,27 @@ DEVICE f64 fold(f64 sum) {
 DEVICE f32 top(const f32 *x, u32 n) {
   const u32 whole = n - n % LANES;
   f32 acc = -f32_infinity();
+#pragma unroll 8
   for (u32 i = lane(); i < whole; i += LANES) acc = larger(acc, x[i]);
   f32 all = -f32_infinity();
   if (whole)
     for (u32 k = 0; k < LANES; k++) all = larger(all, from_lane(acc, k));
   for (u32 i = whole; i < n; i++) all = larger(all, x[i]);
   return all;
+}
+
+// each is y[i] = f(x[i], i) for the elements of this lane. Several are read before one is written: y may be x.
+template <class F> DEVICE void each(f32 *y, const f32 *x, u32 n, F f) {
+  enum { AHEAD = 4 };
+  u32 i = lane();
+  for (; i + (AHEAD - 1) * LANES < n; i += AHEAD * LANES) {
+    f32 v[AHEAD];
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; k++) v[k] = x[i + k * LANES];
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; k++) y[i + k * LANES] = f(v[k], i + k * LANES);
+  }
+  for (; i < n; i += LANES) y[i] = f(x[i], i);
 }
 
 struct FloatRows {
@@ -65,16 +80,17 @@ KERNEL BOUNDS(ROWS_THREADS, 8) softmax(FloatRows p) {
   f32 *y = p.y + at;
   const f32 peak = top(x, p.n);
   f64 sum = 0;
+#pragma unroll 4
   for (u32 i = lane(); i < p.n; i += LANES) sum = sum + (f64)f32_exp(x[i] - peak);
   sum = fold(sum);
   if (!valid) return;
   if (p.log) {
     const f64 shift = (f64)peak + f64_log(sum);
-    for (u32 i = lane(); i < p.n; i += LANES) y[i] = (f32)((f64)x[i] - shift);
+    each(y, x, p.n, [&](f32 v, u32) { return (f32)((f64)v - shift); });
     return;
   }
   const f32 all = (f32)sum;
-  for (u32 i = lane(); i < p.n; i += LANES) y[i] = f32_exp(x[i] - peak) / all;
+  each(y, x, p.n, [&](f32 v, u32) { return f32_exp(v - peak) / all; });
 }
 
 // FloatNormalize is (x - mean) / sqrt(variance + eps) of each row, times scale plus bias, in float64 rounded once; without center the
@@ -95,9 +111,11 @@ KERNEL BOUNDS(ROWS_THREADS, 8) normalize(FloatNormalize p) {
   f64 mean = 0, squares = 0;
   if (p.center) {
     f64 sum = 0;
+#pragma unroll 8
     for (u32 i = lane(); i < p.n; i += LANES) sum = sum + (f64)x[i];
     mean = fold(sum) / (f64)p.n;
   }
+#pragma unroll 8
   for (u32 i = lane(); i < p.n; i += LANES) {
     const f64 d = (f64)x[i] - mean;
     squares = squares + d * d;
@@ -105,13 +123,13 @@ KERNEL BOUNDS(ROWS_THREADS, 8) normalize(FloatNormalize p) {
   const f64 inv = 1.0 / f64_sqrt(fold(squares) / (f64)p.n + p.eps);
   if (!valid) return;
   const u32 from = row % p.groups * (p.n / p.inner);
-  for (u32 i = lane(); i < p.n; i += LANES) {
-    f64 v = ((f64)x[i] - mean) * inv;
-    const u32 k = (from + i / p.inner) / p.share;
-    if (p.scale) v = v * (f64)p.scale[k];
-    if (p.bias) v = v + (f64)p.bias[k];
-    y[i] = (f32)v;
-  }
+  each(y, x, p.n, [&](f32 v, u32 i) {
+    const u32 k = p.inner == 1 && p.share == 1 ? from + i : (from + i / p.inner) / p.share;
+    f64 z = ((f64)v - mean) * inv;
+    if (p.scale) z = z * (f64)p.scale[k];
+    if (p.bias) z = z + (f64)p.bias[k];
+    return (f32)z;
+  });
   if (lane()) return;
   if (p.mean) p.mean[row] = (f32)mean;
   if (p.inv) p.inv[row] = (f32)inv;
@@ -160,6 +178,7 @@ KERNEL BOUNDS(ROWS_THREADS, 8) reduce(FloatReduce p) {
     }
   } else {
     f64 sum = 0;
+#pragma unroll 4
     for (u32 i = lane(); i < p.n; i += LANES) {
       const f64 v = (f64)x[p.contiguous ? i : offset(i, p.inside, p.inside_size, p.inside_step)];
       f64 term = v;
