@@ -157,7 +157,7 @@ func (k *cudaQuantize) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, err
 	return p, nil
 }
 
-// cudaDequantize makes float32 numbers of codes, row-major, as islands want them.
+// cudaDequantize makes float32 numbers of codes.
 type cudaDequantize struct {
 	e    *cudaEngine
 	from cuda.Element
@@ -165,7 +165,7 @@ type cudaDequantize struct {
 }
 
 func (k *cudaDequantize) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error) {
-	p, n := k.e.alone(s, in[0].shape, false, rowLayout), in[0].len()
+	p, n := k.e.alone(s, in[0].shape, in[0].last, anyLayout), in[0].len()
 	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {
 		return cuda.DequantizeCodes(st, out[0], in[0], k.from, n, k.enc.ZeroPoint, k.enc.Scale)
 	}

@@ -21,14 +21,14 @@ type cudaIsland struct {
 
 // island makes a graph ready for inputs of given types, by name. It is for the host where some operator is.
 func (e *cudaEngine) island(g *graph.Graph, types map[string]device.Type) (*device.Session, *device.Plan, error) {
-	s, err := device.New(g, e.memory.dev, device.Options{Host: exec.Options{Threads: e.threads}})
+	s, err := device.New(g, e.memory.dev, device.Options{Host: exec.Options{Threads: e.threads}, KeepLayout: true})
 	if err != nil {
 		return nil, nil, err
 	}
 	p, err := s.Prepare(types, nil)
 	if err != nil { // where it is wrong, the reference says so too
 		_ = s.Close()
-		return nil, nil, onlyHost(err.Error())
+		return nil, nil, hostUnless(err)
 	}
 	if host := p.OnHost(); len(host) > 0 {
 		var why []string
@@ -70,10 +70,14 @@ func (c *cudaIsland) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error
 	for _, v := range g.Inputs {
 		k := number[g.Value(v).Name]
 		from = append(from, k)
+		t := device.Type{DType: in[k].dtype, Shape: in[k].shape}
 		if !s.shapeOnly[k] {
-			p.in[k] = rowLayout
+			p.in[k] = anyLayout
+			if in[k].last && in[k].moved() {
+				t.Layout = tensor.ChannelsLast
+			}
 		}
-		types[g.Value(v).Name] = device.Type{DType: in[k].dtype, Shape: in[k].shape}
+		types[g.Value(v).Name] = t
 	}
 	session, plan, err := c.e.island(g, types)
 	if err != nil {
@@ -86,7 +90,7 @@ func (c *cudaIsland) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error
 		if v.Buffer.Ptr == 0 {
 			return p, onlyHost("output " + g.Value(v.ID).Name + " is computed on the host")
 		}
-		p.out[rest[i]] = &cudaOutput{dtype: v.DType, shape: v.Shape, alias: -1}
+		p.out[rest[i]] = &cudaOutput{dtype: v.DType, shape: v.Shape, last: v.Layout == tensor.ChannelsLast && len(v.Shape) > 2, alias: -1}
 	}
 	used, written := make([]cuda.Buffer, len(from)), make([]cuda.Buffer, len(rest))
 	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {

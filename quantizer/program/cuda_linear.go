@@ -1,6 +1,7 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 
 	"qwb/graph"
@@ -8,6 +9,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels"
 	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/driver"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 )
@@ -152,10 +154,19 @@ func (l *cudaLinear) functioned(out *cudaPrepared, op cuda.LinearOp, shape []int
 func (e *cudaEngine) newLinear(op cuda.LinearOp) (*cuda.Linear, cuda.Buffer, error) {
 	k, err := e.memory.dev.NewLinear(op)
 	if err != nil {
-		return nil, cuda.Buffer{}, err
+		return nil, cuda.Buffer{}, hostUnless(err)
 	}
 	b, err := e.memory.constant(k.Constants())
 	return k, b, err
+}
+
+// hostUnless leaves to the reference what kernels refuse; what the driver refuses is an error.
+func hostUnless(err error) error {
+	var failed *driver.Result
+	if errors.As(err, &failed) {
+		return err
+	}
+	return onlyHost(err.Error())
 }
 
 // codes describes the codes of an input.

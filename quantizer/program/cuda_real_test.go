@@ -97,6 +97,7 @@ func placements(t *testing.T, model, platform string) map[string]int {
 
 // On trained networks and real data the device computes the integers of the reference: as a whole, step by step and replayed.
 func TestCUDAOnTrainedNetworks(t *testing.T) {
+	needFMA(t)
 	ctx := context.Background()
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		for _, c := range trained {

@@ -20,6 +20,7 @@ import (
 
 // onDevice prepares a network of lowertest for a device, beside the reference.
 func onDevice(t *testing.T, name string, d *cuda.Device) (e, reference *program.Executor, feeds map[string]*tensor.Tensor) {
+	needFMA(t)
 	g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], "onnxruntime")
 	reference = compiled(t, g, set, "onnxruntime", "ort")
 	e, err := program.New(reference.Program(), program.CUDAOn(d), 2)
