@@ -35,7 +35,11 @@ const (
 	hostSoftmax
 	hostDivide
 	hostWindow
+	hostHalfSum
 )
+
+// hostSmall are the forms of small products.
+const hostSmall = 9
 
 // host is the arithmetic of the kernels, compiled as C++ for this machine.
 type host struct {
@@ -404,6 +408,19 @@ func hostTestSumAndProduct(h *host) {
 					got := ask(h, hostSum, forms, q, nil, a, b)
 					equal(t, p.Name, q, got, a, b, func(i int) int32 { return sum.At(int32(a[i]), b[i]) })
 				}
+				half, swapped, ok := q.Half()
+				require.False(t, !ok && !wide && sum.Form == qmath.SumShifted && sum.MY.Shift < 0, "%+v", sum)
+				if ok {
+					x, y := a, b
+					if swapped {
+						x, y = make([]int64, batch), make([]int32, batch)
+						for i := range x {
+							x[i], y[i] = int64(b[i]), int32(a[i])
+						}
+					}
+					got := ask(h, hostHalfSum, 128*r.IntN(2), half, nil, x, y)
+					equal(t, p.Name, half, got, a, b, func(i int) int32 { return sum.At(int32(a[i]), b[i]) })
+				}
 			}
 			if product, err := p.PrepareProduct(x1, x2, y); err == nil {
 				done, seen = done+batch, seen|2
@@ -413,7 +430,11 @@ func hostTestSumAndProduct(h *host) {
 				if product.Float || product.Scaling.Float() {
 					own = cuda.OnlyFloat
 				}
-				for _, forms := range []cuda.Forms{cuda.AnyForm, own} {
+				all := []cuda.Forms{cuda.AnyForm, own}
+				if !wide && p.Family == qmath.TFLite && product.M.Shift < 0 {
+					all = append(all, hostSmall)
+				}
+				for _, forms := range all {
 					got := ask(h, hostProduct, int(forms), q, nil, a, b)
 					equal(t, p.Name, q, got, a, b, func(i int) int32 { return product.At(int32(a[i]), b[i]) })
 				}

@@ -143,6 +143,41 @@ func SumOf(s qmath.Sum) (Sum, error) {
 	return out, err
 }
 
+// HalfSum is a Sum of 8-bit codes in which the first operand's factor is a half.
+type HalfSum struct {
+	Factor       int32
+	ZA, ZB       int32
+	Negative     int32
+	Left         int32
+	Form         int32
+	MB, MY       multiplier
+	Zero, Lo, Hi int32
+	_            int32
+}
+
+// Half returns s in that form. swapped says that the operands change places. ok is false where s has no such form: it is that of
+// TFLite's additions, in which the operand with the larger scale has this factor, and the result a smaller one.
+func (s *Sum) Half() (h HalfSum, swapped, ok bool) {
+	half := multiplier{M: 1 << 30}
+	form := qmath.Form(s.Scaling.Form)
+	if qmath.SumForm(s.Form) != qmath.SumShifted || s.Left != 20 || s.MY.Shift >= 0 || form != qmath.DoubleUpAway && form != qmath.SingleUp {
+		return h, false, false
+	}
+	h = HalfSum{Factor: 1 << 19, ZA: s.ZA, ZB: s.ZB, Negative: s.Subtract, Left: s.Left, Form: s.Scaling.Form, MB: s.MB, MY: s.MY,
+		Zero: s.Scaling.Zero, Lo: s.Scaling.Lo, Hi: s.Scaling.Hi}
+	switch {
+	case s.MA == half && s.MB.Shift <= 0:
+		return h, false, true
+	case s.MB == half && s.MA.Shift <= 0:
+		h.ZA, h.ZB, h.MB, h.Negative = s.ZB, s.ZA, s.MA, 0
+		if s.Subtract != 0 {
+			h.Factor = -h.Factor
+		}
+		return h, true, true
+	}
+	return h, false, false
+}
+
 // Product is a qmath.Product as kernels have it.
 type Product struct {
 	Real    int32
@@ -236,6 +271,9 @@ func PackSoftmax(s *qmath.Softmax) []byte {
 	}
 	for _, e := range s.Terms {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(e))
+	}
+	if len(out) > 0 && len(out) < 4*256 {
+		out = append(out, make([]byte, 4*256-len(out))...) // kernels read an entry for every byte
 	}
 	return out
 }

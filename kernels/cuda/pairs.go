@@ -133,6 +133,11 @@ func AddCodes(s *Stream, dst Buffer, out Element, a, b Operand, to *Broadcast, s
 	if p.pair, err = pairOf(dst, out, a, b, to); err != nil {
 		return err
 	}
+	if p.pair.width() == 1 {
+		if h, swapped, ok := sum.Half(); ok {
+			return addHalf(s, &p.pair, dst, a.Codes, b.Codes, to, h, swapped)
+		}
+	}
 	entry, piece := "add", 1
 	switch form := qmath.SumForm(sum.Form); p.pair.width() {
 	case 1:
@@ -159,6 +164,26 @@ func AddCodes(s *Stream, dst Buffer, out Element, a, b Operand, to *Broadcast, s
 	return overPieces(s, "pairs", entry, n, &p)
 }
 
+type addHalfParams struct {
+	pair pairParams
+	sum  HalfSum
+}
+
+func addHalf(s *Stream, pair *pairParams, dst, a, b Buffer, to *Broadcast, h HalfSum, swapped bool) error {
+	p := addHalfParams{pair: *pair, sum: h}
+	p.pair.spread = to.inPieces(16, dst, a, b)
+	if swapped {
+		p.pair.a, p.pair.b, p.pair.flipA, p.pair.flipB = pair.b, pair.a, pair.flipB, pair.flipA
+		step := &p.pair.spread.step
+		step[0], step[1] = step[1], step[0]
+	}
+	entry := "add_half_once"
+	if qmath.Form(h.Form) == qmath.DoubleUpAway {
+		entry = "add_half_twice"
+	}
+	return overTable(s, "pairs", entry, pieces(to.count, p.pair.spread.vector, 16), &p)
+}
+
 type multiplyParams struct {
 	pair    pairParams
 	product Product
@@ -174,11 +199,16 @@ func MultiplyCodes(s *Stream, dst Buffer, out Element, a, b Operand, to *Broadca
 	entry, piece := "multiply", 1
 	switch p.pair.width() {
 	case 1:
+		small := product.K.Shift < 0
 		switch entry, piece = "multiply_fixed", 4; {
 		case product.Real != 0:
 			entry, piece = "multiply_real", 16
 		case qmath.Form(product.Scaling.Form) >= qmath.FloatAfter:
 			entry, piece = "multiply_float", 8
+		case qmath.Form(product.Scaling.Form) == qmath.DoubleUpAway && small:
+			entry, piece = "multiply_twice", 16
+		case qmath.Form(product.Scaling.Form) == qmath.SingleUp && small:
+			entry, piece = "multiply_once", 16
 		}
 	case 2:
 		entry, piece = "multiply_words", 2

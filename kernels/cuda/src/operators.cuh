@@ -88,6 +88,35 @@ DEVICE s32 sum_terms(const Sum &s, s32 a, s32 b) {
   return (s32)clamp64(v + s.scaling.zero, s.scaling.lo, s.scaling.hi);
 }
 
+// scale_small is scale32 of DOUBLE_UP_AWAY, or of SINGLE_UP, for accumulators below 2^30 and factors below a half.
+template <int form>
+DEVICE s32 scale_small(s32 acc, Multiplier k) {
+  if (form == SINGLE_UP) return (s32)((mul_wide(acc, k.m) + (1LL << (30 - k.shift))) >> (31 - k.shift));
+  const s32 h = (s32)((mul_wide(acc, k.m) + (1LL << 30)) >> 31);
+  return (h + (1 << (-k.shift - 1)) + (h >> 31)) >> -k.shift;
+}
+
+// HalfSum is a SUM_SHIFTED of 8-bit codes in which the factor of a is a half, as that of the larger scale is: a adds a number of steps
+// without any rounding, and all that depends on b alone is a table.
+struct HalfSum {
+  s32 factor;      // of a - zero of a: 2^19, or -2^19 where a is taken away
+  s32 za, zb;
+  s32 negative;    // b is taken away
+  s32 left;
+  s32 form;
+  Multiplier mb, my;
+  s32 zero, lo, hi;
+  s32 unused;
+};
+
+// half_term is what code b adds, together with what the zero point of a does; half_sum is the code of both. Codes of a are raised.
+DEVICE s32 half_term(const HalfSum &s, s32 b, s32 raised) {
+  const s32 v = scale32(s.form, HALF_EVEN, left32(sub32(b, s.zb), s.left), s.mb);
+  return (s.negative ? -v : v) - (s.za + raised) * s.factor;
+}
+template <int form>
+DEVICE s32 half_sum(const HalfSum &s, s32 a, s32 term) { return clamp32(scale_small<form>(a * s.factor + term, s.my) + s.zero, s.lo, s.hi); }
+
 // sum_codes is the sum of codes a and b. form is the form where a kernel is for one, or -1.
 template <int form>
 DEVICE s32 sum_codes(const Sum &s, s32 a, s32 b) {
@@ -144,10 +173,22 @@ DEVICE void product_real(const Product &p, const s32 (&a)[N], const s32 (&b)[N],
   quantize_some(p.to, v, code);
 }
 
+// product_small is product_codes of 8-bit codes by scale_small.
+template <int form>
+DEVICE s32 product_small(const Product &p, s32 a, s32 b) {
+  const Scaling &s = p.scaling;
+  return clamp32(scale_small<form>((a - p.za) * (b - p.zb), p.k) + s.zero, s.lo, s.hi);
+}
+
 // rounded_quotient is x*2^n/d, rounded.
 DEVICE s64 rounded_quotient(s32 rounding, s64 x, s32 n, s64 d) {
   s64 num = x;
   if (n >= 0) num = left64(x, n); else d = left64(d, -n);
+  if (num == (s32)num && d == (s32)d) { // mostly
+    s32 q = (s32)num / (s32)d, rest = (s32)num - q * (s32)d;
+    if (rest < 0) q--, rest += (s32)d;
+    return q + rounds_up(rounding, q, num < 0, 2 * (s64)rest, d);
+  }
   s64 q = num / d, rest = num - q * d;
   if (rest < 0) q--, rest += d;
   return q + rounds_up(rounding, q, num < 0, 2 * rest, d);
@@ -180,7 +221,9 @@ DEVICE s32 average_codes(const Average &a, s32 sum, s32 n) {
   case AVERAGE_FLOAT: return quantize(a.to, (f32)sum * a.scale / (f32)n);
   case AVERAGE_SAME: {
     const s64 raw = sum + (s64)n * a.zero, half = n / 2;
-    return (s32)clamp64((raw + (raw <= 0 ? -half : half)) / n, s.lo, s.hi);
+    const u64 magnitude = (u64)(raw < 0 ? -raw : raw) + (u64)half;
+    const s64 q = magnitude >> 32 ? (s64)(magnitude / (u64)n) : (s64)((u32)magnitude / (u32)n);
+    return (s32)clamp64(raw < 0 ? -q : q, s.lo, s.hi);
   }
   case AVERAGE_EACH: return clamp32(sum / n, s.lo, s.hi);
   case AVERAGE_EXACT: return (s32)clamp64(rounded_quotient(a.rounding, sum, a.shift, n) + s.zero, s.lo, s.hi);
@@ -244,24 +287,28 @@ DEVICE s32 softmax_reciprocal(s32 x, s32 &over) {
   return saturating_left(y, 1);
 }
 
-// softmax_gemmlowp_exp is the exponential of a code that lies within the radius.
-DEVICE s32 softmax_gemmlowp_exp(const Softmax &s, s32 d) { return exp_negative(scale32(s.fixed, HALF_EVEN, -d, s.k)); }
+// softmax_exp is the exponential of a code, or the bits of its term in SOFTMAX_MLAS. Beyond the radius of SOFTMAX_GEMMLOWP it is not read.
+DEVICE s32 softmax_exp(const Softmax &s, s32 d) {
+  if (s.form != SOFTMAX_GEMMLOWP) return s.table[d];
+  return d <= s.radius ? exp_negative(scale32(s.fixed, HALF_EVEN, -d, s.k)) : 0;
+}
 
-// softmax_term is what a code adds to the sum of its row, in the integer forms.
-DEVICE s64 softmax_term(const Softmax &s, s32 d) {
-  if (s.form == SOFTMAX_INTEGER) return s.table[d];
-  return d <= s.radius ? divide_by_power(softmax_gemmlowp_exp(s, d), 12) : 0;
+// softmax_term is what a code with exponential e adds to the sum of its row, in the integer forms.
+DEVICE s32 softmax_term(const Softmax &s, s32 d, s32 e) {
+  if (s.form == SOFTMAX_INTEGER) return e;
+  return d <= s.radius ? divide_by_power(e, 12) : 0;
 }
 
 // SoftmaxRow is what the sum of a row comes to, in the integer forms.
 struct SoftmaxRow {
-  s64 sum;        // SOFTMAX_INTEGER
+  s64 sum;        // SOFTMAX_INTEGER: the divisor, and nearly the reciprocal
+  f32 inverse;
   s32 reciprocal; // SOFTMAX_GEMMLOWP
   s32 shift;
 };
 
 DEVICE SoftmaxRow softmax_row(const Softmax &s, s64 sum) {
-  SoftmaxRow row = {sum << 16, 0, 0};
+  SoftmaxRow row = {sum << 16, 1.0f / (f32)(sum << 16), 0, 0};
   if (s.form == SOFTMAX_GEMMLOWP) {
     row.reciprocal = softmax_reciprocal((s32)sum, row.shift);
     row.shift += 31 - 8;
@@ -269,20 +316,28 @@ DEVICE SoftmaxRow softmax_row(const Softmax &s, s64 sum) {
   return row;
 }
 
-// softmax_code is the result for a code, in the integer forms.
-DEVICE s32 softmax_code(const Softmax &s, s32 d, const SoftmaxRow &row) {
-  if (s.form == SOFTMAX_INTEGER)
-    return (s32)clamp64(rounded_quotient(s.rounding, s.table[d] * s.inverse, 0, row.sum) + s.zero, s.lo, s.hi);
+// softmax_code is the result for a code with exponential e, in the integer forms.
+DEVICE s32 softmax_code(const Softmax &s, s32 d, s32 e, const SoftmaxRow &row) {
+  if (s.form == SOFTMAX_INTEGER) {
+    // The quotient is at most one away from that in float32. Above 2^18 it is limited anyway.
+    const s64 num = e * s.inverse;
+    const f32 about = (f32)num * row.inverse;
+    s64 q = about < 262144.0f ? (s32)about : 262144, rest = num - q * row.sum;
+    if (rest < 0) q--, rest += row.sum;
+    if (rest >= row.sum && q < 262144) q++, rest -= row.sum;
+    q += rounds_up(s.rounding, q, false, 2 * rest, row.sum);
+    return clamp32((s32)q + s.zero, s.lo, s.hi);
+  }
   s32 v = 0;
   if (d <= s.radius) {
-    v = high_mul(row.reciprocal, softmax_gemmlowp_exp(s, d));
+    v = high_mul(row.reciprocal, e);
     // With more than 31 bits the mask of the rest has all bits, and everything above it rounds up.
     v = row.shift > 31 ? (v >> 31) + (v > -(v >= 0)) : divide_by_power(v, row.shift);
   }
   return clamp32(add32(v, s.zero), s.lo, s.hi);
 }
 
-// softmax_real is the result for a code of SOFTMAX_MLAS, given the float32 sum of the row's terms in order.
-DEVICE s32 softmax_real(const Softmax &s, s32 d, f32 sum) {
-  return clamp_rounded(even_s32(bits_f32(s.table[d]) * s.per_output / sum), s.zero, s.lo, s.hi);
+// softmax_real is the result for a code of SOFTMAX_MLAS with the bits e of its term, given the float32 sum of the row's terms in order.
+DEVICE s32 softmax_real(const Softmax &s, s32 e, f32 sum) {
+  return clamp_rounded(even_s32(bits_f32(e) * s.per_output / sum), s.zero, s.lo, s.hi);
 }

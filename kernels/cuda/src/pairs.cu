@@ -34,6 +34,14 @@ DEVICE void load_operand(s32 (&q)[N], const void *p, u32 i, s32 step, u32 flip) 
   for (int k = 1; k < N; k++) q[k] = q[0];
 }
 
+// load_raised_operand is load_operand for 16 bytes, raised.
+DEVICE void load_raised_operand(s32 (&q)[16], const void *p, u32 i, s32 step, u32 flip) {
+  if (step != 0) return load_raised<1>(q, p, i, flip);
+  q[0] = code_at<1>(p, i, flip) + (s32)flip;
+#pragma unroll
+  for (int k = 1; k < 16; k++) q[k] = q[0];
+}
+
 struct Pair {
   const void *a, *b;
   void *dst;
@@ -127,6 +135,40 @@ DEVICE void add_tables(const Add &p) {
 }
 KERNEL BOUNDS(256, 4) add_shifted(Add p) { add_tables<SUM_SHIFTED>(p); }
 KERNEL BOUNDS(256, 4) add_each(Add p) { add_tables<SUM_EACH>(p); }
+
+// AddHalf is a sum in the form of HalfSum.
+struct AddHalf {
+  Pair pair;
+  HalfSum sum;
+};
+
+template <int form>
+DEVICE void add_half(const AddHalf &p) {
+  SHARED static s32 terms[256];
+  const Pair &r = p.pair;
+  terms[thread_x()] = half_term(p.sum, (s32)thread_x() - (s32)r.flip_b, (s32)r.flip_a);
+  barrier();
+  const u32 pieces = r.spread.vector ? r.spread.count / 16 : 0;
+  for (u32 i = first_piece(); i < pieces; i += all_pieces()) {
+    u32 at[2];
+    s32 a[16], b[16];
+    locate(r.spread, i * 16, at);
+    load_raised_operand(a, r.a, at[0], r.spread.step[0][0], r.flip_a);
+    load_raised_operand(b, r.b, at[1], r.spread.step[1][0], r.flip_b);
+#pragma unroll
+    for (int k = 0; k < 16; k++) a[k] = half_sum<form>(p.sum, a[k], terms[b[k]]);
+    store_codes<1>(r.dst, i * 16, a);
+  }
+  for (u32 i = pieces * 16 + first_piece(); i < r.spread.count; i += all_pieces()) {
+    u32 at[2];
+    locate(r.spread, i, at);
+    const s32 a = code_at<1>(r.a, at[0], r.flip_a) + (s32)r.flip_a, b = code_at<1>(r.b, at[1], r.flip_b) + (s32)r.flip_b;
+    set_code<1>(r.dst, i, half_sum<form>(p.sum, a, terms[b]));
+  }
+}
+KERNEL BOUNDS(256, 4) add_half_twice(AddHalf p) { add_half<DOUBLE_UP_AWAY>(p); }
+KERNEL BOUNDS(256, 4) add_half_once(AddHalf p) { add_half<SINGLE_UP>(p); }
+
 KERNEL BOUNDS(256, 4) add_aligned(Add p) { each_pair_of<1, 4>(p.pair, [&](s32 a, s32 b) { return sum_codes<SUM_ALIGNED>(p.sum, a, b); }); }
 
 struct Multiply {
@@ -145,6 +187,13 @@ KERNEL BOUNDS(256, 4) multiply_float(Multiply p) {
   each_pair_of<1, 8>(p.pair, [&](s32 a, s32 b) {
     return requantize<ONLY_FLOAT>(m.scaling, mul32(sub32(a, m.za), sub32(b, m.zb)), m.k);
   });
+}
+// Products of TFLite, whose factors are below a half.
+KERNEL BOUNDS(256, 4) multiply_twice(Multiply p) {
+  each_pair_of<1, 16>(p.pair, [&](s32 a, s32 b) { return product_small<DOUBLE_UP_AWAY>(p.product, a, b); });
+}
+KERNEL BOUNDS(256, 4) multiply_once(Multiply p) {
+  each_pair_of<1, 16>(p.pair, [&](s32 a, s32 b) { return product_small<SINGLE_UP>(p.product, a, b); });
 }
 KERNEL BOUNDS(256, 4) multiply_fixed(Multiply p) {
   each_pair_of<1, 4>(p.pair, [&](s32 a, s32 b) { return product_codes<ONLY_FIXED>(p.product, a, b); });

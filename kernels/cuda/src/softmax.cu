@@ -38,7 +38,11 @@ KERNEL BOUNDS(256, 2) softmax(SoftmaxRows p) {
   SHARED static s64 parts[256];
   SHARED static s32 terms[TERMS + TERMS / 32];
   SHARED static f32 sums[256];
+  SHARED static s32 exps[256];
   const Softmax &s = p.softmax;
+  const bool bytes = p.bytes == 1; // the exponentials of their distances are a table
+  if (bytes) exps[thread_x()] = softmax_exp(s, (s32)thread_x());
+  const auto exp = [&](s32 d) { return bytes ? exps[d] : softmax_exp(s, d); };
   const u32 t = thread_x(), rows = p.rows, workers = 256 / rows;
   const bool apart = p.inner.by != 1;
   const u32 worker = apart ? t / rows : t % workers, row = apart ? t % rows : t / workers;
@@ -58,7 +62,7 @@ KERNEL BOUNDS(256, 2) softmax(SoftmaxRows p) {
     for (u32 from = 0; from < p.n; from += some) {
       barrier();
       for (u32 k = worker; k < some && from + k < n; k += workers)
-        terms[k * (rows + 1) + row] = s.table[top - code_of(p.src, first + (from + k) * step, p.bytes, p.flip)];
+        terms[k * (rows + 1) + row] = exp(top - code_of(p.src, first + (from + k) * step, p.bytes, p.flip));
       barrier();
       if (worker == 0)
         for (u32 k = 0; k < some && from + k < n; k++) sum = sum + bits_f32(terms[k * (rows + 1) + row]);
@@ -68,16 +72,20 @@ KERNEL BOUNDS(256, 2) softmax(SoftmaxRows p) {
     sum = sums[row];
     for (u32 k = worker; k < n; k += workers) {
       const s64 at = first + k * step;
-      set_code_of(p.dst, at, p.out_bytes, softmax_real(s, top - code_of(p.src, at, p.bytes, p.flip), sum));
+      set_code_of(p.dst, at, p.out_bytes, softmax_real(s, exp(top - code_of(p.src, at, p.bytes, p.flip)), sum));
     }
     return;
   }
   s64 sum = 0;
-  for (u32 k = worker; k < n; k += workers) sum += softmax_term(s, top - code_of(p.src, first + k * step, p.bytes, p.flip));
+  for (u32 k = worker; k < n; k += workers) {
+    const s32 d = top - code_of(p.src, first + k * step, p.bytes, p.flip);
+    sum += softmax_term(s, d, exp(d));
+  }
   sum = merge(parts, worker, workers, row, rows, sum, [](s64 a, s64 b) { return a + b; });
   const SoftmaxRow all = softmax_row(s, sum);
   for (u32 k = worker; k < n; k += workers) {
     const s64 at = first + k * step;
-    set_code_of(p.dst, at, p.out_bytes, softmax_code(s, top - code_of(p.src, at, p.bytes, p.flip), all));
+    const s32 d = top - code_of(p.src, at, p.bytes, p.flip);
+    set_code_of(p.dst, at, p.out_bytes, softmax_code(s, d, exp(d), all));
   }
 }

@@ -11,7 +11,10 @@
 #include "../src/index.cuh"
 
 enum { REQUANTIZE, REQUANTIZE_64, REQUANTIZE_ADD, ACCUMULATED, ACCUMULATED_ADD, QUANTIZE, DEQUANTIZE, RESCALE, SUM, PRODUCT, AVERAGE,
-  AVERAGE_REAL, SOFTMAX, DIVIDE, WINDOW };
+  AVERAGE_REAL, SOFTMAX, DIVIDE, WINDOW, HALF_SUM };
+
+// SMALL are the forms of product_small.
+enum { SMALL = 9 };
 
 static void fail(const char *why) {
   fprintf(stderr, "host: %s\n", why);
@@ -64,12 +67,14 @@ static void softmax(Request &r) {
     f32 real = 0;
     for (u32 i = 0; i < r.forms; i++) top = max32(top, row[i]);
     for (u32 i = 0; i < r.forms; i++) {
-      if (p.form == SOFTMAX_MLAS) real = real + bits_f32(p.table[top - row[i]]);
-      else sum += softmax_term(p, top - row[i]);
+      if (p.form == SOFTMAX_MLAS) real = real + bits_f32(softmax_exp(p, top - row[i]));
+      else sum += softmax_term(p, top - row[i], softmax_exp(p, top - row[i]));
     }
     const SoftmaxRow all = softmax_row(p, sum);
-    for (u32 i = 0; i < r.forms; i++)
-      out[i] = p.form == SOFTMAX_MLAS ? softmax_real(p, top - row[i], real) : softmax_code(p, top - row[i], all);
+    for (u32 i = 0; i < r.forms; i++) {
+      const s32 d = top - row[i], e = softmax_exp(p, d);
+      out[i] = p.form == SOFTMAX_MLAS ? softmax_real(p, e, real) : softmax_code(p, d, e, all);
+    }
   }
 }
 
@@ -142,6 +147,10 @@ static void compute(Request &r) {
   case PRODUCT: {
     const Product p = r.get<Product>(false);
     switch (r.forms) {
+    case SMALL: {
+      if (p.scaling.form == DOUBLE_UP_AWAY) return each([&](s32 a, s32 b) { return product_small<DOUBLE_UP_AWAY>(p, a, b); });
+      return each([&](s32 a, s32 b) { return product_small<SINGLE_UP>(p, a, b); });
+    }
     case ONLY_FLOAT: return each([&](s32 a, s32 b) { return product_codes<ONLY_FLOAT>(p, a, b); });
     case ONLY_FIXED: return each([&](s32 a, s32 b) { return product_codes<ONLY_FIXED>(p, a, b); });
     }
@@ -161,6 +170,13 @@ static void compute(Request &r) {
     return each([&](s32 a, s32) { return (s32)quotient((u32)a, p); });
   }
   case WINDOW: return window(r);
+  case HALF_SUM: {
+    const HalfSum p = r.get<HalfSum>(false);
+    const s32 raised = r.forms;
+    if (p.form == DOUBLE_UP_AWAY)
+      return each([&](s32 a, s32 b) { return half_sum<DOUBLE_UP_AWAY>(p, a + raised, half_term(p, b, raised)); });
+    return each([&](s32 a, s32 b) { return half_sum<SINGLE_UP>(p, a + raised, half_term(p, b, raised)); });
+  }
   }
   fail("a request for something unknown");
 }
