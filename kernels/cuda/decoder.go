@@ -125,7 +125,8 @@ func SwiGLU(s *Stream, x, y Buffer, n int) error { return pairwise(s, "swiglu", 
 
 type pickRowsParams struct {
 	from, ids, to driver.Ptr
-	cols, pad     int32
+	cols          int32
+	_             int32
 }
 
 // PickRows copies the n rows of cols float32 that int32 ids name.
