@@ -64,6 +64,7 @@ func (p *Plan) begin() error {
 	for _, v := range g.Values() {
 		if t := g.Const(v); t != nil {
 			p.vals[v] = held{dtype: t.DType, shape: t.Shape, known: t.ToRowMajor(), ready: true}
+			p.s.stable[p.vals[v].known] = true
 		}
 	}
 	p.ports.in, p.ports.out = make([]cuda.Buffer, len(g.Inputs)), make([]cuda.Buffer, len(g.Outputs))
@@ -237,8 +238,12 @@ type form struct {
 
 var rowMajor = form{"", func(t *tensor.Tensor) []byte { return bytesOf(t.Data) }}
 
-// constant uploads a constant in some form, once for all plans of the session. A failure shows as a nil loc and in p.failed.
+// constant uploads a constant in some form, once for all plans of the session unless it follows from shapes. A failure shows as a nil
+// loc and in p.failed.
 func (p *Plan) constant(t *tensor.Tensor, f form) *loc {
+	if !p.s.stable[t] {
+		return p.table(f.bytes(t))
+	}
 	key := constKey{t, f.name}
 	b, ok := p.s.constants[key]
 	if !ok {

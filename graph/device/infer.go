@@ -100,6 +100,11 @@ func (p *Plan) known(id graph.NodeID) ([]*tensor.Tensor, error) {
 		return nil, err
 	}
 	p.s.folds[id] = &fold{in, out}
+	if !slices.ContainsFunc(in, func(t *tensor.Tensor) bool { return !p.s.stable[t] }) {
+		for _, t := range out {
+			p.s.stable[t] = true
+		}
+	}
 	return out, nil
 }
 

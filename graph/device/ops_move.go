@@ -14,7 +14,7 @@ var moveEmitters = map[string]emitter{
 	"Reshape": emitReshape, "Flatten": emitReshape, "Squeeze": emitReshape, "Unsqueeze": emitReshape,
 	"Identity": emitIdentity, "Dropout": emitIdentity,
 	"Transpose": emitTranspose, "Concat": emitConcat, "Split": emitSplit, "Slice": emitSlice, "Expand": emitExpand, "Tile": emitTile,
-	"DepthToSpace": emitDepthToSpace, "SpaceToDepth": emitSpaceToDepth, "Pad": emitPad, "Gather": emitGather, "Resize": emitResize,
+	"DepthToSpace": emitDepthToSpace, "SpaceToDepth": emitSpaceToDepth, "Pad": emitPad, "Gather": emitGather, "Resize": emitResize, "Upsample": emitResize,
 }
 
 func emitReshape(e *emission) error {

@@ -40,17 +40,13 @@ func emitConv(e *emission) error {
 	if err := e.floats(); err != nil {
 		return err
 	}
-	w := e.known(1)
-	if w == nil {
-		return onHost("weights that depend on data")
-	}
 	transposed := e.n.Op == "ConvTranspose"
-	x := e.shape(0)
-	geometry, channels := graph.ConvGeometry, func(geo *graph.Geometry) int { return w.Shape[0] }
+	x, w := e.shape(0), e.shape(1)
+	geometry, channels := graph.ConvGeometry, func(geo *graph.Geometry) int { return w[0] }
 	if transposed {
-		geometry, channels = graph.ConvTransposeGeometry, func(geo *graph.Geometry) int { return w.Shape[1] * geo.Group }
+		geometry, channels = graph.ConvTransposeGeometry, func(geo *graph.Geometry) int { return w[1] * geo.Group }
 	}
-	geo, err := geometry(e.n, graph.Static(x...), graph.Static(w.Shape...))
+	geo, err := geometry(e.n, graph.Static(x...), graph.Static(w...))
 	if err != nil {
 		return err
 	}
@@ -63,7 +59,7 @@ func emitConv(e *emission) error {
 		return onHost(err.Error())
 	}
 	src := e.in(0, tensor.ChannelsLast)
-	weights := e.p.constant(w, form{fmt.Sprintf("conv %v group %d", transposed, geo.Group), func(t *tensor.Tensor) []byte { return asBytes(conv.Pack(t.F32())) }})
+	weights := e.weights(conv, transposed, geo.Group)
 	table := e.p.table(asBytes(conv.Table()))
 	ep := e.epilogue(2, tensor.ChannelsLast)
 	dst := e.makeAs(ep.result, tensor.Float32, e.out[0].shape, tensor.ChannelsLast)
@@ -71,6 +67,18 @@ func emitConv(e *emission) error {
 		return conv.Launch(s, m.ptr(dst), m.ptr(src), m.ptr(weights), m.ptr(table), ep.at(m))
 	}, dst, src, weights, table, ep.bias, ep.add)
 	return nil
+}
+
+// weights returns input 1 as the kernel reads it: a constant is put in order once, others are in every run.
+func (e *emission) weights(conv *cuda.FloatConv, transposed bool, group int) *loc {
+	if t := e.known(1); t != nil {
+		return e.p.constant(t, form{fmt.Sprintf("conv %v group %d", transposed, group), func(t *tensor.Tensor) []byte { return asBytes(conv.Pack(t.F32())) }})
+	}
+	src := e.in(1, tensor.RowMajor)
+	dst := e.p.temp(src.bytes)
+	sizes, from, to := conv.Order()
+	e.move(dst, src, 4, sizes, to, from, 0, 0)
+	return dst
 }
 
 // epilogue is what a product does with its sums.

@@ -36,6 +36,7 @@ type Session struct {
 	plans     []*Plan // the one used last at the end
 	constants map[constKey]cuda.Buffer
 	folds     map[graph.NodeID]*fold
+	stable    map[*tensor.Tensor]bool // what does not depend on shapes: it is uploaded once for all plans
 }
 
 // New prepares g for a device. It refuses a graph with operators that package exec cannot execute, as exec.New does. The graph must
@@ -48,7 +49,8 @@ func New(g *graph.Graph, d *cuda.Device, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{g: g, dev: d, opt: o, order: order, constants: map[constKey]cuda.Buffer{}, folds: map[graph.NodeID]*fold{}}
+	s := &Session{g: g, dev: d, opt: o, order: order, constants: map[constKey]cuda.Buffer{}, folds: map[graph.NodeID]*fold{},
+		stable: map[*tensor.Tensor]bool{}}
 	if s.stream, err = d.NewStream(); err != nil {
 		return nil, err
 	}

@@ -66,18 +66,8 @@ func newResampler(n *graph.Node, version int64) (r resampler, scalesAt, sizesAt,
 
 // buildUpsample is Resize of opset 10 with its scales as two attributes (opset 1), one (opset 7) or an input (opset 9).
 func buildUpsample(n *graph.Node, version int64) (evalFunc, error) {
-	r := resampler{mode: n.AttrStr("mode", "nearest"), coords: "asymmetric", nearest: "floor"}
-	var fixed []float32
-	switch a := n.Attr("scales"); {
-	case version < 7:
-		fixed = []float32{1, 1, n.AttrFloat("height_scale", 1), n.AttrFloat("width_scale", 1)}
-		if r.mode == "bilinear" {
-			r.mode = "linear"
-		}
-	case a != nil:
-		fixed = a.Floats
-	}
-	if err := r.check(); err != nil {
+	r, fixed, err := newUpsampler(n, version)
+	if err != nil {
 		return nil, err
 	}
 	return func(c *call) error {
@@ -87,6 +77,21 @@ func buildUpsample(n *graph.Node, version int64) (evalFunc, error) {
 		}
 		return r.run(c, scales, nil, nil)
 	}, nil
+}
+
+// newUpsampler reads the attributes of Upsample; scales are nil where they are an input.
+func newUpsampler(n *graph.Node, version int64) (r resampler, scales []float32, err error) {
+	r = resampler{mode: n.AttrStr("mode", "nearest"), coords: "asymmetric", nearest: "floor"}
+	switch a := n.Attr("scales"); {
+	case version < 7:
+		scales = []float32{1, 1, n.AttrFloat("height_scale", 1), n.AttrFloat("width_scale", 1)}
+		if r.mode == "bilinear" {
+			r.mode = "linear"
+		}
+	case a != nil:
+		scales = a.Floats
+	}
+	return r, scales, r.check()
 }
 
 func (r *resampler) check() error {

@@ -23,10 +23,21 @@ type ResampledAxis struct {
 	Weight [][]float64
 }
 
-// ResampleOf returns how a Resize node (not Upsample) resamples a tensor. in holds its inputs, nil for those that are absent; the elements
+// ResampleOf returns how a Resize or Upsample node resamples a tensor. in holds its inputs, nil for those that are absent; the elements
 // of the first are not looked at.
 func ResampleOf(n *graph.Node, opset int64, x, out []int, in []*tensor.Tensor) (*Resampling, error) {
-	r, scalesAt, sizesAt, roiAt, err := newResampler(n, opset)
+	var r resampler
+	var scales, roi []float32
+	var sizes []int
+	var err error
+	scalesAt, sizesAt, roiAt := 1, -1, -1
+	if n.Op == "Upsample" {
+		if r, scales, err = newUpsampler(n, opset); scales != nil {
+			scalesAt = -1
+		}
+	} else {
+		r, scalesAt, sizesAt, roiAt, err = newResampler(n, opset)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -36,8 +47,6 @@ func ResampleOf(n *graph.Node, opset int64, x, out []int, in []*tensor.Tensor) (
 		}
 		return in[i]
 	}
-	var scales, roi []float32
-	var sizes []int
 	if t := input(scalesAt); t != nil {
 		if scales = t.F32(); scales == nil {
 			return nil, errors.New("scales that are not float32")

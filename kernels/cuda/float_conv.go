@@ -55,25 +55,31 @@ func (c *FloatConv) Table() []int32 {
 	return t
 }
 
-// Pack returns weights, OIHW (transposed: IOHW), in the order in which the kernel reads them.
-func (c *FloatConv) Pack(w []float32) []float32 {
+// Order says where the kernel wants the weights: the element at an index of sizes lies at the sum of its steps from in OIHW (transposed:
+// IOHW) and goes to that of its steps to.
+func (c *FloatConv) Order() (sizes, from, to []int) {
 	s := c.shape
-	cg, mg, taps := s.C/s.Group, s.M/s.Group, s.KD*s.KH*s.KW
+	g, cg, mg, taps := s.Group, s.C/s.Group, s.M/s.Group, s.KD*s.KH*s.KW
+	sizes, from, to = []int{g, mg, cg, taps}, []int{mg * cg * taps, cg * taps, taps, 1}, []int{mg, 1, s.M, cg * s.M}
+	if c.transposed {
+		from = []int{cg * mg * taps, taps, mg * taps, 1}
+	}
+	if !c.each {
+		to = []int{taps * cg * mg, 1, mg, cg * mg}
+	}
+	return sizes, from, to
+}
+
+// Pack returns weights in the order in which the kernel reads them.
+func (c *FloatConv) Pack(w []float32) []float32 {
+	sizes, from, to := c.Order()
 	out := make([]float32, len(w))
-	for m := range s.M {
-		g := m / mg
-		for k := range cg {
-			for t := range taps {
-				from, to := (m*cg+k)*taps+t, 0
-				if c.transposed {
-					from = ((g*cg+k)*mg+m-g*mg)*taps + t
-				}
-				if to = (t*cg+k)*s.M + m; !c.each {
-					to = (g*taps*cg+t*cg+k)*mg + m - g*mg
-				}
-				out[to] = w[from]
-			}
+	for i := range w {
+		rest, src, dst := i, 0, 0
+		for a := len(sizes) - 1; a >= 0; a-- {
+			src, dst, rest = src+rest%sizes[a]*from[a], dst+rest%sizes[a]*to[a], rest/sizes[a]
 		}
+		out[dst] = w[src]
 	}
 	return out
 }
