@@ -9,10 +9,10 @@ import (
 // Depthwise mirrors the struct of depthwise.cu.
 type Depthwise struct {
 	X, W, Pieces, Parts  driver.Ptr
-	Width                Divisor
+	Width, Fours         Divisor
 	Channels, Rows, Each int32
 	Groups               int32
-	Fill                 uint32
+	Fill, _              uint32
 	Few                  [12]piece
 	Window               windows
 	Epilogue             Epilogue
@@ -27,6 +27,13 @@ func (g *layout) depthwise(op *LinearOp) bool {
 	return op.symmetric()
 }
 
+// three reports whether the window is 3 x 3 of stride 1 or 2.
+func (g *layout) three() bool {
+	s := g.shape
+	return s.D == 1 && s.KD == 1 && s.OutD == 1 && s.PadFront == 0 && s.KH == 3 && s.KW == 3 && s.DilH == 1 && s.DilW == 1 &&
+		s.StrideH == s.StrideW && s.StrideH <= 2
+}
+
 func (l *Linear) prepareDepthwise(g *layout) error {
 	op := &l.op
 	if !g.depthwise(op) || op.Wide || op.X.Type != Int8 && op.X.Type != Uint8 {
@@ -36,13 +43,19 @@ func (l *Linear) prepareDepthwise(g *layout) error {
 	if err != nil {
 		return err
 	}
-	n, groups := g.allChannels, ceilDiv(g.taps, 4)
-	packed := make([]byte, groups*n*4)
+	// Taps go four to a word, or a line of three to a word.
+	n, lines := g.allChannels, g.three()
+	perWord := 4
+	if lines {
+		perWord = 3
+	}
+	groups := ceilDiv(g.taps, perWord)
+	packed := make([]byte, max(groups, 3)*n*4)
 	correction := make([]int32, n)
 	for c := range n {
 		sum := int32(0)
 		for tap, q := range op.Weights[c*g.taps:][:g.taps] {
-			packed[(tap/4*n+c)*4+tap%4] = byte(q - shift)
+			packed[(tap/perWord*n+c)*4+tap%perWord] = byte(q - shift)
 			sum += q - shift
 		}
 		correction[c] = op.biasOf(c) - op.X.Zero*sum
@@ -51,14 +64,22 @@ func (l *Linear) prepareDepthwise(g *layout) error {
 	one := *g
 	one.parts, one.channels, one.table = 1, n, []Part{{}}
 	win, tap := windowOf(g.shape, g.shape.C)
-	pieces := win.piecesOf(tap, 1, 1, groups*4)
-	entry := "many"
-	p := Depthwise{Width: DivisorOf(n / 4), Channels: int32(n), Rows: int32(g.rows), Groups: int32(groups),
-		Fill: uint32(uint8(op.X.Zero)) * 0x01010101, Window: win}
-	if groups <= 3 {
+	pieces := win.piecesOf(tap, 1, 1, multiple(g.taps, 4))
+	p := Depthwise{Width: DivisorOf(n / 4), Fours: DivisorOf(ceilDiv(g.shape.OutW, 4)), Channels: int32(n), Rows: int32(g.rows),
+		Each: 1, Groups: int32(groups), Fill: uint32(uint8(op.X.Zero)) * 0x01010101, Window: win}
+	entry, threads := "many", 0
+	switch {
+	case lines:
+		entry = fmt.Sprintf("three%d", g.shape.StrideH)
+		p.Rows = int32(g.shape.N * g.shape.OutH)
+		threads = int(p.Rows) * int(p.Fours.By) * (n / 4)
+	case groups <= 3:
 		entry = "few"
 		copy(p.Few[:], win.piecesOf(tap, 1, 1, len(p.Few)))
-		packed = append(packed, make([]byte, (3-groups)*n*4)...)
+	}
+	if !lines { // several rows a thread share its weights, as long as there are threads enough
+		p.Each = int32(min(max(g.rows*(n/4)/(l.device.Multiprocessors*2048), 1), 8))
+		threads = ceilDiv(g.rows, int(p.Each)) * (n / 4)
 	}
 	l.method = "depthwise " + entry
 	if entry += "_u8"; op.X.Type == Int8 {
@@ -75,9 +96,7 @@ func (l *Linear) prepareDepthwise(g *layout) error {
 	if err != nil {
 		return err
 	}
-	// Several rows a thread share its weights, as long as there are threads enough.
-	p.Each = int32(min(max(g.rows*(n/4)/(l.device.Multiprocessors*2048), 1), 8))
-	grid := driver.Dim{X: uint32(ceilDiv(ceilDiv(g.rows, int(p.Each))*(n/4), 128)), Y: 1, Z: 1}
+	grid := driver.Dim{X: uint32(ceilDiv(threads, 128)), Y: 1, Z: 1}
 	l.steps = append(l.steps, func(s *Stream, a *LinearArgs) error {
 		p.X, p.W, p.Pieces, p.Parts = a.X.Ptr, a.constant(w), a.constant(list), a.constant(parts)
 		p.Epilogue = main.bind(a, corr(a))

@@ -11,9 +11,11 @@ struct Depthwise {
   const Piece *pieces; // by tap, up to a multiple of four; positions far outside behind the last
   const Part *parts;   // one
   Divisor width;       // channels/4
+  Divisor fours;       // of kernel three: groups of four positions in a line
   s32 channels, rows, each; // each: rows of a thread
   s32 groups;
   u32 fill;            // the code of padding in every byte
+  u32 unused;
   Piece few[12];       // the same pieces, where there are no more
   Windows window;
   Epilogue epilogue;
@@ -47,7 +49,8 @@ DEVICE void depthwise(const Depthwise &p) {
   const s32 turn = quotient(at, p.width), c = (at - turn * p.width.by) * 4;
   if ((s64)turn * p.each >= p.rows) return;
   const u8 *x = p.x + c;
-  const Epilogue e = own(p.epilogue, p.parts[0], 0);
+  Epilogue e = own(p.epilogue, p.parts[0], 0);
+  e.zeros = nullptr; // there are none here, which the compiler is told
   Channels<4> channels;
   if (e.vector) channels = channels_of<4>(e, p.parts[0], c);
   u32x4 w[FEW ? FEW : 1];
@@ -95,7 +98,84 @@ DEVICE void depthwise(const Depthwise &p) {
   }
 }
 
+// three is for windows of 3 x 3 of stride 1 or 2, which nearly all are. A thread has four neighbouring positions of a line and four
+// channels; w has three taps of a line of the window to a word. Two neighbouring columns of x are transposed once and serve every
+// position that they belong to: an odd position of stride 1 has its taps one byte further on.
+template <bool SIGNED, int STRIDE>
+DEVICE void three(const Depthwise &p) {
+  constexpr int COLUMNS = 3 * STRIDE + 3, PAIRS = (COLUMNS + 1) / 2;
+  const u32 at = block_x() * 128 + thread_x();
+  const s32 turn = quotient(at, p.width), c = (at - turn * p.width.by) * 4;
+  const s32 line = quotient(turn, p.fours), first = (turn - line * p.fours.by) * 4;
+  if (line >= p.rows) return;
+  const s32 image = quotient(line, p.window.out_h);
+  const s32 y = (line - image * (s32)p.window.out_h.by) * STRIDE - p.window.begin_h, x = first * STRIDE - p.window.begin_w;
+  Epilogue e = own(p.epilogue, p.parts[0], 0);
+  e.zeros = nullptr; // there are none here, which the compiler is told
+  s32x4 sum[4];
+#pragma unroll
+  for (int i = 0; i < 4; i++) sum[i] = s32x4{0, 0, 0, 0};
+  const u8 *from = p.x + image * p.window.image + ((s64)y * p.window.in_w + x) * p.window.pitch + c;
+#pragma unroll
+  for (int ky = 0; ky < 3; ky++, from += p.window.in_w * p.window.pitch) {
+    const u32x4 w = *(const u32x4 *)&p.w[ky * p.channels + c];
+    u32 v[PAIRS * 2];
+#pragma unroll
+    for (int i = 0; i < PAIRS * 2; i++) {
+      v[i] = p.fill;
+      if (i < COLUMNS && (u32)(y + ky) < (u32)p.window.in_h && (u32)(x + i) < (u32)p.window.in_w)
+        v[i] = *(const u32 *)(from + i * p.window.pitch);
+    }
+    u32 low[PAIRS], high[PAIRS]; // of two columns, channels 0 and 1, channels 2 and 3
+#pragma unroll
+    for (int i = 0; i < PAIRS; i++) {
+      low[i] = permuted(v[2 * i], v[2 * i + 1], 0x5140);
+      high[i] = permuted(v[2 * i], v[2 * i + 1], 0x7362);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int pair = STRIDE == 1 ? i / 2 : i, shift = STRIDE == 1 ? i % 2 * 8 : 0;
+      sum[i][0] = dot4<SIGNED>(permuted(low[pair], low[pair + 1], 0x5410), w[0] << shift, sum[i][0]);
+      sum[i][1] = dot4<SIGNED>(permuted(low[pair], low[pair + 1], 0x7632), w[1] << shift, sum[i][1]);
+      sum[i][2] = dot4<SIGNED>(permuted(high[pair], high[pair + 1], 0x5410), w[2] << shift, sum[i][2]);
+      sum[i][3] = dot4<SIGNED>(permuted(high[pair], high[pair + 1], 0x7632), w[3] << shift, sum[i][3]);
+    }
+  }
+  const s32 row = line * p.window.out_w.by + first, end = min32(p.window.out_w.by - first, 4);
+  if (e.vector) {
+    const Channels<4> channels = channels_of<4>(e, p.parts[0], c);
+    if (e.type <= ELEMENT_U8 && !e.residual) {
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        if (i < end) codes4<false>(e, channels, row + i, sum[i], 0);
+      return;
+    }
+#pragma unroll 1
+    for (s32 i = 0; i < end; i++) {
+      finish4(e, channels, row + i, sum[0]);
+      sum[0] = sum[1], sum[1] = sum[2], sum[2] = sum[3];
+    }
+    return;
+  }
+#pragma unroll 1
+  for (s32 k = 0; k < 4; k++) {
+    const Channels<1> channel = channels_of<1>(e, p.parts[0], c + k);
+    s32 v[4] = {sum[0][0], sum[1][0], sum[2][0], sum[3][0]};
+#pragma unroll 1
+    for (s32 i = 0; i < end; i++) {
+      finish(e, channel, row + i, v[0]);
+      v[0] = v[1], v[1] = v[2], v[2] = v[3];
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) sum[i] = s32x4{sum[i][1], sum[i][2], sum[i][3], 0};
+  }
+}
+
 KERNEL BOUNDS(128, 6) few_s8(Depthwise p) { depthwise<true, 3>(p); }
 KERNEL BOUNDS(128, 6) few_u8(Depthwise p) { depthwise<false, 3>(p); }
 KERNEL BOUNDS(128, 6) many_s8(Depthwise p) { depthwise<true, 0>(p); }
 KERNEL BOUNDS(128, 6) many_u8(Depthwise p) { depthwise<false, 0>(p); }
+KERNEL BOUNDS(128, 5) three1_s8(Depthwise p) { three<true, 1>(p); }
+KERNEL BOUNDS(128, 5) three1_u8(Depthwise p) { three<false, 1>(p); }
+KERNEL BOUNDS(128, 5) three2_s8(Depthwise p) { three<true, 2>(p); }
+KERNEL BOUNDS(128, 5) three2_u8(Depthwise p) { three<false, 2>(p); }

@@ -63,7 +63,7 @@ struct Channels {
   Multiplier k[N];
 };
 
-// channels_of reads the constants of the N channels of a part from c on.
+// channels_of reads the constants of the N channels of a part from c on. Tables have one entry for each, or one for all.
 template <int N>
 DEVICE Channels<N> channels_of(const Epilogue &e, const Part &part, s32 c) {
   Channels<N> a;
@@ -72,12 +72,24 @@ DEVICE Channels<N> channels_of(const Epilogue &e, const Part &part, s32 c) {
   const Multiplier *table = real ? e.accumulated.multipliers : e.requantize.multipliers;
   const s32 step = real ? e.accumulated.step : e.requantize.step;
 #pragma unroll
-  for (int i = 0; i < N; i++) {
-    const s64 at = part.channel + c + i;
-    a.correction[i] = e.correction ? e.correction[part.correction + c + i] : 0;
-    a.zero[i] = e.zeros ? e.zeros[at * e.zeros_step] : 0;
-    a.k[i].m = a.k[i].shift = 0;
-    if (e.type <= ELEMENT_F32) a.k[i] = table[at * step];
+  for (int i = 0; i < N; i++) a.correction[i] = a.zero[i] = a.k[i].m = a.k[i].shift = 0;
+  if (e.correction) {
+#pragma unroll
+    for (int i = 0; i < N; i++) a.correction[i] = e.correction[part.correction + c + i];
+  }
+  if (e.zeros) {
+#pragma unroll
+    for (int i = 0; i < N; i++) a.zero[i] = e.zeros_step ? e.zeros[part.channel + c + i] : e.zeros[0];
+  }
+  if (e.type <= ELEMENT_F32) {
+    if (step) {
+#pragma unroll
+      for (int i = 0; i < N; i++) a.k[i] = table[part.channel + c + i];
+    } else {
+      const Multiplier one = table[0];
+#pragma unroll
+      for (int i = 0; i < N; i++) a.k[i] = one;
+    }
   }
   return a;
 }
@@ -92,14 +104,19 @@ DEVICE s32 read_code(const void *p, s32 type, s64 i) {
   return ((const u16 *)p)[i];
 }
 
+// at_row is where a row begins.
+DEVICE s64 at_row(s32 row, s64 stride) { return (s64)row * (s32)stride; }
+
+// row_sum is the sum of a row's codes, where weights have zero points.
+DEVICE s32 row_sum(const Epilogue &e, s32 row) { return e.zeros ? e.sums[row] : 0; }
+
 // corrected adds what zero points and the bias make of a sum. Sums of 64 bits have been made without zero points.
 template <int N>
-DEVICE s32 corrected(const Epilogue &e, const Channels<N> &a, int i, s64 row, s32 sum) {
-  const s32 v = add32(sum, a.correction[i]);
-  return e.zeros ? sub32(v, mul32(a.zero[i], e.sums[row])) : v;
+DEVICE s32 corrected(const Channels<N> &a, int i, s32 row_sum, s32 sum) {
+  return sub32(add32(sum, a.correction[i]), mul32(a.zero[i], row_sum));
 }
 template <int N>
-DEVICE s64 corrected(const Epilogue &e, const Channels<N> &a, int i, s64 row, s64 sum) {
+DEVICE s64 corrected(const Channels<N> &a, int i, s32 row_sum, s64 sum) {
   return add64(sum, a.correction[i]);
 }
 
@@ -108,11 +125,11 @@ DEVICE s32 requantize_any(const Requantize &r, s64 acc, Multiplier k) { return r
 
 // finish makes one output of any type.
 template <typename Acc>
-DEVICE void finish(const Epilogue &e, const Channels<1> &a, s64 row, Acc sum) {
-  const Acc acc = corrected(e, a, 0, row, sum);
-  const s64 at = row * e.stride + a.c;
+DEVICE void finish(const Epilogue &e, const Channels<1> &a, s32 row, Acc sum) {
+  const Acc acc = corrected(a, 0, row_sum(e, row), sum);
+  const s64 at = at_row(row, e.stride) + a.c;
   s32 q = 0;
-  if (e.residual) q = read_code(e.residual, e.residual_type, row * e.residual_stride + a.c);
+  if (e.residual) q = read_code(e.residual, e.residual_type, at_row(row, e.residual_stride) + a.c);
   switch (e.type) {
   case ELEMENT_F32:
     ((f32 *)e.out)[at] = e.residual ? accumulated_add(e.accumulated, acc, a.k[0], q) : accumulated(e.accumulated, acc, a.k[0]);
@@ -131,8 +148,8 @@ DEVICE void finish(const Epilogue &e, const Channels<1> &a, s64 row, Acc sum) {
 }
 
 // residual4 reads the residual of four channels, which has 8 bits.
-DEVICE u32 residual4(const Epilogue &e, const Channels<4> &a, s64 row) {
-  return *(GLOBAL const u32 *)((const u8 *)e.residual + row * e.residual_stride + a.c);
+DEVICE u32 residual4(const Epilogue &e, const Channels<4> &a, s32 row) {
+  return *(GLOBAL const u32 *)((const u8 *)e.residual + at_row(row, e.residual_stride) + a.c);
 }
 
 // byte_of is code i of four.
@@ -140,26 +157,28 @@ DEVICE s32 byte_of(s32 type, u32 four, int i) { return type == ELEMENT_S8 ? (s32
 
 // codes4 makes four codes of 8 bits, with the residual where it ADDS.
 template <bool ADDS>
-DEVICE void codes4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum, u32 residual) {
+DEVICE void codes4(const Epilogue &e, const Channels<4> &a, s32 row, s32x4 sum, u32 residual) {
+  const s32 codes = row_sum(e, row);
   u32 out = 0;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    const s32 acc = corrected(e, a, i, row, sum[i]);
+    const s32 acc = corrected(a, i, codes, sum[i]);
     const s32 code = ADDS ? requantize_add<ONLY_SCALE>(e.requantize, acc, a.k[i], byte_of(e.residual_type, residual, i))
                           : requantize<ONLY_SCALE>(e.requantize.scaling, acc, a.k[i]);
     out |= (u32)(u8)code << 8 * i;
   }
-  *(u32 *)((u8 *)e.out + row * e.stride + a.c) = out;
+  *(u32 *)((u8 *)e.out + at_row(row, e.stride) + a.c) = out;
 }
 
 // words4 makes four real numbers, or writes the sums.
-DEVICE void words4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum) {
-  const s64 at = row * e.stride + a.c;
+DEVICE void words4(const Epilogue &e, const Channels<4> &a, s32 row, s32x4 sum) {
+  const s64 at = at_row(row, e.stride) + a.c;
+  const s32 codes = row_sum(e, row);
   const u32 residual = e.residual ? residual4(e, a, row) : 0;
   f32x4 v;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    sum[i] = corrected(e, a, i, row, sum[i]);
+    sum[i] = corrected(a, i, codes, sum[i]);
     v[i] = e.residual ? accumulated_add(e.accumulated, sum[i], a.k[i], byte_of(e.residual_type, residual, i))
                       : accumulated(e.accumulated, sum[i], a.k[i]);
   }
@@ -171,7 +190,7 @@ DEVICE void words4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum) 
 }
 
 // finish4 makes four outputs where Epilogue.vector allows it.
-DEVICE void finish4(const Epilogue &e, const Channels<4> &a, s64 row, s32x4 sum) {
+DEVICE void finish4(const Epilogue &e, const Channels<4> &a, s32 row, s32x4 sum) {
   if (e.type > ELEMENT_U8) {
     words4(e, a, row, sum);
   } else if (e.residual) {

@@ -298,24 +298,28 @@ DEVICE void product(const Tiled &p) {
   }
 
   // The ring is read; the sums go through its memory, half of them at a time, so that rows are written as such. A row has eight sums
-  // more than it needs: four rows of 8 bytes each then lie in different banks.
+  // more than it needs: four rows of 8 bytes each then lie in different banks. The other half moves up, so that the registers of
+  // what is written are free for making outputs.
   barrier();
-  Finisher<S> finisher(p, part, block_y(), tile.n * S::N);
   constexpr int PASSES = S::WM / 16 < 2 ? 1 : 2, EACH = S::WM / 16 / PASSES;
   s32 *sums = (s32 *)shared_memory;
 #pragma unroll 1
   for (s32 pass = 0; pass < PASSES; pass++) {
 #pragma unroll
-    for (int i = 0; i < S::WM / 16; i++) {
-      if (i / EACH != pass) continue;
-      s32 *at = sums + ((warp_m * EACH + i % EACH) * 16 + lane / 4) * (S::N + 8) + warp_n * S::WN + lane % 4 * 2;
+    for (int i = 0; i < EACH; i++) {
+      s32 *at = sums + ((warp_m * EACH + i) * 16 + lane / 4) * (S::N + 8) + warp_n * S::WN + lane % 4 * 2;
 #pragma unroll
       for (int j = 0; j < S::WN / 8; j++) {
         *(u64 *)(at + j * 8) = (u64)(u32)c[i][j][1] << 32 | (u32)c[i][j][0];
         *(u64 *)(at + j * 8 + 8 * (S::N + 8)) = (u64)(u32)c[i][j][3] << 32 | (u32)c[i][j][2];
+        if (PASSES > 1) {
+#pragma unroll
+          for (int k = 0; k < 4; k++) c[i][j][k] = c[(i + EACH) % (S::WM / 16)][j][k];
+        }
       }
     }
     barrier();
+    Finisher<S> finisher(p, part, block_y(), tile.n * S::N);
     finisher.run(p, Band<S, S::AT_M * EACH * 16, EACH * 16, S::WM>{sums, tile.m * S::M + pass * EACH * 16});
     barrier();
   }
@@ -381,17 +385,19 @@ DEVICE void product(const Tiled &p) {
     barrier();
   }
 
-  Finisher<S> finisher(p, part, block_y(), tile.n * S::N);
   s32 *sums = (s32 *)shared_memory;
 #pragma unroll 1
   for (s32 pass = 0; pass < TM / 4; pass++) {
 #pragma unroll
     for (int i = 0; i < TM; i++) {
-      if (i / 4 != pass) continue;
 #pragma unroll
-      for (int j = 0; j < TN; j++) sums[(4 * y + i % 4) * (S::N + 8) + CW * x + j % CW + j / CW * CW * 16] = c[i][j];
+      for (int j = 0; j < TN; j++) {
+        if (i < 4) sums[(4 * y + i) * (S::N + 8) + CW * x + j % CW + j / CW * CW * 16] = c[i][j];
+        c[i][j] = c[(i + 4) % TM][j]; // the next ones move up
+      }
     }
     barrier();
+    Finisher<S> finisher(p, part, block_y(), tile.n * S::N);
     finisher.run(p, Band<S, 4 * Y, 4 * Y, 4 * Y>{sums, tile.m * S::M + pass * 4 * Y});
     barrier();
   }
