@@ -86,6 +86,7 @@ const (
 	groupsTogether = 4
 	groupsThreads  = 256
 	groupsShared   = 48 << 10
+	tileGroups     = 16 // rows of activations that are worth a tile of tensor cores
 )
 
 // MulGroups writes the products of rows of activations with the rows of m to y, x.N x m.Rows: ref.DotGroups of codes, and
@@ -102,6 +103,10 @@ func MulGroups(s *Stream, y Buffer, m *GroupMatrix, x GroupRows) error {
 	if x.Floats.Bytes > 0 {
 		entry = "groups_floats"
 	}
+	if x.N >= tileGroups && entry == "groups_codes" && s.Device.TensorCores() && m.Bits == 8 && m.Size%32 == 0 && m.Cols%m.Size == 0 {
+		grid := driver.Dim{X: uint32((x.N + 63) / 64), Y: uint32((m.Rows + 127) / 128), Z: 1}
+		return launchFile(s, "groups", "groups_tiles", grid, groupsThreads, 0, &p)
+	}
 	p.stride = p.perRow | 1 // odd: rows begin in different banks
 	together := min(x.N, groupsTogether)
 	most := groupsShared / (4 * int(p.stride) * together)
@@ -117,7 +122,8 @@ func MulGroups(s *Stream, y Buffer, m *GroupMatrix, x GroupRows) error {
 type embedParams struct {
 	m      groupMatrix
 	ids, x driver.Ptr
-	n, pad uint32
+	n      uint32
+	_      uint32
 }
 
 // EmbedGroups writes the rows of m that n int32 ids name to x, code times scale.

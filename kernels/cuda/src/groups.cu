@@ -174,6 +174,103 @@ template <template <s32> class Term> DEVICE void multiply(const GroupsProduct &p
 KERNEL BOUNDS(PRODUCT_THREADS, 2) groups_codes(GroupsProduct p) { multiply<CodeTerm>(p); }
 KERNEL BOUNDS(PRODUCT_THREADS, 2) groups_floats(GroupsProduct p) { multiply<FloatTerm>(p); }
 
+#if __CUDA_ARCH__ >= 800
+
+// What a block of groups_tiles computes: 128 rows of the matrix with 64 rows of activations, each of its eight warps 32 of both, in
+// steps of 32 codes. Rows of a step have two pieces of 16 bytes; four rows fill all banks, so that the pieces of the next four are
+// exchanged, and ldmatrix reads eight rows of one piece without conflicts.
+enum { TILE_ROWS = 128, TILE_N = 64, TILE_STEP = 32, TILE_RING = 4, TILE_BYTES = (TILE_ROWS + TILE_N) * TILE_STEP };
+
+DEVICE u32 tile_place(u32 row, u32 piece) { return row * TILE_STEP + ((piece ^ (row >> 2 & 1)) << 4); }
+
+// groups_tiles is for codes of 8 bits in groups that are a multiple of 32 and divide rows, and many rows of activations: the sums of a
+// group are made by tensor cores, and their terms added group by group, in order.
+KERNEL BOUNDS(256, 2) groups_tiles(GroupsProduct p) {
+  SHARED static __attribute__((aligned(128))) u8 ring[TILE_RING * TILE_BYTES];
+  const u32 tid = thread_x(), lane = tid & 31, warp = tid >> 5, warp_r = warp / 2 * 32, warp_n = warp % 2 * 32;
+  const s32 r0 = block_y() * TILE_ROWS, n0 = block_x() * TILE_N, steps = p.m.cols / TILE_STEP;
+  const u32 at = shared_address(ring), row = tid >> 1, piece = tid & 1;
+  const s32 last_r = p.m.rows - 1, last_n = p.n - 1; // rows beyond the end copy the last
+  const u8 *from_r = p.m.codes + (s64)(r0 + (s32)row < last_r ? r0 + (s32)row : last_r) * p.m.cols + piece * 16;
+  const u8 *from_n = (const u8 *)p.x + (s64)(n0 + (s32)row < last_n ? n0 + (s32)row : last_n) * p.m.cols + piece * 16;
+  const u32 to_r = at + tile_place(row, piece), to_n = to_r + TILE_ROWS * TILE_STEP;
+  auto copy = [&](s32 step) {
+    const u32 slot = step % TILE_RING * TILE_BYTES;
+    if (step < steps) {
+      copy16(to_r + slot, from_r + (s64)step * TILE_STEP);
+      if (row < TILE_N) copy16(to_n + slot, from_n + (s64)step * TILE_STEP);
+    }
+    copies_end();
+  };
+  for (s32 step = 0; step < TILE_RING - 1; step++) copy(step);
+
+  f32 y[2][4][4];
+  s32 sums[2][4][4];
+#pragma unroll
+  for (s32 i = 0; i < 2; i++)
+#pragma unroll
+    for (s32 j = 0; j < 4; j++)
+#pragma unroll
+      for (s32 e = 0; e < 4; e++) y[i][j][e] = 0.0f, sums[i][j][e] = 0;
+
+  // The lane's rows of the matrix are r and those 8, 16 and 24 further; its rows of activations are n, n+1 and those 8, 16 and 24 further.
+  const s32 r = r0 + warp_r + lane / 4, n = n0 + warp_n + lane % 4 * 2;
+  const u32 read_r = at + tile_place(warp_r + (lane & 15), lane >> 4);
+  const u32 read_n = at + TILE_ROWS * TILE_STEP + tile_place(warp_n + (lane & 7) + (lane >> 4 << 3), lane >> 3 & 1);
+  s32 within = 0, group = 0;
+#pragma unroll 1
+  for (s32 step = 0; step < steps; step++) {
+    copies_wait<TILE_RING - 2>();
+    barrier(); // the step is there for everybody, and everybody has read the one before, whose place the next copies take
+    copy(step + TILE_RING - 1);
+    const u32 slot = step % TILE_RING * TILE_BYTES;
+    u32 a[2][4], b[2][4];
+#pragma unroll
+    for (s32 i = 0; i < 2; i++) {
+      load_matrices(a[i], read_r + slot + i * 16 * TILE_STEP);
+      load_matrices(b[i], read_n + slot + i * 16 * TILE_STEP);
+    }
+#pragma unroll
+    for (s32 i = 0; i < 2; i++)
+#pragma unroll
+      for (s32 j = 0; j < 4; j++) multiply<true>(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    within += TILE_STEP;
+    if (within < p.m.size) continue;
+    f32 ws[4];
+#pragma unroll
+    for (s32 i = 0; i < 4; i++) {
+      const s32 of = r + i * 8 < last_r ? r + i * 8 : last_r;
+      ws[i] = p.m.scales[(s64)of * p.per_row + group];
+    }
+#pragma unroll
+    for (s32 j = 0; j < 4; j++)
+#pragma unroll
+      for (s32 e = 0; e < 2; e++) {
+        const s32 of = n + j * 8 + e < last_n ? n + j * 8 + e : last_n;
+        const f32 xs = p.x_scales[(s64)of * p.per_row + group];
+#pragma unroll
+        for (s32 i = 0; i < 4; i++) {
+          s32 &sum = sums[i / 2][j][i % 2 * 2 + e];
+          y[i / 2][j][i % 2 * 2 + e] = y[i / 2][j][i % 2 * 2 + e] + group_term(sum, ws[i], xs);
+          sum = 0;
+        }
+      }
+    within = 0;
+    group++;
+  }
+#pragma unroll
+  for (s32 i = 0; i < 2; i++)
+#pragma unroll
+    for (s32 j = 0; j < 4; j++)
+#pragma unroll
+      for (s32 e = 0; e < 4; e++) {
+        const s32 to_row = r + i * 16 + e / 2 * 8, of = n + j * 8 + e % 2;
+        if (to_row <= last_r && of <= last_n) p.y[(s64)of * p.m.rows + to_row] = y[i][j][e];
+      }
+}
+
+#endif
+
 // groups_plain is for all groups: a thread for every product, as ref.DotGroups and ref.DotGroupsFloat have it.
 KERNEL BOUNDS(PRODUCT_THREADS, 4) groups_plain(GroupsProduct p) {
   const s64 at = (s64)block_x() * PRODUCT_THREADS + thread_x();
