@@ -49,6 +49,8 @@ the exact values rounded, computed from the integers that the step read; where a
 boundary the other neighbour is allowed and counted as a tie (rule b). How far the whole program drifts from the whole simulation is
 reported.
 
+With --backend cuda the backend is an NVIDIA GPU, and steps without a kernel are listed; ptx interprets the GPU's kernels where there is
+none. Where all steps agree, whole runs are compared too.
 With --against, the integers are those of another engine: DIR holds K.npy and names.json as a runtime's or a board's dump, and every
 step is computed again from the tensors recorded there.
 
