@@ -214,6 +214,9 @@ func (d *decoder) scope(s *scope) error {
 		case st.label != "":
 			d.place(d.env.names[st.label].label)
 		case st.reg != nil:
+			if d.env.names[st.reg.name] != nil {
+				return fmt.Errorf("line %d: %s is declared twice", st.reg.line, st.reg.name)
+			}
 			d.declare(st.reg)
 		case st.v != nil:
 			if err := d.variable(st.v); err != nil {
@@ -267,6 +270,9 @@ func (d *decoder) declare(r *registers) {
 
 // variable gives a variable of a function its address.
 func (d *decoder) variable(v *variable) error {
+	if d.env.names[v.name] != nil {
+		return fmt.Errorf("line %d: %s is declared twice", v.line, v.name)
+	}
 	p := &place{variable: v}
 	switch v.space {
 	case "local":
