@@ -61,7 +61,15 @@ DEVICE s32 mul32(s32 a, s32 b) { return (s32)((u32)a * (u32)b); }
 DEVICE s32 left32(s32 x, s32 n) { return (s32)((u32)x << n); }
 DEVICE s64 add64(s64 a, s64 b) { return (s64)((u64)a + (u64)b); }
 DEVICE s64 left64(s64 x, s32 n) { return (s64)((u64)x << n); }
+
+// mul_wide is the product in 64 bits. Written as such on the device, because a factor that is widened ahead of a loop makes it a product
+// of 64 bits by 64.
+#ifdef __CUDA__
+DEVICE s64 mul_wide(s32 a, s32 b) { s64 y; asm("mul.wide.s32 %0, %1, %2;" : "=l"(y) : "r"(a), "r"(b)); return y; }
+#else
 DEVICE s64 mul_wide(s32 a, s32 b) { return (s64)a * (s64)b; }
+#endif
+
 
 DEVICE f32 bits_f32(s32 x) { f32 y; __builtin_memcpy(&y, &x, 4); return y; }
 DEVICE s32 f32_bits(f32 x) { s32 y; __builtin_memcpy(&y, &x, 4); return y; }
