@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"qwb/kernels/cuda/driver"
@@ -47,7 +48,7 @@ type RowSums struct {
 	Taps           taps
 }
 
-// padN is what packed weights have columns in multiples of: the widest tile.
+// padN is what packed weights have columns in multiples of, unless a tile is wider.
 const padN = 128
 
 // tileGroup is how many tiles of rows a group has in the order of blocks.
@@ -61,7 +62,7 @@ func (l *Linear) prepareProduct(g *layout) error {
 		return fmt.Errorf("cuda: products have exact sums of 32 bits, of windows that gather")
 	}
 	// Where x is: size of the pieces it is read in, 16, 4, or none where it has to be copied.
-	kernel, size := "plain", 16
+	source, size := "plain", 16
 	win, tap := lineOf(g.rows, g.leftFactor.ByRow)
 	pitch := g.leftFactor.ByRow
 	plain := true
@@ -112,9 +113,9 @@ func (l *Linear) prepareProduct(g *layout) error {
 	}
 	switch {
 	case size == 4:
-		kernel = "narrow"
+		source = "narrow"
 	case !plain:
-		kernel = "window"
+		source = "window"
 	}
 	for i := range g.table {
 		p := &g.table[i]
@@ -125,15 +126,19 @@ func (l *Linear) prepareProduct(g *layout) error {
 
 	k := g.taps * depth
 	blocks := ceilDiv(k, 64)
-	padded := multiple(g.channels, padN)
-	best, err := choose(job{m: g.rows, n: g.channels, blocks: blocks, parts: g.parts, narrow: size == 4, sms: max(l.device.Multiprocessors, 1),
-		limit: l.device.SharedPerBlock, perSM: l.device.SharedPerBlock + 1024, tensorCores: l.device.TensorCores(),
-		arch: l.device.Arch, tile: op.Tile, splits: op.Splits})
+	kernel := source + "_u8"
+	if op.X.Type == Int8 {
+		kernel = source + "_s8"
+	}
+	best, entry, shared, err := l.chooseKernel(job{m: g.rows, n: g.channels, blocks: blocks, parts: g.parts, narrow: size == 4,
+		sms: max(l.device.Multiprocessors, 1), limit: l.device.SharedPerBlock, perSM: l.device.SharedPerBlock + 1024,
+		tensorCores: l.device.TensorCores(), arch: l.device.Arch, tile: op.Tile, splits: op.Splits}, kernel)
 	if err != nil {
 		return err
 	}
+	padded := multiple(g.channels, max(padN, best.tile.N))
 	blocks = best.blocks
-	l.method = "product " + best.tile.Name + " " + kernel
+	l.method = "product " + best.tile.Name + " " + source
 	if best.splits > 1 {
 		l.method += fmt.Sprintf(", %d slices of k", best.splits)
 	}
@@ -145,19 +150,10 @@ func (l *Linear) prepareProduct(g *layout) error {
 	parts := l.constants.add(partBytes(g.table))
 	fill := l.constants.add(bytes.Repeat([]byte{byte(op.X.Zero)}, 16))
 	pieces := fill
-	if kernel != "plain" {
+	if source != "plain" {
 		pieces = l.constants.add(pieceBytes(win.piecesOf(tap, depth, size, blocks*64/size)))
 	}
 	main, finish, err := l.prepareOutputs(g, best.splits, parts, corr)
-	if err != nil {
-		return err
-	}
-	if op.X.Type == Int8 {
-		kernel += "_s8"
-	} else {
-		kernel += "_u8"
-	}
-	entry, shared, err := l.device.tileKernel(&best.tile, kernel)
 	if err != nil {
 		return err
 	}
@@ -172,6 +168,23 @@ func (l *Linear) prepareProduct(g *layout) error {
 		return Launch(s, entry, grid, block, shared, &p)
 	})
 	return finish()
+}
+
+// chooseKernel chooses a tile and loads it. A driver that is older than the PTX of the tiles of one compute capability does without.
+func (l *Linear) chooseKernel(j job, entry string) (best choice, k *Kernel, shared int, err error) {
+	if best, err = choose(j); err != nil {
+		return best, nil, 0, err
+	}
+	k, shared, err = l.device.tileKernel(&best.tile, entry)
+	var r *driver.Result
+	if best.tile.arch == 0 || j.tile != "" || !errors.As(err, &r) || r.Code != driver.InvalidPTX && r.Code != driver.UnsupportedPTX {
+		return best, k, shared, err
+	}
+	j.arch = 0
+	if best, err = choose(j); err == nil {
+		k, shared, err = l.device.tileKernel(&best.tile, entry)
+	}
+	return best, k, shared, err
 }
 
 // tileKernel loads an entry point of a tile and lets it have its shared memory.

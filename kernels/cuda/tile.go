@@ -15,20 +15,21 @@ type Tile struct {
 	blocks       int  // on a multiprocessor, as far as registers go
 	narrow       bool // reads pieces of 4 bytes too
 	step         int  // blocks of 64 of k that it takes at a time
-	arch         int  // the one compute capability that has its instructions; 0: all. It is taken only where it is asked for.
+	arch         int  // the one compute capability that has its instructions; 0: all
 	rate         int  // products a multiprocessor can do in a cycle, of Hopper's 4096
 }
 
 // Tiles lists the tiles. Their rates are estimates, of the shared memory that their warps read and of how many wait at a time.
 func Tiles() []Tile {
 	return []Tile{
+		{Name: "wgmma_128x256", M: 128, N: 256, Threads: 256, stages: 4, warpM: 64, warpN: 256, blocks: 1, rate: 3600, step: 2, arch: 90},
+		{Name: "wgmma_256x128", M: 256, N: 128, Threads: 256, stages: 4, warpM: 128, warpN: 128, blocks: 1, rate: 3300, step: 2, arch: 90},
 		{Name: "256x128", M: 256, N: 128, Threads: 256, stages: 4, warpM: 64, warpN: 64, blocks: 1, rate: 2450, step: 1},
 		{Name: "128x128", M: 128, N: 128, Threads: 128, stages: 4, warpM: 64, warpN: 64, blocks: 2, rate: 2300, step: 1},
 		{Name: "128x64", M: 128, N: 64, Threads: 128, stages: 4, warpM: 64, warpN: 32, blocks: 3, narrow: true, rate: 1700, step: 1},
 		{Name: "64x64", M: 64, N: 64, Threads: 128, stages: 4, warpM: 32, warpN: 32, blocks: 4, narrow: true, rate: 1300, step: 1},
 		{Name: "128x32", M: 128, N: 32, Threads: 128, stages: 4, warpM: 32, warpN: 32, blocks: 4, narrow: true, rate: 1200, step: 1},
 		{Name: "32x64", M: 32, N: 64, Threads: 128, stages: 6, warpM: 32, warpN: 16, blocks: 5, rate: 900, step: 1},
-		{Name: "wgmma", M: 256, N: 128, Threads: 256, stages: 4, warpM: 128, warpN: 128, blocks: 1, rate: 3300, step: 2, arch: 90},
 	}
 }
 
@@ -87,7 +88,7 @@ func choose(j job) (choice, error) {
 	for _, t := range Tiles() {
 		names = append(names, t.Name)
 		if j.tile != "" && t.Name != j.tile || j.narrow && !t.narrow || t.shared(j.tensorCores) > j.limit ||
-			!t.On(j.arch) || t.arch != 0 && j.tile == "" {
+			!t.On(j.arch) {
 			continue
 		}
 		blocks := multiple(j.blocks, t.step)

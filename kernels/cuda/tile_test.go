@@ -12,6 +12,12 @@ func h200(m, n, k int) job {
 	return job{m: m, n: n, blocks: ceilDiv(k, 64), parts: 1, sms: 132, limit: 227 << 10, perSM: 228 << 10, tensorCores: true, arch: 90}
 }
 
+// on is a job on devices of another compute capability.
+func on(arch int, j job) job {
+	j.arch = arch
+	return j
+}
+
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -19,8 +25,10 @@ func TestChoose(t *testing.T) {
 		tile   string
 		slices bool
 	}{
-		{"a large product", h200(4096, 4096, 4096), "256x128", false},
-		{"a layer of a large batch", h200(256*196, 256, 2304), "256x128", false},
+		{"a large product", h200(4096, 4096, 4096), "wgmma_128x256", false},
+		{"a large product on Ada", on(89, h200(4096, 4096, 4096)), "256x128", false},
+		{"a layer of a large batch", h200(256*196, 256, 2304), "wgmma_128x256", false},
+		{"one with fewer columns", h200(256*784, 128, 1152), "wgmma_256x128", false},
 		{"short sums: outputs hide behind products", h200(256*3136, 256, 64), "128x128", false},
 		{"few columns", h200(256*3136, 32, 576), "128x32", false},
 		{"one row", h200(1, 1000, 2048), "32x64", true},
@@ -64,7 +72,7 @@ func TestChooseFits(t *testing.T) {
 	j.tile = "256x128"
 	_, err = choose(j)
 	assert.ErrorContains(t, err, `no tile "256x128"`)
-	j.tile = "wgmma"
+	j.tile = "wgmma_256x128"
 	_, err = choose(j)
 	assert.Error(t, err, "it needs more")
 	j.limit, j.arch = 227<<10, 89

@@ -20,6 +20,12 @@ import (
 //	off                interpreted devices alone
 func Each(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
 	t.Helper()
+	On(t, []int{61, 80}, test)
+}
+
+// On is Each with interpreted devices of other compute capabilities.
+func On(t *testing.T, archs []int, test func(t *testing.T, d *cuda.Device)) {
+	t.Helper()
 	mode := os.Getenv("QWB_GPU")
 	switch mode {
 	case "", "also", "only", "off":
@@ -27,7 +33,7 @@ func Each(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
 		t.Fatalf("QWB_GPU is %q: only, also or off", mode)
 	}
 	if mode != "only" {
-		for _, arch := range []int{61, 80} {
+		for _, arch := range archs {
 			t.Run(fmt.Sprintf("sm_%d", arch), func(t *testing.T) { test(t, Device(t, arch)) })
 		}
 	}

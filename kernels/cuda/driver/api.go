@@ -137,6 +137,7 @@ const (
 	NoDevice        = 100
 	InvalidDevice   = 101
 	InvalidPTX      = 218
+	UnsupportedPTX  = 222 // of a version that the driver does not know
 	InvalidHandle   = 400
 	NotFound        = 500
 	IllegalAddress  = 700
