@@ -125,15 +125,15 @@ stage_build() {
   [ "$tests" -le 46 ] && [ "$rest" -le 46 ] || { echo "run.sh: more than 46 MiB: with the repository beside it that is more than 64" >&2; exit 1; }
 }
 
-# models prepares plans of the classifiers in QWB_TESTDATA, where it is, and of the network that is part of qwb.
+# models prepares plans of the classifiers in QWB_TESTDATA, unless that is empty, and of the network that is part of qwb.
 models() {
-  local qwb=$1 data=${QWB_TESTDATA:-$root/../shared}
+  local qwb=$1 data=${QWB_TESTDATA-$root/../shared}
   cd "$bin/models" || exit 1
   "$qwb" demo >/dev/null && mv qwb-demo/glyphs.onnx . && mkdir -p data/glyphs &&
     find qwb-demo/data/calibration -type f | sort | head -n 24 | xargs -I{} mv {} data/glyphs/
   rm -rf qwb-demo ./*.plan.json ./*.stats
   plans "$qwb" glyphs.onnx data/glyphs data/glyphs none
-  if [ -d "$data/models" ]; then
+  if [ -n "$data" ] && [ -d "$data/models" ]; then
     mkdir -p data/pets data/cifar
     find "$data/data/pets/calibration" -name '*.jpg' | sort | awk 'NR % 26 == 1' | xargs -I{} cp {} data/pets/
     head -c $((8 * 3073)) "$data/data/cifar10/calibration_500.bin" >data/cifar/eight.bin
@@ -400,8 +400,10 @@ for stage in "${stages[@]}"; do
   echo "== $stage"
   "stage_$stage"
 done
-printf '%s\n' "${summary[@]}" >"$work/rows"
-{ echo '{"stages": ['; join "$work/rows"; echo ']}'; } >"$out/summary.json"
+if [ ${#stages[@]} -gt 1 ]; then
+  printf '%s\n' "${summary[@]}" >"$work/rows"
+  { echo '{"stages": ['; join "$work/rows"; echo ']}'; } >"$out/summary.json"
+fi
 printf '\n'
 printf '%s\n' "${notes[@]}"
 echo "results: $out"

@@ -42,6 +42,9 @@ func ptxFiles(t *testing.T) []ptxFile {
 
 // The committed PTX is what the sources become.
 func TestPTXIsCurrent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles all kernels")
+	}
 	files := ptxFiles(t)
 	pinned, _, _ := strings.Cut(files[0].text, "\n")
 	version, err := exec.Command("clang-19", "--version").Output()
