@@ -69,3 +69,14 @@ func TestTurnedMatrices(t *testing.T) {
 	_, _, _, ok = turned([]int{2, 5, 7}, []int{70, 1, 5}, []int{35, 7, 1})
 	assert.False(t, ok, "a gap between matrices")
 }
+
+func TestFloatTiles(t *testing.T) {
+	d := &Device{Multiprocessors: 16}
+	for _, c := range []struct {
+		m, n, count int
+		want        string
+	}{{64, 1000, 100, "64"}, {1000, 64, 100, "64"}, {130, 130, 3, "64"}, {130, 130, 4, "128"}, {130, 1030, 1, "128"}, {90, 1100, 1, "64"}, {180, 1100, 1, "128"}, {729, 130, 2, "128"}} {
+		entry, _, _, _ := floatTile(d, c.m, c.n, c.count)
+		assert.Equal(t, c.want, entry, c)
+	}
+}

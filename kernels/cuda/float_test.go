@@ -118,6 +118,8 @@ func TestFloatProduct(t *testing.T) {
 			{m: 17, n: 10, k: 33, bias: true, lim: true, odd: true}, {m: 65, n: 70, k: 40, transA: true, add: true},
 			{m: 70, n: 66, k: 17, transB: true, bias: true, add: true, lim: true}, {m: 130, n: 129, k: 19, bias: true},
 			{m: 129, n: 130, k: 8, transA: true, transB: true, odd: true},
+			// Tiles for all multiprocessors: large ones.
+			{m: 130, n: 1030, k: 19, bias: true, lim: true}, {m: 1030, n: 129, k: 9, transA: true, transB: true, add: true}, {m: 257, n: 650, k: 16, odd: true},
 		} {
 			r := rand.New(rand.NewPCG(1, uint64(c.m)))
 			b := newFloatBench(t, d)
@@ -215,6 +217,8 @@ func TestFloatConv(t *testing.T) {
 			{s: ref.ConvShape{N: 1, H: 4, W: 5, C: 6, M: 12, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 3, OutW: 4, Group: 3}},
 			{s: ref.ConvShape{N: 1, H: 4, W: 4, C: 6, M: 40, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadRight: 1, OutH: 3, OutW: 4, Group: 2}},
 			{s: ref.ConvShape{N: 1, D: 3, H: 4, W: 3, C: 2, M: 5, KD: 2, KH: 2, KW: 3, PadFront: 1, PadLeft: 1, OutD: 3, OutH: 3, OutW: 2}},
+			{s: ref.ConvShape{N: 4, H: 9, W: 9, C: 3, M: 1100, KH: 2, KW: 2, PadTop: 1, PadLeft: 1, StrideW: 2, OutH: 9, OutW: 5}}, // large tiles
+			{s: ref.ConvShape{N: 9, H: 9, W: 9, C: 4, M: 260, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 9, OutW: 9, Group: 2}, odd: true},
 			{s: ref.ConvShape{N: 2, H: 3, W: 4, C: 4, M: 6, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 7, Group: 2}, transposed: true},
 			{s: ref.ConvShape{N: 1, H: 3, W: 3, C: 3, M: 5, KH: 2, KW: 4, StrideH: 1, StrideW: 3, DilW: 2, OutH: 4, OutW: 13}, transposed: true, odd: true},
 		} {
