@@ -26,6 +26,7 @@ type Device struct {
 	mu      sync.Mutex
 	modules map[string]driver.Module
 	kernels map[string]*Kernel
+	tuned   map[string]tuned
 	pool    *pool
 	closed  bool
 }

@@ -87,6 +87,8 @@ type Linear struct {
 
 	rows, channels int // of all parts
 	method         string
+	choice         tuned // for products in tiles
+	moving         bool  // the right factor is a tensor
 }
 
 // LinearArgs are the places of one run in device memory. Buffers begin at multiples of 16 bytes.

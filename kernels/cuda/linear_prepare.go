@@ -11,7 +11,7 @@ import (
 
 // NewLinear chooses how to compute op on the device, loads the kernels and packs the constants.
 func (d *Device) NewLinear(op LinearOp) (*Linear, error) {
-	l := &Linear{op: op, device: d, constants: &blob{}}
+	l := &Linear{op: op, device: d, constants: &blob{}, moving: op.Weights == nil}
 	g, err := l.layout()
 	if err != nil {
 		return nil, err

@@ -783,3 +783,36 @@ func TestLargeLinears(t *testing.T) {
 		}
 	})
 }
+
+// TestTune: a tile that was measured gives the same numbers; the same shapes are not measured again; what is no product in tiles
+// stays as it is.
+func TestTune(t *testing.T) {
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		r := rand.New(rand.NewPCG(21, 22))
+		s := ref.ConvShape{N: 1, H: 6, W: 6, C: 16, M: 24, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 6, OutW: 6}
+		window := cuda.LinearOp{Window: &s, X: someCodes(r, cuda.Uint8), Adds: true, Residual: cuda.Int8}
+		randomWeights(r, &window, s.WeightLen(), s.M, 1)
+		stack := cuda.LinearOp{Left: rowMajor([]int{2}, 9, 32), Right: rowMajor([]int{2}, 32, 20), X: someCodes(r, cuda.Int8), Y: someCodes(r, cuda.Uint8)}
+		for i, op := range []cuda.LinearOp{window, stack} {
+			outputs(r, t, &op, named(t, "trt"), cuda.Uint8)
+			op.Outputs[0].Stride = 32
+			best, err := d.Tune(op)
+			require.NoError(t, err)
+			assert.NotEmpty(t, best.Tile, i)
+			assert.NotZero(t, best.Splits, i)
+			check(t, d, r, best, fmt.Sprintf("tuned %d", i))
+			again, err := d.Tune(op)
+			require.NoError(t, err)
+			assert.Equal(t, []any{best.Tile, best.Splits}, []any{again.Tile, again.Splits})
+		}
+		op := cuda.LinearOp{Left: rowMajor(nil, 4, 8), Right: rowMajor(nil, 8, 4), X: cuda.Codes{Type: cuda.Int16}}
+		randomWeights(r, &op, 32, 4, 0)
+		outputs(r, t, &op, named(t, "ort"), cuda.Int16)
+		same, err := d.Tune(op)
+		require.NoError(t, err)
+		assert.Empty(t, same.Tile)
+		op.Outputs = nil
+		_, err = d.Tune(op)
+		assert.Error(t, err)
+	})
+}

@@ -138,6 +138,7 @@ func (l *Linear) prepareProduct(g *layout) error {
 	}
 	padded := multiple(g.channels, max(padN, best.tile.N))
 	blocks = best.blocks
+	l.choice = tuned{best.tile.Name, best.splits}
 	l.method = "product " + best.tile.Name + " " + source
 	if best.splits > 1 {
 		l.method += fmt.Sprintf(", %d slices of k", best.splits)
