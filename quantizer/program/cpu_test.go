@@ -61,6 +61,9 @@ func requireEqual(t testing.TB, p *lower.Program, feeds map[string]*tensor.Tenso
 		}
 		_, err = e.Run(ctx, feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil })
 		require.NoError(t, err)
+		if placed := e.Placement(); placed != nil {
+			require.Empty(t, placed.Host)
+		}
 		require.NoError(t, e.Close())
 	}
 	return compared

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/graph/graphtest"
+	"qwb/graph/tensor"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 	"qwb/kernels/cuda"
@@ -97,5 +99,51 @@ func TestCUDARandom(t *testing.T) {
 		}
 		t.Logf("%d programs, %d integers", programs, compared)
 		require.Positive(t, programs)
+	})
+}
+
+// Integers of other widths and weights of other kinds are computed as the reference does, sums of 64 bits too.
+func TestCUDAOtherSchemes(t *testing.T) {
+	needFMA(t)
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		list := []program.Backend{program.CUDAOn(d)}
+		compared, at := 0, 0
+		for _, name := range slices.Sorted(maps.Keys(schemes)) {
+			for _, network := range slices.Sorted(maps.Keys(lowertest.Networks)) {
+				for i, base := range []target.Target{target.ONNXRuntime, target.TRTInt8} {
+					if at++; d.Emulated && (at+at/4+d.Arch)%4 != 0 {
+						continue
+					}
+					profile := base.Profile
+					switch {
+					case name == "powers of two" && base.Outputs:
+						profile = "pow2-half-even"
+					case i == 0 && at%3 == 0:
+						profile = "tflite2"
+					}
+					t.Run(name+"/"+network+"/"+base.Name+"/"+profile, func(t *testing.T) {
+						schemes[name](&base)
+						g, set, feeds := lowertest.ConfiguredFor(t, lowertest.Networks[network], &base)
+						pr, err := qmath.ProfileNamed(profile)
+						require.NoError(t, err)
+						p, err := lower.Compile(g, set, &base, pr)
+						if err != nil {
+							t.Skip(err)
+						}
+						compared += requireEqual(t, p, feeds, list, 2)
+					})
+				}
+			}
+		}
+		t.Logf("%d integers", compared)
+		require.Positive(t, compared)
+		for _, profile := range []string{"tflite2", "tflite1", "ort", "onnx", "tvm-nearest", "tvm-a64", "ncnn"} {
+			p, _, _ := sumsOf16(t, manyTerms, profile)
+			x := graphtest.Normal(5, 2, 4000)
+			for i := range x.F32()[:4000] {
+				x.F32()[i] = 100 // all saturate
+			}
+			requireEqual(t, p, map[string]*tensor.Tensor{"x": x}, list, 2)
+		}
 	})
 }

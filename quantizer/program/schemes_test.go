@@ -12,27 +12,29 @@ import (
 	"qwb/quantizer/tqc"
 )
 
+// schemes are other integers than those of the targets: widths, zero points of weights, scales.
+var schemes = map[string]func(tg *target.Target){
+	"int16": func(tg *target.Target) { *tg = lowertest.Int16(*tg) },
+	"uint16": func(tg *target.Target) {
+		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: 0, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
+	},
+	"int4 weights":       func(tg *target.Target) { tg.Weight.Bits, tg.Weight.QMin, tg.Weight.QMax = 4, -8, 7 },
+	"weights per tensor": func(tg *target.Target) { tg.Weight.Policy = tqc.Symmetric | tqc.PerTensor | tqc.Linear },
+	"weights with zero points": func(tg *target.Target) {
+		tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerChannel|tqc.Linear, 0, 255
+	},
+	"signed weights with zero points": func(tg *target.Target) {
+		tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerTensor|tqc.Linear, -128, 127
+	},
+	"powers of two": func(tg *target.Target) {
+		tg.Activation.Policy |= tqc.PowerOf2
+		tg.Weight.Policy |= tqc.PowerOf2
+	},
+	"reduced range": func(tg *target.Target) { tg.Weight.QMin, tg.Weight.QMax = -64, 64 },
+}
+
 // Integers of other widths, weights with zero points and scales that are powers of two obey the same rule.
 func TestOtherSchemes(t *testing.T) {
-	schemes := map[string]func(tg *target.Target){
-		"int16": func(tg *target.Target) { *tg = lowertest.Int16(*tg) },
-		"uint16": func(tg *target.Target) {
-			tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: 0, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
-		},
-		"int4 weights":       func(tg *target.Target) { tg.Weight.Bits, tg.Weight.QMin, tg.Weight.QMax = 4, -8, 7 },
-		"weights per tensor": func(tg *target.Target) { tg.Weight.Policy = tqc.Symmetric | tqc.PerTensor | tqc.Linear },
-		"weights with zero points": func(tg *target.Target) {
-			tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerChannel|tqc.Linear, 0, 255
-		},
-		"signed weights with zero points": func(tg *target.Target) {
-			tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerTensor|tqc.Linear, -128, 127
-		},
-		"powers of two": func(tg *target.Target) {
-			tg.Activation.Policy |= tqc.PowerOf2
-			tg.Weight.Policy |= tqc.PowerOf2
-		},
-		"reduced range": func(tg *target.Target) { tg.Weight.QMin, tg.Weight.QMax = -64, 64 },
-	}
 	for name, change := range schemes {
 		for _, base := range []target.Target{target.ONNXRuntime, target.TRTInt8} {
 			for network, text := range lowertest.Networks {
