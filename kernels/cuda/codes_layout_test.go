@@ -28,6 +28,7 @@ func TestCodeParameters(t *testing.T) {
 		{"pools", []string{"columns_max"}, unsafe.Sizeof(columnsParams{})},
 		{"pools", []string{"columns_mean"}, unsafe.Sizeof(meanColumnsParams{})},
 		{"softmax", []string{"softmax"}, unsafe.Sizeof(softmaxParams{})},
+		{"softmax", []string{"softmax_bytes_integer", "softmax_bytes_gemmlowp"}, unsafe.Sizeof(softmaxBytesParams{})},
 		{"gather", []string{"gather_1", "gather_2", "gather_4", "gather_8", "gather_16"}, unsafe.Sizeof(gatherParams{})},
 		{"gather", []string{"stride_1", "stride_2", "stride_4", "stride_8", "stride_16"}, unsafe.Sizeof(strideParams{})},
 		{"gather", []string{"turn_1", "turn_2", "turn_4", "turn_8", "turn_1x4", "turn_2x2"}, unsafe.Sizeof(turnCodesParams{})},

@@ -629,8 +629,9 @@ func TestReduceCodes(t *testing.T) {
 
 func TestSoftmaxCodes(t *testing.T) {
 	perProfile(t, func(b *bench, p qmath.Profile) {
-		shapes := [][3]int{{3, 10, 1}, {1, 197, 1}, {2, 5, 7}, {1, 1, 3}, {1, 1024, 1}, {300, 2, 1}}
-		for done := 0; done < 4; {
+		shapes := [][3]int{{3, 10, 1}, {1, 197, 1}, {2, 5, 7}, {1, 1, 3}, {1, 1024, 1}, {300, 2, 1}, {70, 128, 1}, {9, 16, 1},
+			{3, 1040, 1}, {2, 48, 1}}
+		for done := 0; done < 8; {
 			x, y := grid(b.r, p, -7, 0, b.r.IntN(4) == 0), grid(b.r, p, -9, -5, false)
 			if b.r.IntN(2) == 0 {
 				y.Scale, y.ZeroPoint = 1.0/256, y.QMin

@@ -328,13 +328,11 @@ DEVICE s32 softmax_code(const Softmax &s, s32 d, s32 e, const SoftmaxRow &row) {
     q += rounds_up(s.rounding, q, false, 2 * rest, row.sum);
     return clamp32((s32)q + s.zero, s.lo, s.hi);
   }
-  s32 v = 0;
-  if (d <= s.radius) {
-    v = high_mul(row.reciprocal, e);
-    // With more than 31 bits the mask of the rest has all bits, and everything above it rounds up.
-    v = row.shift > 31 ? (v >> 31) + (v > -(v >= 0)) : divide_by_power(v, row.shift);
-  }
-  return clamp32(add32(v, s.zero), s.lo, s.hi);
+  // Nothing is negative here, and the reciprocal of a sum with its largest term is shifted by 23 bits or more. With more than 31 the mask
+  // of the rest has all bits, and everything above it rounds up; beyond the radius, exponentials are 0.
+  const u32 v = (u32)((mul_wide(row.reciprocal, e) + (1LL << 30)) >> 31);
+  const s32 code = row.shift > 31 ? d <= s.radius : (s32)((v + (1u << ((row.shift - 1) & 31))) >> (row.shift & 31));
+  return clamp32(code + s.zero, s.lo, s.hi);
 }
 
 // softmax_real is the result for a code of SOFTMAX_MLAS with the bits e of its term, given the float32 sum of the row's terms in order.

@@ -89,3 +89,77 @@ KERNEL BOUNDS(256, 2) softmax(SoftmaxRows p) {
     set_code_of(p.dst, at, p.out_bytes, softmax_code(s, d, exp(d), all));
   }
 }
+
+// SoftmaxBytes are rows of n codes of 8 bits that lie together, n a multiple of 16, by an integer form. 16 codes of a row are a thread's,
+// which keeps them; as many neighbours as a power of two says share a row. Blocks go through the rows.
+struct SoftmaxBytes {
+  const void *src;
+  void *dst;
+  u32 count; // of rows
+  u32 n;
+  s32 workers; // of a row
+  u32 flip;
+  Softmax softmax;
+};
+
+DEVICE s32 from_lane(s32 v, u32 distance) {
+  s32 y;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;" : "=r"(y) : "r"(v), "r"(distance));
+  return y;
+}
+DEVICE s64 from_lane(s64 v, u32 distance) {
+  const u32 low = (u32)from_lane((s32)v, distance), high = (u32)from_lane((s32)(v >> 32), distance);
+  return (s64)((u64)high << 32 | low);
+}
+
+// merge_neighbours is merge for neighbouring threads: within a warp without a barrier.
+template <typename T, typename Join>
+DEVICE T merge_neighbours(T *parts, u32 workers, T v, Join join) {
+  for (u32 d = 1; d < workers && d < 32; d *= 2) v = join(v, from_lane(v, d));
+  if (workers <= 32) return v;
+  const u32 warp = thread_x() / 32, first = warp / (workers / 32) * (workers / 32);
+  barrier(); // what was read of them before
+  if (thread_x() % 32 == 0) parts[warp] = v;
+  barrier();
+  v = parts[first];
+  for (u32 i = 1; i < workers / 32; i++) v = join(v, parts[first + i]);
+  return v;
+}
+
+template <int form>
+DEVICE void softmax_bytes(const SoftmaxBytes &p) {
+  SHARED static s64 parts[8];
+  SHARED static s32 exps[256], terms[256];
+  Softmax s = p.softmax;
+  s.form = form;
+  const u32 t = thread_x(), workers = p.workers, rows = 256 / workers, worker = t % workers;
+  exps[t] = softmax_exp(s, (s32)t);
+  terms[t] = softmax_term(s, (s32)t, exps[t]);
+  barrier();
+  for (u32 r0 = block_x() * rows; r0 < p.count; r0 += blocks_x() * rows) {
+    const u32 r = r0 + t / workers;
+    const bool some = r < p.count && worker * 16 < p.n;
+    const s64 at = (s64)r * p.n + worker * 16;
+    s32 q[16], top = 0;
+    if (some) {
+      load_raised<1>(q, p.src, at, p.flip);
+#pragma unroll
+      for (int k = 0; k < 16; k++) top = max32(top, q[k]);
+    }
+    top = merge_neighbours((s32 *)parts, workers, top, [](s32 a, s32 b) { return max32(a, b); });
+    s64 sum = 0;
+    if (some) {
+#pragma unroll
+      for (int k = 0; k < 16; k++) sum += terms[top - q[k]];
+    }
+    sum = merge_neighbours(parts, workers, sum, [](s64 a, s64 b) { return a + b; });
+    if (some) {
+      const SoftmaxRow all = softmax_row(s, sum);
+#pragma unroll
+      for (int k = 0; k < 16; k++) q[k] = softmax_code(s, top - q[k], exps[top - q[k]], all);
+      store_codes<1>(p.dst, at, q);
+    }
+  }
+}
+KERNEL BOUNDS(256, 4) softmax_bytes_integer(SoftmaxBytes p) { softmax_bytes<SOFTMAX_INTEGER>(p); }
+KERNEL BOUNDS(256, 4) softmax_bytes_gemmlowp(SoftmaxBytes p) { softmax_bytes<SOFTMAX_GEMMLOWP>(p); }
