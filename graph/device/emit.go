@@ -1,6 +1,7 @@
 package device
 
 import (
+	"math"
 	"slices"
 
 	"qwb/graph"
@@ -29,12 +30,26 @@ func (e *emission) emit() error {
 		return onHost("no kernel")
 	}
 	for i, v := range e.n.Inputs {
-		if v != graph.NoValue && sizeOf(e.dtype(i)) == 0 {
+		if v == graph.NoValue {
+			continue
+		}
+		if sizeOf(e.dtype(i)) == 0 {
 			return onHost("element type " + e.dtype(i).String())
+		}
+		if tooLarge(e.shape(i)) {
+			return onHost("an input of more than 2^31 elements or 8 axes")
+		}
+	}
+	for _, o := range e.out {
+		if tooLarge(o.shape) {
+			return onHost("an output of more than 2^31 elements or 8 axes")
 		}
 	}
 	return f(e)
 }
+
+// tooLarge reports a shape that kernels do not count.
+func tooLarge(shape []int) bool { return len(shape) > 8 || tensor.Count(shape) > math.MaxInt32 }
 
 // has reports whether input i is present.
 func (e *emission) has(i int) bool { return e.n.Input(i) != graph.NoValue }

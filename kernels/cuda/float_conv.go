@@ -111,6 +111,8 @@ func (c *FloatConv) Launch(stream *Stream, y, x, w, table driver.Ptr, ep FloatEp
 	case c.transposed:
 		p.right.k = int32(taps)
 		return overElements(stream, "float_conv", "conv_transpose_each", positions*s.M, 256, &p)
+	case c.each && s.C == s.Group && s.M == s.C && s.C%4 == 0 && (x|y|w)%16 == 0:
+		return overElements(stream, "float_conv", "conv_depthwise4", positions*s.M/4, 256, &p)
 	case c.each:
 		return overElements(stream, "float_conv", "conv_each", positions*s.M, 256, &p)
 	}

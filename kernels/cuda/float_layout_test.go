@@ -14,7 +14,7 @@ func TestFloatParameters(t *testing.T) {
 		list []string
 	}{
 		"floatGemm":      {unsafe.Sizeof(floatGemm{}), "float_gemm", []string{"gemm128", "gemm64", "gemm_rows"}},
-		"floatConv":      {unsafe.Sizeof(floatConv{}), "float_conv", []string{"conv128", "conv64", "conv_each", "conv_transpose_each"}},
+		"floatConv":      {unsafe.Sizeof(floatConv{}), "float_conv", []string{"conv128", "conv64", "conv_each", "conv_depthwise4", "conv_transpose_each"}},
 		"floatPool":      {unsafe.Sizeof(floatPool{}), "float_pool", []string{"pool"}},
 		"floatGlobal":    {unsafe.Sizeof(floatGlobal{}), "float_pool", []string{"global_pool"}},
 		"floatRows":      {unsafe.Sizeof(floatRows{}), "float_rows", []string{"softmax"}},

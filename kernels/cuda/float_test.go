@@ -214,6 +214,8 @@ func TestFloatConv(t *testing.T) {
 			{s: ref.ConvShape{N: 2, H: 7, W: 5, C: 8, M: 130, KH: 3, KW: 2, DilH: 2, PadTop: 2, PadBottom: 2, OutH: 7, OutW: 4}},
 			{s: ref.ConvShape{N: 2, H: 9, W: 9, C: 4, M: 66, KH: 1, KW: 1, OutH: 9, OutW: 9}, odd: true},
 			{s: ref.ConvShape{N: 1, H: 6, W: 6, C: 8, M: 8, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 6, OutW: 6, Group: 8}, odd: true},
+			{s: ref.ConvShape{N: 2, H: 6, W: 5, C: 6, M: 6, KH: 3, KW: 3, StrideH: 2, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 3, OutW: 5, Group: 6}},
+			{s: ref.ConvShape{N: 2, D: 3, H: 3, W: 4, C: 12, M: 12, KD: 2, KH: 3, KW: 2, DilH: 2, PadTop: 2, PadBottom: 2, OutD: 2, OutH: 3, OutW: 3, Group: 12}},
 			{s: ref.ConvShape{N: 1, H: 4, W: 5, C: 6, M: 12, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 3, OutW: 4, Group: 3}},
 			{s: ref.ConvShape{N: 1, H: 4, W: 4, C: 6, M: 40, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadRight: 1, OutH: 3, OutW: 4, Group: 2}},
 			{s: ref.ConvShape{N: 1, D: 3, H: 4, W: 3, C: 2, M: 5, KD: 2, KH: 2, KW: 3, PadFront: 1, PadLeft: 1, OutD: 3, OutH: 3, OutW: 2}},

@@ -26,9 +26,15 @@ DEVICE s32x4 first(const FloatConv &p, u32 position) {
   return (s32x4){z, y, x, (((s32)position * p.in_d + z) * p.in_h + y) * p.in_w * p.c_all + x * p.c_all};
 }
 
+// inside returns where a tap reads, null in the padding.
+DEVICE const f32 *inside(const FloatConv &p, s32x4 at, s32x4 step) {
+  const bool in = (u32)(at[0] + step[0]) < (u32)p.in_d && (u32)(at[1] + step[1]) < (u32)p.in_h && (u32)(at[2] + step[2]) < (u32)p.in_w;
+  return in ? p.x + (at[3] + step[3]) : nullptr;
+}
+
 DEVICE f32 tap(const FloatConv &p, s32x4 at, s32x4 step) {
-  const bool inside = (u32)(at[0] + step[0]) < (u32)p.in_d && (u32)(at[1] + step[1]) < (u32)p.in_h && (u32)(at[2] + step[2]) < (u32)p.in_w;
-  return inside ? p.x[at[3] + step[3]] : 0.0f;
+  const f32 *x = inside(p, at, step);
+  return x ? *x : 0.0f;
 }
 
 // Windows are the left-hand side: what the windows of output positions see.
@@ -93,6 +99,31 @@ KERNEL BOUNDS(256, 4) conv_each(FloatConv p) {
 #pragma unroll 4
     for (s32 k = 0; k < p.right.k; k++) acc = fma(tap(p, at, *(const s32x4 *)(p.taps + 4 * k)), w[(s64)k * p.m_all], acc);
     p.right.c[i] = finish(p.right, acc, m, i);
+  }
+}
+
+// conv_depthwise4 is conv_each for one channel per group and a number of channels that is a multiple of 4: a thread computes 4 of them.
+KERNEL BOUNDS(256, 4) conv_depthwise4(FloatConv p) {
+  const u32 fours = p.m_all / 4, count = (u32)p.right.m * fours;
+  for (u32 i = block_x() * threads_x() + thread_x(); i < count; i += blocks_x() * threads_x()) {
+    const u32 m = i % fours * 4;
+    s32x4 at = first(p, i / fours);
+    at[3] += m;
+    const f32 *w = p.right.b + m;
+    f32x4 acc = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 3
+    for (s32 k = 0; k < p.right.k; k++) {
+      const s32x4 step = *(const s32x4 *)(p.taps + 4 * k);
+      const f32x4 y = *(const f32x4 *)(w + (s64)k * p.m_all);
+      const f32 *x = inside(p, at, step);
+      const f32x4 v = x ? *(const f32x4 *)x : (f32x4){0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+      for (s32 c = 0; c < 4; c++) acc[c] = fma(v[c], y[c], acc[c]);
+    }
+    f32x4 out;
+#pragma unroll
+    for (s32 c = 0; c < 4; c++) out[c] = finish(p.right, acc[c], m + c, (s64)i * 4 + c);
+    ((f32x4 *)p.right.c)[i] = out;
   }
 }
 
