@@ -184,7 +184,7 @@ stage_tests() {
       filter=${TESTS:-Peak|CUDA}
       args+=(-test.short)
     else
-      export QWB_GPU=only
+      export QWB_GPU=only QWB_RANDOM=${QWB_RANDOM:-100} # random programs
       args+=(-test.skip 'PTX(IsCurrent|Assembles)') # of the sources
     fi
     cd "$(package "$name")" || exit 1
