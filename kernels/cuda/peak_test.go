@@ -3,7 +3,6 @@ package cuda_test
 import (
 	"encoding/binary"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,16 +13,8 @@ import (
 	"qwb/kernels/cuda/driver"
 )
 
-// eachAndHopper is cudatest.Each with an interpreted device of compute capability 9.0.
-func eachAndHopper(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
-	cudatest.Each(t, test)
-	if os.Getenv("QWB_GPU") != "only" {
-		t.Run("sm_90", func(t *testing.T) { test(t, cudatest.Device(t, 90)) })
-	}
-}
-
 func TestMeasurePeaks(t *testing.T) {
-	eachAndHopper(t, func(t *testing.T, d *cuda.Device) {
+	cudatest.On(t, []int{61, 80, 90}, func(t *testing.T, d *cuda.Device) {
 		p, err := cuda.MeasurePeaks(d)
 		require.NoError(t, err)
 		for _, v := range []float64{p.DP4A, p.FMA, p.Copy, p.Read, p.Write, p.DriverCopy} {
@@ -51,7 +42,7 @@ func mixed(x uint32) uint32 {
 
 // The kernels compute what they are to measure: no compiler left the work out.
 func TestPeakKernelsCompute(t *testing.T) {
-	eachAndHopper(t, func(t *testing.T, d *cuda.Device) {
+	cudatest.On(t, []int{61, 80, 90}, func(t *testing.T, d *cuda.Device) {
 		const threads, seed, turns = 256, 7, 3
 		run := func(file, entry string) []uint32 {
 			t.Helper()
