@@ -29,9 +29,11 @@ var elementEmitters = map[string]emitter{
 	"Exp": plain(cuda.FloatExp), "Softsign": plain(cuda.FloatSoftsign), "Sqrt": plain(cuda.FloatSqrt), "Reciprocal": plain(cuda.FloatReciprocal),
 	"Floor": plain(cuda.FloatFloor), "Ceil": plain(cuda.FloatCeil), "Round": plain(cuda.FloatRound), "Abs": plain(cuda.FloatAbs),
 	"Neg": plain(cuda.FloatNeg), "Sign": plain(cuda.FloatSign), "Log": plain(cuda.FloatLog),
-	"Add": arithmetic(cuda.FloatAdd), "Sub": arithmetic(cuda.FloatSub), "Mul": arithmetic(cuda.FloatMul), "Div": arithmetic(cuda.FloatDiv),
+	"Add": arithmetic(cuda.FloatAdd, cuda.IntegerAdd), "Sub": arithmetic(cuda.FloatSub, cuda.IntegerSub),
+	"Mul": arithmetic(cuda.FloatMul, cuda.IntegerMul), "Div": arithmetic(cuda.FloatDiv, noIntegers),
 	"PRelu": emitPRelu, "Pow": emitPow,
-	"Max": variadic(cuda.FloatMaximum), "Min": variadic(cuda.FloatMinimum), "Sum": variadic(cuda.FloatAdd), "Mean": variadic(cuda.FloatAdd),
+	"Max": variadic(cuda.FloatMaximum, cuda.IntegerMax), "Min": variadic(cuda.FloatMinimum, cuda.IntegerMin),
+	"Sum": variadic(cuda.FloatAdd, noIntegers), "Mean": variadic(cuda.FloatAdd, noIntegers),
 	"Where": emitWhere, "Cast": emitCast, "CastLike": emitCast, "Not": emitNot,
 	"Equal": compared(cuda.CompareEqual), "Greater": compared(cuda.CompareGreater), "GreaterOrEqual": compared(cuda.CompareGreaterOrEqual),
 	"Less": compared(cuda.CompareLess), "LessOrEqual": compared(cuda.CompareLessOrEqual),
@@ -92,12 +94,28 @@ func (p *Plan) limitOf(n *graph.Node) (limit, bool) {
 	return l, false
 }
 
+// emitLimit serves Relu and Clip. Limits that depend on data are applied one after the other.
 func emitLimit(e *emission) error {
-	l, ok := e.p.limitOf(e.n)
-	if !ok {
-		return onHost("limits that depend on data")
+	if l, ok := e.p.limitOf(e.n); ok {
+		return e.unary(cuda.FloatLimit, l.lo, l.hi)
 	}
-	return e.unary(cuda.FloatLimit, l.lo, l.hi)
+	if err := e.floats(); err != nil {
+		return err
+	}
+	for i := 1; i < 3; i++ {
+		if e.has(i) && tensor.Count(e.shape(i)) != 1 {
+			return onHost("limits that are not one number")
+		}
+	}
+	shape, layout := e.shape(0), e.layout(0)
+	x, dst := operand{e.raw(0), shape, layout}, e.make(0, layout)
+	for i, op := range []cuda.FloatOperation{1: cuda.FloatAtLeast, 2: cuda.FloatAtMost} {
+		if i > 0 && e.has(i) {
+			e.binary(cuda.FloatBinary{Op: op}, dst, shape, layout, x, operand{e.raw(i), []int{}, tensor.RowMajor}, -1)
+			x.loc = dst
+		}
+	}
+	return nil
 }
 
 // legacyAxis returns where operands of lower rank are placed: opsets before 7 have an attribute for it, -1 is the end.
@@ -108,8 +126,41 @@ func (e *emission) legacyAxis() int {
 	return -1
 }
 
-func arithmetic(op cuda.FloatOperation) emitter {
+// noIntegers stands for an operator without a kernel for integers.
+const noIntegers cuda.IntegerOperation = -1
+
+// integers emits a function of integers of one type, folded from the left; ok is false for other types.
+func (e *emission) integers(op cuda.IntegerOperation) (ok bool) {
+	d := e.dtype(0)
+	number, known := numbers[d]
+	if op == noIntegers || !known || d == tensor.Float32 || d == tensor.Bool || len(e.n.Inputs) < 2 {
+		return false
+	}
+	for i := range e.n.Inputs {
+		if e.dtype(i) != d {
+			return false
+		}
+	}
+	shape, axis := e.out[0].shape, e.legacyAxis()
+	in, layout := e.operands(shape)
+	dst := e.make(0, layout)
+	acc := in[0]
+	for _, o := range in[1:] {
+		a, b := acc, o
+		sizes, steps := inMemory(shape, layout, aligned(a.shape, a.layout, len(shape), axis), aligned(b.shape, b.layout, len(shape), axis))
+		e.launch(func(s *cuda.Stream, m *ports) error {
+			return cuda.CombineIntegers(s, op, number, m.ptr(dst), m.ptr(a.loc), m.ptr(b.loc), sizes, steps[0], steps[1])
+		}, dst, a.loc, b.loc)
+		acc = operand{dst, shape, layout}
+	}
+	return true
+}
+
+func arithmetic(op cuda.FloatOperation, integer cuda.IntegerOperation) emitter {
 	return func(e *emission) error {
+		if e.integers(integer) {
+			return nil
+		}
 		if err := e.floats(); err != nil {
 			return err
 		}
@@ -149,8 +200,11 @@ func (e *emission) binary(f cuda.FloatBinary, dst *loc, shape []int, layout tens
 	e.launch(func(s *cuda.Stream, m *ports) error { return f.Launch(s, m.ptr(dst), m.ptr(a.loc), m.ptr(b.loc)) }, dst, a.loc, b.loc)
 }
 
-func variadic(op cuda.FloatOperation) emitter {
+func variadic(op cuda.FloatOperation, integer cuda.IntegerOperation) emitter {
 	return func(e *emission) error {
+		if e.integers(integer) {
+			return nil
+		}
 		if err := e.floats(); err != nil {
 			return err
 		}

@@ -119,6 +119,8 @@ const (
 	FloatMinimum
 	FloatPRelu     // a, b*a below 0
 	FloatScaledAdd // a + Scale*b, the product rounded
+	FloatAtLeast   // b where a is below it: the lower half of ref.Limit
+	FloatAtMost    // b where a is above it
 )
 
 // FloatBinary is y = f(a, b) with broadcasting: result i, in the sizes of the axes, takes the elements at its steps, which are 0 where an
@@ -265,6 +267,37 @@ func Compare(s *Stream, op Comparison, e Number, y, a, b driver.Ptr, sizes, aSte
 	}
 	p := compareParams{a: a, b: b, y: y, op: int32(op), elem: int32(e), spread: sp}
 	return overElements(s, "float_elementwise", "compare", int(sp.count), 256, &p)
+}
+
+// IntegerOperation is a function of two integers of one type.
+type IntegerOperation int32
+
+const (
+	IntegerAdd IntegerOperation = iota
+	IntegerSub
+	IntegerMul
+	IntegerMax
+	IntegerMin
+)
+
+// integerParams mirrors Integers of float_elementwise.cu.
+type integerParams struct {
+	a, b, y      driver.Ptr
+	op, elements int32
+	spread       spread
+}
+
+// CombineIntegers is y = a op b with broadcasting; sums and products wrap.
+func CombineIntegers(s *Stream, op IntegerOperation, n Number, y, a, b driver.Ptr, sizes, aStep, bStep []int) error {
+	if n == NumberFloat32 || n == NumberBool {
+		return fmt.Errorf("cuda: number %d is no integer", n)
+	}
+	sp, err := spreadOf(sizes, aStep, bStep)
+	if err != nil {
+		return err
+	}
+	p := integerParams{a: a, b: b, y: y, op: int32(op), elements: int32(n), spread: sp}
+	return overElements(s, "float_elementwise", "integers", int(sp.count), 256, &p)
 }
 
 // castParams mirrors Cast of float_elementwise.cu.

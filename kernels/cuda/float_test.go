@@ -450,6 +450,8 @@ func TestFloatOperations(t *testing.T) {
 			return x
 		},
 		cuda.FloatScaledAdd: func(x, y float32) float32 { return x + float32(0.3*y) },
+		cuda.FloatAtLeast:   func(x, y float32) float32 { return ref.Limit(x, y, inf) },
+		cuda.FloatAtMost:    func(x, y float32) float32 { return ref.Limit(x, -inf, y) },
 	}
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		r := rand.New(rand.NewPCG(6, 6))
@@ -792,6 +794,36 @@ func TestComparisonsAndConversions(t *testing.T) {
 		casted(b, cuda.NumberFloat32, cuda.NumberInt64, outside, func(float32) int64 { return math.MinInt64 })
 		casted(b, cuda.NumberFloat32, cuda.NumberInt32, outside, func(float32) int32 { return math.MinInt32 })
 	})
+}
+
+func TestIntegers(t *testing.T) {
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		b := newFloatBench(t, d)
+		combined(b, cuda.NumberInt8, []int8{100, -100, 3, -128})
+		combined(b, cuda.NumberUint8, []uint8{200, 100, 3, 0})
+		combined(b, cuda.NumberInt16, []int16{30000, -30000, 3, 0})
+		combined(b, cuda.NumberUint32, []uint32{math.MaxUint32, 1 << 31, 3, 0})
+		combined(b, cuda.NumberInt32, []int32{math.MaxInt32, -1 << 30, 3, 0})
+		combined(b, cuda.NumberInt64, []int64{math.MaxInt64, math.MinInt64, 1 << 40, -3})
+		require.ErrorContains(t, cuda.CombineIntegers(b.s, cuda.IntegerAdd, cuda.NumberBool, 0, 0, 0, []int{1}, []int{1}, []int{1}), "no integer")
+	})
+}
+
+// combined checks all pairs.
+func combined[T int8 | uint8 | int16 | uint32 | int32 | int64](b *floatBench, n cuda.Number, list []T) {
+	b.t.Helper()
+	k := len(list)
+	x, y := put(b, list), put(b, list)
+	for op, f := range map[cuda.IntegerOperation]func(x, y T) T{
+		cuda.IntegerAdd: func(x, y T) T { return x + y }, cuda.IntegerSub: func(x, y T) T { return x - y }, cuda.IntegerMul: func(x, y T) T { return x * y },
+		cuda.IntegerMax: func(x, y T) T { return max(x, y) }, cuda.IntegerMin: func(x, y T) T { return min(x, y) },
+	} {
+		out := room[T](b, k*k)
+		require.NoError(b.t, cuda.CombineIntegers(b.s, op, n, out.Ptr, x.Ptr, y.Ptr, []int{k, k}, []int{1, 0}, []int{0, 1}))
+		for i, v := range get[T](b, out, k*k) {
+			require.Equal(b.t, f(list[i/k], list[i%k]), v, "operation %d of %d and %d", op, list[i/k], list[i%k])
+		}
+	}
 }
 
 func casted[S, D any](b *floatBench, from, to cuda.Number, list []S, want func(S) D) {

@@ -213,7 +213,8 @@ DEVICE f32 unary(s32 op, f32 x, f32 a, f32 b, f32 c) {
 }
 
 // Functions of two numbers.
-enum { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_MAX, BINARY_MIN, BINARY_PRELU, BINARY_SCALED_ADD };
+enum { BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_MAX, BINARY_MIN, BINARY_PRELU, BINARY_SCALED_ADD,
+  BINARY_AT_LEAST, BINARY_AT_MOST }; // as limit
 
 DEVICE f32 binary(s32 op, f32 x, f32 y, f32 scale) {
   switch (op) {
@@ -224,6 +225,8 @@ DEVICE f32 binary(s32 op, f32 x, f32 y, f32 scale) {
   case BINARY_MAX: return go_max(x, y);
   case BINARY_MIN: return go_min(x, y);
   case BINARY_PRELU: return x < 0.0f ? y * x : x;
+  case BINARY_AT_LEAST: return x < y ? y : x;
+  case BINARY_AT_MOST: return x > y ? y : x;
   }
   return x + scale * y;
 }

@@ -185,6 +185,44 @@ KERNEL BOUNDS(256, 4) compare(Compare p) {
   }
 }
 
+// Integers is y[i] = a op b of integers of one type, in 64 bits of which those are kept that the type has room for.
+struct Integers {
+  const void *a, *b;
+  void *y;
+  s32 op, type;
+  Spread spread;
+};
+
+enum { INTEGER_ADD, INTEGER_SUB, INTEGER_MUL, INTEGER_MAX, INTEGER_MIN };
+
+DEVICE void set_integer(void *y, s32 type, u32 i, s64 v) {
+  switch (type) {
+  case TYPE_S8:
+  case TYPE_U8: ((u8 *)y)[i] = v; break;
+  case TYPE_S16:
+  case TYPE_U16: ((u16 *)y)[i] = v; break;
+  case TYPE_S32:
+  case TYPE_U32: ((u32 *)y)[i] = v; break;
+  default: ((s64 *)y)[i] = v;
+  }
+}
+
+KERNEL BOUNDS(256, 4) integers(Integers p) {
+  for (u32 i = block_x() * threads_x() + thread_x(); i < p.spread.count; i += blocks_x() * threads_x()) {
+    const Offsets o = offsets(p.spread, i);
+    const s64 a = integer(p.a, p.type, o.at[0]), b = integer(p.b, p.type, o.at[1]);
+    u64 y;
+    switch (p.op) {
+    case INTEGER_ADD: y = (u64)a + (u64)b; break;
+    case INTEGER_SUB: y = (u64)a - (u64)b; break;
+    case INTEGER_MUL: y = (u64)a * (u64)b; break;
+    case INTEGER_MAX: y = a > b ? a : b; break;
+    default: y = a < b ? a : b;
+    }
+    set_integer(p.y, p.type, i, y);
+  }
+}
+
 // Cast is y[i] = x[i] in another type: floats are truncated towards zero, what an integer of 32 or 64 bits cannot hold is its lowest
 // number, bits that narrower ones have no room for are dropped, and every number but zero is true.
 struct Cast {
@@ -211,13 +249,7 @@ KERNEL BOUNDS(256, 4) cast(Cast p) {
     switch (p.to) {
     case TYPE_F32: ((f32 *)p.y)[i] = (f32)v; break;
     case TYPE_BOOL: ((u8 *)p.y)[i] = v != 0; break;
-    case TYPE_S8:
-    case TYPE_U8: ((u8 *)p.y)[i] = v; break;
-    case TYPE_S16:
-    case TYPE_U16: ((u16 *)p.y)[i] = v; break;
-    case TYPE_S32:
-    case TYPE_U32: ((u32 *)p.y)[i] = v; break;
-    default: ((s64 *)p.y)[i] = v;
+    default: set_integer(p.y, p.to, i, v);
     }
   }
 }
