@@ -58,6 +58,7 @@ func (r *recorder) emitted() {
 type places struct {
 	index    [3][]int32
 	count    [3]int
+	fixed    [3]int // the first ones, which hold one value for the whole program
 	pressure int
 }
 
@@ -84,6 +85,7 @@ func (r *recorder) allocate(p *program) *places {
 			}
 		}
 	}
+	out.fixed = out.count
 	var active [3][]*span
 	var free [3][]int32
 	live := 0

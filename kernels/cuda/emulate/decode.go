@@ -139,7 +139,7 @@ func (m *module) decode(f *function) (*program, error) {
 		return nil, err
 	}
 	p.r, p.q, p.p = second.places.count[class32], second.places.count[class64], second.places.count[classPred]
-	p.pressure = second.places.pressure
+	p.pressure, p.fixed = second.places.pressure, second.places.fixed
 	return p, nil
 }
 
@@ -165,7 +165,11 @@ func (d *decoder) function(f *function) (*program, error) {
 		d.env.names[p.name] = &symbol{kind: symPlace, v: &place{p, uint64(d.prog.params)}}
 		d.prog.params += p.bytes
 	}
-	if err := d.scope(f.body); err != nil {
+	body, err := m.body(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.scope(body); err != nil {
 		return nil, err
 	}
 	d.emit(instr{shape: shapeExit, pred: -1, source: &operation{line: f.line, text: "end of " + f.name}})
@@ -642,7 +646,7 @@ func (d *decoder) call(in *instr) {
 	}
 	f := d.module.function(ops[0].name)
 	switch {
-	case f == nil || f.body == nil:
+	case f == nil || f.body == "":
 		d.fail("function %s is not defined here", ops[0].name)
 		return
 	case f.entry || len(f.params) != len(args) || len(f.returns) != len(results):
@@ -676,7 +680,11 @@ func (d *decoder) call(in *instr) {
 	d.calls = append(d.calls, f.name)
 	d.end = &label{at: -1}
 	d.env = &env{names: names, outer: &env{names: d.module.names()}}
-	if err := d.scope(f.body); err != nil && d.err == nil {
+	body, err := d.module.body(f)
+	if err == nil {
+		err = d.scope(body)
+	}
+	if err != nil && d.err == nil {
 		d.err = err
 	}
 	d.place(d.end)

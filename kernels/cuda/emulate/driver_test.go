@@ -244,7 +244,8 @@ func TestModuleErrors(t *testing.T) {
 		{ptx(61, ".func f() { call f; ret; }", "call f;"), "recursion is not supported: f calls f"},
 		{ptx(61, ".global .u8 g[2] = {1, 2, 3};", ""), "more initial values than elements"},
 		{ptx(61, ".extern .global .u8 g[2];", ""), "g is not defined in this module"},
-		{ptx(61, "", "@%p1 {"), "expected a name"},
+		{ptx(61, "", "@%p1 [;"), "expected a name"},
+		{ptx(61, ".func f() { .huh; }", ""), "directive .huh is not supported"},
 		{ptx(61, "", "{ add.s32 %r1, %r1, %r1;"), "a block has no end"},
 		{ptx(61, ".tex .u32 t;", ""), "directive .tex is not supported"},
 	} {

@@ -2,6 +2,7 @@ package emulate
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -29,6 +30,7 @@ type launch struct {
 // block is a thread block that runs on one goroutine.
 type block struct {
 	l        *launch
+	threads  int
 	at       [3]int
 	warps    []*warp
 	shared   []byte
@@ -54,7 +56,8 @@ func (l *launch) run() *fault {
 		group sync.WaitGroup
 	)
 	work := func() {
-		b := l.newBlock()
+		b := l.takeBlock()
+		defer l.giveBlock(b)
 		for !l.stop.Load() {
 			n := l.next.Add(1) - 1
 			if n >= total {
@@ -82,9 +85,47 @@ func (l *launch) run() *fault {
 	return first
 }
 
+// idleBlocks are blocks of a program that no launch uses, to be used again: making them takes longer than many a launch.
+type idleBlocks struct {
+	mu   sync.Mutex
+	list []*block
+}
+
+const maxIdle = 16
+
+// takeBlock returns a block of the launch's shape.
+func (l *launch) takeBlock() *block {
+	idle := &l.program.idle
+	idle.mu.Lock()
+	defer idle.mu.Unlock()
+	for i, b := range idle.list {
+		if b.threads == l.block.Count() && len(b.shared) == l.shared && b.race.on == l.options.Racecheck {
+			idle.list = slices.Delete(idle.list, i, i+1)
+			b.l = l
+			for _, w := range b.warps {
+				clear(w.near)
+			}
+			return b
+		}
+	}
+	return l.newBlock()
+}
+
+// giveBlock keeps a block for the next launch; it holds nothing of this one.
+func (l *launch) giveBlock(b *block) {
+	b.l = nil
+	idle := &l.program.idle
+	idle.mu.Lock()
+	defer idle.mu.Unlock()
+	if len(idle.list) == maxIdle {
+		idle.list = slices.Delete(idle.list, 0, 1)
+	}
+	idle.list = append(idle.list, b)
+}
+
 // newBlock makes what a goroutine needs to run one block after the other.
 func (l *launch) newBlock() *block {
-	b := &block{l: l, shared: make([]byte, l.shared), written: make([]byte, l.shared)}
+	b := &block{l: l, threads: l.block.Count(), shared: make([]byte, l.shared), written: make([]byte, l.shared)}
 	p := l.program
 	threads := l.block.Count()
 	for i := 0; i*warpSize < threads; i++ {
@@ -181,6 +222,10 @@ func (w *warp) reset() {
 	w.products.reset()
 	clear(w.written)
 	fill(w.local, poison)
+	p := w.b.l.program
+	clear(w.r[p.fixed[class32]:]) // what nothing has written is zero, whatever ran before
+	clear(w.q[p.fixed[class64]:])
+	clear(w.p[p.fixed[classPred]:])
 	for _, s := range w.b.l.program.specials {
 		r := &w.r[s.index]
 		for i := range r {

@@ -32,10 +32,10 @@ func (t token) String() string {
 	return fmt.Sprintf("%q", t.text)
 }
 
-// lex cuts PTX text into tokens. Comments and white space are dropped; a line's number is all that is kept of the layout.
-func lex(text string) ([]token, error) {
+// lex cuts PTX text, which begins on a line, into tokens. Comments and white space are dropped; a line's number is all that is kept of
+// the layout.
+func lex(text string, line int) ([]token, error) {
 	var out []token
-	line := 1
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {

@@ -50,7 +50,9 @@ const (
 type program struct {
 	name         string
 	code         []instr
-	r, q, p      int // registers of each class
+	r, q, p      int    // registers of each class
+	fixed        [3]int // of which so many hold constants and special registers
+	idle         idleBlocks
 	const32      []constant[uint32]
 	const64      []constant[uint64]
 	specials     []special

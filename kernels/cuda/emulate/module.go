@@ -13,6 +13,7 @@ type module struct {
 	mu        sync.Mutex
 	programs  map[string]*program // those that were asked for
 	functions map[string]*function
+	bodies    map[*function]*scope // while a kernel is decoded
 	places    map[string]*symbol
 	variables []*allocation
 	table     map[string]decodeFunc
@@ -46,14 +47,21 @@ func load(text string, arch int, mem *memory) (*module, error) {
 		return nil, err
 	}
 	for _, f := range src.funcs {
-		if f.entry && f.body != nil {
-			if _, err := m.program(f.name); err != nil {
-				m.unload(mem)
-				return nil, err
-			}
+		if f.body == "" {
+			continue
+		}
+		if f.entry {
+			_, err = m.program(f.name)
+		} else {
+			_, err = f.statements() // decoded where it is called
+		}
+		if err != nil {
+			m.unload(mem)
+			return nil, err
 		}
 	}
 	checked.Store(key, src)
+	clear(m.programs) // a module has many kernels, of which few are asked for
 	return m, nil
 }
 
@@ -62,8 +70,8 @@ func newModule(src *source, mem *memory) (*module, error) {
 		table: instructionTable(), target: src.target}
 	m.version, _ = strconv.ParseFloat(src.version, 64)
 	for _, f := range src.funcs {
-		if old := m.functions[f.name]; old != nil && old.body != nil {
-			if f.body != nil {
+		if old := m.functions[f.name]; old != nil && old.body != "" {
+			if f.body != "" {
 				return nil, fmt.Errorf("line %d: %s is defined twice", f.line, f.name)
 			}
 			continue
@@ -85,12 +93,17 @@ func (m *module) program(name string) (*program, error) {
 		return p, nil
 	}
 	f := m.functions[name]
-	if f == nil || !f.entry || f.body == nil {
+	if f == nil || !f.entry || f.body == "" {
 		return nil, nil
 	}
+	m.bodies = map[*function]*scope{}
 	p, err := m.decode(f)
+	m.bodies = nil
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for i := range p.code {
+		p.code[i].source.operands, p.code[i].source.mods = nil, nil // line and text are what messages need
 	}
 	m.programs[name] = p
 	return p, nil
@@ -100,6 +113,18 @@ func (m *module) unload(mem *memory) {
 	for _, a := range m.variables {
 		mem.free(a.base)
 	}
+}
+
+// body returns a function's statements.
+func (m *module) body(f *function) (*scope, error) {
+	if s := m.bodies[f]; s != nil {
+		return s, nil
+	}
+	s, err := f.statements()
+	if err == nil {
+		m.bodies[f] = s
+	}
+	return s, err
 }
 
 func (m *module) function(name string) *function { return m.functions[name] }

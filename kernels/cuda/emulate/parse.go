@@ -41,7 +41,8 @@ type function struct {
 	entry    bool
 	params   []*variable
 	returns  []*variable
-	body     *scope // nil for a declaration
+	body     string // what stands behind the opening brace, up to the closing one; "" for a declaration
+	bodyLine int    // where it begins
 	threads  [3]int // .maxntid or .reqntid; 0 is not said
 	required bool   // .reqntid
 	line     int
@@ -114,15 +115,16 @@ type parser struct {
 	at     int
 	all    string
 	lines  []string
+	first  int // the number of the first line
 }
 
 // parse reads PTX text.
 func parse(text string) (*source, error) {
-	tokens, err := lex(text)
+	tokens, err := lex(text, 1)
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: tokens, all: text, lines: strings.Split(text, "\n")}
+	p := &parser{tokens: tokens, all: text, lines: strings.Split(text, "\n"), first: 1}
 	src := &source{}
 	for p.peek().kind != tokEnd {
 		if err := p.module(src); err != nil {
@@ -223,10 +225,25 @@ func (p *parser) module(src *source) error {
 	return nil
 }
 
+// statements parses the body of a function. It is not kept: as text it takes a fraction of the memory.
+func (f *function) statements() (*scope, error) {
+	tokens, err := lex(f.body, f.bodyLine)
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{tokens: tokens, all: f.body, lines: strings.Split(f.body, "\n"), first: f.bodyLine}
+	return p.scope(0)
+}
+
 func (p *parser) skipBraces() error {
 	if err := p.expect("{"); err != nil {
 		return err
 	}
+	return p.skipBody()
+}
+
+// skipBody skips what is left of a block.
+func (p *parser) skipBody() error {
 	for depth := 1; depth > 0; {
 		switch t := p.next(); {
 		case t.kind == tokEnd:
@@ -241,10 +258,10 @@ func (p *parser) skipBraces() error {
 }
 
 func (p *parser) text(line int) string {
-	if line < 1 || line > len(p.lines) {
+	if line < p.first || line-p.first >= len(p.lines) {
 		return ""
 	}
-	text, _, _ := strings.Cut(p.lines[line-1], "//")
+	text, _, _ := strings.Cut(p.lines[line-p.first], "//")
 	return strings.Join(strings.Fields(text), " ")
 }
 
@@ -505,9 +522,11 @@ func (p *parser) function(src *source, t token) error {
 			src.funcs = append(src.funcs, f)
 			return nil
 		case t.is("{"):
-			if f.body, err = p.scope(0); err != nil {
+			from := p.peek()
+			if err := p.skipBody(); err != nil {
 				return err
 			}
+			f.body, f.bodyLine = p.all[from.from:p.tokens[p.at-1].from+1], from.line
 			src.funcs = append(src.funcs, f)
 			return nil
 		default:
