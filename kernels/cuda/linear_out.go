@@ -69,7 +69,7 @@ func (e *Epilogue) setVector(s qmath.Scaling, parts []Part) {
 	ok := e.Channels%4 == 0 && e.Stride%4 == 0 && e.ResidualStride%4 == 0 && (e.ResidualStride == 0 || e.ResidualKind.Size() == 1)
 	switch e.Kind {
 	case Int8, Uint8:
-		ok = ok && FormsOf(s) == OnlyScale
+		ok = ok && (FormsOf(s) == OnlyScale || s.Form == qmath.DoubleUpAway || s.Form == qmath.SingleUp)
 	case Int16, Uint16, Int64:
 		ok = false
 	}

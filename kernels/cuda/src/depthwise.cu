@@ -144,10 +144,10 @@ DEVICE void three(const Depthwise &p) {
   const s32 row = line * p.window.out_w.by + first, end = min32(p.window.out_w.by - first, 4);
   if (e.vector) {
     const Channels<4> channels = channels_of<4>(e, p.parts[0], c);
-    if (e.type <= ELEMENT_U8 && !e.residual) {
+    if (e.type <= ELEMENT_U8 && !e.residual && e.requantize.scaling.form == FLOAT_AFTER) {
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        if (i < end) codes4<false>(e, channels, row + i, sum[i], 0);
+        if (i < end) codes4<FLOAT_AFTER, false>(e, channels, row + i, sum[i], 0);
       return;
     }
 #pragma unroll 1
@@ -171,10 +171,10 @@ DEVICE void three(const Depthwise &p) {
   }
 }
 
-KERNEL BOUNDS(128, 6) few_s8(Depthwise p) { depthwise<true, 3>(p); }
-KERNEL BOUNDS(128, 6) few_u8(Depthwise p) { depthwise<false, 3>(p); }
-KERNEL BOUNDS(128, 6) many_s8(Depthwise p) { depthwise<true, 0>(p); }
-KERNEL BOUNDS(128, 6) many_u8(Depthwise p) { depthwise<false, 0>(p); }
+KERNEL BOUNDS(128, 5) few_s8(Depthwise p) { depthwise<true, 3>(p); }
+KERNEL BOUNDS(128, 5) few_u8(Depthwise p) { depthwise<false, 3>(p); }
+KERNEL BOUNDS(128, 5) many_s8(Depthwise p) { depthwise<true, 0>(p); }
+KERNEL BOUNDS(128, 5) many_u8(Depthwise p) { depthwise<false, 0>(p); }
 KERNEL BOUNDS(128, 5) three1_s8(Depthwise p) { three<true, 1>(p); }
 KERNEL BOUNDS(128, 5) three1_u8(Depthwise p) { three<false, 1>(p); }
 KERNEL BOUNDS(128, 5) three2_s8(Depthwise p) { three<true, 2>(p); }

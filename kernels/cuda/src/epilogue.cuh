@@ -29,8 +29,8 @@ struct Epilogue {
   s32 type, residual_type;
   s32 channels;
   s32 zeros_step; // 0 where one zero point serves all channels
-  s32 vector; // 1 where four channels are made at once: they are a multiple of 4, aligned; to 8-bit codes by one float32 product, to
-              // f32 or to s32, with a residual of 8 bits. Everything else is made channel by channel.
+  s32 vector; // 1 where four channels are made at once: they are a multiple of 4, aligned; to 8-bit codes by one of the forms below,
+              // to f32 or to s32, with a residual of 8 bits. Everything else is made channel by channel.
   s32 unused;
   Requantize requantize;   // to codes
   Accumulated accumulated; // to f32
@@ -155,16 +155,19 @@ DEVICE u32 residual4(const Epilogue &e, const Channels<4> &a, s32 row) {
 // byte_of is code i of four.
 DEVICE s32 byte_of(s32 type, u32 four, int i) { return type == ELEMENT_S8 ? (s32)(s8)(four >> 8 * i) : (s32)(u8)(four >> 8 * i); }
 
-// codes4 makes four codes of 8 bits, with the residual where it ADDS.
-template <bool ADDS>
+// codes4 makes four codes of 8 bits by a form, with the residual where it ADDS. FLOAT_AFTER rounds half to even.
+template <int FORM, bool ADDS>
 DEVICE void codes4(const Epilogue &e, const Channels<4> &a, s32 row, s32x4 sum, u32 residual) {
+  constexpr int forms = FORM == FLOAT_AFTER ? ONLY_SCALE : ONLY_FIXED;
+  Scaling scaling = e.requantize.scaling;
+  scaling.form = FORM;
   const s32 codes = row_sum(e, row);
   u32 out = 0;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const s32 acc = corrected(a, i, codes, sum[i]);
     const s32 code = ADDS ? requantize_add<ONLY_SCALE>(e.requantize, acc, a.k[i], byte_of(e.residual_type, residual, i))
-                          : requantize<ONLY_SCALE>(e.requantize.scaling, acc, a.k[i]);
+                          : requantize<forms>(scaling, acc, a.k[i]);
     out |= (u32)(u8)code << 8 * i;
   }
   *(u32 *)((u8 *)e.out + at_row(row, e.stride) + a.c) = out;
@@ -194,8 +197,12 @@ DEVICE void finish4(const Epilogue &e, const Channels<4> &a, s32 row, s32x4 sum)
   if (e.type > ELEMENT_U8) {
     words4(e, a, row, sum);
   } else if (e.residual) {
-    codes4<true>(e, a, row, sum, residual4(e, a, row));
+    codes4<FLOAT_AFTER, true>(e, a, row, sum, residual4(e, a, row));
+  } else if (e.requantize.scaling.form == DOUBLE_UP_AWAY) {
+    codes4<DOUBLE_UP_AWAY, false>(e, a, row, sum, 0);
+  } else if (e.requantize.scaling.form == SINGLE_UP) {
+    codes4<SINGLE_UP, false>(e, a, row, sum, 0);
   } else {
-    codes4<false>(e, a, row, sum, 0);
+    codes4<FLOAT_AFTER, false>(e, a, row, sum, 0);
   }
 }

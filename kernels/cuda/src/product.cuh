@@ -135,11 +135,14 @@ DEVICE void by_one(const Tiled &p, const Epilogue &e, const Channels<1> &a, Band
   }
 }
 
+// WORDS is the form of by_four for what is not codes.
+enum { WORDS = -1 };
+
 // by_four makes the outputs of four channels, words4 or codes4. It takes several rows at a time, so that their residuals are read at
 // the same time.
-template <typename S, int COUNT, int PER, int STEP, bool CODES, bool ADDS>
+template <typename S, int COUNT, int PER, int STEP, int FORM, bool ADDS>
 DEVICE void by_four(const Tiled &p, const Epilogue &e, const Channels<4> &a, Band<S, COUNT, PER, STEP> band) {
-  constexpr int WIDTH = S::N / 4, NEXT = S::THREADS / WIDTH, ALL = COUNT / NEXT, EACH = !CODES ? 1 : ALL < 4 ? ALL : 4;
+  constexpr int WIDTH = S::N / 4, NEXT = S::THREADS / WIDTH, ALL = COUNT / NEXT, EACH = FORM != FLOAT_AFTER ? 1 : ALL < 4 ? ALL : 4;
   static_assert(COUNT % NEXT == 0 && ALL % EACH == 0, "");
 #pragma unroll 1
   for (s32 r = thread_x() / WIDTH; r < COUNT; r += NEXT * EACH) {
@@ -147,17 +150,17 @@ DEVICE void by_four(const Tiled &p, const Epilogue &e, const Channels<4> &a, Ban
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
       residual[i] = 0;
-      if (CODES && ADDS && band.row(r + i * NEXT) < p.m) residual[i] = residual4(e, a, band.row(r + i * NEXT));
+      if (ADDS && band.row(r + i * NEXT) < p.m) residual[i] = residual4(e, a, band.row(r + i * NEXT));
     }
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
       const s32 row = band.row(r + i * NEXT);
       const s32x4 v = *(const s32x4 *)band.at(r + i * NEXT, thread_x() % WIDTH * 4);
       if (row >= p.m) continue;
-      if (CODES) {
-        codes4<ADDS>(e, a, row, v, residual[i]);
-      } else {
+      if constexpr (FORM == WORDS) {
         words4(e, a, row, v);
+      } else {
+        codes4<FORM, ADDS>(e, a, row, v, residual[i]);
       }
     }
   }
@@ -179,11 +182,15 @@ struct Finisher {
     if (!e.vector) {
       by_one(p, e, one, band);
     } else if (e.type > ELEMENT_U8) {
-      by_four<S, COUNT, PER, STEP, false, false>(p, e, four, band);
+      by_four<S, COUNT, PER, STEP, WORDS, false>(p, e, four, band);
     } else if (e.residual) {
-      by_four<S, COUNT, PER, STEP, true, true>(p, e, four, band);
+      by_four<S, COUNT, PER, STEP, FLOAT_AFTER, true>(p, e, four, band);
+    } else if (e.requantize.scaling.form == DOUBLE_UP_AWAY) {
+      by_four<S, COUNT, PER, STEP, DOUBLE_UP_AWAY, false>(p, e, four, band);
+    } else if (e.requantize.scaling.form == SINGLE_UP) {
+      by_four<S, COUNT, PER, STEP, SINGLE_UP, false>(p, e, four, band);
     } else {
-      by_four<S, COUNT, PER, STEP, true, false>(p, e, four, band);
+      by_four<S, COUNT, PER, STEP, FLOAT_AFTER, false>(p, e, four, band);
     }
   }
 };
