@@ -9,11 +9,10 @@ type Direct struct {
 	X, W, Parts        driver.Ptr
 	ByCol              int64
 	Rows, N, Depth     int32
-	Width              Divisor
+	Width, Columns     Divisor
 	Zero, Transposed   int32
 	Saturating, Raised int32
 	Wide               int32
-	_                  int32
 	Window             windows
 	Taps               taps
 	Epilogue           Epilogue
@@ -33,7 +32,8 @@ func (l *Linear) prepareDirect(g *layout) error {
 	op := &l.op
 	l.method = "direct"
 	size := op.X.Type.Size()
-	p := Direct{ByCol: 1, Rows: int32(g.rows), N: int32(g.channels), Depth: int32(g.depth), Width: DivisorOf(g.channels), Zero: op.X.Zero}
+	p := Direct{ByCol: 1, Rows: int32(g.rows), N: int32(g.channels), Depth: int32(g.depth), Width: DivisorOf(g.parts * g.channels),
+		Columns: DivisorOf(g.channels), Zero: op.X.Zero}
 	if g.conv {
 		p.Window, p.Taps = windowOf(g.shape, g.shape.C)
 	} else {
@@ -88,7 +88,7 @@ func (l *Linear) prepareDirect(g *layout) error {
 	if err != nil {
 		return err
 	}
-	grid := driver.Dim{X: uint32(ceilDiv(g.rows*g.channels, 256)), Y: 1, Z: uint32(g.parts)}
+	grid := driver.Dim{X: uint32(ceilDiv(g.rows*g.parts*g.channels, 256)), Y: 1, Z: 1}
 	l.steps = append(l.steps, func(s *Stream, a *LinearArgs) error {
 		p.X, p.W, p.Parts, p.Epilogue = a.X.Ptr, weights(a), a.constant(parts), main.bind(a, corr(a))
 		return Launch(s, kernel, grid, driver.Dim{X: 256, Y: 1, Z: 1}, 0, &p)

@@ -1,5 +1,6 @@
 // Sums of products of every kind, one thread for one output: any groups, one to three axes, transposed, activations of 8 or 16 bits,
-// sums of 64 bits, pairs of products that saturate. What the other kernels leave.
+// sums of 64 bits, pairs of products that saturate. What the other kernels leave. Neighbouring threads have neighbouring channels, also
+// of different groups, so that what they read and write lies together.
 #include "epilogue.cuh"
 #include "window.cuh"
 
@@ -9,7 +10,8 @@ struct Direct {
   const Part *parts;
   s64 by_col;   // elements of x between channels; window counts elements too
   s32 rows, n, depth;
-  Divisor width; // n
+  Divisor width;   // of a row of all parts
+  Divisor columns; // n
   s32 zero;     // of x
   s32 transposed;
   s32 saturating, raised; // pairs in 16 bits, of x + raised
@@ -39,8 +41,9 @@ DEVICE void direct(const Direct &p) {
   const u32 at = block_x() * 256 + thread_x();
   const s32 row = quotient(at, p.width);
   if (row >= p.rows) return;
-  const s32 c = at - row * p.n;
-  const Part part = p.parts[block_z()];
+  const u32 rest = at - row * p.width.by, of = quotient(rest, p.columns);
+  const s32 c = rest - of * p.columns.by;
+  const Part part = p.parts[of];
   const X *x = (const X *)((const u8 *)p.x + part.x);
   const s32 *w = (const s32 *)((const u8 *)p.w + part.w) + c;
   const Windows &window = p.window;
