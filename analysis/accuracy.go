@@ -79,9 +79,11 @@ type AccuracyConfig struct {
 	// Base runs the integer program under BaseProfile, to say what Profile costs; nil for no comparison.
 	Base        Forward
 	BaseProfile string
-	Threads     int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
-	Memory      int64          // that the values of one run in float may take, as exec.Options has it
-	Progress    func(done int) // may be nil
+	// Batch is how many samples Integer and Base take at a time, 0 for one: their feeds are joined along axis 0, and outputs cut.
+	Batch    int
+	Threads  int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
+	Memory   int64          // that the values of one run in float may take, as exec.Options has it
+	Progress func(done int) // may be nil
 }
 
 // answer is the outcome on one sample.
@@ -104,9 +106,14 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if err != nil {
 		return nil, err
 	}
+	integer, base := one(cfg.Integer), one(cfg.Base)
+	if cfg.Integer != nil && cfg.Batch > 1 {
+		b := &batched{samples: samples, n: cfg.Batch, forwards: []Forward{cfg.Integer, cfg.Base}, outs: map[*exec.Sample][][]*tensor.Tensor{}}
+		samples, integer, base = b, b.take(0), b.take(1)
+	}
 	all := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
-			c := classifier{runner: session.NewRunner(), integer: cfg.Integer, base: cfg.Base}
+			c := classifier{runner: session.NewRunner(), integer: integer, base: base}
 			if cfg.Simulator != nil {
 				c.hooks = cfg.Simulator.Hooks(nil)
 			}
@@ -131,8 +138,8 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 type classifier struct {
 	runner  *exec.Runner
 	hooks   *exec.Hooks
-	integer Forward
-	base    Forward
+	integer func(context.Context, *exec.Sample) ([]*tensor.Tensor, error) // nil where integers do not run
+	base    func(context.Context, *exec.Sample) ([]*tensor.Tensor, error)
 }
 
 func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
@@ -154,7 +161,7 @@ func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answe
 		a.sim = a.quant
 	}
 	if c.integer != nil {
-		if out, err = c.integer(ctx, s.Feeds); err != nil {
+		if out, err = c.integer(ctx, s); err != nil {
 			return a, err
 		}
 		if a.quant, err = best(out, s.Label); err != nil {
@@ -162,7 +169,7 @@ func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answe
 		}
 	}
 	if c.base != nil {
-		if out, err = c.base(ctx, s.Feeds); err != nil {
+		if out, err = c.base(ctx, s); err != nil {
 			return a, err
 		}
 		a.base, err = best(out, s.Label)

@@ -63,42 +63,13 @@ func stack(group []job) (map[string]*tensor.Tensor, error) {
 			}
 			parts[i] = t.ToRowMajor()
 		}
-		t, err := concat(parts)
+		t, err := tensor.Join(parts)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", name, err)
 		}
 		feeds[name] = t
 	}
 	return feeds, nil
-}
-
-func concat(parts []*tensor.Tensor) (*tensor.Tensor, error) {
-	shape := slices.Clone(parts[0].Shape)
-	shape[0] *= len(parts)
-	out := &tensor.Tensor{DType: parts[0].DType, Shape: shape}
-	switch parts[0].Data.(type) {
-	case []float32:
-		out.Data = joined[float32](parts)
-	case []int64:
-		out.Data = joined[int64](parts)
-	case []int32:
-		out.Data = joined[int32](parts)
-	case []uint8:
-		out.Data = joined[uint8](parts)
-	case []bool:
-		out.Data = joined[bool](parts)
-	default:
-		return nil, fmt.Errorf("inputs of type %s are not put into batches", parts[0].DType)
-	}
-	return out, nil
-}
-
-func joined[T any](parts []*tensor.Tensor) []T {
-	var all []T
-	for _, p := range parts {
-		all = append(all, tensor.Of[T](p)...)
-	}
-	return all
 }
 
 // slice returns what belongs to sample k of n: part k of the first axis, in t's memory and layout.

@@ -23,7 +23,7 @@ func dumpOf(t *testing.T, dir string) {
 	defer p.Close()
 	profile, err := p.profile("")
 	require.NoError(t, err)
-	x, err := p.executor("reference", profile, 1)
+	x, err := p.executor("reference", profile, 1, 1)
 	require.NoError(t, err)
 	set, err := e.verifyData(p, dataOptions{})
 	require.NoError(t, err)

@@ -24,14 +24,20 @@ func TestBackendPTX(t *testing.T) {
 	fails(t, exitUsage, "unknown backend", "export", "--platform", "trt_int8", "-o", "b.onnx", "--backend", "gpu")
 
 	write(t, "labels.tsv", []byte("00.npy\t3\n01.npy\t1\n02.npy\t0\n03.npy\t9\n"))
-	eval := func(backend string) map[string]any {
-		o := done(t, "eval", "m.plan.json", "--labels", "labels.tsv", "--mode", "int8", "--backend", backend, "--json").object(t)
+	eval := func(backend string, more ...string) map[string]any {
+		o := done(t, append([]string{"eval", "m.plan.json", "--labels", "labels.tsv", "--mode", "int8", "--backend", backend, "--json"}, more...)...).object(t)
 		require.Equal(t, backend, o["backend"])
 		delete(o, "backend")
 		delete(o, "seconds")
 		return o
 	}
 	require.Equal(t, eval("cpu"), eval("ptx"))
+	for _, n := range []string{"2", "3", "9"} { // four samples
+		require.Equal(t, eval("cpu"), eval("ptx", "--batch", n), n)
+		require.Equal(t, eval("cpu"), eval("cpu", "--batch", n), n)
+	}
+	require.Equal(t, eval("cpu", "--profile", "onnx"), eval("ptx", "--profile", "onnx", "--batch", "3"))
+	fails(t, exitUsage, "--batch is of --mode int8", "eval", "m.plan.json", "--labels", "labels.tsv", "--batch", "2")
 
 	b := done(t, "bench", "model", "m.plan.json", "--mode", "int8,fp32", "--backend", "ptx", "--rounds", "1", "--span", "1ms", "--json").object(t)
 	results := b["results"].([]any)

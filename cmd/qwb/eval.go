@@ -28,6 +28,7 @@ type evalOptions struct {
 	profile string // of mode int8; empty: the platform's
 	data    dataOptions
 	threads int
+	batch   int // samples in one run of the integers
 }
 
 func newEval(e *env) *cobra.Command {
@@ -56,7 +57,7 @@ most likely token is another. See docs/language-models.md.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			o := evalOptions{file: args[0], mode: f.mode, data: f.dataOptions(), threads: f.workers()}
+			o := evalOptions{file: args[0], mode: f.mode, data: f.dataOptions(), threads: f.workers(), batch: f.batch}
 			o.data.labels, o.data.labelOffset, o.data.budget = labels, offset, f.budget()
 			o.backend, o.profile = backend, profile
 			gate := c.Flags().Changed("max-drop")
@@ -81,6 +82,8 @@ most likely token is another. See docs/language-models.md.`,
 				return usagef("eval of a model needs --data")
 			case o.profile != "" && o.mode != "int8":
 				return usagef("--profile is the arithmetic of --mode int8")
+			case c.Flags().Changed("batch") && o.mode != "int8":
+				return usagef("--batch is of --mode int8")
 			case gate && o.mode == "fp32":
 				return usagef("--max-drop is about a quantized mode")
 			case math.IsNaN(maxDrop):
@@ -112,6 +115,7 @@ most likely token is another. See docs/language-models.md.`,
 	f.addJSON(c)
 	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program); of a checkpoint fp32, sim (quantized weights) or int8 (activations too)")
 	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers: "+backends()+"; of a checkpoint, what runs the model: cpu, cuda or ptx")
+	c.Flags().IntVar(&f.batch, "batch", 1, "samples in one run of --mode int8, where the model takes them: a GPU wants many")
 	c.Flags().StringVar(&profile, "profile", "", "arithmetic profile of mode int8 (default: the platform's): "+profiles())
 	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
 	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
@@ -193,7 +197,7 @@ func (e *env) eval(ctx context.Context, o evalOptions) (*analysis.Accuracy, erro
 // one without that, of another one that is not the platform's own the platform's. It returns what is to be closed at the end.
 func (p *planned) integerForwards(cfg *analysis.AccuracyConfig, o evalOptions) (running []*program.Executor, err error) {
 	forward := func(profile qmath.Profile) (analysis.Forward, error) {
-		x, err := p.executor(o.backend, profile, o.threads)
+		x, err := p.executor(o.backend, profile, o.batch, o.threads)
 		if err != nil {
 			return nil, err
 		}
@@ -210,7 +214,7 @@ func (p *planned) integerForwards(cfg *analysis.AccuracyConfig, o evalOptions) (
 	if err != nil {
 		return nil, err
 	}
-	cfg.Backend, cfg.Profile = o.backend, asked.Name
+	cfg.Backend, cfg.Profile, cfg.Batch = o.backend, asked.Name, o.batch
 	if cfg.Integer, err = forward(asked); err != nil {
 		return running, err
 	}

@@ -44,7 +44,7 @@ func textsOnly(c *cobra.Command) error {
 
 // printText scores a text file and prints the result.
 func (e *env) printText(c *cobra.Command, o textOptions, asJSON bool) error {
-	for _, name := range []string{"data", "preprocess", "labels", "label-offset", "profile", "max-drop"} {
+	for _, name := range []string{"data", "preprocess", "labels", "label-offset", "profile", "max-drop", "batch"} {
 		if c.Flags().Changed(name) {
 			return usagef("--%s is not for a checkpoint", name)
 		}

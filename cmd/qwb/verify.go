@@ -11,6 +11,7 @@ import (
 	"qwb/analysis"
 	"qwb/analysis/verify"
 	"qwb/calib/data"
+	"qwb/graph"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/plan"
@@ -200,15 +201,21 @@ func (p *planned) program(profile qmath.Profile) (*lower.Program, error) {
 	return q, nil
 }
 
-// executor prepares the plan's program under a profile.
-func (p *planned) executor(backend string, profile qmath.Profile, threads int) (*program.Executor, error) {
+// executor prepares the plan's program under a profile, for batches of so many samples.
+func (p *planned) executor(backend string, profile qmath.Profile, batch, threads int) (*program.Executor, error) {
 	b, err := backendNamed(backend)
 	if err != nil {
 		return nil, err
 	}
-	lowered, err := p.program(profile)
+	g := p.Graph
+	if batch > 1 {
+		if g, err = graph.OpenBatch(g); err != nil {
+			return nil, p.name("--batch", err)
+		}
+	}
+	lowered, err := lower.Compile(g, p.set, p.target, profile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", p.file, err)
 	}
 	return program.New(lowered, b, threads)
 }
