@@ -94,5 +94,5 @@ DEVICE void direct(const Direct &p) {
 
 KERNEL BOUNDS(256, 4) direct_s8(Direct p) { direct<s8, u32>(p); }
 KERNEL BOUNDS(256, 4) direct_u8(Direct p) { direct<u8, u32>(p); }
-KERNEL BOUNDS(256, 4) direct_s16(Direct p) { direct<s16, s64>(p); }
-KERNEL BOUNDS(256, 4) direct_u16(Direct p) { direct<u16, s64>(p); }
+KERNEL BOUNDS(256, 3) direct_s16(Direct p) { direct<s16, s64>(p); }
+KERNEL BOUNDS(256, 3) direct_u16(Direct p) { direct<u16, s64>(p); }
