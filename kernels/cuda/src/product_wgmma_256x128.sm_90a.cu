@@ -3,6 +3,7 @@
 // PTX ISA 8.4
 #include "wgmma.cuh"
 
-typedef Wide<256, 128> TILE;
+typedef Wide<256, 128, 2> TILE;
 
-WIDE_PRODUCTS
+PLAIN_PRODUCTS
+WINDOW_PRODUCTS

@@ -1,8 +1,9 @@
-// Products by wgmma, the instruction that Hopper has for products of matrices: two warpgroups, 128 bytes of k a step.
+// Products by wgmma, the instruction that Hopper has for products of matrices, by two or three warpgroups, 128 bytes of k a step.
 //
-// Tiles. 256 x 128 is for few columns, each warpgroup has two products of 64 x 128; 128 x 256 for more, with one of 64 x 256. Of the
-// 128 bytes that shared memory gives in a cycle a product of 64 x N x 32, which takes N/2 cycles, reads 64*32 + N*32: 96 in a cycle where
-// N is 128 and 80 where it is 256. The copies of either tile write 48 more.
+// Tiles. 256 x 128 is for few columns, each warpgroup has two products of 64 x 128; 128 x 256 and 192 x 256 are for more, with one of
+// 64 x 256. Of the 128 bytes that shared memory gives in a cycle a product of 64 x N x 32, which takes N/2 cycles, reads 64*32 + N*32:
+// 96 in a cycle where N is 128 and 80 where it is 256. The copies from the L2 cache write 48 more in the tiles of two warpgroups and
+// 37 in that of three, which has registers for matrices only: positions of windows do not fit.
 //
 // Memory. A row of a step has 128 bytes, eight pieces of 16; piece q of row r stands at piece q ^ r%8, so that a column of eight rows
 // lies in all 32 banks. That is the order that the descriptors below name as swizzled by 128 bytes.
@@ -15,12 +16,13 @@
 #define ALIGNMENT 1024
 #include "product.cuh"
 
-// Wide is the shape of a tile. HALF is how many rows a warpgroup has, in PRODUCTS times 64.
-template <int BM, int BN>
+// Wide is the shape of a tile. Each warpgroup has ROWS rows, PRODUCTS times 64.
+template <int BM, int BN, int GROUPS>
 struct Wide {
-  static constexpr int M = BM, N = BN, THREADS = 256, RING = 4, PIECES = 8;
-  static constexpr int A = BM * 8 / THREADS, B = BN * 8 / THREADS; // pieces of a step that a thread copies
-  static constexpr int HALF = BM / 2, PRODUCTS = HALF / 64;
+  static constexpr int M = BM, N = BN, THREADS = GROUPS * 128, RING = 4, PIECES = 8;
+  static constexpr int APART = THREADS / PIECES;                       // rows of a step that a thread copies
+  static constexpr int A = BM / APART, B = (BN + APART - 1) / APART; // how many, at most
+  static constexpr int ROWS = BM / GROUPS, PRODUCTS = ROWS / 64;
   static_assert(RING * (BM + BN) * 128 <= 227 << 10 && BM * (BN + 8) * 4 <= RING * (BM + BN) * 128, "");
 };
 
@@ -95,39 +97,38 @@ DEVICE void wide(const Tiled &p) {
   // Piece q of a step is piece q%4 of its block q/4 of 64.
   const u32 q = thread_x() & 7, row = thread_x() >> 3;
   const u8 *w = p.w + part.w + ((s64)(begin * 2 + (q >> 2)) * p.padded_n + tile.n * S::N + row) * 64 + (q & 3) * 16;
-  const u32 to = row * 128 + ((q ^ (row & 7)) << 4); // rows of a thread are 32 apart: the same piece
-  Pieces<S, SOURCE> pieces;
+  const u32 to = row * 128 + ((q ^ (row & 7)) << 4); // rows of a thread are a multiple of 8 apart: the same piece
   auto copy = [&](s32 step, u32 slot) {
+    Pieces<S, SOURCE> pieces; // read when they are needed: there is time while products are under way, and few registers
+    pieces.read(p, begin + step);
     const u32 a = ring + slot * STAGE + to, b = a + S::M * 128;
 #pragma unroll
     for (int i = 0; i < S::A; i++) {
       if (SOURCE == WINDOW) {
-        copy16_kept(a + i * 4096, pieces.from(p, rows.at[i], 0));
+        copy16_kept(a + i * (S::APART * 128), pieces.from(p, rows.at[i], 0));
       } else {
-        copy16(a + i * 4096, pieces.from(p, rows.at[i], 0));
+        copy16(a + i * (S::APART * 128), pieces.from(p, rows.at[i], 0));
       }
     }
     const u8 *from = w + (s64)step * p.padded_n * 128;
 #pragma unroll
-    for (int i = 0; i < S::B; i++) copy16(b + i * 4096, from + i * 2048);
+    for (int i = 0; i < S::B; i++) {
+      if ((i + 1) * S::APART <= S::N || row < S::N % S::APART) copy16(b + i * (S::APART * 128), from + i * (S::APART * 64));
+    }
   };
 
 #pragma unroll
   for (int s = 0; s < S::RING - 2; s++) {
-    if (s < steps) {
-      pieces.read(p, begin + s);
-      copy(s, s);
-    }
+    if (s < steps) copy(s, s);
     copies_end();
   }
-  if (S::RING - 2 < steps) pieces.read(p, begin + S::RING - 2);
 
   s32 c[S::PRODUCTS][S::N / 2];
 #pragma unroll
   for (int i = 0; i < S::PRODUCTS; i++)
 #pragma unroll
     for (int j = 0; j < S::N / 2; j++) c[i][j] = 0;
-  const u64 from_a = descriptor(ring + group * S::HALF * 128), from_b = descriptor(ring + S::M * 128);
+  const u64 from_a = descriptor(ring + group * S::ROWS * 128), from_b = descriptor(ring + S::M * 128);
   u32 slot = 0, free = S::RING - 2;
 #pragma unroll 1
   for (s32 step = 0; step < steps; step++) {
@@ -142,10 +143,7 @@ DEVICE void wide(const Tiled &p) {
       for (int i = 0; i < S::PRODUCTS; i++) multiply64<SIGNED>(c[i], from_a + at + i * (64 * 128 >> 4) + k * 2, from_b + at + k * 2);
     }
     products_end();
-    if (step + S::RING - 2 < steps) {
-      copy(step + S::RING - 2, free);
-      if (step + S::RING - 1 < steps) pieces.read(p, begin + step + S::RING - 1);
-    }
+    if (step + S::RING - 2 < steps) copy(step + S::RING - 2, free);
     copies_end();
     slot = slot + 1 == S::RING ? 0 : slot + 1;
     free = free + 1 == S::RING ? 0 : free + 1;
@@ -158,7 +156,7 @@ DEVICE void wide(const Tiled &p) {
   s32 *sums = (s32 *)shared_memory;
 #pragma unroll
   for (int i = 0; i < S::PRODUCTS; i++) {
-    s32 *at = sums + (group * S::HALF + i * 64 + warp * 16 + lane / 4) * (S::N + 8) + lane % 4 * 2;
+    s32 *at = sums + (group * S::ROWS + i * 64 + warp * 16 + lane / 4) * (S::N + 8) + lane % 4 * 2;
 #pragma unroll
     for (int j = 0; j < S::N / 8; j++) {
       *(u64 *)(at + j * 8) = (u64)(u32)c[i][4 * j + 1] << 32 | (u32)c[i][4 * j];
@@ -167,12 +165,14 @@ DEVICE void wide(const Tiled &p) {
   }
   barrier();
   Finisher<S> finisher(p, part, block_y(), tile.n * S::N);
+  if (S::THREADS % S::N != 0 && !finisher.e.vector && thread_x() >= S::THREADS / S::N * S::N) return; // those left are less than a row
   finisher.run(p, Band<S, S::M, S::M, S::M>{sums, tile.m * S::M});
 }
 
-// WIDE_PRODUCTS makes the entry points of a tile.
-#define WIDE_PRODUCTS                                                        \
-  KERNEL BOUNDS(256, 1) plain_u8(Tiled p) { wide<TILE, false, PLAIN>(p); }   \
-  KERNEL BOUNDS(256, 1) plain_s8(Tiled p) { wide<TILE, true, PLAIN>(p); }    \
-  KERNEL BOUNDS(256, 1) window_u8(Tiled p) { wide<TILE, false, WINDOW>(p); } \
-  KERNEL BOUNDS(256, 1) window_s8(Tiled p) { wide<TILE, true, WINDOW>(p); }
+// PLAIN_PRODUCTS and WINDOW_PRODUCTS make the entry points of a tile.
+#define PLAIN_PRODUCTS                                                              \
+  KERNEL BOUNDS(TILE::THREADS, 1) plain_u8(Tiled p) { wide<TILE, false, PLAIN>(p); } \
+  KERNEL BOUNDS(TILE::THREADS, 1) plain_s8(Tiled p) { wide<TILE, true, PLAIN>(p); }
+#define WINDOW_PRODUCTS                                                               \
+  KERNEL BOUNDS(TILE::THREADS, 1) window_u8(Tiled p) { wide<TILE, false, WINDOW>(p); } \
+  KERNEL BOUNDS(TILE::THREADS, 1) window_s8(Tiled p) { wide<TILE, true, WINDOW>(p); }
