@@ -13,6 +13,9 @@ type Options struct {
 	Initcheck bool
 	// Racecheck makes unordered accesses of threads of a block to one byte of shared memory an error.
 	Racecheck bool
+	// Blockcheck makes it an error when blocks of a launch access one byte of global memory, one of them writing, with no atomics that
+	// could order them. Blocks then run one after the other, and their accesses take several times as long.
+	Blockcheck bool
 	// Budget is how many instructions of warps a launch may run, 0 for any number.
 	Budget int64
 	// Workers is the number of blocks that run at once, 0 for GOMAXPROCS.

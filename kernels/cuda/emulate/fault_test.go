@@ -190,6 +190,32 @@ func TestFaultIsThatOfTheFirstBlock(t *testing.T) {
 	}
 }
 
+// TestBlockcheck: blocks that meet in global memory, and others that atomics keep apart.
+func TestBlockcheck(t *testing.T) {
+	const own = "mov.u32 %r2, %ctaid.x; shl.b32 %r3, %r2, 2; cvt.u64.u32 %rd2, %r3; add.s64 %rd2, %rd2, %rd0; "
+	for _, c := range []struct{ name, body, want string }{
+		{"own words", own + "ld.global.u32 %r4, [%rd2]; st.global.u32 [%rd2], %r2;", ""},
+		{"own bytes of one word", own + "cvt.u64.u32 %rd3, %r2; add.s64 %rd3, %rd0, %rd3; ld.global.u8 %r4, [%rd3]; st.global.u8 [%rd3], 7;", ""},
+		{"one value", own + "st.global.u32 [%rd0], 5;", ""},
+		{"a neighbour's", own + "st.global.u32 [%rd2], 9; setp.ne.u32 %p1, %r2, 0; @%p1 ld.global.u32 %r4, [%rd2+-4];", "reads byte 0x700000000000, which was written by block (0,0,0)"},
+		{"a neighbour's before it writes", own + "ld.global.u32 %r4, [%rd2+4]; st.global.u32 [%rd2], 9;", "which was read by block (0,0,0) in the same"},
+		{"two writers", own + "st.global.u32 [%rd0], %r2;", "writes byte 0x700000000000, which was written by block (0,0,0)"},
+		{"atomics", own + "atom.global.add.u32 %r5, [%rd0+128], 1; st.global.u32 [%rd2+4], 9; ld.global.u32 %r4, [%rd2];", ""},
+	} {
+		options := Checked
+		options.Blockcheck = true
+		d := newDevice(t, 61, options)
+		f := d.kernel(t, ptx(61, "", c.body), "k")
+		a := d.upload(t, make([]byte, 256))
+		err := d.Launch(d.c, f, driver.Dim{X: 4, Y: 1, Z: 1}, driver.Dim{X: 1, Y: 1, Z: 1}, 0, 0, params(a, a, 0))
+		if c.want == "" {
+			require.NoError(t, err, c.name)
+			continue
+		}
+		require.ErrorContains(t, err, c.want, c.name)
+	}
+}
+
 // TestRaceNotesAreForgotten: after very many barriers the counter of segments begins anew.
 func TestRaceNotesAreForgotten(t *testing.T) {
 	var b block

@@ -21,6 +21,8 @@ type launch struct {
 	memory  []*allocation
 	atomics *sync.Mutex // of global memory; locks and unlocks order what kernels order by atomics
 
+	blockNotes map[*allocation][]blockNotes // of Blockcheck
+
 	stop atomic.Bool
 	next atomic.Int64
 	left atomic.Int64 // instructions of the budget
@@ -32,6 +34,7 @@ type block struct {
 	l        *launch
 	threads  int
 	at       [3]int
+	atomics  bool // some thread has used one on global memory
 	warps    []*warp
 	shared   []byte
 	written  []byte // state of every byte of shared
@@ -48,6 +51,9 @@ func (l *launch) run() *fault {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	workers = int(min(int64(workers), total))
+	if l.options.Blockcheck {
+		workers, l.blockNotes = 1, map[*allocation][]blockNotes{}
+	}
 	l.left.Store(l.options.Budget)
 	var (
 		mu    sync.Mutex
@@ -159,7 +165,7 @@ const turn = 1 << 16
 
 // run executes one block.
 func (b *block) run(at [3]int) *fault {
-	b.at = at
+	b.at, b.atomics = at, false
 	fill(b.shared, poison)
 	clear(b.written)
 	b.products = b.products[:0]

@@ -197,7 +197,6 @@ func (w *warp) run(steps int64) {
 	for w.steps < end && w.state == warpReady && w.fault == nil {
 		if len(w.groups) == 0 {
 			w.state = warpDone
-			w.asyncEnd()
 			return
 		}
 		g, limit := w.pick()

@@ -2,6 +2,7 @@ package emulate
 
 import (
 	"encoding/binary"
+	"math"
 
 	"qwb/kernels/cuda/driver"
 )
@@ -232,17 +233,26 @@ type asyncCopy struct {
 	slot     int32
 }
 
-// asyncQueue is the copies of a warp, in order, in groups that a commit ends per lane.
+// asyncQueue is the copies of a warp.
 type asyncQueue struct {
-	open   [warpSize][]asyncCopy   // since the lane's last commit
-	groups [warpSize][][]asyncCopy // committed, oldest first
-	any    bool
+	lanes [warpSize]laneCopies
+	any   bool
+}
+
+// laneCopies are copies in order, in groups that end where ends say; those behind the last end are not committed.
+type laneCopies struct {
+	list []asyncCopy
+	ends []int
 }
 
 func (q *asyncQueue) reset() {
-	if q.any {
-		*q = asyncQueue{}
+	if !q.any {
+		return
 	}
+	for i := range q.lanes {
+		q.lanes[i].list, q.lanes[i].ends = q.lanes[i].list[:0], q.lanes[i].ends[:0]
+	}
+	q.any = false
 }
 
 // opCp decodes cp.async and its commits and waits. A copy is performed when it is waited for, not earlier, so that a kernel that reads
@@ -262,7 +272,7 @@ func opCp(d *decoder, in *instr) {
 			d.fail("the number of groups is no constant")
 			return
 		}
-		n := int(d.op.operands[0].bits)
+		n := int(d.op.operands[0].bits & math.MaxInt)
 		in.exec = func(w *warp, m uint32) { w.asyncWait(m, n) }
 		return
 	case "wait_all":
@@ -305,7 +315,7 @@ func opCp(d *decoder, in *instr) {
 			if !w.asyncStart(c) {
 				return
 			}
-			w.async.open[i] = append(w.async.open[i], c)
+			w.async.lanes[i].list = append(w.async.lanes[i].list, c)
 		}
 	}
 }
@@ -350,28 +360,30 @@ func (w *warp) asyncSource(c asyncCopy) (space, []byte, []byte, *allocation, boo
 
 func (w *warp) asyncCommit(m uint32) {
 	w.async.any = true
-	for i := 0; i < warpSize; i++ {
-		if m>>i&1 != 0 {
-			w.async.groups[i] = append(w.async.groups[i], w.async.open[i])
-			w.async.open[i] = nil
+	for i := range w.async.lanes {
+		if q := &w.async.lanes[i]; m>>i&1 != 0 {
+			q.ends = append(q.ends, len(q.list))
 		}
 	}
 }
 
 // asyncWait performs the copies of all groups but the last n.
 func (w *warp) asyncWait(m uint32, n int) {
-	for i := 0; i < warpSize; i++ {
-		if m>>i&1 == 0 {
+	for i := range w.async.lanes {
+		q := &w.async.lanes[i]
+		done := len(q.ends) - n
+		if m>>i&1 == 0 || done <= 0 {
 			continue
 		}
-		g := w.async.groups[i]
-		for len(g) > n {
-			for _, c := range g[0] {
-				w.asyncPerform(c)
-			}
-			g = g[1:]
+		end := q.ends[done-1]
+		for _, c := range q.list[:end] {
+			w.asyncPerform(c)
 		}
-		w.async.groups[i] = g
+		q.list = append(q.list[:0], q.list[end:]...)
+		q.ends = append(q.ends[:0], q.ends[done:]...)
+		for k := range q.ends {
+			q.ends[k] -= end
+		}
 	}
 }
 
@@ -391,6 +403,3 @@ func (w *warp) asyncPerform(c asyncCopy) {
 		copy(to, buf[:c.n])
 	}
 }
-
-// asyncEnd is the end of the warp's threads: what was not waited for is never seen by them.
-func (w *warp) asyncEnd() {}

@@ -243,8 +243,11 @@ func (w *warp) readable(s space, address uint64, written []byte, a *allocation, 
 	if !w.readableState(s, address, written, a, lane) {
 		return false
 	}
-	if s == spaceShared {
+	switch {
+	case s == spaceShared:
 		return w.raceRead(address&(windowSize-1), len(written), lane)
+	case a != nil:
+		return w.blockReads(a, address, len(written), lane)
 	}
 	return true
 }
@@ -282,6 +285,10 @@ func (w *warp) writable(s space, address uint64, old, data, written []byte, a *a
 		if !w.raceWrite(address&(windowSize-1), old, data, lane) {
 			return false
 		}
+	case a != nil:
+		if !w.blockWrites(a, address, old, data, lane) {
+			return false
+		}
 	}
 	for k := range written {
 		written[k] = stateWritten
@@ -301,5 +308,6 @@ func (w *warp) atomicAccess(s space, address uint64, data, written []byte, a *al
 	if s == spaceShared {
 		return w.raceAtomic(address&(windowSize-1), len(data), lane)
 	}
+	w.b.atomics = true
 	return true
 }

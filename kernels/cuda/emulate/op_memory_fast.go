@@ -142,7 +142,7 @@ func (w *warp) setWritten(written []byte, lanes []uint8, n int) bool {
 // nearby returns the allocation that the first lane accesses, nil for none.
 func (w *warp) nearby(a *access, m uint32) *allocation {
 	first := w.at(a, firstLane(m))
-	if first < globalBase && a.space == spaceGeneric {
+	if first < globalBase && a.space == spaceGeneric || w.b.l.options.Blockcheck {
 		return nil
 	}
 	al := w.near[a.slot]
@@ -213,8 +213,15 @@ func (w *warp) loadFast(a *access, m uint32) bool {
 func (w *warp) loadParam(a *access, m uint32) bool {
 	first := w.at(a, firstLane(m))
 	p := w.b.l.params
-	if !a.constant || first >= paramFrame || first&uint64(a.bytes-1) != 0 || first+uint64(a.bytes) > uint64(len(p)) {
+	if first >= paramFrame || first&uint64(a.bytes-1) != 0 || first+uint64(a.bytes) > uint64(len(p)) {
 		return false
+	}
+	if !a.constant {
+		for _, l := range w.lanes(m) {
+			if w.at(a, int(l&31)) != first {
+				return false
+			}
+		}
 	}
 	size := a.t.bits / 8
 	for k := range a.vector {
