@@ -23,7 +23,6 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 )
 
 // testdata returns the folder with real models and conformance tests, and skips the test where there is none.
@@ -168,7 +167,7 @@ func TestConformance(t *testing.T) {
 	}
 	needFMA(t)
 	cases := readVectors(t)
-	d := cudatest.Device(t, 80)
+	d := oneDevice(t)
 	done, wholly, skipped := 0, 0, 0
 	hosts := map[string]int{}
 	for _, c := range cases {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"testing"
 
@@ -65,6 +66,22 @@ func both(t *testing.T, d *cuda.Device, g *graph.Graph, feeds map[string]*tensor
 	p, err := on.Prepare(types, nil)
 	require.NoError(t, err)
 	return p
+}
+
+// oneDevice returns a GPU where there is one that QWB_GPU does not forbid, else an interpreted device: for tests that take long.
+func oneDevice(t *testing.T) *cuda.Device {
+	t.Helper()
+	mode := os.Getenv("QWB_GPU")
+	if mode == "off" {
+		return cudatest.Device(t, 80)
+	}
+	d, err := cuda.Open()
+	if err != nil {
+		require.NotEqual(t, "only", mode, err)
+		return cudatest.Device(t, 80)
+	}
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
 }
 
 // needFMA skips a test where the CPU's executor computes other last bits than the device.
@@ -342,7 +359,7 @@ func TestTapsSeeWhatTheyWant(t *testing.T) {
 		k = Exp(w2)
 		m = Add(t, k)
 		output m`)
-	d := cudatest.Device(t, 80)
+	d := oneDevice(t)
 	s, err := device.New(g, d, device.Options{})
 	require.NoError(t, err)
 	x := graphtest.Normal(1, 1, 3, 4, 4)
@@ -370,7 +387,7 @@ func TestTapsSeeWhatTheyWant(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	d := cudatest.Device(t, 80)
+	d := oneDevice(t)
 	open := func(text string) *device.Session {
 		s, err := device.New(graphtest.Parse(t, "graph g\nopset 17\n"+text), d, device.Options{})
 		require.NoError(t, err)
@@ -405,7 +422,7 @@ func TestErrors(t *testing.T) {
 
 // Plans are made once per set of shapes, and memory comes back.
 func TestPlans(t *testing.T) {
-	d := cudatest.Device(t, 80)
+	d := oneDevice(t)
 	g := weighted(t, `
 		input x: f32[N,3,4,4]
 		const w: f32[4,3,1,1] = fill(0)

@@ -82,7 +82,7 @@ func TestNetworks(t *testing.T) {
 				assert.Equal(t, c.host, host)
 			}
 			if c.long {
-				run(t, cudatest.Device(t, 80))
+				run(t, oneDevice(t))
 				return
 			}
 			cudatest.Each(t, run)
