@@ -155,6 +155,25 @@ func TestAverage(t *testing.T) {
 	})
 }
 
+// Of a long row that is nearly uniform every share is about half a code or less.
+func TestSoftmaxOfALongRow(t *testing.T) {
+	x, y := Grid{Scale: 1.0 / 64, QMax: 255}, Grid{Scale: 1.0 / 256, QMax: 255}
+	for _, n := range []int{500, 513, 2000, 4095} {
+		s, err := named(t, "tflite2").PrepareSoftmax(x, y, n)
+		require.NoError(t, err)
+		require.Equal(t, SoftmaxGemmlowp, s.Form)
+		row, total := make([]int32, n), 0.0
+		for i := range row {
+			row[i] = int32(100 + i%2)
+			total += math.Exp(float64(i%2) / 64)
+		}
+		s.Row(row, row)
+		for i, q := range row {
+			require.InDelta(t, 256*math.Exp(float64(i%2)/64)/total, q, 0.51, "code %d of %d", i, n)
+		}
+	}
+}
+
 func TestSoftmax(t *testing.T) {
 	eachProfile(t, func(t *testing.T, p Profile, r *rand.Rand) {
 		for i := range 60 {

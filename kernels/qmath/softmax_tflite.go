@@ -36,11 +36,13 @@ func (s Softmax) gemmlowpRow(dst, src []int32, top int32) {
 		}
 	}
 	reciprocal, over := reciprocal(sum)
+	// Where a long row is nearly uniform TFLite shifts by more than its function is defined for; what is left is below half a code.
+	shift := over + 31 - 8
 	for i, q := range src {
 		v := int32(0)
-		if top-q <= s.Radius {
+		if top-q <= s.Radius && shift <= 31 {
 			e := expNegative(s.Scaling.scale(q-top, s.M))
-			v = DivideByPowerOfTwo(DoublingHighMul(reciprocal, e), over+31-8)
+			v = DivideByPowerOfTwo(DoublingHighMul(reciprocal, e), shift)
 		}
 		dst[i] = min(max(v+s.Y.ZeroPoint, s.Y.QMin), s.Y.QMax)
 	}

@@ -297,8 +297,7 @@ func (l *linear) outputs() error {
 			l.cross(at, id, tensor.Undefined, true)
 		}
 	}
-	l.prove(at)
-	return nil
+	return l.prove(at)
 }
 
 func (l *linear) channel(c int) qmath.Channel {

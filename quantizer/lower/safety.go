@@ -30,8 +30,8 @@ func (s *Safety) Saturates() int {
 	return n
 }
 
-// prove computes the safety of the step just written.
-func (l *linear) prove(at StepID) {
+// prove computes the safety of the step just written. Factors that its sums cannot be scaled by are an error.
+func (l *linear) prove(at StepID) error {
 	s := Safety{Step: at, Fits: true}
 	lo, hi := int64(l.x.QMin)-int64(l.x.ZeroPoint), int64(l.x.QMax)-int64(l.x.ZeroPoint)
 	if w := l.op.Weights; w != nil {
@@ -62,6 +62,26 @@ func (l *linear) prove(at StepID) {
 		l.warn(l.u.head(), "for some inputs accumulators leave 32 bits")
 	}
 	l.program.Safety = append(l.program.Safety, s)
+	return l.wideFactors()
+}
+
+// mostWideShift is the largest exponent of a factor that scales sums of 64 bits: TFLite takes no larger one.
+const mostWideShift = 7
+
+// wideFactors refuses factors that no form for sums of 64 bits is defined for.
+func (l *linear) wideFactors() error {
+	if !l.op.Wide || l.profile.Float() {
+		return nil
+	}
+	for _, q := range l.op.Scales {
+		for c, m := range q.Multipliers {
+			if m.Shift > mostWideShift {
+				return l.fail(l.u.head(), "output channel %d: sums of 64 bits are scaled by less than 2^%d, not by %g", c, mostWideShift,
+					math.Ldexp(float64(m.M), int(m.Shift)-31))
+			}
+		}
+	}
+	return nil
 }
 
 // dynamicBound bounds the sums of two tensors by the number of terms; a number that is not known gives an infinite bound.

@@ -14,6 +14,7 @@ import (
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
 	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // sumsOf16 is a product of 16-bit codes with many or few terms.
@@ -53,6 +54,27 @@ func TestWideWhereItIsNeeded(t *testing.T) {
 	require.True(t, p.Safety[0].Fits)
 	_, op, _ = sumsOf16(t, "input x: f32[2,90,60]\ninput w: f32[2,60,5]\ny: f32[2,90,5] = MatMul(x, w)\noutput y\n", "tflite2")
 	require.True(t, op.Wide, "of two 16-bit factors every product may have 31 bits")
+}
+
+// A factor that scales sums of 64 bits up by 2^7 and more is refused, as TFLite's kernels refuse it.
+func TestWideFactors(t *testing.T) {
+	tg := lowertest.Int16(target.ONNX)
+	g, set, _ := lowertest.ConfiguredFor(t, manyTerms, &tg)
+	var saved []tqc.Saved
+	for i := range set.NumSlots() {
+		saved = append(saved, set.Save(tqc.SlotID(i)))
+	}
+	for _, id := range g.Nodes() {
+		if g.Node(id).Op == "Relu" {
+			p := &saved[set.Root(set.Output(id, 0))].Params
+			p.Scale = []float32{1e-7 * p.Scale[0]}
+		}
+	}
+	require.NoError(t, set.Restore(saved))
+	profile, err := qmath.ProfileNamed("tflite2")
+	require.NoError(t, err)
+	_, err = lower.Compile(g, set, &tg, profile)
+	require.ErrorContains(t, err, "output channel 0: sums of 64 bits are scaled by less than 2^7")
 }
 
 // On codes that leave 32 bits the sums are exact: those of numbers of any size, scaled as TFLite scales 64 bits, with 15 bits of the

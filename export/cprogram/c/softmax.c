@@ -105,7 +105,7 @@ static void softmax_$F_$X_$Y(const struct softmax_$F *s, const @X *x, size_t out
             inverse = reciprocal(sum, &over);
             for (size_t k = 0; k < n; k++) {
                 int32_t v = 0;
-                if (top - from[k * inner] <= s->radius)
+                if (top - from[k * inner] <= s->radius && over <= 8) /* beyond it is below half a code */
                     v = divide_pow2(high_mul(inverse, exp_negative(scale_$F(from[k * inner] - top, &s->m))), over + 31 - 8);
                 to[k * inner] = (@Y)limit((int64_t)v + s->zero, s->lo, s->hi);
             }

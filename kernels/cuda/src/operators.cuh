@@ -317,7 +317,7 @@ DEVICE SoftmaxRow softmax_row(const Softmax &s, s64 sum) {
 }
 
 // softmax_code is the result for a code with exponential e, in the integer forms.
-DEVICE s32 softmax_code(const Softmax &s, s32 d, s32 e, const SoftmaxRow &row) {
+DEVICE s32 softmax_code(const Softmax &s, s32 e, const SoftmaxRow &row) {
   if (s.form == SOFTMAX_INTEGER) {
     // The quotient is at most one away from that in float32. Above 2^18 it is limited anyway.
     const s64 num = e * s.inverse;
@@ -328,10 +328,10 @@ DEVICE s32 softmax_code(const Softmax &s, s32 d, s32 e, const SoftmaxRow &row) {
     q += rounds_up(s.rounding, q, false, 2 * rest, row.sum);
     return clamp32((s32)q + s.zero, s.lo, s.hi);
   }
-  // Nothing is negative here, and the reciprocal of a sum with its largest term is shifted by 23 bits or more. With more than 31 the mask
-  // of the rest has all bits, and everything above it rounds up; beyond the radius, exponentials are 0.
+  // Nothing is negative here, and the reciprocal of a sum with its largest term is shifted by 23 bits or more: with more than 31, what is
+  // left is below half a code. Beyond the radius, exponentials are 0.
   const u32 v = (u32)((mul_wide(row.reciprocal, e) + (1LL << 30)) >> 31);
-  const s32 code = row.shift > 31 ? d <= s.radius : (s32)((v + (1u << ((row.shift - 1) & 31))) >> (row.shift & 31));
+  const s32 code = row.shift > 31 ? 0 : (s32)((v + (1u << ((row.shift - 1) & 31))) >> (row.shift & 31));
   return clamp32(code + s.zero, s.lo, s.hi);
 }
 

@@ -86,7 +86,7 @@ KERNEL BOUNDS(256, 2) softmax(SoftmaxRows p) {
   for (u32 k = worker; k < n; k += workers) {
     const s64 at = first + k * step;
     const s32 d = top - code_of(p.src, at, p.bytes, p.flip);
-    set_code_of(p.dst, at, p.out_bytes, softmax_code(s, d, exp(d), all));
+    set_code_of(p.dst, at, p.out_bytes, softmax_code(s, exp(d), all));
   }
 }
 
@@ -156,7 +156,7 @@ DEVICE void softmax_bytes(const SoftmaxBytes &p) {
     if (some) {
       const SoftmaxRow all = softmax_row(s, sum);
 #pragma unroll
-      for (int k = 0; k < 16; k++) q[k] = softmax_code(s, top - q[k], exps[top - q[k]], all);
+      for (int k = 0; k < 16; k++) q[k] = softmax_code(s, exps[top - q[k]], all);
       store_codes<1>(p.dst, at, q);
     }
   }

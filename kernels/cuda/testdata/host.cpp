@@ -73,7 +73,7 @@ static void softmax(Request &r) {
     const SoftmaxRow all = softmax_row(p, sum);
     for (u32 i = 0; i < r.forms; i++) {
       const s32 d = top - row[i], e = softmax_exp(p, d);
-      out[i] = p.form == SOFTMAX_MLAS ? softmax_real(p, e, real) : softmax_code(p, d, e, all);
+      out[i] = p.form == SOFTMAX_MLAS ? softmax_real(p, e, real) : softmax_code(p, e, all);
     }
   }
 }
