@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -163,4 +164,84 @@ func TestWarpgroupTilesAreChosen(t *testing.T) {
 	_, err = d.NewLinear(cuda.LinearOp{Left: rowMajor(nil, 1, 16), Right: rowMajor(nil, 16, 1), Weights: make([]int32, 16), Method: "product",
 		Tile: "wgmma_256x128", Outputs: []cuda.LinearOut{{Type: cuda.Float32, Channels: make([]qmath.Channel, 1)}}})
 	assert.ErrorContains(t, err, "cuModuleLoadDataEx", "asked for by name")
+}
+
+// changingDriver loads other PTX than it is given.
+type changingDriver struct {
+	*emulate.Driver
+	old, fresh string
+}
+
+func (d changingDriver) ModuleLoad(c driver.Context, ptx []byte) (driver.Module, error) {
+	if bytes.Contains(ptx, []byte("wgmma")) {
+		ptx = bytes.ReplaceAll(ptx, []byte(d.old), []byte(d.fresh))
+	}
+	return d.Driver.ModuleLoad(c, ptx)
+}
+
+// TestWarpgroupKernelsNeedEverything: without any of their fences, waits and barriers the kernels are found to be wrong, by a fault or
+// by their sums.
+func TestWarpgroupKernelsNeedEverything(t *testing.T) {
+	const m, n, k = 40, 30, 1024
+	r := rand.New(rand.NewPCG(31, 32))
+	op := cuda.LinearOp{Left: rowMajor(nil, m, k), Right: rowMajor(nil, k, n), X: cuda.Codes{Type: cuda.Int8}, Method: "product", Splits: 1}
+	randomWeights(r, &op, k*n, n, 0)
+	outputs(r, t, &op, named(t, "ort"), cuda.Float32)
+	op.Outputs[0].RealLo, op.Outputs[0].RealHi = -1e9, 1e9
+	x := pack(cuda.Int8, randomCodes(r, cuda.Int8, m*k))
+	run := func(tile, old, fresh string) (out []byte, err error) {
+		d, err := cuda.OpenOn(changingDriver{emulate.New(90), old, fresh}, 0)
+		require.NoError(t, err)
+		defer func() { _ = d.Close() }() // it fails again where the kernel did
+		op.Tile = tile
+		l, err := d.NewLinear(op)
+		require.NoError(t, err)
+		s, err := d.NewStream()
+		require.NoError(t, err)
+		put := func(b []byte) cuda.Buffer {
+			buf, err := d.Alloc(max(len(b), 1))
+			require.NoError(t, err)
+			require.NoError(t, s.Upload(buf, b))
+			return buf
+		}
+		out = make([]byte, 4*m*n)
+		a := cuda.LinearArgs{X: put(x), Constants: put(l.Constants()), Workspace: put(make([]byte, l.WorkspaceBytes())),
+			Outputs: []cuda.Buffer{put(out)}}
+		if err = l.Launch(s, a); err != nil {
+			return nil, err
+		}
+		require.NoError(t, s.Download(out, a.Outputs[0]))
+		return out, s.Synchronize()
+	}
+	for _, tile := range []string{"wgmma_192x256", "wgmma_128x256", "wgmma_256x128"} {
+		right, err := run(tile, "", "")
+		require.NoError(t, err)
+		for _, c := range [][3]string{
+			{"fence.proxy.async.shared::cta;", "", "with no fence.proxy.async"},
+			{"wgmma.fence.sync.aligned;", "", "with no wgmma.fence"},
+			{"cp.async.wait_group 1;", "cp.async.wait_group 2;", "that nothing has waited for"},
+			{"bar.sync \t0;", "", "nothing has written"},
+			{"wgmma.commit_group.sync.aligned;", "", ""},
+			{"wgmma.wait_group.sync.aligned 1;", "", "while it was under way"},
+			{"wgmma.wait_group.sync.aligned 1;", "wgmma.wait_group.sync.aligned 2;", "ends a product that reads"},
+			{"wgmma.wait_group.sync.aligned 0;", "", ""},
+			{"m64n256k32.s32.s8.s8", "m64n256k32.s32.u8.s8", ""},
+			{"m64n128k32.s32.s8.s8", "m64n128k32.s32.u8.s8", ""},
+		} {
+			text, err := os.ReadFile("ptx/product_" + tile + ".sm_90a.ptx")
+			require.NoError(t, err)
+			if !bytes.Contains(text, []byte(c[0])) {
+				assert.Contains(t, c[0], "m64n", "%s has none", tile)
+				continue
+			}
+			got, err := run(tile, c[0], c[1])
+			if c[2] != "" {
+				assert.ErrorContains(t, err, c[2], "%s: %q is %q", tile, c[0], c[1])
+				continue
+			}
+			if assert.NoError(t, err, "%s: %q is %q", tile, c[0], c[1]) {
+				assert.NotEqual(t, right, got, "%s: %q is %q", tile, c[0], c[1])
+			}
+		}
+	}
 }
