@@ -219,6 +219,26 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
+// Elementwise operators that follow each other are one kernel.
+func TestChains(t *testing.T) {
+	g := weighted(t, `
+		input x: f32[2,6,9,7]; input y: f32[2,6,9,7]
+		const wc: f32[6,1,1] = fill(0); const wr: f32[7] = fill(0)
+		const zero: f32[] = [0]; const six: f32[] = [6]; const two: f32[] = [2]
+		a = Sub(wc, x)
+		b = Div(a, six)
+		c = Clip(b, zero, six)
+		d = Mul(y, c)
+		e = Add(wr, d)
+		f = Tanh(e)
+		g = Pow(f, two)
+		output g`)
+	feeds := map[string]*tensor.Tensor{"x": graphtest.Normal(1, 2, 6, 9, 7), "y": graphtest.Normal(2, 2, 6, 9, 7)}
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) { require.Equal(t, 1, both(t, d, g, feeds).Steps()) })
+	g.Outputs = append(g.Outputs, g.Node(g.Producer(g.Outputs[0])).Inputs[0]) // f is wanted as well
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) { require.Equal(t, 2, both(t, d, g, feeds).Steps()) })
+}
+
 // Operators without kernels run on the host between those on the device; If reads values around it.
 func TestHostOperators(t *testing.T) {
 	g := weighted(t, `

@@ -2,33 +2,15 @@ package device
 
 import (
 	"math"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
 )
 
-var elementEmitters = map[string]emitter{
+var elementEmitters = merged(map[string]emitter{
 	"Relu": emitLimit, "Clip": emitLimit,
-	"LeakyRelu":       withAlpha(cuda.FloatLeaky, 0.01),
-	"ThresholdedRelu": withAlpha(cuda.FloatThreshold, 1),
-	"Swish":           withAlpha(cuda.FloatSwish, 1),
-	"Shrink": func(e *emission) error {
-		return e.unary(cuda.FloatShrink, e.n.AttrFloat("bias", 0), e.n.AttrFloat("lambd", 0.5))
-	},
-	"HardSigmoid": func(e *emission) error {
-		return e.unary(cuda.FloatHardSigmoid, e.n.AttrFloat("alpha", 0.2), e.n.AttrFloat("beta", 0.5))
-	},
-	"Gelu": func(e *emission) error {
-		if e.n.AttrStr("approximate", "none") == "tanh" {
-			return e.unary(cuda.FloatGeluTanh, 0, 0)
-		}
-		return e.unary(cuda.FloatGelu, 0, 0)
-	},
-	"HardSwish": plain(cuda.FloatHardSwish), "Sigmoid": plain(cuda.FloatSigmoid), "Tanh": plain(cuda.FloatTanh), "Erf": plain(cuda.FloatErf),
-	"Exp": plain(cuda.FloatExp), "Softsign": plain(cuda.FloatSoftsign), "Sqrt": plain(cuda.FloatSqrt), "Reciprocal": plain(cuda.FloatReciprocal),
-	"Floor": plain(cuda.FloatFloor), "Ceil": plain(cuda.FloatCeil), "Round": plain(cuda.FloatRound), "Abs": plain(cuda.FloatAbs),
-	"Neg": plain(cuda.FloatNeg), "Sign": plain(cuda.FloatSign), "Log": plain(cuda.FloatLog),
 	"Add": arithmetic(cuda.FloatAdd, cuda.IntegerAdd), "Sub": arithmetic(cuda.FloatSub, cuda.IntegerSub),
 	"Mul": arithmetic(cuda.FloatMul, cuda.IntegerMul), "Div": arithmetic(cuda.FloatDiv, noIntegers),
 	"PRelu": emitPRelu, "Pow": emitPow,
@@ -38,30 +20,78 @@ var elementEmitters = map[string]emitter{
 	"Equal": compared(cuda.CompareEqual), "Greater": compared(cuda.CompareGreater), "GreaterOrEqual": compared(cuda.CompareGreaterOrEqual),
 	"Less": compared(cuda.CompareLess), "LessOrEqual": compared(cuda.CompareLessOrEqual),
 	"And": compared(cuda.CompareAnd), "Or": compared(cuda.CompareOr), "Xor": compared(cuda.CompareXor),
+}, functionEmitters())
+
+// function is a function of one number with its parameters.
+type function struct {
+	f    cuda.FloatFunction
+	a, b float32
 }
 
-func plain(f cuda.FloatFunction) emitter {
-	return func(e *emission) error { return e.unary(f, 0, 0) }
+// functions are the operators that are one, but for those of limitOf and powerOf.
+var functions = map[string]func(n *graph.Node) function{
+	"LeakyRelu":       withAlpha(cuda.FloatLeaky, 0.01),
+	"ThresholdedRelu": withAlpha(cuda.FloatThreshold, 1),
+	"Swish":           withAlpha(cuda.FloatSwish, 1),
+	"Shrink": func(n *graph.Node) function {
+		return function{cuda.FloatShrink, n.AttrFloat("bias", 0), n.AttrFloat("lambd", 0.5)}
+	},
+	"HardSigmoid": func(n *graph.Node) function {
+		return function{cuda.FloatHardSigmoid, n.AttrFloat("alpha", 0.2), n.AttrFloat("beta", 0.5)}
+	},
+	"Gelu": func(n *graph.Node) function {
+		if n.AttrStr("approximate", "none") == "tanh" {
+			return function{f: cuda.FloatGeluTanh}
+		}
+		return function{f: cuda.FloatGelu}
+	},
+	"HardSwish": plain(cuda.FloatHardSwish), "Sigmoid": plain(cuda.FloatSigmoid), "Tanh": plain(cuda.FloatTanh), "Erf": plain(cuda.FloatErf),
+	"Exp": plain(cuda.FloatExp), "Log": plain(cuda.FloatLog), "Softsign": plain(cuda.FloatSoftsign), "Sqrt": plain(cuda.FloatSqrt),
+	"Reciprocal": plain(cuda.FloatReciprocal), "Floor": plain(cuda.FloatFloor), "Ceil": plain(cuda.FloatCeil), "Round": plain(cuda.FloatRound),
+	"Abs": plain(cuda.FloatAbs), "Neg": plain(cuda.FloatNeg), "Sign": plain(cuda.FloatSign),
 }
 
-func withAlpha(f cuda.FloatFunction, def float32) emitter {
-	return func(e *emission) error { return e.unary(f, e.n.AttrFloat("alpha", def), 0) }
+func plain(f cuda.FloatFunction) func(*graph.Node) function {
+	return func(*graph.Node) function { return function{f: f} }
 }
 
-// unary emits a function of input 0 with parameters.
-func (e *emission) unary(f cuda.FloatFunction, a, b float32) error {
+func withAlpha(f cuda.FloatFunction, def float32) func(*graph.Node) function {
+	return func(n *graph.Node) function { return function{f: f, a: n.AttrFloat("alpha", def)} }
+}
+
+func functionEmitters() map[string]emitter {
+	table := map[string]emitter{}
+	for op, of := range functions {
+		table[op] = func(e *emission) error { return e.unary(of(e.n)) }
+	}
+	return table
+}
+
+// functionOf returns what a node computes of input 0 alone, element by element.
+func (p *Plan) functionOf(n *graph.Node) (function, bool) {
+	if l, ok := p.limitOf(n); ok {
+		return function{cuda.FloatLimit, l.lo, l.hi}, true
+	}
+	if n.Op == "Pow" {
+		f, err := p.powerOf(n)
+		return f, err == nil
+	}
+	of := functions[n.Op]
+	if of == nil {
+		return function{}, false
+	}
+	return of(n), true
+}
+
+// unary emits a function of input 0, and what follows it.
+func (e *emission) unary(f function) error {
 	if e.dtype(0) != tensor.Float32 {
 		return onHost("element type " + e.dtype(0).String())
 	}
-	src := e.raw(0)
-	e.unaryOf(f, e.make(0, e.layout(0)), src, a, b)
+	c := e.chainOf(operand{e.raw(0), e.shape(0), e.layout(0)})
+	c.one(f)
+	c.emit()
 	return nil
-}
-
-func (e *emission) unaryOf(f cuda.FloatFunction, dst, src *loc, a, b float32) {
-	e.launch(func(s *cuda.Stream, m *ports) error {
-		return cuda.FloatUnary(s, f, m.ptr(dst), m.ptr(src), dst.bytes/4, a, b, 0)
-	}, dst, src)
 }
 
 // limit are bounds.
@@ -97,7 +127,7 @@ func (p *Plan) limitOf(n *graph.Node) (limit, bool) {
 // emitLimit serves Relu and Clip. Limits that depend on data are applied one after the other.
 func emitLimit(e *emission) error {
 	if l, ok := e.p.limitOf(e.n); ok {
-		return e.unary(cuda.FloatLimit, l.lo, l.hi)
+		return e.unary(function{cuda.FloatLimit, l.lo, l.hi})
 	}
 	if err := e.floats(); err != nil {
 		return err
@@ -165,6 +195,14 @@ func arithmetic(op cuda.FloatOperation, integer cuda.IntegerOperation) emitter {
 			return err
 		}
 		in, layout := e.operands(e.out[0].shape)
+		for k, x := range in {
+			if len(in) == 2 && e.opset >= 7 && slices.Equal(x.shape, e.out[0].shape) && (x.layout == layout || sameOrder(x.shape)) {
+				c := e.chainOf(operand{x.loc, x.shape, layout})
+				c.two(op, in[1-k], k == 1)
+				c.emit()
+				return nil
+			}
+		}
 		f := cuda.FloatBinary{Op: op}
 		v := e.n.Outputs[0]
 		if op == cuda.FloatAdd {
@@ -252,14 +290,22 @@ func emitPRelu(e *emission) error {
 	return nil
 }
 
-// emitPow serves the exponents for which the power rounded once is known to be a product.
 func emitPow(e *emission) error {
-	t := e.known(1)
-	if t == nil || t.Len() != 1 || len(t.Shape) > len(e.shape(0)) {
-		return onHost("an exponent that depends on data")
+	f, err := e.p.powerOf(e.n)
+	if err != nil {
+		return err
+	}
+	return e.unary(f)
+}
+
+// powerOf returns the function for a constant exponent for which the power rounded once is known to be a product.
+func (p *Plan) powerOf(n *graph.Node) (function, error) {
+	h := &p.vals[n.Inputs[1]]
+	if h.known == nil || h.known.Len() != 1 || len(h.shape) > len(p.vals[n.Inputs[0]].shape) {
+		return function{}, onHost("an exponent that depends on data")
 	}
 	var y float64
-	switch d := t.Data.(type) {
+	switch d := h.known.Data.(type) {
 	case []float32:
 		y = float64(d[0])
 	case []int32:
@@ -269,11 +315,11 @@ func emitPow(e *emission) error {
 	}
 	switch y {
 	case 2:
-		return e.unary(cuda.FloatSquare, 0, 0)
+		return function{f: cuda.FloatSquare}, nil
 	case 3:
-		return e.unary(cuda.FloatCube, 0, 0)
+		return function{f: cuda.FloatCube}, nil
 	}
-	return onHost("an exponent other than 2 and 3")
+	return function{}, onHost("an exponent other than 2 and 3")
 }
 
 func emitWhere(e *emission) error {

@@ -164,15 +164,15 @@ func (f *FloatBinary) Launch(s *Stream, y, a, b driver.Ptr) error {
 	return overElements(s, "float_elementwise", "binary", int(sp.count), 256, &p)
 }
 
-// inFours returns 0 unless results may be computed four neighbours at a time: then 1, and bits 1 and 2 for operands that have neighbours
-// as well, not one element for all four.
-func inFours(sizes []int, steps [][]int, y, a, b driver.Ptr) uint32 {
+// inFours returns 0 unless results may be computed four neighbours at a time: then 1, and bits from 1 on for operands that have
+// neighbours as well, not one element for all four.
+func inFours(sizes []int, steps [][]int, y driver.Ptr, operands ...driver.Ptr) uint32 {
 	last := len(sizes) - 1
 	if sizes[last]%4 != 0 || sizes[last] == 0 || y%16 != 0 {
 		return 0
 	}
 	wide := uint32(1)
-	for k, at := range [2]driver.Ptr{a, b} {
+	for k, at := range operands {
 		switch steps[k][last] {
 		case 0:
 			continue

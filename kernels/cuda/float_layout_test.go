@@ -25,6 +25,7 @@ func TestFloatParameters(t *testing.T) {
 		"floatBinary":    {unsafe.Sizeof(floatBinary{}), "float_elementwise", []string{"binary"}},
 		"selectParams":   {unsafe.Sizeof(selectParams{}), "float_elementwise", []string{"select"}},
 		"compareParams":  {unsafe.Sizeof(compareParams{}), "float_elementwise", []string{"compare"}},
+		"chainParams":    {unsafe.Sizeof(chainParams{}), "float_elementwise", []string{"chain"}},
 		"integerParams":  {unsafe.Sizeof(integerParams{}), "float_elementwise", []string{"integers"}},
 		"castParams":     {unsafe.Sizeof(castParams{}), "float_elementwise", []string{"cast"}},
 		"moveParams":     {unsafe.Sizeof(moveParams{}), "float_move", []string{"move"}},

@@ -499,6 +499,37 @@ func TestFloatOperations(t *testing.T) {
 	})
 }
 
+func TestFloatChain(t *testing.T) {
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		r := rand.New(rand.NewPCG(11, 1))
+		b := newFloatBench(t, d)
+		for _, size := range [][]int{{2, 3, 8}, {2, 3, 7}, {1, 1, 1}, {48, 1, 1}} {
+			n := size[0] * size[1] * size[2]
+			x, whole, row, column, one := someFloats(r, n, true), someFloats(r, n, true), someFloats(r, size[2], false), someFloats(r, size[1], false), []float32{0.7}
+			f := cuda.FloatChain{Sizes: size, Links: []cuda.FloatLink{
+				{Binary: true, Operation: cuda.FloatAdd, Step: []int{0, 0, 1}},
+				{Function: cuda.FloatSigmoid},
+				{Binary: true, Operation: cuda.FloatSub, Left: true, Step: []int{0, 1, 0}},
+				{Binary: true, Operation: cuda.FloatDiv, Step: []int{0, 0, 0}},
+				{Function: cuda.FloatLimit, A: -2, B: 3},
+				{Binary: true, Operation: cuda.FloatMul, Step: []int{size[1] * size[2], size[2], 1}},
+			}}
+			want := make([]float32, n)
+			for i, v := range x {
+				v = ref.Sigmoid(v + row[i%size[2]])
+				v = (column[i/size[2]%size[1]] - v) / one[0]
+				want[i] = ref.Limit(v, -2, 3) * whole[i]
+			}
+			out := room[float32](b, n)
+			others := []driver.Ptr{put(b, row).Ptr, 0, put(b, column).Ptr, put(b, one).Ptr, 0, put(b, whole).Ptr}
+			require.NoError(t, f.Launch(b.s, out.Ptr, put(b, x).Ptr, others))
+			sameFloats(t, want, get[float32](b, out, n), size)
+			f.Links = append(f.Links, f.Links...)
+			require.ErrorContains(t, f.Launch(b.s, out.Ptr, out.Ptr, others), "12 functions")
+		}
+	})
+}
+
 func TestFloatRows(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		for _, n := range []int{1, 5, 16, 37, 100, 300} {

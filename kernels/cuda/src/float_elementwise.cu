@@ -104,6 +104,63 @@ KERNEL BOUNDS(256, 4) binary(FloatBinary p) {
   }
 }
 
+// Link is a function in a chain: of one number, or of two where other is not null, which is then where the second is; the chain's number is
+// on the right where swapped. step is that of other along the axes of the chain, wide that it has four neighbours.
+struct Link {
+  const f32 *other;
+  s32 op;
+  f32 a, b, c;
+  s32 swapped, wide;
+  s32 step[AXES];
+};
+
+// FloatChain is y[i] = the last of functions of functions of x[i]; where wide, i counts four neighbours.
+enum { LINKS = 8 };
+struct FloatChain {
+  const f32 *x;
+  f32 *y;
+  u32 count, wide;
+  s32 axes, links;
+  Divisor size[AXES];
+  Link link[LINKS];
+};
+
+DEVICE f32 follow(const Link &l, f32 v, f32 other) {
+  if (!l.other) return unary(l.op, v, l.a, l.b, l.c);
+  return l.swapped ? binary(l.op, other, v, l.a) : binary(l.op, v, other, l.a);
+}
+
+DEVICE const f32 *operand(const FloatChain &p, s32 k, u32 i) {
+  s32 at = 0;
+  for (s32 a = p.axes - 1; a > 0; a--) {
+    const u32 rest = split(i, p.size[a]);
+    at += i * p.link[k].step[a];
+    i = rest;
+  }
+  return p.link[k].other + (at + (s32)i * p.link[k].step[0]);
+}
+
+KERNEL BOUNDS(256, 4) chain(FloatChain p) {
+  for (u32 i = block_x() * threads_x() + thread_x(); i < p.count; i += blocks_x() * threads_x()) {
+    if (p.wide) {
+      f32x4 v = ((const f32x4 *)p.x)[i];
+#pragma unroll 1
+      for (s32 k = 0; k < p.links; k++) {
+        f32x4 y = v;
+        if (p.link[k].other) y = four(operand(p, k, i), p.link[k].wide);
+#pragma unroll
+        for (s32 e = 0; e < 4; e++) v[e] = follow(p.link[k], v[e], y[e]);
+      }
+      ((f32x4 *)p.y)[i] = v;
+      continue;
+    }
+    f32 v = p.x[i];
+#pragma unroll 1
+    for (s32 k = 0; k < p.links; k++) v = follow(p.link[k], v, p.link[k].other ? *operand(p, k, i) : 0.0f);
+    p.y[i] = v;
+  }
+}
+
 // Select is y[i] = condition ? a : b, of elements of 1, 2, 4 or 8 bytes.
 struct Select {
   const u8 *condition;
