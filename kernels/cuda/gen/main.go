@@ -126,13 +126,18 @@ func withoutTarget(text []byte) []byte { return target.ReplaceAll(text, nil) }
 
 // compile returns the PTX of a source.
 func (u unit) compile(version string) ([]byte, error) {
-	args := []string{"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=" + u.arch}
-	if u.arch == "sm_61" || u.arch == "sm_80" {
-		args = append(args, "--cuda-feature=+ptx70") // what the oldest driver that is served reads; it has shfl.sync
+	isa := "ptx80"
+	switch source, err := os.ReadFile(u.src); {
+	case err != nil:
+		return nil, err
+	case u.arch == "sm_61" || u.arch == "sm_80":
+		isa = "ptx70" // what the oldest driver that is served reads; it has shfl.sync
+	case bytes.Contains(source, []byte("\n// PTX ISA 8.4\n")):
+		isa = "ptx84" // for instructions that 8.0 does not have
 	}
-	if source, err := os.ReadFile(u.src); err == nil && bytes.Contains(source, []byte("\n// PTX ISA 8.4\n")) {
-		args = append(args, "--cuda-feature=+ptx84") // for instructions that 8.0 does not have
-	}
+	// A CUDA toolkit that clang finds changes nothing.
+	args := []string{"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "--cuda-gpu-arch=" + u.arch,
+		"--cuda-feature=+" + isa}
 	cmd := exec.Command(Compiler, append(args, "-std=c++17", "-O3", "-ffp-contract=off", "-fno-verbose-asm", "-Wall", "-Werror", "-S", "-o", "-", u.src)...)
 	var messages bytes.Buffer
 	cmd.Stderr = &messages
