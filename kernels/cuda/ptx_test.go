@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,7 +19,7 @@ import (
 
 // ptxFile is one committed file.
 type ptxFile struct {
-	path, name, arch string // peak, sm_80
+	file, name, arch string // ptx/peak.sm_80.ptx, peak, sm_80
 	text             string
 }
 
@@ -64,10 +65,10 @@ func TestPTXIsCurrent(t *testing.T) {
 		names = append(names, m.Name())
 	}
 	for _, f := range files {
-		committed = append(committed, filepath.Base(f.path))
-		now, err := os.ReadFile(filepath.Join(dir, filepath.Base(f.path)))
+		committed = append(committed, filepath.Base(f.file))
+		now, err := os.ReadFile(filepath.Join(dir, filepath.Base(f.file)))
 		if err == nil && string(now) != f.text {
-			t.Errorf("%s is not what its source becomes: go generate ./kernels/cuda", f.path)
+			t.Errorf("%s is not what its source becomes: go generate ./kernels/cuda", f.file)
 		}
 	}
 	assert.Equal(t, names, committed, "go generate ./kernels/cuda")
@@ -130,7 +131,7 @@ func faults(f ptxFile) (list []string) {
 func TestPTXIsExact(t *testing.T) {
 	used := map[string]bool{}
 	for _, f := range ptxFiles(t) {
-		assert.Empty(t, faults(f), f.path)
+		assert.Empty(t, faults(f), f.file)
 		for k := range inexact {
 			name, op, _ := strings.Cut(k, " ")
 			if file, entry, _ := strings.Cut(name, "."); file == f.name && strings.Contains(f.text, entry+"(") && strings.Contains(f.text, op) {
@@ -162,8 +163,31 @@ func TestPTXFaultsAreFound(t *testing.T) {
 	assert.Equal(t, []string{"no .target sm_61"}, faults(ptxFile{"", "x", "sm_61", ".version 6.0\n.target sm_80\n"}))
 }
 
-// spills are kernels that may keep registers in memory, with the reason; "X.k sm_61" for one architecture.
-var spills = map[string]string{}
+// spills are kernels that may keep so many bytes of registers in memory: path.Match patterns. None of them stands for what takes the
+// time of networks: products without a window, depthwise windows of 3 x 3, products of float32.
+var spills = []struct {
+	kernels string
+	most    int
+	why     string
+}{
+	{"product_*.window_?8", 64, "what the epilogue needs is put away before the main loop, which has none of it"},
+	{"product_*.narrow_?8", 80, "first layers, of few channels: 3 of 80 instructions of a step"},
+	{"depthwise.few_?8", 80, "the code of padding has an address, so that reading it needs no branch"},
+	{"depthwise.many_?8", 80, "as few"},
+	{"groups.groups_*", 32, "around the loop"},
+}
+
+// maySpill is how many bytes a kernel may spill.
+func maySpill(t *testing.T, kernel string) int {
+	for _, s := range spills {
+		ok, err := path.Match(s.kernels, kernel)
+		require.NoError(t, err)
+		if ok {
+			return s.most
+		}
+	}
+	return 0
+}
 
 // assembled is what ptxas says of a kernel.
 type assembled struct {
@@ -210,7 +234,7 @@ func assemble(t *testing.T, ptxas, path, arch string) (map[string]*assembled, []
 // assembleFor are the devices that a file is assembled for: those that load it.
 var assembleFor = map[string][]string{"sm_61": {"sm_61", "sm_75"}, "sm_80": {"sm_80", "sm_86", "sm_89", "sm_90"}, "sm_90a": {"sm_90a"}}
 
-// NVIDIA's assembler takes every kernel, and none of them keeps registers in memory.
+// NVIDIA's assembler takes every kernel, and hardly any keeps registers in memory.
 func TestPTXAssembles(t *testing.T) {
 	files := ptxFiles(t)
 	ptxas := os.Getenv("QWB_PTXAS")
@@ -232,14 +256,14 @@ func TestPTXAssembles(t *testing.T) {
 		for _, arch := range archs {
 			t.Run(f.name+"/"+arch, func(t *testing.T) {
 				t.Parallel()
-				kernels, warnings := assemble(t, ptxas, f.path, arch)
+				kernels, warnings := assemble(t, ptxas, f.file, arch)
 				assert.Empty(t, warnings)
 				assert.Len(t, kernels, strings.Count(f.text, ".visible .entry"))
 				for _, name := range slices.Sorted(maps.Keys(kernels)) {
 					k := kernels[name]
 					t.Logf("%-32s %3d registers, %5d bytes of shared memory, stack %d, spilled %d, %d", name, k.registers, k.shared, k.stack, k.stores, k.loads)
 					full := f.name + "." + name
-					if (k.stack > 0 || k.stores > 0 || k.loads > 0) && spills[full] == "" && spills[full+" "+arch] == "" {
+					if most := maySpill(t, full); k.stack > 2*most || k.stores > most || k.loads > 2*most {
 						t.Errorf("%s for %s: stack frame of %d bytes, %d bytes of spill stores, %d of loads", full, arch, k.stack, k.stores, k.loads)
 					}
 				}
@@ -261,6 +285,8 @@ func TestSpillsAreFound(t *testing.T) {
 	all, warnings := assemble(t, fake, "x.ptx", "sm_80")
 	assert.Equal(t, map[string]*assembled{"k": {32, 4096, 8, 4, 12}}, all)
 	assert.Equal(t, []string{"ptxas warning : something"}, warnings)
+	assert.Zero(t, maySpill(t, "product_128x128.plain_s8"))
+	assert.Equal(t, 64, maySpill(t, "product_128x128.window_u8"))
 }
 
 // The compiler's version stands in the first line of every file, and it is the same in all.
@@ -268,7 +294,7 @@ func TestPTXHasOneCompiler(t *testing.T) {
 	files := ptxFiles(t)
 	for _, f := range files {
 		first, _, _ := strings.Cut(f.text, "\n")
-		assert.Contains(t, first, "clang version ", f.path)
-		assert.True(t, strings.HasPrefix(files[0].text, first+"\n"), f.path)
+		assert.Contains(t, first, "clang version ", f.file)
+		assert.True(t, strings.HasPrefix(files[0].text, first+"\n"), f.file)
 	}
 }
