@@ -77,23 +77,17 @@ var results = map[int][2]string{
 	invalidContext:         {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
 	launchTimeout:          {"CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
 	misaligned:             {"CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
-	illegalInstruction:     {"CUDA_ERROR_ILLEGAL_INSTRUCTION", "an illegal instruction was encountered"},
-	assertTrap:             {"CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
 	captureUnsupported:     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
 	captureUnjoined:        {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
 	illegalState:           {"CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
-	notReady:               {"CUDA_ERROR_NOT_READY", "device not ready"},
 }
 
 // Codes of the driver that only this package gives.
 const (
 	invalidContext     = 201
 	illegalState       = 401
-	notReady           = 600
 	launchTimeout      = 702
-	illegalInstruction = 715
 	misaligned         = 716
-	assertTrap         = -719 // trap: as an unspecified failure
 	captureUnsupported = 900
 	captureUnjoined    = 904
 )
@@ -101,9 +95,6 @@ const (
 // failure returns an error of the driver.
 func failure(call string, code int, format string, args ...any) *driver.Result {
 	r := results[code]
-	if code == assertTrap {
-		code = driver.LaunchFailed
-	}
 	return &driver.Result{Code: code, Name: r[0], Text: r[1], Call: call, Log: fmt.Sprintf(format, args...)}
 }
 

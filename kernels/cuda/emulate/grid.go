@@ -214,8 +214,12 @@ func (w *warp) groupPC() int {
 }
 
 func fill(p []byte, x byte) {
-	for i := range p {
+	const short = 64
+	for i := range p[:min(len(p), short)] {
 		p[i] = x
+	}
+	for n := short; n < len(p); n *= 2 {
+		copy(p[n:], p[:n])
 	}
 }
 

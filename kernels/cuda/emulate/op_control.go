@@ -31,7 +31,7 @@ func exit(d *decoder, in *instr) { in.shape = shapeExit }
 
 func trap(d *decoder, in *instr) {
 	in.shape = shapeExec
-	in.exec = func(w *warp, m uint32) { w.fail(assertTrap, firstLane(m), "trap") }
+	in.exec = func(w *warp, m uint32) { w.fail(driver.LaunchFailed, firstLane(m), "trap") }
 }
 
 func brkpt(d *decoder, in *instr) {

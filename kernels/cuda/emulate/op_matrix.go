@@ -92,19 +92,26 @@ func dot(a, b *packed, half int64) int64 {
 	return s << 1
 }
 
+// gatherBytes puts a register to 16 columns of 8 rows: four bytes of every lane, four lanes to a row.
+func gatherBytes(rows *[8][36]uint8, col int, r *lanes32) {
+	for g := range rows {
+		to := rows[g][col : col+16]
+		binary.LittleEndian.PutUint32(to, r[4*g])
+		binary.LittleEndian.PutUint32(to[4:], r[4*g+1])
+		binary.LittleEndian.PutUint32(to[8:], r[4*g+2])
+		binary.LittleEndian.PutUint32(to[12:], r[4*g+3])
+	}
+}
+
 func (w *warp) mma(s mmaShape, signedA, signedB, sat bool, regs [4][]int32) {
 	var a [16][36]uint8
 	var b [8][36]uint8 // by columns
 	halves := s.m / 8
 	for i, r := range regs[1] {
-		for lane, x := range &w.r[r] {
-			binary.LittleEndian.PutUint32(a[lane/4+8*(i%halves)][16*(i/halves)+4*(lane%4):], x)
-		}
+		gatherBytes((*[8][36]uint8)(a[8*(i%halves):]), 16*(i/halves), &w.r[r])
 	}
 	for i, r := range regs[2] {
-		for lane, x := range &w.r[r] {
-			binary.LittleEndian.PutUint32(b[lane/4][16*i+4*(lane%4):], x)
-		}
+		gatherBytes(&b, 16*i, &w.r[r])
 	}
 	var pa [16]packed
 	var pb [8]packed

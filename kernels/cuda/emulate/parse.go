@@ -169,7 +169,7 @@ func (p *parser) variables(space token) ([]*variable, error) {
 			return nil, err
 		}
 		if p.accept("=") {
-			if v.init, err = p.initialiser(); err != nil {
+			if v.init, err = p.initialiser(0); err != nil {
 				return nil, err
 			}
 			if len(v.init)*v.element > v.bytes {

@@ -8,14 +8,17 @@ import (
 )
 
 // initialiser parses {1, 2, generic(name)+4}, braces within braces, or one value.
-func (p *parser) initialiser() ([]initial, error) {
+func (p *parser) initialiser(depth int) ([]initial, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("line %d: braces are nested too deeply", p.peek().line)
+	}
 	if !p.accept("{") {
 		one, err := p.initialValue()
 		return []initial{one}, err
 	}
 	var out []initial
 	for !p.accept("}") {
-		some, err := p.initialiser()
+		some, err := p.initialiser(depth + 1)
 		if err != nil {
 			return nil, err
 		}
