@@ -77,6 +77,7 @@ var results = map[int][2]string{
 	invalidContext:         {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
 	launchTimeout:          {"CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"},
 	misaligned:             {"CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
+	illegalInstruction:     {"CUDA_ERROR_ILLEGAL_INSTRUCTION", "an illegal instruction was encountered"},
 	captureUnsupported:     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
 	captureUnjoined:        {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"},
 	illegalState:           {"CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
@@ -87,6 +88,7 @@ const (
 	invalidContext     = 201
 	illegalState       = 401
 	launchTimeout      = 702
+	illegalInstruction = 715
 	misaligned         = 716
 	captureUnsupported = 900
 	captureUnjoined    = 904
