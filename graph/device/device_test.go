@@ -37,7 +37,11 @@ func both(t *testing.T, d *cuda.Device, g *graph.Graph, feeds map[string]*tensor
 	on, err := device.New(g, d, device.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, on.Close()) }()
-	for range 2 {
+	runs := 2 // the second in memory that the first has left
+	if len(g.Nodes()) > 60 {
+		runs = 1 // which takes long
+	}
+	for range runs {
 		got, err := on.Run(context.Background(), feeds, nil)
 		require.NoError(t, err)
 		require.Len(t, got, len(outs))

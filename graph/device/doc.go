@@ -6,6 +6,9 @@
 // copies of its inputs, and is listed by Plan.OnHost with the reason. What follows from constants and shapes alone is computed once,
 // when the plan is made.
 //
+// Where nobody looks at what is between them, a product computes the sum and the bounds behind it as well, and elementwise operators that
+// follow each other are one kernel. A plan without host operators can be captured in a CUDA graph, on buffers of the caller (Launch).
+//
 // Layout is as in package exec: convolutions and pools compute channels-last, what lies between them keeps that, operators that care
 // about the order of elements read row-major, and a value is converted at most once per run.
 package device
