@@ -104,7 +104,7 @@ func (r peakRun) compute(s *Stream, dst Buffer, p *Peaks) error {
 		{peakDP4A, &p.DP4A, true},
 		{peakFMA, &p.FMA, true},
 		{peakMMA, &p.MMA, s.Device.TensorCores()},
-		{peakWGMMA, &p.WGMMA, s.Device.Arch == 90},
+		{peakWGMMA, &p.WGMMA, s.Device.Arch == 90 && s.Device.DriverVersion >= 12000}, // ISA 8.0
 	} {
 		if !w.has {
 			continue
