@@ -183,13 +183,16 @@ func (g *layout) method(op *LinearOp) string {
 		return "direct"
 	case g.depthwise(op):
 		return "depthwise"
-	case op.Saturating || g.taps*g.depth == 0 || g.parts > 65535 || g.shape.C*g.shape.D*g.shape.H*g.shape.W >= 1<<31:
+	case op.Saturating || g.taps*g.depth == 0 || g.parts > 65535 || g.conv && g.positions()*multiple(g.shape.C, 16) >= 1<<31:
 		return "direct"
 	case g.groups > 1 && g.depth%4 != 0 && !op.symmetric():
 		return "direct"
 	}
 	return "product"
 }
+
+// positions is how many the input of a convolution has.
+func (g *layout) positions() int { return g.shape.N * g.shape.D * g.shape.H * g.shape.W }
 
 // symmetric reports whether the constant weights have zero points that are nothing once they are moved to int8.
 func (op *LinearOp) symmetric() bool {

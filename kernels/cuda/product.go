@@ -84,7 +84,7 @@ func (l *Linear) prepareProduct(g *layout) error {
 	}
 	switch {
 	case !gather && pitch%16 == 0 && depth%16 == 0 && base%16 == 0:
-	case !gather && pitch%4 == 0 && depth%4 == 0 && base%4 == 0:
+	case !gather && pitch%4 == 0 && depth%4 == 0 && base%4 == 0 && (g.conv || g.lefts*g.rows*pitch < 1<<31):
 		size = 4
 	case g.groups > 1:
 		return fmt.Errorf("cuda: groups of %d channels are not for products", g.depth)
@@ -210,7 +210,7 @@ func (l *Linear) prepareGather(g *layout, width int) (at int, err error) {
 	matrices := g.lefts
 	if g.conv {
 		s := g.shape
-		p.Rows, p.ByRow, p.Col = int32(s.N*s.D*s.H*s.W), int64(s.C), 1
+		p.Rows, p.ByRow, p.Col = int32(g.positions()), int64(s.C), 1
 		matrices = 1
 	}
 	at = l.reserve(matrices * int(p.Rows) * width)

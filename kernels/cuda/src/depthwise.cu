@@ -171,10 +171,10 @@ DEVICE void three(const Depthwise &p) {
   }
 }
 
-KERNEL BOUNDS(128, 5) few_s8(Depthwise p) { depthwise<true, 3>(p); }
-KERNEL BOUNDS(128, 5) few_u8(Depthwise p) { depthwise<false, 3>(p); }
-KERNEL BOUNDS(128, 5) many_s8(Depthwise p) { depthwise<true, 0>(p); }
-KERNEL BOUNDS(128, 5) many_u8(Depthwise p) { depthwise<false, 0>(p); }
+KERNEL BOUNDS(128, 4) few_s8(Depthwise p) { depthwise<true, 3>(p); }
+KERNEL BOUNDS(128, 4) few_u8(Depthwise p) { depthwise<false, 3>(p); }
+KERNEL BOUNDS(128, 4) many_s8(Depthwise p) { depthwise<true, 0>(p); }
+KERNEL BOUNDS(128, 4) many_u8(Depthwise p) { depthwise<false, 0>(p); }
 KERNEL BOUNDS(128, 5) three1_s8(Depthwise p) { three<true, 1>(p); }
 KERNEL BOUNDS(128, 5) three1_u8(Depthwise p) { three<false, 1>(p); }
 KERNEL BOUNDS(128, 5) three2_s8(Depthwise p) { three<true, 2>(p); }

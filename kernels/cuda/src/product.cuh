@@ -32,7 +32,7 @@ struct Tiled {
   s32 tiles_m, tiles_n, group; // tiles in the order of groups of so many tiles of rows
   s32 unused;
   s64 slice;            // elements of out between slices
-  Windows window;        // without one, its pitch is that of the rows of x
+  Windows window;        // of tensors below 2 GiB; without one, its pitch is that of the rows of x
   Epilogue epilogue;
 };
 
@@ -70,22 +70,31 @@ struct Shape {
   static_assert(A >= 1 && B >= 1 && WN % 16 == 0 && WM % 16 == 0 && THREADS % (BN / 4) == 0, "");
 };
 
+// Row is where a row of x begins: of a matrix, or the first position of a window, which may lie before the tensor.
+template <int SOURCE>
+struct Row {
+  s32 offset, z, y, x;
+};
+template <>
+struct Row<PLAIN> {
+  s64 offset;
+};
+
 // Rows are the rows of x that a thread copies, THREADS/PIECES apart.
 template <typename S, int SOURCE>
 struct Rows {
-  Position at[S::A];
+  Row<SOURCE> at[S::A];
 
   INLINE __attribute__((device)) Rows(const Tiled &p, const Part &part, s32 first) {
 #pragma unroll
     for (int i = 0; i < S::A; i++) {
       // Those beyond the end copy the last.
       const s32 row = min32(first + (s32)(thread_x() / S::PIECES) + i * (S::THREADS / S::PIECES), p.m - 1);
-      if (SOURCE == PLAIN) {
+      if constexpr (SOURCE == PLAIN) {
         at[i].offset = part.x + row * p.window.pitch;
-        at[i].z = at[i].y = at[i].x = 0;
       } else {
-        at[i] = position(p.window, row);
-        at[i].offset += part.x;
+        const Position o = position(p.window, row);
+        at[i] = Row<SOURCE>{(s32)(o.offset + part.x), o.z, o.y, o.x};
       }
     }
   }
@@ -109,9 +118,12 @@ struct Pieces {
   }
 
   // from returns the address of piece j of a row.
-  INLINE __attribute__((device)) const u8 *from(const Tiled &p, const Position &o, int j) const {
-    const bool there = SOURCE == PLAIN ? t[0].offset < p.k : inside(p.window, o.z + t[j].z, o.y + t[j].y, o.x + t[j].x);
-    return there ? p.x + o.offset + t[j].offset : p.fill;
+  INLINE __attribute__((device)) const u8 *from(const Tiled &p, const Row<SOURCE> &o, int j) const {
+    if constexpr (SOURCE == PLAIN) {
+      return t[0].offset < p.k ? p.x + o.offset + t[0].offset : p.fill;
+    } else {
+      return inside(p.window, o.z + t[j].z, o.y + t[j].y, o.x + t[j].x) ? p.x + (o.offset + t[j].offset) : p.fill;
+    }
   }
 };
 
