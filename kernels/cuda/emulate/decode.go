@@ -78,6 +78,7 @@ type decoder struct {
 	used      []bool // modifiers of op that a decoder has looked at
 	err       error
 	calls     []string // functions that are being decoded
+	inlined   int      // calls so far
 	end       *label   // where ret of a device function goes; nil in a kernel
 	c32       map[uint32]int32
 	c64       map[uint64]int32
@@ -220,6 +221,9 @@ func (d *decoder) scope(s *scope) error {
 				return fmt.Errorf("line %d: %s is declared twice", st.reg.line, st.reg.name)
 			}
 			d.declare(st.reg)
+			if d.prog.r+d.prog.q+d.prog.p > maxRegisters {
+				return fmt.Errorf("line %d: kernel %s has more than %d registers", st.reg.line, d.prog.name, maxRegisters)
+			}
 		case st.v != nil:
 			if err := d.variable(st.v); err != nil {
 				return err

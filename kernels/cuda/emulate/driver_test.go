@@ -225,6 +225,15 @@ func TestEventsCount(t *testing.T) {
 	require.Equal(t, driver.InvalidHandle, code32(d.StreamSynchronize(d.c, s)))
 }
 
+// manyCalls is functions of which each calls the one before twice.
+func manyCalls() string {
+	text := ".func f0() { ret; }\n"
+	for i := range 20 {
+		text += fmt.Sprintf(".func f%d() { call f%d; call f%d; ret; }\n", i+1, i, i)
+	}
+	return text
+}
+
 // TestModuleErrors: what cannot be run is said when the module is loaded.
 func TestModuleErrors(t *testing.T) {
 	d := newDevice(t, 61, Checked)
@@ -242,6 +251,8 @@ func TestModuleErrors(t *testing.T) {
 		{ptx(61, "", "setp.hi.s32 %p1, %r1, %r2;"), "no comparison hi of this type"},
 		{ptx(61, "", "call f;"), "function f is not defined"},
 		{ptx(61, ".func f() { call f; ret; }", "call f;"), "recursion is not supported: f calls f"},
+		{ptx(61, manyCalls(), "call f20;"), "more than 4096 calls"},
+		{ptx(61, "", "{ .reg .b32 %a<131072>; }"), "more than 131072 registers"},
 		{ptx(61, ".global .u8 g[2] = {1, 2, 3};", ""), "more initial values than elements"},
 		{ptx(61, ".extern .global .u8 g[2];", ""), "g is not defined in this module"},
 		{ptx(61, "", "@%p1 [;"), "expected a name"},

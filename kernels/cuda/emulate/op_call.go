@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+const maxCalls = 4096
+
 // call decodes the body of a device function in place. Its parameters are the caller's variables.
 func (d *decoder) call(in *instr) {
 	d.has("uni")
@@ -31,6 +33,9 @@ func (d *decoder) call(in *instr) {
 	case slices.Contains(d.calls, f.name) || len(d.calls) > 32:
 		d.fail("recursion is not supported: %s", strings.Join(append(d.calls, f.name), " calls "))
 		return
+	case d.inlined == maxCalls:
+		d.fail("kernel %s has more than %d calls", d.prog.name, maxCalls)
+		return
 	case in.pred >= 0: // the call happens for some lanes: branch around
 		skip := &label{at: -1}
 		d.branch(instr{shape: shapeBranch, pred: in.pred, invert: ^in.invert, source: in.source}, skip)
@@ -52,6 +57,7 @@ func (d *decoder) call(in *instr) {
 	if d.err != nil {
 		return
 	}
+	d.inlined++
 	op, used, outer, end := d.op, d.used, d.env, d.end
 	d.calls = append(d.calls, f.name)
 	d.end = &label{at: -1}
