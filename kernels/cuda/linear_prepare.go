@@ -3,6 +3,7 @@ package cuda
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/kernels/cuda/driver"
@@ -21,7 +22,7 @@ func (d *Device) NewLinear(op LinearOp) (*Linear, error) {
 		l.method = "empty"
 		return l, nil
 	}
-	if l.rows*l.channels >= 1<<31 {
+	if l.rows*l.channels > math.MaxInt32 {
 		return nil, fmt.Errorf("cuda: %d rows of %d channels are too many for one step", l.rows, l.channels)
 	}
 	method := op.Method
@@ -183,7 +184,7 @@ func (g *layout) method(op *LinearOp) string {
 		return "direct"
 	case g.depthwise(op):
 		return "depthwise"
-	case op.Saturating || g.taps*g.depth == 0 || g.parts > 65535 || g.conv && g.positions()*multiple(g.shape.C, 16) >= 1<<31:
+	case op.Saturating || g.taps*g.depth == 0 || g.parts > 65535 || g.conv && g.positions()*multiple(g.shape.C, 16) > math.MaxInt32:
 		return "direct"
 	case g.groups > 1 && g.depth%4 != 0 && !op.symmetric():
 		return "direct"

@@ -156,7 +156,7 @@ func ObserveExtremes(s *Stream, tally, channels, nan, half, x Buffer, shape Tall
 
 func (p TallySamples) check(x Buffer) error {
 	if p.Count < 0 || p.Size < 0 || p.Channels < 0 || p.Channels > 0 && (p.Inner < 1 || p.Size%(p.Channels*p.Inner) != 0) ||
-		p.Channels > 65535*lookThreads || p.Size > TallyLimit {
+		p.Channels > 65535*lookThreads || uint64(p.Size) > TallyLimit {
 		return fmt.Errorf("cuda: samples cannot be %+v", p)
 	}
 	if x.Bytes != 4*p.Count*p.Size {

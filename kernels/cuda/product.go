@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 
 	"qwb/kernels/cuda/driver"
 )
@@ -84,7 +85,7 @@ func (l *Linear) prepareProduct(g *layout) error {
 	}
 	switch {
 	case !gather && pitch%16 == 0 && depth%16 == 0 && base%16 == 0:
-	case !gather && pitch%4 == 0 && depth%4 == 0 && base%4 == 0 && (g.conv || g.lefts*g.rows*pitch < 1<<31):
+	case !gather && pitch%4 == 0 && depth%4 == 0 && base%4 == 0 && (g.conv || g.lefts*g.rows*pitch <= math.MaxInt32):
 		size = 4
 	case g.groups > 1:
 		return fmt.Errorf("cuda: groups of %d channels are not for products", g.depth)
