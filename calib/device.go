@@ -135,7 +135,7 @@ func (w *deviceWorker) tap(s *cuda.Stream, v device.Value) error {
 	if channels > 0 && channels <= observers.MaxChannels {
 		shape.Channels, shape.Inner = channels, inner
 	}
-	if n > cuda.TallyLimit {
+	if uint64(n) > cuda.TallyLimit {
 		return w.fail(v.ID, fmt.Errorf("%d values are more than can be counted at a time", n))
 	}
 	t, err := w.tally(s, v.ID, channels, uint64(n))
