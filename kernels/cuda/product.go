@@ -131,7 +131,7 @@ func (l *Linear) prepareProduct(g *layout) error {
 	if op.X.Type == Int8 {
 		kernel = source + "_s8"
 	}
-	best, entry, shared, err := l.chooseKernel(job{m: g.rows, n: g.channels, blocks: blocks, parts: g.parts, narrow: size == 4, window: source != "plain",
+	best, entry, shared, err := l.chooseKernel(job{m: g.rows, n: g.channels, blocks: blocks, parts: g.parts, narrow: size == 4,
 		sms: max(l.device.Multiprocessors, 1), limit: l.device.SharedPerBlock, perSM: l.device.SharedPerBlock + 1024,
 		tensorCores: l.device.TensorCores(), arch: l.device.Arch, tile: op.Tile, splits: op.Splits}, kernel)
 	if err != nil {

@@ -14,7 +14,6 @@ type Tile struct {
 	warpM, warpN int
 	blocks       int  // on a multiprocessor, as far as registers go
 	narrow       bool // reads pieces of 4 bytes too
-	plain        bool // reads matrices only
 	step         int  // blocks of 64 of k that it takes at a time
 	arch         int  // the one compute capability that has its instructions; 0: all
 	rate         int  // products a multiprocessor can do in a cycle, of Hopper's 4096
@@ -23,9 +22,10 @@ type Tile struct {
 // Tiles lists the tiles. Their rates are estimates, of the shared memory that their warps read and of how many wait at a time.
 func Tiles() []Tile {
 	return []Tile{
-		{Name: "wgmma_192x256", M: 192, N: 256, Threads: 384, stages: 4, warpM: 64, warpN: 256, blocks: 1, plain: true, rate: 3700, step: 2, arch: 90},
+		{Name: "wgmma_192x256", M: 192, N: 256, Threads: 384, stages: 4, warpM: 64, warpN: 256, blocks: 1, rate: 3700, step: 2, arch: 90},
 		{Name: "wgmma_128x256", M: 128, N: 256, Threads: 256, stages: 4, warpM: 64, warpN: 256, blocks: 1, rate: 3600, step: 2, arch: 90},
 		{Name: "wgmma_256x128", M: 256, N: 128, Threads: 256, stages: 4, warpM: 128, warpN: 128, blocks: 1, rate: 3300, step: 2, arch: 90},
+		{Name: "wgmma_128x128", M: 128, N: 128, Threads: 128, stages: 3, warpM: 128, warpN: 128, blocks: 2, rate: 3100, step: 2, arch: 90},
 		{Name: "256x128", M: 256, N: 128, Threads: 256, stages: 4, warpM: 64, warpN: 64, blocks: 1, rate: 2450, step: 1},
 		{Name: "128x128", M: 128, N: 128, Threads: 128, stages: 4, warpM: 64, warpN: 64, blocks: 2, rate: 2300, step: 1},
 		{Name: "128x64", M: 128, N: 64, Threads: 128, stages: 4, warpM: 64, warpN: 32, blocks: 3, narrow: true, rate: 1700, step: 1},
@@ -55,7 +55,6 @@ type job struct {
 	m, n, blocks int // rows, columns, blocks of 64 of k
 	parts        int
 	narrow       bool
-	window       bool // x is not a matrix
 	sms          int
 	limit        int // bytes of shared memory of a block
 	perSM        int // and of a multiprocessor
@@ -90,7 +89,7 @@ func choose(j job) (choice, error) {
 	var names []string
 	for _, t := range Tiles() {
 		names = append(names, t.Name)
-		if j.tile != "" && t.Name != j.tile || j.narrow && !t.narrow || j.window && t.plain || t.shared(j.tensorCores) > j.limit ||
+		if j.tile != "" && t.Name != j.tile || j.narrow && !t.narrow || t.shared(j.tensorCores) > j.limit ||
 			!t.On(j.arch) {
 			continue
 		}

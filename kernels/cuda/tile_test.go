@@ -18,12 +18,6 @@ func on(arch int, j job) job {
 	return j
 }
 
-// convolution is a job of a convolution.
-func convolution(j job) job {
-	j.window = true
-	return j
-}
-
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -33,8 +27,10 @@ func TestChoose(t *testing.T) {
 	}{
 		{"a large product", h200(4096, 4096, 4096), "wgmma_192x256", false},
 		{"a large product on Ada", on(89, h200(4096, 4096, 4096)), "256x128", false},
-		{"a layer of a large batch", convolution(h200(256*196, 256, 2304)), "wgmma_128x256", false},
+		{"a layer of a large batch", h200(256*196, 256, 2304), "wgmma_192x256", false},
 		{"one with fewer columns", h200(256*784, 128, 1152), "wgmma_256x128", false},
+		{"a product of fewer blocks", h200(2048, 2048, 2048), "wgmma_128x256", false},
+		{"rather short sums", h200(256*784, 512, 256), "wgmma_128x128", false},
 		{"short sums: outputs hide behind products", h200(256*3136, 256, 64), "128x128", false},
 		{"few columns", h200(256*3136, 32, 576), "128x32", false},
 		{"one row", h200(1, 1000, 2048), "32x64", true},

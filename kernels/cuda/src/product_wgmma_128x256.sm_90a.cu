@@ -3,7 +3,7 @@
 // PTX ISA 8.4
 #include "wgmma.cuh"
 
-typedef Wide<128, 256, 2> TILE;
+typedef Wide<128, 256, 2, 4> TILE;
 
-PLAIN_PRODUCTS
-WINDOW_PRODUCTS
+PLAIN_PRODUCTS(1)
+WINDOW_PRODUCTS(1)

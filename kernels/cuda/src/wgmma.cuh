@@ -1,29 +1,32 @@
-// Products by wgmma, the instruction that Hopper has for products of matrices, by two or three warpgroups, 128 bytes of k a step.
+// Products by wgmma, the instruction that Hopper has for products of matrices, by one to three warpgroups, 128 bytes of k a step.
 //
 // Tiles. 256 x 128 is for few columns, each warpgroup has two products of 64 x 128; 128 x 256 and 192 x 256 are for more, with one of
 // 64 x 256. Of the 128 bytes that shared memory gives in a cycle a product of 64 x N x 32, which takes N/2 cycles, reads 64*32 + N*32:
 // 96 in a cycle where N is 128 and 80 where it is 256. The copies from the L2 cache write 48 more in the tiles of two warpgroups and
-// 37 in that of three, which has registers for matrices only: positions of windows do not fit.
+// 37 in that of three, whose 168 registers of a thread are just enough. Of 128 x 128, of one warpgroup, a multiprocessor has two
+// blocks: for short sums, when outputs take as long as products, those of one hide behind the other's.
 //
 // Memory. A row of a step has 128 bytes, eight pieces of 16; piece q of row r stands at piece q ^ r%8, so that a column of eight rows
 // lies in all 32 banks. That is the order that the descriptors below name as swizzled by 128 bytes.
 //
-// Time. Copies run RING-2 steps ahead. The products of a step are started and not waited for before those of the next are: what a
+// Time. Copies run two steps ahead. The products of a step are started and not waited for before those of the next are: what a
 // thread waits for in a step are the products of the step before, and the barrier of the next step tells all threads so; only then
-// copies take the place of that step's bytes. Copies are made by ordinary threads, and the products read memory by the other proxy:
-// each thread fences its own, finished copies before the barrier.
+// copies take the place of that step's bytes. Where the ring has only three stages, that place is needed at once, and there is a
+// barrier more. Copies are made by ordinary threads, and the products read memory by the other proxy: each thread fences its own,
+// finished copies before the barrier.
 #pragma once
 #define ALIGNMENT 1024
 #include "product.cuh"
 
 // Wide is the shape of a tile. Each warpgroup has ROWS rows, PRODUCTS times 64.
-template <int BM, int BN, int GROUPS>
+template <int BM, int BN, int GROUPS, int STAGES>
 struct Wide {
-  static constexpr int M = BM, N = BN, THREADS = GROUPS * 128, RING = 4, PIECES = 8;
+  static constexpr int M = BM, N = BN, THREADS = GROUPS * 128, RING = STAGES, PIECES = 8;
   static constexpr int APART = THREADS / PIECES;                       // rows of a step that a thread copies
   static constexpr int A = BM / APART, B = (BN + APART - 1) / APART; // how many, at most
+  static constexpr int AHEAD = 2; // steps that copies run ahead
   static constexpr int ROWS = BM / GROUPS, PRODUCTS = ROWS / 64;
-  static_assert(RING * (BM + BN) * 128 <= 227 << 10 && BM * (BN + 8) * 4 <= RING * (BM + BN) * 128, "");
+  static_assert(RING >= AHEAD + 1 && RING * (BM + BN) * 128 <= 227 << 10 && BM * (BN + 8) * 4 <= RING * (BM + BN) * 128, "");
 };
 
 // descriptor names a matrix in shared memory whose rows are 128 bytes of k, swizzled by 128 bytes:
@@ -118,7 +121,7 @@ DEVICE void wide(const Tiled &p) {
   };
 
 #pragma unroll
-  for (int s = 0; s < S::RING - 2; s++) {
+  for (int s = 0; s < S::AHEAD; s++) {
     if (s < steps) copy(s, s);
     copies_end();
   }
@@ -129,10 +132,10 @@ DEVICE void wide(const Tiled &p) {
 #pragma unroll
     for (int j = 0; j < S::N / 2; j++) c[i][j] = 0;
   const u64 from_a = descriptor(ring + group * S::ROWS * 128), from_b = descriptor(ring + S::M * 128);
-  u32 slot = 0, free = S::RING - 2;
+  u32 slot = 0;
 #pragma unroll 1
   for (s32 step = 0; step < steps; step++) {
-    copies_wait<S::RING - 3>();
+    copies_wait<S::AHEAD - 1>();
     copies_fence();
     barrier();
     products_begin();
@@ -143,11 +146,14 @@ DEVICE void wide(const Tiled &p) {
       for (int i = 0; i < S::PRODUCTS; i++) multiply64<SIGNED>(c[i], from_a + at + i * (64 * 128 >> 4) + k * 2, from_b + at + k * 2);
     }
     products_end();
-    if (step + S::RING - 2 < steps) copy(step + S::RING - 2, free);
+    if (S::RING == S::AHEAD + 1) {
+      products_wait<1>();
+      barrier();
+    }
+    if (step + S::AHEAD < steps) copy(step + S::AHEAD, slot + S::AHEAD < S::RING ? slot + S::AHEAD : slot + S::AHEAD - S::RING);
     copies_end();
     slot = slot + 1 == S::RING ? 0 : slot + 1;
-    free = free + 1 == S::RING ? 0 : free + 1;
-    products_wait<1>();
+    if (S::RING > S::AHEAD + 1) products_wait<1>();
   }
   products_wait<0>();
   barrier();
@@ -164,15 +170,15 @@ DEVICE void wide(const Tiled &p) {
     }
   }
   barrier();
-  Finisher<S> finisher(p, part, block_y(), tile.n * S::N);
+  Finisher<S> finisher(p, p.parts[block_z()], block_y(), tile.n * S::N); // read again, so that it is in no register meanwhile
   if (S::THREADS % S::N != 0 && !finisher.e.vector && thread_x() >= S::THREADS / S::N * S::N) return; // those left are less than a row
   finisher.run(p, Band<S, S::M, S::M, S::M>{sums, tile.m * S::M});
 }
 
 // PLAIN_PRODUCTS and WINDOW_PRODUCTS make the entry points of a tile.
-#define PLAIN_PRODUCTS                                                              \
-  KERNEL BOUNDS(TILE::THREADS, 1) plain_u8(Tiled p) { wide<TILE, false, PLAIN>(p); } \
-  KERNEL BOUNDS(TILE::THREADS, 1) plain_s8(Tiled p) { wide<TILE, true, PLAIN>(p); }
-#define WINDOW_PRODUCTS                                                               \
-  KERNEL BOUNDS(TILE::THREADS, 1) window_u8(Tiled p) { wide<TILE, false, WINDOW>(p); } \
-  KERNEL BOUNDS(TILE::THREADS, 1) window_s8(Tiled p) { wide<TILE, true, WINDOW>(p); }
+#define PLAIN_PRODUCTS(BLOCKS)                                                              \
+  KERNEL BOUNDS(TILE::THREADS, BLOCKS) plain_u8(Tiled p) { wide<TILE, false, PLAIN>(p); }   \
+  KERNEL BOUNDS(TILE::THREADS, BLOCKS) plain_s8(Tiled p) { wide<TILE, true, PLAIN>(p); }
+#define WINDOW_PRODUCTS(BLOCKS)                                                             \
+  KERNEL BOUNDS(TILE::THREADS, BLOCKS) window_u8(Tiled p) { wide<TILE, false, WINDOW>(p); } \
+  KERNEL BOUNDS(TILE::THREADS, BLOCKS) window_s8(Tiled p) { wide<TILE, true, WINDOW>(p); }
