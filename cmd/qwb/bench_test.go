@@ -159,7 +159,7 @@ func TestBenchMistakes(t *testing.T) {
 		code       int
 		args, want string
 	}{
-		{exitUsage, "bench", `bench takes what to measure: kernels, model, calibration, layerwise, generate or checkpoint`},
+		{exitUsage, "bench", `bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate or checkpoint`},
 		{exitUsage, "bench speed", `unknown benchmark "speed"`},
 		{exitUsage, "bench kernels --only [", `--only: .*missing closing`},
 		{exitUsage, "bench kernels --only nothing", `--only "nothing": no case and row of that name`},

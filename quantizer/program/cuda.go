@@ -116,7 +116,8 @@ func (e *cudaEngine) Run(ctx context.Context, feeds []*tensor.Tensor, hook Hook)
 }
 
 // run is Run; timed says to measure the device's time where there is a plan.
-func (e *cudaEngine) run(ctx context.Context, feeds []*tensor.Tensor, hook Hook, timed bool) (outs []*tensor.Tensor, d time.Duration, err error) {
+func (e *cudaEngine) run(ctx context.Context, feeds []*tensor.Tensor, hook Hook, timed bool) (outs []*tensor.Tensor, d time.Duration,
+	err error) {
 	if e.memory.closed {
 		return nil, 0, errClosedEngine
 	}

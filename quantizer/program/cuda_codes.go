@@ -128,7 +128,8 @@ func (k *cudaRescale) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, erro
 
 // newCUDATable returns the kernel of a table, whose entries have the order of the device's.
 func newCUDATable(e *cudaEngine, s *lower.Step, op *lower.Table) cudaKernel {
-	return &cudaMap{e: e, from: e.codeElement(s.Inputs[0]), to: e.codeElement(s.Outputs[0]), raw: slices.Clone(bytesOf(op.Codes.ToRowMajor()))}
+	raw := slices.Clone(bytesOf(op.Codes.ToRowMajor()))
+	return &cudaMap{e: e, from: e.codeElement(s.Inputs[0]), to: e.codeElement(s.Outputs[0]), raw: raw}
 }
 
 // cudaQuantize makes codes of float32 numbers.

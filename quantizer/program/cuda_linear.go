@@ -54,7 +54,8 @@ func (l *cudaLinear) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error
 	} else {
 		op.Y = l.codes(1)
 	}
-	op.Saturating = p.Profile.Saturates && l.op.Kind != "ConvTranspose" && (&linear{p: p, s: l.s, op: l.op, node: l.node, x: *p.Tensors[l.s.Inputs[0]].Encoding}).pairs()
+	slow := &linear{p: p, s: l.s, op: l.op, node: l.node, x: *p.Tensors[l.s.Inputs[0]].Encoding}
+	op.Saturating = p.Profile.Saturates && l.op.Kind != "ConvTranspose" && slow.pairs()
 	out := &cudaPrepared{in: make([]cudaLayout, len(in)), out: make([]*cudaOutput, len(l.s.Outputs))}
 	for k := range in {
 		out.in[k] = want
@@ -181,8 +182,8 @@ func (l *cudaLinear) output(id lower.TensorID, r *lower.Requantization) cuda.Lin
 	if !t.Quantized() {
 		return l.real()
 	}
-	return cuda.LinearOut{Type: l.e.codeElement(id), Scaling: l.e.program.Profile.Scaling, Multipliers: r.Multipliers, Skip: r.Skip, Zero: r.ZeroPoint,
-		Lo: r.Lo, Hi: r.Hi}
+	return cuda.LinearOut{Type: l.e.codeElement(id), Scaling: l.e.program.Profile.Scaling, Multipliers: r.Multipliers, Skip: r.Skip,
+		Zero: r.ZeroPoint, Lo: r.Lo, Hi: r.Hi}
 }
 
 func (l *cudaLinear) real() cuda.LinearOut {

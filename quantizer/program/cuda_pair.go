@@ -12,8 +12,11 @@ import (
 type cudaPair struct {
 	e    *cudaEngine
 	from [2]cuda.Element
-	run  func(st *cuda.Stream, dst cuda.Buffer, a, b cuda.Operand, to *cuda.Broadcast) error
+	run  pairKernel
 }
+
+// pairKernel puts a kernel over pairs of codes on a stream.
+type pairKernel func(st *cuda.Stream, dst cuda.Buffer, a, b cuda.Operand, to *cuda.Broadcast) error
 
 func newCUDASum(e *cudaEngine, s *lower.Step, op *lower.Sum) (cudaKernel, string, error) {
 	sum, err := cuda.SumOf(op.Sum)
@@ -37,7 +40,7 @@ func newCUDAProduct(e *cudaEngine, s *lower.Step, op *lower.Product) (cudaKernel
 	}), "", nil
 }
 
-func newCUDAPair(e *cudaEngine, s *lower.Step, run func(*cuda.Stream, cuda.Buffer, cuda.Operand, cuda.Operand, *cuda.Broadcast) error) *cudaPair {
+func newCUDAPair(e *cudaEngine, s *lower.Step, run pairKernel) *cudaPair {
 	return &cudaPair{e: e, from: [2]cuda.Element{e.codeElement(s.Inputs[0]), e.codeElement(s.Inputs[1])}, run: run}
 }
 
@@ -116,8 +119,8 @@ func (k *cudaSelect) prepare(s *cudaStep, in []*cudaValue) (*cudaPrepared, error
 	p := k.e.alone(s, shape, last, layouts[2], layouts[0], layouts[1])
 	el, a, b := k.e.codeElement(s.Outputs[0]), k.e.codeElement(s.Inputs[1]), k.e.codeElement(s.Inputs[2])
 	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {
-		return cuda.SelectCodes(st, out[0], el, in[0], cuda.Operand{Codes: in[1], Type: a}, cuda.Operand{Codes: in[2], Type: b}, to, k.rescale,
-			k.op.Lo, k.op.Hi)
+		x, y := cuda.Operand{Codes: in[1], Type: a}, cuda.Operand{Codes: in[2], Type: b}
+		return cuda.SelectCodes(st, out[0], el, in[0], x, y, to, k.rescale, k.op.Lo, k.op.Hi)
 	}
 	return p, nil
 }
