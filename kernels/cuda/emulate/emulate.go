@@ -1,7 +1,7 @@
 // Package emulate is a driver that interprets PTX. Kernels run on the CPU, one instruction of a warp at a time, with checks that no
 // device makes: every access lies within a live allocation and is aligned, nothing is read that was not written, threads of a block do
-// not access the same shared byte without a barrier, copies by cp.async are waited for, and barriers and warp-wide instructions find
-// their threads together. What a kernel does wrong is the error of its launch, with the line of PTX.
+// not access the same shared byte without a barrier, copies by cp.async and products by wgmma are waited for, and barriers and
+// warp-wide instructions find their threads together. What a kernel does wrong is the error of its launch, with the line of PTX.
 //
 // Integers and the floating-point instructions that PTX defines to the last bit give exactly what a device gives. The approximate ones
 // (ex2, lg2, sin, cos, rsqrt, rcp and div with .approx) are those of the host.
