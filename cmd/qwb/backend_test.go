@@ -38,6 +38,9 @@ func TestBackendPTX(t *testing.T) {
 	}
 	require.Equal(t, eval("cpu", "--profile", "onnx"), eval("ptx", "--profile", "onnx", "--batch", "3"))
 	fails(t, exitUsage, "--batch is of --mode int8", "eval", "m.plan.json", "--labels", "labels.tsv", "--batch", "2")
+	fails(t, exitUsage, "--backend is what runs --mode int8", "eval", "m.plan.json", "--labels", "labels.tsv", "--backend", "ptx")
+	fails(t, exitUsage, "unknown backend", "eval", "m.plan.json", "--data", "none", "--mode", "int8", "--backend", "gpu")
+	fails(t, exitUsage, "no-such", "verify", "--backend", "cuda", "--profile", "no-such") // also where there is no GPU
 
 	b := done(t, "bench", "model", "m.plan.json", "--mode", "int8,fp32", "--backend", "ptx", "--rounds", "1", "--span", "1ms", "--json").object(t)
 	results := b["results"].([]any)

@@ -147,7 +147,7 @@ func openDevice(backend string) (*cuda.Device, error) {
 		d.Emulated = true
 		return d, nil
 	}
-	return nil, usagef("--backend %s: cuda or ptx", backend)
+	return nil, usagef("unknown backend %q: one of cuda, ptx", backend)
 }
 
 // cudaBench is a device that is measured. A kernel that fails takes the device with it, and the next one gets a new one.

@@ -42,7 +42,7 @@ func TestBenchCUDA(t *testing.T) {
 
 func TestBenchCUDARefuses(t *testing.T) {
 	for args, message := range map[string]string{
-		"bench cuda --backend cpu":                               "--backend cpu: cuda or ptx",
+		"bench cuda --backend cpu":                               `unknown backend "cpu": one of cuda, ptx`,
 		"bench cuda --backend ptx --rounds 0":                    "all have to be above zero",
 		"bench cuda --backend ptx --batches 0":                   "all have to be above zero",
 		"bench cuda --backend ptx --only (":                      "--only",

@@ -19,7 +19,7 @@ import (
 type benchGenerateOptions struct {
 	bench.Options
 	file    string
-	backend string // languageBackends
+	backend string // floatBackends
 	weights decode.Weights
 	threads int
 	prompt  int
@@ -97,7 +97,7 @@ bench checkpoint writes models to measure.`,
 	c.Flags().IntVar(&o.weights.Group, "group-size", 0, "quantize float weights in groups of so many; 0: run them as they are stored")
 	c.Flags().IntVar(&o.weights.Bits, "bits", 8, "of the codes that --group-size makes: 8 or 4")
 	c.Flags().IntVar(&o.prompt, "prompt", 128, "tokens of the prompt")
-	c.Flags().StringVar(&o.backend, "backend", "cpu", "what runs the model: "+languageBackends)
+	c.Flags().StringVar(&o.backend, "backend", "cpu", "what runs the model: "+floatBackends)
 	addRounds(c, &o.Options, 7, 300*time.Millisecond)
 	return c
 }

@@ -152,7 +152,7 @@ the first sample is run on both, and what differs is reported.`,
 	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+" (default: the platform's)")
 	c.Flags().StringArrayVar(&merge, "merge", nil, "statistics to merge instead of running data: --merge A.stats B.stats")
 	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "observe minima and maxima only: faster, for statistics that serve no --observer but minmax")
-	c.Flags().StringVar(&backend, "backend", floatCPU, "what runs the float model: cpu, cuda (a GPU), or ptx (the GPU's kernels, interpreted: slow)")
+	c.Flags().StringVar(&backend, "backend", floatCPU, "what runs the float model: "+floatBackends)
 	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for processors whose 16-bit sums saturate")
 	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")
 	return c

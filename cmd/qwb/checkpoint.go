@@ -20,12 +20,12 @@ type languageOptions struct {
 	group     int    // 0: weights as they are stored, or with bits or scales the choice of weights.Groups
 	bits      int    // 0: 8
 	scales    string // empty: scalesNearest
-	backend   string // languageBackends; empty: the processor
+	backend   string // floatBackends; empty: the processor
 	threads   int
 }
 
-// languageBackends are what runs a language model.
-const languageBackends = "cpu, cuda (a GPU), or ptx (the GPU's kernels, interpreted: slow)"
+// floatBackends are what runs a language model, or a model that is calibrated.
+const floatBackends = "cpu, cuda (a GPU), or ptx (the GPU's kernels, interpreted: slow)"
 
 // device opens what the model runs on, nil for the processor. It is to be closed after the engines on it.
 func (o *languageOptions) device() (*cuda.Device, error) {
@@ -35,7 +35,7 @@ func (o *languageOptions) device() (*cuda.Device, error) {
 	case "cuda", "ptx":
 		return openDevice(o.backend)
 	}
-	return nil, usagef("--backend %s of a checkpoint: %s", o.backend, languageBackends)
+	return nil, usagef("unknown backend %q of a checkpoint: one of cpu, cuda, ptx", o.backend)
 }
 
 // The modes in which a model is run.

@@ -84,10 +84,15 @@ most likely token is another. See docs/language-models.md.`,
 				return usagef("--profile is the arithmetic of --mode int8")
 			case c.Flags().Changed("batch") && o.mode != "int8":
 				return usagef("--batch is of --mode int8")
+			case o.backend != defaultBackend().Name && o.mode != "int8":
+				return usagef("--backend is what runs --mode int8")
 			case gate && o.mode == "fp32":
 				return usagef("--max-drop is about a quantized mode")
 			case math.IsNaN(maxDrop):
 				return usagef("--max-drop NaN: not a number")
+			}
+			if _, err := knownBackend(o.backend); err != nil {
+				return err
 			}
 			r, err := e.eval(c.Context(), o)
 			if err != nil {

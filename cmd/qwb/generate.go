@@ -80,7 +80,7 @@ Speed goes to standard error: tokens per second after the first one, which takes
 	c.Flags().Float64Var(&o.TopP, "top-p", 0, "draw from the most likely tokens that together have this probability (0: all)")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of what is drawn")
 	c.Flags().StringVar(&o.mode, "mode", "", "fp32, sim (quantized weights, float activations) or int8 (both quantized; default where weights are quantized)")
-	c.Flags().StringVar(&o.backend, "backend", "cpu", "what runs the model: "+languageBackends)
+	c.Flags().StringVar(&o.backend, "backend", "cpu", "what runs the model: "+floatBackends)
 	o.addTo(c)
 	f.addRun(c)
 	f.addJSON(c)

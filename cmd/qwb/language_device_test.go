@@ -18,7 +18,7 @@ func TestLanguageOnADevice(t *testing.T) {
 		delete(got, "seconds")
 		require.Equal(t, want, got, "%v", weights)
 	}
-	fails(t, exitUsage, "--backend reference of a checkpoint: cpu, cuda", append(generate, "--backend", "reference")...)
+	fails(t, exitUsage, `unknown backend "reference" of a checkpoint: one of cpu, cuda, ptx`, append(generate, "--backend", "reference")...)
 }
 
 // Times of the interpreter say nothing; that they come with the device's name and peaks is what a GPU needs too.
@@ -28,5 +28,5 @@ func TestBenchGenerateOnADevice(t *testing.T) {
 	require.Contains(t, o["backend"], "interpreter")
 	decode := o["decode"].(map[string]any)
 	require.InEpsilon(t, decode["gbps"].(float64)/decode["read_gbps"].(float64), decode["share_of_bandwidth"].(map[string]any)["median"], 1e-9)
-	fails(t, exitUsage, "--backend gpu of a checkpoint", "bench", "generate", "m.bin", "--backend", "gpu")
+	fails(t, exitUsage, `unknown backend "gpu" of a checkpoint`, "bench", "generate", "m.bin", "--backend", "gpu")
 }

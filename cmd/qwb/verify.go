@@ -135,7 +135,7 @@ func divergence(v *analysis.Verification) string {
 
 // verify runs a verification and writes its outcome into the plan.
 func (e *env) verify(ctx context.Context, o verifyOptions) (*analysis.Verification, error) {
-	backend, err := backendNamed(o.backend)
+	backend, err := knownBackend(o.backend)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +150,9 @@ func (e *env) verify(ctx context.Context, o verifyOptions) (*analysis.Verificati
 	}
 	if o.against != "" {
 		return e.verifyAgainst(ctx, p, profile, o)
+	}
+	if err := present(backend); err != nil {
+		return nil, err
 	}
 	v, err := e.verifyPlan(ctx, p, profile, backend, o.data)
 	if err != nil {
@@ -168,16 +171,31 @@ func (e *env) verify(ctx context.Context, o verifyOptions) (*analysis.Verificati
 
 // backendNamed finds a backend. One that exists but not here is a failure, another name a wrong argument.
 func backendNamed(name string) (program.Backend, error) {
+	b, err := knownBackend(name)
+	if err != nil {
+		return b, err
+	}
+	return b, present(b)
+}
+
+// knownBackend finds a backend, which need not be here.
+func knownBackend(name string) (program.Backend, error) {
 	b, err := program.BackendNamed(name)
 	if err != nil {
 		return b, usageError{err}
 	}
-	if b.Missing != nil {
-		if err := b.Missing(); err != nil {
-			return b, fmt.Errorf("backend %s: %w", name, err)
-		}
-	}
 	return b, nil
+}
+
+// present says why a backend is not here.
+func present(b program.Backend) error {
+	if b.Missing == nil {
+		return nil
+	}
+	if err := b.Missing(); err != nil {
+		return fmt.Errorf("backend %s: %w", b.Name, err)
+	}
+	return nil
 }
 
 // profile finds an arithmetic profile, that of the platform for an empty name.
