@@ -51,7 +51,7 @@ func (c *chain) follow() valueID {
 		op, two := operations[n.Op]
 		if two && len(n.Inputs) == 2 {
 			w := n.Inputs[1-use.Index]
-			if h := &p.vals[w]; !h.ready || h.dtype != tensor.Float32 || !stretches(h.shape, c.x.shape) {
+			if h := &p.vals[w]; !h.ready || h.dtype != tensor.Float32 || !tensor.Stretches(h.shape, c.x.shape) {
 				break
 			}
 			c.two(op, e.operand(w, len(c.x.shape), c.x.layout), use.Index == 1)
@@ -64,19 +64,6 @@ func (c *chain) follow() valueID {
 		v = n.Outputs[0]
 	}
 	return v
-}
-
-// stretches reports whether a tensor of shape s can be broadcast to the given shape.
-func stretches(s, to []int) bool {
-	if len(s) > len(to) {
-		return false
-	}
-	for i, d := range s {
-		if d != 1 && d != to[len(to)-len(s)+i] {
-			return false
-		}
-	}
-	return true
 }
 
 // emit emits the chain with what follows it.

@@ -241,20 +241,6 @@ func (e *emission) pick(dst, src *loc, size int, shape []int, layout tensor.Layo
 	}, dst, src, list)
 }
 
-// padIndex says, for each mode, which element of an axis of n elements stands at position i outside of it.
-var padIndex = map[string]func(i, n int) int{
-	"edge": func(i, n int) int { return min(max(i, 0), n-1) },
-	"wrap": func(i, n int) int { return ((i % n) + n) % n },
-	"reflect": func(i, n int) int {
-		if n == 1 {
-			return 0
-		}
-		period := 2 * (n - 1)
-		i = ((i % period) + period) % period
-		return min(i, period-i)
-	},
-}
-
 // emitPad takes pads and value as attributes before opset 11, as inputs since. Negative pads crop.
 func emitPad(e *emission) error {
 	x, shape, layout, d := e.shape(0), e.out[0].shape, e.layout(0), e.dtype(0)
@@ -318,7 +304,7 @@ func emitPad(e *emission) error {
 					at[a][i] = outside
 					continue
 				}
-				j = padIndex[mode](j, n)
+				j = exec.PadIndex[mode](j, n)
 			}
 			at[a][i] = j * step[a]
 		}

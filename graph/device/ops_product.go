@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
 	"qwb/kernels/ref"
@@ -14,24 +15,14 @@ var productEmitters = map[string]emitter{
 	"Conv": emitConv, "ConvTranspose": emitConv, "MatMul": emitMatMul, "Gemm": emitGemm,
 }
 
-// window turns the geometry of a node into the shape of a convolution from c to m channels.
+// window is exec.Window of spatial axes that are not empty.
 func window(geo *graph.Geometry, n, c, m int) (ref.ConvShape, error) {
-	s := ref.ConvShape{N: n, C: c, M: m, Group: geo.Group,
-		H: 1, KH: 1, StrideH: 1, DilH: 1, OutH: 1, D: 1, KD: 1, StrideD: 1, DilD: 1, OutD: 1}
-	r := len(geo.In)
-	if r > 3 || slices.Contains(geo.In, 0) || slices.Contains(geo.Out, 0) {
-		return s, onHost("more than 3 spatial axes, or empty ones")
+	if slices.Contains(geo.In, 0) || slices.Contains(geo.Out, 0) {
+		return ref.ConvShape{}, onHost("empty spatial axes")
 	}
-	w := r - 1
-	s.W, s.KW, s.StrideW, s.DilW, s.OutW = geo.In[w], geo.Kernel[w], geo.Stride[w], geo.Dilation[w], geo.Out[w]
-	s.PadLeft, s.PadRight = geo.PadBegin[w], geo.PadEnd[w]
-	if h := r - 2; h >= 0 {
-		s.H, s.KH, s.StrideH, s.DilH, s.OutH = geo.In[h], geo.Kernel[h], geo.Stride[h], geo.Dilation[h], geo.Out[h]
-		s.PadTop, s.PadBottom = geo.PadBegin[h], geo.PadEnd[h]
-	}
-	if r == 3 {
-		s.D, s.KD, s.StrideD, s.DilD, s.OutD = geo.In[0], geo.Kernel[0], geo.Stride[0], geo.Dilation[0], geo.Out[0]
-		s.PadFront, s.PadBack = geo.PadBegin[0], geo.PadEnd[0]
+	s, err := exec.Window(geo, n, c, m)
+	if err != nil {
+		return s, onHost(err.Error())
 	}
 	return s, nil
 }
@@ -124,7 +115,7 @@ func (e *emission) epilogue(i int, layout tensor.Layout) epilogue {
 			return ep
 		case slices.Equal(h.shape, shape):
 			ep.add = e.laidOut(v, layout)
-		case ep.bias == nil && h.known != nil && isColumn(h.shape, shape, layout):
+		case ep.bias == nil && h.known != nil && exec.IsColumn(h.shape, shape, layout):
 			ep.bias = p.onDevice(v)
 		default:
 			return ep
@@ -132,23 +123,6 @@ func (e *emission) epilogue(i int, layout tensor.Layout) epilogue {
 		p.absorbed[use.Node] = true
 		ep.result = n.Outputs[0]
 	}
-}
-
-// isColumn reports whether a tensor that is broadcast to a shape has one element for each of its columns.
-func isColumn(t, shape []int, layout tensor.Layout) bool {
-	axis := len(shape) - 1
-	if layout == tensor.ChannelsLast && len(shape) > 2 {
-		axis = 1
-	}
-	if len(t) > len(shape) {
-		return false
-	}
-	for i, n := range t {
-		if a := len(shape) - len(t) + i; a != axis && n != 1 || a == axis && n != shape[a] {
-			return false
-		}
-	}
-	return len(shape)-len(t) <= axis
 }
 
 // transposed is a matrix with rows and columns exchanged.

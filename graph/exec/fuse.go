@@ -175,7 +175,7 @@ func (c *call) adds(ep *kernels.Epilogue, f *follower, layout tensor.Layout) boo
 		}
 		return true
 	}
-	if r.s.constant(f.other) != t || !isColumn(t.Shape, shape, layout) || r.s.g.Opset("") < 7 {
+	if r.s.constant(f.other) != t || !IsColumn(t.Shape, shape, layout) || r.s.g.Opset("") < 7 {
 		return false
 	}
 	if late {
@@ -190,10 +190,10 @@ func (c *call) adds(ep *kernels.Epilogue, f *follower, layout tensor.Layout) boo
 	return true
 }
 
-// isColumn reports whether a tensor that is broadcast to a shape has one element for each of its columns.
-func isColumn(t, shape []int, layout tensor.Layout) bool {
+// IsColumn reports whether a tensor that is broadcast to a shape has one element for each of its columns.
+func IsColumn(t, shape []int, layout tensor.Layout) bool {
 	axis := len(shape) - 1
-	if layout == tensor.ChannelsLast {
+	if layout == tensor.ChannelsLast && len(shape) > 2 {
 		axis = 1
 	}
 	if len(t) > len(shape) {

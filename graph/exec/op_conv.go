@@ -14,8 +14,8 @@ var convEvals = []evaluator{
 	{"ConvTranspose", simple(evalConvTranspose)},
 }
 
-// window turns the geometry of a node into the kernels' shape of a convolution from c to m channels.
-func window(geo *graph.Geometry, n, c, m int) (kernels.ConvShape, error) {
+// Window turns the geometry of a node into the kernels' shape of a convolution from c to m channels.
+func Window(geo *graph.Geometry, n, c, m int) (kernels.ConvShape, error) {
 	s := kernels.ConvShape{N: n, C: c, M: m, Group: geo.Group,
 		H: 1, KH: 1, StrideH: 1, DilH: 1, OutH: 1, D: 1, KD: 1, StrideD: 1, DilD: 1, OutD: 1}
 	r := len(geo.In)
@@ -121,7 +121,7 @@ func convWindow(n *graph.Node, x, w *tensor.Tensor) (s kernels.ConvShape, err er
 	if err != nil {
 		return s, err
 	}
-	if s, err = window(geo, x.Shape[0], x.Shape[1], w.Shape[0]); err != nil {
+	if s, err = Window(geo, x.Shape[0], x.Shape[1], w.Shape[0]); err != nil {
 		return s, err
 	}
 	if err := s.Check(); err != nil {
@@ -143,7 +143,7 @@ func evalConvTranspose(c *call) error {
 	if err != nil {
 		return err
 	}
-	s, err := window(geo, x.Shape[0], x.Shape[1], w.Shape[1]*geo.Group)
+	s, err := Window(geo, x.Shape[0], x.Shape[1], w.Shape[1]*geo.Group)
 	if err != nil {
 		return err
 	}

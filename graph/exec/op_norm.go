@@ -212,25 +212,12 @@ func (c *call) ofRow(i, n int) []float32 {
 // applyElements is out = out op input i, broadcast, if that input is present.
 func (c *call) applyElements(out *tensor.Tensor, i int, op arithOp) error {
 	if t := c.in(i); t != nil {
-		if !stretches(t.Shape, out.Shape) {
+		if !tensor.Stretches(t.Shape, out.Shape) {
 			return fmt.Errorf("input %d, %s, does not broadcast to %v", i, t.Type(), out.Shape)
 		}
 		zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, t), out.F32(), out.F32(), t.F32(), 1, floatFunc[float32](op))
 	}
 	return nil
-}
-
-// stretches reports whether a tensor of shape s can be broadcast to the given shape.
-func stretches(s, to []int) bool {
-	if len(s) > len(to) {
-		return false
-	}
-	for i, d := range s {
-		if d != 1 && d != to[len(to)-len(s)+i] {
-			return false
-		}
-	}
-	return true
 }
 
 // layerNorm prepares input and output of a normalization over the axes from axis on, which have size elements.

@@ -15,7 +15,7 @@ var padEvals = []evaluator{
 // buildPad takes pads and value as attributes before opset 11, as inputs since. Negative pads crop.
 func buildPad(n *graph.Node, version int64) (evalFunc, error) {
 	mode := n.AttrStr("mode", "constant")
-	if padIndex[mode] == nil && mode != "constant" {
+	if PadIndex[mode] == nil && mode != "constant" {
 		return nil, fmt.Errorf("mode %q is not supported", mode)
 	}
 	return func(c *call) error {
@@ -72,8 +72,8 @@ func padValue(c *call, n *graph.Node, version int64, d tensor.DType) any {
 	return nil
 }
 
-// padIndex says, for each mode, which element of an axis of n elements stands at position i outside of it.
-var padIndex = map[string]func(i, n int) int{
+// PadIndex says, for each mode of Pad but constant, which element of an axis of n elements stands at position i outside of it.
+var PadIndex = map[string]func(i, n int) int{
 	"edge": func(i, n int) int { return min(max(i, 0), n-1) },
 	"wrap": func(i, n int) int { return ((i % n) + n) % n },
 	"reflect": func(i, n int) int {
@@ -104,7 +104,7 @@ func pad(c *call, out, x *tensor.Tensor, begin []int, mode string, value any) er
 				if n == 0 {
 					return fmt.Errorf("mode %q cannot pad the empty %s", mode, x.Type())
 				}
-				j = padIndex[mode](j, n)
+				j = PadIndex[mode](j, n)
 			}
 			at[k][i] = j * step[a]
 		}

@@ -42,7 +42,7 @@ func poolWindow(n *graph.Node, x *tensor.Tensor) (s kernels.ConvShape, err error
 		return s, err
 	}
 	geo.Group = 1
-	if s, err = window(geo, x.Shape[0], x.Shape[1], x.Shape[1]); err != nil {
+	if s, err = Window(geo, x.Shape[0], x.Shape[1], x.Shape[1]); err != nil {
 		return s, err
 	}
 	return s, s.Check()

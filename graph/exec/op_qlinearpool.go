@@ -61,7 +61,7 @@ func evalQLinearAveragePool(c *call, profile qmath.Profile) error {
 		return err
 	}
 	geo.Group = 1
-	s, err := window(geo, p.x.Shape[0], p.x.Shape[1], p.x.Shape[1])
+	s, err := Window(geo, p.x.Shape[0], p.x.Shape[1], p.x.Shape[1])
 	if err != nil {
 		return err
 	}

@@ -25,3 +25,16 @@ func Broadcast(shapes ...[]int) ([]int, error) {
 	}
 	return out, nil
 }
+
+// Stretches reports whether a tensor of shape s can be broadcast to the given shape.
+func Stretches(s, to []int) bool {
+	if len(s) > len(to) {
+		return false
+	}
+	for i, d := range s {
+		if d != 1 && d != to[len(to)-len(s)+i] {
+			return false
+		}
+	}
+	return true
+}
