@@ -170,8 +170,11 @@ func (d *Driver) add(x any) uintptr {
 	return d.next
 }
 
-// handle returns what a handle stands for.
-func handle[T any](d *Driver, call string, h uintptr) (T, error) {
+// handle begins a call with a context, as enter does, and returns what a handle stands for.
+func handle[T any](d *Driver, call string, c driver.Context, h uintptr) (x T, err error) {
+	if err = d.enter(call, c); err != nil {
+		return x, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	x, ok := d.handles[h].(T)
@@ -181,9 +184,9 @@ func handle[T any](d *Driver, call string, h uintptr) (T, error) {
 	return x, nil
 }
 
-// destroy forgets a handle.
-func destroy[T any](d *Driver, call string, h uintptr) (T, error) {
-	x, err := handle[T](d, call, h)
+// destroy begins a call with a context and forgets a handle.
+func destroy[T any](d *Driver, call string, c driver.Context, h uintptr) (T, error) {
+	x, err := handle[T](d, call, c, h)
 	if err == nil {
 		d.mu.Lock()
 		delete(d.handles, h)
@@ -218,10 +221,7 @@ func (d *Driver) ModuleLoad(c driver.Context, ptx []byte) (driver.Module, error)
 
 func (d *Driver) ModuleUnload(c driver.Context, h driver.Module) error {
 	const call = "cuModuleUnload"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	m, err := destroy[*module](d, call, uintptr(h))
+	m, err := destroy[*module](d, call, c, uintptr(h))
 	if err == nil {
 		m.unload(d.memory)
 	}
@@ -230,10 +230,7 @@ func (d *Driver) ModuleUnload(c driver.Context, h driver.Module) error {
 
 func (d *Driver) ModuleFunction(c driver.Context, h driver.Module, name string) (driver.Function, error) {
 	const call = "cuModuleGetFunction"
-	if err := d.enter(call, c); err != nil {
-		return 0, err
-	}
-	m, err := handle[*module](d, call, uintptr(h))
+	m, err := handle[*module](d, call, c, uintptr(h))
 	if err != nil {
 		return 0, err
 	}
@@ -249,10 +246,7 @@ func (d *Driver) ModuleFunction(c driver.Context, h driver.Module, name string) 
 
 func (d *Driver) FunctionAttribute(c driver.Context, h driver.Function, a driver.FunctionAttribute) (int, error) {
 	const call = "cuFuncGetAttribute"
-	if err := d.enter(call, c); err != nil {
-		return 0, err
-	}
-	k, err := handle[*kernel](d, call, uintptr(h))
+	k, err := handle[*kernel](d, call, c, uintptr(h))
 	if err != nil {
 		return 0, err
 	}
@@ -276,10 +270,7 @@ func (p *program) registers() int { return max(16, min(align(p.pressure+6, 8), 2
 
 func (d *Driver) SetFunctionAttribute(c driver.Context, h driver.Function, a driver.FunctionAttribute, value int) error {
 	const call = "cuFuncSetAttribute"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	k, err := handle[*kernel](d, call, uintptr(h))
+	k, err := handle[*kernel](d, call, c, uintptr(h))
 	if err != nil {
 		return err
 	}
@@ -293,10 +284,7 @@ func (d *Driver) SetFunctionAttribute(c driver.Context, h driver.Function, a dri
 
 func (d *Driver) MaxActiveBlocks(c driver.Context, h driver.Function, threads, shared int) (int, error) {
 	const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
-	if err := d.enter(call, c); err != nil {
-		return 0, err
-	}
-	k, err := handle[*kernel](d, call, uintptr(h))
+	k, err := handle[*kernel](d, call, c, uintptr(h))
 	if err != nil {
 		return 0, err
 	}
@@ -362,10 +350,7 @@ func hostAddress(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceD
 
 func (d *Driver) HostFree(c driver.Context, p []byte) error {
 	const call = "cuMemFreeHost"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	_, err := destroy[*pinned](d, call, hostAddress(p))
+	_, err := destroy[*pinned](d, call, c, hostAddress(p))
 	return err
 }
 
@@ -451,10 +436,7 @@ func (d *Driver) SetBytes(c driver.Context, dst driver.Ptr, value byte, bytes in
 
 func (d *Driver) Launch(c driver.Context, f driver.Function, grid, block driver.Dim, shared int, s driver.Stream, params []byte) error {
 	const call = "cuLaunchKernel"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	k, err := handle[*kernel](d, call, uintptr(f))
+	k, err := handle[*kernel](d, call, c, uintptr(f))
 	if err != nil {
 		return err
 	}

@@ -15,20 +15,17 @@ type graph struct{ work []func() error }
 // executable is a graph that can be launched.
 type executable struct{ work []func() error }
 
-// stream returns the stream of a handle, nil for the default one.
-func (d *Driver) stream(call string, s driver.Stream) (*stream, error) {
+// stream begins a call with a context and returns the stream of a handle, nil for the default one.
+func (d *Driver) stream(call string, c driver.Context, s driver.Stream) (*stream, error) {
 	if s == 0 {
-		return nil, nil
+		return nil, d.enter(call, c)
 	}
-	return handle[*stream](d, call, uintptr(s))
+	return handle[*stream](d, call, c, uintptr(s))
 }
 
 // onStream does some work, or records it where the stream is being captured. host is memory of the host that the work uses.
 func (d *Driver) onStream(call string, c driver.Context, s driver.Stream, host []byte, work func() error) error {
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	st, err := d.stream(call, s)
+	st, err := d.stream(call, c, s)
 	if err != nil {
 		return err
 	}
@@ -60,19 +57,13 @@ func (d *Driver) StreamCreate(c driver.Context) (driver.Stream, error) {
 
 func (d *Driver) StreamDestroy(c driver.Context, s driver.Stream) error {
 	const call = "cuStreamDestroy"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	_, err := destroy[*stream](d, call, uintptr(s))
+	_, err := destroy[*stream](d, call, c, uintptr(s))
 	return err
 }
 
 func (d *Driver) StreamSynchronize(c driver.Context, s driver.Stream) error {
 	const call = "cuStreamSynchronize"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	st, err := d.stream(call, s)
+	st, err := d.stream(call, c, s)
 	if err != nil {
 		return err
 	}
@@ -86,14 +77,11 @@ func (d *Driver) StreamSynchronize(c driver.Context, s driver.Stream) error {
 
 func (d *Driver) StreamWaitEvent(c driver.Context, s driver.Stream, e driver.Event) error {
 	const call = "cuStreamWaitEvent"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	st, err := d.stream(call, s)
+	st, err := d.stream(call, c, s)
 	if err != nil {
 		return err
 	}
-	ev, err := handle[*event](d, call, uintptr(e))
+	ev, err := handle[*event](d, call, c, uintptr(e))
 	if err != nil {
 		return err
 	}
@@ -125,23 +113,17 @@ func (d *Driver) EventCreate(c driver.Context, timing bool) (driver.Event, error
 
 func (d *Driver) EventDestroy(c driver.Context, e driver.Event) error {
 	const call = "cuEventDestroy"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	_, err := destroy[*event](d, call, uintptr(e))
+	_, err := destroy[*event](d, call, c, uintptr(e))
 	return err
 }
 
 func (d *Driver) EventRecord(c driver.Context, e driver.Event, s driver.Stream) error {
 	const call = "cuEventRecord"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	st, err := d.stream(call, s)
+	st, err := d.stream(call, c, s)
 	if err != nil {
 		return err
 	}
-	ev, err := handle[*event](d, call, uintptr(e))
+	ev, err := handle[*event](d, call, c, uintptr(e))
 	if err != nil {
 		return err
 	}
@@ -158,10 +140,7 @@ func (d *Driver) EventRecord(c driver.Context, e driver.Event, s driver.Stream) 
 
 func (d *Driver) EventSynchronize(c driver.Context, e driver.Event) error {
 	const call = "cuEventSynchronize"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	ev, err := handle[*event](d, call, uintptr(e))
+	ev, err := handle[*event](d, call, c, uintptr(e))
 	if err != nil {
 		return err
 	}
@@ -176,14 +155,11 @@ func (d *Driver) EventSynchronize(c driver.Context, e driver.Event) error {
 // EventElapsed counts: a million instructions of warps take a millisecond.
 func (d *Driver) EventElapsed(c driver.Context, from, to driver.Event) (float32, error) {
 	const call = "cuEventElapsedTime"
-	if err := d.enter(call, c); err != nil {
-		return 0, err
-	}
-	a, err := handle[*event](d, call, uintptr(from))
+	a, err := handle[*event](d, call, c, uintptr(from))
 	if err != nil {
 		return 0, err
 	}
-	b, err := handle[*event](d, call, uintptr(to))
+	b, err := handle[*event](d, call, c, uintptr(to))
 	if err != nil {
 		return 0, err
 	}
@@ -197,10 +173,7 @@ func (d *Driver) EventElapsed(c driver.Context, from, to driver.Event) (float32,
 
 func (d *Driver) BeginCapture(c driver.Context, s driver.Stream) error {
 	const call = "cuStreamBeginCapture"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	st, err := d.stream(call, s)
+	st, err := d.stream(call, c, s)
 	if err != nil {
 		return err
 	}
@@ -218,10 +191,7 @@ func (d *Driver) BeginCapture(c driver.Context, s driver.Stream) error {
 
 func (d *Driver) EndCapture(c driver.Context, s driver.Stream) (driver.Graph, error) {
 	const call = "cuStreamEndCapture"
-	if err := d.enter(call, c); err != nil {
-		return 0, err
-	}
-	st, err := d.stream(call, s)
+	st, err := d.stream(call, c, s)
 	if err != nil {
 		return 0, err
 	}
@@ -246,10 +216,7 @@ func (d *Driver) EndCapture(c driver.Context, s driver.Stream) (driver.Graph, er
 
 func (d *Driver) GraphInstantiate(c driver.Context, g driver.Graph) (driver.GraphExec, error) {
 	const call = "cuGraphInstantiate"
-	if err := d.enter(call, c); err != nil {
-		return 0, err
-	}
-	gr, err := handle[*graph](d, call, uintptr(g))
+	gr, err := handle[*graph](d, call, c, uintptr(g))
 	if err != nil {
 		return 0, err
 	}
@@ -258,7 +225,7 @@ func (d *Driver) GraphInstantiate(c driver.Context, g driver.Graph) (driver.Grap
 
 func (d *Driver) GraphLaunch(c driver.Context, g driver.GraphExec, s driver.Stream) error {
 	const call = "cuGraphLaunch"
-	x, err := handle[*executable](d, call, uintptr(g))
+	x, err := handle[*executable](d, call, c, uintptr(g))
 	if err != nil {
 		return err
 	}
@@ -274,18 +241,12 @@ func (d *Driver) GraphLaunch(c driver.Context, g driver.GraphExec, s driver.Stre
 
 func (d *Driver) GraphDestroy(c driver.Context, g driver.Graph) error {
 	const call = "cuGraphDestroy"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	_, err := destroy[*graph](d, call, uintptr(g))
+	_, err := destroy[*graph](d, call, c, uintptr(g))
 	return err
 }
 
 func (d *Driver) GraphExecDestroy(c driver.Context, g driver.GraphExec) error {
 	const call = "cuGraphExecDestroy"
-	if err := d.enter(call, c); err != nil {
-		return err
-	}
-	_, err := destroy[*executable](d, call, uintptr(g))
+	_, err := destroy[*executable](d, call, c, uintptr(g))
 	return err
 }
