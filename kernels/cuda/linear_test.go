@@ -1,7 +1,6 @@
 package cuda_test
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -190,41 +189,6 @@ func finish(op *cuda.LinearOp, o *cuda.LinearOut, acc []int64, channels int, res
 	return out
 }
 
-// pack and unpack are numbers as the device has them.
-func pack(e cuda.Element, v []int32) []byte {
-	var b []byte
-	for _, q := range v {
-		switch e.Size() {
-		case 1:
-			b = append(b, byte(q))
-		case 2:
-			b = binary.LittleEndian.AppendUint16(b, uint16(q))
-		case 4:
-			b = binary.LittleEndian.AppendUint32(b, uint32(q))
-		}
-	}
-	return b
-}
-
-func unpack(e cuda.Element, b []byte) []int32 {
-	v := make([]int32, len(b)/e.Size())
-	for i := range v {
-		switch e {
-		case cuda.Int8:
-			v[i] = int32(int8(b[i]))
-		case cuda.Uint8:
-			v[i] = int32(b[i])
-		case cuda.Int16:
-			v[i] = int32(int16(binary.LittleEndian.Uint16(b[2*i:])))
-		case cuda.Uint16:
-			v[i] = int32(binary.LittleEndian.Uint16(b[2*i:]))
-		default:
-			v[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
-		}
-	}
-	return v
-}
-
 // limits are the ends of a type of codes.
 func limits(e cuda.Element) (lo, hi int32) {
 	switch e {
@@ -366,7 +330,7 @@ func check(t *testing.T, d *cuda.Device, r *rand.Rand, op cuda.LinearOp, name st
 		held = append(held, buf)
 		return buf
 	}
-	args := cuda.LinearArgs{X: put(pack(op.X.Type, x)), Right: put(pack(op.Y.Type, right)), Residual: put(pack(op.Residual, residual)),
+	args := cuda.LinearArgs{X: put(rawCodes(op.X.Type, x)), Right: put(rawCodes(op.Y.Type, right)), Residual: put(rawCodes(op.Residual, residual)),
 		Constants: put(l.Constants()), Workspace: room(l.WorkspaceBytes())}
 	rows := len(acc) / max(channels, 1)
 	for i := range op.Outputs {
@@ -382,7 +346,7 @@ func check(t *testing.T, d *cuda.Device, r *rand.Rand, op cuda.LinearOp, name st
 			raw := make([]byte, channels*o.Type.Size())
 			require.NoError(t, s.Download(raw, args.Outputs[i].Slice(row*stride*o.Type.Size(), len(raw))))
 			require.NoError(t, s.Synchronize(), name)
-			got = append(got, unpack(o.Type, raw)...)
+			got = append(got, codesFrom(o.Type, raw)...)
 		}
 		want := finish(&op, o, acc, channels, residual)
 		require.Equal(t, len(want), len(got), name)

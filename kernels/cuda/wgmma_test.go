@@ -184,7 +184,7 @@ func TestWarpgroupKernelsNeedEverything(t *testing.T) {
 	randomWeights(r, &op, k*n, n, 0)
 	outputs(r, t, &op, named(t, "ort"), cuda.Float32)
 	op.Outputs[0].RealLo, op.Outputs[0].RealHi = -1e9, 1e9
-	x := pack(cuda.Int8, randomCodes(r, cuda.Int8, m*k))
+	x := rawCodes(cuda.Int8, randomCodes(r, cuda.Int8, m*k))
 	run := func(tile, old, fresh string) (out []byte, changed bool, err error) {
 		d, err := cuda.OpenOn(changingDriver{emulate.New(90), old, fresh, &changed}, 0)
 		require.NoError(t, err)
