@@ -99,7 +99,7 @@ package() {
 }
 
 # tests: name of a package with dots for slashes, and what to run of it.
-tested=("kernels.cuda|." "quantizer.program|CUDA" "graph.device|.")
+tested=("kernels.cuda|." "quantizer.program|CUDA" "graph.device|." "graph.decode|Device")
 
 stage_build() {
   command -v go >/dev/null || { echo "run.sh: build needs Go" >&2; exit 1; }
@@ -137,6 +137,10 @@ models() {
     mkdir -p data/pets data/cifar
     find "$data/data/pets/calibration" -name '*.jpg' | sort | awk 'NR % 26 == 1' | xargs -I{} cp {} data/pets/
     head -c $((8 * 3073)) "$data/data/cifar10/calibration_500.bin" >data/cifar/eight.bin
+    if [ -e "$data/models/llm/stories260K-q8.bin" ]; then
+      cp "$data/models/llm/stories260K-q8.bin" "$data/models/llm/tok512.bin" .
+      head -n 20 "$data/data/text/tinystories_valid_head.txt" >stories.txt
+    fi
     while read -r model calibration verification preprocess; do
       [ -e "$data/models/$model" ] || continue
       cp "$data/models/$model" .
@@ -291,12 +295,15 @@ stage_verify() {
     done
   done <list
   calibrations
+  texts
   cd "$here" || exit 1
   {
     printf '{"held": %d, "failed": %d, "integers_compared": %d, "runs": [\n' "$held" "$bad" "$compared"
     join "$rows"
     printf '], "calibrations": [\n'
     join "$work/calibrations"
+    printf '], "texts": [\n'
+    join "$work/texts"
     echo ']}'
   } >"$out/verify.json"
   finished verify "$([ "$bad" = 0 ] && [ "$held" -gt 0 ] && echo true || echo false)" "$held hold, $bad do not; $compared integers compared"
@@ -325,6 +332,27 @@ calibrations() {
   done <"$work/calibrated"
 }
 
+# texts compares how likely a language model finds a text, on the GPU and on the processor: the same numbers.
+texts() {
+  : >"$work/texts"
+  [ -e stories260K-q8.bin ] && [[ stories260K =~ ${MODELS:-.} ]] || return 0
+  local equal=null why=
+  if [ "$backend" = ptx ]; then # which is slow
+    head -c 100 stories.txt >short.txt
+    mv short.txt stories.txt
+  fi
+  for b in cpu "$backend"; do
+    timeout -k 5 "$(left)" "$qwb" eval stories260K-q8.bin --text stories.txt --tokenizer tok512.bin --backend "$b" --json 2>"$work/log" | grep -v '"seconds"' >"$work/by-$b"
+    grep -q '"perplexity"' "$work/by-$b" || why=$(tail -n 1 "$work/log")
+  done
+  if [ -z "$why" ]; then
+    equal=true
+    cmp -s "$work/by-cpu" "$work/by-$backend" || equal=false
+  fi
+  if [ $equal = true ]; then held=$((held + 1)); else bad=$((bad + 1)) && echo "verify: stories260K-q8.bin: equal $equal $why"; fi
+  printf '{"model": "stories260K-q8.bin", "equal": %s, "error": %s}\n' $equal "$(text "$why")" >>"$work/texts"
+}
+
 # torch WHAT FILE leaves in $work/torch what torch_compare.py measured, as far as it came, where there is a python3 with torch.
 torch() {
   rm -f "$work/torch"
@@ -349,11 +377,35 @@ stage_bench() {
     whole "$work/measured"
     printf ', "torch": '
     whole "$work/torch"
-    echo '}'
+    printf ', "language": [\n'
+    [ "$stage" = networks ] && language
+    echo ']}'
   } >"$out/$stage.json"
   local failed
   failed=$(grep -c '^      "error":' "$work/measured")
   finished "$stage" "$([ "$rc" = 0 ] && [ "$failed" = 0 ] && echo true || echo false)" "$(grep -c '"share_of_peak":' "$work/measured") measured, $failed failed; $(tail -n 1 "$work/log" | head -c 200)"
+}
+
+# language prints what bench generate measures of language models with random weights.
+language() {
+  local shapes=(110M 1.1B) options=(--group-size 64) how=() first=1
+  if [ "$backend" = ptx ]; then
+    shapes=(15M) options=(--group-size 32) how=(--rounds 1 --span 1ms --prompt 4)
+  fi
+  for shape in "${shapes[@]}"; do
+    if "$qwb" bench checkpoint --shape "$shape" "${options[@]}" -o "$work/language.bin" >"$work/log" 2>&1 &&
+      timeout -k 5 "$(left)" "$qwb" bench generate "$work/language.bin" --backend "$backend" "${how[@]}" --json >"$work/json" 2>"$work/log"; then
+      :
+    else
+      printf '{"failed": %s}' "$(tail -n 1 "$work/log" | quote)" >"$work/json"
+    fi
+    [ $first = 1 ] || echo ,
+    first=0
+    printf '{"shape": "%s", "measured": ' "$shape"
+    whole "$work/json"
+    echo '}'
+    rm -f "$work/language.bin"
+  done
 }
 
 stage_kernels() {
