@@ -73,7 +73,7 @@ func (c *chain) emit() {
 	dst := e.makeAs(result, tensor.Float32, x.shape, x.layout)
 	if l := c.links[0]; len(c.links) == 1 && !l.Binary {
 		e.launch(func(s *cuda.Stream, m *ports) error {
-			return cuda.FloatUnary(s, l.Function, m.ptr(dst), m.ptr(x.loc), dst.bytes/4, l.A, l.B, l.C)
+			return cuda.FloatUnary(s, l.Function, m.ptr(dst), m.ptr(x.loc), dst.bytes/4, l.A, l.B)
 		}, dst, x.loc)
 		return
 	}

@@ -20,7 +20,7 @@ func deviceFloats() []DeviceCase {
 			list = append(list, moving("float "+f.name, fmt.Sprintf("n=%d", n), "fp32", z.small, 4*n, []int{4 * n}, func(_ *DeviceWork, _ *cuda.Stream, dst cuda.Buffer,
 				src []cuda.Buffer) (func(*cuda.Stream) error, error) {
 				return func(s *cuda.Stream) error {
-					return cuda.FloatUnary(s, f.of, dst.Ptr, src[0].Ptr, n, 0, math.MaxFloat32, 0)
+					return cuda.FloatUnary(s, f.of, dst.Ptr, src[0].Ptr, n, 0, math.MaxFloat32)
 				}, nil
 			}))
 		}

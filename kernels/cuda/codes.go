@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"qwb/kernels/cuda/driver"
-	"qwb/kernels/qmath"
 )
 
 // Kernels over codes take whole arrays of fewer than 2^31 elements. They compute what package qmath defines, bit for bit. Buffers that
@@ -131,25 +130,6 @@ func MapCodes(s *Stream, dst, src Buffer, out, in Element, l Lines, table Buffer
 	}
 	p.lines.flip = 0
 	return overTable(s, "codes", fmt.Sprintf("map_%d_%d", in.Size(), out.Size()), pieces(p.lines.count, p.lines.vector, piece), &p)
-}
-
-type interpolateParams struct {
-	lines  linesParams
-	table  driver.Ptr
-	lo, hi int32
-}
-
-// InterpolateCodes computes a function of int16 codes by straight lines, limited to [lo, hi]. lines holds a qmath.Interpolated.
-func InterpolateCodes(s *Stream, dst, src Buffer, l Lines, lines Buffer, lo, hi int32) error {
-	p := interpolateParams{table: lines.Ptr, lo: lo, hi: hi}
-	var err error
-	if p.lines, err = l.params(dst, src, Int16, Int16, 8); err != nil {
-		return err
-	}
-	if err := holds("table", lines, Int16, len(qmath.Interpolated{})); err != nil {
-		return err
-	}
-	return overTable(s, "codes", "interpolate", pieces(p.lines.count, p.lines.vector, 8), &p)
 }
 
 type recodeParams struct {

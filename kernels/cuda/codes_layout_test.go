@@ -14,7 +14,6 @@ func TestCodeParameters(t *testing.T) {
 		size    uintptr
 	}{
 		{"codes", []string{"map_1_1", "map_1_2", "map_2_1", "map_2_2"}, unsafe.Sizeof(mapParams{})},
-		{"codes", []string{"interpolate"}, unsafe.Sizeof(interpolateParams{})},
 		{"codes", []string{"clamp_1", "clamp_2", "recode", "recode_words"}, unsafe.Sizeof(recodeParams{})},
 		{"codes", []string{"quantize_1", "quantize_2", "dequantize_1", "dequantize_2"}, unsafe.Sizeof(convertParams{})},
 		{"pairs", []string{"add", "add_words", "add_float_words", "add_float", "add_fused", "add_shifted", "add_each", "add_aligned"}, unsafe.Sizeof(addParams{})},

@@ -132,27 +132,6 @@ func TestMapCodes(t *testing.T) {
 	})
 }
 
-func TestInterpolateCodes(t *testing.T) {
-	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
-		b := newBench(t, d, 2)
-		var lines qmath.Interpolated
-		for i := range lines {
-			lines[i] = int16(b.r.Uint32())
-		}
-		for _, n := range []int{1, 8, 1003} {
-			var q, want []int32
-			for range n {
-				v := int32(int16(b.r.Uint32()))
-				q, want = append(q, v), append(want, min(max(lines.At(v), -30000), 31000))
-			}
-			dst := b.room(2*n, b.off(cuda.Int16))
-			table := b.put(bytesOf(lines[:]), 0)
-			require.NoError(t, cuda.InterpolateCodes(b.s, dst, b.put(rawCodes(cuda.Int16, q), 0), cuda.Lines{N: n}, table, -30000, 31000))
-			require.Equal(t, want, codesFrom(cuda.Int16, b.get(dst)))
-		}
-	})
-}
-
 func TestClampCodes(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		b := newBench(t, d, 3)

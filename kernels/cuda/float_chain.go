@@ -11,8 +11,8 @@ const FloatChainLinks = 8
 
 // FloatLink is one function of a chain: of one number, or of two.
 type FloatLink struct {
-	Function FloatFunction // of one number, with parameters A, B and C
-	A, B, C  float32
+	Function FloatFunction // of one number, with parameters A and B
+	A, B     float32
 
 	Binary    bool
 	Operation FloatOperation // of two numbers, A being the scale
@@ -29,11 +29,11 @@ type FloatChain struct {
 
 // chainLink and chainParams mirror Link and FloatChain of float_elementwise.cu.
 type chainLink struct {
-	other         driver.Ptr
-	op            int32
-	a, b, c       float32
-	swapped, wide int32
-	step          [floatAxes]int32
+	other                 driver.Ptr
+	op                    int32
+	a, b                  float32
+	swapped, wide, unused int32
+	step                  [floatAxes]int32
 }
 
 type chainParams struct {
@@ -77,7 +77,7 @@ func (f *FloatChain) Launch(s *Stream, y, x driver.Ptr, others []driver.Ptr) err
 	number := 0 // of other operands
 	for k, l := range f.Links {
 		to := &p.link[k]
-		to.op, to.a, to.b, to.c = int32(l.Function), l.A, l.B, l.C
+		to.op, to.a, to.b = int32(l.Function), l.A, l.B
 		if l.Binary {
 			to.op, to.other, to.swapped, to.wide = int32(l.Operation), others[k], flag(l.Left), int32(wide>>(number+1)&1)
 			for a, step := range steps[number] {

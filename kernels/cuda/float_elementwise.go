@@ -6,7 +6,7 @@ import (
 	"qwb/kernels/cuda/driver"
 )
 
-// FloatFunction is a function of one float32; A, B and C of FloatUnary are its parameters. The numbers are those of float.cuh.
+// FloatFunction is a function of one float32; A and B of FloatUnary are its parameters. The numbers are those of float.cuh.
 type FloatFunction int32
 
 const (
@@ -33,26 +33,25 @@ const (
 	FloatNeg
 	FloatSign
 	FloatSquare
-	FloatCube         // the cube in float64, rounded once
-	FloatFakeQuantize // qmath.Grid.FakeSlice of a narrow grid: scale C, integer limits less zero point A and B
-	FloatLog          // in float64 as package math has it on x86-64, rounded once
+	FloatCube // the cube in float64, rounded once
+	FloatLog  // in float64 as package math has it on x86-64, rounded once
 )
 
 // floatUnary mirrors FloatUnary of float_elementwise.cu.
 type floatUnary struct {
-	x, y    driver.Ptr
-	count   uint32
-	op      int32
-	a, b, c float32
-	wide    uint32
+	x, y         driver.Ptr
+	count        uint32
+	op           int32
+	a, b         float32
+	wide, unused uint32
 }
 
 // FloatUnary is y[i] = f(x[i]) for count elements. y may be x.
-func FloatUnary(s *Stream, f FloatFunction, y, x driver.Ptr, count int, a, b, c float32) error {
+func FloatUnary(s *Stream, f FloatFunction, y, x driver.Ptr, count int, a, b float32) error {
 	if err := fits("an array", count); err != nil {
 		return err
 	}
-	p := floatUnary{x: x, y: y, count: uint32(count), op: int32(f), a: a, b: b, c: c}
+	p := floatUnary{x: x, y: y, count: uint32(count), op: int32(f), a: a, b: b}
 	threads := count
 	if (x|y)%16 == 0 && count >= 4 {
 		p.wide, threads = 1, floatParts(count, 4)
@@ -62,29 +61,19 @@ func FloatUnary(s *Stream, f FloatFunction, y, x driver.Ptr, count int, a, b, c 
 
 // floatAffine mirrors FloatAffine of float_elementwise.cu.
 type floatAffine struct {
-	x, scale, bias, y            driver.Ptr
-	count, inner, channels, fake uint32
+	x, scale, bias, y              driver.Ptr
+	count, inner, channels, unused uint32
 }
 
 // FloatAffine is y[i] = x[i]*scale[c] + bias[c], product and sum rounded, c being i / inner % channels. y may be x.
 func FloatAffine(s *Stream, y, x, scale, bias driver.Ptr, count, inner, channels int) error {
-	return affine(s, y, x, scale, bias, count, inner, channels, false)
-}
-
-// FloatFakeChannels is qmath.Grid.FakeSlice with a narrow grid for each channel c = i / inner % channels: scale has the scales, limits
-// pairs of the integer limits less the zero point, as floats. y may be x.
-func FloatFakeChannels(s *Stream, y, x, scale, limits driver.Ptr, count, inner, channels int) error {
-	return affine(s, y, x, scale, limits, count, inner, channels, true)
-}
-
-func affine(s *Stream, y, x, scale, bias driver.Ptr, count, inner, channels int, fake bool) error {
 	if err := fits("an array", count); err != nil {
 		return err
 	}
 	if count > 0 && (inner < 1 || channels < 1) {
 		return fmt.Errorf("cuda: %d channels with runs of %d", channels, inner)
 	}
-	p := floatAffine{x: x, scale: scale, bias: bias, y: y, count: uint32(count), inner: uint32(inner), channels: uint32(channels), fake: uint32(flag(fake))}
+	p := floatAffine{x: x, scale: scale, bias: bias, y: y, count: uint32(count), inner: uint32(inner), channels: uint32(channels)}
 	return overElements(s, "float_elementwise", "affine", count, 256, &p)
 }
 

@@ -18,7 +18,6 @@ import (
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/cudatest"
 	"qwb/kernels/cuda/driver"
-	"qwb/kernels/qmath"
 	"qwb/kernels/ref"
 )
 
@@ -303,32 +302,31 @@ func everyFloat(r *rand.Rand) []float32 {
 
 // floatFunction is a function of one number with parameters, and what it is to give.
 type floatFunction struct {
-	f       cuda.FloatFunction
-	a, b, c float32
-	want    func(x float32) float32
+	f    cuda.FloatFunction
+	a, b float32
+	want func(x float32) float32
 }
 
 func floatFunctions() []floatFunction {
 	in64 := func(f func(float64) float64) func(float32) float32 {
 		return func(x float32) float32 { return float32(f(float64(x))) }
 	}
-	grid := qmath.Grid{Scale: 0.037, ZeroPoint: 3, QMin: -128, QMax: 127}
 	list := []floatFunction{
-		{cuda.FloatLimit, 0, inf, 0, func(x float32) float32 { return ref.Limit(x, 0, inf) }},
-		{cuda.FloatLimit, -1, 6, 0, func(x float32) float32 { return ref.Limit(x, -1, 6) }},
-		{cuda.FloatLeaky, 0.1, 0, 0, func(x float32) float32 {
+		{cuda.FloatLimit, 0, inf, func(x float32) float32 { return ref.Limit(x, 0, inf) }},
+		{cuda.FloatLimit, -1, 6, func(x float32) float32 { return ref.Limit(x, -1, 6) }},
+		{cuda.FloatLeaky, 0.1, 0, func(x float32) float32 {
 			if x < 0 {
 				return 0.1 * x
 			}
 			return x
 		}},
-		{cuda.FloatThreshold, 0.5, 0, 0, func(x float32) float32 {
+		{cuda.FloatThreshold, 0.5, 0, func(x float32) float32 {
 			if x > 0.5 {
 				return x
 			}
 			return 0
 		}},
-		{cuda.FloatShrink, 0.25, 0.5, 0, func(x float32) float32 {
+		{cuda.FloatShrink, 0.25, 0.5, func(x float32) float32 {
 			switch {
 			case x < -0.5:
 				return x + 0.25
@@ -337,16 +335,16 @@ func floatFunctions() []floatFunction {
 			}
 			return 0
 		}},
-		{cuda.FloatHardSigmoid, 0.2, 0.5, 0, func(x float32) float32 { return ref.HardSigmoid(x, 0.2, 0.5) }},
-		{cuda.FloatHardSwish, 0, 0, 0, func(x float32) float32 { return x * ref.HardSigmoid(x, 1.0/6, 0.5) }},
-		{cuda.FloatSigmoid, 0, 0, 0, ref.Sigmoid}, {cuda.FloatTanh, 0, 0, 0, ref.Tanh}, {cuda.FloatErf, 0, 0, 0, ref.Erf}, {cuda.FloatExp, 0, 0, 0, ref.Exp},
-		{cuda.FloatGelu, 0, 0, 0, ref.Gelu}, {cuda.FloatGeluTanh, 0, 0, 0, ref.GeluTanh},
-		{cuda.FloatSwish, 1.7, 0, 0, func(x float32) float32 { return ref.Swish(x, 1.7) }},
-		{cuda.FloatSoftsign, 0, 0, 0, func(x float32) float32 { return x / (1 + float32(math.Abs(float64(x)))) }},
-		{cuda.FloatSqrt, 0, 0, 0, ref.Sqrt}, {cuda.FloatReciprocal, 0, 0, 0, func(x float32) float32 { return 1 / x }},
-		{cuda.FloatFloor, 0, 0, 0, in64(math.Floor)}, {cuda.FloatCeil, 0, 0, 0, in64(math.Ceil)}, {cuda.FloatRound, 0, 0, 0, in64(math.RoundToEven)},
-		{cuda.FloatAbs, 0, 0, 0, in64(math.Abs)}, {cuda.FloatNeg, 0, 0, 0, func(x float32) float32 { return -x }},
-		{cuda.FloatSign, 0, 0, 0, func(x float32) float32 {
+		{cuda.FloatHardSigmoid, 0.2, 0.5, func(x float32) float32 { return ref.HardSigmoid(x, 0.2, 0.5) }},
+		{cuda.FloatHardSwish, 0, 0, func(x float32) float32 { return x * ref.HardSigmoid(x, 1.0/6, 0.5) }},
+		{cuda.FloatSigmoid, 0, 0, ref.Sigmoid}, {cuda.FloatTanh, 0, 0, ref.Tanh}, {cuda.FloatErf, 0, 0, ref.Erf}, {cuda.FloatExp, 0, 0, ref.Exp},
+		{cuda.FloatGelu, 0, 0, ref.Gelu}, {cuda.FloatGeluTanh, 0, 0, ref.GeluTanh},
+		{cuda.FloatSwish, 1.7, 0, func(x float32) float32 { return ref.Swish(x, 1.7) }},
+		{cuda.FloatSoftsign, 0, 0, func(x float32) float32 { return x / (1 + float32(math.Abs(float64(x)))) }},
+		{cuda.FloatSqrt, 0, 0, ref.Sqrt}, {cuda.FloatReciprocal, 0, 0, func(x float32) float32 { return 1 / x }},
+		{cuda.FloatFloor, 0, 0, in64(math.Floor)}, {cuda.FloatCeil, 0, 0, in64(math.Ceil)}, {cuda.FloatRound, 0, 0, in64(math.RoundToEven)},
+		{cuda.FloatAbs, 0, 0, in64(math.Abs)}, {cuda.FloatNeg, 0, 0, func(x float32) float32 { return -x }},
+		{cuda.FloatSign, 0, 0, func(x float32) float32 {
 			switch {
 			case x > 0:
 				return 1
@@ -355,9 +353,8 @@ func floatFunctions() []floatFunction {
 			}
 			return x
 		}},
-		{cuda.FloatSquare, 0, 0, 0, in64(func(x float64) float64 { return math.Pow(x, 2) })},
-		{cuda.FloatCube, 0, 0, 0, in64(func(x float64) float64 { return math.Pow(x, 3) })},
-		{cuda.FloatFakeQuantize, -131, 124, 0.037, grid.Fake},
+		{cuda.FloatSquare, 0, 0, in64(func(x float64) float64 { return math.Pow(x, 2) })},
+		{cuda.FloatCube, 0, 0, in64(func(x float64) float64 { return math.Pow(x, 3) })},
 	}
 	if runtime.GOARCH == "amd64" { // other processors fuse what package math adds and multiplies
 		log := list[0]
@@ -378,13 +375,13 @@ func TestFloatFunctions(t *testing.T) {
 			for i, v := range x {
 				want[i] = c.want(v)
 			}
-			require.NoError(t, cuda.FloatUnary(b.s, c.f, out.Ptr, in.Ptr, len(x), c.a, c.b, c.c))
+			require.NoError(t, cuda.FloatUnary(b.s, c.f, out.Ptr, in.Ptr, len(x), c.a, c.b))
 			sameFloats(t, want, get[float32](b, out, len(x)), "function", c.f)
 		}
 		// In place, and where nothing lies on 16 bytes.
 		in = put(b, x)
-		require.NoError(t, cuda.FloatUnary(b.s, cuda.FloatNeg, in.Ptr+4, in.Ptr+4, len(x)-1, 0, 0, 0))
-		require.NoError(t, cuda.FloatUnary(b.s, cuda.FloatNeg, in.Ptr, in.Ptr, len(x), 0, 0, 0))
+		require.NoError(t, cuda.FloatUnary(b.s, cuda.FloatNeg, in.Ptr+4, in.Ptr+4, len(x)-1, 0, 0))
+		require.NoError(t, cuda.FloatUnary(b.s, cuda.FloatNeg, in.Ptr, in.Ptr, len(x), 0, 0))
 		for i, v := range x {
 			if want[i] = v; i == 0 {
 				want[i] = -v
@@ -398,13 +395,6 @@ func TestFloatFunctions(t *testing.T) {
 		}
 		require.NoError(t, cuda.FloatAffine(b.s, out.Ptr, in.Ptr, put(b, scale).Ptr, put(b, bias).Ptr, len(x), 2, 3))
 		sameFloats(t, want, get[float32](b, out, len(x)), "affine")
-		grids := []qmath.Grid{{Scale: 0.5, QMin: -128, QMax: 127}, {Scale: 0.01, ZeroPoint: 5, QMin: 0, QMax: 255}}
-		limits := []float32{-128, 127, -5, 250}
-		for i, v := range x {
-			want[i] = grids[i/3%2].Fake(v)
-		}
-		require.NoError(t, cuda.FloatFakeChannels(b.s, out.Ptr, in.Ptr, put(b, []float32{0.5, 0.01}).Ptr, put(b, limits).Ptr, len(x), 3, 2))
-		sameFloats(t, want, get[float32](b, out, len(x)), "grids")
 	})
 }
 
@@ -418,15 +408,15 @@ func TestFloatFunctionsOnHost(t *testing.T) {
 	text, err := exec.Command(compiler, "-std=c++17", "-O2", "-ffp-contract=off", "-o", program, "testdata/float_host.cpp").CombinedOutput()
 	require.NoError(t, err, "%s", text)
 	type one struct {
-		f          cuda.FloatFunction
-		x, a, b, c float32
+		f       cuda.FloatFunction
+		x, a, b float32
 	}
 	var cases []one
 	var want []float32
 	x := everyFloat(rand.New(rand.NewPCG(5, 6)))
 	for _, c := range floatFunctions() {
 		for _, v := range x {
-			cases, want = append(cases, one{c.f, v, c.a, c.b, c.c}), append(want, c.want(v))
+			cases, want = append(cases, one{c.f, v, c.a, c.b}), append(want, c.want(v))
 		}
 	}
 	cmd := exec.Command(program)

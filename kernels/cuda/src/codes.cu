@@ -66,22 +66,6 @@ KERNEL BOUNDS(256, 4) map_1_2(Map p) { map_bytes<2>(p); }
 KERNEL BOUNDS(256, 4) map_2_1(Map p) { each_line_code<2, 1, 8>(p.lines, [&](s32 q) { return (s32)((const u8 *)p.table)[q]; }); }
 KERNEL BOUNDS(256, 4) map_2_2(Map p) { each_line_code<2, 2, 8>(p.lines, [&](s32 q) { return (s32)((const u16 *)p.table)[q]; }); }
 
-// Interpolate is qmath.Interpolated on int16.
-struct Interpolate {
-  Lines lines;
-  const s16 *table; // 513 entries
-  s32 lo, hi;
-};
-KERNEL BOUNDS(256, 4) interpolate(Interpolate p) {
-  SHARED static s16 table[514];
-  for (u32 i = thread_x(); i < 513; i += threads_x()) table[i] = p.table[i];
-  barrier();
-  each_line_code<2, 2, 8>(p.lines, [&](s32 q) {
-    const s32 k = 256 + (q >> 7), slope = (s16)(table[k + 1] - table[k]);
-    return clamp32((s16)(table[k] + ((slope * (q & 127) + 64) >> 7)), p.lo, p.hi);
-  });
-}
-
 // Recode brings codes to another grid and limits them.
 struct Recode {
   Lines lines;

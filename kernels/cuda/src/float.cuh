@@ -141,15 +141,6 @@ DEVICE f64 f64_log(f64 x) {
   return k * 6.93147180369123816490e-01 - ((half - (s * (half + (odd + even)) + k * 1.90821492927058770002e-10)) - f);
 }
 
-// fake_quantize is qmath.Grid.FakeSlice of a narrow grid: x / scale rounded half to even between lo and hi, times scale. lo and hi are
-// the integer limits less the zero point.
-DEVICE f32 fake_quantize(f32 x, f32 scale, f32 lo, f32 hi) {
-  f32 v = x / scale;
-  if (v != v) v = 0.0f;
-  v = limit(v, lo, hi);
-  return (v + 0x1.8p23f - 0x1.8p23f) * scale;
-}
-
 // Unary functions, by the numbers that float_elementwise.go has for them.
 enum {
   UNARY_LIMIT,        // between a and b
@@ -176,11 +167,10 @@ enum {
   UNARY_SIGN,
   UNARY_SQUARE,
   UNARY_CUBE, // in float64, rounded once
-  UNARY_FAKE_QUANTIZE, // on a grid of scale c, from a to b
-  UNARY_LOG,           // in float64, rounded once
+  UNARY_LOG,  // in float64, rounded once
 };
 
-DEVICE f32 unary(s32 op, f32 x, f32 a, f32 b, f32 c) {
+DEVICE f32 unary(s32 op, f32 x, f32 a, f32 b) {
   switch (op) {
   case UNARY_LIMIT: return limit(x, a, b);
   case UNARY_LEAKY: return x < 0.0f ? a * x : x;
@@ -207,7 +197,6 @@ DEVICE f32 unary(s32 op, f32 x, f32 a, f32 b, f32 c) {
   case UNARY_SQUARE: return x * x;
   case UNARY_CUBE: return (f32)((f64)x * (f64)x * (f64)x);
   case UNARY_LOG: return (f32)f64_log((f64)x);
-  case UNARY_FAKE_QUANTIZE: return fake_quantize(x, c, a, b);
   }
   return x;
 }

@@ -10,8 +10,8 @@ struct FloatUnary {
   f32 *y;
   u32 count;
   s32 op;
-  f32 a, b, c;
-  u32 wide;
+  f32 a, b;
+  u32 wide, unused;
 };
 
 KERNEL BOUNDS(256, 4) unary(FloatUnary p) {
@@ -22,27 +22,25 @@ KERNEL BOUNDS(256, 4) unary(FloatUnary p) {
       const f32x4 x = ((const f32x4 *)p.x)[i];
       f32x4 y;
 #pragma unroll
-      for (s32 k = 0; k < 4; k++) y[k] = unary(p.op, x[k], p.a, p.b, p.c);
+      for (s32 k = 0; k < 4; k++) y[k] = unary(p.op, x[k], p.a, p.b);
       ((f32x4 *)p.y)[i] = y;
     }
     done = p.count & ~3u;
   }
-  for (u32 i = done + first; i < p.count; i += step) p.y[i] = unary(p.op, p.x[i], p.a, p.b, p.c);
+  for (u32 i = done + first; i < p.count; i += step) p.y[i] = unary(p.op, p.x[i], p.a, p.b);
 }
 
-// FloatAffine is y[i] = x[i] * scale[c] + bias[c], product and sum rounded, with c = i / inner % channels; or on the grids of fake
-// quantization, one per channel: scale, and lo and hi in bias as pairs.
+// FloatAffine is y[i] = x[i] * scale[c] + bias[c], product and sum rounded, with c = i / inner % channels.
 struct FloatAffine {
   const f32 *x, *scale, *bias;
   f32 *y;
-  u32 count, inner, channels, fake;
+  u32 count, inner, channels, unused;
 };
 
 KERNEL BOUNDS(256, 4) affine(FloatAffine p) {
   for (u32 i = block_x() * threads_x() + thread_x(); i < p.count; i += blocks_x() * threads_x()) {
     const u32 c = i / p.inner % p.channels;
-    const f32 x = p.x[i], s = p.scale[c];
-    p.y[i] = p.fake ? fake_quantize(x, s, p.bias[2 * c], p.bias[2 * c + 1]) : x * s + p.bias[c];
+    p.y[i] = p.x[i] * p.scale[c] + p.bias[c];
   }
 }
 
@@ -109,8 +107,8 @@ KERNEL BOUNDS(256, 4) binary(FloatBinary p) {
 struct Link {
   const f32 *other;
   s32 op;
-  f32 a, b, c;
-  s32 swapped, wide;
+  f32 a, b;
+  s32 swapped, wide, unused;
   s32 step[AXES];
 };
 
@@ -126,7 +124,7 @@ struct FloatChain {
 };
 
 DEVICE f32 follow(const Link &l, f32 v, f32 other) {
-  if (!l.other) return unary(l.op, v, l.a, l.b, l.c);
+  if (!l.other) return unary(l.op, v, l.a, l.b);
   return l.swapped ? binary(l.op, other, v, l.a) : binary(l.op, v, other, l.a);
 }
 
