@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"time"
 
@@ -62,7 +63,8 @@ most likely token is another. See docs/language-models.md.`,
 			o.backend, o.profile = backend, profile
 			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(o.file, planSuffix)
-			if !isPlan && checkpoint.Is(o.file) {
+			_, missing := os.Stat(o.file)
+			if !isPlan && (checkpoint.Is(o.file) || missing != nil && texts.text != "") {
 				texts.file, texts.threads, texts.samples, texts.seed, texts.answers = o.file, f.workers(), f.samples, f.seed, answers
 				texts.backend = backend
 				if c.Flags().Changed("mode") {

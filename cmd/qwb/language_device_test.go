@@ -19,6 +19,7 @@ func TestLanguageOnADevice(t *testing.T) {
 		require.Equal(t, want, got, "%v", weights)
 	}
 	fails(t, exitUsage, `unknown backend "reference" of a checkpoint: one of cpu, cuda, ptx`, append(generate, "--backend", "reference")...)
+	fails(t, exitFailed, "no-such.bin: no such file", "eval", "no-such.bin", "--text", "text.txt", "--backend", "ptx")
 }
 
 // Times of the interpreter say nothing; that they come with the device's name and peaks is what a GPU needs too.

@@ -138,8 +138,8 @@ func (p *Plan) outLayout(v graph.ValueID) tensor.Layout {
 	return tensor.RowMajor
 }
 
-// Inputs returns the graph inputs, in the graph's order and laid out as their types say, where the plan keeps them. An input that is a constant and was
-// left out of the types, and one that is not on the device, have no buffer.
+// Inputs returns the graph inputs, in the graph's order and laid out as their types say, where the plan keeps them. An input that is a
+// constant and was left out of the types, and one that is not on the device, have no buffer.
 func (p *Plan) Inputs() []Value {
 	list := make([]Value, len(p.s.g.Inputs))
 	for i, v := range p.s.g.Inputs {
@@ -148,8 +148,8 @@ func (p *Plan) Inputs() []Value {
 	return list
 }
 
-// Outputs returns the graph outputs, in the graph's order and row-major unless layouts are kept, where the plan puts them. One that is computed on the host
-// has no buffer.
+// Outputs returns the graph outputs, in the graph's order and row-major unless layouts are kept, where the plan puts them. One that is
+// computed on the host has no buffer.
 func (p *Plan) Outputs() []Value {
 	list := make([]Value, len(p.s.g.Outputs))
 	for i, v := range p.s.g.Outputs {

@@ -14,12 +14,12 @@ type floatPool struct {
 	_                                             uint32
 }
 
-// FloatMaxPool is ref.MaxPool.
+// FloatMaxPool is ref.MaxPool: x and y are channels-last, of the sizes that shape says for input and output.
 func FloatMaxPool(s *Stream, y, x driver.Ptr, shape ref.ConvShape) error {
 	return windowPool(s, y, x, shape, false, false)
 }
 
-// FloatAveragePool is ref.AveragePool.
+// FloatAveragePool is ref.AveragePool, channels-last. With includePad the mean counts positions of the padding, as zeros.
 func FloatAveragePool(s *Stream, y, x driver.Ptr, shape ref.ConvShape, includePad bool) error {
 	return windowPool(s, y, x, shape, true, includePad)
 }
@@ -54,7 +54,7 @@ type floatGlobal struct {
 	channels, positions, average int32
 }
 
-// FloatGlobalAverage is ref.GlobalAverage.
+// FloatGlobalAverage is ref.GlobalAverage: of x, [n][positions][channels], the mean over positions of each image and channel.
 func FloatGlobalAverage(s *Stream, y, x driver.Ptr, n, positions, channels int) error {
 	return globalPool(s, y, x, n, positions, channels, true)
 }
