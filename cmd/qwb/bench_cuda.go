@@ -29,6 +29,7 @@ type cudaOptions struct {
 	backend string
 	only    *regexp.Regexp
 	whole   bool // networks instead of kernels
+	tune    bool // tiles are chosen by measuring
 	batches []int
 	profile string
 	seed    uint64
@@ -121,6 +122,7 @@ the host's memory and back.
 	f.addJSON(c)
 	c.Flags().StringVar(&o.backend, "backend", "cuda", "cuda, or ptx: interpreted, without a GPU")
 	c.Flags().StringVar(&only, "only", "", "regular expression: only cases whose name it finds")
+	c.Flags().BoolVar(&o.tune, "tune", false, "take the fastest tile of each product that measuring finds, instead of the one that is chosen by default")
 	c.Flags().BoolVar(&o.whole, "networks", false, "time networks instead of kernels")
 	c.Flags().IntSliceVar(&o.batches, "batches", []int{1, 32, 256}, "samples in one forward of a network")
 	c.Flags().StringVar(&o.profile, "profile", "trt", "arithmetic profile of networks: "+profiles())
@@ -162,6 +164,7 @@ func (b *cudaBench) open() (err error) {
 	if b.device, err = openDevice(b.backend); err != nil {
 		return err
 	}
+	b.device.MeasureTiles = b.tune
 	if b.stream, err = b.device.NewStream(); err != nil {
 		return errors.Join(err, b.device.Close())
 	}

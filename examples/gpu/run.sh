@@ -371,10 +371,17 @@ stage_bench() {
   timeout -k 5 $(($(left) * 2 / 3)) "$qwb" bench cuda --backend "$backend" --json "$@" >"$work/json" 2>"$work/log"
   rc=$?
   cp "$work/json" "$work/measured"
+  # Again with the tiles that measuring finds: what the model of the device behind the default choice misses.
+  local again=(--tune)
+  [ "$stage" = networks ] || again+=(--only '^(gemm|conv)')
+  timeout -k 5 $(($(left) / 3)) "$qwb" bench cuda --backend "$backend" --json "${again[@]}" "$@" >"$work/tuned" 2>>"$work/log" ||
+    printf '{"failed": %s}' "$(tail -n 1 "$work/log" | quote)" >"$work/tuned"
   torch "$stage" "$work/measured"
   {
     printf '{"rc": %d, "error": %s, "qwb": ' "$rc" "$(if [ "$rc" = 0 ]; then printf '""'; else tail -n 20 "$work/log" | quote; fi)"
     whole "$work/measured"
+    printf ', "tuned": '
+    whole "$work/tuned"
     printf ', "torch": '
     whole "$work/torch"
     printf ', "language": [\n'

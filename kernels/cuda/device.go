@@ -22,6 +22,9 @@ type Device struct {
 	Memory          int64
 	DriverVersion   int
 	Emulated        bool // no GPU: PTX is interpreted
+	// MeasureTiles makes NewLinear take the fastest tile that it finds by measuring, instead of the one that a model of the device says.
+	// It is set before anything else is asked of the device; what is computed is the same.
+	MeasureTiles bool
 
 	mu      sync.Mutex
 	modules map[string]driver.Module

@@ -10,8 +10,25 @@ import (
 	"qwb/kernels/ref"
 )
 
-// NewLinear chooses how to compute op on the device, loads the kernels and packs the constants.
+// NewLinear chooses how to compute op on the device, loads the kernels and packs the constants. Where the device's MeasureTiles is set,
+// tiles are chosen by Tune.
 func (d *Device) NewLinear(op LinearOp) (*Linear, error) {
+	if d.MeasureTiles {
+		var err error
+		if op, err = d.Tune(op); err != nil {
+			return nil, err
+		}
+	}
+	return d.newLinear(op)
+}
+
+// What one step may have: threads are numbered in 31 bits, with those that fill the last block, and matrices are an axis of the grid.
+const (
+	mostOutputs  = math.MaxInt32 - 255
+	mostMatrices = 65535
+)
+
+func (d *Device) newLinear(op LinearOp) (*Linear, error) {
 	l := &Linear{op: op, device: d, constants: &blob{}, moving: op.Weights == nil}
 	g, err := l.layout()
 	if err != nil {
@@ -22,8 +39,11 @@ func (d *Device) NewLinear(op LinearOp) (*Linear, error) {
 		l.method = "empty"
 		return l, nil
 	}
-	if l.rows*l.channels > math.MaxInt32 {
+	if l.rows*l.channels > mostOutputs {
 		return nil, fmt.Errorf("cuda: %d rows of %d channels are too many for one step", l.rows, l.channels)
+	}
+	if !g.conv && g.parts > mostMatrices {
+		return nil, fmt.Errorf("cuda: %d products of matrices are too many for one step", g.parts)
 	}
 	method := op.Method
 	if method == "" {
@@ -184,7 +204,7 @@ func (g *layout) method(op *LinearOp) string {
 		return "direct"
 	case g.depthwise(op):
 		return "depthwise"
-	case op.Saturating || g.taps*g.depth == 0 || g.parts > 65535 || g.conv && g.positions()*multiple(g.shape.C, 16) > math.MaxInt32:
+	case op.Saturating || g.taps*g.depth == 0 || g.parts > mostMatrices || g.conv && g.positions()*multiple(g.shape.C, 16) > math.MaxInt32:
 		return "direct"
 	case g.groups > 1 && g.depth%4 != 0 && !op.symmetric():
 		return "direct"

@@ -520,6 +520,27 @@ func TestSaturatingSums(t *testing.T) {
 	})
 }
 
+// More products than a launch takes are refused before anything is put on the device.
+func TestTooManyProducts(t *testing.T) {
+	d := cudatest.Device(t, 80)
+	op := cuda.LinearOp{Left: rowMajor([]int{70000}, 1, 4), Right: rowMajor([]int{70000}, 4, 1), X: cuda.Codes{Type: cuda.Int8}, Y: cuda.Codes{Type: cuda.Int8},
+		Outputs: []cuda.LinearOut{{Type: cuda.Int32}}}
+	_, err := d.NewLinear(op)
+	require.ErrorContains(t, err, "70000 products of matrices are too many for one step")
+}
+
+// Tiles that are chosen by measuring compute the same.
+func TestMeasureTiles(t *testing.T) {
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		d.MeasureTiles = true
+		r := rand.New(rand.NewPCG(21, 22))
+		op := cuda.LinearOp{Left: rowMajor(nil, 40, 64), Right: rowMajor(nil, 64, 24), X: someCodes(r, cuda.Int8)}
+		randomWeights(r, &op, 64*24, 24, 1)
+		outputs(r, t, &op, qmath.Profiles()[0], cuda.Int8)
+		check(t, d, r, op, "measured")
+	})
+}
+
 // TestStacks: products of two tensors, with stacks that broadcast, either side transposed.
 func TestStacks(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {

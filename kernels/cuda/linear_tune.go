@@ -16,7 +16,7 @@ var errNotTuned = errors.New("cuda: not a way to compute it")
 // and those whose tile is said already, come back as they are. What is found is kept for steps of the same shapes. It needs memory
 // for a whole run and returns op as it is where there is none.
 func (d *Device) Tune(op LinearOp) (LinearOp, error) {
-	l, err := d.NewLinear(op)
+	l, err := d.newLinear(op)
 	if err != nil || op.Tile != "" || op.Splits != 0 || l.choice == (tuned{}) {
 		return op, err
 	}
@@ -172,7 +172,7 @@ func (r *tuneRun) prepare(l *Linear) (err error) {
 // measure returns how long one way takes, and which it is. Outputs begin as zeros, so that bytes between rows are the same too.
 func (r *tuneRun) measure(op LinearOp) (took time.Duration, used tuned, err error) {
 	const runs = 5
-	l, err := r.device.NewLinear(op)
+	l, err := r.device.newLinear(op)
 	if err != nil {
 		return 0, used, err
 	}
