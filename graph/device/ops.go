@@ -9,7 +9,7 @@ import (
 
 // emitters are the operators of ai.onnx that have kernels. To add one: write its emitter in the file of its family, add it to that
 // family's table.
-var emitters = merged(elementEmitters, productEmitters, poolEmitters, rowEmitters, moveEmitters, quantizeEmitters)
+var emitters = merged(elementEmitters, productEmitters, poolEmitters, rowEmitters, moveEmitters, gatherEmitters, quantizeEmitters)
 
 func merged(tables ...map[string]emitter) map[string]emitter {
 	all := map[string]emitter{}
