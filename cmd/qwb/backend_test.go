@@ -17,7 +17,8 @@ func TestBackendPTX(t *testing.T) {
 	placed := o["placed"].(map[string]any)
 	require.Empty(t, placed["on_host"])
 	require.Equal(t, placed["steps"], placed["on_device"])
-	text := done(t, "verify", "--backend", "ptx", "--samples", "1").stdout
+	text := done(t, "verify", "--backend", "ptx", "--samples", "1", "--html", "v.html").stdout
+	require.Regexp(t, `1 sample · \d+ of \d+ steps on qwb PTX interpreter, sm_80, 0 on the host`, string(read(t, "v.html")))
 	require.Regexp(t, `(\d+) of \d+ steps ran on .*interpreter.*, 0 on the host`, text)
 	require.NotContains(t, done(t, "verify", "--samples", "1", "--json").object(t), "placed")
 
