@@ -107,6 +107,9 @@ the host's memory and back.
 			if o.rounds < 1 || o.span <= 0 || len(o.batches) == 0 || slices.Min(o.batches) < 1 {
 				return usagef("--rounds %d --span %v --batches %v: all have to be above zero", o.rounds, o.span, o.batches)
 			}
+			if _, err := qmath.ProfileNamed(o.profile); err != nil {
+				return usageError{err}
+			}
 			o.threads, o.seed = f.workers(), f.seed
 			r, err := e.benchCUDA(c.Context(), o)
 			if err != nil {
@@ -160,27 +163,42 @@ type cudaBench struct {
 	report *cudaReport
 }
 
-func (b *cudaBench) open() (err error) {
-	if b.device, err = openDevice(b.backend); err != nil {
+func (b *cudaBench) open() error {
+	d, err := openDevice(b.backend)
+	if err != nil {
 		return err
 	}
-	b.device.MeasureTiles = b.tune
-	if b.stream, err = b.device.NewStream(); err != nil {
-		return errors.Join(err, b.device.Close())
+	d.MeasureTiles = b.tune
+	s, err := d.NewStream()
+	if err != nil {
+		return errors.Join(err, d.Close())
 	}
+	b.device, b.stream = d, s
 	return nil
 }
 
-func (b *cudaBench) close() error { return errors.Join(b.stream.Close(), b.device.Close()) }
-
-// failed tells of a case that could not be measured, and replaces a device that is lost.
-func (b *cudaBench) failed(name string, err error) error {
-	b.report.Failed = append(b.report.Failed, cudaFailed{name, err.Error()})
-	if b.stream.Synchronize() == nil {
+func (b *cudaBench) close() error {
+	if b.device == nil {
 		return nil
 	}
+	err := errors.Join(b.stream.Close(), b.device.Close())
+	b.device, b.stream = nil, nil
+	return err
+}
+
+// failed tells of a case that could not be measured, and replaces a device that is lost. It returns false where there is no other:
+// then what was measured so far is all there is.
+func (b *cudaBench) failed(name string, err error) bool {
+	b.report.Failed = append(b.report.Failed, cudaFailed{name, err.Error()})
+	if b.stream.Synchronize() == nil {
+		return true
+	}
 	_ = b.close() // fails as the kernel did
-	return b.open()
+	if err := b.open(); err != nil {
+		b.report.Failed = append(b.report.Failed, cudaFailed{"everything after " + name, err.Error()})
+		return false
+	}
+	return true
 }
 
 func (e *env) benchCUDA(ctx context.Context, o cudaOptions) (r *cudaReport, err error) {
@@ -202,10 +220,11 @@ func (e *env) benchCUDA(ctx context.Context, o cudaOptions) (r *cudaReport, err 
 	if len(r.Results)+len(r.Failed) == 0 {
 		return nil, usagef("--only %q: no case of that name", o.only)
 	}
+	if b.device == nil {
+		return r, nil
+	}
 	if r.Peaks, err = cuda.MeasurePeaks(b.device); err != nil {
-		if err := b.failed("peaks", err); err != nil {
-			return nil, err
-		}
+		b.failed("peaks", err)
 	}
 	for i := range r.Results {
 		x := &r.Results[i]
@@ -234,8 +253,8 @@ func (b *cudaBench) kernels(ctx context.Context, e *env) error {
 		}
 		if err == nil {
 			b.report.Results = append(b.report.Results, *x)
-		} else if err := b.failed(c.Name(), err); err != nil {
-			return err
+		} else if !b.failed(c.Name(), err) {
+			return nil
 		}
 		set(i + 1)
 	}
@@ -280,8 +299,8 @@ func (b *cudaBench) networks(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			if err := b.failed(name, err); err != nil {
-				return err
+			if !b.failed(name, err) {
+				return nil
 			}
 			continue
 		}
@@ -296,7 +315,7 @@ func (b *cudaBench) networks(ctx context.Context) error {
 func networkProgram(ctx context.Context, g *graph.Graph, o cudaOptions) (*lower.Program, float64, error) {
 	profile, err := qmath.ProfileNamed(o.profile)
 	if err != nil {
-		return nil, 0, usageError{err}
+		return nil, 0, err
 	}
 	samples, err := madeUp(g, 2)
 	if err != nil {

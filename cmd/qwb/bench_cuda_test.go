@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -48,6 +49,7 @@ func TestBenchCUDARefuses(t *testing.T) {
 		"bench cuda --backend ptx --only (":                      "--only",
 		"bench cuda --backend ptx --only nothing":                "no case of that name",
 		"bench cuda --backend ptx --networks --profile nonsense": "nonsense",
+		"bench cuda --profile nonsense":                          "nonsense",
 	} {
 		r := qwb(strings.Fields(args)...)
 		require.Equal(t, 2, r.code, args)
@@ -59,4 +61,23 @@ func TestBenchCUDARefuses(t *testing.T) {
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"), "one line")
 		require.Contains(t, r.stderr, "backend cuda")
 	}
+}
+
+// Where a kernel takes the device with it and there is no other, what was measured before is still reported.
+func TestBenchCUDALosesItsDevice(t *testing.T) {
+	b := &cudaBench{cudaOptions: cudaOptions{backend: "ptx"}, report: &cudaReport{}}
+	require.NoError(t, b.open())
+	require.True(t, b.failed("a", errors.New("of its own")), "the device is as it was")
+	require.NoError(t, b.device.Close())
+	require.True(t, b.failed("b", errors.New("lost")), "another one")
+	require.NoError(t, b.stream.Synchronize())
+	require.NoError(t, b.device.Close())
+	b.backend = "none"
+	require.False(t, b.failed("c", errors.New("lost")))
+	require.NoError(t, b.close())
+	var names []string
+	for _, f := range b.report.Failed {
+		names = append(names, f.Name)
+	}
+	require.Equal(t, []string{"a", "b", "c", "everything after c"}, names)
 }
