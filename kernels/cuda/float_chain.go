@@ -29,11 +29,11 @@ type FloatChain struct {
 
 // chainLink and chainParams mirror Link and FloatChain of float_elementwise.cu.
 type chainLink struct {
-	other                 driver.Ptr
-	op                    int32
-	a, b                  float32
-	swapped, wide, unused int32
-	step                  [floatAxes]int32
+	other            driver.Ptr
+	op               int32
+	a, b             float32
+	swapped, wide, _ int32
+	step             [floatAxes]int32
 }
 
 type chainParams struct {

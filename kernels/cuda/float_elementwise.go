@@ -39,11 +39,11 @@ const (
 
 // floatUnary mirrors FloatUnary of float_elementwise.cu.
 type floatUnary struct {
-	x, y         driver.Ptr
-	count        uint32
-	op           int32
-	a, b         float32
-	wide, unused uint32
+	x, y    driver.Ptr
+	count   uint32
+	op      int32
+	a, b    float32
+	wide, _ uint32
 }
 
 // FloatUnary is y[i] = f(x[i]) for count elements. y may be x.
@@ -61,8 +61,8 @@ func FloatUnary(s *Stream, f FloatFunction, y, x driver.Ptr, count int, a, b flo
 
 // floatAffine mirrors FloatAffine of float_elementwise.cu.
 type floatAffine struct {
-	x, scale, bias, y              driver.Ptr
-	count, inner, channels, unused uint32
+	x, scale, bias, y         driver.Ptr
+	count, inner, channels, _ uint32
 }
 
 // FloatAffine is y[i] = x[i]*scale[c] + bias[c], product and sum rounded, c being i / inner % channels. y may be x.
