@@ -120,7 +120,7 @@ func (e *Engine) reachOnGPU(positions int) error {
 	e.rotary.reach(positions)
 	g.free(g.rotary.Cos, g.rotary.Sin)
 	g.forgetGraphs()
-	g.reached = 0
+	g.rotary, g.reached = cuda.Rotary{}, 0 // where memory runs out below, nothing is freed twice
 	n := positions * len(e.rotary.freqs)
 	var err error
 	if g.rotary.Cos, err = upload(g, e.rotary.cos[:n]); err != nil {
