@@ -110,16 +110,6 @@ var (
 			d[i] = uint32(int32(a[i]) >> b[i])
 		}
 	}
-	minU32 = func(d, a, b, _ *lanes32) {
-		for i := range d {
-			d[i] = min(a[i], b[i])
-		}
-	}
-	maxU32 = func(d, a, b, _ *lanes32) {
-		for i := range d {
-			d[i] = max(a[i], b[i])
-		}
-	}
 	minS32 = func(d, a, b, _ *lanes32) {
 		for i := range d {
 			d[i] = uint32(min(int32(a[i]), int32(b[i])))
@@ -128,16 +118,6 @@ var (
 	maxS32 = func(d, a, b, _ *lanes32) {
 		for i := range d {
 			d[i] = uint32(max(int32(a[i]), int32(b[i])))
-		}
-	}
-	minU64 = func(d, a, b, _ *lanes64) {
-		for i := range d {
-			d[i] = min(a[i], b[i])
-		}
-	}
-	maxU64 = func(d, a, b, _ *lanes64) {
-		for i := range d {
-			d[i] = max(a[i], b[i])
 		}
 	}
 	minS64 = func(d, a, b, _ *lanes64) {
@@ -161,3 +141,15 @@ var (
 		}
 	}
 )
+
+func minLanes[T uint32 | uint64](d, a, b, _ *[warpSize]T) {
+	for i := range d {
+		d[i] = min(a[i], b[i])
+	}
+}
+
+func maxLanes[T uint32 | uint64](d, a, b, _ *[warpSize]T) {
+	for i := range d {
+		d[i] = max(a[i], b[i])
+	}
+}

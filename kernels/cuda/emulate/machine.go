@@ -8,8 +8,8 @@ import (
 
 // A register of a warp is one value per lane. Registers of up to 32 bits are zero-extended to lanes32; a predicate is a bit per lane.
 type (
-	lanes32 [warpSize]uint32
-	lanes64 [warpSize]uint64
+	lanes32 = [warpSize]uint32
+	lanes64 = [warpSize]uint64
 )
 
 const (

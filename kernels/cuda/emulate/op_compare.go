@@ -129,17 +129,17 @@ func fastCompare(rel string, t ptype, a, b int32) func(w *warp) uint32 {
 	equal := rel == "eq" || rel == "ne"
 	switch {
 	case t.bits == 32 && equal:
-		return func(w *warp) uint32 { return equal32(&w.r[a], &w.r[b]) ^ invert }
+		return func(w *warp) uint32 { return equalLanes(&w.r[a], &w.r[b]) ^ invert }
 	case t.bits == 32 && t.signed():
 		return func(w *warp) uint32 { return lessS32(&w.r[a], &w.r[b]) ^ invert }
 	case t.bits == 32:
-		return func(w *warp) uint32 { return lessU32(&w.r[a], &w.r[b]) ^ invert }
+		return func(w *warp) uint32 { return lessLanes(&w.r[a], &w.r[b]) ^ invert }
 	case equal:
-		return func(w *warp) uint32 { return equal64(&w.q[a], &w.q[b]) ^ invert }
+		return func(w *warp) uint32 { return equalLanes(&w.q[a], &w.q[b]) ^ invert }
 	case t.signed():
 		return func(w *warp) uint32 { return lessS64(&w.q[a], &w.q[b]) ^ invert }
 	}
-	return func(w *warp) uint32 { return lessU64(&w.q[a], &w.q[b]) ^ invert }
+	return func(w *warp) uint32 { return lessLanes(&w.q[a], &w.q[b]) ^ invert }
 }
 
 // fastCompareF32 makes the relations of single precision from four; those that hold for NaN are opposites of others.
@@ -205,7 +205,7 @@ func unorderedF32(a, b *lanes32) (r uint32) {
 	return r
 }
 
-func equal32(a, b *lanes32) (r uint32) {
+func equalLanes[T uint32 | uint64](a, b *[warpSize]T) (r uint32) {
 	for i := range a {
 		r |= bit(a[i] == b[i]) << i
 	}
@@ -219,16 +219,9 @@ func lessS32(a, b *lanes32) (r uint32) {
 	return r
 }
 
-func lessU32(a, b *lanes32) (r uint32) {
+func lessLanes[T uint32 | uint64](a, b *[warpSize]T) (r uint32) {
 	for i := range a {
 		r |= bit(a[i] < b[i]) << i
-	}
-	return r
-}
-
-func equal64(a, b *lanes64) (r uint32) {
-	for i := range a {
-		r |= bit(a[i] == b[i]) << i
 	}
 	return r
 }
@@ -236,13 +229,6 @@ func equal64(a, b *lanes64) (r uint32) {
 func lessS64(a, b *lanes64) (r uint32) {
 	for i := range a {
 		r |= bit(int64(a[i]) < int64(b[i])) << i
-	}
-	return r
-}
-
-func lessU64(a, b *lanes64) (r uint32) {
-	for i := range a {
-		r |= bit(a[i] < b[i]) << i
 	}
 	return r
 }

@@ -336,9 +336,9 @@ func (d *decoder) minMax(in *instr, larger bool) {
 		return
 	}
 	t := d.typ()
-	f32 := map[[2]bool]func(d, a, b, c *lanes32){{false, false}: minU32, {false, true}: minS32, {true, false}: maxU32,
+	f32 := map[[2]bool]func(d, a, b, c *lanes32){{false, false}: minLanes[uint32], {false, true}: minS32, {true, false}: maxLanes[uint32],
 		{true, true}: maxS32}[[2]bool{larger, t.signed()}]
-	f64 := map[[2]bool]func(d, a, b, c *lanes64){{false, false}: minU64, {false, true}: minS64, {true, false}: maxU64,
+	f64 := map[[2]bool]func(d, a, b, c *lanes64){{false, false}: minLanes[uint64], {false, true}: minS64, {true, false}: maxLanes[uint64],
 		{true, true}: maxS64}[[2]bool{larger, t.signed()}]
 	d.alu(in, t, 2, f32, f64, func(a, b, _ uint64) uint64 {
 		if t.signed() && int64(a) < int64(b) != larger || !t.signed() && a < b != larger {
