@@ -116,9 +116,14 @@ the host's memory and back.
 				return err
 			}
 			if f.json {
-				return e.printJSON(r)
+				err = e.printJSON(r)
+			} else {
+				err = e.printCUDA(r)
 			}
-			return e.printCUDA(r)
+			if n := len(r.Failed); err == nil && n > 0 {
+				err = fmt.Errorf("bench: %d of %d cases could not be measured", n, n+len(r.Results))
+			}
+			return err
 		},
 	}
 	f.addRun(c)

@@ -374,7 +374,7 @@ stage_bench() {
   # Again with the tiles that measuring finds: what the model of the device behind the default choice misses.
   local again=(--tune)
   [ "$stage" = networks ] || again+=(--only '^(gemm|conv)')
-  timeout -k 5 $(($(left) / 3)) "$qwb" bench cuda --backend "$backend" --json "${again[@]}" "$@" >"$work/tuned" 2>>"$work/log" ||
+  timeout -k 5 $(($(left) / 3)) "$qwb" bench cuda --backend "$backend" --json "${again[@]}" "$@" >"$work/tuned" 2>>"$work/log" || [ -s "$work/tuned" ] ||
     printf '{"failed": %s}' "$(tail -n 1 "$work/log" | quote)" >"$work/tuned"
   torch "$stage" "$work/measured"
   {
