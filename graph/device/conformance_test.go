@@ -1,39 +1,24 @@
 package device_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
 	"qwb/graph/device"
 	"qwb/graph/exec"
+	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
 )
-
-// testdata returns the folder with real models and conformance tests, and skips the test where there is none.
-func testdata(t testing.TB) string {
-	t.Helper()
-	dir := os.Getenv("QWB_TESTDATA")
-	if dir == "" {
-		t.Skip("QWB_TESTDATA is not set: the folder with models/ and conformance/")
-	}
-	return dir
-}
 
 // vectors is a case of the ONNX backend tests: a model and the inputs of its first data set.
 type vectors struct {
@@ -45,35 +30,23 @@ type vectors struct {
 // readVectors returns the cases of single operators.
 func readVectors(t *testing.T) []*vectors {
 	t.Helper()
-	f, err := os.Open(filepath.Join(testdata(t), "conformance", "onnx-backend-tests.tar.gz"))
-	require.NoError(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	require.NoError(t, err)
 	byName := map[string]*vectors{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		parts := strings.Split(strings.TrimPrefix(h.Name, "./"), "/")
-		if h.Typeflag != tar.TypeReg || len(parts) < 3 {
-			continue
+	graphtest.EachVectorFile(t, func(file string, b []byte) {
+		parts := strings.Split(file, "/")
+		if len(parts) < 3 {
+			return
 		}
 		name := parts[0] + "/" + parts[1]
 		if byName[name] == nil {
 			byName[name] = &vectors{name: name, inputs: map[int][]byte{}}
 		}
-		b, err := io.ReadAll(r)
-		require.NoError(t, err)
 		var i int
 		if parts[2] == "model.onnx" {
 			byName[name].model = b
 		} else if _, err := fmt.Sscanf(strings.Join(parts[2:], "/"), "test_data_set_0/input_%d.pb", &i); err == nil {
 			byName[name].inputs[i] = b
 		}
-	}
+	})
 	var list []*vectors
 	for _, c := range byName {
 		list = append(list, c)

@@ -18,7 +18,7 @@ import (
 // load opens a model and makes inputs for it, open dimensions being those given.
 func load(t *testing.T, name string, dims ...int) (*graph.Graph, map[string]*tensor.Tensor) {
 	t.Helper()
-	m, _, err := onnx.Open(filepath.Join(testdata(t), "models", name))
+	m, _, err := onnx.Open(filepath.Join(graphtest.TestData(t), "models", name))
 	require.NoError(t, err)
 	feeds := map[string]*tensor.Tensor{}
 	for i, v := range m.Graph.Inputs {

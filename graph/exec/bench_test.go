@@ -97,7 +97,7 @@ func BenchmarkForward(b *testing.B) {
 				if m.file == "" {
 					g = resnet50(b)
 				} else {
-					model, _, err := onnx.Open(filepath.Join(testdata(b), "models", m.file))
+					model, _, err := onnx.Open(filepath.Join(graphtest.TestData(b), "models", m.file))
 					require.NoError(b, err)
 					defer model.Close()
 					g = model.Graph

@@ -1,14 +1,8 @@
 package exec_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,19 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 )
-
-// testdata returns the folder with real models and conformance tests, and skips the test where there is none.
-func testdata(t testing.TB) string {
-	t.Helper()
-	dir := os.Getenv("QWB_TESTDATA")
-	if dir == "" {
-		t.Skip("QWB_TESTDATA is not set: the folder with models/ and conformance/")
-	}
-	return dir
-}
 
 // vectorCase is one case of the ONNX backend tests: a model and its data sets in the order of their numbers.
 type vectorCase struct {
@@ -39,28 +24,6 @@ type vectorCase struct {
 
 // dataSet is the serialized inputs and outputs of one run, by position.
 type dataSet struct{ inputs, outputs map[int][]byte }
-
-// eachFile calls visit with every file of the ONNX backend tests.
-func eachFile(t *testing.T, visit func(name string, b []byte)) {
-	t.Helper()
-	f, err := os.Open(filepath.Join(testdata(t), "conformance", "onnx-backend-tests.tar.gz"))
-	require.NoError(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	require.NoError(t, err)
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		require.NoError(t, err)
-		if h.Typeflag == tar.TypeReg {
-			b, err := io.ReadAll(r)
-			require.NoError(t, err)
-			visit(strings.TrimPrefix(h.Name, "./"), b)
-		}
-	}
-}
 
 // readCases returns all cases, sorted by folder and name. The files of a case are FOLDER/NAME/model.onnx and
 // FOLDER/NAME/test_data_set_N/{input,output}_M.pb; those of folder light are light/NAME.onnx and light/NAME_output_0.pb.
@@ -75,7 +38,7 @@ func readCases(t *testing.T) []*vectorCase {
 		}
 		return c
 	}
-	eachFile(t, func(file string, b []byte) {
+	graphtest.EachVectorFile(t, func(file string, b []byte) {
 		parts := strings.Split(file, "/")
 		if len(parts) == 2 && parts[0] == "light" {
 			if name, ok := strings.CutSuffix(parts[1], ".onnx"); ok {

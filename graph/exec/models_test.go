@@ -12,6 +12,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 )
@@ -19,7 +20,7 @@ import (
 // TestRealModels runs the trained models: planned and observed runs give what the first run gives, to the bit.
 func TestRealModels(t *testing.T) {
 	for _, folder := range []string{"classifiers", "mlperf-tiny", "mnist", "vision"} {
-		paths, err := filepath.Glob(filepath.Join(testdata(t), "models", folder, "*.onnx"))
+		paths, err := filepath.Glob(filepath.Join(graphtest.TestData(t), "models", folder, "*.onnx"))
 		require.NoError(t, err)
 		require.NotEmpty(t, paths)
 		for _, path := range paths {
@@ -49,7 +50,7 @@ func TestRealModels(t *testing.T) {
 
 // TestRecordedOutput compares with what the author of a quantized model recorded.
 func TestRecordedOutput(t *testing.T) {
-	dir := filepath.Join(testdata(t), "models", "quantized", "mobilenet_v2_ort")
+	dir := filepath.Join(graphtest.TestData(t), "models", "quantized", "mobilenet_v2_ort")
 	m, _, err := onnx.Open(filepath.Join(dir, "mobilenet_v2_qdq.onnx"))
 	require.NoError(t, err)
 	defer m.Close()
