@@ -1,0 +1,114 @@
+package tqc_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/quantizer/tqc"
+)
+
+func TestSchemesAreReadAndWritten(t *testing.T) {
+	for text, want := range map[string]tqc.Scheme{
+		"int8-sym-channel":        {Bits: 8, Channel: true},
+		"uint8-asym-tensor":       {Bits: 8, Unsigned: true, Asymmetric: true},
+		"int4-sym-g32":            {Bits: 4, Group: 32},
+		"int16-sym-tensor":        {Bits: 16},
+		"int8-sym-tensor-pow2":    {Bits: 8, PowerOf2: true},
+		"uint2-sym-g1-pow2":       {Bits: 2, Unsigned: true, Group: 1, PowerOf2: true},
+		"int32-sym-channel":       {Bits: 32, Channel: true},
+		"uint16-asym-tensor-pow2": {Bits: 16, Unsigned: true, Asymmetric: true, PowerOf2: true},
+	} {
+		s, err := tqc.ParseScheme(text)
+		require.NoError(t, err)
+		require.Equal(t, want, s)
+		require.Equal(t, text, s.String())
+		var back tqc.Scheme
+		b, err := s.MarshalText()
+		require.NoError(t, err)
+		require.NoError(t, back.UnmarshalText(b))
+		require.Equal(t, s, back)
+	}
+}
+
+// An error says what there is.
+func TestSchemesThatDoNotExist(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                               "FORMAT-sym|asym-GRANULARITY[-pow2]",
+		"int8":                           "for example int8-sym-channel",
+		"int8-sym-channel-pow2-x":        "for example int8-sym-channel",
+		"int1-sym-tensor":                `no format "int1": int2 to int16, uint2 to uint16, int32 for a bias`,
+		"int17-sym-tensor":               "no format",
+		"uint32-sym-tensor":              "no format",
+		"int08-sym-tensor":               "no format",
+		"int+8-sym-tensor":               "no format",
+		"e4m3-sym-tensor":                `no format "e4m3"`,
+		"int8-symmetric-tensor":          `"symmetric" is neither sym nor asym`,
+		"int8-sym-token":                 `no granularity "token": tensor, channel, or gN for groups of N elements`,
+		"int8-sym-g0":                    `"g0" is no group`,
+		"int8-sym-g-4":                   `"g" is no group`,
+		"int8-sym-tensor-pow3":           `"pow3" at the end: only pow2`,
+		"int8-sym-g99999999999999999999": "is no group",
+	} {
+		_, err := tqc.ParseScheme(text)
+		require.ErrorContains(t, err, want, text)
+	}
+	for _, s := range []tqc.Scheme{{}, {Bits: 8, Channel: true, Group: 4}, {Bits: 8, Group: -1}, {Bits: 32, Unsigned: true}} {
+		require.Error(t, s.Valid())
+		_, err := s.Apply(u8)
+		require.Error(t, err)
+	}
+}
+
+func TestASchemeIsAppliedToAConfig(t *testing.T) {
+	whole := s8
+	whole.QMin = -128
+	reduced := s8
+	reduced.QMin, reduced.QMax = -64, 64
+	fixed := u8
+	fixed.Observer, fixed.FixedScale = tqc.ObserverFixed, 1.0/256
+	for _, c := range []struct {
+		base      tqc.Config
+		scheme    string
+		low, high int32
+		policy    string
+		observer  tqc.Observer
+	}{
+		{s8, "int8-sym-channel", -127, 127, "symmetric per-channel linear", s8.Observer},
+		{whole, "int8-sym-channel", -128, 127, "symmetric per-channel linear", s8.Observer},
+		{reduced, "int8-sym-tensor-pow2", -64, 64, "symmetric per-tensor linear power-of-2", s8.Observer},
+		{s8, "int4-sym-g32", -7, 7, "symmetric per-group linear", s8.Observer},
+		{whole, "int4-sym-g32", -8, 7, "symmetric per-group linear", s8.Observer},
+		{u8, "int16-sym-tensor", -32767, 32767, "symmetric per-tensor linear", u8.Observer},
+		{u8, "uint4-asym-tensor", 0, 15, "asymmetric per-tensor linear", u8.Observer},
+		{s8, "int8-asym-tensor", -128, 127, "asymmetric per-tensor linear", s8.Observer},
+		{s8, "int32-sym-tensor", -1<<31 + 1, 1<<31 - 1, "symmetric per-tensor linear", s8.Observer},
+		{fixed, "uint8-asym-tensor", 0, 255, "asymmetric per-tensor linear", tqc.ObserverFixed},
+		{fixed, "int16-sym-tensor", -32767, 32767, "symmetric per-tensor linear", tqc.ObserverMinMax},
+	} {
+		s, err := tqc.ParseScheme(c.scheme)
+		require.NoError(t, err)
+		got, err := s.Apply(c.base)
+		require.NoError(t, err)
+		require.NoError(t, got.Validate())
+		require.Equal(t, [2]int32{c.low, c.high}, [2]int32{got.QMin, got.QMax}, c.scheme)
+		require.Equal(t, c.policy, got.Policy.String())
+		require.Equal(t, c.observer, got.Observer)
+		back, err := tqc.SchemeOf(got)
+		require.NoError(t, err)
+		require.Equal(t, s, back)
+		again, err := s.Apply(got)
+		require.NoError(t, err)
+		require.Equal(t, got, again, "applied twice")
+	}
+}
+
+func TestPoliciesWithoutAScheme(t *testing.T) {
+	c := s8
+	c.Policy = tqc.Floating | tqc.Symmetric | tqc.PowerOf2 | tqc.PerTensor
+	_, err := tqc.SchemeOf(c)
+	require.ErrorContains(t, err, "no scheme for the policy")
+	c.Policy = s8.Policy | tqc.Dynamic
+	_, err = tqc.SchemeOf(c)
+	require.Error(t, err)
+}
