@@ -36,9 +36,7 @@ func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Optio
 		t = &reduced
 	}
 	if o.PerTensor {
-		coarse := *t
-		coarse.Weight.Policy = coarse.Weight.Policy&^tqc.PerChannel | tqc.PerTensor
-		t = &coarse
+		t = t.PerTensor()
 	}
 	b, err := t.Bind(g)
 	if err != nil {

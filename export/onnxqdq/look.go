@@ -85,7 +85,7 @@ func (c *checker) role(n *graph.Node) *target.Op {
 func (c *checker) looksInteger(n *graph.Node, op *target.Op) bool {
 	x, w := c.dequantizer(n, 0) != nil, c.dequantizer(n, 1) != nil
 	switch {
-	case !c.t.Outputs:
+	case !c.t.Placement.Outputs():
 		return x || w
 	case op.Role == target.Weighted && c.weight(n) != nil:
 		return true

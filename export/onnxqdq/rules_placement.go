@@ -31,12 +31,13 @@ func (c *checker) quantizedInputs(n *graph.Node, op *target.Op, r *target.Residu
 	switch {
 	case op.Role == target.Weighted:
 		return []int{0, 1}
-	case !c.t.Outputs && op.Role == target.Arithmetic:
+	case c.t.Placement.Residual() && op.Role == target.Arithmetic:
 		// The skip branch is found as if the pair did not stand there; with a pair on each branch there is nothing to find.
 		if _, skip, ok := r.Branches(n.ID, integer); ok {
 			list = append(list, skip)
 		}
-	case c.t.Outputs && !c.fused(n, op):
+	case c.t.Placement == target.AllInputs && op.Role != target.Arithmetic:
+	case !c.t.Placement.Residual() && !c.fused(n, op):
 		for _, i := range target.DataInputs(c.g, n.ID) {
 			if op.Role != target.Activation || c.g.Const(n.Input(i)) == nil {
 				list = append(list, i)
@@ -74,10 +75,8 @@ var splitFusionRule = Rule{Name: "split-fusion", Doc: "no Q/DQ between a weighte
 		})
 	}}
 
-func integerOutputs(t *target.Target) bool { return t.Outputs }
-
 var placementRule = Rule{Name: "placement", Doc: "Q/DQ stands in front of weighted operators and on skip branches only: elsewhere it breaks up fusions",
-	applies: func(t *target.Target) bool { return !t.Outputs },
+	applies: func(t *target.Target) bool { return t.Placement.Residual() },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			for _, r := range c.readers(n, 0) {
@@ -95,7 +94,7 @@ var placementRule = Rule{Name: "placement", Doc: "Q/DQ stands in front of weight
 	}}
 
 var integerOutputRule = Rule{Name: "integer-output", Doc: "what a quantized operator (with its activation) computes is read by one Q only, else it is not replaced by an integer kernel",
-	applies: integerOutputs,
+	applies: func(t *target.Target) bool { return t.Export.QuantizedOutputs },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
@@ -117,7 +116,8 @@ var integerOutputRule = Rule{Name: "integer-output", Doc: "what a quantized oper
 		})
 	}}
 
-var oneTypeRule = Rule{Name: "one-type", Doc: "the quantized tensors an operator reads and computes have one integer type, weights apart", applies: integerOutputs,
+var oneTypeRule = Rule{Name: "one-type", Doc: "the quantized tensors an operator reads and computes have one integer type, weights apart",
+	applies: func(t *target.Target) bool { return t.Export.OneType },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if c.role(n) == nil {
@@ -147,7 +147,8 @@ var oneTypeRule = Rule{Name: "one-type", Doc: "the quantized tensors an operator
 		})
 	}}
 
-var passiveRule = Rule{Name: "passive", Doc: "an operator that moves elements has one scale and zero point on both sides", applies: integerOutputs,
+var passiveRule = Rule{Name: "passive", Doc: "an operator that moves elements has one scale and zero point on both sides",
+	applies: func(t *target.Target) bool { return t.Export.PassiveScale },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)

@@ -134,7 +134,7 @@ func (a *Assignment) obstacle(id graph.NodeID) string {
 	if computed == 0 {
 		return ByConservative + ": no input is computed"
 	}
-	if op.Role == target.Arithmetic && !b.Outputs {
+	if op.Role == target.Arithmetic && b.Placement.Residual() {
 		if _, _, ok := b.Branches(id, a.integer); !ok {
 			return fmt.Sprintf("%s: %s computes it on integers only as the end of a residual branch", ByTarget, b.Name)
 		}

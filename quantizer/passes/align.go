@@ -12,7 +12,7 @@ import (
 var Align = Pass{Name: "align", Doc: "inputs of Concat and alike borrow the scale of its output", Run: align}
 
 func align(c *Context) error {
-	if !c.Bound.Outputs {
+	if !c.Bound.Placement.Outputs() {
 		return nil
 	}
 	for _, id := range c.integers() {

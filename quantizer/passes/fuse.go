@@ -11,7 +11,7 @@ import (
 var Fuse = Pass{Name: "fuse", Doc: "tensors inside a fused group are governed by the group's output", Run: fuse}
 
 func fuse(c *Context) error {
-	if !c.Bound.Outputs {
+	if !c.Bound.Placement.Outputs() {
 		return nil // nothing inside a group was configured
 	}
 	last := map[graph.NodeID]tqc.SlotID{} // by head: the output of the group

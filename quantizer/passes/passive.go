@@ -9,7 +9,7 @@ import (
 var Passive = Pass{Name: "passive", Doc: "outputs of passive operators borrow the scale of input 0", Run: passive}
 
 func passive(c *Context) error {
-	if !c.Bound.Outputs {
+	if !c.Bound.Placement.Outputs() {
 		return nil // passive operators have no quantizers
 	}
 	for _, id := range c.integers() {

@@ -15,9 +15,14 @@ var Place = Pass{Name: "place", Doc: "make the slots at which the target quantiz
 func place(c *Context) error {
 	for _, id := range c.integers() {
 		var err error
-		if c.Bound.Outputs {
+		switch c.Bound.Placement {
+		case target.Everywhere:
 			err = c.placeAll(id)
-		} else {
+		case target.AllInputs:
+			if role := c.Bound.Ops[id].Role; role == target.Weighted || role == target.Arithmetic {
+				err = c.placeReads(id)
+			}
+		default:
 			err = c.placeInputs(id)
 		}
 		if err != nil {
@@ -40,30 +45,37 @@ func (c *Context) placeInputs(id graph.NodeID) error {
 	return nil
 }
 
-// placeAll configures a target whose quantizers stand at inputs and outputs.
-func (c *Context) placeAll(id graph.NodeID) error {
+// placeReads configures all inputs of an operator.
+func (c *Context) placeReads(id graph.NodeID) error {
 	op := c.Bound.Ops[id]
 	if op.Role == target.Weighted {
-		if err := c.placeWeighted(id); err != nil {
+		return c.placeWeighted(id)
+	}
+	for _, i := range c.Bound.DataInputs(id) {
+		s := c.Set.Input(id, i)
+		constant := c.Graph.Const(c.Graph.Node(id).Inputs[i]) != nil
+		var err error
+		switch {
+		case constant && op.Role == target.Activation:
+			// a slope or bound inside the activation's formula
+		case constant:
+			err = c.parameter(s, c.constant(id))
+		default:
+			err = c.activate(s)
+		}
+		if err != nil {
 			return err
 		}
-	} else {
-		for _, i := range c.Bound.DataInputs(id) {
-			s := c.Set.Input(id, i)
-			if c.Graph.Const(c.Graph.Node(id).Inputs[i]) != nil {
-				if op.Role == target.Activation {
-					continue // a slope or bound inside the activation's formula
-				}
-				if err := c.parameter(s, c.constant()); err != nil {
-					return err
-				}
-				continue
-			}
-			if err := c.activate(s); err != nil {
-				return err
-			}
-		}
 	}
+	return nil
+}
+
+// placeAll configures a target whose quantizers stand at inputs and outputs.
+func (c *Context) placeAll(id graph.NodeID) error {
+	if err := c.placeReads(id); err != nil {
+		return err
+	}
+	op := c.Bound.Ops[id]
 	for i := range c.Graph.Node(id).Outputs {
 		if s := c.Set.Output(id, i); s != tqc.NoSlot && target.DataOutput(c.Graph, id, i) {
 			cfg := c.activation(s)
@@ -115,7 +127,7 @@ func (c *Context) activate(s tqc.SlotID) error { return c.Set.Configure(s, c.act
 // activation is the policy of an activation. Isotone calibration is about the order of a Softmax's results and is asked for
 // those only.
 func (c *Context) activation(s tqc.SlotID) tqc.Config {
-	cfg := c.Bound.Activation
+	cfg := c.Bound.ActivationConfig(c.Graph.Node(c.Set.Slot(s).Node))
 	o := c.ActivationObserver
 	if o == tqc.ObserverNone || o == tqc.ObserverIsotone && !c.softmax(c.Set.Slot(s).Value) {
 		return cfg
@@ -132,8 +144,8 @@ func (c *Context) softmax(v graph.ValueID) bool {
 
 // constant is the policy of a constant operand of an Arithmetic operator: that of activations, but all of its elements are
 // known, so that nothing need be cut off.
-func (c *Context) constant() tqc.Config {
-	cfg := c.Bound.Activation
+func (c *Context) constant(id graph.NodeID) tqc.Config {
+	cfg := c.Bound.ActivationConfig(c.Graph.Node(id))
 	cfg.Observer = tqc.ObserverMinMax
 	return cfg
 }

@@ -116,7 +116,7 @@ func TestCUDAOtherSchemes(t *testing.T) {
 					}
 					profile := base.Profile
 					switch {
-					case name == "powers of two" && base.Outputs:
+					case name == "powers of two" && base.Placement.Outputs():
 						profile = "pow2-half-even"
 					case i == 0 && at%3 == 0:
 						profile = "tflite2"

@@ -39,7 +39,7 @@ func TestOtherSchemes(t *testing.T) {
 		for _, base := range []target.Target{target.ONNXRuntime, target.TRTInt8} {
 			for network, text := range lowertest.Networks {
 				profiles := []string{"onnx", base.Profile}
-				if name == "powers of two" && base.Outputs {
+				if name == "powers of two" && base.Placement.Outputs() {
 					profiles = append(profiles, "pow2-half-even")
 				}
 				for _, profile := range profiles {

@@ -99,14 +99,14 @@ func (c *configurer) domains() error {
 	float := dispatch.Forced{Who: byImport, Why: "the file computes it in float"}
 	for _, id := range c.bound.Order {
 		c.fused[id] = graph.NoNode
-		if c.t.Outputs && !c.isInteger(id) || !c.t.Outputs && c.isFloat(id) {
+		if c.t.Placement.Outputs() && !c.isInteger(id) || !c.t.Placement.Outputs() && c.isFloat(id) {
 			float.Nodes = append(float.Nodes, id)
 		}
 	}
 	a := dispatch.AssignBound(c.bound, float)
 	for _, id := range c.bound.Order {
 		c.why[id], c.soi[id] = a.Why[id], a.Domains[id] == tqc.DomainSOI
-		if c.t.Outputs {
+		if c.t.Placement.Outputs() {
 			continue
 		}
 		c.integer[id], c.fused[id] = a.Domains[id] == tqc.DomainINT8, a.Fused[id]

@@ -45,7 +45,7 @@ func (c *configurer) placeConstant(v graph.ValueID, u graph.Use) error {
 // placeValue places what is said of a computed value or an input.
 func (c *configurer) placeValue(v graph.ValueID) error {
 	used := 0
-	if p := c.g.Producer(v); p != graph.NoNode && c.integer[p] && c.t.Outputs && c.fusedBehind(p, v) == graph.NoNode {
+	if p := c.g.Producer(v); p != graph.NoNode && c.integer[p] && c.t.Placement.Outputs() && c.fusedBehind(p, v) == graph.NoNode {
 		if q := c.common(v); q != nil {
 			c.out[v], used = q, 1
 		}

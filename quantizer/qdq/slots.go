@@ -198,7 +198,7 @@ func (c *configurer) share() func(graph.NodeID) error {
 // passive lets outputs of operators that move elements borrow the scale of input 0 where the file has one for both.
 func (c *configurer) passive(id graph.NodeID) error {
 	op := c.t.Op(c.g.Node(id))
-	if op == nil || op.Role != target.Passive || !c.t.Outputs {
+	if op == nil || op.Role != target.Passive || !c.t.Placement.Outputs() {
 		return nil
 	}
 	in := c.set.Input(id, 0)

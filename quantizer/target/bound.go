@@ -44,9 +44,15 @@ func (t *Target) Bind(g *graph.Graph) (*Bound, error) {
 	for i := range b.Units {
 		b.bindUnit(&b.Units[i])
 	}
+	length := make([]int, n) // by node: the activations between its head and its result
 	for _, id := range order {
-		if op := b.Ops[id]; op != nil && op.Role == Activation && b.Heads[id] == graph.NoNode {
-			b.Heads[id] = b.head(id)
+		op := b.Ops[id]
+		switch {
+		case op == nil || op.Role != Activation:
+		case b.Heads[id] != graph.NoNode:
+			length[id] = 1 // part of a fusion
+		default:
+			b.Heads[id], length[id] = b.head(id, length)
 		}
 	}
 	return b, nil
@@ -76,21 +82,27 @@ func (b *Bound) bindUnit(u *Unit) {
 	}
 }
 
-// head returns the node whose result activation id alone reads, if the target computes the two together.
-func (b *Bound) head(id graph.NodeID) graph.NodeID {
+// head returns the node whose result activation id alone reads, if the target computes the two together, and how many activations
+// stand behind it then. length has those of the nodes before id.
+func (b *Bound) head(id graph.NodeID, length []int) (head graph.NodeID, behind int) {
 	g := b.Graph
 	v := g.Node(id).Input(0)
 	p := g.Producer(v)
 	if p == graph.NoNode || b.Ops[p] == nil || b.Ops[p].FixedScale != 0 {
-		return graph.NoNode
-	}
-	if r := b.Ops[p].Role; r != Weighted && r != Arithmetic {
-		return graph.NoNode
+		return graph.NoNode, 0
 	}
 	if _, sole := g.SoleUse(v); !sole {
-		return graph.NoNode
+		return graph.NoNode, 0
 	}
-	return p
+	switch b.Ops[p].Role {
+	case Weighted, Arithmetic:
+		return p, 1
+	case Activation:
+		if b.Heads[p] != graph.NoNode && length[p] < b.Chain {
+			return b.Heads[p], length[p] + 1
+		}
+	}
+	return graph.NoNode, 0
 }
 
 // Branches finds main and skip branch of a residual Add: see Residuals.Branches.

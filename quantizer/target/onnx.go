@@ -56,7 +56,7 @@ var ONNX = Target{
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -127, QMax: 127,
 		Observer: tqc.ObserverMinMax},
 	Bias:       tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1},
-	Outputs:    true,
+	Placement:  Everywhere,
 	Float:      FloatNative,
 	Island:     qmath.FP32,
 	Profile:    "onnx",

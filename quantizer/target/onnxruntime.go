@@ -57,7 +57,7 @@ var ONNXRuntime = Target{
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1},
 	// VPMADDUBSW adds two u8*i8 products in a saturating int16: 7-bit weights keep it exact.
 	ReducedWeight: [2]int32{-64, 64},
-	Outputs:       true,
+	Placement:     Everywhere,
 	// Float kernels of their own; Swish and HardSwish are not among them: their parts run as QLinearSigmoid, QLinearMul, ...
 	Fusions: []Fusion{{pattern.LayerNorm, true}, {pattern.RMSNorm, true}, {pattern.Gelu, true}},
 	Float:   FloatNative,
@@ -65,5 +65,6 @@ var ONNXRuntime = Target{
 	Profile: "ort",
 	// One core with VNNI: quantizing takes 0.13 ns per element, and a multiply-accumulate 7.1 ps in float32, 2.2 ps in int8.
 	BorderCost: 26,
-	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, Int8Weights: true},
+	Export: Export{MinOpset: 13, MaxOpset: 21, RankZero: true, Int8Weights: true,
+		QuantizedOutputs: true, OneType: true, PassiveScale: true},
 }

@@ -25,11 +25,15 @@ type Target struct {
 	// bounds: the target has no such machines.
 	ReducedWeight [2]int32
 
-	// Outputs: quantizers stand at outputs as well, of every operator that runs on integers. Otherwise they stand at the
-	// inputs of Weighted operators only, and at the skip branch of a residual Add.
-	Outputs bool
+	// Schemes are what the three may be beside their policy, which is the first of each list; see Schemes.
+	Schemes Schemes
+
+	Placement Placement // where quantizers stand
 	// Fusions are computed together; see Fusion.
 	Fusions []Fusion
+	// Chain is how many activations are computed together with the operator before them, one behind the other (Conv, Relu, Mul by
+	// a constant); 0 and 1: one. A Fusion counts as one.
+	Chain int
 
 	Float   FloatUnit       // where the operators are computed that stay float
 	Island  qmath.Precision // of them
@@ -54,9 +58,14 @@ const (
 	Passive
 )
 
-var roleNames = [...]string{"weighted", "arithmetic", "activation", "passive"}
+var roleNames = names{"weighted", "arithmetic", "activation", "passive"}
 
-func (r Role) String() string { return roleNames[r] }
+func (r Role) String() string { return roleNames.name(int(r)) }
+
+// MarshalText and UnmarshalText use the names.
+func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+func (r *Role) UnmarshalText(b []byte) error { return read(roleNames, r, "role", b) }
 
 // Align says which scale the inputs of an operator with several share.
 type Align uint8
@@ -72,8 +81,8 @@ type Op struct {
 	Role  Role
 	Needs []Condition // all of them must hold, else the node stays float
 	Align Align
-	// PerTensor: the weights have one scale, whatever the target's policy.
-	PerTensor bool
+	// Schemes are those of this operator where they are not the target's.
+	Schemes Schemes
 	// Alone: an Activation may also run on integers without being fused.
 	Alone bool
 	// FixedScale, where not 0, is the prescribed scale of the output; its zero point is the lowest integer.
@@ -96,6 +105,13 @@ type Export struct {
 	ChannelMultiple int
 	// Int8Weights: int8 activations need int8 weights.
 	Int8Weights bool
+	// The optimizer of ONNX Runtime, and whoever works as it does, replaces an operator by an integer kernel only where these hold.
+	// QuantizedOutputs: what the operator (with its activation) computes is read by one Q only.
+	QuantizedOutputs bool
+	// OneType: all quantized tensors of an operator have one integer type, weights apart.
+	OneType bool
+	// PassiveScale: an operator that moves elements has one scale and zero point on both sides.
+	PassiveScale bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool
 }
@@ -152,42 +168,4 @@ func (t *Target) Supports(g *graph.Graph, id graph.NodeID) (*Op, error) {
 		}
 	}
 	return op, nil
-}
-
-// WeightConfig returns the policy of constant input i of a Weighted node: per channel along the axis of the output channels
-// where the operator has one, else per tensor.
-func (t *Target) WeightConfig(g *graph.Graph, id graph.NodeID, i int) tqc.Config {
-	n := g.Node(id)
-	c := t.Weight
-	axis, ok := OutputAxis(g, n, i)
-	if op := t.Op(n); !ok || op != nil && op.PerTensor || !c.Policy.Has(tqc.PerChannel) {
-		c.Policy, c.Axis = c.Policy&^(tqc.PerChannel|tqc.PerGroup)|tqc.PerTensor, 0
-		return c
-	}
-	c.Axis = axis
-	return c
-}
-
-// OutputAxis returns the axis of a constant input of a Weighted operator that becomes the channel axis of its output, and
-// false where there is none that one row of scales can follow.
-func OutputAxis(g *graph.Graph, n *graph.Node, i int) (axis int, ok bool) {
-	v := n.Input(i)
-	if v == graph.NoValue || i != 1 {
-		return 0, false
-	}
-	rank := len(g.Value(v).Shape)
-	switch n.Op {
-	case "Conv": // M, C/group, kernel
-		return 0, rank >= 2
-	case "ConvTranspose": // C, M/group, kernel
-		return 1, rank >= 2
-	case "Gemm": // K, N; N, K with transB
-		if n.AttrInt("transB", 0) != 0 {
-			return 0, rank == 2
-		}
-		return 1, rank == 2
-	case "MatMul": // K, N; a stack of matrices would need a row of scales for each
-		return 1, rank == 2
-	}
-	return 0, false
 }

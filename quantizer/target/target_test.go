@@ -60,7 +60,7 @@ func TestTables(t *testing.T) {
 func TestPassiveOperatorsKeepElements(t *testing.T) {
 	selects := []string{"ReduceMax", "ReduceMin"} // each element of the output is one of the input
 	for _, tg := range slices.Concat(target.All, target.Foreign) {
-		if !tg.Outputs {
+		if !tg.Placement.Outputs() {
 			continue
 		}
 		for _, op := range tg.Ops {
@@ -194,4 +194,28 @@ output plain; output tie; output const1; output twice; output broad; output shar
 	id, _ := g.LookupNode("plain")
 	_, _, ok := b.Branches(id, func(graph.NodeID) bool { return false })
 	require.False(t, ok, "a float convolution is no main branch")
+}
+
+// One activation is computed together with an operator, or a chain of as many as the target has.
+func TestChainsOfActivations(t *testing.T) {
+	g := graphtest.Parse(t, `
+input x: f32[1,4,8,8]
+const w: f32[4,4,1,1] = normal(1)
+a = Conv(x, w) "conv"
+b = Relu(a) "relu"
+c = LeakyRelu(b) "leaky"
+d = Tanh(c) "tanh"
+output d
+`)
+	for chain, want := range map[int][]bool{0: {true, false, false}, 1: {true, false, false}, 2: {true, true, false}, 3: {true, true, true}} {
+		tg := target.TRTInt8
+		tg.Chain = chain
+		b, err := tg.Bind(g)
+		require.NoError(t, err)
+		conv, _ := g.LookupNode("conv")
+		for i, name := range []string{"relu", "leaky", "tanh"} {
+			id, _ := g.LookupNode(name)
+			require.Equal(t, want[i], b.Heads[id] == conv, "chain of %d: %s", chain, name)
+		}
+	}
 }

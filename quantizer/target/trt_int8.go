@@ -14,7 +14,8 @@ var TRTInt8 = Target{
 	Ops: []Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		// Kernels disagree by version about the channel axis of a deconvolution's weights (NVIDIA/TensorRT issues 1694 and 2380).
-		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}, PerTensor: true},
+		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight},
+			Schemes: Schemes{Weight: []tqc.Scheme{{Bits: 8}}}},
 		{Type: "Gemm", Role: Weighted},
 		{Type: "MatMul", Role: Weighted},
 
@@ -60,6 +61,7 @@ var TRTInt8 = Target{
 		Observer: tqc.ObserverMSE},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,
 		Observer: tqc.ObserverMinMax},
+	Placement: WeightedInputs,
 	Fusions: []Fusion{{pattern.Attention, true}, {pattern.LayerNorm, true}, {pattern.RMSNorm, true},
 		{pattern.Gelu, false}, {pattern.HardSwish, false}, {pattern.Mish, false}, {pattern.Swish, false}},
 	Float:   FloatNative,

@@ -1,0 +1,155 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/graph"
+	"qwb/quantizer/tqc"
+)
+
+// Schemes lists the schemes that a target can compute with, by what is quantized. The first of a list is the default. Of an
+// operator, an empty list is the target's; of a target, an empty list has the scheme of its policy alone.
+type Schemes struct {
+	Weight, Activation, Bias []tqc.Scheme
+}
+
+// SchemesOf returns the schemes that a node may have; no list is empty but that of a bias that stays float.
+func (t *Target) SchemesOf(n *graph.Node) Schemes {
+	s := t.allowed()
+	if op := t.Op(n); op != nil {
+		for _, l := range []struct{ to, of *[]tqc.Scheme }{{&s.Weight, &op.Schemes.Weight}, {&s.Activation, &op.Schemes.Activation},
+			{&s.Bias, &op.Schemes.Bias}} {
+			if len(*l.of) > 0 {
+				*l.to = *l.of
+			}
+		}
+	}
+	return s
+}
+
+// allowed returns the lists of the target.
+func (t *Target) allowed() Schemes {
+	s := t.Schemes
+	for _, l := range []struct {
+		to     *[]tqc.Scheme
+		policy *tqc.Config
+	}{{&s.Weight, &t.Weight}, {&s.Activation, &t.Activation}, {&s.Bias, &t.Bias}} {
+		if len(*l.to) > 0 || l.policy.Bits == 0 {
+			continue
+		}
+		if own, err := tqc.SchemeOf(*l.policy); err == nil {
+			*l.to = []tqc.Scheme{own}
+		}
+	}
+	return s
+}
+
+// Can reports why a scheme is not in a list of SchemesOf; what names the list.
+func Can(list []tqc.Scheme, s tqc.Scheme, what string) error {
+	switch {
+	case slices.Contains(list, s):
+		return nil
+	case len(list) == 0:
+		return fmt.Errorf("%s stay float", what)
+	}
+	var words []string
+	for _, l := range list {
+		words = append(words, l.String())
+	}
+	return fmt.Errorf("%s cannot be %s: one of %s", what, s, strings.Join(words, ", "))
+}
+
+// ActivationConfig returns the policy of the activations of a node.
+func (t *Target) ActivationConfig(n *graph.Node) tqc.Config {
+	op := t.Op(n)
+	if op == nil || len(op.Schemes.Activation) == 0 {
+		return t.Activation
+	}
+	return under(op.Schemes.Activation[0], t.Activation)
+}
+
+// under applies a scheme of a valid target, which cannot fail.
+func under(s tqc.Scheme, c tqc.Config) tqc.Config {
+	out, err := s.Apply(c)
+	if err != nil {
+		return c
+	}
+	return out
+}
+
+// WeightConfig returns the policy of constant input i of a Weighted node: the node's default scheme. Scales per channel lie along
+// the axis of the output channels, those of groups along the axis that is summed; where the operator has no such axis, there is
+// one scale.
+func (t *Target) WeightConfig(g *graph.Graph, id graph.NodeID, i int) tqc.Config {
+	c := t.Weight
+	if op := t.Op(g.Node(id)); op != nil && len(op.Schemes.Weight) > 0 {
+		c = under(op.Schemes.Weight[0], c)
+	}
+	return AlongWeight(g, id, i, c)
+}
+
+// AlongWeight fills in the axis of the scales of constant input i of a Weighted node.
+func AlongWeight(g *graph.Graph, id graph.NodeID, i int, c tqc.Config) tqc.Config {
+	axis, ok := OutputAxis(g, g.Node(id), i)
+	if ok && c.Policy.Has(tqc.PerGroup) {
+		axis, ok = summedAxis(g, g.Node(id), axis)
+	}
+	if !ok || c.Policy.Has(tqc.PerTensor) {
+		c.Policy, c.Axis, c.GroupSize = c.Policy&^(tqc.PerChannel|tqc.PerGroup)|tqc.PerTensor, 0, 0
+		return c
+	}
+	c.Axis = axis
+	return c
+}
+
+// summedAxis returns the axis of a weight along which groups lie, given that of the output channels: the other one of a matrix, and
+// the input channels of a convolution.
+func summedAxis(g *graph.Graph, n *graph.Node, output int) (int, bool) {
+	switch n.Op {
+	case "Gemm", "MatMul", "Conv":
+		return 1 - output, true
+	}
+	return 0, false
+}
+
+// PerTensor returns a copy of t whose weights have one scale each.
+func (t *Target) PerTensor() *Target {
+	c := *t
+	c.Weight.Policy = c.Weight.Policy&^(tqc.PerChannel|tqc.PerGroup) | tqc.PerTensor
+	c.Weight.GroupSize = 0
+	c.Ops = slices.Clone(t.Ops)
+	for k := range c.Ops {
+		if list := c.Ops[k].Schemes.Weight; len(list) > 0 {
+			first := list[0]
+			first.Channel, first.Group = false, 0
+			c.Ops[k].Schemes.Weight = append([]tqc.Scheme{first}, list...)
+		}
+	}
+	return &c
+}
+
+// OutputAxis returns the axis of a constant input of a Weighted operator that becomes the channel axis of its output, and
+// false where there is none that one row of scales can follow.
+func OutputAxis(g *graph.Graph, n *graph.Node, i int) (axis int, ok bool) {
+	v := n.Input(i)
+	if v == graph.NoValue || i != 1 {
+		return 0, false
+	}
+	rank := len(g.Value(v).Shape)
+	switch n.Op {
+	case "Conv": // M, C/group, kernel
+		return 0, rank >= 2
+	case "ConvTranspose": // C, M/group, kernel
+		return 1, rank >= 2
+	case "Gemm": // K, N; N, K with transB
+		if n.AttrInt("transB", 0) != 0 {
+			return 0, rank == 2
+		}
+		return 1, rank == 2
+	case "MatMul": // K, N; a stack of matrices would need a row of scales for each
+		return 1, rank == 2
+	}
+	return 0, false
+}
