@@ -9,6 +9,8 @@ import (
 const (
 	VerdictEqual      = "equal"      // no integer differs from what was expected
 	VerdictTies       = "ties"       // some do, by one step, where the exact value lies within the stated bound of a rounding boundary
+	VerdictPartial    = "partial"    // as equal or ties, but parts that the plan quantizes have no integer form: they were simulated
+	VerdictNothing    = "nothing"    // no operator runs on integers, so that nothing was compared
 	VerdictDifferent  = "different"  // some do otherwise, or the program is not what graph and plan say
 	VerdictUnverified = "unverified" // nothing was compared, because the user said so
 )
@@ -41,9 +43,36 @@ type Verification struct {
 	Crossings  []CrossingRow `json:"crossings,omitempty"` // between integers and float, in the order of the steps
 	Fits       []ProfileFit  `json:"fits,omitempty"`      // of recorded tensors: how well each profile explains them, best first
 	Missing    []string      `json:"missing,omitempty"`
+	// Simulated lists the steps that have no integer form, in order, and Share what part of the work was compared; none and nil where
+	// the whole plan was.
+	Simulated []SimulatedStep `json:"simulated,omitempty"`
+	Share     *Share          `json:"share,omitempty"`
 	// Placed says which steps the backend ran on its device; nil for backends without one.
 	Placed  *Placed `json:"placed,omitempty"`
 	Seconds float64 `json:"seconds"`
+}
+
+// SimulatedStep is a step that the plan quantizes and that has no integer form.
+type SimulatedStep struct {
+	Node string `json:"node"`
+	Op   string `json:"op"`
+	MACs int64  `json:"macs"` // 0 also where the count is not known
+	Why  string `json:"why"`
+}
+
+// Share is a part of the work of the operators that a plan quantizes.
+type Share struct {
+	Of       string `json:"of"` // macs; operators where none multiplies, or shapes are open
+	Verified int64  `json:"verified"`
+	All      int64  `json:"all"`
+}
+
+// Part returns the share as a number from 0 to 1, rounded down to four digits; 1 where there is no work.
+func (s *Share) Part() float64 {
+	if s.All == 0 {
+		return 1
+	}
+	return float64(int64(float64(s.Verified)/float64(s.All)*1e4)) / 1e4
 }
 
 // Placed says where the steps of a program ran.
@@ -194,4 +223,9 @@ func (f *ProfileFit) Share() float64 {
 }
 
 // Holds reports whether the rules hold.
-func (v *Verification) Holds() bool { return v.Verdict == VerdictEqual || v.Verdict == VerdictTies }
+func (v *Verification) Holds() bool { return Holds(v.Verdict) }
+
+// Holds reports whether a verdict says that all that was compared holds, and that something was.
+func Holds(verdict string) bool {
+	return verdict == VerdictEqual || verdict == VerdictTies || verdict == VerdictPartial
+}

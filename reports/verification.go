@@ -27,6 +27,10 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 	if v.Measured {
 		t.printf("The profile saturates: what differs from real arithmetic is measured, not held against it.\n\n")
 	}
+	if v.Verdict == analysis.VerdictNothing {
+		t.printf("No operator of the plan runs on integers: nothing was compared.\n\n")
+	}
+	simulatedTable(t, v)
 	if v.First != nil {
 		t.printf("%s\n\n", Divergence(v.First))
 	}
@@ -57,6 +61,31 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 	crossingTable(t, v)
 	placedTable(t, v.Placed)
 	return t.err
+}
+
+// simulatedTable lists what has no integer form, and says how much work was verified.
+func simulatedTable(t *tables, v *analysis.Verification) {
+	if len(v.Simulated) == 0 {
+		return
+	}
+	t.printf("%s verified; the rest has no integer form and was simulated\n\n", ShareText(v.Share))
+	t.begin("Simulated, not compared", "node", "op", "MACs", "why")
+	for _, s := range v.Simulated {
+		t.row(shorten(s.Node, 48), s.Op, fmt.Sprint(s.MACs), shorten(s.Why, 100))
+	}
+	t.end()
+}
+
+// ShareText says a share in words: 93.12 % of the multiply-accumulates.
+func ShareText(s *analysis.Share) string {
+	if s == nil {
+		return "all"
+	}
+	what := "the multiply-accumulates"
+	if s.Of != "macs" {
+		what = fmt.Sprintf("the operators (%d of %d)", s.Verified, s.All)
+	}
+	return fmt.Sprintf("%.2f %% of %s", 100*s.Part(), what)
 }
 
 // placedTable says which steps ran on a device, and lists those that did not by operator and reason.

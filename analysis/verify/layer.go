@@ -63,6 +63,8 @@ func (l *layer) derive() (operation, error) {
 		return l.deriveMove(op)
 	case *lower.Island:
 		return l.deriveIsland(op)
+	case *lower.Simulated:
+		return l.deriveSimulated(op)
 	}
 	return nil, fmt.Errorf("steps of type %T are not known", l.step.Op)
 }

@@ -34,7 +34,7 @@ func placed(p *program.Placement) *analysis.Placed {
 	return out
 }
 
-// count adds up the tensors and gives the verdict.
+// sum adds up the tensors and gives the verdict.
 func (c *checked) sum(v *analysis.Verification, tallies [][]*tally) {
 	for i, list := range tallies {
 		for _, t := range list {
@@ -61,9 +61,14 @@ func (c *checked) sum(v *analysis.Verification, tallies [][]*tally) {
 	if !v.Measured {
 		v.IntegersDifferent += v.Simulation.Different
 	}
+	integer := c.regions(v)
 	switch {
 	case v.IntegersDifferent > 0 || len(v.Static.Faults) > 0:
 		v.Verdict = analysis.VerdictDifferent
+	case integer == 0 || v.IntegersCompared == 0:
+		v.Verdict = analysis.VerdictNothing
+	case len(v.Simulated) > 0:
+		v.Verdict = analysis.VerdictPartial
 	case v.Ties > 0 || v.Simulation.Different > 0:
 		v.Verdict = analysis.VerdictTies
 	default:

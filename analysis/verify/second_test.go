@@ -14,7 +14,7 @@ import (
 // data are the names of package lower that this package reads: types of plain data and two constants. Its functions and methods
 // would make a second derivation the first one again.
 var data = []string{"Average", "Clamp", "Concat", "Dequantize", "Island", "Linear", "MaxPool", "Move", "NoTensor", "Product", "Program",
-	"Quantize", "Requantization", "Requantize", "Select", "Softmax", "Step", "StepID", "Sum", "Table", "Tensor", "TensorID", "Weights"}
+	"Quantize", "Requantization", "Requantize", "Select", "Simulated", "Softmax", "Step", "StepID", "Sum", "Table", "Tensor", "TensorID", "Weights"}
 
 func TestTheSecondDerivationUsesNoFunctionOfLower(t *testing.T) {
 	files, err := filepath.Glob("*.go")

@@ -103,7 +103,7 @@ func newRunner(c *checked, cfg Config) (r *runner, err error) {
 	}
 	for i := range p.Steps {
 		for k, id := range p.Steps[i].Outputs {
-			if id == lower.NoTensor {
+			if id == lower.NoTensor || isSimulated(&p.Steps[i]) {
 				r.tallies[i] = append(r.tallies[i], nil)
 				continue
 			}

@@ -18,6 +18,10 @@ const stage = "lower"
 // set quantizes is computed in float. On a target without float, neither is anything else but shapes and indices, and the conversions
 // at the graph's ends, which are the caller's.
 func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile) (*Program, error) {
+	return compile(g, set, t, profile, false)
+}
+
+func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile, partial bool) (*Program, error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
@@ -28,11 +32,11 @@ func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 	if t.Island != qmath.FP32 {
 		return nil, fmt.Errorf("%s: float islands in %s are not executed", stage, t.Island)
 	}
-	c := &compiler{g: g, set: set, profile: profile, order: order,
+	c := &compiler{g: g, set: set, profile: profile, order: order, partial: partial,
 		program: &Program{Graph: g, Target: t.Name, Float: t.Float, Profile: profile},
 		base:    make([]*Encoding, g.NumValues()), wanted: make([][]form, g.NumValues()), owner: make([]*unit, g.NumNodes()),
 		tensors: map[formOf]TensorID{}, encodings: make([]int, g.NumValues())}
-	for _, pass := range []func() error{c.encode, c.group, c.demand, c.needFloat, c.emit} {
+	for _, pass := range []func() error{c.encode, c.group, c.simulate, c.demand, c.needFloat, c.emit} {
 		if err := pass(); err != nil {
 			return nil, err
 		}
@@ -40,7 +44,8 @@ func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 	return c.program, nil
 }
 
-// compiler is the state of one Compile. The passes run in this order: encode fills base, group units, demand wanted,
+// compiler is the state of one Compile. The passes run in this order: encode fills base, group units, simulate finds
+// units without an integer form, demand fills wanted,
 // needFloat looks for what is left in float, emit writes the program.
 type compiler struct {
 	g       *graph.Graph
@@ -48,6 +53,7 @@ type compiler struct {
 	profile qmath.Profile
 	order   []graph.NodeID
 	program *Program
+	partial bool // what has no integer form is simulated
 
 	base   []*Encoding // by value: what its output slot gives it, nil for real values
 	units  []*unit     // in an order of execution

@@ -29,6 +29,9 @@ func (c *compiler) demand() error {
 }
 
 func (c *compiler) demandInteger(u *unit) error {
+	if u.why != "" {
+		return c.demandSimulated(u)
+	}
 	if !u.family.passes {
 		for _, in := range c.inputs(u) {
 			e, err := c.operand(in.node, in.index)

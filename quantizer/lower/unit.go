@@ -17,6 +17,7 @@ type unit struct {
 	acts     []graph.NodeID // the activation among nodes
 	position int            // in the order of execution
 	float    bool           // computed in float (as well): part of an island
+	why      string         // there is no integer form; nothing where there is one
 }
 
 func (u *unit) head() graph.NodeID { return u.nodes[0] }
@@ -52,7 +53,10 @@ func (c *compiler) group() error {
 			if c.set.Domains[id] != tqc.DomainINT8 {
 				u.float = true
 			} else if u.family = familyOf(c.g.Node(id)); u.family == nil {
-				return c.fail(id, "%s has no integer form", c.g.Node(id).Op)
+				u.family, u.why = &simulatedFamily, c.g.Node(id).Op+" has no integer form"
+				if !c.partial {
+					return c.fail(id, "%s", u.why)
+				}
 			}
 		}
 		u.nodes = append(u.nodes, id)

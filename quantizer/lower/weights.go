@@ -43,13 +43,10 @@ func (w *Weights) PerChannel() bool {
 // weights quantizes the constant input 1 of a node. group is 1 but for ConvTranspose, whose weights [C, M/group, ...] hold the
 // output channels of a group beside each other.
 func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group int) (*Weights, error) {
-	if cfg.Policy.Has(tqc.PerGroup) || cfg.Policy.Has(tqc.Floating) || cfg.Policy.Has(tqc.Dynamic) {
-		return nil, fmt.Errorf("weights of policy %q have no integer form", cfg.Policy)
+	if err := weightForm(cfg); err != nil {
+		return nil, err
 	}
 	d := Encoding{QMin: cfg.QMin, QMax: cfg.QMax}.DType()
-	if d != tensor.Int8 && d != tensor.Uint8 {
-		return nil, fmt.Errorf("weights from %d to %d are wider than 8 bits", cfg.QMin, cfg.QMax)
-	}
 	t = t.ToRowMajor()
 	_, n, inner := t.Blocks(axis)
 	scale := func(i int) int { return 0 }
@@ -81,6 +78,17 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group in
 	w.Sum = make([]int64, w.Channels)
 	w.Each(func(c int, q int32) { w.Sum[c] += int64(q) })
 	return w, nil
+}
+
+// weightForm says why weights of a config have no integer form, nil where they have one.
+func weightForm(cfg *tqc.Config) error {
+	if cfg.Policy.Has(tqc.PerGroup) || cfg.Policy.Has(tqc.Floating) || cfg.Policy.Has(tqc.Dynamic) {
+		return fmt.Errorf("weights of policy %q have no integer form", cfg.Policy)
+	}
+	if d := (Encoding{QMin: cfg.QMin, QMax: cfg.QMax}).DType(); d != tensor.Int8 && d != tensor.Uint8 {
+		return fmt.Errorf("weights from %d to %d are wider than 8 bits", cfg.QMin, cfg.QMax)
+	}
+	return nil
 }
 
 // Each calls f for every code with its output channel; the codes of a channel come in the order of memory.

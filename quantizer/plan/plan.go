@@ -90,8 +90,10 @@ type Verification struct {
 	Profile string `json:"profile"`
 	Backend string `json:"backend"`
 	Samples int    `json:"samples"`
-	Verdict string `json:"verdict"` // equal, ties, different
-	Digest  string `json:"digest"`  // SHA-256 of model, plan without this entry, tuned weights, profile and qwb version
+	Verdict string `json:"verdict"` // equal, ties, partial, nothing, different, unverified
+	// Share is the part of the integer work that was verified, from 0 to 1; nil where that is all of it.
+	Share  *float64 `json:"share,omitempty"`
+	Digest string   `json:"digest"` // SHA-256 of model, plan without this entry, tuned weights, profile and qwb version
 }
 
 // Hash returns the SHA-256 of the plan without its verification entry, in hexadecimal.

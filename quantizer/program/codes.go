@@ -79,13 +79,8 @@ func newQuantize(p *lower.Program, s *lower.Step, op *lower.Quantize) kernel {
 }
 
 func newDequantize(p *lower.Program, s *lower.Step) kernel {
-	grid := p.Tensors[s.Inputs[0]].Encoding.Grid()
+	from := p.Tensors[s.Inputs[0]].Encoding
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		codes := in[0].Integers()
-		out := tensor.New(tensor.Float32, in[0].Shape...)
-		for i, q := range codes {
-			out.F32()[i] = grid.Dequantize(q)
-		}
-		return []*tensor.Tensor{out}, nil
+		return []*tensor.Tensor{dequantized(in[0], from)}, nil
 	}
 }

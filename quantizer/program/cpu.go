@@ -117,6 +117,8 @@ func newCPUKernel(e *cpuEngine, s *lower.Step) (cpuKernel, error) {
 		return newCPUIsland(e, op)
 	case *lower.Select:
 		return newCPUSelect(e, s, op), nil
+	case *lower.Simulated:
+		return nil, nil
 	}
 	return nil, fmt.Errorf("the CPU has no kernel for %T", s.Op)
 }

@@ -74,6 +74,8 @@ func newKernel(p *lower.Program, s *lower.Step, par workers) (kernel, error) {
 		return newGraph(op.Graph, 1)
 	case *lower.Island:
 		return newGraph(op.Graph, int(par))
+	case *lower.Simulated:
+		return newSimulated(p, s, op, par)
 	}
 	return nil, fmt.Errorf("the reference has no kernel for %T", s.Op)
 }

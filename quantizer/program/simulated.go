@@ -1,0 +1,56 @@
+package program
+
+import (
+	"context"
+
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// newSimulated is the kernel of a step without an integer form: real numbers of the integers that it reads, the graph in float, and
+// the results on their grids. Every backend has this one.
+func newSimulated(p *lower.Program, s *lower.Step, op *lower.Simulated, par workers) (kernel, error) {
+	run, err := newGraph(op.Graph, int(par))
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		real := make([]*tensor.Tensor, len(in))
+		for i, t := range in {
+			real[i] = t
+			if e := p.Tensors[s.Inputs[i]].Encoding; e != nil {
+				real[i] = dequantized(t, e)
+			}
+		}
+		out, err := run(ctx, real)
+		if err != nil {
+			return nil, err
+		}
+		for k, t := range out {
+			d := output(p, s, k)
+			if d.Encoding == nil {
+				continue
+			}
+			grid := d.Encoding.Grid()
+			x := t.ToRowMajor()
+			codes := make([]int32, x.Len())
+			for i, v := range x.F32() {
+				codes[i] = grid.Quantize(v)
+			}
+			if out[k], err = lower.Narrow(d.DType, x.Shape, codes); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}, nil
+}
+
+// dequantized returns the real numbers of integers.
+func dequantized(t *tensor.Tensor, e *lower.Encoding) *tensor.Tensor {
+	grid := e.Grid()
+	out := tensor.New(tensor.Float32, t.Shape...)
+	for i, q := range t.Integers() {
+		out.F32()[i] = grid.Dequantize(q)
+	}
+	return out
+}
