@@ -23,6 +23,8 @@ type Accuracy struct {
 	Seconds float64 `json:"seconds"`
 	// The rest compares with the float graph on the same samples; nil in float.
 	*Change
+	// Noise is the error of the outputs against float; nil in float.
+	*Noise
 	// Beside holds what the simulation answered on the same samples; nil where the mode is the simulation, or float.
 	Beside *Beside `json:"sim,omitempty"`
 	// Base holds what the integers answered under the profile they are compared with; nil where there is none.
@@ -47,6 +49,13 @@ type Change struct {
 	// only in float and c right only when quantized, sqrt(b + c - (b-c)^2/n) / n.
 	Drop      float64 `json:"drop"`
 	DropError float64 `json:"drop_error"`
+}
+
+// Noise is the error of the graph outputs on the samples evaluated: the plain NSR of the output where it is largest, and for the
+// simulation of a graph with classes the centred NSR as well; see Judge.
+type Noise struct {
+	NSR
+	Centred *NSR `json:"centred,omitempty"`
 }
 
 // Beside is what was answered otherwise on the same samples, next to the integers.
@@ -93,6 +102,8 @@ type answer struct {
 	// The five classes with the highest scores; quant is the simulation's or the integers', sim and base are nil where they did not
 	// run.
 	float, quant, sim, base []int
+	// plain is the NSR by output of what quant answers, losses what the judge says of the simulation; nil where they did not run.
+	plain, losses []float64
 }
 
 // Eval classifies every sample by the first output of g, flattened; scores that tie go to the lower class. Every sample needs a
@@ -111,9 +122,10 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		b := &batched{samples: samples, n: cfg.Batch, forwards: []Forward{cfg.Integer, cfg.Base}, outs: map[*exec.Sample][][]*tensor.Tensor{}}
 		samples, integer, base = b, b.take(0), b.take(1)
 	}
+	judge := NewJudge(g)
 	all := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
-			c := classifier{runner: session.NewRunner(), integer: integer, base: base}
+			c := classifier{judge: judge, runner: session.NewRunner(), integer: integer, base: base}
 			if cfg.Simulator != nil {
 				c.hooks = cfg.Simulator.Hooks(nil)
 			}
@@ -124,6 +136,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		return nil, err
 	}
 	r := score(answers, cfg.Simulator != nil || cfg.Integer != nil)
+	r.Noise = noise(answers, judge.Classes() && cfg.Integer == nil)
 	if cfg.Integer != nil {
 		r.Mode, r.Backend, r.Profile = "int8", cfg.Backend, cfg.Profile
 		r.Beside = beside(answers, func(a answer) []int { return a.sim })
@@ -136,6 +149,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 }
 
 type classifier struct {
+	judge   *Judge
 	runner  *exec.Runner
 	hooks   *exec.Hooks
 	integer func(context.Context, *exec.Sample) ([]*tensor.Tensor, error) // nil where integers do not run
@@ -144,27 +158,44 @@ type classifier struct {
 
 func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
 	a := answer{sample: s.Name, label: s.Label}
-	out, err := c.runner.Run(ctx, s.Feeds, nil)
+	var float, quantized Verdict
+	var hooks *exec.Hooks
+	if c.hooks != nil {
+		hooks = c.judge.Watch(nil, &float)
+	}
+	out, err := c.runner.Run(ctx, s.Feeds, hooks)
 	if err != nil {
 		return a, err
 	}
+	float.Outputs(out)
 	if a.float, err = best(out, s.Label); err != nil {
 		return a, err
 	}
 	if c.hooks != nil {
-		if out, err = c.runner.Run(ctx, s.Feeds, c.hooks); err != nil {
+		if out, err = c.runner.Run(ctx, s.Feeds, c.judge.Watch(c.hooks, &quantized)); err != nil {
 			return a, err
 		}
 		if a.quant, err = best(out, s.Label); err != nil {
 			return a, err
 		}
+		quantized.Outputs(out)
 		a.sim = a.quant
+		if a.losses, err = c.judge.Losses(&quantized, &float); err != nil {
+			return a, err
+		}
+		if a.plain, err = c.judge.Plain(&quantized, &float); err != nil {
+			return a, err
+		}
 	}
 	if c.integer != nil {
 		if out, err = c.integer(ctx, s); err != nil {
 			return a, err
 		}
 		if a.quant, err = best(out, s.Label); err != nil {
+			return a, err
+		}
+		quantized.Outputs(out)
+		if a.plain, err = c.judge.Plain(&quantized, &float); err != nil {
 			return a, err
 		}
 	}
@@ -209,6 +240,23 @@ func lost(answers []answer, other func(answer) []int) (points, err float64) {
 		}
 	}
 	return 100 * (b - c) / n, 100 * math.Sqrt(b+c-(b-c)*(b-c)/n) / n
+}
+
+// noise puts the errors of all samples together, nil where nothing quantized ran.
+func noise(answers []answer, centred bool) *Noise {
+	var plain, losses Losses
+	for _, a := range answers {
+		if a.plain == nil {
+			return nil
+		}
+		plain, losses = append(plain, a.plain), append(losses, a.losses)
+	}
+	n := &Noise{NSR: NewNSR(plain.Estimate())}
+	if centred {
+		c := NewNSR(losses.Estimate())
+		n.Centred = &c
+	}
+	return n
 }
 
 // best returns the classes with the highest scores, at most five, the highest first.

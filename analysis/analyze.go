@@ -46,7 +46,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	if err != nil {
 		return nil, err
 	}
-	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, tail: tail{value: graph.NoValue}, work: newWork(g)}
+	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, tail: tail{value: graph.NoValue}, work: newWork(g), judge: NewJudge(g)}
 	if a.groups, err = groupsOf(g, order, q); err != nil {
 		return nil, err
 	}
@@ -95,11 +95,13 @@ type analyzer struct {
 	work    work
 	extra   float64 // forwards beside those of the samples
 	states  map[graph.ValueID]*tensorState
+	judge   *Judge
 }
 
 // sampleResult is what one sample contributes.
 type sampleResult struct {
 	outputs  []outputError // nil where the whole quantized graph was not run
+	losses   []float64     // by output, of the whole quantized graph: what the judge says
 	graph    []Error       // per group
 	layers   []layerResult
 	moments  map[graph.ValueID]moments
@@ -140,12 +142,19 @@ func (w *worker) sample(ctx context.Context, _ int, s *exec.Sample) (*sampleResu
 		hooks = w.observe(res)
 	}
 	w.kept.begin(s.Feeds)
-	if _, err := w.runner.Run(ctx, s.Feeds, looking(hooks, w.kept.wants, w.kept.see)); err != nil {
+	hooks = looking(hooks, w.kept.wants, w.kept.see)
+	var float Verdict
+	if w.cfg.Graphwise || w.cfg.Outputs {
+		hooks = w.judge.Watch(hooks, &float)
+	}
+	out, err := w.runner.Run(ctx, s.Feeds, hooks)
+	if err != nil {
 		return nil, err
 	}
+	float.Outputs(out)
 	res.forwards++
 	if w.cfg.Graphwise || w.cfg.Outputs {
-		if err := w.graphwise(ctx, s, res); err != nil {
+		if err := w.graphwise(ctx, s, &float, res); err != nil {
 			return nil, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/tensor"
 	"qwb/quantizer/sim"
 )
 
@@ -15,7 +14,8 @@ type Evaluator struct {
 	g       *graph.Graph
 	session *exec.Session
 	samples func() exec.Iterator
-	float   [][]*tensor.Tensor
+	judge   *Judge
+	float   []*Verdict
 	threads int
 }
 
@@ -31,8 +31,8 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 		memory = defaultMemory
 	}
 	rec := &recorder{Iterator: samples(), room: memory}
-	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads}
-	e.float, err = outputs(ctx, e, nil, func(_ int, _ *exec.Sample, out []*tensor.Tensor) ([]*tensor.Tensor, error) { return out, nil })
+	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: NewJudge(g)}
+	e.float, err = outputs(ctx, e, nil, func(_ int, _ *exec.Sample, v *Verdict) (*Verdict, error) { return v, nil })
 	if e.samples = samples; rec.room >= 0 {
 		e.samples = func() exec.Iterator { return &replay{samples: rec.seen} }
 	}
@@ -78,8 +78,8 @@ func (r *replay) Len() int { return len(r.samples) }
 
 // Error runs the quantized graph and returns its error at the graph outputs: the largest NSR and MSE and the smallest cosine.
 func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) {
-	results, err := outputs(ctx, e, q, func(i int, _ *exec.Sample, out []*tensor.Tensor) ([]outputError, error) {
-		return compareOutputs(e.g, out, e.float[i])
+	results, err := outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) ([]outputError, error) {
+		return compareOutputs(e.g, v.outputs, e.float[i].outputs)
 	})
 	if err != nil {
 		return Error{}, err
@@ -90,26 +90,40 @@ func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) 
 			meters[k].add(r[k].Error)
 		}
 	}
-	return worst(meters, results[0]), nil
+	w, _ := worst(meters, results[0])
+	return w, nil
+}
+
+// Losses runs the quantized graph and returns what the judge says of every sample, in their order.
+func (e *Evaluator) Losses(ctx context.Context, q *sim.Simulator) (Losses, error) {
+	return outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) ([]float64, error) { return e.judge.Losses(v, e.float[i]) })
 }
 
 // Accuracy runs the quantized graph and says how often it is right and how often it answers otherwise than in float, as Eval does.
 func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, error) {
-	answers, err := outputs(ctx, e, q, func(i int, s *exec.Sample, out []*tensor.Tensor) (a answer, err error) {
+	answers, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (a answer, err error) {
 		a.sample, a.label = s.Name, s.Label
-		if a.float, err = best(e.float[i], s.Label); err == nil {
-			a.quant, err = best(out, s.Label)
+		if a.float, err = best(e.float[i].outputs, s.Label); err == nil {
+			a.quant, err = best(v.outputs, s.Label)
+		}
+		if err == nil {
+			a.losses, err = e.judge.Losses(v, e.float[i])
+		}
+		if err == nil {
+			a.plain, err = e.judge.Plain(v, e.float[i])
 		}
 		return a, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return score(answers, true), nil
+	r := score(answers, true)
+	r.Noise = noise(answers, e.judge.Classes())
+	return r, nil
 }
 
-// outputs runs all samples, quantized unless q is nil, and collects what f makes of the graph outputs. f is called in parallel.
-func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(i int, s *exec.Sample, out []*tensor.Tensor) (T, error)) ([]T, error) {
+// outputs runs all samples, quantized unless q is nil, and collects what f makes of the runs. f is called in parallel.
+func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T, error) {
 	c := collector[T]{stage: "evaluate", threads: e.threads, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
 		runner := e.session.NewRunner()
 		var hooks *exec.Hooks
@@ -117,12 +131,14 @@ func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(
 			hooks = q.Hooks(nil)
 		}
 		return func(ctx context.Context, i int, s *exec.Sample) (T, error) {
-			out, err := runner.Run(ctx, s.Feeds, hooks)
+			var v Verdict
+			out, err := runner.Run(ctx, s.Feeds, e.judge.Watch(hooks, &v))
 			if err != nil {
 				var none T
 				return none, err
 			}
-			return f(i, s, out)
+			v.Outputs(out)
+			return f(i, s, &v)
 		}
 	}}
 	return c.run(ctx, e.samples())

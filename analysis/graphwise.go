@@ -41,7 +41,7 @@ func compareOutputs(g *graph.Graph, q, f []*tensor.Tensor) ([]outputError, error
 
 // graphwise runs the whole quantized graph on one sample and compares the graph outputs, and with cfg.Graphwise the output of
 // every group, with the float run. A group's output is compared as its consumers read it: after its own slot quantized it.
-func (w *worker) graphwise(ctx context.Context, s *exec.Sample, res *sampleResult) error {
+func (w *worker) graphwise(ctx context.Context, s *exec.Sample, float *Verdict, res *sampleResult) error {
 	hooks := w.full
 	if w.cfg.Graphwise {
 		res.graph = make([]Error, len(w.groups))
@@ -58,12 +58,16 @@ func (w *worker) graphwise(ctx context.Context, s *exec.Sample, res *sampleResul
 			return nil
 		})
 	}
-	out, err := w.runner.Run(ctx, s.Feeds, hooks)
+	var quantized Verdict
+	out, err := w.runner.Run(ctx, s.Feeds, w.judge.Watch(hooks, &quantized))
 	if err != nil {
 		return err
 	}
+	quantized.Outputs(out)
 	res.forwards++
-	res.outputs, err = w.compareOutputs(out)
+	if res.outputs, err = w.compareOutputs(out); err == nil {
+		res.losses, err = w.judge.Losses(&quantized, float)
+	}
 	return err
 }
 

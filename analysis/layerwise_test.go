@@ -138,7 +138,7 @@ func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *replay) []La
 			}
 		}
 		l.Local, l.Weight, l.Activation = l.Clip+l.Round, &weight, &activation
-		l.Error = worst(meters, kinds)
+		l.Error, l.Spread = worst(meters, kinds)
 		list = append(list, l)
 	}
 	return list
@@ -166,7 +166,7 @@ func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
 						r := analyze(t, g, q, data, Config{Layerwise: true, Split: true, Memory: memory})
 						require.Len(t, r.Layerwise, len(want))
 						for i, l := range r.Layerwise {
-							got := LayerError{Node: l.Node, Error: l.Error, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight, Activation: l.Activation}
+							got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight, Activation: l.Activation}
 							require.Equal(t, want[i], got)
 							require.Positive(t, l.Local, l.Node)
 						}

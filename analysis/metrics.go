@@ -20,6 +20,7 @@ const nsrFloor = 1e-7
 // meter averages Error over samples; samples are added in order, so that the sums do not depend on scheduling.
 type meter struct {
 	sum Error
+	nsr []float64 // by sample
 	n   int
 }
 
@@ -27,8 +28,12 @@ func (m *meter) add(e Error) {
 	m.sum.NSR += e.NSR
 	m.sum.MSE += e.MSE
 	m.sum.Cosine += e.Cosine
+	m.nsr = append(m.nsr, e.NSR)
 	m.n++
 }
+
+// spread says how sure the mean NSR is.
+func (m *meter) spread() Spread { return NewSpread(NewEstimate(m.nsr)) }
 
 // mean returns the average over the samples; without samples, an error of zero.
 func (m *meter) mean() Error {

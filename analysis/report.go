@@ -40,7 +40,15 @@ func (a *analyzer) outputs(results []*sampleResult) []OutputError {
 			m.add(s.outputs[i].Error)
 			mismatch += s.outputs[i].mismatch / float64(len(results))
 		}
-		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Mismatch: mismatch}
+		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Spread: m.spread(), Mismatch: mismatch}
+		if a.judge.logits[i].node != graph.NoNode {
+			losses := make([]float64, len(results))
+			for k, s := range results {
+				losses[k] = s.losses[i]
+			}
+			centred := NewNSR(NewEstimate(losses))
+			out[i].Centred = &centred
+		}
 	}
 	return out
 }
@@ -54,7 +62,7 @@ func (a *analyzer) graphwisePoints(results []*sampleResult) []GraphwisePoint {
 			m.add(s.graph[i])
 		}
 		n := a.g.Node(g.node)
-		points[i] = GraphwisePoint{Node: n.Name, Op: n.Op, Tensor: a.g.Value(g.output).Name, Error: m.mean()}
+		points[i] = GraphwisePoint{Node: n.Name, Op: n.Op, Tensor: a.g.Value(g.output).Name, Error: m.mean(), Spread: m.spread()}
 	}
 	return points
 }
@@ -83,27 +91,31 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 		if a.cfg.Split {
 			l.Weight, l.Activation = &weight, &activation
 		}
-		l.Error = worst(meters, results[0].layers[i].outputs)
+		l.Error, l.Spread = worst(meters, results[0].layers[i].outputs)
 		out[i] = l
 	}
 	return out
 }
 
 // worst is the largest NSR and MSE and the smallest cosine over the float outputs; over all outputs where none is float.
-func worst(meters []meter, outputs []outputError) Error {
+// The spread is that of the largest NSR.
+func worst(meters []meter, outputs []outputError) (Error, Spread) {
 	anyFloat := false
 	for _, o := range outputs {
 		anyFloat = anyFloat || !o.integer
 	}
-	w := Error{Cosine: math.Inf(1)}
+	w, spread := Error{Cosine: math.Inf(1)}, Spread{}
 	for i := range meters {
 		if outputs[i].integer && anyFloat {
 			continue
 		}
 		e := meters[i].mean()
+		if e.NSR > w.NSR || spread.NSRError == nil {
+			spread = meters[i].spread()
+		}
 		w.NSR, w.MSE, w.Cosine = max(w.NSR, e.NSR), max(w.MSE, e.MSE), min(w.Cosine, e.Cosine)
 	}
-	return w
+	return w, spread
 }
 
 // Worst is the error of a whole quantized graph as one value: the largest NSR and MSE and the smallest cosine over its

@@ -18,13 +18,15 @@ type GraphwisePoint struct {
 	Op     string `json:"op"`
 	Tensor string `json:"tensor"`
 	Error
+	Spread
 }
 
 // LayerError is one operator quantized alone (with the activation fused to it).
 type LayerError struct {
-	Node  string `json:"node"`
-	Op    string `json:"op"`
-	Error        // at the graph outputs: NSR, MSE the maximum, Cosine the minimum over float outputs
+	Node   string `json:"node"`
+	Op     string `json:"op"`
+	Error         // at the graph outputs: NSR, MSE the maximum, Cosine the minimum over float outputs
+	Spread        // of that NSR
 	// Local is the NSR at the operator's own (fused) output, from float inputs. Clip and Round are the projections of the
 	// two steps of the chain float -> clipped -> rounded on the whole local error: Clip + Round = Local.
 	Local float64 `json:"local"`
@@ -91,6 +93,9 @@ type Report struct {
 type OutputError struct {
 	Output string `json:"output"`
 	Error
+	Spread
+	// Centred is the NSR of the class scores behind a Softmax, without their mean over the classes; see Judge. nil for other outputs.
+	Centred *NSR `json:"centred,omitempty"`
 	// Mismatch is the share of differing elements of an integer output.
 	Mismatch float64 `json:"mismatch,omitempty"`
 }
