@@ -40,6 +40,9 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if err := limits.Check(&m.Config, "InferLLM"); err != nil {
 		return nil, err
 	}
+	if width := feedWidth(m.Dim, m.Hidden); width != m.Hidden {
+		return nil, fmt.Errorf("export: InferLLM computes the width of the feed-forward layers from the dimension %d: %d, and the model has %d", m.Dim, width, m.Hidden)
+	}
 	if o.Group != 0 && o.Group != blockSize {
 		return nil, fmt.Errorf("export: groups of %d elements: those of InferLLM have %d", o.Group, blockSize)
 	}
@@ -55,6 +58,7 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	}
 	f := &weights.File{Source: m, Config: m.Config}
 	f.Config.Pairing, f.Config.Tied = limits.Pairing, false
+	f.Warn("InferLLM takes this file with --version 2 only; without it, it says that the type of the model is not supported", 0)
 	f.Add(header(&f.Config, tokens))
 	for _, p := range weights.UntiedParts(&m.Config) {
 		it := f.Item(p.Role, p.Layer, weights.Encoding{Type: kind, Search: o.Search && kind != checkpoint.F32})
@@ -63,6 +67,13 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	}
 	f.Requantized()
 	return f, limits.CheckSize(f, "InferLLM")
+}
+
+// feedWidth is the width of the feed-forward layers as InferLLM computes it (core/graph.cpp, nff): two thirds of four times the dimension,
+// rounded up to a multiple of the number in the header, which is the model's own width here. The two agree unless the model is narrower.
+func feedWidth(dim, multiple int) int {
+	least := 2 * (4 * dim) / 3
+	return (least + multiple - 1) / multiple * multiple
 }
 
 // header is the magic number, where parameters, tokens and tensors stand, and the first two of these.

@@ -18,7 +18,7 @@ import (
 // shape is one that InferLLM runs: as many heads of keys and values as of queries, its epsilon, rows of pairs of blocks.
 func shape() checkpoint.Config {
 	c := weightstest.Llama()
-	c.KVHeads, c.NormEps, c.Hidden = c.Heads, 1e-6, 128
+	c.KVHeads, c.NormEps, c.Hidden = c.Heads, 1e-6, 192
 	return c
 }
 
@@ -133,7 +133,8 @@ func TestWhatInferLLMCannotHold(t *testing.T) {
 		{"2 heads of keys and values for 4", func(c *checkpoint.Config, _ *weights.Options) { c.KVHeads = 2 }},
 		{"biases", func(c *checkpoint.Config, _ *weights.Options) { c.Family = checkpoint.Qwen2 }},
 		{"epsilon of the norms of 1e-05, only 1e-06", func(c *checkpoint.Config, _ *weights.Options) { c.NormEps = 1e-5 }},
-		{"multiple of 64 elements, those of down have 96", func(c *checkpoint.Config, _ *weights.Options) { c.Hidden = 96 }},
+		{"multiple of 64 elements, those of down have 200", func(c *checkpoint.Config, _ *weights.Options) { c.Hidden = 200 }},
+		{"computes the width of the feed-forward layers from the dimension 64: 256, and the model has 128", func(c *checkpoint.Config, _ *weights.Options) { c.Hidden = 128 }},
 		{"name a tokenizer.bin", func(_ *checkpoint.Config, o *weights.Options) { o.Tokenizer = nil }},
 		{"not of byte-pair encoding", func(_ *checkpoint.Config, o *weights.Options) { o.Tokenizer["tokenizer.ggml.model"] = "gpt2" }},
 		{"299 tokens of 299 types", func(_ *checkpoint.Config, o *weights.Options) { o.Tokenizer = tokens(299) }},
@@ -145,4 +146,12 @@ func TestWhatInferLLMCannotHold(t *testing.T) {
 		_, err := inferllm.Format().Layout(weightstest.Model(t, s, 4), o)
 		assert.ErrorContains(t, err, c.want)
 	}
+}
+
+// TestTheStartIsSaid: InferLLM refuses the file without --version 2.
+func TestTheStartIsSaid(t *testing.T) {
+	f, err := inferllm.Format().Layout(weightstest.Model(t, shape(), 5), weights.Options{Tokenizer: tokens(shape().Vocab)})
+	require.NoError(t, err)
+	require.Len(t, f.Warnings, 1)
+	assert.Contains(t, f.Warnings[0].Text, "--version 2")
 }

@@ -100,10 +100,38 @@ func TestGroupsThatDoNotFit(t *testing.T) {
 		_, err := llama2c.Q80().Layout(m, weights.Options{Group: c.group})
 		assert.ErrorContains(t, err, c.want)
 	}
-	f, err := llama2c.Q80().Layout(m, weights.Options{Group: 8})
+}
+
+// TestGroupsThatStraddleRows: no engine computes them. Those that llama2.c's exporter never writes are refused; those that it does write say
+// that they are unlike what runq computes. (Before, all of them were written without a word about runq.)
+func TestGroupsThatStraddleRows(t *testing.T) {
+	for _, c := range []struct {
+		model string
+		group int
+		err   string
+	}{
+		{"stories15M.bin", 64, "do not divide the rows of 288 elements of embedding.*sizes that fit: 96, 48, 32"},
+		{"stories260K.bin", 43, "do not divide the 32768 elements of embedding; sizes that fit: 4, 2, 1"},
+		{"stories260K.bin", 128, "do not divide the rows of 64 elements of embedding.*sizes that fit: 4, 2, 1"},
+	} {
+		_, err := llama2c.Q80().Layout(open(t, c.model), weights.Options{Group: c.group})
+		require.Error(t, err, "%s, %d", c.model, c.group)
+		assert.Regexp(t, c.err, err.Error())
+	}
+	f, err := llama2c.Q80().Layout(open(t, "stories260K.bin"), weights.Options{Group: 8})
 	require.NoError(t, err)
+	assert.Contains(t, f.Unlike, "runq of llama2.c leaves out the last 4 elements of each row")
 	require.Len(t, f.Warnings, 1)
-	assert.Contains(t, f.Warnings[0].Text, "straddle rows")
+	assert.Equal(t, f.Unlike, f.Warnings[0].Text)
+	for _, c := range []struct {
+		model string
+		group int
+	}{{"stories260K.bin", 4}, {"stories15M.bin", 32}, {"stories15M.bin", 96}} {
+		f, err := llama2c.Q80().Layout(open(t, c.model), weights.Options{Group: c.group})
+		require.NoError(t, err)
+		assert.Empty(t, f.Unlike, "%s, %d", c.model, c.group)
+		assert.Empty(t, f.Warnings, "%s, %d", c.model, c.group)
+	}
 }
 
 // TestRoundTrips: every version holds the model, also one that was permuted for Hugging Face's rotary embedding.

@@ -48,6 +48,10 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if m.Scaling != nil {
 		f.Warn("the file does not hold that rotary frequencies are scaled", m.Scaling.Factor)
 	}
+	if kind == checkpoint.GGQ8 {
+		f.Warn("the embedding is written as q4_0, as mllm's own quantizer writes it beside q8_0: 4 bits, with an error of more than 10 % where q8_0 has "+
+			"less than 1 %; --weights f32 keeps it exact", 4)
+	}
 	var items []weights.Item
 	for _, p := range weights.UntiedParts(&m.Config) {
 		e := weights.Encoding{Type: kind, Search: o.Search && kind != checkpoint.F32}

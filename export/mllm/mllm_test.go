@@ -55,6 +55,12 @@ func TestRoundTrips(t *testing.T) {
 			assert.Equal(t, checkpoint.Halves, back.Pairing)
 			require.NotEmpty(t, f.Warnings)
 			assert.Contains(t, f.Warnings[0].Text, "weights alone")
+			if form == "q8_0" {
+				require.Len(t, f.Warnings, 2)
+				assert.Contains(t, f.Warnings[1].Text, "the embedding is written as q4_0")
+			} else {
+				assert.Len(t, f.Warnings, 1)
+			}
 		}
 	}
 }

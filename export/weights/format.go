@@ -40,6 +40,8 @@ type File struct {
 	Config   checkpoint.Config // what a reader of the file gets
 	Source   *checkpoint.Model
 	Warnings []tqc.Warning
+	// Unlike says why the engine computes something else from this file than the file says; empty: nothing is known that would.
+	Unlike string
 }
 
 // Item is some bytes, or a tensor.

@@ -26,10 +26,10 @@ func TestGroups(t *testing.T) {
 		{64, 96, 0, false, 32, 1, ""},
 		{288, 768, 0, false, 32, 1, ""},
 		{288, 768, 96, false, 96, 0, ""},
-		{288, 768, 64, false, 0, 0, "groups of 64 elements do not divide the rows of 288 elements of embedding"},
+		{288, 768, 64, false, 0, 0, "do not divide the rows of 288 elements of embedding; sizes that fit: 96, 48, 32, 24, 16, 12"},
 		{64, 172, 0, true, 4, 1, ""},
 		{64, 172, 8, true, 8, 1, ""},
-		{64, 172, 8, false, 0, 0, "groups of 8 elements do not divide the rows of 172 elements of down"},
+		{64, 172, 8, false, 0, 0, "groups of 8 elements do not divide the rows of 172 elements of down; sizes that fit: 4, 2, 1"},
 		{64, 172, 7, true, 0, 0, "groups of 7 elements do not divide the 19200 elements of embedding"},
 		{62, 99, 0, false, 1, 1, ""},
 		{64, 128, -3, true, 0, 0, "groups of -3 elements"},
@@ -45,6 +45,16 @@ func TestGroups(t *testing.T) {
 		assert.Equal(t, c.size, size, "%+v", c)
 		assert.Len(t, warnings, c.warnings, "%+v", c)
 	}
+}
+
+// TestStraddling: the sentence names matrix, width and sizes that fit, and there is none where no group straddles rows.
+func TestStraddling(t *testing.T) {
+	c := weightstest.Llama()
+	c.Hidden = 172
+	assert.Empty(t, weights.Straddling(&c, 4))
+	assert.Contains(t, weights.Straddling(&c, 8), "groups of 8 elements do not divide the rows of 172 elements of down")
+	assert.Contains(t, weights.Straddling(&c, 8), "leaves out the last 4 elements of each row")
+	assert.Contains(t, weights.Straddling(&c, 8), "sizes that fit: 4, 2, 1")
 }
 
 // file is a layout of all parts of a model.
