@@ -28,7 +28,9 @@ func (a *analyzer) report(results []*sampleResult) (*Report, error) {
 		r.Statistical = a.statistics(results)
 	}
 	r.Warnings = append(r.Warnings, a.warnings(r)...)
-	return r, nil
+	var err error
+	r.Settings, err = Settings(a.g, a.sim.Set())
+	return r, err
 }
 
 func (a *analyzer) outputs(results []*sampleResult) []OutputError {

@@ -82,6 +82,7 @@ type Report struct {
 	Statistical []TensorStatistics `json:"statistical"`
 	Outputs     []OutputError      `json:"outputs"` // of the whole quantized graph; nil where it was not run
 	Explained   *Explanation       `json:"explained,omitempty"`
+	Settings    []NodeSetting      `json:"settings,omitempty"` // of every operator of the graph
 	Seconds     float64            `json:"seconds"`
 	// Forwards is how many whole forwards the work amounts to, weighted by multiply-accumulates, per sample.
 	Forwards float64   `json:"forwards"`

@@ -48,3 +48,12 @@ func shorten(name string, n int) string {
 	}
 	return "…" + string(r[len(r)-n+1:])
 }
+
+// shortenEnd keeps the beginning of a long sentence.
+func shortenEnd(text string, n int) string {
+	r := []rune(text)
+	if len(r) <= n {
+		return text
+	}
+	return string(r[:n-1]) + "…"
+}

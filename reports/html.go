@@ -26,7 +26,7 @@ func HTML(w io.Writer, r *analysis.Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"number": number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent, "shorten": shorten,
 		"curve": errorCurve, "histogram": histogram, "ranges": channelRanges,
-		"style": style, "script": script,
+		"settingID": settingID, "scales": scales, "zeroPoints": zeroPoints, "shortenEnd": shortenEnd, "style": style, "script": script,
 	}).Parse(reportTemplate)
 	if err != nil {
 		return err
@@ -35,7 +35,11 @@ func HTML(w io.Writer, r *analysis.Report) error {
 	if err != nil {
 		return err
 	}
-	return t.Execute(w, page{Report: r, JSON: template.JS(data), layers: r.Layerwise})
+	p := page{Report: r, JSON: template.JS(data), layers: r.Layerwise, settings: map[string]string{}}
+	for i := range r.Settings {
+		p.settings[r.Settings[i].Node] = settingID(i)
+	}
+	return t.Execute(w, p)
 }
 
 func style() template.CSS { return template.CSS(pageStyle) }
@@ -44,9 +48,13 @@ func script() template.JS { return template.JS(pageScript) }
 // page is what the template sees: the report and what has to be looked up in it.
 type page struct {
 	*analysis.Report
-	JSON   template.JS
-	layers []analysis.LayerError
+	JSON     template.JS
+	layers   []analysis.LayerError
+	settings map[string]string // id of the row of settings, by operator
 }
+
+// SettingOf is the id of the row with an operator's settings, empty if there is none.
+func (p page) SettingOf(node string) string { return p.settings[node] }
 
 // LargestNSR scales the bars of the layer table.
 func (p page) LargestNSR() float64 {

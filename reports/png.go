@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -59,6 +60,10 @@ func newPlot(title string) *plot.Plot {
 	p.Title.TextStyle.Font.Size = 13
 	p.Title.Padding = 8
 	p.BackgroundColor = color.White
+	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font,
+		&p.Legend.TextStyle.Font} {
+		f.Variant = "Sans"
+	}
 	return p
 }
 
@@ -171,34 +176,76 @@ func logFloor(points plotter.XYs) float64 {
 	return math.Max(math.Pow(10, math.Ceil(math.Log10(lo))-1), hi*1e-12)
 }
 
-// layerPlot draws the operators with the largest error at the graph output as horizontal bars, worst on top.
+// layerPlot draws the operators with the largest error at the graph output as horizontal bars, worst on top. The colours of a bar are the
+// shares of clipping and rounding in the operator's error at its own output.
 func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 	const most = 30
-	title := "operators by error at the graph output"
+	title := "Operators by their error at the graph output"
 	if len(layers) > most {
-		title = fmt.Sprintf("the %d operators of %d with the largest error at the graph output", most, len(layers))
+		title = fmt.Sprintf("The %d operators of %d with the largest error at the graph output", most, len(layers))
 		layers = layers[:most]
 	}
 	p := newPlot(title)
+	p.Title.Padding = 26 // room for the legend
 	p.X.Label.Text = "noise-to-signal ratio with this operator alone quantized"
-	values := make(plotter.Values, len(layers))
+	clip, round := make(plotter.Values, len(layers)), make(plotter.Values, len(layers))
+	values := plotter.XYLabels{XYs: make(plotter.XYs, len(layers)), Labels: make([]string, len(layers))}
 	names := make([]string, len(layers))
 	for i, l := range layers {
 		at := len(layers) - 1 - i
-		values[at], names[at] = l.NSR, shorten(l.Node, 40)
+		names[at] = shorten(l.Node, 40)
+		clip[at] = l.NSR * clipShare(&l)
+		round[at] = l.NSR - clip[at]
+		values.XYs[at], values.Labels[at] = plotter.XY{X: l.NSR, Y: float64(at)}, number(l.NSR)
 	}
-	bars, err := plotter.NewBarChart(values, 9)
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = color.Transparent, grey
+	p.Add(grid)
+	var below *plotter.BarChart
+	for _, part := range []struct {
+		name   string
+		color  color.Color
+		values plotter.Values
+	}{{"clipping", red, clip}, {"rounding", blue, round}} {
+		bars, err := plotter.NewBarChart(part.values, 9)
+		if err != nil {
+			return err
+		}
+		bars.Horizontal, bars.Color, bars.LineStyle.Width = true, part.color, 0
+		if below != nil {
+			bars.StackOn(below)
+		}
+		below = bars
+		p.Add(bars)
+		p.Legend.Add(part.name, swatch{part.color})
+	}
+	labels, err := plotter.NewLabels(values)
 	if err != nil {
 		return err
 	}
-	bars.Horizontal, bars.Color, bars.LineStyle.Width = true, blue, 0
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = color.Transparent, grey
-	p.Add(grid, bars)
+	labels.Offset = vg.Point{X: 4}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font.Variant, labels.TextStyle[i].Font.Size, labels.TextStyle[i].YAlign = "Sans", 9, draw.YCenter
+	}
+	p.Add(labels)
 	p.NominalY(names...)
-	p.X.Min = 0
+	p.X.Min, p.X.Max = 0, layers[0].NSR*1.1 // the worst has room for its number
+	if !(p.X.Max > 0) {
+		p.X.Max = 1
+	}
 	p.X.Tick.Marker = plainTicks{}
-	return writePlot(w, p, 11*vg.Inch, vg.Length(len(layers))*15+1.3*vg.Inch)
+	p.Legend.Top, p.Legend.YOffs, p.Legend.Padding = true, 30, 2
+	return writePlot(w, p, 11*vg.Inch, vg.Length(len(layers))*15+1.7*vg.Inch)
+}
+
+// clipShare is the share of clipping in an operator's error at its own output. Clipping and rounding may undo each other's error: a
+// negative part counts as none.
+func clipShare(l *analysis.LayerError) float64 {
+	clip, round := math.Max(l.Clip, 0), math.Max(l.Round, 0)
+	if !(clip+round > 0) {
+		return 0
+	}
+	return clip / (clip + round)
 }
 
 const (
@@ -268,11 +315,12 @@ func histogramPlot(s *analysis.TensorStatistics) (*plot.Plot, error) {
 	return p, nil
 }
 
+// margin is kept free on every side: text is measured a little too small, and would be cut.
+const margin vg.Length = 12
+
 func writePlot(w io.Writer, p *plot.Plot, width, height vg.Length) error {
-	out, err := p.WriterTo(width, height, "png")
-	if err != nil {
-		return err
-	}
-	_, err = out.WriteTo(w)
+	canvas := vgimg.New(width, height)
+	p.Draw(draw.Crop(draw.New(canvas), 2*margin, -margin, margin, -margin))
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"image/color"
 	"image/png"
 	"math"
 	"regexp"
@@ -94,6 +95,47 @@ func TestPNGsDecodeAtAnySize(t *testing.T) {
 	require.Empty(t, PNG(&analysis.Report{}))
 }
 
+// TestNothingIsCutOffInPlots: text and bars end before the border of the picture. Long names were cut at the left, the title at the top, and
+// the longest bar ran off at the right.
+func TestNothingIsCutOffInPlots(t *testing.T) {
+	r := report(40)
+	for i := range r.Layerwise {
+		r.Layerwise[i].Node = fmt.Sprintf("a_name_of_many_letters/WWWWWWWWWWWWWWWWWWWWWWWWWW_%d", i)
+	}
+	for _, im := range PNG(r) {
+		var b bytes.Buffer
+		require.NoError(t, im.Write(&b), im.Name)
+		picture, err := png.Decode(&b)
+		require.NoError(t, err)
+		box := picture.Bounds()
+		for x := box.Min.X; x < box.Max.X; x++ {
+			for y := box.Min.Y; y < box.Max.Y; y++ {
+				if min(x, y, box.Max.X-1-x, box.Max.Y-1-y) < 3 {
+					red, green, blue, _ := picture.At(x, y).RGBA()
+					require.Equal(t, []uint32{0xffff, 0xffff, 0xffff}, []uint32{red, green, blue}, "%s at %d,%d", im.Name, x, y)
+				}
+			}
+		}
+	}
+}
+
+// TestBarsShowClippingAndRounding: both colours are in the picture, in the ratio of the two.
+func TestBarsShowClippingAndRounding(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, layerPlot(&b, []analysis.LayerError{{Node: "n", Error: analysis.Error{NSR: 0.5}, Local: 0.4, Clip: 0.3, Round: 0.1}}))
+	picture, err := png.Decode(&b)
+	require.NoError(t, err)
+	counts := map[color.RGBA]int{}
+	for x := range picture.Bounds().Max.X {
+		for y := range picture.Bounds().Max.Y {
+			counts[color.RGBAModel.Convert(picture.At(x, y)).(color.RGBA)]++
+		}
+	}
+	require.InDelta(t, 3, float64(counts[red])/float64(counts[blue]), 0.3)
+	require.Equal(t, 1.0, clipShare(&analysis.LayerError{Clip: 0.2, Round: -0.1}), "a negative part counts as none")
+	require.Zero(t, clipShare(&analysis.LayerError{}))
+}
+
 func TestPNGOfErrorsThatAreZero(t *testing.T) {
 	r := report(2)
 	for i := range r.Layerwise {
@@ -108,7 +150,7 @@ func TestTextPutsTheWorstLayerFirst(t *testing.T) {
 	r := report(3)
 	r.Layerwise[2].NSR = 7
 	var b strings.Builder
-	require.NoError(t, Text(&b, r))
+	require.NoError(t, Text(&b, r, true))
 	lines := strings.Split(b.String(), "\n")
 	for i, l := range lines {
 		if strings.HasPrefix(l, "Layerwise") {
@@ -128,6 +170,63 @@ func TestSearchTextNamesTheOperators(t *testing.T) {
 	require.NoError(t, SearchText(&b, units, res))
 	require.Contains(t, b.String(), "conv1")
 	require.Contains(t, b.String(), "met")
+}
+
+// settings are those of one operator on integers, with a scale per channel, and one in float.
+func settings() []analysis.NodeSetting {
+	return []analysis.NodeSetting{
+		{Node: "block/000/<conv>", Op: "Conv", Domain: "INT8", Why: "target: weighted", Slots: []analysis.SlotSetting{
+			{At: "in0", Tensor: "x", State: "ACTIVATED", Scheme: "uint8 asymmetric per-tensor", Scales: 1, Scale: [2]float32{0.25, 0.25}, ZeroPoint: [2]int32{7, 7}, Method: "mse"},
+			{At: "in1", Tensor: "w", State: "ACTIVATED", Scheme: "int8 symmetric per-channel", Scales: 3, Scale: [2]float32{0.5, 2}},
+			{At: "out0", Tensor: "y", State: "PASSIVE", Scheme: "uint8 asymmetric per-tensor", Root: "next:in0", Scales: 1, Scale: [2]float32{1, 1}}}},
+		{Node: "softmax", Op: "Softmax", Domain: "FP32", Why: "user: type:Softmax"},
+	}
+}
+
+// TestHTMLShowsTheSettings: domain, reason, scheme, scale and zero point of every operator, which no page showed.
+func TestHTMLShowsTheSettings(t *testing.T) {
+	r := report(1)
+	require.NotContains(t, render(t, r), "Settings")
+	r.Settings = settings()
+	page := render(t, r)
+	for _, want := range []string{"target: weighted", "user: type:Softmax", "FP32", "uint8 asymmetric per-tensor", "<td>0.25</td><td>7</td>", "0.5 … 2 (3)",
+		"shared: next:in0", `href="#node-1"`, `id="node-1"`, ">mse<"} {
+		require.Contains(t, page, want)
+	}
+}
+
+// TestSplitIsInTheText: the parts of --split were measured and shown nowhere but in HTML.
+func TestSplitIsInTheText(t *testing.T) {
+	r := report(3)
+	var b strings.Builder
+	require.NoError(t, Text(&b, r, true))
+	require.NotRegexp(t, `weight +activation`, b.String())
+	for i := range r.Layerwise {
+		weight, activation := 0.27, 0.03
+		r.Layerwise[i].Weight, r.Layerwise[i].Activation = &weight, &activation
+	}
+	b.Reset()
+	require.NoError(t, Text(&b, r, true))
+	require.Regexp(t, `(?m)^ +node .*round +weight +activation +MACs$`, b.String())
+	require.Regexp(t, `(?m)^ +block/000.* 0\.27 +0\.03 +1M$`, b.String())
+	require.Contains(t, b.String(), "of weights more than of activations")
+}
+
+// TestTheSummaryComesFirst: what matters stands in the first lines, and tables end after a few rows unless all are asked for.
+func TestTheSummaryComesFirst(t *testing.T) {
+	r := report(60)
+	r.Layerwise[41].NSR, r.Layerwise[41].Clip = 50, 0.25
+	var brief, full strings.Builder
+	require.NoError(t, Text(&brief, r, false))
+	require.NoError(t, Text(&full, r, true))
+	first := strings.Split(brief.String(), "\n")
+	require.Equal(t, "a<b>&c on trt_int8, 4 samples", first[0])
+	require.Contains(t, first[1], "NSR 0.012")
+	require.Regexp(t, `^  block/041/<conv> \(Conv\) alone: NSR 50, \d+ % of the sum over operators, mostly by clipping$`, first[2])
+	require.Less(t, len(first), 60)
+	require.Contains(t, brief.String(), "... and 50 more")
+	require.Greater(t, strings.Count(full.String(), "\n"), 180)
+	require.NotContains(t, full.String(), "more: --all")
 }
 
 // A method that knows more samples than the analysis saw may choose a range beyond them: its line must be in the picture.

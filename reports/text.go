@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -10,10 +11,17 @@ import (
 	"qwb/analysis"
 )
 
-// Text writes the report as tables: graph outputs, then layers with the largest error first, then the accumulated error in
-// graph order, then tensors.
-func Text(w io.Writer, r *analysis.Report) error {
-	t := &tables{w: w}
+// mostRows is how many rows a table of the terminal has unless all are asked for: the worst, or the most telling.
+const mostRows = 10
+
+// Text writes the report for a terminal: first a summary in a few lines, then tables of at most mostRows rows, those that matter most.
+// With all set, every row is written.
+func Text(w io.Writer, r *analysis.Report, all bool) error {
+	t := &tables{w: w, limit: mostRows}
+	if all {
+		t.limit = 0
+	}
+	summary(t, r)
 	if len(r.Outputs) > 0 {
 		t.begin("Error of the quantized graph", "output", "NSR", "MSE", "cosine")
 		for _, o := range r.Outputs {
@@ -25,34 +33,151 @@ func Text(w io.Writer, r *analysis.Report) error {
 		explanationTables(t, r.Explained)
 	}
 	if len(r.Layerwise) > 0 {
-		t.begin("Layerwise: one operator quantized at a time, worst first", "node", "op", "NSR", "cosine", "local", "clip", "round", "MACs")
-		for _, l := range worstFirst(r.Layerwise) {
-			t.row(shorten(l.Node, 48), l.Op, number(l.NSR), cosine(l.Cosine), number(l.Local), number(l.Clip), number(l.Round), count(l.MACs))
-		}
-		t.end()
+		layerTable(t, r.Layerwise)
 	}
 	if len(r.Graphwise) > 0 {
-		t.begin("Graphwise: error accumulated in graph order", "node", "op", "NSR", "MSE", "cosine")
-		for _, p := range r.Graphwise {
-			t.row(shorten(p.Node, 48), p.Op, number(p.NSR), number(p.MSE), cosine(p.Cosine))
-		}
-		t.end()
+		graphwiseTable(t, r.Graphwise)
 	}
 	if len(r.Statistical) > 0 {
-		t.begin("Tensors", "tensor", "kind", "min", "max", "mean", "std", "kurtosis", "zeros", "dead channels")
-		for _, s := range r.Statistical {
-			dead := "-"
-			if s.Channels > 0 {
-				dead = fmt.Sprintf("%d of %d", len(s.Dead), s.Channels)
-			}
-			t.row(shorten(s.Tensor, 48), s.Kind, number(s.Min), number(s.Max), number(s.Mean), number(s.Std), number(s.Kurtosis), percent(s.Zeros), dead)
-		}
-		t.end()
+		tensorTable(t, r.Statistical)
 	}
 	if r.Forwards > 0 {
 		t.printf("%.3g forwards per sample, %d samples, %.2f s\n", r.Forwards, r.Samples, r.Seconds)
 	}
 	return t.err
+}
+
+// summary says in a few lines what was found: the error of the whole, and the operators that make most of it.
+func summary(t *tables, r *analysis.Report) {
+	t.printf("%s on %s, %d %s\n", r.Model, r.Platform, r.Samples, plural(r.Samples, "sample"))
+	if len(r.Outputs) > 0 {
+		worst := r.Worst()
+		t.printf("  the quantized graph: NSR %s, cosine %s%s\n", number(worst.NSR), cosine(worst.Cosine), ofOutputs(len(r.Outputs)))
+	}
+	if len(r.Layerwise) > 0 {
+		total := 0.0
+		for _, l := range r.Layerwise {
+			total += l.NSR
+		}
+		for _, l := range worstFirst(r.Layerwise)[:min(3, len(r.Layerwise))] {
+			if l.NSR <= 0 {
+				break
+			}
+			t.printf("  %s (%s) alone: NSR %s, %.0f %% of the sum over operators, %s\n", shorten(l.Node, 48), l.Op, number(l.NSR), 100*l.NSR/total, cause(&l))
+		}
+	}
+	dead, tensors := 0, 0
+	for _, s := range r.Statistical {
+		if len(s.Dead) > 0 {
+			dead, tensors = dead+len(s.Dead), tensors+1
+		}
+	}
+	if dead > 0 {
+		t.printf("  %d %s in %d %s never change on these samples\n", dead, plural(dead, "channel"), tensors, plural(tensors, "tensor"))
+	}
+	t.printf("\n")
+}
+
+// ofOutputs says of several outputs that a number is that of the worst.
+func ofOutputs(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (the worst of %d outputs)", n)
+}
+
+// cause says which step makes more of an operator's error at its own output.
+func cause(l *analysis.LayerError) string {
+	step := "mostly by rounding"
+	if l.Clip > l.Round {
+		step = "mostly by clipping"
+	}
+	if l.Weight == nil || l.Activation == nil {
+		return step
+	}
+	if *l.Weight > *l.Activation {
+		return step + ", of weights more than of activations"
+	}
+	return step + ", of activations more than of weights"
+}
+
+// layerTable lists the operators, the worst first, with the parts of --split where they were measured.
+func layerTable(t *tables, layers []analysis.LayerError) {
+	split := layers[0].Weight != nil && layers[0].Activation != nil
+	columns := []string{"node", "op", "NSR", "cosine", "local", "clip", "round"}
+	if split {
+		columns = append(columns, "weight", "activation")
+	}
+	t.begin("Layerwise: one operator quantized at a time, worst first", append(columns, "MACs")...)
+	for _, l := range worstFirst(layers) {
+		cells := []string{shorten(l.Node, 48), l.Op, number(l.NSR), cosine(l.Cosine), number(l.Local), number(l.Clip), number(l.Round)}
+		if split {
+			cells = append(cells, number(*l.Weight), number(*l.Activation))
+		}
+		t.row(append(cells, count(l.MACs))...)
+	}
+	t.end()
+}
+
+// graphwiseTable lists the accumulated error in graph order; of many operators those where it rises most.
+func graphwiseTable(t *tables, points []analysis.GraphwisePoint) {
+	show := make([]bool, len(points))
+	title := "Graphwise: error accumulated in graph order"
+	if t.limit > 0 && len(points) > t.limit {
+		title += ", where it rises most"
+		rise := func(i int) float64 {
+			if i == 0 {
+				return points[0].NSR
+			}
+			return points[i].NSR - points[i-1].NSR
+		}
+		order := make([]int, len(points))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rise(b), rise(a)) })
+		for _, i := range order[:t.limit] {
+			show[i] = true
+		}
+	} else {
+		for i := range show {
+			show[i] = true
+		}
+	}
+	t.begin(title, "node", "op", "NSR", "MSE", "cosine")
+	for i, p := range points {
+		if show[i] {
+			t.row(shorten(p.Node, 48), p.Op, number(p.NSR), number(p.MSE), cosine(p.Cosine))
+		}
+	}
+	t.endOf(len(points))
+}
+
+// tensorTable lists the tensors: all, or of many the activations with the heaviest tails, whose scales are the hardest to choose.
+func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
+	title, list := "Tensors", tensors
+	if t.limit > 0 && len(tensors) > t.limit {
+		title = "Tensors: activations with the heaviest tails"
+		list = slices.DeleteFunc(slices.Clone(tensors), func(s analysis.TensorStatistics) bool { return s.Kind == "parameter" })
+		slices.SortStableFunc(list, func(a, b analysis.TensorStatistics) int { return cmp.Compare(b.Kurtosis, a.Kurtosis) })
+	}
+	t.begin(title, "tensor", "kind", "min", "max", "mean", "std", "kurtosis", "zeros", "dead channels")
+	for _, s := range list {
+		dead := "-"
+		if s.Channels > 0 {
+			dead = fmt.Sprintf("%d of %d", len(s.Dead), s.Channels)
+		}
+		t.row(shorten(s.Tensor, 48), s.Kind, number(s.Min), number(s.Max), number(s.Mean), number(s.Std), number(s.Kurtosis), percent(s.Zeros), dead)
+	}
+	t.endOf(len(tensors))
+}
+
+// plural is a word for one or several things.
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
 }
 
 // SearchText writes the ranking, the best sets found and the outcome of a search.
@@ -98,9 +223,10 @@ func worstFirst(layers []analysis.LayerError) []analysis.LayerError {
 
 // tables writes aligned columns and remembers the first error.
 type tables struct {
-	w    io.Writer
-	rows [][]string // of the table in progress, the names of the columns first
-	err  error
+	w     io.Writer
+	limit int        // rows of a table, the first ones; 0: all
+	rows  [][]string // of the table in progress, the names of the columns first
+	err   error
 }
 
 func (t *tables) begin(title string, columns ...string) {
@@ -110,8 +236,14 @@ func (t *tables) begin(title string, columns ...string) {
 
 func (t *tables) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// end writes the table: columns of numbers stand to the right, what names something to the left.
-func (t *tables) end() {
+// end writes the table: columns of numbers stand to the right, what names something to the left. Rows beyond the limit are counted.
+func (t *tables) end() { t.endOf(len(t.rows) - 1) }
+
+// endOf is end for a table whose rows were chosen out of so many.
+func (t *tables) endOf(total int) {
+	if t.limit > 0 && len(t.rows)-1 > t.limit {
+		t.rows = t.rows[:1+t.limit]
+	}
 	widths, left := make([]int, len(t.rows[0])), make([]bool, len(t.rows[0]))
 	for r, cells := range t.rows {
 		for i, c := range cells {
@@ -130,6 +262,9 @@ func (t *tables) end() {
 			}
 		}
 		t.printf("%s\n", strings.TrimRight(line.String(), " "))
+	}
+	if left := total - (len(t.rows) - 1); left > 0 {
+		t.printf("  ... and %d more: --all lists them, so do --json and the HTML report\n", left)
 	}
 	t.printf("\n")
 }

@@ -81,7 +81,7 @@ divergence from the float model on the lines of --text (as many, chosen by --see
 			if f.json {
 				return e.printJSON(r)
 			}
-			return reports.Text(e.stdout, r)
+			return reports.Text(e.stdout, r, true)
 		},
 	}
 	f.addData(c)
