@@ -5,7 +5,6 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 )
 
@@ -76,7 +75,7 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 		g := &a.groups[i]
 		node := a.g.Node(g.node)
 		l := LayerError{Node: node.Name, Op: node.Op, WeightRange: a.weightRange(g.node)}
-		l.MACs, _ = dispatch.MACs(a.g, g.node)
+		l.MACs, _ = a.g.MACsAtLeast(g.node)
 		var weight, activation float64
 		meters := make([]meter, len(a.g.Outputs))
 		for _, s := range results {

@@ -151,10 +151,15 @@ func (s *OpSpec) CountMACs(n *Node, opset int64, in []InferInput) (macs int64, k
 	if err := s.infer(c); err != nil {
 		return 0, false, err
 	}
-	if macs = s.MACs(c); macs == macOverflow {
+	dims := s.MACs(c)
+	if open, _ := openDims(dims); dims == nil || open {
+		return 0, false, nil
+	}
+	macs, fits := product(dims)
+	if !fits {
 		return 0, false, errors.New("more than 2^63 multiply-accumulates")
 	}
-	return max(macs, 0), macs >= 0, nil
+	return macs, true, nil
 }
 
 func (s *OpSpec) infer(c *InferCtx) error {

@@ -180,6 +180,45 @@ func TestInferNodeWithoutGraph(t *testing.T) {
 	require.Nil(t, out[0].Shape, "its subgraphs see nothing of the graph around them")
 }
 
+// Where MACs has no answer because shapes are open, MACsAtLeast counts open dimensions as 1 and tells a batch from the rest.
+func TestMACsAtLeast(t *testing.T) {
+	g := parsed(t, `
+		input x: f32[?,4,10,10]
+		input y: f32[1,4,?,10]
+		input m: f32[?,6]
+		input k: f32[5,?,6]
+		input dark
+		const w: f32[8,2,3,3] = normal(1)
+		const wt: f32[4,3,2,2] = normal(1)
+		const b: f32[6,7] = normal(1)
+		const w4: f32[8,4,1,1] = normal(1)
+		c = Conv(x, w) {group=2} "conv"
+		d = ConvTranspose(x, wt) "up"
+		e = Gemm(m, b) "gemm"
+		f = MatMul(k, b) "matmul"
+		h = Relu(c) "relu"
+		i = Conv(y, w4) "wide"
+		j = Conv(dark, w4) "dark"
+		output d; output e; output f; output h; output i; output j`)
+	require.Empty(t, InferShapes(g))
+	for name, want := range map[string]struct {
+		macs  int64
+		known bool
+	}{"conv": {8 * 8 * 8 * 2 * 9, true}, "up": {4 * 10 * 10 * 3 * 4, true}, "gemm": {6 * 7, true}, "matmul": {5 * 6 * 7, false},
+		"relu": {0, true}, "wide": {10 * 8 * 4, false}} {
+		id, ok := g.LookupNode(name)
+		require.True(t, ok)
+		macs, known := g.MACsAtLeast(id)
+		require.Equal(t, want.macs, macs, name)
+		require.Equal(t, want.known, known, name)
+		_, exact := g.MACs(id)
+		require.Equal(t, name == "relu", exact, name)
+	}
+	id, _ := g.LookupNode("dark")
+	_, known := g.MACsAtLeast(id)
+	require.False(t, known)
+}
+
 func TestMACsAndBind(t *testing.T) {
 	g := parsed(t, `
 		input x: f32[N,3,H,8]

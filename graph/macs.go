@@ -6,10 +6,38 @@ import "math/bits"
 // the leading dimension of a graph input counts as 1. It returns false if other dimensions are open or the count does not fit.
 // Operators that do not multiply and accumulate have 0.
 func (g *Graph) MACs(id NodeID) (int64, bool) {
+	dims, none := g.macDims(id)
+	if none {
+		return 0, true
+	}
+	if open, _ := openDims(dims); dims == nil || open {
+		return 0, false
+	}
+	return product(dims)
+}
+
+// MACsAtLeast is MACs where an answer is needed although shapes are open: open dimensions count as 1. known is false if others
+// than the leading one (a batch without a name) are open; a count that does not fit, or of unknown rank, is 0.
+func (g *Graph) MACsAtLeast(id NodeID) (macs int64, known bool) {
+	dims, none := g.macDims(id)
+	if none {
+		return 0, true
+	}
+	_, inner := openDims(dims)
+	macs, fits := product(dims)
+	if dims == nil || !fits {
+		return 0, false
+	}
+	return macs, !inner
+}
+
+// macDims lists the dimensions whose product is the number of multiply-accumulates of one sample: nil if a rank is not known.
+// none: the operator does not multiply and accumulate.
+func (g *Graph) macDims(id NodeID) (dims Shape, none bool) {
 	n := &g.nodes[id]
 	s := n.Spec()
 	if s == nil || s.MACs == nil {
-		return 0, true
+		return nil, true
 	}
 	batch := map[string]int64{}
 	for _, v := range g.Inputs {
@@ -29,8 +57,39 @@ func (g *Graph) MACs(id NodeID) (int64, bool) {
 			c.out[i] = InferOutput{DType: g.values[v].DType, Shape: g.values[v].Shape.bind(batch)}
 		}
 	}
-	macs := s.MACs(c)
-	return max(macs, 0), macs >= 0
+	return s.MACs(c), false
+}
+
+// factors appends dimensions to a shape; nil stays nil.
+func factors(outer Shape, inner ...Dim) Shape {
+	if outer == nil {
+		return nil
+	}
+	return append(append(Shape{}, outer...), inner...)
+}
+
+// openDims reports whether any dimension is open, and whether one behind the first is.
+func openDims(s Shape) (open, inner bool) {
+	for i, d := range s {
+		open, inner = open || !d.Known(), inner || i > 0 && !d.Known()
+	}
+	return open, inner
+}
+
+// product multiplies the dimensions that are known; ok is false if that does not fit.
+func product(s Shape) (p int64, ok bool) {
+	n := uint64(1)
+	for _, d := range s {
+		if !d.Known() {
+			continue
+		}
+		hi, lo := bits.Mul64(n, uint64(d.N))
+		if hi != 0 || lo > 1<<63-1 {
+			return 0, false
+		}
+		n = lo
+	}
+	return int64(n), true
 }
 
 // Bind gives symbolic dimensions of the graph inputs a size, by symbol ("" stands for dimensions without one), and infers all
@@ -98,29 +157,4 @@ func bindPart(part string, sizes map[string]int64) Elem {
 		return known(e.N / by)
 	}
 	return floorDiv(e, 0, by)
-}
-
-// What OpSpec.MACs returns where it cannot count.
-const (
-	macUnknown  = -1
-	macOverflow = -2
-)
-
-// macProduct multiplies dimensions.
-func macProduct(s Shape, unknown bool) int64 {
-	n := uint64(1)
-	for _, d := range s {
-		if unknown = unknown || !d.Known(); unknown {
-			return macUnknown
-		}
-		hi, lo := bits.Mul64(n, uint64(d.N))
-		if hi != 0 || lo > 1<<63-1 {
-			return macOverflow
-		}
-		n = lo
-	}
-	if unknown {
-		return macUnknown
-	}
-	return int64(n)
 }

@@ -86,13 +86,13 @@ func inferAttention(c *InferCtx) error {
 	return nil
 }
 
-func attentionMACs(c *InferCtx) int64 {
+func attentionMACs(c *InferCtx) Shape {
 	d, err := attentionSizes(c)
 	if err != nil {
-		return macUnknown
+		return nil
 	}
 	both := addElems(d.size.elem(), d.valueSize.elem()).dim()
-	return macProduct(Shape{d.batch, d.heads, d.queries, d.total, both}, false)
+	return Shape{d.batch, d.heads, d.queries, d.total, both}
 }
 
 // inferFusedAttention: weights are [in, q+k+v], the widths equal unless qkv_hidden_sizes says so. Past and present are

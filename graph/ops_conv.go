@@ -77,22 +77,22 @@ func inferConvTranspose(c *InferCtx) error {
 	return nil
 }
 
-func convMACs(c *InferCtx) int64 { return convMACsOf(c, 1) }
+func convMACs(c *InferCtx) Shape { return convMACsOf(c, 1) }
 
 // convMACsOf counts one MAC per output element and weight of its filter; the weight is input w.
-func convMACsOf(c *InferCtx, w int) int64 {
+func convMACsOf(c *InferCtx, w int) Shape {
 	ws := c.Shape(w)
 	if len(ws) < 3 {
-		return macUnknown
+		return nil
 	}
-	return macProduct(append(append(Shape{}, c.Out(0)...), ws[1:]...), c.Out(0) == nil)
+	return factors(c.Out(0), ws[1:]...)
 }
 
 // convTransposeMACs counts one MAC per input element and weight it meets.
-func convTransposeMACs(c *InferCtx) int64 {
+func convTransposeMACs(c *InferCtx) Shape {
 	ws := c.Shape(1)
 	if len(ws) < 3 {
-		return macUnknown
+		return nil
 	}
-	return macProduct(append(append(Shape{}, c.Shape(0)...), ws[1:]...), c.Shape(0) == nil)
+	return factors(c.Shape(0), ws[1:]...)
 }

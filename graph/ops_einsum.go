@@ -110,22 +110,22 @@ func inferEinsum(c *InferCtx) error {
 }
 
 // einsumMACs counts one MAC per combination of all labels, for two or more operands.
-func einsumMACs(c *InferCtx) int64 {
+func einsumMACs(c *InferCtx) Shape {
 	for i := range c.NumIn() {
 		if c.Shape(i) == nil {
-			return macUnknown
+			return nil
 		}
 	}
 	e, err := parseEinsum(c)
 	if err != nil {
-		return macUnknown
+		return nil
 	}
 	if c.NumIn() < 2 {
-		return 0
+		return Shape{{N: 0}}
 	}
 	all := Shape{}
 	for i := range e.in {
 		all = append(all, e.size[e.in[i]])
 	}
-	return macProduct(all, false)
+	return all
 }

@@ -18,11 +18,11 @@ var fusedOps = []OpSpec{
 	inDomain("com.microsoft", OpSpec{Name: "DynamicQuantizeMatMul", Doc: "MatMul of x, quantized by its range, and integers",
 		Since: 1, Kind: KindComputing, MinIn: 3, In: []Socket{SocketData, SocketData, SocketFloat},
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 1, tensor.Float32) },
-		MACs:  func(c *InferCtx) int64 { return matmulMACs(c, 0, 1) }}),
+		MACs:  func(c *InferCtx) Shape { return matmulMACs(c, 0, 1) }}),
 	inDomain("com.microsoft", OpSpec{Name: "MatMulIntegerToFloat", Doc: "MatMul of integers, dequantized", Since: 1,
 		Kind: KindComputing, MinIn: 4, In: []Socket{SocketData, SocketData, SocketFloat},
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 1, c.DType(2)) },
-		MACs:  func(c *InferCtx) int64 { return matmulMACs(c, 0, 1) }}),
+		MACs:  func(c *InferCtx) Shape { return matmulMACs(c, 0, 1) }}),
 	inDomain("com.microsoft", OpSpec{Name: "MatMulNBits", Doc: "MatMul with weights of a few bits, scaled by blocks", Since: 1,
 		Kind: KindComputing, MinIn: 3, In: []Socket{SocketData, SocketData, SocketFloat}, Infer: inferMatMulNBits,
 		MACs: matMulNBitsMACs}),
@@ -51,8 +51,8 @@ func inferMatMulNBits(c *InferCtx) error {
 	return nil
 }
 
-func matMulNBitsMACs(c *InferCtx) int64 {
-	return macProduct(append(slices.Clone(c.Shape(0)), Dim{N: c.Node.AttrInt("N", 0)}), false)
+func matMulNBitsMACs(c *InferCtx) Shape {
+	return factors(c.Shape(0), Dim{N: c.Node.AttrInt("N", 0)})
 }
 
 // inferEmbedNorm: ids are [batch, length], the words' table [vocabulary, size].
@@ -120,4 +120,4 @@ func transposedCtx(c *InferCtx) *InferCtx {
 
 func inferFusedMatMul(c *InferCtx) error { return matmul(transposedCtx(c), 0, 1, c.DType(0)) }
 
-func fusedMatMulMACs(c *InferCtx) int64 { return matmulMACs(transposedCtx(c), 0, 1) }
+func fusedMatMulMACs(c *InferCtx) Shape { return matmulMACs(transposedCtx(c), 0, 1) }

@@ -9,12 +9,12 @@ import (
 var matmulOps = []OpSpec{
 	{Name: "MatMul", Doc: "matrix product, leading axes broadcast", Since: 1, Kind: KindComputing, MinIn: 2,
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 1, c.DType(0)) },
-		MACs:  func(c *InferCtx) int64 { return matmulMACs(c, 0, 1) }},
+		MACs:  func(c *InferCtx) Shape { return matmulMACs(c, 0, 1) }},
 	{Name: "Gemm", Doc: "alpha*A'*B' + beta*C", Since: 1, Kind: KindComputing, MinIn: 2, Infer: inferGemm, MACs: gemmMACs},
 	{Name: "MatMulInteger", Doc: "matrix product of 8-bit integers in int32", Since: 10, Kind: KindComputing, MinIn: 2,
 		In:    []Socket{SocketData, SocketData, SocketFloat},
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 1, tensor.Int32) },
-		MACs:  func(c *InferCtx) int64 { return matmulMACs(c, 0, 1) }},
+		MACs:  func(c *InferCtx) Shape { return matmulMACs(c, 0, 1) }},
 	{Name: "Einsum", Doc: "sum of products by equation", Since: 12, Kind: KindOther, MinIn: 1, Infer: inferEinsum, MACs: einsumMACs},
 }
 
@@ -52,13 +52,13 @@ func matmul(c *InferCtx, a, b int, d tensor.DType) error {
 	return nil
 }
 
-func matmulMACs(c *InferCtx, a, b int) int64 {
+func matmulMACs(c *InferCtx, a, b int) Shape {
 	as, bs := c.Shape(a), c.Shape(b)
 	if len(as) == 0 || len(bs) == 0 {
-		return macUnknown
+		return nil
 	}
 	k, _ := mergeDim(as[len(as)-1], bs[max(0, len(bs)-2)])
-	return macProduct(append(append(Shape{}, c.Out(0)...), k), c.Out(0) == nil)
+	return factors(c.Out(0), k)
 }
 
 // gemmDims returns the rows, columns and inner dimension of the product.
@@ -102,7 +102,10 @@ func inferGemm(c *InferCtx) error {
 	return nil
 }
 
-func gemmMACs(c *InferCtx) int64 {
+func gemmMACs(c *InferCtx) Shape {
 	m, n, k, err := gemmDims(c)
-	return macProduct(Shape{m, n, k}, err != nil)
+	if err != nil {
+		return nil
+	}
+	return Shape{m, n, k}
 }

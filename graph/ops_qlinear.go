@@ -11,14 +11,14 @@ var qlinearOps = []OpSpec{
 	{Name: "QLinearConv", Doc: "Conv of integers, requantized", Since: 10, Kind: KindComputing, MinIn: 8,
 		In:    []Socket{SocketData, SocketFloat, SocketFloat, SocketData, SocketFloat, SocketFloat, SocketFloat, SocketFloat, SocketData},
 		Infer: func(c *InferCtx) error { return conv(c, 0, 3, 8, c.DType(7)) },
-		MACs:  func(c *InferCtx) int64 { return convMACsOf(c, 3) }},
+		MACs:  func(c *InferCtx) Shape { return convMACsOf(c, 3) }},
 	{Name: "ConvInteger", Doc: "Conv of 8-bit integers in int32", Since: 10, Kind: KindComputing, MinIn: 2,
 		In:    []Socket{SocketData, SocketData, SocketFloat},
 		Infer: func(c *InferCtx) error { return conv(c, 0, 1, -1, tensor.Int32) }, MACs: convMACs},
 	{Name: "QLinearMatMul", Doc: "MatMul of integers, requantized", Since: 10, Kind: KindComputing, MinIn: 8,
 		In:    []Socket{SocketData, SocketFloat, SocketFloat, SocketData, SocketFloat},
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 3, c.DType(7)) },
-		MACs:  func(c *InferCtx) int64 { return matmulMACs(c, 0, 3) }},
+		MACs:  func(c *InferCtx) Shape { return matmulMACs(c, 0, 3) }},
 	qlinearBinary("QLinearAdd", "Add of integers, requantized"),
 	qlinearBinary("QLinearMul", "Mul of integers, requantized"),
 	qlinearUnary(KindActivation, "QLinearSigmoid", "Sigmoid of integers, requantized", inferSame),
@@ -33,7 +33,7 @@ var qlinearOps = []OpSpec{
 	inDomain("com.microsoft", OpSpec{Name: "QGemm", Doc: "Gemm of integers, requantized if the output has a scale", Since: 1,
 		Kind: KindComputing, MinIn: 6,
 		In:    []Socket{SocketData, SocketFloat, SocketFloat, SocketData, SocketFloat, SocketFloat, SocketData, SocketFloat},
-		Infer: inferQGemm, MACs: func(c *InferCtx) int64 { return gemmMACs(qgemmCtx(c)) }}),
+		Infer: inferQGemm, MACs: func(c *InferCtx) Shape { return gemmMACs(qgemmCtx(c)) }}),
 }
 
 func qlinearBinary(name, doc string) OpSpec {

@@ -13,7 +13,7 @@ var recurrentOps = []OpSpec{
 func recurrent(name, doc string, gates int64) OpSpec {
 	return OpSpec{Name: name, Doc: doc, Since: 1, Kind: KindRecurrent, MinIn: 3, In: recurrentSockets,
 		Infer: func(c *InferCtx) error { return inferRecurrent(c, gates) },
-		MACs:  func(c *InferCtx) int64 { return recurrentMACs(c, gates) }}
+		MACs:  func(c *InferCtx) Shape { return recurrentMACs(c, gates) }}
 }
 
 // recurrentDims are the sizes of a recurrent operator: steps, batch, features, directions and units.
@@ -73,11 +73,11 @@ func inferRecurrent(c *InferCtx, gates int64) error {
 	return nil
 }
 
-func recurrentMACs(c *InferCtx, gates int64) int64 {
+func recurrentMACs(c *InferCtx, gates int64) Shape {
 	d, err := recurrentSizes(c, gates)
 	if err != nil {
-		return macUnknown
+		return nil
 	}
 	inner := addElems(d.in.elem(), d.hidden.elem()).dim()
-	return macProduct(Shape{d.seq, d.batch, d.dirs, {N: gates}, d.hidden, inner}, false)
+	return Shape{d.seq, d.batch, d.dirs, {N: gates}, d.hidden, inner}
 }

@@ -56,8 +56,9 @@ type OpSpec struct {
 	Passive func(g *Graph, n *Node) bool
 	// Infer sets type and shape of the outputs, as far as they follow from what is known. nil: nothing is known about them.
 	Infer func(*InferCtx) error
-	// MACs counts multiply-accumulates once the outputs are inferred, with all shapes known. nil: none.
-	MACs func(*InferCtx) int64
+	// MACs lists the dimensions whose product is the number of multiply-accumulates, once the outputs are inferred; nil where a
+	// rank is not known. A nil function: the operator has none.
+	MACs func(*InferCtx) Shape
 }
 
 // InSocket returns the socket of input i.

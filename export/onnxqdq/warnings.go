@@ -36,7 +36,7 @@ func channelWarning(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warnin
 		if set.Domains[id] != tqc.DomainINT8 || op == nil || op.Role != target.Weighted {
 			continue
 		}
-		macs, _ := g.MACs(id)
+		macs, _ := g.MACsAtLeast(id)
 		total += macs
 		if in, out := channelsOf(g, n); in%m != 0 || out%m != 0 {
 			concerned += macs

@@ -173,27 +173,6 @@ func TestConstraintsHoldForEverySetOfFloatNodes(t *testing.T) {
 	}
 }
 
-func TestMACsWithoutSpecKnowingAllDimensions(t *testing.T) {
-	g := parse(t, `
-input x: f32[N,4,10,10]
-input m: f32[N,6]
-input k: f32[5,N,6]
-const w: f32[8,2,3,3] = normal(1)
-const wt: f32[4,3,2,2] = normal(1)
-const b: f32[6,7] = normal(1)
-c = Conv(x, w) {group=2} "conv"
-d = ConvTranspose(x, wt) "up"
-e = Gemm(m, b) "gemm"
-f = MatMul(k, b) "matmul"
-h = Relu(c) "relu"
-output d; output e; output f; output h
-`)
-	for name, want := range map[string]int64{"conv": 8 * 8 * 8 * 2 * 9, "up": 4 * 10 * 10 * 3 * 4, "gemm": 6 * 7, "matmul": 5 * 6 * 7, "relu": 0} {
-		n, _ := dispatch.MACs(g, id(t, g, name))
-		require.Equal(t, want, n, name)
-	}
-}
-
 func TestShapeNodes(t *testing.T) {
 	g := parse(t, `
 input x: f32[1,4,8,8]

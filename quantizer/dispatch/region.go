@@ -66,7 +66,7 @@ func (a *Assignment) border(v graph.ValueID) bool {
 // Work returns the multiply-accumulates of the operators that run on integers, and of all operators.
 func (a *Assignment) Work() (integer, total int64) {
 	for _, id := range a.bound.Order {
-		n, _ := MACs(a.bound.Graph, id)
+		n, _ := a.bound.Graph.MACsAtLeast(id)
 		total += n
 		if a.integer(id) {
 			integer += n
@@ -89,7 +89,7 @@ func (a *Assignment) dropUnprofitable() {
 	of := make([]sums, count)
 	for _, id := range a.bound.Order {
 		if a.integer(id) {
-			n, known := MACs(a.bound.Graph, id)
+			n, known := a.bound.Graph.MACsAtLeast(id)
 			of[region[id]].macs += n
 			of[region[id]].unknown = of[region[id]].unknown || !known
 		}
