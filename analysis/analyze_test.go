@@ -91,7 +91,7 @@ func extents(t testing.TB, g *graph.Graph, data *replay) map[graph.ValueID]obser
 // calibration's business.
 func quantized(t testing.TB, g *graph.Graph, tgt *target.Target, ranges map[graph.ValueID]observers.Extent, narrow float64, forced ...graph.NodeID) (*sim.Simulator, *dispatch.Assignment) {
 	t.Helper()
-	a, err := dispatch.Assign(g, tgt, dispatch.Forced{Nodes: forced, Who: dispatch.BySearch})
+	a, err := dispatch.Assign(g, tgt, dispatch.Options{Forced: []dispatch.Forced{dispatch.Forced{Nodes: forced, Who: dispatch.BySearch}}})
 	require.NoError(t, err)
 	set, _, err := quantizer.Configure(g, a, tgt, quantizer.Options{})
 	require.NoError(t, err)

@@ -284,7 +284,7 @@ func nodeInfo(g, one *graph.Graph, id graph.NodeID) NodeInfo {
 }
 
 func platformInfo(g *graph.Graph, t *target.Target) (PlatformInfo, error) {
-	a, err := dispatch.Assign(g, t)
+	a, err := dispatch.Assign(g, t, dispatch.Options{})
 	if err != nil {
 		return PlatformInfo{}, err
 	}

@@ -104,7 +104,7 @@ func configure(t testing.TB, g *graph.Graph, platform string, o quantizer.Option
 	require.NoError(t, err)
 	free := *tg
 	free.BorderCost = 0
-	a, err := dispatch.Assign(g, &free)
+	a, err := dispatch.Assign(g, &free, dispatch.Options{})
 	require.NoError(t, err)
 	set, _, err := quantizer.Configure(g, a, &free, o)
 	require.NoError(t, err)

@@ -36,7 +36,7 @@ func configure(t testing.TB, g *graph.Graph, platform, selectors string) (*tqc.S
 		forced, err = dispatch.Select(g, list, dispatch.ByUser)
 		require.NoError(t, err)
 	}
-	a, err := dispatch.Assign(g, &free, forced...)
+	a, err := dispatch.Assign(g, &free, dispatch.Options{Forced: forced})
 	if err != nil {
 		return nil, err
 	}

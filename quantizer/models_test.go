@@ -42,7 +42,7 @@ func TestRealModels(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, graph.InferShapes(g))
 		for i, tg := range target.All {
-			a, err := dispatch.Assign(g, tg)
+			a, err := dispatch.Assign(g, tg, dispatch.Options{})
 			require.NoError(t, err)
 			integer, total := a.Work()
 			require.GreaterOrEqual(t, float64(integer), c.share*float64(total), "%s on %s", c.file, tg.Name)

@@ -20,7 +20,7 @@ y: f16[2,1] = MatMul(x, w) "product"
 output y
 `)
 	for _, tg := range target.All {
-		a, err := dispatch.Assign(g, tg)
+		a, err := dispatch.Assign(g, tg, dispatch.Options{})
 		require.NoError(t, err)
 		_, warnings, err := quantizer.Configure(g, a, tg, quantizer.Options{})
 		require.NoError(t, err)

@@ -44,7 +44,7 @@ func (r *recipe) configure(ctx context.Context, forced ...dispatch.Forced) (*con
 	if r.imported != nil {
 		return r.release(forced)
 	}
-	a, err := dispatch.Assign(r.g, r.target, forced...)
+	a, err := dispatch.Assign(r.g, r.target, dispatch.Options{Forced: forced})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,10 @@ func (r *recipe) release(forced []dispatch.Forced) (*configured, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := dispatch.AssignBound(r.bound)
+	a, err := dispatch.AssignBound(r.bound, dispatch.Options{})
+	if err != nil {
+		return nil, err
+	}
 	a.Domains, a.Why, a.Fused = set.Domains, set.Why, set.Fused
 	return &configured{set: set, assignment: a}, nil
 }

@@ -70,7 +70,7 @@ func TestTrainedNetworks(t *testing.T) {
 			require.NoError(t, err)
 			tg, err := target.Find(c.platform)
 			require.NoError(t, err)
-			a, err := dispatch.Assign(g, tg)
+			a, err := dispatch.Assign(g, tg, dispatch.Options{})
 			require.NoError(t, err)
 			configs, _, err := quantizer.Configure(g, a, tg, quantizer.Options{})
 			require.NoError(t, err)

@@ -73,7 +73,7 @@ func configure(t testing.TB, g *graph.Graph, tg *target.Target, selectors string
 		forced, err = dispatch.Select(g, list, dispatch.ByUser)
 		require.NoError(t, err)
 	}
-	a, err := dispatch.Assign(g, tg, forced...)
+	a, err := dispatch.Assign(g, tg, dispatch.Options{Forced: forced})
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -51,7 +52,7 @@ func TestARegionStaysOnlyIfItPaysForItsBorders(t *testing.T) {
 	}{{0, tqc.DomainINT8}, {2.6, tqc.DomainINT8}, {2.7, tqc.DomainFP32}} {
 		tg := target.ONNXRuntime
 		tg.BorderCost = c.cost
-		a, err := dispatch.Assign(g, &tg)
+		a, err := dispatch.Assign(g, &tg, dispatch.Options{})
 		require.NoError(t, err)
 		require.Equal(t, c.want, a.Domains[id(t, g, "conv")], "cost %g", c.cost)
 		if c.want == tqc.DomainFP32 {
@@ -61,19 +62,19 @@ func TestARegionStaysOnlyIfItPaysForItsBorders(t *testing.T) {
 	}
 	tg := target.ONNXRuntime
 	tg.BorderCost = 3200.0 / 1200
-	a, err := dispatch.Assign(g, &tg)
+	a, err := dispatch.Assign(g, &tg, dispatch.Options{})
 	require.NoError(t, err)
 	require.Equal(t, tqc.DomainFP32, a.Domains[id(t, g, "conv")], "breaking even is not enough")
 }
 
 func TestARegionOfUnknownSizeStays(t *testing.T) {
 	dark := graphtest.Parse(t, "input x\nconst w: f32[8,4,1,1] = normal(1)\nc = Conv(x, w) \"conv\"\noutput c")
-	a, err := dispatch.Assign(dark, &target.TRTInt8)
+	a, err := dispatch.Assign(dark, &target.TRTInt8, dispatch.Options{})
 	require.NoError(t, err)
 	require.Equal(t, tqc.DomainINT8, a.Domains[0])
 
 	batch := parse(t, "input x: f32[N,4,10,10]\nconst w: f32[8,4,1,1] = normal(1)\nc = Conv(x, w) \"conv\"\noutput c")
-	a, err = dispatch.Assign(batch, &target.TRTInt8)
+	a, err = dispatch.Assign(batch, &target.TRTInt8, dispatch.Options{})
 	require.NoError(t, err)
 	require.Equal(t, tqc.DomainFP32, a.Domains[0], "an open batch counts as 1")
 }
@@ -97,7 +98,7 @@ output y
 
 func TestBordersAndWork(t *testing.T) {
 	g := parse(t, residual)
-	a, err := dispatch.Assign(g, &target.ONNXRuntime)
+	a, err := dispatch.Assign(g, &target.ONNXRuntime, dispatch.Options{})
 	require.NoError(t, err)
 	integer, total := a.Work()
 	require.Equal(t, int64(2*16*16*8*8*9+8*8*8*8*9), total)
@@ -106,7 +107,7 @@ func TestBordersAndWork(t *testing.T) {
 
 	forced, err := dispatch.Select(g, selectors(t, "conv2"), dispatch.ByUser)
 	require.NoError(t, err)
-	a, err = dispatch.Assign(g, &target.ONNXRuntime, forced...)
+	a, err = dispatch.Assign(g, &target.ONNXRuntime, dispatch.Options{Forced: forced})
 	require.NoError(t, err)
 	integer, _ = a.Work()
 	require.Equal(t, total-16*16*8*8*9, integer)
@@ -134,43 +135,59 @@ func selectors(t testing.TB, text string) []dispatch.Selector {
 	return list
 }
 
-// Whatever set of nodes is forced, the constraints hold afterwards.
+// Whatever set of nodes is forced, and whatever the strategy, the constraints hold afterwards.
 func TestConstraintsHoldForEverySetOfFloatNodes(t *testing.T) {
 	g := parse(t, residual)
 	order, err := g.Order()
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(3, 3))
-	for _, tg := range target.All {
-		b, err := tg.Bind(g)
+	conflicts := 0
+	for round := range 500 * len(target.All) {
+		b, err := target.All[round%len(target.All)].Bind(g)
 		require.NoError(t, err)
-		for range 500 {
-			var f dispatch.Forced
-			f.Who = dispatch.BySearch
-			for _, n := range order {
-				if r.IntN(5) == 0 {
-					f.Nodes = append(f.Nodes, n)
+		strategy := dispatch.Strategies[round/len(target.All)%len(dispatch.Strategies)].Name
+		f, kept := dispatch.Forced{Who: dispatch.BySearch}, dispatch.Forced{Who: dispatch.ByUser, Domain: tqc.DomainINT8}
+		for _, n := range order {
+			switch r.IntN(10) {
+			case 0, 1:
+				f.Nodes = append(f.Nodes, n)
+			case 2:
+				if b.Ops[n] != nil && b.Ops[n].Role == target.Weighted {
+					kept.Nodes = append(kept.Nodes, n)
 				}
 			}
-			a := dispatch.AssignBound(b, f)
-			integer := func(n graph.NodeID) bool { return n != graph.NoNode && a.Domains[n] == tqc.DomainINT8 }
-			for _, n := range f.Nodes {
-				require.False(t, integer(n), "a forced node is float")
+		}
+		a, err := dispatch.AssignBound(b, dispatch.Options{Strategy: strategy, Forced: []dispatch.Forced{f, kept}})
+		var conflict *dispatch.Conflict
+		if errors.As(err, &conflict) {
+			require.Contains(t, f.Nodes, conflict.Float)
+			require.Contains(t, kept.Nodes, conflict.Integer)
+			conflicts++
+			continue
+		}
+		require.NoError(t, err)
+		for _, n := range kept.Nodes {
+			require.Equal(t, tqc.DomainINT8, a.Domains[n], "a node that is forced to integers is on them")
+		}
+		integer := func(n graph.NodeID) bool { return n != graph.NoNode && a.Domains[n] == tqc.DomainINT8 }
+		for _, n := range f.Nodes {
+			require.False(t, integer(n), "a forced node is float")
+		}
+		for _, n := range order {
+			require.NotEmpty(t, a.Why[n])
+			if head := b.Heads[n]; head != graph.NoNode {
+				require.Equal(t, integer(head), integer(n), "%s stays with %s", g.Node(n).Name, g.Node(head).Name)
 			}
-			for _, n := range order {
-				require.NotEmpty(t, a.Why[n])
-				if head := b.Heads[n]; head != graph.NoNode {
-					require.Equal(t, integer(head), integer(n), "%s stays with %s", g.Node(n).Name, g.Node(head).Name)
-				}
-				if op := b.Ops[n]; integer(n) && op.Role != target.Weighted {
-					for _, i := range b.DataInputs(n) {
-						if v := g.Node(n).Inputs[i]; g.Const(v) == nil {
-							require.True(t, integer(g.Producer(v)), "input %d of %s", i, g.Node(n).Name)
-						}
+			if op := b.Ops[n]; integer(n) && op.Role != target.Weighted && strategy == dispatch.ByConservative {
+				for _, i := range b.DataInputs(n) {
+					if v := g.Node(n).Inputs[i]; g.Const(v) == nil {
+						require.True(t, integer(g.Producer(v)), "input %d of %s", i, g.Node(n).Name)
 					}
 				}
 			}
 		}
 	}
+	require.Positive(t, conflicts)
 }
 
 func TestShapeNodes(t *testing.T) {
@@ -195,7 +212,7 @@ output n
 output z
 output h
 `)
-	a, err := dispatch.Assign(g, free(target.ONNXRuntime))
+	a, err := dispatch.Assign(g, free(target.ONNXRuntime), dispatch.Options{})
 	require.NoError(t, err)
 	for name, want := range map[string]tqc.Domain{"conv": tqc.DomainINT8, "shape": tqc.DomainSOI, "half": tqc.DomainSOI, "float": tqc.DomainSOI,
 		"scaled": tqc.DomainSOI, "int": tqc.DomainSOI, "resize": tqc.DomainINT8, "nonzero": tqc.DomainFP32, "zeros": tqc.DomainSOI, "add": tqc.DomainFP32} {
@@ -283,7 +300,7 @@ v = Upsample(d, s) {mode="linear"} "linear"
 e = Conv(v, w) "c"
 output e
 `)
-		a, err := dispatch.Assign(g, free(*tg))
+		a, err := dispatch.Assign(g, free(*tg), dispatch.Options{})
 		require.NoError(t, err)
 		require.Equal(t, tqc.DomainINT8, a.Domains[id(t, g, "nearest")], tg.Name)
 		require.Equal(t, tqc.DomainFP32, a.Domains[id(t, g, "linear")], tg.Name)

@@ -1,7 +1,8 @@
 // Package dispatch decides for every node of a graph whether it runs on integers, stays float, or computes shapes and
-// indices. The rule is conservative: integers start at operators with weights and spread forwards through what the target can
-// compute on integers; an operator with several inputs follows only if all of them do, an activation stays with the operator it
-// is fused with, and a region stays only if the work it saves pays for converting numbers at its borders.
+// indices. Three steps are the same whatever the strategy: what no strategy may change is settled first (shapes and indices, what
+// the target has no integers for, what a user or a search forced, what is computed together with another node); a Strategy then
+// decides about the rest; last, regions whose work does not pay for converting numbers at their borders go back to float.
 //
-// It measures nothing. Users and searches impose sets of float nodes on it; it restores the constraints around them.
+// The package measures nothing. Users and searches force sets of nodes to float or to integers; it restores the constraints
+// around them, or says why that cannot be.
 package dispatch

@@ -76,28 +76,29 @@ func (a *Assignment) Work() (integer, total int64) {
 }
 
 // dropUnprofitable turns those connected integer regions back to float whose multiply-accumulates are not more than the
-// elements at their borders times the target's BorderCost. Regions do not touch each other, so one round is enough.
-func (a *Assignment) dropUnprofitable() {
-	if a.bound.BorderCost <= 0 {
+// elements at their borders times cost, and in which nobody forced a node to integers. Regions do not touch each other, so one round
+// is enough.
+func (a *Assignment) dropUnprofitable(cost float64, marks []mark) {
+	if cost <= 0 {
 		return
 	}
 	region, count := a.regions()
 	type sums struct {
 		macs, elements int64
-		unknown        bool
+		stays          bool // whatever it costs
 	}
 	of := make([]sums, count)
 	for _, id := range a.bound.Order {
 		if a.integer(id) {
 			n, known := a.bound.Graph.MACsAtLeast(id)
 			of[region[id]].macs += n
-			of[region[id]].unknown = of[region[id]].unknown || !known
+			of[region[id]].stays = of[region[id]].stays || !known || marks[id].forced
 		}
 	}
 	for _, brd := range a.Borders() {
 		for _, r := range a.touching(brd, region) {
 			of[r].elements += brd.Elements
-			of[r].unknown = of[r].unknown || !brd.Known
+			of[r].stays = of[r].stays || !brd.Known
 		}
 	}
 	for _, id := range a.bound.Order {
@@ -105,7 +106,7 @@ func (a *Assignment) dropUnprofitable() {
 			continue
 		}
 		s := of[region[id]]
-		if s.unknown || float64(s.macs) > float64(s.elements)*a.bound.BorderCost {
+		if s.stays || float64(s.macs) > float64(s.elements)*cost {
 			continue
 		}
 		a.Domains[id], a.Fused[id] = tqc.DomainFP32, graph.NoNode

@@ -14,7 +14,7 @@ func shapeNodes(b *target.Bound) []bool {
 	data := make([]bool, g.NumNodes()) // downstream of a weighted operator, along data
 	for _, id := range b.Order {
 		n := g.Node(id)
-		if n.Op == "Shape" || n.Op == "Size" {
+		if onlyShape(n) {
 			soi[id] = true
 			continue
 		}

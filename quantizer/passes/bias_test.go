@@ -30,7 +30,7 @@ output y
 	g.SetConst(v, tensor.FromF32(bias, len(bias)))
 	tg := target.ONNXRuntime
 	tg.BorderCost = 0
-	a, err := dispatch.Assign(g, &tg)
+	a, err := dispatch.Assign(g, &tg, dispatch.Options{})
 	require.NoError(t, err)
 	set, _, err := quantizer.Configure(g, a, &tg, quantizer.Options{})
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestGranularityIsRefusedWithTheReason(t *testing.T) {
 	tg.BorderCost = 0
 	tg.Activation.Policy = tqc.Asymmetric | tqc.PerChannel | tqc.Linear
 	tg.Activation.Axis = 1
-	a, err := dispatch.Assign(g, &tg)
+	a, err := dispatch.Assign(g, &tg, dispatch.Options{})
 	require.NoError(t, err)
 	_, _, err = quantizer.Configure(g, a, &tg, quantizer.Options{})
 	require.EqualError(t, err, `configure: node "conv" (Conv, f32[1,2,8,8], f32[3,2,1,1], f32[3]): input 0: `+
@@ -116,7 +116,7 @@ func TestGranularityIsRefusedWithTheReason(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	g, _, id := configured(t, []float32{1, 2, 3}, 1, 1, 1)
-	a, err := dispatch.Assign(g, &target.ONNXRuntime)
+	a, err := dispatch.Assign(g, &target.ONNXRuntime, dispatch.Options{})
 	require.NoError(t, err)
 	for i := range a.Domains {
 		a.Domains[i] = tqc.DomainINT8

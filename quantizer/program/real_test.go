@@ -84,7 +84,7 @@ func load(t testing.TB, model, from, preprocess string, n int) *network {
 func (n *network) configure(t testing.TB, platform string) *tqc.Set {
 	tg, err := target.Find(platform)
 	require.NoError(t, err)
-	a, err := dispatch.Assign(n.g, tg)
+	a, err := dispatch.Assign(n.g, tg, dispatch.Options{})
 	require.NoError(t, err)
 	set, _, err := quantizer.Configure(n.g, a, tg, quantizer.Options{Activation: tqc.ObserverMinMax})
 	require.NoError(t, err)

@@ -103,7 +103,10 @@ func (c *configurer) domains() error {
 			float.Nodes = append(float.Nodes, id)
 		}
 	}
-	a := dispatch.AssignBound(c.bound, float)
+	a, err := dispatch.AssignBound(c.bound, dispatch.Options{Forced: []dispatch.Forced{float}})
+	if err != nil {
+		return err
+	}
 	for _, id := range c.bound.Order {
 		c.why[id], c.soi[id] = a.Why[id], a.Domains[id] == tqc.DomainSOI
 		if c.t.Placement.Outputs() {

@@ -10,7 +10,7 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Release returns a copy of the set of an imported graph in which forced nodes are float. By the rules of dispatch others go with them:
+// Release returns a copy of the set of an imported graph in which nodes that are forced to float are float. By the rules of dispatch others go with them:
 // what they are fused with, and what does not sum products and would read their real numbers. A tensor that such a node brought to its grid is brought to the same grid where it is read. Weights of float nodes are the
 // dequantized ones.
 func Release(g *graph.Graph, set *tqc.Set, t *target.Target, forced ...dispatch.Forced) (*tqc.Set, error) {
@@ -20,9 +20,14 @@ func Release(g *graph.Graph, set *tqc.Set, t *target.Target, forced ...dispatch.
 	}
 	r := &releaser{g: g, t: t, set: set.Clone(), order: order, why: make([]string, g.NumNodes())}
 	for _, f := range forced {
-		r.force(f)
+		if f.Domain == tqc.DomainFP32 {
+			r.force(f)
+		}
 	}
 	r.spread()
+	if err := r.keep(forced); err != nil {
+		return nil, err
+	}
 	saved := r.slots()
 	for _, id := range order {
 		if r.why[id] != "" {
@@ -67,6 +72,26 @@ func (r *releaser) force(f dispatch.Forced) {
 			}
 		}
 	}
+}
+
+// keep makes sure that what is forced to integers still is on them: the file has them, and nothing took them along.
+func (r *releaser) keep(forced []dispatch.Forced) error {
+	for _, f := range forced {
+		if f.Domain == tqc.DomainFP32 {
+			continue
+		}
+		for _, id := range f.Nodes {
+			if r.integer(id) {
+				continue
+			}
+			why := r.why[id]
+			if why == "" {
+				why = r.set.Why[id]
+			}
+			return r.g.ErrorAt("dispatch", id, fmt.Errorf("cannot run on integers, as is wanted (%s: %s): %s", f.Who, f.Why, why))
+		}
+	}
+	return nil
 }
 
 // integer reports whether a node still runs on integers.

@@ -93,6 +93,23 @@ func near(t testing.TB, want, got *tensor.Tensor, name string) {
 
 func abs(x float64) float64 { return max(x, -x) }
 
+// What is forced to integers stays on them, or the error says what is against it.
+func TestReleaseKeepsForcedIntegers(t *testing.T) {
+	im := imported(t, parsed(t, pairs), &target.ONNXRuntime)
+	relu, _ := im.Graph.LookupNode("relu")
+	conv, _ := im.Graph.LookupNode("conv")
+	pointwise, _ := im.Graph.LookupNode("pointwise")
+	force := func(id graph.NodeID, d tqc.Domain) dispatch.Forced {
+		return dispatch.Forced{Nodes: []graph.NodeID{id}, Who: dispatch.ByUser, Why: im.Graph.Node(id).Name, Domain: d}
+	}
+	set, err := qdq.Release(im.Graph, im.Set, im.Target, force(relu, tqc.DomainFP32), force(pointwise, tqc.DomainINT8))
+	require.NoError(t, err)
+	require.Equal(t, tqc.DomainINT8, set.Domains[pointwise])
+	_, err = qdq.Release(im.Graph, im.Set, im.Target, force(relu, tqc.DomainFP32), force(conv, tqc.DomainINT8))
+	require.ErrorContains(t, err, `dispatch: node "conv" (Conv)`)
+	require.ErrorContains(t, err, `cannot run on integers, as is wanted (user: conv): user: goes with "relu"`)
+}
+
 // A tensor that a released operator brought to its grid is brought to it by its reader, once for all of them.
 func TestReleasedStates(t *testing.T) {
 	im := imported(t, parsed(t, pairs), &target.ONNXRuntime)

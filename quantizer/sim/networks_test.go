@@ -105,7 +105,7 @@ func configured(t testing.TB, text, platform string) (*graph.Graph, *tqc.Set, ma
 	require.NoError(t, err)
 	free := *tg
 	free.BorderCost = 0
-	a, err := dispatch.Assign(g, &free)
+	a, err := dispatch.Assign(g, &free, dispatch.Options{})
 	require.NoError(t, err)
 	set, _, err := quantizer.Configure(g, a, &free, quantizer.Options{})
 	require.NoError(t, err)

@@ -217,17 +217,28 @@ func Configured(t testing.TB, text, platform string) (*graph.Graph, *tqc.Set, ma
 // ConfiguredFor is Configured for a target of the test's own.
 func ConfiguredFor(t testing.TB, text string, tg *target.Target) (*graph.Graph, *tqc.Set, map[string]*tensor.Tensor) {
 	t.Helper()
+	return ConfiguredBy(t, text, tg, "")
+}
+
+// ConfiguredBy is ConfiguredFor with a strategy of dispatch.
+func ConfiguredBy(t testing.TB, text string, tg *target.Target, strategy string) (*graph.Graph, *tqc.Set, map[string]*tensor.Tensor) {
+	t.Helper()
 	g := graphtest.Parse(t, text)
-	set, feeds := Configure(t, g, tg)
+	set, feeds := configure(t, g, tg, strategy)
 	return g, set, feeds
 }
 
 // Configure is ConfiguredFor for a graph.
 func Configure(t testing.TB, g *graph.Graph, tg *target.Target) (*tqc.Set, map[string]*tensor.Tensor) {
 	t.Helper()
+	return configure(t, g, tg, "")
+}
+
+func configure(t testing.TB, g *graph.Graph, tg *target.Target, strategy string) (*tqc.Set, map[string]*tensor.Tensor) {
+	t.Helper()
 	free := *tg
 	free.BorderCost = 0
-	a, err := dispatch.Assign(g, &free)
+	a, err := dispatch.Assign(g, &free, dispatch.Options{Strategy: strategy})
 	require.NoError(t, err)
 	set, _, err := quantizer.Configure(g, a, &free, quantizer.Options{})
 	require.NoError(t, err)

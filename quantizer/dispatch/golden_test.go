@@ -1,0 +1,111 @@
+package dispatch_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/quantizer/dispatch"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the golden cases give as what they want")
+
+// golden reads the options of a case: words and their values, as in "platform trt_int8 dispatcher allin cost 26 fp32 a,b int c". The cost
+// is 0 if there is none, for tiny graphs never repay one.
+func golden(t testing.TB, g *graph.Graph, line string) (*target.Target, dispatch.Options) {
+	words := strings.Fields(line)
+	require.Zero(t, len(words)%2, line)
+	zero := 0.0
+	o := dispatch.Options{BorderCost: &zero}
+	var tg *target.Target
+	for i := 0; i < len(words); i += 2 {
+		value := words[i+1]
+		var err error
+		switch words[i] {
+		case "platform":
+			tg, err = target.Known(value)
+		case "dispatcher":
+			o.Strategy = value
+		case "cost":
+			var cost float64
+			cost, err = strconv.ParseFloat(value, 64)
+			o.BorderCost = &cost
+		case "fp32", "int":
+			var list []dispatch.Forced
+			list, err = dispatch.Select(g, selectors(t, value), dispatch.ByUser)
+			for _, f := range list {
+				if words[i] == "int" {
+					f.Domain = tqc.DomainINT8
+				}
+				o.Forced = append(o.Forced, f)
+			}
+		default:
+			t.Fatalf("unknown word %q in %q", words[i], line)
+		}
+		require.NoError(t, err, line)
+	}
+	return tg, o
+}
+
+// describe writes a line per node: name, domain, what it is fused with and why.
+func describe(g *graph.Graph, a *dispatch.Assignment) string {
+	var b strings.Builder
+	order, _ := g.Order()
+	for _, id := range order {
+		fmt.Fprintf(&b, "%s %s", g.Node(id).Name, a.Domains[id])
+		if f := a.Fused[id]; f != graph.NoNode {
+			fmt.Fprintf(&b, " (with %s)", g.Node(f).Name)
+		}
+		if a.Why[id] != a.Strategy {
+			fmt.Fprintf(&b, " | %s", a.Why[id])
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// TestGolden runs testdata/*.txt. A case is a claim in lines starting with "#", the options (see golden), a graph, "----" and what
+// becomes of its nodes; "====" separates cases. Each case says what would be wrong if it changed.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var out []string
+		for _, c := range strings.Split(strings.TrimSpace(string(src)), "\n====\n") {
+			input, want, ok := strings.Cut(c, "\n----\n")
+			require.True(t, ok, "%s: no ---- in %s", file, c)
+			claim, rest, _ := strings.Cut(input, "\nplatform ")
+			require.True(t, strings.HasPrefix(claim, "# "), "%s: a case starts with its claim: %s", file, c)
+			head, text, _ := strings.Cut(rest, "\n")
+			var got string
+			t.Run(filepath.Base(file)+"/"+claim[2:], func(t *testing.T) {
+				g := parse(t, text)
+				tg, o := golden(t, g, "platform "+head)
+				a, err := dispatch.Assign(g, tg, o)
+				got = fmt.Sprintln(err)
+				if err == nil {
+					got = describe(g, a)
+				}
+				if !*rewrite {
+					require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got), claim)
+				}
+			})
+			out = append(out, input+"\n----\n"+strings.TrimSpace(got))
+		}
+		if *rewrite {
+			require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
+		}
+	}
+}
