@@ -19,6 +19,8 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer"
+	"qwb/quantizer/dispatch"
 	"qwb/quantizer/tqc"
 )
 
@@ -76,6 +78,34 @@ func corpus(t *testing.T, f func(t *testing.T, c configuredCase)) {
 		}
 	}
 	require.Greater(t, n, 60, "the corpus has shrunk")
+}
+
+// Whatever the strategy of dispatch, the written model keeps the rules of the platform and computes what the simulation does.
+func TestEveryStrategy(t *testing.T) {
+	n := 0
+	for _, c := range append(goldenCases(t, "testdata/*.txt"), goldenCases(t, "../../quantizer/testdata/*.txt")...) {
+		for i, strategy := range dispatch.Strategies[1:] {
+			g := graphtest.Parse(t, c.text)
+			if len(graph.InferShapes(g)) > 0 {
+				continue
+			}
+			tg := findTarget(t, []string{"trt_int8", "onnxruntime"}[(n+i)%2])
+			a, err := dispatch.Assign(g, tg, dispatch.Options{Strategy: strategy.Name})
+			require.NoError(t, err)
+			set, _, err := quantizer.Configure(g, a, tg, quantizer.Options{})
+			if err != nil {
+				continue
+			}
+			n++
+			t.Run(fmt.Sprintf("%s/%s/%s/%s", strategy.Name, tg.Name, filepath.Base(c.file), strings.SplitN(c.claim, "\n", 2)[0]), func(t *testing.T) {
+				calibrated(t, g, set)
+				_, m := written(t, build(t, &onnx.Model{Graph: g}, set, tg))
+				require.Empty(t, onnxqdq.Check(m.Graph, tg, integers(g, set)))
+				requireSimulation(t, g, set, m, 1)
+			})
+		}
+	}
+	require.Greater(t, n, 100)
 }
 
 type configuredCase struct {
