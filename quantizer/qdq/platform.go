@@ -5,9 +5,8 @@ import (
 	"qwb/quantizer/target"
 )
 
-// Platforms lists the targets that the file may be meant for, the likeliest first, by the integers of its computed tensors:
-// unsigned ones are ONNX Runtime's habit, signed ones with zero point 0 TensorRT's, signed ones with zero points TFLite's. Whether
-// a target would take the file is for its export rules to say; the last of the list takes any.
+// Platforms lists the targets that the file may be meant for, the likeliest first, by the integers of its computed tensors (see
+// target.Catalog.Likely). Whether a target would take the file is for its export rules to say; the last of the list takes any.
 func (q *Quantized) Platforms() []*target.Target {
 	unsigned, shifted := false, false
 	see := func(chain []*grid) {
@@ -28,11 +27,5 @@ func (q *Quantized) Platforms() []*target.Target {
 	for _, chain := range q.outputs {
 		see(chain)
 	}
-	switch {
-	case unsigned:
-		return []*target.Target{&target.ONNXRuntime, &target.ONNX}
-	case shifted:
-		return []*target.Target{&target.TFLite, &target.ONNX}
-	}
-	return []*target.Target{&target.TRTInt8, &target.ONNXRuntime, &target.ONNX}
+	return target.Builtin().Likely(unsigned, shifted)
 }

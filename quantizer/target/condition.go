@@ -7,28 +7,32 @@ import (
 
 // Condition is something a target demands of a node before it runs it on integers.
 type Condition struct {
+	Name string // as it stands in a target's file
 	// Otherwise completes the sentence "Resize ..." where the condition does not hold.
 	Otherwise string
 	Holds     func(g *graph.Graph, n *graph.Node) bool
 }
 
-// The conditions that targets choose from.
+// Conditions lists what targets choose from.
+var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, OneAxis, OneOutput}
+
+// The conditions by themselves.
 var (
 	// Copies holds where every element of the output is one of input 0, or 0 (Resize to the nearest, Pad with zeros).
-	Copies = Condition{"computes new numbers", func(g *graph.Graph, n *graph.Node) bool { return g.Passive(n.ID) }}
+	Copies = Condition{"copies", "computes new numbers", func(g *graph.Graph, n *graph.Node) bool { return g.Passive(n.ID) }}
 	// BetaOne holds for a Gemm that adds its bias unscaled, or has none.
-	BetaOne = Condition{"scales its bias (beta is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
+	BetaOne = Condition{"beta-one", "scales its bias (beta is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
 		return n.Input(2) == graph.NoValue || n.AttrFloat("beta", 1) == 1
 	}}
 	// AlphaOne holds for a Gemm that has no bias, or adds it to the unscaled product: the scale of an integer bias is input scale *
 	// weight scale, and kernels that know alpha would apply it to the bias as well.
-	AlphaOne = Condition{"scales its product and adds a bias (alpha is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
+	AlphaOne = Condition{"alpha-one", "scales its product and adds a bias (alpha is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
 		return n.Input(2) == graph.NoValue || n.AttrFloat("alpha", 1) == 1
 	}}
 	// ConstantWeight holds where input 1 is a constant.
-	ConstantWeight = Condition{"has computed weights", func(g *graph.Graph, n *graph.Node) bool { return g.Const(n.Input(1)) != nil }}
+	ConstantWeight = Condition{"constant-weight", "has computed weights", func(g *graph.Graph, n *graph.Node) bool { return g.Const(n.Input(1)) != nil }}
 	// IntegerBias holds where input 2 can be an int32 vector: it is absent or a constant with one number per output channel.
-	IntegerBias = Condition{"has a bias that is not one constant per output channel", func(g *graph.Graph, n *graph.Node) bool {
+	IntegerBias = Condition{"integer-bias", "has a bias that is not one constant per output channel", func(g *graph.Graph, n *graph.Node) bool {
 		v := n.Input(2)
 		if v == graph.NoValue {
 			return true
@@ -43,7 +47,7 @@ var (
 	}}
 	// OneAxis holds for a Softmax along a single axis. Before opset 13 it saw its input as a matrix, and where several axes of that are
 	// longer than 1, raising the opset puts a Flatten and a Reshape around it, which would stand between it and its quantizers.
-	OneAxis = Condition{"works along several axes at once", func(g *graph.Graph, n *graph.Node) bool {
+	OneAxis = Condition{"one-axis", "works along several axes at once", func(g *graph.Graph, n *graph.Node) bool {
 		if g.Opset(n.Domain) >= 13 {
 			return true
 		}
@@ -63,7 +67,7 @@ var (
 		return long <= 1
 	}}
 	// OneOutput holds where only the first output is in use (MaxPool without indices).
-	OneOutput = Condition{"has a second output in use", func(g *graph.Graph, n *graph.Node) bool {
+	OneOutput = Condition{"one-output", "has a second output in use", func(g *graph.Graph, n *graph.Node) bool {
 		for _, v := range n.Outputs[min(1, len(n.Outputs)):] {
 			if v != graph.NoValue && (len(g.Uses(v)) > 0 || g.IsOutput(v)) {
 				return false

@@ -12,6 +12,11 @@ const (
 	FloatAbsent
 )
 
-var floatNames = [...]string{"native", "host", "absent"}
+var floatNames = names{"native", "host", "absent"}
 
-func (f FloatUnit) String() string { return floatNames[f] }
+func (f FloatUnit) String() string { return floatNames.name(int(f)) }
+
+// MarshalText and UnmarshalText use the names.
+func (f FloatUnit) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+func (f *FloatUnit) UnmarshalText(b []byte) error { return read(floatNames, f, "float unit", b) }

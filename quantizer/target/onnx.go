@@ -61,5 +61,6 @@ var ONNX = Target{
 	Island:     qmath.FP32,
 	Profile:    "onnx",
 	BorderCost: 26, // as on ONNX Runtime, which computes such files
+	Import:     true,
 	Export:     Export{MinOpset: 13, Open: true},
 }

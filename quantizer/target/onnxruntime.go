@@ -55,6 +55,11 @@ var ONNXRuntime = Target{
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -127, QMax: 127,
 		Observer: tqc.ObserverMinMax},
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1},
+	Schemes: Schemes{
+		Activation: []tqc.Scheme{{Bits: 8, Unsigned: true, Asymmetric: true}, {Bits: 8}, {Bits: 8, Unsigned: true},
+			{Bits: 16, Unsigned: true, Asymmetric: true}, {Bits: 16}},
+		Weight: []tqc.Scheme{{Bits: 8, Channel: true}, {Bits: 8}},
+	},
 	// VPMADDUBSW adds two u8*i8 products in a saturating int16: 7-bit weights keep it exact.
 	ReducedWeight: [2]int32{-64, 64},
 	Placement:     Everywhere,
@@ -65,6 +70,7 @@ var ONNXRuntime = Target{
 	Profile: "ort",
 	// One core with VNNI: quantizing takes 0.13 ns per element, and a multiply-accumulate 7.1 ps in float32, 2.2 ps in int8.
 	BorderCost: 26,
+	Import:     true,
 	Export: Export{MinOpset: 13, MaxOpset: 21, RankZero: true, Int8Weights: true,
 		QuantizedOutputs: true, OneType: true, PassiveScale: true},
 }

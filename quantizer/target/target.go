@@ -3,7 +3,6 @@ package target
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"qwb/graph"
 	"qwb/kernels/qmath"
@@ -41,7 +40,9 @@ type Target struct {
 	// BorderCost is how many multiply-accumulates have to move to integers to pay for converting one element between float
 	// and integer at the border of an integer region.
 	BorderCost float64
-	Export     Export
+	// Import: a file that says nothing about its reader may be meant for this target; see Catalog.Likely.
+	Import bool
+	Export Export
 }
 
 // Role is what an operator does with quantized numbers.
@@ -67,13 +68,28 @@ func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 func (r *Role) UnmarshalText(b []byte) error { return read(roleNames, r, "role", b) }
 
-// Align says which scale the inputs of an operator with several share.
+// Align says which tensors of an operator share one scale.
 type Align uint8
 
 const (
-	AlignNone   Align = iota
-	AlignOutput       // the inputs take the scale of the output, where nothing else depends on theirs
+	AlignNone Align = iota
+	// AlignOutput: the inputs take the scale of the output.
+	AlignOutput
+	// AlignInput: the output takes the scale of input 0 (a pool or a Resize that keeps the scale).
+	AlignInput
+	// AlignLarge: the inputs share one scale, which holds the ranges of all of them; the output has its own (PPQ's "align to
+	// large" of Add, Sub and Sum).
+	AlignLarge
 )
+
+var alignNames = names{"none", "output", "input", "large"}
+
+func (a Align) String() string { return alignNames.name(int(a)) }
+
+// MarshalText and UnmarshalText use the names.
+func (a Align) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+func (a *Align) UnmarshalText(b []byte) error { return read(alignNames, a, "alignment", b) }
 
 // Op is one operator type of a target.
 type Op struct {
@@ -81,6 +97,9 @@ type Op struct {
 	Role  Role
 	Needs []Condition // all of them must hold, else the node stays float
 	Align Align
+	// Overlap: tensors are aligned as well that other operators read, and their scale with them. Otherwise those keep their scale
+	// and the operator requantizes them.
+	Overlap bool
 	// Schemes are those of this operator where they are not the target's.
 	Schemes Schemes
 	// Alone: an Activation may also run on integers without being fused.
@@ -114,34 +133,6 @@ type Export struct {
 	PassiveScale bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool
-}
-
-// All lists the targets that models are quantized for.
-var All = []*Target{&TRTInt8, &ONNXRuntime}
-
-// Foreign lists the targets of models that other tools have quantized: import finds them, nothing is calibrated for them.
-var Foreign = []*Target{&TFLite, &ONNX}
-
-// Known returns the target called name, foreign ones included.
-func Known(name string) (*Target, error) {
-	for _, t := range Foreign {
-		if t.Name == name {
-			return t, nil
-		}
-	}
-	return Find(name)
-}
-
-// Find returns the target called name that models can be quantized for.
-func Find(name string) (*Target, error) {
-	var names []string
-	for _, t := range All {
-		if t.Name == name {
-			return t, nil
-		}
-		names = append(names, t.Name)
-	}
-	return nil, fmt.Errorf("unknown platform %q: one of %s", name, strings.Join(names, ", "))
 }
 
 // Op returns the row for an operator type, nil if the target has none. Domains other than ai.onnx have none.

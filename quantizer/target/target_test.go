@@ -1,7 +1,6 @@
 package target_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,63 +11,34 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Every row of every target has to make sense by what package graph knows of the operator.
 func TestTables(t *testing.T) {
 	names := map[string]bool{}
-	for _, tg := range slices.Concat(target.All, target.Foreign) {
+	for _, tg := range builtin() {
+		require.NoError(t, tg.Validate())
 		require.False(t, names[tg.Name], tg.Name)
 		names[tg.Name] = true
-		require.NotEmpty(t, tg.Doc)
-		require.NotEmpty(t, tg.Profile)
-		require.NoError(t, tg.Activation.Validate())
-		require.NoError(t, tg.Weight.Validate())
-		if tg.Bias.Bits != 0 {
-			require.NoError(t, tg.Bias.Validate())
-		}
 		require.Positive(t, tg.BorderCost)
-		require.GreaterOrEqual(t, tg.Export.MinOpset, int64(13), "per-channel axes came with opset 13")
-		require.True(t, tg.Export.MinOpset <= tg.Export.MaxOpset || tg.Export.Open, tg.Name)
-		seen := map[string]bool{}
-		for _, op := range tg.Ops {
-			require.False(t, seen[op.Type], "%s: %s twice", tg.Name, op.Type)
-			seen[op.Type] = true
-			spec := graph.Spec("", op.Type)
-			require.NotNil(t, spec, "%s: %s is unknown", tg.Name, op.Type)
-			require.Equal(t, op.Role == target.Weighted, spec.Kind == graph.KindComputing, "%s: %s is %s", tg.Name, op.Type, op.Role)
-			require.False(t, op.Alone && op.Role != target.Activation, op.Type)
-			if op.Align != target.AlignNone {
-				require.Equal(t, target.Arithmetic, op.Role, op.Type)
-			}
-			for _, c := range op.Needs {
-				require.NotEmpty(t, c.Otherwise)
-			}
-		}
-		for _, f := range tg.Fusions {
-			require.NotNil(t, f.Family)
-		}
-		found, err := target.Known(tg.Name)
+		found, err := target.Builtin().Known(tg.Name)
 		require.NoError(t, err)
 		require.Same(t, tg, found)
 	}
-	_, err := target.Find("tflite")
+	_, err := target.Builtin().Find("tflite")
 	require.Error(t, err, "nothing is calibrated for a foreign target")
-	_, err = target.Find("tensorrt")
-	require.EqualError(t, err, `unknown platform "tensorrt": one of trt_int8, onnxruntime`)
+	seen := map[string]bool{}
+	for _, c := range target.Conditions {
+		require.NotEmpty(t, c.Name)
+		require.False(t, seen[c.Name], c.Name)
+		seen[c.Name] = true
+	}
 }
 
-// A passive operator of a target whose outputs quantize has to move or select elements, or the borrowed scale would be wrong.
-func TestPassiveOperatorsKeepElements(t *testing.T) {
-	selects := []string{"ReduceMax", "ReduceMin"} // each element of the output is one of the input
-	for _, tg := range slices.Concat(target.All, target.Foreign) {
-		if !tg.Placement.Outputs() {
-			continue
-		}
-		for _, op := range tg.Ops {
-			if op.Role == target.Passive && !slices.Contains(selects, op.Type) {
-				require.NotNil(t, graph.Spec("", op.Type).Passive, "%s: %s", tg.Name, op.Type)
-			}
-		}
-	}
+func parseConv(t *testing.T) *graph.Graph {
+	return graphtest.Parse(t, `
+input x: f32[1,64,8,8]
+const w: f32[16,64,1,1] = normal(1)
+y = Conv(x, w) "conv"
+output y
+`)
 }
 
 func TestTRTScaleIsAbsmaxOver127(t *testing.T) {
@@ -217,5 +187,24 @@ output d
 			id, _ := g.LookupNode(name)
 			require.Equal(t, want[i], b.Heads[id] == conv, "chain of %d: %s", chain, name)
 		}
+	}
+}
+
+// Which platforms a file may be meant for follows from their schemes.
+func TestLikely(t *testing.T) {
+	for _, c := range []struct {
+		unsigned, shifted bool
+		want              []string
+	}{
+		{true, true, []string{"onnxruntime", "onnx"}},
+		{true, false, []string{"onnxruntime", "onnx"}},
+		{false, true, []string{"tflite", "onnx"}},
+		{false, false, []string{"trt_int8", "onnxruntime", "onnx"}},
+	} {
+		var got []string
+		for _, tg := range target.Builtin().Likely(c.unsigned, c.shifted) {
+			got = append(got, tg.Name)
+		}
+		require.Equal(t, c.want, got)
 	}
 }

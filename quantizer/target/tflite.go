@@ -58,6 +58,7 @@ var TFLite = Target{
 	Profile:   "tflite2",
 	// A microcontroller has no float unit to speak of: integers pay wherever they can be computed.
 	BorderCost: 1,
+	Import:     true,
 	Export: Export{MinOpset: 13, MaxOpset: 21, RankZero: true, SignedOnly: true, Int8Weights: true,
 		QuantizedOutputs: true, OneType: true, PassiveScale: true},
 }

@@ -61,6 +61,7 @@ var TRTInt8 = Target{
 		Observer: tqc.ObserverMSE},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -128, QMax: 127,
 		Observer: tqc.ObserverMinMax},
+	Schemes:   Schemes{Weight: []tqc.Scheme{{Bits: 8, Channel: true}, {Bits: 8}}},
 	Placement: WeightedInputs,
 	Fusions: []Fusion{{pattern.Attention, true}, {pattern.LayerNorm, true}, {pattern.RMSNorm, true},
 		{pattern.Gelu, false}, {pattern.HardSwish, false}, {pattern.Mish, false}, {pattern.Swish, false}},
@@ -70,6 +71,7 @@ var TRTInt8 = Target{
 	// A reformat reads and writes 5 bytes per element at some 1.5 TB/s (3.3 ps); int8 tensor cores at half of their peak
 	// save about 0.05 ps per multiply-accumulate against TF32 (A100: 624 and 156 T operations per second).
 	BorderCost: 64,
+	Import:     true,
 	Export: Export{MinOpset: 13, MaxOpset: 20, FloatWeights: true, RankZero: true, SignedOnly: true, ZeroPointZero: true,
 		ChannelMultiple: 16},
 }
