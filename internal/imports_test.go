@@ -44,6 +44,7 @@ var layers = []string{
 	"analysis export export/weights",
 	"export/weights/weightstest",
 	"analysis/verify analysis/groupsums export/onnxqdq export/cprogram export/vectors export/nbits export/llama2c export/kuiper export/gguf export/mllm export/inferllm reports",
+	".",
 	"internal/demo/... internal/bench",
 	"cmd/...",
 }
@@ -124,6 +125,10 @@ func TestImportDirectionCatchesViolations(t *testing.T) {
 		{"export/onnxqdq", "qwb/graph/exec"},
 		{"reports", "qwb/graph"},
 		{"calib", "qwb/cmd/qwb"},
+		{"calib", "qwb"},
+		{"reports", "qwb"},
+		{".", "qwb/cmd/qwb"},
+		{".", "github.com/spf13/cobra"},
 		{"graph/exec", "github.com/spf13/cobra"},
 		{"quantizer", "qwb/nowhere"},
 	} {
@@ -136,6 +141,9 @@ func TestImportDirectionCatchesViolations(t *testing.T) {
 // judge returns what is wrong with package dir of layer from importing name, "" if nothing is.
 func judge(dir string, from int, name string) string {
 	local, isLocal := strings.CutPrefix(name, "qwb/")
+	if name == "qwb" { // the module's root
+		local, isLocal = ".", true
+	}
 	if !isLocal {
 		if !strings.Contains(strings.SplitN(name, "/", 2)[0], ".") {
 			return ""

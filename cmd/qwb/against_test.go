@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
 )
@@ -17,15 +18,15 @@ import (
 // dumpOf runs a plan's program and writes its integers as an engine would.
 func dumpOf(t *testing.T, dir string) {
 	t.Helper()
-	e := &env{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
-	p, err := e.openPlan("m.plan.json")
+	project := (&env{stdout: &strings.Builder{}, stderr: &strings.Builder{}}).project("", "m.plan.json")
+	p, _, err := project.OpenPlan()
 	require.NoError(t, err)
 	defer p.Close()
-	profile, err := p.profile("")
+	profile, err := p.ProfileNamed("")
 	require.NoError(t, err)
-	x, err := p.executor("reference", profile, 1, 1)
+	x, err := p.Executor("reference", profile, 1, 1)
 	require.NoError(t, err)
-	set, err := e.verifyData(p, dataOptions{})
+	set, _, err := project.OpenData(p.Graph, p.Data(qwb.DataOptions{}))
 	require.NoError(t, err)
 	s, err := set.Sample(0)
 	require.NoError(t, err)
@@ -57,7 +58,7 @@ func TestVerifyAgainstRecordedTensors(t *testing.T) {
 	b := read(t, filepath.Join("dump", "2.npy"))
 	b[len(b)-1] ^= 4
 	write(t, filepath.Join("dump", "2.npy"), b)
-	r := qwb("verify", "--against", "dump", "--json")
+	r := invoke("verify", "--against", "dump", "--json")
 	require.Equal(t, exitCheck, r.code, r.stderr)
 	first := r.object(t)["first"].(map[string]any)
 	for _, key := range []string{"node", "tensor", "index", "expected", "got", "expected_by"} {

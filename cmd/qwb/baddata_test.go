@@ -80,7 +80,7 @@ func TestUnreadableData(t *testing.T) {
 	workplace(t)
 	require.NoError(t, os.Chmod("data/01.npy", 0))
 	t.Cleanup(func() { _ = os.Chmod("data/01.npy", 0o644) })
-	r := qwb("calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
+	r := invoke("calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
 	require.Equal(t, exitFailed, r.code)
 	require.Regexp(t, `data: data: 01\.npy: .*permission denied`, r.lastLine())
 }

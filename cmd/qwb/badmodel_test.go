@@ -71,7 +71,7 @@ func TestModelCutOff(t *testing.T) {
 	for n := 0; n < len(whole); n += 1 + n/40 {
 		write(t, "m.onnx", whole[:n])
 		before := tree(t, ".")
-		r := qwb("calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
+		r := invoke("calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
 		if r.code == exitDone {
 			require.NoError(t, os.Remove("m.plan.json"))
 			require.NoError(t, os.Remove("m.stats"))
@@ -98,7 +98,7 @@ func TestModelMutated(t *testing.T) {
 		write(t, "m.onnx", flip(whole, seed, 1+int(seed%7)))
 		args := readers[seed%uint64(len(readers))]
 		before := tree(t, ".")
-		r := qwb(args...)
+		r := invoke(args...)
 		codes[r.code]++
 		require.Containsf(t, []int{exitDone, exitFailed}, r.code, "seed %d: qwb %s: %s", seed, strings.Join(args, " "), r.stderr)
 		if r.code == exitFailed {

@@ -105,7 +105,7 @@ func TestPlanThatIsNone(t *testing.T) {
 				readers = readers[:1]
 			}
 			for _, args := range readers {
-				r := qwb(args...)
+				r := invoke(args...)
 				require.Equal(t, exitFailed, r.code, "%s\n%s", args, r.stderr)
 				require.Contains(t, r.lastLine(), "m.plan.json")
 			}
@@ -136,7 +136,7 @@ func TestPlanMutated(t *testing.T) {
 		write(t, "m.plan.json", flip(whole, seed, 1+int(seed%3)))
 		args := planReaders[seed%uint64(len(planReaders))]
 		before := tree(t, ".")
-		r := qwb(args...)
+		r := invoke(args...)
 		require.Containsf(t, []int{exitDone, exitFailed}, r.code, "seed %d: %s", seed, r.stderr)
 		if r.code == exitFailed {
 			refused++

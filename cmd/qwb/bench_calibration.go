@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/calib"
 	"qwb/graph/exec"
 	"qwb/internal/bench"
@@ -82,13 +83,13 @@ and the difference counts. Samples are run --threads at a time.`,
 // benchSamples is how many samples are run unless told otherwise.
 const benchSamples = 16
 
-func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string, d dataOptions, threads int) (*calibrationReport, error) {
+func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, threads int) (*calibrationReport, error) {
 	t, err := e.openTimed(file, d, 1, threads)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	set, err := e.benchData(t, d, d.samples)
+	set, err := e.benchData(t, d, d.Samples)
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +130,10 @@ func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string
 	peak, ops, isa := floatPeak(threads)
 	s, err := measurePasses(ctx, o, samples, passes, peak)
 	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", t.path, err)
+		return nil, fmt.Errorf("bench: %s: %w", t.Path, err)
 	}
 	macs := t.macs()
-	r := &calibrationReport{Machine: thisMachine(), Model: t.path, Samples: len(samples)}
+	r := &calibrationReport{Machine: thisMachine(), Model: t.Path, Samples: len(samples)}
 	for i, p := range passes {
 		x := calibrationResult{Name: p.name, Backend: isa, Threads: threads, Batch: 1, Mode: "fp32", Timing: s.Timing(i), OverForward: s.Ratio(i, 0)}
 		if p.name != "decode" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph"
@@ -19,9 +20,11 @@ import (
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/emulate"
 	"qwb/kernels/qmath"
+	"qwb/quantizer"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // cudaOptions are the arguments of bench cuda.
@@ -108,7 +111,7 @@ the host's memory and back.
 				return usagef("--rounds %d --span %v --batches %v: all have to be above zero", o.rounds, o.span, o.batches)
 			}
 			if _, err := qmath.ProfileNamed(o.profile); err != nil {
-				return usageError{err}
+				return qwb.UsageError{Err: err}
 			}
 			o.threads, o.seed = f.workers(), f.seed
 			r, err := e.benchCUDA(c.Context(), o)
@@ -330,13 +333,11 @@ func networkProgram(ctx context.Context, g *graph.Graph, o cudaOptions) (*lower.
 	if err != nil {
 		return nil, 0, err
 	}
-	rec := recipe{g: g, stats: stats, target: &target.TRTInt8, threads: o.threads}
-	rec.options.Activation = "minmax"
-	c, err := rec.configure(ctx)
+	set, err := qwb.Configure(ctx, g, stats, &target.TRTInt8, quantizer.Options{Activation: tqc.ObserverMinMax}, o.threads)
 	if err != nil {
 		return nil, 0, err
 	}
-	p, err := lower.Compile(g, c.set, rec.target, profile)
+	p, err := lower.Compile(g, set, &target.TRTInt8, profile)
 	var macs float64
 	for _, id := range g.Nodes() {
 		n, _ := g.MACs(id)

@@ -51,12 +51,12 @@ func TestBenchCUDARefuses(t *testing.T) {
 		"bench cuda --backend ptx --networks --profile nonsense": "nonsense",
 		"bench cuda --profile nonsense":                          "nonsense",
 	} {
-		r := qwb(strings.Fields(args)...)
+		r := invoke(strings.Fields(args)...)
 		require.Equal(t, 2, r.code, args)
 		require.Contains(t, r.stderr, message, args)
 	}
 	if _, err := cuda.Find(); err != nil {
-		r := qwb("bench", "cuda")
+		r := invoke("bench", "cuda")
 		require.Equal(t, 1, r.code)
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"), "one line")
 		require.Contains(t, r.stderr, "backend cuda")

@@ -3,13 +3,14 @@ package main
 import (
 	"fmt"
 
+	"qwb"
 	"qwb/calib/data"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 )
 
 // feeds makes one batch of inputs for t: the first samples of the data, repeated where there are too few, or made-up ones.
-func (e *env) feeds(t *timed, d dataOptions, batch int) (map[string]*tensor.Tensor, error) {
+func (e *env) feeds(t *timed, d qwb.DataOptions, batch int) (map[string]*tensor.Tensor, error) {
 	set, err := e.benchData(t, d, batch)
 	if err != nil {
 		return nil, err
@@ -37,12 +38,12 @@ func (e *env) feeds(t *timed, d dataOptions, batch int) (map[string]*tensor.Tens
 }
 
 // benchData opens the data given, else n made-up samples, about which there is nothing to warn of.
-func (e *env) benchData(t *timed, d dataOptions, n int) (*data.Set, error) {
-	if len(d.paths) > 0 {
+func (e *env) benchData(t *timed, d qwb.DataOptions, n int) (*data.Set, error) {
+	if len(d.Paths) > 0 {
 		if t.plan != nil {
-			d.stored = &t.plan.plan.Preprocess
+			d.Stored = &t.plan.Plan.Preprocess
 		}
-		set, _, err := e.openData(t.Graph, d.of(t.model))
+		set, _, err := e.project("", "").OpenData(t.Graph, d.Of(t.Model))
 		return set, err
 	}
 	spec := data.SpecOf(t.Graph)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/graph/checkpoint"
 	"qwb/graph/decode"
 	"qwb/internal/bench"
@@ -111,12 +112,12 @@ func (e *env) benchGenerate(ctx context.Context, o benchGenerateOptions) (*bench
 		return nil, err
 	}
 	defer func() { _ = m.Close() }()
-	device, err := (&languageOptions{backend: o.backend}).device()
+	device, err := e.project(o.file, "").OpenDevice(o.backend)
 	if err != nil {
 		return nil, err
 	}
 	engine, err := decode.New(ctx, m, decode.Options{Threads: o.threads, Weights: o.weights, Device: device})
-	defer func() { closeDevice(device, engine) }()
+	defer func() { qwb.CloseDevice(device, engine) }()
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -52,7 +53,7 @@ operator on (suffix), or what depends on it (descendants), weighed by multiply-a
 			}
 			cfg := analysis.Config{Layerwise: true, Threads: f.workers()}
 			cfg.Memory, _ = f.memory()
-			if !strings.HasSuffix(args[0], planSuffix) {
+			if !strings.HasSuffix(args[0], qwb.PlanSuffix) {
 				return usagef("layerwise takes a plan; calibrate %s first", args[0])
 			}
 			r, err := e.benchLayerwise(c.Context(), o, args[0], f.dataOptions(), cfg)
@@ -78,13 +79,13 @@ operator on (suffix), or what depends on it (descendants), weighed by multiply-a
 // layerwiseSamples is how many samples are run unless told otherwise.
 const layerwiseSamples = 4
 
-func (e *env) benchLayerwise(ctx context.Context, o bench.Options, file string, d dataOptions, cfg analysis.Config) (*layerwiseReport, error) {
+func (e *env) benchLayerwise(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, cfg analysis.Config) (*layerwiseReport, error) {
 	t, err := e.openTimed(file, d, 1, cfg.Threads)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	set, err := e.benchData(t, d, d.samples)
+	set, err := e.benchData(t, d, d.Samples)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (e *env) benchLayerwise(ctx context.Context, o bench.Options, file string, 
 	if err != nil {
 		return nil, err
 	}
-	q, err := simulator(t.Graph, t.plan.set, t.plan.target)
+	q, err := qwb.Simulator(t.Graph, t.plan.Set, t.plan.Target)
 	if err != nil {
 		return nil, err
 	}

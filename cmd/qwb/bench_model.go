@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
@@ -27,7 +28,7 @@ import (
 type modelOptions struct {
 	bench.Options
 	file    string // model or plan
-	data    dataOptions
+	data    qwb.DataOptions
 	batch   int
 	threads int
 	modes   []string
@@ -140,7 +141,7 @@ func parseModes(arg, file string) ([]string, error) {
 		switch {
 		case !slices.Contains([]string{"fp32", "sim", "int8"}, m):
 			return nil, usagef("--mode %s: one of fp32, sim, int8", m)
-		case m != "fp32" && !strings.HasSuffix(file, planSuffix):
+		case m != "fp32" && !strings.HasSuffix(file, qwb.PlanSuffix):
 			return nil, usagef("--mode %s needs a plan; calibrate %s first", m, file)
 		case slices.Contains(modes[:i], m):
 			return nil, usagef("--mode %s: %s is named twice", arg, m)
@@ -151,40 +152,40 @@ func parseModes(arg, file string) ([]string, error) {
 
 // timed is a model that is ready to be timed.
 type timed struct {
-	*model
-	plan    *planned // nil: of a model alone
+	*qwb.Model
+	plan    *qwb.Planned // nil: of a model alone
 	session *exec.Session
 	threads int
 	feeds   map[string]*tensor.Tensor
 }
 
 // openTimed loads a model, or a plan and its model, with one batch of inputs.
-func (e *env) openTimed(file string, d dataOptions, batch, threads int) (*timed, error) {
+func (e *env) openTimed(file string, d qwb.DataOptions, batch, threads int) (*timed, error) {
 	t := timed{threads: threads}
 	var err error
-	if strings.HasSuffix(file, planSuffix) {
-		if t.plan, err = e.openPlan(file); err != nil {
+	if strings.HasSuffix(file, qwb.PlanSuffix) {
+		if t.plan, _, err = e.project("", file).OpenPlan(); err != nil {
 			return nil, err
 		}
-		t.model = t.plan.model
-	} else if t.model, err = e.openNormal(file); err != nil {
+		t.Model = t.plan.Model
+	} else if t.Model, _, err = e.project(file, "").OpenNormal(); err != nil {
 		return nil, err
 	}
 	if batch > 1 {
 		g, err := graph.OpenBatch(t.Graph)
 		if err != nil {
 			t.Close()
-			return nil, t.name("bench", err)
+			return nil, t.Named("bench", err)
 		}
 		t.Graph = g
 	}
 	if t.session, err = exec.New(t.Graph, exec.Options{Threads: threads}); err != nil {
 		t.Close()
-		return nil, t.name("bench", err)
+		return nil, t.Named("bench", err)
 	}
 	if t.feeds, err = e.feeds(&t, d, batch); err != nil {
 		t.Close()
-		return nil, fmt.Errorf("bench: %s: %w", t.path, err)
+		return nil, fmt.Errorf("bench: %s: %w", t.Path, err)
 	}
 	return &t, nil
 }
@@ -193,7 +194,7 @@ func (e *env) openTimed(file string, d dataOptions, batch, threads int) (*timed,
 func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, error) {
 	hooks := &exec.Hooks{}
 	if mode == "sim" {
-		q, err := simulator(t.Graph, t.plan.set, t.plan.target)
+		q, err := qwb.Simulator(t.Graph, t.plan.Set, t.plan.Target)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -209,11 +210,11 @@ func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, erro
 
 // integers is an executor of the plan's integer program.
 func (t *timed) integers(b program.Backend) (*program.Executor, error) {
-	profile, err := qmath.ProfileNamed(t.plan.target.Profile)
+	profile, err := qmath.ProfileNamed(t.plan.Target.Profile)
 	if err != nil {
 		return nil, err
 	}
-	p, err := lower.Compile(t.Graph, t.plan.set, t.plan.target, profile)
+	p, err := lower.Compile(t.Graph, t.plan.Set, t.plan.Target, profile)
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +303,7 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 		return nil, err
 	}
 	defer t.Close()
-	r := &modelReport{Machine: thisMachine(), Model: t.path, Results: []benchResult{}, Ratios: []modeRatio{}}
+	r := &modelReport{Machine: thisMachine(), Model: t.Path, Results: []benchResult{}, Ratios: []modeRatio{}}
 	var all []contender
 	defer func() {
 		for i := range all {
@@ -329,7 +330,7 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 	peak, ops, name := bench.ComputePeak(cpu.Detect(), kernels.PeakFloat, o.threads)
 	s, err := bench.Measure(ctx, o.Options, append(works, peak)...)
 	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", t.path, err)
+		return nil, fmt.Errorf("bench: %s: %w", t.Path, err)
 	}
 	finish()
 	if runner == nil {
@@ -340,14 +341,14 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 		}
 	}
 	for i, c := range all {
-		x := benchResult{Name: t.path, Backend: kernels.Select(cpu.Detect()).Rows()[kernels.OpGemm].ISA, Threads: o.threads, Batch: o.batch,
+		x := benchResult{Name: t.Path, Backend: kernels.Select(cpu.Detect()).Rows()[kernels.OpGemm].ISA, Threads: o.threads, Batch: o.batch,
 			Mode: c.name, Timing: s.Timing(i), Peak: name, PeakSpeed: ops / s.Timing(len(works)).Seconds / 1e9, Unit: string(bench.GOPS)}
 		x.GOPS = 2 * float64(r.MACs) / x.Seconds / 1e9
 		x.Speed = x.GOPS
 		x.ShareOfPeak = s.Ratio(len(works), i).Median * 2 * float64(r.MACs) / ops
 		if c.x != nil && c.x.Placement() != nil {
 			if x.deviceResult, err = c.onDevice(ctx, t, o.Rounds, o.batch, x.Seconds); err != nil {
-				return nil, fmt.Errorf("bench: %s: %w", t.path, err)
+				return nil, fmt.Errorf("bench: %s: %w", t.Path, err)
 			}
 			x.Backend, x.Threads, x.Peak, x.PeakSpeed, x.ShareOfPeak = o.backend, 0, "", 0, 0 // the peak is the processor's
 		}
@@ -381,7 +382,7 @@ func (e *env) benchPaced(ctx context.Context, o modelOptions, in io.Reader) erro
 	}
 	p, err := bench.Pace(ctx, o.Options, all[len(all)-1].work)
 	if err != nil {
-		return fmt.Errorf("bench: %s: %w", t.path, err)
+		return fmt.Errorf("bench: %s: %w", t.Path, err)
 	}
 	out := json.NewEncoder(e.stdout)
 	if err := out.Encode(map[string]any{"ready": true}); err != nil {

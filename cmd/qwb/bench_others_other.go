@@ -2,7 +2,9 @@
 
 package main
 
-import "time"
+import (
+	"time"
+)
 
 // othersCPU is not known here: every measurement counts as quiet.
 func othersCPU() (time.Duration, bool) { return 0, false }

@@ -185,7 +185,7 @@ func TestBenchInterrupted(t *testing.T) {
 	workplace(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r := qwbContext(ctx, watcher{}, "bench", "model", "m.onnx")
+	r := invokeContext(ctx, watcher{}, "bench", "model", "m.onnx")
 	require.Equal(t, exitFailed, r.code)
 	require.Equal(t, "qwb: interrupted", r.lastLine())
 }

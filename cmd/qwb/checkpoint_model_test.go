@@ -84,7 +84,7 @@ func TestCheckpointErrors(t *testing.T) {
 		{"name one with --tokenizer", []string{"calibrate", llm(t, "stories260K-hf"), "--data", "t.txt", "--platform", "onnxruntime"}},
 		{"asks for", []string{"inspect", "cut.bin"}},
 	} {
-		r := qwb(c.args...)
+		r := invoke(c.args...)
 		assert.Equal(t, 1, r.code, "%s", c.args)
 		assert.Contains(t, r.lastLine(), c.want)
 	}

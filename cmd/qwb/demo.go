@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/analysis"
 	"qwb/calib/data/npy"
 	"qwb/graph/tensor"
@@ -80,8 +81,8 @@ func (d *demonstration) run(ctx context.Context) error {
 	if err := d.write(ctx); err != nil {
 		return err
 	}
-	model, plan := d.path("glyphs.onnx"), d.path("glyphs"+planSuffix)
-	float, err := d.eval(ctx, d.evaluation(model, "fp32"))
+	model, plan := d.path("glyphs.onnx"), d.path("glyphs"+qwb.PlanSuffix)
+	float, _, err := d.project(model, "").Eval(ctx, d.evaluation("fp32"))
 	if err != nil {
 		return err
 	}
@@ -91,20 +92,20 @@ func (d *demonstration) run(ctx context.Context) error {
 	quiet := *d // one set of warnings is enough
 	quiet.env = &env{stdout: io.Discard, stderr: io.Discard}
 	worker := d
-	data := dataOptions{paths: []string{d.path("data", "calibration")}, threads: d.threads}
+	data := qwb.DataOptions{Paths: []string{d.path("data", "calibration")}, Threads: d.threads}
 	var files []string
 	for _, platform := range []string{"onnxruntime", "trt_int8"} {
 		for _, v := range variants(platform) {
-			o := calibrateOptions{model: model, platform: platform, plan: plan, data: data, Options: v.Options, threads: d.threads}
-			if _, err := worker.calibrate(ctx, o); err != nil {
+			o := qwb.CalibrateOptions{Platform: platform, Data: data, Options: v.Options, Threads: d.threads}
+			if _, _, err := worker.project(model, plan).Calibrate(ctx, o); err != nil {
 				return err
 			}
-			worker, data.paths = &quiet, nil // from here on the statistics are there
+			worker, data.Paths = &quiet, nil // from here on the statistics are there
 			if err := quiet.row(ctx, t, v, plan); err != nil {
 				return err
 			}
 		}
-		x, err := quiet.export(ctx, exportOptions{plan: plan, platform: platform, out: d.path("glyphs." + platform + ".onnx")})
+		x, _, err := quiet.project("", plan).Export(ctx, qwb.ExportOptions{Platform: platform, Out: d.path("glyphs." + platform + ".onnx")})
 		if err != nil {
 			return err
 		}
@@ -118,11 +119,11 @@ func (d *demonstration) run(ctx context.Context) error {
 
 // row calibrates nothing: it measures the plan and prints one line.
 func (d *demonstration) row(ctx context.Context, t io.Writer, v variant, plan string) error {
-	a, err := d.eval(ctx, d.evaluation(plan, "sim"))
+	a, _, err := d.project("", plan).Eval(ctx, d.evaluation("sim"))
 	if err != nil {
 		return err
 	}
-	r, err := d.measure(ctx, analyzeOptions{plan: plan, data: dataOptions{samples: demoErrorSamples, threads: d.threads}, Config: analysis.Config{Outputs: true, Threads: d.threads}})
+	r, _, err := d.project("", plan).Analyze(ctx, qwb.AnalyzeOptions{Data: qwb.DataOptions{Samples: demoErrorSamples, Threads: d.threads}, Config: analysis.Config{Outputs: true, Threads: d.threads}})
 	if err != nil {
 		return err
 	}
@@ -138,9 +139,12 @@ func (d *demonstration) row(ctx context.Context, t io.Writer, v variant, plan st
 // report analyses the plan that was left and says what lies where.
 func (d *demonstration) report(ctx context.Context, plan string, files []string) error {
 	html := d.path("glyphs.report.html")
-	r, err := d.analyze(ctx, analyzeOptions{plan: plan, data: dataOptions{threads: d.threads}, html: html, png: d.path("plots"),
+	r, _, err := d.project("", plan).Analyze(ctx, qwb.AnalyzeOptions{Data: qwb.DataOptions{Threads: d.threads},
 		Config: analysis.Config{Graphwise: true, Layerwise: true, Statistical: true, Split: true, Threads: d.threads}})
 	if err != nil {
+		return err
+	}
+	if err := d.writeReports(r, plan, reportFiles{html: html, png: d.path("plots")}); err != nil {
 		return err
 	}
 	worst := r.Layerwise[0]
@@ -151,16 +155,16 @@ func (d *demonstration) report(ctx context.Context, plan string, files []string)
 	}
 	fmt.Fprintf(d.stdout, "\nmost sensitive operator: %s (%s), NSR %.2g alone; layerwise took %.3g forwards per sample for %d operators\n\n",
 		worst.Node, worst.Op, worst.NSR, r.Forwards, len(r.Layerwise))
-	for _, line := range [][2]string{{plan, "every scale and decision"}, {statsPath(plan), "statistics: another method or platform needs no data"},
+	for _, line := range [][2]string{{plan, "every scale and decision"}, {qwb.StatsPath(plan), "statistics: another method or platform needs no data"},
 		{html, "report"}, {d.path("plots"), "plots"}, {files[0], "INT8 for ONNX Runtime"}, {files[1], "INT8 for TensorRT"}} {
 		fmt.Fprintf(d.stdout, "%-32s %s\n", line[0], line[1])
 	}
 	return nil
 }
 
-func (d *demonstration) evaluation(file, mode string) evalOptions {
-	return evalOptions{file: file, mode: mode, threads: d.threads, data: dataOptions{paths: []string{d.path("data", "eval")},
-		labels: d.path("data", "eval.tsv"), threads: d.threads}}
+func (d *demonstration) evaluation(mode string) qwb.EvalOptions {
+	return qwb.EvalOptions{Mode: mode, Threads: d.threads, Data: qwb.DataOptions{Paths: []string{d.path("data", "eval")},
+		Labels: d.path("data", "eval.tsv"), Threads: d.threads}}
 }
 
 // write makes the folder: the model, calibration pictures, and evaluation pictures with labels.
@@ -170,7 +174,7 @@ func (d *demonstration) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := writeFile(d.path("glyphs.onnx"), func(w io.Writer) error {
+	if _, err := qwb.WriteFile(d.path("glyphs.onnx"), func(w io.Writer) error {
 		_, err := w.Write(demo.Model)
 		return err
 	}); err != nil {
@@ -183,7 +187,7 @@ func (d *demonstration) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = writeFile(d.path("data", "eval.tsv"), func(w io.Writer) error {
+	_, err = qwb.WriteFile(d.path("data", "eval.tsv"), func(w io.Writer) error {
 		if _, err := fmt.Fprintln(w, "file\tindex"); err != nil {
 			return err
 		}
@@ -216,7 +220,7 @@ func (d *demonstration) draw(ctx context.Context, folder string, series demo.Ser
 		}
 		classes[i] = class
 		picture := tensor.FromF32(img, 1, 1, demo.Size, demo.Size)
-		if _, err := writeFile(d.path("data", folder, shotName(i)), func(w io.Writer) error { return npy.Write(w, picture) }); err != nil {
+		if _, err := qwb.WriteFile(d.path("data", folder, shotName(i)), func(w io.Writer) error { return npy.Write(w, picture) }); err != nil {
 			return nil, err
 		}
 	}

@@ -122,7 +122,7 @@ func TestDocuments(t *testing.T) {
 						require.NoError(t, os.CopyFS("qwb-demo", os.DirFS(demo)))
 						continue
 					}
-					r := qwb(c.args...)
+					r := invoke(c.args...)
 					require.Equalf(t, c.exit, r.code, "%s:%d: qwb %s\n%s", name, c.line, strings.Join(c.args, " "), r.stderr)
 					if len(c.args) == 1 && c.args[0] == "demo" {
 						demo = filepath.Join(folder, "qwb-demo")

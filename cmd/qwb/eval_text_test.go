@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb"
 	"qwb/graph/decode"
 )
 
@@ -28,7 +29,7 @@ func TestEvalTextTrained(t *testing.T) {
 	require.NoError(t, json.Unmarshal(read(t, llm(t, "expected-perplexity.json")), &want))
 	for model, tokenizer := range tokenizers {
 		inFolder(t)
-		l, err := openLanguage(llm(t, model+".bin"), tokenizer)
+		l, err := qwb.OpenLanguage(llm(t, model+".bin"), tokenizer)
 		require.NoError(t, err)
 		var text []byte
 		for _, s := range want[model].Sequences {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb"
 	"qwb/graph/checkpoint"
 )
 
@@ -34,8 +35,7 @@ func TestCheckpointsAreExported(t *testing.T) {
 		o := r.object(t)
 		assert.Equal(t, c.format, o["format"])
 		assert.Equal(t, c.file, o["file"])
-		sum, err := sha256File(c.file)
-		require.NoError(t, err)
+		sum := hexSum(read(t, c.file))
 		assert.Equal(t, sum, o["sha256"])
 		assert.Len(t, o["warnings"], c.warnings, "%v", o["warnings"])
 		v := o["verification"].(map[string]any)
@@ -101,9 +101,9 @@ func TestWrittenCheckpointsAreVerified(t *testing.T) {
 		8:     "export: what was written cannot be read",          // the dimension
 	} {
 		before := tree(t, ".")
-		o := checkpointOptions{file: "m.bin", format: "q80", out: "q.bin", scales: scalesNearest, threads: 2}
-		format, err := o.find()
-		require.NoError(t, err)
+		o := qwb.CheckpointOptions{Format: "q80", Out: "q.bin", Scales: qwb.ScalesNearest, Threads: 2}
+		format := qwb.CheckpointFormats()[0]
+		require.Equal(t, o.Format, format.Name)
 		read := format.Open
 		format.Open = func(path string, c *checkpoint.Config) (*checkpoint.Model, error) {
 			b, err := os.ReadFile(path)
@@ -114,15 +114,15 @@ func TestWrittenCheckpointsAreVerified(t *testing.T) {
 		}
 		var stdout, stderr bytes.Buffer
 		e := &env{stdout: &stdout, stderr: &stderr}
-		r, err := e.exportAs(context.Background(), format, o)
+		r, _, err := e.project("m.bin", "").ExportCheckpointAs(context.Background(), format, o)
 		require.ErrorContains(t, err, want)
-		assert.ErrorAs(t, err, new(checkError))
+		assert.ErrorAs(t, err, new(qwb.CheckError))
 		assert.Equal(t, "different", r.Verification.Verdict)
 		assert.NotEmpty(t, r.Verification.Reason)
 		assert.Equal(t, before, tree(t, "."))
 
-		o.unverified = true
-		_, err = e.exportAs(context.Background(), format, o)
+		o.Unverified = true
+		_, _, err = e.project("m.bin", "").ExportCheckpointAs(context.Background(), format, o)
 		require.NoError(t, err)
 		require.NoError(t, os.Remove("q.bin"))
 	}
@@ -134,7 +134,7 @@ func TestInterruptedExportLeavesNothing(t *testing.T) {
 	before := tree(t, ".")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r := qwbContext(ctx, watcher{}, "export", "m.bin", "--format", "q80")
+	r := invokeContext(ctx, watcher{}, "export", "m.bin", "--format", "q80")
 	assert.Equal(t, exitFailed, r.code)
 	assert.Equal(t, "qwb: interrupted", r.lastLine())
 	assert.Equal(t, before, tree(t, "."))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb"
 	"qwb/graph/onnx"
 )
 
@@ -16,13 +17,11 @@ func TestExportWithWeightsBesideTheModel(t *testing.T) {
 	workplace(t)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
 	e := &env{stdout: io.Discard, stderr: io.Discard}
-	for _, o := range []exportOptions{{out: "one.onnx"}, {out: "two.onnx", externalAbove: 1}} {
-		o.plan, o.platform = "m.plan.json", "onnxruntime"
-		r, err := e.export(context.Background(), o)
+	for _, o := range []qwb.ExportOptions{{Out: "one.onnx"}, {Out: "two.onnx", ExternalAbove: 1}} {
+		o.Platform = "onnxruntime"
+		r, _, err := e.project("", "m.plan.json").Export(context.Background(), o)
 		require.NoError(t, err)
-		sum, err := sha256File(o.out)
-		require.NoError(t, err)
-		require.Equal(t, sum, r.SHA256)
+		require.Equal(t, hexSum(read(t, o.Out)), r.SHA256)
 	}
 	_, err := os.Stat("two.onnx.data")
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -9,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"qwb/graph/exec"
+	"qwb"
 )
 
 // flags are the flags that mean the same in every command that has them.
@@ -76,7 +75,7 @@ func (f *flags) check() error {
 		return usagef("--threads %d: not negative", f.threads)
 	}
 	if _, err := f.memory(); err != nil {
-		return usageError{err}
+		return qwb.UsageError{Err: err}
 	}
 	return nil
 }
@@ -96,14 +95,6 @@ func (f *flags) budget() int64 {
 	}
 	n, _ := f.memory() // checked before
 	return n
-}
-
-// budgetHint says of a run that would have taken too much memory how to allow it more.
-func budgetHint(err error) error {
-	if full := (*exec.MemoryError)(nil); errors.As(err, &full) {
-		return fmt.Errorf("%w; --mem SIZE allows more", err)
-	}
-	return err
 }
 
 // memory parses --mem into bytes.

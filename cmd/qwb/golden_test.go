@@ -110,7 +110,7 @@ func (m goldenModel) goldens(t *testing.T, got map[string]string) {
 			done(t, "export", "--platform", platform, "--unverified", "-o", "q.onnx")
 			got[strings.Join([]string{name, platform, observer, "onnx"}, " ")] = hexSum(withoutOrigin(t, "q.onnx"))
 		}
-		if r := qwb("export", "--format", "c", "--unverified", "-o", "m.c"); r.code == exitDone {
+		if r := invoke("export", "--format", "c", "--unverified", "-o", "m.c"); r.code == exitDone {
 			got[name+" "+platform+" percentile c"] = hexSum(integersOfC(t, read(t, "m.c")))
 		}
 	}

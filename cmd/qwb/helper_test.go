@@ -57,13 +57,13 @@ func (r result) lastLine() string {
 	return lines[len(lines)-1]
 }
 
-// qwb runs a command line in the current folder.
-func qwb(args ...string) result { return qwbContext(context.Background(), watcher{}, args...) }
+// invoke runs a command line in the current folder.
+func invoke(args ...string) result { return invokeContext(context.Background(), watcher{}, args...) }
 
 // watcher lets a test look at standard error while the command runs.
 type watcher struct{ stderr func(string) }
 
-func qwbContext(ctx context.Context, see watcher, args ...string) result {
+func invokeContext(ctx context.Context, see watcher, args ...string) result {
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, args, &stdout, &spy{&stderr, see.stderr})
 	return result{code, stdout.String(), stderr.String()}
@@ -84,7 +84,7 @@ func (s *spy) Write(b []byte) (int, error) {
 // done runs a command line that has to succeed.
 func done(t testing.TB, args ...string) result {
 	t.Helper()
-	r := qwb(args...)
+	r := invoke(args...)
 	require.Equalf(t, exitDone, r.code, "qwb %s\n%s", strings.Join(args, " "), r.stderr)
 	return r
 }
@@ -94,7 +94,7 @@ func done(t testing.TB, args ...string) result {
 func fails(t testing.TB, code int, want string, args ...string) result {
 	t.Helper()
 	before := tree(t, ".")
-	r := qwb(args...)
+	r := invoke(args...)
 	line := "qwb " + strings.Join(args, " ")
 	require.Equalf(t, code, r.code, "%s\n%s", line, r.stderr)
 	require.Regexpf(t, regexp.MustCompile(want), r.lastLine(), "%s", line)

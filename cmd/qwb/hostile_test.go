@@ -77,7 +77,7 @@ func TestHostileNumbers(t *testing.T) {
 			bounded(t, 64<<20, func() {
 				fails(t, exitFailed, want, "run", "m.onnx", "--input", "x=data/00.npy", "--output", "out")
 				fails(t, exitFailed, want, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
-				require.Regexp(t, want, qwb("inspect", "m.onnx").stderr, "as a warning, or as the error where nothing else can be said")
+				require.Regexp(t, want, invoke("inspect", "m.onnx").stderr, "as a warning, or as the error where nothing else can be said")
 			})
 		})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb"
 	"qwb/analysis"
 	"qwb/quantizer/plan"
 )
@@ -65,14 +66,14 @@ func TestImportErrors(t *testing.T) {
 	require.NoError(t, os.Rename("q.onnx", "q.float.onnx"))
 	fails(t, exitFailed, "would replace", "import", "q.float.onnx", "-o", "q.plan.json")
 	done(t, "import", "q.float.onnx", "-o", "p.plan.json", "--platform", "trt_int8") // with a warning of what TensorRT would refuse
-	r := qwb("import", "q.float.onnx", "-o", "p.plan.json", "--platform", "trt_int8")
+	r := invoke("import", "q.float.onnx", "-o", "p.plan.json", "--platform", "trt_int8")
 	require.Contains(t, r.stderr, "trt_int8 does not take this as it is")
 	fails(t, exitUsage, "no data: name some with --data", "eval", "p.plan.json")
 	flipped := flip(read(t, "q.float.onnx"), 1, 1)
 	require.NoError(t, os.Rename("q.float.onnx", "away.onnx"))
 	fails(t, exitFailed, "was imported and its scales come from another file", "dispatch", "p.plan.json", "--fp32", "type:Conv")
 	write(t, "q.float.onnx", flipped)
-	require.Equal(t, exitFailed, qwb("dispatch", "p.plan.json", "--fp32", "type:Conv").code)
+	require.Equal(t, exitFailed, invoke("dispatch", "p.plan.json", "--fp32", "type:Conv").code)
 	require.NoError(t, os.Rename("away.onnx", "q.float.onnx"))
 	fails(t, exitFailed, "or make a plan of this one with qwb import", "calibrate", "q.float.onnx", "--data", "data", "--platform", "trt_int8")
 	fails(t, exitUsage, "two plans or models", "diff", "p.plan.json")
@@ -123,9 +124,9 @@ func TestDiffFindsWhatWasChanged(t *testing.T) {
 		}
 	}
 	require.NoError(t, p.Write("other.plan.json"))
-	r := qwb("diff", "m.plan.json", "other.plan.json", "--json")
+	r := invoke("diff", "m.plan.json", "other.plan.json", "--json")
 	require.Equal(t, exitDone, r.code)
-	var d diffResult
+	var d qwb.DiffResult
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &d))
 	require.False(t, d.Equal)
 	require.Equal(t, 2, d.Scales)

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
-	"qwb/analysis"
-	"qwb/graph"
-	"qwb/graph/passes"
 	"qwb/reports"
 )
 
@@ -22,7 +17,7 @@ func newInspect(e *env) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			r, err := e.inspect(args[0])
+			r, _, err := e.project(args[0], "").Inspect()
 			if err != nil {
 				return err
 			}
@@ -44,34 +39,4 @@ func newInspect(e *env) *cobra.Command {
 	c.Flags().IntVar(&f.threads, "threads", 1, "number of threads that --roofline measures")
 	f.addJSON(c)
 	return c
-}
-
-// mostFaults is how many nodes that cannot be computed inspect names.
-const mostFaults = 8
-
-func (e *env) inspect(path string) (*analysis.Inspection, error) {
-	m, err := e.openModel(path)
-	if err != nil {
-		return nil, err
-	}
-	defer m.Close()
-	for i, err := range m.faults {
-		if i == mostFaults {
-			e.warn("%s: %d nodes more cannot be computed", path, len(m.faults)-i)
-			break
-		}
-		e.warn("%s: %v", path, err)
-	}
-	normal := m.loaded.Clone()
-	if _, err := passes.Run(normal, passes.Normalize); err != nil {
-		e.warn("%s: what platforms would quantize is not known: %v", path, err)
-		normal = nil
-	} else {
-		graph.InferShapes(normal)
-	}
-	r, err := analysis.Inspect(path, m.Graph, normal)
-	if err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
-	}
-	return r, nil
 }

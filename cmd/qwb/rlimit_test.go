@@ -2,7 +2,9 @@
 
 package main
 
-import "syscall"
+import (
+	"syscall"
+)
 
 // limitFiles makes writing fail beyond so many bytes of a file.
 func limitFiles(bytes uint64) error {

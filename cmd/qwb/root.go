@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"qwb"
 )
 
 // Exit codes, as the contract of the command line fixes them.
@@ -18,17 +20,7 @@ const (
 	exitCheck  = 3
 )
 
-// usageError is a wrong flag or argument.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// checkError says that a check did not hold: a gate was missed, a budget not reached. The result was printed all the same.
-type checkError struct{ error }
-
-func (e checkError) Unwrap() error { return e.error }
+func usagef(format string, args ...any) error { return qwb.Usagef(format, args...) }
 
 // run executes one command line and returns its exit code. The last line on stderr is the error.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -41,8 +33,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	fmt.Fprintln(stderr, "qwb: "+oneLine(err))
-	var usage usageError
-	var check checkError
+	var usage qwb.UsageError
+	var check qwb.CheckError
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage

@@ -2,7 +2,9 @@
 
 package main
 
-import "runtime"
+import (
+	"runtime"
+)
 
 // peakRSS returns the memory that the Go runtime has taken from the system, in bytes, where the system does not tell more.
 func peakRSS() int64 {

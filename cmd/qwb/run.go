@@ -1,19 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
-
 	"github.com/spf13/cobra"
 
-	"qwb/calib/data/npy"
-	"qwb/graph/exec"
-	"qwb/graph/tensor"
+	"qwb"
 )
 
 func newRun(e *env) *cobra.Command {
@@ -33,7 +23,8 @@ npz file that holds all inputs by name, and writes each output to DIR, named aft
 			if output == "" {
 				return usagef("run needs --output DIR")
 			}
-			return e.run(c.Context(), args[0], inputs, output, exec.Options{Threads: f.workers(), Memory: f.budget()})
+			_, _, err := e.project(args[0], "").Run(c.Context(), qwb.RunOptions{Inputs: inputs, Output: output, Threads: f.workers(), Memory: f.budget()})
+			return err
 		},
 	}
 	c.Flags().StringArrayVar(&inputs, "input", nil, "name=file.npy, once per input; or file.npz with all inputs")
@@ -41,101 +32,4 @@ npz file that holds all inputs by name, and writes each output to DIR, named aft
 	f.addRun(c)
 	f.addBudget(c)
 	return c
-}
-
-func (e *env) run(ctx context.Context, path string, inputs []string, output string, o exec.Options) error {
-	m, err := e.openModel(path)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	feeds, err := readFeeds(inputs)
-	if err != nil {
-		return err
-	}
-	s, err := exec.New(m.Graph, o)
-	if err != nil {
-		return budgetHint(fmt.Errorf("run: %s: %w", path, err))
-	}
-	out, err := s.NewRunner().Run(ctx, feeds, nil)
-	if err != nil {
-		return budgetHint(fmt.Errorf("run: %s: %w", path, err))
-	}
-	names := make([]string, len(out))
-	byName := map[string]*tensor.Tensor{}
-	for i, v := range m.Graph.Outputs {
-		names[i] = fileName(m.Graph.Value(v).Name) + ".npy"
-		if _, taken := byName[names[i]]; taken {
-			names[i] = fmt.Sprintf("%d-%s", i, names[i])
-		}
-		byName[names[i]] = out[i]
-	}
-	var files staging
-	defer files.discard()
-	for _, name := range names {
-		if err := files.add(filepath.Join(output, name), func(w io.Writer) error { return npy.Write(w, byName[name]) }); err != nil {
-			return err
-		}
-	}
-	return files.commit()
-}
-
-// fileName turns the name of a tensor into the name of a file.
-func fileName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
-			return '_'
-		}
-		return r
-	}, name)
-}
-
-// readFeeds reads the inputs of one run.
-func readFeeds(inputs []string) (map[string]*tensor.Tensor, error) {
-	feeds := map[string]*tensor.Tensor{}
-	for _, in := range inputs {
-		name, file, ok := strings.Cut(in, "=")
-		if !ok && strings.EqualFold(filepath.Ext(in), ".npz") {
-			if err := readArchive(in, feeds); err != nil {
-				return nil, fmt.Errorf("%s: %w", in, err)
-			}
-			continue
-		}
-		if !ok || name == "" || file == "" {
-			return nil, usagef("--input %q: not name=file.npy", in)
-		}
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		t, err := npy.Read(bytes.NewReader(b))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		if feeds[name] != nil {
-			return nil, usagef("--input: %q is given twice", name)
-		}
-		feeds[name] = t
-	}
-	return feeds, nil
-}
-
-func readArchive(file string, feeds map[string]*tensor.Tensor) error {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	a, err := npy.OpenArchive(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		return err
-	}
-	for _, name := range a.Names() {
-		if feeds[name] != nil {
-			return usagef("--input: %q is given twice", name)
-		}
-		if feeds[name], err = a.Read(name); err != nil {
-			return err
-		}
-	}
-	return nil
 }

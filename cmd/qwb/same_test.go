@@ -3,18 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"qwb/export/onnxqdq"
-	"qwb/graph"
-	"qwb/quantizer"
-	"qwb/quantizer/target"
 )
 
 // outcome is everything that calibrate and export write, run in the current folder.
@@ -97,7 +90,7 @@ func TestResume(t *testing.T) {
 	before := tree(t, ".")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r := qwbContext(ctx, watcher{}, args...)
+	r := invokeContext(ctx, watcher{}, args...)
 	require.Equal(t, exitFailed, r.code)
 	require.Equal(t, "qwb: interrupted", r.lastLine())
 	require.Equal(t, before, tree(t, "."), "nothing was seen, nothing is kept")
@@ -120,52 +113,4 @@ func TestChangedData(t *testing.T) {
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
 	saveInputs(t, "data", 900, 3, 1, 3, 8, 8)
 	same(t, want, outcome(t, "trt_int8", "--data", "data"), "statistics of the old files lay there")
-}
-
-// The order in which a graph stores its nodes changes no byte.
-func TestNodeOrderChangesNothing(t *testing.T) {
-	workplace(t)
-	shuffledSame(t, "m.onnx", []string{"data"}, "none", 0)
-}
-
-// shuffledSame calibrates and exports a model with its nodes stored in several orders.
-func shuffledSame(t *testing.T, path string, data []string, preprocess string, samples int) {
-	t.Helper()
-	for _, platform := range []string{"trt_int8", "onnxruntime"} {
-		var want map[string]string
-		for seed := range uint64(3) {
-			e := &env{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
-			tg, err := target.Find(platform)
-			require.NoError(t, err)
-			m, err := e.openNormal(path)
-			require.NoError(t, err)
-			if seed > 0 {
-				for _, g := range []*graph.Graph{m.loaded, m.Graph} {
-					g.Shuffle(rand.New(rand.NewPCG(seed, 0)).Perm(g.NumNodes()))
-				}
-			}
-			o := calibrateOptions{model: path, platform: platform, plan: "s.plan.json", threads: 2, Options: quantizer.Options{},
-				data: dataOptions{paths: data, preprocess: preprocess, samples: samples, threads: 2}}
-			require.NoError(t, os.RemoveAll("s.stats"))
-			stats, err := e.gather(context.Background(), m, o, &calibrateResult{})
-			require.NoError(t, err)
-			c, err := (&recipe{g: m.Graph, stats: stats, target: tg, threads: 2}).configure(context.Background())
-			require.NoError(t, err)
-			p, err := makePlan(m, c, stats, tg, o)
-			require.NoError(t, err)
-			plan, err := p.Encode()
-			require.NoError(t, err)
-			require.NoError(t, stats.Save("s.stats"))
-			built, err := onnxqdq.Build(m.Model.WithGraph(m.Graph), c.set, tg, onnxqdq.Options{Producer: "qwb", Version: version})
-			require.NoError(t, err)
-			var out strings.Builder
-			require.NoError(t, built.Write(&out))
-			got := map[string]string{"plan": string(plan), "stats": string(read(t, "s.stats")), "export": out.String()}
-			if want == nil {
-				want = got
-			}
-			same(t, want, got, "%s, order %d", platform, seed)
-			require.NoError(t, m.Close())
-		}
-	}
 }

@@ -90,7 +90,7 @@ func TestChecksThatDoNotHold(t *testing.T) {
 	calibrated(t)
 	before := tree(t, ".")
 	for _, args := range [][]string{{"--max-nsr", "-1"}, {"--min-cosine", "1.5"}} {
-		r := qwb(append([]string{"dispatch", "--auto", "--json"}, args...)...)
+		r := invoke(append([]string{"dispatch", "--auto", "--json"}, args...)...)
 		require.Equal(t, exitCheck, r.code, r.stderr)
 		require.Regexp(t, `^qwb: the budget cannot be met: .* with every operator in float`, r.lastLine())
 		require.NotEmpty(t, r.object(t)["evaluations"])

@@ -1,4 +1,4 @@
-package main
+package qwb
 
 import (
 	"context"
@@ -64,6 +64,15 @@ func (r *recipe) configure(ctx context.Context, forced ...dispatch.Forced) (*con
 	return &configured{set: set, assignment: a, choices: out.Choices, warnings: append(warnings, out.Warnings...)}, nil
 }
 
+// Configure dispatches a normal graph for a target and chooses all scales from its statistics.
+func Configure(ctx context.Context, g *graph.Graph, stats *calib.Stats, t *target.Target, o quantizer.Options, threads int) (*tqc.Set, error) {
+	c, err := (&recipe{g: g, stats: stats, target: t, options: o, threads: threads}).configure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.set, nil
+}
+
 // release is configure for an imported plan: the file's own grids, without those of forced nodes.
 func (r *recipe) release(forced []dispatch.Forced) (*configured, error) {
 	set, err := qdq.Release(r.g, r.imported, r.target, forced...)
@@ -79,22 +88,22 @@ func (r *recipe) release(forced []dispatch.Forced) (*configured, error) {
 }
 
 // importedRecipe reads the quantized file again that the plan was made from.
-func (e *env) importedRecipe(p *planned) (*recipe, error) {
-	file := plan.Resolve(p.file, p.plan.Imported.Path)
-	m, err := e.openModel(file)
+func (j *job) importedRecipe(p *Planned) (*recipe, error) {
+	file := plan.Resolve(p.File, p.Plan.Imported.Path)
+	m, err := j.openModel(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s was imported and its scales come from another file: %w", p.file, err)
+		return nil, fmt.Errorf("%s was imported and its scales come from another file: %w", p.File, err)
 	}
 	defer m.Close()
-	if m.digest != p.plan.Imported.SHA256 {
-		return nil, fmt.Errorf("%s was imported from %s, which has changed: SHA-256 %.12s..., the plan says %.12s...; import it again", p.file, file, m.digest,
-			p.plan.Imported.SHA256)
+	if m.Digest != p.Plan.Imported.SHA256 {
+		return nil, fmt.Errorf("%s was imported from %s, which has changed: SHA-256 %.12s..., the plan says %.12s...; import it again", p.File, file, m.Digest,
+			p.Plan.Imported.SHA256)
 	}
 	q, err := qdq.Read(m.Graph)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	im, err := q.Configure(p.target)
+	im, err := q.Configure(p.Target)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -102,16 +111,16 @@ func (e *env) importedRecipe(p *planned) (*recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recipe{g: p.Graph, target: p.target}
+	r := &recipe{g: p.Graph, target: p.Target}
 	if r.imported, err = written.Apply(p.Graph); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	r.bound, err = p.target.Bind(p.Graph)
+	r.bound, err = p.Target.Bind(p.Graph)
 	return r, err
 }
 
-// simulator makes the simulation of a set, with islands in the target's precision.
-func simulator(g *graph.Graph, set *tqc.Set, t *target.Target) (*sim.Simulator, error) {
+// Simulator makes the simulation of a set, with islands in the target's precision.
+func Simulator(g *graph.Graph, set *tqc.Set, t *target.Target) (*sim.Simulator, error) {
 	return simulatorWith(g, set, t, nil)
 }
 
@@ -120,17 +129,19 @@ func simulatorWith(g *graph.Graph, set *tqc.Set, t *target.Target, shared *sim.C
 	return sim.New(g, set, sim.Options{Island: t.Island, Constants: shared})
 }
 
-// planned is a plan with the model it is for, ready to run.
-type planned struct {
-	*model
-	file   string
-	plan   *plan.Plan
-	set    *tqc.Set
-	target *target.Target
+// Planned is a plan with the model it is for, ready to run.
+type Planned struct {
+	*Model
+	File   string
+	Plan   *plan.Plan
+	Set    *tqc.Set
+	Target *target.Target
+
+	catalog *Catalog
 }
 
 // openPlan reads a plan and its model, which must be the one the plan was made for.
-func (e *env) openPlan(file string) (*planned, error) {
+func (j *job) openPlan(file string) (*Planned, error) {
 	p, err := plan.Read(file)
 	if err != nil {
 		return nil, err
@@ -143,49 +154,49 @@ func (e *env) openPlan(file string) (*planned, error) {
 		return nil, fmt.Errorf("%s: unknown profile %q: %s computes as %q", file, p.Profile, t.Name, t.Profile)
 	}
 	path := plan.Resolve(file, p.Model.Path)
-	open := e.openNormal
+	open := j.openNormal
 	if p.Imported != nil {
-		open = e.openModel
+		open = j.openModel
 	}
 	m, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	if m.digest != p.Model.SHA256 {
+	if m.Digest != p.Model.SHA256 {
 		m.Close()
 		return nil, fmt.Errorf("%s: the plan is for another model: %s has SHA-256 %.12s..., the plan says %.12s...; run qwb calibrate again",
-			file, path, m.digest, p.Model.SHA256)
+			file, path, m.Digest, p.Model.SHA256)
 	}
 	set, err := p.Apply(m.Graph)
 	if err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return &planned{model: m, file: file, plan: p, set: set, target: t}, nil
+	return &Planned{Model: m, File: file, Plan: p, Set: set, Target: t, catalog: &j.Catalog}, nil
 }
 
 // recipe is how the plan's set can be made again with other nodes in float. It needs the statistics beside the plan or, where that
 // was imported, the quantized file.
-func (e *env) recipe(p *planned, threads int) (*recipe, error) {
-	if p.plan.Imported != nil {
-		return e.importedRecipe(p)
+func (j *job) recipe(p *Planned, threads int) (*recipe, error) {
+	if p.Plan.Imported != nil {
+		return j.importedRecipe(p)
 	}
-	stats, err := loadStats(statsPath(p.file), p.model)
+	stats, err := loadStats(StatsPath(p.File), p.Model)
 	if err != nil {
 		return nil, err
 	}
-	return &recipe{g: p.Graph, stats: stats, target: p.target, threads: threads, options: quantizer.Options{
-		Activation: p.plan.Observers.Activation, Weight: p.plan.Observers.Weight, ReduceRange: p.plan.ReduceRange, PerTensor: p.plan.PerTensor}}, nil
+	return &recipe{g: p.Graph, stats: stats, target: p.Target, threads: threads, options: quantizer.Options{
+		Activation: p.Plan.Observers.Activation, Weight: p.Plan.Observers.Weight, ReduceRange: p.Plan.ReduceRange, PerTensor: p.Plan.PerTensor}}, nil
 }
 
 // loadStats reads statistics, which must be of this model.
-func loadStats(path string, m *model) (*calib.Stats, error) {
+func loadStats(path string, m *Model) (*calib.Stats, error) {
 	stats, err := calib.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	if stats.Model != m.digest {
-		return nil, fmt.Errorf("%s: the statistics are of another model (SHA-256 %.12s..., %s has %.12s...)", path, stats.Model, m.path, m.digest)
+	if stats.Model != m.Digest {
+		return nil, fmt.Errorf("%s: the statistics are of another model (SHA-256 %.12s..., %s has %.12s...)", path, stats.Model, m.Path, m.Digest)
 	}
 	return stats, nil
 }
@@ -200,30 +211,30 @@ func sampleHashes(stats *calib.Stats) [][32]byte {
 }
 
 // byUser lists the nodes that the user sent to float, as the plan records it.
-func (p *planned) byUser() dispatch.Forced {
+func (p *Planned) byUser() dispatch.Forced {
 	f := dispatch.Forced{Who: dispatch.ByUser}
 	for _, id := range p.Graph.Nodes() {
-		if p.set.Domains[id] == tqc.DomainFP32 && strings.HasPrefix(p.set.Why[id], dispatch.ByUser) {
+		if p.Set.Domains[id] == tqc.DomainFP32 && strings.HasPrefix(p.Set.Why[id], dispatch.ByUser) {
 			f.Nodes = append(f.Nodes, id)
 		}
 	}
 	return f
 }
 
-// data returns the plan's own data set, or the one given on the command line.
-func (p *planned) data(o dataOptions) dataOptions {
-	o = o.of(p.model)
-	o.stored = &p.plan.Preprocess
-	if o.tokenizer == "" && p.plan.Preprocess.Tokenizer != "" {
-		o.tokenizer = plan.Resolve(p.file, p.plan.Preprocess.Tokenizer)
+// Data returns the plan's own data set, or the one given on the command line.
+func (p *Planned) Data(o DataOptions) DataOptions {
+	o = o.Of(p.Model)
+	o.Stored = &p.Plan.Preprocess
+	if o.Tokenizer == "" && p.Plan.Preprocess.Tokenizer != "" {
+		o.Tokenizer = plan.Resolve(p.File, p.Plan.Preprocess.Tokenizer)
 	}
-	if len(o.paths) == 0 {
-		o.paths = locate(p.file, p.plan.Data.Paths)
-		if o.samples == 0 {
-			o.samples = p.plan.Samples
+	if len(o.Paths) == 0 {
+		o.Paths = locate(p.File, p.Plan.Data.Paths)
+		if o.Samples == 0 {
+			o.Samples = p.Plan.Samples
 		}
-		if o.seed == 0 {
-			o.seed = uint64(p.plan.Seed)
+		if o.Seed == 0 {
+			o.Seed = uint64(p.Plan.Seed)
 		}
 	}
 	return o
@@ -241,13 +252,13 @@ func parsePreprocessKey(key string) (p plan.Preprocess, err error) {
 }
 
 // planData opens the data set given, or the plan's own with at most limit samples unless a number was asked for.
-func (e *env) planData(p *planned, o dataOptions, limit int) (*data.Set, error) {
-	own := len(o.paths) == 0
-	asked := o.samples
-	o = p.data(o)
-	if own && asked == 0 && o.samples > limit {
-		o.samples = limit
+func (j *job) planData(p *Planned, o DataOptions, limit int) (*data.Set, error) {
+	own := len(o.Paths) == 0
+	asked := o.Samples
+	o = p.Data(o)
+	if own && asked == 0 && o.Samples > limit {
+		o.Samples = limit
 	}
-	set, _, err := e.openData(p.Graph, o)
+	set, _, err := j.openData(p.Graph, o)
 	return set, err
 }

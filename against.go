@@ -1,4 +1,4 @@
-package main
+package qwb
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"qwb/analysis"
 	"qwb/analysis/verify"
@@ -71,37 +70,41 @@ func (d *dump) Tensor(name string) (*tensor.Tensor, error) {
 }
 
 // verifyAgainst holds recorded tensors against the plan, and tries all profiles.
-func (e *env) verifyAgainst(ctx context.Context, p *planned, profile qmath.Profile, o verifyOptions) (*analysis.Verification, error) {
-	d, err := openDump(o.against)
+func (j *job) verifyAgainst(ctx context.Context, p *Planned, profile qmath.Profile, o VerifyOptions) (*analysis.Verification, error) {
+	d, err := openDump(o.Against)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	own, err := p.program(profile)
+	own, err := p.Program(profile)
 	if err != nil {
 		return nil, err
 	}
-	cfg := verify.AgainstConfig{Set: p.set, Program: own, Backend: defaultBackend(), Threads: o.threads}
+	backend, err := j.Catalog.backend("")
+	if err != nil {
+		return nil, err
+	}
+	cfg := verify.AgainstConfig{Set: p.Set, Program: own, Backend: backend, Threads: o.Threads}
 	var refused []analysis.ProfileFit
 	for _, other := range qmath.Profiles() {
 		if other.Name == profile.Name {
 			continue
 		}
-		lowered, err := lower.Compile(p.Graph, p.set, p.target, other)
+		lowered, err := lower.Compile(p.Graph, p.Set, p.Target, other)
 		if err != nil {
 			refused = append(refused, analysis.ProfileFit{Profile: other.Name, Why: oneLine(err)})
 			continue
 		}
 		cfg.Others = append(cfg.Others, lowered)
 	}
-	tick, finish := e.progress("verify", len(own.Steps)*(1+len(cfg.Others)))
+	tick, finish := j.progress("verify", len(own.Steps)*(1+len(cfg.Others)))
 	defer finish()
 	cfg.Progress = tick
-	start := time.Now()
+	elapsed := j.stopwatch()
 	v, err := verify.Against(ctx, d, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.against, err)
+		return nil, fmt.Errorf("%s: %w", o.Against, err)
 	}
 	v.Fits = append(v.Fits, refused...)
-	v.Seconds = time.Since(start).Seconds()
+	v.Seconds = elapsed()
 	return v, nil
 }

@@ -1,4 +1,4 @@
-package main
+package qwb
 
 import (
 	"bytes"
@@ -16,46 +16,46 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// nbitsForms are the weights of --format onnx, the default first.
-var nbitsForms = []string{"int8", "int4"}
+// NBitsForms are the weights of --format onnx, the default first.
+var NBitsForms = []string{"int8", "int4"}
 
 // exportNBits writes a checkpoint as ONNX with MatMulNBits. The model is made in memory, with one file of weights beside it where it is
 // too large for one message.
-func (e *env) exportNBits(ctx context.Context, o checkpointOptions) (*checkpointResult, error) {
-	if o.tokenizer != "" {
-		return nil, usagef("--tokenizer: files of %s hold no tokens", formatONNX)
+func (j *job) exportNBits(ctx context.Context, o CheckpointOptions) (*CheckpointResult, error) {
+	if o.Tokenizer != "" {
+		return nil, Usagef("--tokenizer: files of %s hold no tokens", FormatONNX)
 	}
-	m, err := checkpoint.Open(o.file)
+	m, err := checkpoint.Open(j.Model)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	r := &checkpointResult{Format: o.format, File: o.out, Warnings: []tqc.Warning{}}
+	r := &CheckpointResult{Format: o.Format, File: o.Out, Warnings: []tqc.Warning{}}
 	if r.File == "" {
-		r.File = baseName(o.file) + ".onnx"
+		r.File = BaseName(j.Model) + ".onnx"
 	}
-	if samePath(r.File, o.file) {
+	if samePath(r.File, j.Model) {
 		return nil, fmt.Errorf("export: %s is the checkpoint itself", r.File)
 	}
 	source, err := checkpoint.Graph(m)
 	if err != nil {
 		return nil, err
 	}
-	how := nbits.Options{Bits: 8, Block: o.group, Search: o.scales == scalesSearch, Parallel: exec.Parallel(o.threads), Producer: "qwb", Version: version}
-	if o.matrices == nbitsForms[1] {
+	how := nbits.Options{Bits: 8, Block: o.Group, Search: o.Scales == ScalesSearch, Parallel: exec.Parallel(o.Threads), Producer: "qwb", Version: j.Catalog.Version}
+	if o.Matrices == NBitsForms[1] {
 		how.Bits = 4
 	}
 	if quantized := m.Tensor(checkpoint.Output, 0).Quantized(); quantized {
 		w := tqc.Warning{Text: "the weights were quantized before: their error adds to that of MatMulNBits"}
 		r.Warnings = append(r.Warnings, w)
-		e.warnAbout(w)
+		j.warnAbout(w)
 	}
 	model, err := nbits.Build(source, how)
 	if err != nil {
 		return nil, err
 	}
 	if weightBytes(model.Graph) >= oneMessage {
-		return r, e.saveNBits(ctx, model, source, how, o, r)
+		return r, j.saveNBits(ctx, model, source, how, o, r)
 	}
 	var b bytes.Buffer
 	if err := model.Write(&b); err != nil {
@@ -66,10 +66,10 @@ func (e *env) exportNBits(ctx context.Context, o checkpointOptions) (*checkpoint
 		return nil, fmt.Errorf("export: what was written cannot be read: %w", err)
 	}
 	defer back.Close()
-	if err := e.verifyNBits(ctx, source, back.Graph, how, o, r); err != nil {
+	if err := j.verifyNBits(ctx, source, back.Graph, how, o, r); err != nil {
 		return r, err
 	}
-	r.SHA256, err = writeFile(r.File, func(w io.Writer) error {
+	r.SHA256, err = WriteFile(r.File, func(w io.Writer) error {
 		_, err := b.WriteTo(w)
 		return err
 	})
@@ -77,8 +77,8 @@ func (e *env) exportNBits(ctx context.Context, o checkpointOptions) (*checkpoint
 }
 
 // saveNBits writes a model whose weights lie in a file of their own; the graph is verified before they are written.
-func (e *env) saveNBits(ctx context.Context, model *onnx.Model, source *graph.Graph, how nbits.Options, o checkpointOptions, r *checkpointResult) error {
-	if err := e.verifyNBits(ctx, source, model.Graph, how, o, r); err != nil {
+func (j *job) saveNBits(ctx context.Context, model *onnx.Model, source *graph.Graph, how nbits.Options, o CheckpointOptions, r *CheckpointResult) error {
+	if err := j.verifyNBits(ctx, source, model.Graph, how, o, r); err != nil {
 		return err
 	}
 	if err := model.Save(r.File, onnx.SaveOptions{}); err != nil {
@@ -90,9 +90,9 @@ func (e *env) saveNBits(ctx context.Context, model *onnx.Model, source *graph.Gr
 }
 
 // verifyNBits compares a graph that was read back with its source and runs tokens through it.
-func (e *env) verifyNBits(ctx context.Context, source, back *graph.Graph, how nbits.Options, o checkpointOptions, r *checkpointResult) error {
+func (j *job) verifyNBits(ctx context.Context, source, back *graph.Graph, how nbits.Options, o CheckpointOptions, r *CheckpointResult) error {
 	v := &r.Verification
-	if o.unverified {
+	if o.Unverified {
 		v.Verdict = analysis.VerdictUnverified
 		return ctx.Err()
 	}
@@ -102,18 +102,18 @@ func (e *env) verifyNBits(ctx context.Context, source, back *graph.Graph, how nb
 			return ctx.Err()
 		}
 		v.Reason = err.Error()
-		return checkError{fmt.Errorf("%w; nothing was written (--unverified writes it)", err)}
+		return CheckError{fmt.Errorf("%w; nothing was written (--unverified writes it)", err)}
 	}
 	var err error
 	if v.Weights.Weights, v.Weights.LargestError, err = nbits.Compare(source, back, how); err != nil {
 		return refuse(err)
 	}
 	v.Weights.Codes = v.Weights.Weights
-	if v.Run.Tokens, err = runTokens(ctx, back, o.threads); err != nil {
+	if v.Run.Tokens, err = runTokens(ctx, back, o.Threads); err != nil {
 		return refuse(fmt.Errorf("export: running the written model: %w", err))
 	}
 	v.Verdict = analysis.VerdictEqual
-	e.note("verified: %d codes compared, largest error %.3g steps; %d tokens run", v.Weights.Codes, v.Weights.LargestError, v.Run.Tokens)
+	j.note("verified: %d codes compared, largest error %.3g steps; %d tokens run", v.Weights.Codes, v.Weights.LargestError, v.Run.Tokens)
 	return nil
 }
 

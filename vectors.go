@@ -1,4 +1,4 @@
-package main
+package qwb
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 
 // dumpVectors writes the test vectors of the first sample, computed by the reference: of the whole program below o.dump, of its
 // repeated patterns below o.patterns. What is not asked for is an empty name.
-func (e *env) dumpVectors(ctx context.Context, p *planned, profile qmath.Profile, o verifyOptions) error {
-	lowered, err := p.program(profile)
+func (j *job) dumpVectors(ctx context.Context, p *Planned, profile qmath.Profile, o VerifyOptions) error {
+	lowered, err := p.Program(profile)
 	if err != nil {
 		return err
 	}
-	run, err := program.New(lowered, program.Reference, o.data.threads)
+	run, err := program.New(lowered, program.Reference, o.Data.Threads)
 	if err != nil {
 		return err
 	}
-	set, err := e.verifyData(p, o.data)
+	set, err := j.verifyData(p, o.Data)
 	if err != nil {
 		return err
 	}
@@ -31,20 +31,20 @@ func (e *env) dumpVectors(ctx context.Context, p *planned, profile qmath.Profile
 	if err != nil {
 		return err
 	}
-	if o.dump != "" {
-		if err := vectors.Write(ctx, run, sample.Feeds, vectorFiles(o.dump)); err != nil {
+	if o.Dump != "" {
+		if err := vectors.Write(ctx, run, sample.Feeds, vectorFiles(o.Dump)); err != nil {
 			return err
 		}
-		e.note("vectors of %d steps in %s", len(lowered.Steps), o.dump)
+		j.note("vectors of %d steps in %s", len(lowered.Steps), o.Dump)
 	}
-	if o.patterns != "" {
-		found, err := vectors.WritePatterns(ctx, run, sample.Feeds, vectorFiles(o.patterns))
+	if o.Patterns != "" {
+		found, err := vectors.WritePatterns(ctx, run, sample.Feeds, vectorFiles(o.Patterns))
 		if err != nil {
 			return err
 		}
-		e.note("%d patterns of %d steps in %s", len(found.Patterns), found.Steps, o.patterns)
+		j.note("%d patterns of %d steps in %s", len(found.Patterns), found.Steps, o.Patterns)
 		for _, f := range found.Patterns {
-			e.note("  %s in %d places", f.Folder, f.Places)
+			j.note("  %s in %d places", f.Folder, f.Places)
 		}
 	}
 	return nil

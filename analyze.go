@@ -1,0 +1,119 @@
+package qwb
+
+import (
+	"context"
+	"path/filepath"
+
+	"qwb/analysis"
+	"qwb/calib"
+	"qwb/calib/data"
+	"qwb/graph"
+	"qwb/observers"
+	"qwb/quantizer/tqc"
+)
+
+// AnalysisSamples is how many samples of the plan's own data an analysis takes unless told otherwise.
+const AnalysisSamples = 32
+
+// AnalyzeOptions are the arguments of analyze.
+type AnalyzeOptions struct {
+	Data    DataOptions
+	Explain bool // what the loss of the integers is made of
+	analysis.Config
+}
+
+// measure is analyze without writing reports.
+func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, error) {
+	elapsed := j.stopwatch()
+	p, err := j.openPlan(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	set, err := j.planData(p, o.Data, AnalysisSamples)
+	if err != nil {
+		return nil, err
+	}
+	q, err := Simulator(p.Graph, p.Set, p.Target)
+	if err != nil {
+		return nil, err
+	}
+	if o.Statistical {
+		stats, err := loadStats(j.stats(), p.Model)
+		if err != nil {
+			j.warn("no thresholds in the report: %v", err)
+		} else {
+			o.Thresholds = thresholds(p.Graph, p.Set, stats)
+		}
+	}
+	tick, finish := j.progress("analyze", set.Len())
+	o.Progress = tick
+	r, err := analysis.Analyze(ctx, p.Graph, q, set.Iterator(), o.Config)
+	finish()
+	if err != nil {
+		return nil, err
+	}
+	if o.Explain {
+		if r.Explained, err = j.explain(ctx, p, set, o.Threads); err != nil {
+			return nil, err
+		}
+	}
+	r.Model, r.Plan, r.Platform = filepath.Base(p.Path), filepath.Base(j.Plan), p.Plan.Platform
+	r.Warnings = append(p.Plan.Warnings, r.Warnings...)
+	r.Seconds, r.PeakRSS = elapsed(), j.peakMemory()
+	return r, nil
+}
+
+// explain splits the loss of the plan's integer program, under the platform's profile.
+func (j *job) explain(ctx context.Context, p *Planned, set *data.Set, threads int) (*analysis.Explanation, error) {
+	profile, err := p.ProfileNamed("")
+	if err != nil {
+		return nil, err
+	}
+	lowered, err := p.Program(profile)
+	if err != nil {
+		return nil, err
+	}
+	backend, err := j.Catalog.backend("")
+	if err != nil {
+		return nil, err
+	}
+	tick, finish := j.progress("explain", set.Len())
+	defer finish()
+	elapsed := j.stopwatch()
+	r, err := analysis.Explain(ctx, set.Iterator(), analysis.ExplainConfig{Set: p.Set, Program: lowered, Backend: backend, Threads: threads,
+		Progress: tick})
+	if err != nil {
+		return nil, err
+	}
+	r.Seconds = elapsed()
+	return r, nil
+}
+
+// thresholds tells for a tensor which range every calibration method chooses under its policy, from the statistics.
+func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats) func(graph.ValueID) []analysis.Threshold {
+	slots := map[graph.ValueID]tqc.SlotID{}
+	for id := range tqc.SlotID(set.NumSlots()) {
+		s := set.Slot(id)
+		if _, seen := slots[s.Value]; !seen && s.State().Quantizes() && !s.Weight {
+			slots[s.Value] = id
+		}
+	}
+	return func(v graph.ValueID) []analysis.Threshold {
+		id, ok := slots[v]
+		t := stats.Tensor(g.Value(v).Name)
+		if !ok || t == nil {
+			return nil
+		}
+		root := set.Slot(set.Root(id))
+		used := root.Method
+		if used == tqc.ObserverNone {
+			used = root.Config.Observer
+		}
+		var out []analysis.Threshold
+		for _, th := range calib.Thresholds(t.State, set.Slot(id).Config, observers.Params{}) {
+			out = append(out, analysis.Threshold{Method: string(th.Method), Lo: th.Range.Lo, Hi: th.Range.Hi, Used: th.Method == used})
+		}
+		return out
+	}
+}

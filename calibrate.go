@@ -1,0 +1,347 @@
+package qwb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"qwb/calib"
+	"qwb/calib/data"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/kernels/cuda"
+	"qwb/observers"
+	"qwb/quantizer"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// CalibrateOptions are the arguments of calibrate.
+type CalibrateOptions struct {
+	Platform string
+	Data     DataOptions
+	Merge    []string // statistics to merge instead of running data
+	quantizer.Options
+	MinMaxOnly bool
+	Backend    string // what runs the model; "" is the processor
+	Threads    int
+	Batch      int
+	Memory     int64 // for activations and samples read ahead
+}
+
+// CalibrateResult is what calibrate --json prints.
+type CalibrateResult struct {
+	Plan           string        `json:"plan"`
+	Stats          string        `json:"stats"`
+	Samples        int           `json:"samples"`
+	Seconds        float64       `json:"seconds"`
+	ForwardSeconds float64       `json:"forward_seconds"` // running the model on the data, added up over threads
+	ObserveSeconds float64       `json:"observe_seconds"` // observing its tensors, added up over threads
+	DataSeconds    float64       `json:"data_seconds"`    // from the first sample to the last, as the clock has it
+	PeakRSS        int64         `json:"peak_rss_bytes"`
+	Backend        string        `json:"backend"`
+	Device         string        `json:"device,omitempty"` // what a backend other than cpu ran on
+	Check          *calib.Check  `json:"check,omitempty"`  // of its statistics, against the processor's
+	Warnings       []tqc.Warning `json:"warnings"`
+}
+
+// Backends of calibrate: what runs the float model.
+const (
+	FloatCPU  = "cpu"
+	FloatCUDA = "cuda"
+	FloatPTX  = "ptx" // the kernels for a GPU, interpreted
+)
+
+// dataShare is which part of the memory samples may take that are read ahead.
+const dataShare = 8
+
+func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, error) {
+	elapsed := j.stopwatch()
+	o.Data.Memory = o.Memory / dataShare
+	if o.Platform == "" {
+		return nil, Usagef("calibrate needs --platform: %s", platforms())
+	}
+	t, err := target.Find(o.Platform)
+	if err != nil {
+		return nil, UsageError{err}
+	}
+	if err := checkObserver(o.Activation); err != nil {
+		return nil, UsageError{err}
+	}
+	m, err := j.openNormal(j.Model)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	if err := unquantized(m); err != nil {
+		return nil, err
+	}
+	statsFile := j.stats()
+	res := &CalibrateResult{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, FloatCPU)}
+	stats, err := j.gather(ctx, m, o, res)
+	if err != nil {
+		return nil, err
+	}
+	r := recipe{g: m.Graph, stats: stats, target: t, options: o.Options, threads: o.Threads}
+	c, err := r.configure(ctx)
+	if errors.Is(err, context.Canceled) && len(o.Data.Paths) > 0 {
+		return nil, j.keep(stats, stats.Samples(), statsFile, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := j.makePlan(m, c, stats, t, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := saveBoth(stats, statsFile, p, j.Plan); err != nil {
+		return nil, err
+	}
+	for _, w := range p.Warnings {
+		j.warnAbout(w)
+	}
+	res.Warnings = append(res.Warnings, p.Warnings...)
+	if res.Warnings == nil {
+		res.Warnings = []tqc.Warning{}
+	}
+	res.Samples = stats.Samples()
+	res.Seconds = elapsed()
+	res.PeakRSS = j.peakMemory()
+	return res, nil
+}
+
+// unquantized refuses models that another tool, or an export, has quantized already: calibration is about float tensors.
+func unquantized(m *Model) error {
+	order, err := m.Graph.Order()
+	if err != nil {
+		return err
+	}
+	for _, id := range order {
+		if spec := m.Graph.Node(id).Spec(); spec != nil && spec.Kind == graph.KindQuantize {
+			return m.Graph.ErrorAt("calibrate: "+m.Path, id, errors.New("the model is quantized already; calibrate the float model it was made from, or make a plan of this one with qwb import"))
+		}
+	}
+	return nil
+}
+
+// saveBoth writes statistics and plan, both or none: the statistics get their name when the plan is on the disk.
+func saveBoth(stats *calib.Stats, statsFile string, p *plan.Plan, planFile string) error {
+	if info, err := os.Stat(statsFile); err == nil && info.IsDir() {
+		return fmt.Errorf("calibrate: %s is a folder", statsFile)
+	}
+	var s Staging
+	defer s.Discard()
+	if err := s.Add(statsFile, stats.Write); err != nil {
+		return fmt.Errorf("calibrate: %w", err)
+	}
+	if err := p.Write(planFile); err != nil {
+		return err
+	}
+	return s.Commit()
+}
+
+func platforms() string {
+	var names []string
+	for _, t := range target.All {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func observerNames() string {
+	var names []string
+	for _, m := range observers.All {
+		names = append(names, string(m.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+func checkObserver(o tqc.Observer) error {
+	if o == tqc.ObserverNone || o == tqc.ObserverAuto || slices.Contains(tqc.Observers, o) {
+		return nil
+	}
+	return fmt.Errorf("unknown observer %q: one of auto, %s", o, observerNames())
+}
+
+// gather returns the statistics to calibrate from: merged, observed on data, or those that are there already.
+func (j *job) gather(ctx context.Context, m *Model, o CalibrateOptions, res *CalibrateResult) (*calib.Stats, error) {
+	switch {
+	case len(o.Merge) > 0:
+		return j.mergeStats(m, o)
+	case len(o.Data.Paths) > 0:
+		return j.observe(ctx, m, o, res)
+	}
+	file := j.stats()
+	stats, err := loadStats(file, m)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, Usagef("calibrate needs --data: there are no statistics of an earlier run (%s)", file)
+	}
+	return stats, err
+}
+
+func (j *job) mergeStats(m *Model, o CalibrateOptions) (*calib.Stats, error) {
+	var all *calib.Stats
+	for _, file := range o.Merge {
+		s, err := loadStats(file, m)
+		if err != nil {
+			return nil, err
+		}
+		s.Sources = relocate(file, j.Plan, s.Sources)
+		if all == nil {
+			all = s
+			continue
+		}
+		merged, overlap, err := calib.Merge(all, s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if overlap > 0 {
+			j.warn("%s: %d samples are in other merged statistics too and are counted twice", file, overlap)
+		}
+		all = merged
+	}
+	return all, nil
+}
+
+// relocate rewrites the sources recorded beside one file for another.
+func relocate(from, to string, paths []string) []string {
+	if filepath.Dir(from) == filepath.Dir(to) {
+		return paths
+	}
+	return sources(to, locate(from, paths))
+}
+
+// observe runs the model on the data. What an interrupted run over the same data left is used.
+func (j *job) observe(ctx context.Context, m *Model, o CalibrateOptions, res *CalibrateResult) (*calib.Stats, error) {
+	var dev *cuda.Device
+	if cmp.Or(o.Backend, FloatCPU) != FloatCPU {
+		var err error
+		if dev, err = j.Catalog.openDevice(o.Backend); err != nil {
+			return nil, fmt.Errorf("calibrate: %w", err)
+		}
+		// What the device failed with is the error of the run.
+		defer func() { _ = dev.Close() }()
+		res.Device = dev.Name
+		j.detail("calibrate: on %s", dev.Name)
+	}
+	set, pre, err := j.openData(m.Graph, o.Data.Of(m))
+	if err != nil {
+		return nil, err
+	}
+	if pre.Tokenizer != "" {
+		pre.Tokenizer = plan.Relative(j.Plan, pre.Tokenizer)
+	}
+	key, err := preprocessKey(pre)
+	if err != nil {
+		return nil, err
+	}
+	file := j.stats()
+	elapsed := j.stopwatch()
+	var spent calib.Spent
+	cfg := calib.Config{Threads: o.Threads, Batch: o.Batch, Memory: o.Memory - o.Data.Memory, MinMaxOnly: o.MinMaxOnly, Warn: j.warnAbout,
+		Clock: j.clock(), Spent: &spent, Model: m.Digest, Preprocess: key, Sources: sources(j.Plan, o.Data.Paths), Seed: o.Data.Seed}
+	if dev != nil {
+		cfg.Device, cfg.Check = dev, new(calib.Check)
+	}
+	if old, err := calib.Load(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
+		if old.HasBins() {
+			cfg.MinMaxOnly = false // what is there already is worth more
+		}
+		if old.HasBins() || cfg.MinMaxOnly {
+			cfg.Resume = old
+		}
+	}
+	stats, doctor, err := j.observeOnce(ctx, m, set, pre, cfg)
+	if err == nil && stats.Samples() != set.Len() { // the earlier statistics hold samples that are not in the data any more
+		cfg.Resume = nil
+		stats, doctor, err = j.observeOnce(ctx, m, set, pre, cfg)
+	}
+	if errors.Is(err, context.Canceled) && stats != nil && stats.Samples() > 0 {
+		return nil, j.keep(stats, set.Len(), file, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.ForwardSeconds, res.ObserveSeconds, res.DataSeconds = spent.Forward.Seconds(), spent.Observe.Seconds(), elapsed()
+	if c := cfg.Check; c != nil && c.Tensors > 0 {
+		res.Check = c
+		j.detail("calibrate: on the first sample the statistics of %d of %d tensors are those of the processor", c.Equal, c.Tensors)
+	}
+	for _, w := range doctor.Warnings() {
+		j.warnAbout(w)
+		res.Warnings = append(res.Warnings, w)
+	}
+	return stats, nil
+}
+
+// keep saves the statistics of an interrupted run. It returns err, which ended the run.
+func (j *job) keep(stats *calib.Stats, of int, file string, err error) error {
+	if saveErr := stats.Save(file); saveErr != nil {
+		return errors.Join(err, saveErr)
+	}
+	j.note("interrupted after %d of %d samples; %s keeps them, and the same command goes on from there", stats.Samples(), of, file)
+	return err
+}
+
+func (j *job) observeOnce(ctx context.Context, m *Model, set *data.Set, pre plan.Preprocess, cfg calib.Config) (*calib.Stats, *data.Doctor, error) {
+	tick, finish := j.progress("calibrate", set.Len())
+	defer finish()
+	cfg.Progress = func(done, _ int) {
+		if tick(done); done == 2*max(cfg.Threads, 1)*max(cfg.Batch, 1) {
+			j.settled()
+		}
+	}
+	doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Loaded, &pre)
+	stats, err := calib.Run(ctx, m.Graph, &watched{set.Iterator(), doctor.Observe}, cfg)
+	return stats, doctor, m.Named("calibrate", err)
+}
+
+// watched shows every sample to a function before it is used.
+type watched struct {
+	exec.Iterator
+	see func(*exec.Sample)
+}
+
+func (w *watched) Next(ctx context.Context) (*exec.Sample, error) {
+	s, err := w.Iterator.Next(ctx)
+	if err == nil {
+		w.see(s)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return s, err
+}
+
+// makePlan writes down what was decided. Everything in it follows from the model, the statistics and the options, so that merged
+// statistics give the plan of one run.
+func (j *job) makePlan(m *Model, c *configured, stats *calib.Stats, t *target.Target, o CalibrateOptions) (*plan.Plan, error) {
+	pre, err := parsePreprocessKey(stats.Preprocess)
+	if err != nil {
+		return nil, fmt.Errorf("calibrate: the statistics' preprocessing: %w", err)
+	}
+	meta := plan.Meta{
+		Model:      plan.File{Path: plan.Relative(j.Plan, j.Model), SHA256: m.Digest},
+		Data:       plan.Data{Paths: planPaths(j.Plan, stats.Sources), Hash: plan.DataHash(sampleHashes(stats)), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
+		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Platform: t.Name, Profile: t.Profile,
+		Observers:   plan.Observers{Activation: cmp.Or(o.Activation, t.Activation.Observer), Weight: cmp.Or(o.Weight, t.Weight.Observer)},
+		ReduceRange: o.ReduceRange, PerTensor: o.PerTensor,
+	}
+	meta.Warnings = planWarnings(c, stats, meta.Data.Synthetic)
+	return plan.FromSet(m.Graph, c.set, meta)
+}
+
+// planWarnings are what a plan says about its own scales.
+func planWarnings(c *configured, stats *calib.Stats, synthetic bool) []tqc.Warning {
+	list := slices.Concat(c.warnings, stats.Settled(0))
+	if synthetic {
+		list = append(list, tqc.Warning{Text: "calibrated on synthetic data: the ranges mean nothing for real inputs"})
+	}
+	return list
+}

@@ -1,0 +1,185 @@
+package qwb
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/export/weights"
+	"qwb/graph/checkpoint"
+	"qwb/graph/decode"
+	"qwb/kernels/cuda"
+)
+
+// LanguageOptions are the arguments that commands which run checkpoints share.
+type LanguageOptions struct {
+	Tokenizer string // empty: the checkpoint's own, or the one beside it
+	Mode      string // empty: modeInt8 where there is something quantized, else modeFloat
+	Group     int    // 0: weights as they are stored, or with bits or scales the choice of weights.Groups
+	Bits      int    // 0: 8
+	Scales    string // empty: scalesNearest
+	Backend   string // floatBackends; empty: the processor
+	Threads   int
+}
+
+// OpenDevice opens what a language model runs on, nil for the processor. It is to be closed after the engines on it.
+func (p *Project) OpenDevice(backend string) (*cuda.Device, error) {
+	switch backend {
+	case "", FloatCPU:
+		return nil, nil
+	case FloatCUDA, FloatPTX:
+		return p.Catalog.openDevice(backend)
+	}
+	return nil, Usagef("unknown backend %q of a checkpoint: one of %s, %s, %s", backend, FloatCPU, FloatCUDA, FloatPTX)
+}
+
+// The modes in which a model is run.
+const (
+	ModeFloat = "fp32" // float32, of quantized weights what they stand for
+	ModeSim   = "sim"  // quantized weights, float activations
+	ModeInt8  = "int8" // both quantized: the integer kernels
+)
+
+func (o *LanguageOptions) Check() error {
+	switch {
+	case o.Group < 0:
+		return Usagef("--group-size %d: not negative", o.Group)
+	case o.Bits != 0 && o.Bits != 8 && o.Bits != 4:
+		return Usagef("--bits %d: 8 or 4", o.Bits)
+	case o.Scales != "" && o.Scales != ScalesNearest && o.Scales != ScalesSearch:
+		return Usagef("unknown scales %q: %s or %s", o.Scales, ScalesNearest, ScalesSearch)
+	case o.Mode != "" && o.Mode != ModeFloat && o.Mode != ModeSim && o.Mode != ModeInt8:
+		return Usagef("--mode %s: one of %s, %s, %s", o.Mode, ModeFloat, ModeSim, ModeInt8)
+	case o.Mode == ModeFloat && o.Quantizes():
+		return Usagef("--mode %s quantizes nothing", ModeFloat)
+	}
+	return nil
+}
+
+// Quantizes reports whether float weights are to be quantized.
+func (o *LanguageOptions) Quantizes() bool { return o.Group > 0 || o.Bits > 0 || o.Scales != "" }
+
+// Language is a checkpoint that is ready to be run on text.
+type Language struct {
+	*checkpoint.Model
+	decode.Tokenizer
+}
+
+// OpenLanguage opens a checkpoint and its tokenizer.
+func OpenLanguage(file, tokenizer string) (*Language, error) {
+	m, err := checkpoint.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := decode.OpenTokenizer(tokenizer, m)
+	if err != nil {
+		_ = m.Close() // the error that matters is err
+		return nil, err
+	}
+	return &Language{m, t}, nil
+}
+
+// Begin returns the ids of a text, the one that begins it first.
+func (l *Language) Begin(text string) ([]int, error) {
+	ids := append([]int{l.BOS}, l.Encode(text)...)
+	for _, id := range ids {
+		if id < 0 || id >= l.Vocab {
+			return nil, fmt.Errorf("token %d is outside of the vocabulary of %d", id, l.Vocab)
+		}
+	}
+	return ids, nil
+}
+
+// form is how the matrices of a model are multiplied.
+type form struct {
+	decode.Weights
+	mode string
+	text string // the weights in words
+}
+
+// form chooses the form of the weights of a model, and warns about the size of groups.
+func (j *job) form(m *checkpoint.Model, o *LanguageOptions) (form, error) {
+	stored, floats := storedWeights(m)
+	f := form{mode: o.Mode, text: stored}
+	switch {
+	case f.mode == "" && !o.Quantizes() && floats == len(matricesOf(m)):
+		f.mode = ModeFloat
+	case f.mode == "":
+		f.mode = ModeInt8
+	}
+	if o.Quantizes() {
+		if floats == 0 {
+			return f, fmt.Errorf("%s holds quantized weights already (%s): quantize the checkpoint that it was made of", m.Path, stored)
+		}
+		group, warnings, err := weights.Groups(&m.Config, o.Group, true)
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", m.Path, err)
+		}
+		for _, w := range warnings {
+			j.warnAbout(w)
+		}
+		f.Group, f.Bits, f.Search = group, o.Bits, o.Scales == ScalesSearch
+		f.text = f.describe()
+	} else if f.mode != ModeFloat && floats == len(matricesOf(m)) {
+		return f, Usagef("--mode %s: the weights of %s are floats; say how to quantize them, for example with --group-size", f.mode, m.Path)
+	}
+	f.Float = f.mode != ModeInt8
+	return f, nil
+}
+
+// describe says in words how weights are quantized.
+func (f *form) describe() string {
+	bits := f.Bits
+	if bits == 0 {
+		bits = 8
+	}
+	s := fmt.Sprintf("int%d in groups of %d", bits, f.Group)
+	if f.Search {
+		s += ", searched scales"
+	}
+	return s
+}
+
+func matricesOf(m *checkpoint.Model) []*checkpoint.Tensor {
+	var out []*checkpoint.Tensor
+	for _, t := range m.Tensors() {
+		if !t.Role.Vector() {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// storedWeights says in words how matrices are stored, as most of them are, and how many of them are floats.
+func storedWeights(m *checkpoint.Model) (text string, floats int) {
+	counts := map[string]int{}
+	for _, t := range matricesOf(m) {
+		name := t.Type.String()
+		if t.Type == checkpoint.Groups {
+			name = fmt.Sprintf("%s of %d", name, t.Group)
+		}
+		if counts[name]++; text == "" || counts[name] > counts[text] {
+			text = name
+		}
+		if !t.Quantized() {
+			floats++
+		}
+	}
+	return text, floats
+}
+
+// Engine packs the weights for the kernels of the processor, or of a device that is not nil.
+func (l *Language) Engine(ctx context.Context, w decode.Weights, threads int, d *cuda.Device) (*decode.Engine, error) {
+	return decode.New(ctx, l.Model, decode.Options{Threads: threads, Weights: w, Device: d})
+}
+
+// CloseDevice closes a device with the engines on it; nil ones are none.
+func CloseDevice(d *cuda.Device, engines ...*decode.Engine) {
+	for _, e := range engines {
+		if e != nil {
+			_ = e.Close() // what failed before is told
+		}
+	}
+	if d != nil {
+		_ = d.Close() // it fails again where the engines did
+	}
+}

@@ -1,0 +1,182 @@
+package qwb
+
+import (
+	"context"
+
+	"qwb/analysis"
+	"qwb/calib/data"
+	"qwb/export/weights"
+	"qwb/graph"
+	"qwb/quantizer/tqc"
+)
+
+// What a project can do. Each method returns its result, the warnings that came up, and an error: a UsageError where what was asked for
+// makes no sense, a CheckError where a check did not hold; with that the result is there too.
+
+// Calibrate observes the model on data, unless there are statistics already, chooses all scales for a platform, and writes plan and
+// statistics, both or none. An interrupted run keeps its statistics, and goes on from them when it is repeated.
+func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.calibrate(ctx, o)
+	return r, j.warnings, err
+}
+
+// Analyze measures the error of the plan's simulation.
+func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.measure(ctx, o)
+	if err == nil {
+		for _, w := range r.Warnings {
+			j.warnAbout(w)
+		}
+	}
+	return r, j.warnings, err
+}
+
+// Dispatch sends operators back to float, those that are named or those that a search finds, and writes the plan.
+func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.dispatch(ctx, o)
+	return r, j.warnings, err
+}
+
+// Eval counts right answers on labelled data: of the plan, or of the model where the project has no plan.
+func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.eval(ctx, o)
+	return r, j.warnings, err
+}
+
+// Verify runs the plan as integers, holds them against plan, simulation or recorded tensors, and writes the outcome into the plan. A
+// verdict that something differs is a result and no error.
+func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.verify(ctx, o)
+	return r, j.warnings, err
+}
+
+// Export writes the quantized model as ONNX with QuantizeLinear and DequantizeLinear.
+func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.export(ctx, o)
+	return r, j.warnings, err
+}
+
+// ExportC writes the integer program as one C99 file.
+func (p *Project) ExportC(ctx context.Context, o SourceOptions) (*SourceResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.exportC(ctx, o)
+	return r, j.warnings, err
+}
+
+// ExportCheckpoint writes the language model in the format of a small engine, its weights quantized.
+func (p *Project) ExportCheckpoint(ctx context.Context, o CheckpointOptions) (*CheckpointResult, []tqc.Warning, error) {
+	j := p.job()
+	export := j.exportCheckpoint
+	if o.Format == FormatONNX {
+		if err := o.Check(NBitsForms); err != nil {
+			return nil, nil, err
+		}
+		export = j.exportNBits
+	}
+	r, err := export(ctx, o)
+	return r, j.warnings, err
+}
+
+// ExportCheckpointAs writes the language model in a format that need not be one of CheckpointFormats.
+func (p *Project) ExportCheckpointAs(ctx context.Context, f weights.Format, o CheckpointOptions) (*CheckpointResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.exportAs(ctx, f, o)
+	return r, j.warnings, err
+}
+
+// Import makes a plan of the model, which another tool or an export has quantized, and writes it with the float model behind it.
+func (p *Project) Import(ctx context.Context, o ImportOptions) (*ImportResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.importModel(ctx, o)
+	return r, j.warnings, err
+}
+
+// Diff compares two plans or quantized models.
+func (p *Project) Diff(a, b string) (*DiffResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.diff(a, b)
+	return r, j.warnings, err
+}
+
+// Inspect says what is in the model.
+func (p *Project) Inspect() (*analysis.Inspection, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.inspect(p.Model)
+	return r, j.warnings, err
+}
+
+// Run executes the model once as it is and writes its outputs.
+func (p *Project) Run(ctx context.Context, o RunOptions) (*RunResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.run(ctx, o)
+	return r, j.warnings, err
+}
+
+// Preprocess writes what the model is fed with.
+func (p *Project) Preprocess(ctx context.Context, o PreprocessOptions) ([]tqc.Warning, error) {
+	j := p.job()
+	err := j.preprocess(ctx, o)
+	return j.warnings, err
+}
+
+// Bind writes a copy of the model in which inputs and open dimensions have fixed values.
+func (p *Project) Bind(o BindOptions) (*BindResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.bind(o)
+	return r, j.warnings, err
+}
+
+// EvalText scores the lines of a text with the language model.
+func (p *Project) EvalText(ctx context.Context, o TextOptions) (*analysis.Language, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.evalText(ctx, o)
+	return r, j.warnings, err
+}
+
+// AnalyzeText ranks the matrices of the language model by what quantizing each alone does to its predictions.
+func (p *Project) AnalyzeText(ctx context.Context, o TextOptions) (*analysis.LanguageLayers, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.languageLayers(ctx, o)
+	return r, j.warnings, err
+}
+
+// Generate continues a text with the language model.
+func (p *Project) Generate(ctx context.Context, o GenerateOptions) (*Generated, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.generate(ctx, o)
+	return r, j.warnings, err
+}
+
+// OpenModel loads the model as it is. It has to be closed.
+func (p *Project) OpenModel() (*Model, []tqc.Warning, error) {
+	j := p.job()
+	m, err := j.openModel(p.Model)
+	return m, j.warnings, err
+}
+
+// OpenNormal loads the model and brings it into the normal form that plans and statistics refer to. It has to be closed.
+func (p *Project) OpenNormal() (*Model, []tqc.Warning, error) {
+	j := p.job()
+	m, err := j.openNormal(p.Model)
+	return m, j.warnings, err
+}
+
+// OpenData opens a data set for the inputs of a graph.
+func (p *Project) OpenData(g *graph.Graph, o DataOptions) (*data.Set, []tqc.Warning, error) {
+	j := p.job()
+	set, _, err := j.openData(g, o)
+	return set, j.warnings, err
+}
+
+// OpenPlan reads the plan and the model that it is for. They have to be closed.
+func (p *Project) OpenPlan() (*Planned, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.openPlan(p.Plan)
+	return r, j.warnings, err
+}

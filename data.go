@@ -1,0 +1,139 @@
+package qwb
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"qwb/calib/data"
+	"qwb/graph"
+	"qwb/graph/checkpoint"
+	"qwb/graph/decode"
+	"qwb/quantizer/plan"
+)
+
+// DataOptions is a data set as the command line names it.
+type DataOptions struct {
+	Paths       []string
+	Preprocess  string           // a preset or a file; empty: stored, else none
+	Stored      *plan.Preprocess // from a plan
+	Samples     int
+	Seed        uint64
+	Labels      string
+	LabelOffset int
+	Threads     int
+	Memory      int64 // for samples read ahead, 0: any
+	Budget      int64 // what the values of a sample's run in float may take, 0: as exec.Options has it
+	// Of a language model, which reads text: the checkpoint, and the file of its tokenizer, empty for the one that belongs to it.
+	Checkpoint *checkpoint.Model
+	Tokenizer  string
+}
+
+// Of returns the options for the data of a model.
+func (o DataOptions) Of(m *Model) DataOptions {
+	o.Checkpoint = m.Checkpoint
+	return o
+}
+
+// openData opens the data set for the inputs of g and prints its warnings. The preprocessing in force is returned with it.
+func (j *job) openData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preprocess, error) {
+	if len(o.Paths) == 0 {
+		return nil, plan.Preprocess{}, Usagef("no data: name some with --data (a plan that was imported has none of its own)")
+	}
+	spec := data.SpecOf(g)
+	var pre plan.Preprocess
+	var err error
+	switch {
+	case o.Preprocess != "":
+		pre, err = data.Preprocessing(o.Preprocess, spec, nil)
+	case o.Stored != nil:
+		pre = *o.Stored
+	default:
+		pre, err = data.Preprocessing("none", spec, nil)
+	}
+	if err != nil {
+		return nil, pre, err
+	}
+	options := data.Options{Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: o.Labels, LabelOffset: o.LabelOffset, Ahead: o.Threads, Memory: o.Memory}
+	if o.Checkpoint != nil {
+		options.Text, pre.Tokenizer = j.lineReader(o.Checkpoint, o.Tokenizer), o.Tokenizer
+	} else if o.Tokenizer != "" {
+		return nil, pre, Usagef("--tokenizer is for language models")
+	}
+	set, warnings, err := data.Open(o.Paths, spec, options)
+	if err != nil {
+		return nil, pre, err
+	}
+	for _, w := range warnings {
+		j.warn("%s", w.Text)
+	}
+	return set, pre, nil
+}
+
+// lineReader returns what makes tokens of a line of text: the one that begins a text and those of the tokenizer, cut at the context of
+// the model. The tokenizer is opened for the first line.
+func (j *job) lineReader(m *checkpoint.Model, tokenizer string) func(line string) ([]int64, error) {
+	open := sync.OnceValues(func() (decode.Tokenizer, error) { return decode.OpenTokenizer(tokenizer, m) })
+	var cut sync.Once
+	return func(line string) ([]int64, error) {
+		t, err := open()
+		if err != nil {
+			return nil, err
+		}
+		l := Language{m, t}
+		ids, err := l.Begin(line)
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) > m.Context {
+			cut.Do(func() { j.warn("lines of more than %d tokens are cut: the model was made for so many", m.Context) })
+			ids = ids[:m.Context]
+		}
+		out := make([]int64, len(ids))
+		for i, id := range ids {
+			out[i] = int64(id)
+		}
+		return out, nil
+	}
+}
+
+// sources lists data paths as statistics beside planFile record them, sorted and without repetition: a path given as absolute
+// stays so, any other becomes relative to the file.
+func sources(planFile string, paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		if !isSynthetic(p) && !filepath.IsAbs(p) {
+			p = plan.Relative(planFile, p)
+		}
+		out = append(out, p)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// planPaths turns recorded sources into what the plan says: relative to the plan where possible.
+func planPaths(planFile string, sources []string) []string {
+	out := make([]string, len(sources))
+	for i, s := range sources {
+		if out[i] = s; !isSynthetic(s) {
+			out[i] = plan.Relative(planFile, plan.Resolve(planFile, s))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// locate undoes sources.
+func locate(planFile string, sources []string) []string {
+	out := make([]string, len(sources))
+	for i, s := range sources {
+		if out[i] = s; !isSynthetic(s) {
+			out[i] = plan.Resolve(planFile, s)
+		}
+	}
+	return out
+}
+
+// isSynthetic reports whether a data argument asks for made-up samples.
+func isSynthetic(path string) bool { return strings.HasPrefix(path, "synthetic:") }

@@ -1,0 +1,97 @@
+package qwb
+
+import (
+	"fmt"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/quantizer/qdq"
+	"qwb/quantizer/target"
+)
+
+// DiffResult is what diff --json prints.
+type DiffResult struct {
+	A         string    `json:"a"`
+	B         string    `json:"b"`
+	Platforms [2]string `json:"platforms"`
+	*analysis.DiffResult
+}
+
+// side is one file of a comparison, ready to be configured.
+type side struct {
+	file    string
+	planned *Planned       // of a plan
+	model   *Model         // of a model
+	q       *qdq.Quantized // of a model
+}
+
+func (s *side) close() {
+	if s.planned != nil {
+		s.planned.Close()
+	}
+	if s.model != nil {
+		s.model.Close()
+	}
+}
+
+func (j *job) openSide(file string) (*side, error) {
+	if strings.HasSuffix(file, PlanSuffix) {
+		p, err := j.openPlan(file)
+		if err != nil {
+			return nil, err
+		}
+		return &side{file: file, planned: p}, nil
+	}
+	m, err := j.openModel(file)
+	if err != nil {
+		return nil, err
+	}
+	q, err := qdq.Read(m.Graph)
+	if err != nil {
+		m.Close()
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &side{file: file, model: m, q: q}, nil
+}
+
+// configured returns the side's set; a model is read for target t, or for the one that suits it.
+func (s *side) configured(t *target.Target) (analysis.Configured, *target.Target, error) {
+	if s.planned != nil {
+		return analysis.Configured{Graph: s.planned.Graph, Set: s.planned.Set}, s.planned.Target, nil
+	}
+	im, err := fitting(s.model, s.q, t)
+	if err != nil {
+		return analysis.Configured{}, nil, fmt.Errorf("%s: %w", s.file, err)
+	}
+	return analysis.Configured{Graph: im.Graph, Set: im.Set}, im.Target, nil
+}
+
+func (j *job) diff(a, b string) (*DiffResult, error) {
+	x, err := j.openSide(a)
+	if err != nil {
+		return nil, err
+	}
+	defer x.close()
+	y, err := j.openSide(b)
+	if err != nil {
+		return nil, err
+	}
+	defer y.close()
+	var t *target.Target
+	if y.planned != nil {
+		t = y.planned.Target
+	}
+	left, t, err := x.configured(t)
+	if err != nil {
+		return nil, err
+	}
+	right, u, err := y.configured(t)
+	if err != nil {
+		return nil, err
+	}
+	r, err := analysis.Diff(left, right)
+	if err != nil {
+		return nil, err
+	}
+	return &DiffResult{A: a, B: b, Platforms: [2]string{t.Name, u.Name}, DiffResult: r}, nil
+}

@@ -1,0 +1,129 @@
+package qwb
+
+import (
+	"context"
+
+	"qwb/analysis"
+	"qwb/calib/data"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/program"
+)
+
+// EvalOptions are the arguments of eval.
+type EvalOptions struct {
+	Mode    string // fp32, sim or int8
+	Backend string // of mode int8
+	Profile string // of mode int8; empty: the platform's
+	Data    DataOptions
+	Threads int
+	Batch   int // samples in one run of the integers
+}
+
+func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, error) {
+	if j.Plan == "" {
+		m, err := j.openModel(j.Model)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		set, pre, err := j.openData(m.Graph, o.Data.Of(m))
+		if err != nil {
+			return nil, err
+		}
+		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Loaded, &pre)
+		r, err := j.accuracy(ctx, m, set, doctor.Observe, analysis.AccuracyConfig{Threads: o.Threads, Memory: o.Data.Budget})
+		for _, w := range doctor.Warnings() {
+			j.warnAbout(w)
+		}
+		return r, err
+	}
+	p, err := j.openPlan(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	set, _, err := j.openData(p.Graph, p.Data(o.Data))
+	if err != nil {
+		return nil, err
+	}
+	cfg := analysis.AccuracyConfig{Threads: o.Threads, Memory: o.Data.Budget}
+	if o.Mode != "fp32" {
+		if cfg.Simulator, err = Simulator(p.Graph, p.Set, p.Target); err != nil {
+			return nil, err
+		}
+	}
+	if o.Mode == "int8" {
+		running, err := p.integerForwards(&cfg, o)
+		for _, x := range running {
+			defer x.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var hashes [][32]byte
+	r, err := j.accuracy(ctx, p.Model, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if stats, err := loadStats(j.stats(), p.Model); err == nil {
+		for _, w := range data.Overlap(sampleHashes(stats), hashes) {
+			j.warnAbout(w)
+		}
+	}
+	return r, nil
+}
+
+// integerForwards makes the program under the profile asked for and the one to hold it against: of a profile that saturates the same
+// one without that, of another one that is not the platform's own the platform's. It returns what is to be closed at the end.
+func (p *Planned) integerForwards(cfg *analysis.AccuracyConfig, o EvalOptions) (running []*program.Executor, err error) {
+	forward := func(profile qmath.Profile) (analysis.Forward, error) {
+		x, err := p.Executor(o.Backend, profile, o.Batch, o.Threads)
+		if err != nil {
+			return nil, err
+		}
+		running = append(running, x)
+		return func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return x.Run(ctx, feeds, nil)
+		}, nil
+	}
+	own, err := p.ProfileNamed("")
+	if err != nil {
+		return nil, err
+	}
+	asked, err := p.ProfileNamed(o.Profile)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Backend, cfg.Profile, cfg.Batch = o.Backend, asked.Name, o.Batch
+	if cfg.Integer, err = forward(asked); err != nil {
+		return running, err
+	}
+	if asked.Saturates {
+		own = asked.Unsaturated()
+	}
+	if own.Name != asked.Name {
+		cfg.BaseProfile = own.Name
+		cfg.Base, err = forward(own)
+	}
+	return running, err
+}
+
+// accuracy evaluates a labelled data set. see is shown every sample.
+func (j *job) accuracy(ctx context.Context, m *Model, set *data.Set, see func(*exec.Sample), cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
+	if err := set.RequireLabels(); err != nil {
+		return nil, err
+	}
+	tick, finish := j.progress("eval", set.Len())
+	defer finish()
+	cfg.Progress = tick
+	elapsed := j.stopwatch()
+	r, err := analysis.Eval(ctx, m.Graph, &watched{set.Iterator(), see}, cfg)
+	if err != nil {
+		return nil, budgetHint(m.Named("eval", err))
+	}
+	r.Seconds = elapsed()
+	return r, nil
+}

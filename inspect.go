@@ -1,0 +1,39 @@
+package qwb
+
+import (
+	"fmt"
+
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/passes"
+)
+
+// mostFaults is how many nodes that cannot be computed inspect names.
+const mostFaults = 8
+
+func (j *job) inspect(path string) (*analysis.Inspection, error) {
+	m, err := j.openModel(path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	for i, err := range m.Faults {
+		if i == mostFaults {
+			j.warn("%s: %d nodes more cannot be computed", path, len(m.Faults)-i)
+			break
+		}
+		j.warn("%s: %v", path, err)
+	}
+	normal := m.Loaded.Clone()
+	if _, err := passes.Run(normal, passes.Normalize); err != nil {
+		j.warn("%s: what platforms would quantize is not known: %v", path, err)
+		normal = nil
+	} else {
+		graph.InferShapes(normal)
+	}
+	r, err := analysis.Inspect(path, m.Graph, normal)
+	if err != nil {
+		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+	}
+	return r, nil
+}

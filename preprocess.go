@@ -1,0 +1,63 @@
+package qwb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"qwb/calib/data/npy"
+	"qwb/graph/exec"
+)
+
+// PreprocessOptions are the arguments of preprocess.
+type PreprocessOptions struct {
+	Data DataOptions
+	Dump string // folder for the files
+}
+
+func (j *job) preprocess(ctx context.Context, o PreprocessOptions) error {
+	m, err := j.openModel(j.Model)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	set, _, err := j.openData(m.Graph, o.Data.Of(m))
+	if err != nil {
+		return err
+	}
+	var files Staging
+	defer files.Discard()
+	tick, finish := j.progress("preprocess", set.Len())
+	defer finish()
+	it := set.Iterator()
+	for i := 0; ; i++ {
+		s, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return files.Commit()
+		}
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("%05d_%s", i, fileName(BaseName(s.Name)))
+		if err := writeSample(&files, filepath.Join(o.Dump, name), s); err != nil {
+			return err
+		}
+		tick(i + 1)
+	}
+}
+
+func writeSample(files *Staging, path string, s *exec.Sample) error {
+	write, ext := func(w io.Writer) error { return npy.WriteArchive(w, s.Feeds) }, ".npz"
+	if len(s.Feeds) == 1 {
+		ext = ".npy"
+		write = func(w io.Writer) error {
+			for _, t := range s.Feeds {
+				return npy.Write(w, t)
+			}
+			return nil
+		}
+	}
+	return files.Add(path+ext, write)
+}

@@ -1,0 +1,68 @@
+package qwb
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"qwb/analysis"
+	"qwb/quantizer/plan"
+)
+
+// identity is the SHA-256 of everything that the outcome of a verification depends on: model, plan without its verification, tuned
+// weights, profile, and the version of qwb.
+func (p *Planned) identity(profile string) (string, error) {
+	hash, err := p.Plan.Hash()
+	if err != nil {
+		return "", err
+	}
+	tuned := "none"
+	if p.Plan.Tuned != nil {
+		if tuned, err = sha256File(plan.Resolve(p.File, p.Plan.Tuned.Path)); err != nil {
+			return "", fmt.Errorf("tuned weights: %w", err)
+		}
+	}
+	sum := sha256.New()
+	for _, part := range []string{"qwb verification", p.Digest, hash, tuned, profile, p.catalog.Version} {
+		fmt.Fprintf(sum, "%s\n", part)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// ensureVerified verifies a plan under its platform's profile unless it holds a verification that fits; the outcome is then in
+// memory and has to be written. unverified records that nobody looked instead.
+func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, threads int, unverified bool) error {
+	ok, err := p.verified()
+	if err != nil || ok {
+		return err
+	}
+	if unverified {
+		return p.record(&analysis.Verification{Profile: p.Target.Profile, Verdict: analysis.VerdictUnverified})
+	}
+	profile, err := p.ProfileNamed("")
+	if err != nil {
+		return err
+	}
+	b, err := j.Catalog.present(backend)
+	if err != nil {
+		return err
+	}
+	v, err := j.verifyPlan(ctx, p, profile, b, DataOptions{Threads: threads})
+	if err != nil {
+		return fmt.Errorf("export verifies first (--unverified does without): %w", err)
+	}
+	if err := p.record(v); err != nil {
+		return err
+	}
+	j.note("verified on %d samples: %s", v.Samples, Summary(v))
+	if !v.Holds() {
+		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s shows more", Divergence(v), p.File)}
+	}
+	return nil
+}
+
+// Summary is a verification in a few words.
+func Summary(v *analysis.Verification) string {
+	return fmt.Sprintf("%s, %d integers of %d tensors compared, %d different, %d ties", v.Verdict, v.IntegersCompared, v.Tensors, v.IntegersDifferent, v.Ties)
+}

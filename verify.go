@@ -1,0 +1,185 @@
+package qwb
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/analysis"
+	"qwb/analysis/verify"
+	"qwb/calib/data"
+	"qwb/graph"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/program"
+)
+
+// VerifySamples is how many samples a verification takes unless told otherwise.
+const VerifySamples = 8
+
+// VerifyOptions are the arguments of verify.
+type VerifyOptions struct {
+	Backend string
+	Profile string // empty: the platform's
+	Against string // folder of recorded tensors, instead of a data set
+	Dump    string // folder for test vectors
+	// Patterns is a folder for test vectors of what repeats.
+	Patterns string
+	Data     DataOptions
+	Threads  int
+}
+
+// Divergence is a verification that does not hold in one line.
+func Divergence(v *analysis.Verification) string {
+	s := fmt.Sprintf("%d integers differ", v.IntegersDifferent)
+	if n := len(v.Static.Faults); n > 0 {
+		s = fmt.Sprintf("%d numbers of the program are not the plan's, ", n) + s
+	}
+	if d := v.First; d != nil {
+		s += fmt.Sprintf("; first at node %q, tensor %q, element %d: %s %v, expected %v by the %s", d.Node, d.Tensor, d.Index, d.What, d.Got, d.Expected, d.ExpectedBy)
+	}
+	return s
+}
+
+// verify runs a verification and writes its outcome into the plan.
+func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, error) {
+	backend, err := j.Catalog.backend(o.Backend)
+	if err != nil {
+		return nil, err
+	}
+	p, err := j.openPlan(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	profile, err := p.ProfileNamed(o.Profile)
+	if err != nil {
+		return nil, err
+	}
+	if o.Against != "" {
+		return j.verifyAgainst(ctx, p, profile, o)
+	}
+	if err := here(backend); err != nil {
+		return nil, err
+	}
+	v, err := j.verifyPlan(ctx, p, profile, backend, o.Data)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.record(v); err != nil {
+		return nil, err
+	}
+	if o.Dump != "" || o.Patterns != "" {
+		if err := j.dumpVectors(ctx, p, profile, o); err != nil {
+			return nil, err
+		}
+	}
+	return v, p.Plan.Write(p.File)
+}
+
+// profile finds an arithmetic profile, that of the platform for an empty name.
+func (p *Planned) ProfileNamed(name string) (qmath.Profile, error) {
+	if name == "" {
+		name = p.Target.Profile
+	}
+	r, err := qmath.ProfileNamed(name)
+	if err != nil {
+		return r, UsageError{err}
+	}
+	return r, nil
+}
+
+// Program lowers the plan.
+func (p *Planned) Program(profile qmath.Profile) (*lower.Program, error) {
+	q, err := lower.Compile(p.Graph, p.Set, p.Target, profile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.File, err)
+	}
+	return q, nil
+}
+
+// Executor prepares the plan's program under a profile, for batches of so many samples.
+func (p *Planned) Executor(backend string, profile qmath.Profile, batch, threads int) (*program.Executor, error) {
+	b, err := p.catalog.present(backend)
+	if err != nil {
+		return nil, err
+	}
+	g := p.Graph
+	if batch > 1 {
+		if g, err = graph.OpenBatch(g); err != nil {
+			return nil, p.Named("--batch", err)
+		}
+	}
+	lowered, err := lower.Compile(g, p.Set, p.Target, profile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.File, err)
+	}
+	return program.New(lowered, b, threads)
+}
+
+// verifyPlan verifies on a data set, the plan's own unless one is given.
+func (j *job) verifyPlan(ctx context.Context, p *Planned, profile qmath.Profile, backend program.Backend, o DataOptions) (*analysis.Verification, error) {
+	lowered, err := p.Program(profile)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range lowered.Warnings {
+		j.warn("%s", w)
+	}
+	set, err := j.verifyData(p, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Simulator(p.Graph, p.Set, p.Target)
+	if err != nil {
+		return nil, err
+	}
+	tick, finish := j.progress("verify", set.Len()*len(lowered.Steps))
+	defer finish()
+	elapsed := j.stopwatch()
+	v, err := verify.Run(ctx, set.Iterator(), verify.Config{Set: p.Set, Program: lowered, Backend: backend, Simulator: s,
+		Threads: o.Threads, Memory: o.Budget, Progress: tick})
+	if err != nil {
+		return nil, err
+	}
+	v.Seconds = elapsed()
+	return v, nil
+}
+
+// verifyData opens what to verify on: 8 samples unless a number was asked for.
+func (j *job) verifyData(p *Planned, o DataOptions) (*data.Set, error) {
+	if len(o.Paths) == 0 {
+		return j.planData(p, o, VerifySamples)
+	}
+	if asked := o.Samples; asked == 0 {
+		all, _, err := j.openData(p.Graph, p.Data(o))
+		if err != nil {
+			return nil, err
+		}
+		if o.Samples = min(VerifySamples, all.Len()); o.Samples == all.Len() {
+			return all, nil
+		}
+	}
+	set, _, err := j.openData(p.Graph, p.Data(o))
+	return set, err
+}
+
+// record puts the outcome of a verification into the plan in memory.
+func (p *Planned) record(v *analysis.Verification) error {
+	digest, err := p.identity(v.Profile)
+	if err != nil {
+		return err
+	}
+	p.Plan.Verification = &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Verdict: v.Verdict, Digest: digest}
+	return nil
+}
+
+// verified reports whether the plan holds a verification of what it is now that found nothing wrong.
+func (p *Planned) verified() (bool, error) {
+	v := p.Plan.Verification
+	if v == nil || v.Profile != p.Target.Profile || v.Verdict != analysis.VerdictEqual && v.Verdict != analysis.VerdictTies {
+		return false, nil
+	}
+	digest, err := p.identity(v.Profile)
+	return digest == v.Digest, err
+}
