@@ -105,7 +105,8 @@ func (a *activation) choice(g *graph.Graph) Choice {
 
 // ranges finds the range by the method asked for, or by each where the choice is automatic.
 func (r *renderer) ranges(a *activation) error {
-	key := a.memoKey(r.cfg.Params.Percentile)
+	params := r.cfg.Params.With(a.asked)
+	key := a.memoKey(params.Percentile)
 	if a.tried = r.cfg.Memo.find(key); a.tried != nil {
 		return nil
 	}
@@ -125,7 +126,10 @@ func (r *renderer) ranges(a *activation) error {
 		methods = []*observers.Method{m}
 	}
 	for _, m := range methods {
-		t, err := try(state, m, a.slot.Config, r.cfg.Params)
+		t, err := try(state, m, a.slot.Config, params)
+		if a.asked != tqc.ObserverAuto {
+			t.method = a.asked
+		}
 		switch {
 		case err == nil:
 			a.tried = append(a.tried, t)

@@ -25,10 +25,11 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 	if method == nil {
 		method = observers.MinMax
 	}
+	params := r.cfg.Params.With(c.Observer)
 	ranges := make([]observers.Range, parts.count())
 	err = parallel(len(ranges), r.cfg.Threads, func(i int) error {
 		var err error
-		ranges[i], err = partRange(parts, i, method, c, r.cfg.Params)
+		ranges[i], err = partRange(parts, i, method, c, params)
 		return err
 	})
 	if err != nil {

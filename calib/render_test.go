@@ -344,3 +344,37 @@ func TestThresholds(t *testing.T) {
 	require.ElementsMatch(t, tqc.Observers, names, "a softmax output serves every method")
 	require.Len(t, calib.Thresholds(stats.Tensor("x").State, cfg, observers.Params{}), 4)
 }
+
+// The parameter of percentile reaches the method, of activations by their configuration and by RenderConfig alike, and of weights.
+func TestObserverParameter(t *testing.T) {
+	g := parse(t, network)
+	stats := run(t, g, images(11, 10), calib.Config{Threads: 2})
+	scale := func(o tqc.Observer, cfg calib.RenderConfig, node string, i int) []float32 {
+		set := configure(t, g, "onnxruntime", quantizer.Options{})
+		for id := range tqc.SlotID(set.NumSlots()) {
+			if sl := set.Slot(id); o != "" && sl.State() == tqc.Initial && sl.Config.Observer != tqc.ObserverFixed && sl.Config.Observer != tqc.ObserverNone {
+				sl.Config.Observer = o
+			}
+		}
+		out := render(t, g, set, stats, cfg)
+		for _, c := range out.Choices {
+			require.Equal(t, c.Asked, c.Method, "what was asked for, with its parameter, was used")
+		}
+		return set.Params(slotOf(t, g, set, node, tqc.Input, i).ID).Scale
+	}
+	var node string
+	for _, id := range g.Nodes() {
+		if n := g.Node(id); n.Op == "Conv" {
+			node = n.Name
+			break
+		}
+	}
+	for i := range 2 {
+		plain, same, narrow, all := scale("percentile", calib.RenderConfig{}, node, i), scale("percentile(0.9999)", calib.RenderConfig{}, node, i),
+			scale("percentile(0.9)", calib.RenderConfig{}, node, i), scale("minmax", calib.RenderConfig{}, node, i)
+		require.Equal(t, plain, same, "input %d: 0.9999 is the default", i)
+		require.Less(t, narrow[0], plain[0], "input %d", i)
+		require.LessOrEqual(t, plain[0], all[0]*1.01, "input %d", i)
+	}
+	require.Equal(t, scale("percentile(0.9)", calib.RenderConfig{}, node, 0), scale("", calib.RenderConfig{Observer: "percentile(0.9)"}, node, 0))
+}

@@ -34,6 +34,14 @@ func (p Params) percentile() float64 {
 	return p.Percentile
 }
 
+// With returns p with the parameter that an observer gives, as percentile(0.999) does.
+func (p Params) With(o tqc.Observer) Params {
+	if method, value, err := o.Split(); err == nil && value != 0 && method == tqc.ObserverPercentile {
+		p.Percentile = value
+	}
+	return p
+}
+
 // Validate reports the first setting that cannot be.
 func (p Params) Validate() error {
 	if q := p.percentile(); !(q > 0 && q <= 1) {
@@ -55,8 +63,12 @@ type Method struct {
 // A test holds it equal to tqc.Observers as a set.
 var All = []*Method{MinMax, Percentile, MSE, KL, Isotone}
 
-// Find returns the method with this name, nil if there is none.
-func Find(name tqc.Observer) *Method {
+// Find returns the method that an observer names, whatever its parameter; nil if there is none.
+func Find(o tqc.Observer) *Method {
+	name, _, err := o.Split()
+	if err != nil {
+		return nil
+	}
 	for _, m := range All {
 		if m.Name == name {
 			return m

@@ -3,9 +3,10 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
+	"qwb/internal/strictjson"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/tqc"
 )
 
@@ -29,7 +30,7 @@ func Parse(file string, src []byte) (*Plan, error) {
 		return nil, fmt.Errorf("%s: %d bytes are too many for a plan", file, len(src))
 	}
 	var d document
-	if err := strict(file, src, &d); err != nil {
+	if err := strictjson.Decode(file, src, &d); err != nil {
 		return nil, err
 	}
 	if d.Format != Format {
@@ -102,7 +103,7 @@ func (p *Plan) index() (*index, error) {
 			return nil, fmt.Errorf("node %q: has slots but its domain is %s", n.Name, n.Domain)
 		}
 		for _, s := range n.Slots {
-			if _, _, ok := parseAt(s.At); !ok {
+			if _, _, ok := decision.ParseAt(s.At); !ok {
 				return nil, fmt.Errorf("node %q: slot %q is neither an input (in0) nor an output (out0)", n.Name, s.At)
 			}
 			name := slotName(n.Name, s.At)
@@ -114,20 +115,6 @@ func (p *Plan) index() (*index, error) {
 		}
 	}
 	return ix, nil
-}
-
-// at names a slot within its node; parseAt is its inverse.
-func at(k tqc.Kind, i int) string { return k.String() + strconv.Itoa(i) }
-
-func parseAt(s string) (k tqc.Kind, i int, ok bool) {
-	for _, k := range []tqc.Kind{tqc.Input, tqc.Output} {
-		digits, found := strings.CutPrefix(s, k.String())
-		i, err := strconv.Atoi(digits)
-		if found && err == nil && i >= 0 && at(k, i) == s {
-			return k, i, true
-		}
-	}
-	return 0, 0, false
 }
 
 // saved returns the stored forms of all slots in the plan's order and checks them. Roots are numbers of the index.
@@ -178,7 +165,7 @@ func (s *Slot) expand() error {
 	case len(s.Scale) == 0 && len(s.ZeroPoint) > 0:
 		return fmt.Errorf("a zero point without a scale")
 	case len(s.ZeroPoint) == 1 && len(s.Scale) > 1:
-		z := make(ZeroPoints, len(s.Scale))
+		z := make(decision.ZeroPoints, len(s.Scale))
 		for i := range z {
 			z[i] = s.ZeroPoint[0]
 		}

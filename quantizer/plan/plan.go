@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"slices"
 
+	"qwb/quantizer/decision"
 	"qwb/quantizer/tqc"
 )
 
@@ -75,14 +76,14 @@ type Node struct {
 
 // Slot is the TensorQuantizationConfig of one input or output.
 type Slot struct {
-	At        string       `json:"at"` // in0, in1, ..., out0, ...
-	State     tqc.State    `json:"state"`
-	Scheme    string       `json:"scheme,omitempty"` // empty for FP32
-	Root      string       `json:"root,omitempty"`   // the slot whose scale is used, as node:at; empty: its own
-	Scale     Scales       `json:"scale,omitempty"`  // of a root that has one
-	ZeroPoint ZeroPoints   `json:"zero_point,omitempty"`
-	Codes     []int32      `json:"codes,omitempty"`  // of a bias whose float32 numbers do not give its integers
-	Method    tqc.Observer `json:"method,omitempty"` // how the scale was found, where the scheme leaves it open
+	At        string              `json:"at"` // in0, in1, ..., out0, ...
+	State     tqc.State           `json:"state"`
+	Scheme    string              `json:"scheme,omitempty"` // empty for FP32
+	Root      string              `json:"root,omitempty"`   // the slot whose scale is used, as node:at; empty: its own
+	Scale     decision.Scales     `json:"scale,omitempty"`  // of a root that has one
+	ZeroPoint decision.ZeroPoints `json:"zero_point,omitempty"`
+	Codes     []int32             `json:"codes,omitempty"`  // of a bias whose float32 numbers do not give its integers
+	Method    tqc.Observer        `json:"method,omitempty"` // how the scale was found, where the scheme leaves it open
 }
 
 // Verification is the outcome of comparing the quantized model's executions.

@@ -250,7 +250,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		require.Regexp(t, regexp.MustCompile(`^p\.json:`), err.Error())
 	}
 	_, err = plan.Parse("p.json", []byte(good+"{}"))
-	require.ErrorContains(t, err, "follows the end of the plan")
+	require.ErrorContains(t, err, "follows the end")
 	for i := range len(good) - 2 {
 		_, err := plan.Parse("p.json", []byte(good[:i]))
 		require.Error(t, err, "cut after %d bytes", i)

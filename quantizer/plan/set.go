@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"qwb/graph"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/tqc"
 )
 
@@ -37,7 +38,7 @@ func FromSet(g *graph.Graph, set *tqc.Set, m Meta) (*Plan, error) {
 
 func (p *Plan) slot(g *graph.Graph, set *tqc.Set, id tqc.SlotID, names map[tqc.Config]string) Slot {
 	sl, sv := set.Slot(id), set.Save(id)
-	s := Slot{At: at(sl.Kind, sl.Index), State: sv.State, Method: sv.Method}
+	s := Slot{At: decision.At(sl.Kind, sl.Index), State: sv.State, Method: sv.Method}
 	if sv.State == tqc.FP32 {
 		return s
 	}
@@ -49,7 +50,7 @@ func (p *Plan) slot(g *graph.Graph, set *tqc.Set, id tqc.SlotID, names map[tqc.C
 	s.Scheme = name
 	if sv.Root != id {
 		r := set.Slot(sv.Root)
-		s.Root = slotName(g.Node(r.Node).Name, at(r.Kind, r.Index))
+		s.Root = slotName(g.Node(r.Node).Name, decision.At(r.Kind, r.Index))
 	}
 	s.Scale, s.ZeroPoint, s.Codes = sv.Params.Scale, sv.Params.ZeroPoint, sv.Params.Codes
 	return s
@@ -139,7 +140,7 @@ func (p *Plan) apply(g *graph.Graph) (*tqc.Set, error) {
 				if s == tqc.NoSlot {
 					continue
 				}
-				name := at(set.Slot(s).Kind, set.Slot(s).Index)
+				name := decision.At(set.Slot(s).Kind, set.Slot(s).Index)
 				k, ok := ix.slots[slotName(n.Name, name)]
 				if !ok {
 					return nil, fmt.Errorf("node %q: slot %s is not in the plan", n.Name, name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"qwb/kernels/qmath"
@@ -102,16 +103,45 @@ const (
 	ObserverFixed      Observer = "fixed" // the target prescribes scale and zero point
 )
 
-// Valid reports an error for a name that is not one of the constants above.
+// Valid reports an error for a text that is not one of the constants above, with a parameter in parentheses where the method takes
+// one: percentile(0.999).
 func (o Observer) Valid() error {
 	switch o {
 	case ObserverNone, ObserverAuto, ObserverFixed:
 		return nil
 	}
-	if slices.Contains(Observers, o) {
-		return nil
+	_, _, err := o.Split()
+	return err
+}
+
+// Split returns the method of an observer and its parameter, 0 where none is given: "percentile(0.999)" is percentile and 0.999.
+func (o Observer) Split() (method Observer, parameter float64, err error) {
+	name, rest, given := strings.Cut(string(o), "(")
+	method = Observer(name)
+	if !slices.Contains(Observers, method) {
+		return o, 0, fmt.Errorf("unknown observer %q", string(o))
 	}
-	return fmt.Errorf("unknown observer %q", string(o))
+	if !given {
+		return method, 0, nil
+	}
+	number, closed := strings.CutSuffix(rest, ")")
+	parameter, err = strconv.ParseFloat(number, 64)
+	if takes := parameters[method]; !closed || err != nil || takes == nil {
+		return o, 0, fmt.Errorf("unknown observer %q: a number in parentheses is for %s", string(o), ObserverPercentile)
+	} else if err := takes(parameter); err != nil {
+		return o, 0, fmt.Errorf("observer %q: %w", string(o), err)
+	}
+	return method, parameter, nil
+}
+
+// parameters holds the methods that take a parameter, with what its values are.
+var parameters = map[Observer]func(float64) error{
+	ObserverPercentile: func(q float64) error {
+		if !(q > 0 && q <= 1) {
+			return fmt.Errorf("percentile %g: only above 0 and up to 1", q)
+		}
+		return nil
+	},
 }
 
 // Observers lists the methods that turn statistics into a range.

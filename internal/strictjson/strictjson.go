@@ -1,4 +1,5 @@
-package plan
+// Package strictjson decodes JSON into structs and refuses what encoding/json lets pass.
+package strictjson
 
 import (
 	"bytes"
@@ -11,15 +12,15 @@ import (
 	"strings"
 )
 
-// strict decodes src into v, a pointer to a struct, and refuses what encoding/json lets pass: unknown keys, keys in other case,
-// repeated keys, null, and anything behind the value. Errors say file:line.
-func strict(file string, src []byte, v any) error {
+// Decode decodes src into v, a pointer, and refuses what encoding/json lets pass: unknown keys, keys in other case, repeated keys,
+// null, and anything behind the value. Errors say file:line.
+func Decode(file string, src []byte, v any) error {
 	w := &walker{file: file, src: src, dec: json.NewDecoder(bytes.NewReader(src))}
 	if err := w.walk(reflect.TypeOf(v).Elem()); err != nil {
 		return err
 	}
 	if _, err := w.dec.Token(); err != io.EOF {
-		return w.errorf("something follows the end of the plan")
+		return w.errorf("something follows the end")
 	}
 	if err := json.Unmarshal(src, v); err != nil {
 		var t *json.UnmarshalTypeError
