@@ -10,6 +10,9 @@ import (
 	"qwb/quantizer/lower"
 )
 
+// averageKinds are the operators that take means.
+var averageKinds = map[string]qmath.AverageKind{"AveragePool": qmath.WindowMean, "GlobalAveragePool": qmath.GlobalMean, "ReduceMean": qmath.AxesMean}
+
 // average is AveragePool, GlobalAveragePool or ReduceMean.
 type average struct {
 	*layer
@@ -104,7 +107,7 @@ func (a *average) compare(f *faults) {
 				got = g
 			}
 		}
-		want, err := a.profile.PrepareAverage(a.x, a.y, n, a.axes == nil)
+		want, err := a.profile.PrepareAverage(a.x, a.y, n, averageKinds[a.node.Op])
 		flag(f, "arithmetic", err == nil, got != nil)
 		if err != nil || got == nil {
 			continue
@@ -148,7 +151,7 @@ func (a *average) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 		to = from
 	}
 	for n := from; n <= to; n++ {
-		p, err := a.profile.PrepareAverage(a.x, a.y, n, a.axes == nil)
+		p, err := a.profile.PrepareAverage(a.x, a.y, n, averageKinds[a.node.Op])
 		if err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func evalQLinearAveragePool(c *call, profile qmath.Profile) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	a, err := profile.PrepareAverage(p.gx, p.gy, 1, true)
+	a, err := profile.PrepareAverage(p.gx, p.gy, 1, qmath.WindowMean)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func evalQLinearGlobalAveragePool(c *call, profile qmath.Profile) error {
 		return err
 	}
 	positions := tensor.Count(p.x.Shape[2:])
-	a, err := profile.PrepareAverage(p.gx, p.gy, positions, false)
+	a, err := profile.PrepareAverage(p.gx, p.gy, positions, qmath.GlobalMean)
 	if err != nil {
 		return err
 	}

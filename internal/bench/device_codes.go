@@ -139,7 +139,7 @@ func deviceMeans(images, h, c int, small bool) DeviceCase {
 		if err != nil {
 			return nil, err
 		}
-		mean, err := p.PrepareAverage(deviceGrid(0.02), deviceGrid(0.02), h*h, false)
+		mean, err := p.PrepareAverage(deviceGrid(0.02), deviceGrid(0.02), h*h, qmath.GlobalMean)
 		if err != nil {
 			return nil, err
 		}

@@ -443,10 +443,10 @@ func meanOf(a *qmath.Average, q []int32, empty int32) int32 {
 }
 
 // averages prepares means of first to last codes and uploads them; false where the profile has none for these grids.
-func (b *bench) averages(p qmath.Profile, x, y qmath.Grid, first, last int, window bool, empty int32) (a cuda.Average, by map[int]*qmath.Average, ok bool) {
+func (b *bench) averages(p qmath.Profile, x, y qmath.Grid, first, last int, kind qmath.AverageKind, empty int32) (a cuda.Average, by map[int]*qmath.Average, ok bool) {
 	by = map[int]*qmath.Average{}
 	for n := first; n <= last; n++ {
-		m, err := p.PrepareAverage(x, y, n, window)
+		m, err := p.PrepareAverage(x, y, n, kind)
 		if err != nil {
 			return a, nil, false
 		}
@@ -467,7 +467,7 @@ func TestAveragePoolCodes(t *testing.T) {
 				y.Scale, y.ZeroPoint, y.QMin, y.QMax = x.Scale, x.ZeroPoint, x.QMin, x.QMax
 			}
 			empty := min(max(y.ZeroPoint, y.QMin), y.QMax)
-			a, by, ok := b.averages(p, x, y, 1, count(c.kernel), true, empty)
+			a, by, ok := b.averages(p, x, y, 1, count(c.kernel), qmath.WindowMean, empty)
 			if !ok {
 				continue
 			}
@@ -520,7 +520,7 @@ func TestMeanCodes(t *testing.T) {
 			x, y := grid(b.r, p, -7, -5, wide), limited(b.r, grid(b.r, p, -7, -5, wide))
 			groups := groupsOf(c.shape, c.axes)
 			n := len(groups[0])
-			a, by, ok := b.averages(p, x, y, n, n, false, 0)
+			a, by, ok := b.averages(p, x, y, n, n, qmath.GlobalMean, 0)
 			if !ok {
 				continue
 			}

@@ -447,7 +447,7 @@ func hostTestSumAndProduct(h *host) {
 func hostTestAverage(h *host) {
 	everyProfile(h, func(t *testing.T, r *rand.Rand, p qmath.Profile) {
 		for done := 0; done < cases(1<<20); {
-			wide, window := r.IntN(3) == 0, r.IntN(2) == 0
+			wide, kind := r.IntN(3) == 0, qmath.AverageKind(r.IntN(3))
 			x, y := grid(r, p, -7, -1, wide), limited(r, grid(r, p, -7, -1, wide))
 			if r.IntN(3) == 0 { // a pool whose grids are the same
 				y.Scale, y.ZeroPoint, y.QMin, y.QMax = x.Scale, x.ZeroPoint, x.QMin, x.QMax
@@ -455,7 +455,7 @@ func hostTestAverage(h *host) {
 			most := 1 << r.IntN(12)
 			by := make([]*qmath.Average, most+1)
 			for n := 1; n <= most; n++ {
-				if a, err := p.PrepareAverage(x, y, n, window); err == nil {
+				if a, err := p.PrepareAverage(x, y, n, kind); err == nil {
 					by[n] = &a
 				}
 			}

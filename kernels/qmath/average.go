@@ -14,7 +14,7 @@ const (
 	AverageScaled AverageForm = iota
 	// AverageFloat is sum(q - zx) * s_x / n in float32, quantized.
 	AverageFloat
-	// AverageSame is sum(q)/n in integers, ties away from zero: TFLite's AVERAGE_POOL, whose grids are the same.
+	// AverageSame is sum(q)/n in integers, ties away from zero: TFLite's AVERAGE_POOL_2D, whose grids are the same.
 	AverageSame
 	// AverageEach is TVM's: every code is moved to the output's grid, unclamped, the sum of those divided and truncated.
 	AverageEach
@@ -34,6 +34,15 @@ func (f AverageForm) String() string {
 	return fmt.Sprintf("average form(%d)", uint8(f))
 }
 
+// AverageKind is the operator that takes a mean: engines have different kernels for them.
+type AverageKind uint8
+
+const (
+	WindowMean AverageKind = iota // AveragePool
+	GlobalMean                    // GlobalAveragePool
+	AxesMean                      // ReduceMean
+)
+
 // Average is the prepared mean of N codes. Its kernel adds up Term of every code and passes the sum to At.
 type Average struct {
 	Form      AverageForm
@@ -47,10 +56,12 @@ type Average struct {
 	Quantizer Quantizer  // AverageFloat
 }
 
-// PrepareAverage returns the mean of n codes on grid x, with its result on grid y. window says that it is an average pool
-// over windows, and not a global one or a reduction, which have kernels of their own. Positions of a window that are padding
-// and count take part as zero points, whose Term is 0 (AverageEach: y's zero point).
-func (p Profile) PrepareAverage(x, y Grid, n int, window bool) (Average, error) {
+// PrepareAverage returns the mean of n codes on grid x, with its result on grid y, taken by an operator of a kind.
+// Positions of a window that are padding and count take part as zero points, whose Term is 0 (AverageEach: y's zero point).
+//
+// TFLite has no global pool: a GlobalAveragePool was an AVERAGE_POOL_2D over the whole of its input, whose grids its converter makes
+// the same, or a MEAN, whose output has a range of its own. So that is what tells them apart.
+func (p Profile) PrepareAverage(x, y Grid, n int, kind AverageKind) (Average, error) {
 	a := Average{X: x, Y: y, N: n, Scaling: p.Scaling, Rounding: p.Rounding, Quantizer: p.Quantizer(y)}
 	if err := p.scales(x.Scale, y.Scale); err != nil {
 		return Average{}, err
@@ -61,7 +72,7 @@ func (p Profile) PrepareAverage(x, y Grid, n int, window bool) (Average, error) 
 	var err error
 	switch p.Family {
 	case TFLite:
-		if window && x.Scale == y.Scale && x.ZeroPoint == y.ZeroPoint {
+		if kind != AxesMean && x.Scale == y.Scale && x.ZeroPoint == y.ZeroPoint {
 			a.Form = AverageSame
 			break
 		}
@@ -81,7 +92,7 @@ func (p Profile) PrepareAverage(x, y Grid, n int, window bool) (Average, error) 
 			a.Form = AverageFloat
 			break
 		}
-		if window {
+		if kind == WindowMean {
 			a.Form = AverageTerms
 			break
 		}

@@ -128,12 +128,12 @@ func TestRescale(t *testing.T) {
 func TestAverage(t *testing.T) {
 	eachProfile(t, func(t *testing.T, p Profile, r *rand.Rand) {
 		for i := range 300 {
-			x, n, window := gridFor(r, p, -6, -1, 8), 1+r.IntN(60), i%2 == 0
+			x, n, kind := gridFor(r, p, -6, -1, 8), 1+r.IntN(60), AverageKind(i/2%3)
 			y := x
 			if i%3 != 0 {
 				y = gridFor(r, p, -6, -1, 8)
 			}
-			a, err := p.PrepareAverage(x, y, n, window)
+			a, err := p.PrepareAverage(x, y, n, kind)
 			require.NoError(t, err)
 			sum, total, float := int32(0), int32(0), float32(0)
 			for range n {
@@ -148,9 +148,9 @@ func TestAverage(t *testing.T) {
 			}
 			within(t, p, y, float64(total)*float64(x.Scale)/float64(n)/float64(y.Scale), a.Deviation(), got, "mean of %d, sum %d, %+v", n, total, a)
 		}
-		_, err := p.PrepareAverage(Grid{Scale: 1, QMax: 255}, Grid{Scale: 1, QMax: 255}, 0, true)
+		_, err := p.PrepareAverage(Grid{Scale: 1, QMax: 255}, Grid{Scale: 1, QMax: 255}, 0, WindowMean)
 		assert.ErrorContains(t, err, "average of 0 codes")
-		_, err = p.PrepareAverage(Grid{Scale: 1, QMax: 255}, Grid{Scale: 1, QMax: 255}, 1<<24, true)
+		_, err = p.PrepareAverage(Grid{Scale: 1, QMax: 255}, Grid{Scale: 1, QMax: 255}, 1<<24, WindowMean)
 		assert.ErrorContains(t, err, "fit into int32")
 	})
 }

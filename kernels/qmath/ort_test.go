@@ -62,7 +62,7 @@ func ortAnswer(t *testing.T, p Profile, c oracleCase) (y []int32) {
 		}
 	case "QLinearGlobalAveragePool":
 		positions := c.Shape[1] * c.Shape[2]
-		a, err := p.PrepareAverage(c.grid(0), c.grid(1), positions, false)
+		a, err := p.PrepareAverage(c.grid(0), c.grid(1), positions, GlobalMean)
 		x := c.codes(0, c.Shape[0]*positions)
 		for ; len(x) > 0; x = x[positions:] {
 			sum := int32(0)
@@ -78,7 +78,7 @@ func ortAnswer(t *testing.T, p Profile, c oracleCase) (y []int32) {
 			for i := range oh {
 				for j := range ow {
 					terms, sum := 0, float32(0)
-					a, err := p.PrepareAverage(c.grid(0), c.grid(1), 1, true)
+					a, err := p.PrepareAverage(c.grid(0), c.grid(1), 1, WindowMean)
 					for row := i - pad; row < i-pad+k; row++ {
 						for col := 2*j - pad; col < 2*j-pad+k; col++ {
 							if row >= 0 && row < h && col >= 0 && col < w {

@@ -86,7 +86,7 @@ func tfliteAnswer(t *testing.T, p Profile, c oracleCase) (y []int32) {
 		}
 	case "AVERAGE_POOL_2D":
 		h, w, channels, oh, ow, k := c.Shape[0], c.Shape[1], c.Shape[2], c.Shape[3], c.Shape[4], c.Shape[5]
-		a, err := p.PrepareAverage(x, c.grid(1), k*k, true)
+		a, err := p.PrepareAverage(x, c.grid(1), k*k, WindowMean)
 		require.NoError(t, err)
 		codes := c.codes(0, h*w*channels)
 		for i := range oh * ow * channels {
@@ -98,7 +98,7 @@ func tfliteAnswer(t *testing.T, p Profile, c oracleCase) (y []int32) {
 		}
 	case "MEAN":
 		positions, channels := c.Shape[0], c.Shape[1]
-		a, err := p.PrepareAverage(x, c.grid(1), positions, false)
+		a, err := p.PrepareAverage(x, c.grid(1), positions, AxesMean)
 		require.NoError(t, err)
 		sums := make([]int32, channels)
 		for i, q := range c.codes(0, positions*channels) {

@@ -32,8 +32,19 @@ func (o *Average) For(profile qmath.Profile, n int) (*qmath.Average, error) {
 	case len(o.ByCount) > 1 && n < len(o.ByCount) && o.ByCount[n] != nil:
 		return o.ByCount[n], nil
 	}
-	a, err := profile.PrepareAverage(o.X, o.Y, n, o.Axes == nil)
+	a, err := profile.PrepareAverage(o.X, o.Y, n, o.kind())
 	return &a, err
+}
+
+// kind is the operator as the arithmetic knows it.
+func (o *Average) kind() qmath.AverageKind {
+	switch o.Kind {
+	case "AveragePool":
+		return qmath.WindowMean
+	case "GlobalAveragePool":
+		return qmath.GlobalMean
+	}
+	return qmath.AxesMean
 }
 
 // Empty is the result of a window without positions.
