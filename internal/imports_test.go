@@ -30,7 +30,7 @@ var layers = []string{
 	"graph",
 	"graph/graphtest graph/pattern",
 	"graph/onnx graph/exec graph/checkpoint",
-	"graph/passes graph/decode graph/device",
+	"graph/passes graph/decode graph/device internal/kind",
 	"quantizer/tqc",
 	"quantizer/target",
 	"quantizer/decision",

@@ -1,0 +1,189 @@
+// Package kind says what a file is by its beginning and its size, so that a command that is given the wrong one can say so, instead of
+// passing on what a parser made of it.
+package kind
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"qwb/graph/checkpoint"
+)
+
+// Kind is a sort of file. The zero value is one that is not recognised.
+type Kind uint8
+
+const (
+	Unknown    Kind = iota
+	ONNX            // a model
+	Checkpoint      // a language model: llama2.c, GGUF, or a folder of Hugging Face
+	Plan            // *.plan.json
+	Statistics      // *.stats
+	Kuiper          // KuiperLLama version 3
+	MLLM            // mllm version 1
+	InferLLM
+	TFLite
+	PyTorch // a zip archive that torch.save wrote
+	Numpy   // npy
+	Picture // JPEG, PNG, BMP, GIF, WebP
+	LFS     // a pointer of Git LFS to a file that was not fetched
+	JSON    // other JSON
+)
+
+// facts are what a message says about a kind: what it is, and what to do with it.
+var facts = [...]struct{ is, use string }{
+	ONNX:       {"an ONNX model", "qwb calibrate makes a plan of it; inspect, run and eval take it as it is"},
+	Checkpoint: {"a checkpoint of a language model", "qwb generate, eval --text, analyze --text and export --format q80 (or another one) take it"},
+	Plan:       {"a plan", "qwb analyze, dispatch, eval, verify, export and diff take it; the model it is for stands in it"},
+	Statistics: {"a file of statistics", "name the plan beside it, or give it to qwb calibrate --merge"},
+	Kuiper:     {"a checkpoint of KuiperLLama, which only its engine opens", "use the checkpoint that it was exported from"},
+	MLLM:       {"a checkpoint of mllm, which only its engine opens", "use the checkpoint that it was exported from"},
+	InferLLM:   {"a checkpoint of InferLLM, which only its engine opens", "use the checkpoint that it was exported from"},
+	TFLite:     {"a TensorFlow Lite model", "convert it to ONNX first, with tf2onnx --tflite for example"},
+	PyTorch:    {"a zip archive, as torch.save writes models", "write the model with torch.onnx.export"},
+	Numpy:      {"an array of NumPy", "it is data: --data takes it, and --input of qwb run"},
+	Picture:    {"a picture", "it is data: --data takes it"},
+	LFS:        {"a pointer of Git LFS, not the file itself", "git lfs pull fetches the file"},
+	JSON:       {"JSON, but not a plan", "a plan is written by qwb calibrate"},
+}
+
+// String names the kind with its article: "an ONNX model".
+func (k Kind) String() string {
+	if k == Unknown || int(k) >= len(facts) {
+		return "a file of unknown kind"
+	}
+	return facts[k].is
+}
+
+// Use says in a few words what takes a file of this kind; empty where it is not known.
+func (k Kind) Use() string {
+	if int(k) >= len(facts) {
+		return ""
+	}
+	return facts[k].use
+}
+
+// A WrongError says that a file is of another kind than the one that is needed.
+type WrongError struct {
+	Path string
+	Is   Kind
+	Want string // "an ONNX model"
+}
+
+func (e *WrongError) Error() string {
+	return e.Path + ": this is " + e.Is.String() + ", not " + e.Want + "; " + e.Is.Use()
+}
+
+// Check returns a *WrongError if the file at path is recognised as something else than the given kinds. A file that is not recognised, or
+// cannot be read, is no error here: whoever opens it says what is wrong.
+func Check(path, want string, kinds ...Kind) error {
+	is := Of(path)
+	if is == Unknown {
+		return nil
+	}
+	for _, k := range kinds {
+		if is == k {
+			return nil
+		}
+	}
+	return &WrongError{Path: path, Is: is, Want: want}
+}
+
+// headSize is how much of a file is looked at.
+const headSize = 512
+
+// Of says what the file or folder at path is, Unknown for what cannot be opened too.
+func Of(path string) Kind {
+	f, err := os.Open(path)
+	if err != nil {
+		return Unknown
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Unknown
+	}
+	if !info.Mode().IsRegular() {
+		if info.IsDir() && checkpoint.Is(path) {
+			return Checkpoint
+		}
+		return Unknown // what is no regular file may block
+	}
+	head := make([]byte, headSize)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return Unknown
+	}
+	k := OfBytes(head[:n], info.Size())
+	if (k == Unknown || k == ONNX) && checkpoint.Is(path) { // llama2.c's version 0 begins with numbers, safetensors belong to a folder
+		return Checkpoint
+	}
+	return k
+}
+
+// OfBytes says what a file of this size is that begins with head, which may be all of it. It does not recognise what has no magic number
+// but llama2.c's version 0 and safetensors.
+func OfBytes(head []byte, size int64) Kind {
+	for _, m := range magics {
+		if len(head) >= m.at+len(m.bytes) && string(head[m.at:m.at+len(m.bytes)]) == m.bytes {
+			return m.kind
+		}
+	}
+	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	switch {
+	case isKuiper(head, size):
+		return Kuiper
+	case len(text) > 0 && text[0] == '{' && bytes.Contains(text, []byte(`"qwb plan"`)):
+		return Plan
+	case len(text) > 1 && text[0] == '{' && strings.ContainsRune("\"} \t\r\n", rune(text[1])):
+		return JSON
+	case len(head) > 3 && head[0] == 0x08 && head[1] >= 1 && head[1] <= 30 && strings.IndexByte("\x12\x1a\x22\x28\x32\x3a\x42", head[2]) >= 0:
+		return ONNX // ir_version, then another field of ModelProto
+	}
+	return Unknown
+}
+
+// magics are tried in this order.
+var magics = []struct {
+	kind  Kind
+	at    int
+	bytes string
+}{
+	{Statistics, 0, "qwbstat"},
+	{Checkpoint, 0, "GGUF"},
+	{Checkpoint, 0, "24ka"},       // llama2.c versions 1 and 2
+	{MLLM, 0, "\x2c\x4e\x00\x00"}, // 20012
+	{InferLLM, 0, "\x56\x34\x12\x00\x18\x00\x00\x00"},
+	{TFLite, 4, "TFL3"},
+	{Numpy, 0, "\x93NUMPY"},
+	{Picture, 0, "\xff\xd8\xff"},
+	{Picture, 0, "\x89PNG\r\n\x1a\n"},
+	{Picture, 0, "GIF8"},
+	{Picture, 8, "WEBPVP8"},
+	{PyTorch, 0, "PK\x03\x04"}, // npz begins like this too: data are never asked about
+	{LFS, 0, "version https://git-lfs.github.com/"},
+}
+
+// isKuiper compares the size of the file with the one that its header asks for: seven numbers of a model, the vocabulary negative, and the
+// size of the groups.
+func isKuiper(head []byte, size int64) bool {
+	if len(head) < 32 {
+		return false
+	}
+	var n [8]int64
+	for i := range n {
+		if n[i] = int64(int32(binary.LittleEndian.Uint32(head[4*i:]))); i == 5 {
+			n[i] = -n[i]
+		}
+		if n[i] < 1 || n[i] > 1<<20 {
+			return false
+		}
+	}
+	dim, hidden, layers, heads, kv, vocab, group := n[0], n[1], n[2], n[3], n[4], n[5], n[7]
+	narrow := dim / heads * kv
+	quantized := layers*(2*dim*dim+2*dim*narrow+3*dim*hidden) + vocab*dim
+	return size == 32+quantized+4*(quantized/group)+4*(vocab*dim+(2*layers+1)*dim)
+}
