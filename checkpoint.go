@@ -7,7 +7,9 @@ import (
 	"qwb/export/weights"
 	"qwb/graph/checkpoint"
 	"qwb/graph/decode"
+	"qwb/internal/kind"
 	"qwb/kernels/cuda"
+	"qwb/quantizer/tqc"
 )
 
 // LanguageOptions are the arguments that commands which run checkpoints share.
@@ -64,9 +66,17 @@ type Language struct {
 	decode.Tokenizer
 }
 
+// OpenCheckpoint opens a checkpoint, or says what the file is instead.
+func OpenCheckpoint(path string) (*checkpoint.Model, error) {
+	if err := kind.Check(path, "a checkpoint of a language model", kind.Checkpoint); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return checkpoint.Open(path)
+}
+
 // OpenLanguage opens a checkpoint and its tokenizer.
 func OpenLanguage(file, tokenizer string) (*Language, error) {
-	m, err := checkpoint.Open(file)
+	m, err := OpenCheckpoint(file)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +133,12 @@ func (j *job) form(m *checkpoint.Model, o *LanguageOptions) (form, error) {
 		return f, Usagef("--mode %s: the weights of %s are floats; say how to quantize them, for example with --group-size", f.mode, m.Path)
 	}
 	f.Float = f.mode != ModeInt8
+	for _, t := range matricesOf(m) {
+		if what := weights.Straddling(&m.Config, max(t.Group, 1)); what != "" {
+			j.warnAbout(tqc.Warning{Value: float64(t.Group), Text: what})
+			break // of all of them
+		}
+	}
 	return f, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph"
+	"qwb/internal/kind"
 	"qwb/quantizer"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
@@ -142,6 +143,9 @@ type Planned struct {
 
 // openPlan reads a plan and its model, which must be the one the plan was made for.
 func (j *job) openPlan(file string) (*Planned, error) {
+	if err := kind.Check(file, "a plan", kind.Plan, kind.JSON); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
 	p, err := plan.Read(file)
 	if err != nil {
 		return nil, err
@@ -191,6 +195,9 @@ func (j *job) recipe(p *Planned, threads int) (*recipe, error) {
 
 // loadStats reads statistics, which must be of this model.
 func loadStats(path string, m *Model) (*calib.Stats, error) {
+	if err := kind.Check(path, "a file of statistics", kind.Statistics); err != nil {
+		return nil, err
+	}
 	stats, err := calib.Load(path)
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*analysis.Language, 
 
 // comparable opens another checkpoint with the same vocabulary.
 func (l *Language) comparable(file string) (*checkpoint.Model, error) {
-	m, err := checkpoint.Open(file)
+	m, err := OpenCheckpoint(file)
 	if err == nil && m.Vocab != l.Vocab {
 		err = fmt.Errorf("%s has a vocabulary of %d tokens, %s one of %d: they cannot be compared", file, m.Vocab, l.Path, l.Vocab)
 		_ = m.Close() // the error that matters is err

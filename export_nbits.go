@@ -25,7 +25,7 @@ func (j *job) exportNBits(ctx context.Context, o CheckpointOptions) (*Checkpoint
 	if o.Tokenizer != "" {
 		return nil, Usagef("--tokenizer: files of %s hold no tokens", FormatONNX)
 	}
-	m, err := checkpoint.Open(j.Model)
+	m, err := OpenCheckpoint(j.Model)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
+	"qwb/internal/kind"
 )
 
 // Model is a loaded ONNX file, or the graph of a checkpoint. Graph is the file's graph, or its normal form; loaded is always the
@@ -35,6 +36,9 @@ func (m *Model) Close() error {
 
 // openModel loads the file at path, or the folder of a checkpoint, infers shapes, and prints the loader's warnings.
 func (j *job) openModel(path string) (*Model, error) {
+	if err := kind.Check(path, "a model", kind.ONNX, kind.Checkpoint); err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
 	if checkpoint.Is(path) {
 		return j.openCheckpoint(path)
 	}

@@ -107,7 +107,7 @@ bench checkpoint writes models to measure.`,
 const decodeSpan = 64
 
 func (e *env) benchGenerate(ctx context.Context, o benchGenerateOptions) (*benchGenerateReport, error) {
-	m, err := checkpoint.Open(o.file)
+	m, err := qwb.OpenCheckpoint(o.file)
 	if err != nil {
 		return nil, err
 	}

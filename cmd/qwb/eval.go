@@ -11,7 +11,7 @@ import (
 
 	"qwb"
 	"qwb/analysis"
-	"qwb/graph/checkpoint"
+	"qwb/internal/kind"
 	"qwb/reports"
 )
 
@@ -48,7 +48,7 @@ most likely token is another. See docs/language-models.md.`,
 			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(file, qwb.PlanSuffix)
 			_, missing := os.Stat(file)
-			if !isPlan && (checkpoint.Is(file) || missing != nil && texts.Text != "") {
+			if !isPlan && (kind.Of(file) == kind.Checkpoint || missing != nil && texts.Text != "") {
 				texts.Threads, texts.Samples, texts.Seed, texts.Answers = f.workers(), f.samples, f.seed, answers
 				texts.Backend = backend
 				if c.Flags().Changed("mode") {

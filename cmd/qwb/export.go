@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
-	"qwb/graph/checkpoint"
+	"qwb/internal/kind"
 	"qwb/quantizer/program"
 	"qwb/quantizer/target"
 )
@@ -36,7 +36,7 @@ Of a checkpoint (a file of llama2.c or GGUF, or a folder of Hugging Face) the we
 engine, without data and without a plan. The file is read back, compared with the checkpoint and run before it gets its name.`,
 		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && checkpoint.Is(args[0]) {
+			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && kind.Of(args[0]) == kind.Checkpoint {
 				language.Format, language.Out, language.Threads, language.Unverified = format, f.out, f.workers(), unverified
 				for _, name := range append([]string{"platform", "backend"}, sourceFlags...) {
 					if c.Flags().Changed(name) {

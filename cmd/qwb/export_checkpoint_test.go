@@ -56,6 +56,30 @@ func TestCheckpointsAreExported(t *testing.T) {
 	assert.Contains(t, done(t, "export", "m.bin", "--format", "gguf").stderr, "the file has no tokenizer")
 }
 
+// TestGroupsThatStraddleRows: a file of q80 that llama2.c's exporter writes too is written, but no longer called verified; others are
+// refused, and what is computed of such groups comes with a warning.
+func TestGroupsThatStraddleRows(t *testing.T) {
+	inFolder(t)
+	s := tiny
+	s.dim, s.hidden = 64, 96
+	saveLanguage(t, "m.bin", s, 1)
+	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	write(t, "t.txt", []byte("a b c\n"))
+	r := done(t, "export", "m.bin", "--format", "q80", "--group-size", "64", "-o", "q.bin", "--json")
+	assert.NotContains(t, r.stderr, "verified:")
+	assert.Contains(t, r.stderr, "runq of llama2.c leaves out the last 32 elements of each row")
+	v := r.object(t)["verification"].(map[string]any)
+	assert.Equal(t, "unverified", v["verdict"])
+	assert.Contains(t, v["reason"], "rows of 96 elements of down")
+	assert.Contains(t, v["reason"], "sizes that fit: 32, 16, 8")
+	fails(t, exitFailed, "groups of 128 elements do not divide the rows of 64 elements of embedding.*sizes that fit: 32, 16, 8", "export", "m.bin", "--format", "q80",
+		"--group-size", "128", "-o", "new.bin")
+	for _, args := range [][]string{{"eval", "q.bin", "--text", "t.txt"}, {"eval", "m.bin", "--text", "t.txt", "--group-size", "64"}} {
+		assert.Contains(t, done(t, args...).stderr, "no engine computes groups that straddle rows", "%v", args)
+	}
+	assert.NotContains(t, done(t, "eval", "m.bin", "--text", "t.txt", "--group-size", "32").stderr, "straddle")
+}
+
 func TestCheckpointsThatAreNotExported(t *testing.T) {
 	languagePlace(t)
 	saveTokenizer(t, "other.bin", tiny.vocab+1)

@@ -47,7 +47,7 @@ var facts = [...]struct{ is, use string }{
 	Numpy:      {"an array of NumPy", "it is data: --data takes it, and --input of qwb run"},
 	Picture:    {"a picture", "it is data: --data takes it"},
 	LFS:        {"a pointer of Git LFS, not the file itself", "git lfs pull fetches the file"},
-	JSON:       {"JSON, but not a plan", "a plan is written by qwb calibrate"},
+	JSON:       {"a JSON file", "the only JSON that qwb reads are plans, which qwb calibrate writes"},
 }
 
 // String names the kind with its article: "an ONNX model".
@@ -97,28 +97,27 @@ const headSize = 512
 
 // Of says what the file or folder at path is, Unknown for what cannot be opened too.
 func Of(path string) Kind {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return Unknown
+	case info.IsDir() && checkpoint.Is(path):
+		return Checkpoint
+	case !info.Mode().IsRegular():
+		return Unknown // opening a pipe waits for a writer
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return Unknown
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Unknown
-	}
-	if !info.Mode().IsRegular() {
-		if info.IsDir() && checkpoint.Is(path) {
-			return Checkpoint
-		}
-		return Unknown // what is no regular file may block
-	}
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return Unknown
 	}
 	k := OfBytes(head[:n], info.Size())
-	if (k == Unknown || k == ONNX) && checkpoint.Is(path) { // llama2.c's version 0 begins with numbers, safetensors belong to a folder
+	if (k == Unknown || k == ONNX || k == JSON) && checkpoint.Is(path) { // llama2.c's version 0 has no magic number, config.json a folder
 		return Checkpoint
 	}
 	return k
