@@ -168,7 +168,7 @@ func (s *OpSpec) infer(c *InferCtx) error {
 	}
 	for i := range s.MinIn {
 		if !c.Has(i) {
-			return fmt.Errorf("input %d is missing", i)
+			return missingInput(i)
 		}
 	}
 	if s.Infer == nil {

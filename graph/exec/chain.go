@@ -48,6 +48,9 @@ func (s *sessionState) findChains() {
 			continue
 		}
 		k := s.stepOf[use.Node]
+		if k < 0 { // it computes nothing
+			continue
+		}
 		if next := &s.steps[k]; next.element != nil && !next.bounded && !next.isConst && len(next.node.Outputs) == 1 {
 			s.steps[i].next, next.carrier = next, use.Index
 		}

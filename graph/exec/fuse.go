@@ -40,6 +40,9 @@ func (s *sessionState) findFusions() {
 			}
 			n := s.g.Node(use.Node)
 			f := follower{step: s.stepOf[use.Node], from: v, other: graph.NoValue}
+			if f.step < 0 { // it computes nothing
+				break
+			}
 			if l, ok := s.limitOf(n); ok && use.Index == 0 {
 				f.limit = l
 				s.steps[f.step].bounded = true

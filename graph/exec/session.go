@@ -16,7 +16,7 @@ type sessionState struct {
 	g     *graph.Graph
 	opt   Options
 	steps []step
-	// stepOf is the position of each node in steps, -1 for removed nodes.
+	// stepOf is the position of each node in steps, -1 for removed nodes and those that compute nothing.
 	stepOf []int32
 	// lastUse is, by value, the last step that reads it: len(steps) for graph outputs, -1 where nobody does.
 	lastUse []int32
@@ -62,11 +62,14 @@ func newSession(g *graph.Graph, o Options) (*Session, error) { return prepare(g,
 
 // prepare is New; poison fills memory with garbage before it is handed out.
 func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
+	if err := g.CheckInputs(); err != nil {
+		return nil, err
+	}
 	order, err := g.Order()
 	if err != nil {
 		return nil, err
 	}
-	order = together(g, order)
+	order = together(g, slices.DeleteFunc(order, func(id graph.NodeID) bool { return !computes(g.Node(id)) }))
 	if o.Memory <= 0 {
 		o.constants = 1 + constantBytes(g)
 	}
@@ -90,6 +93,11 @@ func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 	s.findSamples()
 	s.findTogether()
 	return s, nil
+}
+
+// computes reports whether anything is known by a name once n has run: a node without outputs, or with absent ones only, is not run.
+func computes(n *graph.Node) bool {
+	return slices.ContainsFunc(n.Outputs, func(v graph.ValueID) bool { return v != graph.NoValue })
 }
 
 // build makes the steps, and reports everything that cannot be executed at once.

@@ -61,6 +61,9 @@ func Run(g *graph.Graph, list []Pass) (*Log, error) {
 
 // run is Run with a function that is called after every pass.
 func run(g *graph.Graph, list []Pass, after func(pass string) error) (*Log, error) {
+	if err := g.CheckInputs(); err != nil { // rules look at inputs that their operators need
+		return &Log{}, fmt.Errorf("normalise: %w", err)
+	}
 	log := &Log{Types: graph.InferShapes(g)}
 	declined := make([][]Entry, len(list))
 	idle, size := 0, sizeOf(g)
