@@ -101,18 +101,29 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 	return &exec.Hooks{Input: h.input, Output: h.output, Wants: func(v graph.ValueID) bool { return int(v) >= len(h.wants) || h.wants[v] }}
 }
 
-// known reports whether n is a node of the simulator's graph, or of a clone of it; nodes of subgraphs are not.
-func (h *hooks) known(n *graph.Node) bool {
-	if int(n.ID) >= h.s.g.NumNodes() {
-		return false
+// recognise returns an error unless n is a node of the simulator's graph or of a clone of it: what it is not told about must not
+// stay in float without a word. Executors do not show the nodes of subgraphs, which are never quantized.
+func (h *hooks) recognise(n *graph.Node) error {
+	if nodes := h.s.g.NumNodes(); n.ID < 0 || int(n.ID) >= nodes {
+		return fmt.Errorf("simulate: node %q (%s) has number %d, the graph that was configured has %d nodes", n.Name, n.Op, n.ID, nodes)
 	}
 	own := h.s.g.Node(n.ID)
-	return own == n || own.Name == n.Name && own.Op == n.Op && slices.Equal(own.Inputs, n.Inputs) && slices.Equal(own.Outputs, n.Outputs)
+	if own == n {
+		return nil
+	}
+	if own.Name != n.Name || own.Op != n.Op {
+		return fmt.Errorf("simulate: node %q (%s) is %q (%s) in the graph that was configured", n.Name, n.Op, own.Name, own.Op)
+	}
+	if !slices.Equal(own.Inputs, n.Inputs) || !slices.Equal(own.Outputs, n.Outputs) {
+		return fmt.Errorf("simulate: node %q (%s) has %d inputs and %d outputs, other ones than in the graph that was configured (%d and %d)",
+			n.Name, n.Op, len(n.Inputs), len(n.Outputs), len(own.Inputs), len(own.Outputs))
+	}
+	return nil
 }
 
 func (h *hooks) input(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
-	if !h.known(n) {
-		return t, nil
+	if err := h.recognise(n); err != nil {
+		return nil, err
 	}
 	id := h.s.set.Input(n.ID, i)
 	if id == tqc.NoSlot || h.actions[id] == leave || h.early[n.Inputs[i]] != tqc.NoSlot {
@@ -129,8 +140,8 @@ func (h *hooks) input(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, e
 }
 
 func (h *hooks) output(n *graph.Node, i int, t *tensor.Tensor) error {
-	if !h.known(n) {
-		return nil
+	if err := h.recognise(n); err != nil {
+		return err
 	}
 	for _, id := range [...]tqc.SlotID{h.s.set.Output(n.ID, i), h.early[n.Outputs[i]]} {
 		if id == tqc.NoSlot || h.actions[id] == leave {

@@ -246,3 +246,40 @@ func TestNewRefusesWhatCannotBeSimulated(t *testing.T) {
 	_, err = sim.New(other, set, sim.Options{})
 	require.ErrorContains(t, err, "configs of 9 nodes for a graph of 2")
 }
+
+// TestNodesThatAreNotConfiguredAreAnError changes the graph that runs, but not the one that was configured: nothing may stay in float
+// because it is not recognised.
+func TestNodesThatAreNotConfiguredAreAnError(t *testing.T) {
+	const text = "opset 13; input x: f32[1,2,4,4]; const w: f32[2,2,1,1] = [1, -1, 0.5, 2]; const b: f32[2] = [1, 2]; c = Conv(x, w) \"conv\"; y = Relu(c) \"relu\"; output y"
+	for name, change := range map[string]func(g *graph.Graph){
+		`node "conv" (Conv) has 3 inputs and 1 outputs, other ones than in the graph that was configured (2 and 1)`: func(g *graph.Graph) {
+			b, _ := g.Lookup("b")
+			conv, _ := g.LookupNode("conv")
+			g.SetInput(conv, 2, b)
+		},
+		`node "other" (Conv) is "conv" (Conv)`: func(g *graph.Graph) {
+			conv, _ := g.LookupNode("conv")
+			require.NoError(t, g.RenameNode(conv, "other"))
+		},
+		`node "late" (Abs) has number 2, the graph that was configured has 2 nodes`: func(g *graph.Graph) {
+			c, _ := g.Lookup("c")
+			relu, _ := g.LookupNode("relu")
+			v, err := g.AddValue(graph.Value{})
+			require.NoError(t, err)
+			_, err = g.AddNode(graph.Node{Name: "late", Op: "Abs", Inputs: []graph.ValueID{c}, Outputs: []graph.ValueID{v}})
+			require.NoError(t, err)
+			g.SetInput(relu, 0, v)
+		},
+	} {
+		g, set, feeds := configured(t, text, "onnxruntime")
+		s, err := sim.New(g, set, sim.Options{})
+		require.NoError(t, err)
+		other := g.Clone()
+		run(t, other, feeds, s.Hooks(nil)) // a clone is the graph that was configured
+		change(other)
+		session, err := exec.New(other, exec.Options{})
+		require.NoError(t, err)
+		_, err = session.NewRunner().Run(context.Background(), feeds, s.Hooks(nil))
+		require.ErrorContains(t, err, name)
+	}
+}
