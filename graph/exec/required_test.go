@@ -128,4 +128,3 @@ func TestCastWithoutInput(t *testing.T) {
 		}
 	}
 }
-

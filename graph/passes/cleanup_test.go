@@ -188,6 +188,11 @@ func TestFoldConstants(t *testing.T) {
 		{"a node with several results", "c, d = Split(a) {axis=0}; e = Add(c, d); y = Mul(x, e); output y", "Mul", ""},
 		{"the shape of a fixed input", "c = Shape(x); d = Gather(c, one); e = Cast(d) {to=1}; y = Mul(x, e); output y", "Mul", ""},
 		{"the shape of an open input", "c = Shape(n); y = Gather(c, one); output y", "Shape Gather", ""},
+		{"the shape of an inner value", "h = Relu(x); c = Shape(h); d = Gather(c, one); e = Cast(d) {to=1}; y = Mul(h, e); output y", "Relu Mul", ""},
+		{"the fixed part of an open shape", "h = Relu(n); c = Shape(h) {start=1}; e = Cast(c) {to=1}; y = Mul(h, e); output y", "Relu Mul", ""},
+		{"the size of an inner value", "h = Relu(x); c = Size(h); e = Cast(c) {to=1}; y = Mul(h, e); output y", "Relu Mul", ""},
+		{"the open part of an open shape", "h = Relu(n); c = Shape(h) {end=1}; e = Cast(c) {to=1}; y = Mul(n, e); output y", "Relu Shape Cast Mul", ""},
+		{"a shape that depends on data", "h: f32[6] = Compress(n, q); c = Shape(h); e = Cast(c) {to=1}; y = Mul(n, e); output y; const q: bool[3] = [true, false, true]", "Compress Shape Cast Mul", ""},
 		{"an output keeps its node", "y = Add(a, b); output y", "Add", "graph output"},
 		{"a result that would be large", "c = ConstantOfShape(huge); y = ReduceSum(c); output y", "ConstantOfShape ReduceSum", "360000 elements"},
 	})

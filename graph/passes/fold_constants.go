@@ -11,7 +11,7 @@ import (
 // FoldConstants computes nodes whose inputs are all constants.
 var FoldConstants = Pass{
 	Name:  "fold-constants",
-	Doc:   "Computes nodes that read constants only, and Shape of an input whose shape is fixed.",
+	Doc:   "Computes nodes that read constants only, and Shape and Size of what has a fixed shape.",
 	sweep: each(foldShape, foldConstant),
 }
 
@@ -61,32 +61,54 @@ func foldConstant(c *Context, id graph.NodeID) (*Patch, error) {
 	return p, nil
 }
 
-// foldShape replaces Shape of a graph input whose declared shape is fixed.
+// foldShape replaces Shape and Size of a value whose dimensions, those that are asked for, are fixed.
 func foldShape(c *Context, id graph.NodeID) (*Patch, error) {
 	n := c.G.Node(id)
-	if n.Op != "Shape" || !isONNX(n.Domain) || !c.G.IsInput(n.Input(0)) {
+	if n.Op != "Shape" && n.Op != "Size" || !isONNX(n.Domain) {
 		return nil, nil
 	}
-	dims, ok := c.G.Value(n.Input(0)).Shape.Ints()
+	dims, ok := askedFor(n, c.G.Value(n.Input(0)).Shape)
+	if ok && !c.G.IsInput(n.Input(0)) { // what is recorded of an inner value may be wrong
+		dims, ok = askedFor(n, c.proven(n.Input(0)))
+	}
 	if !ok {
 		return nil, nil
 	}
-	rank := int64(len(dims))
+	p := &Patch{What: "the shape is fixed"}
+	p.Drop(id)
+	if n.Op == "Shape" {
+		p.Fix(n.Outputs[0], tensor.FromI64(dims, len(dims)))
+		return p, nil
+	}
+	count, err := tensor.CheckedCount(dims, manyElements)
+	if err != nil {
+		return nil, nil
+	}
+	p.Fix(n.Outputs[0], tensor.FromI64([]int64{int64(count)}))
+	return p, nil
+}
+
+// askedFor returns the dimensions from attribute start up to end of a Shape node, all of a Size node; false unless all of them are
+// known.
+func askedFor(n *graph.Node, shape graph.Shape) ([]int64, bool) {
+	if shape == nil {
+		return nil, false
+	}
+	rank := int64(len(shape))
 	within := func(i int64) int64 {
 		if i < 0 {
 			i += rank
 		}
 		return min(max(i, 0), rank)
 	}
-	start, end := within(n.AttrInt("start", 0)), within(n.AttrInt("end", rank))
-	shape := []int64{}
-	for i := start; i < end; i++ {
-		shape = append(shape, int64(dims[i]))
+	dims := []int64{}
+	for i := within(n.AttrInt("start", 0)); i < within(n.AttrInt("end", rank)); i++ {
+		if !shape[i].Known() {
+			return nil, false
+		}
+		dims = append(dims, shape[i].N)
 	}
-	p := &Patch{What: "the shape of the input is fixed"}
-	p.Drop(id)
-	p.Fix(n.Outputs[0], tensor.FromI64(shape, len(shape)))
-	return p, nil
+	return dims, true
 }
 
 // deterministic reports whether an operator gives the same result every time.

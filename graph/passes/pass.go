@@ -115,6 +115,16 @@ type Context struct {
 	declined []Entry
 	idioms   []bool // by NodeID, nil until asked for
 	outputs  map[graph.ValueID]bool
+	shapes   func(graph.ValueID) graph.Shape // nil until asked for
+}
+
+// proven returns the shape of v as it follows from the inputs of the graph, nil where it does not. Rewriting changes no shape, so that
+// it is found once per sweep.
+func (c *Context) proven(v graph.ValueID) graph.Shape {
+	if c.shapes == nil {
+		c.shapes = graph.ProvenShapes(c.G)
+	}
+	return c.shapes(v)
 }
 
 // isOutput reports whether v is an output of the graph, of which there may be very many. No pass changes which values are.
