@@ -14,7 +14,7 @@ func (g *Graph) CheckInputs() error {
 		if s := n.Spec(); s != nil {
 			for k := range s.MinIn {
 				if n.Input(k) == NoValue {
-					return g.ErrorAt("load", n.ID, missingInput(k))
+					return g.ErrorAt("", n.ID, missingInput(k))
 				}
 			}
 		}

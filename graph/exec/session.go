@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"qwb/graph"
@@ -63,7 +64,7 @@ func newSession(g *graph.Graph, o Options) (*Session, error) { return prepare(g,
 // prepare is New; poison fills memory with garbage before it is handed out.
 func prepare(g *graph.Graph, o Options, poison bool) (*Session, error) {
 	if err := g.CheckInputs(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("execute: %w", err)
 	}
 	order, err := g.Order()
 	if err != nil {

@@ -88,9 +88,6 @@ func parse(b []byte, ext ExternalResolver) (*Model, []Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := g.CheckInputs(); err != nil {
-		return nil, nil, err
-	}
 	m := &Model{Graph: g, Functions: functions, IRVersion: h.IRVersion, ProducerName: h.ProducerName, ProducerVersion: h.ProducerVersion,
 		Domain: h.Domain, ModelVersion: h.ModelVersion, Doc: h.Doc, Metadata: h.Metadata}
 	m.src = &source{data: b, ext: ext, locations: slices.Sorted(maps.Keys(l.dec.locations))}
