@@ -75,7 +75,7 @@ func (j *job) verifyAgainst(ctx context.Context, p *Planned, profile qmath.Profi
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
-	own, err := p.Program(profile)
+	own, err := p.Partial(profile)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (j *job) verifyAgainst(ctx context.Context, p *Planned, profile qmath.Profi
 		if other.Name == profile.Name {
 			continue
 		}
-		lowered, err := lower.Compile(p.Graph, p.Set, p.Target, other)
+		lowered, err := lower.CompilePartial(p.Graph, p.Set, p.Target, other)
 		if err != nil {
 			refused = append(refused, analysis.ProfileFit{Profile: other.Name, Why: oneLine(err)})
 			continue

@@ -133,7 +133,11 @@ func metadata(p *plan.Plan) ([]onnx.KeyValue, error) {
 	}
 	kv := []onnx.KeyValue{{Key: "qwb.plan", Value: hash}, {Key: "qwb.platform", Value: p.Platform}}
 	if v := p.Verification; v != nil {
-		kv = append(kv, onnx.KeyValue{Key: "qwb.verification", Value: v.Verdict + " " + v.Digest})
+		verdict := v.Verdict
+		if v.Share != nil {
+			verdict += fmt.Sprintf(" %.4f", *v.Share)
+		}
+		kv = append(kv, onnx.KeyValue{Key: "qwb.verification", Value: verdict + " " + v.Digest})
 	}
 	return kv, nil
 }

@@ -61,7 +61,7 @@ func (j *job) exportC(ctx context.Context, o SourceOptions) (*SourceResult, erro
 	}
 	lowered, err := p.Program(profile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("C needs a plan that is integers as a whole: %w", err)
 	}
 	for _, w := range lowered.Warnings {
 		j.warn("%s", w)

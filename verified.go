@@ -56,6 +56,9 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, th
 		return err
 	}
 	j.note("verified on %d samples: %s", v.Samples, Summary(v))
+	if v.Verdict == analysis.VerdictNothing {
+		return CheckError{fmt.Errorf("export: %s; nothing was written (--unverified exports it all the same)", Divergence(v))}
+	}
 	if !v.Holds() {
 		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s shows more", Divergence(v), p.File)}
 	}
@@ -64,5 +67,9 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, th
 
 // Summary is a verification in a few words.
 func Summary(v *analysis.Verification) string {
-	return fmt.Sprintf("%s, %d integers of %d tensors compared, %d different, %d ties", v.Verdict, v.IntegersCompared, v.Tensors, v.IntegersDifferent, v.Ties)
+	s := fmt.Sprintf("%s, %d integers of %d tensors compared, %d different, %d ties", v.Verdict, v.IntegersCompared, v.Tensors, v.IntegersDifferent, v.Ties)
+	if len(v.Simulated) > 0 {
+		s += fmt.Sprintf("; %d steps have no integer form and were simulated: %.2f %% of the %s verified", len(v.Simulated), 100*v.Share.Part(), v.Share.Of)
+	}
+	return s
 }

@@ -31,6 +31,18 @@ type VerifyOptions struct {
 
 // Divergence is a verification that does not hold in one line.
 func Divergence(v *analysis.Verification) string {
+	switch v.Verdict {
+	case analysis.VerdictNothing:
+		return "no operator of the plan runs on integers: nothing was compared"
+	case analysis.VerdictOther:
+		own := v.Fit(v.Profile)
+		s := fmt.Sprintf("the engine is not profile %s: %d of %d integers are others, though real arithmetic explains them", v.Profile,
+			own.Different, own.Compared)
+		if best := v.Fits[0]; best.Share() < own.Share() {
+			s += fmt.Sprintf("; %s explains all but %d", best.Profile, best.Different)
+		}
+		return s
+	}
 	s := fmt.Sprintf("%d integers differ", v.IntegersDifferent)
 	if n := len(v.Static.Faults); n > 0 {
 		s = fmt.Sprintf("%d numbers of the program are not the plan's, ", n) + s
@@ -62,6 +74,11 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 	if err := here(backend); err != nil {
 		return nil, err
 	}
+	if o.Dump != "" || o.Patterns != "" { // which hold the whole program
+		if _, err := p.Program(profile); err != nil {
+			return nil, fmt.Errorf("test vectors need a plan that is integers as a whole: %w", err)
+		}
+	}
 	v, err := j.verifyPlan(ctx, p, profile, backend, o.Data)
 	if err != nil {
 		return nil, err
@@ -89,7 +106,16 @@ func (p *Planned) ProfileNamed(name string) (qmath.Profile, error) {
 	return r, nil
 }
 
-// Program lowers the plan.
+// Partial lowers the plan as far as it has an integer form; the rest are steps that simulate.
+func (p *Planned) Partial(profile qmath.Profile) (*lower.Program, error) {
+	q, err := lower.CompilePartial(p.Graph, p.Set, p.Target, profile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.File, err)
+	}
+	return q, nil
+}
+
+// Program lowers the plan. A part without an integer form is an error.
 func (p *Planned) Program(profile qmath.Profile) (*lower.Program, error) {
 	q, err := lower.Compile(p.Graph, p.Set, p.Target, profile)
 	if err != nil {
@@ -119,7 +145,7 @@ func (p *Planned) Executor(backend string, profile qmath.Profile, batch, threads
 
 // verifyPlan verifies on a data set, the plan's own unless one is given.
 func (j *job) verifyPlan(ctx context.Context, p *Planned, profile qmath.Profile, backend program.Backend, o DataOptions) (*analysis.Verification, error) {
-	lowered, err := p.Program(profile)
+	lowered, err := p.Partial(profile)
 	if err != nil {
 		return nil, err
 	}
@@ -171,13 +197,17 @@ func (p *Planned) record(v *analysis.Verification) error {
 		return err
 	}
 	p.Plan.Verification = &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Verdict: v.Verdict, Digest: digest}
+	if v.Share != nil {
+		share := v.Share.Part()
+		p.Plan.Verification.Share = &share
+	}
 	return nil
 }
 
 // verified reports whether the plan holds a verification of what it is now that found nothing wrong.
 func (p *Planned) verified() (bool, error) {
 	v := p.Plan.Verification
-	if v == nil || v.Profile != p.Target.Profile || v.Verdict != analysis.VerdictEqual && v.Verdict != analysis.VerdictTies {
+	if v == nil || v.Profile != p.Target.Profile || !analysis.Holds(v.Verdict) {
 		return false, nil
 	}
 	digest, err := p.identity(v.Profile)

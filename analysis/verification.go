@@ -7,10 +7,12 @@ import (
 
 // Verdicts of a verification.
 const (
-	VerdictEqual      = "equal"      // no integer differs from what was expected
-	VerdictTies       = "ties"       // some do, by one step, where the exact value lies within the stated bound of a rounding boundary
-	VerdictPartial    = "partial"    // as equal or ties, but parts that the plan quantizes have no integer form: they were simulated
-	VerdictNothing    = "nothing"    // no operator runs on integers, so that nothing was compared
+	VerdictEqual   = "equal"   // no integer differs from what was expected
+	VerdictTies    = "ties"    // some do, by one step, where the exact value lies within the stated bound of a rounding boundary
+	VerdictPartial = "partial" // as equal or ties, but parts that the plan quantizes have no integer form: they were simulated
+	VerdictNothing = "nothing" // no operator runs on integers, so that nothing was compared
+	// VerdictOther is about recorded tensors: real arithmetic explains all of them, and the profile does not. The engine is another.
+	VerdictOther      = "other-profile"
 	VerdictDifferent  = "different"  // some do otherwise, or the program is not what graph and plan say
 	VerdictUnverified = "unverified" // nothing was compared, because the user said so
 )
@@ -220,6 +222,16 @@ func (f *ProfileFit) Share() float64 {
 		return 1
 	}
 	return float64(f.Different) / float64(f.Compared)
+}
+
+// Fit returns how well a profile explains recorded tensors; nothing where it was not tried.
+func (v *Verification) Fit(profile string) ProfileFit {
+	for _, f := range v.Fits {
+		if f.Profile == profile {
+			return f
+		}
+	}
+	return ProfileFit{Profile: profile}
 }
 
 // Holds reports whether the rules hold.

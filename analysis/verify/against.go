@@ -9,6 +9,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 	"qwb/quantizer/tqc"
@@ -74,9 +75,16 @@ func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.V
 	}
 	slices.SortStableFunc(v.Fits, func(a, b analysis.ProfileFit) int { return sign(a.Share() - b.Share()) })
 	c.sum(v, a.tallies)
+	if v.Holds() && v.Fit(v.Profile).Different > 0 && c.exactly() {
+		v.Verdict = analysis.VerdictOther
+	}
 	v.First = c.earliest(a.tallies, v.Verdict == analysis.VerdictDifferent)
 	return v, nil
 }
+
+// exactly reports whether the profile says every integer: one that sums in float32 leaves the order to the engine, one that saturates
+// the pairs.
+func (c *checked) exactly() bool { return c.profile.Form != qmath.FloatDivide && !c.profile.Saturates }
 
 // replay walks a program along recorded tensors; see is shown every step that could be computed again.
 func replay(ctx context.Context, rec Recording, p *lower.Program, b program.Backend, threads int,

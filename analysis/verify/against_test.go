@@ -124,3 +124,36 @@ func TestRecordingsInOtherTypesAndWithHoles(t *testing.T) {
 	_, err = l.against(t, recording{})
 	require.ErrorContains(t, err, "recorded")
 }
+
+// An engine whose integers real arithmetic explains, but the profile that was asked for does not, is not that profile.
+func TestAnotherEngineIsNoTie(t *testing.T) {
+	others := 0
+	for name, text := range lowertest.Networks {
+		engine, err := compile(t, text, "onnxruntime", "ort")
+		require.NoError(t, err)
+		recorded := engine.record(t)
+		v, err := engine.against(t, recorded, "tflite2")
+		require.NoError(t, err)
+		require.True(t, v.Holds(), "%s is %s", name, v.Verdict)
+		for _, profile := range []string{"tflite2", "tflite1", "tvm-upward", "onnx"} {
+			asked, err := compile(t, text, "onnxruntime", profile)
+			require.NoError(t, err)
+			v, err := asked.against(t, recorded, "ort")
+			require.NoError(t, err)
+			switch {
+			case v.IntegersDifferent > 0:
+				require.Equal(t, analysis.VerdictDifferent, v.Verdict)
+			case profile == "onnx":
+				require.True(t, v.Holds(), "the profile leaves the order of float sums open")
+			case v.Fit(profile).Different > 0:
+				others++
+				require.Zero(t, v.Fit("ort").Different)
+				require.Equal(t, analysis.VerdictOther, v.Verdict, "%s %s", name, profile)
+				require.False(t, v.Holds())
+			default:
+				require.True(t, v.Holds())
+			}
+		}
+	}
+	require.Positive(t, others)
+}

@@ -55,10 +55,18 @@ func TestVerifyAgainstRecordedTensors(t *testing.T) {
 	require.Zero(t, o["fits"].([]any)[0].(map[string]any)["different"])
 	require.Equal(t, before, read(t, "m.plan.json"), "what another engine computed is no verification of the plan")
 
+	// Real arithmetic explains the integers, another profile does not: the engine is not that.
+	r := invoke("verify", "--against", "dump", "--profile", "tflite2", "--json")
+	require.Equal(t, exitCheck, r.code, r.stderr)
+	o = r.object(t)
+	require.Equal(t, "other-profile", o["verdict"])
+	require.Zero(t, o["integers_different"])
+	require.Regexp(t, `the engine is not profile tflite2: \d+ of \d+ integers are others.*explains all but 0`, r.lastLine())
+
 	b := read(t, filepath.Join("dump", "2.npy"))
 	b[len(b)-1] ^= 4
 	write(t, filepath.Join("dump", "2.npy"), b)
-	r := invoke("verify", "--against", "dump", "--json")
+	r = invoke("verify", "--against", "dump", "--json")
 	require.Equal(t, exitCheck, r.code, r.stderr)
 	first := r.object(t)["first"].(map[string]any)
 	for _, key := range []string{"node", "tensor", "index", "expected", "got", "expected_by"} {

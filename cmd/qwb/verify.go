@@ -30,9 +30,13 @@ reported.
 With --backend cuda the backend is an NVIDIA GPU, and steps without a kernel are listed; ptx interprets the GPU's kernels where there is
 none. Where all steps agree, whole runs are compared too.
 With --against, the integers are those of another engine: DIR holds K.npy and names.json as a runtime's or a board's dump, and every
-step is computed again from the tensors recorded there.
+step is computed again from the tensors recorded there. An engine that real arithmetic explains but the profile does not is called
+other-profile (exit code 3).
 
-The outcome is written into the plan. Exit code 3 says that something differs.`,
+What the plan quantizes and no integer program can express (weights of more than 8 bits or in groups, operators without integer
+arithmetic) is simulated and listed: the verdict is partial, with the share of the multiply-accumulates that was verified.
+
+The outcome is written into the plan. Exit code 3 says that something differs, or that nothing runs on integers.`,
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
+)
+
+// odd is a quantized file: one convolution of 8 bits, and one whose weights have no integer form.
+const odd = `
+graph odd
+opset 21
+input x: f32[1,4,6,6]
+const s: f32[] = [0.05]
+const z: i8[] = [-3]
+const w1: i8[4,4,1,1] = iota(start=-8, step=1)
+const s1: f32[] = [0.02]
+const z1: i8[] = [0]
+const w2: %[1]s[4,4,1,1] = iota(start=-7, step=1)
+const s2: f32[%[2]s] = fill(0.03)
+const z2: %[1]s[%[2]s] = fill(0)
+xq = QuantizeLinear(x, s, z)
+xd = DequantizeLinear(xq, s, z)
+w1d = DequantizeLinear(w1, s1, z1)
+a = Conv(xd, w1d) "first"
+aq = QuantizeLinear(a, s, z)
+ad = DequantizeLinear(aq, s, z)
+w2d = DequantizeLinear(w2, s2, z2)%[3]s
+b = Conv(ad, w2d) "second"
+bq = QuantizeLinear(b, s, z)
+y = DequantizeLinear(bq, s, z)
+output y: f32[1,4,6,6]
+`
+
+// A plan of which one layer has weights of 16 bits or in groups verifies as far as it has an integer form, is exported with the share
+// that was verified, and is refused where a whole program is needed.
+func TestPartialPlans(t *testing.T) {
+	for name, text := range map[string]string{
+		"16 bits": fmt.Sprintf(odd, "i16", "", ""),
+		"groups":  fmt.Sprintf(odd, "i8", "4,2,1,1", " {axis=1, block_size=2}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFolder(t)
+			saveModel(t, "q.onnx", text)
+			saveInputs(t, "data", 100, 3, 1, 4, 6, 6)
+			done(t, "import", "q.onnx", "--platform", "onnx", "-o", "m.plan.json")
+			r := done(t, "verify", "--data", "data", "--json")
+			o := r.object(t)
+			require.Equal(t, analysis.VerdictPartial, o["verdict"])
+			require.Zero(t, o["integers_different"])
+			require.Positive(t, o["integers_compared"])
+			require.Equal(t, map[string]any{"of": "macs", "verified": 576.0, "all": 1152.0}, o["share"])
+			list := o["simulated"].([]any)
+			require.Len(t, list, 1)
+			require.Equal(t, "second", list[0].(map[string]any)["node"])
+			require.NotEmpty(t, list[0].(map[string]any)["why"])
+			v := planVerification(t)
+			require.Equal(t, "partial", v.Verdict)
+			require.InDelta(t, 0.5, *v.Share, 1e-9)
+			text := done(t, "verify", "--data", "data", "--html", "v.html").stdout
+			require.Contains(t, text, "50.00 % of the multiply-accumulates verified")
+			require.Contains(t, string(read(t, "v.html")), "second")
+
+			done(t, "export", "--platform", "onnx", "-o", "again.onnx")
+			v = planVerification(t)
+			require.Equal(t, "partial 0.5000 "+v.Digest, metadataOf(t, "again.onnx")["qwb.verification"])
+			done(t, "run", "q.onnx", "--input", "x=data/00.npy", "--output", "first")
+			done(t, "run", "again.onnx", "--input", "x=data/00.npy", "--output", "second")
+			require.Equal(t, read(t, "first/y.npy"), read(t, "second/y.npy"))
+
+			fails(t, exitFailed, `C needs a plan that is integers as a whole.*"second"`, "export", "--format", "c", "-o", "m.c")
+			fails(t, exitFailed, `test vectors need a plan that is integers as a whole.*"second"`, "verify", "--data", "data", "--dump", "vectors")
+			fails(t, exitFailed, `"second"`, "eval", "m.plan.json", "--data", "data", "--mode", "int8")
+		})
+	}
+}
+
+// A plan in which nothing is quantized is not verified: nothing was compared.
+func TestNothingIsNoSuccess(t *testing.T) {
+	calibrated(t)
+	done(t, "dispatch", "--fp32", "/./")
+	r := invoke("verify", "--json")
+	require.Equal(t, exitCheck, r.code, r.stderr)
+	o := r.object(t)
+	require.Equal(t, "nothing", o["verdict"])
+	require.Zero(t, o["integers_compared"])
+	require.Contains(t, r.lastLine(), "nothing was compared")
+	r = invoke("export", "--platform", "trt_int8", "-o", "f.onnx")
+	require.Equal(t, exitCheck, r.code, r.stderr)
+	require.Contains(t, r.lastLine(), "--unverified")
+	require.NoFileExists(t, "f.onnx")
+	done(t, "export", "--platform", "trt_int8", "-o", "f.onnx", "--unverified")
+	require.True(t, strings.HasPrefix(metadataOf(t, "f.onnx")["qwb.verification"], "unverified "))
+}
