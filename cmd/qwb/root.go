@@ -28,11 +28,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintln(stderr, "qwb: "+oneLine(err))
+	fmt.Fprintln(stderr, "qwb: "+oneLine(err)+meant(c, err))
 	var usage qwb.UsageError
 	var check qwb.CheckError
 	switch {
@@ -73,20 +73,37 @@ arguments, 3 a check did not hold.`,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
+				if word := nearest(args[0], commandNames(cmd)); word != "" {
+					return usagef("unknown command %q; did you mean %q?", args[0], word)
+				}
 				return usagef("unknown command %q; qwb --help lists the commands", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Version = version
+	root.SetVersionTemplate(fmt.Sprintf("qwb %s (revision %s)\n", version, revision()))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd == root {
+			return usagef("%w", err)
+		}
 		return usagef("%s: %w", cmd.Name(), err)
 	})
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "say what every pass did and why others declined")
 	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newEval(e), newVerify(e), newExport(e),
 		newRun(e), newGenerate(e), newBind(e), newBench(e), newDemo(e), newVersion(e))
+	offerChoices(root, choices())
 	return root
+}
+
+// commandNames lists the commands below c.
+func commandNames(c *cobra.Command) []string {
+	var names []string
+	for _, below := range c.Commands() {
+		names = append(names, below.Name())
+	}
+	return names
 }
 
 // exactly, atMost and atLeast are argument checks that end in exit code 2.

@@ -20,21 +20,13 @@ func newVersion(e *env) *cobra.Command {
 		Short: "Print version, revision, platform and the GPU that was found",
 		Args:  exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
-			rev := "unknown"
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						rev = s.Value
-					}
-				}
-			}
 			v := struct {
 				Version  string `json:"version"`
 				Revision string `json:"revision"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
 				CUDA     gpu    `json:"cuda"`
-			}{version, rev, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, findGPU()}
+			}{version, revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, findGPU()}
 			if f.json {
 				return e.printJSON(v)
 			}
@@ -44,6 +36,18 @@ func newVersion(e *env) *cobra.Command {
 	}
 	f.addJSON(c)
 	return c
+}
+
+// revision is the commit that the binary was built from.
+func revision() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return "unknown"
 }
 
 // gpu is what --backend cuda would run on, or why it would not.

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"qwb"
+	"qwb/kernels/qmath"
+	"qwb/observers"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/program"
+	"qwb/quantizer/target"
+)
+
+// choices lists by the name of a flag what values it knows: for the completion of the shell, and for what was meant by a value that is
+// nearly one of them. A flag that takes other values too, a file for one, has the names here.
+func choices() map[string][]string {
+	names := map[string][]string{
+		"observer":   {"auto"},
+		"mode":       {"fp32", "sim", "int8"},
+		"preprocess": append([]string{"none"}, plan.Presets()...),
+		"scales":     {qwb.ScalesNearest, qwb.ScalesSearch},
+		"bits":       {"8", "4"},
+		"format":     {qwb.FormatONNX, qwb.FormatC},
+		"weights":    slices.Clone(qwb.NBitsForms),
+	}
+	for _, t := range target.All {
+		names["platform"] = append(names["platform"], t.Name)
+	}
+	for _, m := range observers.All {
+		names["observer"] = append(names["observer"], string(m.Name))
+	}
+	for _, p := range qmath.Profiles() {
+		names["profile"] = append(names["profile"], p.Name)
+	}
+	for _, b := range program.Backends() {
+		names["backend"] = append(names["backend"], b.Name)
+	}
+	for _, f := range qwb.CheckpointFormats() {
+		names["format"] = append(names["format"], f.Name)
+		names["weights"] = append(names["weights"], f.Matrices...)
+	}
+	for flag, list := range names {
+		seen := map[string]bool{}
+		names[flag] = slices.DeleteFunc(list, func(s string) bool { known := seen[s]; seen[s] = true; return known })
+	}
+	return names
+}
+
+// offerChoices lets the shell complete the values of flags, and the files that commands take, in c and below.
+func offerChoices(c *cobra.Command, known map[string][]string) {
+	for flag, list := range known {
+		if c.Flags().Lookup(flag) != nil {
+			_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveDefault)) // fails for a second one only
+		}
+	}
+	for _, below := range c.Commands() {
+		offerChoices(below, known)
+	}
+}
+
+// meant returns what may have been meant by a wrong command, flag or value of a failed command line: "; did you mean ...?", or nothing.
+func meant(c *cobra.Command, err error) string {
+	if c == nil {
+		return ""
+	}
+	var word string
+	if _, rest, ok := strings.Cut(err.Error(), "unknown flag: --"); ok {
+		var flags []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		c.InheritedFlags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if word = nearest(strings.TrimSpace(rest), flags); word != "" {
+			return "; did you mean --" + word + "?"
+		}
+		return ""
+	}
+	known := choices()
+	c.Flags().Visit(func(f *pflag.Flag) {
+		value := f.Value.String()
+		if list := known[f.Name]; word == "" && value != "" && !slices.Contains(list, value) && strings.Contains(err.Error(), value) {
+			word = nearest(value, list)
+		}
+	})
+	if word == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", word)
+}
+
+// nearest returns the name that is most like a word, but for capitals and separators: at most a third of its letters are wrong, or the
+// word is an abbreviation. "" if there is none.
+func nearest(word string, names []string) string {
+	plain := func(s string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s)) }
+	best, least := "", 0
+	for _, name := range names {
+		d := distance(plain(word), plain(name))
+		if len(word) > 2 && abbreviates(plain(word), plain(name)) {
+			d = min(d, 1)
+		}
+		if 3*d <= max(len(word), len(name)) && (best == "" || d < least) {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// abbreviates reports whether a word begins as the name does and is it with letters left out.
+func abbreviates(word, name string) bool {
+	if word == "" || name == "" || word[0] != name[0] {
+		return false
+	}
+	for i := range len(word) {
+		at := strings.IndexByte(name, word[i])
+		if at < 0 {
+			return false
+		}
+		name = name[at+1:]
+	}
+	return true
+}
+
+// distance counts the letters to insert, delete, replace or exchange with their neighbour to make b of a.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	rows := make([][]int, len(x)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(y)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(x)][len(y)]
+}
