@@ -3,6 +3,7 @@ package qwb
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"qwb/analysis"
 	"qwb/calib"
@@ -59,7 +60,8 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 		}
 	}
 	r.Model, r.Plan, r.Platform = filepath.Base(p.Path), filepath.Base(j.Plan), p.Plan.Platform
-	r.Warnings = append(p.Plan.Warnings, r.Warnings...)
+	j.warnNew(p.Plan, r.Warnings)
+	r.Warnings = append(slices.Clip(p.Plan.Warnings), r.Warnings...)
 	r.Seconds, r.PeakRSS = elapsed(), j.peakMemory()
 	return r, nil
 }

@@ -25,11 +25,6 @@ func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*Calibrate
 func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.measure(ctx, o)
-	if err == nil {
-		for _, w := range r.Warnings {
-			j.warnAbout(w)
-		}
-	}
 	return r, j.warnings, err
 }
 

@@ -110,9 +110,7 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 	if r.stats != nil {
 		meta.Warnings = planWarnings(c, r.stats, meta.Data.Synthetic)
 	}
-	for _, w := range meta.Warnings {
-		j.warnAbout(w)
-	}
+	j.warnNew(p.Plan, meta.Warnings)
 	np, err := plan.FromSet(p.Graph, c.set, meta)
 	if err != nil {
 		return nil, err

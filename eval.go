@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"context"
+	"fmt"
 
 	"qwb/analysis"
 	"qwb/calib/data"
@@ -9,6 +10,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/program"
+	"qwb/quantizer/tqc"
 )
 
 // EvalOptions are the arguments of eval.
@@ -37,6 +39,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 		for _, w := range doctor.Warnings() {
 			j.warnAbout(w)
 		}
+		j.checkOffset(r, o.Data.LabelOffset)
 		return r, err
 	}
 	p, err := j.openPlan(j.Plan)
@@ -68,6 +71,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 	if err != nil {
 		return nil, err
 	}
+	j.checkOffset(r, o.Data.LabelOffset)
 	if stats, err := loadStats(j.stats(), p.Model); err == nil {
 		for _, w := range data.Overlap(sampleHashes(stats), hashes) {
 			j.warnAbout(w)
@@ -126,4 +130,14 @@ func (j *job) accuracy(ctx context.Context, m *Model, set *data.Set, see func(*e
 	}
 	r.Seconds = elapsed()
 	return r, nil
+}
+
+// checkOffset says if another offset between labels and classes would make far more answers right; r may be nil.
+func (j *job) checkOffset(r *analysis.Accuracy, offset int) {
+	if r == nil {
+		return
+	}
+	if by, right, ok := r.Shift(); ok {
+		j.warnAbout(tqc.Warning{Node: "labels", Value: float64(offset + by), Text: fmt.Sprintf("%d of %d answers are right; with --label-offset %d it would be %d", r.Top1, r.N, offset+by, right)})
+	}
 }

@@ -2,10 +2,12 @@ package qwb
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"qwb/kernels/cuda"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
 	"qwb/quantizer/tqc"
 )
@@ -74,6 +76,18 @@ func (j *job) warnAbout(w tqc.Warning) {
 	j.warnings = append(j.warnings, w)
 	if j.Events != nil {
 		j.Events.Warning(w)
+	}
+}
+
+// warnNew warns about what the plan does not warn about already. That was said when it was made: one line tells where it stands.
+func (j *job) warnNew(p *plan.Plan, list []tqc.Warning) {
+	for _, w := range list {
+		if !slices.Contains(p.Warnings, w) {
+			j.warnAbout(w)
+		}
+	}
+	if n := len(p.Warnings); n > 0 {
+		j.note("warnings that came with the plan: %d, the first: %s", n, p.Warnings[0].Text)
 	}
 }
 

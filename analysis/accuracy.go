@@ -39,6 +39,23 @@ type Answer struct {
 	Label, Class int
 }
 
+// Shift returns the number that, added to every label, would make far more answers right: what is missing in the offset between labels
+// and classes. ok is false where no such number is clear: where more than a few answers are right as it is, less than a quarter would be
+// right with it, or fewer than five different labels are there to tell by.
+func (r *Accuracy) Shift() (by, right int, ok bool) {
+	counts, labels := map[int]int{}, map[int]bool{}
+	for _, a := range r.Answers {
+		counts[a.Class-a.Label]++
+		labels[a.Label] = true
+	}
+	for d, n := range counts {
+		if n > right || n == right && d < by {
+			by, right = d, n
+		}
+	}
+	return by, right, by != 0 && len(labels) >= 5 && 4*right >= len(r.Answers) && right >= 4*max(counts[0], 1)
+}
+
 // Change is what quantization did to the answers.
 type Change struct {
 	FloatTop1 int     `json:"float_top1"`

@@ -94,3 +94,27 @@ output y
 	_, err = ev.Accuracy(context.Background(), q)
 	require.ErrorContains(t, err, "label-offset")
 }
+
+// TestShift: answers that are all one class too high say so, and answers that are right, too few labels or no clear offset say nothing.
+func TestShift(t *testing.T) {
+	answers := func(n, labels int, class func(label int) int) *Accuracy {
+		r := &Accuracy{}
+		for i := range n {
+			label := 3 * (i % labels)
+			r.Answers = append(r.Answers, Answer{Label: label, Class: class(label)})
+		}
+		return r
+	}
+	by, right, ok := answers(40, 20, func(l int) int { return l + 1 }).Shift()
+	require.True(t, ok)
+	require.Equal(t, []int{1, 40}, []int{by, right})
+	for name, r := range map[string]*Accuracy{
+		"all right":      answers(40, 20, func(l int) int { return l }),
+		"two labels":     answers(40, 2, func(l int) int { return l + 1 }),
+		"one answer":     answers(40, 20, func(l int) int { return 500 }),
+		"nothing at all": {},
+	} {
+		_, _, ok := r.Shift()
+		require.False(t, ok, name)
+	}
+}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"math"
 
 	"qwb/graph"
@@ -158,12 +159,24 @@ func (a *analyzer) weightRange(id graph.NodeID) [][2]float32 {
 
 // warnings points at what a user should look at in the numbers.
 func (a *analyzer) warnings(r *Report) []Warning {
-	var out []Warning
-	for _, s := range r.Statistical {
-		if s.Kind == "activation" && s.Channels > 1 && 4*len(s.Dead) >= s.Channels {
-			out = append(out, Warning{Node: s.Node, Value: float64(len(s.Dead)),
-				Text: "a quarter or more of the channels of " + s.Tensor + " never change on these samples"})
+	var worst *TensorStatistics
+	dead, tensors := 0, 0
+	for i := range r.Statistical {
+		s := &r.Statistical[i]
+		if s.Kind != "activation" || s.Channels < 2 || 4*len(s.Dead) < s.Channels {
+			continue
+		}
+		dead, tensors = dead+len(s.Dead), tensors+1
+		if worst == nil || len(s.Dead)*worst.Channels > len(worst.Dead)*s.Channels {
+			worst = s
 		}
 	}
-	return out
+	if worst == nil {
+		return nil
+	}
+	text := fmt.Sprintf("%d of the %d channels of %s are constant on these samples", len(worst.Dead), worst.Channels, worst.Tensor)
+	if tensors > 1 {
+		text += fmt.Sprintf(", and a quarter or more of the channels of %d other tensors, %d channels in all", tensors-1, dead)
+	}
+	return []Warning{{Node: worst.Node, Value: float64(len(worst.Dead)), Text: text}}
 }

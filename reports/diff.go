@@ -1,26 +1,35 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"qwb/analysis"
 )
 
-// DiffText writes the differences as a table, then how many there are of each kind.
-func DiffText(w io.Writer, r *analysis.DiffResult) error {
-	t := &tables{w: w}
-	if len(r.Differences) > 0 {
-		t.begin("Differences", "node", "op", "at", "what", "a", "b", "differ", "largest")
-		for _, d := range r.Differences {
-			share, largest := "", ""
-			if d.Of > 0 {
-				share = fmt.Sprintf("%d of %d", d.Count, d.Of)
-				largest = number(d.Largest)
-			}
-			t.row(shorten(d.Node, 40), d.Op, d.At, string(d.What), shorten(d.A, 60), shorten(d.B, 60), share, largest)
-		}
-		t.end()
+// diffKinds are the kinds of differences in the order in which they are written: what follows from another one comes after it.
+var diffKinds = []struct {
+	what  analysis.DiffKind
+	title string
+}{
+	{analysis.DiffMissing, "Operators that only the first has"},
+	{analysis.DiffExtra, "Operators that only the second has"},
+	{analysis.DiffDomain, "Operators that run elsewhere"},
+	{analysis.DiffState, "Tensors in another state"},
+	{analysis.DiffScheme, "Tensors with another scheme"},
+	{analysis.DiffScale, "Scales, the largest difference first"},
+	{analysis.DiffZeroPoint, "Zero points, the largest difference first"},
+	{analysis.DiffCodes, "Integers of weights and biases, the largest difference first"},
+}
+
+// DiffText writes how many differences there are of each kind, then a table for each kind, of at most mostRows rows unless all are asked
+// for.
+func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
+	t := &tables{w: w, limit: mostRows, hint: "--all lists them, so does --json"}
+	if all {
+		t.limit = 0
 	}
 	matched := "by name"
 	if r.ByPlace {
@@ -28,5 +37,24 @@ func DiffText(w io.Writer, r *analysis.DiffResult) error {
 	}
 	t.printf("%d operators matched %s, %d tensors: %d domains, %d states, %d schemes, %d scales and %d zero points differ, %d of %d integers of parameters; "+
 		"%d operators are missing, %d extra\n", r.Nodes, matched, r.Slots, r.Domains, r.States, r.Schemes, r.Scales, r.ZeroPoints, r.Flipped, r.Codes, r.Missing, r.Extra)
+	if len(r.Differences) > 0 {
+		t.printf("\n")
+	}
+	for _, kind := range diffKinds {
+		list := slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool { return d.What != kind.what })
+		if len(list) == 0 {
+			continue
+		}
+		slices.SortStableFunc(list, func(a, b analysis.Difference) int { return cmp.Compare(b.Largest, a.Largest) })
+		t.begin(kind.title, "node", "op", "at", "a", "b", "differ", "largest")
+		for _, d := range list {
+			share, largest := "", ""
+			if d.Of > 0 {
+				share, largest = fmt.Sprintf("%d of %d", d.Count, d.Of), number(d.Largest)
+			}
+			t.row(shorten(d.Node, 40), d.Op, d.At, shorten(d.A, 60), shorten(d.B, 60), share, largest)
+		}
+		t.end()
+	}
 	return t.err
 }

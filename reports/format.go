@@ -49,6 +49,10 @@ func shorten(name string, n int) string {
 	return "…" + string(r[len(r)-n+1:])
 }
 
+// Shorten keeps the last n letters of a longer name, one of them for the mark that there was more. Full names stand in JSON, and in HTML
+// where one points at a short one.
+func Shorten(name string, n int) string { return shorten(name, n) }
+
 // shortenEnd keeps the beginning of a long sentence.
 func shortenEnd(text string, n int) string {
 	r := []rune(text)

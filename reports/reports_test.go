@@ -269,3 +269,25 @@ func TestTicksAreWrittenShort(t *testing.T) {
 	require.Len(t, ticks, 20)
 	require.Equal(t, "1", ticks[0].Label)
 }
+
+// TestDiffBeginsWithTheSummary, and shows the largest differences of each kind. It listed everything in graph order, the summary last.
+func TestDiffBeginsWithTheSummary(t *testing.T) {
+	r := &analysis.DiffResult{Nodes: 60, Slots: 240, Scales: 50, Domains: 1}
+	for i := range 50 {
+		r.Differences = append(r.Differences, analysis.Difference{Node: fmt.Sprintf("n%d", i), Op: "Conv", At: "in0", What: analysis.DiffScale, A: "1", B: "2", Count: 1, Of: 1,
+			Largest: float64(i)})
+	}
+	r.Differences = append(r.Differences, analysis.Difference{Node: "soft", Op: "Softmax", What: analysis.DiffDomain, A: "INT8", B: "FP32"})
+	var brief, full strings.Builder
+	require.NoError(t, DiffText(&brief, r, false))
+	require.NoError(t, DiffText(&full, r, true))
+	lines := strings.Split(brief.String(), "\n")
+	require.Contains(t, lines[0], "1 domains, 0 states, 0 schemes, 50 scales")
+	require.Equal(t, "Operators that run elsewhere", lines[2])
+	require.Equal(t, []string{"node", "op", "a", "b"}, strings.Fields(lines[3]), "columns without content are left out")
+	require.Contains(t, brief.String(), "n49 ")
+	require.NotContains(t, brief.String(), "n39 ")
+	require.Contains(t, brief.String(), "... and 40 more: --all")
+	require.Contains(t, full.String(), "n0 ")
+	require.NotContains(t, full.String(), "--all")
+}

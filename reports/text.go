@@ -17,7 +17,7 @@ const mostRows = 10
 // Text writes the report for a terminal: first a summary in a few lines, then tables of at most mostRows rows, those that matter most.
 // With all set, every row is written.
 func Text(w io.Writer, r *analysis.Report, all bool) error {
-	t := &tables{w: w, limit: mostRows}
+	t := &tables{w: w, limit: mostRows, hint: "--all lists them, so do --json and the HTML report"}
 	if all {
 		t.limit = 0
 	}
@@ -65,15 +65,6 @@ func summary(t *tables, r *analysis.Report) {
 			}
 			t.printf("  %s (%s) alone: NSR %s, %.0f %% of the sum over operators, %s\n", shorten(l.Node, 48), l.Op, number(l.NSR), 100*l.NSR/total, cause(&l))
 		}
-	}
-	dead, tensors := 0, 0
-	for _, s := range r.Statistical {
-		if len(s.Dead) > 0 {
-			dead, tensors = dead+len(s.Dead), tensors+1
-		}
-	}
-	if dead > 0 {
-		t.printf("  %d %s in %d %s never change on these samples\n", dead, plural(dead, "channel"), tensors, plural(tensors, "tensor"))
 	}
 	t.printf("\n")
 }
@@ -225,6 +216,7 @@ func worstFirst(layers []analysis.LayerError) []analysis.LayerError {
 type tables struct {
 	w     io.Writer
 	limit int        // rows of a table, the first ones; 0: all
+	hint  string     // where the other rows are
 	rows  [][]string // of the table in progress, the names of the columns first
 	err   error
 }
@@ -239,8 +231,15 @@ func (t *tables) row(cells ...string) { t.rows = append(t.rows, cells) }
 // end writes the table: columns of numbers stand to the right, what names something to the left. Rows beyond the limit are counted.
 func (t *tables) end() { t.endOf(len(t.rows) - 1) }
 
-// endOf is end for a table whose rows were chosen out of so many.
+// endOf is end for a table whose rows were chosen out of so many. Columns without any content are left out.
 func (t *tables) endOf(total int) {
+	for i := len(t.rows[0]) - 1; i >= 0 && len(t.rows) > 1; i-- {
+		if !slices.ContainsFunc(t.rows[1:], func(cells []string) bool { return cells[i] != "" }) {
+			for r := range t.rows {
+				t.rows[r] = slices.Delete(slices.Clone(t.rows[r]), i, i+1)
+			}
+		}
+	}
 	if t.limit > 0 && len(t.rows)-1 > t.limit {
 		t.rows = t.rows[:1+t.limit]
 	}
@@ -264,7 +263,7 @@ func (t *tables) endOf(total int) {
 		t.printf("%s\n", strings.TrimRight(line.String(), " "))
 	}
 	if left := total - (len(t.rows) - 1); left > 0 {
-		t.printf("  ... and %d more: --all lists them, so do --json and the HTML report\n", left)
+		t.printf("  ... and %d more: %s\n", left, t.hint)
 	}
 	t.printf("\n")
 }

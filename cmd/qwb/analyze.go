@@ -19,6 +19,7 @@ func newAnalyze(e *env) *cobra.Command {
 	var o qwb.AnalyzeOptions
 	var texts qwb.TextOptions
 	var out reportFiles
+	var all bool
 	c := &cobra.Command{
 		Use:   "analyze [PLAN] | analyze CHECKPOINT --layerwise --text FILE",
 		Short: "Show how large the quantization error is and which operator causes it",
@@ -31,7 +32,8 @@ func newAnalyze(e *env) *cobra.Command {
   --explain      what the loss of the integer program is made of: weights rounded, activations clipped, activations rounded, bias rounded,
                  tables, arithmetic profile, in this order; the parts sum to the whole, at the graph outputs and for every step alone
 
-Without any of them the first three are made. Tables go to standard output; --html and --png write reports. With neither, both go to the
+Without any of them the first three are made. Standard output gets a summary and of each table the ten rows that matter most, with --all
+every row; --html and --png write reports with all of it. With neither, both go to the
 folder MODEL.report. The data are the plan's own (at most %d samples unless --samples says otherwise) or --data.
 
 Of a language model (a checkpoint) it quantizes one matrix at a time as --group-size, --bits and --scales say, and ranks them by the
@@ -68,7 +70,7 @@ divergence from the float model on the lines of --text (as many, chosen by --see
 			if f.json {
 				return e.printJSON(r)
 			}
-			return reports.Text(e.stdout, r, true)
+			return reports.Text(e.stdout, r, all)
 		},
 	}
 	f.addData(c)
@@ -80,6 +82,7 @@ divergence from the float model on the lines of --text (as many, chosen by --see
 	c.Flags().BoolVar(&o.Statistical, "statistical", false, "statistics of every tensor")
 	c.Flags().BoolVar(&o.Explain, "explain", false, "parts of the loss of the integer program")
 	c.Flags().BoolVar(&o.Split, "split", false, "layerwise: split the local error into weight and activation")
+	c.Flags().BoolVar(&all, "all", false, "print every operator and tensor, not only those that matter most")
 	c.Flags().StringVar(&out.html, "html", "", "write the report as one HTML file")
 	c.Flags().StringVar(&out.png, "png", "", "write plots to this folder")
 	addTexts(c, &texts)

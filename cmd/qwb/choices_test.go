@@ -72,3 +72,24 @@ func TestDistance(t *testing.T) {
 	}
 	require.Equal(t, "", nearest("abacus", []string{"trt_int8", "onnxruntime"}))
 }
+
+// TestEvalFindsThePlan as the other commands do, and says that float is not what a plan is for.
+func TestEvalFindsThePlan(t *testing.T) {
+	calibrated(t)
+	write(t, "labels.tsv", []byte("00.npy\t3\n01.npy\t1\n02.npy\t0\n03.npy\t9\n"))
+	r := done(t, "eval", "--labels", "labels.tsv")
+	assert.Contains(t, r.stderr, "mode fp32: the float model; --mode sim or --mode int8")
+	assert.NotContains(t, done(t, "eval", "--labels", "labels.tsv", "--mode", "sim").stderr, "mode fp32")
+	write(t, "n.plan.json", read(t, "m.plan.json"))
+	fails(t, exitUsage, "2 plans in the current folder", "eval", "--labels", "labels.tsv")
+}
+
+// TestAnalyzeIsBrief unless all is asked for.
+func TestAnalyzeIsBrief(t *testing.T) {
+	calibrated(t)
+	brief, full := done(t, "analyze", "--samples", "2").stdout, done(t, "analyze", "--samples", "2", "--all").stdout
+	assert.Regexp(t, `^m\.onnx on trt_int8, 2 samples\n  the quantized graph: NSR `, brief)
+	assert.Contains(t, brief, "more: --all lists them")
+	assert.Less(t, len(brief), len(full))
+	assert.Contains(t, full, "Tensors\n")
+}

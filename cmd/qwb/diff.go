@@ -8,6 +8,7 @@ import (
 
 func newDiff(e *env) *cobra.Command {
 	var f flags
+	var all bool
 	c := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two plans or quantized models",
@@ -23,9 +24,10 @@ for the platform of the plan it is compared with. Differences are a result, not 
 			if f.json {
 				return e.printJSON(r)
 			}
-			return reports.DiffText(e.stdout, r.DiffResult)
+			return reports.DiffText(e.stdout, r.DiffResult, all)
 		},
 	}
 	f.addJSON(c)
+	c.Flags().BoolVar(&all, "all", false, "print every difference, not only the largest of each kind")
 	return c
 }

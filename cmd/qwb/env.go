@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -12,10 +14,14 @@ import (
 	"golang.org/x/term"
 )
 
+// progressEvery is how often a line says how far the work is where there is no terminal. What is done sooner says nothing.
+const progressEvery = 10 * time.Second
+
 // env is what a command may touch beside its options: where results and messages go.
 type env struct {
 	stdout, stderr io.Writer
 	verbose        bool
+	every          time.Duration // between two lines of progress; 0: progressEvery
 }
 
 // warn prints one warning line to standard error.
@@ -44,15 +50,20 @@ func (e *env) printJSON(v any) error {
 
 // terminal reports whether standard error is a terminal, the only place for progress bars.
 func (e *env) terminal() bool {
-	f, ok := e.stderr.(*os.File)
+	w := e.stderr
+	if l, ok := w.(*lockedWriter); ok {
+		w = l.w
+	}
+	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // progress shows how far a long piece of work is: set is called with the number of items done (from any goroutine), finish
-// when it ends. Without a terminal both do nothing. A total below 1 means unknown.
+// when it ends, once or twice. A terminal shows a bar; elsewhere, in the log of a job for one, a line now and then is printed. A total
+// below 1 means unknown.
 func (e *env) progress(what string, total int) (set func(done int), finish func()) {
 	if !e.terminal() {
-		return func(int) {}, func() {}
+		return e.progressLines(what, total)
 	}
 	p := mpb.New(mpb.WithOutput(e.stderr), mpb.WithWidth(40), mpb.WithRefreshRate(120*time.Millisecond))
 	var bar *mpb.Bar
@@ -67,4 +78,55 @@ func (e *env) progress(what string, total int) (set func(done int), finish func(
 		bar.Abort(true)
 		p.Wait()
 	}
+}
+
+// progressLines is progress without a terminal: a line every ten seconds, with the time that is left if that can be told.
+func (e *env) progressLines(what string, total int) (set func(done int), finish func()) {
+	every := e.every
+	if every == 0 {
+		every = progressEvery
+	}
+	var done atomic.Int64
+	start, ticker, ended, over := time.Now(), time.NewTicker(every), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticker.C:
+				e.note("%s", progressLine(what, int(done.Load()), total, time.Since(start)))
+			}
+		}
+	}()
+	finish = sync.OnceFunc(func() {
+		ticker.Stop()
+		close(ended)
+		<-over
+	})
+	return func(n int) { done.Store(int64(n)) }, finish
+}
+
+// progressLine says how far a piece of work is after some time.
+func progressLine(what string, done, total int, passed time.Duration) string {
+	if total < 1 {
+		return fmt.Sprintf("%s: %d after %s", what, done, passed.Round(time.Second))
+	}
+	line := fmt.Sprintf("%s: %d of %d after %s", what, done, total, passed.Round(time.Second))
+	if done > 0 && done < total {
+		line += fmt.Sprintf(", about %s left", (passed * time.Duration(total-done) / time.Duration(done)).Round(time.Second))
+	}
+	return line
+}
+
+// lockedWriter lets several goroutines write lines.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }

@@ -22,7 +22,7 @@ func newEval(e *env) *cobra.Command {
 	var offset int
 	var maxDrop float64
 	c := &cobra.Command{
-		Use:   "eval MODEL|PLAN --data D --labels F | eval CHECKPOINT --text FILE",
+		Use:   "eval [MODEL|PLAN] --data D --labels F | eval CHECKPOINT --text FILE",
 		Short: "Count how often a classifier is right, or how well a language model predicts text: in float, simulated INT8 or integers",
 		Long: `Eval counts right first answers (top-1) and right answers among the first five (top-5). In mode sim it also runs the float graph
 on the same samples and says how many answers differ, and how many percentage points of top-1 were lost, with the standard error of
@@ -31,17 +31,21 @@ another --profile it runs under that as well and says what is lost by it: --prof
 without VNNI do to 8-bit weights, held against the same arithmetic with exact sums.
 
 Labels are a TSV file (file<TAB>index, a header is allowed) or a MNIST label file; CIFAR-10 files bring their own. The class is
-the label plus --label-offset. With --data and no --samples, all of it is used.
+the label plus --label-offset; where another offset would make far more answers right, that is said. With --data and no --samples, all
+of it is used. Without a model or plan it takes the only plan in the current folder.
 
 Of a language model (a checkpoint) it scores the lines of a text: mean negative log-likelihood and perplexity. A quantized model, or one
 that --group-size, --bits or --scales quantize, is held against the float one: the divergence of what they expect next, and how often the
 most likely token is another. See docs/language-models.md.`,
-		Args: exactly(1, "one model, plan or checkpoint"),
+		Args: atMost(1, "one model, plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
-			file := args[0]
+			file, err := findPlan(args)
+			if err != nil {
+				return err
+			}
 			o := qwb.EvalOptions{Mode: f.mode, Data: f.dataOptions(), Threads: f.workers(), Batch: f.batch}
 			o.Data.Labels, o.Data.LabelOffset, o.Data.Budget = labels, offset, f.budget()
 			o.Backend, o.Profile = backend, profile
@@ -76,6 +80,9 @@ most likely token is another. See docs/language-models.md.`,
 				return usagef("--max-drop is about a quantized mode")
 			case math.IsNaN(maxDrop):
 				return usagef("--max-drop NaN: not a number")
+			}
+			if isPlan && !c.Flags().Changed("mode") {
+				e.note("mode fp32: the float model; --mode sim or --mode int8 is what the plan makes of it")
 			}
 			if _, err := knownBackend(o.Backend); err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"qwb"
 	"qwb/quantizer/program"
 	"qwb/quantizer/tqc"
+	"qwb/reports"
 )
 
 // project is what the commands work on: files of the operating system, everything that this binary offers, and messages to where e
@@ -32,5 +33,5 @@ func (e events) Warning(w tqc.Warning) {
 		e.warn("%s", w.Text)
 		return
 	}
-	e.warn("%s: %s", w.Node, w.Text)
+	e.warn("%s: %s", reports.Shorten(w.Node, 60), w.Text)
 }

@@ -24,6 +24,7 @@ func usagef(format string, args ...any) error { return qwb.Usagef(format, args..
 
 // run executes one command line and returns its exit code. The last line on stderr is the error.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stderr = &lockedWriter{w: stderr}
 	root := newRoot(&env{stdout: stdout, stderr: stderr})
 	root.SetArgs(args)
 	root.SetOut(stdout)

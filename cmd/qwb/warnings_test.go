@@ -1,34 +1,61 @@
 package main
 
 import (
+	"bytes"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"qwb/quantizer/plan"
+	"qwb/quantizer/tqc"
 )
 
-// What a plan says about its scales is the same on standard error and in the plan, and another dispatch does not lose it.
-func TestWarningsOfAPlanAreSaidAndStay(t *testing.T) {
+// What a plan says about its scales is said when it is calibrated and stands in the plan. Other commands keep it there, and say how many
+// there are instead of all of them again.
+func TestWarningsOfAPlanAreSaidOnceAndStay(t *testing.T) {
 	calibrated(t)
-	for _, args := range [][]string{
-		{"calibrate", "m.onnx", "--data", "synthetic:4", "--platform", "trt_int8"},
-		{"dispatch", "--fp32", "type:Gemm"},
-		{"dispatch", "--reset"},
-	} {
-		r := done(t, args...)
+	warnings := func() []tqc.Warning {
 		p, err := plan.Read("m.plan.json")
 		require.NoError(t, err)
-		require.NotEmpty(t, p.Warnings, args)
-		all := ""
-		for _, w := range p.Warnings {
-			require.Contains(t, r.stderr, w.Text, args)
-			all += w.Text
+		require.NotEmpty(t, p.Warnings)
+		return p.Warnings
+	}
+	r := done(t, "calibrate", "m.onnx", "--data", "synthetic:4", "--platform", "trt_int8")
+	all := ""
+	for _, w := range warnings() {
+		require.Contains(t, r.stderr, w.Text)
+		all += w.Text
+	}
+	require.Contains(t, all, "synthetic")
+	for _, args := range [][]string{{"dispatch", "--fp32", "type:Gemm"}, {"dispatch", "--reset"}, {"analyze", "--statistical", "--samples", "2", "--json"}} {
+		before := warnings()
+		r := done(t, args...)
+		require.Contains(t, r.stderr, "warnings that came with the plan: ", args)
+		for _, w := range before[1:] {
+			require.NotContains(t, r.stderr, w.Text, args)
 		}
-		require.Contains(t, all, "synthetic", args)
+		require.NotContains(t, r.stderr, "warning: "+before[0].Text, args)
+		if args[0] == "analyze" {
+			said := r.stdout
+			for _, w := range before {
+				require.Contains(t, said, w.Text, "JSON has all of them")
+			}
+		}
+		for _, w := range warnings() {
+			if !slices.Contains(before, w) {
+				require.Contains(t, r.stderr, w.Text, args)
+			}
+		}
 	}
-	r := done(t, "analyze", "--statistical", "--samples", "2", "--json")
-	for _, w := range parts(t, r.object(t), "warnings[]") {
-		require.Contains(t, r.stderr, w["text"])
-	}
+}
+
+// Names of nodes of several hundred letters made warnings unreadable.
+func TestWarningsShortenNames(t *testing.T) {
+	var stderr bytes.Buffer
+	name := strings.Repeat("Wire/Frame/Model/", 20) + "Conv2D:0"
+	events{&env{stderr: &stderr}}.Warning(tqc.Warning{Node: name, Text: "ranges move"})
+	require.Contains(t, stderr.String(), "Model/Conv2D:0: ranges move\n")
+	require.Less(t, stderr.Len(), 100)
 }
