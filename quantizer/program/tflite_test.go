@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -131,6 +132,73 @@ func TestTFLiteNetworks(t *testing.T) {
 					got[i] = int32(y*256) - 128
 				}
 				require.Equal(t, want, got, "seed %d", k+1)
+			}
+		})
+	}
+}
+
+// Functions that TFLite computes by tables of int8 are imported as integers and give its codes (LiteRT 2.3): every eleventh of them.
+// No operator is left in float silently.
+func TestTFLiteFunctions(t *testing.T) {
+	for _, c := range []struct {
+		op             string
+		scale          float32
+		zero           int32
+		outScale       float32
+		outZero        int32
+		want           []int32
+		withoutInteger bool
+	}{
+		{op: "Tanh", scale: 0.07279644161462784, zero: -96, outScale: 0.0078125, outZero: 0,
+			want: []int32{-126, -117, -80, 9, 90, 119, 126, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127}},
+		{op: "Exp", scale: 0.051004111766815186, zero: 32, outScale: 0.05358527973294258, outZero: -88,
+			want: []int32{-88, -88, -88, -88, -88, -88, -88, -88, -88, -87, -87, -85, -84, -80, -74, -64, -46, -14, 42, 127, 127, 127, 127, 127}},
+		{op: "Log", scale: 0.07304155826568604, zero: -128, outScale: 0.023393644019961357, outZero: -77,
+			want: []int32{-128, -86, -57, -39, -27, -18, -10, -3, 3, 8, 12, 16, 20, 23, 26, 29, 32, 35, 37, 40, 42, 44, 46, 48}},
+		{op: "Gelu", scale: 0.08131735771894455, zero: -10, outScale: 0.21097074449062347, outZero: -27,
+			want: []int32{-27, -27, -27, -27, -27, -27, -27, -27, -27, -27, -28, -26, -22, -18, -13, -9, -5, 0, 4, 8, 12, 17, 21, 25}},
+		{op: "Elu", scale: 0.011511001735925674, zero: -36, outScale: 0.019113125279545784, outZero: 5,
+			want: []int32{-29, -27, -24, -21, -17, -13, -9, -3, 3, 9, 16, 22, 29, 36, 42, 49, 56, 62, 69, 75, 82, 89, 95, 102}},
+		{op: "Sin", scale: 0.05, zero: 3, outScale: 0.0078125, outZero: 0, withoutInteger: true},
+	} {
+		t.Run(c.op, func(t *testing.T) {
+			g := graphtest.Parse(t, fmt.Sprintf(`
+opset 20
+input x: f32[1,24]
+const s: f32[] = [%g]
+const z: i8[] = [%d]
+const t: f32[] = [%g]
+const u: i8[] = [%d]
+xq = QuantizeLinear(x, s, z)
+xd = DequantizeLinear(xq, s, z)
+f = %s(xd) "function"
+fq = QuantizeLinear(f, t, u)
+y = DequantizeLinear(fq, t, u)
+output y: f32[1,24]
+`, c.scale, c.zero, c.outScale, c.outZero, c.op))
+			graph.InferShapes(g)
+			q, err := qdq.Read(g)
+			require.NoError(t, err)
+			im, err := q.Configure(&target.TFLite)
+			require.NoError(t, err)
+			if c.withoutInteger {
+				require.Len(t, im.Warnings, 1)
+				require.Equal(t, "function", im.Warnings[0].Node)
+				require.Contains(t, im.Warnings[0].Text, "Sin stays in float between integers")
+				return
+			}
+			require.Empty(t, im.Warnings)
+			p := importedGraph(t, g)
+			x := tensor.New(tensor.Float32, 1, len(c.want))
+			for i := range c.want {
+				x.F32()[i] = float32(int32(11*i-128)-c.zero) * c.scale
+			}
+			e, err := program.New(p, program.CPU, 1)
+			require.NoError(t, err)
+			out, err := e.Run(context.Background(), map[string]*tensor.Tensor{"x": x}, nil)
+			require.NoError(t, err)
+			for i, y := range out[0].F32() {
+				require.Equal(t, float32(c.want[i]-c.outZero)*c.outScale, y, "code %d", 11*i-128)
 			}
 		})
 	}

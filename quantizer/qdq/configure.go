@@ -23,7 +23,7 @@ type Imported struct {
 // it computes to a grid. A pair that no slot of such an operator stands for gets an Identity of its own.
 func (q *Quantized) Configure(t *target.Target) (*Imported, error) {
 	c := &configurer{g: q.Graph.Clone(), q: q, t: t, reads: maps.Clone(q.reads), out: map[graph.ValueID]*grid{}, in: map[graph.Use]*grid{}}
-	for _, step := range []func() error{c.bind, c.domains, c.place, c.configure, c.states, c.prove, c.unused} {
+	for _, step := range []func() error{c.bind, c.domains, c.islands, c.place, c.configure, c.states, c.prove, c.unused} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -20,14 +20,19 @@ var TFLite = Target{
 		{Type: "Add", Role: Arithmetic},
 		{Type: "AveragePool", Role: Arithmetic},
 		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},
-		{Type: "GlobalAveragePool", Role: Arithmetic}, // a MEAN, whose output has a scale of its own
+		{Type: "Elu", Role: Arithmetic},
+		{Type: "Exp", Role: Arithmetic},
+		{Type: "Gelu", Role: Arithmetic},
+		{Type: "GlobalAveragePool", Role: Arithmetic}, // an AVERAGE_POOL_2D, or a MEAN, whose output has a scale of its own
 		{Type: "HardSwish", Role: Arithmetic},
 		{Type: "LeakyRelu", Role: Arithmetic},
+		{Type: "Log", Role: Arithmetic},
 		{Type: "Mul", Role: Arithmetic},
 		{Type: "ReduceMean", Role: Arithmetic},
 		{Type: "Sigmoid", Role: Arithmetic, FixedScale: 1.0 / 256},
 		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Needs: []Condition{OneAxis}},
 		{Type: "Sub", Role: Arithmetic},
+		{Type: "Tanh", Role: Arithmetic}, // its output has scale 1/128 and zero point 0
 
 		{Type: "Clip", Role: Activation, Alone: true},
 		{Type: "Relu", Role: Activation, Alone: true},
