@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -21,13 +20,14 @@ import (
 
 // dump is a folder of recorded tensors: K.npy with K counting from 0, and names.json, which gives the name of each K.
 type dump struct {
-	dir  string
-	file map[string]string // by tensor
+	store fs.FS
+	dir   string
+	file  map[string]string // by tensor
 }
 
 // openDump reads the names of a folder.
-func openDump(dir string) (*dump, error) {
-	b, err := os.ReadFile(filepath.Join(dir, "names.json"))
+func (j *job) openDump(dir string) (*dump, error) {
+	b, err := fs.ReadFile(j.store(), filepath.Join(dir, "names.json"))
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func openDump(dir string) (*dump, error) {
 	if err := json.Unmarshal(b, &names); err != nil {
 		return nil, fmt.Errorf("%s: not an object of file numbers and tensor names: %w", filepath.Join(dir, "names.json"), err)
 	}
-	d := &dump{dir, make(map[string]string, len(names))}
+	d := &dump{j.store(), dir, make(map[string]string, len(names))}
 	for k, name := range names {
 		if n, err := strconv.Atoi(k); err != nil || n < 0 || strconv.Itoa(n) != k {
 			return nil, fmt.Errorf("%s: %q is not the number of a file", filepath.Join(dir, "names.json"), k)
@@ -55,7 +55,7 @@ func (d *dump) Tensor(name string) (*tensor.Tensor, error) {
 		return nil, nil
 	}
 	path := filepath.Join(d.dir, file)
-	b, err := os.ReadFile(path)
+	b, err := fs.ReadFile(d.store, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing, which names.json says is %q", path, name)
 	}
@@ -71,7 +71,7 @@ func (d *dump) Tensor(name string) (*tensor.Tensor, error) {
 
 // verifyAgainst holds recorded tensors against the plan, and tries all profiles.
 func (j *job) verifyAgainst(ctx context.Context, p *Planned, profile qmath.Profile, o VerifyOptions) (*analysis.Verification, error) {
-	d, err := openDump(o.Against)
+	d, err := j.openDump(o.Against)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}

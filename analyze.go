@@ -40,7 +40,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 		return nil, err
 	}
 	if o.Statistical {
-		stats, err := loadStats(j.stats(), p.Model)
+		stats, err := j.planStats(p)
 		if err != nil {
 			j.warn("no thresholds in the report: %v", err)
 		} else {

@@ -16,7 +16,7 @@ const layersTokens = 512
 // languageLayers quantizes one matrix after the other.
 func (j *job) languageLayers(ctx context.Context, o TextOptions) (*analysis.LanguageLayers, error) {
 	elapsed := j.stopwatch()
-	l, err := OpenLanguage(j.Model, o.Tokenizer)
+	l, err := j.openLanguage(o.Tokenizer)
 	if err != nil {
 		return nil, err
 	}

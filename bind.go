@@ -3,13 +3,12 @@ package qwb
 import (
 	"bytes"
 	"fmt"
-	"os"
+	"io/fs"
 	"strconv"
 	"strings"
 
 	"qwb/calib/data/npy"
 	"qwb/graph"
-	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
 )
@@ -38,13 +37,13 @@ func (j *job) bind(o BindOptions) (*BindResult, error) {
 		return nil, err
 	}
 	defer m.Close()
-	if same, _ := sameFile(j.Model, o.Out); same {
+	if j.sameFile(j.Model, o.Out) {
 		return nil, fmt.Errorf("bind: %s would be replaced: name another file with -o", j.Model)
 	}
 	g := m.Loaded.Clone()
 	r := &BindResult{Model: o.Out, Before: len(g.Nodes())}
 	for _, arg := range o.Inputs {
-		if err := bindInput(g, arg); err != nil {
+		if err := j.bindInput(g, arg); err != nil {
 			return nil, fmt.Errorf("bind: %s: %w", j.Model, err)
 		}
 	}
@@ -66,7 +65,7 @@ func (j *job) bind(o BindOptions) (*BindResult, error) {
 	}
 	graph.InferShapes(g)
 	r.Nodes, r.Branches = len(g.Nodes()), log.Count(passes.Branches.Name)
-	if err := m.WithGraph(g).Save(o.Out, onnx.SaveOptions{}); err != nil {
+	if err := j.saveModel(m.WithGraph(g), o.Out); err != nil {
 		return nil, fmt.Errorf("bind: %w", err)
 	}
 	return r, nil
@@ -82,7 +81,7 @@ func openInput(g *graph.Graph, flag, name string) (*graph.Value, error) {
 }
 
 // bindInput makes an input of g the constant that name=value says.
-func bindInput(g *graph.Graph, arg string) error {
+func (j *job) bindInput(g *graph.Graph, arg string) error {
 	name, value, ok := strings.Cut(arg, "=")
 	if !ok || name == "" || value == "" {
 		return Usagef("--input %q: not NAME=VALUE", arg)
@@ -91,7 +90,7 @@ func bindInput(g *graph.Graph, arg string) error {
 	if err != nil {
 		return err
 	}
-	t, err := bindValue(val, value)
+	t, err := j.bindValue(val, value)
 	if err != nil {
 		return fmt.Errorf("--input %s: %w", name, err)
 	}
@@ -117,9 +116,9 @@ func bindInput(g *graph.Graph, arg string) error {
 }
 
 // bindValue reads an array, or a number for an input of one element.
-func bindValue(val *graph.Value, text string) (*tensor.Tensor, error) {
+func (j *job) bindValue(val *graph.Value, text string) (*tensor.Tensor, error) {
 	if strings.HasSuffix(strings.ToLower(text), ".npy") {
-		b, err := os.ReadFile(text)
+		b, err := fs.ReadFile(j.store(), text)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,8 +100,9 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err != nil {
 		return nil, err
 	}
-	if err := saveBoth(stats, statsFile, p, j.Plan); err != nil {
-		return nil, err
+	// The statistics get their name when the plan is on the disk, both or none.
+	if _, err := j.writePlan(j.Plan, p, "", func(s Stage) error { return s.Add(statsFile, stats.Write) }); err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	for _, w := range p.Warnings {
 		j.warnAbout(w)
@@ -129,22 +129,6 @@ func unquantized(m *Model) error {
 		}
 	}
 	return nil
-}
-
-// saveBoth writes statistics and plan, both or none: the statistics get their name when the plan is on the disk.
-func saveBoth(stats *calib.Stats, statsFile string, p *plan.Plan, planFile string) error {
-	if info, err := os.Stat(statsFile); err == nil && info.IsDir() {
-		return fmt.Errorf("calibrate: %s is a folder", statsFile)
-	}
-	var s Staging
-	defer s.Discard()
-	if err := s.Add(statsFile, stats.Write); err != nil {
-		return fmt.Errorf("calibrate: %w", err)
-	}
-	if err := p.Write(planFile); err != nil {
-		return err
-	}
-	return s.Commit()
 }
 
 func platforms() string {
@@ -179,8 +163,8 @@ func (j *job) gather(ctx context.Context, m *Model, o CalibrateOptions, res *Cal
 		return j.observe(ctx, m, o, res)
 	}
 	file := j.stats()
-	stats, err := loadStats(file, m)
-	if errors.Is(err, os.ErrNotExist) {
+	stats, err := j.loadStats(file, m)
+	if missing(err) {
 		return nil, Usagef("calibrate needs --data: there are no statistics of an earlier run (%s)", file)
 	}
 	return stats, err
@@ -189,7 +173,7 @@ func (j *job) gather(ctx context.Context, m *Model, o CalibrateOptions, res *Cal
 func (j *job) mergeStats(m *Model, o CalibrateOptions) (*calib.Stats, error) {
 	var all *calib.Stats
 	for _, file := range o.Merge {
-		s, err := loadStats(file, m)
+		s, err := j.loadStats(file, m)
 		if err != nil {
 			return nil, err
 		}
@@ -250,7 +234,7 @@ func (j *job) observe(ctx context.Context, m *Model, o CalibrateOptions, res *Ca
 	if dev != nil {
 		cfg.Device, cfg.Check = dev, new(calib.Check)
 	}
-	if old, err := calib.Load(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
+	if old, _, err := j.readStats(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
 		if old.HasBins() {
 			cfg.MinMaxOnly = false // what is there already is worth more
 		}
@@ -283,7 +267,11 @@ func (j *job) observe(ctx context.Context, m *Model, o CalibrateOptions, res *Ca
 
 // keep saves the statistics of an interrupted run. It returns err, which ended the run.
 func (j *job) keep(stats *calib.Stats, of int, file string, err error) error {
-	if saveErr := stats.Save(file); saveErr != nil {
+	save := j.keepStats
+	if stats.Samples() == of { // it was interrupted while it chose scales
+		save = j.saveStats
+	}
+	if saveErr := save(stats, of, file); saveErr != nil {
 		return errors.Join(err, saveErr)
 	}
 	j.note("interrupted after %d of %d samples; %s keeps them, and the same command goes on from there", stats.Samples(), of, file)

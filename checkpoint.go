@@ -88,6 +88,24 @@ func OpenLanguage(file, tokenizer string) (*Language, error) {
 	return &Language{m, t}, nil
 }
 
+// openLanguage opens the project's checkpoint.
+func (j *job) openLanguage(tokenizer string) (*Language, error) {
+	file, err := j.path(j.Model, "a checkpoint")
+	if err != nil {
+		return nil, err
+	}
+	return OpenLanguage(file, tokenizer)
+}
+
+// openCheckpointFile opens the project's checkpoint without its tokenizer.
+func (j *job) openCheckpointFile() (*checkpoint.Model, error) {
+	file, err := j.path(j.Model, "a checkpoint")
+	if err != nil {
+		return nil, err
+	}
+	return OpenCheckpoint(file)
+}
+
 // Begin returns the ids of a text, the one that begins it first.
 func (l *Language) Begin(text string) ([]int, error) {
 	ids := append([]int{l.BOS}, l.Encode(text)...)

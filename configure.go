@@ -139,16 +139,20 @@ type Planned struct {
 	Target *target.Target
 
 	catalog *Catalog
+	sum     string // SHA-256 of the file as it was read
 }
 
 // openPlan reads a plan and its model, which must be the one the plan was made for.
 func (j *job) openPlan(file string) (*Planned, error) {
-	if err := kind.Check(file, "a plan", kind.Plan, kind.JSON); err != nil {
+	if err := j.check(file, "a plan", kind.Plan, kind.JSON); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	p, err := plan.Read(file)
+	p, sum, err := j.readPlan(file)
 	if err != nil {
 		return nil, err
+	}
+	if p.Tuned != nil {
+		return nil, fmt.Errorf("%s: the plan is for tuned weights (%s), which this version of qwb cannot apply: nothing can be done with it but calibrate again", file, p.Tuned.Path)
 	}
 	t, err := target.Known(p.Platform)
 	if err != nil {
@@ -176,7 +180,7 @@ func (j *job) openPlan(file string) (*Planned, error) {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return &Planned{Model: m, File: file, Plan: p, Set: set, Target: t, catalog: &j.Catalog}, nil
+	return &Planned{Model: m, File: file, Plan: p, Set: set, Target: t, catalog: &j.Catalog, sum: sum}, nil
 }
 
 // recipe is how the plan's set can be made again with other nodes in float. It needs the statistics beside the plan or, where that
@@ -185,27 +189,12 @@ func (j *job) recipe(p *Planned, threads int) (*recipe, error) {
 	if p.Plan.Imported != nil {
 		return j.importedRecipe(p)
 	}
-	stats, err := loadStats(StatsPath(p.File), p.Model)
+	stats, err := j.planStats(p)
 	if err != nil {
 		return nil, err
 	}
 	return &recipe{g: p.Graph, stats: stats, target: p.Target, threads: threads, options: quantizer.Options{
 		Activation: p.Plan.Observers.Activation, Weight: p.Plan.Observers.Weight, ReduceRange: p.Plan.ReduceRange, PerTensor: p.Plan.PerTensor}}, nil
-}
-
-// loadStats reads statistics, which must be of this model.
-func loadStats(path string, m *Model) (*calib.Stats, error) {
-	if err := kind.Check(path, "a file of statistics", kind.Statistics); err != nil {
-		return nil, err
-	}
-	stats, err := calib.Load(path)
-	if err != nil {
-		return nil, err
-	}
-	if stats.Model != m.Digest {
-		return nil, fmt.Errorf("%s: the statistics are of another model (SHA-256 %.12s..., %s has %.12s...)", path, stats.Model, m.Path, m.Digest)
-	}
-	return stats, nil
 }
 
 // sampleHashes lists the hashes of the samples behind statistics.

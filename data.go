@@ -46,16 +46,16 @@ func (j *job) openData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 	var err error
 	switch {
 	case o.Preprocess != "":
-		pre, err = data.Preprocessing(o.Preprocess, spec, nil)
+		pre, err = data.Preprocessing(o.Preprocess, spec, j.store())
 	case o.Stored != nil:
 		pre = *o.Stored
 	default:
-		pre, err = data.Preprocessing("none", spec, nil)
+		pre, err = data.Preprocessing("none", spec, j.store())
 	}
 	if err != nil {
 		return nil, pre, err
 	}
-	options := data.Options{Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: o.Labels, LabelOffset: o.LabelOffset, Ahead: o.Threads, Memory: o.Memory}
+	options := data.Options{FS: j.store(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: o.Labels, LabelOffset: o.LabelOffset, Ahead: o.Threads, Memory: o.Memory}
 	if o.Checkpoint != nil {
 		options.Text, pre.Tokenizer = j.lineReader(o.Checkpoint, o.Tokenizer), o.Tokenizer
 	} else if o.Tokenizer != "" {

@@ -115,7 +115,7 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 	if err != nil {
 		return nil, err
 	}
-	if err := np.Write(j.Plan); err != nil {
+	if err := j.rewritePlan(p, np); err != nil {
 		return nil, err
 	}
 	return result, nil

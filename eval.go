@@ -72,7 +72,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 		return nil, err
 	}
 	j.checkOffset(r, o.Data.LabelOffset)
-	if stats, err := loadStats(j.stats(), p.Model); err == nil {
+	if stats, err := j.planStats(p); err == nil {
 		for _, w := range data.Overlap(sampleHashes(stats), hashes) {
 			j.warnAbout(w)
 		}

@@ -24,7 +24,7 @@ type TextOptions struct {
 
 // evalText scores a text file.
 func (j *job) evalText(ctx context.Context, o TextOptions) (*analysis.Language, error) {
-	l, err := OpenLanguage(j.Model, o.Tokenizer)
+	l, err := j.openLanguage(o.Tokenizer)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*analysis.Language, 
 	if o.Answers == "" {
 		err = run(nil)
 	} else {
-		_, err = WriteFile(o.Answers, func(w io.Writer) error { return writeScores(w, cfg.Float != nil, run) })
+		_, err = WriteFile(j.store(), o.Answers, func(w io.Writer) error { return writeScores(w, cfg.Float != nil, run) })
 	}
 	if err != nil {
 		return nil, err

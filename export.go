@@ -67,10 +67,10 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	if r.Warnings == nil {
 		r.Warnings = []tqc.Warning{}
 	}
-	if r.SHA256, err = p.writeExport(m, o); err != nil {
+	if r.SHA256, err = j.writeExport(p, m, o); err != nil {
 		return nil, err
 	}
-	if err := p.Plan.Write(p.File); err != nil { // with its verification
+	if err := j.rewritePlan(p, p.Plan); err != nil { // with its verification
 		j.warn("the verification is not kept: %v", err)
 	}
 	for _, w := range r.Warnings {
@@ -82,16 +82,20 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 // writeExport checks and writes the exported model and returns the SHA-256 of the file. What fits into one protobuf message is
 // checked as it was read back from the bytes to be written; weights beyond that go to a file beside it, and the graph is checked
 // before they are written.
-func (p *Planned) writeExport(m *onnx.Model, o ExportOptions) (string, error) {
+func (j *job) writeExport(p *Planned, m *onnx.Model, o ExportOptions) (string, error) {
 	if weightBytes(m.Graph) >= cmp.Or(o.ExternalAbove, oneMessage) {
 		graph.InferShapes(m.Graph)
 		if err := p.conforms(m.Graph); err != nil {
 			return "", err
 		}
-		if err := m.Save(o.Out, onnx.SaveOptions{ExternalAbove: o.ExternalAbove}); err != nil {
+		out, err := j.path(o.Out, "a model with weights beside it")
+		if err != nil {
 			return "", err
 		}
-		return sha256File(o.Out)
+		if err := m.Save(out, onnx.SaveOptions{ExternalAbove: o.ExternalAbove}); err != nil {
+			return "", err
+		}
+		return j.sum(o.Out)
 	}
 	var b bytes.Buffer
 	if err := m.Write(&b); err != nil {
@@ -106,7 +110,7 @@ func (p *Planned) writeExport(m *onnx.Model, o ExportOptions) (string, error) {
 	if err := p.conforms(back.Graph); err != nil {
 		return "", err
 	}
-	return WriteFile(o.Out, func(w io.Writer) error {
+	return WriteFile(j.store(), o.Out, func(w io.Writer) error {
 		_, err := b.WriteTo(w)
 		return err
 	})

@@ -82,7 +82,7 @@ func (j *job) exportC(ctx context.Context, o SourceOptions) (*SourceResult, erro
 		title += ", not verified"
 	}
 	var size cprogram.Size
-	r.SHA256, err = WriteFile(r.File, func(w io.Writer) error {
+	r.SHA256, err = WriteFile(j.store(), r.File, func(w io.Writer) error {
 		size, err = cprogram.Write(w, lowered, cprogram.Options{Title: title, Sizes: openSizes(p.Graph, o)})
 		return err
 	})
@@ -90,7 +90,7 @@ func (j *job) exportC(ctx context.Context, o SourceOptions) (*SourceResult, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Plan.Write(p.File); err != nil { // with its verification
+	if err := j.rewritePlan(p, p.Plan); err != nil { // with its verification
 		j.warn("the verification is not kept: %v", err)
 	}
 	return r, nil

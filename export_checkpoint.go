@@ -116,7 +116,7 @@ func (j *job) exportCheckpoint(ctx context.Context, o CheckpointOptions) (*Check
 
 // exportAs writes a checkpoint in a format.
 func (j *job) exportAs(ctx context.Context, format weights.Format, o CheckpointOptions) (*CheckpointResult, error) {
-	m, err := OpenCheckpoint(j.Model)
+	m, err := j.openCheckpointFile()
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (j *job) exportAs(ctx context.Context, format weights.Format, o CheckpointO
 	if r.File == "" {
 		r.File = BaseName(filepath.Clean(j.Model)) + "." + o.Format + format.Suffix
 	}
-	if samePath(r.File, j.Model) {
+	if j.sameFile(r.File, j.Model) {
 		return nil, fmt.Errorf("export: %s is the checkpoint itself", r.File)
 	}
 	for _, w := range r.Warnings {
@@ -191,16 +191,6 @@ func (r *CheckpointResult) tokens(m *checkpoint.Model, format weights.Format, na
 	}
 	r.Warnings = append(r.Warnings, tqc.Warning{Text: err.Error()})
 	return nil, nil
-}
-
-// samePath reports whether two paths are one file that exists.
-func samePath(a, b string) bool {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	y, err := os.Stat(b)
-	return err == nil && os.SameFile(x, y)
 }
 
 // stageCheckpoint writes the file under a temporary name.

@@ -25,7 +25,7 @@ func (j *job) exportNBits(ctx context.Context, o CheckpointOptions) (*Checkpoint
 	if o.Tokenizer != "" {
 		return nil, Usagef("--tokenizer: files of %s hold no tokens", FormatONNX)
 	}
-	m, err := OpenCheckpoint(j.Model)
+	m, err := j.openCheckpointFile()
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (j *job) exportNBits(ctx context.Context, o CheckpointOptions) (*Checkpoint
 	if r.File == "" {
 		r.File = BaseName(j.Model) + ".onnx"
 	}
-	if samePath(r.File, j.Model) {
+	if j.sameFile(r.File, j.Model) {
 		return nil, fmt.Errorf("export: %s is the checkpoint itself", r.File)
 	}
 	source, err := checkpoint.Graph(m)
@@ -69,7 +69,7 @@ func (j *job) exportNBits(ctx context.Context, o CheckpointOptions) (*Checkpoint
 	if err := j.verifyNBits(ctx, source, back.Graph, how, o, r); err != nil {
 		return r, err
 	}
-	r.SHA256, err = WriteFile(r.File, func(w io.Writer) error {
+	r.SHA256, err = WriteFile(j.store(), r.File, func(w io.Writer) error {
 		_, err := b.WriteTo(w)
 		return err
 	})
@@ -81,11 +81,14 @@ func (j *job) saveNBits(ctx context.Context, model *onnx.Model, source *graph.Gr
 	if err := j.verifyNBits(ctx, source, model.Graph, how, o, r); err != nil {
 		return err
 	}
-	if err := model.Save(r.File, onnx.SaveOptions{}); err != nil {
+	out, err := j.path(r.File, "a model with weights beside it")
+	if err != nil {
 		return err
 	}
-	var err error
-	r.SHA256, err = sha256File(r.File)
+	if err := model.Save(out, onnx.SaveOptions{}); err != nil {
+		return err
+	}
+	r.SHA256, err = j.sum(r.File)
 	return err
 }
 

@@ -34,7 +34,7 @@ type Generated struct {
 
 // generate continues the prompt. Where it is interrupted, what was streamed so far ends with its line.
 func (j *job) generate(ctx context.Context, o GenerateOptions) (*Generated, error) {
-	l, err := OpenLanguage(j.Model, o.Tokenizer)
+	l, err := j.openLanguage(o.Tokenizer)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func refusal(m *Model, im *qdq.Imported) error {
 
 // writeImport writes float model and plan, both or none.
 func (j *job) writeImport(m *Model, im *qdq.Imported, o ImportOptions, r *ImportResult) error {
-	if same, _ := sameFile(j.Model, r.Model); same {
+	if j.sameFile(j.Model, r.Model) {
 		return fmt.Errorf("import: the float model would replace %s: name another plan with -o", j.Model)
 	}
 	spec := data.SpecOf(im.Graph)
@@ -131,52 +132,72 @@ func (j *job) writeImport(m *Model, im *qdq.Imported, o ImportOptions, r *Import
 	if name == "" {
 		name = "none"
 	}
-	pre, err := data.Preprocessing(name, spec, nil)
+	pre, err := data.Preprocessing(name, spec, j.store())
 	if err != nil {
 		return err
 	}
-	if err := m.WithGraph(im.Graph).Save(r.Model, onnx.SaveOptions{}); err != nil {
+	float := m.WithGraph(im.Graph)
+	if weightBytes(im.Graph) >= oneMessage {
+		return j.writeLargeImport(m, im, float, r, pre)
+	}
+	var b bytes.Buffer
+	if err := float.Write(&b); err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	if err := j.writeImportedPlan(m, im, o, r, pre); err != nil {
-		os.Remove(r.Model)
-		return err
+	read, _, err := onnx.Read(bytes.NewReader(b.Bytes()), int64(b.Len()), nil)
+	if err != nil {
+		return fmt.Errorf("import: what was written cannot be read: %w", err)
 	}
-	return nil
-}
-
-// writeImportedPlan reads the float model back, so that the plan is for what lies on the disk.
-func (j *job) writeImportedPlan(m *Model, im *qdq.Imported, o ImportOptions, r *ImportResult, pre plan.Preprocess) error {
-	back, err := j.openModel(r.Model)
+	defer read.Close()
+	p, err := j.importedPlan(m, im, read, r, pre)
 	if err != nil {
 		return err
 	}
-	defer back.Close()
-	meta := plan.Meta{
-		Model:      plan.File{Path: plan.Relative(j.Plan, r.Model), SHA256: back.Digest},
+	_, err = j.writePlan(j.Plan, p, "", func(s Stage) error { return s.Add(r.Model, bytesOf(b.Bytes())) })
+	return err
+}
+
+// writeLargeImport writes a float model whose weights go to a file of their own, and then the plan.
+func (j *job) writeLargeImport(m *Model, im *qdq.Imported, float *onnx.Model, r *ImportResult, pre plan.Preprocess) error {
+	file, err := j.path(r.Model, "a model with weights beside it")
+	if err != nil {
+		return err
+	}
+	if err := float.Save(file, onnx.SaveOptions{}); err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	read, _, err := onnx.Open(file)
+	if err == nil {
+		defer read.Close()
+		var p *plan.Plan
+		if p, err = j.importedPlan(m, im, read, r, pre); err == nil {
+			_, err = j.writePlan(j.Plan, p, "", nil)
+		}
+	}
+	if err != nil {
+		os.Remove(file)
+	}
+	return err
+}
+
+// importedPlan makes the plan for the float model as it was read back.
+func (j *job) importedPlan(m *Model, im *qdq.Imported, float *onnx.Model, r *ImportResult, pre plan.Preprocess) (*plan.Plan, error) {
+	digest, err := float.Digest()
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.FromSet(im.Graph, im.Set, plan.Meta{
+		Model:      plan.File{Path: plan.Relative(j.Plan, r.Model), SHA256: digest},
 		Imported:   &plan.File{Path: plan.Relative(j.Plan, j.Model), SHA256: m.Digest},
 		Data:       plan.Data{Hash: plan.DataHash(nil)},
 		Preprocess: pre, Platform: im.Target.Name, Profile: im.Target.Profile, Warnings: r.Warnings,
-	}
-	p, err := plan.FromSet(im.Graph, im.Set, meta)
+	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err := p.Apply(back.Graph); err != nil {
-		return fmt.Errorf("import: %s: %w", r.Model, err)
+	graph.InferShapes(float.Graph)
+	if _, err := p.Apply(float.Graph); err != nil {
+		return nil, fmt.Errorf("import: %s: %w", r.Model, err)
 	}
-	return p.Write(j.Plan)
-}
-
-// sameFile reports whether two paths lead to one file.
-func sameFile(a, b string) (bool, error) {
-	x, err := os.Stat(a)
-	if err != nil {
-		return false, err
-	}
-	y, err := os.Stat(b)
-	if err != nil {
-		return false, err
-	}
-	return os.SameFile(x, y), nil
+	return p, nil
 }

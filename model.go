@@ -3,6 +3,9 @@ package qwb
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
 
 	"qwb/graph"
 	"qwb/graph/checkpoint"
@@ -35,26 +38,67 @@ func (m *Model) Close() error {
 }
 
 // openModel loads the file at path, or the folder of a checkpoint, infers shapes, and prints the loader's warnings.
-func (j *job) openModel(path string) (*Model, error) {
-	if err := kind.Check(path, "a model", kind.ONNX, kind.Checkpoint); err != nil {
+func (j *job) openModel(name string) (*Model, error) {
+	if err := j.check(name, "a model", kind.ONNX, kind.Checkpoint); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	if checkpoint.Is(path) {
-		return j.openCheckpoint(path)
+	file, ok := j.store().Path(name)
+	if ok && checkpoint.Is(file) {
+		return j.openCheckpoint(name)
 	}
-	m, warnings, err := onnx.Open(path)
+	open := j.readModel
+	if ok {
+		open = func(string) (*onnx.Model, []onnx.Warning, error) { return onnx.Open(file) }
+	}
+	m, warnings, err := open(name)
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range warnings {
-		j.warn("%s: %s", path, w)
+		j.warn("%s: %s", name, w)
 	}
 	digest, err := m.Digest()
 	if err != nil {
 		m.Close()
-		return nil, fmt.Errorf("load: %s: %w", path, err)
+		return nil, fmt.Errorf("load: %s: %w", name, err)
 	}
-	return j.inferred(&Model{Model: m, Loaded: m.Graph, Path: path, Digest: digest}), nil
+	return j.inferred(&Model{Model: m, Loaded: m.Graph, Path: name, Digest: digest}), nil
+}
+
+// readModel reads a model that is no file of the operating system.
+func (j *job) readModel(name string) (*onnx.Model, []onnx.Warning, error) {
+	r, size, end, err := readAt(j.store(), name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load: %w", err)
+	}
+	defer end()
+	m, warnings, err := onnx.Read(r, size, beside{j.store(), path.Dir(filepath.ToSlash(name))})
+	if err != nil {
+		return nil, nil, fmt.Errorf("load: %s: %w", name, err)
+	}
+	return m, warnings, nil
+}
+
+// beside finds files of weights in the folder of a model.
+type beside struct {
+	store  Store
+	folder string
+}
+
+func (b beside) External(location string) ([]byte, error) {
+	if !filepath.IsLocal(filepath.FromSlash(location)) {
+		return nil, fmt.Errorf("%q is not below the folder of the model", location)
+	}
+	return fs.ReadFile(b.store, path.Join(b.folder, location))
+}
+
+// saveModel writes a model. Weights that do not fit into one message go to a file beside it.
+func (j *job) saveModel(m *onnx.Model, name string) error {
+	if file, ok := j.store().Path(name); ok {
+		return m.Save(file, onnx.SaveOptions{})
+	}
+	_, err := WriteFile(j.store(), name, m.Write)
+	return err
 }
 
 // openCheckpoint makes the graph of a language model.

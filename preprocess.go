@@ -27,7 +27,7 @@ func (j *job) preprocess(ctx context.Context, o PreprocessOptions) error {
 	if err != nil {
 		return err
 	}
-	var files Staging
+	files := j.store().Stage()
 	defer files.Discard()
 	tick, finish := j.progress("preprocess", set.Len())
 	defer finish()
@@ -41,14 +41,14 @@ func (j *job) preprocess(ctx context.Context, o PreprocessOptions) error {
 			return err
 		}
 		name := fmt.Sprintf("%05d_%s", i, fileName(BaseName(s.Name)))
-		if err := writeSample(&files, filepath.Join(o.Dump, name), s); err != nil {
+		if err := writeSample(files, filepath.Join(o.Dump, name), s); err != nil {
 			return err
 		}
 		tick(i + 1)
 	}
 }
 
-func writeSample(files *Staging, path string, s *exec.Sample) error {
+func writeSample(files Stage, path string, s *exec.Sample) error {
 	write, ext := func(w io.Writer) error { return npy.WriteArchive(w, s.Feeds) }, ".npz"
 	if len(s.Feeds) == 1 {
 		ext = ".npy"

@@ -23,6 +23,8 @@ type Project struct {
 	Plan string
 	// Stats is the file of the statistics; empty: beside the plan, as StatsPath names it.
 	Stats string
+	// Store is where these files are; nil: OS.
+	Store Store
 	// Events hears of progress and warnings while a method works; nil: nobody does.
 	Events Events
 	// Catalog is what there is to work with.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -34,7 +34,7 @@ func (j *job) run(ctx context.Context, o RunOptions) (*RunResult, error) {
 		return nil, err
 	}
 	defer m.Close()
-	feeds, err := readFeeds(o.Inputs)
+	feeds, err := j.readFeeds(o.Inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (j *job) run(ctx context.Context, o RunOptions) (*RunResult, error) {
 		}
 		byName[names[i]] = out[i]
 	}
-	var files Staging
+	files := j.store().Stage()
 	defer files.Discard()
 	r := &RunResult{}
 	for _, name := range names {
@@ -79,12 +79,12 @@ func fileName(name string) string {
 }
 
 // readFeeds reads the inputs of one run.
-func readFeeds(inputs []string) (map[string]*tensor.Tensor, error) {
+func (j *job) readFeeds(inputs []string) (map[string]*tensor.Tensor, error) {
 	feeds := map[string]*tensor.Tensor{}
 	for _, in := range inputs {
 		name, file, ok := strings.Cut(in, "=")
 		if !ok && strings.EqualFold(filepath.Ext(in), ".npz") {
-			if err := readArchive(in, feeds); err != nil {
+			if err := j.readArchive(in, feeds); err != nil {
 				return nil, fmt.Errorf("%s: %w", in, err)
 			}
 			continue
@@ -92,7 +92,7 @@ func readFeeds(inputs []string) (map[string]*tensor.Tensor, error) {
 		if !ok || name == "" || file == "" {
 			return nil, Usagef("--input %q: not name=file.npy", in)
 		}
-		b, err := os.ReadFile(file)
+		b, err := fs.ReadFile(j.store(), file)
 		if err != nil {
 			return nil, err
 		}
@@ -108,8 +108,8 @@ func readFeeds(inputs []string) (map[string]*tensor.Tensor, error) {
 	return feeds, nil
 }
 
-func readArchive(file string, feeds map[string]*tensor.Tensor) error {
-	b, err := os.ReadFile(file)
+func (j *job) readArchive(file string, feeds map[string]*tensor.Tensor) error {
+	b, err := fs.ReadFile(j.store(), file)
 	if err != nil {
 		return err
 	}

@@ -7,112 +7,135 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"qwb/internal/file"
+	"qwb/internal/kind"
 )
 
-// WriteFile replaces the file at path as a whole and returns the SHA-256 of what was written.
-func WriteFile(path string, write func(io.Writer) error) (sum string, err error) {
+// Store is where a project's files are: model, data, plan, statistics, exports. Files are opened by the names that a project and its
+// options give them; files that are opened can be read at an offset (io.ReaderAt), and folders can be listed. A store may be used by
+// several projects at once.
+type Store interface {
+	fs.FS
+	// Path is the name under which the operating system knows a file, false where it knows none. Checkpoints of language models, their
+	// tokenizers and texts, and models with weights in files of their own are read and written by this name alone.
+	Path(name string) (string, bool)
+	// Stage begins to write files.
+	Stage() Stage
+}
+
+// Stage collects files that get their names together, when all are there: all or none.
+type Stage interface {
+	// Add writes the content that the file is to have. Folders are made where they are missing.
+	Add(name string, write func(io.Writer) error) error
+	// Expect says what the file has to hold until the new ones get their names, as SHA-256 in hexadecimal: what was read, so that nobody
+	// else's work is overwritten.
+	Expect(name, sum string)
+	// Commit gives the files their names, in the order in which they were added. Where a file does not hold what is expected, the error is
+	// a ChangedError, and nothing changes.
+	Commit() error
+	// Discard removes what has not got its name. It has to be called in the end; after Commit it does nothing.
+	Discard()
+}
+
+// ChangedError says that a file is not the one that was read: somebody else wrote it meanwhile.
+type ChangedError struct{ Name string }
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("%s was changed by somebody else since it was read, nothing was written; run the command again", e.Name)
+}
+
+// store is the project's store.
+func (p *Project) store() Store {
+	if p.Store == nil {
+		return OS{}
+	}
+	return p.Store
+}
+
+// WriteFile replaces a file as a whole and returns the SHA-256 of what was written.
+func WriteFile(s Store, name string, write func(io.Writer) error) (sum string, err error) {
 	h := sha256.New()
-	if err := file.Replace(path, func(w io.Writer) error { return write(io.MultiWriter(w, h)) }); err != nil {
+	hashed := func(w io.Writer) error { return write(io.MultiWriter(w, h)) }
+	if path, ok := s.Path(name); ok {
+		err = file.Replace(path, hashed)
+	} else {
+		stage := s.Stage()
+		defer stage.Discard()
+		if err = stage.Add(name, hashed); err == nil {
+			err = stage.Commit()
+		}
+	}
+	if err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Staging collects files under temporary names and gives them their names when all are there: all or none. Folders are made
-// where they are missing. The zero value is ready; Discard has to be called in the end.
-type Staging struct {
-	folders map[string]string // temporary folder by the folder it lies in
-	files   [][2]string       // temporary and final path
+// readFile reads a file of at most limit bytes.
+func readFile(s Store, name string, limit int64) ([]byte, error) {
+	f, err := s.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > limit {
+		return nil, fmt.Errorf("%s: %d bytes are more than %d", name, info.Size(), limit)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s: more than %d bytes", name, limit)
+	}
+	return b, err
 }
 
-// Add writes the file that is to become path.
-func (s *Staging) Add(path string, write func(io.Writer) error) (err error) {
-	folder, err := s.folder(path)
+// readAt opens a file to read it at any offset.
+func readAt(s Store, name string) (r io.ReaderAt, size int64, end func() error, err error) {
+	f, err := s.Open(name)
 	if err != nil {
-		return err
+		return nil, 0, nil, err
 	}
-	f, err := os.Create(filepath.Join(folder, strconv.Itoa(len(s.files))))
-	if err != nil {
-		return err
-	}
-	if err = write(f); err == nil {
-		err = f.Close()
-	} else {
-		f.Close()
+	info, err := f.Stat()
+	r, ok := f.(io.ReaderAt)
+	if err == nil && (!ok || !info.Mode().IsRegular()) {
+		err = fmt.Errorf("%s: not a regular file", name)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		_ = f.Close() // the error that matters is err
+		return nil, 0, nil, err
 	}
-	s.files = append(s.files, [2]string{f.Name(), path})
-	return nil
+	return r, info.Size(), f.Close, nil
 }
 
-// folder returns a temporary folder on the device that path will be on: in the nearest folder above it that exists.
-func (s *Staging) folder(path string) (string, error) {
-	above := filepath.Dir(path)
-	for {
-		info, err := os.Stat(above)
-		if err == nil && !info.IsDir() {
-			return "", &fs.PathError{Op: "write", Path: above, Err: syscall.ENOTDIR}
-		}
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-		above = filepath.Dir(above)
+// path is a file of the operating system, which is all that what may be.
+func (j *job) path(name, what string) (string, error) {
+	if p, ok := j.store().Path(name); ok {
+		return p, nil
 	}
-	if folder, ok := s.folders[above]; ok {
-		return folder, nil
-	}
-	folder, err := os.MkdirTemp(above, ".qwb-*")
-	if err != nil {
-		return "", err
-	}
-	if s.folders == nil {
-		s.folders = map[string]string{}
-	}
-	s.folders[above] = folder
-	return folder, nil
+	return "", fmt.Errorf("%s: %s can only be a file of the operating system", name, what)
 }
 
-// Commit gives the files their names.
-func (s *Staging) Commit() error {
-	for _, f := range s.files {
-		if err := os.MkdirAll(filepath.Dir(f[1]), 0o755); err != nil {
-			return err
-		}
-		if err := os.Rename(f[0], f[1]); err != nil {
-			return err
-		}
+// check says what a file is that is not what is needed.
+func (j *job) check(name, want string, kinds ...kind.Kind) error {
+	if p, ok := j.store().Path(name); ok {
+		return kind.Check(p, want, kinds...)
 	}
 	return nil
 }
 
-// Discard removes what has not got its name.
-func (s *Staging) Discard() {
-	for _, folder := range s.folders {
-		os.RemoveAll(folder)
-	}
+// sameFile reports whether two names are one file that exists.
+func (j *job) sameFile(a, b string) bool {
+	x, errA := fs.Stat(j.store(), a)
+	y, errB := fs.Stat(j.store(), b)
+	return errA == nil && errB == nil && sameInfo(x, y)
 }
 
-// BaseName is the name of a file without folders and extension.
-func BaseName(path string) string {
-	b := filepath.Base(path)
-	return strings.TrimSuffix(b, filepath.Ext(b))
-}
-
-// sha256File returns the SHA-256 of a file in hexadecimal.
-func sha256File(path string) (string, error) {
-	f, err := os.Open(path)
+// sum returns the SHA-256 of a file in hexadecimal.
+func (j *job) sum(name string) (string, error) {
+	f, err := j.store().Open(name)
 	if err != nil {
 		return "", err
 	}
@@ -122,4 +145,18 @@ func sha256File(path string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// missing reports whether an error says that a file is not there.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// BaseName is the name of a file without folders and extension.
+func BaseName(name string) string {
+	b := path.Base(filepath.ToSlash(name))
+	return strings.TrimSuffix(b, path.Ext(b))
 }

@@ -7,24 +7,17 @@ import (
 	"fmt"
 
 	"qwb/analysis"
-	"qwb/quantizer/plan"
 )
 
-// identity is the SHA-256 of everything that the outcome of a verification depends on: model, plan without its verification, tuned
-// weights, profile, and the version of qwb.
+// identity is the SHA-256 of everything that the outcome of a verification depends on: model, plan without its verification, profile,
+// and the version of qwb. "none" is the place of tuned weights.
 func (p *Planned) identity(profile string) (string, error) {
 	hash, err := p.Plan.Hash()
 	if err != nil {
 		return "", err
 	}
-	tuned := "none"
-	if p.Plan.Tuned != nil {
-		if tuned, err = sha256File(plan.Resolve(p.File, p.Plan.Tuned.Path)); err != nil {
-			return "", fmt.Errorf("tuned weights: %w", err)
-		}
-	}
 	sum := sha256.New()
-	for _, part := range []string{"qwb verification", p.Digest, hash, tuned, profile, p.catalog.Version} {
+	for _, part := range []string{"qwb verification", p.Digest, hash, "none", profile, p.catalog.Version} {
 		fmt.Fprintf(sum, "%s\n", part)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

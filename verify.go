@@ -91,7 +91,7 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 			return nil, err
 		}
 	}
-	return v, p.Plan.Write(p.File)
+	return v, j.rewritePlan(p, p.Plan)
 }
 
 // profile finds an arithmetic profile, that of the platform for an empty name.

@@ -103,7 +103,7 @@ func (e *env) writeReports(r *analysis.Report, plan string, o reportFiles) error
 		folder = strings.TrimSuffix(plan, qwb.PlanSuffix) + ".report"
 		o.html, o.png = filepath.Join(folder, "report.html"), folder
 	}
-	var s qwb.Staging
+	s := qwb.OS{}.Stage()
 	defer s.Discard()
 	if o.png != "" {
 		for _, im := range reports.PNG(r) {

@@ -30,7 +30,7 @@ func (e *env) printLanguageLayers(c *cobra.Command, file string, o qwb.TextOptio
 		return err
 	}
 	if html != "" {
-		if _, err := qwb.WriteFile(html, func(w io.Writer) error { return reports.LanguageLayersHTML(w, r) }); err != nil {
+		if _, err := qwb.WriteFile(qwb.OS{}, html, func(w io.Writer) error { return reports.LanguageLayersHTML(w, r) }); err != nil {
 			return err
 		}
 	}

@@ -174,7 +174,7 @@ func (d *demonstration) write(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := qwb.WriteFile(d.path("glyphs.onnx"), func(w io.Writer) error {
+	if _, err := qwb.WriteFile(qwb.OS{}, d.path("glyphs.onnx"), func(w io.Writer) error {
 		_, err := w.Write(demo.Model)
 		return err
 	}); err != nil {
@@ -187,7 +187,7 @@ func (d *demonstration) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = qwb.WriteFile(d.path("data", "eval.tsv"), func(w io.Writer) error {
+	_, err = qwb.WriteFile(qwb.OS{}, d.path("data", "eval.tsv"), func(w io.Writer) error {
 		if _, err := fmt.Fprintln(w, "file\tindex"); err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (d *demonstration) draw(ctx context.Context, folder string, series demo.Ser
 		}
 		classes[i] = class
 		picture := tensor.FromF32(img, 1, 1, demo.Size, demo.Size)
-		if _, err := qwb.WriteFile(d.path("data", folder, shotName(i)), func(w io.Writer) error { return npy.Write(w, picture) }); err != nil {
+		if _, err := qwb.WriteFile(qwb.OS{}, d.path("data", folder, shotName(i)), func(w io.Writer) error { return npy.Write(w, picture) }); err != nil {
 			return nil, err
 		}
 	}

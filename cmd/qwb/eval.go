@@ -129,7 +129,7 @@ most likely token is another. See docs/language-models.md.`,
 }
 
 func writeAnswers(path string, answers []analysis.Answer) error {
-	_, err := qwb.WriteFile(path, func(w io.Writer) error {
+	_, err := qwb.WriteFile(qwb.OS{}, path, func(w io.Writer) error {
 		for _, a := range answers {
 			if _, err := fmt.Fprintf(w, "%s\t%d\t%d\n", a.Sample, a.Label, a.Class); err != nil {
 				return err

@@ -152,6 +152,7 @@ var magics = []struct {
 	bytes string
 }{
 	{Statistics, 0, "qwbstat"},
+	{Statistics, 0, "qwbpart\x01"}, // of an interrupted calibration
 	{Checkpoint, 0, "GGUF"},
 	{Checkpoint, 0, "24ka"},       // llama2.c versions 1 and 2
 	{MLLM, 0, "\x2c\x4e\x00\x00"}, // 20012

@@ -19,7 +19,7 @@ func Read(path string) (*Plan, error) {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	src, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// maxBytes bounds a plan file: one for a million scales is far below.
-const maxBytes = 256 << 20
+// MaxBytes bounds a plan file: one for a million scales is far below.
+const MaxBytes = 256 << 20
 
 // document is the layout of the file.
 type document struct {
@@ -26,7 +26,7 @@ type document struct {
 // Parse reads the file form; file names it in errors. What does not hang on the model is checked: keys, types, names that occur
 // twice or not at all, states, scales, zero points. Errors name the line, or the node and the slot.
 func Parse(file string, src []byte) (*Plan, error) {
-	if len(src) > maxBytes {
+	if len(src) > MaxBytes {
 		return nil, fmt.Errorf("%s: %d bytes are too many for a plan", file, len(src))
 	}
 	var d document

@@ -1,0 +1,159 @@
+package qwb
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/calib/data/npy"
+	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
+	"qwb/quantizer/program"
+	"qwb/quantizer/tqc"
+)
+
+// place is a store in memory with the model NAME.onnx, whose weights are those of the seed, and the folder NAME of four samples.
+func place(t *testing.T, store *Memory, name string, seed int) *Project {
+	t.Helper()
+	text := network
+	for i := range 6 {
+		text = strings.Replace(text, fmt.Sprintf("seed=%d,", i+1), fmt.Sprintf("seed=%d,", 10*seed+i+1), 1)
+	}
+	var b bytes.Buffer
+	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, text)}).Write(&b))
+	store.Write(name+".onnx", b.Bytes())
+	for i := range 4 {
+		var b bytes.Buffer
+		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100*seed+i), 1, 3, 8, 8)))
+		store.Write(fmt.Sprintf("%s/%02d.npy", name, i), b.Bytes())
+	}
+	return &Project{Model: name + ".onnx", Plan: name + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: program.Backends()}}
+}
+
+// work calibrates a project, sends an operator to float, verifies and exports it as ONNX and C.
+func work(p *Project, platform string) error {
+	ctx := context.Background()
+	data := DataOptions{Paths: []string{strings.TrimSuffix(p.Model, ".onnx")}, Threads: 2}
+	if _, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, Data: data, Threads: 2}); err != nil {
+		return err
+	}
+	if _, _, err := p.Dispatch(ctx, DispatchOptions{Selectors: []string{"gemm"}, Threads: 2}); err != nil {
+		return err
+	}
+	if _, _, err := p.Export(ctx, ExportOptions{Platform: platform, Out: "q." + p.Model, Threads: 2}); err != nil {
+		return err
+	}
+	_, _, err := p.ExportC(ctx, SourceOptions{Out: "q." + p.Model + ".c", Batch: 1, Threads: 2})
+	return err
+}
+
+// Two jobs in one process, on two models and platforms in one store, write what each writes alone; nothing but a store in memory is
+// touched.
+func TestTwoJobsAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	alone, together := new(Memory), new(Memory)
+	require.NoError(t, work(place(t, alone, "a", 1), "trt_int8"))
+	require.NoError(t, work(place(t, alone, "b", 2), "onnxruntime"))
+	for range 3 {
+		a, b := place(t, together, "a", 1), place(t, together, "b", 2)
+		var both sync.WaitGroup
+		errs := make([]error, 2)
+		both.Add(2)
+		go func() { defer both.Done(); errs[0] = work(a, "trt_int8") }()
+		go func() { defer both.Done(); errs[1] = work(b, "onnxruntime") }()
+		both.Wait()
+		require.NoError(t, errs[0])
+		require.NoError(t, errs[1])
+	}
+	require.Contains(t, alone.Names(), "q.a.onnx.c")
+	for _, name := range alone.Names() {
+		want, _ := alone.Read(name)
+		got, ok := together.Read(name)
+		require.True(t, ok, name)
+		if !strings.HasSuffix(name, ".bak") { // of the run before
+			require.True(t, bytes.Equal(want, got), "%s differs", name)
+		}
+	}
+	a, _ := alone.Read("a.plan.json")
+	b, _ := alone.Read("b.plan.json")
+	require.NotEqual(t, string(a), string(b))
+}
+
+// What the store in memory holds is what the operating system's files hold.
+func TestMemoryGivesTheFilesOfTheSystem(t *testing.T) {
+	t.Chdir(t.TempDir())
+	store := new(Memory)
+	p := place(t, store, "m", 3)
+	system := *p
+	system.Store = nil
+	stage := OS{}.Stage()
+	defer stage.Discard()
+	for _, name := range store.Names() {
+		b, _ := store.Read(name)
+		require.NoError(t, stage.Add(name, bytesOf(b)))
+	}
+	require.NoError(t, stage.Commit())
+	require.NoError(t, work(p, "onnxruntime"))
+	require.NoError(t, work(&system, "onnxruntime"))
+	for _, name := range store.Names() {
+		b, _ := store.Read(name)
+		require.True(t, bytes.Equal(b, read(t, name)), "%s differs", name)
+	}
+}
+
+// Warnings come back as values and are told while they arise.
+func TestWarningsAreValues(t *testing.T) {
+	store := new(Memory)
+	p := place(t, store, "m", 3)
+	heard := &listener{}
+	p.Events = heard
+	r, warnings, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"synthetic:2"}}, Threads: 1})
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(warnings), "synthetic")
+	require.Equal(t, heard.warnings, warnings)
+	require.Zero(t, r.Seconds, "nobody handed a clock in")
+	require.Zero(t, r.PeakRSS)
+}
+
+// Everything that is asked of what a program does not offer is an error.
+func TestWithoutBackendsAndDevices(t *testing.T) {
+	p := place(t, new(Memory), "m", 3)
+	p.Catalog = Catalog{}
+	ctx := context.Background()
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", Backend: FloatCUDA, Data: DataOptions{Paths: []string{"m"}}})
+	require.ErrorContains(t, err, "processor only")
+	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"m"}}})
+	require.NoError(t, err)
+	_, _, err = p.Verify(ctx, VerifyOptions{})
+	require.ErrorContains(t, err, "no backend")
+	_, _, err = p.Verify(ctx, VerifyOptions{Backend: "cpu"})
+	require.ErrorAs(t, err, new(UsageError))
+	_, _, err = p.Generate(ctx, GenerateOptions{})
+	require.ErrorContains(t, err, "file of the operating system")
+}
+
+// listener keeps what it hears, and calls at when a progress begins or goes on.
+type listener struct {
+	warnings []tqc.Warning
+	notes    []string
+	at       func(what string, done int)
+}
+
+func (l *listener) Progress(what string, _ int) (func(int), func()) {
+	tell := func(done int) {
+		if l.at != nil {
+			l.at(what, done)
+		}
+	}
+	tell(0)
+	return tell, func() {}
+}
+
+func (l *listener) Note(text string)      { l.notes = append(l.notes, text) }
+func (l *listener) Detail(string)         {}
+func (l *listener) Warning(w tqc.Warning) { l.warnings = append(l.warnings, w) }
