@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"qwb/analysis"
@@ -27,13 +28,23 @@ func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 	row(strings.TrimSpace(r.Mode+" "+r.Profile), r.Top1, r.Top5)
 	t.end()
 	if r.Change != nil {
-		t.printf("drop %.2f ± %.2f points of top-1, %d answers differ (%s)\n", r.Drop, r.DropError, r.Flips, percent(r.FlipRate))
+		t.printf("top-1 drops by %.2f ± %.2f percentage points against fp32%s; %d of %d answers differ (%s)\n", r.Drop, r.DropError, insignificant(r.Drop, r.DropError),
+			r.Flips, r.N, percent(r.FlipRate))
 	}
 	if r.Beside != nil {
-		t.printf("%d answers of the integers differ from the simulation's\n", r.Beside.Flips)
+		t.printf("int8 and sim answer differently on %d of %d samples\n", r.Beside.Flips, r.N)
 	}
 	if r.Base != nil {
-		t.printf("%.2f ± %.2f points of top-1 lost against profile %s, %d answers differ from its\n", r.Base.Lost, r.Base.LostError, r.Base.Profile, r.Base.Flips)
+		t.printf("against profile %s: top-1 drops by %.2f ± %.2f percentage points%s, %d of %d answers differ\n", r.Base.Profile, r.Base.Lost, r.Base.LostError,
+			insignificant(r.Base.Lost, r.Base.LostError), r.Base.Flips, r.N)
 	}
 	return t.err
+}
+
+// insignificant says of a difference that it lies within twice its standard error.
+func insignificant(x, err float64) string {
+	if x == 0 || math.Abs(x) > 2*err {
+		return ""
+	}
+	return " (not significant)"
 }

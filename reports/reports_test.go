@@ -291,3 +291,15 @@ func TestDiffBeginsWithTheSummary(t *testing.T) {
 	require.Contains(t, full.String(), "n0 ")
 	require.NotContains(t, full.String(), "--all")
 }
+
+// TestADropWithinItsErrorSaysSo: "drop 1.67 +- 1.66 points" was read as a loss.
+func TestADropWithinItsErrorSaysSo(t *testing.T) {
+	text := func(drop, err float64) string {
+		var b strings.Builder
+		require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "sim", N: 120, Top1: 95, Change: &analysis.Change{FloatTop1: 97, Flips: 4, Drop: drop, DropError: err}}))
+		return b.String()
+	}
+	require.Contains(t, text(1.67, 1.66), "top-1 drops by 1.67 ± 1.66 percentage points against fp32 (not significant); 4 of 120 answers differ")
+	require.NotContains(t, text(5, 1), "significant")
+	require.NotContains(t, text(0, 0), "significant")
+}

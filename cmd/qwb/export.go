@@ -22,8 +22,8 @@ func newExport(e *env) *cobra.Command {
 	format := qwb.FormatONNX
 	c := &cobra.Command{
 		Use:   "export [PLAN] --platform P -o FILE | export CHECKPOINT --format F -o FILE",
-		Short: "Write the quantized model as ONNX with QuantizeLinear and DequantizeLinear, or as C; write checkpoints of language models",
-		Long: `Export writes what the plan says: a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of the
+		Short: "Write the quantized model: ONNX with Q/DQ pairs, C, or the checkpoint of a language model",
+		Long: fmt.Sprintf(`Export writes what the plan says: a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of the
 platform before it gets its name.
 
 With --format c it writes the integer program as one C99 file with its weights and a main that reads and writes .npy files; see
@@ -33,7 +33,9 @@ A plan that holds no verification of what it is now is verified first, as qwb ve
 not hold nothing is written (exit code 3). With --unverified it is not even tried, and plan and file say so.
 
 Of a checkpoint (a file of llama2.c or GGUF, or a folder of Hugging Face) the weights are quantized and written in the format of a small
-engine, without data and without a plan. The file is read back, compared with the checkpoint and run before it gets its name.`,
+engine, without data and without a plan. The file is read back, compared with the checkpoint and run before it gets its name:
+
+%s`, formatLines()),
 		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && kind.Of(args[0]) == kind.Checkpoint {

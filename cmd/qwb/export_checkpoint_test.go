@@ -80,6 +80,14 @@ func TestGroupsThatStraddleRows(t *testing.T) {
 	assert.NotContains(t, done(t, "eval", "m.bin", "--text", "t.txt", "--group-size", "32").stderr, "straddle")
 }
 
+// TestHelpListsFormats with what their engines want: that InferLLM has to be started with --version 2 was said nowhere.
+func TestHelpListsFormats(t *testing.T) {
+	help := done(t, "export", "--help").stdout
+	assert.Regexp(t, `(?m)^  inferllm +InferLLM \(start it with --version 2\)$`, help)
+	assert.Regexp(t, `(?m)^  mllm +mllm version 1 \(the embedding is q4_0`, help)
+	assert.Regexp(t, `(?m)^  q80 +llama2.c version 2`, help)
+}
+
 func TestCheckpointsThatAreNotExported(t *testing.T) {
 	languagePlace(t)
 	saveTokenizer(t, "other.bin", tiny.vocab+1)

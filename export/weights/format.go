@@ -10,6 +10,7 @@ type Format struct {
 	Name   string // what the command line calls it
 	Title  string // in a few words
 	Suffix string // of a file's name
+	Note   string // what a user of the engine has to know, for help; may be empty
 	// Matrices are the forms that matrices can have in the file, by the names of Options.Matrices, the default first.
 	Matrices []string
 	// Tokenizer says that the file holds the tokens where they are known.
