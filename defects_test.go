@@ -76,6 +76,15 @@ func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 			_, err = readFile(p.store(), "m.plan.json.bak", 1<<20)
 			require.True(t, missing(err), name)
 		}
+
+		// An export is of what was read; its verification does not get into another plan.
+		put(t, p.store(), "m.plan.json", before)
+		mine := *p
+		mine.Events = &listener{at: func(string, int) { put(t, p.store(), "m.plan.json", other) }}
+		_, warnings, err := mine.Export(context.Background(), ExportOptions{Platform: "trt_int8", Out: "o.onnx"})
+		require.NoError(t, err)
+		require.Contains(t, fmt.Sprint(warnings), "the verification is not kept: plan: m.plan.json was changed by somebody else")
+		require.Equal(t, string(other), string(get(t, p, "m.plan.json")))
 	})
 }
 
