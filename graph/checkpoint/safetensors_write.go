@@ -1,0 +1,78 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Write writes the arrays as a safetensors file: the length of the header, the header (metadata first, keys in order, then the arrays in
+// their order), padded with spaces to a multiple of 8 bytes, and the bytes of the arrays one after the other. Equal contents are equal
+// bytes. Names must differ and every array must have as many bytes as its type and shape say.
+func (s *Safetensors) Write(w io.Writer) error {
+	var h bytes.Buffer
+	h.WriteByte('{')
+	put := func(name string, v any) error {
+		if h.Len() > 1 {
+			h.WriteByte(',')
+		}
+		for i, x := range []any{name, v} {
+			b, err := json.Marshal(x)
+			if err != nil {
+				return fmt.Errorf("safetensors: %q: %w", name, err)
+			}
+			if h.Write(b); i == 0 {
+				h.WriteByte(':')
+			}
+		}
+		return nil
+	}
+	if len(s.Metadata) > 0 {
+		if err := put("__metadata__", s.Metadata); err != nil {
+			return err
+		}
+	}
+	at, seen := 0, map[string]bool{"__metadata__": true}
+	for _, a := range s.Arrays {
+		elements := 1
+		for _, d := range a.Shape {
+			elements *= d
+		}
+		switch bits, known := safeBits[a.DType]; {
+		case seen[a.Name]:
+			return fmt.Errorf("safetensors: the name %q occurs twice", a.Name)
+		case !known:
+			return fmt.Errorf("safetensors: tensor %q has the unknown type %q", a.Name, a.DType)
+		case elements*bits != 8*len(a.Data):
+			return fmt.Errorf("safetensors: tensor %q (%s %d) has %d bytes", a.Name, a.DType, a.Shape, len(a.Data))
+		}
+		seen[a.Name] = true
+		shape := append([]int{}, a.Shape...)
+		if err := put(a.Name, struct {
+			DType   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets [2]int `json:"data_offsets"`
+		}{a.DType, shape, [2]int{at, at + len(a.Data)}}); err != nil {
+			return err
+		}
+		at += len(a.Data)
+	}
+	h.WriteByte('}')
+	for h.Len()%8 != 0 {
+		h.WriteByte(' ')
+	}
+	if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(h.Len()))); err != nil {
+		return err
+	}
+	if _, err := w.Write(h.Bytes()); err != nil {
+		return err
+	}
+	for _, a := range s.Arrays {
+		if _, err := w.Write(a.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

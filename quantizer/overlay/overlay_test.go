@@ -1,0 +1,141 @@
+package overlay_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/graph/checkpoint"
+	"qwb/graph/graphtest"
+	"qwb/graph/tensor"
+	"qwb/quantizer/overlay"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+const net = `opset 13
+input x: f32[1,4,6,6]
+const w: f32[4,4,3,3] = normal(seed=1, std=0.3)
+const b: f32[4] = [1, 2, 3, 4]
+c1 = Conv(x, w, b) "c1"
+c2 = Conv(c1, w, b) "c2"
+c3 = Conv(c2, w) {pads=[1,1,1,1]} "c3"
+output c3
+`
+
+// weighted gives the weights of all nodes a scale; it returns the set.
+func weighted(t *testing.T, g *graph.Graph, scale float32) *tqc.Set {
+	t.Helper()
+	set := tqc.NewSet(g)
+	for _, name := range []string{"c1", "c2", "c3"} {
+		id, _ := g.LookupNode(name)
+		set.Domains[id] = tqc.DomainINT8
+		c := target.TRTInt8.Weight
+		require.NoError(t, set.Configure(set.Input(id, 1), c))
+		require.NoError(t, set.Render(set.Input(id, 1), tqc.Params{Scale: []float32{scale, scale, scale, scale}, ZeroPoint: make([]int32, 4)}))
+	}
+	return set
+}
+
+func entry(t *testing.T, g *graph.Graph, set *tqc.Set, node string, value ...float32) overlay.Entry {
+	t.Helper()
+	id, _ := g.LookupNode(node)
+	e := overlay.Entry{Node: node, Input: 2, For: overlay.Fingerprint(set, id), Value: tensor.FromF32(value, len(value))}
+	if v := g.Node(id).Input(2); v == graph.NoValue {
+		e.Added, e.Base = true, overlay.TensorHash(tensor.New(tensor.Float32, len(value)))
+	} else {
+		e.Base = overlay.TensorHash(g.Const(v))
+	}
+	return e
+}
+
+func bias(t *testing.T, g *graph.Graph, node string) []float32 {
+	t.Helper()
+	id, _ := g.LookupNode(node)
+	v := g.Node(id).Input(2)
+	require.NotEqual(t, graph.NoValue, v)
+	return g.Const(v).F32()
+}
+
+func TestApplyLeavesTheReferenceAndOtherReadersAlone(t *testing.T) {
+	g := graphtest.Parse(t, net)
+	set := weighted(t, g, 0.01)
+	o := &overlay.Overlay{Entries: []overlay.Entry{entry(t, g, set, "c1", 5, 6, 7, 8), entry(t, g, set, "c3", 1, 1, 1, 1)}}
+	o.Prepare(g)
+	require.NoError(t, g.Check())
+	tuned, stale := o.Apply(g, weighted(t, g, 0.01))
+	require.Empty(t, stale)
+	require.NoError(t, tuned.Check())
+	require.Equal(t, []int{g.NumNodes(), g.NumValues()}, []int{tuned.NumNodes(), tuned.NumValues()}, "the same numbers")
+	require.Equal(t, []float32{5, 6, 7, 8}, bias(t, tuned, "c1"))
+	require.Equal(t, []float32{1, 2, 3, 4}, bias(t, tuned, "c2"), "the bias was shared")
+	require.Equal(t, []float32{1, 1, 1, 1}, bias(t, tuned, "c3"))
+	require.Equal(t, []float32{1, 2, 3, 4}, bias(t, g, "c1"))
+	require.Equal(t, []float32{0, 0, 0, 0}, bias(t, g, "c3"), "zeros compute what no bias does")
+}
+
+func TestWhatDoesNotFitIsStale(t *testing.T) {
+	g := graphtest.Parse(t, net)
+	set := weighted(t, g, 0.01)
+	o := &overlay.Overlay{Entries: []overlay.Entry{entry(t, g, set, "c1", 5, 6, 7, 8)}}
+	o.Prepare(g)
+
+	other, stale := o.Apply(g, weighted(t, g, 0.02))
+	require.Len(t, stale, 1)
+	require.Equal(t, "c1:in2: the weight of the node is quantized otherwise than when it was tuned", stale[0].String())
+	require.Equal(t, []float32{1, 2, 3, 4}, bias(t, other, "c1"))
+
+	float := weighted(t, g, 0.01)
+	id, _ := g.LookupNode("c1")
+	float.Domains[id] = tqc.DomainFP32
+	other, stale = o.Apply(g, float)
+	require.Empty(t, stale, "a float node takes the reference's value, and nothing is wrong")
+	require.Equal(t, []float32{1, 2, 3, 4}, bias(t, other, "c1"))
+
+	changed := g.Clone()
+	changed.SetConst(changed.Node(id).Input(2), tensor.FromF32([]float32{1, 2, 3, 5}, 4))
+	_, stale = o.Apply(changed, nil)
+	require.Len(t, stale, 1)
+	require.Contains(t, stale[0].Why, "another value")
+
+	o.Entries[0].Node = "gone"
+	_, stale = o.Apply(g, nil)
+	require.Equal(t, "the model has no such node", stale[0].Why)
+}
+
+func TestFileRoundTrip(t *testing.T) {
+	g := graphtest.Parse(t, net)
+	set := weighted(t, g, 0.01)
+	o := &overlay.Overlay{Entries: []overlay.Entry{entry(t, g, set, "c3", 1, 2, 3, 4), entry(t, g, set, "c1", 5, 6, 7, float32(math.Pi))}}
+	b, err := o.Encode()
+	require.NoError(t, err)
+	back, err := overlay.Parse(b)
+	require.NoError(t, err)
+	require.Equal(t, "c1", back.Entries[0].Node, "sorted")
+	require.Equal(t, o.Entries[0], back.Entries[1])
+	again, err := back.Encode()
+	require.NoError(t, err)
+	require.Equal(t, b, again)
+	s, err := checkpoint.ParseSafetensors(b)
+	require.NoError(t, err)
+	require.Equal(t, []int{4}, s.Arrays[0].Shape)
+
+	o.Entries[0].Value.F32()[1] = float32(math.NaN())
+	b, err = o.Encode()
+	require.NoError(t, err)
+	_, err = overlay.Parse(b)
+	require.ErrorContains(t, err, "element 1 is not finite")
+	_, err = overlay.Parse(b[:20])
+	require.ErrorContains(t, err, "overlay: safetensors")
+}
+
+func TestNames(t *testing.T) {
+	name := overlay.FileName("dir/m.plan.json", "0123456789abcdef")
+	require.Equal(t, "dir/m.tuned.01234567.safetensors", name)
+	require.True(t, overlay.Belongs("dir/m.plan.json", name))
+	for _, other := range []string{"dir/n.tuned.01234567.safetensors", "dir/m.tuned.0123456.safetensors", "dir/m.tuned.0123456x.safetensors", "dir/m.stats"} {
+		require.False(t, overlay.Belongs("dir/m.plan.json", other), other)
+	}
+}
