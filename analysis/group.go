@@ -44,7 +44,7 @@ func groupsOf(g *graph.Graph, order []graph.NodeID, s *sim.Simulator) ([]group, 
 		for _, slot := range sg.Slots {
 			sl := s.Set().Slot(slot)
 			grp.weighted = grp.weighted || sl.Weight
-			t := g.Const(sl.Value)
+			t := s.Graph().Const(sl.Value)
 			if t == nil {
 				grp.inputs = append(grp.inputs, sl)
 				continue

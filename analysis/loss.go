@@ -67,11 +67,13 @@ const (
 
 // ExplainConfig says how Explain works.
 type ExplainConfig struct {
-	Set      *tqc.Set
-	Program  *lower.Program
-	Backend  program.Backend // runs the integers; the zero value is the reference
-	Threads  int             // that share the work of an operator, 0 for one
-	Progress func(done int)  // samples done; may be nil
+	Set     *tqc.Set
+	Program *lower.Program
+	// Reference is the float graph, nil for the program's own: a tuned program's constants are other ones.
+	Reference *graph.Graph
+	Backend   program.Backend // runs the integers; the zero value is the reference
+	Threads   int             // that share the work of an operator, 0 for one
+	Progress  func(done int)  // samples done; may be nil
 }
 
 // Explain splits the loss of a program against the float graph, at the graph outputs and at every step that computes. An empty data
@@ -131,7 +133,11 @@ type explainer struct {
 
 func newExplainer(cfg ExplainConfig) (*explainer, error) {
 	g := cfg.Program.Graph
-	session, err := exec.New(g, exec.Options{Threads: max(cfg.Threads, 1)})
+	runs := cfg.Reference
+	if runs == nil {
+		runs = g
+	}
+	session, err := exec.New(runs, exec.Options{Threads: max(cfg.Threads, 1)})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +149,7 @@ func newExplainer(cfg ExplainConfig) (*explainer, error) {
 	if e.integer, err = program.New(cfg.Program, backend, max(cfg.Threads, 1)); err != nil {
 		return nil, err
 	}
-	s, err := sim.New(g, cfg.Set, sim.Options{})
+	s, err := sim.New(g, cfg.Set, sim.Options{Runs: runs})
 	if err != nil {
 		return nil, err
 	}

@@ -61,6 +61,7 @@ const (
 	leave    action = iota
 	quantize        // by the slot's grid, as far as the view's mode says
 	island          // round to the island's precision
+	replace         // the simulator's own constant, as it is
 )
 
 // hooks is the state behind one *exec.Hooks: what happens at each slot, and memory for inputs that are replaced.
@@ -89,6 +90,8 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 			h.actions[id] = quantize
 		case v.Islands && s.g.Alive(sl.Node) && s.rounds(sl):
 			h.actions[id] = island
+		case s.own[id] && (v.Mask == nil || s.weightIn(sl.Node, v.Mask)):
+			h.actions[id] = replace
 		}
 	}
 	h.early = s.earlySlots(h.actions, v.Early)
@@ -99,6 +102,12 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 		}
 	}
 	return &exec.Hooks{Input: h.input, Output: h.output, Wants: func(v graph.ValueID) bool { return int(v) >= len(h.wants) || h.wants[v] }}
+}
+
+// weightIn reports whether a mask takes the weight of a node.
+func (s *Simulator) weightIn(node graph.NodeID, mask func(tqc.SlotID) bool) bool {
+	id := s.set.Input(node, 1)
+	return id != tqc.NoSlot && mask(id)
 }
 
 // recognise returns an error unless n is a node of the simulator's graph or of a clone of it: what it is not told about must not
@@ -132,8 +141,17 @@ func (h *hooks) input(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, e
 	if err := wantFloat(t); err != nil {
 		return nil, err
 	}
-	if h.s.g.Const(h.s.set.Slot(id).Value) != nil {
-		return h.constant(id, t)
+	if own := h.s.g.Const(h.s.set.Slot(id).Value); own != nil {
+		if !h.s.own[id] {
+			own = t
+		}
+		if own.Layout != t.Layout {
+			return nil, fmt.Errorf("simulate: constant %q is stored in another layout by the executor", h.s.g.Value(n.Inputs[i]).Name)
+		}
+		if h.actions[id] == replace {
+			return own, nil
+		}
+		return h.constant(id, own)
 	}
 	dst := h.scratch.buffer(i, t)
 	return dst, h.apply(id, dst, t)

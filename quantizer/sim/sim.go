@@ -17,6 +17,9 @@ type Options struct {
 	// Island is the precision of float operators. fp16 and bf16 round everything they read and write; tf32 rounds what
 	// operators that sum products read.
 	Island qmath.Precision
+	// Runs is the graph that the executor runs, nil for the simulator's own. It may be another clone whose constants differ, a float
+	// reference for instance: the simulator replaces them by its own, and quantizes those, wherever a view quantizes the node's weight.
+	Runs *graph.Graph
 	// Constants shares replaced parameters with other simulators; nil does not.
 	Constants *Constants
 }
@@ -40,6 +43,8 @@ type Simulator struct {
 	shared *Constants
 	// consts holds, per Mode and for islands, the replaced constants by SlotID.
 	consts [3][]reference
+	// own marks, by SlotID, constants that the graph that runs has otherwise.
+	own []bool
 }
 
 // New checks that every slot that quantizes can do so: it has a scale, as many scales as channels, and stands at a float32
@@ -62,6 +67,9 @@ func New(g *graph.Graph, set *tqc.Set, o Options) (*Simulator, error) {
 			return nil, g.ErrorAt("simulate", sl.Node, fmt.Errorf("%s %d: %w", sl.Kind, sl.Index, err))
 		}
 	}
+	if err := s.compare(o.Runs); err != nil {
+		return nil, err
+	}
 	if s.shared = o.Constants; s.shared == nil {
 		s.shared = new(Constants)
 	}
@@ -69,6 +77,35 @@ func New(g *graph.Graph, set *tqc.Set, o Options) (*Simulator, error) {
 		s.consts[i] = make([]reference, set.NumSlots())
 	}
 	return s, nil
+}
+
+// compare finds the constants that the graph that runs has otherwise.
+func (s *Simulator) compare(runs *graph.Graph) error {
+	s.own = make([]bool, s.set.NumSlots())
+	if runs == nil || runs == s.g {
+		return nil
+	}
+	if runs.NumNodes() != s.g.NumNodes() || runs.NumValues() != s.g.NumValues() {
+		return fmt.Errorf("simulate: the graph that runs has %d nodes and %d values, the quantized one %d and %d", runs.NumNodes(), runs.NumValues(),
+			s.g.NumNodes(), s.g.NumValues())
+	}
+	for _, v := range s.g.Values() {
+		own, other := s.g.Const(v), runs.Const(v)
+		if own == other {
+			continue
+		}
+		if own == nil || other == nil || own.Type() != other.Type() || own.Layout != other.Layout {
+			return fmt.Errorf("simulate: value %q is not the same constant in the graph that runs and in the quantized one", s.g.Value(v).Name)
+		}
+		for _, u := range s.g.Uses(v) {
+			id := s.set.Input(u.Node, u.Index)
+			if id == tqc.NoSlot {
+				return s.g.ErrorAt("simulate", u.Node, fmt.Errorf("input %d was tuned and is none that could be quantized", u.Index))
+			}
+			s.own[id] = true
+		}
+	}
+	return nil
 }
 
 func (s *Simulator) check(sl *tqc.Slot) error {
@@ -95,6 +132,9 @@ func (s *Simulator) check(sl *tqc.Slot) error {
 	}
 	return nil
 }
+
+// Graph returns the graph given to New, whose constants are quantized.
+func (s *Simulator) Graph() *graph.Graph { return s.g }
 
 // Set returns the configs given to New.
 func (s *Simulator) Set() *tqc.Set { return s.set }
