@@ -35,7 +35,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 	if err != nil {
 		return nil, err
 	}
-	q, err := Simulator(p.Graph, p.Set, p.Target)
+	q, err := p.Simulator()
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 	}
 	tick, finish := j.progress("analyze", set.Len())
 	o.Progress = tick
-	r, err := analysis.Analyze(ctx, p.Graph, q, set.Iterator(), o.Config)
+	r, err := analysis.Analyze(ctx, p.Reference, q, set.Iterator(), o.Config)
 	finish()
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (j *job) explain(ctx context.Context, p *Planned, set *data.Set, threads in
 	tick, finish := j.progress("explain", set.Len())
 	defer finish()
 	elapsed := j.stopwatch()
-	r, err := analysis.Explain(ctx, set.Iterator(), analysis.ExplainConfig{Set: p.Set, Program: lowered, Backend: backend, Threads: threads,
+	r, err := analysis.Explain(ctx, set.Iterator(), analysis.ExplainConfig{Set: p.Set, Program: lowered, Reference: p.Reference, Backend: backend, Threads: threads,
 		Progress: tick})
 	if err != nil {
 		return nil, err

@@ -35,6 +35,14 @@ func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchRes
 	return r, j.warnings, err
 }
 
+// Tune changes constants of the quantized graph so that it computes more nearly what the float graph does, keeps what helps on samples
+// that it was not fitted on, and writes plan and tuned values.
+func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.tune(ctx, o)
+	return r, j.warnings, err
+}
+
 // Eval counts right answers on labelled data: of the plan, or of the model where the project has no plan.
 func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, []tqc.Warning, error) {
 	j := p.job()

@@ -12,6 +12,7 @@ import (
 	"qwb/internal/kind"
 	"qwb/quantizer"
 	"qwb/quantizer/dispatch"
+	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/sim"
@@ -120,14 +121,9 @@ func (j *job) importedRecipe(p *Planned) (*recipe, error) {
 	return r, err
 }
 
-// Simulator makes the simulation of a set, with islands in the target's precision.
+// Simulator makes the simulation of a set for an executor that runs the same graph, with islands in the target's precision.
 func Simulator(g *graph.Graph, set *tqc.Set, t *target.Target) (*sim.Simulator, error) {
-	return simulatorWith(g, set, t, nil)
-}
-
-// simulatorWith is simulator for one of many sets of a graph, which share the parameters that they quantize alike.
-func simulatorWith(g *graph.Graph, set *tqc.Set, t *target.Target, shared *sim.Constants) (*sim.Simulator, error) {
-	return sim.New(g, set, sim.Options{Island: t.Island, Constants: shared})
+	return sim.New(g, set, sim.Options{Island: t.Island})
 }
 
 // Planned is a plan with the model it is for, ready to run.
@@ -137,6 +133,11 @@ type Planned struct {
 	Plan   *plan.Plan
 	Set    *tqc.Set
 	Target *target.Target
+	// Reference is the normal form, which runs in float. Graph is its clone with what was tuned (Overlay, nil for nothing), which is
+	// quantized. Stale lists what was tuned and does not fit any more.
+	Reference *graph.Graph
+	Overlay   *overlay.Overlay
+	Stale     []overlay.Stale
 
 	catalog *Catalog
 	sum     string // SHA-256 of the file as it was read
@@ -150,9 +151,6 @@ func (j *job) openPlan(file string) (*Planned, error) {
 	p, sum, err := j.readPlan(file)
 	if err != nil {
 		return nil, err
-	}
-	if p.Tuned != nil {
-		return nil, fmt.Errorf("%s: the plan is for tuned weights (%s), which this version of qwb cannot apply: nothing can be done with it but calibrate again", file, p.Tuned.Path)
 	}
 	t, err := target.Known(p.Platform)
 	if err != nil {
@@ -175,12 +173,22 @@ func (j *job) openPlan(file string) (*Planned, error) {
 		return nil, fmt.Errorf("%s: the plan is for another model: %s has SHA-256 %.12s..., the plan says %.12s...; run qwb calibrate again",
 			file, path, m.Digest, p.Model.SHA256)
 	}
-	set, err := p.Apply(m.Graph)
-	if err != nil {
+	planned := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, catalog: &j.Catalog, sum: sum}
+	if p.Tuned != nil {
+		if planned.Overlay, err = j.readOverlay(file, p.Tuned); err != nil {
+			m.Close()
+			return nil, err
+		}
+		m.Graph = m.Graph.Clone()
+		planned.Overlay.Prepare(m.Graph)
+		planned.Reference = m.Graph
+	}
+	if planned.Set, err = p.Apply(m.Graph); err != nil {
 		m.Close()
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return &Planned{Model: m, File: file, Plan: p, Set: set, Target: t, catalog: &j.Catalog, sum: sum}, nil
+	j.applyTuned(planned)
+	return planned, nil
 }
 
 // recipe is how the plan's set can be made again with other nodes in float. It needs the statistics beside the plan or, where that
@@ -193,7 +201,8 @@ func (j *job) recipe(p *Planned, threads int) (*recipe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &recipe{g: p.Graph, stats: stats, target: p.Target, threads: threads, options: quantizer.Options{
+	g, _ := p.tunedGraph(nil)
+	return &recipe{g: g, stats: stats, target: p.Target, threads: threads, options: quantizer.Options{
 		Activation: p.Plan.Observers.Activation, Weight: p.Plan.Observers.Weight, ReduceRange: p.Plan.ReduceRange, PerTensor: p.Plan.PerTensor}}, nil
 }
 

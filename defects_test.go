@@ -182,24 +182,32 @@ func TestStatisticsOfOtherData(t *testing.T) {
 	})
 }
 
-// A plan for tuned weights is nothing that this version could run, and is not run without them.
-func TestTunedPlansAreRefused(t *testing.T) {
+// A plan is never run without the tuned values that it names, nor with others.
+func TestTunedValuesMustBeThePlans(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
 		calibrate(t, p, "m")
 		plan := get(t, p, "m.plan.json")
-		put(t, p.store(), "nowhere.safetensors", []byte("x"))
-		tuned := strings.Replace(string(plan), `"nodes": [`, `"tuned": {"path": "nowhere.safetensors", "sha256": "`+sumOf([]byte("x"))+`"},`+"\n"+` "nodes": [`, 1)
+		tuned := strings.Replace(string(plan), `"nodes": [`, `"tuned": {"path": "t.safetensors", "sha256": "`+sumOf([]byte("x"))+`"},`+"\n"+` "nodes": [`, 1)
 		put(t, p.store(), "m.plan.json", []byte(tuned))
 		ctx := context.Background()
-		for name, work := range map[string]func() error{
-			"eval":    func() error { _, _, err := p.Eval(ctx, EvalOptions{Mode: "fp32"}); return err },
-			"analyze": func() error { _, _, err := p.Analyze(ctx, AnalyzeOptions{}); return err },
-			"export": func() error {
-				_, _, err := p.Export(ctx, ExportOptions{Platform: "trt_int8", Out: "o.onnx", Unverified: true})
-				return err
-			},
-		} {
-			require.ErrorContains(t, work(), "m.plan.json: the plan is for tuned weights (nowhere.safetensors)", name)
+		refused := func(want string) {
+			t.Helper()
+			for name, work := range map[string]func() error{
+				"eval":    func() error { _, _, err := p.Eval(ctx, EvalOptions{Mode: "fp32"}); return err },
+				"analyze": func() error { _, _, err := p.Analyze(ctx, AnalyzeOptions{}); return err },
+				"tune":    func() error { _, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"bias"}}); return err },
+				"export": func() error {
+					_, _, err := p.Export(ctx, ExportOptions{Platform: "trt_int8", Out: "o.onnx", Unverified: true})
+					return err
+				},
+			} {
+				require.ErrorContains(t, work(), want, name)
+			}
 		}
+		refused("m.plan.json: the tuned values are gone: there is no t.safetensors")
+		put(t, p.store(), "t.safetensors", []byte("y"))
+		refused("m.plan.json: the tuned values were changed: t.safetensors has SHA-256")
+		put(t, p.store(), "t.safetensors", []byte("x"))
+		refused("t.safetensors: overlay: safetensors: 1 bytes are no file")
 	})
 }

@@ -195,13 +195,14 @@ func (s *searcher) search(ctx context.Context, c *configured) ([]analysis.Unit, 
 
 // rank makes a unit of every operator that layerwise analysis measures.
 func (s *searcher) rank(ctx context.Context, c *configured) ([]analysis.Unit, error) {
-	q, err := Simulator(s.p.Graph, c.set, s.p.Target)
+	g, _ := s.p.tunedGraph(c.set)
+	q, err := s.p.simulator(g, c.set, nil)
 	if err != nil {
 		return nil, err
 	}
 	tick, finish := s.progress("layerwise", s.set.Len())
 	defer finish()
-	r, err := analysis.Analyze(ctx, s.p.Graph, q, s.set.Iterator(), analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
+	r, err := analysis.Analyze(ctx, s.p.Reference, q, s.set.Iterator(), analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
 	if err != nil {
 		return nil, err
 	}
@@ -216,12 +217,13 @@ func (s *searcher) rank(ctx context.Context, c *configured) ([]analysis.Unit, er
 
 // metric returns what measures a configuration in the terms of the budget. The float graph runs once, now.
 func (s *searcher) metric(ctx context.Context) (func(*configured) (float64, error), error) {
-	ev, err := analysis.NewEvaluator(ctx, s.p.Graph, s.set.Iterator, s.o.Threads, s.o.Memory)
+	ev, err := analysis.NewEvaluator(ctx, s.p.Reference, s.set.Iterator, s.o.Threads, s.o.Memory)
 	if err != nil {
 		return nil, err
 	}
 	return func(c *configured) (float64, error) {
-		q, err := simulatorWith(s.p.Graph, c.set, s.p.Target, &s.shared)
+		g, _ := s.p.tunedGraph(c.set)
+		q, err := s.p.simulator(g, c.set, &s.shared)
 		if err != nil {
 			return 0, err
 		}

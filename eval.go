@@ -6,6 +6,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/calib/data"
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
@@ -35,7 +36,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 			return nil, err
 		}
 		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Loaded, &pre)
-		r, err := j.accuracy(ctx, m, set, doctor.Observe, analysis.AccuracyConfig{Threads: o.Threads, Memory: o.Data.Budget})
+		r, err := j.accuracy(ctx, m, m.Graph, set, doctor.Observe, analysis.AccuracyConfig{Threads: o.Threads, Memory: o.Data.Budget})
 		for _, w := range doctor.Warnings() {
 			j.warnAbout(w)
 		}
@@ -53,7 +54,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 	}
 	cfg := analysis.AccuracyConfig{Threads: o.Threads, Memory: o.Data.Budget}
 	if o.Mode != "fp32" {
-		if cfg.Simulator, err = Simulator(p.Graph, p.Set, p.Target); err != nil {
+		if cfg.Simulator, err = p.Simulator(); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +68,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 		}
 	}
 	var hashes [][32]byte
-	r, err := j.accuracy(ctx, p.Model, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, cfg)
+	r, err := j.accuracy(ctx, p.Model, p.Reference, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +116,8 @@ func (p *Planned) integerForwards(cfg *analysis.AccuracyConfig, o EvalOptions) (
 	return running, err
 }
 
-// accuracy evaluates a labelled data set. see is shown every sample.
-func (j *job) accuracy(ctx context.Context, m *Model, set *data.Set, see func(*exec.Sample), cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
+// accuracy evaluates a labelled data set on a graph of the model, in float or by it. see is shown every sample.
+func (j *job) accuracy(ctx context.Context, m *Model, g *graph.Graph, set *data.Set, see func(*exec.Sample), cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
 	if err := set.RequireLabels(); err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (j *job) accuracy(ctx context.Context, m *Model, set *data.Set, see func(*e
 	defer finish()
 	cfg.Progress = tick
 	elapsed := j.stopwatch()
-	r, err := analysis.Eval(ctx, m.Graph, &watched{set.Iterator(), see}, cfg)
+	r, err := analysis.Eval(ctx, g, &watched{set.Iterator(), see}, cfg)
 	if err != nil {
 		return nil, budgetHint(m.Named("eval", err))
 	}

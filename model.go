@@ -154,6 +154,18 @@ func (j *job) openNormal(path string) (*Model, error) {
 	return m, nil
 }
 
+// normalAgain is the normal form of a plan's model, untouched by what was tuned.
+func (j *job) normalAgain(p *Planned) (*graph.Graph, error) {
+	g := p.Loaded.Clone()
+	if p.Plan.Imported == nil {
+		if _, err := passes.Run(g, passes.Normalize); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Path, err)
+		}
+	}
+	_ = graph.InferShapes(g) // what fails was said when the model was opened
+	return g, nil
+}
+
 // name adds stage and file to an error that lists operators which cannot be executed.
 func (m *Model) Named(stage string, err error) error {
 	var missing *exec.UnsupportedError

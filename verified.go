@@ -10,14 +10,18 @@ import (
 )
 
 // identity is the SHA-256 of everything that the outcome of a verification depends on: model, plan without its verification, profile,
-// and the version of qwb. "none" is the place of tuned weights.
+// and the version of qwb.
 func (p *Planned) identity(profile string) (string, error) {
 	hash, err := p.Plan.Hash()
 	if err != nil {
 		return "", err
 	}
+	tuned := "none"
+	if p.Plan.Tuned != nil {
+		tuned = p.Plan.Tuned.SHA256 // what was read has it
+	}
 	sum := sha256.New()
-	for _, part := range []string{"qwb verification", p.Digest, hash, "none", profile, p.catalog.Version} {
+	for _, part := range []string{"qwb verification", p.Digest, hash, tuned, profile, p.catalog.Version} {
 		fmt.Fprintf(sum, "%s\n", part)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
@@ -26,6 +30,9 @@ func (p *Planned) identity(profile string) (string, error) {
 // ensureVerified verifies a plan under its platform's profile unless it holds a verification that fits; the outcome is then in
 // memory and has to be written. unverified records that nobody looked instead.
 func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, threads int, unverified bool) error {
+	if err := p.fresh("export"); err != nil {
+		return err
+	}
 	ok, err := p.verified()
 	if err != nil || ok {
 		return err

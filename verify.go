@@ -64,6 +64,9 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 		return nil, err
 	}
 	defer p.Close()
+	if err := p.fresh("verify"); err != nil {
+		return nil, err
+	}
 	profile, err := p.ProfileNamed(o.Profile)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,106 @@
+package qwb
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"qwb/graph"
+	"qwb/quantizer/overlay"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/tqc"
+)
+
+// maxOverlay is how large the file of tuned values may be.
+const maxOverlay = 1 << 31
+
+// readOverlay reads the file that a plan names, which must be the one that it was written with.
+func (j *job) readOverlay(planFile string, f *plan.File) (*overlay.Overlay, error) {
+	name := plan.Resolve(planFile, f.Path)
+	b, err := readFile(j.store(), name, maxOverlay)
+	switch {
+	case err != nil && missing(err):
+		return nil, fmt.Errorf("%s: the tuned values are gone: there is no %s; bring it back, or make the plan again", planFile, name)
+	case err != nil:
+		return nil, fmt.Errorf("tuned values: %w", err)
+	}
+	if have := overlay.Hash(b); have != f.SHA256 {
+		return nil, fmt.Errorf("%s: the tuned values were changed: %s has SHA-256 %.12s..., the plan says %.12s...", planFile, name, have, f.SHA256)
+	}
+	o, err := overlay.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return o, nil
+}
+
+// applyTuned makes the planned graph the tuned one: what stands in the plan's overlay and fits it.
+func (j *job) applyTuned(p *Planned) {
+	p.Graph, p.Stale = p.tunedGraph(p.Set)
+	for _, s := range p.Stale {
+		j.warn("what was tuned is not applied at %s; tune again", s)
+	}
+}
+
+// tunedGraph is a clone of the reference with the tuned values that fit a set; nil is for configuring.
+func (p *Planned) tunedGraph(set *tqc.Set) (*graph.Graph, []overlay.Stale) {
+	if p.Overlay == nil {
+		return p.Reference, nil
+	}
+	return p.Overlay.Apply(p.Reference, set)
+}
+
+// fresh refuses a plan of which something that was tuned does not fit any more.
+func (p *Planned) fresh(stage string) error {
+	if len(p.Stale) == 0 {
+		return nil
+	}
+	return Checkf("%s: %d tuned values do not fit the plan any more (%s): run qwb tune again", stage, len(p.Stale), p.Stale[0])
+}
+
+// Simulator makes the simulation of the plan for an executor that runs the reference.
+func (p *Planned) Simulator() (*sim.Simulator, error) {
+	return p.simulator(p.Graph, p.Set, nil)
+}
+
+// simulator simulates a graph with the reference's nodes for an executor that runs the reference. shared may be nil.
+func (p *Planned) simulator(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
+	return sim.New(g, set, sim.Options{Island: p.Target.Island, Constants: shared, Runs: p.Reference})
+}
+
+// OverlayFiles lists, sorted, the files of tuned values that lie beside a plan, whether it names them or not.
+func OverlayFiles(s Store, planFile string) ([]string, error) {
+	folder := filepath.Dir(planFile)
+	entries, err := fs.ReadDir(s, folder)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && overlay.Belongs(filepath.Base(planFile), e.Name()) {
+			list = append(list, filepath.Join(folder, e.Name()))
+		}
+	}
+	return list, nil
+}
+
+// stageOverlay writes tuned values beside a plan and says how the plan names them. A file that is there already has the same content, or
+// it is an error: what another plan may name is never overwritten.
+func (j *job) stageOverlay(planFile string, o *overlay.Overlay) (*plan.File, func(Stage) error, error) {
+	b, err := o.Encode()
+	if err != nil {
+		return nil, nil, err
+	}
+	hash := overlay.Hash(b)
+	name := overlay.FileName(planFile, hash)
+	file := &plan.File{Path: plan.Relative(planFile, name), SHA256: hash}
+	old, err := readFile(j.store(), name, maxOverlay)
+	switch {
+	case err == nil && overlay.Hash(old) == hash:
+		return file, nil, nil
+	case err == nil || !missing(err):
+		return nil, nil, fmt.Errorf("%s holds other tuned values, whose hash begins alike; remove it if no plan needs it", name)
+	}
+	return file, func(s Stage) error { return s.Add(name, bytesOf(b)) }, nil
+}
