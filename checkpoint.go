@@ -47,8 +47,8 @@ func (o *LanguageOptions) Check() error {
 		return Usagef("--group-size %d: not negative", o.Group)
 	case o.Bits != 0 && o.Bits != 8 && o.Bits != 4:
 		return Usagef("--bits %d: 8 or 4", o.Bits)
-	case o.Scales != "" && o.Scales != ScalesNearest && o.Scales != ScalesSearch:
-		return Usagef("unknown scales %q: %s or %s", o.Scales, ScalesNearest, ScalesSearch)
+	case o.Scales != "" && o.Scales != weights.Nearest && o.Scales != weights.Search:
+		return Usagef("unknown scales %q: %s or %s", o.Scales, weights.Nearest, weights.Search)
 	case o.Mode != "" && o.Mode != ModeFloat && o.Mode != ModeSim && o.Mode != ModeInt8:
 		return Usagef("--mode %s: one of %s, %s, %s", o.Mode, ModeFloat, ModeSim, ModeInt8)
 	case o.Mode == ModeFloat && o.Quantizes():
@@ -145,7 +145,7 @@ func (j *job) form(m *checkpoint.Model, o *LanguageOptions) (form, error) {
 		for _, w := range warnings {
 			j.warnAbout(w)
 		}
-		f.Group, f.Bits, f.Search = group, o.Bits, o.Scales == ScalesSearch
+		f.Group, f.Bits, f.Search = group, o.Bits, o.Scales == weights.Search
 		f.text = f.describe()
 	} else if f.mode != ModeFloat && floats == len(matricesOf(m)) {
 		return f, Usagef("--mode %s: the weights of %s are floats; say how to quantize them, for example with --group-size", f.mode, m.Path)

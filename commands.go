@@ -5,7 +5,6 @@ import (
 
 	"qwb/analysis"
 	"qwb/calib/data"
-	"qwb/export/weights"
 	"qwb/graph"
 	"qwb/quantizer/tqc"
 )
@@ -58,38 +57,11 @@ func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verifi
 	return r, j.warnings, err
 }
 
-// Export writes the quantized model as ONNX with QuantizeLinear and DequantizeLinear.
+// Export writes the project in one of the catalog's formats: its plan, or, where it has none, its checkpoint. What it writes is verified
+// first, as far as that can be; where that does not hold nothing is written.
 func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.export(ctx, o)
-	return r, j.warnings, err
-}
-
-// ExportC writes the integer program as one C99 file.
-func (p *Project) ExportC(ctx context.Context, o SourceOptions) (*SourceResult, []tqc.Warning, error) {
-	j := p.job()
-	r, err := j.exportC(ctx, o)
-	return r, j.warnings, err
-}
-
-// ExportCheckpoint writes the language model in the format of a small engine, its weights quantized.
-func (p *Project) ExportCheckpoint(ctx context.Context, o CheckpointOptions) (*CheckpointResult, []tqc.Warning, error) {
-	j := p.job()
-	export := j.exportCheckpoint
-	if o.Format == FormatONNX {
-		if err := o.Check(NBitsForms); err != nil {
-			return nil, nil, err
-		}
-		export = j.exportNBits
-	}
-	r, err := export(ctx, o)
-	return r, j.warnings, err
-}
-
-// ExportCheckpointAs writes the language model in a format that need not be one of CheckpointFormats.
-func (p *Project) ExportCheckpointAs(ctx context.Context, f weights.Format, o CheckpointOptions) (*CheckpointResult, []tqc.Warning, error) {
-	j := p.job()
-	r, err := j.exportAs(ctx, f, o)
 	return r, j.warnings, err
 }
 

@@ -2,131 +2,223 @@ package qwb
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"io"
+	"path/filepath"
 	"strings"
 
-	"qwb/export/onnxqdq"
-	"qwb/graph"
+	"qwb/calib/data/npy"
+	"qwb/export"
+	"qwb/graph/exec"
 	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
 
-// ExportOptions are the arguments of export.
+// ExportOptions are the arguments of export. The zero value is usable.
 type ExportOptions struct {
-	Platform string
-	Out      string
+	Format   string // one of the catalog's; empty: what the platform of the plan has as its own, or the first of checkpoints
+	Platform string // that the plan is for; empty: whatever it is
+	Out      string // file or folder; empty: beside the plan or the checkpoint
 	Threads  int
-	// Unverified exports a plan that was not verified, and says so in plan and file.
+	// Unverified exports what was not verified, and says so in plan and file.
 	Unverified bool
 	Backend    string // that is verified against the reference
-	// ExternalAbove is the size of all weights from which they go to a file of their own, 0 for oneMessage.
-	ExternalAbove int64
+	// Options are the format's own, by name; those that are not given have their defaults.
+	Options map[string]string
 }
 
 // ExportResult is what export --json prints.
 type ExportResult struct {
-	Platform string        `json:"platform"`
-	File     string        `json:"file"`
-	SHA256   string        `json:"sha256"`
+	Platform string        `json:"platform,omitempty"` // of a plan
+	Format   string        `json:"format"`
+	Profile  string        `json:"profile,omitempty"` // of a program
+	File     string        `json:"file"`              // what the user named: the first of Files, or their folder
+	SHA256   string        `json:"sha256"`            // of the first of Files
+	Files    []export.File `json:"files"`
 	Warnings []tqc.Warning `json:"warnings"`
-	// Verification is what the plan holds about it.
-	Verification *plan.Verification `json:"verification"`
+	// Figures are numbers of the format, by name; in JSON they stand beside the others.
+	Figures map[string]int64 `json:"-"`
+	// Verification is what the plan holds about it, Checkpoint what reading the file of a checkpoint back and running it found. In JSON
+	// both are called verification.
+	Verification *plan.Verification      `json:"-"`
+	Checkpoint   *CheckpointVerification `json:"-"`
+}
+
+// MarshalJSON writes figures and verification beside the rest.
+func (r *ExportResult) MarshalJSON() ([]byte, error) {
+	type plain ExportResult
+	b, err := json.Marshal((*plain)(r))
+	if err != nil {
+		return nil, err
+	}
+	more := map[string]any{"verification": r.Verification}
+	if r.Checkpoint != nil {
+		more["verification"] = r.Checkpoint
+	}
+	for name, n := range r.Figures {
+		more[name] = n
+	}
+	tail, err := json.Marshal(more)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(bytes.TrimSuffix(b, []byte("}")), ','), tail[1:]...), nil
+}
+
+func newExportResult(f *export.Format) *ExportResult {
+	return &ExportResult{Format: f.Name, Files: []export.File{}, Warnings: []tqc.Warning{}}
 }
 
 func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error) {
+	if j.Plan == "" {
+		return j.exportCheckpoint(ctx, o)
+	}
 	p, err := j.openPlan(j.Plan)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
-	if p.Plan.Platform != o.Platform {
+	if o.Platform != "" && p.Plan.Platform != o.Platform {
 		return nil, fmt.Errorf("%s is a plan for %s; make one for %s first: qwb calibrate %s --platform %s", j.Plan, p.Plan.Platform, o.Platform, p.Path, o.Platform)
 	}
-	if o.Out == "" {
-		o.Out = strings.TrimSuffix(j.Plan, PlanSuffix) + "." + o.Platform + ".onnx"
+	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, o.Format)
+	if err != nil {
+		return nil, UsageError{err}
 	}
-	if err := j.ensureVerified(ctx, p, o.Backend, o.Threads, o.Unverified); err != nil {
-		return &ExportResult{Platform: o.Platform, Warnings: []tqc.Warning{}, Verification: p.Plan.Verification}, err
-	}
-	meta, err := metadata(p.Plan)
+	in, err := j.planInput(p, f, o)
 	if err != nil {
 		return nil, err
 	}
-	m, err := onnxqdq.Build(p.Model.Model, p.Set, p.Target, onnxqdq.Options{Producer: "qwb", Version: j.Catalog.Version, Metadata: meta})
+	profile, err := p.ProfileNamed(in.Options.Text(export.Profile.Name))
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	r := newExportResult(f)
+	r.Platform = p.Plan.Platform
+	if f.From == export.Program {
+		if in.Program, err = p.Program(profile); err != nil {
+			return nil, fmt.Errorf("format %s needs a plan that is integers as a whole: %w", f.Name, err)
+		}
+		for _, w := range in.Program.Warnings {
+			j.warn("%s", w)
+		}
+		r.Profile = profile.Name
+	}
+	if f.Check != nil {
+		if err := f.Check(in); err != nil {
+			return nil, err
+		}
+	}
+	err = j.ensureVerifiedUnder(ctx, p, profile, o)
+	r.Verification = p.Plan.Verification
+	if err != nil {
+		return r, err
+	}
+	if in.Metadata, err = metadata(p.Plan); err != nil {
 		return nil, err
 	}
-	r := &ExportResult{Platform: o.Platform, File: o.Out, Warnings: onnxqdq.Warnings(p.Graph, p.Set, p.Target), Verification: p.Plan.Verification}
-	if r.Warnings == nil {
-		r.Warnings = []tqc.Warning{}
+	if v := p.Plan.Verification; v != nil && v.Profile == profile.Name {
+		in.Verification = "verified: " + v.Verdict
+	} else if o.Unverified {
+		in.Verification = "not verified"
 	}
-	if r.SHA256, err = j.writeExport(p, m, o); err != nil {
+	if r.File = o.Out; r.File == "" {
+		r.File = strings.TrimSuffix(j.Plan, PlanSuffix) + suffix(f, r.Platform)
+	}
+	out := j.output(f, r.File)
+	defer out.Discard()
+	if err := j.writeExport(ctx, f, in, out, r); err != nil {
+		return nil, err
+	}
+	if err := r.commit(out); err != nil {
 		return nil, err
 	}
 	if err := j.rewritePlan(p, p.Plan); err != nil { // with its verification
 		j.warn("the verification is not kept: %v", err)
 	}
-	for _, w := range r.Warnings {
-		j.warnAbout(w)
-	}
 	return r, nil
 }
 
-// writeExport checks and writes the exported model and returns the SHA-256 of the file. What fits into one protobuf message is
-// checked as it was read back from the bytes to be written; weights beyond that go to a file beside it, and the graph is checked
-// before they are written.
-func (j *job) writeExport(p *Planned, m *onnx.Model, o ExportOptions) (string, error) {
-	if weightBytes(m.Graph) >= cmp.Or(o.ExternalAbove, oneMessage) {
-		graph.InferShapes(m.Graph)
-		if err := p.conforms(m.Graph); err != nil {
-			return "", err
-		}
-		out, err := j.path(o.Out, "a model with weights beside it")
-		if err != nil {
-			return "", err
-		}
-		if err := m.Save(out, onnx.SaveOptions{ExternalAbove: o.ExternalAbove}); err != nil {
-			return "", err
-		}
-		return j.sum(o.Out)
+// suffix is what is added to the name of a plan to get that of its export.
+func suffix(f *export.Format, platform string) string {
+	switch {
+	case f.Ext == "":
+		return "." + f.Name
+	case f.From == export.Plan:
+		return "." + platform + f.Ext
 	}
-	var b bytes.Buffer
-	if err := m.Write(&b); err != nil {
-		return "", fmt.Errorf("export: %w", err)
-	}
-	back, _, err := onnx.Read(bytes.NewReader(b.Bytes()), int64(b.Len()), nil)
-	if err != nil {
-		return "", fmt.Errorf("export: what was written cannot be read: %w", err)
-	}
-	defer back.Close()
-	graph.InferShapes(back.Graph)
-	if err := p.conforms(back.Graph); err != nil {
-		return "", err
-	}
-	return WriteFile(j.store(), o.Out, func(w io.Writer) error {
-		_, err := b.WriteTo(w)
-		return err
-	})
+	return f.Ext
 }
 
-// oneMessage is how many bytes of weights are written into the model file itself.
-const oneMessage = 1_800_000_000
-
-func weightBytes(g *graph.Graph) int64 {
-	var n int64
-	for _, v := range g.Values() {
-		if t := g.Const(v); t != nil {
-			n += int64(t.DType.Bytes(t.Len()))
-		}
+// planInput is what a format of a plan gets, but for the program and what verification adds.
+func (j *job) planInput(p *Planned, f *export.Format, o ExportOptions) (*export.Input, error) {
+	in, err := j.input(f, o)
+	if err != nil {
+		return nil, err
 	}
-	return n
+	in.Title, in.Model, in.Set, in.Target = filepath.Base(p.Path), p.Model.Model, p.Set, p.Target
+	in.Sample = func() (map[string]*tensor.Tensor, error) {
+		set, err := j.verifyData(p, DataOptions{Threads: o.Threads})
+		if err != nil {
+			return nil, err
+		}
+		sample, err := set.Sample(0)
+		if err != nil {
+			return nil, err
+		}
+		return sample.Feeds, nil
+	}
+	return in, nil
+}
+
+// input is what every format gets.
+func (j *job) input(f *export.Format, o ExportOptions) (*export.Input, error) {
+	values, err := f.Resolve(o.Options)
+	if err != nil {
+		return nil, UsageError{err}
+	}
+	return &export.Input{Options: values, Producer: "qwb", Version: j.Catalog.Version, Threads: o.Threads, Parallel: exec.Parallel(o.Threads),
+		Array: npy.Write, Progress: j.progress}, nil
+}
+
+// output is where a format writes: beside its name in the file system, or in a store that has no names there.
+func (j *job) output(f *export.Format, name string) *export.Output {
+	if path, ok := j.store().Path(name); ok {
+		return f.NewOutput(path, nil)
+	}
+	return f.NewOutput(name, j.store().Stage())
+}
+
+// writeExport lets a format write; nothing has its name yet.
+func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Input, out *export.Output, r *ExportResult) error {
+	if f.Experimental != "" {
+		j.warn("format %s is experimental: %s", f.Name, f.Experimental)
+	}
+	warnings, err := f.Write(ctx, in, out)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		j.warnAbout(w)
+	}
+	r.Warnings = append(r.Warnings, warnings...)
+	_, r.Figures = out.Figures()
+	return ctx.Err()
+}
+
+// commit gives the files their names.
+func (r *ExportResult) commit(out *export.Output) (err error) {
+	if r.Files, err = out.Commit(); err != nil {
+		return err
+	}
+	if len(r.Files) > 0 {
+		r.SHA256 = r.Files[0].SHA256
+	}
+	return nil
 }
 
 // metadata is what an exported file says about its origin.
@@ -146,25 +238,25 @@ func metadata(p *plan.Plan) ([]onnx.KeyValue, error) {
 	return kv, nil
 }
 
-// conforms applies the rules of the plan's target.
-func (p *Planned) conforms(g *graph.Graph) error {
-	findings := onnxqdq.Check(g, p.Target, p.integer)
-	if len(findings) == 0 {
+// ensureVerifiedUnder is ensureVerified for any profile. The plan keeps a verification under its platform's alone.
+func (j *job) ensureVerifiedUnder(ctx context.Context, p *Planned, profile qmath.Profile, o ExportOptions) error {
+	if profile.Name == p.Target.Profile {
+		return j.ensureVerified(ctx, p, o.Backend, o.Threads, o.Unverified)
+	}
+	if o.Unverified {
 		return nil
 	}
-	lines := make([]string, 0, len(findings))
-	for i, f := range findings {
-		if i == 5 {
-			lines = append(lines, fmt.Sprintf("and %d more", len(findings)-i))
-			break
-		}
-		lines = append(lines, f.String())
+	b, err := j.Catalog.present(o.Backend)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("export: the file would break rules of %s, nothing was written: %s", p.Target.Name, strings.Join(lines, "; "))
-}
-
-// integer reports whether the plan wants a node to run on integers.
-func (p *Planned) integer(node string) bool {
-	id, ok := p.Graph.LookupNode(node)
-	return ok && p.Set.Domains[id] == tqc.DomainINT8
+	v, err := j.verifyPlan(ctx, p, profile, b, DataOptions{Threads: o.Threads})
+	if err != nil {
+		return fmt.Errorf("export verifies first (--unverified does without): %w", err)
+	}
+	j.note("verified on %d samples: %s", v.Samples, Summary(v))
+	if !v.Holds() {
+		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify --profile %s %s shows more", Divergence(v), profile.Name, p.File)}
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"qwb/calib/data"
 	"qwb/export/onnxqdq"
+	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/quantizer/plan"
@@ -137,7 +138,7 @@ func (j *job) writeImport(m *Model, im *qdq.Imported, o ImportOptions, r *Import
 		return err
 	}
 	float := m.WithGraph(im.Graph)
-	if weightBytes(im.Graph) >= oneMessage {
+	if export.WeightBytes(im.Graph) >= export.OneMessage {
 		return j.writeLargeImport(m, im, float, r, pre)
 	}
 	var b bytes.Buffer

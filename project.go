@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"qwb/export"
 	"qwb/kernels/cuda"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
@@ -37,6 +38,8 @@ type Catalog struct {
 	Version string
 	// Backends are what runs integers: program.Backends(), for one. The second, or else the first, is taken where none is named.
 	Backends []program.Backend
+	// Formats are what can be exported: all.Formats() of export/all, for one.
+	Formats []export.Format
 	// OpenDevice opens the device that a float model runs on by the name of its backend; nil: there are none.
 	OpenDevice func(backend string) (*cuda.Device, error)
 	// Now is the clock that durations in results are of; nil: they are 0.

@@ -2,11 +2,9 @@ package qwb
 
 import (
 	"context"
-	"io"
-	"os"
-	"path/filepath"
 
 	"qwb/calib/data/npy"
+	"qwb/export"
 	"qwb/export/vectors"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/program"
@@ -32,13 +30,17 @@ func (j *job) dumpVectors(ctx context.Context, p *Planned, profile qmath.Profile
 		return err
 	}
 	if o.Dump != "" {
-		if err := vectors.Write(ctx, run, sample.Feeds, vectorFiles(o.Dump)); err != nil {
+		if err := j.writeFolder(o.Dump, func(f vectors.Files) error { return vectors.Write(ctx, run, sample.Feeds, f) }); err != nil {
 			return err
 		}
 		j.note("vectors of %d steps in %s", len(lowered.Steps), o.Dump)
 	}
 	if o.Patterns != "" {
-		found, err := vectors.WritePatterns(ctx, run, sample.Feeds, vectorFiles(o.Patterns))
+		var found *vectors.Patterns
+		err := j.writeFolder(o.Patterns, func(f vectors.Files) (err error) {
+			found, err = vectors.WritePatterns(ctx, run, sample.Feeds, f)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -50,13 +52,13 @@ func (j *job) dumpVectors(ctx context.Context, p *Planned, profile qmath.Profile
 	return nil
 }
 
-// vectorFiles makes files below a folder.
-func vectorFiles(dir string) vectors.Files {
-	return vectors.Files{Array: npy.Write, Create: func(name string) (io.WriteCloser, error) {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return nil, err
-		}
-		return os.Create(path)
-	}}
+// writeFolder writes files below a folder, all or none.
+func (j *job) writeFolder(dir string, write func(vectors.Files) error) error {
+	out := j.output(&export.Format{}, dir)
+	defer out.Discard()
+	if err := write(vectors.Files{Array: npy.Write, Create: out.Create}); err != nil {
+		return err
+	}
+	_, err := out.Commit()
+	return err
 }

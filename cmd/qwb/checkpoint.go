@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/export/weights"
 )
 
 // floatBackends are what runs a language model, or a model that is calibrated.
@@ -14,7 +15,7 @@ func addLanguage(c *cobra.Command, o *qwb.LanguageOptions) {
 	c.Flags().StringVar(&o.Tokenizer, "tokenizer", "", "of a checkpoint: tokenizer.json or tokenizer.bin (default: the checkpoint's own, or the one beside it)")
 	c.Flags().IntVar(&o.Group, "group-size", 0, "of a checkpoint: quantize its weights, this many in a row with one scale (0: 64, halved until it divides every row, if --bits or --scales is given)")
 	c.Flags().IntVar(&o.Bits, "bits", 0, "of a checkpoint: quantize its weights to this many bits, 8 or 4 (0: 8)")
-	c.Flags().StringVar(&o.Scales, "scales", "", "of a checkpoint: "+qwb.ScalesNearest+", the scale of the largest weight of a group, or "+qwb.ScalesSearch+", the one with the smallest squared error (default: "+qwb.ScalesNearest+")")
+	c.Flags().StringVar(&o.Scales, "scales", "", "of a checkpoint: "+weights.Nearest+", the scale of the largest weight of a group, or "+weights.Search+", the one with the smallest squared error (default: "+weights.Nearest+")")
 }
 
 // languageFlags are the flags that addLanguage adds.

@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"qwb"
-	"qwb/kernels/qmath"
+	"qwb/export/all"
 	"qwb/observers"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
@@ -23,10 +22,7 @@ func choices() map[string][]string {
 		"observer":   {"auto"},
 		"mode":       {"fp32", "sim", "int8"},
 		"preprocess": append([]string{"none"}, plan.Presets()...),
-		"scales":     {qwb.ScalesNearest, qwb.ScalesSearch},
 		"bits":       {"8", "4"},
-		"format":     {qwb.FormatONNX, qwb.FormatC},
-		"weights":    slices.Clone(qwb.NBitsForms),
 	}
 	for _, t := range target.All {
 		names["platform"] = append(names["platform"], t.Name)
@@ -34,15 +30,14 @@ func choices() map[string][]string {
 	for _, m := range observers.All {
 		names["observer"] = append(names["observer"], string(m.Name))
 	}
-	for _, p := range qmath.Profiles() {
-		names["profile"] = append(names["profile"], p.Name)
-	}
 	for _, b := range program.Backends() {
 		names["backend"] = append(names["backend"], b.Name)
 	}
-	for _, f := range qwb.CheckpointFormats() {
+	for _, f := range all.Formats() {
 		names["format"] = append(names["format"], f.Name)
-		names["weights"] = append(names["weights"], f.Matrices...)
+		for _, o := range f.AllOptions() {
+			names[o.Name] = append(names[o.Name], o.Choices...)
+		}
 	}
 	for flag, list := range names {
 		seen := map[string]bool{}

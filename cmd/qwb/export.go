@@ -3,11 +3,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/export"
+	"qwb/export/all"
 	"qwb/internal/kind"
 	"qwb/quantizer/program"
 	"qwb/quantizer/target"
@@ -15,96 +21,266 @@ import (
 
 func newExport(e *env) *cobra.Command {
 	var f flags
-	var unverified bool
-	var backend string
-	var source qwb.SourceOptions
-	var language qwb.CheckpointOptions
-	format := qwb.FormatONNX
+	var o qwb.ExportOptions
+	var list bool
+	formats := all.Formats()
 	c := &cobra.Command{
-		Use:   "export [PLAN] --platform P -o FILE | export CHECKPOINT --format F -o FILE",
+		Use:   "export [PLAN] --platform P [--format F] -o FILE | export CHECKPOINT --format F -o FILE",
 		Short: "Write the quantized model: ONNX with Q/DQ pairs, C, or the checkpoint of a language model",
-		Long: fmt.Sprintf(`Export writes what the plan says: a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of the
-platform before it gets its name.
-
-With --format c it writes the integer program as one C99 file with its weights and a main that reads and writes .npy files; see
-docs/c.md.
+		Long: `Export writes what the plan says: in ONNX, a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of
+the platform before it gets its name. All files of an export get their names together, or none does.
 
 A plan that holds no verification of what it is now is verified first, as qwb verify does, on 8 samples of its own data. Where that does
-not hold nothing is written (exit code 3). With --unverified it is not even tried, and plan and file say so.
+not hold nothing is written (exit code 3). With --unverified it is not even tried, and plan and file say so. Of a checkpoint (a file of
+llama2.c or GGUF, or a folder of Hugging Face) the weights are quantized, without data and without a plan; the file is read back,
+compared with the checkpoint and run before it gets its name.
 
-Of a checkpoint (a file of llama2.c or GGUF, or a folder of Hugging Face) the weights are quantized and written in the format of a small
-engine, without data and without a plan. The file is read back, compared with the checkpoint and run before it gets its name:
-
-%s`, formatLines()),
+` + formatHelp(formats),
 		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if list {
+				return e.printFormats(formats, f.json)
+			}
+			given := map[string]string{}
+			for _, option := range allOptions(formats) {
+				if flag := c.Flags().Lookup(option.Name); flag.Changed {
+					given[option.Name] = flag.Value.String()
+				}
+			}
+			o.Options, o.Platform, o.Out, o.Threads = given, f.platform, f.out, f.workers()
+			file := ""
 			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && kind.Of(args[0]) == kind.Checkpoint {
-				language.Format, language.Out, language.Threads, language.Unverified = format, f.out, f.workers(), unverified
-				for _, name := range append([]string{"platform", "backend"}, sourceFlags...) {
-					if c.Flags().Changed(name) {
-						return usagef("--%s is not for a checkpoint", name)
-					}
+				file = args[0]
+			}
+			project := e.project(file, "")
+			if file == "" {
+				plan, err := findPlan(args)
+				if err != nil {
+					return err
 				}
-				return e.printCheckpoint(c.Context(), args[0], language, f.json)
-			}
-			for _, name := range checkpointFlags {
-				if c.Flags().Changed(name) {
-					return usagef("--%s is for a checkpoint", name)
-				}
-			}
-			file, err := findPlan(args)
-			if err != nil {
-				return err
-			}
-			if _, err := program.BackendNamed(backend); err != nil {
-				return qwb.UsageError{Err: err}
-			}
-			if format == qwb.FormatC {
-				source.Backend = backend
-				source.Platform, source.Out, source.Threads, source.Unverified = f.platform, f.out, f.workers(), unverified
-				return e.printSource(c.Context(), file, source, f.json)
-			}
-			if format != qwb.FormatONNX {
-				return usagef("unknown format %q: %s or %s; of a checkpoint %s", format, qwb.FormatONNX, qwb.FormatC, qwb.FormatNames())
-			}
-			for _, name := range sourceFlags {
-				if c.Flags().Changed(name) {
-					return usagef("--%s is for --format %s", name, qwb.FormatC)
+				project.Plan = plan
+				if err := checkPlanFlags(o, formats); err != nil {
+					return err
 				}
 			}
-			if f.platform == "" {
-				return usagef("export needs --platform: %s", platforms())
-			}
-			if _, err := target.Known(f.platform); err != nil {
-				return qwb.UsageError{Err: err}
-			}
-			r, _, err := e.project("", file).Export(c.Context(), qwb.ExportOptions{Platform: f.platform, Out: f.out, Threads: f.workers(),
-				Unverified: unverified, Backend: backend})
-			return e.printExport(r, err, f.json, func() string { return fmt.Sprintf("%s: %s, SHA-256 %s", r.File, r.Platform, r.SHA256) })
+			r, _, err := project.Export(c.Context(), o)
+			return e.printExport(r, err, f.json)
 		},
 	}
 	f.addPlatform(c, "platform of the plan: "+platforms())
-	f.addOut(c, "file to write (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)")
+	f.addOut(c, "file to write, or folder for formats that write one (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)")
 	f.addRun(c)
 	f.addJSON(c)
-	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers of the verification: "+backends())
-	c.Flags().BoolVar(&unverified, "unverified", false, "export without a verification, and say so in plan and file")
-	c.Flags().StringVar(&format, "format", format, "what to write: "+qwb.FormatONNX+" or "+qwb.FormatC+"; of a checkpoint: "+qwb.FormatNames())
-	addSource(c, &source)
-	addCheckpoint(c, &language)
+	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "what runs the integers of the verification: "+backends())
+	c.Flags().BoolVar(&o.Unverified, "unverified", false, "export without a verification, and say so in plan and file")
+	c.Flags().StringVar(&o.Format, "format", "", "what to write (default: "+formats[0].Name+"): one of those above")
+	c.Flags().BoolVar(&list, "formats", false, "list the formats with their options and write nothing")
+	for _, option := range allOptions(formats) {
+		c.Flags().Var(&optionValue{option: option, text: option.Default}, option.Name, optionHelp(option.Name, formats))
+	}
 	return c
 }
 
+// checkPlanFlags validates what concerns plans and does not need one.
+func checkPlanFlags(o qwb.ExportOptions, formats []export.Format) error {
+	if _, err := program.BackendNamed(o.Backend); err != nil {
+		return qwb.UsageError{Err: err}
+	}
+	if o.Platform != "" {
+		if _, err := target.Known(o.Platform); err != nil {
+			return qwb.UsageError{Err: err}
+		}
+	}
+	f, err := export.ForPlatform(formats, o.Platform, o.Format)
+	if err != nil {
+		return qwb.UsageError{Err: err}
+	}
+	if f.From == export.Plan && o.Platform == "" {
+		return usagef("export needs --platform: %s", platforms())
+	}
+	_, err = f.Resolve(o.Options)
+	if err != nil {
+		return qwb.UsageError{Err: err}
+	}
+	return nil
+}
+
 // printExport prints the result of an export, or returns its error. JSON has the result of one that a check stopped, too.
-func (e *env) printExport(result any, err error, json bool, line func() string) error {
+func (e *env) printExport(r *qwb.ExportResult, err error, json bool) error {
 	switch check := (qwb.CheckError{}); {
 	case json && errors.As(err, &check):
-		return errors.Join(e.printJSON(result), err)
+		return errors.Join(e.printJSON(r), err)
 	case err != nil:
 		return err
 	case json:
-		return e.printJSON(result)
+		return e.printJSON(r)
 	}
-	_, err = fmt.Fprintln(e.stdout, line())
-	return err
+	line := r.File + ": " + r.Format
+	if r.Platform != "" {
+		line += " for " + r.Platform
+	}
+	if r.Profile != "" {
+		line += ", profile " + r.Profile
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Figures)) {
+		line += fmt.Sprintf(", %s %d", strings.ReplaceAll(name, "_", " "), r.Figures[name])
+	}
+	if len(r.Files) > 1 {
+		line += fmt.Sprintf(", %d files", len(r.Files))
+	}
+	if _, err := fmt.Fprintf(e.stdout, "%s, SHA-256 %s\n", line, r.SHA256); err != nil || len(r.Files) < 2 || len(r.Files) > 8 {
+		return err
+	}
+	for _, f := range r.Files[1:] {
+		if _, err := fmt.Fprintf(e.stdout, "%s: SHA-256 %s\n", f.Path, f.SHA256); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// optionValue is the flag of an option. What it is set to is validated when the format is known, for formats may differ in choices.
+type optionValue struct {
+	option export.Option
+	text   string
+}
+
+func (v *optionValue) String() string { return v.text }
+func (v *optionValue) Set(text string) error {
+	v.text = text
+	return nil
+}
+
+// Type is what help prints behind the flag.
+func (v *optionValue) Type() string {
+	switch v.option.Kind {
+	case export.Whole:
+		return "int"
+	case export.Sizes:
+		return "NAME=SIZE,..."
+	}
+	return "string"
+}
+
+// allOptions lists the options of all formats, each name once, in the order in which they first occur.
+func allOptions(formats []export.Format) []export.Option {
+	var list []export.Option
+	for i := range formats {
+		for _, o := range formats[i].AllOptions() {
+			if !slices.ContainsFunc(list, func(p export.Option) bool { return p.Name == o.Name }) {
+				list = append(list, o)
+			}
+		}
+	}
+	return list
+}
+
+// optionHelp is the help of the flag for an option: what it is, of which formats, and the choices where formats differ in them.
+func optionHelp(name string, formats []export.Format) string {
+	var of, checkpoints, choices []string
+	doc, same := "", true
+	for i := range formats {
+		if formats[i].From == export.Checkpoint {
+			checkpoints = append(checkpoints, formats[i].Name)
+		}
+		for _, o := range formats[i].AllOptions() {
+			if o.Name != name {
+				continue
+			}
+			doc = o.Doc
+			if !slices.Contains(of, formats[i].Name) {
+				of = append(of, formats[i].Name)
+			}
+			if o.Kind == export.Choice && len(o.Choices) > 1 {
+				text := strings.Join(o.Choices, ", ")
+				same = same && (len(choices) == 0 || strings.HasSuffix(choices[0], ": "+text))
+				choices = append(choices, formats[i].Name+": "+text)
+			}
+		}
+	}
+	text := fmt.Sprintf("for %s: %s", strings.Join(of, ", "), doc)
+	if slices.Equal(of, checkpoints) {
+		text = "of a checkpoint: " + doc
+	}
+	switch {
+	case len(choices) > 0 && same:
+		_, list, _ := strings.Cut(choices[0], ": ")
+		text += " (" + list + ")"
+	case len(choices) > 0:
+		text += " (" + strings.Join(choices, "; ") + ")"
+	}
+	return text
+}
+
+// formatHelp lists formats as text.
+func formatHelp(formats []export.Format) string {
+	var b strings.Builder
+	for _, from := range [][]export.Source{{export.Plan, export.Program}, {export.Checkpoint}} {
+		title := "Formats of plans:"
+		if from[0] == export.Checkpoint {
+			title = "Formats of checkpoints:"
+		}
+		fmt.Fprintln(&b, title)
+		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for i := range formats {
+			f := &formats[i]
+			if !slices.Contains(from, f.From) {
+				continue
+			}
+			doc := f.Doc
+			if f.Note != "" {
+				doc += " (" + f.Note + ")"
+			}
+			if f.Targets != nil {
+				doc += "; for " + strings.Join(f.Targets, ", ")
+			}
+			if f.Experimental != "" {
+				doc += "; EXPERIMENTAL: " + f.Experimental
+			}
+			fmt.Fprintf(w, "  %s\t%s\n", f.Name, doc)
+		}
+		_ = w.Flush() // into memory
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// formatInfo is a format in JSON.
+type formatInfo struct {
+	Name         string          `json:"name"`
+	Doc          string          `json:"doc"`
+	Note         string          `json:"note,omitempty"`
+	Experimental string          `json:"experimental,omitempty"`
+	Needs        export.Source   `json:"needs"`
+	Ext          string          `json:"ext"`
+	Platforms    []string        `json:"platforms,omitempty"` // none: all
+	Options      []export.Option `json:"options"`
+}
+
+// printFormats lists the formats with their options.
+func (e *env) printFormats(formats []export.Format, json bool) error {
+	list := make([]formatInfo, len(formats))
+	for i := range formats {
+		f := &formats[i]
+		list[i] = formatInfo{f.Name, f.Doc, f.Note, f.Experimental, f.From, f.Ext, f.Targets, append([]export.Option{}, f.AllOptions()...)}
+	}
+	if json {
+		return e.printJSON(map[string]any{"formats": list})
+	}
+	for _, f := range list {
+		doc := f.Doc
+		if f.Experimental != "" {
+			doc += "; EXPERIMENTAL: " + f.Experimental
+		}
+		fmt.Fprintf(e.stdout, "%s (%s): %s\n", f.Name, f.Needs, doc)
+		for _, o := range f.Options {
+			choices := ""
+			if len(o.Choices) > 0 {
+				choices = " (" + strings.Join(o.Choices, ", ") + ")"
+			}
+			if _, err := io.WriteString(e.stdout, fmt.Sprintf("    --%s: %s%s\n", o.Name, o.Doc, choices)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

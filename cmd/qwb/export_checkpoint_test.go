@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
+	"qwb/export"
+	"qwb/export/llama2c"
 	"qwb/graph/checkpoint"
 )
 
@@ -101,15 +103,15 @@ func TestCheckpointsThatAreNotExported(t *testing.T) {
 		want string
 		args []string
 	}{
-		{exitUsage, `m.bin is a checkpoint, whose formats are onnx, q80, llama2c-v0.*, not "c"`, []string{"m.bin", "--format", "c"}},
-		{exitUsage, `onnx has no weights "q8_0", only int8, int4`, []string{"m.bin", "--weights", "q8_0"}},
+		{exitUsage, `m.bin is a checkpoint: unknown format "c" of checkpoints: one of onnx, q80, llama2c-v0`, []string{"m.bin", "--format", "c"}},
+		{exitUsage, `format onnx: --weights q8_0: one of int8, int4`, []string{"m.bin", "--weights", "q8_0"}},
 		{exitFailed, "a power of two, 16 or more", []string{"m.bin", "--group-size", "24"}},
 		{exitFailed, "is NaN", []string{"nan.bin", "-o", "nan.onnx"}},
-		{exitUsage, `not "q4"`, []string{"m.bin", "--format", "q4"}},
+		{exitUsage, `unknown format "q4"`, []string{"m.bin", "--format", "q4"}},
 		{exitUsage, "--group-size -8: not negative", []string{"m.bin", "--format", "q80", "--group-size", "-8"}},
-		{exitUsage, `unknown scales "best"`, []string{"m.bin", "--format", "q80", "--scales", "best"}},
-		{exitUsage, `gguf has no weights "int8", only q8_0`, []string{"m.bin", "--format", "gguf", "--weights", "int8"}},
-		{exitUsage, "files of q80 hold no tokens", []string{"m.bin", "--format", "q80", "--tokenizer", "tokenizer.bin"}},
+		{exitUsage, `--scales best: one of rtn, mse`, []string{"m.bin", "--format", "q80", "--scales", "best"}},
+		{exitUsage, `format gguf: --weights int8: one of q8_0`, []string{"m.bin", "--format", "gguf", "--weights", "int8"}},
+		{exitUsage, "--tokenizer is not for format q80 of a checkpoint, only --group-size, --scales, --weights", []string{"m.bin", "--format", "q80", "--tokenizer", "tokenizer.bin"}},
 		{exitUsage, "--platform is not for a checkpoint", []string{"m.bin", "--format", "q80", "--platform", "ort"}},
 		{exitFailed, "groups of 7 elements do not divide the", []string{"m.bin", "--format", "q80", "--group-size", "7"}},
 		{exitFailed, "groups of 32 elements do not divide the rows", []string{"m.bin", "--format", "kuiper", "--group-size", "32"}},
@@ -133,9 +135,8 @@ func TestWrittenCheckpointsAreVerified(t *testing.T) {
 		8:     "export: what was written cannot be read",          // the dimension
 	} {
 		before := tree(t, ".")
-		o := qwb.CheckpointOptions{Format: "q80", Out: "q.bin", Scales: qwb.ScalesNearest, Threads: 2}
-		format := qwb.CheckpointFormats()[0]
-		require.Equal(t, o.Format, format.Name)
+		o := qwb.ExportOptions{Format: "q80", Out: "q.bin", Threads: 2}
+		format := llama2c.Q80()
 		read := format.Open
 		format.Open = func(path string, c *checkpoint.Config) (*checkpoint.Model, error) {
 			b, err := os.ReadFile(path)
@@ -146,15 +147,17 @@ func TestWrittenCheckpointsAreVerified(t *testing.T) {
 		}
 		var stdout, stderr bytes.Buffer
 		e := &env{stdout: &stdout, stderr: &stderr}
-		r, _, err := e.project("m.bin", "").ExportCheckpointAs(context.Background(), format, o)
+		p := e.project("m.bin", "")
+		p.Catalog.Formats = []export.Format{format.Export()}
+		r, _, err := p.Export(context.Background(), o)
 		require.ErrorContains(t, err, want)
 		assert.ErrorAs(t, err, new(qwb.CheckError))
-		assert.Equal(t, "different", r.Verification.Verdict)
-		assert.NotEmpty(t, r.Verification.Reason)
+		assert.Equal(t, "different", r.Checkpoint.Verdict)
+		assert.NotEmpty(t, r.Checkpoint.Reason)
 		assert.Equal(t, before, tree(t, "."))
 
 		o.Unverified = true
-		_, _, err = e.project("m.bin", "").ExportCheckpointAs(context.Background(), format, o)
+		_, _, err = p.Export(context.Background(), o)
 		require.NoError(t, err)
 		require.NoError(t, os.Remove("q.bin"))
 	}

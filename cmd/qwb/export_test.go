@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"qwb"
+	"qwb/export/all"
 	"qwb/graph/onnx"
 )
 
@@ -17,11 +19,18 @@ func TestExportWithWeightsBesideTheModel(t *testing.T) {
 	workplace(t)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
 	e := &env{stdout: io.Discard, stderr: io.Discard}
-	for _, o := range []qwb.ExportOptions{{Out: "one.onnx"}, {Out: "two.onnx", ExternalAbove: 1}} {
+	for _, o := range []qwb.ExportOptions{{Out: "one.onnx"}, {Out: "two.onnx", Options: map[string]string{"external-above": "1"}}} {
 		o.Platform = "onnxruntime"
 		r, _, err := e.project("", "m.plan.json").Export(context.Background(), o)
 		require.NoError(t, err)
 		require.Equal(t, hexSum(read(t, o.Out)), r.SHA256)
+		require.Equal(t, o.Out, r.File)
+		for _, f := range r.Files {
+			require.Equal(t, hexSum(read(t, f.Path)), f.SHA256)
+		}
+		if o.Options != nil {
+			require.Equal(t, []string{"two.onnx", "two.onnx.data"}, []string{r.Files[0].Path, r.Files[1].Path})
+		}
 	}
 	_, err := os.Stat("two.onnx.data")
 	require.NoError(t, err)
@@ -35,4 +44,66 @@ func TestExportWithWeightsBesideTheModel(t *testing.T) {
 	done(t, "run", "one.onnx", "--input", "x=data/00.npy", "--output", "a")
 	done(t, "run", "two.onnx", "--input", "x=data/00.npy", "--output", "b")
 	require.Equal(t, read(t, "a/y.npy"), read(t, "b/y.npy"))
+}
+
+// Test vectors are a format like any other, and the same files as verify --dump and --patterns write.
+func TestVectorsAreAFormat(t *testing.T) {
+	calibrated(t)
+	done(t, "verify", "--dump", "a", "--patterns", "b")
+	for format, dir := range map[string]string{"vectors": "a", "patterns": "b"} {
+		o := done(t, "export", "--format", format, "-o", "out/"+format, "--json").object(t)
+		require.Equal(t, "out/"+format, o["file"])
+		files := o["files"].([]any)
+		require.NotEmpty(t, files)
+		first := files[0].(map[string]any)
+		require.Equal(t, o["sha256"], first["sha256"])
+		require.Equal(t, hexSum(read(t, first["path"].(string))), first["sha256"])
+		require.Equal(t, below(tree(t, dir), dir), below(tree(t, "out/"+format), "out/"+format))
+		require.Positive(t, o["steps"])
+		require.Equal(t, "trt_int8", o["platform"])
+		require.NotEmpty(t, o["profile"])
+	}
+}
+
+// below is a tree with names that are relative to a folder in it.
+func below(files map[string]string, dir string) map[string]string {
+	out := map[string]string{}
+	for name, content := range files {
+		out[strings.TrimPrefix(name, dir)] = content
+	}
+	return out
+}
+
+// The list of formats is what the values say.
+func TestListOfFormats(t *testing.T) {
+	inFolder(t)
+	text := done(t, "export", "--formats").stdout
+	require.Contains(t, text, "kuiper (checkpoint): KuiperLLama version 3, int8 in groups; EXPERIMENTAL: ")
+	require.Contains(t, text, "--size: sizes of other dimensions")
+	list := done(t, "export", "--formats", "--json").object(t)["formats"].([]any)
+	require.Len(t, list, len(all.Formats()))
+	for _, x := range list {
+		f := x.(map[string]any)
+		require.Contains(t, []any{"plan", "program", "checkpoint"}, f["needs"])
+		require.NotNil(t, f["options"])
+	}
+	help := done(t, "export", "--help").stdout
+	for _, f := range all.Formats() {
+		require.Contains(t, help, "  "+f.Name+" ")
+		for _, o := range f.AllOptions() {
+			require.Contains(t, help, "--"+o.Name)
+		}
+	}
+	require.Regexp(t, `inferllm +InferLLM; EXPERIMENTAL`, help)
+}
+
+// What the format does not take is said before anything is done.
+func TestOptionsOfOtherFormats(t *testing.T) {
+	calibrated(t)
+	before := tree(t, ".")
+	fails(t, exitUsage, "--batch is not for format onnx of a plan, only --external-above", "export", "--platform", "trt_int8", "--batch", "2")
+	fails(t, exitUsage, "--scales is not for format c of a program", "export", "--format", "c", "--scales", "mse")
+	fails(t, exitUsage, `unknown format "gguf" of plans for trt_int8: one of onnx, c, vectors, patterns`, "export", "--platform", "trt_int8", "--format", "gguf")
+	fails(t, exitUsage, "--batch 0: at least 1", "export", "--format", "c", "--batch", "0")
+	require.Equal(t, before, tree(t, "."))
 }

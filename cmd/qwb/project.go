@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"qwb"
+	"qwb/export/all"
 	"qwb/quantizer/program"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
@@ -14,7 +15,7 @@ import (
 // sends them.
 func (e *env) project(model, plan string) *qwb.Project {
 	return &qwb.Project{Model: model, Plan: plan, Events: events{e}, Catalog: qwb.Catalog{
-		Version: version, Backends: program.Backends(), OpenDevice: openDevice, Now: time.Now, PeakMemory: peakRSS, Settled: debug.FreeOSMemory,
+		Version: version, Backends: program.Backends(), Formats: all.Formats(), OpenDevice: openDevice, Now: time.Now, PeakMemory: peakRSS, Settled: debug.FreeOSMemory,
 	}}
 }
 

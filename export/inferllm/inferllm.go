@@ -29,8 +29,8 @@ var limits = weights.Limits{NormEps: 1e-6, Theta: 10000, Pairing: checkpoint.Hal
 // Format writes all matrices quantized, the embedding too, and a classifier of its own, which is the embedding once more where the model
 // shares it. The tokens are part of the file, so a tokenizer has to be known.
 func Format() weights.Format {
-	return weights.Format{Name: "inferllm", Title: "InferLLM", Suffix: ".bin",
-		Note: "start it with --version 2", Matrices: []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Layout: layout, Open: open}
+	return weights.Format{Name: "inferllm", Title: "InferLLM", Suffix: ".bin", Note: "start it with --version 2", Experimental: "no engine has read its files here yet",
+		Matrices: []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Layout: layout, Open: open}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {

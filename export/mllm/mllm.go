@@ -25,8 +25,8 @@ var forms = map[string]checkpoint.Type{"q8_0": checkpoint.GGQ8, "q4_0": checkpoi
 // Format writes what mllm's quantizer makes: blocks of ggml, with the embedding always in Q4_0 and a classifier of its own, which
 // is a copy of the embedding where the model shares it.
 func Format() weights.Format {
-	return weights.Format{Name: "mllm", Title: "mllm version 1", Suffix: ".mllm",
-		Note: "the embedding is q4_0 beside q8_0, as mllm's own quantizer writes it", Matrices: []string{"q8_0", "q4_0", "f32"}, Layout: layout, Open: open}
+	return weights.Format{Name: "mllm", Title: "mllm version 1", Suffix: ".mllm", Note: "the embedding is q4_0 beside q8_0, as mllm's own quantizer writes it", Experimental: "no engine has read its files here yet",
+		Matrices: []string{"q8_0", "q4_0", "f32"}, Layout: layout, Open: open}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {

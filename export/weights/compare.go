@@ -6,21 +6,15 @@ import (
 	"fmt"
 	"math"
 
+	"qwb/export"
 	"qwb/graph/checkpoint"
 	"qwb/kernels/qmath"
 )
 
 // Comparison is what comparing a written file with its source found.
-type Comparison struct {
-	Tensors int   `json:"tensors"`
-	Weights int64 `json:"weights"` // elements of all tensors
-	Codes   int64 `json:"codes"`   // of them, integers that were compared with those that quantizing the source gives
-	// LargestError is the largest distance of a weight from that of the source, in steps of its group: 0.5 and a little where it was
-	// rounded to the nearest.
-	LargestError float64 `json:"largest_error"`
-}
+type Comparison = export.Comparison
 
-func (c *Comparison) add(d Comparison) {
+func add(c *Comparison, d Comparison) {
 	c.Tensors, c.Weights, c.Codes = c.Tensors+d.Tensors, c.Weights+d.Weights, c.Codes+d.Codes
 	c.LargestError = max(c.LargestError, d.LargestError)
 }
@@ -43,7 +37,7 @@ func (f *File) Compare(ctx context.Context, back *checkpoint.Model, r Run) (Comp
 		if p.item.Tensor == nil {
 			return nil
 		}
-		all.add(p.found)
+		add(&all, p.found)
 		r.report(all.Weights)
 		if p.last() {
 			all.Tensors++

@@ -5,12 +5,14 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Format is one kind of file.
+// Format is one kind of file; its Export is the format as package export has it.
 type Format struct {
 	Name   string // what the command line calls it
 	Title  string // in a few words
 	Suffix string // of a file's name
 	Note   string // what a user of the engine has to know, for help; may be empty
+	// Experimental says why nobody should rely on the format yet; empty: engines have read such files.
+	Experimental string
 	// Matrices are the forms that matrices can have in the file, by the names of Options.Matrices, the default first.
 	Matrices []string
 	// Tokenizer says that the file holds the tokens where they are known.

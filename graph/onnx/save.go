@@ -72,6 +72,26 @@ func (m *Model) Save(path string, o SaveOptions) error {
 	return nil
 }
 
+// WriteFiles is Save for a caller that has files of its own: create makes the file called name, and, where the model is split, the one of
+// its tensors, NAME.data. The model is always written anew, in the canonical way.
+func (m *Model) WriteFiles(name string, o SaveOptions, create func(name string) (io.WriteCloser, error)) error {
+	h, old, err := m.origin()
+	if err == nil {
+		err = m.split(name, h, old, o, func(name string, content io.WriterTo) error {
+			w, err := create(name)
+			if err != nil {
+				return err
+			}
+			_, err = content.WriteTo(w)
+			return errors.Join(err, w.Close())
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("save: %s: %w", name, err)
+	}
+	return nil
+}
+
 func (m *Model) save(path string, o SaveOptions) error {
 	h, old, err := m.origin()
 	if err != nil {
@@ -90,6 +110,17 @@ func (m *Model) save(path string, o SaveOptions) error {
 		}
 		return files.commit()
 	}
+	err = m.split(filepath.Base(path), h, old, o, func(name string, content io.WriterTo) error {
+		return files.add(filepath.Join(filepath.Dir(path), name), content)
+	})
+	if err != nil {
+		return err
+	}
+	return files.commit()
+}
+
+// split encodes a model in one file, or, where that is larger than o says, in two, of which the one with the tensors comes first.
+func (m *Model) split(name string, h *header, old *original, o SaveOptions, add func(name string, content io.WriterTo) error) error {
 	r, err := m.encode(h, old, nil)
 	if err != nil {
 		return err
@@ -99,12 +130,12 @@ func (m *Model) save(path string, o SaveOptions) error {
 		limit = defaultExternalAbove
 	}
 	if r.size > limit {
-		sink := &dataFile{location: filepath.Base(path) + ".data"}
+		sink := &dataFile{location: name + ".data"}
 		if r, err = m.encode(h, old, sink); err != nil {
 			return err
 		}
 		if sink.size > 0 {
-			if err := files.add(filepath.Join(filepath.Dir(path), sink.location), sink); err != nil {
+			if err := add(sink.location, sink); err != nil {
 				return err
 			}
 		}
@@ -112,10 +143,7 @@ func (m *Model) save(path string, o SaveOptions) error {
 	if r.size > maxMessage {
 		return fmt.Errorf("%d bytes cannot be moved to external data, and protobuf readers accept %d", r.size, maxMessage)
 	}
-	if err := files.add(path, r); err != nil {
-		return err
-	}
-	return files.commit()
+	return add(name, r)
 }
 
 // copyBeside stages a copy of an external file for the model at path, unless it is there already.

@@ -1,0 +1,25 @@
+// Package all lists the formats that qwb exports.
+package all
+
+import (
+	"qwb/export"
+	"qwb/export/cprogram"
+	"qwb/export/gguf"
+	"qwb/export/inferllm"
+	"qwb/export/kuiper"
+	"qwb/export/llama2c"
+	"qwb/export/mllm"
+	"qwb/export/nbits"
+	"qwb/export/onnxqdq"
+	"qwb/export/vectors"
+)
+
+// Formats lists all formats. Of those that take plans of every platform the first is the default, and so is the first of checkpoints.
+func Formats() []export.Format {
+	list := []export.Format{onnxqdq.Format(), cprogram.Format()}
+	list = append(list, vectors.Formats()...)
+	return append(list,
+		nbits.Format(),
+		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),
+		kuiper.Format().Export(), gguf.Format().Export(), mllm.Format().Export(), inferllm.Format().Export())
+}

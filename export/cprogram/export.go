@@ -1,0 +1,53 @@
+package cprogram
+
+import (
+	"context"
+	"io"
+
+	"qwb/export"
+	"qwb/quantizer/tqc"
+)
+
+// Format is the integer program as one C99 file, for all platforms whose profile it computes as.
+func Format() export.Format {
+	return export.Format{Name: "c", Doc: "the integer program as one C99 file with its weights and a main that reads and writes .npy files; see docs/c.md",
+		Ext: ".c", From: export.Program, Options: []export.Option{
+			{Name: "batch", Kind: export.Whole, Min: 1, Default: "1", Doc: "samples per run where the model leaves it open"},
+			{Name: "size", Kind: export.Sizes, Min: 1, Doc: "sizes of other dimensions that the model leaves open, as H=96,W=96"},
+		},
+		Check: func(in *export.Input) error {
+			_, err := bind(in.Program, openSizes(in))
+			return err
+		},
+		Write: write}
+}
+
+func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
+	title := in.Title
+	if in.Verification != "" {
+		title += ", " + in.Verification
+	}
+	var size Size
+	err := out.Write(out.Name(), func(w io.Writer) (err error) {
+		size, err = Write(w, in.Program, Options{Title: title, Sizes: openSizes(in)})
+		return err
+	})
+	out.Figure("arena_bytes", int64(size.Arena))
+	out.Figure("constant_bytes", int64(size.Constants))
+	return nil, err
+}
+
+// openSizes are the sizes of dimensions that the model leaves open.
+func openSizes(in *export.Input) map[string]int64 {
+	sizes := map[string]int64{}
+	for name, n := range in.Options.Sizes("size") {
+		sizes[name] = n
+	}
+	g := in.Program.Graph
+	for _, v := range g.Inputs {
+		if s := g.Value(v).Shape; len(s) > 0 && !s[0].Known() {
+			sizes[s[0].Symbol] = in.Options.Whole("batch")
+		}
+	}
+	return sizes
+}

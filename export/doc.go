@@ -1,0 +1,3 @@
+// Package export says what an exporter is: a Format, one value with a name, what it is made of, its options and the functions that
+// check and write. Package all lists them; flags, help and JSON come from the values. docs/adding-an-exporter.md shows how to add one.
+package export

@@ -1,0 +1,56 @@
+package export
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"qwb/graph"
+	"qwb/graph/onnx"
+)
+
+// OneMessage is how many bytes of weights are written into a model file itself: a little below what readers of protobuf accept.
+const OneMessage = 1_800_000_000
+
+// ExternalAbove is the option of formats that are ONNX models.
+var ExternalAbove = Option{Name: "external-above", Kind: Whole, Min: 1, Default: strconv.Itoa(OneMessage),
+	Doc: "bytes of weights from which they go to a file of their own, FILE.data beside the model"}
+
+// WriteModel writes an ONNX model as the option ExternalAbove says.
+func WriteModel(m *onnx.Model, in *Input, out *Output) error {
+	o := onnx.SaveOptions{ExternalAbove: 1 << 62} // what does not fit into one message is an error then
+	if above := in.Options.Whole(ExternalAbove.Name); WeightBytes(m.Graph) >= above {
+		o.ExternalAbove = above
+	}
+	if err := m.WriteFiles(out.Name(), o, out.Create); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	return nil
+}
+
+// ReadModel reads back what WriteModel wrote. It has to be closed.
+func ReadModel(out *Output) (*onnx.Model, error) {
+	var back *onnx.Model
+	var err error
+	if path := out.Staged(out.Name()); path != "" {
+		back, _, err = onnx.Open(path)
+	} else {
+		b := out.Bytes(out.Name())
+		back, _, err = onnx.Read(bytes.NewReader(b), int64(len(b)), out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("export: what was written cannot be read: %w", err)
+	}
+	return back, nil
+}
+
+// WeightBytes is the size of all constants of a graph.
+func WeightBytes(g *graph.Graph) int64 {
+	var n int64
+	for _, v := range g.Values() {
+		if t := g.Const(v); t != nil {
+			n += int64(t.DType.Bytes(t.Len()))
+		}
+	}
+	return n
+}

@@ -1,0 +1,291 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"qwb/internal/file"
+)
+
+// File is a file that was written.
+type File struct {
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// Output is where a format writes: files under temporary names, which get theirs together or not at all. It is for one goroutine.
+type Output struct {
+	path    string // of the file, or of the folder, that the user named
+	folder  bool
+	into    Stage  // nil: files of the operating system
+	temp    string // temporary folder, "" before the first file
+	files   []*staged
+	figures map[string]int64
+}
+
+// Stage takes files that are not those of the operating system, and gives them their names together.
+type Stage interface {
+	// Add writes the content that the file is to have.
+	Add(name string, write func(io.Writer) error) error
+	Commit() error
+	// Discard forgets what has not got its name.
+	Discard()
+}
+
+// staged is a file that has no name yet.
+type staged struct {
+	name   string // relative, with slashes
+	temp   string // of the operating system
+	memory bytes.Buffer
+	sum    string // empty until the file is closed
+}
+
+// NewOutput returns the output of a format whose file, or folder where its Ext is empty, is to be called path. It is a file of the
+// operating system, unless into is given. Discard has to be called in the end.
+func (f *Format) NewOutput(path string, into Stage) *Output {
+	return &Output{path: path, folder: f.Ext == "", into: into, figures: map[string]int64{}}
+}
+
+// Name is the name of the file that the user named, without folders: the one to give to Create for it. Of a folder it is "".
+func (o *Output) Name() string {
+	if o.folder {
+		return ""
+	}
+	return filepath.Base(o.path)
+}
+
+// Create makes a file. name is relative, with slashes: to the folder of the file that the user named, or to the folder that he
+// named. Each name can be used once. The file is whole when it is closed.
+func (o *Output) Create(name string) (io.WriteCloser, error) {
+	if name == "" || !filepath.IsLocal(filepath.FromSlash(name)) || name != path.Clean(name) {
+		return nil, fmt.Errorf("export: %q is no name of a file", name)
+	}
+	if o.file(name) != nil {
+		return nil, fmt.Errorf("export: %q is written twice", name)
+	}
+	s := &staged{name: name}
+	w := &writer{staged: s, path: o.final(s), hash: sha256.New(), sync: !o.folder}
+	if o.into != nil {
+		o.files = append(o.files, s)
+		w.buffer = bufio.NewWriter(io.MultiWriter(&s.memory, w.hash))
+		return w, nil
+	}
+	if err := o.begin(); err != nil {
+		return nil, err
+	}
+	s.temp = filepath.Join(o.temp, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(s.temp), 0o755); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.final(s), file.Plain(err))
+	}
+	f, err := os.OpenFile(s.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.final(s), file.Plain(err))
+	}
+	o.files = append(o.files, s)
+	w.file = f
+	w.buffer = bufio.NewWriterSize(io.MultiWriter(f, w.hash), 1<<16)
+	return w, nil
+}
+
+// Write is Create, a function that writes, and Close.
+func (o *Output) Write(name string, write func(io.Writer) error) error {
+	w, err := o.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := write(w); err != nil {
+		_ = w.Close() // the file will be discarded
+		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	return w.Close()
+}
+
+// Staged is where a file that was written can be read before it has its name, "" where it is none of the operating system.
+func (o *Output) Staged(name string) string {
+	if s := o.file(name); s != nil {
+		return s.temp
+	}
+	return ""
+}
+
+// Bytes is what was written to a file that is none of the operating system.
+func (o *Output) Bytes(name string) []byte {
+	if s := o.file(name); s != nil {
+		return s.memory.Bytes()
+	}
+	return nil
+}
+
+// External is Bytes for readers of ONNX models.
+func (o *Output) External(name string) ([]byte, error) {
+	if o.file(name) == nil {
+		return nil, fmt.Errorf("no file %q was written", name)
+	}
+	return o.Bytes(name), nil
+}
+
+func (o *Output) file(name string) *staged {
+	if i := slices.IndexFunc(o.files, func(s *staged) bool { return s.name == name }); i >= 0 {
+		return o.files[i]
+	}
+	return nil
+}
+
+// Figure reports a number about what was written, for people and for JSON: arena_bytes, for one.
+func (o *Output) Figure(name string, value int64) { o.figures[name] = value }
+
+// Figures are the numbers that were reported, by name. The names in order are the first result.
+func (o *Output) Figures() (names []string, values map[string]int64) {
+	return slices.Sorted(maps.Keys(o.figures)), o.figures
+}
+
+// begin makes the temporary folder: beside the file, or in the nearest folder above that exists.
+func (o *Output) begin() error {
+	if o.temp != "" {
+		return nil
+	}
+	above := filepath.Dir(o.path)
+	for o.folder {
+		if _, err := os.Stat(above); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		above = filepath.Dir(above)
+	}
+	temp, err := os.MkdirTemp(above, ".qwb-*")
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.path, file.Plain(err))
+	}
+	o.temp = temp
+	return nil
+}
+
+// final is the path that a file gets.
+func (o *Output) final(s *staged) string {
+	if o.folder {
+		return filepath.Join(o.path, filepath.FromSlash(s.name))
+	}
+	return filepath.Join(filepath.Dir(o.path), filepath.FromSlash(s.name))
+}
+
+// Commit gives all files their names and returns them, the one that the user named first, the others in the order in which they were
+// made. If one cannot get its name, those that had been there before are put back.
+func (o *Output) Commit() ([]File, error) {
+	var list []File
+	var undo []func() error // of files of the operating system; others are taken back by not committing them
+	for i, s := range o.files {
+		back, err := o.place(i, s)
+		if err != nil {
+			for _, u := range slices.Backward(undo) {
+				if o.into == nil {
+					err = errors.Join(err, u())
+				}
+			}
+			return nil, err
+		}
+		undo = append(undo, back)
+		f := File{Path: o.final(s), SHA256: s.sum}
+		if s.name == o.Name() {
+			list = slices.Insert(list, 0, f)
+		} else {
+			list = append(list, f)
+		}
+	}
+	if o.into != nil {
+		if err := o.into.Commit(); err != nil {
+			return nil, err
+		}
+	}
+	o.Discard()
+	return list, nil
+}
+
+// place gives a file its name, and returns what takes that back.
+func (o *Output) place(i int, s *staged) (undo func() error, err error) {
+	final := o.final(s)
+	fail := func(err error) (func() error, error) { return nil, fmt.Errorf("%s: %w", final, file.Plain(err)) }
+	if s.sum == "" {
+		return fail(errors.New("the file was not closed"))
+	}
+	undo = func() error { return os.Remove(final) }
+	if o.into != nil {
+		return undo, o.into.Add(final, func(w io.Writer) error {
+			_, err := w.Write(s.memory.Bytes())
+			return err
+		})
+	}
+	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
+		return fail(err)
+	}
+	if info, err := os.Lstat(final); err == nil && info.Mode().IsRegular() && len(o.files) > 1 {
+		old := filepath.Join(o.temp, fmt.Sprintf(".old.%d", i))
+		if os.Link(final, old) != nil { // not every file system has links
+			if err := os.Rename(final, old); err != nil {
+				return fail(err)
+			}
+		}
+		undo = func() error { return os.Rename(old, final) }
+	}
+	if err := os.Rename(s.temp, final); err != nil {
+		return fail(err)
+	}
+	return undo, nil
+}
+
+// Discard removes what has not got its name.
+func (o *Output) Discard() {
+	if o.into != nil {
+		o.into.Discard()
+	}
+	if o.temp != "" {
+		os.RemoveAll(o.temp) // it is temporary; there is nothing else to do
+		o.temp = ""
+	}
+	o.files = nil
+}
+
+// writer writes one file.
+type writer struct {
+	staged *staged
+	path   string
+	file   *os.File // nil: in memory
+	buffer *bufio.Writer
+	hash   hash.Hash
+	sync   bool
+	closed bool
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	return w.buffer.Write(b)
+}
+
+// Close may be called twice.
+func (w *writer) Close() error {
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	err := w.buffer.Flush()
+	if w.file != nil {
+		if err == nil && w.sync {
+			err = w.file.Sync()
+		}
+		err = errors.Join(err, w.file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.path, err)
+	}
+	w.staged.sum = hex.EncodeToString(w.hash.Sum(nil))
+	return nil
+}
