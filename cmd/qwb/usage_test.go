@@ -51,7 +51,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{"eval m.plan.json --max-drop 1", `--max-drop is about a quantized mode`},
 		{"export", `export needs --platform`},
 		{"export --platform abacus", `abacus`},
-		{"export --batch 3 --platform trt_int8", `--batch is for --format c`},
+		{"export --batch 3 --platform trt_int8", `--batch is not for format onnx of a plan`},
 		{"run m.onnx --input x=data/00.npy", `run needs --output DIR`},
 		{"demo now", `demo takes no arguments, not 1`},
 		{"version 2", `version takes no arguments, not 1`},
