@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"qwb/calib/data"
-	"qwb/export/onnxqdq"
 	"qwb/export"
+	"qwb/export/onnxqdq"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/quantizer/plan"

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/calib/data/npy"
+	"qwb/export/all"
 	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/quantizer/program"
@@ -32,7 +33,7 @@ func place(t *testing.T, store *Memory, name string, seed int) *Project {
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100*seed+i), 1, 3, 8, 8)))
 		store.Write(fmt.Sprintf("%s/%02d.npy", name, i), b.Bytes())
 	}
-	return &Project{Model: name + ".onnx", Plan: name + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: program.Backends()}}
+	return &Project{Model: name + ".onnx", Plan: name + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: program.Backends(), Formats: all.Formats()}}
 }
 
 // work calibrates a project, sends an operator to float, verifies and exports it as ONNX and C.
@@ -48,7 +49,7 @@ func work(p *Project, platform string) error {
 	if _, _, err := p.Export(ctx, ExportOptions{Platform: platform, Out: "q." + p.Model, Threads: 2}); err != nil {
 		return err
 	}
-	_, _, err := p.ExportC(ctx, SourceOptions{Out: "q." + p.Model + ".c", Batch: 1, Threads: 2})
+	_, _, err := p.Export(ctx, ExportOptions{Format: "c", Out: "q." + p.Model + ".c", Threads: 2})
 	return err
 }
 

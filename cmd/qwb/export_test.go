@@ -94,7 +94,7 @@ func TestListOfFormats(t *testing.T) {
 			require.Contains(t, help, "--"+o.Name)
 		}
 	}
-	require.Regexp(t, `inferllm +InferLLM; EXPERIMENTAL`, help)
+	require.Regexp(t, `inferllm +InferLLM.*; EXPERIMENTAL`, help)
 }
 
 // What the format does not take is said before anything is done.
