@@ -85,7 +85,7 @@ func TestGroupsThatStraddleRows(t *testing.T) {
 // TestHelpListsFormats with what their engines want: that InferLLM has to be started with --version 2 was said nowhere.
 func TestHelpListsFormats(t *testing.T) {
 	help := done(t, "export", "--help").stdout
-	assert.Regexp(t, `(?m)^  inferllm +InferLLM \(start it with --version 2\)$`, help)
+	assert.Regexp(t, `(?m)^  inferllm +InferLLM \(start it with --version 2\); EXPERIMENTAL`, help)
 	assert.Regexp(t, `(?m)^  mllm +mllm version 1 \(the embedding is q4_0`, help)
 	assert.Regexp(t, `(?m)^  q80 +llama2.c version 2`, help)
 }
