@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -42,46 +43,52 @@ func (j *job) writePlan(name string, p *plan.Plan, read string, more func(Stage)
 			return "", fmt.Errorf("plan: %s: %w", name, err)
 		}
 	}
+	for {
+		err := j.stagePlan(name, b, read, more)
+		if changed := (*ChangedError)(nil); read == "" && errors.As(err, &changed) {
+			continue // somebody else was faster; what lies there now is looked at again
+		}
+		if err != nil {
+			return "", fmt.Errorf("plan: %w", err)
+		}
+		return sumOf(b), nil
+	}
+}
+
+// stagePlan is one attempt of writePlan.
+func (j *job) stagePlan(name string, b []byte, read string, more func(Stage) error) error {
 	old, err := readFile(j.store(), name, plan.MaxBytes)
 	exists := err == nil
 	if err != nil && !missing(err) {
-		return "", fmt.Errorf("plan: %w", err)
+		return err
+	}
+	if read != "" && (!exists || sumOf(old) != read) {
+		return &ChangedError{name}
 	}
 	stage := j.store().Stage()
 	defer stage.Discard()
-	if read != "" {
-		if !exists || sumOf(old) != read {
-			return "", fmt.Errorf("plan: %w", &ChangedError{name})
-		}
-		stage.Expect(name, read)
+	if exists {
+		stage.Expect(name, sumOf(old))
 	}
-	same := exists && bytes.Equal(old, b)
-	if same && more == nil {
-		return sumOf(b), nil
-	}
-	adding := func() error {
-		if exists && !same {
+	switch same := exists && bytes.Equal(old, b); {
+	case same && more == nil:
+		return nil
+	case !same:
+		if exists {
 			if err := stage.Add(name+".bak", bytesOf(old)); err != nil {
 				return err
 			}
 		}
-		if !same {
-			if err := stage.Add(name, bytesOf(b)); err != nil {
-				return err
-			}
+		if err := stage.Add(name, bytesOf(b)); err != nil {
+			return err
 		}
-		if more != nil {
-			return more(stage)
+	}
+	if more != nil {
+		if err := more(stage); err != nil {
+			return err
 		}
-		return nil
 	}
-	if err = adding(); err == nil {
-		err = stage.Commit()
-	}
-	if err != nil {
-		return "", fmt.Errorf("plan: %w", err)
-	}
-	return sumOf(b), nil
+	return stage.Commit()
 }
 
 // bytesOf writes bytes.

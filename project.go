@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"qwb/export"
@@ -67,6 +68,7 @@ type Events interface {
 // job is one call of a method.
 type job struct {
 	*Project
+	mu       sync.Mutex // of warnings and of what is told to Events: readers of text are several
 	warnings []tqc.Warning
 }
 
@@ -78,6 +80,8 @@ func (j *job) warn(format string, args ...any) {
 }
 
 func (j *job) warnAbout(w tqc.Warning) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.warnings = append(j.warnings, w)
 	if j.Events != nil {
 		j.Events.Warning(w)
@@ -98,12 +102,16 @@ func (j *job) warnNew(p *plan.Plan, list []tqc.Warning) {
 
 func (j *job) note(format string, args ...any) {
 	if j.Events != nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
 		j.Events.Note(fmt.Sprintf(format, args...))
 	}
 }
 
 func (j *job) detail(format string, args ...any) {
 	if j.Events != nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
 		j.Events.Detail(fmt.Sprintf(format, args...))
 	}
 }
