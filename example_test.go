@@ -9,6 +9,7 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/calib/data/npy"
+	"qwb/export/all"
 	"qwb/graph/tensor"
 	"qwb/internal/demo"
 	"qwb/quantizer/program"
@@ -37,7 +38,7 @@ func Example() {
 	}
 
 	p := &qwb.Project{Model: "glyphs.onnx", Plan: "glyphs.plan.json", Store: store,
-		Catalog: qwb.Catalog{Version: "1.0", Backends: program.Backends()}}
+		Catalog: qwb.Catalog{Version: "1.0", Backends: program.Backends(), Formats: all.Formats()}}
 	c, _, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: "onnxruntime", Data: qwb.DataOptions{Paths: []string{"pictures"}}})
 	if err != nil {
 		log.Fatal(err)
