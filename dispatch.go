@@ -176,7 +176,7 @@ func (s *searcher) search(ctx context.Context, c *configured) ([]analysis.Unit, 
 		return nil, nil, err
 	}
 	done := 0
-	tick, finish := s.progress("search", 0)
+	tick, finish := s.progress("search (evaluations)", 0)
 	defer finish()
 	found, err := analysis.Search(ctx, analysis.SearchConfig{Units: units, Descending: s.o.Budget.Name == "cosine", Met: s.o.Budget.met,
 		Evaluate: func(ctx context.Context, fp32 []int) (float64, int64, int, error) {
