@@ -8,13 +8,14 @@ import (
 // batchSymbol names the first dimension of inputs once it is open, unless one of them has a name for it already.
 const batchSymbol = "batch"
 
-// OpenBatch returns a graph that takes any number of samples along the first axis of its inputs, for one whose inputs have the
-// fixed size 1 there. It is g itself if they are open already, else a copy: ids and names stay, recorded shapes follow the open
-// dimension, and where the target of a Reshape begins with the constant 1 it becomes 0, which copies the dimension.
+// OpenBatch returns a graph that takes any number of samples along the first axis of its inputs, made from a graph whose inputs
+// have the fixed size 1 there. If the inputs are open already it returns g itself, otherwise a copy. The copy keeps ids and
+// names; recorded shapes get the open dimension, and a Reshape whose target begins with the constant 1 gets 0 instead, which
+// copies the dimension.
 //
-// Everything that is computed of a sample must then have the samples along its first axis, or a multiple of them, one after the
-// other. What does not is an error that names the first such node in order of execution. Whether an operator mixes samples is
-// not decided here: one that normalizes along the first axis, for instance, leaves no trace in the shapes.
+// Every value that depends on the samples must then have them along its first axis, one after the other (or several entries for
+// each). If one does not, the error names the first node, in order of execution, that breaks this. Whether an operator mixes
+// samples cannot be seen here: normalizing along the first axis, for example, leaves no trace in the shapes.
 func OpenBatch(g *Graph) (*Graph, error) {
 	symbol, fixed, err := g.batchInputs()
 	if err != nil || !fixed {

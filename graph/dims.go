@@ -10,8 +10,8 @@ var unknownDim = Dim{N: -1}
 
 func dimOf(n int) Dim { return Dim{N: int64(n)} }
 
-// Elements returns the product of the dimensions, -1 if it is unknown. More than MaxElements is an error, also where a
-// dimension beside is unknown, unless one is 0.
+// Elements returns the product of the dimensions, or -1 if a dimension is unknown. More than MaxElements is an error, even if
+// another dimension is unknown; but a dimension of 0 makes the product 0.
 func (s Shape) Elements() (int64, error) {
 	if s == nil {
 		return -1, nil

@@ -1,12 +1,14 @@
-// Package graph is the intermediate representation: operators over values, in dense slices, with names at the edges only.
+// Package graph is the intermediate representation of a model: operators and the values between them, stored in dense slices.
+// Names are used only where a graph is read, written or reported on.
 //
-// A graph is loaded by graph/onnx or read from its text form (Parse, Format), rewritten by graph/passes, executed by
-// graph/exec and annotated, never rewritten, by quantizer. Node and value ids index side tables of NumNodes and NumValues
-// entries.
+// graph/onnx loads a graph, or Parse reads one from its text form (Format writes it); graph/passes rewrites it and graph/exec
+// executes it. The quantizer annotates a graph and never changes it. Node and value ids are indices into slices of NumNodes and
+// NumValues entries, so that a package can keep a table of its own beside the graph.
 //
-// What operators mean, short of computing them, stands in one table: Spec gives an operator's kind, the roles of its inputs
-// and outputs, inference of types and the count of multiply-accumulates. InferShapes applies it to a graph, InferNode to one
-// node with concrete inputs. Geometry, SliceRanges, ResizeGeometry and their like resolve attributes once for everybody.
+// The table opTable says what every operator means, except how it is computed. Spec looks an operator up: its kind, the roles
+// of its inputs and outputs, the inference of its types, and how to count its multiply-accumulates. InferShapes applies this to
+// a graph, InferNode to one node with concrete inputs. Geometry, SliceRanges, ResizeGeometry and similar functions resolve the
+// attributes of an operator in one place for all packages.
 //
 // To add an operator, add an entry to the slice of its family (ops_*.go) and lines to testdata/infer.
 package graph

@@ -134,8 +134,8 @@ func (g *Graph) SetInput(id NodeID, i int, v ValueID) {
 	}
 }
 
-// SetOutput makes node id compute v as its output i instead of what it computed before, which loses its producer.
-// v must have no producer and be neither constant nor graph input.
+// SetOutput makes v the output i of node id. The value that was there before has no producer afterwards. v must not have a
+// producer yet, and must be neither a constant nor a graph input.
 func (g *Graph) SetOutput(id NodeID, i int, v ValueID) error {
 	val := &g.values[v]
 	if val.producer != NoNode || val.Const != nil || g.IsInput(v) {

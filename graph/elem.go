@@ -10,8 +10,8 @@ import (
 // maxPartial bounds the integer tensors whose elements inference follows.
 const maxPartial = 4096
 
-// Elem is one element of an integer tensor during inference: known, or symbolic (a dimension, or what is computed of dimensions), or
-// neither (the zero value).
+// Elem is one element of an integer tensor during shape inference. It is a known number, or a symbol (the name of a dimension,
+// or an expression over such names), or unknown, which is the zero value.
 type Elem struct {
 	Known  bool
 	N      int64
@@ -121,8 +121,8 @@ func viewElems(elems []Elem, shape Shape, stride []int, offset int) []Elem {
 	return out
 }
 
-// addElems, subElems, mulElems and divElems compute as far as the result is a number or a sum of products of symbols. Overflow
-// and division by zero give an unknown element.
+// addElems, subElems, mulElems and divElems compute with elements. The result is unknown if it is neither a number nor a sum of
+// products of symbols, and on overflow or division by zero.
 func addElems(a, b Elem) Elem {
 	switch { // keeps the name that a model gave
 	case a == known(0):
@@ -222,8 +222,8 @@ func splitFactors(s string) []string {
 	return append(out, s[from:])
 }
 
-// floorDiv is floor((e + add) / by) for by >= 1 and an e that is not negative, by name if e is a symbol: what does not come out
-// even is a quotient in parentheses.
+// floorDiv is floor((e + add) / by), for by >= 1 and an e that is not negative. If e is a symbol and the division may leave a
+// remainder, the result is the quotient written in parentheses.
 func floorDiv(e Elem, add, by int64) Elem {
 	sum := addElems(e, known(add))
 	switch {

@@ -41,10 +41,10 @@ func cloneAttrs(attrs []Attr) []Attr {
 	return attrs
 }
 
-// Extract returns a new graph that computes outputs from inputs: what lies between them, with the constants that are read.
-// Nodes keep their order of storage; ids are new, names, types and shared tensors stay. inputs may be any values; a constant
-// among them becomes a plain input. It is an error if an output depends on a value that is neither computed from inputs and
-// constants nor among inputs.
+// Extract returns a new graph that computes outputs from inputs: the nodes that lie between them and the constants that these
+// read. Nodes stay in the order in which they are stored. Ids are new; names, types and tensors are shared with g. Any value
+// may be an input; a constant among the inputs becomes a plain input. It is an error if an output depends on a value that
+// cannot be computed from the inputs and constants.
 func Extract(g *Graph, inputs, outputs []ValueID) (*Graph, error) {
 	needed, err := g.between(inputs, outputs)
 	if err != nil {

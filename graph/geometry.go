@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// Geometry is a sliding window made explicit: automatic padding resolved, defaults filled in. All slices have one entry per
-// spatial axis; sizes that depend on an unknown dimension are -1. PadEnd does not contain what ceil_mode adds.
+// Geometry is a sliding window with everything made explicit: defaults are filled in and automatic padding is resolved. All
+// slices have one entry per spatial axis. A size that depends on an unknown dimension is -1. PadEnd does not include the
+// positions that ceil_mode adds.
 type Geometry struct {
 	Kernel, Stride, Dilation []int
 	PadBegin, PadEnd         []int
@@ -39,9 +40,9 @@ func ConvGeometry(n *Node, x, w Shape) (*Geometry, error) {
 }
 
 // ConvTransposeGeometry returns the window of ConvTranspose for input x [N,C,spatial...] and weight w [C,M/group,kernel...].
-// With output_shape or automatic padding the pads are those that lead to the output's size; the odd element is at the end
-// for SAME_UPPER, else at the beginning (ONNX ConvTranspose-11). Where the output is larger than what the kernel
-// reaches, the pad at the end is negative.
+// With output_shape or automatic padding, the pads are computed from the size of the output. If they add up to an odd number,
+// SAME_UPPER puts the odd element at the end, anything else at the beginning (ONNX ConvTranspose-11). The pad at the end is
+// negative where the output is larger than the kernel reaches.
 func ConvTransposeGeometry(n *Node, x, w Shape) (*Geometry, error) {
 	if err := checkConvRanks(x, w); err != nil {
 		return nil, err

@@ -10,14 +10,14 @@ import (
 // ErrTypeConflict is wrapped by the errors of InferShapes that report a recorded type which differs from the inferred one.
 var ErrTypeConflict = errors.New("recorded type differs from the inferred one")
 
-// InferShapes infers element type and shape of all values of g and its subgraphs, from graph inputs and constants through
-// all nodes, and follows the elements of shape computations (Shape, Gather, Concat, ... Reshape). Symbolic dimensions are
-// kept; a dimension is symbolic or unknown where it depends on one. Types recorded in the graph (value_info) count only where
-// nothing follows from the inputs.
+// InferShapes infers the element type and the shape of all values of g and of its subgraphs. It starts from graph inputs and
+// constants, goes through all nodes, and follows the elements of shape computations (Shape, Gather, Concat, ... Reshape).
+// Symbolic dimensions stay symbolic; a dimension that depends on one is symbolic or unknown. Types that the graph records
+// (value_info) are used only where nothing follows from the inputs.
 //
-// The errors are *NodeError: nodes whose inputs no execution would accept, values too large to exist, and, wrapping
-// ErrTypeConflict, recorded types that were wrong and have been replaced. Unknown operators are no error here: their outputs
-// keep what was recorded.
+// Errors are *NodeError: nodes with inputs that no execution would accept, values too large to exist, and recorded types that
+// were wrong and have been replaced (these wrap ErrTypeConflict). An unknown operator is no error: its outputs keep the types
+// that were recorded.
 func InferShapes(g *Graph) []error {
 	var errs []error
 	newInferrer(g, nil, &errs).run()

@@ -132,9 +132,9 @@ func (c *InferCtx) Out(i int) Shape {
 	return c.out[i].Shape
 }
 
-// InferNode infers the outputs of n, one of s's operator, from its inputs alone. opset is the imported version of the node's
-// domain. What does not follow stays unknown (If, Loop and Scan outside of a graph, operators without rule). Inputs that no
-// execution accepts are an error.
+// InferNode infers the outputs of node n, whose operator s describes, from its inputs alone. opset is the imported version of
+// the node's domain. What cannot be inferred stays unknown: the outputs of If, Loop and Scan without their graph, and of
+// operators without a rule. Inputs that no execution accepts are an error.
 func (s *OpSpec) InferNode(n *Node, opset int64, in []InferInput) ([]InferOutput, error) {
 	c := &InferCtx{Node: n, Opset: opset, in: in, out: make([]InferOutput, len(n.Outputs))}
 	err := s.infer(c)

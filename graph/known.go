@@ -2,8 +2,9 @@ package graph
 
 import "qwb/graph/tensor"
 
-// KnownElements infers shapes as InferShapes does and returns a function that tells the elements of a tensor of integers or bools
-// (0 and 1), where all of them follow from constants and fixed dimensions; false for others. It holds until g is changed.
+// KnownElements infers shapes as InferShapes does. It returns a function that gives the elements of a tensor of integers or
+// bools (0 and 1) if all of them follow from constants and fixed dimensions, and false otherwise. The function is valid until g
+// is changed.
 func KnownElements(g *Graph) func(ValueID) ([]int64, bool) {
 	var errs []error
 	r := newInferrer(g, nil, &errs)
@@ -14,9 +15,9 @@ func KnownElements(g *Graph) func(ValueID) ([]int64, bool) {
 	}
 }
 
-// ProvenShapes returns a function that tells the shape of a value as it follows from the shapes of the graph's inputs and from
-// constants alone, nil where it does not: what a file records of a value in between may be wrong. g is not changed; of values that it
-// gets later the function knows nothing.
+// ProvenShapes returns a function that gives the shape of a value if it follows from the shapes of the graph inputs and from
+// constants, and nil otherwise. Shapes that a file records for values in between are not trusted. g is not changed; the
+// function does not know values that are added to g later.
 func ProvenShapes(g *Graph) func(ValueID) Shape {
 	c := g.Clone()
 	for i := range c.values {

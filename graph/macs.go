@@ -16,8 +16,8 @@ func (g *Graph) MACs(id NodeID) (int64, bool) {
 	return product(dims)
 }
 
-// MACsAtLeast is MACs where an answer is needed although shapes are open: open dimensions count as 1. known is false if others
-// than the leading one (a batch without a name) are open; a count that does not fit, or of unknown rank, is 0.
+// MACsAtLeast is MACs for callers that need a number even if shapes are open: an open dimension counts as 1. known is false if
+// a dimension other than the leading one is open. The result is 0 if a rank is unknown or the count does not fit.
 func (g *Graph) MACsAtLeast(id NodeID) (macs int64, known bool) {
 	dims, none := g.macDims(id)
 	if none {
@@ -92,8 +92,8 @@ func product(s Shape) (p int64, ok bool) {
 	return int64(n), true
 }
 
-// Bind gives symbolic dimensions of the graph inputs a size, by symbol ("" stands for dimensions without one), and infers all
-// shapes anew. The errors are those of InferShapes.
+// Bind gives the symbolic dimensions of the graph inputs a size, by their symbol ("" stands for dimensions without one), and
+// then infers all shapes again. The errors are those of InferShapes.
 func Bind(g *Graph, sizes map[string]int64) []error {
 	for _, v := range g.Inputs {
 		g.values[v].Shape = g.values[v].Shape.bind(sizes)

@@ -79,8 +79,9 @@ func inferEmbedNorm(c *InferCtx) error {
 	return nil
 }
 
-// FusedMatMulAxes returns how com.microsoft's FusedMatMul permutes the axes of an operand before it multiplies: with batch the first
-// one moves behind the batch axes, and with trans the last two are exchanged then. It returns nil where they stay.
+// FusedMatMulAxes returns the permutation that com.microsoft's FusedMatMul applies to the axes of an operand before it
+// multiplies. With batch, the first axis moves behind the batch axes; then, with trans, the last two are exchanged. It returns
+// nil if nothing moves.
 func FusedMatMulAxes(rank int, batch, trans bool) []int {
 	if batch = batch && rank > 2; rank < 2 || !batch && !trans {
 		return nil

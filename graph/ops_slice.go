@@ -149,8 +149,8 @@ func inferSlice(c *InferCtx) error {
 // openEnd is what exporters write for "to the end" at the least (TensorFlow); no axis is longer.
 const openEnd = 1_000_000_000
 
-// openCount is the size of a slice of an unknown dimension, as far as it is the same expression for every size that the slice is
-// meant for: x[1:] of T is T-1, though nothing is left of an empty x.
+// openCount is the size of a slice of an unknown dimension, if one expression gives it for every size that the slice is meant
+// for: x[1:] of a dimension T has T-1 elements, although an empty x would leave none.
 func openCount(d Dim, start, end, step int64) Dim {
 	switch {
 	case start == 0 && end >= openEnd && step == 1, step == -1 && (start == -1 || start >= openEnd) && end <= -openEnd:
@@ -184,8 +184,9 @@ func openCount(d Dim, start, end, step int64) Dim {
 	return floorDiv(count, step-1, step).dim()
 }
 
-// inferOpenSlice handles bounds that are not numbers: from 0 or a symbol to a symbol are as many as lie between, if the dimension
-// is no smaller. Of a fixed size, such as that of a table of positions, that is taken for granted.
+// inferOpenSlice handles bounds that are not numbers. A slice from 0 or a symbol to a symbol has as many elements as lie
+// between the two, provided that the dimension is not smaller. For a dimension of fixed size, that of a table of positions for
+// example, this is assumed.
 func inferOpenSlice(c *InferCtx, x Shape, starts, ends []Elem, axes []int64, steps []Elem) error {
 	if axes == nil {
 		for i := range starts {

@@ -40,8 +40,8 @@ const (
 	SocketIndex               // shapes, axes, indices
 )
 
-// OpSpec describes one operator in all its versions. Values flow from every SocketData input to every SocketData output and
-// from every SocketIndex input to every SocketIndex output, between other sockets they do not.
+// OpSpec describes one operator in all its versions. Data flow from every SocketData input to every SocketData output, and
+// indices from every SocketIndex input to every SocketIndex output. Nothing flows between other sockets.
 type OpSpec struct {
 	Name   string
 	Domain string // "" is ai.onnx

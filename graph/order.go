@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Order returns the live nodes in the canonical order of execution: depth first from the graph outputs along the inputs
-// of each node, then nodes no output depends on, by the name of their first output. The order depends on structure and
-// names alone, not on the order in which nodes are stored. It reports a cycle as an error that names a node on it.
+// Order returns the live nodes in the canonical order of execution: depth first from the graph outputs, along the inputs of
+// each node; then the nodes that no output depends on, by the name of their first output. The order depends only on structure
+// and names, not on the order in which nodes are stored. A cycle is an error that names one of its nodes.
 func (g *Graph) Order() ([]NodeID, error) {
 	const (
 		unseen = iota

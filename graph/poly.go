@@ -13,8 +13,8 @@ const (
 	maxSymbol = 160 // characters of names that inference makes
 )
 
-// poly is an element as a sum of products: what symbols are parsed into to compute with them. Parts of a product are names of
-// dimensions and quotients that do not come out even, "(H/2)", which are rounded down.
+// poly is an element written as a sum of products, which is the form that symbols are computed in. The factors of a product are
+// names of dimensions, and quotients such as "(H/2)", which are rounded down.
 type poly struct {
 	c     int64
 	terms []monomial // sorted, no two with the same parts, no factor 0

@@ -2,9 +2,9 @@ package graph
 
 import "fmt"
 
-// CheckInputs reports the first node, of g or of a graph inside one of its nodes, that lacks an input which its operator needs in
-// every version: a *NodeError that names both. Operators without description are not judged. Who reads Node.Input(i) of a graph
-// that passed may rely on the inputs below OpSpec.MinIn.
+// CheckInputs reports the first node, of g or of a graph inside one of its nodes, that lacks an input which its operator needs
+// in every version. The error is a *NodeError that names the node and the input. Unknown operators are not checked. For a graph
+// that passes, every input below OpSpec.MinIn can be read with Node.Input without asking whether it is there.
 func (g *Graph) CheckInputs() error {
 	for i := range g.nodes {
 		n := &g.nodes[i]

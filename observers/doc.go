@@ -1,7 +1,8 @@
-// Package observers turns the values of a tensor into a range. It has two halves: State, the statistics of one tensor,
-// which are mergeable and free of order; and the methods (MinMax, Percentile, MSE, KL, Isotone), one file each, which all
-// read the same State. Choosing another method therefore costs no new pass over the data.
+// Package observers turns the values of a tensor into a range. It has two halves. State holds the statistics of one tensor;
+// states can be merged, and the order of the values does not matter. The methods (MinMax, Percentile, MSE, KL, Isotone), one
+// file each, compute a range from a State. All of them read the same State, so choosing another method needs no new pass over
+// the data.
 //
-// calib feeds tensors in and turns ranges into scales with qmath. An observer never writes a config, runs no graph and
-// knows no scale but those its own search tries.
+// calib feeds tensors in, and turns ranges into scales with qmath. An observer never writes a configuration and never runs a
+// graph; the only scales it knows are those that its own search tries.
 package observers

@@ -7,9 +7,9 @@ import (
 	"qwb/kernels/ref"
 )
 
-// Limited observes a tensor x and y = x bounded, x < Lo becoming Lo and then x > Hi becoming Hi, as Relu and Clip do, by looking
-// at x alone. What is seen of y follows from what is seen of x to the bit, as long as x is finite and its counts tell all that
-// those of y have to; from then on y is computed and counted as well. Not safe for concurrent use; use NewLimited.
+// Limited observes two tensors by looking at one: x, and y = x with values below Lo replaced by Lo and then values above Hi by
+// Hi, as Relu and Clip do. As long as x is finite and its counts determine those of y, the state of y is derived from that of
+// x, to the bit. From then on y is computed and counted as well. Use NewLimited. A Limited is not safe for concurrent use.
 type Limited struct {
 	lo, hi float32
 	x      *State
@@ -73,8 +73,8 @@ func (l *Limited) limit(x Extent) Extent {
 	return NoExtent.Union(Extent{min(max(x.Min, l.lo), l.hi), min(max(x.Max, l.lo), l.hi)})
 }
 
-// follows reports whether the state of y still follows from that of x when what is finite of data is added: every octave that y
-// keeps apart is kept apart in x.
+// follows reports whether the state of y can still be derived from that of x after the finite values of data are added: x must
+// keep apart every octave that y keeps apart.
 func (l *Limited) follows(data []float32) bool {
 	if l.x.extremesOnly || len(data) == 0 {
 		return true

@@ -41,10 +41,10 @@ func (st *State) Observe(t *tensor.Tensor, axis int) (Extent, error) {
 	return x, nil
 }
 
-// ObservePiece is Observe of some elements of a tensor that are consecutive in memory, the first being number from. In memory,
-// channels follow each other, inner elements of each, again and again; no channels get ranges of their own if channels is negative. It
-// returns the extent of data alone, and how many values are NaN instead of an error. What is observed does not depend on how
-// tensors are cut into pieces.
+// ObservePiece is Observe for elements of a tensor that are consecutive in memory; from is the number of the first one. Memory
+// holds inner elements of the first channel, then inner elements of the second, and so on, and begins again after the last. If
+// channels is negative, no ranges per channel are kept. It returns the extent of data alone and, instead of an error, how many
+// values are NaN. The statistics do not depend on how a tensor is cut into pieces.
 func (st *State) ObservePiece(data []float32, from, channels, inner int) (x Extent, nan uint64) {
 	st.meter()
 	before := st.hist.nan

@@ -7,12 +7,13 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Percentile keeps Params.Percentile of the values inside the range and clips the rest. A symmetric policy takes that
-// quantile of |x|, the range being cut to minimum and maximum; an asymmetric one cuts 1-p off each end.
+// Percentile keeps Params.Percentile of the values inside the range and clips the rest. A symmetric policy takes that quantile
+// of |x| and cuts the range to minimum and maximum; an asymmetric policy cuts off 1-p at each end.
 //
-// The quantile of p over n values is the one of rank ceil(p*n) (the smallest value that at least p*n values do not exceed), over
-// all values of all samples, zeros included: unlike a mean of quantiles per batch (PPQ) it does not depend on batches.
-// It is within 2^-10 relative of the exact one, or, where that is below 2^-20 of the largest value, within 2^-20 of the largest.
+// The quantile p of n values is the value of rank ceil(p*n), that is, the smallest value that at least p*n values do not
+// exceed. It is taken over all values of all samples, zeros included, so it does not depend on how samples are batched (PPQ
+// takes the mean of one quantile per batch). Its relative error is at most 2^-10; below 2^-20 of the largest value, the error
+// is at most 2^-20 of the largest value.
 var Percentile = &Method{
 	Name: tqc.ObserverPercentile,
 	Doc:  "the quantile that keeps a share of the values inside, 99.99 % by default",

@@ -37,13 +37,14 @@ const (
 	channelsMixed   = -1 // tensors disagreed, or there were too many: no ranges per channel
 )
 
-// State holds the statistics of one tensor over any number of samples: counts on a fixed grid of 1,024 equal bins per
-// octave of |x| (the float32 bits shifted right by 13), per sign, zeros apart; the exact minimum and maximum, of the tensor
-// and of each channel; how many values were not finite; and for softmax outputs what keeps the order in each row.
+// State holds the statistics of one tensor over any number of samples. Values are counted on a fixed grid, per sign: each
+// octave of |x| has 1,024 equal bins, which are the float32 bits shifted right by 13; zeros are counted apart. Beside the
+// counts there are the exact minimum and maximum of the tensor and of each channel, the number of values that were not finite,
+// and, for outputs of a softmax, what keeps the order of each row.
 //
-// Values more than 20 octaves below the largest are one count per sign, denormals count as zeros (minimum and maximum see
-// both exactly). A State is a function of the multiset of what was observed: order, splitting and merging do not change a
-// byte of it. It occupies at most MaxMemory bytes. The zero value is not usable; use New. Not safe for concurrent use.
+// Values more than 20 octaves below the largest one share one count per sign, and denormals count as zeros; minimum and maximum
+// see both exactly. A State depends only on the multiset of the observed values: order, splitting and merging change no byte of
+// it. It takes at most MaxMemory bytes. The zero value is not usable, use New. A State is not safe for concurrent use.
 type State struct {
 	hist     *histogram
 	extent   Extent
@@ -59,8 +60,8 @@ type State struct {
 // New returns a state that has seen nothing.
 func New() *State { return &State{hist: newHistogram(), extent: NoExtent} }
 
-// NewMinMax returns a state that has seen nothing and will count nothing: it keeps extremes, of the tensor and of the channels,
-// which is much faster, and serves MinMax alone.
+// NewMinMax returns an empty state that keeps the extremes of the tensor and of its channels and counts nothing. That is much
+// faster, but only the method MinMax can use it.
 func NewMinMax() *State {
 	st := New()
 	st.dropBins()

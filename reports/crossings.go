@@ -8,8 +8,8 @@ import (
 	"qwb/analysis"
 )
 
-// crossingTable says where float is computed and what passing between it and the integers costs, and writes the crossings at float
-// islands, the largest first, at most 20.
+// crossingTable says where floats are computed on the target and how many bytes pass between floats and integers. It lists the
+// crossings at float islands, the largest first, at most 20.
 func crossingTable(t *tables, v *analysis.Verification) {
 	if v.Float == "" {
 		return

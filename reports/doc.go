@@ -1,3 +1,3 @@
-// Package reports renders what analysis computed: text tables for a terminal, one offline HTML file, PNG plots. It computes
-// nothing: every number shown is a field of analysis.Report.
+// Package reports renders what package analysis has computed: text tables for a terminal, HTML files that work offline, and PNG
+// plots. It computes nothing but shares and sums of what it shows: every other number is a field of a result.
 package reports

@@ -147,8 +147,8 @@ func verificationTensors(t *tables, v *analysis.Verification) {
 	t.end()
 }
 
-// safetyTable says how many sums of products are safe for every input, and writes those that are not on the data, the worst first,
-// at most 20.
+// safetyTable says how many sums of products are safe for every input. It lists the sums that are not, those that saturate most
+// on the data first, at most 20.
 func safetyTable(t *tables, v *analysis.Verification) {
 	if len(v.Safety) == 0 {
 		return

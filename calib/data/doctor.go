@@ -33,8 +33,9 @@ type inputFacts struct {
 	first         *firstConv // nil where the model says nothing about its input
 }
 
-// NewDoctor prepares an examination. g is the model as loaded, before batch normalisation is folded into weights (its
-// statistics tell what the first convolution saw in training); nil leaves that out. pre may be nil.
+// NewDoctor prepares an examination. g is the model as it was loaded, before batch normalisation is folded into weights: the
+// statistics of the batch normalisation tell what the first convolution saw in training. With a nil g this comparison is left
+// out. pre may be nil.
 func NewDoctor(spec InputSpec, g *graph.Graph, pre *plan.Preprocess) *Doctor {
 	d := &Doctor{pre: pre, seen: map[[32]byte]string{}}
 	for _, in := range spec {

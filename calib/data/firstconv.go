@@ -10,9 +10,9 @@ import (
 	"qwb/graph/tensor"
 )
 
-// firstConv holds the convolution that reads a picture against the batch normalisation behind it, whose running mean and
-// variance tell, channel by channel, how the convolution's outputs were distributed in training. Two hypotheses are
-// followed: the channels as they come, and in reverse order.
+// firstConv compares the convolution that reads a picture with the batch normalisation behind it. The running mean and variance
+// of that say, channel by channel, how the convolution's outputs were distributed in training. Two hypotheses are followed: the
+// colour channels in the order they have, and in reverse order.
 type firstConv struct {
 	nhwc         bool // the picture is transposed before the convolution
 	weight       *tensor.Tensor
@@ -140,8 +140,8 @@ func (f *firstConv) add(patch []float32, k int) {
 
 func (f *firstConv) enough() bool { return f.count >= minPatches }
 
-// moments returns, for a hypothesis and an output channel, by how many of training's standard deviations the mean is off
-// and the ratio of the standard deviations; false for channels that training left dead.
+// moments compares one output channel with training, under a hypothesis: shift is the difference of the means in standard
+// deviations of training, spread the ratio of the standard deviations. ok is false for a channel that was dead in training.
 func (f *firstConv) moments(h, o int) (shift, spread float64, ok bool) {
 	std := math.Sqrt(float64(f.var_[o]))
 	mean := f.sum[h][o] / f.count
@@ -157,9 +157,9 @@ func distance(shift, spread float64) float64 {
 	return (spread*spread+shift*shift-1)/2 - math.Log(spread)
 }
 
-// warnings compares what was seen with what training saw, and speaks only where the evidence is strong. The whole: the
-// median channel is farther from training than pictures of another kind would make it. The order of channels: only those
-// that respond to colour can tell, and these have to agree on the reverse.
+// warnings compares the samples with training and speaks only where the evidence is strong. Pictures as a whole are judged by
+// the median channel: it must be farther from training than other kinds of pictures would put it. The order of the colours is
+// judged by the channels that respond to colour, which have to agree that the reverse order fits better.
 func (f *firstConv) warnings(input string) []Warning {
 	var spreads, shifts, distances []float64
 	telling, nearer, given, other := 0, 0, 0.0, 0.0

@@ -7,9 +7,9 @@ import (
 	"qwb/graph/exec"
 )
 
-// iterator loads samples ahead of its consumer. At most ahead samples are being loaded or waiting (one, where memory is
-// limited, until the first shows how large they are); each is loaded by a goroutine of its own that ends when it is done, so an
-// iterator may be dropped at any time.
+// iterator loads samples ahead of its consumer. At most ahead samples are being loaded or wait to be read; where memory is
+// limited it is one, until the first sample has shown how large they are. Each sample is loaded by a goroutine of its own,
+// which ends when it is done, so an iterator may be dropped at any time.
 type iterator struct {
 	set     *Set
 	ahead   int

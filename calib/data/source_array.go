@@ -118,8 +118,8 @@ func (o *opener) noteTurned(array string, in Input) {
 	}
 }
 
-// only names the array of an archive that feeds a model's single input: the one of its name, else the only one, else the only one
-// that fits.
+// only returns the name of the array in an archive that feeds a model's single input: the array with the name of the input,
+// otherwise the only array, otherwise the only array that fits.
 func (in Input) only(a *npy.Archive) string {
 	names := a.Names()
 	switch {
@@ -165,9 +165,9 @@ func (in Input) fit(h npy.Header) (arrayFit, error) {
 	return arrayFit{}, err
 }
 
-// rows says how many samples an array holds for the input, and the shape of one. The array is one sample if it has the
-// input's shape; it may lack the batch dimension; and where the input takes a batch of 1 or of any size, an array with
-// more rows is one sample per row (but of a vector of open length, which is one sample).
+// rows returns how many samples an array holds for the input, and the shape of one. An array with the input's shape is one
+// sample, with or without the batch dimension. If the input takes a batch of 1 or of any size, each row of an array with more
+// rows is a sample; only a vector of open length is always one sample.
 func (in Input) rows(h npy.Header) (int, []int, error) {
 	shape, want := h.Shape, in.Shape
 	batch := len(want) > 0 && (!want[0].Known() || want[0].N == 1)

@@ -124,8 +124,8 @@ func (a *Average) each(p Profile) (err error) {
 	return nil
 }
 
-// divided returns the multiplier of the mean of n, as TFLite's MEAN makes it from that of the sum: shifted up as far as n has
-// bits, so that the truncating division keeps 30 of them.
+// divided returns the multiplier of a mean of n codes from that of their sum, as TFLite's MEAN does: it shifts up by the number
+// of bits of n before the division, which truncates, so that 30 bits are left.
 func (m Multiplier) divided(n int) Multiplier {
 	shift := min(bits.Len(uint(n))-1, 31+int(m.Shift))
 	return Multiplier{M: int32(int64(m.M) << shift / int64(n)), Shift: m.Shift - int32(shift)}

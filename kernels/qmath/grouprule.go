@@ -46,8 +46,8 @@ func (r GroupRule) Quantize(codes []int8, scales, x []float32) (finite bool) {
 	return true
 }
 
-// Codes writes the codes of the elements of one group that has the given scale. They are at most 2^22 times the scale, as they are where
-// it was made of the largest of them.
+// Codes writes the codes of the elements of one group with the given scale. |x| / scale must be at most 2^22, which holds if
+// the scale was made from the largest element.
 func (r GroupRule) Codes(codes []int8, x []float32, scale float32) {
 	switch {
 	case scale == 0:

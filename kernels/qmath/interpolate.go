@@ -5,9 +5,9 @@ import "math"
 // segments is how many straight lines stand for a function of 16-bit codes, each over 128 of them.
 const segments = 512
 
-// Interpolated is a function of int16 codes by straight lines: entry k is its value for code 128*k - 32768, in output codes, moved
-// so that the error in the middle of the line that begins there is halved; the last entry ends the last line. It is TFLite's
-// table of int16 kernels (LUTPopulate and LUTLookup), for grids without zero points.
+// Interpolated is a function of int16 codes made of straight lines. Entry k is the value at code 128*k - 32768, in output
+// codes, moved so that the error in the middle of the line that begins there is halved. The last entry is the end of the last
+// line. This is the table of TFLite's int16 kernels (LUTPopulate and LUTLookup), for grids without zero points.
 type Interpolated [segments + 1]int16
 
 // Interpolates reports whether the profile's target tabulates functions from grid x to grid y as Interpolated: TFLite does, where

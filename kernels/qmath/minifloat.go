@@ -33,8 +33,9 @@ var minifloats = [...]struct {
 	E2M1:     {2, 1, 1, 0x7, 0x8, 0x7, false},
 }
 
-// Encode returns the code of the number of the format nearest to x, ties to even. What rounds beyond the largest number becomes
-// it with saturate, else infinity, or NaN in formats that have none; E2M1 always saturates, and takes NaN as -0.
+// Encode returns the code of the number nearest to x, ties to even. A number that rounds beyond the largest one becomes the
+// largest one with saturate; without it, it becomes infinity, or NaN in a format without infinity. E2M1 always saturates, and
+// encodes NaN as -0.
 func (f Minifloat) Encode(x float64, saturate bool) uint16 {
 	m := &minifloats[f]
 	sign := uint16(0)

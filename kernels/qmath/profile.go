@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Profile is the arithmetic of one target: how the int32 accumulator of a layer becomes a code of its output, and what
-// the other quantized operators compute. Profiles() lists them, docs/profiles.md describes them.
+// Profile is the arithmetic of one target: how the int32 accumulator of a layer becomes a code of its output, and how the other
+// quantized operators are computed. Profiles() lists all profiles, docs/profiles.md describes them.
 //
-// A profile is plain data. Prepare turns the float32 scales of a channel into a Multiplier, Requantize applies it; Add,
+// A profile is plain data. Prepare turns the float32 scales of a channel into a Multiplier, and Requantize applies it. Add,
 // Mul, Rescale, Average, Table, Softmax and Border prepare the other operators.
 type Profile struct {
 	Name    string

@@ -96,8 +96,8 @@ func (g Grid) FakeSlice(dst, src []float32) {
 	}
 }
 
-// Narrow reports whether Fake may be computed in float32 throughout, as FakeSlice does: the rounding is half to even and
-// quotients inside the grid are below 2^22.
+// Narrow reports whether Fake may be computed in float32 throughout, as FakeSlice does. That is so if rounding is half to even
+// and all quotients inside the grid are below 2^22.
 func (g Grid) Narrow() bool {
 	const limit = 1 << 20
 	return g.Rounding == HalfEven && g.QMin >= -limit && g.QMax <= limit && g.ZeroPoint >= -limit && g.ZeroPoint <= limit

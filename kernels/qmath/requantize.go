@@ -122,9 +122,9 @@ func (s Scaling) scale(acc int32, m Multiplier) int32 {
 
 func saturate32(v int64) int32 { return clamp64(v, math.MinInt32, math.MaxInt32) }
 
-// Fits reports whether Requantize of accumulators up to acc in magnitude, acc >= 0, wraps nowhere. Only factors above 1 and
-// accumulators next to the end of int32 do: integer forms then answer what their target answers, which is not a rounding of
-// the exact value.
+// Fits reports whether Requantize of every accumulator up to acc in magnitude (acc >= 0) stays within its integers. It does
+// unless the factor is above 1 or accumulators come close to the end of int32. Where it does not, integer forms give what their
+// target gives, which is not a rounding of the exact value.
 func (s Scaling) Fits(acc int64, m Multiplier) bool {
 	if acc > math.MaxInt32 {
 		return false

@@ -1,6 +1,7 @@
-// Package qmath is the one definition of how numbers become integers: rounding, quantize, dequantize, fake quantize, scale
-// from range, and the arithmetic profiles of targets, which take accumulators and codes to codes. Nobody else rounds on a
-// quantization path. docs/numerics.md derives what stands here, docs/profiles.md describes the profiles.
+// Package qmath is the one place that defines how numbers become integers. It has rounding, quantize, dequantize, fake quantize
+// and the scale of a range, and the arithmetic profiles of targets: how a target turns accumulators, or codes, into codes. No
+// other package rounds on the way from floats to integers. docs/numerics.md derives the formulas, docs/profiles.md describes
+// the profiles.
 package qmath
 
 import (
