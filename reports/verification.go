@@ -147,8 +147,8 @@ func verificationTensors(t *tables, v *analysis.Verification) {
 	t.end()
 }
 
-// safetyTable says how many sums of products are safe for every input. It lists the sums that are not, those that saturate most
-// on the data first, at most 20.
+// safetyTable says how many sums of products are safe for every input. It lists the steps whose sums saturated on the data
+// or leave int32 for some input, those that saturated most first, at most 20.
 func safetyTable(t *tables, v *analysis.Verification) {
 	if len(v.Safety) == 0 {
 		return
@@ -175,7 +175,7 @@ func safetyTable(t *tables, v *analysis.Verification) {
 	}
 	t.printf("Sums of products: %d of %d steps fit into int32 for every input; the widest accumulator has %d bits, the largest bias is %d\n",
 		len(v.Safety)-wide, len(v.Safety), bits, bias)
-	t.printf("Without VNNI: in %d of %d steps no pair of products leaves int16 for any input; of the others, %s pairs may, and in %d steps some do "+
+	t.printf("Without VNNI: pairs of products always fit into int16 in %d of %d steps; %s pairs of the other steps can saturate, and in %d steps some did "+
 		"on the data\n\n", safe, len(v.Safety), count(pairs), saturating)
 	if len(worst) == 0 {
 		return

@@ -80,7 +80,7 @@ func TestFlagsOfOneNameMeanOneThing(t *testing.T) {
 		}
 		several++
 		row := regexp.MustCompile("(?m)^\\| `--"+regexp.QuoteMeta(name)+"` .*$").FindAllString(section, -1)
-		if assert.NotEmpty(t, row, "--%s has no row", name) {
+		if assert.NotEmpty(t, row, "--%s has no row", name) && !strings.Contains(row[len(row)-1], "| all other commands |") {
 			for command := range u.commands {
 				assert.Contains(t, strings.Join(row, "\n"), "`"+command+"`", "--%s", name)
 			}

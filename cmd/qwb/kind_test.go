@@ -2,10 +2,14 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qwb/graph/tensor"
+	"qwb/quantizer/overlay"
 )
 
 // TestTheWrongKindOfFile: whatever a command is given, it says what that is and what takes it. Before, a parser said what it stumbled over.
@@ -22,6 +26,9 @@ func TestTheWrongKindOfFile(t *testing.T) {
 	write(t, "m.pt", []byte("PK\x03\x04archive/data.pkl"))
 	write(t, "pointer.onnx", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"))
 	require.NoError(t, os.Mkdir("hf", 0o755))
+	tuned, err := (&overlay.Overlay{Entries: []overlay.Entry{{Node: "conv1", Input: 2, Base: strings.Repeat("0", 64), Value: tensor.FromF32(make([]float32, 16), 16)}}}).Encode()
+	require.NoError(t, err)
+	write(t, "m.tuned.01234567.safetensors", tuned)
 	write(t, "hf/config.json", []byte(`{"architectures": ["LlamaForCausalLM"]}`))
 
 	is := map[string]string{
@@ -30,8 +37,9 @@ func TestTheWrongKindOfFile(t *testing.T) {
 		"lm.gguf": "this is a checkpoint of a language model", "hf": "this is a checkpoint of a language model",
 		"lm.kuiper": "this is a checkpoint of KuiperLLama", "lm.mllm": "this is a checkpoint of mllm", "lm.inferllm": "this is a checkpoint of InferLLM",
 		"m.tflite": "this is a TensorFlow Lite model.*tf2onnx", "m.pt": "torch.onnx.export", "pointer.onnx": "git lfs pull",
+		"m.tuned.01234567.safetensors": "this is a file of tuned values",
 	}
-	never := []string{"lm.kuiper", "lm.mllm", "lm.inferllm", "m.tflite", "m.pt", "pointer.onnx", "m.stats"}
+	never := []string{"lm.kuiper", "lm.mllm", "lm.inferllm", "m.tflite", "m.pt", "pointer.onnx", "m.stats", "m.tuned.01234567.safetensors"}
 	checkpoints := []string{"lm.bin", "lm.q80", "lm.gguf", "hf"}
 	wantModel := append([]string{"m.plan.json"}, never...)
 	wantPlan := append([]string{"m.onnx"}, never...)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"qwb/graph/checkpoint"
@@ -22,6 +23,7 @@ const (
 	Checkpoint      // a language model: llama2.c, GGUF, or a folder of Hugging Face
 	Plan            // *.plan.json
 	Statistics      // *.stats
+	Overlay         // what qwb tune changed, *.tuned.*.safetensors
 	Kuiper          // KuiperLLama version 3
 	MLLM            // mllm version 1
 	InferLLM
@@ -39,6 +41,7 @@ var facts = [...]struct{ is, use string }{
 	Checkpoint: {"a checkpoint of a language model", "qwb generate, eval --text, analyze --text and export --format q80 (or another one) take it"},
 	Plan:       {"a plan", "qwb analyze, dispatch, eval, verify, export and diff take it; the model it is for stands in it"},
 	Statistics: {"a file of statistics", "name the plan beside it, or give it to qwb calibrate --merge"},
+	Overlay:    {"a file of tuned values", "name the plan beside it, which refers to it"},
 	Kuiper:     {"a checkpoint of KuiperLLama, which only its engine opens", "use the checkpoint that it was exported from"},
 	MLLM:       {"a checkpoint of mllm, which only its engine opens", "use the checkpoint that it was exported from"},
 	InferLLM:   {"a checkpoint of InferLLM, which only its engine opens", "use the checkpoint that it was exported from"},
@@ -135,6 +138,8 @@ func OfBytes(head []byte, size int64) Kind {
 	switch {
 	case isKuiper(head, size):
 		return Kuiper
+	case len(head) > 8 && overlayStart.Match(head[8:]): // safetensors: a length, then JSON
+		return Overlay
 	case len(text) > 0 && text[0] == '{' && bytes.Contains(text, []byte(`"qwb plan"`)):
 		return Plan
 	case len(text) > 1 && text[0] == '{' && strings.ContainsRune("\"} \t\r\n", rune(text[1])):
@@ -166,6 +171,9 @@ var magics = []struct {
 	{PyTorch, 0, "PK\x03\x04"}, // npz begins like this too: data are never asked about
 	{LFS, 0, "version https://git-lfs.github.com/"},
 }
+
+// overlayStart is how the JSON of an overlay begins: with its first entry, or with its format where it has none.
+var overlayStart = regexp.MustCompile(`^\{"__metadata__":\{("entry [^"]+":"\{\\"node\\"|"format":"qwb overlay")`)
 
 // isKuiper compares the size of the file with the one that its header asks for: seven numbers of a model, the vocabulary negative, and the
 // size of the groups.
