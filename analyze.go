@@ -9,6 +9,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -72,7 +73,7 @@ func (j *job) explain(ctx context.Context, p *Planned, set *data.Set, threads in
 	if err != nil {
 		return nil, err
 	}
-	lowered, err := p.Program(profile)
+	lowered, err := p.Partial(profile)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (j *job) explain(ctx context.Context, p *Planned, set *data.Set, threads in
 	tick, finish := j.progress("explain", set.Len())
 	defer finish()
 	elapsed := j.stopwatch()
-	r, err := analysis.Explain(ctx, set.Iterator(), analysis.ExplainConfig{Set: p.Set, Program: lowered, Reference: p.Reference, Backend: backend, Threads: threads,
+	r, err := analysis.Explain(ctx, func() exec.Iterator { return set.Iterator() }, analysis.ExplainConfig{Set: p.Set, Program: lowered, Reference: p.Reference, Backend: backend, Threads: threads,
 		Progress: tick})
 	if err != nil {
 		return nil, err

@@ -24,20 +24,32 @@ type Explanation struct {
 	Seconds float64      `json:"seconds"`
 }
 
-// Loss is an error that was split into parts along the chain float -> weights rounded -> activations clipped -> activations rounded
-// -> bias rounded -> tables -> integers under the profile. Each part is the projection of its step's change on the whole error,
-// <y_k - y_(k-1), y_n - y_0>, over sum(y_0^2) + 1e-7, mean over samples: the parts sum to the NSR. A part may be negative, where its
-// change makes up for others; all are 0 where the whole is 0.
+// Loss is an error that was split into parts: what each kind of change does by itself. NSR is that of the whole, with integers
+// against float; all parts are in its unit, over sum(y_0^2) + 1e-7, mean over samples.
+//
+// At a graph output a part is the NSR of the float network with that one change: Weights with weights rounded, Clip with activations
+// clipped, Round what rounding the clipped ones adds, Bias what rounding the biases adds to rounded weights, Tables and Profile with every step's output moved by as much
+// as its table, or its integers under the profile, are off at that step from float inputs. No part holds the rounding of activations
+// but Round: a small change in front of it throws all later rounding anew, which is chance and no fault of the change. Parts that do not
+// depend on each other sum to the NSR; Rest is what they do together. What tuning changed in weights and biases is part of Weights.
+//
+// At a step's own output a part is the projection of a change of the chain float -> weights rounded -> activations clipped -> activations
+// rounded -> bias rounded -> tables -> integers on the whole error, <y_k - y_(k-1), y_n - y_0>. There nothing is thrown anew, and the parts sum
+// to the NSR but for the rounding of the sums. A part may be negative, where its change makes up for others.
 type Loss struct {
 	NSR     float64 `json:"nsr"`
 	Weights float64 `json:"weights"`
-	Clip    float64 `json:"clip"`
-	Round   float64 `json:"round"`
-	Bias    float64 `json:"bias"`
-	Tables  float64 `json:"tables"`
-	Profile float64 `json:"profile"`
-	// Rest is what the parts leave over, by the rounding of their sums.
-	Rest float64 `json:"rest"`
+	// WeightsShift and WeightsNoise split Weights: into what one number per output channel takes away (the mean shift of the channel, as
+	// the other samples show it, which a corrected bias repairs) and what it leaves. Nil with fewer than two samples, and for steps
+	// without rounded weights.
+	WeightsShift *float64 `json:"weights_shift,omitempty"`
+	WeightsNoise *float64 `json:"weights_noise,omitempty"`
+	Clip         float64  `json:"clip"`
+	Round        float64  `json:"round"`
+	Bias         float64  `json:"bias"`
+	Tables       float64  `json:"tables"`
+	Profile      float64  `json:"profile"`
+	Rest         float64  `json:"rest"`
 }
 
 // OutputLoss is the loss at a graph output.
@@ -53,7 +65,7 @@ type LayerLoss struct {
 	Loss
 }
 
-// Stages of the chain.
+// Stages: of a step's chain each with those before it, of the whole graph each alone.
 const (
 	stageFloat = iota
 	stageWeights
@@ -76,9 +88,11 @@ type ExplainConfig struct {
 	Progress  func(done int)  // samples done; may be nil
 }
 
-// Explain splits the loss of a program against the float graph, at the graph outputs and at every step that computes. An empty data
-// set is an error, and so is an output that is not finite. Memory: the activations of one sample and the outputs of the chain.
-func Explain(ctx context.Context, samples exec.Iterator, cfg ExplainConfig) (*Explanation, error) {
+// Explain splits the loss of a program against the float graph, at the graph outputs and at every step that computes. data starts the
+// samples; it is called a second time, for the same ones, to see what of the weights' part is a shift of means. An empty data set is an
+// error, and so is an output that is not finite. Memory: the activations of one sample, up to three times.
+func Explain(ctx context.Context, data func() exec.Iterator, cfg ExplainConfig) (*Explanation, error) {
+	samples := data()
 	e, err := newExplainer(cfg)
 	if err != nil {
 		return nil, err
@@ -114,7 +128,22 @@ func Explain(ctx context.Context, samples exec.Iterator, cfg ExplainConfig) (*Ex
 	for i := range e.layers {
 		l := &e.layers[i]
 		n := e.g.Node(l.step.Node)
-		r.Layers = append(r.Layers, LayerLoss{n.Name, n.Op, l.loss.mean()})
+		loss := l.loss.mean()
+		if len(l.shift.own) > 1 {
+			moved := l.shift.part()
+			noise := loss.Weights - moved
+			loss.WeightsShift, loss.WeightsNoise = &moved, &noise
+		}
+		r.Layers = append(r.Layers, LayerLoss{n.Name, n.Op, loss})
+	}
+	if r.Samples < 2 {
+		return r, nil
+	}
+	if err := e.repaired(ctx, data(), r); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
 	}
 	return r, nil
 }
@@ -123,10 +152,12 @@ func Explain(ctx context.Context, samples exec.Iterator, cfg ExplainConfig) (*Ex
 type explainer struct {
 	cfg     ExplainConfig
 	g       *graph.Graph
-	runner  *exec.Runner
+	float   *graph.Graph        // what float is
+	runner  *exec.Runner        // of float
+	tuned   *exec.Runner        // of g, whose constants may be tuned ones
 	hooks   [stages]*exec.Hooks // of the simulated stages
 	integer *program.Executor
-	outputs []lossMeter
+	outputs []aloneMeter
 	isFloat []bool
 	layers  []layerChain
 }
@@ -141,15 +172,21 @@ func newExplainer(cfg ExplainConfig) (*explainer, error) {
 	if err != nil {
 		return nil, err
 	}
+	tuned := session
+	if runs != g {
+		if tuned, err = exec.New(g, exec.Options{Threads: max(cfg.Threads, 1)}); err != nil {
+			return nil, err
+		}
+	}
 	backend := cfg.Backend
 	if backend.Name == "" {
 		backend = program.Reference
 	}
-	e := &explainer{cfg: cfg, g: g, runner: session.NewRunner(), outputs: make([]lossMeter, len(g.Outputs)), isFloat: make([]bool, len(g.Outputs))}
+	e := &explainer{cfg: cfg, g: g, float: runs, runner: session.NewRunner(), tuned: tuned.NewRunner(), outputs: make([]aloneMeter, len(g.Outputs)), isFloat: make([]bool, len(g.Outputs))}
 	if e.integer, err = program.New(cfg.Program, backend, max(cfg.Threads, 1)); err != nil {
 		return nil, err
 	}
-	s, err := sim.New(g, cfg.Set, sim.Options{Runs: runs})
+	s, err := sim.New(g, cfg.Set, sim.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +194,8 @@ func newExplainer(cfg ExplainConfig) (*explainer, error) {
 	return e, e.findLayers()
 }
 
-// simulate makes the hooks of the stages in front of the integers.
+// simulate makes the hooks of the stages in front of the integers. Weights and biases are rounded in the tuned graph, activations in
+// float.
 func (e *explainer) simulate(s *sim.Simulator) {
 	set := e.cfg.Set
 	bias := func(id tqc.SlotID) bool { return set.Slot(id).Weight && set.Slot(id).Config.Bits > 24 }
@@ -167,10 +205,9 @@ func (e *explainer) simulate(s *sim.Simulator) {
 		return s.NewHooks(sim.View{Mask: mask, Mode: mode})
 	}
 	e.hooks[stageWeights] = view(weights, sim.Quantize)
-	e.hooks[stageClip] = chained(view(weights, sim.Quantize), view(activations, sim.Clip))
-	e.hooks[stageRound] = view(func(id tqc.SlotID) bool { return !bias(id) }, sim.Quantize)
-	e.hooks[stageBias] = view(nil, sim.Quantize)
-	e.hooks[stageTables] = chained(view(nil, sim.Quantize), e.tables())
+	e.hooks[stageClip] = view(activations, sim.Clip)
+	e.hooks[stageRound] = view(activations, sim.Quantize)
+	e.hooks[stageBias] = view(sim.Weights(set), sim.Quantize)
 }
 
 // chained puts one after the other: what a returns is what b sees.
@@ -209,7 +246,6 @@ func chained(a, b *exec.Hooks) *exec.Hooks {
 
 // sample adds what one sample shows.
 func (e *explainer) sample(ctx context.Context, feeds map[string]*tensor.Tensor) error {
-	var chain [stages][]*tensor.Tensor
 	values, err := e.runner.RunAll(ctx, feeds, nil, nil)
 	if err != nil {
 		return err
@@ -219,31 +255,69 @@ func (e *explainer) sample(ctx context.Context, feeds map[string]*tensor.Tensor)
 			values[v] = t
 		}
 	}
-	for stage := stageFloat; stage < stageIntegers; stage++ {
-		if chain[stage], err = e.runner.Run(ctx, feeds, e.hooks[stage]); err != nil {
+	var moves [stages]moves
+	moves[stageTables], moves[stageIntegers] = map[graph.ValueID]*tensor.Tensor{}, map[graph.ValueID]*tensor.Tensor{}
+	for i := range e.layers {
+		if err := e.layers[i].sample(ctx, e, values, &moves); err != nil {
+			return e.g.ErrorAt("explain", e.layers[i].step.Node, err)
+		}
+	}
+	var alone [stages][]*tensor.Tensor
+	for stage := stageFloat; stage < stages; stage++ {
+		hooks, runner := e.hooks[stage], e.runner
+		if moves[stage] != nil {
+			hooks = e.moved(moves[stage])
+		}
+		if stage == stageWeights || stage == stageBias {
+			runner = e.tuned
+		}
+		if alone[stage], err = runner.Run(ctx, feeds, hooks); err != nil {
 			return err
 		}
 	}
-	if chain[stageIntegers], err = e.integer.Run(ctx, feeds, nil); err != nil {
+	whole, err := e.integer.Run(ctx, feeds, nil)
+	if err != nil {
 		return err
 	}
 	for k := range e.outputs {
-		if chain[stageFloat][k].DType != tensor.Float32 {
+		if alone[stageFloat][k].DType != tensor.Float32 {
 			continue
 		}
 		e.isFloat[k] = true
 		var list [stages]*tensor.Tensor
 		for stage := range list {
-			list[stage] = chain[stage][k]
+			list[stage] = alone[stage][k]
 		}
-		if err := e.outputs[k].add(&list); err != nil {
+		if err := e.outputs[k].add(&list, whole[k]); err != nil {
 			return fmt.Errorf("output %q: %w", e.g.Value(e.g.Outputs[k]).Name, err)
 		}
 	}
-	for i := range e.layers {
-		if err := e.layers[i].sample(ctx, e, values); err != nil {
-			return e.g.ErrorAt("explain", e.layers[i].step.Node, err)
-		}
-	}
 	return nil
+}
+
+// moves are by how much tensors are moved, row-major.
+type moves map[graph.ValueID]*tensor.Tensor
+
+// moved returns hooks that move tensors where they are computed.
+func (e *explainer) moved(by moves) *exec.Hooks {
+	return &exec.Hooks{
+		Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+			d := by[n.Outputs[i]]
+			if d == nil || !e.own(n) {
+				return nil
+			}
+			if t.Layout == tensor.ChannelsLast {
+				d = d.ToChannelsLast()
+			}
+			if d.Len() != t.Len() {
+				return fmt.Errorf("%s cannot be moved by %s", t.Type(), d.Type())
+			}
+			x := t.F32()
+			for k, v := range d.F32() {
+				x[k] += v
+			}
+			return nil
+		},
+		Wants: func(v graph.ValueID) bool { return by[v] != nil },
+	}
 }

@@ -20,6 +20,10 @@ type layerChain struct {
 	out  lower.TensorID
 	grid *lower.Encoding // of out; nil for a real result
 	loss lossMeter
+
+	split bool // the step has rounded weights, and output channels along axis
+	axis  int
+	shift shift
 }
 
 // findLayers lists the steps whose result is not just moved: those with a loss of their own.
@@ -39,6 +43,7 @@ func (e *explainer) findLayers() error {
 			continue
 		}
 		l := layerChain{step: s, out: s.Outputs[at], grid: p.Tensors[s.Outputs[at]].Encoding}
+		l.axis, l.split = splittable(s)
 		for _, id := range s.Inputs {
 			l.in = append(l.in, p.Tensors[id].Encoding)
 		}
@@ -48,7 +53,8 @@ func (e *explainer) findLayers() error {
 }
 
 // sample runs the chain of one step from the float activations of a sample.
-func (l *layerChain) sample(ctx context.Context, e *explainer, values []*tensor.Tensor) error {
+// It notes in moves by how much a table and the profile's integers are off at the step's output.
+func (l *layerChain) sample(ctx context.Context, e *explainer, values []*tensor.Tensor, moves *[stages]moves) error {
 	p := e.cfg.Program
 	inputs := make([]*tensor.Tensor, len(l.step.Inputs))
 	codes := make([]*tensor.Tensor, len(l.step.Inputs))
@@ -72,19 +78,19 @@ func (l *layerChain) sample(ctx context.Context, e *explainer, values []*tensor.
 	}
 	var chain [stages]*tensor.Tensor
 	var err error
-	if chain[stageFloat], err = l.run(ctx, e, inputs, false, false, nil); err != nil {
+	if chain[stageFloat], err = l.run(ctx, e, inputs, false, false, nil, p.Tensors[l.out].Value); err != nil {
 		return err
 	}
-	if chain[stageWeights], err = l.run(ctx, e, inputs, true, false, nil); err != nil {
+	if chain[stageWeights], err = l.run(ctx, e, inputs, true, false, nil, p.Tensors[l.out].Value); err != nil {
 		return err
 	}
-	if chain[stageClip], err = l.run(ctx, e, inputs, true, false, clipTo); err != nil {
+	if chain[stageClip], err = l.run(ctx, e, inputs, true, false, clipTo, p.Tensors[l.out].Value); err != nil {
 		return err
 	}
-	if chain[stageRound], err = l.run(ctx, e, inputs, true, false, roundTo); err != nil {
+	if chain[stageRound], err = l.run(ctx, e, inputs, true, false, roundTo, p.Tensors[l.out].Value); err != nil {
 		return err
 	}
-	if chain[stageBias], err = l.run(ctx, e, inputs, true, true, roundTo); err != nil {
+	if chain[stageBias], err = l.run(ctx, e, inputs, true, true, roundTo, p.Tensors[l.out].Value); err != nil {
 		return err
 	}
 	chain[stageTables] = chain[stageBias]
@@ -104,16 +110,83 @@ func (l *layerChain) sample(ctx context.Context, e *explainer, values []*tensor.
 		y = decoded(y, l.grid)
 	}
 	chain[stageIntegers] = y
-	return l.loss.add(&chain)
+	if err := l.loss.add(&chain); err != nil {
+		return err
+	}
+	v := p.Tensors[l.out].Value
+	for _, stage := range []int{stageTables, stageIntegers} {
+		d, err := difference(chain[stage], chain[stage-1])
+		if err != nil {
+			return err
+		}
+		if d != nil {
+			moves[stage][v] = d
+		}
+	}
+	if !l.split {
+		return nil
+	}
+	return l.addShift(ctx, e, inputs, values, &chain)
+}
+
+// difference returns a-b row-major, nil where nothing differs.
+func difference(a, b *tensor.Tensor) (*tensor.Tensor, error) {
+	if a == b {
+		return nil, nil
+	}
+	x, y, err := aligned(a.ToRowMajor(), b.ToRowMajor())
+	if err != nil {
+		return nil, err
+	}
+	out, some := tensor.New(tensor.Float32, b.Shape...), false
+	for i, v := range x {
+		out.F32()[i] = v - y[i]
+		some = some || v != y[i]
+	}
+	if !some {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// addShift notes what the rounded weights do to the means of the output channels.
+func (l *layerChain) addShift(ctx context.Context, e *explainer, inputs, values []*tensor.Tensor, chain *[stages]*tensor.Tensor) error {
+	_, size, err := energy(chain[stageFloat], chain[stageFloat], chain[stageFloat])
+	if err != nil {
+		return err
+	}
+	own, err := byChannel(chain[stageWeights], chain[stageFloat], l.axis, 1)
+	if err != nil {
+		return err
+	}
+	whole, err := byChannel(chain[stageIntegers], chain[stageFloat], l.axis, 1/size)
+	if err != nil {
+		return err
+	}
+	head := own
+	if v := e.g.Node(l.step.Node).Outputs[0]; v != e.cfg.Program.Tensors[l.out].Value {
+		y, err := l.run(ctx, e, inputs, true, false, nil, v)
+		if err != nil {
+			return err
+		}
+		if values[v] == nil {
+			return fmt.Errorf("no value for %q", e.g.Value(v).Name)
+		}
+		if head, err = byChannel(y, values[v], l.axis, 1); err != nil {
+			return err
+		}
+	}
+	l.shift.add(own, head, whole)
+	return nil
 }
 
 // clipTo and roundTo bring real numbers to what a grid can represent.
 func clipTo(t *tensor.Tensor, e *lower.Encoding)  { e.Grid().ClipSlice(t.F32(), t.F32()) }
 func roundTo(t *tensor.Tensor, e *lower.Encoding) { e.Grid().FakeSlice(t.F32(), t.F32()) }
 
-// run computes the step's operators in float; limit, if not nil, is applied to what it reads and writes.
-func (l *layerChain) run(ctx context.Context, e *explainer, inputs []*tensor.Tensor, weights, bias bool, limit func(*tensor.Tensor, *lower.Encoding)) (*tensor.Tensor, error) {
-	part, feeds, err := l.graph(e, inputs, weights, bias, limit)
+// run computes the step's operators in float, up to value to; limit, if not nil, is applied to what it reads and writes.
+func (l *layerChain) run(ctx context.Context, e *explainer, inputs []*tensor.Tensor, weights, bias bool, limit func(*tensor.Tensor, *lower.Encoding), to graph.ValueID) (*tensor.Tensor, error) {
+	part, feeds, err := l.graph(e, inputs, weights, bias, limit, to)
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +205,13 @@ func (l *layerChain) run(ctx context.Context, e *explainer, inputs []*tensor.Ten
 }
 
 // graph is the step's operators with their parameters as the stage has them, and what they read.
-func (l *layerChain) graph(e *explainer, inputs []*tensor.Tensor, weights, bias bool, limit func(*tensor.Tensor, *lower.Encoding)) (*graph.Graph, map[string]*tensor.Tensor, error) {
+func (l *layerChain) graph(e *explainer, inputs []*tensor.Tensor, weights, bias bool, limit func(*tensor.Tensor, *lower.Encoding), to graph.ValueID) (*graph.Graph, map[string]*tensor.Tensor, error) {
 	p, set := e.cfg.Program, e.cfg.Set
-	g := e.g.Clone()
+	from := e.g
+	if !weights {
+		from = e.float
+	}
+	g := from.Clone()
 	feeds := map[string]*tensor.Tensor{}
 	var list []graph.ValueID
 	used := make([]bool, len(l.step.Inputs))
@@ -177,7 +254,7 @@ func (l *layerChain) graph(e *explainer, inputs []*tensor.Tensor, weights, bias 
 			g.SetInput(id, i, added)
 		}
 	}
-	part, err := graph.Extract(g, list, []graph.ValueID{p.Tensors[l.out].Value})
+	part, err := graph.Extract(g, list, []graph.ValueID{to})
 	return part, feeds, err
 }
 

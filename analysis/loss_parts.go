@@ -57,3 +57,61 @@ func (m *lossMeter) mean() Loss {
 	l.Rest = l.NSR - (l.Weights + l.Clip + l.Round + l.Bias + l.Tables + l.Profile)
 	return l
 }
+
+// aloneMeter averages what single changes do by themselves.
+type aloneMeter struct {
+	parts [stages]float64 // that of stageFloat is the whole
+	n     float64
+}
+
+// add adds one sample: the outputs of the float network with one change each, and what the integers give.
+func (m *aloneMeter) add(alone *[stages]*tensor.Tensor, whole *tensor.Tensor) error {
+	first := alone[stageFloat]
+	part, _, err := energy(whole, first, first)
+	if err != nil {
+		return err
+	}
+	m.parts[stageFloat] += part
+	for stage := stageWeights; stage < stages; stage++ {
+		from := first
+		switch stage {
+		case stageRound: // which clips too
+			from = alone[stageClip]
+		case stageBias: // with the weights
+			from = alone[stageWeights]
+		}
+		if part, _, err = energy(alone[stage], from, first); err != nil {
+			return err
+		}
+		m.parts[stage] += part
+	}
+	m.n++
+	return nil
+}
+
+// energy returns the sum of squares of y-x over that of signal.
+func energy(y, x, signal *tensor.Tensor) (nsr, size float64, err error) {
+	a, b, err := aligned(y.ToRowMajor(), x.ToRowMajor())
+	if err != nil {
+		return 0, 0, err
+	}
+	size = nsrFloor
+	for _, v := range signal.F32() {
+		size += float64(v) * float64(v)
+	}
+	sum := 0.0
+	for i, v := range a {
+		d := float64(v) - float64(b[i])
+		sum += d * d
+	}
+	if !finite(sum + size) {
+		return 0, 0, errNotFinite
+	}
+	return sum / size, size, nil
+}
+
+// mean returns the average over the samples.
+func (m *aloneMeter) mean() Loss {
+	l := lossMeter{m.parts, m.n}
+	return l.mean()
+}

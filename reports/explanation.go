@@ -10,21 +10,29 @@ import (
 
 // explanationTables writes the parts of the loss at the graph outputs, then those of the steps with the largest loss, at most 30.
 func explanationTables(t *tables, x *analysis.Explanation) {
-	columns := []string{"NSR", "weights", "clip", "round", "bias", "tables", "profile", "rest"}
+	columns := []string{"NSR", "weights", "shift", "noise", "clip", "round", "bias", "tables", "profile", "rest"}
 	row := func(l *analysis.Loss, names ...string) {
-		t.row(append(names, number(l.NSR), number(l.Weights), number(l.Clip), number(l.Round), number(l.Bias), number(l.Tables), number(l.Profile), number(l.Rest))...)
+		t.row(append(names, number(l.NSR), number(l.Weights), optional(l.WeightsShift), optional(l.WeightsNoise), number(l.Clip), number(l.Round), number(l.Bias), number(l.Tables), number(l.Profile), number(l.Rest))...)
 	}
-	t.begin(fmt.Sprintf("Loss of the integers (profile %s) by its parts, which sum to it", x.Profile), append([]string{"output"}, columns...)...)
+	t.begin(fmt.Sprintf("Loss of the integers (profile %s): what each change does alone; of the weights', shift is what one number per channel repairs", x.Profile), append([]string{"output"}, columns...)...)
 	for i := range x.Outputs {
 		row(&x.Outputs[i].Loss, shorten(x.Outputs[i].Output, 48))
 	}
 	t.end()
-	t.begin("The same for every step alone, from float inputs, at its own output, worst first", append([]string{"node", "op"}, columns...)...)
+	t.begin("The same for every step from float inputs, at its own output, where the parts sum to the loss; worst first", append([]string{"node", "op"}, columns...)...)
 	worst := worstLosses(x)
 	for i := range worst[:min(len(worst), 30)] {
 		row(&worst[i].Loss, shorten(worst[i].Node, 40), worst[i].Op)
 	}
 	t.end()
+}
+
+// optional writes a number that may be missing.
+func optional(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return number(*x)
 }
 
 // worstLosses lists the steps with the largest loss first.
