@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"strconv"
@@ -31,12 +32,15 @@ type BindResult struct {
 	Branches int `json:"branches"`
 }
 
-func (j *job) bind(o BindOptions) (*BindResult, error) {
+func (j *job) bind(ctx context.Context, o BindOptions) (*BindResult, error) {
 	m, err := j.openModel(j.Model)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if j.sameFile(j.Model, o.Out) {
 		return nil, fmt.Errorf("bind: %s would be replaced: name another file with -o", j.Model)
 	}

@@ -73,16 +73,16 @@ func (p *Project) Import(ctx context.Context, o ImportOptions) (*ImportResult, [
 }
 
 // Diff compares two plans or quantized models.
-func (p *Project) Diff(a, b string) (*DiffResult, []tqc.Warning, error) {
+func (p *Project) Diff(ctx context.Context, o DiffOptions) (*DiffResult, []tqc.Warning, error) {
 	j := p.job()
-	r, err := j.diff(a, b)
+	r, err := j.diff(ctx, o.A, o.B)
 	return r, j.warnings, err
 }
 
 // Inspect says what is in the model.
-func (p *Project) Inspect() (*analysis.Inspection, []tqc.Warning, error) {
+func (p *Project) Inspect(ctx context.Context) (*analysis.Inspection, []tqc.Warning, error) {
 	j := p.job()
-	r, err := j.inspect(p.Model)
+	r, err := j.inspect(ctx, p.Model)
 	return r, j.warnings, err
 }
 
@@ -94,16 +94,16 @@ func (p *Project) Run(ctx context.Context, o RunOptions) (*RunResult, []tqc.Warn
 }
 
 // Preprocess writes what the model is fed with.
-func (p *Project) Preprocess(ctx context.Context, o PreprocessOptions) ([]tqc.Warning, error) {
+func (p *Project) Preprocess(ctx context.Context, o PreprocessOptions) (*PreprocessResult, []tqc.Warning, error) {
 	j := p.job()
-	err := j.preprocess(ctx, o)
-	return j.warnings, err
+	r, err := j.preprocess(ctx, o)
+	return r, j.warnings, err
 }
 
 // Bind writes a copy of the model in which inputs and open dimensions have fixed values.
-func (p *Project) Bind(o BindOptions) (*BindResult, []tqc.Warning, error) {
+func (p *Project) Bind(ctx context.Context, o BindOptions) (*BindResult, []tqc.Warning, error) {
 	j := p.job()
-	r, err := j.bind(o)
+	r, err := j.bind(ctx, o)
 	return r, j.warnings, err
 }
 

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -8,6 +9,9 @@ import (
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
 )
+
+// DiffOptions are the arguments of diff: plans or quantized models.
+type DiffOptions struct{ A, B string }
 
 // DiffResult is what diff --json prints.
 type DiffResult struct {
@@ -66,7 +70,7 @@ func (s *side) configured(t *target.Target) (analysis.Configured, *target.Target
 	return analysis.Configured{Graph: im.Graph, Set: im.Set}, im.Target, nil
 }
 
-func (j *job) diff(a, b string) (*DiffResult, error) {
+func (j *job) diff(ctx context.Context, a, b string) (*DiffResult, error) {
 	x, err := j.openSide(a)
 	if err != nil {
 		return nil, err
@@ -77,6 +81,9 @@ func (j *job) diff(a, b string) (*DiffResult, error) {
 		return nil, err
 	}
 	defer y.close()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	var t *target.Target
 	if y.planned != nil {
 		t = y.planned.Target

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"context"
 	"fmt"
 
 	"qwb/analysis"
@@ -11,12 +12,15 @@ import (
 // mostFaults is how many nodes that cannot be computed inspect names.
 const mostFaults = 8
 
-func (j *job) inspect(path string) (*analysis.Inspection, error) {
+func (j *job) inspect(ctx context.Context, path string) (*analysis.Inspection, error) {
 	m, err := j.openModel(path)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for i, err := range m.Faults {
 		if i == mostFaults {
 			j.warn("%s: %d nodes more cannot be computed", path, len(m.Faults)-i)

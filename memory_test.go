@@ -46,6 +46,9 @@ func work(p *Project, platform string) error {
 	if _, _, err := p.Dispatch(ctx, DispatchOptions{Selectors: []string{"gemm"}, Threads: 2}); err != nil {
 		return err
 	}
+	if _, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"bias"}, Force: true, Threads: 2}); err != nil {
+		return err
+	}
 	if _, _, err := p.Export(ctx, ExportOptions{Platform: platform, Out: "q." + p.Model, Threads: 2}); err != nil {
 		return err
 	}
@@ -72,6 +75,7 @@ func TestTwoJobsAtOnce(t *testing.T) {
 		require.NoError(t, errs[1])
 	}
 	require.Contains(t, alone.Names(), "q.a.onnx.c")
+	require.Contains(t, strings.Join(alone.Names(), " "), ".safetensors", "tuned values")
 	for _, name := range alone.Names() {
 		want, _ := alone.Read(name)
 		got, ok := together.Read(name)

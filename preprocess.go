@@ -17,16 +17,22 @@ type PreprocessOptions struct {
 	Dump string // folder for the files
 }
 
-func (j *job) preprocess(ctx context.Context, o PreprocessOptions) error {
+// PreprocessResult says what was written, in the order of the samples.
+type PreprocessResult struct {
+	Files []string `json:"files"`
+}
+
+func (j *job) preprocess(ctx context.Context, o PreprocessOptions) (*PreprocessResult, error) {
 	m, err := j.openModel(j.Model)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer m.Close()
 	set, _, err := j.openData(m.Graph, o.Data.Of(m))
 	if err != nil {
-		return err
+		return nil, err
 	}
+	r := &PreprocessResult{}
 	files := j.store().Stage()
 	defer files.Discard()
 	tick, finish := j.progress("preprocess", set.Len())
@@ -35,20 +41,23 @@ func (j *job) preprocess(ctx context.Context, o PreprocessOptions) error {
 	for i := 0; ; i++ {
 		s, err := it.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return files.Commit()
+			return r, files.Commit()
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		name := fmt.Sprintf("%05d_%s", i, fileName(BaseName(s.Name)))
-		if err := writeSample(files, filepath.Join(o.Dump, name), s); err != nil {
-			return err
+		file, err := writeSample(files, filepath.Join(o.Dump, name), s)
+		if err != nil {
+			return nil, err
 		}
+		r.Files = append(r.Files, file)
 		tick(i + 1)
 	}
 }
 
-func writeSample(files Stage, path string, s *exec.Sample) error {
+// writeSample returns the name of the file that it adds.
+func writeSample(files Stage, path string, s *exec.Sample) (string, error) {
 	write, ext := func(w io.Writer) error { return npy.WriteArchive(w, s.Feeds) }, ".npz"
 	if len(s.Feeds) == 1 {
 		ext = ".npy"
@@ -59,5 +68,5 @@ func writeSample(files Stage, path string, s *exec.Sample) error {
 			return nil
 		}
 	}
-	return files.Add(path+ext, write)
+	return path + ext, files.Add(path+ext, write)
 }

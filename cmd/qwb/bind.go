@@ -26,7 +26,7 @@ The value of an input is a number, or an npy file of its shape. The model itself
 			if o.Out == "" || len(o.Inputs)+len(o.Shapes)+len(o.Dims) == 0 {
 				return usagef("bind needs --input NAME=VALUE, --shape NAME=SIZES or --dim SYMBOL=SIZE, and -o FILE")
 			}
-			r, _, err := e.project(args[0], "").Bind(o)
+			r, _, err := e.project(args[0], "").Bind(c.Context(), o)
 			if err != nil {
 				return err
 			}

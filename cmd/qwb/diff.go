@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/reports"
 )
 
@@ -17,7 +18,7 @@ state, scheme, scale, zero point and, of weights and biases, how many integers d
 for the platform of the plan it is compared with. Differences are a result, not a failure: the exit code is 0.`,
 		Args: exactly(2, "two plans or models"),
 		RunE: func(c *cobra.Command, args []string) error {
-			r, _, err := e.project("", "").Diff(args[0], args[1])
+			r, _, err := e.project("", "").Diff(c.Context(), qwb.DiffOptions{A: args[0], B: args[1]})
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ func newInspect(e *env) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			r, _, err := e.project(args[0], "").Inspect()
+			r, _, err := e.project(args[0], "").Inspect(c.Context())
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ inputs. Any other runtime that is fed from these files sees the same numbers.`,
 			if dump == "" || len(f.data) == 0 {
 				return usagef("preprocess needs --data and --dump DIR")
 			}
-			_, err := e.project(args[0], "").Preprocess(c.Context(), qwb.PreprocessOptions{Data: f.dataOptions(), Dump: dump})
+			_, _, err := e.project(args[0], "").Preprocess(c.Context(), qwb.PreprocessOptions{Data: f.dataOptions(), Dump: dump})
 			return err
 		},
 	}
