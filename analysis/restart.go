@@ -63,7 +63,8 @@ func (a *analyzer) computed(n *graph.Node) []graph.ValueID {
 	return list
 }
 
-// between lists the values that depend on a group and are not compared.
+// between lists the values that depend on a group and are not compared. Those inside the group are not, even where a path divides
+// there (Swish): what is clipped or rounded at the group's output need not show before it.
 func (a *analyzer) between(g *group, compared []bool) []graph.ValueID {
 	depends := make([]bool, a.g.NumValues())
 	var list []graph.ValueID
@@ -76,7 +77,7 @@ func (a *analyzer) between(g *group, compared []bool) []graph.ValueID {
 			if v == graph.NoValue {
 				continue
 			}
-			if depends[v] = true; !compared[v] {
+			if depends[v] = true; !compared[v] || v != g.output && g.contains(id) {
 				list = append(list, v)
 			}
 		}
