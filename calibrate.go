@@ -65,11 +65,11 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	elapsed := j.stopwatch()
 	o.Data.Memory = o.Memory / dataShare
 	if o.Platform == "" {
-		return nil, Usagef("calibrate needs --platform: %s", platforms())
+		return nil, Usagef("calibrate needs --platform: %s", strings.Join(j.Catalog.Targets().Names(), ", "))
 	}
-	t, err := target.Find(o.Platform)
+	t, err := j.Target(o.Platform)
 	if err != nil {
-		return nil, UsageError{err}
+		return nil, err
 	}
 	if err := checkObserver(o.Activation); err != nil {
 		return nil, UsageError{err}
@@ -129,14 +129,6 @@ func unquantized(m *Model) error {
 		}
 	}
 	return nil
-}
-
-func platforms() string {
-	var names []string
-	for _, t := range target.All {
-		names = append(names, t.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 func observerNames() string {

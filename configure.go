@@ -152,7 +152,7 @@ func (j *job) openPlan(file string) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := target.Known(p.Platform)
+	t, err := j.plannedTarget(p.Platform, "", "")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

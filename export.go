@@ -82,8 +82,8 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		return nil, err
 	}
 	defer p.Close()
-	if o.Platform != "" && p.Plan.Platform != o.Platform {
-		return nil, fmt.Errorf("%s is a plan for %s; make one for %s first: qwb calibrate %s --platform %s", j.Plan, p.Plan.Platform, o.Platform, p.Path, o.Platform)
+	if o.Platform, err = j.agreed(p, o.Platform); err != nil {
+		return nil, err
 	}
 	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, o.Format)
 	if err != nil {

@@ -43,9 +43,9 @@ const floatSuffix = ".float.onnx"
 func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, error) {
 	var forced *target.Target
 	if o.Platform != "" {
-		t, err := target.Known(o.Platform)
+		t, err := j.KnownTarget(o.Platform)
 		if err != nil {
-			return nil, UsageError{err}
+			return nil, err
 		}
 		forced = t
 	}

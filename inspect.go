@@ -35,7 +35,7 @@ func (j *job) inspect(ctx context.Context, path string) (*analysis.Inspection, e
 	} else {
 		graph.InferShapes(normal)
 	}
-	r, err := analysis.Inspect(path, m.Graph, normal)
+	r, err := analysis.Inspect(path, m.Graph, normal, j.Catalog.Targets().All)
 	if err != nil {
 		return nil, fmt.Errorf("inspect: %s: %w", path, err)
 	}

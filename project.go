@@ -11,6 +11,7 @@ import (
 	"qwb/kernels/cuda"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -37,6 +38,8 @@ type Project struct {
 type Catalog struct {
 	// Version is the release that stands in exported files.
 	Version string
+	// Platforms are what models can be quantized for; empty: the built-in ones.
+	Platforms target.Catalog
 	// Backends are what runs integers: program.Backends(), for one. The second, or else the first, is taken where none is named.
 	Backends []program.Backend
 	// Formats are what can be exported: all.Formats() of export/all, for one.

@@ -91,7 +91,7 @@ type Inspection struct {
 
 // Inspect describes a graph with inferred shapes, which it does not change: nodes in canonical order, operators sorted by the
 // work they do. platformGraph is the normal form of the same graph, on which targets decide; nil leaves the platforms out.
-func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
+func Inspect(name string, g, platformGraph *graph.Graph, platforms []*target.Target) (*Inspection, error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func Inspect(name string, g, platformGraph *graph.Graph) (*Inspection, error) {
 	if platformGraph == nil {
 		return r, nil
 	}
-	for _, t := range target.All {
+	for _, t := range platforms {
 		p, err := platformInfo(platformGraph, t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)

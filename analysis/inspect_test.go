@@ -35,7 +35,7 @@ z: f32[2,4] = If(big) {then_branch=graph {
 output z
 `)
 	graph.InferShapes(g)
-	r, err := analysis.Inspect("m", g, nil)
+	r, err := analysis.Inspect("m", g, nil, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 12+4+16+1, r.Parameters)
 	require.EqualValues(t, 4*(12+4+16+1), r.Bytes)
@@ -71,7 +71,7 @@ output l, m`
 	inspect := func(text string) *analysis.Inspection {
 		g := graphtest.Parse(t, text)
 		graph.InferShapes(g)
-		r, err := analysis.Inspect("m", g, nil)
+		r, err := analysis.Inspect("m", g, nil, nil)
 		require.NoError(t, err)
 		r.SetRoofline(analysis.Roofline{FloatGOPS: 1, IntegerGOPS: 4, Read: []analysis.ReadSpeed{{Bytes: 1, GBps: 1}}})
 		return r

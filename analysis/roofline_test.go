@@ -21,7 +21,7 @@ z = Add(y, k) "sum"
 v = Reshape(z, s) "view"
 output v`)
 	graph.InferShapes(g)
-	r, err := analysis.Inspect("m", g, nil)
+	r, err := analysis.Inspect("m", g, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, int64(64000), r.Peak, "two activations of 8 x 1000 for one sample")
 	require.Equal(t, int64(4064000), r.Nodes[0].Bytes)

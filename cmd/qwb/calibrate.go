@@ -94,7 +94,7 @@ the first sample is run on both, and what differs is reported.`,
 	f.addTokenizer(c)
 	f.addRun(c)
 	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and samples read ahead, for example 512M or 4G; bounds --batch and how many samples are worked on")
-	f.addPlatform(c, "what to quantize for: "+platforms())
+	f.addPlatform(c, "what to quantize for: "+platforms()+", or the YAML file of a platform")
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples per run, where the model takes batches; never changes a result")
 	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
 	f.addJSON(c)
@@ -112,11 +112,7 @@ the first sample is run on both, and what differs is reported.`,
 const calibrateGarbage = 20
 
 func platforms() string {
-	var names []string
-	for _, t := range target.All {
-		names = append(names, t.Name)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(target.Builtin().Names(), ", ")
 }
 
 func observerNames() string {

@@ -16,7 +16,6 @@ import (
 	"qwb/export/all"
 	"qwb/internal/kind"
 	"qwb/quantizer/program"
-	"qwb/quantizer/target"
 )
 
 func newExport(e *env) *cobra.Command {
@@ -85,11 +84,6 @@ compared with the checkpoint and run before it gets its name.
 func checkPlanFlags(o qwb.ExportOptions, formats []export.Format) error {
 	if _, err := program.BackendNamed(o.Backend); err != nil {
 		return qwb.UsageError{Err: err}
-	}
-	if o.Platform != "" {
-		if _, err := target.Known(o.Platform); err != nil {
-			return qwb.UsageError{Err: err}
-		}
 	}
 	f, err := export.ForPlatform(formats, o.Platform, o.Format)
 	if err != nil {

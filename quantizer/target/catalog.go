@@ -17,7 +17,7 @@ type Catalog struct {
 
 // Builtin returns the targets of this package.
 func Builtin() Catalog {
-	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime}, Foreign: []*Target{&TFLite, &ONNX}}
+	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime, &OpenVINO, &Pow2}, Foreign: []*Target{&TFLite, &ONNX}}
 }
 
 // With returns a catalog that has t as well, before a target of the same name. The names of built-in targets cannot be taken over.
@@ -65,7 +65,7 @@ func (c Catalog) Likely(unsigned, shifted bool) []*Target {
 	fits := func(s tqc.Scheme) bool { return s.Unsigned == unsigned && (unsigned || s.Asymmetric == shifted) }
 	var first, can, any []*Target
 	for _, t := range slices.Concat(c.All, c.Foreign) {
-		list := t.allowed().Activation
+		list := t.Defaults().Activation
 		switch {
 		case !t.Import || len(list) == 0:
 		case t.Export.Open:

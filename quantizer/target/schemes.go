@@ -17,7 +17,7 @@ type Schemes struct {
 
 // SchemesOf returns the schemes that a node may have; no list is empty but that of a bias that stays float.
 func (t *Target) SchemesOf(n *graph.Node) Schemes {
-	s := t.allowed()
+	s := t.Defaults()
 	if op := t.Op(n); op != nil {
 		for _, l := range []struct{ to, of *[]tqc.Scheme }{{&s.Weight, &op.Schemes.Weight}, {&s.Activation, &op.Schemes.Activation},
 			{&s.Bias, &op.Schemes.Bias}} {
@@ -29,8 +29,8 @@ func (t *Target) SchemesOf(n *graph.Node) Schemes {
 	return s
 }
 
-// allowed returns the lists of the target.
-func (t *Target) allowed() Schemes {
+// Defaults returns the schemes of nodes whose operator has none of its own, in the same way.
+func (t *Target) Defaults() Schemes {
 	s := t.Schemes
 	for _, l := range []struct {
 		to     *[]tqc.Scheme

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"qwb/quantizer/target"
+)
+
+func newTarget(e *env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "target",
+		Short: "List platforms, write one as a YAML file, check such a file",
+		Long: `A platform is a table: which operators run on integers and under which conditions, in which schemes, where quantizers stand, what is
+fused, what an exported file must keep to. --platform takes the name of a built-in one or a YAML file:
+
+  qwb target show onnxruntime > mynpu.yaml     then give it another name and change it
+  qwb target check mynpu.yaml
+  qwb calibrate model.onnx --data images/ --platform ./mynpu.yaml
+
+docs/targets.md explains the keys.`,
+	}
+	c.AddCommand(newTargetList(e), newTargetShow(e), newTargetCheck(e))
+	return c
+}
+
+func newTargetList(e *env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the built-in platforms",
+		Args:  exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, args []string) error {
+			list := e.project("", "").Catalog.ListTargets()
+			if f.json {
+				return e.printJSON(list)
+			}
+			w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "platform\tquantizers stand\tactivations\tweights\tbias\tprofile\tdoc")
+			for _, t := range list {
+				name := t.Name
+				if t.Foreign {
+					name += " (import only)"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, t.Placement, t.Activation, t.Weight, t.Bias, t.Profile, t.Doc)
+			}
+			return w.Flush()
+		},
+	}
+	f.addJSON(c)
+	return c
+}
+
+func newTargetShow(e *env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Write a platform as YAML",
+		Args:  exactly(1, "one platform"),
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := e.project("", "").KnownTarget(args[0])
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(t)
+			}
+			_, err = e.stdout.Write(t.YAML())
+			return err
+		},
+	}
+	f.addJSON(c)
+	return c
+}
+
+func newTargetCheck(e *env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Read the YAML file of a platform and say what is wrong with it",
+		Args:  exactly(1, "one file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := e.project("", "").KnownTarget(args[0])
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(map[string]any{"name": t.Name, "sha256": t.Hash(), "operators": len(t.Ops), "builtin": target.IsBuiltin(t.Name)})
+			}
+			_, err = fmt.Fprintf(e.stdout, "%s: %d operators, hash %s\n", t.Name, len(t.Ops), t.Hash())
+			return err
+		},
+	}
+	f.addJSON(c)
+	return c
+}

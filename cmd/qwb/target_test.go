@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/quantizer/target"
+)
+
+// planParts reads the parts of a plan that say what is quantized how.
+func planParts(t *testing.T, file string) map[string]json.RawMessage {
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var p map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(b, &p))
+	return p
+}
+
+// A platform that was written out derives the numbers of the built-in one: under its own name the very plan, under another the same
+// schemes and nodes.
+func TestAPlatformFromAFileDerivesTheSameNumbers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	saveModel(t, "m.onnx", network)
+	done(t, "calibrate", "m.onnx", "--data", "synthetic:4", "--platform", "trt_int8")
+	for _, name := range target.Builtin().Names() {
+		text := done(t, "target", "show", name).stdout
+		require.NoError(t, os.WriteFile("t.yaml", []byte(text), 0o644))
+		done(t, "target", "check", "t.yaml")
+		done(t, "calibrate", "m.onnx", "--platform", name)
+		own, err := os.ReadFile("m.plan.json")
+		require.NoError(t, err)
+		done(t, "calibrate", "m.onnx", "--platform", "./t.yaml")
+		again, err := os.ReadFile("m.plan.json")
+		require.NoError(t, err)
+		require.Equal(t, string(own), string(again), name)
+
+		require.NoError(t, os.WriteFile("t.yaml", []byte(strings.Replace(text, "name: "+name, "name: mynpu", 1)), 0o644))
+		done(t, "calibrate", "m.onnx", "--platform", "t.yaml")
+		require.NoError(t, os.WriteFile("own.plan.json", own, 0o644))
+		want, got := planParts(t, "own.plan.json"), planParts(t, "m.plan.json")
+		require.JSONEq(t, string(want["schemes"]), string(got["schemes"]), name)
+		require.Equal(t, strings.ReplaceAll(string(want["nodes"]), name, "mynpu"), string(got["nodes"]), name)
+		require.Equal(t, `"mynpu"`, string(got["platform"]))
+	}
+}
+
+func TestTargetCommands(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var list []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(done(t, "target", "list", "--json").stdout), &list))
+	require.Len(t, list, len(target.Builtin().All)+len(target.Builtin().Foreign))
+	require.Equal(t, "trt_int8", list[0]["name"])
+	require.Equal(t, target.TRTInt8.Hash(), list[0]["sha256"])
+	text := done(t, "target", "list").stdout
+	for _, word := range []string{"weighted-inputs", "uint8-asym-tensor", "openvino_int8", "tflite (import only)"} {
+		require.Contains(t, text, word)
+	}
+	require.Contains(t, done(t, "target", "show", "tflite").stdout, "name: tflite\n")
+
+	fails(t, exitUsage, `unknown platform "npu": one of trt_int8`, "target", "show", "npu")
+	fails(t, exitFailed, "none.yaml", "target", "check", "none.yaml")
+	broken := strings.Replace(done(t, "target", "show", "trt_int8").stdout, "profile:", "profil:", 1)
+	require.NoError(t, os.WriteFile("b.yaml", []byte(broken), 0o644))
+	fails(t, exitFailed, `b.yaml: platform file: \[6:1\] unknown field "profil"`, "target", "check", "b.yaml")
+	other := strings.Replace(done(t, "target", "show", "trt_int8").stdout, "border_cost: 64", "border_cost: 65", 1)
+	require.NoError(t, os.WriteFile("b.yaml", []byte(other), 0o644))
+	fails(t, exitFailed, `platform "trt_int8" is built in and this one is another: give it another name`, "target", "check", "b.yaml")
+	saveModel(t, "m.onnx", network)
+	fails(t, exitFailed, "is built in", "calibrate", "m.onnx", "--data", "synthetic:2", "--platform", "b.yaml")
+}
+
+// The example of the document is a platform, and a model is quantized for it.
+func TestThePlatformInTheDocument(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/targets.md")
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(doc), "```yaml\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "```")
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("mynpu.yaml", []byte(text), 0o644))
+	require.Contains(t, done(t, "target", "check", "mynpu.yaml").stdout, "mynpu: 10 operators")
+	saveModel(t, "m.onnx", network)
+	done(t, "calibrate", "m.onnx", "--data", "synthetic:4", "--platform", "./mynpu.yaml")
+	nodes := string(planParts(t, "m.plan.json")["nodes"])
+	require.Contains(t, nodes, `"why":"conservative"`)
+}

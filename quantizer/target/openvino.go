@@ -1,0 +1,79 @@
+package target
+
+import (
+	"qwb/graph/pattern"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// OpenVINO is the CPU plugin of OpenVINO reading Q/DQ models. Its ONNX reader turns every pair into a FakeQuantize, and its
+// low-precision transformations move what dequantizes behind the operators that know integers (OpenVINO documentation, "Low Precision
+// Transformations", and src/common/low_precision_transformations). Convolutions and matrix products then read 8-bit integers, add
+// their bias and everything fused behind in float, and round once. What those transformations do not know is computed in float there
+// and stands in no row: Softmax, Sigmoid, Tanh, exponentials, normalizations.
+var OpenVINO = Target{
+	Name: "openvino_int8",
+	Doc:  "OpenVINO on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, float bias and epilogue",
+	Ops: []Op{
+		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
+		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}},
+		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne}},
+		{Type: "MatMul", Role: Weighted},
+
+		{Type: "Add", Role: Arithmetic},
+		{Type: "AveragePool", Role: Arithmetic},
+		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},
+		{Type: "GlobalAveragePool", Role: Arithmetic},
+		{Type: "Mul", Role: Arithmetic},
+		{Type: "ReduceMean", Role: Arithmetic},
+		{Type: "Sub", Role: Arithmetic},
+
+		// Computed in float by the operator before them, which rounds behind them.
+		{Type: "Clip", Role: Activation, Alone: true},
+		{Type: "HardSigmoid", Role: Activation},
+		{Type: "HardSwish", Role: Activation},
+		{Type: "LeakyRelu", Role: Activation},
+		{Type: "Relu", Role: Activation, Alone: true},
+		{Type: "Sigmoid", Role: Activation},
+		{Type: "Tanh", Role: Activation},
+
+		{Type: "DepthToSpace", Role: Passive},
+		{Type: "Flatten", Role: Passive},
+		{Type: "Gather", Role: Passive},
+		{Type: "GlobalMaxPool", Role: Passive},
+		{Type: "Identity", Role: Passive},
+		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
+		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
+		{Type: "ReduceMax", Role: Passive},
+		{Type: "ReduceMin", Role: Passive},
+		{Type: "Reshape", Role: Passive},
+		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
+		{Type: "Slice", Role: Passive},
+		{Type: "SpaceToDepth", Role: Passive},
+		{Type: "Split", Role: Passive},
+		{Type: "Squeeze", Role: Passive},
+		{Type: "Transpose", Role: Passive},
+		{Type: "Unsqueeze", Role: Passive},
+		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
+	},
+	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: 0, QMax: 255,
+		Observer: tqc.ObserverMSE},
+	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -127, QMax: 127,
+		Observer: tqc.ObserverMinMax},
+	Schemes: Schemes{
+		Activation: []tqc.Scheme{{Bits: 8, Unsigned: true, Asymmetric: true}, {Bits: 8}, {Bits: 8, Unsigned: true}},
+		Weight:     []tqc.Scheme{{Bits: 8, Channel: true}, {Bits: 8}},
+	},
+	// Without VNNI the plugin adds two u8*i8 products in a saturating int16, as NNCF's half_range has it.
+	ReducedWeight: [2]int32{-64, 64},
+	Placement:     Everywhere,
+	Fusions: []Fusion{{pattern.LayerNorm, true}, {pattern.RMSNorm, true}, {pattern.Gelu, false}, {pattern.HardSwish, false},
+		{pattern.Mish, false}, {pattern.Swish, false}},
+	Chain:   3,
+	Float:   FloatNative,
+	Island:  qmath.FP32,
+	Profile: "trt",
+	// As on ONNX Runtime: one pass over the elements against 8-bit dot products, on the same processors.
+	BorderCost: 26,
+	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, PassiveScale: true},
+}

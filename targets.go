@@ -1,0 +1,136 @@
+package qwb
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"qwb/quantizer/target"
+)
+
+// Targets are the platforms of the catalog: those handed in, else the built-in ones.
+func (c *Catalog) Targets() target.Catalog {
+	if len(c.Platforms.All) == 0 {
+		return target.Builtin()
+	}
+	return c.Platforms
+}
+
+// Target returns a platform that models are quantized for: by its name, or from the file of one (mynpu.yaml, ./mynpu.yaml). A name
+// that does not exist is a UsageError.
+func (p *Project) Target(platform string) (*target.Target, error) {
+	if IsTargetFile(platform) {
+		return p.readTarget(platform)
+	}
+	t, err := p.Catalog.Targets().Find(platform)
+	if err != nil {
+		return nil, UsageError{err}
+	}
+	return t, nil
+}
+
+// KnownTarget is Target that finds the targets of other tools' models as well.
+func (p *Project) KnownTarget(platform string) (*target.Target, error) {
+	if IsTargetFile(platform) {
+		return p.readTarget(platform)
+	}
+	t, err := p.Catalog.Targets().Known(platform)
+	if err != nil {
+		return nil, UsageError{err}
+	}
+	return t, nil
+}
+
+// IsTargetFile reports whether what was given as a platform is a file: it ends in .yaml, .yml or .json, or names a folder.
+func IsTargetFile(platform string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(platform))) || strings.ContainsAny(platform, `/\`)
+}
+
+func (p *Project) readTarget(file string) (*target.Target, error) {
+	b, err := fs.ReadFile(p.store(), file)
+	if err != nil {
+		return nil, fmt.Errorf("platform: %w", err)
+	}
+	t, err := target.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if _, err := p.Catalog.Targets().With(t); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return t, nil
+}
+
+// plannedTarget returns the platform of a plan: the catalog's, or the one that the plan defines itself. sum is the hash that the plan
+// has of it, definition its YAML; either may be empty.
+func (p *Project) plannedTarget(name, sum, definition string) (*target.Target, error) {
+	if definition == "" {
+		return p.Catalog.Targets().Known(name)
+	}
+	t, err := target.Parse([]byte(definition))
+	if err != nil {
+		return nil, err
+	}
+	if t.Name != name || sum != "" && t.Hash() != sum {
+		return nil, fmt.Errorf("the plan is for platform %q, hash %.12s..., and defines %q, %.12s...", name, sum, t.Name, t.Hash())
+	}
+	return t, nil
+}
+
+// agreed returns the name of a plan's platform if it is the one that was asked for, by its name or as a file; empty: any.
+func (j *job) agreed(p *Planned, platform string) (string, error) {
+	if platform == "" || platform == p.Plan.Platform {
+		return p.Plan.Platform, nil
+	}
+	t, err := j.KnownTarget(platform)
+	if err != nil {
+		return "", err
+	}
+	if t.Hash() == p.Target.Hash() {
+		return p.Plan.Platform, nil
+	}
+	return "", fmt.Errorf("%s is a plan for %s; make one for %s first: qwb calibrate %s --platform %s", j.Plan, p.Plan.Platform, platform, p.Path, platform)
+}
+
+// definition is what a plan has to keep of a platform: nothing of a built-in one, the YAML of others.
+func definition(t *target.Target) string {
+	if target.IsBuiltin(t.Name) {
+		return ""
+	}
+	return string(t.YAML())
+}
+
+// TargetInfo is one platform in a list.
+type TargetInfo struct {
+	Name       string `json:"name"`
+	Doc        string `json:"doc"`
+	Placement  string `json:"placement"`
+	Profile    string `json:"profile"`
+	SHA256     string `json:"sha256"`
+	Foreign    bool   `json:"foreign"` // of models that other tools have quantized: nothing is calibrated for it
+	Operators  int    `json:"operators"`
+	Activation string `json:"activation"` // the default schemes
+	Weight     string `json:"weight"`
+	Bias       string `json:"bias"`
+}
+
+// ListTargets lists the platforms of the catalog.
+func (c *Catalog) ListTargets() []TargetInfo {
+	var list []TargetInfo
+	all := c.Targets()
+	for i, group := range [][]*target.Target{all.All, all.Foreign} {
+		for _, t := range group {
+			info := TargetInfo{Name: t.Name, Doc: t.Doc, Placement: t.Placement.String(), Profile: t.Profile, SHA256: t.Hash(), Foreign: i == 1,
+				Operators: len(t.Ops), Bias: "float"}
+			s := t.Defaults()
+			info.Activation, info.Weight = s.Activation[0].String(), s.Weight[0].String()
+			if len(s.Bias) > 0 {
+				info.Bias = s.Bias[0].String()
+			}
+			list = append(list, info)
+		}
+	}
+	return list
+}
