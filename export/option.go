@@ -83,8 +83,8 @@ func (o *Option) Parse(text string) (any, error) {
 	return text, nil
 }
 
-// start is the text of the value where none is given.
-func (o *Option) start() string {
+// Start is the text of the value where none is given.
+func (o *Option) Start() string {
 	if o.Default == "" && o.Kind == Choice && !o.Optional {
 		return o.Choices[0]
 	}
@@ -114,7 +114,7 @@ func (f *Format) Resolve(given map[string]string) (Values, error) {
 	for _, o := range f.AllOptions() {
 		text, ok := given[o.Name]
 		if !ok {
-			text = o.start()
+			text = o.Start()
 		}
 		v, err := o.Parse(text)
 		if err != nil {

@@ -75,7 +75,8 @@ compared with the checkpoint and run before it gets its name.
 	c.Flags().StringVar(&o.Format, "format", "", "what to write (default: "+formats[0].Name+"): one of those above")
 	c.Flags().BoolVar(&list, "formats", false, "list the formats with their options and write nothing")
 	for _, option := range allOptions(formats) {
-		c.Flags().Var(&optionValue{option: option, text: option.Default}, option.Name, optionHelp(option.Name, formats))
+		text, start := optionHelp(option.Name, formats)
+		c.Flags().Var(&optionValue{option: option, text: start}, option.Name, text)
 	}
 	return c
 }
@@ -169,9 +170,10 @@ func allOptions(formats []export.Format) []export.Option {
 	return list
 }
 
-// optionHelp is the help of the flag for an option: what it is, of which formats, and the choices where formats differ in them.
-func optionHelp(name string, formats []export.Format) string {
-	var of, checkpoints, choices []string
+// optionHelp is the help of the flag for an option: what it is, of which formats, and the choices where formats differ in them. start is
+// the value where none is given, if that is the same for all formats.
+func optionHelp(name string, formats []export.Format) (text, start string) {
+	var of, checkpoints, choices, starts []string
 	doc, same := "", true
 	for i := range formats {
 		if formats[i].From == export.Checkpoint {
@@ -182,6 +184,7 @@ func optionHelp(name string, formats []export.Format) string {
 				continue
 			}
 			doc = o.Doc
+			starts = append(starts, o.Start())
 			if !slices.Contains(of, formats[i].Name) {
 				of = append(of, formats[i].Name)
 			}
@@ -192,7 +195,7 @@ func optionHelp(name string, formats []export.Format) string {
 			}
 		}
 	}
-	text := fmt.Sprintf("for %s: %s", strings.Join(of, ", "), doc)
+	text = fmt.Sprintf("for %s: %s", strings.Join(of, ", "), doc)
 	if slices.Equal(of, checkpoints) {
 		text = "of a checkpoint: " + doc
 	}
@@ -203,7 +206,10 @@ func optionHelp(name string, formats []export.Format) string {
 	case len(choices) > 0:
 		text += " (" + strings.Join(choices, "; ") + ")"
 	}
-	return text
+	if slices.Sort(starts); starts[0] == starts[len(starts)-1] {
+		start = starts[0]
+	}
+	return text, start
 }
 
 // formatHelp lists formats as text.
