@@ -74,6 +74,9 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err := checkObserver(o.Activation); err != nil {
 		return nil, UsageError{err}
 	}
+	if err := j.nameable(append([]string{j.Model, o.Data.Preprocess}, o.Data.Paths...)...); err != nil {
+		return nil, err
+	}
 	m, err := j.openNormal(j.Model)
 	if err != nil {
 		return nil, err

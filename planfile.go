@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"unicode/utf8"
 
 	"qwb/quantizer/plan"
 )
@@ -97,4 +98,14 @@ func bytesOf(b []byte) func(io.Writer) error {
 		_, err := w.Write(b)
 		return err
 	}
+}
+
+// nameable refuses files that the plan could not name: it is JSON, whose text is UTF-8.
+func (j *job) nameable(files ...string) error {
+	for _, f := range files {
+		if f != "" && (!utf8.ValidString(f) || !utf8.ValidString(plan.Relative(j.Plan, f))) {
+			return fmt.Errorf("%q is not UTF-8: a plan, which is JSON, cannot name this file; give it another name", f)
+		}
+	}
+	return nil
 }

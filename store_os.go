@@ -116,14 +116,56 @@ func (s *osStage) Commit() error {
 			return &ChangedError{name}
 		}
 	}
+	var undo undoing
 	for _, f := range s.files {
-		if err := os.MkdirAll(filepath.Dir(f[1]), 0o755); err != nil {
-			return err
-		}
-		if err := os.Rename(f[0], f[1]); err != nil {
-			return err
+		if err := undo.rename(f[0], f[1]); err != nil {
+			undo.all()
+			return fmt.Errorf("%s: %w", f[1], file.Plain(err))
 		}
 	}
+	return nil
+}
+
+// undoing is what takes back what has been done, in the order in which it was done.
+type undoing []func() error
+
+func (u undoing) all() {
+	for _, f := range slices.Backward(u) {
+		_ = f() // what cannot be taken back stays; the error that matters is the one before
+	}
+}
+
+// rename gives a staged file its name. What lay there before is kept under a second name beside the staged file, where the file system
+// has second names, so that it is there at every moment and can come back.
+func (u *undoing) rename(staged, path string) error {
+	if err := u.makeFolder(filepath.Dir(path)); err != nil {
+		return err
+	}
+	kept := staged + ".old"
+	had := os.Link(path, kept) == nil
+	if err := os.Rename(staged, path); err != nil {
+		return err
+	}
+	*u = append(*u, func() error {
+		if had {
+			return os.Rename(kept, path)
+		}
+		return os.Remove(path)
+	})
+	return nil
+}
+
+func (u *undoing) makeFolder(dir string) error {
+	if _, err := os.Lstat(dir); err == nil || dir == filepath.Dir(dir) {
+		return os.MkdirAll(dir, 0o755)
+	}
+	if err := u.makeFolder(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	*u = append(*u, func() error { return os.Remove(dir) })
 	return nil
 }
 

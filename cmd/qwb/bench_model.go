@@ -384,7 +384,7 @@ func (e *env) benchPaced(ctx context.Context, o modelOptions, in io.Reader) erro
 	if err != nil {
 		return fmt.Errorf("bench: %s: %w", t.Path, err)
 	}
-	out := json.NewEncoder(e.stdout)
+	out := json.NewEncoder(raw(e.stdout))
 	if err := out.Encode(map[string]any{"ready": true}); err != nil {
 		return err
 	}

@@ -12,15 +12,19 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
+
+	"qwb/internal/plain"
 )
 
 // progressEvery is how often a line says how far the work is where there is no terminal. What is done sooner says nothing.
 const progressEvery = 10 * time.Second
 
-// env is what a command may touch beside its options: where results and messages go.
+// env is what a command may touch beside its options: where results and messages go. Names come from files, so that both are plain.Writers
+// where they may be a terminal: nothing in a name acts. JSON and progress bars go past them.
 type env struct {
 	stdout, stderr io.Writer
 	verbose        bool
+	timeout        time.Duration // 0: none
 	every          time.Duration // between two lines of progress; 0: progressEvery
 }
 
@@ -43,18 +47,14 @@ func (e *env) detail(format string, args ...any) {
 
 // printJSON writes v to standard output as one indented JSON object.
 func (e *env) printJSON(v any) error {
-	enc := json.NewEncoder(e.stdout)
+	enc := json.NewEncoder(raw(e.stdout))
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
 // terminal reports whether standard error is a terminal, the only place for progress bars.
 func (e *env) terminal() bool {
-	w := e.stderr
-	if l, ok := w.(*lockedWriter); ok {
-		w = l.w
-	}
-	f, ok := w.(*os.File)
+	f, ok := raw(e.stderr).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -65,7 +65,7 @@ func (e *env) progress(what string, total int) (set func(done int), finish func(
 	if !e.terminal() {
 		return e.progressLines(what, total)
 	}
-	p := mpb.New(mpb.WithOutput(e.stderr), mpb.WithWidth(40), mpb.WithRefreshRate(120*time.Millisecond))
+	p := mpb.New(mpb.WithOutput(raw(e.stderr)), mpb.WithWidth(40), mpb.WithRefreshRate(120*time.Millisecond))
 	var bar *mpb.Bar
 	if total < 1 {
 		bar = p.MustAdd(0, nil, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(decor.Name(what+" "), decor.CurrentNoUnit("%d")))
@@ -129,4 +129,15 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(b)
+}
+
+// raw is what a writer of text writes to in the end.
+func raw(w io.Writer) io.Writer {
+	switch v := w.(type) {
+	case *lockedWriter:
+		return raw(v.w)
+	case *plain.Writer:
+		return raw(v.Unwrap())
+	}
+	return w
 }

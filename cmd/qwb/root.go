@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/plain"
 )
 
 // Exit codes, as the contract of the command line fixes them.
@@ -24,12 +26,15 @@ func usagef(format string, args ...any) error { return qwb.Usagef(format, args..
 
 // run executes one command line and returns its exit code. The last line on stderr is the error.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	stderr = &lockedWriter{w: stderr}
+	out, messages := plain.NewWriter(stdout), plain.NewWriter(stderr)
+	defer out.Flush()
+	defer messages.Flush()
+	stdout, stderr = out, &lockedWriter{w: messages}
 	root := newRoot(&env{stdout: stdout, stderr: stderr})
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	c, err := root.ExecuteContextC(ctx)
+	c, err := execute(ctx, root)
 	if err == nil {
 		return exitDone
 	}
@@ -45,10 +50,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
+// execute runs the command. A large model is read where it lies in its file: reading what is not there any more is an error.
+func execute(ctx context.Context, root *cobra.Command) (c *cobra.Command, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		p := recover()
+		if fault, ok := p.(interface{ Addr() uintptr }); ok {
+			c, err = root, fmt.Errorf("a file in use was cut off or cannot be read any more (fault at %#x)", fault.Addr())
+		} else if p != nil {
+			panic(p)
+		}
+	}()
+	return root.ExecuteContextC(ctx)
+}
+
 // oneLine joins the lines of an error message, so that the last line on stderr is the whole error.
 func oneLine(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "stopped: the time that --timeout gives is over"
 	}
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
@@ -91,6 +113,18 @@ arguments, 3 a check did not hold.`,
 		}
 		return usagef("%s: %w", cmd.Name(), err)
 	})
+	root.PersistentFlags().DurationVar(&e.timeout, "timeout", 0, "stop what runs a model after this time, as 90s or 10m, and fail (0: never); a loop in a model may not end")
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		if e.timeout < 0 {
+			return usagef("--timeout %s: not negative", e.timeout)
+		}
+		if e.timeout > 0 {
+			ctx, stop := context.WithTimeout(cmd.Context(), e.timeout)
+			context.AfterFunc(ctx, stop)
+			cmd.SetContext(ctx)
+		}
+		return nil
+	}
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "say what every pass did and why others declined")
 	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newEval(e), newVerify(e), newExport(e),
 		newRun(e), newGenerate(e), newBind(e), newBench(e), newDemo(e), newTarget(e), newVersion(e))

@@ -7,6 +7,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	shown "qwb/internal/plain"
 	"qwb/quantizer/lower"
 )
 
@@ -254,7 +255,7 @@ func (w *writer) comment(s *lower.Step) string {
 	return plain(fmt.Sprintf("%s: %s -> %s", text, list(s.Inputs), list(s.Outputs)))
 }
 
-// plain makes text fit for a comment.
+// plain makes text fit for a comment: control characters are blanks, and what would turn the direction of the source's text is escaped.
 func plain(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -262,5 +263,5 @@ func plain(s string) string {
 		}
 		return r
 	}, s)
-	return strings.ReplaceAll(strings.ReplaceAll(s, "*/", "* /"), "/*", "/ *")
+	return strings.ReplaceAll(strings.ReplaceAll(shown.Text(s), "*/", "* /"), "/*", "/ *")
 }

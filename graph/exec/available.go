@@ -12,7 +12,7 @@ import (
 // unknownMemory is the budget on systems that do not say how much memory they have.
 const unknownMemory = 2<<30 - 1
 
-// defaultMemory is the budget of a run that sets none: half of what the machine, or the container, has.
+// defaultMemory is the budget of a run that sets none: half of what the machine, or the container, has, or of what is left of a limited address space.
 var defaultMemory = sync.OnceValue(func() int64 {
 	if n := machineMemory(os.ReadFile); n > 0 {
 		return n / 2
@@ -40,8 +40,54 @@ func machineMemory(read func(string) ([]byte, error)) int64 {
 			}
 		}
 	}
+	if n := addressSpace(read); n > 0 {
+		least = min(least, n)
+	}
 	if least == math.MaxInt64 {
 		return 0
 	}
 	return least
 }
+
+// addressSpace returns what is left of the address space that the process may have (ulimit -v); 0 if that has no limit.
+func addressSpace(read func(string) ([]byte, error)) int64 {
+	limits, err := read("/proc/self/limits")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(limits)) {
+		rest, ok := strings.CutPrefix(line, "Max address space")
+		f := strings.Fields(rest)
+		if !ok || len(f) == 0 {
+			continue
+		}
+		limit, err := strconv.ParseInt(f[0], 10, 64)
+		if err != nil || limit <= 0 {
+			return 0 // unlimited
+		}
+		return max(limit-addressSpaceInUse(read), 1)
+	}
+	return 0
+}
+
+// addressSpaceInUse is what the process has mapped or reserved already, 0 if that is not told.
+func addressSpaceInUse(read func(string) ([]byte, error)) int64 {
+	status, err := read("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmSize:"); ok {
+			if f := strings.Fields(rest); len(f) > 0 {
+				if kib, err := strconv.ParseInt(f[0], 10, 64); err == nil && kib > 0 && kib < 1<<50 {
+					return kib << 10
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// AvailableMemory is how many bytes the process may take: what the machine or the container has, or less where the address space is
+// limited; 0 if the system does not say.
+func AvailableMemory() int64 { return machineMemory(os.ReadFile) }

@@ -8,8 +8,8 @@ import (
 	"qwb/internal/file"
 )
 
-// Open reads the ONNX file at path and the files with external data beside it. They are mapped into memory where the
-// system can do that and must not be changed before Close. An error names the file and the place in it; a file that is
+// Open reads the ONNX file at path and the files with external data beside it. Small ones are read; large
+// ones are mapped into memory where the system can do that, and must not be changed before Close. An error names the file and the place in it; a file that is
 // damaged, cut off or not ONNX is one.
 func Open(path string) (*Model, []Warning, error) {
 	m, warnings, err := open(path)
@@ -20,7 +20,7 @@ func Open(path string) (*Model, []Warning, error) {
 }
 
 func open(path string) (*Model, []Warning, error) {
-	data, release, err := file.Open(path)
+	data, release, err := load(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,6 +36,23 @@ func open(path string) (*Model, []Warning, error) {
 	return m, warnings, nil
 }
 
+// load reads or maps a file. A pipe or device is refused before it is opened, since that could wait for its other end.
+func load(path string) ([]byte, func() error, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, file.Plain(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, file.Plain(err)
+	}
+	defer f.Close()
+	return file.Load(f)
+}
+
 // folder resolves external data to files in a model's folder.
 type folder struct {
 	path    string
@@ -43,7 +60,7 @@ type folder struct {
 	closers []func() error
 }
 
-// External maps a file in the folder. The system's own rooted lookup refuses paths and links that lead out of it.
+// External loads a file in the folder. The system's own rooted lookup refuses paths and links that lead out of it.
 func (d *folder) External(location string) ([]byte, error) {
 	if b, ok := d.files[location]; ok {
 		return b, nil
@@ -66,7 +83,7 @@ func (d *folder) External(location string) ([]byte, error) {
 		return nil, file.Plain(err)
 	}
 	defer f.Close()
-	b, release, err := file.Map(f)
+	b, release, err := file.Load(f)
 	if err != nil {
 		return nil, err
 	}

@@ -19,26 +19,33 @@ var ConstantChains = Pass{
 		if !ok {
 			return nil, nil
 		}
+		inner.load(c.G)
+		outer.load(c.G)
 		return mergeChain(c, inner, outer)
 	}),
 }
 
-// operation is x*k (a product) or x+k, with k in float64.
+// operation is x*k (a product) or x+k, with k in float64 once it is loaded.
 type operation struct {
 	id      graph.NodeID
+	op      string
 	product bool
-	x, y    graph.ValueID
+	x, c, y graph.ValueID // c is the constant
 	k       []float64
 	shape   []int
 }
 
-// constantOperation reads Mul, Div, Add or Sub of a computed value and a float32 constant. A quotient by a constant is a
-// product with its inverse, a difference a sum.
+// constantOperation finds Mul, Div, Add or Sub of a computed value and a float32 constant, which is not read yet.
 func constantOperation(g *graph.Graph, id graph.NodeID) (operation, bool) {
 	if !g.Alive(id) {
 		return operation{}, false
 	}
 	n := g.Node(id)
+	switch n.Op {
+	case "Div", "Sub", "Add", "Mul":
+	default:
+		return operation{}, false
+	}
 	if len(n.Inputs) != 2 || !isONNX(n.Domain) || legacyBroadcast(g, n) {
 		return operation{}, false
 	}
@@ -46,23 +53,24 @@ func constantOperation(g *graph.Graph, id graph.NodeID) (operation, bool) {
 	if g.Const(c) == nil && (n.Op == "Add" || n.Op == "Mul") {
 		x, c = c, x
 	}
-	k, ok := float64s(g.Const(c))
-	if !ok || g.Const(x) != nil {
+	t := g.Const(c)
+	if t == nil || t.DType != tensor.Float32 || g.Const(x) != nil {
 		return operation{}, false
 	}
-	op := operation{id: id, product: n.Op == "Mul" || n.Op == "Div", x: x, y: n.Outputs[0], k: k, shape: g.Const(c).Shape}
-	switch n.Op {
+	return operation{id: id, op: n.Op, product: n.Op == "Mul" || n.Op == "Div", x: x, c: c, y: n.Outputs[0], shape: t.Shape}, true
+}
+
+// load reads the constant: a quotient by it is a product with its inverse, a difference a sum.
+func (o *operation) load(g *graph.Graph) {
+	o.k, _ = float64s(g.Const(o.c))
+	switch o.op {
 	case "Div":
-		op.k = inverse(k)
+		o.k = inverse(o.k)
 	case "Sub":
-		for i := range k {
-			op.k[i] = -k[i]
+		for i, v := range o.k {
+			o.k[i] = -v
 		}
-	case "Add", "Mul":
-	default:
-		return operation{}, false
 	}
-	return op, true
 }
 
 func mergeChain(c *Context, inner, outer operation) (*Patch, error) {

@@ -19,6 +19,23 @@ func Map(f *os.File) (data []byte, release func() error, err error) {
 	return m.Bytes, m.Release, nil
 }
 
+// copied is up to how many bytes Load reads a file instead of mapping it.
+const copied = 128 << 20
+
+// Load is Map, but for a small file, which is read: what happens to it afterwards does not matter then. One that is cut off while it is
+// read is an error.
+func Load(f *os.File) (data []byte, release func() error, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, Plain(err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > copied {
+		return Map(f)
+	}
+	data, err = ReadAll(f, info.Size())
+	return data, func() error { return nil }, err
+}
+
 // Open maps the file at path as Map does. A pipe or device is refused before it is opened, since that could wait for its other end.
 func Open(path string) (data []byte, release func() error, err error) {
 	m, err := OpenMapping(path)

@@ -3,6 +3,8 @@
 package file
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
@@ -10,6 +12,9 @@ import (
 // mapSize maps size bytes of f for reading; the mapping outlives f and ends with release.
 func mapSize(f *os.File, size int) (*Mapping, error) {
 	data, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
+	if errors.Is(err, syscall.ENOMEM) {
+		return nil, fmt.Errorf("its %d bytes do not fit into the memory that the process may have: %w", size, err)
+	}
 	if err != nil {
 		return read(f, size) // a file system without mappings
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"unicode/utf8"
 )
@@ -73,6 +74,9 @@ func (e *encoder) value(v any) {
 }
 
 func (e *encoder) field(name string, v any) {
+	if s, bad := notUTF8(reflect.ValueOf(v)); bad && e.err == nil {
+		e.err = fmt.Errorf("plan: %s: %q is not UTF-8: a plan, which is JSON, cannot hold it; give the file another name", name, s)
+	}
 	fmt.Fprintf(&e.buf, "  %q: ", name)
 	e.value(v)
 	e.text(",\n")
@@ -138,4 +142,27 @@ func (e *encoder) node(n *Node) {
 		e.value(n.Slots[i])
 	}
 	e.text("]}")
+}
+
+// notUTF8 finds a string that JSON cannot hold in what a field of a plan is made of.
+func notUTF8(v reflect.Value) (string, bool) {
+	switch v.Kind() {
+	case reflect.String:
+		return v.String(), !utf8.ValidString(v.String())
+	case reflect.Pointer, reflect.Interface:
+		return notUTF8(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if s, bad := notUTF8(v.Field(i)); bad {
+				return s, true
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if s, bad := notUTF8(v.Index(i)); bad {
+				return s, true
+			}
+		}
+	}
+	return "", false
 }

@@ -19,6 +19,9 @@ func Read(path string) (*Plan, error) {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > MaxBytes {
+		return nil, fmt.Errorf("plan: %s: %d bytes are more than a plan may have (%d)", path, info.Size(), MaxBytes)
+	}
 	src, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)

@@ -56,7 +56,11 @@ func Decode(src []byte) (*Image, error) {
 		}
 		return fromPNG(m)
 	case WebP:
-		if err := checkSize(webp.DecodeConfig(bytes.NewReader(src))); err != nil {
+		err := checkSize(webp.DecodeConfig(bytes.NewReader(src)))
+		if err == nil {
+			err = checkFrames(src)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("WebP: %w", err)
 		}
 		m, err := webp.Decode(bytes.NewReader(src))

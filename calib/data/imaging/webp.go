@@ -1,9 +1,40 @@
 package imaging
 
 import (
+	"encoding/binary"
 	"fmt"
 	"image"
 )
+
+// checkFrames holds the sizes of the pictures inside a WebP file: an extended file states the size of its canvas as well, which is all
+// that webp.DecodeConfig looks at.
+func checkFrames(src []byte) error {
+	const header = 8
+	for rest := src[min(12, len(src)):]; len(rest) >= header; {
+		name, size := string(rest[:4]), int64(binary.LittleEndian.Uint32(rest[4:]))
+		data := rest[header:]
+		var c image.Config
+		switch {
+		case name == "VP8 " && len(data) >= 10: // three bytes of tag, three of start code, two sizes of 14 bits
+			c.Width = int(binary.LittleEndian.Uint16(data[6:]) & 0x3fff)
+			c.Height = int(binary.LittleEndian.Uint16(data[8:]) & 0x3fff)
+		case name == "VP8L" && len(data) >= 5: // a byte of signature, two sizes of 14 bits, less one
+			bits := binary.LittleEndian.Uint32(data[1:])
+			c.Width, c.Height = int(bits&0x3fff)+1, int(bits>>14&0x3fff)+1
+		default:
+			c.Width, c.Height = 1, 1
+		}
+		if err := checkSize(c, nil); err != nil {
+			return err
+		}
+		next := size + size%2
+		if next >= int64(len(data)) {
+			return nil
+		}
+		rest = data[next:]
+	}
+	return nil
+}
 
 // fromWebP converts what x/image/webp decodes. Lossy pictures are YCbCr in video range with halved chroma; they are
 // upsampled and converted as libwebp does by default (dsp/upsampling.c and dsp/yuv.h).

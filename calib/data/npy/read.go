@@ -19,8 +19,11 @@ func Read(r io.Reader) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.read(r, h.Shape)
+	return h.Read(r)
 }
+
+// Read reads the elements that follow the header in r, as the function Read does.
+func (h Header) Read(r io.Reader) (*tensor.Tensor, error) { return h.read(r, h.Shape) }
 
 // ReadRows reads rows lo to hi (exclusive) of the first axis of an array in C order; r holds the whole file. The result
 // has hi-lo rows.
