@@ -70,7 +70,7 @@ func TestDataOfAnotherType(t *testing.T) {
 	}
 	saveArray(t, "u8.npy", x)
 	done(t, "calibrate", "m.onnx", "--data", "u8.npy", "--platform", "trt_int8")
-	fails(t, exitFailed, `run: m\.onnx: input "x" is f32\[1,3,8,8\], got u8\[1,3,8,8\]`, "run", "m.onnx", "--input", "x=u8.npy", "--output", "out")
+	fails(t, exitFailed, `u8\.npy: input "x" is f32\[1,3,8,8\], got u8\[1,3,8,8\]`, "run", "m.onnx", "--input", "x=u8.npy", "--output", "out")
 }
 
 func TestUnreadableData(t *testing.T) {

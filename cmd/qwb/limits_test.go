@@ -119,10 +119,11 @@ func TestOutputsWithLongNames(t *testing.T) {
 func TestVectorsAreAllOrNothing(t *testing.T) {
 	calibrated(t)
 	require.NoError(t, os.MkdirAll("all/program.json", 0o755)) // the file that comes last cannot get its name
-	before := tree(t, "all")
 	r := invoke("verify", "--samples", "1", "--dump", "all")
 	require.Equal(t, exitFailed, r.code)
-	require.Equal(t, before, tree(t, "all"))
+	for path, what := range tree(t, "all") {
+		require.Equal(t, "folder", what, path)
+	}
 	left, err := filepath.Glob(".qwb-*")
 	require.NoError(t, err)
 	require.Empty(t, left)
