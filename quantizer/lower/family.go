@@ -6,8 +6,8 @@ import (
 	"qwb/graph"
 )
 
-// family is a group of operators that are lowered in the same way. To add one: a type that implements Op, an emit function, a value
-// of this type and its entry in families, and the type's execution in package program.
+// family is a group of operators that are lowered in the same way. docs/adding-an-integer-operator.md
+// lists the places that a new one touches.
 type family struct {
 	name string
 	ops  []string // of ai.onnx
