@@ -206,7 +206,7 @@ func TestTunedValuesMustBeThePlans(t *testing.T) {
 		}
 		refused("m.plan.json: the tuned values are gone: there is no t.safetensors")
 		put(t, p.store(), "t.safetensors", []byte("y"))
-		refused("m.plan.json: the tuned values were changed: t.safetensors has SHA-256")
+		refused("m.plan.json: the tuned values were changed: t.safetensors (SHA-256")
 		put(t, p.store(), "t.safetensors", []byte("x"))
 		refused("t.safetensors: overlay: safetensors: 1 bytes are no file")
 	})

@@ -133,20 +133,6 @@ func (j *job) sameFile(a, b string) bool {
 	return errA == nil && errB == nil && sameInfo(x, y)
 }
 
-// sum returns the SHA-256 of a file in hexadecimal.
-func (j *job) sum(name string) (string, error) {
-	f, err := j.store().Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
 func sumOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

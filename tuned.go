@@ -26,7 +26,7 @@ func (j *job) readOverlay(planFile string, f *plan.File) (*overlay.Overlay, erro
 		return nil, fmt.Errorf("tuned values: %w", err)
 	}
 	if have := overlay.Hash(b); have != f.SHA256 {
-		return nil, fmt.Errorf("%s: the tuned values were changed: %s has SHA-256 %.12s..., the plan says %.12s...", planFile, name, have, f.SHA256)
+		return nil, fmt.Errorf("%s: the tuned values were changed: %s (SHA-256 %.12s..., the plan says %.12s...)", planFile, name, have, f.SHA256)
 	}
 	o, err := overlay.Parse(b)
 	if err != nil {
