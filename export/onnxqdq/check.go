@@ -48,6 +48,7 @@ func Check(g *graph.Graph, t *target.Target, integer func(node string) bool) []F
 		return []Finding{{Rule: structureRule.Name, Text: err.Error()}}
 	}
 	c.order = order
+	c.units = t.Units(g)
 	for i := range Rules {
 		if r := &Rules[i]; (r.meaning || !t.Export.Open) && (r.applies == nil || r.applies(t)) {
 			c.rule = r.Name
@@ -62,6 +63,7 @@ type checker struct {
 	t       *target.Target
 	integer func(node string) bool
 	order   []graph.NodeID
+	units   []target.Unit
 	rule    string
 	found   []Finding
 }

@@ -47,13 +47,58 @@ func (c *checker) quantizedInputs(n *graph.Node, op *target.Op, r *target.Residu
 	return list
 }
 
-// fused reports whether n is an activation that alone reads what an integer operator computes.
+// fused reports whether n is an activation, or part of one, that alone reads what an integer operator computes.
 func (c *checker) fused(n *graph.Node, op *target.Op) bool {
+	if u := c.unit(n.ID); u != nil {
+		return c.unitOf(u.Input) == u
+	}
 	head := c.producer(n, 0)
 	if op.Role != target.Activation || head == nil || len(c.readers(head, 0)) != 1 {
 		return false
 	}
 	return c.role(head) != nil
+}
+
+// unit returns the activation of several nodes that a node is part of, nil for none.
+func (c *checker) unit(id graph.NodeID) *target.Unit {
+	for i := range c.units {
+		if u := &c.units[i]; !u.Fusion.Island && slices.Contains(u.Nodes, id) {
+			return u
+		}
+	}
+	return nil
+}
+
+// unitOf returns the activation of several nodes that alone reads v, which a weighted integer operator computes; nil for none.
+func (c *checker) unitOf(v graph.ValueID) *target.Unit {
+	p := c.g.Producer(v)
+	if p == graph.NoNode || len(c.g.Uses(v)) == 0 {
+		return nil
+	}
+	u := c.unit(c.g.Uses(v)[0].Node)
+	if u == nil || u.Input != v || !u.Inside(c.g, v) {
+		return nil
+	}
+	if op := c.role(c.g.Node(p)); op == nil || op.Role != target.Weighted {
+		return nil
+	}
+	return u
+}
+
+// end returns the last of the values that an operator computes together with the activations behind it, and who reads that.
+func (c *checker) end(n *graph.Node, op *target.Op, i int) (graph.ValueID, []*graph.Node) {
+	last, readers := n.Outputs[i], c.readers(n, i)
+	if u := c.unitOf(last); u != nil {
+		end := c.g.Node(u.Nodes[len(u.Nodes)-1])
+		return end.Outputs[0], c.readers(end, 0)
+	}
+	for range max(c.t.Chain, 1) {
+		if len(readers) != 1 || c.g.IsOutput(last) || op.Role == target.Activation || !c.activates(readers[0]) {
+			break
+		}
+		last, readers = readers[0].Outputs[0], c.readers(readers[0], 0)
+	}
+	return last, readers
 }
 
 var splitFusionRule = Rule{Name: "split-fusion", Doc: "no Q/DQ between a weighted operator and the activation that is fused to it",
@@ -98,17 +143,14 @@ var integerOutputRule = Rule{Name: "integer-output", Doc: "what a quantized oper
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
-			if op == nil {
+			if op == nil || c.fused(n, op) {
 				return
 			}
 			for i, v := range n.Outputs {
 				if v == graph.NoValue || !target.DataOutput(c.g, n.ID, i) || len(c.g.Uses(v)) == 0 && !c.g.IsOutput(v) {
 					continue
 				}
-				last, r := v, c.readers(n, i)
-				if len(r) == 1 && !c.g.IsOutput(v) && op.Role != target.Activation && c.activates(r[0]) {
-					last, r = r[0].Outputs[0], c.readers(r[0], 0)
-				}
+				last, r := c.end(n, op, i)
 				if len(r) != 1 || !is(r[0], quantizeLinear) || c.g.IsOutput(last) {
 					c.report(n, "output %d is not read by exactly one QuantizeLinear", i)
 				}
