@@ -198,7 +198,7 @@ func (t *tuning) read(ctx context.Context, o TuneOptions) error {
 		if err != nil {
 			return err
 		}
-		if analysis.HeldOut(s.Hash) {
+		if exec.HeldOut(s.Hash) {
 			t.bench.Held, held = append(t.bench.Held, s), append(held, s.Hash)
 		} else {
 			t.bench.Fit = append(t.bench.Fit, s)

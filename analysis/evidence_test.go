@@ -55,7 +55,7 @@ func TestHeldOutUsesABitOfItsOwn(t *testing.T) {
 	counts := map[[2]bool]int{}
 	for i := range 256 {
 		h := [32]byte{31: byte(i)}
-		counts[[2]bool{HeldOut(h), h[31]&1 == 1}]++
+		counts[[2]bool{exec.HeldOut(h), h[31]&1 == 1}]++
 	}
 	require.Equal(t, map[[2]bool]int{{false, false}: 64, {false, true}: 64, {true, false}: 64, {true, true}: 64}, counts)
 	seen := func(h [32]byte) bool { return h[0] == 1 }

@@ -3,11 +3,6 @@ package analysis
 // MinHeldOut is how many held-out samples a decision needs: with fewer the error bar itself is a guess.
 const MinHeldOut = 16
 
-// HeldOut reports whether a sample, by its hash, is kept out of fitting, so that what was fitted can be tried on it. About half of all
-// samples are. It is a bit of the hash (the second lowest of the last byte), so it does not depend on the order of the data or on how it
-// is split; the lowest bit, by which statistics split samples into halves, is another one.
-func HeldOut(hash [32]byte) bool { return hash[len(hash)-1]&2 != 0 }
-
 // Kinds of held-out samples.
 const (
 	// HeldOutUnseen: the statistics that gave the scales have not seen the samples.

@@ -53,6 +53,10 @@ func pair(g *graph.Graph, list []*tracker) {
 			continue
 		}
 		x.bounded, x.bound, y.bounds = y, b, x
+		for _, s := range y.sums { // what y's readers read is limited
+			s.limits = observers.Limits{Lo: b.lo, Hi: b.hi}
+		}
+		x.sums, y.sums = append(x.sums, y.sums...), nil
 	}
 }
 

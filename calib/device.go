@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/device"
@@ -147,6 +148,9 @@ func (w *deviceWorker) tap(s *cuda.Stream, v device.Value) error {
 	if n == 0 {
 		return nil
 	}
+	if err := w.sum(s, v, k); err != nil {
+		return w.fail(v.ID, err)
+	}
 	if err := cuda.ObserveExtremes(s, t.buf, t.channels, w.nan.Slice(4*t.index*samples, 4*samples), w.half, v.Buffer, shape); err != nil {
 		return err
 	}
@@ -161,6 +165,38 @@ func (w *deviceWorker) tap(s *cuda.Stream, v device.Value) error {
 	}
 	if rows, ok := k.rows.of(v.Shape, v.Layout); ok && rows.N > 1 {
 		return cuda.ObserveLeaders(s, t.second, t.gap, v.Buffer, rows)
+	}
+	return nil
+}
+
+// sum adds a value to the sums of the operators that read it. They are kept by the processor, as they would be without a device, and so
+// the value is brought here, if any of the samples takes part.
+func (w *deviceWorker) sum(s *cuda.Stream, v device.Value, k *tracker) error {
+	if len(k.sums) == 0 || !slices.ContainsFunc(w.group, func(j job) bool { return Hash(j.sample.Hash).fits() }) {
+		return nil
+	}
+	t, err := v.Download(s)
+	if err != nil {
+		return err
+	}
+	for i, j := range w.group {
+		if !Hash(j.sample.Hash).fits() {
+			continue
+		}
+		part, err := slice(t, i, len(w.group))
+		if err != nil {
+			return err
+		}
+		k.mu.Lock()
+		for _, sm := range k.sums {
+			if err = sm.add(part.Shape, part.Layout, 0, part.F32()); err != nil {
+				break
+			}
+		}
+		k.mu.Unlock()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -40,14 +40,22 @@ func requireSame(t *testing.T, d *cuda.Device, g *graph.Graph, samples []*exec.S
 		require.Equal(t, want.Tensor(name).Halves, got.Tensor(name).Halves, name)
 	}
 	require.True(t, bytes.Equal(encoded(t, want), encoded(t, got)))
+	require.Equal(t, want.HasSums(), got.HasSums())
 }
 
 // Statistics of a device are those of the processor, every byte, in batches or not.
 func TestDevice(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
-		g, samples := parse(t, network), images(11, 7)
+		g, samples := parse(t, network), images(12, 9)
 		for _, cfg := range []calib.Config{{}, {Batch: 3, Model: "m"}, {MinMaxOnly: true}, {MinMaxOnly: true, Batch: 2, Threads: 2}} {
 			requireSame(t, d, g, samples, cfg)
+			summed := 0
+			for _, id := range g.Nodes() {
+				if run(t, g, samples, cfg).Sums(g.Node(id).Name) != nil {
+					summed++
+				}
+			}
+			require.Equal(t, cfg.MinMaxOnly, summed == 0, "sums are among what is compared")
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -25,10 +26,15 @@ import (
 //	how many samples; their hashes, ascending
 //	how many kept samples; of each the hash, how many inputs, and of each, by name: name, element type, rank, dimensions, elements
 //	how many tensors; of each, by name: name, minimum and maximum of both halves (float32), state (observers.State)
+//	from version 2 on: how many sections; of each, by name: name, content, SHA-256 of the content
 //	SHA-256 of all that
+//
+// The section "sums" is the number of operators and, of each, by name: name, sums (observers.InputSums). Sections that are not known are
+// passed over. RangeHash is of what stands before the sections.
 const (
 	fileMagic   = "qwbstat"
-	fileVersion = 1
+	fileVersion = 2
+	sumsSection = "sums"
 )
 
 // ErrDamaged is returned for files that are no statistics or were changed.
@@ -36,7 +42,50 @@ var ErrDamaged = errors.New("not a statistics file, or a damaged one")
 
 // Write writes the statistics.
 func (s *Stats) Write(w io.Writer) error {
-	b := append([]byte(fileMagic), fileVersion)
+	b, err := s.appendRanges(append([]byte(fileMagic), fileVersion))
+	if err != nil {
+		return err
+	}
+	if s.sums == nil {
+		b = binary.AppendUvarint(b, 0)
+	} else {
+		section, err := s.sumsSection()
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(section)
+		b = append(appendBlob(appendBlob(binary.AppendUvarint(b, 1), sumsSection), section), sum[:]...)
+	}
+	if len(b) > math.MaxInt32-sha256.Size {
+		return fmt.Errorf("statistics of %d bytes are larger than their file may be (%d)", len(b), math.MaxInt32)
+	}
+	sum := sha256.Sum256(b)
+	_, err = w.Write(append(b, sum[:]...))
+	return err
+}
+
+// RangeHash is the SHA-256, in hexadecimal, of what scales are made of: everything but the sections, so that a section that is added changes
+// no plan.
+func (s *Stats) RangeHash() (string, error) {
+	b, err := s.appendRanges(nil)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), err
+}
+
+func (s *Stats) sumsSection() ([]byte, error) {
+	b := binary.AppendUvarint(nil, uint64(len(s.sums)))
+	for _, name := range slices.Sorted(maps.Keys(s.sums)) {
+		x, err := s.sums[name].MarshalBinary()
+		if err != nil {
+			return nil, err
+		}
+		b = appendBlob(appendBlob(b, name), x)
+	}
+	return b, nil
+}
+
+// appendRanges adds what version 1 of the file holds.
+func (s *Stats) appendRanges(b []byte) ([]byte, error) {
 	b = appendBlob(b, s.Model)
 	b = appendBlob(b, s.Preprocess)
 	sources := union(s.Sources, nil) // whoever set them need not have sorted them
@@ -53,7 +102,7 @@ func (s *Stats) Write(w io.Writer) error {
 	for _, k := range s.kept {
 		var err error
 		if b, err = k.append(b); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.tensors)))
@@ -66,16 +115,11 @@ func (s *Stats) Write(w io.Writer) error {
 		}
 		state, err := t.State.MarshalBinary()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b = appendBlob(b, state)
 	}
-	if len(b) > math.MaxInt32-sha256.Size {
-		return fmt.Errorf("statistics of %d bytes are larger than their file may be (%d)", len(b), math.MaxInt32)
-	}
-	sum := sha256.Sum256(b)
-	_, err := w.Write(append(b, sum[:]...))
-	return err
+	return b, nil
 }
 
 func appendBlob[T string | []byte](b []byte, v T) []byte {
@@ -148,8 +192,9 @@ func Read(r io.ReaderAt, size int64) (*Stats, error) {
 	if string(head[:len(fileMagic)]) != fileMagic {
 		return nil, ErrDamaged
 	}
-	if v := head[len(fileMagic)]; v != fileVersion {
-		return nil, fmt.Errorf("statistics of version %d; this program knows version %d", v, fileVersion)
+	version := head[len(fileMagic)]
+	if version < 1 || version > fileVersion {
+		return nil, fmt.Errorf("statistics of version %d; this program knows versions 1 to %d", version, fileVersion)
 	}
 	all := make([]byte, size)
 	if _, err := r.ReadAt(all, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -161,6 +206,9 @@ func Read(r io.ReaderAt, size int64) (*Stats, error) {
 	}
 	d := &reader{b: body[len(head):]}
 	s := d.stats()
+	if version > 1 && d.err == nil {
+		d.sections(s)
+	}
 	if d.err != nil || len(d.b) != 0 {
 		return nil, ErrDamaged
 	}
@@ -234,6 +282,43 @@ func (d *reader) stats() *Stats {
 		s.tensors[name] = t
 	}
 	return s
+}
+
+// sections reads what follows the tensors.
+func (d *reader) sections(s *Stats) {
+	last := ""
+	for i := range d.count(2 + sha256.Size) {
+		name := string(d.blob())
+		if i > 0 && name <= last {
+			d.fail()
+		}
+		last = name
+		content := d.blob()
+		sum := sha256.Sum256(content)
+		if !bytes.Equal(sum[:], d.take(len(sum))) {
+			d.fail()
+		}
+		if d.err == nil && name == sumsSection {
+			in := &reader{b: content}
+			if s.sums = in.sums(); in.err != nil || len(in.b) > 0 {
+				d.fail()
+			}
+		}
+	}
+}
+
+func (d *reader) sums() map[string]*observers.InputSums {
+	all := map[string]*observers.InputSums{}
+	last := ""
+	for i := range d.count(2) {
+		name := string(d.blob())
+		x := new(observers.InputSums)
+		if b := d.blob(); d.err == nil && (i > 0 && name <= last || x.UnmarshalBinary(b) != nil) {
+			d.fail()
+		}
+		last, all[name] = name, x
+	}
+	return all
 }
 
 func (d *reader) take(n int) []byte {

@@ -98,15 +98,16 @@ func Run(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Config)
 
 // run is the state of one Run.
 type run struct {
-	g        *graph.Graph
-	samples  exec.Iterator
-	cfg      Config
-	trackers []*tracker // by ValueID, nil for what is not observed
-	skip     map[Hash]int
-	batches  bool // the graph has been seen to take batches
-	threads  int  // that share the work on a sample
-	session  *exec.Session
-	device   *device.Session // in place of session
+	g           *graph.Graph
+	samples     exec.Iterator
+	cfg         Config
+	trackers    []*tracker // by ValueID, nil for what is not observed
+	skip        map[Hash]int
+	withoutSums bool // earlier statistics have none
+	batches     bool // the graph has been seen to take batches
+	threads     int  // that share the work on a sample
+	session     *exec.Session
+	device      *device.Session // in place of session
 
 	mu       sync.Mutex
 	base     *Stats // without tensors
@@ -143,6 +144,9 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 				return nil, fmt.Errorf("calibrate: statistics to resume from: the graph has no float tensor %q", name)
 			}
 			r.trackers[v].seen = t.clone()
+		}
+		if err := r.resumeSums(old); err != nil {
+			return nil, fmt.Errorf("calibrate: statistics to resume from: %w", err)
 		}
 	}
 	return r, nil
@@ -331,7 +335,7 @@ func (w *hostWorker) observe(ctx context.Context, b *batch) error {
 			if t == nil || r.trackers[v] == nil {
 				continue
 			}
-			if err := r.trackers[v].observe(t, Hash(j.sample.Hash).half()); err != nil {
+			if err := r.trackers[v].observe(t, Hash(j.sample.Hash)); err != nil {
 				return fmt.Errorf("graph input %q: %w", r.g.Value(v).Name, err)
 			}
 		}
@@ -390,6 +394,9 @@ func (r *run) fail(index int, err error) {
 	}
 }
 
+// odd notes that sums are not what they should be: the shape of a value was not the one its reader needs. The reader fails then.
+func (r *run) odd(err error) { r.fail(math.MaxInt-1, fmt.Errorf("calibrate: %w", err)) }
+
 func (r *run) stopped() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -411,5 +418,6 @@ func (r *run) stats() *Stats {
 			s.tensors[r.g.Value(graph.ValueID(v)).Name] = t.seen
 		}
 	}
+	r.collectSums(s)
 	return s
 }

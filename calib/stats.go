@@ -76,6 +76,7 @@ type Stats struct {
 	hashes  []Hash // sorted, with repetitions
 	kept    []Kept // distinct, the smallest hashes, ascending
 	tensors map[string]*Tensor
+	sums    map[string]*observers.InputSums // by operator; nil: none were kept
 }
 
 // Samples returns how many samples were observed; a sample that occurs twice counts twice.
@@ -168,6 +169,9 @@ func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
 			}
 			m.tensors[name].merge(t)
 		}
+	}
+	if m.sums, err = mergeSums(a, b); err != nil {
+		return nil, 0, fmt.Errorf("merge statistics: %w", err)
 	}
 	return m, overlap, nil
 }

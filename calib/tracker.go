@@ -20,6 +20,8 @@ type tracker struct {
 	bounded, bounds *tracker
 	bound           bound
 	both            *observers.Limited
+
+	sums []*summer // of the operators that read the value
 }
 
 // rowAxis says whether and how a tensor consists of rows whose largest value matters.
@@ -31,6 +33,7 @@ type rowAxis struct {
 
 // newTrackers returns a tracker for every graph input and node output that is, or may be, float32. Constants are read
 // when scales are made. What Relu and Clip compute follows from what they read if pairs is set.
+// Sums are kept of what weighted operators read unless minMaxOnly is set.
 func newTrackers(g *graph.Graph, minMaxOnly, pairs bool) []*tracker {
 	state := observers.New
 	if minMaxOnly {
@@ -57,6 +60,14 @@ func newTrackers(g *graph.Graph, minMaxOnly, pairs bool) []*tracker {
 			list[n.Outputs[0]].rows = softmaxRows(n, g.Opset(""))
 		}
 	}
+	if !minMaxOnly {
+		for _, id := range g.Nodes() {
+			if s := newSummer(g, id); s != nil && list[g.Node(id).Inputs[0]] != nil {
+				k := list[g.Node(id).Inputs[0]]
+				k.sums = append(k.sums, s)
+			}
+		}
+	}
 	if pairs {
 		pair(g, list)
 	}
@@ -70,12 +81,16 @@ func softmaxRows(n *graph.Node, opset int64) rowAxis {
 	return rowAxis{present: true, axis: int(n.AttrInt("axis", -1))}
 }
 
-// observe adds one sample's tensor. half is which half of the samples it belongs to.
-func (k *tracker) observe(t *tensor.Tensor, half int) error {
+// observe adds the tensor of the sample with a hash.
+func (k *tracker) observe(t *tensor.Tensor, h Hash) error {
 	if t.DType != tensor.Float32 {
 		return nil
 	}
-	if nan := k.look(t.Shape, t.Layout, 0, t.F32(), half); nan > 0 {
+	nan, err := k.look(t.Shape, t.Layout, 0, t.F32(), h)
+	if err != nil {
+		return err
+	}
+	if nan > 0 {
 		return nanError(nan, t.Len())
 	}
 	if !k.rows.present {
@@ -88,7 +103,7 @@ func (k *tracker) observe(t *tensor.Tensor, half int) error {
 
 // look adds elements of one sample's tensor that are consecutive in memory, the first being number from. It returns how many are
 // NaN.
-func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float32, half int) (nan uint64) {
+func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float32, h Hash) (nan uint64, err error) {
 	channels, inner := -1, 1
 	if axis := channelAxis(len(shape)); axis >= 0 {
 		_, channels, inner = (&tensor.Tensor{Shape: shape, Layout: layout}).Blocks(axis)
@@ -98,12 +113,23 @@ func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float
 	if k.seen == nil {
 		k.seen = newTensor(k.make())
 	}
+	half := h.half()
 	if k.bounded != nil {
-		return k.lookBoth(data, from, channels, inner, half)
+		nan = k.lookBoth(data, from, channels, inner, half)
+	} else {
+		var x observers.Extent
+		x, nan = k.seen.State.ObservePiece(data, from, channels, inner)
+		k.seen.Halves[half] = k.seen.Halves[half].Union(x)
 	}
-	x, nan := k.seen.State.ObservePiece(data, from, channels, inner)
-	k.seen.Halves[half] = k.seen.Halves[half].Union(x)
-	return nan
+	if nan > 0 || !h.fits() {
+		return nan, nil
+	}
+	for _, s := range k.sums {
+		if err := s.add(shape, layout, from, data); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
 }
 
 func nanError(nan uint64, n int) error { return fmt.Errorf("%d of %d values are NaN", nan, n) }

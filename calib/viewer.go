@@ -49,7 +49,7 @@ func (v *viewer) whole(n *graph.Node, i int, t *tensor.Tensor) error {
 	for k, j := range v.group {
 		part, err := slice(t, k, len(v.group))
 		if err == nil {
-			err = v.run.trackers[n.Outputs[i]].observe(part, Hash(j.sample.Hash).half())
+			err = v.run.trackers[n.Outputs[i]].observe(part, Hash(j.sample.Hash))
 		}
 		if err != nil {
 			return v.fail(n, i, err)
@@ -78,7 +78,11 @@ func (v *viewer) look(n *graph.Node, i int, p exec.Piece) {
 			k, at = from/size, from%size
 		}
 		part := data[:min(size-at, len(data))]
-		if nan := v.run.trackers[n.Outputs[i]].look(p.Shape, p.Layout, at, part, Hash(v.group[k].sample.Hash).half()); nan > 0 {
+		nan, err := v.run.trackers[n.Outputs[i]].look(p.Shape, p.Layout, at, part, Hash(v.group[k].sample.Hash))
+		if err != nil {
+			v.run.odd(err)
+		}
+		if nan > 0 {
 			v.note(nanPlace{n.Outputs[i], k}, nan, size)
 		}
 		if data, from = data[len(part):], from+len(part); len(data) == 0 {

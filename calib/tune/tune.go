@@ -45,7 +45,7 @@ type Bench struct {
 	Set       *tqc.Set     // how Graph is quantized
 	// Simulate makes the simulation of a graph for an executor that runs the reference.
 	Simulate func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error)
-	// Fit and Held are the samples to fit on and those to try on; see analysis.HeldOut.
+	// Fit and Held are the samples to fit on and those to try on; see exec.HeldOut.
 	Fit, Held []*exec.Sample
 	Threads   int
 	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it.

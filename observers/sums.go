@@ -1,0 +1,244 @@
+package observers
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// MaxSums is how many sums are kept of one operator's input.
+const MaxSums = 1 << 16
+
+// InputSums are exact sums of what an operator that sums products reads: for each element (tap) of its window and each input channel the sum
+// over all samples and output positions, padding counting as zeros. Divided by Count they are the mean of the operator's input by
+// tap and channel, from which the mean of W x follows for any W. They are a function of the multiset of values.
+type InputSums struct {
+	Taps, Channels int
+	Count          uint64  // output positions, over all samples
+	Skipped        uint64  // values that were not finite and are in no sum
+	Sums           []Exact // tap by tap, Channels each
+}
+
+// NewInputSums returns sums of nothing.
+func NewInputSums(taps, channels int) *InputSums {
+	return &InputSums{Taps: taps, Channels: channels, Sums: make([]Exact, taps*channels)}
+}
+
+// Clone returns an independent copy.
+func (s *InputSums) Clone() *InputSums {
+	c := *s
+	c.Sums = slices.Clone(s.Sums)
+	return &c
+}
+
+// Merge adds what o has seen; both are of one operator.
+func (s *InputSums) Merge(o *InputSums) error {
+	if s.Taps != o.Taps || s.Channels != o.Channels {
+		return fmt.Errorf("sums of %d taps and %d channels, and of %d and %d", s.Taps, s.Channels, o.Taps, o.Channels)
+	}
+	s.Count, s.Skipped = s.Count+o.Count, s.Skipped+o.Skipped
+	for i := range s.Sums {
+		s.Sums[i].AddExact(&o.Sums[i])
+	}
+	return nil
+}
+
+// Mean is the mean of channel c at a tap; 0 where nothing was seen.
+func (s *InputSums) Mean(tap, c int) float64 {
+	if s.Count == 0 {
+		return 0
+	}
+	return s.Sums[tap*s.Channels+c].Float64() / float64(s.Count)
+}
+
+// MarshalBinary returns the canonical form: taps, channels, count and skipped as varints, then the sums.
+func (s *InputSums) MarshalBinary() ([]byte, error) {
+	var b []byte
+	for _, n := range []uint64{uint64(s.Taps), uint64(s.Channels), s.Count, s.Skipped} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for i := range s.Sums {
+		b = s.Sums[i].append(b)
+	}
+	return b, nil
+}
+
+// UnmarshalBinary reads the canonical form, and no other.
+func (s *InputSums) UnmarshalBinary(b []byte) error {
+	var head [4]uint64
+	all := b
+	for i := range head {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return errExact
+		}
+		head[i], b = v, b[n:]
+	}
+	taps, channels := head[0], head[1]
+	if taps == 0 || channels == 0 || taps > MaxSums || channels > MaxSums || taps*channels > MaxSums || 2*taps*channels > uint64(len(b)) {
+		return errExact
+	}
+	r := NewInputSums(int(taps), int(channels))
+	r.Count, r.Skipped = head[2], head[3]
+	var err error
+	for i := range r.Sums {
+		if r.Sums[i], b, err = parseExact(b); err != nil {
+			return err
+		}
+	}
+	if len(b) > 0 {
+		return errExact
+	}
+	if again, _ := r.MarshalBinary(); string(again) != string(all) {
+		return errExact
+	}
+	*s = *r
+	return nil
+}
+
+// Window adds many numbers to exact sums at little cost: in a window of 44 bits below the largest value seen they are integers, which int64
+// adds exactly; what lies below the window's unit goes to the exact sums one by one. A Window has one counter for each place.
+type Window struct {
+	counters []int64
+	scale    float32 // of a value to the window's unit; 0: no window yet
+	exponent int     // the unit is 2^-exponent
+	room     int64   // additions to one counter before it might overflow
+	// One adds a number that is not in the window to a place.
+	One func(place int, v float32)
+	// Flush adds m*2^e to a place.
+	Flush func(place int, m int64, e int)
+}
+
+const (
+	windowBits = 44
+	windowRoom = 1 << 18
+	// smallest is the least number of units that a float32 of any 24 bits is whole in.
+	smallest = 1 << 23
+	// windowMax is the largest exponent of the unit: beyond it scales leave float32.
+	windowMax = 120
+)
+
+// NewWindow returns a window for so many places.
+func NewWindow(places int, one func(int, float32), flush func(int, int64, int)) *Window {
+	return &Window{counters: make([]int64, places), One: one, Flush: flush}
+}
+
+// Open makes the window wide enough for values up to largest in magnitude, and for n additions to each place. It reports false where all
+// numbers have to go one by one.
+func (w *Window) Open(largest float32, n int64) bool {
+	if !(largest < 1<<(windowBits-1)) || n > windowRoom {
+		return false
+	}
+	if largest > 0 && (w.scale == 0 || largest*w.scale >= 1<<windowBits) {
+		w.Close()
+		_, e := math.Frexp(float64(largest)) // largest < 2^e
+		w.exponent = max(0, min(windowMax, windowBits-2-e))
+		w.scale = float32(math.Ldexp(1, w.exponent))
+	}
+	if w.room < n {
+		w.Close()
+		w.room = windowRoom
+	}
+	w.room -= n
+	return true
+}
+
+// Close gives what the counters hold to Flush.
+func (w *Window) Close() {
+	for i, m := range w.counters {
+		if m != 0 {
+			w.Flush(i, m, -w.exponent)
+			w.counters[i] = 0
+		}
+	}
+}
+
+// Limits are bounds that values are limited to before they are added.
+type Limits struct{ Lo, Hi float32 }
+
+// NoLimits leave values as they are.
+var NoLimits = Limits{float32(math.Inf(-1)), float32(math.Inf(1))}
+
+// in returns the limits in the window's unit; false where they are no integers there.
+func (w *Window) in(l Limits) (lo, hi int64, ok bool) {
+	lo, hi, ok = math.MinInt64, math.MaxInt64, true
+	for _, b := range []struct {
+		v  float32
+		to *int64
+	}{{l.Lo, &lo}, {l.Hi, &hi}} {
+		if math.IsInf(float64(b.v), 0) {
+			continue
+		}
+		f := float64(b.v) * float64(w.scale)
+		if math.Abs(f) >= 1<<62 {
+			if (f < 0) != (b.to == &lo) {
+				return 0, 0, false
+			}
+			continue
+		}
+		if *b.to = int64(f); float64(*b.to) != f {
+			return 0, 0, false
+		}
+	}
+	return lo, hi, ok
+}
+
+// each adds one number, limited.
+func (w *Window) each(place int, v float32, l Limits) {
+	if v < l.Lo {
+		v = l.Lo
+	}
+	if v > l.Hi {
+		v = l.Hi
+	}
+	w.One(place, v)
+}
+
+// Rows adds rows of one number for each of n places, the first of which is place; open is what Open returned for these data.
+func (w *Window) Rows(data []float32, place, n int, l Limits, open bool) {
+	lo, hi, ok := w.in(l)
+	if !open || !ok {
+		for i, v := range data {
+			w.each(place+i%n, v, l)
+		}
+		return
+	}
+	acc, scale := w.counters[place:place+n], w.scale
+	for len(data) >= n {
+		row := data[:n]
+		data = data[n:]
+		acc = acc[:len(row)]
+		for i, v := range row {
+			f := v * scale
+			q := int64(f)
+			if uint64(q+smallest) < 2*smallest && float32(q) != f { // of 24 bits some may lie below the unit
+				w.each(place+i, v, l)
+				continue
+			}
+			acc[i] += min(max(q, lo), hi)
+		}
+	}
+}
+
+// Run adds numbers to one place.
+func (w *Window) Run(data []float32, place int, l Limits, open bool) {
+	lo, hi, ok := w.in(l)
+	if !open || !ok {
+		for _, v := range data {
+			w.each(place, v, l)
+		}
+		return
+	}
+	var sum int64
+	for _, v := range data {
+		f := v * w.scale
+		q := int64(f)
+		if uint64(q+smallest) < 2*smallest && float32(q) != f {
+			w.each(place, v, l)
+			continue
+		}
+		sum += min(max(q, lo), hi)
+	}
+	w.counters[place] += sum
+}
