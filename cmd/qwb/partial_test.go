@@ -20,9 +20,9 @@ const z: i8[] = [-3]
 const w1: i8[4,4,1,1] = iota(start=-8, step=1)
 const s1: f32[] = [0.02]
 const z1: i8[] = [0]
-const w2: %[1]s[4,4,1,1] = iota(start=-7, step=1)
+const w2: %[1]s[4,4,1,1] = [-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7]
 const s2: f32[%[2]s] = fill(0.03)
-const z2: %[1]s[%[2]s] = fill(0)
+const z2: %[1]s[%[2]s] = [0%[4]s]
 xq = QuantizeLinear(x, s, z)
 xd = DequantizeLinear(xq, s, z)
 w1d = DequantizeLinear(w1, s1, z1)
@@ -40,8 +40,9 @@ output y: f32[1,4,6,6]
 // that was verified, and is refused where a whole program is needed.
 func TestPartialPlans(t *testing.T) {
 	for name, text := range map[string]string{
-		"16 bits": fmt.Sprintf(odd, "i16", "", ""),
-		"groups":  fmt.Sprintf(odd, "i8", "4,2,1,1", " {axis=1, block_size=2}"),
+		"16 bits":          fmt.Sprintf(odd, "i16", "", "", ""),
+		"4 bits in groups": fmt.Sprintf(odd, "i4", "4,2,1,1", " {axis=1, block_size=2}", ", 0, 0, 0, 0, 0, 0, 0"),
+		"groups":           fmt.Sprintf(odd, "i8", "4,2,1,1", " {axis=1, block_size=2}", ", 0, 0, 0, 0, 0, 0, 0"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFolder(t)
@@ -65,6 +66,9 @@ func TestPartialPlans(t *testing.T) {
 			require.Contains(t, text, "50.00 % of the multiply-accumulates verified")
 			require.Contains(t, string(read(t, "v.html")), "second")
 
+			explained := done(t, "analyze", "--explain", "--data", "data", "--json").object(t)["explained"].(map[string]any)
+			require.Len(t, explained["layers"], 2, "what is simulated has its loss, too")
+
 			done(t, "export", "--platform", "onnx", "-o", "again.onnx")
 			v = planVerification(t)
 			require.Equal(t, "partial 0.5000 "+v.Digest, metadataOf(t, "again.onnx")["qwb.verification"])
@@ -77,6 +81,17 @@ func TestPartialPlans(t *testing.T) {
 			fails(t, exitFailed, `"second"`, "eval", "m.plan.json", "--data", "data", "--mode", "int8")
 		})
 	}
+}
+
+// Weights of 4 bits with one scale have an integer form: such a plan is verified as a whole.
+func TestFourBitsAreVerified(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "q.onnx", fmt.Sprintf(odd, "i4", "", "", ""))
+	saveInputs(t, "data", 100, 3, 1, 4, 6, 6)
+	done(t, "import", "q.onnx", "--platform", "onnx", "-o", "m.plan.json")
+	o := done(t, "verify", "--data", "data", "--json").object(t)
+	require.Contains(t, []string{"equal", "ties"}, o["verdict"])
+	require.NotContains(t, o, "simulated")
 }
 
 // A plan in which nothing is quantized is not verified: nothing was compared.
