@@ -50,6 +50,9 @@ compared with the checkpoint and run before it gets its name.
 			file := ""
 			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && kind.Of(args[0]) == kind.Checkpoint {
 				file = args[0]
+				if c.Flags().Changed("backend") {
+					return usagef("--backend is not for a checkpoint: its weights are verified on the processor")
+				}
 			}
 			project := e.project(file, "")
 			if file == "" {

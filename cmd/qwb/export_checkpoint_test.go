@@ -112,6 +112,7 @@ func TestCheckpointsThatAreNotExported(t *testing.T) {
 		{exitUsage, `--scales best: one of rtn, mse`, []string{"m.bin", "--format", "q80", "--scales", "best"}},
 		{exitUsage, `format gguf: --weights int8: one of q8_0`, []string{"m.bin", "--format", "gguf", "--weights", "int8"}},
 		{exitUsage, "--tokenizer is not for format q80 of a checkpoint, only --group-size, --scales, --weights", []string{"m.bin", "--format", "q80", "--tokenizer", "tokenizer.bin"}},
+		{exitUsage, "--backend is not for a checkpoint", []string{"m.bin", "--format", "q80", "--backend", "cpu"}},
 		{exitUsage, "--platform is not for a checkpoint", []string{"m.bin", "--format", "q80", "--platform", "ort"}},
 		{exitFailed, "groups of 7 elements do not divide the", []string{"m.bin", "--format", "q80", "--group-size", "7"}},
 		{exitFailed, "groups of 32 elements do not divide the rows", []string{"m.bin", "--format", "kuiper", "--group-size", "32"}},

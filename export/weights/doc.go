@@ -5,5 +5,5 @@
 // each thread, only the scales of one tensor are held where its format puts them behind the codes.
 //
 // To add a format: a package with a function that returns a Format, a reader where graph/checkpoint has none, and a line in the list
-// of formats in cmd/qwb.
+// of export/all. docs/adding-an-exporter.md says more.
 package weights
