@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"qwb/analysis"
@@ -84,6 +85,12 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(o.Methods, "auto") && t.bench.Sums == nil {
+		methods = slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool { return slices.Contains(m.Needs, tune.NeedsStatistics) })
+		if s := t.recipe.stats; s != nil {
+			j.note("methods that need sums are left out; the statistics lack %s", strings.Join(s.Lacks(), "; "))
+		}
+	}
 	r := &TuneResult{Plan: j.Plan, Samples: len(t.bench.Fit) + len(t.bench.Held), HeldOut: len(t.bench.Held), HeldOutKind: t.kind}
 	finish := t.progress()
 	r.Methods, err = t.bench.Tune(ctx, methods...)
@@ -150,6 +157,9 @@ func (j *job) tuning(ctx context.Context, p *Planned, o TuneOptions) (*tuning, e
 		}
 	}
 	t.bench = &tune.Bench{Reference: reference, Graph: reference.Clone(), Threads: o.Threads, Memory: o.Memory, Force: o.Force}
+	if r.stats != nil && r.stats.HasSums() {
+		t.bench.Sums = r.stats.Sums
+	}
 	if p.Overlay != nil { // what is stale is tuned anew
 		t.bench.Graph, _ = p.Overlay.Apply(reference, nil)
 	}

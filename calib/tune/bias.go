@@ -27,11 +27,17 @@ func sequential(ctx context.Context, b *Bench) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.correct(ctx, list, b.Fit, func(int) []float64 { return nil })
+}
+
+// correct tries a correction at every layer, in graph order: the one that correction names, or, where it is nil, the mean error over the
+// samples to fit on, turned round.
+func (b *Bench) correct(ctx context.Context, list []layer, fit []*exec.Sample, correction func(k int) []float64) (*Report, error) {
 	r := &Report{Layers: []Layer{}}
 	if len(list) == 0 {
 		return r, nil
 	}
-	w, err := b.walk(list)
+	w, err := b.walk(list, fit)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +48,7 @@ func sequential(ctx context.Context, b *Bench) (*Report, error) {
 		if err := w.measure(ctx, k); err != nil {
 			return nil, err
 		}
-		l, delta := w.judge(k, nil)
+		l, delta := w.judge(k, correction(k))
 		if l.Kept {
 			b.addBias(list[k], delta)
 		}
@@ -91,7 +97,7 @@ type state struct {
 	room   int64
 }
 
-func (b *Bench) walk(list []layer) (*walk, error) {
+func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 	session, err := exec.New(b.Reference, exec.Options{})
 	if err != nil {
 		return nil, err
@@ -100,7 +106,7 @@ func (b *Bench) walk(list []layer) (*walk, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{Bench: b, list: list, session: session, order: order, at: make([]int, b.Reference.NumNodes()), fitting: len(b.Fit)}
+	w := &walk{Bench: b, list: list, session: session, order: order, at: make([]int, b.Reference.NumNodes()), fitting: len(fit)}
 	for i, id := range order {
 		w.at[id] = i
 	}
@@ -108,9 +114,9 @@ func (b *Bench) walk(list []layer) (*walk, error) {
 	if memory == 0 {
 		memory = 2 << 30
 	}
-	for _, samples := range [][]*exec.Sample{b.Fit, b.Held} {
+	for _, samples := range [][]*exec.Sample{fit, b.Held} {
 		for _, s := range samples {
-			w.states = append(w.states, &state{sample: s, room: memory / int64(len(b.Fit)+len(b.Held))})
+			w.states = append(w.states, &state{sample: s, room: memory / int64(len(fit)+len(b.Held))})
 		}
 	}
 	for _, s := range w.states {

@@ -9,6 +9,7 @@ import (
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/observers"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
@@ -19,14 +20,17 @@ type Method struct {
 	Name string
 	Doc  string // one line
 	// Changes says what of the graph it changes: "biases", "weights", "scales", "structure". Needs says what it is fitted on: "data",
-	// "statistics", "gradients".
+	// NeedsStatistics, "gradients".
 	Changes, Needs []string
 	// Run tries the method layer by layer and leaves in the bench's graph what helped.
 	Run func(ctx context.Context, b *Bench) (*Report, error)
 }
 
+// NeedsStatistics is what methods need that are fitted on the statistics' sums.
+const NeedsStatistics = "statistics"
+
 // Methods lists all methods, in the order in which auto tries them.
-var Methods = []*Method{&Bias}
+var Methods = []*Method{&Analytic, &Bias}
 
 // Find returns the method of a name, nil if there is none.
 func Find(name string) *Method {
@@ -45,6 +49,8 @@ type Bench struct {
 	Set       *tqc.Set     // how Graph is quantized
 	// Simulate makes the simulation of a graph for an executor that runs the reference.
 	Simulate func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error)
+	// Sums are the statistics' sums of what an operator reads, by its name; nil where there are none.
+	Sums func(node string) *observers.InputSums
 	// Fit and Held are the samples to fit on and those to try on; see exec.HeldOut.
 	Fit, Held []*exec.Sample
 	Threads   int

@@ -14,6 +14,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/observers"
 	"qwb/quantizer"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/overlay"
@@ -81,9 +82,13 @@ func bench(t *testing.T, platform *target.Target, fit, held int) (*Bench, map[st
 		require.NoError(t, err)
 		return set
 	}
+	var sums func(string) *observers.InputSums
+	if stats.HasSums() {
+		sums = stats.Sums
+	}
 	added := AddBiases(g, configure(g))
 	require.NoError(t, g.Check())
-	b := &Bench{Reference: g, Graph: g.Clone(), Set: configure(g), Fit: sampleList(2000, fit), Held: sampleList(3000, held),
+	b := &Bench{Sums: sums, Reference: g, Graph: g.Clone(), Set: configure(g), Fit: sampleList(2000, fit), Held: sampleList(3000, held),
 		Simulate: func(h *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
 			return sim.New(h, set, sim.Options{Runs: g, Constants: shared})
 		}}
@@ -137,7 +142,7 @@ func TestSequentialMeansAreGone(t *testing.T) {
 	require.Len(t, ls, 4, "the last is float: too little work")
 	_, err = b.Tune(context.Background(), &Bias)
 	require.NoError(t, err)
-	w, err := b.walk(ls)
+	w, err := b.walk(ls, b.Fit)
 	require.NoError(t, err)
 	require.NoError(t, w.float(context.Background()))
 	require.NoError(t, w.measure(context.Background(), 0))

@@ -129,6 +129,20 @@ func biases(t *testing.T, file string) [][]byte {
 	return list
 }
 
+func TestTuneFromStatistics(t *testing.T) {
+	tunable(t, "onnxruntime")
+	r := done(t, "tune", "--method", "bias-analytic", "--json").object(t)
+	require.Positive(t, r["methods"].([]any)[0].(map[string]any)["kept"])
+	r = done(t, "tune", "--method", "auto", "--json").object(t)
+	require.Len(t, r["methods"], 2)
+
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax", "--minmax-only", "-o", "few.plan.json")
+	fails(t, exitFailed, "the statistics have no sums", "tune", "few.plan.json", "--method", "bias-analytic")
+	auto := done(t, "tune", "few.plan.json", "--method", "auto", "--json")
+	require.Contains(t, auto.stderr, "the statistics lack histograms")
+	require.Len(t, auto.object(t)["methods"], 1)
+}
+
 func TestStaleTuningIsNotApplied(t *testing.T) {
 	tunable(t, "trt_int8")
 	done(t, "tune", "--method", "bias", "--force")
