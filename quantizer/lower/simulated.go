@@ -76,6 +76,9 @@ func (c *compiler) refused(u *unit) (string, error) {
 			return fmt.Sprintf("it reads real numbers of %q, which has no integer form", c.g.Node(p).Name), nil
 		}
 	}
+	if v := c.g.Node(u.last()).Outputs[0]; u.family != &linearFamily && c.isFloat(v) && c.base[v] == nil && (len(c.g.Uses(v)) > 0 || c.g.IsOutput(v)) {
+		return "it computes real numbers", nil
+	}
 	return "", nil
 }
 

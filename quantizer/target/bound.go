@@ -94,15 +94,20 @@ func (b *Bound) head(id graph.NodeID, length []int) (head graph.NodeID, behind i
 	if _, sole := g.SoleUse(v); !sole {
 		return graph.NoNode, 0
 	}
+	head, behind = p, 1
 	switch b.Ops[p].Role {
-	case Weighted, Arithmetic:
-		return p, 1
+	case Passive:
+		return graph.NoNode, 0
 	case Activation:
-		if b.Heads[p] != graph.NoNode && length[p] < b.Chain {
-			return b.Heads[p], length[p] + 1
+		if head, behind = b.Heads[p], length[p]+1; head == graph.NoNode || behind > b.Chain {
+			return graph.NoNode, 0
 		}
 	}
-	return graph.NoNode, 0
+	// Where arithmetic operators round what they compute, only what cuts off ranges can be done with the integers.
+	if b.Ops[head].Role == Arithmetic && b.Placement.Outputs() && !b.Ops[id].Alone {
+		return graph.NoNode, 0
+	}
+	return head, behind
 }
 
 // Branches finds main and skip branch of a residual Add: see Residuals.Branches.
