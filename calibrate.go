@@ -16,9 +16,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/kernels/cuda"
 	"qwb/observers"
-	"qwb/quantizer"
 	"qwb/quantizer/plan"
-	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -27,7 +25,16 @@ type CalibrateOptions struct {
 	Platform string
 	Data     DataOptions
 	Merge    []string // statistics to merge instead of running data
-	quantizer.Options
+	// Observer is how activations are calibrated; empty: the platform's. ReduceRange gives weights the platform's reduced range, PerTensor
+	// one scale per tensor.
+	Observer               tqc.Observer
+	ReduceRange, PerTensor bool
+	// Dispatcher and BorderCost replace those of the platform; see dispatch.Options.
+	Dispatcher string
+	BorderCost *float64
+	Recipe     string // a file of decisions, made after the options
+	// Fresh makes a new plan of a model that has one. Otherwise what was decided about the old plan is kept.
+	Fresh      bool
 	MinMaxOnly bool
 	Backend    string // what runs the model; "" is the processor
 	Threads    int
@@ -71,8 +78,12 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err != nil {
 		return nil, err
 	}
-	if err := checkObserver(o.Activation); err != nil {
-		return nil, UsageError{err}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	steps, err := j.readRecipe(o.Recipe)
+	if err != nil {
+		return nil, err
 	}
 	if err := j.nameable(append([]string{j.Model, o.Data.Preprocess}, o.Data.Paths...)...); err != nil {
 		return nil, err
@@ -85,21 +96,29 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err := unquantized(m); err != nil {
 		return nil, err
 	}
+	before, err := j.before(ctx, m, o)
+	if err != nil {
+		return nil, err
+	}
 	statsFile := j.stats()
 	res := &CalibrateResult{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, FloatCPU)}
 	stats, err := j.gather(ctx, m, o, res)
 	if err != nil {
 		return nil, err
 	}
-	r := recipe{g: m.Graph, stats: stats, target: t, options: o.Options, threads: o.Threads}
-	c, err := r.configure(ctx)
+	next, err := j.calibrated(m, before, stats, t, o, steps)
+	if err != nil {
+		return nil, err
+	}
+	d := &Derivation{Graph: m.Graph, Target: t, Stats: stats, Threads: o.Threads}
+	out, err := d.remembered(ctx, next)
 	if errors.Is(err, context.Canceled) && len(o.Data.Paths) > 0 {
 		return nil, j.keep(stats, stats.Samples(), statsFile, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p, err := j.makePlan(m, c, stats, t, o)
+	p, err := planOf(m, out, next, stats)
 	if err != nil {
 		return nil, err
 	}
@@ -143,10 +162,10 @@ func observerNames() string {
 }
 
 func checkObserver(o tqc.Observer) error {
-	if o == tqc.ObserverNone || o == tqc.ObserverAuto || slices.Contains(tqc.Observers, o) {
-		return nil
+	if o == tqc.ObserverFixed || o.Valid() != nil {
+		return fmt.Errorf("unknown observer %q: one of auto, %s, or percentile(0.999)", o, observerNames())
 	}
-	return fmt.Errorf("unknown observer %q: one of auto, %s", o, observerNames())
+	return nil
 }
 
 // gather returns the statistics to calibrate from: merged, observed on data, or those that are there already.
@@ -302,27 +321,22 @@ func (w *watched) Next(ctx context.Context) (*exec.Sample, error) {
 	return s, err
 }
 
-// makePlan writes down what was decided. Everything in it follows from the model, the statistics and the options, so that merged
-// statistics give the plan of one run.
-func (j *job) makePlan(m *Model, c *configured, stats *calib.Stats, t *target.Target, o CalibrateOptions) (*plan.Plan, error) {
-	pre, err := parsePreprocessKey(stats.Preprocess)
+// planOf writes down what follows from a plan's decisions. Everything in it follows from the model, the statistics and the decisions,
+// so that merged statistics give the plan of one run.
+func planOf(m *Model, out *Derived, next *plan.Plan, stats *calib.Stats) (*plan.Plan, error) {
+	meta := next.Meta
+	meta.Warnings = planWarnings(out.Warnings, stats, meta.Data.Synthetic)
+	p, err := plan.FromSet(m.Graph, out.Set, meta)
 	if err != nil {
-		return nil, fmt.Errorf("calibrate: the statistics' preprocessing: %w", err)
+		return nil, err
 	}
-	meta := plan.Meta{
-		Model:      plan.File{Path: plan.Relative(j.Plan, j.Model), SHA256: m.Digest},
-		Data:       plan.Data{Paths: planPaths(j.Plan, stats.Sources), Hash: plan.DataHash(sampleHashes(stats)), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
-		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Platform: t.Name, Profile: t.Profile,
-		Observers:   plan.Observers{Activation: cmp.Or(o.Activation, t.Activation.Observer), Weight: cmp.Or(o.Weight, t.Weight.Observer)},
-		ReduceRange: o.ReduceRange, PerTensor: o.PerTensor,
-	}
-	meta.Warnings = planWarnings(c, stats, meta.Data.Synthetic)
-	return plan.FromSet(m.Graph, c.set, meta)
+	p.Decisions, p.Steps, p.Redo = next.Decisions, next.Steps, next.Redo
+	return p, nil
 }
 
 // planWarnings are what a plan says about its own scales.
-func planWarnings(c *configured, stats *calib.Stats, synthetic bool) []tqc.Warning {
-	list := slices.Concat(c.warnings, stats.Settled(0))
+func planWarnings(derived []tqc.Warning, stats *calib.Stats, synthetic bool) []tqc.Warning {
+	list := slices.Concat(derived, stats.Settled(0))
 	if synthetic {
 		list = append(list, tqc.Warning{Text: "calibrated on synthetic data: the ranges mean nothing for real inputs"})
 	}

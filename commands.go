@@ -6,6 +6,7 @@ import (
 	"qwb/analysis"
 	"qwb/calib/data"
 	"qwb/graph"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
 
@@ -153,5 +154,76 @@ func (p *Project) OpenData(g *graph.Graph, o DataOptions) (*data.Set, []tqc.Warn
 func (p *Project) OpenPlan() (*Planned, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.openPlan(p.Plan)
+	return r, j.warnings, err
+}
+
+// Set decides properties, key=value, of what a selector means, derives the plan anew and writes it. A UsageError says that selector or
+// properties are no such; a selector that matches nothing, and what the target cannot do, are other errors, and the plan stays.
+func (p *Project) Set(ctx context.Context, selector string, words []string, threads int) (*DecideResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.set(ctx, selector, words, threads)
+	return r, j.warnings, err
+}
+
+// Unset takes decisions back: one by its number ("#3"), or all in force that have a selector.
+func (p *Project) Unset(ctx context.Context, what string, threads int) (*DecideResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.unset(ctx, what, threads)
+	return r, j.warnings, err
+}
+
+// Undo takes back what the last command decided.
+func (p *Project) Undo(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.step(ctx, threads, (*plan.Plan).Undo)
+	return r, j.warnings, err
+}
+
+// Redo does what was undone last again.
+func (p *Project) Redo(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.step(ctx, threads, (*plan.Plan).Again)
+	return r, j.warnings, err
+}
+
+// Rederive replaces the plan's numbers, which another version may have derived, by what this one derives from its decisions.
+func (p *Project) Rederive(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.rederive(ctx, threads)
+	return r, j.warnings, err
+}
+
+// Log lists the decisions of the plan.
+func (p *Project) Log(ctx context.Context) (*LogResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.log(ctx)
+	return r, j.warnings, err
+}
+
+// Show sums the plan up.
+func (p *Project) Show() (*ShowResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.show()
+	return r, j.warnings, err
+}
+
+// Explain says of an operator of the plan what holds for it, and by which decisions.
+func (p *Project) Explain(ctx context.Context, node string) (*ExplainResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.explainNode(ctx, node)
+	return r, j.warnings, err
+}
+
+// Recipe returns the plan's decisions in force as a recipe, in YAML.
+func (p *Project) Recipe(ctx context.Context) ([]byte, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.recipe(ctx)
+	return r, j.warnings, err
+}
+
+// GC removes the files with tuned values beside the plan that none of its decisions names.
+func (p *Project) GC() (*GCResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.gc()
 	return r, j.warnings, err
 }

@@ -13,6 +13,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data/npy"
 	"qwb/graph/graphtest"
+	"qwb/quantizer/overlay"
 )
 
 // stores are the two kinds of stores, each with m.onnx and its data in the folder m.
@@ -187,7 +188,8 @@ func TestTunedValuesMustBeThePlans(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
 		calibrate(t, p, "m")
 		plan := get(t, p, "m.plan.json")
-		tuned := strings.Replace(string(plan), `"nodes": [`, `"tuned": {"path": "t.safetensors", "sha256": "`+sumOf([]byte("x"))+`"},`+"\n"+` "nodes": [`, 1)
+		name := overlay.FileName("m.plan.json", sumOf([]byte("x")))
+		tuned := strings.NewReplacer(`"decisions": [`, `"decisions": [{"by":"tune","method":"bias","overlay":"sha256:`+sumOf([]byte("x"))+`"},`, `"steps": [2]`, `"steps": [3]`).Replace(string(plan))
 		put(t, p.store(), "m.plan.json", []byte(tuned))
 		ctx := context.Background()
 		refused := func(want string) {
@@ -204,10 +206,10 @@ func TestTunedValuesMustBeThePlans(t *testing.T) {
 				require.ErrorContains(t, work(), want, name)
 			}
 		}
-		refused("m.plan.json: the tuned values are gone: there is no t.safetensors")
-		put(t, p.store(), "t.safetensors", []byte("y"))
-		refused("m.plan.json: the tuned values were changed: t.safetensors (SHA-256")
-		put(t, p.store(), "t.safetensors", []byte("x"))
-		refused("t.safetensors: overlay: safetensors: 1 bytes are no file")
+		refused("m.plan.json: the tuned values are gone: there is no " + name)
+		put(t, p.store(), name, []byte("y"))
+		refused("m.plan.json: the tuned values were changed: " + name + " (SHA-256")
+		put(t, p.store(), name, []byte("x"))
+		refused(name + ": overlay: safetensors: 1 bytes are no file")
 	})
 }

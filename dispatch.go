@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,8 +10,8 @@ import (
 	"qwb/analysis"
 	"qwb/calib/data"
 	"qwb/graph"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
-	"qwb/quantizer/plan"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
@@ -54,74 +55,107 @@ type DispatchResult struct {
 	Search *analysis.SearchResult `json:"-"`
 }
 
-// dispatch applies selectors and search and writes the plan. When the budget cannot be met it returns what was found together with
-// a CheckError, and leaves the plan as it was.
+// dispatch decides about domains: selectors, and what a search finds. When the budget cannot be met it returns what was found together
+// with a CheckError, and leaves the plan as it was.
 func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult, error) {
-	p, err := j.openPlan(j.Plan)
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	r, err := j.recipe(p, o.Threads)
-	if err != nil {
-		return nil, err
-	}
-	var forced []dispatch.Forced
-	if !o.Reset {
-		forced = append(forced, p.byUser())
-	}
-	for _, text := range o.Selectors {
-		selectors, err := dispatch.ParseSelectors(text)
-		if err != nil {
+	var step []decision.Decision
+	if len(o.Selectors) > 0 {
+		d := decision.Decision{By: decision.ByUser, Select: o.Selectors, Properties: decision.Properties{Domain: decision.FP32}}
+		if _, err := d.Select.Selector(); err != nil {
 			return nil, UsageError{err}
 		}
-		f, err := dispatch.Select(p.Graph, selectors, dispatch.ByUser)
-		if err != nil {
-			return nil, err
-		}
-		forced = append(forced, f...)
+		step = append(step, d)
 	}
-	c, err := r.configure(ctx, forced...)
+	c, err := j.change(ctx, o.Threads)
 	if err != nil {
 		return nil, err
+	}
+	defer c.close()
+	if unset := c.domains(o.Reset, o.Budget != nil); len(unset) > 0 {
+		step = append([]decision.Decision{{By: decision.ByUser, Unset: unset}}, step...)
 	}
 	result := &DispatchResult{Plan: j.Plan, FP32: []string{}}
 	if o.Budget != nil {
-		s := searcher{job: j, p: p, recipe: r, forced: forced, o: o}
-		units, found, err := s.search(ctx, c)
-		if found == nil {
-			return nil, err
-		}
-		result.Units, result.Search = units, found
-		result.Evaluations, result.Points = len(found.Points), found.Points
-		result.Before, result.After = found.Before.Metric, found.After.Metric
+		found, err := c.search(ctx, o, step, result)
 		if err != nil {
-			if errors.Is(err, analysis.ErrBudget) {
-				err = CheckError{err}
+			if result.Search == nil {
+				result = nil
 			}
 			return result, err
 		}
-		if c, err = r.configure(ctx, append(forced, s.chosen(found.FP32))...); err != nil {
-			return nil, err
+		if found != nil {
+			step = append(step, *found)
 		}
 	}
-	result.FP32 = sentToFloat(p.Graph, c.set)
-	meta := p.Plan.Meta
-	if r.stats != nil {
-		meta.Warnings = planWarnings(c, r.stats, meta.Data.Synthetic)
-	}
-	j.warnNew(p.Plan, meta.Warnings)
-	np, err := plan.FromSet(p.Graph, c.set, meta)
+	out, err := c.decide(ctx, step...)
 	if err != nil {
 		return nil, err
 	}
-	if err := j.rewritePlan(p, np); err != nil {
-		return nil, err
-	}
+	result.FP32 = sentToFloat(out.Graph, out.Set)
 	return result, nil
 }
 
-// sentToFloat names, in graph order, the nodes that the user or a search sent to float, with those that went along.
+// domains lists the numbers of the decisions about domains that are taken back: all of them, or those of earlier searches, which a new
+// one replaces.
+func (c *change) domains(reset, searching bool) (numbers []int) {
+	list := c.p.Plan.Decisions
+	for i, counts := range decision.InForce(list) {
+		if d := &list[i]; counts && d.Domain != "" && (reset || searching && d.By == decision.BySearch) {
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers
+}
+
+// search looks for the operators to send to float under the plan's decisions and those of this step, and returns the decision about
+// them, nil if the budget is met without any. What was measured is put into the result.
+func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.Decision, result *DispatchResult) (*decision.Decision, error) {
+	base := *c.p.Plan
+	base.Decide(step...)
+	if err := decision.CheckList(base.Decisions); err != nil {
+		return nil, err
+	}
+	start, err := c.derive(ctx, &base)
+	if err != nil {
+		return nil, err
+	}
+	s := searcher{change: c, base: base.Decisions, o: o}
+	units, found, err := s.search(ctx, start)
+	if found == nil {
+		return nil, err
+	}
+	result.Units, result.Search = units, found
+	result.Evaluations, result.Points = len(found.Points), found.Points
+	result.Before, result.After = found.Before.Metric, found.After.Metric
+	if err != nil {
+		if errors.Is(err, analysis.ErrBudget) {
+			err = CheckError{err}
+		}
+		return nil, err
+	}
+	if len(found.FP32) == 0 {
+		return nil, nil
+	}
+	d := s.chosen(found.FP32)
+	evidence := struct {
+		Samples     int     `json:"samples"`
+		Evaluations int     `json:"evaluations"`
+		Before      float64 `json:"before"`
+		After       float64 `json:"after"`
+	}{s.set.Len(), result.Evaluations, result.Before, result.After}
+	if d.Evidence, err = json.Marshal(evidence); err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
+	}
+	inputs, err := c.p.Plan.Inputs()
+	if err != nil {
+		return nil, err
+	}
+	next := append(c.p.Plan.Decisions[:len(c.p.Plan.Decisions):len(c.p.Plan.Decisions)], step...)
+	d.After, err = decision.After(append(next, d), len(next), inputs)
+	return &d, err
+}
+
+// sentToFloat names, in graph order, the nodes that a user, a recipe or a search sent to float, with those that went along.
 func sentToFloat(g *graph.Graph, set *tqc.Set) []string {
 	names := []string{}
 	order, err := g.Order()
@@ -130,7 +164,8 @@ func sentToFloat(g *graph.Graph, set *tqc.Set) []string {
 	}
 	for _, id := range order {
 		why := set.Why[id]
-		if set.Domains[id] == tqc.DomainFP32 && (strings.HasPrefix(why, dispatch.ByUser) || strings.HasPrefix(why, dispatch.BySearch)) {
+		who, _, _ := strings.Cut(why, ":")
+		if set.Domains[id] == tqc.DomainFP32 && (who == dispatch.ByUser || who == dispatch.BySearch || who == string(decision.ByRecipe)) {
 			names = append(names, g.Node(id).Name)
 		}
 	}
@@ -139,25 +174,33 @@ func sentToFloat(g *graph.Graph, set *tqc.Set) []string {
 
 // searcher connects analysis.Search with the graph, its statistics and the data.
 type searcher struct {
-	*job
-	p      *Planned
-	recipe *recipe
-	forced []dispatch.Forced
+	*change
+	base   []decision.Decision // what holds whatever is tried
 	o      DispatchOptions
 	nodes  []graph.NodeID // of the units
 	set    *data.Set
 	shared sim.Constants
 }
 
-func (s *searcher) chosen(units []int) dispatch.Forced {
-	f := dispatch.Forced{Who: dispatch.BySearch, Why: fmt.Sprintf("%s %g", s.o.Budget.Name, s.o.Budget.At)}
+// chosen is the decision that sends units to float.
+func (s *searcher) chosen(units []int) decision.Decision {
+	d := decision.Decision{By: decision.BySearch, Goal: fmt.Sprintf("%s %g", s.o.Budget.Name, s.o.Budget.At), Properties: decision.Properties{Domain: decision.FP32}}
 	for _, i := range units {
-		f.Nodes = append(f.Nodes, s.nodes[i])
+		d.Select = append(d.Select, s.p.Graph.Node(s.nodes[i]).Name)
 	}
-	return f
+	return d
 }
 
-func (s *searcher) search(ctx context.Context, c *configured) ([]analysis.Unit, *analysis.SearchResult, error) {
+// derived is what follows when units are sent to float.
+func (s *searcher) derived(ctx context.Context, units []int) (*Derived, error) {
+	list := s.base
+	if len(units) > 0 {
+		list = append(list[:len(list):len(list)], s.chosen(units))
+	}
+	return s.d.Derive(ctx, list)
+}
+
+func (s *searcher) search(ctx context.Context, c *Derived) ([]analysis.Unit, *analysis.SearchResult, error) {
 	var err error
 	if s.set, err = s.planData(s.p, s.o.Data, SearchSamples); err != nil {
 		return nil, nil, err
@@ -180,23 +223,23 @@ func (s *searcher) search(ctx context.Context, c *configured) ([]analysis.Unit, 
 	defer finish()
 	found, err := analysis.Search(ctx, analysis.SearchConfig{Units: units, Descending: s.o.Budget.Name == "cosine", Met: s.o.Budget.met,
 		Evaluate: func(ctx context.Context, fp32 []int) (float64, int64, int, error) {
-			c, err := s.recipe.configure(ctx, append(s.forced[:len(s.forced):len(s.forced)], s.chosen(fp32))...)
+			c, err := s.derived(ctx, fp32)
 			if err != nil {
 				return 0, 0, 0, err
 			}
 			done++
 			tick(done)
 			x, err := measure(c)
-			integer, total := c.assignment.Work()
-			return x, total - integer, len(c.assignment.Borders()), err
+			integer, total := c.Assignment.Work()
+			return x, total - integer, len(c.Assignment.Borders()), err
 		}})
 	return units, found, err
 }
 
 // rank makes a unit of every operator that layerwise analysis measures.
-func (s *searcher) rank(ctx context.Context, c *configured) ([]analysis.Unit, error) {
-	g, _ := s.p.tunedGraph(c.set)
-	q, err := s.p.simulator(g, c.set, nil)
+func (s *searcher) rank(ctx context.Context, c *Derived) ([]analysis.Unit, error) {
+	g, _ := s.p.tunedGraph(c.Set)
+	q, err := s.p.simulator(g, c.Set, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -209,21 +252,38 @@ func (s *searcher) rank(ctx context.Context, c *configured) ([]analysis.Unit, er
 	var units []analysis.Unit
 	for _, l := range r.Layerwise {
 		id, _ := s.p.Graph.LookupNode(l.Node)
+		if c.wanted(s.p.Graph, id) {
+			continue // somebody decided that it runs on integers
+		}
 		s.nodes = append(s.nodes, id)
 		units = append(units, analysis.Unit{Name: l.Node, MACs: l.MACs, Error: l.NSR})
 	}
 	return units, nil
 }
 
+// wanted reports whether a node, or one that is computed together with it, was decided to run on integers.
+func (d *Derived) wanted(g *graph.Graph, id graph.NodeID) bool {
+	head := id
+	if h := d.Set.Fused[id]; h != graph.NoNode {
+		head = h
+	}
+	for _, other := range d.Set.Together(head, g.Nodes()) {
+		if d.Table.Nodes[other].Domain == decision.Int {
+			return true
+		}
+	}
+	return false
+}
+
 // metric returns what measures a configuration in the terms of the budget. The float graph runs once, now.
-func (s *searcher) metric(ctx context.Context) (func(*configured) (float64, error), error) {
+func (s *searcher) metric(ctx context.Context) (func(*Derived) (float64, error), error) {
 	ev, err := analysis.NewEvaluator(ctx, s.p.Reference, s.set.Iterator, s.o.Threads, s.o.Memory)
 	if err != nil {
 		return nil, err
 	}
-	return func(c *configured) (float64, error) {
-		g, _ := s.p.tunedGraph(c.set)
-		q, err := s.p.simulator(g, c.set, &s.shared)
+	return func(c *Derived) (float64, error) {
+		g, _ := s.p.tunedGraph(c.Set)
+		q, err := s.p.simulator(g, c.Set, &s.shared)
 		if err != nil {
 			return 0, err
 		}

@@ -13,6 +13,7 @@ import (
 	"qwb/export/onnxqdq"
 	"qwb/graph"
 	"qwb/graph/onnx"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
@@ -191,11 +192,12 @@ func (j *job) importedPlan(m *Model, im *qdq.Imported, float *onnx.Model, r *Imp
 		Model:      plan.File{Path: plan.Relative(j.Plan, r.Model), SHA256: digest},
 		Imported:   &plan.File{Path: plan.Relative(j.Plan, j.Model), SHA256: m.Digest},
 		Data:       plan.Data{Hash: plan.DataHash(nil)},
-		Preprocess: pre, Platform: im.Target.Name, Profile: im.Target.Profile, Warnings: r.Warnings,
+		Preprocess: pre, Platform: im.Target.Name, Profile: im.Target.Profile, Target: targetEntry(im.Target), Warnings: r.Warnings,
 	})
 	if err != nil {
 		return nil, err
 	}
+	p.Decide(decision.Decision{By: decision.ByImport})
 	graph.InferShapes(float.Graph)
 	if _, err := p.Apply(float.Graph); err != nil {
 		return nil, fmt.Errorf("import: %s: %w", r.Model, err)

@@ -40,7 +40,7 @@ func place(t *testing.T, store *Memory, name string, seed int) *Project {
 func work(p *Project, platform string) error {
 	ctx := context.Background()
 	data := DataOptions{Paths: []string{strings.TrimSuffix(p.Model, ".onnx")}, Threads: 2}
-	if _, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, Data: data, Threads: 2}); err != nil {
+	if _, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, Data: data, Fresh: true, Threads: 2}); err != nil {
 		return err
 	}
 	if _, _, err := p.Dispatch(ctx, DispatchOptions{Selectors: []string{"gemm"}, Threads: 2}); err != nil {

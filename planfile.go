@@ -35,6 +35,9 @@ func (j *job) rewritePlan(p *Planned, now *plan.Plan) error {
 // lies there. The file before is kept as NAME.bak; one with the same content stays as it is. What more adds gets its name together with
 // the plan, or not at all.
 func (j *job) writePlan(name string, p *plan.Plan, read string, more func(Stage) error) (string, error) {
+	if edited, err := p.Edited(); err != nil || edited {
+		return "", errors.Join(err, fmt.Errorf("plan: the numbers in %s were edited", name))
+	}
 	b, err := p.Encode()
 	if err != nil {
 		return "", err

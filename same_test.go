@@ -17,7 +17,6 @@ import (
 	"qwb/graph"
 	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
-	"qwb/quantizer"
 	"qwb/quantizer/target"
 )
 
@@ -101,19 +100,21 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 					g.Shuffle(rand.New(rand.NewPCG(seed, 0)).Perm(g.NumNodes()))
 				}
 			}
-			o := CalibrateOptions{Platform: platform, Threads: 2, Options: quantizer.Options{},
+			o := CalibrateOptions{Platform: platform, Threads: 2,
 				Data: DataOptions{Paths: data, Preprocess: preprocess, Samples: samples, Threads: 2}}
 			require.NoError(t, os.RemoveAll("s.stats"))
 			stats, err := j.gather(context.Background(), m, o, &CalibrateResult{})
 			require.NoError(t, err)
-			c, err := (&recipe{g: m.Graph, stats: stats, target: tg, threads: 2}).configure(context.Background())
+			next, err := j.calibrated(m, nil, stats, tg, o, nil)
 			require.NoError(t, err)
-			p, err := j.makePlan(m, c, stats, tg, o)
+			derived, err := (&Derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).remembered(context.Background(), next)
+			require.NoError(t, err)
+			p, err := planOf(m, derived, next, stats)
 			require.NoError(t, err)
 			plan, err := p.Encode()
 			require.NoError(t, err)
 			require.NoError(t, stats.Save("s.stats"))
-			built, err := onnxqdq.Build(m.WithGraph(m.Graph), c.set, tg, onnxqdq.Options{Producer: "qwb", Version: "0.0.0"})
+			built, err := onnxqdq.Build(m.WithGraph(m.Graph), derived.Set, tg, onnxqdq.Options{Producer: "qwb", Version: "0.0.0"})
 			require.NoError(t, err)
 			var out strings.Builder
 			require.NoError(t, built.Write(&out))

@@ -2,7 +2,9 @@ package qwb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -11,7 +13,7 @@ import (
 	"qwb/calib/tune"
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/quantizer/dispatch"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/sim"
@@ -76,18 +78,21 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := j.openPlan(j.Plan)
+	c, err := j.change(ctx, o.Threads)
 	if err != nil {
 		return nil, err
 	}
-	defer p.Close()
-	t, err := j.tuning(ctx, p, o)
+	defer c.close()
+	if c.other != "" {
+		return nil, fmt.Errorf("%s: this program derives other numbers than the plan has, first at %s: qwb plan rederive %s first", c.p.File, c.other, c.p.File)
+	}
+	t, err := c.tuning(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	if slices.Contains(o.Methods, "auto") && t.bench.Sums == nil {
 		methods = slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool { return slices.Contains(m.Needs, tune.NeedsStatistics) })
-		if s := t.recipe.stats; s != nil {
+		if s := t.d.Stats; s != nil {
 			j.note("methods that need sums are left out; the statistics lack %s", strings.Join(s.Lacks(), "; "))
 		}
 	}
@@ -118,10 +123,9 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 		}
 	}
 	if kept {
-		if err := t.write(j, found); err != nil {
+		if r.Overlay, err = t.write(found, r); err != nil {
 			return nil, err
 		}
-		r.Overlay = plan.Resolve(p.File, p.Plan.Tuned.Path)
 	}
 	r.Seconds = elapsed()
 	return r, nil
@@ -129,22 +133,16 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 
 // tuning is one run of tune.
 type tuning struct {
-	p      *Planned
-	recipe *recipe
-	forced []dispatch.Forced
-	bench  *tune.Bench
-	added  map[string]bool // nodes that were given a bias
-	kind   string          // of the held-out samples
-	job    *job
+	*change
+	bench *tune.Bench
+	added map[string]bool // nodes that were given a bias
+	kind  string          // of the held-out samples
 }
 
 // tuning makes everything ready: the samples, and a reference with a bias at every operator that could have one.
-func (j *job) tuning(ctx context.Context, p *Planned, o TuneOptions) (*tuning, error) {
-	r, err := j.recipe(p, o.Threads)
-	if err != nil {
-		return nil, err
-	}
-	t := &tuning{p: p, recipe: r, forced: p.sent(), job: j, added: map[string]bool{}}
+func (c *change) tuning(ctx context.Context, o TuneOptions) (*tuning, error) {
+	p := c.p
+	t := &tuning{change: c, added: map[string]bool{}}
 	reference := p.Reference.Clone()
 	if p.Plan.Imported == nil { // its scales are the file's own, which has none for more biases
 		t.added = tune.AddBiases(reference, p.Set)
@@ -157,44 +155,35 @@ func (j *job) tuning(ctx context.Context, p *Planned, o TuneOptions) (*tuning, e
 		}
 	}
 	t.bench = &tune.Bench{Reference: reference, Graph: reference.Clone(), Threads: o.Threads, Memory: o.Memory, Force: o.Force}
-	if r.stats != nil && r.stats.HasSums() {
-		t.bench.Sums = r.stats.Sums
+	if s := c.d.Stats; s != nil && s.HasSums() {
+		t.bench.Sums = s.Sums
 	}
 	if p.Overlay != nil { // what is stale is tuned anew
 		t.bench.Graph, _ = p.Overlay.Apply(reference, nil)
 	}
-	c, err := t.configure(ctx, t.bench.Graph)
-	if err != nil {
+	var err error
+	if t.bench.Set, err = t.configure(ctx, t.bench.Graph); err != nil {
 		return nil, err
 	}
-	t.bench.Set = c.set
 	t.bench.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
 		return sim.New(g, set, sim.Options{Island: p.Target.Island, Constants: shared, Runs: reference})
 	}
 	return t, t.read(ctx, o)
 }
 
-// sent lists the nodes that somebody sent to float, and who.
-func (p *Planned) sent() []dispatch.Forced {
-	search := dispatch.Forced{Who: dispatch.BySearch}
-	for _, id := range p.Graph.Nodes() {
-		if p.Set.Domains[id] == tqc.DomainFP32 && strings.HasPrefix(p.Set.Why[id], dispatch.BySearch) {
-			search.Nodes = append(search.Nodes, id)
-		}
+// configure derives the plan's decisions for another graph with the same nodes.
+func (t *tuning) configure(ctx context.Context, g *graph.Graph) (*tqc.Set, error) {
+	d := &Derivation{Graph: g, Target: t.d.Target, Stats: t.d.Stats, Imported: t.d.Imported, Threads: t.d.Threads}
+	out, err := d.Derive(ctx, t.p.Plan.Decisions)
+	if err != nil {
+		return nil, err
 	}
-	return []dispatch.Forced{p.byUser(), search}
-}
-
-// configure is the recipe's for another graph with the same nodes.
-func (t *tuning) configure(ctx context.Context, g *graph.Graph) (*configured, error) {
-	from := t.recipe
-	r := &recipe{g: g, stats: from.stats, target: from.target, options: from.options, threads: from.threads, imported: from.imported, bound: from.bound}
-	return r.configure(ctx, t.forced...)
+	return out.Set, nil
 }
 
 // read reads all samples and splits them.
 func (t *tuning) read(ctx context.Context, o TuneOptions) error {
-	set, err := t.job.planData(t.p, o.Data, TuneSamples)
+	set, err := t.planData(t.p, o.Data, TuneSamples)
 	if err != nil {
 		return err
 	}
@@ -215,8 +204,8 @@ func (t *tuning) read(ctx context.Context, o TuneOptions) error {
 		}
 	}
 	seen := map[[32]byte]bool{}
-	if t.recipe.stats != nil {
-		for _, h := range t.recipe.stats.Hashes() {
+	if t.d.Stats != nil {
+		for _, h := range t.d.Stats.Hashes() {
 			seen[h] = true
 		}
 	}
@@ -225,7 +214,7 @@ func (t *tuning) read(ctx context.Context, o TuneOptions) error {
 }
 
 func (t *tuning) progress() (finish func()) {
-	tick, end := t.job.progress("tune", 0)
+	tick, end := t.change.progress("tune", 0)
 	t.bench.Progress = func(done, _ int) { tick(done) }
 	return end
 }
@@ -241,18 +230,16 @@ type tuned struct {
 // settle puts together what was kept: a reference with no more biases than are needed, and the scales of the tuned graph.
 func (t *tuning) settle(ctx context.Context, threads int) (*tuned, error) {
 	f := &tuned{overlay: t.bench.Overlay(t.bench.Set, t.added)}
-	normal, err := t.job.normalAgain(t.p)
+	normal, err := t.normalAgain(t.p)
 	if err != nil {
 		return nil, err
 	}
 	f.reference = normal
 	f.overlay.Prepare(f.reference)
 	g, _ := f.overlay.Apply(f.reference, nil)
-	c, err := t.configure(ctx, g)
-	if err != nil {
+	if f.set, err = t.configure(ctx, g); err != nil {
 		return nil, err
 	}
-	f.set = c.set
 	for i := range f.overlay.Entries {
 		e := &f.overlay.Entries[i]
 		if id, ok := f.reference.LookupNode(e.Node); ok {
@@ -289,21 +276,47 @@ func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, a
 	return before, after, nil
 }
 
-// write writes the tuned values and the plan that names them.
-func (t *tuning) write(j *job, f *tuned) error {
-	file, stage, err := j.stageOverlay(t.p.File, f.overlay)
+// write writes the tuned values and the plan with the decision that names them, and returns the name of their file.
+func (t *tuning) write(f *tuned, r *TuneResult) (string, error) {
+	file, stage, err := t.stageOverlay(t.p.File, f.overlay)
 	if err != nil {
-		return err
+		return "", err
 	}
-	meta := t.p.Plan.Meta
-	meta.Tuned = file
-	np, err := plan.FromSet(f.graph, f.set, meta)
+	evidence := struct {
+		Samples     int          `json:"samples"`
+		HeldOut     int          `json:"held_out"`
+		HeldOutKind string       `json:"held_out_kind"`
+		Before      analysis.NSR `json:"before"`
+		After       analysis.NSR `json:"after"`
+		Change      float64      `json:"change"`
+		ChangeError *float64     `json:"change_error"`
+		Confirmed   bool         `json:"confirmed"`
+	}{r.Samples, r.HeldOut, r.HeldOutKind, r.Before, r.After, r.Change, r.ChangeError, r.Confirmed}
+	d := decision.Decision{By: decision.ByTune, Overlay: "sha256:" + file.SHA256}
+	var names []string
+	for _, m := range r.Methods {
+		names = append(names, m.Name)
+	}
+	d.Method = strings.Join(names, ",")
+	if d.Evidence, err = json.Marshal(evidence); err != nil {
+		return "", fmt.Errorf("tune: %w", err)
+	}
+	next := *t.p.Plan
+	inputs, err := next.Inputs()
 	if err != nil {
-		return err
+		return "", err
 	}
-	t.p.Plan = np
-	_, err = j.writePlan(t.p.File, np, t.p.sum, stage)
-	return err
+	if d.After, err = decision.After(append(next.Decisions[:len(next.Decisions):len(next.Decisions)], d), len(next.Decisions), inputs); err != nil {
+		return "", err
+	}
+	next.Decide(d)
+	np, err := plan.FromSet(f.graph, f.set, next.Meta)
+	if err != nil {
+		return "", err
+	}
+	np.Decisions, np.Steps, np.Redo = next.Decisions, next.Steps, next.Redo
+	_, err = t.writePlan(t.p.File, np, t.p.sum, stage)
+	return plan.Resolve(t.p.File, file.Path), err
 }
 
 // inMemory is a data set that was read.

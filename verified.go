@@ -16,12 +16,8 @@ func (p *Planned) identity(profile string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tuned := "none"
-	if p.Plan.Tuned != nil {
-		tuned = p.Plan.Tuned.SHA256 // what was read has it
-	}
 	sum := sha256.New()
-	for _, part := range []string{"qwb verification", p.Digest, hash, tuned, profile, p.catalog.Version} {
+	for _, part := range []string{"qwb verification", p.Digest, hash, profile, p.catalog.Version} {
 		fmt.Fprintf(sum, "%s\n", part)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

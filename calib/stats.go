@@ -2,6 +2,8 @@ package calib
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -174,4 +176,17 @@ func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
 		return nil, 0, fmt.Errorf("merge statistics: %w", err)
 	}
 	return m, overlap, nil
+}
+
+// RangesHash identifies the part of the statistics that scales follow from: the SHA-256, in hexadecimal, of the observed tensors, the
+// samples' hashes and the kept samples. Where the samples lie, what chose
+// them, and sums are not part of it.
+func (s *Stats) RangesHash() (string, error) {
+	c := *s
+	c.Sources, c.Seed, c.sums = nil, 0, nil
+	h := sha256.New()
+	if err := c.Write(h); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

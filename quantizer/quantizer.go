@@ -3,10 +3,12 @@
 package quantizer
 
 import (
+	"cmp"
 	"fmt"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/passes"
 	"qwb/quantizer/target"
@@ -21,6 +23,10 @@ type Options struct {
 	ReduceRange bool
 	// PerTensor gives every weight one scale where the target would take one per channel.
 	PerTensor bool
+	// Decisions are what was decided about the slots of the graph; nil: nothing. Effects, if not nil, is filled in with what became
+	// of them.
+	Decisions *decision.Table
+	Effects   *Effects
 }
 
 // Configure returns the configuration of every slot of g, ready for calibration: INITIAL where a range is to be found,
@@ -45,20 +51,55 @@ func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Optio
 	if len(a.Domains) != g.NumNodes() {
 		return nil, nil, fmt.Errorf("configure: domains of %d nodes for a graph of %d", len(a.Domains), g.NumNodes())
 	}
-	set := tqc.NewSet(g)
-	copy(set.Domains, a.Domains)
-	copy(set.Why, a.Why)
-	copy(set.Fused, a.Fused)
-	c := &passes.Context{Graph: g, Bound: b, Set: set, ActivationObserver: o.Activation, WeightObserver: o.Weight}
-	for _, p := range passes.Configuration {
-		if err := p.Run(c); err != nil {
-			return nil, nil, err
-		}
+	c := &configurer{g: g, a: a, b: b, o: o}
+	set, err := c.run(nil)
+	if err != nil || o.Decisions == nil {
+		return set, warnings(g, set, t), err
+	}
+	d := &decided{g: g, b: b, t: o.Decisions, out: cmp.Or(o.Effects, &Effects{})}
+	d.out.Used = map[int]bool{}
+	if err := d.gather(set); err != nil {
+		return nil, nil, fmt.Errorf("configure: %w", err)
+	}
+	if set, err = c.run(d.adapt); err != nil {
+		return nil, nil, err
+	}
+	if err := d.finish(set); err != nil {
+		return nil, nil, fmt.Errorf("configure: %w", err)
 	}
 	return set, warnings(g, set, t), nil
 }
 
+// configurer makes sets of one assignment.
+type configurer struct {
+	g *graph.Graph
+	a *dispatch.Assignment
+	b *target.Bound
+	o Options
+}
+
+// run makes a set by the passes; adapt, if not nil, changes the policies that the target has for slots.
+func (r *configurer) run(adapt func(*tqc.Set, tqc.SlotID, tqc.Config) (tqc.Config, error)) (*tqc.Set, error) {
+	set := tqc.NewSet(r.g)
+	copy(set.Domains, r.a.Domains)
+	copy(set.Why, r.a.Why)
+	copy(set.Fused, r.a.Fused)
+	c := &passes.Context{Graph: r.g, Bound: r.b, Set: set, ActivationObserver: r.o.Activation, WeightObserver: r.o.Weight}
+	if adapt != nil {
+		c.Adapt = func(s tqc.SlotID, cfg tqc.Config) (tqc.Config, error) { return adapt(set, s, cfg) }
+	}
+	for _, p := range passes.Configuration {
+		if err := p.Run(c); err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
 func warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
+	if set == nil {
+		return nil
+	}
 	for i := range set.NumSlots() {
 		if set.Slot(tqc.SlotID(i)).State() != tqc.FP32 {
 			return nil

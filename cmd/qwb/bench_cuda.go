@@ -20,7 +20,6 @@ import (
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/emulate"
 	"qwb/kernels/qmath"
-	"qwb/quantizer"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 	"qwb/quantizer/target"
@@ -333,7 +332,7 @@ func networkProgram(ctx context.Context, g *graph.Graph, o cudaOptions) (*lower.
 	if err != nil {
 		return nil, 0, err
 	}
-	set, err := qwb.Configure(ctx, g, stats, &target.TRTInt8, quantizer.Options{Activation: tqc.ObserverMinMax}, o.threads)
+	set, err := qwb.Configure(ctx, g, stats, &target.TRTInt8, tqc.ObserverMinMax, o.threads)
 	if err != nil {
 		return nil, 0, err
 	}

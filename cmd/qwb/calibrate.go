@@ -10,7 +10,7 @@ import (
 
 	"qwb"
 	"qwb/observers"
-	"qwb/quantizer"
+	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -19,7 +19,9 @@ func newCalibrate(e *env) *cobra.Command {
 	var f flags
 	var merge []string
 	var reduce, perTensor, minMaxOnly bool
-	var backend string
+	var backend, dispatcher, recipe string
+	var borderCost float64
+	var fresh bool
 	c := &cobra.Command{
 		Use:   "calibrate MODEL --data D --platform P",
 		Short: "Observe the model on data and write plan and statistics",
@@ -29,6 +31,9 @@ It writes MODEL.plan.json and MODEL.stats to the current folder (-o X.plan.json 
 A model that has statistics needs no data for another platform or another --observer. An interrupted run keeps its statistics and
 goes on from there when it is repeated. Statistics of parts of a data set are merged by --merge A.stats B.stats: plan and
 statistics are then, byte for byte, those of one run over all the data.
+
+What was decided about a plan that is there already (qwb set, qwb dispatch) is kept; --fresh begins anew. --recipe makes the decisions
+of a file.
 
 --backend cuda runs and observes the model on a GPU. Where the GPU's arithmetic is the processor's the statistics are the same bytes;
 the first sample is run on both, and what differs is reported.`,
@@ -76,7 +81,10 @@ the first sample is run on both, and what differs is reported.`,
 				return err
 			}
 			o := qwb.CalibrateOptions{Platform: f.platform, Data: f.dataOptions(), Merge: merge, Threads: f.workers(), Batch: f.batch, MinMaxOnly: minMaxOnly, Backend: backend,
-				Options: quantizer.Options{Activation: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor}}
+				Observer: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor, Dispatcher: dispatcher, Recipe: recipe, Fresh: fresh}
+			if c.Flags().Changed("border-cost") {
+				o.BorderCost = &borderCost
+			}
 			defer debug.SetGCPercent(debug.SetGCPercent(calibrateGarbage))
 			o.Memory, _ = f.memory()
 			r, _, err := e.project(models[0], file).Calibrate(c.Context(), o)
@@ -98,13 +106,25 @@ the first sample is run on both, and what differs is reported.`,
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples per run, where the model takes batches; never changes a result")
 	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
 	f.addJSON(c)
-	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+" (default: the platform's)")
+	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+", or percentile(0.999) (default: the platform's)")
 	c.Flags().StringArrayVar(&merge, "merge", nil, "statistics to merge instead of running data: --merge A.stats B.stats")
 	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "observe minima and maxima only: faster, for statistics that serve no --observer but minmax")
 	c.Flags().StringVar(&backend, "backend", qwb.FloatCPU, "what runs the float model: "+floatBackends)
+	c.Flags().StringVar(&dispatcher, "dispatcher", "", "strategy that assigns operators to integers: "+dispatchers())
+	c.Flags().Float64Var(&borderCost, "border-cost", 0, "multiply-accumulates that have to move to integers to pay for converting one element at a border; 0: borders cost nothing (default: the platform's)")
+	c.Flags().StringVar(&recipe, "recipe", "", "YAML file of decisions that are made after these options (qwb plan recipe writes one)")
+	c.Flags().BoolVar(&fresh, "fresh", false, "forget what was decided about the plan that is there")
 	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for processors whose 16-bit sums saturate")
 	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")
 	return c
+}
+
+func dispatchers() string {
+	var names []string
+	for _, s := range dispatch.Strategies {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // calibrateGarbage is how much garbage may lie beside what is in use, in percent. Calibration makes little of it but keeps much

@@ -15,7 +15,6 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/graph/tensor"
 	"qwb/internal/demo"
-	"qwb/quantizer"
 	"qwb/quantizer/tqc"
 )
 
@@ -60,15 +59,16 @@ type demonstration struct {
 
 // variant is one row of the table.
 type variant struct {
-	platform string
-	quantizer.Options
+	platform  string
+	observer  tqc.Observer
+	perTensor bool
 }
 
 // variants lists the rows of a platform; the last one is kept and exported.
 func variants(platform string) []variant {
-	list := []variant{{platform, quantizer.Options{Activation: tqc.ObserverKL, PerTensor: true}}}
+	list := []variant{{platform, tqc.ObserverKL, true}}
 	for _, o := range []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverPercentile, tqc.ObserverMSE, tqc.ObserverAuto, tqc.ObserverKL} {
-		list = append(list, variant{platform, quantizer.Options{Activation: o}})
+		list = append(list, variant{platform, o, false})
 	}
 	return list
 }
@@ -96,7 +96,7 @@ func (d *demonstration) run(ctx context.Context) error {
 	var files []string
 	for _, platform := range []string{"onnxruntime", "trt_int8"} {
 		for _, v := range variants(platform) {
-			o := qwb.CalibrateOptions{Platform: platform, Data: data, Options: v.Options, Threads: d.threads}
+			o := qwb.CalibrateOptions{Platform: platform, Data: data, Observer: v.observer, PerTensor: v.perTensor, Fresh: true, Threads: d.threads}
 			if _, _, err := worker.project(model, plan).Calibrate(ctx, o); err != nil {
 				return err
 			}
@@ -128,10 +128,10 @@ func (d *demonstration) row(ctx context.Context, t io.Writer, v variant, plan st
 		return err
 	}
 	weights := "per channel"
-	if v.PerTensor {
+	if v.perTensor {
 		weights = "per tensor"
 	}
-	_, err = fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\t%.1f ± %.1f\t%d\t%.2g\n", v.platform, weights, v.Activation,
+	_, err = fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\t%.1f ± %.1f\t%d\t%.2g\n", v.platform, weights, v.observer,
 		100*float64(a.Top1)/float64(a.N), a.Drop, a.DropError, a.Flips, r.Worst().NSR)
 	return err
 }

@@ -126,7 +126,7 @@ arguments, 3 a check did not hold.`,
 		return nil
 	}
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "say what every pass did and why others declined")
-	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newEval(e), newVerify(e), newExport(e),
+	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newSet(e), newUnset(e), newPlan(e), newEval(e), newVerify(e), newExport(e),
 		newRun(e), newGenerate(e), newBind(e), newBench(e), newDemo(e), newTarget(e), newVersion(e))
 	offerChoices(root, choices())
 	return root
@@ -155,6 +155,15 @@ func atMost(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {
 			return usagef("%s takes %s, not %d arguments", cmd.Name(), what, len(args))
+		}
+		return nil
+	}
+}
+
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usagef("%s takes %s", cmd.Name(), what)
 		}
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 // maxRecipe bounds the file of a recipe.
 const maxRecipe = 16 << 20
 
-// ParseRecipe reads a recipe: YAML, a list of decisions with the keys that a plan has. They are by "recipe" unless they say
-// otherwise. file names it in errors.
+// ParseRecipe reads a recipe: YAML, a list of decisions with the keys that a plan has. They are by "recipe", whatever they
+// say. file names it in errors.
 func ParseRecipe(file string, src []byte) ([]Decision, error) {
 	if len(src) > maxRecipe {
 		return nil, fmt.Errorf("%s: %d bytes are too many for a recipe", file, len(src))
@@ -38,9 +38,7 @@ func ParseRecipe(file string, src []byte) ([]Decision, error) {
 		if err := strictjson.Decode(what, step, d); err != nil {
 			return nil, err
 		}
-		if d.By == "" {
-			d.By = ByRecipe
-		}
+		d.By = ByRecipe
 		if err := d.Check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
@@ -65,7 +63,7 @@ func EncodeRecipe(list []Decision) ([]byte, error) {
 		if !in || d.Properties.Empty() || d.By == ByCalibrate && len(d.Select) > 0 {
 			continue
 		}
-		d.Evidence, d.After = nil, ""
+		d.By, d.Evidence, d.After = ByRecipe, nil, ""
 		line, err := d.Encode()
 		if err != nil {
 			return nil, err

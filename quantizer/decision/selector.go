@@ -159,7 +159,7 @@ func (p *part) parseBase() error {
 	case colon && word == "type":
 		op := strings.TrimSpace(rest)
 		if op == "" {
-			return fail("names no operator type")
+			return fmt.Errorf("selector %q names no operator type", p.text)
 		}
 		p.pick = where(func(_ *graph.Graph, n *graph.Node) bool { return n.Op == op })
 	case colon && word == "pattern":

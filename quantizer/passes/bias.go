@@ -3,6 +3,7 @@ package passes
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"qwb/graph"
 	"qwb/kernels/qmath"
@@ -40,8 +41,21 @@ func SolveBias(g *graph.Graph, set *tqc.Set) ([]tqc.Warning, error) {
 	if err != nil {
 		return nil, err
 	}
+	return solve(g, set, order)
+}
+
+// SolveBiasOf is SolveBias for some operators; others keep their biases.
+func SolveBiasOf(g *graph.Graph, set *tqc.Set, nodes []graph.NodeID) ([]tqc.Warning, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, err
+	}
+	return solve(g, set, slices.DeleteFunc(order, func(id graph.NodeID) bool { return !slices.Contains(nodes, id) }))
+}
+
+func solve(g *graph.Graph, set *tqc.Set, nodes []graph.NodeID) ([]tqc.Warning, error) {
 	var warnings []tqc.Warning
-	for _, id := range order {
+	for _, id := range nodes {
 		s := set.Input(id, BiasInput)
 		if set.Domains[id] != tqc.DomainINT8 || s == tqc.NoSlot || !isBias(set.Slot(s)) {
 			continue

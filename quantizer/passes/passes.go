@@ -29,6 +29,8 @@ type Context struct {
 	Set   *tqc.Set
 	// Observers replace the target's where not ObserverNone.
 	ActivationObserver, WeightObserver tqc.Observer
+	// Adapt returns the policy of a slot for the one that the target has for it; nil keeps the target's.
+	Adapt func(s tqc.SlotID, c tqc.Config) (tqc.Config, error)
 }
 
 // integer reports whether a node runs on integers.
@@ -45,6 +47,17 @@ func (c *Context) integers() []graph.NodeID {
 		}
 	}
 	return ids
+}
+
+// configure gives a slot its policy.
+func (c *Context) configure(s tqc.SlotID, cfg tqc.Config) error {
+	if c.Adapt != nil {
+		var err error
+		if cfg, err = c.Adapt(s, cfg); err != nil {
+			return err
+		}
+	}
+	return c.Set.Configure(s, cfg)
 }
 
 // waiting reports whether the slot exists and is INITIAL.

@@ -82,7 +82,7 @@ func (c *Context) placeAll(id graph.NodeID) error {
 			if op.FixedScale != 0 {
 				cfg.Observer, cfg.FixedScale, cfg.FixedZeroPoint = tqc.ObserverFixed, op.FixedScale, cfg.QMin
 			}
-			if err := c.Set.Configure(s, cfg); err != nil {
+			if err := c.configure(s, cfg); err != nil {
 				return err
 			}
 		}
@@ -119,10 +119,10 @@ func (c *Context) placeWeighted(id graph.NodeID) error {
 // parameter configures a constant.
 func (c *Context) parameter(s tqc.SlotID, cfg tqc.Config) error {
 	c.Set.Slot(s).Weight = true
-	return c.Set.Configure(s, cfg)
+	return c.configure(s, cfg)
 }
 
-func (c *Context) activate(s tqc.SlotID) error { return c.Set.Configure(s, c.activation(s)) }
+func (c *Context) activate(s tqc.SlotID) error { return c.configure(s, c.activation(s)) }
 
 // activation is the policy of an activation. Isotone calibration is about the order of a Softmax's results and is asked for
 // those only.
@@ -150,11 +150,11 @@ func (c *Context) constant(id graph.NodeID) tqc.Config {
 	return cfg
 }
 
-// bias is the policy of a bias: as many scales as the weight has, along its last axis.
+// bias is the policy of a bias: as many scales as the weight has, which is configured already, along its last axis.
 func (c *Context) bias(id graph.NodeID) tqc.Config {
 	cfg := c.Bound.Bias
 	cfg.Policy, cfg.Axis, cfg.Observer = cfg.Policy&^(tqc.PerTensor|tqc.PerChannel)|tqc.PerTensor, 0, tqc.ObserverNone
-	if w := c.Bound.WeightConfig(c.Graph, id, 1); w.Policy.Has(tqc.PerChannel) && c.Graph.Const(c.Graph.Node(id).Input(1)) != nil {
+	if w := c.Set.Slot(c.Set.Input(id, 1)); w.Weight && w.Config.Policy.Has(tqc.PerChannel) {
 		cfg.Policy = cfg.Policy&^tqc.PerTensor | tqc.PerChannel
 		cfg.Axis = len(c.Graph.Value(c.Graph.Node(id).Inputs[BiasInput]).Shape) - 1
 	}

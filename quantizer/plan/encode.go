@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"unicode/utf8"
+
+	"qwb/quantizer/decision"
 )
 
 // Encode returns the file form. Equal plans give equal bytes.
@@ -14,7 +16,11 @@ func (p *Plan) Encode() ([]byte, error) {
 	e := &encoder{}
 	e.text("{\n")
 	e.field("format", Format)
-	e.field("version", Version)
+	if p.Options != nil {
+		e.field("version", 1)
+	} else {
+		e.field("version", Version)
+	}
 	e.field("model", p.Model)
 	if p.Imported != nil {
 		e.field("imported", p.Imported)
@@ -27,27 +33,77 @@ func (p *Plan) Encode() ([]byte, error) {
 	e.field("preprocess", p.Preprocess)
 	e.field("samples", p.Samples)
 	e.field("seed", p.Seed)
+	if p.Ranges != "" {
+		e.field("ranges", p.Ranges)
+	}
 	e.field("platform", p.Platform)
 	e.field("profile", p.Profile)
-	e.field("observers", p.Observers)
-	if p.ReduceRange {
-		e.field("reduce_range", true)
-	}
-	if p.PerTensor {
-		e.field("per_tensor", true)
-	}
-	if p.Tuned != nil {
-		e.field("tuned", p.Tuned)
+	if p.Options != nil {
+		e.options(p.Options)
+	} else {
+		e.field("target", p.Target)
+		e.decisions(p)
 	}
 	if p.Verification != nil {
 		e.field("verification", p.Verification)
 	}
 	e.list("warnings", len(p.Warnings), func(i int) { e.value(p.Warnings[i]) })
+	if p.Options == nil {
+		hash, err := p.nodesHash()
+		if err != nil {
+			return nil, err
+		}
+		e.field("nodes_sha256", hash)
+	}
 	e.schemes(p)
 	e.list("nodes", len(p.Nodes), func(i int) { e.node(&p.Nodes[i]) })
 	e.buf.Truncate(e.buf.Len() - len(",\n"))
 	e.text("\n}\n")
 	return e.buf.Bytes(), e.err
+}
+
+// decisions writes the list with one decision on a line, and what goes with it.
+func (e *encoder) decisions(p *Plan) {
+	e.list("decisions", len(p.Decisions), func(i int) { e.decision(&p.Decisions[i]) })
+	steps := p.Steps
+	if steps == nil {
+		steps = []int{}
+	}
+	e.field("steps", steps)
+	if len(p.Redo) > 0 {
+		e.list("redo", len(p.Redo), func(i int) {
+			e.text("[")
+			for k := range p.Redo[i] {
+				if k > 0 {
+					e.text(",")
+				}
+				e.decision(&p.Redo[i][k])
+			}
+			e.text("]")
+		})
+	}
+}
+
+func (e *encoder) decision(d *decision.Decision) {
+	b, err := d.Encode()
+	if err != nil && e.err == nil {
+		e.err = fmt.Errorf("plan: %w", err)
+	}
+	e.buf.Write(b)
+}
+
+// options writes what version 1 has.
+func (e *encoder) options(o *Options) {
+	e.field("observers", o.Observers)
+	if o.ReduceRange {
+		e.field("reduce_range", true)
+	}
+	if o.PerTensor {
+		e.field("per_tensor", true)
+	}
+	if o.Tuned != nil {
+		e.field("tuned", o.Tuned)
+	}
 }
 
 type encoder struct {

@@ -33,6 +33,9 @@ func Read(path string) (*Plan, error) {
 // nothing is written. Both files are replaced as a whole, and only when both are on the disk: whatever fails, path holds either
 // the old plan or the new one, and no other file is left behind.
 func (p *Plan) Write(path string) error {
+	if edited, err := p.Edited(); err != nil || edited {
+		return errors.Join(err, fmt.Errorf("plan: the numbers in %s were edited", path))
+	}
 	b, err := p.Encode()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,32 +19,72 @@ type document struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
 	Meta
+	Decisions    []decision.Decision   `json:"decisions"`
+	Steps        []int                 `json:"steps"`
+	Redo         []Step                `json:"redo,omitempty"`
+	NodesHash    string                `json:"nodes_sha256"`
+	Schemes      map[string]tqc.Config `json:"schemes"`
+	Nodes        []Node                `json:"nodes"`
+	Verification *Verification         `json:"verification,omitempty"`
+}
+
+// document1 is the layout of version 1.
+type document1 struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	Meta
+	Observers    Observers             `json:"observers"`
+	ReduceRange  bool                  `json:"reduce_range,omitempty"`
+	PerTensor    bool                  `json:"per_tensor,omitempty"`
+	Tuned        *File                 `json:"tuned,omitempty"`
 	Schemes      map[string]tqc.Config `json:"schemes"`
 	Nodes        []Node                `json:"nodes"`
 	Verification *Verification         `json:"verification,omitempty"`
 }
 
 // Parse reads the file form; file names it in errors. What does not hang on the model is checked: keys, types, names that occur
-// twice or not at all, states, scales, zero points. Errors name the line, or the node and the slot.
+// twice or not at all, decisions, states, scales, zero points. Errors name the line, or the node and the slot.
 func Parse(file string, src []byte) (*Plan, error) {
 	if len(src) > MaxBytes {
 		return nil, fmt.Errorf("%s: %d bytes are too many for a plan", file, len(src))
+	}
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if json.Unmarshal(src, &head) == nil { // what is wrong otherwise is said below, with the line
+		switch {
+		case head.Format != Format:
+			return nil, fmt.Errorf("%s: not a plan: format is %q, not %q", file, head.Format, Format)
+		case head.Version < 1 || head.Version > Version:
+			return nil, fmt.Errorf("%s: version %d of the format; this program reads 1 to %d", file, head.Version, Version)
+		}
+	}
+	p, err := parse(file, src, head.Version)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}
+
+func parse(file string, src []byte, version int) (*Plan, error) {
+	if version == 1 {
+		var d document1
+		if err := strictjson.Decode(file, src, &d); err != nil {
+			return nil, err
+		}
+		return &Plan{Meta: d.Meta, Schemes: d.Schemes, Nodes: d.Nodes, Verification: d.Verification,
+			Options: &Options{Observers: d.Observers, ReduceRange: d.ReduceRange, PerTensor: d.PerTensor, Tuned: d.Tuned}}, nil
 	}
 	var d document
 	if err := strictjson.Decode(file, src, &d); err != nil {
 		return nil, err
 	}
-	if d.Format != Format {
-		return nil, fmt.Errorf("%s: not a plan: format is %q, not %q", file, d.Format, Format)
-	}
-	if d.Version != Version {
-		return nil, fmt.Errorf("%s: version %d of the format; this program reads %d", file, d.Version, Version)
-	}
-	p := &Plan{Meta: d.Meta, Schemes: d.Schemes, Nodes: d.Nodes, Verification: d.Verification}
-	if err := p.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return p, nil
+	return &Plan{Meta: d.Meta, Decisions: d.Decisions, Steps: d.Steps, Redo: d.Redo, Schemes: d.Schemes, Nodes: d.Nodes, NodesHash: d.NodesHash,
+		Verification: d.Verification}, nil
 }
 
 // check holds the plan to what does not hang on the model, and brings zero points to the length of their scales.
@@ -54,10 +95,8 @@ func (p *Plan) check() error {
 	if err := p.Preprocess.Validate(); err != nil {
 		return fmt.Errorf("preprocess: %w", err)
 	}
-	for _, o := range []tqc.Observer{p.Observers.Activation, p.Observers.Weight} {
-		if err := o.Valid(); err != nil {
-			return err
-		}
+	if err := p.checkDecisions(); err != nil {
+		return err
 	}
 	for name, c := range p.Schemes {
 		if err := c.Validate(); err != nil {
@@ -80,6 +119,37 @@ func (p *Plan) check() error {
 	}
 	_, err = p.saved(ix)
 	return err
+}
+
+// checkDecisions holds the list of decisions, or the options of version 1, to what does not hang on the model.
+func (p *Plan) checkDecisions() error {
+	if o := p.Options; o != nil {
+		return errors.Join(o.Observers.Activation.Valid(), o.Observers.Weight.Valid())
+	}
+	if err := decision.CheckList(p.Decisions); err != nil {
+		return err
+	}
+	sum := 0
+	for _, n := range p.Steps {
+		if n < 1 || n > len(p.Decisions) {
+			return fmt.Errorf("steps: a command that made %d decisions", n)
+		}
+		sum += n
+	}
+	if sum != len(p.Decisions) {
+		return fmt.Errorf("steps: they add up to %d decisions, there are %d", sum, len(p.Decisions))
+	}
+	for _, step := range p.Redo {
+		if len(step) == 0 {
+			return errors.New("redo: a command that made no decision")
+		}
+		for i := range step {
+			if err := step[i].Check(); err != nil {
+				return fmt.Errorf("redo: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // index finds nodes and slots by name. Slots are numbered through the plan.

@@ -12,36 +12,63 @@ import (
 // Format and Version identify the file. Version goes up when a reader of the old version could not read the file right.
 const (
 	Format  = "qwb plan"
-	Version = 1
+	Version = 2
 )
 
-// Plan is the content of a plan file.
+// Plan is the content of a plan file: inputs, decisions, and what follows from them.
 type Plan struct {
 	Meta
-	// Schemes are the policies in use, by name.
+	// Decisions are all that were ever made, in their order; one that was taken back stays, with a later one that says so.
+	Decisions []decision.Decision
+	// Steps says how many decisions each command added; their sum is the number of decisions. The first step cannot be undone.
+	Steps []int
+	// Redo holds what was undone, a list for each command, the last undone at the end. It is not part of the plan's hash.
+	Redo []Step
+
+	// What is derived: Schemes are the policies in use, by name.
 	Schemes map[string]tqc.Config
 	Nodes   []Node // in the canonical order of the graph
+	// NodesHash is, of a plan that was read, the hash of schemes and nodes that stands in it; see Edited.
+	NodesHash string
+
 	// Verification is the outcome of the last one, nil if there was none. It is not part of the plan's hash.
 	Verification *Verification
+	// Options is set for a plan of version 1, which has these instead of decisions. It is written as it was read.
+	Options *Options
 }
 
-// Meta is what a plan says beside the slots.
+// Step is what one command decided.
+type Step []decision.Decision
+
+// Meta is what a plan says beside decisions and slots: its inputs.
 type Meta struct {
 	Model File `json:"model"`
 	// Imported is the quantized file that the plan was read from; Model is then the float graph behind it, as it stands: its normal
 	// form may lack tensors that the plan quantizes.
-	Imported    *File         `json:"imported,omitempty"`
-	Data        Data          `json:"data"`
-	Preprocess  Preprocess    `json:"preprocess"`
-	Samples     int           `json:"samples"` // used for calibration
-	Seed        int64         `json:"seed"`
-	Platform    string        `json:"platform"`
-	Profile     string        `json:"profile"` // arithmetic profile of the integer operators
-	Observers   Observers     `json:"observers"`
-	ReduceRange bool          `json:"reduce_range,omitempty"`
-	PerTensor   bool          `json:"per_tensor,omitempty"` // weights have one scale each
-	Tuned       *File         `json:"tuned,omitempty"`      // the weights that tuning changed
-	Warnings    []tqc.Warning `json:"warnings,omitempty"`
+	Imported   *File         `json:"imported,omitempty"`
+	Data       Data          `json:"data"`
+	Preprocess Preprocess    `json:"preprocess"`
+	Samples    int           `json:"samples"` // used for calibration
+	Seed       int64         `json:"seed"`
+	Ranges     string        `json:"ranges,omitempty"` // hash of the part of the statistics that scales follow from
+	Platform   string        `json:"platform"`
+	Profile    string        `json:"profile"` // arithmetic profile of the integer operators
+	Target     Target        `json:"target"`
+	Warnings   []tqc.Warning `json:"warnings,omitempty"`
+}
+
+// Target identifies the platform's table, whose name alone says too little: tables change.
+type Target struct {
+	SHA256     string `json:"sha256"`               // of its canonical form
+	Definition string `json:"definition,omitempty"` // in YAML, of a platform that is not built in
+}
+
+// Options are what version 1 of the file kept of the decisions behind a plan.
+type Options struct {
+	Observers   Observers
+	ReduceRange bool
+	PerTensor   bool  // weights have one scale each
+	Tuned       *File // the weights that tuning changed
 }
 
 // File is another file: its path, relative to the plan where possible, with forward slashes, and the SHA-256 of its content.
@@ -95,18 +122,6 @@ type Verification struct {
 	// Share is the part of the integer work that was verified, from 0 to 1; nil where that is all of it.
 	Share  *float64 `json:"share,omitempty"`
 	Digest string   `json:"digest"` // SHA-256 of model, plan without this entry, tuned weights, profile and qwb version
-}
-
-// Hash returns the SHA-256 of the plan without its verification entry, in hexadecimal.
-func (p *Plan) Hash() (string, error) {
-	q := *p
-	q.Verification = nil
-	b, err := q.Encode()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:]), nil
 }
 
 // DataHash returns the SHA-256 over the hashes of samples in ascending order, in hexadecimal: it does not depend on the order

@@ -13,6 +13,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/graphtest"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
@@ -71,8 +72,31 @@ func configured(t *testing.T, g *graph.Graph) *tqc.Set {
 
 func meta() plan.Meta {
 	return plan.Meta{Model: plan.File{Path: "m.onnx", SHA256: "ab"}, Data: plan.Data{Paths: []string{"images"}, Hash: "cd"},
-		Preprocess: plan.Preprocess{Scale: 1, Mean: plan.Channels{127.5}}, Samples: 3, Seed: 1, Platform: "onnxruntime", Profile: "ort",
-		Observers: plan.Observers{Activation: "minmax", Weight: "minmax"}, Warnings: []tqc.Warning{{Node: "conv", Text: "odd", Value: 2}}}
+		Preprocess: plan.Preprocess{Scale: 1, Mean: plan.Channels{127.5}}, Samples: 3, Seed: 1, Ranges: "12", Platform: "onnxruntime", Profile: "ort",
+		Target: plan.Target{SHA256: "ef"}, Warnings: []tqc.Warning{{Node: "conv", Text: "odd", Value: 2}}}
+}
+
+// decisions are some of each kind.
+func decisions(t *testing.T, lines ...string) []decision.Decision {
+	var list []decision.Decision
+	for _, line := range lines {
+		d, err := decision.Parse("d", []byte(line))
+		require.NoError(t, err)
+		list = append(list, *d)
+	}
+	return list
+}
+
+// decided is the plan of the network with two commands behind it and one that was undone.
+func decided(t *testing.T, g *graph.Graph) *plan.Plan {
+	p, err := plan.FromSet(g, configured(t, g), meta())
+	require.NoError(t, err)
+	p.Decide(decisions(t, `{"by":"calibrate","observer":"minmax","per_tensor":false}`, `{"by":"target","dispatcher":"conservative","border_cost":26}`)...)
+	p.Decide(decisions(t, `{"by":"user","select":"/so<f>t/","domain":"fp32"}`)...)
+	p.Decide(decisions(t, `{"by":"user","select":"conv:in0","scale":0.25,"zero_point":3}`, `{"by":"user","unset":[3]}`)...)
+	_, err = p.Undo()
+	require.NoError(t, err)
+	return p
 }
 
 func encode(t *testing.T, p *plan.Plan) string {
@@ -83,9 +107,87 @@ func encode(t *testing.T, p *plan.Plan) string {
 
 func TestPlanIsReadable(t *testing.T) {
 	g := graphtest.Parse(t, network)
-	p, err := plan.FromSet(g, configured(t, g), meta())
+	golden(t, "testdata/plan.json", encode(t, decided(t, g)))
+}
+
+// What version 1 wrote is read, and written as it was.
+func TestVersion1(t *testing.T) {
+	src, err := os.ReadFile("testdata/plan1.json")
 	require.NoError(t, err)
-	golden(t, "testdata/plan.json", encode(t, p))
+	p, err := plan.Parse("p", src)
+	require.NoError(t, err)
+	require.NotNil(t, p.Options)
+	require.Equal(t, "minmax", string(p.Options.Observers.Activation))
+	require.Equal(t, string(src), encode(t, p))
+	g := graphtest.Parse(t, network)
+	set, err := p.Apply(g)
+	require.NoError(t, err)
+	requireSameSet(t, configured(t, g), set)
+	for _, edit := range [][2]string{{`"version": 1`, `"version": 2`}, {`"observers"`, `"decisions"`}, {`"activation":"minmax"`, `"activation":"guess"`}} {
+		_, err := plan.Parse("p", []byte(strings.Replace(string(src), edit[0], edit[1], 1)))
+		require.Error(t, err, edit)
+	}
+}
+
+// Numbers that were edited are seen; reasons and warnings, which are for people, may be.
+func TestEdited(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	good := encode(t, decided(t, g))
+	for old, c := range map[string]struct {
+		new    string
+		edited bool
+	}{
+		`"scale":0.02`:         {`"scale":0.03`, true},
+		`"zero_point":7`:       {`"zero_point":8`, true},
+		`"domain":"FP32"`:      {`"domain":"SOI"`, true},
+		`"qmin":-127`:          {`"qmin":-128`, true},
+		`"why":"conservative"`: {`"why":"a whim"`, false},
+		`"text":"odd"`:         {`"text":"even"`, false},
+		`"steps": [2,1]`:       {`"steps": [1,2]`, false},
+		`"border_cost":26`:     {`"border_cost":0`, false},
+	} {
+		require.Contains(t, good, old)
+		p, err := plan.Parse("p", []byte(strings.Replace(good, old, c.new, 1)))
+		require.NoError(t, err, c.new)
+		edited, err := p.Edited()
+		require.NoError(t, err)
+		require.Equal(t, c.edited, edited, c.new)
+		if edited {
+			require.ErrorContains(t, p.Write(filepath.Join(t.TempDir(), "p")), "were edited")
+		}
+	}
+}
+
+// Undo and Again are inverse and leave no trace but the list of what can be done again; deciding something ends that list.
+func TestUndo(t *testing.T) {
+	g := graphtest.Parse(t, network)
+	p := decided(t, g)
+	require.Len(t, p.Decisions, 3)
+	step, err := p.Again()
+	require.NoError(t, err)
+	require.Len(t, step, 2)
+	require.Len(t, p.Decisions, 5)
+	full := encode(t, p)
+	for range 2 {
+		_, err = p.Undo()
+		require.NoError(t, err)
+	}
+	_, err = p.Undo()
+	require.ErrorIs(t, err, plan.ErrFirst)
+	require.Len(t, p.Decisions, 2)
+	back, err := plan.Parse("p", []byte(encode(t, p)))
+	require.NoError(t, err)
+	for range 2 {
+		_, err = back.Again()
+		require.NoError(t, err)
+	}
+	require.Equal(t, full, encode(t, back))
+	_, err = back.Again()
+	require.ErrorIs(t, err, plan.ErrNoRedo)
+	p.Decide(decisions(t, `{"by":"user","select":"conv","domain":"fp32"}`)...)
+	require.Empty(t, p.Redo)
+	p.Also(decisions(t, `{"by":"calibrate","select":"conv:in0","observer":"kl"}`)...)
+	require.Equal(t, []int{2, 2}, p.Steps)
 }
 
 // golden compares with a file; QWB_REWRITE=1 writes it.
@@ -159,10 +261,9 @@ func TestPlanDoesNotDependOnTheOrderOfNodes(t *testing.T) {
 // A setting that is not written would come back as its zero value, and the next command would quantize something else.
 func TestEverySettingIsWritten(t *testing.T) {
 	m := meta()
-	m.Data.Synthetic, m.ReduceRange, m.PerTensor = true, true, true
-	m.Tuned = &plan.File{Path: "m.tuned.safetensors", SHA256: "ef"}
+	m.Data.Synthetic, m.Target.Definition = true, "name: x"
 	m.Imported = &plan.File{Path: "m.qdq.onnx", SHA256: "01"}
-	for _, v := range []reflect.Value{reflect.ValueOf(m), reflect.ValueOf(m.Data), reflect.ValueOf(m.Observers)} {
+	for _, v := range []reflect.Value{reflect.ValueOf(m), reflect.ValueOf(m.Data), reflect.ValueOf(m.Target)} {
 		for i := range v.NumField() {
 			require.False(t, v.Field(i).IsZero(), "%s of %s: this test says nothing about it", v.Type().Field(i).Name, v.Type())
 		}
@@ -172,23 +273,39 @@ func TestEverySettingIsWritten(t *testing.T) {
 	require.Equal(t, m, back.Meta)
 }
 
-func TestHashLeavesTheVerificationOut(t *testing.T) {
+// The hash is of inputs, decisions and numbers: not of the verification, of what can be redone, of prose or of where files lie.
+func TestHash(t *testing.T) {
 	g := graphtest.Parse(t, network)
-	p, err := plan.FromSet(g, configured(t, g), meta())
-	require.NoError(t, err)
+	p := decided(t, g)
 	before, err := p.Hash()
 	require.NoError(t, err)
 	p.Verification = &plan.Verification{Profile: "ort", Backend: "cpu", Samples: 8, Verdict: "equal", Digest: "ef"}
-	after, err := p.Hash()
+	same := *p
+	same.Redo, same.Warnings, same.Model.Path, same.Data.Paths = nil, nil, "elsewhere.onnx", nil
+	same.Nodes = append([]plan.Node(nil), p.Nodes...)
+	same.Nodes[0].Why = "a whim"
+	after, err := same.Hash()
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 	back, err := plan.Parse("p", []byte(encode(t, p)))
 	require.NoError(t, err)
 	require.Equal(t, p.Verification, back.Verification)
-	p.Seed++
-	other, err := p.Hash()
-	require.NoError(t, err)
-	require.NotEqual(t, before, other)
+	for what, change := range map[string]func(p *plan.Plan){
+		"model":      func(p *plan.Plan) { p.Model.SHA256 = "xx" },
+		"data":       func(p *plan.Plan) { p.Data.Hash = "xx" },
+		"ranges":     func(p *plan.Plan) { p.Ranges = "xx" },
+		"target":     func(p *plan.Plan) { p.Target.SHA256 = "xx" },
+		"imported":   func(p *plan.Plan) { p.Imported = &plan.File{SHA256: "xx"} },
+		"preprocess": func(p *plan.Plan) { p.Preprocess.Scale = 2 },
+		"decisions":  func(p *plan.Plan) { _, _ = p.Again() },
+		"numbers":    func(p *plan.Plan) { p.Nodes = p.Nodes[1:] },
+	} {
+		other := *p
+		change(&other)
+		h, err := other.Hash()
+		require.NoError(t, err)
+		require.NotEqual(t, before, h, what)
+	}
 }
 
 func TestDataHashIgnoresOrder(t *testing.T) {
@@ -200,9 +317,7 @@ func TestDataHashIgnoresOrder(t *testing.T) {
 // Each edit makes a good plan into nonsense; the error has to say what and where.
 func TestNonsenseIsRefused(t *testing.T) {
 	g := graphtest.Parse(t, network)
-	p, err := plan.FromSet(g, configured(t, g), meta())
-	require.NoError(t, err)
-	good := encode(t, p)
+	good := encode(t, decided(t, g))
 	for _, c := range []struct{ old, new, want string }{
 		{`"seed": 1`, `"sede": 1`, `p.json:8: unknown key "sede"`},
 		{`"seed": 1`, `"Seed": 1`, `p.json:8: unknown key "Seed"`},
@@ -211,7 +326,13 @@ func TestNonsenseIsRefused(t *testing.T) {
 		{`"seed": 1`, `"seed": "1"`, `p.json:8: `},
 		{`"seed": 1`, `"seed": 1.5`, `p.json:8: `},
 		{`"seed": 1,`, `"seed": 1`, `p.json:9: `},
-		{`"version": 1`, `"version": 2`, `version 2 of the format`},
+		{`"version": 2`, `"version": 3`, `version 3 of the format`},
+		{`"version": 2`, `"version": 1`, `unknown key "decisions"`},
+		{`"steps": [2,1]`, `"steps": [2]`, `they add up to 2 decisions, there are 3`},
+		{`"steps": [2,1]`, `"steps": [4,-1]`, `a command that made 4 decisions`},
+		{`"by":"target"`, `"by":"nobody"`, `#2: decision: by is "nobody"`},
+		{`"border_cost":26`, `"bordercost":26`, `unknown key "bordercost"`},
+		{`"domain":"fp32"`, `"domain":"fp64"`, `unknown domain "fp64"`},
 		{`"qwb plan"`, `"recipe"`, `not a plan`},
 		{`"scale":0.02`, `"scale":0`, `node "relu": slot out0: scale 0`},
 		{`"scale":0.02`, `"scale":-0.02`, `node "relu": slot out0: scale -0.02`},
@@ -239,7 +360,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		{`"bits":8,"qmin":0`, `"bits":7,"qmin":0`, `does not fit into 7 bits`},
 		{`"policy":"asymmetric per-tensor linear"`, `"policy":"asymmetric linear"`, `exactly one of per-tensor, per-channel, per-group`},
 		{`"rounding":"half-even"`, `"rounding":"dice"`, `unknown rounding "dice"`},
-		{`"activation":"minmax"`, `"activation":"guess"`, `unknown observer "guess"`},
+		{`"by":"calibrate","observer":"minmax"`, `"by":"calibrate","observer":"guess"`, `unknown observer "guess"`},
 		{`"samples": 3`, `"samples": -3`, `-3 samples`},
 		{`"mean":[127.5]`, `"mean":[1,2,3,4,5]`, `at most 4 channels`},
 	} {
@@ -249,7 +370,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 		require.Regexp(t, regexp.MustCompile(`^p\.json:`), err.Error())
 	}
-	_, err = plan.Parse("p.json", []byte(good+"{}"))
+	_, err := plan.Parse("p.json", []byte(good+"{}"))
 	require.ErrorContains(t, err, "follows the end")
 	for i := range len(good) - 2 {
 		_, err := plan.Parse("p.json", []byte(good[:i]))
@@ -322,6 +443,10 @@ func TestRelativeAndResolve(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	golden, err := os.ReadFile("testdata/plan.json")
 	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(golden)
+	if golden, err = os.ReadFile("testdata/plan1.json"); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(golden)

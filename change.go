@@ -1,0 +1,267 @@
+package qwb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/passes"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/tqc"
+)
+
+// change is a plan that is being changed: what it is, and what it is derived with.
+type change struct {
+	*job
+	p *Planned
+	d *Derivation
+	// was is what the decisions of the plan derive to, and other the first slot where that is not what the plan holds: another version of
+	// the program made it, or its decisions were edited. The stored numbers stand.
+	was   *Derived
+	other string
+}
+
+// change opens the plan with all that it is derived with. A plan of version 1 is brought over first, in memory.
+func (j *job) change(ctx context.Context, threads int) (*change, error) {
+	p, err := j.openPlan(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	c := &change{job: j, p: p}
+	if err := c.open(ctx, threads); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *change) close() { c.p.Close() }
+
+func (c *change) open(ctx context.Context, threads int) (err error) {
+	if c.d, err = c.derivation(c.p, threads); err != nil {
+		return err
+	}
+	if c.p.Plan.Options != nil {
+		if err := c.migrate(ctx); err != nil {
+			return fmt.Errorf("%s is a plan of version 1 and cannot be brought over: %w; it can be read, evaluated and exported as it is", c.p.File, err)
+		}
+	}
+	if c.was, err = c.d.Derive(ctx, c.p.Plan.Decisions); err != nil {
+		return fmt.Errorf("%s: %w", c.p.File, err)
+	}
+	structure, number := difference(c.p.Graph, c.p.Set, c.was.Set)
+	if c.other = structure; structure == "" {
+		c.other = number
+	}
+	return nil
+}
+
+// stands warns where the plan's numbers are not those that this program derives, and refuses where more than numbers differ.
+func (c *change) stands() error {
+	if c.other == "" {
+		return nil
+	}
+	if structure, _ := difference(c.p.Graph, c.p.Set, c.was.Set); structure != "" {
+		return fmt.Errorf("%s: from its decisions this program derives another plan, first at %s: qwb plan rederive %s first", c.p.File, structure, c.p.File)
+	}
+	c.warn("%s: another version of qwb or another machine derived other numbers, first at %s; those in the plan stand until qwb plan rederive", c.p.File, c.other)
+	return nil
+}
+
+// difference names the first place at which two sets of a graph differ: in structure (domains, states, policies, who governs whom),
+// or in numbers only.
+func difference(g *graph.Graph, a, b *tqc.Set) (structure, number string) {
+	order, err := g.Order()
+	if err != nil {
+		return err.Error(), ""
+	}
+	for _, id := range order {
+		if a.Domains[id] != b.Domains[id] || a.Fused[id] != b.Fused[id] {
+			return g.Node(id).Name, ""
+		}
+		for _, list := range [][]tqc.SlotID{a.Inputs(id), a.Outputs(id)} {
+			for _, s := range list {
+				if s == tqc.NoSlot {
+					continue
+				}
+				x, y := a.Save(s), b.Save(s)
+				switch {
+				case x.State != y.State || x.Root != y.Root || x.State != tqc.FP32 && !x.Config.SameScheme(y.Config):
+					return slotName(g, a, s), ""
+				case number == "" && !sameParams(x.Params, y.Params):
+					number = slotName(g, a, s)
+				}
+			}
+		}
+	}
+	return "", number
+}
+
+func sameParams(a, b tqc.Params) bool {
+	return slices.Equal(a.Scale, b.Scale) && slices.Equal(a.ZeroPoint, b.ZeroPoint) && slices.Equal(a.Codes, b.Codes)
+}
+
+// derive derives next's decisions. What automatic choices chose becomes part of the last step. Numbers that the change does not touch
+// stand as they are in the plan.
+func (c *change) derive(ctx context.Context, next *plan.Plan) (*Derived, error) {
+	d, err := c.under(next)
+	if err != nil {
+		return nil, err
+	}
+	out, err := d.remembered(ctx, next)
+	if err != nil {
+		return nil, err
+	}
+	if c.other != "" && d == c.d {
+		if err := stand(c.p.Graph, c.p.Set, c.was.Set, out.Set); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// under is the derivation for other decisions: another one than the plan's where those name other tuned values.
+func (c *change) under(next *plan.Plan) (*Derivation, error) {
+	was, is := tunedFile(c.p.File, c.p.Plan), tunedFile(c.p.File, next)
+	if was == nil && is == nil || was != nil && is != nil && was.SHA256 == is.SHA256 {
+		return c.d, nil
+	}
+	reference, err := c.normalAgain(c.p)
+	if err != nil {
+		return nil, err
+	}
+	d := &Derivation{Graph: reference, Target: c.d.Target, Stats: c.d.Stats, Imported: c.d.Imported, Threads: c.d.Threads}
+	if is != nil {
+		o, err := c.readOverlay(c.p.File, is)
+		if err != nil {
+			return nil, err
+		}
+		o.Prepare(reference)
+		d.Graph, _ = o.Apply(reference, nil)
+	}
+	return d, nil
+}
+
+// remembered derives a plan's decisions and adds what automatic choices chose to its last step.
+func (d *Derivation) remembered(ctx context.Context, p *plan.Plan) (*Derived, error) {
+	out, err := d.Derive(ctx, p.Decisions)
+	if err != nil || len(out.Choices) == 0 {
+		return out, err
+	}
+	p.Also(out.Choices...)
+	return d.Derive(ctx, p.Decisions)
+}
+
+// stand puts stored numbers into a new set wherever both derivations, of before and of now, agree about a slot.
+func stand(g *graph.Graph, stored, was, now *tqc.Set) error {
+	touched := map[graph.NodeID]bool{}
+	kept := map[tqc.SlotID]bool{}
+	for id := range tqc.SlotID(now.NumSlots()) {
+		s, w, n := stored.Save(id), was.Save(id), now.Save(id)
+		if now.Root(id) != id || w.Root != id || s.Root != id || s.State != n.State || w.State != n.State || len(s.Params.Scale) == 0 ||
+			!n.Config.SameScheme(w.Config) || !n.Config.SameScheme(s.Config) || !sameParams(w.Params, n.Params) || sameParams(s.Params, n.Params) {
+			continue
+		}
+		if err := now.Render(id, s.Params); err != nil {
+			return err
+		}
+		kept[id] = true
+		for _, member := range now.Group(id) {
+			touched[now.Slot(member).Node] = true
+		}
+	}
+	var nodes []graph.NodeID
+	for node := range touched {
+		if bias := now.Input(node, passes.BiasInput); bias != tqc.NoSlot && !kept[bias] && !sameParams(was.Save(bias).Params, now.Save(bias).Params) {
+			nodes = append(nodes, node)
+		}
+	}
+	_, err := passes.SolveBiasOf(g, now, nodes)
+	return err
+}
+
+// write makes the plan of a derived set and writes it. step is what a result prints about it.
+func (c *change) write(next *plan.Plan, out *Derived) error {
+	meta := next.Meta
+	if c.d.Stats != nil {
+		meta.Warnings = planWarnings(out.Warnings, c.d.Stats, meta.Data.Synthetic)
+	}
+	c.warnNew(c.p.Plan, meta.Warnings)
+	np, err := plan.FromSet(out.Graph, out.Set, meta)
+	if err != nil {
+		return err
+	}
+	np.Decisions, np.Steps, np.Redo = next.Decisions, next.Steps, next.Redo
+	if v := c.p.Plan.Verification; v != nil { // it holds as long as nothing that counts has changed
+		a, err := np.Hash()
+		b, err2 := c.p.Plan.Hash()
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		if a == b {
+			np.Verification = v
+		}
+	}
+	return c.rewritePlan(c.p, np)
+}
+
+// decide appends what a command decided, derives, and writes the plan.
+func (c *change) decide(ctx context.Context, step ...decision.Decision) (*Derived, error) {
+	if err := c.stands(); err != nil {
+		return nil, err
+	}
+	next := *c.p.Plan
+	first := len(next.Decisions)
+	next.Decide(step...)
+	if err := decision.CheckList(next.Decisions); err != nil {
+		return nil, err
+	}
+	out, err := c.derive(ctx, &next)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.effective(next.Decisions, first, len(step), out); err != nil {
+		return nil, err
+	}
+	return out, c.write(&next, out)
+}
+
+// effective refuses decisions by hand from which nothing follows.
+func (c *change) effective(list []decision.Decision, first, n int, out *Derived) error {
+	for i := first; i < first+n; i++ {
+		d := &list[i]
+		if d.By != decision.ByUser || d.Properties.Empty() || out.Effects.Used[i+1] {
+			continue
+		}
+		return out.Table.Fail(i+1, fmt.Errorf("nothing follows from it: %s", c.idle(d, out)))
+	}
+	return nil
+}
+
+// idle says why nothing follows from a decision.
+func (c *change) idle(d *decision.Decision, out *Derived) string {
+	sel, err := d.Select.Selector()
+	if err != nil {
+		return err.Error()
+	}
+	m, err := sel.Match(out.Graph, out.Set)
+	if err != nil {
+		return err.Error()
+	}
+	for _, id := range m.Nodes {
+		if out.Set.Domains[id] != tqc.DomainINT8 {
+			return fmt.Sprintf("%q does not run on integers (%s)", out.Graph.Node(id).Name, out.Set.Why[id])
+		}
+	}
+	for _, s := range m.Slots {
+		id := out.Set.Slot(s).Node
+		if out.Set.Domains[id] != tqc.DomainINT8 {
+			return fmt.Sprintf("%q does not run on integers (%s)", out.Graph.Node(id).Name, out.Set.Why[id])
+		}
+		return fmt.Sprintf("%s does not quantize %s", c.p.Target.Name, slotName(out.Graph, out.Set, s))
+	}
+	return fmt.Sprintf("%s has nothing there that it is for", c.p.Target.Name)
+}

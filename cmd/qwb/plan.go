@@ -1,0 +1,299 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"qwb"
+)
+
+func newPlanLog(e *env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "log [PLAN]",
+		Short: "List the decisions of a plan",
+		Long: `Log lists all decisions that were ever made about a plan, with their numbers. One that was taken back or replaced is marked with -, one
+whose evidence was gathered under other decisions with "stale".`,
+		Args: atMost(1, "one plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := findPlan(args)
+			if err != nil {
+				return err
+			}
+			r, _, err := e.project("", file).Log(c.Context())
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			return logText(e.stdout, r)
+		},
+	}
+	f.addJSON(c)
+	return c
+}
+
+// maxChoices is how many choices of an automatic observer log shows of each step; --json has all.
+const maxChoices = 3
+
+func logText(w io.Writer, r *qwb.LogResult) error {
+	var b strings.Builder
+	choices := 0
+	flush := func() {
+		if choices > maxChoices {
+			fmt.Fprintf(&b, "      and %d more choices of auto (--json lists them)\n", choices-maxChoices)
+		}
+		choices = 0
+	}
+	for i := range r.Decisions {
+		l := &r.Decisions[i]
+		if l.By == "calibrate" && len(l.Select) > 0 {
+			if choices++; choices > maxChoices {
+				continue
+			}
+		} else {
+			flush()
+		}
+		mark := " "
+		if !l.InForce {
+			mark = "-"
+		}
+		fmt.Fprintf(&b, "%s #%-3d %s", mark, l.Number, l.Text())
+		if l.Stale {
+			b.WriteString("  (stale: its evidence was gathered under other decisions or inputs)")
+		}
+		b.WriteByte('\n')
+		for _, g := range l.Governed {
+			fmt.Fprintf(&b, "       %s takes the scale of %s\n", g.Slot, g.By)
+		}
+	}
+	flush()
+	if r.Redo > 0 {
+		fmt.Fprintf(&b, "%d undone; qwb plan redo does the last of them again\n", r.Redo)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func newPlanShow(e *env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "show [PLAN]",
+		Short: "Sum up a plan: what it is for, what is decided, where operators run",
+		Args:  atMost(1, "one plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := findPlan(args)
+			if err != nil {
+				return err
+			}
+			r, _, err := e.project("", file).Show()
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			return showText(e.stdout, r)
+		},
+	}
+	f.addJSON(c)
+	return c
+}
+
+func showText(w io.Writer, r *qwb.ShowResult) error {
+	var b strings.Builder
+	line := func(what, format string, a ...any) { fmt.Fprintf(&b, "%-10s %s\n", what, fmt.Sprintf(format, a...)) }
+	line("plan", "%s, version %d, SHA-256 %.12s...", r.Plan, r.Version, r.Hash)
+	line("model", "%s, SHA-256 %.12s...", r.Model.Path, r.Model.SHA256)
+	if r.Imported != nil {
+		line("imported", "%s", r.Imported.Path)
+	} else {
+		line("data", "%d samples of %s", r.Samples, strings.Join(r.Data.Paths, ", "))
+	}
+	line("platform", "%s, which computes as %s", r.Platform, r.Profile)
+	line("operators", "%s", counts(r.Domains))
+	line("scales", "%s", counts(r.Schemes))
+	if v := r.Verified; v != nil {
+		line("verified", "%s on %s, %d samples: %s", v.Profile, v.Backend, v.Samples, v.Verdict)
+	}
+	if r.Version == 1 {
+		b.WriteString("decisions  none: the file is of version 1; the first command that changes it brings it over\n")
+	}
+	auto := 0
+	for i := range r.InForce {
+		l := &r.InForce[i]
+		if l.By == "calibrate" && len(l.Select) > 0 {
+			auto++
+			continue
+		}
+		what := ""
+		if i == 0 {
+			what = "decisions"
+		}
+		line(what, "#%d %s", l.Number, l.Text())
+	}
+	if auto > 0 {
+		line("", "and what auto chose for %d tensors", auto)
+	}
+	for _, w := range r.Warnings {
+		line("warning", "%s", strings.TrimPrefix(w.Node+": "+w.Text, ": "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// counts writes a table of counts on one line, the largest first.
+func counts(m map[string]int) string {
+	names := make([]string, 0, len(m))
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if m[a] != m[b] {
+			return m[b] - m[a]
+		}
+		return strings.Compare(a, b)
+	})
+	for i, n := range names {
+		names[i] = fmt.Sprintf("%d %s", m[n], n)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func newPlanExplain(e *env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "explain NODE [PLAN]",
+		Short: "Say what holds for an operator, and which decisions that comes from",
+		Args:  atLeast(1, "an operator and a plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return usagef("explain takes an operator and a plan, not %d arguments", len(args))
+			}
+			file, err := findPlan(args[1:])
+			if err != nil {
+				return err
+			}
+			r, _, err := e.project("", file).Explain(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			return explainText(e.stdout, r)
+		},
+	}
+	f.addJSON(c)
+	return c
+}
+
+func explainText(w io.Writer, r *qwb.ExplainResult) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s): %s, because %s\n", r.Node, r.Op, r.Domain, r.Why)
+	if r.Fused != "" {
+		fmt.Fprintf(&b, "  is computed together with %s\n", r.Fused)
+	}
+	reasons := func(indent string, list []qwb.Because) {
+		for _, x := range list {
+			at := ""
+			if x.Slot != "" {
+				at = " (of " + x.Slot + ")"
+			}
+			fmt.Fprintf(&b, "%s%s%s from #%d %s\n", indent, x.Property, at, x.Number, x.Decision)
+		}
+	}
+	reasons("  ", r.By)
+	for _, s := range r.Slots {
+		fmt.Fprintf(&b, "  %s (tensor %s): %s", s.Slot, s.Tensor, s.State)
+		if s.Scheme != "" {
+			fmt.Fprintf(&b, ", %s, scale %s", s.Scheme, numbers(s.Scale))
+		}
+		if s.Root != "" {
+			fmt.Fprintf(&b, ", that of %s", s.Root)
+		}
+		b.WriteByte('\n')
+		reasons("      ", s.By)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// numbers writes one number, or the range of several.
+func numbers(list []float32) string {
+	text := func(f float32) string { return strconv.FormatFloat(float64(f), 'g', 4, 32) }
+	switch len(list) {
+	case 0:
+		return "none"
+	case 1:
+		return text(list[0])
+	}
+	return fmt.Sprintf("%s to %s (%d)", text(slices.Min(list)), text(slices.Max(list)), len(list))
+}
+
+func newPlanRecipe(e *env) *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use:   "recipe [PLAN]",
+		Short: "Write the decisions of a plan as a recipe for other models",
+		Long: `Recipe prints the decisions in force as YAML for calibrate --recipe: without evidence and without what automatic choices chose, which is about
+one model's data.`,
+		Args: atMost(1, "one plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := findPlan(args)
+			if err != nil {
+				return err
+			}
+			b, _, err := e.project("", file).Recipe(c.Context())
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = e.stdout.Write(b)
+				return err
+			}
+			_, err = qwb.WriteFile(qwb.OS{}, out, func(w io.Writer) error {
+				_, err := w.Write(b)
+				return err
+			})
+			return err
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "file to write (default: standard output)")
+	return c
+}
+
+func newPlanGC(e *env) *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "gc [PLAN]",
+		Short: "Remove files with tuned values that no decision names",
+		Args:  atMost(1, "one plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := findPlan(args)
+			if err != nil {
+				return err
+			}
+			r, _, err := e.project("", file).GC()
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			_, err = fmt.Fprintf(e.stdout, "%s: %d files removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept))
+			return err
+		},
+	}
+	f.addJSON(c)
+	return c
+}

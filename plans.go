@@ -1,0 +1,256 @@
+package qwb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/internal/kind"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/overlay"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/qdq"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// openPlan reads a plan and its model, which must be the one the plan was made for. Numbers that were edited by hand are an error that
+// says how to decide them.
+func (j *job) openPlan(file string) (*Planned, error) {
+	if err := j.check(file, "a plan", kind.Plan, kind.JSON); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	p, sum, err := j.readPlan(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := j.planTarget(file, p)
+	if err != nil {
+		return nil, err
+	}
+	path := plan.Resolve(file, p.Model.Path)
+	open := j.openNormal
+	if p.Imported != nil {
+		open = j.openModel
+	}
+	m, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	if m.Digest != p.Model.SHA256 {
+		m.Close()
+		return nil, fmt.Errorf("%s: the plan is for another model: %s has SHA-256 %.12s..., the plan says %.12s...; run qwb calibrate again",
+			file, path, m.Digest, p.Model.SHA256)
+	}
+	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, catalog: &j.Catalog, sum: sum}
+	if err := j.apply(out); err != nil {
+		m.Close()
+		return nil, err
+	}
+	j.applyTuned(out)
+	return out, nil
+}
+
+// apply makes the plan's set. Nonsense is said as such; what makes sense but was edited is said with how to decide it.
+func (j *job) apply(p *Planned) (err error) {
+	if tuned := tunedFile(p.File, p.Plan); tuned != nil {
+		if p.Overlay, err = j.readOverlay(p.File, tuned); err != nil {
+			return err
+		}
+		p.Graph = p.Graph.Clone()
+		p.Overlay.Prepare(p.Graph)
+		p.Reference = p.Graph
+	}
+	if p.Set, err = p.Plan.Apply(p.Graph); err != nil {
+		return fmt.Errorf("%s: %w", p.File, err)
+	}
+	if edited, err := p.Plan.Edited(); err != nil || !edited {
+		return err
+	}
+	return j.edited(p)
+}
+
+// tunedFile is the file of tuned values of a plan: that of the last decision in force that names one; nil where nothing is tuned.
+func tunedFile(file string, p *plan.Plan) *plan.File {
+	if p.Options != nil {
+		return p.Options.Tuned
+	}
+	in := decision.InForce(p.Decisions)
+	for i := len(in) - 1; i >= 0; i-- {
+		if hash, ok := strings.CutPrefix(p.Decisions[i].Overlay, "sha256:"); ok && in[i] {
+			return &plan.File{Path: plan.Relative(file, overlay.FileName(file, hash)), SHA256: hash}
+		}
+	}
+	return nil
+}
+
+// planTarget finds the target of a plan: built in, or written down in it.
+func (j *job) planTarget(file string, p *plan.Plan) (*target.Target, error) {
+	t, err := j.plannedTarget(p.Platform, p.Target.SHA256, p.Target.Definition)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if p.Profile != t.Profile {
+		return nil, fmt.Errorf("%s: unknown profile %q: %s computes as %q", file, p.Profile, t.Name, t.Profile)
+	}
+	return t, nil
+}
+
+// targetEntry is what a plan says about its target.
+func targetEntry(t *target.Target) plan.Target {
+	return plan.Target{SHA256: t.Hash(), Definition: definition(t)}
+}
+
+// derivation loads what the plan's decisions are derived with: the statistics beside it or, where it was imported, the quantized file.
+// Both have to be those that the plan was made from.
+func (j *job) derivation(p *Planned, threads int) (*Derivation, error) {
+	g, _ := p.tunedGraph(nil)
+	d := &Derivation{Graph: g, Target: p.Target, Threads: threads}
+	if p.Plan.Imported != nil {
+		return d, j.reimport(p, d)
+	}
+	stats, err := j.planStats(p)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be changed without its statistics: %w", p.File, err)
+	}
+	if ranges, err := stats.RangesHash(); err != nil || p.Plan.Ranges != "" && ranges != p.Plan.Ranges {
+		return nil, errors.Join(err, fmt.Errorf("%s: the statistics are of the samples that %s was made from but hold other numbers; calibrate again", j.statsOf(p.File), p.File))
+	}
+	d.Stats = stats
+	return d, nil
+}
+
+// reimport reads the quantized file again that the plan was made from.
+func (j *job) reimport(p *Planned, d *Derivation) error {
+	file := plan.Resolve(p.File, p.Plan.Imported.Path)
+	m, err := j.openModel(file)
+	if err != nil {
+		return fmt.Errorf("%s was imported and its scales come from another file: %w", p.File, err)
+	}
+	defer m.Close()
+	if m.Digest != p.Plan.Imported.SHA256 {
+		return fmt.Errorf("%s was imported from %s, which has changed: SHA-256 %.12s..., the plan says %.12s...; import it again", p.File, file, m.Digest,
+			p.Plan.Imported.SHA256)
+	}
+	q, err := qdq.Read(m.Graph)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	im, err := q.Configure(p.Target)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	written, err := plan.FromSet(im.Graph, im.Set, plan.Meta{})
+	if err != nil {
+		return err
+	}
+	if d.Imported, err = written.Apply(p.Graph); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return nil
+}
+
+// maxEdits is how many commands an error about edited numbers lists.
+const maxEdits = 20
+
+// edited is the error of a plan whose numbers were changed by hand: it says which commands decide the same.
+func (j *job) edited(p *Planned) error {
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("%s: the numbers were edited by hand, and would be lost: "+format, append([]any{p.File}, a...)...)
+	}
+	d, err := j.derivation(p, 1)
+	if err != nil {
+		return fail("decide them with qwb set %s NODE:in0 scale=X zero_point=Z instead, or put %s.bak back (which ones cannot be told: %w)", p.File, p.File, err)
+	}
+	out, err := d.Derive(context.Background(), p.Plan.Decisions)
+	if err != nil {
+		return fail("decide them with qwb set instead (which ones cannot be told: %w)", err)
+	}
+	was, err := plan.FromSet(out.Graph, out.Set, plan.Meta{})
+	if err != nil {
+		return err
+	}
+	lines, rest := edits(p.File, was, p.Plan)
+	if len(lines) == 0 {
+		if rest == 0 {
+			return fail("they are again what was decided but the plan's nodes_sha256 is not theirs; qwb calibrate --fresh makes a new plan")
+		}
+		return fail("no qwb set says the same of the %d places that differ; put %s.bak back", rest, p.File)
+	}
+	if rest > 0 {
+		lines = append(lines, fmt.Sprintf("(and %d more)", rest))
+	}
+	return fail("decide them instead, on the plan as it was (%s.bak or edited back), with\n%s", p.File, strings.Join(lines, "\n"))
+}
+
+// edits lists the commands that decide what an edited plan says and the one it was does not, and how many places no command is for.
+func edits(file string, was, is *plan.Plan) (lines []string, rest int) {
+	nodes := map[string]*plan.Node{}
+	for i := range was.Nodes {
+		nodes[was.Nodes[i].Name] = &was.Nodes[i]
+	}
+	add := func(selector string, p decision.Properties) {
+		if len(lines) >= maxEdits || p.Empty() {
+			rest++
+			return
+		}
+		lines = append(lines, fmt.Sprintf("qwb set %s %s %s", quoted(file), quoted(selector), quoted(p.Words()...)))
+	}
+	for i := range is.Nodes {
+		n := &is.Nodes[i]
+		old := nodes[n.Name]
+		if old == nil || old.Domain != n.Domain {
+			domain := map[tqc.Domain]decision.Domain{tqc.DomainFP32: decision.FP32, tqc.DomainINT8: decision.Int}[n.Domain]
+			add(n.Name, decision.Properties{Domain: domain})
+			continue
+		}
+		for k := range n.Slots {
+			s := &n.Slots[k]
+			at := slices.IndexFunc(old.Slots, func(o plan.Slot) bool { return o.At == s.At })
+			if at < 0 {
+				rest++
+				continue
+			}
+			if p, differs := slotEdit(was, is, &old.Slots[at], s); differs {
+				add(n.Name+":"+s.At, p)
+			}
+		}
+	}
+	return lines, rest
+}
+
+// slotEdit is what is to be decided about a slot that was edited; nothing where no decision says it.
+func slotEdit(was, is *plan.Plan, old, now *plan.Slot) (p decision.Properties, differs bool) {
+	a, b := was.Schemes[old.Scheme], is.Schemes[now.Scheme]
+	if now.State != old.State || now.Root != old.Root {
+		return p, true
+	}
+	if !a.SameScheme(b) {
+		differs = true
+		if s, err := tqc.SchemeOf(b); err == nil && b.Policy.Has(tqc.PerChannel) {
+			p.Weights = s
+		} else if err == nil {
+			p.Activations = s
+		}
+	}
+	if !slices.Equal(old.Scale, now.Scale) || !slices.Equal(old.ZeroPoint, now.ZeroPoint) {
+		differs = true
+		if now.Root == "" && now.State == tqc.Activated {
+			p.Scale, p.ZeroPoint = now.Scale, now.ZeroPoint
+		}
+	}
+	return p, differs
+}
+
+// quoted writes words for a shell.
+func quoted(words ...string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		if out[i] = w; w == "" || strings.ContainsAny(w, " \t\n'\"\\$`*?[]{}()<>|&;!#~") {
+			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
