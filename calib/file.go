@@ -46,21 +46,26 @@ func (s *Stats) Write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if s.sums == nil {
-		b = binary.AppendUvarint(b, 0)
-	} else {
+	tail := binary.AppendUvarint(nil, 0)
+	if s.sums != nil {
 		section, err := s.sumsSection()
 		if err != nil {
 			return err
 		}
 		sum := sha256.Sum256(section)
-		b = append(appendBlob(appendBlob(binary.AppendUvarint(b, 1), sumsSection), section), sum[:]...)
+		tail = append(appendBlob(appendBlob(binary.AppendUvarint(nil, 1), sumsSection), section), sum[:]...)
 	}
-	if len(b) > math.MaxInt32-sha256.Size {
-		return fmt.Errorf("statistics of %d bytes are larger than their file may be (%d)", len(b), math.MaxInt32)
+	if len(b)+len(tail) > math.MaxInt32-sha256.Size {
+		return fmt.Errorf("statistics of %d bytes are larger than their file may be (%d)", len(b)+len(tail), math.MaxInt32)
 	}
-	sum := sha256.Sum256(b)
-	_, err = w.Write(append(b, sum[:]...))
+	h := sha256.New()
+	for _, part := range [][]byte{b, tail} { // not joined: they are large
+		h.Write(part)
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(h.Sum(nil))
 	return err
 }
 
