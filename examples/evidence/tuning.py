@@ -80,7 +80,7 @@ for name, n in place.networks(a.only):
     off = nsr(run(place.path(f"{name}.after.onnx"), inputs, optimize=False), f)
     d = after - before
     rows.append([name, len(inputs), mean(before), mean(after), f"{off.mean():.3g}", mean(d), f"{after.mean() / before.mean():.3f}",
-                 f"{sum(m['kept'] for m in t['methods'])} of {max(len(m['layers']) for m in t['methods'])}", f"{t['held_out']} {t['held_out_kind']}"])
+                 f"{'+'.join(str(m['kept']) for m in t['methods'])} of {max(len(m['layers']) for m in t['methods'])}", f"{t['held_out']} {t['held_out_kind']}"])
     print(rows[-1], flush=True)
 print(f"{a.platform}, method {a.method}: cNSR in ONNX Runtime\n")
 table(["network", "samples", "before", "after", "after, unoptimized", "change", "after / before", "kept", "held out"], rows)
