@@ -87,4 +87,13 @@ func TestThePlatformInTheDocument(t *testing.T) {
 	done(t, "calibrate", "m.onnx", "--data", "synthetic:4", "--platform", "./mynpu.yaml")
 	nodes := string(planParts(t, "m.plan.json")["nodes"])
 	require.Contains(t, nodes, `"why":"conservative"`)
+
+	// The plan holds the platform: it needs the file no more.
+	require.NoError(t, os.Rename("mynpu.yaml", "gone.yaml"))
+	done(t, "verify", "m.plan.json")
+	done(t, "export", "m.plan.json", "--platform", "mynpu", "-o", "m.int8.onnx")
+	done(t, "export", "m.plan.json", "--platform", "gone.yaml", "-o", "m.int8.onnx")
+	require.NoError(t, os.WriteFile("gone.yaml", []byte(strings.Replace(text, "border_cost: 4", "border_cost: 5", 1)), 0o644))
+	fails(t, exitFailed, "m.plan.json is a plan for mynpu; make one for gone.yaml first", "export", "m.plan.json", "--platform", "gone.yaml", "-o", "other.onnx")
+	fails(t, exitUsage, `unknown platform "npu"`, "export", "m.plan.json", "--platform", "npu", "-o", "other.onnx")
 }
