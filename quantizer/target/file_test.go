@@ -108,6 +108,8 @@ func TestFilesThatAreWrong(t *testing.T) {
 		{"type: Relu", "type: Conv", "operator Conv stands twice"},
 		{"role: activation", "role: weighted", "operator Relu: its role cannot be weighted"},
 		{"max_opset: 21", "max_opset: 12", "opsets from 13 to 12"},
+		{"min_opset: 13", "min_opset: 13, zero_point_zero: true", "uint8-asym-tensor has zero points other than 0"},
+		{"min_opset: 13", "min_opset: 13, signed_only: true", "uint8-asym-tensor is unsigned"},
 		{"min_opset: 13", "min_opset: 11", "opset 11: scales per channel came with 13"},
 		{"mynpu", "My NPU", "a name has small letters, digits and _"},
 		{"others: [int16-sym-tensor]", "others: [int16-sym-channel]", "activations have one scale"},

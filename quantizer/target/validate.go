@@ -112,6 +112,14 @@ func (t *Target) validatePolicies() error {
 	if t.Activation.Policy&(tqc.PerChannel|tqc.PerGroup) != 0 {
 		return fmt.Errorf("activation: %s: activations have one scale", t.Activation.Policy)
 	}
+	for _, s := range t.Defaults().Activation {
+		switch {
+		case t.Export.ZeroPointZero && (s.Asymmetric || s.Unsigned):
+			return fmt.Errorf("activation: %s has zero points other than 0, which export says its reader does not take", s)
+		case t.Export.SignedOnly && s.Unsigned:
+			return fmt.Errorf("activation: %s is unsigned, which export says its reader does not take", s)
+		}
+	}
 	if r := t.ReducedWeight; r[0] != r[1] && (r[0] < t.Weight.QMin || r[1] > t.Weight.QMax) {
 		return fmt.Errorf("reduced weights from %d to %d: weights go from %d to %d", r[0], r[1], t.Weight.QMin, t.Weight.QMax)
 	}
