@@ -14,6 +14,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/graphtest"
 	"qwb/quantizer"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -31,10 +32,9 @@ func configure(t testing.TB, g *graph.Graph, platform, selectors string) (*tqc.S
 	free.BorderCost = 0
 	var forced []dispatch.Forced
 	if selectors != "" {
-		list, err := dispatch.ParseSelectors(selectors)
+		nodes, err := decision.Nodes(g, selectors)
 		require.NoError(t, err)
-		forced, err = dispatch.Select(g, list, dispatch.ByUser)
-		require.NoError(t, err)
+		forced = []dispatch.Forced{{Nodes: nodes, Who: dispatch.ByUser, Why: selectors}}
 	}
 	a, err := dispatch.Assign(g, &free, dispatch.Options{Forced: forced})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/quantizer"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/passes"
 	"qwb/quantizer/target"
@@ -68,10 +69,9 @@ func configure(t testing.TB, g *graph.Graph, tg *target.Target, selectors string
 	t.Helper()
 	var forced []dispatch.Forced
 	if selectors != "" {
-		list, err := dispatch.ParseSelectors(selectors)
+		nodes, err := decision.Nodes(g, selectors)
 		require.NoError(t, err)
-		forced, err = dispatch.Select(g, list, dispatch.ByUser)
-		require.NoError(t, err)
+		forced = []dispatch.Forced{{Nodes: nodes, Who: dispatch.ByUser, Why: selectors}}
 	}
 	a, err := dispatch.Assign(g, tg, dispatch.Options{Forced: forced})
 	if err != nil {

@@ -320,6 +320,22 @@ func (s *Selector) Match(g *graph.Graph, set *tqc.Set) (*Match, error) {
 	return out, nil
 }
 
+// Nodes returns the operators of g that selectors mean, in g.Order. Tensors among them are an error.
+func Nodes(g *graph.Graph, texts ...string) ([]graph.NodeID, error) {
+	s, err := ParseSelector(texts...)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.Match(g, tqc.NewSet(g))
+	if err != nil {
+		return nil, err
+	}
+	if len(m.Slots)+len(m.Except) > 0 {
+		return nil, fmt.Errorf("selector %q means tensors, not operators", s.text)
+	}
+	return m.Nodes, nil
+}
+
 type matcher struct {
 	g      *graph.Graph
 	set    *tqc.Set

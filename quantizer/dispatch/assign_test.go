@@ -10,6 +10,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/graphtest"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -105,8 +106,7 @@ func TestBordersAndWork(t *testing.T) {
 	require.Equal(t, total, integer)
 	require.Equal(t, "x/2048/in q/8/out ", borders(g, a))
 
-	forced, err := dispatch.Select(g, selectors(t, "conv2"), dispatch.ByUser)
-	require.NoError(t, err)
+	forced := user(t, g, "conv2")
 	a, err = dispatch.Assign(g, &target.ONNXRuntime, dispatch.Options{Forced: forced})
 	require.NoError(t, err)
 	integer, _ = a.Work()
@@ -129,10 +129,11 @@ func borders(g *graph.Graph, a *dispatch.Assignment) string {
 	return s
 }
 
-func selectors(t testing.TB, text string) []dispatch.Selector {
-	list, err := dispatch.ParseSelectors(text)
+// user is what a user sends to float.
+func user(t testing.TB, g *graph.Graph, selector string) []dispatch.Forced {
+	nodes, err := decision.Nodes(g, selector)
 	require.NoError(t, err)
-	return list
+	return []dispatch.Forced{{Nodes: nodes, Who: dispatch.ByUser, Why: selector}}
 }
 
 // Whatever set of nodes is forced, and whatever the strategy, the constraints hold afterwards.
@@ -218,71 +219,6 @@ output h
 		"scaled": tqc.DomainSOI, "int": tqc.DomainSOI, "resize": tqc.DomainINT8, "nonzero": tqc.DomainFP32, "zeros": tqc.DomainSOI, "add": tqc.DomainFP32} {
 		require.Equal(t, want, a.Domains[id(t, g, name)], name)
 	}
-}
-
-func TestSelectors(t *testing.T) {
-	g := parse(t, residual)
-	for text, want := range map[string]string{
-		"conv1":               "conv1",
-		" conv1 , relu1 ":     "conv1 relu1",
-		"/^relu/":             "relu1 relu2",
-		"/2$/,add":            "conv2 relu2 add",
-		"type:Conv":           "conv1 conv2 conv3",
-		`/conv[1\,2]$/`:       "conv1 conv2",
-		"type:MaxPool,/^gap/": "pool gap",
-	} {
-		sets, err := dispatch.Select(g, selectors(t, text), dispatch.ByUser)
-		require.NoError(t, err, text)
-		var names []string
-		for _, s := range sets {
-			for _, n := range s.Nodes {
-				names = append(names, g.Node(n).Name)
-			}
-		}
-		require.Equal(t, "["+want+"]", fmt.Sprint(names), text)
-	}
-	for text, want := range map[string]string{
-		"":          `selector "" is empty`,
-		"//":        `selector "//" is empty`,
-		"a,,b":      `selector "" is empty`,
-		"/(/":       "missing closing )",
-		"type:":     `selector "type:" names no operator type`,
-		"/a{2001}/": "invalid repeat count",
-	} {
-		_, err := dispatch.ParseSelectors(text)
-		require.ErrorContains(t, err, want, text)
-	}
-	for text, want := range map[string]string{
-		"conv4":     `selector "conv4" matches no node`,
-		"Conv":      `selector "Conv" matches no node; did you mean "conv1"?`,
-		"/^x/":      `selector "/^x/" matches no node`,
-		"type:conv": `selector "type:conv" matches no node`,
-	} {
-		_, err := dispatch.Select(g, selectors(t, text), dispatch.ByUser)
-		require.ErrorContains(t, err, want, text)
-	}
-	named := graph.New("", 17)
-	v, err := named.AddValue(graph.Value{Name: "v"})
-	require.NoError(t, err)
-	_, err = named.AddNode(graph.Node{Name: "/a, b/c", Op: "Relu", Outputs: []graph.ValueID{v}})
-	require.NoError(t, err)
-	sets, err := dispatch.Select(named, selectors(t, `/a\, b/c`), dispatch.ByUser)
-	require.NoError(t, err, "names may begin with a slash and contain commas")
-	require.Len(t, sets[0].Nodes, 1)
-}
-
-func FuzzParseSelectors(f *testing.F) {
-	for _, s := range []string{"a,b", "/x/", "type:Conv", `a\,b`, "//", "/", "\\"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		list, err := dispatch.ParseSelectors(text)
-		if err == nil {
-			for _, s := range list {
-				s.Matches(&graph.Node{Name: text, Op: text})
-			}
-		}
-	})
 }
 
 // TestUpsample: what opset 9 calls Upsample passes integers through as Resize does, unless it interpolates.

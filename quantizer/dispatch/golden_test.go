@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -40,11 +41,13 @@ func golden(t testing.TB, g *graph.Graph, line string) (*target.Target, dispatch
 			cost, err = strconv.ParseFloat(value, 64)
 			o.BorderCost = &cost
 		case "fp32", "int":
-			var list []dispatch.Forced
-			list, err = dispatch.Select(g, selectors(t, value), dispatch.ByUser)
-			for _, f := range list {
+			for _, text := range strings.Split(value, ",") {
+				f := dispatch.Forced{Who: dispatch.ByUser, Why: text}
 				if words[i] == "int" {
 					f.Domain = tqc.DomainINT8
+				}
+				if f.Nodes, err = decision.Nodes(g, text); err != nil {
+					break
 				}
 				o.Forced = append(o.Forced, f)
 			}
