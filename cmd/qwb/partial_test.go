@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/tqc"
 )
 
 // odd is a quantized file: one convolution of 8 bits, and one whose weights have no integer form.
@@ -110,4 +113,40 @@ func TestNothingIsNoSuccess(t *testing.T) {
 	require.NoFileExists(t, "f.onnx")
 	done(t, "export", "--platform", "trt_int8", "-o", "f.onnx", "--unverified")
 	require.True(t, strings.HasPrefix(metadataOf(t, "f.onnx")["qwb.verification"], "unverified "))
+}
+
+// withBias is a float network whose second operator has a bias.
+const withBias = `
+graph withBias
+opset 21
+input x: f32[1,4,6,6]
+const w1: f32[4,4,1,1] = iota(start=-8, step=1)
+const w2: f32[5,144] = iota(start=-300, step=1)
+const b2: f32[5] = [1, -2, 3, -4, 5]
+a = Conv(x, w1) "first"
+f = Flatten(a) "flat"
+y = Gemm(f, w2, b2) {transB=1} "second"
+output y: f32[1,5]
+`
+
+// Weights in groups that somebody decides have no bias of one scale per channel: it stays float, and the operator is simulated.
+func TestBiasBehindWeightsInGroups(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", withBias)
+	saveInputs(t, "data", 100, 3, 1, 4, 6, 6)
+	shown := done(t, "target", "show", "onnx").stdout
+	mine := strings.NewReplacer("name: onnx\n", "name: mine\n", "weight: {scheme: int8-sym-channel,", "weight: {scheme: int8-sym-channel, others: [int4-sym-g16],").Replace(shown)
+	require.Contains(t, mine, "g16")
+	require.NoError(t, os.WriteFile("mine.yaml", []byte(mine), 0o644))
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "mine.yaml", "--border-cost", "0")
+	done(t, "set", "second", "weights=int4-sym-g16")
+	o := done(t, "verify", "--json").object(t)
+	require.Equal(t, analysis.VerdictPartial, o["verdict"])
+	require.Equal(t, "second", o["simulated"].([]any)[0].(map[string]any)["node"])
+	done(t, "export", "--platform", "mine", "-o", "q.onnx")
+	p, err := plan.Read("m.plan.json")
+	require.NoError(t, err)
+	bias := p.Nodes[len(p.Nodes)-1].Slots[2]
+	require.Equal(t, "in2", bias.At)
+	require.Equal(t, tqc.FP32, bias.State)
 }

@@ -12,12 +12,16 @@ import (
 )
 
 // Bias marks the integer biases as waiting for the scales of their operator.
-var Bias = Pass{Name: "bias", Doc: "integer biases wait for input scale * weight scale", Run: bias}
+var Bias = Pass{Name: "bias", Doc: "integer biases wait for input scale * weight scale; those behind weights in groups stay float", Run: bias}
 
 func bias(c *Context) error {
 	for _, id := range c.integers() {
 		if s := biasSlot(c.Set, c.Bound, id); c.waiting(s) {
-			if err := c.Set.Advance(s, tqc.PassiveInit); err != nil {
+			state := tqc.PassiveInit
+			if w := c.Set.Input(id, 1); w != tqc.NoSlot && c.Set.Slot(w).Config.Policy.Has(tqc.PerGroup) {
+				state = tqc.FP32 // an output channel has many weight scales, so that no integer of its sum is the bias
+			}
+			if err := c.Set.Advance(s, state); err != nil {
 				return c.Graph.ErrorAt("configure", id, err)
 			}
 		}
