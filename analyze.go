@@ -10,7 +10,6 @@ import (
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
 
@@ -114,7 +113,7 @@ func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats) func(graph.Val
 			used = root.Config.Observer
 		}
 		var out []analysis.Threshold
-		for _, th := range calib.Thresholds(t.State, set.Slot(id).Config, observers.Params{}) {
+		for _, th := range calib.Thresholds(t.State, set.Slot(id).Config) {
 			out = append(out, analysis.Threshold{Method: string(th.Method), Lo: th.Range.Lo, Hi: th.Range.Hi, Used: th.Method == used})
 		}
 		return out

@@ -105,8 +105,8 @@ func (a *activation) choice(g *graph.Graph) Choice {
 
 // ranges finds the range by the method asked for, or by each where the choice is automatic.
 func (r *renderer) ranges(a *activation) error {
-	params := r.cfg.Params.With(a.asked)
-	key := a.memoKey(params.Percentile)
+	_, parameter, _ := a.asked.Split() // 0 where there is none
+	key := a.memoKey(parameter)
 	if a.tried = r.cfg.Memo.find(key); a.tried != nil {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (r *renderer) ranges(a *activation) error {
 		methods = []*observers.Method{m}
 	}
 	for _, m := range methods {
-		t, err := try(state, m, a.slot.Config, params)
+		t, err := try(state, m, a.slot.Config, parameter)
 		if a.asked != tqc.ObserverAuto {
 			t.method = a.asked
 		}
@@ -142,9 +142,9 @@ func (r *renderer) ranges(a *activation) error {
 }
 
 // try applies one method.
-func try(st *observers.State, m *observers.Method, c tqc.Config, p observers.Params) (trial, error) {
+func try(st *observers.State, m *observers.Method, c tqc.Config, parameter float64) (trial, error) {
 	t := trial{method: m.Name}
-	one, warnings, err := m.Range(st, c, p)
+	one, warnings, err := m.Range(st, c, parameter)
 	if err != nil {
 		return t, err
 	}

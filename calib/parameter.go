@@ -25,11 +25,11 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 	if method == nil {
 		method = observers.MinMax
 	}
-	params := r.cfg.Params.With(c.Observer)
+	_, parameter, _ := c.Observer.Split() // 0 where there is none
 	ranges := make([]observers.Range, parts.count())
 	err = parallel(len(ranges), r.cfg.Threads, func(i int) error {
 		var err error
-		ranges[i], err = partRange(parts, i, method, c, params)
+		ranges[i], err = partRange(parts, i, method, c, parameter)
 		return err
 	})
 	if err != nil {
@@ -104,7 +104,7 @@ func (p parts) each(i int, f func(run []float32)) {
 }
 
 // partRange is the range of one part by a method, as if it were a tensor of its own.
-func partRange(p parts, i int, m *observers.Method, c tqc.Config, params observers.Params) (observers.Range, error) {
+func partRange(p parts, i int, m *observers.Method, c tqc.Config, parameter float64) (observers.Range, error) {
 	if m == observers.MinMax {
 		return partExtent(p, i)
 	}
@@ -122,7 +122,7 @@ func partRange(p parts, i int, m *observers.Method, c tqc.Config, params observe
 		return observers.Range{}, nil
 	}
 	c.Policy = c.Policy&^(tqc.PerChannel|tqc.PerGroup) | tqc.PerTensor
-	r, _, err := m.Range(st, c, params)
+	r, _, err := m.Range(st, c, parameter)
 	return r, err
 }
 

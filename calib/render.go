@@ -16,7 +16,6 @@ import (
 type RenderConfig struct {
 	// Observer, if set, replaces the method that the configuration of activations names, prescribed scales excepted.
 	Observer tqc.Observer
-	Params   observers.Params
 	Memo     *Memo // ranges of earlier calls for the same graph and statistics; nil remembers nothing
 	Threads  int   // how many tensors are worked on at a time, 0 for one; the result does not depend on it
 }
@@ -50,11 +49,8 @@ type Outcome struct {
 // PASSIVE with them, and the integer biases follow (passes.SolveBias). The statistics must be of g; on an error set is
 // left half rendered and should be dropped.
 func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg RenderConfig) (*Outcome, error) {
-	if err := cfg.Params.Validate(); err != nil {
-		return nil, fmt.Errorf("calibrate: %w", err)
-	}
-	if cfg.Observer != tqc.ObserverNone && cfg.Observer != tqc.ObserverAuto && observers.Find(cfg.Observer) == nil {
-		return nil, fmt.Errorf("calibrate: no observer is called %q; there are auto and %v", cfg.Observer, tqc.Observers)
+	if err := cfg.Observer.Valid(); err != nil {
+		return nil, fmt.Errorf("calibrate: %w; there are auto and %v", err, tqc.Observers)
 	}
 	order, err := g.Order()
 	if err != nil {

@@ -177,7 +177,7 @@ output y: f32[1,3,6,6]`)
 		best := c.Errors[0]
 		for _, e := range c.Errors {
 			m := observers.Find(e.Method)
-			rg, _, err := m.Range(stats.Tensor("x").State, set.Slot(c.Slot).Config, observers.Params{})
+			rg, _, err := m.Range(stats.Tensor("x").State, set.Slot(c.Slot).Config, 0)
 			require.NoError(t, err)
 			scale, zp, _, err := qmath.ScaleFromRange(rg.Lo, rg.Hi, set.Slot(c.Slot).Config.Scheme())
 			require.NoError(t, err)
@@ -312,13 +312,13 @@ func TestRenderRefuses(t *testing.T) {
 	stats := run(t, g, images(14, 2), calib.Config{})
 	empty := run(t, g, nil, calib.Config{})
 	for want, f := range map[string]func() error{
-		`no observer is called "best"`: func() error {
+		`unknown observer "best"`: func() error {
 			_, err := calib.Render(context.Background(), g, configure(t, g, "trt_int8", quantizer.Options{}), stats, calib.RenderConfig{Observer: "best"})
 			return err
 		},
 		"percentile 2": func() error {
 			_, err := calib.Render(context.Background(), g, configure(t, g, "trt_int8", quantizer.Options{}), stats,
-				calib.RenderConfig{Params: observers.Params{Percentile: 2}})
+				calib.RenderConfig{Observer: "percentile(2)"})
 			return err
 		},
 		`the statistics have nothing on`: func() error {
@@ -338,11 +338,11 @@ func TestThresholds(t *testing.T) {
 	stats := run(t, parse(t, network), images(15, 3), calib.Config{})
 	cfg := tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMax: 255}
 	var names []tqc.Observer
-	for _, th := range calib.Thresholds(stats.Tensor("s").State, cfg, observers.Params{}) {
+	for _, th := range calib.Thresholds(stats.Tensor("s").State, cfg) {
 		names = append(names, th.Method)
 	}
 	require.ElementsMatch(t, tqc.Observers, names, "a softmax output serves every method")
-	require.Len(t, calib.Thresholds(stats.Tensor("x").State, cfg, observers.Params{}), 4)
+	require.Len(t, calib.Thresholds(stats.Tensor("x").State, cfg), 4)
 }
 
 // The parameter of percentile reaches the method, of activations by their configuration and by RenderConfig alike, and of weights.

@@ -13,10 +13,10 @@ type Threshold struct {
 
 // Thresholds returns the range of every method that serves the tensor under a policy, in the order of observers.All; for
 // reports, which show the methods next to each other.
-func Thresholds(st *observers.State, c tqc.Config, p observers.Params) []Threshold {
+func Thresholds(st *observers.State, c tqc.Config) []Threshold {
 	var list []Threshold
 	for _, m := range observers.All {
-		if r, _, err := m.Range(st, c, p); err == nil {
+		if r, _, err := m.Range(st, c, 0); err == nil {
 			list = append(list, Threshold{m.Name, r})
 		}
 	}

@@ -24,8 +24,8 @@ import (
 var Isotone = &Method{
 	Name: tqc.ObserverIsotone,
 	Doc:  "softmax outputs: the scale at which the most rows keep their largest value",
-	Range: func(st *State, cfg tqc.Config, p Params) (Range, []Warning, error) {
-		warnings, err := perTensor(st, cfg, p)
+	Range: func(st *State, cfg tqc.Config, _ float64) (Range, []Warning, error) {
+		warnings, err := perTensor(st, cfg)
 		if err != nil {
 			return Range{}, nil, err
 		}

@@ -97,7 +97,7 @@ func TestMSEAgainstExhaustiveSearch(t *testing.T) {
 		for _, symmetric := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/symmetric=%t", d.name, symmetric), func(t *testing.T) {
 				cfg := act(symmetric)
-				r, _, err := MSE.Range(st, cfg, Params{})
+				r, _, err := MSE.Range(st, cfg, 0)
 				require.NoError(t, err)
 				got := squaredError(t, v, r, cfg)
 				best := math.Inf(1)
@@ -161,18 +161,18 @@ func TestPercentileAgainstSorting(t *testing.T) {
 					t.Helper()
 					require.InDelta(t, float64(want), got, math.Abs(float64(want))/1024, "%s n=%d p=%g", d.name, n, p)
 				}
-				r, _, err := Percentile.Range(st, act(false), Params{Percentile: p})
+				r, _, err := Percentile.Range(st, act(false), p)
 				require.NoError(t, err)
 				near(sorted[rank], r.Hi)
 				near(sorted[n-1-rank], r.Lo)
-				r, _, err = Percentile.Range(st, act(true), Params{Percentile: p})
+				r, _, err = Percentile.Range(st, act(true), p)
 				require.NoError(t, err)
 				near(abs[rank], max(-r.Lo, r.Hi))
 				near(sorted[rank], st.Quantile(p))
 			}
 		}
 	}
-	_, _, err := Percentile.Range(stateOf(t, []float32{1}), act(true), Params{Percentile: 1.5})
+	_, _, err := Percentile.Range(stateOf(t, []float32{1}), act(true), 1.5)
 	require.ErrorContains(t, err, "percentile 1.5")
 }
 
@@ -291,7 +291,7 @@ func TestKLTriesEveryThreshold(t *testing.T) {
 	for _, name := range []string{"gauss", "relu", "heavy"} {
 		st := stateOf(t, draw(name, 24, 20000))
 		lo, hi := float64(st.Extent().Min), float64(st.Extent().Max)
-		r, _, err := KL.Range(st, act(false), Params{})
+		r, _, err := KL.Range(st, act(false), 0)
 		require.NoError(t, err)
 		s := newKLSearch(st, false)
 		best, at := math.Inf(1), 0.0
@@ -309,7 +309,7 @@ func TestKLTriesEveryThreshold(t *testing.T) {
 
 // With light tails KL keeps nearly everything; an outlier is cut off however far away it is.
 func TestKLBehaviour(t *testing.T) {
-	r, _, err := KL.Range(stateOf(t, draw("uniform", 24, 50000)), act(false), Params{})
+	r, _, err := KL.Range(stateOf(t, draw("uniform", 24, 50000)), act(false), 0)
 	require.NoError(t, err)
 	require.Greater(t, r.Hi-r.Lo, 2.9)
 	for _, symmetric := range []bool{true, false} {
@@ -318,7 +318,7 @@ func TestKLBehaviour(t *testing.T) {
 				v := draw(name, 25, n)
 				for _, outlier := range []float32{40, 400, 4000} {
 					v[7] = outlier
-					r, _, err := KL.Range(stateOf(t, v), act(symmetric), Params{})
+					r, _, err := KL.Range(stateOf(t, v), act(symmetric), 0)
 					require.NoError(t, err)
 					require.Less(t, r.Hi, 6.0, "%s %d %g", name, n, outlier)
 					require.Greater(t, r.Hi, 2.0, "%s %d %g", name, n, outlier)
@@ -328,7 +328,7 @@ func TestKLBehaviour(t *testing.T) {
 	}
 	cfg := act(true)
 	cfg.Bits, cfg.QMin, cfg.QMax = 16, -32768, 32767
-	_, _, err = KL.Range(stateOf(t, []float32{1}), cfg, Params{})
+	_, _, err = KL.Range(stateOf(t, []float32{1}), cfg, 0)
 	require.ErrorContains(t, err, "at most 1024 codes")
 }
 
@@ -380,9 +380,9 @@ func TestIsotone(t *testing.T) {
 			}
 			return n, promised
 		}
-		rg, _, err := Isotone.Range(st, cfg, Params{})
+		rg, _, err := Isotone.Range(st, cfg, 0)
 		require.NoError(t, err)
-		minmax, _, err := MinMax.Range(st, cfg, Params{})
+		minmax, _, err := MinMax.Range(st, cfg, 0)
 		require.NoError(t, err)
 		_, got := kept(rg)
 		_, base := kept(minmax)
@@ -405,7 +405,7 @@ func TestIsotoneRefusesPPQsCondition(t *testing.T) {
 	_, err := st.Observe(x, 1)
 	require.NoError(t, err)
 	require.NoError(t, st.ObserveRows(x, 1))
-	r, warnings, err := Isotone.Range(st, act(true), Params{})
+	r, warnings, err := Isotone.Range(st, act(true), 0)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	scale, _, _, err := qmath.ScaleFromRange(r.Lo, r.Hi, act(true).Scheme())
@@ -414,9 +414,9 @@ func TestIsotoneRefusesPPQsCondition(t *testing.T) {
 	require.Greater(t, float64(scale), 0.59)
 	require.True(t, keeps(qmath.Grid{Scale: scale, QMin: -128, QMax: 127}, []float32{1.4, 0.8}))
 
-	_, _, err = Isotone.Range(stateOf(t, []float32{1, 2}), act(true), Params{})
+	_, _, err = Isotone.Range(stateOf(t, []float32{1, 2}), act(true), 0)
 	require.ErrorIs(t, err, ErrNoRows)
-	_, _, err = Isotone.Range(stateOf(t, []float32{-1, 2}), act(true), Params{})
+	_, _, err = Isotone.Range(stateOf(t, []float32{-1, 2}), act(true), 0)
 	require.ErrorIs(t, err, ErrNegative)
 }
 
@@ -458,7 +458,7 @@ func TestDegenerateTensors(t *testing.T) {
 					if pow2 {
 						cfg.Policy |= tqc.PowerOf2
 					}
-					r, _, err := m.Range(st, cfg, Params{})
+					r, _, err := m.Range(st, cfg, 0)
 					if m == Isotone && err != nil {
 						require.True(t, err == ErrNoRows || err == ErrNegative, "%s: %v", name, err)
 						continue
@@ -475,11 +475,11 @@ func TestDegenerateTensors(t *testing.T) {
 		}
 	}
 	for _, m := range All {
-		_, _, err := m.Range(New(), act(true), Params{})
+		_, _, err := m.Range(New(), act(true), 0)
 		require.ErrorIs(t, err, ErrEmpty, m.Name)
 		cfg := act(true)
 		cfg.Policy = tqc.Symmetric | tqc.PerChannel | tqc.Linear
-		_, _, err = m.Range(stateOf(t, []float32{1}), cfg, Params{})
+		_, _, err = m.Range(stateOf(t, []float32{1}), cfg, 0)
 		if m == MinMax {
 			require.NoError(t, err)
 		} else {
@@ -498,7 +498,7 @@ func BenchmarkRange(b *testing.B) {
 		for _, symmetric := range []bool{true, false} {
 			b.Run(fmt.Sprintf("method=%s/symmetric=%t", m.Name, symmetric), func(b *testing.B) {
 				for range b.N {
-					_, _, _ = m.Range(st, act(symmetric), Params{})
+					_, _, _ = m.Range(st, act(symmetric), 0)
 				}
 			})
 		}

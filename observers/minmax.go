@@ -9,8 +9,8 @@ import (
 var MinMax = &Method{
 	Name: tqc.ObserverMinMax,
 	Doc:  "the exact minimum and maximum",
-	Range: func(st *State, _ tqc.Config, p Params) (Range, []Warning, error) {
-		warnings, err := ready(st, p)
+	Range: func(st *State, _ tqc.Config, _ float64) (Range, []Warning, error) {
+		warnings, err := ready(st)
 		if err != nil {
 			return Range{}, nil, err
 		}

@@ -17,46 +17,17 @@ type Warning struct {
 	Text string
 }
 
-// Params are the settings of the methods. The zero value means the defaults.
-type Params struct {
-	// Percentile is the share of values that stay inside the range, in (0, 1]; 0 means DefaultPercentile. An asymmetric
-	// policy cuts 1-Percentile off each end, a symmetric one off the end of |x|.
-	Percentile float64
-}
-
 // DefaultPercentile is PPQ's.
 const DefaultPercentile = 0.9999
-
-func (p Params) percentile() float64 {
-	if p.Percentile == 0 {
-		return DefaultPercentile
-	}
-	return p.Percentile
-}
-
-// With returns p with the parameter that an observer gives, as percentile(0.999) does.
-func (p Params) With(o tqc.Observer) Params {
-	if method, value, err := o.Split(); err == nil && value != 0 && method == tqc.ObserverPercentile {
-		p.Percentile = value
-	}
-	return p
-}
-
-// Validate reports the first setting that cannot be.
-func (p Params) Validate() error {
-	if q := p.percentile(); !(q > 0 && q <= 1) {
-		return fmt.Errorf("percentile %g: only above 0 and up to 1", q)
-	}
-	return nil
-}
 
 // Method turns the statistics of one tensor into a range for a policy. Methods are values, listed in All.
 type Method struct {
 	Name tqc.Observer
 	Doc  string // one line
-	// Range never writes to st. cfg is the slot's policy; bits, integer range and symmetry matter to some methods. It fails
+	// Range never writes to st. parameter is the number in an observer's parentheses, as in percentile(0.999), 0 for the method's own
+	// default; tqc.Observer.Split says what its values are. cfg is the slot's policy; bits, integer range and symmetry matter to some methods. It fails
 	// on statistics that contain NaN or no finite value, and on policies the method cannot serve (all but minmax: per-channel).
-	Range func(st *State, cfg tqc.Config, p Params) (Range, []Warning, error)
+	Range func(st *State, cfg tqc.Config, parameter float64) (Range, []Warning, error)
 }
 
 // All lists the methods in the order of simplicity, simplest first; automatic choice prefers earlier ones on a tie.
@@ -88,10 +59,7 @@ var (
 )
 
 // ready is what every method checks first. The warnings are those about infinite values.
-func ready(st *State, p Params) ([]Warning, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
+func ready(st *State) ([]Warning, error) {
 	if st.NaN() > 0 {
 		return nil, ErrNaN
 	}
@@ -105,12 +73,12 @@ func ready(st *State, p Params) ([]Warning, error) {
 }
 
 // perTensor is ready for the methods that read the histogram.
-func perTensor(st *State, cfg tqc.Config, p Params) ([]Warning, error) {
+func perTensor(st *State, cfg tqc.Config) ([]Warning, error) {
 	if !cfg.Policy.Has(tqc.PerTensor) {
 		return nil, ErrPerChannel
 	}
 	if !st.HasBins() {
 		return nil, ErrNoBins
 	}
-	return ready(st, p)
+	return ready(st)
 }

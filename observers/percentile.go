@@ -1,14 +1,16 @@
 package observers
 
 import (
+	"cmp"
+	"fmt"
 	"iter"
 	"math"
 
 	"qwb/quantizer/tqc"
 )
 
-// Percentile keeps Params.Percentile of the values inside the range and clips the rest. A symmetric policy takes that quantile
-// of |x| and cuts the range to minimum and maximum; an asymmetric policy cuts off 1-p at each end.
+// Percentile keeps a share p of the values inside the range and clips the rest; p is its parameter, in (0, 1], DefaultPercentile where
+// none is given. A symmetric policy takes that quantile of |x| and cuts the range to minimum and maximum; an asymmetric policy cuts off 1-p at each end.
 //
 // The quantile p of n values is the value of rank ceil(p*n), that is, the smallest value that at least p*n values do not
 // exceed. It is taken over all values of all samples, zeros included, so it does not depend on how samples are batched (PPQ
@@ -17,13 +19,17 @@ import (
 var Percentile = &Method{
 	Name: tqc.ObserverPercentile,
 	Doc:  "the quantile that keeps a share of the values inside, 99.99 % by default",
-	Range: func(st *State, cfg tqc.Config, p Params) (Range, []Warning, error) {
-		warnings, err := perTensor(st, cfg, p)
+	Range: func(st *State, cfg tqc.Config, share float64) (Range, []Warning, error) {
+		share = cmp.Or(share, DefaultPercentile)
+		if !(share > 0 && share <= 1) {
+			return Range{}, nil, fmt.Errorf("percentile %g: only above 0 and up to 1", share)
+		}
+		warnings, err := perTensor(st, cfg)
 		if err != nil {
 			return Range{}, nil, err
 		}
 		n := st.Count()
-		rank := quantileRank(p.percentile(), n)
+		rank := quantileRank(share, n)
 		lo, hi := float64(st.extent.Min), float64(st.extent.Max)
 		if cfg.Policy.Has(tqc.Symmetric) {
 			q := st.atRank(rank, st.hist.absolute().bins, 0, max(-lo, hi))

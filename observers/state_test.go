@@ -218,7 +218,7 @@ func TestNotFinite(t *testing.T) {
 	require.Equal(t, Extent{-1, 2}, x)
 	neg, pos := st.Inf()
 	require.EqualValues(t, []uint64{2, 1, 2}, []uint64{neg, pos, st.Count()})
-	r, warnings, err := MinMax.Range(st, act(true), Params{})
+	r, warnings, err := MinMax.Range(st, act(true), 0)
 	require.NoError(t, err)
 	require.Equal(t, Range{-1, 2}, r)
 	require.Len(t, warnings, 1)
@@ -227,7 +227,7 @@ func TestNotFinite(t *testing.T) {
 	_, err = st.Observe(tensor.FromF32([]float32{1, float32(math.NaN())}, 2), -1)
 	require.ErrorContains(t, err, "1 of 2 values are NaN")
 	for _, m := range All {
-		_, _, err := m.Range(st, act(true), Params{})
+		_, _, err := m.Range(st, act(true), 0)
 		require.ErrorIs(t, err, ErrNaN, m.Name)
 	}
 	_, err = New().Observe(tensor.New(tensor.Int64, 3), -1)
@@ -295,8 +295,8 @@ func FuzzUnmarshal(f *testing.F) {
 		c := st.Clone()
 		require.Equal(t, b, encode(t, c))
 		for _, m := range All {
-			_, _, _ = m.Range(st, act(true), Params{})
-			_, _, _ = m.Range(st, act(false), Params{})
+			_, _, _ = m.Range(st, act(true), 0)
+			_, _, _ = m.Range(st, act(false), 0)
 		}
 	})
 }
@@ -429,7 +429,7 @@ func TestMinMaxOnly(t *testing.T) {
 			continue
 		}
 		for _, m := range All {
-			_, _, err := m.Range(few, act(true), Params{})
+			_, _, err := m.Range(few, act(true), 0)
 			if m == MinMax {
 				require.NoError(t, err)
 			} else {
