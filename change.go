@@ -251,17 +251,17 @@ func (c *change) idle(d *decision.Decision, out *Derived) string {
 	if err != nil {
 		return err.Error()
 	}
-	for _, id := range m.Nodes {
+	nodes := slices.Clone(m.Nodes)
+	for _, s := range m.Slots {
+		nodes = append(nodes, out.Set.Slot(s).Node)
+	}
+	for _, id := range nodes {
 		if out.Set.Domains[id] != tqc.DomainINT8 {
 			return fmt.Sprintf("%q does not run on integers (%s)", out.Graph.Node(id).Name, out.Set.Why[id])
 		}
 	}
-	for _, s := range m.Slots {
-		id := out.Set.Slot(s).Node
-		if out.Set.Domains[id] != tqc.DomainINT8 {
-			return fmt.Sprintf("%q does not run on integers (%s)", out.Graph.Node(id).Name, out.Set.Why[id])
-		}
-		return fmt.Sprintf("%s does not quantize %s", c.p.Target.Name, slotName(out.Graph, out.Set, s))
+	if len(m.Slots) > 0 {
+		return fmt.Sprintf("%s does not quantize %s", c.p.Target.Name, slotName(out.Graph, out.Set, m.Slots[0]))
 	}
 	return fmt.Sprintf("%s has nothing there that it is for", c.p.Target.Name)
 }

@@ -74,7 +74,7 @@ func (p *Project) plannedTarget(name, sum, definition string) (*target.Target, e
 		return nil, err
 	}
 	if t.Name != name || sum != "" && t.Hash() != sum {
-		return nil, fmt.Errorf("the plan is for platform %q, hash %.12s..., and defines %q, %.12s...", name, sum, t.Name, t.Hash())
+		return nil, fmt.Errorf("the plan is for platform %q, hash %.12s, and defines %q, hash %.12s", name, sum, t.Name, t.Hash())
 	}
 	return t, nil
 }

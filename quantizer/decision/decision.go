@@ -186,7 +186,7 @@ func (d *Decision) Check() error {
 	case len(d.Select) > 0 && d.Properties.Empty() && d.Method == "":
 		return fmt.Errorf("decision: nothing is decided for %s", d.Select)
 	case d.Overlay != "" && !strings.HasPrefix(d.Overlay, "sha256:"):
-		return fmt.Errorf("decision: overlay %q is not sha256:...", d.Overlay)
+		return fmt.Errorf("decision: overlay %q: not sha256 and a digest", d.Overlay)
 	}
 	return nil
 }

@@ -292,14 +292,6 @@ func parseZeroPoints(s string, to *ZeroPoints) error {
 
 func floatText(f float32) string { return strconv.FormatFloat(float64(f), 'g', -1, 32) }
 
-// zeroPointsText writes one number where all are equal, as it is for scales per channel.
-func zeroPointsText(list []int32) string {
-	if slices.IndexFunc(list, func(z int32) bool { return z != list[0] }) < 0 {
-		list = list[:min(1, len(list))]
-	}
-	return listText(list, func(z int32) string { return strconv.Itoa(int(z)) })
-}
-
 func listText[T any](list []T, text func(T) string) string {
 	words := make([]string, len(list))
 	for i, v := range list {
