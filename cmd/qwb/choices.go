@@ -24,7 +24,7 @@ func choices() map[string][]string {
 		"preprocess": append([]string{"none"}, plan.Presets()...),
 		"bits":       {"8", "4"},
 	}
-	for _, t := range target.All {
+	for _, t := range target.Builtin().All {
 		names["platform"] = append(names["platform"], t.Name)
 	}
 	for _, m := range observers.All {
