@@ -10,6 +10,7 @@ import (
 	"qwb/quantizer/decision"
 	"qwb/quantizer/passes"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -259,6 +260,10 @@ func (c *change) idle(d *decision.Decision, out *Derived) string {
 		if out.Set.Domains[id] != tqc.DomainINT8 {
 			return fmt.Sprintf("%q does not run on integers (%s)", out.Graph.Node(id).Name, out.Set.Why[id])
 		}
+	}
+	if d.Align != "" && d.Align != target.AlignNone.String() && c.d.Imported == nil {
+		return "none of its tensors takes part: each is read by others too, or takes its scale from elsewhere, or has other integers, " +
+			"or an activation stands behind it"
 	}
 	if len(m.Slots) > 0 {
 		return fmt.Sprintf("%s does not quantize %s", c.p.Target.Name, slotName(out.Graph, out.Set, m.Slots[0]))

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/analysis"
+	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
@@ -265,12 +269,11 @@ func TestSetRefuses(t *testing.T) {
 		"conv1:in0 scale=0.5 zero_point=300":                           "zero point 300 outside [0, 255]",
 		"conv1:weight scale=" + strings.Repeat("1e-12;", 15) + "1e-12": "the bias does not fit into 32 bits",
 		"conv1:bias scale=1":                                           "a bias takes the scales of its operator",
-		"flatten divisor=3 align=banana":                               "",
-		"conv1 align=output":                                           "nothing follows from it",
+		"conv1 align=banana":                                           `unknown alignment "banana": one of none, output, input, large`,
+		"conv1 align=output":                                           "scales of Conv cannot be aligned as output: one of none",
+		"concat align=output":                                          "nothing follows from it: none of its tensors takes part",
+		"conv1 align=none":                                             "nothing follows from it: onnxruntime has nothing there that it is for",
 	} {
-		if want == "" {
-			continue
-		}
 		f := strings.Fields(words)
 		_, _, err := p.Set(ctx, f[0], f[1:], 1)
 		require.ErrorContains(t, err, want, words)
@@ -283,6 +286,62 @@ func TestSetRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "against decision #3")
 	_, _, err = p.Set(ctx, "conv1:in0", []string{"observer=kl"}, 1)
 	require.ErrorContains(t, err, `"conv1" does not run on integers (user: conv1)`)
+}
+
+// Which tensors of an operator share a scale is decided, derived, exported and taken back as every other property.
+func TestAlignIsDecided(t *testing.T) {
+	ctx := context.Background()
+	p := place(t, new(Memory), "m", 3)
+	var model bytes.Buffer
+	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, `
+graph branches
+opset 17
+input x: f32[1,3,8,8]
+const w1: f32[4,3,1,1] = normal(seed=1, std=0.3)
+const w2: f32[4,3,1,1] = normal(seed=2, std=0.9)
+a = Conv(x, w1) "left"
+b = Conv(x, w2) "right"
+s = Add(a, b) "add"
+y = GlobalAveragePool(s) "pool"
+output y: f32[1,4,1,1]
+`)}).Write(&model))
+	p.store().(*Memory).Write(p.Model, model.Bytes())
+	zero := 0.0
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero, Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	require.NoError(t, err)
+	scales := func() (list [3]float32) {
+		x, _, err := p.Explain(ctx, "add")
+		require.NoError(t, err)
+		for i, s := range x.Slots {
+			list[i] = s.Scale[0]
+		}
+		return list
+	}
+	own := scales()
+	require.Less(t, own[0], own[1])
+	for word, same := range map[string]func(now [3]float32) bool{
+		"large":  func(now [3]float32) bool { return now[0] == now[1] && now[0] > own[0] && now[2] == own[2] },
+		"output": func(now [3]float32) bool { return now[0] == now[1] && now[1] == now[2] },
+		"input":  func(now [3]float32) bool { return now[0] == now[2] && now[1] == own[1] },
+		"none":   func(now [3]float32) bool { return now == own },
+	} {
+		_, _, err = p.Set(ctx, "add", []string{"align=" + word}, 1)
+		require.NoError(t, err, word)
+		now := scales()
+		require.True(t, same(now), "%s: %v, before %v", word, now, own)
+		derivesAgain(t, p)
+		x, _, err := p.Explain(ctx, "add")
+		require.NoError(t, err)
+		require.Equal(t, "align="+word, x.By[0].Property)
+		r, _, err := p.Verify(ctx, VerifyOptions{Backend: "cpu"})
+		require.NoError(t, err, word)
+		require.Equal(t, analysis.VerdictEqual, r.Verdict, word)
+		_, _, err = p.Export(ctx, ExportOptions{Platform: "onnxruntime", Out: word + ".onnx", Threads: 1})
+		require.NoError(t, err, word)
+		_, _, err = p.Undo(ctx, 1)
+		require.NoError(t, err)
+		require.Equal(t, own, scales())
+	}
 }
 
 // A decision about a tensor that another governs goes to that one, and the log says so.

@@ -18,6 +18,7 @@ import (
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
 	"qwb/quantizer"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -109,6 +110,14 @@ func configure(t testing.TB, g *graph.Graph, platform string, o quantizer.Option
 	set, _, err := quantizer.Configure(g, a, &free, o)
 	require.NoError(t, err)
 	return set
+}
+
+// decided are the options of one decision about everything.
+func decided(t testing.TB, g *graph.Graph, p decision.Properties) quantizer.Options {
+	t.Helper()
+	table, err := decision.Fold(g, []decision.Decision{{By: decision.ByCalibrate, Properties: p}})
+	require.NoError(t, err)
+	return quantizer.Options{Decisions: table}
 }
 
 func parse(t testing.TB, text string) *graph.Graph {

@@ -16,6 +16,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/tqc"
 )
 
@@ -75,7 +76,7 @@ func TestRenderEverything(t *testing.T) {
 func TestRenderMinMaxAgainstStatistics(t *testing.T) {
 	g := parse(t, network)
 	stats := run(t, g, images(12, 4), calib.Config{})
-	set := configure(t, g, "onnxruntime", quantizer.Options{Activation: tqc.ObserverMinMax})
+	set := configure(t, g, "onnxruntime", decided(t, g, decision.Properties{Observer: tqc.ObserverMinMax}))
 	out := render(t, g, set, stats, calib.RenderConfig{})
 	by := map[string]calib.Choice{}
 	for _, c := range out.Choices {
@@ -228,7 +229,7 @@ const b: f32[2] = [1, 100]
 y = Conv(x, w, b)
 output y: f32[1,2,2,2]`)
 	stats := run(t, g, []*exec.Sample{sampleOf("s", []float32{1, -1, 0.5, 0.1}, 1, 1, 2, 2)}, calib.Config{})
-	set := configure(t, g, "onnxruntime", quantizer.Options{Activation: tqc.ObserverMinMax})
+	set := configure(t, g, "onnxruntime", decided(t, g, decision.Properties{Observer: tqc.ObserverMinMax}))
 	out := render(t, g, set, stats, calib.RenderConfig{})
 	var text []string
 	for _, w := range out.Warnings {

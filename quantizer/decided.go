@@ -78,6 +78,68 @@ func (d *decided) gather(set *tqc.Set) error {
 	return nil
 }
 
+// alignments finds by NodeID which tensors of the operators that run on integers share a scale. One that the operator cannot have is an error.
+func (d *decided) alignments(domains []tqc.Domain) ([]target.Align, error) {
+	align := make([]target.Align, d.g.NumNodes())
+	for _, id := range d.g.Nodes() {
+		if domains[id] != tqc.DomainINT8 || d.b.Ops[id] == nil {
+			continue
+		}
+		align[id] = d.b.Ops[id].Align
+		cell := &d.t.Nodes[id]
+		if cell.Align == "" {
+			continue
+		}
+		by := cell.By("align")
+		if err := align[id].UnmarshalText([]byte(cell.Align)); err != nil {
+			return nil, d.t.Fail(by, err)
+		}
+		if err := d.b.CanAlign(id, align[id]); err != nil {
+			return nil, d.t.Fail(by, fmt.Errorf("%s: %w", d.g.Node(id).Name, err))
+		}
+	}
+	return align, nil
+}
+
+// aligned notes the decisions by which tensors share a scale, or do so no more.
+func (d *decided) aligned(set *tqc.Set, align []target.Align) {
+	for _, id := range d.g.Nodes() {
+		by := d.t.Nodes[id].By("align")
+		if by == 0 || set.Domains[id] != tqc.DomainINT8 || d.b.Ops[id] == nil || d.b.Ops[id].Role != target.Arithmetic {
+			continue
+		}
+		if align[id] == target.AlignNone || d.shares(set, id, align[id]) {
+			d.out.Used[by] = true
+		}
+	}
+}
+
+// shares reports whether tensors of a node have the common scale that its alignment is about.
+func (d *decided) shares(set *tqc.Set, id graph.NodeID, align target.Align) bool {
+	root := func(s tqc.SlotID) tqc.SlotID {
+		if s == tqc.NoSlot || set.Slot(s).State() == tqc.FP32 {
+			return tqc.NoSlot
+		}
+		return set.Root(s)
+	}
+	var seen []tqc.SlotID // what the scale has to be found among
+	if out := root(set.Output(id, 0)); align != target.AlignLarge && out != tqc.NoSlot {
+		seen = append(seen, out)
+	}
+	for k, i := range d.b.DataInputs(id) {
+		in := root(set.Input(id, i))
+		if slices.Contains(seen, in) {
+			return true
+		}
+		if align == target.AlignLarge && in != tqc.NoSlot {
+			seen = append(seen, in)
+		} else if align == target.AlignInput && k == 0 {
+			return false
+		}
+	}
+	return false
+}
+
 func (d *decided) place(set *tqc.Set, id tqc.SlotID) string {
 	sl := set.Slot(id)
 	return d.g.Node(sl.Node).Name + ":" + decision.At(sl.Kind, sl.Index)

@@ -17,14 +17,8 @@ import (
 
 // Options change what the target prescribes. The zero value takes everything from the target.
 type Options struct {
-	Activation tqc.Observer // how activations are calibrated
-	Weight     tqc.Observer // how weights are
-	// ReduceRange uses the target's reduced integer range for weights.
-	ReduceRange bool
-	// PerTensor gives every weight one scale where the target would take one per channel.
-	PerTensor bool
-	// Decisions are what was decided about the slots of the graph; nil: nothing. Effects, if not nil, is filled in with what became
-	// of them.
+	// Decisions are what was decided about the graph's operators and slots; nil: nothing. Effects, if not nil, is filled in with what
+	// became of them.
 	Decisions *decision.Table
 	Effects   *Effects
 }
@@ -32,18 +26,6 @@ type Options struct {
 // Configure returns the configuration of every slot of g, ready for calibration: INITIAL where a range is to be found,
 // PASSIVE_INIT and OVERLAPPED where another slot's scale is used, FP32 elsewhere. The warnings concern the whole graph.
 func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Options) (*tqc.Set, []tqc.Warning, error) {
-	if o.ReduceRange {
-		r := t.ReducedWeight
-		if r[0] == r[1] {
-			return nil, nil, fmt.Errorf("configure: %s has no reduced range", t.Name)
-		}
-		reduced := *t
-		reduced.Weight.QMin, reduced.Weight.QMax = r[0], r[1]
-		t = &reduced
-	}
-	if o.PerTensor {
-		t = t.PerTensor()
-	}
 	b, err := t.Bind(g)
 	if err != nil {
 		return nil, nil, fmt.Errorf("configure: %w", err)
@@ -51,13 +33,20 @@ func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Optio
 	if len(a.Domains) != g.NumNodes() {
 		return nil, nil, fmt.Errorf("configure: domains of %d nodes for a graph of %d", len(a.Domains), g.NumNodes())
 	}
-	c := &configurer{g: g, a: a, b: b, o: o}
-	set, err := c.run(nil)
-	if err != nil || o.Decisions == nil {
+	c := &configurer{g: g, a: a, b: b}
+	if o.Decisions == nil {
+		set, err := c.run(nil)
 		return set, warnings(g, set, t), err
 	}
 	d := &decided{g: g, b: b, t: o.Decisions, out: cmp.Or(o.Effects, &Effects{})}
 	d.out.Used = map[int]bool{}
+	if c.align, err = d.alignments(a.Domains); err != nil {
+		return nil, nil, fmt.Errorf("configure: %w", err)
+	}
+	set, err := c.run(nil)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := d.gather(set); err != nil {
 		return nil, nil, fmt.Errorf("configure: %w", err)
 	}
@@ -67,6 +56,7 @@ func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Optio
 	if err := d.finish(set); err != nil {
 		return nil, nil, fmt.Errorf("configure: %w", err)
 	}
+	d.aligned(set, c.align)
 	return set, warnings(g, set, t), nil
 }
 
@@ -75,7 +65,8 @@ type configurer struct {
 	g *graph.Graph
 	a *dispatch.Assignment
 	b *target.Bound
-	o Options
+	// align says by NodeID which tensors of the operators that run on integers share a scale; nil: as the target's rows have it.
+	align []target.Align
 }
 
 // run makes a set by the passes; adapt, if not nil, changes the policies that the target has for slots.
@@ -84,7 +75,10 @@ func (r *configurer) run(adapt func(*tqc.Set, tqc.SlotID, tqc.Config) (tqc.Confi
 	copy(set.Domains, r.a.Domains)
 	copy(set.Why, r.a.Why)
 	copy(set.Fused, r.a.Fused)
-	c := &passes.Context{Graph: r.g, Bound: r.b, Set: set, ActivationObserver: r.o.Activation, WeightObserver: r.o.Weight}
+	c := &passes.Context{Graph: r.g, Bound: r.b, Set: set}
+	if r.align != nil {
+		c.Align = func(id graph.NodeID) target.Align { return r.align[id] }
+	}
 	if adapt != nil {
 		c.Adapt = func(s tqc.SlotID, cfg tqc.Config) (tqc.Config, error) { return adapt(set, s, cfg) }
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"qwb/kernels/qmath"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -111,8 +112,8 @@ var properties = []Property{
 		parse: func(p *Properties, s string) error { return parseBool(s, &p.Freeze) },
 		text:  func(p *Properties) string { return boolText(p.Freeze) },
 		copy:  func(dst, src *Properties) { dst.Freeze = src.Freeze }},
-	{Name: "align", Doc: "which scale an operator's inputs share: none, output, ...", Scope: OfNode,
-		parse: func(p *Properties, s string) error { p.Align = s; return nil },
+	{Name: "align", Doc: "which tensors of an operator share a scale: none, output, input, large", Scope: OfNode,
+		parse: func(p *Properties, s string) error { p.Align = s; return checkAlign(s) },
 		text:  func(p *Properties) string { return p.Align },
 		copy:  func(dst, src *Properties) { dst.Align = src.Align }},
 	{Name: "dispatcher", Doc: "the strategy that assigns operators to integers", Scope: OfPlan, Default: true,
@@ -193,6 +194,11 @@ func (p *Properties) check() error {
 			return err
 		}
 	}
+	if p.Align != "" {
+		if err := checkAlign(p.Align); err != nil {
+			return err
+		}
+	}
 	for _, s := range p.Scale {
 		if !qmath.Representable(s) {
 			return fmt.Errorf("scale %g", s)
@@ -214,6 +220,11 @@ func checkObserver(o tqc.Observer) error {
 		return fmt.Errorf("observer %q cannot be decided: decide a scale", o)
 	}
 	return o.Valid()
+}
+
+func checkAlign(s string) error {
+	var a target.Align
+	return a.UnmarshalText([]byte(s))
 }
 
 func parseDomain(s string, d *Domain) error {

@@ -6,7 +6,7 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Align gives tensors of an operator one scale, as the target's row of the operator has it (target.Align). A tensor takes part where
+// Align gives tensors of an operator one scale, as the target's row of the operator has it (target.Align), or what is decided instead. A tensor takes part where
 // that takes its scale from nobody else: it is read by this operator only, its scale is not prescribed, its integers are of the same
 // scheme, and, if it is the output, no activation is fused behind (whose grid would cut off what the activation cuts off). With
 // Overlap it takes part as well if others read it: they get the common scale too. Tensors that do not take part keep their scale and
@@ -16,7 +16,7 @@ var Align = Pass{Name: "align", Doc: "tensors of Concat, Add, pools and alike sh
 func align(c *Context) error {
 	for _, id := range c.integers() {
 		var err error
-		switch c.Bound.Ops[id].Align {
+		switch c.alignment(id) {
 		case target.AlignOutput:
 			err = c.alignInputs(id, c.Set.Output(id, 0))
 		case target.AlignInput:
@@ -29,6 +29,14 @@ func align(c *Context) error {
 		}
 	}
 	return nil
+}
+
+// alignment is how the tensors of a node share scales.
+func (c *Context) alignment(id graph.NodeID) target.Align {
+	if c.Align != nil {
+		return c.Align(id)
+	}
+	return c.Bound.Ops[id].Align
 }
 
 // alignInputs lets the inputs of a node borrow the scale of a slot, which calibration then finds for the ranges of all of them.

@@ -11,6 +11,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/passes"
 	"qwb/quantizer/target"
@@ -121,7 +122,15 @@ func TestOptions(t *testing.T) {
 	for i := range a.Domains {
 		a.Domains[i] = tqc.DomainINT8
 	}
-	set, warnings, err := quantizer.Configure(g, a, &target.ONNXRuntime, quantizer.Options{Activation: "kl", Weight: "mse", ReduceRange: true})
+	decided := func(list ...decision.Decision) quantizer.Options {
+		table, err := decision.Fold(g, list)
+		require.NoError(t, err)
+		return quantizer.Options{Decisions: table}
+	}
+	yes := true
+	reduced := decision.Decision{By: decision.ByCalibrate, Properties: decision.Properties{Observer: "kl", ReduceRange: &yes}}
+	weights := decision.Decision{By: decision.ByUser, Select: decision.Select{"conv:weight"}, Properties: decision.Properties{Observer: "mse"}}
+	set, warnings, err := quantizer.Configure(g, a, &target.ONNXRuntime, decided(reduced, weights))
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	require.Equal(t, tqc.ObserverKL, set.Slot(set.Input(id, 0)).Config.Observer)
@@ -129,7 +138,7 @@ func TestOptions(t *testing.T) {
 	require.Equal(t, tqc.ObserverMSE, w.Observer)
 	require.Equal(t, [2]int32{-64, 64}, [2]int32{w.QMin, w.QMax})
 	require.Equal(t, int32(-127), target.ONNXRuntime.Weight.QMin, "the target itself is not changed")
-	_, _, err = quantizer.Configure(g, a, &target.TRTInt8, quantizer.Options{ReduceRange: true})
+	_, _, err = quantizer.Configure(g, a, &target.TRTInt8, decided(reduced))
 	require.ErrorContains(t, err, "trt_int8 has no reduced range")
 
 	none := &dispatch.Assignment{Domains: make([]tqc.Domain, 1), Why: make([]string, 1), Fused: []graph.NodeID{graph.NoNode}}

@@ -27,10 +27,10 @@ type Context struct {
 	Graph *graph.Graph
 	Bound *target.Bound
 	Set   *tqc.Set
-	// Observers replace the target's where not ObserverNone.
-	ActivationObserver, WeightObserver tqc.Observer
 	// Adapt returns the policy of a slot for the one that the target has for it; nil keeps the target's.
 	Adapt func(s tqc.SlotID, c tqc.Config) (tqc.Config, error)
+	// Align returns how the tensors of a node that runs on integers share scales; nil: as the target's row has it.
+	Align func(id graph.NodeID) target.Align
 }
 
 // integer reports whether a node runs on integers.

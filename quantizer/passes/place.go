@@ -101,11 +101,7 @@ func (c *Context) placeWeighted(id graph.NodeID) error {
 		case i == BiasInput:
 			err = c.parameter(s, c.bias(id))
 		case constant:
-			cfg := c.Bound.WeightConfig(c.Graph, id, i)
-			if c.WeightObserver != tqc.ObserverNone {
-				cfg.Observer = c.WeightObserver
-			}
-			err = c.parameter(s, cfg)
+			err = c.parameter(s, c.Bound.WeightConfig(c.Graph, id, i))
 		default:
 			err = c.activate(s)
 		}
@@ -124,22 +120,9 @@ func (c *Context) parameter(s tqc.SlotID, cfg tqc.Config) error {
 
 func (c *Context) activate(s tqc.SlotID) error { return c.configure(s, c.activation(s)) }
 
-// activation is the policy of an activation. Isotone calibration is about the order of a Softmax's results and is asked for
-// those only.
+// activation is the policy of an activation.
 func (c *Context) activation(s tqc.SlotID) tqc.Config {
-	cfg := c.Bound.ActivationConfig(c.Graph.Node(c.Set.Slot(s).Node))
-	o := c.ActivationObserver
-	if o == tqc.ObserverNone || o == tqc.ObserverIsotone && !c.softmax(c.Set.Slot(s).Value) {
-		return cfg
-	}
-	cfg.Observer = o
-	return cfg
-}
-
-// softmax reports whether v is the result of a Softmax.
-func (c *Context) softmax(v graph.ValueID) bool {
-	p := c.Graph.Producer(v)
-	return p != graph.NoNode && c.Graph.Node(p).Op == "Softmax"
+	return c.Bound.ActivationConfig(c.Graph.Node(c.Set.Slot(s).Node))
 }
 
 // constant is the policy of a constant operand of an Arithmetic operator: that of activations, but all of its elements are

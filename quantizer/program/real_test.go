@@ -16,6 +16,7 @@ import (
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
 	"qwb/quantizer"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/sim"
@@ -86,7 +87,9 @@ func (n *network) configure(t testing.TB, platform string) *tqc.Set {
 	require.NoError(t, err)
 	a, err := dispatch.Assign(n.g, tg, dispatch.Options{})
 	require.NoError(t, err)
-	set, _, err := quantizer.Configure(n.g, a, tg, quantizer.Options{Activation: tqc.ObserverMinMax})
+	table, err := decision.Fold(n.g, []decision.Decision{{By: decision.ByCalibrate, Properties: decision.Properties{Observer: tqc.ObserverMinMax}}})
+	require.NoError(t, err)
+	set, _, err := quantizer.Configure(n.g, a, tg, quantizer.Options{Decisions: table})
 	require.NoError(t, err)
 	_, err = calib.Render(context.Background(), n.g, set, n.stats, calib.RenderConfig{Threads: 2})
 	require.NoError(t, err)

@@ -139,9 +139,6 @@ func TestSchemesOfAnOperator(t *testing.T) {
 	require.Empty(t, s.Bias, "a bias that stays float has none")
 	c := tg.WeightConfig(g, 0, 1)
 	require.Equal(t, []int{4, -7, 7, 1, 32}, []int{c.Bits, int(c.QMin), int(c.QMax), c.Axis, c.GroupSize})
-	c = tg.PerTensor().WeightConfig(g, 0, 1)
-	require.Equal(t, "symmetric per-tensor linear", c.Policy.String())
-	require.Equal(t, []int{4, 0, 0}, []int{c.Bits, c.Axis, c.GroupSize})
 	require.NoError(t, target.Can(s.Weight, tqc.Scheme{Bits: 8}, "weights"))
 	require.EqualError(t, target.Can(s.Weight, tqc.Scheme{Bits: 8, Channel: true}, "weights"),
 		"weights cannot be int8-sym-channel: one of int4-sym-g32, int8-sym-tensor")

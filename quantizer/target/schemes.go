@@ -114,22 +114,6 @@ func summedAxis(g *graph.Graph, n *graph.Node, output int) (int, bool) {
 	return 0, false
 }
 
-// PerTensor returns a copy of t whose weights have one scale each.
-func (t *Target) PerTensor() *Target {
-	c := *t
-	c.Weight.Policy = c.Weight.Policy&^(tqc.PerChannel|tqc.PerGroup) | tqc.PerTensor
-	c.Weight.GroupSize = 0
-	c.Ops = slices.Clone(t.Ops)
-	for k := range c.Ops {
-		if list := c.Ops[k].Schemes.Weight; len(list) > 0 {
-			first := list[0]
-			first.Channel, first.Group = false, 0
-			c.Ops[k].Schemes.Weight = append([]tqc.Scheme{first}, list...)
-		}
-	}
-	return &c
-}
-
 // OutputAxis returns the axis of a constant input of a Weighted operator that becomes the channel axis of its output, and
 // false where there is none that one row of scales can follow.
 func OutputAxis(g *graph.Graph, n *graph.Node, i int) (axis int, ok bool) {

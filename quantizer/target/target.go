@@ -3,6 +3,7 @@ package target
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"qwb/graph"
 	"qwb/kernels/qmath"
@@ -90,6 +91,46 @@ func (a Align) String() string { return alignNames.name(int(a)) }
 func (a Align) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 func (a *Align) UnmarshalText(b []byte) error { return read(alignNames, a, "alignment", b) }
+
+// Alignments lists how the tensors of a node may share scales, AlignNone first. It is the only one of operators that do not compute new
+// numbers, and of those whose output has a prescribed scale. An output takes no scale that was made for a constant, one input has
+// nothing to share, and without quantizers at an output there is no scale of it.
+func (b *Bound) Alignments(id graph.NodeID) []Align {
+	list := []Align{AlignNone}
+	op := b.Ops[id]
+	if op == nil || op.Role != Arithmetic || op.FixedScale != 0 || b.Placement == WeightedInputs {
+		return list
+	}
+	data := b.DataInputs(id)
+	computed := func(i int) bool { return b.Graph.Const(b.Graph.Node(id).Inputs[i]) == nil }
+	if b.Placement.Outputs() {
+		list = append(list, AlignOutput)
+		if len(data) > 0 && data[0] == 0 && computed(0) {
+			list = append(list, AlignInput)
+		}
+	}
+	if len(data) > 1 && slices.ContainsFunc(data, computed) {
+		list = append(list, AlignLarge)
+	}
+	return list
+}
+
+// CanAlign reports why an alignment is not among Alignments.
+func (b *Bound) CanAlign(id graph.NodeID, a Align) error {
+	list := b.Alignments(id)
+	if slices.Contains(list, a) {
+		return nil
+	}
+	var words []string
+	for _, l := range list {
+		words = append(words, l.String())
+	}
+	what := b.Graph.Node(id).Op
+	if a == AlignLarge && len(list) > 1 {
+		what += " with 1 input that is quantized"
+	}
+	return fmt.Errorf("%s: scales of %s cannot be aligned as %s: one of %s", b.Name, what, a, strings.Join(words, ", "))
+}
 
 // Op is one operator type of a target.
 type Op struct {
