@@ -322,7 +322,6 @@ output y: f32[1,4,1,1]
 	for word, same := range map[string]func(now [3]float32) bool{
 		"large":  func(now [3]float32) bool { return now[0] == now[1] && now[0] > own[0] && now[2] == own[2] },
 		"output": func(now [3]float32) bool { return now[0] == now[1] && now[1] == now[2] },
-		"input":  func(now [3]float32) bool { return now[0] == now[2] && now[1] == own[1] },
 		"none":   func(now [3]float32) bool { return now == own },
 	} {
 		_, _, err = p.Set(ctx, "add", []string{"align=" + word}, 1)
@@ -342,6 +341,13 @@ output y: f32[1,4,1,1]
 		require.NoError(t, err)
 		require.Equal(t, own, scales())
 	}
+	_, _, err = p.Set(ctx, "add", []string{"align=input"}, 1)
+	require.ErrorContains(t, err, "scales of Add cannot be aligned as input: one of none, output, large")
+	_, _, err = p.Set(ctx, "pool", []string{"align=input"}, 1)
+	require.NoError(t, err)
+	x, _, err := p.Explain(ctx, "pool")
+	require.NoError(t, err)
+	require.Equal(t, []float32{own[2]}, x.Slots[len(x.Slots)-1].Scale)
 }
 
 // A decision about a tensor that another governs goes to that one, and the log says so.

@@ -93,8 +93,9 @@ func (a Align) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 func (a *Align) UnmarshalText(b []byte) error { return read(alignNames, a, "alignment", b) }
 
 // Alignments lists how the tensors of a node may share scales, AlignNone first. It is the only one of operators that do not compute new
-// numbers, and of those whose output has a prescribed scale. An output takes no scale that was made for a constant, one input has
-// nothing to share, and without quantizers at an output there is no scale of it.
+// numbers, and of those whose output has a prescribed scale. One input has nothing to share with others. The output takes the scale of
+// a sole input only: calibration finds that for the range of the input, and a sum would be cut off. Without quantizers at an output
+// there is no scale of it.
 func (b *Bound) Alignments(id graph.NodeID) []Align {
 	list := []Align{AlignNone}
 	op := b.Ops[id]
@@ -105,7 +106,7 @@ func (b *Bound) Alignments(id graph.NodeID) []Align {
 	computed := func(i int) bool { return b.Graph.Const(b.Graph.Node(id).Inputs[i]) == nil }
 	if b.Placement.Outputs() {
 		list = append(list, AlignOutput)
-		if len(data) > 0 && data[0] == 0 && computed(0) {
+		if len(data) == 1 && data[0] == 0 && computed(0) {
 			list = append(list, AlignInput)
 		}
 	}
