@@ -45,7 +45,6 @@ func TestTrainedNetworks(t *testing.T) {
 		{"mlperf-tiny/vww_96_float.onnx", "synthetic:4", "none", 4, "onnxruntime", []string{"tflite2", "onnx"}, false},
 		{"mlperf-tiny/str_ww_dequant_fp32.onnx", "synthetic:4", "none", 4, "onnxruntime", []string{"tflite2"}, false},
 		{"classifiers/squeezenet1.0.onnx", "pets/calibration", "imagenet-caffe", 1, "onnxruntime", []string{"ort"}, true},
-		{"classifiers/mobilenet_v1_1.0_224.onnx", "pets/calibration", "imagenet-inception", 1, "onnxruntime", []string{"tflite2"}, true},
 	} {
 		t.Run(filepath.Base(c.model)+"/"+c.platform, func(t *testing.T) {
 			if c.heavy && testing.Short() {
