@@ -146,8 +146,8 @@ func SchemeOf(c Config) (Scheme, error) {
 }
 
 // Apply returns c under the scheme. Observer, rounding and axis stay. The range of integers stays where the format is that of c;
-// otherwise it is the whole range, but for the lowest integer of a symmetric signed grid, which is left out unless c is such a
-// grid and has it. A divisor or a fixed scale that was made for other integers goes; minmax then takes the place of fixed.
+// otherwise it is the whole range, but for the lowest integer of a symmetric signed grid, which is left out unless c has all
+// integers of its own format: what clips where its type ends (QuantizeLinear) clips there in any format. A divisor or a fixed scale that was made for other integers goes; minmax then takes the place of fixed.
 func (s Scheme) Apply(c Config) (Config, error) {
 	if err := s.Valid(); err != nil {
 		return Config{}, err
@@ -164,8 +164,7 @@ func (s Scheme) Apply(c Config) (Config, error) {
 	low, high := int64(0), int64(1)<<s.Bits-1
 	if !s.Unsigned {
 		low, high = -1<<(s.Bits-1), 1<<(s.Bits-1)-1
-		whole := old.Signed() && old.Policy.Has(Symmetric) && int64(old.QMin) == -int64(old.QMax)-1
-		if !s.Asymmetric && !whole {
+		if !s.Asymmetric && !old.whole() {
 			low++
 		}
 	}
@@ -175,6 +174,17 @@ func (s Scheme) Apply(c Config) (Config, error) {
 		c.Observer = ObserverMinMax
 	}
 	return c, nil
+}
+
+// whole reports whether c has all integers of its format.
+func (c Config) whole() bool {
+	if c.Bits == 0 {
+		return false
+	}
+	if c.Signed() {
+		return int64(c.QMin) == -1<<(c.Bits-1) && int64(c.QMax) == 1<<(c.Bits-1)-1
+	}
+	return c.QMin == 0 && int64(c.QMax) == 1<<c.Bits-1
 }
 
 func (s Scheme) policy() Policy {

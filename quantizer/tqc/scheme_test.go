@@ -65,6 +65,8 @@ func TestASchemeIsAppliedToAConfig(t *testing.T) {
 	whole.QMin = -128
 	reduced := s8
 	reduced.QMin, reduced.QMax = -64, 64
+	half := u8
+	half.QMax = 127
 	fixed := u8
 	fixed.Observer, fixed.FixedScale = tqc.ObserverFixed, 1.0/256
 	for _, c := range []struct {
@@ -79,12 +81,14 @@ func TestASchemeIsAppliedToAConfig(t *testing.T) {
 		{reduced, "int8-sym-tensor-pow2", -64, 64, "symmetric per-tensor linear power-of-2", s8.Observer},
 		{s8, "int4-sym-g32", -7, 7, "symmetric per-group linear", s8.Observer},
 		{whole, "int4-sym-g32", -8, 7, "symmetric per-group linear", s8.Observer},
-		{u8, "int16-sym-tensor", -32767, 32767, "symmetric per-tensor linear", u8.Observer},
+		{u8, "int16-sym-tensor", -32768, 32767, "symmetric per-tensor linear", u8.Observer},
+		{u8, "int8-sym-tensor", -128, 127, "symmetric per-tensor linear", u8.Observer},
+		{half, "int8-sym-tensor", -127, 127, "symmetric per-tensor linear", u8.Observer},
 		{u8, "uint4-asym-tensor", 0, 15, "asymmetric per-tensor linear", u8.Observer},
 		{s8, "int8-asym-tensor", -128, 127, "asymmetric per-tensor linear", s8.Observer},
 		{s8, "int32-sym-tensor", -1<<31 + 1, 1<<31 - 1, "symmetric per-tensor linear", s8.Observer},
 		{fixed, "uint8-asym-tensor", 0, 255, "asymmetric per-tensor linear", tqc.ObserverFixed},
-		{fixed, "int16-sym-tensor", -32767, 32767, "symmetric per-tensor linear", tqc.ObserverMinMax},
+		{fixed, "int16-sym-tensor", -32768, 32767, "symmetric per-tensor linear", tqc.ObserverMinMax},
 	} {
 		s, err := tqc.ParseScheme(c.scheme)
 		require.NoError(t, err)
