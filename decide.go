@@ -97,8 +97,8 @@ func (j *job) before(ctx context.Context, m *Model, o CalibrateOptions) (*plan.P
 }
 
 // calibrated is the plan of statistics, without its nodes: the inputs, what the options and the recipe decide, and what was decided
-// about the plan before. While the inputs are the same, that plan's history goes on; otherwise what is in force of it is where the new
-// one begins.
+// about the plan before. While the inputs are the same, and its tuned values are there, that plan's history goes on; otherwise what is
+// in force of it, tuned values excepted, is where the new one begins.
 func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o CalibrateOptions, recipe []decision.Decision) (*plan.Plan, error) {
 	pre, err := parsePreprocessKey(stats.Preprocess)
 	if err != nil {
@@ -130,7 +130,11 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 	if err != nil {
 		return nil, err
 	}
-	if was == is {
+	var lost error // tuned values that are gone or changed: no history can go on from them
+	if file := tunedFile(j.Plan, before); file != nil {
+		_, lost = j.readOverlay(j.Plan, file)
+	}
+	if was == is && lost == nil {
 		next.Decisions, next.Steps, next.Redo = before.Decisions, before.Steps, before.Redo
 		if !begins(before.Decisions, step) {
 			next.Decide(step...)
@@ -149,7 +153,10 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 		}
 	}
 	next.Decide(step...)
-	if tuned {
+	switch {
+	case was == is:
+		j.warn("the tuned values of %s are gone or changed and are left out; tune again", j.Plan)
+	case tuned:
 		j.note("%s: what was tuned was made for the plan that was there; tune again", j.Plan)
 	}
 	if kept > 0 {
