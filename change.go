@@ -27,7 +27,7 @@ type change struct {
 
 // change opens the plan with all that it is derived with. A plan of version 1 is brought over first, in memory.
 func (j *job) change(ctx context.Context, threads int) (*change, error) {
-	p, err := j.openPlan(j.Plan)
+	p, err := j.openToChange(j.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +191,7 @@ func (c *change) write(next *plan.Plan, out *Derived) error {
 		meta.Warnings = planWarnings(out.Warnings, c.d.Stats, meta.Data.Synthetic)
 	}
 	c.warnNew(c.p.Plan, meta.Warnings)
+	c.warnTuned(next, out)
 	np, err := plan.FromSet(out.Graph, out.Set, meta)
 	if err != nil {
 		return err
@@ -207,6 +208,15 @@ func (c *change) write(next *plan.Plan, out *Derived) error {
 		}
 	}
 	return c.rewritePlan(c.p, np)
+}
+
+// warnTuned says which tuned values do not fit what a change made of the plan. Where the change names other values they were made for it.
+func (c *change) warnTuned(next *plan.Plan, out *Derived) {
+	was, is := tunedFile(c.p.File, c.p.Plan), tunedFile(c.p.File, next)
+	if c.p.Overlay != nil && was != nil && is != nil && was.SHA256 == is.SHA256 {
+		_, stale := c.p.Overlay.Apply(c.p.Reference, out.Set)
+		c.warnStale(stale)
+	}
 }
 
 // decide appends what a command decided, derives, and writes the plan.

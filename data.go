@@ -36,10 +36,13 @@ func (o DataOptions) Of(m *Model) DataOptions {
 	return o
 }
 
+// errNoData is about commands that take --data.
+var errNoData = Usagef("no data: name some with --data (a plan that was imported has none of its own)")
+
 // openData opens the data set for the inputs of g and prints its warnings. The preprocessing in force is returned with it.
 func (j *job) openData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preprocess, error) {
 	if len(o.Paths) == 0 {
-		return nil, plan.Preprocess{}, Usagef("no data: name some with --data (a plan that was imported has none of its own)")
+		return nil, plan.Preprocess{}, errNoData
 	}
 	spec := data.SpecOf(g)
 	var pre plan.Preprocess

@@ -138,6 +138,7 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 		next.Decisions, next.Steps, next.Redo = before.Decisions, before.Steps, before.Redo
 		if !begins(before.Decisions, step) {
 			next.Decide(step...)
+			j.noteChosen(before.Decisions)
 		}
 		return next, nil
 	}
@@ -163,6 +164,19 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 		j.note("%s: %d decisions about the plan that was there are kept (qwb plan log shows them, --fresh forgets them)", j.Plan, kept)
 	}
 	return next, nil
+}
+
+// noteChosen says that decisions about operators and tensors stand over what calibrating decides for all.
+func (j *job) noteChosen(list []decision.Decision) {
+	n := 0
+	for i, counts := range decision.InForce(list) {
+		if d := &list[i]; counts && d.By != decision.ByCalibrate && len(d.Select) > 0 {
+			n++
+		}
+	}
+	if n > 0 {
+		j.note("%s: %d earlier decisions about operators and tensors stand over the defaults of this calibration (qwb plan log shows them, --fresh forgets them)", j.Plan, n)
+	}
 }
 
 // begins reports whether the last calibration of a list decided what a step decides, so that doing it again changes nothing.

@@ -252,7 +252,7 @@ func (j *job) ensureVerifiedUnder(ctx context.Context, p *Planned, profile qmath
 	}
 	v, err := j.verifyPlan(ctx, p, profile, b, DataOptions{Threads: o.Threads})
 	if err != nil {
-		return fmt.Errorf("export verifies first (--unverified does without): %w", err)
+		return verifiesFirst(p, err)
 	}
 	j.note("verified on %d samples: %s", v.Samples, Summary(v))
 	if !v.Holds() {

@@ -19,6 +19,15 @@ import (
 // openPlan reads a plan and its model, which must be the one the plan was made for. Numbers that were edited by hand are an error that
 // says how to decide them.
 func (j *job) openPlan(file string) (*Planned, error) {
+	p, err := j.openToChange(file)
+	if err == nil {
+		j.warnStale(p.Stale)
+	}
+	return p, err
+}
+
+// openToChange is openPlan for a command that says itself which tuned values do not fit what it makes of the plan.
+func (j *job) openToChange(file string) (*Planned, error) {
 	if err := j.check(file, "a plan", kind.Plan, kind.JSON); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
@@ -49,7 +58,7 @@ func (j *job) openPlan(file string) (*Planned, error) {
 		m.Close()
 		return nil, err
 	}
-	j.applyTuned(out)
+	out.Graph, out.Stale = out.tunedGraph(out.Set)
 	return out, nil
 }
 

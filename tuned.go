@@ -36,11 +36,14 @@ func (j *job) readOverlay(planFile string, f *plan.File) (*overlay.Overlay, erro
 	return o, nil
 }
 
-// applyTuned makes the planned graph the tuned one: what stands in the plan's overlay and fits it.
-func (j *job) applyTuned(p *Planned) {
-	p.Graph, p.Stale = p.tunedGraph(p.Set)
-	for _, s := range p.Stale {
-		j.warn("what was tuned is not applied at %s; tune again", s)
+// warnStale says in one line what of the tuned values is not applied: after a decision about many operators that is much.
+func (j *job) warnStale(list []overlay.Stale) {
+	switch len(list) {
+	case 0:
+	case 1:
+		j.warn("what was tuned is not applied at %s; tune again", list[0])
+	default:
+		j.warn("what was tuned is not applied at %d places, the first %s; tune again", len(list), list[0])
 	}
 }
 

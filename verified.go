@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"qwb/analysis"
@@ -46,7 +47,7 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, th
 	}
 	v, err := j.verifyPlan(ctx, p, profile, b, DataOptions{Threads: threads})
 	if err != nil {
-		return fmt.Errorf("export verifies first (--unverified does without): %w", err)
+		return verifiesFirst(p, err)
 	}
 	if err := p.record(v); err != nil {
 		return err
@@ -68,4 +69,12 @@ func Summary(v *analysis.Verification) string {
 		s += fmt.Sprintf("; %d steps have no integer form and were simulated: %.2f %% of the %s verified", len(v.Simulated), 100*v.Share.Part(), v.Share.Of)
 	}
 	return s
+}
+
+// verifiesFirst is the error of a verification that an export could not do. Export takes no data of its own; verify does.
+func verifiesFirst(p *Planned, err error) error {
+	if errors.Is(err, errNoData) {
+		return Usagef("export verifies first, and the plan has no data of its own: run qwb verify %s --data D before it, or export with --unverified", p.File)
+	}
+	return fmt.Errorf("export verifies first (--unverified does without): %w", err)
 }

@@ -25,6 +25,7 @@ func TestImportOfAnExport(t *testing.T) {
 			require.Equal(t, platform, r["platform"])
 			require.Equal(t, "back.float.onnx", r["model"])
 			require.Empty(t, r["warnings"])
+			fails(t, exitUsage, "run qwb verify back.plan.json --data D before it", "export", "back.plan.json", "--platform", platform, "-o", "none.onnx")
 
 			same := func(a, b string) {
 				t.Helper()

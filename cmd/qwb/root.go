@@ -81,7 +81,7 @@ func newRoot(e *env) *cobra.Command {
 		Short: "Quantize a trained network to INT8, measure what that did to it, export it",
 		Long: `qwb takes a trained float ONNX model to a deployable INT8 one.
 
-A model is calibrated on real data, which leaves a plan (every scale, zero point and decision, readable and editable) and the
+A model is calibrated on real data, which leaves a plan (every decision, scale and zero point, in readable JSON) and the
 statistics (so that another method or target needs no data). The plan is analysed, adjusted, evaluated and exported:
 
   qwb calibrate model.onnx --data images/ --preprocess imagenet-torch --platform trt_int8

@@ -146,10 +146,14 @@ func TestStaleTuningIsNotApplied(t *testing.T) {
 	tunable(t, "trt_int8")
 	done(t, "tune", "--method", "bias", "--force")
 	// The weights get other scales.
-	done(t, "set", "*:weight", "observer=mse")
-	r := invoke("analyze", "--json", "--graphwise")
+	r := done(t, "set", "*:weight", "observer=mse")
+	require.Contains(t, r.stderr, "what was tuned is not applied at", "the command that did it says so")
+	r = invoke("analyze", "--json", "--graphwise")
 	require.Equal(t, exitDone, r.code, r.stderr)
-	require.Contains(t, r.stderr, "what was tuned is not applied at c")
+	require.Equal(t, 1, strings.Count(r.stderr, "what was tuned is not applied at"), "one line, however many")
+	r = done(t, "plan", "undo")
+	require.NotContains(t, r.stderr, "not applied")
+	done(t, "plan", "redo")
 	for _, args := range [][]string{{"verify", "--samples", "2"}, {"export", "--platform", "trt_int8", "-o", "q.onnx"}} {
 		r := invoke(args...)
 		require.Equal(t, exitCheck, r.code, r.stderr)

@@ -59,3 +59,13 @@ func TestWarningsShortenNames(t *testing.T) {
 	require.Contains(t, stderr.String(), "Model/Conv2D:0: ranges move\n")
 	require.Less(t, stderr.Len(), 100)
 }
+
+// A flag of calibrate that an earlier decision overrules is not passed over in silence.
+func TestCalibratingAgainSaysWhatStands(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
+	require.NotContains(t, done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--observer", "minmax").stderr, "stand over")
+	done(t, "set", "*", "observer=percentile")
+	r := done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--observer", "kl")
+	require.Contains(t, r.stderr, "1 earlier decisions about operators and tensors stand over the defaults of this calibration")
+}

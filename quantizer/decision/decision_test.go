@@ -233,6 +233,7 @@ func TestRecipe(t *testing.T) {
 	require.Equal(t, list, back)
 	for text, want := range map[string]string{
 		"":                            "empty",
+		"- {scale: .nan}":             "a number in it is infinite or not a number",
 		"a: b":                        "a list of decisions",
 		"- select: x\n  domian: fp32": `step 1:1: unknown key "domian"`,
 		"- [":                         "r.yaml",

@@ -28,6 +28,9 @@ func ParseRecipe(file string, src []byte) ([]Decision, error) {
 		return nil, fmt.Errorf("%s: %s", file, strings.Join(strings.Fields(yaml.FormatError(err, false, false)), " "))
 	}
 	var steps []json.RawMessage
+	if !json.Valid(text) { // what YAML has and JSON has not
+		return nil, fmt.Errorf("%s: a number in it is infinite or not a number (.inf, .nan)", file)
+	}
 	if err := json.Unmarshal(text, &steps); err != nil {
 		return nil, fmt.Errorf("%s: a recipe is a list of decisions", file)
 	}
