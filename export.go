@@ -89,6 +89,9 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	if err != nil {
 		return nil, UsageError{err}
 	}
+	if err := j.replaces(p, o.Out); err != nil {
+		return nil, err
+	}
 	in, err := j.planInput(p, f, o)
 	if err != nil {
 		return nil, err
@@ -141,6 +144,23 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		j.warn("the verification is not kept: %v", err)
 	}
 	return r, nil
+}
+
+// replaces refuses an export in the place of what the plan is made of.
+func (j *job) replaces(p *Planned, out string) error {
+	inputs := []string{p.File, plan.Resolve(p.File, p.Plan.Model.Path), j.stats()}
+	if p.Plan.Imported != nil {
+		inputs = append(inputs, plan.Resolve(p.File, p.Plan.Imported.Path))
+	}
+	if tuned := tunedFile(p.File, p.Plan); tuned != nil {
+		inputs = append(inputs, plan.Resolve(p.File, tuned.Path))
+	}
+	for _, name := range inputs {
+		if out != "" && j.sameFile(name, out) {
+			return fmt.Errorf("export: %s would be replaced: name another file with -o", name)
+		}
+	}
+	return nil
 }
 
 // suffix is what is added to the name of a plan to get that of its export.

@@ -107,3 +107,17 @@ func TestOptionsOfOtherFormats(t *testing.T) {
 	fails(t, exitUsage, "--batch 0: at least 1", "export", "--format", "c", "--batch", "0")
 	require.Equal(t, before, tree(t, "."))
 }
+
+// What the plan is made of is never replaced by an export of it.
+func TestExportReplacesNoInput(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
+	for _, name := range []string{"m.onnx", "m.plan.json", "m.stats"} {
+		before, err := os.ReadFile(name)
+		require.NoError(t, err)
+		fails(t, exitFailed, name+" would be replaced: name another file with -o", "export", "--platform", "trt_int8", "--unverified", "-o", "./"+name)
+		after, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+	}
+}
