@@ -116,6 +116,7 @@ func TestExportReplacesNoInput(t *testing.T) {
 		before, err := os.ReadFile(name)
 		require.NoError(t, err)
 		fails(t, exitFailed, name+" would be replaced: name another file with -o", "export", "--platform", "trt_int8", "--unverified", "-o", "./"+name)
+		fails(t, exitFailed, "would be replaced: name another file with -o", "plan", "recipe", "-o", name)
 		after, err := os.ReadFile(name)
 		require.NoError(t, err)
 		require.Equal(t, before, after)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/kind"
 )
 
 func newPlanLog(e *env) *cobra.Command {
@@ -260,6 +261,9 @@ one model's data.`,
 			if out == "" {
 				_, err = e.stdout.Write(b)
 				return err
+			}
+			if k := kind.Of(out); k == kind.Plan || k == kind.ONNX || k == kind.Statistics || k == kind.Overlay {
+				return fmt.Errorf("plan recipe: %s would be replaced: name another file with -o", out)
 			}
 			_, err = qwb.WriteFile(qwb.OS{}, out, func(w io.Writer) error {
 				_, err := w.Write(b)
