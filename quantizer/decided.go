@@ -7,6 +7,7 @@ import (
 
 	"qwb/graph"
 	"qwb/quantizer/decision"
+	"qwb/quantizer/passes"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -229,6 +230,10 @@ func (d *decided) weight(cell *decision.Cell, sl *tqc.Slot, n *graph.Node, c tqc
 	if by := d.used(cell, "weights"); by > 0 {
 		if err := target.Can(d.b.SchemesOf(n).Weight, cell.Weights, d.b.Name+": weights of "+n.Op); err != nil {
 			return c, d.t.Fail(by, fmt.Errorf("%s: %w", n.Name, err))
+		}
+		needsInteger := slices.ContainsFunc(d.b.Ops[sl.Node].Needs, func(c target.Condition) bool { return c.Name == target.IntegerBias.Name })
+		if cell.Weights.Group > 0 && needsInteger && n.Input(passes.BiasInput) != graph.NoValue {
+			return c, d.t.Fail(by, fmt.Errorf("%s: %s has %s with an integer bias, which weights in groups cannot have", n.Name, d.b.Name, n.Op))
 		}
 		var err error
 		if c, err = cell.Weights.Apply(c); err != nil {

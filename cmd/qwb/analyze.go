@@ -43,6 +43,9 @@ divergence from the float model on the lines of --text (as many, chosen by --see
 			if err := f.check(); err != nil {
 				return err
 			}
+			if err := spares("html", out.html); err != nil {
+				return err
+			}
 			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && kind.Of(args[0]) == kind.Checkpoint {
 				texts.Threads, texts.Samples, texts.Seed = f.workers(), f.samples, f.seed
 				return e.printLanguageLayers(c, args[0], texts, out.html, f.json)

@@ -42,6 +42,9 @@ most likely token is another. See docs/language-models.md.`,
 			if err := f.check(); err != nil {
 				return err
 			}
+			if err := spares("answers", answers); err != nil {
+				return err
+			}
 			file, err := findPlan(args)
 			if err != nil {
 				return err

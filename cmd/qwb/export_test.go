@@ -122,3 +122,15 @@ func TestExportReplacesNoInput(t *testing.T) {
 		require.Equal(t, before, after)
 	}
 }
+
+// What people read is not written over a model, a plan or statistics.
+func TestReportsReplaceNoInput(t *testing.T) {
+	calibrated(t)
+	before := read(t, "m.onnx")
+	for _, args := range [][]string{{"analyze", "--html", "m.onnx"}, {"verify", "--html", "m.plan.json"}, {"eval", "--data", "data", "--answers", "m.stats"}} {
+		fails(t, exitFailed, "would write over what is there", args...)
+	}
+	require.Equal(t, before, read(t, "m.onnx"))
+	done(t, "analyze", "--samples", "2", "--html", "r.html")
+	done(t, "analyze", "--samples", "2", "--html", "r.html")
+}

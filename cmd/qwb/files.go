@@ -1,11 +1,21 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
 	"qwb"
+	"qwb/internal/kind"
 )
+
+// spares refuses to write something people read over a file that other commands read.
+func spares(flag, path string) error {
+	if is := kind.Of(path); path != "" && is != kind.Unknown {
+		return fmt.Errorf("--%s %s would write over what is there: it is %s", flag, path, is)
+	}
+	return nil
+}
 
 // planPath is where the plan of a model goes unless -o says otherwise: into the current folder.
 func planPath(model, out string) (string, error) {

@@ -150,3 +150,15 @@ func TestBiasBehindWeightsInGroups(t *testing.T) {
 	require.Equal(t, "in2", bias.At)
 	require.Equal(t, tqc.FP32, bias.State)
 }
+
+// Where a platform has integer biases, weights in groups are refused when they are decided and not when they are exported.
+func TestGroupsWhereBiasesAreIntegers(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", withBias)
+	saveInputs(t, "data", 100, 3, 1, 4, 6, 6)
+	mine := strings.NewReplacer("name: onnxruntime\n", "name: mine\n", "others: [int8-sym-tensor]", "others: [int4-sym-g16]").Replace(done(t, "target", "show", "onnxruntime").stdout)
+	require.Contains(t, mine, "g16")
+	require.NoError(t, os.WriteFile("mine.yaml", []byte(mine), 0o644))
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "mine.yaml", "--border-cost", "0")
+	fails(t, exitFailed, "mine has Gemm with an integer bias, which weights in groups cannot have", "set", "second", "weights=int4-sym-g16")
+}

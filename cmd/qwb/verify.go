@@ -42,6 +42,9 @@ The outcome is written into the plan. Exit code 3 says that something differs, o
 			if err := f.check(); err != nil {
 				return err
 			}
+			if err := spares("html", page); err != nil {
+				return err
+			}
 			plan, err := findPlan(args)
 			if err != nil {
 				return err
