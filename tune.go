@@ -255,7 +255,7 @@ func (t *tuning) settle(ctx context.Context, threads int) (*tuned, error) {
 
 // losses judges the plan as it was and as it will be on the held-out samples.
 func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, after analysis.Losses, err error) {
-	again := func() exec.Iterator { return &inMemory{samples: t.bench.Held} }
+	again := func() exec.Iterator { return &exec.InMemory{Samples: t.bench.Held} }
 	for _, side := range []struct {
 		reference, graph *graph.Graph
 		set              *tqc.Set
@@ -318,19 +318,3 @@ func (t *tuning) write(f *tuned, r *TuneResult) (string, error) {
 	_, err = t.writePlan(t.p.File, np, t.p.sum, stage)
 	return plan.Resolve(t.p.File, file.Path), err
 }
-
-// inMemory is a data set that was read.
-type inMemory struct {
-	samples []*exec.Sample
-	at      int
-}
-
-func (l *inMemory) Next(context.Context) (*exec.Sample, error) {
-	if l.at == len(l.samples) {
-		return nil, io.EOF
-	}
-	l.at++
-	return l.samples[l.at-1], nil
-}
-
-func (l *inMemory) Len() int { return len(l.samples) }

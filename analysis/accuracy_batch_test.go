@@ -18,7 +18,7 @@ import (
 func TestEvalInBatches(t *testing.T) {
 	g := graphtest.Parse(t, "opset 13\ninput x: f32[1,4]\ny = Relu(x)\noutput y\n")
 	data := samplesOf(7, 1, 4)
-	for i, s := range data.samples {
+	for i, s := range data.Samples {
 		s.Label = i % 4
 	}
 	var sizes []int
@@ -33,7 +33,7 @@ func TestEvalInBatches(t *testing.T) {
 	}
 	run := func(cfg AccuracyConfig) (*Accuracy, error) {
 		sizes = nil
-		return Eval(context.Background(), g, &replay{samples: data.samples}, cfg)
+		return Eval(context.Background(), g, &exec.InMemory{Samples: data.Samples}, cfg)
 	}
 	want, err := run(AccuracyConfig{Integer: integer, Base: integer, BaseProfile: "base"})
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestEvalInBatches(t *testing.T) {
 		_, err := run(AccuracyConfig{Integer: f, Batch: 3})
 		require.ErrorContains(t, err, name)
 	}
-	data.samples[4] = &exec.Sample{Name: "other", Feeds: map[string]*tensor.Tensor{"x": tensor.New(tensor.Float32, 1, 5)}}
+	data.Samples[4] = &exec.Sample{Name: "other", Feeds: map[string]*tensor.Tensor{"x": tensor.New(tensor.Float32, 1, 5)}}
 	_, err = run(AccuracyConfig{Integer: integer, Batch: 2})
 	require.ErrorContains(t, err, "beside")
 }

@@ -45,11 +45,11 @@ func TestScoreCountsPairs(t *testing.T) {
 
 func TestEvalInFloat(t *testing.T) {
 	g := graphtest.Parse(t, "opset 13\ninput x: f32[1,3]\ny = Relu(x)\noutput y\n")
-	data := &replay{samples: []*exec.Sample{
+	data := &exec.InMemory{Samples: []*exec.Sample{
 		{Label: 0, Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{3, 2, 1}, 1, 3)}},
 		{Label: 2, Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{3, 2, 1}, 1, 3)}}}}
 	for threads := range 3 {
-		data.at = 0
+		data = &exec.InMemory{Samples: data.Samples}
 		r, err := Eval(context.Background(), g, data, AccuracyConfig{Threads: threads})
 		require.NoError(t, err)
 		require.Equal(t, &Accuracy{Mode: "fp32", Backend: "cpu", N: 2, Top1: 1, Top5: 2, Answers: []Answer{{"", 0, 0}, {"", 2, 0}}}, r)
@@ -69,11 +69,11 @@ y = Flatten(d)
 output y
 `
 	data := samplesOf(12, 1, 8, 4, 4)
-	for i, s := range data.samples {
+	for i, s := range data.Samples {
 		s.Label = i % 6
 	}
 	g, q := configured(t, net, &target.TRTInt8, data, 0.1)
-	again := func() exec.Iterator { return &replay{samples: data.samples} }
+	again := func() exec.Iterator { return &exec.InMemory{Samples: data.Samples} }
 	want, err := Eval(context.Background(), g, again(), AccuracyConfig{Simulator: q})
 	require.NoError(t, err)
 	require.Positive(t, want.Flips, "the quantization is coarse enough to be seen")
@@ -88,7 +88,7 @@ output y
 			}
 		}
 	}
-	data.samples[3].Label = 6
+	data.Samples[3].Label = 6
 	ev, err := NewEvaluator(context.Background(), g, again, 1, 0)
 	require.NoError(t, err)
 	_, err = ev.Accuracy(context.Background(), q)

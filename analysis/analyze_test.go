@@ -46,16 +46,16 @@ y = Gemm(f, wf) {transB=1}
 output y, r3
 `
 
-func samplesOf(n int, shape ...int) *replay {
-	s := &replay{}
+func samplesOf(n int, shape ...int) *exec.InMemory {
+	s := &exec.InMemory{}
 	for i := range n {
-		s.samples = append(s.samples, &exec.Sample{Name: fmt.Sprint(i), Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(100+i), shape...)}})
+		s.Samples = append(s.Samples, &exec.Sample{Name: fmt.Sprint(i), Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(100+i), shape...)}})
 	}
 	return s
 }
 
 // configured gives every slot min-max scales measured on the samples, narrowed so that clipping occurs.
-func configured(t *testing.T, text string, tgt *target.Target, data *replay, narrow float64) (*graph.Graph, *sim.Simulator) {
+func configured(t *testing.T, text string, tgt *target.Target, data *exec.InMemory, narrow float64) (*graph.Graph, *sim.Simulator) {
 	t.Helper()
 	g := graphtest.Parse(t, text)
 	require.Empty(t, graph.InferShapes(g))
@@ -64,12 +64,12 @@ func configured(t *testing.T, text string, tgt *target.Target, data *replay, nar
 }
 
 // extents runs the graph in float and returns the range of every float activation.
-func extents(t testing.TB, g *graph.Graph, data *replay) map[graph.ValueID]observers.Extent {
+func extents(t testing.TB, g *graph.Graph, data *exec.InMemory) map[graph.ValueID]observers.Extent {
 	t.Helper()
 	ranges := map[graph.ValueID]observers.Extent{}
 	s, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
-	for _, sample := range data.samples {
+	for _, sample := range data.Samples {
 		values, err := s.NewRunner().RunAll(context.Background(), sample.Feeds, nil, nil)
 		require.NoError(t, err)
 		for v, x := range values {
@@ -133,9 +133,9 @@ func quantized(t testing.TB, g *graph.Graph, tgt *target.Target, ranges map[grap
 	return q, a
 }
 
-func analyze(t *testing.T, g *graph.Graph, q *sim.Simulator, data *replay, cfg Config) *Report {
+func analyze(t *testing.T, g *graph.Graph, q *sim.Simulator, data *exec.InMemory, cfg Config) *Report {
 	t.Helper()
-	data.at = 0
+	data = &exec.InMemory{Samples: data.Samples}
 	r, err := Analyze(context.Background(), g, q, data, cfg)
 	require.NoError(t, err)
 	return r
@@ -185,7 +185,7 @@ func TestStatisticsOfKnownTensors(t *testing.T) {
 	graph.InferShapes(g)
 	q, err := sim.New(g, tqc.NewSet(g), sim.Options{})
 	require.NoError(t, err)
-	data := &replay{samples: []*exec.Sample{
+	data := &exec.InMemory{Samples: []*exec.Sample{
 		{Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{-1, 2, 3, 4, -1, -1, -1, -1}, 1, 2, 4)}},
 		{Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{5, 6, 7, 8, -2, -3, -4, -5}, 1, 2, 4)}}}}
 	r := analyze(t, g, q, data, Config{Statistical: true})
@@ -223,7 +223,7 @@ func TestMomentsJoinAsIfInOnePiece(t *testing.T) {
 func TestAnalyzeRefusesNoDataAndStopsOnError(t *testing.T) {
 	data := samplesOf(1, 1, 8, 10, 10)
 	g, q := configured(t, residualNet, &target.TRTInt8, data, 1)
-	_, err := Analyze(context.Background(), g, q, &replay{}, Config{})
+	_, err := Analyze(context.Background(), g, q, &exec.InMemory{}, Config{})
 	require.ErrorContains(t, err, "empty")
 	_, err = Analyze(context.Background(), g, q, samplesOf(3, 1, 8, 5, 5), Config{Threads: 2, Layerwise: true})
 	require.Error(t, err)

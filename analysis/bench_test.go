@@ -79,7 +79,7 @@ func open(b *testing.B, file string) *benchmarked {
 	}
 	m.session, err = exec.New(m.g, exec.Options{})
 	require.NoError(b, err)
-	m.q, _ = quantized(b, m.g, &target.TRTInt8, extents(b, m.g, &replay{samples: m.samples[:1]}), 1)
+	m.q, _ = quantized(b, m.g, &target.TRTInt8, extents(b, m.g, &exec.InMemory{Samples: m.samples[:1]}), 1)
 	return m
 }
 
@@ -109,7 +109,7 @@ func BenchmarkLayerwise(b *testing.B) {
 			run  func(b *testing.B) float64
 		}{
 			{"restart", func(b *testing.B) float64 {
-				r, err := Analyze(context.Background(), m.g, m.q, &replay{samples: m.samples}, Config{Layerwise: true})
+				r, err := Analyze(context.Background(), m.g, m.q, &exec.InMemory{Samples: m.samples}, Config{Layerwise: true})
 				require.NoError(b, err)
 				return r.Forwards
 			}},

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"context"
-	"io"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -34,7 +33,7 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: NewJudge(g)}
 	e.float, err = outputs(ctx, e, nil, func(_ int, _ *exec.Sample, v *Verdict) (*Verdict, error) { return v, nil })
 	if e.samples = samples; rec.room >= 0 {
-		e.samples = func() exec.Iterator { return &replay{samples: rec.seen} }
+		e.samples = func() exec.Iterator { return &exec.InMemory{Samples: rec.seen} }
 	}
 	return e, err
 }
@@ -59,22 +58,6 @@ func (r *recorder) Next(ctx context.Context) (*exec.Sample, error) {
 	}
 	return s, nil
 }
-
-// replay is a data set in memory.
-type replay struct {
-	samples []*exec.Sample
-	at      int
-}
-
-func (r *replay) Next(context.Context) (*exec.Sample, error) {
-	if r.at == len(r.samples) {
-		return nil, io.EOF
-	}
-	r.at++
-	return r.samples[r.at-1], nil
-}
-
-func (r *replay) Len() int { return len(r.samples) }
 
 // Error runs the quantized graph and returns its error at the graph outputs: the largest NSR and MSE and the smallest cosine.
 func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) {

@@ -134,12 +134,12 @@ func TestLossesAreOfTheWorstOutput(t *testing.T) {
 
 func TestResultsSayHowSureTheyAre(t *testing.T) {
 	data := samplesOf(6, 1, 8, 10, 10)
-	for i, s := range data.samples {
+	for i, s := range data.Samples {
 		s.Label = i % 5
 	}
 	classes := strings.NewReplacer("y = Gemm", "l = Gemm", "output y", "y = Softmax(l)\noutput y").Replace(residualNet)
 	g, q := configured(t, classes, &target.TRTInt8, data, 0.8)
-	data.at = 0
+	data = &exec.InMemory{Samples: data.Samples}
 	r, err := Analyze(context.Background(), g, q, data, Config{Outputs: true, Graphwise: true, Layerwise: true})
 	require.NoError(t, err)
 	for _, s := range []Spread{r.Outputs[0].Spread, r.Outputs[1].Spread, r.Graphwise[0].Spread, r.Layerwise[0].Spread} {
@@ -150,7 +150,7 @@ func TestResultsSayHowSureTheyAre(t *testing.T) {
 	require.InDelta(t, -10*math.Log10(r.Outputs[1].NSR), *r.Outputs[1].SQNR, 1e-12)
 	require.Nil(t, r.Outputs[1].Centred)
 
-	data.at = 0
+	data = &exec.InMemory{Samples: data.Samples}
 	a, err := Eval(context.Background(), g, data, AccuracyConfig{Simulator: q})
 	require.NoError(t, err)
 	require.NotNil(t, a.Noise)

@@ -93,7 +93,7 @@ output top
 `
 
 // repeated runs the whole graph once per operator and measurement and averages: the slow way, with nothing of the fast one.
-func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *replay) []LayerError {
+func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *exec.InMemory) []LayerError {
 	t.Helper()
 	s, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
@@ -101,14 +101,14 @@ func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *replay) []La
 	require.NoError(t, err)
 	groups, err := groupsOf(g, order, q)
 	require.NoError(t, err)
-	n := float64(len(data.samples))
+	n := float64(len(data.Samples))
 	var list []LayerError
 	for _, grp := range groups {
 		meters := make([]meter, len(g.Outputs))
 		var kinds []outputError
 		l := LayerError{Node: g.Node(grp.node).Name}
 		var weight, activation float64
-		for _, sample := range data.samples {
+		for _, sample := range data.Samples {
 			runs := func(hooks *exec.Hooks) ([]*tensor.Tensor, *tensor.Tensor) {
 				own := []*tensor.Tensor{}
 				out, err := s.NewRunner().Run(context.Background(), sample.Feeds, looking(hooks, func(graph.ValueID) bool { return true }, func(n *graph.Node, i int, x *tensor.Tensor) error {
@@ -242,7 +242,7 @@ func TestInfiniteValuesAreRefusedNotReported(t *testing.T) {
 	bad := graphtest.Normal(1, 1, 8, 10, 10)
 	bad.F32()[5] = float32(math.Inf(1))
 	for _, cfg := range []Config{{Layerwise: true}, {Graphwise: true}, {Outputs: true}} {
-		_, err := Analyze(context.Background(), g, q, &replay{samples: []*exec.Sample{{Name: "bad", Feeds: map[string]*tensor.Tensor{"x": bad}}}}, cfg)
+		_, err := Analyze(context.Background(), g, q, &exec.InMemory{Samples: []*exec.Sample{{Name: "bad", Feeds: map[string]*tensor.Tensor{"x": bad}}}}, cfg)
 		require.ErrorContains(t, err, "analyze: sample bad")
 		require.ErrorContains(t, err, "not finite")
 	}

@@ -137,7 +137,7 @@ func TestSearchOnAGraphOfTwelveOperators(t *testing.T) {
 	data := samplesOf(2, 1, 8, 12, 12)
 	g, q := configured(t, twelveNet, &target.TRTInt8, data, 1)
 	ranges := extents(t, g, data)
-	ev, err := NewEvaluator(ctx, g, func() exec.Iterator { return &replay{samples: data.samples} }, 2, 0)
+	ev, err := NewEvaluator(ctx, g, func() exec.Iterator { return &exec.InMemory{Samples: data.Samples} }, 2, 0)
 	require.NoError(t, err)
 	layers := analyze(t, g, q, data, Config{Layerwise: true}).Layerwise
 	require.GreaterOrEqual(t, len(layers), 11) // the Gemm is not worth its borders

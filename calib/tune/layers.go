@@ -1,23 +1,11 @@
 package tune
 
 import (
-	"context"
-	"io"
-
 	"qwb/graph"
-	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/tqc"
 )
-
-func (l *list) Next(context.Context) (*exec.Sample, error) {
-	if l.at == len(l.samples) {
-		return nil, io.EOF
-	}
-	l.at++
-	return l.samples[l.at-1], nil
-}
 
 // biasInput is where the bias of Conv, ConvTranspose and Gemm stands.
 const biasInput = 2

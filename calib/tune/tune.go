@@ -102,7 +102,7 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 	if len(b.Fit) == 0 || len(b.Held) == 0 {
 		return nil, fmt.Errorf("tune: %d samples to fit on and %d held out: there have to be some of each; take more samples", len(b.Fit), len(b.Held))
 	}
-	ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &list{samples: b.Held} }, b.Threads, 0)
+	ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -176,11 +176,3 @@ func (b *Bench) Overlay(set *tqc.Set, added map[string]bool) *overlay.Overlay {
 	}
 	return o
 }
-
-// list is a data set in memory.
-type list struct {
-	samples []*exec.Sample
-	at      int
-}
-
-func (l *list) Len() int { return len(l.samples) }

@@ -69,7 +69,7 @@ func bench(t *testing.T, platform *target.Target, fit, held int) (*Bench, map[st
 	t.Helper()
 	g := graphtest.Parse(t, shifted)
 	require.Empty(t, graph.InferShapes(g))
-	stats, err := calib.Run(context.Background(), g, &list{samples: sampleList(1000, 20)}, calib.Config{})
+	stats, err := calib.Run(context.Background(), g, &exec.InMemory{Samples: sampleList(1000, 20)}, calib.Config{})
 	require.NoError(t, err)
 	coarse := *platform
 	coarse.Weight.Bits, coarse.Weight.QMin, coarse.Weight.QMax = 4, -7, 7
@@ -122,7 +122,7 @@ func TestBiasCorrectionLowersTheErrorOfUnseenSamples(t *testing.T) {
 			}
 
 			// What was measured is what an evaluator of its own finds.
-			ev, err := analysis.NewEvaluator(context.Background(), b.Reference, func() exec.Iterator { return &list{samples: b.Held} }, 1, 0)
+			ev, err := analysis.NewEvaluator(context.Background(), b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, 1, 0)
 			require.NoError(t, err)
 			q, err := b.Simulate(b.Graph, b.Set, nil)
 			require.NoError(t, err)
