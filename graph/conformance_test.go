@@ -1,13 +1,8 @@
 package graph_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -18,47 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 )
 
-// testdata returns the folder with real models and conformance tests, and skips the test where there is none.
-func testdata(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("QWB_TESTDATA")
-	if dir == "" {
-		t.Skip("QWB_TESTDATA is not set: the folder with models/ and conformance/")
-	}
-	return dir
-}
-
 // archive returns the files of the ONNX backend tests by folder and name below it.
 func archive(t *testing.T) map[string]map[string][]byte {
 	t.Helper()
-	f, err := os.Open(filepath.Join(testdata(t), "conformance", "onnx-backend-tests.tar.gz"))
-	require.NoError(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	require.NoError(t, err)
 	files := map[string]map[string][]byte{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		require.NoError(t, err)
-		dir, name := path.Split(h.Name)
+	graphtest.EachVectorFile(t, func(file string, b []byte) {
+		dir, name := path.Split(file)
 		if base := path.Base(dir); strings.HasPrefix(base, "test_data_set_") {
 			dir, name = path.Dir(path.Clean(dir)), base+"/"+name
 		}
 		dir = path.Clean(dir)
-		b, err := io.ReadAll(r)
-		require.NoError(t, err)
 		if files[dir] == nil {
 			files[dir] = map[string][]byte{}
 		}
 		files[dir][name] = b
-	}
+	})
+	return files
 }
 
 // dataDependent are the operators whose output's size depends on the elements of their inputs, on float16 ones, or on the
@@ -171,7 +146,7 @@ func TestInferredShapesOfTrainedModels(t *testing.T) {
 		{"vision/blazeface_front_128.onnx", 30_760_960, 37, "f32[1,512,1]"},
 		{"speech/embedding_model.onnx", -1, 20, "f32[unk__314,1,1,96]"},
 	} {
-		m, _, err := onnx.Open(filepath.Join(testdata(t), "models", c.path))
+		m, _, err := onnx.Open(filepath.Join(graphtest.TestData(t), "models", c.path))
 		require.NoError(t, err)
 		g := m.Graph
 		declared := map[graph.ValueID]string{}
