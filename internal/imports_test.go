@@ -43,7 +43,7 @@ var layers = []string{
 	"quantizer/program",
 	"calib/data/...",
 	"calib",
-	"analysis export",
+	"analysis export calib/tune/round",
 	"export/weights",
 	"export/weights/weightstest",
 	"calib/tune analysis/verify analysis/groupsums export/onnxqdq export/cprogram export/vectors export/nbits export/llama2c export/kuiper export/gguf export/mllm export/inferllm reports",
@@ -82,6 +82,7 @@ var thirdParty = map[string][]string{
 	"reports":            {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
 	"internal":           {"golang.org/x/image", "gonum.org/v1/gonum"},
 	"kernels/kerneltest": {"github.com/stretchr/testify"},
+	"calib/tune/round":   {"gonum.org/v1/gonum"},
 
 	"kernels/cuda/driver":   {"github.com/ebitengine/purego", "golang.org/x/sys"},
 	"kernels/cuda/cudatest": {"github.com/stretchr/testify"},

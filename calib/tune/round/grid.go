@@ -1,0 +1,98 @@
+package round
+
+import (
+	"fmt"
+
+	"qwb/kernels/qmath"
+)
+
+// Grids says which grid each weight of a matrix is rounded to: element (r, i) has List[Row[r]+Column[i]]. One scale for all is zeros in
+// both; a scale by row is Row[r] = r; groups of g inputs are Row[r] = r*groups and Column[i] = i/g.
+type Grids struct {
+	List        []qmath.Grid
+	Row, Column []int
+}
+
+// PerRow gives row r the grid list[r], or list[0] to all where the list has one.
+func PerRow(list []qmath.Grid, rows, k int) Grids {
+	g := Grids{List: list, Row: make([]int, rows), Column: make([]int, k)}
+	if len(list) > 1 {
+		for r := range g.Row {
+			g.Row[r] = r
+		}
+	}
+	return g
+}
+
+// At is the grid of element (r, i).
+func (g *Grids) At(r, i int) qmath.Grid { return g.List[g.Row[r]+g.Column[i]] }
+
+// Problem is a matrix to be rounded: W has rows of K weights, all of which read the same inputs, whose moments are H (K x K, symmetric).
+type Problem struct {
+	W       []float64
+	K       int
+	Grids   Grids
+	H       []float64
+	Threads int
+}
+
+// Rows is the number of rows.
+func (p *Problem) Rows() int { return len(p.W) / max(p.K, 1) }
+
+// Check says what does not fit together.
+func (p *Problem) Check() error {
+	switch rows := p.Rows(); {
+	case p.K <= 0 || rows*p.K != len(p.W):
+		return fmt.Errorf("round: %d weights in rows of %d", len(p.W), p.K)
+	case len(p.H) != p.K*p.K:
+		return fmt.Errorf("round: moments of %d numbers for rows of %d weights", len(p.H), p.K)
+	case len(p.Grids.Row) != rows || len(p.Grids.Column) != p.K:
+		return fmt.Errorf("round: grids of %d x %d for weights of %d x %d", len(p.Grids.Row), len(p.Grids.Column), rows, p.K)
+	}
+	return nil
+}
+
+// Nearest is every weight's nearest code.
+func (p *Problem) Nearest() []int32 {
+	codes := make([]int32, len(p.W))
+	for r := range p.Rows() {
+		for i := range p.K {
+			codes[r*p.K+i] = p.Grids.At(r, i).Quantize(float32(p.W[r*p.K+i]))
+		}
+	}
+	return codes
+}
+
+// Value is the number that the code of element (r, i) stands for.
+func (p *Problem) Value(codes []int32, r, i int) float64 {
+	return float64(p.Grids.At(r, i).Dequantize(codes[r*p.K+i]))
+}
+
+// errors writes w - q of rows first to first+rows, each K long.
+func (p *Problem) errors(dst []float64, codes []int32, first, rows int) {
+	for r := range rows {
+		for i := range p.K {
+			dst[r*p.K+i] = p.W[(first+r)*p.K+i] - p.Value(codes, first+r, i)
+		}
+	}
+}
+
+// Loss is the quadratic form of every row: the sum of squared errors of its output.
+func (p *Problem) Loss(codes []int32) []float64 {
+	loss := make([]float64, p.Rows())
+	p.strips(func(first, rows int) {
+		e, g := make([]float64, rows*p.K), make([]float64, rows*p.K)
+		p.errors(e, codes, first, rows)
+		multiplyAdd(g, p.K, e, p.K, p.H, p.K, rows, p.K, p.K)
+		for r := range rows {
+			loss[first+r] = dot(e[r*p.K:][:p.K], g[r*p.K:][:p.K])
+		}
+	})
+	return loss
+}
+
+// strips calls f for the rows in pieces that share a pass over the moments.
+func (p *Problem) strips(f func(first, rows int)) {
+	n := p.Rows()
+	each(p.Threads, (n+block-1)/block, func(i int) { f(i*block, min(block, n-i*block)) })
+}

@@ -1,0 +1,82 @@
+package round
+
+import "fmt"
+
+// Target is the weights to round where the inputs of the quantized network are not those of the float network. With x the quantized and x + d the float inputs,
+// a row w and codes with numbers q, the output errs by
+//
+//	w.(x + d) - q.x = (w - q).x + w.d
+//
+// The sum of squares is least, over real q, at
+//
+//	w' = w + w D H^-1     with D = sum d x', H = sum x x'
+//
+// and (w - q).x + w.d has, up to a constant, the form (w' - q)' H (w' - q): rounding goes on from w' under the same H. That is the correction of GPTAQ
+// (Li et al. 2025), which folds it into the rounding of one weight after the other, and the ridge regression of ERQ (Zhong et al. 2024, section
+// 3.2), whose penalty is the damping of the factor here. Only alpha of the shift is taken, 0 to 1: samples are few, and with all of it (ERQ) the weights also learn
+// what is peculiar to them; GPTAQ's authors advise 0.25.
+//
+// Where the operator has a bias that takes the mean error off afterwards, H and D are taken of the inputs without their means.
+// cross is D, K x K: row i has the sums of d_i times x. w has rows of K; it is not changed.
+func (f *Factor) Target(w, cross []float64, alpha float64, threads int) ([]float64, error) {
+	k := f.K
+	if len(cross) != k*k || len(w)%k != 0 {
+		return nil, fmt.Errorf("round: %d weights and cross moments of %d numbers for %d inputs", len(w), len(cross), k)
+	}
+	out := make([]float64, len(w))
+	rows := len(w) / k
+	across := make([]float64, k*k) // the factor transposed
+	for a := range k {
+		for b := range a + 1 {
+			across[b*k+a] = f.l[a*k+b]
+		}
+	}
+	each(threads, (rows+block-1)/block, func(s int) {
+		first := s * block
+		n := min(block, rows-first)
+		d, y := make([]float64, n*k), make([]float64, n*k)
+		multiplyAdd(d, k, w[first*k:], k, cross, k, n, k, k)
+		for r := range n {
+			for a, i := range f.place {
+				y[r*k+a] = d[r*k+i]
+			}
+		}
+		solve(y, n, across, f.l, k)
+		for r := range n {
+			for a, i := range f.place {
+				out[(first+r)*k+i] = w[(first+r)*k+i] + float64(alpha*y[r*k+a])
+			}
+		}
+	})
+	return out, nil
+}
+
+// solve replaces each of n rows y of k numbers by z with z L L' = y. across is L', row by row.
+func solve(y []float64, n int, across, l []float64, k int) {
+	for c := 0; c < k; c += block { // z L' = y, from the first column on
+		w := min(block, k-c)
+		for r := range n {
+			row := y[r*k+c:][:w]
+			for i := range w {
+				row[i] /= across[(c+i)*k+c+i]
+				for j, x := range across[(c+i)*k+c:][i+1 : w] {
+					row[i+1+j] -= float64(row[i] * x)
+				}
+			}
+		}
+		multiplySub(y[c+w:], k, y[c:], k, across[c*k+c+w:], k, n, k-c-w, w)
+	}
+	for c := (k - 1) / block * block; c >= 0; c -= block { // z L = y, from the last
+		w := min(block, k-c)
+		for r := range n {
+			row := y[r*k+c:][:w]
+			for i := w - 1; i >= 0; i-- {
+				row[i] /= l[(c+i)*k+c+i]
+				for j, x := range l[(c+i)*k+c:][:i] {
+					row[j] -= float64(row[i] * x)
+				}
+			}
+		}
+		multiplySub(y, k, y[c:], k, l[c*k:], k, n, c, w)
+	}
+}
