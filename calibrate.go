@@ -110,7 +110,10 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err != nil {
 		return nil, err
 	}
-	d := &Derivation{Graph: m.Graph, Target: t, Stats: stats, Threads: o.Threads}
+	d := &Derivation{Target: t, Stats: stats, Threads: o.Threads}
+	if err := j.tunedBy(d, j.Plan, tunedFile(j.Plan, next), m.Graph); err != nil {
+		return nil, err
+	}
 	out, err := d.remembered(ctx, next)
 	if errors.Is(err, context.Canceled) && len(o.Data.Paths) > 0 {
 		return nil, j.keep(stats, stats.Samples(), statsFile, err)
@@ -118,7 +121,7 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err != nil {
 		return nil, err
 	}
-	p, err := planOf(m, out, next, stats)
+	p, err := planOf(out, next, stats)
 	if err != nil {
 		return nil, err
 	}
@@ -323,10 +326,10 @@ func (w *watched) Next(ctx context.Context) (*exec.Sample, error) {
 
 // planOf writes down what follows from a plan's decisions. Everything in it follows from the model, the statistics and the decisions,
 // so that merged statistics give the plan of one run.
-func planOf(m *Model, out *Derived, next *plan.Plan, stats *calib.Stats) (*plan.Plan, error) {
+func planOf(out *Derived, next *plan.Plan, stats *calib.Stats) (*plan.Plan, error) {
 	meta := next.Meta
 	meta.Warnings = planWarnings(out.Warnings, stats, meta.Data.Synthetic)
-	p, err := plan.FromSet(m.Graph, out.Set, meta)
+	p, err := plan.FromSet(out.Graph, out.Set, meta)
 	if err != nil {
 		return nil, err
 	}

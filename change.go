@@ -134,16 +134,23 @@ func (c *change) under(next *plan.Plan) (*Derivation, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Derivation{Graph: reference, Target: c.d.Target, Stats: c.d.Stats, Imported: c.d.Imported, Threads: c.d.Threads}
-	if is != nil {
-		o, err := c.readOverlay(c.p.File, is)
-		if err != nil {
-			return nil, err
-		}
-		o.Prepare(reference)
-		d.Graph, _ = o.Apply(reference, nil)
+	d := &Derivation{Target: c.d.Target, Stats: c.d.Stats, Imported: c.d.Imported, Threads: c.d.Threads}
+	return d, c.tunedBy(d, c.p.File, is, reference)
+}
+
+// tunedBy gives a derivation a graph with the tuned values of a file, nil for none; reference is not prepared for them yet.
+func (j *job) tunedBy(d *Derivation, planFile string, is *plan.File, reference *graph.Graph) error {
+	if is == nil {
+		d.tuned(reference, nil)
+		return nil
 	}
-	return d, nil
+	o, err := j.readOverlay(planFile, is)
+	if err != nil {
+		return err
+	}
+	o.Prepare(reference)
+	d.tuned(reference, o)
+	return nil
 }
 
 // remembered derives a plan's decisions and adds what automatic choices chose to its last step.

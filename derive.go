@@ -12,6 +12,7 @@ import (
 	"qwb/quantizer"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
+	"qwb/quantizer/overlay"
 	"qwb/quantizer/passes"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
@@ -28,6 +29,10 @@ type Derivation struct {
 	Imported *tqc.Set
 	Threads  int        // never changes a result
 	Memo     calib.Memo // of ranges, for deriving again with other decisions
+	// Overlay is what was tuned, nil for nothing; Graph has its values, and Reference is the graph without them. Weights that it was made
+	// for keep its scales.
+	Overlay   *overlay.Overlay
+	Reference *graph.Graph
 }
 
 // Derived is what follows from decisions.
@@ -75,7 +80,7 @@ func (d *Derivation) Derive(ctx context.Context, list []decision.Decision) (*Der
 	for _, name := range []string{"dispatcher", "border_cost"} {
 		out.Effects.Used[table.Plan.By(name)] = true
 	}
-	rendered, err := calib.Render(ctx, d.Graph, out.Set, d.Stats, calib.RenderConfig{Threads: d.Threads, Memo: &d.Memo})
+	rendered, err := calib.Render(ctx, d.Graph, out.Set, d.Stats, calib.RenderConfig{Threads: d.Threads, Memo: &d.Memo, Frozen: d.frozen(out.Set)})
 	if err != nil {
 		return nil, err
 	}
@@ -198,11 +203,14 @@ func (d *Derivation) release(table *decision.Table, list []decision.Decision, fo
 			return table.Fail(i+1, fmt.Errorf("the plan was imported and has no statistics: of %s only domain=fp32 and scales can be decided", strings.Join(p.Words(), " ")))
 		}
 	}
+	nodes, err := d.freeze(set)
+	if err != nil {
+		return err
+	}
 	if err := quantizer.Scales(d.Graph, set, table, &out.Effects); err != nil {
 		return err
 	}
-	if len(out.Effects.Fixed) > 0 {
-		var nodes []graph.NodeID
+	if len(out.Effects.Fixed)+len(nodes) > 0 {
 		for _, f := range out.Effects.Fixed {
 			for _, s := range set.Group(f.Slot) {
 				nodes = append(nodes, set.Slot(s).Node)

@@ -109,7 +109,7 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 			require.NoError(t, err)
 			derived, err := (&Derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).remembered(context.Background(), next)
 			require.NoError(t, err)
-			p, err := planOf(m, derived, next, stats)
+			p, err := planOf(derived, next, stats)
 			require.NoError(t, err)
 			plan, err := p.Encode()
 			require.NoError(t, err)

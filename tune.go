@@ -145,7 +145,7 @@ func (c *change) tuning(ctx context.Context, o TuneOptions) (*tuning, error) {
 	t := &tuning{change: c, added: map[string]bool{}}
 	reference := p.Reference.Clone()
 	if p.Plan.Imported == nil { // its scales are the file's own, which has none for more biases
-		t.added = tune.AddBiases(reference, p.Set)
+		t.added = tune.Prepare(reference, p.Set)
 	}
 	if p.Overlay != nil {
 		for _, e := range p.Overlay.Entries {
@@ -158,11 +158,13 @@ func (c *change) tuning(ctx context.Context, o TuneOptions) (*tuning, error) {
 	if s := c.d.Stats; s != nil && s.HasSums() {
 		t.bench.Sums = s.Sums
 	}
-	if p.Overlay != nil { // what is stale is tuned anew
-		t.bench.Graph, _ = p.Overlay.Apply(reference, nil)
+	fits := p.fitting()
+	if fits != nil {
+		t.bench.Graph, _ = fits.Apply(reference, nil)
+		t.bench.Frozen = frozenNodes(reference, fits)
 	}
 	var err error
-	if t.bench.Set, err = t.configure(ctx, t.bench.Graph); err != nil {
+	if t.bench.Set, err = t.configure(ctx, reference, t.bench.Graph, fits); err != nil {
 		return nil, err
 	}
 	t.bench.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
@@ -171,9 +173,9 @@ func (c *change) tuning(ctx context.Context, o TuneOptions) (*tuning, error) {
 	return t, t.read(ctx, o)
 }
 
-// configure derives the plan's decisions for another graph with the same nodes.
-func (t *tuning) configure(ctx context.Context, g *graph.Graph) (*tqc.Set, error) {
-	d := &Derivation{Graph: g, Target: t.d.Target, Stats: t.d.Stats, Imported: t.d.Imported, Threads: t.d.Threads}
+// configure derives the plan's decisions for a graph with the same nodes, which is a reference with tuned values.
+func (t *tuning) configure(ctx context.Context, reference, g *graph.Graph, o *overlay.Overlay) (*tqc.Set, error) {
+	d := &Derivation{Reference: reference, Graph: g, Overlay: o, Target: t.d.Target, Stats: t.d.Stats, Imported: t.d.Imported, Threads: t.d.Threads}
 	out, err := d.Derive(ctx, t.p.Plan.Decisions)
 	if err != nil {
 		return nil, err
@@ -237,7 +239,7 @@ func (t *tuning) settle(ctx context.Context, threads int) (*tuned, error) {
 	f.reference = normal
 	f.overlay.Prepare(f.reference)
 	g, _ := f.overlay.Apply(f.reference, nil)
-	if f.set, err = t.configure(ctx, g); err != nil {
+	if f.set, err = t.configure(ctx, f.reference, g, f.overlay); err != nil {
 		return nil, err
 	}
 	for i := range f.overlay.Entries {

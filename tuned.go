@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"qwb/graph"
 	"qwb/quantizer/overlay"
@@ -53,6 +54,31 @@ func (p *Planned) tunedGraph(set *tqc.Set) (*graph.Graph, []overlay.Stale) {
 		return p.Reference, nil
 	}
 	return p.Overlay.Apply(p.Reference, set)
+}
+
+// fitting is what was tuned and still fits, nil where nothing was tuned: what tuning goes on from.
+func (p *Planned) fitting() *overlay.Overlay {
+	if p.Overlay == nil {
+		return nil
+	}
+	o := &overlay.Overlay{}
+	for _, e := range p.Overlay.Entries {
+		if !slices.ContainsFunc(p.Stale, func(s overlay.Stale) bool { return s.At == e.At() }) {
+			o.Entries = append(o.Entries, e)
+		}
+	}
+	return o
+}
+
+// frozenNodes lists the nodes of a graph whose weights keep the scales of tuned values.
+func frozenNodes(g *graph.Graph, o *overlay.Overlay) map[graph.NodeID]bool {
+	list := map[graph.NodeID]bool{}
+	for _, e := range o.Entries {
+		if id, ok := g.LookupNode(e.Node); ok && len(e.Scale) > 0 {
+			list[id] = true
+		}
+	}
+	return list
 }
 
 // fresh refuses a plan of which something that was tuned does not fit any more.

@@ -13,6 +13,15 @@ import (
 // asked for; automatic choice is for activations and means minmax here.
 func (r *renderer) parameter(sl *tqc.Slot) error {
 	t := r.g.Const(sl.Value)
+	if r.cfg.Frozen != nil {
+		f := r.cfg.Frozen(sl)
+		if f.Params.Ready() {
+			return r.set.Render(sl.ID, f.Params)
+		}
+		if f.Base != nil {
+			t = f.Base
+		}
+	}
 	if t.DType != tensor.Float32 {
 		return fmt.Errorf("a parameter of type %s cannot be quantized", t.Type())
 	}

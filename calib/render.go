@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer/passes"
@@ -18,6 +19,15 @@ type RenderConfig struct {
 	Observer tqc.Observer
 	Memo     *Memo // ranges of earlier calls for the same graph and statistics; nil remembers nothing
 	Threads  int   // how many tensors are worked on at a time, 0 for one; the result does not depend on it
+	// Frozen, if not nil, is asked of every constant that waits for a scale; see Frozen.
+	Frozen func(sl *tqc.Slot) Frozen
+}
+
+// Frozen says of a constant that was tuned where its scales come from: they are Params, where those are there; else they are observed on
+// Base, of the same shape; where that is nil too, on the graph's own constant.
+type Frozen struct {
+	Params tqc.Params
+	Base   *tensor.Tensor
 }
 
 // Choice records how one scale came about.

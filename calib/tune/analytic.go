@@ -7,6 +7,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/observers"
+	"qwb/quantizer/overlay"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
@@ -28,35 +29,29 @@ func analytic(ctx context.Context, b *Bench) (*Report, error) {
 	if b.Sums == nil {
 		return nil, ErrNoSums
 	}
-	list, err := layers(b.Graph, b.Set)
-	if err != nil {
-		return nil, err
-	}
-	shifts := map[graph.NodeID][]float64{}
-	var known []layer
-	for _, l := range list {
-		d, err := b.shift(l)
-		if err != nil {
-			return nil, b.Graph.ErrorAt("", l.node, err)
-		}
-		if d != nil {
-			known, shifts[l.node] = append(known, l), d
-		}
-	}
-	return b.correct(ctx, known, nil, func(k int) []float64 { return shifts[known[k].node] })
+	return b.Sweep(ctx, analyticProposer)
 }
 
-// shift is what rounding the weights of a layer adds to the mean of its output, turned round; nil where the sums are not known or the
+// analyticProposer proposes what the sums predict.
+var analyticProposer = &Proposer{Name: "bias-analytic", Trials: 1, Biases: true, Propose: func(_ context.Context, l *LayerBench) ([]Proposal, error) {
+	d, err := l.shift(l.Node)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	return []Proposal{{By: "bias-analytic", Bias: d}}, nil
+}}
+
+// shift is what rounding the weights of an operator adds to the mean of its output, turned round; nil where the sums are not known or the
 // weights are not rounded.
-func (b *Bench) shift(l layer) ([]float64, error) {
-	n := b.Graph.Node(l.node)
-	sums, id := b.Sums(n.Name), b.Set.Input(l.node, 1)
-	if sums == nil || sums.Count == 0 || id == tqc.NoSlot || !b.Set.Slot(id).State().Quantizes() {
+func (b *Bench) shift(id graph.NodeID) ([]float64, error) {
+	n := b.Graph.Node(id)
+	sums, slot := b.Sums(n.Name), b.Set.Input(id, overlay.WeightInput)
+	if sums == nil || sums.Count == 0 || slot == tqc.NoSlot || !b.Set.Slot(slot).State().Quantizes() {
 		return nil, nil
 	}
-	w := b.Graph.Const(n.Inputs[1]).ToRowMajor()
+	w, q := b.Reference.Const(n.Inputs[1]).ToRowMajor(), b.Graph.Const(n.Inputs[1]).ToRowMajor()
 	rounded := tensor.New(tensor.Float32, w.Shape...)
-	if err := sim.Apply(rounded, w, &b.Set.Slot(id).Config, b.Set.Params(id), sim.Quantize); err != nil {
+	if err := sim.Apply(rounded, q, &b.Set.Slot(slot).Config, b.Set.Params(slot), sim.Quantize); err != nil {
 		return nil, err
 	}
 	return meanShift(n, w, rounded, sums), nil

@@ -26,7 +26,7 @@ func TestShiftsArePredictedExactly(t *testing.T) {
 	require.NoError(t, err)
 	runner := session.NewRunner()
 	for _, l := range ls {
-		shift, err := b.shift(l)
+		shift, err := b.shift(l.node)
 		require.NoError(t, err)
 		require.Len(t, shift, l.channels)
 		weight := sim.Only([]tqc.SlotID{b.Set.Input(l.node, 1)})
@@ -41,11 +41,12 @@ func TestShiftsArePredictedExactly(t *testing.T) {
 				require.NoError(t, err)
 				outs[i] = values[l.output]
 			}
-			f, w := momentOf(outs[0]), momentOf(outs[1])
+			m, err := momentOf(outs[1], outs[0], l.axis)
+			require.NoError(t, err)
 			for c := range moved {
-				moved[c] += w.sums[c] - f.sums[c]
+				moved[c] += m.sums[c]
 			}
-			count += f.count
+			count += m.count
 		}
 		largest := 0.0
 		for c := range moved {

@@ -10,14 +10,17 @@ import (
 // biasInput is where the bias of Conv, ConvTranspose and Gemm stands.
 const biasInput = 2
 
-// layer is an operator with a bias that may be tuned: one number for each channel, which is axis 1 of its output.
+// layer is a quantized operator that sums products of its input with a constant weight.
 type layer struct {
 	node     graph.NodeID
+	input    graph.ValueID
 	output   graph.ValueID
-	channels int
+	axis     int        // of the output's channels; -1 is the last
+	channels int        // of the bias, which may be tuned; 0 where there is none
+	weight   tqc.SlotID // of the weight; NoSlot where it is not quantized, or not by scales of its own
 }
 
-// layers lists the quantized operators of g that have a constant bias of their own, in graph order.
+// layers lists the quantized operators of g with a weight or a bias that may be tuned, in graph order.
 func layers(g *graph.Graph, set *tqc.Set) ([]layer, error) {
 	order, err := g.Order()
 	if err != nil {
@@ -25,34 +28,75 @@ func layers(g *graph.Graph, set *tqc.Set) ([]layer, error) {
 	}
 	var out []layer
 	for _, id := range order {
+		if set.Domains[id] != tqc.DomainINT8 || !weighted(g, id) {
+			continue
+		}
 		n := g.Node(id)
-		c := biasChannels(g, id)
-		b := n.Input(biasInput)
-		if c == 0 || set.Domains[id] != tqc.DomainINT8 || b == graph.NoValue {
-			continue
+		l := layer{node: id, input: n.Inputs[0], output: n.Outputs[0], axis: 1, channels: tunableBias(g, set, id), weight: tunableWeight(g, set, id)}
+		if n.Op == "MatMul" {
+			l.axis = -1
 		}
-		t := g.Const(b)
-		if _, sole := g.SoleUse(b); t == nil || !sole || t.DType != tensor.Float32 || t.Len() != c || set.Params(set.Input(id, biasInput)).Codes != nil {
-			continue
+		if l.channels > 0 || l.weight != tqc.NoSlot {
+			out = append(out, l)
 		}
-		out = append(out, layer{id, n.Outputs[0], c})
 	}
 	return out, nil
+}
+
+// weighted reports whether an operator is a Conv, ConvTranspose, Gemm or MatMul with a constant weight and an input that is computed.
+func weighted(g *graph.Graph, id graph.NodeID) bool {
+	n := g.Node(id)
+	w := g.Const(n.Input(1))
+	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || len(n.Outputs) != 1 || n.Input(0) == graph.NoValue || g.Const(n.Inputs[0]) != nil {
+		return false
+	}
+	switch n.Op {
+	case "Conv", "ConvTranspose":
+		return len(w.Shape) > 2
+	case "Gemm", "MatMul":
+		return len(w.Shape) == 2
+	}
+	return false
+}
+
+// tunableBias is the length of the bias of an operator, 0 where it has none of its own that may change.
+func tunableBias(g *graph.Graph, set *tqc.Set, id graph.NodeID) int {
+	c, v := biasChannels(g, id), g.Node(id).Input(biasInput)
+	if c == 0 || v == graph.NoValue {
+		return 0
+	}
+	t := g.Const(v)
+	if _, sole := g.SoleUse(v); t == nil || !sole || t.DType != tensor.Float32 || t.Len() != c || set.Params(set.Input(id, biasInput)).Codes != nil {
+		return 0
+	}
+	return c
+}
+
+// tunableWeight is the slot of the weight of an operator, NoSlot where the weight is not quantized, or not its own.
+func tunableWeight(g *graph.Graph, set *tqc.Set, id graph.NodeID) tqc.SlotID {
+	s := set.Input(id, overlay.WeightInput)
+	if s == tqc.NoSlot || !set.Slot(s).State().Quantizes() || set.Root(s) != s {
+		return tqc.NoSlot
+	}
+	if _, sole := g.SoleUse(set.Slot(s).Value); !sole {
+		return tqc.NoSlot
+	}
+	return s
 }
 
 // biasChannels is how many channels the bias of an operator has or would have; 0 for operators without one.
 func biasChannels(g *graph.Graph, id graph.NodeID) int {
 	n := g.Node(id)
-	w := g.Const(n.Input(1))
-	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || len(n.Outputs) != 1 {
+	if !weighted(g, id) {
 		return 0
 	}
+	w := g.Const(n.Inputs[1])
 	switch {
 	case n.Op == "Conv":
 		return w.Shape[0]
 	case n.Op == "ConvTranspose":
 		return w.Shape[1] * int(n.AttrInt("group", 1))
-	case n.Op == "Gemm" && n.AttrFloat("beta", 1) == 1 && len(w.Shape) == 2:
+	case n.Op == "Gemm" && n.AttrFloat("beta", 1) == 1:
 		if n.AttrInt("transB", 0) != 0 {
 			return w.Shape[0]
 		}
@@ -61,61 +105,32 @@ func biasChannels(g *graph.Graph, id graph.NodeID) int {
 	return 0
 }
 
-// AddBiases gives the quantized operators of a graph that have none a bias of zeros, and constants that several share to each of them
-// alone, and names the nodes that were given one. Tuning starts on such a graph.
-func AddBiases(g *graph.Graph, set *tqc.Set) map[string]bool {
+// Prepare makes a graph ready to be tuned: quantized operators that have no bias are given one of zeros, and constants that several
+// operators share become each operator's own. It names the nodes that were given a bias. What the graph computes stays the same.
+func Prepare(g *graph.Graph, set *tqc.Set) map[string]bool {
 	added := map[string]bool{}
 	for _, id := range g.Nodes() {
-		n := g.Node(id)
-		c := biasChannels(g, id)
-		if c == 0 || set.Domains[id] != tqc.DomainINT8 {
+		if set.Domains[id] != tqc.DomainINT8 || !weighted(g, id) {
 			continue
 		}
-		switch v := n.Input(biasInput); {
+		own(g, id, overlay.WeightInput)
+		c := biasChannels(g, id)
+		switch v := g.Node(id).Input(biasInput); {
+		case c == 0:
 		case v == graph.NoValue:
 			overlay.AddBias(g, id, biasInput, []int{c})
 			added[g.Node(id).Name] = true
 		case g.Const(v) != nil:
-			if _, sole := g.SoleUse(v); !sole {
-				g.SetInput(id, biasInput, g.AddConst(g.Value(v).Name, g.Const(v)))
-			}
+			own(g, id, biasInput)
 		}
 	}
 	return added
 }
 
-// moment is what is kept of an operator's output on one sample: by channel the sum, and how many elements a channel has; the sum of all
-// squares.
-type moment struct {
-	sums    []float64
-	count   int
-	squares float64
-}
-
-// momentOf adds up an output whose axis 1 has the channels; elements are added in the order they lie in memory.
-func momentOf(t *tensor.Tensor) moment {
-	outer, n, inner := t.Blocks(1)
-	m := moment{sums: make([]float64, n), count: outer * inner}
-	x := t.F32()
-	if inner == 1 {
-		for ; len(x) > 0; x = x[n:] {
-			for c, v := range x[:n] {
-				m.sums[c] += float64(v)
-				m.squares += float64(float64(v) * float64(v))
-			}
-		}
-		return m
+// own gives a node a constant of its own where it shares one.
+func own(g *graph.Graph, id graph.NodeID, input int) {
+	v := g.Node(id).Inputs[input]
+	if _, sole := g.SoleUse(v); !sole {
+		g.SetInput(id, input, g.AddConst(g.Value(v).Name, g.Const(v)))
 	}
-	for o := range outer {
-		for c := range n {
-			var sum, squares float64
-			for _, v := range x[(o*n+c)*inner:][:inner] {
-				sum += float64(v)
-				squares += float64(float64(v) * float64(v))
-			}
-			m.sums[c] += sum
-			m.squares += squares
-		}
-	}
-	return m
 }

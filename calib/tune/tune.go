@@ -5,6 +5,8 @@ package tune
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"qwb/analysis"
 	"qwb/graph"
@@ -47,6 +49,8 @@ type Bench struct {
 	Reference *graph.Graph // float; not changed
 	Graph     *graph.Graph // with what tuning has changed so far
 	Set       *tqc.Set     // how Graph is quantized
+	// Frozen are the operators whose weights keep the scales they have in Set, since they were tuned.
+	Frozen map[graph.NodeID]bool
 	// Simulate makes the simulation of a graph for an executor that runs the reference.
 	Simulate func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error)
 	// Sums are the statistics' sums of what an operator reads, by its name; nil where there are none.
@@ -62,32 +66,6 @@ type Bench struct {
 	Progress func(done, total int)
 
 	shared sim.Constants
-}
-
-// Layer is what a method did to one operator.
-type Layer struct {
-	Node string `json:"node"`
-	Kept bool   `json:"kept"`
-	Why  string `json:"why,omitempty"` // it was not kept
-	// Change is by how much the NSR at the operator's own output changes on the held-out samples, everything in front of it quantized and
-	// tuned: the mean over the samples, with its standard error.
-	Change      float64  `json:"change"`
-	ChangeError *float64 `json:"change_error"`
-}
-
-// Report is the outcome of a method. Before and After are of the whole graph on the held-out samples; see analysis.Judge.
-type Report struct {
-	Name   string       `json:"name"`
-	Layers []Layer      `json:"layers"`
-	Kept   int          `json:"kept"`
-	Before analysis.NSR `json:"before"`
-	After  analysis.NSR `json:"after"`
-	// Change is the mean of after - before over the held-out samples, paired; Confirmed says that it lies below zero by more than
-	// WholeBar times its error.
-	Change      float64  `json:"change"`
-	ChangeError *float64 `json:"change_error"`
-	Confirmed   bool     `json:"confirmed"`
-	Note        string   `json:"note,omitempty"`
 }
 
 // WholeBar is how many standard errors the error of the outputs has to fall by for a method to be kept. One is enough for the whole:
@@ -112,8 +90,8 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 	}
 	var reports []*Report
 	for _, m := range methods {
-		earlier := b.Graph
-		b.Graph = earlier.Clone()
+		graph, set, frozen := b.Graph, b.Set, b.Frozen
+		b.Graph, b.Set, b.Frozen = graph.Clone(), set.Clone(), maps.Clone(frozen)
 		r, err := m.Run(ctx, b)
 		if err != nil {
 			return nil, fmt.Errorf("tune: %s: %w", m.Name, err)
@@ -142,7 +120,8 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 			if !enough {
 				r.Note = fmt.Sprintf("taken back: %d held-out samples confirm nothing, %d are needed", len(b.Held), analysis.MinHeldOut)
 			}
-			r.Kept, b.Graph, after = 0, earlier, before
+			b.Graph, b.Set, b.Frozen = graph, set, frozen
+			r.Kept, after = 0, before
 			for i := range r.Layers {
 				r.Layers[i].Kept = false
 			}
@@ -160,18 +139,28 @@ func (b *Bench) losses(ctx context.Context, ev *analysis.Evaluator) (analysis.Lo
 	return ev.Losses(ctx, q)
 }
 
-// Overlay returns what the bench's graph has otherwise than the reference. set is the final one: its fingerprints are recorded. added
+// Overlay returns what the bench's graph has otherwise than the reference, and the scales of its weights that were tuned. set is the final one: its fingerprints are recorded. added
 // names the nodes whose bias the model lacks.
 func (b *Bench) Overlay(set *tqc.Set, added map[string]bool) *overlay.Overlay {
 	o := &overlay.Overlay{}
 	for _, id := range b.Graph.Nodes() {
 		n := b.Graph.Node(id)
 		for i, v := range n.Inputs {
-			if v == graph.NoValue || b.Graph.Const(v) == nil || b.Graph.Const(v) == b.Reference.Const(v) {
+			if v == graph.NoValue || b.Graph.Const(v) == nil {
 				continue
 			}
-			o.Entries = append(o.Entries, overlay.Entry{Node: n.Name, Input: i, Base: overlay.TensorHash(b.Reference.Const(v)), Added: i == biasInput && added[n.Name],
-				For: overlay.Fingerprint(set, id), Value: b.Graph.Const(v)})
+			weight := i == overlay.WeightInput && b.Frozen[id] && b.Set.Slot(b.Set.Input(id, i)).State().Quantizes()
+			if b.Graph.Const(v) == b.Reference.Const(v) && !weight {
+				continue
+			}
+			e := overlay.Entry{Node: n.Name, Input: i, Base: overlay.TensorHash(b.Reference.Const(v)), Added: i == biasInput && added[n.Name],
+				For: overlay.Fingerprint(set, id), Value: b.Graph.Const(v)}
+			if weight {
+				s := b.Set.Input(id, i)
+				p := b.Set.Params(s)
+				e.Scheme, e.Scale, e.ZeroPoint = overlay.SchemeText(&b.Set.Slot(s).Config), slices.Clone(p.Scale), slices.Clone(p.ZeroPoint)
+			}
+			o.Entries = append(o.Entries, e)
 		}
 	}
 	return o

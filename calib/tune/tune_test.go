@@ -86,7 +86,7 @@ func bench(t *testing.T, platform *target.Target, fit, held int) (*Bench, map[st
 	if stats.HasSums() {
 		sums = stats.Sums
 	}
-	added := AddBiases(g, configure(g))
+	added := Prepare(g, configure(g))
 	require.NoError(t, g.Check())
 	b := &Bench{Sums: sums, Reference: g, Graph: g.Clone(), Set: configure(g), Fit: sampleList(2000, fit), Held: sampleList(3000, held),
 		Simulate: func(h *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
@@ -144,15 +144,16 @@ func TestSequentialMeansAreGone(t *testing.T) {
 	require.NoError(t, err)
 	w, err := b.walk(ls, b.Fit)
 	require.NoError(t, err)
-	require.NoError(t, w.float(context.Background()))
-	require.NoError(t, w.measure(context.Background(), 0))
-	l := ls[0]
-	for c := range l.channels {
-		var e, n float64
-		for _, s := range w.states[:w.fitting] {
-			e, n = e+s.now.sums[c]-s.float[0].sums[c], n+float64(s.now.count)
+	for k, l := range ls {
+		require.NoError(t, w.enter(context.Background(), k, false))
+		for c := range l.channels {
+			var e, n float64
+			for _, s := range w.states[:w.fitting] {
+				e, n = e+s.now.sums[c], n+float64(s.now.count)
+			}
+			require.InDelta(t, 0, e/n, 1e-5)
 		}
-		require.InDelta(t, 0, e/n, 1e-5)
+		w.leave(false)
 	}
 }
 

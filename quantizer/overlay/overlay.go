@@ -6,19 +6,15 @@
 package overlay
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"qwb/graph"
-	"qwb/graph/checkpoint"
 	"qwb/graph/tensor"
 	"qwb/quantizer/tqc"
 )
@@ -34,6 +30,30 @@ type Entry struct {
 	// For is what the value was made for: the scheme and the scales of the node's weight, as Fingerprint has them.
 	For   string
 	Value *tensor.Tensor // float32, row-major, of the base's shape
+	// Scheme, Scale and ZeroPoint are, of a weight (WeightInput), what its value was made for: the weight keeps these scales, nothing is observed,
+	// as long as its scheme is this one, as SchemeText has it. The value may be the base's own: then the scales alone were tuned. Empty
+	// elsewhere.
+	Scheme    string
+	Scale     []float32
+	ZeroPoint []int32
+}
+
+// Freezes reports whether the entry has scales that a weight of a config keeps.
+func (e *Entry) Freezes(c *tqc.Config) bool {
+	if len(e.Scale) == 0 || len(e.Scale) != len(e.ZeroPoint) || e.Scheme != SchemeText(c) {
+		return false
+	}
+	n, known := tqc.NumScales(graph.Static(e.Value.Shape...), c)
+	return known && n == int64(len(e.Scale))
+}
+
+// SchemeText is a weight's scheme, the range of its integers, and where its scales lie: "int4-sym-channel, -7 to 7, axis 0, half-even".
+func SchemeText(c *tqc.Config) string {
+	s, err := tqc.SchemeOf(*c)
+	if err != nil {
+		return c.Policy.String()
+	}
+	return fmt.Sprintf("%s, %d to %d, axis %d, %s", s, c.QMin, c.QMax, c.Axis, c.Rounding)
 }
 
 // At names the place of an entry, as "conv1:in2".
@@ -60,13 +80,13 @@ func TensorHash(t *tensor.Tensor) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// weightInput is the input of an operator that its weight stands at.
-const weightInput = 1
+// WeightInput is the input of an operator that its weight stands at.
+const WeightInput = 1
 
 // Fingerprint describes how the weight of a node is quantized: format and, shortened, the SHA-256 of scales and zero points. It is
 // "float" where the weight is not quantized.
 func Fingerprint(set *tqc.Set, node graph.NodeID) string {
-	id := set.Input(node, weightInput)
+	id := set.Input(node, WeightInput)
 	if id == tqc.NoSlot || !set.Slot(id).State().Quantizes() {
 		return "float"
 	}
@@ -156,96 +176,4 @@ func (e *Entry) misfit(g *graph.Graph, id graph.NodeID, found bool, set *tqc.Set
 		return "the weight of the node is quantized otherwise than when it was tuned"
 	}
 	return ""
-}
-
-const (
-	format  = "qwb overlay"
-	version = "1"
-)
-
-// note is what stands in the metadata for an entry.
-type note struct {
-	Node  string `json:"node"`
-	Input int    `json:"input"`
-	Base  string `json:"base"`
-	Added bool   `json:"added,omitempty"`
-	For   string `json:"for"`
-}
-
-// Encode returns the file form, a safetensors file: equal overlays are equal bytes.
-func (o *Overlay) Encode() ([]byte, error) {
-	s := &checkpoint.Safetensors{Metadata: map[string]string{"format": format, "version": version}}
-	sorted := Overlay{Entries: slices.Clone(o.Entries)}
-	sorted.sort()
-	for _, e := range sorted.Entries {
-		n, err := json.Marshal(note{e.Node, e.Input, e.Base, e.Added, e.For})
-		if err != nil {
-			return nil, err
-		}
-		s.Metadata["entry "+e.At()] = string(n)
-		var b []byte
-		for _, x := range e.Value.ToRowMajor().F32() {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-		}
-		s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: e.At(), DType: "F32", Shape: e.Value.Shape, Data: b})
-	}
-	var b bytes.Buffer
-	if err := s.Write(&b); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// Parse reads the file form. Values that are not finite are an error.
-func Parse(b []byte) (*Overlay, error) {
-	s, err := checkpoint.ParseSafetensors(b)
-	if err != nil {
-		return nil, fmt.Errorf("overlay: %w", err)
-	}
-	if s.Metadata["format"] != format || s.Metadata["version"] != version {
-		return nil, fmt.Errorf("overlay: the file is %q version %q, not %q version %q", s.Metadata["format"], s.Metadata["version"], format, version)
-	}
-	o := &Overlay{}
-	for _, a := range s.Arrays {
-		var n note
-		if err := json.Unmarshal([]byte(s.Metadata["entry "+a.Name]), &n); err != nil {
-			return nil, fmt.Errorf("overlay: tensor %q: its entry cannot be read: %w", a.Name, err)
-		}
-		e := Entry{Node: n.Node, Input: n.Input, Base: n.Base, Added: n.Added, For: n.For}
-		if e.At() != a.Name || n.Input < 0 || a.DType != "F32" {
-			return nil, fmt.Errorf("overlay: tensor %q (%s) with the entry of %q", a.Name, a.DType, e.At())
-		}
-		x := make([]float32, len(a.Data)/4)
-		for i := range x {
-			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(a.Data[4*i:]))
-			if x[i]-x[i] != 0 {
-				return nil, fmt.Errorf("overlay: tensor %q: element %d is not finite", a.Name, i)
-			}
-		}
-		e.Value = tensor.FromF32(x, a.Shape...)
-		o.Entries = append(o.Entries, e)
-	}
-	o.sort()
-	return o, nil
-}
-
-// Hash is the SHA-256 of a file's bytes, in hexadecimal: what a plan records.
-func Hash(file []byte) string {
-	sum := sha256.Sum256(file)
-	return hex.EncodeToString(sum[:])
-}
-
-const extension = ".safetensors"
-
-// FileName is where an overlay with a hash stands: PLAN.tuned.HASH8.safetensors, PLAN being the plan's file without .plan.json. What is
-// written once is never overwritten: another content has another name.
-func FileName(planFile, hash string) string {
-	return strings.TrimSuffix(planFile, ".plan.json") + ".tuned." + hash[:8] + extension
-}
-
-// Belongs reports whether a file, by its name, is an overlay of a plan; both are in the same folder.
-func Belongs(planFile, name string) bool {
-	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(planFile, ".plan.json")+".tuned.")
-	hash, ok2 := strings.CutSuffix(rest, extension)
-	return ok && ok2 && len(hash) == 8 && strings.Trim(hash, "0123456789abcdef") == ""
 }

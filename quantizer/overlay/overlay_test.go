@@ -122,6 +122,23 @@ func TestFileRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{4}, s.Arrays[0].Shape)
 
+	w := graphtest.Parse(t, net)
+	id, _ := w.LookupNode("c1")
+	weight := w.Const(w.Node(id).Input(1))
+	slot := set.Slot(set.Input(id, 1))
+	frozen := &overlay.Overlay{Entries: []overlay.Entry{{Node: "c1", Input: 1, Base: overlay.TensorHash(weight), For: overlay.Fingerprint(set, id), Value: weight,
+		Scheme: overlay.SchemeText(&slot.Config), Scale: []float32{0.1, 1.0 / 3, 2, 3e-9}, ZeroPoint: []int32{0, -1, 2, math.MaxInt32}}}}
+	require.Equal(t, "int8-sym-channel, -128 to 127, axis 0, half-even", frozen.Entries[0].Scheme)
+	require.True(t, frozen.Entries[0].Freezes(&slot.Config))
+	require.Equal(t, frozen, parsed(t, frozen))
+	other := slot.Config
+	other.QMax = 7
+	require.False(t, frozen.Entries[0].Freezes(&other))
+	frozen.Entries[0].ZeroPoint = frozen.Entries[0].ZeroPoint[:3]
+	require.False(t, frozen.Entries[0].Freezes(&slot.Config))
+	_, err = frozen.Encode()
+	require.ErrorContains(t, err, "4 scales and 3 zero points")
+
 	o.Entries[0].Value.F32()[1] = float32(math.NaN())
 	b, err = o.Encode()
 	require.NoError(t, err)
@@ -129,6 +146,15 @@ func TestFileRoundTrip(t *testing.T) {
 	require.ErrorContains(t, err, "element 1 is not finite")
 	_, err = overlay.Parse(b[:20])
 	require.ErrorContains(t, err, "overlay: safetensors")
+}
+
+func parsed(t *testing.T, o *overlay.Overlay) *overlay.Overlay {
+	t.Helper()
+	b, err := o.Encode()
+	require.NoError(t, err)
+	back, err := overlay.Parse(b)
+	require.NoError(t, err)
+	return back
 }
 
 func TestNames(t *testing.T) {

@@ -1,0 +1,114 @@
+package tune
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph/tensor"
+)
+
+// moment says how an operator's output on one sample differs from the float one, e = quantized - float: by channel the sum of e, how many
+// elements a channel has, the sum of e^2 over all, and the sum of the squared float outputs.
+type moment struct {
+	sums    []float64
+	count   int
+	errors  float64
+	squares float64
+}
+
+// tiny keeps outputs that are zero from making a ratio infinite.
+const tiny = 1e-7
+
+// momentOf compares two outputs of one shape, whose channels lie along axis (-1: the last). Elements are added in the order they lie in
+// memory; tensors of different layouts are compared row-major.
+func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
+	if !slices.Equal(q.Shape, f.Shape) || q.DType != tensor.Float32 || f.DType != tensor.Float32 {
+		return moment{}, fmt.Errorf("the quantized output is %s, the float one %s", q.Type(), f.Type())
+	}
+	if q.Layout != f.Layout {
+		q, f = q.ToRowMajor(), f.ToRowMajor()
+	}
+	if axis < 0 {
+		axis += len(q.Shape)
+	}
+	if axis < 0 || axis >= len(q.Shape) {
+		return moment{}, fmt.Errorf("an output %s without channels", q.Type())
+	}
+	outer, n, inner := q.Blocks(axis)
+	m := moment{sums: make([]float64, n), count: outer * inner}
+	x, y := q.F32(), f.F32()
+	if inner == 1 {
+		for ; len(x) > 0; x, y = x[n:], y[n:] {
+			m.row(x[:n], y[:n])
+		}
+		return m, nil
+	}
+	for o := range outer {
+		for c := range n {
+			m.run(c, x[(o*n+c)*inner:][:inner], y[(o*n+c)*inner:][:inner])
+		}
+	}
+	return m, nil
+}
+
+// row adds one element of every channel.
+func (m *moment) row(x, y []float32) {
+	for c, v := range x {
+		f := float64(y[c])
+		e := float64(v) - f
+		m.sums[c] += e
+		m.errors += float64(e * e)
+		m.squares += float64(f * f)
+	}
+}
+
+// run adds elements of one channel.
+func (m *moment) run(c int, x, y []float32) {
+	var sum, errors, squares float64
+	for i, v := range x {
+		f := float64(y[i])
+		e := float64(v) - f
+		sum += e
+		errors += float64(e * e)
+		squares += float64(f * f)
+	}
+	m.sums[c] += sum
+	m.errors += errors
+	m.squares += squares
+}
+
+// shifted is the moment after delta is added to every element, by channel: that changes the sum of squared errors of a channel by
+// 2 delta sum(e) + n delta^2.
+func (m *moment) shifted(delta []float64) moment {
+	out := moment{sums: slices.Clone(m.sums), count: m.count, errors: m.errors, squares: m.squares}
+	var d float64
+	for c, x := range delta {
+		n := float64(float64(m.count) * x)
+		d += float64(2*x*m.sums[c]) + float64(n*x)
+		out.sums[c] += n
+	}
+	out.errors += d
+	return out
+}
+
+// nsr is the squared error as a share of the squared float output.
+func (m *moment) nsr() float64 { return m.errors / (m.squares + tiny) }
+
+// leftOver is the mean error of each channel over samples, turned round.
+func leftOver(list []moment) []float64 {
+	if len(list) == 0 {
+		return nil
+	}
+	delta := make([]float64, len(list[0].sums))
+	count := 0
+	for i := range list {
+		for c, s := range list[i].sums {
+			delta[c] -= s
+		}
+		count += list[i].count
+	}
+	for c := range delta {
+		delta[c] /= float64(max(count, 1))
+	}
+	return delta
+}

@@ -1,0 +1,61 @@
+package tune
+
+import "qwb/analysis"
+
+// Step is what came of one proposer's proposals for one operator.
+type Step struct {
+	By     string `json:"by"` // what made the best of them
+	Trials int    `json:"trials"`
+	Kept   bool   `json:"kept"`
+	Why    string `json:"why,omitempty"` // it was not kept
+	// Change is by how much the best of them changes the NSR at the operator's own output on the held-out samples, everything in front of it
+	// quantized and tuned: the mean over the samples, paired, with its standard error.
+	Change      float64  `json:"change"`
+	ChangeError *float64 `json:"change_error"`
+}
+
+// Layer is what a method did to one operator.
+type Layer struct {
+	Node string `json:"node"`
+	Kept bool   `json:"kept"`          // something was
+	Why  string `json:"why,omitempty"` // nothing was kept
+	// Change is that of all that was kept together; where nothing was, of the best that was tried. See Step.
+	Change      float64  `json:"change"`
+	ChangeError *float64 `json:"change_error"`
+	Tried       []Step   `json:"tried"`
+}
+
+// conclude sums the steps up; all is the change of what was kept.
+func (l *Layer) conclude(all analysis.Estimate) {
+	var best *Step
+	for i := range l.Tried {
+		s := &l.Tried[i]
+		l.Kept = l.Kept || s.Kept
+		if best == nil || s.Change < best.Change {
+			best = s
+		}
+	}
+	switch {
+	case l.Kept:
+		l.Change, l.ChangeError = all.Mean, analysis.NewSpread(all).NSRError
+	case best != nil:
+		l.Why, l.Change, l.ChangeError = best.Why, best.Change, best.ChangeError
+	default:
+		l.Why = "nothing was proposed"
+	}
+}
+
+// Report is the outcome of a method. Before and After are of the whole graph on the held-out samples; see analysis.Judge.
+type Report struct {
+	Name   string       `json:"name"`
+	Layers []Layer      `json:"layers"`
+	Kept   int          `json:"kept"`
+	Before analysis.NSR `json:"before"`
+	After  analysis.NSR `json:"after"`
+	// Change is the mean of after - before over the held-out samples, paired; Confirmed says that it lies below zero by more than
+	// WholeBar times its error.
+	Change      float64  `json:"change"`
+	ChangeError *float64 `json:"change_error"`
+	Confirmed   bool     `json:"confirmed"`
+	Note        string   `json:"note,omitempty"`
+}

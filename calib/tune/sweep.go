@@ -1,0 +1,145 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/quantizer/overlay"
+)
+
+// Sweep goes through the operators once, in graph order, everything in front of each quantized and tuned already, and tries what each
+// proposer proposes there, one proposer after the other. The best proposal of a proposer is kept if the squared error at the operator's own
+// output, against the float lane, falls on the held-out samples by more than its error bar: paired, sample by sample, at the number of
+// standard errors that all trials together need (analysis.Trials). What the next proposer sees is the operator as it is then.
+func (b *Bench) Sweep(ctx context.Context, proposers ...*Proposer) (*Report, error) {
+	report := &Report{Layers: []Layer{}}
+	list, trials, err := b.asked(proposers)
+	if err != nil || len(list) == 0 {
+		return report, err
+	}
+	if b.Frozen == nil {
+		b.Frozen = map[graph.NodeID]bool{}
+	}
+	w, err := b.walk(list, b.Fit)
+	if err != nil {
+		return nil, err
+	}
+	bar := analysis.Trials(trials)
+	for k := range list {
+		l, err := w.layer(ctx, k, proposers, bar)
+		if err != nil {
+			return nil, b.Graph.ErrorAt("", list[k].node, err)
+		}
+		report.Layers = append(report.Layers, *l)
+		if b.Progress != nil {
+			b.Progress(k+1, len(list))
+		}
+	}
+	return report, nil
+}
+
+// asked lists the layers that some proposer is asked about, and how many trials that makes.
+func (b *Bench) asked(proposers []*Proposer) (list []layer, trials int, err error) {
+	all, err := layers(b.Graph, b.Set)
+	for _, l := range all {
+		asked := false
+		for _, p := range proposers {
+			if p.asks(l) {
+				asked, trials = true, trials+max(p.Trials, 1)
+			}
+		}
+		if asked {
+			list = append(list, l)
+		}
+	}
+	return list, trials, err
+}
+
+// layer tries all proposers at layer k.
+func (w *walk) layer(ctx context.Context, k int, proposers []*Proposer, bar float64) (*Layer, error) {
+	l := w.list[k]
+	look := false
+	for _, p := range proposers {
+		look = look || p.asks(l) && !p.Biases
+	}
+	if err := w.enter(ctx, k, look); err != nil {
+		return nil, err
+	}
+	n := w.Graph.Node(l.node)
+	bench := &LayerBench{Bench: w.Bench, Node: l.node, Weight: w.Reference.Const(n.Inputs[overlay.WeightInput]), Slot: l.weight, walk: w}
+	first := w.held()
+	out := &Layer{Node: n.Name, Tried: []Step{}}
+	for _, p := range proposers {
+		if !p.asks(l) {
+			continue
+		}
+		proposals, err := p.Propose(ctx, bench)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if len(proposals) > max(p.Trials, 1) {
+			return nil, fmt.Errorf("%s makes %d proposals, more than the %d it says", p.Name, len(proposals), p.Trials)
+		}
+		trials, err := w.try(ctx, proposals)
+		if err != nil {
+			return nil, err
+		}
+		if len(trials) == 0 {
+			continue
+		}
+		step, best := w.judge(trials, bar)
+		if step.Kept {
+			w.set(l, best)
+		}
+		out.Tried = append(out.Tried, step)
+	}
+	out.conclude(change(first, w.held()))
+	w.leave(slices.ContainsFunc(out.Tried, func(s Step) bool { return s.Kept }))
+	return out, nil
+}
+
+// held are the moments of the layer under way on the held-out samples.
+func (w *walk) held() []moment {
+	var list []moment
+	for _, s := range w.states[w.fitting:] {
+		list = append(list, s.now)
+	}
+	return list
+}
+
+// change is by how much the NSR at an operator's output changes.
+func change(before, after []moment) analysis.Estimate {
+	a, b := make([]float64, len(before)), make([]float64, len(after))
+	for i := range a {
+		a[i], b[i] = before[i].nsr(), after[i].nsr()
+	}
+	return analysis.Paired(a, b)
+}
+
+// judge says which trial lowers the held-out error most, and whether it is kept.
+func (w *walk) judge(trials []*trial, bar float64) (Step, *trial) {
+	var best *trial
+	var least analysis.Estimate
+	now := w.held()
+	for _, t := range trials {
+		if e := change(now, t.after[w.fitting:]); best == nil || e.Mean < least.Mean {
+			best, least = t, e
+		}
+	}
+	s := Step{By: best.by, Trials: len(trials), Change: least.Mean, ChangeError: analysis.NewSpread(least).NSRError}
+	switch few := len(now) < analysis.MinHeldOut; {
+	case few && w.Force:
+		s.Kept = true
+	case few:
+		s.Kept = least.Mean < 0 // the whole is taken back or not; see Tune
+	default:
+		s.Kept = least.Below(bar)
+	}
+	if !s.Kept {
+		s.Why = "the error at its output does not fall by more than its error bar"
+	}
+	return s, best
+}

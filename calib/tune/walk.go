@@ -1,0 +1,346 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/sim"
+)
+
+// walk goes through the layers in graph order with all samples side by side, in two lanes: the float reference, and the quantized graph as
+// it is tuned so far. Of each sample and lane it keeps the values that nodes further on read, so that every node runs about once or
+// twice, whatever the number of layers. A sample whose values take more than its share of the memory forgets them and computes them
+// again when they are needed.
+type walk struct {
+	*Bench
+	list    []layer
+	session *exec.Session
+	serves  []bool // by node: a layer depends on it
+	states  []*state
+	fitting int // the first so many states fit, the others are held out
+	room    int64
+
+	// Of the layer under way:
+	at    int
+	hooks func() *exec.Hooks
+	input bool // what it reads is looked at
+}
+
+// state is one sample on its way.
+type state struct {
+	sample    *exec.Sample
+	quantized lane
+	float     lane
+	seen      *sight // of the layer under way; nil where there was no room
+	now       moment // of the layer under way, as it is tuned so far
+}
+
+// lane is one run of a sample, as far as it has come.
+type lane struct {
+	kept []*tensor.Tensor // by value
+	done []bool           // by node: its outputs have been kept
+}
+
+// sight is what a layer reads and computes on one sample.
+type sight struct {
+	xq, xf *tensor.Tensor // row-major; nil unless the walk looks at inputs
+	yf     *tensor.Tensor // float
+	yq     *tensor.Tensor // as the next operators read it, of the graph as it was when it was run
+	first  moment         // of the graph as it was when it was run
+}
+
+func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
+	session, err := exec.New(b.Reference, exec.Options{})
+	if err != nil {
+		return nil, err
+	}
+	w := &walk{Bench: b, list: list, session: session, fitting: len(fit), serves: make([]bool, b.Reference.NumNodes())}
+	order, err := b.Reference.Order()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range list {
+		w.serves[l.node] = true
+	}
+	for i := len(order) - 1; i >= 0; i-- {
+		for _, v := range b.Reference.Node(order[i]).Outputs {
+			if v == graph.NoValue {
+				continue
+			}
+			w.serves[order[i]] = w.serves[order[i]] || b.Reference.Captured(v)
+			for _, u := range b.Reference.Uses(v) {
+				w.serves[order[i]] = w.serves[order[i]] || w.serves[u.Node]
+			}
+		}
+	}
+	memory := b.Memory
+	if memory == 0 {
+		memory = 2 << 30
+	}
+	w.room = memory / int64(len(fit)+len(b.Held))
+	for _, samples := range [][]*exec.Sample{fit, b.Held} {
+		for _, s := range samples {
+			st := &state{sample: s}
+			w.reset(st)
+			w.states = append(w.states, st)
+		}
+	}
+	return w, nil
+}
+
+// reset forgets all values but the inputs.
+func (w *walk) reset(s *state) {
+	for _, l := range []*lane{&s.quantized, &s.float} {
+		l.kept, l.done = make([]*tensor.Tensor, w.Reference.NumValues()), make([]bool, w.Reference.NumNodes())
+		for _, v := range w.Reference.Inputs {
+			l.kept[v] = s.sample.Feeds[w.Reference.Value(v).Name]
+		}
+	}
+	s.seen = nil
+}
+
+// each calls f for a list of samples, Threads at a time, with a runner of the goroutine's own.
+func (w *walk) each(ctx context.Context, list []*state, f func(r *exec.Runner, i int, s *state) error) error {
+	errs := make([]error, len(list))
+	next, done := make(chan int), make(chan struct{})
+	threads := max(min(w.Threads, len(list)), 1)
+	for range threads {
+		go func() {
+			r := w.session.NewRunner()
+			for i := range next {
+				if errs[i] = f(r, i, list[i]); errs[i] != nil {
+					errs[i] = fmt.Errorf("sample %s: %w", list[i].sample.Name, errs[i])
+				}
+			}
+			done <- struct{}{}
+		}()
+	}
+	for i := range list {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	for range threads {
+		<-done
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter runs both lanes up to layer k and takes its moments. input says that what the layer reads will be looked at.
+func (w *walk) enter(ctx context.Context, k int, input bool) error {
+	q, err := w.Simulate(w.Graph, w.Set, &w.shared)
+	if err != nil {
+		return err
+	}
+	w.at, w.input, w.hooks = k, input, func() *exec.Hooks { return q.NewHooks(sim.View{Islands: true}) }
+	return w.each(ctx, w.states, func(r *exec.Runner, _ int, s *state) error {
+		t, err := w.look(ctx, r, s)
+		if err == nil {
+			s.now = t.first
+		}
+		return err
+	})
+}
+
+// look returns what the layer under way reads and computes on a sample, from memory where it is there.
+func (w *walk) look(ctx context.Context, r *exec.Runner, s *state) (*sight, error) {
+	if s.seen != nil {
+		return s.seen, nil
+	}
+	l := w.list[w.at]
+	t := &sight{}
+	if err := w.float(ctx, r, s, l, t); err != nil {
+		return nil, err
+	}
+	if err := w.quantize(ctx, r, s, l, t); err != nil {
+		return nil, err
+	}
+	s.seen = t
+	w.drop(s)
+	return t, nil
+}
+
+// float runs the float lane of a sample up to and including a layer.
+func (w *walk) float(ctx context.Context, r *exec.Runner, s *state, l layer, t *sight) error {
+	rec := recorder{walk: w, lane: &s.float}
+	h := &exec.Hooks{Wants: func(graph.ValueID) bool { return true },
+		Input: func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
+			if w.input && n.ID == l.node && i == 0 && w.own(n) {
+				t.xf = rowMajor(x, s.float.kept[l.input])
+			}
+			return x, nil
+		},
+		Output: func(n *graph.Node, i int, y *tensor.Tensor) error {
+			if n.ID == l.node && w.own(n) {
+				t.yf = y.Clone()
+				return nil
+			}
+			rec.record(n, i, y)
+			return nil
+		}}
+	_, _, err := r.Resume(ctx, s.float.kept, l.node, h, func(id graph.NodeID) bool { return id == l.node })
+	rec.keep()
+	if err == nil && t.yf == nil {
+		err = fmt.Errorf("%s was not computed", w.Reference.Node(l.node).Name)
+	}
+	return err
+}
+
+// quantize runs the quantized lane of a sample up to and including a layer.
+func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, t *sight) error {
+	rec := recorder{walk: w, lane: &s.quantized}
+	h := *w.hooks()
+	input, output, wants := h.Input, h.Output, h.Wants
+	h.Wants = func(graph.ValueID) bool { return true }
+	h.Input = func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
+		var err error
+		if wants(n.Inputs[i]) {
+			if x, err = input(n, i, x); err != nil {
+				return nil, err
+			}
+		}
+		if w.input && n.ID == l.node && i == 0 && w.own(n) {
+			t.xq = rowMajor(x, s.quantized.kept[l.input])
+		}
+		return x, nil
+	}
+	h.Output = func(n *graph.Node, i int, y *tensor.Tensor) (err error) {
+		here := n.ID == l.node && w.own(n)
+		if here { // before the layer's own output is quantized
+			if t.first, err = momentOf(y, t.yf, l.axis); err != nil {
+				return err
+			}
+		}
+		if wants(n.Outputs[i]) {
+			if err := output(n, i, y); err != nil {
+				return err
+			}
+		}
+		if here {
+			t.yq = y.Clone()
+			return nil
+		}
+		rec.record(n, i, y)
+		return nil
+	}
+	_, _, err := r.Resume(ctx, s.quantized.kept, l.node, &h, func(id graph.NodeID) bool { return id == l.node })
+	rec.keep()
+	return err
+}
+
+// rowMajor is a row-major copy of a tensor, or the tensor itself where it is kept anyway.
+func rowMajor(t, kept *tensor.Tensor) *tensor.Tensor {
+	switch {
+	case t.Layout != tensor.RowMajor:
+		return t.ToRowMajor()
+	case t == kept:
+		return t
+	}
+	return t.Clone()
+}
+
+// leave ends the layer under way. Where nothing was changed what it computed need not be computed again.
+func (w *walk) leave(changed bool) {
+	l := w.list[w.at]
+	for _, s := range w.states {
+		if s.seen == nil {
+			continue
+		}
+		s.float.kept[l.output], s.float.done[l.node] = s.seen.yf, true
+		if !changed {
+			s.quantized.kept[l.output], s.quantized.done[l.node] = s.seen.yq, true
+		}
+		s.seen = nil
+		w.drop(s)
+	}
+}
+
+// recorder collects what the nodes on the way compute.
+type recorder struct {
+	*walk
+	lane   *lane
+	values []graph.ValueID
+	copies []*tensor.Tensor
+	ran    []graph.NodeID
+}
+
+func (r *recorder) record(n *graph.Node, i int, t *tensor.Tensor) {
+	if !r.own(n) {
+		return
+	}
+	r.ran = append(r.ran, n.ID)
+	if r.needed(n.Outputs[i], r.lane) {
+		r.values, r.copies = append(r.values, n.Outputs[i]), append(r.copies, t.Clone())
+	}
+}
+
+// keep puts what was collected into the lane: not before a run has ended, which reads what is kept.
+func (r *recorder) keep() {
+	for i, v := range r.values {
+		r.lane.kept[v] = r.copies[i]
+	}
+	for _, id := range r.ran {
+		r.lane.done[id] = true
+	}
+}
+
+// own reports whether a node is one of the graph's own, not of a subgraph.
+func (w *walk) own(n *graph.Node) bool {
+	return int(n.ID) < w.Reference.NumNodes() && w.Reference.Node(n.ID).Name == n.Name && w.Reference.Node(n.ID).Op == n.Op
+}
+
+// needed reports whether a node that has not run yet and that a layer depends on reads a value.
+func (w *walk) needed(v graph.ValueID, l *lane) bool {
+	if w.Reference.Captured(v) {
+		return true
+	}
+	for _, u := range w.Reference.Uses(v) {
+		if w.serves[u.Node] && !l.done[u.Node] {
+			return true
+		}
+	}
+	return false
+}
+
+// drop forgets values whose readers have all run, and everything where the rest takes more than the sample's share of the memory.
+func (w *walk) drop(s *state) {
+	var bytes int64
+	count := func(list ...*tensor.Tensor) {
+		for _, t := range list {
+			if t != nil {
+				bytes += int64(t.DType.Bytes(t.Len()))
+			}
+		}
+	}
+	for _, l := range []*lane{&s.quantized, &s.float} {
+		for v, t := range l.kept {
+			if t == nil || w.Reference.IsInput(graph.ValueID(v)) {
+				continue
+			}
+			if !w.needed(graph.ValueID(v), l) {
+				l.kept[v] = nil
+				continue
+			}
+			count(t)
+		}
+	}
+	if s.seen != nil {
+		count(s.seen.xq, s.seen.xf, s.seen.yf, s.seen.yq)
+	}
+	if bytes > w.room {
+		w.reset(s)
+	}
+}
