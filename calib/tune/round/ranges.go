@@ -183,7 +183,7 @@ func (s *rangeSearch) zeroPoints(scale float64) []int32 {
 		return []int32{s.wide.ZeroPoint}
 	}
 	clamp := func(z float64) int32 {
-		return int32(min(max(math.RoundToEven(z), float64(s.c.QMin)), float64(s.c.QMax)))
+		return int32(min(max(s.scheme.Rounding.Round(z), float64(s.c.QMin)), float64(s.c.QMax)))
 	}
 	low, high := clamp(float64(s.c.QMin)-s.lo/scale), clamp(float64(s.c.QMax)-s.hi/scale)
 	if low > high {
