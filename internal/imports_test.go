@@ -32,7 +32,7 @@ var layers = []string{
 	"graph/graphtest graph/pattern",
 	"graph/onnx graph/exec graph/checkpoint",
 	"graph/passes graph/decode graph/device internal/kind",
-	"quantizer/tqc",
+	"quantizer/tqc quantizer/rewrite",
 	"quantizer/target",
 	"quantizer/decision",
 	"quantizer/sim quantizer/plan quantizer/overlay observers",
