@@ -161,10 +161,19 @@ func evexDot(g *gen, weights, x, acc reg.VecPhysical) { g.VPDPBUSD(weights, x, a
 
 // vexDot is evexDot on ymm registers in its VEX encoding, which the assembler does not write: it takes the EVEX form, which needs
 // AVX-512.
-func vexDot(g *gen, weights, x, acc reg.VecPhysical) {
+func vexDot(g *gen, weights, x, acc reg.VecPhysical) { g.vexSums(vpdpbusd, weights, x, acc) }
+
+// Opcodes of instructions that add sums of products.
+const (
+	vpdpbusd = 0x50
+	vpdpwssd = 0x52
+)
+
+// vexSums emits an instruction on ymm registers by its opcode.
+func (g *gen) vexSums(opcode byte, weights, x, acc reg.VecPhysical) {
 	w, s, d := byte(weights.PhysicalIndex()), byte(x.PhysicalIndex()), byte(acc.PhysicalIndex())
 	inverted := (1-d>>3)<<7 | 1<<6 | (1-w>>3)<<5 // the extension bits of accumulator, index and weights
-	for _, b := range []byte{0xc4, inverted | 0x02, (15-s)<<3 | 0x05, 0x50, 0xc0 | d&7<<3 | w&7} {
+	for _, b := range []byte{0xc4, inverted | 0x02, (15-s)<<3 | 0x05, opcode, 0xc0 | d&7<<3 | w&7} {
 		g.Instruction(&ir.Instruction{Opcode: "BYTE", Operands: []operand.Op{operand.U8(b)}})
 	}
 }

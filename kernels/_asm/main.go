@@ -46,6 +46,7 @@ var everything = []struct {
 	{"outTile", slices.Concat(scaleFiles, shiftFiles)},
 	{"codes8", codesFiles},
 	{"sums", compareFiles},
+	{"gramTile", gramFiles},
 	{"groupTile", slices.Concat(groupsFiles, groupsFloatFiles)},
 	{"groupQuantizer", groupsQuantizeFiles},
 }

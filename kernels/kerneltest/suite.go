@@ -62,6 +62,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("rows", s.rows)
 	t.Run("compare", s.compare)
 	t.Run("observe", s.observe)
+	t.Run("gram", s.gram)
 	t.Run("softmax bound", s.softmaxBound)
 	t.Run("misuse", s.misuse)
 }

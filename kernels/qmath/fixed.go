@@ -1,0 +1,49 @@
+package qmath
+
+import "math"
+
+// Fixed is a fixed point: a number x stands as the nearest integer to x/Step, ties to even, limited to -Limit..Limit. The zero value is no
+// fixed point.
+type Fixed struct {
+	Step  float64
+	Limit int32 // at most MaxFixed
+}
+
+// MaxFixed is the largest limit: two products of such integers add up to less than 2^31.
+const MaxFixed = math.MaxInt16
+
+// NotFinite is the code of NaN and of infinite numbers; no number has it.
+const NotFinite = math.MinInt16
+
+// FixedFor returns the fixed point whose step is the smallest power of two that takes numbers of magnitude up to largest within -within..within;
+// within is at most limit. Beyond largest there is room up to limit. A largest of 0, or none that is finite, gives a step of 1.
+func FixedFor(largest float32, within, limit int32) Fixed {
+	f := Fixed{Step: 1, Limit: limit}
+	if x := float64(largest); x > 0 && !math.IsInf(x, 0) {
+		f.Step = ceilPowerOfTwo(x / float64(within))
+	}
+	return f
+}
+
+// Codes writes the integers of src to dst. It says how many numbers had to be limited, and whether all are finite.
+func (f Fixed) Codes(dst []int16, src []float32) (limited uint64, finite bool) {
+	const magic = 3 << 51 // adding it leaves no bits behind the point
+	finite, limit := true, float64(f.Limit)
+	dst = dst[:len(src)]
+	for i, v := range src {
+		q := float64(v)/f.Step + magic - magic
+		switch {
+		case q >= -limit && q <= limit:
+			dst[i] = int16(q)
+		case v-v != 0:
+			dst[i], finite = NotFinite, false
+		case q < 0:
+			dst[i] = int16(-f.Limit)
+			limited++
+		default:
+			dst[i] = int16(f.Limit)
+			limited++
+		}
+	}
+	return limited, finite
+}
