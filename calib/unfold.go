@@ -1,0 +1,229 @@
+package calib
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/observers"
+)
+
+// Unfold says how the data input of an operator with a constant weight falls into rows (im2col), such that each output is the product of a row and
+// a row of the weight:
+//
+//	Conv           a row for each sample and output position; elements by input channel of the group, then kernel position
+//	ConvTranspose  the same, with zeros where a kernel position reads between input positions; elements in the order of the weight's
+//	               axes [Cin/group, kernel...], output channel apart
+//	MatMul, Gemm   a row for each row of the first matrix
+//
+// It keeps the offsets of the shape seen last and is not safe for concurrent use.
+type Unfold struct {
+	Groups, K int
+
+	node      *graph.Node
+	weight    []int
+	transpose bool // Gemm: transA
+
+	shape  []int
+	layout tensor.Layout
+	axes   []unfoldAxis // spatial
+	image  int          // elements of the padded input
+	base   []int32
+	offset []int32
+}
+
+// unfoldAxis is one spatial axis: input element i lies at lead+i*spread of size; the output o at kernel position t reads o*step+tap[t].
+type unfoldAxis struct {
+	in, out, size, lead, spread, step int
+	tap                               []int
+}
+
+// NewUnfold returns the unfolding of a node's input 0: Conv, ConvTranspose, Gemm or MatMul with a constant float32 weight as input 1.
+// MatMul with a stack of weights has none.
+func NewUnfold(g *graph.Graph, id graph.NodeID) (*Unfold, error) {
+	n := g.Node(id)
+	w := g.Const(n.Input(1))
+	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 {
+		return nil, fmt.Errorf("node %q (%s): there are no rows of an input without a constant weight", n.Name, n.Op)
+	}
+	u := &Unfold{Groups: 1, node: n, weight: slices.Clone(w.Shape)}
+	group := int(max(n.AttrInt("group", 1), 1))
+	switch rank := len(w.Shape); {
+	case n.Op == "Conv" && rank > 2:
+		u.Groups, u.K = group, tensor.Count(w.Shape[1:])
+	case n.Op == "ConvTranspose" && rank > 2 && w.Shape[0]%group == 0:
+		u.Groups, u.K = group, w.Shape[0]/group*tensor.Count(w.Shape[2:])
+	case n.Op == "MatMul" && rank == 2:
+		u.K = w.Shape[0]
+	case n.Op == "Gemm" && rank == 2:
+		u.K = w.Shape[0]
+		if n.AttrInt("transB", 0) != 0 {
+			u.K = w.Shape[1]
+		}
+		u.transpose = n.AttrInt("transA", 0) != 0
+	default:
+		return nil, fmt.Errorf("node %q (%s): no rows of an input beside a weight of shape %v", n.Name, n.Op, w.Shape)
+	}
+	if u.K < 1 {
+		return nil, fmt.Errorf("node %q (%s): no rows of an input beside a weight of shape %v", n.Name, n.Op, w.Shape)
+	}
+	return u, nil
+}
+
+// Rows returns the rows of an input as integers of a fixed point. They hold until the next call for an input of another shape or layout.
+func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed) (*observers.GramRows, error) {
+	if x.DType != tensor.Float32 || x.F32() == nil && x.Len() > 0 {
+		return nil, fmt.Errorf("node %q (%s): an input of type %s", u.node.Name, u.node.Op, x.Type())
+	}
+	if !slices.Equal(u.shape, x.Shape) || u.layout != x.Layout || u.base == nil {
+		if err := u.plan(x); err != nil {
+			u.base = nil
+			return nil, fmt.Errorf("node %q (%s): %w", u.node.Name, u.node.Op, err)
+		}
+	}
+	codes := make([]int16, x.Len())
+	limited, finite := f.Codes(codes, x.F32())
+	if u.image != len(codes) {
+		codes = u.pad(codes)
+	}
+	return &observers.GramRows{Codes: codes, Base: u.base, Offset: u.offset, Finite: finite, Limited: limited}, nil
+}
+
+// plan finds where rows lie in inputs like x.
+func (u *Unfold) plan(x *tensor.Tensor) error {
+	u.shape, u.layout, u.axes = slices.Clone(x.Shape), x.Layout, nil
+	u.base, u.offset = []int32{}, make([]int32, u.Groups*u.K)
+	switch u.node.Op {
+	case "Conv", "ConvTranspose":
+		return u.planWindow(x)
+	}
+	rank := len(x.Shape)
+	inner := rank - 1
+	if u.transpose {
+		inner = 0
+	}
+	if rank == 0 || x.Shape[inner] != u.K || u.node.Op == "Gemm" && rank != 2 {
+		return fmt.Errorf("an input of shape %v beside a weight of shape %v", x.Shape, u.weight)
+	}
+	if u.image = x.Len(); u.image > math.MaxInt32 {
+		return fmt.Errorf("an input of shape %v is too large", x.Shape)
+	}
+	stride := strides(x.MemoryAxes(), x.Shape)
+	for k := range u.offset {
+		u.offset[k] = int32(k * stride[inner])
+	}
+	u.base = []int32{0}
+	for a, n := range x.Shape {
+		if a != inner {
+			u.base = spread(u.base, n, stride[a])
+		}
+	}
+	return nil
+}
+
+// planWindow is plan for windows that slide.
+func (u *Unfold) planWindow(x *tensor.Tensor) error {
+	geometry := graph.ConvGeometry
+	if u.node.Op == "ConvTranspose" {
+		geometry = graph.ConvTransposeGeometry
+	}
+	geo, err := geometry(u.node, graph.Static(x.Shape...), graph.Static(u.weight...))
+	if err != nil {
+		return err
+	}
+	padded := slices.Clone(x.Shape)
+	for d := range geo.In {
+		a := unfoldAxis{in: geo.In[d], out: geo.Out[d], spread: 1, step: geo.Stride[d], lead: geo.PadBegin[d]}
+		for t := range geo.Kernel[d] {
+			a.tap = append(a.tap, t*geo.Dilation[d])
+		}
+		if u.node.Op == "ConvTranspose" {
+			a.spread, a.step = geo.Stride[d], 1
+			a.lead = max(0, (geo.Kernel[d]-1)*geo.Dilation[d]-geo.PadBegin[d])
+			for t := range a.tap {
+				a.tap[t] = geo.PadBegin[d] + a.lead - t*geo.Dilation[d]
+			}
+		}
+		a.size = a.lead + max(0, a.in-1)*a.spread + 1
+		a.size = max(a.size, max(0, a.out-1)*a.step+slices.Max(a.tap)+1)
+		padded[2+d] = a.size
+		u.axes = append(u.axes, a)
+	}
+	count := int64(1)
+	for _, n := range padded {
+		if count *= int64(n); count > math.MaxInt32 {
+			return fmt.Errorf("an input of shape %v is too large", x.Shape)
+		}
+	}
+	u.image = int(count)
+	stride := strides(x.MemoryAxes(), padded)
+	u.base = spread([]int32{0}, x.Shape[0], stride[0])
+	taps := []int32{0}
+	for d, a := range u.axes {
+		u.base = spread(u.base, a.out, a.step*stride[2+d])
+		var next []int32
+		for _, t := range taps {
+			for _, at := range a.tap {
+				next = append(next, t+int32(at*stride[2+d]))
+			}
+		}
+		taps = next
+	}
+	for i := range u.offset {
+		u.offset[i] = int32(i/len(taps)*stride[1]) + taps[i%len(taps)]
+	}
+	return nil
+}
+
+// strides returns the distance in memory of neighbours along each axis; axes are in memory order, slowest first.
+func strides(axes, shape []int) []int {
+	s, step := make([]int, len(shape)), 1
+	for _, a := range slices.Backward(axes) {
+		s[a], step = step, step*shape[a]
+	}
+	return s
+}
+
+// spread returns n positions for each one, stride apart.
+func spread(of []int32, n, stride int) []int32 {
+	out := make([]int32, 0, len(of)*n)
+	for _, at := range of {
+		for i := range n {
+			out = append(out, at+int32(i*stride))
+		}
+	}
+	return out
+}
+
+// pad returns the codes with zeros around and between them.
+func (u *Unfold) pad(codes []int16) []int16 {
+	planes, inner := u.shape[0]*u.shape[1], 1
+	if u.layout == tensor.ChannelsLast {
+		planes, inner = u.shape[0], u.shape[1]
+	}
+	size, run := inner, inner // elements of a plane; elements that stay together
+	for _, a := range u.axes {
+		size *= a.size
+	}
+	at := spread([]int32{0}, planes, size)
+	step := size
+	for d, a := range u.axes {
+		step /= a.size
+		n := a.in
+		if d == len(u.axes)-1 && a.spread == 1 {
+			n, run = 1, inner*a.in
+		}
+		at = spread(at, n, a.spread*step)
+		for i := range at {
+			at[i] += int32(a.lead * step)
+		}
+	}
+	out := make([]int16, u.image)
+	for i, to := range at {
+		copy(out[to:][:run], codes[i*run:])
+	}
+	return out
+}
