@@ -53,7 +53,8 @@ func methodsNamed(names []string) ([]*tune.Method, error) {
 	var list []*tune.Method
 	for _, name := range names {
 		if name == "auto" {
-			return tune.Methods, nil
+			list = append(list, tune.Methods...)
+			continue
 		}
 		m := tune.Find(name)
 		if m == nil {
@@ -90,11 +91,15 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(o.Methods, "auto") && t.bench.Sums == nil {
+	auto := slices.Contains(o.Methods, "auto")
+	if auto && t.bench.Sums == nil {
 		methods = slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool { return slices.Contains(m.Needs, tune.NeedsStatistics) })
 		if s := t.d.Stats; s != nil {
 			j.note("methods that need sums are left out; the statistics lack %s", strings.Join(s.Lacks(), "; "))
 		}
+	}
+	if auto {
+		methods = tune.Auto(methods)
 	}
 	r := &TuneResult{Plan: j.Plan, Samples: len(t.bench.Fit) + len(t.bench.Held), HeldOut: len(t.bench.Held), HeldOutKind: t.kind}
 	finish := t.progress()
@@ -215,10 +220,19 @@ func (t *tuning) read(ctx context.Context, o TuneOptions) error {
 	return nil
 }
 
+// progress tells of each method how many operators are done, and the error so far.
 func (t *tuning) progress() (finish func()) {
-	tick, end := t.change.progress("tune", 0)
-	t.bench.Progress = func(done, _ int) { tick(done) }
-	return end
+	method := ""
+	tick, end := func(int) {}, func() {}
+	t.bench.Progress = func(p tune.Progress) {
+		if p.Method != method {
+			end()
+			method = p.Method
+			tick, end = t.change.progress(fmt.Sprintf("tune %s, centred NSR %.3g so far", p.Method, p.Error.NSR), p.Total)
+		}
+		tick(p.Done)
+	}
+	return func() { end() }
 }
 
 // tuned is the outcome of a tuning as the plan will have it.

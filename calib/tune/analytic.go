@@ -20,26 +20,23 @@ import (
 // with W as it is and as it is rounded, and E from the exact sums of the float graph. What earlier operators do to the input is not in it.
 // Fitting needs no data; the held-out samples tell what it is worth.
 var Analytic = Method{Name: "bias-analytic", Doc: "takes off the bias what rounding the weights does to the mean of each channel, from the statistics' sums",
-	Changes: []string{"biases"}, Needs: []string{NeedsStatistics}, Run: analytic}
+	Changes: []string{"biases"}, Needs: []string{NeedsStatistics},
+	Proposer: &Proposer{Name: "bias-analytic", Trials: 1, Biases: true, Propose: predicted}}
 
 // ErrNoSums says that a method needs sums that the statistics do not have.
 var ErrNoSums = errors.New("the statistics have no sums of what operators read: calibrate anew for them, or use --method bias")
 
-func analytic(ctx context.Context, b *Bench) (*Report, error) {
-	if b.Sums == nil {
+// predicted proposes what the sums predict.
+func predicted(_ context.Context, l *LayerBench) ([]Proposal, error) {
+	if l.Sums == nil {
 		return nil, ErrNoSums
 	}
-	return b.Sweep(ctx, analyticProposer)
-}
-
-// analyticProposer proposes what the sums predict.
-var analyticProposer = &Proposer{Name: "bias-analytic", Trials: 1, Biases: true, Propose: func(_ context.Context, l *LayerBench) ([]Proposal, error) {
 	d, err := l.shift(l.Node)
 	if err != nil || d == nil {
 		return nil, err
 	}
 	return []Proposal{{By: "bias-analytic", Bias: d}}, nil
-}}
+}
 
 // shift is what rounding the weights of an operator adds to the mean of its output, turned round; nil where the sums are not known or the
 // weights are not rounded.

@@ -8,9 +8,7 @@ import "context"
 // activation fused to it.
 var Bias = Method{Name: "bias", Doc: "takes the mean error of each channel off the bias, operator by operator behind a quantized prefix",
 	Changes: []string{"biases"}, Needs: []string{"data"},
-	Run: func(ctx context.Context, b *Bench) (*Report, error) { return b.Sweep(ctx, biasProposer) }}
-
-// biasProposer proposes no change but the correction that every proposal comes with.
-var biasProposer = &Proposer{Name: "bias", Trials: 1, Biases: true, Propose: func(context.Context, *LayerBench) ([]Proposal, error) {
-	return []Proposal{{By: "bias"}}, nil
-}}
+	// No change is proposed but the correction that every proposal comes with.
+	Proposer: &Proposer{Name: "bias", Trials: 1, Biases: true, Propose: func(context.Context, *LayerBench) ([]Proposal, error) {
+		return []Proposal{{By: "bias"}}, nil
+	}}}

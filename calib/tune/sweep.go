@@ -8,6 +8,7 @@ import (
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/quantizer/overlay"
+	"qwb/quantizer/sim"
 )
 
 // Sweep goes through the operators once, in graph order, everything in front of each quantized and tuned already, and tries what each
@@ -23,19 +24,25 @@ func (b *Bench) Sweep(ctx context.Context, proposers ...*Proposer) (*Report, err
 	if b.Frozen == nil {
 		b.Frozen = map[graph.NodeID]bool{}
 	}
+	if b.shared == nil {
+		b.shared = new(sim.Constants)
+	}
 	w, err := b.walk(list, b.Fit)
 	if err != nil {
 		return nil, err
 	}
-	bar := analysis.Trials(trials)
+	bar, kept := analysis.Trials(trials), 0
 	for k := range list {
 		l, err := w.layer(ctx, k, proposers, bar)
 		if err != nil {
 			return nil, b.Graph.ErrorAt("", list[k].node, err)
 		}
 		report.Layers = append(report.Layers, *l)
+		if l.Kept {
+			kept++
+		}
 		if b.Progress != nil {
-			b.Progress(k+1, len(list))
+			b.Progress(Progress{Method: b.stage, Done: k + 1, Total: len(list), Kept: kept, Error: b.before})
 		}
 	}
 	return report, nil

@@ -85,7 +85,7 @@ func TestSweepKeepsTheBestProposalThatHelps(t *testing.T) {
 		_, err = passes.SolveBias(b.Graph, b.Set)
 		require.NoError(t, err)
 		m := &Method{Name: "scaled", Run: func(ctx context.Context, b *Bench) (*Report, error) {
-			return b.Sweep(ctx, biasProposer, scaled(true, 2, 0.5, 0.45))
+			return b.Sweep(ctx, Bias.Proposer, scaled(true, 2, 0.5, 0.45))
 		}}
 		before := b.Set.Clone()
 		reports, err := b.Tune(context.Background(), m)
@@ -184,4 +184,29 @@ func TestSweepRefusesWhatIsNoWeight(t *testing.T) {
 		require.ErrorContains(t, err, "wrong")
 		require.ErrorContains(t, err, name)
 	}
+}
+
+func TestStagesOfAuto(t *testing.T) {
+	run := &Method{Name: "structure", Run: func(context.Context, *Bench) (*Report, error) { return &Report{}, nil }}
+	one, two := &Method{Name: "one", Proposer: scaled(true, 2)}, &Method{Name: "two", Proposer: scaled(true, 0.5)}
+	names := func(list []*Method) (out []string) {
+		for _, m := range list {
+			out = append(out, m.Name)
+		}
+		return out
+	}
+	stages := Auto([]*Method{run, &Analytic, &Bias, one, two})
+	require.Equal(t, []string{"structure", "bias-analytic", "bias", "one+two", "bias"}, names(stages))
+	require.Equal(t, []*Proposer{Bias.Proposer, one.Proposer, two.Proposer}, stages[3].stage)
+	require.Equal(t, []string{"bias-analytic", "bias"}, names(Auto([]*Method{&Analytic, &Bias})))
+
+	b, _ := bench(t, &target.TRTInt8, 12, 24)
+	reports, err := b.Tune(context.Background(), Auto([]*Method{&Bias, one, two})...)
+	require.NoError(t, err)
+	require.Len(t, reports, 3)
+	for i := range reports[1:] {
+		require.Equal(t, reports[i].After, reports[i+1].Before)
+		require.LessOrEqual(t, reports[i+1].After.NSR, reports[i].After.NSR)
+	}
+	require.Len(t, reports[1].Layers[0].Tried, 3)
 }

@@ -17,33 +17,6 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Method is one way of tuning.
-type Method struct {
-	Name string
-	Doc  string // one line
-	// Changes says what of the graph it changes: "biases", "weights", "scales", "structure". Needs says what it is fitted on: "data",
-	// NeedsStatistics, "gradients".
-	Changes, Needs []string
-	// Run tries the method layer by layer and leaves in the bench's graph what helped.
-	Run func(ctx context.Context, b *Bench) (*Report, error)
-}
-
-// NeedsStatistics is what methods need that are fitted on the statistics' sums.
-const NeedsStatistics = "statistics"
-
-// Methods lists all methods, in the order in which auto tries them.
-var Methods = []*Method{&Analytic, &Bias}
-
-// Find returns the method of a name, nil if there is none.
-func Find(name string) *Method {
-	for _, m := range Methods {
-		if m.Name == name {
-			return m
-		}
-	}
-	return nil
-}
-
 // Bench is what methods work on. Reference and Graph have the same nodes and values; only constants of Graph differ.
 type Bench struct {
 	Reference *graph.Graph // float; not changed
@@ -62,10 +35,21 @@ type Bench struct {
 	Memory int64
 	// Force keeps what cannot be confirmed.
 	Force bool
-	// Progress is called with the layers done and their number; it may be nil.
-	Progress func(done, total int)
+	// Progress hears of the work; it may be nil.
+	Progress func(Progress)
 
-	shared sim.Constants
+	shared *sim.Constants
+	stage  string       // the name of the method under way
+	before analysis.NSR // of the outputs, when it began
+	judge  *judge
+}
+
+// Progress is how far a method has come.
+type Progress struct {
+	Method      string
+	Done, Total int          // operators
+	Kept        int          // of them
+	Error       analysis.NSR // of the outputs on the held-out samples, before the method
 }
 
 // WholeBar is how many standard errors the error of the outputs has to fall by for a method to be kept. One is enough for the whole:
@@ -80,67 +64,91 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 	if len(b.Fit) == 0 || len(b.Held) == 0 {
 		return nil, fmt.Errorf("tune: %d samples to fit on and %d held out: there have to be some of each; take more samples", len(b.Fit), len(b.Held))
 	}
-	ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads, 0)
+	if b.shared == nil {
+		b.shared = new(sim.Constants)
+	}
+	now, err := b.losses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	before, err := b.losses(ctx, ev)
-	if err != nil {
-		return nil, err
-	}
-	var reports []*Report
+	reports := []*Report{}
 	for _, m := range methods {
-		graph, set, frozen := b.Graph, b.Set, b.Frozen
-		b.Graph, b.Set, b.Frozen = graph.Clone(), set.Clone(), maps.Clone(frozen)
-		r, err := m.Run(ctx, b)
+		r, after, err := b.try(ctx, m, now)
 		if err != nil {
 			return nil, fmt.Errorf("tune: %s: %w", m.Name, err)
 		}
-		r.Name = m.Name
-		after, err := b.losses(ctx, ev)
-		if err != nil {
-			return nil, err
-		}
-		change := analysis.Paired(before.PerSample(), after.PerSample())
-		r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
-		r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
-		enough := len(b.Held) >= analysis.MinHeldOut
-		r.Confirmed = enough && change.Below(WholeBar)
-		for _, l := range r.Layers {
-			if l.Kept {
-				r.Kept++
-			}
-		}
-		switch {
-		case r.Kept == 0 || r.Confirmed:
-		case b.Force:
-			r.Note = "kept by force, not confirmed"
-		default:
-			r.Note = "taken back: the error of the outputs does not fall by more than its error bar"
-			if !enough {
-				r.Note = fmt.Sprintf("taken back: %d held-out samples confirm nothing, %d are needed", len(b.Held), analysis.MinHeldOut)
-			}
-			b.Graph, b.Set, b.Frozen = graph, set, frozen
-			r.Kept, after = 0, before
-			for i := range r.Layers {
-				r.Layers[i].Kept = false
-			}
-		}
-		reports, before = append(reports, r), after
+		reports, now = append(reports, r), after
 	}
 	return reports, nil
 }
 
-func (b *Bench) losses(ctx context.Context, ev *analysis.Evaluator) (analysis.Losses, error) {
-	q, err := b.Simulate(b.Graph, b.Set, &b.shared)
+// try runs a method and takes everything back where it is not confirmed. before are the losses of the bench as it is; those after it are
+// returned.
+func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Report, analysis.Losses, error) {
+	was := *b
+	b.Graph, b.Set, b.Frozen = was.Graph.Clone(), was.Set.Clone(), maps.Clone(was.Frozen)
+	first := analysis.NewNSR(before.Estimate())
+	b.stage, b.before = m.Name, first
+	r, err := m.run(ctx, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	after, err := b.losses(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	change := analysis.Paired(before.PerSample(), after.PerSample())
+	r.Name, r.Before, r.After = m.Name, first, analysis.NewNSR(after.Estimate())
+	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
+	enough := len(b.Held) >= analysis.MinHeldOut
+	r.Confirmed = enough && change.Below(WholeBar)
+	for _, l := range r.Layers {
+		if l.Kept {
+			r.Kept++
+		}
+	}
+	switch {
+	case r.Kept == 0 || r.Confirmed:
+	case b.Force:
+		r.Note = "kept by force, not confirmed"
+	default:
+		r.Note = "taken back: the error of the outputs does not fall by more than its error bar"
+		if !enough {
+			r.Note = fmt.Sprintf("taken back: %d held-out samples confirm nothing, %d are needed", len(b.Held), analysis.MinHeldOut)
+		}
+		*b = was
+		r.Kept, after = 0, before
+		for i := range r.Layers {
+			r.Layers[i].Kept = false
+		}
+	}
+	return r, after, nil
+}
+
+// judge holds simulations against the float results of one reference.
+type judge struct {
+	reference *graph.Graph
+	*analysis.Evaluator
+}
+
+// losses are the errors of the outputs on the held-out samples.
+func (b *Bench) losses(ctx context.Context) (analysis.Losses, error) {
+	if b.judge == nil || b.judge.reference != b.Reference {
+		ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads, 0)
+		if err != nil {
+			return nil, err
+		}
+		b.judge = &judge{b.Reference, ev}
+	}
+	q, err := b.Simulate(b.Graph, b.Set, b.shared)
 	if err != nil {
 		return nil, err
 	}
-	return ev.Losses(ctx, q)
+	return b.judge.Losses(ctx, q)
 }
 
-// Overlay returns what the bench's graph has otherwise than the reference, and the scales of its weights that were tuned. set is the final one: its fingerprints are recorded. added
-// names the nodes whose bias the model lacks.
+// Overlay returns what the bench's graph has otherwise than the reference, and the scales of its weights that were tuned. set is the final
+// one: its fingerprints are recorded. added names the nodes whose bias the model lacks.
 func (b *Bench) Overlay(set *tqc.Set, added map[string]bool) *overlay.Overlay {
 	o := &overlay.Overlay{}
 	for _, id := range b.Graph.Nodes() {

@@ -141,7 +141,7 @@ func (w *walk) each(ctx context.Context, list []*state, f func(r *exec.Runner, i
 
 // enter runs both lanes up to layer k and takes its moments. input says that what the layer reads will be looked at.
 func (w *walk) enter(ctx context.Context, k int, input bool) error {
-	q, err := w.Simulate(w.Graph, w.Set, &w.shared)
+	q, err := w.Simulate(w.Graph, w.Set, w.shared)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,80 @@
+package tune
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// Method is one way of tuning. It has a Proposer or a Run.
+type Method struct {
+	Name string
+	Doc  string // one line
+	// Changes says what of the graph it changes: "biases", "weights", "scales", "structure". Needs says what it is fitted on: "data",
+	// NeedsStatistics, "gradients".
+	Changes, Needs []string
+	// Proposer is the whole method where it works operator by operator: Bench.Sweep does the rest.
+	Proposer *Proposer
+	// Run does what cannot be done operator by operator, and leaves in the bench what helped. It may put another bench into b (*b = *other), on
+	// another reference that computes the same.
+	Run func(ctx context.Context, b *Bench) (*Report, error)
+
+	stage []*Proposer // of a stage of auto: all that are swept at once
+}
+
+// NeedsStatistics is what methods need that are fitted on the statistics' sums.
+const NeedsStatistics = "statistics"
+
+// Methods lists all methods, in the order in which auto tries them: those that change the structure, then by cost.
+var Methods = []*Method{&Analytic, &Bias}
+
+// Find returns the method of a name, nil if there is none.
+func Find(name string) *Method {
+	for _, m := range Methods {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// Auto makes of a list of methods the stages that are worth trying one after the other, each of which is kept as a whole or not: first what
+// works on the whole graph, in the order of the list; then each correction of biases; then one sweep with everything that proposes weights or
+// scales, cheapest first; and at the end, when nothing in front of an operator will change any more, the last correction of biases again.
+func Auto(methods []*Method) []*Method {
+	var stages, biases []*Method
+	sweep := &Method{Needs: []string{"data"}}
+	var names []string
+	for _, m := range methods {
+		switch {
+		case m.Proposer == nil:
+			stages = append(stages, m)
+		case m.Proposer.Biases:
+			biases = append(biases, m)
+		default:
+			sweep.stage, names = append(sweep.stage, m.Proposer), append(names, m.Name)
+		}
+	}
+	stages = append(stages, biases...)
+	if len(sweep.stage) == 0 {
+		return stages
+	}
+	sweep.Name = strings.Join(names, "+")
+	stages = append(stages, sweep)
+	if n := len(biases); n > 0 {
+		sweep.stage = slices.Insert(sweep.stage, 0, biases[n-1].Proposer)
+		stages = append(stages, biases[n-1])
+	}
+	return stages
+}
+
+// run tries the method.
+func (m *Method) run(ctx context.Context, b *Bench) (*Report, error) {
+	switch {
+	case m.Run != nil:
+		return m.Run(ctx, b)
+	case m.Proposer != nil:
+		return b.Sweep(ctx, m.Proposer)
+	}
+	return b.Sweep(ctx, m.stage...)
+}
