@@ -6,6 +6,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
 
@@ -48,6 +49,7 @@ type LayerBench struct {
 	Slot   tqc.SlotID     // of the weight in Set, which has its scales as they are so far; NoSlot where only the bias can be tuned
 
 	walk *walk
+	gram *observers.Gram // once it was asked for
 }
 
 // Inputs calls f for every fitting sample in order: xq is what the operator reads behind the quantized prefix, quantized as it reads it, xf

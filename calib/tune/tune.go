@@ -52,6 +52,14 @@ type Progress struct {
 	Error       analysis.NSR // of the outputs on the held-out samples, before the method
 }
 
+// memory is how many bytes may be used.
+func (b *Bench) memory() int64 {
+	if b.Memory == 0 {
+		return 2 << 30
+	}
+	return b.Memory
+}
+
 // WholeBar is how many standard errors the error of the outputs has to fall by for a method to be kept. One is enough for the whole:
 // each operator has passed a stricter bar of its own before, corrected for the number of operators tried, and what is tried here is one
 // thing.

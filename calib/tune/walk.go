@@ -76,11 +76,7 @@ func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 			}
 		}
 	}
-	memory := b.Memory
-	if memory == 0 {
-		memory = 2 << 30
-	}
-	w.room = memory / int64(len(fit)+len(b.Held))
+	w.room = b.memory() / int64(len(fit)+len(b.Held))
 	for _, samples := range [][]*exec.Sample{fit, b.Held} {
 		for _, s := range samples {
 			st := &state{sample: s}

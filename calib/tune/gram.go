@@ -1,0 +1,95 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/calib"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+	"qwb/kernels/qmath"
+	"qwb/observers"
+	"qwb/quantizer/tqc"
+)
+
+// Fixed points of the float lane beside a quantized input: what the grid covers stands as at most 8191, and 4 times that is the limit, so that
+// floats beyond the grid are not cut off. A step is at most 1/16 of a grid's of 8 bits.
+const floatWithin = 8191
+
+// Gram returns the second moments of what the operator reads on the fitting samples: quantized behind the tuned prefix, and, as the float
+// lane, in float. It is computed once per operator. Where the grid of the input has at most 12 bits its codes are summed, nothing being
+// rounded; else the fixed point follows from the largest magnitude over the samples. It is nil where moments take more than half of the bench's
+// memory: with the float lane if they fit, else without.
+func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
+	if l.gram != nil {
+		return l.gram, nil
+	}
+	u, err := calib.NewUnfold(l.Graph, l.Node)
+	if err != nil {
+		return nil, err
+	}
+	float := true
+	if room := l.memory() / 2; observers.GramBytes(u.Groups, u.K, float) > room {
+		if float = false; observers.GramBytes(u.Groups, u.K, float) > room {
+			return nil, nil
+		}
+	}
+	x, f, err := l.fixed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !float {
+		f = qmath.Fixed{}
+	}
+	g, err := observers.NewGram(u.Groups, u.K, x, f)
+	if err != nil {
+		return nil, err
+	}
+	a := g.Add(kernels.Select(cpu.Detect()), exec.Parallel(l.Threads))
+	err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
+		var rows [2]*observers.GramRows
+		var err error
+		if rows[0], err = u.Rows(xq, x); err != nil {
+			return err
+		}
+		if float {
+			if rows[1], err = u.Rows(xf, f); err != nil {
+				return err
+			}
+		}
+		if !a.Rows(rows[0], rows[1]) {
+			return fmt.Errorf("more than %d rows", uint64(observers.MaxGramRows))
+		}
+		return nil
+	})
+	a.Close()
+	if err != nil {
+		return nil, err
+	}
+	l.gram = g
+	return g, nil
+}
+
+// fixed returns the fixed points of the operator's input in both lanes.
+func (l *LayerBench) fixed(ctx context.Context) (x, f qmath.Fixed, err error) {
+	id := l.Set.Input(l.Node, 0)
+	if id != tqc.NoSlot && l.Set.Slot(id).State() != tqc.FP32 && len(l.Set.Params(id).Scale) == 1 { // quantized here, or where it comes from
+		g := l.Set.Grid(l.Set.Root(id), 0)
+		if n := max(int64(g.QMax)-int64(g.ZeroPoint), int64(g.ZeroPoint)-int64(g.QMin)); n > 0 && n <= observers.GramLimit {
+			return qmath.Fixed{Step: float64(g.Scale), Limit: int32(n)}, qmath.FixedFor(float32(n)*g.Scale, floatWithin, qmath.MaxFixed), nil
+		}
+	}
+	largest, meter := float32(0), kernels.Select(cpu.Detect()).NewMeter()
+	err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
+		for _, t := range []*tensor.Tensor{xq, xf} {
+			if lo, hi, _ := meter.MinMax(t.F32()); lo <= hi {
+				largest = max(largest, hi, -lo)
+			}
+		}
+		return nil
+	})
+	x = qmath.FixedFor(largest, observers.GramWithin, observers.GramLimit)
+	return x, x, err
+}

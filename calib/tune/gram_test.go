@@ -1,0 +1,99 @@
+package tune
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/calib"
+	"qwb/graph/tensor"
+	"qwb/observers"
+	"qwb/quantizer/target"
+)
+
+// grams returns the moments of every operator, and, by the definition, the traces of x xT and of (f - x) xT.
+func grams(t *testing.T, threads int, memory int64) (list []*observers.Gram, h, cross []float64) {
+	b, _ := bench(t, &target.ONNXRuntime, 6, 16)
+	b.Threads, b.Memory = threads, memory
+	_, err := b.Sweep(context.Background(), &Proposer{Name: "look", Trials: 1, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
+		g, err := l.Gram(ctx)
+		require.NoError(t, err)
+		again, err := l.Gram(ctx)
+		require.NoError(t, err)
+		require.Same(t, g, again)
+		list = append(list, g)
+		if g == nil {
+			return nil, nil
+		}
+		u, err := calib.NewUnfold(l.Graph, l.Node)
+		require.NoError(t, err)
+		var sumH, sumCross float64
+		err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
+			rows, err := u.Rows(xq, g.X)
+			require.NoError(t, err)
+			for _, base := range rows.Base {
+				for _, off := range rows.Offset {
+					q := float64(rows.Codes[base+off]) * g.X.Step
+					sumH += q * q
+				}
+			}
+			if g.F.Step > 0 {
+				other, err := u.Rows(xf, g.F)
+				require.NoError(t, err)
+				require.Zero(t, other.Limited)
+				for r, base := range rows.Base {
+					for i, off := range rows.Offset {
+						q, f := float64(rows.Codes[base+off])*g.X.Step, float64(other.Codes[other.Base[r]+other.Offset[i]])*g.F.Step
+						sumCross += (f - q) * q
+					}
+				}
+			}
+			return nil
+		})
+		h, cross = append(h, sumH), append(cross, sumCross)
+		return nil, err
+	}})
+	require.NoError(t, err)
+	return list, h, cross
+}
+
+func trace(g *observers.Gram, of func(int) []float64) (sum float64) {
+	for group := range g.Groups {
+		m := of(group)
+		for i := range g.K {
+			sum += m[i*g.K+i]
+		}
+	}
+	return sum
+}
+
+// Moments are those of what operators read in both lanes, the same for any number of threads.
+func TestGramOfLayers(t *testing.T) {
+	one, h, cross := grams(t, 1, 0)
+	require.Len(t, one, 5)
+	require.Equal(t, []int{1, 16, 1, 1, 1}, []int{one[0].Groups, one[1].Groups, one[2].Groups, one[3].Groups, one[4].Groups})
+	for i, g := range one {
+		require.InEpsilon(t, h[i], trace(g, g.H), 1e-9)
+		require.InDelta(t, cross[i], trace(g, g.Cross), 1e-9*h[i])
+		require.LessOrEqual(t, g.X.Limit, int32(255), "codes of the grid %d", i)
+		require.Zero(t, g.Limited)
+	}
+	seven, _, _ := grams(t, 7, 0)
+	for i, g := range one {
+		a, err := g.MarshalBinary()
+		require.NoError(t, err)
+		b, err := seven[i].MarshalBinary()
+		require.NoError(t, err)
+		require.Equal(t, a, b)
+	}
+}
+
+// What does not fit into memory is left out, the float lane first.
+func TestGramWithinMemory(t *testing.T) {
+	few, _, _ := grams(t, 1, 2*observers.GramBytes(1, 144, false))
+	require.NotNil(t, few[3])
+	require.Nil(t, few[3].Cross(0))
+	none, _, _ := grams(t, 1, 1)
+	require.Nil(t, none[3])
+}
