@@ -33,6 +33,9 @@ type Config struct {
 	// MinMaxOnly observes minima and maxima, of tensors and channels, and counts nothing: much faster, for statistics that serve
 	// no method but minmax.
 	MinMaxOnly bool
+	// Only, if not nil, says by name which tensors are observed; sums are kept of what is read of them. Statistics that are resumed from were
+	// made with the same.
+	Only func(name string) bool
 	// Device, if not nil, runs the graph and observes its tensors, instead of the processor; operators that it does not have run on
 	// the processor. Statistics are the same where the device computes the same; Check, if not nil, is told whether it does.
 	Device *cuda.Device
@@ -123,7 +126,7 @@ type job struct {
 }
 
 func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
-	r := &run{g: g, samples: samples, cfg: cfg, skip: map[Hash]int{}, trackers: newTrackers(g, cfg.MinMaxOnly, cfg.Device == nil),
+	r := &run{g: g, samples: samples, cfg: cfg, skip: map[Hash]int{}, trackers: newTrackers(g, cfg.Only, cfg.MinMaxOnly, cfg.Device == nil),
 		base: &Stats{Model: cfg.Model, Preprocess: cfg.Preprocess, Sources: union(cfg.Sources, nil), Seed: cfg.Seed}}
 	if old := cfg.Resume; old != nil {
 		if err := sameOrigin(r.base, old); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 
 	"qwb/graph/tensor"
@@ -176,6 +177,25 @@ func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
 		return nil, 0, fmt.Errorf("merge statistics: %w", err)
 	}
 	return m, overlap, nil
+}
+
+// With returns the statistics with those of some tensors, and of what operators read of them, in the place of their own: of a graph in
+// which these are other ones. It fails unless both are of the same model, preprocessing and samples, and of the same kind.
+func (s *Stats) With(some *Stats) (*Stats, error) {
+	if err := sameOrigin(s, some); err != nil {
+		return nil, fmt.Errorf("statistics of changed tensors: %w", err)
+	}
+	if !slices.Equal(s.hashes, some.hashes) {
+		return nil, fmt.Errorf("statistics of changed tensors: they are of other samples (%d, not %d, or other ones)", len(some.hashes), len(s.hashes))
+	}
+	c := *s
+	c.tensors = maps.Clone(s.tensors)
+	maps.Copy(c.tensors, some.tensors)
+	if c.sums = nil; s.sums != nil && some.sums != nil {
+		c.sums = maps.Clone(s.sums)
+		maps.Copy(c.sums, some.sums)
+	}
+	return &c, nil
 }
 
 // RangesHash identifies the part of the statistics that scales follow from: the SHA-256, in hexadecimal, of the observed tensors, the

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -223,4 +224,35 @@ func TestVersion1IsReadAndSaysWhatItLacks(t *testing.T) {
 		_, err = Read(bytes.NewReader(file), int64(len(file)))
 		require.ErrorIs(t, err, ErrDamaged)
 	}
+}
+
+// Statistics of some tensors alone are those that a whole run has of them, sums included, and take their place.
+func TestOnlySomeTensors(t *testing.T) {
+	g := graphtest.Parse(t, summedNet)
+	require.Empty(t, graph.InferShapes(g))
+	run := func(only func(string) bool, samples int) *Stats {
+		s, err := Run(context.Background(), g, summedSamples(samples, 9, 11), Config{Model: "m", Preprocess: "p", Only: only})
+		require.NoError(t, err)
+		return s
+	}
+	whole := run(nil, 3)
+	for _, names := range [][]string{{"c2", "r1"}, {"c1"}, {"r2"}, {"c1", "m", "r1"}} {
+		some := run(func(name string) bool { return slices.Contains(names, name) }, 3)
+		require.Equal(t, names, some.Names())
+		together, err := whole.With(some)
+		require.NoError(t, err)
+		require.Equal(t, written(t, whole), written(t, together))
+	}
+	some := run(func(name string) bool { return name == "r1" }, 3)
+	require.NotNil(t, some.Sums("c2"))
+	require.Nil(t, some.Sums("c3"))
+	_, err := whole.With(run(func(name string) bool { return name == "r1" }, 2))
+	require.ErrorContains(t, err, "of other samples")
+}
+
+func written(t *testing.T, s *Stats) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b))
+	return b.Bytes()
 }

@@ -34,14 +34,15 @@ type rowAxis struct {
 // newTrackers returns a tracker for every graph input and node output that is, or may be, float32. Constants are read
 // when scales are made. What Relu and Clip compute follows from what they read if pairs is set.
 // Sums are kept of what weighted operators read unless minMaxOnly is set.
-func newTrackers(g *graph.Graph, minMaxOnly, pairs bool) []*tracker {
+// only may be nil: all are observed.
+func newTrackers(g *graph.Graph, only func(name string) bool, minMaxOnly, pairs bool) []*tracker {
 	state := observers.New
 	if minMaxOnly {
 		state = observers.NewMinMax
 	}
 	list := make([]*tracker, g.NumValues())
 	add := func(v graph.ValueID) {
-		if v == graph.NoValue || g.Const(v) != nil {
+		if v == graph.NoValue || g.Const(v) != nil || only != nil && !only(g.Value(v).Name) {
 			return
 		}
 		if d := g.Value(v).DType; d == tensor.Float32 || d == tensor.Undefined {

@@ -38,10 +38,12 @@ type Decision struct {
 	// select something win over it wherever they stand.
 	Select Select `json:"select,omitempty"`
 	Properties
-	Overlay  string          `json:"overlay,omitempty"`  // "sha256:..." of the file with the values that tuning changed
-	Unset    []int           `json:"unset,omitempty"`    // the numbers, counted from 1, of earlier decisions that are taken back
-	Evidence json.RawMessage `json:"evidence,omitempty"` // an object: what the decision was made on
-	After    string          `json:"after,omitempty"`    // Hash of what was in force before it, for evidence to go stale by
+	Overlay string `json:"overlay,omitempty"` // "sha256:..." of the file with the values that tuning changed
+	// Statistics are "sha256:..." of the file with what was observed of the tensors that the overlay's steps changed; empty without such.
+	Statistics string          `json:"statistics,omitempty"`
+	Unset      []int           `json:"unset,omitempty"`    // the numbers, counted from 1, of earlier decisions that are taken back
+	Evidence   json.RawMessage `json:"evidence,omitempty"` // an object: what the decision was made on
+	After      string          `json:"after,omitempty"`    // Hash of what was in force before it, for evidence to go stale by
 }
 
 // Select is a selector, or several that are joined. In JSON one is a string and several are a list.
@@ -187,6 +189,8 @@ func (d *Decision) Check() error {
 		return fmt.Errorf("decision: nothing is decided for %s", d.Select)
 	case d.Overlay != "" && !strings.HasPrefix(d.Overlay, "sha256:"):
 		return fmt.Errorf("decision: overlay %q: not sha256 and a digest", d.Overlay)
+	case d.Statistics != "" && (d.Overlay == "" || !strings.HasPrefix(d.Statistics, "sha256:") || len(d.Statistics) < len("sha256:")+8):
+		return fmt.Errorf("decision: statistics %q: not sha256 and a digest, or without an overlay", d.Statistics)
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ import (
 const (
 	format  = "qwb overlay"
 	version = "1"
+	// stepsVersion is that of files with steps, which a program that does not know them must not read without them.
+	stepsVersion = "2"
 )
 
 // note is what stands in the metadata for an entry.
@@ -63,6 +65,9 @@ func (o *Overlay) Encode() ([]byte, error) {
 		s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: e.At() + scaleArray, DType: "F32", Shape: []int{len(e.Scale)}, Data: floatBytes(e.Scale)},
 			checkpoint.SafeArray{Name: e.At() + zeroArray, DType: "I32", Shape: []int{len(e.Scale)}, Data: b})
 	}
+	if err := encodeSteps(s, o.Steps); err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
 	if err := s.Write(&b); err != nil {
 		return nil, err
@@ -76,16 +81,22 @@ func Parse(b []byte) (*Overlay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("overlay: %w", err)
 	}
-	if s.Metadata["format"] != format || s.Metadata["version"] != version {
-		return nil, fmt.Errorf("overlay: the file is %q version %q, not %q version %q", s.Metadata["format"], s.Metadata["version"], format, version)
+	if v := s.Metadata["version"]; s.Metadata["format"] != format || v != version && v != stepsVersion {
+		return nil, fmt.Errorf("overlay: the file is %q version %q, not %q version %q or %q", s.Metadata["format"], v, format, version, stepsVersion)
 	}
 	arrays := map[string]*checkpoint.SafeArray{}
 	for i := range s.Arrays {
 		arrays[s.Arrays[i].Name] = &s.Arrays[i]
 	}
 	o := &Overlay{}
+	if o.Steps, err = parseSteps(s, arrays); err != nil {
+		return nil, fmt.Errorf("overlay: %w", err)
+	}
 	for i := range s.Arrays {
 		a := &s.Arrays[i]
+		if _, entry := s.Metadata["entry "+a.Name]; !entry && strings.HasPrefix(a.Name, stepArray) {
+			continue
+		}
 		if strings.HasSuffix(a.Name, scaleArray) || strings.HasSuffix(a.Name, zeroArray) {
 			continue
 		}
@@ -154,19 +165,4 @@ func floatBytes(x []float32) []byte {
 func Hash(file []byte) string {
 	sum := sha256.Sum256(file)
 	return hex.EncodeToString(sum[:])
-}
-
-const extension = ".safetensors"
-
-// FileName is where an overlay with a hash stands: PLAN.tuned.HASH8.safetensors, PLAN being the plan's file without .plan.json. What is
-// written once is never overwritten: another content has another name.
-func FileName(planFile, hash string) string {
-	return strings.TrimSuffix(planFile, ".plan.json") + ".tuned." + hash[:8] + extension
-}
-
-// Belongs reports whether a file, by its name, is an overlay of a plan; both are in the same folder.
-func Belongs(planFile, name string) bool {
-	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(planFile, ".plan.json")+".tuned.")
-	hash, ok2 := strings.CutSuffix(rest, extension)
-	return ok && ok2 && len(hash) == 8 && strings.Trim(hash, "0123456789abcdef") == ""
 }

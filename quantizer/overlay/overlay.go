@@ -1,7 +1,7 @@
 // Package overlay holds what tuning changed in the constants of a graph: files beside a plan, applied to a clone of the reference.
 //
-// The reference is the graph in normal form, with zeros where an overlay has a bias that the model lacks. It runs in float. Its clone with
-// the overlay's values is what is quantized, lowered, verified and exported. Both have the same nodes and values under the same
+// The reference is the graph in normal form after the overlay's steps, which keep its float function, with zeros where an overlay has a
+// bias that the model lacks. It runs in float. Its clone with the overlay's values is what is quantized, lowered, verified and exported. Both have the same nodes and values under the same
 // numbers.
 package overlay
 
@@ -16,6 +16,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
 
@@ -59,8 +60,21 @@ func SchemeText(c *tqc.Config) string {
 // At names the place of an entry, as "conv1:in2".
 func (e *Entry) At() string { return fmt.Sprintf("%s:in%d", e.Node, e.Input) }
 
-// Overlay is a list of entries, at most one for each input.
-type Overlay struct{ Entries []Entry }
+// Overlay is a list of entries, at most one for each input, for the graph in normal form after Steps, which keep its float function.
+type Overlay struct {
+	Steps   []rewrite.Step
+	Entries []Entry
+}
+
+// Reference returns a clone of the graph in normal form after the steps, prepared for the entries. The error is a *rewrite.Broken.
+func (o *Overlay) Reference(normal *graph.Graph) (*graph.Graph, error) {
+	g, err := rewrite.Apply(normal, o.Steps)
+	if err != nil {
+		return nil, err
+	}
+	o.Prepare(g)
+	return g, nil
+}
 
 func (o *Overlay) sort() {
 	slices.SortFunc(o.Entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Input, b.Input)) })

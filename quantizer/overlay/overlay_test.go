@@ -1,6 +1,7 @@
 package overlay_test
 
 import (
+	"bytes"
 	"math"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
 	"qwb/quantizer/overlay"
+	"qwb/quantizer/rewrite"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -163,5 +165,52 @@ func TestNames(t *testing.T) {
 	require.True(t, overlay.Belongs("dir/m.plan.json", name))
 	for _, other := range []string{"dir/n.tuned.01234567.safetensors", "dir/m.tuned.0123456.safetensors", "dir/m.tuned.0123456x.safetensors", "dir/m.stats"} {
 		require.False(t, overlay.Belongs("dir/m.plan.json", other), other)
+	}
+}
+
+func TestStepsInTheFile(t *testing.T) {
+	g := graphtest.Parse(t, net)
+	require.Empty(t, graph.InferShapes(g))
+	plain := &overlay.Overlay{Entries: []overlay.Entry{entry(t, g, weighted(t, g, 0.01), "c2", 1, 2, 3, 5)}}
+	without, err := plain.Encode()
+	require.NoError(t, err)
+	steps := []rewrite.Step{
+		{Kind: "scale", At: "c1", Vectors: map[string][]float32{"scale": {1, 2, 0.5, 1.0 / 3}}},
+		{Kind: "scale", At: "c2", Nodes: []string{"c3"}, Groups: [][]int{{0, 1}, {2, 3}}, Vectors: map[string][]float32{"scale": {4, 1, 1, 1}, "shift": {0}}},
+	}
+	o := &overlay.Overlay{Steps: steps, Entries: plain.Entries}
+	b, err := o.Encode()
+	require.NoError(t, err)
+	require.NotEqual(t, without, b)
+	back, err := overlay.Parse(b)
+	require.NoError(t, err)
+	require.Equal(t, steps, back.Steps)
+	require.Len(t, back.Entries, 1)
+	again, err := back.Encode()
+	require.NoError(t, err)
+	require.Equal(t, b, again)
+
+	ref, err := back.Reference(g)
+	require.NoError(t, err)
+	require.InDeltaSlice(t, []float32{1, 4, 1.5, 4.0 / 3}, bias(t, ref, "c1"), 1e-6)
+	_, err = (&overlay.Overlay{Steps: []rewrite.Step{{Kind: "scale", At: "gone"}}}).Reference(g)
+	var broken *rewrite.Broken
+	require.ErrorAs(t, err, &broken)
+
+	s, err := checkpoint.ParseSafetensors(b)
+	require.NoError(t, err)
+	s.Arrays = s.Arrays[:len(s.Arrays)-1]
+	var short bytes.Buffer
+	require.NoError(t, s.Write(&short))
+	_, err = overlay.Parse(short.Bytes())
+	require.ErrorContains(t, err, "is not there")
+}
+
+func TestStatisticsNames(t *testing.T) {
+	name := overlay.StatisticsName("m.plan.json", "0123456789abcdef")
+	require.Equal(t, "m.01234567.stats", name)
+	require.True(t, overlay.StatisticsBelong("m.plan.json", name))
+	for _, other := range []string{"m.stats", "m.0123456.stats", "m.tuned.01234567.stats", "n.01234567.stats", "m.0123456x.stats"} {
+		require.False(t, overlay.StatisticsBelong("m.plan.json", other), other)
 	}
 }
