@@ -26,7 +26,7 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 		return fmt.Errorf("a parameter of type %s cannot be quantized", t.Type())
 	}
 	c := sl.Config
-	parts, err := partition(t, c)
+	parts, err := tqc.PartsOf(t, &c)
 	if err != nil {
 		return err
 	}
@@ -35,10 +35,10 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 		method = observers.MinMax
 	}
 	_, parameter, _ := c.Observer.Split() // 0 where there is none
-	ranges := make([]observers.Range, parts.count())
+	ranges := make([]observers.Range, parts.Count())
 	err = parallel(len(ranges), r.cfg.Threads, func(i int) error {
 		var err error
-		ranges[i], err = partRange(parts, i, method, c, parameter)
+		ranges[i], err = partRange(t.F32(), parts, i, method, c, parameter)
 		return err
 	})
 	if err != nil {
@@ -58,69 +58,15 @@ func withoutZero(outcomes map[qmath.Outcome]int) map[qmath.Outcome]int {
 	return outcomes
 }
 
-// parts says which elements of a tensor share a scale: outer x n x inner as tensor.Blocks has it, and along n runs of size
-// elements. Per channel, outer and inner belong to one part; per group, each index of them has parts of its own.
-type parts struct {
-	data            []float32
-	outer, n, inner int
-	size            int
-	grouped         bool
-}
-
-func partition(t *tensor.Tensor, c tqc.Config) (parts, error) {
-	p := parts{data: t.F32(), outer: 1, n: 1, inner: t.Len(), size: 1}
-	if c.Policy.Has(tqc.PerTensor) {
-		return p, nil
-	}
-	axis := c.Axis
-	if axis < 0 {
-		axis += len(t.Shape)
-	}
-	if axis < 0 || axis >= len(t.Shape) {
-		return p, fmt.Errorf("scales along axis %d of %s", c.Axis, t.Type())
-	}
-	p.outer, p.n, p.inner = t.Blocks(axis)
-	if c.Policy.Has(tqc.PerGroup) {
-		p.grouped, p.size = true, c.GroupSize
-		if p.n%p.size != 0 {
-			return p, fmt.Errorf("groups of %d do not divide axis %d of %s", p.size, axis, t.Type())
-		}
-	}
-	return p, nil
-}
-
-// count is the number of scales; per group they are in the row-major order of the scale tensor.
-func (p parts) count() int {
-	if p.grouped {
-		return p.outer * (p.n / p.size) * p.inner
-	}
-	return p.n
-}
-
-// each calls f with the elements of part i, run by run.
-func (p parts) each(i int, f func(run []float32)) {
-	if !p.grouped {
-		for o := range p.outer {
-			f(p.data[(o*p.n+i)*p.inner:][:p.inner])
-		}
-		return
-	}
-	in, block := i%p.inner, i/p.inner // block counts outer and the groups along the axis
-	for k := range p.size {
-		at := (block*p.size+k)*p.inner + in
-		f(p.data[at : at+1])
-	}
-}
-
 // partRange is the range of one part by a method, as if it were a tensor of its own.
-func partRange(p parts, i int, m *observers.Method, c tqc.Config, parameter float64) (observers.Range, error) {
+func partRange(data []float32, p tqc.Parts, i int, m *observers.Method, c tqc.Config, parameter float64) (observers.Range, error) {
 	if m == observers.MinMax {
-		return partExtent(p, i)
+		return partExtent(data, p, i)
 	}
 	st := observers.New()
 	var err error
-	p.each(i, func(run []float32) {
-		if _, e := st.Observe(tensor.FromF32(run, len(run)), -1); e != nil && err == nil {
+	p.Each(i, func(from, to int) {
+		if _, e := st.Observe(tensor.FromF32(data[from:to], to-from), -1); e != nil && err == nil {
 			err = e
 		}
 	})
@@ -136,11 +82,11 @@ func partRange(p parts, i int, m *observers.Method, c tqc.Config, parameter floa
 }
 
 // partExtent is the exact range, infinite values included: qmath replaces and reports them. No elements are the range [0, 0].
-func partExtent(p parts, i int) (observers.Range, error) {
+func partExtent(data []float32, p tqc.Parts, i int) (observers.Range, error) {
 	x := observers.NoExtent
 	nan := false
-	p.each(i, func(run []float32) {
-		for _, v := range run {
+	p.Each(i, func(from, to int) {
+		for _, v := range data[from:to] {
 			if v < x.Min {
 				x.Min = v
 			}

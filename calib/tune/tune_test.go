@@ -67,16 +67,22 @@ func sampleList(from, n int) []*exec.Sample {
 // bench configures the network for a platform, with weights of few bits so that there is something to repair.
 func bench(t *testing.T, platform *target.Target, fit, held int) (*Bench, map[string]bool) {
 	t.Helper()
+	coarse := *platform
+	coarse.Weight.Bits, coarse.Weight.QMin, coarse.Weight.QMax = 4, -7, 7
+	return benchOf(t, &coarse, fit, held)
+}
+
+// benchOf configures the network for a platform.
+func benchOf(t *testing.T, platform *target.Target, fit, held int) (*Bench, map[string]bool) {
+	t.Helper()
 	g := graphtest.Parse(t, shifted)
 	require.Empty(t, graph.InferShapes(g))
 	stats, err := calib.Run(context.Background(), g, &exec.InMemory{Samples: sampleList(1000, 20)}, calib.Config{})
 	require.NoError(t, err)
-	coarse := *platform
-	coarse.Weight.Bits, coarse.Weight.QMin, coarse.Weight.QMax = 4, -7, 7
 	configure := func(g *graph.Graph) *tqc.Set {
-		a, err := dispatch.Assign(g, &coarse, dispatch.Options{})
+		a, err := dispatch.Assign(g, platform, dispatch.Options{})
 		require.NoError(t, err)
-		set, _, err := quantizer.Configure(g, a, &coarse, quantizer.Options{})
+		set, _, err := quantizer.Configure(g, a, platform, quantizer.Options{})
 		require.NoError(t, err)
 		_, err = calib.Render(context.Background(), g, set, stats, calib.RenderConfig{})
 		require.NoError(t, err)

@@ -1,0 +1,155 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// squares are the sums of x^2 over all that an operator multiplies a weight's elements with, by input channel and kernel tap: the diagonal of
+// its Gram matrices, by less work than those.
+type squares struct {
+	node     *graph.Node
+	weight   []int // shape
+	channels int   // of the input, all groups
+	taps     int
+	sum      []float64 // [channels][taps]
+}
+
+func newSquares(n *graph.Node, weight *tensor.Tensor) *squares {
+	s := &squares{node: n, weight: weight.Shape, taps: 1}
+	switch n.Op {
+	case "Conv":
+		s.channels, s.taps = weight.Shape[1]*int(n.AttrInt("group", 1)), tensor.Count(weight.Shape[2:])
+	case "ConvTranspose":
+		s.channels, s.taps = weight.Shape[0], tensor.Count(weight.Shape[2:])
+	default: // MatMul, Gemm
+		s.channels = weight.Shape[0]
+		if n.Op == "Gemm" && n.AttrInt("transB", 0) != 0 {
+			s.channels = weight.Shape[1]
+		}
+	}
+	s.sum = make([]float64, s.channels*s.taps)
+	return s
+}
+
+// add adds one input, row-major.
+func (s *squares) add(x *tensor.Tensor) error {
+	data := x.F32()
+	rank := len(x.Shape)
+	switch s.node.Op {
+	case "Conv", "ConvTranspose":
+		return s.addWindows(x)
+	case "Gemm":
+		if s.node.AttrInt("transA", 0) != 0 {
+			if rank != 2 || x.Shape[0] != s.channels {
+				return fmt.Errorf("an input of shape %v for %d channels", x.Shape, s.channels)
+			}
+			for i, v := range data {
+				s.sum[i/x.Shape[1]] += float64(v) * float64(v)
+			}
+			return nil
+		}
+	}
+	if rank == 0 || x.Shape[rank-1] != s.channels {
+		return fmt.Errorf("an input of shape %v for %d channels", x.Shape, s.channels)
+	}
+	for ; len(data) > 0; data = data[s.channels:] {
+		for c, v := range data[:s.channels] {
+			s.sum[c] += float64(v) * float64(v)
+		}
+	}
+	return nil
+}
+
+// addWindows adds an input of a convolution: of each channel's plane, one axis after the other, the lines are added up that a tap reads at some
+// output position.
+func (s *squares) addWindows(x *tensor.Tensor) error {
+	geometry := graph.ConvGeometry
+	if s.node.Op == "ConvTranspose" {
+		geometry = graph.ConvTransposeGeometry
+	}
+	geo, err := geometry(s.node, graph.Static(x.Shape...), graph.Static(s.weight...))
+	if err != nil {
+		return err
+	}
+	reads := func(d, tap, at int) bool {
+		if s.node.Op == "ConvTranspose" {
+			to := at*geo.Stride[d] + tap*geo.Dilation[d] - geo.PadBegin[d]
+			return to >= 0 && to < geo.Out[d]
+		}
+		by := at + geo.PadBegin[d] - tap*geo.Dilation[d]
+		return by >= 0 && by%geo.Stride[d] == 0 && by/geo.Stride[d] < geo.Out[d]
+	}
+	plane := tensor.Count(geo.In)
+	for i, data := 0, x.F32(); len(data) > 0; i, data = i+1, data[plane:] {
+		now := make([]float64, plane)
+		for k, v := range data[:plane] {
+			now[k] = float64(v) * float64(v)
+		}
+		outer := 1 // taps of the axes done
+		for d, n := range geo.In {
+			inner := len(now) / outer / n
+			next := make([]float64, outer*geo.Kernel[d]*inner)
+			for o := range outer {
+				for t := range geo.Kernel[d] {
+					to := next[(o*geo.Kernel[d]+t)*inner:][:inner]
+					for y := range n {
+						if reads(d, t, y) {
+							for k, v := range now[(o*n+y)*inner:][:inner] {
+								to[k] += v
+							}
+						}
+					}
+				}
+			}
+			outer, now = outer*geo.Kernel[d], next
+		}
+		c := i % s.channels
+		for t, v := range now {
+			s.sum[c*s.taps+t] += v
+		}
+	}
+	return nil
+}
+
+// each returns what the error of each element of the weight counts, in its row-major order: the sum of x^2 by which it is multiplied. To each a
+// share of their mean is added, since what no sample reads may still be read.
+func (s *squares) each() []float64 {
+	const damp = 0.01
+	total := 0.0
+	for _, v := range s.sum {
+		total += v
+	}
+	base := damp * total / float64(len(s.sum))
+	out := make([]float64, tensor.Count(s.weight))
+	group := max(int(s.node.AttrInt("group", 1)), 1)
+	for i := range out {
+		c, t := 0, 0
+		switch s.node.Op {
+		case "Conv": // [outputs, inputs/group, taps]
+			inputs := s.weight[1]
+			o := i / (inputs * s.taps)
+			c, t = o/(s.weight[0]/group)*inputs+i/s.taps%inputs, i%s.taps
+		case "ConvTranspose": // [inputs, outputs/group, taps]
+			c, t = i/(s.weight[1]*s.taps), i%s.taps
+		default:
+			if c = i / s.weight[1]; s.node.Op == "Gemm" && s.node.AttrInt("transB", 0) != 0 {
+				c = i % s.weight[1]
+			}
+		}
+		out[i] = s.sum[c*s.taps+t] + base
+	}
+	return out
+}
+
+// importance is what the error of each element of the weight counts, by what the operator reads behind the quantized prefix.
+func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
+	s := newSquares(l.Graph.Node(l.Node), l.Weight)
+	if err := l.Inputs(ctx, func(xq, _ *tensor.Tensor) error { return s.add(xq) }); err != nil {
+		return nil, err
+	}
+	return s.each(), nil
+}

@@ -1,0 +1,70 @@
+package tqc
+
+import (
+	"fmt"
+
+	"qwb/graph/tensor"
+)
+
+// Parts says which elements of a tensor share a scale: outer x n x inner as tensor.Blocks has it, and along n runs of size elements.
+// Per channel, outer and inner belong to one part; per group, each index of them has parts of its own.
+type Parts struct {
+	outer, n, inner int
+	size            int
+	grouped         bool
+}
+
+// PartsOf divides a tensor as a config does. An axis that does not exist, or groups that do not divide it, are an error.
+func PartsOf(t *tensor.Tensor, c *Config) (Parts, error) {
+	p := Parts{outer: 1, n: 1, inner: t.Len(), size: 1}
+	if c.Policy.Has(PerTensor) {
+		return p, nil
+	}
+	axis := c.Axis
+	if axis < 0 {
+		axis += len(t.Shape)
+	}
+	if axis < 0 || axis >= len(t.Shape) {
+		return p, fmt.Errorf("scales along axis %d of %s", c.Axis, t.Type())
+	}
+	p.outer, p.n, p.inner = t.Blocks(axis)
+	if c.Policy.Has(PerGroup) {
+		p.grouped, p.size = true, c.GroupSize
+		if p.n%p.size != 0 {
+			return p, fmt.Errorf("groups of %d do not divide axis %d of %s", p.size, axis, t.Type())
+		}
+	}
+	return p, nil
+}
+
+// Count is the number of scales; per group they are in the row-major order of the scale tensor.
+func (p Parts) Count() int {
+	if p.grouped {
+		return p.outer * (p.n / p.size) * p.inner
+	}
+	return p.n
+}
+
+// Len is the number of elements of each part.
+func (p Parts) Len() int {
+	if p.grouped {
+		return p.size
+	}
+	return p.outer * p.inner
+}
+
+// Each calls f with the bounds of every run of elements of part i, in memory order.
+func (p Parts) Each(i int, f func(from, to int)) {
+	if !p.grouped {
+		for o := range p.outer {
+			at := (o*p.n + i) * p.inner
+			f(at, at+p.inner)
+		}
+		return
+	}
+	in, block := i%p.inner, i/p.inner // block counts outer and the groups along the axis
+	for k := range p.size {
+		at := (block*p.size+k)*p.inner + in
+		f(at, at+1)
+	}
+}
