@@ -13,8 +13,7 @@ import (
 
 // Range chooses scales and zero points anew, weights staying as they are, operator by operator behind a quantized prefix: see rangeProposer.
 var Range = Method{Name: "range", Doc: "scales of weights by squared error weighted with what the operator reads, by Lp 2.4, and over the full range",
-	Changes: []string{"scales", "biases"}, Needs: []string{"data"},
-	Run: func(ctx context.Context, b *Bench) (*Report, error) { return b.Sweep(ctx, rangeProposer) }}
+	Changes: []string{"scales", "biases"}, Needs: []string{"data"}, Proposer: rangeProposer}
 
 // lp is the power of the error that counts outliers more than its square does, without any data: that of QDrop and llm-compressor.
 const lp = 2.4
