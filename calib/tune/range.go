@@ -48,10 +48,11 @@ var rangeProposer = &Proposer{Name: "range", Trials: 3, Propose: func(ctx contex
 		list = append(list, Proposal{By: by, Params: p})
 		return nil
 	}
-	if err := add("range by E[x^2]", func(p round.Part, _ int) (qmath.Grid, error) { return round.Range(*c, p, 2) }, h); err != nil {
+	squared, power := round.NewRanger(*c, 2), round.NewRanger(*c, lp)
+	if err := add("range by E[x^2]", func(p round.Part, _ int) (qmath.Grid, error) { return squared.Range(p) }, h); err != nil {
 		return nil, err
 	}
-	if err := add("range by Lp 2.4", func(p round.Part, _ int) (qmath.Grid, error) { return round.Range(*c, p, lp) }, nil); err != nil {
+	if err := add("range by Lp 2.4", func(p round.Part, _ int) (qmath.Grid, error) { return power.Range(p) }, nil); err != nil {
 		return nil, err
 	}
 	err = add("full range", func(p round.Part, i int) (qmath.Grid, error) {

@@ -29,7 +29,28 @@ type Part struct {
 // A tie goes to what is tried first, the wider range. Values that are not finite are an error, and so is a power of 0 or less. A part without
 // a value other than 0, or where none counts, keeps the range of the values.
 func Range(c tqc.Config, p Part, power float64) (qmath.Grid, error) {
-	s := rangeSearch{c: c, scheme: c.Scheme(), part: p, power: power}
+	return NewRanger(c, power).Range(p)
+}
+
+// Ranger is Range for many parts.
+type Ranger struct {
+	c     tqc.Config
+	power float64
+	table []float64
+}
+
+// NewRanger returns a Ranger, which goroutines may share.
+func NewRanger(c tqc.Config, power float64) *Ranger {
+	r := &Ranger{c: c, power: power}
+	if power != 2 && power > 0 {
+		r.table = powerTable(power)
+	}
+	return r
+}
+
+// Range is Range for one part.
+func (r *Ranger) Range(p Part) (qmath.Grid, error) {
+	s := rangeSearch{c: r.c, scheme: r.c.Scheme(), part: p, power: r.power, table: r.table}
 	if err := s.start(); err != nil {
 		return qmath.Grid{}, err
 	}
@@ -41,6 +62,9 @@ func Range(c tqc.Config, p Part, power float64) (qmath.Grid, error) {
 	} else {
 		s.shrink()
 	}
+	if s.best != s.wide && RangeError(s.best, p, r.power) > RangeError(s.wide, p, r.power) { // the table is not exact
+		return s.wide, nil
+	}
 	return s.best, nil
 }
 
@@ -49,6 +73,17 @@ func RangeError(g qmath.Grid, p Part, power float64) float64 {
 	s := rangeSearch{part: p, power: power, least: math.Inf(1)}
 	return s.error(g)
 }
+
+// powerTable has x^power for x from 0 to 1/2 in tableSteps even steps, the last one twice: errors in steps of the grid.
+func powerTable(power float64) []float64 {
+	t := make([]float64, tableSteps+2)
+	for i := range t {
+		t[i] = math.Pow(min(float64(i), tableSteps)/(2*tableSteps), power)
+	}
+	return t
+}
+
+const tableSteps = 2048
 
 // FullRange is the scale of a symmetric signed scheme under which the largest magnitude gets the lowest integer, where that is one more than the
 // highest in magnitude; else, and where the largest magnitude is of a positive value, which would be cut off, ok is false.
@@ -88,6 +123,7 @@ type rangeSearch struct {
 	best   qmath.Grid
 	least  float64
 	done   bool
+	table  []float64 // of powers; nil: they are computed
 	buffer [chunk]float32
 }
 
@@ -136,15 +172,23 @@ func extent(values []float32) (lo, hi float64) {
 func (s *rangeSearch) error(g qmath.Grid) float64 {
 	sum := 0.0
 	h := s.part.Importance
+	var unit, inverse float64
+	if s.table != nil {
+		unit, inverse = math.Pow(float64(g.Scale), s.power), 2*tableSteps/float64(g.Scale)
+	}
 	for at := 0; at < len(s.part.Values) && sum <= s.least; at += chunk {
 		x := s.part.Values[at:min(at+chunk, len(s.part.Values))]
 		q := s.buffer[:len(x)]
 		g.FakeSlice(q, x)
 		for i, v := range x {
 			d := math.Abs(float64(v) - float64(q[i]))
-			if s.power == 2 {
+			switch at := d * inverse; {
+			case s.power == 2:
 				d *= d
-			} else {
+			case s.table != nil && at <= tableSteps:
+				k := int(at)
+				d = float64(unit * (s.table[k] + float64((at-float64(k))*(s.table[k+1]-s.table[k]))))
+			default:
 				d = math.Pow(d, s.power)
 			}
 			if h != nil {
