@@ -59,3 +59,13 @@ type Report struct {
 	Confirmed   bool     `json:"confirmed"`
 	Note        string   `json:"note,omitempty"`
 }
+
+// kept counts the layers at which something was kept.
+func (r *Report) kept() (n int) {
+	for i := range r.Layers {
+		if r.Layers[i].Kept {
+			n++
+		}
+	}
+	return n
+}

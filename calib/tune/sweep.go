@@ -3,7 +3,6 @@ package tune
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"qwb/analysis"
 	"qwb/graph"
@@ -31,18 +30,21 @@ func (b *Bench) Sweep(ctx context.Context, proposers ...*Proposer) (*Report, err
 	if err != nil {
 		return nil, err
 	}
-	bar, kept := analysis.Trials(trials), 0
-	for k := range list {
-		l, err := w.layer(ctx, k, proposers, bar)
-		if err != nil {
-			return nil, b.Graph.ErrorAt("", list[k].node, err)
+	bar := analysis.Trials(trials)
+	report.Layers, b.done = append(report.Layers, b.done...), nil
+	for k := len(report.Layers); k < len(list); k++ {
+		l := &Layer{Node: b.Graph.Node(list[k].node).Name, Tried: []Step{}, Why: "not tried: the budget is spent"}
+		if !b.Work.over() {
+			if l, err = w.layer(ctx, k, proposers, bar); err != nil {
+				return nil, b.Graph.ErrorAt("", list[k].node, err)
+			}
 		}
 		report.Layers = append(report.Layers, *l)
-		if l.Kept {
-			kept++
+		if err := b.pass(report.Layers, false); err != nil {
+			return nil, err
 		}
 		if b.Progress != nil {
-			b.Progress(Progress{Method: b.stage, Done: k + 1, Total: len(list), Kept: kept, Error: b.before})
+			b.Progress(Progress{Method: b.stage, Done: k + 1, Total: len(list), Kept: report.kept(), Error: b.before})
 		}
 	}
 	return report, nil
@@ -75,6 +77,8 @@ func (w *walk) layer(ctx context.Context, k int, proposers []*Proposer, bar floa
 	if err := w.enter(ctx, k, look); err != nil {
 		return nil, err
 	}
+	samples := float64(len(w.states))
+	w.forwards(2 * samples / float64(len(w.list)))
 	n := w.Graph.Node(l.node)
 	bench := &LayerBench{Bench: w.Bench, Node: l.node, Weight: w.Reference.Const(n.Inputs[overlay.WeightInput]), Slot: l.weight, walk: w}
 	first := w.held()
@@ -98,14 +102,26 @@ func (w *walk) layer(ctx context.Context, k int, proposers []*Proposer, bar floa
 			continue
 		}
 		step, best := w.judge(trials, bar)
-		if step.Kept {
+		if w.forwards(samples * w.share(l.node) * computed(trials)); step.Kept {
 			w.set(l, best)
 		}
 		out.Tried = append(out.Tried, step)
 	}
 	out.conclude(change(first, w.held()))
-	w.leave(slices.ContainsFunc(out.Tried, func(s Step) bool { return s.Kept }))
+	if w.leave(out.Kept); out.Kept {
+		w.forwards(samples * w.share(l.node))
+	}
 	return out, nil
+}
+
+// computed is how many trials ran the operator.
+func computed(trials []*trial) (n float64) {
+	for _, t := range trials {
+		if t.set != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // held are the moments of the layer under way on the held-out samples.

@@ -4,9 +4,11 @@ package tune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"qwb/analysis"
 	"qwb/graph"
@@ -37,8 +39,17 @@ type Bench struct {
 	Force bool
 	// Progress hears of the work; it may be nil.
 	Progress func(Progress)
+	// Work bounds and counts what is done; nil for no bounds.
+	Work *Work
+	// Save, if not nil, is offered what is done so far after every operator and method, and with last before an interruption ends it; state is
+	// costly. Resume is what it was given before: Tune goes on from there, with the same methods, on a bench that is made as that one was.
+	Save   func(last bool, state func() *Saved) error
+	Resume *Saved
 
 	shared *sim.Constants
+	first  *tqc.Set // Set as it was before tuning
+	point  *point
+	done   []Layer      // of the method under way, by an earlier run
 	stage  string       // the name of the method under way
 	before analysis.NSR // of the outputs, when it began
 	judge  *judge
@@ -72,16 +83,21 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 	if len(b.Fit) == 0 || len(b.Held) == 0 {
 		return nil, fmt.Errorf("tune: %d samples to fit on and %d held out: there have to be some of each; take more samples", len(b.Fit), len(b.Held))
 	}
-	if b.shared == nil {
-		b.shared = new(sim.Constants)
-	}
-	now, err := b.losses(ctx)
+	reports, now, err := b.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reports := []*Report{}
-	for _, m := range methods {
+	for _, m := range methods[min(len(reports), len(methods)):] {
+		b.point = &point{begin: b.changed(), reports: slices.Clone(reports)}
+		if b.Work.over() {
+			nsr := analysis.NewNSR(now.Estimate())
+			reports = append(reports, &Report{Name: m.Name, Layers: []Layer{}, Before: nsr, After: nsr, Note: "not tried: the budget is spent"})
+			continue
+		}
 		r, after, err := b.try(ctx, m, now)
+		if err != nil && ctx.Err() != nil {
+			err = errors.Join(err, b.offer(true))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("tune: %s: %w", m.Name, err)
 		}
@@ -90,13 +106,46 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 	return reports, nil
 }
 
+// begin judges the bench as it is, or as it was when the method began that was under way when an earlier run was interrupted.
+func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Losses, err error) {
+	if b.Work == nil {
+		b.Work = new(Work)
+	}
+	b.shared, b.first = new(sim.Constants), b.Set
+	reports = []*Report{}
+	watch := func() time.Duration { return 0 }
+	if r := b.Resume; r != nil {
+		b.Work.Limit, b.Work.Spent = r.Limit, r.Spent
+		reports = append(reports, r.Reports...)
+		if err := b.restore(r.Begin); err != nil {
+			return nil, nil, fmt.Errorf("tune: going on: %w", err)
+		}
+	} else if b.Work.Clock != nil {
+		watch = b.Work.Clock()
+	}
+	if now, err = b.losses(ctx); err == nil && b.Resume == nil {
+		n := 2 * len(b.Held)
+		b.Work.measure(n, watch())
+		b.forwards(float64(n))
+	}
+	return reports, now, err
+}
+
 // try runs a method and takes everything back where it is not confirmed. before are the losses of the bench as it is; those after it are
 // returned.
 func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Report, analysis.Losses, error) {
 	was := *b
 	b.Graph, b.Set, b.Frozen = was.Graph.Clone(), was.Set.Clone(), maps.Clone(was.Frozen)
-	first := analysis.NewNSR(before.Estimate())
-	b.stage, b.before = m.Name, first
+	b.stage, b.before = m.Name, analysis.NewNSR(before.Estimate())
+	if r := b.Resume; r != nil {
+		if err := b.restore(r.Now); err != nil {
+			return nil, nil, fmt.Errorf("going on: %w", err)
+		}
+		b.done, b.Resume, was.Resume = r.Layers, nil, nil
+	}
+	if err := b.pass(b.done, false); err != nil {
+		return nil, nil, err
+	}
 	r, err := m.run(ctx, b)
 	if err != nil {
 		return nil, nil, err
@@ -105,32 +154,38 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 	if err != nil {
 		return nil, nil, err
 	}
+	b.forwards(float64(len(b.Held)))
+	r.Name = m.Name
+	b.confirm(r, before, after)
+	if r.Kept == 0 {
+		*b, after = was, before
+	}
+	return r, after, nil
+}
+
+// confirm says what a method is worth and whether it is kept.
+func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
 	change := analysis.Paired(before.PerSample(), after.PerSample())
-	r.Name, r.Before, r.After = m.Name, first, analysis.NewNSR(after.Estimate())
+	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
 	enough := len(b.Held) >= analysis.MinHeldOut
 	r.Confirmed = enough && change.Below(WholeBar)
-	for _, l := range r.Layers {
-		if l.Kept {
-			r.Kept++
-		}
-	}
+	r.Kept = max(r.Kept, r.kept())
 	switch {
 	case r.Kept == 0 || r.Confirmed:
+		return
 	case b.Force:
 		r.Note = "kept by force, not confirmed"
-	default:
+		return
+	case enough:
 		r.Note = "taken back: the error of the outputs does not fall by more than its error bar"
-		if !enough {
-			r.Note = fmt.Sprintf("taken back: %d held-out samples confirm nothing, %d are needed", len(b.Held), analysis.MinHeldOut)
-		}
-		*b = was
-		r.Kept, after = 0, before
-		for i := range r.Layers {
-			r.Layers[i].Kept = false
-		}
+	default:
+		r.Note = fmt.Sprintf("taken back: %d held-out samples confirm nothing, %d are needed", len(b.Held), analysis.MinHeldOut)
 	}
-	return r, after, nil
+	r.Kept = 0
+	for i := range r.Layers {
+		r.Layers[i].Kept = false
+	}
 }
 
 // judge holds simulations against the float results of one reference.

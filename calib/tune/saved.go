@@ -1,0 +1,102 @@
+package tune
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"qwb/graph"
+	"qwb/quantizer/overlay"
+	"qwb/quantizer/passes"
+	"qwb/quantizer/tqc"
+)
+
+// Saved is what tuning goes on from after it was interrupted: the same methods on the same bench with Resume end in the same bytes.
+type Saved struct {
+	Limit   float64   `json:"limit"` // of the work
+	Spent   float64   `json:"spent"`
+	Reports []*Report `json:"reports"` // of the methods that are done
+	Layers  []Layer   `json:"layers"`  // of the one under way, as far as it has come
+	// Begin is what differed from the reference when the method under way began, Now what does after Layers.
+	Begin, Now *overlay.Overlay `json:"-"`
+}
+
+// point is a place in the work at which it can be taken up.
+type point struct {
+	begin, now changes
+	reports    []*Report
+	layers     []Layer
+	spent      float64
+}
+
+// changes is what tuning changes.
+type changes struct {
+	graph  *graph.Graph
+	set    *tqc.Set
+	frozen map[graph.NodeID]bool
+}
+
+func (b *Bench) changed() changes { return changes{b.Graph.Clone(), b.Set, maps.Clone(b.Frozen)} }
+
+// pass remembers a place in the work, and offers it to Save.
+func (b *Bench) pass(layers []Layer, last bool) error {
+	if b.Save == nil || b.point == nil {
+		return nil
+	}
+	p := b.point
+	p.now, p.layers, p.spent = b.changed(), slices.Clone(layers), b.Work.Spent
+	return b.offer(last)
+}
+
+// offer gives Save the last place that was remembered.
+func (b *Bench) offer(last bool) error {
+	if b.Save == nil || b.point == nil {
+		return nil
+	}
+	p := b.point
+	return b.Save(last, func() *Saved {
+		return &Saved{Limit: b.Work.Limit, Spent: p.spent, Reports: p.reports, Layers: p.layers, Begin: b.differs(p.begin), Now: b.differs(p.now)}
+	})
+}
+
+// differs is the overlay of a state.
+func (b *Bench) differs(s changes) *overlay.Overlay {
+	of := *b
+	of.Graph, of.Set, of.Frozen = s.graph, s.set, s.frozen
+	return of.Overlay(s.set, nil)
+}
+
+// restore makes the bench what it was when an overlay was made of it.
+func (b *Bench) restore(o *overlay.Overlay) error {
+	g, set, frozen := b.Reference.Clone(), b.first.Clone(), map[graph.NodeID]bool{}
+	var nodes []graph.NodeID
+	for i := range o.Entries {
+		e := &o.Entries[i]
+		id, ok := g.LookupNode(e.Node)
+		if !ok || overlay.TensorHash(g.Const(g.Node(id).Input(e.Input))) != e.Base {
+			return fmt.Errorf("%s is of another model", e.At())
+		}
+		g.SetConst(g.Node(id).Inputs[e.Input], e.Value)
+		if len(e.Scale) == 0 {
+			continue
+		}
+		s := set.Input(id, e.Input)
+		if s == tqc.NoSlot || !e.Freezes(&set.Slot(s).Config) {
+			return fmt.Errorf("%s is quantized otherwise", e.At())
+		}
+		if err := set.Render(s, tqc.Params{Scale: e.Scale, ZeroPoint: e.ZeroPoint}); err != nil {
+			return err
+		}
+		frozen[id], nodes = true, append(nodes, id)
+	}
+	if _, err := passes.SolveBiasOf(g, set, nodes); err != nil {
+		return err
+	}
+	b.Graph, b.Set, b.Frozen = g, set, frozen
+	return nil
+}
+
+// String says how far it had come.
+func (s *Saved) String() string {
+	return fmt.Sprintf("%d methods and %d operators of the next are done", len(s.Reports), len(s.Layers))
+}
