@@ -42,7 +42,7 @@ func coarsen(t *testing.T, p *Project) {
 	require.NoError(t, err)
 	found, err := tn.settle(ctx, 1)
 	require.NoError(t, err)
-	_, err = tn.write(found, r)
+	_, err = tn.write(found, r, o)
 	require.NoError(t, err)
 }
 

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"qwb/analysis"
 	"qwb/calib/tune"
@@ -28,8 +30,29 @@ type TuneOptions struct {
 	Methods []string // names of tune.Methods; "auto" is all of them
 	Data    DataOptions
 	Threads int
-	Memory  int64 // for activations to restart from
-	Force   bool  // keep what cannot be confirmed
+	Memory  int64  // for activations to restart from
+	Force   bool   // keep what cannot be confirmed
+	Budget  string // of work, see ParseBudget; empty: no end
+}
+
+// ParseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
+// through the whole graph; a time is turned into forwards once, by what the first ones take. Empty is no end.
+func ParseBudget(text string) (*tune.Work, error) {
+	if text == "" {
+		return &tune.Work{}, nil
+	}
+	if count, ok := strings.CutSuffix(text, "forwards"); ok {
+		n, err := strconv.ParseUint(strings.TrimSpace(count), 10, 53)
+		if err != nil || n == 0 {
+			return nil, Usagef("--budget %s: %q is no positive number of forwards", text, strings.TrimSpace(count))
+		}
+		return &tune.Work{Limit: float64(n)}, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return nil, Usagef("--budget %s: a time as 10m, or work as 5000forwards", text)
+	}
+	return &tune.Work{Time: d}, nil
 }
 
 // TuneResult is what tune --json prints. Before and After are the error of the outputs on the held-out samples, see analysis.Judge.
@@ -45,6 +68,8 @@ type TuneResult struct {
 	ChangeError *float64       `json:"change_error"`
 	Confirmed   bool           `json:"confirmed"`
 	Methods     []*tune.Report `json:"methods"`
+	Budget      float64        `json:"budget,omitempty"` // how many forwards might be spent; absent: no end
+	Work        float64        `json:"work"`             // how many were
 	Seconds     float64        `json:"seconds"`
 }
 
@@ -79,6 +104,13 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	work, err := ParseBudget(o.Budget)
+	if err != nil {
+		return nil, err
+	}
+	if work.Clock = j.clock; work.Time > 0 && j.Catalog.Now == nil {
+		return nil, Usagef("--budget %s: there is no clock; say how many forwards", o.Budget)
+	}
 	c, err := j.change(ctx, o.Threads)
 	if err != nil {
 		return nil, err
@@ -102,6 +134,10 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 		methods = tune.Auto(methods)
 	}
 	r := &TuneResult{Plan: j.Plan, Samples: len(t.bench.Fit) + len(t.bench.Held), HeldOut: len(t.bench.Held), HeldOutKind: t.kind}
+	t.bench.Work = work
+	if err := t.resumable(methods, o); err != nil {
+		return nil, err
+	}
 	finish := t.progress()
 	r.Methods, err = t.bench.Tune(ctx, methods...)
 	finish()
@@ -116,6 +152,7 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Budget, r.Work = work.Limit, float64(int64(work.Spent))
 	change := analysis.Paired(before.PerSample(), after.PerSample())
 	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
@@ -127,10 +164,17 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 			j.note("%s: %s", m.Name, m.Note)
 		}
 	}
+	if kept && r.Change >= 0 && !o.Force {
+		kept = false
+		j.note("taken back: with the scales that the plan derives for it, it does not lower the error of the outputs")
+	}
 	if kept {
-		if r.Overlay, err = t.write(found, r); err != nil {
+		if r.Overlay, err = t.write(found, r, o); err != nil {
 			return nil, err
 		}
+	}
+	if err := t.finished(); err != nil {
+		return nil, err
 	}
 	r.Seconds = elapsed()
 	return r, nil
@@ -222,12 +266,14 @@ func (t *tuning) read(ctx context.Context, o TuneOptions) error {
 
 // progress tells of each method how many operators are done, and the error so far.
 func (t *tuning) progress() (finish func()) {
-	method := ""
 	tick, end := func(int) {}, func() {}
+	last := 0
 	t.bench.Progress = func(p tune.Progress) {
-		if p.Method != method {
+		if p.Stage != last {
 			end()
-			method = p.Method
+			if last = p.Stage; last == 1 && t.bench.Work.Time > 0 {
+				t.note("a budget of %s is %.0f forwards", t.bench.Work.Time, t.bench.Work.Limit)
+			}
 			tick, end = t.change.progress(fmt.Sprintf("tune %s, centred NSR %.3g so far", p.Method, p.Error.NSR), p.Total)
 		}
 		tick(p.Done)
@@ -293,28 +339,18 @@ func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, a
 }
 
 // write writes the tuned values and the plan with the decision that names them, and returns the name of their file.
-func (t *tuning) write(f *tuned, r *TuneResult) (string, error) {
+func (t *tuning) write(f *tuned, r *TuneResult, o TuneOptions) (string, error) {
 	file, stage, err := t.stageOverlay(t.p.File, f.overlay)
 	if err != nil {
 		return "", err
 	}
-	evidence := struct {
-		Samples     int          `json:"samples"`
-		HeldOut     int          `json:"held_out"`
-		HeldOutKind string       `json:"held_out_kind"`
-		Before      analysis.NSR `json:"before"`
-		After       analysis.NSR `json:"after"`
-		Change      float64      `json:"change"`
-		ChangeError *float64     `json:"change_error"`
-		Confirmed   bool         `json:"confirmed"`
-	}{r.Samples, r.HeldOut, r.HeldOutKind, r.Before, r.After, r.Change, r.ChangeError, r.Confirmed}
-	d := decision.Decision{By: decision.ByTune, Overlay: "sha256:" + file.SHA256}
-	var names []string
-	for _, m := range r.Methods {
-		names = append(names, m.Name)
+	d := decision.Decision{By: decision.ByTune, Method: strings.Join(o.Methods, ","), Overlay: "sha256:" + file.SHA256}
+	if r.Budget > 0 {
+		if d.Params, err = json.Marshal(tuneParams{Budget: fmt.Sprintf("%.0f forwards", r.Budget)}); err != nil {
+			return "", fmt.Errorf("tune: %w", err)
+		}
 	}
-	d.Method = strings.Join(names, ",")
-	if d.Evidence, err = json.Marshal(evidence); err != nil {
+	if d.Evidence, err = json.Marshal(tuneEvidence(r)); err != nil {
 		return "", fmt.Errorf("tune: %w", err)
 	}
 	next := *t.p.Plan

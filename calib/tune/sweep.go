@@ -44,7 +44,7 @@ func (b *Bench) Sweep(ctx context.Context, proposers ...*Proposer) (*Report, err
 			return nil, err
 		}
 		if b.Progress != nil {
-			b.Progress(Progress{Method: b.stage, Done: k + 1, Total: len(list), Kept: report.kept(), Error: b.before})
+			b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: k + 1, Total: len(list), Kept: report.kept(), Error: b.before})
 		}
 	}
 	return report, nil

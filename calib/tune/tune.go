@@ -50,7 +50,7 @@ type Bench struct {
 	first  *tqc.Set // Set as it was before tuning
 	point  *point
 	done   []Layer      // of the method under way, by an earlier run
-	stage  string       // the name of the method under way
+	stage  Progress     // of the method under way
 	before analysis.NSR // of the outputs, when it began
 	judge  *judge
 }
@@ -58,6 +58,7 @@ type Bench struct {
 // Progress is how far a method has come.
 type Progress struct {
 	Method      string
+	Stage       int          // its number, counted from 1: a method may be tried twice
 	Done, Total int          // operators
 	Kept        int          // of them
 	Error       analysis.NSR // of the outputs on the held-out samples, before the method
@@ -136,7 +137,7 @@ func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Loss
 func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Report, analysis.Losses, error) {
 	was := *b
 	b.Graph, b.Set, b.Frozen = was.Graph.Clone(), was.Set.Clone(), maps.Clone(was.Frozen)
-	b.stage, b.before = m.Name, analysis.NewNSR(before.Estimate())
+	b.stage, b.before = Progress{Method: m.Name, Stage: len(b.point.reports) + 1}, analysis.NewNSR(before.Estimate())
 	if r := b.Resume; r != nil {
 		if err := b.restore(r.Now); err != nil {
 			return nil, nil, fmt.Errorf("going on: %w", err)

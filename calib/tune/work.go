@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"math"
 	"time"
 
 	"qwb/graph"
@@ -24,7 +23,7 @@ func (w *Work) over() bool { return w != nil && w.Limit > 0 && w.Spent >= w.Limi
 // measure turns the time into a limit: n forwards took so long.
 func (w *Work) measure(n int, took time.Duration) {
 	if w.Limit == 0 && w.Time > 0 && took > 0 {
-		w.Limit = max(1, math.Round(float64(n)*w.Time.Seconds()/took.Seconds()))
+		w.Limit = max(1, float64(int64(float64(n)*w.Time.Seconds()/took.Seconds())))
 	}
 }
 

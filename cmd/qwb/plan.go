@@ -70,6 +70,9 @@ func logText(w io.Writer, r *qwb.LogResult) error {
 			b.WriteString("  (stale: its evidence was gathered under other decisions or inputs)")
 		}
 		b.WriteByte('\n')
+		for _, line := range l.Story() {
+			fmt.Fprintf(&b, "       %s\n", line)
+		}
 		for _, g := range l.Governed {
 			fmt.Fprintf(&b, "       %s takes the scale of %s\n", g.Slot, g.By)
 		}

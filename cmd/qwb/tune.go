@@ -10,6 +10,7 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/calib/tune"
+	"qwb/reports"
 )
 
 func newTune(e *env) *cobra.Command {
@@ -29,7 +30,9 @@ changes goes to a file beside the plan, PLAN.tuned.HASH.safetensors; the model s
 %s
 About half of the samples, by a bit of their hashes, are held out. With fewer than %d of them nothing is kept but with --force. At most %d
 samples of the plan's own data are read unless --samples says otherwise; with --data all of that is. The error is the centred NSR of the
-outputs; see docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamples),
+outputs: for classes the noise-to-signal ratio of what Softmax reads, the mean over the classes taken off. A time as --budget is turned into work
+once, and the plan records the work: the same work gives the same bytes. What was interrupted goes on from PLAN.tuning when the same command runs
+again. With -v every operator is listed. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamples),
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -48,7 +51,7 @@ outputs; see docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSampl
 			if f.json {
 				return e.printJSON(r)
 			}
-			return tuneText(e.stdout, r)
+			return tuneText(e.stdout, r, e.verbose)
 		},
 	}
 	f.addData(c)
@@ -56,22 +59,45 @@ outputs; see docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSampl
 	f.addMemory(c)
 	f.addJSON(c)
 	c.Flags().StringSliceVar(&methods, "method", nil, "auto, or names separated by commas")
+	c.Flags().StringVar(&o.Budget, "budget", "", "how much to do: a time (10m) or work (5000forwards: so many samples through the whole graph)")
 	c.Flags().BoolVar(&o.Force, "force", false, "keep what could not be confirmed on held-out samples")
 	return c
 }
 
-// tuneText writes the outcome of tune for people.
-func tuneText(w io.Writer, r *qwb.TuneResult) error {
-	var b strings.Builder
-	for _, m := range r.Methods {
-		fmt.Fprintf(&b, "%s: kept at %d of %d operators", m.Name, m.Kept, len(m.Layers))
-		if m.Note != "" {
-			fmt.Fprintf(&b, " (%s)", m.Note)
+// layersText says of each operator what was tried there, what was kept, and why the rest was not; changes are of the NSR at its own output.
+func layersText(b *strings.Builder, m *tune.Report) {
+	for _, l := range m.Layers {
+		if len(l.Tried) == 0 {
+			fmt.Fprintf(b, "  %s: %s\n", reports.Shorten(l.Node, 60), l.Why)
 		}
-		b.WriteByte('\n')
+		for _, s := range l.Tried {
+			fmt.Fprintf(b, "  %s: %s", reports.Shorten(l.Node, 60), s.By)
+			if s.Trials > 1 {
+				fmt.Fprintf(b, " (best of %d)", s.Trials)
+			}
+			word := "kept"
+			if !s.Kept {
+				word = "declined: " + s.Why
+			}
+			fmt.Fprintf(b, " %s, %s\n", qwb.WithError(s.Change, s.ChangeError), word)
+		}
 	}
-	fmt.Fprintf(&b, "error on %d held-out samples (%s) of %d: NSR %s before, %s after; change %s\n", r.HeldOut, r.HeldOutKind, r.Samples,
-		withError(r.Before.NSR, r.Before.NSRError), withError(r.After.NSR, r.After.NSRError), withError(r.Change, r.ChangeError))
+}
+
+// tuneText writes the outcome of tune for people.
+func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
+	var b strings.Builder
+	for i, line := range r.Lines() {
+		fmt.Fprintln(&b, line)
+		if verbose {
+			layersText(&b, r.Methods[i])
+		}
+	}
+	if r.Budget > 0 {
+		fmt.Fprintf(&b, "%.0f forwards of a budget of %.0f\n", r.Work, r.Budget)
+	}
+	fmt.Fprintf(&b, "error on %d held-out samples (%s) of %d: centred NSR %s before, %s after; change %s\n", r.HeldOut, r.HeldOutKind, r.Samples,
+		qwb.WithError(r.Before.NSR, r.Before.NSRError), qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError))
 	if r.Overlay == "" {
 		fmt.Fprintf(&b, "nothing was kept, %s is unchanged\n", r.Plan)
 	} else {
@@ -79,11 +105,4 @@ func tuneText(w io.Writer, r *qwb.TuneResult) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func withError(x float64, err *float64) string {
-	if err == nil {
-		return fmt.Sprintf("%.3g", x)
-	}
-	return fmt.Sprintf("%.3g ± %.2g", x, *err)
 }

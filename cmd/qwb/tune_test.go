@@ -132,14 +132,20 @@ func TestTuneFromStatistics(t *testing.T) {
 	tunable(t, "onnxruntime")
 	r := done(t, "tune", "--method", "bias-analytic", "--json").object(t)
 	require.Positive(t, r["methods"].([]any)[0].(map[string]any)["kept"])
-	r = done(t, "tune", "--method", "auto", "--json").object(t)
-	require.Len(t, r["methods"], 2)
+	r = done(t, "tune", "--method", "auto", "--json", "--budget", "100000forwards").object(t)
+	require.Equal(t, "bias-analytic", r["methods"].([]any)[0].(map[string]any)["name"])
+	require.Equal(t, 100000.0, r["budget"])
+	require.Less(t, r["work"], 100000.0)
+	log := done(t, "plan", "log").stdout
+	require.Contains(t, log, "bias-analytic: kept at ")
+	require.Contains(t, log, " held-out samples (half) of 48: ")
+	require.NoFileExists(t, "m.tuning")
 
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax", "--minmax-only", "-o", "few.plan.json")
 	fails(t, exitFailed, "the statistics have no sums", "tune", "few.plan.json", "--method", "bias-analytic")
 	auto := done(t, "tune", "few.plan.json", "--method", "auto", "--json")
 	require.Contains(t, auto.stderr, "the statistics lack histograms")
-	require.Len(t, auto.object(t)["methods"], 1)
+	require.Equal(t, "bias", auto.object(t)["methods"].([]any)[0].(map[string]any)["name"], "bias-analytic is left out")
 }
 
 func TestStaleTuningIsNotApplied(t *testing.T) {
@@ -167,6 +173,7 @@ func TestTuneRefuses(t *testing.T) {
 	tunable(t, "trt_int8")
 	fails(t, exitUsage, `unknown method "banana": auto or`, "tune", "--method", "banana")
 	fails(t, exitUsage, "needs a method", "tune")
+	fails(t, exitUsage, "--budget soon", "tune", "--method", "bias", "--budget", "soon")
 	require.NoError(t, os.RemoveAll("data"))
 	fails(t, exitFailed, "data", "tune", "--method", "bias")
 	saveInputs(t, "few", 900, 12, 1, 8, 20, 20)

@@ -1,0 +1,148 @@
+package qwb
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"qwb/calib/tune"
+	"qwb/quantizer/overlay"
+)
+
+// tuningEvery is how often, at most, an unfinished tuning is written down.
+const tuningEvery = 5 * time.Second
+
+// tuningFile is where an unfinished tuning of a plan stands: PLAN.tuning.
+func tuningFile(planFile string) string { return strings.TrimSuffix(planFile, PlanSuffix) + ".tuning" }
+
+const tuningMagic = "qwb unfinished tuning 1\n"
+
+// savedHeader is the JSON in front of the tuned values; Sum is the SHA-256 of what follows the JSON.
+type savedHeader struct {
+	Key string `json:"key"` // of the plan, the samples, and the options that results depend on
+	Sum string `json:"sha256"`
+	*tune.Saved
+}
+
+// tuningKey is the SHA-256 of everything that the outcome of a tuning depends on, the plan's bytes in front.
+func (t *tuning) key(methods []*tune.Method, o TuneOptions) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n%v\n%s\n", t.Catalog.Version, t.p.sum, o.Force, o.Budget)
+	for _, m := range methods {
+		fmt.Fprintln(h, m.Name)
+	}
+	for _, s := range t.bench.Fit {
+		h.Write(s.Hash[:])
+	}
+	h.Write([]byte("held out"))
+	for _, s := range t.bench.Held {
+		h.Write(s.Hash[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// resumable lets the bench go on from an earlier run that was interrupted, and write down how far this one comes.
+func (t *tuning) resumable(methods []*tune.Method, o TuneOptions) error {
+	name, key := tuningFile(t.p.File), t.key(methods, o)
+	if _, ok := t.store().Path(name); !ok {
+		return nil // nothing but the operating system's files outlives a process
+	}
+	b, err := readFile(t.store(), name, 2*maxOverlay)
+	switch {
+	case err == nil:
+		saved, other, err := decodeTuning(b)
+		switch {
+		case err != nil:
+			t.note("%s cannot be read and is written over: %v", name, err)
+		case other != key:
+			t.note("%s is of another tuning that was interrupted, of another plan, data or options, and is written over", name)
+		default:
+			t.bench.Resume = saved
+			t.note("going on with the tuning that was interrupted: %s", saved)
+		}
+	case !missing(err):
+		return fmt.Errorf("tune: %w", err)
+	}
+	passed := t.clock()
+	var written time.Duration
+	t.bench.Save = func(last bool, state func() *tune.Saved) error {
+		if now := passed(); !last && now-written < tuningEvery {
+			return nil
+		}
+		b, err := encodeTuning(key, state())
+		if err != nil {
+			return fmt.Errorf("tune: %w", err)
+		}
+		if _, err := WriteFile(t.store(), name, bytesOf(b)); err != nil {
+			return fmt.Errorf("tune: %w", err)
+		}
+		if written = passed(); last {
+			t.note("interrupted; %s keeps what is done, and the same command goes on from there", name)
+		}
+		return nil
+	}
+	return nil
+}
+
+// finished removes what an interrupted run would go on from.
+func (t *tuning) finished() error {
+	path, ok := t.store().Path(tuningFile(t.p.File))
+	if !ok {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("tune: %w", err)
+	}
+	return nil
+}
+
+func encodeTuning(key string, s *tune.Saved) ([]byte, error) {
+	var values []byte
+	for _, o := range []*overlay.Overlay{s.Begin, s.Now} {
+		b, err := o.Encode()
+		if err != nil {
+			return nil, err
+		}
+		values = append(binary.LittleEndian.AppendUint64(values, uint64(len(b))), b...)
+	}
+	head, err := json.Marshal(savedHeader{key, sumOf(values), s})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(append([]byte(tuningMagic), head...), '\n'), values...), nil
+}
+
+// decodeTuning reads what encodeTuning wrote.
+func decodeTuning(b []byte) (s *tune.Saved, key string, err error) {
+	rest, ok := bytes.CutPrefix(b, []byte(tuningMagic))
+	head, values, ok2 := bytes.Cut(rest, []byte("\n"))
+	if !ok || !ok2 {
+		return nil, "", errors.New("it is no unfinished tuning")
+	}
+	h := savedHeader{Saved: new(tune.Saved)}
+	if err := json.Unmarshal(head, &h); err != nil {
+		return nil, "", err
+	}
+	if sumOf(values) != h.Sum {
+		return nil, "", errors.New("it is damaged")
+	}
+	for _, o := range []**overlay.Overlay{&h.Begin, &h.Now} {
+		if len(values) < 8 || uint64(len(values)-8) < binary.LittleEndian.Uint64(values) {
+			return nil, "", io.ErrUnexpectedEOF
+		}
+		n := binary.LittleEndian.Uint64(values)
+		if *o, err = overlay.Parse(values[8 : 8+n]); err != nil {
+			return nil, "", err
+		}
+		values = values[8+n:]
+	}
+	return h.Saved, h.Key, nil
+}

@@ -1,0 +1,89 @@
+package qwb
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Killed and run again, tune writes the plan and the tuned values of a run that nobody disturbed; what it went on from is gone then.
+func TestInterruptedTuneGoesOn(t *testing.T) {
+	ctx := context.Background()
+	place := func() *Project {
+		t.Chdir(t.TempDir())
+		saveNetwork(t, "m.onnx")
+		saveInputs(t, "data", 48)
+		p := &Project{Model: "m.onnx", Plan: "m.plan.json", Catalog: Catalog{Version: "0.0.0", Now: time.Now}}
+		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"data"}}, Threads: 1})
+		require.NoError(t, err)
+		return p
+	}
+	o := TuneOptions{Methods: []string{"auto"}, Threads: 2, Budget: "5000forwards"}
+	p := place()
+	r, _, err := p.Tune(ctx, o)
+	require.NoError(t, err)
+	require.NotEmpty(t, r.Overlay)
+	require.Equal(t, 5000.0, r.Budget)
+	require.NoFileExists(t, "m.tuning")
+	plan, values := read(t, "m.plan.json"), read(t, r.Overlay)
+
+	p = place()
+	before := read(t, "m.plan.json")
+	stop, cancel := context.WithCancel(ctx)
+	heard := &listener{at: func(what string, done int) {
+		if strings.HasPrefix(what, "tune bias,") && done == 2 {
+			cancel()
+		}
+	}}
+	p.Events = heard
+	_, _, err = p.Tune(stop, o)
+	require.ErrorIs(t, err, context.Canceled)
+	require.FileExists(t, "m.tuning")
+	require.Equal(t, before, read(t, "m.plan.json"))
+
+	p.Events = nil
+	other := o
+	other.Methods = []string{"bias"}
+	part := read(t, "m.tuning")
+	saved, _, err := decodeTuning(part)
+	require.NoError(t, err)
+	require.Len(t, saved.Reports, 1)
+	require.Len(t, saved.Layers, 2)
+	heard = &listener{}
+	p.Events = heard
+	o.Threads = 7
+	again, _, err := p.Tune(ctx, o)
+	require.NoError(t, err)
+	require.Equal(t, "going on with the tuning that was interrupted: 1 methods and 2 operators of the next are done", heard.notes[0])
+	require.Equal(t, r.Methods, again.Methods)
+	require.Equal(t, string(plan), string(read(t, "m.plan.json")))
+	require.Equal(t, values, read(t, again.Overlay))
+	require.NoFileExists(t, "m.tuning")
+
+	// What is of another tuning, or damaged, is written over.
+	for _, b := range [][]byte{part, part[:len(part)-3], []byte("nonsense")} {
+		require.NoError(t, os.WriteFile("m.tuning", b, 0o644))
+		_, _, err := p.Tune(ctx, other)
+		require.NoError(t, err)
+		require.NoFileExists(t, "m.tuning")
+	}
+}
+
+func TestBudgetsAreTimesOrWork(t *testing.T) {
+	w, err := ParseBudget("10m")
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Minute, w.Time)
+	for _, text := range []string{"5000forwards", "5000 forwards"} {
+		w, err = ParseBudget(text)
+		require.NoError(t, err)
+		require.Equal(t, 5000.0, w.Limit)
+	}
+	for _, text := range []string{"0forwards", "-3 forwards", "5000", "-10m", "0s", "much"} {
+		_, err = ParseBudget(text)
+		require.ErrorContains(t, err, "--budget "+text, text)
+	}
+}

@@ -1,0 +1,100 @@
+package qwb
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/quantizer/decision"
+)
+
+// tuneParams are the params of a decision by tune.
+type tuneParams struct {
+	Budget string `json:"budget"` // "5000 forwards"
+}
+
+// TuneEvidence is what a decision by tune was made on, as the plan keeps it.
+type TuneEvidence struct {
+	Samples     int          `json:"samples"`
+	HeldOut     int          `json:"held_out"`
+	HeldOutKind string       `json:"held_out_kind"`
+	Before      analysis.NSR `json:"before"`
+	After       analysis.NSR `json:"after"`
+	Change      float64      `json:"change"`
+	ChangeError *float64     `json:"change_error"`
+	Confirmed   bool         `json:"confirmed"`
+	// Methods are those that were tried, in this order. Plans from before have none.
+	Methods []MethodEvidence `json:"methods,omitempty"`
+}
+
+// MethodEvidence is what came of one method: operators that it was tried at and kept at, the error of the outputs before and after.
+type MethodEvidence struct {
+	Name   string  `json:"name"`
+	Tried  int     `json:"tried"`
+	Kept   int     `json:"kept"`
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+	Note   string  `json:"note,omitempty"`
+}
+
+func tuneEvidence(r *TuneResult) *TuneEvidence {
+	e := &TuneEvidence{Samples: r.Samples, HeldOut: r.HeldOut, HeldOutKind: r.HeldOutKind, Before: r.Before, After: r.After, Change: r.Change,
+		ChangeError: r.ChangeError, Confirmed: r.Confirmed}
+	for _, m := range r.Methods {
+		e.Methods = append(e.Methods, MethodEvidence{m.Name, len(m.Layers), m.Kept, m.Before.NSR, m.After.NSR, m.Note})
+	}
+	return e
+}
+
+// Story tells in lines what a decision by tune did and what that is worth; nothing for other decisions.
+func (l *Logged) Story() []string {
+	var e TuneEvidence
+	if l.By != decision.ByTune || l.Evidence == nil || json.Unmarshal(l.Evidence, &e) != nil {
+		return nil
+	}
+	var lines []string
+	for _, m := range e.Methods {
+		lines = append(lines, m.String())
+	}
+	var p tuneParams
+	if l.Params != nil && json.Unmarshal(l.Params, &p) == nil && p.Budget != "" {
+		lines = append(lines, "budget: "+p.Budget)
+	}
+	word := "confirmed"
+	if !e.Confirmed {
+		word = "not confirmed"
+	}
+	return append(lines, fmt.Sprintf("centred NSR %s before, %s after; change %s on %d held-out samples (%s) of %d: %s", WithError(e.Before.NSR, e.Before.NSRError),
+		WithError(e.After.NSR, e.After.NSRError), WithError(e.Change, e.ChangeError), e.HeldOut, e.HeldOutKind, e.Samples, word))
+}
+
+// String is one line about a method.
+func (m MethodEvidence) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: kept at %d of %d operators", m.Name, m.Kept, m.Tried)
+	if m.Kept > 0 {
+		fmt.Fprintf(&b, ", centred NSR %.3g to %.3g", m.Before, m.After)
+	}
+	if m.Note != "" {
+		fmt.Fprintf(&b, " (%s)", m.Note)
+	}
+	return b.String()
+}
+
+// Lines is one line about each method of a tuning.
+func (r *TuneResult) Lines() []string {
+	var lines []string
+	for _, m := range tuneEvidence(r).Methods {
+		lines = append(lines, m.String())
+	}
+	return lines
+}
+
+// WithError writes a figure with its error, where there is one.
+func WithError(x float64, err *float64) string {
+	if err == nil {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return fmt.Sprintf("%.3g ± %.2g", x, *err)
+}
