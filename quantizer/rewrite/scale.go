@@ -8,7 +8,7 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Scale multiplies the output channels of node At (Conv, ConvTranspose, Gemm, MatMul with a constant, a normalization) by vector
+// Scale multiplies the output channels of node At (Conv, ConvTranspose, Gemm, MatMul with a constant, a normalization, a product with a constant) by vector
 // "scale", of one positive number per channel, and divides the weights of all that reads them (Nagel et al. 2019, "Data-Free Quantization
 // Through Weight Equalization and Bias Correction", equation 7). In between may stand what keeps positive factors of channels; where values
 // are added, all their producers are multiplied. A Clip to [0, b], as ReLU6, gets one bound for each channel: it clips to the largest of
@@ -85,6 +85,15 @@ func multiply(g *graph.Graph, e End, f []float64) error {
 			}
 		}
 		return m.scaleWeight(g, f, nil)
+	case "Mul", "Div":
+		if n.Op == "Div" {
+			back := make([]float64, len(f))
+			for i, x := range f {
+				back[i] = 1 / x
+			}
+			f = back
+		}
+		return scaleOperand(g, constant{e, gainInput(g, n)}, f)
 	}
 	if err := scaleVector(g, e.Node, 1, f); err != nil {
 		return err

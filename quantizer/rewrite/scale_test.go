@@ -122,6 +122,22 @@ var cases = []struct {
 	s = Clip(q, lo, hi) "l"
 	o = Add(r, s)
 	y = Conv(o, z) "c"`, 4, []string{"a", "m"}, []string{"m", "c"}},
+	{"the divisor of a HardSwish", `input x: f32[N,3,6,6]
+	output y
+	const w: f32[4,3,1,1] = normal(seed=1); const three: f32[1] = [3]; const six: f32[] = [6]; const z: f32[4,1,3,3] = normal(seed=5)
+	t = Conv(x, w)
+	p = Add(t, three)
+	q = Clip(p) {min=0, max=6}
+	m = Mul(t, q)
+	h = Div(m, six) "a"
+	y = Conv(h, z) {group=4} "c"`, 4, []string{"a"}, []string{"c"}},
+	{"a gain and an offset", `input x: f32[N,5,4]
+	output y
+	const k: f32[1] = [0.3]; const o: f32[4] = normal(seed=2); const w: f32[4,6] = normal(seed=3)
+	s = Sigmoid(x)
+	g = Mul(k, s) "a"
+	e = Add(g, o)
+	y = MatMul(e, w) "c"`, 4, []string{"a"}, []string{"c"}},
 }
 
 func TestScaleKeepsTheFunction(t *testing.T) {

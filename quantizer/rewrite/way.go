@@ -47,6 +47,7 @@ type field struct {
 
 type walker struct {
 	g         *graph.Graph
+	at        graph.NodeID // where the factors begin
 	fields    map[graph.ValueID]*field
 	operand   map[graph.NodeID]int // of products: the one that carries the factor
 	producers map[graph.NodeID]*field
@@ -54,13 +55,16 @@ type walker struct {
 	queue     []graph.ValueID
 }
 
-// CanScale finds the way of the output channels of a node. The reason says why there is none. Shapes have to be inferred.
+// CanScale finds the way of the output channels of a node: one with weights, a normalization, or a product with a constant. The reason says why there is none. Shapes have to be inferred.
 func CanScale(g *graph.Graph, id graph.NodeID) (way *Way, reason string) {
 	axis, n, err := produces(g, id)
+	if a, c, ok := gain(g, id); ok {
+		axis, n, err = a, c, nil
+	}
 	if err != nil {
 		return nil, err.Error()
 	}
-	w := &walker{g: g, fields: map[graph.ValueID]*field{}, operand: map[graph.NodeID]int{}, producers: map[graph.NodeID]*field{},
+	w := &walker{g: g, at: id, fields: map[graph.ValueID]*field{}, operand: map[graph.NodeID]int{}, producers: map[graph.NodeID]*field{},
 		consumers: map[graph.NodeID]*field{}}
 	if err := w.join(g.Node(id).Output(0), axis, iota(0, n)); err != nil {
 		return nil, err.Error()
@@ -124,7 +128,12 @@ func (w *walker) visit(v graph.ValueID) error {
 		return fmt.Errorf("%q is %s", name, g.Value(v).DType)
 	}
 	p := g.Producer(v)
-	if axis, n, err := produces(g, p); err == nil && v == g.Node(p).Output(0) && axis == f.axis && n == len(f.channel) {
+	if axis, n, ok := gain(g, p); ok && p == w.at {
+		if axis != f.axis || n != len(f.channel) {
+			return fmt.Errorf("the channels of %q lie along another axis", name)
+		}
+		w.producers[p] = f
+	} else if axis, n, err := produces(g, p); err == nil && v == g.Node(p).Output(0) && axis == f.axis && n == len(f.channel) {
 		w.producers[p] = f
 	} else if isProducer(g.Node(p)) && (err != nil || axis == f.axis) {
 		return g.ErrorAt("", p, fmt.Errorf("its output channels cannot be multiplied: %w", cmp.Or(err, fmt.Errorf("it has %d", n))))
@@ -303,6 +312,36 @@ func produces(g *graph.Graph, id graph.NodeID) (axis, n int, err error) {
 		}
 	}
 	return axis, n, nil
+}
+
+// gain is the axis and the number of channels of a product with a constant, or of a quotient by one, which can take factors up where a way
+// begins: axis 1 of images and volumes, else the last.
+func gain(g *graph.Graph, id graph.NodeID) (axis, n int, ok bool) {
+	node := g.Node(id)
+	input := gainInput(g, node)
+	if input < 0 {
+		return 0, 0, false
+	}
+	t, y := g.Const(node.Input(input)), g.Value(node.Output(0))
+	if axis = 1; len(y.Shape) < 4 {
+		axis = len(y.Shape) - 1
+	}
+	n = dim(g, y.ID, axis)
+	along := aligned(g, node.Input(input), y.ID, axis)
+	return axis, n, n > 0 && len(t.Shape) <= len(y.Shape) && (along < 0 || t.Shape[along] == 1 || t.Shape[along] == n)
+}
+
+// gainInput is the constant operand of a product or quotient that can take factors up, -1 where there is none.
+func gainInput(g *graph.Graph, n *graph.Node) int {
+	if n.Domain != "" && n.Domain != "ai.onnx" || n.Op != "Mul" && n.Op != "Div" || g.Opset("") < 7 {
+		return -1
+	}
+	for _, i := range []int{1, 0} {
+		if t := g.Const(n.Input(i)); t != nil && t.DType == tensor.Float32 && g.Const(n.Input(1-i)) == nil && (i == 1 || n.Op == "Mul") {
+			return i
+		}
+	}
+	return -1
 }
 
 // inference refuses a normalization that computes its own statistics.
