@@ -22,21 +22,27 @@ import (
 
 // ImportOptions are the arguments of import.
 type ImportOptions struct {
-	Platform   string // empty: found
-	Preprocess string
+	Platform string // empty: found
+	// Data, with a preprocessing, is what to calibrate the float model on for the comparison with the file's scales. Without paths it holds the
+	// preprocessing that the plan records.
+	Data     DataOptions
+	Observer tqc.Observer // of that calibration; empty: the platform's
+	Threads  int
+	Memory   int64
 }
 
 // ImportResult is what import --json prints.
 type ImportResult struct {
-	Plan      string        `json:"plan"`
-	Model     string        `json:"model"` // the float model
-	Platform  string        `json:"platform"`
-	Profile   string        `json:"profile"`
-	Pairs     int           `json:"pairs"`
-	Constants int           `json:"constants"` // that were integers
-	Integer   int           `json:"integer"`   // operators
-	Nodes     int           `json:"nodes"`
-	Warnings  []tqc.Warning `json:"warnings"`
+	Plan      string `json:"plan"`
+	Model     string `json:"model"` // the float model
+	Platform  string `json:"platform"`
+	Profile   string `json:"profile"`
+	Pairs     int    `json:"pairs"`
+	Constants int    `json:"constants"` // that were integers
+	Integer   int    `json:"integer"`   // operators
+	Nodes     int    `json:"nodes"`
+	Trained
+	Warnings []tqc.Warning `json:"warnings"`
 }
 
 const floatSuffix = ".float.onnx"
@@ -74,6 +80,12 @@ func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, 
 			r.Integer++
 		}
 	}
+	if err := checkObserver(o.Observer); o.Observer != "" && err != nil {
+		return nil, UsageError{err}
+	}
+	if r.Trained, err = j.trained(ctx, im, m, o); err != nil {
+		return nil, err
+	}
 	if err := j.writeImport(m, im, o, r); err != nil {
 		return nil, err
 	}
@@ -89,6 +101,7 @@ func fitting(m *Model, q *qdq.Quantized, forced *target.Target) (*qdq.Imported, 
 	list := q.Platforms()
 	if forced != nil {
 		list = []*target.Target{forced}
+		q.IntegerBiases = true
 	}
 	for i, t := range list {
 		im, err := q.Configure(t)
@@ -130,7 +143,7 @@ func (j *job) writeImport(m *Model, im *qdq.Imported, o ImportOptions, r *Import
 		return fmt.Errorf("import: the float model would replace %s: name another plan with -o", j.Model)
 	}
 	spec := data.SpecOf(im.Graph)
-	name := o.Preprocess
+	name := o.Data.Preprocess
 	if name == "" {
 		name = "none"
 	}

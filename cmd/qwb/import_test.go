@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -154,4 +155,54 @@ func TestDiffFindsWhatWasChanged(t *testing.T) {
 	text := done(t, "diff", "m.plan.json", "other.plan.json").stdout
 	require.Contains(t, text, "2 scales and 0 zero points differ")
 	require.Contains(t, done(t, "diff", "m.plan.json", "m.plan.json").stdout, "0 domains, 0 states, 0 schemes, 0 scales and 0 zero points differ, 0 of")
+}
+
+// Import says which scales calibration would not have chosen, keeps them, and without data compares weights only.
+func TestImportOfTrainedScales(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax")
+	whole := read(t, "m.plan.json")
+	p, err := plan.Parse("m.plan.json", whole)
+	require.NoError(t, err)
+	node := p.Nodes[0]
+	var old float32
+	var zero int32
+	for _, s := range node.Slots {
+		if s.At == "in0" {
+			old, zero = s.Scale[0], s.ZeroPoint[0]
+		}
+	}
+	done(t, "set", node.Name+":in0", fmt.Sprintf("scale=%g", 3*old), fmt.Sprintf("zero_point=%d", zero))
+	done(t, "export", "--platform", "onnxruntime", "-o", "q.onnx", "--unverified")
+
+	imported := func(flags ...string) (r qwb.ImportResult) {
+		out := done(t, append([]string{"import", "q.onnx", "-o", "back.plan.json", "--json"}, flags...)...)
+		require.NoError(t, json.Unmarshal([]byte(out.stdout), &r))
+		return r
+	}
+	r := imported()
+	require.Nil(t, r.ActivationsTrained)
+	require.Positive(t, r.Weights)
+	require.Zero(t, r.WeightsTrained, "weights have their min-max")
+	for _, x := range r.Tensors {
+		require.Equal(t, x.Weight, x.Trained != nil)
+		require.Equal(t, x.Weight, x.Ratio != nil)
+		require.NotEmpty(t, x.Scale)
+	}
+	r = imported("--data", "data", "--observer", "minmax")
+	require.Equal(t, 1, *r.ActivationsTrained)
+	list := r.Farthest()
+	require.Len(t, list, 1)
+	require.Equal(t, node.Name, list[0].Node)
+	require.InEpsilon(t, 3, *list[0].Ratio, 1e-3)
+	require.InEpsilon(t, old, list[0].Calibrated[0], 1e-3)
+	d := done(t, "diff", "m.plan.json", "back.plan.json", "--json").object(t)
+	require.Equal(t, true, d["equal"], "the scales of the plan are the file's")
+
+	text := done(t, "import", "q.onnx", "-o", "back.plan.json", "--data", "data", "--observer", "minmax").stdout
+	require.Contains(t, text, "1 of")
+	require.Contains(t, text, "3.000")
+	require.Contains(t, done(t, "import", "q.onnx", "-o", "back.plan.json").stdout, "not compared: that takes --data")
+	fails(t, exitUsage, "need --data", "import", "q.onnx", "--observer", "mse")
+	fails(t, exitUsage, "unknown observer", "import", "q.onnx", "--data", "data", "--observer", "none-such")
 }

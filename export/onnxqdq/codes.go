@@ -72,8 +72,8 @@ func baked(codes *tensor.Tensor, c *tqc.Config, p *tqc.Params) (*tensor.Tensor, 
 }
 
 // computable reports why QuantizeLinear would not compute what a config says: it rounds half to even, and clips where its type
-// ends.
-func computable(c *tqc.Config) error {
+// ends. Where a Clip of the integers may stand behind it (clips), 8-bit ranges may be narrower.
+func computable(c *tqc.Config, clips bool) error {
 	d, err := dtypeOf(c)
 	if err != nil {
 		return err
@@ -83,6 +83,7 @@ func computable(c *tqc.Config) error {
 	switch {
 	case c.Rounding != qmath.HalfEven:
 		return fmt.Errorf("rounding %s: QuantizeLinear rounds half to even", c.Rounding)
+	case clips && c.Bits == 8 && c.QMin >= limits[0] && c.QMax <= limits[1]:
 	case limits != [2]int32{c.QMin, c.QMax}:
 		return fmt.Errorf("range %d to %d: QuantizeLinear clips %s to %d and %d", c.QMin, c.QMax, d, limits[0], limits[1])
 	}

@@ -30,8 +30,9 @@ func (b *builder) dequantized(v graph.ValueID, slot tqc.SlotID) (graph.ValueID, 
 // pair adds Q and DQ between from and to; name is what they are named after.
 func (b *builder) pair(name string, from graph.ValueID, slot tqc.SlotID, to graph.ValueID) error {
 	c := &b.set.Slot(slot).Config
-	if b.g.Const(from) == nil {
-		if err := computable(c); err != nil {
+	computed := b.g.Const(from) == nil
+	if computed {
+		if err := computable(c, b.t.Export.Open); err != nil {
 			return err
 		}
 	}
@@ -46,7 +47,30 @@ func (b *builder) pair(name string, from graph.ValueID, slot tqc.SlotID, to grap
 	if err := b.node("QuantizeLinear", name, c, []graph.ValueID{from, scale, zp}, q); err != nil {
 		return err
 	}
+	if computed {
+		if q, err = b.clipped(name, c, q); err != nil {
+			return err
+		}
+	}
 	return b.node("DequantizeLinear", name, c, []graph.ValueID{q, scale, zp}, to)
+}
+
+// clipped puts a Clip behind integers that may not take all numbers of their type, where no engine's patterns forbid it.
+func (b *builder) clipped(name string, c *tqc.Config, q graph.ValueID) (graph.ValueID, error) {
+	d := b.g.Value(q).DType
+	if c.Bits != 8 || c.QMax-c.QMin == 255 {
+		return q, nil
+	}
+	bound := func(what string, v int32) graph.ValueID {
+		return b.g.AddConst(name+what, tensor.New(d).WithIntegers([]int32{v}))
+	}
+	y, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_Clip"), DType: d, Shape: b.g.Value(q).Shape})
+	if err != nil {
+		return y, err
+	}
+	_, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(name + "_Clip_node"), Op: "Clip", Inputs: []graph.ValueID{q, bound("_lowest", c.QMin), bound("_highest", c.QMax)},
+		Outputs: []graph.ValueID{y}})
+	return y, err
 }
 
 func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out graph.ValueID) error {

@@ -16,6 +16,8 @@ type Imported struct {
 	Set      *tqc.Set
 	Target   *target.Target
 	Warnings []tqc.Warning
+	// Free is Set without the file's scales: the same slots and schemes, to be given scales by calibration, by the target's methods.
+	Free *tqc.Set
 }
 
 // Configure writes down what the file says as a set for a target: pairs become slots in the states that quantizer.Configure would
@@ -23,12 +25,12 @@ type Imported struct {
 // it computes to a grid. A pair that no slot of such an operator stands for gets an Identity of its own.
 func (q *Quantized) Configure(t *target.Target) (*Imported, error) {
 	c := &configurer{g: q.Graph.Clone(), q: q, t: t, reads: maps.Clone(q.reads), out: map[graph.ValueID]*grid{}, in: map[graph.Use]*grid{}}
-	for _, step := range []func() error{c.bind, c.domains, c.islands, c.place, c.configure, c.states, c.prove, c.unused} {
+	for _, step := range []func() error{c.bind, c.domains, c.islands, c.place, c.configure, c.states, c.integerBiases, c.prove, c.unused} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	return &Imported{Graph: c.g, Set: c.set, Target: t, Warnings: append(append([]tqc.Warning(nil), q.Warnings...), c.warnings...)}, nil
+	return &Imported{Graph: c.g, Set: c.set, Free: c.free, Target: t, Warnings: append(append([]tqc.Warning(nil), q.Warnings...), c.warnings...)}, nil
 }
 
 // configurer is the state of one Configure.
@@ -46,6 +48,7 @@ type configurer struct {
 	out      map[graph.ValueID]*grid // what an output slot brings a value to
 	in       map[graph.Use]*grid     // what an input slot does
 	set      *tqc.Set
+	free     *tqc.Set // as it is before it has scales
 	warnings []tqc.Warning
 }
 

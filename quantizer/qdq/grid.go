@@ -17,11 +17,13 @@ type grid struct {
 	dtype tensor.DType
 	axis  int // of the scales, from the front; -1: one scale
 	block int // elements along axis that share a scale; 0: one
+	// low and high are the integers that may occur: those of the type, or fewer.
+	low, high int32
 }
 
 // same reports whether two grids are one.
 func (a *grid) same(b *grid) bool {
-	return a.dtype == b.dtype && a.axis == b.axis && a.block == b.block && slices.Equal(a.scale, b.scale) && slices.Equal(a.zero, b.zero)
+	return a.dtype == b.dtype && a.low == b.low && a.high == b.high && a.axis == b.axis && a.block == b.block && slices.Equal(a.scale, b.scale) && slices.Equal(a.zero, b.zero)
 }
 
 // sameChain reports whether tensors are brought to the same grids in turn.
@@ -45,10 +47,12 @@ func gridOf(g *graph.Graph, n *graph.Node, scale, zero graph.ValueID, d tensor.D
 	case s.DType != tensor.Float32:
 		return nil, fmt.Errorf("scale of type %s: only float32", s.Type())
 	}
-	if _, known := limits[d]; !known {
+	all, known := limits[d]
+	if !known {
 		return nil, fmt.Errorf("integers of type %s", d)
 	}
-	out := &grid{scale: slices.Clone(s.ToRowMajor().F32()), dtype: d, axis: -1}
+	out := &grid{scale: slices.Clone(s.ToRowMajor().F32()), dtype: d, axis: -1,
+		low: int32(n.AttrInt(lowAttr, int64(all[0]))), high: int32(n.AttrInt(highAttr, int64(all[1])))}
 	for _, v := range out.scale {
 		if !qmath.Representable(v) {
 			return nil, fmt.Errorf("scale %g", v)
@@ -136,10 +140,12 @@ func (q *grid) index(shape []int) func(i int) int {
 	return func(i int) int { return (i/(inner*n)*blocks+i/inner%n/q.block)*inner + i%inner }
 }
 
-// at returns the grid of scale c, with the limits of the type.
+// whole reports whether all integers of the type may occur.
+func (q *grid) whole() bool { return limits[q.dtype] == [2]int32{q.low, q.high} }
+
+// at returns the grid of scale c.
 func (q *grid) at(c int) qmath.Grid {
-	l := limits[q.dtype]
-	return qmath.Grid{Scale: q.scale[c], ZeroPoint: q.zero[c], QMin: l[0], QMax: l[1]}
+	return qmath.Grid{Scale: q.scale[c], ZeroPoint: q.zero[c], QMin: q.low, QMax: q.high}
 }
 
 // dequantize returns the numbers that integers stand for.

@@ -38,8 +38,20 @@ func (c *configurer) placeConstant(v graph.ValueID, u graph.Use) error {
 		return nil
 	case len(chain) == 1 && c.q.codes[v] != nil:
 		return nil // a constant in the float graph
+	case len(chain) == 1:
+		return c.bake(v, u, chain[0])
 	}
-	return c.g.ErrorAt(stage, u.Node, fmt.Errorf("input %d: a float constant is quantized here for a float operator, or several times", u.Index))
+	return c.g.ErrorAt(stage, u.Node, fmt.Errorf("input %d: a float constant is quantized here several times", u.Index))
+}
+
+// bake gives a float operator the numbers that the file's Q and DQ make of a float constant.
+func (c *configurer) bake(v graph.ValueID, u graph.Use, q *grid) error {
+	codes, err := c.integersOf(v, q)
+	if err != nil {
+		return c.g.ErrorAt(stage, u.Node, err)
+	}
+	c.g.SetInput(u.Node, u.Index, c.g.AddConst(c.g.Value(v).Name+"_rounded", q.dequantize(codes, c.g.Const(v).Shape)))
+	return nil
 }
 
 // placeValue places what is said of a computed value or an input.

@@ -18,6 +18,9 @@ type Quantized struct {
 	// Pairs and Codes are how many pairs, and constants of integers, the graph was freed from.
 	Pairs, Codes int
 	Warnings     []tqc.Warning
+	// IntegerBiases lets Configure make integers of the biases that the file leaves in float, where the target's operators need them. What is
+	// configured then differs from the file by the rounding of these biases.
+	IntegerBiases bool
 
 	reads   map[graph.Use][]*grid   // the grids that an input is brought to in turn, where there are any
 	outputs [][]*grid               // the same by graph output
@@ -38,6 +41,10 @@ func Read(g *graph.Graph) (*Quantized, error) {
 	if err := refuse(g); err != nil {
 		return nil, err
 	}
+	upward, err := writeFakes(g)
+	if err != nil {
+		return nil, err
+	}
 	// Pairs keep the passes from moving anything over a tensor that is quantized.
 	if _, err := passes.Run(g, passes.Normalize); err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
@@ -45,10 +52,14 @@ func Read(g *graph.Graph) (*Quantized, error) {
 	graph.InferShapes(g)
 	r := &reader{g: g, q: &Quantized{Graph: g, reads: map[graph.Use][]*grid{}, codes: map[graph.ValueID]*code{}},
 		links: map[graph.ValueID]link{}, constants: map[graph.ValueID][]graph.ValueID{}}
-	for _, step := range []func() error{r.unfuse, r.moveCodes, r.nameCaptured, r.detach, r.biasScales} {
+	for _, step := range []func() error{r.fold, r.unfuse, r.moveCodes, r.nameCaptured, r.detach, r.biasScales} {
 		if err := step(); err != nil {
 			return nil, err
 		}
+	}
+	if upward > 0 {
+		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Value: float64(upward), Text: fmt.Sprintf("%d tensors are rounded by Floor, halves up; here "+
+			"halves go to the even integer", upward)})
 	}
 	if r.q.Pairs+r.q.Codes == 0 {
 		return nil, fmt.Errorf("%s: nothing in the model is quantized: calibrate it instead", stage)

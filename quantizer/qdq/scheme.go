@@ -13,8 +13,7 @@ import (
 
 // scheme is the policy of a grid. like is what the target does: where the file agrees with it, the scheme is the target's.
 func (q *grid) scheme(like tqc.Config) tqc.Config {
-	l := limits[q.dtype]
-	c := tqc.Config{Policy: tqc.Linear, Bits: q.dtype.Bits(), QMin: l[0], QMax: l[1]}
+	c := tqc.Config{Policy: tqc.Linear, Bits: q.dtype.Bits(), QMin: q.low, QMax: q.high}
 	zero := !slices.ContainsFunc(q.zero, func(z int32) bool { return z != 0 })
 	if zero && c.Signed() && (like.Policy.Has(tqc.Symmetric) || like.Signed() != c.Signed() || like.Bits != c.Bits) {
 		c.Policy |= tqc.Symmetric
@@ -54,7 +53,7 @@ func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid)
 	}
 	cfg := q.scheme(c.t.Weight)
 	w := c.t.Weight
-	if cfg.Bits != w.Bits || cfg.Signed() != w.Signed() || !cfg.Policy.Has(tqc.Symmetric) {
+	if !q.whole() || cfg.Bits != w.Bits || cfg.Signed() != w.Signed() || !cfg.Policy.Has(tqc.Symmetric) {
 		return cfg, nil
 	}
 	codes, err := c.integersOf(v, q)

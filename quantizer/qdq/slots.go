@@ -90,6 +90,17 @@ func (c *configurer) states() error {
 			}
 		}
 	}
+	c.free = c.set.Clone()
+	for i := range c.free.NumSlots() {
+		sl := c.free.Slot(tqc.SlotID(i))
+		switch {
+		case sl.State() != tqc.Initial:
+		case sl.Weight:
+			sl.Config.Observer = c.t.Weight.Observer
+		default:
+			sl.Config.Observer = c.t.Activation.Observer
+		}
+	}
 	return c.render()
 }
 

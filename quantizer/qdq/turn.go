@@ -1,14 +1,15 @@
 package qdq
 
 import (
+	"fmt"
 	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
-// turned reports whether a node transposes a constant of integers that was dequantized, as PyTorch writes the weights of linear
-// layers. Its readers get the integers transposed instead.
+// turned reports whether a node transposes a constant that was dequantized, as PyTorch writes the weights of linear
+// layers. Its readers get the constant transposed instead.
 func (r *reader) turned(id graph.NodeID) bool {
 	n := r.g.Node(id)
 	if n.Op != "Transpose" || n.Domain != "" || len(n.Outputs) != 1 || r.g.IsOutput(n.Output(0)) || r.g.Captured(n.Output(0)) {
@@ -18,8 +19,14 @@ func (r *reader) turned(id graph.NodeID) bool {
 	if p == graph.NoNode || !isDequantize(r.g.Node(p)) {
 		return false
 	}
-	t := r.g.Const(r.g.Node(p).Inputs[0])
-	return t != nil && r.g.Node(p).AttrInt("block_size", 0) == 0
+	v := r.g.Node(p).Inputs[0]
+	if q := r.g.Producer(v); q != graph.NoNode && isQuantize(r.g.Node(q)) {
+		v = r.g.Node(q).Inputs[0]
+		if t := r.g.Const(v); t == nil || t.DType != tensor.Float32 {
+			return false
+		}
+	}
+	return r.g.Const(v) != nil && r.g.Node(p).AttrInt("block_size", 0) == 0
 }
 
 // turn returns the float form of a transposed constant of integers.
@@ -33,15 +40,23 @@ func (r *reader) turn(id graph.NodeID) (link, error) {
 	if err != nil {
 		return l, err
 	}
+	if len(l.chain) != 1 {
+		return l, r.g.ErrorAt(stage, id, fmt.Errorf("it transposes a constant that is quantized %d times", len(l.chain)))
+	}
 	c := r.q.codes[l.value]
 	shape := r.g.Const(l.value).Shape
 	perm, err := graph.TransposePerm(n, len(shape))
 	if err != nil {
 		return l, r.g.ErrorAt(stage, id, err)
 	}
-	q := *c.grid
+	q := *l.chain[0]
 	if q.axis >= 0 {
 		q.axis = slices.Index(perm, q.axis)
+	}
+	if c == nil {
+		x, to := permute(r.g.Const(l.value).ToRowMajor().F32(), shape, perm)
+		r.links[v] = link{r.g.AddConst(r.g.Value(v).Name+"_turned", tensor.FromF32(x, to...)), []*grid{&q}}
+		return r.links[v], nil
 	}
 	codes, to := permute(c.integers, shape, perm)
 	f := r.g.AddConst(r.g.Value(v).Name+"_turned", q.dequantize(codes, to))
@@ -51,13 +66,13 @@ func (r *reader) turn(id graph.NodeID) (link, error) {
 }
 
 // permute moves the elements of a row-major tensor: axis i of the result is axis perm[i] of x.
-func permute(x []int32, shape, perm []int) (out []int32, to []int) {
+func permute[T any](x []T, shape, perm []int) (out []T, to []int) {
 	stride := make([]int, len(shape))
 	to = make([]int, len(shape))
 	for i, p := range perm {
 		to[i], stride[i] = shape[p], tensor.Count(shape[p+1:])
 	}
-	out = make([]int32, len(x))
+	out = make([]T, len(x))
 	index := make([]int, len(to))
 	for k := range out {
 		from := 0

@@ -1,0 +1,287 @@
+package qdq
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// sameFactor is how far from 1 a factor may be that stands for 1: training with quantization multiplies weights by what a normalization will
+// multiply by, quantizes them, and divides by it again behind the operator.
+const sameFactor = 0x1p-18
+
+// fold takes factors and offsets per output channel that stand between a sum of products with quantized weights and what it is quantized
+// to (as PyTorch writes a convolution that was trained with its normalization) into the scales of the weights and into the bias. The
+// integers stay as they are.
+func (r *reader) fold() error {
+	for {
+		order, err := r.g.Order()
+		if err != nil {
+			return fmt.Errorf("%s: %w", stage, err)
+		}
+		changed := false
+		for _, id := range order {
+			if !r.g.Alive(id) {
+				continue
+			}
+			done, err := r.foldNode(id)
+			if err != nil {
+				return r.g.ErrorAt(stage, id, err)
+			}
+			changed = changed || done
+		}
+		if !changed {
+			return nil
+		}
+	}
+}
+
+// foldNode folds the operator behind a Conv, ConvTranspose or Gemm into it.
+func (r *reader) foldNode(id graph.NodeID) (bool, error) {
+	n := r.g.Node(id)
+	if n.Domain != "" || n.Op != "Conv" && n.Op != "ConvTranspose" && n.Op != "Gemm" {
+		return false, nil
+	}
+	u, sole := r.g.SoleUse(n.Outputs[0])
+	if !sole || r.g.IsOutput(n.Outputs[0]) {
+		return false, nil
+	}
+	after := r.g.Node(u.Node)
+	factor, offset, ok := r.affine(n, after, u.Index)
+	if !ok {
+		return false, nil
+	}
+	bias, ok := r.floatBias(n)
+	if !ok {
+		return false, nil
+	}
+	w := r.weightGrid(n)
+	if w == nil {
+		return false, nil
+	}
+	if factor != nil && !r.scaleWeights(id, w, factor) {
+		return false, nil
+	}
+	channels := max(len(factor), len(offset), len(bias))
+	if v := r.g.Value(n.Inputs[1]).Shape; channels == 1 && len(v) > 0 {
+		if c := r.channels(n); c > 0 {
+			channels = c
+		}
+	}
+	if bias != nil || offset != nil {
+		sum := tensor.New(tensor.Float32, channels)
+		for c := range sum.F32() {
+			b := 0.0
+			if bias != nil {
+				b = bias[c%len(bias)]
+			}
+			if factor != nil {
+				b *= factor[c%len(factor)]
+			}
+			if offset != nil {
+				b += offset[c%len(offset)]
+			}
+			sum.F32()[c] = float32(b)
+		}
+		r.g.SetInput(id, biasInput, r.g.AddConst(n.Name+"_bias", sum))
+	}
+	y := after.Outputs[0]
+	spare, err := r.g.AddValue(graph.Value{Name: r.g.FreshName(after.Name + "_before")})
+	if err != nil {
+		return false, err
+	}
+	if err := r.g.SetOutput(u.Node, 0, spare); err != nil {
+		return false, err
+	}
+	old := r.g.Node(id).Outputs[0]
+	if err := r.g.SetOutput(id, 0, y); err != nil {
+		return false, err
+	}
+	r.g.RemoveNode(u.Node)
+	r.g.RemoveValue(old)
+	return true, nil
+}
+
+// channels is the number of output channels of an operator with a constant weight, 0 where it is not known.
+func (r *reader) channels(n *graph.Node) int {
+	axis, times := 0, 1
+	switch {
+	case n.Op == "ConvTranspose":
+		axis, times = 1, int(n.AttrInt("group", 1))
+	case n.Op == "Gemm" && n.AttrInt("transB", 0) == 0:
+		axis = 1
+	}
+	s := r.g.Value(n.Inputs[1]).Shape
+	if axis >= len(s) || !s[axis].Known() {
+		return 0
+	}
+	return int(s[axis].N) * times
+}
+
+// affine reads after, which reads the result of n as its input i, as factor * y + offset, one number per channel or one for all.
+func (r *reader) affine(n, after *graph.Node, i int) (factor, offset []float64, ok bool) {
+	if !standard(after.Domain) || len(after.Outputs) != 1 {
+		return nil, nil, false
+	}
+	rank := len(r.g.Value(n.Outputs[0]).Shape)
+	if rank == 0 && n.Op == "Gemm" {
+		rank = 2
+	}
+	if rank == 0 {
+		rank = len(r.g.Value(n.Inputs[1]).Shape)
+	}
+	channels := r.channels(n)
+	switch after.Op {
+	case "Add", "Sub", "Mul", "Div":
+		t := r.g.Const(after.Inputs[1-i])
+		if t == nil || t.DType != tensor.Float32 || len(after.Inputs) != 2 || r.g.Opset("") < 7 {
+			return nil, nil, false
+		}
+		axis, one := channelAxis(t.Shape)
+		x := widened(t.ToRowMajor().F32())
+		if !one || len(t.Shape) > rank || len(x) > 1 && (rank+axis != 1 || len(x) != channels) {
+			return nil, nil, false
+		}
+		switch {
+		case after.Op == "Add":
+			return nil, x, true
+		case after.Op == "Sub" && i == 0:
+			return nil, each(x, func(v float64) float64 { return -v }), true
+		case after.Op == "Mul":
+			return x, nil, true
+		case after.Op == "Div" && i == 0:
+			return each(x, func(v float64) float64 { return 1 / v }), nil, true
+		}
+	case "BatchNormalization":
+		if i != 0 || len(after.Inputs) != 5 || after.AttrInt("training_mode", 0) != 0 || r.g.Opset("") < 9 {
+			return nil, nil, false
+		}
+		var p [4][]float64
+		for k := range p {
+			t := r.g.Const(after.Inputs[k+1])
+			if t == nil || t.DType != tensor.Float32 || t.Len() != channels {
+				return nil, nil, false
+			}
+			p[k] = widened(t.ToRowMajor().F32())
+		}
+		factor, offset = make([]float64, channels), make([]float64, channels)
+		for c := range factor {
+			factor[c] = p[0][c] / math.Sqrt(p[3][c]+float64(after.AttrFloat("epsilon", 1e-5)))
+			offset[c] = p[1][c] - p[2][c]*factor[c]
+		}
+		return factor, offset, true
+	}
+	return nil, nil, false
+}
+
+func each(x []float64, f func(float64) float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// floatBias returns the numbers of a bias of real numbers, nil for none; ok is false where it is something else.
+func (r *reader) floatBias(n *graph.Node) (bias []float64, ok bool) {
+	v := n.Input(biasInput)
+	if v == graph.NoValue {
+		return nil, true
+	}
+	t := r.g.Const(v)
+	if t == nil || t.DType != tensor.Float32 || len(t.Shape) > 1 || n.Op == "Gemm" && n.AttrFloat("beta", 1) != 1 {
+		return nil, false
+	}
+	return widened(t.ToRowMajor().F32()), true
+}
+
+// weightPair is how a weight is quantized: a DQ that only one operator reads, of a constant or of what Q makes of one.
+type weightPair struct {
+	dq, q graph.NodeID // q is NoNode for a constant of integers
+	grid  *grid
+	t     *tensor.Tensor // the constant
+}
+
+func (r *reader) weightGrid(n *graph.Node) *weightPair {
+	u, sole := r.g.SoleUse(n.Inputs[1])
+	p := r.g.Producer(n.Inputs[1])
+	if !sole || u.Index != 1 || p == graph.NoNode || !isDequantize(r.g.Node(p)) {
+		return nil
+	}
+	dq := r.g.Node(p)
+	w := &weightPair{dq: p, q: graph.NoNode, t: r.g.Const(dq.Inputs[0])}
+	if q := r.g.Producer(dq.Inputs[0]); q != graph.NoNode && isQuantize(r.g.Node(q)) {
+		w.q, w.t = q, r.g.Const(r.g.Node(q).Inputs[0])
+	}
+	var err error
+	if w.grid, err = r.gridOf(dq); err != nil || w.t == nil || w.grid.block > 0 {
+		return nil
+	}
+	return w
+}
+
+// scaleWeights multiplies the scales of a weight by a factor per output channel, above 0; a factor that is 1 but for rounding changes nothing.
+func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) bool {
+	if !slices.ContainsFunc(factor, func(f float64) bool { return !(math.Abs(f-1) <= sameFactor) }) {
+		return true
+	}
+	if slices.ContainsFunc(factor, func(f float64) bool { return !(f > 0) || math.IsInf(f, 0) }) {
+		return false
+	}
+	n := r.g.Node(id)
+	channels := r.channels(n)
+	axis := 0
+	if n.Op == "ConvTranspose" || n.Op == "Gemm" && n.AttrInt("transB", 0) == 0 {
+		axis = 1
+	}
+	if len(factor) > 1 && (len(w.t.Shape) <= axis || w.t.Shape[axis] != channels) || w.grid.axis >= 0 && w.grid.axis != axis {
+		return false
+	}
+	var codes []int32
+	if w.q == graph.NoNode {
+		var err error
+		if codes, err = integers(w.t); err != nil {
+			return false
+		}
+	} else {
+		x, of := w.t.ToRowMajor(), w.grid.index(w.t.Shape)
+		codes = make([]int32, x.Len())
+		for i, v := range x.F32() {
+			codes[i] = w.grid.at(of(i)).Quantize(v)
+		}
+	}
+	count := max(len(factor), len(w.grid.scale))
+	shape := []int{}
+	if count > 1 || w.grid.axis >= 0 {
+		shape = []int{count}
+	}
+	scale, zero, zeros := tensor.New(tensor.Float32, shape...), tensor.New(w.grid.dtype, shape...), make([]int32, count)
+	for c := range count {
+		scale.F32()[c] = float32(float64(w.grid.scale[c%len(w.grid.scale)]) * factor[c%len(factor)])
+		zeros[c] = w.grid.zero[c%len(w.grid.zero)]
+	}
+	dq := graph.Node{Op: "DequantizeLinear", Attrs: slices.Clone(r.g.Node(w.dq).Attrs)}
+	if len(shape) > 0 {
+		dq.SetAttr(graph.Int("axis", int64(axis)))
+	}
+	name := n.Name + "_weight"
+	integer := tensor.New(w.grid.dtype, w.t.Shape...).WithIntegers(codes)
+	y, err := r.value(name, tensor.Float32, r.g.Value(n.Inputs[1]).Shape)
+	if err != nil {
+		return false
+	}
+	dq.Inputs = []graph.ValueID{r.g.AddConst(name+"_quantized", integer), r.g.AddConst(name+"_scale", scale), r.g.AddConst(name+"_zero_point", zero.WithIntegers(zeros))}
+	dq.Outputs = []graph.ValueID{y}
+	if _, err := r.g.AddNode(dq); err != nil {
+		return false
+	}
+	r.g.SetInput(id, 1, y)
+	r.g.RemoveNode(w.dq)
+	if w.q != graph.NoNode {
+		r.g.RemoveNode(w.q)
+	}
+	return true
+}
