@@ -33,6 +33,9 @@ type TuneOptions struct {
 	Memory  int64  // for activations to restart from
 	Force   bool   // keep what cannot be confirmed
 	Budget  string // of work, see ParseBudget; empty: no end
+	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
+	// profile do otherwise.
+	Profile string
 }
 
 // ParseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
@@ -67,6 +70,7 @@ type TuneResult struct {
 	Change      float64        `json:"change"` // mean of after - before over the held-out samples, paired
 	ChangeError *float64       `json:"change_error"`
 	Confirmed   bool           `json:"confirmed"`
+	Judged      string         `json:"judged"` // what the errors are of: "simulation", or the profile whose integers were run
 	Methods     []*tune.Report `json:"methods"`
 	Budget      float64        `json:"budget,omitempty"` // how many forwards might be spent; absent: no end
 	Work        float64        `json:"work"`             // how many were
@@ -134,6 +138,9 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 		methods = tune.Auto(methods)
 	}
 	r := &TuneResult{Plan: j.Plan, Samples: len(t.bench.Fit) + len(t.bench.Held), HeldOut: len(t.bench.Held), HeldOutKind: t.kind}
+	if r.Judged, err = t.objective(ctx, o); err != nil {
+		return nil, err
+	}
 	t.bench.Work = work
 	if err := t.resumable(methods, o); err != nil {
 		return nil, err
@@ -326,6 +333,13 @@ func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, a
 		ev, err := analysis.NewEvaluator(ctx, side.reference, again, o.Threads, 0)
 		if err != nil {
 			return nil, nil, err
+		}
+		if t.bench.Integers != nil {
+			*side.losses, err = ev.LossesOf(ctx, side.graph, func(g *graph.Graph) (analysis.Forward, error) { return t.bench.Integers(g, side.set) })
+			if err != nil {
+				return nil, nil, err
+			}
+			continue
 		}
 		q, err := sim.New(side.graph, side.set, sim.Options{Island: t.p.Target.Island, Runs: side.reference})
 		if err != nil {

@@ -28,6 +28,9 @@ type Bench struct {
 	Frozen map[graph.NodeID]bool
 	// Simulate makes the simulation of a graph for an executor that runs the reference.
 	Simulate func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error)
+	// Integers, if not nil, makes what runs the integers of a graph, and Losses are theirs: where the arithmetic of the target is not that of
+	// the simulation, a method is kept only if the integers get better. What is made is used for one sample at a time.
+	Integers func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error)
 	// Sums are the statistics' sums of what an operator reads, by its name; nil where there are none.
 	Sums func(node string) *observers.InputSums
 	// Fit and Held are the samples to fit on and those to try on; see exec.HeldOut.
@@ -124,7 +127,7 @@ func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Loss
 	} else if b.Work.Clock != nil {
 		watch = b.Work.Clock()
 	}
-	if now, err = b.losses(ctx); err == nil && b.Resume == nil {
+	if now, err = b.Losses(ctx); err == nil && b.Resume == nil {
 		n := 2 * len(b.Held)
 		b.Work.measure(n, watch())
 		b.forwards(float64(n))
@@ -151,7 +154,7 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 	if err != nil {
 		return nil, nil, err
 	}
-	after, err := b.losses(ctx)
+	after, err := b.Losses(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -195,14 +198,17 @@ type judge struct {
 	*analysis.Evaluator
 }
 
-// losses are the errors of the outputs on the held-out samples.
-func (b *Bench) losses(ctx context.Context) (analysis.Losses, error) {
+// Losses are the errors of the outputs on the held-out samples: of the integers where the bench has them, else of the simulation.
+func (b *Bench) Losses(ctx context.Context) (analysis.Losses, error) {
 	if b.judge == nil || b.judge.reference != b.Reference {
 		ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads, 0)
 		if err != nil {
 			return nil, err
 		}
 		b.judge = &judge{b.Reference, ev}
+	}
+	if b.Integers != nil {
+		return b.judge.LossesOf(ctx, b.Graph, func(g *graph.Graph) (analysis.Forward, error) { return b.Integers(g, b.Set) })
 	}
 	q, err := b.Simulate(b.Graph, b.Set, b.shared)
 	if err != nil {
