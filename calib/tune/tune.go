@@ -15,6 +15,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/observers"
 	"qwb/quantizer/overlay"
+	"qwb/quantizer/rewrite"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
@@ -22,8 +23,13 @@ import (
 // Bench is what methods work on. Reference and Graph have the same nodes and values; only constants of Graph differ.
 type Bench struct {
 	Reference *graph.Graph // float; not changed
-	Graph     *graph.Graph // with what tuning has changed so far
-	Set       *tqc.Set     // how Graph is quantized
+	// Steps made the reference of the model's graph in normal form. Rewrite returns Reference, Steps, Graph, Set, Frozen, Simulate and Sums of a
+	// bench whose reference has other steps in their place, is configured on what was observed of it, and has of b's tuned values those that
+	// fit it; nil where the plan allows no steps.
+	Steps   []rewrite.Step
+	Rewrite func(ctx context.Context, b *Bench, steps []rewrite.Step) (*Bench, error)
+	Graph   *graph.Graph // with what tuning has changed so far
+	Set     *tqc.Set     // how Graph is quantized
 	// Frozen are the operators whose weights keep the scales they have in Set, since they were tuned.
 	Frozen map[graph.NodeID]bool
 	// Simulate makes the simulation of a graph for an executor that runs the reference.
@@ -121,7 +127,7 @@ func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Loss
 	if r := b.Resume; r != nil {
 		b.Work.Limit, b.Work.Spent = r.Limit, r.Spent
 		reports = append(reports, r.Reports...)
-		if err := b.restore(r.Begin); err != nil {
+		if err := b.restore(ctx, r.Begin); err != nil {
 			return nil, nil, fmt.Errorf("tune: going on: %w", err)
 		}
 	} else if b.Work.Clock != nil {
@@ -142,7 +148,7 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 	b.Graph, b.Set, b.Frozen = was.Graph.Clone(), was.Set.Clone(), maps.Clone(was.Frozen)
 	b.stage, b.before = Progress{Method: m.Name, Stage: len(b.point.reports) + 1}, analysis.NewNSR(before.Estimate())
 	if r := b.Resume; r != nil {
-		if err := b.restore(r.Now); err != nil {
+		if err := b.restore(ctx, r.Now); err != nil {
 			return nil, nil, fmt.Errorf("going on: %w", err)
 		}
 		b.done, b.Resume, was.Resume = r.Layers, nil, nil
@@ -220,7 +226,7 @@ func (b *Bench) Losses(ctx context.Context) (analysis.Losses, error) {
 // Overlay returns what the bench's graph has otherwise than the reference, and the scales of its weights that were tuned. set is the final
 // one: its fingerprints are recorded. added names the nodes whose bias the model lacks.
 func (b *Bench) Overlay(set *tqc.Set, added map[string]bool) *overlay.Overlay {
-	o := &overlay.Overlay{}
+	o := &overlay.Overlay{Steps: b.Steps}
 	for _, id := range b.Graph.Nodes() {
 		n := b.Graph.Node(id)
 		for i, v := range n.Inputs {

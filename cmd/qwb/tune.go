@@ -103,6 +103,9 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	}
 	fmt.Fprintf(&b, "error%s on %d held-out samples (%s) of %d: centred NSR %s before, %s after; change %s\n", judged, r.HeldOut, r.HeldOutKind, r.Samples,
 		qwb.WithError(r.Before.NSR, r.Before.NSRError), qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError))
+	if r.FloatNSR != nil {
+		fmt.Fprintf(&b, "%d steps keep the float function: NSR %.2g against the model\n", r.Steps, *r.FloatNSR)
+	}
 	if r.Overlay == "" {
 		fmt.Fprintf(&b, "nothing was kept, %s is unchanged\n", r.Plan)
 	} else {
