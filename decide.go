@@ -11,7 +11,6 @@ import (
 	"qwb/calib"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
-	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -133,13 +132,7 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 	}
 	var lost error // tuned values that are gone or changed: no history can go on from them
 	if file := tunedFile(j.Plan, before); file != nil {
-		var o *overlay.Overlay
-		if o, lost = j.readOverlay(j.Plan, file); lost == nil {
-			_, lost = o.Reference(m.Graph)
-		}
-		if lost == nil {
-			_, _, lost = j.stepped(j.Plan, before, stats)
-		}
+		_, lost = j.readOverlay(j.Plan, file)
 	}
 	if was == is && lost == nil {
 		next.Decisions, next.Steps, next.Redo = before.Decisions, before.Steps, before.Redo

@@ -48,8 +48,9 @@ type LayerBench struct {
 	Weight *tensor.Tensor // of the reference; Graph has what it is tuned to so far
 	Slot   tqc.SlotID     // of the weight in Set, which has its scales as they are so far; NoSlot where only the bias can be tuned
 
-	walk *walk
-	gram *observers.Gram // once it was asked for
+	walk   *walk
+	gram   *observers.Gram // once it was asked for
+	rounds *rounding       // likewise
 }
 
 // Inputs calls f for every fitting sample in order: xq is what the operator reads behind the quantized prefix, quantized as it reads it, xf

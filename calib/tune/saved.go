@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"qwb/graph"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/passes"
-	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
 
@@ -33,16 +31,12 @@ type point struct {
 
 // changes is what tuning changes.
 type changes struct {
-	reference *graph.Graph
-	steps     []rewrite.Step
-	graph     *graph.Graph
-	set       *tqc.Set
-	frozen    map[graph.NodeID]bool
+	graph  *graph.Graph
+	set    *tqc.Set
+	frozen map[graph.NodeID]bool
 }
 
-func (b *Bench) changed() changes {
-	return changes{b.Reference, b.Steps, b.Graph.Clone(), b.Set, maps.Clone(b.Frozen)}
-}
+func (b *Bench) changed() changes { return changes{b.Graph.Clone(), b.Set, maps.Clone(b.Frozen)} }
 
 // pass remembers a place in the work, and offers it to Save.
 func (b *Bench) pass(layers []Layer, last bool) error {
@@ -68,19 +62,12 @@ func (b *Bench) offer(last bool) error {
 // differs is the overlay of a state.
 func (b *Bench) differs(s changes) *overlay.Overlay {
 	of := *b
-	of.Reference, of.Steps, of.Graph, of.Set, of.Frozen = s.reference, s.steps, s.graph, s.set, s.frozen
+	of.Graph, of.Set, of.Frozen = s.graph, s.set, s.frozen
 	return of.Overlay(s.set, nil)
 }
 
 // restore makes the bench what it was when an overlay was made of it.
-func (b *Bench) restore(ctx context.Context, o *overlay.Overlay) error {
-	if !sameSteps(o.Steps, b.Steps) {
-		next, err := b.rewritten(ctx, o.Steps)
-		if err != nil {
-			return err
-		}
-		*b = *next
-	}
+func (b *Bench) restore(o *overlay.Overlay) error {
 	g, set, frozen := b.Reference.Clone(), b.first.Clone(), map[graph.NodeID]bool{}
 	var nodes []graph.NodeID
 	for i := range o.Entries {

@@ -75,7 +75,13 @@ func bench(t *testing.T, platform *target.Target, fit, held int) (*Bench, map[st
 // benchOf configures the network for a platform.
 func benchOf(t *testing.T, platform *target.Target, fit, held int) (*Bench, map[string]bool) {
 	t.Helper()
-	g := graphtest.Parse(t, shifted)
+	return benchNet(t, shifted, platform, fit, held)
+}
+
+// benchNet configures a network whose input is that of shifted.
+func benchNet(t *testing.T, network string, platform *target.Target, fit, held int) (*Bench, map[string]bool) {
+	t.Helper()
+	g := graphtest.Parse(t, network)
 	require.Empty(t, graph.InferShapes(g))
 	stats, err := calib.Run(context.Background(), g, &exec.InMemory{Samples: sampleList(1000, 20)}, calib.Config{})
 	require.NoError(t, err)
