@@ -68,6 +68,14 @@ func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 	if err != nil {
 		return nil, err
 	}
+	work := 0.0
+	for _, n := range g.Count {
+		work += float64(n) * float64(g.K*g.K) / 2
+	}
+	if float {
+		work *= 3
+	}
+	l.Spend(work)
 	l.gram = g
 	return g, nil
 }

@@ -25,6 +25,7 @@ type walk struct {
 
 	// Of the layer under way:
 	at    int
+	ahead []bool // by node: the layer does not depend on it, so that it runs later
 	hooks func() *exec.Hooks
 	input bool // what it reads is looked at
 }
@@ -141,6 +142,7 @@ func (w *walk) enter(ctx context.Context, k int, input bool) error {
 	if err != nil {
 		return err
 	}
+	w.ahead = w.behind(w.list[k].node)
 	w.at, w.input, w.hooks = k, input, func() *exec.Hooks { return q.NewHooks(sim.View{Islands: true}) }
 	return w.each(ctx, w.states, func(r *exec.Runner, _ int, s *state) error {
 		t, err := w.look(ctx, r, s)
@@ -149,6 +151,28 @@ func (w *walk) enter(ctx context.Context, k int, input bool) error {
 		}
 		return err
 	})
+}
+
+// behind marks the nodes that a layer does not depend on, itself included.
+func (w *walk) behind(layer graph.NodeID) []bool {
+	list := make([]bool, w.Reference.NumNodes())
+	for i := range list {
+		list[i] = true
+	}
+	todo := []graph.NodeID{layer}
+	for len(todo) > 0 {
+		n := w.Reference.Node(todo[len(todo)-1])
+		todo = todo[:len(todo)-1]
+		for _, v := range n.Inputs {
+			if v == graph.NoValue {
+				continue
+			}
+			if p := w.Reference.Producer(v); p != graph.NoNode && list[p] {
+				list[p], todo = false, append(todo, p)
+			}
+		}
+	}
+	return list
 }
 
 // look returns what the layer under way reads and computes on a sample, from memory where it is there.
@@ -278,7 +302,7 @@ func (r *recorder) record(n *graph.Node, i int, t *tensor.Tensor) {
 		return
 	}
 	r.ran = append(r.ran, n.ID)
-	if r.needed(n.Outputs[i], r.lane) {
+	if r.needed(n.Outputs[i], r.lane, r.ahead) { // nodes that are not ahead run now
 		r.values, r.copies = append(r.values, n.Outputs[i]), append(r.copies, t.Clone())
 	}
 }
@@ -298,13 +322,13 @@ func (w *walk) own(n *graph.Node) bool {
 	return int(n.ID) < w.Reference.NumNodes() && w.Reference.Node(n.ID).Name == n.Name && w.Reference.Node(n.ID).Op == n.Op
 }
 
-// needed reports whether a node that has not run yet and that a layer depends on reads a value.
-func (w *walk) needed(v graph.ValueID, l *lane) bool {
+// needed reports whether a node reads a value that has not run yet and that some layer depends on, of those that among marks, nil for all.
+func (w *walk) needed(v graph.ValueID, l *lane, among []bool) bool {
 	if w.Reference.Captured(v) {
 		return true
 	}
 	for _, u := range w.Reference.Uses(v) {
-		if w.serves[u.Node] && !l.done[u.Node] {
+		if w.serves[u.Node] && !l.done[u.Node] && (among == nil || among[u.Node]) {
 			return true
 		}
 	}
@@ -326,7 +350,7 @@ func (w *walk) drop(s *state) {
 			if t == nil || w.Reference.IsInput(graph.ValueID(v)) {
 				continue
 			}
-			if !w.needed(graph.ValueID(v), l) {
+			if !w.needed(graph.ValueID(v), l, nil) {
 				l.kept[v] = nil
 				continue
 			}
