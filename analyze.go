@@ -41,6 +41,9 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 	}
 	if o.Statistical {
 		stats, err := j.planStats(p)
+		if err == nil && p.broken == nil {
+			stats, _, err = j.stepped(p.File, p.Plan, stats)
+		}
 		if err != nil {
 			j.warn("no thresholds in the report: %v", err)
 		} else {

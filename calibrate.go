@@ -111,7 +111,7 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 		return nil, err
 	}
 	d := &Derivation{Target: t, Stats: stats, Threads: o.Threads}
-	if err := j.tunedBy(d, j.Plan, tunedFile(j.Plan, next), m.Graph); err != nil {
+	if err := j.tunedBy(d, j.Plan, next, m.Graph); err != nil {
 		return nil, err
 	}
 	out, err := d.remembered(ctx, next)
@@ -121,7 +121,7 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err != nil {
 		return nil, err
 	}
-	p, err := planOf(out, next, stats)
+	p, err := planOf(out, next, d.Stats)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ type change struct {
 	// the program made it, or its decisions were edited. The stored numbers stand.
 	was   *Derived
 	other string
+	used  *Derivation // the last one that derived: d, or one with other tuned values
 }
 
 // change opens the plan with all that it is derived with. A plan of version 1 is brought over first, in memory.
@@ -45,6 +46,7 @@ func (c *change) open(ctx context.Context, threads int) (err error) {
 	if c.d, err = c.derivation(c.p, threads); err != nil {
 		return err
 	}
+	c.used = c.d
 	if c.p.Plan.Options != nil {
 		if err := c.migrate(ctx); err != nil {
 			return fmt.Errorf("%s is a plan of version 1 and cannot be brought over: %w; it can be read, evaluated and exported as it is", c.p.File, err)
@@ -112,6 +114,7 @@ func (c *change) derive(ctx context.Context, next *plan.Plan) (*Derived, error) 
 	if err != nil {
 		return nil, err
 	}
+	c.used = d
 	out, err := d.remembered(ctx, next)
 	if err != nil {
 		return nil, err
@@ -130,25 +133,33 @@ func (c *change) under(next *plan.Plan) (*Derivation, error) {
 	if was == nil && is == nil || was != nil && is != nil && was.SHA256 == is.SHA256 {
 		return c.d, nil
 	}
-	reference, err := c.normalAgain(c.p)
+	normal, err := c.normalAgain(c.p)
 	if err != nil {
 		return nil, err
 	}
-	d := &Derivation{Target: c.d.Target, Stats: c.d.Stats, Imported: c.d.Imported, Threads: c.d.Threads}
-	return d, c.tunedBy(d, c.p.File, is, reference)
+	d := &Derivation{Target: c.d.Target, Stats: c.d.base, Imported: c.d.Imported, Threads: c.d.Threads}
+	return d, c.tunedBy(d, c.p.File, next, normal)
 }
 
-// tunedBy gives a derivation a graph with the tuned values of a file, nil for none; reference is not prepared for them yet.
-func (j *job) tunedBy(d *Derivation, planFile string, is *plan.File, reference *graph.Graph) error {
+// tunedBy gives a derivation, whose statistics are of the normal form, the graph with the tuned values that a plan names.
+func (j *job) tunedBy(d *Derivation, planFile string, p *plan.Plan, normal *graph.Graph) error {
+	d.base = d.Stats
+	is := tunedFile(planFile, p)
 	if is == nil {
-		d.tuned(reference, nil)
+		d.tuned(normal, nil)
 		return nil
 	}
 	o, err := j.readOverlay(planFile, is)
 	if err != nil {
 		return err
 	}
-	o.Prepare(reference)
+	reference, err := o.Reference(normal)
+	if err != nil {
+		return Checkf("%s: tuned values: %v", planFile, err)
+	}
+	if d.Stats, _, err = j.stepped(planFile, p, d.base); err != nil {
+		return err
+	}
 	d.tuned(reference, o)
 	return nil
 }
@@ -195,7 +206,7 @@ func stand(g *graph.Graph, stored, was, now *tqc.Set) error {
 func (c *change) write(next *plan.Plan, out *Derived) error {
 	meta := next.Meta
 	if c.d.Stats != nil {
-		meta.Warnings = planWarnings(out.Warnings, c.d.Stats, meta.Data.Synthetic)
+		meta.Warnings = planWarnings(out.Warnings, c.used.Stats, meta.Data.Synthetic)
 	}
 	c.warnNew(c.p.Plan, meta.Warnings)
 	c.warnTuned(next, out)

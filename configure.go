@@ -8,6 +8,7 @@ import (
 	"qwb/graph"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/rewrite"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -25,14 +26,15 @@ type Planned struct {
 	Plan   *plan.Plan
 	Set    *tqc.Set
 	Target *target.Target
-	// Reference is the normal form, which runs in float. Graph is its clone with what was tuned (Overlay, nil for nothing), which is
+	// Reference is the normal form after the steps of Overlay, which runs in float and computes what the model does. Graph is its clone with what was tuned (Overlay, nil for nothing), which is
 	// quantized. Stale lists what was tuned and does not fit any more.
 	Reference *graph.Graph
 	Overlay   *overlay.Overlay
 	Stale     []overlay.Stale
 
 	catalog *Catalog
-	sum     string // SHA-256 of the file as it was read
+	broken  *rewrite.Broken // the step of the tuned values that does not fit; Reference is without all of them then
+	sum     string          // SHA-256 of the file as it was read
 }
 
 // sampleHashes lists the hashes of the samples behind statistics.

@@ -11,6 +11,7 @@ import (
 	"qwb/calib"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
+	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -132,7 +133,13 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 	}
 	var lost error // tuned values that are gone or changed: no history can go on from them
 	if file := tunedFile(j.Plan, before); file != nil {
-		_, lost = j.readOverlay(j.Plan, file)
+		var o *overlay.Overlay
+		if o, lost = j.readOverlay(j.Plan, file); lost == nil {
+			_, lost = o.Reference(m.Graph)
+		}
+		if lost == nil {
+			_, _, lost = j.stepped(j.Plan, before, stats)
+		}
 	}
 	if was == is && lost == nil {
 		next.Decisions, next.Steps, next.Redo = before.Decisions, before.Steps, before.Redo

@@ -24,7 +24,7 @@ import (
 type Derivation struct {
 	Graph  *graph.Graph
 	Target *target.Target
-	// Stats are the statistics of the graph. For a plan that was imported they are nil and Imported is what the file says.
+	// Stats are the statistics of the graph, with the steps of Overlay. For a plan that was imported they are nil and Imported is what the file says.
 	Stats    *calib.Stats
 	Imported *tqc.Set
 	Threads  int        // never changes a result
@@ -33,6 +33,8 @@ type Derivation struct {
 	// for keep its scales.
 	Overlay   *overlay.Overlay
 	Reference *graph.Graph
+
+	base *calib.Stats // those of the graph without steps that tuning made, which Stats are not
 }
 
 // Derived is what follows from decisions.

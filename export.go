@@ -155,6 +155,9 @@ func (j *job) replaces(p *Planned, out string) error {
 	if tuned := tunedFile(p.File, p.Plan); tuned != nil {
 		inputs = append(inputs, plan.Resolve(p.File, tuned.Path))
 	}
+	if f := steppedFile(p.File, p.Plan); f != nil {
+		inputs = append(inputs, plan.Resolve(p.File, f.Path))
+	}
 	for _, name := range inputs {
 		if out != "" && j.sameFile(name, out) {
 			return fmt.Errorf("export: %s would be replaced: name another file with -o", name)

@@ -276,7 +276,7 @@ type GCResult struct {
 	Kept    []string `json:"kept"`
 }
 
-// gc removes the files with tuned values that no decision of the plan names, those that were undone included.
+// gc removes the files with tuned values, and with statistics of what they changed, that no decision of the plan names, those that were undone included.
 func (j *job) gc() (*GCResult, error) {
 	p, _, err := j.readPlan(j.Plan)
 	if err != nil {
@@ -286,6 +286,7 @@ func (j *job) gc() (*GCResult, error) {
 	for _, list := range append([]plan.Step{p.Decisions}, p.Redo...) {
 		for i := range list {
 			named[strings.TrimPrefix(list[i].Overlay, "sha256:")] = true
+			named[strings.TrimPrefix(list[i].Statistics, "sha256:")] = true
 		}
 	}
 	r := &GCResult{Plan: j.Plan, Removed: []string{}, Kept: []string{}}
@@ -293,7 +294,11 @@ func (j *job) gc() (*GCResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	for _, file := range files {
+	more, err := SteppedFiles(j.store(), j.Plan)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	for _, file := range append(files, more...) {
 		b, err := readFile(j.store(), file, maxOverlay)
 		if err != nil {
 			return nil, fmt.Errorf("plan: %w", err)

@@ -59,6 +59,9 @@ func (j *job) openToChange(file string) (*Planned, error) {
 		return nil, err
 	}
 	out.Graph, out.Stale = out.tunedGraph(out.Set)
+	if b := out.broken; b != nil {
+		out.Stale = append([]overlay.Stale{{At: b.At, Why: b.Error()}}, out.Stale...)
+	}
 	return out, nil
 }
 
@@ -68,11 +71,18 @@ func (j *job) apply(p *Planned) (err error) {
 		if p.Overlay, err = j.readOverlay(p.File, tuned); err != nil {
 			return err
 		}
-		p.Graph = p.Graph.Clone()
-		p.Overlay.Prepare(p.Graph)
+		normal := p.Graph
+		if p.Graph, err = p.Overlay.Reference(normal); errors.As(err, &p.broken) {
+			p.Graph = normal.Clone()
+			p.Overlay.Prepare(p.Graph)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", p.File, err)
+		}
 		p.Reference = p.Graph
 	}
-	if p.Set, err = p.Plan.Apply(p.Graph); err != nil {
+	if p.Set, err = p.Plan.Apply(p.Graph); err != nil && p.broken != nil {
+		return Checkf("%s: what was tuned does not fit the model any more: %v: run qwb calibrate again, which keeps the other decisions", p.File, p.broken)
+	} else if err != nil {
 		return fmt.Errorf("%s: %w", p.File, err)
 	}
 	if edited, err := p.Plan.Edited(); err != nil || !edited {
@@ -86,13 +96,12 @@ func tunedFile(file string, p *plan.Plan) *plan.File {
 	if p.Options != nil {
 		return p.Options.Tuned
 	}
-	in := decision.InForce(p.Decisions)
-	for i := len(in) - 1; i >= 0; i-- {
-		if hash, ok := strings.CutPrefix(p.Decisions[i].Overlay, "sha256:"); ok && in[i] {
-			return &plan.File{Path: plan.Relative(file, overlay.FileName(file, hash)), SHA256: hash}
-		}
+	d := tunedDecision(p)
+	if d == nil {
+		return nil
 	}
-	return nil
+	hash := strings.TrimPrefix(d.Overlay, "sha256:")
+	return &plan.File{Path: plan.Relative(file, overlay.FileName(file, hash)), SHA256: hash}
 }
 
 // planTarget finds the target of a plan: built in, or written down in it.
@@ -127,7 +136,11 @@ func (j *job) derivation(p *Planned, threads int) (*Derivation, error) {
 	if ranges, err := stats.RangesHash(); err != nil || p.Plan.Ranges != "" && ranges != p.Plan.Ranges {
 		return nil, errors.Join(err, fmt.Errorf("%s: the statistics are of the samples that %s was made from but hold other numbers; calibrate again", j.statsOf(p.File), p.File))
 	}
-	d.Stats = stats
+	if d.base, d.Stats = stats, stats; p.broken == nil {
+		if d.Stats, _, err = j.stepped(p.File, p.Plan, stats); err != nil {
+			return nil, err
+		}
+	}
 	return d, nil
 }
 

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"qwb/analysis"
+	"qwb/calib"
 	"qwb/calib/tune"
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -33,6 +35,9 @@ type TuneOptions struct {
 	Memory  int64  // for activations to restart from
 	Force   bool   // keep what cannot be confirmed
 	Budget  string // of work, see ParseBudget; empty: no end
+	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
+	// profile do otherwise.
+	Profile string
 }
 
 // ParseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
@@ -57,20 +62,25 @@ func ParseBudget(text string) (*tune.Work, error) {
 
 // TuneResult is what tune --json prints. Before and After are the error of the outputs on the held-out samples, see analysis.Judge.
 type TuneResult struct {
-	Plan        string         `json:"plan"`
-	Overlay     string         `json:"overlay"` // the file of tuned values; empty where nothing was kept
-	Samples     int            `json:"samples"`
-	HeldOut     int            `json:"held_out"`
-	HeldOutKind string         `json:"held_out_kind"`
-	Before      analysis.NSR   `json:"before"`
-	After       analysis.NSR   `json:"after"`
-	Change      float64        `json:"change"` // mean of after - before over the held-out samples, paired
-	ChangeError *float64       `json:"change_error"`
-	Confirmed   bool           `json:"confirmed"`
-	Methods     []*tune.Report `json:"methods"`
-	Budget      float64        `json:"budget,omitempty"` // how many forwards might be spent; absent: no end
-	Work        float64        `json:"work"`             // how many were
-	Seconds     float64        `json:"seconds"`
+	Plan        string       `json:"plan"`
+	Overlay     string       `json:"overlay"` // the file of tuned values; empty where nothing was kept
+	Samples     int          `json:"samples"`
+	HeldOut     int          `json:"held_out"`
+	HeldOutKind string       `json:"held_out_kind"`
+	Before      analysis.NSR `json:"before"`
+	After       analysis.NSR `json:"after"`
+	Change      float64      `json:"change"` // mean of after - before over the held-out samples, paired
+	ChangeError *float64     `json:"change_error"`
+	Confirmed   bool         `json:"confirmed"`
+	// Steps is how many steps keep the float function in front of all else, and FloatNSR what they leave of it: the largest error of an
+	// output of the reference against the model, relative to its power, on the samples that the statistics keep.
+	Steps    int            `json:"steps,omitempty"`
+	FloatNSR *float64       `json:"float_nsr,omitempty"`
+	Judged   string         `json:"judged"` // what the errors are of: "simulation", or the profile whose integers were run
+	Methods  []*tune.Report `json:"methods"`
+	Budget   float64        `json:"budget,omitempty"` // how many forwards might be spent; absent: no end
+	Work     float64        `json:"work"`             // how many were
+	Seconds  float64        `json:"seconds"`
 }
 
 // methodsNamed finds methods by their names.
@@ -134,6 +144,9 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 		methods = tune.Auto(methods)
 	}
 	r := &TuneResult{Plan: j.Plan, Samples: len(t.bench.Fit) + len(t.bench.Held), HeldOut: len(t.bench.Held), HeldOutKind: t.kind}
+	if r.Judged, err = t.objective(ctx, o); err != nil {
+		return nil, err
+	}
 	t.bench.Work = work
 	if err := t.resumable(methods, o); err != nil {
 		return nil, err
@@ -147,6 +160,9 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	found, err := t.settle(ctx, o.Threads)
 	if err != nil {
 		return nil, err
+	}
+	if r.Steps = len(found.overlay.Steps); r.Steps > 0 {
+		r.FloatNSR = &found.steps.nsr
 	}
 	before, after, err := t.losses(ctx, found, o)
 	if err != nil {
@@ -183,53 +199,65 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 // tuning is one run of tune.
 type tuning struct {
 	*change
-	bench *tune.Bench
-	added map[string]bool // nodes that were given a bias
-	kind  string          // of the held-out samples
+	o        TuneOptions
+	bench    *tune.Bench
+	added    map[string]bool           // nodes that were given a bias
+	kind     string                    // of the held-out samples
+	observed map[string]*observedSteps // by the hash of the steps
+	recent   []string                  // keys of observed, in the order in which they came
 }
 
 // tuning makes everything ready: the samples, and a reference with a bias at every operator that could have one.
 func (c *change) tuning(ctx context.Context, o TuneOptions) (*tuning, error) {
 	p := c.p
-	t := &tuning{change: c, added: map[string]bool{}}
-	reference := p.Reference.Clone()
-	if p.Plan.Imported == nil { // its scales are the file's own, which has none for more biases
-		t.added = tune.Prepare(reference, p.Set)
+	t := &tuning{change: c, o: o, added: map[string]bool{}}
+	fits := p.fitting()
+	if fits == nil {
+		fits = &overlay.Overlay{}
 	}
-	if p.Overlay != nil {
+	if p.Overlay != nil { // stale ones too: the reference has their biases
 		for _, e := range p.Overlay.Entries {
 			if e.Added {
 				t.added[e.Node] = true
 			}
 		}
 	}
-	t.bench = &tune.Bench{Reference: reference, Graph: reference.Clone(), Threads: o.Threads, Memory: o.Memory, Force: o.Force}
-	if s := c.d.Stats; s != nil && s.HasSums() {
-		t.bench.Sums = s.Sums
-	}
-	fits := p.fitting()
-	if fits != nil {
-		t.bench.Graph, _ = fits.Apply(reference, nil)
-		t.bench.Frozen = frozenNodes(reference, fits)
-	}
 	var err error
-	if t.bench.Set, err = t.configure(ctx, reference, t.bench.Graph, fits); err != nil {
+	if t.bench, err = t.newBench(ctx, p.Reference.Clone(), c.d.Stats, p.Set, fits); err != nil {
 		return nil, err
-	}
-	t.bench.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
-		return sim.New(g, set, sim.Options{Island: p.Target.Island, Constants: shared, Runs: reference})
 	}
 	return t, t.read(ctx, o)
 }
 
-// configure derives the plan's decisions for a graph with the same nodes, which is a reference with tuned values.
-func (t *tuning) configure(ctx context.Context, reference, g *graph.Graph, o *overlay.Overlay) (*tqc.Set, error) {
-	d := &Derivation{Reference: reference, Graph: g, Overlay: o, Target: t.d.Target, Stats: t.d.Stats, Imported: t.d.Imported, Threads: t.d.Threads}
-	out, err := d.Derive(ctx, t.p.Plan.Decisions)
+// newBench makes a bench on a reference that is prepared for tuned values; set is its configuration without them.
+func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *calib.Stats, set *tqc.Set, fits *overlay.Overlay) (*tune.Bench, error) {
+	if t.p.Plan.Imported == nil { // its scales are the file's own, which has none for more biases
+		maps.Copy(t.added, tune.Prepare(reference, set))
+	}
+	b := &tune.Bench{Reference: reference, Steps: fits.Steps, Threads: t.o.Threads, Memory: t.o.Memory, Force: t.o.Force}
+	if stats != nil && stats.HasSums() {
+		b.Sums = stats.Sums
+	}
+	b.Graph, _ = fits.Apply(reference, nil)
+	b.Frozen = frozenNodes(reference, fits)
+	out, err := t.configure(ctx, stats, reference, b.Graph, fits)
 	if err != nil {
 		return nil, err
 	}
-	return out.Set, nil
+	b.Set = out.Set
+	b.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
+		return sim.New(g, set, sim.Options{Island: t.p.Target.Island, Constants: shared, Runs: reference})
+	}
+	if t.p.Plan.Imported == nil {
+		b.Rewrite = t.rewrite
+	}
+	return b, nil
+}
+
+// configure derives the plan's decisions for a graph with the same nodes, which is a reference with tuned values.
+func (t *tuning) configure(ctx context.Context, stats *calib.Stats, reference, g *graph.Graph, o *overlay.Overlay) (*Derived, error) {
+	d := &Derivation{Reference: reference, Graph: g, Overlay: o, Target: t.d.Target, Stats: stats, Imported: t.d.Imported, Threads: t.d.Threads}
+	return d.Derive(ctx, t.p.Plan.Decisions)
 }
 
 // read reads all samples and splits them.
@@ -287,20 +315,27 @@ type tuned struct {
 	reference *graph.Graph
 	graph     *graph.Graph
 	set       *tqc.Set
+	steps     *observedSteps
+	warnings  []tqc.Warning // of the plan
 }
 
 // settle puts together what was kept: a reference with no more biases than are needed, and the scales of the tuned graph.
 func (t *tuning) settle(ctx context.Context, threads int) (*tuned, error) {
 	f := &tuned{overlay: t.bench.Overlay(t.bench.Set, t.added)}
-	normal, err := t.normalAgain(t.p)
+	var err error
+	if f.steps, err = t.observe(ctx, f.overlay.Steps); err != nil {
+		return nil, err
+	}
+	f.reference = f.steps.reference.Clone()
+	f.overlay.Prepare(f.reference)
+	g, _ := f.overlay.Apply(f.reference, nil)
+	out, err := t.configure(ctx, f.steps.stats, f.reference, g, f.overlay)
 	if err != nil {
 		return nil, err
 	}
-	f.reference = normal
-	f.overlay.Prepare(f.reference)
-	g, _ := f.overlay.Apply(f.reference, nil)
-	if f.set, err = t.configure(ctx, f.reference, g, f.overlay); err != nil {
-		return nil, err
+	f.set = out.Set
+	if f.warnings = t.p.Plan.Warnings; f.steps.stats != nil {
+		f.warnings = planWarnings(out.Warnings, f.steps.stats, t.p.Plan.Data.Synthetic)
 	}
 	for i := range f.overlay.Entries {
 		e := &f.overlay.Entries[i]
@@ -327,6 +362,13 @@ func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, a
 		if err != nil {
 			return nil, nil, err
 		}
+		if t.bench.Integers != nil {
+			*side.losses, err = ev.LossesOf(ctx, side.graph, func(g *graph.Graph) (analysis.Forward, error) { return t.bench.Integers(g, side.set) })
+			if err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
 		q, err := sim.New(side.graph, side.set, sim.Options{Island: t.p.Target.Island, Runs: side.reference})
 		if err != nil {
 			return nil, nil, err
@@ -340,11 +382,25 @@ func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, a
 
 // write writes the tuned values and the plan with the decision that names them, and returns the name of their file.
 func (t *tuning) write(f *tuned, r *TuneResult, o TuneOptions) (string, error) {
-	file, stage, err := t.stageOverlay(t.p.File, f.overlay)
+	file, tuned, err := t.stageOverlay(t.p.File, f.overlay)
 	if err != nil {
 		return "", err
 	}
-	d := decision.Decision{By: decision.ByTune, Method: strings.Join(o.Methods, ","), Overlay: "sha256:" + file.SHA256}
+	statistics, observed, err := t.stageStats(t.p.File, f.steps.changed)
+	if err != nil {
+		return "", err
+	}
+	stage := func(s Stage) error {
+		for _, add := range []func(Stage) error{tuned, observed} {
+			if add != nil {
+				if err := add(s); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	d := decision.Decision{By: decision.ByTune, Method: strings.Join(o.Methods, ","), Overlay: "sha256:" + file.SHA256, Statistics: statistics}
 	if r.Budget > 0 {
 		if d.Params, err = json.Marshal(tuneParams{Budget: fmt.Sprintf("%.0f forwards", r.Budget)}); err != nil {
 			return "", fmt.Errorf("tune: %w", err)
@@ -362,7 +418,9 @@ func (t *tuning) write(f *tuned, r *TuneResult, o TuneOptions) (string, error) {
 		return "", err
 	}
 	next.Decide(d)
-	np, err := plan.FromSet(f.graph, f.set, next.Meta)
+	meta := next.Meta
+	meta.Warnings = f.warnings
+	np, err := plan.FromSet(f.graph, f.set, meta)
 	if err != nil {
 		return "", err
 	}

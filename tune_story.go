@@ -24,6 +24,8 @@ type TuneEvidence struct {
 	Change      float64      `json:"change"`
 	ChangeError *float64     `json:"change_error"`
 	Confirmed   bool         `json:"confirmed"`
+	Steps       int          `json:"steps,omitempty"` // that keep the float function, and what they leave of it
+	FloatNSR    *float64     `json:"float_nsr,omitempty"`
 	// Methods are those that were tried, in this order. Plans from before have none.
 	Methods []MethodEvidence `json:"methods,omitempty"`
 }
@@ -40,7 +42,7 @@ type MethodEvidence struct {
 
 func tuneEvidence(r *TuneResult) *TuneEvidence {
 	e := &TuneEvidence{Samples: r.Samples, HeldOut: r.HeldOut, HeldOutKind: r.HeldOutKind, Before: r.Before, After: r.After, Change: r.Change,
-		ChangeError: r.ChangeError, Confirmed: r.Confirmed}
+		ChangeError: r.ChangeError, Confirmed: r.Confirmed, Steps: r.Steps, FloatNSR: r.FloatNSR}
 	for _, m := range r.Methods {
 		e.Methods = append(e.Methods, MethodEvidence{m.Name, len(m.Layers), m.Kept, m.Before.NSR, m.After.NSR, m.Note})
 	}
@@ -60,6 +62,9 @@ func (l *Logged) Story() []string {
 	var p tuneParams
 	if l.Params != nil && json.Unmarshal(l.Params, &p) == nil && p.Budget != "" {
 		lines = append(lines, "budget: "+p.Budget)
+	}
+	if e.FloatNSR != nil {
+		lines = append(lines, fmt.Sprintf("%d steps keep the float function: NSR %.2g against the model", e.Steps, *e.FloatNSR))
 	}
 	word := "confirmed"
 	if !e.Confirmed {

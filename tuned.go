@@ -62,6 +62,9 @@ func (p *Planned) fitting() *overlay.Overlay {
 		return nil
 	}
 	o := &overlay.Overlay{}
+	if p.broken == nil {
+		o.Steps = p.Overlay.Steps
+	}
 	for _, e := range p.Overlay.Entries {
 		if !slices.ContainsFunc(p.Stale, func(s overlay.Stale) bool { return s.At == e.At() }) {
 			o.Entries = append(o.Entries, e)

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"qwb/graph"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/passes"
+	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
 
@@ -31,12 +33,16 @@ type point struct {
 
 // changes is what tuning changes.
 type changes struct {
-	graph  *graph.Graph
-	set    *tqc.Set
-	frozen map[graph.NodeID]bool
+	reference *graph.Graph
+	steps     []rewrite.Step
+	graph     *graph.Graph
+	set       *tqc.Set
+	frozen    map[graph.NodeID]bool
 }
 
-func (b *Bench) changed() changes { return changes{b.Graph.Clone(), b.Set, maps.Clone(b.Frozen)} }
+func (b *Bench) changed() changes {
+	return changes{b.Reference, b.Steps, b.Graph.Clone(), b.Set, maps.Clone(b.Frozen)}
+}
 
 // pass remembers a place in the work, and offers it to Save.
 func (b *Bench) pass(layers []Layer, last bool) error {
@@ -62,12 +68,19 @@ func (b *Bench) offer(last bool) error {
 // differs is the overlay of a state.
 func (b *Bench) differs(s changes) *overlay.Overlay {
 	of := *b
-	of.Graph, of.Set, of.Frozen = s.graph, s.set, s.frozen
+	of.Reference, of.Steps, of.Graph, of.Set, of.Frozen = s.reference, s.steps, s.graph, s.set, s.frozen
 	return of.Overlay(s.set, nil)
 }
 
 // restore makes the bench what it was when an overlay was made of it.
-func (b *Bench) restore(o *overlay.Overlay) error {
+func (b *Bench) restore(ctx context.Context, o *overlay.Overlay) error {
+	if !sameSteps(o.Steps, b.Steps) {
+		next, err := b.rewritten(ctx, o.Steps)
+		if err != nil {
+			return err
+		}
+		*b = *next
+	}
 	g, set, frozen := b.Reference.Clone(), b.first.Clone(), map[graph.NodeID]bool{}
 	var nodes []graph.NodeID
 	for i := range o.Entries {

@@ -15,6 +15,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/observers"
 	"qwb/quantizer/overlay"
+	"qwb/quantizer/rewrite"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
@@ -22,12 +23,20 @@ import (
 // Bench is what methods work on. Reference and Graph have the same nodes and values; only constants of Graph differ.
 type Bench struct {
 	Reference *graph.Graph // float; not changed
-	Graph     *graph.Graph // with what tuning has changed so far
-	Set       *tqc.Set     // how Graph is quantized
+	// Steps made the reference of the model's graph in normal form. Rewrite returns Reference, Steps, Graph, Set, Frozen, Simulate and Sums of a
+	// bench whose reference has other steps in their place, is configured on what was observed of it, and has of b's tuned values those that
+	// fit it; nil where the plan allows no steps.
+	Steps   []rewrite.Step
+	Rewrite func(ctx context.Context, b *Bench, steps []rewrite.Step) (*Bench, error)
+	Graph   *graph.Graph // with what tuning has changed so far
+	Set     *tqc.Set     // how Graph is quantized
 	// Frozen are the operators whose weights keep the scales they have in Set, since they were tuned.
 	Frozen map[graph.NodeID]bool
 	// Simulate makes the simulation of a graph for an executor that runs the reference.
 	Simulate func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error)
+	// Integers, if not nil, makes what runs the integers of a graph, and Losses are theirs: where the arithmetic of the target is not that of
+	// the simulation, a method is kept only if the integers get better. What is made is used for one sample at a time.
+	Integers func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error)
 	// Sums are the statistics' sums of what an operator reads, by its name; nil where there are none.
 	Sums func(node string) *observers.InputSums
 	// Fit and Held are the samples to fit on and those to try on; see exec.HeldOut.
@@ -118,13 +127,13 @@ func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Loss
 	if r := b.Resume; r != nil {
 		b.Work.Limit, b.Work.Spent = r.Limit, r.Spent
 		reports = append(reports, r.Reports...)
-		if err := b.restore(r.Begin); err != nil {
+		if err := b.restore(ctx, r.Begin); err != nil {
 			return nil, nil, fmt.Errorf("tune: going on: %w", err)
 		}
 	} else if b.Work.Clock != nil {
 		watch = b.Work.Clock()
 	}
-	if now, err = b.losses(ctx); err == nil && b.Resume == nil {
+	if now, err = b.Losses(ctx); err == nil && b.Resume == nil {
 		n := 2 * len(b.Held)
 		b.Work.measure(n, watch())
 		b.forwards(float64(n))
@@ -139,7 +148,7 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 	b.Graph, b.Set, b.Frozen = was.Graph.Clone(), was.Set.Clone(), maps.Clone(was.Frozen)
 	b.stage, b.before = Progress{Method: m.Name, Stage: len(b.point.reports) + 1}, analysis.NewNSR(before.Estimate())
 	if r := b.Resume; r != nil {
-		if err := b.restore(r.Now); err != nil {
+		if err := b.restore(ctx, r.Now); err != nil {
 			return nil, nil, fmt.Errorf("going on: %w", err)
 		}
 		b.done, b.Resume, was.Resume = r.Layers, nil, nil
@@ -151,7 +160,7 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 	if err != nil {
 		return nil, nil, err
 	}
-	after, err := b.losses(ctx)
+	after, err := b.Losses(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -195,14 +204,17 @@ type judge struct {
 	*analysis.Evaluator
 }
 
-// losses are the errors of the outputs on the held-out samples.
-func (b *Bench) losses(ctx context.Context) (analysis.Losses, error) {
+// Losses are the errors of the outputs on the held-out samples: of the integers where the bench has them, else of the simulation.
+func (b *Bench) Losses(ctx context.Context) (analysis.Losses, error) {
 	if b.judge == nil || b.judge.reference != b.Reference {
 		ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads, 0)
 		if err != nil {
 			return nil, err
 		}
 		b.judge = &judge{b.Reference, ev}
+	}
+	if b.Integers != nil {
+		return b.judge.LossesOf(ctx, b.Graph, func(g *graph.Graph) (analysis.Forward, error) { return b.Integers(g, b.Set) })
 	}
 	q, err := b.Simulate(b.Graph, b.Set, b.shared)
 	if err != nil {
@@ -214,7 +226,7 @@ func (b *Bench) losses(ctx context.Context) (analysis.Losses, error) {
 // Overlay returns what the bench's graph has otherwise than the reference, and the scales of its weights that were tuned. set is the final
 // one: its fingerprints are recorded. added names the nodes whose bias the model lacks.
 func (b *Bench) Overlay(set *tqc.Set, added map[string]bool) *overlay.Overlay {
-	o := &overlay.Overlay{}
+	o := &overlay.Overlay{Steps: b.Steps}
 	for _, id := range b.Graph.Nodes() {
 		n := b.Graph.Node(id)
 		for i, v := range n.Inputs {

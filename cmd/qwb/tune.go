@@ -61,6 +61,7 @@ again. With -v every operator is listed. See docs/tuning.md.`, list.String(), an
 	c.Flags().StringSliceVar(&methods, "method", nil, "auto, or names separated by commas")
 	c.Flags().StringVar(&o.Budget, "budget", "", "how much to do: a time (10m) or work (5000forwards: so many samples through the whole graph)")
 	c.Flags().BoolVar(&o.Force, "force", false, "keep what could not be confirmed on held-out samples")
+	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile whose integers are to get better (default: the platform's where its integers differ from the simulation): "+profiles())
 	return c
 }
 
@@ -96,8 +97,15 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	if r.Budget > 0 {
 		fmt.Fprintf(&b, "%.0f forwards of a budget of %.0f\n", r.Work, r.Budget)
 	}
-	fmt.Fprintf(&b, "error on %d held-out samples (%s) of %d: centred NSR %s before, %s after; change %s\n", r.HeldOut, r.HeldOutKind, r.Samples,
+	judged := ""
+	if r.Judged != qwb.Simulated {
+		judged = " of the integers of profile " + r.Judged
+	}
+	fmt.Fprintf(&b, "error%s on %d held-out samples (%s) of %d: centred NSR %s before, %s after; change %s\n", judged, r.HeldOut, r.HeldOutKind, r.Samples,
 		qwb.WithError(r.Before.NSR, r.Before.NSRError), qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError))
+	if r.FloatNSR != nil {
+		fmt.Fprintf(&b, "%d steps keep the float function: NSR %.2g against the model\n", r.Steps, *r.FloatNSR)
+	}
 	if r.Overlay == "" {
 		fmt.Fprintf(&b, "nothing was kept, %s is unchanged\n", r.Plan)
 	} else {

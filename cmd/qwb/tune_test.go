@@ -57,6 +57,7 @@ func TestTuneWritesAnOverlayThatEveryCommandRunsOn(t *testing.T) {
 			}
 			require.Equal(t, "half", r["held_out_kind"])
 			require.Equal(t, 48.0, r["samples"])
+			require.Equal(t, "simulation", r["judged"])
 			nsr := func(at string) float64 { return r[at].(map[string]any)["nsr"].(float64) }
 			require.Less(t, nsr("after"), nsr("before"))
 			method := r["methods"].([]any)[0].(map[string]any)

@@ -1,0 +1,75 @@
+package qwb
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
+	"qwb/quantizer/tqc"
+)
+
+// Simulated is what the errors of a tuning are of where no integers are run.
+const Simulated = "simulation"
+
+// objective says what tuning judges by. The simulation stands for the integers where both come to the same errors on the held-out samples;
+// where they differ, by more than 1 % and more than two standard errors, or where a profile is asked for, the integers are run.
+func (t *tuning) objective(ctx context.Context, o TuneOptions) (string, error) {
+	profile, err := t.p.ProfileNamed(o.Profile)
+	if err != nil {
+		return "", err
+	}
+	integers, err := t.integers(profile, o.Threads)
+	if o.Profile != "" {
+		t.bench.Integers = integers
+		return profile.Name, err
+	}
+	if err != nil || len(t.bench.Held) == 0 {
+		return Simulated, nil
+	}
+	b := *t.bench
+	b.Integers = integers
+	run, err := b.Losses(ctx)
+	if err != nil { // float in a precision that is not executed, for one
+		t.detail("tune: judged by the simulation: %v", err)
+		return Simulated, nil
+	}
+	b.Integers = nil
+	sim, err := b.Losses(ctx)
+	if err != nil {
+		return "", err
+	}
+	d := analysis.Paired(sim.PerSample(), run.PerSample())
+	if off := math.Abs(d.Mean); off <= 0.01*sim.Estimate().Mean || off <= 2*d.Error {
+		return Simulated, nil
+	}
+	t.note("the integers of profile %s are judged: their error is %.3g, that of the simulation %.3g", profile.Name, run.Estimate().Mean, sim.Estimate().Mean)
+	t.bench.Integers = integers
+	return profile.Name, nil
+}
+
+// integers returns what makes the program of a graph under a profile run; what has no integer form in it is simulated.
+func (t *tuning) integers(profile qmath.Profile, threads int) (func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error), error) {
+	backend, err := t.p.catalog.present("")
+	if err != nil {
+		return nil, err
+	}
+	return func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error) {
+		lowered, err := lower.CompilePartial(g, set, t.p.Target, profile)
+		if err != nil {
+			return nil, fmt.Errorf("tune: %w", err)
+		}
+		x, err := program.New(lowered, backend, threads)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return x.Run(ctx, feeds, nil)
+		}, nil
+	}, nil
+}
