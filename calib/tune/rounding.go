@@ -62,6 +62,8 @@ func (l *LayerBench) rounding(ctx context.Context) (*rounding, error) {
 	if err != nil {
 		return nil, err
 	}
+	k := float64(m.k)
+	l.Spend(float64(m.groups) * k * k * k / 2)
 	l.rounds = x
 	return x, nil
 }
@@ -130,6 +132,8 @@ func (x *rounding) codes(group int, p *round.Problem) (codes []int32, loss []flo
 
 // weight rounds all of the weight on scales p.
 func (x *rounding) weight(targets [][]float64, p *tqc.Params) (*tensor.Tensor, error) {
+	k := float64(x.m.k)
+	x.l.Spend(float64(x.m.groups*x.m.rows) * k * k)
 	out := tensor.New(tensor.Float32, x.l.Weight.Shape...)
 	return out, x.each(func(i int) error {
 		problem := x.problem(i, targets[i], p)

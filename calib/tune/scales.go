@@ -95,6 +95,8 @@ func (s *scaleSearch) tryEach(f func(scale int) float64) error {
 
 // losses are the forms of all rows, added up at the scale that stands for theirs.
 func (s *scaleSearch) losses(factor []float64) ([]float64, error) {
+	k := float64(s.x.m.k)
+	s.x.l.Spend(float64(s.x.m.groups*s.x.m.rows) * k * k)
 	p := s.params(factor)
 	rows, first := make([][]float64, len(s.x.groups)), make([][]int, len(s.x.groups))
 	err := s.x.each(func(i int) error {
