@@ -40,6 +40,8 @@ type CalibrateOptions struct {
 	Threads    int
 	Batch      int
 	Memory     int64 // for activations and samples read ahead
+	// Shard, if not zero, is the part of the data that is observed; see CalibratePart.
+	Shard Shard
 }
 
 // CalibrateResult is what calibrate --json prints.
@@ -47,6 +49,8 @@ type CalibrateResult struct {
 	Plan           string        `json:"plan"`
 	Stats          string        `json:"stats"`
 	Samples        int           `json:"samples"`
+	Shard          string        `json:"shard,omitempty"` // which part of the data, of a part
+	Total          int           `json:"total,omitempty"` // samples of all parts together
 	Seconds        float64       `json:"seconds"`
 	ForwardSeconds float64       `json:"forward_seconds"` // running the model on the data, added up over threads
 	ObserveSeconds float64       `json:"observe_seconds"` // observing its tensors, added up over threads
@@ -238,6 +242,9 @@ func (j *job) observe(ctx context.Context, m *Model, o CalibrateOptions, res *Ca
 	}
 	if pre.Tokenizer != "" {
 		pre.Tokenizer = plan.Relative(j.Plan, pre.Tokenizer)
+	}
+	if o.Shard != (Shard{}) {
+		res.Total, set = set.Len(), set.Shard(o.Shard.Index, o.Shard.Of)
 	}
 	key, err := preprocessKey(pre)
 	if err != nil {

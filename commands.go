@@ -21,6 +21,27 @@ func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*Calibrate
 	return r, j.warnings, err
 }
 
+// CalibratePart observes the model on a part of the data and writes the statistics of that part, which Merge makes statistics of.
+func (p *Project) CalibratePart(ctx context.Context, o CalibrateOptions) (*CalibrateResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.calibratePart(ctx, o)
+	return r, j.warnings, err
+}
+
+// Merge puts the parts of a run together: out is, byte for byte, what one run gives.
+func (p *Project) Merge(ctx context.Context, parts []string, out string) (*MergeResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.merge(ctx, parts, out)
+	return r, j.warnings, err
+}
+
+// Grams writes the Gram statistics of the data, or of a part of them, to o.Out. An interrupted run goes on when it is repeated.
+func (p *Project) Grams(ctx context.Context, o TuneOptions) (*GramsResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.grams(ctx, o)
+	return r, j.warnings, err
+}
+
 // Analyze measures the error of the plan's simulation.
 func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job()

@@ -78,12 +78,17 @@ func parsePreprocessKey(key string) (p plan.Preprocess, err error) {
 
 // planData opens the data set given, or the plan's own with at most limit samples unless a number was asked for.
 func (j *job) planData(p *Planned, o DataOptions, limit int) (*data.Set, error) {
+	set, _, err := j.planDataBy(p, o, limit)
+	return set, err
+}
+
+// planDataBy is planData and says how the samples are preprocessed.
+func (j *job) planDataBy(p *Planned, o DataOptions, limit int) (*data.Set, plan.Preprocess, error) {
 	own := len(o.Paths) == 0
 	asked := o.Samples
 	o = p.Data(o)
 	if own && asked == 0 && o.Samples > limit {
 		o.Samples = limit
 	}
-	set, _, err := j.openData(p.Graph, o)
-	return set, err
+	return j.openData(p.Graph, o)
 }

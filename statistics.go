@@ -39,6 +39,9 @@ func (j *job) readStats(name string) (stats *calib.Stats, of int, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, 0, err
 	}
+	if bytes.HasPrefix(head[:n], []byte(shardMagic)) {
+		return nil, 0, fmt.Errorf("%s: %w", name, errShard)
+	}
 	if bytes.HasPrefix(head[:n], []byte(partMagic)) {
 		total, length := binary.Uvarint(head[len(partMagic):n])
 		if length <= 0 || total > 1<<40 {

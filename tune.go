@@ -38,6 +38,9 @@ type TuneOptions struct {
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
 	Profile string
+	// Shard, if not zero, is the part of the data of which Gram statistics are written to Out; see Grams.
+	Shard Shard
+	Out   string
 }
 
 // ParseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample

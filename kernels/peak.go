@@ -13,9 +13,10 @@ const (
 	PeakFloat   PeakKind = iota // float32 multiply and add
 	PeakInteger                 // u8 x s8 multiply, add to int32
 	PeakRead                    // read memory
+	PeakPairs                   // s16 x s16 multiply, add pairs to int32
 )
 
-func (k PeakKind) String() string { return [...]string{"float", "integer", "read"}[k] }
+func (k PeakKind) String() string { return [...]string{"float", "integer", "read", "pairs"}[k] }
 
 // Peak is a loop that does one thing only, as fast as an instruction set can, for rows to be measured against. Arithmetic
 // peaks work in registers. The plain Go ones (ISA "go") say what Go without assembly does, not what the processor could.
@@ -36,6 +37,7 @@ func Peaks() []Peak { return append(vectorPeaks(), goPeaks...) }
 var goPeaks = []Peak{
 	{Name: "multiply-add-go", Kind: PeakFloat, ISA: "go", Ops: 24, tile: goFloatPeak},
 	{Name: "multiply-add-int-go", Kind: PeakInteger, ISA: "go", Ops: 16, tile: goIntegerPeak},
+	{Name: "multiply-add-pairs-go", Kind: PeakPairs, ISA: "go", Ops: 16, tile: goIntegerPeak},
 	{Name: "read-go", Kind: PeakRead, ISA: "go", tile: goRead},
 }
 

@@ -36,7 +36,7 @@ func TestPeaks(t *testing.T) {
 			assert.Equal(t, want, s)
 		}
 	}
-	for _, k := range []kernels.PeakKind{kernels.PeakFloat, kernels.PeakInteger, kernels.PeakRead} {
+	for _, k := range []kernels.PeakKind{kernels.PeakFloat, kernels.PeakInteger, kernels.PeakRead, kernels.PeakPairs} {
 		assert.True(t, everywhere[k], k)
 		assert.Equal(t, "go", kernels.BestPeak(cpu.Features{}, k).ISA)
 		assert.Equal(t, k, kernels.BestPeak(cpu.Detect(), k).Kind)

@@ -11,6 +11,9 @@ func fmaPeakAVX512(t *tile)
 func dotPeakAVX512(t *tile)
 
 //go:noescape
+func pairPeakAVX512(t *tile)
+
+//go:noescape
 func maddPeakAVX512(t *tile)
 
 //go:noescape

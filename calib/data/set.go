@@ -99,6 +99,16 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 	return set, o.finish(), nil
 }
 
+// Shard returns part i (from 1) of n, which together have each sample once: every n-th one.
+func (s *Set) Shard(i, n int) *Set {
+	part := *s
+	part.items = nil
+	for at := i - 1; at < len(s.items); at += n {
+		part.items = append(part.items, s.items[at])
+	}
+	return &part
+}
+
 // Len returns the number of samples.
 func (s *Set) Len() int { return len(s.items) }
 

@@ -11,6 +11,8 @@ import (
 	"qwb/calib"
 	"qwb/graph/exec"
 	"qwb/internal/bench"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 )
 
 // calibrationReport is what bench calibration --json prints. Seconds are per sample.
@@ -24,7 +26,7 @@ type calibrationReport struct {
 
 // calibrationResult is one way over the data.
 type calibrationResult struct {
-	Name    string `json:"name"` // forward, minmax-only, all-methods, stream, decode
+	Name    string `json:"name"` // forward, minmax-only, all-methods, stream, decode, gram
 	Backend string `json:"backend"`
 	Threads int    `json:"threads"`
 	Batch   int    `json:"batch"`
@@ -43,13 +45,15 @@ func newBenchCalibration(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibration MODEL|PLAN --data D",
 		Short: "Time what calibration adds to the forward",
-		Long: `Calibration times five ways over the same samples, in turn, and tells seconds per sample:
+		Long: `Calibration times six ways over the same samples, in turn, and tells seconds per sample:
 
   forward      the float model alone, on decoded samples
   minmax-only  with minima and maxima of every tensor observed, on decoded samples
   all-methods  with every tensor observed for all methods, on decoded samples
   stream       the same from the files, decoded meanwhile, as qwb calibrate runs
   decode       reading and preprocessing the files alone
+  gram         the Gram statistics of all operators taken (qwb tune --shard), on decoded samples, none of them held out; gops and share_of_peak
+               are those of the sums alone, against products of 16-bit integers
 
 What is done once, such as packing weights, is not in it: all but the forward are run over half of the samples and over all of them,
 and the difference counts. Samples are run --threads at a time.`,
@@ -124,11 +128,17 @@ func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string
 			return err
 		}},
 	}
+	gram, gramOps, err := gramPass(ctx, t.Graph, samples, threads)
+	if err != nil {
+		return nil, err
+	}
+	passes = append(passes, gram)
 	progress, finish := e.progress("bench", o.Rounds)
 	defer finish()
 	o.Progress = progress
 	peak, ops, isa := floatPeak(threads)
-	s, err := measurePasses(ctx, o, samples, passes, peak)
+	pairs, pairOps, _ := bench.ComputePeak(cpu.Detect(), kernels.PeakPairs, threads)
+	s, err := measurePasses(ctx, o, samples, passes, peak, pairs)
 	if err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", t.Path, err)
 	}
@@ -136,7 +146,16 @@ func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string
 	r := &calibrationReport{Machine: thisMachine(), Model: t.Path, Samples: len(samples)}
 	for i, p := range passes {
 		x := calibrationResult{Name: p.name, Backend: isa, Threads: threads, Batch: 1, Mode: "fp32", Timing: s.Timing(i), OverForward: s.Ratio(i, 0)}
-		if p.name != "decode" {
+		switch p.name {
+		case "decode":
+		case "gram":
+			x.Observe = x.Seconds - s.Timing(0).Seconds
+			x.Backend = kernels.Select(cpu.Detect()).Rows()[kernels.OpGram].ISA
+			if x.Observe > 0 {
+				x.GOPS = gramOps / x.Observe / 1e9
+				x.ShareOfPeak = x.GOPS / (pairOps / s.Timing(len(passes)+1).Seconds / 1e9)
+			}
+		default:
 			x.GOPS = 2 * macs / x.Seconds / 1e9
 			x.ShareOfPeak = s.Ratio(len(passes), i).Median * 2 * macs / ops
 			x.Observe = x.Seconds - s.Timing(0).Seconds
@@ -150,10 +169,10 @@ func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string
 func (e *env) printCalibration(r *calibrationReport, threads int) error {
 	e.printMachine(r.Machine, threads)
 	w := table(e.stdout)
-	fmt.Fprintln(w, "pass\tper sample\tover forward\tleast\tmost\tadded\t\t")
+	fmt.Fprintln(w, "pass\tper sample\tover forward\tleast\tmost\tadded\tof peak\t\t")
 	for _, x := range r.Results {
-		fmt.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", x.Name, duration(x.Seconds), x.OverForward.Median, x.OverForward.Min, x.OverForward.Max,
-			duration(max(0, x.Observe)), quietness(x.Timing))
+		fmt.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%s\t%.0f %%\t%s\t\n", x.Name, duration(x.Seconds), x.OverForward.Median, x.OverForward.Min, x.OverForward.Max,
+			duration(max(0, x.Observe)), 100*x.ShareOfPeak, quietness(x.Timing))
 	}
 	if err := w.Flush(); err != nil {
 		return err

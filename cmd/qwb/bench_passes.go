@@ -41,10 +41,10 @@ type pass struct {
 	ready bool
 }
 
-// measurePasses times passes in turn, and one work beside. The result has for each pass the seconds that a sample adds: a pass
+// measurePasses times passes in turn, and works beside. The result has for each pass the seconds that a sample adds: a pass
 // that is not ready is run over the first half of the samples and over all of them, and it is the difference that counts. What is
-// done once, making the model ready and packing weights, is so left out. The last work of the result is the one beside.
-func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample, passes []pass, beside bench.Work) (bench.Series, error) {
+// done once, making the model ready and packing weights, is so left out. The last works of the result are those beside.
+func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample, passes []pass, beside ...bench.Work) (bench.Series, error) {
 	n := len(samples) / 2
 	if n == 0 {
 		return nil, fmt.Errorf("%d samples are too few: time per sample is the difference of two runs", len(samples))
@@ -56,7 +56,7 @@ func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample,
 			works = append(works, func(ctx context.Context) error { return p.run(ctx, samples[:n]) })
 		}
 	}
-	s, err := bench.Measure(ctx, o, append(works, beside)...)
+	s, err := bench.Measure(ctx, o, append(works, beside...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample,
 				out, seconds = append(out, (seconds[0]-seconds[1])/float64(len(samples)-n)), seconds[2:]
 			}
 		}
-		return append(out, seconds[0])
+		return append(out, seconds...)
 	}), nil
 }
 

@@ -27,7 +27,7 @@ func TestBenchJSON(t *testing.T) {
 		{"bench model m.onnx --threads 1", []string{"model", "macs", "ratios", "peak_rss_bytes"}, []string{"peak"}, 1},
 		{"bench model m.plan.json --mode sim,fp32,int8 --threads 2", []string{"ratios"}, nil, 3},
 		{"bench model m.plan.json --mode int8 --threads 1", []string{"macs"}, nil, 1},
-		{"bench calibration m.onnx --data data", []string{"model", "samples", "peak_rss_bytes"}, []string{"over_forward", "observe_seconds"}, 5},
+		{"bench calibration m.onnx --data data", []string{"model", "samples", "peak_rss_bytes"}, []string{"over_forward", "observe_seconds"}, 6},
 		{"bench layerwise m.plan.json --threads 1 --samples 2", []string{"plan", "samples", "operators", "forwards", "forwards_counted", "bound_macs",
 			"bound_time", "naive", "ppq", "peak_rss_bytes"}, nil, 2},
 	} {

@@ -19,7 +19,7 @@ func newCalibrate(e *env) *cobra.Command {
 	var f flags
 	var merge []string
 	var reduce, perTensor, minMaxOnly bool
-	var backend, dispatcher, recipe string
+	var backend, dispatcher, recipe, shard string
 	var borderCost float64
 	var fresh bool
 	c := &cobra.Command{
@@ -76,6 +76,13 @@ the first sample is run on both, and what differs is reported.`,
 			if backend != qwb.FloatCPU && len(f.data) == 0 {
 				return usagef("--backend is what runs the model: it needs --data")
 			}
+			part, err := qwb.ParseShard(shard)
+			if err != nil {
+				return err
+			}
+			if shard != "" {
+				return e.calibratePart(c.Context(), models[0], &f, merge, qwb.CalibrateOptions{Data: f.dataOptions(), Threads: f.workers(), Batch: f.batch, MinMaxOnly: minMaxOnly, Backend: backend, Shard: part})
+			}
 			file, err := planPath(models[0], f.out)
 			if err != nil {
 				return err
@@ -108,6 +115,7 @@ the first sample is run on both, and what differs is reported.`,
 	f.addJSON(c)
 	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+", or percentile(0.999) (default: the platform's)")
 	c.Flags().StringArrayVar(&merge, "merge", nil, "statistics to merge instead of running data: --merge A.stats B.stats")
+	addShard(c, &shard, "observe part I of N of the data only and write its statistics to -o PART; qwb merge puts all parts together")
 	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "observe minima and maxima only: faster, for statistics that serve no --observer but minmax")
 	c.Flags().StringVar(&backend, "backend", qwb.FloatCPU, "what runs the float model: "+floatBackends)
 	c.Flags().StringVar(&dispatcher, "dispatcher", "", "strategy that assigns operators to integers: "+dispatchers())

@@ -126,7 +126,7 @@ arguments, 3 a check did not hold.`,
 		return nil
 	}
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "say what every pass did and why others declined")
-	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newSet(e), newUnset(e), newPlan(e), newEval(e), newVerify(e), newExport(e),
+	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newMerge(e), newSet(e), newUnset(e), newPlan(e), newEval(e), newVerify(e), newExport(e),
 		newRun(e), newGenerate(e), newBind(e), newBench(e), newDemo(e), newTarget(e), newVersion(e))
 	offerChoices(root, choices())
 	return root

@@ -17,6 +17,7 @@ func newTune(e *env) *cobra.Command {
 	var f flags
 	var o qwb.TuneOptions
 	var methods []string
+	var shard string
 	var list strings.Builder
 	for _, m := range tune.Methods {
 		fmt.Fprintf(&list, "  %-14s %s\n", m.Name, m.Doc)
@@ -44,6 +45,15 @@ again. With -v every operator is listed. See docs/tuning.md.`, list.String(), an
 			}
 			o.Methods, o.Data, o.Threads = methods, f.dataOptions(), f.workers()
 			o.Memory, _ = f.memory()
+			if o.Shard, err = qwb.ParseShard(shard); err != nil {
+				return err
+			}
+			if shard != "" {
+				return e.tunePart(c.Context(), plan, &f, o)
+			}
+			if f.out != "" {
+				return usagef("-o is where --shard writes")
+			}
 			r, _, err := e.project("", plan).Tune(c.Context(), o)
 			if r == nil || err != nil {
 				return err
@@ -60,6 +70,8 @@ again. With -v every operator is listed. See docs/tuning.md.`, list.String(), an
 	f.addJSON(c)
 	c.Flags().StringSliceVar(&methods, "method", nil, "auto, or names separated by commas")
 	c.Flags().StringVar(&o.Budget, "budget", "", "how much to do: a time (10m) or work (5000forwards: so many samples through the whole graph)")
+	addShard(c, &shard, "write the Gram statistics of part I of N of the data to -o PART and tune nothing; 1/1 is all of it")
+	f.addOut(c, "file of Gram statistics to write, with --shard")
 	c.Flags().BoolVar(&o.Force, "force", false, "keep what could not be confirmed on held-out samples")
 	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile whose integers are to get better (default: the platform's where its integers differ from the simulation): "+profiles())
 	return c

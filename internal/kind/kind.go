@@ -24,6 +24,8 @@ const (
 	Plan            // *.plan.json
 	Statistics      // *.stats
 	Overlay         // what qwb tune changed, *.tuned.*.safetensors
+	Shard           // statistics of a part of a data set
+	Grams           // Gram statistics, which qwb tune --shard wrote
 	Kuiper          // KuiperLLama version 3
 	MLLM            // mllm version 1
 	InferLLM
@@ -42,6 +44,8 @@ var facts = [...]struct{ is, use string }{
 	Plan:       {"a plan", "qwb analyze, dispatch, eval, verify, export and diff take it; the model it is for stands in it"},
 	Statistics: {"a file of statistics", "name the plan beside it, or give it to qwb calibrate --merge"},
 	Overlay:    {"a file of tuned values", "name the plan beside it, which refers to it"},
+	Shard:      {"the statistics of a part of a data set", "qwb merge makes statistics of all parts"},
+	Grams:      {"a file of Gram statistics", "qwb tune --gram takes it, qwb merge if it is a part"},
 	Kuiper:     {"a checkpoint of KuiperLLama, which only its engine opens", "use the checkpoint that it was exported from"},
 	MLLM:       {"a checkpoint of mllm, which only its engine opens", "use the checkpoint that it was exported from"},
 	InferLLM:   {"a checkpoint of InferLLM, which only its engine opens", "use the checkpoint that it was exported from"},
@@ -158,6 +162,9 @@ var magics = []struct {
 }{
 	{Statistics, 0, "qwbstat"},
 	{Statistics, 0, "qwbpart\x01"}, // of an interrupted calibration
+	{Shard, 0, "qwbshrd\x01"},
+	{Grams, 0, "qwbgram"},
+	{Grams, 0, "qwbgrpt\x01"}, // of an interrupted run
 	{Checkpoint, 0, "GGUF"},
 	{Checkpoint, 0, "24ka"},       // llama2.c versions 1 and 2
 	{MLLM, 0, "\x2c\x4e\x00\x00"}, // 20012

@@ -10,6 +10,7 @@ var peakFiles = []file{
 	{"peak_avx512", false, []family{
 		{"fmaPeakAVX512", 1, 1, registerLoop(avx512, 16, fmaStep)},
 		{"dotPeakAVX512", 1, 1, registerLoop(avx512, 16, dotStep)},
+		{"pairPeakAVX512", 1, 1, registerLoop(avx512, 16, pairStep)},
 		{"maddPeakAVX512", 1, 1, registerLoop(avx512, 8, maddStep)},
 		{"readAVX512", 1, 1, readLoop(avx512)},
 	}},
@@ -59,6 +60,11 @@ func fmaStep(g *gen, v isa, i, _ int) {
 func dotStep(g *gen, v isa, i, _ int) {
 	a, b := v.sources()
 	g.VPDPBUSD(b, a, v.vec(i))
+}
+
+func pairStep(g *gen, v isa, i, _ int) {
+	a, b := v.sources()
+	g.VPDPWSSD(b, a, v.vec(i))
 }
 
 // maddStep is one product of pairs and its addition, the exact way without VNNI.

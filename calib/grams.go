@@ -1,0 +1,222 @@
+package calib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+	"qwb/kernels/qmath"
+	"qwb/observers"
+)
+
+// GramOp is one operator and the moments of what it reads in float.
+type GramOp struct {
+	Node string
+	Gram *observers.Gram
+
+	node      graph.NodeID
+	groups, k int
+	fixed     qmath.Fixed
+}
+
+// Fits reports whether moments are of the operator, in its fixed point.
+func (o *GramOp) Fits(g *observers.Gram) bool {
+	return g.Groups == o.groups && g.K == o.k && g.X == o.fixed && g.F == (qmath.Fixed{})
+}
+
+// GramPasses lists the operators of g whose inputs have moments (see Unfold), but for those to be passed over, in graph order, cut into passes over the data so that the
+// moments of one pass, and the activations of workers runs of the graph, take at most memory bytes. The fixed points follow from the
+// largest magnitudes in stats. left names the operators that do not fit into memory by themselves; those whose input was not observed are
+// in neither.
+func GramPasses(g *graph.Graph, stats *Stats, memory int64, workers int, over func(node string) bool) (passes [][]*GramOp, left []string, err error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, nil, err
+	}
+	live, _ := footprint(g, nil)
+	room := memory - live*int64(max(workers, 1))
+	var used int64
+	for _, id := range order {
+		n := g.Node(id)
+		u, err := NewUnfold(g, id)
+		if err != nil || g.Const(n.Inputs[0]) != nil || over(n.Name) {
+			continue
+		}
+		t := stats.Tensor(g.Value(n.Inputs[0]).Name)
+		if t == nil {
+			continue
+		}
+		x := t.State.Extent()
+		largest := float32(0)
+		if !x.Empty() {
+			largest = max(x.Max, -x.Min)
+		}
+		size := observers.GramBytes(u.Groups, u.K, false)
+		if size > room {
+			left = append(left, n.Name)
+			continue
+		}
+		if used += size; len(passes) == 0 || used > room {
+			passes, used = append(passes, nil), size
+		}
+		op := &GramOp{Node: n.Name, node: id, groups: u.Groups, k: u.K, fixed: qmath.FixedFor(largest, observers.GramWithin, observers.GramLimit)}
+		passes[len(passes)-1] = append(passes[len(passes)-1], op)
+	}
+	return passes, left, nil
+}
+
+// GramSamples are the samples of a pass: the hashes of those that are in the sums, sorted, and how many were seen in all. About half of them are
+// held out (see exec.HeldOut) and in no sum.
+type GramSamples struct {
+	Summed []Hash
+	Seen   int
+}
+
+// RunGrams makes one pass over samples and fills in the moments of all operators, or adds to those that they have: of the samples done,
+// which are passed over. When ctx is cancelled it returns what was done so far, which can be gone on from, and ctx's error. Moments depend
+// neither on threads nor on the order of the samples.
+func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.Iterator, done GramSamples, threads int, progress func(done int)) (GramSamples, error) {
+	session, err := exec.New(g, exec.Options{})
+	if err != nil {
+		return done, fmt.Errorf("gram: %w", err)
+	}
+	r := &gramRun{g: g, session: session, ops: map[graph.NodeID]*gramAdder{}, reads: map[graph.ValueID]bool{}}
+	for _, op := range ops {
+		if op.Gram == nil {
+			if op.Gram, err = observers.NewGram(op.groups, op.k, op.fixed, qmath.Fixed{}); err != nil {
+				return done, g.ErrorAt("gram", op.node, err)
+			}
+		}
+		a := &gramAdder{op: op, add: op.Gram.Add(kernels.Select(cpu.Detect()), nil)}
+		r.ops[op.node], r.reads[g.Node(op.node).Inputs[0]] = a, true
+	}
+	skip := map[Hash]int{}
+	for _, h := range done.Summed {
+		skip[h]++
+	}
+	r.done = GramSamples{Summed: slices.Clone(done.Summed)}
+	jobs := make(chan *exec.Sample)
+	var workers sync.WaitGroup
+	for range max(threads, 1) {
+		workers.Go(func() { r.work(ctx, jobs) })
+	}
+	for ctx.Err() == nil && r.error() == nil {
+		s, err := samples.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				r.fail(fmt.Errorf("gram: sample %d: %w", r.done.Seen, err))
+			}
+			break
+		}
+		r.done.Seen++
+		switch h := Hash(s.Hash); {
+		case !h.fits():
+		case skip[h] > 0:
+			skip[h]--
+		default:
+			jobs <- s
+		}
+		if progress != nil {
+			progress(r.done.Seen)
+		}
+	}
+	close(jobs)
+	workers.Wait()
+	for _, a := range r.ops {
+		a.add.Close()
+	}
+	sortHashes(r.done.Summed)
+	if err := r.error(); err != nil {
+		return done, err
+	}
+	if ctx.Err() != nil {
+		return r.done, context.Cause(ctx)
+	}
+	return r.done, nil
+}
+
+// gramRun is one pass.
+type gramRun struct {
+	g       *graph.Graph
+	session *exec.Session
+	ops     map[graph.NodeID]*gramAdder
+	reads   map[graph.ValueID]bool
+
+	mu     sync.Mutex
+	done   GramSamples
+	failed error
+}
+
+// gramAdder adds to the moments of one operator, for one goroutine at a time.
+type gramAdder struct {
+	op  *GramOp
+	mu  sync.Mutex
+	add *observers.GramAdder
+}
+
+func (r *gramRun) error() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+func (r *gramRun) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = err
+	}
+}
+
+// work runs samples to their end, whatever becomes of ctx: half a sample must not be in the sums.
+func (r *gramRun) work(ctx context.Context, jobs <-chan *exec.Sample) {
+	runner, unfold := r.session.NewRunner(), map[graph.NodeID]*Unfold{}
+	for s := range jobs {
+		_, err := runner.Run(context.WithoutCancel(ctx), s.Feeds, &exec.Hooks{
+			Wants: func(v graph.ValueID) bool { return r.reads[v] },
+			Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
+				if i != 0 || int(n.ID) >= r.g.NumNodes() || r.g.Node(n.ID).Name != n.Name || r.ops[n.ID] == nil {
+					return t, nil
+				}
+				if unfold[n.ID] == nil {
+					var err error
+					if unfold[n.ID], err = NewUnfold(r.g, n.ID); err != nil {
+						return nil, err
+					}
+				}
+				return t, r.ops[n.ID].rows(unfold[n.ID], t)
+			}})
+		if err != nil {
+			r.fail(fmt.Errorf("gram: sample %s: %w", s.Name, unstaged(err)))
+			continue
+		}
+		r.mu.Lock()
+		r.done.Summed = append(r.done.Summed, Hash(s.Hash))
+		r.mu.Unlock()
+	}
+}
+
+// rows adds the rows of one input.
+func (a *gramAdder) rows(u *Unfold, t *tensor.Tensor) error {
+	rows, err := u.Rows(t, a.op.Gram.X)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.add.Rows(rows, nil) {
+		return fmt.Errorf("more than %d rows", uint64(observers.MaxGramRows))
+	}
+	return nil
+}
