@@ -1,5 +1,5 @@
 """The networks that the scripts of this folder measure, where their data lie, and how qwb is run."""
-import dataclasses, glob, json, os, shutil, subprocess, sys, tempfile
+import dataclasses, glob, json, os, shutil, subprocess, sys, tempfile, wave
 import numpy as np
 
 
@@ -31,14 +31,38 @@ NETWORKS = {
     "catdog": Network("models/classifiers/mobilenetv2_0.35_catdog.onnx", *PETS[:2], preprocess="imagenet-inception"),
     "resnet8": Network(TINY + "pretrainedResnet.onnx", *CIFAR),
     "resnet_large": Network(TINY + "pretrainedResnet_large_float.onnx", *CIFAR),
-    "vww": Network(TINY + "vww_96_float.onnx", *SYNTHETIC),
-    "kws": Network(TINY + "kws_dequant_fp32.onnx", *SYNTHETIC),
+    "vww": Network(TINY + "vww_96_float.onnx", *PETS[:2], preprocess="work/vww.yaml"),
+    "kws": Network(TINY + "kws_dequant_fp32.onnx", "work/kws/calibration", "work/kws/eval"),
     "str_ww": Network(TINY + "str_ww_dequant_fp32.onnx", "work/wake", "work/wake"),
     "ad01": Network(TINY + "ad01_fp32.onnx", *SYNTHETIC),
     "mnist-8": Network("models/mnist/mnist-8.onnx", *DIGITS, samples=200),
     "mnist-pytorch": Network("models/mnist/cnn_mnist_pytorch.onnx", *DIGITS, preprocess="work/mnist.yaml", samples=200),
+    "ocr": Network("models/ocr/en_PP-OCRv4_rec.onnx", "work/ocr/calibration", "work/ocr/eval"),
+    "deeplab": Network("models/vision/deeplabv3_257_mobilenetv2.onnx", *PETS[:2], preprocess="work/deeplab.yaml"),
+    "blazeface": Network("models/vision/blazeface_front_128.onnx", *PETS[:2], preprocess="work/blazeface.yaml"),
     "demo": Network("work/demo/glyphs.onnx", "work/demo/data/calibration", "work/demo/data/eval", "work/demo/data/eval.tsv"),
 }
+
+
+PREPROCESS = {
+    "mnist": "scale: 0.00392156862745098\nmean: [0.1307]\nstd: [0.3081]\n",
+    "vww": "resize: {size: [96, 96]}\nscale: 0.00392156862745098\n",
+    "deeplab": "resize: {size: [257, 257]}\nmean: [127.5]\nstd: [127.5]\n",
+    "blazeface": "resize: {size: [128, 128]}\nmean: [127.5]\nstd: [127.5]\n",
+}
+
+
+def mfcc(x):
+    """The features of MLPerf Tiny's keyword spotting, f32[1,1,49,10], of a second at 16 kHz: windows of 30 ms every 20 ms, 40 mel bands, ten
+    coefficients (its get_dataset.py)."""
+    x = x / max(x.max(), 1)
+    frames = np.stack([x[i * 320:i * 320 + 480] for i in range(49)]) * np.hanning(481)[:480]
+    mel = lambda hz: 1127 * np.log1p(hz / 700)
+    edges, at = np.linspace(mel(20), mel(4000), 42), mel(np.arange(1, 257) * 31.25)[:, None]
+    bands = np.maximum(0, np.minimum((at - edges[:-2]) / (edges[1:-1] - edges[:-2]), (edges[2:] - at) / (edges[2:] - edges[1:-1])))
+    logs = np.log(np.abs(np.fft.rfft(frames, 512))[:, 1:] @ bands + 1e-6)
+    cosines = np.cos(np.pi / 40 * (np.arange(40)[:, None] + 0.5) * np.arange(10)) * np.sqrt(2 / 40)
+    return (logs @ cosines).astype(np.float32)[None, None]
 
 
 class Workplace:
@@ -48,7 +72,8 @@ class Workplace:
         self.qwb, self.data = os.path.abspath(qwb), os.path.abspath(data)
         self.work = os.path.abspath(work or tempfile.mkdtemp(prefix="evidence-"))
         os.makedirs(os.path.join(self.work, "wake"), exist_ok=True)
-        with open(self.path("mnist.yaml"), "w") as f: f.write("scale: 0.00392156862745098\nmean: [0.1307]\nstd: [0.3081]\n")
+        for name, text in PREPROCESS.items():
+            with open(self.path(name + ".yaml"), "w") as f: f.write(text)
         specs = np.load(os.path.join(self.data, TINY + "training__streaming_wakeword__calibration_samples.npz"))["specs"]  # sample, time, 1, band
         for i, x in enumerate(specs): np.save(self.path(f"wake/{i:02}.npy"), x.transpose(2, 0, 1)[None].astype(np.float32))
 
@@ -60,7 +85,31 @@ class Workplace:
         for name, n in NETWORKS.items():
             if only and name not in only.split(","): continue
             if name == "demo": self.call("demo", "-o", "demo")
+            if name == "ocr": self.lines()
+            if name == "kws": self.speech()
             yield name, dataclasses.replace(n, **{k: self.located(getattr(n, k)) for k in ("model", "calibration", "evaluation", "labels", "preprocess")})
+
+    def lines(self):
+        """Lines of text of data/ocr, found by the detector: two of three to calibrate on."""
+        if os.path.exists(self.path("ocr/eval")): return
+        here = os.path.dirname(os.path.abspath(__file__))
+        subprocess.run(["go", "run", "./inputs", "ocr-line", "-o", self.path("ocr/all"), "-detector", self.located("models/ocr/ch_PP-OCRv4_det_infer.onnx"),
+                        self.located("data/ocr")], cwd=os.path.dirname(here), check=True, capture_output=True)
+        for i, f in enumerate(sorted(glob.glob(self.path("ocr/all/*.npy")))): self.share(f, "ocr", i % 3 == 2)
+
+    def speech(self):
+        """Seconds of a recording, 0.25 s apart: the first 40 to calibrate on, the last 20 to evaluate."""
+        if os.path.exists(self.path("kws/eval")): return
+        with wave.open(self.located("data/speech/silero_test.wav")) as w: x = np.frombuffer(w.readframes(-1), "<i2").astype(np.float64)
+        for i in range(0, len(x) - 16000, 4000):
+            if 624000 < i < 640000: continue  # overlaps both
+            np.save(self.path("x.npy"), mfcc(x[i:i + 16000]))
+            self.share(self.path("x.npy"), "kws", i >= 640000, f"{i:07}.npy")
+
+    def share(self, file, name, evaluation, to=None):
+        folder = self.path(name + ("/eval" if evaluation else "/calibration"))
+        os.makedirs(folder, exist_ok=True)
+        os.replace(file, os.path.join(folder, to or os.path.basename(file)))
 
     def located(self, path):
         if not path or path.startswith("synthetic:") or "/" not in path: return path
