@@ -247,7 +247,7 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 	if err != nil {
 		return nil, err
 	}
-	b.Set = out.Set
+	b.Set, b.Ranges = out.Set, t.ranges(stats, out.Table)
 	b.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
 		return sim.New(g, set, sim.Options{Island: t.p.Target.Island, Constants: shared, Runs: reference})
 	}
@@ -257,10 +257,10 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 	return b, nil
 }
 
-// configure derives the plan's decisions for a graph with the same nodes, which is a reference with tuned values.
-func (t *tuning) configure(ctx context.Context, stats *calib.Stats, reference, g *graph.Graph, o *overlay.Overlay) (*Derived, error) {
+// configure derives the plan's decisions, and more, for a graph with the same nodes, which is a reference with tuned values.
+func (t *tuning) configure(ctx context.Context, stats *calib.Stats, reference, g *graph.Graph, o *overlay.Overlay, more ...decision.Decision) (*Derived, error) {
 	d := &Derivation{Reference: reference, Graph: g, Overlay: o, Target: t.d.Target, Stats: stats, Imported: t.d.Imported, Threads: t.d.Threads}
-	return d.Derive(ctx, t.p.Plan.Decisions)
+	return d.Derive(ctx, append(slices.Clip(t.p.Plan.Decisions), more...))
 }
 
 // read reads all samples and splits them.
@@ -319,7 +319,8 @@ type tuned struct {
 	graph     *graph.Graph
 	set       *tqc.Set
 	steps     *observedSteps
-	warnings  []tqc.Warning // of the plan
+	warnings  []tqc.Warning       // of the plan
+	chosen    []decision.Decision // scales of activations
 }
 
 // settle puts together what was kept: a reference with no more biases than are needed, and the scales of the tuned graph.
@@ -332,7 +333,8 @@ func (t *tuning) settle(ctx context.Context, threads int) (*tuned, error) {
 	f.reference = f.steps.reference.Clone()
 	f.overlay.Prepare(f.reference)
 	g, _ := f.overlay.Apply(f.reference, nil)
-	out, err := t.configure(ctx, f.steps.stats, f.reference, g, f.overlay)
+	f.chosen = chosenRanges(t.bench)
+	out, err := t.configure(ctx, f.steps.stats, f.reference, g, f.overlay, f.chosen...)
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +422,7 @@ func (t *tuning) write(f *tuned, r *TuneResult, o TuneOptions) (string, error) {
 	if d.After, err = decision.After(append(next.Decisions[:len(next.Decisions):len(next.Decisions)], d), len(next.Decisions), inputs); err != nil {
 		return "", err
 	}
-	next.Decide(d)
+	next.Decide(append([]decision.Decision{d}, f.chosen...)...)
 	meta := next.Meta
 	meta.Warnings = f.warnings
 	np, err := plan.FromSet(f.graph, f.set, meta)

@@ -19,6 +19,9 @@ type Method struct {
 	// another reference that computes the same.
 	Run func(ctx context.Context, b *Bench) (*Report, error)
 
+	// Then, if not nil, does what belongs to the method and has to wait until weights and biases are settled.
+	Then func(ctx context.Context, b *Bench) (*Report, error)
+
 	stage []*Proposer // of a stage of auto: all that are swept at once
 }
 
@@ -40,7 +43,7 @@ func Find(name string) *Method {
 
 // Auto makes of a list of methods the stages that are worth trying one after the other, each of which is kept as a whole or not: first what
 // works on the whole graph, in the order of the list; then each correction of biases; then one sweep with everything that proposes weights or
-// scales, cheapest first; and at the end, when nothing in front of an operator will change any more, the last correction of biases again.
+// scales, cheapest first; then what has to wait for those (Then); and at the end, when nothing in front of an operator will change any more, the last correction of biases again.
 func Auto(methods []*Method) []*Method {
 	var stages, biases []*Method
 	sweep := &Method{Needs: []string{"data"}}
@@ -61,6 +64,11 @@ func Auto(methods []*Method) []*Method {
 	}
 	sweep.Name = strings.Join(names, "+")
 	stages = append(stages, sweep)
+	for _, m := range methods {
+		if m.Then != nil {
+			stages = append(stages, &Method{Name: m.Name + " of activations", Needs: m.Needs, Run: m.Then})
+		}
+	}
 	if n := len(biases); n > 0 {
 		sweep.stage = slices.Insert(sweep.stage, 0, biases[n-1].Proposer)
 		stages = append(stages, biases[n-1])
@@ -74,7 +82,15 @@ func (m *Method) run(ctx context.Context, b *Bench) (*Report, error) {
 	case m.Run != nil:
 		return m.Run(ctx, b)
 	case m.Proposer != nil:
-		return b.Sweep(ctx, m.Proposer)
+		r, err := b.Sweep(ctx, m.Proposer)
+		if err != nil || m.Then == nil {
+			return r, err
+		}
+		then, err := m.Then(ctx, b)
+		if err == nil {
+			r.Layers = append(r.Layers, then.Layers...)
+		}
+		return r, err
 	}
 	return b.Sweep(ctx, m.stage...)
 }

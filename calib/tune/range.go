@@ -11,9 +11,11 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Range chooses scales and zero points anew, weights staying as they are, operator by operator behind a quantized prefix: see rangeProposer.
-var Range = Method{Name: "range", Doc: "scales of weights by squared error weighted with what the operator reads, by Lp 2.4, and over the full range",
-	Changes: []string{"scales", "biases"}, Needs: []string{"data"}, Proposer: rangeProposer}
+// Range chooses scales and zero points anew: of weights, whose values stay as they are, operator by operator behind a quantized prefix (see
+// rangeProposer), and then of activations (see Bench.activations).
+var Range = Method{Name: "range", Doc: "scales: of weights by the error of what the operator computes, by Lp 2.4 and over the full range; of activations by each observer",
+	Changes: []string{"scales", "biases"}, Needs: []string{"data"}, Proposer: rangeProposer,
+	Then: func(ctx context.Context, b *Bench) (*Report, error) { return b.activations(ctx) }}
 
 // lp is the power of the error that counts outliers more than its square does, without any data: that of QDrop and llm-compressor.
 const lp = 2.4

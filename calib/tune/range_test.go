@@ -105,6 +105,7 @@ func uneven(b *Bench) {
 func TestRangesLowerTheError(t *testing.T) {
 	b, added := bench(t, &target.TRTInt8, 12, 24)
 	uneven(b)
+	b.Ranges = nil
 	start := b.Set.Clone()
 	reports, err := b.Tune(context.Background(), &Range)
 	require.NoError(t, err)

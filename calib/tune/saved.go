@@ -21,6 +21,9 @@ type Saved struct {
 	Layers  []Layer   `json:"layers"`  // of the one under way, as far as it has come
 	// Begin is what differed from the reference when the method under way began, Now what does after Layers.
 	Begin, Now *overlay.Overlay `json:"-"`
+	// BeginChosen and NowChosen are the scales of activations at those places.
+	BeginChosen []Chosen `json:"begin_chosen,omitempty"`
+	NowChosen   []Chosen `json:"now_chosen,omitempty"`
 }
 
 // point is a place in the work at which it can be taken up.
@@ -38,10 +41,11 @@ type changes struct {
 	graph     *graph.Graph
 	set       *tqc.Set
 	frozen    map[graph.NodeID]bool
+	chosen    []Chosen
 }
 
 func (b *Bench) changed() changes {
-	return changes{b.Reference, b.Steps, b.Graph.Clone(), b.Set, maps.Clone(b.Frozen)}
+	return changes{b.Reference, b.Steps, b.Graph.Clone(), b.Set, maps.Clone(b.Frozen), b.Chosen}
 }
 
 // pass remembers a place in the work, and offers it to Save.
@@ -61,7 +65,8 @@ func (b *Bench) offer(last bool) error {
 	}
 	p := b.point
 	return b.Save(last, func() *Saved {
-		return &Saved{Limit: b.Work.Limit, Spent: p.spent, Reports: p.reports, Layers: p.layers, Begin: b.differs(p.begin), Now: b.differs(p.now)}
+		return &Saved{Limit: b.Work.Limit, Spent: p.spent, Reports: p.reports, Layers: p.layers, Begin: b.differs(p.begin), Now: b.differs(p.now),
+			BeginChosen: p.begin.chosen, NowChosen: p.now.chosen}
 	})
 }
 
@@ -72,8 +77,8 @@ func (b *Bench) differs(s changes) *overlay.Overlay {
 	return of.Overlay(s.set, nil)
 }
 
-// restore makes the bench what it was when an overlay was made of it.
-func (b *Bench) restore(ctx context.Context, o *overlay.Overlay) error {
+// restore makes the bench what it was when an overlay was made of it, with scales of activations that were chosen.
+func (b *Bench) restore(ctx context.Context, o *overlay.Overlay, chosen []Chosen) error {
 	if !sameSteps(o.Steps, b.Steps) {
 		next, err := b.rewritten(ctx, o.Steps)
 		if err != nil {
@@ -105,7 +110,20 @@ func (b *Bench) restore(ctx context.Context, o *overlay.Overlay) error {
 	if _, err := passes.SolveBiasOf(g, set, nodes); err != nil {
 		return err
 	}
-	b.Graph, b.Set, b.Frozen = g, set, frozen
+	for _, c := range chosen {
+		if int(c.Slot) >= set.NumSlots() || c.Slot < 0 || set.Root(c.Slot) != c.Slot {
+			return fmt.Errorf("slot %d is none with a scale of its own", c.Slot)
+		}
+		if err := set.Render(c.Slot, c.Params); err != nil {
+			return err
+		}
+	}
+	if len(chosen) > 0 {
+		if _, err := passes.SolveBias(g, set); err != nil {
+			return err
+		}
+	}
+	b.Graph, b.Set, b.Frozen, b.Chosen = g, set, frozen, chosen
 	return nil
 }
 

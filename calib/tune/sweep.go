@@ -153,16 +153,17 @@ func (w *walk) judge(trials []*trial, bar float64) (Step, *trial) {
 		}
 	}
 	s := Step{By: best.by, Trials: len(trials), Change: least.Mean, ChangeError: analysis.NewSpread(least).NSRError}
-	switch few := len(now) < analysis.MinHeldOut; {
-	case few && w.Force:
-		s.Kept = true
-	case few:
-		s.Kept = least.Mean < 0 // the whole is taken back or not; see Tune
-	default:
-		s.Kept = least.Below(bar)
-	}
-	if !s.Kept {
+	if s.Kept = w.keeps(least, bar); !s.Kept {
 		s.Why = "the error at its output does not fall by more than its error bar"
 	}
 	return s, best
+}
+
+// keeps reports whether a change of errors on the held-out samples is enough. Where the samples are too few to tell, what does not harm is kept: the
+// whole is taken back or not; see Tune.
+func (b *Bench) keeps(change analysis.Estimate, bar float64) bool {
+	if len(b.Held) < analysis.MinHeldOut {
+		return b.Force || change.Mean < 0
+	}
+	return change.Below(bar)
 }

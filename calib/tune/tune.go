@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"qwb/analysis"
+	"qwb/calib"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/observers"
@@ -32,6 +33,10 @@ type Bench struct {
 	Set     *tqc.Set     // how Graph is quantized
 	// Frozen are the operators whose weights keep the scales they have in Set, since they were tuned.
 	Frozen map[graph.NodeID]bool
+	// Ranges lists what the scale of an activation might be, root being what governs it; nil: activations keep theirs. Chosen are those that were
+	// chosen.
+	Ranges func(g *graph.Graph, set *tqc.Set, root tqc.SlotID) ([]calib.Candidate, error)
+	Chosen []Chosen
 	// Simulate makes the simulation of a graph for an executor that runs the reference.
 	Simulate func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error)
 	// Integers, if not nil, makes what runs the integers of a graph, and Losses are theirs: where the arithmetic of the target is not that of
@@ -127,7 +132,7 @@ func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Loss
 	if r := b.Resume; r != nil {
 		b.Work.Limit, b.Work.Spent = r.Limit, r.Spent
 		reports = append(reports, r.Reports...)
-		if err := b.restore(ctx, r.Begin); err != nil {
+		if err := b.restore(ctx, r.Begin, r.BeginChosen); err != nil {
 			return nil, nil, fmt.Errorf("tune: going on: %w", err)
 		}
 	} else if b.Work.Clock != nil {
@@ -148,7 +153,7 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 	b.Graph, b.Set, b.Frozen = was.Graph.Clone(), was.Set.Clone(), maps.Clone(was.Frozen)
 	b.stage, b.before = Progress{Method: m.Name, Stage: len(b.point.reports) + 1}, analysis.NewNSR(before.Estimate())
 	if r := b.Resume; r != nil {
-		if err := b.restore(ctx, r.Now); err != nil {
+		if err := b.restore(ctx, r.Now, r.NowChosen); err != nil {
 			return nil, nil, fmt.Errorf("going on: %w", err)
 		}
 		b.done, b.Resume, was.Resume = r.Layers, nil, nil

@@ -103,6 +103,9 @@ func benchNet(t *testing.T, network string, platform *target.Target, fit, held i
 	b := &Bench{Sums: sums, Reference: g, Graph: g.Clone(), Set: configure(g), Fit: sampleList(2000, fit), Held: sampleList(3000, held),
 		Simulate: func(h *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
 			return sim.New(h, set, sim.Options{Runs: g, Constants: shared})
+		},
+		Ranges: func(h *graph.Graph, set *tqc.Set, root tqc.SlotID) ([]calib.Candidate, error) {
+			return calib.Candidates(h, set, stats, root)
 		}}
 	return b, added
 }

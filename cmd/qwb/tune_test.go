@@ -188,3 +188,28 @@ func TestTuneRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, files, 1)
 }
+
+// Scales of activations that tuning chose are decisions: they stand in the log, later commands derive them again, and undo takes them back.
+func TestTunedRangesAreDecisions(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", means)
+	saveInputs(t, "data", 100, 48, 1, 8, 20, 20)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "percentile(0.9)")
+	before := read(t, "m.plan.json")
+	r := done(t, "tune", "--method", "range", "--json").object(t)
+	require.Less(t, r["after"].(map[string]any)["nsr"], 0.2*r["before"].(map[string]any)["nsr"].(float64))
+	log := done(t, "plan", "log").stdout
+	require.Regexp(t, `tune: \S+ observer=`, log)
+	done(t, "plan", "rederive")
+	require.Contains(t, []any{"equal", "ties"}, done(t, "verify", "--samples", "2", "--json").object(t)["verdict"])
+	done(t, "export", "--platform", "onnxruntime", "-o", "after.onnx")
+	after := done(t, "analyze", "--json", "--graphwise").object(t)
+	require.NotEmpty(t, after)
+	done(t, "plan", "undo")
+	plan := func(text string) string { return text[strings.Index(text, `"nodes"`):] }
+	require.Equal(t, plan(string(before)), plan(string(read(t, "m.plan.json"))))
+
+	done(t, "set", "c1:out0", "observer=percentile(0.9)") // what somebody decided stays
+	done(t, "tune", "--method", "range", "--json")
+	require.NotContains(t, done(t, "plan", "log").stdout, "tune: c1:out0")
+}

@@ -1,0 +1,291 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/passes"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/tqc"
+)
+
+// Chosen is a scale of an activation that tuning chose, by what a method makes of the statistics. The slot is the root of those that share it.
+type Chosen struct {
+	Slot   tqc.SlotID   `json:"slot"`
+	Method tqc.Observer `json:"method"`
+	Params tqc.Params   `json:"params"`
+}
+
+// site is an activation whose scale may be chosen.
+type site struct {
+	root      tqc.SlotID
+	name      string
+	computed  []graph.ValueID // values with the scale that nodes compute
+	consumers []consumer
+	trials    []siteTrial
+}
+
+// consumer is an operator that reads a site, with the activations that are computed with it.
+type consumer struct {
+	nodes  []graph.NodeID // the operator first; the last computes what the others read
+	output graph.ValueID
+}
+
+type siteTrial struct {
+	method tqc.Observer
+	params tqc.Params
+	hooks  func() *exec.Hooks
+}
+
+// activations chooses scales of activations anew. At each, what every method makes of the statistics is tried on the held-out samples: the squared
+// errors at the outputs of the operators that read it, as shares of their squared outputs, everything in front of them quantized and tuned, the other scales as
+// they are. The best is kept where the errors fall by more than the error bar of all trials together. It is for the end, when weights and
+// biases are settled.
+func (b *Bench) activations(ctx context.Context) (*Report, error) {
+	report := &Report{Layers: []Layer{}}
+	if b.Ranges == nil || b.Work.over() {
+		return report, nil
+	}
+	if b.shared == nil {
+		b.shared = new(sim.Constants)
+	}
+	sites, trials, err := b.sites()
+	if err != nil || trials == 0 {
+		return report, err
+	}
+	errors, err := b.trySites(ctx, sites)
+	if err != nil {
+		return nil, err
+	}
+	set := b.Set.Clone()
+	chosen := slices.Clone(b.Chosen)
+	for i, s := range sites {
+		l := Layer{Node: s.name, Tried: []Step{}}
+		step, best := b.judgeSite(s, errors, i, analysis.Trials(trials))
+		if l.Tried = append(l.Tried, step); step.Kept {
+			t := s.trials[best]
+			if err := set.Render(s.root, t.params); err != nil {
+				return nil, err
+			}
+			chosen = slices.DeleteFunc(chosen, func(c Chosen) bool { return c.Slot == s.root })
+			chosen = append(chosen, Chosen{s.root, t.method, t.params})
+		}
+		l.Kept, l.Why, l.Change, l.ChangeError = step.Kept, step.Why, step.Change, step.ChangeError
+		report.Layers = append(report.Layers, l)
+	}
+	if _, err := passes.SolveBias(b.Graph, set); err != nil {
+		return nil, err
+	}
+	b.Set, b.Chosen = set, chosen
+	return report, nil
+}
+
+// sites lists the activations with more than one choice, in graph order, and how many trials they make.
+func (b *Bench) sites() (list []*site, trials int, err error) {
+	order, err := b.Graph.Order()
+	if err != nil {
+		return nil, 0, err
+	}
+	seen := map[tqc.SlotID]bool{}
+	for _, id := range order {
+		for _, s := range append(slices.Clone(b.Set.Inputs(id)), b.Set.Outputs(id)...) {
+			if s == tqc.NoSlot {
+				continue
+			}
+			root := b.Set.Root(s)
+			sl := b.Set.Slot(root)
+			if seen[root] || sl.Weight || b.Graph.Const(sl.Value) != nil || !sl.State().Quantizes() || !b.Set.Params(root).Ready() {
+				continue
+			}
+			seen[root] = true
+			p, err := b.site(root, order)
+			if err != nil {
+				return nil, 0, err
+			}
+			if len(p.consumers) > 0 && len(p.trials) > 0 {
+				list, trials = append(list, p), trials+len(p.trials)
+			}
+		}
+	}
+	return list, trials, nil
+}
+
+// site finds who computes and reads a scale, and what else it might be.
+func (b *Bench) site(root tqc.SlotID, order []graph.NodeID) (*site, error) {
+	sl := b.Set.Slot(root)
+	s := &site{root: root, name: b.Graph.Value(sl.Value).Name}
+	shares := func(list []tqc.SlotID) bool {
+		return slices.ContainsFunc(list, func(o tqc.SlotID) bool { return o != tqc.NoSlot && b.Set.Root(o) == root })
+	}
+	heads := map[graph.NodeID]bool{}
+	for _, id := range b.Set.Group(root) {
+		m := b.Set.Slot(id)
+		if m.Kind == tqc.Output {
+			if b.Graph.Producer(m.Value) == m.Node && !slices.Contains(s.computed, m.Value) {
+				s.computed = append(s.computed, m.Value)
+			}
+			continue
+		}
+		if heads[m.Node] || shares(b.Set.Outputs(m.Node)) || m.State() == tqc.FP32 { // what only moves it has no error of its own
+			continue
+		}
+		heads[m.Node] = true
+		nodes := b.Set.Together(m.Node, order)
+		last := nodes[len(nodes)-1]
+		if n := b.Graph.Node(last); len(n.Outputs) == 1 {
+			s.consumers = append(s.consumers, consumer{nodes, n.Outputs[0]})
+		}
+	}
+	if len(s.consumers) == 0 {
+		return s, nil
+	}
+	candidates, err := b.Ranges(b.Graph, b.Set, root)
+	if err != nil {
+		return nil, err
+	}
+	now := b.Set.Params(root)
+	for _, c := range candidates {
+		if slices.Equal(c.Params.Scale, now.Scale) && slices.Equal(c.Params.ZeroPoint, now.ZeroPoint) {
+			continue
+		}
+		set := b.Set.Clone()
+		if err := set.Render(root, c.Params); err != nil {
+			return nil, err
+		}
+		if _, err := passes.SolveBias(b.Graph, set); err != nil {
+			return nil, err
+		}
+		q, err := b.Simulate(b.Graph, set, b.shared)
+		if err != nil {
+			return nil, err
+		}
+		s.trials = append(s.trials, siteTrial{c.Method, c.Params, func() *exec.Hooks { return q.NewHooks(sim.View{Islands: true}) }})
+	}
+	return s, nil
+}
+
+// trySites returns the errors by held-out sample, site and trial, as it is now being trial 0.
+func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, error) {
+	w, err := b.walk(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	q, err := b.Simulate(b.Graph, b.Set, b.shared)
+	if err != nil {
+		return nil, err
+	}
+	read := map[graph.ValueID]bool{}
+	work := 2.0
+	for _, s := range sites {
+		for _, c := range s.consumers {
+			read[c.output] = true
+			each := b.share(c.nodes[0])
+			for _, v := range s.computed {
+				each += b.share(b.Graph.Producer(v))
+			}
+			work += each * float64(len(s.trials)+1)
+		}
+	}
+	out := make([][][]float64, len(w.states))
+	err = w.each(ctx, w.states, func(r *exec.Runner, i int, st *state) error {
+		float, err := r.RunAll(ctx, st.sample.Feeds, nil, func(v graph.ValueID) bool { return read[v] })
+		if err != nil {
+			return err
+		}
+		kept, err := r.RunAll(ctx, st.sample.Feeds, q.NewHooks(sim.View{Islands: true}), nil)
+		if err != nil {
+			return err
+		}
+		for _, s := range sites {
+			errs := make([]float64, len(s.trials)+1)
+			values := slices.Clone(kept)
+			for _, v := range s.computed {
+				values[v] = nil
+			}
+			for _, c := range s.consumers {
+				values := slices.Clone(values)
+				for _, id := range c.nodes { // what comes out as before would end the run
+					for _, v := range b.Reference.Node(id).Outputs {
+						values[v] = nil
+					}
+				}
+				for k := range errs {
+					h := q.NewHooks(sim.View{Islands: true})
+					if k > 0 {
+						h = s.trials[k-1].hooks()
+					}
+					e, err := w.consume(ctx, r, values, c, h, float[c.output])
+					if err != nil {
+						return err
+					}
+					errs[k] += e
+				}
+			}
+			out[i] = append(out[i], errs)
+		}
+		return nil
+	})
+	b.forwards(work * float64(len(w.states)))
+	return out, err
+}
+
+// consume runs a consumer, and what it needs that is not kept, and returns the NSR of what it computes before that is quantized.
+func (w *walk) consume(ctx context.Context, r *exec.Runner, kept []*tensor.Tensor, c consumer, h *exec.Hooks, float *tensor.Tensor) (nsr float64, err error) {
+	input, output, wants := h.Input, h.Output, h.Wants
+	all := *h
+	all.Wants = func(graph.ValueID) bool { return true }
+	all.Input = func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
+		if !wants(n.Inputs[i]) {
+			return t, nil
+		}
+		return input(n, i, t)
+	}
+	found, last := false, c.nodes[len(c.nodes)-1]
+	all.Output = func(n *graph.Node, i int, t *tensor.Tensor) error {
+		if n.ID == last && w.own(n) && float != nil && t.DType == tensor.Float32 {
+			m, err := momentOf(t, float, 0)
+			if err != nil {
+				return err
+			}
+			nsr, found = m.nsr(), true
+		}
+		if wants(n.Outputs[i]) {
+			return output(n, i, t)
+		}
+		return nil
+	}
+	_, _, err = r.Resume(ctx, kept, c.nodes[0], &all, func(id graph.NodeID) bool { return slices.Contains(c.nodes, id) })
+	if err == nil && !found {
+		err = fmt.Errorf("%s was not computed", w.Reference.Node(last).Name)
+	}
+	return nsr, err
+}
+
+// judgeSite says which trial lowers the errors most, and whether it is kept.
+func (b *Bench) judgeSite(s *site, errors [][][]float64, index int, bar float64) (Step, int) {
+	column := func(k int) []float64 {
+		list := make([]float64, len(errors))
+		for i := range errors {
+			list[i] = errors[i][index][k]
+		}
+		return list
+	}
+	best := 0
+	var least analysis.Estimate
+	now := column(0)
+	for k := range s.trials {
+		if e := analysis.Paired(now, column(k+1)); k == 0 || e.Mean < least.Mean {
+			best, least = k, e
+		}
+	}
+	step := Step{By: string(s.trials[best].method), Trials: len(s.trials), Change: least.Mean, ChangeError: analysis.NewSpread(least).NSRError}
+	if step.Kept = b.keeps(least, bar); !step.Kept {
+		step.Why = "the errors of what reads it do not fall by more than their error bar"
+	}
+	return step, best
+}
