@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -54,13 +55,19 @@ func (w *walk) try(ctx context.Context, proposals []Proposal) ([]*trial, error) 
 		t.after = make([]moment, len(w.states))
 	}
 	if len(computed) > 0 {
+		runners := make([]sync.Pool, len(sessions))
 		err := w.each(ctx, w.states, func(r *exec.Runner, i int, s *state) error {
 			seen, err := w.look(ctx, r, s)
 			if err != nil {
 				return err
 			}
 			for k, session := range sessions {
-				y, err := session.NewRunner().Run(ctx, map[string]*tensor.Tensor{"x": seen.xq}, nil)
+				one, ok := runners[k].Get().(*exec.Runner)
+				if !ok {
+					one = session.NewRunner()
+				}
+				defer runners[k].Put(one)
+				y, err := one.Run(ctx, map[string]*tensor.Tensor{"x": seen.xq}, nil)
 				if err != nil {
 					return err
 				}

@@ -39,12 +39,6 @@ type state struct {
 	now       moment // of the layer under way, as it is tuned so far
 }
 
-// lane is one run of a sample, as far as it has come.
-type lane struct {
-	kept []*tensor.Tensor // by value
-	done []bool           // by node: its outputs have been kept
-}
-
 // sight is what a layer reads and computes on one sample.
 type sight struct {
 	xq, xf *tensor.Tensor // row-major; nil unless the walk looks at inputs
@@ -285,82 +279,5 @@ func (w *walk) leave(changed bool) {
 		}
 		s.seen = nil
 		w.drop(s)
-	}
-}
-
-// recorder collects what the nodes on the way compute.
-type recorder struct {
-	*walk
-	lane   *lane
-	values []graph.ValueID
-	copies []*tensor.Tensor
-	ran    []graph.NodeID
-}
-
-func (r *recorder) record(n *graph.Node, i int, t *tensor.Tensor) {
-	if !r.own(n) {
-		return
-	}
-	r.ran = append(r.ran, n.ID)
-	if r.needed(n.Outputs[i], r.lane, r.ahead) { // nodes that are not ahead run now
-		r.values, r.copies = append(r.values, n.Outputs[i]), append(r.copies, t.Clone())
-	}
-}
-
-// keep puts what was collected into the lane: not before a run has ended, which reads what is kept.
-func (r *recorder) keep() {
-	for i, v := range r.values {
-		r.lane.kept[v] = r.copies[i]
-	}
-	for _, id := range r.ran {
-		r.lane.done[id] = true
-	}
-}
-
-// own reports whether a node is one of the graph's own, not of a subgraph.
-func (w *walk) own(n *graph.Node) bool {
-	return int(n.ID) < w.Reference.NumNodes() && w.Reference.Node(n.ID).Name == n.Name && w.Reference.Node(n.ID).Op == n.Op
-}
-
-// needed reports whether a node reads a value that has not run yet and that some layer depends on, of those that among marks, nil for all.
-func (w *walk) needed(v graph.ValueID, l *lane, among []bool) bool {
-	if w.Reference.Captured(v) {
-		return true
-	}
-	for _, u := range w.Reference.Uses(v) {
-		if w.serves[u.Node] && !l.done[u.Node] && (among == nil || among[u.Node]) {
-			return true
-		}
-	}
-	return false
-}
-
-// drop forgets values whose readers have all run, and everything where the rest takes more than the sample's share of the memory.
-func (w *walk) drop(s *state) {
-	var bytes int64
-	count := func(list ...*tensor.Tensor) {
-		for _, t := range list {
-			if t != nil {
-				bytes += int64(t.DType.Bytes(t.Len()))
-			}
-		}
-	}
-	for _, l := range []*lane{&s.quantized, &s.float} {
-		for v, t := range l.kept {
-			if t == nil || w.Reference.IsInput(graph.ValueID(v)) {
-				continue
-			}
-			if !w.needed(graph.ValueID(v), l, nil) {
-				l.kept[v] = nil
-				continue
-			}
-			count(t)
-		}
-	}
-	if s.seen != nil {
-		count(s.seen.xq, s.seen.xf, s.seen.yf, s.seen.yq)
-	}
-	if bytes > w.room {
-		w.reset(s)
 	}
 }
