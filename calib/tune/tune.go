@@ -102,12 +102,7 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		list := expand(methods, reports)
-		if len(reports) >= len(list) {
-			return reports, nil
-		}
-		m := list[len(reports)]
+	for _, m := range methods[min(len(reports), len(methods)):] {
 		b.point = &point{begin: b.changed(), reports: slices.Clone(reports)}
 		if b.Work.over() {
 			nsr := analysis.NewNSR(now.Estimate())
@@ -123,6 +118,7 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 		}
 		reports, now = append(reports, r), after
 	}
+	return reports, nil
 }
 
 // begin judges the bench as it is, or as it was when the method began that was under way when an earlier run was interrupted.
@@ -203,9 +199,7 @@ func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
 	}
 	r.Kept = 0
 	for i := range r.Layers {
-		if r.Layers[i].Kept {
-			r.Layers[i].Kept, r.Layers[i].Why = false, "taken back with all others"
-		}
+		r.Layers[i].Kept = false
 	}
 }
 

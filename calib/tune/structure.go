@@ -1,0 +1,145 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"qwb/analysis"
+	"qwb/quantizer/rewrite"
+)
+
+// Structure is a list of steps that is worth trying after those that the bench has.
+type Structure struct {
+	By    string // what made it, as the report names it
+	Nodes []string
+	Steps []rewrite.Step
+	// Refines: it is another form of those before it, tried only where one of them lowers the error.
+	Refines bool
+}
+
+// Restructure tries structures one by one and leaves in the bench the best of them if it lowers the held-out error of the outputs: paired,
+// sample by sample, by more than the error bar at the number of standard errors that all trials together need. Each side is judged after a
+// correction of its biases, so that nothing is kept for what a correction gives as well; of what is kept the corrected biases stay. A structure
+// that does not fit, or cannot be quantized as the plan decides, is declined with the reason.
+func (b *Bench) Restructure(ctx context.Context, list []Structure) (*Report, error) {
+	report := &Report{Layers: []Layer{}}
+	if len(list) == 0 {
+		report.Note = "there is nothing to try"
+		return report, nil
+	}
+	if b.Rewrite == nil {
+		report.Note = "not tried: the plan was imported, and its tensors cannot be observed again"
+		return report, nil
+	}
+	_, now, err := b.corrected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bar := analysis.Trials(len(list))
+	var best *Bench
+	least := -1
+	var change analysis.Estimate
+	for i, s := range list {
+		layer := Layer{Node: name(s), Tried: []Step{{By: s.By, Trials: 1}}}
+		step := &layer.Tried[0]
+		if b.Work.over() {
+			step.Why = "not tried: the budget is spent"
+		} else if s.Refines && best == nil {
+			step.Why = "not tried: none before it lowers the error"
+		} else if e, t, err := b.structure(ctx, s, now); err != nil {
+			if ctx.Err() != nil || !declines(err) {
+				return nil, err
+			}
+			step.Why = err.Error()
+		} else {
+			step.Change, step.ChangeError = e.Mean, analysis.NewSpread(e).NSRError
+			step.Why = "the error of the outputs does not fall by more than its error bar"
+			falls := e.Below(bar) || b.few() && (b.Force || e.Mean < 0) // the whole is taken back or not; see Tune
+			if falls && (best == nil || e.Mean < change.Mean) {
+				best, least, change = t, i, e
+			}
+		}
+		layer.Why, layer.Change, layer.ChangeError = step.Why, step.Change, step.ChangeError
+		report.Layers = append(report.Layers, layer)
+		if b.Progress != nil {
+			b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: i + 1, Total: len(list), Error: b.before})
+		}
+	}
+	if best == nil {
+		return report, nil
+	}
+	for i := range report.Layers {
+		l := &report.Layers[i]
+		switch {
+		case i == least:
+			l.Kept, l.Tried[0].Kept, l.Why, l.Tried[0].Why = true, true, "", ""
+		case l.Change < 0:
+			l.Why = "another one is better"
+			l.Tried[0].Why = l.Why
+		}
+	}
+	b.take(best)
+	return report, nil
+}
+
+func name(s Structure) string {
+	switch len(s.Nodes) {
+	case 0:
+		return s.By
+	case 1:
+		return s.Nodes[0]
+	}
+	return fmt.Sprintf("%s and %d more", s.Nodes[0], len(s.Nodes)-1)
+}
+
+// few reports whether there are too few held-out samples to confirm anything.
+func (b *Bench) few() bool { return len(b.Held) < analysis.MinHeldOut }
+
+// declines reports whether an error says that a structure cannot be had, rather than that something is wrong.
+func declines(err error) bool {
+	var d *declined
+	return errors.As(err, &d)
+}
+
+// declined is an error of a rewrite that was tried.
+type declined struct{ error }
+
+func (d *declined) Unwrap() error { return d.error }
+
+// structure judges one structure against the losses of the bench as it is.
+func (b *Bench) structure(ctx context.Context, s Structure, now analysis.Losses) (analysis.Estimate, *Bench, error) {
+	next, err := b.rewritten(ctx, append(b.Steps[:len(b.Steps):len(b.Steps)], s.Steps...))
+	if err != nil {
+		return analysis.Estimate{}, nil, &declined{err}
+	}
+	b.forwards(float64(len(b.Fit) + len(b.Held))) // what was observed
+	t, after, err := next.corrected(ctx)
+	if err != nil {
+		return analysis.Estimate{}, nil, err
+	}
+	return analysis.Paired(now.PerSample(), after.PerSample()), t, nil
+}
+
+// corrected is the bench with its biases corrected, and the losses then. b stays as it is.
+func (b *Bench) corrected(ctx context.Context) (*Bench, analysis.Losses, error) {
+	t := *b
+	t.Graph, t.Set, t.Frozen = b.Graph.Clone(), b.Set.Clone(), maps.Clone(b.Frozen)
+	t.Save, t.Progress, t.point, t.done = nil, nil, nil, nil // it is not this sweep that is taken up after an interruption
+	if _, err := t.Sweep(ctx, Bias.Proposer); err != nil {
+		return nil, nil, err
+	}
+	losses, err := t.Losses(ctx)
+	if err == nil {
+		b.forwards(float64(len(b.Held)))
+	}
+	return &t, losses, err
+}
+
+// take makes the bench what another one of the same plan is.
+func (b *Bench) take(t *Bench) {
+	save, progress, point, done := b.Save, b.Progress, b.point, b.done
+	*b = *t
+	b.Save, b.Progress, b.point, b.done = save, progress, point, done
+}

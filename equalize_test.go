@@ -1,0 +1,143 @@
+package qwb
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/calib/data/npy"
+	"qwb/export/all"
+	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
+	"qwb/quantizer/overlay"
+	"qwb/quantizer/program"
+)
+
+// unequal is a network with ReLU6, a depthwise convolution and a residual, whose channels are of very different ranges.
+const unequal = `opset 17
+input x: f32[1,3,8,8]
+const w1: f32[8,3,3,3] = normal(seed=1, std=0.3)
+const b1: f32[8] = normal(seed=2, std=0.3)
+const w2: f32[8,1,3,3] = normal(seed=3, std=0.3)
+const b2: f32[8] = normal(seed=4, std=0.3)
+const w3: f32[8,8,1,1] = normal(seed=5, std=0.3)
+const w4: f32[8,8,1,1] = normal(seed=6, std=0.3)
+const w5: f32[5,128] = normal(seed=7, std=0.1)
+const lo: f32[] = [0]; const hi: f32[] = [6]
+c1 = Conv(x, w1, b1) {pads=[1, 1, 1, 1]} "conv1"
+r1 = Relu(c1)
+c2 = Conv(r1, w2, b2) {pads=[1, 1, 1, 1], group=8} "depthwise"
+r2 = Clip(c2, lo, hi) "relu6"
+c3 = Conv(r2, w3) "project"
+c4 = Conv(c3, w4) "mix"
+a = Add(c3, c4)
+p = MaxPool(a) {kernel_shape=[2, 2], strides=[2, 2]}
+f = Flatten(p)
+y = Gemm(f, w5) {transB=1} "fc"
+output y: f32[1,5]
+`
+
+// placeUnequal writes the network, the weights of its first two operators spread by powers of two that cancel, and n samples.
+func placeUnequal(t *testing.T, n int) *Project {
+	t.Helper()
+	g := graphtest.Parse(t, unequal)
+	spread := func(node string, out bool, factor func(c int) float32) {
+		id, _ := g.LookupNode(node)
+		for input, v := range g.Node(id).Inputs[1:] {
+			w := g.Const(v)
+			if input > 0 && !out {
+				continue
+			}
+			per := w.Len() / w.Shape[0]
+			for i := range w.F32() {
+				c := i / per
+				if !out && w.Shape[1] > 1 {
+					c = i / (per / w.Shape[1]) % w.Shape[1]
+				}
+				w.F32()[i] *= factor(c)
+			}
+		}
+	}
+	f := func(c int) float32 { return float32(int(1) << (c % 6)) }
+	spread("conv1", true, func(c int) float32 { return 1 / f(c) })
+	spread("depthwise", false, f)
+	var b bytes.Buffer
+	require.NoError(t, (&onnx.Model{Graph: g}).Write(&b))
+	store := new(Memory)
+	store.Write("m.onnx", b.Bytes())
+	for i := range n {
+		var b bytes.Buffer
+		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100+i), 1, 3, 8, 8)))
+		store.Write(fmt.Sprintf("m/%02d.npy", i), b.Bytes())
+	}
+	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: program.Backends(), Formats: all.Formats()}}
+}
+
+// Equalization per tensor lowers the error on held-out samples, and its plan verifies, exports, is undone and done again; threads change no
+// byte.
+func TestEqualize(t *testing.T) {
+	ctx := context.Background()
+	var plans [2][]byte
+	for i, threads := range []int{1, 3} {
+		p := placeUnequal(t, 48)
+		store := p.Store.(*Memory)
+		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true, Data: DataOptions{Paths: []string{"m"}}, Threads: threads})
+		require.NoError(t, err)
+		before := content(t, store, p.Plan)
+		r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"equalize"}, Threads: threads})
+		require.NoError(t, err)
+		require.NotEmpty(t, r.Overlay, "%+v", r.Methods[0])
+		require.True(t, r.Confirmed)
+		require.Less(t, r.After.NSR, 0.5*r.Before.NSR)
+		require.Positive(t, r.Steps)
+		require.Less(t, *r.FloatNSR, 1e-10)
+		derivesAgain(t, p)
+		plans[i] = content(t, store, p.Plan)
+		if i > 0 {
+			break
+		}
+		v, _, err := p.Verify(ctx, VerifyOptions{Data: DataOptions{Samples: 2}})
+		require.NoError(t, err)
+		require.Positive(t, v.IntegersCompared)
+		require.Zero(t, v.IntegersDifferent)
+		_, _, err = p.Export(ctx, ExportOptions{Platform: "onnxruntime", Out: "q.onnx"})
+		require.NoError(t, err)
+		_, _, err = p.Undo(ctx, 1)
+		require.NoError(t, err)
+		store.Write("old.json", before)
+		old, _, err := p.job().readPlan("old.json")
+		require.NoError(t, err)
+		undone, _, err := p.job().readPlan(p.Plan)
+		require.NoError(t, err)
+		require.Equal(t, old.Nodes, undone.Nodes)
+		_, _, err = p.Redo(ctx, 1)
+		require.NoError(t, err)
+		_, _, err = p.Export(ctx, ExportOptions{Platform: "onnxruntime", Out: "q2.onnx"})
+		require.NoError(t, err)
+		require.Equal(t, content(t, store, "q.onnx"), content(t, store, "q2.onnx"))
+		require.Len(t, files(t, store, overlay.Belongs), 1)
+		again, _, err := p.job().readPlan(p.Plan)
+		require.NoError(t, err)
+		again.Verification = nil
+		encoded, err := again.Encode()
+		require.NoError(t, err)
+		require.Equal(t, string(plans[0]), string(encoded))
+	}
+	require.Equal(t, string(plans[0]), string(plans[1]))
+}
+
+// Too few samples are held out to confirm anything: the plan stays as it is.
+func TestEqualizeOfFewSamples(t *testing.T) {
+	ctx := context.Background()
+	p := placeUnequal(t, 6)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
+	require.NoError(t, err)
+	was := content(t, p.Store.(*Memory), p.Plan)
+	r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"equalize"}, Threads: 2})
+	require.NoError(t, err)
+	require.Empty(t, r.Overlay)
+	require.Equal(t, was, content(t, p.Store.(*Memory), p.Plan))
+}
