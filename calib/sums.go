@@ -41,7 +41,7 @@ type summer struct {
 const maxAxisTaps = 64
 
 // newSummer returns a summer for the data input of a node, nil where none is kept: weights that are not constant, windows or inputs
-// that are too large, operators that are not Conv, MatMul or Gemm.
+// that are too large, operators that are not Conv, ConvTranspose, MatMul or Gemm.
 func newSummer(g *graph.Graph, id graph.NodeID) *summer {
 	n := g.Node(id)
 	w := g.Const(n.Input(1))
@@ -51,14 +51,16 @@ func newSummer(g *graph.Graph, id graph.NodeID) *summer {
 	s := &summer{g: g, node: id, limits: observers.NoLimits, meter: kernels.Select(cpu.Detect()).NewMeter()}
 	taps, channels := 1, 0
 	switch {
-	case n.Op == "Conv" && len(w.Shape) > 2:
+	case (n.Op == "Conv" || n.Op == "ConvTranspose") && len(w.Shape) > 2:
 		for _, k := range w.Shape[2:] {
 			if k > maxAxisTaps {
 				return nil
 			}
 			taps *= k
 		}
-		channels = w.Shape[1] * int(n.AttrInt("group", 1))
+		if channels = w.Shape[0]; n.Op == "Conv" {
+			channels = w.Shape[1] * int(n.AttrInt("group", 1))
+		}
 	case n.Op == "MatMul" && len(w.Shape) == 2:
 		s.rows, channels = true, w.Shape[0]
 	case n.Op == "Gemm" && len(w.Shape) == 2 && n.AttrInt("transA", 0) == 0:
@@ -94,7 +96,11 @@ func (s *summer) shape(shape []int) error {
 	}
 	s.finish()
 	n := s.g.Node(s.node)
-	geo, err := graph.ConvGeometry(n, graph.Static(shape...), graph.Static(s.g.Const(n.Inputs[1]).Shape...))
+	geometry := graph.ConvGeometry
+	if n.Op == "ConvTranspose" {
+		geometry = graph.ConvTransposeGeometry
+	}
+	geo, err := geometry(n, graph.Static(shape...), graph.Static(s.g.Const(n.Inputs[1]).Shape...))
 	if err != nil {
 		return err
 	}
@@ -108,6 +114,12 @@ func (s *summer) shape(shape []int) error {
 		for y := range of {
 			var set uint64
 			for r := range geo.Kernel[d] {
+				if n.Op == "ConvTranspose" {
+					if to := y*geo.Stride[d] + r*geo.Dilation[d] - geo.PadBegin[d]; to >= 0 && to < geo.Out[d] {
+						set |= 1 << r
+					}
+					continue
+				}
 				at := y + geo.PadBegin[d] - r*geo.Dilation[d]
 				if at >= 0 && at%geo.Stride[d] == 0 && at/geo.Stride[d] < geo.Out[d] {
 					set |= 1 << r

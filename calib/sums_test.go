@@ -256,3 +256,58 @@ func written(t *testing.T, s *Stats) []byte {
 	require.NoError(t, s.Write(&b))
 	return b.Bytes()
 }
+
+// The sums of a transposed convolution are what its output is made of: weights times means give the mean of each output channel.
+func TestSumsOfTransposedConvolutions(t *testing.T) {
+	g := graphtest.Parse(t, `opset 13
+input x: f32[1,4,5,6]
+const w1: f32[4,6,3,3] = normal(seed=1, std=0.2)
+const w2: f32[6,2,4,2] = normal(seed=2, std=0.2)
+const w3: f32[4,1,3,3] = normal(seed=3, std=0.2)
+t1 = ConvTranspose(x, w1) {pads=[1,1,1,1], strides=[2,2], output_padding=[1,0]} "t1"
+t2 = ConvTranspose(t1, w2) {pads=[0,1,2,1], strides=[1,3], dilations=[2,1], group=2} "t2"
+t3 = ConvTranspose(t2, w3) {strides=[1,1], group=4} "t3"
+output t3
+`)
+	require.Empty(t, graph.InferShapes(g))
+	data := summedSamples(12, 5, 6)
+	stats, err := Run(context.Background(), g, data, Config{Threads: 2})
+	require.NoError(t, err)
+	session, err := exec.New(g, exec.Options{})
+	require.NoError(t, err)
+	for _, name := range []string{"t1", "t2", "t3"} {
+		id, _ := g.LookupNode(name)
+		n := g.Node(id)
+		w := g.Const(n.Inputs[1])
+		group := int(n.AttrInt("group", 1))
+		inputs, outputs, taps := w.Shape[0], w.Shape[1], tensor.Count(w.Shape[2:])
+		sums := stats.Sums(name)
+		require.NotNil(t, sums)
+		mean, count := make([]float64, outputs*group), 0
+		for _, s := range data.list {
+			if exec.HeldOut(s.Hash) {
+				continue
+			}
+			values, err := session.NewRunner().RunAll(context.Background(), s.Feeds, nil, nil)
+			require.NoError(t, err)
+			y := values[n.Outputs[0]].ToRowMajor()
+			plane := tensor.Count(y.Shape[2:])
+			count += plane
+			for i, v := range y.F32() {
+				mean[i/plane] += float64(v)
+			}
+		}
+		require.Equal(t, uint64(count), sums.Count)
+		for o := range mean {
+			want := mean[o] / float64(count)
+			got := 0.0
+			first := o / outputs * (inputs / group)
+			for c := first; c < first+inputs/group; c++ {
+				for k := range taps {
+					got += float64(w.F32()[(c*outputs+o%outputs)*taps+k]) * sums.Mean(k, c)
+				}
+			}
+			require.InDelta(t, want, got, 1e-5, "%s, channel %d", name, o)
+		}
+	}
+}

@@ -54,7 +54,7 @@ func (b *Bench) shift(id graph.NodeID) ([]float64, error) {
 	return meanShift(n, w, rounded, sums), nil
 }
 
-// meanShift is -(Wq - W) E[x] by output channel of a Conv or Gemm; nil for other operators, and where the sums are of another window.
+// meanShift is -(Wq - W) E[x] by output channel of a Conv, ConvTranspose or Gemm; nil for other operators, and where the sums are of another window.
 func meanShift(n *graph.Node, w, rounded *tensor.Tensor, sums *observers.InputSums) []float64 {
 	mean := make([]float64, sums.Taps*sums.Channels)
 	for t := range sums.Taps {
@@ -76,6 +76,22 @@ func meanShift(n *graph.Node, w, rounded *tensor.Tensor, sums *observers.InputSu
 				for t := range sums.Taps {
 					at := (o*inputs+i)*sums.Taps + t
 					out[o] -= float64((float64(q[at]) - float64(x[at])) * mean[t*sums.Channels+first+i])
+				}
+			}
+		}
+		return out
+	case n.Op == "ConvTranspose":
+		inputs, outputs, group := w.Shape[0], w.Shape[1], int(n.AttrInt("group", 1)) // of a group
+		if tensor.Count(w.Shape[2:]) != sums.Taps || inputs != sums.Channels || inputs%group != 0 {
+			return nil
+		}
+		out := make([]float64, outputs*group)
+		for i := range inputs {
+			first := i / (inputs / group) * outputs
+			for o := range outputs {
+				for t := range sums.Taps {
+					at := (i*outputs+o)*sums.Taps + t
+					out[first+o] -= float64((float64(q[at]) - float64(x[at])) * mean[t*sums.Channels+i])
 				}
 			}
 		}

@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/calib"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
@@ -76,4 +78,49 @@ func TestAnalyticCorrectionLowersTheError(t *testing.T) {
 	b.Sums = nil
 	_, err = b.Tune(context.Background(), &Analytic)
 	require.ErrorIs(t, err, ErrNoSums)
+}
+
+func TestShiftOfATransposedConvolution(t *testing.T) {
+	g := graphtest.Parse(t, `opset 13
+input x: f32[1,8,12,12]
+const w: f32[8,3,3,3] = normal(seed=1, std=0.2)
+y = ConvTranspose(x, w) {pads=[1,0,1,1], strides=[2,2], group=2} "t"
+output y
+`)
+	require.Empty(t, graph.InferShapes(g))
+	data := sampleList(1000, 12)
+	stats, err := calib.Run(context.Background(), g, &exec.InMemory{Samples: data}, calib.Config{})
+	require.NoError(t, err)
+	id, _ := g.LookupNode("t")
+	n := g.Node(id)
+	w := g.Const(n.Inputs[1])
+	rounded := w.Clone()
+	for i, v := range rounded.F32() {
+		rounded.F32()[i] = float32(int(v*8)) / 8
+	}
+	shift := meanShift(n, w, rounded, stats.Sums("t"))
+	require.Len(t, shift, 6)
+	moved, count := make([]float64, 6), 0
+	for i, weight := range []*tensor.Tensor{w, rounded} {
+		h := g.Clone()
+		h.SetConst(n.Inputs[1], weight)
+		session, err := exec.New(h, exec.Options{})
+		require.NoError(t, err)
+		for _, s := range data {
+			if exec.HeldOut(s.Hash) {
+				continue
+			}
+			out, err := session.NewRunner().Run(context.Background(), s.Feeds, nil)
+			require.NoError(t, err)
+			plane := tensor.Count(out[0].Shape[2:])
+			count += plane
+			for k, v := range out[0].F32() {
+				moved[k/plane] += float64(v) * float64(2*i-1)
+			}
+		}
+	}
+	for c := range moved {
+		require.InDelta(t, -2*moved[c]/float64(count), shift[c], 2e-6, "channel %d", c)
+	}
+	require.Nil(t, meanShift(n, tensor.New(tensor.Float32, 8, 3, 2, 3), rounded, stats.Sums("t")), "another window")
 }
