@@ -38,6 +38,8 @@ type TuneOptions struct {
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
 	Profile string
+	// Gram is a file of Gram statistics to fit on instead of data; held-out samples still come from data.
+	Gram string
 	// Shard, if not zero, is the part of the data of which Gram statistics are written to Out; see Grams.
 	Shard Shard
 	Out   string
@@ -124,6 +126,9 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if work.Clock = j.clock; work.Time > 0 && j.Catalog.Now == nil {
 		return nil, Usagef("--budget %s: there is no clock; say how many forwards", o.Budget)
 	}
+	if methods, err = j.fromGrams(methods, o); err != nil {
+		return nil, err
+	}
 	c, err := j.change(ctx, o.Threads)
 	if err != nil {
 		return nil, err
@@ -136,6 +141,11 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	end, err := t.fitOnGrams(o.Gram)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	auto := slices.Contains(o.Methods, "auto")
 	if auto && t.bench.Sums == nil {
 		methods = slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool { return slices.Contains(m.Needs, tune.NeedsStatistics) })
@@ -206,6 +216,7 @@ type tuning struct {
 	bench    *tune.Bench
 	added    map[string]bool           // nodes that were given a bias
 	kind     string                    // of the held-out samples
+	grams    *calib.GramFile           // to fit on; nil: data
 	observed map[string]*observedSteps // by the hash of the steps
 	recent   []string                  // keys of observed, in the order in which they came
 }

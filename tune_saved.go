@@ -39,6 +39,9 @@ func (t *tuning) key(methods []*tune.Method, o TuneOptions) string {
 	for _, m := range methods {
 		fmt.Fprintln(h, m.Name)
 	}
+	if t.grams != nil {
+		fmt.Fprintln(h, t.grams.Ranges, t.grams.Summed)
+	}
 	for _, s := range t.bench.Fit {
 		h.Write(s.Hash[:])
 	}

@@ -19,12 +19,15 @@ import (
 const floatWithin = 8191
 
 // Gram returns the second moments of what the operator reads on the fitting samples: quantized behind the tuned prefix, and, as the float
-// lane, in float. It is computed once per operator. Where the grid of the input has at most 12 bits its codes are summed, nothing being
+// lane, in float; where the bench has Gram statistics, those. It is computed once per operator. Where the grid of the input has at most 12 bits its codes are summed, nothing being
 // rounded; else the fixed point follows from the largest magnitude over the samples. It is nil where moments take more than half of the bench's
 // memory: with the float lane if they fit, else without.
 func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 	if l.gram != nil {
 		return l.gram, nil
+	}
+	if l.Grams != nil {
+		return l.Grams(l.Graph.Node(l.Node).Name)
 	}
 	u, err := calib.NewUnfold(l.Graph, l.Node)
 	if err != nil {

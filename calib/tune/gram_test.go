@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/calib"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/observers"
 	"qwb/quantizer/target"
@@ -96,4 +97,32 @@ func TestGramWithinMemory(t *testing.T) {
 	require.Nil(t, few[3].Cross(0))
 	none, _, _ := grams(t, 1, 1)
 	require.Nil(t, none[3])
+}
+
+// Fitted on Gram statistics of the float graph, rounding lowers the error nearly as much as fitted on samples.
+func TestRoundingOnGramStatistics(t *testing.T) {
+	ratio := func(fit int, statistics bool) float64 {
+		b, _ := bench(t, &target.ONNXRuntime, fit, 24)
+		if statistics {
+			ops := map[string]*observers.Gram{}
+			stats, err := calib.Run(context.Background(), b.Reference, &exec.InMemory{Samples: b.Fit}, calib.Config{MinMaxOnly: true})
+			require.NoError(t, err)
+			passes, _, err := calib.GramPasses(b.Reference, stats, 1<<30, 2, func(string) bool { return false })
+			require.NoError(t, err)
+			_, err = calib.RunGrams(context.Background(), b.Reference, passes[0], &exec.InMemory{Samples: b.Fit}, calib.GramSamples{}, 2, nil)
+			require.NoError(t, err)
+			for _, op := range passes[0] {
+				ops[op.Node] = op.Gram
+			}
+			b.Fit, b.Grams = nil, func(node string) (*observers.Gram, error) { return ops[node], nil }
+		}
+		reports, err := b.Tune(context.Background(), &GPTQ)
+		require.NoError(t, err)
+		require.Positive(t, reports[0].Kept)
+		return reports[0].After.NSR / reports[0].Before.NSR
+	}
+	samples, statistics := ratio(40, false), ratio(40, true)
+	t.Logf("NSR after/before: %.3f on samples, %.3f on Gram statistics", samples, statistics)
+	require.Less(t, statistics, 0.6)
+	require.Less(t, statistics, 2*samples)
 }

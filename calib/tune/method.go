@@ -13,6 +13,8 @@ type Method struct {
 	// Changes says what of the graph it changes: "biases", "weights", "scales", "structure". Needs says what it is fitted on: "data",
 	// NeedsStatistics, "gradients".
 	Changes, Needs []string
+	// FromGrams: it can be fitted on Gram statistics of the float graph, without samples behind a quantized prefix; see Bench.Grams.
+	FromGrams bool
 	// Proposer is the whole method where it works operator by operator: Bench.Sweep does the rest.
 	Proposer *Proposer
 	// Run does what cannot be done operator by operator, and leaves in the bench what helped. It may put another bench into b (*b = *other), on

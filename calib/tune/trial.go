@@ -82,19 +82,31 @@ func (w *walk) try(ctx context.Context, proposals []Proposal) ([]*trial, error) 
 		}
 	}
 	for _, t := range list {
-		w.correct(l, t)
+		if err := w.correct(l, t); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.by, err)
+		}
 	}
 	return list, nil
 }
 
-// correct gives a trial its bias correction: where the proposal names none, the mean error that is left over the fitting samples.
-func (w *walk) correct(l layer, t *trial) {
+// correct gives a trial its bias correction: where the proposal names none, the mean error that is left over the fitting samples, or, where Gram
+// statistics stand in their place, what these expect.
+func (w *walk) correct(l layer, t *trial) (err error) {
 	if l.channels == 0 {
 		t.delta = nil
-		return
+		return nil
+	}
+	switch {
+	case t.delta != nil:
+	case w.Grams == nil:
+		t.delta = leftOver(t.after[:w.fitting])
+	default:
+		if t.delta, err = w.expected(l, t); err != nil {
+			return err
+		}
 	}
 	if t.delta == nil {
-		t.delta = leftOver(t.after[:w.fitting])
+		t.delta = make([]float64, l.channels)
 	}
 	set := w.Set
 	if t.set != nil {
@@ -104,6 +116,7 @@ func (w *walk) correct(l layer, t *trial) {
 	for i := range t.after {
 		t.after[i] = t.after[i].shifted(t.delta)
 	}
+	return nil
 }
 
 // limit leaves channels alone whose corrected bias an integer bias could not hold.

@@ -46,7 +46,10 @@ type Bench struct {
 	Sums func(node string) *observers.InputSums
 	// Fit and Held are the samples to fit on and those to try on; see exec.HeldOut.
 	Fit, Held []*exec.Sample
-	Threads   int
+	// Grams, if not nil, takes the place of Fit: Gram statistics of the float graph by the name of an operator, nil where there are none. Methods
+	// that are not FromGrams cannot be fitted then.
+	Grams   func(node string) (*observers.Gram, error)
+	Threads int
 	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it.
 	Memory int64
 	// Force keeps what cannot be confirmed.
@@ -95,7 +98,7 @@ const WholeBar = 1
 // WholeBar standard errors of the paired differences; else its changes are taken back. With fewer than analysis.MinHeldOut held-out samples
 // nothing can be confirmed: changes are kept with Force only.
 func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error) {
-	if len(b.Fit) == 0 || len(b.Held) == 0 {
+	if len(b.Fit) == 0 && b.Grams == nil || len(b.Held) == 0 {
 		return nil, fmt.Errorf("tune: %d samples to fit on and %d held out: there have to be some of each; take more samples", len(b.Fit), len(b.Held))
 	}
 	reports, now, err := b.begin(ctx)

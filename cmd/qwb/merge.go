@@ -22,7 +22,7 @@ func newMerge(e *env) *cobra.Command {
 		Use:   "merge PART ... -o OUT",
 		Short: "Put the parts of a run together",
 		Long: `Merge takes all parts that qwb calibrate --shard I/N or qwb tune --shard I/N wrote, in any order, and writes what one run over all the data
-gives, byte for byte: statistics (MODEL.stats, of which qwb calibrate MODEL --platform P makes a plan) or Gram statistics. Parts that are missing, doubled or of another run are an error.`,
+gives, byte for byte: statistics (MODEL.stats, of which qwb calibrate MODEL --platform P makes a plan) or Gram statistics (for qwb tune --gram). Parts that are missing, doubled or of another run are an error.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("merge takes the parts of a run")
@@ -88,8 +88,8 @@ func (e *env) calibratePart(ctx context.Context, model string, f *flags, merge [
 // tunePart writes the Gram statistics of a part of the data.
 func (e *env) tunePart(ctx context.Context, plan string, f *flags, o qwb.TuneOptions) error {
 	switch {
-	case len(o.Methods) > 0 || o.Budget != "" || o.Force:
-		return usagef("--shard writes Gram statistics and tunes nothing: it goes with no --method, --budget or --force")
+	case len(o.Methods) > 0 || o.Gram != "" || o.Budget != "" || o.Force:
+		return usagef("--shard writes Gram statistics and tunes nothing: it goes with no --method, --gram, --budget or --force")
 	case f.out == "":
 		return usagef("--shard needs -o: the file to write")
 	}

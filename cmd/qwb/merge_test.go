@@ -88,3 +88,39 @@ func TestMergeOfGramParts(t *testing.T) {
 	fails(t, exitUsage, "-o is where --shard writes", "tune", "--method", "bias", "-o", "x")
 	fails(t, exitFailed, "would be replaced", "tune", "--shard", "1/2", "-o", "m.stats")
 }
+
+// Rounding on Gram statistics takes no sample to fit on and is as good as rounding on samples, about; what needs a quantized prefix is refused.
+func TestTuneOnGramStatistics(t *testing.T) {
+	tunable(t, "onnxruntime")
+	done(t, "set", "*", "weights=int8-sym-tensor")
+	done(t, "tune", "--shard", "1/1", "-o", "g")
+	done(t, "tune", "--shard", "1/2", "-o", "half")
+	for want, args := range map[string]string{
+		"bias: fitted on samples behind the quantized prefix.*--gram goes with bias-analytic, gptq": "--method bias,gptq --gram g",
+	} {
+		fails(t, exitUsage, want, append([]string{"tune"}, strings.Fields(args)...)...)
+	}
+	fails(t, exitFailed, "part 1 of 2: qwb merge", "tune", "--method", "gptq", "--gram", "half")
+	fails(t, exitFailed, "m.stats: this is a file of statistics, not a file of Gram statistics", "tune", "--method", "gptq", "--gram", "m.stats")
+
+	saveModel(t, "other.onnx", strings.ReplaceAll(means, "seed=2", "seed=20"))
+	done(t, "calibrate", "other.onnx", "--data", "data", "--platform", "onnxruntime")
+	fails(t, exitFailed, "of another model", "tune", "other.plan.json", "--method", "gptq", "--gram", "g")
+
+	plan := read(t, "m.plan.json")
+	nsr := func(r map[string]any, at string) float64 { return r[at].(map[string]any)["nsr"].(float64) }
+	r := done(t, "tune", "m.plan.json", "--method", "gptq", "--gram", "g", "--threads", "1", "--json").object(t)
+	require.Equal(t, r["held_out"], r["samples"], "no sample to fit on is read")
+	require.NotEmpty(t, r["overlay"])
+	require.Less(t, nsr(r, "after"), nsr(r, "before"))
+	tuned := read(t, r["overlay"].(string))
+
+	write(t, "m.plan.json", plan)
+	again := done(t, "tune", "m.plan.json", "--method", "gptq", "--gram", "g", "--threads", "3", "--json").object(t)
+	require.Equal(t, tuned, read(t, again["overlay"].(string)))
+
+	write(t, "m.plan.json", plan)
+	auto := done(t, "tune", "m.plan.json", "--method", "auto", "--gram", "g", "--json")
+	require.Contains(t, auto.stderr, "left out: bias")
+	require.LessOrEqual(t, nsr(auto.object(t), "after"), nsr(r, "before"))
+}

@@ -70,6 +70,7 @@ again. With -v every operator is listed. See docs/tuning.md.`, list.String(), an
 	f.addJSON(c)
 	c.Flags().StringSliceVar(&methods, "method", nil, "auto, or names separated by commas")
 	c.Flags().StringVar(&o.Budget, "budget", "", "how much to do: a time (10m) or work (5000forwards: so many samples through the whole graph)")
+	c.Flags().StringVar(&o.Gram, "gram", "", "fit on these Gram statistics instead of data (--shard 1/1 or qwb merge writes them); held-out samples come from data")
 	addShard(c, &shard, "write the Gram statistics of part I of N of the data to -o PART and tune nothing; 1/1 is all of it")
 	f.addOut(c, "file of Gram statistics to write, with --shard")
 	c.Flags().BoolVar(&o.Force, "force", false, "keep what could not be confirmed on held-out samples")

@@ -1,0 +1,78 @@
+package qwb
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/calib/tune"
+	"qwb/observers"
+)
+
+// fromGrams refuses methods that cannot be fitted on Gram statistics where those are what there is. auto does without them.
+func (j *job) fromGrams(methods []*tune.Method, o TuneOptions) ([]*tune.Method, error) {
+	if o.Gram == "" {
+		return methods, nil
+	}
+	var able, names []string
+	for _, m := range tune.Methods {
+		if m.FromGrams {
+			able = append(able, m.Name)
+		}
+	}
+	list := slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool {
+		if !m.FromGrams {
+			names = append(names, m.Name)
+		}
+		return !m.FromGrams
+	})
+	if len(names) > 0 && !slices.Contains(o.Methods, "auto") {
+		return nil, Usagef("%s: fitted on samples behind the quantized prefix, where each operator waits for those before it; Gram statistics are of the float graph: --gram goes with %s",
+			strings.Join(names, ", "), strings.Join(able, ", "))
+	}
+	if len(names) > 0 {
+		j.note("methods that are fitted behind the quantized prefix are left out: %s", strings.Join(names, ", "))
+	}
+	return list, nil
+}
+
+// fitOnGrams gives the bench Gram statistics in place of the samples to fit on.
+func (t *tuning) fitOnGrams(name string) (end func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	f, end, err := t.openGrams(name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Shards > 1:
+		err = fmt.Errorf("%s holds part %d of %d: qwb merge makes Gram statistics of all parts", name, f.Shard, f.Shards)
+	case f.Model != t.p.Digest:
+		err = fmt.Errorf("%s: the Gram statistics are of another model (SHA-256 %.12s..., %s has %.12s...)", name, f.Model, t.p.Path, t.p.Digest)
+	case len(t.bench.Steps) > 0:
+		err = fmt.Errorf("%s: the Gram statistics are of the model as it is, and tuning has rewritten it: qwb plan undo first", name)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	t.grams = f
+	var last struct {
+		node string
+		gram *observers.Gram
+	}
+	t.bench.Fit = nil
+	t.bench.Grams = func(node string) (*observers.Gram, error) {
+		if last.node == node {
+			return last.gram, nil
+		}
+		g, err := f.Gram(node)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		last.node, last.gram = node, g
+		return g, nil
+	}
+	return end, nil
+}
