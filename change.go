@@ -24,6 +24,8 @@ type change struct {
 	was   *Derived
 	other string
 	used  *Derivation // the last one that derived: d, or one with other tuned values
+	// accept, if not nil, may refuse what was derived before it is written.
+	accept func(*Derived) error
 }
 
 // change opens the plan with all that it is derived with. A plan of version 1 is brought over first, in memory.
@@ -37,6 +39,29 @@ func (j *job) change(ctx context.Context, threads int) (*change, error) {
 		p.Close()
 		return nil, err
 	}
+	return c, nil
+}
+
+// changeWithout opens a plan whose tuned values are lost, to go to a state that does not need them.
+func (j *job) changeWithout(threads int) (*change, error) {
+	p, sum, err := j.readPlan(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	t, err := j.planTarget(j.Plan, p)
+	if err != nil {
+		return nil, err
+	}
+	m, err := j.openPlanModel(j.Plan, p)
+	if err != nil {
+		return nil, err
+	}
+	c := &change{job: j, p: &Planned{Model: m, File: j.Plan, Plan: p, Target: t, Reference: m.Graph, catalog: &j.Catalog, sum: sum, lost: true}}
+	if c.d, err = j.derivation(c.p, threads); err != nil {
+		m.Close()
+		return nil, err
+	}
+	c.used = c.d
 	return c, nil
 }
 
@@ -254,6 +279,11 @@ func (c *change) decide(ctx context.Context, step ...decision.Decision) (*Derive
 	}
 	if err := c.effective(next.Decisions, first, len(step), out); err != nil {
 		return nil, err
+	}
+	if c.accept != nil {
+		if err := c.accept(out); err != nil {
+			return nil, out.Table.Fail(first+1, err)
+		}
 	}
 	return out, c.write(&next, out)
 }

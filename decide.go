@@ -252,6 +252,11 @@ func (j *job) set(ctx context.Context, selector string, words []string, threads 
 	if err := d.Check(); err != nil {
 		return nil, UsageError{err}
 	}
+	if p.Dispatcher != "" {
+		if _, err := dispatch.FindStrategy(p.Dispatcher); err != nil {
+			return nil, UsageError{err}
+		}
+	}
 	if p.Freeze != nil && !*p.Freeze {
 		return nil, Usagef("freeze=false: take the decision that froze it back with qwb unset")
 	}
@@ -265,6 +270,9 @@ func (j *job) set(ctx context.Context, selector string, words []string, threads 
 		if step, err = c.frozen(d); err != nil {
 			return nil, err
 		}
+	}
+	if p.Activations != (tqc.Scheme{}) || p.Weights != (tqc.Scheme{}) || p.Align != "" {
+		c.accept = c.exportable
 	}
 	first := len(c.p.Plan.Decisions)
 	out, err := c.decide(ctx, step...)
@@ -375,6 +383,10 @@ func unsettable(list []decision.Decision, what string, number int) (numbers []in
 // step changes the list of decisions as edit does and derives anew.
 func (j *job) step(ctx context.Context, threads int, edit func(p *plan.Plan) (plan.Step, error)) (*DecideResult, error) {
 	c, err := j.change(ctx, threads)
+	why := err
+	if lost(err) {
+		c, err = j.changeWithout(threads)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -389,6 +401,9 @@ func (j *job) step(ctx context.Context, threads int, edit func(p *plan.Plan) (pl
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.p.File, err)
+	}
+	if was, is := tunedFile(c.p.File, c.p.Plan), tunedFile(c.p.File, &next); lost(why) && was != nil && is != nil && was.SHA256 == is.SHA256 {
+		return nil, why // what is left needs the lost values too
 	}
 	out, err := c.derive(ctx, &next)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"qwb/calib/data"
 	"qwb/export"
-	"qwb/export/onnxqdq"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/quantizer/decision"
@@ -122,19 +121,14 @@ func fitting(m *Model, q *qdq.Quantized, forced *target.Target) (*qdq.Imported, 
 
 // refusal says why the platform of an imported graph would not take its export.
 func refusal(m *Model, im *qdq.Imported) error {
-	out, err := onnxqdq.Build(m.WithGraph(im.Graph), im.Set, im.Target, onnxqdq.Options{})
-	if err != nil {
-		return err
+	findings := refused(m, im.Graph, im.Set, im.Target)
+	switch {
+	case len(findings) == 0:
+		return nil
+	case findings[0].Rule == "export":
+		return errors.New(findings[0].Text)
 	}
-	graph.InferShapes(out.Graph)
-	findings := onnxqdq.Check(out.Graph, im.Target, func(node string) bool {
-		id, ok := im.Graph.LookupNode(node)
-		return ok && im.Set.Domains[id] == tqc.DomainINT8
-	})
-	if len(findings) > 0 {
-		return fmt.Errorf("%d findings, the first is %s", len(findings), findings[0])
-	}
-	return nil
+	return fmt.Errorf("%d findings, the first is %s", len(findings), findings[0])
 }
 
 // writeImport writes float model and plan, both or none.

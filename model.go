@@ -28,8 +28,11 @@ type Model struct {
 	Checkpoint *checkpoint.Model
 }
 
-// Close releases the files.
+// Close releases the files; nil has none.
 func (m *Model) Close() error {
+	if m == nil {
+		return nil
+	}
 	err := m.Model.Close()
 	if m.Checkpoint != nil {
 		err = errors.Join(err, m.Checkpoint.Close())

@@ -38,6 +38,9 @@ func (l *Logged) Text() string { return l.Decision.String() }
 // log lists the decisions of a plan.
 func (j *job) log(ctx context.Context) (*LogResult, error) {
 	p, version, err := j.openDecided(ctx)
+	if lost(err) {
+		p, version, err = j.openStory(err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +63,20 @@ func (j *job) openDecided(ctx context.Context) (p *Planned, version int, err err
 	return c.p, 1, nil
 }
 
+// openStory reads a plan without what it is derived from: its decisions can be told though its tuned values are lost, which is a warning.
+func (j *job) openStory(why error) (*Planned, int, error) {
+	p, _, err := j.readPlan(j.Plan)
+	if err != nil {
+		return nil, 0, err
+	}
+	version := plan.Version
+	if p.Options != nil {
+		version = 1
+	}
+	j.warn("%v", why)
+	return &Planned{File: j.Plan, Plan: p}, version, nil
+}
+
 func logged(p *Planned) ([]Logged, error) {
 	inputs, err := p.Plan.Inputs()
 	if err != nil {
@@ -79,7 +96,7 @@ func logged(p *Planned) ([]Logged, error) {
 		}
 		left--
 		list[i] = Logged{Decision: d, Number: i + 1, Step: step, InForce: in[i], Stale: slices.Contains(stale, i)}
-		if in[i] && len(d.Select) > 0 {
+		if in[i] && len(d.Select) > 0 && p.Set != nil {
 			list[i].Governed = p.governed(&d, i+1)
 		}
 	}
@@ -125,6 +142,9 @@ type ShowResult struct {
 // show sums a plan up. It needs the model but not what the plan is derived from.
 func (j *job) show() (*ShowResult, error) {
 	p, err := j.openPlan(j.Plan)
+	if lost(err) {
+		p, _, err = j.openStory(err)
+	}
 	if err != nil {
 		return nil, err
 	}

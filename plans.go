@@ -10,6 +10,7 @@ import (
 	"qwb/internal/kind"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/overlay"
+	"qwb/quantizer/passes"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
@@ -39,6 +40,24 @@ func (j *job) openToChange(file string) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
+	m, err := j.openPlanModel(file, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, catalog: &j.Catalog, sum: sum}
+	if err := j.apply(out); err != nil {
+		m.Close()
+		return nil, err
+	}
+	out.Graph, out.Stale = out.tunedGraph(out.Set)
+	if b := out.broken; b != nil {
+		out.Stale = append([]overlay.Stale{{At: b.At, Why: b.Error()}}, out.Stale...)
+	}
+	return out, nil
+}
+
+// openPlanModel opens the model of a plan, which must be the one that it was made for.
+func (j *job) openPlanModel(file string, p *plan.Plan) (*Model, error) {
 	path := plan.Resolve(file, p.Model.Path)
 	open := j.openNormal
 	if p.Imported != nil {
@@ -53,16 +72,7 @@ func (j *job) openToChange(file string) (*Planned, error) {
 		return nil, fmt.Errorf("%s: the plan is for another model: %s has SHA-256 %.12s..., the plan says %.12s...; run qwb calibrate again",
 			file, path, m.Digest, p.Model.SHA256)
 	}
-	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, catalog: &j.Catalog, sum: sum}
-	if err := j.apply(out); err != nil {
-		m.Close()
-		return nil, err
-	}
-	out.Graph, out.Stale = out.tunedGraph(out.Set)
-	if b := out.broken; b != nil {
-		out.Stale = append([]overlay.Stale{{At: b.At, Why: b.Error()}}, out.Stale...)
-	}
-	return out, nil
+	return m, nil
 }
 
 // apply makes the plan's set. Nonsense is said as such; what makes sense but was edited is said with how to decide it.
@@ -136,7 +146,7 @@ func (j *job) derivation(p *Planned, threads int) (*Derivation, error) {
 	if ranges, err := stats.RangesHash(); err != nil || p.Plan.Ranges != "" && ranges != p.Plan.Ranges {
 		return nil, errors.Join(err, fmt.Errorf("%s: the statistics are of the samples that %s was made from but hold other numbers; calibrate again", j.statsOf(p.File), p.File))
 	}
-	if d.base, d.Stats = stats, stats; p.broken == nil {
+	if d.base, d.Stats = stats, stats; p.broken == nil && !p.lost {
 		if d.Stats, _, err = j.stepped(p.File, p.Plan, stats); err != nil {
 			return nil, err
 		}
@@ -161,6 +171,10 @@ func (j *job) reimport(p *Planned, d *Derivation) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	im, err := q.Configure(p.Target)
+	if err == nil && roundedBiases(p.Plan, im) {
+		q.IntegerBiases = true
+		im, err = q.Configure(p.Target)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -172,6 +186,23 @@ func (j *job) reimport(p *Planned, d *Derivation) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
+}
+
+// roundedBiases reports whether a plan has integers for biases that are float in the file it was imported from.
+func roundedBiases(p *plan.Plan, im *qdq.Imported) bool {
+	for i := range p.Nodes {
+		id, ok := im.Graph.LookupNode(p.Nodes[i].Name)
+		if !ok {
+			continue
+		}
+		was := im.Set.Input(id, passes.BiasInput)
+		for _, s := range p.Nodes[i].Slots {
+			if s.At == decision.At(tqc.Input, passes.BiasInput) && s.State != tqc.FP32 && p.Schemes[s.Scheme].Bits == 32 && was != tqc.NoSlot && im.Set.Slot(was).State() == tqc.FP32 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // maxEdits is how many commands an error about edited numbers lists.

@@ -91,7 +91,7 @@ func (j *job) warnAbout(w tqc.Warning) {
 	}
 }
 
-// warnNew warns about what the plan does not warn about already. That was said when it was made: one line tells where it stands.
+// warnNew warns about what the plan does not warn about already. That was said when it was made, and plan show says it.
 func (j *job) warnNew(p *plan.Plan, list []tqc.Warning) {
 	for _, w := range list {
 		if !slices.Contains(p.Warnings, w) {
@@ -99,7 +99,7 @@ func (j *job) warnNew(p *plan.Plan, list []tqc.Warning) {
 		}
 	}
 	if n := len(p.Warnings); n > 0 {
-		j.note("warnings that came with the plan: %d, the first: %s", n, p.Warnings[0].Text)
+		j.detail("warnings that came with the plan: %d, the first: %s", n, p.Warnings[0].Text)
 	}
 }
 

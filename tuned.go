@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -16,19 +17,30 @@ import (
 // maxOverlay is how large the file of tuned values may be.
 const maxOverlay = 1 << 31
 
+// lostTuned is the error of a plan whose file of tuned values is gone or another one. What the plan says stands all the same.
+type lostTuned struct{ error }
+
+func (e lostTuned) Unwrap() error { return e.error }
+
+// lost reports whether an error is that of a plan without its tuned values.
+func lost(err error) bool {
+	var l lostTuned
+	return errors.As(err, &l)
+}
+
 // readOverlay reads the file that a plan names, which must be the one that it was written with.
 func (j *job) readOverlay(planFile string, f *plan.File) (*overlay.Overlay, error) {
 	name := plan.Resolve(planFile, f.Path)
 	b, err := readFile(j.store(), name, maxOverlay)
 	switch {
 	case err != nil && missing(err):
-		return nil, fmt.Errorf("%s: the tuned values are gone: there is no %s; bring it back, or run qwb calibrate again, which keeps the other decisions", planFile, name)
+		return nil, lostTuned{fmt.Errorf("%s: the tuned values are gone: there is no %s; bring it back, or run qwb calibrate again, which keeps the other decisions", planFile, name)}
 	case err != nil:
 		return nil, fmt.Errorf("tuned values: %w", err)
 	}
 	if have := overlay.Hash(b); have != f.SHA256 {
-		return nil, fmt.Errorf("%s: the tuned values were changed: %s (SHA-256 %.12s..., the plan says %.12s...); bring them back, or run qwb calibrate again, "+
-			"which keeps the other decisions", planFile, name, have, f.SHA256)
+		return nil, lostTuned{fmt.Errorf("%s: the tuned values were changed: %s (SHA-256 %.12s..., the plan says %.12s...); bring them back, or run qwb calibrate again, "+
+			"which keeps the other decisions", planFile, name, have, f.SHA256)}
 	}
 	o, err := overlay.Parse(b)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"qwb/graph"
 	"qwb/quantizer/decision"
@@ -187,8 +188,33 @@ func (d *decided) adapt(set *tqc.Set, s tqc.SlotID, c tqc.Config) (tqc.Config, e
 		}
 		return c, nil
 	}
+	if by := cell.By("divisor"); by > 0 && d.t.Chosen[s] == by && !c.Policy.Has(tqc.Symmetric) {
+		return c, d.t.Fail(by, fmt.Errorf("%s: a divisor is for symmetric scales, and this is %s; %s can have %s there", d.place(set, s), schemeName(c), d.b.Name,
+			symmetricOf(d.b.SchemesOf(n).Activation)))
+	}
 	d.observe(cell, sl, &c)
 	return c, nil
+}
+
+func schemeName(c tqc.Config) string {
+	if s, err := tqc.SchemeOf(c); err == nil {
+		return s.String()
+	}
+	return c.Policy.String()
+}
+
+// symmetricOf lists the symmetric ones of some schemes.
+func symmetricOf(list []tqc.Scheme) string {
+	var names []string
+	for _, s := range list {
+		if !s.Asymmetric {
+			names = append(names, "activations="+s.String())
+		}
+	}
+	if len(names) == 0 {
+		return "no symmetric scheme"
+	}
+	return strings.Join(names, ", ")
 }
 
 // observe fills in how the range is found. Isotone calibration is about the order of a Softmax's results: as a default it is for those
@@ -202,7 +228,7 @@ func (d *decided) observe(cell *decision.Cell, sl *tqc.Slot, c *tqc.Config) {
 		c.Observer = cell.Observer
 		d.used(cell, "observer")
 	}
-	if cell.Divisor != nil {
+	if cell.Divisor != nil && c.Policy.Has(tqc.Symmetric) {
 		c.Divisor = *cell.Divisor
 		d.used(cell, "divisor")
 	}

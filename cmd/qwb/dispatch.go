@@ -52,6 +52,9 @@ graph in float meets the budget.`, qwb.SearchSamples),
 					if math.IsNaN(at) {
 						return usagef("--%s NaN: not a number", flag)
 					}
+					if name == "nsr" && at < 0 || name == "cosine" && (at < -1 || at > 1) || name == "drop" && (at < -100 || at > 100) {
+						return usagef("--%s %g: no network reaches that", flag, at)
+					}
 					o.Budget = &qwb.Budget{Name: name, At: at}
 				}
 			}

@@ -221,6 +221,9 @@ func explainText(w io.Writer, r *qwb.ExplainResult) error {
 		fmt.Fprintf(&b, "  %s (tensor %s): %s", s.Slot, s.Tensor, s.State)
 		if s.Scheme != "" {
 			fmt.Fprintf(&b, ", %s, scale %s", s.Scheme, numbers(s.Scale))
+			if len(s.ZeroPoint) > 0 {
+				fmt.Fprintf(&b, ", zero point %s", numbers(s.ZeroPoint))
+			}
 		}
 		if s.Root != "" {
 			fmt.Fprintf(&b, ", that of %s", s.Root)
@@ -233,13 +236,16 @@ func explainText(w io.Writer, r *qwb.ExplainResult) error {
 }
 
 // numbers writes one number, or the range of several.
-func numbers(list []float32) string {
-	text := func(f float32) string { return strconv.FormatFloat(float64(f), 'g', 4, 32) }
+func numbers[T float32 | int32](list []T) string {
+	text := func(f T) string { return strconv.FormatFloat(float64(f), 'g', 4, 32) }
 	switch len(list) {
 	case 0:
 		return "none"
 	case 1:
 		return text(list[0])
+	}
+	if slices.Min(list) == slices.Max(list) {
+		return fmt.Sprintf("%s (%d)", text(list[0]), len(list))
 	}
 	return fmt.Sprintf("%s to %s (%d)", text(slices.Min(list)), text(slices.Max(list)), len(list))
 }

@@ -88,15 +88,16 @@ func TestCannotBeDone(t *testing.T) {
 // A gate that is not held is exit code 3, and the result is printed all the same.
 func TestChecksThatDoNotHold(t *testing.T) {
 	calibrated(t)
-	before := tree(t, ".")
-	for _, args := range [][]string{{"--max-nsr", "-1"}, {"--min-cosine", "1.5"}} {
-		r := invoke(append([]string{"dispatch", "--auto", "--json"}, args...)...)
-		require.Equal(t, exitCheck, r.code, r.stderr)
-		require.Regexp(t, `^qwb: the budget cannot be met: .* with every operator in float`, r.lastLine())
-		require.NotEmpty(t, r.object(t)["evaluations"])
-		require.Equal(t, before, tree(t, "."), "the plan stays as it was")
-	}
 	write(t, "labels.tsv", []byte("00.npy\t3\n01.npy\t1\n02.npy\t0\n03.npy\t9\n"))
+	before := tree(t, ".")
+	for _, args := range [][]string{{"--max-nsr", "-1"}, {"--min-cosine", "1.5"}, {"--max-drop", "-101"}} {
+		fails(t, exitUsage, "no network reaches that", append([]string{"dispatch", "--auto"}, args...)...)
+	}
+	r := invoke("dispatch", "--auto", "--json", "--max-drop", "-100", "--data", "data", "--labels", "labels.tsv")
+	require.Equal(t, exitCheck, r.code, r.stderr)
+	require.Regexp(t, `^qwb: the budget cannot be met: .* with every operator in float`, r.lastLine())
+	require.NotEmpty(t, r.object(t)["evaluations"])
+	require.Equal(t, before, tree(t, "."), "the plan stays as it was")
 	done(t, "eval", "m.plan.json", "--mode", "sim", "--labels", "labels.tsv", "--max-drop", "100")
 }
 

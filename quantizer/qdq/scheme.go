@@ -2,6 +2,7 @@ package qdq
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
@@ -19,6 +20,9 @@ func (q *grid) scheme(like tqc.Config) tqc.Config {
 		c.Policy |= tqc.Symmetric
 	} else {
 		c.Policy |= tqc.Asymmetric
+	}
+	if like.Policy.Has(tqc.PowerOf2) && zero && !slices.ContainsFunc(q.scale, func(s float32) bool { f, _ := math.Frexp(float64(s)); return f != 0.5 }) {
+		c.Policy |= tqc.PowerOf2
 	}
 	switch {
 	case q.axis < 0:
@@ -49,7 +53,7 @@ func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid)
 		return q.scheme(c.t.Activation), nil
 	}
 	if i == biasInput {
-		return q.scheme(tqc.Config{Policy: tqc.Symmetric, Bits: 32, QMin: -1}), nil
+		return q.scheme(tqc.Config{Policy: tqc.Symmetric | c.t.Bias.Policy&tqc.PowerOf2, Bits: 32, QMin: -1}), nil
 	}
 	cfg := q.scheme(c.t.Weight)
 	w := c.t.Weight

@@ -1,0 +1,57 @@
+package qwb
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/export/onnxqdq"
+	"qwb/graph"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// exportable refuses a configuration that breaks rules of the platform's reader which the plan kept before: what export would find, but before
+// the plan is written.
+func (c *change) exportable(out *Derived) error {
+	if c.p.Target.Export.Open {
+		return nil
+	}
+	is := c.findings(out.Graph, out.Set)
+	if len(is) == 0 {
+		return nil
+	}
+	was := c.findings(c.p.Graph, c.p.Set)
+	for _, f := range is {
+		if !slices.Contains(was, f) {
+			return fmt.Errorf("%s would not take it: %s (%s)", c.p.Target.Name, f, ruleDoc(f.Rule))
+		}
+	}
+	return nil
+}
+
+// findings lists what the platform's reader would find in an export of a set. What cannot be built at all is one finding.
+func (c *change) findings(g *graph.Graph, set *tqc.Set) []onnxqdq.Finding {
+	return refused(c.p.Model, g, set, c.p.Target)
+}
+
+func refused(m *Model, g *graph.Graph, set *tqc.Set, t *target.Target) []onnxqdq.Finding {
+	out, err := onnxqdq.Build(m.WithGraph(g), set, t, onnxqdq.Options{})
+	if err != nil {
+		return []onnxqdq.Finding{{Rule: "export", Text: err.Error()}}
+	}
+	graph.InferShapes(out.Graph)
+	return onnxqdq.Check(out.Graph, t, func(node string) bool {
+		id, ok := g.LookupNode(node)
+		return ok && set.Domains[id] == tqc.DomainINT8
+	})
+}
+
+// ruleDoc is what a rule says, empty for what is none.
+func ruleDoc(name string) string {
+	for i := range onnxqdq.Rules {
+		if onnxqdq.Rules[i].Name == name {
+			return onnxqdq.Rules[i].Doc
+		}
+	}
+	return "export cannot write it"
+}
