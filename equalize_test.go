@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
+	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -140,4 +144,53 @@ func TestEqualizeOfFewSamples(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, r.Overlay)
 	require.Equal(t, was, content(t, p.Store.(*Memory), p.Plan))
+}
+
+// Tuning that was interrupted behind an equalization goes on from it, to the same bytes.
+func TestInterruptedBehindEqualize(t *testing.T) {
+	ctx := context.Background()
+	o := TuneOptions{Methods: []string{"equalize", "bias"}, Threads: 2}
+	place := func() *Project {
+		store := placeUnequal(t, 48).Store.(*Memory)
+		t.Chdir(t.TempDir())
+		require.NoError(t, os.Mkdir("m", 0o755))
+		for _, name := range append([]string{"m.onnx"}, samplesOf(t, store)...) {
+			require.NoError(t, os.WriteFile(name, content(t, store, name), 0o644))
+		}
+		p := &Project{Model: "m.onnx", Plan: "m.plan.json", Catalog: Catalog{Version: "0.0.0", Now: time.Now}}
+		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true, Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+		require.NoError(t, err)
+		return p
+	}
+	p := place()
+	r, _, err := p.Tune(ctx, o)
+	require.NoError(t, err)
+	require.Positive(t, r.Steps)
+	plan, values := read(t, "m.plan.json"), read(t, r.Overlay)
+
+	p = place()
+	stop, cancel := context.WithCancel(ctx)
+	p.Events = &listener{at: func(what string, done int) {
+		if strings.HasPrefix(what, "tune bias,") && done == 2 {
+			cancel()
+		}
+	}}
+	_, _, err = p.Tune(stop, o)
+	require.ErrorIs(t, err, context.Canceled)
+	require.FileExists(t, "m.tuning")
+	p.Events = nil
+	again, _, err := p.Tune(ctx, o)
+	require.NoError(t, err)
+	require.Equal(t, values, read(t, again.Overlay))
+	require.Equal(t, plan, read(t, "m.plan.json"))
+}
+
+func samplesOf(t *testing.T, store *Memory) (list []string) {
+	t.Helper()
+	entries, err := fs.ReadDir(store, "m")
+	require.NoError(t, err)
+	for _, e := range entries {
+		list = append(list, "m/"+e.Name())
+	}
+	return list
 }
