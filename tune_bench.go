@@ -1,0 +1,259 @@
+package qwb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/calib"
+	"qwb/calib/tune"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/overlay"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/tqc"
+)
+
+// tuning is one run of tune.
+type tuning struct {
+	*change
+	o        TuneOptions
+	bench    *tune.Bench
+	added    map[string]bool           // nodes that were given a bias
+	kind     string                    // of the held-out samples
+	grams    *calib.GramFile           // to fit on; nil: data
+	observed map[string]*observedSteps // by the hash of the steps
+	recent   []string                  // keys of observed, in the order in which they came
+}
+
+// tuning makes everything ready: the samples, and a reference with a bias at every operator that could have one.
+func (c *change) tuning(ctx context.Context, o TuneOptions) (*tuning, error) {
+	p := c.p
+	t := &tuning{change: c, o: o, added: map[string]bool{}}
+	fits := p.fitting()
+	if fits == nil {
+		fits = &overlay.Overlay{}
+	}
+	if p.Overlay != nil { // stale ones too: the reference has their biases
+		for _, e := range p.Overlay.Entries {
+			if e.Added {
+				t.added[e.Node] = true
+			}
+		}
+	}
+	var err error
+	if t.bench, err = t.newBench(ctx, p.Reference.Clone(), c.d.Stats, p.Set, fits); err != nil {
+		return nil, err
+	}
+	return t, t.read(ctx, o)
+}
+
+// newBench makes a bench on a reference that is prepared for tuned values; set is its configuration without them.
+func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *calib.Stats, set *tqc.Set, fits *overlay.Overlay) (*tune.Bench, error) {
+	if t.p.Plan.Imported == nil { // its scales are the file's own, which has none for more biases
+		maps.Copy(t.added, tune.Prepare(reference, set))
+	}
+	b := &tune.Bench{Reference: reference, Steps: fits.Steps, Threads: t.o.Threads, Memory: t.o.Memory, Force: t.o.Force}
+	if stats != nil && stats.HasSums() {
+		b.Sums = stats.Sums
+	}
+	b.Graph, _ = fits.Apply(reference, nil)
+	b.Frozen = frozenNodes(reference, fits)
+	out, err := t.configure(ctx, stats, reference, b.Graph, fits)
+	if err != nil {
+		return nil, err
+	}
+	b.Set, b.Ranges = out.Set, t.ranges(stats, out.Table)
+	b.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
+		return sim.New(g, set, sim.Options{Island: t.p.Target.Island, Constants: shared, Runs: reference})
+	}
+	if t.p.Plan.Imported == nil {
+		b.Rewrite = t.rewrite
+	}
+	return b, nil
+}
+
+// configure derives the plan's decisions, and more, for a graph with the same nodes, which is a reference with tuned values.
+func (t *tuning) configure(ctx context.Context, stats *calib.Stats, reference, g *graph.Graph, o *overlay.Overlay, more ...decision.Decision) (*Derived, error) {
+	d := &Derivation{Reference: reference, Graph: g, Overlay: o, Target: t.d.Target, Stats: stats, Imported: t.d.Imported, Threads: t.d.Threads}
+	return d.Derive(ctx, append(slices.Clip(t.p.Plan.Decisions), more...))
+}
+
+// read reads all samples and splits them.
+func (t *tuning) read(ctx context.Context, o TuneOptions) error {
+	set, err := t.planData(t.p, o.Data, TuneSamples)
+	if err != nil {
+		return err
+	}
+	it := set.Iterator()
+	var held [][32]byte
+	for {
+		s, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if exec.HeldOut(s.Hash) {
+			t.bench.Held, held = append(t.bench.Held, s), append(held, s.Hash)
+		} else {
+			t.bench.Fit = append(t.bench.Fit, s)
+		}
+	}
+	seen := map[[32]byte]bool{}
+	if t.d.Stats != nil {
+		for _, h := range t.d.Stats.Hashes() {
+			seen[h] = true
+		}
+	}
+	t.kind = analysis.HeldOutKind(held, func(h [32]byte) bool { return seen[h] })
+	return nil
+}
+
+// progress tells of each method how many operators are done, and the error so far.
+func (t *tuning) progress() (finish func()) {
+	tick, end := func(int) {}, func() {}
+	last := 0
+	t.bench.Progress = func(p tune.Progress) {
+		if p.Stage != last {
+			end()
+			if last = p.Stage; last == 1 && t.bench.Work.Time > 0 {
+				t.note("a budget of %s is %.0f forwards", t.bench.Work.Time, t.bench.Work.Limit)
+			}
+			tick, end = t.change.progress(fmt.Sprintf("tune %s, centred NSR %.3g so far", p.Method, p.Error.NSR), p.Total)
+		}
+		tick(p.Done)
+	}
+	return func() { end() }
+}
+
+// tuned is the outcome of a tuning as the plan will have it.
+type tuned struct {
+	overlay   *overlay.Overlay
+	reference *graph.Graph
+	graph     *graph.Graph
+	set       *tqc.Set
+	steps     *observedSteps
+	warnings  []tqc.Warning       // of the plan
+	chosen    []decision.Decision // scales of activations
+}
+
+// settle puts together what was kept: a reference with no more biases than are needed, and the scales of the tuned graph.
+func (t *tuning) settle(ctx context.Context, threads int) (*tuned, error) {
+	f := &tuned{overlay: t.bench.Overlay(t.bench.Set, t.added)}
+	var err error
+	if f.steps, err = t.observe(ctx, f.overlay.Steps); err != nil {
+		return nil, err
+	}
+	f.reference = f.steps.reference.Clone()
+	f.overlay.Prepare(f.reference)
+	g, _ := f.overlay.Apply(f.reference, nil)
+	f.chosen = chosenRanges(t.bench)
+	out, err := t.configure(ctx, f.steps.stats, f.reference, g, f.overlay, f.chosen...)
+	if err != nil {
+		return nil, err
+	}
+	f.set = out.Set
+	if f.warnings = t.p.Plan.Warnings; f.steps.stats != nil {
+		f.warnings = planWarnings(out.Warnings, f.steps.stats, t.p.Plan.Data.Synthetic)
+	}
+	for i := range f.overlay.Entries {
+		e := &f.overlay.Entries[i]
+		if id, ok := f.reference.LookupNode(e.Node); ok {
+			e.For = overlay.Fingerprint(f.set, id)
+		}
+	}
+	var stale []overlay.Stale
+	if f.graph, stale = f.overlay.Apply(f.reference, f.set); len(stale) > 0 {
+		return nil, errors.New("tune: the tuned values do not fit the plan they were made for: " + stale[0].String())
+	}
+	return f, nil
+}
+
+// losses judges the plan as it was and as it will be on the held-out samples.
+func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, after analysis.Losses, err error) {
+	again := func() exec.Iterator { return &exec.InMemory{Samples: t.bench.Held} }
+	for _, side := range []struct {
+		reference, graph *graph.Graph
+		set              *tqc.Set
+		losses           *analysis.Losses
+	}{{t.p.Reference, t.p.Graph, t.p.Set, &before}, {f.reference, f.graph, f.set, &after}} {
+		ev, err := analysis.NewEvaluator(ctx, side.reference, again, o.Threads, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		if t.bench.Integers != nil {
+			*side.losses, err = ev.LossesOf(ctx, side.graph, func(g *graph.Graph) (analysis.Forward, error) { return t.bench.Integers(g, side.set) })
+			if err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		q, err := sim.New(side.graph, side.set, sim.Options{Island: t.p.Target.Island, Runs: side.reference})
+		if err != nil {
+			return nil, nil, err
+		}
+		if *side.losses, err = ev.Losses(ctx, q); err != nil {
+			return nil, nil, err
+		}
+	}
+	return before, after, nil
+}
+
+// write writes the tuned values and the plan with the decision that names them, and returns the name of their file.
+func (t *tuning) write(f *tuned, r *TuneResult, o TuneOptions) (string, error) {
+	file, tuned, err := t.stageOverlay(t.p.File, f.overlay)
+	if err != nil {
+		return "", err
+	}
+	statistics, observed, err := t.stageStats(t.p.File, f.steps.changed)
+	if err != nil {
+		return "", err
+	}
+	stage := func(s Stage) error {
+		for _, add := range []func(Stage) error{tuned, observed} {
+			if add != nil {
+				if err := add(s); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	d := decision.Decision{By: decision.ByTune, Method: strings.Join(o.Methods, ","), Overlay: "sha256:" + file.SHA256, Statistics: statistics}
+	if r.Budget > 0 {
+		if d.Params, err = json.Marshal(tuneParams{Budget: fmt.Sprintf("%.0f forwards", r.Budget)}); err != nil {
+			return "", fmt.Errorf("tune: %w", err)
+		}
+	}
+	if d.Evidence, err = json.Marshal(tuneEvidence(r)); err != nil {
+		return "", fmt.Errorf("tune: %w", err)
+	}
+	next := *t.p.Plan
+	inputs, err := next.Inputs()
+	if err != nil {
+		return "", err
+	}
+	if d.After, err = decision.After(append(next.Decisions[:len(next.Decisions):len(next.Decisions)], d), len(next.Decisions), inputs); err != nil {
+		return "", err
+	}
+	next.Decide(append([]decision.Decision{d}, f.chosen...)...)
+	meta := next.Meta
+	meta.Warnings = f.warnings
+	np, err := plan.FromSet(f.graph, f.set, meta)
+	if err != nil {
+		return "", err
+	}
+	np.Decisions, np.Steps, np.Redo = next.Decisions, next.Steps, next.Redo
+	_, err = t.writePlan(t.p.File, np, t.p.sum, stage)
+	return plan.Resolve(t.p.File, file.Path), err
+}
