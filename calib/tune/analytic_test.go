@@ -69,7 +69,7 @@ func TestAnalyticCorrectionLowersTheError(t *testing.T) {
 	require.Len(t, b.Overlay(b.Set, added).Entries, reports[0].Kept)
 
 	b, _ = bench(t, &target.TRTInt8, 24, 24)
-	both, err := b.Tune(context.Background(), Methods...)
+	both, err := b.Tune(context.Background(), &Analytic, &Bias)
 	require.NoError(t, err)
 	require.Equal(t, "bias-analytic", both[0].Name)
 	require.Equal(t, both[0].After, both[1].Before, "each starts where the one before ended")

@@ -134,7 +134,7 @@ func TestTuneFromStatistics(t *testing.T) {
 	r := done(t, "tune", "--method", "bias-analytic", "--json").object(t)
 	require.Positive(t, r["methods"].([]any)[0].(map[string]any)["kept"])
 	r = done(t, "tune", "--method", "auto", "--json", "--budget", "100000forwards").object(t)
-	require.Equal(t, "bias-analytic", r["methods"].([]any)[1].(map[string]any)["name"], "behind what changes the structure")
+	require.Contains(t, methodNames(r), "bias-analytic")
 	require.Equal(t, 100000.0, r["budget"])
 	require.Less(t, r["work"], 100000.0)
 	log := done(t, "plan", "log").stdout
@@ -146,7 +146,17 @@ func TestTuneFromStatistics(t *testing.T) {
 	fails(t, exitFailed, "the statistics have no sums", "tune", "few.plan.json", "--method", "bias-analytic")
 	auto := done(t, "tune", "few.plan.json", "--method", "auto", "--json")
 	require.Contains(t, auto.stderr, "the statistics lack histograms")
-	require.Equal(t, "bias", auto.object(t)["methods"].([]any)[1].(map[string]any)["name"], "bias-analytic is left out")
+	names := methodNames(auto.object(t))
+	require.Contains(t, names, "bias")
+	require.NotContains(t, names, "bias-analytic")
+}
+
+// methodNames are the methods that tune --json says it ran.
+func methodNames(r map[string]any) (names []string) {
+	for _, m := range r["methods"].([]any) {
+		names = append(names, m.(map[string]any)["name"].(string))
+	}
+	return names
 }
 
 func TestStaleTuningIsNotApplied(t *testing.T) {

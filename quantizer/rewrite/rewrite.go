@@ -31,7 +31,7 @@ type Kind struct {
 }
 
 // Kinds lists all kinds.
-var Kinds = []*Kind{&Scale, &Group}
+var Kinds = []*Kind{&Scale, &Shift, &Group}
 
 // Find returns the kind of a name, nil if there is none.
 func Find(name string) *Kind {

@@ -1,15 +1,14 @@
 package rewrite
 
-import (
-	"qwb/graph"
-)
+import "qwb/graph"
 
 // Reader is a node with constant weights that reads channels: Conv, ConvTranspose, Gemm, MatMul.
 type Reader struct {
-	Node    graph.NodeID
-	Value   graph.ValueID // that it reads
-	Axis    int           // of the channels in it
-	In, Out int           // channels that it reads and has
+	Node     graph.NodeID
+	Data, At int           // inputs that the channels and the weight come in at
+	Value    graph.ValueID // that it reads
+	Axis     int           // of the channels in it
+	In, Out  int           // channels that it reads and has
 
 	matrix *matrix
 }
@@ -20,7 +19,7 @@ func ReaderOf(g *graph.Graph, id graph.NodeID) *Reader {
 	if err != nil {
 		return nil
 	}
-	return &Reader{Node: id, Value: m.n.Input(m.data), Axis: m.inAxis, In: m.in, Out: m.out, matrix: m}
+	return &Reader{Node: id, Data: m.data, At: m.at, Value: m.n.Input(m.data), Axis: m.inAxis, In: m.in, Out: m.out, matrix: m}
 }
 
 // Each calls f for every pair of an output channel o and an input channel i that meet, with the weights between them, in the order in which

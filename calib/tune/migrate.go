@@ -1,0 +1,148 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/quantizer/rewrite"
+)
+
+// Migrate moves ranges between channels where the float function allows it, in two turns: factors, with a shift where that is possible, go
+// from what reads a value into what computes it (kinds scale and shift); then chains of channels up to a depthwise convolution and behind it
+// are taken apart into groups of similar range (kind group), for activations between that keep no factors. What is worth trying is
+// predicted from what the fitting samples show of each channel; what is kept is judged by the held-out error of the outputs.
+var Migrate = Method{Name: "migrate", Doc: "moves ranges of channels into weights, or takes channels apart into groups of similar range, where the outputs gain",
+	Changes: []string{"structure"}, Needs: []string{"data"}, Run: func(ctx context.Context, b *Bench) (*Report, error) {
+		return restructure(ctx, b, migrated, grouped)
+	}}
+
+// candidate is a change of structure that is worth a trial.
+type candidate struct {
+	node, by  string // what reports say: where and what
+	steps     []rewrite.Step
+	predicted float64 // error after it, as a part of the error before
+}
+
+// maxStructureTrials bounds the trials of one turn.
+const maxStructureTrials = 8
+
+// restructure tries changes of structure, turn by turn. The candidates of a turn are tried together; where that does not pass, the halves,
+// the one with the better predictions first, and so on. Both sides of a comparison have their biases corrected. The k-th trial has to
+// pass the bar of k(k+1) trials, so that all together pass one by chance as seldom as a single one does.
+func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *Bench) ([]*candidate, error)) (*Report, error) {
+	r := &restructuring{progress: b.Progress, report: &Report{Layers: []Layer{}}, index: map[*candidate]int{}}
+	if b.Rewrite == nil {
+		r.report.Note = "not tried: the plan was imported, and its tensors cannot be observed again"
+		return r.report, nil
+	}
+	var err error
+	if r.now, r.losses, err = b.corrected(ctx); err != nil {
+		return nil, err
+	}
+	for _, turn := range turns {
+		list, err := turn(ctx, r.now)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortStableFunc(list, func(x, y *candidate) int { return cmp.Compare(x.predicted, y.predicted) })
+		for _, c := range list {
+			r.index[c] = len(r.report.Layers)
+			r.report.Layers = append(r.report.Layers, Layer{Node: c.node, Why: "not tried by itself: too many trials", Tried: []Step{}})
+		}
+		r.left = maxStructureTrials
+		if err := r.try(ctx, list); err != nil {
+			return nil, err
+		}
+	}
+	if r.kept {
+		b.take(r.now)
+	}
+	return r.report, nil
+}
+
+type restructuring struct {
+	progress func(Progress) // may be nil
+	report   *Report
+	index    map[*candidate]int // of its layer in the report
+	now      *Bench
+	losses   analysis.Losses // of it
+	trials   int
+	left     int // trials of this turn
+	kept     bool
+}
+
+// try tries candidates together, and where that does not pass in halves.
+func (r *restructuring) try(ctx context.Context, list []*candidate) error {
+	if len(list) == 0 || r.left == 0 || r.now.Work.over() {
+		return nil
+	}
+	r.left--
+	next, losses, err := r.rewritten(ctx, list)
+	if err != nil && (ctx.Err() != nil || !declines(err)) {
+		return err
+	}
+	var step Step
+	if err != nil {
+		step = Step{Why: err.Error()}
+	} else {
+		r.trials++
+		e := analysis.Paired(r.losses.PerSample(), losses.PerSample())
+		few := r.now.few()
+		step = Step{Trials: 1, Change: e.Mean, ChangeError: analysis.NewSpread(e).NSRError, Kept: few && (e.Mean < 0 || r.now.Force) || !few && e.Below(analysis.Trials(r.trials*(r.trials+1)))}
+		if !step.Kept {
+			step.Why = "the error of the outputs does not fall by more than its error bar"
+		}
+	}
+	if len(list) > 1 && step.Why != "" {
+		step.Why += fmt.Sprintf(" (%d changes together)", len(list))
+	}
+	for _, c := range list {
+		l := &r.report.Layers[r.index[c]]
+		step.By = c.by
+		l.Tried = append(l.Tried, step)
+		l.Kept, l.Why, l.Change, l.ChangeError = step.Kept, step.Why, step.Change, step.ChangeError
+	}
+	if b := r.now; r.progress != nil {
+		r.progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: r.trials, Total: r.trials + r.left, Error: b.before})
+	}
+	switch {
+	case step.Kept:
+		r.now, r.losses, r.kept = next, losses, true
+	case len(list) > 1:
+		half := (len(list) + 1) / 2
+		if err := r.try(ctx, list[:half]); err != nil {
+			return err
+		}
+		return r.try(ctx, list[half:])
+	}
+	return nil
+}
+
+// rewritten is the bench after candidates, its biases corrected, and its losses.
+func (r *restructuring) rewritten(ctx context.Context, list []*candidate) (*Bench, analysis.Losses, error) {
+	steps := slices.Clone(r.now.Steps)
+	for _, c := range r.inOrder(list) {
+		steps = append(steps, c.steps...)
+	}
+	next, err := r.now.rewritten(ctx, steps)
+	if err != nil {
+		return nil, nil, &declined{err}
+	}
+	r.now.forwards(float64(len(next.Fit) + len(next.Held))) // what was observed
+	return next.corrected(ctx)
+}
+
+// inOrder sorts candidates by the nodes that they are about.
+func (r *restructuring) inOrder(list []*candidate) []*candidate {
+	at := map[string]int{}
+	order, _ := r.now.Reference.Order()
+	for i, id := range order {
+		at[r.now.Reference.Node(id).Name] = i
+	}
+	out := slices.Clone(list)
+	slices.SortStableFunc(out, func(x, y *candidate) int { return at[x.steps[0].At] - at[y.steps[0].At] })
+	return out
+}
