@@ -209,7 +209,7 @@ func (r *gramRun) work(ctx context.Context, jobs <-chan *exec.Sample) {
 
 // rows adds the rows of one input.
 func (a *gramAdder) rows(u *Unfold, t *tensor.Tensor) error {
-	rows, err := u.Rows(t, a.op.Gram.X)
+	rows, err := u.Rows(t, a.op.Gram.X, nil)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
 	"qwb/kernels/qmath"
 	"qwb/observers"
 )
@@ -73,8 +74,8 @@ func NewUnfold(g *graph.Graph, id graph.NodeID) (*Unfold, error) {
 	return u, nil
 }
 
-// Rows returns the rows of an input as integers of a fixed point. They hold until the next call for an input of another shape or layout.
-func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed) (*observers.GramRows, error) {
+// Rows returns the rows of an input as integers of a fixed point; par shares the work. They hold until the next call for an input of another shape or layout.
+func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed, par kernels.Parallel) (*observers.GramRows, error) {
 	if x.DType != tensor.Float32 || x.F32() == nil && x.Len() > 0 {
 		return nil, fmt.Errorf("node %q (%s): an input of type %s", u.node.Name, u.node.Op, x.Type())
 	}
@@ -84,12 +85,22 @@ func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed) (*observers.GramRows, err
 			return nil, fmt.Errorf("node %q (%s): %w", u.node.Name, u.node.Op, err)
 		}
 	}
-	codes := make([]int16, x.Len())
-	limited, finite := f.Codes(codes, x.F32())
-	if u.image != len(codes) {
-		codes = u.pad(codes)
+	rows := &observers.GramRows{Codes: make([]int16, x.Len()), Base: u.base, Offset: u.offset, Finite: true}
+	const piece = 1 << 16
+	odd := make([]struct {
+		limited uint64
+		finite  bool
+	}, (x.Len()+piece-1)/piece)
+	par.Run(len(odd), func(i int) {
+		odd[i].limited, odd[i].finite = f.Codes(rows.Codes[i*piece:min(i*piece+piece, x.Len())], x.F32()[i*piece:min(i*piece+piece, x.Len())])
+	})
+	for _, o := range odd {
+		rows.Limited, rows.Finite = rows.Limited+o.limited, rows.Finite && o.finite
 	}
-	return &observers.GramRows{Codes: codes, Base: u.base, Offset: u.offset, Finite: finite, Limited: limited}, nil
+	if u.image != len(rows.Codes) {
+		rows.Codes = u.pad(rows.Codes)
+	}
+	return rows, nil
 }
 
 // plan finds where rows lie in inputs like x.

@@ -52,7 +52,7 @@ func TestUnfoldIsTheOperator(t *testing.T) {
 		weight := g.Const(g.Node(id).Inputs[1])
 		for _, in := range layouts {
 			f := qmath.Fixed{Step: 1.0 / 4096, Limit: qmath.MaxFixed}
-			rows, err := u.Rows(in, f)
+			rows, err := u.Rows(in, f, nil)
 			require.NoError(t, err, op)
 			require.True(t, rows.Finite)
 			require.Zero(t, rows.Limited)
@@ -136,8 +136,8 @@ output a, b, c
 		require.ErrorContains(t, err, name)
 	}
 	f := qmath.Fixed{Step: 1, Limit: 1}
-	_, err := find("conv").Rows(graphtest.Normal(1, 1, 5, 6, 6), f)
+	_, err := find("conv").Rows(graphtest.Normal(1, 1, 5, 6, 6), f, nil)
 	require.ErrorContains(t, err, `"conv" (Conv)`)
-	_, err = find("conv").Rows(tensor.New(tensor.Int8, 1, 4, 6, 6), f)
+	_, err = find("conv").Rows(tensor.New(tensor.Int8, 1, 4, 6, 6), f, nil)
 	require.ErrorContains(t, err, "i8")
 }

@@ -18,8 +18,8 @@ import (
 // floats beyond the grid are not cut off. A step is at most 1/16 of a grid's of 8 bits.
 const floatWithin = 8191
 
-// Gram returns the second moments of what the operator reads on the fitting samples: quantized behind the tuned prefix, and, as the float
-// lane, in float; where the bench has Gram statistics, those. It is computed once per operator. Where the grid of the input has at most 12 bits its codes are summed, nothing being
+// Gram returns the second moments of what the operator reads on the fitting samples: quantized behind the tuned prefix, and, where a proposer that is
+// asked about the operator wants it (Proposer.Float), as the float lane, in float; where the bench has Gram statistics, those. It is computed once per operator. Where the grid of the input has at most 12 bits its codes are summed, nothing being
 // rounded; else the fixed point follows from the largest magnitude over the samples. It is nil where moments take more than half of the bench's
 // memory: with the float lane if they fit, else without.
 func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
@@ -33,7 +33,7 @@ func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 	if err != nil {
 		return nil, err
 	}
-	float := true
+	float := l.float
 	if room := l.memory() / 2; observers.GramBytes(u.Groups, u.K, float) > room {
 		if float = false; observers.GramBytes(u.Groups, u.K, float) > room {
 			return nil, nil
@@ -50,15 +50,16 @@ func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := g.Add(kernels.Select(cpu.Detect()), exec.Parallel(l.Threads))
+	par := exec.Parallel(l.Threads)
+	a := g.Add(kernels.Select(cpu.Detect()), par)
 	err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
 		var rows [2]*observers.GramRows
 		var err error
-		if rows[0], err = u.Rows(xq, x); err != nil {
+		if rows[0], err = u.Rows(xq, x, par); err != nil {
 			return err
 		}
 		if float {
-			if rows[1], err = u.Rows(xf, f); err != nil {
+			if rows[1], err = u.Rows(xf, f, par); err != nil {
 				return err
 			}
 		}

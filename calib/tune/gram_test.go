@@ -17,7 +17,7 @@ import (
 func grams(t *testing.T, threads int, memory int64) (list []*observers.Gram, h, cross []float64) {
 	b, _ := bench(t, &target.ONNXRuntime, 6, 16)
 	b.Threads, b.Memory = threads, memory
-	_, err := b.Sweep(context.Background(), &Proposer{Name: "look", Trials: 1, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
+	_, err := b.Sweep(context.Background(), &Proposer{Name: "look", Trials: 1, Float: true, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
 		g, err := l.Gram(ctx)
 		require.NoError(t, err)
 		again, err := l.Gram(ctx)
@@ -31,7 +31,7 @@ func grams(t *testing.T, threads int, memory int64) (list []*observers.Gram, h, 
 		require.NoError(t, err)
 		var sumH, sumCross float64
 		err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
-			rows, err := u.Rows(xq, g.X)
+			rows, err := u.Rows(xq, g.X, nil)
 			require.NoError(t, err)
 			for _, base := range rows.Base {
 				for _, off := range rows.Offset {
@@ -40,7 +40,7 @@ func grams(t *testing.T, threads int, memory int64) (list []*observers.Gram, h, 
 				}
 			}
 			if g.F.Step > 0 {
-				other, err := u.Rows(xf, g.F)
+				other, err := u.Rows(xf, g.F, nil)
 				require.NoError(t, err)
 				require.Zero(t, other.Limited)
 				for r, base := range rows.Base {

@@ -29,6 +29,8 @@ type Proposer struct {
 	// Biases: it proposes for the bias alone and is asked only where there is one; others are asked only where there is a weight that is
 	// quantized by scales of its own.
 	Biases bool
+	// Float: it wants the float lane of LayerBench.Gram, which takes twice the time again.
+	Float bool
 	// Propose returns at most Trials proposals; none where it has nothing to say of the operator.
 	Propose func(ctx context.Context, l *LayerBench) ([]Proposal, error)
 }
@@ -49,6 +51,7 @@ type LayerBench struct {
 	Slot   tqc.SlotID     // of the weight in Set, which has its scales as they are so far; NoSlot where only the bias can be tuned
 
 	walk   *walk
+	float  bool            // the moments have a float lane
 	gram   *observers.Gram // once it was asked for
 	rounds *rounding       // likewise
 }

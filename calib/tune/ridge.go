@@ -8,6 +8,6 @@ var Ridge = Method{Name: "ridge", Doc: "moves weights to make up for errors of t
 	Changes: []string{"weights", "scales", "biases"}, Needs: []string{"data"}, Proposer: ridgeProposer}
 
 // ridgeProposer proposes the shift as a whole and a quarter of it, rounded on scales that are searched with the rounding.
-var ridgeProposer = &Proposer{Name: "ridge", Trials: 2, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
+var ridgeProposer = &Proposer{Name: "ridge", Trials: 2, Float: true, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
 	return l.rounded(ctx, variant{by: "ridge, a quarter (GPTAQ)", alpha: 0.25, search: true}, variant{by: "ridge", alpha: 1, search: true})
 }}

@@ -70,9 +70,9 @@ func (b *Bench) asked(proposers []*Proposer) (list []layer, trials int, err erro
 // layer tries all proposers at layer k.
 func (w *walk) layer(ctx context.Context, k int, proposers []*Proposer, bar float64) (*Layer, error) {
 	l := w.list[k]
-	look := false
+	look, float := false, false
 	for _, p := range proposers {
-		look = look || p.asks(l) && !p.Biases
+		look, float = look || p.asks(l) && !p.Biases, float || p.asks(l) && p.Float
 	}
 	if err := w.enter(ctx, k, look); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (w *walk) layer(ctx context.Context, k int, proposers []*Proposer, bar floa
 	samples := float64(len(w.states))
 	w.forwards(2 * samples / float64(len(w.list)))
 	n := w.Graph.Node(l.node)
-	bench := &LayerBench{Bench: w.Bench, Node: l.node, Weight: w.Reference.Const(n.Inputs[overlay.WeightInput]), Slot: l.weight, walk: w}
+	bench := &LayerBench{Bench: w.Bench, Node: l.node, Weight: w.Reference.Const(n.Inputs[overlay.WeightInput]), Slot: l.weight, walk: w, float: float}
 	first := w.held()
 	out := &Layer{Node: n.Name, Tried: []Step{}}
 	for _, p := range proposers {

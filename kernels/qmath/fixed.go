@@ -25,13 +25,25 @@ func FixedFor(largest float32, within, limit int32) Fixed {
 	return f
 }
 
+// magic, added to a float64 of magnitude below 2^51, leaves no bits behind the point.
+const magic = 3 << 51
+
 // Codes writes the integers of src to dst. It says how many numbers had to be limited, and whether all are finite.
 func (f Fixed) Codes(dst []int16, src []float32) (limited uint64, finite bool) {
-	const magic = 3 << 51 // adding it leaves no bits behind the point
-	finite, limit := true, float64(f.Limit)
+	finite, limit, by := true, float64(f.Limit), f.Step
+	multiply := false
+	if m, _ := math.Frexp(f.Step); m == 0.5 && f.Step > 0x1p-1000 { // the same, sooner
+		by, multiply = 1/f.Step, true
+	}
 	dst = dst[:len(src)]
 	for i, v := range src {
-		q := float64(v)/f.Step + magic - magic
+		q := float64(v)
+		if multiply {
+			q = float64(q * by)
+		} else {
+			q /= by
+		}
+		q = float64(q+magic) - magic
 		switch {
 		case q >= -limit && q <= limit:
 			dst[i] = int16(q)
