@@ -32,13 +32,16 @@ func (l *LayerBench) rounded(ctx context.Context, variants ...variant) ([]Propos
 	}
 	var list []Proposal
 	for _, v := range variants {
+		if v.search && v.alpha == 0 && !x.worthSearch() {
+			continue
+		}
 		targets, err := x.targets(v.alpha)
 		if err != nil {
 			return nil, err
 		}
 		p := Proposal{By: v.by}
 		scales := l.Set.Params(l.Slot)
-		if v.search {
+		if v.search && x.worthSearch() {
 			if scales, err = x.search(targets, scales); err != nil {
 				return nil, err
 			}

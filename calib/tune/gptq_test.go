@@ -215,3 +215,35 @@ func TestMatrixOfGroups(t *testing.T) {
 		}
 	}
 }
+
+// A scale with which an integer bias would not fit is not proposed.
+func TestSearchLeavesRoomForTheBias(t *testing.T) {
+	b, _ := benchOf(t, fourBits(target.ONNXRuntime, tqc.Symmetric|tqc.PerChannel|tqc.Linear), 8, 20)
+	id, ok := b.Graph.LookupNode("c4")
+	require.True(t, ok)
+	bias := b.Graph.Const(b.Graph.Node(id).Inputs[biasInput]).Clone()
+	x, w := b.Set.Params(b.Set.Input(id, 0)).Scale[0], b.Set.Params(b.Set.Input(id, 1)).Scale
+	bias.F32()[3] = 2.1e9 * x * w[3]
+	b.Graph.SetConst(b.Graph.Node(id).Inputs[biasInput], bias)
+	seen := false
+	atEach(t, b, func(l *LayerBench, r *rounding) {
+		if l.Node != id {
+			return
+		}
+		targets, err := r.targets(0)
+		require.NoError(t, err)
+		p, err := r.search(targets, l.Set.Params(l.Slot))
+		require.NoError(t, err)
+		smaller := 0
+		for c, s := range p.Scale {
+			if seen = true; s < w[c] {
+				smaller++
+			}
+		}
+		require.Greater(t, smaller, 8)
+		require.GreaterOrEqual(t, p.Scale[3], w[3])
+		require.True(t, l.biasFits(3, w[3]))
+		require.False(t, l.biasFits(3, 0.9*w[3]))
+	})
+	require.True(t, seen)
+}

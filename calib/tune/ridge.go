@@ -3,7 +3,7 @@ package tune
 import "context"
 
 // Ridge moves weights before they are rounded, to where they make up for what quantizing in front has changed of their inputs: ridge
-// regression of the float output on the quantized inputs (ERQ), or a quarter of that (GPTAQ); see round.Factor.Target.
+// regression of the float output on the quantized inputs (ERQ), or a quarter of that (GPTAQ); see round.Factor.Shift.
 var Ridge = Method{Name: "ridge", Doc: "moves weights to make up for errors of their inputs (ERQ, GPTAQ), then rounds them as gptq does",
 	Changes: []string{"weights", "scales", "biases"}, Needs: []string{"data"}, Proposer: ridgeProposer}
 

@@ -19,14 +19,15 @@ type rounding struct {
 	cfg     *tqc.Config
 	threads int // of one group
 	across  kernels.Parallel
+	gram    *observers.Gram
+	centred bool // moments are of inputs less their means: the operator has a bias that takes the mean error off
 	groups  []rowGroup
 }
 
 // rowGroup are the rows of the weight that read the same inputs.
 type rowGroup struct {
-	w      []float64
-	h      []float64
-	cross  []float64 // nil where it is not known
+	w, h   []float64
+	shift  []float64 // what makes up for errors of the inputs, added to w; nil until it is asked for
 	factor *round.Factor
 }
 
@@ -44,17 +45,22 @@ func (l *LayerBench) rounding(ctx context.Context) (*rounding, error) {
 	if !ok || m.groups != g.Groups || m.k != g.K {
 		return nil, fmt.Errorf("moments of %d groups of %d inputs for a weight of shape %v", g.Groups, g.K, l.Weight.Shape)
 	}
-	x := &rounding{l: l, m: m, cfg: &l.Set.Slot(l.Slot).Config, threads: 1, across: exec.Parallel(l.Threads), groups: make([]rowGroup, m.groups)}
+	if 3*8*int64(m.groups)*int64(m.k)*int64(m.k) > l.memory()/2 { // h, the factor, and either cross moments or the factor turned round
+		return nil, nil
+	}
+	x := &rounding{l: l, m: m, cfg: &l.Set.Slot(l.Slot).Config, threads: 1, across: exec.Parallel(l.Threads), gram: g,
+		centred: tunableBias(l.Graph, l.Set, l.Node) > 0, groups: make([]rowGroup, m.groups)}
 	if m.groups == 1 {
 		x.threads = max(l.Threads, 1)
 	}
 	w := l.Weight.ToRowMajor().F32()
-	centred := tunableBias(l.Graph, l.Set, l.Node) > 0
 	err = x.each(func(i int) (err error) {
 		r := &x.groups[i]
-		r.w, r.h, r.cross = m.take(w, i), g.H(i), g.Cross(i)
-		if centred {
-			centre(g, i, r.h, r.cross)
+		if r.w, r.h = m.take(w, i), g.H(i); x.centred {
+			centre(r.h, g.Mean(i), g.Mean(i), float64(g.Count[i]))
+			for c := range m.k {
+				r.h[c*m.k+c] = max(r.h[c*m.k+c], 0) // an input that never changes
+			}
 		}
 		r.factor, err = round.NewFactor(r.h, m.k, round.Damping, round.Falling, x.threads)
 		return err
@@ -68,21 +74,11 @@ func (l *LayerBench) rounding(ctx context.Context) (*rounding, error) {
 	return x, nil
 }
 
-// centre turns moments of x into those of x less its mean: what is left of the error where the bias takes its mean off.
-func centre(g *observers.Gram, group int, h, cross []float64) {
-	n, mean := float64(g.Count[group]), g.Mean(group)
-	for i, a := range mean {
-		for j, b := range mean {
-			h[i*g.K+j] -= float64(float64(n*a) * b)
-		}
-		h[i*g.K+i] = max(h[i*g.K+i], 0) // rounding of an input that never changes
-	}
-	if cross == nil {
-		return
-	}
-	for i, f := range g.FloatMean(group) {
-		for j, b := range mean {
-			cross[i*g.K+j] -= float64(float64(n*(f-mean[i])) * b)
+// centre turns sums of products of a and b into those of a and b less their means, over n pairs.
+func centre(sums, a, b []float64, n float64) {
+	for i, u := range a {
+		for j, v := range b {
+			sums[i*len(b)+j] -= float64(float64(n*u) * v)
 		}
 	}
 }
@@ -102,13 +98,38 @@ func (x *rounding) each(f func(group int) error) error {
 // targets are by group the weights to round: those of the reference, shifted by alpha of what makes up for errors of the inputs.
 func (x *rounding) targets(alpha float64) ([][]float64, error) {
 	out := make([][]float64, len(x.groups))
-	return out, x.each(func(i int) (err error) {
+	return out, x.each(func(i int) error {
 		g := &x.groups[i]
-		if out[i] = g.w; alpha != 0 && g.cross != nil {
-			out[i], err = g.factor.Target(g.w, g.cross, alpha, x.threads)
+		if out[i] = g.w; alpha == 0 {
+			return nil
 		}
-		return err
+		if err := x.findShift(i); err != nil || g.shift == nil {
+			return err
+		}
+		out[i] = make([]float64, len(g.w))
+		for k, w := range g.w {
+			out[i][k] = w + float64(alpha*g.shift[k])
+		}
+		return nil
 	})
+}
+
+// findShift finds the whole shift of a group, where the moments have a float lane.
+func (x *rounding) findShift(group int) (err error) {
+	g := &x.groups[group]
+	cross := x.gram.Cross(group)
+	if g.shift != nil || cross == nil {
+		return nil
+	}
+	if x.centred {
+		mean, d := x.gram.Mean(group), x.gram.FloatMean(group)
+		for i, m := range mean {
+			d[i] -= m
+		}
+		centre(cross, d, mean, float64(x.gram.Count[group]))
+	}
+	g.shift, err = g.factor.Shift(g.w, cross, x.threads)
+	return err
 }
 
 // problem is that of a group with the given weights and scales.

@@ -1,20 +1,29 @@
 package tune
 
 import (
+	"qwb/calib/tune/round"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
 // The scales that are tried with rounded weights, as factors of the present one: with few bits it pays to clip a few large weights for finer steps of
-// all others. First each of a coarse list, then steps up and down from the best, by scale.
+// all others. First each of a coarse list, then steps up and down from the best, by scale. Where scales were tuned before, the steps are enough.
 var (
 	coarseFactors = []float64{0.87, 0.75, 0.63, 0.5}
 	fineSteps     = []float64{1.07, 1.03}
-	// eightBits are for more than 5 bits, where there is little to gain.
+	// eightBits are for more than fewBits and many scales: one scale for all has to please channels of very different ranges.
 	eightBits = []float64{0.95, 0.9, 0.8}
 	// powers are for scales that are powers of two.
 	powers = []float64{2, 0.5, 0.25}
 )
+
+// fewBits are so many that scales are always worth a search.
+const fewBits = 5
+
+// worthSearch reports whether another scale can be better by much: not that of one channel of many weights with fine steps.
+func (x *rounding) worthSearch() bool {
+	return x.cfg.Bits <= fewBits || x.cfg.Policy.Has(tqc.PerTensor) || x.cfg.Policy.Has(tqc.PowerOf2) || x.m.k <= round.ExactLength
+}
 
 // scaleSearch looks for the scales with which the rounded weights have the least form: for each scale by itself, with all rows that use it;
 // the scales of a row of groups together.
@@ -46,21 +55,23 @@ func (x *rounding) search(targets [][]float64, from *tqc.Params) (*tqc.Params, e
 		return nil, err
 	}
 	coarse, fine := coarseFactors, fineSteps
-	switch {
+	switch tuned := x.l.Frozen[x.l.Node]; {
 	case x.cfg.Policy.Has(tqc.PowerOf2):
 		coarse, fine = powers, nil
-	case x.cfg.Bits > 5:
+	case tuned:
+		coarse = nil
+	case x.cfg.Bits > fewBits && len(from.Scale) > 1:
 		coarse, fine = eightBits, fineSteps[1:]
 	}
 	for _, f := range coarse {
-		if err := s.try(func(float64) float64 { return f }); err != nil {
+		if err := s.try(func(int) float64 { return f }); err != nil {
 			return nil, err
 		}
 	}
 	for _, step := range fine {
 		best := append([]float64(nil), s.factor...)
 		for _, f := range []float64{step, 1 / step} {
-			if err := s.tryEach(func(i int) float64 { return best[i] * f }); err != nil {
+			if err := s.try(func(i int) float64 { return best[i] * f }); err != nil {
 				return nil, err
 			}
 		}
@@ -68,12 +79,8 @@ func (x *rounding) search(targets [][]float64, from *tqc.Params) (*tqc.Params, e
 	return s.params(s.factor), nil
 }
 
-func (s *scaleSearch) try(f func(float64) float64) error {
-	return s.tryEach(func(i int) float64 { return f(1) })
-}
-
-// tryEach tries a factor for each scale, and takes those that are better.
-func (s *scaleSearch) tryEach(f func(scale int) float64) error {
+// try tries a factor for each scale, and takes those that are better.
+func (s *scaleSearch) try(f func(scale int) float64) error {
 	now := make([]float64, len(s.factor))
 	for i := range now {
 		now[i] = f(s.unit[i])

@@ -12,8 +12,8 @@
 //     (E. Frantar, S. P. Singh, D. Alistarh, "Optimal Brain Compression", 2022) in a fixed order.
 //   - (*Factor).Exact: the best codes of a short row (a depthwise kernel), by enumeration of all that can be better than the best so far.
 //   - Problem.Descend: single codes are moved while that lowers the form.
-//   - (*Factor).Target: where the inputs of the quantized network differ from those of the float network, the weights that make it good
-//     before they are rounded: GPTAQ (Y. Li et al., "GPTAQ: Efficient Finetuning-Free Quantization for Asymmetric Calibration", 2025), ridge
+//   - (*Factor).Shift: where the inputs of the quantized network differ from those of the float network, what makes it good, added to the
+//     weights before they are rounded: GPTAQ (Y. Li et al., "GPTAQ: Efficient Finetuning-Free Quantization for Asymmetric Calibration", 2025), ridge
 //     regression of ERQ (Y. Zhong et al., "ERQ: Error Reduction for Post-Training Quantization of Vision Transformers", 2024).
 //
 // Scales are given beforehand, also those of groups ("static groups"), so that the order in which weights are taken leaves no trace in the

@@ -2,7 +2,7 @@ package round
 
 import "fmt"
 
-// Target is the weights to round where the inputs of the quantized network are not those of the float network. With x the quantized and x + d the float inputs,
+// Shift is what is added to weights before they are rounded, where the inputs of the quantized network are not those of the float network. With x the quantized and x + d the float inputs,
 // a row w and codes with numbers q, the output errs by
 //
 //	w.(x + d) - q.x = (w - q).x + w.d
@@ -13,12 +13,12 @@ import "fmt"
 //
 // and (w - q).x + w.d has, up to a constant, the form (w' - q)' H (w' - q): rounding goes on from w' under the same H. That is the correction of GPTAQ
 // (Li et al. 2025), which folds it into the rounding of one weight after the other, and the ridge regression of ERQ (Zhong et al. 2024, section
-// 3.2), whose penalty is the damping of the factor here. Only alpha of the shift is taken, 0 to 1: samples are few, and with all of it (ERQ) the weights also learn
-// what is peculiar to them; GPTAQ's authors advise 0.25.
+// 3.2), whose penalty is the damping of the factor here. The shift is w' - w. Where samples are few it also learns what is peculiar to them, and a part of it may
+// be better: GPTAQ's authors advise 0.25.
 //
 // Where the operator has a bias that takes the mean error off afterwards, H and D are taken of the inputs without their means.
 // cross is D, K x K: row i has the sums of d_i times x. w has rows of K; it is not changed.
-func (f *Factor) Target(w, cross []float64, alpha float64, threads int) ([]float64, error) {
+func (f *Factor) Shift(w, cross []float64, threads int) ([]float64, error) {
 	k := f.K
 	if len(cross) != k*k || len(w)%k != 0 {
 		return nil, fmt.Errorf("round: %d weights and cross moments of %d numbers for %d inputs", len(w), len(cross), k)
@@ -44,7 +44,7 @@ func (f *Factor) Target(w, cross []float64, alpha float64, threads int) ([]float
 		solve(y, n, across, f.l, k)
 		for r := range n {
 			for a, i := range f.place {
-				out[(first+r)*k+i] = w[(first+r)*k+i] + float64(alpha*y[r*k+a])
+				out[(first+r)*k+i] = y[r*k+a]
 			}
 		}
 	})
