@@ -25,6 +25,7 @@ type Method struct {
 	Then func(ctx context.Context, b *Bench) (*Report, error)
 
 	stage []*Proposer // of a stage of auto: all that are swept at once
+	alone []*Method   // what is tried where that is taken back
 }
 
 // NeedsStatistics is what methods need that are fitted on the statistics' sums.
@@ -45,7 +46,8 @@ func Find(name string) *Method {
 
 // Auto makes of a list of methods the stages that are worth trying one after the other, each of which is kept as a whole or not: first what
 // works on the whole graph, in the order of the list; then each correction of biases; then one sweep with everything that proposes weights or
-// scales, cheapest first; then what has to wait for those (Then); and at the end, when nothing in front of an operator will change any more, the last correction of biases again.
+// scales, cheapest first, or, should that be taken back, one with each of them; then what has to wait for those (Then); and at the end, when
+// nothing in front of an operator will change any more, the last correction of biases again.
 func Auto(methods []*Method) []*Method {
 	var stages, biases []*Method
 	sweep := &Method{Needs: []string{"data"}}
@@ -64,6 +66,15 @@ func Auto(methods []*Method) []*Method {
 	if len(sweep.stage) == 0 {
 		return stages
 	}
+	if len(sweep.stage) > 1 {
+		for i, p := range sweep.stage {
+			one := &Method{Name: names[i], Needs: sweep.Needs, stage: []*Proposer{p}}
+			if n := len(biases); n > 0 {
+				one.stage = slices.Insert(one.stage, 0, biases[n-1].Proposer)
+			}
+			sweep.alone = append(sweep.alone, one)
+		}
+	}
 	sweep.Name = strings.Join(names, "+")
 	stages = append(stages, sweep)
 	for _, m := range methods {
@@ -76,6 +87,17 @@ func Auto(methods []*Method) []*Method {
 		stages = append(stages, biases[n-1])
 	}
 	return stages
+}
+
+// expand is the list of methods to try, given what came of the first of them.
+func expand(methods []*Method, reports []*Report) []*Method {
+	list := slices.Clone(methods)
+	for i := 0; i < min(len(list), len(reports)); i++ {
+		if m := list[i]; len(m.alone) > 0 && reports[i].takenBack() {
+			list = slices.Insert(list, i+1, m.alone...)
+		}
+	}
+	return list
 }
 
 // run tries the method.

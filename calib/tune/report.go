@@ -69,3 +69,15 @@ func (r *Report) kept() (n int) {
 	}
 	return n
 }
+
+// takenBack reports whether something was kept at an operator and nothing as a whole.
+func (r *Report) takenBack() bool {
+	for i := range r.Layers {
+		for _, s := range r.Layers[i].Tried {
+			if s.Kept && r.Kept == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -210,3 +210,37 @@ func TestStagesOfAuto(t *testing.T) {
 	}
 	require.Len(t, reports[1].Layers[0].Tried, 3)
 }
+
+// Where a sweep with several methods is taken back as a whole, each of them is tried by itself.
+func TestMethodsAreTriedAloneWhereTheirSweepIsTakenBack(t *testing.T) {
+	one, two := &Method{Name: "one", Proposer: scaled(true, 2)}, &Method{Name: "two", Proposer: scaled(true, 0.5)}
+	stages := Auto([]*Method{&Bias, one, two})
+	names := func(reports ...*Report) (out []string) {
+		for _, m := range expand(stages, reports) {
+			out = append(out, m.Name)
+		}
+		return out
+	}
+	plain := []string{"bias", "one+two", "bias"}
+	kept := &Report{Kept: 1, Layers: []Layer{{Tried: []Step{{Kept: true}}}}}
+	back := &Report{Layers: []Layer{{Tried: []Step{{Kept: true}}}}}
+	none := &Report{Layers: []Layer{{Tried: []Step{{}}}}}
+	require.Equal(t, plain, names())
+	require.Equal(t, plain, names(back, kept))
+	require.Equal(t, plain, names(back, none), "nothing would be kept of one alone either")
+	require.Equal(t, []string{"bias", "one+two", "one", "two", "bias"}, names(kept, back))
+	require.Equal(t, []string{"bias", "one+two", "one", "two", "bias"}, names(kept, back, back, kept))
+
+	// Fitted on samples of another kind, nothing is worth keeping.
+	b, _ := bench(t, &target.ONNXRuntime, 12, 24)
+	for _, s := range b.Fit {
+		for i := range s.Feeds["x"].F32() {
+			s.Feeds["x"].F32()[i] *= -6
+		}
+	}
+	reports, err := b.Tune(context.Background(), Auto(Methods)...)
+	require.NoError(t, err)
+	after, err := b.Losses(context.Background())
+	require.NoError(t, err)
+	require.LessOrEqual(t, after.Estimate().Mean, reports[0].Before.NSR)
+}

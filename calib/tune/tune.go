@@ -105,7 +105,12 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range methods[min(len(reports), len(methods)):] {
+	for {
+		list := expand(methods, reports)
+		if len(reports) >= len(list) {
+			return reports, nil
+		}
+		m := list[len(reports)]
 		b.point = &point{begin: b.changed(), reports: slices.Clone(reports)}
 		if b.Work.over() {
 			nsr := analysis.NewNSR(now.Estimate())
@@ -121,7 +126,6 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 		}
 		reports, now = append(reports, r), after
 	}
-	return reports, nil
 }
 
 // begin judges the bench as it is, or as it was when the method began that was under way when an earlier run was interrupted.
@@ -202,7 +206,9 @@ func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
 	}
 	r.Kept = 0
 	for i := range r.Layers {
-		r.Layers[i].Kept = false
+		if r.Layers[i].Kept {
+			r.Layers[i].Kept, r.Layers[i].Why = false, "taken back with all others"
+		}
 	}
 }
 
