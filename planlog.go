@@ -192,7 +192,8 @@ type ExplainResult struct {
 	Domain string          `json:"domain"`
 	Why    string          `json:"why"`
 	Fused  string          `json:"fused,omitempty"`
-	By     []Because       `json:"by"` // what is decided about the operator
+	Steps  []string        `json:"steps,omitempty"` // of tuning that are about the operator and keep the float function
+	By     []Because       `json:"by"`              // what is decided about the operator
 	Slots  []SlotExplained `json:"slots"`
 }
 
@@ -245,6 +246,13 @@ func (j *job) explainNode(ctx context.Context, node string) (*ExplainResult, err
 	r := &ExplainResult{Plan: j.Plan, Node: n.Name, Op: n.Op, Domain: p.Set.Domains[id].String(), Why: p.Set.Why[id], By: because(&table.Nodes[id], "")}
 	if f := p.Set.Fused[id]; f >= 0 {
 		r.Fused = p.Graph.Node(f).Name
+	}
+	if p.Overlay != nil {
+		for i := range p.Overlay.Steps {
+			if s := &p.Overlay.Steps[i]; s.At == n.Name || slices.Contains(s.Nodes, n.Name) {
+				r.Steps = append(r.Steps, fmt.Sprintf("step %d: %s", i+1, s))
+			}
+		}
 	}
 	for _, slots := range [][]tqc.SlotID{p.Set.Inputs(id), p.Set.Outputs(id)} {
 		for _, s := range slots {

@@ -140,6 +140,9 @@ func TestRewrittenPlan(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = p.Log(ctx)
 		require.NoError(t, err)
+		x, _, err := p.Explain(ctx, "conv1")
+		require.NoError(t, err)
+		require.Equal(t, []string{"step 1: scale at conv1, scale of 16 channels from 0.5 to 2"}, x.Steps)
 
 		// Decisions after it, and taken back.
 		_, _, err = p.Set(ctx, "conv2:out0", []string{"observer=mse"}, 1)

@@ -204,6 +204,9 @@ func newPlanExplain(e *env) *cobra.Command {
 func explainText(w io.Writer, r *qwb.ExplainResult) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s): %s, because %s\n", r.Node, r.Op, r.Domain, r.Why)
+	for _, s := range r.Steps {
+		fmt.Fprintf(&b, "  %s\n", s)
+	}
 	if r.Fused != "" {
 		fmt.Fprintf(&b, "  is computed together with %s\n", r.Fused)
 	}

@@ -5,7 +5,9 @@ package rewrite
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"qwb/graph"
 )
@@ -83,6 +85,21 @@ func Apply(g *graph.Graph, steps []Step) (*graph.Graph, error) {
 		}
 	}
 	return g, nil
+}
+
+// String is the step in words: "scale at conv1, scale of 16 channels from 0.5 to 2".
+func (s *Step) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s at %s", s.Kind, s.At)
+	for _, name := range slices.Sorted(maps.Keys(s.Vectors)) {
+		if v := s.Vectors[name]; len(v) > 0 {
+			fmt.Fprintf(&b, ", %s of %d channels from %.3g to %.3g", name, len(v), slices.Min(v), slices.Max(v))
+		}
+	}
+	if n := len(s.Groups); n > 0 {
+		fmt.Fprintf(&b, ", %d groups of channels", n)
+	}
+	return b.String()
 }
 
 // finite refuses vectors with elements that are not finite, in the order of their names.
