@@ -10,7 +10,6 @@ import (
 	"qwb/internal/kind"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/overlay"
-	"qwb/quantizer/passes"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
@@ -170,11 +169,8 @@ func (j *job) reimport(p *Planned, d *Derivation) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	q.IntegerBiases = !p.Target.Export.Open // it was asked for: import by itself takes no platform whose rules the file's float biases break
 	im, err := q.Configure(p.Target)
-	if err == nil && roundedBiases(p.Plan, im) {
-		q.IntegerBiases = true
-		im, err = q.Configure(p.Target)
-	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -186,23 +182,6 @@ func (j *job) reimport(p *Planned, d *Derivation) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
-}
-
-// roundedBiases reports whether a plan has integers for biases that are float in the file it was imported from.
-func roundedBiases(p *plan.Plan, im *qdq.Imported) bool {
-	for i := range p.Nodes {
-		id, ok := im.Graph.LookupNode(p.Nodes[i].Name)
-		if !ok {
-			continue
-		}
-		was := im.Set.Input(id, passes.BiasInput)
-		for _, s := range p.Nodes[i].Slots {
-			if s.At == decision.At(tqc.Input, passes.BiasInput) && s.State != tqc.FP32 && p.Schemes[s.Scheme].Bits == 32 && was != tqc.NoSlot && im.Set.Slot(was).State() == tqc.FP32 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // maxEdits is how many commands an error about edited numbers lists.

@@ -206,3 +206,50 @@ func TestImportOfTrainedScales(t *testing.T) {
 	fails(t, exitUsage, "need --data", "import", "q.onnx", "--observer", "mse")
 	fails(t, exitUsage, "unknown observer", "import", "q.onnx", "--data", "data", "--observer", "none-such")
 }
+
+// fakeQuantized is a convolution with a bias of real numbers between pairs, as training with quantization exports it.
+const fakeQuantized = `
+graph fake
+opset 13
+input x: f32[1,2,6,6]
+const s: f32[] = [0.05]
+const z: u8[] = [128]
+const sr: f32[] = [0.04]
+const zr: u8[] = [0]
+const w: f32[4,2,3,3] = normal(seed=3)
+const b: f32[4] = normal(seed=4)
+const sw: f32[4] = [0.01, 0.02, 0.03, 0.04]
+const zw: i8[4] = fill(0)
+q = QuantizeLinear(x, s, z)
+d = DequantizeLinear(q, s, z)
+wq = QuantizeLinear(w, sw, zw) {axis=0}
+wd = DequantizeLinear(wq, sw, zw) {axis=0}
+c = Conv(d, wd, b) "conv"
+r = Relu(c) "relu"
+rq = QuantizeLinear(r, sr, zr)
+y = DequantizeLinear(rq, sr, zr)
+output y: f32[1,4,4,4]
+`
+
+// For a platform that adds integers the biases of a trained network become such, and stay it when the plan is dispatched.
+func TestImportOfFloatBiases(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "q.onnx", fakeQuantized)
+	saveInputs(t, "data", 100, 4, 1, 2, 6, 6)
+	r := done(t, "import", "q.onnx", "-o", "p.plan.json", "--platform", "onnxruntime")
+	require.Contains(t, r.stderr, "1 biases are float in the file; onnxruntime adds integers")
+	whole := read(t, "p.plan.json")
+	v := done(t, "verify", "p.plan.json", "--data", "data", "--json").object(t)
+	require.Contains(t, []any{analysis.VerdictEqual, analysis.VerdictTies}, v["verdict"])
+	done(t, "export", "p.plan.json", "--platform", "onnxruntime", "-o", "again.onnx", "--unverified")
+	done(t, "import", "again.onnx", "-o", "back.plan.json")
+	require.Equal(t, true, done(t, "diff", "p.plan.json", "back.plan.json", "--json").object(t)["equal"])
+
+	done(t, "dispatch", "p.plan.json", "--fp32", "conv")
+	require.Contains(t, string(read(t, "p.plan.json")), "user")
+	done(t, "plan", "undo", "p.plan.json")
+	require.Equal(t, nodesOf(t, whole), nodesOf(t, read(t, "p.plan.json")), "as it was imported")
+	done(t, "set", "p.plan.json", "relu:out0", "scale=0.05", "zero_point=0")
+	done(t, "plan", "undo", "p.plan.json")
+	require.Equal(t, nodesOf(t, whole), nodesOf(t, read(t, "p.plan.json")))
+}

@@ -1,0 +1,139 @@
+package qdq
+
+import (
+	"fmt"
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
+)
+
+// fewest is how many numbers a weight must have for its grid to be no accident.
+const fewest = 16
+
+// find gives a grid to float weights that lie on one which no node names: an exporter has folded their fake quantization into them (PyTorch's
+// dynamo does with arithmetic). Only operators whose input is quantized are looked at. Every number has to be, bit for bit, an integer of 8 bits
+// times the scale.
+func (r *reader) find() error {
+	order, err := r.g.Order()
+	if err != nil {
+		return fmt.Errorf("%s: %w", stage, err)
+	}
+	count, first := 0, ""
+	for _, id := range order {
+		n := r.g.Node(id)
+		axis, ok := weightAxisOf(n)
+		if !ok || len(r.q.reads[graph.Use{Node: id, Index: 0}]) == 0 || len(r.q.reads[graph.Use{Node: id, Index: 1}]) > 0 {
+			continue
+		}
+		t := r.g.Const(n.Input(1))
+		if t == nil || t.DType != tensor.Float32 || t.Len() < fewest || r.q.codes[n.Inputs[1]] != nil {
+			continue
+		}
+		q := gridBehind(t.ToRowMajor(), axis)
+		if q == nil {
+			continue
+		}
+		r.q.reads[graph.Use{Node: id, Index: 1}] = []*grid{q}
+		if count++; count == 1 {
+			first = n.Name
+		}
+	}
+	if count > 0 {
+		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Node: first, Value: float64(count), Text: fmt.Sprintf("the weights of %d operators are multiples of a scale that "+
+			"the file does not name; they are taken for integers", count)})
+	}
+	return nil
+}
+
+// weightAxisOf is the axis of output channels of the weight of a sum of products, -1 for the last.
+func weightAxisOf(n *graph.Node) (axis int, ok bool) {
+	switch {
+	case n.Domain != "":
+		return 0, false
+	case n.Op == "Conv", n.Op == "Gemm" && n.AttrInt("transB", 0) != 0:
+		return 0, true
+	case n.Op == "ConvTranspose", n.Op == "Gemm":
+		return 1, n.AttrInt("group", 1) == 1
+	case n.Op == "MatMul":
+		return -1, true
+	}
+	return 0, false
+}
+
+// gridBehind returns the grid of int8 that all numbers of a tensor lie on, by one scale or by one along axis; nil where there is none.
+func gridBehind(t *tensor.Tensor, axis int) *grid {
+	q := &grid{dtype: tensor.Int8, axis: -1, zero: []int32{0}}
+	if s, ok := stepOf(t.F32(), 1); ok {
+		q.scale = []float32{s}
+		q.reach(t.F32(), s)
+		return q
+	}
+	if axis < 0 {
+		axis += len(t.Shape)
+	}
+	if axis < 0 || axis >= len(t.Shape) {
+		return nil
+	}
+	outer, n, inner := t.Blocks(axis)
+	q.axis, q.zero = axis, make([]int32, n)
+	x := t.F32()
+	channel := make([]float32, 0, outer*inner)
+	for c := range n {
+		channel = channel[:0]
+		for o := range outer {
+			at := (o*n + c) * inner
+			channel = append(channel, x[at:at+inner]...)
+		}
+		s, ok := stepOf(channel, 1)
+		if !ok {
+			return nil
+		}
+		q.scale = append(q.scale, s)
+		q.reach(channel, s)
+	}
+	return q
+}
+
+// reach widens the range of integers to that of the fewest bits which hold numbers by a scale.
+func (q *grid) reach(x []float32, scale float32) {
+	for _, v := range x {
+		for c := int32(whole(float64(v / scale))); c < q.low || c > q.high || q.low == 0; {
+			q.low, q.high = min(2*q.low, -2), max(2*q.high+1, 1)
+		}
+	}
+}
+
+// stepOf returns the largest scale of which all numbers are multiples of up to 127, bit for bit. zero is the scale of nothing but zeros.
+func stepOf(x []float32, zero float32) (float32, bool) {
+	most := float32(0)
+	for _, v := range x {
+		most = max(most, float32(math.Abs(float64(v))))
+	}
+	if most == 0 {
+		return zero, true
+	}
+	for top := float32(1); top <= 127; top++ {
+		s := most / top
+		below, above := math.Nextafter32(s, 0), math.Nextafter32(s, most*2)
+		for _, c := range []float32{s, below, above, math.Nextafter32(below, 0), math.Nextafter32(above, most*2)} { // most and the quotient were rounded
+			if multiples(x, c) {
+				return c, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func multiples(x []float32, s float32) bool {
+	if s == 0 || math.IsInf(float64(s), 0) {
+		return false
+	}
+	for _, v := range x {
+		if q := float32(whole(float64(v / s))); q*s != v {
+			return false
+		}
+	}
+	return true
+}
