@@ -247,12 +247,14 @@ func (w *walk) consume(ctx context.Context, r *exec.Runner, kept []*tensor.Tenso
 	}
 	found, last := false, c.nodes[len(c.nodes)-1]
 	all.Output = func(n *graph.Node, i int, t *tensor.Tensor) error {
-		if n.ID == last && w.own(n) && float != nil && t.DType == tensor.Float32 {
-			m, err := momentOf(t, float, 0)
-			if err != nil {
-				return err
+		if n.ID == last && w.own(n) {
+			if found = true; float != nil && t.DType == tensor.Float32 && len(t.Shape) > 0 { // indices have no error that could be measured
+				m, err := momentOf(t, float, 0)
+				if err != nil {
+					return err
+				}
+				nsr = m.nsr()
 			}
-			nsr, found = m.nsr(), true
 		}
 		if wants(n.Outputs[i]) {
 			return output(n, i, t)

@@ -22,14 +22,15 @@ const lp = 2.4
 
 // rangeProposer proposes for the weight as it is
 //
-//   - the scales with the least sum of E[x^2] (w - wq)^2, x being what each element is multiplied by: the expected squared error of the output
-//     were inputs independent of each other;
+//   - the scales with the least sum of E[x^2] (w - wq)^2, x being what each element is multiplied by, less its mean where the mean error goes into
+//     a bias: the expected squared error of the output were inputs independent of each other;
 //   - those with the least sum of |w - wq|^2.4;
 //   - those that give the largest magnitude of each part the lowest integer, where that is one more than the highest and the magnitude is a
-//     negative number's.
+//     negative number's;
+//   - the scales as they are, with the correction of the bias that the others have too.
 //
-// The search is round.Range.
-var rangeProposer = &Proposer{Name: "range", Trials: 3, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
+// The search is round.Range; what it takes from the length of a part is given back by round.KeepGain.
+var rangeProposer = &Proposer{Name: "range", Trials: 4, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
 	h, err := l.importance(ctx)
 	if err != nil {
 		return nil, err
@@ -37,13 +38,16 @@ var rangeProposer = &Proposer{Name: "range", Trials: 3, Propose: func(ctx contex
 	weight := l.Graph.Const(l.Graph.Node(l.Node).Inputs[1]).ToRowMajor()
 	c, now := &l.Set.Slot(l.Slot).Config, l.Set.Params(l.Slot)
 	var list []Proposal
+	if biasChannels(l.Graph, l.Node) > 0 {
+		list = append(list, Proposal{By: "bias"})
+	}
 	add := func(by string, find func(p round.Part, i int) (qmath.Grid, error), importance []float64) error {
 		p, err := ranged(weight, c, importance, l.Threads, find)
 		if err != nil || slices.Equal(p.Scale, now.Scale) && slices.Equal(p.ZeroPoint, now.ZeroPoint) {
 			return err
 		}
 		for _, q := range list {
-			if slices.Equal(p.Scale, q.Params.Scale) && slices.Equal(p.ZeroPoint, q.Params.ZeroPoint) {
+			if q.Params != nil && slices.Equal(p.Scale, q.Params.Scale) && slices.Equal(p.ZeroPoint, q.Params.ZeroPoint) {
 				return nil
 			}
 		}
@@ -51,10 +55,10 @@ var rangeProposer = &Proposer{Name: "range", Trials: 3, Propose: func(ctx contex
 		return nil
 	}
 	squared, power := round.NewRanger(*c, 2), round.NewRanger(*c, lp)
-	if err := add("range by E[x^2]", func(p round.Part, _ int) (qmath.Grid, error) { return squared.Range(p) }, h); err != nil {
+	if err := add("range by E[x^2]", func(p round.Part, _ int) (qmath.Grid, error) { return kept(*c, squared, p) }, h); err != nil {
 		return nil, err
 	}
-	if err := add("range by Lp 2.4", func(p round.Part, _ int) (qmath.Grid, error) { return power.Range(p) }, nil); err != nil {
+	if err := add("range by Lp 2.4", func(p round.Part, _ int) (qmath.Grid, error) { return kept(*c, power, p) }, nil); err != nil {
 		return nil, err
 	}
 	err = add("full range", func(p round.Part, i int) (qmath.Grid, error) {
@@ -65,6 +69,15 @@ var rangeProposer = &Proposer{Name: "range", Trials: 3, Propose: func(ctx contex
 	}, nil)
 	return list, err
 }}
+
+// kept is the best range of a part, with the gain restored that it takes.
+func kept(c tqc.Config, r *round.Ranger, p round.Part) (qmath.Grid, error) {
+	g, err := r.Range(p)
+	if err != nil {
+		return g, err
+	}
+	return round.KeepGain(c, g, p), nil
+}
 
 // ranged finds a grid for each part of a weight, row-major; importance is by element, nil for none.
 func ranged(weight *tensor.Tensor, c *tqc.Config, importance []float64, threads int, find func(p round.Part, i int) (qmath.Grid, error)) (*tqc.Params, error) {

@@ -66,7 +66,7 @@ output y
 			x := graphtest.Normal(3, shape...)
 			require.NoError(t, s.add(x))
 			require.NoError(t, s.add(x))
-			damped := s.each()
+			damped := s.each(false)
 			mean := 0.0
 			for _, v := range s.sum {
 				mean += v / float64(len(s.sum))
@@ -122,7 +122,8 @@ func TestRangesLowerTheError(t *testing.T) {
 			require.NotEqual(t, start.Params(start.Input(id, 1)).Scale, e.Scale)
 		}
 	}
-	require.Equal(t, r.Kept, scales)
+	require.GreaterOrEqual(t, scales, 3)
+	require.LessOrEqual(t, scales, r.Kept, "a correction of the bias alone may be best")
 }
 
 // Every scheme keeps its own: powers of two stay powers of two, zero points of symmetric weights 0, groups their number, and integer biases fit.

@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -15,7 +16,9 @@ type squares struct {
 	weight   []int // shape
 	channels int   // of the input, all groups
 	taps     int
-	sum      []float64 // [channels][taps]
+	sum      []float64 // of x^2, [channels][taps]
+	first    []float64 // of x
+	count    float64   // of what each is a sum over, zeros of the padding included
 }
 
 func newSquares(n *graph.Node, weight *tensor.Tensor) *squares {
@@ -31,7 +34,7 @@ func newSquares(n *graph.Node, weight *tensor.Tensor) *squares {
 			s.channels = weight.Shape[1]
 		}
 	}
-	s.sum = make([]float64, s.channels*s.taps)
+	s.sum, s.first = make([]float64, s.channels*s.taps), make([]float64, s.channels*s.taps)
 	return s
 }
 
@@ -48,8 +51,9 @@ func (s *squares) add(x *tensor.Tensor) error {
 				return fmt.Errorf("an input of shape %v for %d channels", x.Shape, s.channels)
 			}
 			for i, v := range data {
-				s.sum[i/x.Shape[1]] += float64(v) * float64(v)
+				s.one(i/x.Shape[1], v)
 			}
+			s.count += float64(x.Shape[1])
 			return nil
 		}
 	}
@@ -58,10 +62,16 @@ func (s *squares) add(x *tensor.Tensor) error {
 	}
 	for ; len(data) > 0; data = data[s.channels:] {
 		for c, v := range data[:s.channels] {
-			s.sum[c] += float64(v) * float64(v)
+			s.one(c, v)
 		}
+		s.count++
 	}
 	return nil
+}
+
+func (s *squares) one(c int, v float32) {
+	s.sum[c] += float64(v) * float64(v)
+	s.first[c] += float64(v)
 }
 
 // addWindows adds an input of a convolution: of each channel's plane, one axis after the other, the lines are added up that a tap reads at some
@@ -84,11 +94,8 @@ func (s *squares) addWindows(x *tensor.Tensor) error {
 		return by >= 0 && by%geo.Stride[d] == 0 && by/geo.Stride[d] < geo.Out[d]
 	}
 	plane := tensor.Count(geo.In)
-	for i, data := 0, x.F32(); len(data) > 0; i, data = i+1, data[plane:] {
-		now := make([]float64, plane)
-		for k, v := range data[:plane] {
-			now[k] = float64(v) * float64(v)
-		}
+	s.count += float64(x.Shape[0] * tensor.Count(geo.Out))
+	fold := func(now []float64) []float64 {
 		outer := 1 // taps of the axes done
 		for d, n := range geo.In {
 			inner := len(now) / outer / n
@@ -107,23 +114,38 @@ func (s *squares) addWindows(x *tensor.Tensor) error {
 			}
 			outer, now = outer*geo.Kernel[d], next
 		}
-		c := i % s.channels
-		for t, v := range now {
-			s.sum[c*s.taps+t] += v
+		return now
+	}
+	for i, data := 0, x.F32(); len(data) > 0; i, data = i+1, data[plane:] {
+		one, two := make([]float64, plane), make([]float64, plane)
+		for k, v := range data[:plane] {
+			one[k], two[k] = float64(v), float64(v)*float64(v)
+		}
+		at := i % s.channels * s.taps
+		for t, v := range fold(one) {
+			s.first[at+t] += v
+		}
+		for t, v := range fold(two) {
+			s.sum[at+t] += v
 		}
 	}
 	return nil
 }
 
-// each returns what the error of each element of the weight counts, in its row-major order: the sum of x^2 by which it is multiplied. To each a
-// share of their mean is added, since what no sample reads may still be read.
-func (s *squares) each() []float64 {
+// each returns what the error of each element of the weight counts, in its row-major order: the sum of x^2 by which it is multiplied, centred of
+// (x - mean x)^2: what is left where the mean of the output's error is taken off a bias. To each a share of their mean is added, since what no
+// sample reads may still be read.
+func (s *squares) each(centred bool) []float64 {
 	const damp = 0.01
 	total := 0.0
-	for _, v := range s.sum {
-		total += v
+	sums := slices.Clone(s.sum)
+	for i, v := range s.first {
+		if centred {
+			sums[i] = max(0, sums[i]-float64(v*v)/max(s.count, 1))
+		}
+		total += sums[i]
 	}
-	base := damp * total / float64(len(s.sum))
+	base := damp * total / float64(len(sums))
 	out := make([]float64, tensor.Count(s.weight))
 	group := max(int(s.node.AttrInt("group", 1)), 1)
 	for i := range out {
@@ -140,7 +162,7 @@ func (s *squares) each() []float64 {
 				c = i % s.weight[1]
 			}
 		}
-		out[i] = s.sum[c*s.taps+t] + base
+		out[i] = sums[c*s.taps+t] + base
 	}
 	return out
 }
@@ -151,5 +173,5 @@ func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
 	if err := l.Inputs(ctx, func(xq, _ *tensor.Tensor) error { return s.add(xq) }); err != nil {
 		return nil, err
 	}
-	return s.each(), nil
+	return s.each(biasChannels(l.Graph, l.Node) > 0), nil
 }

@@ -100,6 +100,35 @@ func FullRange(c tqc.Config, values []float32) (g qmath.Grid, ok bool) {
 	return qmath.Grid{Scale: scale, QMin: c.QMin, QMax: c.QMax, Rounding: c.Rounding}, scale >= 0x1p-126
 }
 
+// KeepGain makes up for what rounding to a grid takes from a part's length. The least squared error clips, and what is left of a part then is
+// shorter than the part along its own direction; small in one operator, it multiplies over many in a row. The scale is multiplied by
+//
+//	sum(h v^2) / sum(h v q)     q what is left of v, h its Importance
+//
+// where that is above 1, which restores the length for the codes at hand (R. Banner, Y. Nahshan, D. Soudry, "Post Training 4-bit Quantization of
+// Convolutional Networks for Rapid-Deployment", 2019, section 4, restores mean and length of each channel so). A scale that has to be a power of
+// two stays.
+func KeepGain(c tqc.Config, g qmath.Grid, p Part) qmath.Grid {
+	if c.Policy.Has(tqc.PowerOf2) {
+		return g
+	}
+	var vv, vq float64
+	for i, v := range p.Values {
+		h := 1.0
+		if p.Importance != nil {
+			h = p.Importance[i]
+		}
+		vv += float64(h * float64(v) * float64(v))
+		vq += float64(h * float64(v) * float64(g.Fake(v)))
+	}
+	if vq > 0 && vq < vv {
+		if s := float32(float64(g.Scale) * vv / vq); qmath.Representable(s) {
+			g.Scale = s
+		}
+	}
+	return g
+}
+
 const (
 	// rangeWork is how many values are rounded in the even steps of one part, within limits: short rows have many steps, since where
 	// their few values fall between the codes is luck.

@@ -173,3 +173,35 @@ func TestRangeOfDegenerateParts(t *testing.T) {
 	_, err = Range(c, Part{Values: []float32{1}}, 0)
 	require.ErrorContains(t, err, "power of 0")
 }
+
+// What is left of a part comes nearer to its length along its own direction.
+func TestKeepGain(t *testing.T) {
+	gain := func(g qmath.Grid, p Part) float64 {
+		var vv, vq float64
+		for i, v := range p.Values {
+			h := 1.0
+			if p.Importance != nil {
+				h = p.Importance[i]
+			}
+			vv, vq = vv+h*float64(v)*float64(v), vq+h*float64(v)*float64(g.Fake(v))
+		}
+		return vq / vv
+	}
+	c := schemeOf(t, "int3-sym-tensor", narrow)
+	for seed := range uint64(5) {
+		p := part(seed, 500, seed%2 == 0)
+		g, err := Range(c, p, 2)
+		require.NoError(t, err)
+		k := KeepGain(c, g, p)
+		require.Less(t, gain(g, p), 0.99, "the least error is shorter")
+		require.Less(t, 1-gain(k, p), 1-gain(g, p))
+		require.Less(t, RangeError(k, p, 2), 1.2*RangeError(g, p, 2))
+	}
+	two := schemeOf(t, "int3-sym-tensor-pow2", narrow)
+	g, err := Range(two, part(1, 50, false), 2)
+	require.NoError(t, err)
+	require.Equal(t, g, KeepGain(two, g, part(1, 50, false)))
+	exact := Part{Values: []float32{-3, 2, 1, 0}}
+	require.Equal(t, qmath.Grid{Scale: 1, QMin: -3, QMax: 3}, KeepGain(c, qmath.Grid{Scale: 1, QMin: -3, QMax: 3}, exact))
+	require.Equal(t, float32(1), KeepGain(c, qmath.Grid{Scale: 1, QMin: -3, QMax: 3}, Part{Values: []float32{0}}).Scale)
+}
