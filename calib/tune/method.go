@@ -32,7 +32,7 @@ type Method struct {
 const NeedsStatistics = "statistics"
 
 // Methods lists all methods, in the order in which auto tries them: those that change the structure, then by cost.
-var Methods = []*Method{&Equalize, &Migrate, &Analytic, &Bias, &Range, &GPTQ, &Ridge}
+var Methods = []*Method{&Equalize, &Migrate, &Split, &Analytic, &Bias, &Range, &GPTQ, &Ridge}
 
 // Find returns the method of a name, nil if there is none.
 func Find(name string) *Method {

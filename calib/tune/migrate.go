@@ -38,12 +38,12 @@ func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *
 		r.report.Note = "not tried: the plan was imported, and its tensors cannot be observed again"
 		return r.report, nil
 	}
-	var err error
-	if r.now, r.losses, err = b.corrected(ctx); err != nil {
-		return nil, err
-	}
+	r.now = b
 	for _, turn := range turns {
 		list, err := turn(ctx, r.now)
+		if err == nil && len(list) > 0 && r.losses == nil {
+			r.now, r.losses, err = b.corrected(ctx)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -59,6 +59,8 @@ func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *
 	}
 	if r.kept {
 		b.take(r.now)
+	} else if len(r.report.Layers) == 0 {
+		r.report.Note = "there is nothing to try"
 	}
 	return r.report, nil
 }

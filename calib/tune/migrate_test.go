@@ -236,3 +236,44 @@ func TestMigrationLeavesAloneWhatDoesNotGain(t *testing.T) {
 	require.Same(t, set, b.Set)
 	require.Empty(t, b.Steps)
 }
+
+// With one scale for all weights, a few large ones cost all others their precision: doubling channels, or operators, gives it back.
+func TestSplitHalvesLargeWeights(t *testing.T) {
+	const net = `opset 14
+	input x: f32[1,4,12,12]
+	output y
+	const w: f32[40,4,1,1] = normal(seed=1); const b: f32[40] = normal(seed=2); const p: f32[8,40,1,1] = normal(seed=6, std=0.1)
+	t = Conv(x, w, b) "a"
+	h = HardSwish(t)
+	y = Conv(h, p) "pw"`
+	coarse := target.TRTInt8
+	coarse.Weight.Bits, coarse.Weight.QMin, coarse.Weight.QMax = 4, -7, 7
+	coarse.Weight.Policy = coarse.Weight.Policy&^tqc.PerChannel | tqc.PerTensor
+	coarse.Weight.Axis = 0
+	for name, large := range map[string][]int{"channels": {7, 47, 87}, "weight": {7, 50, 93}} {
+		t.Run(name, func(t *testing.T) {
+			g := graphtest.Parse(t, net)
+			stretch(g, "p", func(i int) float32 {
+				if slices.Contains(large, i) {
+					return 0
+				}
+				return 1
+			})
+			v, _ := g.Lookup("p")
+			for _, i := range large {
+				g.Const(v).F32()[i] = 1.5
+			}
+			b := rewritable(t, g, &coarse, 1, 4, 12, 12)
+			reports, err := b.Tune(context.Background(), &Split)
+			require.NoError(t, err)
+			require.True(t, reports[0].Confirmed)
+			require.Less(t, reports[0].After.NSR, 0.6*reports[0].Before.NSR)
+			kinds := map[string]int{}
+			for _, s := range b.Steps {
+				kinds[s.Kind]++
+			}
+			require.Positive(t, kinds["split-"+name], "%v", kinds)
+			sameFunction(t, g, b.Reference, b.Held)
+		})
+	}
+}

@@ -11,7 +11,7 @@ import (
 // reorder is another order of the channels, axis 1, of a set of values, and what has to be done to constants for it.
 type reorder struct {
 	g      *graph.Graph
-	chain  *Chain                  // computes the first value in the new order already
+	chain  *Chain                  // computes the first value in the new order already; nil: its producer has to
 	orders map[graph.ValueID][]int // by value: new channel j is old channel orders[j]
 	// inputs and outputs are the convolutions whose weights change along their input or output channels, operands the nodes between whose
 	// constants do.
@@ -19,7 +19,8 @@ type reorder struct {
 	queue                     []graph.ValueID
 }
 
-// reorderable finds what has to change for value v, which a chain computes in a new order, to be read in it. The error says why that is not
+// reorderable finds what has to change for value v to be in a new order, in which a chain, if there is one, computes it already. An order may
+// hold a channel several times. The error says why that is not
 // possible.
 func reorderable(g *graph.Graph, v graph.ValueID, order []int, c *Chain) (*reorder, error) {
 	r := &reorder{g: g, chain: c, orders: map[graph.ValueID][]int{}, inputs: map[graph.NodeID][]int{}, outputs: map[graph.NodeID][]int{},
@@ -31,7 +32,7 @@ func reorderable(g *graph.Graph, v graph.ValueID, order []int, c *Chain) (*reord
 		if g.IsOutput(v) || g.Captured(v) || g.Producer(v) == graph.NoNode {
 			return nil, fmt.Errorf("%q is seen outside", g.Value(v).Name)
 		}
-		if v != c.Output {
+		if c == nil || v != c.Output {
 			if err := r.follow(g.Producer(v), v); err != nil {
 				return nil, err
 			}
@@ -53,7 +54,7 @@ func (r *reorder) give(v graph.ValueID, order []int) error {
 		}
 		return nil
 	}
-	if slices.ContainsFunc(append([]graph.NodeID{r.chain.At}, r.chain.Nodes...), func(n graph.NodeID) bool { return r.g.Node(n).Output(0) == v }) {
+	if r.chain != nil && slices.ContainsFunc(append([]graph.NodeID{r.chain.At}, r.chain.Nodes...), func(n graph.NodeID) bool { return r.g.Node(n).Output(0) == v }) {
 		return fmt.Errorf("%q is taken apart", r.g.Value(v).Name)
 	}
 	r.orders[v] = order

@@ -33,7 +33,7 @@ type Kind struct {
 }
 
 // Kinds lists all kinds.
-var Kinds = []*Kind{&Scale, &Shift, &Group}
+var Kinds = []*Kind{&Scale, &Shift, &Group, &SplitChannels, &SplitWeight}
 
 // Find returns the kind of a name, nil if there is none.
 func Find(name string) *Kind {
