@@ -20,6 +20,8 @@ import (
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/rewrite"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // A plan whose tuned values begin with steps has another reference: the normal form after the steps, which computes the same in float. The
@@ -188,6 +190,9 @@ func (t *tuning) rewrite(ctx context.Context, b *tune.Bench, steps []rewrite.Ste
 		if err != nil {
 			return nil, err
 		}
+		if err := t.refuseFloat(out); err != nil {
+			return nil, err
+		}
 		if next, err = t.newBench(ctx, reference, o.stats, out.Set, fits); err != nil {
 			return nil, err
 		}
@@ -201,6 +206,20 @@ func (t *tuning) rewrite(ctx context.Context, b *tune.Bench, steps []rewrite.Ste
 		})
 	}
 	return next, nil
+}
+
+// refuseFloat refuses operators that the plan's graph has not and that would be computed in float where the target computes nothing in float.
+func (t *tuning) refuseFloat(out *Derived) error {
+	if t.p.Target.Float != target.FloatAbsent {
+		return nil
+	}
+	for _, id := range out.Graph.Nodes() {
+		name := out.Graph.Node(id).Name
+		if _, had := t.p.Graph.LookupNode(name); !had && out.Set.Domains[id] == tqc.DomainFP32 {
+			return out.Graph.ErrorAt("", id, fmt.Errorf("%s computes nothing in float, and this would be", t.p.Target.Name))
+		}
+	}
+	return nil
 }
 
 // stepsKey identifies a list of steps, which are finite.

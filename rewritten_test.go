@@ -20,6 +20,7 @@ import (
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/program"
 	"qwb/quantizer/rewrite"
+	"qwb/quantizer/target"
 )
 
 // placeClipped is place with the first activation clipped at 2.
@@ -318,4 +319,23 @@ func TestBrokenSteps(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = p.Verify(ctx, VerifyOptions{Data: DataOptions{Samples: 1}})
 	require.NoError(t, err)
+}
+
+// Where a target computes nothing in float, no step may bring an operator that only float has: the bounds behind a Clip.
+func TestRewriteWithoutFloat(t *testing.T) {
+	ctx, store := context.Background(), new(Memory)
+	p := placeClipped(t, store)
+	calibrated3(t, p)
+	c, err := p.job().change(ctx, 1)
+	require.NoError(t, err)
+	tn, err := c.tuning(ctx, TuneOptions{Force: true, Threads: 1})
+	require.NoError(t, err)
+	_, err = tn.bench.Rewrite(ctx, tn.bench, []rewrite.Step{step()})
+	require.NoError(t, err)
+	absent := *c.p.Target
+	absent.Float = target.FloatAbsent
+	c.p.Target = &absent
+	_, err = tn.bench.Rewrite(ctx, tn.bench, []rewrite.Step{step()})
+	require.ErrorContains(t, err, `node "relu1/min" (Min`)
+	require.ErrorContains(t, err, "computes nothing in float")
 }
