@@ -43,6 +43,9 @@ func (j *job) grams(ctx context.Context, o TuneOptions) (*GramsResult, error) {
 	if c.d.Stats == nil {
 		return nil, fmt.Errorf("%s: Gram statistics take their fixed points from range statistics, and the plan has none", c.p.File)
 	}
+	if c.p.Overlay != nil && len(c.p.Overlay.Steps) > 0 {
+		return nil, fmt.Errorf("%s: tuning has rewritten the model, and Gram statistics are of the model as it is: qwb plan undo first", c.p.File)
+	}
 	set, pre, err := c.planDataBy(c.p, o.Data, TuneSamples)
 	if err != nil {
 		return nil, err
