@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/quantizer/overlay"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -21,8 +22,8 @@ const b1: f32[8] = normal(seed=2, std=0.5)
 const w2: f32[8,3,2,3] = normal(seed=3, std=0.4)
 const w3: f32[6,12] = normal(seed=4, std=0.4)
 const b3: f32[12] = normal(seed=5, std=0.3)
-const w4: f32[12,5] = normal(seed=6, std=0.3)
-const w5: f32[4,5] = normal(seed=7, std=0.3)
+const w4: f32[12,6] = normal(seed=6, std=0.3)
+const w5: f32[4,6] = normal(seed=7, std=0.3)
 c1 = Conv(x, w1, b1) {pads=[1,0,1,2], strides=[2,1], group=2} "conv"
 r1 = Relu(c1)
 c2 = ConvTranspose(r1, w2) {pads=[0,1,1,0], strides=[2,1], dilations=[1,2], group=2} "transposed"
@@ -156,13 +157,7 @@ func TestRoundedWeightsMissByLess(t *testing.T) {
 				require.NoError(t, err)
 				return missed(t, l, w, alpha == 0, true)
 			}
-			nearest := tensor.New(tensor.Float32, l.Weight.Shape...)
-			for i := range x.groups {
-				p := x.problem(i, x.groups[i].w, params)
-				for k, c := range p.Nearest() {
-					nearest.F32()[x.m.at(i, k/p.K, k%p.K)] = float32(p.Grids.At(k/p.K, k%p.K).Dequantize(c))
-				}
-			}
+			nearest := nearestWeight(x)
 			near, rounded, searched := missed(t, l, nearest, true, true), miss(0, params), miss(0, nil)
 			require.LessOrEqual(t, rounded, near*1.001)
 			require.LessOrEqual(t, searched, rounded*1.1) // the damped form is what falls
@@ -174,6 +169,18 @@ func TestRoundedWeightsMissByLess(t *testing.T) {
 		require.Equal(t, 5, n)
 		require.Less(t, math.Pow(gain, 0.2), 0.7, "%s", policy)
 	}
+}
+
+// nearestWeight is every weight's nearest number on the present scales.
+func nearestWeight(x *rounding) *tensor.Tensor {
+	out := tensor.New(tensor.Float32, x.l.Weight.Shape...)
+	for i := range x.groups {
+		p := x.problem(i, x.groups[i].w, x.l.Set.Params(x.l.Slot))
+		for k, c := range p.Nearest() {
+			out.F32()[x.m.at(i, k/p.K, k%p.K)] = float32(p.Grids.At(k/p.K, k%p.K).Dequantize(c))
+		}
+	}
+	return out
 }
 
 func unshifted(t *testing.T, x *rounding, p *tqc.Params) *tensor.Tensor {
@@ -214,6 +221,31 @@ func TestMatrixOfGroups(t *testing.T) {
 			require.Equal(t, float32(1+r+i/4*3), g.At(r, i).Scale)
 		}
 	}
+}
+
+// Scales of groups along the inputs: codes are on the grids that quantizing the weight again finds, and miss the output by less.
+func TestGroupsAreRoundedOnTheirOwnScales(t *testing.T) {
+	groups := fourBits(target.TRTInt8, tqc.Symmetric|tqc.PerGroup|tqc.Linear)
+	groups.Weight.GroupSize = 2
+	b, _ := benchNet(t, kinds, groups, 40, 20)
+	several := 0
+	require.Equal(t, 5, atEach(t, b, func(l *LayerBench, x *rounding) {
+		centred := l.Graph.Node(l.Node).Op != "MatMul"
+		targets, err := x.targets(0)
+		require.NoError(t, err)
+		p, err := x.search(targets, l.Set.Params(l.Slot))
+		require.NoError(t, err)
+		w, err := x.weight(targets, p)
+		require.NoError(t, err)
+		require.Less(t, missed(t, l, w, true, centred), missed(t, l, nearestWeight(x), true, centred))
+		again := tensor.New(tensor.Float32, w.Shape...)
+		require.NoError(t, sim.Apply(again, w, x.cfg, p, sim.Quantize))
+		require.Equal(t, w.F32(), again.F32())
+		if x.cfg.Policy.Has(tqc.PerGroup) {
+			several++
+		}
+	}))
+	require.GreaterOrEqual(t, several, 3)
 }
 
 // A scale with which an integer bias would not fit is not proposed.
