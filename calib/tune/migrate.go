@@ -30,7 +30,7 @@ type candidate struct {
 const maxStructureTrials = 8
 
 // restructure tries changes of structure, turn by turn. The candidates of a turn are tried together; where that does not pass, the halves,
-// the one with the better predictions first, and so on. Both sides of a comparison have their biases corrected. The k-th trial has to
+// the one with the better predictions first, and so on as long as the error falls at all. Both sides of a comparison have their biases corrected. The k-th trial has to
 // pass the bar of k(k+1) trials, so that all together pass one by chance as seldom as a single one does.
 func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *Bench) ([]*candidate, error)) (*Report, error) {
 	r := &restructuring{progress: b.Progress, report: &Report{Layers: []Layer{}}, index: map[*candidate]int{}}
@@ -50,9 +50,9 @@ func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *
 		slices.SortStableFunc(list, func(x, y *candidate) int { return cmp.Compare(x.predicted, y.predicted) })
 		for _, c := range list {
 			r.index[c] = len(r.report.Layers)
-			r.report.Layers = append(r.report.Layers, Layer{Node: c.node, Why: "not tried by itself: too many trials", Tried: []Step{}})
+			r.report.Layers = append(r.report.Layers, Layer{Node: c.node, Why: "not tried: the budget is spent", Tried: []Step{}})
 		}
-		r.left = maxStructureTrials
+		r.left, r.all = maxStructureTrials, len(list)
 		if err := r.try(ctx, list); err != nil {
 			return nil, err
 		}
@@ -66,14 +66,14 @@ func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *
 }
 
 type restructuring struct {
-	progress func(Progress) // may be nil
-	report   *Report
-	index    map[*candidate]int // of its layer in the report
-	now      *Bench
-	losses   analysis.Losses // of it
-	trials   int
-	left     int // trials of this turn
-	kept     bool
+	progress  func(Progress) // may be nil
+	report    *Report
+	index     map[*candidate]int // of its layer in the report
+	now       *Bench
+	losses    analysis.Losses // of it
+	trials    int
+	all, left int // candidates of this turn, trials that are left to it
+	kept      bool
 }
 
 // try tries candidates together, and where that does not pass in halves.
@@ -113,7 +113,7 @@ func (r *restructuring) try(ctx context.Context, list []*candidate) error {
 	switch {
 	case step.Kept:
 		r.now, r.losses, r.kept = next, losses, true
-	case len(list) > 1:
+	case len(list) > 1 && (err != nil || step.Change < 0 || len(list) == r.all):
 		half := (len(list) + 1) / 2
 		if err := r.try(ctx, list[:half]); err != nil {
 			return err
