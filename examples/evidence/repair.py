@@ -5,9 +5,11 @@
 
 A cell is a network, a column (what is quantized how) and a row (who chose the numbers). Each is computed once: its result stands in DIR
 under a key made of the versions of row and tools, model, data and qwb's own hash (or --qwb-key), so that a run can be killed and
-repeated; --print computes nothing. Figures are of exported files in ONNX Runtime on samples that nothing was fitted on: the centred NSR
-(scores.py), mean over samples with its standard error, and how many answers differ from float. Needs: pip install onnxruntime onnx numpy nncf;
-PPQ (ppq, torch) in an environment of its own, its interpreter as --ppq-python.
+repeated; --print computes nothing and takes what is there. The rows "qwb" and "peers" are all of each; PPQ's need --ppq-python.
+
+Figures are of exported files in ONNX Runtime on samples that nothing was fitted on: the centred NSR (scores.py), mean over samples with its
+standard error, and how many answers differ from float. Needs: pip install onnxruntime onnx numpy nncf; PPQ (ppq, torch) in an environment of
+its own, whose interpreter --ppq-python names.
 """
 import argparse, glob, hashlib, importlib.metadata, json, math, os, re, shutil, subprocess, sys, time
 import numpy as np
@@ -106,7 +108,6 @@ class Cell:
 
     def peer(self, out):
         ppq = self.row.startswith("ppq")
-        if ppq and not a.ppq_python: raise Failed("not run: no --ppq-python")
         folder = os.path.dirname(dumped(self.name, self.net, "calibration", a.calibration)[0])
         here = os.path.dirname(os.path.abspath(__file__))
         run("nice", "-n", 19, a.ppq_python if ppq else a.python, os.path.join(here, "peers.py"), self.row, self.column, self.net.model, folder, out,
@@ -160,7 +161,7 @@ def dumped(name, net, which, n):
 def text(r):
     if r is None: return ""
     if "failed" in r: return "not run: time limit" if "time limit" in r["failed"] else "fails"
-    return f"{np.mean(r['nsr']):.3g} ± {error(r['nsr']):.1g}, {100 * np.mean(r['changed']):.2g} %"
+    return f"{np.mean(r['nsr']):.3g} ± {error(r['nsr']):.1g}, {100 * np.mean(r['changed']):.1f} %"
 
 
 names = ["mobilenet_v1", "ocr", "squeezenet", "catdog", "resnet8", "resnet_large", "kws", "vww", "blazeface", "demo", "deeplab"]
@@ -171,10 +172,10 @@ for name in chosen(a.only, names):
     for column in chosen(a.columns, columns):
         rows = [(column, r) for r in [*OURS, *PEERS]] + [(COLUMNS[column][2], "as calibrated")]
         for column_, row in rows:
-            if a.rows and row not in a.rows.split(",") or (PEERS.get(row, [""])[0], column_) in CANNOT: continue
+            if a.rows and not {row, "peers" if row in PEERS else "qwb"} & set(a.rows.split(",")) or (PEERS.get(row, [""])[0], column_) in CANNOT: continue
             cell = Cell(name, networks[name], column_, row)
             r = cell.stored()
-            if r is None and not a.print:
+            if r is None and not a.print and (a.ppq_python or not row.startswith("ppq")):
                 r = cell.compute()
                 print(time.strftime("%H:%M:%S"), cell.stem, text(r), r.get("failed", ""), f"{r.get('seconds', 0):.0f} s", flush=True, file=sys.stderr)
             if r: results[name, column_, row] = r
