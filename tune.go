@@ -170,10 +170,10 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 		return nil, err
 	}
 	r.Budget, r.Work = work.Limit, float64(int64(work.Spent))
-	change := analysis.Paired(before.PerSample(), after.PerSample())
+	change, _, confirmed := tune.Judge(before, after)
 	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
-	r.Confirmed = r.HeldOut >= analysis.MinHeldOut && change.Below(tune.WholeBar)
+	r.Confirmed = confirmed
 	kept := false
 	for _, m := range r.Methods {
 		kept = kept || m.Kept > 0

@@ -52,12 +52,14 @@ type Report struct {
 	Kept   int          `json:"kept"`
 	Before analysis.NSR `json:"before"`
 	After  analysis.NSR `json:"after"`
-	// Change is the mean of after - before over the held-out samples, paired; Confirmed says that it lies below zero by more than
-	// WholeBar times its error.
-	Change      float64  `json:"change"`
-	ChangeError *float64 `json:"change_error"`
-	Confirmed   bool     `json:"confirmed"`
-	Note        string   `json:"note,omitempty"`
+	// Change is the mean of after - before over the held-out samples, paired. Typical is by what factor the typical sample's error changes (the
+	// geometric mean of after / before), TypicalError the standard error of its logarithm. Confirmed: see Judge.
+	Change       float64  `json:"change"`
+	ChangeError  *float64 `json:"change_error"`
+	Typical      float64  `json:"typical"`
+	TypicalError *float64 `json:"typical_error"`
+	Confirmed    bool     `json:"confirmed"`
+	Note         string   `json:"note,omitempty"`
 }
 
 // kept counts the layers at which something was kept.

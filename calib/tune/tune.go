@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -91,11 +92,32 @@ func (b *Bench) memory() int64 {
 
 // WholeBar is how many standard errors the error of the outputs has to fall by for a method to be kept. One is enough for the whole:
 // each operator has passed a stricter bar of its own before, corrected for the number of operators tried, and what is tried here is one
-// thing.
-const WholeBar = 1
+// thing. TypicalBar is the same for the error of the typical sample; see Judge.
+const (
+	WholeBar   = 1
+	TypicalBar = 2
+)
+
+// Judge compares the errors of the outputs, sample by sample: change is the mean of after - before, typical that of log(after / before).
+// What is tried is confirmed if the mean falls by more than WholeBar standard errors. A few samples with outputs near zero, or with nearly equal
+// scores, may carry the mean and its error; so it is confirmed too if the mean does not rise and the typical sample's error falls by more than
+// TypicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is.
+func Judge(before, after analysis.Losses) (change, typical analysis.Estimate, confirmed bool) {
+	x, y := before.PerSample(), after.PerSample()
+	change = analysis.Paired(x, y)
+	for i := range x {
+		x[i], y[i] = math.Log(x[i]+least), math.Log(y[i]+least)
+	}
+	typical = analysis.Paired(x, y)
+	enough := change.N >= analysis.MinHeldOut
+	return change, typical, enough && (change.Below(WholeBar) || change.Mean <= 0 && typical.Below(TypicalBar))
+}
+
+// least is an error below which samples are alike: -120 dB.
+const least = 1e-12
 
 // Tune runs methods one after the other. Each is kept as a whole only where the held-out error of the outputs falls by more than
-// WholeBar standard errors of the paired differences; else its changes are taken back. With fewer than analysis.MinHeldOut held-out samples
+// its error bar, see Judge; else its changes are taken back. With fewer than analysis.MinHeldOut held-out samples
 // nothing can be confirmed: changes are kept with Force only.
 func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error) {
 	if len(b.Fit) == 0 && b.Grams == nil || len(b.Held) == 0 {
@@ -187,11 +209,11 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 
 // confirm says what a method is worth and whether it is kept.
 func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
-	change := analysis.Paired(before.PerSample(), after.PerSample())
+	change, typical, confirmed := Judge(before, after)
 	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
-	enough := len(b.Held) >= analysis.MinHeldOut
-	r.Confirmed = enough && change.Below(WholeBar)
+	r.Typical, r.TypicalError = math.Exp(typical.Mean), analysis.NewSpread(typical).NSRError
+	r.Confirmed = confirmed
 	r.Kept = max(r.Kept, r.kept())
 	switch {
 	case r.Kept == 0 || r.Confirmed:
@@ -199,7 +221,7 @@ func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
 	case b.Force:
 		r.Note = "kept by force, not confirmed"
 		return
-	case enough:
+	case len(b.Held) >= analysis.MinHeldOut:
 		r.Note = "taken back: the error of the outputs does not fall by more than its error bar"
 	default:
 		r.Note = fmt.Sprintf("taken back: %d held-out samples confirm nothing, %d are needed", len(b.Held), analysis.MinHeldOut)

@@ -229,3 +229,29 @@ func TestWhatDoesNotHelpIsTakenBack(t *testing.T) {
 	require.LessOrEqual(t, reports[0].Kept, 1)
 	require.LessOrEqual(t, len(b.Overlay(b.Set, added).Entries), 1)
 }
+
+// A few samples with a large error do not hide what happens to all others, but where the mean rises nothing is confirmed.
+func TestJudgeLooksAtTheTypicalSample(t *testing.T) {
+	var before, better, worse, noise analysis.Losses
+	for i := range 20 {
+		x := 0.001 * float64(1+i%3)
+		before = append(before, []float64{x})
+		better = append(better, []float64{x * 0.8})
+		worse = append(worse, []float64{x * 0.8})
+		noise = append(noise, []float64{x * (0.8 + 0.4*float64(i%2))})
+	}
+	before[3][0], better[3][0], worse[3][0] = 1, 0.95, 1.01
+	before[4][0], better[4][0], worse[4][0] = 1, 1.045, 1
+	noise[3][0], noise[4][0] = 1.01, 0.99
+	change, typical, confirmed := Judge(before, better)
+	require.False(t, change.Below(WholeBar))
+	require.Less(t, typical.Mean, -0.15)
+	require.True(t, confirmed)
+	_, typical, confirmed = Judge(before, worse)
+	require.Less(t, typical.Mean, -0.15)
+	require.False(t, confirmed, "the mean rises")
+	_, _, confirmed = Judge(before, noise)
+	require.False(t, confirmed)
+	_, _, confirmed = Judge(before[:15], better[:15])
+	require.False(t, confirmed, "too few samples")
+}
