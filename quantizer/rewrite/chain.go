@@ -154,17 +154,14 @@ func standard(n *graph.Node) bool { return n.Domain == "" || n.Domain == "ai.onn
 func operandAxis(g *graph.Graph, n *graph.Node, input int) (int, error) {
 	t, y := g.Const(n.Inputs[input]), n.Output(0)
 	axis := aligned(g, n.Inputs[input], y, 1)
-	switch n.Op {
-	case "Conv":
-		axis = 0
-	case "BatchNormalization":
+	if n.Op == "Conv" || n.Op == "BatchNormalization" {
 		axis = 0
 	}
 	if axis < 0 || t.Shape[axis] == 1 {
 		return -1, nil
 	}
-	if t.Shape[axis] != dim(g, y, 1) {
-		return 0, fmt.Errorf("its constant %s does not have one element per channel", t.Type())
+	if t.Shape[axis] != dim(g, y, 1) || t.DType != tensor.Float32 {
+		return 0, fmt.Errorf("its constant %s is not one float32 number per channel", t.Type())
 	}
 	return axis, nil
 }

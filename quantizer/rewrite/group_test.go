@@ -137,6 +137,13 @@ func mustNode(t *testing.T, g *graph.Graph, name string) *graph.Node {
 
 // What lies outside a chain keeps it from being one.
 func TestChainsEndWhereChannelsMeet(t *testing.T) {
+	odd := parse(t, `opset 13
+	input x: f32[N,4,8,8]
+	output y
+	const w: f32[4,4,3,3] = normal(seed=1); const e: i64[4,1,1] = [1, 2, 1, 2]
+	t = Conv(x, w) "a"
+	y = Pow(t, e)`)
+	require.Empty(t, steps(t, odd), "exponents that are integers")
 	two := parse(t, `input x: f32[N,4,8,8]
 	output y
 	const w: f32[4,2,3,3] = normal(seed=1); const v: f32[4,4,1,1] = normal(seed=1)
