@@ -110,23 +110,26 @@ type equalizer struct {
 
 // observe takes the largest values of the channels that the consumers read, over the fitting samples, in float.
 func (e *equalizer) observe(ctx context.Context) error {
-	axis := map[graph.ValueID]int{}
-	largest := map[graph.ValueID][]float64{}
+	axes, reads := map[graph.ValueID]int{}, map[graph.NodeID]graph.ValueID{}
 	for _, w := range e.ways {
 		for _, c := range w.Consumers {
 			if r := rewrite.ReaderOf(e.b.Reference, c.Node); r != nil {
-				axis[r.Value], largest[r.Value] = r.Axis, make([]float64, r.In)
+				axes[r.Value], reads[c.Node] = r.Axis, r.Value
 			}
 		}
 	}
-	if err := e.b.largestChannels(ctx, axis, largest); err != nil {
+	seen, err := e.b.observeChannels(ctx, axes)
+	if err != nil {
 		return err
 	}
-	for _, w := range e.ways {
-		for _, c := range w.Consumers {
-			if r := rewrite.ReaderOf(e.b.Reference, c.Node); r != nil {
-				e.seen[c.Node] = largest[r.Value]
+	e.b.forwards(float64(len(e.b.Fit)))
+	for id, v := range reads {
+		if s := seen[v]; s != nil {
+			list := make([]float64, len(s.lo))
+			for c := range list {
+				list[c] = math.Max(math.Abs(float64(s.lo[c])), math.Abs(float64(s.hi[c])))
 			}
+			e.seen[id] = list
 		}
 	}
 	return nil

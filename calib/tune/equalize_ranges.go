@@ -1,13 +1,9 @@
 package tune
 
 import (
-	"context"
-	"fmt"
 	"math"
 
 	"qwb/graph"
-	"qwb/graph/exec"
-	"qwb/graph/tensor"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
@@ -108,42 +104,4 @@ func relative(x []float64, most float64) []float64 {
 		}
 	}
 	return x
-}
-
-// rangeSamples is how many fitting samples ranges of channels are taken from.
-const rangeSamples = 32
-
-// largestChannels takes the largest absolute values of the channels of some values, which are of known rank, over fitting samples in float.
-func (b *Bench) largestChannels(ctx context.Context, axis map[graph.ValueID]int, largest map[graph.ValueID][]float64) error {
-	session, err := exec.New(b.Reference, exec.Options{Threads: max(b.Threads, 1)})
-	if err != nil {
-		return err
-	}
-	runner := session.NewRunner()
-	for _, s := range b.Fit[:min(len(b.Fit), rangeSamples)] {
-		_, err := runner.Run(ctx, s.Feeds, &exec.Hooks{
-			Wants: func(v graph.ValueID) bool { return largest[v] != nil },
-			Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-				list := largest[n.Outputs[i]]
-				if list == nil {
-					return nil
-				}
-				outer, channels, inner := t.Blocks(axis[n.Outputs[i]])
-				if channels != len(list) {
-					return fmt.Errorf("%d channels, not %d", channels, len(list))
-				}
-				data := t.F32()
-				for k := range outer * channels {
-					for _, x := range data[k*inner : (k+1)*inner] {
-						list[k%channels] = max(list[k%channels], math.Abs(float64(x)))
-					}
-				}
-				return nil
-			}})
-		if err != nil {
-			return fmt.Errorf("sample %s: %w", s.Name, err)
-		}
-	}
-	b.forwards(float64(min(len(b.Fit), rangeSamples)))
-	return nil
 }
