@@ -68,7 +68,7 @@ func (j *job) stepped(planFile string, p *plan.Plan, base *calib.Stats) (all, ch
 		return nil, nil, fail("are gone", err)
 	}
 	if have := overlay.Hash(b); have != f.SHA256 {
-		return nil, nil, fail("were changed", fmt.Errorf("SHA-256 %.12s..., the plan says %.12s...", have, f.SHA256))
+		return nil, nil, fail("were changed", fmt.Errorf("SHA-256 %.12s, the plan says %.12s", have, f.SHA256))
 	}
 	if changed, err = calib.Read(bytes.NewReader(b), int64(len(b))); err != nil {
 		return nil, nil, fail("cannot be read", err)

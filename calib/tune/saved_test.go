@@ -72,7 +72,7 @@ func TestInterruptedTuningEndsInTheSameBytes(t *testing.T) {
 	want, spent := finish(b, added, reports), b.Work.Spent
 	require.Equal(t, 15, events, "three stages of five operators")
 	for _, stop := range []int{1, 5, 8, 11, 15} {
-		b, added := wide(t)
+		b, _ := wide(t)
 		b.Work = &Work{Limit: 500}
 		ctx, cancel := context.WithCancelCause(context.Background())
 		count := 0

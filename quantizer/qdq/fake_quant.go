@@ -12,20 +12,20 @@ import (
 func (f *faker) quant(id graph.NodeID) error {
 	n := *f.g.Node(id)
 	if len(n.Inputs) < 4 || len(n.Outputs) != 1 {
-		return fmt.Errorf("Quant has %d inputs, not tensor, scale, zero point and bits", len(n.Inputs))
+		return fmt.Errorf("operator Quant has %d inputs, not tensor, scale, zero point and bits", len(n.Inputs))
 	}
 	scale, shape := f.numbers(n.Inputs[1])
 	zero, _ := f.numbers(n.Inputs[2])
 	bits, _ := f.numbers(n.Inputs[3])
 	switch {
 	case len(scale) == 0 || len(zero) == 0 || len(bits) == 0:
-		return fmt.Errorf("Quant's scale, zero point or bits are computed when the model runs: a plan holds constant ones only")
+		return fmt.Errorf("operator Quant: scale, zero point or bits are computed when the model runs: a plan holds constant ones only")
 	case n.AttrStr("rounding_mode", "ROUND") != "ROUND":
-		return fmt.Errorf("Quant rounds by %s; only ROUND, half to even", n.AttrStr("rounding_mode", ""))
+		return fmt.Errorf("operator Quant rounds by %s; only ROUND, half to even", n.AttrStr("rounding_mode", ""))
 	case len(bits) != 1 || bits[0] != math.Trunc(bits[0]) || bits[0] < 2 || bits[0] > 16:
-		return fmt.Errorf("Quant has %g bits: only 2 to 16, the same for all channels", bits[0])
+		return fmt.Errorf("operator Quant has %g bits: only 2 to 16, the same for all channels", bits[0])
 	case len(zero) != 1 && len(zero) != len(scale):
-		return fmt.Errorf("Quant has %d zero points for %d scales", len(zero), len(scale))
+		return fmt.Errorf("operator Quant has %d zero points for %d scales", len(zero), len(scale))
 	}
 	q := &fakeGrid{low: 0, high: math.Exp2(bits[0]) - 1}
 	signed, narrow := n.AttrInt("signed", 1) != 0, n.AttrInt("narrow", 0) != 0
@@ -40,7 +40,7 @@ func (f *faker) quant(id graph.NodeID) error {
 	}
 	axis, ok := channelAxis(shape)
 	if !ok {
-		return fmt.Errorf("Quant has scales %v, along more than one axis", shape)
+		return fmt.Errorf("operator Quant has scales %v, along more than one axis", shape)
 	}
 	q.fromEnd, q.scale = axis, scale
 	for i := range scale {
@@ -52,7 +52,7 @@ func (f *faker) quant(id graph.NodeID) error {
 	}
 	done, err := f.pair(n.Name, n.Inputs[0], n.Outputs[0], max(rank, len(shape)), q, nil)
 	if err == nil && !done {
-		err = fmt.Errorf("Quant with scale %g, zero point %g and integers %g to %g has no form as Q and DQ", scale[0], zero[0], q.low, q.high)
+		err = fmt.Errorf("operator Quant with scale %g, zero point %g and integers %g to %g has no form as Q and DQ", scale[0], zero[0], q.low, q.high)
 	}
 	return err
 }

@@ -209,19 +209,19 @@ func transpose(g *graph.Graph, n *graph.Node, v graph.ValueID, axis int) ([]link
 func pad(g *graph.Graph, n *graph.Node, v graph.ValueID, axis int) ([]link, error) {
 	x, y := n.Input(0), n.Output(0)
 	if v != x && v != y {
-		return nil, fmt.Errorf("Pad reads it as an option")
+		return nil, fmt.Errorf("a Pad reads it as an option")
 	}
 	if n.AttrStr("mode", "constant") == "constant" {
 		fill := n.AttrFloat("value", 0)
 		if c := n.Input(2); c != graph.NoValue {
 			t := g.Const(c)
 			if t == nil || len(t.F32()) != 1 {
-				return nil, fmt.Errorf("Pad writes values that are not zero")
+				return nil, fmt.Errorf("a Pad writes values that are not zero")
 			}
 			fill = t.F32()[0]
 		}
 		if fill != 0 {
-			return nil, fmt.Errorf("Pad writes values that are not zero")
+			return nil, fmt.Errorf("a Pad writes values that are not zero")
 		}
 	}
 	return same(g, x, axis, y, axis)

@@ -167,7 +167,7 @@ func zeroClip(g *graph.Graph, n *graph.Node) (upper float64, finite bool, err er
 		}
 	}
 	if lo, hi := bounds[0], bounds[1]; lo != 0 && !math.IsInf(lo, -1) || !(hi >= lo) {
-		return 0, false, fmt.Errorf("Clip to [%g, %g] does not keep factors", lo, hi)
+		return 0, false, fmt.Errorf("a Clip to [%g, %g] does not keep factors", lo, hi)
 	}
 	return bounds[1], !math.IsInf(bounds[1], 1), nil
 }
