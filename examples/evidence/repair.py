@@ -88,10 +88,11 @@ class Cell:
         """The result in the cache, None if it is none of this key; with --print any."""
         if not os.path.exists(self.file): return None
         with open(self.file) as f: r = json.load(f)
-        return r if r["key"] == self.key or a.print else None
+        stopped = "time limit" in r.get("failed", "") and r.get("limit", 0) < a.limit
+        return r if a.print or r["key"] == self.key and not stopped else None
 
     def compute(self):
-        start, r = time.time(), {"key": self.key, "tool": QWB if self.row not in PEERS else VERSION[PEERS[self.row][0]]}
+        start, r = time.time(), {"key": self.key, "limit": a.limit, "tool": QWB if self.row not in PEERS else VERSION[PEERS[self.row][0]]}
         out = place.path(self.stem + ".onnx")
         try:
             r |= (self.peer if self.row in PEERS else self.ours)(out)
