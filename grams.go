@@ -13,9 +13,9 @@ import (
 	"qwb/observers"
 )
 
-// unfinishedGrams begins Gram statistics of a run that was interrupted: the magic, the length of a file of the operators that are done as
-// an unsigned varint, that file, and one of the operators under way, with the samples that they have seen. Only the same command, which goes
-// on from there, reads them.
+// unfinishedGrams begins Gram statistics of a run that was interrupted: the magic, a file of the operators that are done, one of those under way
+// with the samples that they have seen, and the lengths of the two (uint64, little-endian; 0: there is none). Only the same command, which
+// goes on from there, reads them.
 const unfinishedGrams = "qwbgrpt\x01"
 
 // GramsResult is what tune --shard --json prints.

@@ -53,7 +53,7 @@ func ParseBudget(text string) (*tune.Work, error) {
 	return &tune.Work{Time: d}, nil
 }
 
-// TuneResult is what tune --json prints. Before and After are the error of the outputs on the held-out samples, see analysis.Judge.
+// TuneResult is what tune --json prints. Before and After are the error of the outputs on the held-out samples, see tune.Judge.
 type TuneResult struct {
 	Plan        string       `json:"plan"`
 	Overlay     string       `json:"overlay"` // the file of tuned values; empty where nothing was kept

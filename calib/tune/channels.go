@@ -30,6 +30,28 @@ func newChannelStats(n int) channelStats {
 	return s
 }
 
+// channelsOf looks at one tensor: mean and squares are sums over count elements of each channel.
+func channelsOf(t *tensor.Tensor, axis int) (s channelStats, count int) {
+	t = t.ToRowMajor()
+	outer, channels, inner := t.Blocks(axis)
+	s = newChannelStats(channels)
+	x := t.F32()
+	for o := range outer {
+		for c := range channels {
+			lo, hi, sum, squares := s.lo[c], s.hi[c], 0.0, 0.0
+			for _, v := range x[(o*channels+c)*inner:][:inner] {
+				lo, hi = min(lo, v), max(hi, v)
+				sum += float64(v)
+				squares += float64(float64(v) * float64(v))
+			}
+			s.lo[c], s.hi[c] = lo, hi
+			s.mean[c] += sum
+			s.squares[c] += squares
+		}
+	}
+	return s, outer * inner
+}
+
 // observeChannels runs the reference on the fitting samples and looks at values, each with its channels along an axis. Values that do not
 // have one size along it are left out. Sums are added in the order of the samples.
 func (b *Bench) observeChannels(ctx context.Context, axes map[graph.ValueID]int) (map[graph.ValueID]*channelStats, error) {
@@ -42,56 +64,28 @@ func (b *Bench) observeChannels(ctx context.Context, axes map[graph.ValueID]int)
 		count int
 	}
 	seen := make([]map[graph.ValueID]*part, len(b.Fit))
-	errs := make([]error, len(b.Fit))
-	next, done := make(chan int), make(chan struct{})
-	for range max(b.Threads, 1) {
-		go func() {
-			r := session.NewRunner()
-			for i := range next {
-				parts := map[graph.ValueID]*part{}
-				_, errs[i] = r.Run(ctx, b.Fit[i].Feeds, &exec.Hooks{
-					Wants: func(v graph.ValueID) bool { _, ok := axes[v]; return ok },
-					Output: func(n *graph.Node, k int, t *tensor.Tensor) error {
-						axis, ok := axes[n.Outputs[k]]
-						if !ok || t.DType != tensor.Float32 || axis >= len(t.Shape) {
-							return nil
-						}
-						t = t.ToRowMajor()
-						outer, n1, inner := t.Blocks(axis)
-						p := &part{newChannelStats(n1), outer * inner}
-						x := t.F32()
-						for o := range outer {
-							for c := range n1 {
-								lo, hi, sum, squares := p.lo[c], p.hi[c], 0.0, 0.0
-								for _, v := range x[(o*n1+c)*inner:][:inner] {
-									lo, hi = min(lo, v), max(hi, v)
-									sum += float64(v)
-									squares += float64(float64(v) * float64(v))
-								}
-								p.lo[c], p.hi[c] = lo, hi
-								p.mean[c] += sum
-								p.squares[c] += squares
-							}
-						}
-						parts[n.Outputs[k]] = p
-						return nil
-					}})
-				seen[i] = parts
-			}
-			done <- struct{}{}
-		}()
-	}
-	for i := range b.Fit {
-		next <- i
-	}
-	close(next)
-	for range max(b.Threads, 1) {
-		<-done
-	}
-	for i, err := range errs {
+	err = each(ctx, session, b.Threads, len(b.Fit), func(r *exec.Runner, i int) error {
+		parts := map[graph.ValueID]*part{}
+		seen[i] = parts
+		_, err := r.Run(ctx, b.Fit[i].Feeds, &exec.Hooks{
+			Wants: func(v graph.ValueID) bool { _, ok := axes[v]; return ok },
+			Output: func(n *graph.Node, k int, t *tensor.Tensor) error {
+				axis, ok := axes[n.Outputs[k]]
+				if !ok || !b.own(n) || t.DType != tensor.Float32 || axis < 0 || axis >= len(t.Shape) {
+					return nil
+				}
+				p := &part{}
+				p.channelStats, p.count = channelsOf(t, axis)
+				parts[n.Outputs[k]] = p
+				return nil
+			}})
 		if err != nil {
-			return nil, fmt.Errorf("sample %s: %w", b.Fit[i].Name, err)
+			return fmt.Errorf("sample %s: %w", b.Fit[i].Name, err)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	b.forwards(float64(len(b.Fit)))
 	out := map[graph.ValueID]*channelStats{}

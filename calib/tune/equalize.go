@@ -122,7 +122,6 @@ func (e *equalizer) observe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.b.forwards(float64(len(e.b.Fit)))
 	for id, v := range reads {
 		if s := seen[v]; s != nil {
 			list := make([]float64, len(s.lo))

@@ -41,8 +41,8 @@ func (r *recorder) keep() {
 }
 
 // own reports whether a node is one of the graph's own, not of a subgraph.
-func (w *walk) own(n *graph.Node) bool {
-	return int(n.ID) < w.Reference.NumNodes() && w.Reference.Node(n.ID).Name == n.Name && w.Reference.Node(n.ID).Op == n.Op
+func (b *Bench) own(n *graph.Node) bool {
+	return int(n.ID) < b.Reference.NumNodes() && b.Reference.Node(n.ID).Name == n.Name && b.Reference.Node(n.ID).Op == n.Op
 }
 
 // needed reports whether a node reads a value that has not run yet and that some layer depends on, of those that among marks, nil for all.

@@ -38,7 +38,7 @@ var rangeProposer = &Proposer{Name: "range", Trials: 4, Propose: func(ctx contex
 	weight := l.Graph.Const(l.Graph.Node(l.Node).Inputs[1]).ToRowMajor()
 	c, now := &l.Set.Slot(l.Slot).Config, l.Set.Params(l.Slot)
 	var list []Proposal
-	if biasChannels(l.Graph, l.Node) > 0 {
+	if tunableBias(l.Graph, l.Set, l.Node) > 0 {
 		list = append(list, Proposal{By: "bias"})
 	}
 	add := func(by string, find func(p round.Part, i int) (qmath.Grid, error), importance []float64) error {

@@ -45,7 +45,7 @@ func (l *Layer) conclude(all analysis.Estimate) {
 	}
 }
 
-// Report is the outcome of a method. Before and After are of the whole graph on the held-out samples; see analysis.Judge.
+// Report is the outcome of a method. Before and After are of the whole graph on the held-out samples; see Judge.
 type Report struct {
 	Name   string       `json:"name"`
 	Layers []Layer      `json:"layers"`

@@ -173,5 +173,5 @@ func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
 	if err := l.Inputs(ctx, func(xq, _ *tensor.Tensor) error { return s.add(xq) }); err != nil {
 		return nil, err
 	}
-	return s.each(biasChannels(l.Graph, l.Node) > 0), nil
+	return s.each(tunableBias(l.Graph, l.Set, l.Node) > 0), nil
 }

@@ -71,7 +71,7 @@ func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 			}
 		}
 	}
-	w.room = b.memory() / int64(len(fit)+len(b.Held))
+	w.room = b.memory() / int64(max(len(fit)+len(b.Held), 1))
 	for _, samples := range [][]*exec.Sample{fit, b.Held} {
 		for _, s := range samples {
 			st := &state{sample: s}
@@ -95,21 +95,30 @@ func (w *walk) reset(s *state) {
 
 // each calls f for a list of samples, Threads at a time, with a runner of the goroutine's own.
 func (w *walk) each(ctx context.Context, list []*state, f func(r *exec.Runner, i int, s *state) error) error {
-	errs := make([]error, len(list))
+	return each(ctx, w.session, w.Threads, len(list), func(r *exec.Runner, i int) error {
+		if err := f(r, i, list[i]); err != nil {
+			return fmt.Errorf("sample %s: %w", list[i].sample.Name, err)
+		}
+		return nil
+	})
+}
+
+// each calls f(r, 0) ... f(r, n-1), so many at a time as threads says, r being a runner of the goroutine's own, and returns the first error by
+// number, or why ctx ended.
+func each(ctx context.Context, session *exec.Session, threads, n int, f func(r *exec.Runner, i int) error) error {
+	errs := make([]error, n)
 	next, done := make(chan int), make(chan struct{})
-	threads := max(min(w.Threads, len(list)), 1)
+	threads = max(min(threads, n), 1)
 	for range threads {
 		go func() {
-			r := w.session.NewRunner()
+			r := session.NewRunner()
 			for i := range next {
-				if errs[i] = f(r, i, list[i]); errs[i] != nil {
-					errs[i] = fmt.Errorf("sample %s: %w", list[i].sample.Name, errs[i])
-				}
+				errs[i] = f(r, i)
 			}
 			done <- struct{}{}
 		}()
 	}
-	for i := range list {
+	for i := range n {
 		if ctx.Err() != nil {
 			break
 		}
