@@ -181,7 +181,7 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 			j.note("%s: %s", m.Name, m.Note)
 		}
 	}
-	if kept && r.Change >= 0 && !o.Force {
+	if kept && !(r.Change < 0) && !o.Force {
 		kept = false
 		j.note("taken back: with the scales that the plan derives for it, it does not lower the error of the outputs")
 	}

@@ -46,73 +46,54 @@ func (b *Bench) shift(id graph.NodeID) ([]float64, error) {
 	if sums == nil || sums.Count == 0 || slot == tqc.NoSlot || !b.Set.Slot(slot).State().Quantizes() {
 		return nil, nil
 	}
-	w, q := b.Reference.Const(n.Inputs[1]).ToRowMajor(), b.Graph.Const(n.Inputs[1]).ToRowMajor()
-	rounded := tensor.New(tensor.Float32, w.Shape...)
-	if err := sim.Apply(rounded, q, &b.Set.Slot(slot).Config, b.Set.Params(slot), sim.Quantize); err != nil {
+	rounded, err := quantized(b.Set, slot, b.Graph.Const(n.Inputs[overlay.WeightInput]))
+	if err != nil {
 		return nil, err
 	}
-	return meanShift(n, w, rounded, sums), nil
+	return meanShift(n, b.Reference.Const(n.Inputs[overlay.WeightInput]), rounded, sums), nil
 }
 
-// meanShift is -(Wq - W) E[x] by output channel of a Conv, ConvTranspose or Gemm; nil for other operators, and where the sums are of another window.
+// meanShift is -(Wq - W) E[x] by output channel of a Conv, ConvTranspose or Gemm, E[x] from sums; nil for other operators, and where the
+// sums are of another window.
 func meanShift(n *graph.Node, w, rounded *tensor.Tensor, sums *observers.InputSums) []float64 {
-	mean := make([]float64, sums.Taps*sums.Channels)
-	for t := range sums.Taps {
-		for c := range sums.Channels {
-			mean[t*sums.Channels+c] = sums.Mean(t, c)
+	m, ok := matrixOf(n, w)
+	taps := tensor.Count(w.Shape[min(2, len(w.Shape)):])
+	if !ok || n.Op == "MatMul" || sums.Taps != taps || m.groups*m.k != sums.Channels*taps {
+		return nil
+	}
+	inputs := m.k / taps // of a group
+	return m.meanShift(n, w, rounded, func(group int) []float64 {
+		mean := make([]float64, m.k)
+		for i := range mean {
+			mean[i] = sums.Mean(i%taps, group*inputs+i/taps)
+		}
+		return mean
+	})
+}
+
+// meanShift is -(Wq - W) E[x] by output channel, mean being E[x] of a group by column.
+func (m *matrix) meanShift(n *graph.Node, w, rounded *tensor.Tensor, mean func(group int) []float64) []float64 {
+	alpha := 1.0
+	if n.Op == "Gemm" {
+		alpha = float64(n.AttrFloat("alpha", 1))
+	}
+	out := make([]float64, m.groups*m.rows)
+	x, q := w.ToRowMajor().F32(), rounded.ToRowMajor().F32()
+	for group := range m.groups {
+		mean := mean(group)
+		for r := range m.rows {
+			for i, e := range mean {
+				at := m.at(group, r, i)
+				out[group*m.rows+r] -= float64(alpha * float64((float64(q[at])-float64(x[at]))*e))
+			}
 		}
 	}
-	x, q := w.F32(), rounded.F32()
-	switch {
-	case n.Op == "Conv":
-		outputs, inputs, group := w.Shape[0], w.Shape[1], int(n.AttrInt("group", 1))
-		if tensor.Count(w.Shape[2:]) != sums.Taps || inputs*group != sums.Channels || outputs%group != 0 {
-			return nil
-		}
-		out := make([]float64, outputs)
-		for o := range out {
-			first := o / (outputs / group) * inputs
-			for i := range inputs {
-				for t := range sums.Taps {
-					at := (o*inputs+i)*sums.Taps + t
-					out[o] -= float64((float64(q[at]) - float64(x[at])) * mean[t*sums.Channels+first+i])
-				}
-			}
-		}
-		return out
-	case n.Op == "ConvTranspose":
-		inputs, outputs, group := w.Shape[0], w.Shape[1], int(n.AttrInt("group", 1)) // of a group
-		if tensor.Count(w.Shape[2:]) != sums.Taps || inputs != sums.Channels || inputs%group != 0 {
-			return nil
-		}
-		out := make([]float64, outputs*group)
-		for i := range inputs {
-			first := i / (inputs / group) * outputs
-			for o := range outputs {
-				for t := range sums.Taps {
-					at := (i*outputs+o)*sums.Taps + t
-					out[first+o] -= float64((float64(q[at]) - float64(x[at])) * mean[t*sums.Channels+i])
-				}
-			}
-		}
-		return out
-	case n.Op == "Gemm":
-		k, m, step, next := w.Shape[0], w.Shape[1], w.Shape[1], 1 // [k, m]
-		if n.AttrInt("transB", 0) != 0 {
-			k, m, step, next = w.Shape[1], w.Shape[0], 1, w.Shape[1]
-		}
-		if k != sums.Channels || sums.Taps != 1 {
-			return nil
-		}
-		alpha := float64(n.AttrFloat("alpha", 1))
-		out := make([]float64, m)
-		for o := range out {
-			for i := range k {
-				at := o*next + i*step
-				out[o] -= float64(alpha * float64((float64(q[at])-float64(x[at]))*mean[i]))
-			}
-		}
-		return out
-	}
-	return nil
+	return out
+}
+
+// quantized is a constant rounded as a slot rounds it.
+func quantized(set *tqc.Set, slot tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error) {
+	t = t.ToRowMajor()
+	out := tensor.New(tensor.Float32, t.Shape...)
+	return out, sim.Apply(out, t, &set.Slot(slot).Config, set.Params(slot), sim.Quantize)
 }

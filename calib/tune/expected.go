@@ -3,9 +3,7 @@ package tune
 import (
 	"fmt"
 
-	"qwb/graph/tensor"
 	"qwb/quantizer/overlay"
-	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -18,42 +16,28 @@ func (w *walk) expected(l layer, t *trial) ([]float64, error) {
 	if err != nil || g == nil {
 		return nil, err
 	}
-	reference, now := w.Reference.Const(n.Inputs[overlay.WeightInput]).ToRowMajor(), t.weight
+	reference, now := w.Reference.Const(n.Inputs[overlay.WeightInput]), t.weight
 	if now == nil {
-		now = w.Graph.Const(n.Inputs[overlay.WeightInput]).ToRowMajor()
+		now = w.Graph.Const(n.Inputs[overlay.WeightInput])
 	}
 	set := t.set
 	if set == nil {
 		set = w.Set
 	}
 	if s := set.Input(l.node, overlay.WeightInput); s != tqc.NoSlot && set.Slot(s).State().Quantizes() {
-		rounded := tensor.New(tensor.Float32, reference.Shape...)
-		if err := sim.Apply(rounded, now, &set.Slot(s).Config, set.Params(s), sim.Quantize); err != nil {
+		if now, err = quantized(set, s, now); err != nil {
 			return nil, err
 		}
-		now = rounded
 	}
 	m, ok := matrixOf(n, reference)
 	if !ok || m.groups != g.Groups || m.k != g.K || m.groups*m.rows != l.channels {
 		return nil, fmt.Errorf("moments of %d groups of %d inputs for a weight of shape %v", g.Groups, g.K, reference.Shape)
 	}
+	out := m.meanShift(n, reference, now, g.Mean)
 	v := n.Inputs[biasInput]
 	was, is := w.Reference.Const(v).F32(), w.Graph.Const(v).F32()
-	alpha := 1.0
-	if n.Op == "Gemm" {
-		alpha = float64(n.AttrFloat("alpha", 1))
-	}
-	out := make([]float64, l.channels)
-	for group := range m.groups {
-		mean, a, b := g.Mean(group), m.take(reference.F32(), group), m.take(now.F32(), group)
-		for r := range m.rows {
-			sum := 0.0
-			for i, x := range mean {
-				sum += float64((b[r*m.k+i] - a[r*m.k+i]) * x)
-			}
-			c := group*m.rows + r
-			out[c] = -float64(alpha*sum) - (float64(is[c]) - float64(was[c]))
-		}
+	for c := range out {
+		out[c] -= float64(is[c]) - float64(was[c])
 	}
 	return out, nil
 }

@@ -13,7 +13,6 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/passes"
-	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -172,8 +171,8 @@ func (w *walk) compute(l layer, t *trial, p *Proposal) (*exec.Session, error) {
 	}
 	for i, c := range constants {
 		if id := t.set.Input(l.node, i); id != tqc.NoSlot && t.set.Slot(id).State().Quantizes() {
-			q := &tensor.Tensor{DType: c.DType, Layout: c.Layout, Shape: c.Shape, Data: make([]float32, c.Len())}
-			if err := sim.Apply(q, c, &t.set.Slot(id).Config, t.set.Params(id), sim.Quantize); err != nil {
+			q, err := quantized(t.set, id, c)
+			if err != nil {
 				return nil, err
 			}
 			constants[i] = q
