@@ -281,11 +281,12 @@ func (b *Bench) judgeSite(s *site, errors [][][]float64, index int, bar float64)
 	var least analysis.Estimate
 	now := column(0)
 	for k := range s.trials {
-		if e := analysis.Paired(now, column(k+1)); k == 0 || e.Mean < least.Mean {
+		if e := analysis.Paired(now, column(k+1)); k == 0 || better(e, least) {
 			best, least = k, e
 		}
 	}
-	step := Step{By: string(s.trials[best].method), Trials: len(s.trials), Change: least.Mean, ChangeError: analysis.NewSpread(least).NSRError}
+	step := Step{By: string(s.trials[best].method), Trials: len(s.trials)}
+	step.measured(least)
 	if step.Kept = b.keeps(least, bar); !step.Kept {
 		step.Why = "the errors of what reads it do not fall by more than their error bar"
 	}

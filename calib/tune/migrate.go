@@ -93,7 +93,8 @@ func (r *restructuring) try(ctx context.Context, list []*candidate) error {
 		r.trials++
 		e := analysis.Paired(r.losses.PerSample(), losses.PerSample())
 		few := r.now.few()
-		step = Step{Trials: 1, Change: e.Mean, ChangeError: analysis.NewSpread(e).NSRError, Kept: few && (e.Mean < 0 || r.now.Force) || !few && e.Below(analysis.Trials(r.trials*(r.trials+1)))}
+		step = Step{Trials: 1, Kept: few && (e.Mean < 0 || r.now.Force) || !few && e.Below(analysis.Trials(r.trials*(r.trials+1)))}
+		step.measured(e)
 		if !step.Kept {
 			step.Why = "the error of the outputs does not fall by more than its error bar"
 		}

@@ -55,8 +55,10 @@ var rangeProposer = &Proposer{Name: "range", Trials: 4, Propose: func(ctx contex
 		return nil
 	}
 	squared, power := round.NewRanger(*c, 2), round.NewRanger(*c, lp)
-	if err := add("range by E[x^2]", func(p round.Part, _ int) (qmath.Grid, error) { return kept(*c, squared, p) }, h); err != nil {
-		return nil, err
+	if h != nil {
+		if err := add("range by E[x^2]", func(p round.Part, _ int) (qmath.Grid, error) { return kept(*c, squared, p) }, h); err != nil {
+			return nil, err
+		}
 	}
 	if err := add("range by Lp 2.4", func(p round.Part, _ int) (qmath.Grid, error) { return kept(*c, power, p) }, nil); err != nil {
 		return nil, err

@@ -14,6 +14,19 @@ type Step struct {
 	ChangeError *float64 `json:"change_error"`
 }
 
+// measured notes what the best of a step's trials changes. A change that is not finite, which only outputs that are not give, is none: JSON has no
+// such numbers.
+func (s *Step) measured(e analysis.Estimate) {
+	if e.Mean-e.Mean == 0 {
+		s.Change, s.ChangeError = e.Mean, analysis.NewSpread(e).NSRError
+	}
+}
+
+// better reports whether a change lowers an error more than another, which may be no number.
+func better(a, b analysis.Estimate) bool {
+	return a.Mean < b.Mean || b.Mean != b.Mean && a.Mean == a.Mean
+}
+
 // Layer is what a method did to one operator.
 type Layer struct {
 	Node string `json:"node"`
@@ -37,7 +50,9 @@ func (l *Layer) conclude(all analysis.Estimate) {
 	}
 	switch {
 	case l.Kept:
-		l.Change, l.ChangeError = all.Mean, analysis.NewSpread(all).NSRError
+		var s Step
+		s.measured(all)
+		l.Change, l.ChangeError = s.Change, s.ChangeError
 	case best != nil:
 		l.Why, l.Change, l.ChangeError = best.Why, best.Change, best.ChangeError
 	default:

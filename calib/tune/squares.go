@@ -167,11 +167,16 @@ func (s *squares) each(centred bool) []float64 {
 	return out
 }
 
-// importance is what the error of each element of the weight counts, by what the operator reads behind the quantized prefix.
+// importance is what the error of each element of the weight counts, by what the operator reads behind the quantized prefix; nil where that is
+// not finite.
 func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
 	s := newSquares(l.Graph.Node(l.Node), l.Weight)
 	if err := l.Inputs(ctx, func(xq, _ *tensor.Tensor) error { return s.add(xq) }); err != nil {
 		return nil, err
 	}
-	return s.each(tunableBias(l.Graph, l.Set, l.Node) > 0), nil
+	list := s.each(tunableBias(l.Graph, l.Set, l.Node) > 0)
+	if slices.ContainsFunc(list, func(h float64) bool { return h-h != 0 }) {
+		return nil, nil
+	}
+	return list, nil
 }

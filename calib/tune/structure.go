@@ -54,7 +54,7 @@ func (b *Bench) Restructure(ctx context.Context, list []Structure) (*Report, err
 			}
 			step.Why = err.Error()
 		} else {
-			step.Change, step.ChangeError = e.Mean, analysis.NewSpread(e).NSRError
+			step.measured(e)
 			step.Why = "the error of the outputs does not fall by more than its error bar"
 			falls := e.Below(bar) || b.few() && (b.Force || e.Mean < 0) // the whole is taken back or not; see Tune
 			if falls && (best == nil || e.Mean < change.Mean) {

@@ -148,11 +148,12 @@ func (w *walk) judge(trials []*trial, bar float64) (Step, *trial) {
 	var least analysis.Estimate
 	now := w.held()
 	for _, t := range trials {
-		if e := change(now, t.after[w.fitting:]); best == nil || e.Mean < least.Mean {
+		if e := change(now, t.after[w.fitting:]); best == nil || better(e, least) {
 			best, least = t, e
 		}
 	}
-	s := Step{By: best.by, Trials: len(trials), Change: least.Mean, ChangeError: analysis.NewSpread(least).NSRError}
+	s := Step{By: best.by, Trials: len(trials)}
+	s.measured(least)
 	if s.Kept = w.keeps(least, bar); !s.Kept {
 		s.Why = "the error at its output does not fall by more than its error bar"
 	}
