@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -102,18 +100,7 @@ func (j *job) stageStats(planFile string, s *calib.Stats) (name string, stage fu
 
 // SteppedFiles lists, sorted, the files with statistics of changed tensors that lie beside a plan, whether it names them or not.
 func SteppedFiles(s Store, planFile string) ([]string, error) {
-	folder := filepath.Dir(planFile)
-	entries, err := fs.ReadDir(s, folder)
-	if err != nil {
-		return nil, err
-	}
-	var list []string
-	for _, e := range entries {
-		if e.Type().IsRegular() && overlay.StatisticsBelong(filepath.Base(planFile), e.Name()) {
-			list = append(list, filepath.Join(folder, e.Name()))
-		}
-	}
-	return list, nil
+	return filesBeside(s, planFile, overlay.StatisticsBelong)
 }
 
 // observedSteps is what is known of a list of steps.

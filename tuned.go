@@ -116,6 +116,11 @@ func (p *Planned) simulator(g *graph.Graph, set *tqc.Set, shared *sim.Constants)
 
 // OverlayFiles lists, sorted, the files of tuned values that lie beside a plan, whether it names them or not.
 func OverlayFiles(s Store, planFile string) ([]string, error) {
+	return filesBeside(s, planFile, overlay.Belongs)
+}
+
+// filesBeside lists, sorted, the files beside a plan of which belongs says, given the names of both, that they are its own.
+func filesBeside(s Store, planFile string, belongs func(planFile, name string) bool) ([]string, error) {
 	folder := filepath.Dir(planFile)
 	entries, err := fs.ReadDir(s, folder)
 	if err != nil {
@@ -123,7 +128,7 @@ func OverlayFiles(s Store, planFile string) ([]string, error) {
 	}
 	var list []string
 	for _, e := range entries {
-		if e.Type().IsRegular() && overlay.Belongs(filepath.Base(planFile), e.Name()) {
+		if e.Type().IsRegular() && belongs(filepath.Base(planFile), e.Name()) {
 			list = append(list, filepath.Join(folder, e.Name()))
 		}
 	}

@@ -45,14 +45,6 @@ func (p Parts) Count() int {
 	return p.n
 }
 
-// Len is the number of elements of each part.
-func (p Parts) Len() int {
-	if p.grouped {
-		return p.size
-	}
-	return p.outer * p.inner
-}
-
 // Each calls f with the bounds of every run of elements of part i, in memory order.
 func (p Parts) Each(i int, f func(from, to int)) {
 	if !p.grouped {
