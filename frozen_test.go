@@ -120,3 +120,18 @@ func TestTunedWeightsKeepTheirScales(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// What was tuned at an operator that is float now is not applied; tuning again begins with the error that the plan has so.
+func TestTuningBeginsAsThePlanIs(t *testing.T) {
+	ctx := context.Background()
+	p := place(t, new(Memory), "m", 3)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	require.NoError(t, err)
+	coarsen(t, p) // halves the weights
+	_, _, err = p.Set(ctx, "conv1", []string{"domain=fp32"}, 1)
+	require.NoError(t, err)
+	r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"bias"}, Threads: 1})
+	require.NoError(t, err)
+	require.NotZero(t, r.Before.NSR)
+	require.Equal(t, r.Before, r.Methods[0].Before)
+}

@@ -8,8 +8,10 @@ import (
 	"slices"
 
 	"qwb/calib"
+	"qwb/graph/tensor"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/qdq"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -88,7 +90,9 @@ func (j *job) trained(ctx context.Context, im *qdq.Imported, m *Model, o ImportO
 		e := TrainedTensor{Tensor: im.Graph.Value(sl.Value).Name, Node: im.Graph.Node(sl.Node).Name, At: decision.At(sl.Kind, sl.Index), Weight: im.Graph.Const(sl.Value) != nil,
 			Scale: p.Scale, ZeroPoint: p.ZeroPoint}
 		if e.Weight || stats != nil {
-			e.compare(free.Params(s))
+			if err := e.compare(free.Params(s), im.Graph.Const(sl.Value), &sl.Config, p); err != nil {
+				return t, err
+			}
 		}
 		switch {
 		case e.Weight:
@@ -107,14 +111,26 @@ func (j *job) trained(ctx context.Context, im *qdq.Imported, m *Model, o ImportO
 	return t, nil
 }
 
-// compare fills in what calibration gives.
-func (e *TrainedTensor) compare(p *tqc.Params) {
+// compare fills in what calibration gives. The scale of a channel of a weight (nil for activations) whose integers all stand for zero says
+// nothing, whatever it is: it is not compared.
+func (e *TrainedTensor) compare(p *tqc.Params, weight *tensor.Tensor, cfg *tqc.Config, own *tqc.Params) error {
 	if !p.Ready() || len(p.Scale) != len(e.Scale) {
-		return
+		return nil
 	}
 	e.Calibrated, e.CalibratedZeroPoint = p.Scale, p.ZeroPoint
+	var zero []bool
+	if weight != nil && cfg.Policy.Has(tqc.PerChannel) {
+		codes, err := sim.Codes(weight, cfg, own)
+		if err != nil {
+			return err
+		}
+		zero = zeroChannels(codes, weight.Shape, cfg.Axis, e.ZeroPoint)
+	}
 	most := 1.0
 	for i, s := range e.Scale {
+		if zero != nil && zero[i] {
+			continue
+		}
 		r := float64(s) / float64(p.Scale[i])
 		if math.Abs(math.Log(r)) > math.Abs(math.Log(most)) {
 			most = r
@@ -122,6 +138,21 @@ func (e *TrainedTensor) compare(p *tqc.Params) {
 	}
 	trained := math.Abs(most-1) > sameScale
 	e.Trained, e.Ratio = &trained, &most
+	return nil
+}
+
+// zeroChannels says of which channels along an axis of a row-major tensor all integers are the zero point.
+func zeroChannels(codes []int32, shape []int, axis int, zeroPoint []int32) []bool {
+	zero, inner := slices.Repeat([]bool{true}, shape[axis]), 1
+	for _, n := range shape[axis+1:] {
+		inner *= n
+	}
+	for i, q := range codes {
+		if c := i / inner % len(zero); q != zeroPoint[c] {
+			zero[c] = false
+		}
+	}
+	return zero
 }
 
 // Farthest is the index of the scale that Ratio is of.

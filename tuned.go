@@ -68,7 +68,8 @@ func (p *Planned) tunedGraph(set *tqc.Set) (*graph.Graph, []overlay.Stale) {
 	return p.Overlay.Apply(p.Reference, set)
 }
 
-// fitting is what was tuned and still fits, nil where nothing was tuned: what tuning goes on from.
+// fitting is what was tuned and is applied, nil where nothing was tuned: what tuning goes on from. What does not fit any more, or is of a node
+// that is float now, is not part of it.
 func (p *Planned) fitting() *overlay.Overlay {
 	if p.Overlay == nil {
 		return nil
@@ -78,6 +79,9 @@ func (p *Planned) fitting() *overlay.Overlay {
 		o.Steps = p.Overlay.Steps
 	}
 	for _, e := range p.Overlay.Entries {
+		if id, ok := p.Reference.LookupNode(e.Node); ok && p.Set.Domains[id] != tqc.DomainINT8 {
+			continue
+		}
 		if !slices.ContainsFunc(p.Stale, func(s overlay.Stale) bool { return s.At == e.At() }) {
 			o.Entries = append(o.Entries, e)
 		}
