@@ -59,7 +59,7 @@ func (j *job) stepped(planFile string, p *plan.Plan, base *calib.Stats) (all, ch
 	}
 	name := plan.Resolve(planFile, f.Path)
 	fail := func(what string, err error) error {
-		return lostTuned{fmt.Errorf("%s: the statistics of the tensors that tuning changed %s: %s (%w); bring them back, or run qwb calibrate again, which keeps the other decisions", planFile, what, name, err)}
+		return lostTuned{fmt.Errorf("%s: the statistics of the tensors that tuning changed %s: %s (%w); bring them back, run qwb plan undo, or qwb calibrate again, which keeps the other decisions", planFile, what, name, err)}
 	}
 	b, err := readFile(j.store(), name, maxStats)
 	if err != nil {

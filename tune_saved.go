@@ -77,10 +77,11 @@ func (t *tuning) resumable(methods []*tune.Method, o TuneOptions) error {
 	passed := t.clock()
 	var written time.Duration
 	t.bench.Save = func(last bool, state func() *tune.Saved) error {
-		if now := passed(); !last && now-written < tuningEvery {
+		if !last && passed()-written < tuningEvery {
 			return nil
 		}
-		b, err := encodeTuning(key, state())
+		now := state()
+		b, err := encodeTuning(key, now)
 		if err != nil {
 			return fmt.Errorf("tune: %w", err)
 		}
@@ -88,7 +89,7 @@ func (t *tuning) resumable(methods []*tune.Method, o TuneOptions) error {
 			return fmt.Errorf("tune: %w", err)
 		}
 		if written = passed(); last {
-			t.note("interrupted; %s keeps what is done, and the same command goes on from there", name)
+			t.note("interrupted behind %d methods and %d operators of the next; %s keeps them, and the same command goes on from there", len(now.Reports), len(now.Layers), name)
 		}
 		return nil
 	}

@@ -104,7 +104,7 @@ func (e *env) tunePart(ctx context.Context, plan string, f *flags, o qwb.TuneOpt
 	if f.json {
 		return e.printJSON(r)
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: part %s, %d samples of which %d are held out, %d operators in %d passes, %.2f s\n", r.Grams, r.Shard, r.Samples, r.HeldOut,
+	_, err = fmt.Fprintf(e.stdout, "%s: part %s, %d samples of which %d are held out, %d operators, passes over the data: %d, %.2f s\n", r.Grams, r.Shard, r.Samples, r.HeldOut,
 		r.Operators, r.Passes, r.Seconds)
 	return err
 }

@@ -306,7 +306,7 @@ func newPlanGC(e *env) *cobra.Command {
 			if f.json {
 				return e.printJSON(r)
 			}
-			_, err = fmt.Fprintf(e.stdout, "%s: %d files removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept))
+			_, err = fmt.Fprintf(e.stdout, "%s: %d removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept))
 			return err
 		},
 	}

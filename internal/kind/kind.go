@@ -42,7 +42,7 @@ var facts = [...]struct{ is, use string }{
 	ONNX:       {"an ONNX model", "qwb calibrate makes a plan of it; inspect, run and eval take it as it is"},
 	Checkpoint: {"a checkpoint of a language model", "qwb generate, eval --text, analyze --text and export --format q80 (or another one) take it"},
 	Plan:       {"a plan", "qwb analyze, dispatch, eval, verify, export and diff take it; the model it is for stands in it"},
-	Statistics: {"a file of statistics", "name the plan beside it, or give it to qwb calibrate --merge"},
+	Statistics: {"a file of statistics", "name the plan beside it; qwb merge makes one of several, and qwb tune --shard 1/1 writes Gram statistics"},
 	Overlay:    {"a file of tuned values", "name the plan beside it, which refers to it"},
 	Shard:      {"the statistics of a part of a data set", "qwb merge makes statistics of all parts"},
 	Grams:      {"a file of Gram statistics", "qwb tune --gram takes it, qwb merge if it is a part"},
