@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"qwb/analysis"
-	"qwb/graph/checkpoint"
-	"qwb/graph/decode"
+	"qwb/analysis/language"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
 )
 
 // layersTokens is at how many tokens layerwise analysis cuts a text: it keeps the logits of all of them.
 const layersTokens = 512
 
 // languageLayers quantizes one matrix after the other.
-func (j *job) languageLayers(ctx context.Context, o TextOptions) (*analysis.LanguageLayers, error) {
+func (j *job) languageLayers(ctx context.Context, o TextOptions) (*language.Layers, error) {
 	elapsed := j.stopwatch()
 	l, err := j.openLanguage(o.Tokenizer)
 	if err != nil {
@@ -37,7 +37,7 @@ func (j *job) languageLayers(ctx context.Context, o TextOptions) (*analysis.Lang
 		return nil, err
 	}
 	defer lines.Close()
-	cfg := analysis.LayersConfig{Model: engine, Threads: o.Threads, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) {
+	cfg := language.LayersConfig{Model: engine, Threads: o.Threads, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) {
 		return engine.Replace(ctx, l.Model, p, form.Weights)
 	}}
 	for _, t := range matricesOf(l.Model) {
@@ -47,7 +47,7 @@ func (j *job) languageLayers(ctx context.Context, o TextOptions) (*analysis.Lang
 	}
 	tick, finish := j.progress("forwards", 0)
 	cfg.Progress = tick
-	r, err := analysis.RankMatrices(ctx, func(context.Context) (*analysis.Passage, error) { return lines.next() }, cfg)
+	r, err := language.RankMatrices(ctx, func(context.Context) (*language.Passage, error) { return lines.next() }, cfg)
 	finish()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Text, err)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"qwb/export/weights"
-	"qwb/graph/checkpoint"
-	"qwb/graph/decode"
+	"qwb/export/language/weights"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
 	"qwb/internal/kind"
 	"qwb/kernels/cuda"
 	"qwb/quantizer/tqc"

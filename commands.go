@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"qwb/analysis"
+	"qwb/analysis/language"
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/quantizer/plan"
@@ -130,14 +131,14 @@ func (p *Project) Bind(ctx context.Context, o BindOptions) (*BindResult, []tqc.W
 }
 
 // EvalText scores the lines of a text with the language model.
-func (p *Project) EvalText(ctx context.Context, o TextOptions) (*analysis.Language, []tqc.Warning, error) {
+func (p *Project) EvalText(ctx context.Context, o TextOptions) (*language.Result, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.evalText(ctx, o)
 	return r, j.warnings, err
 }
 
 // AnalyzeText ranks the matrices of the language model by what quantizing each alone does to its predictions.
-func (p *Project) AnalyzeText(ctx context.Context, o TextOptions) (*analysis.LanguageLayers, []tqc.Warning, error) {
+func (p *Project) AnalyzeText(ctx context.Context, o TextOptions) (*language.Layers, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.languageLayers(ctx, o)
 	return r, j.warnings, err

@@ -8,8 +8,8 @@ import (
 
 	"qwb/calib/data"
 	"qwb/graph"
-	"qwb/graph/checkpoint"
-	"qwb/graph/decode"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
 	"qwb/quantizer/plan"
 )
 

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"qwb/analysis"
+	"qwb/analysis/language"
 	"qwb/calib/data"
-	"qwb/graph/checkpoint"
-	"qwb/graph/decode"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
 )
 
 // TextOptions are the arguments of eval and analyze with --text.
@@ -23,7 +23,7 @@ type TextOptions struct {
 }
 
 // evalText scores a text file.
-func (j *job) evalText(ctx context.Context, o TextOptions) (*analysis.Language, error) {
+func (j *job) evalText(ctx context.Context, o TextOptions) (*language.Result, error) {
 	l, err := j.openLanguage(o.Tokenizer)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*analysis.Language, 
 		return nil, err
 	}
 	elapsed := j.stopwatch()
-	cfg := analysis.LanguageConfig{Threads: o.Threads}
+	cfg := language.Config{Threads: o.Threads}
 	device, err := j.OpenDevice(o.Backend)
 	if err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*analysis.Language, 
 			return nil, err
 		}
 	}
-	var r *analysis.Language
-	run := func(each func(analysis.Score) error) error {
+	var r *language.Result
+	run := func(each func(language.Score) error) error {
 		cfg.Each = each
 		r, err = j.scoreLines(ctx, l, o, cfg)
 		return err
@@ -84,7 +84,7 @@ func (l *Language) comparable(file string) (*checkpoint.Model, error) {
 }
 
 // scoreLines scores the lines of the text file, cut at the context that all models have.
-func (j *job) scoreLines(ctx context.Context, l *Language, o TextOptions, cfg analysis.LanguageConfig) (*analysis.Language, error) {
+func (j *job) scoreLines(ctx context.Context, l *Language, o TextOptions, cfg language.Config) (*language.Result, error) {
 	reach := cfg.Model.Context
 	if cfg.Float != nil {
 		reach = min(reach, cfg.Float.Context)
@@ -95,7 +95,7 @@ func (j *job) scoreLines(ctx context.Context, l *Language, o TextOptions, cfg an
 	}
 	defer lines.Close()
 	tick, finish := j.progress("eval (bytes)", int(lines.Size()))
-	r, err := analysis.EvalText(ctx, func(context.Context) (*analysis.Passage, error) {
+	r, err := language.Eval(ctx, func(context.Context) (*language.Passage, error) {
 		p, err := lines.next()
 		tick(int(lines.Offset()))
 		return p, err
@@ -128,12 +128,12 @@ func (l *Language) lines(o TextOptions, reach int) (*lines, error) {
 	return &lines{in, l, reach}, nil
 }
 
-func (l *lines) next() (*analysis.Passage, error) {
+func (l *lines) next() (*language.Passage, error) {
 	line, err := l.Next()
 	if err != nil {
 		return nil, err
 	}
-	p := &analysis.Passage{Name: fmt.Sprintf("line %d", line.Number), Cut: line.Cut}
+	p := &language.Passage{Name: fmt.Sprintf("line %d", line.Number), Cut: line.Cut}
 	if p.IDs, err = l.language.Begin(line.Text); err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
@@ -144,14 +144,14 @@ func (l *lines) next() (*analysis.Passage, error) {
 }
 
 // writeScores writes the scores that run hands out as TSV.
-func writeScores(to io.Writer, compared bool, run func(each func(analysis.Score) error) error) error {
+func writeScores(to io.Writer, compared bool, run func(each func(language.Score) error) error) error {
 	w := bufio.NewWriter(to)
 	head := "sequence\ttokens\tnll"
 	if compared {
 		head += "\tfloat_nll\tkl\tflips"
 	}
 	fmt.Fprintln(w, head)
-	err := run(func(s analysis.Score) error {
+	err := run(func(s language.Score) error {
 		_, err := fmt.Fprintf(w, "%s\t%d\t%.9g", s.Name, s.Tokens, s.NLL)
 		if compared {
 			_, err = fmt.Fprintf(w, "\t%.9g\t%.9g\t%d", s.FloatNLL, s.KL, s.Flips)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"qwb/graph/decode"
+	"qwb/graph/language/decode"
 )
 
 // GenerateTokens is how many positions generate runs unless told otherwise.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"qwb/graph"
-	"qwb/graph/checkpoint"
 	"qwb/graph/exec"
+	"qwb/graph/language/checkpoint"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/internal/kind"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"qwb/graph"
-	"qwb/graph/checkpoint"
+	"qwb/graph/language/checkpoint"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/kernels"

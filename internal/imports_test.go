@@ -30,8 +30,8 @@ var layers = []string{
 	"kernels/cuda/cudatest",
 	"graph",
 	"graph/graphtest graph/pattern",
-	"graph/onnx graph/exec graph/checkpoint",
-	"graph/passes graph/decode graph/device internal/kind",
+	"graph/onnx graph/exec graph/language/checkpoint",
+	"graph/passes graph/language/decode graph/device internal/kind",
 	"quantizer/tqc quantizer/rewrite",
 	"quantizer/target",
 	"quantizer/decision",
@@ -44,9 +44,9 @@ var layers = []string{
 	"calib/data/...",
 	"calib",
 	"analysis export calib/tune/round",
-	"export/weights",
-	"export/weights/weightstest",
-	"calib/tune analysis/verify analysis/groupsums export/onnxqdq export/cprogram export/vectors export/nbits export/llama2c export/kuiper export/gguf export/mllm export/inferllm reports",
+	"export/language/weights analysis/language",
+	"export/language/weights/weightstest",
+	"calib/tune analysis/verify analysis/language/groupsums export/onnxqdq export/cprogram export/vectors export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
 	"export/all",
 	".",
 	"internal/demo/... internal/bench",
@@ -75,14 +75,14 @@ var ofTheProcess = []string{"flag", "log", "os/signal", "runtime/debug"}
 
 // thirdParty says which packages may import which modules; everything else imports the standard library only.
 var thirdParty = map[string][]string{
-	"kernels/cpu":        {"golang.org/x/sys"},
-	"graph/onnx":         {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "golang.org/x/sys"},
-	"graph/decode":       {"golang.org/x/text"},
-	"calib/data":         {"github.com/goccy/go-yaml", "golang.org/x/image"},
-	"reports":            {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
-	"internal":           {"golang.org/x/image", "gonum.org/v1/gonum"},
-	"kernels/kerneltest": {"github.com/stretchr/testify"},
-	"calib/tune/round":   {"gonum.org/v1/gonum"},
+	"kernels/cpu":           {"golang.org/x/sys"},
+	"graph/onnx":            {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "golang.org/x/sys"},
+	"graph/language/decode": {"golang.org/x/text"},
+	"calib/data":            {"github.com/goccy/go-yaml", "golang.org/x/image"},
+	"reports":               {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
+	"internal":              {"golang.org/x/image", "gonum.org/v1/gonum"},
+	"kernels/kerneltest":    {"github.com/stretchr/testify"},
+	"calib/tune/round":      {"gonum.org/v1/gonum"},
 
 	"kernels/cuda/driver":   {"github.com/ebitengine/purego", "golang.org/x/sys"},
 	"kernels/cuda/cudatest": {"github.com/stretchr/testify"},
@@ -95,7 +95,7 @@ var thirdParty = map[string][]string{
 
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
 
-	"export/weights/weightstest": {"github.com/stretchr/testify"},
+	"export/language/weights/weightstest": {"github.com/stretchr/testify"},
 }
 
 func TestImportDirection(t *testing.T) {

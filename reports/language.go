@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"io"
 
-	"qwb/analysis"
+	"qwb/analysis/language"
 )
 
 // LanguageText writes how well a language model predicts texts and, where it was held against the float model, what changed.
-func LanguageText(w io.Writer, r *analysis.Language) error {
+func LanguageText(w io.Writer, r *language.Result) error {
 	t := &tables{w: w}
 	t.begin(fmt.Sprintf("%d sequences, %d tokens", r.Sequences, r.Tokens), "mode", "weights", "mean NLL", "perplexity")
-	if c := r.LanguageChange; c != nil {
+	if c := r.Change; c != nil {
 		t.row("fp32", "", measured(c.FloatMeanNLL, nil), measured(c.FloatPerplexity, nil))
 	}
 	t.row(r.Mode, r.Weights, measured(r.MeanNLL, r.MeanNLLError), measured(r.Perplexity, r.PerplexityError))
 	t.end()
-	if c := r.LanguageChange; c != nil {
+	if c := r.Change; c != nil {
 		t.printf("change of mean NLL %s\n", measured(c.NLLChange, c.NLLChangeError))
 		t.printf("KL divergence from float %s nats per token\n", measured(c.KL, c.KLError))
 		t.printf("%d of %d most likely tokens differ: %s\n", c.Flips, r.Tokens, share(c.FlipRate, c.FlipRateError))

@@ -7,15 +7,15 @@ import (
 	"html/template"
 	"io"
 
-	"qwb/analysis"
+	"qwb/analysis/language"
 )
 
 // LanguageLayersText writes what quantizing each matrix of a language model alone does, the worst first, and all together.
-func LanguageLayersText(w io.Writer, r *analysis.LanguageLayers) error {
+func LanguageLayersText(w io.Writer, r *language.Layers) error {
 	t := &tables{w: w}
 	t.begin(fmt.Sprintf("Layerwise: one matrix quantized at a time (%s, %s), worst first", r.Weights, r.Mode),
 		"matrix", "KL", "NLL change", "flips", "NSR of logits", "cosine", "parameters")
-	for _, m := range append([]analysis.MatrixDamage{r.Whole}, r.Layerwise...) {
+	for _, m := range append([]language.MatrixDamage{r.Whole}, r.Layerwise...) {
 		t.row(m.Node, measured(m.KL, m.KLError), measured(m.NLLChange, m.NLLChangeError), percent(m.FlipRate), number(m.NSR), cosine(m.Cosine),
 			count(m.Parameters))
 	}
@@ -29,7 +29,7 @@ var languageTemplate string
 
 // LanguageLayersHTML writes the same as one file that needs nothing else; the result stands in it as JSON too, in the element with id
 // "report".
-func LanguageLayersHTML(w io.Writer, r *analysis.LanguageLayers) error {
+func LanguageLayersHTML(w io.Writer, r *language.Layers) error {
 	t, err := template.New("language").Funcs(template.FuncMap{
 		"number": number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent,
 		"measured": measured, "style": style, "script": script,
@@ -41,12 +41,12 @@ func LanguageLayersHTML(w io.Writer, r *analysis.LanguageLayers) error {
 	if err != nil {
 		return err
 	}
-	return t.Execute(w, languagePage{LanguageLayers: r, JSON: template.JS(data)})
+	return t.Execute(w, languagePage{Layers: r, JSON: template.JS(data)})
 }
 
 // languagePage is what the template sees.
 type languagePage struct {
-	*analysis.LanguageLayers
+	*language.Layers
 	JSON template.JS
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
-	"qwb/graph/checkpoint"
-	"qwb/graph/decode"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
 	"qwb/internal/bench"
 	"qwb/kernels"
 	"qwb/kernels/cpu"

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
-	"qwb/export/weights"
+	"qwb/export/language/weights"
 )
 
 // floatBackends are what runs a language model, or a model that is calibrated.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
-	"qwb/graph/decode"
+	"qwb/graph/language/decode"
 )
 
 // The trained models predict the texts of an independent evaluation as well as that says, sequence by sequence.

@@ -13,8 +13,8 @@ import (
 
 	"qwb"
 	"qwb/export"
-	"qwb/export/llama2c"
-	"qwb/graph/checkpoint"
+	"qwb/export/language/llama2c"
+	"qwb/graph/language/checkpoint"
 )
 
 // TestCheckpointsAreExported: every format of a small model, with what --json says about it.

@@ -4,12 +4,12 @@ package all
 import (
 	"qwb/export"
 	"qwb/export/cprogram"
-	"qwb/export/gguf"
-	"qwb/export/inferllm"
-	"qwb/export/kuiper"
-	"qwb/export/llama2c"
-	"qwb/export/mllm"
-	"qwb/export/nbits"
+	"qwb/export/language/gguf"
+	"qwb/export/language/inferllm"
+	"qwb/export/language/kuiper"
+	"qwb/export/language/llama2c"
+	"qwb/export/language/mllm"
+	"qwb/export/language/nbits"
 	"qwb/export/onnxqdq"
 	"qwb/export/vectors"
 )

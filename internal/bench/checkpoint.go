@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"qwb/graph/checkpoint"
+	"qwb/graph/language/checkpoint"
 )
 
 // CheckpointShapes are language models whose speed is told, by name: those of llama2.c's stories and of TinyLlama.

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/checkpoint"
-	"qwb/graph/decode"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
 	"qwb/internal/bench"
 )
 

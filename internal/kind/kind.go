@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"strings"
 
-	"qwb/graph/checkpoint"
+	"qwb/graph/language/checkpoint"
 )
 
 // Kind is a sort of file. The zero value is one that is not recognised.

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"qwb/graph/checkpoint"
+	"qwb/graph/language/checkpoint"
 	"qwb/graph/tensor"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/checkpoint"
 	"qwb/graph/graphtest"
+	"qwb/graph/language/checkpoint"
 	"qwb/graph/tensor"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/rewrite"

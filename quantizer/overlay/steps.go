@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"qwb/graph/checkpoint"
+	"qwb/graph/language/checkpoint"
 	"qwb/quantizer/rewrite"
 )
 

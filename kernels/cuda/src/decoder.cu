@@ -1,4 +1,4 @@
-// What a language model computes between its products, as graph/decode does on the processor; decoder.go launches the kernels.
+// What a language model computes between its products, as graph/language/decode does on the processor; decoder.go launches the kernels.
 #include "float.cuh"
 
 enum { DECODER_THREADS = 128, LANES = 16, KEY_BLOCK = 32 };

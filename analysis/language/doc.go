@@ -1,0 +1,3 @@
+// Package language measures language models: how well they predict texts (Eval), and what quantizing one matrix at a time changes
+// (RankMatrices).
+package language

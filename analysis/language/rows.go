@@ -1,0 +1,68 @@
+package language
+
+import (
+	"errors"
+	"math"
+
+	"qwb/graph/language/decode"
+	"qwb/kernels"
+)
+
+// rowScore is one token.
+type rowScore struct {
+	nll, floatNLL, kl float64
+	flip              bool
+}
+
+// rowScorer scores tokens, each by itself, so that threads change nothing.
+type rowScorer struct {
+	par  kernels.Parallel
+	rows []rowScore
+}
+
+// score compares logits with the ids that come next: vocab logits for each id, in the same order those of the float model or nil. There is at least one id. The
+// result is valid until the next call.
+func (s *rowScorer) score(logits, float []float32, next []int) ([]rowScore, error) {
+	if cap(s.rows) < len(next) {
+		s.rows = make([]rowScore, len(next))
+	}
+	s.rows = s.rows[:len(next)]
+	vocab := len(logits) / len(next)
+	one := func(i int) {
+		q := logits[i*vocab:][:vocab]
+		if float == nil {
+			s.rows[i] = rowScore{nll: decode.LogSumExp(q) - float64(q[next[i]])}
+			return
+		}
+		s.rows[i] = divergence(q, float[i*vocab:][:vocab], next[i])
+	}
+	if s.par == nil {
+		s.par = func(n int, body func(i int)) {
+			for i := range n {
+				body(i)
+			}
+		}
+	}
+	s.par(len(next), one)
+	for _, r := range s.rows {
+		if x := r.nll + r.floatNLL + r.kl; x-x != 0 { // an infinity or NaN
+			return nil, errors.New("there are logits that are not finite")
+		}
+	}
+	return s.rows, nil
+}
+
+// divergence scores a token by the logits q and those of the float model f, in float64. With L(x) = ln(sum(e^x)) and p = e^(f - L(f)),
+//
+//	KL = sum(p * (f - q)) + L(q) - L(f)
+func divergence(q, f []float32, next int) rowScore {
+	most := float64(f[decode.Largest(f)])
+	var sum, dot float64
+	for i, v := range f {
+		e := math.Exp(float64(v) - most)
+		sum += e
+		dot += e * (float64(v) - float64(q[i]))
+	}
+	lf, lq := most+math.Log(sum), decode.LogSumExp(q)
+	return rowScore{nll: lq - float64(q[next]), floatNLL: lf - float64(f[next]), kl: dot/sum + lq - lf, flip: decode.Largest(q) != decode.Largest(f)}
+}

@@ -1,0 +1,102 @@
+package language
+
+import "math"
+
+// Result is how well a language model predicts texts. A sequence is a text with the id that begins it in front; each of its other
+// ids is scored, which makes Tokens of them.
+//
+// The negative log-likelihood (NLL) of an id is -ln p(id | those before it), in nats. Means are over tokens; their errors are standard
+// errors over sequences (see ratio), nil where there is one sequence only.
+type Result struct {
+	Mode      string `json:"mode"`    // fp32, sim (quantized weights, float activations) or int8 (both quantized)
+	Weights   string `json:"weights"` // in words
+	Sequences int    `json:"sequences"`
+	Cut       int    `json:"cut"` // sequences that are longer than the context of the model, and were cut to it
+	Tokens    int    `json:"tokens"`
+
+	MeanNLL         float64  `json:"mean_nll"`
+	MeanNLLError    *float64 `json:"mean_nll_error"`
+	Perplexity      float64  `json:"perplexity"`       // e^MeanNLL
+	PerplexityError *float64 `json:"perplexity_error"` // Perplexity * MeanNLLError
+
+	*Change
+	Seconds float64 `json:"seconds"` // the caller's to fill
+}
+
+// Change is how far a model is from the float one on the same tokens.
+type Change struct {
+	FloatMeanNLL    float64  `json:"float_mean_nll"`
+	FloatPerplexity float64  `json:"float_perplexity"`
+	NLLChange       float64  `json:"nll_change"` // MeanNLL - FloatMeanNLL
+	NLLChangeError  *float64 `json:"nll_change_error"`
+	// KL is the mean over tokens of the Kullback-Leibler divergence sum(p * ln(p/q)) of the distribution q of the next token from
+	// the float model's p, in nats. It is 0 where they are the same and never negative, but for rounding.
+	KL      float64  `json:"kl"`
+	KLError *float64 `json:"kl_error"`
+	// Flips counts the tokens where the most likely next one is another than the float model's; the first of several counts.
+	Flips         int      `json:"flips"`
+	FlipRate      float64  `json:"flip_rate"` // Flips / Tokens
+	FlipRateError *float64 `json:"flip_rate_error"`
+}
+
+// Score is one sequence. NLL, FloatNLL and KL are sums over its tokens.
+type Score struct {
+	Name   string
+	Tokens int
+	NLL    float64
+	// Against the float model; 0 where there is none.
+	FloatNLL, KL float64
+	Flips        int
+}
+
+func (s *Score) add(r rowScore) {
+	s.NLL += r.nll
+	s.FloatNLL += r.floatNLL
+	s.KL += r.kl
+	if r.flip {
+		s.Flips++
+	}
+}
+
+// tally puts the scores of sequences together, one after the other.
+type tally struct {
+	against                 bool
+	tokens, flips           int
+	nll, float, change      ratio
+	kl, flipped             ratio
+	sequences, cutSequences int
+}
+
+func (t *tally) add(s Score, cut bool) {
+	t.sequences++
+	t.tokens += s.Tokens
+	t.flips += s.Flips
+	t.nll.add(s.NLL, s.Tokens)
+	t.float.add(s.FloatNLL, s.Tokens)
+	t.change.add(s.NLL-s.FloatNLL, s.Tokens)
+	t.kl.add(s.KL, s.Tokens)
+	t.flipped.add(float64(s.Flips), s.Tokens)
+	if cut {
+		t.cutSequences++
+	}
+}
+
+func (t *tally) result() *Result {
+	r := &Result{Sequences: t.sequences, Cut: t.cutSequences, Tokens: t.tokens, MeanNLL: t.nll.mean(), MeanNLLError: t.nll.err()}
+	r.Perplexity = math.Exp(r.MeanNLL)
+	if r.MeanNLLError != nil {
+		e := r.Perplexity * *r.MeanNLLError
+		r.PerplexityError = &e
+	}
+	if t.against {
+		r.Change = t.changed()
+	}
+	return r
+}
+
+func (t *tally) changed() *Change {
+	return &Change{
+		FloatMeanNLL: t.float.mean(), FloatPerplexity: math.Exp(t.float.mean()), NLLChange: t.change.mean(), NLLChangeError: t.change.err(),
+		KL: t.kl.mean(), KLError: t.kl.err(), Flips: t.flips, FlipRate: t.flipped.mean(), FlipRateError: t.flipped.err(),
+	}
+}

@@ -1,0 +1,157 @@
+// Package gguf writes checkpoints as GGUF version 3 (docs/gguf.md of github.com/ggml-org/ggml), as llama.cpp reads them: float32 norms and
+// biases, and matrices in blocks of Q8_0 or Q4_0, in half precision, or in float32.
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"qwb/export/language/weights"
+	"qwb/graph/language/checkpoint"
+)
+
+const (
+	magic     = "GGUF"
+	version   = 3
+	alignment = 32
+	blockSize = 32
+)
+
+// form is a type of the matrices, by its number in GGUF and the number that general.file_type has then.
+type form struct {
+	name           string
+	encoding       checkpoint.Type
+	kind, fileType uint32
+}
+
+var forms = []form{
+	{"q8_0", checkpoint.GGQ8, 8, 7},
+	{"q4_0", checkpoint.GGQ4, 2, 2},
+	{"f16", checkpoint.F16, 1, 1},
+	{"f32", checkpoint.F32, 0, 0},
+}
+
+// kindOf is the number of a type in GGUF.
+func kindOf(t checkpoint.Type) uint32 {
+	for _, f := range forms {
+		if f.encoding == t {
+			return f.kind
+		}
+	}
+	return 0
+}
+
+// Format writes the tokenizer where it is known; llama.cpp loads no file without one.
+func Format() weights.Format {
+	f := weights.Format{Name: "gguf", Title: "GGUF version 3", Suffix: ".gguf", Tokenizer: true, Layout: layout, Open: open}
+	for _, form := range forms {
+		f.Matrices = append(f.Matrices, form.name)
+	}
+	return f
+}
+
+func open(path string, _ *checkpoint.Config) (*checkpoint.Model, error) { return checkpoint.Open(path) }
+
+// pairings are the orders of the rows of queries and keys that llama.cpp expects by architecture.
+var pairings = map[checkpoint.Family]checkpoint.Pairing{checkpoint.Llama: checkpoint.Interleaved, checkpoint.Qwen2: checkpoint.Halves}
+
+func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
+	form := forms[0]
+	for _, f := range forms {
+		if f.name == o.Matrices {
+			form = f
+		}
+	}
+	if o.Group != 0 && o.Group != blockSize {
+		return nil, fmt.Errorf("export: groups of %d elements: those of GGUF have %d", o.Group, blockSize)
+	}
+	f := &weights.File{Source: m, Config: m.Config}
+	f.Config.Pairing = pairings[m.Family]
+	if err := holds(&m.Config); err != nil {
+		return nil, err
+	}
+	tensors := list(f, form, o.Search)
+	meta, err := metadata(&f.Config, form, o.Tokenizer)
+	if err != nil {
+		return nil, err
+	}
+	if o.Tokenizer == nil {
+		f.Warn("the file has no tokenizer: llama.cpp does not load it without one", 0)
+	}
+	assemble(f, meta, tensors)
+	f.Requantized()
+	return f, nil
+}
+
+// tensor is an entry of the list of tensors.
+type tensor struct {
+	name string
+	dims []int // the first varies fastest
+	item weights.Item
+}
+
+// list makes the entries of all parts. Matrices whose rows are no whole blocks are written in half precision, as llama-quantize does.
+func list(f *weights.File, form form, search bool) []tensor {
+	var out []tensor
+	warned := map[checkpoint.Role]bool{}
+	for _, p := range f.Config.Parts() {
+		rows, cols := f.Config.Shape(p.Role)
+		e := weights.Encoding{Type: form.encoding, Search: search}
+		if e.Quantized() && cols%blockSize != 0 && !p.Role.Vector() {
+			e = weights.Encoding{Type: checkpoint.F16}
+			if !warned[p.Role] {
+				warned[p.Role] = true
+				f.Warn(fmt.Sprintf("%s is written in half precision: its rows of %d elements are no whole blocks of %d", p.Role, cols, blockSize), float64(cols))
+			}
+		}
+		e.Search = e.Search && e.Quantized()
+		t := tensor{name: checkpoint.GGUFName(p), dims: []int{cols, rows}, item: f.Item(p.Role, p.Layer, e)}
+		if p.Role.Vector() {
+			t.dims = t.dims[:1]
+		}
+		out = append(out, t)
+	}
+	if b := factors(&f.Config); b != nil {
+		out = append(out, tensor{name: "rope_freqs.weight", dims: []int{len(b) / 4}, item: weights.Item{Bytes: b}})
+	}
+	return out
+}
+
+// assemble puts header, metadata, list and data together.
+func assemble(f *weights.File, meta []pair, tensors []tensor) {
+	b := append([]byte(nil), magic...)
+	b = binary.LittleEndian.AppendUint32(b, version)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(tensors)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(meta)))
+	for _, kv := range meta {
+		b = kv.append(b)
+	}
+	offset := int64(0)
+	for _, t := range tensors {
+		b = appendString(b, t.name)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(t.dims)))
+		for _, d := range t.dims {
+			b = binary.LittleEndian.AppendUint64(b, uint64(d))
+		}
+		kind := kindOf(checkpoint.F32)
+		if t.item.Tensor != nil {
+			kind = kindOf(t.item.Encoding.Type)
+		}
+		b = binary.LittleEndian.AppendUint32(b, kind)
+		b = binary.LittleEndian.AppendUint64(b, uint64(offset))
+		offset += padded(t.item.Size())
+	}
+	f.Add(append(b, make([]byte, padded(int64(len(b)))-int64(len(b)))...))
+	for _, t := range tensors {
+		f.Items = append(f.Items, t.item)
+		if gap := padded(t.item.Size()) - t.item.Size(); gap > 0 {
+			f.Add(make([]byte, gap))
+		}
+	}
+}
+
+func padded(n int64) int64 { return (n + alignment - 1) / alignment * alignment }
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
+}

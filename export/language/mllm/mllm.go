@@ -1,0 +1,89 @@
+// Package mllm writes checkpoints in the format of mllm (github.com/UbiquitousLearning/mllm), version 1: an index of tensors with the names
+// of Hugging Face, and their data. The format has no place for the shape of the model: mllm has it in the code of each model.
+package mllm
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"qwb/export/language/weights"
+	"qwb/graph/language/checkpoint"
+)
+
+const (
+	magic      = 20012
+	headerSize = 12 // magic number and length of the index
+	blockSize  = 32
+)
+
+// dtypes are the numbers of types.
+var dtypes = map[checkpoint.Type]uint32{checkpoint.F32: 0, checkpoint.GGQ4: 2, checkpoint.GGQ8: 8}
+
+// forms are the types of matrices, as mllm's quantizer has them.
+var forms = map[string]checkpoint.Type{"q8_0": checkpoint.GGQ8, "q4_0": checkpoint.GGQ4, "f32": checkpoint.F32}
+
+// Format writes what mllm's quantizer makes: blocks of ggml, with the embedding always in Q4_0 and a classifier of its own, which
+// is a copy of the embedding where the model shares it.
+func Format() weights.Format {
+	return weights.Format{Name: "mllm", Title: "mllm version 1", Suffix: ".mllm", Note: "the embedding is q4_0 beside q8_0, as mllm's own quantizer writes it", Experimental: "no engine has read its files here yet",
+		Matrices: []string{"q8_0", "q4_0", "f32"}, Layout: layout, Open: open}
+}
+
+func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
+	kind := forms[o.Matrices]
+	if o.Matrices == "" {
+		kind = checkpoint.GGQ8
+	}
+	if o.Group != 0 && o.Group != blockSize {
+		return nil, fmt.Errorf("export: groups of %d elements: those of mllm have %d", o.Group, blockSize)
+	}
+	if kind != checkpoint.F32 {
+		if err := weights.Blocks(&m.Config, blockSize, "mllm"); err != nil {
+			return nil, err
+		}
+	}
+	f := &weights.File{Source: m, Config: m.Config}
+	f.Config.Pairing, f.Config.Tied = checkpoint.Halves, false
+	f.Warn(fmt.Sprintf("the file holds weights alone: mllm has to be told dim %d, hidden %d, %d layers, %d heads, %d of keys and values, vocabulary %d, "+
+		"epsilon of the norms %g, base of rotary embedding %g in halves (HFHUBROPE)", m.Dim, m.Hidden, m.Layers, m.Heads, m.KVHeads, m.Vocab, m.NormEps, m.RopeTheta), 0)
+	if m.Scaling != nil {
+		f.Warn("the file does not hold that rotary frequencies are scaled", m.Scaling.Factor)
+	}
+	if kind == checkpoint.GGQ8 {
+		f.Warn("the embedding is written as q4_0, as mllm's own quantizer writes it beside q8_0: 4 bits, with an error of more than 10 % where q8_0 has "+
+			"less than 1 %; --weights f32 keeps it exact", 4)
+	}
+	var items []weights.Item
+	for _, p := range weights.UntiedParts(&m.Config) {
+		e := weights.Encoding{Type: kind, Search: o.Search && kind != checkpoint.F32}
+		if p.Role == checkpoint.Embedding && kind != checkpoint.F32 {
+			e.Type = checkpoint.GGQ4
+		}
+		items = append(items, f.Item(p.Role, p.Layer, e))
+	}
+	index(f, items)
+	f.Items = append(f.Items, items...)
+	f.Requantized()
+	return f, nil
+}
+
+// index appends header and index. An entry is a name, the size, the offset in the file, and the type.
+func index(f *weights.File, items []weights.Item) {
+	length := 0
+	for _, it := range items {
+		length += 4 + len(checkpoint.TransformersName(it.Part)) + 8 + 8 + 4
+	}
+	b := binary.LittleEndian.AppendUint32(nil, magic)
+	b = binary.LittleEndian.AppendUint64(b, uint64(length))
+	offset := uint64(headerSize + length)
+	for _, it := range items {
+		name := checkpoint.TransformersName(it.Part)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
+		b = append(b, name...)
+		b = binary.LittleEndian.AppendUint64(b, uint64(it.Size()))
+		b = binary.LittleEndian.AppendUint64(b, offset)
+		b = binary.LittleEndian.AppendUint32(b, dtypes[it.Encoding.Type])
+		offset += uint64(it.Size())
+	}
+	f.Add(b)
+}

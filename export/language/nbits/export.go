@@ -1,0 +1,55 @@
+package nbits
+
+import (
+	"context"
+
+	"qwb/export"
+	"qwb/export/language/weights"
+	"qwb/graph"
+	"qwb/graph/language/checkpoint"
+	"qwb/quantizer/tqc"
+)
+
+// Format is a checkpoint as an ONNX model for ONNX Runtime.
+func Format() export.Format {
+	return export.Format{Name: "onnx", Doc: "ONNX with MatMulNBits, for ONNX Runtime", Ext: ".onnx", From: export.Checkpoint,
+		Options: []export.Option{weights.Group, weights.Scales, weights.Matrices("int8", "int4"), export.ExternalAbove}, Write: write, Back: back}
+}
+
+func options(in *export.Input) Options {
+	o := Options{Bits: 8, Block: int(in.Options.Whole(weights.Group.Name)), Search: in.Options.Text(weights.Scales.Name) == weights.Search,
+		Parallel: in.Parallel, Producer: in.Producer, Version: in.Version}
+	if in.Options.Text("weights") == "int4" {
+		o.Bits = 4
+	}
+	return o
+}
+
+func write(_ context.Context, in *export.Input, out *export.Output) (warnings []tqc.Warning, err error) {
+	source, err := checkpoint.Graph(in.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if in.Checkpoint.Tensor(checkpoint.Output, 0).Quantized() {
+		warnings = append(warnings, tqc.Warning{Text: "the weights were quantized before: their error adds to that of MatMulNBits"})
+	}
+	m, err := Build(source, options(in))
+	if err != nil {
+		return nil, err
+	}
+	in.State = source
+	return warnings, export.WriteModel(m, in, out)
+}
+
+func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+	m, err := export.ReadModel(out)
+	if err != nil {
+		return nil, err
+	}
+	n, largest, err := Compare(in.State.(*graph.Graph), m.Graph, options(in))
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	return &export.Readback{Comparison: export.Comparison{Weights: n, Codes: n, LargestError: largest}, Graph: m.Graph, Close: m.Close}, nil
+}

@@ -1,0 +1,137 @@
+package weights
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/graph/language/checkpoint"
+	"qwb/kernels/qmath"
+)
+
+// Encoding is how the elements of a tensor are written.
+type Encoding struct {
+	Type   checkpoint.Type // any but BF16
+	Group  int             // elements that share a scale, of Groups
+	Search bool            // scales with the smallest squared error
+}
+
+// Float is float32.
+var Float = Encoding{Type: checkpoint.F32}
+
+// Quantized reports whether elements are written as codes with scales.
+func (e Encoding) Quantized() bool { return e.Type >= checkpoint.Groups }
+
+// Size is how many bytes n elements take with their scales.
+func (e Encoding) Size(n int) int64 {
+	size := int64(e.Type.Bytes(n))
+	if e.Type == checkpoint.Groups {
+		size += 4 * int64(n/e.Group)
+	}
+	return size
+}
+
+// group is how many elements share a scale; 1 for floats.
+func (e Encoding) group() int {
+	switch {
+	case e.Type == checkpoint.Groups:
+		return e.Group
+	case e.Quantized():
+		return qmath.BlockSize
+	}
+	return 1
+}
+
+func (e Encoding) groupRule() qmath.GroupRule {
+	return qmath.GroupRule{Size: e.Group, Max: qmath.GroupMax, Rounding: qmath.HalfEven, Search: e.Search}
+}
+
+func (e Encoding) blockRule() qmath.BlockRule {
+	r := qmath.BlockRule{Bits: 8, Scale: qmath.HalfScale, Search: e.Search}
+	if e.Type == checkpoint.GGQ4 || e.Type == checkpoint.WideQ4 {
+		r.Bits = 4
+	}
+	if e.Type == checkpoint.WideQ8 || e.Type == checkpoint.WideQ4 {
+		r.Scale = qmath.FloatScale
+	}
+	return r
+}
+
+// quantize writes the codes and scales of whole groups. It reports whether all elements are finite and all scales can be stored.
+func (e Encoding) quantize(codes []int8, scales, x []float32) bool {
+	if e.Type == checkpoint.Groups {
+		return e.groupRule().Quantize(codes, scales, x)
+	}
+	rule, ok := e.blockRule(), true
+	for g := range scales {
+		at := g * qmath.BlockSize
+		var fine bool
+		scales[g], fine = rule.Quantize(codes[at:at+qmath.BlockSize], x[at:at+qmath.BlockSize])
+		ok = ok && fine
+	}
+	return ok
+}
+
+// floats appends elements that are not quantized. It reports whether all are finite as they are stored.
+func (e Encoding) floats(b []byte, x []float32) ([]byte, bool) {
+	ok := true
+	for _, v := range x {
+		if e.Type == checkpoint.F16 {
+			h := qmath.HalfBits(v)
+			ok = ok && h&0x7c00 != 0x7c00
+			b = binary.LittleEndian.AppendUint16(b, h)
+			continue
+		}
+		ok = ok && v-v == 0
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b, ok
+}
+
+// pack appends codes and, where they stand together, their scales.
+func (e Encoding) pack(b []byte, codes []int8, scales []float32) []byte {
+	if e.Type == checkpoint.Groups {
+		at := len(b)
+		b = slices.Grow(b, len(codes))[:at+len(codes)]
+		for i, q := range codes {
+			b[at+i] = byte(q)
+		}
+		return b
+	}
+	for g, scale := range scales {
+		c := codes[g*qmath.BlockSize:][:qmath.BlockSize]
+		if e.blockRule().Scale == qmath.HalfScale {
+			b = binary.LittleEndian.AppendUint16(b, qmath.HalfBits(scale))
+		} else {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(scale))
+		}
+		switch e.Type {
+		case checkpoint.GGQ4:
+			for j := range qmath.BlockSize / 2 {
+				b = append(b, byte(c[j]+8)|byte(c[j+qmath.BlockSize/2]+8)<<4)
+			}
+		case checkpoint.WideQ4:
+			for j := 0; j < qmath.BlockSize; j += 2 {
+				b = append(b, byte(c[j]+8)|byte(c[j+1]+8)<<4)
+			}
+		default:
+			for _, q := range c {
+				b = append(b, byte(q))
+			}
+		}
+	}
+	return b
+}
+
+// Name is the encoding in words.
+func (e Encoding) Name() string {
+	name := e.Type.String()
+	if e.Type == checkpoint.Groups {
+		name = fmt.Sprintf("int8 in groups of %d", e.Group)
+	}
+	if e.Search {
+		name += ", searched scales"
+	}
+	return name
+}

@@ -1,0 +1,94 @@
+package weights
+
+import (
+	"qwb/graph/language/checkpoint"
+	"qwb/quantizer/tqc"
+)
+
+// Format is one kind of file; its Export is the format as package export has it.
+type Format struct {
+	Name   string // what the command line calls it
+	Title  string // in a few words
+	Suffix string // of a file's name
+	Note   string // what a user of the engine has to know, for help; may be empty
+	// Experimental says why nobody should rely on the format yet; empty: engines have read such files.
+	Experimental string
+	// Matrices are the forms that matrices can have in the file, by the names of Options.Matrices, the default first.
+	Matrices []string
+	// Tokenizer says that the file holds the tokens where they are known.
+	Tokenizer bool
+	// Layout says what the file of a model consists of, or why the format cannot hold the model.
+	Layout func(m *checkpoint.Model, o Options) (*File, error)
+	// Open reads a file that was written, for the comparison. want is its layout's Config: what the format does not hold is taken
+	// from there.
+	Open func(path string, want *checkpoint.Config) (*checkpoint.Model, error)
+}
+
+// Options are what a user can choose. The zero value is usable.
+type Options struct {
+	// Group is how many neighbours share a scale where the format leaves that open; 0: Groups's choice.
+	Group int
+	// Matrices is one of Format.Matrices; empty: the first.
+	Matrices string
+	// Search looks for the scale of every group with the smallest squared error.
+	Search bool
+	// Tokenizer is what GGUF's metadata say about the tokens (tokenizer.ggml.model, tokenizer.ggml.tokens and so on), for formats that
+	// hold them; nil where they are not known.
+	Tokenizer map[string]any
+}
+
+// File is the layout of a file: its items follow each other without gaps.
+type File struct {
+	Items    []Item
+	Config   checkpoint.Config // what a reader of the file gets
+	Source   *checkpoint.Model
+	Warnings []tqc.Warning
+	// Unlike says why the engine computes something else from this file than the file says; empty: nothing is known that would.
+	Unlike string
+}
+
+// Item is some bytes, or a tensor.
+type Item struct {
+	Bytes    []byte             // written as they are; Tensor is nil
+	Tensor   *checkpoint.Tensor // where the elements come from
+	Part     checkpoint.Part    // what they are in the file
+	Encoding Encoding
+	// Row says which row of the source (of a vector: which element) a row of the file is; nil: the same.
+	Row func(row int) int
+}
+
+// Add appends bytes.
+func (f *File) Add(b []byte) { f.Items = append(f.Items, Item{Bytes: b}) }
+
+// Warn adds a warning about the whole file.
+func (f *File) Warn(text string, value float64) {
+	f.Warnings = append(f.Warnings, tqc.Warning{Text: text, Value: value})
+}
+
+// Size is the length of the file in bytes.
+func (f *File) Size() int64 {
+	var n int64
+	for i := range f.Items {
+		n += f.Items[i].Size()
+	}
+	return n
+}
+
+// Size is how many bytes the item takes.
+func (it *Item) Size() int64 {
+	if it.Tensor == nil {
+		return int64(len(it.Bytes))
+	}
+	return it.Encoding.Size(it.Tensor.Len())
+}
+
+// Elements is how many elements the tensors of the file have.
+func (f *File) Elements() int64 {
+	var n int64
+	for i := range f.Items {
+		if t := f.Items[i].Tensor; t != nil {
+			n += int64(t.Len())
+		}
+	}
+	return n
+}

@@ -1,0 +1,72 @@
+package decode
+
+import (
+	"qwb/graph/language/checkpoint"
+	"qwb/kernels"
+)
+
+// Cache holds the keys and values of the tokens that a sequence has had so far. It grows in steps of whole blocks of positions.
+type Cache struct {
+	layers []layerCache
+	length int       // positions filled
+	room   int       // positions there is memory for
+	dim    int       // of a head
+	width  int       // dim, rounded up to whole blocks of vectors
+	gpu    *gpuCache // of an engine on a device, which keeps everything there
+}
+
+// layerCache is keys and values of one layer, by head. Values follow each other by position, width elements each. Keys are in
+// blocks of as many positions as a vector block has: by element of the head, then by position, so that the scores of a block are
+// sums of vectors.
+type layerCache struct{ keys, values [][]float32 }
+
+const (
+	cacheBlock = 64 // by how many positions a cache grows
+	keyBlock   = kernels.CombineBlock
+)
+
+// blocks rounds n up to whole vector blocks.
+func blocks(n int) int { return (n + keyBlock - 1) / keyBlock * keyBlock }
+
+// NewCache returns an empty cache for sequences of a model.
+func NewCache(c *checkpoint.Config) *Cache {
+	k := &Cache{layers: make([]layerCache, c.Layers), dim: c.HeadDim, width: blocks(c.HeadDim)}
+	for l := range k.layers {
+		k.layers[l] = layerCache{make([][]float32, c.KVHeads), make([][]float32, c.KVHeads)}
+	}
+	return k
+}
+
+// Len is how many positions the cache holds.
+func (k *Cache) Len() int { return k.length }
+
+// Clear forgets all positions and keeps the memory.
+func (k *Cache) Clear() { k.length = 0 }
+
+// reserve makes room for n more positions.
+func (k *Cache) reserve(n int) {
+	if k.length+n <= k.room {
+		return
+	}
+	k.room = (max(k.length+n, 2*k.room) + cacheBlock - 1) / cacheBlock * cacheBlock
+	enlarge := func(heads [][]float32, width int) {
+		for h, old := range heads {
+			heads[h] = make([]float32, k.room*width)
+			copy(heads[h], old)
+		}
+	}
+	for _, l := range k.layers {
+		enlarge(l.keys, k.dim)
+		enlarge(l.values, k.width)
+	}
+}
+
+// put stores the key and the value of a head at a position.
+func (k *Cache) put(layer, head, position int, key, value []float32) {
+	l := &k.layers[layer]
+	to := l.keys[head][position/keyBlock*keyBlock*k.dim+position%keyBlock:]
+	for i, v := range key {
+		to[i*keyBlock] = v
+	}
+	copy(l.values[head][position*k.width:], value)
+}

@@ -1,0 +1,160 @@
+package decode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"qwb/graph/exec"
+	"qwb/graph/language/checkpoint"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+	"qwb/kernels/cuda"
+)
+
+// Options say how a model is run. The zero value runs its weights as they are stored on one thread per core.
+type Options struct {
+	Threads int // 0: one per core; never changes a result
+	Weights Weights
+
+	// Reference computes products of matrices in groups by the loops that define them, on codes as they are stored. The result
+	// is the same, bit for bit.
+	Reference bool
+	// Sums, if not nil, is called after each product of a matrix in groups with quantized activations, in the order of computation:
+	// for each row of activations and each row of the matrix its int32 sums, those of its groups.
+	Sums func(p checkpoint.Part, sums []int32)
+
+	// Device, if not nil, runs the model there, weights, caches and all, with the same result, bit for bit. Threads mean nothing then,
+	// Reference and Sums are refused. The engine must be closed before the device.
+	Device *cuda.Device
+}
+
+// Engine is a model ready to run: its weights packed for the kernels. One goroutine at a time may use it.
+type Engine struct {
+	checkpoint.Config
+	table *kernels.Table
+	par   kernels.Parallel
+	sums  func(p checkpoint.Part, sums []int32)
+
+	embed      func(dst []float32, id int)
+	layers     []layer
+	finalNorm  []float32
+	classifier *linear
+	rotary     *rotary
+	s          scratch
+	gpu        *gpu // nil on the processor
+}
+
+// layer is the weights of one layer; biases are nil where there are none.
+type layer struct {
+	attentionNorm, feedNorm       []float32
+	query, key, value, output     *linear
+	queryBias, keyBias, valueBias []float32
+	gate, up, down                *linear
+}
+
+// New packs the weights of a model. The model must stay open as long as the engine is used. Matrices are copied once: those in groups
+// as codes of their bits and scales, with up to 15 rows of padding, those of floats as float32. The embedding stays in the
+// file, of which a token reads one row; where the classifier is the embedding and in groups, its copy serves both.
+func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
+	rule, err := o.Weights.rule()
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, err)
+	}
+	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), sums: o.Sums, rotary: newRotary(&m.Config)}
+	if o.Device != nil {
+		if o.Reference || o.Sums != nil {
+			return nil, errors.New("decode: the reference and the sums of products are the processor's")
+		}
+		if e.gpu, err = newGPU(o.Device); err != nil {
+			return nil, fmt.Errorf("decode: %w", err)
+		}
+	}
+	p := packer{ctx: ctx, engine: e, model: m, options: &o, rule: rule}
+	e.layers = make([]layer, m.Layers)
+	for l := range e.layers {
+		e.layers[l] = layer{
+			attentionNorm: p.vector(checkpoint.AttentionNorm, l), feedNorm: p.vector(checkpoint.FeedNorm, l),
+			query: p.matrix(checkpoint.Query, l), queryBias: p.vector(checkpoint.QueryBias, l),
+			key: p.matrix(checkpoint.Key, l), keyBias: p.vector(checkpoint.KeyBias, l),
+			value: p.matrix(checkpoint.Value, l), valueBias: p.vector(checkpoint.ValueBias, l),
+			output: p.matrix(checkpoint.Output, l),
+			gate:   p.matrix(checkpoint.Gate, l), up: p.matrix(checkpoint.Up, l), down: p.matrix(checkpoint.Down, l),
+		}
+	}
+	e.finalNorm = p.vector(checkpoint.FinalNorm, -1)
+	e.classifier, e.embed = p.ends()
+	if e.gpu != nil && p.err == nil {
+		p.uploadVectors()
+	}
+	if p.err != nil {
+		return nil, errors.Join(fmt.Errorf("checkpoint: %s: %w", m.Path, p.err), e.Close())
+	}
+	return e, nil
+}
+
+// Close gives back what the engine has on a device. An engine on the processor needs none.
+func (e *Engine) Close() error {
+	if e.gpu == nil {
+		return nil
+	}
+	return e.gpu.close()
+}
+
+// TokenBytes is how many bytes of weights a token reads, with one row of the embedding: those of the matrices as they lie in memory,
+// and of the vectors.
+func (e *Engine) TokenBytes() int64 {
+	n := 4 * int64(e.Dim) * int64(2*e.Layers+2)
+	matrices := []*linear{e.classifier}
+	for _, l := range e.layers {
+		matrices = append(matrices, l.query, l.key, l.value, l.output, l.gate, l.up, l.down)
+		n += 4 * int64(len(l.queryBias)+len(l.keyBias)+len(l.valueBias))
+	}
+	for _, m := range matrices {
+		switch {
+		case m.gpu != nil:
+			n += int64(m.gpu.bytes())
+		case m.groups != nil:
+			n += int64(m.groups.Bytes())
+		default:
+			k, cols := m.floats.Size()
+			n += 4 * int64(k) * int64(cols)
+		}
+	}
+	return n
+}
+
+// Sequence is what a call of Forward does for one text: Tokens follow those that Cache holds.
+type Sequence struct {
+	Cache  *Cache
+	Tokens []int
+	// Logits of the last tokens are asked for: those of the last Want of them. 0: none.
+	Want int
+}
+
+// Forward runs new tokens of several sequences at once, appends them to their caches, and returns the logits asked for, Vocab
+// each, sequence after sequence. They are valid until the next call. The result for a sequence does not depend on the others, on
+// how its tokens are cut into calls, or on the number of threads. A token outside of the vocabulary, or a position beyond the
+// context of the model, is an error before anything is changed.
+func (e *Engine) Forward(ctx context.Context, batch []Sequence) ([]float32, error) {
+	rows, want := 0, 0
+	for i, q := range batch {
+		if q.Cache.length+len(q.Tokens) > e.Context {
+			return nil, fmt.Errorf("decode: sequence %d: position %d is beyond the context of %d", i, q.Cache.length+len(q.Tokens)-1, e.Context)
+		}
+		for _, id := range q.Tokens {
+			if id < 0 || id >= e.Vocab {
+				return nil, fmt.Errorf("decode: sequence %d: token %d is outside of the vocabulary of %d", i, id, e.Vocab)
+			}
+		}
+		if q.Want < 0 || q.Want > len(q.Tokens) {
+			return nil, fmt.Errorf("decode: sequence %d: logits of %d tokens are asked for, it has %d", i, q.Want, len(q.Tokens))
+		}
+		rows += len(q.Tokens)
+		want += q.Want
+	}
+	if e.gpu != nil {
+		return e.forwardOnGPU(ctx, batch, rows, want)
+	}
+	return e.forward(ctx, batch, rows, want)
+}

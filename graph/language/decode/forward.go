@@ -1,0 +1,129 @@
+package decode
+
+import (
+	"context"
+
+	"qwb/graph/language/checkpoint"
+	"qwb/kernels"
+)
+
+// scratch is the memory of a forward pass, kept between passes.
+type scratch struct {
+	at           []place
+	x            []float32 // the residual stream: rows x Dim
+	norm         rows
+	q, k, v      []float32
+	attended     rows
+	gate, up     []float32
+	hidden       rows
+	last, logits []float32
+	final        rows
+	attention    attention
+
+	batch    kernels.Batch // products of floats
+	products []kernels.GroupsProduct
+	parts    []checkpoint.Part // of the products
+}
+
+// place is where a row of the pass belongs.
+type place struct {
+	cache    *Cache
+	position int
+}
+
+func grow[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n)
+	}
+	*s = (*s)[:n]
+	return *s
+}
+
+func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]float32, error) {
+	s, c := &e.s, &e.Config
+	x := grow(&s.x, n*c.Dim)
+	at := grow(&s.at, n)
+	i, reach := 0, 0
+	for _, q := range batch {
+		q.Cache.reserve(len(q.Tokens))
+		for t, id := range q.Tokens {
+			at[i] = place{q.Cache, q.Cache.length + t}
+			e.embed(x[i*c.Dim:][:c.Dim], id)
+			i++
+		}
+		reach = max(reach, q.Cache.length+len(q.Tokens))
+	}
+	e.rotary.reach(reach)
+	for l := range e.layers {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e.attend(&e.layers[l], l, n)
+		e.feed(&e.layers[l], n)
+	}
+	last := grow(&s.last, want*c.Dim)
+	i, j := 0, 0
+	for _, q := range batch {
+		q.Cache.length += len(q.Tokens)
+		i += len(q.Tokens)
+		copy(last[j*c.Dim:], x[(i-q.Want)*c.Dim:i*c.Dim])
+		j += q.Want
+	}
+	logits := grow(&s.logits, want*c.Vocab)
+	if want > 0 {
+		e.normalize(&s.final, last, e.finalNorm, want)
+		e.multiply(&s.final, want, output{e.classifier, logits})
+	}
+	return logits, nil
+}
+
+// normalize writes RMSNorm of n vectors of x to dst.
+func (e *Engine) normalize(dst *rows, x, scale []float32, n int) {
+	e.table.RMSNorm(e.par, dst.reset(n, e.Dim), x, scale, e.Dim, float64(e.NormEps))
+}
+
+// attend adds the attention of a layer to the residual stream.
+func (e *Engine) attend(l *layer, index, n int) {
+	s, c := &e.s, &e.Config
+	e.normalize(&s.norm, s.x, l.attentionNorm, n)
+	q, k, v := grow(&s.q, n*c.QueryDim()), grow(&s.k, n*c.KVDim()), grow(&s.v, n*c.KVDim())
+	e.multiply(&s.norm, n, output{l.query, q}, output{l.key, k}, output{l.value, v})
+	addRows(q, l.queryBias)
+	addRows(k, l.keyBias)
+	addRows(v, l.valueBias)
+	for i, p := range s.at {
+		e.rotary.turn(q[i*c.QueryDim():][:c.QueryDim()], p.position)
+		e.rotary.turn(k[i*c.KVDim():][:c.KVDim()], p.position)
+		for h := range c.KVHeads {
+			at := i*c.KVDim() + h*c.HeadDim
+			p.cache.put(index, h, p.position, k[at:][:c.HeadDim], v[at:][:c.HeadDim])
+		}
+	}
+	e.attention(s.attended.reset(n, c.QueryDim()), q, index, n)
+	e.multiply(&s.attended, n, output{l.output, grow(&s.q, n*c.Dim)})
+	e.table.Add(s.x, s.x, s.q)
+}
+
+// feed adds the feed-forward part of a layer to the residual stream.
+func (e *Engine) feed(l *layer, n int) {
+	s, c := &e.s, &e.Config
+	e.normalize(&s.norm, s.x, l.feedNorm, n)
+	gate, up := grow(&s.gate, n*c.Hidden), grow(&s.up, n*c.Hidden)
+	e.multiply(&s.norm, n, output{l.gate, gate}, output{l.up, up})
+	e.table.Swish(gate, gate, 1)
+	e.table.Mul(s.hidden.reset(n, c.Hidden), gate, up)
+	e.multiply(&s.hidden, n, output{l.down, grow(&s.q, n*c.Dim)})
+	e.table.Add(s.x, s.x, s.q)
+}
+
+// addRows adds a vector to every row of x; nil adds nothing.
+func addRows(x, bias []float32) {
+	if bias == nil {
+		return
+	}
+	for ; len(x) > 0; x = x[len(bias):] {
+		for i, b := range bias {
+			x[i] += b
+		}
+	}
+}
