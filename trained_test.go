@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
 // Files give channels that are all zero some tiny scale, calibration gives them 1. Neither was trained.
 func TestZeroChannelsAreNotTrained(t *testing.T) {
-	cfg := &tqc.Config{Policy: tqc.PerChannel | tqc.Symmetric | tqc.Linear, Bits: 8, QMin: -127, QMax: 127}
+	cfg := &tqc.Config{Policy: tqc.PerChannel | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}}
 	file := &tqc.Params{Scale: []float32{1e-9, 0.01}, ZeroPoint: []int32{0, 0}}
 	calibrated := &tqc.Params{Scale: []float32{1, 0.01}, ZeroPoint: []int32{0, 0}}
 	for _, c := range []struct {

@@ -11,6 +11,7 @@ import (
 	"qwb/calib"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -24,7 +25,7 @@ y = Conv(x, w) {group=2}
 output y: f32[1,2,2,2]`)
 	stats := run(t, g, []*exec.Sample{
 		sampleOf("a", []float32{1, 2, 3, 4, 0, 0, -127, 5}, 1, 2, 2, 2), sampleOf("b", []float32{-12.7, 0, 0, 0, 1, 1, 1, 1}, 1, 2, 2, 2)}, calib.Config{})
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -127, QMax: 127, Axis: 1, Observer: tqc.ObserverAuto}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Axis: 1, Observer: tqc.ObserverAuto}
 	with := func(c tqc.Config) (*tqc.Params, *calib.Outcome, error) {
 		set := tqc.NewSet(g)
 		sl := slotOf(t, g, set, "y", tqc.Input, 0)
@@ -66,7 +67,7 @@ output y: f32[8,4]`)
 	}
 	v[63] = 500
 	stats := run(t, g, []*exec.Sample{sampleOf("a", v, 1, 64)}, calib.Config{})
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -127, QMax: 127, Observer: tqc.ObserverAuto}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Observer: tqc.ObserverAuto}
 	choose := func(moved bool) calib.Choice {
 		set := tqc.NewSet(g)
 		root := slotOf(t, g, set, "r", tqc.Output, 0).ID
@@ -153,7 +154,7 @@ output q: f32[1,1,2,2]`)
 	stats := run(t, parse(t, "input x: f32[1,1,2,2]\nz = Relu(x)\noutput z: f32[1,1,2,2]"),
 		[]*exec.Sample{sampleOf("a", []float32{0, -1, -inf, -3}, 1, 1, 2, 2), sampleOf("b", []float32{0, -1, -2, -3}, 1, 1, 2, 2)}, calib.Config{})
 	set := tqc.NewSet(g)
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -127, QMax: 127, Observer: tqc.ObserverMinMax}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Observer: tqc.ObserverMinMax}
 	for _, n := range []string{"y", "q"} {
 		require.NoError(t, set.Configure(slotOf(t, g, set, n, tqc.Input, 0).ID, cfg))
 	}

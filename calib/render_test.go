@@ -115,7 +115,7 @@ s = Sub(a, b)
 y = Conv(s, w)
 output y: f32[1,2,2,2]`)
 	set := tqc.NewSet(g)
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -128, QMax: 127, Observer: tqc.ObserverMinMax}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127}, Observer: tqc.ObserverMinMax}
 	sub := slotOf(t, g, set, "s", tqc.Output, 0)
 	for _, n := range []string{"a", "b"} { // both inputs borrow the scale of the difference, which is all zeros
 		sl := slotOf(t, g, set, n, tqc.Output, 0)
@@ -261,7 +261,7 @@ output y: f32[1,4]`)
 		}
 		return float32(m / 127)
 	}
-	base := tqc.Config{Bits: 8, QMin: -127, QMax: 127, Observer: tqc.ObserverMinMax}
+	base := tqc.Config{Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Observer: tqc.ObserverMinMax}
 	try := func(c tqc.Config) ([]float32, error) {
 		set := tqc.NewSet(g)
 		sl := slotOf(t, g, set, "y", tqc.Input, 1)
@@ -337,7 +337,7 @@ func TestRenderRefuses(t *testing.T) {
 
 func TestThresholds(t *testing.T) {
 	stats := run(t, parse(t, network), images(15, 3), calib.Config{})
-	cfg := tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMax: 255}
+	cfg := tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMax: 255}}
 	var names []tqc.Observer
 	for _, th := range calib.Thresholds(stats.Tensor("s").State, cfg) {
 		names = append(names, th.Method)

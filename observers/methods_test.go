@@ -16,9 +16,9 @@ import (
 
 func act(symmetric bool) tqc.Config {
 	if symmetric {
-		return tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -128, QMax: 127}
+		return tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127}}
 	}
-	return tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: 0, QMax: 255}
+	return tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255}}
 }
 
 func TestAllIsWhatTqcNames(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
@@ -212,7 +213,7 @@ func TestGPTQAndRidgeLowerTheErrorOfUnseenSamples(t *testing.T) {
 
 // Scales of groups along the inputs, and where a bias limits a scale.
 func TestMatrixOfGroups(t *testing.T) {
-	c := &tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Bits: 4, QMin: -7, QMax: 7, Axis: 0, GroupSize: 4}
+	c := &tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -7, QMax: 7}, Axis: 0, GroupSize: 4}
 	m := matrix{groups: 1, rows: 3, k: 6, row: 1, inner: 1, outer: 3} // MatMul [6, 3], two groups down
 	p := &tqc.Params{Scale: []float32{1, 2, 3, 4, 5, 6}, ZeroPoint: make([]int32, 6)}
 	g := m.grids(0, []int{6, 3}, c, p)

@@ -169,7 +169,7 @@ func TestRangesKeepTheScheme(t *testing.T) {
 
 func TestRangesOfGroups(t *testing.T) {
 	w := graphtest.Normal(5, 4, 6)
-	c := tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Bits: 4, QMin: -7, QMax: 7, Axis: 1, GroupSize: 3}
+	c := tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -7, QMax: 7}, Axis: 1, GroupSize: 3}
 	h := make([]float64, w.Len())
 	for i := range h {
 		h[i] = float64(i % 6)

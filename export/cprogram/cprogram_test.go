@@ -56,14 +56,14 @@ func TestSchemesEqualTheReference(t *testing.T) {
 	}
 	schemes := map[string]func(tg *target.Target){
 		"int16": func(tg *target.Target) {
-			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1, Observer: tqc.ObserverMinMax}
+			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1}, Observer: tqc.ObserverMinMax}
 			tg.Ops = slices.Clone(tg.Ops)
 			for i := range tg.Ops {
 				tg.Ops[i].FixedScale = 0 // it comes with a zero point
 			}
 		},
 		"uint16": func(tg *target.Target) {
-			tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: 0, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
+			tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: 0, QMax: 1<<16 - 1}, Observer: tqc.ObserverMinMax}
 		},
 		"weights with zero points": func(tg *target.Target) {
 			tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerChannel|tqc.Linear, 0, 255

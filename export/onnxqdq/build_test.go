@@ -255,12 +255,12 @@ func TestFloatWeightsGiveTheCodesBack(t *testing.T) {
 }
 
 func TestCodesOfConstants(t *testing.T) {
-	group := &tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Bits: 4, QMin: -8, QMax: 7, Axis: -1, GroupSize: 2}
+	group := &tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, Axis: -1, GroupSize: 2}
 	codes, err := onnxqdq.Codes(tensor.FromF32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), group, &tqc.Params{Scale: []float32{1, 0.5, 2, 3}, ZeroPoint: make([]int32, 4)})
 	require.NoError(t, err)
 	require.Equal(t, []int8{1, 2, 6, 2, 2, 2}, codes.Data, "groups of 2 and 1 in each row; 5/2 rounds to even")
 
-	bias := &tqc.Config{Policy: tqc.PerTensor | tqc.Symmetric | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}
+	bias := &tqc.Config{Policy: tqc.PerTensor | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}}
 	codes, err = onnxqdq.Codes(tensor.FromF32([]float32{0.1, 0.7}, 2), bias, &tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}})
 	require.NoError(t, err)
 	for i, b := range []float32{0.1, 0.7} {

@@ -13,6 +13,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/graphtest"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
@@ -30,9 +31,9 @@ output s
 `
 
 var (
-	act    = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: 0, QMax: 255, Observer: "minmax"}
-	weight = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMin: -127, QMax: 127, Observer: "minmax"}
-	bias   = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}
+	act    = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255}, Observer: "minmax"}
+	weight = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Observer: "minmax"}
+	bias   = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}}
 )
 
 func node(t *testing.T, g *graph.Graph, name string) graph.NodeID {

@@ -7,6 +7,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -14,7 +15,7 @@ import (
 
 // scheme is the policy of a grid. like is what the target does: where the file agrees with it, the scheme is the target's.
 func (q *grid) scheme(like tqc.Config) tqc.Config {
-	c := tqc.Config{Policy: tqc.Linear, Bits: q.dtype.Bits(), QMin: q.low, QMax: q.high}
+	c := tqc.Config{Policy: tqc.Linear, Format: qmath.Format{Bits: q.dtype.Bits(), QMin: q.low, QMax: q.high}}
 	zero := !slices.ContainsFunc(q.zero, func(z int32) bool { return z != 0 })
 	if zero && c.Signed() && (like.Policy.Has(tqc.Symmetric) || like.Signed() != c.Signed() || like.Bits != c.Bits) {
 		c.Policy |= tqc.Symmetric
@@ -53,7 +54,7 @@ func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid)
 		return q.scheme(c.t.Activation), nil
 	}
 	if i == biasInput {
-		return q.scheme(tqc.Config{Policy: tqc.Symmetric | c.t.Bias.Policy&tqc.PowerOf2, Bits: 32, QMin: -1}), nil
+		return q.scheme(tqc.Config{Policy: tqc.Symmetric | c.t.Bias.Policy&tqc.PowerOf2, Format: qmath.Format{Bits: 32, QMin: -1}}), nil
 	}
 	cfg := q.scheme(c.t.Weight)
 	w := c.t.Weight

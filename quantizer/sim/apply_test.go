@@ -8,13 +8,14 @@ import (
 
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
 func TestApplyAlongAnAxisInBothLayouts(t *testing.T) {
 	x := graphtest.Normal(3, 2, 3, 4, 5)
-	cfg := tqc.Config{Policy: tqc.Asymmetric | tqc.PerChannel | tqc.Linear, Bits: 8, QMax: 255}
+	cfg := tqc.Config{Policy: tqc.Asymmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMax: 255}}
 	for axis, scales := range [][]float32{{0.1, 0.2}, {0.1, 0.2, 0.3}, {0.1, 0.2, 0.3, 0.4}, {0.1, 0.2, 0.3, 0.4, 0.5}} {
 		cfg.Axis = axis - 4*(axis%2) // negative axes count from the end
 		p := tqc.Params{Scale: scales, ZeroPoint: make([]int32, len(scales))}
@@ -38,7 +39,7 @@ func TestApplyAlongAnAxisInBothLayouts(t *testing.T) {
 
 func TestApplyPerGroup(t *testing.T) {
 	x := graphtest.Normal(4, 5, 2) // groups of 2 along axis 0: rows 0-1, 2-3, 4
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Bits: 4, QMin: -8, QMax: 7, GroupSize: 2}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, GroupSize: 2}
 	p := tqc.Params{Scale: []float32{0.1, 0.2, 0.3, 0.4, 0.5, 0.6}, ZeroPoint: make([]int32, 6)}
 	got := x.Clone()
 	require.NoError(t, sim.Apply(got, x, &cfg, &p, sim.Quantize))
@@ -52,7 +53,7 @@ func TestApplyPerGroup(t *testing.T) {
 
 // A float32 quotient has 24 bits: a code of 30 needs the float64 division that the exporter uses.
 func TestBiasCodesAreExact(t *testing.T) {
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 32, QMin: math.MinInt32, QMax: math.MaxInt32}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: math.MinInt32, QMax: math.MaxInt32}}
 	p := tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}}
 	x := graphtest.Uniform(5, -2, 2, 1000)
 	got := x.Clone()

@@ -47,11 +47,11 @@ var Pow2 = Target{
 		{Type: "Unsqueeze", Role: Passive},
 		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
 	},
-	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Bits: 8, QMin: -128, QMax: 127,
+	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Observer: tqc.ObserverMSE},
-	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear | tqc.PowerOf2, Bits: 8, QMin: -128, QMax: 127,
+	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Observer: tqc.ObserverMinMax},
-	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1},
+	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
 	Schemes: Schemes{
 		Activation: []tqc.Scheme{{Bits: 8, PowerOf2: true}, {Bits: 16, PowerOf2: true}},
 		Weight:     []tqc.Scheme{{Bits: 8, Channel: true, PowerOf2: true}, {Bits: 8, PowerOf2: true}},

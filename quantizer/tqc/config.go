@@ -21,8 +21,9 @@ const (
 	Symmetric  Policy = 0x010
 	Asymmetric Policy = 0x020
 	PowerOf2   Policy = 0x040
-	Dynamic    Policy = 0x080 // reserved: scales computed at run time
+	Dynamic    Policy = 0x080 // scales are computed at run time, from the tensor's own numbers
 	PerGroup   Policy = 0x100
+	PerToken   Policy = 0x200 // one scale per row of the last axis, Dynamic
 )
 
 var policyNames = []struct {
@@ -30,7 +31,7 @@ var policyNames = []struct {
 	name string
 }{
 	{Symmetric, "symmetric"}, {Asymmetric, "asymmetric"}, {PerTensor, "per-tensor"}, {PerChannel, "per-channel"},
-	{PerGroup, "per-group"}, {Linear, "linear"}, {Floating, "floating"}, {PowerOf2, "power-of-2"}, {Dynamic, "dynamic"},
+	{PerGroup, "per-group"}, {PerToken, "per-token"}, {Linear, "linear"}, {Floating, "floating"}, {PowerOf2, "power-of-2"}, {Dynamic, "dynamic"},
 }
 
 // Has reports whether all properties of q are set in p.
@@ -65,26 +66,27 @@ next:
 	return p.Valid()
 }
 
-// Valid reports whether p is one of PPQ's eighteen combinations or a per-group linear one.
+// Valid reports whether p can be: PPQ's eighteen combinations, and beyond them groups, tokens and floats with free scales. Floating stands
+// for all numbers that do not lie evenly, code books too.
 func (p Policy) Valid() error {
 	one := func(a, b Policy) bool { return p.Has(a) != p.Has(b) }
 	gran := 0
-	for _, q := range []Policy{PerTensor, PerChannel, PerGroup} {
+	for _, q := range []Policy{PerTensor, PerChannel, PerGroup, PerToken} {
 		if p.Has(q) {
 			gran++
 		}
 	}
 	switch {
 	case gran != 1:
-		return fmt.Errorf("policy %q: exactly one of per-tensor, per-channel, per-group", p)
+		return fmt.Errorf("policy %q: exactly one of per-tensor, per-channel, per-group, per-token", p)
 	case !one(Symmetric, Asymmetric):
 		return fmt.Errorf("policy %q: exactly one of symmetric, asymmetric", p)
 	case !one(Linear, Floating):
 		return fmt.Errorf("policy %q: exactly one of linear, floating", p)
-	case p.Has(Floating) && (!p.Has(Symmetric|PowerOf2) || p.Has(Dynamic) || p.Has(PerGroup)):
-		return fmt.Errorf("policy %q: floating is symmetric, power-of-2 and static", p)
-	case p.Has(PerGroup) && p.Has(Dynamic):
-		return fmt.Errorf("policy %q: per-group is static", p)
+	case p.Has(Floating) && !p.Has(Symmetric):
+		return fmt.Errorf("policy %q: floating is symmetric", p)
+	case p.Has(PerToken) && !p.Has(Dynamic):
+		return fmt.Errorf("policy %q: per-token is dynamic", p)
 	}
 	return nil
 }
@@ -150,10 +152,10 @@ var Observers = []Observer{ObserverMinMax, ObserverPercentile, ObserverKL, Obser
 // Config is the policy of one slot. It does not change after the slot was configured; two slots with equal Configs are
 // quantized by the same scheme.
 type Config struct {
-	Policy    Policy         `json:"policy"`
-	Bits      int            `json:"bits"` // 2 to 32
-	QMin      int32          `json:"qmin"`
-	QMax      int32          `json:"qmax"`
+	Policy Policy `json:"policy"`
+	qmath.Format
+	// Blocks says how the scales of groups are stored.
+	Blocks    BlockScales    `json:"blocks,omitempty"`
 	Rounding  qmath.Rounding `json:"rounding"`
 	Axis      int            `json:"axis,omitempty"` // per-channel and per-group: the axis along which scales vary
 	GroupSize int            `json:"group_size,omitempty"`
@@ -169,13 +171,15 @@ func (c Config) Validate() error {
 	if err := c.Policy.Valid(); err != nil {
 		return err
 	}
+	if err := c.Format.CheckFormat(); err != nil {
+		return err
+	}
+	if err := c.Blocks.check(c); err != nil {
+		return err
+	}
 	switch {
-	case c.Bits < 2 || c.Bits > 32:
-		return fmt.Errorf("%d bits: only 2 to 32", c.Bits)
-	case c.QMin >= c.QMax:
-		return fmt.Errorf("integer range [%d, %d] is empty", c.QMin, c.QMax)
-	case int64(c.QMax)-int64(c.QMin) >= 1<<c.Bits:
-		return fmt.Errorf("integer range [%d, %d] does not fit into %d bits", c.QMin, c.QMax, c.Bits)
+	case c.Integer() == c.Policy.Has(Floating):
+		return fmt.Errorf("policy %q for numbers of %s", c.Policy, c.FormatName())
 	case c.Policy.Has(PerGroup) && c.GroupSize <= 0:
 		return fmt.Errorf("per-group without a group size")
 	case int(c.Rounding) > int(qmath.Down):
@@ -196,7 +200,7 @@ func (c Config) Scheme() qmath.Scheme {
 		Divisor: c.Divisor, Rounding: qmath.HalfEven}
 }
 
-// Signed reports whether the integers are stored in a signed type.
+// Signed reports whether the numbers have a sign.
 func (c Config) Signed() bool { return c.QMin < 0 }
 
 // SameScheme reports whether two slots of one tensor may share scale and zero point and need no requantization between

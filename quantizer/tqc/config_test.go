@@ -8,19 +8,19 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/graphtest"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
-// PPQ has exactly eighteen combinations (ppq/core/quant.py); beside them, per-group linear ones are valid here.
-func TestPoliciesAreTheEighteenAndPerGroup(t *testing.T) {
-	ppq, group := 0, 0
-	for p := range tqc.Policy(0x200) {
+// PPQ has exactly eighteen combinations (ppq/core/quant.py): linear ones, and floating ones that are static with powers of two. Beside
+// them there are groups, tokens, and floating ones with free scales.
+func TestPoliciesAreTheEighteenAndMore(t *testing.T) {
+	ppq := 0
+	for p := range tqc.Policy(0x400) {
 		if p.Valid() != nil {
 			continue
 		}
-		if p.Has(tqc.PerGroup) {
-			group++
-		} else {
+		if !p.Has(tqc.PerGroup) && !p.Has(tqc.PerToken) && (p.Has(tqc.Linear) || p.Has(tqc.PowerOf2) && !p.Has(tqc.Dynamic)) {
 			ppq++
 		}
 		b, err := p.MarshalText()
@@ -30,7 +30,10 @@ func TestPoliciesAreTheEighteenAndPerGroup(t *testing.T) {
 		require.Equal(t, p, q, "%s", b)
 	}
 	require.Equal(t, 18, ppq)
-	require.Equal(t, 4, group) // symmetric or asymmetric, with or without power-of-2
+	require.Error(t, (tqc.Floating | tqc.Asymmetric | tqc.PerTensor).Valid())
+	require.Error(t, (tqc.Linear | tqc.Symmetric | tqc.PerToken).Valid(), "tokens are dynamic")
+	require.NoError(t, (tqc.Linear | tqc.Symmetric | tqc.PerToken | tqc.Dynamic).Valid())
+	require.NoError(t, (tqc.Floating | tqc.Symmetric | tqc.PerGroup).Valid())
 	var q tqc.Policy
 	require.ErrorContains(t, q.UnmarshalText([]byte("symmetric per-tensor linear fast")), `unknown quantization property "fast"`)
 }
@@ -126,7 +129,7 @@ output c; output d; output e; output f; output h; output i; output j; output l; 
 	} {
 		id, ok := g.LookupNode(c.node)
 		require.True(t, ok)
-		cfg := tqc.Config{Policy: tqc.PerChannel | tqc.Symmetric | tqc.Linear, Bits: 8, QMin: -127, QMax: 127}
+		cfg := tqc.Config{Policy: tqc.PerChannel | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}}
 		for axis := range c.rank {
 			for _, cfg.Axis = range []int{axis, axis - c.rank} {
 				err := tqc.CheckGranularity(g, id, c.input, cfg)
@@ -143,7 +146,7 @@ output c; output d; output e; output f; output h; output i; output j; output l; 
 		require.NoError(t, tqc.CheckGranularity(g, id, c.input, cfg))
 	}
 	gemm, _ := g.LookupNode("gemm")
-	group := tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Bits: 4, QMin: -8, QMax: 7, GroupSize: 3}
+	group := tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, GroupSize: 3}
 	require.NoError(t, tqc.CheckGranularity(g, gemm, 1, group), "partial sums are scaled by themselves")
 	group.GroupSize = 4
 	require.ErrorContains(t, tqc.CheckGranularity(g, gemm, 1, group), "groups of 4 do not divide axis 0 of [6,5], along which Gemm sums")

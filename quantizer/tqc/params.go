@@ -32,6 +32,14 @@ func (p *Params) Grid(cfg *Config, c int) qmath.Grid {
 	return qmath.Grid{Scale: p.Scale[c], ZeroPoint: p.ZeroPoint[c], QMin: cfg.QMin, QMax: cfg.QMax, Rounding: cfg.Rounding}
 }
 
+// Codec returns what codes of channel, group or tensor c mean under cfg, in any format; with one scale, c is ignored.
+func (p *Params) Codec(cfg *Config, c int) qmath.Codec {
+	if len(p.Scale) == 1 {
+		c = 0
+	}
+	return qmath.Codec{Format: cfg.Format, Scale: p.Scale[c], ZeroPoint: p.ZeroPoint[c], Rounding: cfg.Rounding}
+}
+
 // BiasCode returns the integer of element i of a bias, whose number is x, and whether it fits into int32: that of Codes, else
 // qmath.QuantizeBias of x on the scale.
 func (p *Params) BiasCode(i int, x, scale float32) (q int32, fits bool) {

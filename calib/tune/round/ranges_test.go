@@ -23,8 +23,8 @@ func schemeOf(t *testing.T, text string, like tqc.Config) tqc.Config {
 
 // whole has all integers of its format, narrow lacks the lowest.
 var (
-	whole  = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -128, QMax: 127}
-	narrow = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 8, QMin: -127, QMax: 127}
+	whole  = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127}}
+	narrow = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}}
 )
 
 // naive is the definition, value by value.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/passes"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -69,14 +70,14 @@ func RandomTarget(seed uint64) target.Target {
 	case 6:
 		tg = Int16(tg)
 	case 7:
-		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMax: 1<<16 - 1, Observer: tqc.ObserverMinMax}
+		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMax: 1<<16 - 1}, Observer: tqc.ObserverMinMax}
 	}
 	return tg
 }
 
 // Int16 is a target with activations of signed 16 bits without zero point.
 func Int16(tg target.Target) target.Target {
-	tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1, Observer: tqc.ObserverMinMax}
+	tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1}, Observer: tqc.ObserverMinMax}
 	tg.Ops = slices.Clone(tg.Ops)
 	for i := range tg.Ops {
 		tg.Ops[i].FixedScale = 0 // it comes with a zero point

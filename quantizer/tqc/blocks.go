@@ -1,0 +1,66 @@
+package tqc
+
+import "fmt"
+
+// BlockScales says how the scales of groups are stored, which limits what they can be.
+type BlockScales uint8
+
+const (
+	FreeScales BlockScales = iota // float32
+	// MX: OCP Microscaling Formats 1.0. A power of two (E8M0) per 32 elements: 2^(floor(log2(largest magnitude)) - e), with 2^e the
+	// largest power of two that the format has.
+	MX
+	// MXCeil is MX with the exponent rounded up, so that nothing clips.
+	MXCeil
+	// NV: NVFP4. An E4M3 number per 16 elements times one float32 per tensor.
+	NV
+)
+
+// blockScales is indexed by BlockScales. Word stands in the text of a scheme, where a granularity may stand.
+var blockScales = [...]struct {
+	name, word string
+	size       int
+}{
+	FreeScales: {name: "free"},
+	MX:         {"mx", "mx32", 32},
+	MXCeil:     {"mx-ceil", "mx32ceil", 32},
+	NV:         {"nv", "nv16", 16},
+}
+
+// String is the name that a plan has: free, mx, mx-ceil, nv.
+func (b BlockScales) String() string {
+	if int(b) < len(blockScales) {
+		return blockScales[b].name
+	}
+	return fmt.Sprintf("block scales %d", uint8(b))
+}
+
+// MarshalText and UnmarshalText use the name.
+func (b BlockScales) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+func (b *BlockScales) UnmarshalText(text []byte) error {
+	for i := range blockScales {
+		if blockScales[i].name == string(text) {
+			*b = BlockScales(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown block scales %q", text)
+}
+
+// check reports what is wrong with b in a config.
+func (b BlockScales) check(c Config) error {
+	switch {
+	case int(b) >= len(blockScales):
+		return fmt.Errorf("unknown %s", b)
+	case b == FreeScales:
+		return nil
+	case !c.Policy.Has(PerGroup) || c.GroupSize != blockScales[b].size:
+		return fmt.Errorf("%s blocks are groups of %d", b, blockScales[b].size)
+	case !c.Policy.Has(Symmetric):
+		return fmt.Errorf("%s blocks are symmetric", b)
+	case (b == MX || b == MXCeil) != c.Policy.Has(PowerOf2):
+		return fmt.Errorf("policy %q for %s blocks", c.Policy, b)
+	}
+	return nil
+}
