@@ -6,8 +6,8 @@ import (
 )
 
 var combineFiles = []file{
-	{"combine_avx512", false, []family{{"combineAVX512", 1, 4, combine(avx512)}}},
-	{"combine_avx2", false, []family{{"combineAVX2", 1, 4, combine(avx2)}}},
+	{"avx512", []family{{"combineAVX512", 1, 4, combine(avx512)}}},
+	{"avx2", []family{{"combineAVX2", 1, 4, combine(avx2)}}},
 }
 
 // combine is, for blocks blocks of 16 columns,

@@ -10,8 +10,8 @@ import (
 // Comparisons add to sums of 16 lanes of float64 for a multiple of 16 elements; the rest is done in Go. Every operation is
 // rounded.
 var compareFiles = []file{
-	{"compare_avx512", false, compareFamilies("AVX512", avx512)},
-	{"compare_avx2", false, compareFamilies("AVX2", avx2)},
+	{"avx512", compareFamilies("AVX512", avx512)},
+	{"avx2", compareFamilies("AVX2", avx2)},
 }
 
 func compareFamilies(suffix string, v isa) []family {

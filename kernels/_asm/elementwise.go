@@ -6,7 +6,7 @@ import (
 )
 
 var elementwiseFiles = []file{
-	{"elementwise_avx2", true, []family{
+	{"avx2", []family{
 		{"addAVX2", 1, 1, elementwise(true, nil, binaryAdd)},
 		{"subAVX2", 1, 1, elementwise(true, nil, binarySub)},
 		{"mulAVX2", 1, 1, elementwise(true, nil, binaryMul)},
@@ -67,7 +67,7 @@ func elementwise(binary bool, prepare func(g *gen), apply func(g *gen, x, y reg.
 		g.Label("tail")
 		g.ADDQ(operand.U8(int(v)), regN)
 		g.JZ(operand.LabelRef("done"))
-		g.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol("columns"), 0), regTmp)
+		g.LEAQ(g.columns(), regTmp)
 		g.SHLQ(operand.U8(2), regN)
 		g.SUBQ(regN, regTmp)
 		g.VMOVDQU(operand.Mem{Base: regTmp, Disp: 64}, v.vec(mask))

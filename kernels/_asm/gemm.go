@@ -3,8 +3,8 @@ package main
 import "github.com/mmcloughlin/avo/operand"
 
 var gemmFiles = []file{
-	{"gemm_avx512", false, []family{{"gemmAVX512", 14, 2, gemm(avx512)}}},
-	{"gemm_avx2", true, []family{{"gemmAVX2", 6, 2, gemm(avx2)}}},
+	{"avx512", []family{{"gemmAVX512", 14, 2, gemm(avx512)}}},
+	{"avx2", []family{{"gemmAVX2", 6, 2, gemm(avx2)}}},
 }
 
 // gemm returns the emitter of gemm tiles. A panel is always two vectors wide; tiles of one vector use its first half.

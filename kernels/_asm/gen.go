@@ -69,6 +69,7 @@ var masks = []reg.Register{reg.K1, reg.K2}
 type gen struct {
 	*build.Context
 	numbers []uint32 // constants that were asked for; see number
+	masks   bool     // whether the table of masks was asked for; see columns
 }
 
 var (
@@ -133,7 +134,7 @@ func (g *gen) columnMasks(v isa, vecs, at int) {
 		}
 		return
 	}
-	g.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol("columns"), 0), regTmp)
+	g.LEAQ(g.columns(), regTmp)
 	g.SHLQ(operand.U8(2), reg.RCX)
 	g.SUBQ(reg.RCX, regTmp)
 	for i := range vecs {
@@ -147,8 +148,17 @@ func (g *gen) table(name string) {
 	g.DataAttributes(attr.RODATA | attr.NOPTR)
 }
 
-// maskTable declares 16 ones and 16 zeros: loaded cols words before the zeros it is the mask of cols columns.
-func maskTable(g *gen) {
+// columns returns the address of 16 ones and 16 zeros: loaded cols words before the zeros it is the mask of cols columns.
+func (g *gen) columns() operand.Mem {
+	g.masks = true
+	return operand.NewDataAddr(operand.NewStaticSymbol("columns"), 0)
+}
+
+// maskTable declares the masks if they were asked for.
+func (g *gen) maskTable() {
+	if !g.masks {
+		return
+	}
 	g.table("columns")
 	for i := range 8 {
 		g.AddDatum(8*i, operand.U64(1<<64-1))

@@ -8,10 +8,10 @@ import (
 )
 
 var gramFiles = []file{
-	{"gram_avx512vnni", false, []family{{"gramAVX512VNNI", 1, 1, gram(avx512, 8, evexPairs)}}},
-	{"gram_avx512", false, []family{{"gramAVX512", 1, 1, gram(avx512, 8, maddPairs)}}},
-	{"gram_avxvnni", false, []family{{"gramAVXVNNI", 1, 1, gram(avx2, 4, vexPairs)}}},
-	{"gram_avx2", false, []family{{"gramAVX2", 1, 1, gram(avx2, 4, maddPairs)}}},
+	{"avx512vnni", []family{{"gramAVX512VNNI", 1, 1, gram(avx512, 8, evexPairs)}}},
+	{"avx512", []family{{"gramAVX512", 1, 1, gram(avx512, 8, maddPairs)}}},
+	{"avxvnni", []family{{"gramAVXVNNI", 1, 1, gram(avx2, 4, vexPairs)}}},
+	{"avx2", []family{{"gramAVX2", 1, 1, gram(avx2, 4, maddPairs)}}},
 }
 
 // Offsets of the fields of kernels.gramTile, and the width of its panels; a test in package kernels holds them to it.

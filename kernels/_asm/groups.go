@@ -21,10 +21,10 @@ const (
 const groupLanes = 16
 
 var groupsFiles = []file{
-	{"groups_avx512vnni", false, groupFamilies("AVX512VNNI", avx512, 12, (*gen).groupDotEvex)},
-	{"groups_avx512", false, groupFamilies("AVX512", avx512, 8, (*gen).groupPairs)},
-	{"groups_avxvnni", false, groupFamilies("AVXVNNI", avx2, 3, (*gen).groupDotVex)},
-	{"groups_avx2", false, groupFamilies("AVX2", avx2, 2, (*gen).groupPairs)},
+	{"avx512vnni", groupFamilies("AVX512VNNI", avx512, 12, (*gen).groupDotEvex)},
+	{"avx512", groupFamilies("AVX512", avx512, 8, (*gen).groupPairs)},
+	{"avxvnni", groupFamilies("AVXVNNI", avx2, 3, (*gen).groupDotVex)},
+	{"avx2", groupFamilies("AVX2", avx2, 2, (*gen).groupPairs)},
 }
 
 func groupFamilies(suffix string, v isa, mr int, word groupWord) []family {

@@ -9,8 +9,8 @@ import (
 const groupChains = 4
 
 var groupsFloatFiles = []file{
-	{"groups_float_avx512", false, groupFloatFamilies("AVX512", avx512, 4)},
-	{"groups_float_avx2", false, groupFloatFamilies("AVX2", avx2, 1)},
+	{"avx512", groupFloatFamilies("AVX512", avx512, 4)},
+	{"avx2", groupFloatFamilies("AVX2", avx2, 1)},
 }
 
 func groupFloatFamilies(suffix string, v isa, mr int) []family {

@@ -14,7 +14,7 @@ const (
 	quantizeSize   = 64
 )
 
-var groupsQuantizeFiles = []file{{"groups_quantize_avx2", false, []family{{"quantizeGroupsAVX2", 1, 1, quantizeGroupsRow}}}}
+var groupsQuantizeFiles = []file{{"avx2", []family{{"quantizeGroupsAVX2", 1, 1, quantizeGroupsRow}}}}
 
 // quantizeGroupsRow quantizes a row in groups of a multiple of 16 elements and writes it to its place among rows rows: by group its
 // scale, the negated sum of its codes, and its codes, four each.

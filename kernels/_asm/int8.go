@@ -13,10 +13,10 @@ const (
 )
 
 var int8Files = []file{
-	{"int8_gemm_avx512vnni", false, []family{{"gemm8AVX512VNNI", 14, 2, dotGemm(avx512, 2, evexDot)}}},
-	{"int8_gemm_avxvnni", false, []family{{"gemm8AVXVNNI", 6, 2, dotGemm(avx2, 2, vexDot)}}},
-	{"int8_gemm_avx512", false, []family{{"gemm8AVX512", 6, 4, pairGemm(avx512)}}},
-	{"int8_gemm_avx2", false, []family{{"gemm8AVX2", 3, 4, pairGemm(avx2)}}},
+	{"avx512vnni", []family{{"gemm8AVX512VNNI", 14, 2, dotGemm(avx512, 2, evexDot)}}},
+	{"avxvnni", []family{{"gemm8AVXVNNI", 6, 2, dotGemm(avx2, 2, vexDot)}}},
+	{"avx512", []family{{"gemm8AVX512", 6, 4, pairGemm(avx512)}}},
+	{"avx2", []family{{"gemm8AVX2", 3, 4, pairGemm(avx2)}}},
 }
 
 // begin8 loads the operands of a tile8 that stay in registers, for up to rows rows.

@@ -28,8 +28,8 @@ const (
 )
 
 var codesFiles = []file{
-	{"int8_codes_avx512", false, codesFamilies("AVX512", avx512)},
-	{"int8_codes_avx2", false, codesFamilies("AVX2", avx2)},
+	{"avx512", codesFamilies("AVX512", avx512)},
+	{"avx2", codesFamilies("AVX2", avx2)},
 }
 
 func codesFamilies(suffix string, v isa) []family {

@@ -32,11 +32,11 @@ const (
 )
 
 var scaleFiles = []file{
-	{"int8_scale_avx512", false, []family{
+	{"avx512", []family{
 		{"scaleU8AVX512", 1, 1, scaleU8(avx512)},
 		{"scaleF32AVX512", 1, 1, scaleF32(avx512)},
 	}},
-	{"int8_scale_avx2", false, []family{
+	{"avx2", []family{
 		{"scaleU8AVX2", 1, 1, scaleU8(avx2)},
 		{"scaleF32AVX2", 1, 1, scaleF32(avx2)},
 	}},

@@ -23,7 +23,7 @@ const (
 )
 
 var shiftFiles = []file{
-	{"int8_shift_avx512", false, []family{{"shiftU8AVX512", 1, 1, shiftU8}}},
+	{"avx512", []family{{"shiftU8AVX512", 1, 1, shiftU8}}},
 }
 
 // shiftU8 emits the kernel that turns sums into codes by multipliers and shifts, 16 columns at a time. Products have 64 bits, so

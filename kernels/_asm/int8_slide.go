@@ -7,7 +7,7 @@ import (
 )
 
 var int8SlideFiles = []file{
-	{"int8_slide_avx512vnni", false, []family{
+	{"avx512vnni", []family{
 		{"slide8Stride1", 6, 1, slide(1)},
 		{"slide8Stride2", 6, 1, slide(2)},
 	}},

@@ -6,11 +6,11 @@ import (
 )
 
 var int8WindowFiles = []file{
-	{"int8_window_avx512", false, []family{
+	{"avx512", []family{
 		{"depthwise8AVX512VNNI", 6, 4, channels(avx512, evexDot)},
 		{"depthwise8AVX512", 6, 4, channels(avx512, pairs)},
 	}},
-	{"int8_window_avx2", false, []family{{"depthwise8AVX2", 6, 2, channels(avx2, pairs)}}},
+	{"avx2", []family{{"depthwise8AVX2", 6, 2, channels(avx2, pairs)}}},
 }
 
 // pairs adds to every element of acc the products of the low and the high halves of x and weights, and leaves them in x.

@@ -8,8 +8,8 @@ import (
 )
 
 var mathFiles = []file{
-	{"math_avx512", false, mathFamilies("AVX512", avx512)},
-	{"math_avx2", true, mathFamilies("AVX2", avx2)},
+	{"avx512", mathFamilies("AVX512", avx512)},
+	{"avx2", mathFamilies("AVX2", avx2)},
 }
 
 // mathFamilies lists the functions of one number. The constants and the order of operations are those of ref/math.go.
@@ -109,7 +109,7 @@ func (w lanes) firstColumns() {
 		w.KMOVW(regTmp.As32(), masks[0])
 		return
 	}
-	w.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol("columns"), 0), regTmp)
+	w.LEAQ(w.columns(), regTmp)
 	w.SHLQ(operand.U8(2), reg.RCX)
 	w.SUBQ(reg.RCX, regTmp)
 	w.VMOVDQU(operand.Mem{Base: regTmp, Disp: 64}, w.v.vec(maskAVX2))

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -188,6 +185,5 @@ func writeNEON(folder string) error {
 		t.emit(&n, t.name)
 		stubs += fmt.Sprintf("\n//go:noescape\nfunc %s%s\n", t.name, neonSignature(t.op))
 	}
-	name := filepath.Join(folder, "z_tiles_neon_arm64")
-	return errors.Join(os.WriteFile(name+".s", []byte(n.String()), 0o644), os.WriteFile(name+".go", []byte(stubs), 0o644))
+	return writePair(folder, "neon_arm64", []byte(n.String()), []byte(stubs))
 }

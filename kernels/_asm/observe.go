@@ -7,12 +7,12 @@ import (
 )
 
 var observeFiles = []file{
-	{"observe_avx512", false, []family{
+	{"avx512", []family{
 		{"minMaxAVX512", 1, 1, minMax(avx512)},
 		{"channelMinMaxAVX512", 1, 1, channelMinMax(avx512)},
 		{"binsAVX512", 1, 1, bins(avx512)},
 	}},
-	{"observe_avx2", false, []family{
+	{"avx2", []family{
 		{"minMaxAVX2", 1, 1, minMax(avx2)},
 		{"channelMinMaxAVX2", 1, 1, channelMinMax(avx2)},
 		{"binsAVX2", 1, 1, bins(avx2)},

@@ -7,19 +7,19 @@ import (
 )
 
 var peakFiles = []file{
-	{"peak_avx512", false, []family{
+	{"avx512", []family{
 		{"fmaPeakAVX512", 1, 1, registerLoop(avx512, 16, fmaStep)},
 		{"dotPeakAVX512", 1, 1, registerLoop(avx512, 16, dotStep)},
 		{"pairPeakAVX512", 1, 1, registerLoop(avx512, 16, pairStep)},
 		{"maddPeakAVX512", 1, 1, registerLoop(avx512, 8, maddStep)},
 		{"readAVX512", 1, 1, readLoop(avx512)},
 	}},
-	{"peak_avx2", false, []family{
+	{"avx2", []family{
 		{"fmaPeakAVX2", 1, 1, registerLoop(avx2, 12, fmaStep)},
 		{"maddPeakAVX2", 1, 1, registerLoop(avx2, 6, maddStep)},
 		{"readAVX2", 1, 1, readLoop(avx2)},
 	}},
-	{"peak_avxvnni", false, []family{
+	{"avxvnni", []family{
 		{"dotPeakAVXVNNI", 1, 1, registerLoop(avx2, 12, vexDotStep)},
 	}},
 }

@@ -7,8 +7,8 @@ import (
 
 // Row operations take a multiple of 16 elements; the rest is done in Go. Element i belongs to lane i%16.
 var rowFiles = []file{
-	{"row_avx512", false, rowFamilies("AVX512", avx512)},
-	{"row_avx2", false, rowFamilies("AVX2", avx2)},
+	{"avx512", rowFamilies("AVX512", avx512)},
+	{"avx2", rowFamilies("AVX2", avx2)},
 }
 
 func rowFamilies(suffix string, v isa) []family {

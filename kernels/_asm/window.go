@@ -18,12 +18,12 @@ const (
 )
 
 var windowFiles = []file{
-	{"window_avx512", false, []family{
+	{"avx512", []family{
 		{"depthwiseAVX512", 8, 1, window(avx512, true, multiplyAdd)},
 		{"maxWindowAVX512", 8, 1, window(avx512, false, larger)},
 		{"sumWindowAVX512", 8, 1, window(avx512, false, add)},
 	}},
-	{"window_avx2", true, []family{
+	{"avx2", []family{
 		{"depthwiseAVX2", 8, 1, window(avx2, true, multiplyAdd)},
 		{"maxWindowAVX2", 8, 1, window(avx2, false, larger)},
 		{"sumWindowAVX2", 8, 1, window(avx2, false, add)},
@@ -130,7 +130,7 @@ func (g *gen) masksLeft(v isa, at int) {
 		g.KMOVW(regTmp.As32(), masks[0])
 		return
 	}
-	g.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol("columns"), 0), regTmp)
+	g.LEAQ(g.columns(), regTmp)
 	g.SHLQ(operand.U8(2), reg.RCX)
 	g.SUBQ(reg.RCX, regTmp)
 	g.VMOVDQU(operand.Mem{Base: regTmp, Disp: 64}, v.vec(at))

@@ -4,6 +4,9 @@
 
 package kernels
 
+//go:noescape
+func dotPeakAVXVNNI(t *tile)
+
 var gemm8AVXVNNI = [2][6]func(t *tile8){
 	{gemm8AVXVNNIV1R1, gemm8AVXVNNIV1R2, gemm8AVXVNNIV1R3, gemm8AVXVNNIV1R4, gemm8AVXVNNIV1R5, gemm8AVXVNNIV1R6},
 	{gemm8AVXVNNIV2R1, gemm8AVXVNNIV2R2, gemm8AVXVNNIV2R3, gemm8AVXVNNIV2R4, gemm8AVXVNNIV2R5, gemm8AVXVNNIV2R6},
@@ -44,3 +47,32 @@ func gemm8AVXVNNIV2R5(t *tile8)
 
 //go:noescape
 func gemm8AVXVNNIV2R6(t *tile8)
+
+//go:noescape
+func gramAVXVNNI(t *gramTile)
+
+var groups8AVXVNNI = [1][3]func(t *groupTile){
+	{groups8AVXVNNIV1R1, groups8AVXVNNIV1R2, groups8AVXVNNIV1R3},
+}
+
+//go:noescape
+func groups8AVXVNNIV1R1(t *groupTile)
+
+//go:noescape
+func groups8AVXVNNIV1R2(t *groupTile)
+
+//go:noescape
+func groups8AVXVNNIV1R3(t *groupTile)
+
+var groups4AVXVNNI = [1][3]func(t *groupTile){
+	{groups4AVXVNNIV1R1, groups4AVXVNNIV1R2, groups4AVXVNNIV1R3},
+}
+
+//go:noescape
+func groups4AVXVNNIV1R1(t *groupTile)
+
+//go:noescape
+func groups4AVXVNNIV1R2(t *groupTile)
+
+//go:noescape
+func groups4AVXVNNIV1R3(t *groupTile)

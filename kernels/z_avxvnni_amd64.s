@@ -4,6 +4,93 @@
 
 #include "textflag.h"
 
+// func dotPeakAVXVNNI(t *byte)
+// Requires: AVX
+TEXT ·dotPeakAVXVNNI(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    144(AX), DX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	MOVQ    (AX), DI
+	VMOVUPS (DI), Y14
+	VMOVUPS 32(DI), Y15
+
+loop:
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xc7
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xcf
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xd7
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xdf
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xe7
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xef
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xf7
+	BYTE $0xc4
+	BYTE $0xc2
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xff
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xc7
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xcf
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xd7
+	BYTE $0xc4
+	BYTE $0x42
+	BYTE $0x0d
+	BYTE $0x50
+	BYTE $0xdf
+	DECQ DX
+	JNZ  loop
+	VZEROUPPER
+	RET
+
 // func gemm8AVXVNNIV1R1(t *byte)
 // Requires: AVX, AVX2, MMX+
 TEXT ·gemm8AVXVNNIV1R1(SB), NOSPLIT, $0-8
@@ -2810,5 +2897,2126 @@ end:
 	ADDQ    R12, R11
 	VMOVUPS Y10, (R11)
 	VMOVUPS Y11, 32(R11)
+	VZEROUPPER
+	RET
+
+// func gramAVXVNNI(t *byte)
+// Requires: AVX, AVX2
+TEXT ·gramAVXVNNI(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 8(AX), SI
+	MOVQ 16(AX), R11
+	MOVQ $0x00000008, CX
+
+tile:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   DI, R12
+	MOVQ   SI, R13
+	MOVQ   24(AX), DX
+
+loop0:
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	VPBROADCASTD (R12), Y15
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xcd
+	VPBROADCASTD 4(R12), Y15
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xdd
+	VPBROADCASTD 8(R12), Y15
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xed
+	VPBROADCASTD 12(R12), Y15
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xfd
+	ADDQ         $0x00000080, R12
+	ADDQ         $0x00000080, R13
+	DECQ         DX
+	JNZ          loop0
+	VPMOVSXDQ    X0, Y14
+	VPADDQ       (R11), Y14, Y14
+	VMOVDQU      Y14, (R11)
+	VEXTRACTI128 $0x01, Y0, X0
+	VPMOVSXDQ    X0, Y14
+	VPADDQ       32(R11), Y14, Y14
+	VMOVDQU      Y14, 32(R11)
+	VPMOVSXDQ    X1, Y14
+	VPADDQ       64(R11), Y14, Y14
+	VMOVDQU      Y14, 64(R11)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPMOVSXDQ    X1, Y14
+	VPADDQ       96(R11), Y14, Y14
+	VMOVDQU      Y14, 96(R11)
+	VPMOVSXDQ    X2, Y14
+	VPADDQ       256(R11), Y14, Y14
+	VMOVDQU      Y14, 256(R11)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPMOVSXDQ    X2, Y14
+	VPADDQ       288(R11), Y14, Y14
+	VMOVDQU      Y14, 288(R11)
+	VPMOVSXDQ    X3, Y14
+	VPADDQ       320(R11), Y14, Y14
+	VMOVDQU      Y14, 320(R11)
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXDQ    X3, Y14
+	VPADDQ       352(R11), Y14, Y14
+	VMOVDQU      Y14, 352(R11)
+	VPMOVSXDQ    X4, Y14
+	VPADDQ       512(R11), Y14, Y14
+	VMOVDQU      Y14, 512(R11)
+	VEXTRACTI128 $0x01, Y4, X4
+	VPMOVSXDQ    X4, Y14
+	VPADDQ       544(R11), Y14, Y14
+	VMOVDQU      Y14, 544(R11)
+	VPMOVSXDQ    X5, Y14
+	VPADDQ       576(R11), Y14, Y14
+	VMOVDQU      Y14, 576(R11)
+	VEXTRACTI128 $0x01, Y5, X5
+	VPMOVSXDQ    X5, Y14
+	VPADDQ       608(R11), Y14, Y14
+	VMOVDQU      Y14, 608(R11)
+	VPMOVSXDQ    X6, Y14
+	VPADDQ       768(R11), Y14, Y14
+	VMOVDQU      Y14, 768(R11)
+	VEXTRACTI128 $0x01, Y6, X6
+	VPMOVSXDQ    X6, Y14
+	VPADDQ       800(R11), Y14, Y14
+	VMOVDQU      Y14, 800(R11)
+	VPMOVSXDQ    X7, Y14
+	VPADDQ       832(R11), Y14, Y14
+	VMOVDQU      Y14, 832(R11)
+	VEXTRACTI128 $0x01, Y7, X7
+	VPMOVSXDQ    X7, Y14
+	VPADDQ       864(R11), Y14, Y14
+	VMOVDQU      Y14, 864(R11)
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	MOVQ         DI, R12
+	MOVQ         SI, R13
+	MOVQ         24(AX), DX
+
+loop16:
+	VMOVUPS      64(R13), Y12
+	VMOVUPS      96(R13), Y13
+	VPBROADCASTD (R12), Y15
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xc4
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xcd
+	VPBROADCASTD 4(R12), Y15
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xd4
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xdd
+	VPBROADCASTD 8(R12), Y15
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xe4
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xed
+	VPBROADCASTD 12(R12), Y15
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xf4
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x05
+	BYTE         $0x52
+	BYTE         $0xfd
+	ADDQ         $0x00000080, R12
+	ADDQ         $0x00000080, R13
+	DECQ         DX
+	JNZ          loop16
+	VPMOVSXDQ    X0, Y14
+	VPADDQ       128(R11), Y14, Y14
+	VMOVDQU      Y14, 128(R11)
+	VEXTRACTI128 $0x01, Y0, X0
+	VPMOVSXDQ    X0, Y14
+	VPADDQ       160(R11), Y14, Y14
+	VMOVDQU      Y14, 160(R11)
+	VPMOVSXDQ    X1, Y14
+	VPADDQ       192(R11), Y14, Y14
+	VMOVDQU      Y14, 192(R11)
+	VEXTRACTI128 $0x01, Y1, X1
+	VPMOVSXDQ    X1, Y14
+	VPADDQ       224(R11), Y14, Y14
+	VMOVDQU      Y14, 224(R11)
+	VPMOVSXDQ    X2, Y14
+	VPADDQ       384(R11), Y14, Y14
+	VMOVDQU      Y14, 384(R11)
+	VEXTRACTI128 $0x01, Y2, X2
+	VPMOVSXDQ    X2, Y14
+	VPADDQ       416(R11), Y14, Y14
+	VMOVDQU      Y14, 416(R11)
+	VPMOVSXDQ    X3, Y14
+	VPADDQ       448(R11), Y14, Y14
+	VMOVDQU      Y14, 448(R11)
+	VEXTRACTI128 $0x01, Y3, X3
+	VPMOVSXDQ    X3, Y14
+	VPADDQ       480(R11), Y14, Y14
+	VMOVDQU      Y14, 480(R11)
+	VPMOVSXDQ    X4, Y14
+	VPADDQ       640(R11), Y14, Y14
+	VMOVDQU      Y14, 640(R11)
+	VEXTRACTI128 $0x01, Y4, X4
+	VPMOVSXDQ    X4, Y14
+	VPADDQ       672(R11), Y14, Y14
+	VMOVDQU      Y14, 672(R11)
+	VPMOVSXDQ    X5, Y14
+	VPADDQ       704(R11), Y14, Y14
+	VMOVDQU      Y14, 704(R11)
+	VEXTRACTI128 $0x01, Y5, X5
+	VPMOVSXDQ    X5, Y14
+	VPADDQ       736(R11), Y14, Y14
+	VMOVDQU      Y14, 736(R11)
+	VPMOVSXDQ    X6, Y14
+	VPADDQ       896(R11), Y14, Y14
+	VMOVDQU      Y14, 896(R11)
+	VEXTRACTI128 $0x01, Y6, X6
+	VPMOVSXDQ    X6, Y14
+	VPADDQ       928(R11), Y14, Y14
+	VMOVDQU      Y14, 928(R11)
+	VPMOVSXDQ    X7, Y14
+	VPADDQ       960(R11), Y14, Y14
+	VMOVDQU      Y14, 960(R11)
+	VEXTRACTI128 $0x01, Y7, X7
+	VPMOVSXDQ    X7, Y14
+	VPADDQ       992(R11), Y14, Y14
+	VMOVDQU      Y14, 992(R11)
+	ADDQ         $0x00000010, DI
+	ADDQ         $0x00000400, R11
+	DECQ         CX
+	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func groups8AVXVNNIV1R1(t *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·groups8AVXVNNIV1R1(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), SI
+	MOVQ         24(AX), R12
+	MOVQ         48(AX), R11
+	MOVQ         72(AX), R8
+	MOVQ         96(AX), R9
+	SHLQ         $0x02, R9
+	MOVQ         120(AX), R10
+	MOVL         $0x0f0f0f0f, R15
+	VMOVD        R15, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ   R12, DI
+	MOVQ   104(AX), CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+group:
+	MOVQ         DI, BX
+	ADDQ         $0x08, DI
+	VPBROADCASTD 4(BX), Y0
+	VPSLLD       $0x07, Y0, Y0
+	VMOVDQA      Y0, Y1
+	MOVQ         112(AX), DX
+	SUBQ         $0x04, DX
+	JLT          rest
+
+loop:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x04, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x04, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x04, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x04, DI
+	SUBQ         $0x04, DX
+	JGE          loop
+
+rest:
+	ADDQ $0x04, DX
+	JZ   summed
+
+single:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x04, DI
+	DECQ         DX
+	JNZ          single
+
+summed:
+	TESTQ   R8, R8
+	JZ      add
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	ADDQ    $0x00000040, R8
+
+add:
+	VBROADCASTSS (BX), Y14
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (SI), Y0, Y0
+	VMULPS       Y14, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(SI), Y1, Y1
+	VMULPS       Y14, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	ADDQ         $0x40, SI
+	DECQ         CX
+	JNZ          group
+	MOVQ         R11, R13
+	VMOVUPS      Y2, (R13)
+	VMOVUPS      Y3, 32(R13)
+	ADDQ         $0x40, R11
+	DECQ         R10
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func groups8AVXVNNIV1R2(t *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·groups8AVXVNNIV1R2(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), SI
+	MOVQ         24(AX), R12
+	MOVQ         48(AX), R11
+	MOVQ         72(AX), R8
+	MOVQ         96(AX), R9
+	SHLQ         $0x02, R9
+	MOVQ         120(AX), R10
+	MOVL         $0x0f0f0f0f, R15
+	VMOVD        R15, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ   R12, DI
+	MOVQ   104(AX), CX
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+group:
+	MOVQ         DI, BX
+	ADDQ         $0x10, DI
+	VPBROADCASTD 8(BX), Y0
+	VPSLLD       $0x07, Y0, Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 12(BX), Y2
+	VPSLLD       $0x07, Y2, Y2
+	VMOVDQA      Y2, Y3
+	MOVQ         112(AX), DX
+	SUBQ         $0x04, DX
+	JLT          rest
+
+loop:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	SUBQ         $0x04, DX
+	JGE          loop
+
+rest:
+	ADDQ $0x04, DX
+	JZ   summed
+
+single:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	DECQ         DX
+	JNZ          single
+
+summed:
+	TESTQ   R8, R8
+	JZ      add
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	VMOVUPS Y2, 64(R8)
+	VMOVUPS Y3, 96(R8)
+	ADDQ    $0x00000080, R8
+
+add:
+	VBROADCASTSS (BX), Y14
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (SI), Y0, Y0
+	VMULPS       Y14, Y0, Y0
+	VADDPS       Y0, Y4, Y4
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(SI), Y1, Y1
+	VMULPS       Y14, Y1, Y1
+	VADDPS       Y1, Y5, Y5
+	VBROADCASTSS 4(BX), Y14
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (SI), Y2, Y2
+	VMULPS       Y14, Y2, Y2
+	VADDPS       Y2, Y6, Y6
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(SI), Y3, Y3
+	VMULPS       Y14, Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	ADDQ         $0x40, SI
+	DECQ         CX
+	JNZ          group
+	MOVQ         R11, R13
+	VMOVUPS      Y4, (R13)
+	VMOVUPS      Y5, 32(R13)
+	ADDQ         R9, R13
+	VMOVUPS      Y6, (R13)
+	VMOVUPS      Y7, 32(R13)
+	ADDQ         $0x40, R11
+	DECQ         R10
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func groups8AVXVNNIV1R3(t *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·groups8AVXVNNIV1R3(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), SI
+	MOVQ         24(AX), R12
+	MOVQ         48(AX), R11
+	MOVQ         72(AX), R8
+	MOVQ         96(AX), R9
+	SHLQ         $0x02, R9
+	MOVQ         120(AX), R10
+	MOVL         $0x0f0f0f0f, R15
+	VMOVD        R15, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ   R12, DI
+	MOVQ   104(AX), CX
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+group:
+	MOVQ         DI, BX
+	ADDQ         $0x18, DI
+	VPBROADCASTD 12(BX), Y0
+	VPSLLD       $0x07, Y0, Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 16(BX), Y2
+	VPSLLD       $0x07, Y2, Y2
+	VMOVDQA      Y2, Y3
+	VPBROADCASTD 20(BX), Y4
+	VPSLLD       $0x07, Y4, Y4
+	VMOVDQA      Y4, Y5
+	MOVQ         112(AX), DX
+	SUBQ         $0x04, DX
+	JLT          rest
+
+loop:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x0c, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x0c, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x0c, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x0c, DI
+	SUBQ         $0x04, DX
+	JGE          loop
+
+rest:
+	ADDQ $0x04, DX
+	JZ   summed
+
+single:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x0c, DI
+	DECQ         DX
+	JNZ          single
+
+summed:
+	TESTQ   R8, R8
+	JZ      add
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	VMOVUPS Y2, 64(R8)
+	VMOVUPS Y3, 96(R8)
+	VMOVUPS Y4, 128(R8)
+	VMOVUPS Y5, 160(R8)
+	ADDQ    $0x000000c0, R8
+
+add:
+	VBROADCASTSS (BX), Y14
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (SI), Y0, Y0
+	VMULPS       Y14, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(SI), Y1, Y1
+	VMULPS       Y14, Y1, Y1
+	VADDPS       Y1, Y7, Y7
+	VBROADCASTSS 4(BX), Y14
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (SI), Y2, Y2
+	VMULPS       Y14, Y2, Y2
+	VADDPS       Y2, Y8, Y8
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(SI), Y3, Y3
+	VMULPS       Y14, Y3, Y3
+	VADDPS       Y3, Y9, Y9
+	VBROADCASTSS 8(BX), Y14
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       (SI), Y4, Y4
+	VMULPS       Y14, Y4, Y4
+	VADDPS       Y4, Y10, Y10
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       32(SI), Y5, Y5
+	VMULPS       Y14, Y5, Y5
+	VADDPS       Y5, Y11, Y11
+	ADDQ         $0x40, SI
+	DECQ         CX
+	JNZ          group
+	MOVQ         R11, R13
+	VMOVUPS      Y6, (R13)
+	VMOVUPS      Y7, 32(R13)
+	ADDQ         R9, R13
+	VMOVUPS      Y8, (R13)
+	VMOVUPS      Y9, 32(R13)
+	ADDQ         R9, R13
+	VMOVUPS      Y10, (R13)
+	VMOVUPS      Y11, 32(R13)
+	ADDQ         $0x40, R11
+	DECQ         R10
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func groups4AVXVNNIV1R1(t *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·groups4AVXVNNIV1R1(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), SI
+	MOVQ         24(AX), R12
+	MOVQ         48(AX), R11
+	MOVQ         72(AX), R8
+	MOVQ         96(AX), R9
+	SHLQ         $0x02, R9
+	MOVQ         120(AX), R10
+	MOVL         $0x0f0f0f0f, R15
+	VMOVD        R15, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ   R12, DI
+	MOVQ   104(AX), CX
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+group:
+	MOVQ         DI, BX
+	ADDQ         $0x08, DI
+	VPBROADCASTD 4(BX), Y0
+	VPSLLD       $0x03, Y0, Y0
+	VMOVDQA      Y0, Y1
+	MOVQ         112(AX), DX
+	SUBQ         $0x04, DX
+	JLT          rest
+
+loop:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	SUBQ         $0x04, DX
+	JGE          loop
+
+rest:
+	ADDQ $0x04, DX
+	JZ   summed
+
+single:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	ADDQ         $0x40, SI
+	ADDQ         $0x08, DI
+	DECQ         DX
+	JNZ          single
+
+summed:
+	TESTQ   R8, R8
+	JZ      add
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	ADDQ    $0x00000040, R8
+
+add:
+	VBROADCASTSS (BX), Y14
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (SI), Y0, Y0
+	VMULPS       Y14, Y0, Y0
+	VADDPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(SI), Y1, Y1
+	VMULPS       Y14, Y1, Y1
+	VADDPS       Y1, Y3, Y3
+	ADDQ         $0x40, SI
+	DECQ         CX
+	JNZ          group
+	MOVQ         R11, R13
+	VMOVUPS      Y2, (R13)
+	VMOVUPS      Y3, 32(R13)
+	ADDQ         $0x40, R11
+	DECQ         R10
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func groups4AVXVNNIV1R2(t *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·groups4AVXVNNIV1R2(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), SI
+	MOVQ         24(AX), R12
+	MOVQ         48(AX), R11
+	MOVQ         72(AX), R8
+	MOVQ         96(AX), R9
+	SHLQ         $0x02, R9
+	MOVQ         120(AX), R10
+	MOVL         $0x0f0f0f0f, R15
+	VMOVD        R15, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ   R12, DI
+	MOVQ   104(AX), CX
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+group:
+	MOVQ         DI, BX
+	ADDQ         $0x10, DI
+	VPBROADCASTD 8(BX), Y0
+	VPSLLD       $0x03, Y0, Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 12(BX), Y2
+	VPSLLD       $0x03, Y2, Y2
+	VMOVDQA      Y2, Y3
+	MOVQ         112(AX), DX
+	SUBQ         $0x04, DX
+	JLT          rest
+
+loop:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x10, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x10, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x10, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x10, DI
+	SUBQ         $0x04, DX
+	JGE          loop
+
+rest:
+	ADDQ $0x04, DX
+	JZ   summed
+
+single:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	ADDQ         $0x40, SI
+	ADDQ         $0x10, DI
+	DECQ         DX
+	JNZ          single
+
+summed:
+	TESTQ   R8, R8
+	JZ      add
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	VMOVUPS Y2, 64(R8)
+	VMOVUPS Y3, 96(R8)
+	ADDQ    $0x00000080, R8
+
+add:
+	VBROADCASTSS (BX), Y14
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (SI), Y0, Y0
+	VMULPS       Y14, Y0, Y0
+	VADDPS       Y0, Y4, Y4
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(SI), Y1, Y1
+	VMULPS       Y14, Y1, Y1
+	VADDPS       Y1, Y5, Y5
+	VBROADCASTSS 4(BX), Y14
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (SI), Y2, Y2
+	VMULPS       Y14, Y2, Y2
+	VADDPS       Y2, Y6, Y6
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(SI), Y3, Y3
+	VMULPS       Y14, Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	ADDQ         $0x40, SI
+	DECQ         CX
+	JNZ          group
+	MOVQ         R11, R13
+	VMOVUPS      Y4, (R13)
+	VMOVUPS      Y5, 32(R13)
+	ADDQ         R9, R13
+	VMOVUPS      Y6, (R13)
+	VMOVUPS      Y7, 32(R13)
+	ADDQ         $0x40, R11
+	DECQ         R10
+	JNZ          panel
+	VZEROUPPER
+	RET
+
+// func groups4AVXVNNIV1R3(t *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·groups4AVXVNNIV1R3(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), SI
+	MOVQ         24(AX), R12
+	MOVQ         48(AX), R11
+	MOVQ         72(AX), R8
+	MOVQ         96(AX), R9
+	SHLQ         $0x02, R9
+	MOVQ         120(AX), R10
+	MOVL         $0x0f0f0f0f, R15
+	VMOVD        R15, X15
+	VPBROADCASTD X15, Y15
+
+panel:
+	MOVQ   R12, DI
+	MOVQ   104(AX), CX
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+group:
+	MOVQ         DI, BX
+	ADDQ         $0x18, DI
+	VPBROADCASTD 12(BX), Y0
+	VPSLLD       $0x03, Y0, Y0
+	VMOVDQA      Y0, Y1
+	VPBROADCASTD 16(BX), Y2
+	VPSLLD       $0x03, Y2, Y2
+	VMOVDQA      Y2, Y3
+	VPBROADCASTD 20(BX), Y4
+	VPSLLD       $0x03, Y4, Y4
+	VMOVDQA      Y4, Y5
+	MOVQ         112(AX), DX
+	SUBQ         $0x04, DX
+	JLT          rest
+
+loop:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xee
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x18, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xee
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x18, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xee
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x18, DI
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xee
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x18, DI
+	SUBQ         $0x04, DX
+	JGE          loop
+
+rest:
+	ADDQ $0x04, DX
+	JZ   summed
+
+single:
+	PREFETCHT0   4096(SI)
+	VMOVUPS      (SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xe6
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xc6
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xd6
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xe6
+	VMOVUPS      32(SI), Y13
+	VPAND        Y15, Y13, Y12
+	VPBROADCASTD (DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 4(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 8(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x1d
+	BYTE         $0x50
+	BYTE         $0xee
+	VPSRLD       $0x04, Y13, Y13
+	VPAND        Y15, Y13, Y13
+	VPBROADCASTD 12(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xce
+	VPBROADCASTD 16(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xde
+	VPBROADCASTD 20(DI), Y14
+	BYTE         $0xc4
+	BYTE         $0xc2
+	BYTE         $0x15
+	BYTE         $0x50
+	BYTE         $0xee
+	ADDQ         $0x40, SI
+	ADDQ         $0x18, DI
+	DECQ         DX
+	JNZ          single
+
+summed:
+	TESTQ   R8, R8
+	JZ      add
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	VMOVUPS Y2, 64(R8)
+	VMOVUPS Y3, 96(R8)
+	VMOVUPS Y4, 128(R8)
+	VMOVUPS Y5, 160(R8)
+	ADDQ    $0x000000c0, R8
+
+add:
+	VBROADCASTSS (BX), Y14
+	VCVTDQ2PS    Y0, Y0
+	VMULPS       (SI), Y0, Y0
+	VMULPS       Y14, Y0, Y0
+	VADDPS       Y0, Y6, Y6
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       32(SI), Y1, Y1
+	VMULPS       Y14, Y1, Y1
+	VADDPS       Y1, Y7, Y7
+	VBROADCASTSS 4(BX), Y14
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       (SI), Y2, Y2
+	VMULPS       Y14, Y2, Y2
+	VADDPS       Y2, Y8, Y8
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       32(SI), Y3, Y3
+	VMULPS       Y14, Y3, Y3
+	VADDPS       Y3, Y9, Y9
+	VBROADCASTSS 8(BX), Y14
+	VCVTDQ2PS    Y4, Y4
+	VMULPS       (SI), Y4, Y4
+	VMULPS       Y14, Y4, Y4
+	VADDPS       Y4, Y10, Y10
+	VCVTDQ2PS    Y5, Y5
+	VMULPS       32(SI), Y5, Y5
+	VMULPS       Y14, Y5, Y5
+	VADDPS       Y5, Y11, Y11
+	ADDQ         $0x40, SI
+	DECQ         CX
+	JNZ          group
+	MOVQ         R11, R13
+	VMOVUPS      Y6, (R13)
+	VMOVUPS      Y7, 32(R13)
+	ADDQ         R9, R13
+	VMOVUPS      Y8, (R13)
+	VMOVUPS      Y9, 32(R13)
+	ADDQ         R9, R13
+	VMOVUPS      Y10, (R13)
+	VMOVUPS      Y11, 32(R13)
+	ADDQ         $0x40, R11
+	DECQ         R10
+	JNZ          panel
 	VZEROUPPER
 	RET
