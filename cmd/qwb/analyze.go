@@ -89,7 +89,8 @@ divergence from the float model on the lines of --text (as many, chosen by --see
 	c.Flags().StringVar(&out.html, "html", "", "write the report as one HTML file")
 	c.Flags().StringVar(&out.png, "png", "", "write plots to this folder")
 	addTexts(c, &texts)
-	c.Flags().StringVar(&texts.Mode, "mode", "", "of a checkpoint: sim (quantized weights) or int8 (activations too, the default)")
+	c.Flags().StringVar(&texts.Mode, "mode", "", "sim (quantized weights) or int8 (activations too, the default)")
+	underHeading(c, helpLanguage, "mode")
 	return c
 }
 

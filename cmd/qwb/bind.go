@@ -18,8 +18,6 @@ func newBind(e *env) *cobra.Command {
 computations on constants and shapes, and every If whose condition is known then, whose branch becomes part of the network and can be
 quantized like the rest of it.
 
-  qwb bind silero_vad.onnx --input sr=16000 --shape input=1,576 --shape state=2,1,128 -o silero_16k.onnx
-
 The value of an input is a number, or an npy file of its shape. The model itself stays as it is.`,
 		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -114,7 +114,7 @@ the first sample is run on both, and what differs is reported.`,
 	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
 	f.addJSON(c)
 	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+", or percentile(0.999) (default: the platform's)")
-	c.Flags().StringArrayVar(&merge, "merge", nil, "statistics to merge instead of running data: --merge A.stats B.stats")
+	c.Flags().StringArrayVar(&merge, "merge", nil, "`STATS` to merge instead of running data: --merge A.stats B.stats")
 	addShard(c, &shard, "observe part I of N of the data only and write its statistics to -o PART; qwb merge puts all parts together")
 	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "observe minima and maxima only: faster, for statistics that serve no --observer but minmax")
 	c.Flags().StringVar(&backend, "backend", qwb.FloatCPU, "what runs the float model: "+floatBackends)

@@ -8,8 +8,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"qwb/calib/tune"
 	"qwb/export/all"
 	"qwb/observers"
+	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
 	"qwb/quantizer/target"
@@ -30,6 +32,13 @@ func choices() map[string][]string {
 	for _, m := range observers.All {
 		names["observer"] = append(names["observer"], string(m.Name))
 	}
+	for _, d := range dispatch.Strategies {
+		names["dispatcher"] = append(names["dispatcher"], d.Name)
+	}
+	names["method"] = []string{"auto"}
+	for _, m := range tune.Methods {
+		names["method"] = append(names["method"], m.Name)
+	}
 	for _, b := range program.Backends() {
 		names["backend"] = append(names["backend"], b.Name)
 	}
@@ -44,18 +53,6 @@ func choices() map[string][]string {
 		names[flag] = slices.DeleteFunc(list, func(s string) bool { known := seen[s]; seen[s] = true; return known })
 	}
 	return names
-}
-
-// offerChoices lets the shell complete the values of flags, and the files that commands take, in c and below.
-func offerChoices(c *cobra.Command, known map[string][]string) {
-	for flag, list := range known {
-		if c.Flags().Lookup(flag) != nil {
-			_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveDefault)) // fails for a second one only
-		}
-	}
-	for _, below := range c.Commands() {
-		offerChoices(below, known)
-	}
 }
 
 // meant returns what may have been meant by a wrong command, flag or value of a failed command line: "; did you mean ...?", or nothing.
@@ -75,9 +72,14 @@ func meant(c *cobra.Command, err error) string {
 	}
 	known := choices()
 	c.Flags().Visit(func(f *pflag.Flag) {
-		value := f.Value.String()
-		if list := known[f.Name]; word == "" && value != "" && !slices.Contains(list, value) && strings.Contains(err.Error(), value) {
-			word = nearest(value, list)
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			if list := known[f.Name]; word == "" && value != "" && !slices.Contains(list, value) && strings.Contains(err.Error(), value) {
+				word = nearest(value, list)
+			}
 		}
 	})
 	if word == "" {

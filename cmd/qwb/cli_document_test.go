@@ -14,14 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// commandsBelow calls f for c and every command below it.
-func commandsBelow(c *cobra.Command, f func(*cobra.Command)) {
-	f(c)
-	for _, below := range c.Commands() {
-		commandsBelow(below, f)
-	}
-}
-
 // TestTheDocumentListsCommandsAndFlags: docs/cli.md, with docs/bench.md for bench, has all of them. It lacked --explain.
 func TestTheDocumentListsCommandsAndFlags(t *testing.T) {
 	document := func(name string) string {
@@ -30,7 +22,7 @@ func TestTheDocumentListsCommandsAndFlags(t *testing.T) {
 		return string(b)
 	}
 	text, bench := document("cli.md"), document("bench.md")+document("gpu.md")
-	commandsBelow(newRoot(&env{stdout: io.Discard, stderr: io.Discard}), func(c *cobra.Command) {
+	everyCommand(newRoot(&env{stdout: io.Discard, stderr: io.Discard}), func(c *cobra.Command) {
 		path := c.CommandPath()
 		if c.Parent() != nil && c.Parent().Parent() == nil {
 			assert.Regexp(t, `(?m)\bqwb `+c.Name()+`\b`, text, path)
@@ -59,7 +51,7 @@ func TestFlagsOfOneNameMeanOneThing(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n#")
 	type use struct{ types, defaults, commands map[string]bool }
 	uses := map[string]use{}
-	commandsBelow(newRoot(&env{stdout: io.Discard, stderr: io.Discard}), func(c *cobra.Command) {
+	everyCommand(newRoot(&env{stdout: io.Discard, stderr: io.Discard}), func(c *cobra.Command) {
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 			u, ok := uses[f.Name]
 			if !ok {

@@ -126,7 +126,8 @@ most likely token is another. See docs/language-models.md.`,
 	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
 	c.Flags().StringVar(&answers, "answers", "", "write the answer to every sample, or the score of every sequence, to this TSV file")
 	addTexts(c, &texts)
-	c.Flags().StringVar(&texts.Against, "against", "", "of a checkpoint: the one that it is held against (default: its own weights as floats)")
+	c.Flags().StringVar(&texts.Against, "against", "", "the checkpoint that it is held against (default: its own weights as floats)")
+	underHeading(c, helpLanguage, "against")
 	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "exit 3 if top-1 drops by more than this many percentage points")
 	return c
 }

@@ -11,8 +11,9 @@ import (
 
 // addTexts adds the flags of commands that read a text.
 func addTexts(c *cobra.Command, o *qwb.TextOptions) {
-	c.Flags().StringVar(&o.Text, "text", "", "of a checkpoint: text file, one sequence per line")
+	c.Flags().StringVar(&o.Text, "text", "", "text file, one sequence per line")
 	addLanguage(c, &o.LanguageOptions)
+	underHeading(c, helpLanguage, append([]string{"text"}, languageFlags...)...)
 }
 
 // textsOnly refuses the flags that are for checkpoints.

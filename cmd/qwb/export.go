@@ -78,8 +78,11 @@ compared with the checkpoint and run before it gets its name.
 	c.Flags().StringVar(&o.Format, "format", "", "what to write (default: "+formats[0].Name+"): one of those above")
 	c.Flags().BoolVar(&list, "formats", false, "list the formats with their options and write nothing")
 	for _, option := range allOptions(formats) {
-		text, start := optionHelp(option.Name, formats)
+		text, start, language := optionHelp(option.Name, formats)
 		c.Flags().Var(&optionValue{option: option, text: start}, option.Name, text)
+		if language {
+			underHeading(c, helpLanguage, option.Name)
+		}
 	}
 	return c
 }
@@ -174,10 +177,11 @@ func allOptions(formats []export.Format) []export.Option {
 }
 
 // optionHelp is the help of the flag for an option: what it is, of which formats, and the choices where formats differ in them. start is
-// the value where none is given, if that is the same for all formats.
-func optionHelp(name string, formats []export.Format) (text, start string) {
+// the value where none is given, if that is the same for all formats; language whether only formats of checkpoints have it.
+func optionHelp(name string, formats []export.Format) (text, start string, language bool) {
 	var of, checkpoints, choices, starts []string
 	doc, same := "", true
+	language = true
 	for i := range formats {
 		if formats[i].From == export.Checkpoint {
 			checkpoints = append(checkpoints, formats[i].Name)
@@ -188,6 +192,7 @@ func optionHelp(name string, formats []export.Format) (text, start string) {
 			}
 			doc = o.Doc
 			starts = append(starts, o.Start())
+			language = language && formats[i].From == export.Checkpoint
 			if !slices.Contains(of, formats[i].Name) {
 				of = append(of, formats[i].Name)
 			}
@@ -200,7 +205,7 @@ func optionHelp(name string, formats []export.Format) (text, start string) {
 	}
 	text = fmt.Sprintf("for %s: %s", strings.Join(of, ", "), doc)
 	if slices.Equal(of, checkpoints) {
-		text = "of a checkpoint: " + doc
+		text = doc
 	}
 	switch {
 	case len(choices) > 0 && same:
@@ -212,7 +217,7 @@ func optionHelp(name string, formats []export.Format) (text, start string) {
 	if slices.Sort(starts); starts[0] == starts[len(starts)-1] {
 		start = starts[0]
 	}
-	return text, start
+	return text, start, language
 }
 
 // formatHelp lists formats as text.

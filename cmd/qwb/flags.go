@@ -29,14 +29,15 @@ type flags struct {
 }
 
 func (f *flags) addData(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.data, "data", nil, "folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (of language models: a line per sample), or synthetic:N; may be repeated")
+	c.Flags().StringArrayVar(&f.data, "data", nil, "`PATH` of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (of language models: a line per sample), or synthetic:N; may be repeated")
 	c.Flags().StringVar(&f.preprocess, "preprocess", "", "imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file")
 	c.Flags().IntVar(&f.samples, "samples", 0, "use this many samples, chosen by --seed (0: all)")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of the choice of samples")
 }
 
 func (f *flags) addTokenizer(c *cobra.Command) {
-	c.Flags().StringVar(&f.tokenizer, "tokenizer", "", "of a language model: tokenizer.json or tokenizer.bin (default: the model's own, or the one beside it)")
+	c.Flags().StringVar(&f.tokenizer, "tokenizer", "", "tokenizer.json or tokenizer.bin (default: the model's own, or the one beside it)")
+	underHeading(c, helpLanguage, "tokenizer")
 }
 
 func (f *flags) addRun(c *cobra.Command) {

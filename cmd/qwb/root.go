@@ -127,8 +127,12 @@ arguments, 3 a check did not hold.`,
 	}
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "say what every pass did and why others declined")
 	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newMerge(e), newSet(e), newUnset(e), newPlan(e), newEval(e), newVerify(e), newExport(e),
-		newRun(e), newGenerate(e), newBind(e), newBench(e), newDemo(e), newTarget(e), newVersion(e))
+		newRun(e), newGenerate(e), newBind(e), newBench(e), newDemo(e), newTarget(e), newVersion(e), newMan(e))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	offerChoices(root, choices())
+	offerArguments(root)
+	addHelp(root)
 	return root
 }
 

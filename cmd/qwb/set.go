@@ -47,10 +47,6 @@ target cannot do it, or nothing would follow from it.
 
 Properties:
 ` + properties(),
-		Example: `  qwb set fc activations=int16-sym-tensor
-  qwb set /attn/ weights=int4-sym-g32 observer='percentile(0.999)'
-  qwb set conv1:in0 scale=0.02 zero_point=0
-  qwb set 'type:Softmax,!head' domain=fp32`,
 		Args: atLeast(1, "a selector and key=value"),
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, rest, err := planAndRest(args)

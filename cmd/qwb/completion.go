@@ -1,0 +1,128 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"qwb/graph/pattern"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
+)
+
+// alsoFiles are flags with choices that take a file too.
+var alsoFiles = []string{"platform", "preprocess"}
+
+// offerChoices lets the shell complete the values of flags in c and below; of a flag that takes several, separated by commas, the last.
+func offerChoices(c *cobra.Command, known map[string][]string) {
+	everyCommand(c, func(c *cobra.Command) {
+		for _, flag := range slices.Sorted(maps.Keys(known)) {
+			f := c.Flags().Lookup(flag)
+			if f == nil {
+				continue
+			}
+			complete := cobra.FixedCompletions(known[flag], cobra.ShellCompDirectiveNoFileComp)
+			if _, several := f.Value.(pflag.SliceValue); several {
+				complete = func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+					return listed(typed, known[flag]), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+				}
+			} else if slices.Contains(alsoFiles, flag) {
+				complete = cobra.FixedCompletions(known[flag], cobra.ShellCompDirectiveDefault)
+			}
+			_ = c.RegisterFlagCompletionFunc(flag, complete) // fails for a second one only
+		}
+		if f := c.Flags().Lookup("fp32"); f != nil {
+			_ = c.RegisterFlagCompletionFunc("fp32", func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+				return listed(typed, selectors(args)), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			})
+		}
+	})
+}
+
+// offerArguments lets the shell complete what commands take beside flags: files of the right kind, platforms, selectors, properties.
+func offerArguments(root *cobra.Command) {
+	files := func(extensions ...string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
+	}
+	selecting := func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return listed(typed, selectors(args)), cobra.ShellCompDirectiveNoSpace
+	}
+	for path, complete := range map[string]cobra.CompletionFunc{
+		"bind": files("onnx"), "import": files("onnx"), "inspect": nil, "run": files("onnx", "plan.json"),
+		"dispatch": files("plan.json"), "tune": files("plan.json"), "verify": files("plan.json"),
+		"plan show": files("plan.json"), "plan log": files("plan.json"), "plan undo": files("plan.json"), "plan redo": files("plan.json"),
+		"plan rederive": files("plan.json"), "plan recipe": files("plan.json"), "plan gc": files("plan.json"),
+		"diff": files("onnx", "plan.json"), "target check": files("yaml", "yml"),
+		"target show": cobra.FixedCompletions(target.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp),
+		"unset":       selecting, "plan explain": selecting,
+		"set": func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if _, rest, err := planAndRest(args); err == nil && len(rest) > 0 {
+				return settings(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			}
+			return selecting(c, args, typed)
+		},
+	} {
+		if c, _, err := root.Find(strings.Fields(path)); err == nil && complete != nil {
+			c.ValidArgsFunction = complete
+		}
+	}
+}
+
+// listed completes the last name of a list with commas between.
+func listed(typed string, names []string) []string {
+	done := typed[:strings.LastIndexByte(typed, ',')+1]
+	var list []string
+	for _, name := range names {
+		if !slices.Contains(strings.Split(done, ","), name) {
+			list = append(list, done+name)
+		}
+	}
+	return list
+}
+
+// selectors lists what a selector may be: names of the operators of the plan that args name, or of the only one in the current folder,
+// their types, and the words that select.
+func selectors(args []string) []string {
+	list := []string{"first", "last", "depthwise", "type:", "pattern:"}
+	for _, f := range pattern.Families {
+		list = append(list, "pattern:"+strings.ToLower(f.Name))
+	}
+	file, _, err := planAndRest(args)
+	if err != nil {
+		return list
+	}
+	p, err := plan.Read(file)
+	if err != nil {
+		return list
+	}
+	var types, names []string
+	for i := range p.Nodes {
+		types = append(types, "type:"+p.Nodes[i].Op)
+		names = append(names, strings.ReplaceAll(p.Nodes[i].Name, ",", `\,`))
+	}
+	slices.Sort(types)
+	return slices.Concat(list, slices.Compact(types), names)
+}
+
+// settings completes KEY=VALUE of a decision.
+func settings(typed string) []string {
+	values := map[string][]string{"dispatcher": choices()["dispatcher"], "observer": choices()["observer"],
+		"domain": {string(decision.Int), string(decision.FP32)}, "align": {"none", "output", "input", "large"}}
+	key, _, given := strings.Cut(typed, "=")
+	var list []string
+	for _, p := range decision.All() {
+		if !given {
+			list = append(list, p.Name+"=")
+		}
+	}
+	if given {
+		for _, v := range values[key] {
+			list = append(list, key+"="+v)
+		}
+	}
+	return list
+}

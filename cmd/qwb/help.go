@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// helpGroup is a heading in the list of commands.
+type helpGroup struct {
+	title    string
+	commands []string // in the order in which they are used
+}
+
+// helpGroups lists every command once; a test holds that.
+var helpGroups = []helpGroup{
+	{"Networks (ONNX models)", []string{"inspect", "preprocess", "bind", "import", "calibrate", "analyze", "dispatch", "tune", "eval", "verify", "export", "run"}},
+	{"Language models (checkpoints; analyze, eval and export take them too)", []string{"generate"}},
+	{"Plans and decisions", []string{"set", "unset", "plan", "diff", "merge"}},
+	{"Tools", []string{"demo", "target", "bench", "version", "completion", "help"}},
+}
+
+// helpLanguage is the heading of those flags of a command that are for language models only, where the command takes networks too.
+const helpLanguage = "Flags for language models (checkpoints)"
+
+// headingKey is the annotation of a flag that says under which heading help lists it.
+const headingKey = "qwb heading"
+
+// underHeading puts flags of c under a heading of their own.
+func underHeading(c *cobra.Command, heading string, flags ...string) {
+	for _, name := range flags {
+		if err := c.Flags().SetAnnotation(name, headingKey, []string{heading}); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
+}
+
+// defaultWidth is how many columns help takes where it is not written to a terminal.
+const defaultWidth = 110
+
+// helpWidth is how many columns help may take on w: those of the terminal, from 60 to 140.
+func helpWidth(w io.Writer) int {
+	if f, ok := raw(w).(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return min(max(columns, 60), 140)
+		}
+	}
+	return defaultWidth
+}
+
+// addHelp gives root and all below it their examples and their layout of help.
+func addHelp(root *cobra.Command) {
+	root.SetUsageFunc(usage)
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		text := c.Long
+		if text == "" {
+			text = c.Short + "."
+		}
+		fmt.Fprintf(c.OutOrStdout(), "%s\n\n", strings.TrimRight(text, " \n"))
+		_ = usage(c)
+	})
+	everyCommand(root, func(c *cobra.Command) {
+		if list := examples[strings.TrimPrefix(c.CommandPath(), "qwb ")]; len(list) > 0 {
+			c.Example = "  " + strings.Join(list, "\n  ")
+		}
+	})
+}
+
+// everyCommand calls f for c and each command below it.
+func everyCommand(c *cobra.Command, f func(*cobra.Command)) {
+	f(c)
+	for _, below := range c.Commands() {
+		everyCommand(below, f)
+	}
+}
+
+// usage prints how a command is called: its forms, examples, the commands below it and its flags, each list under headings.
+func usage(c *cobra.Command) error {
+	var b strings.Builder
+	fmt.Fprintln(&b, "Usage:")
+	for _, form := range forms(c) {
+		fmt.Fprintf(&b, "  %s\n", form)
+	}
+	if c.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.Example)
+	}
+	for _, g := range groupsOf(c) {
+		fmt.Fprintf(&b, "\n%s:\n", g.title)
+		for _, name := range g.commands {
+			if below, _, err := c.Find([]string{name}); err == nil && below != c {
+				fmt.Fprintf(&b, "  %-*s  %s\n", c.NamePadding(), name, below.Short)
+			}
+		}
+	}
+	for _, s := range flagSections(c) {
+		fmt.Fprintf(&b, "\n%s:\n%s\n", s.title, strings.TrimRight(s.flags.FlagUsagesWrapped(helpWidth(c.OutOrStdout())), "\n"))
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n%s COMMAND --help says more about a command.\n", c.CommandPath())
+	}
+	_, err := io.WriteString(c.OutOrStdout(), b.String())
+	return err
+}
+
+// forms lists the ways in which a command is called: the Use of a command that takes different things has them separated by " | ".
+func forms(c *cobra.Command) []string {
+	var list []string
+	parent := ""
+	if c.HasParent() {
+		parent = c.Parent().CommandPath() + " "
+	}
+	if c.Runnable() && !c.HasAvailableSubCommands() {
+		for _, form := range strings.Split(c.Use, " | "+c.Name()+" ") {
+			list = append(list, parent+c.Name()+" "+strings.TrimPrefix(form, c.Name()+" ")+" [flags]")
+		}
+	}
+	if c.HasAvailableSubCommands() {
+		list = append(list, c.CommandPath()+" COMMAND [flags]")
+	}
+	return list
+}
+
+// groupsOf lists the commands below c under their headings.
+func groupsOf(c *cobra.Command) []helpGroup {
+	switch {
+	case !c.HasAvailableSubCommands():
+		return nil
+	case !c.HasParent():
+		return helpGroups
+	}
+	g := helpGroup{title: "Commands"}
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			g.commands = append(g.commands, below.Name())
+		}
+	}
+	return []helpGroup{g}
+}
+
+// flagSection is a heading with its flags.
+type flagSection struct {
+	title string
+	flags *pflag.FlagSet
+}
+
+// flagSections lists the flags of a command by headings: its own, those with a heading of their own, and those that all commands have.
+func flagSections(c *cobra.Command) []flagSection {
+	list := []flagSection{{"Flags", pflag.NewFlagSet("", pflag.ContinueOnError)}}
+	add := func(title string, f *pflag.Flag) {
+		i := slices.IndexFunc(list, func(s flagSection) bool { return s.title == title })
+		if i < 0 {
+			i = len(list)
+			list = append(list, flagSection{title, pflag.NewFlagSet("", pflag.ContinueOnError)})
+		}
+		list[i].flags.AddFlag(f)
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		title := "Flags"
+		if a := f.Annotations[headingKey]; len(a) > 0 {
+			title = a[0]
+		}
+		add(title, f)
+	})
+	c.InheritedFlags().VisitAll(func(f *pflag.Flag) { add("Flags of all commands", f) })
+	return slices.DeleteFunc(list, func(s flagSection) bool { return !s.flags.HasAvailableFlags() })
+}
