@@ -50,6 +50,7 @@ var layers = []string{
 	"export/all",
 	".",
 	"internal/demo/... internal/bench",
+	"internal/bench/cmd",
 	"cmd/...",
 }
 
@@ -89,9 +90,10 @@ var thirdParty = map[string][]string{
 
 	"kernels/cuda/driver/drivertest": {"github.com/stretchr/testify"},
 
-	"graph/graphtest": {"github.com/stretchr/testify"},
-	"cmd":             {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
-	"quantizer":       {"github.com/goccy/go-yaml"},
+	"graph/graphtest":    {"github.com/stretchr/testify"},
+	"cmd":                {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
+	"internal/bench/cmd": {"github.com/spf13/cobra"},
+	"quantizer":          {"github.com/goccy/go-yaml"},
 
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
 

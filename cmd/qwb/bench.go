@@ -1,151 +1,37 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"fmt"
-	"io"
-	"runtime"
-	"text/tabwriter"
-	"time"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"qwb/internal/bench"
-	"qwb/kernels"
-	"qwb/kernels/cpu"
+	"qwb"
+	benchcmd "qwb/internal/bench/cmd"
 )
 
-// machineInfo is what the figures of a benchmark hold for.
-type machineInfo struct {
-	CPU     string `json:"cpu"`
-	ISA     string `json:"isa"` // what kernels are chosen by
-	Cores   int    `json:"cores"`
-	System  string `json:"system"`
-	Go      string `json:"go"`
-	Foreign bool   `json:"foreign_cpu_known"` // whether quiet rounds can be told from others
-}
-
-func thisMachine() machineInfo {
-	_, known := othersCPU()
-	return machineInfo{CPU: cmp.Or(cpuModel(), runtime.GOARCH), ISA: cpu.Detect().String(), Cores: runtime.NumCPU(),
-		System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), Foreign: known}
-}
-
-// benchResult is one line of a benchmark.
-type benchResult struct {
-	Name    string `json:"name"`
-	Backend string `json:"backend"` // the kernel row, or the processor's instruction set
-	Threads int    `json:"threads"`
-	Batch   int    `json:"batch"`
-	Mode    string `json:"mode"`
-	bench.Timing
-	GOPS        float64 `json:"gops"`
-	ShareOfPeak float64 `json:"share_of_peak"` // of the peak measured in the same rounds, on as many threads
-	Peak        string  `json:"peak"`          // the loop that the share is of
-	PeakSpeed   float64 `json:"peak_speed"`    // in the result's unit
-	Speed       float64 `json:"speed"`
-	Unit        string  `json:"unit"`
-	Picked      bool    `json:"picked,omitempty"` // the row that this processor uses
-	*deviceResult
-}
-
 func newBench(e *env) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure kernels, models, calibration and analysis against what the machine can do",
-		Long: `Bench measures in rounds: everything that is compared runs in turn, next to a loop that reaches the processor's peak, and the
-medians over the rounds are shown. A round in which other processes used more than 6 % of a core is left out (Linux); where all are,
-the line says that nothing was quiet.`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown benchmark %q: kernels, model, cuda, calibration, layerwise, generate or checkpoint", args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			return usagef("bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate or checkpoint")
-		},
-	}
-	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCUDA(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e), newBenchCheckpoint(e))
-	return c
+	return benchcmd.New(&benchcmd.Host{Stdout: e.stdout, Raw: raw(e.stdout), Project: e.project, Flags: func() benchcmd.Flags { return &benchFlags{} },
+		Backend: backendNamed, OpenDevice: openDevice, Floats: floatBackends, PeakMemory: peakRSS})
 }
 
-// addRounds adds the flags that say how long to measure.
-func addRounds(c *cobra.Command, o *bench.Options, rounds int, span time.Duration) {
-	c.Flags().IntVar(&o.Rounds, "rounds", rounds, "how often everything is measured")
-	c.Flags().IntVar(&o.Patience, "patience", 0, "how many more rounds may be taken in place of those that were not quiet")
-	c.Flags().DurationVar(&o.Span, "span", span, "the least that each measurement takes in a round, by repetition")
+// benchFlags are the shared flags of one command below bench.
+type benchFlags struct{ flags }
+
+func (f *benchFlags) AddData(c *cobra.Command, samples int) {
+	f.addData(c)
+	c.Flags().Lookup("samples").DefValue = strconv.Itoa(samples)
+	f.samples = samples
 }
 
-// benchOptions completes the options: the clock, and limits that make sense.
-func benchOptions(o bench.Options) (bench.Options, error) {
-	if o.Rounds < 1 || o.Span <= 0 || o.Patience < 0 {
-		return o, usagef("--rounds %d --span %v --patience %d: the first two have to be above zero, the last not below", o.Rounds, o.Span, o.Patience)
-	}
-	start := time.Now()
-	o.Clock = bench.Clock{Now: func() time.Duration { return time.Since(start) }, Others: othersCPU}
-	return o, nil
-}
+func (f *benchFlags) AddRun(c *cobra.Command)    { f.addRun(c) }
+func (f *benchFlags) AddMemory(c *cobra.Command) { f.addMemory(c) }
+func (f *benchFlags) AddJSON(c *cobra.Command)   { f.addJSON(c) }
+func (f *benchFlags) Check() error               { return f.check() }
+func (f *benchFlags) Data() qwb.DataOptions      { return f.dataOptions() }
+func (f *benchFlags) Workers() int               { return f.workers() }
+func (f *benchFlags) JSON() bool                 { return f.json }
 
-// floatPeak is the processor's peak of multiply-adds as a work, the operations it does, and the instruction set of the kernels
-// that it is to be compared with.
-func floatPeak(threads int) (w bench.Work, ops float64, isa string) {
-	w, ops, _ = bench.ComputePeak(cpu.Detect(), kernels.PeakFloat, threads)
-	return w, ops, kernels.Select(cpu.Detect()).Rows()[kernels.OpGemm].ISA
-}
-
-// measureReads measures the bandwidth of reading on so many threads.
-func measureReads(ctx context.Context, o bench.Options, threads int) (roof bench.Roof, err error) {
-	var works []bench.Work
-	var amount []float64
-	for _, n := range bench.Levels {
-		w, bytes, _ := bench.ReadPeak(cpu.Detect(), n, threads)
-		works, amount = append(works, w), append(amount, bytes)
-	}
-	s, err := bench.Measure(ctx, o, works...)
-	if err != nil {
-		return roof, err
-	}
-	for i, n := range bench.Levels {
-		roof.Read = append(roof.Read, bench.Bandwidth{Bytes: n, GBps: amount[i] / s.Timing(i).Seconds / 1e9})
-	}
-	return roof, nil
-}
-
-// printMachine is the first line of every table.
-func (e *env) printMachine(m machineInfo, threads int) {
-	fmt.Fprintf(e.stdout, "%s (%s), %d of %d cores, %s\n\n", m.CPU, m.ISA, threads, m.Cores, m.System)
-}
-
-// table returns a writer that aligns columns, to be flushed.
-func table(w io.Writer) *tabwriter.Writer {
-	return tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
-}
-
-// quietness says what to think of a timing, "" if there is nothing to say.
-func quietness(t bench.Timing) string {
-	if t.Quiet == 0 && t.Rounds > 0 {
-		return "not quiet"
-	}
-	return ""
-}
-
-// perSecond formats how often something happens in a second.
-func perSecond(n float64) string {
-	if n >= 100 {
-		return fmt.Sprintf("%.0f", n)
-	}
-	return fmt.Sprintf("%.2f", n)
-}
-
-// duration formats seconds for people.
-func duration(seconds float64) string {
-	switch {
-	case seconds >= 1:
-		return fmt.Sprintf("%.3f s", seconds)
-	case seconds >= 1e-3:
-		return fmt.Sprintf("%.3f ms", seconds*1e3)
-	}
-	return fmt.Sprintf("%.2f us", seconds*1e6)
+func (f *benchFlags) Memory() int64 {
+	n, _ := f.memory() // checked before
+	return n
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -61,23 +60,4 @@ func TestBenchCUDARefuses(t *testing.T) {
 		require.Equal(t, 1, strings.Count(r.stderr, "\n"), "one line")
 		require.Contains(t, r.stderr, "backend cuda")
 	}
-}
-
-// Where a kernel takes the device with it and there is no other, what was measured before is still reported.
-func TestBenchCUDALosesItsDevice(t *testing.T) {
-	b := &cudaBench{cudaOptions: cudaOptions{backend: "ptx"}, report: &cudaReport{}}
-	require.NoError(t, b.open())
-	require.True(t, b.failed("a", errors.New("of its own")), "the device is as it was")
-	require.NoError(t, b.device.Close())
-	require.True(t, b.failed("b", errors.New("lost")), "another one")
-	require.NoError(t, b.stream.Synchronize())
-	require.NoError(t, b.device.Close())
-	b.backend = "none"
-	require.False(t, b.failed("c", errors.New("lost")))
-	require.NoError(t, b.close())
-	var names []string
-	for _, f := range b.report.Failed {
-		names = append(names, f.Name)
-	}
-	require.Equal(t, []string{"a", "b", "c", "everything after c"}, names)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -78,7 +79,7 @@ func (e *env) printTrained(t *qwb.Trained) error {
 	if len(list) == 0 {
 		return nil
 	}
-	w := table(e.stdout)
+	w := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\nScales that calibration would not have chosen, the farthest first (of several of a tensor the farthest)")
 	fmt.Fprintln(w, "  tensor\tat\tscales\ttrained\tcalibrated\tratio\t")
 	for _, x := range list[:min(len(list), shownTrained)] {

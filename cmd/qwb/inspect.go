@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	benchcmd "qwb/internal/bench/cmd"
 	"qwb/reports"
 )
 
@@ -22,7 +23,7 @@ func newInspect(e *env) *cobra.Command {
 				return err
 			}
 			if roof {
-				measured, err := roofline(c.Context(), max(f.threads, 1))
+				measured, err := benchcmd.Roofline(c.Context(), max(f.threads, 1))
 				if err != nil {
 					return err
 				}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"runtime/debug"
 	"time"
 
 	"qwb"
 	"qwb/export/all"
+	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/emulate"
 	"qwb/quantizer/program"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
@@ -35,4 +38,24 @@ func (e events) Warning(w tqc.Warning) {
 		return
 	}
 	e.warn("%s: %s", reports.Shorten(w.Node, 60), w.Text)
+}
+
+// openDevice opens the GPU, or the interpreter in its place.
+func openDevice(backend string) (*cuda.Device, error) {
+	switch backend {
+	case "cuda":
+		d, err := cuda.Open()
+		if err != nil {
+			return nil, fmt.Errorf("backend cuda: %w", err)
+		}
+		return d, nil
+	case "ptx":
+		d, err := cuda.OpenOn(emulate.Open(80, emulate.Fast), 0)
+		if err != nil {
+			return nil, err
+		}
+		d.Emulated = true
+		return d, nil
+	}
+	return nil, usagef("unknown backend %q: one of cuda, ptx", backend)
 }

@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"context"
@@ -34,8 +34,8 @@ type layerwiseReport struct {
 	PeakRSS int64   `json:"peak_rss_bytes"`
 }
 
-func newBenchLayerwise(e *env) *cobra.Command {
-	var f flags
+func newBenchLayerwise(e *Host) *cobra.Command {
+	f := e.Flags()
 	var o bench.Options
 	c := &cobra.Command{
 		Use:   "layerwise PLAN --data D",
@@ -45,41 +45,39 @@ whole forwards it takes per sample (what is done once, such as quantizing weight
 operator on (suffix), or what depends on it (descendants), weighed by multiply-accumulates and by the time that nodes take.`,
 		Args: exactly(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.check(); err != nil {
+			if err := f.Check(); err != nil {
 				return err
 			}
 			if o, err = benchOptions(o); err != nil {
 				return err
 			}
-			cfg := analysis.Config{Layerwise: true, Threads: f.workers()}
-			cfg.Memory, _ = f.memory()
+			cfg := analysis.Config{Layerwise: true, Threads: f.Workers()}
+			cfg.Memory = f.Memory()
 			if !strings.HasSuffix(args[0], qwb.PlanSuffix) {
-				return usagef("layerwise takes a plan; calibrate %s first", args[0])
+				return qwb.Usagef("layerwise takes a plan; calibrate %s first", args[0])
 			}
-			r, err := e.benchLayerwise(c.Context(), o, args[0], f.dataOptions(), cfg)
+			r, err := e.benchLayerwise(c.Context(), o, args[0], f.Data(), cfg)
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if f.JSON() {
 				return e.printJSON(r)
 			}
 			return e.printLayerwise(r, cfg.Threads)
 		},
 	}
-	f.addData(c)
-	f.addRun(c)
-	f.addMemory(c)
-	f.addJSON(c)
+	f.AddData(c, layerwiseSamples)
+	f.AddRun(c)
+	f.AddMemory(c)
+	f.AddJSON(c)
 	addRounds(c, &o, 7, 100*time.Millisecond)
-	c.Flags().Lookup("samples").DefValue = fmt.Sprint(layerwiseSamples)
-	f.samples = layerwiseSamples
 	return c
 }
 
 // layerwiseSamples is how many samples are run unless told otherwise.
 const layerwiseSamples = 4
 
-func (e *env) benchLayerwise(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, cfg analysis.Config) (*layerwiseReport, error) {
+func (e *Host) benchLayerwise(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, cfg analysis.Config) (*layerwiseReport, error) {
 	t, err := e.openTimed(file, d, 1, cfg.Threads)
 	if err != nil {
 		return nil, err
@@ -133,7 +131,7 @@ func (e *env) benchLayerwise(ctx context.Context, o bench.Options, file string, 
 	if err := t.bounds(ctx, o, found, r); err != nil {
 		return nil, err
 	}
-	r.PeakRSS = peakRSS()
+	r.PeakRSS = e.PeakMemory()
 	return r, nil
 }
 
@@ -160,9 +158,9 @@ func (t *timed) bounds(ctx context.Context, o bench.Options, found *analysis.Rep
 	return err
 }
 
-func (e *env) printLayerwise(r *layerwiseReport, threads int) error {
+func (e *Host) printLayerwise(r *layerwiseReport, threads int) error {
 	e.printMachine(r.Machine, threads)
-	w := table(e.stdout)
+	w := table(e.Stdout)
 	fmt.Fprintln(w, "\tper sample\tleast\tmost\tGOPS\tshare of peak\t\t")
 	for _, x := range r.Results {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%.1f %%\t%s\t\n", x.Name, duration(x.Seconds), duration(x.Min), duration(x.Max), x.GOPS, 100*x.ShareOfPeak, quietness(x.Timing))
@@ -170,7 +168,7 @@ func (e *env) printLayerwise(r *layerwiseReport, threads int) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(e.stdout, `
+	_, err := fmt.Fprintf(e.Stdout, `
 %d operators, %d samples: %.2f forwards per sample by time [%.2f to %.2f], %.2f by multiply-accumulates
 least by multiply-accumulates: %.2f (suffix), %.2f (descendants); by time of nodes: %.2f, %.2f
 the whole graph for every operator: %.0f; PPQ: %.0f; peak memory %.0f MB

@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"context"
@@ -39,8 +39,8 @@ type calibrationResult struct {
 	Observe float64 `json:"observe_seconds"`
 }
 
-func newBenchCalibration(e *env) *cobra.Command {
-	var f flags
+func newBenchCalibration(e *Host) *cobra.Command {
+	f := e.Flags()
 	var o bench.Options
 	c := &cobra.Command{
 		Use:   "calibration MODEL|PLAN --data D",
@@ -59,35 +59,33 @@ What is done once, such as packing weights, is not in it: all but the forward ar
 and the difference counts. Samples are run --threads at a time.`,
 		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.check(); err != nil {
+			if err := f.Check(); err != nil {
 				return err
 			}
 			if o, err = benchOptions(o); err != nil {
 				return err
 			}
-			r, err := e.benchCalibration(c.Context(), o, args[0], f.dataOptions(), f.workers())
+			r, err := e.benchCalibration(c.Context(), o, args[0], f.Data(), f.Workers())
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if f.JSON() {
 				return e.printJSON(r)
 			}
-			return e.printCalibration(r, f.workers())
+			return e.printCalibration(r, f.Workers())
 		},
 	}
-	f.addData(c)
-	f.addRun(c)
-	f.addJSON(c)
+	f.AddData(c, benchSamples)
+	f.AddRun(c)
+	f.AddJSON(c)
 	addRounds(c, &o, 7, 100*time.Millisecond)
-	c.Flags().Lookup("samples").DefValue = fmt.Sprint(benchSamples)
-	f.samples = benchSamples
 	return c
 }
 
 // benchSamples is how many samples are run unless told otherwise.
 const benchSamples = 16
 
-func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, threads int) (*calibrationReport, error) {
+func (e *Host) benchCalibration(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, threads int) (*calibrationReport, error) {
 	t, err := e.openTimed(file, d, 1, threads)
 	if err != nil {
 		return nil, err
@@ -162,13 +160,13 @@ func (e *env) benchCalibration(ctx context.Context, o bench.Options, file string
 		}
 		r.Results = append(r.Results, x)
 	}
-	r.PeakRSS = peakRSS()
+	r.PeakRSS = e.PeakMemory()
 	return r, nil
 }
 
-func (e *env) printCalibration(r *calibrationReport, threads int) error {
+func (e *Host) printCalibration(r *calibrationReport, threads int) error {
 	e.printMachine(r.Machine, threads)
-	w := table(e.stdout)
+	w := table(e.Stdout)
 	fmt.Fprintln(w, "pass\tper sample\tover forward\tleast\tmost\tadded\tof peak\t\t")
 	for _, x := range r.Results {
 		fmt.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%s\t%.0f %%\t%s\t\n", x.Name, duration(x.Seconds), x.OverForward.Median, x.OverForward.Min, x.OverForward.Max,
@@ -177,6 +175,6 @@ func (e *env) printCalibration(r *calibrationReport, threads int) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(e.stdout, "\n%d samples, peak memory %.0f MB\n", r.Samples, float64(r.PeakRSS)/(1<<20))
+	_, err := fmt.Fprintf(e.Stdout, "\n%d samples, peak memory %.0f MB\n", r.Samples, float64(r.PeakRSS)/(1<<20))
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"context"
@@ -54,8 +54,8 @@ type benchGenerateReport struct {
 	PeakRSS int64 `json:"peak_rss_bytes"`
 }
 
-func newBenchGenerate(e *env) *cobra.Command {
-	var f flags
+func newBenchGenerate(e *Host) *cobra.Command {
+	f := e.Flags()
 	var o benchGenerateOptions
 	c := &cobra.Command{
 		Use:   "generate CHECKPOINT",
@@ -73,32 +73,32 @@ On a GPU (--backend cuda) the peaks are the device's, measured once before: read
 bench checkpoint writes models to measure.`,
 		Args: exactly(1, "one checkpoint"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.check(); err != nil {
+			if err := f.Check(); err != nil {
 				return err
 			}
 			if o.Options, err = benchOptions(o.Options); err != nil {
 				return err
 			}
 			if o.prompt < 1 {
-				return usagef("--prompt %d: at least one token", o.prompt)
+				return qwb.Usagef("--prompt %d: at least one token", o.prompt)
 			}
-			o.file, o.threads = args[0], f.workers()
+			o.file, o.threads = args[0], f.Workers()
 			r, err := e.benchGenerate(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if f.JSON() {
 				return e.printJSON(r)
 			}
 			return e.printBenchGenerate(r)
 		},
 	}
-	f.addRun(c)
-	f.addJSON(c)
+	f.AddRun(c)
+	f.AddJSON(c)
 	c.Flags().IntVar(&o.weights.Group, "group-size", 0, "quantize float weights in groups of so many; 0: run them as they are stored")
 	c.Flags().IntVar(&o.weights.Bits, "bits", 8, "of the codes that --group-size makes: 8 or 4")
 	c.Flags().IntVar(&o.prompt, "prompt", 128, "tokens of the prompt")
-	c.Flags().StringVar(&o.backend, "backend", "cpu", "what runs the model: "+floatBackends)
+	c.Flags().StringVar(&o.backend, "backend", "cpu", "what runs the model: "+e.Floats)
 	addRounds(c, &o.Options, 7, 300*time.Millisecond)
 	return c
 }
@@ -106,13 +106,13 @@ bench checkpoint writes models to measure.`,
 // decodeSpan is how many positions a text has before the next one is begun: the time of a token includes attention to half as many.
 const decodeSpan = 64
 
-func (e *env) benchGenerate(ctx context.Context, o benchGenerateOptions) (*benchGenerateReport, error) {
+func (e *Host) benchGenerate(ctx context.Context, o benchGenerateOptions) (*benchGenerateReport, error) {
 	m, err := qwb.OpenCheckpoint(o.file)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = m.Close() }()
-	device, err := e.project(o.file, "").OpenDevice(o.backend)
+	device, err := e.Project(o.file, "").OpenDevice(o.backend)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (e *env) benchGenerate(ctx context.Context, o benchGenerateOptions) (*bench
 		return nil, fmt.Errorf("bench: %s: %w", o.file, err)
 	}
 	r.Prefill.GOPS = work / r.Prefill.Seconds / 1e9
-	r.PeakRSS = peakRSS()
+	r.PeakRSS = e.PeakMemory()
 	return r, nil
 }
 
@@ -241,11 +241,11 @@ func prefillTokens(engine *decode.Engine, n int) bench.Work {
 	}
 }
 
-func (e *env) printBenchGenerate(r *benchGenerateReport) error {
+func (e *Host) printBenchGenerate(r *benchGenerateReport) error {
 	e.printMachine(r.Machine, r.Threads)
 	d, p := &r.Decode, &r.Prefill
-	fmt.Fprintf(e.stdout, "%s: %.1f million parameters, %.1f MB of weights a token, %s\n\n", r.Model, float64(r.Parameters)/1e6, float64(r.TokenBytes)/1e6, r.Backend)
-	w := table(e.stdout)
+	fmt.Fprintf(e.Stdout, "%s: %.1f million parameters, %.1f MB of weights a token, %s\n\n", r.Model, float64(r.Parameters)/1e6, float64(r.TokenBytes)/1e6, r.Backend)
+	w := table(e.Stdout)
 	fmt.Fprintln(w, "\ttokens/s\tspeed\tof\tshare\tleast\tmost\tbest\t\t")
 	fmt.Fprintf(w, "decode\t%.1f\t%.1f GB/s\t%.1f GB/s\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%s\t\n", d.TokensPerSecond, d.GBps, d.ReadGBps, 100*d.Share.Median,
 		100*d.Share.Min, 100*d.Share.Max, 100*d.BestShare, quietness(d.Timing))

@@ -1,8 +1,10 @@
-package main
+package cmd
 
 import (
 	"fmt"
 	"io"
+
+	"qwb"
 
 	"github.com/spf13/cobra"
 
@@ -10,9 +12,9 @@ import (
 	"qwb/internal/file"
 )
 
-func newBenchCheckpoint(e *env) *cobra.Command {
-	var f flags
-	var shape string
+func newBenchCheckpoint() *cobra.Command {
+	var shape, out string
+	var seed uint64
 	var group int
 	c := &cobra.Command{
 		Use:   "checkpoint --shape NAME -o FILE",
@@ -22,14 +24,14 @@ llama2.c, 1.1B is TinyLlama. With --group-size 0 it is version 0, float32, else 
 group size and seed give the same bytes. It needs little memory, whatever the shape.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.out == "" {
-				return usagef("bench checkpoint: say where to with -o")
+			if out == "" {
+				return qwb.Usagef("bench checkpoint: say where to with -o")
 			}
 			config, err := bench.CheckpointShape(shape)
 			if err != nil {
-				return usagef("--shape: %w", err)
+				return qwb.Usagef("--shape: %w", err)
 			}
-			if err := file.Replace(f.out, func(w io.Writer) error { return bench.WriteCheckpoint(w, config, group, f.seed) }); err != nil {
+			if err := file.Replace(out, func(w io.Writer) error { return bench.WriteCheckpoint(w, config, group, seed) }); err != nil {
 				return fmt.Errorf("bench checkpoint: %w", err)
 			}
 			return nil
@@ -37,7 +39,7 @@ group size and seed give the same bytes. It needs little memory, whatever the sh
 	}
 	c.Flags().StringVar(&shape, "shape", "110M", "15M, 110M or 1.1B")
 	c.Flags().IntVar(&group, "group-size", 64, "neighbours that share a scale; 0: float32")
-	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of the weights")
-	f.addOut(c, "file to write")
+	c.Flags().Uint64Var(&seed, "seed", 0, "seed of the weights")
+	c.Flags().StringVarP(&out, "output", "o", "", "file to write")
 	return c
 }

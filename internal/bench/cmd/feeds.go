@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // feeds makes one batch of inputs for t: the first samples of the data, repeated where there are too few, or made-up ones.
-func (e *env) feeds(t *timed, d qwb.DataOptions, batch int) (map[string]*tensor.Tensor, error) {
+func (e *Host) feeds(t *timed, d qwb.DataOptions, batch int) (map[string]*tensor.Tensor, error) {
 	set, err := e.benchData(t, d, batch)
 	if err != nil {
 		return nil, err
@@ -38,12 +38,12 @@ func (e *env) feeds(t *timed, d qwb.DataOptions, batch int) (map[string]*tensor.
 }
 
 // benchData opens the data given, else n made-up samples, about which there is nothing to warn of.
-func (e *env) benchData(t *timed, d qwb.DataOptions, n int) (*data.Set, error) {
+func (e *Host) benchData(t *timed, d qwb.DataOptions, n int) (*data.Set, error) {
 	if len(d.Paths) > 0 {
 		if t.plan != nil {
 			d.Stored = &t.plan.Plan.Preprocess
 		}
-		set, _, err := e.project("", "").OpenData(t.Graph, d.Of(t.Model))
+		set, _, err := e.Project("", "").OpenData(t.Graph, d.Of(t.Model))
 		return set, err
 	}
 	spec := data.SpecOf(t.Graph)

@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 // rooflineSpan is how long each loop is measured in a round: with three rounds all of them take less than half a second.
 const rooflineSpan = 5 * time.Millisecond
 
-// roofline measures what the machine can do at most with so many threads.
-func roofline(ctx context.Context, threads int) (analysis.Roofline, error) {
+// Roofline measures what the machine can do at most with so many threads.
+func Roofline(ctx context.Context, threads int) (analysis.Roofline, error) {
 	o, err := benchOptions(bench.Options{Rounds: 3, Span: rooflineSpan})
 	if err != nil {
 		return analysis.Roofline{}, err

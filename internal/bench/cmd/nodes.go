@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"context"
@@ -81,7 +81,7 @@ func (t *timed) watch(ctx context.Context, o bench.Options, mode string, beside 
 }
 
 // benchNodes times the steps of the first mode.
-func (e *env) benchNodes(ctx context.Context, t *timed, o modelOptions) (*nodesReport, error) {
+func (e *Host) benchNodes(ctx context.Context, t *timed, o modelOptions) (*nodesReport, error) {
 	roof, err := measureReads(ctx, bench.Options{Clock: o.Clock, Rounds: min(o.Rounds, 5), Span: min(o.Span, 30*time.Millisecond)}, o.threads)
 	if err != nil {
 		return nil, err
@@ -117,13 +117,13 @@ func (e *env) benchNodes(ctx context.Context, t *timed, o modelOptions) (*nodesR
 	return r, nil
 }
 
-func (e *env) printNodes(r *nodesReport) error {
-	fmt.Fprintf(e.stdout, "\n%s per node: peak %.1f GOPS; read bandwidth", r.NodesMode, r.PeakGOPS)
+func (e *Host) printNodes(r *nodesReport) error {
+	fmt.Fprintf(e.Stdout, "\n%s per node: peak %.1f GOPS; read bandwidth", r.NodesMode, r.PeakGOPS)
 	for _, b := range r.Read {
-		fmt.Fprintf(e.stdout, " %.1f GB/s (%s)", b.GBps, size(b.Bytes))
+		fmt.Fprintf(e.Stdout, " %.1f GB/s (%s)", b.GBps, size(b.Bytes))
 	}
-	fmt.Fprintf(e.stdout, "; a run with steps measured takes %s %s\n\n", duration(r.NodesTime.Seconds), quietness(r.NodesTime))
-	w := table(e.stdout)
+	fmt.Fprintf(e.Stdout, "; a run with steps measured takes %s %s\n\n", duration(r.NodesTime.Seconds), quietness(r.NodesTime))
+	w := table(e.Stdout)
 	fmt.Fprintln(w, "time\tshare\tMACs\tGOPS\tGB/s\tbound\tof roofline\t  operator\t")
 	for _, n := range r.Nodes {
 		op := n.Op

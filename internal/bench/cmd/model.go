@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"bufio"
@@ -67,10 +67,11 @@ type modeRatio struct {
 	bench.Ratio
 }
 
-func newBenchModel(e *env) *cobra.Command {
-	var f flags
+func newBenchModel(e *Host) *cobra.Command {
+	f := e.Flags()
 	var o modelOptions
 	var paced bool
+	var mode string
 	c := &cobra.Command{
 		Use:   "model MODEL|PLAN",
 		Short: "Time the forward of a model, in float, simulated INT8 and INT8, as a whole and per node",
@@ -90,25 +91,28 @@ the device's own events. --backend ptx interprets the GPU's kernels; its times m
 timed in turn.`,
 		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.check(); err != nil {
+			if err := f.Check(); err != nil {
 				return err
+			}
+			if o.batch < 0 {
+				return qwb.Usagef("--batch %d: not negative", o.batch)
 			}
 			if o.Options, err = benchOptions(o.Options); err != nil {
 				return err
 			}
-			o.file, o.batch, o.threads, o.data = args[0], max(f.batch, 1), f.workers(), f.dataOptions()
-			if o.modes, err = parseModes(f.mode, o.file); err != nil {
+			o.file, o.batch, o.threads, o.data = args[0], max(o.batch, 1), f.Workers(), f.Data()
+			if o.modes, err = parseModes(mode, o.file); err != nil {
 				return err
 			}
-			if o.backend != defaultBackend().Name && !slices.Contains(o.modes, "int8") {
-				return usagef("--backend is what runs --mode int8")
+			if o.backend != e.defaultBackend() && !slices.Contains(o.modes, "int8") {
+				return qwb.Usagef("--backend is what runs --mode int8")
 			}
 			if o.perNode && o.modes[0] == "int8" {
-				return usagef("--per-node times a graph: the first mode cannot be int8")
+				return qwb.Usagef("--per-node times a graph: the first mode cannot be int8")
 			}
 			if paced {
 				if o.perNode || len(o.modes) > 1 {
-					return usagef("--paced takes one mode and no --per-node")
+					return qwb.Usagef("--paced takes one mode and no --per-node")
 				}
 				return e.benchPaced(c.Context(), o, c.InOrStdin())
 			}
@@ -116,18 +120,18 @@ timed in turn.`,
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if f.JSON() {
 				return e.printJSON(r)
 			}
 			return e.printModel(r, o.threads)
 		},
 	}
-	f.addData(c)
-	f.addRun(c)
-	f.addJSON(c)
-	c.Flags().IntVar(&f.batch, "batch", 1, "samples in one forward")
-	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, sim (simulated INT8) or int8 (integer kernels), which need a plan; or several with commas")
-	c.Flags().StringVar(&o.backend, "backend", defaultBackend().Name, "what runs the integers, next to the CPU: "+backends())
+	f.AddData(c, 0)
+	f.AddRun(c)
+	f.AddJSON(c)
+	c.Flags().IntVar(&o.batch, "batch", 1, "samples in one forward")
+	c.Flags().StringVar(&mode, "mode", "fp32", "fp32, sim (simulated INT8) or int8 (integer kernels), which need a plan; or several with commas")
+	c.Flags().StringVar(&o.backend, "backend", e.defaultBackend(), "what runs the integers, next to the CPU: "+strings.Join(e.backends(), ", "))
 	c.Flags().BoolVar(&o.perNode, "per-node", false, "time every node, next to its roofline")
 	c.Flags().BoolVar(&paced, "paced", false, "one sample per line of standard input")
 	addRounds(c, &o.Options, 7, 200*time.Millisecond)
@@ -140,11 +144,11 @@ func parseModes(arg, file string) ([]string, error) {
 	for i, m := range modes {
 		switch {
 		case !slices.Contains([]string{"fp32", "sim", "int8"}, m):
-			return nil, usagef("--mode %s: one of fp32, sim, int8", m)
+			return nil, qwb.Usagef("--mode %s: one of fp32, sim, int8", m)
 		case m != "fp32" && !strings.HasSuffix(file, qwb.PlanSuffix):
-			return nil, usagef("--mode %s needs a plan; calibrate %s first", m, file)
+			return nil, qwb.Usagef("--mode %s needs a plan; calibrate %s first", m, file)
 		case slices.Contains(modes[:i], m):
-			return nil, usagef("--mode %s: %s is named twice", arg, m)
+			return nil, qwb.Usagef("--mode %s: %s is named twice", arg, m)
 		}
 	}
 	return modes, nil
@@ -160,15 +164,15 @@ type timed struct {
 }
 
 // openTimed loads a model, or a plan and its model, with one batch of inputs.
-func (e *env) openTimed(file string, d qwb.DataOptions, batch, threads int) (*timed, error) {
+func (e *Host) openTimed(file string, d qwb.DataOptions, batch, threads int) (*timed, error) {
 	t := timed{threads: threads}
 	var err error
 	if strings.HasSuffix(file, qwb.PlanSuffix) {
-		if t.plan, _, err = e.project("", file).OpenPlan(); err != nil {
+		if t.plan, _, err = e.Project("", file).OpenPlan(); err != nil {
 			return nil, err
 		}
 		t.Model = t.plan.Model
-	} else if t.Model, _, err = e.project(file, "").OpenNormal(); err != nil {
+	} else if t.Model, _, err = e.Project(file, "").OpenNormal(); err != nil {
 		return nil, err
 	}
 	if batch > 1 {
@@ -237,17 +241,17 @@ func (c *contender) close() {
 }
 
 // contenders lists what a mode is timed on: integers on the CPU, and on another backend if one is asked for.
-func (t *timed) contenders(mode, backend string) (list []contender, err error) {
+func (t *timed) contenders(e *Host, mode, backend string) (list []contender, err error) {
 	if mode != "int8" {
 		w, r, err := t.work(mode, nil)
 		return []contender{{mode: mode, name: mode, work: w, runner: r}}, err
 	}
-	names := []string{defaultBackend().Name}
+	names := []string{e.defaultBackend()}
 	if backend != names[0] {
 		names = append(names, backend)
 	}
 	for i, name := range names {
-		b, err := backendNamed(name)
+		b, err := e.Backend(name)
 		if err != nil {
 			return list, err
 		}
@@ -297,7 +301,7 @@ func (t *timed) macs() (total float64) {
 }
 
 // benchModel times the modes, and the peak, in the same rounds.
-func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, error) {
+func (e *Host) benchModel(ctx context.Context, o modelOptions) (*modelReport, error) {
 	t, err := e.openTimed(o.file, o.data, o.batch, o.threads)
 	if err != nil {
 		return nil, err
@@ -313,7 +317,7 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 	var works []bench.Work
 	var runner *exec.Runner
 	for _, m := range o.modes {
-		list, err := t.contenders(m, o.backend)
+		list, err := t.contenders(e, m, o.backend)
 		all = append(all, list...)
 		if err != nil {
 			return nil, err
@@ -362,18 +366,18 @@ func (e *env) benchModel(ctx context.Context, o modelOptions) (*modelReport, err
 			return nil, err
 		}
 	}
-	r.PeakRSS = peakRSS()
+	r.PeakRSS = e.PeakMemory()
 	return r, nil
 }
 
 // benchPaced answers every line of in with one sample.
-func (e *env) benchPaced(ctx context.Context, o modelOptions, in io.Reader) error {
+func (e *Host) benchPaced(ctx context.Context, o modelOptions, in io.Reader) error {
 	t, err := e.openTimed(o.file, o.data, o.batch, o.threads)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
-	all, err := t.contenders(o.modes[0], o.backend)
+	all, err := t.contenders(e, o.modes[0], o.backend)
 	for i := range all {
 		defer all[i].close()
 	}
@@ -384,7 +388,7 @@ func (e *env) benchPaced(ctx context.Context, o modelOptions, in io.Reader) erro
 	if err != nil {
 		return fmt.Errorf("bench: %s: %w", t.Path, err)
 	}
-	out := json.NewEncoder(raw(e.stdout))
+	out := json.NewEncoder(e.Raw)
 	if err := out.Encode(map[string]any{"ready": true}); err != nil {
 		return err
 	}
@@ -401,9 +405,9 @@ func (e *env) benchPaced(ctx context.Context, o modelOptions, in io.Reader) erro
 	return lines.Err()
 }
 
-func (e *env) printModel(r *modelReport, threads int) error {
+func (e *Host) printModel(r *modelReport, threads int) error {
 	e.printMachine(r.Machine, threads)
-	w := table(e.stdout)
+	w := table(e.Stdout)
 	fmt.Fprintln(w, "mode\tbatch\ttime\tleast\tmost\tGOPS\tshare of peak\t\t")
 	for _, x := range r.Results {
 		share := fmt.Sprintf("%.1f %%", 100*x.ShareOfPeak)
@@ -418,12 +422,12 @@ func (e *env) printModel(r *modelReport, threads int) error {
 	}
 	for _, x := range r.Results {
 		if d := x.deviceResult; d != nil {
-			fmt.Fprintf(e.stdout, "\n%s: %s samples per second on %s; %s and %s without the way of inputs and outputs; %d of %d steps on the host\n",
+			fmt.Fprintf(e.Stdout, "\n%s: %s samples per second on %s; %s and %s without the way of inputs and outputs; %d of %d steps on the host\n",
 				x.Mode, perSecond(d.PerSecond), d.Device, duration(d.DeviceSeconds), perSecond(d.DeviceRate), d.OnHost, d.Steps)
 		}
 	}
 	for _, x := range r.Ratios {
-		fmt.Fprintf(e.stdout, "\n%s takes %.3f of %s [%.3f to %.3f]\n", x.Mode, x.Median, x.Over, x.Min, x.Max)
+		fmt.Fprintf(e.Stdout, "\n%s takes %.3f of %s [%.3f to %.3f]\n", x.Mode, x.Median, x.Over, x.Min, x.Max)
 	}
 	if r.nodesReport != nil {
 		return e.printNodes(r.nodesReport)

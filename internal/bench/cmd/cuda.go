@@ -1,4 +1,4 @@
-package main
+package cmd
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,6 @@ import (
 	"qwb/graph/tensor"
 	"qwb/internal/bench"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/emulate"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
@@ -84,8 +84,8 @@ type cudaFailed struct {
 	Error string `json:"error"`
 }
 
-func newBenchCUDA(e *env) *cobra.Command {
-	var f flags
+func newBenchCUDA(e *Host) *cobra.Command {
+	f := e.Flags()
 	var o cudaOptions
 	var only string
 	c := &cobra.Command{
@@ -100,24 +100,24 @@ the host's memory and back.
 --backend ptx interprets the same kernels without a GPU, on tiny shapes: it shows that everything runs, and its times say nothing.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.check(); err != nil {
+			if err := f.Check(); err != nil {
 				return err
 			}
 			if o.only, err = regexp.Compile(only); err != nil {
-				return usagef("--only: %w", err)
+				return qwb.Usagef("--only: %w", err)
 			}
 			if o.rounds < 1 || o.span <= 0 || len(o.batches) == 0 || slices.Min(o.batches) < 1 {
-				return usagef("--rounds %d --span %v --batches %v: all have to be above zero", o.rounds, o.span, o.batches)
+				return qwb.Usagef("--rounds %d --span %v --batches %v: all have to be above zero", o.rounds, o.span, o.batches)
 			}
 			if _, err := qmath.ProfileNamed(o.profile); err != nil {
 				return qwb.UsageError{Err: err}
 			}
-			o.threads, o.seed = f.workers(), f.seed
+			o.threads = f.Workers()
 			r, err := e.benchCUDA(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if f.JSON() {
 				err = e.printJSON(r)
 			} else {
 				err = e.printCUDA(r)
@@ -128,50 +128,31 @@ the host's memory and back.
 			return err
 		},
 	}
-	f.addRun(c)
-	f.addJSON(c)
+	f.AddRun(c)
+	f.AddJSON(c)
 	c.Flags().StringVar(&o.backend, "backend", "cuda", "cuda, or ptx: interpreted, without a GPU")
 	c.Flags().StringVar(&only, "only", "", "regular expression: only cases whose name it finds")
 	c.Flags().BoolVar(&o.tune, "tune", false, "take the fastest tile of each product that measuring finds, instead of the one that is chosen by default")
 	c.Flags().BoolVar(&o.whole, "networks", false, "time networks instead of kernels")
 	c.Flags().IntSliceVar(&o.batches, "batches", []int{1, 32, 256}, "samples in one forward of a network")
-	c.Flags().StringVar(&o.profile, "profile", "trt", "arithmetic profile of networks: "+profiles())
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the weights of networks")
+	c.Flags().StringVar(&o.profile, "profile", "trt", "arithmetic profile of networks: "+strings.Join(profiles(), ", "))
+	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the weights of networks")
 	c.Flags().IntVar(&o.rounds, "rounds", 9, "how often everything is measured")
 	c.Flags().DurationVar(&o.span, "span", 10*time.Millisecond, "the least that each measurement takes in a round, by repetition")
 	return c
 }
 
-// openDevice opens the GPU, or the interpreter in its place.
-func openDevice(backend string) (*cuda.Device, error) {
-	switch backend {
-	case "cuda":
-		d, err := cuda.Open()
-		if err != nil {
-			return nil, fmt.Errorf("backend cuda: %w", err)
-		}
-		return d, nil
-	case "ptx":
-		d, err := cuda.OpenOn(emulate.Open(80, emulate.Fast), 0)
-		if err != nil {
-			return nil, err
-		}
-		d.Emulated = true
-		return d, nil
-	}
-	return nil, usagef("unknown backend %q: one of cuda, ptx", backend)
-}
-
 // cudaBench is a device that is measured. A kernel that fails takes the device with it, and the next one gets a new one.
 type cudaBench struct {
 	cudaOptions
+	find   func(backend string) (*cuda.Device, error)
 	device *cuda.Device
 	stream *cuda.Stream
 	report *cudaReport
 }
 
 func (b *cudaBench) open() error {
-	d, err := openDevice(b.backend)
+	d, err := b.find(b.backend)
 	if err != nil {
 		return err
 	}
@@ -208,8 +189,8 @@ func (b *cudaBench) failed(name string, err error) bool {
 	return true
 }
 
-func (e *env) benchCUDA(ctx context.Context, o cudaOptions) (r *cudaReport, err error) {
-	b := &cudaBench{cudaOptions: o, report: &cudaReport{Machine: thisMachine(), Results: []cudaResult{}, Failed: []cudaFailed{}}}
+func (e *Host) benchCUDA(ctx context.Context, o cudaOptions) (r *cudaReport, err error) {
+	b := &cudaBench{cudaOptions: o, find: e.OpenDevice, report: &cudaReport{Machine: thisMachine(), Results: []cudaResult{}, Failed: []cudaFailed{}}}
 	if err := b.open(); err != nil {
 		return nil, err
 	}
@@ -225,7 +206,7 @@ func (e *env) benchCUDA(ctx context.Context, o cudaOptions) (r *cudaReport, err 
 		return nil, err
 	}
 	if len(r.Results)+len(r.Failed) == 0 {
-		return nil, usagef("--only %q: no case of that name", o.only)
+		return nil, qwb.Usagef("--only %q: no case of that name", o.only)
 	}
 	if b.device == nil {
 		return r, nil
@@ -247,7 +228,7 @@ func (e *env) benchCUDA(ctx context.Context, o cudaOptions) (r *cudaReport, err 
 }
 
 // kernels times kernels.
-func (b *cudaBench) kernels(ctx context.Context, e *env) error {
+func (b *cudaBench) kernels(ctx context.Context, e *Host) error {
 	cases := slices.DeleteFunc(bench.DeviceCases(), func(c bench.DeviceCase) bool {
 		return b.device.Emulated != c.Small || !b.only.MatchString(c.Name())
 	})
@@ -416,16 +397,16 @@ func batchOf(p *lower.Program, batch int) (map[string]*tensor.Tensor, error) {
 	return feeds, nil
 }
 
-func (e *env) printCUDA(r *cudaReport) error {
+func (e *Host) printCUDA(r *cudaReport) error {
 	d := r.Device
-	fmt.Fprintf(e.stdout, "%s, compute capability %d.%d, %d multiprocessors, %.1f GiB\n", d.Name, d.Arch/10, d.Arch%10, d.Multiprocessors, float64(d.Memory)/(1<<30))
+	fmt.Fprintf(e.Stdout, "%s, compute capability %d.%d, %d multiprocessors, %.1f GiB\n", d.Name, d.Arch/10, d.Arch%10, d.Multiprocessors, float64(d.Memory)/(1<<30))
 	if d.Emulated {
-		fmt.Fprintln(e.stdout, "interpreted: times and shares say nothing about a GPU")
+		fmt.Fprintln(e.Stdout, "interpreted: times and shares say nothing about a GPU")
 	}
 	p := r.Peaks
-	fmt.Fprintf(e.stdout, "peaks: mma %.1f, wgmma %.1f, dp4a %.1f TOPS; FMA %.1f TFLOPS; copy %.0f, read %.0f, write %.0f GB/s\n\n", p.MMA/1e12, p.WGMMA/1e12, p.DP4A/1e12,
+	fmt.Fprintf(e.Stdout, "peaks: mma %.1f, wgmma %.1f, dp4a %.1f TOPS; FMA %.1f TFLOPS; copy %.0f, read %.0f, write %.0f GB/s\n\n", p.MMA/1e12, p.WGMMA/1e12, p.DP4A/1e12,
 		p.FMA/1e12, p.Copy/1e9, p.Read/1e9, p.Write/1e9)
-	w := table(e.stdout)
+	w := table(e.Stdout)
 	fmt.Fprintln(w, "case\ttime\tGOPS\tGB/s\tshare of peak\tpeak\timages/s\tend to end\t")
 	for _, x := range r.Results {
 		images, end := "", ""
@@ -439,11 +420,11 @@ func (e *env) printCUDA(r *cudaReport) error {
 	}
 	for _, x := range r.Results {
 		for _, why := range x.HostReason {
-			fmt.Fprintf(e.stdout, "%s: on the host: %s\n", x.Name, why)
+			fmt.Fprintf(e.Stdout, "%s: on the host: %s\n", x.Name, why)
 		}
 	}
 	for _, x := range r.Failed {
-		fmt.Fprintf(e.stdout, "%s: not measured: %s\n", x.Name, x.Error)
+		fmt.Fprintf(e.Stdout, "%s: not measured: %s\n", x.Name, x.Error)
 	}
 	return nil
 }

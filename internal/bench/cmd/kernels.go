@@ -1,10 +1,12 @@
-package main
+package cmd
 
 import (
 	"context"
 	"fmt"
 	"regexp"
 	"time"
+
+	"qwb"
 
 	"github.com/spf13/cobra"
 
@@ -19,10 +21,11 @@ type kernelsReport struct {
 	Results []benchResult `json:"results"`
 }
 
-func newBenchKernels(e *env) *cobra.Command {
-	var f flags
+func newBenchKernels(e *Host) *cobra.Command {
+	f := e.Flags()
 	var o bench.Options
 	var only string
+	var threads int
 	c := &cobra.Command{
 		Use:   "kernels",
 		Short: "Time every kernel row that runs on this processor, on the shapes of networks",
@@ -32,35 +35,35 @@ multiply-add loop, or of reading a buffer as large as what the kernel moves, mea
 rows are left out where they would take seconds. Elementwise rows run on one thread.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
+			if threads < 0 {
+				return qwb.Usagef("--threads %d: not negative", threads)
 			}
 			which, err := regexp.Compile(only)
 			if err != nil {
-				return usagef("--only: %w", err)
+				return qwb.Usagef("--only: %w", err)
 			}
 			if o, err = benchOptions(o); err != nil {
 				return err
 			}
-			r, err := e.benchKernels(c.Context(), o, which, max(f.threads, 1))
+			r, err := e.benchKernels(c.Context(), o, which, max(threads, 1))
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if f.JSON() {
 				return e.printJSON(r)
 			}
-			return e.printKernels(r, max(f.threads, 1))
+			return e.printKernels(r, max(threads, 1))
 		},
 	}
-	c.Flags().IntVar(&f.threads, "threads", 1, "number of threads")
+	c.Flags().IntVar(&threads, "threads", 1, "number of threads")
 	c.Flags().StringVar(&only, "only", "", "regular expression: only cases and rows whose name it finds")
-	f.addJSON(c)
+	f.AddJSON(c)
 	addRounds(c, &o, 5, 30*time.Millisecond)
 	return c
 }
 
 // benchKernels times the cases and rows whose name, together, which finds.
-func (e *env) benchKernels(ctx context.Context, o bench.Options, which *regexp.Regexp, threads int) (*kernelsReport, error) {
+func (e *Host) benchKernels(ctx context.Context, o bench.Options, which *regexp.Regexp, threads int) (*kernelsReport, error) {
 	cases := bench.Kernels()
 	set, finish := e.progress("kernels", len(cases))
 	defer finish()
@@ -74,7 +77,7 @@ func (e *env) benchKernels(ctx context.Context, o bench.Options, which *regexp.R
 		set(i + 1)
 	}
 	if len(r.Results) == 0 {
-		return nil, usagef("--only %q: no case and row of that name", which)
+		return nil, qwb.Usagef("--only %q: no case and row of that name", which)
 	}
 	return r, nil
 }
@@ -122,9 +125,9 @@ func kernelPeak(f cpu.Features, k bench.Kernel, threads int) (bench.Work, float6
 	return w, bytes * k.Speed(1) * 1e9 / k.Bytes, name
 }
 
-func (e *env) printKernels(r *kernelsReport, threads int) error {
+func (e *Host) printKernels(r *kernelsReport, threads int) error {
 	e.printMachine(r.Machine, threads)
-	w := table(e.stdout)
+	w := table(e.Stdout)
 	fmt.Fprintln(w, "case\t\trow\ttime\tspeed\t\tshare of peak\tpeak\t\t")
 	last := ""
 	for _, x := range r.Results {
