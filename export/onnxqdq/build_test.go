@@ -180,11 +180,13 @@ output y
 // What QuantizeLinear would not compute as the simulation does is refused, with the place.
 func TestRefusals(t *testing.T) {
 	for want, edit := range map[string]func(c *tqc.Config){
-		`rounding up: QuantizeLinear rounds half to even`:                    func(c *tqc.Config) { c.Rounding = qmath.Up },
-		`range 0 to 127: QuantizeLinear clips u8 to 0 and 255`:               func(c *tqc.Config) { c.QMax = 127 },
-		`policy "symmetric per-tensor floating power-of-2" has no Q/DQ form`: func(c *tqc.Config) { c.Policy = tqc.Floating | tqc.Symmetric | tqc.PowerOf2 | tqc.PerTensor },
-		`17 bits from 0 to 65536 have no ONNX integer type`:                  func(c *tqc.Config) { c.Bits, c.QMax = 17, 65536 },
-		`range 0 to 4095: QuantizeLinear clips u16 to 0 and 65535`:           func(c *tqc.Config) { c.Bits, c.QMax = 12, 4095 },
+		`rounding up: QuantizeLinear rounds half to even`:      func(c *tqc.Config) { c.Rounding = qmath.Up },
+		`range 0 to 127: QuantizeLinear clips u8 to 0 and 255`: func(c *tqc.Config) { c.QMax = 127 },
+		`policy "symmetric per-tensor floating power-of-2" has no Q/DQ form`: func(c *tqc.Config) {
+			c.Policy, c.Format = tqc.Floating|tqc.Symmetric|tqc.PowerOf2|tqc.PerTensor, qmath.FormatOf(qmath.FloatE4M3)
+		},
+		`17 bits from 0 to 65536 have no ONNX integer type`:        func(c *tqc.Config) { c.Bits, c.QMax = 17, 65536 },
+		`range 0 to 4095: QuantizeLinear clips u16 to 0 and 65535`: func(c *tqc.Config) { c.Bits, c.QMax = 12, 4095 },
 	} {
 		g := graphtest.Parse(t, "input x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(1)\ny: f32[1,2,2,2] = Conv(x, w) \"conv\"\noutput y")
 		tg := findTarget(t, "onnxruntime")
