@@ -135,7 +135,7 @@ type dequantize struct {
 	x qmath.Grid
 }
 
-func (l *layer) deriveDequantize() (operation, error) {
+func (l *layer) deriveDequantize(*lower.Dequantize) (operation, error) {
 	if err := l.sole(1); err != nil {
 		return nil, err
 	}

@@ -30,43 +30,34 @@ type operation interface {
 	exact(c *computer, in []*tensor.Tensor) ([]*exact, error)
 }
 
-// derive returns a step's operation: one case for each type of operation of package lower.
+// derive returns a step's operation by the row of its type.
 func (l *layer) derive() (operation, error) {
-	switch op := l.step.Op.(type) {
-	case *lower.Linear:
-		return l.deriveLinear(op)
-	case *lower.Sum:
-		return l.deriveSum(op)
-	case *lower.Product:
-		return l.deriveProduct(op)
-	case *lower.Requantize:
-		return l.deriveRequantize(op)
-	case *lower.Clamp:
-		return l.deriveClamp(op)
-	case *lower.Quantize:
-		return l.deriveQuantize(op)
-	case *lower.Dequantize:
-		return l.deriveDequantize()
-	case *lower.Concat:
-		return l.deriveConcat(op)
-	case *lower.Select:
-		return l.deriveSelect(op)
-	case *lower.Average:
-		return l.deriveAverage(op)
-	case *lower.Softmax:
-		return l.deriveSoftmax(op)
-	case *lower.Table:
-		return l.deriveTable(op)
-	case *lower.MaxPool:
-		return l.deriveMaxPool(op)
-	case *lower.Move:
-		return l.deriveMove(op)
-	case *lower.Island:
-		return l.deriveIsland(op)
-	case *lower.Simulated:
-		return l.deriveSimulated(op)
+	for _, row := range derivations {
+		if o, ok, err := row(l); ok {
+			return o, err
+		}
 	}
 	return nil, fmt.Errorf("steps of type %T are not known", l.step.Op)
+}
+
+// derivations are the types of operations of package lower. Each returns false for steps of other types.
+var derivations = []func(l *layer) (operation, bool, error){
+	of((*layer).deriveLinear), of((*layer).deriveSum), of((*layer).deriveProduct), of((*layer).deriveRequantize), of((*layer).deriveClamp),
+	of((*layer).deriveQuantize), of((*layer).deriveDequantize), of((*layer).deriveConcat), of((*layer).deriveSelect), of((*layer).deriveAverage),
+	of((*layer).deriveSoftmax), of((*layer).deriveTable), of((*layer).deriveMaxPool), of((*layer).deriveMove), of((*layer).deriveIsland),
+	of((*layer).deriveSimulated),
+}
+
+// of makes a row of a method for one type of operation.
+func of[T any](derive func(l *layer, op T) (operation, error)) func(*layer) (operation, bool, error) {
+	return func(l *layer) (operation, bool, error) {
+		op, ok := l.step.Op.(T)
+		if !ok {
+			return nil, false, nil
+		}
+		o, err := derive(l, op)
+		return o, true, err
+	}
 }
 
 // layerOf reads which nodes a step is for.

@@ -46,6 +46,16 @@ func (w *writer) mapped(s *lower.Step, c core, err error) error {
 	return w.kernels.need("map", c.name, w.typ(x), w.typ(y))
 }
 
+func (w *writer) requantize(s *lower.Step, op *lower.Requantize) error {
+	core, err := w.rescale(&op.Rescale, 0, 0)
+	return w.mapped(s, core, err)
+}
+
+func (w *writer) clamp(s *lower.Step, op *lower.Clamp) error {
+	core, err := w.rescale(nil, op.Lo, op.Hi)
+	return w.mapped(s, core, err)
+}
+
 func (w *writer) table(s *lower.Step, op *lower.Table) error {
 	x, y := s.Inputs[0], s.Outputs[0]
 	if op.Lines != nil {
@@ -77,7 +87,7 @@ func (w *writer) quantizeAll(q qmath.Quantizer, x *value, y lower.TensorID) erro
 	return w.kernels.need("quantize_all", name, w.typ(y))
 }
 
-func (w *writer) dequantize(s *lower.Step) error {
+func (w *writer) dequantize(s *lower.Step, _ *lower.Dequantize) error {
 	x, y := s.Inputs[0], s.Outputs[0]
 	w.line("static const struct grid grid = %s;", w.grid(w.p.Tensors[x].Encoding.Grid()))
 	w.call("dequantize_%s(&grid, %s, %d, %s)", w.typ(x), w.use(w.read(x)), w.count(x), w.use(w.write(y)))

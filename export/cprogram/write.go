@@ -115,43 +115,32 @@ func (w *writer) program() error {
 	return nil
 }
 
-// emit writes one step: one case for each type of operation.
+// emit writes one step by the row of its type.
 func (w *writer) emit(s *lower.Step) error {
-	switch op := s.Op.(type) {
-	case *lower.Linear:
-		return w.linear(s, op)
-	case *lower.Sum:
-		return w.sum(s, op)
-	case *lower.Product:
-		return w.product(s, op)
-	case *lower.Select:
-		return w.choose(s, op)
-	case *lower.Concat:
-		return w.concat(s, op)
-	case *lower.Requantize:
-		core, err := w.rescale(&op.Rescale, 0, 0)
-		return w.mapped(s, core, err)
-	case *lower.Clamp:
-		core, err := w.rescale(nil, op.Lo, op.Hi)
-		return w.mapped(s, core, err)
-	case *lower.Table:
-		return w.table(s, op)
-	case *lower.Quantize:
-		return w.quantize(s, op)
-	case *lower.Dequantize:
-		return w.dequantize(s)
-	case *lower.Softmax:
-		return w.softmax(s, op)
-	case *lower.MaxPool:
-		return w.maxPool(s, op)
-	case *lower.Average:
-		return w.average(s, op)
-	case *lower.Move:
-		return w.move(s, op)
-	case *lower.Island:
-		return w.island(s, op)
+	for _, row := range forms {
+		if ok, err := row(w, s); ok {
+			return err
+		}
 	}
-	return fmt.Errorf("%T has no form in C", s.Op)
+	return fmt.Errorf("%s has no form in C", s.Op.Name())
+}
+
+// forms are the types of operations that have a form in C. Each returns false for steps of other types.
+var forms = []func(w *writer, s *lower.Step) (bool, error){
+	of((*writer).linear), of((*writer).sum), of((*writer).product), of((*writer).choose), of((*writer).concat), of((*writer).requantize),
+	of((*writer).clamp), of((*writer).table), of((*writer).quantize), of((*writer).dequantize), of((*writer).softmax), of((*writer).maxPool),
+	of((*writer).average), of((*writer).move), of((*writer).island),
+}
+
+// of makes a row of a method for one type of operation.
+func of[T lower.Op](f func(w *writer, s *lower.Step, op T) error) func(*writer, *lower.Step) (bool, error) {
+	return func(w *writer, s *lower.Step) (bool, error) {
+		op, ok := s.Op.(T)
+		if !ok {
+			return false, nil
+		}
+		return true, f(w, s, op)
+	}
 }
 
 // needed says which steps the outputs depend on. Inputs that only say a shape do not count: shapes are known.

@@ -3,6 +3,9 @@ package vectors
 import (
 	"fmt"
 	"math"
+	"reflect"
+	"strings"
+	"unicode"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -45,52 +48,112 @@ type LinearOutput struct {
 	RealHi *float32 `json:"real_hi,omitempty"`
 }
 
-// describe returns the kind of a step, its parameters and its arrays: one case for each type of operation.
-func describe(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (kind string, parameters any, arrays []named, err error) {
-	switch op := s.Op.(type) {
-	case *lower.Linear:
-		l, a, err := linear(p, s, op, in)
-		return "linear", l, a, err
-	case *lower.Sum:
-		return "sum", op.Sum, nil, nil
-	case *lower.Product:
-		return "product", op.Product, nil, nil
-	case *lower.Select:
-		return "select", op, nil, nil
-	case *lower.Concat:
-		return "concat", op, nil, nil
-	case *lower.Requantize:
-		return "requantize", op.Rescale, nil, nil
-	case *lower.Clamp:
-		return "clamp", op, nil, nil
-	case *lower.Table:
-		arrays = []named{{"table", op.Codes}}
-		if op.Lines != nil {
-			arrays = append(arrays, named{"lines", &tensor.Tensor{DType: tensor.Int16, Shape: []int{len(op.Lines)}, Data: op.Lines[:]}})
-		}
-		return "table", map[string]string{"function": op.Function}, arrays, nil
-	case *lower.Quantize:
-		return "quantize", op.Quantizer, nil, nil
-	case *lower.Dequantize:
-		return "dequantize", p.Tensors[s.Inputs[0]].Encoding, nil, nil
-	case *lower.Softmax:
-		m, err := op.For(p.Profile, in[0].Shape[op.Axis])
-		return "softmax", map[string]any{"axis": op.Axis, "arithmetic": m}, nil, err
-	case *lower.MaxPool:
-		geo, err := poolWindow(p, s, in[0], op.Global)
-		return "max_pool", map[string]any{"lowest": op.Lowest, "global": op.Global, "window": geo}, nil, err
-	case *lower.Average:
-		return average(p, s, op, in[0])
-	case *lower.Move:
-		n := op.Graph.Node(op.Graph.Nodes()[0])
-		return "move", map[string]string{"node": graph.Format(op.Graph)}, constants(op.Graph, n), nil
-	case *lower.Island:
-		return "island", map[string]string{"graph": graph.Format(op.Graph)}, nil, nil
-	}
-	return "", nil, nil, fmt.Errorf("%T has no description", s.Op)
+// described is what program.json says of a step besides its tensors.
+type described struct {
+	kind       string
+	parameters any
+	arrays     []named
 }
 
-func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tensor) (*Linear, []named, error) {
+// describe returns the description of a step with inputs of known shapes: that of its row in own, else its plain data.
+func describe(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (described, error) {
+	for _, row := range own {
+		if d, ok, err := row(p, s, in); ok {
+			return d, err
+		}
+	}
+	return plain(s.Op), nil
+}
+
+// own are the types of operations whose data alone do not say enough: those that take shapes or attributes from their node, and those
+// with arrays. Each returns false for steps of other types.
+var own = []func(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (described, bool, error){
+	of(linear), of(table), of(dequantize), of(softmax), of(maxPool), of(average), of(move), of(island), of(simulated),
+}
+
+// of makes a row of a function for one type of operation.
+func of[T lower.Op](f func(p *lower.Program, s *lower.Step, op T, in []*tensor.Tensor) (described, error)) func(*lower.Program, *lower.Step, []*tensor.Tensor) (described, bool, error) {
+	return func(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (described, bool, error) {
+		op, ok := s.Op.(T)
+		if !ok {
+			return described{}, false, nil
+		}
+		d, err := f(p, s, op, in)
+		return d, true, err
+	}
+}
+
+// plain describes an operation by its type's name and its exported fields. Tensors among them are arrays; of a type with one field
+// that is no array, the parameters are that field's.
+func plain(op lower.Op) described {
+	v := reflect.ValueOf(op).Elem()
+	d := described{kind: snake(v.Type().Name()), parameters: op}
+	fields, last := map[string]any{}, ""
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if t, ok := v.Field(i).Interface().(*tensor.Tensor); ok {
+			d.arrays = append(d.arrays, named{snake(f.Name), t})
+			continue
+		}
+		fields[f.Name], last = v.Field(i).Interface(), f.Name
+	}
+	switch {
+	case len(fields) == 1:
+		d.parameters = fields[last]
+	case d.arrays != nil:
+		d.parameters = fields
+	}
+	return d
+}
+
+// snake is MaxPool as max_pool.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if i > 0 && unicode.IsUpper(r) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+func table(_ *lower.Program, _ *lower.Step, op *lower.Table, _ []*tensor.Tensor) (described, error) {
+	arrays := []named{{"table", op.Codes}}
+	if op.Lines != nil {
+		arrays = append(arrays, named{"lines", &tensor.Tensor{DType: tensor.Int16, Shape: []int{len(op.Lines)}, Data: op.Lines[:]}})
+	}
+	return described{"table", map[string]string{"function": op.Function}, arrays}, nil
+}
+
+func dequantize(p *lower.Program, s *lower.Step, _ *lower.Dequantize, _ []*tensor.Tensor) (described, error) {
+	return described{kind: "dequantize", parameters: p.Tensors[s.Inputs[0]].Encoding}, nil
+}
+
+func softmax(p *lower.Program, _ *lower.Step, op *lower.Softmax, in []*tensor.Tensor) (described, error) {
+	m, err := op.For(p.Profile, in[0].Shape[op.Axis])
+	return described{kind: "softmax", parameters: map[string]any{"axis": op.Axis, "arithmetic": m}}, err
+}
+
+func maxPool(p *lower.Program, s *lower.Step, op *lower.MaxPool, in []*tensor.Tensor) (described, error) {
+	geo, err := poolWindow(p, s, in[0], op.Global)
+	return described{kind: "max_pool", parameters: map[string]any{"lowest": op.Lowest, "global": op.Global, "window": geo}}, err
+}
+
+func move(_ *lower.Program, _ *lower.Step, op *lower.Move, _ []*tensor.Tensor) (described, error) {
+	n := op.Graph.Node(op.Graph.Nodes()[0])
+	return described{"move", map[string]string{"node": graph.Format(op.Graph)}, constants(op.Graph, n)}, nil
+}
+
+func island(_ *lower.Program, _ *lower.Step, op *lower.Island, _ []*tensor.Tensor) (described, error) {
+	return described{kind: "island", parameters: map[string]string{"graph": graph.Format(op.Graph)}}, nil
+}
+
+func simulated(_ *lower.Program, _ *lower.Step, op *lower.Simulated, _ []*tensor.Tensor) (described, error) {
+	return described{}, fmt.Errorf("it has no integer form: %s", op.Why)
+}
+
+func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tensor) (described, error) {
 	n := p.Graph.Node(s.Node)
 	l := &Linear{InputZeroPoint: p.Tensors[s.Inputs[0]].Encoding.ZeroPoint, Residual: op.Residual, Wide: op.Wide}
 	if op.Kind == "Gemm" {
@@ -108,7 +171,7 @@ func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tens
 		case "Conv":
 			var err error
 			if l.Window, err = geometry(n, graph.Static(in[0].Shape...), graph.Static(w.Codes.Shape...)); err != nil {
-				return nil, nil, err
+				return described{}, err
 			}
 		}
 	} else {
@@ -136,7 +199,7 @@ func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tens
 		arrays = append(arrays, multipliers(p.Profile, op.Scales[k].Multipliers, k)...)
 		l.Outputs = append(l.Outputs, o)
 	}
-	return l, arrays, nil
+	return described{"linear", l, arrays}, nil
 }
 
 // multipliers are the factors by channel of output k.
@@ -157,7 +220,8 @@ func multipliers(p qmath.Profile, list []qmath.Multiplier, k int) []named {
 }
 
 // average describes a mean with the arithmetic for every number of positions that windows have.
-func average(p *lower.Program, s *lower.Step, op *lower.Average, x *tensor.Tensor) (string, any, []named, error) {
+func average(p *lower.Program, s *lower.Step, op *lower.Average, in []*tensor.Tensor) (described, error) {
+	x := in[0]
 	d := map[string]any{"axes": op.Axes, "keep": op.Keep, "empty": op.Empty(), "arithmetic": op.ByCount}
 	if op.Axes != nil {
 		count := 1
@@ -166,11 +230,11 @@ func average(p *lower.Program, s *lower.Step, op *lower.Average, x *tensor.Tenso
 		}
 		way, err := op.For(p.Profile, count)
 		d["arithmetic"] = []*qmath.Average{way}
-		return "average", d, nil, err
+		return described{kind: "average", parameters: d}, err
 	}
 	geo, err := poolWindow(p, s, x, false)
 	d["window"], d["count_include_pad"] = geo, p.Graph.Node(s.Node).AttrInt("count_include_pad", 0) != 0
-	return "average", d, nil, err
+	return described{kind: "average", parameters: d}, err
 }
 
 func poolWindow(p *lower.Program, s *lower.Step, x *tensor.Tensor, global bool) (*graph.Geometry, error) {

@@ -106,12 +106,12 @@ func (w *writer) step(s *lower.Step, in, out []*tensor.Tensor) error {
 			}
 		}
 	}
-	var arrays []named
-	var err error
-	if d.Kind, d.Parameters, arrays, err = describe(w.p, s, in); err != nil {
+	says, err := describe(w.p, s, in)
+	if err != nil {
 		return fmt.Errorf("vectors: step %d (%s): %w", s.ID, d.Op, err)
 	}
-	for _, a := range arrays {
+	d.Kind, d.Parameters = says.kind, says.parameters
+	for _, a := range says.arrays {
 		if d.Arrays[a.name], err = w.array(fmt.Sprintf("steps/%d/%s", d.ID, a.name), a.tensor); err != nil {
 			return err
 		}
