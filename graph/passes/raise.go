@@ -13,7 +13,7 @@ import (
 // The range of opsets RaiseOpset converts between.
 const (
 	MinOpset = 7
-	MaxOpset = 21
+	MaxOpset = 25
 )
 
 // RaiseOpset converts g, and the bodies in it, from the version of ai.onnx it imports to a later one, to at most. Operators whose meaning

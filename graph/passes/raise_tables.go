@@ -1,6 +1,6 @@
 package passes
 
-// What changed between opsets, by the version that brought the change. Every version of every operator of ai.onnx from 8 to 21
+// What changed between opsets, by the version that brought the change. Every version of every operator of ai.onnx from 8 to 25
 // stands in one of the three tables; a test compares them with the history of ONNX.
 
 // compatible lists operators whose new version means the same for every node of the version before: more types, more
@@ -27,6 +27,17 @@ var compatible = map[int64]string{
 	20: "ConstantOfShape IsInf IsNaN ReduceMax ReduceMin",
 	21: "Cast CastLike Constant ConstantOfShape DequantizeLinear Flatten Identity If Loop Pad QLinearMatMul QuantizeLinear Reshape " +
 		"Scan Shape Size Squeeze Transpose Unsqueeze",
+	// Of 22, AveragePool and MaxPool say that windows which would begin in the padding behind do not count, as all engines had it.
+	22: "Acos Acosh Asin Asinh Atan Atanh AveragePool Bernoulli Conv ConvTranspose Cos Cosh DeformConv Det Dropout Elu EyeLike GRU " +
+		"GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample HardSigmoid HardSwish InstanceNormalization LSTM LpNormalization LpPool " +
+		"MaxPool MaxRoiPool MaxUnpool Mish Multinomial NegativeLogLikelihoodLoss RNN RandomNormal RandomNormalLike RandomUniform " +
+		"RandomUniformLike RoiAlign Round Selu Sin Sinh Softplus Softsign Tan ThresholdedRelu",
+	23: "Cast CastLike Constant ConstantOfShape DequantizeLinear Flatten Identity If Loop Pad QuantizeLinear Reshape Scan Shape Size Squeeze " +
+		"Transpose Unsqueeze",
+	24: "Attention Cast CastLike Constant ConstantOfShape DequantizeLinear Flatten Identity If Loop Pad QuantizeLinear Reshape Scan Shape " +
+		"Size SplitToSequence Squeeze TopK Transpose Unsqueeze",
+	25: "Attention Cast CastLike Constant ConstantOfShape DequantizeLinear Flatten Identity If Loop Pad QuantizeLinear Reshape Scan Shape " +
+		"Size Squeeze Transpose Unsqueeze",
 }
 
 // conversions rewrite what a new version says differently.

@@ -158,52 +158,11 @@ func (q *grid) dequantize(codes []int32, shape []int) *tensor.Tensor {
 	return out
 }
 
-// integers returns the elements of a tensor of integers, row-major.
+// integers returns the codes of a constant, row-major.
 func integers(t *tensor.Tensor) ([]int32, error) {
-	t = t.ToRowMajor()
-	switch t.DType {
-	case tensor.Int4, tensor.Uint4, tensor.Int2, tensor.Uint2:
-		return unpack(t), nil
-	}
-	switch d := t.Data.(type) {
-	case []int8:
-		return widen(d), nil
-	case []uint8:
-		if t.DType == tensor.Uint8 {
-			return widen(d), nil
-		}
-	case []int16:
-		return widen(d), nil
-	case []uint16:
-		if t.DType == tensor.Uint16 {
-			return widen(d), nil
-		}
-	case []int32:
-		return d, nil
+	_, known := limits[t.DType]
+	if codes := t.ToRowMajor().Integers(); known && codes != nil {
+		return codes, nil
 	}
 	return nil, fmt.Errorf("no integers of a quantized tensor in %s", t.Type())
-}
-
-func widen[T int8 | uint8 | int16 | uint16](s []T) []int32 {
-	out := make([]int32, len(s))
-	for i, v := range s {
-		out[i] = int32(v)
-	}
-	return out
-}
-
-// unpack returns integers of 4 and 2 bits, of which the first lies in the low bits of a byte.
-func unpack(t *tensor.Tensor) []int32 {
-	bits := t.DType.Bits()
-	data := tensor.Of[uint8](t)
-	signed := limits[t.DType][0] < 0
-	out := make([]int32, t.Len())
-	for i := range out {
-		u := int32(data[i*bits/8]) >> (i * bits % 8) & (1<<bits - 1)
-		if signed && u >= 1<<(bits-1) {
-			u -= 1 << bits
-		}
-		out[i] = u
-	}
-	return out
 }
