@@ -18,6 +18,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 )
 
 // unequal is a network with ReLU6, a depthwise convolution and a residual, whose channels are of very different ranges.
@@ -77,7 +78,7 @@ func placeUnequal(t *testing.T, n int) *Project {
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100+i), 1, 3, 8, 8)))
 		store.Write(fmt.Sprintf("m/%02d.npy", i), b.Bytes())
 	}
-	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: program.Backends(), Formats: all.Formats()}}
+	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
 }
 
 // Equalization per tensor lowers the error on held-out samples, and its plan verifies, exports, is undone and done again; threads change no

@@ -13,6 +13,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/internal/demo"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 )
 
 // A network is calibrated on pictures, its error is measured, the operator that suffers most goes back to float, and the result is
@@ -38,7 +39,7 @@ func Example() {
 	}
 
 	p := &qwb.Project{Model: "glyphs.onnx", Plan: "glyphs.plan.json", Store: store,
-		Catalog: qwb.Catalog{Version: "1.0", Backends: program.Backends(), Formats: all.Formats()}}
+		Catalog: qwb.Catalog{Version: "1.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
 	c, _, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: "onnxruntime", Data: qwb.DataOptions{Paths: []string{"pictures"}}})
 	if err != nil {
 		log.Fatal(err)

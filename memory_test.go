@@ -15,6 +15,7 @@ import (
 	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/tqc"
 )
 
@@ -33,7 +34,7 @@ func place(t *testing.T, store *Memory, name string, seed int) *Project {
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100*seed+i), 1, 3, 8, 8)))
 		store.Write(fmt.Sprintf("%s/%02d.npy", name, i), b.Bytes())
 	}
-	return &Project{Model: name + ".onnx", Plan: name + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: program.Backends(), Formats: all.Formats()}}
+	return &Project{Model: name + ".onnx", Plan: name + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
 }
 
 // work calibrates a project, sends an operator to float, verifies and exports it as ONNX and C.

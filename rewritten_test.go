@@ -19,6 +19,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/target"
 )
@@ -31,7 +32,7 @@ func placeClipped(t *testing.T, store *Memory) *Project {
 	var b bytes.Buffer
 	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, text)}).Write(&b))
 	store.Write("m.onnx", b.Bytes())
-	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: program.Backends(), Formats: all.Formats()}}
+	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
 }
 
 // step multiplies the channels of conv1 by factors from 1/2 to 2.

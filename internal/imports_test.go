@@ -40,9 +40,12 @@ var layers = []string{
 	"quantizer quantizer/qdq",
 	"quantizer/lower",
 	"quantizer/lower/lowertest",
+	"quantizer/program/steps",
 	"quantizer/program",
+	"quantizer/program/cpu quantizer/program/gpu",
 	"calib/data/...",
 	"calib",
+	"internal/programtest",
 	"analysis export calib/tune/round",
 	"export/language/weights analysis/language",
 	"export/language/weights/weightstest",
@@ -96,6 +99,7 @@ var thirdParty = map[string][]string{
 	"quantizer":          {"github.com/goccy/go-yaml"},
 
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
+	"internal/programtest":      {"github.com/stretchr/testify"},
 
 	"export/language/weights/weightstest": {"github.com/stretchr/testify"},
 }

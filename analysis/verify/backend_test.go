@@ -8,6 +8,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph/tensor"
+	"qwb/internal/programtest"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
@@ -99,7 +100,7 @@ func TestABackendsWholeRunIsHeld(t *testing.T) {
 // The backends of this build compute the reference's integers.
 func TestBackendsHold(t *testing.T) {
 	for name, text := range lowertest.Networks {
-		for _, b := range program.Available()[1:] {
+		for _, b := range programtest.Available()[1:] {
 			l, err := compile(t, text, "onnxruntime", "ort")
 			require.NoError(t, err)
 			v := l.verify(t, b)

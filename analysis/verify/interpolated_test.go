@@ -6,10 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis/verify"
+	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
-	"qwb/quantizer/program"
 	"qwb/quantizer/target"
 )
 
@@ -43,7 +43,7 @@ func TestFunctionsOfInt16Hold(t *testing.T) {
 		_, op := step[*lower.Table](t, l, nil)
 		require.Equal(t, byLines, op.Lines != nil, profile)
 		require.Equal(t, 1<<16, op.Codes.Len())
-		for _, b := range program.Available() {
+		for _, b := range programtest.Available() {
 			v := l.verify(t, b)
 			require.True(t, v.Holds(), "%s: %+v", profile, v.First)
 			require.Positive(t, v.IntegersCompared)

@@ -11,6 +11,7 @@ import (
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -103,7 +104,7 @@ func TestPartial(t *testing.T) {
 				require.ErrorContains(t, err, c.node)
 				l.p, err = lower.CompilePartial(l.g, l.set, &tg, pr)
 				require.NoError(t, err)
-				for _, b := range []program.Backend{program.Reference, program.CPU} {
+				for _, b := range []program.Backend{program.Reference, cpu.Backend} {
 					v := l.verify(t, b)
 					require.Empty(t, v.Static.Faults, lower.Format(l.p))
 					require.Zero(t, v.IntegersDifferent, "%+v\n%s", v.First, lower.Format(l.p))
@@ -198,7 +199,7 @@ func TestNothing(t *testing.T) {
 	require.NoError(t, err)
 	l.p, err = lower.Compile(l.g, l.set, &tg, pr)
 	require.NoError(t, err)
-	v := l.verify(t, program.CPU)
+	v := l.verify(t, cpu.Backend)
 	require.Equal(t, analysis.VerdictNothing, v.Verdict)
 	require.False(t, v.Holds())
 	require.Zero(t, v.IntegersCompared)
@@ -213,7 +214,7 @@ output y
 	widened(t, l, "only")
 	l.p, err = lower.CompilePartial(l.g, l.set, &tg, pr)
 	require.NoError(t, err)
-	v = l.verify(t, program.CPU)
+	v = l.verify(t, cpu.Backend)
 	require.Len(t, v.Simulated, 1)
 	require.Equal(t, analysis.VerdictNothing, v.Verdict)
 }

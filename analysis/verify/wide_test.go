@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis/verify"
+	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -36,7 +37,7 @@ output z
 		l := &lowered{g, set, p, feeds}
 		s, op := step[*lower.Linear](t, l, nil)
 		require.True(t, op.Wide)
-		for _, b := range program.Available() {
+		for _, b := range programtest.Available() {
 			v := l.verify(t, b)
 			require.True(t, v.Holds(), "%s: %+v", pr.Name, v.First)
 		}

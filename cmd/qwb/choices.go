@@ -13,7 +13,6 @@ import (
 	"qwb/observers"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
-	"qwb/quantizer/program"
 	"qwb/quantizer/target"
 )
 
@@ -39,7 +38,7 @@ func choices() map[string][]string {
 	for _, m := range tune.Methods {
 		names["method"] = append(names["method"], m.Name)
 	}
-	for _, b := range program.Backends() {
+	for _, b := range offered() {
 		names["backend"] = append(names["backend"], b.Name)
 	}
 	for _, f := range all.Formats() {

@@ -15,7 +15,6 @@ import (
 	"qwb/export"
 	"qwb/export/all"
 	"qwb/internal/kind"
-	"qwb/quantizer/program"
 )
 
 func newExport(e *env) *cobra.Command {
@@ -89,8 +88,8 @@ compared with the checkpoint and run before it gets its name.
 
 // checkPlanFlags validates what concerns plans and does not need one.
 func checkPlanFlags(o qwb.ExportOptions, formats []export.Format) error {
-	if _, err := program.BackendNamed(o.Backend); err != nil {
-		return qwb.UsageError{Err: err}
+	if _, err := knownBackend(o.Backend); err != nil {
+		return err
 	}
 	f, err := export.ForPlatform(formats, o.Platform, o.Format)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"qwb/export/all"
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/emulate"
-	"qwb/quantizer/program"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
 )
@@ -18,7 +17,7 @@ import (
 // sends them.
 func (e *env) project(model, plan string) *qwb.Project {
 	return &qwb.Project{Model: model, Plan: plan, Events: events{e}, Catalog: qwb.Catalog{
-		Version: version, Backends: program.Backends(), Formats: all.Formats(), OpenDevice: openDevice, Now: time.Now, PeakMemory: peakRSS, Settled: debug.FreeOSMemory,
+		Version: version, Backends: offered(), Formats: all.Formats(), OpenDevice: openDevice, Now: time.Now, PeakMemory: peakRSS, Settled: debug.FreeOSMemory,
 	}}
 }
 

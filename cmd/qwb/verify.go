@@ -1,14 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"qwb"
 	"qwb/kernels/qmath"
-	"qwb/quantizer/program"
 	"qwb/reports"
 )
 
@@ -84,53 +82,10 @@ The outcome is written into the plan. Exit code 3 says that something differs, o
 	return c
 }
 
-// defaultBackend is the one behind the reference: the CPU's kernels.
-func defaultBackend() program.Backend {
-	list := program.Backends()
-	return list[min(1, len(list)-1)]
-}
-
-func backends() string {
-	var names []string
-	for _, b := range program.Backends() {
-		names = append(names, b.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
 func profiles() string {
 	var names []string
 	for _, p := range qmath.Profiles() {
 		names = append(names, p.Name)
 	}
 	return strings.Join(names, ", ")
-}
-
-// backendNamed finds a backend. One that exists but not here is a failure, another name a wrong argument.
-func backendNamed(name string) (program.Backend, error) {
-	b, err := knownBackend(name)
-	if err != nil {
-		return b, err
-	}
-	return b, present(b)
-}
-
-// knownBackend finds a backend, which need not be here.
-func knownBackend(name string) (program.Backend, error) {
-	b, err := program.BackendNamed(name)
-	if err != nil {
-		return b, qwb.UsageError{Err: err}
-	}
-	return b, nil
-}
-
-// present says why a backend is not here.
-func present(b program.Backend) error {
-	if b.Missing == nil {
-		return nil
-	}
-	if err := b.Missing(); err != nil {
-		return fmt.Errorf("backend %s: %w", b.Name, err)
-	}
-	return nil
 }

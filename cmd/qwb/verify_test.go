@@ -10,7 +10,7 @@ import (
 
 	"qwb/graph/onnx"
 	"qwb/quantizer/plan"
-	"qwb/quantizer/program"
+	"qwb/quantizer/program/gpu"
 )
 
 // planVerification reads what a plan says about its verification.
@@ -54,7 +54,7 @@ func TestVerifyUnderEveryProfileThatFits(t *testing.T) {
 	}
 	fails(t, exitUsage, "no-such", "verify", "--profile", "no-such")
 	fails(t, exitUsage, "no-such", "verify", "--backend", "no-such")
-	if program.CUDA.Missing() != nil {
+	if gpu.CUDA.Missing() != nil {
 		r := fails(t, exitFailed, "cuda", "verify", "--backend", "cuda")
 		require.Len(t, strings.Split(strings.TrimSpace(r.stderr), "\n"), 1, "one line says why")
 	}

@@ -21,11 +21,11 @@ func newVersion(e *env) *cobra.Command {
 		Args:  exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
-				Version  string `json:"version"`
-				Revision string `json:"revision"`
-				Go       string `json:"go"`
-				Platform string `json:"platform"`
-				CUDA     gpu    `json:"cuda"`
+				Version  string   `json:"version"`
+				Revision string   `json:"revision"`
+				Go       string   `json:"go"`
+				Platform string   `json:"platform"`
+				CUDA     gpuFound `json:"cuda"`
 			}{version, revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, findGPU()}
 			if f.json {
 				return e.printJSON(v)
@@ -50,8 +50,8 @@ func revision() string {
 	return "unknown"
 }
 
-// gpu is what --backend cuda would run on, or why it would not.
-type gpu struct {
+// gpuFound is what --backend cuda would run on, or why it would not.
+type gpuFound struct {
 	Available         bool   `json:"available"`
 	Reason            string `json:"reason,omitempty"`
 	Device            string `json:"device,omitempty"`
@@ -62,18 +62,18 @@ type gpu struct {
 	found cuda.Found
 }
 
-func (g gpu) String() string {
+func (g gpuFound) String() string {
 	if !g.Available {
 		return "not available: " + g.Reason
 	}
 	return g.found.String()
 }
 
-func findGPU() gpu {
+func findGPU() gpuFound {
 	f, err := cuda.Find()
 	if err != nil {
-		return gpu{Reason: err.Error()}
+		return gpuFound{Reason: err.Error()}
 	}
-	return gpu{Available: true, Device: f.Name, ComputeCapability: f.ComputeCapability(), MemoryBytes: f.Memory, Driver: f.Driver(),
+	return gpuFound{Available: true, Device: f.Name, ComputeCapability: f.ComputeCapability(), MemoryBytes: f.Memory, Driver: f.Driver(),
 		found: f}
 }

@@ -14,12 +14,13 @@ import (
 
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
-	"qwb/kernels/cpu"
+	hardware "qwb/kernels/cpu"
 	"qwb/kernels/kerneltest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 )
 
 // number reads an environment variable.
@@ -67,11 +68,11 @@ func TestRandomPrograms(t *testing.T) {
 		programs = 4
 	}
 	first, samples, inputs := number("QWB_RANDOM_FIRST", 0), number("QWB_RANDOM_SAMPLES", 0), number("QWB_RANDOM_INPUTS", 3)
-	tables := kerneltest.IntegerTables(cpu.Detect())
+	tables := kerneltest.IntegerTables(hardware.Detect())
 	delete(tables, "saturating") // it has sums of its own
 	var list []program.Backend
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		list = append(list, program.CPUWith(tables[name]))
+		list = append(list, cpu.With(tables[name]))
 	}
 	made, onCPU, inC := 0, 0, 0
 	under := map[string]int{}

@@ -20,7 +20,7 @@ func one(t *tensor.Tensor, err error) ([]*tensor.Tensor, error) {
 func output(p *lower.Program, s *lower.Step, k int) *lower.Tensor { return &p.Tensors[s.Outputs[k]] }
 
 // mapped is a kernel that applies f to every code.
-func mapped(p *lower.Program, s *lower.Step, f func(q int32) int32) kernel {
+func mapped(p *lower.Program, s *lower.Step, f func(q int32) int32) Kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		codes := mapCodes(in[0], f)
@@ -52,7 +52,7 @@ func mapCodes(t *tensor.Tensor, f func(q int32) int32) []int32 {
 	return out
 }
 
-func newTable(p *lower.Program, s *lower.Step, op *lower.Table) kernel {
+func newTable(p *lower.Program, s *lower.Step, op *lower.Table) Kernel {
 	out, entries := output(p, s, 0), op.Codes.Integers()
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		codes := in[0].Integers()
@@ -63,7 +63,7 @@ func newTable(p *lower.Program, s *lower.Step, op *lower.Table) kernel {
 	}
 }
 
-func newQuantize(p *lower.Program, s *lower.Step, op *lower.Quantize) kernel {
+func newQuantize(p *lower.Program, s *lower.Step, op *lower.Quantize) Kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		x := in[0].F32()
@@ -78,7 +78,7 @@ func newQuantize(p *lower.Program, s *lower.Step, op *lower.Quantize) kernel {
 	}
 }
 
-func newDequantize(p *lower.Program, s *lower.Step) kernel {
+func newDequantize(p *lower.Program, s *lower.Step) Kernel {
 	from := p.Tensors[s.Inputs[0]].Encoding
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return []*tensor.Tensor{dequantized(in[0], from)}, nil

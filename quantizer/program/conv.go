@@ -5,6 +5,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/quantizer/program/steps"
 )
 
 // convWindow returns the window of a convolution over x.
@@ -39,7 +40,7 @@ func (l *linear) planes(in []*tensor.Tensor, add func(w *window, acc []int64, pl
 	x := centered(in[0], &l.x)
 	n, channels := in[0].Shape[0], in[0].Shape[1]
 	m, size := len(l.weights), w.outSize()
-	a := sums{acc: make([]int64, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
+	a := sums{acc: make([]int64, n*m*size), channels: m, inner: size, shape: steps.SpatialShape(n, m, geo)}
 	depth, perGroup := channels/w.group, m/w.group
 	l.par.each(n*m, func(at int) {
 		image, out := at/m, at%m
@@ -126,21 +127,6 @@ func (w *window) spread(acc []int64, plane []int32, weight int32, t int) {
 	}
 }
 
-// pairs reports whether the products of the step are added in pairs of int16 under a saturating profile: 8-bit codes with constant
-// int8 weights without zero point; not those of a depthwise convolution, which stand in different channels.
-func (l *linear) pairs() bool {
-	w := l.op.Weights
-	if w == nil || w.Codes.DType != tensor.Int8 || l.x.DType().Bits() != 8 {
-		return false
-	}
-	for _, z := range w.ZeroPoint {
-		if z != 0 {
-			return false
-		}
-	}
-	return !(l.op.Kind == "Conv" && w.Codes.Shape[1] == 1 && l.node.AttrInt("group", 1) > 1)
-}
-
 // raised is what is added to a code so that it is not negative: the kernels read unsigned bytes.
 func (l *linear) raised() int32 {
 	if l.x.DType() == tensor.Int8 {
@@ -163,7 +149,7 @@ func (l *linear) convSaturating(in []*tensor.Tensor) (sums, error) {
 	}
 	n, channels := in[0].Shape[0], in[0].Shape[1]
 	m, size := len(l.weights), w.outSize()
-	a := sums{acc: make([]int64, n*m*size), channels: m, inner: size, shape: spatialShape(n, m, geo)}
+	a := sums{acc: make([]int64, n*m*size), channels: m, inner: size, shape: steps.SpatialShape(n, m, geo)}
 	depth, perGroup, taps := channels/w.group, m/w.group, w.taps()
 	l.par.each(n*m, func(at int) {
 		image, out := at/m, at%m

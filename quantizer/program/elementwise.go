@@ -7,36 +7,11 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/program/steps"
 )
 
-// broadcastIndex lists, for every element of out, which element of a tensor of the given shape it is computed from.
-func broadcastIndex(out, shape []int) []int {
-	step := make([]int, len(out))
-	for a, size := len(shape)-1, 1; a >= 0; a-- {
-		if shape[a] != 1 {
-			step[a+len(out)-len(shape)] = size
-		}
-		size *= shape[a]
-	}
-	index := make([]int, tensor.Count(out))
-	at, pos := 0, make([]int, len(out))
-	for i := range index {
-		index[i] = at
-		for a := len(out) - 1; a >= 0; a-- {
-			pos[a]++
-			at += step[a]
-			if pos[a] < out[a] {
-				break
-			}
-			at -= pos[a] * step[a]
-			pos[a] = 0
-		}
-	}
-	return index
-}
-
 // pairwise is a kernel that computes every code from two.
-func pairwise(p *lower.Program, s *lower.Step, f func(a, b int32) int32) kernel {
+func pairwise(p *lower.Program, s *lower.Step, f func(a, b int32) int32) Kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
@@ -44,7 +19,7 @@ func pairwise(p *lower.Program, s *lower.Step, f func(a, b int32) int32) kernel 
 			return nil, err
 		}
 		a, b := in[0].Integers(), in[1].Integers()
-		ia, ib := broadcastIndex(shape, in[0].Shape), broadcastIndex(shape, in[1].Shape)
+		ia, ib := steps.BroadcastIndex(shape, in[0].Shape), steps.BroadcastIndex(shape, in[1].Shape)
 		codes := make([]int32, len(ia))
 		for i := range codes {
 			codes[i] = f(a[ia[i]], b[ib[i]])
@@ -63,7 +38,7 @@ func rescaled(t *tensor.Tensor, r *qmath.Rescale, lo, hi int32) []int32 {
 	})
 }
 
-func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) kernel {
+func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) Kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		cond, ok := in[0].Data.([]bool)
@@ -75,7 +50,7 @@ func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) kernel {
 			return nil, err
 		}
 		a, b := rescaled(in[1], op.Rescale[0], op.Lo, op.Hi), rescaled(in[2], op.Rescale[1], op.Lo, op.Hi)
-		ic, ia, ib := broadcastIndex(shape, in[0].Shape), broadcastIndex(shape, in[1].Shape), broadcastIndex(shape, in[2].Shape)
+		ic, ia, ib := steps.BroadcastIndex(shape, in[0].Shape), steps.BroadcastIndex(shape, in[1].Shape), steps.BroadcastIndex(shape, in[2].Shape)
 		codes := make([]int32, len(ic))
 		for i := range codes {
 			if cond[ic[i]] {
@@ -88,7 +63,7 @@ func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) kernel {
 	}
 }
 
-func newConcat(p *lower.Program, s *lower.Step, op *lower.Concat) kernel {
+func newConcat(p *lower.Program, s *lower.Step, op *lower.Concat) Kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		shape := append([]int(nil), in[0].Shape...)
@@ -116,7 +91,7 @@ func newConcat(p *lower.Program, s *lower.Step, op *lower.Concat) kernel {
 	}
 }
 
-func newSoftmax(p *lower.Program, s *lower.Step, op *lower.Softmax) kernel {
+func newSoftmax(p *lower.Program, s *lower.Step, op *lower.Softmax) Kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		if op.Axis >= len(in[0].Shape) {

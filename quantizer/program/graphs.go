@@ -9,7 +9,7 @@ import (
 )
 
 // newGraph is a kernel that runs a graph in the float executor: an island, or an operator that moves codes.
-func newGraph(g *graph.Graph, threads int) (kernel, error) {
+func newGraph(g *graph.Graph, threads int) (Kernel, error) {
 	session, err := exec.New(g, exec.Options{Threads: threads})
 	if err != nil {
 		return nil, err

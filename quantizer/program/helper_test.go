@@ -12,33 +12,11 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 	"qwb/quantizer/sim"
-	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
-
-// compiled lowers a configured graph and prepares the reference.
-func compiled(t testing.TB, g *graph.Graph, set *tqc.Set, platform, profile string) *program.Executor {
-	t.Helper()
-	tg, err := target.Find(platform)
-	require.NoError(t, err)
-	return compiledFor(t, g, set, tg, profile)
-}
-
-// compiledFor is compiled for a target of the test's own.
-func compiledFor(t testing.TB, g *graph.Graph, set *tqc.Set, tg *target.Target, profile string) *program.Executor {
-	t.Helper()
-	pr, err := qmath.ProfileNamed(profile)
-	require.NoError(t, err)
-	p, err := lower.Compile(g, set, tg, pr)
-	require.NoError(t, err)
-	e, err := program.New(p, program.Reference, 2)
-	require.NoError(t, err, lower.Format(p))
-	return e
-}
 
 // boundary says how a step's integers differ from what the simulation computes from the same inputs.
 type boundary struct {

@@ -9,6 +9,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/program/steps"
 )
 
 // linear executes sums of products: accumulate fills accumulators, finish makes the outputs of them.
@@ -31,7 +32,7 @@ type sums struct {
 	shape           []int // of the output
 }
 
-func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (kernel, error) {
+func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (Kernel, error) {
 	l := &linear{p: p, s: s, op: op, node: p.Graph.Node(s.Node), x: *p.Tensors[s.Inputs[0]].Encoding, par: par}
 	if w := op.Weights; w != nil {
 		l.weights = make([][]int32, w.Channels)
@@ -46,7 +47,7 @@ func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (
 	}
 	accumulate := l.matrices
 	switch {
-	case op.Kind == "Conv" && p.Profile.Saturates && l.pairs():
+	case op.Kind == "Conv" && p.Profile.Saturates && steps.Pairs(p, s, op):
 		accumulate = l.convSaturating
 	case op.Kind == "Conv":
 		accumulate = l.conv

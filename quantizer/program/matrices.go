@@ -4,33 +4,13 @@ import (
 	"fmt"
 
 	"qwb/graph/tensor"
+	"qwb/quantizer/program/steps"
 )
 
-// factor is one side of a product of matrices: a stack of them, as strides into its codes.
+// factor is one side of a product, with its codes.
 type factor struct {
-	codes      []int32
-	stack      []int // shape of the stack
-	rows, cols int
-	byRow      int // distance between rows, and
-	byCol      int // between columns
-}
-
-// factorOf reads a tensor as a stack of matrices; a vector is a row on the left and a column on the right.
-func factorOf(codes []int32, shape []int, transposed, right bool) factor {
-	f := factor{codes: codes}
-	switch len(shape) {
-	case 1:
-		if f.rows, f.cols, f.byRow, f.byCol = 1, shape[0], 0, 1; right {
-			f.rows, f.cols, f.byRow, f.byCol = shape[0], 1, 1, 0
-		}
-	default:
-		r := len(shape)
-		f.stack, f.rows, f.cols, f.byRow, f.byCol = shape[:r-2], shape[r-2], shape[r-1], shape[r-1], 1
-	}
-	if transposed {
-		f.rows, f.cols, f.byRow, f.byCol = f.cols, f.rows, f.byCol, f.byRow
-	}
-	return f
+	steps.Factor
+	codes []int32
 }
 
 // matrices accumulates a Gemm or MatMul.
@@ -64,51 +44,51 @@ func (l *linear) matrices(in []*tensor.Tensor) (sums, error) {
 		}
 		return acc
 	}
-	if l.p.Profile.Saturates && l.pairs() {
+	if l.p.Profile.Saturates && steps.Pairs(l.p, l.s, l.op) {
 		zero := l.x.ZeroPoint + l.raised()
 		for i := range left {
 			left[i] += zero
 		}
 		dot = func(x, w []int32) int64 { return saturatingDot(x, w, zero) }
 	}
-	return l.multiply(factorOf(left, in[0].Shape, transA, false), factorOf(right, rightShape, transB, true), in[0].Shape, rightShape, dot)
+	return l.multiply(factor{steps.FactorOf(in[0].Shape, transA, false), left}, factor{steps.FactorOf(rightShape, transB, true), right}, in[0].Shape, rightShape, dot)
 }
 
 // multiply multiplies stacks of matrices, with broadcasting.
 func (l *linear) multiply(a, b factor, aShape, bShape []int, dot func(x, w []int32) int64) (sums, error) {
-	if a.cols != b.rows {
+	if a.Cols != b.Rows {
 		return sums{}, fmt.Errorf("shapes %v and %v cannot be multiplied", aShape, bShape)
 	}
-	stack, err := tensor.Broadcast(a.stack, b.stack)
+	stack, err := tensor.Broadcast(a.Stack, b.Stack)
 	if err != nil {
 		return sums{}, err
 	}
-	ia, ib := broadcastIndex(stack, a.stack), broadcastIndex(stack, b.stack)
+	ia, ib := steps.BroadcastIndex(stack, a.Stack), steps.BroadcastIndex(stack, b.Stack)
 	shape := append([]int(nil), stack...)
 	if len(aShape) > 1 {
-		shape = append(shape, a.rows)
+		shape = append(shape, a.Rows)
 	}
 	if len(bShape) > 1 {
-		shape = append(shape, b.cols)
+		shape = append(shape, b.Cols)
 	}
-	out := sums{acc: make([]int64, len(ia)*a.rows*b.cols), channels: b.cols, inner: 1, shape: shape}
-	k := a.cols
+	out := sums{acc: make([]int64, len(ia)*a.Rows*b.Cols), channels: b.Cols, inner: 1, shape: shape}
+	k := a.Cols
 	for s := range ia {
-		ma, mb := a.codes[ia[s]*a.rows*a.cols:], b.codes[ib[s]*b.rows*b.cols:]
-		columns := make([][]int32, b.cols)
+		ma, mb := a.codes[ia[s]*a.Rows*a.Cols:], b.codes[ib[s]*b.Rows*b.Cols:]
+		columns := make([][]int32, b.Cols)
 		for j := range columns {
 			columns[j] = make([]int32, k)
 			for p := range k {
-				columns[j][p] = mb[p*b.byRow+j*b.byCol]
+				columns[j][p] = mb[p*b.ByRow+j*b.ByCol]
 			}
 		}
-		l.par.each(a.rows, func(i int) {
+		l.par.each(a.Rows, func(i int) {
 			row := make([]int32, k)
 			for p := range k {
-				row[p] = ma[i*a.byRow+p*a.byCol]
+				row[p] = ma[i*a.ByRow+p*a.ByCol]
 			}
 			for j, column := range columns {
-				out.acc[(s*a.rows+i)*b.cols+j] = dot(row, column)
+				out.acc[(s*a.Rows+i)*b.Cols+j] = dot(row, column)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/programtest"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 )
@@ -16,7 +17,7 @@ func TestStepsEqualTheSimulation(t *testing.T) {
 			for _, profile := range profiles {
 				t.Run(name+"/"+platform+"/"+profile, func(t *testing.T) {
 					g, set, feeds := lowertest.Configured(t, text, platform)
-					e := compiled(t, g, set, platform, profile)
+					e := programtest.Compiled(t, g, set, platform, profile)
 					hook, b := stepwise(t, e.Program(), set, 1e-3)
 					_, err := e.Run(context.Background(), feeds, hook)
 					require.NoError(t, err, lower.Format(e.Program()))

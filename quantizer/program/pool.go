@@ -7,9 +7,10 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/program/steps"
 )
 
-func newMaxPool(p *lower.Program, s *lower.Step, op *lower.MaxPool, par workers) kernel {
+func newMaxPool(p *lower.Program, s *lower.Step, op *lower.MaxPool, par workers) Kernel {
 	out, node := output(p, s, 0), p.Graph.Node(s.Node)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		x := in[0]
@@ -50,11 +51,11 @@ func newMaxPool(p *lower.Program, s *lower.Step, op *lower.MaxPool, par workers)
 				to[at] = best
 			})
 		})
-		return one(lower.Narrow(out.DType, spatialShape(x.Shape[0], x.Shape[1], geo), codes))
+		return one(lower.Narrow(out.DType, steps.SpatialShape(x.Shape[0], x.Shape[1], geo), codes))
 	}
 }
 
-func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers) kernel {
+func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers) Kernel {
 	out := output(p, s, 0)
 	if op.Axes != nil {
 		return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
@@ -102,7 +103,7 @@ func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers)
 				return nil, err
 			}
 		}
-		return one(lower.Narrow(out.DType, spatialShape(x.Shape[0], x.Shape[1], geo), codes))
+		return one(lower.Narrow(out.DType, steps.SpatialShape(x.Shape[0], x.Shape[1], geo), codes))
 	}
 }
 
@@ -154,7 +155,7 @@ func meanOver(profile qmath.Profile, op *lower.Average, t *tensor.Tensor) ([]int
 	}
 	groups := make([][]int32, tensor.Count(kept))
 	src := t.Integers()
-	for i, g := range broadcastIndex(t.Shape, kept) {
+	for i, g := range steps.BroadcastIndex(t.Shape, kept) {
 		groups[g] = append(groups[g], src[i])
 	}
 	codes := make([]int32, len(groups))

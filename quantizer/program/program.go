@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -35,26 +34,6 @@ type Engine interface {
 // declares. The tensors are valid during the call and must not be changed. Outputs that are returned take the place of the step's
 // own for all that follows; nil keeps them.
 type Hook func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error)
-
-// Backends lists all of them, the reference first.
-func Backends() []Backend { return []Backend{Reference, CPU, CUDA, PTX} }
-
-// Available lists the backends that run on this machine, the reference first.
-func Available() []Backend {
-	return slices.DeleteFunc(Backends(), func(b Backend) bool { return b.Missing != nil && b.Missing() != nil })
-}
-
-// BackendNamed returns the backend of that name.
-func BackendNamed(name string) (Backend, error) {
-	var names []string
-	for _, b := range Backends() {
-		if b.Name == name {
-			return b, nil
-		}
-		names = append(names, b.Name)
-	}
-	return Backend{}, fmt.Errorf("unknown backend %q: one of %s", name, strings.Join(names, ", "))
-}
 
 // Executor runs one program on one backend. It is used by one goroutine at a time.
 type Executor struct {
@@ -126,10 +105,10 @@ func (e *Executor) RunStep(ctx context.Context, id lower.StepID, in []*tensor.Te
 	return e.engine.RunStep(ctx, id, in)
 }
 
-func (e *Executor) fail(s *lower.Step, err error) error { return stepError(e.program, s, err) }
+func (e *Executor) fail(s *lower.Step, err error) error { return StepError(e.program, s, err) }
 
-// stepError says in which step something failed.
-func stepError(p *lower.Program, s *lower.Step, err error) error {
+// StepError says in which step something failed.
+func StepError(p *lower.Program, s *lower.Step, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -23,34 +24,20 @@ func each(t *testing.T, f func(t *testing.T, p *lower.Program, feeds map[string]
 		for _, tg := range target.All {
 			t.Run(name+"/"+tg.Name, func(t *testing.T) {
 				g, set, feeds := lowertest.Configured(t, text, tg.Name)
-				f(t, compiled(t, g, set, tg.Name, tg.Profile).Program(), feeds)
+				f(t, programtest.Compiled(t, g, set, tg.Name, tg.Profile).Program(), feeds)
 			})
 		}
 	}
 }
 
-func executor(t testing.TB, p *lower.Program, threads int) *program.Executor {
-	e, err := program.New(p, program.Reference, threads)
-	require.NoError(t, err)
-	return e
-}
-
-func requireSame(t testing.TB, want, got []*tensor.Tensor, msg ...any) {
-	t.Helper()
-	require.Equal(t, len(want), len(got))
-	for i := range want {
-		require.True(t, tensor.Equal(want[i], got[i]), msg...)
-	}
-}
-
 func TestThreadsChangeNothing(t *testing.T) {
 	each(t, func(t *testing.T, p *lower.Program, feeds map[string]*tensor.Tensor) {
-		want, err := executor(t, p, 1).Run(context.Background(), feeds, nil)
+		want, err := programtest.Reference(t, p, 1).Run(context.Background(), feeds, nil)
 		require.NoError(t, err)
 		for _, n := range []int{2, 7} {
-			got, err := executor(t, p, n).Run(context.Background(), feeds, nil)
+			got, err := programtest.Reference(t, p, n).Run(context.Background(), feeds, nil)
 			require.NoError(t, err)
-			requireSame(t, want, got, n)
+			programtest.Same(t, want, got, n)
 		}
 	})
 }
@@ -58,9 +45,9 @@ func TestThreadsChangeNothing(t *testing.T) {
 // A step by itself computes what it computes in a run, and leaves its inputs alone.
 func TestRunStep(t *testing.T) {
 	each(t, func(t *testing.T, p *lower.Program, feeds map[string]*tensor.Tensor) {
-		alone := executor(t, p, 2)
+		alone := programtest.Reference(t, p, 2)
 		steps := 0
-		_, err := executor(t, p, 1).Run(context.Background(), feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		_, err := programtest.Reference(t, p, 1).Run(context.Background(), feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			var before []*tensor.Tensor
 			for _, x := range in {
 				before = append(before, x.Clone())
@@ -69,7 +56,7 @@ func TestRunStep(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			requireSame(t, before, in)
+			programtest.Same(t, before, in)
 			for k := range out {
 				if s.Outputs[k] != lower.NoTensor {
 					require.True(t, tensor.Equal(out[k], got[k]), lower.FormatStep(p, s.ID))
@@ -86,7 +73,7 @@ func TestRunStep(t *testing.T) {
 // What a hook returns is what the following steps read.
 func TestHooksReplaceOutputs(t *testing.T) {
 	g, set, feeds := lowertest.Configured(t, lowertest.Networks["squeezenet"], "onnxruntime")
-	e := compiled(t, g, set, "onnxruntime", "ort")
+	e := programtest.Compiled(t, g, set, "onnxruntime", "ort")
 	var seen *tensor.Tensor
 	_, err := e.Run(context.Background(), feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		switch s.Op.(type) {
@@ -136,7 +123,7 @@ output r
 	}
 	require.NoError(t, set.Restore(saved))
 	for _, profile := range []string{"trt", "onnx"} {
-		e := compiled(t, g, set, "trt_int8", profile)
+		e := programtest.Compiled(t, g, set, "trt_int8", profile)
 		step := e.Program().Steps[1]
 		require.Equal(t, "a", e.Program().Name(step.ID))
 		require.Len(t, step.Outputs, 4, "for the pool, for the convolution, for the residual, and the real value\n%s", lower.Format(e.Program()))
@@ -220,7 +207,7 @@ func TestPlantedFaults(t *testing.T) {
 			}
 			require.NotEmpty(t, where)
 			hook, _ := stepwise(t, p, set, 1e-3)
-			_, err = executor(t, p, 1).Run(context.Background(), feeds, hook)
+			_, err = programtest.Reference(t, p, 1).Run(context.Background(), feeds, hook)
 			require.ErrorContains(t, err, where)
 		})
 	}
@@ -229,8 +216,8 @@ func TestPlantedFaults(t *testing.T) {
 // The saturating profile differs where pairs leave int16, and nowhere else.
 func TestSaturatingProfile(t *testing.T) {
 	g, set, feeds := lowertest.Configured(t, lowertest.Networks["residual"], "onnxruntime")
-	exact := compiled(t, g, set, "onnxruntime", "ort")
-	saturating := compiled(t, g, set, "onnxruntime", "avx2-saturating")
+	exact := programtest.Compiled(t, g, set, "onnxruntime", "ort")
+	saturating := programtest.Compiled(t, g, set, "onnxruntime", "avx2-saturating")
 	different := 0
 	_, err := exact.Run(context.Background(), feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		got, err := saturating.RunStep(context.Background(), s.ID, in)
@@ -246,16 +233,16 @@ func TestSaturatingProfile(t *testing.T) {
 	reduced := target.ONNXRuntime
 	reduced.Weight.QMin, reduced.Weight.QMax = reduced.ReducedWeight[0], reduced.ReducedWeight[1]
 	g, set, feeds = lowertest.ConfiguredFor(t, lowertest.Networks["residual"], &reduced)
-	want, err := compiledFor(t, g, set, &reduced, "ort").Run(context.Background(), feeds, nil)
+	want, err := programtest.CompiledFor(t, g, set, &reduced, "ort").Run(context.Background(), feeds, nil)
 	require.NoError(t, err)
-	got, err := compiledFor(t, g, set, &reduced, "avx2-saturating").Run(context.Background(), feeds, nil)
+	got, err := programtest.CompiledFor(t, g, set, &reduced, "avx2-saturating").Run(context.Background(), feeds, nil)
 	require.NoError(t, err)
-	requireSame(t, want, got, "7-bit weights do not saturate")
+	programtest.Same(t, want, got, "7-bit weights do not saturate")
 }
 
 func TestErrors(t *testing.T) {
 	g, set, feeds := lowertest.Configured(t, lowertest.Networks["squeezenet"], "onnxruntime")
-	e := compiled(t, g, set, "onnxruntime", "ort")
+	e := programtest.Compiled(t, g, set, "onnxruntime", "ort")
 	_, err := e.Run(context.Background(), nil, nil)
 	require.EqualError(t, err, `run: input "x" is missing`)
 	_, err = e.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.New(tensor.Float32, 1, 3, 8, 9)}, nil)
@@ -270,8 +257,6 @@ func TestErrors(t *testing.T) {
 	cancel()
 	_, err = e.Run(cancelled, feeds, nil)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = program.BackendNamed("abacus")
-	require.ErrorContains(t, err, `unknown backend "abacus": one of reference, cpu`)
 
 	p := *e.Program()
 	p.Steps = append([]lower.Step{{Node: graph.NoNode, Op: strange{}}}, p.Steps...)

@@ -14,21 +14,21 @@ var Reference = Backend{Name: "reference", New: newReference}
 // reference is the engine of the reference backend: one kernel per step, one tensor per value.
 type reference struct {
 	program *lower.Program
-	kernels []kernel
+	kernels []Kernel
 	lastUse []int // by tensor: the last step that reads it
 }
 
-// kernel computes one step: it returns the tensors of the step's outputs, in order.
-type kernel func(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+// Kernel computes one step of inputs of the types that the program declares, row-major: it returns the tensors of the step's outputs,
+// in order.
+type Kernel func(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
 func newReference(p *lower.Program, threads int) (Engine, error) {
-	r := &reference{program: p, kernels: make([]kernel, len(p.Steps)), lastUse: make([]int, len(p.Tensors))}
-	par := workers(threads)
+	r := &reference{program: p, kernels: make([]Kernel, len(p.Steps)), lastUse: make([]int, len(p.Tensors))}
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		k, err := newKernel(p, s, par)
+		k, err := NewKernel(p, s, threads)
 		if err != nil {
-			return nil, stepError(p, s, err)
+			return nil, StepError(p, s, err)
 		}
 		r.kernels[i] = k
 		for _, id := range s.Inputs {
@@ -41,8 +41,10 @@ func newReference(p *lower.Program, threads int) (Engine, error) {
 	return r, nil
 }
 
-// newKernel returns the kernel of a step: one case for each type of operation.
-func newKernel(p *lower.Program, s *lower.Step, par workers) (kernel, error) {
+// NewKernel returns the reference's kernel of a step, with up to threads goroutines: one case for each type of operation. Backends take
+// it for what they have no kernel of their own.
+func NewKernel(p *lower.Program, s *lower.Step, threads int) (Kernel, error) {
+	par := workers(threads)
 	switch op := s.Op.(type) {
 	case *lower.Linear:
 		return newLinear(p, s, op, par)
@@ -104,7 +106,7 @@ func (r *reference) Run(ctx context.Context, feeds []*tensor.Tensor, hook Hook) 
 		if hook != nil {
 			other, err := hook(s, in, out)
 			if err != nil {
-				return nil, stepError(p, s, err)
+				return nil, StepError(p, s, err)
 			}
 			if other != nil {
 				out = other
@@ -139,11 +141,11 @@ func (r *reference) RunStep(ctx context.Context, id lower.StepID, in []*tensor.T
 	}
 	out, err := r.kernels[id](ctx, in)
 	if err != nil {
-		return nil, stepError(r.program, s, err)
+		return nil, StepError(r.program, s, err)
 	}
 	for k, t := range out {
 		if id := s.Outputs[k]; id != lower.NoTensor && t.DType != r.program.Tensors[id].DType {
-			return nil, stepError(r.program, s, fmt.Errorf("output %d is %s", k, t.Type()))
+			return nil, StepError(r.program, s, fmt.Errorf("output %d is %s", k, t.Type()))
 		}
 	}
 	return out, nil

@@ -7,38 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/kernels/qmath"
+	"qwb/internal/programtest"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/target"
-	"qwb/quantizer/tqc"
 )
-
-// schemes are other integers than those of the targets: widths, zero points of weights, scales.
-var schemes = map[string]func(tg *target.Target){
-	"int16": func(tg *target.Target) { *tg = lowertest.Int16(*tg) },
-	"uint16": func(tg *target.Target) {
-		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: 0, QMax: 1<<16 - 1}, Observer: tqc.ObserverMinMax}
-	},
-	"int4 weights":       func(tg *target.Target) { tg.Weight.Bits, tg.Weight.QMin, tg.Weight.QMax = 4, -8, 7 },
-	"weights per tensor": func(tg *target.Target) { tg.Weight.Policy = tqc.Symmetric | tqc.PerTensor | tqc.Linear },
-	"weights with zero points": func(tg *target.Target) {
-		tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerChannel|tqc.Linear, 0, 255
-	},
-	"signed weights with zero points": func(tg *target.Target) {
-		tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerTensor|tqc.Linear, -128, 127
-	},
-	"powers of two": func(tg *target.Target) {
-		tg.Activation.Policy |= tqc.PowerOf2
-		tg.Weight.Policy |= tqc.PowerOf2
-	},
-	"reduced range": func(tg *target.Target) { tg.Weight.QMin, tg.Weight.QMax = -64, 64 },
-}
 
 // Integers of other widths, weights with zero points and scales that are powers of two obey the same rule.
 func TestOtherSchemes(t *testing.T) {
-	for name, change := range schemes {
+	for name, change := range programtest.Schemes {
 		for _, base := range []target.Target{target.ONNXRuntime, target.TRTInt8} {
 			for network, text := range lowertest.Networks {
 				profiles := []string{"onnx", base.Profile}
@@ -50,7 +28,7 @@ func TestOtherSchemes(t *testing.T) {
 						tg := base
 						change(&tg)
 						g, set, feeds := lowertest.ConfiguredFor(t, text, &tg)
-						e := compiledFor(t, g, set, &tg, profile)
+						e := programtest.CompiledFor(t, g, set, &tg, profile)
 						hook, b := stepwise(t, e.Program(), set, 5e-3)
 						_, err := e.Run(context.Background(), feeds, hook)
 						require.NoError(t, err, lower.Format(e.Program()))
@@ -78,7 +56,7 @@ func TestStrategies(t *testing.T) {
 			for network, text := range networks {
 				t.Run(s.Name+"/"+base.Name+"/"+network, func(t *testing.T) {
 					g, set, feeds := lowertest.ConfiguredBy(t, text, &base, s.Name)
-					e := compiledFor(t, g, set, &base, base.Profile)
+					e := programtest.CompiledFor(t, g, set, &base, base.Profile)
 					hook, b := stepwise(t, e.Program(), set, 5e-3)
 					_, err := e.Run(context.Background(), feeds, hook)
 					require.NoError(t, err, lower.Format(e.Program()))

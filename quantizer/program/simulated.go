@@ -9,7 +9,7 @@ import (
 
 // newSimulated is the kernel of a step without an integer form: real numbers of the integers that it reads, the graph in float, and
 // the results on their grids. Every backend has this one.
-func newSimulated(p *lower.Program, s *lower.Step, op *lower.Simulated, par workers) (kernel, error) {
+func newSimulated(p *lower.Program, s *lower.Step, op *lower.Simulated, par workers) (Kernel, error) {
 	run, err := newGraph(op.Graph, int(par))
 	if err != nil {
 		return nil, err

@@ -12,9 +12,11 @@ import (
 	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
 )
@@ -76,7 +78,7 @@ output y: f32[1,24,1,1]
 		`ReduceMean(xd) {axes=[2, 3], keepdims=1} "mean"`: mean,
 	} {
 		p := imported(t, strings.Replace(text, "OPERATOR", operator, 1))
-		for _, b := range []program.Backend{program.Reference, program.CPU} {
+		for _, b := range []program.Backend{program.Reference, cpu.Backend} {
 			e, err := program.New(p, b, 1)
 			require.NoError(t, err)
 			var got []int32
@@ -114,11 +116,11 @@ func TestTFLiteNetworks(t *testing.T) {
 		{"vww_96_int8", 96, 96, 3, 0.003921568859368563, -128, [][]int32{{121, -121}, {122, -122}, {119, -119}}},
 	} {
 		t.Run(c.model, func(t *testing.T) {
-			m, _, err := onnx.Open(testdata(t, "models", "mlperf-tiny", c.model+".qdq.onnx"))
+			m, _, err := onnx.Open(programtest.Testdata(t, "models", "mlperf-tiny", c.model+".qdq.onnx"))
 			require.NoError(t, err)
 			defer m.Close()
 			p := importedGraph(t, m.Graph)
-			e, err := program.New(p, program.CPU, 2)
+			e, err := program.New(p, cpu.Backend, 2)
 			require.NoError(t, err)
 			for k, want := range c.want {
 				x := tensor.New(tensor.Float32, 1, c.chn, c.high, c.w)
@@ -193,7 +195,7 @@ output y: f32[1,24]
 			for i := range c.want {
 				x.F32()[i] = float32(int32(11*i-128)-c.zero) * c.scale
 			}
-			e, err := program.New(p, program.CPU, 1)
+			e, err := program.New(p, cpu.Backend, 1)
 			require.NoError(t, err)
 			out, err := e.Run(context.Background(), map[string]*tensor.Tensor{"x": x}, nil)
 			require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -17,49 +18,22 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// sumsOf16 is a product of 16-bit codes with many or few terms.
-func sumsOf16(t *testing.T, text, profile string) (*lower.Program, *lower.Linear, map[string]*tensor.Tensor) {
-	t.Helper()
-	tg := lowertest.Int16(target.ONNX)
-	g, set, feeds := lowertest.ConfiguredFor(t, text, &tg)
-	pr, err := qmath.ProfileNamed(profile)
-	require.NoError(t, err)
-	p, err := lower.Compile(g, set, &tg, pr)
-	require.NoError(t, err)
-	for i := range p.Steps {
-		if op, ok := p.Steps[i].Op.(*lower.Linear); ok {
-			return p, op, feeds
-		}
-	}
-	require.Fail(t, "no sum", lower.Format(p))
-	return nil, nil, nil
-}
-
-const manyTerms = `
-input x: f32[2,4000]
-const w: f32[4000,5] = normal(seed=1, std=0.3, mean=0.5)
-const b: f32[5] = normal(2)
-y: f32[2,5] = Gemm(x, w, b) "sum"
-z: f32[2,5] = Relu(y)
-output z
-`
-
 // Sums of 16-bit codes have 32 bits only where weights and shapes show that no codes at all can bring them beyond.
 func TestWideWhereItIsNeeded(t *testing.T) {
-	p, op, _ := sumsOf16(t, manyTerms, "tflite2")
+	p, op, _ := programtest.SumsOf16(t, programtest.ManyTerms, "tflite2")
 	require.True(t, op.Wide)
 	require.False(t, p.Safety[0].Fits)
-	p, op, _ = sumsOf16(t, "input x: f32[2,40]\nconst w: f32[40,5] = normal(1)\ny: f32[2,5] = MatMul(x, w)\noutput y\n", "tflite2")
+	p, op, _ = programtest.SumsOf16(t, "input x: f32[2,40]\nconst w: f32[40,5] = normal(1)\ny: f32[2,5] = MatMul(x, w)\noutput y\n", "tflite2")
 	require.False(t, op.Wide)
 	require.True(t, p.Safety[0].Fits)
-	_, op, _ = sumsOf16(t, "input x: f32[2,90,60]\ninput w: f32[2,60,5]\ny: f32[2,90,5] = MatMul(x, w)\noutput y\n", "tflite2")
+	_, op, _ = programtest.SumsOf16(t, "input x: f32[2,90,60]\ninput w: f32[2,60,5]\ny: f32[2,90,5] = MatMul(x, w)\noutput y\n", "tflite2")
 	require.True(t, op.Wide, "of two 16-bit factors every product may have 31 bits")
 }
 
 // A factor that scales sums of 64 bits up by 2^7 and more is refused, as TFLite's kernels refuse it.
 func TestWideFactors(t *testing.T) {
 	tg := lowertest.Int16(target.ONNX)
-	g, set, _ := lowertest.ConfiguredFor(t, manyTerms, &tg)
+	g, set, _ := lowertest.ConfiguredFor(t, programtest.ManyTerms, &tg)
 	var saved []tqc.Saved
 	for i := range set.NumSlots() {
 		saved = append(saved, set.Save(tqc.SlotID(i)))
@@ -80,7 +54,7 @@ func TestWideFactors(t *testing.T) {
 // On codes that leave 32 bits the sums are exact: those of numbers of any size, scaled as TFLite scales 64 bits, with 15 bits of the
 // multiplier and one rounding.
 func TestWideSums(t *testing.T) {
-	p, op, _ := sumsOf16(t, manyTerms, "tflite2")
+	p, op, _ := programtest.SumsOf16(t, programtest.ManyTerms, "tflite2")
 	e, err := program.New(p, program.Reference, 2)
 	require.NoError(t, err)
 	x := graphtest.Normal(5, 2, 4000)

@@ -79,9 +79,6 @@ func (w *window) positions(f func(z, y, x, at int)) {
 	}
 }
 
-// spatialShape is the shape of an output with n images of c channels.
-func spatialShape(n, c int, geo *graph.Geometry) []int { return append([]int{n, c}, geo.Out...) }
-
 // poolWindow returns the window of a pool over t.
 func poolWindow(n *graph.Node, t *tensor.Tensor) (window, *graph.Geometry, error) {
 	geo, err := graph.PoolGeometry(n, graph.Static(t.Shape...))

@@ -17,6 +17,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
@@ -85,7 +86,7 @@ func TestRealModels(t *testing.T) {
 			require.NoError(t, err)
 			p, err := lower.Compile(im.Graph, im.Set, first, pr)
 			require.NoError(t, err)
-			e, err := program.New(p, program.CPU, 2)
+			e, err := program.New(p, cpu.Backend, 2)
 			require.NoError(t, err)
 			_, err = e.Run(context.Background(), feeds, nil)
 			require.NoError(t, err)
@@ -109,7 +110,7 @@ func TestTFLiteAccuracy(t *testing.T) {
 		require.NoError(t, err)
 		p, err := lower.Compile(im.Graph, im.Set, &target.TFLite, pr)
 		require.NoError(t, err)
-		e, err := program.New(p, program.CPU, 2)
+		e, err := program.New(p, cpu.Backend, 2)
 		require.NoError(t, err)
 		spec := data.SpecOf(im.Graph)
 		pre, err := data.Preprocessing("none", spec, nil)

@@ -12,6 +12,7 @@ import (
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -52,7 +53,7 @@ func TestRelease(t *testing.T) {
 					require.Error(t, was, "%s on %s: %v", name, tg.Name, err)
 					continue
 				}
-				x, err := program.New(p, program.CPU, 1)
+				x, err := program.New(p, cpu.Backend, 1)
 				require.NoError(t, err)
 				integers, err := x.Run(context.Background(), feeds, nil)
 				require.NoError(t, err)

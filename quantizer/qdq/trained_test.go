@@ -16,6 +16,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
@@ -66,7 +67,7 @@ func TestTrainedNetworks(t *testing.T) {
 			require.NoError(t, err)
 			p, err := lower.Compile(im.Graph, im.Set, &target.ONNX, profile)
 			require.NoError(t, err)
-			integers, err := program.New(p, program.CPU, 1)
+			integers, err := program.New(p, cpu.Backend, 1)
 			require.NoError(t, err)
 			input := im.Graph.Value(im.Graph.Inputs[0]).Name
 			for i, x := range engine.X {

@@ -22,6 +22,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/gpu"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -343,7 +344,7 @@ func benchNetwork(ctx context.Context, d *cuda.Device, p *lower.Program, batch i
 	if err != nil {
 		return nil, err
 	}
-	x, err := program.New(p, program.CUDAOn(d), o.threads)
+	x, err := program.New(p, gpu.On(d), o.threads)
 	if err != nil {
 		return nil, err
 	}

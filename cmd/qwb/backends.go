@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"qwb/kernels/cuda"
+	"qwb/kernels/cuda/emulate"
+	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
+	"qwb/quantizer/program/gpu"
+)
+
+// offered are the backends that run integers, the reference first.
+func offered() []program.Backend {
+	return []program.Backend{program.Reference, cpu.Backend, gpu.CUDA, ptx}
+}
+
+// ptx is gpu.CUDA without a GPU: the kernels' PTX is interpreted. It is slow, and shows what a GPU computes.
+var ptx = gpu.With("ptx", func() (*cuda.Device, error) { return cuda.OpenOn(emulate.Open(80, emulate.Fast), 0) }, nil)
+
+// defaultBackend is the one behind the reference: the CPU's kernels.
+func defaultBackend() program.Backend {
+	return offered()[1]
+}
+
+func backends() string {
+	var names []string
+	for _, b := range offered() {
+		names = append(names, b.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// backendNamed finds a backend. One that exists but not here is a failure, another name a wrong argument.
+func backendNamed(name string) (program.Backend, error) {
+	b, err := knownBackend(name)
+	if err != nil {
+		return b, err
+	}
+	return b, present(b)
+}
+
+// knownBackend finds a backend, which need not be here.
+func knownBackend(name string) (program.Backend, error) {
+	for _, b := range offered() {
+		if b.Name == name {
+			return b, nil
+		}
+	}
+	return program.Backend{}, usagef("unknown backend %q: one of %s", name, backends())
+}
+
+// present says why a backend is not here.
+func present(b program.Backend) error {
+	if b.Missing == nil {
+		return nil
+	}
+	if err := b.Missing(); err != nil {
+		return fmt.Errorf("backend %s: %w", b.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package programtest
+
+// RaceDetector says that the race detector is on.
+const RaceDetector = false

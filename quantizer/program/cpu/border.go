@@ -1,0 +1,130 @@
+package cpu
+
+import (
+	"context"
+
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program/steps"
+)
+
+// quantize makes codes of float32 numbers.
+type quantize struct {
+	par   kernels.Parallel
+	coder *coder
+	dtype tensor.DType
+	last  bool
+}
+
+func newQuantize(e *engine, s *lower.Step, op *lower.Quantize) kernel {
+	if !steps.EightBit(e.program, s) {
+		return nil
+	}
+	out := s.Outputs[0]
+	d := e.program.Tensors[out].DType
+	return &quantize{par: e.par, coder: newCoder(e.table, op.Quantizer, d), dtype: d, last: e.lasts[out]}
+}
+
+func (c *quantize) run(_ context.Context, s *step, m *memory) error {
+	x := s.in[0].t
+	if x == nil || x.DType != tensor.Float32 {
+		return errSlow
+	}
+	out := m.codes(c.dtype, x.Shape, false)
+	c.coder.run(c.par, out.codes, x.F32())
+	if c.last {
+		out = s.channelsLast(m, out)
+	}
+	s.out[0] = out
+	return nil
+}
+
+// coder makes bytes of float32 numbers: by the kernel where it rounds as the quantizer does.
+type coder struct {
+	table     *kernels.Table
+	quantizer qmath.Quantizer
+	to        kernels.ToCodes
+	fast      bool
+	bias      int32
+
+	dst   []uint8
+	src   []float32
+	piece func(i int)
+}
+
+func newCoder(t *kernels.Table, q qmath.Quantizer, d tensor.DType) *coder {
+	c := &coder{table: t, quantizer: q, bias: steps.Raised(d)}
+	c.to, c.fast = toCodes(q, c.bias)
+	c.piece = c.runPiece
+	return c
+}
+
+// toCodes returns the kernel's form of a quantizer to bytes, which are codes plus a bias; false where it has none.
+func toCodes(q qmath.Quantizer, bias int32) (kernels.ToCodes, bool) {
+	to := kernels.ToCodes{Factor: 1, Divisor: q.Scale}
+	if q.Reciprocal != 0 {
+		to.Factor, to.Divisor = q.Reciprocal, 1
+	}
+	to.Requantized = kernels.Requantized{Lo: float32(q.QMin - q.ZeroPoint), Hi: float32(q.QMax - q.ZeroPoint), Zero: q.ZeroPoint + bias}
+	to.Away = q.Rounding == qmath.HalfAwayFromZero
+	zero := q.ZeroPoint >= q.QMin && q.ZeroPoint <= q.QMax // NaN gives the zero point, limited or not
+	return to, zero && (to.Away || q.Rounding == qmath.HalfEven) && to.Check() == nil
+}
+
+func (c *coder) run(par kernels.Parallel, dst []uint8, src []float32) {
+	c.dst, c.src = dst, src
+	share(par, len(src), byteGrain, c.piece)
+	c.dst, c.src = nil, nil
+}
+
+func (c *coder) runPiece(i int) {
+	lo, hi := partOf(len(c.src), byteGrain, i)
+	dst, src := c.dst[lo:hi], c.src[lo:hi]
+	if c.fast {
+		c.table.ToCodes(dst, src, &c.to)
+		return
+	}
+	for i, v := range src {
+		dst[i] = uint8(c.quantizer.At(v) + c.bias)
+	}
+}
+
+// dequantize makes float32 numbers of codes.
+type dequantize struct {
+	par   kernels.Parallel
+	table *kernels.Table
+	zero  int32
+	scale float32
+	dst   []float32
+	src   []uint8
+	piece func(i int)
+}
+
+func newDequantize(e *engine, s *lower.Step) kernel {
+	if !steps.EightBit(e.program, s) {
+		return nil
+	}
+	in := &e.program.Tensors[s.Inputs[0]]
+	c := &dequantize{par: e.par, table: e.table, zero: in.Encoding.ZeroPoint + steps.Raised(in.DType), scale: in.Encoding.Scale}
+	if c.zero < 0 || c.zero > 255 {
+		return nil
+	}
+	c.piece = c.runPiece
+	return c
+}
+
+func (c *dequantize) run(_ context.Context, s *step, m *memory) error {
+	x := s.rowMajor(m, s.in[0])
+	out := m.floats(x.shape)
+	c.dst, c.src = out.t.F32(), x.codes
+	share(c.par, len(c.src), byteGrain, c.piece)
+	s.out[0] = out
+	return nil
+}
+
+func (c *dequantize) runPiece(i int) {
+	lo, hi := partOf(len(c.src), byteGrain, i)
+	c.table.FromCodes(c.dst[lo:hi], c.src[lo:hi], uint8(c.zero), c.scale)
+}

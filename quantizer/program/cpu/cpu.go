@@ -1,0 +1,247 @@
+package cpu
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
+	"qwb/quantizer/program/steps"
+)
+
+// Backend executes programs by the integer kernels of this processor. 8-bit tensors are unsigned bytes, channels-last behind
+// convolutions, in one arena; what has no fast kernel is computed by the reference.
+var Backend = program.Backend{Name: "cpu", New: func(p *lower.Program, threads int) (program.Engine, error) {
+	return newEngine(p, threads, kernels.Select(cpu.Detect()))
+}}
+
+// With is Backend with the kernels of a table. Results do not depend on it.
+func With(t *kernels.Table) program.Backend {
+	return program.Backend{Name: Backend.Name, New: func(p *lower.Program, threads int) (program.Engine, error) { return newEngine(p, threads, t) }}
+}
+
+// engine is the engine of the CPU backend.
+type engine struct {
+	program *lower.Program
+	table   *kernels.Table
+	par     kernels.Parallel
+	threads int
+	lasts   []bool // by tensor: it is wanted channels-last
+	steps   []*step
+	consts  []*value // by tensor, nil for those that are computed
+	memory  memory
+	alone   memory // of RunStep
+	scratch []uint8
+	values  []*value // by tensor, of the run
+}
+
+// step is a step with its kernel and the memory of its calls.
+type step struct {
+	*lower.Step
+	engine *engine
+	kernel kernel
+	slow   program.Kernel // of the reference, made when it is first needed
+	in     []*value
+	out    []*value
+
+	covered  bool      // a function behind it computes it too
+	function *function // computes it and the two steps before it; nil: it is computed as it is
+}
+
+// kernel computes one step. It fills s.out, or returns errSlow where these inputs are for the reference.
+type kernel interface {
+	run(ctx context.Context, s *step, m *memory) error
+}
+
+// slowly says that the reference is to compute a step.
+type slowly struct{}
+
+func (slowly) Error() string { return "no fast kernel for these inputs" }
+
+var errSlow error = slowly{}
+
+func newEngine(p *lower.Program, threads int, t *kernels.Table) (program.Engine, error) {
+	e := &engine{program: p, table: t, threads: threads, par: exec.Parallel(threads), lasts: steps.WantedLast(p),
+		consts: make([]*value, len(p.Tensors)), values: make([]*value, len(p.Tensors)), steps: make([]*step, len(p.Steps))}
+	for i := range p.Tensors {
+		if c := p.Tensors[i].Const; c != nil {
+			e.consts[i] = valueOf(c.ToRowMajor(), p.Tensors[i].Quantized())
+		}
+	}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		k, err := newKernel(e, s)
+		if err != nil {
+			return nil, program.StepError(p, s, err)
+		}
+		e.steps[i] = &step{Step: s, engine: e, kernel: k, in: make([]*value, len(s.Inputs)), out: make([]*value, len(s.Outputs))}
+	}
+	if err := e.joinFunctions(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// newKernel returns the fast kernel of a step: one case for each type of operation. Nil is for the reference.
+func newKernel(e *engine, s *lower.Step) (kernel, error) {
+	switch op := s.Op.(type) {
+	case *lower.Linear:
+		return newLinear(e, s, op)
+	case *lower.Sum:
+		return newSum(e, s, op), nil
+	case *lower.Product:
+		return newPair(e, s, op.Product.At), nil
+	case *lower.Concat:
+		return newConcat(e, s, op), nil
+	case *lower.Requantize:
+		return newLookup(e, s, op.Rescale.At), nil
+	case *lower.Clamp:
+		return newLookup(e, s, func(q int32) int32 { return min(max(q, op.Lo), op.Hi) }), nil
+	case *lower.Table:
+		return newTable(e, s, op), nil
+	case *lower.Quantize:
+		return newQuantize(e, s, op), nil
+	case *lower.Dequantize:
+		return newDequantize(e, s), nil
+	case *lower.Softmax:
+		return newSoftmax(e, s, op), nil
+	case *lower.MaxPool:
+		return newMaxPool(e, s, op), nil
+	case *lower.Average:
+		return newAverage(e, s, op), nil
+	case *lower.Move:
+		return newMove(e, s, op), nil
+	case *lower.Island:
+		return newIsland(e, op)
+	case *lower.Select:
+		return newSelection(e, s, op), nil
+	case *lower.Simulated:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("the CPU has no kernel for %T", s.Op)
+}
+
+// Run implements Engine.
+func (e *engine) Run(ctx context.Context, feeds []*tensor.Tensor, hook program.Hook) ([]*tensor.Tensor, error) {
+	p, m := e.program, &e.memory
+	m.begin(hook != nil)
+	copy(e.values, e.consts)
+	for i, id := range p.Inputs {
+		e.values[id] = valueOf(feeds[i], false)
+	}
+	for i, s := range e.steps {
+		m.step = i
+		if hook == nil && s.covered {
+			continue
+		}
+		for k, id := range s.Inputs {
+			s.in[k] = e.values[id]
+		}
+		kernel := s.kernel
+		if hook == nil && s.function != nil {
+			kernel, s.in[0] = s.function, e.values[s.function.from]
+		}
+		if err := e.compute(ctx, s, kernel, m); err != nil {
+			return nil, err
+		}
+		if hook != nil {
+			if err := e.show(s, hook); err != nil {
+				return nil, program.StepError(p, s.Step, err)
+			}
+		}
+		for k, id := range s.Outputs {
+			if id != lower.NoTensor {
+				e.values[id] = s.out[k]
+			}
+		}
+	}
+	m.step = len(p.Steps)
+	outs := make([]*tensor.Tensor, len(p.Outputs))
+	for i, id := range p.Outputs {
+		v := e.values[id]
+		if v == nil {
+			return nil, fmt.Errorf("run: output %q was not computed", p.Tensors[id].Name)
+		}
+		m.use(v)
+		outs[i] = v.tensor().Clone()
+	}
+	m.end()
+	return outs, nil
+}
+
+// compute runs a step by a kernel, nil for the reference: s.in to s.out.
+func (e *engine) compute(ctx context.Context, s *step, kernel kernel, m *memory) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, v := range s.in {
+		m.use(v)
+	}
+	clear(s.out)
+	err := errSlow
+	if kernel != nil {
+		err = kernel.run(ctx, s, m)
+	}
+	if err == errSlow {
+		err = e.slow(ctx, s)
+	}
+	return program.StepError(e.program, s.Step, err)
+}
+
+// slow runs a step by the reference.
+func (e *engine) slow(ctx context.Context, s *step) error {
+	if s.slow == nil {
+		k, err := program.NewKernel(e.program, s.Step, e.threads)
+		if err != nil {
+			return err
+		}
+		s.slow = k
+	}
+	out, err := s.slow(ctx, tensorsOf(s.in))
+	if err != nil {
+		return err
+	}
+	for k, id := range s.Outputs {
+		if id != lower.NoTensor {
+			s.out[k] = valueOf(out[k], e.program.Tensors[id].Quantized())
+		}
+	}
+	return nil
+}
+
+// show calls the hook of a run after a step.
+func (e *engine) show(s *step, hook program.Hook) error {
+	other, err := hook(s.Step, tensorsOf(s.in), tensorsOf(s.out))
+	if err != nil || other == nil {
+		return err
+	}
+	for k, id := range s.Outputs {
+		if id != lower.NoTensor {
+			s.out[k] = valueOf(other[k].ToRowMajor(), e.program.Tensors[id].Quantized())
+		}
+	}
+	return nil
+}
+
+// RunStep implements Engine.
+func (e *engine) RunStep(ctx context.Context, id lower.StepID, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	s, m := e.steps[id], &e.alone
+	m.begin(true)
+	for k, t := range in {
+		s.in[k] = valueOf(t, e.program.Tensors[s.Inputs[k]].Quantized())
+	}
+	if err := e.compute(ctx, s, s.kernel, m); err != nil {
+		return nil, err
+	}
+	out := tensorsOf(s.out)
+	for k, t := range out {
+		if t != nil && s.out[k].codes == nil {
+			out[k] = t.Clone() // it may be an input or the kernel's own
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,113 @@
+package cpu
+
+import (
+	"qwb/graph/tensor"
+	"qwb/quantizer/program/steps"
+)
+
+// value is a tensor during a run of the CPU backend.
+type value struct {
+	dtype tensor.DType
+	shape []int // logical
+	// codes are 8-bit integers; those of int8 are 128 above their code. With last they lie channels-last.
+	codes []uint8
+	last  bool
+	// t is a tensor of anything else, row-major.
+	t    *tensor.Tensor
+	slot int // of the memory, noSlot where it lies elsewhere
+}
+
+const noSlot = -1
+
+// valueOf returns the value of a row-major tensor: bytes where it is 8-bit integers that stand for real numbers.
+func valueOf(t *tensor.Tensor, quantized bool) *value {
+	v := &value{dtype: t.DType, shape: t.Shape, slot: noSlot}
+	switch d := t.Data.(type) {
+	case []uint8:
+		if quantized {
+			v.codes = d
+			return v
+		}
+	case []int8:
+		if quantized {
+			v.codes = make([]uint8, len(d))
+			for i, q := range d {
+				v.codes[i] = uint8(q) ^ 0x80
+			}
+			return v
+		}
+	}
+	v.t = t
+	return v
+}
+
+// tensor returns the value in the type that the program declares, row-major.
+func (v *value) tensor() *tensor.Tensor {
+	if v == nil {
+		return nil
+	}
+	if v.t != nil {
+		return v.t
+	}
+	codes := v.codes
+	if v.last && v.moved() {
+		codes = make([]uint8, len(v.codes))
+		n, c, size := v.planes()
+		steps.TransposePlanes(codes, v.codes, n, size, c)
+	}
+	out := tensor.New(v.dtype, v.shape...)
+	switch d := out.Data.(type) {
+	case []uint8:
+		copy(d, codes)
+	case []int8:
+		for i, q := range codes {
+			d[i] = int8(q ^ 0x80)
+		}
+	}
+	return out
+}
+
+func tensorsOf(list []*value) []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(list))
+	for i, v := range list {
+		out[i] = v.tensor()
+	}
+	return out
+}
+
+// planes returns the dimensions of a value of rank 3 or more: images, channels, positions.
+func (v *value) planes() (n, c, size int) {
+	return v.shape[0], v.shape[1], tensor.Count(v.shape[2:])
+}
+
+// moved reports whether the elements of v lie elsewhere channels-last than row-major.
+func (v *value) moved() bool {
+	if len(v.shape) < 3 {
+		return false
+	}
+	_, c, size := v.planes()
+	return c != 1 && size != 1
+}
+
+// channelsLast returns v with its bytes channels-last; v has at least three axes.
+func (s *step) channelsLast(m *memory, v *value) *value { return s.laid(m, v, true) }
+
+// rowMajor returns v with its bytes row-major.
+func (s *step) rowMajor(m *memory, v *value) *value { return s.laid(m, v, false) }
+
+func (s *step) laid(m *memory, v *value, last bool) *value {
+	if v.last == last || len(v.shape) < 3 {
+		return v
+	}
+	if !v.moved() {
+		return m.alias(v, v.shape, last)
+	}
+	out := m.codes(v.dtype, v.shape, last)
+	n, c, size := v.planes()
+	if last {
+		steps.TransposePlanes(out.codes, v.codes, n, c, size)
+	} else {
+		steps.TransposePlanes(out.codes, v.codes, n, size, c)
+	}
+	return out
+}
