@@ -129,7 +129,7 @@ func difference(g *graph.Graph, a, b *tqc.Set) (structure, number string) {
 }
 
 func sameParams(a, b tqc.Params) bool {
-	return slices.Equal(a.Scale, b.Scale) && slices.Equal(a.ZeroPoint, b.ZeroPoint) && slices.Equal(a.Codes, b.Codes)
+	return slices.Equal(a.Scale, b.Scale) && slices.Equal(a.ZeroPoint, b.ZeroPoint) && a.Global == b.Global && slices.Equal(a.Codes, b.Codes)
 }
 
 // derive derives next's decisions. What automatic choices chose becomes part of the last step. Numbers that the change does not touch

@@ -74,7 +74,7 @@ func (r *renderer) activations(ctx context.Context, list []*activation) error {
 	}
 	for _, a := range list {
 		t := a.tried[a.chosen]
-		_, outcomes, err := scales(t.ranges, a.slot.Config)
+		_, outcomes, err := scales(t.ranges, a.slot.Config, 0)
 		if err != nil {
 			return r.at(a.slot, err)
 		}
@@ -144,6 +144,9 @@ func (r *renderer) ranges(a *activation) error {
 // try applies one method.
 func try(st *observers.State, m *observers.Method, c tqc.Config, parameter float64) (trial, error) {
 	t := trial{method: m.Name}
+	if c.RunTime() {
+		c.Policy = c.Policy&^tqc.PerGroup | tqc.PerTensor // what is found is one scale of the tensor
+	}
 	one, warnings, err := m.Range(st, c, parameter)
 	if err != nil {
 		return t, err
@@ -163,9 +166,9 @@ func try(st *observers.State, m *observers.Method, c tqc.Config, parameter float
 			t.ranges = append(t.ranges, observers.Range{Lo: float64(x.Min), Hi: float64(x.Max)})
 		}
 	case c.Policy.Has(tqc.PerGroup):
-		return t, fmt.Errorf("per-group scales are for parameters")
+		return t, fmt.Errorf("per-group scales are for parameters, or computed at run time")
 	}
-	t.params, _, err = scales(t.ranges, c)
+	t.params, _, err = scales(t.ranges, c, 0)
 	return t, err
 }
 

@@ -9,8 +9,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
-	"qwb/kernels"
-	"qwb/kernels/cpu"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -21,10 +20,9 @@ import (
 // holds all activations of one sample.
 func (r *renderer) choose(ctx context.Context, list []*activation) error {
 	var auto []*contest
-	table := kernels.Select(cpu.Detect())
 	for _, a := range list {
 		if a.asked == tqc.ObserverAuto && len(a.tried) > 1 {
-			auto = append(auto, r.contest(a, table))
+			auto = append(auto, r.contest(a))
 		}
 	}
 	if len(auto) == 0 {
@@ -57,7 +55,6 @@ func (r *renderer) choose(ctx context.Context, list []*activation) error {
 type contest struct {
 	*activation
 	set       *tqc.Set
-	table     *kernels.Table
 	consumers [][]graph.NodeID // an operator and what is fused to it
 	distinct  []int            // by trial: the first trial with the same scale and zero point
 }
@@ -68,8 +65,8 @@ type score struct {
 	power  []float64
 }
 
-func (r *renderer) contest(a *activation, table *kernels.Table) *contest {
-	c := &contest{activation: a, set: r.set, table: table}
+func (r *renderer) contest(a *activation) *contest {
+	c := &contest{activation: a, set: r.set}
 	seen := map[graph.NodeID]bool{}
 	for _, id := range r.set.Group(a.slot.ID) {
 		sl := r.set.Slot(id)
@@ -120,7 +117,9 @@ func (r *renderer) judge(ctx context.Context, runner *exec.Runner, k Kept, auto 
 	scores := make([]score, len(auto))
 	for i, c := range auto {
 		if len(c.consumers) == 0 {
-			scores[i] = c.own(values[c.slot.Value])
+			if scores[i], err = c.own(values[c.slot.Value]); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		for _, nodes := range c.consumers {
@@ -143,15 +142,19 @@ func (r *renderer) judge(ctx context.Context, runner *exec.Runner, k Kept, auto 
 }
 
 // own scores the tensor itself.
-func (c *contest) own(t *tensor.Tensor) score {
+func (c *contest) own(t *tensor.Tensor) (score, error) {
 	s := score{errors: [][]float64{make([]float64, len(c.tried))}, power: make([]float64, 1)}
 	if t == nil {
-		return s
+		return s, nil
 	}
 	for i := range c.tried {
-		s.errors[0][i], s.power[0] = squares(c.quantized(i, t), t)
+		q, err := c.quantized(i, t)
+		if err != nil {
+			return s, err
+		}
+		s.errors[0][i], s.power[0] = squares(q, t)
 	}
-	return s
+	return s, nil
 }
 
 // consume runs one consumer with the inputs that read the tensor quantized by one trial, and measures its last output.
@@ -164,10 +167,11 @@ func (c *contest) consume(ctx context.Context, runner *exec.Runner, values []*te
 			if s := c.set.Input(head, i); !at(n, head) || t.DType != tensor.Float32 || s == tqc.NoSlot || c.set.Root(s) != c.slot.ID {
 				return t, nil
 			}
+			var err error
 			if done[t] == nil {
-				done[t] = c.quantized(trial, t)
+				done[t], err = c.quantized(trial, t)
 			}
-			return done[t], nil
+			return done[t], err
 		},
 		Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
 			if want := values[n.Outputs[i]]; at(n, last) && t.DType == tensor.Float32 && want != nil {
@@ -185,21 +189,9 @@ func (c *contest) consume(ctx context.Context, runner *exec.Runner, values []*te
 }
 
 // quantized returns t quantized and dequantized by one trial.
-func (c *contest) quantized(trial int, t *tensor.Tensor) *tensor.Tensor {
-	p, cfg := c.tried[trial].params, c.slot.Config
+func (c *contest) quantized(trial int, t *tensor.Tensor) (*tensor.Tensor, error) {
 	out := &tensor.Tensor{DType: t.DType, Layout: t.Layout, Shape: t.Shape, Data: make([]float32, t.Len())}
-	if len(p.Scale) == 1 {
-		c.table.FakeQuantize(out.F32(), t.F32(), p.Grid(&cfg, 0))
-		return out
-	}
-	outer, n, inner := t.Blocks(cfg.Axis)
-	for o := range outer {
-		for ch := range n {
-			at := (o*n + ch) * inner
-			c.table.FakeQuantize(out.F32()[at:at+inner], t.F32()[at:at+inner], p.Grid(&cfg, ch))
-		}
-	}
-	return out
+	return out, sim.Apply(out, t, &c.slot.Config, &c.tried[trial].params, sim.Quantize)
 }
 
 // squares returns the sum of (got-want)^2 and of want^2.

@@ -2,6 +2,7 @@ package calib
 
 import (
 	"fmt"
+	"math"
 
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
@@ -26,6 +27,9 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 		return fmt.Errorf("a parameter of type %s cannot be quantized", t.Type())
 	}
 	c := sl.Config
+	if c.RunTime() {
+		return fmt.Errorf("scales of a constant are not computed at run time (policy %q)", c.Policy)
+	}
 	parts, err := tqc.PartsOf(t, &c)
 	if err != nil {
 		return err
@@ -44,7 +48,15 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 	if err != nil {
 		return err
 	}
-	p, outcomes, err := scales(ranges, c)
+	global := float32(0)
+	if c.Blocks == tqc.NV {
+		most := 0.0
+		for _, r := range ranges {
+			most = max(most, -r.Lo, r.Hi)
+		}
+		global = qmath.NVGlobal(float32(min(most, math.MaxFloat32)))
+	}
+	p, outcomes, err := scales(ranges, c, global)
 	if err != nil {
 		return err
 	}

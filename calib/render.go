@@ -55,7 +55,8 @@ type Outcome struct {
 }
 
 // Render gives every root slot in state INITIAL its scale: parameters from their values, activations from the statistics by
-// the method of their configuration (auto: by trial on the kept samples), prescribed ones as prescribed. Slots that borrow become
+// the method of their configuration (auto: by trial on the kept samples), prescribed ones as prescribed; those whose scales are computed at
+// run time need none and become ACTIVATED without. Slots that borrow become
 // PASSIVE with them, and the integer biases follow (passes.SolveBias). The statistics must be of g; on an error set is
 // left half rendered and should be dropped.
 func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg RenderConfig) (*Outcome, error) {
@@ -72,6 +73,12 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 		id := tqc.SlotID(i)
 		sl := set.Slot(id)
 		if sl.State() != tqc.Initial || set.Root(id) != id {
+			continue
+		}
+		if !sl.Config.NeedsScale() {
+			if err := set.Render(id, tqc.Params{}); err != nil {
+				return nil, rd.at(sl, err)
+			}
 			continue
 		}
 		if sl.Config.Observer == tqc.ObserverFixed {
@@ -127,14 +134,14 @@ func (r *renderer) fixed(sl *tqc.Slot) error {
 	return r.set.Render(sl.ID, tqc.Params{Scale: []float32{c.FixedScale}, ZeroPoint: []int32{c.FixedZeroPoint}})
 }
 
-// scales turns ranges into scales and zero points. outcomes counts what qmath had to mend, by qmath.Outcome.
-func scales(ranges []observers.Range, c tqc.Config) (p tqc.Params, outcomes map[qmath.Outcome]int, err error) {
-	p = tqc.Params{Scale: make([]float32, len(ranges)), ZeroPoint: make([]int32, len(ranges))}
+// scales turns ranges into scales and zero points. global is the float32 of a constant in NV blocks, else 0. outcomes counts what qmath had
+// to mend, by qmath.Outcome.
+func scales(ranges []observers.Range, c tqc.Config, global float32) (p tqc.Params, outcomes map[qmath.Outcome]int, err error) {
+	p = tqc.Params{Scale: make([]float32, len(ranges)), ZeroPoint: make([]int32, len(ranges)), Global: global}
 	outcomes = map[qmath.Outcome]int{}
-	s := c.Scheme()
 	for i, r := range ranges {
 		var out qmath.Outcome
-		if p.Scale[i], p.ZeroPoint[i], out, err = qmath.ScaleFromRange(r.Lo, r.Hi, s); err != nil {
+		if p.Scale[i], p.ZeroPoint[i], out, err = c.ScaleFor(r.Lo, r.Hi, global); err != nil {
 			return p, nil, err
 		}
 		outcomes[out]++

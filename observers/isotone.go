@@ -29,6 +29,9 @@ var Isotone = &Method{
 		if err != nil {
 			return Range{}, nil, err
 		}
+		if !cfg.Integer() {
+			return Range{}, nil, ErrIntegers
+		}
 		if st.extent.Min < 0 {
 			return Range{}, nil, ErrNegative
 		}

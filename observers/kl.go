@@ -32,6 +32,9 @@ var KL = &Method{
 		if err != nil {
 			return Range{}, nil, err
 		}
+		if !cfg.Integer() {
+			return Range{}, nil, ErrIntegers
+		}
 		if codes := int64(cfg.QMax) - int64(cfg.QMin) + 1; codes > klCodes {
 			return Range{}, nil, fmt.Errorf("kl compares distributions of at most %d codes, not %d: use minmax, percentile or mse", klCodes, codes)
 		}

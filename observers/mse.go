@@ -7,8 +7,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// MSE searches the range with the least expected squared quantization error, rounding and clipping together, for the grid
-// that qmath makes of the range: real scale and zero point, as many levels on each side of zero as the policy has.
+// MSE searches the range with the least expected squared quantization error, rounding and clipping together, for the numbers
+// that the format and the scale of the range come to: real scale and zero point, as many levels on each side of zero as the policy has,
+// those of floats and code books where they lie. NV blocks at run time have scales of their own: nothing is cut off of the tensor.
 //
 // The error is summed over the histogram, values spread evenly inside a bin (a bin is 2^-10 of its magnitude wide, less than
 // a tenth of a step at eight bits). Candidates are 4,096 evenly spaced thresholds T on |x| up to the largest, the range
@@ -23,9 +24,9 @@ var MSE = &Method{
 			return Range{}, nil, err
 		}
 		lo, hi := min(float64(st.extent.Min), 0), max(float64(st.extent.Max), 0)
-		s := &mseSearch{scheme: cfg.Scheme(), pos: newMoments(st.hist, 0, hi), neg: newMoments(st.hist, 1, -lo),
+		s := &mseSearch{cfg: cfg, scheme: cfg.Scheme(), numbers: numbersOf(cfg.Format), pos: newMoments(st.hist, 0, hi), neg: newMoments(st.hist, 1, -lo),
 			best: Range{lo, hi}, least: math.Inf(1)}
-		if lo == hi || int64(cfg.QMax)-int64(cfg.QMin) >= 1<<24 {
+		if lo == hi || int64(cfg.QMax)-int64(cfg.QMin) >= 1<<24 || cfg.Blocks == tqc.NV {
 			return Range{lo, hi}, warnings, nil // only zeros, or a grid as fine as float32: clipping gains nothing
 		}
 		s.run(lo, hi)
@@ -37,7 +38,9 @@ var MSE = &Method{
 const mseThresholds = 4096
 
 type mseSearch struct {
+	cfg      tqc.Config
 	scheme   qmath.Scheme
+	numbers  *numbers // nil for integers
 	pos, neg *moments
 	best     Range
 	least    float64
@@ -88,6 +91,11 @@ func (s *mseSearch) scan(at func(t float64) Range, largest float64) {
 // narrower ranges of the same family can only increase.
 func (s *mseSearch) try(r Range) (better, hopeless bool) {
 	q, err := quantizerOf(r, s.scheme)
+	if err == nil && s.cfg.Blocks != tqc.FreeScales {
+		var scale float32
+		scale, _, _, err = s.cfg.ScaleFor(r.Lo, r.Hi, 0)
+		q.scale = float64(scale)
+	}
 	if err != nil {
 		s.err = err
 		return false, true
@@ -96,6 +104,9 @@ func (s *mseSearch) try(r Range) (better, hopeless bool) {
 		return false, false
 	}
 	s.last = q
+	if s.numbers != nil {
+		return s.tryNumbers(r, q.scale)
+	}
 	clip := s.pos.clipError(float64(float64(q.pos)*q.scale)) + s.neg.clipError(float64(float64(q.neg)*q.scale))
 	if clip > s.least {
 		return false, !s.scheme.PowerOfTwo && clip > 2*s.least

@@ -26,7 +26,8 @@ type Method struct {
 	Doc  string // one line
 	// Range never writes to st. parameter is the number in an observer's parentheses, as in percentile(0.999), 0 for the method's own
 	// default; tqc.Observer.Split says what its values are. cfg is the slot's policy; bits, integer range and symmetry matter to some methods. It fails
-	// on statistics that contain NaN or no finite value, and on policies the method cannot serve (all but minmax: per-channel).
+	// on statistics that contain NaN or no finite value, and on policies the method cannot serve (all but minmax: per-channel; kl and
+	// isotone: formats other than integers).
 	Range func(st *State, cfg tqc.Config, parameter float64) (Range, []Warning, error)
 }
 
@@ -55,6 +56,7 @@ var (
 	ErrNoBins     = errors.New("the statistics hold minima and maxima only, which serve minmax alone: calibrate on data again, without --minmax-only")
 	ErrPerChannel = errors.New("histograms are kept per tensor; only minmax gives ranges per channel")
 	ErrNoRows     = errors.New("isotone needs rows: only the output of Softmax has them")
+	ErrIntegers   = errors.New("it compares codes that lie evenly, those of integers: use minmax, percentile or mse")
 	ErrNegative   = errors.New("isotone is for tensors without negative values, such as the output of Softmax")
 )
 

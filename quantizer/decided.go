@@ -8,7 +8,6 @@ import (
 
 	"qwb/graph"
 	"qwb/quantizer/decision"
-	"qwb/quantizer/passes"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -170,7 +169,7 @@ func (d *decided) adapt(set *tqc.Set, s tqc.SlotID, c tqc.Config) (tqc.Config, e
 		if err := target.Can(d.b.SchemesOf(n).Activation, cell.Activations, d.b.Name+": activations of "+n.Op); err != nil {
 			return c, d.t.Fail(by, fmt.Errorf("%s: %w", d.place(set, s), err))
 		}
-		if c.Observer == tqc.ObserverFixed {
+		if c.Observer == tqc.ObserverFixed && !cell.Activations.AtRunTime() {
 			if own, err := tqc.SchemeOf(c); err != nil || own != cell.Activations {
 				return c, d.t.Fail(by, fmt.Errorf("%s: %s prescribes scale %g and the integers that go with it", d.place(set, s), d.b.Name, c.FixedScale))
 			}
@@ -179,6 +178,17 @@ func (d *decided) adapt(set *tqc.Set, s tqc.SlotID, c tqc.Config) (tqc.Config, e
 		if c, err = cell.Activations.Apply(c); err != nil {
 			return c, d.t.Fail(by, err)
 		}
+		if c = c.OfActivation(); sl.Kind == tqc.Input {
+			c = target.AlongActivation(d.g, sl.Node, sl.Index, c)
+		}
+	}
+	if !c.NeedsScale() {
+		for _, name := range []string{"observer", "scale", "divisor", "freeze"} {
+			if by := cell.By(name); by > 0 && d.t.Chosen[s] == by {
+				return c, d.t.Fail(by, fmt.Errorf("%s: scales of %s are computed at run time", d.place(set, s), schemeName(c)))
+			}
+		}
+		return c, nil
 	}
 	if c.Observer == tqc.ObserverFixed {
 		for _, name := range []string{"observer", "scale", "divisor"} {
@@ -256,10 +266,6 @@ func (d *decided) weight(cell *decision.Cell, sl *tqc.Slot, n *graph.Node, c tqc
 	if by := d.used(cell, "weights"); by > 0 {
 		if err := target.Can(d.b.SchemesOf(n).Weight, cell.Weights, d.b.Name+": weights of "+n.Op); err != nil {
 			return c, d.t.Fail(by, fmt.Errorf("%s: %w", n.Name, err))
-		}
-		needsInteger := slices.ContainsFunc(d.b.Ops[sl.Node].Needs, func(c target.Condition) bool { return c.Name == target.IntegerBias.Name })
-		if cell.Weights.Group > 0 && needsInteger && n.Input(passes.BiasInput) != graph.NoValue {
-			return c, d.t.Fail(by, fmt.Errorf("%s: %s has %s with an integer bias, which weights in groups cannot have", n.Name, d.b.Name, n.Op))
 		}
 		var err error
 		if c, err = cell.Weights.Apply(c); err != nil {

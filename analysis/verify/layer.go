@@ -183,7 +183,7 @@ func (l *layer) wants(ops ...string) error {
 
 // slotGrid returns the grid of a slot that quantizes, nil for others.
 func (p *plan) slotGrid(id tqc.SlotID) *qmath.Grid {
-	if id == tqc.NoSlot || !p.set.Slot(id).State().Quantizes() || !p.set.Params(id).Ready() {
+	if id == tqc.NoSlot || !p.set.Slot(id).State().Quantizes() || !p.set.Params(id).Ready() || !p.set.Slot(id).Config.Integer() || p.set.Slot(id).Config.RunTime() {
 		return nil
 	}
 	g := p.set.Grid(id, 0)

@@ -89,6 +89,9 @@ func (l *LayerBench) fixed(ctx context.Context) (x, f qmath.Fixed, err error) {
 	id := l.Set.Input(l.Node, 0)
 	if id != tqc.NoSlot && l.Set.Slot(id).State() != tqc.FP32 && len(l.Set.Params(id).Scale) == 1 { // quantized here, or where it comes from
 		g := l.Set.Grid(l.Set.Root(id), 0)
+		if c := &l.Set.Slot(l.Set.Root(id)).Config; !c.Integer() || c.RunTime() {
+			g = qmath.Grid{} // no fixed points
+		}
 		if n := max(int64(g.QMax)-int64(g.ZeroPoint), int64(g.ZeroPoint)-int64(g.QMin)); n > 0 && n <= observers.GramLimit {
 			return qmath.Fixed{Step: float64(g.Scale), Limit: int32(n)}, qmath.FixedFor(float32(n)*g.Scale, floatWithin, qmath.MaxFixed), nil
 		}

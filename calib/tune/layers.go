@@ -78,6 +78,9 @@ func tunableWeight(g *graph.Graph, set *tqc.Set, id graph.NodeID) tqc.SlotID {
 	if s == tqc.NoSlot || !set.Slot(s).State().Quantizes() || set.Root(s) != s {
 		return tqc.NoSlot
 	}
+	if c := &set.Slot(s).Config; !c.Integer() || c.Blocks != tqc.FreeScales {
+		return tqc.NoSlot // methods look for codes of integers, and for scales that can be any number
+	}
 	if _, sole := g.SoleUse(set.Slot(s).Value); !sole {
 		return tqc.NoSlot
 	}

@@ -170,8 +170,20 @@ func (c Codec) FakeSlice(dst, src []float32) {
 		c.Grid().FakeSlice(dst, src)
 		return
 	}
+	if _, float := c.Type.Float(); float {
+		rounders[c.Type].fake(dst, src, c.Scale)
+		return
+	}
 	for i, x := range src {
 		dst[i] = c.Fake(x)
+	}
+}
+
+// ClipSlice writes src[i], limited to what the numbers reach, to dst[i]; dst may be src. NaN stays.
+func (c Codec) ClipSlice(dst, src []float32) {
+	lo, hi := c.Limits()
+	for i, x := range src {
+		dst[i] = min(max(x, lo), hi)
 	}
 }
 
@@ -189,15 +201,6 @@ func (c Codec) Limits() (lo, hi float32) {
 var nf4 = [16]float32{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
 	-0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434,
 	0.5626170039176941, 0.7229568362236023, 1}
-
-// nf4Code is the code of the number nearest to v, of the smaller one where two are equally near.
-func nf4Code(v float32) int32 {
-	code := int32(0)
-	for code < 15 && float64(v) > (float64(nf4[code])+float64(nf4[code+1]))/2 {
-		code++
-	}
-	return code
-}
 
 // Book returns the sixteen numbers of NF4 in the order of their codes.
 func Book() []float32 { return append([]float32(nil), nf4[:]...) }

@@ -107,6 +107,9 @@ func Fingerprint(set *tqc.Set, node graph.NodeID) string {
 	c, p := set.Slot(id).Config, set.Params(id)
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d %d %d %s %d %d\n", c.Policy, c.Bits, c.QMin, c.QMax, c.Rounding, c.Axis, c.GroupSize)
+	if !c.Integer() || c.Blocks != tqc.FreeScales {
+		fmt.Fprintf(h, "%s %s\n", c.FormatName(), c.Blocks)
+	}
 	var b []byte
 	for i, s := range p.Scale {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s))

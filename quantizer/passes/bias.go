@@ -12,14 +12,14 @@ import (
 )
 
 // Bias marks the integer biases as waiting for the scales of their operator.
-var Bias = Pass{Name: "bias", Doc: "integer biases wait for input scale * weight scale; those behind weights in groups stay float", Run: bias}
+var Bias = Pass{Name: "bias", Doc: "integer biases wait for input scale * weight scale; those of sums that are no integers of one scale stay float", Run: bias}
 
 func bias(c *Context) error {
 	for _, id := range c.integers() {
 		if s := biasSlot(c.Set, c.Bound, id); c.waiting(s) {
 			state := tqc.PassiveInit
-			if w := c.Set.Input(id, 1); w != tqc.NoSlot && c.Set.Slot(w).Config.Policy.Has(tqc.PerGroup) {
-				state = tqc.FP32 // an output channel has many weight scales, so that no integer of its sum is the bias
+			if !c.integerSum(id) {
+				state = tqc.FP32
 			}
 			if err := c.Set.Advance(s, state); err != nil {
 				return c.Graph.ErrorAt("configure", id, err)
@@ -27,6 +27,21 @@ func bias(c *Context) error {
 		}
 	}
 	return nil
+}
+
+// integerSum reports whether each channel of an operator sums integers of one scale that is known, so that an integer can be the bias.
+// With weights in groups a channel has many scales; floats and scales of run time have no integer sum.
+func (c *Context) integerSum(id graph.NodeID) bool {
+	for i := range 2 {
+		s := c.Set.Input(id, i)
+		if s == tqc.NoSlot || c.Set.Slot(s).State() == tqc.FP32 {
+			return i == 1 // a computed weight
+		}
+		if cfg := &c.Set.Slot(s).Config; !cfg.Integer() || cfg.RunTime() || cfg.Policy.Has(tqc.PerGroup) {
+			return false
+		}
+	}
+	return true
 }
 
 func biasSlot(set *tqc.Set, b *target.Bound, id graph.NodeID) tqc.SlotID {

@@ -49,13 +49,17 @@ func (c *Context) integers() []graph.NodeID {
 	return ids
 }
 
-// configure gives a slot its policy.
+// configure gives a slot its policy. Scales that are computed at run time are those of one reader: with them only what operators that sum
+// products read is quantized, and other tensors stay float.
 func (c *Context) configure(s tqc.SlotID, cfg tqc.Config) error {
 	if c.Adapt != nil {
 		var err error
 		if cfg, err = c.Adapt(s, cfg); err != nil {
 			return err
 		}
+	}
+	if sl := c.Set.Slot(s); cfg.RunTime() && (sl.Kind != tqc.Input || c.Bound.Ops[sl.Node].Role != target.Weighted) {
+		return nil
 	}
 	return c.Set.Configure(s, cfg)
 }

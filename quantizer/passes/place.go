@@ -122,7 +122,8 @@ func (c *Context) activate(s tqc.SlotID) error { return c.configure(s, c.activat
 
 // activation is the policy of an activation.
 func (c *Context) activation(s tqc.SlotID) tqc.Config {
-	return c.Bound.ActivationConfig(c.Graph.Node(c.Set.Slot(s).Node))
+	sl := c.Set.Slot(s)
+	return target.AlongActivation(c.Graph, sl.Node, sl.Index, c.Bound.ActivationConfig(c.Graph.Node(sl.Node)))
 }
 
 // constant is the policy of a constant operand of an Arithmetic operator: that of activations, but all of its elements are

@@ -52,29 +52,33 @@ func (p *Plan) slot(g *graph.Graph, set *tqc.Set, id tqc.SlotID, names map[tqc.C
 		r := set.Slot(sv.Root)
 		s.Root = slotName(g.Node(r.Node).Name, decision.At(r.Kind, r.Index))
 	}
-	s.Scale, s.ZeroPoint, s.Codes = sv.Params.Scale, sv.Params.ZeroPoint, sv.Params.Codes
+	s.Scale, s.ZeroPoint, s.Global, s.Codes = sv.Params.Scale, sv.Params.ZeroPoint, sv.Params.Global, sv.Params.Codes
 	return s
 }
 
 // schemeName describes a policy in a word: "int8-symmetric-channel0-minmax". Where another policy of the plan has the same
 // description, a number is appended.
 func (p *Plan) schemeName(c tqc.Config) string {
-	sign, sym, gran := "uint", "asymmetric", ""
-	if c.Signed() {
-		sign = "int"
-	}
+	sym, gran := "asymmetric", ""
 	if c.Policy.Has(tqc.Symmetric) {
 		sym = "symmetric"
 	}
 	switch {
 	case c.Policy.Has(tqc.PerChannel):
 		gran = fmt.Sprintf("channel%d", c.Axis)
+	case c.Blocks != tqc.FreeScales:
+		gran = fmt.Sprintf("%s%d", c.Blocks, c.GroupSize)
 	case c.Policy.Has(tqc.PerGroup):
 		gran = fmt.Sprintf("group%d", c.GroupSize)
+	case c.Policy.Has(tqc.PerToken):
+		gran = "token"
 	}
-	parts := []string{fmt.Sprintf("%s%d", sign, c.Bits), sym}
-	if c.Policy.Has(tqc.PowerOf2) {
+	parts := []string{c.FormatName(), sym}
+	if c.Policy.Has(tqc.PowerOf2) && c.Blocks == tqc.FreeScales {
 		parts = append(parts, "pow2")
+	}
+	if c.RunTime() {
+		parts = append(parts, "dynamic")
 	}
 	for _, s := range []string{gran, string(c.Observer)} {
 		if s != "" {

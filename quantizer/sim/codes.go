@@ -8,7 +8,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Codes returns the integers of a float32 constant, row-major. Configs of more than 24 bits are biases: see tqc.Params.BiasCode.
+// Codes returns the codes of a float32 constant, row-major: integers, or the bit patterns of other formats. Configs of more than 24 bits
+// are biases: see tqc.Params.BiasCode.
 // NaN is an error.
 func Codes(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) ([]int32, error) {
 	if err := wantFloat(t); err != nil {
@@ -17,16 +18,16 @@ func Codes(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) ([]int32, error) {
 	t = t.ToRowMajor()
 	x, out := t.F32(), make([]int32, t.Len())
 	nan := -1
-	err := runs(t, cfg, p, func(lo, hi int, g qmath.Grid) bool {
+	err := runs(t, cfg, p, func(lo, hi int, c qmath.Codec) bool {
 		for i := lo; i < hi; i++ {
 			switch {
 			case x[i] != x[i]:
 				nan = i
 				return false
 			case cfg.Bits > 24:
-				out[i], _ = p.BiasCode(i, x[i], g.Scale)
+				out[i], _ = p.BiasCode(i, x[i], c.Scale)
 			default:
-				out[i] = g.Quantize(x[i])
+				out[i] = c.Quantize(x[i])
 			}
 		}
 		return true

@@ -59,7 +59,7 @@ func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error
 	}
 	ref := &s.consts[kind][id]
 	ref.once.Do(func() {
-		key := constantKey{t: t, island: s.island}
+		key := constantKey{t: t, island: s.precision(s.set.Slot(id).Node)}
 		if h.actions[id] == quantize {
 			p := s.set.Params(id)
 			key = constantKey{t: t, config: s.set.Slot(id).Config, params: fmt.Sprint(p.Scale, p.ZeroPoint), mode: h.mode}

@@ -17,7 +17,7 @@ type View struct {
 	// changes no number where the producer's slot is selected too. Mask is asked once per slot, when the hooks are made.
 	Mask func(tqc.SlotID) bool
 	Mode Mode
-	// Islands: what float operators read and write is rounded to the precision of Options.Island.
+	// Islands: what float operators read and write is rounded to the precision of their domain, else of Options.Island.
 	Islands bool
 	// Early: what all readers of a tensor quantize alike is quantized once, in place, where it is computed, instead of once in
 	// front of each. The readers get the same bits; who looks at what the operator computed sees it quantized.
@@ -60,7 +60,7 @@ type action uint8
 const (
 	leave    action = iota
 	quantize        // by the slot's grid, as far as the view's mode says
-	island          // round to the island's precision
+	island          // round to the precision of the float operator
 	replace         // the simulator's own constant, as it is
 )
 
@@ -202,7 +202,7 @@ func (s *Scratch) buffer(i int, t *tensor.Tensor) *tensor.Tensor {
 // apply carries out the action of a slot on src; dst may be src.
 func (h *hooks) apply(id tqc.SlotID, dst, src *tensor.Tensor) error {
 	if h.actions[id] == island {
-		h.s.island.RoundSlice(dst.F32(), src.F32())
+		h.s.precision(h.s.set.Slot(id).Node).RoundSlice(dst.F32(), src.F32())
 		return nil
 	}
 	return apply(h.s.table, dst, src, &h.s.set.Slot(id).Config, h.s.set.Params(id), h.mode)

@@ -14,7 +14,7 @@ import (
 
 // Options say what is simulated besides the slots. The zero value simulates float32 islands.
 type Options struct {
-	// Island is the precision of float operators. fp16 and bf16 round everything they read and write; tf32 rounds what
+	// Island is the precision of float operators whose domain does not say another one. fp16 and bf16 round everything they read and write; tf32 rounds what
 	// operators that sum products read.
 	Island qmath.Precision
 	// Runs is the graph that the executor runs, nil for the simulator's own. It may be another clone whose constants differ, a float
@@ -113,20 +113,16 @@ func (s *Simulator) check(sl *tqc.Slot) error {
 	if v.DType != tensor.Float32 && v.DType != tensor.Undefined {
 		return fmt.Errorf("a tensor of type %s is to be quantized", v.DType)
 	}
-	p := s.set.Params(sl.ID)
-	if !p.Ready() {
+	c, p := &sl.Config, s.set.Params(sl.ID)
+	switch {
+	case c.NeedsScale() && !p.Ready():
 		return fmt.Errorf("%s without a scale", sl.State())
+	case c.RunTime() && v.Const != nil:
+		return fmt.Errorf("scales of a constant are not computed at run time (policy %q)", c.Policy)
+	case c.Policy.Has(tqc.PerGroup) && !c.RunTime() && v.Const == nil:
+		return fmt.Errorf("scales of groups of an activation are computed at run time only")
 	}
-	if sl.Config.Policy.Has(tqc.Floating) || sl.Config.Policy.Has(tqc.Dynamic) {
-		return fmt.Errorf("policy %q cannot be simulated", sl.Config.Policy)
-	}
-	if sl.Config.Policy.Has(tqc.PerTensor) {
-		return nil
-	}
-	if sl.Config.Policy.Has(tqc.PerGroup) && v.Const == nil {
-		return fmt.Errorf("per-group scales of an activation cannot be simulated")
-	}
-	want, known := tqc.NumScales(v.Shape, &sl.Config)
+	want, known := tqc.NumScales(v.Shape, c)
 	if known && want != int64(len(p.Scale)) {
 		return fmt.Errorf("%d scales for %s along axis %d, wanted %d", len(p.Scale), v.Shape, sl.Config.Axis, want)
 	}
@@ -158,6 +154,14 @@ func (s *Simulator) mirrored(sl *tqc.Slot) bool {
 	return false
 }
 
+// precision is what a float operator is rounded to.
+func (s *Simulator) precision(node graph.NodeID) qmath.Precision {
+	if d := s.set.Domains[node]; d != tqc.DomainFP32 {
+		return d.Precision()
+	}
+	return s.island
+}
+
 // computing reports whether a node sums products: what tensor cores do.
 func computing(n *graph.Node) bool {
 	sp := n.Spec()
@@ -166,10 +170,11 @@ func computing(n *graph.Node) bool {
 
 // rounds reports whether a float island's slot is rounded to the island's precision.
 func (s *Simulator) rounds(sl *tqc.Slot) bool {
-	if s.island == qmath.FP32 || s.set.Domains[sl.Node] != tqc.DomainFP32 {
+	p := s.precision(sl.Node)
+	if p == qmath.FP32 || !s.set.Domains[sl.Node].Float() {
 		return false
 	}
-	if s.island == qmath.TF32 && (sl.Kind != tqc.Input || !computing(s.g.Node(sl.Node))) {
+	if p == qmath.TF32 && (sl.Kind != tqc.Input || !computing(s.g.Node(sl.Node))) {
 		return false
 	}
 	if sl.Kind == tqc.Input {

@@ -240,7 +240,7 @@ func TestNewRefusesWhatCannotBeSimulated(t *testing.T) {
 	require.NoError(t, set.Configure(set.Input(conv, 0), act))
 	require.NoError(t, set.Render(set.Input(conv, 0), tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}}))
 	_, err = sim.New(g, set, sim.Options{})
-	require.ErrorContains(t, err, "per-group scales of an activation")
+	require.ErrorContains(t, err, "scales of groups of an activation are computed at run time only")
 
 	other := graphtest.Parse(t, island)
 	_, err = sim.New(other, set, sim.Options{})

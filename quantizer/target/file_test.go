@@ -112,7 +112,7 @@ func TestFilesThatAreWrong(t *testing.T) {
 		{"min_opset: 13", "min_opset: 13, signed_only: true", "uint8-asym-tensor is unsigned"},
 		{"min_opset: 13", "min_opset: 11", "opset 11: scales per channel came with 13"},
 		{"mynpu", "My NPU", "a name has small letters, digits and _"},
-		{"others: [int16-sym-tensor]", "others: [int16-sym-channel]", "activations have one scale"},
+		{"others: [int16-sym-tensor]", "others: [int16-sym-channel]", "scales of activations do not vary by channel"},
 		{"others: [int16-sym-tensor]", "others: [uint8-asym-tensor]", "uint8-asym-tensor stands twice"},
 		{"observer: mse", "observer: mse, range: [0, 300]", "does not fit into 8 bits"},
 		{"{type: Conv,", "{type: Softmax, role: passive}\n  - {type: Conv,", "operator Softmax: it is not passive"},

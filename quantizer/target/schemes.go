@@ -65,9 +65,9 @@ func Can(list []tqc.Scheme, s tqc.Scheme, what string) error {
 func (t *Target) ActivationConfig(n *graph.Node) tqc.Config {
 	op := t.Op(n)
 	if op == nil || len(op.Schemes.Activation) == 0 {
-		return t.Activation
+		return t.Activation.OfActivation()
 	}
-	return under(op.Schemes.Activation[0], t.Activation)
+	return under(op.Schemes.Activation[0], t.Activation).OfActivation()
 }
 
 // under applies a scheme of a valid target, which cannot fail.
@@ -101,6 +101,31 @@ func AlongWeight(g *graph.Graph, id graph.NodeID, i int, c tqc.Config) tqc.Confi
 		return c
 	}
 	c.Axis = axis
+	return c
+}
+
+// AlongActivation fills in the axis of the groups of computed input i of a Weighted node: that along which the node sums, of convolutions
+// the channels; of what is not known the last one.
+func AlongActivation(g *graph.Graph, id graph.NodeID, i int, c tqc.Config) tqc.Config {
+	if !c.Policy.Has(tqc.PerGroup) {
+		return c
+	}
+	n := g.Node(id)
+	rank := len(g.Value(n.Input(i)).Shape)
+	c.Axis = -1
+	switch n.Op {
+	case "Conv", "ConvTranspose":
+		c.Axis = 1
+	case "Gemm":
+		trans := n.AttrInt([]string{"transA", "transB"}[min(i, 1)], 0) != 0
+		if c.Axis = 1; trans == (i == 0) {
+			c.Axis = 0
+		}
+	case "MatMul":
+		if i == 1 && rank > 0 {
+			c.Axis = max(rank-2, 0)
+		}
+	}
 	return c
 }
 

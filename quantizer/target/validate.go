@@ -109,8 +109,8 @@ func (t *Target) validatePolicies() error {
 			return fmt.Errorf("%s: its scheme is %s, and the first of its schemes %s", p.what, own, p.list[0])
 		}
 	}
-	if t.Activation.Policy&(tqc.PerChannel|tqc.PerGroup) != 0 {
-		return fmt.Errorf("activation: %s: activations have one scale", t.Activation.Policy)
+	if t.Activation.Policy.Has(tqc.PerChannel) {
+		return fmt.Errorf("activation: %s: scales of activations do not vary by channel", t.Activation.Policy)
 	}
 	for _, s := range t.Defaults().Activation {
 		switch {
@@ -134,8 +134,11 @@ func validateList(what string, list []tqc.Scheme) error {
 		if slices.Contains(list[:i], s) {
 			return fmt.Errorf("%s: %s stands twice", what, s)
 		}
-		if what == "activation" && (s.Channel || s.Group != 0) {
-			return fmt.Errorf("activation: %s: activations have one scale", s)
+		switch {
+		case what == "activation" && s.Channel:
+			return fmt.Errorf("activation: %s: scales of activations do not vary by channel", s)
+		case what != "activation" && s.Dynamic:
+			return fmt.Errorf("%s: %s: scales of constants are not computed at run time", what, s)
 		}
 	}
 	return nil

@@ -1,6 +1,11 @@
 package tqc
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+
+	"qwb/kernels/qmath"
+)
 
 // BlockScales says how the scales of groups are stored, which limits what they can be.
 type BlockScales uint8
@@ -63,4 +68,37 @@ func (b BlockScales) check(c Config) error {
 		return fmt.Errorf("policy %q for %s blocks", c.Policy, b)
 	}
 	return nil
+}
+
+// ScaleFor returns scale and zero point for numbers from lo to hi under c: qmath.ScaleFromRange, and of constants in blocks what the
+// blocks can store, of NV blocks with the tensor's Global.
+func (c Config) ScaleFor(lo, hi float64, global float32) (scale float32, zeroPoint int32, out qmath.Outcome, err error) {
+	scale, zeroPoint, out, err = qmath.ScaleFromRange(lo, hi, c.Scheme())
+	if err != nil || c.Blocks == FreeScales || c.RunTime() {
+		return scale, zeroPoint, out, err
+	}
+	most := float32(min(max(-lo, hi), math.MaxFloat32))
+	if c.Blocks == NV {
+		scale, _ = qmath.NVScale(most, global)
+	} else {
+		scale = qmath.MXScale(most, c.Format, c.Blocks == MXCeil)
+	}
+	if out == qmath.Denormal {
+		out = qmath.Ordinary
+	}
+	return scale, 0, out, nil
+}
+
+// RunTimeScale returns scale and zero point for the numbers of one tensor, token or block from lo to hi, neither of them NaN, as an
+// engine finds them at run time. tensor is the float32 of the tensor for NV blocks, else ignored.
+func (c *Config) RunTimeScale(lo, hi, tensor float32) (scale float32, zeroPoint int32) {
+	most := min(max(-lo, hi, 0), math.MaxFloat32)
+	switch c.Blocks {
+	case NV:
+		scale, _ = qmath.NVScale(most, tensor)
+		return scale, 0
+	case MX, MXCeil:
+		return qmath.MXScale(most, c.Format, c.Blocks == MXCeil), 0
+	}
+	return qmath.RunTimeScale(lo, hi, c.Scheme())
 }

@@ -180,6 +180,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Integer() == c.Policy.Has(Floating):
 		return fmt.Errorf("policy %q for numbers of %s", c.Policy, c.FormatName())
+	case c.Policy.Has(PerChannel | Dynamic):
+		return fmt.Errorf("policy %q: scales per channel are not computed at run time", c.Policy)
 	case c.Policy.Has(PerGroup) && c.GroupSize <= 0:
 		return fmt.Errorf("per-group without a group size")
 	case int(c.Rounding) > int(qmath.Down):
@@ -194,10 +196,29 @@ func (c Config) Validate() error {
 	return c.Observer.Valid()
 }
 
-// Scheme is the part of c that turns a range into scale and zero point.
+// Scheme is the part of c that turns a range into scale and zero point. Under NV blocks at run time that is the float32 of the tensor.
 func (c Config) Scheme() qmath.Scheme {
-	return qmath.Scheme{Symmetric: c.Policy.Has(Symmetric), PowerOfTwo: c.Policy.Has(PowerOf2), QMin: c.QMin, QMax: c.QMax,
+	s := qmath.Scheme{Symmetric: c.Policy.Has(Symmetric), PowerOfTwo: c.Policy.Has(PowerOf2), QMin: c.QMin, QMax: c.QMax,
 		Divisor: c.Divisor, Rounding: qmath.HalfEven}
+	if c.Blocks == NV {
+		s.Divisor = qmath.NVLargest
+	}
+	return s
+}
+
+// RunTime reports whether scales are computed at run time, from the tensor's own numbers.
+func (c Config) RunTime() bool { return c.Policy.Has(Dynamic) }
+
+// NeedsScale reports whether a scale has to be found before run time: always, but for scales that are computed at run time. Of these NV
+// blocks need one: the float32 of the tensor.
+func (c Config) NeedsScale() bool { return !c.RunTime() || c.Blocks == NV }
+
+// OfActivation is c for a tensor that is computed: scales of groups are then found at run time.
+func (c Config) OfActivation() Config {
+	if c.Policy.Has(PerGroup) {
+		c.Policy |= Dynamic
+	}
+	return c
 }
 
 // Signed reports whether the numbers have a sign.

@@ -149,7 +149,16 @@ output c; output d; output e; output f; output h; output i; output j; output l; 
 	group := tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, GroupSize: 3}
 	require.NoError(t, tqc.CheckGranularity(g, gemm, 1, group), "partial sums are scaled by themselves")
 	group.GroupSize = 4
-	require.ErrorContains(t, tqc.CheckGranularity(g, gemm, 1, group), "groups of 4 do not divide axis 0 of [6,5], along which Gemm sums")
+	require.NoError(t, tqc.CheckGranularity(g, gemm, 1, group), "the last group may be shorter")
+	token := tqc.Config{Policy: tqc.PerToken | tqc.Dynamic | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}}
+	require.NoError(t, tqc.CheckGranularity(g, gemm, 0, token))
+	matmul, _ := g.LookupNode("matmul")
+	require.NoError(t, tqc.CheckGranularity(g, matmul, 0, token))
+	require.ErrorContains(t, tqc.CheckGranularity(g, matmul, 1, token), "along which scales of tokens vary")
+	for _, node := range []string{"conv", "up", "gap"} {
+		id, _ := g.LookupNode(node)
+		require.ErrorContains(t, tqc.CheckGranularity(g, id, 0, token), "along which scales of tokens vary", node)
+	}
 	dark, _ := g.LookupNode("dark")
 	per := tqc.Config{Policy: tqc.PerChannel | tqc.Symmetric | tqc.Linear, Axis: 1}
 	require.ErrorContains(t, tqc.CheckGranularity(g, dark, 0, per), "need a tensor of known rank")

@@ -13,8 +13,8 @@ import (
 //	sum over k of (s_x[k]*x[k]) * (s_w[k]*w[k])   has no integer form;   s_x*s_w * sum over k of x[k]*w[k]   has one.
 //
 // Two exceptions: a depthwise convolution does not sum over its channels, and per-group scales along a summed axis are
-// allowed, because each group is summed by itself and the partial sums are scaled (this needs groups of equal size, and for
-// a grouped convolution groups that do not reach across two of its groups). Operators that do not sum pass.
+// allowed, because each group is summed by itself and the partial sums are scaled; the last group may be shorter. Scales of tokens vary
+// along all axes but the last. Operators that do not sum pass.
 func CheckGranularity(g *graph.Graph, node graph.NodeID, i int, c Config) error {
 	if c.Policy.Has(PerTensor) {
 		return nil
@@ -38,13 +38,15 @@ func CheckGranularity(g *graph.Graph, node graph.NodeID, i int, c Config) error 
 	if axis < 0 || axis >= rank {
 		return fmt.Errorf("scales along axis %d of a tensor of rank %d", c.Axis, rank)
 	}
-	if !sums(g, n, i, axis, rank) {
+	if c.Policy.Has(PerToken) {
+		for axis = range rank - 1 {
+			if sums(g, n, i, axis, rank) {
+				return fmt.Errorf("%s sums along axis %d of %s, along which scales of tokens vary", n.Op, axis, shape)
+			}
+		}
 		return nil
 	}
-	if c.Policy.Has(PerGroup) {
-		if d := shape[axis]; d.Known() && d.N%int64(c.GroupSize) != 0 {
-			return fmt.Errorf("groups of %d do not divide axis %d of %s, along which %s sums", c.GroupSize, axis, shape, n.Op)
-		}
+	if c.Policy.Has(PerGroup) || !sums(g, n, i, axis, rank) {
 		return nil
 	}
 	return fmt.Errorf("scales vary along axis %d of %s, along which %s sums: they cannot be taken out of the sum", axis, shape, n.Op)

@@ -9,10 +9,13 @@ import (
 )
 
 // Params are scale and zero point: one entry per tensor, or one per channel along the config's axis, or, per group, one
-// per block in the row-major order of the scale tensor.
+// per block in the row-major order of the scale tensor. Scales that are computed at run time have none; of NV blocks at run time the one
+// entry is the float32 of the tensor.
 type Params struct {
 	Scale     []float32
 	ZeroPoint []int32
+	// Global is the float32 of a constant in NV blocks, whose scales are E4M3 numbers times it; else 0.
+	Global float32
 	// Codes are the integers of a bias, row-major, where its float32 numbers do not give them: beyond 2^24 float32 has gaps. Each
 	// number is its code dequantized. Nil: the integers follow from the numbers.
 	Codes []int32
@@ -69,10 +72,13 @@ func (p *Params) CheckCodes(cfg *Config, t *tensor.Tensor) error {
 	return nil
 }
 
-// NumScales returns how many scales a tensor of this shape has under c, and whether the shape says so. An axis that does not exist
+// NumScales returns how many scales Params has for a tensor of this shape under c, and whether the shape says so. An axis that does not exist
 // gives 0.
 func NumScales(shape graph.Shape, c *Config) (n int64, known bool) {
-	if c.Policy.Has(PerTensor) {
+	switch {
+	case !c.NeedsScale():
+		return 0, true
+	case c.Policy.Has(PerTensor), c.RunTime():
 		return 1, true
 	}
 	axis := c.Axis
@@ -101,11 +107,18 @@ func NumScales(shape graph.Shape, c *Config) (n int64, known bool) {
 
 // check holds p to the policy that it is for.
 func (p *Params) check(c *Config) error {
-	if len(p.Scale) == 0 || len(p.Scale) != len(p.ZeroPoint) {
+	switch {
+	case !c.NeedsScale() && len(p.Scale) > 0:
+		return fmt.Errorf("%d scales, which are computed at run time", len(p.Scale))
+	case c.NeedsScale() && len(p.Scale) == 0 || len(p.Scale) != len(p.ZeroPoint):
 		return fmt.Errorf("%d scales and %d zero points", len(p.Scale), len(p.ZeroPoint))
-	}
-	if c.Policy.Has(PerTensor) && len(p.Scale) != 1 {
+	case c.Policy.Has(PerTensor) && len(p.Scale) > 1:
 		return fmt.Errorf("%d scales for a per-tensor policy", len(p.Scale))
+	case c.RunTime() && len(p.Scale) > 1:
+		return fmt.Errorf("%d scales for a tensor whose blocks find theirs at run time", len(p.Scale))
+	}
+	if err := p.checkBlocks(c); err != nil {
+		return err
 	}
 	if p.Codes != nil && c.Bits <= biasBits {
 		return fmt.Errorf("integers of their own for %d bits", c.Bits)
@@ -119,6 +132,32 @@ func (p *Params) check(c *Config) error {
 		}
 		if z := p.ZeroPoint[i]; z != 0 && c.QMin < 0 && c.Policy.Has(Symmetric) {
 			return fmt.Errorf("zero point %d for a symmetric policy", z)
+		}
+	}
+	return nil
+}
+
+// checkBlocks holds the scales of blocks of a constant to what they are stored as.
+func (p *Params) checkBlocks(c *Config) error {
+	if c.Blocks != NV || c.RunTime() {
+		if p.Global != 0 {
+			return fmt.Errorf("a global scale %g, which only constants in NV blocks have", p.Global)
+		}
+	} else if !qmath.Representable(p.Global) {
+		return fmt.Errorf("global scale %g of NV blocks", p.Global)
+	}
+	if c.Blocks == FreeScales || c.RunTime() {
+		return nil
+	}
+	for i, s := range p.Scale {
+		stored := s
+		if c.Blocks == NV {
+			stored = float32(qmath.E4M3FN.Decode(qmath.E4M3FN.Encode(float64(s/p.Global), true)) * p.Global)
+		} else {
+			stored = qmath.DecodeE8M0(qmath.EncodeE8M0(float64(s), qmath.Down, true))
+		}
+		if stored != s {
+			return fmt.Errorf("scale %d is %g, which %s blocks do not have", i, s, c.Blocks)
 		}
 	}
 	return nil

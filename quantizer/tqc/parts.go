@@ -6,15 +6,15 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Parts says which elements of a tensor share a scale: outer x n x inner as tensor.Blocks has it, and along n runs of size elements.
-// Per channel, outer and inner belong to one part; per group, each index of them has parts of its own.
+// Parts says which elements of a tensor share a scale: outer x n x inner as tensor.Blocks has it, and along n runs of size elements, the
+// last of which may be shorter. Per channel, outer and inner belong to one part; per group, each index of them has parts of its own.
 type Parts struct {
 	outer, n, inner int
 	size            int
 	grouped         bool
 }
 
-// PartsOf divides a tensor as a config does. An axis that does not exist, or groups that do not divide it, are an error.
+// PartsOf divides a tensor as a config does. An axis that does not exist is an error.
 func PartsOf(t *tensor.Tensor, c *Config) (Parts, error) {
 	p := Parts{outer: 1, n: 1, inner: t.Len(), size: 1}
 	if c.Policy.Has(PerTensor) {
@@ -30,9 +30,6 @@ func PartsOf(t *tensor.Tensor, c *Config) (Parts, error) {
 	p.outer, p.n, p.inner = t.Blocks(axis)
 	if c.Policy.Has(PerGroup) {
 		p.grouped, p.size = true, c.GroupSize
-		if p.n%p.size != 0 {
-			return p, fmt.Errorf("groups of %d do not divide axis %d of %s", p.size, axis, t.Type())
-		}
 	}
 	return p, nil
 }
@@ -40,7 +37,7 @@ func PartsOf(t *tensor.Tensor, c *Config) (Parts, error) {
 // Count is the number of scales; per group they are in the row-major order of the scale tensor.
 func (p Parts) Count() int {
 	if p.grouped {
-		return p.outer * (p.n / p.size) * p.inner
+		return p.outer * p.blocks() * p.inner
 	}
 	return p.n
 }
@@ -54,9 +51,17 @@ func (p Parts) Each(i int, f func(from, to int)) {
 		}
 		return
 	}
-	in, block := i%p.inner, i/p.inner // block counts outer and the groups along the axis
-	for k := range p.size {
-		at := (block*p.size+k)*p.inner + in
+	in, o, block := i%p.inner, i/p.inner/p.blocks(), i/p.inner%p.blocks()
+	first, end := block*p.size, min((block+1)*p.size, p.n)
+	if p.inner == 1 {
+		f(o*p.n+first, o*p.n+end)
+		return
+	}
+	for k := first; k < end; k++ {
+		at := (o*p.n+k)*p.inner + in
 		f(at, at+1)
 	}
 }
+
+// blocks counts the groups along the axis.
+func (p Parts) blocks() int { return (p.n + p.size - 1) / p.size }

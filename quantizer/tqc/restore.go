@@ -104,10 +104,15 @@ func checkSaved(saved []Saved, id SlotID) error {
 	if !own && (root.State == FP32 || root.State == Overlapped) {
 		return fmt.Errorf("governed by slot %d, which is %s", sv.Root, root.State)
 	}
+	if root.State != FP32 && sv.Config.RunTime() != root.Config.RunTime() {
+		return fmt.Errorf("scales at run time for one of two slots that share them")
+	}
 	if len(root.Params.Scale) == 0 {
 		switch sv.State {
 		case Activated, Passive, Baked, PassiveBaked:
-			return fmt.Errorf("%s without a scale", sv.State)
+			if root.Config.NeedsScale() || root.State == Initial {
+				return fmt.Errorf("%s without a scale", sv.State)
+			}
 		}
 		return nil
 	}

@@ -17,8 +17,8 @@ type Scheme struct {
 	Bits       int              // 2 to 16; 32 is for biases. Other types have theirs: 0 stands for it
 	Unsigned   bool             // uint8 and relatives
 	Asymmetric bool             // with a zero point; integers only
-	// Channel: one scale per channel; Group: one per so many elements along the axis that is summed, stored as Blocks says; Token: one
-	// per row of the last axis, at run time; none of them: one per tensor.
+	// Channel: one scale per channel; Group: one per so many elements along the axis that is summed, stored as Blocks says, of activations
+	// at run time (Config.OfActivation); Token: one per row of the last axis, at run time; none of them: one per tensor.
 	Channel  bool
 	Group    int
 	Blocks   BlockScales
@@ -160,6 +160,9 @@ func (s Scheme) Valid() error {
 	return nil
 }
 
+// AtRunTime reports whether scales of activations under s are computed at run time.
+func (s Scheme) AtRunTime() bool { return s.Dynamic || s.Group > 0 }
+
 // Format names the numbers: int8, uint8, int4, e4m3.
 func (s Scheme) Format() string {
 	if s.Type != qmath.Integers {
@@ -207,7 +210,7 @@ func (s *Scheme) UnmarshalText(b []byte) (err error) {
 // SchemeOf returns the scheme that c keeps.
 func SchemeOf(c Config) (Scheme, error) {
 	s := Scheme{Type: c.Type, Asymmetric: c.Policy.Has(Asymmetric), Channel: c.Policy.Has(PerChannel), Token: c.Policy.Has(PerToken),
-		Dynamic: c.Policy.Has(Dynamic), PowerOf2: c.Policy.Has(PowerOf2) && c.Blocks == FreeScales, Blocks: c.Blocks}
+		Dynamic: c.Policy.Has(Dynamic) && !c.Policy.Has(PerGroup), PowerOf2: c.Policy.Has(PowerOf2) && c.Blocks == FreeScales, Blocks: c.Blocks}
 	if c.Integer() {
 		s.Bits, s.Unsigned = c.Bits, !c.Signed()
 	}

@@ -187,7 +187,7 @@ func (s *Set) Borrow(id, master SlotID) error {
 		return fmt.Errorf("slot %d is governed by slot %d", id, s.Root(id))
 	}
 	to := PassiveInit
-	if s.slots[m].params.Ready() {
+	if s.ready(m) {
 		to = Passive
 	}
 	if err := s.allowed(id, to); err != nil {
@@ -201,7 +201,7 @@ func (s *Set) Borrow(id, master SlotID) error {
 // adopt puts root r under root m. The scale of r is forgotten; slots that quantized with it or waited for it follow m.
 func (s *Set) adopt(r, m SlotID) {
 	s.slots[r].params = Params{}
-	ready := s.slots[m].params.Ready()
+	ready := s.ready(m)
 	for i := range s.slots {
 		if s.root[i] != r {
 			continue
@@ -217,9 +217,9 @@ func (s *Set) adopt(r, m SlotID) {
 }
 
 // Advance moves a slot to another state. Moves that PPQ's life cycle does not know are errors; staying is allowed.
-// Activated and Passive need a scale.
+// Activated and Passive need a scale, or a root that was rendered without one.
 func (s *Set) Advance(id SlotID, to State) error {
-	if to.Quantizes() && !s.Params(id).Ready() {
+	if to.Quantizes() && !s.ready(s.Root(id)) {
 		return fmt.Errorf("slot %d cannot become %s: it has no scale", id, to)
 	}
 	if err := s.allowed(id, to); err != nil {
@@ -243,8 +243,15 @@ func (s *Set) allowed(id SlotID, to State) error {
 	return fmt.Errorf("slot %d cannot go from %s to %s", id, from, to)
 }
 
+// ready reports whether a root has its scale, or was rendered without one because it is computed at run time.
+func (s *Set) ready(root SlotID) bool {
+	sl := &s.slots[root]
+	return sl.params.Ready() || !sl.Config.NeedsScale() && (sl.state == Activated || sl.state == Baked)
+}
+
 // Render gives a root its scale: Initial becomes Activated (Activated stays), PassiveInit becomes Passive, and the slots that
-// wait for this scale become Passive. Scales must be positive and finite, zero points within [QMin, QMax].
+// wait for this scale become Passive. Scales must be positive and finite, zero points within [QMin, QMax]; scales that are computed at
+// run time have no Params.
 func (s *Set) Render(id SlotID, p Params) error {
 	sl := &s.slots[id]
 	if s.Root(id) != id {

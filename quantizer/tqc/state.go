@@ -1,6 +1,10 @@
 package tqc
 
-import "fmt"
+import (
+	"fmt"
+
+	"qwb/kernels/qmath"
+)
 
 // State is the life of a slot. The names are PPQ's. Only Activated and Passive quantize when the graph runs.
 type State uint8
@@ -59,13 +63,34 @@ const (
 	DomainFP32 Domain = iota // as a float island
 	DomainINT8               // quantized
 	DomainSOI                // shape or index computation: never quantized, runs on the host
+	DomainFP16               // as a float island in half precision
+	DomainBF16               // in bfloat16
+	DomainTF32               // with factors rounded to TF32
 )
 
-var domainNames = [...]string{"FP32", "INT8", "SOI"}
+// domains is indexed by Domain.
+var domains = [...]struct {
+	name      string
+	float     bool
+	precision qmath.Precision
+}{
+	DomainFP32: {"FP32", true, qmath.FP32},
+	DomainINT8: {name: "INT8"},
+	DomainSOI:  {name: "SOI"},
+	DomainFP16: {"FP16", true, qmath.FP16},
+	DomainBF16: {"BF16", true, qmath.BF16},
+	DomainTF32: {"TF32", true, qmath.TF32},
+}
+
+// Float reports whether a node of the domain is a float island.
+func (d Domain) Float() bool { return int(d) < len(domains) && domains[d].float }
+
+// Precision is what an island of the domain is computed in; of DomainFP32 a target may say another one. FP32 for other domains.
+func (d Domain) Precision() qmath.Precision { return domains[d].precision }
 
 func (d Domain) String() string {
-	if int(d) < len(domainNames) {
-		return domainNames[d]
+	if int(d) < len(domains) {
+		return domains[d].name
 	}
 	return fmt.Sprintf("DOMAIN(%d)", uint8(d))
 }
@@ -73,8 +98,8 @@ func (d Domain) String() string {
 func (d Domain) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 func (d *Domain) UnmarshalText(b []byte) error {
-	for i, name := range domainNames {
-		if name == string(b) {
+	for i := range domains {
+		if domains[i].name == string(b) {
 			*d = Domain(i)
 			return nil
 		}
