@@ -85,6 +85,9 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	if name, _, _ := o.Observer.Split(); name.Own() && observers.Find(name, j.Catalog.Observers...) == nil {
+		return nil, Usagef("unknown observer %q: this program does not bring it along", o.Observer)
+	}
 	steps, err := j.readRecipe(o.Recipe)
 	if err != nil {
 		return nil, err
@@ -114,7 +117,7 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err != nil {
 		return nil, err
 	}
-	d := &Derivation{Target: t, Stats: stats, Threads: o.Threads}
+	d := &Derivation{Target: t, Stats: stats, Own: j.Catalog.Observers, Threads: o.Threads}
 	if err := j.tunedBy(d, j.Plan, next, m.Graph); err != nil {
 		return nil, err
 	}

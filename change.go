@@ -162,7 +162,7 @@ func (c *change) under(next *plan.Plan) (*Derivation, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Derivation{Target: c.d.Target, Stats: c.d.base, Imported: c.d.Imported, Threads: c.d.Threads}
+	d := &Derivation{Target: c.d.Target, Stats: c.d.base, Imported: c.d.Imported, Own: c.d.Own, Threads: c.d.Threads}
 	return d, c.tunedBy(d, c.p.File, next, normal)
 }
 

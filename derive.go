@@ -9,6 +9,7 @@ import (
 
 	"qwb/calib"
 	"qwb/graph"
+	"qwb/observers"
 	"qwb/quantizer"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
@@ -27,8 +28,10 @@ type Derivation struct {
 	// Stats are the statistics of the graph, with the steps of Overlay. For a plan that was imported they are nil and Imported is what the file says.
 	Stats    *calib.Stats
 	Imported *tqc.Set
-	Threads  int        // never changes a result
-	Memo     calib.Memo // of ranges, for deriving again with other decisions
+	// Own are the observers that the program brings along.
+	Own     []*observers.Method
+	Threads int        // never changes a result
+	Memo    calib.Memo // of ranges, for deriving again with other decisions
 	// Overlay is what was tuned, nil for nothing; Graph has its values, and Reference is the graph without them. Weights that it was made
 	// for keep its scales.
 	Overlay   *overlay.Overlay
@@ -82,7 +85,7 @@ func (d *Derivation) Derive(ctx context.Context, list []decision.Decision) (*Der
 	for _, name := range []string{"dispatcher", "border_cost"} {
 		out.Effects.Used[table.Plan.By(name)] = true
 	}
-	rendered, err := calib.Render(ctx, d.Graph, out.Set, d.Stats, calib.RenderConfig{Threads: d.Threads, Memo: &d.Memo, Frozen: d.frozen(out.Set)})
+	rendered, err := calib.Render(ctx, d.Graph, out.Set, d.Stats, calib.RenderConfig{Own: d.Own, Threads: d.Threads, Memo: &d.Memo, Frozen: d.frozen(out.Set)})
 	if err != nil {
 		return nil, err
 	}

@@ -205,6 +205,9 @@ func (j *job) importedPlan(m *Model, im *qdq.Imported, float *onnx.Model, r *Imp
 		return nil, err
 	}
 	p.Decide(decision.Decision{By: decision.ByImport})
+	if err := float.Graph.Adopt(j.Catalog.Operators); err != nil {
+		return nil, err
+	}
 	graph.InferShapes(float.Graph)
 	if _, err := p.Apply(float.Graph); err != nil {
 		return nil, fmt.Errorf("import: %s: %w", r.Model, err)

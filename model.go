@@ -13,6 +13,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/internal/kind"
+	"qwb/observers"
 )
 
 // Model is a loaded ONNX file, or the graph of a checkpoint. Graph is the file's graph, or its normal form; loaded is always the
@@ -45,6 +46,9 @@ func (j *job) openModel(name string) (*Model, error) {
 	if err := j.check(name, "a model", kind.ONNX, kind.Checkpoint); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
+	if err := errors.Join(graph.CheckOperators(j.Catalog.Operators), observers.Check(j.Catalog.Observers)); err != nil {
+		return nil, Usagef("catalog: %w", err)
+	}
 	file, ok := j.store().Path(name)
 	if ok && checkpoint.Is(file) {
 		return j.openCheckpoint(name)
@@ -59,6 +63,10 @@ func (j *job) openModel(name string) (*Model, error) {
 	}
 	for _, w := range warnings {
 		j.warn("%s: %s", name, w)
+	}
+	if err := m.Graph.Adopt(j.Catalog.Operators); err != nil {
+		m.Close()
+		return nil, err
 	}
 	digest, err := m.Digest()
 	if err != nil {

@@ -133,7 +133,7 @@ func targetEntry(t *target.Target) plan.Target {
 // derivation loads what the plan's decisions are derived with: the statistics beside it or, where it was imported, the quantized file.
 // Both have to be those that the plan was made from.
 func (j *job) derivation(p *Planned, threads int) (*Derivation, error) {
-	d := &Derivation{Target: p.Target, Threads: threads}
+	d := &Derivation{Target: p.Target, Own: j.Catalog.Observers, Threads: threads}
 	d.tuned(p.Reference, p.Overlay)
 	if p.Plan.Imported != nil {
 		return d, j.reimport(p, d)

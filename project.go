@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"qwb/export"
+	"qwb/graph"
 	"qwb/kernels/cuda"
+	"qwb/observers"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
 	"qwb/quantizer/target"
@@ -44,6 +46,11 @@ type Catalog struct {
 	Backends []program.Backend
 	// Formats are what can be exported: all.Formats() of export/all, for one.
 	Formats []export.Format
+	// Observers are calibration methods beside the built-in ones; their names have a slash, acme/three-sigma. They are used where a target, an
+	// option or a decision names them. A plan that names one is understood by every program and derived anew only by one that has it.
+	Observers []*observers.Method
+	// Operators are those that models may have beside those of ONNX, each of a domain of its own.
+	Operators []*graph.Operator
 	// OpenDevice opens the device that a float model runs on by the name of its backend; nil: there are none.
 	OpenDevice func(backend string) (*cuda.Device, error)
 	// Now is the clock that durations in results are of; nil: they are 0.

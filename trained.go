@@ -75,7 +75,7 @@ func (j *job) trained(ctx context.Context, im *qdq.Imported, m *Model, o ImportO
 			}
 		}
 	}
-	if _, err := calib.Render(ctx, im.Graph, free, stats, calib.RenderConfig{Observer: t.Observer, Threads: o.Threads}); err != nil {
+	if _, err := calib.Render(ctx, im.Graph, free, stats, calib.RenderConfig{Observer: t.Observer, Own: j.Catalog.Observers, Threads: o.Threads}); err != nil {
 		return t, err
 	}
 	seen := map[tqc.SlotID]bool{}

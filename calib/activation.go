@@ -119,9 +119,9 @@ func (r *renderer) ranges(a *activation) error {
 	}
 	methods := observers.All
 	if a.asked != tqc.ObserverAuto {
-		m := observers.Find(a.asked)
-		if m == nil {
-			return fmt.Errorf("no observer is called %q", a.asked)
+		m, err := r.method(a.asked)
+		if err != nil {
+			return err
 		}
 		methods = []*observers.Method{m}
 	}
@@ -139,6 +139,17 @@ func (r *renderer) ranges(a *activation) error {
 	}
 	r.cfg.Memo.keep(key, a.tried)
 	return nil
+}
+
+// method finds the method that an observer names.
+func (r *renderer) method(o tqc.Observer) (*observers.Method, error) {
+	m := observers.Find(o, r.cfg.Own...)
+	if name, _, _ := o.Split(); m == nil && name.Own() {
+		return nil, fmt.Errorf("observer %q belongs to a program that brings it along, which this one is not", o)
+	} else if m == nil {
+		return nil, fmt.Errorf("no observer is called %q", o)
+	}
+	return m, nil
 }
 
 // try applies one method.

@@ -34,9 +34,11 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 	if err != nil {
 		return err
 	}
-	method := observers.Find(c.Observer)
-	if method == nil {
-		method = observers.MinMax
+	method := observers.MinMax
+	if c.Observer != tqc.ObserverNone && c.Observer != tqc.ObserverAuto {
+		if method, err = r.method(c.Observer); err != nil {
+			return err
+		}
 	}
 	_, parameter, _ := c.Observer.Split() // 0 where there is none
 	ranges := make([]observers.Range, parts.Count())

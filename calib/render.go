@@ -17,8 +17,10 @@ import (
 type RenderConfig struct {
 	// Observer, if set, replaces the method that the configuration of activations names, prescribed scales excepted.
 	Observer tqc.Observer
-	Memo     *Memo // ranges of earlier calls for the same graph and statistics; nil remembers nothing
-	Threads  int   // how many tensors are worked on at a time, 0 for one; the result does not depend on it
+	// Own are methods beside observers.All. They are used where a configuration names them; automatic choice does not try them.
+	Own     []*observers.Method
+	Memo    *Memo // ranges of earlier calls for the same graph and statistics; nil remembers nothing
+	Threads int   // how many tensors are worked on at a time, 0 for one; the result does not depend on it
 	// Frozen, if not nil, is asked of every constant that waits for a scale; see Frozen.
 	Frozen func(sl *tqc.Slot) Frozen
 }

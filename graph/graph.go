@@ -32,6 +32,7 @@ type Node struct {
 	Inputs   []ValueID
 	Outputs  []ValueID
 	dead     bool
+	own      *Operator // see Adopt
 }
 
 // Value is one tensor of the graph. Exactly one of these holds: it is a graph input (or, in a subgraph, a value of an

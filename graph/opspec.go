@@ -83,7 +83,12 @@ func Spec(domain, op string) *OpSpec {
 }
 
 // Spec returns the description of the node's operator, nil if it is unknown.
-func (n *Node) Spec() *OpSpec { return Spec(n.Domain, n.Op) }
+func (n *Node) Spec() *OpSpec {
+	if n.own != nil {
+		return &n.own.OpSpec
+	}
+	return Spec(n.Domain, n.Op)
+}
 
 // Passive reports whether every element the node computes is an element of its first input, or 0.
 func (g *Graph) Passive(id NodeID) bool {

@@ -504,3 +504,23 @@ func BenchmarkRange(b *testing.B) {
 		}
 	}
 }
+
+// A program's own methods have names that no built-in one has, and are found beside them.
+func TestOwn(t *testing.T) {
+	mine := &Method{Name: "acme/mine", Range: MinMax.Range}
+	require.NoError(t, Check([]*Method{mine}))
+	require.Same(t, mine, Find("acme/mine(0.5)", mine))
+	require.Nil(t, Find("acme/mine"))
+	require.Same(t, MinMax, Find("minmax", mine))
+	_, parameter, err := tqc.Observer("acme/mine(-0.5)").Split()
+	require.NoError(t, err)
+	require.Equal(t, -0.5, parameter)
+	require.ErrorContains(t, Check([]*Method{mine, mine}), "stands twice")
+	require.ErrorContains(t, Check([]*Method{{Name: "acme/mine"}}), "no function")
+	for _, name := range []tqc.Observer{"mine", "minmax", "acme/", "/mine", "Acme/mine", "acme/mi/ne", "acme/mine(1)"} {
+		require.ErrorContains(t, Check([]*Method{{Name: name, Range: MinMax.Range}}), "two words with a slash", name)
+	}
+	for _, wrong := range []tqc.Observer{"acme/mine(", "acme/mine(x)", "acme/mine(NaN)", "acme/mine(Inf)", "acme/mi ne", "a/b/c"} {
+		require.Error(t, wrong.Valid(), wrong)
+	}
+}

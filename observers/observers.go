@@ -20,7 +20,8 @@ type Warning struct {
 // DefaultPercentile is PPQ's.
 const DefaultPercentile = 0.9999
 
-// Method turns the statistics of one tensor into a range for a policy. Methods are values, listed in All.
+// Method turns the statistics of one tensor into a range for a policy. Methods are values, listed in All. A program may bring along others
+// (qwb.Catalog.Observers), whose names have a slash: acme/three-sigma.
 type Method struct {
 	Name tqc.Observer
 	Doc  string // one line
@@ -35,15 +36,32 @@ type Method struct {
 // A test holds it equal to tqc.Observers as a set.
 var All = []*Method{MinMax, Percentile, MSE, KL, Isotone}
 
-// Find returns the method that an observer names, whatever its parameter; nil if there is none.
-func Find(o tqc.Observer) *Method {
+// Find returns the method of All or own that an observer names, whatever its parameter; nil if there is none.
+func Find(o tqc.Observer, own ...*Method) *Method {
 	name, _, err := o.Split()
 	if err != nil {
 		return nil
 	}
-	for _, m := range All {
-		if m.Name == name {
-			return m
+	for _, list := range [][]*Method{All, own} {
+		for _, m := range list {
+			if m.Name == name {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// Check reports the first method of a program's own that is incomplete, has no name of its own or stands twice.
+func Check(own []*Method) error {
+	for i, m := range own {
+		switch {
+		case !m.Name.Own():
+			return fmt.Errorf("observer %q: the name of a program's own observer is two words with a slash between them, such as acme/three-sigma", m.Name)
+		case m.Range == nil:
+			return fmt.Errorf("observer %q has no function that chooses a range", m.Name)
+		case Find(m.Name, own[:i]...) != nil:
+			return fmt.Errorf("observer %q stands twice", m.Name)
 		}
 	}
 	return nil

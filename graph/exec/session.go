@@ -108,6 +108,10 @@ func (s *sessionState) build(order []graph.NodeID) error {
 	for i, id := range order {
 		n := s.g.Node(id)
 		s.steps[i].node = n
+		if own := n.Operator(); own != nil {
+			s.steps[i].eval = ownEvaluator(own)
+			continue
+		}
 		ev := findEvaluator(n.Domain, n.Op)
 		if ev == nil {
 			bad.add(s.g, n, "")

@@ -135,7 +135,9 @@ func (b *Bound) CanAlign(id graph.NodeID, a Align) error {
 
 // Op is one operator type of a target.
 type Op struct {
-	Type  string // of ai.onnx
+	// Type is that of an operator of ai.onnx, or "domain::Name" of one that a program brings along (graph.Operator), which can be Passive only:
+	// there are no integers for it, but the scale goes through it.
+	Type  string
 	Role  Role
 	Needs []Condition // all of them must hold, else the node stays float
 	Align Align
@@ -177,12 +179,17 @@ type Export struct {
 	Open bool
 }
 
-// Op returns the row for an operator type, nil if the target has none. Domains other than ai.onnx have none.
+// Op returns the row for an operator type, nil if the target has none. Of domains other than ai.onnx only operators that a program brings
+// along have one.
 func (t *Target) Op(n *graph.Node) *Op {
+	typ := n.Op
 	if n.Domain != "" && n.Domain != "ai.onnx" {
-		return nil
+		if n.Operator() == nil {
+			return nil
+		}
+		typ = n.Domain + "::" + n.Op
 	}
-	if i := slices.IndexFunc(t.Ops, func(o Op) bool { return o.Type == n.Op }); i >= 0 {
+	if i := slices.IndexFunc(t.Ops, func(o Op) bool { return o.Type == typ }); i >= 0 {
 		return &t.Ops[i]
 	}
 	return nil
@@ -194,6 +201,9 @@ func (t *Target) Supports(g *graph.Graph, id graph.NodeID) (*Op, error) {
 	op := t.Op(n)
 	if op == nil {
 		return nil, fmt.Errorf("%s stays float on %s", n.Op, t.Name)
+	}
+	if n.Operator() != nil && !g.Passive(id) {
+		return nil, fmt.Errorf("%s does not only move or select elements here", n.Op)
 	}
 	for _, c := range op.Needs {
 		if !c.Holds(g, n) {

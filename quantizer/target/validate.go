@@ -3,7 +3,9 @@ package target
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 
 	"qwb/graph"
 	"qwb/kernels/qmath"
@@ -148,6 +150,13 @@ func validateList(what string, list []tqc.Scheme) error {
 var selects = []string{"ReduceMax", "ReduceMin"}
 
 func (t *Target) validateOp(op *Op) error {
+	if domain, name, own := strings.Cut(op.Type, "::"); own {
+		plain := Op{Type: op.Type, Role: Passive}
+		if domain == "" || name == "" || !reflect.DeepEqual(*op, plain) {
+			return fmt.Errorf("an operator of a program's own is domain::Name, passive, and nothing else")
+		}
+		return nil
+	}
 	spec := graph.Spec("", op.Type)
 	switch {
 	case spec == nil:

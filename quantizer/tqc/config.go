@@ -91,7 +91,8 @@ func (p Policy) Valid() error {
 	return nil
 }
 
-// Observer names a calibration method. observers.All has one entry for each but None, Auto and Fixed.
+// Observer names a calibration method. observers.All has one entry for each but None, Auto and Fixed. Methods that a program brings along
+// have a slash in their name, "acme/three-sigma", so that a plan can name one wherever it is read.
 type Observer string
 
 const (
@@ -120,7 +121,7 @@ func (o Observer) Valid() error {
 func (o Observer) Split() (method Observer, parameter float64, err error) {
 	name, rest, given := strings.Cut(string(o), "(")
 	method = Observer(name)
-	if !slices.Contains(Observers, method) {
+	if !slices.Contains(Observers, method) && !method.Own() {
 		return o, 0, fmt.Errorf("unknown observer %q", string(o))
 	}
 	if !given {
@@ -128,12 +129,35 @@ func (o Observer) Split() (method Observer, parameter float64, err error) {
 	}
 	number, closed := strings.CutSuffix(rest, ")")
 	parameter, err = strconv.ParseFloat(number, 64)
-	if takes := parameters[method]; !closed || err != nil || takes == nil {
+	takes := parameters[method]
+	if method.Own() {
+		takes = anyNumber
+	}
+	if !closed || err != nil || takes == nil {
 		return o, 0, fmt.Errorf("unknown observer %q: a number in parentheses is for %s", string(o), ObserverPercentile)
 	} else if err := takes(parameter); err != nil {
 		return o, 0, fmt.Errorf("observer %q: %w", string(o), err)
 	}
 	return method, parameter, nil
+}
+
+// Own reports whether o, without a parameter, is the name of a method that a program brings along: two words of small letters, digits, -
+// and _ with a slash between them. Only that program can calibrate by it.
+func (o Observer) Own() bool {
+	vendor, name, found := strings.Cut(string(o), "/")
+	return found && ownWord(vendor) && ownWord(name)
+}
+
+func ownWord(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_") == "" // letters, all of them, are trimmed
+}
+
+// anyNumber is for methods that check their parameter themselves.
+func anyNumber(x float64) error {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Errorf("parameter %g", x)
+	}
+	return nil
 }
 
 // parameters holds the methods that take a parameter, with what its values are.
