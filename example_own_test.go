@@ -19,6 +19,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/observers"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -112,7 +113,7 @@ func acme() qwb.Catalog {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return qwb.Catalog{Version: "1.0", Backends: program.Backends(), Platforms: platforms,
+	return qwb.Catalog{Version: "1.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Platforms: platforms,
 		Formats: append(all.Formats(), scales), Observers: []*observers.Method{deviations}, Operators: []*graph.Operator{swoosh, flip}}
 }
 

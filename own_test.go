@@ -12,6 +12,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/tqc"
 )
 
@@ -62,7 +63,7 @@ func TestOwn(t *testing.T) {
 func TestNotOwn(t *testing.T) {
 	ctx := context.Background()
 	p, _ := own(t)
-	plain := qwb.Catalog{Version: "1.0", Backends: program.Backends(), Formats: all.Formats(), Platforms: p.Catalog.Platforms}
+	plain := qwb.Catalog{Version: "1.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats(), Platforms: p.Catalog.Platforms}
 
 	without := *p
 	without.Catalog = plain
