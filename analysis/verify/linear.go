@@ -20,7 +20,7 @@ type linear struct {
 	w       *qmath.Grid // of a right factor that is a tensor
 	weights *weights    // of one that is constant
 	skip    *qmath.Grid
-	bias    []int32   // part of the accumulator, nil for none
+	bias    []int64   // part of the accumulator, nil for none
 	float   []float32 // the float bias by channel, nil for none
 	lo, hi  float32
 	clamped bool // the activation is limits; else a function
@@ -141,9 +141,13 @@ func (l *linear) deriveBias() error {
 		return nil
 	}
 	for c, b := range t.F32() {
-		q, fits := l.set.Params(slot).BiasCode(c, b, qmath.BiasScale(l.x.Scale, l.factor(min(c, l.channels()-1))))
+		p, scale := l.set.Params(slot), qmath.BiasScale(l.x.Scale, l.factor(min(c, l.channels()-1)))
+		q, fits := p.BiasCode64(c, b, scale)
+		if !l.wide() {
+			fits = fits && q == int64(int32(q))
+		}
 		if !fits {
-			return fmt.Errorf("bias %g of channel %d does not fit into 32 bits", b, c)
+			return fmt.Errorf("bias %g of channel %d does not fit into its accumulator", b, c)
 		}
 		l.bias = append(l.bias, q)
 	}

@@ -21,7 +21,7 @@ func (r *runner) safety() []analysis.SafetyRow {
 		row.Bits = 1 + max(bits.Len64(uint64(max(row.Max, 0))), bits.Len64(uint64(-min(row.Min+1, 0))))
 		if op, ok := r.program.Steps[s.Step].Op.(*lower.Linear); ok {
 			for _, b := range op.Bias {
-				row.Bias = max(row.Bias, int64(b), -int64(b))
+				row.Bias = max(row.Bias, b, -b)
 			}
 		}
 		for _, n := range s.AtRisk {

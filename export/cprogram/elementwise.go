@@ -28,7 +28,7 @@ func (w *writer) rescale(r *qmath.Rescale, lo, hi int32) (core, error) {
 		return core{"rescale_eighth", fmt.Sprintf("{%d, %d, %d, %d, %d}", r.X.ZeroPoint, r.Eighth, r.Y.ZeroPoint, r.Y.QMin, r.Y.QMax)},
 			w.kernels.need("rescale_eighth")
 	}
-	f, err := w.form(r.Scaling)
+	f, err := w.form(r.Scaling, narrow)
 	if err == nil {
 		err = w.kernels.need("rescale_integer", f)
 	}
@@ -137,7 +137,7 @@ func (w *writer) sumCore(o *qmath.Sum) (core, error) {
 		return core{"add_aligned_" + r, fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %s}", subtract, o.Right, o.A.ZeroPoint, o.B.ZeroPoint, o.MA.M, o.MB.M, y)},
 			w.kernels.need("add_aligned", r)
 	}
-	f, err := w.form(o.Scaling)
+	f, err := w.form(o.Scaling, narrow)
 	if err != nil {
 		return core{}, err
 	}
@@ -162,7 +162,7 @@ func (w *writer) product(s *lower.Step, op *lower.Product) error {
 		}
 		return w.pairwise(s, core{"mul_" + q, fmt.Sprintf("{%s, %s, %s}", w.grid(o.A), w.grid(o.B), grid)}, err)
 	}
-	f, err := w.form(o.Scaling)
+	f, err := w.form(o.Scaling, narrow)
 	if err == nil {
 		err = w.kernels.need("mul_scaled", f, structOf(o.Scaling))
 	}

@@ -10,13 +10,14 @@ import (
 var pieces embed.FS
 
 // files lists the pieces, in the order in which they build on each other.
-var files = []string{"integer", "border", "scale", "linear", "elementwise", "pool", "softmax", "island", "npy"}
+var files = []string{"integer", "border", "scale", "wide", "linear", "elementwise", "pool", "softmax", "island", "npy"}
 
 // piece is one piece of C: a function, a type, or several that belong together. It begins with a line
 //
 //	//! name PARAMETER... | dependency dependency:ARGUMENT...
 //
-// In its text $P is the argument for parameter P, @P the C type for which it stands, and @U the unsigned type as wide as X.
+// In its text $P is the argument for parameter P, @P the C type for which it stands, and @U the unsigned type as wide as X. A is
+// the type of accumulators: nothing for 32 bits, wide_ for 64.
 type piece struct {
 	name   string
 	params []string
@@ -83,4 +84,4 @@ func (k *kernels) need(name string, args ...string) error {
 
 // cTypes are the C types of elements by the names that pieces and tensors have for them.
 var cTypes = map[string]string{"u8": "uint8_t", "i8": "int8_t", "u16": "uint16_t", "i16": "int16_t", "u32": "uint32_t", "i32": "int32_t",
-	"u64": "uint64_t", "i64": "int64_t", "f32": "float", "bool": "uint8_t"}
+	"": "int32_t", "wide_": "int64_t", "u64": "uint64_t", "i64": "int64_t", "f32": "float", "bool": "uint8_t"}

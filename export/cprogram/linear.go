@@ -11,12 +11,21 @@ import (
 	"qwb/quantizer/lower"
 )
 
+// narrow and wide are the types of accumulators, as pieces have them.
+const narrow, wide = "", "wide_"
+
+// accumulator is that of a step, and its unsigned type.
+func accumulator(op *lower.Linear) (string, tensor.DType) {
+	if op.Wide {
+		return wide, tensor.Uint64
+	}
+	return narrow, tensor.Uint32
+}
+
 // linear writes a sum of products: the outputs' descriptions, then the call that accumulates and fills them.
 func (w *writer) linear(s *lower.Step, op *lower.Linear) error {
-	if op.Wide {
-		return fmt.Errorf("its accumulators have 64 bits, which the C does not")
-	}
-	if err := w.kernels.need("write_all"); err != nil {
+	sum, _ := accumulator(op)
+	if err := w.kernels.need("write_all", sum); err != nil {
 		return err
 	}
 	var sinks []string
@@ -44,7 +53,7 @@ func (w *writer) linear(s *lower.Step, op *lower.Linear) error {
 			}
 		}
 	}
-	w.line("const struct output made[] = {%s};", strings.Join(sinks, ", "))
+	w.line("const struct %soutput made[] = {%s};", sum, strings.Join(sinks, ", "))
 	if err := w.accumulate(s, op, len(sinks)); err != nil {
 		return err
 	}
@@ -82,7 +91,8 @@ func (w *writer) skip(s *lower.Step) (name, typ string, e *lower.Encoding) {
 // codes writes the description of an output of integers and returns its entry in the list of outputs.
 func (w *writer) codes(s *lower.Step, op *lower.Linear, r *lower.Requantization, id lower.TensorID) (string, error) {
 	scaling := w.p.Profile.Scaling
-	form, err := w.form(scaling)
+	sum, _ := accumulator(op)
+	form, err := w.form(scaling, sum)
 	if err != nil {
 		return "", err
 	}
@@ -94,19 +104,21 @@ func (w *writer) codes(s *lower.Step, op *lower.Linear, r *lower.Requantization,
 	case op.Residual:
 		codes, typ, _ := w.skip(s)
 		rounding := roundingName(scaling.Rounding)
-		add := "add_" + strings.ReplaceAll(scaling.Form.String(), " ", "_")
-		if err := w.kernels.need(add, rounding); err != nil {
+		add := strings.ReplaceAll(scaling.Form.String(), " ", "_")
+		if err := w.kernels.need("add_"+add, sum, rounding); err != nil {
 			return "", err
 		}
-		form = add + "_" + rounding
-		err = w.kernels.need("write_sum_codes", form, typ, y)
+		form = "add_" + sum + add + "_" + rounding
+		err = w.kernels.need("write_sum_codes", sum, form, typ, y)
 		w.line("const struct sum_codes %s = {%s, %s, {%s, %d}};", name, to, codes, w.real(r.Skip.Scale), r.Skip.ZeroPoint)
 		return fmt.Sprintf("{write_%s_%s_%s, &%s}", form, typ, y, name), err
 	case scaling.Float():
-		err = w.kernels.need("write_float_codes", form, y)
+		err = w.kernels.need("write_float_codes", sum, form, y)
+		form = sum + form
 		w.line("const struct float_codes %s = %s;", name, to)
 	default:
-		err = w.kernels.need("write_codes", form, y)
+		err = w.kernels.need("write_codes", sum, form, y)
+		form = sum + form
 		w.line("const struct codes %s = %s;", name, to)
 	}
 	return fmt.Sprintf("{write_%s_%s, &%s}", form, y, name), err
@@ -114,6 +126,7 @@ func (w *writer) codes(s *lower.Step, op *lower.Linear, r *lower.Requantization,
 
 // reals writes the description of real numbers of the accumulators.
 func (w *writer) reals(s *lower.Step, op *lower.Linear, v *value) (string, error) {
+	sum, _ := accumulator(op)
 	scale, bias := make([]float32, len(op.Real)), make([]float32, len(op.Real))
 	for c, channel := range op.Real {
 		scale[c], bias[c] = factorOf(channel), channel.Bias
@@ -122,11 +135,11 @@ func (w *writer) reals(s *lower.Step, op *lower.Linear, v *value) (string, error
 		len(op.Real), w.real(op.Lo), w.real(op.Hi))
 	if !op.Residual {
 		w.line("const struct reals real = %s;", to)
-		return "{write_reals, &real}", w.kernels.need("write_reals")
+		return fmt.Sprintf("{write_%sreals, &real}", sum), w.kernels.need("write_reals", sum)
 	}
 	codes, typ, e := w.skip(s)
 	w.line("const struct sum_reals real = {%s, %s, %s};", to, codes, w.grid(e.Grid()))
-	return fmt.Sprintf("{write_sum_reals_%s, &real}", typ), w.kernels.need("write_sum_reals", typ)
+	return fmt.Sprintf("{write_%ssum_reals_%s, &real}", sum, typ), w.kernels.need("write_sum_reals", sum, typ)
 }
 
 // factors are the right factor of a step and what belongs to the sums: its array, type, zero points and biases.
@@ -154,11 +167,12 @@ func (w *writer) factors(s *lower.Step, op *lower.Linear, channels int) factors 
 		}
 	}
 	if op.Bias != nil {
-		bias := make([]int32, channels)
+		bias := make([]int64, channels)
 		for c := range bias {
 			bias[c] = op.Bias[c%len(op.Bias)]
 		}
-		f.bias = integers(w, "int32_t", "biases", 4, bias)
+		sum, unsigned := accumulator(op)
+		f.bias = integers(w, cTypes[sum], "biases", unsigned.Bits()/8, bias)
 	}
 	return f
 }
@@ -188,14 +202,15 @@ func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
 	}
 	f := w.factors(s, op, op.Weights.Channels)
 	w.line("static const struct convolution shape = {%s, %d, %d, %d, %d};", window, in[0], geo.Group, in[1]/geo.Group, op.Weights.Channels)
-	acc := w.scratch(tensor.Uint32, "accumulators", tensor.Count(geo.Out))
+	sum, unsigned := accumulator(op)
+	acc := w.scratch(unsigned, "accumulators", tensor.Count(geo.Out))
 	zx := w.p.Tensors[x].Encoding.ZeroPoint
 	if op.Kind == "Conv" && w.p.Profile.Saturates && w.pairs(s, op) {
 		w.call("conv_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
 		return w.kernels.need("conv_saturating", w.typ(x))
 	}
-	w.call("%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", kernel, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
-	return w.kernels.need(kernel, w.typ(x), f.typ)
+	w.call("%s_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", kernel, sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+	return w.kernels.need(kernel, sum, w.typ(x), f.typ)
 }
 
 // pairs reports whether products are added in pairs of int16 under a saturating profile: those of 8-bit codes with constant int8
@@ -278,14 +293,15 @@ func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
 		return err
 	}
 	w.line("static const struct product shape = %s;", shape)
-	acc := w.scratch(tensor.Uint32, "accumulators", n)
+	sum, unsigned := accumulator(op)
+	acc := w.scratch(unsigned, "accumulators", n)
 	zx := w.p.Tensors[x].Encoding.ZeroPoint
 	if w.p.Profile.Saturates && w.pairs(s, op) {
 		w.call("matmul_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
 		return w.kernels.need("matmul_saturating", w.typ(x))
 	}
-	w.call("matmul_%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
-	return w.kernels.need("matmul", w.typ(x), f.typ)
+	w.call("matmul_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+	return w.kernels.need("matmul", sum, w.typ(x), f.typ)
 }
 
 // windowText is the initializer of struct window.

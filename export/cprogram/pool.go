@@ -119,7 +119,7 @@ func (w *writer) averageCore(a *qmath.Average) (name, init string, err error) {
 	case qmath.AverageSame:
 		return "average_same", fmt.Sprintf("{%d, %d, %d, %d}", zero, a.N, a.Y.QMin, a.Y.QMax), w.kernels.need("average_same")
 	case qmath.AverageEach:
-		f, err := w.form(a.Each.Scaling)
+		f, err := w.form(a.Each.Scaling, narrow)
 		if err == nil {
 			err = w.kernels.need("average_each", f)
 		}
@@ -130,7 +130,7 @@ func (w *writer) averageCore(a *qmath.Average) (name, init string, err error) {
 	case qmath.AverageTerms:
 		return "average_terms", fmt.Sprintf("{%d, %d, %s, %s}", zero, a.N, w.grid(a.X), w.grid(a.Y)), w.kernels.need("average_terms")
 	}
-	f, err := w.form(a.Scaling)
+	f, err := w.form(a.Scaling, narrow)
 	if err == nil {
 		err = w.kernels.need("average_scaled", f, structOf(a.Scaling))
 	}
@@ -157,7 +157,7 @@ func (w *writer) softmax(s *lower.Step, op *lower.Softmax) error {
 	args := []string{w.typ(x), w.typ(y)}
 	switch m.Form {
 	case qmath.SoftmaxGemmlowp:
-		f, err := w.form(m.Scaling)
+		f, err := w.form(m.Scaling, narrow)
 		if err != nil {
 			return err
 		}

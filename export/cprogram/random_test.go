@@ -41,19 +41,11 @@ func drawn(t *testing.T, seed uint64, samples int) *lower.Program {
 	}
 	profiles := qmath.Profiles()
 	for _, i := range r.Perm(len(profiles)) {
-		if p, err := lower.Compile(g, set, &tg, profiles[i]); err == nil && !wide(p) {
+		if p, err := lower.Compile(g, set, &tg, profiles[i]); err == nil {
 			return p
 		}
 	}
 	return nil
-}
-
-// wide reports whether a program has sums of 64 bits, which C does not.
-func wide(p *lower.Program) bool {
-	return slices.ContainsFunc(p.Steps, func(s lower.Step) bool {
-		op, ok := s.Op.(*lower.Linear)
-		return ok && op.Wide
-	})
 }
 
 // Random networks with random shapes, encodings and extreme zero points, on inputs of the size that was calibrated, on small ones and

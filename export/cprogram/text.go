@@ -145,24 +145,25 @@ func (w *writer) real(v float32) string {
 // roundingName is the name of a rounding in pieces.
 func roundingName(r qmath.Rounding) string { return strings.ReplaceAll(r.String(), "-", "_") }
 
-// form provides the requantization of a scaling and returns its name, requantize_NAME, and whether it is one of floats.
-func (w *writer) form(s qmath.Scaling) (name string, err error) {
+// form provides the requantization of a scaling for accumulators of 32 bits, or of 64 where of is wide, and returns its name:
+// requantize_NAME or requantize_wide_NAME.
+func (w *writer) form(s qmath.Scaling, of string) (name string, err error) {
 	name = strings.ReplaceAll(s.Form.String(), " ", "_")
 	r := roundingName(s.Rounding)
 	switch s.Form {
 	case qmath.SingleUpShift:
 		name = "single_up_shift"
 	case qmath.ShiftOnly:
-		if err := w.kernels.need("scale_shift_only", r); err != nil {
+		if err := w.kernels.need("scale_"+of+"shift_only", r); err != nil {
 			return "", err
 		}
 		name += "_" + r
-		w.kernels.have["scale_"+name] = true
+		w.kernels.have["scale_"+of+name] = true
 	}
 	if s.Float() {
-		return name + "_" + r, w.kernels.need("requantize_"+name, r)
+		return name + "_" + r, w.kernels.need("requantize_"+name, of, r)
 	}
-	return name, w.kernels.need("requantize_integer", name)
+	return name, w.kernels.need("requantize_"+of+"integer", name)
 }
 
 // structOf is the C type of a scaling's multipliers.

@@ -178,7 +178,7 @@ func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tens
 		l.WeightZeroPoint = p.Tensors[s.Inputs[1]].Encoding.ZeroPoint
 	}
 	if op.Bias != nil {
-		arrays = append(arrays, named{"bias", vector(tensor.Int32, op.Bias)})
+		arrays = append(arrays, named{"bias", biases(op)})
 	}
 	if op.Func != nil {
 		l.Function = graph.Format(op.Func)
@@ -200,6 +200,18 @@ func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tens
 		l.Outputs = append(l.Outputs, o)
 	}
 	return described{"linear", l, arrays}, nil
+}
+
+// biases are int32, for accumulators of 64 bits int64.
+func biases(op *lower.Linear) *tensor.Tensor {
+	if op.Wide {
+		return &tensor.Tensor{DType: tensor.Int64, Shape: []int{len(op.Bias)}, Data: op.Bias}
+	}
+	narrow := make([]int32, len(op.Bias))
+	for c, b := range op.Bias {
+		narrow[c] = int32(b)
+	}
+	return vector(tensor.Int32, narrow)
 }
 
 // multipliers are the factors by channel of output k.

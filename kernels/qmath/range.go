@@ -118,15 +118,26 @@ func BiasScale(x, w float32) float32 { return float32(x * w) }
 // QuantizeBias returns round half even of b / scale in float64 and whether it fits into int32; one that does not is
 // saturated. NaN gives 0 and does not fit.
 func QuantizeBias(b, scale float32) (q int32, fits bool) {
-	r := math.RoundToEven(float64(b) / float64(scale))
-	if r != r {
+	wide, fits := QuantizeBias64(b, scale)
+	if wide != int64(int32(wide)) {
+		return int32(min(max(wide, math.MinInt32), math.MaxInt32)), false
+	}
+	return int32(wide), fits
+}
+
+// mostBias64 is the largest magnitude of a bias of 64 bits: sums of products can be added to it.
+const mostBias64 = 1 << 62
+
+// QuantizeBias64 is QuantizeBias for the 64-bit accumulators of 16-bit codes: the magnitude of what fits is at most 2^62.
+func QuantizeBias64(b, scale float32) (q int64, fits bool) {
+	switch r := math.RoundToEven(float64(b) / float64(scale)); {
+	case r != r:
 		return 0, false
+	case r > mostBias64:
+		return mostBias64, false
+	case r < -mostBias64:
+		return -mostBias64, false
+	default:
+		return int64(r), true
 	}
-	if r > math.MaxInt32 {
-		return math.MaxInt32, false
-	}
-	if r < math.MinInt32 {
-		return math.MinInt32, false
-	}
-	return int32(r), true
 }

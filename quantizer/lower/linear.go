@@ -12,18 +12,18 @@ import (
 // Linear is a sum of products: Conv, ConvTranspose, Gemm or MatMul, with the geometry that the node's attributes say. For every
 // output channel c
 //
-//	acc = sum (x - zx)*(w - zw[c]) + Bias[c]                           in int32, in int64 if Wide
+//	acc = sum (x - zx)*(w - zw[c]) + Bias[c]                           in 32 bits, in 64 if Wide
 //
 // and every output of the step is made of acc, after the residual, where there is one, has been added. Inputs of the step: x; the
 // right factor where Weights is nil; the residual. Channels are counted modulo the length of a table, so that one entry serves all.
 type Linear struct {
 	Kind    string   // of the operator
 	Weights *Weights // nil: both factors are tensors
-	// Wide says that accumulators have 64 bits and Requantize64 scales them: x has 16 bits, and the bound of Safety does not show that
-	// every sum fits into 32.
+	// Wide says that accumulators and biases have 64 bits and Requantize64 scales them: a factor has 16 bits.
 	Wide bool
-	// Bias is part of the accumulator; nil under profiles that add a float bias after scaling, and where there is none.
-	Bias     []int32
+	// Bias is part of the accumulator, and has as many bits; nil under profiles that add a float bias after scaling, and where there
+	// is none.
+	Bias     []int64
 	Residual bool
 	// Real says how the accumulator becomes a real number, for outputs that are float32 and in front of Func:
 	// Channel.Accumulated, plus the dequantized residual, limited to Lo and Hi. Nil where it is not needed.
@@ -55,7 +55,10 @@ func (o *Linear) describe() string {
 			s += " per-channel"
 		}
 	}
-	if o.Bias != nil {
+	switch {
+	case o.Bias != nil && o.Wide:
+		s += " bias=i64"
+	case o.Bias != nil:
 		s += " bias=i32"
 	}
 	if o.Wide {
@@ -106,7 +109,7 @@ type linear struct {
 func emitLinear(c *compiler, u *unit) error {
 	n := c.g.Node(u.head())
 	l := &linear{compiler: c, u: u, n: n, op: &Linear{Kind: n.Op}}
-	for _, f := range []func() error{l.factors, l.addBias, l.addResidual, l.activation, l.outputs} {
+	for _, f := range []func() error{l.factors, l.width, l.addBias, l.addResidual, l.activation, l.outputs} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -150,6 +153,12 @@ func (l *linear) factors() (err error) {
 		return l.fail(id, "%w", err)
 	}
 	l.in = append(l.in, w)
+	return nil
+}
+
+// width decides how many bits accumulators have: 64 where a factor has 16, as TFLite's kernels with int64 biases have it.
+func (l *linear) width() error {
+	l.op.Wide = l.x.DType().Bits() == 16 || l.op.Weights == nil && l.w.DType().Bits() == 16
 	return nil
 }
 
@@ -203,21 +212,21 @@ func (l *linear) addBias() error {
 	case quantized: // the model's bias is the integers; a float epilogue reads their values
 		slot := l.set.Input(id, 2)
 		for c := range l.bias {
-			l.bias[c] = l.set.Grid(slot, c).Dequantize(codes[c])
+			l.bias[c] = l.set.Grid(slot, c).Dequantize(int32(codes[c])) // 32 bits in the model
 		}
 	}
 	return nil
 }
 
 // biasCodes returns the bias as integers of scale input scale * weight scale, and whether the model has them.
-func (l *linear) biasCodes() (codes []int32, quantized bool, err error) {
+func (l *linear) biasCodes() (codes []int64, quantized bool, err error) {
 	id := l.u.head()
 	slot := l.set.Input(id, 2)
 	quantized = l.set.Slot(slot).State().Quantizes()
 	if !quantized && l.profile.FloatBias() {
 		return nil, false, nil
 	}
-	codes = make([]int32, len(l.bias))
+	codes, bits := make([]int64, len(l.bias)), 32
 	for c, b := range l.bias {
 		scale := qmath.BiasScale(l.x.Scale, l.weightScale(c))
 		if quantized {
@@ -227,9 +236,13 @@ func (l *linear) biasCodes() (codes []int32, quantized bool, err error) {
 				scale = own
 			}
 		}
-		var fits bool
-		if codes[c], fits = l.set.Params(slot).BiasCode(c, b, scale); !fits {
-			return nil, false, l.fail(id, "bias %g of channel %d does not fit into 32 bits at scale %g", b, c, scale)
+		q, fits := l.set.Params(slot).BiasCode(c, b, scale)
+		if codes[c] = int64(q); l.op.Wide {
+			codes[c], fits = l.set.Params(slot).BiasCode64(c, b, scale)
+			bits = 64
+		}
+		if !fits {
+			return nil, false, l.fail(id, "bias %g of channel %d does not fit into %d bits at scale %g", b, c, bits, scale)
 		}
 	}
 	return codes, quantized, nil

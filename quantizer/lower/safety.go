@@ -43,8 +43,8 @@ func (l *linear) prove(at StepID) error {
 		})
 		for c := range s.Min {
 			if l.op.Bias != nil {
-				s.Min[c] += min(int64(l.op.Bias[c]), 0)
-				s.Max[c] += max(int64(l.op.Bias[c]), 0)
+				s.Min[c] += min(l.op.Bias[c], 0)
+				s.Max[c] += max(l.op.Bias[c], 0)
 			}
 		}
 		if w.Codes.DType == tensor.Int8 && (l.x.DType() == tensor.Uint8 || l.x.DType() == tensor.Int8) {
@@ -58,7 +58,7 @@ func (l *linear) prove(at StepID) error {
 			s.Fits = false
 		}
 	}
-	if l.op.Wide = !s.Fits && l.x.DType().Bits() == 16; !s.Fits && !l.op.Wide {
+	if !s.Fits && !l.op.Wide {
 		l.warn(l.u.head(), "for some inputs accumulators leave 32 bits")
 	}
 	l.program.Safety = append(l.program.Safety, s)

@@ -61,7 +61,7 @@ func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (
 		}
 		if op.Bias != nil {
 			for i := range a.acc {
-				a.acc[i] += int64(op.Bias[i/a.inner%a.channels%len(op.Bias)])
+				a.acc[i] += op.Bias[i/a.inner%a.channels%len(op.Bias)]
 			}
 		}
 		if !op.Wide {

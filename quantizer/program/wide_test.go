@@ -18,16 +18,17 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Sums of 16-bit codes have 32 bits only where weights and shapes show that no codes at all can bring them beyond.
-func TestWideWhereItIsNeeded(t *testing.T) {
+// Sums of 16-bit codes have 64 bits, whether some codes can bring them beyond 32 or not: Safety says which.
+func TestSumsOf16BitCodesAreWide(t *testing.T) {
 	p, op, _ := programtest.SumsOf16(t, programtest.ManyTerms, "tflite2")
 	require.True(t, op.Wide)
 	require.False(t, p.Safety[0].Fits)
 	p, op, _ = programtest.SumsOf16(t, "input x: f32[2,40]\nconst w: f32[40,5] = normal(1)\ny: f32[2,5] = MatMul(x, w)\noutput y\n", "tflite2")
-	require.False(t, op.Wide)
+	require.True(t, op.Wide)
 	require.True(t, p.Safety[0].Fits)
-	_, op, _ = programtest.SumsOf16(t, "input x: f32[2,90,60]\ninput w: f32[2,60,5]\ny: f32[2,90,5] = MatMul(x, w)\noutput y\n", "tflite2")
-	require.True(t, op.Wide, "of two 16-bit factors every product may have 31 bits")
+	p, op, _ = programtest.SumsOf16(t, "input x: f32[2,90,60]\ninput w: f32[2,60,5]\ny: f32[2,90,5] = MatMul(x, w)\noutput y\n", "tflite2")
+	require.True(t, op.Wide)
+	require.False(t, p.Safety[0].Fits, "of two 16-bit factors every product may have 31 bits")
 }
 
 // A factor that scales sums of 64 bits up by 2^7 and more is refused, as TFLite's kernels refuse it.

@@ -52,6 +52,14 @@ func (p *Params) BiasCode(i int, x, scale float32) (q int32, fits bool) {
 	return qmath.QuantizeBias(x, scale)
 }
 
+// BiasCode64 is BiasCode for a bias that is added to accumulators of 64 bits: it fits as qmath.QuantizeBias64 says.
+func (p *Params) BiasCode64(i int, x, scale float32) (q int64, fits bool) {
+	if p != nil && i < len(p.Codes) {
+		return int64(p.Codes[i]), true
+	}
+	return qmath.QuantizeBias64(x, scale)
+}
+
 // CheckCodes holds Codes to the constant they are the integers of, whose scales are one or lie along its last axis.
 func (p *Params) CheckCodes(cfg *Config, t *tensor.Tensor) error {
 	if p.Codes == nil {

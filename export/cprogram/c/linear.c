@@ -1,14 +1,14 @@
-//! output
+//! output A
 /* What is made of accumulators: write takes n of them, of output channels first, first + step, ..., for the elements from at on. */
-struct output {
-    void (*write)(const void *how, const int32_t *acc, size_t n, size_t first, size_t step, size_t at);
+struct $Aoutput {
+    void (*write)(const void *how, const @A *acc, size_t n, size_t first, size_t step, size_t at);
     const void *how;
 };
 
-//! write_all | output
-static void write_all(const struct output *out, int outs, const uint32_t *acc, size_t n, size_t first, size_t step, size_t at) {
+//! write_all A | output:$A
+static void write_$Aall(const struct $Aoutput *out, int outs, const u@A *acc, size_t n, size_t first, size_t step, size_t at) {
     for (int k = 0; k < outs; k++)
-        out[k].write(out[k].how, (const int32_t *)acc, n, first, step, at);
+        out[k].write(out[k].how, (const @A *)acc, n, first, step, at);
 }
 
 //! codes | multiplier
@@ -20,12 +20,12 @@ struct codes {
     int32_t zero, lo, hi;
 };
 
-//! write_codes F Y | codes requantize_integer:$F
-static void write_$F_$Y(const void *how, const int32_t *acc, size_t n, size_t first, size_t step, size_t at) {
+//! write_codes A F Y | codes requantize_$Ainteger:$F
+static void write_$A$F_$Y(const void *how, const @A *acc, size_t n, size_t first, size_t step, size_t at) {
     const struct codes *o = how;
     @Y *y = (@Y *)o->y + at;
     for (size_t i = 0; i < n; i++)
-        y[i] = (@Y)requantize_$F(acc[i], &o->m[(first + i * step) % o->count], o->zero, o->lo, o->hi);
+        y[i] = (@Y)requantize_$A$F(acc[i], &o->m[(first + i * step) % o->count], o->zero, o->lo, o->hi);
 }
 
 //! float_codes | factor
@@ -37,12 +37,12 @@ struct float_codes {
     int32_t zero, lo, hi;
 };
 
-//! write_float_codes F Y | float_codes
-static void write_$F_$Y(const void *how, const int32_t *acc, size_t n, size_t first, size_t step, size_t at) {
+//! write_float_codes A F Y | float_codes
+static void write_$A$F_$Y(const void *how, const @A *acc, size_t n, size_t first, size_t step, size_t at) {
     const struct float_codes *o = how;
     @Y *y = (@Y *)o->y + at;
     for (size_t i = 0; i < n; i++)
-        y[i] = (@Y)requantize_$F(acc[i], &o->m[(first + i * step) % o->count], o->zero, o->lo, o->hi);
+        y[i] = (@Y)requantize_$A$F(acc[i], &o->m[(first + i * step) % o->count], o->zero, o->lo, o->hi);
 }
 
 //! sum_codes | float_codes skip
@@ -53,8 +53,8 @@ struct sum_codes {
     struct skip skip;
 };
 
-//! write_sum_codes F R Y | sum_codes
-static void write_$F_$R_$Y(const void *how, const int32_t *acc, size_t n, size_t first, size_t step, size_t at) {
+//! write_sum_codes A F R Y | sum_codes
+static void write_$F_$R_$Y(const void *how, const @A *acc, size_t n, size_t first, size_t step, size_t at) {
     const struct sum_codes *s = how;
     const struct float_codes *o = &s->to;
     const @R *r = (const @R *)s->residual + at;
@@ -72,8 +72,8 @@ struct reals {
     float lo, hi;
 };
 
-//! write_reals | reals
-static void write_reals(const void *how, const int32_t *acc, size_t n, size_t first, size_t step, size_t at) {
+//! write_reals A | reals
+static void write_$Areals(const void *how, const @A *acc, size_t n, size_t first, size_t step, size_t at) {
     const struct reals *o = how;
     for (size_t i = 0; i < n; i++) {
         size_t c = (first + i * step) % o->count;
@@ -91,8 +91,8 @@ struct sum_reals {
     struct grid grid;
 };
 
-//! write_sum_reals R | sum_reals
-static void write_sum_reals_$R(const void *how, const int32_t *acc, size_t n, size_t first, size_t step, size_t at) {
+//! write_sum_reals A R | sum_reals
+static void write_$Asum_reals_$R(const void *how, const @A *acc, size_t n, size_t first, size_t step, size_t at) {
     const struct sum_reals *s = how;
     const struct reals *o = &s->to;
     const @R *r = (const @R *)s->residual + at;
@@ -135,10 +135,10 @@ struct convolution {
     int32_t images, groups, depth, channels;
 };
 
-//! conv X W | convolution span write_all
+//! conv A X W | convolution span write_all:$A
 /* acc = bias + sum (x - zx) * (w - zw), a plane of one output channel at a time; padding adds nothing */
-static void conv_$X_$W(const struct convolution *g, const @X *x, int32_t zx, const @W *w, const int32_t *zw, const int32_t *bias,
-                       uint32_t *acc, const struct output *out, int outs) {
+static void conv_$A$X_$W(const struct convolution *g, const @X *x, int32_t zx, const @W *w, const int32_t *zw, const @A *bias,
+                       u@A *acc, const struct $Aoutput *out, int outs) {
     const struct window *a = &g->window;
     const size_t inside = (size_t)a->in[0] * a->in[1] * a->in[2], outside = (size_t)a->out[0] * a->out[1] * a->out[2];
     for (int32_t n = 0; n < g->images; n++)
@@ -147,12 +147,12 @@ static void conv_$X_$W(const struct convolution *g, const @X *x, int32_t zx, con
             const @X *plane = x + ((size_t)n * g->groups + group) * g->depth * inside;
             const @W *tap = w + (size_t)m * g->depth * a->kernel[0] * a->kernel[1] * a->kernel[2];
             for (size_t i = 0; i < outside; i++)
-                acc[i] = bias ? (uint32_t)bias[m] : 0;
+                acc[i] = bias ? (u@A)bias[m] : 0;
             for (int32_t c = 0; c < g->depth; c++, plane += inside)
                 for (int32_t kz = 0; kz < a->kernel[0]; kz++)
                     for (int32_t ky = 0; ky < a->kernel[1]; ky++)
                         for (int32_t kx = 0; kx < a->kernel[2]; kx++) {
-                            const uint32_t weight = (uint32_t)(*tap++ - (zw ? zw[m] : 0));
+                            const u@A weight = (u@A)(*tap++ - (zw ? zw[m] : 0));
                             const int32_t oz = kz * a->dilation[0] - a->begin[0], oy = ky * a->dilation[1] - a->begin[1];
                             const int32_t ox = kx * a->dilation[2] - a->begin[2];
                             const struct span z = span_of(a->in[0], a->out[0], a->stride[0], oz);
@@ -161,20 +161,20 @@ static void conv_$X_$W(const struct convolution *g, const @X *x, int32_t zx, con
                             for (int32_t i = z.from; i < z.to; i++)
                                 for (int32_t j = y.from; j < y.to; j++) {
                                     const @X *row = plane + ((size_t)(i * a->stride[0] + oz) * a->in[1] + (j * a->stride[1] + oy)) * a->in[2];
-                                    uint32_t *to = acc + ((size_t)i * a->out[1] + j) * a->out[2];
+                                    u@A *to = acc + ((size_t)i * a->out[1] + j) * a->out[2];
                                     for (int32_t k = p.from; k < p.to; k++)
-                                        to[k] += weight * (uint32_t)(row[k * a->stride[2] + ox] - zx);
+                                        to[k] += weight * (u@A)(row[k * a->stride[2] + ox] - zx);
                                 }
                         }
-            write_all(out, outs, acc, outside, (size_t)m, 0, ((size_t)n * g->channels + m) * outside);
+            write_$Aall(out, outs, acc, outside, (size_t)m, 0, ((size_t)n * g->channels + m) * outside);
         }
 }
 
-//! conv_transpose X W | convolution write_all
+//! conv_transpose A X W | convolution write_all:$A
 /* acc = bias + sum (x - zx) * (w - zw), a plane of one output channel at a time: every input is spread over the output. The
    weights are [input channels, output channels of a group, kernel]. */
-static void conv_transpose_$X_$W(const struct convolution *g, const @X *x, int32_t zx, const @W *w, const int32_t *zw, const int32_t *bias,
-                                 uint32_t *acc, const struct output *out, int outs) {
+static void conv_transpose_$A$X_$W(const struct convolution *g, const @X *x, int32_t zx, const @W *w, const int32_t *zw, const @A *bias,
+                                 u@A *acc, const struct $Aoutput *out, int outs) {
     const struct window *a = &g->window;
     const size_t inside = (size_t)a->in[0] * a->in[1] * a->in[2], outside = (size_t)a->out[0] * a->out[1] * a->out[2];
     const size_t taps = (size_t)a->kernel[0] * a->kernel[1] * a->kernel[2];
@@ -182,7 +182,7 @@ static void conv_transpose_$X_$W(const struct convolution *g, const @X *x, int32
     for (int32_t n = 0; n < g->images; n++)
         for (int32_t m = 0; m < g->channels; m++) {
             for (size_t i = 0; i < outside; i++)
-                acc[i] = bias ? (uint32_t)bias[m] : 0;
+                acc[i] = bias ? (u@A)bias[m] : 0;
             for (int32_t c = 0; c < g->depth; c++) {
                 const size_t channel = (size_t)(m / per) * g->depth + c;
                 const @X *plane = x + ((size_t)n * g->groups * g->depth + channel) * inside;
@@ -190,7 +190,7 @@ static void conv_transpose_$X_$W(const struct convolution *g, const @X *x, int32
                 for (int32_t kz = 0; kz < a->kernel[0]; kz++)
                     for (int32_t ky = 0; ky < a->kernel[1]; ky++)
                         for (int32_t kx = 0; kx < a->kernel[2]; kx++) {
-                            const uint32_t weight = (uint32_t)(*tap++ - (zw ? zw[m] : 0));
+                            const u@A weight = (u@A)(*tap++ - (zw ? zw[m] : 0));
                             for (int32_t i = 0; i < a->in[0]; i++)
                                 for (int32_t j = 0; j < a->in[1]; j++)
                                     for (int32_t k = 0; k < a->in[2]; k++) {
@@ -200,11 +200,11 @@ static void conv_transpose_$X_$W(const struct convolution *g, const @X *x, int32
                                         if (z < 0 || y < 0 || p < 0 || z >= a->out[0] || y >= a->out[1] || p >= a->out[2])
                                             continue;
                                         acc[((size_t)z * a->out[1] + y) * a->out[2] + p] +=
-                                            weight * (uint32_t)(plane[((size_t)i * a->in[1] + j) * a->in[2] + k] - zx);
+                                            weight * (u@A)(plane[((size_t)i * a->in[1] + j) * a->in[2] + k] - zx);
                                     }
                         }
             }
-            write_all(out, outs, acc, outside, (size_t)m, 0, ((size_t)n * g->channels + m) * outside);
+            write_$Aall(out, outs, acc, outside, (size_t)m, 0, ((size_t)n * g->channels + m) * outside);
         }
 }
 
@@ -215,7 +215,7 @@ static uint32_t pair(int32_t a, int32_t b) {
     return (uint32_t)(sum < -32768 ? -32768 : sum > 32767 ? 32767 : sum);
 }
 
-//! conv_saturating X | convolution pair write_all
+//! conv_saturating X | convolution pair write_all:
 /* conv with the products of neighbours added by pair: tap by tap, channel after channel. up is added to codes to make them
    unsigned; padding is a code like others. */
 static void conv_saturating_$X(const struct convolution *g, const @X *x, int32_t zx, int32_t up, const int8_t *w, const int32_t *bias,
@@ -264,27 +264,27 @@ struct product {
     int32_t zeros; /* how many zero points the right factor has: none, one, or one for every column */
 };
 
-//! matmul X W | product write_all
+//! matmul A X W | product write_all:$A
 /* acc = bias + sum (x - zx) * (w - zw), row by row */
-static void matmul_$X_$W(const struct product *g, const @X *x, int32_t zx, const @W *w, const int32_t *zw, const int32_t *bias, uint32_t *acc,
-                         const struct output *out, int outs) {
+static void matmul_$A$X_$W(const struct product *g, const @X *x, int32_t zx, const @W *w, const int32_t *zw, const @A *bias, u@A *acc,
+                         const struct $Aoutput *out, int outs) {
     for (int32_t s = 0; s < g->stack; s++)
         for (int32_t i = 0; i < g->rows; i++) {
             const @X *row = x + (g->x_at ? g->x_at[s] : 0) + (size_t)i * g->x_row;
             const @W *right = w + (g->w_at ? g->w_at[s] : 0);
             for (int32_t j = 0; j < g->columns; j++)
-                acc[j] = bias ? (uint32_t)bias[j] : 0;
+                acc[j] = bias ? (u@A)bias[j] : 0;
             for (int32_t p = 0; p < g->depth; p++) {
-                const uint32_t left = (uint32_t)(row[(size_t)p * g->x_column] - zx);
+                const u@A left = (u@A)(row[(size_t)p * g->x_column] - zx);
                 const @W *across = right + (size_t)p * g->w_row;
                 for (int32_t j = 0; j < g->columns; j++)
-                    acc[j] += left * (uint32_t)(across[(size_t)j * g->w_column] - (g->zeros ? zw[j % g->zeros] : 0));
+                    acc[j] += left * (u@A)(across[(size_t)j * g->w_column] - (g->zeros ? zw[j % g->zeros] : 0));
             }
-            write_all(out, outs, acc, (size_t)g->columns, 0, 1, ((size_t)s * g->rows + i) * g->columns);
+            write_$Aall(out, outs, acc, (size_t)g->columns, 0, 1, ((size_t)s * g->rows + i) * g->columns);
         }
 }
 
-//! matmul_saturating X | product pair write_all
+//! matmul_saturating X | product pair write_all:
 /* matmul with the products of neighbours added by pair; up is added to codes to make them unsigned */
 static void matmul_saturating_$X(const struct product *g, const @X *x, int32_t zx, int32_t up, const int8_t *w, const int32_t *bias,
                                  uint32_t *acc, const struct output *out, int outs) {

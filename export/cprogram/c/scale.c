@@ -69,28 +69,28 @@ struct factor {
     float scale, bias, out;
 };
 
-//! requantize_float_after R | factor round:$R
+//! requantize_float_after A R | factor round:$R
 /* the code of an accumulator */
-static int32_t requantize_float_after_$R(int32_t acc, const struct factor *f, int32_t zero, int32_t lo, int32_t hi) {
+static int32_t requantize_$Afloat_after_$R(@A acc, const struct factor *f, int32_t zero, int32_t lo, int32_t hi) {
     return round_$R((float)acc * f->scale + f->bias, zero, lo, hi);
 }
 
-//! requantize_float_inside R | factor round:half_even
+//! requantize_float_inside A R | factor round:half_even
 /* the code of an accumulator, the zero point inside the rounding */
-static int32_t requantize_float_inside_$R(int32_t acc, const struct factor *f, int32_t zero, int32_t lo, int32_t hi) {
+static int32_t requantize_$Afloat_inside_$R(@A acc, const struct factor *f, int32_t zero, int32_t lo, int32_t hi) {
     float v = (float)acc * f->scale + f->bias;
     return round_half_even(v + (float)zero, 0, lo, hi);
 }
 
-//! requantize_float_divide R | factor round:$R
+//! requantize_float_divide A R | factor round:$R
 /* the code of an accumulator */
-static int32_t requantize_float_divide_$R(int32_t acc, const struct factor *f, int32_t zero, int32_t lo, int32_t hi) {
+static int32_t requantize_$Afloat_divide_$R(@A acc, const struct factor *f, int32_t zero, int32_t lo, int32_t hi) {
     return round_$R(((float)acc * f->scale + f->bias) / f->out, zero, lo, hi);
 }
 
-//! requantize_float_twice R | factor round:$R
+//! requantize_float_twice A R | factor round:$R
 /* the code of an accumulator; -128 does not occur */
-static int32_t requantize_float_twice_$R(int32_t acc, const struct factor *f, int32_t zero, int32_t lo, int32_t hi) {
+static int32_t requantize_$Afloat_twice_$R(@A acc, const struct factor *f, int32_t zero, int32_t lo, int32_t hi) {
     return round_$R(((float)acc * f->scale + f->bias) * f->out, zero, lo > -127 ? lo : -127, hi);
 }
 
@@ -101,23 +101,23 @@ struct skip {
     int32_t zero;
 };
 
-//! add_float_after R | factor skip round:$R
+//! add_float_after A R | factor skip round:$R
 /* the code of an accumulator and a residual q */
-static int32_t add_float_after_$R(int32_t acc, const struct factor *f, int32_t q, const struct skip *s, int32_t zero, int32_t lo, int32_t hi) {
+static int32_t add_$Afloat_after_$R(@A acc, const struct factor *f, int32_t q, const struct skip *s, int32_t zero, int32_t lo, int32_t hi) {
     float v = (float)acc * f->scale + f->bias, r = (float)(q - s->zero) * s->scale;
     return round_$R(v + r, zero, lo, hi);
 }
 
-//! add_float_divide R | factor skip round:$R
+//! add_float_divide A R | factor skip round:$R
 /* the code of an accumulator and a residual q */
-static int32_t add_float_divide_$R(int32_t acc, const struct factor *f, int32_t q, const struct skip *s, int32_t zero, int32_t lo, int32_t hi) {
+static int32_t add_$Afloat_divide_$R(@A acc, const struct factor *f, int32_t q, const struct skip *s, int32_t zero, int32_t lo, int32_t hi) {
     float v = (float)acc * f->scale + f->bias, r = (float)(q - s->zero) * s->scale;
     return round_$R((v + r) / f->out, zero, lo, hi);
 }
 
-//! add_float_twice R | factor skip round:$R
+//! add_float_twice A R | factor skip round:$R
 /* the code of an accumulator and a residual q; -128 does not occur */
-static int32_t add_float_twice_$R(int32_t acc, const struct factor *f, int32_t q, const struct skip *s, int32_t zero, int32_t lo, int32_t hi) {
+static int32_t add_$Afloat_twice_$R(@A acc, const struct factor *f, int32_t q, const struct skip *s, int32_t zero, int32_t lo, int32_t hi) {
     float v = (float)acc * f->scale + f->bias, r = (float)(q - s->zero) * s->scale;
     return round_$R((v + r) * f->out, zero, lo > -127 ? lo : -127, hi);
 }

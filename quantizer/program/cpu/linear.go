@@ -109,7 +109,7 @@ func (l *linear) setColumns(sums []int32, n, k int, wzero int32) {
 	for j := range l.column {
 		l.column[j] = -l.zero*sums[j] + int32(k)*l.zero*wzero
 		if b := l.op.Bias; b != nil {
-			l.column[j] += b[j%len(b)]
+			l.column[j] += int32(b[j%len(b)])
 		}
 	}
 }

@@ -50,7 +50,15 @@ func (l *linear) prepare(s *step, in []*value) (*prepared, error) {
 		return nil, err
 	}
 	op.X = l.codes(0)
-	op.Bias, op.Wide = l.op.Bias, l.op.Wide
+	for _, b := range l.op.Bias {
+		if b != int64(int32(b)) {
+			return nil, onlyHost("a bias of more than 32 bits")
+		}
+		op.Bias = append(op.Bias, int32(b))
+	}
+	if op.Wide = l.op.Wide; op.Wide && op.X.Type != cuda.Int16 && op.X.Type != cuda.Uint16 {
+		return nil, onlyHost("8-bit codes times 16-bit codes")
+	}
 	if w := l.op.Weights; w != nil {
 		op.Weights, op.WeightZero = l.weights, w.ZeroPoint
 	} else {
