@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -88,12 +89,19 @@ func (j *job) exportCheckpoint(ctx context.Context, o ExportOptions) (*ExportRes
 	return r, r.commit(out)
 }
 
+// noTokens as the name of a tokenizer leaves the tokens out.
+const noTokens = "none"
+
 // tokens fills in what GGUF's metadata say about the tokens of a model: those of a GGUF checkpoint, or of the tokenizer that is named or
-// lies beside it. None beside it is a warning, the named one has to fit.
+// lies beside it. None beside it is a warning, and so is one beside a file that is another model's; the named one, and that in a folder of
+// Hugging Face, which is the model's own, has to fit and to be transcribed.
 func tokens(in *export.Input, f *export.Format) ([]tqc.Warning, error) {
-	const prefix = "tokenizer.ggml."
+	const prefix = "tokenizer."
 	named, m := in.Options.Text(export.Tokenizer.Name), in.Checkpoint
-	if named == "" && m.Metadata[prefix+"model"] != nil {
+	if named == noTokens {
+		return nil, nil
+	}
+	if named == "" && m.Metadata[prefix+"ggml.model"] != nil {
 		in.Tokens = map[string]any{}
 		for key, value := range m.Metadata {
 			if strings.HasPrefix(key, prefix) {
@@ -102,16 +110,19 @@ func tokens(in *export.Input, f *export.Format) ([]tqc.Warning, error) {
 		}
 		return nil, nil
 	}
-	t, err := decode.OpenTokenizer(named, m)
-	if err == nil {
-		if known, ok := t.(interface{ GGUFMetadata(end int) map[string]any }); ok {
-			in.Tokens = known.GGUFMetadata(append(m.EOS, -1)[0])
-			return nil, nil
+	t, err := decode.TokensForGGUF(named, m)
+	switch {
+	case err == nil:
+		in.Tokens = t.Metadata
+		var out []tqc.Warning
+		for _, text := range t.Warnings {
+			out = append(out, tqc.Warning{Text: text})
 		}
-		err = fmt.Errorf("tokenizer: byte-pair encoding of a tokenizer.json is not written into %s files", f.Name)
-	}
-	if named != "" {
+		return out, nil
+	case named != "":
 		return nil, err
+	case m.Folder() && !errors.Is(err, decode.ErrNoTokenizer):
+		return nil, fmt.Errorf("export: %w; --%s %s writes the file without one", err, export.Tokenizer.Name, noTokens)
 	}
 	return []tqc.Warning{{Text: err.Error()}}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -174,4 +175,19 @@ func TestInterruptedExportLeavesNothing(t *testing.T) {
 	assert.Equal(t, exitFailed, r.code)
 	assert.Equal(t, "qwb: interrupted", r.lastLine())
 	assert.Equal(t, before, tree(t, "."))
+}
+
+// TestExportOfAFolderNeedsItsTokenizer: the tokenizer of a Hugging Face folder is written into GGUF, or export refuses; none leaves it out.
+func TestExportOfAFolderNeedsItsTokenizer(t *testing.T) {
+	from, err := filepath.Abs("../../graph/language/decode/testdata")
+	require.NoError(t, err)
+	inFolder(t)
+	require.NoError(t, os.CopyFS("m", os.DirFS(filepath.Join(from, "qwen2"))))
+	tokenizer, err := os.ReadFile(filepath.Join(from, "tokenizer-qwen2.json")) // of a larger vocabulary
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join("m", "tokenizer.json"), tokenizer, 0o600))
+	fails(t, exitFailed, "--tokenizer none writes the file without one", "export", "m", "--format", "gguf", "-o", "m.gguf")
+	require.NoFileExists(t, "m.gguf")
+	r := done(t, "export", "m", "--format", "gguf", "--tokenizer", "none", "-o", "m.gguf")
+	require.Contains(t, r.stderr, "the file has no tokenizer")
 }

@@ -127,7 +127,7 @@ func (r *run) turn(x []float32) {
 	for position := range r.n {
 		for head := x[position*width:][:width]; len(head) > 0; head = head[2*half:] {
 			for i, f := range freqs {
-				sin, cos := math.Sincos(float64(position) * f)
+				cos, sin := r.m.Turns(position, f)
 				a, b := float64(head[i*step]), float64(head[i*step+apart])
 				head[i*step], head[i*step+apart] = float32(a*cos-b*sin), float32(a*sin+b*cos)
 			}

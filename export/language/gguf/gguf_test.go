@@ -43,6 +43,9 @@ func TestShapesThatNeedMetadata(t *testing.T) {
 			c.Scaling = &checkpoint.RopeScaling{Factor: 8, LowFactor: 1, HighFactor: 4, OriginalContext: 8192}
 			c.RopeTheta = 500000
 		},
+		func(c *checkpoint.Config) {
+			c.Scaling = &checkpoint.RopeScaling{Factor: 4, OriginalContext: 64, BetaFast: 32, BetaSlow: 1, Attention: checkpoint.YarnAttention(4)}
+		},
 	} {
 		c := weightstest.Llama()
 		change(&c)
@@ -51,9 +54,15 @@ func TestShapesThatNeedMetadata(t *testing.T) {
 		assert.Equal(t, c.HeadDim, back.HeadDim)
 	}
 	c := weightstest.Llama()
-	c.Scaling = &checkpoint.RopeScaling{Factor: 8, LowFactor: 1, HighFactor: 4, OriginalContext: 4096}
+	c.Scaling = &checkpoint.RopeScaling{Factor: 8, LowFactor: 1, HighFactor: 4, OriginalContext: 4096} // not those of Llama 3: read as a list
+	_, back, _ := weightstest.RoundTrip(t, gguf.Format(), weightstest.Model(t, c, 1), weights.Options{})
+	assert.InDeltaSlice(t, c.Frequencies(), back.Frequencies(), 1e-7)
+	again, more, _ := weightstest.RoundTrip(t, gguf.Format(), back, weights.Options{})
+	assert.Equal(t, back.Scaling, more.Scaling)
+	assert.NotNil(t, again)
+	c.Scaling = &checkpoint.RopeScaling{Factor: 0.1}
 	_, err := gguf.Format().Layout(weightstest.Model(t, c, 1), weights.Options{})
-	assert.ErrorContains(t, err, "only linear ones and those of Llama 3")
+	assert.ErrorContains(t, err, "as float32, which 0.1 is not")
 	_, err = gguf.Format().Layout(weightstest.Model(t, weightstest.Llama(), 1), weights.Options{Group: 64})
 	assert.ErrorContains(t, err, "those of GGUF have 32")
 }

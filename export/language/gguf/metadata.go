@@ -42,9 +42,7 @@ func metadata(c *checkpoint.Config, form form, tokenizer map[string]any) ([]pair
 	if c.Heads*c.HeadDim != c.Dim {
 		out = append(out, n("attention.key_length", c.HeadDim), n("attention.value_length", c.HeadDim))
 	}
-	if s := c.Scaling; s != nil && s.HighFactor == 0 {
-		out = append(out, pair{arch + ".rope.scaling.type", "linear"}, pair{arch + ".rope.scaling.factor", float32(s.Factor)})
-	}
+	out = append(out, scaling(c.Scaling, arch+".rope.scaling.")...)
 	if form.encoding >= checkpoint.Groups {
 		out = append(out, pair{"general.quantization_version", uint32(2)})
 	}
@@ -64,17 +62,43 @@ func holds(c *checkpoint.Config) error {
 		return fmt.Errorf("export: GGUF holds the base of rotary embedding as float32, which %v is not", c.RopeTheta)
 	}
 	if s := c.Scaling; s != nil {
-		llama3 := s.LowFactor == 1 && s.HighFactor == 4 && s.OriginalContext == 8192
-		if s.HighFactor != 0 && !llama3 || float64(float32(s.Factor)) != s.Factor {
-			return fmt.Errorf("export: rotary frequencies with scaling %+v are not written as GGUF, only linear ones and those of Llama 3", *s)
+		if !listed(s) && float64(float32(s.Factor)) != s.Factor {
+			return fmt.Errorf("export: GGUF holds the factor of scaled rotary frequencies as float32, which %v is not", s.Factor)
 		}
 	}
 	return nil
 }
 
-// factors are what the rotary frequencies of Llama 3 are divided by, one float32 for each pair; nil where they are not stretched so.
+// listed reports whether a scaling becomes a list of factors: that of Llama 3, and what is a list already.
+func listed(s *checkpoint.RopeScaling) bool {
+	return s != nil && (s.HighFactor != 0 || s.Factors != nil)
+}
+
+// scaling are the entries of a scaling that is a rule in GGUF, linear or YaRN.
+func scaling(s *checkpoint.RopeScaling, prefix string) []pair {
+	if s == nil || listed(s) {
+		return nil
+	}
+	out := []pair{{prefix + "type", "linear"}, {prefix + "factor", float32(s.Factor)}}
+	if s.BetaFast == 0 {
+		return out
+	}
+	out[0].value = "yarn"
+	out = append(out, pair{prefix + "original_context_length", uint32(s.OriginalContext)})
+	for _, x := range []struct {
+		key              string
+		value, otherwise float64
+	}{{"attn_factor", s.Attention / checkpoint.YarnAttention(s.Factor), 1}, {"yarn_beta_fast", s.BetaFast, 32}, {"yarn_beta_slow", s.BetaSlow, 1}} {
+		if float32(x.value) != float32(x.otherwise) {
+			out = append(out, pair{prefix + x.key, float32(x.value)})
+		}
+	}
+	return out
+}
+
+// factors are what the rotary frequencies are divided by, one float32 for each pair; nil where they are not stretched by a list.
 func factors(c *checkpoint.Config) []byte {
-	if c.Scaling == nil || c.Scaling.HighFactor == 0 {
+	if !listed(c.Scaling) {
 		return nil
 	}
 	plain := *c

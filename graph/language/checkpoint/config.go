@@ -55,17 +55,6 @@ type Config struct {
 	EOS  []int `json:"eos"`  // ids that end one
 }
 
-// RopeScaling stretches the rotary frequencies for long contexts.
-type RopeScaling struct {
-	// Factor divides the frequencies: all of them, or where HighFactor is not zero only the low ones.
-	Factor float64 `json:"factor"`
-	// LowFactor and HighFactor are the numbers of turns within OriginalContext below which a frequency is divided and above
-	// which it is kept; in between it is interpolated ("llama3" of Hugging Face's rope_scaling).
-	LowFactor       float64 `json:"low_factor,omitempty"`
-	HighFactor      float64 `json:"high_factor,omitempty"`
-	OriginalContext int     `json:"original_context,omitempty"`
-}
-
 const (
 	maxDim     = 1 << 20 // of every dimension
 	maxElement = 1 << 40 // of every matrix
@@ -100,10 +89,7 @@ func (c *Config) Validate() error {
 	case !(c.RopeTheta > 0) || math.IsInf(c.RopeTheta, 0):
 		return fmt.Errorf("the base of rotary embedding is %g", c.RopeTheta)
 	}
-	if s := c.Scaling; s != nil && !(s.Factor > 0 && s.LowFactor >= 0 && s.HighFactor >= s.LowFactor && s.OriginalContext >= 0) {
-		return fmt.Errorf("rope scaling %+v", *s)
-	}
-	return nil
+	return c.Scaling.validate(c.HeadDim / 2)
 }
 
 // QueryDim is how many elements the queries of a token have: those of all heads.
@@ -120,32 +106,4 @@ func (c *Config) Parameters() int64 {
 		n += int64(rows) * int64(cols)
 	}
 	return n
-}
-
-// Frequencies returns the angles per position of the HeadDim/2 pairs of a head, in float64: RopeTheta^(-2i/HeadDim), scaled.
-func (c *Config) Frequencies() []float64 {
-	out := make([]float64, c.HeadDim/2)
-	for i := range out {
-		out[i] = c.Scaling.apply(math.Pow(c.RopeTheta, -float64(2*i)/float64(c.HeadDim)))
-	}
-	return out
-}
-
-// apply scales one frequency; a nil receiver keeps it.
-func (s *RopeScaling) apply(f float64) float64 {
-	if s == nil {
-		return f
-	}
-	if s.HighFactor == 0 {
-		return f / s.Factor
-	}
-	turns := float64(s.OriginalContext) * f / (2 * math.Pi)
-	switch {
-	case turns < s.LowFactor:
-		return f / s.Factor
-	case turns > s.HighFactor:
-		return f
-	}
-	share := (turns - s.LowFactor) / (s.HighFactor - s.LowFactor)
-	return (1-share)*f/s.Factor + share*f
 }

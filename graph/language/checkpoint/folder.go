@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	folderFormat = "Hugging Face"
+
 	configFile = "config.json"
 	singleFile = "model.safetensors"
 	indexFile  = "model.safetensors.index.json"
@@ -41,7 +43,7 @@ func folderOf(path string) (string, bool) {
 
 // readFolder reads a checkpoint as Hugging Face lays it out.
 func readFolder(m *Model, folder string) error {
-	m.Format = "Hugging Face"
+	m.Format = folderFormat
 	b, err := m.mapFile(filepath.Join(folder, configFile), configFile)
 	if err != nil {
 		return fmt.Errorf("%s: %w", configFile, err)

@@ -115,6 +115,8 @@ func TestConfigurations(t *testing.T) {
 	c := read(map[string]any{"rope_theta": nil, "rope_parameters": llama3})
 	assert.Equal(t, want, c.Scaling)
 	assert.Equal(t, 500000.0, c.RopeTheta)
+	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4, OriginalContext: 64, BetaFast: 32, BetaSlow: 1, Attention: 1.5}, read(map[string]any{"rope_scaling": map[string]any{
+		"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "attention_factor": 1.5}}).Scaling)
 	assert.Nil(t, read(map[string]any{"rope_scaling": map[string]any{"rope_type": "default"}}).Scaling)
 	assert.Equal(t, []int{5, 7}, read(map[string]any{"eos_token_id": []int{5, 7}}).EOS)
 	assert.Equal(t, 8, read(map[string]any{"head_dim": 8}).HeadDim)
@@ -136,7 +138,10 @@ func TestBadConfigurations(t *testing.T) {
 		{`hidden_act is "gelu"`, map[string]any{"hidden_act": "gelu"}},
 		{"mlp_bias", map[string]any{"mlp_bias": true}},
 		{"attention_bias", map[string]any{"attention_bias": true}},
-		{`rope_scaling of type "yarn"`, map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4}}},
+		{`rope_scaling of type "longrope"`, map[string]any{"rope_scaling": map[string]any{"rope_type": "longrope", "factor": 4}}},
+		{`change with the length`, map[string]any{"rope_scaling": map[string]any{"rope_type": "dynamic", "factor": 4}}},
+		{`with mscale`, map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4, "mscale": 1}}},
+		{`beta_fast 1, beta_slow 2`, map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4, "beta_fast": 1, "beta_slow": 2}}},
 		{"the factor is 0", map[string]any{"rope_scaling": map[string]any{"rope_type": "linear"}}},
 		{"low_freq_factor 0", map[string]any{"rope_scaling": map[string]any{"rope_type": "llama3", "factor": 4}}},
 		{"last 16 positions", qwen(map[string]any{"use_sliding_window": true, "sliding_window": 16})},

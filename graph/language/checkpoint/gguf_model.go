@@ -2,9 +2,9 @@ package checkpoint
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 func isGGUF(b []byte) bool {
@@ -209,10 +209,12 @@ func (k *ggufKeys) scaling(arch string, c *Config, factors *ggufTensor) (*RopeSc
 	switch {
 	case k.err != nil:
 		return nil, k.err
+	case kind == "yarn" && factors == nil:
+		return k.yarn(arch, c, factor)
 	case kind != "" && kind != "none" && kind != "linear":
 		return nil, fmt.Errorf("%s.rope.scaling.type %q is not supported", arch, kind)
 	case factors != nil && kind != "linear":
-		return llama3Of(c, factors)
+		return factorsOf(c, factors)
 	case factors != nil:
 		return nil, fmt.Errorf("linear scaling of rotary frequencies together with %s is not supported", ggufFactors)
 	case !(factor > 0):
@@ -223,9 +225,23 @@ func (k *ggufKeys) scaling(arch string, c *Config, factors *ggufTensor) (*RopeSc
 	return &RopeScaling{Factor: factor}, nil
 }
 
-// llama3Of finds the scaling behind a list of factors. GGUF keeps the factors and not what they were computed from; all of Llama 3.1
-// and 3.2 have the same constants apart from the largest factor.
-func llama3Of(c *Config, t *ggufTensor) (*RopeScaling, error) {
+// yarn reads YaRN's scaling. llama.cpp multiplies cosines and sines by YarnAttention times a factor of the file.
+func (k *ggufKeys) yarn(arch string, c *Config, factor float64) (*RopeScaling, error) {
+	key := func(name string) string { return arch + ".rope.scaling." + name }
+	s := &RopeScaling{Factor: factor, OriginalContext: k.number(key("original_context_length"), c.Context), BetaFast: k.real(key("yarn_beta_fast"), yarnFast),
+		BetaSlow: k.real(key("yarn_beta_slow"), yarnSlow), Attention: k.real(key("attn_factor"), 1) * YarnAttention(factor)}
+	if k.err == nil && k.real(key("yarn_ext_factor"), 1) != 1 {
+		return nil, fmt.Errorf("%s is not 1: that is not supported", key("yarn_ext_factor"))
+	}
+	if k.err == nil {
+		k.err = s.validate(c.HeadDim / 2)
+	}
+	return s, k.err
+}
+
+// factorsOf finds the scaling behind a list of factors. GGUF keeps the factors and not what they were computed from; all of Llama 3.1
+// and 3.2 have the same constants apart from the largest factor. Other lists stay lists.
+func factorsOf(c *Config, t *ggufTensor) (*RopeScaling, error) {
 	if ggufTypes[t.kind] != F32 || len(t.data) != 4*(c.HeadDim/2) {
 		return nil, fmt.Errorf("tensor %q has the dimensions %v; there is a float32 for each of %d pairs", t.name, t.dims, c.HeadDim/2)
 	}
@@ -233,18 +249,15 @@ func llama3Of(c *Config, t *ggufTensor) (*RopeScaling, error) {
 	if _, err := binary.Decode(t.data, binary.LittleEndian, factors); err != nil {
 		return nil, err
 	}
-	most := float32(0)
-	for _, f := range factors {
-		most = max(most, f)
+	list := &RopeScaling{Factor: 1, Factors: factors}
+	if err := list.validate(len(factors)); err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.name, err)
 	}
-	if !(most > 0) || math.IsInf(float64(most), 0) {
-		return nil, fmt.Errorf("the largest factor in tensor %q is %g", t.name, most)
-	}
-	s := &RopeScaling{Factor: float64(most), LowFactor: 1, HighFactor: 4, OriginalContext: 8192}
+	s := &RopeScaling{Factor: float64(slices.Max(factors)), LowFactor: 1, HighFactor: 4, OriginalContext: 8192}
 	plain := *c
 	for i, f := range plain.Frequencies() {
 		if want := f / s.apply(f); !(math.Abs(float64(factors[i])-want) <= 1e-4*want) {
-			return nil, errors.New("the factors in tensor " + t.name + " are not those of Llama 3; others are not supported")
+			return list, nil
 		}
 	}
 	return s, nil

@@ -165,8 +165,16 @@ func TestGGUFConfigurations(t *testing.T) {
 	assert.Equal(t, &want, m.Scaling)
 	assert.Empty(t, m.Warnings)
 	factors[1] *= 1.5
+	m, err = read(theta, ggufTensor{name: "rope_freqs.weight", dims: []int{4}, data: floats(factors)})
+	require.NoError(t, err)
+	assert.Equal(t, &checkpoint.RopeScaling{Factor: 1, Factors: factors}, m.Scaling, "not those of Llama 3")
+	assert.InDelta(t, plain.Frequencies()[1]/float64(factors[1]), m.Frequencies()[1], 1e-12)
+	factors[2] = 0
 	_, err = read(theta, ggufTensor{name: "rope_freqs.weight", dims: []int{4}, data: floats(factors)})
-	assert.ErrorContains(t, err, "are not those of Llama 3")
+	assert.ErrorContains(t, err, "rope scaling")
+	m, err = read(map[string]any{"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": float32(4), "llama.rope.scaling.original_context_length": uint32(64)})
+	require.NoError(t, err)
+	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4, OriginalContext: 64, BetaFast: 32, BetaSlow: 1, Attention: checkpoint.YarnAttention(4)}, m.Scaling)
 
 	m, err = read(nil, ggufTensor{name: "vision.x", dims: []int{1}, data: floats([]float32{1})})
 	require.NoError(t, err)
@@ -185,7 +193,7 @@ func TestGGUFConfigurations(t *testing.T) {
 		{"llama.vocab_size is 49, not 48", map[string]any{"llama.vocab_size": uint32(49)}, nil},
 		{"llama.rope.dimension_count is 4", map[string]any{"llama.rope.dimension_count": uint32(4)}, nil},
 		{"llama.expert_count is 8", map[string]any{"llama.expert_count": uint32(8)}, nil},
-		{`scaling.type "yarn"`, map[string]any{"llama.rope.scaling.type": "yarn"}, nil},
+		{`scaling.type "longrope"`, map[string]any{"llama.rope.scaling.type": "longrope"}, nil},
 		{"split into 3 files", map[string]any{"split.count": uint32(3)}, nil},
 		{"bos_token_id 48 is outside", map[string]any{"tokenizer.ggml.bos_token_id": uint32(48)}, nil},
 		{"general.alignment is 48", map[string]any{"general.alignment": uint32(48)}, nil},

@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"qwb/graph"
@@ -76,8 +75,8 @@ func (b *grapher) prepare(ids graph.ValueID) {
 	cos, sin := make([]float32, c.Context*half), make([]float32, c.Context*half)
 	for p := range c.Context {
 		for i, f := range freqs {
-			s, c := math.Sincos(float64(p) * f)
-			cos[p*half+i], sin[p*half+i] = float32(c), float32(s)
+			x, y := c.Turns(p, f)
+			cos[p*half+i], sin[p*half+i] = float32(x), float32(y)
 		}
 	}
 	b.cosine = b.g.AddConst("rotary.cosine", tensor.FromF32(cos, c.Context, half))

@@ -51,6 +51,12 @@ type hfRope struct {
 	LowFactor       float64  `json:"low_freq_factor"`
 	HighFactor      float64  `json:"high_freq_factor"`
 	OriginalContext int      `json:"original_max_position_embeddings"`
+	BetaFast        *float64 `json:"beta_fast"`
+	BetaSlow        *float64 `json:"beta_slow"`
+	Attention       *float64 `json:"attention_factor"`
+	MScale          *float64 `json:"mscale"`
+	MScaleAll       *float64 `json:"mscale_all_dim"`
+	Truncate        *bool    `json:"truncate"`
 }
 
 // hfFamilies are the architectures that are read, and what model_type calls them.
@@ -161,9 +167,27 @@ func (h *hfConfig) rope(c *Config) error {
 				r.Factor, r.LowFactor, r.HighFactor, r.OriginalContext)
 		}
 		c.Scaling = &RopeScaling{Factor: r.Factor, LowFactor: r.LowFactor, HighFactor: r.HighFactor, OriginalContext: r.OriginalContext}
+	case "yarn":
+		return h.yarn(r, c)
+	case "dynamic":
+		return errors.New("rope_scaling of type dynamic is not supported: its frequencies change with the length of the text")
 	default:
-		return fmt.Errorf("rope_scaling of type %q is not supported; linear and llama3 are", kind)
+		return fmt.Errorf("rope_scaling of type %q is not supported; linear, llama3 and yarn are", kind)
 	}
+	return nil
+}
+
+func (h *hfConfig) yarn(r *hfRope, c *Config) error {
+	if r.MScale != nil || r.MScaleAll != nil || !valueOr(r.Truncate, true) {
+		return errors.New("rope_scaling of type yarn with mscale, mscale_all_dim or without truncate is not supported")
+	}
+	s := &RopeScaling{Factor: r.Factor, OriginalContext: cmp.Or(r.OriginalContext, h.MaxPositions), BetaFast: valueOr(r.BetaFast, yarnFast),
+		BetaSlow: valueOr(r.BetaSlow, yarnSlow), Attention: valueOr(r.Attention, YarnAttention(r.Factor))}
+	if !(s.Factor > 0 && s.BetaSlow > 0 && s.BetaFast > s.BetaSlow && s.Attention > 0 && s.OriginalContext > 0) {
+		return fmt.Errorf("rope_scaling: factor %g, beta_fast %g, beta_slow %g, attention_factor %g, original_max_position_embeddings %d", s.Factor, s.BetaFast,
+			s.BetaSlow, s.Attention, s.OriginalContext)
+	}
+	c.Scaling = s
 	return nil
 }
 

@@ -37,6 +37,9 @@ type source struct {
 	mapping *file.Mapping
 }
 
+// Folder reports whether the model is a folder as Hugging Face lays it out, in which other files belong to it too.
+func (m *Model) Folder() bool { return m.Format == folderFormat }
+
 // Tensor returns a part of the model; of a tied model the classifier is the embedding.
 func (m *Model) Tensor(r Role, layer int) *Tensor {
 	if r == Classifier && m.Tied {

@@ -17,6 +17,7 @@ type addedToken struct {
 	Left       bool   `json:"lstrip"`     // takes the white space in front of it
 	Right      bool   `json:"rstrip"`     // and behind it
 	Normalized bool   `json:"normalized"` // is looked for in the normalised text
+	Special    bool   `json:"special"`    // controls; never part of a text
 }
 
 // addedTokens finds tokens in a text: at the first place where there is one, the longest.

@@ -23,6 +23,7 @@ type BPE struct {
 	special    *addedTokens // found in the text as it is
 	ordinary   *addedTokens // found in the normalised text
 	literal    map[int]bool // tokens whose piece is the text itself
+	added      []addedToken // special and ordinary ones as the file has them
 	normalizer []normalizer
 	splitter   []splitter
 
@@ -30,6 +31,8 @@ type BPE struct {
 	metaspace  bool // pieces have U+2581 for a space
 	stripFirst bool // the space in front of a text is not part of it
 	begin      int  // id that begins a text
+
+	around [2]int // ids that a template puts in front of a text and behind it, -1 for none; Encode does not
 }
 
 type ranked struct{ rank, id int }
@@ -45,7 +48,7 @@ type bpeVocabulary struct {
 
 // newBPE returns a tokenizer of a vocabulary, which does not cut a text into words yet.
 func newBPE(v bpeVocabulary, n []normalizer) (*BPE, error) {
-	t := &BPE{normalizer: n, ids: v.ids, merges: make(map[[2]int]ranked, len(v.merges)), unknown: -1, begin: -1, literal: map[int]bool{}}
+	t := &BPE{normalizer: n, ids: v.ids, added: v.added, merges: make(map[[2]int]ranked, len(v.merges)), unknown: -1, begin: -1, around: [2]int{-1, -1}, literal: map[int]bool{}}
 	limit := 2*(len(v.ids)+len(v.added)) + 1<<16
 	put := func(id int, piece string) error {
 		if id < 0 || id >= limit {
@@ -142,7 +145,7 @@ func (t *BPE) Encode(text string) []int {
 		t.ordinary.each(t.normalize(part), func(id int) { add(id); first = false }, func(part string) {
 			words := []string{part}
 			for _, split := range t.splitter {
-				words = split(words, first)
+				words = split.cut(words, first)
 			}
 			for _, w := range words {
 				ids = append(ids, t.word(w)...)
@@ -155,7 +158,7 @@ func (t *BPE) Encode(text string) []int {
 
 func (t *BPE) normalize(text string) string {
 	for _, n := range t.normalizer {
-		text = n(text)
+		text = n.apply(text)
 	}
 	return text
 }

@@ -11,7 +11,10 @@ import (
 )
 
 // normalizer changes a text before it is cut into words.
-type normalizer func(text string) string
+type normalizer struct {
+	does  string // which one it is: those that do the same have the same name
+	apply func(text string) string
+}
 
 // textPattern is what a file looks for: a text or a regular expression.
 type textPattern struct {
@@ -28,6 +31,17 @@ func (p textPattern) expression() (*wordRegexp, error) {
 		return newWordRegexp(*p.Regex)
 	}
 	return nil, fmt.Errorf("a pattern is neither a String nor a Regex")
+}
+
+// text is the pattern as a regular expression.
+func (p textPattern) text() string {
+	switch {
+	case p.String != nil:
+		return regexp.QuoteMeta(*p.String)
+	case p.Regex != nil:
+		return *p.Regex
+	}
+	return ""
 }
 
 var unicodeForms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
@@ -49,9 +63,9 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 	if err := json.Unmarshal(raw, &n); err != nil {
 		return nil, fmt.Errorf("normalizer: %w", err)
 	}
-	one := func(f normalizer) ([]normalizer, error) { return []normalizer{f}, nil }
+	one := func(does string, f func(string) string) ([]normalizer, error) { return []normalizer{{does, f}}, nil }
 	if form, ok := unicodeForms[n.Type]; ok {
-		return one(form.String)
+		return one(n.Type, form.String)
 	}
 	switch n.Type {
 	case "Sequence":
@@ -65,21 +79,21 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		}
 		return all, nil
 	case "Prepend":
-		return one(func(s string) string { return n.Prepend + s })
+		return one(fmt.Sprintf("prepends %q", n.Prepend), func(s string) string { return n.Prepend + s })
 	case "Replace":
 		w, err := n.Pattern.expression()
 		if err != nil {
 			return nil, fmt.Errorf("normalizer: %w", err)
 		}
-		return one(func(s string) string {
+		return one(fmt.Sprintf("replaces %q by %q", n.Pattern.text(), n.Content), func(s string) string {
 			var out strings.Builder
 			w.each(s, func(string) { out.WriteString(n.Content) }, func(gap string) { out.WriteString(gap) })
 			return out.String()
 		})
 	case "Lowercase":
-		return one(strings.ToLower)
+		return one("lower case", strings.ToLower)
 	case "Strip":
-		return one(func(s string) string {
+		return one("strips", func(s string) string {
 			if n.Left {
 				s = strings.TrimLeftFunc(s, unicode.IsSpace)
 			}

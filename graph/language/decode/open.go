@@ -54,7 +54,7 @@ func tokenizerBeside(checkpoint string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("tokenizer: there is no %s in %s: name one with --tokenizer", strings.Join(tokenizerFiles, " or "), folder)
+	return "", fmt.Errorf("tokenizer: %w: no %s in %s; name one with --tokenizer", ErrNoTokenizer, strings.Join(tokenizerFiles, " or "), folder)
 }
 
 // readTokenizer reads a tokenizer.json, which begins with a brace, or a tokenizer.bin. padding is how many tokens it may have less than

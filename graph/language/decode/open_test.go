@@ -33,7 +33,7 @@ func TestOpenTokenizer(t *testing.T) {
 	folder := t.TempDir()
 	empty := &checkpoint.Model{Path: folder}
 	_, err = decode.OpenTokenizer("", empty)
-	assert.ErrorContains(t, err, "there is no tokenizer.json or tokenizer.bin in "+folder)
+	assert.ErrorContains(t, err, "no tokenizer.json or tokenizer.bin in "+folder)
 	b, err := os.ReadFile("testdata/tokenizer-qwen2.json")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokenizer.json"), b, 0o600))
@@ -69,7 +69,7 @@ func TestTokenizersOfGGUF(t *testing.T) {
 		}
 		meta["tokenizer.ggml.pre"] = "mystery"
 		_, err = decode.GGUFTokenizer(meta, -1)
-		assert.ErrorContains(t, err, `tokenizer.ggml.pre is "mystery"; known are gpt-2, llama-bpe`)
+		assert.ErrorContains(t, err, `tokenizer.ggml.pre is "mystery"; known are dbrx, gpt-2, llama-bpe`)
 		meta["tokenizer.ggml.pre"] = pre
 		meta["tokenizer.ggml.merges"] = []string{"a"}
 		_, err = decode.GGUFTokenizer(meta, -1)

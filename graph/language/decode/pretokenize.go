@@ -7,7 +7,19 @@ import (
 )
 
 // splitter cuts words into smaller ones. first says that they begin the text.
-type splitter func(words []string, first bool) []string
+type splitter struct {
+	does string // which splitter it is: those that do the same have the same name
+	cut  func(words []string, first bool) []string
+}
+
+// described says in a line what splitters do.
+func described(list []splitter) string {
+	var names []string
+	for _, s := range list {
+		names = append(names, s.does)
+	}
+	return strings.Join(names, ", then ")
+}
 
 // Regular expressions that cut a text into words.
 const (
@@ -73,7 +85,7 @@ func parsePreTokenizer(raw json.RawMessage) (list []splitter, byteLevel bool, er
 func byteLevelSplitters(prefix, regex bool) ([]splitter, error) {
 	var list []splitter
 	if prefix {
-		list = append(list, each(func(w string) string {
+		list = append(list, each("puts a space in front", func(w string) string {
 			if strings.HasPrefix(w, " ") {
 				return w
 			}
@@ -87,17 +99,20 @@ func byteLevelSplitters(prefix, regex bool) ([]splitter, error) {
 		}
 		list = append(list, words...)
 	}
-	return append(list, each(toByteLevel)), nil
+	return append(list, bytesOf), nil
 }
 
+// bytesOf writes words in the alphabet of bytes.
+var bytesOf = each("writes bytes", toByteLevel)
+
 // each changes every word by itself.
-func each(f func(word string) string) splitter {
-	return func(words []string, _ bool) []string {
+func each(does string, f func(word string) string) splitter {
+	return splitter{does, func(words []string, _ bool) []string {
 		for i, w := range words {
 			words[i] = f(w)
 		}
 		return words
-	}
+	}}
 }
 
 // isolate makes words of the matches of a regular expression, and of what lies between them.
@@ -106,7 +121,7 @@ func isolate(pattern string) ([]splitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []splitter{w.isolated}, nil
+	return []splitter{{"cuts " + pattern, w.isolated}}, nil
 }
 
 func (w *wordRegexp) isolated(words []string, _ bool) []string {
@@ -133,9 +148,9 @@ func (p *preTokenizer) split() ([]splitter, error) {
 	}
 	switch {
 	case p.Behavior == "Isolated": // what lies between matches is isolated as well, so that invert changes nothing
-		return []splitter{w.isolated}, nil
+		return []splitter{{"cuts " + p.Pattern.text(), w.isolated}}, nil
 	case p.Behavior == "Removed" && p.Invert:
-		return []splitter{w.matched}, nil
+		return []splitter{{"cuts out " + p.Pattern.text(), w.matched}}, nil
 	}
 	return nil, fmt.Errorf("the pre_tokenizer Split with the behavior %q (invert %t) is not supported", p.Behavior, p.Invert)
 }
@@ -155,7 +170,7 @@ func (p *preTokenizer) metaspace() ([]splitter, error) {
 	if scheme != "always" && scheme != "first" && scheme != "never" {
 		return nil, fmt.Errorf("the prepend_scheme %q is not supported", scheme)
 	}
-	list := []splitter{func(words []string, first bool) []string {
+	list := []splitter{{"metaspace " + scheme, func(words []string, first bool) []string {
 		for i, w := range words {
 			w = strings.ReplaceAll(w, " ", metaspace)
 			if (scheme == "always" || scheme == "first" && first && i == 0) && !strings.HasPrefix(w, metaspace) {
@@ -164,7 +179,7 @@ func (p *preTokenizer) metaspace() ([]splitter, error) {
 			words[i] = w
 		}
 		return words
-	}}
+	}}}
 	if p.Split != nil && !*p.Split {
 		return list, nil
 	}

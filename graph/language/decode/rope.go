@@ -1,28 +1,27 @@
 package decode
 
 import (
-	"math"
-
 	"qwb/graph/language/checkpoint"
 )
 
 // rotary turns the pairs of elements of queries and keys by angles that grow with the position (Su et al., arXiv 2104.09864).
 type rotary struct {
+	shape    *checkpoint.Config
 	freqs    []float64
 	halves   bool
 	cos, sin []float32 // by position, HeadDim/2 each
 }
 
 func newRotary(c *checkpoint.Config) *rotary {
-	return &rotary{freqs: c.Frequencies(), halves: c.Pairing == checkpoint.Halves}
+	return &rotary{shape: c, freqs: c.Frequencies(), halves: c.Pairing == checkpoint.Halves}
 }
 
 // reach computes the tables up to a position.
 func (r *rotary) reach(positions int) {
 	for p := len(r.cos) / len(r.freqs); p < positions; p++ {
 		for _, f := range r.freqs {
-			s, c := math.Sincos(float64(p) * f)
-			r.cos, r.sin = append(r.cos, float32(c)), append(r.sin, float32(s))
+			x, y := r.shape.Turns(p, f)
+			r.cos, r.sin = append(r.cos, float32(x)), append(r.sin, float32(y))
 		}
 	}
 }

@@ -13,8 +13,10 @@ import (
 // Types of tokens in GGUF.
 const (
 	ggufNormal  = 1
+	ggufUnknown = 2 // stands for what is not known
 	ggufControl = 3
 	ggufUser    = 4
+	ggufUnused  = 5
 	ggufByte    = 6
 )
 
@@ -33,6 +35,23 @@ var ggufCuttings = map[string]ggufCutting{
 	"llama3":    {words: llama3Words, whole: true},
 	"llama-v3":  {words: llama3Words, whole: true},
 	"qwen2":     {words: qwen2Words, nfc: true},
+	"dbrx":      {words: llama3Words},
+}
+
+// splitters cut words so.
+func (c ggufCutting) splitters() (list []splitter, err error) {
+	patterns := []string{c.words}
+	if c.digit {
+		patterns = []string{`\p{N}`, c.words}
+	}
+	for _, pattern := range patterns {
+		one, err := isolate(pattern)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one...)
+	}
+	return append(list, bytesOf), nil
 }
 
 // GGUFTokenizer makes the tokenizer that the metadata of a GGUF file describe: pieces with scores ("llama") or byte-pair encoding
@@ -125,22 +144,16 @@ func ggufBPE(tokens, merges []string, types []int32, begin int, pre string) (*BP
 	}
 	var normalizers []normalizer
 	if cutting.nfc {
-		normalizers = []normalizer{norm.NFC.String}
+		normalizers = []normalizer{{"NFC", norm.NFC.String}}
 	}
 	t, err := newBPE(v, normalizers)
 	if err != nil {
 		return nil, err
 	}
 	t.begin, t.whole, t.byteLevel = begin, cutting.whole, true
-	if cutting.digit {
-		if t.splitter, err = isolate(`\p{N}`); err != nil {
-			return nil, err
-		}
-	}
-	words, err := isolate(cutting.words)
+	t.splitter, err = cutting.splitters()
 	if err != nil {
 		return nil, err
 	}
-	t.splitter = append(append(t.splitter, words...), each(toByteLevel))
 	return t, t.complete()
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// tokenizerJSON is what is read of a tokenizer.json (github.com/huggingface/tokenizers). The templates of its post_processor are not:
-// Encode gives a text's own ids.
+// tokenizerJSON is what is read of a tokenizer.json (github.com/huggingface/tokenizers). Encode gives a text's own ids, without those that
+// post_processor puts around them.
 type tokenizerJSON struct {
 	Added        []addedToken    `json:"added_tokens"`
 	Normalizer   json.RawMessage `json:"normalizer"`
 	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
 	Decoder      json.RawMessage `json:"decoder"`
+	Processor    json.RawMessage `json:"post_processor"`
 	Model        struct {
 		Type         string
 		Dropout      *float64
@@ -95,6 +96,9 @@ func ParseTokenizerJSON(b []byte, begin int) (*BPE, error) {
 		return nil, err
 	}
 	if err := t.parseDecoder(f.Decoder); err != nil {
+		return nil, err
+	}
+	if err := t.parseTemplate(f.Processor); err != nil {
 		return nil, err
 	}
 	return t, t.complete()

@@ -31,6 +31,3 @@ func (s *SentencePiece) GGUFMetadata(end int) map[string]any {
 	}
 	return out
 }
-
-// ggufUnknown is the type of the token that stands for what is not known.
-const ggufUnknown = 2
