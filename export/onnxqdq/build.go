@@ -85,6 +85,7 @@ type builder struct {
 	weights map[pairKey]graph.ValueID       // constant -> its dequantized form
 	baked   map[graph.ValueID]graph.ValueID // constant -> the float values of its integers, the first of them
 	params  map[paramKey][2]graph.ValueID   // scale and zero point
+	need    int64                           // the lowest opset that has the types and granularities written so far
 }
 
 func (b *builder) run() error {
@@ -169,15 +170,9 @@ func (b *builder) input(id graph.NodeID, i int) error {
 
 // raise lifts the opset to what the target's rules, and the types and granularities in use, need.
 func (b *builder) raise() error {
-	need := b.t.Export.MinOpset
-	for i := range b.set.NumSlots() {
-		s := b.set.Slot(tqc.SlotID(i))
-		if s.State().Quantizes() && (s.Config.Policy.Has(tqc.PerGroup) || s.Config.Bits != 8 && s.Config.Bits != 32) {
-			need = max(need, 21) // blocks, and integers of 2, 4 and 16 bits
-		}
-	}
-	if limit := b.t.Export.MaxOpset; limit > 0 && need > limit {
-		return fmt.Errorf("%s reads opsets up to %d, and this plan needs %d", b.t.Name, limit, need)
+	need := max(b.need, b.t.Export.MinOpset)
+	if !reads(b.t, need) {
+		return fmt.Errorf("%s reads opsets up to %d, and this plan needs %d", b.t.Name, b.t.Export.MaxOpset, need)
 	}
 	if b.g.Opset("") >= need {
 		return nil

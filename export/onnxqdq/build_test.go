@@ -182,8 +182,11 @@ func TestRefusals(t *testing.T) {
 	for want, edit := range map[string]func(c *tqc.Config){
 		`rounding up: QuantizeLinear rounds half to even`:      func(c *tqc.Config) { c.Rounding = qmath.Up },
 		`range 0 to 127: QuantizeLinear clips u8 to 0 and 255`: func(c *tqc.Config) { c.QMax = 127 },
-		`policy "symmetric per-tensor floating power-of-2" has no Q/DQ form`: func(c *tqc.Config) {
-			c.Policy, c.Format = tqc.Floating|tqc.Symmetric|tqc.PowerOf2|tqc.PerTensor, qmath.FormatOf(qmath.FloatE4M3)
+		`nf4 has no Q/DQ form`: func(c *tqc.Config) {
+			c.Policy, c.Format = tqc.Floating|tqc.Symmetric|tqc.PerTensor, qmath.FormatOf(qmath.BookNF4)
+		},
+		`onnxruntime reads opsets up to 21, and e2m1 needs 23`: func(c *tqc.Config) {
+			c.Policy, c.Format = tqc.Floating|tqc.Symmetric|tqc.PerTensor, qmath.FormatOf(qmath.FloatE2M1)
 		},
 		`17 bits from 0 to 65536 have no ONNX integer type`:        func(c *tqc.Config) { c.Bits, c.QMax = 17, 65536 },
 		`range 0 to 4095: QuantizeLinear clips u16 to 0 and 65535`: func(c *tqc.Config) { c.Bits, c.QMax = 12, 4095 },
@@ -218,7 +221,7 @@ func TestWiderTypesRaiseTheOpset(t *testing.T) {
 		byHand(t, g, set)
 		m, err := onnxqdq.Build(&onnx.Model{Graph: g}, set, tg, options)
 		if platform == "trt_int8" {
-			require.EqualError(t, err, "export: trt_int8 reads opsets up to 20, and this plan needs 21")
+			require.ErrorContains(t, err, "input 0: trt_int8 reads opsets up to 20, and int16 needs 21")
 			continue
 		}
 		require.NoError(t, err)
@@ -258,18 +261,18 @@ func TestFloatWeightsGiveTheCodesBack(t *testing.T) {
 
 func TestCodesOfConstants(t *testing.T) {
 	group := &tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, Axis: -1, GroupSize: 2}
-	codes, err := onnxqdq.Codes(tensor.FromF32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), group, &tqc.Params{Scale: []float32{1, 0.5, 2, 3}, ZeroPoint: make([]int32, 4)})
+	codes, err := onnxqdq.Codes(tensor.FromF32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), group, &tqc.Params{Scale: []float32{1, 0.5, 2, 3}, ZeroPoint: make([]int32, 4)}, tensor.Int4)
 	require.NoError(t, err)
-	require.Equal(t, []int8{1, 2, 6, 2, 2, 2}, codes.Data, "groups of 2 and 1 in each row; 5/2 rounds to even")
+	require.Equal(t, []int32{1, 2, 6, 2, 2, 2}, codes.Integers(), "groups of 2 and 1 in each row; 5/2 rounds to even")
 
 	bias := &tqc.Config{Policy: tqc.PerTensor | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}}
-	codes, err = onnxqdq.Codes(tensor.FromF32([]float32{0.1, 0.7}, 2), bias, &tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}})
+	codes, err = onnxqdq.Codes(tensor.FromF32([]float32{0.1, 0.7}, 2), bias, &tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}}, tensor.Int32)
 	require.NoError(t, err)
 	for i, b := range []float32{0.1, 0.7} {
 		want, ok := qmath.QuantizeBias(b, 3e-9)
 		require.True(t, ok)
 		require.Equal(t, want, tensor.Of[int32](codes)[i], "float32 division would round to multiples of 2 or 16")
 	}
-	_, err = onnxqdq.Codes(tensor.FromF32([]float32{1, float32(math.NaN())}, 2), bias, &tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}})
+	_, err = onnxqdq.Codes(tensor.FromF32([]float32{1, float32(math.NaN())}, 2), bias, &tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}}, tensor.Int32)
 	require.EqualError(t, err, "the constant holds NaN at element 1")
 }

@@ -35,7 +35,7 @@ type Rule struct {
 // Rules lists what Check looks for.
 var Rules = []Rule{structureRule, opsetRule, operatorsRule, scaleRule, zeroPointRule, pairRule, zeroPointZeroRule, signedRule, rankZeroRule,
 	perTensorRule, axisRule, inputsRule, weightFormRule, weightZeroPointRule, floatBiasRule, integerBiasRule, splitFusionRule, placementRule,
-	integerOutputRule, oneTypeRule, passiveRule, fixedScaleRule}
+	integerOutputRule, oneTypeRule, passiveRule, fixedScaleRule, typesRule, scaleTypeRule, blocksRule, packedRule, floatZeroRule}
 
 // Check applies the rules of a target to a graph read back from a file, with inferred shapes. integer says of which nodes, by
 // name, the plan wants that they run on integers; with nil it is guessed from where the Q/DQ pairs stand, which cannot tell a

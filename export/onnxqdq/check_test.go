@@ -252,6 +252,31 @@ var faults = []fault{
 	{"passive", "onnxruntime", "a pool with another scale behind it", func(s surgeon) { s.params(tensor.FromF32([]float32{7}), nil, pQ, pDQ) }, true},
 	{"fixed-scale", "onnxruntime", "a Sigmoid with a measured scale", func(s surgeon) { s.params(tensor.FromF32([]float32{0.0039}), nil, yQ, yDQ) }, true},
 	{"fixed-scale", "onnxruntime", "a Sigmoid with another zero point", func(s surgeon) { s.params(nil, scalar(tensor.Uint8, uint8(1)), yQ, yDQ) }, true},
+	{"types", "onnxruntime", "4-bit codes in opset 13", func(s surgeon) { s.set(w1DQ, 0, tensor.New(tensor.Int4, 4, 4, 3, 3)) }, true},
+	{"types", "onnxruntime", "blocks in opset 13", func(s surgeon) { s.node(w1DQ).SetAttr(graph.Int("block_size", 2)) }, true},
+	{"types", "onnxruntime", "powers of two as scales in opset 13", func(s surgeon) { s.params(tensor.New(tensor.Float8E8M0, 4), nil, w1DQ) }, true},
+	{"types", "onnxruntime", "codes that are no codes", func(s surgeon) { s.set(w1DQ, 0, tensor.New(tensor.Float16, 4, 4, 3, 3)) }, true},
+	{"scale-type", "onnxruntime", "powers of two without a type of the result", func(s surgeon) { s.params(tensor.New(tensor.Float8E8M0, 4), nil, w1DQ) }, true},
+	{"scale-type", "onnxruntime", "float16", func(s surgeon) { s.params(tensor.New(tensor.Float16, 4), nil, w1DQ) }, true},
+	{"blocks", "onnxruntime", "scales of blocks without block_size", func(s surgeon) { s.params(tensor.New(tensor.Float32, 4, 2, 3, 3), nil, w1DQ) }, true},
+	{"blocks", "onnxruntime", "one scale too few", func(s surgeon) {
+		s.params(tensor.New(tensor.Float32, 4, 1, 3, 3), nil, w1DQ)
+		s.node(w1DQ).SetAttr(graph.Int("block_size", 2))
+		s.node(w1DQ).SetAttr(graph.Int("axis", 1))
+	}, true},
+	{"blocks", "onnxruntime", "another rank", func(s surgeon) {
+		s.params(tensor.New(tensor.Float32, 4, 2), nil, w1DQ)
+		s.node(w1DQ).SetAttr(graph.Int("block_size", 2))
+	}, true},
+	{"packed", "onnxruntime", "a byte for each element of 4 bits", func(s surgeon) {
+		s.set(w1DQ, 0, &tensor.Tensor{DType: tensor.Int4, Shape: []int{4, 4, 3, 3}, Data: make([]uint8, 144)})
+	}, true},
+	{"packed", "onnxruntime", "bits behind the last element", func(s surgeon) {
+		s.params(nil, &tensor.Tensor{DType: tensor.Uint4, Shape: []int{3}, Data: []uint8{0x11, 0x21}}, w1DQ)
+	}, true},
+	{"float-zero", "onnxruntime", "a zero point of fp8", func(s surgeon) {
+		s.params(nil, scalar(tensor.Float8E4M3FN, uint8(0x38), 4), w1DQ)
+	}, true},
 }
 
 // Every rule finds what is planted for it, with the plan at hand, and without it where the fault shows in the file alone.

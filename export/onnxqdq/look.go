@@ -5,6 +5,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/target"
 )
 
@@ -38,13 +39,22 @@ func (c *checker) readers(n *graph.Node, i int) []*graph.Node {
 	return out
 }
 
-// scales returns the constant scales of a Q or DQ, nil for no node and where they are not constant float32.
+// scales returns the constant scales of a Q or DQ, nil for no node and where they are not constant float32 or powers of two.
 func (c *checker) scales(n *graph.Node) []float32 {
 	if n == nil {
 		return nil
 	}
-	if t := c.g.Const(n.Input(1)); t != nil && t.DType == tensor.Float32 {
+	t := c.g.Const(n.Input(1))
+	switch {
+	case t == nil:
+	case t.DType == tensor.Float32:
 		return t.F32()
+	case t.DType == tensor.Float8E8M0:
+		out := make([]float32, t.Len())
+		for i, code := range tensor.Of[uint8](t) {
+			out[i] = qmath.DecodeE8M0(code)
+		}
+		return out
 	}
 	return nil
 }

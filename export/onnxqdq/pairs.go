@@ -5,12 +5,27 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
+// dtype returns the type that codes of a slot are stored in, and notes the opset that it needs.
+func (b *builder) dtype(slot tqc.SlotID) (tensor.DType, error) {
+	c := &b.set.Slot(slot).Config
+	if c.Policy.Has(tqc.Dynamic) {
+		return 0, fmt.Errorf("policy %q has no Q/DQ form", c.Policy)
+	}
+	s, err := stored(c, b.t)
+	if err != nil {
+		return 0, err
+	}
+	b.need = max(b.need, opsetOf(c, s, b.t))
+	return s.dtype, nil
+}
+
 // dequantized returns DQ(Q(v)) by the slot's scale, shared by all who ask for the same.
 func (b *builder) dequantized(v graph.ValueID, slot tqc.SlotID) (graph.ValueID, error) {
-	d, err := dtypeOf(&b.set.Slot(slot).Config)
+	d, err := b.dtype(slot)
 	if err != nil {
 		return graph.NoValue, err
 	}
@@ -30,15 +45,15 @@ func (b *builder) dequantized(v graph.ValueID, slot tqc.SlotID) (graph.ValueID, 
 // pair adds Q and DQ between from and to; name is what they are named after.
 func (b *builder) pair(name string, from graph.ValueID, slot tqc.SlotID, to graph.ValueID) error {
 	c := &b.set.Slot(slot).Config
-	computed := b.g.Const(from) == nil
-	if computed {
-		if err := computable(c, b.t.Export.Open); err != nil {
-			return err
-		}
-	}
 	scale, zp, err := b.scaleAndZeroPoint(slot)
 	if err != nil {
 		return err
+	}
+	computed := b.g.Const(from) == nil
+	if computed {
+		if err := computable(c, storageOf(b.g.Value(zp).DType), b.t.Export.Open); err != nil {
+			return err
+		}
 	}
 	q, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_QuantizeLinear"), DType: b.g.Value(zp).DType, Shape: b.g.Value(from).Shape})
 	if err != nil {
@@ -58,7 +73,7 @@ func (b *builder) pair(name string, from graph.ValueID, slot tqc.SlotID, to grap
 // clipped puts a Clip behind integers that may not take all numbers of their type, where no engine's patterns forbid it.
 func (b *builder) clipped(name string, c *tqc.Config, q graph.ValueID) (graph.ValueID, error) {
 	d := b.g.Value(q).DType
-	if c.Bits != 8 || c.QMax-c.QMin == 255 {
+	if !c.Integer() || c.Bits != 8 || c.QMax-c.QMin == 255 {
 		return q, nil
 	}
 	bound := func(what string, v int32) graph.ValueID {
@@ -81,6 +96,9 @@ func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out g
 	if c.Policy.Has(tqc.PerGroup) {
 		n.Attrs = append(n.Attrs, graph.Int("block_size", int64(c.GroupSize)))
 	}
+	if op == dequantizeLinear && b.g.Value(in[1]).DType != tensor.Float32 {
+		n.Attrs = append(n.Attrs, graph.Int("output_dtype", int64(tensor.Float32))) // else it is the type of the scale
+	}
 	_, err := b.g.AddNode(n)
 	return err
 }
@@ -89,7 +107,7 @@ func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out g
 // weights, their dequantized values with Q and DQ. Q then gives the codes back whichever way it rounds.
 func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	s := b.set.Slot(slot)
-	d, err := dtypeOf(&s.Config)
+	d, err := b.dtype(slot)
 	if err != nil {
 		return graph.NoValue, err
 	}
@@ -104,7 +122,7 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 		return graph.NoValue, err
 	}
 	b.weights[key] = dq
-	codes, err := Codes(w, &s.Config, b.set.Params(slot))
+	codes, err := Codes(w, &s.Config, b.set.Params(slot), d)
 	if err != nil {
 		return graph.NoValue, err
 	}
@@ -130,7 +148,7 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 // scaleAndZeroPoint returns the initializers of a slot's parameters; slots that share a scale share them.
 func (b *builder) scaleAndZeroPoint(slot tqc.SlotID) (scale, zp graph.ValueID, err error) {
 	s := b.set.Slot(slot)
-	d, err := dtypeOf(&s.Config)
+	d, err := b.dtype(slot)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -162,8 +180,27 @@ func (b *builder) scaleAndZeroPoint(slot tqc.SlotID) (scale, zp graph.ValueID, e
 		return 0, 0, err
 	}
 	name := b.src.Value(b.set.Slot(b.set.Root(slot)).Value).Name
-	scale = b.g.AddConst(name+"_scale", tensor.FromF32(append([]float32(nil), p.Scale...), shape...))
+	scales := tensor.FromF32(append([]float32(nil), p.Scale...), shape...)
+	if powers(&s.Config, b.t) {
+		if scales, err = powersOf(scales); err != nil {
+			return 0, 0, err
+		}
+	}
+	scale = b.g.AddConst(name+"_scale", scales)
 	zp = b.g.AddConst(name+"_zero_point", zero)
 	b.params[key] = [2]graph.ValueID{scale, zp}
 	return scale, zp, nil
+}
+
+// powersOf returns scales of MX blocks as E8M0.
+func powersOf(scales *tensor.Tensor) (*tensor.Tensor, error) {
+	out := tensor.New(tensor.Float8E8M0, scales.Shape...)
+	for i, s := range scales.F32() {
+		code := qmath.EncodeE8M0(float64(s), qmath.Down, false)
+		if qmath.DecodeE8M0(code) != s {
+			return nil, fmt.Errorf("scale %d of MX blocks is %g, no power of two", i, s)
+		}
+		tensor.Of[uint8](out)[i] = code
+	}
+	return out, nil
 }

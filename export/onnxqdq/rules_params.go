@@ -59,7 +59,7 @@ var zeroPointZeroRule = Rule{Name: "zero-point-zero", Doc: "symmetric quantizati
 var signedRule = Rule{Name: "signed", Doc: "no unsigned integers", applies: func(t *target.Target) bool { return t.Export.SignedOnly },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
-			if _, t := c.zeroPoints(n); t != nil && (t.DType == tensor.Uint8 || t.DType == tensor.Uint16) {
+			if _, t := c.zeroPoints(n); t != nil && storageOf(t.DType) != nil && lowest(t.DType) == 0 {
 				c.report(n, "%s", t.DType)
 			}
 		}, quantizeLinear, dequantizeLinear)
@@ -157,11 +157,8 @@ var fixedScaleRule = Rule{Name: "fixed-scale", Doc: "outputs whose scale the tar
 	}}
 
 func lowest(d tensor.DType) int32 {
-	switch d {
-	case tensor.Int8:
-		return -1 << 7
-	case tensor.Int16:
-		return -1 << 15
+	if s := storageOf(d); s != nil {
+		return s.low
 	}
 	return 0
 }

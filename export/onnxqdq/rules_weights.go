@@ -22,7 +22,7 @@ var weightFormRule = Rule{Name: "weight-form", Doc: "a quantized weight stands a
 				c.report(n, "integer weight, a float one with Q and DQ is what every version reads")
 			case !c.t.Export.FloatWeights && float:
 				c.report(n, "float weight with Q and DQ, integers are what is fused")
-			case c.t.Export.Int8Weights && w.DType != tensor.Int8:
+			case c.t.Export.Int8Weights && w.DType == tensor.Uint8:
 				c.report(n, "weight of type %s", w.DType)
 			}
 		})

@@ -54,7 +54,7 @@ func TestBiasBeyondFloat32(t *testing.T) {
 		}
 	}
 	slot := set.Input(conv, 2)
-	codes, err := onnxqdq.Codes(im.Graph.Const(im.Graph.Node(conv).Inputs[2]), &set.Slot(slot).Config, set.Params(slot))
+	codes, err := onnxqdq.Codes(im.Graph.Const(im.Graph.Node(conv).Inputs[2]), &set.Slot(slot).Config, set.Params(slot), tensor.Int32)
 	require.NoError(t, err)
 	require.Equal(t, want, tensor.Of[int32](codes))
 

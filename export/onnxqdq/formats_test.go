@@ -1,0 +1,194 @@
+package onnxqdq_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/export/onnxqdq"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/graphtest"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// formatCase is a scheme of a weight, and what a file says about it.
+type formatCase struct {
+	scheme     string
+	codes      tensor.DType
+	scales     tensor.DType
+	opset, ir  int64
+	activation bool // also of a computed tensor
+}
+
+var formatCases = []formatCase{
+	{"int8-sym-tensor", tensor.Int8, tensor.Float32, 13, 4, true},
+	{"int8-sym-channel", tensor.Int8, tensor.Float32, 13, 4, false},
+	{"int8-sym-g32", tensor.Int8, tensor.Float32, 21, 4, false},
+	{"uint8-asym-tensor", tensor.Uint8, tensor.Float32, 13, 4, true},
+	{"int6-sym-channel", tensor.Int8, tensor.Float32, 13, 4, false},
+	{"int12-sym-channel", tensor.Int16, tensor.Float32, 21, 4, false},
+	{"int16-sym-tensor", tensor.Int16, tensor.Float32, 21, 4, true},
+	{"uint16-asym-tensor", tensor.Uint16, tensor.Float32, 21, 4, true},
+	{"int4-sym-channel", tensor.Int4, tensor.Float32, 21, 10, false},
+	{"int4-sym-tensor", tensor.Int4, tensor.Float32, 21, 10, true},
+	{"int3-sym-g16", tensor.Int4, tensor.Float32, 21, 10, false},
+	{"uint4-asym-g32", tensor.Uint4, tensor.Float32, 21, 10, false},
+	{"int2-sym-channel", tensor.Int2, tensor.Float32, 25, 13, false},
+	{"uint2-asym-g16", tensor.Uint2, tensor.Float32, 25, 13, false},
+	{"e4m3-sym-tensor", tensor.Float8E4M3FN, tensor.Float32, 19, 9, true},
+	{"e5m2-sym-channel", tensor.Float8E5M2, tensor.Float32, 19, 9, false},
+	{"e5m2-sym-tensor", tensor.Float8E5M2, tensor.Float32, 19, 9, true},
+	{"e4m3-sym-g32", tensor.Float8E4M3FN, tensor.Float32, 21, 9, false},
+	{"e2m1-sym-tensor", tensor.Float4E2M1, tensor.Float32, 23, 11, true},
+	{"e2m1-sym-g16", tensor.Float4E2M1, tensor.Float32, 23, 11, false},
+	{"e4m3-sym-mx32", tensor.Float8E4M3FN, tensor.Float8E8M0, 24, 12, false},
+	{"e2m1-sym-mx32ceil", tensor.Float4E2M1, tensor.Float8E8M0, 24, 12, false},
+	{"int8-sym-mx32", tensor.Int8, tensor.Float8E8M0, 24, 12, false},
+}
+
+// formatGraph multiplies by a weight of which neither the rows nor the columns fill their last block and byte.
+const formatGraph = "opset 13\ninput x: f32[3,70]\nconst w: f32[70,5] = normal(seed=1, std=0.3)\ny: f32[3,5] = MatMul(x, w) \"mm\"\noutput y"
+
+// formatSet gives the weight of formatGraph a scheme with scales that are made up, and the input another one.
+func formatSet(t *testing.T, g *graph.Graph, weight, activation string) *tqc.Set {
+	set := tqc.NewSet(g)
+	id, _ := g.LookupNode("mm")
+	set.Domains[id] = tqc.DomainINT8
+	for i, text := range []string{activation, weight} {
+		if text == "" {
+			continue
+		}
+		s, err := tqc.ParseScheme(text)
+		require.NoError(t, err)
+		c, err := s.Apply(tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.IntegerFormat(8, false)})
+		require.NoError(t, err)
+		switch {
+		case s.Channel:
+			c.Axis = 1
+		case s.Group > 0:
+			c.Axis = 0
+		}
+		slot := set.Input(id, i)
+		set.Slot(slot).Weight = i == 1
+		require.NoError(t, set.Configure(slot, c))
+		n, known := tqc.NumScales(g.Value(set.Slot(slot).Value).Shape, &c)
+		require.True(t, known)
+		p := tqc.Params{Scale: make([]float32, n), ZeroPoint: make([]int32, n)}
+		for k := range p.Scale {
+			p.Scale[k] = float32(int(1)<<(k%3)) / float32(c.QMax)
+			if c.Policy.Has(tqc.PowerOf2) {
+				p.Scale[k] = float32(int(1)<<(k%3)) / 64
+			}
+			if c.Policy.Has(tqc.Asymmetric) {
+				p.ZeroPoint[k] = (c.QMin + c.QMax) / 2
+			}
+		}
+		require.NoError(t, set.Render(slot, p))
+	}
+	return set
+}
+
+// Every format is written in its own type at the lowest opset and IR version that have it, keeps the rules, and computes in the executor
+// what its codec says.
+func TestFormatsAreWritten(t *testing.T) {
+	onnxTarget := &target.ONNX
+	for _, c := range formatCases {
+		t.Run(c.scheme, func(t *testing.T) {
+			g := graphtest.Parse(t, formatGraph)
+			require.Empty(t, graph.InferShapes(g))
+			activation := ""
+			if c.activation {
+				activation = c.scheme
+			}
+			set := formatSet(t, g, c.scheme, activation)
+			file, m := written(t, build(t, &onnx.Model{Graph: g}, set, onnxTarget))
+			require.Empty(t, graph.InferShapes(m.Graph))
+			require.Empty(t, onnxqdq.Check(m.Graph, onnxTarget, integers(g, set)))
+			require.Equal(t, []int64{c.opset, c.ir}, []int64{m.Graph.Opset(""), m.IRVersion})
+			require.Contains(t, graph.Format(m.Graph), c.codes.String()+"[70,5]")
+			dq, ok := m.Graph.LookupNode("w_DequantizeLinear_node")
+			require.True(t, ok)
+			n := m.Graph.Node(dq)
+			require.Equal(t, c.codes, m.Graph.Const(n.Inputs[0]).DType)
+			require.Equal(t, c.codes, m.Graph.Const(n.Inputs[2]).DType)
+			require.Equal(t, c.scales, m.Graph.Const(n.Inputs[1]).DType)
+			require.NotEmpty(t, file)
+
+			want := g.Clone()
+			x := graphtest.Normal(7, 3, 70)
+			id, _ := g.LookupNode("mm")
+			w := g.Const(g.Node(id).Inputs[1]).Clone()
+			fake(w, set, set.Input(id, 1))
+			want.SetConst(g.Node(id).Inputs[1], w)
+			got := runModel(t, m.Graph, x)
+			if c.activation {
+				x = x.Clone()
+				fake(x, set, set.Input(id, 0))
+			}
+			require.Equal(t, runModel(t, want, x).F32(), got.F32())
+		})
+	}
+}
+
+// fake replaces the elements of a matrix by what their codec makes of them.
+func fake(x *tensor.Tensor, set *tqc.Set, slot tqc.SlotID) {
+	c, p := &set.Slot(slot).Config, set.Params(slot)
+	cols := x.Shape[1]
+	for i, v := range x.F32() {
+		k := 0
+		switch {
+		case c.Policy.Has(tqc.PerChannel):
+			k = i % cols
+		case c.Policy.Has(tqc.PerGroup):
+			k = i/cols/c.GroupSize*cols + i%cols
+		}
+		codec := p.Codec(c, k)
+		x.F32()[i] = codec.Fake(v)
+	}
+}
+
+func runModel(t *testing.T, g *graph.Graph, x *tensor.Tensor) *tensor.Tensor {
+	s, err := exec.New(g, exec.Options{})
+	require.NoError(t, err)
+	out, err := s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"x": x}, nil)
+	require.NoError(t, err)
+	return out[0]
+}
+
+// What the readers of a target do not know is stored in a wider type or refused.
+func TestFormatsOfOlderReaders(t *testing.T) {
+	for _, c := range []struct {
+		platform, scheme string
+		codes            tensor.DType
+		opset            int64
+		err              string
+	}{
+		{"onnxruntime", "int2-sym-channel", tensor.Int4, 21, ""},
+		{"trt_int8", "int4-sym-channel", tensor.Int8, 13, ""},
+		{"onnxruntime", "e4m3-sym-mx32", tensor.Float8E4M3FN, 21, ""},
+		{"onnxruntime", "e2m1-sym-mx32", 0, 0, "input 1: onnxruntime reads opsets up to 21, and e2m1 needs 23"},
+		{"trt_int8", "int8-sym-g32", 0, 0, "trt_int8 reads opsets up to 20, and this plan needs 21"},
+	} {
+		g := graphtest.Parse(t, formatGraph)
+		require.Empty(t, graph.InferShapes(g))
+		tg := findTarget(t, c.platform)
+		m, err := onnxqdq.Build(&onnx.Model{Graph: g}, formatSet(t, g, c.scheme, ""), tg, options)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.opset, m.Graph.Opset(""))
+		require.True(t, strings.Contains(graph.Format(m.Graph), fmt.Sprintf("%s[70,5]", c.codes)) || tg.Export.FloatWeights, c.scheme)
+		dq, _ := m.Graph.LookupNode("w_DequantizeLinear_node")
+		require.Equal(t, tensor.Float32, m.Graph.Const(m.Graph.Node(dq).Inputs[1]).DType, "scales")
+	}
+}
