@@ -219,7 +219,7 @@ func stand(g *graph.Graph, stored, was, now *tqc.Set) error {
 	}
 	var nodes []graph.NodeID
 	for node := range touched {
-		if bias := now.Input(node, passes.BiasInput); bias != tqc.NoSlot && !kept[bias] && !sameParams(was.Save(bias).Params, now.Save(bias).Params) {
+		if bias := now.Input(node, graph.BiasInput); bias != tqc.NoSlot && !kept[bias] && !sameParams(was.Save(bias).Params, now.Save(bias).Params) {
 			nodes = append(nodes, node)
 		}
 	}

@@ -27,7 +27,7 @@ func (d *Derivation) applied(set *tqc.Set) map[tqc.SlotID]*overlay.Entry {
 		if !ok {
 			continue
 		}
-		if s := set.Input(id, e.Input); s != tqc.NoSlot && e.Input == overlay.WeightInput && d.Graph.Const(set.Slot(s).Value) == e.Value {
+		if s := set.Input(id, e.Input); s != tqc.NoSlot && e.Input == graph.WeightInput && d.Graph.Const(set.Slot(s).Value) == e.Value {
 			list[s] = e
 		}
 	}

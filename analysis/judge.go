@@ -48,10 +48,8 @@ func findLogits(g *graph.Graph, v graph.ValueID) logits {
 			if g.Const(n.Inputs[0]) != nil {
 				break
 			}
-			l := logits{node: p, value: n.Inputs[0], axis: int(n.AttrInt("axis", -1))}
-			if g.Opset("") < 13 {
-				l.axis, l.flatten = int(n.AttrInt("axis", 1)), true
-			}
+			l := logits{node: p, value: n.Inputs[0]}
+			l.axis, l.flatten = graph.SoftmaxAxis(n, g.Opset(""))
 			return l
 		}
 		break
@@ -157,11 +155,8 @@ func centredNSR(q, f *tensor.Tensor, l logits) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	axis := l.axis
-	if axis < 0 {
-		axis += len(f.Shape)
-	}
-	if axis < 0 || axis > len(f.Shape) || axis == len(f.Shape) && !l.flatten {
+	axis, ok := graph.Axis(l.axis, len(f.Shape))
+	if !ok && !(l.flatten && axis == len(f.Shape)) {
 		return 0, fmt.Errorf("no axis %d in %s", l.axis, f.Type())
 	}
 	var outer, n, inner int

@@ -105,18 +105,15 @@ func (a *analyzer) takesBatches(n *graph.Node, shapes [][]int) bool {
 	case "Conv":
 		return constant(1) && tensor.Count(out[2:]) <= tailPositions
 	case "Gemm":
-		return constant(1) && n.AttrInt("transA", 0) == 0 && (n.Input(2) == graph.NoValue || alike(n.Input(2)))
+		return constant(1) && !n.Gemm().TransA && (n.Input(2) == graph.NoValue || alike(n.Input(2)))
 	case "MatMul":
 		b := a.g.Const(n.Input(1))
 		return b != nil && len(b.Shape) == 2 && tensor.Count(out[:rank-1]) <= tailPositions
 	case "Flatten":
-		return n.AttrInt("axis", 1) == 1
+		return n.Axis() == 1
 	case "Softmax", "LogSoftmax":
-		axis := n.AttrInt("axis", 1)
-		if a.g.Opset("") >= 13 {
-			axis = n.AttrInt("axis", -1)
-		}
-		return axis > 0 || axis < 0 && int(axis)+rank > 0
+		axis, _ := graph.SoftmaxAxis(n, a.g.Opset(""))
+		return axis > 0 || axis < 0 && axis+rank > 0
 	}
 	return false
 }

@@ -1,8 +1,6 @@
 package calib
 
 import (
-	"math"
-
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/observers"
@@ -13,30 +11,13 @@ type bound struct{ lo, hi float32 }
 
 // boundOf returns the bounds of a Relu, or of a Clip whose bounds are known; false for other nodes.
 func boundOf(g *graph.Graph, n *graph.Node) (bound, bool) {
-	b := bound{float32(math.Inf(-1)), float32(math.Inf(1))}
-	switch {
-	case n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) != 1:
-		return b, false
-	case n.Op == "Relu":
-		b.lo = 0
-	case n.Op == "Clip" && g.Opset("") < 11:
-		b = bound{n.AttrFloat("min", b.lo), n.AttrFloat("max", b.hi)}
-	case n.Op == "Clip":
-		for i, end := range []*float32{&b.lo, &b.hi} {
-			v := n.Input(i + 1)
-			if v == graph.NoValue {
-				continue
-			}
-			t := g.Const(v)
-			if t == nil || g.IsInput(v) || t.DType != tensor.Float32 || t.Len() != 1 {
-				return b, false
-			}
-			*end = t.F32()[0]
+	lo, hi, ok := graph.LimitsOf(n, g.Opset(""), func(v graph.ValueID) *tensor.Tensor {
+		if g.IsInput(v) {
+			return nil
 		}
-	default:
-		return b, false
-	}
-	return b, b.lo <= b.hi
+		return g.Const(v)
+	})
+	return bound{lo, hi}, ok && len(n.Outputs) == 1 && lo <= hi
 }
 
 // pair lets trackers of what Relu and Clip compute be served by those of what they read.

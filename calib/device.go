@@ -203,11 +203,8 @@ func (w *deviceWorker) sum(s *cuda.Stream, v device.Value, k *tracker) error {
 
 // of says how the rows of a tensor lie in memory; false where nobody looks at them.
 func (r rowAxis) of(shape []int, layout tensor.Layout) (cuda.TallyRows, bool) {
-	axis := r.axis
-	if axis < 0 {
-		axis += len(shape)
-	}
-	if !r.present || axis < 0 || axis >= len(shape) {
+	axis, ok := graph.Axis(r.axis, len(shape))
+	if !r.present || !ok {
 		return cuda.TallyRows{}, false
 	}
 	if !r.flatten {

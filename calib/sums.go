@@ -49,30 +49,15 @@ func newSummer(g *graph.Graph, id graph.NodeID) *summer {
 		return nil
 	}
 	s := &summer{g: g, node: id, limits: observers.NoLimits, meter: kernels.Select(cpu.Detect()).NewMeter()}
-	taps, channels := 1, 0
+	l, ok := graph.LinearOf(n, graph.WeightInput, w.Shape)
+	s.rows = len(w.Shape) == 2
 	switch {
-	case (n.Op == "Conv" || n.Op == "ConvTranspose") && len(w.Shape) > 2:
-		for _, k := range w.Shape[2:] {
-			if k > maxAxisTaps {
-				return nil
-			}
-			taps *= k
-		}
-		if channels = w.Shape[0]; n.Op == "Conv" {
-			channels = w.Shape[1] * int(n.AttrInt("group", 1))
-		}
-	case n.Op == "MatMul" && len(w.Shape) == 2:
-		s.rows, channels = true, w.Shape[0]
-	case n.Op == "Gemm" && len(w.Shape) == 2 && n.AttrInt("transA", 0) == 0:
-		s.rows, channels = true, w.Shape[0]
-		if n.AttrInt("transB", 0) != 0 {
-			channels = w.Shape[1]
-		}
-	}
-	if channels <= 0 || taps <= 0 || taps > observers.MaxSums || channels > observers.MaxSums/taps {
+	case !ok || s.rows == graph.Slides(n.Op) || n.Gemm().TransA || slices.ContainsFunc(w.Shape[2:], func(k int) bool { return k > maxAxisTaps }):
+		return nil
+	case l.In <= 0 || l.Taps <= 0 || l.Taps > observers.MaxSums || l.In > observers.MaxSums/l.Taps:
 		return nil
 	}
-	s.sums = observers.NewInputSums(taps, channels)
+	s.sums = observers.NewInputSums(l.Taps, l.In)
 	return s
 }
 
@@ -96,11 +81,7 @@ func (s *summer) shape(shape []int) error {
 	}
 	s.finish()
 	n := s.g.Node(s.node)
-	geometry := graph.ConvGeometry
-	if n.Op == "ConvTranspose" {
-		geometry = graph.ConvTransposeGeometry
-	}
-	geo, err := geometry(n, graph.Static(shape...), graph.Static(s.g.Const(n.Inputs[1]).Shape...))
+	geo, err := graph.WindowGeometry(n, graph.Static(shape...), graph.Static(s.g.Const(n.Inputs[1]).Shape...))
 	if err != nil {
 		return err
 	}
@@ -114,14 +95,7 @@ func (s *summer) shape(shape []int) error {
 		for y := range of {
 			var set uint64
 			for r := range geo.Kernel[d] {
-				if n.Op == "ConvTranspose" {
-					if to := y*geo.Stride[d] + r*geo.Dilation[d] - geo.PadBegin[d]; to >= 0 && to < geo.Out[d] {
-						set |= 1 << r
-					}
-					continue
-				}
-				at := y + geo.PadBegin[d] - r*geo.Dilation[d]
-				if at >= 0 && at%geo.Stride[d] == 0 && at/geo.Stride[d] < geo.Out[d] {
+				if geo.Reads(d, r, y) {
 					set |= 1 << r
 				}
 			}

@@ -76,10 +76,8 @@ func newTrackers(g *graph.Graph, only func(name string) bool, minMaxOnly, pairs 
 }
 
 func softmaxRows(n *graph.Node, opset int64) rowAxis {
-	if opset < 13 {
-		return rowAxis{present: true, axis: int(n.AttrInt("axis", 1)), flatten: true}
-	}
-	return rowAxis{present: true, axis: int(n.AttrInt("axis", -1))}
+	axis, flat := graph.SoftmaxAxis(n, opset)
+	return rowAxis{present: true, axis: axis, flatten: flat}
 }
 
 // observe adds the tensor of the sample with a hash.
@@ -144,11 +142,8 @@ func channelAxis(rank int) int {
 }
 
 func (r rowAxis) observe(st *observers.State, t *tensor.Tensor) error {
-	axis := r.axis
-	if axis < 0 {
-		axis += len(t.Shape)
-	}
-	if axis < 0 || axis >= len(t.Shape) {
+	axis, ok := graph.Axis(r.axis, len(t.Shape))
+	if !ok {
 		return nil // Softmax itself has refused this
 	}
 	if r.flatten {

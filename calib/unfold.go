@@ -50,25 +50,12 @@ func NewUnfold(g *graph.Graph, id graph.NodeID) (*Unfold, error) {
 	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 {
 		return nil, fmt.Errorf("node %q (%s): there are no rows of an input without a constant weight", n.Name, n.Op)
 	}
-	u := &Unfold{Groups: 1, node: n, weight: slices.Clone(w.Shape)}
-	group := int(max(n.AttrInt("group", 1), 1))
-	switch rank := len(w.Shape); {
-	case n.Op == "Conv" && rank > 2:
-		u.Groups, u.K = group, tensor.Count(w.Shape[1:])
-	case n.Op == "ConvTranspose" && rank > 2 && w.Shape[0]%group == 0:
-		u.Groups, u.K = group, w.Shape[0]/group*tensor.Count(w.Shape[2:])
-	case n.Op == "MatMul" && rank == 2:
-		u.K = w.Shape[0]
-	case n.Op == "Gemm" && rank == 2:
-		u.K = w.Shape[0]
-		if n.AttrInt("transB", 0) != 0 {
-			u.K = w.Shape[1]
-		}
-		u.transpose = n.AttrInt("transA", 0) != 0
-	default:
-		return nil, fmt.Errorf("node %q (%s): no rows of an input beside a weight of shape %v", n.Name, n.Op, w.Shape)
+	u := &Unfold{node: n, weight: slices.Clone(w.Shape)}
+	l, ok := graph.LinearOf(n, graph.WeightInput, w.Shape)
+	if ok {
+		u.Groups, u.K, u.transpose = l.Groups, l.K(), n.Gemm().TransA
 	}
-	if u.K < 1 {
+	if !ok || graph.Slides(n.Op) == (len(w.Shape) == 2) || u.K < 1 {
 		return nil, fmt.Errorf("node %q (%s): no rows of an input beside a weight of shape %v", n.Name, n.Op, w.Shape)
 	}
 	return u, nil
@@ -107,8 +94,7 @@ func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed, par kernels.Parallel) (*o
 func (u *Unfold) plan(x *tensor.Tensor) error {
 	u.shape, u.layout, u.axes = slices.Clone(x.Shape), x.Layout, nil
 	u.base, u.offset = []int32{}, make([]int32, u.Groups*u.K)
-	switch u.node.Op {
-	case "Conv", "ConvTranspose":
+	if graph.Slides(u.node.Op) {
 		return u.planWindow(x)
 	}
 	rank := len(x.Shape)
@@ -137,11 +123,7 @@ func (u *Unfold) plan(x *tensor.Tensor) error {
 
 // planWindow is plan for windows that slide.
 func (u *Unfold) planWindow(x *tensor.Tensor) error {
-	geometry := graph.ConvGeometry
-	if u.node.Op == "ConvTranspose" {
-		geometry = graph.ConvTransposeGeometry
-	}
-	geo, err := geometry(u.node, graph.Static(x.Shape...), graph.Static(u.weight...))
+	geo, err := graph.WindowGeometry(u.node, graph.Static(x.Shape...), graph.Static(u.weight...))
 	if err != nil {
 		return err
 	}
@@ -151,7 +133,7 @@ func (u *Unfold) planWindow(x *tensor.Tensor) error {
 		for t := range geo.Kernel[d] {
 			a.tap = append(a.tap, t*geo.Dilation[d])
 		}
-		if u.node.Op == "ConvTranspose" {
+		if u.node.Conv().Transposed {
 			a.spread, a.step = geo.Stride[d], 1
 			a.lead = max(0, (geo.Kernel[d]-1)*geo.Dilation[d]-geo.PadBegin[d])
 			for t := range a.tap {

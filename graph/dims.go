@@ -116,14 +116,11 @@ func joinShapes(shapes []Shape) string {
 }
 
 // normAxis brings axis from [-rank,rank) into [0,rank).
-func normAxis(axis int64, rank int) (int, error) {
-	if axis < -int64(rank) || axis >= int64(rank) {
-		return 0, fmt.Errorf("axis %d is out of range for rank %d", axis, rank)
+func normAxis(axis, rank int) (int, error) {
+	if a, ok := Axis(axis, rank); ok {
+		return a, nil
 	}
-	if axis < 0 {
-		axis += int64(rank)
-	}
-	return int(axis), nil
+	return 0, fmt.Errorf("axis %d is out of range for rank %d", axis, rank)
 }
 
 // normAxes is normAxis for a list, which must not repeat an axis.
@@ -131,7 +128,7 @@ func normAxes(axes []int64, rank int) ([]int, error) {
 	out := make([]int, len(axes))
 	seen := make([]bool, rank)
 	for i, a := range axes {
-		k, err := normAxis(a, rank)
+		k, err := normAxis(int(a), rank)
 		if err != nil {
 			return nil, err
 		}

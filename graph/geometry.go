@@ -11,7 +11,7 @@ import (
 type Geometry struct {
 	Kernel, Stride, Dilation []int
 	PadBegin, PadEnd         []int
-	OutputPadding            []int // ConvTranspose only: added at the end of each axis
+	OutputPadding            []int // of ConvTranspose, nil for others: added at the end of each axis
 	In, Out                  []int
 	Group                    int
 	ceil                     bool
@@ -26,7 +26,7 @@ func ConvGeometry(n *Node, x, w Shape) (*Geometry, error) {
 	if err := checkConvRanks(x, w); err != nil {
 		return nil, err
 	}
-	geo, err := window(n, x[2:], w[2:], n.AttrInts("kernel_shape"))
+	geo, err := window(n, x[2:], w[2:], n.Pool().Kernel)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func ConvTransposeGeometry(n *Node, x, w Shape) (*Geometry, error) {
 	if err := checkConvRanks(x, w); err != nil {
 		return nil, err
 	}
-	geo, err := window(n, x[2:], w[2:], n.AttrInts("kernel_shape"))
+	geo, err := window(n, x[2:], w[2:], n.Pool().Kernel)
 	if err != nil {
 		return nil, err
 	}
@@ -110,21 +110,29 @@ func ConvTransposeGeometry(n *Node, x, w Shape) (*Geometry, error) {
 	return geo, nil
 }
 
+// WindowGeometry is ConvGeometry, or ConvTransposeGeometry where n is a ConvTranspose.
+func WindowGeometry(n *Node, x, w Shape) (*Geometry, error) {
+	if n.Conv().Transposed {
+		return ConvTransposeGeometry(n, x, w)
+	}
+	return ConvGeometry(n, x, w)
+}
+
 // PoolGeometry returns the window of MaxPool, AveragePool and LpPool for input x [N,C,spatial...]. With ceil_mode a window
 // may not start in the padding at the end.
 func PoolGeometry(n *Node, x Shape) (*Geometry, error) {
 	if len(x) < 3 {
 		return nil, fmt.Errorf("input %s has no spatial axes", x)
 	}
-	kernel := n.AttrInts("kernel_shape")
-	if kernel == nil {
+	pool := n.Pool()
+	if pool.Kernel == nil {
 		return nil, fmt.Errorf("attribute kernel_shape is missing")
 	}
-	geo, err := window(n, x[2:], nil, kernel)
+	geo, err := window(n, x[2:], nil, pool.Kernel)
 	if err != nil {
 		return nil, err
 	}
-	return geo, geo.slide(n.AttrStr("auto_pad", "NOTSET"), n.AttrInt("ceil_mode", 0) != 0)
+	return geo, geo.slide(n.AttrStr("auto_pad", "NOTSET"), pool.Ceil)
 }
 
 func checkConvRanks(x, w Shape) error {
@@ -166,11 +174,9 @@ func window(n *Node, spatial, weight Shape, kernel []int64) (*Geometry, error) {
 		}
 		geo.Kernel[i] = int(k)
 	}
-	group := n.AttrInt("group", 1)
-	if group < 1 || group > maxWindow {
-		return nil, fmt.Errorf("group %d", group)
+	if geo.Group = n.Conv().Group; geo.Group < 1 || geo.Group > maxWindow {
+		return nil, fmt.Errorf("group %d", geo.Group)
 	}
-	geo.Group = int(group)
 	var err error
 	if geo.Stride, err = windowAttr(n, "strides", rank, 1, 1); err != nil {
 		return nil, err
@@ -207,6 +213,16 @@ func windowAttr(n *Node, name string, count, def, low int) ([]int, error) {
 
 // extent is the size of the dilated kernel on axis i.
 func (geo *Geometry) extent(i int) int { return (geo.Kernel[i]-1)*geo.Dilation[i] + 1 }
+
+// Reads reports whether position at of the input along spatial axis d is multiplied by kernel position tap for some output.
+func (geo *Geometry) Reads(d, tap, at int) bool {
+	if geo.OutputPadding != nil { // transposed
+		to := at*geo.Stride[d] + tap*geo.Dilation[d] - geo.PadBegin[d]
+		return to >= 0 && to < geo.Out[d]
+	}
+	from := at + geo.PadBegin[d] - tap*geo.Dilation[d]
+	return from >= 0 && from%geo.Stride[d] == 0 && from/geo.Stride[d] < geo.Out[d]
+}
 
 // slide resolves the padding and computes the output's size.
 func (geo *Geometry) slide(auto string, ceil bool) error {

@@ -134,7 +134,7 @@ func inferScan(c *InferCtx) error {
 		if k < 0 || in[i].Shape == nil {
 			continue
 		}
-		axis, err := normAxis(at(n.AttrInts("scan_input_axes"), k), len(in[i].Shape))
+		axis, err := normAxis(int(at(n.AttrInts("scan_input_axes"), k)), len(in[i].Shape))
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func inferScan(c *InferCtx) error {
 	for i, o := range out {
 		k := i - int(states)
 		if k >= 0 && o.Shape != nil {
-			axis, err := normAxis(at(n.AttrInts("scan_output_axes"), k), len(o.Shape)+1)
+			axis, err := normAxis(int(at(n.AttrInts("scan_output_axes"), k)), len(o.Shape)+1)
 			if err != nil {
 				return err
 			}

@@ -8,9 +8,9 @@ import (
 
 var convOps = []OpSpec{
 	{Name: "Conv", Doc: "convolution of x with w per group, plus bias", Since: 1, Kind: KindComputing, MinIn: 2,
-		Infer: inferConv, MACs: convMACs},
+		Infer: inferConv, MACs: convMACs, OutAxis: convOut, InAxis: convIn, Sums: convSums},
 	{Name: "ConvTranspose", Doc: "transposed convolution", Since: 1, Kind: KindComputing, MinIn: 2,
-		Infer: inferConvTranspose, MACs: convTransposeMACs},
+		Infer: inferConvTranspose, MACs: convTransposeMACs, OutAxis: convTransposeOut, InAxis: convIn, Sums: convTransposeSums},
 }
 
 func inferConv(c *InferCtx) error { return conv(c, 0, 1, 2, c.DType(0)) }

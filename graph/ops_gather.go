@@ -33,7 +33,7 @@ func inferGather(c *InferCtx) error {
 	if x == nil || idx == nil {
 		return nil
 	}
-	axis, err := normAxis(c.Node.AttrInt("axis", 0), len(x))
+	axis, err := normAxis(c.Node.Axis(), len(x))
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func inferGatherElements(c *InferCtx) error {
 		return fmt.Errorf("indices %s and data %s differ in rank", idx, x)
 	}
 	if x != nil {
-		if _, err := normAxis(c.Node.AttrInt("axis", 0), len(x)); err != nil {
+		if _, err := normAxis(c.Node.Axis(), len(x)); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func inferCompress(c *InferCtx) error {
 	if x == nil {
 		return nil
 	}
-	axis, err := normAxis(c.Node.AttrInt("axis", 0), len(x))
+	axis, err := normAxis(c.Node.Axis(), len(x))
 	if err != nil {
 		return err
 	}

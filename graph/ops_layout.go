@@ -19,7 +19,7 @@ func inferTile(c *InferCtx) error {
 			c.SetOut(0, c.DType(0), unknownShape(len(x)))
 			return nil
 		}
-		a, err := normAxis(axis[0], len(x))
+		a, err := normAxis(int(axis[0]), len(x))
 		if err != nil {
 			return err
 		}

@@ -9,8 +9,9 @@ import (
 var matmulOps = []OpSpec{
 	{Name: "MatMul", Doc: "matrix product, leading axes broadcast", Since: 1, Kind: KindComputing, MinIn: 2,
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 1, c.DType(0)) },
-		MACs:  func(c *InferCtx) Shape { return matmulMACs(c, 0, 1) }},
-	{Name: "Gemm", Doc: "alpha*A'*B' + beta*C", Since: 1, Kind: KindComputing, MinIn: 2, Infer: inferGemm, MACs: gemmMACs},
+		MACs:  func(c *InferCtx) Shape { return matmulMACs(c, 0, 1) }, OutAxis: matmulOut, InAxis: matmulIn, Sums: rowSums(matmulIn)},
+	{Name: "Gemm", Doc: "alpha*A'*B' + beta*C", Since: 1, Kind: KindComputing, MinIn: 2, Infer: inferGemm, MACs: gemmMACs,
+		OutAxis: gemmOut, InAxis: gemmIn, Sums: rowSums(gemmIn)},
 	{Name: "MatMulInteger", Doc: "matrix product of 8-bit integers in int32", Since: 10, Kind: KindComputing, MinIn: 2,
 		In:    []Socket{SocketData, SocketData, SocketFloat},
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 1, tensor.Int32) },
@@ -68,11 +69,11 @@ func gemmDims(c *InferCtx) (m, n, k Dim, err error) {
 		return m, n, k, fmt.Errorf("shapes %s and %s are not matrices", a, b)
 	}
 	m, ka := a[0], a[1]
-	if c.Node.AttrInt("transA", 0) != 0 {
+	if c.Node.Gemm().TransA {
 		m, ka = ka, m
 	}
 	kb, n := b[0], b[1]
-	if c.Node.AttrInt("transB", 0) != 0 {
+	if c.Node.Gemm().TransB {
 		kb, n = n, kb
 	}
 	k, ok := mergeDim(ka, kb)

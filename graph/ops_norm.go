@@ -76,7 +76,7 @@ func inferLayerNorm(c *InferCtx) error {
 	if x == nil {
 		return nil
 	}
-	axis, err := normAxis(c.Node.AttrInt("axis", -1), len(x))
+	axis, err := normAxis(c.Node.Axis(), len(x))
 	if err != nil {
 		return err
 	}

@@ -9,11 +9,11 @@ import (
 var poolOps = []OpSpec{
 	{Name: "MaxPool", Doc: "largest element of each window", Since: 1, Kind: KindPool, MinIn: 1,
 		Out: []Socket{SocketData, SocketIndex}, Passive: always, Infer: inferPool},
-	{Name: "AveragePool", Doc: "mean of each window", Since: 1, Kind: KindPool, MinIn: 1, Infer: inferPool},
+	{Name: "AveragePool", Doc: "mean of each window", Since: 1, Kind: KindPool, MinIn: 1, Infer: inferPool, Sums: spatialSums},
 	{Name: "LpPool", Doc: "p-norm of each window", Since: 1, Kind: KindPool, MinIn: 1, Infer: inferPool},
 	{Name: "GlobalMaxPool", Doc: "largest element of each channel", Since: 1, Kind: KindPool, MinIn: 1, Passive: always,
 		Infer: inferGlobalPool},
-	{Name: "GlobalAveragePool", Doc: "mean of each channel", Since: 1, Kind: KindPool, MinIn: 1, Infer: inferGlobalPool},
+	{Name: "GlobalAveragePool", Doc: "mean of each channel", Since: 1, Kind: KindPool, MinIn: 1, Infer: inferGlobalPool, Sums: spatialSums},
 	{Name: "GlobalLpPool", Doc: "p-norm of each channel", Since: 1, Kind: KindPool, MinIn: 1, Infer: inferGlobalPool},
 	{Name: "MaxUnpool", Doc: "inverse of MaxPool with its indices, 0 elsewhere", Since: 9, Kind: KindPool, MinIn: 2,
 		In: []Socket{SocketData, SocketIndex}, Passive: always, Infer: inferMaxUnpool},
@@ -92,7 +92,7 @@ func unpooled(n *Node, x Shape) (Shape, error) {
 	if len(x) < 3 {
 		return nil, fmt.Errorf("input %s has no spatial axes", x)
 	}
-	geo, err := window(n, x[2:], nil, n.AttrInts("kernel_shape"))
+	geo, err := window(n, x[2:], nil, n.Pool().Kernel)
 	if err != nil {
 		return nil, err
 	}

@@ -76,11 +76,11 @@ func checkGranularity(c *InferCtx) error {
 	if len(scale) == 0 || len(scale) == 1 && scale[0].N == 1 {
 		return nil
 	}
-	axis, err := normAxis(c.Node.AttrInt("axis", 1), len(x))
+	axis, err := normAxis(c.Node.Axis(), len(x))
 	if err != nil {
 		return err
 	}
-	block := c.Node.AttrInt("block_size", 0)
+	block := int64(c.Node.Quantize().Block)
 	if block <= 0 {
 		if len(scale) != 1 {
 			return fmt.Errorf("scale has shape %s", scale)

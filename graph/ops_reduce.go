@@ -59,7 +59,7 @@ func inferReduce(c *InferCtx) error {
 	if x == nil {
 		return nil
 	}
-	keep := c.Node.AttrInt("keepdims", 1) != 0
+	keep := c.Node.KeepDims()
 	var given []int64
 	if c.Has(1) {
 		var ok bool
@@ -116,10 +116,10 @@ func inferArg(c *InferCtx) error {
 	if x == nil {
 		return nil
 	}
-	axis, err := normAxis(c.Node.AttrInt("axis", 0), len(x))
+	axis, err := normAxis(c.Node.Axis(), len(x))
 	if err != nil {
 		return err
 	}
-	c.SetOut(0, tensor.Int64, reducedShape(x, []int{axis}, c.Node.AttrInt("keepdims", 1) != 0))
+	c.SetOut(0, tensor.Int64, reducedShape(x, []int{axis}, c.Node.KeepDims()))
 	return nil
 }

@@ -167,12 +167,9 @@ func inferFlatten(c *InferCtx) error {
 		c.SetOut(0, c.DType(0), unknownShape(2))
 		return nil
 	}
-	axis := c.Node.AttrInt("axis", 1)
-	if axis < -int64(len(x)) || axis > int64(len(x)) {
-		return fmt.Errorf("axis %d is out of range for %s", axis, x)
-	}
-	if axis < 0 {
-		axis += int64(len(x))
+	axis, ok := Axis(c.Node.Axis(), len(x))
+	if !ok && axis != len(x) {
+		return fmt.Errorf("axis %d is out of range for %s", c.Node.Axis(), x)
 	}
 	head, tail := known(1), known(1)
 	for _, d := range x[:axis] {

@@ -173,7 +173,7 @@ func inferTopK(c *InferCtx) error {
 	if x == nil {
 		return nil
 	}
-	axis, err := normAxis(c.Node.AttrInt("axis", -1), len(x))
+	axis, err := normAxis(c.Node.Axis(), len(x))
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func inferOneHot(c *InferCtx) error {
 	if idx == nil {
 		return nil
 	}
-	axis, err := normAxis(c.Node.AttrInt("axis", -1), len(idx)+1)
+	axis, err := normAxis(c.Node.Axis(), len(idx)+1)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func inferUnique(c *InferCtx) error {
 	if c.Node.Attr("axis") != nil {
 		out = nil
 		if x := c.Shape(0); x != nil {
-			axis, err := normAxis(c.Node.AttrInt("axis", 0), len(x))
+			axis, err := normAxis(c.Node.Axis(), len(x))
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ func inferDFT(c *InferCtx) error {
 	if x == nil {
 		return nil
 	}
-	at := known(c.Node.AttrInt("axis", 1))
+	at := known(int64(c.Node.Axis()))
 	if c.Opset >= 20 || c.Opset == 0 {
 		at = known(-2)
 		if c.Has(2) {
@@ -66,7 +66,7 @@ func inferDFT(c *InferCtx) error {
 		c.SetOut(0, c.DType(0), unknownShape(len(x)))
 		return nil
 	}
-	axis, err := normAxis(at.N, len(x))
+	axis, err := normAxis(int(at.N), len(x))
 	if err != nil || axis == len(x)-1 {
 		return fmt.Errorf("axis %d of %s cannot be transformed", at.N, x)
 	}

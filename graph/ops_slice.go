@@ -225,7 +225,7 @@ func inferSplit(c *InferCtx) error {
 	if x == nil {
 		return nil
 	}
-	axis, err := normAxis(c.Node.AttrInt("axis", 0), len(x))
+	axis, err := normAxis(c.Node.Axis(), len(x))
 	if err != nil {
 		return err
 	}
@@ -307,8 +307,7 @@ func inferConcat(c *InferCtx) error {
 		e, ok := c.Elems(i)
 		elems, hasElems = append(elems, e...), hasElems && ok
 	}
-	def := int64(1) // before opset 4
-	axis, err := normAxis(c.Node.AttrInt("axis", def), rank)
+	axis, err := normAxis(c.Node.Axis(), rank)
 	if err != nil {
 		return err
 	}

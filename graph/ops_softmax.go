@@ -19,17 +19,23 @@ func inferSoftmax(c *InferCtx) error {
 	return nil
 }
 
+// SoftmaxAxis returns the axis of a Softmax, LogSoftmax or Hardmax as it stands in the file; flat: all axes from it on are one, as before opset 13.
+func SoftmaxAxis(n *Node, opset int64) (axis int, flat bool) {
+	if opset >= 13 || opset == 0 {
+		return n.Axis(), false
+	}
+	return int(n.AttrInt("axis", 1)), true
+}
+
 // SoftmaxAxes returns the axes [from,to) over which the elements of a Softmax, LogSoftmax or Hardmax of the given rank sum to
 // 1: one axis, the last by default, and before opset 13 all axes from axis on, 1 by default.
 func SoftmaxAxes(n *Node, opset int64, rank int) (from, to int, err error) {
-	if opset >= 13 || opset == 0 {
-		axis, err := normAxis(n.AttrInt("axis", -1), rank)
-		return axis, axis + 1, err
-	}
-	axis := n.AttrInt("axis", 1)
-	if axis == int64(rank) {
+	axis, flat := SoftmaxAxis(n, opset)
+	if flat && axis == rank {
 		return rank, rank, nil // each element alone
 	}
-	from, err = normAxis(axis, rank)
-	return from, rank, err
+	if from, err = normAxis(axis, rank); flat {
+		return from, rank, err
+	}
+	return from, from + 1, err
 }

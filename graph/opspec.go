@@ -59,6 +59,10 @@ type OpSpec struct {
 	// MACs lists the dimensions whose product is the number of multiply-accumulates, once the outputs are inferred; nil where a
 	// rank is not known. A nil function: the operator has none.
 	MACs func(*InferCtx) Shape
+	// OutAxis, InAxis and Sums say what package-level OutAxis, InAxis and Graph.Sums do; nil: the operator has no weight, or does not sum.
+	OutAxis func(n *Node, rank int) (axis int, ok bool)
+	InAxis  func(n *Node, i, rank int) (axis int, ok bool)
+	Sums    func(g *Graph, n *Node, i, axis, rank int) bool
 }
 
 // InSocket returns the socket of input i.

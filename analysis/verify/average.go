@@ -47,7 +47,7 @@ func (l *layer) deriveAverage(op *lower.Average) (operation, error) {
 			a.most *= k
 			a.all = a.all || geo.PadBegin[i] != 0 || geo.PadEnd[i] != 0
 		}
-		a.all = a.all || l.node.AttrInt("ceil_mode", 0) != 0
+		a.all = a.all || l.node.Pool().Ceil
 		return a, nil
 	}
 	return a, a.deriveAxes(shape)
@@ -57,7 +57,7 @@ func (a *average) deriveAxes(shape graph.Shape) error {
 	a.keep = true
 	var list []int64
 	if a.node.Op == "ReduceMean" {
-		a.keep, list = a.node.AttrInt("keepdims", 1) != 0, a.node.AttrInts("axes")
+		a.keep, list = a.node.KeepDims(), a.node.AttrInts("axes")
 		if v := a.node.Input(1); v != graph.NoValue && a.g.Const(v) != nil {
 			list = a.g.Const(v).I64()
 		}

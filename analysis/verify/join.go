@@ -26,7 +26,7 @@ func (l *layer) deriveConcat(op *lower.Concat) (operation, error) {
 	if len(l.step.Outputs) != 1 || l.out(0) == nil {
 		return nil, fmt.Errorf("the result is not integers")
 	}
-	c := &concat{layer: l, got: op, axis: int(l.node.AttrInt("axis", 1))}
+	c := &concat{layer: l, got: op, axis: l.node.Axis()}
 	if c.axis < 0 {
 		c.axis += len(l.g.Value(l.node.Outputs[0]).Shape)
 	}

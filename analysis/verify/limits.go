@@ -19,7 +19,7 @@ func (p *plan) limits(nodes []graph.NodeID) (lo, hi float32, ok bool, err error)
 		case n.Op == "Relu" && n.Domain == "":
 			l = 0
 		case n.Op == "Clip" && n.Domain == "" && p.g.Opset("") < 11:
-			l, h = n.AttrFloat("min", l), n.AttrFloat("max", h)
+			l, h = n.Limits()
 		case n.Op == "Clip" && n.Domain == "":
 			for i, bound := range []*float32{&l, &h} {
 				v := n.Input(1 + i)

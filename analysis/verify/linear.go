@@ -112,7 +112,7 @@ func (l *linear) factor(c int) float32 {
 		s = l.w.Scale
 	}
 	if l.node.Op == "Gemm" {
-		s *= l.node.AttrFloat("alpha", 1)
+		s *= l.node.Alpha()
 	}
 	return s
 }

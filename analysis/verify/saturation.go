@@ -144,7 +144,7 @@ func (l *linear) locate(shape []int) (*places, error) {
 		rows := tensor.Count(shape) / max(k, 1)
 		p := &places{images: 1, groups: 1, positions: rows}
 		p.index = func(_, _, depth, _, row int) int { return row*k + depth }
-		if l.node.Op == "Gemm" && l.node.AttrInt("transA", 0) != 0 {
+		if l.node.Gemm().TransA {
 			p.index = func(_, _, depth, _, row int) int { return depth*rows + row }
 		}
 		return p, nil

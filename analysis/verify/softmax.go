@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -31,18 +32,12 @@ func (l *layer) deriveSoftmax(op *lower.Softmax) (operation, error) {
 		return nil, err
 	}
 	shape := l.g.Value(l.node.Inputs[0]).Shape
-	if l.g.Opset("") >= 13 {
-		s.axis = int(l.node.AttrInt("axis", -1))
-	} else {
-		s.axis = int(l.node.AttrInt("axis", 1))
+	axis, flat := graph.SoftmaxAxis(l.node, l.g.Opset(""))
+	var ok bool
+	if s.axis, ok = graph.Axis(axis, len(shape)); !ok {
+		return nil, fmt.Errorf("axis %d of %s", axis, shape)
 	}
-	if s.axis < 0 {
-		s.axis += len(shape)
-	}
-	if s.axis < 0 || s.axis >= len(shape) {
-		return nil, fmt.Errorf("axis %d of %s", s.axis, shape)
-	}
-	if l.g.Opset("") < 13 { // a row is all that follows; the axis is the one that is longer than 1
+	if flat { // a row is all that follows; the axis is the one that is longer than 1
 		for a := s.axis; a < len(shape); a++ {
 			if shape[s.axis].N == 1 && shape[a].N != 1 {
 				s.axis = a

@@ -111,7 +111,7 @@ func (l *linear) accumulate(c *computer, in []*tensor.Tensor) (*sums, error) {
 // terms is how many products are added in a product of two tensors.
 func (l *linear) terms(left []int) int {
 	axis := len(left) - 1
-	if l.node.Op == "Gemm" && l.node.AttrInt("transA", 0) != 0 {
+	if l.node.Gemm().TransA {
 		axis = 0
 	}
 	if axis < 0 {

@@ -154,7 +154,7 @@ func (t *table) defined() (*qmath.Table, error) {
 	case "HardSwish":
 		made, err = t.profile.HardSwish(t.x, y)
 	case "LeakyRelu":
-		made, err = t.profile.LeakyRelu(t.x, y, t.node.AttrFloat("alpha", 0.01))
+		made, err = t.profile.LeakyRelu(t.x, y, t.node.Alpha())
 	default:
 		return nil, nil
 	}

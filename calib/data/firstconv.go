@@ -57,7 +57,7 @@ func findFirstConv(g *graph.Graph, in Input) *firstConv {
 func (f *firstConv) complete(g *graph.Graph, conv *graph.Node) *firstConv {
 	use, ok := g.SoleUse(conv.Outputs[0])
 	f.weight = g.Const(conv.Input(1))
-	if !ok || f.weight == nil || f.weight.DType != tensor.Float32 || len(f.weight.Shape) != 4 || conv.AttrInt("group", 1) != 1 {
+	if !ok || f.weight == nil || f.weight.DType != tensor.Float32 || len(f.weight.Shape) != 4 || conv.Conv().Group != 1 {
 		return nil
 	}
 	bn := g.Node(use.Node)

@@ -7,7 +7,6 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/observers"
-	"qwb/quantizer/overlay"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
@@ -42,15 +41,15 @@ func predicted(_ context.Context, l *LayerBench) ([]Proposal, error) {
 // weights are not rounded.
 func (b *Bench) shift(id graph.NodeID) ([]float64, error) {
 	n := b.Graph.Node(id)
-	sums, slot := b.Sums(n.Name), b.Set.Input(id, overlay.WeightInput)
+	sums, slot := b.Sums(n.Name), b.Set.Input(id, graph.WeightInput)
 	if sums == nil || sums.Count == 0 || slot == tqc.NoSlot || !b.Set.Slot(slot).State().Quantizes() {
 		return nil, nil
 	}
-	rounded, err := quantized(b.Set, slot, b.Graph.Const(n.Inputs[overlay.WeightInput]))
+	rounded, err := quantized(b.Set, slot, b.Graph.Const(n.Inputs[graph.WeightInput]))
 	if err != nil {
 		return nil, err
 	}
-	return meanShift(n, b.Reference.Const(n.Inputs[overlay.WeightInput]), rounded, sums), nil
+	return meanShift(n, b.Reference.Const(n.Inputs[graph.WeightInput]), rounded, sums), nil
 }
 
 // meanShift is -(Wq - W) E[x] by output channel of a Conv, ConvTranspose or Gemm, E[x] from sums; nil for other operators, and where the
@@ -58,12 +57,12 @@ func (b *Bench) shift(id graph.NodeID) ([]float64, error) {
 func meanShift(n *graph.Node, w, rounded *tensor.Tensor, sums *observers.InputSums) []float64 {
 	m, ok := matrixOf(n, w)
 	taps := tensor.Count(w.Shape[min(2, len(w.Shape)):])
-	if !ok || n.Op == "MatMul" || sums.Taps != taps || m.groups*m.k != sums.Channels*taps {
+	if !ok || n.Op == "MatMul" || sums.Taps != taps || m.Groups*m.K() != sums.Channels*taps {
 		return nil
 	}
-	inputs := m.k / taps // of a group
+	inputs := m.K() / taps // of a group
 	return m.meanShift(n, w, rounded, func(group int) []float64 {
-		mean := make([]float64, m.k)
+		mean := make([]float64, m.K())
 		for i := range mean {
 			mean[i] = sums.Mean(i%taps, group*inputs+i/taps)
 		}
@@ -75,16 +74,16 @@ func meanShift(n *graph.Node, w, rounded *tensor.Tensor, sums *observers.InputSu
 func (m *matrix) meanShift(n *graph.Node, w, rounded *tensor.Tensor, mean func(group int) []float64) []float64 {
 	alpha := 1.0
 	if n.Op == "Gemm" {
-		alpha = float64(n.AttrFloat("alpha", 1))
+		alpha = float64(n.Alpha())
 	}
-	out := make([]float64, m.groups*m.rows)
+	out := make([]float64, m.Groups*m.Rows())
 	x, q := w.ToRowMajor().F32(), rounded.ToRowMajor().F32()
-	for group := range m.groups {
+	for group := range m.Groups {
 		mean := mean(group)
-		for r := range m.rows {
+		for r := range m.Rows() {
 			for i, e := range mean {
-				at := m.at(group, r, i)
-				out[group*m.rows+r] -= float64(alpha * float64((float64(q[at])-float64(x[at]))*e))
+				at := m.At(group, r, i)
+				out[group*m.Rows()+r] -= float64(alpha * float64((float64(q[at])-float64(x[at]))*e))
 			}
 		}
 	}

@@ -3,7 +3,7 @@ package tune
 import (
 	"fmt"
 
-	"qwb/quantizer/overlay"
+	"qwb/graph"
 	"qwb/quantizer/tqc"
 )
 
@@ -16,25 +16,25 @@ func (w *walk) expected(l layer, t *trial) ([]float64, error) {
 	if err != nil || g == nil {
 		return nil, err
 	}
-	reference, now := w.Reference.Const(n.Inputs[overlay.WeightInput]), t.weight
+	reference, now := w.Reference.Const(n.Inputs[graph.WeightInput]), t.weight
 	if now == nil {
-		now = w.Graph.Const(n.Inputs[overlay.WeightInput])
+		now = w.Graph.Const(n.Inputs[graph.WeightInput])
 	}
 	set := t.set
 	if set == nil {
 		set = w.Set
 	}
-	if s := set.Input(l.node, overlay.WeightInput); s != tqc.NoSlot && set.Slot(s).State().Quantizes() {
+	if s := set.Input(l.node, graph.WeightInput); s != tqc.NoSlot && set.Slot(s).State().Quantizes() {
 		if now, err = quantized(set, s, now); err != nil {
 			return nil, err
 		}
 	}
 	m, ok := matrixOf(n, reference)
-	if !ok || m.groups != g.Groups || m.k != g.K || m.groups*m.rows != l.channels {
+	if !ok || m.Groups != g.Groups || m.K() != g.K || m.Groups*m.Rows() != l.channels {
 		return nil, fmt.Errorf("moments of %d groups of %d inputs for a weight of shape %v", g.Groups, g.K, reference.Shape)
 	}
 	out := m.meanShift(n, reference, now, g.Mean)
-	v := n.Inputs[biasInput]
+	v := n.Inputs[graph.BiasInput]
 	was, is := w.Reference.Const(v).F32(), w.Graph.Const(v).F32()
 	for c := range out {
 		out[c] -= float64(is[c]) - float64(was[c])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/overlay"
@@ -66,9 +67,9 @@ func atEach(t *testing.T, b *Bench, f func(l *LayerBench, x *rounding)) (n int) 
 // computes with weight from the quantized inputs; less the mean of each channel if centred. With same both read the quantized inputs.
 func missed(t *testing.T, l *LayerBench, weight *tensor.Tensor, same, centred bool) float64 {
 	t.Helper()
-	q, err := alone(l.Graph, l.Node, map[int]*tensor.Tensor{overlay.WeightInput: weight})
+	q, err := alone(l.Graph, l.Node, map[int]*tensor.Tensor{graph.WeightInput: weight})
 	require.NoError(t, err)
-	f, err := alone(l.Graph, l.Node, map[int]*tensor.Tensor{overlay.WeightInput: l.Weight})
+	f, err := alone(l.Graph, l.Node, map[int]*tensor.Tensor{graph.WeightInput: l.Weight})
 	require.NoError(t, err)
 	list, err := layers(l.Graph, l.Set)
 	require.NoError(t, err)
@@ -125,9 +126,9 @@ func TestTheFormIsTheErrorOfTheOutput(t *testing.T) {
 				for _, v := range p.Loss(codes) {
 					sum += v
 				}
-				for r := range x.m.rows {
-					for c := range x.m.k {
-						w.F32()[x.m.at(i, r, c)] = float32(p.Value(codes, r, c))
+				for r := range x.m.Rows() {
+					for c := range x.m.K() {
+						w.F32()[x.m.At(i, r, c)] = float32(p.Value(codes, r, c))
 					}
 				}
 			}
@@ -178,7 +179,7 @@ func nearestWeight(x *rounding) *tensor.Tensor {
 	for i := range x.groups {
 		p := x.problem(i, x.groups[i].w, x.l.Set.Params(x.l.Slot))
 		for k, c := range p.Nearest() {
-			out.F32()[x.m.at(i, k/p.K, k%p.K)] = float32(p.Grids.At(k/p.K, k%p.K).Dequantize(c))
+			out.F32()[x.m.At(i, k/p.K, k%p.K)] = float32(p.Grids.At(k/p.K, k%p.K).Dequantize(c))
 		}
 	}
 	return out
@@ -214,7 +215,7 @@ func TestGPTQAndRidgeLowerTheErrorOfUnseenSamples(t *testing.T) {
 // Scales of groups along the inputs, and where a bias limits a scale.
 func TestMatrixOfGroups(t *testing.T) {
 	c := &tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -7, QMax: 7}, Axis: 0, GroupSize: 4}
-	m := matrix{groups: 1, rows: 3, k: 6, row: 1, inner: 1, outer: 3} // MatMul [6, 3], two groups down
+	m := matrix{graph.Linear{Groups: 1, Out: 3, In: 6, Taps: 1, Stack: 1}} // MatMul [6, 3], two groups down
 	p := &tqc.Params{Scale: []float32{1, 2, 3, 4, 5, 6}, ZeroPoint: make([]int32, 6)}
 	g := m.grids(0, []int{6, 3}, c, p)
 	for r := range 3 {
@@ -254,10 +255,10 @@ func TestSearchLeavesRoomForTheBias(t *testing.T) {
 	b, _ := benchOf(t, fourBits(target.ONNXRuntime, tqc.Symmetric|tqc.PerChannel|tqc.Linear), 8, 20)
 	id, ok := b.Graph.LookupNode("c4")
 	require.True(t, ok)
-	bias := b.Graph.Const(b.Graph.Node(id).Inputs[biasInput]).Clone()
+	bias := b.Graph.Const(b.Graph.Node(id).Inputs[graph.BiasInput]).Clone()
 	x, w := b.Set.Params(b.Set.Input(id, 0)).Scale[0], b.Set.Params(b.Set.Input(id, 1)).Scale
 	bias.F32()[3] = 2.1e9 * x * w[3]
-	b.Graph.SetConst(b.Graph.Node(id).Inputs[biasInput], bias)
+	b.Graph.SetConst(b.Graph.Node(id).Inputs[graph.BiasInput], bias)
 	seen := false
 	atEach(t, b, func(l *LayerBench, r *rounding) {
 		if l.Node != id {

@@ -53,7 +53,7 @@ func TestIntegersAreWhatCounts(t *testing.T) {
 			nodes := b.Set.Together(l.node, order)
 			out := b.Set.Outputs(nodes[len(nodes)-1])[0]
 			require.True(t, b.Set.Slot(out).State().Quantizes())
-			v := b.Graph.Node(l.node).Inputs[biasInput]
+			v := b.Graph.Node(l.node).Inputs[graph.BiasInput]
 			c := b.Graph.Const(v).Clone()
 			for i := range c.F32() {
 				c.F32()[i] += 0.5 * b.Set.Params(out).Scale[0]

@@ -7,9 +7,6 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// biasInput is where the bias of Conv, ConvTranspose and Gemm stands.
-const biasInput = 2
-
 // layer is a quantized operator that sums products of its input with a constant weight.
 type layer struct {
 	node     graph.NodeID
@@ -50,23 +47,18 @@ func weighted(g *graph.Graph, id graph.NodeID) bool {
 	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || len(n.Outputs) != 1 || n.Input(0) == graph.NoValue || g.Const(n.Inputs[0]) != nil {
 		return false
 	}
-	switch n.Op {
-	case "Conv", "ConvTranspose":
-		return len(w.Shape) > 2
-	case "Gemm", "MatMul":
-		return len(w.Shape) == 2
-	}
-	return false
+	_, ok := matrixOf(n, w)
+	return ok
 }
 
 // tunableBias is the length of the bias of an operator, 0 where it has none of its own that may change.
 func tunableBias(g *graph.Graph, set *tqc.Set, id graph.NodeID) int {
-	c, v := biasChannels(g, id), g.Node(id).Input(biasInput)
+	c, v := biasChannels(g, id), g.Node(id).Input(graph.BiasInput)
 	if c == 0 || v == graph.NoValue {
 		return 0
 	}
 	t := g.Const(v)
-	if _, sole := g.SoleUse(v); t == nil || !sole || t.DType != tensor.Float32 || t.Len() != c || set.Params(set.Input(id, biasInput)).Codes != nil {
+	if _, sole := g.SoleUse(v); t == nil || !sole || t.DType != tensor.Float32 || t.Len() != c || set.Params(set.Input(id, graph.BiasInput)).Codes != nil {
 		return 0
 	}
 	return c
@@ -74,7 +66,7 @@ func tunableBias(g *graph.Graph, set *tqc.Set, id graph.NodeID) int {
 
 // tunableWeight is the slot of the weight of an operator, NoSlot where the weight is not quantized, or not its own.
 func tunableWeight(g *graph.Graph, set *tqc.Set, id graph.NodeID) tqc.SlotID {
-	s := set.Input(id, overlay.WeightInput)
+	s := set.Input(id, graph.WeightInput)
 	if s == tqc.NoSlot || !set.Slot(s).State().Quantizes() || set.Root(s) != s {
 		return tqc.NoSlot
 	}
@@ -90,22 +82,11 @@ func tunableWeight(g *graph.Graph, set *tqc.Set, id graph.NodeID) tqc.SlotID {
 // biasChannels is how many channels the bias of an operator has or would have; 0 for operators without one.
 func biasChannels(g *graph.Graph, id graph.NodeID) int {
 	n := g.Node(id)
-	if !weighted(g, id) {
+	if !weighted(g, id) || n.Op == "MatMul" || n.Gemm().Beta != 1 {
 		return 0
 	}
-	w := g.Const(n.Inputs[1])
-	switch {
-	case n.Op == "Conv":
-		return w.Shape[0]
-	case n.Op == "ConvTranspose":
-		return w.Shape[1] * int(n.AttrInt("group", 1))
-	case n.Op == "Gemm" && n.AttrFloat("beta", 1) == 1:
-		if n.AttrInt("transB", 0) != 0 {
-			return w.Shape[0]
-		}
-		return w.Shape[1]
-	}
-	return 0
+	m, _ := matrixOf(n, g.Const(n.Inputs[graph.WeightInput]))
+	return m.Out
 }
 
 // Prepare makes a graph ready to be tuned: quantized operators that have no bias are given one of zeros, and constants that several
@@ -116,15 +97,15 @@ func Prepare(g *graph.Graph, set *tqc.Set) map[string]bool {
 		if set.Domains[id] != tqc.DomainINT8 || !weighted(g, id) {
 			continue
 		}
-		own(g, id, overlay.WeightInput)
+		own(g, id, graph.WeightInput)
 		c := biasChannels(g, id)
-		switch v := g.Node(id).Input(biasInput); {
+		switch v := g.Node(id).Input(graph.BiasInput); {
 		case c == 0:
 		case v == graph.NoValue:
-			overlay.AddBias(g, id, biasInput, []int{c})
+			overlay.AddBias(g, id, graph.BiasInput, []int{c})
 			added[g.Node(id).Name] = true
 		case g.Const(v) != nil:
-			own(g, id, biasInput)
+			own(g, id, graph.BiasInput)
 		}
 	}
 	return added

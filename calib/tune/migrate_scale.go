@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"qwb/graph"
-	"qwb/quantizer/overlay"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
@@ -177,7 +176,7 @@ func (b *Bench) predictor(way *rewrite.Way, seen map[graph.ValueID]*channelStats
 		p.readings = append(p.readings, x)
 	}
 	for _, e := range way.Producers {
-		s := b.Set.Input(e.Node, overlay.WeightInput)
+		s := b.Set.Input(e.Node, graph.WeightInput)
 		r := rewrite.ReaderOf(g, e.Node)
 		if r == nil || s == tqc.NoSlot || !b.Set.Slot(s).State().Quantizes() || len(b.Set.Params(s).Scale) > 1 {
 			continue

@@ -115,7 +115,7 @@ func TestRangesLowerTheError(t *testing.T) {
 	o := b.Overlay(b.Set, added)
 	scales := 0
 	for _, e := range o.Entries {
-		if e.Input == overlay.WeightInput {
+		if e.Input == graph.WeightInput {
 			scales++
 			require.Equal(t, overlay.TensorHash(e.Value), e.Base, "weights stay as they are")
 			id, _ := b.Graph.LookupNode(e.Node)

@@ -42,15 +42,15 @@ func (l *LayerBench) rounding(ctx context.Context) (*rounding, error) {
 	}
 	n := l.Graph.Node(l.Node)
 	m, ok := matrixOf(n, l.Weight)
-	if !ok || m.groups != g.Groups || m.k != g.K {
+	if !ok || m.Groups != g.Groups || m.K() != g.K {
 		return nil, fmt.Errorf("moments of %d groups of %d inputs for a weight of shape %v", g.Groups, g.K, l.Weight.Shape)
 	}
-	if 3*8*int64(m.groups)*int64(m.k)*int64(m.k) > l.memory()/2 { // h, the factor, and either cross moments or the factor turned round
+	if 3*8*int64(m.Groups)*int64(m.K())*int64(m.K()) > l.memory()/2 { // h, the factor, and either cross moments or the factor turned round
 		return nil, nil
 	}
 	x := &rounding{l: l, m: m, cfg: &l.Set.Slot(l.Slot).Config, threads: 1, across: exec.Parallel(l.Threads), gram: g,
-		centred: tunableBias(l.Graph, l.Set, l.Node) > 0, groups: make([]rowGroup, m.groups)}
-	if m.groups == 1 {
+		centred: tunableBias(l.Graph, l.Set, l.Node) > 0, groups: make([]rowGroup, m.Groups)}
+	if m.Groups == 1 {
 		x.threads = max(l.Threads, 1)
 	}
 	w := l.Weight.ToRowMajor().F32()
@@ -58,18 +58,18 @@ func (l *LayerBench) rounding(ctx context.Context) (*rounding, error) {
 		r := &x.groups[i]
 		if r.w, r.h = m.take(w, i), g.H(i); x.centred {
 			centre(r.h, g.Mean(i), g.Mean(i), float64(g.Count[i]))
-			for c := range m.k {
-				r.h[c*m.k+c] = max(r.h[c*m.k+c], 0) // an input that never changes
+			for c := range m.K() {
+				r.h[c*m.K()+c] = max(r.h[c*m.K()+c], 0) // an input that never changes
 			}
 		}
-		r.factor, err = round.NewFactor(r.h, m.k, round.Damping, round.Falling, x.threads)
+		r.factor, err = round.NewFactor(r.h, m.K(), round.Damping, round.Falling, x.threads)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	k := float64(m.k)
-	l.Spend(float64(m.groups) * k * k * k / 2)
+	k := float64(m.K())
+	l.Spend(float64(m.Groups) * k * k * k / 2)
 	l.rounds = x
 	return x, nil
 }
@@ -134,7 +134,7 @@ func (x *rounding) findShift(group int) (err error) {
 
 // problem is that of a group with the given weights and scales.
 func (x *rounding) problem(group int, w []float64, p *tqc.Params) *round.Problem {
-	return &round.Problem{W: w, K: x.m.k, H: x.groups[group].h, Grids: x.m.grids(group, x.l.Weight.Shape, x.cfg, p), Threads: x.threads}
+	return &round.Problem{W: w, K: x.m.K(), H: x.groups[group].h, Grids: x.m.grids(group, x.l.Weight.Shape, x.cfg, p), Threads: x.threads}
 }
 
 // exactNodes bounds the exact search of a short row: one of 9 weights rarely takes more than some hundreds.
@@ -153,8 +153,8 @@ func (x *rounding) codes(group int, p *round.Problem) (codes []int32, loss []flo
 
 // weight rounds all of the weight on scales p.
 func (x *rounding) weight(targets [][]float64, p *tqc.Params) (*tensor.Tensor, error) {
-	k := float64(x.m.k)
-	x.l.Spend(float64(x.m.groups*x.m.rows) * k * k)
+	k := float64(x.m.K())
+	x.l.Spend(float64(x.m.Groups*x.m.Rows()) * k * k)
 	out := tensor.New(tensor.Float32, x.l.Weight.Shape...)
 	return out, x.each(func(i int) error {
 		problem := x.problem(i, targets[i], p)
@@ -165,9 +165,9 @@ func (x *rounding) weight(targets [][]float64, p *tqc.Params) (*tensor.Tensor, e
 		if problem.K > round.ExactLength {
 			problem.Descend(codes, round.Sweeps)
 		}
-		for r := range x.m.rows {
-			for c := range x.m.k {
-				out.F32()[x.m.at(i, r, c)] = float32(problem.Value(codes, r, c))
+		for r := range x.m.Rows() {
+			for c := range x.m.K() {
+				out.F32()[x.m.At(i, r, c)] = float32(problem.Value(codes, r, c))
 			}
 		}
 		return nil

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"qwb/calib/tune/round"
+	"qwb/graph"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -22,7 +23,7 @@ const fewBits = 5
 
 // worthSearch reports whether another scale can be better by much: not that of one channel of many weights with fine steps.
 func (x *rounding) worthSearch() bool {
-	return x.cfg.Bits <= fewBits || x.cfg.Policy.Has(tqc.PerTensor) || x.cfg.Policy.Has(tqc.PowerOf2) || x.m.k <= round.ExactLength
+	return x.cfg.Bits <= fewBits || x.cfg.Policy.Has(tqc.PerTensor) || x.cfg.Policy.Has(tqc.PowerOf2) || x.m.K() <= round.ExactLength
 }
 
 // scaleSearch looks for the scales with which the rounded weights have the least form: for each scale by itself, with all rows that use it;
@@ -102,8 +103,8 @@ func (s *scaleSearch) try(f func(scale int) float64) error {
 
 // losses are the forms of all rows, added up at the scale that stands for theirs.
 func (s *scaleSearch) losses(factor []float64) ([]float64, error) {
-	k := float64(s.x.m.k)
-	s.x.l.Spend(float64(s.x.m.groups*s.x.m.rows) * k * k)
+	k := float64(s.x.m.K())
+	s.x.l.Spend(float64(s.x.m.Groups*s.x.m.Rows()) * k * k)
 	p := s.params(factor)
 	rows, first := make([][]float64, len(s.x.groups)), make([][]int, len(s.x.groups))
 	err := s.x.each(func(i int) error {
@@ -139,11 +140,11 @@ func (s *scaleSearch) params(factor []float64) *tqc.Params {
 
 // biasFits reports whether the biases that scale number i of the weight reaches fit into integers when it is changed; see passes.SolveBias.
 func (l *LayerBench) biasFits(i int, scale float32) bool {
-	id, in := l.Set.Input(l.Node, biasInput), l.Set.Input(l.Node, 0)
+	id, in := l.Set.Input(l.Node, graph.BiasInput), l.Set.Input(l.Node, 0)
 	if id == tqc.NoSlot || !l.Set.Slot(id).State().Quantizes() || in == tqc.NoSlot || !l.Set.Params(in).Ready() {
 		return true
 	}
-	b := l.Graph.Const(l.Graph.Node(l.Node).Inputs[biasInput]).F32()
+	b := l.Graph.Const(l.Graph.Node(l.Node).Inputs[graph.BiasInput]).F32()
 	if n := len(l.Set.Params(l.Slot).Scale); n > 1 {
 		if n != len(b) {
 			return true

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"qwb/quantizer/overlay"
+	"qwb/graph"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
@@ -104,7 +104,7 @@ func splitWeights(_ context.Context, b *Bench) ([]*candidate, error) {
 	var list []*candidate
 	for _, id := range order {
 		r := rewrite.ReaderOf(g, id)
-		if r == nil || r.At != overlay.WeightInput || !b.oneScale(r) {
+		if r == nil || r.At != graph.WeightInput || !b.oneScale(r) {
 			continue
 		}
 		w := g.Const(g.Node(id).Inputs[r.At]).F32()

@@ -12,29 +12,18 @@ import (
 // squares are the sums of x^2 over all that an operator multiplies a weight's elements with, by input channel and kernel tap: the diagonal of
 // its Gram matrices, by less work than those.
 type squares struct {
-	node     *graph.Node
-	weight   []int // shape
-	channels int   // of the input, all groups
-	taps     int
-	sum      []float64 // of x^2, [channels][taps]
-	first    []float64 // of x
-	count    float64   // of what each is a sum over, zeros of the padding included
+	node   *graph.Node
+	weight []int // shape
+	m      matrix
+	sum    []float64 // of x^2, [channels of all groups][taps]
+	first  []float64 // of x
+	count  float64   // of what each is a sum over, zeros of the padding included
 }
 
 func newSquares(n *graph.Node, weight *tensor.Tensor) *squares {
-	s := &squares{node: n, weight: weight.Shape, taps: 1}
-	switch n.Op {
-	case "Conv":
-		s.channels, s.taps = weight.Shape[1]*int(n.AttrInt("group", 1)), tensor.Count(weight.Shape[2:])
-	case "ConvTranspose":
-		s.channels, s.taps = weight.Shape[0], tensor.Count(weight.Shape[2:])
-	default: // MatMul, Gemm
-		s.channels = weight.Shape[0]
-		if n.Op == "Gemm" && n.AttrInt("transB", 0) != 0 {
-			s.channels = weight.Shape[1]
-		}
-	}
-	s.sum, s.first = make([]float64, s.channels*s.taps), make([]float64, s.channels*s.taps)
+	s := &squares{node: n, weight: weight.Shape}
+	s.m, _ = matrixOf(n, weight)
+	s.sum, s.first = make([]float64, s.m.In*s.m.Taps), make([]float64, s.m.In*s.m.Taps)
 	return s
 }
 
@@ -42,26 +31,24 @@ func newSquares(n *graph.Node, weight *tensor.Tensor) *squares {
 func (s *squares) add(x *tensor.Tensor) error {
 	data := x.F32()
 	rank := len(x.Shape)
-	switch s.node.Op {
-	case "Conv", "ConvTranspose":
+	switch {
+	case graph.Slides(s.node.Op):
 		return s.addWindows(x)
-	case "Gemm":
-		if s.node.AttrInt("transA", 0) != 0 {
-			if rank != 2 || x.Shape[0] != s.channels {
-				return fmt.Errorf("an input of shape %v for %d channels", x.Shape, s.channels)
-			}
-			for i, v := range data {
-				s.one(i/x.Shape[1], v)
-			}
-			s.count += float64(x.Shape[1])
-			return nil
+	case s.node.Gemm().TransA:
+		if rank != 2 || x.Shape[0] != s.m.In {
+			return fmt.Errorf("an input of shape %v for %d channels", x.Shape, s.m.In)
 		}
+		for i, v := range data {
+			s.one(i/x.Shape[1], v)
+		}
+		s.count += float64(x.Shape[1])
+		return nil
 	}
-	if rank == 0 || x.Shape[rank-1] != s.channels {
-		return fmt.Errorf("an input of shape %v for %d channels", x.Shape, s.channels)
+	if rank == 0 || x.Shape[rank-1] != s.m.In {
+		return fmt.Errorf("an input of shape %v for %d channels", x.Shape, s.m.In)
 	}
-	for ; len(data) > 0; data = data[s.channels:] {
-		for c, v := range data[:s.channels] {
+	for ; len(data) > 0; data = data[s.m.In:] {
+		for c, v := range data[:s.m.In] {
 			s.one(c, v)
 		}
 		s.count++
@@ -77,21 +64,9 @@ func (s *squares) one(c int, v float32) {
 // addWindows adds an input of a convolution: of each channel's plane, one axis after the other, the lines are added up that a tap reads at some
 // output position.
 func (s *squares) addWindows(x *tensor.Tensor) error {
-	geometry := graph.ConvGeometry
-	if s.node.Op == "ConvTranspose" {
-		geometry = graph.ConvTransposeGeometry
-	}
-	geo, err := geometry(s.node, graph.Static(x.Shape...), graph.Static(s.weight...))
+	geo, err := graph.WindowGeometry(s.node, graph.Static(x.Shape...), graph.Static(s.weight...))
 	if err != nil {
 		return err
-	}
-	reads := func(d, tap, at int) bool {
-		if s.node.Op == "ConvTranspose" {
-			to := at*geo.Stride[d] + tap*geo.Dilation[d] - geo.PadBegin[d]
-			return to >= 0 && to < geo.Out[d]
-		}
-		by := at + geo.PadBegin[d] - tap*geo.Dilation[d]
-		return by >= 0 && by%geo.Stride[d] == 0 && by/geo.Stride[d] < geo.Out[d]
 	}
 	plane := tensor.Count(geo.In)
 	s.count += float64(x.Shape[0] * tensor.Count(geo.Out))
@@ -104,7 +79,7 @@ func (s *squares) addWindows(x *tensor.Tensor) error {
 				for t := range geo.Kernel[d] {
 					to := next[(o*geo.Kernel[d]+t)*inner:][:inner]
 					for y := range n {
-						if reads(d, t, y) {
+						if geo.Reads(d, t, y) {
 							for k, v := range now[(o*n+y)*inner:][:inner] {
 								to[k] += v
 							}
@@ -121,7 +96,7 @@ func (s *squares) addWindows(x *tensor.Tensor) error {
 		for k, v := range data[:plane] {
 			one[k], two[k] = float64(v), float64(v)*float64(v)
 		}
-		at := i % s.channels * s.taps
+		at := i % s.m.In * s.m.Taps
 		for t, v := range fold(one) {
 			s.first[at+t] += v
 		}
@@ -147,22 +122,12 @@ func (s *squares) each(centred bool) []float64 {
 	}
 	base := damp * total / float64(len(sums))
 	out := make([]float64, tensor.Count(s.weight))
-	group := max(int(s.node.AttrInt("group", 1)), 1)
-	for i := range out {
-		c, t := 0, 0
-		switch s.node.Op {
-		case "Conv": // [outputs, inputs/group, taps]
-			inputs := s.weight[1]
-			o := i / (inputs * s.taps)
-			c, t = o/(s.weight[0]/group)*inputs+i/s.taps%inputs, i%s.taps
-		case "ConvTranspose": // [inputs, outputs/group, taps]
-			c, t = i/(s.weight[1]*s.taps), i%s.taps
-		default:
-			if c = i / s.weight[1]; s.node.Op == "Gemm" && s.node.AttrInt("transB", 0) != 0 {
-				c = i % s.weight[1]
+	for g := range s.m.Groups {
+		for r := range s.m.Rows() {
+			for k := range s.m.K() {
+				out[s.m.At(g, r, k)] = sums[g*s.m.K()+k] + base
 			}
 		}
-		out[i] = sums[c*s.taps+t] + base
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph"
-	"qwb/quantizer/overlay"
 	"qwb/quantizer/sim"
 )
 
@@ -80,7 +79,7 @@ func (w *walk) layer(ctx context.Context, k int, proposers []*Proposer, bar floa
 	samples := float64(len(w.states))
 	w.forwards(2 * samples / float64(len(w.list)))
 	n := w.Graph.Node(l.node)
-	bench := &LayerBench{Bench: w.Bench, Node: l.node, Weight: w.Reference.Const(n.Inputs[overlay.WeightInput]), Slot: l.weight, walk: w, float: float}
+	bench := &LayerBench{Bench: w.Bench, Node: l.node, Weight: w.Reference.Const(n.Inputs[graph.WeightInput]), Slot: l.weight, walk: w, float: float}
 	first := w.held()
 	out := &Layer{Node: n.Name, Tried: []Step{}}
 	for _, p := range proposers {

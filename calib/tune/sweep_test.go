@@ -97,7 +97,7 @@ func TestSweepKeepsTheBestProposalThatHelps(t *testing.T) {
 			require.Equal(t, []int{1, 3}, []int{l.Tried[0].Trials, l.Tried[1].Trials})
 		}
 		for _, e := range got.Entries {
-			if e.Input != overlay.WeightInput {
+			if e.Input != graph.WeightInput {
 				continue
 			}
 			frozen++

@@ -11,7 +11,6 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
-	"qwb/quantizer/overlay"
 	"qwb/quantizer/passes"
 	"qwb/quantizer/tqc"
 )
@@ -120,9 +119,9 @@ func (w *walk) correct(l layer, t *trial) (err error) {
 
 // limit leaves channels alone whose corrected bias an integer bias could not hold.
 func limit(g *graph.Graph, set *tqc.Set, l layer, delta []float64) {
-	id := set.Input(l.node, biasInput)
+	id := set.Input(l.node, graph.BiasInput)
 	integer := id != tqc.NoSlot && set.Slot(id).State().Quantizes()
-	bias := g.Const(g.Node(l.node).Inputs[biasInput]).F32()
+	bias := g.Const(g.Node(l.node).Inputs[graph.BiasInput]).F32()
 	for c := range delta {
 		fits := !math.IsNaN(delta[c]) && !math.IsInf(delta[c], 0)
 		if fits && integer {
@@ -140,7 +139,7 @@ func (w *walk) compute(l layer, t *trial, p *Proposal) (*exec.Session, error) {
 		return nil, fmt.Errorf("the weight cannot be tuned")
 	}
 	n := w.Graph.Node(l.node)
-	weight := w.Graph.Const(n.Inputs[overlay.WeightInput])
+	weight := w.Graph.Const(n.Inputs[graph.WeightInput])
 	if p.Weight != nil {
 		if p.Weight.DType != tensor.Float32 || p.Weight.Layout != tensor.RowMajor || !slices.Equal(p.Weight.Shape, weight.Shape) {
 			return nil, fmt.Errorf("a weight %s in place of %s", p.Weight.Type(), weight.Type())
@@ -165,9 +164,9 @@ func (w *walk) compute(l layer, t *trial, p *Proposal) (*exec.Session, error) {
 			return nil, err
 		}
 	}
-	constants := map[int]*tensor.Tensor{overlay.WeightInput: weight}
-	if v := n.Input(biasInput); v != graph.NoValue {
-		constants[biasInput] = w.Graph.Const(v)
+	constants := map[int]*tensor.Tensor{graph.WeightInput: weight}
+	if v := n.Input(graph.BiasInput); v != graph.NoValue {
+		constants[graph.BiasInput] = w.Graph.Const(v)
 	}
 	for i, c := range constants {
 		if id := t.set.Input(l.node, i); id != tqc.NoSlot && t.set.Slot(id).State().Quantizes() {
@@ -214,13 +213,13 @@ func alone(g *graph.Graph, id graph.NodeID, constants map[int]*tensor.Tensor) (*
 func (w *walk) set(l layer, t *trial) {
 	n := w.Graph.Node(l.node)
 	if t.weight != nil {
-		w.Graph.SetConst(n.Inputs[overlay.WeightInput], t.weight)
+		w.Graph.SetConst(n.Inputs[graph.WeightInput], t.weight)
 	}
 	if t.set != nil {
 		w.Set, w.Frozen[l.node] = t.set, true
 	}
 	if t.delta != nil {
-		v := n.Inputs[biasInput]
+		v := n.Inputs[graph.BiasInput]
 		b := w.Graph.Const(v).Clone()
 		for c, x := range b.F32() {
 			b.F32()[c] = float32(float64(x) + t.delta[c])

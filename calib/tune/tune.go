@@ -269,11 +269,11 @@ func (b *Bench) Overlay(set *tqc.Set, added map[string]bool) *overlay.Overlay {
 			if v == graph.NoValue || b.Graph.Const(v) == nil {
 				continue
 			}
-			weight := i == overlay.WeightInput && b.Frozen[id] && b.Set.Slot(b.Set.Input(id, i)).State().Quantizes()
+			weight := i == graph.WeightInput && b.Frozen[id] && b.Set.Slot(b.Set.Input(id, i)).State().Quantizes()
 			if b.Graph.Const(v) == b.Reference.Const(v) && !weight {
 				continue
 			}
-			e := overlay.Entry{Node: n.Name, Input: i, Base: overlay.TensorHash(b.Reference.Const(v)), Added: i == biasInput && added[n.Name],
+			e := overlay.Entry{Node: n.Name, Input: i, Base: overlay.TensorHash(b.Reference.Const(v)), Added: i == graph.BiasInput && added[n.Name],
 				For: overlay.Fingerprint(set, id), Value: b.Graph.Const(v)}
 			if weight {
 				s := b.Set.Input(id, i)

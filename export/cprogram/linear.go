@@ -179,7 +179,7 @@ func (w *writer) factors(s *lower.Step, op *lower.Linear, channels int) factors 
 
 // accumulate writes the call that sums.
 func (w *writer) accumulate(s *lower.Step, op *lower.Linear, outs int) error {
-	if op.Kind == "Conv" || op.Kind == "ConvTranspose" {
+	if graph.Slides(op.Kind) {
 		return w.convolution(s, op, outs)
 	}
 	return w.matrices(s, op, outs)
@@ -187,12 +187,9 @@ func (w *writer) accumulate(s *lower.Step, op *lower.Linear, outs int) error {
 
 func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
 	node, x := w.p.Graph.Node(s.Node), s.Inputs[0]
-	geometry, kernel := graph.ConvGeometry, "conv"
-	if op.Kind == "ConvTranspose" {
-		geometry, kernel = graph.ConvTransposeGeometry, "conv_transpose"
-	}
+	kernel := convKernel(node)
 	in := w.shape(x)
-	geo, err := geometry(node, graph.Static(in...), graph.Static(op.Weights.Codes.Shape...))
+	geo, err := graph.WindowGeometry(node, graph.Static(in...), graph.Static(op.Weights.Codes.Shape...))
 	if err != nil {
 		return err
 	}
@@ -213,6 +210,14 @@ func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
 	return w.kernels.need(kernel, sum, w.typ(x), f.typ)
 }
 
+// convKernel is the family of a convolution's kernels.
+func convKernel(n *graph.Node) string {
+	if n.Conv().Transposed {
+		return "conv_transpose"
+	}
+	return "conv"
+}
+
 // pairs reports whether products are added in pairs of int16 under a saturating profile: those of 8-bit codes with constant int8
 // weights without zero point, but for depthwise convolutions, whose neighbours belong to different channels.
 func (w *writer) pairs(s *lower.Step, op *lower.Linear) bool {
@@ -225,7 +230,8 @@ func (w *writer) pairs(s *lower.Step, op *lower.Linear) bool {
 			return false
 		}
 	}
-	return !(op.Kind == "Conv" && o.Codes.Shape[1] == 1 && w.p.Graph.Node(s.Node).AttrInt("group", 1) > 1)
+	l, _ := graph.LinearOf(w.p.Graph.Node(s.Node), graph.WeightInput, o.Codes.Shape)
+	return !(op.Kind == "Conv" && l.Depthwise())
 }
 
 // raised is what makes codes unsigned.
@@ -284,11 +290,10 @@ func (w *writer) productOf(a, b []int, transA, transB bool, zeros int) (string, 
 
 func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
 	node, x := w.p.Graph.Node(s.Node), s.Inputs[0]
-	gemm := op.Kind == "Gemm"
-	transA, transB := gemm && node.AttrInt("transA", 0) != 0, gemm && node.AttrInt("transB", 0) != 0
+	gemm := node.Gemm()
 	columns := w.shape(s.Outputs[0])
 	f := w.factors(s, op, columns[len(columns)-1])
-	shape, n, err := w.productOf(w.shape(x), f.shape, transA, transB, f.zeroCount)
+	shape, n, err := w.productOf(w.shape(x), f.shape, gemm.TransA, gemm.TransB, f.zeroCount)
 	if err != nil {
 		return err
 	}

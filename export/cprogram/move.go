@@ -324,7 +324,7 @@ func axesOf(g *graph.Graph, n *graph.Node, rank int) ([]int, error) {
 
 // gather writes a Gather by indices that are computed.
 func (w *writer) gather(n *graph.Node, x, index *value, shape []int) (*value, error) {
-	axis := int(n.AttrInt("axis", 0))
+	axis := n.Axis()
 	if axis < 0 {
 		axis += len(x.shape)
 	}

@@ -73,14 +73,15 @@ func attributes(f, a string, defA float32, b string, defB float32) operator {
 }
 
 func gelu(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {
-	if n.AttrStr("approximate", "none") == "tanh" {
+	if n.TanhGelu() {
 		return unary("gelu_tanh")(w, g, n, in, shape)
 	}
 	return unary("gelu")(w, g, n, in, shape)
 }
 
 func clip(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {
-	limits := []float32{n.AttrFloat("min", float32(math.Inf(-1))), n.AttrFloat("max", float32(math.Inf(1)))}
+	lo, hi := n.Limits()
+	limits := []float32{lo, hi}
 	for i := range limits {
 		v := n.Input(i + 1)
 		if v == graph.NoValue {
@@ -132,33 +133,20 @@ func binary(f string) operator {
 }
 
 func softmaxReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {
-	old := g.Opset("") < 13
-	axis := int(n.AttrInt("axis", -1))
-	if old {
-		axis = int(n.AttrInt("axis", 1))
+	from, to, err := graph.SoftmaxAxes(n, g.Opset(""), len(shape))
+	if err != nil || from == len(shape) {
+		return nil, fmt.Errorf("axis %d of %v", from, shape)
 	}
-	if axis < 0 {
-		axis += len(shape)
-	}
-	if axis < 0 || axis >= len(shape) {
-		return nil, fmt.Errorf("axis %d of %v", axis, shape)
-	}
-	rows, inner := shape[axis], tensor.Count(shape[axis+1:])
-	if old { // a row is everything from axis on
-		rows, inner = rows*inner, 1
-	}
+	rows, inner := tensor.Count(shape[from:to]), tensor.Count(shape[to:])
 	x := w.use(in[0])
 	y := w.filled(n, shape)
-	w.call("softmax_reals(%s, %d, %d, %d, %s)", x, tensor.Count(shape[:axis]), rows, inner, w.use(y))
+	w.call("softmax_reals(%s, %d, %d, %d, %s)", x, tensor.Count(shape[:from]), rows, inner, w.use(y))
 	return y, w.kernels.need("softmax_reals")
 }
 
 func layerNorm(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {
-	axis := int(n.AttrInt("axis", -1))
-	if axis < 0 {
-		axis += len(shape)
-	}
-	if axis < 0 || axis >= len(shape) || len(n.Outputs) > 1 {
+	axis, ok := graph.Axis(n.Axis(), len(shape))
+	if !ok || len(n.Outputs) > 1 {
 		return nil, fmt.Errorf("axis %d of %v, %d outputs", axis, shape, len(n.Outputs))
 	}
 	size := tensor.Count(shape[axis:])
@@ -227,7 +215,7 @@ func averageReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape [
 		return nil, err
 	}
 	most := 1
-	for _, k := range n.AttrInts("kernel_shape") {
+	for _, k := range n.Pool().Kernel {
 		most *= int(k)
 	}
 	ways := make([]string, most)
@@ -238,7 +226,7 @@ func averageReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape [
 	w.line("static const struct average_reals ways[] = {%s};", strings.Join(ways, ", "))
 	x := w.use(in[0])
 	y := w.filled(n, shape)
-	w.call("average_reals_pool_f32_f32(&window, ways, 1, %d, 0, %d, %s, %s)", n.AttrInt("count_include_pad", 0), tensor.Count(in[0].shape[:2]), x, w.use(y))
+	w.call("average_reals_pool_f32_f32(&window, ways, 1, %d, 0, %d, %s, %s)", bit(n.Pool().CountPadding), tensor.Count(in[0].shape[:2]), x, w.use(y))
 	if err := w.kernels.need("average_reals"); err != nil {
 		return nil, err
 	}
@@ -258,11 +246,8 @@ func chooseReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []
 }
 
 func concatReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {
-	axis := int(n.AttrInt("axis", 1))
-	if axis < 0 {
-		axis += len(shape)
-	}
-	if axis < 0 || axis >= len(shape) {
+	axis, ok := graph.Axis(n.Axis(), len(shape))
+	if !ok {
 		return nil, fmt.Errorf("axis %d of %v", axis, shape)
 	}
 	y := w.filled(n, shape)
@@ -276,16 +261,16 @@ func concatReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []
 }
 
 func matmulReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {
-	gemm := n.Op == "Gemm"
-	if gemm && (n.AttrFloat("alpha", 1) != 1 || n.AttrFloat("beta", 1) != 1) {
+	gemm := n.Gemm()
+	if gemm.Alpha != 1 || gemm.Beta != 1 {
 		return nil, fmt.Errorf("alpha and beta other than 1 have no form in C")
 	}
-	text, _, err := w.productOf(in[0].shape, in[1].shape, gemm && n.AttrInt("transA", 0) != 0, gemm && n.AttrInt("transB", 0) != 0, 0)
+	text, _, err := w.productOf(in[0].shape, in[1].shape, gemm.TransA, gemm.TransB, 0)
 	if err != nil {
 		return nil, err
 	}
 	bias := "NULL, 0, 0"
-	if gemm && len(in) > 2 && in[2] != nil {
+	if len(in) > 2 && in[2] != nil {
 		step := steps(shape, in[2].shape)
 		bias = fmt.Sprintf("%s, %d, %d", w.use(in[2]), step[0], step[1])
 	}
@@ -297,11 +282,8 @@ func matmulReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []
 }
 
 func convReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {
-	geometry, kernel := graph.ConvGeometry, "conv_reals"
-	if n.Op == "ConvTranspose" {
-		geometry, kernel = graph.ConvTransposeGeometry, "conv_transpose_reals"
-	}
-	geo, err := geometry(n, graph.Static(in[0].shape...), graph.Static(in[1].shape...))
+	kernel := convKernel(n) + "_reals"
+	geo, err := graph.WindowGeometry(n, graph.Static(in[0].shape...), graph.Static(in[1].shape...))
 	if err != nil {
 		return nil, err
 	}

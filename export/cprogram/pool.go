@@ -52,7 +52,7 @@ func (w *writer) average(s *lower.Step, op *lower.Average) error {
 		return err
 	}
 	first, most := 1, 1
-	for _, k := range node.AttrInts("kernel_shape") {
+	for _, k := range node.Pool().Kernel {
 		most *= int(k)
 	}
 	if len(op.ByCount) == 1 {
@@ -71,7 +71,7 @@ func (w *writer) average(s *lower.Step, op *lower.Average) error {
 		}
 		ways = append(ways, init)
 	}
-	padded := node.AttrInt("count_include_pad", 0)
+	padded := bit(node.Pool().CountPadding)
 	planes := tensor.Count(w.shape(x)[:2])
 	w.line("static const struct window window = %s;", window)
 	w.line("static const struct %s ways[] = {%s};", name, strings.Join(ways, ", "))
@@ -181,4 +181,12 @@ func (w *writer) softmax(s *lower.Step, op *lower.Softmax) error {
 	w.call("%s_%s_%s(&how, %s, %d, %d, %d, %s)", name, w.typ(x), w.typ(y), w.use(w.read(x)), tensor.Count(shape[:op.Axis]), n,
 		tensor.Count(shape[op.Axis+1:]), w.use(w.write(y)))
 	return nil
+}
+
+// bit is a flag in C.
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

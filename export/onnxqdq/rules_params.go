@@ -41,7 +41,7 @@ var zeroPointRule = Rule{Name: "zero-point", meaning: true, Doc: "the zero point
 var pairRule = Rule{Name: "pair", meaning: true, Doc: "a DequantizeLinear has the scale, zero point and axis of the QuantizeLinear before it",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
-			if q := c.quantizer(n); q != nil && (!c.sameParams(q, n) || q.AttrInt("axis", 1) != n.AttrInt("axis", 1)) {
+			if q := c.quantizer(n); q != nil && (!c.sameParams(q, n) || q.Axis() != n.Axis()) {
 				c.report(n, "other parameters than %q", q.Name)
 			}
 		}, dequantizeLinear)
@@ -97,11 +97,11 @@ var axisRule = Rule{Name: "axis", Doc: "per-channel scales state their axis (rea
 		c.each(func(n *graph.Node) {
 			scale := c.g.Const(n.Input(1))
 			v := c.g.Value(n.Input(0))
-			if scale == nil || len(scale.Shape) != 1 || scale.Shape[0] == 1 && !c.perChannel(n) || n.AttrInt("block_size", 0) > 0 {
+			if scale == nil || len(scale.Shape) != 1 || scale.Shape[0] == 1 && !c.perChannel(n) || n.Quantize().Block > 0 {
 				return
 			}
 			dims, known := v.Shape.Ints()
-			axis := int(n.AttrInt("axis", 1))
+			axis := n.Axis()
 			if axis < 0 {
 				axis += len(dims)
 			}

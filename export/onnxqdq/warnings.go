@@ -72,7 +72,7 @@ func channelsOf(g *graph.Graph, n *graph.Node) (in, out int64) {
 	switch {
 	case is(n, "MatMul"):
 		return dim(n.Input(0), -1), dim(n.Outputs[0], -1)
-	case is(n, "Gemm") && n.AttrInt("transA", 0) != 0:
+	case is(n, "Gemm") && n.Gemm().TransA:
 		return dim(n.Input(0), 0), dim(n.Outputs[0], 1)
 	}
 	return dim(n.Input(0), 1), dim(n.Outputs[0], 1)

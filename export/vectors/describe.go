@@ -156,21 +156,14 @@ func simulated(_ *lower.Program, _ *lower.Step, op *lower.Simulated, _ []*tensor
 func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tensor) (described, error) {
 	n := p.Graph.Node(s.Node)
 	l := &Linear{InputZeroPoint: p.Tensors[s.Inputs[0]].Encoding.ZeroPoint, Residual: op.Residual, Wide: op.Wide}
-	if op.Kind == "Gemm" {
-		l.TransA, l.TransB = n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0
-	}
+	l.TransA, l.TransB = n.Gemm().TransA, n.Gemm().TransB
 	var arrays []named
 	if w := op.Weights; w != nil {
 		l.ChannelAxis = w.Axis
 		arrays = append(arrays, named{"weights", w.Codes}, named{"weight_zero_points", vector(tensor.Int32, w.ZeroPoint)})
-		geometry := graph.ConvGeometry
-		switch op.Kind {
-		case "ConvTranspose":
-			geometry = graph.ConvTransposeGeometry
-			fallthrough
-		case "Conv":
+		if graph.Slides(op.Kind) {
 			var err error
-			if l.Window, err = geometry(n, graph.Static(in[0].Shape...), graph.Static(w.Codes.Shape...)); err != nil {
+			if l.Window, err = graph.WindowGeometry(n, graph.Static(in[0].Shape...), graph.Static(w.Codes.Shape...)); err != nil {
 				return described{}, err
 			}
 		}
@@ -245,7 +238,7 @@ func average(p *lower.Program, s *lower.Step, op *lower.Average, in []*tensor.Te
 		return described{kind: "average", parameters: d}, err
 	}
 	geo, err := poolWindow(p, s, x, false)
-	d["window"], d["count_include_pad"] = geo, p.Graph.Node(s.Node).AttrInt("count_include_pad", 0) != 0
+	d["window"], d["count_include_pad"] = geo, p.Graph.Node(s.Node).Pool().CountPadding
 	return described{kind: "average", parameters: d}, err
 }
 

@@ -55,8 +55,8 @@ func operation(p *lower.Program, s *lower.Step) string {
 		text := fmt.Sprintf("bias=%t residual=%t function=%t", op.Bias != nil, op.Residual, op.Func != nil)
 		if w := op.Weights; w != nil {
 			text += fmt.Sprintf(" weights=%s per-channel=%t", w.Codes.DType, w.PerChannel())
-			if op.Kind == "Conv" || op.Kind == "ConvTranspose" {
-				text += fmt.Sprintf(" kernel=%v groups=%s", w.Codes.Shape[2:], groups(p.Graph.Node(s.Node), w.Codes.Shape, op.Kind))
+			if graph.Slides(op.Kind) {
+				text += fmt.Sprintf(" kernel=%v groups=%s", w.Codes.Shape[2:], groups(p.Graph.Node(s.Node), w.Codes.Shape))
 			}
 		}
 		return text
@@ -77,19 +77,15 @@ func operation(p *lower.Program, s *lower.Step) string {
 }
 
 // groups says how a convolution is cut: none, by channel, or into so many groups.
-func groups(n *graph.Node, weights []int, kind string) string {
-	group := int(n.AttrInt("group", 1))
-	own := weights[1] // input channels of one group
-	if kind == "ConvTranspose" {
-		own = weights[0] / max(group, 1)
-	}
+func groups(n *graph.Node, weights []int) string {
+	l, _ := graph.LinearOf(n, graph.WeightInput, weights)
 	switch {
-	case group == 1:
+	case l.Groups == 1:
 		return "none"
-	case own == 1:
+	case l.Depthwise():
 		return "depthwise"
 	}
-	return fmt.Sprint(group)
+	return fmt.Sprint(l.Groups)
 }
 
 // nodeText is an operator with its attributes; the number of groups and the shape of the kernel are the step's.

@@ -3,6 +3,7 @@ package device
 import (
 	"maps"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
 )
@@ -105,14 +106,12 @@ func (e *emission) operand(v valueID, rank int, layout tensor.Layout) operand {
 }
 
 // axisIn resolves a possibly negative axis; what is outside of the rank is left to the host, which reports it.
-func axisIn(axis int64, rank int) (int, error) {
-	if axis < 0 {
-		axis += int64(rank)
-	}
-	if axis < 0 || axis >= int64(rank) {
+func axisIn(axis, rank int) (int, error) {
+	at, ok := graph.Axis(axis, rank)
+	if !ok {
 		return 0, onHost("an axis outside of the rank")
 	}
-	return int(axis), nil
+	return at, nil
 }
 
 // ints returns the elements of integer input i where they are known.

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"math"
 	"slices"
 
 	"qwb/graph"
@@ -37,10 +36,10 @@ var functions = map[string]func(n *graph.Node) function{
 		return function{cuda.FloatShrink, n.AttrFloat("bias", 0), n.AttrFloat("lambd", 0.5)}
 	},
 	"HardSigmoid": func(n *graph.Node) function {
-		return function{cuda.FloatHardSigmoid, n.AttrFloat("alpha", 0.2), n.AttrFloat("beta", 0.5)}
+		return function{cuda.FloatHardSigmoid, n.Alpha(), n.Beta()}
 	},
 	"Gelu": func(n *graph.Node) function {
-		if n.AttrStr("approximate", "none") == "tanh" {
+		if n.TanhGelu() {
 			return function{f: cuda.FloatGeluTanh}
 		}
 		return function{f: cuda.FloatGelu}
@@ -99,29 +98,8 @@ type limit struct{ lo, hi float32 }
 
 // limitOf returns the bounds of a Relu or Clip if they are known.
 func (p *Plan) limitOf(n *graph.Node) (limit, bool) {
-	l := limit{float32(math.Inf(-1)), float32(math.Inf(1))}
-	switch {
-	case n.Domain != "" && n.Domain != "ai.onnx":
-		return l, false
-	case n.Op == "Relu":
-		return limit{0, l.hi}, true
-	case n.Op == "Clip" && p.s.g.Opset("") < 11:
-		return limit{n.AttrFloat("min", l.lo), n.AttrFloat("max", l.hi)}, true
-	case n.Op == "Clip":
-		for i, bound := range []*float32{1: &l.lo, 2: &l.hi} {
-			v := n.Input(i)
-			if bound == nil || v == graph.NoValue {
-				continue
-			}
-			t := p.vals[v].known
-			if t == nil || t.DType != tensor.Float32 || t.Len() != 1 {
-				return l, false
-			}
-			*bound = t.F32()[0]
-		}
-		return l, true
-	}
-	return l, false
+	lo, hi, ok := graph.LimitsOf(n, p.s.g.Opset(""), func(v graph.ValueID) *tensor.Tensor { return p.vals[v].known })
+	return limit{lo, hi}, ok
 }
 
 // emitLimit serves Relu and Clip. Limits that depend on data are applied one after the other.
@@ -150,10 +128,8 @@ func emitLimit(e *emission) error {
 
 // legacyAxis returns where operands of lower rank are placed: opsets before 7 have an attribute for it, -1 is the end.
 func (e *emission) legacyAxis() int {
-	if e.opset < 7 && e.n.AttrInt("broadcast", 0) != 0 {
-		return int(e.n.AttrInt("axis", -1))
-	}
-	return -1
+	axis, _ := e.n.AlignsByAttribute(e.opset)
+	return axis
 }
 
 // noIntegers stands for an operator without a kernel for integers.

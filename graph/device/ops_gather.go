@@ -74,7 +74,7 @@ func emitPad(e *emission) error {
 				return onHost("fewer pads than axes")
 			}
 			for i, a := range axes {
-				if a, err = axisIn(int64(a), len(x)); err != nil {
+				if a, err = axisIn(a, len(x)); err != nil {
 					return err
 				}
 				begin[a] = pads[i]
@@ -115,7 +115,7 @@ func emitPad(e *emission) error {
 // emitGather reads rows along an axis; the indices may be known or come from the device.
 func emitGather(e *emission) error {
 	x := e.shape(0)
-	axis, err := axisIn(e.n.AttrInt("axis", 0), len(x))
+	axis, err := axisIn(e.n.Axis(), len(x))
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func sameSteps(shape, a, b []int) bool {
 
 func emitConcat(e *emission) error {
 	shape := e.out[0].shape
-	axis, err := axisIn(e.n.AttrInt("axis", 1), len(shape))
+	axis, err := axisIn(e.n.Axis(), len(shape))
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func emitConcat(e *emission) error {
 }
 
 func emitSplit(e *emission) error {
-	axis, err := axisIn(e.n.AttrInt("axis", 0), len(e.shape(0)))
+	axis, err := axisIn(e.n.Axis(), len(e.shape(0)))
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func emitSlice(e *emission) error {
 		a, step := i, 1
 		if len(axes) > 0 {
 			var err error
-			if a, err = axisIn(int64(axes[i]), len(x)); err != nil {
+			if a, err = axisIn(axes[i], len(x)); err != nil {
 				return err
 			}
 		}

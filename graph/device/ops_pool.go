@@ -32,7 +32,7 @@ func emitPool(e *emission) error {
 	}
 	src := e.in(0, tensor.ChannelsLast)
 	dst := e.make(0, tensor.ChannelsLast)
-	average, includePad := e.n.Op == "AveragePool", e.n.AttrInt("count_include_pad", 0) != 0
+	average, includePad := e.n.Op == "AveragePool", e.n.Pool().CountPadding
 	e.launch(func(s *cuda.Stream, m *ports) error {
 		if average {
 			return cuda.FloatAveragePool(s, m.ptr(dst), m.ptr(src), shape, includePad)

@@ -31,17 +31,13 @@ func emitConv(e *emission) error {
 	if err := e.floats(); err != nil {
 		return err
 	}
-	transposed := e.n.Op == "ConvTranspose"
+	transposed := e.n.Conv().Transposed
 	x, w := e.shape(0), e.shape(1)
-	geometry, channels := graph.ConvGeometry, func(geo *graph.Geometry) int { return w[0] }
-	if transposed {
-		geometry, channels = graph.ConvTransposeGeometry, func(geo *graph.Geometry) int { return w[1] * geo.Group }
-	}
-	geo, err := geometry(e.n, graph.Static(x...), graph.Static(w...))
+	geo, err := graph.WindowGeometry(e.n, graph.Static(x...), graph.Static(w...))
 	if err != nil {
 		return err
 	}
-	shape, err := window(geo, x[0], x[1], channels(geo))
+	shape, err := window(geo, x[0], x[1], e.out[0].shape[1])
 	if err != nil {
 		return err
 	}
@@ -140,15 +136,16 @@ func emitGemm(e *emission) error {
 	if err := e.floats(); err != nil {
 		return err
 	}
-	alpha, beta := e.n.AttrFloat("alpha", 1), e.n.AttrFloat("beta", 1)
+	gemm := e.n.Gemm()
+	alpha, beta := gemm.Alpha, gemm.Beta
 	shape := e.out[0].shape
 	a := e.in(0, tensor.RowMajor)
 	f := cuda.FloatProduct{M: shape[0], N: shape[1], K: e.shape(0)[1], ARow: e.shape(0)[1], ACol: 1, BRow: shape[1], BCol: 1, CRow: shape[1]}
-	if e.n.AttrInt("transA", 0) != 0 {
+	if gemm.TransA {
 		f.K, f.ARow, f.ACol = e.shape(0)[0], 1, shape[0]
 	}
 	b := e.raw(1)
-	if e.n.AttrInt("transB", 0) != 0 {
+	if gemm.TransB {
 		if t := e.known(1); t != nil {
 			b = e.p.constant(t, transposed)
 		} else {

@@ -49,7 +49,7 @@ func softmaxLike(f func(s *cuda.Stream, y, x driver.Ptr, rows, n int) error) emi
 			rowsOf(e.make(0, tensor.RowMajor), src, tensor.Count(shape[from:]))
 			return nil
 		}
-		axis, err := axisIn(e.n.AttrInt("axis", -1), len(shape))
+		axis, err := axisIn(e.n.Axis(), len(shape))
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func emitLayerNorm(e *emission) error {
 		return err
 	}
 	shape := e.shape(0)
-	axis, err := axisIn(e.n.AttrInt("axis", -1), len(shape))
+	axis, err := axisIn(e.n.Axis(), len(shape))
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func emitLayerNorm(e *emission) error {
 		return onHost("no elements")
 	}
 	layer := e.n.Op == "LayerNormalization"
-	f := cuda.FloatNorm{Rows: tensor.Count(shape[:axis]), N: n, Eps: float64(e.n.AttrFloat("epsilon", 1e-5)), Center: layer}
+	f := cuda.FloatNorm{Rows: tensor.Count(shape[:axis]), N: n, Eps: e.n.Epsilon(), Center: layer}
 	src, scale, bias := e.in(0, tensor.RowMajor), e.in(1, tensor.RowMajor), e.in(2, tensor.RowMajor)
 	dst := e.make(0, tensor.RowMajor)
 	var stats [3]*loc
@@ -132,7 +132,7 @@ func emitInstanceNorm(e *emission) error {
 	if entries*share != ch || tensor.Count(e.shape(2))*share != ch {
 		return onHost("scale and bias that do not fit the channels")
 	}
-	f := cuda.FloatNorm{Rows: shape[0] * groups, N: ch / groups * plane, Eps: float64(e.n.AttrFloat("epsilon", 1e-5)), Center: true,
+	f := cuda.FloatNorm{Rows: shape[0] * groups, N: ch / groups * plane, Eps: e.n.Epsilon(), Center: true,
 		Groups: groups, Inner: plane, Share: share}
 	src, scale, bias := e.in(0, tensor.RowMajor), e.in(1, tensor.RowMajor), e.in(2, tensor.RowMajor)
 	e.normalize(f, e.make(0, tensor.RowMajor), src, scale, bias, nil, nil)
@@ -164,7 +164,7 @@ func emitBatchNorm(e *emission) error {
 			return onHost("running statistics as outputs")
 		}
 	}
-	eps := float64(e.n.AttrFloat("epsilon", 1e-5))
+	eps := e.n.Epsilon()
 	factors, summands := make([]float32, ch), make([]float32, ch)
 	for i := range ch {
 		s := float64(stat[1][i]) / math.Sqrt(float64(stat[4][i])+eps)
@@ -198,7 +198,7 @@ func reduced(op cuda.FloatReduction, since int64) emitter {
 		}
 		reduced := make([]bool, len(shape))
 		for _, a := range axes {
-			a, err := axisIn(int64(a), len(shape))
+			a, err := axisIn(a, len(shape))
 			if err != nil {
 				return err
 			}

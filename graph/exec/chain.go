@@ -319,13 +319,13 @@ func kernelOf(n *graph.Node) kernelMap {
 	case "Reciprocal":
 		return func(t *kernels.Table, dst, a []float32) { t.ScalarDiv(dst, 1, a) }
 	case "HardSigmoid":
-		alpha, beta := n.AttrFloat("alpha", 0.2), n.AttrFloat("beta", 0.5)
+		alpha, beta := n.Alpha(), n.Beta()
 		return func(t *kernels.Table, dst, a []float32) { t.HardSigmoid(dst, a, alpha, beta) }
 	case "Swish":
-		alpha := n.AttrFloat("alpha", 1)
+		alpha := n.Alpha()
 		return func(t *kernels.Table, dst, a []float32) { t.Swish(dst, a, alpha) }
 	case "Gelu":
-		if n.AttrStr("approximate", "none") == "tanh" {
+		if n.TanhGelu() {
 			return (*kernels.Table).GeluTanh
 		}
 		return (*kernels.Table).Gelu

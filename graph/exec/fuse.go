@@ -69,30 +69,8 @@ func (s *sessionState) knownBefore(v graph.ValueID, i int32) bool {
 
 // limitOf returns the bounds of a Relu or Clip whose bounds are constant float32.
 func (s *sessionState) limitOf(n *graph.Node) (limit, bool) {
-	if !onnxDomain(n) {
-		return limit{}, false
-	}
-	l := limit{float32(math.Inf(-1)), float32(math.Inf(1))}
-	switch {
-	case n.Op == "Relu":
-		return limit{0, l.hi}, true
-	case n.Op == "Clip" && s.g.Opset("") < 11:
-		return limit{n.AttrFloat("min", l.lo), n.AttrFloat("max", l.hi)}, true
-	case n.Op == "Clip":
-		for i, bound := range []*float32{1: &l.lo, 2: &l.hi} {
-			v := n.Input(i)
-			if bound == nil || v == graph.NoValue {
-				continue
-			}
-			t := s.constant(v)
-			if t == nil || t.DType != tensor.Float32 || t.Len() != 1 {
-				return l, false
-			}
-			*bound = t.F32()[0]
-		}
-		return l, true
-	}
-	return l, false
+	lo, hi, ok := graph.LimitsOf(n, s.g.Opset(""), s.constant)
+	return limit{lo, hi}, ok
 }
 
 // open reports whether what the follower reads need not exist: nobody needs it but to look at it.

@@ -29,7 +29,7 @@ func (s *sessionState) findJoins() {
 	s.seats = map[graph.ValueID]seat{}
 	for i := range s.steps {
 		n := s.steps[i].node
-		if n.Op != "Concat" || !onnxDomain(n) || n.AttrInt("axis", 1) != 1 {
+		if n.Op != "Concat" || !onnxDomain(n) || n.Axis() != 1 {
 			continue
 		}
 		info := &joinInfo{}

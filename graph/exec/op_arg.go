@@ -18,7 +18,7 @@ var argEvals = []evaluator{
 
 func argExtreme(largest bool) func(*graph.Node, int64) (evalFunc, error) {
 	return func(n *graph.Node, _ int64) (evalFunc, error) {
-		axis, last := int(n.AttrInt("axis", 0)), n.AttrInt("select_last_index", 0) != 0
+		axis, last := n.Axis(), n.AttrInt("select_last_index", 0) != 0
 		return func(c *call) error {
 			x := c.in(0)
 			a, err := axisIn(axis, len(x.Shape))
@@ -80,7 +80,7 @@ func argLines[T number](dst []int64, src []T, outer, n, inner int, largest, last
 
 // buildTopK returns the k largest (or smallest) along an axis, sorted; of equal values the one with the lower index is first.
 func buildTopK(n *graph.Node, version int64) (evalFunc, error) {
-	axis := int(n.AttrInt("axis", -1))
+	axis := n.Axis()
 	largest := n.AttrInt("largest", 1) != 0
 	return func(c *call) error {
 		x := c.in(0)

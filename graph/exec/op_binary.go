@@ -51,10 +51,8 @@ const (
 
 // legacyAxis returns where operands of lower rank are placed: opsets before 7 have an attribute for it, -1 is the end.
 func legacyAxis(n *graph.Node, version int64) int {
-	if version < 7 && n.AttrInt("broadcast", 0) != 0 {
-		return int(n.AttrInt("axis", -1))
-	}
-	return -1
+	axis, _ := n.AlignsByAttribute(version)
+	return axis
 }
 
 func arithmetic(op arithOp) func(*graph.Node, int64) (evalFunc, error) {

@@ -88,7 +88,7 @@ func makeRange[T number](c *call) error {
 // buildOneHot sets, along a new axis, the on value at the index and the off value elsewhere. Indices outside of
 // [-depth, depth) leave only off values.
 func buildOneHot(n *graph.Node, _ int64) (evalFunc, error) {
-	axis := int(n.AttrInt("axis", -1))
+	axis := n.Axis()
 	return func(c *call) error {
 		raw, err := float64s(c.in(0))
 		if err != nil {

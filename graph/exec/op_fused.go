@@ -103,9 +103,9 @@ func buildFusedGemm(n *graph.Node, version int64) (evalFunc, error) {
 // buildFusedMatMul is alpha * A' * B', A' being A with its first axis moved behind the batch axes where transBatchA, and the last two
 // axes exchanged where transA.
 func buildFusedMatMul(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha := n.AttrFloat("alpha", 1)
+	alpha := n.Alpha()
 	batch := []bool{n.AttrInt("transBatchA", 0) != 0, n.AttrInt("transBatchB", 0) != 0}
-	trans := []bool{n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0}
+	trans := []bool{n.Gemm().TransA, n.Gemm().TransB}
 	return func(c *call) error {
 		if err := c.floats(); err != nil {
 			return err
@@ -181,6 +181,6 @@ func biased(f kernelMap) func(*graph.Node, int64) (evalFunc, error) {
 
 // buildQuickGelu is x * sigmoid(alpha*x).
 func buildQuickGelu(n *graph.Node, version int64) (evalFunc, error) {
-	alpha := n.AttrFloat("alpha", 1.702)
+	alpha := n.Alpha()
 	return biased(func(t *kernels.Table, dst, a []float32) { t.Swish(dst, a, alpha) })(n, version)
 }

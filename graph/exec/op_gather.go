@@ -34,7 +34,7 @@ func positions(c *call, i, n int) ([]int, error) {
 }
 
 func buildGather(n *graph.Node, _ int64) (evalFunc, error) {
-	axis := int(n.AttrInt("axis", 0))
+	axis := n.Axis()
 	return func(c *call) error {
 		x := c.in(0)
 		a, err := axisIn(axis, len(x.Shape))
@@ -91,7 +91,7 @@ func alongIndices(c *call, shape []int, axis int) ([]int, error) {
 }
 
 func buildGatherElements(n *graph.Node, _ int64) (evalFunc, error) {
-	axis := int(n.AttrInt("axis", 0))
+	axis := n.Axis()
 	return func(c *call) error {
 		x := c.in(0)
 		index, err := alongIndices(c, x.Shape, axis)
@@ -172,7 +172,7 @@ func buildCompress(n *graph.Node, _ int64) (evalFunc, error) {
 		shape, a := []int{x.Len()}, 0
 		if n.Attr("axis") != nil {
 			var err error
-			if a, err = axisIn(int(n.AttrInt("axis", 0)), len(x.Shape)); err != nil {
+			if a, err = axisIn(n.Axis(), len(x.Shape)); err != nil {
 				return err
 			}
 			shape = append([]int(nil), x.Shape...)

@@ -16,8 +16,8 @@ var gemmEvals = []evaluator{
 
 // buildGemm is alpha * A' * B' + beta * C, C broadcast to the product. A' is A or its transpose.
 func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha, beta := n.AttrFloat("alpha", 1), n.AttrFloat("beta", 1)
-	transA, transB := n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0
+	g := n.Gemm()
+	alpha, beta, transA, transB := g.Alpha, g.Beta, g.TransA, g.TransB
 	return func(c *call) error {
 		if err := c.floats(); err != nil {
 			return err

@@ -51,7 +51,7 @@ func buildTranspose(n *graph.Node, _ int64) (evalFunc, error) {
 
 // buildConcat joins along an axis; channels-last if one of the inputs is.
 func buildConcat(n *graph.Node, _ int64) (evalFunc, error) {
-	axis := int(n.AttrInt("axis", 1))
+	axis := n.Axis()
 	return func(c *call) error {
 		if done, err := c.finishJoin(); done || err != nil {
 			return err
@@ -83,7 +83,7 @@ func buildConcat(n *graph.Node, _ int64) (evalFunc, error) {
 
 // buildSplit cuts along an axis. Parts whose elements are neighbours, as along the outermost axis, are views.
 func buildSplit(n *graph.Node, _ int64) (evalFunc, error) {
-	axis := int(n.AttrInt("axis", 0))
+	axis := n.Axis()
 	return func(c *call) error {
 		x := c.raw(0)
 		a, err := axisIn(axis, len(x.Shape))

@@ -22,7 +22,7 @@ type nbits struct{ n, k, bits, block int }
 // low bits), scales (one per row and block), zero points (packed like B, by row; or of the type of A; absent 2^(bits-1)), g_idx,
 // which is refused, and bias. B is dequantized once; products are float32 whatever accuracy_level allows.
 func buildMatMulNBits(n *graph.Node, _ int64) (evalFunc, error) {
-	w := nbits{int(n.AttrInt("N", 0)), int(n.AttrInt("K", 0)), int(n.AttrInt("bits", 4)), int(n.AttrInt("block_size", 0))}
+	w := nbits{int(n.AttrInt("N", 0)), int(n.AttrInt("K", 0)), int(n.AttrInt("bits", 4)), n.Quantize().Block}
 	if w.bits != 2 && w.bits != 4 && w.bits != 8 {
 		return nil, fmt.Errorf("%d bits are not supported", w.bits)
 	}

@@ -26,7 +26,7 @@ var normEvals = []evaluator{
 // buildBatchNorm is x*s + (bias - mean*s) with s = scale / sqrt(var + epsilon) per channel, s and the sum rounded to float32
 // before they are applied.
 func buildBatchNorm(n *graph.Node, version int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-5))
+	eps := n.Epsilon()
 	if n.AttrInt("training_mode", 0) != 0 || version < 7 && n.Attr("is_test") != nil && n.AttrInt("is_test", 0) == 0 {
 		return nil, errors.New("training mode is not supported")
 	}
@@ -116,7 +116,7 @@ func moments(x []float32) (mean, variance float64) {
 }
 
 func buildInstanceNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-5))
+	eps := n.Epsilon()
 	return func(c *call) error {
 		if err := c.floats(); err != nil {
 			return err
@@ -139,7 +139,7 @@ func buildInstanceNorm(n *graph.Node, _ int64) (evalFunc, error) {
 
 // buildGroupNorm normalizes groups of channels. Scale and bias are per group before opset 21, per channel since.
 func buildGroupNorm(n *graph.Node, version int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-5))
+	eps := n.Epsilon()
 	groups := int(n.AttrInt("num_groups", 0))
 	return func(c *call) error {
 		if err := c.floats(); err != nil {
@@ -171,8 +171,8 @@ func buildGroupNorm(n *graph.Node, version int64) (evalFunc, error) {
 
 // buildLayerNorm normalizes the axes from axis on. The optional outputs are the mean and 1/sqrt(var+epsilon).
 func buildLayerNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-5))
-	axis := int(n.AttrInt("axis", -1))
+	eps := n.Epsilon()
+	axis := n.Axis()
 	return func(c *call) error {
 		x, out, size, err := c.layerNorm(axis)
 		if err != nil {
@@ -235,8 +235,8 @@ func (c *call) layerNorm(axis int) (x, out *tensor.Tensor, size int, err error) 
 }
 
 func buildRMSNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-5))
-	axis := int(n.AttrInt("axis", -1))
+	eps := n.Epsilon()
+	axis := n.Axis()
 	return func(c *call) error {
 		x, out, size, err := c.layerNorm(axis)
 		if err != nil {
@@ -253,7 +253,7 @@ func buildRMSNorm(n *graph.Node, _ int64) (evalFunc, error) {
 
 // buildLRN is x / (bias + alpha/size * sum of squares over size neighbouring channels) ^ beta.
 func buildLRN(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha, beta := float64(n.AttrFloat("alpha", 1e-4)), float64(n.AttrFloat("beta", 0.75))
+	alpha, beta := float64(n.Alpha()), float64(n.Beta())
 	bias, size := float64(n.AttrFloat("bias", 1)), int(n.AttrInt("size", 0))
 	if size < 1 {
 		return nil, fmt.Errorf("size %d", size)
@@ -286,7 +286,7 @@ func buildLRN(n *graph.Node, _ int64) (evalFunc, error) {
 
 // buildLpNorm divides by the L1 or L2 norm along an axis; a norm of 0 gives 0.
 func buildLpNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	axis, p := int(n.AttrInt("axis", -1)), n.AttrInt("p", 2)
+	axis, p := n.Axis(), n.AttrInt("p", 2)
 	if p != 1 && p != 2 {
 		return nil, fmt.Errorf("p = %d", p)
 	}

@@ -126,7 +126,7 @@ func reach(start, step, count, size int) (first, end int) {
 }
 
 func buildAveragePool(n *graph.Node, version int64) (evalFunc, error) {
-	includePad := n.AttrInt("count_include_pad", 0) != 0
+	includePad := n.Pool().CountPadding
 	return func(c *call) error {
 		x, out, s, err := c.pool()
 		if err != nil {

@@ -39,10 +39,9 @@ func (c *call) scaleOf(i int) (float32, error) {
 // buildQGemm is alpha * A' * B' + C with the inputs A, scale, zero point, B, scale, zero point, C (int32, on the scale of the
 // product), and scale and zero point of the result; float32 without those.
 func buildQGemm(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha := n.AttrFloat("alpha", 1)
-	transA, transB := n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0
+	gemm := n.Gemm()
 	return func(c *call) error {
-		p, err := c.newQGemm(transA, transB)
+		p, err := c.newQGemm(gemm.TransA, gemm.TransB)
 		if err != nil {
 			return err
 		}
@@ -59,7 +58,7 @@ func buildQGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		if err != nil {
 			return err
 		}
-		factor, err := c.scaled(alpha*sa, 4, cols)
+		factor, err := c.scaled(gemm.Alpha*sa, 4, cols)
 		if err != nil {
 			return err
 		}

@@ -149,13 +149,13 @@ func evalQLinearSigmoid(c *call, p qmath.Profile) error {
 
 func evalQLinearLeakyRelu(c *call, p qmath.Profile) error {
 	return c.tableCodes(func(x, y qmath.Grid) (qmath.Table, error) {
-		return p.LeakyRelu(x, y, c.node.AttrFloat("alpha", 0.01))
+		return p.LeakyRelu(x, y, c.node.Alpha())
 	})
 }
 
 // buildQLinearSoftmax normalizes along an axis; attribute opset says which: along all axes from axis on before 13.
 func buildQLinearSoftmax(n *graph.Node, _ int64) (evalFunc, error) {
-	axis, flat := int(n.AttrInt("axis", -1)), n.AttrInt("opset", 13) < 13
+	axis, flat := n.Axis(), n.AttrInt("opset", 13) < 13
 	p, err := qmath.ProfileNamed("ort")
 	return func(c *call) error {
 		x := c.in(0)
@@ -211,7 +211,7 @@ func evalQLinearConcat(c *call, p qmath.Profile) error {
 	if err != nil {
 		return err
 	}
-	axis, err := axisIn(int(c.node.AttrInt("axis", 1)), len(out.Shape))
+	axis, err := axisIn(c.node.Axis(), len(out.Shape))
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func evalQLinearAveragePool(c *call, profile qmath.Profile) error {
 		return err
 	}
 	s = s.Full()
-	counted := c.node.AttrInt("count_include_pad", 0) != 0
+	counted := c.node.Pool().CountPadding
 	codes, q := p.x.Integers(), make([]int32, p.out.Len())
 	c.parallel(s.N*s.C, s.OutD*s.OutH*s.OutW*s.KD*s.KH*s.KW, func(lo, hi int) {
 		for i := lo; i < hi; i++ {

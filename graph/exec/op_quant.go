@@ -73,7 +73,7 @@ func packInts(t *tensor.Tensor, v []int32) {
 // buildQuantize is clamp(round_half_even(x / scale) + zero point), or the float of 8 or 4 bits nearest to x / scale + zero point.
 // The division is one in attribute precision, by default the type of the scale: a true float32 division, its result rounded to it.
 func buildQuantize(n *graph.Node, version int64) (evalFunc, error) {
-	axis, block := int(n.AttrInt("axis", 1)), int(n.AttrInt("block_size", 0))
+	axis, block := n.Axis(), n.Quantize().Block
 	precision := tensor.DType(n.AttrInt("precision", 0))
 	if _, ok := precisions[precision]; !ok && precision != tensor.Undefined {
 		return nil, fmt.Errorf("precision %s is not supported", precision)
@@ -243,7 +243,7 @@ func quantizeInto[T integer](c *call, dst []T, src []float32, g qmath.Grid) {
 
 // buildDequantize is (q - zero point) * scale in float32, rounded to the type of the result.
 func buildDequantize(n *graph.Node, _ int64) (evalFunc, error) {
-	axis, block := int(n.AttrInt("axis", 1)), int(n.AttrInt("block_size", 0))
+	axis, block := n.Axis(), n.Quantize().Block
 	return func(c *call) error {
 		x, scale, zp := c.raw(0), c.in(1), c.in(2)
 		switch scale.DType {

@@ -25,7 +25,7 @@ func checkReduction(n *graph.Node) (string, error) {
 }
 
 func buildScatterElements(n *graph.Node, _ int64) (evalFunc, error) {
-	axis := int(n.AttrInt("axis", 0))
+	axis := n.Axis()
 	reduction, err := checkReduction(n)
 	return func(c *call) error {
 		index, err := alongIndices(c, c.in(0).Shape, axis)

@@ -79,8 +79,7 @@ func choose[T any](c *call, br broadcast, out []T, cond []bool, a, b []T) {
 // buildClip limits to [min, max]: attributes before opset 11, optional inputs since. If min is above max the result is max.
 func buildClip(n *graph.Node, version int64) (evalFunc, error) {
 	if version < 11 {
-		lo := n.AttrFloat("min", float32(math.Inf(-1)))
-		hi := n.AttrFloat("max", float32(math.Inf(1)))
+		lo, hi := n.Limits()
 		return func(c *call) error {
 			switch d := c.raw(0).DType; d {
 			case tensor.Float32:

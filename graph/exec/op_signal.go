@@ -28,7 +28,7 @@ type dft struct {
 func buildDFT(n *graph.Node, version int64) (evalFunc, error) {
 	d := dft{n.AttrInt("inverse", 0) != 0, n.AttrInt("onesided", 0) != 0}
 	return func(c *call) error {
-		axis := int(n.AttrInt("axis", 1))
+		axis := n.Axis()
 		if version >= 20 {
 			axis = -2
 			if c.has(2) {

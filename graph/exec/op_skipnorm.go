@@ -59,7 +59,7 @@ func buildSkipNorm(biasAt int, norm normRows) func(*graph.Node, int64) (evalFunc
 				return nil, fmt.Errorf("output %d is not supported", i)
 			}
 		}
-		eps := float64(n.AttrFloat("epsilon", 1e-12))
+		eps := n.Epsilon()
 		return func(c *call) error {
 			if err := c.floats(); err != nil {
 				return err
@@ -112,7 +112,7 @@ const (
 // buildEmbedNorm normalizes the sum of the embeddings of words, positions and segments. Output 1 is, by sample, how many elements
 // of the mask are 1 (0 without a mask), output 2 the sum.
 func buildEmbedNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-12))
+	eps := n.Epsilon()
 	return func(c *call) error {
 		ids, words := c.in(embedIDs), c.in(embedWords)
 		for _, i := range []int{embedWords, embedPositions, embedSegmentTable, embedGamma, embedBeta} {

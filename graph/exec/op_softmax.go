@@ -18,21 +18,17 @@ type rowsFunc func(t *kernels.Table, par kernels.Parallel, dst, src []float32, n
 
 func softmaxLike(f rowsFunc) func(*graph.Node, int64) (evalFunc, error) {
 	return func(n *graph.Node, version int64) (evalFunc, error) {
-		if version >= 13 {
-			return alongAxis(int(n.AttrInt("axis", -1)), f), nil
+		if axis, flat := graph.SoftmaxAxis(n, version); !flat {
+			return alongAxis(axis, f), nil
 		}
-		axis := int(n.AttrInt("axis", 1))
 		return func(c *call) error {
 			if err := c.floats(); err != nil {
 				return err
 			}
 			x := c.in(0)
-			a := axis
-			if a != len(x.Shape) { // a flattening axis may be the rank: rows of one element
-				var err error
-				if a, err = axisIn(axis, len(x.Shape)); err != nil {
-					return err
-				}
+			a, _, err := graph.SoftmaxAxes(n, version, len(x.Shape))
+			if err != nil {
+				return err
 			}
 			out, err := c.out(0)
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // buildSwiGLU is a * Sigmoid(alpha*a) * b of two tensors of one shape, computed in float64 and rounded once.
 func buildSwiGLU(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha := float64(n.AttrFloat("alpha", 1))
+	alpha := float64(n.Alpha())
 	return func(c *call) error {
 		return c.inFloat(2, func() error { return swiGLU[float32](c, alpha) }, func() error { return swiGLU[float64](c, alpha) })
 	}, nil

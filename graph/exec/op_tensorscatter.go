@@ -9,7 +9,7 @@ import (
 // buildTensorScatter copies a cache with an update written into it along an axis, in each sample from an index of its own on;
 // beyond the end it goes on at the beginning where the mode is circular.
 func buildTensorScatter(n *graph.Node, _ int64) (evalFunc, error) {
-	mode, along := n.AttrStr("mode", "linear"), int(n.AttrInt("axis", -2))
+	mode, along := n.AttrStr("mode", "linear"), n.Axis()
 	if mode != "linear" && mode != "circular" {
 		return nil, fmt.Errorf("mode %q is not supported", mode)
 	}

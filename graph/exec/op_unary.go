@@ -216,7 +216,7 @@ func buildSelu(n *graph.Node, v int64) (evalFunc, error) {
 }
 
 func buildHardSigmoid(n *graph.Node, v int64) (evalFunc, error) {
-	alpha, beta := float64(n.AttrFloat("alpha", 0.2)), float64(n.AttrFloat("beta", 0.5))
+	alpha, beta := float64(n.Alpha()), float64(n.Beta())
 	return mapped(func(x float64) float64 { return max(0, min(1, alpha*x+beta)) })(n, v)
 }
 
@@ -277,13 +277,13 @@ func shrinkTo[T float](x, bias, lambd T) T {
 }
 
 func buildGelu(n *graph.Node, _ int64) (evalFunc, error) {
-	if n.AttrStr("approximate", "none") == "tanh" {
+	if n.TanhGelu() {
 		return mapped(ref.GeluTanh64)(n, 0)
 	}
 	return mapped(ref.Gelu64)(n, 0)
 }
 
 func buildSwish(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha := float64(n.AttrFloat("alpha", 1))
+	alpha := float64(n.Alpha())
 	return mapped(func(x float64) float64 { return x * ref.Sigmoid64(alpha*x) })(n, 0)
 }

@@ -104,18 +104,13 @@ func matMul[T number](dst, a, b []T, as, bs []int) error {
 }
 
 func buildPlainGemm(n *graph.Node, _ int64) (evalFunc, error) {
-	g := gemmAttrs{n.AttrFloat("alpha", 1), n.AttrFloat("beta", 1), n.AttrInt("transA", 0) != 0, n.AttrInt("transB", 0) != 0}
+	g := n.Gemm()
 	ints := intFuncs{plainGemm[int32](g), plainGemm[int64](g), plainGemm[uint32](g), plainGemm[uint64](g)}
 	return func(c *call) error { return byNumber(c, plainGemm[float64](g), ints) }, nil
 }
 
-type gemmAttrs struct {
-	alpha, beta    float32
-	transA, transB bool
-}
-
 // plainGemm is buildGemm. Integers times alpha or beta other than 1 are computed in float64 and truncated.
-func plainGemm[T number](g gemmAttrs) evalFunc {
+func plainGemm[T number](g graph.GemmAttrs) evalFunc {
 	return func(c *call) error {
 		if err := c.sameTypes(); err != nil {
 			return err
@@ -124,8 +119,8 @@ func plainGemm[T number](g gemmAttrs) evalFunc {
 		if err != nil {
 			return err
 		}
-		a, as := matrixOf(tensor.Of[T](c.in(0)), c.in(0).Shape, g.transA)
-		b, bs := matrixOf(tensor.Of[T](c.in(1)), c.in(1).Shape, g.transB)
+		a, as := matrixOf(tensor.Of[T](c.in(0)), c.in(0).Shape, g.TransA)
+		b, bs := matrixOf(tensor.Of[T](c.in(1)), c.in(1).Shape, g.TransB)
 		dst := tensor.Of[T](out)
 		if err := matMul(dst, a, b, as, bs); err != nil {
 			return err
@@ -135,8 +130,8 @@ func plainGemm[T number](g gemmAttrs) evalFunc {
 			bias = &tensor.Tensor{DType: out.DType, Data: make([]T, 1)}
 		}
 		add := func(x, y T) T { return x + y }
-		if g.alpha != 1 || g.beta != 1 {
-			alpha, beta := float64(g.alpha), float64(g.beta)
+		if g.Alpha != 1 || g.Beta != 1 {
+			alpha, beta := float64(g.Alpha), float64(g.Beta)
 			add = func(x, y T) T { return T(float64(alpha*float64(x)) + float64(beta*float64(y))) }
 		}
 		zip(c, broadcastTo(out.Shape, tensor.RowMajor, -1, out, bias), dst, dst, tensor.Of[T](bias), 1, add)

@@ -23,7 +23,7 @@ var plainNormEvals = []evaluator{
 // buildPlainBatchNorm is x*s + (bias - mean*s) with s = scale / sqrt(var + epsilon) per channel. Which forms there are is decided by
 // buildBatchNorm.
 func buildPlainBatchNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-5))
+	eps := n.Epsilon()
 	return func(c *call) error {
 		x, scale, bias, mean, variance := c.in(0), c.f64(1), c.f64(2), c.f64(3), c.f64(4)
 		outer, ch, inner := x.Len(), 1, 1
@@ -78,7 +78,7 @@ func momentsF64(x []float64, eps float64) (mean, inv float64) {
 }
 
 func buildPlainInstanceNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-5))
+	eps := n.Epsilon()
 	return func(c *call) error {
 		scale, bias, ch := c.f64(1), c.f64(2), c.in(0).Shape[1]
 		if len(scale) != ch || len(bias) != ch {
@@ -91,7 +91,7 @@ func buildPlainInstanceNorm(n *graph.Node, _ int64) (evalFunc, error) {
 
 // buildPlainGroupNorm is buildGroupNorm.
 func buildPlainGroupNorm(n *graph.Node, version int64) (evalFunc, error) {
-	eps := float64(n.AttrFloat("epsilon", 1e-5))
+	eps := n.Epsilon()
 	groups := int(n.AttrInt("num_groups", 0))
 	return func(c *call) error {
 		scale, bias := c.f64(1), c.f64(2)
@@ -137,7 +137,7 @@ func (c *call) affine(dst []float64) {
 
 // buildPlainLayerNorm is buildLayerNorm; the statistics are rounded to the type of attribute stash_type.
 func buildPlainLayerNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	eps, axis := float64(n.AttrFloat("epsilon", 1e-5)), int(n.AttrInt("axis", -1))
+	eps, axis := n.Epsilon(), n.Axis()
 	return func(c *call) error {
 		a, err := axisIn(axis, len(c.in(0).Shape))
 		if err != nil {
@@ -165,7 +165,7 @@ func buildPlainLayerNorm(n *graph.Node, _ int64) (evalFunc, error) {
 }
 
 func buildPlainRMSNorm(n *graph.Node, _ int64) (evalFunc, error) {
-	eps, axis := float64(n.AttrFloat("epsilon", 1e-5)), int(n.AttrInt("axis", -1))
+	eps, axis := n.Epsilon(), n.Axis()
 	return func(c *call) error {
 		a, err := axisIn(axis, len(c.in(0).Shape))
 		if err != nil {
@@ -194,7 +194,7 @@ func buildPlainRMSNorm(n *graph.Node, _ int64) (evalFunc, error) {
 
 // buildPlainLRN is buildLRN.
 func buildPlainLRN(n *graph.Node, _ int64) (evalFunc, error) {
-	alpha, beta := float64(n.AttrFloat("alpha", 1e-4)), float64(n.AttrFloat("beta", 0.75))
+	alpha, beta := float64(n.Alpha()), float64(n.Beta())
 	bias, size := float64(n.AttrFloat("bias", 1)), int(n.AttrInt("size", 0))
 	return func(c *call) error {
 		dst, set, err := c.outF64(0)
@@ -218,7 +218,7 @@ func buildPlainLRN(n *graph.Node, _ int64) (evalFunc, error) {
 
 func buildPlainLpNorm(n *graph.Node, _ int64) (evalFunc, error) {
 	p := float64(n.AttrInt("p", 2))
-	return plainLines(int(n.AttrInt("axis", -1)), func(x []float64) {
+	return plainLines(n.Axis(), func(x []float64) {
 		norm := lpNorm(x, p)
 		for i := range x {
 			if x[i] /= norm; norm == 0 {

@@ -84,7 +84,7 @@ func byColumns(shape []int, at int) int {
 }
 
 func buildPlainAverage(n *graph.Node, _ int64) (evalFunc, error) {
-	includePad := n.AttrInt("count_include_pad", 0) != 0
+	includePad := n.Pool().CountPadding
 	return func(c *call) error {
 		return plainWindows(c, func(s *sweep, pos []int, x []float64) float64 {
 			sum, count := 0.0, 0

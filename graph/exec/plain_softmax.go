@@ -37,8 +37,8 @@ func expSum(x []float64) (top, sum float64) {
 
 func plainSoftmaxLike(f func(x []float64)) func(*graph.Node, int64) (evalFunc, error) {
 	return func(n *graph.Node, version int64) (evalFunc, error) {
-		if version >= 13 {
-			return plainLines(int(n.AttrInt("axis", -1)), f), nil
+		if axis, flat := graph.SoftmaxAxis(n, version); !flat {
+			return plainLines(axis, f), nil
 		}
 		return func(c *call) error {
 			from, _, err := graph.SoftmaxAxes(n, version, len(c.in(0).Shape))

@@ -62,11 +62,11 @@ func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
 			return r
 		}
 	case "Softmax":
-		if axis := n.AttrInt("axis", 1); alone && axis != 0 && axis != -int64(r) {
+		if axis, _ := graph.SoftmaxAxis(n, s.g.Opset("")); alone && axis != 0 && axis != -r {
 			return r
 		}
 	case "Flatten":
-		if n.AttrInt("axis", 1) == 1 {
+		if n.Axis() == 1 {
 			return min(r, 2)
 		}
 	case "Reshape":
@@ -74,7 +74,7 @@ func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
 			return shape.Len()
 		}
 	case "Gemm":
-		if alone && r == 2 && n.AttrInt("transA", 0) == 0 && s.spread(n.Input(2), 2) {
+		if alone && r == 2 && !n.Gemm().TransA && s.spread(n.Input(2), 2) {
 			return 2
 		}
 	case "MatMul":
@@ -89,7 +89,7 @@ func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
 				return 0
 			}
 		}
-		if axis := n.AttrInt("axis", 1); axis > 0 {
+		if n.Axis() > 0 {
 			return r
 		}
 	}

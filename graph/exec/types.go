@@ -59,13 +59,11 @@ func convertSlice[D, S number | int](src []S) []D {
 
 // axisIn resolves a possibly negative axis of a tensor of the given rank.
 func axisIn(axis, rank int) (int, error) {
-	if axis < -rank || axis >= rank {
+	at, ok := graph.Axis(axis, rank)
+	if !ok {
 		return 0, fmt.Errorf("axis %d is outside of rank %d", axis, rank)
 	}
-	if axis < 0 {
-		axis += rank
-	}
-	return axis, nil
+	return at, nil
 }
 
 // attrInts returns an integer-list attribute as ints, nil if it is absent.

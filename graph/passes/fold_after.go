@@ -74,7 +74,7 @@ func (c *Context) after(m *pattern.Match) (*linear, []float64, error) {
 		return nil, nil, err
 	}
 	rank, axis := l.outAxis(c)
-	k, err := alongAxis(c.G.Const(m.Value("k")), rank, axis, l.out)
+	k, err := alongAxis(c.G.Const(m.Value("k")), rank, axis, l.as.Out)
 	return l, k, err
 }
 

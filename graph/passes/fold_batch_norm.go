@@ -28,8 +28,8 @@ func foldBatchNorm(c *Context, m *pattern.Match) (*Patch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(mul) != l.out {
-		return nil, decline("statistics of %d channels after %d output channels", len(mul), l.out)
+	if len(mul) != l.as.Out {
+		return nil, decline("statistics of %d channels after %d output channels", len(mul), l.as.Out)
 	}
 	p := &Patch{What: "BatchNormalization into the weights of " + l.n.Op}
 	if err := l.affine(c, p, mul, add, m.Value("y")); err != nil {
@@ -58,7 +58,7 @@ func batchNorm(c *Context, m *pattern.Match) (mul, add []float64, err error) {
 		}
 		params[i] = v
 	}
-	epsilon := float64(n.AttrFloat("epsilon", 1e-5))
+	epsilon := n.Epsilon()
 	mul, add = make([]float64, len(params[0])), make([]float64, len(params[0]))
 	for i := range mul {
 		mul[i] = params[0][i] / math.Sqrt(params[3][i]+epsilon)

@@ -66,12 +66,12 @@ func foldOffsetBefore(c *Context, m *pattern.Match) (*Patch, error) {
 	}
 	factor := sign
 	if l.n.Op == "Gemm" {
-		factor *= float64(l.n.AttrFloat("alpha", 1))
+		factor *= float64(l.n.Alpha())
 	}
-	bias := make([]float64, l.out)
+	bias := make([]float64, l.as.Out)
 	copy(bias, l.bias)
 	w := l.weight.F32()
-	l.eachWeight(func(lo, hi, o, i int) {
+	l.as.Each(func(lo, hi, o, i int) {
 		for _, x := range w[lo:hi] {
 			bias[o] += factor * float64(x) * k[i%len(k)]
 		}
@@ -129,7 +129,7 @@ func (c *Context) before(m *pattern.Match) (*linear, []float64, error) {
 	}
 	rank, axis := l.inAxis(c)
 	constant := c.G.Const(m.Value("k"))
-	k, err := alongAxis(constant, rank, axis, l.in)
+	k, err := alongAxis(constant, rank, axis, l.as.In)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -62,7 +62,7 @@ func poolTakes(g *graph.Graph, n *graph.Node, u graph.ValueID, begin, end []int6
 	switch {
 	case padded(n):
 		return decline("the %s has padding of its own, which it treats otherwise", n.Op)
-	case n.AttrInt("ceil_mode", 0) != 0:
+	case n.Pool().Ceil:
 		return decline("the %s rounds its size up (ceil_mode)", n.Op)
 	case n.Op == "AveragePool":
 		if g.Opset("") < 7 {
@@ -74,7 +74,7 @@ func poolTakes(g *graph.Graph, n *graph.Node, u graph.ValueID, begin, end []int6
 	case !nonNegative(g, u):
 		return decline("MaxPool pads with -inf, and %q may be negative", g.Value(u).Name)
 	}
-	kernel, dilations := n.AttrInts("kernel_shape"), n.AttrInts("dilations")
+	kernel, dilations := n.Pool().Kernel, n.AttrInts("dilations")
 	for i := range begin {
 		extent := int64(1)
 		if i < len(kernel) {

@@ -57,7 +57,7 @@ var GemmFactors = Pass{
 
 func gemmFactors(c *Context, m *pattern.Match) (*Patch, error) {
 	n := c.G.Node(m.Root)
-	alpha, beta := float64(n.AttrFloat("alpha", 1)), float64(n.AttrFloat("beta", 1))
+	alpha, beta := float64(n.Alpha()), float64(n.Beta())
 	if n.Input(2) == graph.NoValue {
 		beta = 1
 	}

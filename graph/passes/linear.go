@@ -13,17 +13,15 @@ type linear struct {
 	id     graph.NodeID
 	n      *graph.Node
 	weight *tensor.Tensor
-	input  int       // which input of the node is x; the other of the first two is the weight
-	bias   []float64 // one per output channel, nil if there is none (MatMul: always); Gemm: times beta
-	out    int       // output channels
-	in     int       // input channels
-	groups int
+	input  int          // which input of the node is x; the other of the first two is the weight
+	bias   []float64    // one per output channel, nil if there is none (MatMul: always); Gemm: times beta
+	as     graph.Linear // how the weight multiplies
 }
 
 // linear reads a node. The reason is a decline if the node is of the right kind but cannot take a fold.
 func (c *Context) linear(id graph.NodeID) (*linear, error) {
 	n := c.G.Node(id)
-	l := &linear{id: id, n: n, groups: int(n.AttrInt("group", 1))}
+	l := &linear{id: id, n: n}
 	if n.Op == "MatMul" && c.G.Const(n.Input(1)) == nil {
 		l.input = 1
 	}
@@ -37,25 +35,9 @@ func (c *Context) linear(id graph.NodeID) (*linear, error) {
 		return nil, decline("the weights %s are a vector", l.weight.Type())
 	}
 	l.weight = l.weight.ToRowMajor()
-	s := l.weight.Shape
-	switch n.Op {
-	case "Conv":
-		l.out, l.in = s[0], s[1]*l.groups
-	case "ConvTranspose":
-		l.out, l.in = s[1]*l.groups, s[0]
-	case "Gemm":
-		l.out, l.in = s[1], s[0]
-		if n.AttrInt("transB", 0) != 0 {
-			l.out, l.in = s[0], s[1]
-		}
-	default: // MatMul: the last two axes; leading ones are batches
-		l.out, l.in = s[len(s)-1], s[len(s)-2]
-		if l.input == 1 {
-			l.out, l.in = l.in, l.out
-		}
-	}
-	if l.groups < 1 || l.out%l.groups != 0 || l.in%l.groups != 0 {
-		return nil, decline("weights %s cannot be split into %d groups", l.weight.Type(), l.groups)
+	var ok bool
+	if l.as, ok = graph.LinearOf(n, 1-l.input, l.weight.Shape); !ok {
+		return nil, decline("weights %s cannot be split into %d groups", l.weight.Type(), n.Conv().Group)
 	}
 	if n.Op != "MatMul" && n.Input(2) != graph.NoValue {
 		return l, l.readBias(c.G.Const(n.Input(2)))
@@ -72,13 +54,13 @@ func (l *linear) readBias(t *tensor.Tensor) error {
 	}
 	rank, beta := 1, 1.0
 	if l.n.Op == "Gemm" {
-		rank, beta = 2, float64(l.n.AttrFloat("beta", 1))
+		rank, beta = 2, float64(l.n.Gemm().Beta)
 	}
-	v, err := alongAxis(t, rank, rank-1, l.out)
+	v, err := alongAxis(t, rank, rank-1, l.as.Out)
 	if err != nil {
 		return err
 	}
-	l.bias = make([]float64, l.out)
+	l.bias = make([]float64, l.as.Out)
 	for o := range l.bias {
 		l.bias[o] = beta * v[o%len(v)]
 	}
@@ -108,7 +90,10 @@ func (l *linear) outAxis(c *Context) (rank, axis int) {
 func (l *linear) inAxis(c *Context) (rank, axis int) {
 	switch l.n.Op {
 	case "Gemm":
-		return 2, 1 - int(min(1, l.n.AttrInt("transA", 0)))
+		if l.n.Gemm().TransA {
+			return 2, 0
+		}
+		return 2, 1
 	case "MatMul":
 		rank, _ = pattern.Rank(c.G, l.n.Input(l.input))
 		return rank, rank - 1 - l.input
@@ -124,38 +109,6 @@ func matMulRank(a, b int) int {
 	return max(a, b)
 }
 
-// eachWeight calls fn for runs of elements [lo,hi) of the weight that share output channel o and input channel i.
-func (l *linear) eachWeight(fn func(lo, hi, o, i int)) {
-	s := l.weight.Shape
-	switch l.n.Op {
-	case "Conv", "ConvTranspose":
-		run := tensor.Count(s[2:])
-		perGroup := s[0] / l.groups
-		for a := range s[0] {
-			for b := range s[1] {
-				lo := (a*s[1] + b) * run
-				other := a/max(perGroup, 1)*s[1] + b
-				if l.n.Op == "Conv" {
-					fn(lo, lo+run, a, other)
-				} else {
-					fn(lo, lo+run, other, a)
-				}
-			}
-		}
-	default:
-		rows, cols := s[len(s)-2], s[len(s)-1]
-		rowsAreOut := l.input == 1 || l.n.AttrInt("transB", 0) != 0
-		for k := range l.weight.Len() {
-			r, col := k/cols%rows, k%cols
-			if rowsAreOut {
-				fn(k, k+1, r, col)
-			} else {
-				fn(k, k+1, col, r)
-			}
-		}
-	}
-}
-
 // scaled returns the weights times out[o] (or out[0]) times in[i] (or in[0]).
 func (l *linear) scaled(out, in []float64) (*tensor.Tensor, error) {
 	w := tensor.New(tensor.Float32, l.weight.Shape...)
@@ -167,7 +120,7 @@ func (l *linear) scaled(out, in []float64) (*tensor.Tensor, error) {
 	if in == nil {
 		in = one
 	}
-	l.eachWeight(func(lo, hi, o, i int) {
+	l.as.Each(func(lo, hi, o, i int) {
 		f := out[o%len(out)] * in[i%len(in)]
 		for k := lo; k < hi; k++ {
 			dst[k] = float32(float64(src[k]) * f)
@@ -217,7 +170,7 @@ func (l *linear) affine(c *Context, p *Patch, mul, add []float64, y graph.ValueI
 	if l.bias == nil && add == nil {
 		return l.replace(c, p, w, nil, y)
 	}
-	bias := make([]float64, l.out)
+	bias := make([]float64, l.as.Out)
 	for o := range bias {
 		if l.bias != nil {
 			bias[o] = l.bias[o]

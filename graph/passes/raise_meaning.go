@@ -13,7 +13,8 @@ import (
 // axes from `axis` (default 1) on; that is the same where only one of those axes is longer than 1.
 func softmaxAxis(r *raiser, id graph.NodeID) error {
 	n := r.g.Node(id)
-	axis := n.AttrInt("axis", 1)
+	first, _ := graph.SoftmaxAxis(n, 1)
+	axis := int64(first)
 	x := n.Input(0)
 	if only, ok := soleAxis(r.g.Value(x).Shape, axis); ok {
 		n.SetAttr(graph.Int("axis", only))
@@ -49,15 +50,13 @@ func soleAxis(s graph.Shape, axis int64) (int64, bool) {
 	if axis == -1 {
 		return -1, true
 	}
-	if axis < 0 {
-		axis += int64(len(s))
-	}
-	if axis < 0 || axis >= int64(len(s)) {
+	first, ok := graph.Axis(int(axis), len(s))
+	if !ok {
 		return 0, false
 	}
 	only := int64(-1)
-	for i, d := range s[axis:] {
-		at := axis + int64(i)
+	for i, d := range s[first:] {
+		at := int64(first + i)
 		switch {
 		case d.N == 1:
 		case only >= 0:

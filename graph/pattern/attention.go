@@ -28,14 +28,10 @@ func acceptAttention(g *graph.Graph, m *Match) bool {
 		return true
 	}
 	n := g.Node(id)
-	def := int64(-1)
-	if g.Opset("") < 13 {
-		def = 1
-	}
-	axis := n.AttrInt("axis", def)
+	axis, _ := graph.SoftmaxAxis(n, g.Opset(""))
 	if axis == -1 {
 		return true
 	}
 	rank, ok := Rank(g, n.Input(0))
-	return ok && axis == int64(rank)-1
+	return ok && axis == rank-1
 }

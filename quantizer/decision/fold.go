@@ -193,7 +193,7 @@ func scopeOf(g *graph.Graph, set *tqc.Set, s tqc.SlotID) Scope {
 
 func isBias(n *graph.Node, i int) bool {
 	spec := n.Spec()
-	return spec != nil && spec.Kind == graph.KindComputing && i == biasInput
+	return spec != nil && spec.Kind == graph.KindComputing && i == graph.BiasInput
 }
 
 // accepts reports whether a property is for a slot that was selected by itself.

@@ -118,7 +118,7 @@ func cutSlot(text string) (*at, string) {
 	case "weight":
 		return &at{weights: true}, text[:i]
 	case "bias":
-		return &at{index: biasInput}, text[:i]
+		return &at{index: graph.BiasInput}, text[:i]
 	default:
 		if kind, n, ok := ParseAt(word); ok {
 			return &at{kind: kind, index: n}, text[:i]
@@ -223,13 +223,10 @@ var picks = map[string]func(*graph.Graph, []graph.NodeID) []graph.NodeID{
 	"depthwise": where(depthwise),
 }
 
-// biasInput is the index of the bias among the inputs of Conv, ConvTranspose and Gemm.
-const biasInput = 2
-
 // isWeight reports whether input i of a node is a constant that the operator multiplies by.
 func isWeight(g *graph.Graph, n *graph.Node, i int) bool {
 	spec := n.Spec()
-	return spec != nil && spec.Kind == graph.KindComputing && i != biasInput && g.Const(n.Input(i)) != nil
+	return spec != nil && spec.Kind == graph.KindComputing && i != graph.BiasInput && g.Const(n.Input(i)) != nil
 }
 
 func multiplies(g *graph.Graph, n *graph.Node) bool {
@@ -247,7 +244,7 @@ func depthwise(g *graph.Graph, n *graph.Node) bool {
 		return false
 	}
 	w := g.Value(n.Input(1)).Shape
-	return len(w) > 1 && w[1].Known() && w[1].N == 1 && n.AttrInt("group", 1) > 1
+	return len(w) > 1 && w[1].Known() && w[1].N == 1 && n.Conv().Group > 1
 }
 
 func inFamily(g *graph.Graph, order []graph.NodeID, f *pattern.Family) []graph.NodeID {

@@ -31,7 +31,7 @@ func (c *compiler) limit(id graph.NodeID) (lo, hi float32, ok bool, err error) {
 	case n.Op == "Relu":
 		return 0, hi, true, nil
 	case n.Op == "Clip" && c.g.Opset("") < 11:
-		lo, hi = n.AttrFloat("min", lo), n.AttrFloat("max", hi)
+		lo, hi = n.Limits()
 	case n.Op == "Clip":
 		if x, given, err := c.scalar(id, 1); err != nil {
 			return 0, 0, false, err

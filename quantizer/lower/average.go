@@ -96,7 +96,7 @@ func (c *compiler) counts(n *graph.Node, op *Average) ([]int, error) {
 		for i := range geo.PadBegin {
 			padded = padded || geo.PadBegin[i] != 0 || geo.PadEnd[i] != 0
 		}
-		if !padded && n.AttrInt("ceil_mode", 0) == 0 {
+		if !padded && !n.Pool().Ceil {
 			return []int{size}, nil
 		}
 		all := make([]int, size)
@@ -129,7 +129,7 @@ func (c *compiler) axes(n *graph.Node) (axes []int, keep bool, err error) {
 	var list []int64
 	keep = true
 	if n.Op == "ReduceMean" {
-		keep, list = n.AttrInt("keepdims", 1) != 0, n.AttrInts("axes")
+		keep, list = n.KeepDims(), n.AttrInts("axes")
 		if v := n.Input(1); v != graph.NoValue {
 			t := c.g.Const(v)
 			if t == nil || t.I64() == nil {

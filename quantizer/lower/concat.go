@@ -35,7 +35,7 @@ var concatFamily = family{name: "concat", passes: true, emit: emitConcat, ops: [
 func emitConcat(c *compiler, u *unit) error {
 	n := c.g.Node(u.head())
 	v := c.g.Node(u.last()).Outputs[0]
-	axis := int(n.AttrInt("axis", 1))
+	axis := n.Axis()
 	if axis < 0 {
 		axis += len(c.g.Value(n.Outputs[0]).Shape)
 	}

@@ -137,7 +137,7 @@ func (l *linear) factors() (err error) {
 		}
 		group := 1
 		if l.n.Op == "ConvTranspose" {
-			group = int(l.n.AttrInt("group", 1))
+			group = l.n.Conv().Group
 		}
 		l.op.Weights, err = newWeights(right, &slot.Config, p, axis, group)
 		return l.g.ErrorAt(stage, id, err)
@@ -180,7 +180,7 @@ func (l *linear) weightScale(c int) float32 {
 		s = l.op.Weights.Scale[c]
 	}
 	if l.n.Op == "Gemm" {
-		s *= l.n.AttrFloat("alpha", 1)
+		s *= l.n.Alpha()
 	}
 	return s
 }
@@ -198,8 +198,8 @@ func (l *linear) addBias() error {
 	if n := l.channels(); l.op.Weights != nil && b.Len() != n {
 		return l.fail(id, "%d biases for %d output channels", b.Len(), n)
 	}
-	if l.n.Op == "Gemm" && l.n.AttrFloat("beta", 1) != 1 {
-		return l.fail(id, "beta is %g", l.n.AttrFloat("beta", 1))
+	if l.n.Op == "Gemm" && l.n.Beta() != 1 {
+		return l.fail(id, "beta is %g", l.n.Beta())
 	}
 	l.bias = append([]float32(nil), b.F32()...)
 	codes, quantized, err := l.biasCodes()

@@ -89,7 +89,7 @@ func (l *linear) dynamicBound(lo, hi int64) (least, most []int64) {
 	wlo, whi := int64(l.w.QMin)-int64(l.w.ZeroPoint), int64(l.w.QMax)-int64(l.w.ZeroPoint)
 	shape := l.g.Value(l.n.Inputs[0]).Shape
 	axis := len(shape) - 1
-	if l.n.Op == "Gemm" && l.n.AttrInt("transA", 0) != 0 {
+	if l.n.Gemm().TransA {
 		axis = 0
 	}
 	if axis < 0 || !shape[axis].Known() {
@@ -124,7 +124,7 @@ func (l *linear) pairs() (pairs int, atRisk []int) {
 // of a depthwise convolution stand in different channels, those of a transposed one are not computed from bytes beside each other.
 func (l *linear) taps() [][]int32 {
 	w := l.op.Weights
-	depthwise := l.n.Op == "Conv" && w.Codes.Shape[1] == 1 && l.n.AttrInt("group", 1) > 1
+	depthwise := l.n.Op == "Conv" && w.Codes.Shape[1] == 1 && l.n.Conv().Group > 1
 	if depthwise || l.n.Op == "ConvTranspose" {
 		return nil
 	}

@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 
+	"qwb/graph"
 	"qwb/kernels/qmath"
 )
 
@@ -43,15 +44,9 @@ func emitSoftmax(c *compiler, u *unit) error {
 		return err
 	}
 	shape := c.g.Value(n.Inputs[0]).Shape
-	old := c.g.Opset("") < 13
-	axis := int(n.AttrInt("axis", -1))
-	if old {
-		axis = int(n.AttrInt("axis", 1))
-	}
-	if axis < 0 {
-		axis += len(shape)
-	}
-	if axis < 0 || axis >= len(shape) {
+	axis, old := graph.SoftmaxAxis(n, c.g.Opset(""))
+	axis, ok := graph.Axis(axis, len(shape))
+	if !ok {
 		return c.fail(n.ID, "axis %d of %s", axis, shape)
 	}
 	if old { // a row is everything from axis on; only one of those axes may be longer than 1

@@ -118,7 +118,7 @@ func (c *compiler) profileTable(n *graph.Node, x, y qmath.Grid) (t qmath.Table, 
 		t, err = c.profile.HardSwish(x, y)
 		return t, true, err
 	case "LeakyRelu":
-		t, err = c.profile.LeakyRelu(x, y, n.AttrFloat("alpha", 0.01))
+		t, err = c.profile.LeakyRelu(x, y, n.Alpha())
 		return t, true, err
 	}
 	return t, false, nil

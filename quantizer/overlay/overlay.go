@@ -31,7 +31,7 @@ type Entry struct {
 	// For is what the value was made for: the scheme and the scales of the node's weight, as Fingerprint has them.
 	For   string
 	Value *tensor.Tensor // float32, row-major, of the base's shape
-	// Scheme, Scale and ZeroPoint are, of a weight (WeightInput), what its value was made for: the weight keeps these scales, nothing is observed,
+	// Scheme, Scale and ZeroPoint are, of a weight (graph.WeightInput), what its value was made for: the weight keeps these scales, nothing is observed,
 	// as long as its scheme is this one, as SchemeText has it. The value may be the base's own: then the scales alone were tuned. Empty
 	// elsewhere.
 	Scheme    string
@@ -94,13 +94,10 @@ func TensorHash(t *tensor.Tensor) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// WeightInput is the input of an operator that its weight stands at.
-const WeightInput = 1
-
 // Fingerprint describes how the weight of a node is quantized: format and, shortened, the SHA-256 of scales and zero points. It is
 // "float" where the weight is not quantized.
 func Fingerprint(set *tqc.Set, node graph.NodeID) string {
-	id := set.Input(node, WeightInput)
+	id := set.Input(node, graph.WeightInput)
 	if id == tqc.NoSlot || !set.Slot(id).State().Quantizes() {
 		return "float"
 	}

@@ -48,7 +48,7 @@ func biasSlot(set *tqc.Set, b *target.Bound, id graph.NodeID) tqc.SlotID {
 	if b.Ops[id] == nil || b.Ops[id].Role != target.Weighted {
 		return tqc.NoSlot
 	}
-	return set.Input(id, BiasInput)
+	return set.Input(id, graph.BiasInput)
 }
 
 // SolveBias gives the integer biases their scales once activations and weights have theirs: scale = input scale * weight
@@ -75,7 +75,7 @@ func SolveBiasOf(g *graph.Graph, set *tqc.Set, nodes []graph.NodeID) ([]tqc.Warn
 func solve(g *graph.Graph, set *tqc.Set, nodes []graph.NodeID) ([]tqc.Warning, error) {
 	var warnings []tqc.Warning
 	for _, id := range nodes {
-		s := set.Input(id, BiasInput)
+		s := set.Input(id, graph.BiasInput)
 		if set.Domains[id] != tqc.DomainINT8 || s == tqc.NoSlot || !isBias(set.Slot(s)) {
 			continue
 		}
@@ -100,7 +100,7 @@ func solveBias(g *graph.Graph, set *tqc.Set, id graph.NodeID, s tqc.SlotID) ([]t
 	if !x.Ready() || !w.Ready() {
 		return nil, nil
 	}
-	b := g.Const(g.Node(id).Inputs[BiasInput]).F32()
+	b := g.Const(g.Node(id).Inputs[graph.BiasInput]).F32()
 	wp := tqc.Params{Scale: append([]float32(nil), w.Scale...), ZeroPoint: w.ZeroPoint}
 	scales := make([]float32, len(wp.Scale))
 	raised, most := 0, 1.0

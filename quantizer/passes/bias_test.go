@@ -43,7 +43,7 @@ output y
 
 func TestBiasScaleIsTheProductPerChannel(t *testing.T) {
 	g, set, id := configured(t, []float32{1, -2, 3}, 0.5, 0.25, 3e-3)
-	s := set.Input(id, passes.BiasInput)
+	s := set.Input(id, graph.BiasInput)
 	require.Equal(t, tqc.PassiveInit, set.Slot(s).State())
 	for range 2 { // again after scales have changed
 		warnings, err := passes.SolveBias(g, set)
@@ -62,7 +62,7 @@ func TestBiasScaleIsTheProductPerChannel(t *testing.T) {
 // ONNX Runtime #22020, #25278: a dead channel's tiny weight scale makes bias / (s_x*s_w) exceed 32 bits.
 func TestABiasThatDoesNotFitRaisesItsChannelsWeightScale(t *testing.T) {
 	g, set, id := configured(t, []float32{1, 1000, -1000}, 0.5, 1e-12, 1e-38)
-	ws, s := set.Input(id, 1), set.Input(id, passes.BiasInput)
+	ws, s := set.Input(id, 1), set.Input(id, graph.BiasInput)
 	warnings, err := passes.SolveBias(g, set)
 	require.NoError(t, err)
 	require.Len(t, warnings, 1, "one for all channels")
@@ -99,7 +99,7 @@ func TestSolveBiasWaitsForScales(t *testing.T) {
 	warnings, err := passes.SolveBias(g, fresh)
 	require.NoError(t, err)
 	require.Empty(t, warnings, "nothing is integer")
-	require.Equal(t, tqc.FP32, fresh.Slot(fresh.Input(id, passes.BiasInput)).State())
+	require.Equal(t, tqc.FP32, fresh.Slot(fresh.Input(id, graph.BiasInput)).State())
 }
 
 func TestGranularityIsRefusedWithTheReason(t *testing.T) {

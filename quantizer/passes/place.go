@@ -6,9 +6,6 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// BiasInput is the index of the bias among the inputs of Conv, ConvTranspose and Gemm.
-const BiasInput = 2
-
 // Place gives the slots at which the target may quantize their policy.
 var Place = Pass{Name: "place", Doc: "make the slots at which the target quantizes INITIAL, with their policy", Run: place}
 
@@ -96,9 +93,9 @@ func (c *Context) placeWeighted(id graph.NodeID) error {
 		constant := c.Graph.Const(c.Graph.Node(id).Inputs[i]) != nil
 		var err error
 		switch {
-		case i == BiasInput && (c.Bound.Bias.Bits == 0 || !constant):
+		case i == graph.BiasInput && (c.Bound.Bias.Bits == 0 || !constant):
 			// stays float
-		case i == BiasInput:
+		case i == graph.BiasInput:
 			err = c.parameter(s, c.bias(id))
 		case constant:
 			err = c.parameter(s, c.Bound.WeightConfig(c.Graph, id, i))
@@ -140,7 +137,7 @@ func (c *Context) bias(id graph.NodeID) tqc.Config {
 	cfg.Policy, cfg.Axis, cfg.Observer = cfg.Policy&^(tqc.PerTensor|tqc.PerChannel)|tqc.PerTensor, 0, tqc.ObserverNone
 	if w := c.Set.Slot(c.Set.Input(id, 1)); w.Weight && w.Config.Policy.Has(tqc.PerChannel) {
 		cfg.Policy = cfg.Policy&^tqc.PerTensor | tqc.PerChannel
-		cfg.Axis = len(c.Graph.Value(c.Graph.Node(id).Inputs[BiasInput]).Shape) - 1
+		cfg.Axis = len(c.Graph.Value(c.Graph.Node(id).Inputs[graph.BiasInput]).Shape) - 1
 	}
 	return cfg
 }

@@ -14,9 +14,6 @@ import (
 // hold the product rounded in other ways, and integer kernels add the bias to the sum whatever its scale says.
 const biasTolerance = 1e-5
 
-// biasInput is the index of the bias among the inputs of Conv, ConvTranspose and Gemm.
-const biasInput = 2
-
 // biasScales gives integer biases exactly the scale of the sums they are added to, where the file has it up to rounding. Their
 // integers stay.
 func (r *reader) biasScales() error {
@@ -29,7 +26,7 @@ func (r *reader) biasScales() error {
 		if n.Domain != "" || n.Op != "Conv" && n.Op != "ConvTranspose" && n.Op != "Gemm" {
 			continue
 		}
-		b := n.Input(biasInput)
+		b := n.Input(graph.BiasInput)
 		x, w := last(r.q.reads[graph.Use{Node: id, Index: 0}]), last(r.q.reads[graph.Use{Node: id, Index: 1}])
 		if c := r.q.codes[b]; c != nil && c.grid.dtype == tensor.Int32 && x != nil && w != nil && len(x.scale) == 1 {
 			r.biasScaleOf(id, b, c, x, w)
@@ -52,7 +49,7 @@ func (r *reader) biasScaleOf(id graph.NodeID, b graph.ValueID, c *code, x, w *gr
 	}
 	alpha := float32(1)
 	if n := r.g.Node(id); n.Op == "Gemm" {
-		alpha = n.AttrFloat("alpha", 1)
+		alpha = n.Alpha()
 	}
 	want := *own
 	if want.scale = make([]float32, len(w.scale)); len(w.scale) > 1 {
@@ -76,13 +73,13 @@ func (r *reader) biasScaleOf(id graph.NodeID, b graph.ValueID, c *code, x, w *gr
 	if want.same(own) {
 		return
 	}
-	use := graph.Use{Node: id, Index: biasInput}
+	use := graph.Use{Node: id, Index: graph.BiasInput}
 	f := b
 	if u, sole := r.g.SoleUse(b); sole && u == use {
 		r.g.SetConst(b, want.dequantize(c.integers, r.g.Const(b).Shape))
 	} else {
 		f = r.g.AddConst(r.g.Value(b).Name, want.dequantize(c.integers, r.g.Const(b).Shape))
-		r.g.SetInput(id, biasInput, f)
+		r.g.SetInput(id, graph.BiasInput, f)
 	}
 	r.q.codes[f] = &code{c.integers, &want}
 	r.q.reads[use] = []*grid{&want}

@@ -151,7 +151,7 @@ func (c *configurer) isInteger(id graph.NodeID) bool {
 		if !constant {
 			computed++
 		}
-		optional := constant && (op.Role == target.Activation || op.Role == target.Weighted && i == biasInput)
+		optional := constant && (op.Role == target.Activation || op.Role == target.Weighted && i == graph.BiasInput)
 		ok = ok && (optional || len(c.reads[graph.Use{Node: id, Index: i}]) > 0)
 	}
 	ok = ok && computed > 0

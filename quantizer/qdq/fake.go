@@ -123,7 +123,8 @@ func widened[T float32 | int8 | uint8 | int16 | uint16 | int32 | int64](s []T) [
 func (f *faker) bounds(n *graph.Node) (lo, hi float64, ok bool) {
 	lo, hi = math.Inf(-1), math.Inf(1)
 	if f.g.Opset("") < 11 {
-		return float64(n.AttrFloat("min", float32(lo))), float64(n.AttrFloat("max", float32(hi))), true
+		low, high := n.Limits()
+		return float64(low), float64(high), true
 	}
 	for i, bound := range []*float64{&lo, &hi} {
 		if v := n.Input(i + 1); v != graph.NoValue {

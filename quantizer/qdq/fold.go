@@ -86,7 +86,7 @@ func (r *reader) foldNode(id graph.NodeID) (bool, error) {
 			}
 			sum.F32()[c] = float32(b)
 		}
-		r.g.SetInput(id, biasInput, r.g.AddConst(n.Name+"_bias", sum))
+		r.g.SetInput(id, graph.BiasInput, r.g.AddConst(n.Name+"_bias", sum))
 	}
 	y := after.Outputs[0]
 	spare, err := r.g.AddValue(graph.Value{Name: r.g.FreshName(after.Name + "_before")})
@@ -107,18 +107,15 @@ func (r *reader) foldNode(id graph.NodeID) (bool, error) {
 
 // channels is the number of output channels of an operator with a constant weight, 0 where it is not known.
 func (r *reader) channels(n *graph.Node) int {
-	axis, times := 0, 1
-	switch {
-	case n.Op == "ConvTranspose":
-		axis, times = 1, int(n.AttrInt("group", 1))
-	case n.Op == "Gemm" && n.AttrInt("transB", 0) == 0:
-		axis = 1
-	}
-	s := r.g.Value(n.Inputs[1]).Shape
-	if axis >= len(s) || !s[axis].Known() {
+	s := r.g.Value(n.Inputs[graph.WeightInput]).Shape
+	axis, ok := graph.OutAxis(n, len(s))
+	if !ok || !s[axis].Known() {
 		return 0
 	}
-	return int(s[axis].N) * times
+	if c := n.Conv(); c.Transposed {
+		return int(s[axis].N) * c.Group
+	}
+	return int(s[axis].N)
 }
 
 // affine reads after, which reads the result of n as its input i, as factor * y + offset, one number per channel or one for all.
@@ -169,7 +166,7 @@ func (r *reader) affine(n, after *graph.Node, i int) (factor, offset []float64, 
 		}
 		factor, offset = make([]float64, channels), make([]float64, channels)
 		for c := range factor {
-			factor[c] = p[0][c] / math.Sqrt(p[3][c]+float64(after.AttrFloat("epsilon", 1e-5)))
+			factor[c] = p[0][c] / math.Sqrt(p[3][c]+after.Epsilon())
 			offset[c] = p[1][c] - p[2][c]*factor[c]
 		}
 		return factor, offset, true
@@ -187,12 +184,12 @@ func each(x []float64, f func(float64) float64) []float64 {
 
 // floatBias returns the numbers of a bias of real numbers, nil for none; ok is false where it is something else.
 func (r *reader) floatBias(n *graph.Node) (bias []float64, ok bool) {
-	v := n.Input(biasInput)
+	v := n.Input(graph.BiasInput)
 	if v == graph.NoValue {
 		return nil, true
 	}
 	t := r.g.Const(v)
-	if t == nil || t.DType != tensor.Float32 || len(t.Shape) > 1 || n.Op == "Gemm" && n.AttrFloat("beta", 1) != 1 {
+	if t == nil || t.DType != tensor.Float32 || len(t.Shape) > 1 || n.Op == "Gemm" && n.Beta() != 1 {
 		return nil, false
 	}
 	return widened(t.ToRowMajor().F32()), true
@@ -233,10 +230,7 @@ func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) 
 	}
 	n := r.g.Node(id)
 	channels := r.channels(n)
-	axis := 0
-	if n.Op == "ConvTranspose" || n.Op == "Gemm" && n.AttrInt("transB", 0) == 0 {
-		axis = 1
-	}
+	axis, _ := graph.OutAxis(n, len(w.t.Shape))
 	if len(factor) > 1 && (len(w.t.Shape) <= axis || w.t.Shape[axis] != channels) || w.grid.axis >= 0 && w.grid.axis != axis {
 		return false
 	}

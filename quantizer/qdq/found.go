@@ -23,12 +23,15 @@ func (r *reader) find() error {
 	count, first := 0, ""
 	for _, id := range order {
 		n := r.g.Node(id)
-		axis, ok := weightAxisOf(n)
-		if !ok || len(r.q.reads[graph.Use{Node: id, Index: 0}]) == 0 || len(r.q.reads[graph.Use{Node: id, Index: 1}]) > 0 {
+		if len(r.q.reads[graph.Use{Node: id, Index: 0}]) == 0 || len(r.q.reads[graph.Use{Node: id, Index: 1}]) > 0 {
 			continue
 		}
 		t := r.g.Const(n.Input(1))
 		if t == nil || t.DType != tensor.Float32 || t.Len() < fewest || r.q.codes[n.Inputs[1]] != nil {
+			continue
+		}
+		axis, ok := graph.OutAxis(n, len(t.Shape))
+		if c := n.Conv(); !ok || c.Transposed && c.Group != 1 {
 			continue
 		}
 		q := gridBehind(t.ToRowMajor(), axis)
@@ -47,21 +50,6 @@ func (r *reader) find() error {
 	return nil
 }
 
-// weightAxisOf is the axis of output channels of the weight of a sum of products, -1 for the last.
-func weightAxisOf(n *graph.Node) (axis int, ok bool) {
-	switch {
-	case n.Domain != "":
-		return 0, false
-	case n.Op == "Conv", n.Op == "Gemm" && n.AttrInt("transB", 0) != 0:
-		return 0, true
-	case n.Op == "ConvTranspose", n.Op == "Gemm":
-		return 1, n.AttrInt("group", 1) == 1
-	case n.Op == "MatMul":
-		return -1, true
-	}
-	return 0, false
-}
-
 // gridBehind returns the grid of int8 that all numbers of a tensor lie on, by one scale or by one along axis; nil where there is none.
 func gridBehind(t *tensor.Tensor, axis int) *grid {
 	q := &grid{dtype: tensor.Int8, axis: -1, zero: []int32{0}}
@@ -70,10 +58,8 @@ func gridBehind(t *tensor.Tensor, axis int) *grid {
 		q.reach(t.F32(), s)
 		return q
 	}
-	if axis < 0 {
-		axis += len(t.Shape)
-	}
-	if axis < 0 || axis >= len(t.Shape) {
+	axis, ok := graph.Axis(axis, len(t.Shape))
+	if !ok {
 		return nil
 	}
 	outer, n, inner := t.Blocks(axis)

@@ -93,18 +93,16 @@ func (q *grid) readZero(g *graph.Graph, v graph.ValueID) error {
 }
 
 func (q *grid) readAxis(n *graph.Node, s *tensor.Tensor, shape graph.Shape) error {
-	axis := int(n.AttrInt("axis", 1))
+	axis := n.Quantize().Axis
 	if len(shape) == 1 && axis == 1 {
 		axis = 0
 	}
-	if axis < 0 {
-		axis += len(shape)
-	}
-	if axis < 0 || axis >= len(shape) {
-		return fmt.Errorf("scales along axis %d of a tensor %s", n.AttrInt("axis", 1), shape)
+	axis, ok := graph.Axis(axis, len(shape))
+	if !ok {
+		return fmt.Errorf("scales along axis %d of a tensor %s", n.Axis(), shape)
 	}
 	q.axis = axis
-	block := n.AttrInt("block_size", 0)
+	block := int64(n.Quantize().Block)
 	if len(s.Shape) == 1 && block == 0 {
 		if d := shape[axis]; d.Known() && d.N != int64(len(q.scale)) {
 			return fmt.Errorf("%d scales along axis %d of a tensor %s", len(q.scale), axis, shape)

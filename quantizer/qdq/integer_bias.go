@@ -26,7 +26,7 @@ func (c *configurer) integerBiases() error {
 		if op := c.bound.Ops[id]; op == nil || op.Role != target.Weighted || !needsIntegerBias(op) {
 			continue
 		}
-		s := c.set.Input(id, biasInput)
+		s := c.set.Input(id, graph.BiasInput)
 		if s == tqc.NoSlot || c.set.Slot(s).State() != tqc.FP32 || !c.fitsBias(id, s) {
 			continue
 		}

@@ -264,7 +264,7 @@ func (c *configurer) readElsewhere(v graph.ValueID, id graph.NodeID) bool {
 
 // bias marks integer biases: their scale follows from others.
 func (c *configurer) bias(id graph.NodeID) error {
-	if s := c.set.Input(id, biasInput); c.waiting(s) && c.set.Slot(s).Config.Bits == 32 {
+	if s := c.set.Input(id, graph.BiasInput); c.waiting(s) && c.set.Slot(s).Config.Bits == 32 {
 		return c.set.Advance(s, tqc.PassiveInit)
 	}
 	return nil

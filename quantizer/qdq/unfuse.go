@@ -137,7 +137,7 @@ func (r *reader) weightAxis(n *graph.Node, f fused, k int) int64 {
 	switch {
 	case f.weights == 0 || k != f.weights:
 		return 1
-	case f.op == "Conv", f.op == "Gemm" && n.AttrInt("transB", 0) != 0:
+	case f.op == "Conv", f.op == "Gemm" && n.Gemm().TransB:
 		return 0
 	}
 	return -1
@@ -175,7 +175,7 @@ func (r *reader) biasScale(n *graph.Node, in []operand) (graph.ValueID, error) {
 	}
 	alpha := float32(1)
 	if n.Op == "QGemm" {
-		alpha = n.AttrFloat("alpha", 1)
+		alpha = n.Alpha()
 	}
 	out := tensor.New(tensor.Float32, w.Len())
 	for i, s := range w.F32() {

@@ -2,10 +2,8 @@ package qdq
 
 import (
 	"fmt"
-	"math"
 
 	"qwb/graph"
-	"qwb/graph/tensor"
 	"qwb/quantizer/tqc"
 )
 
@@ -46,26 +44,6 @@ func (c *configurer) unused() error {
 
 // limits returns the bounds of a Relu or Clip with constant ones.
 func (c *configurer) limits(id graph.NodeID) (lo, hi float32, ok bool) {
-	n := c.g.Node(id)
-	lo, hi = float32(math.Inf(-1)), float32(math.Inf(1))
-	switch {
-	case n.Domain != "":
-		return lo, hi, false
-	case n.Op == "Relu":
-		return 0, hi, true
-	case n.Op != "Clip":
-		return lo, hi, false
-	case c.g.Opset("") < 11:
-		return n.AttrFloat("min", lo), n.AttrFloat("max", hi), true
-	}
-	for i, bound := range []*float32{&lo, &hi} {
-		if v := n.Input(i + 1); v != graph.NoValue {
-			t := c.g.Const(v)
-			if t == nil || t.DType != tensor.Float32 || t.Len() != 1 {
-				return lo, hi, false
-			}
-			*bound = t.F32()[0]
-		}
-	}
-	return lo, hi, lo <= hi
+	lo, hi, ok = graph.LimitsOf(c.g.Node(id), c.g.Opset(""), c.g.Const)
+	return lo, hi, ok && lo <= hi
 }

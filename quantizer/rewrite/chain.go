@@ -33,7 +33,7 @@ var alone = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, 
 func Chains(g *graph.Graph, id graph.NodeID) []Chain {
 	at := g.Node(id)
 	w := g.Const(at.Input(1))
-	if at.Op != "Conv" || !standard(at) || w == nil || w.DType != tensor.Float32 || at.AttrInt("group", 1) != 1 ||
+	if at.Op != "Conv" || !standard(at) || w == nil || w.DType != tensor.Float32 || at.Conv().Group != 1 ||
 		at.Input(2) != graph.NoValue && g.Const(at.Input(2)) == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func apart(g *graph.Graph, id graph.NodeID, known func(graph.ValueID) bool) (mul
 		w := g.Const(n.Input(1))
 		in := dim(g, n.Input(0), 1)
 		if !known(n.Input(0)) || w == nil || w.DType != tensor.Float32 || n.Input(2) != graph.NoValue && g.Const(n.Input(2)) == nil ||
-			int(n.AttrInt("group", 1)) != in || w.Shape[1] != 1 || w.Shape[0]%in != 0 {
+			n.Conv().Group != in || w.Shape[1] != 1 || w.Shape[0]%in != 0 {
 			return 0, fmt.Errorf("the convolution is not depthwise")
 		}
 		return w.Shape[0] / in, nil
@@ -120,7 +120,7 @@ func apart(g *graph.Graph, id graph.NodeID, known func(graph.ValueID) bool) (mul
 	if !alone[n.Op] {
 		return 0, fmt.Errorf("%s is not known to keep channels apart", n.Op)
 	}
-	if g.Opset("") < 7 && n.AttrInt("broadcast", 0) != 0 {
+	if _, by := n.AlignsByAttribute(g.Opset("")); by {
 		return 0, fmt.Errorf("%s broadcasts by an attribute", n.Op)
 	}
 	if n.Op == "BatchNormalization" {

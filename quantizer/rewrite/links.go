@@ -110,14 +110,20 @@ func aligned(g *graph.Graph, operand, result graph.ValueID, axis int) int {
 	return axis - len(g.Value(result).Shape) + len(g.Value(operand).Shape)
 }
 
+// resultAxis is the axis of an elementwise operator's result that lies where axis of v does, one of its operands or the result.
+func resultAxis(g *graph.Graph, n *graph.Node, axis int, v graph.ValueID) (int, error) {
+	if _, by := n.AlignsByAttribute(g.Opset("")); by {
+		return 0, fmt.Errorf("%s broadcasts by an attribute", n.Op)
+	}
+	return aligned(g, n.Output(0), v, axis), nil
+}
+
 // together links all operands of a sum, maximum or minimum: they need the same factor. Constants are left to bounds.
 func (w *walker) together(n *graph.Node, axis int, v graph.ValueID) ([]link, error) {
 	g, y := w.g, n.Output(0)
-	if v != y {
-		axis += len(g.Value(y).Shape) - len(g.Value(v).Shape)
-	}
-	if w.g.Opset("") < 7 && n.AttrInt("broadcast", 0) != 0 {
-		return nil, fmt.Errorf("%s broadcasts by an attribute", n.Op)
+	axis, err := resultAxis(g, n, axis, v)
+	if err != nil {
+		return nil, err
 	}
 	var list []link
 	for _, x := range n.Inputs {
@@ -136,11 +142,9 @@ func (w *walker) together(n *graph.Node, axis int, v graph.ValueID) ([]link, err
 // product links the one operand of a Mul or the numerator of a Div that carries the factor.
 func (w *walker) product(n *graph.Node, axis int, v graph.ValueID) ([]link, error) {
 	g, y := w.g, n.Output(0)
-	if v != y {
-		axis += len(g.Value(y).Shape) - len(g.Value(v).Shape)
-	}
-	if w.g.Opset("") < 7 && n.AttrInt("broadcast", 0) != 0 {
-		return nil, fmt.Errorf("%s broadcasts by an attribute", n.Op)
+	axis, err := resultAxis(g, n, axis, v)
+	if err != nil {
+		return nil, err
 	}
 	at, chosen := w.operand[n.ID]
 	if !chosen {

@@ -9,12 +9,11 @@ import (
 
 // matrix is the constant weight of a Conv, ConvTranspose, Gemm or MatMul, seen as output by input channels.
 type matrix struct {
+	graph.Linear
 	n       *graph.Node
 	data    int // input that the channels come in at
 	at      int // input that the weight stands at
 	weight  *tensor.Tensor
-	out, in int
-	groups  int
 	inAxis  int // of the data, -1 where its rank is not known
 	outAxis int // of the result
 }
@@ -22,7 +21,7 @@ type matrix struct {
 // matrixOf reads a node; the error says why it is none.
 func matrixOf(g *graph.Graph, id graph.NodeID) (*matrix, error) {
 	n := g.Node(id)
-	m := &matrix{n: n, at: 1, groups: 1, inAxis: 1, outAxis: 1}
+	m := &matrix{n: n, at: 1, inAxis: 1, outAxis: 1}
 	if n.Domain != "" && n.Domain != "ai.onnx" {
 		return nil, fmt.Errorf("%s has no weight that is known", n.Op)
 	}
@@ -30,9 +29,7 @@ func matrixOf(g *graph.Graph, id graph.NodeID) (*matrix, error) {
 		m.data, m.at = 1, 0
 	}
 	m.weight = g.Const(n.Input(m.at))
-	switch n.Op {
-	case "Conv", "ConvTranspose", "Gemm", "MatMul":
-	default:
+	if spec := n.Spec(); spec == nil || spec.OutAxis == nil {
 		return nil, fmt.Errorf("%s has no weight", n.Op)
 	}
 	if m.weight == nil || m.weight.DType != tensor.Float32 || len(m.weight.Shape) < 2 || g.Const(n.Input(m.data)) != nil {
@@ -40,50 +37,22 @@ func matrixOf(g *graph.Graph, id graph.NodeID) (*matrix, error) {
 	}
 	m.weight = m.weight.ToRowMajor()
 	s := m.weight.Shape
-	switch n.Op {
-	case "Conv", "ConvTranspose":
-		if m.groups = int(n.AttrInt("group", 1)); m.groups < 1 || s[0]%m.groups != 0 {
-			return nil, fmt.Errorf("weight %s in %d groups", m.weight.Type(), m.groups)
-		}
-		if m.out, m.in = s[0], s[1]*m.groups; n.Op == "ConvTranspose" {
-			m.out, m.in = m.in, m.out
-		}
-	case "Gemm":
-		if m.out, m.in = s[1], s[0]; n.AttrInt("transB", 0) != 0 {
-			m.out, m.in = m.in, m.out
-		}
-		m.inAxis = 1 - int(min(1, n.AttrInt("transA", 0)))
-	default:
+	l, ok := graph.LinearOf(n, m.at, s)
+	if !ok {
+		return nil, fmt.Errorf("weight %s in %d groups", m.weight.Type(), n.Conv().Group)
+	}
+	m.Linear = l
+	switch {
+	case n.Gemm().TransA:
+		m.inAxis = 0
+	case n.Op == "MatMul":
 		x, y := g.Value(n.Input(m.data)).Shape, g.Value(n.Output(0)).Shape
 		if len(s) != 2 || len(x) < 2 || len(y) != len(x) {
 			return nil, fmt.Errorf("MatMul of %s by %s", x, m.weight.Type())
 		}
-		m.out, m.in = s[1], s[0]
-		m.inAxis, m.outAxis = len(x)-1, len(x)-1
-		if m.at == 0 {
-			m.out, m.in = m.in, m.out
-			m.inAxis, m.outAxis = len(x)-2, len(x)-2
-		}
+		m.inAxis, m.outAxis = len(x)-1-m.data, len(x)-1-m.data
 	}
 	return m, nil
-}
-
-// each calls f for runs of elements [lo, hi) of the weight that belong to output channel o and input channel i.
-func (m *matrix) each(f func(lo, hi, o, i int)) {
-	s := m.weight.Shape
-	run := tensor.Count(s[2:])
-	outFirst := m.n.Op == "Conv" || m.n.Op == "Gemm" && m.n.AttrInt("transB", 0) != 0 || m.n.Op == "MatMul" && m.at == 0
-	for a := range s[0] {
-		for b := range s[1] {
-			lo := (a*s[1] + b) * run
-			other := a/(s[0]/m.groups)*s[1] + b
-			if outFirst {
-				f(lo, lo+run, a, other)
-			} else {
-				f(lo, lo+run, other, a)
-			}
-		}
-	}
 }
 
 // bias is the constant bias, nil where there is none; false where it is computed, or cannot be multiplied by channels.
@@ -96,7 +65,7 @@ func (m *matrix) bias(g *graph.Graph) (*tensor.Tensor, bool) {
 	if t == nil || t.DType != tensor.Float32 {
 		return nil, false
 	}
-	return t, t.Len() == 1 || len(t.Shape) > 0 && t.Shape[len(t.Shape)-1] == m.out
+	return t, t.Len() == 1 || len(t.Shape) > 0 && t.Shape[len(t.Shape)-1] == m.Out
 }
 
 // own makes a constant input of a node another tensor, for this node only.
@@ -113,7 +82,7 @@ func own(g *graph.Graph, id graph.NodeID, input int, t *tensor.Tensor) {
 func (m *matrix) scaleWeight(g *graph.Graph, out, in []float64) error {
 	w := tensor.New(tensor.Float32, m.weight.Shape...)
 	src, dst := m.weight.F32(), w.F32()
-	m.each(func(lo, hi, o, i int) {
+	m.Each(func(lo, hi, o, i int) {
 		f := 1.0
 		if out != nil {
 			f = out[o]

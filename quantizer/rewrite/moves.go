@@ -9,7 +9,7 @@ import (
 
 func concat(g *graph.Graph, n *graph.Node, axis int) ([]link, error) {
 	y := n.Output(0)
-	along := int(n.AttrInt("axis", 1))
+	along := n.Axis()
 	if along < 0 {
 		along += len(g.Value(y).Shape)
 	}
@@ -38,7 +38,7 @@ func concat(g *graph.Graph, n *graph.Node, axis int) ([]link, error) {
 
 func split(g *graph.Graph, n *graph.Node, axis int) ([]link, error) {
 	x := n.Input(0)
-	along := int(n.AttrInt("axis", 0))
+	along := n.Axis()
 	if along < 0 {
 		along += len(g.Value(x).Shape)
 	}
@@ -250,7 +250,7 @@ func reduce(g *graph.Graph, n *graph.Node, v graph.ValueID, axis int) ([]link, e
 	}
 	var kept []int // axis of x, by axis of y
 	for a := range rank {
-		if !gone[a] || n.AttrInt("keepdims", 1) != 0 {
+		if !gone[a] || n.KeepDims() {
 			kept = append(kept, a)
 		}
 	}

@@ -275,7 +275,7 @@ func produces(g *graph.Graph, id graph.NodeID) (axis, n int, err error) {
 		if _, ok := m.bias(g); !ok {
 			return 0, 0, fmt.Errorf("the bias of %s is not one constant", node.Op)
 		}
-		return m.outAxis, m.out, nil
+		return m.outAxis, m.Out, nil
 	case "BatchNormalization":
 		if err := inference(g, node); err != nil {
 			return 0, 0, err
@@ -289,7 +289,7 @@ func produces(g *graph.Graph, id graph.NodeID) (axis, n int, err error) {
 		}
 	case "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization":
 		rank := len(g.Value(node.Input(0)).Shape)
-		if a := int(node.AttrInt("axis", -1)); rank == 0 || a != -1 && a != rank-1 {
+		if a := node.Axis(); rank == 0 || a != -1 && a != rank-1 {
 			return 0, 0, fmt.Errorf("%s is over more than the last axis", node.Op)
 		}
 		if axis = rank - 1; node.Op == "LayerNormalization" {
@@ -362,11 +362,11 @@ func consumes(g *graph.Graph, u graph.Use, f *field) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if u.Index != m.data || m.in != len(f.channel) || m.inAxis != f.axis {
+		if u.Index != m.data || m.In != len(f.channel) || m.inAxis != f.axis {
 			if n.Op == "MatMul" && u.Index == m.data && f.axis != m.inAxis {
 				return false, nil
 			}
-			return false, fmt.Errorf("%d channels along axis %d do not meet its %d input channels", len(f.channel), f.axis, m.in)
+			return false, fmt.Errorf("%d channels along axis %d do not meet its %d input channels", len(f.channel), f.axis, m.In)
 		}
 		return true, nil
 	case "BatchNormalization":

@@ -19,12 +19,12 @@ func ReaderOf(g *graph.Graph, id graph.NodeID) *Reader {
 	if err != nil {
 		return nil
 	}
-	return &Reader{Node: id, Data: m.data, At: m.at, Value: m.n.Input(m.data), Axis: m.inAxis, In: m.in, Out: m.out, matrix: m}
+	return &Reader{Node: id, Data: m.data, At: m.at, Value: m.n.Input(m.data), Axis: m.inAxis, In: m.In, Out: m.Out, matrix: m}
 }
 
 // Each calls f for every pair of an output channel o and an input channel i that meet, with the weights between them, in the order in which
 // they lie in memory.
 func (r *Reader) Each(f func(o, i int, weights []float32)) {
 	data := r.matrix.weight.F32()
-	r.matrix.each(func(lo, hi, o, i int) { f(o, i, data[lo:hi]) })
+	r.matrix.Each(func(lo, hi, o, i int) { f(o, i, data[lo:hi]) })
 }

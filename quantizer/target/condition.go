@@ -22,12 +22,12 @@ var (
 	Copies = Condition{"copies", "computes new numbers", func(g *graph.Graph, n *graph.Node) bool { return g.Passive(n.ID) }}
 	// BetaOne holds for a Gemm that adds its bias unscaled, or has none.
 	BetaOne = Condition{"beta-one", "scales its bias (beta is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
-		return n.Input(2) == graph.NoValue || n.AttrFloat("beta", 1) == 1
+		return n.Input(2) == graph.NoValue || n.Gemm().Beta == 1
 	}}
 	// AlphaOne holds for a Gemm that has no bias, or adds it to the unscaled product: the scale of an integer bias is input scale *
 	// weight scale, and kernels that know alpha would apply it to the bias as well.
 	AlphaOne = Condition{"alpha-one", "scales its product and adds a bias (alpha is not 1)", func(_ *graph.Graph, n *graph.Node) bool {
-		return n.Input(2) == graph.NoValue || n.AttrFloat("alpha", 1) == 1
+		return n.Input(2) == graph.NoValue || n.Gemm().Alpha == 1
 	}}
 	// ConstantWeight holds where input 1 is a constant.
 	ConstantWeight = Condition{"constant-weight", "has computed weights", func(g *graph.Graph, n *graph.Node) bool { return g.Const(n.Input(1)) != nil }}
@@ -48,14 +48,13 @@ var (
 	// OneAxis holds for a Softmax along a single axis. Before opset 13 it saw its input as a matrix, and where several axes of that are
 	// longer than 1, raising the opset puts a Flatten and a Reshape around it, which would stand between it and its quantizers.
 	OneAxis = Condition{"one-axis", "works along several axes at once", func(g *graph.Graph, n *graph.Node) bool {
-		if g.Opset(n.Domain) >= 13 {
+		axis, flat := graph.SoftmaxAxis(n, g.Opset(n.Domain))
+		if !flat {
 			return true
 		}
-		shape, axis := g.Value(n.Inputs[0]).Shape, int(n.AttrInt("axis", 1))
-		if axis < 0 {
-			axis += len(shape)
-		}
-		if axis < 0 || axis >= len(shape) {
+		shape := g.Value(n.Inputs[0]).Shape
+		axis, ok := graph.Axis(axis, len(shape))
+		if !ok {
 			return false
 		}
 		long := 0

@@ -94,7 +94,7 @@ func (t *Target) WeightConfig(g *graph.Graph, id graph.NodeID, i int) tqc.Config
 func AlongWeight(g *graph.Graph, id graph.NodeID, i int, c tqc.Config) tqc.Config {
 	axis, ok := OutputAxis(g, g.Node(id), i)
 	if ok && c.Policy.Has(tqc.PerGroup) {
-		axis, ok = summedAxis(g, g.Node(id), axis)
+		axis, ok = 1-axis, !g.Node(id).Conv().Transposed // groups lie along the input channels of one group
 	}
 	if !ok || c.Policy.Has(tqc.PerTensor) {
 		c.Policy, c.Axis, c.GroupSize = c.Policy&^(tqc.PerChannel|tqc.PerGroup)|tqc.PerTensor, 0, 0
@@ -111,54 +111,21 @@ func AlongActivation(g *graph.Graph, id graph.NodeID, i int, c tqc.Config) tqc.C
 		return c
 	}
 	n := g.Node(id)
-	rank := len(g.Value(n.Input(i)).Shape)
 	c.Axis = -1
-	switch n.Op {
-	case "Conv", "ConvTranspose":
-		c.Axis = 1
-	case "Gemm":
-		trans := n.AttrInt([]string{"transA", "transB"}[min(i, 1)], 0) != 0
-		if c.Axis = 1; trans == (i == 0) {
-			c.Axis = 0
-		}
-	case "MatMul":
-		if i == 1 && rank > 0 {
-			c.Axis = max(rank-2, 0)
-		}
+	if axis, ok := graph.InAxis(n, i, len(g.Value(n.Input(i)).Shape)); ok {
+		c.Axis = axis
 	}
 	return c
-}
-
-// summedAxis returns the axis of a weight along which groups lie, given that of the output channels: the other one of a matrix, and
-// the input channels of a convolution.
-func summedAxis(g *graph.Graph, n *graph.Node, output int) (int, bool) {
-	switch n.Op {
-	case "Gemm", "MatMul", "Conv":
-		return 1 - output, true
-	}
-	return 0, false
 }
 
 // OutputAxis returns the axis of a constant input of a Weighted operator that becomes the channel axis of its output, and
 // false where there is none that one row of scales can follow.
 func OutputAxis(g *graph.Graph, n *graph.Node, i int) (axis int, ok bool) {
 	v := n.Input(i)
-	if v == graph.NoValue || i != 1 {
+	if v == graph.NoValue || i != graph.WeightInput {
 		return 0, false
 	}
 	rank := len(g.Value(v).Shape)
-	switch n.Op {
-	case "Conv": // M, C/group, kernel
-		return 0, rank >= 2
-	case "ConvTranspose": // C, M/group, kernel
-		return 1, rank >= 2
-	case "Gemm": // K, N; N, K with transB
-		if n.AttrInt("transB", 0) != 0 {
-			return 0, rank == 2
-		}
-		return 1, rank == 2
-	case "MatMul": // K, N; a stack of matrices would need a row of scales for each
-		return 1, rank == 2
-	}
-	return 0, false
+	axis, ok = graph.OutAxis(n, rank)
+	return axis, ok && (rank == 2 || graph.Slides(n.Op)) // a stack of matrices would need a row of scales for each
 }

@@ -165,7 +165,7 @@ func clips(s *step) (*tensor.Tensor, error) {
 // slope bounds a function that multiplies once.
 func slope(s *step) (*tensor.Tensor, error) {
 	out := tensor.New(tensor.Float32, s.y.Shape...)
-	factor := max(1, math.Abs(float64(s.n.AttrFloat("alpha", 0.01))))
+	factor := max(1, math.Abs(float64(s.n.Alpha())))
 	e := floats(s.c.e[s.n.Inputs[0]])
 	for i, v := range s.y.F32() {
 		bound := 2 * unit * math.Abs(float64(v))

@@ -15,7 +15,7 @@ func function(lipschitz float64) func(*step) (*tensor.Tensor, error) {
 	return func(s *step) (*tensor.Tensor, error) {
 		factor := lipschitz
 		if s.n.Op == "HardSigmoid" {
-			factor = math.Abs(float64(s.n.AttrFloat("alpha", 0.2)))
+			factor = math.Abs(float64(s.n.Alpha()))
 		}
 		e := floats(s.c.e[s.n.Inputs[0]])
 		out := tensor.New(tensor.Float32, s.y.Shape...)
@@ -36,7 +36,7 @@ func softmax(s *step) (*tensor.Tensor, error) {
 	for _, e := range floats(s.c.e[s.n.Inputs[0]]) {
 		worst = max(worst, float64(e))
 	}
-	axis := int(s.n.AttrInt("axis", -1))
+	axis := s.n.Axis()
 	if axis < 0 {
 		axis += len(s.y.Shape)
 	}

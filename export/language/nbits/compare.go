@@ -48,7 +48,7 @@ func Compare(source, back *graph.Graph, o Options) (compared int64, largest floa
 // compareWeights reads codes and scales by the definition of MatMulNBits.
 func compareWeights(want *tensor.Tensor, g *graph.Graph, n *graph.Node, o Options) (largest float64, err error) {
 	codes, scales := g.Const(n.Input(1)), g.Const(n.Input(2))
-	rows, cols, width, block := int(n.AttrInt("N", 0)), int(n.AttrInt("K", 0)), int(n.AttrInt("bits", 4)), int(n.AttrInt("block_size", 0))
+	rows, cols, width, block := int(n.AttrInt("N", 0)), int(n.AttrInt("K", 0)), int(n.AttrInt("bits", 4)), n.Quantize().Block
 	if n.Op != "MatMulNBits" || codes == nil || scales == nil || rows != want.Shape[0] || cols != want.Shape[1] || width != o.Bits || block < 1 {
 		return 0, fmt.Errorf("%s with N %d, K %d, %d bits for weights %v", n.Op, rows, cols, width, want.Shape)
 	}

@@ -76,7 +76,7 @@ func Build(g *graph.Graph, o Options) (*onnx.Model, error) {
 func (o *Options) replace(g *graph.Graph, id graph.NodeID, block int) error {
 	n := *g.Node(id)
 	w := g.Const(n.Inputs[1])
-	if w == nil || w.DType != tensor.Float32 || len(w.Shape) != 2 || n.AttrInt("transB", 0) != 1 {
+	if w == nil || w.DType != tensor.Float32 || len(w.Shape) != 2 || !n.Gemm().TransB {
 		return fmt.Errorf("node %q: %s has no weights with a row for each output", n.Name, n.Op)
 	}
 	rows, cols := w.Shape[0], w.Shape[1]
