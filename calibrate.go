@@ -301,7 +301,7 @@ func (j *job) keep(stats *calib.Stats, of int, file string, err error) error {
 	if saveErr := save(stats, of, file); saveErr != nil {
 		return errors.Join(err, saveErr)
 	}
-	j.note("interrupted after %d of %d samples; %s keeps them, and the same command goes on from there", stats.Samples(), of, file)
+	j.note("interrupted after %d of %d samples. %s keeps them; run the same command to continue", stats.Samples(), of, file)
 	return err
 }
 

@@ -165,10 +165,10 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 	case was == is:
 		j.warn("the tuned values of %s are gone or changed and are left out; tune again", j.Plan)
 	case tuned:
-		j.note("%s: what was tuned was made for the plan that was there; tune again", j.Plan)
+		j.note("%s: tuned values belonged to the earlier plan and are not used; run qwb tune again", j.Plan)
 	}
 	if kept > 0 {
-		j.note("%s: %d decisions about the plan that was there are kept (qwb plan log shows them, --fresh forgets them)", j.Plan, kept)
+		j.note("%s: kept %d decisions of the earlier plan (qwb plan log lists them, --fresh drops them)", j.Plan, kept)
 	}
 	return next, nil
 }
@@ -182,7 +182,7 @@ func (j *job) noteChosen(list []decision.Decision) {
 		}
 	}
 	if n > 0 {
-		j.note("%s: %d earlier decisions about operators and tensors stand over the defaults of this calibration (qwb plan log shows them, --fresh forgets them)", j.Plan, n)
+		j.note("%s: %d earlier decisions about operators and tensors stay in force (qwb plan log lists them, --fresh drops them)", j.Plan, n)
 	}
 }
 
@@ -420,7 +420,7 @@ func (j *job) rederive(ctx context.Context, threads int) (*DecideResult, error) 
 	}
 	defer c.close()
 	if c.other != "" {
-		c.note("%s: derived anew; the first place that changed is %s", c.p.File, c.other)
+		c.note("%s: scales computed again; first change at %s", c.p.File, c.other)
 	}
 	next := *c.p.Plan
 	next.Target = targetEntry(c.p.Target)

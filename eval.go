@@ -139,6 +139,6 @@ func (j *job) checkOffset(r *analysis.Accuracy, offset int) {
 		return
 	}
 	if by, right, ok := r.Shift(); ok {
-		j.warnAbout(tqc.Warning{Node: "labels", Value: float64(offset + by), Text: fmt.Sprintf("%d of %d answers are right; with --label-offset %d it would be %d", r.Top1, r.N, offset+by, right)})
+		j.warnAbout(tqc.Warning{Node: "labels", Value: float64(offset + by), Text: fmt.Sprintf("only %d of %d predictions are correct; with --label-offset %d it would be %d", r.Top1, r.N, offset+by, right)})
 	}
 }

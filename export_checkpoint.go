@@ -167,7 +167,7 @@ func (j *job) verifyWritten(ctx context.Context, f *export.Format, in *export.In
 	}
 	if back.Unlike != "" {
 		v.Verdict, v.Reason = analysis.VerdictUnverified, back.Unlike
-		j.note("the file reads back as it was written; that its engine computes the same is not so, see the warning above")
+		j.note("the file reads back as written, but its engine computes something else: see the warning above")
 		return nil
 	}
 	v.Verdict = analysis.VerdictEqual

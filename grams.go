@@ -107,7 +107,7 @@ func (r *gramsRun) run(ctx context.Context, res *GramsResult) error {
 			if saveErr := r.save(nil, ops, seen); saveErr != nil {
 				return errors.Join(err, saveErr)
 			}
-			r.note("interrupted in pass %d of %d; %s keeps what is done, and the same command goes on from there", i+1, len(passes), r.o.Out)
+			r.note("interrupted in pass %d of %d. %s keeps what is done; run the same command to continue", i+1, len(passes), r.o.Out)
 		}
 		if err != nil {
 			return r.p.Named("tune", err)

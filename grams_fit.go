@@ -31,7 +31,7 @@ func (j *job) fromGrams(methods []*tune.Method, o TuneOptions) ([]*tune.Method, 
 			strings.Join(names, ", "), strings.Join(able, ", "))
 	}
 	if len(names) > 0 {
-		j.note("methods that are fitted behind the quantized prefix are left out: %s", strings.Join(names, ", "))
+		j.note("skipped, because they need the quantized network in front of each operator: %s", strings.Join(names, ", "))
 	}
 	return list, nil
 }

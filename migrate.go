@@ -48,7 +48,7 @@ func (c *change) migrate(ctx context.Context) error {
 		return fmt.Errorf("no decision gives what it holds at %s", at)
 	}
 	c.p.Plan, c.p.Set = next, out.Set
-	c.note("%s: brought over from version 1, as %d decisions", c.p.File, len(next.Decisions))
+	c.note("%s: converted from version 1 into %d decisions", c.p.File, len(next.Decisions))
 	return nil
 }
 

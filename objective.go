@@ -48,7 +48,7 @@ func (t *tuning) objective(ctx context.Context, o TuneOptions) (string, error) {
 	if off := math.Abs(d.Mean); off <= 0.01*sim.Estimate().Mean || off <= 2*d.Error {
 		return Simulated, nil
 	}
-	t.note("the integers of profile %s are judged: their error is %.3g, that of the simulation %.3g", profile.Name, run.Estimate().Mean, sim.Estimate().Mean)
+	t.note("judged by the integers of profile %s: their error is %.2g, the simulation's is %.2g", profile.Name, run.Estimate().Mean, sim.Estimate().Mean)
 	t.bench.Integers = integers
 	return profile.Name, nil
 }

@@ -138,7 +138,7 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if auto && t.bench.Sums == nil {
 		methods = slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool { return slices.Contains(m.Needs, tune.NeedsStatistics) })
 		if s := t.d.Stats; s != nil {
-			j.note("methods that need sums are left out; the statistics lack %s", strings.Join(s.Lacks(), "; "))
+			j.note("skipped the methods that need sums, because the statistics lack %s", strings.Join(s.Lacks(), "; "))
 		}
 	}
 	if auto {
@@ -183,7 +183,7 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	}
 	if kept && !(r.Change < 0) && !o.Force {
 		kept = false
-		j.note("taken back: with the scales that the plan derives for it, it does not lower the error of the outputs")
+		j.note("not kept: with the scales of the plan it does not lower the output error")
 	}
 	if kept {
 		if r.Overlay, err = t.write(found, r, o); err != nil {

@@ -64,12 +64,12 @@ func (t *tuning) resumable(methods []*tune.Method, o TuneOptions) error {
 		saved, other, err := decodeTuning(b)
 		switch {
 		case err != nil:
-			t.note("%s cannot be read and is written over: %v", name, err)
+			t.note("%s cannot be read and will be replaced: %v", name, err)
 		case other != key:
-			t.note("%s is of another tuning that was interrupted, of another plan, data or options, and is written over", name)
+			t.note("%s belongs to another interrupted run (other plan, data or options) and will be replaced", name)
 		default:
 			t.bench.Resume = saved
-			t.note("going on with the tuning that was interrupted: %s", saved)
+			t.note("continuing the interrupted run: %s", saved)
 		}
 	case !missing(err):
 		return fmt.Errorf("tune: %w", err)
@@ -89,7 +89,7 @@ func (t *tuning) resumable(methods []*tune.Method, o TuneOptions) error {
 			return fmt.Errorf("tune: %w", err)
 		}
 		if written = passed(); last {
-			t.note("interrupted behind %d methods and %d operators of the next; %s keeps them, and the same command goes on from there", len(now.Reports), len(now.Layers), name)
+			t.note("interrupted after %d methods and %d operators of the next. %s keeps them; run the same command to continue", len(now.Reports), len(now.Layers), name)
 		}
 		return nil
 	}

@@ -3,6 +3,8 @@ package qwb
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"qwb/analysis"
@@ -98,8 +100,14 @@ func (r *TuneResult) Lines() []string {
 
 // WithError writes a figure with its error, where there is one.
 func WithError(x float64, err *float64) string {
-	if err == nil {
-		return fmt.Sprintf("%.3g", x)
+	switch {
+	case err == nil:
+		return fmt.Sprintf("%.2g", x)
+	case !(*err > 0) || math.IsInf(*err, 0) || math.Abs(x) > 1e6 || *err < 1e-6:
+		return fmt.Sprintf("%.3g ± %.2g", x, *err)
 	}
-	return fmt.Sprintf("%.3g ± %.2g", x, *err)
+	digits := strconv.FormatFloat(*err, 'e', 1, 64) // two of the error; the figure ends where they do
+	exponent, _ := strconv.Atoi(digits[strings.IndexByte(digits, 'e')+1:])
+	decimals := max(1-exponent, 0)
+	return fmt.Sprintf("%.*f ± %.*f", decimals, x, decimals, *err)
 }

@@ -64,9 +64,9 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, th
 
 // Summary is a verification in a few words.
 func Summary(v *analysis.Verification) string {
-	s := fmt.Sprintf("%s, %d integers of %d tensors compared, %d different, %d ties", v.Verdict, v.IntegersCompared, v.Tensors, v.IntegersDifferent, v.Ties)
+	s := fmt.Sprintf("%s: %d of %d integers differ, %d rounding ties", v.Verdict, v.IntegersDifferent, v.IntegersCompared, v.Ties)
 	if len(v.Simulated) > 0 {
-		s += fmt.Sprintf("; %d steps have no integer form and were simulated: %.2f %% of the %s verified", len(v.Simulated), 100*v.Share.Part(), v.Share.Of)
+		s += fmt.Sprintf("; %d steps have no integer form and were simulated (%.2f %% of the %s verified)", len(v.Simulated), 100*v.Share.Part(), v.Share.Of)
 	}
 	return s
 }

@@ -12,7 +12,7 @@ import (
 // AccuracyText writes one accuracy and, for a quantized mode, what changed against float.
 func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 	t := &tables{w: w}
-	t.begin(fmt.Sprintf("%d samples", r.N), "mode", "top-1", "", "top-5", "")
+	t.begin(Counted(r.N, "sample"), "mode", "top-1", "", "top-5", "")
 	row := func(mode string, top1, top5 int) {
 		t.row(mode, fmt.Sprint(top1), percent(float64(top1)/float64(r.N)), fmt.Sprint(top5), percent(float64(top5)/float64(r.N)))
 	}
@@ -28,14 +28,14 @@ func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 	row(strings.TrimSpace(r.Mode+" "+r.Profile), r.Top1, r.Top5)
 	t.end()
 	if r.Change != nil {
-		t.printf("top-1 drops by %.2f ± %.2f percentage points against fp32%s; %d of %d answers differ (%s)\n", r.Drop, r.DropError, insignificant(r.Drop, r.DropError),
+		t.printf("top-1 drop from fp32: %.2f ± %.2f pp%s; %d of %d predictions changed (%s)\n", r.Drop, r.DropError, insignificant(r.Drop, r.DropError),
 			r.Flips, r.N, percent(r.FlipRate))
 	}
 	if r.Beside != nil {
-		t.printf("int8 and sim answer differently on %d of %d samples\n", r.Beside.Flips, r.N)
+		t.printf("INT8 and simulated predictions differ on %d of %d samples\n", r.Beside.Flips, r.N)
 	}
 	if r.Base != nil {
-		t.printf("against profile %s: top-1 drops by %.2f ± %.2f percentage points%s, %d of %d answers differ\n", r.Base.Profile, r.Base.Lost, r.Base.LostError,
+		t.printf("top-1 drop from profile %s: %.2f ± %.2f pp%s; %d of %d predictions differ\n", r.Base.Profile, r.Base.Lost, r.Base.LostError,
 			insignificant(r.Base.Lost, r.Base.LostError), r.Base.Flips, r.N)
 	}
 	return t.err

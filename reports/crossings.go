@@ -8,8 +8,8 @@ import (
 	"qwb/analysis"
 )
 
-// crossingTable says where floats are computed on the target and how many bytes pass between floats and integers. It lists the
-// crossings at float islands, the largest first, at most 20.
+// crossingTable counts the places where a tensor changes between integers and float, and their bytes. It lists those inside the graph, the
+// largest first, at most 20.
 func crossingTable(t *tables, v *analysis.Verification) {
 	if v.Float == "" {
 		return
@@ -24,13 +24,13 @@ func crossingTable(t *tables, v *analysis.Verification) {
 			ends += c.Bytes
 		}
 	}
-	t.printf("Float is %s on the target: %d crossings of %s bytes at the ends of the graph, %d of %s bytes at float islands\n\n", v.Float,
-		len(v.Crossings)-len(islands), count(ends), len(islands), count(all-ends))
+	t.printf("Precision boundaries, where tensors change between integers and float: %d at the ends of the graph (%s bytes), %d at FP32 parts "+
+		"inside (%s bytes). Float on this target: %s.\n\n", len(v.Crossings)-len(islands), count(ends), len(islands), count(all-ends), v.Float)
 	if len(islands) == 0 {
 		return
 	}
 	slices.SortStableFunc(islands, func(a, b analysis.CrossingRow) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	t.begin("Crossings at float islands, the largest first", "step", "op", "tensor", "to", "bytes")
+	t.begin("Precision boundaries inside the graph, largest first", "step", "op", "tensor", "to", "bytes")
 	for _, c := range islands[:min(len(islands), 20)] {
 		to := "integers"
 		if c.ToFloat {

@@ -14,14 +14,14 @@ var diffKinds = []struct {
 	what  analysis.DiffKind
 	title string
 }{
-	{analysis.DiffMissing, "Operators that only the first has"},
-	{analysis.DiffExtra, "Operators that only the second has"},
-	{analysis.DiffDomain, "Operators that run elsewhere"},
+	{analysis.DiffMissing, "Operators only in the first"},
+	{analysis.DiffExtra, "Operators only in the second"},
+	{analysis.DiffDomain, "Operators in another domain"},
 	{analysis.DiffState, "Tensors in another state"},
 	{analysis.DiffScheme, "Tensors with another scheme"},
-	{analysis.DiffScale, "Scales, the largest difference first"},
-	{analysis.DiffZeroPoint, "Zero points, the largest difference first"},
-	{analysis.DiffCodes, "Integers of weights and biases, the largest difference first"},
+	{analysis.DiffScale, "Scales, largest difference first"},
+	{analysis.DiffZeroPoint, "Zero points, largest difference first"},
+	{analysis.DiffCodes, "Integers of weights and biases, largest difference first"},
 }
 
 // DiffText writes how many differences there are of each kind, then a table for each kind, of at most mostRows rows unless all are asked
@@ -33,10 +33,11 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 	}
 	matched := "by name"
 	if r.ByPlace {
-		matched = "by their place"
+		matched = "by position"
 	}
-	t.printf("%d operators matched %s, %d tensors: %d domains, %d states, %d schemes, %d scales and %d zero points differ, %d of %d integers of parameters; "+
-		"%d operators are missing, %d extra\n", r.Nodes, matched, r.Slots, r.Domains, r.States, r.Schemes, r.Scales, r.ZeroPoints, r.Flipped, r.Codes, r.Missing, r.Extra)
+	t.printf("Different: %s, %s, %s, %s, %s, %d of %s of parameters.\nCompared: %s matched %s, %s; only in the first: %d, only in the second: %d.\n",
+		Counted(r.Domains, "domain"), Counted(r.States, "state"), Counted(r.Schemes, "scheme"), Counted(r.Scales, "scale"), Counted(r.ZeroPoints, "zero point"), r.Flipped,
+		Counted(r.Codes, "integer"), Counted(r.Nodes, "operator"), matched, Counted(r.Slots, "tensor"), r.Missing, r.Extra)
 	if len(r.Differences) > 0 {
 		t.printf("\n")
 	}
@@ -46,7 +47,7 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 			continue
 		}
 		slices.SortStableFunc(list, func(a, b analysis.Difference) int { return cmp.Compare(b.Largest, a.Largest) })
-		t.begin(kind.title, "node", "op", "at", "a", "b", "differ", "largest")
+		t.begin(kind.title, "node", "op", "at", "a", "b", "different", "largest")
 		for _, d := range list {
 			share, largest := "", ""
 			if d.Of > 0 {

@@ -4,20 +4,41 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
-// number formats a measured value with four significant digits; exact JSON values stand beside it where that matters.
+// number formats a measured value with up to four significant digits. JSON has the exact value.
 func number(x float64) string {
-	switch a := math.Abs(x); {
+	if a := math.Abs(x); a >= 1e-4 && a < 1e5 {
+		r, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 3, 64), 64)
+		return strconv.FormatFloat(r, 'f', -1, 64)
+	}
+	return extreme(x, 2)
+}
+
+// small formats an error, a noise-to-signal ratio for instance, with two significant digits.
+func small(x float64) string {
+	if a := math.Abs(x); a >= 1e-4 && a < 1e5 {
+		rounded := strconv.FormatFloat(x, 'e', 1, 64)
+		exponent, _ := strconv.Atoi(rounded[strings.IndexByte(rounded, 'e')+1:])
+		return strconv.FormatFloat(x, 'f', max(1-exponent, 0), 64)
+	}
+	return extreme(x, 1)
+}
+
+// extreme formats 0, NaN, infinity and what needs an exponent.
+func extreme(x float64, decimals int) string {
+	switch {
 	case math.IsNaN(x):
 		return "NaN"
 	case x == 0:
 		return "0"
-	case a >= 1e-3 && a < 1e5:
-		return strconv.FormatFloat(x, 'g', 4, 64)
 	}
-	return strconv.FormatFloat(x, 'e', 2, 64)
+	return strconv.FormatFloat(x, 'e', decimals, 64)
 }
+
+// Counted writes a number of things with the right form of the word: 1 operator, 2 operators.
+func Counted(n int, word string) string { return fmt.Sprintf("%d %s", n, plural(n, word)) }
 
 // cosine formats a value whose distance from 1 is what matters.
 func cosine(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }

@@ -22,11 +22,11 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		t.printf(", %s multiply-accumulates", atLeast(r.MACs, r.Open > 0))
 	}
 	if r.Open == 0 {
-		t.printf(", activations of %sB at most at a time", count(r.Peak))
+		t.printf(", activations: %sB at the peak", count(r.Peak))
 	}
 	t.printf("\n")
 	if r.Open > 0 {
-		t.printf("The MACs of %d nodes depend on open sizes and are not counted; qwb bind makes a copy with fixed ones.\n", r.Open)
+		t.printf("The MACs of %s depend on open dimensions and are not counted. qwb bind writes a copy with fixed dimensions.\n", Counted(r.Open, "node"))
 	}
 	t.printf("\n")
 	unsupportedLines(t, r)
@@ -40,7 +40,7 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 	t.end()
 	operatorTable(t, r, nodes)
 	if len(r.Bodies) > 0 {
-		t.begin("Bodies of control flow, which stay in float; of If the larger branch counts, of Loop and Scan one iteration",
+		t.begin("Bodies of control flow; they stay in FP32. Counted: of If the larger branch, of Loop and Scan one iteration",
 			"node", "op", "body", "nodes", "parameters", "MACs")
 		for _, b := range r.Bodies {
 			t.row(shorten(b.Node, 48), b.Op, b.Attribute, fmt.Sprint(b.Nodes), count(b.Parameters), atLeast(b.MACs, b.Open > 0))
@@ -48,7 +48,7 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		t.end()
 	}
 	if len(r.Platforms) > 0 {
-		t.begin("What each platform would quantize", "platform", "INT8 nodes", "FP32", "shape", "borders", "float", "MACs in INT8")
+		t.begin("What each target would quantize", "platform", "INT8 nodes", "FP32 nodes", "shape nodes", "Q/DQ boundaries", "float", "MACs in INT8")
 		for _, p := range r.Platforms {
 			t.row(p.Platform, fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), p.Float, percent(p.MACs))
 		}
@@ -112,7 +112,7 @@ func unsupportedLines(t *tables, r *analysis.Inspection) {
 		if domain == "" {
 			domain = "ai.onnx"
 		}
-		t.printf("unsupported: %s (%s %d), %d nodes", u.Op, domain, u.Version, len(u.Nodes))
+		t.printf("unsupported: %s (%s %d), %s", u.Op, domain, u.Version, Counted(len(u.Nodes), "node"))
 		if u.Reason != "" {
 			t.printf(": %s", u.Reason)
 		}

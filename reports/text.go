@@ -23,9 +23,9 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 	}
 	summary(t, r)
 	if len(r.Outputs) > 0 {
-		t.begin("Error of the quantized graph", "output", "NSR", "MSE", "cosine")
+		t.begin("Error at the outputs, whole network quantized", "output", "NSR", "MSE", "cosine")
 		for _, o := range r.Outputs {
-			t.row(shorten(o.Output, 48), number(o.NSR), number(o.MSE), cosine(o.Cosine))
+			t.row(shorten(o.Output, 48), small(o.NSR), small(o.MSE), cosine(o.Cosine))
 		}
 		t.end()
 	}
@@ -42,17 +42,17 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 		tensorTable(t, r.Statistical)
 	}
 	if r.Forwards > 0 {
-		t.printf("%.3g forwards per sample, %d samples, %.2f s\n", r.Forwards, r.Samples, r.Seconds)
+		t.printf("%.3g forward passes per sample, %s, %.2f s\n", r.Forwards, Counted(r.Samples, "sample"), r.Seconds)
 	}
 	return t.err
 }
 
 // summary says in a few lines what was found: the error of the whole, and the operators that make most of it.
 func summary(t *tables, r *analysis.Report) {
-	t.printf("%s on %s, %d %s\n", r.Model, r.Platform, r.Samples, plural(r.Samples, "sample"))
+	t.printf("%s for %s, %s\n", r.Model, r.Platform, Counted(r.Samples, "sample"))
 	if len(r.Outputs) > 0 {
 		worst := r.Worst()
-		t.printf("  the quantized graph: NSR %s, cosine %s%s\n", number(worst.NSR), cosine(worst.Cosine), ofOutputs(len(r.Outputs)))
+		t.printf("  whole network quantized: NSR %s (noise-to-signal ratio), cosine %s%s\n", small(worst.NSR), cosine(worst.Cosine), ofOutputs(len(r.Outputs)))
 	}
 	if len(r.Layerwise) > 0 {
 		total := 0.0
@@ -63,7 +63,7 @@ func summary(t *tables, r *analysis.Report) {
 			if l.NSR <= 0 {
 				break
 			}
-			t.printf("  %s (%s) alone: NSR %s, %.0f %% of the sum over operators, %s\n", shorten(l.Node, 48), l.Op, number(l.NSR), 100*l.NSR/total, cause(&l))
+			t.printf("  %s (%s) alone: NSR %s, %.0f %% of the sum over all operators, %s\n", shorten(l.Node, 48), l.Op, small(l.NSR), 100*l.NSR/total, cause(&l))
 		}
 	}
 	t.printf("\n")
@@ -79,17 +79,17 @@ func ofOutputs(n int) string {
 
 // cause says which step makes more of an operator's error at its own output.
 func cause(l *analysis.LayerError) string {
-	step := "mostly by rounding"
+	step := "mostly rounding"
 	if l.Clip > l.Round {
-		step = "mostly by clipping"
+		step = "mostly clipping"
 	}
 	if l.Weight == nil || l.Activation == nil {
 		return step
 	}
 	if *l.Weight > *l.Activation {
-		return step + ", of weights more than of activations"
+		return step + ", of weights more than activations"
 	}
-	return step + ", of activations more than of weights"
+	return step + ", of activations more than weights"
 }
 
 // layerTable lists the operators, the worst first, with the parts of --split where they were measured.
@@ -101,9 +101,9 @@ func layerTable(t *tables, layers []analysis.LayerError) {
 	}
 	t.begin("Layerwise: one operator quantized at a time, worst first", append(columns, "MACs")...)
 	for _, l := range worstFirst(layers) {
-		cells := []string{shorten(l.Node, 48), l.Op, number(l.NSR), cosine(l.Cosine), number(l.Local), number(l.Clip), number(l.Round)}
+		cells := []string{shorten(l.Node, 48), l.Op, small(l.NSR), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}
 		if split {
-			cells = append(cells, number(*l.Weight), number(*l.Activation))
+			cells = append(cells, small(*l.Weight), small(*l.Activation))
 		}
 		t.row(append(cells, count(l.MACs))...)
 	}
@@ -138,7 +138,7 @@ func graphwiseTable(t *tables, points []analysis.GraphwisePoint) {
 	t.begin(title, "node", "op", "NSR", "MSE", "cosine")
 	for i, p := range points {
 		if show[i] {
-			t.row(shorten(p.Node, 48), p.Op, number(p.NSR), number(p.MSE), cosine(p.Cosine))
+			t.row(shorten(p.Node, 48), p.Op, small(p.NSR), small(p.MSE), cosine(p.Cosine))
 		}
 	}
 	t.endOf(len(points))
@@ -158,7 +158,7 @@ func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
 		if s.Channels > 0 {
 			dead = fmt.Sprintf("%d of %d", len(s.Dead), s.Channels)
 		}
-		t.row(shorten(s.Tensor, 48), s.Kind, number(s.Min), number(s.Max), number(s.Mean), number(s.Std), number(s.Kurtosis), percent(s.Zeros), dead)
+		t.row(shorten(s.Tensor, 48), s.Kind, number(s.Min), number(s.Max), number(s.Mean), number(s.Std), small(s.Kurtosis), percent(s.Zeros), dead)
 	}
 	t.endOf(len(tensors))
 }
@@ -171,30 +171,37 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// SearchText writes the ranking, the best sets found and the outcome of a search.
-func SearchText(w io.Writer, units []analysis.Unit, res *analysis.SearchResult) error {
+// SearchText writes the outcome of a search, then the ranking it started from and the best sets it found. Metric names what the budget is
+// on: NSR, cosine, or top-1 drop in percentage points.
+func SearchText(w io.Writer, metric string, units []analysis.Unit, res *analysis.SearchResult) error {
 	t := &tables{w: w}
-	t.begin("Ranking by layerwise error", "operator", "NSR", "MACs")
+	t.printf("%s: %s with all operators quantized, %s with %s kept in FP32 (%s tried)\n", metric, small(res.Before.Metric), small(res.After.Metric),
+		Counted(len(res.FP32), "operator"), Counted(len(res.Points), "set"))
+	for _, name := range res.After.FP32 {
+		t.printf("  %s\n", name)
+	}
+	t.printf("\n")
+	t.begin("Error of one operator quantized alone", "operator", "NSR", "MACs")
 	for _, i := range res.Ranking {
-		t.row(shorten(units[i].Name, 48), number(units[i].Error), count(units[i].MACs))
+		t.row(shorten(units[i].Name, 48), small(units[i].Error), count(units[i].MACs))
 	}
 	t.end()
-	t.begin("Pareto points: work left in INT8 against error", "operators in float", "MACs in float", "borders", "metric", "budget")
+	t.begin("Best sets found: work in FP32 against error", "in FP32", "MACs in FP32", "Q/DQ boundaries", metric, "budget")
 	pareto := slices.DeleteFunc(slices.Clone(res.Points), func(p analysis.Point) bool { return !p.Pareto })
-	slices.SortStableFunc(pareto, func(a, b analysis.Point) int { return int(min(max(a.MACs-b.MACs, -1), 1)) })
+	slices.SortStableFunc(pareto, func(a, b analysis.Point) int {
+		return cmp.Or(cmp.Compare(a.MACs, b.MACs), cmp.Compare(a.Borders, b.Borders), cmp.Compare(len(a.FP32), len(b.FP32)))
+	})
+	pareto = slices.CompactFunc(pareto, func(a, b analysis.Point) bool {
+		return a.MACs == b.MACs && a.Borders == b.Borders && len(a.FP32) == len(b.FP32) && a.Metric == b.Metric
+	})
 	for _, p := range pareto {
 		met := "missed"
 		if p.Met {
 			met = "met"
 		}
-		t.row(fmt.Sprint(len(p.FP32)), count(p.MACs), fmt.Sprint(p.Borders), number(p.Metric), met)
+		t.row(Counted(len(p.FP32), "operator"), count(p.MACs), fmt.Sprint(p.Borders), small(p.Metric), met)
 	}
 	t.end()
-	t.printf("%d evaluations: metric %s before, %s after, %d operators sent to float\n", len(res.Points), number(res.Before.Metric),
-		number(res.After.Metric), len(res.FP32))
-	for _, name := range res.After.FP32 {
-		t.printf("  %s\n", name)
-	}
 	return t.err
 }
 

@@ -16,19 +16,19 @@ import (
 // the sums. Tensors without a difference are counted only.
 func VerificationText(w io.Writer, v *analysis.Verification) error {
 	t := &tables{w: w}
-	t.printf("%s: profile %s, backend %s, %d samples\n\n", v.Verdict, v.Profile, v.Backend, v.Samples)
+	t.printf("%s\n(verdict %s, profile %s, backend %s, %s)\n\n", outcome(v), v.Verdict, v.Profile, v.Backend, Counted(v.Samples, "sample"))
 	t.begin("Compared", "what", "compared", "different", "ties")
-	t.row("numbers of the program against the plan", fmt.Sprint(v.Static.Values), fmt.Sprint(len(v.Static.Faults)), "")
+	t.row("constants of the program, derived again from the plan", fmt.Sprint(v.Static.Values), fmt.Sprint(len(v.Static.Faults)), "")
 	if v.Backends.Compared > 0 || v.Backends.Different > 0 {
-		t.row("integers of "+v.Backend+" against the reference", fmt.Sprint(v.Backends.Compared), fmt.Sprint(v.Backends.Different), "")
+		t.row("integers of "+v.Backend+" and of the reference", fmt.Sprint(v.Backends.Compared), fmt.Sprint(v.Backends.Different), "")
 	}
-	t.row("integers against real arithmetic", fmt.Sprint(v.Simulation.Compared), fmt.Sprint(v.Simulation.Different), fmt.Sprint(v.Simulation.Ties))
+	t.row("integers and exact real arithmetic", fmt.Sprint(v.Simulation.Compared), fmt.Sprint(v.Simulation.Different), fmt.Sprint(v.Simulation.Ties))
 	t.end()
 	if v.Measured {
-		t.printf("The profile saturates: what differs from real arithmetic is measured, not held against it.\n\n")
+		t.printf("This profile saturates: differences from real arithmetic are counted and are no failure.\n\n")
 	}
 	if v.Verdict == analysis.VerdictNothing {
-		t.printf("No operator of the plan runs on integers: nothing was compared.\n\n")
+		t.printf("No operator of the plan runs on integers, so nothing was compared.\n\n")
 	}
 	simulatedTable(t, v)
 	if v.First != nil {
@@ -41,19 +41,19 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 	}
 	verificationTensors(t, v)
 	if len(v.Fits) > 0 {
-		t.begin("Profiles, the best explanation first", "profile", "integers", "different", "largest", "")
+		t.begin("Profiles, best match first", "profile", "integers", "different", "largest", "")
 		for _, f := range v.Fits {
 			t.row(f.Profile, fmt.Sprint(f.Compared), fmt.Sprint(f.Different), fmt.Sprint(f.Max), shorten(f.Why, 80))
 		}
 		t.end()
 	}
 	if len(v.Missing) > 0 {
-		t.printf("%d tensors were not recorded: %s\n\n", len(v.Missing), shorten(strings.Join(v.Missing, ", "), 200))
+		t.printf("%s not recorded: %s\n\n", Counted(len(v.Missing), "tensor"), shorten(strings.Join(v.Missing, ", "), 200))
 	}
 	if len(v.Drift) > 0 {
-		t.begin("The whole program against the whole simulation", "output", "NSR", "cosine", "largest difference")
+		t.begin("Difference between the integer program and the simulation, both run freely", "output", "NSR", "cosine", "largest difference")
 		for _, d := range v.Drift {
-			t.row(shorten(d.Output, 48), number(d.NSR), cosine(d.Cosine), number(d.MaxDifference))
+			t.row(shorten(d.Output, 48), small(d.NSR), cosine(d.Cosine), small(d.MaxDifference))
 		}
 		t.end()
 	}
@@ -63,12 +63,34 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 	return t.err
 }
 
+// outcome says a verdict in words: whether it holds, and the counts behind it.
+func outcome(v *analysis.Verification) string {
+	compared := int64(v.Simulation.Compared)
+	integers := fmt.Sprintf("0 of %d integers differ", compared)
+	if ties := v.Simulation.Ties; ties > 0 {
+		integers += fmt.Sprintf(", %d rounding %s", ties, plural(int(ties), "tie"))
+	}
+	switch v.Verdict {
+	case analysis.VerdictEqual, analysis.VerdictTies:
+		return "OK: " + integers
+	case analysis.VerdictPartial:
+		return "PARTLY VERIFIED: " + integers + " in what has an integer form"
+	case analysis.VerdictNothing:
+		return "NOT VERIFIED: nothing runs on integers"
+	case analysis.VerdictOther:
+		return "FAILED: the integers follow another arithmetic profile"
+	}
+	different := int64(v.Simulation.Different) + int64(v.Backends.Different)
+	return fmt.Sprintf("FAILED: %d of %d integers and %s of the program differ", different, compared+int64(v.Backends.Compared),
+		Counted(len(v.Static.Faults), "constant"))
+}
+
 // simulatedTable lists what has no integer form, and says how much work was verified.
 func simulatedTable(t *tables, v *analysis.Verification) {
 	if len(v.Simulated) == 0 {
 		return
 	}
-	t.printf("%s verified; the rest has no integer form and was simulated\n\n", ShareText(v.Share))
+	t.printf("Verified: %s. The rest has no integer form; it was simulated and not compared.\n\n", ShareText(v.Share))
 	t.begin("Simulated, not compared", "node", "op", "MACs", "why")
 	for _, s := range v.Simulated {
 		t.row(shorten(s.Node, 48), s.Op, fmt.Sprint(s.MACs), shorten(s.Why, 100))
@@ -93,9 +115,9 @@ func placedTable(t *tables, p *analysis.Placed) {
 	if p == nil {
 		return
 	}
-	t.printf("%d of %d steps ran on %s, %d on the host", p.OnDevice, p.Steps, p.Device, len(p.OnHost))
+	t.printf("%d of %d steps ran on %s, %d on the CPU", p.OnDevice, p.Steps, p.Device, len(p.OnHost))
 	if p.OnShapes > 0 {
-		t.printf(", %d compute shapes alone", p.OnShapes)
+		t.printf(", %d only compute shapes", p.OnShapes)
 	}
 	t.printf("\n\n")
 	if len(p.OnHost) == 0 {
@@ -111,7 +133,7 @@ func placedTable(t *tables, p *analysis.Placed) {
 		}
 		nodes[k] = append(nodes[k], h.Node)
 	}
-	t.begin("Steps on the host", "op", "steps", "reason", "first")
+	t.begin("Steps on the CPU", "op", "steps", "reason", "first")
 	for _, k := range kinds {
 		t.row(k.op, fmt.Sprint(len(nodes[k])), shorten(k.reason, 80), shorten(nodes[k][0], 48))
 	}
@@ -128,11 +150,11 @@ func verificationTensors(t *tables, v *analysis.Verification) {
 			some++
 		}
 	}
-	t.printf("%d tensors of integers, %d with a difference; the largest stated bound is %s of a step\n\n", v.Tensors, some, number(bound))
+	t.printf("%s compared, %d with a difference or a tie. Largest bound for a tie: %s quantization steps.\n\n", Counted(v.Tensors, "tensor"), some, small(bound))
 	if some == 0 {
 		return
 	}
-	t.begin("Tensors with a difference, in graph order", "tensor", "op", "integers", "different", "ties", "backend", "bound", "distance", "histogram")
+	t.begin("Tensors with a difference or a tie, in graph order", "tensor", "op", "integers", "different", "ties", "backend", "bound", "distance", "histogram")
 	shown := 0
 	for _, c := range v.PerTensor {
 		if c.Different+c.Ties+c.Backend == 0 {
@@ -173,15 +195,15 @@ func safetyTable(t *tables, v *analysis.Verification) {
 			worst = append(worst, s)
 		}
 	}
-	t.printf("Sums of products: %d of %d steps fit into int32 for every input; the widest accumulator has %d bits, the largest bias is %d\n",
+	t.printf("Accumulators: %d of %d steps fit into int32 for every input (widest sum: %d bits, largest bias: %d).\n",
 		len(v.Safety)-wide, len(v.Safety), bits, bias)
-	t.printf("Without VNNI: pairs of products always fit into int16 in %d of %d steps; %s pairs of the other steps can saturate, and in %d steps some did "+
-		"on the data\n\n", safe, len(v.Safety), count(pairs), saturating)
+	t.printf("On x86 without VNNI, int16 saturation is possible in %d of %d steps (%s weight pairs); on this data it happened in %d.\n\n",
+		len(v.Safety)-safe, len(v.Safety), count(pairs), saturating)
 	if len(worst) == 0 {
 		return
 	}
 	slices.SortStableFunc(worst, func(a, b analysis.SafetyRow) int { return cmp.Compare(b.Saturated, a.Saturated) })
-	t.begin("Sums that are not safe", "node", "op", "bits", "pairs", "at risk", "saturated on data", "sums affected", "cure")
+	t.begin("Steps that can overflow or saturate", "node", "op", "bits", "pairs", "at risk", "saturated on data", "sums affected", "fix")
 	for _, s := range worst[:min(len(worst), 20)] {
 		t.row(shorten(s.Node, 36), s.Op, fmt.Sprint(s.Bits), count(s.Pairs), count(s.AtRisk), fmt.Sprintf("%d of %s", s.Saturated, count(s.Sums)),
 			count(s.Affected), s.Cure)

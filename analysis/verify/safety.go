@@ -49,7 +49,7 @@ func cure(row *analysis.SafetyRow) string {
 	case !row.Fits:
 		return "split the sum or dispatch the operator to float: its accumulator leaves int32 for some inputs"
 	case row.Saturated > 0:
-		return "for processors without VNNI: reduce the range of this operator's weights to 7 bits, or dispatch it to float"
+		return "x86 without VNNI only: reduce_range=true or domain=fp32"
 	case row.AtRisk > 0:
 		return "none needed on this data; reducing the range of its weights to 7 bits makes it safe for any"
 	}

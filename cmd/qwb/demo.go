@@ -86,9 +86,9 @@ func (d *demonstration) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.stdout, "%s reads %d of %d pictures right in float (%.1f %%)\n\n", model, float.Top1, float.N, 100*float64(float.Top1)/float64(float.N))
+	fmt.Fprintf(d.stdout, "%s in float: %d of %d pictures correct (%.1f %%)\n\n", model, float.Top1, float.N, 100*float64(float.Top1)/float64(float.N))
 	t := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "platform\tweights\tobserver\ttop-1\tdrop in points\tanswers changed\tNSR at the output")
+	fmt.Fprintln(t, "platform\tweights\tobserver\ttop-1\tdrop in pp\tpredictions changed\toutput NSR")
 	quiet := *d // one set of warnings is enough
 	quiet.env = &env{stdout: io.Discard, stderr: io.Discard}
 	worker := d
@@ -153,10 +153,10 @@ func (d *demonstration) report(ctx context.Context, plan string, files []string)
 			worst = l
 		}
 	}
-	fmt.Fprintf(d.stdout, "\nmost sensitive operator: %s (%s), NSR %.2g alone; layerwise took %.3g forwards per sample for %d operators\n\n",
+	fmt.Fprintf(d.stdout, "\nmost sensitive operator: %s (%s), NSR %.2g when it alone is quantized (%.3g forward passes per sample for %d operators)\n\n",
 		worst.Node, worst.Op, worst.NSR, r.Forwards, len(r.Layerwise))
-	for _, line := range [][2]string{{plan, "every scale and decision"}, {qwb.StatsPath(plan), "statistics: another method or platform needs no data"},
-		{html, "report"}, {d.path("plots"), "plots"}, {files[0], "INT8 for ONNX Runtime"}, {files[1], "INT8 for TensorRT"}} {
+	for _, line := range [][2]string{{plan, "the plan: every decision and scale"}, {qwb.StatsPath(plan), "the statistics: another observer or platform needs no new pass over the data"},
+		{html, "the report"}, {d.path("plots"), "the plots"}, {files[0], "INT8 for ONNX Runtime"}, {files[1], "INT8 for TensorRT"}} {
 		fmt.Fprintf(d.stdout, "%-32s %s\n", line[0], line[1])
 	}
 	return nil

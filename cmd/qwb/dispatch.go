@@ -10,6 +10,9 @@ import (
 	"qwb/reports"
 )
 
+// metrics names what a budget is on.
+var metrics = map[string]string{"nsr": "NSR", "cosine": "cosine", "drop": "top-1 drop in pp"}
+
 func newDispatch(e *env) *cobra.Command {
 	var f flags
 	var o qwb.DispatchOptions
@@ -19,18 +22,17 @@ func newDispatch(e *env) *cobra.Command {
 	var offset int
 	c := &cobra.Command{
 		Use:   "dispatch [PLAN] --fp32 SELECTORS | --auto with a budget",
-		Short: "Send operators back to float, by hand or until a budget on the error is met",
-		Long: fmt.Sprintf(`Dispatch updates the plan (the old one is kept as .bak).
+		Short: "Keep operators in FP32: by name, or as few as an error budget needs",
+		Long: fmt.Sprintf(`Dispatch keeps operators in FP32 and updates the plan (the old one becomes .bak).
 
-  --fp32 SELECTORS   names, /regular expressions/ or type:Softmax, separated by commas; added to what was sent to float before
-                     (--reset forgets that)
-  --auto             look for the smallest set of operators (least work in float, then fewest borders) that meets one budget:
-                     --max-nsr X, --min-cosine X at the graph outputs, or --max-drop POINTS of top-1 on --data with --labels
+  --fp32 SELECTORS   keep these in FP32: names, /regular expressions/ or type:Softmax, separated by commas. Earlier choices stay;
+                     --reset drops them
+  --auto             find the smallest set (least work in FP32, then fewest Q/DQ boundaries) that meets one budget: --max-nsr X or
+                     --min-cosine X at the outputs, or --max-drop PP of top-1 on --data with --labels
 
-What belongs together stays together: an activation goes with the operator it is fused to. The scales come from the statistics beside
-the plan; those of an imported plan from the quantized file, whose weights, dequantized, are what float operators have then. A search
-measures on the plan's own data (at most %d samples unless --samples says otherwise) or on --data. Exit code 3: not even the whole
-graph in float meets the budget.`, qwb.SearchSamples),
+An activation fused to an operator goes with it. Scales come from the statistics beside the plan. For an imported plan they come from the
+quantized file, and operators in FP32 use its dequantized weights. A search measures on the plan's own data (at most %d samples unless
+--samples says otherwise) or on --data. Exit code 3: even the whole network in FP32 misses the budget.`, qwb.SearchSamples),
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -79,12 +81,12 @@ graph in float meets the budget.`, qwb.SearchSamples),
 				return err
 			}
 			if r.Search != nil {
-				if terr := reports.SearchText(e.stdout, r.Units, r.Search); terr != nil {
+				if terr := reports.SearchText(e.stdout, metrics[o.Budget.Name], r.Units, r.Search); terr != nil {
 					return terr
 				}
 			}
 			if err == nil {
-				_, err = fmt.Fprintf(e.stdout, "%s: %d operators in float by user or search\n", r.Plan, len(r.FP32))
+				_, err = fmt.Fprintf(e.stdout, "%s: %s kept in FP32 by user or search\n", r.Plan, reports.Counted(len(r.FP32), "operator"))
 			}
 			return err
 		},
@@ -93,8 +95,8 @@ graph in float meets the budget.`, qwb.SearchSamples),
 	f.addRun(c)
 	f.addMemory(c)
 	f.addJSON(c)
-	c.Flags().StringArrayVar(&o.Selectors, "fp32", nil, "operators to send to float: name, /regex/, type:Op; separated by commas")
-	c.Flags().BoolVar(&o.Reset, "reset", false, "forget what was sent to float before")
+	c.Flags().StringArrayVar(&o.Selectors, "fp32", nil, "operators to keep in FP32: name, /regex/, type:Op; separated by commas")
+	c.Flags().BoolVar(&o.Reset, "reset", false, "drop earlier choices")
 	c.Flags().BoolVar(&auto, "auto", false, "search for the smallest set that meets a budget")
 	c.Flags().Float64Var(&maxNSR, "max-nsr", 0, "budget: noise-to-signal ratio at the graph outputs")
 	c.Flags().Float64Var(&minCosine, "min-cosine", 0, "budget: cosine at the graph outputs")

@@ -128,7 +128,7 @@ func TestReportsReplaceNoInput(t *testing.T) {
 	calibrated(t)
 	before := read(t, "m.onnx")
 	for _, args := range [][]string{{"analyze", "--html", "m.onnx"}, {"verify", "--html", "m.plan.json"}, {"eval", "--data", "data", "--answers", "m.stats"}} {
-		fails(t, exitFailed, "would write over what is there", args...)
+		fails(t, exitFailed, "would overwrite a file", args...)
 	}
 	require.Equal(t, before, read(t, "m.onnx"))
 	done(t, "analyze", "--samples", "2", "--html", "r.html")

@@ -12,7 +12,7 @@ import (
 // spares refuses to write something people read over a file that other commands read.
 func spares(flag, path string) error {
 	if is := kind.Of(path); path != "" && is != kind.Unknown {
-		return fmt.Errorf("--%s %s would write over what is there: it is %s", flag, path, is)
+		return fmt.Errorf("--%s %s would overwrite a file that is %s", flag, path, is)
 	}
 	return nil
 }

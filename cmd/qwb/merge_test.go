@@ -121,6 +121,6 @@ func TestTuneOnGramStatistics(t *testing.T) {
 
 	write(t, "m.plan.json", plan)
 	auto := done(t, "tune", "m.plan.json", "--method", "auto", "--gram", "g", "--json")
-	require.Regexp(t, "left out: .*\\bbias\\b", auto.stderr)
+	require.Regexp(t, "skipped.*: .*\\bbias\\b", auto.stderr)
 	require.LessOrEqual(t, nsr(auto.object(t), "after"), nsr(r, "before"))
 }

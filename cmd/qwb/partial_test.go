@@ -66,7 +66,7 @@ func TestPartialPlans(t *testing.T) {
 			require.Equal(t, "partial", v.Verdict)
 			require.InDelta(t, 0.5, *v.Share, 1e-9)
 			text := done(t, "verify", "--data", "data", "--html", "v.html").stdout
-			require.Contains(t, text, "50.00 % of the multiply-accumulates verified")
+			require.Contains(t, text, "Verified: 50.00 % of the multiply-accumulates")
 			require.Contains(t, string(read(t, "v.html")), "second")
 
 			explained := done(t, "analyze", "--explain", "--data", "data", "--json").object(t)["explained"].(map[string]any)

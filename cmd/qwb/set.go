@@ -70,9 +70,9 @@ func newUnset(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "unset [PLAN] SELECTOR | '#3'",
-		Short: "Take decisions back, by their number or by their selector",
-		Long: `Unset takes a decision back by its number in qwb plan log, or all in force that were made with a selector, and derives the plan anew.
-That is a decision too: the log keeps both, and unset of its number makes the others count again.`,
+		Short: "Take decisions back by number or selector",
+		Long: `Unset takes back one decision by its number in qwb plan log, or all decisions with a selector. The plan is then computed again.
+Taking back is a decision too: the log keeps both, and unset of its number brings the first one back.`,
 		Args: atLeast(1, "a selector or the number of a decision"),
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, rest, err := planAndRest(args)
@@ -110,19 +110,19 @@ func (e *env) decided(ctx context.Context, plan string, f *flags, run func(conte
 		}
 	}
 	for _, g := range r.Governed {
-		if _, err := fmt.Fprintf(e.stdout, "  %s takes the scale of %s, to which the decision goes\n", g.Slot, g.By); err != nil {
+		if _, err := fmt.Fprintf(e.stdout, "  %s shares the scale of %s, so the decision applies to that tensor\n", g.Slot, g.By); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: derived anew\n", r.Plan)
+	_, err = fmt.Fprintf(e.stdout, "%s: updated\n", r.Plan)
 	return err
 }
 
 func newPlan(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan show|log|undo|redo|rederive|explain|recipe|gc",
-		Short: "Look at the decisions of a plan, undo and redo them",
-		Long:  "Plan is about the list of decisions that a plan is made of: shows it, goes back and forth in it, and says what follows from what.",
+		Short: "Show, undo and redo the decisions of a plan",
+		Long:  "A plan is a list of decisions; scales and domains follow from it. These commands show the list, step back and forth in it, and explain it.",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q of plan; qwb plan --help lists them", args[0])
@@ -132,11 +132,11 @@ func newPlan(e *env) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlanShow(e), newPlanLog(e), newPlanExplain(e), newPlanRecipe(e), newPlanGC(e),
-		newPlanStep(e, "undo", "Take back what the last command decided", `Undo takes the decisions of the last command off the list and derives the plan of before. qwb plan redo does them again, until something
-else is decided. It goes back to the decisions that the plan began with: calibrating with other data or for another platform begins anew.`, (*qwb.Project).Undo),
-		newPlanStep(e, "redo", "Do again what was undone", "Redo does again what qwb plan undo took back last.", (*qwb.Project).Redo),
-		newPlanStep(e, "rederive", "Make the plan's numbers what this version derives", `Rederive replaces the numbers of a plan, which another version of qwb or another machine may have derived, by those that this one derives from
-its decisions. Without it, stored numbers stand as long as no decision is about them.`, (*qwb.Project).Rederive))
+		newPlanStep(e, "undo", "Take back the decisions of the last command", `Undo removes the decisions of the last command and computes the plan again. qwb plan redo brings them back, until another decision is
+made. The first step, made by calibrate or import, cannot be undone. Calibrating with other data or for another platform starts a new list.`, (*qwb.Project).Undo),
+		newPlanStep(e, "redo", "Bring back what was undone", "Redo brings back what qwb plan undo took back last.", (*qwb.Project).Redo),
+		newPlanStep(e, "rederive", "Compute the plan's numbers again with this version", `Another version of qwb, or another machine, may compute slightly different scales from the same decisions. The scales stored in a plan stay
+in force until a decision changes them. Rederive replaces all of them with the ones that this version computes.`, (*qwb.Project).Rederive))
 	return c
 }
 

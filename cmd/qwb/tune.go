@@ -24,7 +24,7 @@ func newTune(e *env) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "tune [PLAN] --method auto|NAME[,NAME...]",
-		Short: "Change constants of the quantized graph so that it computes more nearly what the float graph does",
+		Short: "Repair accuracy: correct biases, round weights better, equalize channels",
 		Long: fmt.Sprintf(`Tune fits on one part of the samples and keeps only what lowers the error on the others, by more than its error bar. What it
 changes goes to a file beside the plan, PLAN.tuned.HASH.safetensors; the model stays as it is.
 
@@ -91,7 +91,7 @@ func layersText(b *strings.Builder, m *tune.Report) {
 			}
 			word := "kept"
 			if !s.Kept {
-				word = "declined: " + s.Why
+				word = "not kept: " + s.Why
 			}
 			fmt.Fprintf(b, " %s, %s\n", qwb.WithError(s.Change, s.ChangeError), word)
 		}
@@ -108,21 +108,21 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 		}
 	}
 	if r.Budget > 0 {
-		fmt.Fprintf(&b, "%.0f forwards of a budget of %.0f\n", r.Work, r.Budget)
+		fmt.Fprintf(&b, "work: %.0f forward passes of a budget of %.0f\n", r.Work, r.Budget)
 	}
 	judged := ""
 	if r.Judged != qwb.Simulated {
-		judged = " of the integers of profile " + r.Judged
+		judged = ", by the integers of profile " + r.Judged
 	}
-	fmt.Fprintf(&b, "error%s on %d held-out samples (%s) of %d: centred NSR %s before, %s after; change %s\n", judged, r.HeldOut, r.HeldOutKind, r.Samples,
-		qwb.WithError(r.Before.NSR, r.Before.NSRError), qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError))
+	fmt.Fprintf(&b, "centred output NSR: %s before, %s after, change %s (%d held-out samples of %d, %s%s)\n", qwb.WithError(r.Before.NSR, r.Before.NSRError),
+		qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError), r.HeldOut, r.Samples, r.HeldOutKind, judged)
 	if r.FloatNSR != nil {
-		fmt.Fprintf(&b, "%d steps keep the float function: NSR %.2g against the model\n", r.Steps, *r.FloatNSR)
+		fmt.Fprintf(&b, "%d rewriting steps; the float network stays the same (NSR %.2g)\n", r.Steps, *r.FloatNSR)
 	}
 	if r.Overlay == "" {
-		fmt.Fprintf(&b, "nothing was kept, %s is unchanged\n", r.Plan)
+		fmt.Fprintf(&b, "nothing helped: %s is unchanged\n", r.Plan)
 	} else {
-		fmt.Fprintf(&b, "%s: with tuned values in %s\n", r.Plan, r.Overlay)
+		fmt.Fprintf(&b, "%s: tuned values are in %s\n", r.Plan, r.Overlay)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -16,25 +16,24 @@ func newVerify(e *env) *cobra.Command {
 	var page string
 	c := &cobra.Command{
 		Use:   "verify [PLAN]",
-		Short: "Run the plan as integers and hold them against plan, simulation and recorded tensors",
-		Long: `Verify lowers the plan to an integer program under an arithmetic profile and checks it in three ways.
+		Short: "Run the plan on integers and check every integer",
+		Long: `Verify turns the plan into an integer program under an arithmetic profile and checks the program in three ways:
 
-Every number of the program (weight codes, multipliers, shifts, zero points, biases, clamps, table bytes) is derived a second time from
-model and plan. Then samples are run: the backend must give the integers of the reference (rule a), and every step's integers must be
-the exact values rounded, computed from the integers that the step read; where an exact value lies within a stated bound of a rounding
-boundary the other neighbour is allowed and counted as a tie (rule b). How far the whole program drifts from the whole simulation is
-reported.
+  1. Every constant (weight codes, multipliers, shifts, zero points, biases, clamps, tables) is computed a second time by other code.
+  2. Samples are run. The backend must give the same integers as the reference (rule a).
+  3. Each step is computed again in exact real arithmetic and rounded. An integer may differ by one only where the exact value lies
+     within a stated bound of a rounding boundary: this is a rounding tie (rule b).
 
-With --backend cuda the backend is an NVIDIA GPU, and steps without a kernel are listed; ptx interprets the GPU's kernels where there is
-none. Where all steps agree, whole runs are compared too.
-With --against, the integers are those of another engine: DIR holds K.npy and names.json as a runtime's or a board's dump, and every
-step is computed again from the tensors recorded there. An engine that real arithmetic explains but the profile does not is called
-other-profile (exit code 3).
+The difference between the whole program and the simulation is reported too.
 
-What the plan quantizes and no integer program can express (weights of more than 8 bits or in groups, operators without integer
-arithmetic) is simulated and listed: the verdict is partial, with the share of the multiply-accumulates that was verified.
+--backend cuda runs the program on an NVIDIA GPU and lists the steps without a GPU kernel. --backend ptx interprets the GPU kernels on
+the CPU. --against DIR checks the integers of another engine: DIR holds its tensors as K.npy with names.json. If real arithmetic explains
+them but the profile does not, the verdict is other-profile.
 
-The outcome is written into the plan. Exit code 3 says that something differs, or that nothing runs on integers.`,
+Parts without an integer form (weights of more than 8 bits or in groups, float formats, operators without integer arithmetic) are
+simulated and listed. The verdict is then partial, with the share of multiply-accumulates that was verified.
+
+The outcome is written into the plan. Exit code 3: something differs, or nothing runs on integers.`,
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

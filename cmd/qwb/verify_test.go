@@ -42,7 +42,7 @@ func TestVerifyPrintsTheContractsKeysAndWritesThePlan(t *testing.T) {
 	require.Contains(t, page, `id="verification"`)
 	require.NotContains(t, page, "http://")
 	text := done(t, "verify", "--samples", "1").stdout
-	require.Contains(t, text, "against real arithmetic")
+	require.Contains(t, text, "exact real arithmetic")
 }
 
 func TestVerifyUnderEveryProfileThatFits(t *testing.T) {
