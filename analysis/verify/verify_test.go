@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -95,6 +97,68 @@ func TestProgramsHold(t *testing.T) {
 					require.True(t, v.Holds())
 				})
 			}
+		}
+	}
+}
+
+// The networks that engines answered are what graph and plan say, their integers those of real arithmetic but for ties, on all backends.
+// Each number of a step of the second derivation counts: a program with another is found at that step.
+func TestEnginesHold(t *testing.T) {
+	for _, a := range lowertest.Engines(t) {
+		t.Run(a.Name, func(t *testing.T) {
+			l := &lowered{a.Graph, a.Set, a.Program, a.Feeds}
+			for _, b := range programtest.Available() {
+				v := l.verify(t, b)
+				require.True(t, v.Holds(), "%s: %+v", b.Name, v.First)
+				require.Empty(t, v.Static.Faults)
+				require.Empty(t, v.Simulated)
+			}
+			changed := 0
+			for i := range l.p.Steps {
+				numbers(reflect.ValueOf(l.p.Steps[i].Op), func(v reflect.Value) {
+					old := reflect.ValueOf(v.Interface())
+					switch {
+					case v.CanInt():
+						v.SetInt(v.Int() + 1)
+					case v.CanUint():
+						v.SetUint(v.Uint() + 1)
+					case v.CanFloat():
+						v.SetFloat(v.Float()*1.5 + 1)
+					}
+					static, err := verify.Static(l.set, l.p)
+					require.NoError(t, err)
+					require.NotEmpty(t, static.Faults, "%s: %s", l.p.Steps[i].Op.Name(), v.Type())
+					v.Set(old)
+					changed++
+				})
+			}
+			require.Greater(t, changed, 10)
+			t.Logf("%d numbers, each of them found", changed)
+		})
+	}
+}
+
+// numbers calls f for every number of plain data, of tensors one in twenty.
+func numbers(v reflect.Value, f func(v reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			numbers(v.Elem(), f)
+		}
+	case reflect.Struct:
+		if x, ok := v.Addr().Interface().(*tensor.Tensor); ok {
+			codes := reflect.ValueOf(x.Data)
+			for i := 0; i < codes.Len(); i += 20 {
+				numbers(codes.Index(i), f)
+			}
+			return
+		}
+		for i := range v.NumField() {
+			numbers(v.Field(i), f)
+		}
+	default:
+		if v.CanInt() || v.CanUint() || v.CanFloat() {
+			f(v)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (w *writer) sumCore(o *qmath.Sum) (core, error) {
 		return core{"add_aligned_" + r, fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %s}", subtract, o.Right, o.A.ZeroPoint, o.B.ZeroPoint, o.MA.M, o.MB.M, y)},
 			w.kernels.need("add_aligned", r)
 	}
-	f, err := w.form(o.Scaling, narrow)
+	f, err := w.scale(o.Scaling, narrow)
 	if err != nil {
 		return core{}, err
 	}

@@ -157,7 +157,7 @@ func (w *writer) softmax(s *lower.Step, op *lower.Softmax) error {
 	args := []string{w.typ(x), w.typ(y)}
 	switch m.Form {
 	case qmath.SoftmaxGemmlowp:
-		f, err := w.form(m.Scaling, narrow)
+		f, err := w.scale(m.Scaling, narrow)
 		if err != nil {
 			return err
 		}

@@ -148,22 +148,31 @@ func roundingName(r qmath.Rounding) string { return strings.ReplaceAll(r.String(
 // form provides the requantization of a scaling for accumulators of 32 bits, or of 64 where of is wide, and returns its name:
 // requantize_NAME or requantize_wide_NAME.
 func (w *writer) form(s qmath.Scaling, of string) (name string, err error) {
+	if name, err = w.scale(s, of); err != nil {
+		return "", err
+	}
+	if s.Float() {
+		r := roundingName(s.Rounding)
+		return name + "_" + r, w.kernels.need("requantize_"+name, of, r)
+	}
+	return name, w.kernels.need("requantize_"+of+"integer", name)
+}
+
+// scale is form without the zero point and the limits: of a scaling of integers it returns NAME of scale_NAME.
+func (w *writer) scale(s qmath.Scaling, of string) (name string, err error) {
 	name = strings.ReplaceAll(s.Form.String(), " ", "_")
-	r := roundingName(s.Rounding)
 	switch s.Form {
 	case qmath.SingleUpShift:
 		name = "single_up_shift"
 	case qmath.ShiftOnly:
+		r := roundingName(s.Rounding)
 		if err := w.kernels.need("scale_"+of+"shift_only", r); err != nil {
 			return "", err
 		}
 		name += "_" + r
 		w.kernels.have["scale_"+of+name] = true
 	}
-	if s.Float() {
-		return name + "_" + r, w.kernels.need("requantize_"+name, of, r)
-	}
-	return name, w.kernels.need("requantize_"+of+"integer", name)
+	return name, nil
 }
 
 // structOf is the C type of a scaling's multipliers.

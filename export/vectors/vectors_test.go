@@ -145,6 +145,25 @@ func TestVectorsAreComplete(t *testing.T) {
 	}
 }
 
+// Steps of every family that was held to an engine have a description.
+func TestEngines(t *testing.T) {
+	for _, a := range lowertest.Engines(t) {
+		e, err := program.New(a.Program, program.Reference, 1)
+		require.NoError(t, err)
+		dir := t.TempDir()
+		require.NoError(t, vectors.Write(context.Background(), e, a.Feeds, below(dir)))
+		r := recorded(t, dir)
+		require.Len(t, r.Steps, len(a.Program.Steps))
+		for _, s := range r.Steps {
+			require.NotEmpty(t, s.Kind)
+			require.Contains(t, string(s.Parameters), "{", a.Name)
+			for _, f := range s.Arrays {
+				numbers(t, dir, f)
+			}
+		}
+	}
+}
+
 // Every kind of step has a description, under profiles of integers and of floats.
 func TestAllNetworks(t *testing.T) {
 	for network := range lowertest.Networks {

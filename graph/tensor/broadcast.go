@@ -38,3 +38,29 @@ func Stretches(s, to []int) bool {
 	}
 	return true
 }
+
+// BroadcastIndex lists, for every element of out, which element of a tensor of the given shape it is computed from.
+func BroadcastIndex(out, shape []int) []int {
+	step := make([]int, len(out))
+	for a, size := len(shape)-1, 1; a >= 0; a-- {
+		if shape[a] != 1 {
+			step[a+len(out)-len(shape)] = size
+		}
+		size *= shape[a]
+	}
+	index := make([]int, Count(out))
+	at, pos := 0, make([]int, len(out))
+	for i := range index {
+		index[i] = at
+		for a := len(out) - 1; a >= 0; a-- {
+			pos[a]++
+			at += step[a]
+			if pos[a] < out[a] {
+				break
+			}
+			at -= pos[a] * step[a]
+			pos[a] = 0
+		}
+	}
+	return index
+}

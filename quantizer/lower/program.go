@@ -71,6 +71,15 @@ type Op interface {
 	describe() string
 }
 
+// Computed is an operation that says itself what it computes. Backends call it where they have no kernel for its type, so that a new one
+// needs none.
+type Computed interface {
+	Op
+	// Compute returns the outputs of step s of p, which has this operation: in order, of the types that p declares, by plain loops.
+	// Inputs are row-major and stay as they are.
+	Compute(p *Program, s *Step, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+}
+
 // Crossing is a place where numbers pass between integer steps and float.
 type Crossing struct {
 	Step    StepID

@@ -7,7 +7,6 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
-	"qwb/quantizer/program/steps"
 )
 
 // pairwise is a kernel that computes every code from two.
@@ -19,7 +18,7 @@ func pairwise(p *lower.Program, s *lower.Step, f func(a, b int32) int32) Kernel 
 			return nil, err
 		}
 		a, b := in[0].Integers(), in[1].Integers()
-		ia, ib := steps.BroadcastIndex(shape, in[0].Shape), steps.BroadcastIndex(shape, in[1].Shape)
+		ia, ib := tensor.BroadcastIndex(shape, in[0].Shape), tensor.BroadcastIndex(shape, in[1].Shape)
 		codes := make([]int32, len(ia))
 		for i := range codes {
 			codes[i] = f(a[ia[i]], b[ib[i]])
@@ -50,7 +49,7 @@ func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) Kernel {
 			return nil, err
 		}
 		a, b := rescaled(in[1], op.Rescale[0], op.Lo, op.Hi), rescaled(in[2], op.Rescale[1], op.Lo, op.Hi)
-		ic, ia, ib := steps.BroadcastIndex(shape, in[0].Shape), steps.BroadcastIndex(shape, in[1].Shape), steps.BroadcastIndex(shape, in[2].Shape)
+		ic, ia, ib := tensor.BroadcastIndex(shape, in[0].Shape), tensor.BroadcastIndex(shape, in[1].Shape), tensor.BroadcastIndex(shape, in[2].Shape)
 		codes := make([]int32, len(ic))
 		for i := range codes {
 			if cond[ic[i]] {

@@ -63,7 +63,7 @@ func (l *linear) multiply(a, b factor, aShape, bShape []int, dot func(x, w []int
 	if err != nil {
 		return sums{}, err
 	}
-	ia, ib := steps.BroadcastIndex(stack, a.Stack), steps.BroadcastIndex(stack, b.Stack)
+	ia, ib := tensor.BroadcastIndex(stack, a.Stack), tensor.BroadcastIndex(stack, b.Stack)
 	shape := append([]int(nil), stack...)
 	if len(aShape) > 1 {
 		shape = append(shape, a.Rows)

@@ -155,7 +155,7 @@ func meanOver(profile qmath.Profile, op *lower.Average, t *tensor.Tensor) ([]int
 	}
 	groups := make([][]int32, tensor.Count(kept))
 	src := t.Integers()
-	for i, g := range steps.BroadcastIndex(t.Shape, kept) {
+	for i, g := range tensor.BroadcastIndex(t.Shape, kept) {
 		groups[g] = append(groups[g], src[i])
 	}
 	codes := make([]int32, len(groups))

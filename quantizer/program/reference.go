@@ -41,8 +41,8 @@ func newReference(p *lower.Program, threads int) (Engine, error) {
 	return r, nil
 }
 
-// NewKernel returns the reference's kernel of a step, with up to threads goroutines: one case for each type of operation. Backends take
-// it for what they have no kernel of their own.
+// NewKernel returns the reference's kernel of a step, with up to threads goroutines: one case for each type of operation that
+// does not compute itself. Backends take it for what they have no kernel of their own.
 func NewKernel(p *lower.Program, s *lower.Step, threads int) (Kernel, error) {
 	par := workers(threads)
 	switch op := s.Op.(type) {
@@ -78,6 +78,9 @@ func NewKernel(p *lower.Program, s *lower.Step, threads int) (Kernel, error) {
 		return newGraph(op.Graph, int(par))
 	case *lower.Simulated:
 		return newSimulated(p, s, op, par)
+	}
+	if op, ok := s.Op.(lower.Computed); ok {
+		return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return op.Compute(p, s, in) }, nil
 	}
 	return nil, fmt.Errorf("the reference has no kernel for %T", s.Op)
 }

@@ -111,7 +111,7 @@ func (c *pair) prepare(a, b *value) error {
 		}
 	}
 	for i := range in {
-		head := steps.BroadcastIndex(out[:run], in[i][:run])
+		head := tensor.BroadcastIndex(out[:run], in[i][:run])
 		size := tensor.Count(in[i][run:])
 		c.lines[i] = lines{start: head}
 		for k := range head {

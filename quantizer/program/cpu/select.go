@@ -79,7 +79,7 @@ func (c *selection) prepare(in []*value) error {
 	for i, v := range in {
 		c.shapes[i], c.index[i] = slices.Clone(v.shape), nil
 		if tensor.Count(v.shape) != tensor.Count(shape) {
-			c.index[i] = steps.BroadcastIndex(shape, v.shape)
+			c.index[i] = tensor.BroadcastIndex(shape, v.shape)
 		}
 	}
 	return nil
