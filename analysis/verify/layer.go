@@ -45,7 +45,7 @@ var derivations = []func(l *layer) (operation, bool, error){
 	of((*layer).deriveLinear), of((*layer).deriveSum), of((*layer).deriveProduct), of((*layer).deriveRequantize), of((*layer).deriveClamp),
 	of((*layer).deriveQuantize), of((*layer).deriveDequantize), of((*layer).deriveConcat), of((*layer).deriveSelect), of((*layer).deriveAverage),
 	of((*layer).deriveSoftmax), of((*layer).deriveTable), of((*layer).deriveMaxPool), of((*layer).deriveMove), of((*layer).deriveIsland),
-	of((*layer).deriveSimulated),
+	of((*layer).deriveSimulated), of((*layer).derivePRelu),
 }
 
 // of makes a row of a method for one type of operation.

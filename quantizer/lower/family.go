@@ -21,7 +21,7 @@ type family struct {
 
 // families lists all of them; an operator belongs to one.
 var families = []*family{&linearFamily, &moveFamily, &maxPoolFamily, &clampFamily, &concatFamily, &sumFamily, &productFamily,
-	&averageFamily, &tableFamily, &softmaxFamily, &selectFamily}
+	&averageFamily, &tableFamily, &softmaxFamily, &selectFamily, &preluFamily}
 
 // familyOf returns the family of a node's operator, nil if it has no integer form.
 func familyOf(n *graph.Node) *family {

@@ -28,6 +28,7 @@ var TFLite = Target{
 		{Type: "LeakyRelu", Role: Arithmetic},
 		{Type: "Log", Role: Arithmetic},
 		{Type: "Mul", Role: Arithmetic},
+		{Type: "PRelu", Role: Arithmetic},
 		{Type: "ReduceMean", Role: Arithmetic},
 		{Type: "Sigmoid", Role: Arithmetic, FixedScale: 1.0 / 256},
 		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Needs: []Condition{OneAxis}},
