@@ -135,12 +135,40 @@ var faults = []fault{
 		require.NoError(s, err)
 		s.SetInput(s.node(xQ).ID, 1, v)
 	}, true},
+	{"structure", "onnxruntime", "a scale that is made of another tensor", func(s surgeon) {
+		v, err := s.AddValue(graph.Value{Name: "computed", DType: tensor.Float32, Shape: graph.Shape{}})
+		require.NoError(s, err)
+		_, err = s.AddNode(graph.Node{Op: "ReduceMax", Attrs: []graph.Attr{graph.Int("keepdims", 0)}, Inputs: []graph.ValueID{s.value("r")}, Outputs: []graph.ValueID{v}})
+		require.NoError(s, err)
+		s.SetInput(s.node(xQ).ID, 1, v)
+		s.SetInput(s.node(xDQ).ID, 1, v)
+	}, true},
 	{"opset", "trt_int8", "opset 12", func(s surgeon) { s.Opsets = []graph.Opset{{Version: 12}} }, true},
 	{"operators", "trt_int8", "ConvInteger", func(s surgeon) {
 		v, err := s.AddValue(graph.Value{Name: "acc", DType: tensor.Int32})
 		require.NoError(s, err)
 		_, err = s.AddNode(graph.Node{Op: "ConvInteger", Inputs: []graph.ValueID{s.value("x_QuantizeLinear"), s.value("x_QuantizeLinear")}, Outputs: []graph.ValueID{v}})
 		require.NoError(s, err)
+	}, true},
+	{"operators", "onnxruntime", "DynamicQuantizeLinear whose codes are read by another operator", func(s surgeon) {
+		outs := make([]graph.ValueID, 4)
+		for i, name := range []string{"q", "s", "z", "back"} {
+			var err error
+			outs[i], err = s.AddValue(graph.Value{Name: "planted_" + name})
+			require.NoError(s, err)
+		}
+		_, err := s.AddNode(graph.Node{Op: "DynamicQuantizeLinear", Inputs: []graph.ValueID{s.value("r")}, Outputs: outs[:3]})
+		require.NoError(s, err)
+		_, err = s.AddNode(graph.Node{Op: "Transpose", Inputs: outs[:1], Outputs: outs[3:]})
+		require.NoError(s, err)
+	}, true},
+	{"scale", "onnxruntime", "a scale of NV blocks that is NaN", func(s surgeon) {
+		in := []graph.ValueID{s.AddConst("planted", scalar(tensor.Float8E4M3FN, uint8(0x7f), 4)), s.AddConst("planted", tensor.FromF32([]float32{1}))}
+		v, err := s.AddValue(graph.Value{Name: "planted_scale", DType: tensor.Float32, Shape: graph.Static(4)})
+		require.NoError(s, err)
+		_, err = s.AddNode(graph.Node{Op: "DequantizeLinear", Inputs: in, Outputs: []graph.ValueID{v}})
+		require.NoError(s, err)
+		s.SetInput(s.node(w1DQ).ID, 1, v)
 	}, true},
 	{"scale", "trt_int8", "the zero scale of a dead channel", func(s surgeon) { s.params(f32(1, 0, 1, 1), nil, w1Q, w1DQ) }, true},
 	{"scale", "onnxruntime", "an infinite scale", func(s surgeon) {

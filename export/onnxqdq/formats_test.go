@@ -52,6 +52,24 @@ var formatCases = []formatCase{
 	{"e4m3-sym-mx32", tensor.Float8E4M3FN, tensor.Float8E8M0, 24, 12, false},
 	{"e2m1-sym-mx32ceil", tensor.Float4E2M1, tensor.Float8E8M0, 24, 12, false},
 	{"int8-sym-mx32", tensor.Int8, tensor.Float8E8M0, 24, 12, false},
+	{"e2m1-sym-nv16", tensor.Float4E2M1, tensor.Float8E4M3FN, 23, 11, false},
+}
+
+// runTimeCases are schemes of a computed tensor whose scales are found at run time.
+var runTimeCases = []struct {
+	scheme string
+	nodes  int // for Q and DQ
+	opset  int64
+}{
+	{"uint8-asym-dynamic-tensor", 2, 13},
+	{"int8-sym-dynamic-tensor", 6, 13},
+	{"int8-asym-dynamic-tensor", 14, 13},
+	{"int8-sym-dynamic-token", 6, 21},
+	{"uint8-asym-dynamic-token", 14, 21},
+	{"uint16-asym-dynamic-token", 14, 21},
+	{"e4m3-sym-dynamic-tensor", 6, 19},
+	{"e4m3-sym-dynamic-token", 6, 21},
+	{"e2m1-sym-dynamic-token", 6, 23},
 }
 
 // formatGraph multiplies by a weight of which neither the rows nor the columns fill their last block and byte.
@@ -81,11 +99,19 @@ func formatSet(t *testing.T, g *graph.Graph, weight, activation string) *tqc.Set
 		require.NoError(t, set.Configure(slot, c))
 		n, known := tqc.NumScales(g.Value(set.Slot(slot).Value).Shape, &c)
 		require.True(t, known)
+		if c.RunTime() {
+			require.NoError(t, set.Render(slot, tqc.Params{}))
+			continue
+		}
 		p := tqc.Params{Scale: make([]float32, n), ZeroPoint: make([]int32, n)}
 		for k := range p.Scale {
 			p.Scale[k] = float32(int(1)<<(k%3)) / float32(c.QMax)
-			if c.Policy.Has(tqc.PowerOf2) {
+			switch {
+			case c.Policy.Has(tqc.PowerOf2):
 				p.Scale[k] = float32(int(1)<<(k%3)) / 64
+			case c.Blocks == tqc.NV:
+				p.Global = 0.01 / 448
+				p.Scale[k], _ = qmath.NVScale(float32(k%7)*0.01, p.Global)
 			}
 			if c.Policy.Has(tqc.Asymmetric) {
 				p.ZeroPoint[k] = (c.QMin + c.QMax) / 2
@@ -109,7 +135,7 @@ func TestFormatsAreWritten(t *testing.T) {
 				activation = c.scheme
 			}
 			set := formatSet(t, g, c.scheme, activation)
-			file, m := written(t, build(t, &onnx.Model{Graph: g}, set, onnxTarget))
+			_, m := written(t, build(t, &onnx.Model{Graph: g}, set, onnxTarget))
 			require.Empty(t, graph.InferShapes(m.Graph))
 			require.Empty(t, onnxqdq.Check(m.Graph, onnxTarget, integers(g, set)))
 			require.Equal(t, []int64{c.opset, c.ir}, []int64{m.Graph.Opset(""), m.IRVersion})
@@ -119,8 +145,12 @@ func TestFormatsAreWritten(t *testing.T) {
 			n := m.Graph.Node(dq)
 			require.Equal(t, c.codes, m.Graph.Const(n.Inputs[0]).DType)
 			require.Equal(t, c.codes, m.Graph.Const(n.Inputs[2]).DType)
-			require.Equal(t, c.scales, m.Graph.Const(n.Inputs[1]).DType)
-			require.NotEmpty(t, file)
+			scale := n.Inputs[1]
+			if p := m.Graph.Producer(scale); p != graph.NoNode {
+				scale = m.Graph.Node(p).Inputs[0]
+			}
+			require.Equal(t, c.scales, m.Graph.Const(scale).DType)
+			requireSimulation(t, g, set, m, 2)
 
 			want := g.Clone()
 			x := graphtest.Normal(7, 3, 70)
@@ -135,6 +165,32 @@ func TestFormatsAreWritten(t *testing.T) {
 			}
 			require.Equal(t, runModel(t, want, x).F32(), got.F32())
 		})
+	}
+}
+
+// Scales of run time are computed by operators, as the simulation computes them.
+func TestScalesOfRunTimeAreWritten(t *testing.T) {
+	for _, c := range runTimeCases {
+		t.Run(c.scheme, func(t *testing.T) {
+			g := graphtest.Parse(t, formatGraph)
+			require.Empty(t, graph.InferShapes(g))
+			set := formatSet(t, g, "int8-sym-channel", c.scheme)
+			_, m := written(t, build(t, &onnx.Model{Graph: g}, set, &target.ONNX))
+			require.Empty(t, onnxqdq.Check(m.Graph, &target.ONNX, integers(g, set)))
+			require.Equal(t, c.opset, m.Graph.Opset(""))
+			require.Equal(t, c.nodes+2, m.Graph.NumNodes(), "and the product and the weight\n%s", graph.FormatShort(m.Graph, 4))
+			requireSimulation(t, g, set, m, 3)
+		})
+	}
+	for scheme, want := range map[string]string{
+		"int8-sym-dynamic-tensor-pow2": `policy "symmetric per-tensor linear power-of-2 dynamic" has no Q/DQ form`,
+		"int7-sym-dynamic-tensor":      "range -64 to 63: QuantizeLinear rounds half to even and clips i8 to -128 and 127",
+		"nf4-sym-dynamic-token":        "nf4 has no Q/DQ form",
+	} {
+		g := graphtest.Parse(t, formatGraph)
+		require.Empty(t, graph.InferShapes(g))
+		_, err := onnxqdq.Build(&onnx.Model{Graph: g}, formatSet(t, g, "", scheme), &target.ONNX, options)
+		require.ErrorContains(t, err, want)
 	}
 }
 

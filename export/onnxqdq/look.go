@@ -12,6 +12,7 @@ import (
 const (
 	quantizeLinear   = "QuantizeLinear"
 	dequantizeLinear = "DequantizeLinear"
+	dynamicQuantize  = "DynamicQuantizeLinear"
 )
 
 // producer returns the node that computes input i of n, nil for inputs and constants.
@@ -39,10 +40,14 @@ func (c *checker) readers(n *graph.Node, i int) []*graph.Node {
 	return out
 }
 
-// scales returns the constant scales of a Q or DQ, nil for no node and where they are not constant float32 or powers of two.
+// scales returns the constant scales of a Q or DQ as numbers: float32, powers of two, or E4M3 times the scale of the tensor. nil for no node
+// and for other scales.
 func (c *checker) scales(n *graph.Node) []float32 {
 	if n == nil {
 		return nil
+	}
+	if two := c.producer(n, 1); is(two, dequantizeLinear) {
+		return c.twoLevels(two)
 	}
 	t := c.g.Const(n.Input(1))
 	switch {
@@ -59,6 +64,51 @@ func (c *checker) scales(n *graph.Node) []float32 {
 	return nil
 }
 
+// twoLevels returns the scales of NV blocks, nil where a DequantizeLinear does not give them.
+func (c *checker) twoLevels(n *graph.Node) []float32 {
+	codes, whole := c.g.Const(n.Input(0)), c.g.Const(n.Input(1))
+	if codes == nil || whole == nil || codes.DType != tensor.Float8E4M3FN || whole.DType != tensor.Float32 || whole.Len() != 1 {
+		return nil
+	}
+	codec := qmath.Codec{Format: qmath.FormatOf(qmath.FloatE4M3), Scale: whole.F32()[0]}
+	out := make([]float32, codes.Len())
+	for i, q := range codes.Integers() {
+		out[i] = codec.Dequantize(q)
+	}
+	return out
+}
+
+// runTime reports whether the scale of a Q or DQ is computed from the tensor that is quantized, as this exporter writes it.
+func (c *checker) runTime(n *graph.Node) bool {
+	q := n
+	if is(n, dequantizeLinear) {
+		if q = c.producer(n, 0); q == nil {
+			return false
+		}
+	}
+	if is(q, dynamicQuantize) {
+		return q == n || n.Input(1) == q.Output(1) && n.Input(2) == q.Output(2)
+	}
+	return is(q, quantizeLinear) && c.g.Const(q.Input(1)) == nil && c.madeOf(q.Input(1), q.Input(0)) && (q == n || n.Input(1) == q.Input(1) && n.Input(2) == q.Input(2))
+}
+
+// madeOf reports whether v is computed from x and constants by operators that scales are made of. Their chains are short.
+func (c *checker) madeOf(v, x graph.ValueID) bool {
+	if v == x || c.g.Const(v) != nil {
+		return true
+	}
+	p := c.g.Producer(v)
+	if p == graph.NoNode || !is(c.g.Node(p), "Abs", "ReduceMax", "ReduceMin", "Min", "Max", "Sub", "Div") {
+		return false
+	}
+	for _, in := range c.g.Node(p).Inputs {
+		if !c.madeOf(in, x) {
+			return false
+		}
+	}
+	return true
+}
+
 // zeroPoints returns the constant zero points of a Q or DQ as integers.
 func (c *checker) zeroPoints(n *graph.Node) (zp []int32, t *tensor.Tensor) {
 	if t = c.g.Const(n.Input(2)); t == nil {
@@ -70,6 +120,9 @@ func (c *checker) zeroPoints(n *graph.Node) (zp []int32, t *tensor.Tensor) {
 // sameParams reports whether two Q or DQ nodes have equal scales and zero points.
 func (c *checker) sameParams(a, b *graph.Node) bool {
 	for i := 1; i <= 2; i++ {
+		if a.Input(i) == b.Input(i) {
+			continue
+		}
 		x, y := c.g.Const(a.Input(i)), c.g.Const(b.Input(i))
 		if x == nil || y == nil || !tensor.Equal(x, y) {
 			return false
@@ -129,7 +182,7 @@ func (c *checker) weight(n *graph.Node) *tensor.Tensor {
 
 // quantizer returns the QuantizeLinear whose integers a DQ reads, nil if they are an initializer.
 func (c *checker) quantizer(dq *graph.Node) *graph.Node {
-	if q := c.producer(dq, 0); is(q, quantizeLinear) {
+	if q := c.producer(dq, 0); is(q, quantizeLinear, dynamicQuantize) {
 		return q
 	}
 	return nil

@@ -5,16 +5,12 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
 // dtype returns the type that codes of a slot are stored in, and notes the opset that it needs.
 func (b *builder) dtype(slot tqc.SlotID) (tensor.DType, error) {
 	c := &b.set.Slot(slot).Config
-	if c.Policy.Has(tqc.Dynamic) {
-		return 0, fmt.Errorf("policy %q has no Q/DQ form", c.Policy)
-	}
 	s, err := stored(c, b.t)
 	if err != nil {
 		return 0, err
@@ -45,6 +41,9 @@ func (b *builder) dequantized(v graph.ValueID, slot tqc.SlotID) (graph.ValueID, 
 // pair adds Q and DQ between from and to; name is what they are named after.
 func (b *builder) pair(name string, from graph.ValueID, slot tqc.SlotID, to graph.ValueID) error {
 	c := &b.set.Slot(slot).Config
+	if c.RunTime() {
+		return b.runTimePair(name, from, slot, to)
+	}
 	scale, zp, err := b.scaleAndZeroPoint(slot)
 	if err != nil {
 		return err
@@ -111,6 +110,9 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	if err != nil {
 		return graph.NoValue, err
 	}
+	if s.Config.RunTime() {
+		return graph.NoValue, fmt.Errorf("policy %q for a constant", s.Config.Policy)
+	}
 	key := pairKey{s.Value, b.set.Root(slot), d}
 	if dq, ok := b.weights[key]; ok {
 		return dq, nil
@@ -143,64 +145,4 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	}
 	q := b.g.AddConst(name+"_quantized", codes)
 	return dq, b.node("DequantizeLinear", name, &s.Config, []graph.ValueID{q, scale, zp}, dq)
-}
-
-// scaleAndZeroPoint returns the initializers of a slot's parameters; slots that share a scale share them.
-func (b *builder) scaleAndZeroPoint(slot tqc.SlotID) (scale, zp graph.ValueID, err error) {
-	s := b.set.Slot(slot)
-	d, err := b.dtype(slot)
-	if err != nil {
-		return 0, 0, err
-	}
-	key := paramKey{b.set.Root(slot), d}
-	if ids, ok := b.params[key]; ok {
-		return ids[0], ids[1], nil
-	}
-	p := b.set.Params(slot)
-	var shape []int
-	switch {
-	case s.Config.Policy.Has(tqc.PerChannel):
-		shape = []int{len(p.Scale)}
-	case s.Config.Policy.Has(tqc.PerGroup):
-		w := b.src.Const(s.Value)
-		if w == nil {
-			return 0, 0, fmt.Errorf("per-group scales of an activation cannot be written")
-		}
-		shape = append(shape, w.Shape...)
-		axis := axisOf(&s.Config, len(shape))
-		shape[axis] = (shape[axis] + s.Config.GroupSize - 1) / s.Config.GroupSize
-	default:
-		shape = []int{}
-	}
-	if tensor.Count(shape) != len(p.Scale) {
-		return 0, 0, fmt.Errorf("%d scales for shape %v", len(p.Scale), shape)
-	}
-	zero := tensor.New(d, shape...)
-	if err := store(zero, p.ZeroPoint); err != nil {
-		return 0, 0, err
-	}
-	name := b.src.Value(b.set.Slot(b.set.Root(slot)).Value).Name
-	scales := tensor.FromF32(append([]float32(nil), p.Scale...), shape...)
-	if powers(&s.Config, b.t) {
-		if scales, err = powersOf(scales); err != nil {
-			return 0, 0, err
-		}
-	}
-	scale = b.g.AddConst(name+"_scale", scales)
-	zp = b.g.AddConst(name+"_zero_point", zero)
-	b.params[key] = [2]graph.ValueID{scale, zp}
-	return scale, zp, nil
-}
-
-// powersOf returns scales of MX blocks as E8M0.
-func powersOf(scales *tensor.Tensor) (*tensor.Tensor, error) {
-	out := tensor.New(tensor.Float8E8M0, scales.Shape...)
-	for i, s := range scales.F32() {
-		code := qmath.EncodeE8M0(float64(s), qmath.Down, false)
-		if qmath.DecodeE8M0(code) != s {
-			return nil, fmt.Errorf("scale %d of MX blocks is %g, no power of two", i, s)
-		}
-		tensor.Of[uint8](out)[i] = code
-	}
-	return out, nil
 }

@@ -1,19 +1,20 @@
 package onnxqdq
 
 import (
+	"slices"
 	"strings"
 
 	"qwb/graph"
 )
 
-var structureRule = Rule{Name: "structure", meaning: true, Doc: "the graph is well formed and the parameters of every Q and DQ are constants",
+var structureRule = Rule{Name: "structure", meaning: true, Doc: "the graph is well formed and the parameters of every Q and DQ are constants, two levels of them, or found from the tensor at run time",
 	check: func(c *checker) {
 		if err := c.g.Check(); err != nil {
 			c.report(nil, "%v", err)
 		}
 		c.each(func(n *graph.Node) {
 			for i := 1; i <= 2; i++ {
-				if v := n.Input(i); v != graph.NoValue && c.g.Const(v) == nil {
+				if v := n.Input(i); v != graph.NoValue && c.g.Const(v) == nil && !c.runTime(n) && (i == 2 || c.scales(n) == nil) {
 					c.report(n, "input %d is not a constant", i)
 				}
 			}
@@ -33,7 +34,8 @@ var opsetRule = Rule{Name: "opset", meaning: true, Doc: "the opset is at least t
 var operatorsRule = Rule{Name: "operators", meaning: true, Doc: "Q/DQ form only: no operator-oriented quantized operators",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
-			if strings.HasPrefix(n.Op, "QLinear") || is(n, "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear") {
+			other := func(r *graph.Node) bool { return !is(r, dequantizeLinear) }
+			if strings.HasPrefix(n.Op, "QLinear") || is(n, "ConvInteger", "MatMulInteger") || is(n, dynamicQuantize) && slices.ContainsFunc(c.readers(n, 0), other) {
 				c.report(n, "%s is not Q/DQ form", n.Op)
 			}
 		})

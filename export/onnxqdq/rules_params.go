@@ -26,6 +26,7 @@ var zeroPointRule = Rule{Name: "zero-point", meaning: true, Doc: "the zero point
 		c.each(func(n *graph.Node) {
 			zp, scale := c.g.Const(n.Input(2)), c.g.Const(n.Input(1))
 			switch {
+			case c.runTime(n): // of symmetric tokens there is none
 			case zp == nil:
 				c.report(n, "no zero point")
 			case scale != nil && !slices.Equal(zp.Shape, scale.Shape):
@@ -41,7 +42,7 @@ var zeroPointRule = Rule{Name: "zero-point", meaning: true, Doc: "the zero point
 var pairRule = Rule{Name: "pair", meaning: true, Doc: "a DequantizeLinear has the scale, zero point and axis of the QuantizeLinear before it",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
-			if q := c.quantizer(n); q != nil && (!c.sameParams(q, n) || q.Axis() != n.Axis()) {
+			if q := c.quantizer(n); q != nil && !is(q, dynamicQuantize) && (!c.sameParams(q, n) || q.Axis() != n.Axis()) {
 				c.report(n, "other parameters than %q", q.Name)
 			}
 		}, dequantizeLinear)

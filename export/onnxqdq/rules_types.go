@@ -58,7 +58,7 @@ var blocksRule = Rule{Name: "blocks", meaning: true, Doc: "scales of blocks have
 			if scale == nil || x == nil || size == 0 && len(scale) < 2 {
 				return
 			}
-			axis := n.AttrInt("axis", 1)
+			axis := int64(n.Axis())
 			if axis < 0 {
 				axis += int64(len(x))
 			}

@@ -57,7 +57,7 @@ var integerBiasRule = Rule{Name: "integer-bias", Doc: "the bias of a quantized o
 	applies: func(t *target.Target) bool { return !floatBias(t) },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
-			if op := c.role(n); op == nil || op.Role != target.Weighted || n.Input(2) == graph.NoValue {
+			if op := c.role(n); op == nil || op.Role != target.Weighted || n.Input(2) == graph.NoValue || !c.integerProduct(n) {
 				return
 			}
 			dq := c.dequantizer(n, 2)
@@ -76,6 +76,21 @@ var integerBiasRule = Rule{Name: "integer-bias", Doc: "the bias of a quantized o
 			}
 		})
 	}}
+
+// integerProduct reports whether an operator sums products of integers, whose scales are constants and none of them of blocks.
+func (c *checker) integerProduct(n *graph.Node) bool {
+	for i := range 2 {
+		dq := c.dequantizer(n, i)
+		if dq == nil {
+			continue // another rule
+		}
+		s := storageOf(c.g.Value(dq.Input(0)).DType)
+		if c.runTime(dq) || dq.AttrInt("block_size", 0) > 0 || s != nil && s.kind != qmath.Integers {
+			return false
+		}
+	}
+	return true
+}
 
 func (c *checker) biasScale(n, bias *graph.Node) {
 	x, w, b := c.scales(c.dequantizer(n, 0)), c.scales(c.dequantizer(n, 1)), c.scales(bias)
