@@ -14,7 +14,6 @@ import (
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/kernels/cuda"
 	"qwb/observers"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
@@ -228,7 +227,7 @@ func relocate(from, to string, paths []string) []string {
 
 // observe runs the model on the data. What an interrupted run over the same data left is used.
 func (j *job) observe(ctx context.Context, m *Model, o CalibrateOptions, res *CalibrateResult) (*calib.Stats, error) {
-	var dev *cuda.Device
+	var dev Device
 	if cmp.Or(o.Backend, FloatCPU) != FloatCPU {
 		var err error
 		if dev, err = j.Catalog.openDevice(o.Backend); err != nil {
@@ -236,8 +235,8 @@ func (j *job) observe(ctx context.Context, m *Model, o CalibrateOptions, res *Ca
 		}
 		// What the device failed with is the error of the run.
 		defer func() { _ = dev.Close() }()
-		res.Device = dev.Name
-		j.detail("calibrate: on %s", dev.Name)
+		res.Device = dev.Label()
+		j.detail("calibrate: on %s", dev.Label())
 	}
 	set, pre, err := j.openData(m.Graph, o.Data.Of(m))
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 	"qwb/internal/kind"
-	"qwb/kernels/cuda"
 	"qwb/quantizer/tqc"
 )
 
@@ -24,14 +23,19 @@ type LanguageOptions struct {
 }
 
 // OpenDevice opens what a language model runs on, nil for the processor. It is to be closed after the engines on it.
-func (p *Project) OpenDevice(backend string) (*cuda.Device, error) {
-	switch backend {
-	case "", FloatCPU:
-		return nil, nil
-	case FloatCUDA, FloatPTX:
-		return p.Catalog.openDevice(backend)
+func (p *Project) OpenDevice(backend string) (Device, error) {
+	if err := CheckFloatBackend(backend); err != nil || backend == "" || backend == FloatCPU {
+		return nil, err
 	}
-	return nil, Usagef("unknown backend %q of a checkpoint: one of %s, %s, %s", backend, FloatCPU, FloatCUDA, FloatPTX)
+	return p.Catalog.openDevice(backend)
+}
+
+// CheckFloatBackend says that a language model cannot be run on a backend. Empty is the processor.
+func CheckFloatBackend(name string) error {
+	if name == "" || name == FloatCPU || name == FloatCUDA || name == FloatPTX {
+		return nil
+	}
+	return Usagef("unknown backend %q of a checkpoint: one of %s, %s, %s", name, FloatCPU, FloatCUDA, FloatPTX)
 }
 
 // The modes in which a model is run.
@@ -202,12 +206,16 @@ func storedWeights(m *checkpoint.Model) (text string, floats int) {
 }
 
 // Engine packs the weights for the kernels of the processor, or of a device that is not nil.
-func (l *Language) Engine(ctx context.Context, w decode.Weights, threads int, d *cuda.Device) (*decode.Engine, error) {
-	return decode.New(ctx, l.Model, decode.Options{Threads: threads, Weights: w, Device: d})
+func (l *Language) Engine(ctx context.Context, w decode.Weights, threads int, d Device) (*decode.Engine, error) {
+	o := decode.Options{Threads: threads, Weights: w}
+	if d != nil {
+		o.Device = d
+	}
+	return decode.New(ctx, l.Model, o)
 }
 
 // CloseDevice closes a device with the engines on it; nil ones are none.
-func CloseDevice(d *cuda.Device, engines ...*decode.Engine) {
+func CloseDevice(d Device, engines ...*decode.Engine) {
 	for _, e := range engines {
 		if e != nil {
 			_ = e.Close() // what failed before is told

@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"qwb/calib"
 	"qwb/export"
 	"qwb/graph"
-	"qwb/kernels/cuda"
+	"qwb/graph/language/decode"
 	"qwb/observers"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
@@ -52,7 +53,7 @@ type Catalog struct {
 	// Operators are those that models may have beside those of ONNX, each of a domain of its own.
 	Operators []*graph.Operator
 	// OpenDevice opens the device that a float model runs on by the name of its backend; nil: there are none.
-	OpenDevice func(backend string) (*cuda.Device, error)
+	OpenDevice func(backend string) (Device, error)
 	// Now is the clock that durations in results are of; nil: they are 0.
 	Now func() time.Time
 	// PeakMemory is the most memory that the process has taken so far, in bytes; nil: results say 0.
@@ -60,6 +61,14 @@ type Catalog struct {
 	// Settled is called once in a calibration, when the first runs have found out what memory the later ones need and have left all of
 	// their tensors: the moment to give memory back. May be nil.
 	Settled func()
+}
+
+// Device is what float models run on in place of the processor: calibration and language models.
+type Device interface {
+	calib.Device
+	decode.Device
+	Label() string // its name, for people
+	Close() error
 }
 
 // Events are what a method says while it works. They come from one goroutine at a time, but for the function that Progress returns,
@@ -154,7 +163,7 @@ func (j *job) settled() {
 	}
 }
 
-func (c *Catalog) openDevice(backend string) (*cuda.Device, error) {
+func (c *Catalog) openDevice(backend string) (Device, error) {
 	if c.OpenDevice == nil {
 		return nil, fmt.Errorf("backend %s: this program runs on the processor only", backend)
 	}

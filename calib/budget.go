@@ -28,7 +28,7 @@ func (cfg *Config) hire(g *graph.Graph, first map[string]*tensor.Tensor) (crew, 
 	c := crew{workers: int(min(int64(threads), max(1, memory/max(live, 1))))}
 	if cfg.Device != nil {
 		c.workers = 1
-		memory, all = min(memory, cfg.Device.Memory/2), 0 // weights and statistics need memory too
+		memory, all = min(memory, cfg.Device.MemoryBytes()/2), 0 // weights and statistics need memory too
 	}
 	c.threads = threads / c.workers
 	// The first batch is compared with its samples alone, for which the processor keeps everything.

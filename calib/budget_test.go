@@ -9,7 +9,6 @@ import (
 	"qwb/graph"
 	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
-	"qwb/kernels/cuda"
 )
 
 func inferred(t *testing.T, text string) *graph.Graph {
@@ -54,8 +53,16 @@ func TestHire(t *testing.T) {
 	}
 	// A device runs one batch at a time, of what fits into half of its memory too.
 	for memory, batch := range map[int64]int{80 << 30: 8, 12 << 20: 3, 3 << 20: 1} {
-		cfg := Config{Memory: 16 << 20, Threads: 4, Batch: 9, Device: &cuda.Device{Memory: memory}}
+		cfg := Config{Memory: 16 << 20, Threads: 4, Batch: 9, Device: sized{bytes: memory}}
 		got, _ := cfg.hire(g, feeds)
 		require.Equal(t, crew{1, 4, batch}, got, memory)
 	}
 }
+
+// sized is a device that has memory.
+type sized struct {
+	Device
+	bytes int64
+}
+
+func (s sized) MemoryBytes() int64 { return s.bytes }

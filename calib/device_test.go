@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/calib"
+	"qwb/calib/gpu"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/graphtest"
@@ -20,6 +21,7 @@ import (
 	"qwb/internal/demo"
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/cudatest"
+	"qwb/quantizer/tqc"
 )
 
 // requireSame requires the statistics of a run on a device to be those of the processor, and the check to say so.
@@ -27,7 +29,7 @@ func requireSame(t *testing.T, d *cuda.Device, g *graph.Graph, samples []*exec.S
 	t.Helper()
 	want := run(t, g, samples, cfg)
 	var check calib.Check
-	cfg.Device, cfg.Check = d, &check
+	cfg.Device, cfg.Check = gpu.On(d), &check
 	before := d.PoolStats().Buffers
 	got := run(t, g, samples, cfg)
 	require.Equal(t, before, d.PoolStats().Buffers, "all memory was given back")
@@ -133,7 +135,7 @@ func TestDeviceAndProcessorShareAStatistics(t *testing.T) {
 		g, samples := parse(t, network), images(12, 6)
 		host := calib.Config{Model: "m", Preprocess: "p"}
 		dev := host
-		dev.Device = d
+		dev.Device = gpu.On(d)
 		want := encoded(t, run(t, g, samples, host))
 		ab, _, err := calib.Merge(run(t, g, samples[:2], host), run(t, g, samples[2:], dev))
 		require.NoError(t, err)
@@ -179,7 +181,7 @@ func TestDeviceErrors(t *testing.T) {
 				_, want := calib.Run(context.Background(), g, &list{samples: c.samples}, calib.Config{Batch: c.batch})
 				require.Error(t, want)
 				before := d.PoolStats().Buffers
-				stats, err := calib.Run(context.Background(), g, &list{samples: c.samples}, calib.Config{Batch: c.batch, Device: d, Check: new(calib.Check)})
+				stats, err := calib.Run(context.Background(), g, &list{samples: c.samples}, calib.Config{Batch: c.batch, Device: gpu.On(d), Check: new(calib.Check)})
 				require.Nil(t, stats)
 				require.EqualError(t, err, want.Error())
 				require.Equal(t, before, d.PoolStats().Buffers)
@@ -193,7 +195,7 @@ func TestDeviceTakesNoBatchThatMixes(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		text := "opset 13\ninput x: f32[N,6]\nm = ReduceMean(x) {axes=[0], keepdims=1}\ny = Sub(x, m)\noutput y\n"
 		want, _ := bytesOf(t, text, []int{1, 6}, calib.Config{})
-		got, warned := bytesOf(t, text, []int{1, 6}, calib.Config{Batch: 4, Device: d})
+		got, warned := bytesOf(t, text, []int{1, 6}, calib.Config{Batch: 4, Device: gpu.On(d)})
 		require.Len(t, warned, 1)
 		require.Contains(t, warned[0].Text, "one at a time")
 		require.True(t, bytes.Equal(want, got))
@@ -206,7 +208,7 @@ func TestDeviceMemory(t *testing.T) {
 		g := parse(t, network)
 		peak := func(n int) int64 {
 			most := int64(0)
-			run(t, g, images(13, n), calib.Config{Device: d, Progress: func(int, int) { most = max(most, d.PoolStats().Allocated) }})
+			run(t, g, images(13, n), calib.Config{Device: gpu.On(d), Progress: func(int, int) { most = max(most, d.PoolStats().Allocated) }})
 			return most
 		}
 		few := peak(2)
@@ -259,4 +261,31 @@ func TestDeviceDemo(t *testing.T) {
 		samples = append(samples, s)
 	}
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) { requireSame(t, d, m.Graph, samples, calib.Config{Batch: 2}) })
+}
+
+// A device that computes something else is found out on the first sample: here it runs another graph.
+func TestCheckFindsAnotherForward(t *testing.T) {
+	of := func(w string) *graph.Graph {
+		return parse(t, "opset 17\ninput x: f32[1,4]\nconst w: f32[4] = "+w+"\ny = Mul(x, w) \"scale\"\nr = Relu(x)\noutput y\noutput r")
+	}
+	other := anotherGraph{gpu.On(cudatest.Device(t, 80)), of("[1, 1, 1, 1.25]")}
+	var warned []tqc.Warning
+	check := new(calib.Check)
+	samples := []*exec.Sample{sampleOf("one", []float32{-2, 1, 2, 4}, 1, 4)}
+	run(t, of("[1, 1, 1, 1]"), samples, calib.Config{Device: other, Check: check, Warn: func(w tqc.Warning) { warned = append(warned, w) }})
+	require.Equal(t, &calib.Check{Sample: "one", Tensors: 3, Equal: 2, Different: []calib.Difference{{Tensor: "y", Extremes: 0.2, Moved: 0.25}}}, check)
+	require.Len(t, warned, 1)
+	require.Equal(t, "y", warned[0].Node)
+	require.Equal(t, "the device's statistics of 1 of 3 tensors differ from the processor's on the first sample; here, the most: "+
+		"0.2 of the largest magnitude in the extremes, 0.25 of the values in other bins", warned[0].Text)
+}
+
+// anotherGraph is a device that runs another graph than it is given.
+type anotherGraph struct {
+	calib.Device
+	g *graph.Graph
+}
+
+func (d anotherGraph) OpenGraph(_ *graph.Graph, threads int) (calib.DeviceGraph, error) {
+	return d.Device.OpenGraph(d.g, threads)
 }

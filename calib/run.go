@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"qwb/graph"
-	"qwb/graph/device"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
-	"qwb/kernels/cuda"
 	"qwb/quantizer/tqc"
 )
 
@@ -38,7 +36,7 @@ type Config struct {
 	Only func(name string) bool
 	// Device, if not nil, runs the graph and observes its tensors, instead of the processor; operators that it does not have run on
 	// the processor. Statistics are the same where the device computes the same; Check, if not nil, is told whether it does.
-	Device *cuda.Device
+	Device Device
 	Check  *Check
 	// Clock, if not nil, tells the time since some moment, and Spent is told where it went.
 	Clock func() time.Duration
@@ -110,7 +108,7 @@ type run struct {
 	batches     bool // the graph has been seen to take batches
 	threads     int  // that share the work on a sample
 	session     *exec.Session
-	device      *device.Session // in place of session
+	device      DeviceGraph // in place of session
 
 	mu       sync.Mutex
 	base     *Stats // without tensors
@@ -158,7 +156,7 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 // prepare makes the graph ready to run.
 func (r *run) prepare() (err error) {
 	if r.cfg.Device != nil {
-		r.device, err = device.New(r.g, r.cfg.Device, device.Options{Host: exec.Options{Threads: max(r.cfg.Threads, 1)}})
+		r.device, err = r.cfg.Device.OpenGraph(r.g, max(r.cfg.Threads, 1))
 	} else {
 		r.session, err = exec.New(r.g, exec.Options{Threads: 1})
 	}

@@ -32,6 +32,7 @@ var layers = []string{
 	"graph/graphtest graph/pattern",
 	"graph/onnx graph/exec graph/language/checkpoint",
 	"graph/passes graph/language/decode graph/device internal/kind",
+	"graph/language/decode/gpu",
 	"quantizer/tqc quantizer/rewrite",
 	"quantizer/target",
 	"quantizer/decision",
@@ -45,6 +46,7 @@ var layers = []string{
 	"quantizer/program/cpu quantizer/program/gpu",
 	"calib/data/...",
 	"calib",
+	"calib/gpu",
 	"internal/programtest",
 	"analysis export calib/tune/round",
 	"export/language/weights analysis/language",
@@ -52,6 +54,7 @@ var layers = []string{
 	"calib/tune analysis/verify analysis/language/groupsums export/onnxqdq export/cprogram export/vectors export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
 	"export/all",
 	".",
+	"internal/gpu internal/core",
 	"internal/demo/... internal/bench",
 	"internal/bench/cmd",
 	"cmd/...",
@@ -73,6 +76,13 @@ var never = [][2]string{
 	{"reports", "calib"},          //
 	{"observers", "graph/passes"}, //
 }
+
+// core is what every program that uses package qwb is made of, a page in a browser too. A GPU is no part of it: what runs there comes to it
+// by interfaces (program.Backend, calib.Device, decode.Device) from whoever has the GPU.
+var core = []string{".", "export/all", "quantizer/program/cpu", "internal/core"}
+
+// outside is what core never imports, however far away.
+var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu"}
 
 // ofTheProcess are packages of the standard library that change or end the whole process: libraries leave it to cmd.
 var ofTheProcess = []string{"flag", "log", "os/signal", "runtime/debug"}
@@ -125,6 +135,45 @@ func TestImportDirection(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestCoreIsWithoutGPU follows every import of core. It shows the way to what should not be there.
+func TestCoreIsWithoutGPU(t *testing.T) {
+	sources := parseSources(t)
+	seen := map[string]bool{}
+	var walk func(dir string, way []string)
+	walk = func(dir string, way []string) {
+		way = append(slices.Clip(way), dir)
+		for _, o := range outside {
+			if below(dir, o) {
+				t.Errorf("core imports %s: %s", o, strings.Join(way, " > "))
+				return
+			}
+		}
+		if seen[dir] {
+			return
+		}
+		seen[dir] = true
+		require.NotEmpty(t, sources[dir], dir)
+		for _, f := range sources[dir] {
+			for _, spec := range f.Imports {
+				name, err := strconv.Unquote(spec.Path.Value)
+				require.NoError(t, err)
+				if local, ok := strings.CutPrefix(name, "qwb/"); ok {
+					walk(local, way)
+				} else if name == "qwb" {
+					walk(".", way)
+				}
+			}
+		}
+	}
+	for _, dir := range core {
+		walk(dir, nil)
+	}
+	require.Greater(t, len(seen), 40)
+	for _, o := range outside {
+		require.NotEmpty(t, sources[o], "%s is gone", o)
 	}
 }
 

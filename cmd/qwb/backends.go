@@ -4,20 +4,15 @@ import (
 	"fmt"
 	"strings"
 
-	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/emulate"
+	"qwb/internal/gpu"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
-	"qwb/quantizer/program/gpu"
 )
 
 // offered are the backends that run integers, the reference first.
 func offered() []program.Backend {
-	return []program.Backend{program.Reference, cpu.Backend, gpu.CUDA, ptx}
+	return append([]program.Backend{program.Reference, cpu.Backend}, gpu.Backends()...)
 }
-
-// ptx is gpu.CUDA without a GPU: the kernels' PTX is interpreted. It is slow, and shows what a GPU computes.
-var ptx = gpu.With("ptx", func() (*cuda.Device, error) { return cuda.OpenOn(emulate.Open(80, emulate.Fast), 0) }, nil)
 
 // defaultBackend is the one behind the reference: the CPU's kernels.
 func defaultBackend() program.Backend {

@@ -7,11 +7,12 @@ import (
 
 	"qwb"
 	benchcmd "qwb/internal/bench/cmd"
+	"qwb/internal/gpu"
 )
 
 func newBench(e *env) *cobra.Command {
 	return benchcmd.New(&benchcmd.Host{Stdout: e.stdout, Raw: raw(e.stdout), Project: e.project, Flags: func() benchcmd.Flags { return &benchFlags{} },
-		Backend: backendNamed, OpenDevice: openDevice, Floats: floatBackends, PeakMemory: peakRSS})
+		Backend: backendNamed, OpenDevice: gpu.Open, Floats: floatBackends, PeakMemory: peakRSS})
 }
 
 // benchFlags are the shared flags of one command below bench.

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"runtime/debug"
 	"time"
 
 	"qwb"
 	"qwb/export/all"
-	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/emulate"
+	"qwb/internal/gpu"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
 )
@@ -17,7 +15,7 @@ import (
 // sends them.
 func (e *env) project(model, plan string) *qwb.Project {
 	return &qwb.Project{Model: model, Plan: plan, Events: events{e}, Catalog: qwb.Catalog{
-		Version: version, Backends: offered(), Formats: all.Formats(), OpenDevice: openDevice, Now: time.Now, PeakMemory: peakRSS, Settled: debug.FreeOSMemory,
+		Version: version, Backends: offered(), Formats: all.Formats(), OpenDevice: gpu.OpenDevice, Now: time.Now, PeakMemory: peakRSS, Settled: debug.FreeOSMemory,
 	}}
 }
 
@@ -37,24 +35,4 @@ func (e events) Warning(w tqc.Warning) {
 		return
 	}
 	e.warn("%s: %s", reports.Shorten(w.Node, 60), w.Text)
-}
-
-// openDevice opens the GPU, or the interpreter in its place.
-func openDevice(backend string) (*cuda.Device, error) {
-	switch backend {
-	case "cuda":
-		d, err := cuda.Open()
-		if err != nil {
-			return nil, fmt.Errorf("backend cuda: %w", err)
-		}
-		return d, nil
-	case "ptx":
-		d, err := cuda.OpenOn(emulate.Open(80, emulate.Fast), 0)
-		if err != nil {
-			return nil, err
-		}
-		d.Emulated = true
-		return d, nil
-	}
-	return nil, usagef("unknown backend %q: one of cuda, ptx", backend)
 }

@@ -8,11 +8,13 @@ import (
 // Cache holds the keys and values of the tokens that a sequence has had so far. It grows in steps of whole blocks of positions.
 type Cache struct {
 	layers []layerCache
-	length int       // positions filled
-	room   int       // positions there is memory for
-	dim    int       // of a head
-	width  int       // dim, rounded up to whole blocks of vectors
-	gpu    *gpuCache // of an engine on a device, which keeps everything there
+	length int // positions filled
+	room   int // positions there is memory for
+	dim    int // of a head
+	width  int // dim, rounded up to whole blocks of vectors
+
+	remote DeviceCache // of an engine on a device, which keeps everything there
+	owner  DeviceModel // whose it is
 }
 
 // layerCache is keys and values of one layer, by head. Values follow each other by position, width elements each. Keys are in

@@ -9,7 +9,6 @@ import (
 	"qwb/graph/language/checkpoint"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
-	"qwb/kernels/cuda"
 )
 
 // Options say how a model is run. The zero value runs its weights as they are stored on one thread per core.
@@ -26,7 +25,7 @@ type Options struct {
 
 	// Device, if not nil, runs the model there, weights, caches and all, with the same result, bit for bit. Threads mean nothing then,
 	// Reference and Sums are refused. The engine must be closed before the device.
-	Device *cuda.Device
+	Device Device
 }
 
 // Engine is a model ready to run: its weights packed for the kernels. One goroutine at a time may use it.
@@ -42,7 +41,7 @@ type Engine struct {
 	classifier *linear
 	rotary     *rotary
 	s          scratch
-	gpu        *gpu // nil on the processor
+	device     DeviceModel // nil on the processor
 }
 
 // layer is the weights of one layer; biases are nil where there are none.
@@ -66,7 +65,7 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 		if o.Reference || o.Sums != nil {
 			return nil, errors.New("decode: the reference and the sums of products are the processor's")
 		}
-		if e.gpu, err = newGPU(o.Device); err != nil {
+		if e.device, err = o.Device.OpenModel(&m.Config); err != nil {
 			return nil, fmt.Errorf("decode: %w", err)
 		}
 	}
@@ -83,9 +82,10 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 		}
 	}
 	e.finalNorm = p.vector(checkpoint.FinalNorm, -1)
-	e.classifier, e.embed = p.ends()
-	if e.gpu != nil && p.err == nil {
-		p.uploadVectors()
+	if e.device == nil {
+		e.classifier, e.embed = p.ends()
+	} else if embedding := p.deviceEnds(); p.err == nil {
+		p.err = e.startDevice(embedding)
 	}
 	if p.err != nil {
 		return nil, errors.Join(fmt.Errorf("checkpoint: %s: %w", m.Path, p.err), e.Close())
@@ -95,10 +95,10 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 
 // Close gives back what the engine has on a device. An engine on the processor needs none.
 func (e *Engine) Close() error {
-	if e.gpu == nil {
+	if e.device == nil {
 		return nil
 	}
-	return e.gpu.close()
+	return e.device.Close()
 }
 
 // TokenBytes is how many bytes of weights a token reads, with one row of the embedding: those of the matrices as they lie in memory,
@@ -112,8 +112,8 @@ func (e *Engine) TokenBytes() int64 {
 	}
 	for _, m := range matrices {
 		switch {
-		case m.gpu != nil:
-			n += int64(m.gpu.bytes())
+		case m.remote != nil:
+			n += int64(m.remote.Bytes())
 		case m.groups != nil:
 			n += int64(m.groups.Bytes())
 		default:
@@ -153,8 +153,8 @@ func (e *Engine) Forward(ctx context.Context, batch []Sequence) ([]float32, erro
 		rows += len(q.Tokens)
 		want += q.Want
 	}
-	if e.gpu != nil {
-		return e.forwardOnGPU(ctx, batch, rows, want)
+	if e.device != nil {
+		return e.forwardOnDevice(ctx, batch, rows, want)
 	}
 	return e.forward(ctx, batch, rows, want)
 }

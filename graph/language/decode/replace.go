@@ -13,7 +13,7 @@ import (
 // its classifier too, and is replaced in both places. Other matrices may be replaced meanwhile, if they are restored in the reverse
 // order.
 func (e *Engine) Replace(ctx context.Context, m *checkpoint.Model, part checkpoint.Part, w Weights) (restore func(), err error) {
-	if e.gpu != nil {
+	if e.device != nil {
 		return nil, errors.New("decode: matrices of an engine on a device are not replaced")
 	}
 	rule, err := w.rule()

@@ -47,7 +47,7 @@ type linear struct {
 	rows   int
 	floats *kernels.GemmF32
 	groups *kernels.Groups
-	gpu    *gpuMatrix // of an engine on a device, instead of both
+	remote DeviceMatrix // of an engine on a device, instead of both
 }
 
 // rows is activations, n of equal length without gaps, and their codes once a matrix has asked for them.
@@ -156,8 +156,8 @@ func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
 		return nil
 	}
 	m := &linear{part: t.Part, rows: t.Rows}
-	if c := p.codes(t); p.engine.gpu != nil {
-		m.gpu = p.uploadMatrix(t, c)
+	if c := p.codes(t); p.engine.device != nil {
+		m.remote = p.upload(t, c)
 	} else if c != nil {
 		m.groups = p.pack(c)
 	} else if x := p.floats(t); x != nil {
@@ -170,14 +170,35 @@ func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
 // pack packs a matrix in groups.
 func (p *packer) pack(c *codes) *kernels.Groups {
 	t := c.tensor
-	g, err := p.engine.table.PackGroups(p.engine.par, kernels.GroupMatrix{Rows: t.Rows, Cols: t.Cols, Size: c.size, Bits: c.bits,
-		Float: p.options.Weights.Float, Plain: p.options.Reference, Read: c.read})
+	g, err := p.engine.table.PackGroups(p.engine.par, p.groups(c))
 	if err != nil {
 		p.err = fmt.Errorf("%s: %w", t.Part, err)
 	} else {
 		p.broken(c)
 	}
 	return g
+}
+
+// groups describes a matrix in groups.
+func (p *packer) groups(c *codes) kernels.GroupMatrix {
+	return kernels.GroupMatrix{Rows: c.tensor.Rows, Cols: c.tensor.Cols, Size: c.size, Bits: c.bits, Float: p.options.Weights.Float,
+		Plain: p.options.Reference, Read: c.read}
+}
+
+// upload brings a matrix to the device as it is multiplied: c is its codes, nil for floats.
+func (p *packer) upload(t *checkpoint.Tensor, c *codes) (m DeviceMatrix) {
+	if p.err != nil {
+		return nil
+	}
+	if c != nil {
+		m, p.err = p.engine.device.Groups(p.groups(c))
+		p.broken(c)
+		return m
+	}
+	if x := p.floats(t); x != nil {
+		m, p.err = p.engine.device.Floats(x, t.Rows, t.Cols)
+	}
+	return m
 }
 
 // broken fails where numbers that were read are not finite.
@@ -198,10 +219,6 @@ func (p *packer) ends() (*linear, func(dst []float32, id int)) {
 	if t == nil || classifier == nil {
 		return nil, nil
 	}
-	if p.engine.gpu != nil {
-		p.engine.gpu.embedding = p.uploadEmbedding(classifier)
-		return classifier, nil
-	}
 	c := p.codes(t)
 	switch {
 	case p.model.Tied && classifier.groups != nil:
@@ -213,6 +230,27 @@ func (p *packer) ends() (*linear, func(dst []float32, id int)) {
 		return classifier, t.Row
 	}
 	return classifier, func(dst []float32, id int) { c.dequantize(dst[:t.Cols], id*t.Cols) }
+}
+
+// deviceEnds is ends on a device: it sets the classifier and returns the embedding, codes where it is quantized, else floats.
+func (p *packer) deviceEnds() (m DeviceMatrix) {
+	t := p.part(checkpoint.Embedding, -1)
+	classifier := p.matrix(checkpoint.Classifier, -1)
+	if t == nil || classifier == nil || p.err != nil {
+		return nil
+	}
+	p.engine.classifier = classifier
+	c := p.codes(t)
+	switch {
+	case p.model.Tied && c != nil:
+		return classifier.remote
+	case c != nil:
+		return p.upload(t, c)
+	}
+	if x := p.floats(t); x != nil {
+		m, p.err = p.engine.device.Rows(x, t.Cols)
+	}
+	return m
 }
 
 // codes reads a matrix as codes in groups: those that are stored, or those that floats become.

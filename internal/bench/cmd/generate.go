@@ -10,6 +10,7 @@ import (
 	"qwb"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
+	"qwb/graph/language/decode/gpu"
 	"qwb/internal/bench"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
@@ -112,15 +113,23 @@ func (e *Host) benchGenerate(ctx context.Context, o benchGenerateOptions) (*benc
 		return nil, err
 	}
 	defer func() { _ = m.Close() }()
-	device, err := e.Project(o.file, "").OpenDevice(o.backend)
+	if err := qwb.CheckFloatBackend(o.backend); err != nil {
+		return nil, err
+	}
+	options := decode.Options{Threads: o.threads, Weights: o.weights}
+	var device *cuda.Device
+	if o.backend != qwb.FloatCPU {
+		if device, err = e.OpenDevice(o.backend); err != nil {
+			return nil, err
+		}
+		defer func() { _ = device.Close() }() // what failed before is told
+		options.Device = gpu.On(device)
+	}
+	engine, err := decode.New(ctx, m, options)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := decode.New(ctx, m, decode.Options{Threads: o.threads, Weights: o.weights, Device: device})
-	defer func() { qwb.CloseDevice(device, engine) }()
-	if err != nil {
-		return nil, err
-	}
+	defer func() { _ = engine.Close() }()
 	r := &benchGenerateReport{Machine: thisMachine(), Model: o.file, Threads: o.threads, Parameters: m.Parameters(), TokenBytes: engine.TokenBytes()}
 	r.Prefill.Tokens = min(o.prompt, m.Context)
 	integers := o.weights.Group > 0 || m.Tensor(checkpoint.Classifier, -1).Quantized()

@@ -1,14 +1,16 @@
-package decode
+package gpu
 
 import (
 	"context"
+	"runtime"
 	"unsafe"
 
+	"qwb/graph/language/decode"
 	"qwb/kernels/cuda"
 )
 
-// gpuScratch is the memory of a pass on a device, kept between passes and made anew for more rows or logits.
-type gpuScratch struct {
+// scratch is the memory of a pass on a device, kept between passes and made anew for more rows or logits.
+type scratch struct {
 	rows, want int // that it has room for
 	all        []cuda.Buffer
 
@@ -34,7 +36,7 @@ const (
 )
 
 // forgetGraphs drops recordings, which name memory that is given back.
-func (g *gpu) forgetGraphs() {
+func (g *model) forgetGraphs() {
 	for _, r := range g.graphs {
 		if r.graph != nil {
 			_ = r.graph.Close() // it is not needed any more
@@ -44,8 +46,7 @@ func (g *gpu) forgetGraphs() {
 }
 
 // room makes room for a pass.
-func (e *Engine) room(rows, want int) error {
-	g := e.gpu
+func (g *model) room(rows, want int) error {
 	w := &g.work
 	if rows <= w.rows && want <= w.want {
 		return nil
@@ -54,23 +55,23 @@ func (e *Engine) room(rows, want int) error {
 	g.forgetGraphs()
 	g.free(w.all...)
 	pinned := w.pinned
-	*w = gpuScratch{}
+	*w = scratch{}
 	if pinned != nil {
 		if err := pinned.Close(); err != nil {
 			return err
 		}
 	}
-	widest := max(e.Dim, e.QueryDim(), e.Hidden)
+	widest := max(g.Dim, g.QueryDim(), g.Hidden)
 	for _, b := range []struct {
 		to    *cuda.Buffer
 		bytes int
 	}{
 		{&w.ids, 4 * rows}, {&w.last, 4 * want}, {&w.places, cuda.PlaceBytes * rows},
-		{&w.x, 4 * rows * e.Dim}, {&w.norm, 4 * rows * e.Dim}, {&w.q, 4 * rows * max(e.QueryDim(), e.Dim)},
-		{&w.k, 4 * rows * e.KVDim()}, {&w.v, 4 * rows * e.KVDim()}, {&w.attended, 4 * rows * e.QueryDim()},
-		{&w.gate, 4 * rows * e.Hidden}, {&w.up, 4 * rows * e.Hidden},
+		{&w.x, 4 * rows * g.Dim}, {&w.norm, 4 * rows * g.Dim}, {&w.q, 4 * rows * max(g.QueryDim(), g.Dim)},
+		{&w.k, 4 * rows * g.KVDim()}, {&w.v, 4 * rows * g.KVDim()}, {&w.attended, 4 * rows * g.QueryDim()},
+		{&w.gate, 4 * rows * g.Hidden}, {&w.up, 4 * rows * g.Hidden},
 		{&w.codes, max(rows, want) * widest}, {&w.scales, 4 * max(rows, want) * widest},
-		{&w.final, 4 * want * e.Dim}, {&w.logits, 4 * want * e.Vocab},
+		{&w.final, 4 * want * g.Dim}, {&w.logits, 4 * want * g.Vocab},
 	} {
 		var err error
 		if *b.to, err = g.alloc(b.bytes); err != nil {
@@ -80,38 +81,35 @@ func (e *Engine) room(rows, want int) error {
 	}
 	var err error
 	w.inputs = cuda.PlaceBytes*rows + 4*rows + 4*want
-	if w.pinned, err = g.device.HostAlloc(w.inputs + 4*want*e.Vocab); err != nil {
+	if w.pinned, err = g.device.HostAlloc(w.inputs + 4*want*g.Vocab); err != nil {
 		return err
 	}
 	w.rows, w.want = rows, want
 	return nil
 }
 
-// forwardOnGPU is forward on the device.
-func (e *Engine) forwardOnGPU(ctx context.Context, batch []Sequence, n, want int) ([]float32, error) {
-	g := e.gpu
+// Forward implements decode.DeviceModel.
+func (g *model) Forward(ctx context.Context, batch []decode.DeviceSequence, n, want int, logits []float32) error {
 	w := &g.work
-	if n == 0 {
-		return nil, nil
-	}
-	if err := e.room(n, want); err != nil {
-		return nil, err
+	if err := g.room(n, want); err != nil {
+		return err
 	}
 	longest := 0
 	for _, q := range batch {
-		if err := e.reserveOnGPU(q.Cache, len(q.Tokens)); err != nil {
-			return nil, err
+		if err := q.Cache.Reserve(q.Length, len(q.Tokens)); err != nil {
+			return err
 		}
-		longest = max(longest, q.Cache.length+len(q.Tokens))
+		longest = max(longest, q.Length+len(q.Tokens))
 	}
-	if err := e.reachOnGPU(longest); err != nil {
-		return nil, err
+	if err := g.reach(longest); err != nil {
+		return err
 	}
 	places, ids, last := w.host(n, want)
 	i, j := 0, 0
 	for _, q := range batch {
+		k := q.Cache.(*cache)
 		for t, id := range q.Tokens {
-			places[i] = cuda.Place{Cache: q.Cache.gpu.buffer.Ptr, Position: int32(q.Cache.length + t), Capacity: int32(q.Cache.gpu.capacity)}
+			places[i] = cuda.Place{Cache: k.buffer.Ptr, Position: int32(q.Length + t), Capacity: int32(k.capacity)}
 			ids[i] = int32(id)
 			if t >= len(q.Tokens)-q.Want {
 				last[j] = int32(i)
@@ -120,19 +118,16 @@ func (e *Engine) forwardOnGPU(ctx context.Context, batch []Sequence, n, want int
 			i++
 		}
 	}
-	if err := e.pass(ctx, passShape{n, want, longest}); err != nil {
-		return nil, err
+	if err := g.pass(ctx, passShape{n, want, longest}); err != nil {
+		return err
 	}
-	for _, q := range batch {
-		q.Cache.length += len(q.Tokens)
-	}
-	logits := grow(&e.s.logits, want*e.Vocab)
 	copy(asBytes(logits), w.pinned.Bytes()[w.inputs:])
-	return logits, nil
+	runtime.KeepAlive(batch)
+	return nil
 }
 
 // host returns the places, ids and last rows of a pass in pinned memory.
-func (w *gpuScratch) host(n, want int) (places []cuda.Place, ids, last []int32) {
+func (w *scratch) host(n, want int) (places []cuda.Place, ids, last []int32) {
 	b := w.pinned.Bytes()
 	at := func(offset int) unsafe.Pointer { return unsafe.Pointer(&b[offset]) }
 	places = unsafe.Slice((*cuda.Place)(at(0)), n)
@@ -144,10 +139,9 @@ func (w *gpuScratch) host(n, want int) (places []cuda.Place, ids, last []int32) 
 }
 
 // pass runs the rows that lie in pinned memory and waits for their logits. Small passes that come again are recorded and replayed.
-func (e *Engine) pass(ctx context.Context, shape passShape) error {
-	g := e.gpu
-	shape.longest = min((shape.longest+longestStep-1)/longestStep*longestStep, max(cuda.AttendMost(g.device, e.headsOfLayer(0)), shape.longest))
-	work := func() error { return e.enqueue(ctx, shape) }
+func (g *model) pass(ctx context.Context, shape passShape) error {
+	shape.longest = min((shape.longest+longestStep-1)/longestStep*longestStep, max(cuda.AttendMost(g.device, g.heads(0)), shape.longest))
+	work := func() error { return g.enqueue(ctx, shape) }
 	r := g.graphs[shape]
 	switch {
 	case shape.rows > recordRows || len(g.graphs) >= recordMost && r == nil:
@@ -173,29 +167,29 @@ func (e *Engine) pass(ctx context.Context, shape passShape) error {
 }
 
 // enqueue puts a pass on the stream: inputs from pinned memory, logits to it.
-func (e *Engine) enqueue(ctx context.Context, shape passShape) error {
-	g, n := e.gpu, shape.rows
+func (g *model) enqueue(ctx context.Context, shape passShape) error {
+	n := shape.rows
 	w, pinned := &g.work, g.work.pinned.Bytes()
 	ids := cuda.PlaceBytes * w.rows
 	q := queue{s: g.stream}
 	q.do(func() error { return q.s.Upload(w.places, pinned[:cuda.PlaceBytes*n]) })
 	q.do(func() error { return q.s.Upload(w.ids, pinned[ids:][:4*n]) })
-	if b := g.embedding; b.groups != nil {
+	if b := g.weights.Embedding.(*matrix); b.groups != nil {
 		q.do(func() error { return cuda.EmbedGroups(q.s, w.x, b.groups, w.ids, n) })
 	} else {
-		q.do(func() error { return cuda.PickRows(q.s, w.x, b.floats, w.ids, n, e.Dim) })
+		q.do(func() error { return cuda.PickRows(q.s, w.x, b.floats, w.ids, n, g.Dim) })
 	}
-	for l := range e.layers {
+	for l := range g.layers {
 		q.do(ctx.Err)
-		e.attendOnGPU(&q, l, shape)
-		e.feedOnGPU(&q, l, n)
+		g.attend(&q, l, shape)
+		g.feed(&q, l, n)
 	}
 	if shape.want > 0 {
 		q.do(func() error { return q.s.Upload(w.last, pinned[ids+4*w.rows:][:4*shape.want]) })
-		q.do(func() error { return cuda.PickRows(q.s, w.final, w.x, w.last, shape.want, e.Dim) })
-		e.normalizeOnGPU(&q, w.final, w.final, g.finalNorm, shape.want)
-		e.multiplyOnGPU(&q, w.final, shape.want, gpuOutput{e.classifier, w.logits})
-		q.do(func() error { return q.s.Download(pinned[w.inputs:][:4*shape.want*e.Vocab], w.logits) })
+		q.do(func() error { return cuda.PickRows(q.s, w.final, w.x, w.last, shape.want, g.Dim) })
+		g.normalize(&q, w.final, w.final, g.norm, shape.want)
+		g.multiply(&q, w.final, shape.want, output{g.weights.Classifier, w.logits})
+		q.do(func() error { return q.s.Download(pinned[w.inputs:][:4*shape.want*g.Vocab], w.logits) })
 	}
 	return q.err
 }
@@ -212,57 +206,57 @@ func (q *queue) do(work func() error) {
 	}
 }
 
-func (e *Engine) normalizeOnGPU(q *queue, to, x, scale cuda.Buffer, n int) {
-	norm := cuda.FloatNorm{Rows: n, N: e.Dim, Eps: float64(e.NormEps)}
+func (g *model) normalize(q *queue, to, x, scale cuda.Buffer, n int) {
+	norm := cuda.FloatNorm{Rows: n, N: g.Dim, Eps: float64(g.NormEps)}
 	q.do(func() error { return norm.Launch(q.s, to.Ptr, x.Ptr, scale.Ptr, 0, 0, 0) })
 }
 
-// attendOnGPU is attend.
-func (e *Engine) attendOnGPU(q *queue, l int, shape passShape) {
-	g, n, layer, heads := e.gpu, shape.rows, &e.layers[l], e.headsOfLayer(l)
+// attend adds what a layer attends to.
+func (g *model) attend(q *queue, l int, shape passShape) {
+	n, layer, heads := shape.rows, &g.weights.Layers[l], g.heads(l)
 	w, vectors := &g.work, &g.layers[l]
-	e.normalizeOnGPU(q, w.norm, w.x, vectors.attentionNorm, n)
-	e.multiplyOnGPU(q, w.norm, n, gpuOutput{layer.query, w.q}, gpuOutput{layer.key, w.k}, gpuOutput{layer.value, w.v})
+	g.normalize(q, w.norm, w.x, vectors.attentionNorm, n)
+	g.multiply(q, w.norm, n, output{layer.Query, w.q}, output{layer.Key, w.k}, output{layer.Value, w.v})
 	for _, b := range []struct {
 		x, bias cuda.Buffer
 		cols    int
-	}{{w.q, vectors.queryBias, e.QueryDim()}, {w.k, vectors.keyBias, e.KVDim()}, {w.v, vectors.valueBias, e.KVDim()}} {
+	}{{w.q, vectors.queryBias, g.QueryDim()}, {w.k, vectors.keyBias, g.KVDim()}, {w.v, vectors.valueBias, g.KVDim()}} {
 		if b.bias.Bytes > 0 {
 			q.do(func() error { return cuda.AddTo(q.s, b.x, b.bias, n*b.cols, b.cols) })
 		}
 	}
 	q.do(func() error { return cuda.Rotate(q.s, w.q, w.k, w.v, w.places, n, heads, g.rotary) })
 	q.do(func() error {
-		return cuda.Attend(q.s, w.attended, w.q, w.places, n, heads, attentionScale(e.HeadDim), shape.longest)
+		return cuda.Attend(q.s, w.attended, w.q, w.places, n, heads, g.weights.AttentionScale, shape.longest)
 	})
-	e.multiplyOnGPU(q, w.attended, n, gpuOutput{layer.output, w.q})
-	q.do(func() error { return cuda.AddTo(q.s, w.x, w.q, n*e.Dim, n*e.Dim) })
+	g.multiply(q, w.attended, n, output{layer.Output, w.q})
+	q.do(func() error { return cuda.AddTo(q.s, w.x, w.q, n*g.Dim, n*g.Dim) })
 }
 
-// feedOnGPU is feed.
-func (e *Engine) feedOnGPU(q *queue, l, n int) {
-	w, layer := &e.gpu.work, &e.layers[l]
-	e.normalizeOnGPU(q, w.norm, w.x, e.gpu.layers[l].feedNorm, n)
-	e.multiplyOnGPU(q, w.norm, n, gpuOutput{layer.gate, w.gate}, gpuOutput{layer.up, w.up})
-	q.do(func() error { return cuda.SwiGLU(q.s, w.gate, w.up, n*e.Hidden) })
-	e.multiplyOnGPU(q, w.gate, n, gpuOutput{layer.down, w.q})
-	q.do(func() error { return cuda.AddTo(q.s, w.x, w.q, n*e.Dim, n*e.Dim) })
+// feed adds the feed-forward part of a layer.
+func (g *model) feed(q *queue, l, n int) {
+	w, layer := &g.work, &g.weights.Layers[l]
+	g.normalize(q, w.norm, w.x, g.layers[l].feedNorm, n)
+	g.multiply(q, w.norm, n, output{layer.Gate, w.gate}, output{layer.Up, w.up})
+	q.do(func() error { return cuda.SwiGLU(q.s, w.gate, w.up, n*g.Hidden) })
+	g.multiply(q, w.gate, n, output{layer.Down, w.q})
+	q.do(func() error { return cuda.AddTo(q.s, w.x, w.q, n*g.Dim, n*g.Dim) })
 }
 
-// gpuOutput is what the product with a matrix is written to.
-type gpuOutput struct {
-	matrix *linear
+// output is what the product with a matrix is written to.
+type output struct {
+	matrix decode.DeviceMatrix
 	dst    cuda.Buffer
 }
 
-// multiplyOnGPU is multiply. Matrices whose groups have one size share the codes of x.
-func (e *Engine) multiplyOnGPU(q *queue, x cuda.Buffer, n int, outputs ...gpuOutput) {
-	w, quantized := &e.gpu.work, 0
+// multiply multiplies n rows with matrices. Matrices whose groups have one size share the codes of x.
+func (g *model) multiply(q *queue, x cuda.Buffer, n int, outputs ...output) {
+	w, quantized := &g.work, 0
 	for _, o := range outputs {
-		m := o.matrix.gpu
+		m := o.matrix.(*matrix)
 		if m.groups == nil {
 			q.do(func() error {
-				rows, cols := o.matrix.rows, m.floats.Bytes/4/o.matrix.rows
+				rows, cols := m.rows, m.cols
 				p := cuda.FloatProduct{A: x.Ptr, B: m.floats.Ptr, C: o.dst.Ptr, M: n, N: rows, K: cols, ARow: cols, ACol: 1, BRow: rows, BCol: 1, CRow: rows}
 				return p.Launch(q.s)
 			})

@@ -1,7 +1,9 @@
-package decode_test
+package gpu_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -10,9 +12,30 @@ import (
 
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
+	"qwb/graph/language/decode/gpu"
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/cudatest"
 )
+
+// engine packs a model of the test data.
+func engine(t testing.TB, name string, o decode.Options) *decode.Engine {
+	t.Helper()
+	m, err := checkpoint.Open(file(t, name))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Close() })
+	e, err := decode.New(context.Background(), m, o)
+	require.NoError(t, err)
+	return e
+}
+
+func file(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("QWB_TESTDATA")
+	if dir == "" {
+		t.Skip("QWB_TESTDATA is not set: the folder with models/llm/")
+	}
+	return filepath.Join(dir, "models", "llm", name)
+}
 
 // passes runs three texts through an engine: prompts of different lengths at once, then a token of each, again and again, then a
 // piece of one of so many tokens. It returns all logits.
@@ -59,7 +82,7 @@ func TestDeviceGivesTheSameLogits(t *testing.T) {
 			}
 			want := passes(t, engine(t, c.file, decode.Options{Weights: c.weights}), piece)
 			cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
-				e := engine(t, c.file, decode.Options{Weights: c.weights, Device: d})
+				e := engine(t, c.file, decode.Options{Weights: c.weights, Device: gpu.On(d)})
 				got := passes(t, e, piece)
 				require.NoError(t, e.Close())
 				require.Len(t, got, len(want))
@@ -81,12 +104,12 @@ func TestDeviceGivesTheSameLogits(t *testing.T) {
 // TestDeviceRefuses: what an engine on a device cannot do is said.
 func TestDeviceRefuses(t *testing.T) {
 	d := cudatest.Device(t, 80)
-	m, err := checkpoint.Open(llm(t) + "/stories260K.bin")
+	m, err := checkpoint.Open(file(t, "stories260K.bin"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
-	_, err = decode.New(context.Background(), m, decode.Options{Device: d, Reference: true})
+	_, err = decode.New(context.Background(), m, decode.Options{Device: gpu.On(d), Reference: true})
 	require.ErrorContains(t, err, "processor")
-	e, err := decode.New(context.Background(), m, decode.Options{Device: d})
+	e, err := decode.New(context.Background(), m, decode.Options{Device: gpu.On(d)})
 	require.NoError(t, err)
 	_, err = e.Replace(context.Background(), m, checkpoint.Part{Role: checkpoint.Query}, decode.Weights{Group: 4})
 	require.ErrorContains(t, err, "not replaced")
