@@ -64,7 +64,7 @@ func (d *dump) Tensor(name string) (*tensor.Tensor, error) {
 	}
 	t, err := npy.Read(bytes.NewReader(b))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, &FileError{File: path, Err: err}
 	}
 	return t, nil
 }
@@ -102,7 +102,7 @@ func (j *job) verifyAgainst(ctx context.Context, p *Planned, profile qmath.Profi
 	elapsed := j.stopwatch()
 	v, err := verify.Against(ctx, d, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Against, err)
+		return nil, &FileError{File: o.Against, Err: err}
 	}
 	v.Fits = append(v.Fits, refused...)
 	v.Seconds = elapsed()

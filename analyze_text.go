@@ -2,7 +2,6 @@ package qwb
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 
 	"qwb/analysis/language"
@@ -50,7 +49,7 @@ func (j *job) languageLayers(ctx context.Context, o TextOptions) (*language.Laye
 	r, err := language.RankMatrices(ctx, func(context.Context) (*language.Passage, error) { return lines.next() }, cfg)
 	finish()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Text, err)
+		return nil, &FileError{File: o.Text, Err: err}
 	}
 	if r.Cut > 0 {
 		j.warn("%s: of %d of %d sequences only the first %d tokens were run", o.Text, r.Cut, r.Samples, lines.reach)

@@ -48,7 +48,7 @@ func (j *job) bind(ctx context.Context, o BindOptions) (*BindResult, error) {
 	r := &BindResult{Model: o.Out, Before: len(g.Nodes())}
 	for _, arg := range o.Inputs {
 		if err := j.bindInput(g, arg); err != nil {
-			return nil, fmt.Errorf("bind: %s: %w", j.Model, err)
+			return nil, &FileError{Stage: "bind", File: j.Model, Err: err}
 		}
 	}
 	sizes, err := bindSizes(g, o.Dims)
@@ -58,14 +58,14 @@ func (j *job) bind(ctx context.Context, o BindOptions) (*BindResult, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bind: %s: %w", j.Model, err)
+		return nil, &FileError{Stage: "bind", File: j.Model, Err: err}
 	}
 	if errs := graph.Bind(g, sizes); len(errs) > 0 {
-		return nil, fmt.Errorf("bind: %s: %w", j.Model, errs[0])
+		return nil, &FileError{Stage: "bind", File: j.Model, Err: errs[0]}
 	}
 	log, err := passes.Run(g, []passes.Pass{passes.ConstantNodes, passes.FoldConstants, passes.Branches, passes.NoOps, passes.DeadCode, passes.SweepConstants})
 	if err != nil {
-		return nil, fmt.Errorf("bind: %s: %w", j.Model, err)
+		return nil, &FileError{Stage: "bind", File: j.Model, Err: err}
 	}
 	graph.InferShapes(g)
 	r.Nodes, r.Branches = len(g.Nodes()), log.Count(passes.Branches.Name)

@@ -207,7 +207,7 @@ func (j *job) mergeStats(m *Model, o CalibrateOptions) (*calib.Stats, error) {
 		}
 		merged, overlap, err := calib.Merge(all, s)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, &FileError{File: file, Err: err}
 		}
 		if overlap > 0 {
 			j.warn("%s: %d samples are in other merged statistics too and are counted twice", file, overlap)

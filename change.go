@@ -78,7 +78,7 @@ func (c *change) open(ctx context.Context, threads int) (err error) {
 		}
 	}
 	if c.was, err = c.d.Derive(ctx, c.p.Plan.Decisions); err != nil {
-		return fmt.Errorf("%s: %w", c.p.File, err)
+		return &FileError{File: c.p.File, Err: err}
 	}
 	structure, number := difference(c.p.Graph, c.p.Set, c.was.Set)
 	if c.other = structure; structure == "" {

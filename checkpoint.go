@@ -144,7 +144,7 @@ func (j *job) form(m *checkpoint.Model, o *LanguageOptions) (form, error) {
 		}
 		group, warnings, err := weights.Groups(&m.Config, o.Group, true)
 		if err != nil {
-			return f, fmt.Errorf("%s: %w", m.Path, err)
+			return f, &FileError{File: m.Path, Err: err}
 		}
 		for _, w := range warnings {
 			j.warnAbout(w)

@@ -335,7 +335,7 @@ func (j *job) unset(ctx context.Context, what string, threads int) (*DecideResul
 	defer c.close()
 	numbers, err := unsettable(c.p.Plan.Decisions, what, number)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.p.File, err)
+		return nil, &FileError{File: c.p.File, Err: err}
 	}
 	step := []decision.Decision{{By: decision.ByUser, Unset: numbers}}
 	out, err := c.decide(ctx, step...)
@@ -400,7 +400,7 @@ func (j *job) step(ctx context.Context, threads int, edit func(p *plan.Plan) (pl
 		return nil, fmt.Errorf("%s: %w; %s.bak is the plan that was there before the last command", c.p.File, err, c.p.File)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.p.File, err)
+		return nil, &FileError{File: c.p.File, Err: err}
 	}
 	if was, is := tunedFile(c.p.File, c.p.Plan), tunedFile(c.p.File, &next); lost(why) && was != nil && is != nil && was.SHA256 == is.SHA256 {
 		return nil, why // what is left needs the lost values too

@@ -2,7 +2,6 @@ package qwb
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"qwb/analysis"
@@ -53,7 +52,7 @@ func (j *job) openSide(file string) (*side, error) {
 	q, err := qdq.Read(m.Graph)
 	if err != nil {
 		m.Close()
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, &FileError{File: file, Err: err}
 	}
 	return &side{file: file, model: m, q: q}, nil
 }
@@ -65,7 +64,7 @@ func (s *side) configured(t *target.Target) (analysis.Configured, *target.Target
 	}
 	im, err := fitting(s.model, s.q, t)
 	if err != nil {
-		return analysis.Configured{}, nil, fmt.Errorf("%s: %w", s.file, err)
+		return analysis.Configured{}, nil, &FileError{File: s.file, Err: err}
 	}
 	return analysis.Configured{Graph: im.Graph, Set: im.Set}, im.Target, nil
 }

@@ -102,7 +102,7 @@ func (j *job) scoreLines(ctx context.Context, l *Language, o TextOptions, cfg la
 	}, cfg)
 	finish()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Text, err)
+		return nil, &FileError{File: o.Text, Err: err}
 	}
 	if r.Cut > 0 {
 		j.warn("%s: %d of %d sequences are longer than the %d positions that the model was made for, and were cut", o.Text, r.Cut, r.Sequences, reach)

@@ -97,7 +97,7 @@ func (r *gramsRun) run(ctx context.Context, res *GramsResult) error {
 		var seen calib.GramSamples
 		if i == 0 && part != nil {
 			if seen.Summed, err = takeOver(ops, part); err != nil {
-				return fmt.Errorf("%s: %w", r.o.Out, err)
+				return &FileError{File: r.o.Out, Err: err}
 			}
 		}
 		tick, finish := r.progress(fmt.Sprintf("gram, pass %d of %d", i+1, len(passes)), r.set.Len())

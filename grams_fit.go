@@ -69,7 +69,7 @@ func (t *tuning) fitOnGrams(name string) (end func(), err error) {
 		}
 		g, err := f.Gram(node)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, &FileError{File: name, Err: err}
 		}
 		last.node, last.gram = node, g
 		return g, nil

@@ -62,14 +62,14 @@ func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, 
 	defer m.Close()
 	q, err := qdq.Read(m.Graph)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", j.Model, err)
+		return nil, &FileError{File: j.Model, Err: err}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	im, err := fitting(m, q, forced)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", j.Model, err)
+		return nil, &FileError{File: j.Model, Err: err}
 	}
 	r := &ImportResult{Plan: j.Plan, Model: strings.TrimSuffix(j.Plan, PlanSuffix) + floatSuffix, Platform: im.Target.Name, Profile: im.Target.Profile,
 		Pairs: q.Pairs, Constants: q.Codes, Warnings: append([]tqc.Warning{}, im.Warnings...)}
@@ -210,7 +210,7 @@ func (j *job) importedPlan(m *Model, im *qdq.Imported, float *onnx.Model, r *Imp
 	}
 	graph.InferShapes(float.Graph)
 	if _, err := p.Apply(float.Graph); err != nil {
-		return nil, fmt.Errorf("import: %s: %w", r.Model, err)
+		return nil, &FileError{Stage: "import", File: r.Model, Err: err}
 	}
 	return p, nil
 }

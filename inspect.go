@@ -2,7 +2,6 @@ package qwb
 
 import (
 	"context"
-	"fmt"
 
 	"qwb/analysis"
 	"qwb/graph"
@@ -37,7 +36,7 @@ func (j *job) inspect(ctx context.Context, path string) (*analysis.Inspection, e
 	}
 	r, err := analysis.Inspect(path, m.Graph, normal, j.Catalog.Targets().All)
 	if err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, &FileError{Stage: "inspect", File: path, Err: err}
 	}
 	return r, nil
 }

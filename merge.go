@@ -89,16 +89,16 @@ func (j *job) readPart(name string) (*statsPart, error) {
 	for i := range numbers {
 		n, used := binary.Uvarint(head[at:])
 		if used <= 0 || n > 1<<40 {
-			return nil, fmt.Errorf("%s: %w", name, calib.ErrDamaged)
+			return nil, &FileError{File: name, Err: calib.ErrDamaged}
 		}
 		numbers[i], at = n, at+int64(used)
 	}
 	p := &statsPart{shard: Shard{int(numbers[0]), int(numbers[1])}, total: int(numbers[2])}
 	if p.shard.Index < 1 || p.shard.Index > p.shard.Of || p.shard.Of > maxShards {
-		return nil, fmt.Errorf("%s: %w", name, calib.ErrDamaged)
+		return nil, &FileError{File: name, Err: calib.ErrDamaged}
 	}
 	if p.stats, err = calib.Read(io.NewSectionReader(r, at, size-at), size-at); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, &FileError{File: name, Err: err}
 	}
 	return p, nil
 }
@@ -144,7 +144,7 @@ func (j *job) mergeParts(ctx context.Context, names []string, out string) (*Merg
 				return nil, fmt.Errorf("merge: %s is no part of the same run as %s: %w", name, names[0], err)
 			}
 			if all, _, err = calib.Merge(all, p.stats); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
+				return nil, &FileError{File: name, Err: err}
 			}
 		}
 		if other := have[p.shard.Index]; other != "" {
@@ -213,7 +213,7 @@ func (j *job) openGrams(name string) (*calib.GramFile, func(), error) {
 	}
 	f, err := calib.OpenGrams(r, size)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", name, err), end())
+		return nil, nil, errors.Join(&FileError{File: name, Err: err}, end())
 	}
 	return f, func() { _ = end() }, nil
 }

@@ -71,7 +71,7 @@ func (j *job) openModel(name string) (*Model, error) {
 	digest, err := m.Digest()
 	if err != nil {
 		m.Close()
-		return nil, fmt.Errorf("load: %s: %w", name, err)
+		return nil, &FileError{Stage: "load", File: name, Err: err}
 	}
 	return j.inferred(&Model{Model: m, Loaded: m.Graph, Path: name, Digest: digest}), nil
 }
@@ -85,7 +85,7 @@ func (j *job) readModel(name string) (*onnx.Model, []onnx.Warning, error) {
 	defer end()
 	m, warnings, err := onnx.Read(r, size, beside{j.store(), path.Dir(filepath.ToSlash(name))})
 	if err != nil {
-		return nil, nil, fmt.Errorf("load: %s: %w", name, err)
+		return nil, nil, &FileError{Stage: "load", File: name, Err: err}
 	}
 	return m, warnings, nil
 }
@@ -151,7 +151,7 @@ func (j *job) openNormal(path string) (*Model, error) {
 	log, err := passes.Run(m.Graph, passes.Normalize)
 	if err != nil {
 		m.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, &FileError{File: path, Err: err}
 	}
 	for _, entry := range log.Applied {
 		j.detail("%s", entry)
@@ -170,7 +170,7 @@ func (j *job) normalAgain(p *Planned) (*graph.Graph, error) {
 	g := p.Loaded.Clone()
 	if p.Plan.Imported == nil {
 		if _, err := passes.Run(g, passes.Normalize); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Path, err)
+			return nil, &FileError{File: p.Path, Err: err}
 		}
 	}
 	_ = graph.InferShapes(g) // what fails was said when the model was opened

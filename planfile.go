@@ -44,7 +44,7 @@ func (j *job) writePlan(name string, p *plan.Plan, read string, more func(Stage)
 	}
 	if path, ok := j.store().Path(name); ok { // no folders are made for a plan
 		if _, err := fs.Stat(j.store(), filepath.Dir(path)); err != nil {
-			return "", fmt.Errorf("plan: %s: %w", name, err)
+			return "", &FileError{Stage: "plan", File: name, Err: err}
 		}
 	}
 	for {

@@ -85,14 +85,14 @@ func (j *job) apply(p *Planned) (err error) {
 			p.Graph = normal.Clone()
 			p.Overlay.Prepare(p.Graph)
 		} else if err != nil {
-			return fmt.Errorf("%s: %w", p.File, err)
+			return &FileError{File: p.File, Err: err}
 		}
 		p.Reference = p.Graph
 	}
 	if p.Set, err = p.Plan.Apply(p.Graph); err != nil && p.broken != nil {
 		return Checkf("%s: what was tuned does not fit the model any more: %v: run qwb calibrate again, which keeps the other decisions", p.File, p.broken)
 	} else if err != nil {
-		return fmt.Errorf("%s: %w", p.File, err)
+		return &FileError{File: p.File, Err: err}
 	}
 	if edited, err := p.Plan.Edited(); err != nil || !edited {
 		return err
@@ -117,7 +117,7 @@ func tunedFile(file string, p *plan.Plan) *plan.File {
 func (j *job) planTarget(file string, p *plan.Plan) (*target.Target, error) {
 	t, err := j.plannedTarget(p.Platform, p.Target.SHA256, p.Target.Definition)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, &FileError{File: file, Err: err}
 	}
 	if p.Profile != t.Profile {
 		return nil, fmt.Errorf("%s: unknown profile %q: %s computes as %q", file, p.Profile, t.Name, t.Profile)
@@ -167,19 +167,19 @@ func (j *job) reimport(p *Planned, d *Derivation) error {
 	}
 	q, err := qdq.Read(m.Graph)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return &FileError{File: file, Err: err}
 	}
 	q.IntegerBiases = !p.Target.Export.Open // it was asked for: import by itself takes no platform whose rules the file's float biases break
 	im, err := q.Configure(p.Target)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return &FileError{File: file, Err: err}
 	}
 	written, err := plan.FromSet(im.Graph, im.Set, plan.Meta{})
 	if err != nil {
 		return err
 	}
 	if d.Imported, err = written.Apply(p.Graph); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return &FileError{File: file, Err: err}
 	}
 	return nil
 }

@@ -40,11 +40,11 @@ func (j *job) run(ctx context.Context, o RunOptions) (*RunResult, error) {
 	}
 	s, err := exec.New(m.Graph, exec.Options{Threads: o.Threads, Memory: o.Memory})
 	if err != nil {
-		return nil, budgetHint(fmt.Errorf("run: %s: %w", j.Model, err))
+		return nil, budgetHint(&FileError{Stage: "run", File: j.Model, Err: err})
 	}
 	out, err := s.NewRunner().Run(ctx, feeds, nil)
 	if err != nil {
-		return nil, budgetHint(fmt.Errorf("run: %s: %w", j.Model, err))
+		return nil, budgetHint(&FileError{Stage: "run", File: j.Model, Err: err})
 	}
 	files := j.store().Stage()
 	defer files.Discard()

@@ -65,7 +65,7 @@ func (j *job) readFeeds(g *graph.Graph, inputs []string, memory int64) (map[stri
 			return nil, Usagef("--input %q: not name=file.npy", in)
 		}
 		if err := read(); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, &FileError{File: path, Err: err}
 		}
 	}
 	return f.feeds, nil

@@ -40,18 +40,18 @@ func (j *job) readStats(name string) (stats *calib.Stats, of int, err error) {
 		return nil, 0, err
 	}
 	if bytes.HasPrefix(head[:n], []byte(shardMagic)) {
-		return nil, 0, fmt.Errorf("%s: %w", name, errShard)
+		return nil, 0, &FileError{File: name, Err: errShard}
 	}
 	if bytes.HasPrefix(head[:n], []byte(partMagic)) {
 		total, length := binary.Uvarint(head[len(partMagic):n])
 		if length <= 0 || total > 1<<40 {
-			return nil, 0, fmt.Errorf("%s: %w", name, calib.ErrDamaged)
+			return nil, 0, &FileError{File: name, Err: calib.ErrDamaged}
 		}
 		at := int64(len(partMagic) + length)
 		r, size, of = io.NewSectionReader(r, at, size-at), size-at, int(total)
 	}
 	if stats, err = calib.Read(r, size); err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", name, err)
+		return nil, 0, &FileError{File: name, Err: err}
 	}
 	return stats, of, nil
 }

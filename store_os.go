@@ -51,7 +51,7 @@ func (s *osStage) Add(path string, write func(io.Writer) error) (err error) {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("%s: %w", path, file.Plain(err))
+		return &FileError{File: path, Err: file.Plain(err)}
 	}
 	s.files = append(s.files, [2]string{f.Name(), path})
 	return nil
@@ -120,7 +120,7 @@ func (s *osStage) Commit() error {
 	for _, f := range s.files {
 		if err := undo.rename(f[0], f[1]); err != nil {
 			undo.all()
-			return fmt.Errorf("%s: %w", f[1], file.Plain(err))
+			return &FileError{File: f[1], Err: file.Plain(err)}
 		}
 	}
 	return nil

@@ -55,10 +55,10 @@ func (p *Project) readTarget(file string) (*target.Target, error) {
 	}
 	t, err := target.Parse(b)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, &FileError{File: file, Err: err}
 	}
 	if _, err := p.Catalog.Targets().With(t); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, &FileError{File: file, Err: err}
 	}
 	return t, nil
 }

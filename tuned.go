@@ -44,7 +44,7 @@ func (j *job) readOverlay(planFile string, f *plan.File) (*overlay.Overlay, erro
 	}
 	o, err := overlay.Parse(b)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, &FileError{File: name, Err: err}
 	}
 	return o, nil
 }

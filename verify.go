@@ -113,7 +113,7 @@ func (p *Planned) ProfileNamed(name string) (qmath.Profile, error) {
 func (p *Planned) Partial(profile qmath.Profile) (*lower.Program, error) {
 	q, err := lower.CompilePartial(p.Graph, p.Set, p.Target, profile)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.File, err)
+		return nil, &FileError{File: p.File, Err: err}
 	}
 	return q, nil
 }
@@ -122,7 +122,7 @@ func (p *Planned) Partial(profile qmath.Profile) (*lower.Program, error) {
 func (p *Planned) Program(profile qmath.Profile) (*lower.Program, error) {
 	q, err := lower.Compile(p.Graph, p.Set, p.Target, profile)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.File, err)
+		return nil, &FileError{File: p.File, Err: err}
 	}
 	return q, nil
 }
@@ -141,7 +141,7 @@ func (p *Planned) Executor(backend string, profile qmath.Profile, batch, threads
 	}
 	lowered, err := lower.Compile(g, p.Set, p.Target, profile)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.File, err)
+		return nil, &FileError{File: p.File, Err: err}
 	}
 	return program.New(lowered, b, threads)
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/file"
 	"qwb/observers"
@@ -176,7 +177,7 @@ func Load(path string) (*Stats, error) {
 	}
 	s, err := Read(f, info.Size())
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, &graph.FileError{File: path, Err: err}
 	}
 	return s, nil
 }

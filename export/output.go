@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"qwb/graph"
 	"qwb/internal/file"
 )
 
@@ -87,11 +88,11 @@ func (o *Output) Create(name string) (io.WriteCloser, error) {
 	}
 	s.temp = filepath.Join(o.temp, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(s.temp), 0o755); err != nil {
-		return nil, fmt.Errorf("%s: %w", o.final(s), file.Plain(err))
+		return nil, &graph.FileError{File: o.final(s), Err: file.Plain(err)}
 	}
 	f, err := os.OpenFile(s.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.final(s), file.Plain(err))
+		return nil, &graph.FileError{File: o.final(s), Err: file.Plain(err)}
 	}
 	o.files = append(o.files, s)
 	w.file = f
@@ -107,7 +108,7 @@ func (o *Output) Write(name string, write func(io.Writer) error) error {
 	}
 	if err := write(w); err != nil {
 		_ = w.Close() // the file will be discarded
-		return fmt.Errorf("%s: %w", o.path, err)
+		return &graph.FileError{File: o.path, Err: err}
 	}
 	return w.Close()
 }
@@ -165,7 +166,7 @@ func (o *Output) begin() error {
 	}
 	temp, err := os.MkdirTemp(above, ".qwb-*")
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.path, file.Plain(err))
+		return &graph.FileError{File: o.path, Err: file.Plain(err)}
 	}
 	o.temp = temp
 	return nil
@@ -214,7 +215,7 @@ func (o *Output) Commit() ([]File, error) {
 // place gives a file its name, and returns what takes that back.
 func (o *Output) place(i int, s *staged) (undo func() error, err error) {
 	final := o.final(s)
-	fail := func(err error) (func() error, error) { return nil, fmt.Errorf("%s: %w", final, file.Plain(err)) }
+	fail := func(err error) (func() error, error) { return nil, &graph.FileError{File: final, Err: file.Plain(err)} }
 	if s.sum == "" {
 		return fail(errors.New("the file was not closed"))
 	}
@@ -284,7 +285,7 @@ func (w *writer) Close() error {
 		err = errors.Join(err, w.file.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", w.path, err)
+		return &graph.FileError{File: w.path, Err: err}
 	}
 	w.staged.sum = hex.EncodeToString(w.hash.Sum(nil))
 	return nil

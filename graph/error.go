@@ -46,3 +46,21 @@ func (g *Graph) ErrorAt(stage string, id NodeID, err error) error {
 	}
 	return e
 }
+
+// FileError says which file something is wrong with.
+type FileError struct {
+	Stage string // may be empty
+	File  string
+	Err   error
+}
+
+// Error formats as `stage: file: what`.
+func (e *FileError) Error() string {
+	text := e.File + ": " + e.Err.Error()
+	if e.Stage != "" {
+		text = e.Stage + ": " + text
+	}
+	return text
+}
+
+func (e *FileError) Unwrap() error { return e.Err }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"qwb/calib/data/imaging"
+	"qwb/graph"
 	"qwb/quantizer/plan"
 )
 
@@ -137,7 +138,7 @@ func (o *opener) openFiles(k kind, dir string, names []string) ([]source, error)
 			s, err = o.openBinary(dir, n)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", n, err)
+			return nil, &graph.FileError{File: n, Err: err}
 		}
 		list = append(list, s)
 	}
@@ -163,14 +164,14 @@ func (o *opener) openFolder(dir string) ([]source, error) {
 			info, err := o.fs.stat(path.Join(dir, name)) // follows symbolic links, unlike the entry
 			switch {
 			case err != nil:
-				return fmt.Errorf("%s: %w", name, err)
+				return &graph.FileError{File: name, Err: err}
 			case info.IsDir() && strings.HasPrefix(e.Name(), "."):
 			case info.IsDir():
 				err = walk(name, depth+1)
 			case info.Mode().IsRegular():
 				var k kind
 				if k, err = o.classify(path.Join(dir, name)); err != nil {
-					err = fmt.Errorf("%s: %w", name, err)
+					err = &graph.FileError{File: name, Err: err}
 				}
 				found[k] = append(found[k], name)
 				total++

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sort"
 
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/quantizer/plan"
@@ -69,7 +70,7 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 	for _, p := range paths {
 		sources, err := o.open(p)
 		if err != nil {
-			return nil, nil, fmt.Errorf("data: %s: %w", p, err)
+			return nil, nil, &graph.FileError{Stage: "data", File: p, Err: err}
 		}
 		for _, s := range sources {
 			for i := range s.len() {
@@ -134,7 +135,7 @@ func (s *Set) Sample(i int) (*exec.Sample, error) {
 		err = refuseNaN(feeds)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("data: %s: %s: %w", it.origin, it.name, err)
+		return nil, &graph.FileError{Stage: "data", File: it.origin, Err: fmt.Errorf("%s: %w", it.name, err)}
 	}
 	return &exec.Sample{Name: it.name, Hash: Hash(feeds), Label: it.label, Feeds: feeds}, nil
 }

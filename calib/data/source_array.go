@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"qwb/calib/data/npy"
+	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
@@ -39,7 +40,7 @@ func (o *opener) openArrays(dir string, names []string) (source, error) {
 	for _, n := range names {
 		f, err := s.inspect(o, n)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", n, err)
+			return nil, &graph.FileError{File: n, Err: err}
 		}
 		f.name, f.start = n, s.len()
 		s.files = append(s.files, f)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
@@ -50,7 +51,7 @@ func (o *opener) openTexts(dir string, names []string) ([]source, error) {
 	for _, n := range names {
 		s, err := o.openText(dir, n)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", n, err)
+			return nil, &graph.FileError{File: n, Err: err}
 		}
 		list = append(list, s)
 	}

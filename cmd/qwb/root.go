@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,13 +39,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintln(stderr, "qwb: "+oneLine(err)+meant(c, err))
-	var usage qwb.UsageError
-	var check qwb.CheckError
-	switch {
-	case errors.As(err, &usage):
+	fault := qwb.Describe(err)
+	fault.Message = oneLine(err) + meant(c, err)
+	if f := c.Flags().Lookup("json"); f != nil && f.Value.String() == "true" {
+		b, _ := json.Marshal(map[string]qwb.Fault{"error": fault}) // plain strings always have a JSON form
+		fmt.Fprintf(stderr, "%s\n", b)
+	}
+	fmt.Fprintln(stderr, "qwb: "+fault.Message)
+	switch fault.Kind {
+	case qwb.KindUsage:
 		return exitUsage
-	case errors.As(err, &check):
+	case qwb.KindCheck:
 		return exitCheck
 	}
 	return exitFailed

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"qwb/graph"
 	"qwb/internal/file"
 )
 
@@ -14,7 +15,7 @@ import (
 func Open(path string) (*Model, []Warning, error) {
 	m, warnings, err := open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("load: %s: %w", path, err)
+		return nil, nil, &graph.FileError{Stage: "load", File: path, Err: err}
 	}
 	return m, warnings, nil
 }

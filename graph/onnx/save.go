@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"qwb/graph"
 )
 
 // SaveOptions say how a model is saved. The zero value is usable.
@@ -67,7 +69,7 @@ func (m *Model) origin() (*header, *original, error) {
 // content is such an error.
 func (m *Model) Save(path string, o SaveOptions) error {
 	if err := m.save(path, o); err != nil {
-		return fmt.Errorf("save: %s: %w", path, err)
+		return &graph.FileError{Stage: "save", File: path, Err: err}
 	}
 	return nil
 }
@@ -87,7 +89,7 @@ func (m *Model) WriteFiles(name string, o SaveOptions, create func(name string) 
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("save: %s: %w", name, err)
+		return &graph.FileError{Stage: "save", File: name, Err: err}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"qwb/graph"
 	"qwb/internal/strictjson"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/tqc"
@@ -65,7 +66,7 @@ func Parse(file string, src []byte) (*Plan, error) {
 		return nil, err
 	}
 	if err := p.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, &graph.FileError{File: file, Err: err}
 	}
 	return p, nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"qwb/graph"
 )
 
 // Preprocess says how a decoded image becomes an input of the model. It is plain data: the plan keeps its content and
@@ -122,7 +124,7 @@ func ParsePreprocess(file string, src []byte) (Preprocess, error) {
 		p.Scale = 1
 	}
 	if err := p.Validate(); err != nil {
-		return Preprocess{}, fmt.Errorf("%s: %w", file, err)
+		return Preprocess{}, &graph.FileError{File: file, Err: err}
 	}
 	return p, nil
 }
@@ -141,7 +143,7 @@ func decodeYAML(src []byte, into any, o ...yaml.DecodeOption) (err error) {
 func yamlError(file string, err error) error {
 	var at yaml.Error
 	if !errors.As(err, &at) || at.GetToken() == nil || at.GetToken().Position == nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return &graph.FileError{File: file, Err: err}
 	}
 	msg := at.GetMessage()
 	var unknown *yaml.UnknownFieldError

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 
+	"qwb/graph"
 	"qwb/internal/file"
 )
 
@@ -50,7 +51,7 @@ func (m *Model) Forget(t *Tensor) {
 
 // OpenWith maps a file and makes a model of what read finds in it; errors name the format's package and the file.
 func OpenWith(path, pkg, format string, read func(b []byte) (Config, []*Tensor, error)) (*Model, error) {
-	fail := func(err error) (*Model, error) { return nil, fmt.Errorf("%s: %s: %w", pkg, path, err) }
+	fail := func(err error) (*Model, error) { return nil, &graph.FileError{Stage: pkg, File: path, Err: err} }
 	from, err := file.OpenMapping(path)
 	if err != nil {
 		return fail(err)

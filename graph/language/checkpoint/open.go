@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 
+	"qwb/graph"
 	"qwb/internal/file"
 )
 
@@ -57,7 +58,7 @@ func Open(path string) (*Model, error) {
 	}
 	if err != nil {
 		_ = m.Close() // the error that matters is err
-		return nil, fmt.Errorf("checkpoint: %s: %w", path, err)
+		return nil, &graph.FileError{Stage: "checkpoint", File: path, Err: err}
 	}
 	return m, nil
 }
