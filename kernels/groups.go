@@ -30,15 +30,17 @@ const MaxGroup = 1 << 16
 const groupLanes = 16
 
 // Groups is a matrix in groups, packed for a row of products. Many goroutines may use it at once. It holds what was read once:
-// codes in 8 or 4 bits, and scales. Matrices whose groups do not divide rows, or are no multiple of 4 (of 8 for 4 bits), take a byte
-// per code and are multiplied by plain Go.
+// codes in 8 or 4 bits, and scales. Matrices whose groups do not divide rows, or are no multiple of 4 (of 8 for 4 bits), are packed class by
+// class; see groupsClass.
 type Groups struct {
 	GroupMatrix
 	row, quantizer Row
 
 	packed []uint32 // panels of 16 rows; see pack
-	codes  []int8   // where there are no panels
+	codes  []int8   // where there are neither panels nor classes
 	scales []float32
+
+	classes []groupsClass // of matrices without panels
 }
 
 // PackGroups packs a matrix.
@@ -57,8 +59,12 @@ func (t *Table) PackGroups(par Parallel, m GroupMatrix) (*Groups, error) {
 	}
 	g := &Groups{GroupMatrix: m, row: t.rows[m.op()], quantizer: t.rows[OpQuantizeGroups]}
 	if m.Plain || m.Cols%m.Size != 0 || m.Size%g.perWord() != 0 {
-		g.codes, g.scales = make([]int8, n), make([]float32, n/m.Size)
-		m.Read(g.codes, g.scales, 0)
+		codes, scales := make([]int8, n), make([]float32, n/m.Size)
+		m.Read(codes, scales, 0)
+		if !m.Plain && m.Rows >= leastClass*m.period() {
+			return g, g.packClasses(t, par, codes, scales)
+		}
+		g.codes, g.scales = codes, scales
 		return g, nil
 	}
 	panels := ceil(m.Rows, groupLanes)
@@ -141,26 +147,43 @@ func unpackCode(w uint32, i, bits int) int8 {
 
 // Row writes the numbers of one row, code times scale, to dst, which has Cols elements.
 func (g *Groups) Row(dst []float32, row int) {
-	if g.packed == nil {
+	switch {
+	case g.classes != nil:
+		c := &g.classes[row%len(g.classes)]
+		for k, p := range c.pieces {
+			c.group(dst[p.lo:p.hi], row/len(g.classes), k)
+		}
+		return
+	case g.packed == nil:
 		at := row * g.Cols
 		for k, c := range g.codes[at:][:g.Cols] {
 			dst[k] = float32(c) * g.scales[(at+k)/g.Size]
 		}
 		return
 	}
-	panel, lane := g.packed[row/groupLanes*g.panelWords():], row%groupLanes
+	for k := range g.Cols / g.Size {
+		g.group(dst[k*g.Size:][:g.Size], row, k)
+	}
+}
+
+// group writes the first numbers of a group of a row, of a matrix with panels.
+func (g *Groups) group(dst []float32, row, group int) {
 	words := g.Size / g.perWord()
-	for at := 0; at < g.Cols; at += g.Size {
-		scale := math.Float32frombits(panel[words*groupLanes+lane])
-		for k := range g.Size {
-			dst[at+k] = float32(unpackCode(panel[k/g.perWord()*groupLanes+lane], k%g.perWord(), g.Bits)) * scale
-		}
-		panel = panel[(words+1)*groupLanes:]
+	lane := g.packed[row/groupLanes*g.panelWords()+group*(words+1)*groupLanes+row%groupLanes:]
+	scale := math.Float32frombits(lane[words*groupLanes])
+	for k := range dst {
+		dst[k] = float32(unpackCode(lane[k/g.perWord()*groupLanes], k%g.perWord(), g.Bits)) * scale
 	}
 }
 
 // Bytes is how much memory the matrix takes.
-func (g *Groups) Bytes() int { return 4*len(g.packed) + len(g.codes) + 4*len(g.scales) }
+func (g *Groups) Bytes() int {
+	n := 4*len(g.packed) + len(g.codes) + 4*len(g.scales)
+	for _, c := range g.classes {
+		n += c.Bytes()
+	}
+	return n
+}
 
 // Pieces is how many int32 sums the product of a row of the matrix with quantized activations has; see ref.DotGroups.
 func (g *Groups) Pieces(row int) int { return ref.Pieces(g.Cols, g.Size, row*g.Cols%g.Size) }

@@ -30,11 +30,11 @@ type groupTile struct {
 
 // groupsJob is the memory of MulGroups.
 type groupsJob struct {
-	x        *GroupRows
-	products []GroupsProduct
-	panels   int // of all products
-	pieces   int
-	piece    func(i int)
+	x      *GroupRows
+	parts  []groupsPart
+	panels int // of all parts
+	pieces int
+	piece  func(i int)
 }
 
 // groupsWorker is the memory of one piece.
@@ -63,7 +63,7 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 			t.jobs.groupsWorkers.Put(w)
 		}
 	}
-	j.x, j.products, j.panels = x, products, 0
+	j.x, j.parts, j.panels = x, j.parts[:0], 0
 	work := 0
 	for i := range products {
 		p := &products[i]
@@ -77,8 +77,11 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 			}
 			checkLen("sums", len(p.Sums), x.m*p.Matrix.TotalPieces())
 		}
-		j.panels += ceil(p.Matrix.Rows, groupLanes)
+		j.parts = p.parts(j.parts, x)
 		work += p.Matrix.Bytes() * x.m
+	}
+	for i := range j.parts {
+		j.panels += ceil(j.parts[i].Rows, groupLanes)
 	}
 	if x.m > 0 && j.panels > 0 {
 		j.pieces = 1
@@ -87,21 +90,22 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 		}
 		par.Run(j.pieces, j.piece)
 	}
-	j.x, j.products = nil, nil
+	clear(j.parts)
+	j.x = nil
 	t.jobs.groups.Put(j)
 }
 
-// run computes panels lo to hi, counted through all products.
+// run computes panels lo to hi, counted through all parts.
 func (j *groupsJob) run(w *groupsWorker, lo, hi int) {
 	first := 0
-	for i := range j.products {
-		p := &j.products[i]
-		n := ceil(p.Matrix.Rows, groupLanes)
+	for i := range j.parts {
+		p := &j.parts[i]
+		n := ceil(p.Rows, groupLanes)
 		if from, to := max(lo-first, 0), min(hi-first, n); from < to {
-			if p.Matrix.packed == nil {
-				j.plain(p, from*groupLanes, min(to*groupLanes, p.Matrix.Rows))
+			if p.packed == nil {
+				p.plain(from*groupLanes, min(to*groupLanes, p.Rows))
 			} else {
-				j.tiles(w, p, from, to)
+				w.tiles(p, from, to)
 			}
 		}
 		first += n
@@ -109,34 +113,30 @@ func (j *groupsJob) run(w *groupsWorker, lo, hi int) {
 }
 
 // plain computes rows lo to hi of a product by the definition.
-func (j *groupsJob) plain(p *GroupsProduct, lo, hi int) {
-	g, x := p.Matrix, j.x
+func (p *groupsPart) plain(lo, hi int) {
+	g, x := p.Groups, p.x
 	if g.Float {
 		for i := range x.m {
 			for r := lo; r < hi; r++ {
 				at := r * g.Cols
-				p.Dst[i*g.Rows+r] = ref.DotGroupsFloat(g.codes[at:][:g.Cols], g.scales[at/g.Size:], x.floats[i*x.cols:][:x.cols], g.Size, at%g.Size)
+				p.dst[i*g.Rows+r] = ref.DotGroupsFloat(g.codes[at:][:g.Cols], g.scales[at/g.Size:], x.floats[i*x.cols:][:x.cols], g.Size, at%g.Size)
 			}
 		}
 		return
 	}
 	groups := ceil(x.cols, x.size)
-	perVector := 0
-	if p.Sums != nil {
-		perVector = g.TotalPieces()
-	}
 	for i := range x.m {
 		codes, scales := x.codes[i*x.cols:][:x.cols], x.scales[i*groups:][:groups]
-		sums := p.Sums
+		sums := p.sums
 		if sums != nil {
-			sums = sums[i*perVector:]
+			sums = sums[i*p.total:]
 			for r := range lo {
 				sums = sums[g.Pieces(r):]
 			}
 		}
 		for r := lo; r < hi; r++ {
 			at := r * g.Cols
-			p.Dst[i*g.Rows+r] = ref.DotGroups(g.codes[at:][:g.Cols], g.scales[at/g.Size:], codes, scales, g.Size, at%g.Size, sums)
+			p.dst[i*g.Rows+r] = ref.DotGroups(g.codes[at:][:g.Cols], g.scales[at/g.Size:], codes, scales, g.Size, at%g.Size, sums)
 			if sums != nil {
 				sums = sums[g.Pieces(r):]
 			}
@@ -146,48 +146,61 @@ func (j *groupsJob) plain(p *GroupsProduct, lo, hi int) {
 
 // tiles computes panels lo to hi of a product. A panel stays in the cache while all rows of activations go over it; a single
 // row goes over all panels in one call.
-func (j *groupsJob) tiles(w *groupsWorker, p *GroupsProduct, lo, hi int) {
-	g, x := p.Matrix, j.x
+func (w *groupsWorker) tiles(p *groupsPart, lo, hi int) {
+	g, x := p.Groups, p.x
 	t := &w.tile
-	t.ldd, t.groups, t.words, t.bits = g.Rows, g.Cols/g.Size, g.Size/g.perWord(), g.Bits
-	whole := min(hi, g.Rows/groupLanes)
-	if x.m == 1 && p.Sums == nil && lo < whole {
-		t.w, t.x, t.dst, t.rows, t.panels = g.packed[lo*g.panelWords():], x.words, p.Dst[lo*groupLanes:], 1, whole-lo
-		g.row.groups(t)
+	t.groups, t.words, t.bits = g.Cols/g.Size, g.Size/g.perWord(), g.Bits
+	if x.m == 1 && p.sums == nil {
+		whole := hi
+		if p.step == 1 {
+			whole = min(hi, g.Rows/groupLanes)
+		}
+		if lo < whole {
+			w.multiply(p, lo, whole, 0)
+		}
 		lo = whole
 	}
 	for panel := lo; panel < hi; panel++ {
 		for i := 0; i < x.m; i += x.tile {
-			t.w, t.x, t.rows, t.panels = g.packed[panel*g.panelWords():], x.words[i*x.rowWords():], min(x.tile, x.m-i), 1
-			w.multiply(p, panel*groupLanes, i)
+			w.multiply(p, panel, panel+1, i)
 		}
 	}
 }
 
-// multiply runs a tile of one panel and puts what does not fit in place directly where it belongs.
-func (w *groupsWorker) multiply(p *GroupsProduct, row, i int) {
-	g, t := p.Matrix, &w.tile
-	cols := min(groupLanes, g.Rows-row)
-	t.dst, t.ldd, t.sums = p.Dst[i*g.Rows+row:], g.Rows, nil
-	if cols < groupLanes {
-		w.out = resize(w.out, t.rows*groupLanes)
-		t.dst, t.ldd = w.out, groupLanes
+// multiply runs a tile, of the rows of activations from row i on, over panels, and puts directly where it belongs what lies there side by side.
+func (w *groupsWorker) multiply(p *groupsPart, panel, to, i int) {
+	g, t := p.Groups, &w.tile
+	row := panel * groupLanes
+	cols := min(to*groupLanes, g.Rows) - row
+	t.w, t.x, t.rows, t.panels = g.packed[panel*g.panelWords():], p.x.words[i*p.x.rowWords():], min(p.x.tile, p.x.m-i), to-panel
+	direct := p.step == 1 && cols == t.panels*groupLanes
+	if direct {
+		t.dst, t.ldd = p.dst[i*p.rows+row:], p.rows
+	} else {
+		t.ldd = t.panels * groupLanes
+		w.out = resize(w.out, t.rows*t.ldd)
+		t.dst = w.out
 	}
-	if p.Sums != nil {
+	t.sums = nil
+	if p.sums != nil {
 		w.sums = resize(w.sums, t.groups*t.rows*groupLanes)
 		t.sums = w.sums
 	}
 	g.row.groups(t)
 	for r := range t.rows {
-		if cols < groupLanes {
-			copy(p.Dst[(i+r)*g.Rows+row:][:cols], w.out[r*groupLanes:])
+		if !direct {
+			dst := p.dst[(i+r)*p.rows+p.first+row*p.step:]
+			for c, v := range w.out[r*t.ldd:][:cols] {
+				dst[c*p.step] = v
+			}
 		}
-		if p.Sums == nil {
+		if p.sums == nil {
 			continue
 		}
 		for c := range cols {
+			sums := p.sums[(i+r)*p.total+p.firstSum+(row+c)*p.stepOfSum:]
 			for k := range t.groups {
-				p.Sums[((i+r)*g.Rows+row+c)*t.groups+k] = w.sums[(k*t.rows+r)*groupLanes+c]
+				sums[k] = w.sums[(k*t.rows+r)*groupLanes+c]
 			}
 		}
 	}

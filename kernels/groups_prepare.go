@@ -13,6 +13,9 @@ type GroupRows struct {
 	tile          int // rows of a tile; 0: everything lies row by row
 	float         bool
 
+	classOf *Groups // the matrix with classes that it was prepared for, nil for others
+	classes []GroupRows
+
 	words  []uint32
 	codes  []int8
 	scales []float32
@@ -52,7 +55,13 @@ func (g *Groups) tileRows() int {
 
 // Takes reports whether rows were prepared as products with g take them: then they need not be prepared again for it.
 func (g *Groups) Takes(x *GroupRows) bool {
-	return x.cols == g.Cols && x.size == g.Size && x.tile == g.tileRows() && x.float == g.Float
+	if x.cols != g.Cols || x.size != g.Size || x.float != g.Float {
+		return false
+	}
+	if g.classes == nil {
+		return x.classOf == nil && x.tile == g.tileRows()
+	}
+	return x.classOf != nil && x.classOf.Bits == g.Bits && len(x.classOf.classes) == len(g.classes)
 }
 
 // Prepare quantizes m rows of x by ref.QuantizeRow in the groups of g, or takes them as they are where g multiplies floats.
@@ -63,8 +72,10 @@ func (g *Groups) Prepare(dst *GroupRows, par Parallel, x []float32, m int) {
 	checkLen("x", len(x), m*g.Cols)
 	dst.m, dst.cols, dst.size, dst.tile, dst.float = m, g.Cols, g.Size, g.tileRows(), g.Float
 	groups := ceil(g.Cols, g.Size)
-	dst.x, dst.row = x, g.quantizer
+	dst.x, dst.row, dst.classOf = x, g.quantizer, nil
 	switch {
+	case g.classes != nil:
+		dst.prepareFor(g)
 	case dst.tile > 0:
 		dst.words = resize(dst.words, m*dst.rowWords())
 	case g.Float:
@@ -84,6 +95,20 @@ func (g *Groups) Prepare(dst *GroupRows, par Parallel, x []float32, m int) {
 	dst.x = nil
 }
 
+// prepareFor makes room for the rows as the classes of g take them.
+func (r *GroupRows) prepareFor(g *Groups) {
+	r.classOf = g
+	if len(r.classes) < len(g.classes) {
+		r.classes = append(r.classes, make([]GroupRows, len(g.classes)-len(r.classes))...)
+	}
+	r.classes = r.classes[:len(g.classes)]
+	for i, c := range g.classes {
+		part := &r.classes[i]
+		part.m, part.cols, part.size, part.tile, part.float = r.m, c.Cols, c.Size, c.tileRows(), r.float
+		part.words = resize(part.words, r.m*part.rowWords())
+	}
+}
+
 // rowWords is how many words a row takes.
 func (r *GroupRows) rowWords() int {
 	if r.float {
@@ -99,6 +124,9 @@ func (r *GroupRows) prepare(piece int) {
 	for i := piece * r.each; i < min((piece+1)*r.each, r.m); i++ {
 		x := r.x[i*r.cols:][:r.cols]
 		switch {
+		case r.classOf != nil:
+			r.prepareClasses(i, x, s)
+			continue
 		case r.tile == 0 && r.float:
 			copy(r.floats[i*r.cols:], x)
 			continue
@@ -131,12 +159,6 @@ func (s *spareRow) quantize(to []uint32, x []float32, rows, size int) {
 	for g, scale := range s.scales {
 		at := g * rows * (2 + size/4)
 		to[at] = math.Float32bits(scale)
-		sum := int32(0)
-		for k := 0; k < size; k += 4 {
-			c := s.codes[g*size+k:][:4]
-			sum += int32(c[0]) + int32(c[1]) + int32(c[2]) + int32(c[3])
-			to[at+(2+k/4)*rows] = word4(c)
-		}
-		to[at+rows] = uint32(-sum)
+		to[at+rows] = putCodes(to[at+2*rows:], s.codes[g*size:][:size], rows, size)
 	}
 }

@@ -32,8 +32,13 @@ func (s Suite) groups(t *testing.T) {
 				s.groupsOf(t, rng, groupsCase{1 + rng.IntN(3), rows, 3 * size, size, bits})
 			}
 		}
-		s.groupsOf(t, rng, groupsCase{3, 64, 172, 8, bits}) // groups run on from row to row
-		s.groupsOf(t, rng, groupsCase{3, 14, 18, 28, bits}) // groups longer than rows
+		s.groupsOf(t, rng, groupsCase{3, 64, 172, 8, bits})  // groups run on from row to row
+		s.groupsOf(t, rng, groupsCase{3, 14, 18, 28, bits})  // groups longer than rows
+		s.groupsOf(t, rng, groupsCase{1, 70, 288, 64, bits}) // two classes of rows, with panels that are not full
+		s.groupsOf(t, rng, groupsCase{5, 70, 288, 64, bits})
+		s.groupsOf(t, rng, groupsCase{2, 64, 172, 64, bits}) // sixteen
+		s.groupsOf(t, rng, groupsCase{2, 96, 70, 6, bits})   // groups of no whole words that go on
+		s.groupsOf(t, rng, groupsCase{2, 96, 7, 96, bits})   // more classes than are worth their panels
 		s.groupsOf(t, rng, groupsCase{2, 300, 128, 64, bits})
 		s.groupsOf(t, rng, groupsCase{13, 24, 2048, 1024, bits})
 	}
