@@ -9,6 +9,7 @@ import (
 
 	"qwb/calib/data/npy"
 	"qwb/graph/exec"
+	"qwb/graph/tensor"
 )
 
 // PreprocessOptions are the arguments of preprocess.
@@ -46,8 +47,7 @@ func (j *job) preprocess(ctx context.Context, o PreprocessOptions) (*PreprocessR
 		if err != nil {
 			return nil, err
 		}
-		name := fmt.Sprintf("%05d_%s", i, fileName(BaseName(s.Name)))
-		file, err := writeSample(files, filepath.Join(o.Dump, name), s)
+		file, err := writeArrays(files, sampleFile(o.Dump, i, s), s.Feeds)
 		if err != nil {
 			return nil, err
 		}
@@ -56,13 +56,18 @@ func (j *job) preprocess(ctx context.Context, o PreprocessOptions) (*PreprocessR
 	}
 }
 
-// writeSample returns the name of the file that it adds.
-func writeSample(files Stage, path string, s *exec.Sample) (string, error) {
-	write, ext := func(w io.Writer) error { return npy.WriteArchive(w, s.Feeds) }, ".npz"
-	if len(s.Feeds) == 1 {
+// sampleFile names the file, without what it ends in, for the i-th sample.
+func sampleFile(folder string, i int, s *exec.Sample) string {
+	return filepath.Join(folder, fmt.Sprintf("%05d_%s", i, fileName(BaseName(s.Name))))
+}
+
+// writeArrays adds the file of a single array as npy, of several as npz, and returns its name.
+func writeArrays(files Stage, path string, arrays map[string]*tensor.Tensor) (string, error) {
+	write, ext := func(w io.Writer) error { return npy.WriteArchive(w, arrays) }, ".npz"
+	if len(arrays) == 1 {
 		ext = ".npy"
 		write = func(w io.Writer) error {
-			for _, t := range s.Feeds {
+			for _, t := range arrays {
 				return npy.Write(w, t)
 			}
 			return nil

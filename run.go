@@ -9,54 +9,104 @@ import (
 
 	"qwb/calib/data/npy"
 	"qwb/graph/exec"
+	"qwb/graph/tensor"
 )
 
 // RunOptions are the arguments of run.
 type RunOptions struct {
-	Inputs  []string // name=file.npy, or the file of an npz archive
-	Output  string   // folder for the outputs
+	Inputs  []string    // of one run: name=file.npy, or the file of an npz archive
+	Data    DataOptions // where there are no Inputs: samples to run on; of a plan its own if none are named
+	Mode    string      // fp32 (also ""), sim or int8; the last two need a plan
+	Backend string      // of mode int8
+	Profile string      // of mode int8; empty: the platform's
+	Output  string      // folder for the outputs
 	Threads int
 	Memory  int64 // what the values of the run may take, 0: as exec.Options has it
 }
 
-// RunResult says where the outputs are, in the order in which the model has them.
+// RunResult says where the outputs are: of one run in the order in which the model has them, of samples in the order of these.
 type RunResult struct {
 	Files []string `json:"files"`
 }
 
 func (j *job) run(ctx context.Context, o RunOptions) (*RunResult, error) {
-	m, err := j.openModel(j.Model)
+	f, err := j.forward(o)
 	if err != nil {
 		return nil, err
 	}
-	defer m.Close()
+	defer f.close()
+	files := j.store().Stage()
+	defer files.Discard()
+	var r *RunResult
+	if len(o.Inputs) == 0 && (len(o.Data.Paths) > 0 || j.Plan != "") {
+		r, err = j.runAll(ctx, f, o, files)
+	} else {
+		r, err = j.runOnce(ctx, f, o, files)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, files.Commit()
+}
+
+// runOnce writes a file for each output.
+func (j *job) runOnce(ctx context.Context, f *forwarder, o RunOptions, files Stage) (*RunResult, error) {
 	memory := o.Memory
 	if memory == 0 {
 		memory = exec.AvailableMemory() / 2
 	}
-	feeds, err := j.readFeeds(m.Graph, o.Inputs, memory)
+	feeds, err := j.readFeeds(f.graph, o.Inputs, memory)
 	if err != nil {
 		return nil, err
 	}
-	s, err := exec.New(m.Graph, exec.Options{Threads: o.Threads, Memory: o.Memory})
+	out, err := f.run(ctx, feeds)
 	if err != nil {
-		return nil, budgetHint(&FileError{Stage: "run", File: j.Model, Err: err})
+		return nil, err
 	}
-	out, err := s.NewRunner().Run(ctx, feeds, nil)
-	if err != nil {
-		return nil, budgetHint(&FileError{Stage: "run", File: j.Model, Err: err})
-	}
-	files := j.store().Stage()
-	defer files.Discard()
 	r := &RunResult{}
-	for i, name := range outputFiles(m.Graph) {
+	for i, name := range outputFiles(f.graph) {
 		path := filepath.Join(o.Output, name)
 		if err := files.Add(path, func(w io.Writer) error { return npy.Write(w, out[i]) }); err != nil {
 			return nil, err
 		}
 		r.Files = append(r.Files, path)
 	}
-	return r, files.Commit()
+	return r, nil
+}
+
+// runAll writes a file for each sample, named as preprocess names them: npy of a single output, npz of several.
+func (j *job) runAll(ctx context.Context, f *forwarder, o RunOptions, files Stage) (*RunResult, error) {
+	set, _, err := j.openData(f.graph, f.data(o.Data))
+	if err != nil {
+		return nil, err
+	}
+	tick, finish := j.progress("run", set.Len())
+	defer finish()
+	r := &RunResult{}
+	it := set.Iterator()
+	for i := 0; ; i++ {
+		s, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return r, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out, err := f.run(ctx, s.Feeds)
+		if err != nil {
+			return nil, fmt.Errorf("%w (sample %s)", err, s.Name)
+		}
+		arrays := make(map[string]*tensor.Tensor, len(out))
+		for k, v := range f.graph.Outputs {
+			arrays[f.graph.Value(v).Name] = out[k]
+		}
+		file, err := writeArrays(files, sampleFile(o.Output, i, s), arrays)
+		if err != nil {
+			return nil, err
+		}
+		r.Files = append(r.Files, file)
+		tick(i + 1)
+	}
 }
 
 // budgetHint says of a run that would have taken too much memory how to allow it more.

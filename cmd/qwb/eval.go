@@ -66,19 +66,14 @@ most likely token is another. See docs/language-models.md.`,
 			if err := textsOnly(c); err != nil {
 				return err
 			}
+			if err := modeOf(o.Mode, isPlan, file, o.Backend, o.Profile); err != nil {
+				return err
+			}
 			switch {
-			case o.Mode != "fp32" && o.Mode != "sim" && o.Mode != "int8":
-				return usagef("--mode %s: one of fp32, sim, int8", o.Mode)
-			case o.Mode != "fp32" && !isPlan:
-				return usagef("--mode %s needs a plan; calibrate %s first", o.Mode, file)
 			case !isPlan && len(o.Data.Paths) == 0:
 				return usagef("eval of a model needs --data")
-			case o.Profile != "" && o.Mode != "int8":
-				return usagef("--profile is the arithmetic of --mode int8")
 			case c.Flags().Changed("batch") && o.Mode != "int8":
 				return usagef("--batch is of --mode int8")
-			case o.Backend != defaultBackend().Name && o.Mode != "int8":
-				return usagef("--backend is what runs --mode int8")
 			case gate && o.Mode == "fp32":
 				return usagef("--max-drop is about a quantized mode")
 			case math.IsNaN(maxDrop):
@@ -86,9 +81,6 @@ most likely token is another. See docs/language-models.md.`,
 			}
 			if isPlan && !c.Flags().Changed("mode") {
 				e.note("mode fp32: the float model; --mode sim or --mode int8 is what the plan makes of it")
-			}
-			if _, err := knownBackend(o.Backend); err != nil {
-				return err
 			}
 			model, plan := file, ""
 			if isPlan {

@@ -29,6 +29,7 @@ var examples = map[string][]string{
 		"qwb export stories15M.bin --format gguf --weights q4_0 -o stories15M.gguf"},
 	"run": {
 		"qwb run model.onnx --input x=x.npy --output out/",
+		"qwb run model.plan.json --data images/ --mode int8 --output out/",
 	},
 	"generate": {
 		`qwb generate stories15M.bin --prompt "Once upon a time"`,

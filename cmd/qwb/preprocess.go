@@ -22,13 +22,17 @@ inputs. Any other runtime that is fed from these files sees the same numbers.`,
 			if dump == "" || len(f.data) == 0 {
 				return usagef("preprocess needs --data and --dump DIR")
 			}
-			_, _, err := e.project(args[0], "").Preprocess(c.Context(), qwb.PreprocessOptions{Data: f.dataOptions(), Dump: dump})
+			r, _, err := e.project(args[0], "").Preprocess(c.Context(), qwb.PreprocessOptions{Data: f.dataOptions(), Dump: dump})
+			if err == nil && f.json {
+				err = e.printJSON(r)
+			}
 			return err
 		},
 	}
 	f.addData(c)
 	f.addTokenizer(c)
 	f.addRun(c)
+	f.addJSON(c)
 	c.Flags().StringVar(&dump, "dump", "", "folder for the npy or npz files")
 	return c
 }

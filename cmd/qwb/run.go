@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"qwb"
@@ -8,28 +10,67 @@ import (
 
 func newRun(e *env) *cobra.Command {
 	var f flags
-	var inputs []string
-	var output string
+	var o qwb.RunOptions
 	c := &cobra.Command{
-		Use:   "run MODEL --input name=x.npy --output DIR",
-		Short: "Run a model once and write each output as npy",
-		Long: `Run executes a model as it is (float, or with QuantizeLinear and DequantizeLinear) on inputs from npy files, or from one
-npz file that holds all inputs by name, and writes each output to DIR, named after the output.`,
-		Args: exactly(1, "one model"),
+		Use:   "run MODEL --input name=x.npy --output DIR | run MODEL|PLAN --data D --output DIR",
+		Short: "Run a model or a plan and write its outputs as npy",
+		Long: `Run executes a model as it is (float, or with QuantizeLinear and DequantizeLinear), or a plan in the mode asked for: float, simulated INT8
+or the integer program. With --input it runs once, on npy files or one npz file that holds all inputs by name, and writes each output to DIR,
+named after the output. With --data it runs on every sample and writes a file for each, named as qwb preprocess names them: npy of a model
+with one output, npz of several. A plan has data of its own.`,
+		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
-			if output == "" {
-				return usagef("run needs --output DIR")
+			model, plan := args[0], ""
+			if strings.HasSuffix(args[0], qwb.PlanSuffix) {
+				model, plan = "", args[0]
 			}
-			_, _, err := e.project(args[0], "").Run(c.Context(), qwb.RunOptions{Inputs: inputs, Output: output, Threads: f.workers(), Memory: f.budget()})
+			switch {
+			case o.Output == "":
+				return usagef("run needs --output DIR")
+			case len(o.Inputs) > 0 && len(f.data) > 0:
+				return usagef("run takes --input or --data")
+			case len(o.Inputs) > 0 && (f.samples > 0 || f.preprocess != ""):
+				return usagef("--samples and --preprocess are of --data")
+			}
+			if err := modeOf(f.mode, plan != "", model, o.Backend, o.Profile); err != nil {
+				return err
+			}
+			o.Mode, o.Data, o.Threads, o.Memory = f.mode, f.dataOptions(), f.workers(), f.budget()
+			r, _, err := e.project(model, plan).Run(c.Context(), o)
+			if err == nil && f.json {
+				err = e.printJSON(r)
+			}
 			return err
 		},
 	}
-	c.Flags().StringArrayVar(&inputs, "input", nil, "name=file.npy, once per input; or file.npz with all inputs")
-	c.Flags().StringVarP(&output, "output", "o", "", "folder for the outputs")
+	f.addData(c)
+	f.addTokenizer(c)
+	c.Flags().StringArrayVar(&o.Inputs, "input", nil, "`NAME=FILE` of an npy, once per input; or FILE.npz with all inputs")
+	c.Flags().StringVarP(&o.Output, "output", "o", "", "folder for the outputs")
+	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program)")
+	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
+	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile of mode int8 (default: the platform's): "+profiles())
 	f.addRun(c)
 	f.addBudget(c)
+	f.addJSON(c)
 	return c
+}
+
+// modeOf refuses modes that are none, that need a plan, and flags that only mode int8 has.
+func modeOf(mode string, isPlan bool, model, backend, profile string) error {
+	switch {
+	case mode != "fp32" && mode != "sim" && mode != "int8":
+		return usagef("--mode %s: one of fp32, sim, int8", mode)
+	case mode != "fp32" && !isPlan:
+		return usagef("--mode %s needs a plan; calibrate %s first", mode, model)
+	case profile != "" && mode != "int8":
+		return usagef("--profile is the arithmetic of --mode int8")
+	case backend != defaultBackend().Name && mode != "int8":
+		return usagef("--backend is what runs --mode int8")
+	}
+	_, err := knownBackend(backend)
+	return err
 }

@@ -10,8 +10,12 @@ import (
 	"qwb/kernels/cuda"
 )
 
-// version is the release; it stands in exported files as producer_version.
-const version = "0.1.0"
+// version is the release; it stands in exported files as producer_version. A release script may set it (-ldflags "-X main.version=..."),
+// and commit where the sources lie in no repository.
+var (
+	version = "0.1.0"
+	commit  = ""
+)
 
 func newVersion(e *env) *cobra.Command {
 	var f flags
@@ -40,6 +44,9 @@ func newVersion(e *env) *cobra.Command {
 
 // revision is the commit that the binary was built from.
 func revision() string {
+	if commit != "" {
+		return commit
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {

@@ -1,0 +1,94 @@
+package qwb
+
+import (
+	"context"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
+)
+
+// forwarder runs a model, or what a plan makes of it, in one mode.
+type forwarder struct {
+	graph *graph.Graph // whose inputs and outputs they are
+	run   analysis.Forward
+	data  func(DataOptions) DataOptions
+	ends  []func()
+}
+
+func (f *forwarder) close() {
+	for _, end := range slices.Backward(f.ends) {
+		end()
+	}
+}
+
+// forward prepares the project's plan, or its model where it has none, for runs.
+func (j *job) forward(o RunOptions) (*forwarder, error) {
+	if j.Plan == "" {
+		m, err := j.openModel(j.Model)
+		if err != nil {
+			return nil, err
+		}
+		f := &forwarder{graph: m.Graph, data: func(d DataOptions) DataOptions { return d.Of(m) }, ends: []func(){func() { m.Close() }}}
+		return f, f.float(j.Model, o, nil)
+	}
+	p, err := j.openPlan(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	f := &forwarder{graph: p.Reference, data: p.Data, ends: []func(){func() { p.Close() }}}
+	switch o.Mode {
+	case "", "fp32":
+		return f, f.float(j.Plan, o, nil)
+	case "sim":
+		s, err := p.Simulator()
+		if err != nil {
+			f.close()
+			return nil, err
+		}
+		return f, f.float(j.Plan, o, s.Hooks(nil))
+	}
+	profile, err := p.ProfileNamed(o.Profile)
+	if err == nil {
+		err = f.integers(p, o, profile)
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// float makes f run its graph in float, under hooks if there are some.
+func (f *forwarder) float(file string, o RunOptions, hooks *exec.Hooks) error {
+	s, err := exec.New(f.graph, exec.Options{Threads: o.Threads, Memory: o.Memory})
+	if err != nil {
+		f.close()
+		return budgetHint(&FileError{Stage: "run", File: file, Err: err})
+	}
+	r := s.NewRunner()
+	f.run = func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+		out, err := r.Run(ctx, feeds, hooks)
+		if err != nil {
+			return nil, budgetHint(&FileError{Stage: "run", File: file, Err: err})
+		}
+		return out, nil
+	}
+	return nil
+}
+
+// integers makes f run the plan's integer program.
+func (f *forwarder) integers(p *Planned, o RunOptions, profile qmath.Profile) error {
+	x, err := p.Executor(o.Backend, profile, 1, o.Threads)
+	if err != nil {
+		return err
+	}
+	f.ends = append(f.ends, func() { x.Close() })
+	f.run = func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return x.Run(ctx, feeds, nil)
+	}
+	return nil
+}
