@@ -11,7 +11,6 @@ import (
 	"qwb/graph/tensor"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/qdq"
-	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -120,7 +119,7 @@ func (e *TrainedTensor) compare(p *tqc.Params, weight *tensor.Tensor, cfg *tqc.C
 	e.Calibrated, e.CalibratedZeroPoint = p.Scale, p.ZeroPoint
 	var zero []bool
 	if weight != nil && cfg.Policy.Has(tqc.PerChannel) {
-		codes, err := sim.Codes(weight, cfg, own)
+		codes, err := tqc.Quantize(weight, cfg, own)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"qwb/graph"
-	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -202,11 +201,11 @@ func (d *differ) codes(diff Difference, a, b tqc.SlotID) error {
 	if !s.Weight || !t.Weight {
 		return nil
 	}
-	x, err := sim.Codes(d.a.Graph.Const(s.Value), &s.Config, d.a.Set.Params(a))
+	x, err := tqc.Quantize(d.a.Graph.Const(s.Value), &s.Config, d.a.Set.Params(a))
 	if err != nil {
 		return err
 	}
-	y, err := sim.Codes(d.b.Graph.Const(t.Value), &t.Config, d.b.Set.Params(b))
+	y, err := tqc.Quantize(d.b.Graph.Const(t.Value), &t.Config, d.b.Set.Params(b))
 	if err != nil {
 		return err
 	}

@@ -198,7 +198,7 @@ func newExplainer(cfg ExplainConfig) (*explainer, error) {
 // float.
 func (e *explainer) simulate(s *sim.Simulator) {
 	set := e.cfg.Set
-	bias := func(id tqc.SlotID) bool { return set.Slot(id).Weight && set.Slot(id).Config.Bits > 24 }
+	bias := func(id tqc.SlotID) bool { return set.Slot(id).Weight && set.Slot(id).Config.BeyondFloat() }
 	weights := func(id tqc.SlotID) bool { return set.Slot(id).Weight && !bias(id) }
 	activations := sim.Activations(set)
 	view := func(mask func(tqc.SlotID) bool, mode sim.Mode) *exec.Hooks {

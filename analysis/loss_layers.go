@@ -226,7 +226,7 @@ func (l *layerChain) graph(e *explainer, inputs []*tensor.Tensor, weights, bias 
 				if slot == tqc.NoSlot || !set.Slot(slot).State().Quantizes() {
 					continue
 				}
-				if cfg := &set.Slot(slot).Config; cfg.Bits > 24 && bias || cfg.Bits <= 24 && weights {
+				if cfg := &set.Slot(slot).Config; cfg.BeyondFloat() && bias || !cfg.BeyondFloat() && weights {
 					fake := c.ToRowMajor().Clone()
 					if err := sim.Apply(fake, fake, cfg, set.Params(slot), sim.Quantize); err != nil {
 						return nil, nil, err
@@ -276,7 +276,7 @@ func encoded(t *tensor.Tensor, e *lower.Encoding) (*tensor.Tensor, error) {
 	for i, v := range t.F32() {
 		codes[i] = g.Quantize(v)
 	}
-	return lower.Narrow(e.DType(), t.Shape, codes)
+	return tqc.Narrow(e.DType(), t.Shape, codes)
 }
 
 func decoded(t *tensor.Tensor, e *lower.Encoding) *tensor.Tensor {

@@ -34,32 +34,18 @@ func (m *matrix) take(w []float32, group int) []float64 {
 	return rows
 }
 
-// grids says which scale each weight of a group has.
+// grids says which scale each weight of a group has; the scales fit the weight.
 func (m *matrix) grids(group int, shape []int, c *tqc.Config, p *tqc.Params) round.Grids {
+	parts, _ := tqc.PartsOf(&tensor.Tensor{Shape: shape}, c)
 	g := round.Grids{List: make([]qmath.Grid, len(p.Scale)), Row: make([]int, m.Rows()), Column: make([]int, m.K())}
 	for i := range g.List {
 		g.List[i] = p.Grid(c, i)
 	}
 	for r := range g.Row {
-		g.Row[r] = scaleOf(shape, c, m.At(group, r, 0))
+		g.Row[r] = parts.Of(m.At(group, r, 0))
 	}
 	for i := range g.Column { // row and column are along different axes, or the axis of the scales is neither's
-		g.Column[i] = scaleOf(shape, c, m.At(group, 0, i)) - g.Row[0]
+		g.Column[i] = parts.Of(m.At(group, 0, i)) - g.Row[0]
 	}
 	return g
-}
-
-// scaleOf is the number of the scale of an element of a row-major tensor.
-func scaleOf(shape []int, c *tqc.Config, element int) int {
-	if c.Policy.Has(tqc.PerTensor) {
-		return 0
-	}
-	axis, _ := graph.Axis(c.Axis, len(shape))
-	inner := tensor.Count(shape[axis+1:])
-	along := element / inner % shape[axis]
-	if c.Policy.Has(tqc.PerChannel) {
-		return along
-	}
-	blocks := (shape[axis] + c.GroupSize - 1) / c.GroupSize
-	return (element/inner/shape[axis]*blocks+along/c.GroupSize)*inner + element%inner
 }

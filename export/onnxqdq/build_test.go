@@ -261,18 +261,18 @@ func TestFloatWeightsGiveTheCodesBack(t *testing.T) {
 
 func TestCodesOfConstants(t *testing.T) {
 	group := &tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, Axis: -1, GroupSize: 2}
-	codes, err := onnxqdq.Codes(tensor.FromF32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), group, &tqc.Params{Scale: []float32{1, 0.5, 2, 3}, ZeroPoint: make([]int32, 4)}, tensor.Int4)
+	codes, err := tqc.QuantizeTo(tensor.Int4, tensor.FromF32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), group, &tqc.Params{Scale: []float32{1, 0.5, 2, 3}, ZeroPoint: make([]int32, 4)})
 	require.NoError(t, err)
 	require.Equal(t, []int32{1, 2, 6, 2, 2, 2}, codes.Integers(), "groups of 2 and 1 in each row; 5/2 rounds to even")
 
 	bias := &tqc.Config{Policy: tqc.PerTensor | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}}
-	codes, err = onnxqdq.Codes(tensor.FromF32([]float32{0.1, 0.7}, 2), bias, &tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}}, tensor.Int32)
+	codes, err = tqc.QuantizeTo(tensor.Int32, tensor.FromF32([]float32{0.1, 0.7}, 2), bias, &tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}})
 	require.NoError(t, err)
 	for i, b := range []float32{0.1, 0.7} {
 		want, ok := qmath.QuantizeBias(b, 3e-9)
 		require.True(t, ok)
 		require.Equal(t, want, tensor.Of[int32](codes)[i], "float32 division would round to multiples of 2 or 16")
 	}
-	_, err = onnxqdq.Codes(tensor.FromF32([]float32{1, float32(math.NaN())}, 2), bias, &tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}}, tensor.Int32)
+	_, err = tqc.QuantizeTo(tensor.Int32, tensor.FromF32([]float32{1, float32(math.NaN())}, 2), bias, &tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}})
 	require.EqualError(t, err, "the constant holds NaN at element 1")
 }

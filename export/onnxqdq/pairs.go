@@ -124,7 +124,7 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 		return graph.NoValue, err
 	}
 	b.weights[key] = dq
-	codes, err := Codes(w, &s.Config, b.set.Params(slot), d)
+	codes, err := tqc.QuantizeTo(d, w, &s.Config, b.set.Params(slot))
 	if err != nil {
 		return graph.NoValue, err
 	}

@@ -31,7 +31,10 @@ func (b *builder) scaleAndZeroPoint(slot tqc.SlotID) (scale, zp graph.ValueID, e
 			return 0, 0, fmt.Errorf("per-group scales of an activation cannot be written")
 		}
 		shape = append(shape, w.Shape...)
-		axis := axisOf(&s.Config, len(shape))
+		axis, ok := graph.Axis(s.Config.Axis, len(shape))
+		if !ok {
+			return 0, 0, fmt.Errorf("scales along axis %d of %s", s.Config.Axis, w.Type())
+		}
 		shape[axis] = (shape[axis] + s.Config.GroupSize - 1) / s.Config.GroupSize
 	default:
 		shape = []int{}
@@ -39,8 +42,8 @@ func (b *builder) scaleAndZeroPoint(slot tqc.SlotID) (scale, zp graph.ValueID, e
 	if tensor.Count(shape) != len(p.Scale) {
 		return 0, 0, fmt.Errorf("%d scales for shape %v", len(p.Scale), shape)
 	}
-	zero := tensor.New(d, shape...)
-	if err := store(zero, p.ZeroPoint); err != nil {
+	zero, err := tqc.Narrow(d, shape, p.ZeroPoint)
+	if err != nil {
 		return 0, 0, err
 	}
 	name := b.src.Value(b.set.Slot(b.set.Root(slot)).Value).Name

@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"fmt"
-
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
@@ -11,26 +9,9 @@ import (
 
 // quantizeConst returns the integers of a constant, row-major. NaN is an error.
 func quantizeConst(t *tensor.Tensor, e Encoding) (*tensor.Tensor, error) {
-	grid := e.Grid()
-	return quantizeBy(t, e.DType(), func(int) qmath.Grid { return grid })
-}
-
-// quantizeBy returns the integers of a float32 constant in type d; grid gives the grid of each element of the row-major tensor.
-func quantizeBy(t *tensor.Tensor, d tensor.DType, grid func(i int) qmath.Grid) (*tensor.Tensor, error) {
-	if t.DType != tensor.Float32 {
-		return nil, fmt.Errorf("a constant of type %s cannot be quantized", t.Type())
-	}
-	t = t.ToRowMajor()
-	out := tensor.New(d, t.Shape...)
-	for i, x := range t.F32() {
-		if x != x {
-			return nil, fmt.Errorf("the constant holds NaN at element %d", i)
-		}
-		if !setCode(out, i, grid(i).Quantize(x)) {
-			return nil, fmt.Errorf("element %d does not fit into %s", i, d)
-		}
-	}
-	return out, nil
+	d := e.DType()
+	c := &tqc.Config{Policy: tqc.PerTensor, Format: qmath.Format{Bits: d.Bits(), QMin: e.QMin, QMax: e.QMax}, Rounding: e.Rounding}
+	return tqc.QuantizeTo(d, t, c, &tqc.Params{Scale: []float32{e.Scale}, ZeroPoint: []int32{e.ZeroPoint}})
 }
 
 // setCode stores q as element i of an integer tensor; false if it does not fit.
@@ -53,20 +34,6 @@ func setCode(t *tensor.Tensor, i int, q int32) bool {
 		return true
 	}
 	return false
-}
-
-// Narrow stores integers in a new tensor of type d and the given shape; they must fit.
-func Narrow(d tensor.DType, shape []int, codes []int32) (*tensor.Tensor, error) {
-	out := tensor.New(d, shape...)
-	if out.Len() != len(codes) {
-		return nil, fmt.Errorf("%d integers for %s", len(codes), out.Type())
-	}
-	for i, q := range codes {
-		if !setCode(out, i, q) {
-			return nil, fmt.Errorf("%d does not fit into %s", q, d)
-		}
-	}
-	return out, nil
 }
 
 // scalar returns the only element of a constant float32 input; false where the input is absent.

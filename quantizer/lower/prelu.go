@@ -5,6 +5,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
 )
 
 // PRelu is x from 0 on and slope*x below, of two tensors of integers; the slope is broadcast to x.
@@ -32,7 +33,7 @@ func (o *PRelu) Compute(p *Program, s *Step, in []*tensor.Tensor) ([]*tensor.Ten
 			codes[i] = o.Below.At(q, slopes[at])
 		}
 	}
-	out, err := Narrow(p.Tensors[s.Outputs[0]].DType, in[0].Shape, codes)
+	out, err := tqc.Narrow(p.Tensors[s.Outputs[0]].DType, in[0].Shape, codes)
 	return []*tensor.Tensor{out}, err
 }
 

@@ -3,8 +3,8 @@ package lower
 import (
 	"fmt"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
@@ -48,21 +48,16 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group in
 	}
 	d := Encoding{QMin: cfg.QMin, QMax: cfg.QMax}.DType()
 	t = t.ToRowMajor()
-	_, n, inner := t.Blocks(axis)
-	scale := func(i int) int { return 0 }
+	_, n, _ := t.Blocks(axis)
 	if cfg.Policy.Has(tqc.PerChannel) {
-		along := cfg.Axis
-		if along < 0 {
-			along += len(t.Shape)
-		}
+		along, _ := graph.Axis(cfg.Axis, len(t.Shape))
 		if along != axis || len(p.Scale) != n {
 			return nil, fmt.Errorf("%d scales along axis %d of weights whose output channels are axis %d, %d long", len(p.Scale), along, axis, n)
 		}
-		scale = func(i int) int { return i / inner % n }
 	} else if len(p.Scale) != 1 {
 		return nil, fmt.Errorf("%d scales for weights with one", len(p.Scale))
 	}
-	codes, err := quantizeBy(t, d, func(i int) qmath.Grid { return p.Grid(cfg, scale(i)) })
+	codes, err := tqc.QuantizeTo(d, t, cfg, p)
 	if err != nil {
 		return nil, err
 	}

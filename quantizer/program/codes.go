@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/tqc"
 )
 
 // one wraps the only output of a step.
@@ -24,7 +25,7 @@ func mapped(p *lower.Program, s *lower.Step, f func(q int32) int32) Kernel {
 	out := output(p, s, 0)
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		codes := mapCodes(in[0], f)
-		return one(lower.Narrow(out.DType, in[0].Shape, codes))
+		return one(tqc.Narrow(out.DType, in[0].Shape, codes))
 	}
 }
 
@@ -59,7 +60,7 @@ func newTable(p *lower.Program, s *lower.Step, op *lower.Table) Kernel {
 		for i, q := range codes {
 			codes[i] = entries[int(q)&(len(entries)-1)]
 		}
-		return one(lower.Narrow(out.DType, in[0].Shape, codes))
+		return one(tqc.Narrow(out.DType, in[0].Shape, codes))
 	}
 }
 
@@ -74,7 +75,7 @@ func newQuantize(p *lower.Program, s *lower.Step, op *lower.Quantize) Kernel {
 		for i, v := range x {
 			codes[i] = op.Quantizer.At(v)
 		}
-		return one(lower.Narrow(out.DType, in[0].Shape, codes))
+		return one(tqc.Narrow(out.DType, in[0].Shape, codes))
 	}
 }
 

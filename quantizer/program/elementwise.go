@@ -7,6 +7,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/tqc"
 )
 
 // pairwise is a kernel that computes every code from two.
@@ -23,7 +24,7 @@ func pairwise(p *lower.Program, s *lower.Step, f func(a, b int32) int32) Kernel 
 		for i := range codes {
 			codes[i] = f(a[ia[i]], b[ib[i]])
 		}
-		return one(lower.Narrow(out.DType, shape, codes))
+		return one(tqc.Narrow(out.DType, shape, codes))
 	}
 }
 
@@ -58,7 +59,7 @@ func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) Kernel {
 				codes[i] = b[ib[i]]
 			}
 		}
-		return one(lower.Narrow(out.DType, shape, codes))
+		return one(tqc.Narrow(out.DType, shape, codes))
 	}
 }
 
@@ -86,7 +87,7 @@ func newConcat(p *lower.Program, s *lower.Step, op *lower.Concat) Kernel {
 			}
 			at += n
 		}
-		return one(lower.Narrow(out.DType, shape, codes))
+		return one(tqc.Narrow(out.DType, shape, codes))
 	}
 }
 
@@ -98,7 +99,7 @@ func newSoftmax(p *lower.Program, s *lower.Step, op *lower.Softmax) Kernel {
 		}
 		outer, n, inner := in[0].Blocks(op.Axis)
 		if outer*n*inner == 0 {
-			return one(lower.Narrow(out.DType, in[0].Shape, nil))
+			return one(tqc.Narrow(out.DType, in[0].Shape, nil))
 		}
 		rows, err := op.For(p.Profile, n)
 		if err != nil {
@@ -117,6 +118,6 @@ func newSoftmax(p *lower.Program, s *lower.Step, op *lower.Softmax) Kernel {
 				}
 			}
 		}
-		return one(lower.Narrow(out.DType, in[0].Shape, codes))
+		return one(tqc.Narrow(out.DType, in[0].Shape, codes))
 	}
 }

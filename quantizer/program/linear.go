@@ -10,6 +10,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program/steps"
+	"qwb/quantizer/tqc"
 )
 
 // linear executes sums of products: accumulate fills accumulators, finish makes the outputs of them.
@@ -117,7 +118,7 @@ func (l *linear) finish(ctx context.Context, a sums, in []*tensor.Tensor) ([]*te
 			l.scale(codes, a, residual, &l.op.Scales[k])
 		}
 		var err error
-		if outs[k], err = lower.Narrow(t.DType, a.shape, codes); err != nil {
+		if outs[k], err = tqc.Narrow(t.DType, a.shape, codes); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program/steps"
+	"qwb/quantizer/tqc"
 )
 
 func newMaxPool(p *lower.Program, s *lower.Step, op *lower.MaxPool, par workers) Kernel {
@@ -32,7 +33,7 @@ func newMaxPool(p *lower.Program, s *lower.Step, op *lower.MaxPool, par workers)
 					codes[i] = max(codes[i], q)
 				}
 			}
-			return one(lower.Narrow(out.DType, shape, codes))
+			return one(tqc.Narrow(out.DType, shape, codes))
 		}
 		w, geo, err := poolWindow(node, x)
 		if err != nil {
@@ -51,7 +52,7 @@ func newMaxPool(p *lower.Program, s *lower.Step, op *lower.MaxPool, par workers)
 				to[at] = best
 			})
 		})
-		return one(lower.Narrow(out.DType, steps.SpatialShape(x.Shape[0], x.Shape[1], geo), codes))
+		return one(tqc.Narrow(out.DType, steps.SpatialShape(x.Shape[0], x.Shape[1], geo), codes))
 	}
 }
 
@@ -63,7 +64,7 @@ func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers)
 			if err != nil {
 				return nil, err
 			}
-			return one(lower.Narrow(out.DType, shape, codes))
+			return one(tqc.Narrow(out.DType, shape, codes))
 		}
 	}
 	node := p.Graph.Node(s.Node)
@@ -103,7 +104,7 @@ func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers)
 				return nil, err
 			}
 		}
-		return one(lower.Narrow(out.DType, steps.SpatialShape(x.Shape[0], x.Shape[1], geo), codes))
+		return one(tqc.Narrow(out.DType, steps.SpatialShape(x.Shape[0], x.Shape[1], geo), codes))
 	}
 }
 

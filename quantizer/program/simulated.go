@@ -5,6 +5,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/tqc"
 )
 
 // newSimulated is the kernel of a step without an integer form: real numbers of the integers that it reads, the graph in float, and
@@ -37,7 +38,7 @@ func newSimulated(p *lower.Program, s *lower.Step, op *lower.Simulated, par work
 			for i, v := range x.F32() {
 				codes[i] = grid.Quantize(v)
 			}
-			if out[k], err = lower.Narrow(d.DType, x.Shape, codes); err != nil {
+			if out[k], err = tqc.Narrow(d.DType, x.Shape, codes); err != nil {
 				return nil, err
 			}
 		}

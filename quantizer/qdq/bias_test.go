@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/export/onnxqdq"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -57,7 +56,7 @@ func TestBiasBeyondFloat32(t *testing.T) {
 		}
 	}
 	slot := set.Input(conv, 2)
-	codes, err := onnxqdq.Codes(im.Graph.Const(im.Graph.Node(conv).Inputs[2]), &set.Slot(slot).Config, set.Params(slot), tensor.Int32)
+	codes, err := tqc.QuantizeTo(tensor.Int32, im.Graph.Const(im.Graph.Node(conv).Inputs[2]), &set.Slot(slot).Config, set.Params(slot))
 	require.NoError(t, err)
 	require.Equal(t, want, tensor.Of[int32](codes))
 

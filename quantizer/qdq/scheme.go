@@ -8,7 +8,6 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
-	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -111,7 +110,7 @@ func (c *configurer) proveSlot(s tqc.SlotID) error {
 		return nil // float in the file: the integers are what quantizing gives
 	}
 	p := *c.set.Params(s)
-	codes, err := sim.Codes(c.g.Const(sl.Value), &sl.Config, &p)
+	codes, err := tqc.Quantize(c.g.Const(sl.Value), &sl.Config, &p)
 	if err != nil || slices.Equal(codes, own.integers) {
 		return err
 	}

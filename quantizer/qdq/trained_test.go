@@ -18,7 +18,6 @@ import (
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/qdq"
-	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -131,7 +130,7 @@ output y`
 		} else {
 			require.Len(t, im.Set.Params(w).Scale, 5)
 		}
-		codes, err := sim.Codes(im.Graph.Const(im.Set.Slot(w).Value), &im.Set.Slot(w).Config, im.Set.Params(w))
+		codes, err := tqc.Quantize(im.Graph.Const(im.Set.Slot(w).Value), &im.Set.Slot(w).Config, im.Set.Params(w))
 		require.NoError(t, err)
 		back := make([]float32, len(codes))
 		for i, k := range codes {

@@ -23,10 +23,9 @@ func apply(table *kernels.Table, dst, src *tensor.Tensor, cfg *tqc.Config, p *tq
 	}
 	d, s := dst.F32(), src.F32()
 	return runs(src, cfg, p, func(lo, hi int, c qmath.Codec) bool {
-		if mode == Quantize && cfg.Bits > 24 { // float32 division would lose the low bits of the code
+		if mode == Quantize && cfg.BeyondFloat() { // float32 division would lose the low bits of the code
 			for i := lo; i < hi; i++ {
-				q, _ := p.BiasCode(i, s[i], c.Scale)
-				d[i] = c.Dequantize(q)
+				d[i] = c.Dequantize(p.Code(cfg, i, s[i], c))
 			}
 			return true
 		}
@@ -58,68 +57,10 @@ func (s *Simulator) Clips(id tqc.SlotID, t *tensor.Tensor) (clips bool, err erro
 	return clips, err
 }
 
-// runs calls f, until it returns false, with the bounds of every run of elements that share a scale.
+// runs is tqc.Runs with the stage in its errors.
 func runs(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, f func(lo, hi int, c qmath.Codec) bool) error {
-	if cfg.RunTime() {
-		return fmt.Errorf("simulate: scales of policy %q are there at run time only", cfg.Policy)
-	}
-	if cfg.Policy.Has(tqc.PerTensor) {
-		f(0, t.Len(), p.Codec(cfg, 0))
-		return nil
-	}
-	axis, err := axisOf(t, cfg.Axis)
-	if err != nil {
-		return err
-	}
-	outer, n, inner := t.Blocks(axis)
-	if cfg.Policy.Has(tqc.PerGroup) {
-		return groupRuns(t, cfg, p, outer, n, inner, f)
-	}
-	if n != len(p.Scale) {
-		return fmt.Errorf("simulate: %d scales along axis %d of %s", len(p.Scale), cfg.Axis, t.Type())
-	}
-	for o := range outer {
-		for c := range n {
-			at := (o*n + c) * inner
-			if !f(at, at+inner, p.Codec(cfg, c)) {
-				return nil
-			}
-		}
-	}
-	return nil
-}
-
-// axisOf counts an axis of t from the front.
-func axisOf(t *tensor.Tensor, axis int) (int, error) {
-	at := axis
-	if at < 0 {
-		at += len(t.Shape)
-	}
-	if at < 0 || at >= len(t.Shape) {
-		return 0, fmt.Errorf("simulate: scales along axis %d of %s", axis, t.Type())
-	}
-	return at, nil
-}
-
-// groupRuns handles one scale per GroupSize elements along an axis: scale and tensor have the same shape but for that axis.
-func groupRuns(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, outer, n, inner int, f func(lo, hi int, c qmath.Codec) bool) error {
-	blocks := (n + cfg.GroupSize - 1) / cfg.GroupSize
-	if t.Layout != tensor.RowMajor || outer*blocks*inner != len(p.Scale) {
-		return fmt.Errorf("simulate: %d scales for groups of %d along axis %d of %s", len(p.Scale), cfg.GroupSize, cfg.Axis, t.Type())
-	}
-	step := 1
-	if inner == 1 {
-		step = cfg.GroupSize
-	}
-	for o := range outer {
-		for c := 0; c < n; c += step {
-			for i := range inner {
-				at := (o*n+c)*inner + i
-				if !f(at, at+min(step, n-c), p.Codec(cfg, (o*blocks+c/cfg.GroupSize)*inner+i)) {
-					return nil
-				}
-			}
-		}
+	if err := tqc.Runs(t, cfg, p, f); err != nil {
+		return fmt.Errorf("simulate: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"fmt"
+
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
 	"qwb/kernels/qmath"
@@ -23,9 +26,9 @@ func applyAtRunTime(table *kernels.Table, dst, src *tensor.Tensor, cfg *tqc.Conf
 	if cfg.Policy.Has(tqc.PerToken) {
 		at = -1
 	}
-	axis, err := axisOf(src, at)
-	if err != nil {
-		return err
+	axis, ok := graph.Axis(at, len(src.Shape))
+	if !ok {
+		return fmt.Errorf("simulate: scales along axis %d of %s", at, src.Type())
 	}
 	outer, n, inner := src.Blocks(axis)
 	if cfg.Policy.Has(tqc.PerToken) {

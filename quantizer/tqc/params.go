@@ -21,9 +21,6 @@ type Params struct {
 	Codes []int32
 }
 
-// biasBits is the width up to which the numbers of a constant give its integers back: float32 has 24 bits.
-const biasBits = 24
-
 // Ready reports whether there is a scale.
 func (p *Params) Ready() bool { return p != nil && len(p.Scale) > 0 }
 
@@ -89,11 +86,8 @@ func NumScales(shape graph.Shape, c *Config) (n int64, known bool) {
 	case c.Policy.Has(PerTensor), c.RunTime():
 		return 1, true
 	}
-	axis := c.Axis
-	if axis < 0 {
-		axis += len(shape)
-	}
-	if shape == nil || axis < 0 || axis >= len(shape) {
+	axis, ok := graph.Axis(c.Axis, len(shape))
+	if shape == nil || !ok {
 		return 0, shape != nil
 	}
 	if c.Policy.Has(PerChannel) {
@@ -128,7 +122,7 @@ func (p *Params) check(c *Config) error {
 	if err := p.checkBlocks(c); err != nil {
 		return err
 	}
-	if p.Codes != nil && c.Bits <= biasBits {
+	if p.Codes != nil && !c.BeyondFloat() {
 		return fmt.Errorf("integers of their own for %d bits", c.Bits)
 	}
 	for i := range p.Scale {

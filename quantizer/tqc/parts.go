@@ -3,6 +3,7 @@ package tqc
 import (
 	"fmt"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
@@ -14,21 +15,21 @@ type Parts struct {
 	grouped         bool
 }
 
-// PartsOf divides a tensor as a config does. An axis that does not exist is an error.
+// PartsOf divides a tensor as a config does. An axis that does not exist is an error, and groups of what is not row-major are.
 func PartsOf(t *tensor.Tensor, c *Config) (Parts, error) {
 	p := Parts{outer: 1, n: 1, inner: t.Len(), size: 1}
 	if c.Policy.Has(PerTensor) {
 		return p, nil
 	}
-	axis := c.Axis
-	if axis < 0 {
-		axis += len(t.Shape)
-	}
-	if axis < 0 || axis >= len(t.Shape) {
+	axis, ok := graph.Axis(c.Axis, len(t.Shape))
+	if !ok {
 		return p, fmt.Errorf("scales along axis %d of %s", c.Axis, t.Type())
 	}
 	p.outer, p.n, p.inner = t.Blocks(axis)
 	if c.Policy.Has(PerGroup) {
+		if t.Layout != tensor.RowMajor {
+			return p, fmt.Errorf("scales for groups of %d along axis %d of %s", c.GroupSize, c.Axis, t.Type())
+		}
 		p.grouped, p.size = true, c.GroupSize
 	}
 	return p, nil
@@ -60,6 +61,36 @@ func (p Parts) Each(i int, f func(from, to int)) {
 	for k := first; k < end; k++ {
 		at := (o*p.n+k)*p.inner + in
 		f(at, at+1)
+	}
+}
+
+// Of returns the part of element i in memory order.
+func (p Parts) Of(i int) int {
+	along := i / p.inner % p.n
+	if !p.grouped {
+		return along
+	}
+	return (i/(p.inner*p.n)*p.blocks()+along/p.size)*p.inner + i%p.inner
+}
+
+// Runs calls f, until it returns false, with the bounds of every run of elements of one part, in memory order.
+func (p Parts) Runs(f func(part, from, to int) bool) {
+	step, length := 1, 1 // along the axis, and in memory
+	switch {
+	case !p.grouped:
+		length = p.inner
+	case p.inner == 1:
+		step = p.size
+	}
+	for o := range p.outer {
+		for k := 0; k < p.n; k += step {
+			for i := 0; i < p.inner; i += max(length, 1) {
+				at := (o*p.n+k)*p.inner + i
+				if !f(p.Of(at), at, at+length*min(step, p.n-k)) {
+					return
+				}
+			}
+		}
 	}
 }
 
