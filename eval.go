@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"qwb/analysis"
+	"qwb/analysis/verify"
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -58,8 +59,9 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 			return nil, err
 		}
 	}
+	var running []*program.Executor // that of the profile asked for first
 	if o.Mode == "int8" {
-		running, err := p.integerForwards(&cfg, o)
+		running, err = p.integerForwards(&cfg, o)
 		for _, x := range running {
 			defer x.Close()
 		}
@@ -71,6 +73,9 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 	r, err := j.accuracy(ctx, p.Model, p.Reference, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if len(running) > 0 {
+		r.Placed = verify.Placed(running[0].Placement())
 	}
 	j.checkOffset(r, o.Data.LabelOffset)
 	if stats, err := j.planStats(p); err == nil {

@@ -29,6 +29,8 @@ type Accuracy struct {
 	Beside *Beside `json:"sim,omitempty"`
 	// Base holds what the integers answered under the profile they are compared with; nil where there is none.
 	Base *Base `json:"base,omitempty"`
+	// Placed says which steps of the integers ran where; nil where all ran by the processor's kernels.
+	Placed *Placed `json:"placed,omitempty"`
 	// Answers holds, in the order of the data, what was answered.
 	Answers []Answer `json:"-"`
 }

@@ -77,16 +77,16 @@ func (s *Share) Part() float64 {
 	return float64(int64(float64(s.Verified)/float64(s.All)*1e4)) / 1e4
 }
 
-// Placed says where the steps of a program ran.
+// Placed says where the steps of a program ran: on a device, or, where Device is empty, by the processor's kernels.
 type Placed struct {
-	Device   string     `json:"device"`
+	Device   string     `json:"device,omitempty"`
 	Steps    int        `json:"steps"`
-	OnDevice int        `json:"on_device"`
-	OnShapes int        `json:"on_shapes"` // that compute shapes and indices: on the host, once for a set of input shapes
-	OnHost   []HostStep `json:"on_host"`   // in the order of the steps
+	OnDevice int        `json:"on_device,omitempty"`
+	OnShapes int        `json:"on_shapes,omitempty"` // that compute shapes and indices: on the host, once for a set of input shapes
+	OnHost   []HostStep `json:"on_host"`             // in the order of the steps: those that the reference computed
 }
 
-// HostStep is a step that the device has no kernel for.
+// HostStep is a step that the backend has no kernel for.
 type HostStep struct {
 	Node   string `json:"node"`
 	Op     string `json:"op"`

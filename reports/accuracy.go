@@ -38,6 +38,10 @@ func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 		t.printf("top-1 drop from profile %s: %.2f ± %.2f pp%s; %d of %d predictions differ\n", r.Base.Profile, r.Base.Lost, r.Base.LostError,
 			insignificant(r.Base.Lost, r.Base.LostError), r.Base.Flips, r.N)
 	}
+	if r.Placed != nil {
+		t.printf("\n")
+		placedTable(t, r.Placed)
+	}
 	return t.err
 }
 

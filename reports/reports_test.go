@@ -303,3 +303,18 @@ func TestADropWithinItsErrorSaysSo(t *testing.T) {
 	require.NotContains(t, text(5, 1), "significant")
 	require.NotContains(t, text(0, 0), "significant")
 }
+
+func TestStepsByTheReferenceAreNamed(t *testing.T) {
+	p := &analysis.Placed{Steps: 40}
+	for i := range 10 {
+		p.OnHost = append(p.OnHost, analysis.HostStep{Node: fmt.Sprintf("conv%d", i), Op: "Conv", Reason: "int16 activations"})
+	}
+	var b strings.Builder
+	require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "int8", N: 10, Top1: 9, Placed: p}))
+	require.Contains(t, b.String(), "10 of 40 steps by the reference: conv0 (int16 activations), conv1 (int16 activations), ")
+	require.Contains(t, b.String(), "conv7 (int16 activations), and 2 more\n")
+	b.Reset()
+	p.OnHost = p.OnHost[:1]
+	require.NoError(t, VerificationText(&b, &analysis.Verification{Placed: p}))
+	require.Contains(t, b.String(), "1 of 40 steps by the reference: conv0 (int16 activations)\n")
+}

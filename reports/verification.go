@@ -115,6 +115,10 @@ func placedTable(t *tables, p *analysis.Placed) {
 	if p == nil {
 		return
 	}
+	if p.Device == "" {
+		t.printf("%s\n\n", byReference(p))
+		return
+	}
 	t.printf("%d of %d steps ran on %s, %d on the CPU", p.OnDevice, p.Steps, p.Device, len(p.OnHost))
 	if p.OnShapes > 0 {
 		t.printf(", %d only compute shapes", p.OnShapes)
@@ -138,6 +142,22 @@ func placedTable(t *tables, p *analysis.Placed) {
 		t.row(k.op, fmt.Sprint(len(nodes[k])), shorten(k.reason, 80), shorten(nodes[k][0], 48))
 	}
 	t.end()
+}
+
+// namedSteps is how many steps a line names.
+const namedSteps = 8
+
+// byReference names the steps that the processor has no fast kernel for: "3 of 40 steps by the reference: conv1 (int16 activations), ...".
+func byReference(p *analysis.Placed) string {
+	var names []string
+	for i, h := range p.OnHost {
+		if i == namedSteps {
+			names = append(names, fmt.Sprintf("and %d more", len(p.OnHost)-i))
+			break
+		}
+		names = append(names, fmt.Sprintf("%s (%s)", shorten(h.Node, 48), h.Reason))
+	}
+	return fmt.Sprintf("%d of %s by the reference: %s", len(p.OnHost), Counted(p.Steps, "step"), strings.Join(names, ", "))
 }
 
 // verificationTensors writes the tensors with a difference or a tie, at most 40.

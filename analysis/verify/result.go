@@ -12,7 +12,7 @@ func (r *runner) result(samples int) *analysis.Verification {
 		Float: r.program.Float.String(), Crossings: crossings(r.program)}
 	if r.backend != nil {
 		v.Backend = r.cfg.Backend.Name
-		v.Placed = placed(r.backend.Placement())
+		v.Placed = Placed(r.backend.Placement())
 	}
 	for k := range r.drift {
 		v.Drift = append(v.Drift, r.drift[k].result(r.g.Value(r.g.Outputs[k]).Name))
@@ -22,8 +22,8 @@ func (r *runner) result(samples int) *analysis.Verification {
 	return v
 }
 
-// placed brings a placement into the form of the report.
-func placed(p *program.Placement) *analysis.Placed {
+// Placed brings a placement into the form of the report; nil stays nil.
+func Placed(p *program.Placement) *analysis.Placed {
 	if p == nil {
 		return nil
 	}

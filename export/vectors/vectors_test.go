@@ -87,6 +87,7 @@ func numbers(t *testing.T, dir string, f file) (list []int64, shape []int) {
 	if x.DType == tensor.Float32 {
 		return nil, x.Shape
 	}
+	list = x.I64()
 	for _, q := range x.Integers() {
 		list = append(list, int64(q))
 	}
@@ -162,6 +163,39 @@ func TestEngines(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Weights of 2 to 8 bits and tensors of 8 and 16 are recorded as they are: .npy and .hex have the same integers, biases of 64 bits too.
+func TestFormats(t *testing.T) {
+	wide := 0
+	for i, tg := range lowertest.Formats() {
+		g, set, feeds := lowertest.ConfiguredFor(t, lowertest.Networks["residual"], &tg)
+		pr, err := qmath.ProfileNamed([]string{"tflite2", "tvm-nearest"}[i%2])
+		require.NoError(t, err)
+		p, err := lower.Compile(g, set, &tg, pr)
+		require.NoError(t, err)
+		e, err := program.New(p, program.Reference, 1)
+		require.NoError(t, err)
+		dir := t.TempDir()
+		require.NoError(t, vectors.Write(context.Background(), e, feeds, below(dir)))
+		for k, s := range recorded(t, dir).Steps {
+			op, ok := p.Steps[k].Op.(*lower.Linear)
+			if !ok {
+				continue
+			}
+			codes, _ := numbers(t, dir, s.Arrays["weights"])
+			for c, q := range op.Weights.Codes.Integers() {
+				require.Equal(t, int64(q), codes[c])
+			}
+			if bias, ok := s.Arrays["bias"]; ok {
+				codes, _ := numbers(t, dir, bias)
+				require.Equal(t, op.Bias, codes, tg.Name)
+				require.Equal(t, op.Wide, bias.Digits == 16)
+				wide++
+			}
+		}
+	}
+	require.Positive(t, wide)
 }
 
 // Every kind of step has a description, under profiles of integers and of floats.

@@ -272,3 +272,28 @@ func TestQuantizer(t *testing.T) {
 	assert.Equal(t, HalfAwayFromZero, named(t, "tflite2").Quantizer(g).Rounding)
 	assert.Equal(t, float32(2), named(t, "rndnu").Quantizer(g).Reciprocal)
 }
+
+// Codes of 16 bits as far from their zero points as can be: sums and products that integers of 32 bits do not hold are computed in
+// float, and no profile is off by more than it says.
+func TestWordsFarFromZero(t *testing.T) {
+	a := Grid{Scale: 0.01, ZeroPoint: 0, QMax: 65535}
+	b := Grid{Scale: 0.02, ZeroPoint: 65535, QMax: 65535}
+	some := 0
+	for _, p := range Profiles() {
+		for _, q := range []int32{0, 1, 40000, 65534, 65535} {
+			for _, r := range []int32{0, 1, 30000, 65534, 65535} {
+				y := Grid{Scale: 15, ZeroPoint: 60000, QMax: 65535}
+				x1, x2 := float64(q)*float64(a.Scale), float64(r-65535)*float64(b.Scale)
+				if m, err := p.PrepareProduct(a, b, y); err == nil {
+					assert.InDelta(t, min(max(x1*x2/15+60000, 0), 65535), float64(m.At(q, r)), 1, "%s: %d * %d", p.Name, q, r)
+					some++
+				}
+				y.Scale = 0.05
+				if s, err := p.PrepareSum(a, b, y, false); err == nil {
+					assert.InDelta(t, min(max((x1+x2)/float64(y.Scale)+60000, 0), 65535), float64(s.At(q, r)), 1, "%s: %d + %d", p.Name, q, r)
+				}
+			}
+		}
+	}
+	assert.Greater(t, some, 100)
+}

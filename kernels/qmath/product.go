@@ -1,5 +1,10 @@
 package qmath
 
+import (
+	"fmt"
+	"math"
+)
+
 // Product is a prepared elementwise multiplication of codes.
 type Product struct {
 	A, B, Y Grid
@@ -14,7 +19,8 @@ type Product struct {
 // y.QMax clamp: a fused activation narrows them.
 //
 // The factor is s_a*s_b/s_y: with TFLite (s_a*s_b)/s_y in float32 throughout, although its convolutions use float64. ONNX
-// Runtime adds the zero point inside the rounding here, and has only 8-bit codes: others are computed in float32.
+// Runtime adds the zero point inside the rounding here, and has only 8-bit codes: others are computed in float32. So are, everywhere,
+// codes of 16 bits with zero points whose products may leave int32, which no engine multiplies; between powers of two they are an error.
 func (p Profile) PrepareProduct(a, b, y Grid) (Product, error) {
 	m := Product{A: a, B: b, Y: y, Scaling: p.Scaling, Quantizer: p.Quantizer(y)}
 	if err := p.scales(a.Scale, b.Scale, y.Scale); err != nil {
@@ -22,6 +28,13 @@ func (p Profile) PrepareProduct(a, b, y Grid) (Product, error) {
 	}
 	product := float32(a.Scale * b.Scale)
 	var err error
+	switch fits := a.reach()*b.reach() <= math.MaxInt32; {
+	case !fits && p.Family == PowerOfTwo:
+		return Product{}, fmt.Errorf("profile %s: products of codes %g and %g from their zero points do not fit into int32", p.Name, a.reach(), b.reach())
+	case !fits:
+		m.Float = true
+		return m, nil
+	}
 	switch p.Family {
 	case FloatFamily:
 		m.Float = true

@@ -50,7 +50,7 @@ type Sum struct {
 
 // PrepareSum returns the addition of codes on grids a and b, or the subtraction a - b, with its result on grid y. y.QMin and
 // y.QMax clamp: a fused activation narrows them. ONNX Runtime has no quantized subtraction: it is SumFloat there, and so are
-// codes of more than 8 bits.
+// codes of more than 8 bits. TFLite's 16-bit codes have no zero point; those further from theirs than 2^15 are SumFloat.
 func (p Profile) PrepareSum(a, b, y Grid, subtract bool) (Sum, error) {
 	s := Sum{A: a, B: b, Y: y, Subtract: subtract, Scaling: p.Scaling, Rounding: p.Rounding, Quantizer: p.Quantizer(y)}
 	if err := p.scales(a.Scale, b.Scale, y.Scale); err != nil {
@@ -59,7 +59,9 @@ func (p Profile) PrepareSum(a, b, y Grid, subtract bool) (Sum, error) {
 	var err error
 	switch p.Family {
 	case TFLite:
-		err = s.shifted(p)
+		if max(a.reach(), b.reach()) <= 1<<15 {
+			err = s.shifted(p)
+		}
 	case TVM:
 		s.Form = SumEach
 		if s.MA, err = p.multiplier(float64(a.Scale)/float64(y.Scale), a.Scale, y.Scale); err == nil {

@@ -234,6 +234,15 @@ type contender struct {
 	x      *program.Executor // of integers
 }
 
+// onGPU reports whether it runs on a device.
+func (c *contender) onGPU() bool {
+	if c.x == nil {
+		return false
+	}
+	p := c.x.Placement()
+	return p != nil && p.Device != ""
+}
+
 func (c *contender) close() {
 	if c.x != nil {
 		_ = c.x.Close()
@@ -350,7 +359,7 @@ func (e *Host) benchModel(ctx context.Context, o modelOptions) (*modelReport, er
 		x.GOPS = 2 * float64(r.MACs) / x.Seconds / 1e9
 		x.Speed = x.GOPS
 		x.ShareOfPeak = s.Ratio(len(works), i).Median * 2 * float64(r.MACs) / ops
-		if c.x != nil && c.x.Placement() != nil {
+		if c.onGPU() {
 			if x.deviceResult, err = c.onDevice(ctx, t, o.Rounds, o.batch, x.Seconds); err != nil {
 				return nil, fmt.Errorf("bench: %s: %w", t.Path, err)
 			}

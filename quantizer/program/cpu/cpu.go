@@ -48,6 +48,7 @@ type step struct {
 	in     []*value
 	out    []*value
 
+	slowly   bool      // the reference computed it in the last run
 	covered  bool      // a function behind it computes it too
 	function *function // computes it and the two steps before it; nil: it is computed as it is
 }
@@ -184,10 +185,25 @@ func (e *engine) compute(ctx context.Context, s *step, kernel kernel, m *memory)
 	if kernel != nil {
 		err = kernel.run(ctx, s, m)
 	}
-	if err == errSlow {
+	if s.slowly = err == errSlow; s.slowly {
 		err = e.slow(ctx, s)
 	}
 	return program.StepError(e.program, s.Step, err)
+}
+
+// Placement implements program.Placed: the steps that the reference computed, but for those that it simulates, which have no kernel on any
+// backend.
+func (e *engine) Placement() *program.Placement {
+	p := &program.Placement{Steps: len(e.steps)}
+	for _, s := range e.steps {
+		if _, simulated := s.Op.(*lower.Simulated); s.slowly && !simulated {
+			p.Host = append(p.Host, program.HostStep{Step: s.ID, Name: e.program.Name(s.ID), Op: s.Op.Name(), Reason: program.Slow(e.program, s.Step)})
+		}
+	}
+	if p.Host == nil {
+		return nil
+	}
+	return p
 }
 
 // slow runs a step by the reference.

@@ -1,0 +1,42 @@
+package cprogram_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
+)
+
+// Random networks with weights of 2 to 8 bits and activations of 8 and 16, signed and unsigned, give the reference's integers in C: each
+// pair under another profile, those of 16 bits with accumulators and biases of 64.
+func TestFormats(t *testing.T) {
+	compiler(t)
+	profiles := qmath.Profiles()
+	integers, programs, wide := 0, 0, 0
+	for i, tg := range lowertest.Formats() {
+		if testing.Short() && i%5 != 0 {
+			continue
+		}
+		for k := range profiles {
+			g, set, feeds := lowertest.ConfiguredFor(t, lowertest.Random(uint64(2000+i), 0), &tg)
+			p, err := lower.Compile(g, set, &tg, profiles[(i+k)%len(profiles)])
+			if err != nil {
+				continue // this profile has no form for something in it
+			}
+			t.Run(tg.Name+"/"+p.Profile.Name, func(t *testing.T) { integers += compared(t, p, feeds, nil, strict) })
+			for _, s := range p.Steps {
+				if op, ok := s.Op.(*lower.Linear); ok && op.Wide {
+					wide++
+				}
+			}
+			programs++
+			break
+		}
+	}
+	t.Logf("%d programs, %d integers, %d sums of 64 bits", programs, integers, wide)
+	require.Positive(t, integers)
+	require.Positive(t, wide)
+}
