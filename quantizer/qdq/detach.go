@@ -44,7 +44,7 @@ func (r *reader) detach() error {
 	var pairs []graph.NodeID
 	for _, id := range order {
 		n := r.g.Node(id)
-		if isQuantize(n) || isDequantize(n) || r.turned(id) {
+		if isQuantize(n) || isDequantize(n) || isDynamic(n) || r.turned(id) {
 			pairs = append(pairs, id)
 			continue
 		}
@@ -60,7 +60,7 @@ func (r *reader) detach() error {
 	}
 	for i := len(pairs) - 1; i >= 0; i-- {
 		n := r.g.Node(pairs[i])
-		if isQuantize(n) && r.g.Const(n.Inputs[0]) == nil {
+		if (isQuantize(n) || isDynamic(n)) && r.g.Const(n.Inputs[0]) == nil {
 			r.q.Pairs++
 		}
 		in := append([]graph.ValueID(nil), n.Inputs...)

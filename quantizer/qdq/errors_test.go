@@ -15,7 +15,8 @@ func TestRefused(t *testing.T) {
 	const head = "input x: f32[2,3]\nconst s: f32[] = [0.1]\nconst s2: f32[] = [0.2]\nconst z: u8[] = [9]\nconst z8: i8[] = [9]\n"
 	for _, c := range []struct{ text, want string }{
 		{head + "y = Relu(x)\noutput y", "nothing in the model is quantized"},
-		{head + "q, a, b = DynamicQuantizeLinear(x)\ny = DequantizeLinear(q, a, b)\noutput y", `"q" \(DynamicQuantizeLinear.*computed when the model runs`},
+		{head + "q, a, b = DynamicQuantizeLinear(x)\nt = Transpose(q)\ny = DequantizeLinear(t, a, b)\noutput y", `"q" \(DynamicQuantizeLinear.*computed when the model runs`},
+		{head + "q, a, b = DynamicQuantizeLinear(x)\ny = DequantizeLinear(q, s, z)\noutput y", `"q" \(DynamicQuantizeLinear.*computed when the model runs`},
 		{head + "const w: u8[3,2] = fill(1)\nq = QuantizeLinear(x, s, z)\ny = MatMulInteger(q, w)\noutput y", `MatMulInteger.*int32 sums`},
 		{head + "input t: f32[]\nq = QuantizeLinear(x, t, z)\ny = DequantizeLinear(q, t, z)\noutput y", "the scale is computed when the model runs"},
 		{head + "q = QuantizeLinear(x, s, z)\ny = DequantizeLinear(q, s2, z)\noutput y", "another scale, zero point or axis than"},

@@ -231,7 +231,7 @@ func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) 
 	n := r.g.Node(id)
 	channels := r.channels(n)
 	axis, _ := graph.OutAxis(n, len(w.t.Shape))
-	if len(factor) > 1 && (len(w.t.Shape) <= axis || w.t.Shape[axis] != channels) || w.grid.axis >= 0 && w.grid.axis != axis {
+	if len(factor) > 1 && (len(w.t.Shape) <= axis || w.t.Shape[axis] != channels) || w.grid.axis >= 0 && w.grid.axis != axis || w.grid.block > 0 {
 		return false
 	}
 	var codes []int32

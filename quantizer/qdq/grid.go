@@ -3,27 +3,35 @@ package qdq
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
 )
 
-// grid is what a Q or DQ says: scales and zero points, and the type of the integers. It shares no memory with the file.
+// grid is what a Q or DQ says: scales and zero points, and the type of the codes. It shares no memory with the file.
 type grid struct {
 	scale []float32
 	zero  []int32 // as many as scales
 	dtype tensor.DType
 	axis  int // of the scales, from the front; -1: one scale
 	block int // elements along axis that share a scale; 0: one
-	// low and high are the integers that may occur: those of the type, or fewer.
+	// low and high are the integers that may occur: those of the type, or fewer. Of floats, the smallest and the largest number.
 	low, high int32
+	// blocks says how scales of blocks are stored; of NV, global is the scale of the tensor.
+	blocks tqc.BlockScales
+	global float32
+	// runTime: the scale is computed when the model runs, from the tensor; there is none here.
+	runTime bool
 }
 
 // same reports whether two grids are one.
 func (a *grid) same(b *grid) bool {
-	return a.dtype == b.dtype && a.low == b.low && a.high == b.high && a.axis == b.axis && a.block == b.block && slices.Equal(a.scale, b.scale) && slices.Equal(a.zero, b.zero)
+	return a.dtype == b.dtype && a.low == b.low && a.high == b.high && a.axis == b.axis && a.block == b.block && a.blocks == b.blocks &&
+		a.global == b.global && a.runTime == b.runTime && slices.Equal(a.scale, b.scale) && slices.Equal(a.zero, b.zero)
 }
 
 // sameChain reports whether tensors are brought to the same grids in turn.
@@ -31,28 +39,37 @@ func sameChain(a, b []*grid) bool {
 	return slices.EqualFunc(a, b, func(x, y *grid) bool { return x.same(y) })
 }
 
-// limits are the integer ranges of the types of Q and DQ.
+// limits are the ranges of the types of Q and DQ.
 var limits = map[tensor.DType][2]int32{
 	tensor.Uint8: {0, 255}, tensor.Int8: {-128, 127}, tensor.Uint16: {0, 65535}, tensor.Int16: {-32768, 32767},
 	tensor.Uint4: {0, 15}, tensor.Int4: {-8, 7}, tensor.Uint2: {0, 3}, tensor.Int2: {-2, 1}, tensor.Int32: {-1 << 31, 1<<31 - 1},
+	tensor.Float8E4M3FN: {-448, 448}, tensor.Float8E5M2: {-57344, 57344}, tensor.Float4E2M1: {-6, 6},
 }
+
+// floats are the types whose codes are bit patterns of floats.
+var floats = map[tensor.DType]qmath.NumberType{tensor.Float8E4M3FN: qmath.FloatE4M3, tensor.Float8E5M2: qmath.FloatE5M2,
+	tensor.Float4E2M1: qmath.FloatE2M1}
+
+// format is what the codes stand for before the scale.
+func (q *grid) format() qmath.Format {
+	return qmath.Format{Bits: q.dtype.Bits(), QMin: q.low, QMax: q.high, Type: floats[q.dtype]}
+}
+
+// dynamicGrid is that of DynamicQuantizeLinear.
+func dynamicGrid() *grid { return &grid{dtype: tensor.Uint8, axis: -1, high: 255, runTime: true} }
 
 // gridOf reads scale and zero point of integers of type d, for a tensor of the given shape whose scales lie along attribute axis
 // of n. constant says that it is one: a single scale with an axis then counts as one per channel.
 func gridOf(g *graph.Graph, n *graph.Node, scale, zero graph.ValueID, d tensor.DType, shape graph.Shape, constant bool) (*grid, error) {
-	s := g.Const(scale)
-	switch {
-	case s == nil:
-		return nil, errors.New("the scale is computed when the model runs: a plan holds constant scales only")
-	case s.DType != tensor.Float32:
-		return nil, fmt.Errorf("scale of type %s: only float32", s.Type())
-	}
 	all, known := limits[d]
 	if !known {
-		return nil, fmt.Errorf("integers of type %s", d)
+		return nil, fmt.Errorf("codes of type %s", d)
 	}
-	out := &grid{scale: slices.Clone(s.ToRowMajor().F32()), dtype: d, axis: -1,
-		low: int32(n.AttrInt(lowAttr, int64(all[0]))), high: int32(n.AttrInt(highAttr, int64(all[1])))}
+	out := &grid{dtype: d, axis: -1, low: int32(n.AttrInt(lowAttr, int64(all[0]))), high: int32(n.AttrInt(highAttr, int64(all[1])))}
+	s, err := out.readScale(g, scale)
+	if err != nil {
+		return nil, err
+	}
 	for _, v := range out.scale {
 		if !qmath.Representable(v) {
 			return nil, fmt.Errorf("scale %g", v)
@@ -64,7 +81,62 @@ func gridOf(g *graph.Graph, n *graph.Node, scale, zero graph.ValueID, d tensor.D
 	if len(out.scale) == 1 && len(s.Shape) <= 1 && !(constant && len(s.Shape) == 1 && n.Attr("axis") != nil) {
 		return out, nil
 	}
-	return out, out.readAxis(n, s, shape)
+	if err := out.readAxis(n, s, shape); err != nil {
+		return nil, err
+	}
+	return out, out.readBlocks()
+}
+
+// readScale reads a constant scale: float32, a power of two, or E4M3 dequantized by one float32. It returns the tensor of the scales.
+func (q *grid) readScale(g *graph.Graph, v graph.ValueID) (*tensor.Tensor, error) {
+	s := g.Const(v)
+	if p := g.Producer(v); s == nil && p != graph.NoNode && isDequantize(g.Node(p)) {
+		return q.readTwoLevels(g, g.Node(p))
+	}
+	switch {
+	case s == nil:
+		return nil, errors.New("the scale is computed when the model runs: a plan holds constant scales, and those of DynamicQuantizeLinear")
+	case s.DType == tensor.Float8E8M0:
+		q.blocks = tqc.MX
+		for _, code := range s.ToRowMajor().Integers() {
+			q.scale = append(q.scale, qmath.DecodeE8M0(uint8(code)))
+		}
+	case s.DType != tensor.Float32:
+		return nil, fmt.Errorf("scale of type %s: only float32 and powers of two", s.Type())
+	default:
+		q.scale = slices.Clone(s.ToRowMajor().F32())
+	}
+	return s, nil
+}
+
+func (q *grid) readTwoLevels(g *graph.Graph, n *graph.Node) (*tensor.Tensor, error) {
+	codes, whole, zero := g.Const(n.Input(0)), g.Const(n.Input(1)), g.Const(n.Input(2))
+	if codes == nil || codes.DType != tensor.Float8E4M3FN || whole == nil || whole.DType != tensor.Float32 || whole.Len() != 1 ||
+		zero != nil && (zero.Len() != 1 || zero.Integers() == nil || zero.Integers()[0] != 0) {
+		return nil, fmt.Errorf("scales of %q: only those of NVFP4, E4M3 times one float32, are dequantized", n.Name)
+	}
+	codec := qmath.Codec{Format: qmath.FormatOf(qmath.FloatE4M3), Scale: whole.F32()[0]}
+	for _, code := range codes.ToRowMajor().Integers() {
+		q.scale = append(q.scale, codec.Dequantize(code))
+	}
+	q.blocks, q.global = tqc.NV, codec.Scale
+	return codes, nil
+}
+
+// readBlocks says which blocks a plan has for what the file holds: MX are powers of two for 32 elements of a float, NV are E4M3 for 16 of E2M1.
+// Other powers of two are free scales.
+func (q *grid) readBlocks() error {
+	_, float := floats[q.dtype]
+	pow2 := !slices.ContainsFunc(q.scale, func(s float32) bool { f, _ := math.Frexp(float64(s)); return f != 0.5 })
+	switch {
+	case q.blocks == tqc.NV && (q.block != 16 || q.dtype != tensor.Float4E2M1):
+		return fmt.Errorf("scales of two levels for blocks of %d %s: only 16 f4e2m1", q.block, q.dtype)
+	case q.blocks == tqc.MX && q.block != 32:
+		q.blocks = tqc.FreeScales
+	case q.block == 32 && float && pow2:
+		q.blocks = tqc.MX
+	}
+	return nil
 }
 
 func (q *grid) readZero(g *graph.Graph, v graph.ValueID) error {
@@ -82,6 +154,9 @@ func (q *grid) readZero(g *graph.Graph, v graph.ValueID) error {
 	var err error
 	if q.zero, err = integers(t); err != nil {
 		return fmt.Errorf("zero point: %w", err)
+	}
+	if _, float := floats[q.dtype]; float && slices.ContainsFunc(q.zero, func(z int32) bool { return z != 0 }) {
+		return fmt.Errorf("zero point of %s that is not 0", q.dtype)
 	}
 	if q.zero = slices.Clone(q.zero); len(q.zero) == 1 && len(q.scale) > 1 {
 		q.zero = slices.Repeat(q.zero, len(q.scale))
@@ -141,9 +216,9 @@ func (q *grid) index(shape []int) func(i int) int {
 // whole reports whether all integers of the type may occur.
 func (q *grid) whole() bool { return limits[q.dtype] == [2]int32{q.low, q.high} }
 
-// at returns the grid of scale c.
-func (q *grid) at(c int) qmath.Grid {
-	return qmath.Grid{Scale: q.scale[c], ZeroPoint: q.zero[c], QMin: q.low, QMax: q.high}
+// at returns what the codes of scale c mean.
+func (q *grid) at(c int) qmath.Codec {
+	return qmath.Codec{Format: q.format(), Scale: q.scale[c], ZeroPoint: q.zero[c]}
 }
 
 // dequantize returns the numbers that integers stand for.

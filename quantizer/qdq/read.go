@@ -90,6 +90,9 @@ const maxChain = 8
 
 func isQuantize(n *graph.Node) bool { return n.Op == "QuantizeLinear" && standard(n.Domain) }
 
+// isDynamic: both, with a scale that is computed from the tensor; see simple.
+func isDynamic(n *graph.Node) bool { return n.Op == "DynamicQuantizeLinear" && n.Domain == "" }
+
 func isDequantize(n *graph.Node) bool { return n.Op == "DequantizeLinear" && standard(n.Domain) }
 
 // standard reports whether a domain has Q and DQ with ONNX's meaning.
@@ -155,6 +158,12 @@ func (r *reader) trace(v graph.ValueID) (link, error) {
 			return l, r.fail(n.ID, "%d pairs in a row", maxChain)
 		}
 		return link{l.value, append(l.chain[:len(l.chain):len(l.chain)], q)}, nil
+	case isDynamic(n):
+		l, err := r.follow(n.Inputs[0])
+		if err != nil {
+			return l, err
+		}
+		return link{l.value, append(l.chain[:len(l.chain):len(l.chain)], dynamicGrid())}, nil
 	case isDequantize(n):
 		return r.traceDequantize(n)
 	}
@@ -165,11 +174,14 @@ func (r *reader) traceDequantize(n *graph.Node) (link, error) {
 	if d := r.g.Value(n.Outputs[0]).DType; d != tensor.Float32 {
 		return link{}, r.fail(n.ID, "it gives %s: only float32", d)
 	}
+	x := n.Inputs[0]
+	if p := r.g.Producer(x); p != graph.NoNode && isDynamic(r.g.Node(p)) {
+		return r.follow(x)
+	}
 	q, err := r.gridOf(n)
 	if err != nil {
 		return link{}, err
 	}
-	x := n.Inputs[0]
 	switch p := r.g.Producer(x); {
 	case r.g.Const(x) != nil:
 		return r.constant(n, x, q)

@@ -9,7 +9,7 @@ import (
 
 // refused lists operators on integers that no plan can express, with the reason.
 var refused = []struct{ op, why string }{
-	{"DynamicQuantizeLinear", "its scale is computed when the model runs: a plan holds constant scales only; calibrate the float model instead"},
+	{"DynamicQuantizeLinear", "its scale is computed when the model runs, and not all of its outputs go to a DequantizeLinear"},
 	{"ConvInteger", "it gives int32 sums, and nothing in the operator says by which scale they stand for numbers; as a rule the scale is dynamic"},
 	{"MatMulInteger", "it gives int32 sums, and nothing in the operator says by which scale they stand for numbers; as a rule the scale is dynamic"},
 	{"DynamicQuantizeMatMul", "its scale is computed when the model runs: a plan holds constant scales only; calibrate the float model instead"},
@@ -34,7 +34,7 @@ func refuse(g *graph.Graph) error {
 			continue
 		}
 		for _, r := range refused {
-			if n.Op == r.op {
+			if n.Op == r.op && !simple(g, n) {
 				return g.ErrorAt(stage, id, errors.New(r.why))
 			}
 		}
@@ -45,6 +45,25 @@ func refuse(g *graph.Graph) error {
 		}
 	}
 	return nil
+}
+
+// simple reports whether codes, scale and zero point of a DynamicQuantizeLinear are read by DequantizeLinear only: a pair.
+func simple(g *graph.Graph, n *graph.Node) bool {
+	if !isDynamic(n) || len(n.Outputs) != 3 {
+		return false
+	}
+	for i, v := range n.Outputs {
+		if v == graph.NoValue || g.IsOutput(v) || g.Captured(v) {
+			return false
+		}
+		for _, u := range g.Uses(v) {
+			dq := g.Node(u.Node)
+			if !isDequantize(dq) || u.Index != i || dq.Input(0) != n.Outputs[0] || dq.Input(1) != n.Outputs[1] || dq.Input(2) != n.Outputs[2] {
+				return false
+			}
+		}
+	}
+	return len(g.Uses(n.Outputs[0])) > 0
 }
 
 // complete reports what an operator lacks of the inputs and outputs that it must have.

@@ -14,14 +14,20 @@ import (
 
 // scheme is the policy of a grid. like is what the target does: where the file agrees with it, the scheme is the target's.
 func (q *grid) scheme(like tqc.Config) tqc.Config {
-	c := tqc.Config{Policy: tqc.Linear, Format: qmath.Format{Bits: q.dtype.Bits(), QMin: q.low, QMax: q.high}}
+	c := tqc.Config{Policy: tqc.Linear, Format: q.format(), Blocks: q.blocks}
+	if !c.Integer() {
+		c.Policy, like = tqc.Floating, tqc.Config{Policy: tqc.Symmetric}
+	}
 	zero := !slices.ContainsFunc(q.zero, func(z int32) bool { return z != 0 })
-	if zero && c.Signed() && (like.Policy.Has(tqc.Symmetric) || like.Signed() != c.Signed() || like.Bits != c.Bits) {
+	if zero && c.Signed() && (q.blocks == tqc.MX || like.Policy.Has(tqc.Symmetric) || like.Signed() != c.Signed() || like.Bits != c.Bits) {
 		c.Policy |= tqc.Symmetric
 	} else {
 		c.Policy |= tqc.Asymmetric
 	}
-	if like.Policy.Has(tqc.PowerOf2) && zero && !slices.ContainsFunc(q.scale, func(s float32) bool { f, _ := math.Frexp(float64(s)); return f != 0.5 }) {
+	if q.runTime {
+		c.Policy |= tqc.Dynamic
+	}
+	if q.blocks == tqc.MX || like.Policy.Has(tqc.PowerOf2) && zero && !q.runTime && !slices.ContainsFunc(q.scale, func(s float32) bool { f, _ := math.Frexp(float64(s)); return f != 0.5 }) {
 		c.Policy |= tqc.PowerOf2
 	}
 	switch {
@@ -57,7 +63,7 @@ func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid)
 	}
 	cfg := q.scheme(c.t.Weight)
 	w := c.t.Weight
-	if !q.whole() || cfg.Bits != w.Bits || cfg.Signed() != w.Signed() || !cfg.Policy.Has(tqc.Symmetric) {
+	if !cfg.Integer() || !q.whole() || cfg.Bits != w.Bits || cfg.Signed() != w.Signed() || !cfg.Policy.Has(tqc.Symmetric) {
 		return cfg, nil
 	}
 	codes, err := c.integersOf(v, q)
@@ -123,7 +129,7 @@ func (c *configurer) proveSlot(s tqc.SlotID) error {
 	}
 	for i, q := range codes {
 		if q != own.integers[i] {
-			return fmt.Errorf("element %d of %q: integer %d has no float32 form at its scale (it comes back as %d)", i, c.g.Value(sl.Value).Name,
+			return fmt.Errorf("element %d of %q: code %d has no float32 form at its scale (it comes back as %d)", i, c.g.Value(sl.Value).Name,
 				own.integers[i], q)
 		}
 	}

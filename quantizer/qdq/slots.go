@@ -279,7 +279,7 @@ func (c *configurer) render() error {
 			continue
 		}
 		q := c.gridOf(s)
-		if err := c.set.Render(s, tqc.Params{Scale: q.scale, ZeroPoint: q.zero}); err != nil {
+		if err := c.set.Render(s, tqc.Params{Scale: q.scale, ZeroPoint: q.zero, Global: q.global}); err != nil {
 			return c.g.ErrorAt(stage, sl.Node, err)
 		}
 	}
