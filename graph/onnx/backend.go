@@ -1,3 +1,5 @@
+//go:build !js
+
 package onnx
 
 import (
@@ -35,13 +37,6 @@ type Backend struct {
 type edge struct {
 	from, to gonum.Node
 	weight   float64
-}
-
-// operation is one call of ApplyOperation.
-type operation struct {
-	name            string
-	attrs           map[string]any
-	inputs, outputs []graph.ValueID
 }
 
 // valueNode is a value as onnx-go sees it: a gonum node with a name that may carry a tensor.
@@ -191,7 +186,7 @@ func (b *Backend) Graph(inputs, outputs []int64) (*graph.Graph, error) {
 			n.Inputs = nil
 		}
 		for name, v := range o.attrs {
-			a, err := attrFrom(name, v)
+			a, err := stockAttr(name, v)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", o.name, err)
 			}

@@ -5,7 +5,8 @@
 //
 // Reading maps the file into memory and scans its top level once. github.com/owulveryck/onnx-go then decodes a skeleton
 // of each graph (operators, edges and plain attributes) into Backend, an implementation of onnx-go's interface over
-// graph.Graph; everything onnx-go does not carry (names, domains, tensors of all types, subgraphs, external data, types,
+// graph.Graph; for js/wasm, where onnx-go would be as large as all the rest, what was scanned is wired by hand, and a test holds
+// both equal; everything onnx-go does not carry (names, domains, tensors of all types, subgraphs, external data, types,
 // functions) is read beside it by field number and joined on a reserved attribute. Tensors are views of the mapping
 // wherever their encoding allows it, so that loading costs no time proportional to the weights.
 //

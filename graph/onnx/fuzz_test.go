@@ -75,7 +75,7 @@ func TestMutations(t *testing.T) {
 		}
 		checkRead(t, b)
 	}
-	require.Greater(t, loaded, rounds/20, "mutations that leave nothing to load test little")
+	require.Greater(t, loaded, rounds/25, "mutations that leave nothing to load test little")
 }
 
 // mutate makes one to four changes: a bit, a byte, a length, a piece removed, doubled or taken from another file.

@@ -44,11 +44,11 @@ func (l *loader) subgraph(b []byte, sc *scope) (*graph.Graph, error) {
 
 // build makes a graph of a scanned one. outer is nil for the main graph and for functions.
 func (l *loader) build(s *graphScan, opsets []graph.Opset, outer *scope) (*graph.Graph, error) {
-	b, inputs, outputs, err := s.topology()
+	b, err := s.topology()
 	if err != nil {
 		return nil, err
 	}
-	g := b.g
+	g, inputs, outputs := b.g, b.inputs, b.outputs
 	g.Name, g.Doc, g.Opsets = s.name, s.doc, opsets
 	if err := l.constants(b, s); err != nil {
 		return nil, err
@@ -102,14 +102,14 @@ func (l *loader) build(s *graphScan, opsets []graph.Opset, outer *scope) (*graph
 }
 
 // constants gives the values that initializers define their tensors.
-func (l *loader) constants(b *Backend, s *graphScan) error {
+func (l *loader) constants(b *topology, s *graphScan) error {
 	define := func(name string, t *tensor.Tensor, err error) error {
 		if err != nil {
 			return fmt.Errorf("initializer %q: %w", name, err)
 		}
-		v := b.named(name)
-		if b.err != nil {
-			return b.err
+		v, err := b.named(name)
+		if err != nil {
+			return err
 		}
 		if _, computed := b.producer[v]; computed || b.g.Const(v) != nil {
 			return fmt.Errorf("initializer %q is defined twice", name)

@@ -1,3 +1,5 @@
+//go:build !js
+
 package onnx
 
 import (
@@ -11,34 +13,29 @@ import (
 	"qwb/graph"
 )
 
-const (
-	// joinAttr is the attribute of a skeleton node that holds the node's index in the file.
-	joinAttr = "qwb.node"
-	// maxEdges bounds inputs times outputs of one skeleton node, because onnx-go makes that many edges.
-	maxEdges = 4096
-)
-
 // topology decodes a skeleton of the graph with onnx-go: operators, edges and plain attributes, in a model without
 // tensors, types, names of nodes and nested graphs, which onnx-go drops, refuses or (a shape) trusts too much. It returns the
-// backend with one operation per node of the file, in file order, and the graph's inputs and outputs.
-func (s *graphScan) topology() (b *Backend, inputs, outputs []graph.ValueID, err error) {
-	b = NewBackend()
+// topology with one operation per node of the file, in file order. Under js, where it would be a third of the program, wired does it.
+func (s *graphScan) topology() (*topology, error) {
+	if len(s.nodes) == 0 { // onnx-go refuses graphs without nodes
+		return s.wired()
+	}
+	b := NewBackend()
 	b.reserved = s.reservedPrefix()
 	m := onnxgo.NewModel(b)
-	if len(s.nodes) == 0 { // onnx-go refuses graphs without nodes
-		return b, b.declare(s.inputs), b.declare(s.outputs), b.err
-	}
 	if err := decode(m, s.skeleton(b.reserved)); err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	if err := b.join(s.nodes); err != nil {
-		return nil, nil, nil, err
+	t := &topology{g: b.g, ops: b.ops, producer: b.producer}
+	if err := t.join(s.nodes); err != nil {
+		return nil, err
 	}
-	if inputs, err = b.values(m.Input); err != nil {
-		return nil, nil, nil, err
+	var err error
+	if t.inputs, err = b.values(m.Input); err != nil {
+		return nil, err
 	}
-	outputs, err = b.values(m.Output)
-	return b, inputs, outputs, err
+	t.outputs, err = b.values(m.Output)
+	return t, err
 }
 
 // decode runs onnx-go, which panics on some input.
@@ -49,18 +46,6 @@ func decode(m *onnxgo.Model, model []byte) (err error) {
 		}
 	}()
 	return m.UnmarshalBinary(model)
-}
-
-// declare adds the inputs or outputs of a graph without nodes.
-func (b *Backend) declare(infos []infoScan) []graph.ValueID {
-	var list []graph.ValueID
-	for _, v := range infos {
-		n := b.NewNode().(*valueNode)
-		n.SetName(v.name)
-		b.AddNode(n)
-		list = append(list, n.value)
-	}
-	return list
 }
 
 // reservedPrefix is a prefix that no name in the graph has. Names of skeleton nodes start with it, so that the input
@@ -132,22 +117,14 @@ func (n *nodeScan) skeleton(index int, reserved string) []byte {
 	return appendMessage(b, nodeAttrs, appendVarint(m, attrType, uint64(graph.AttrInt)))
 }
 
-// skeletonOutputs are the outputs that onnx-go gets to see: all but the first are left to join where there are very many.
-func (n *nodeScan) skeletonOutputs() []string {
-	if len(n.outputs) > 1 && len(n.inputs) > maxEdges/len(n.outputs) {
-		return n.outputs[:1]
-	}
-	return n.outputs
-}
-
 // join checks that operation i is node i of the file, and completes what the skeleton left out: the outputs of nodes with
 // very many and the inputs of nodes without outputs.
-func (b *Backend) join(nodes []*nodeScan) error {
-	if len(b.ops) != len(nodes) {
-		return fmt.Errorf("onnx-go decoded %d of %d nodes", len(b.ops), len(nodes))
+func (t *topology) join(nodes []*nodeScan) error {
+	if len(t.ops) != len(nodes) {
+		return fmt.Errorf("onnx-go decoded %d of %d nodes", len(t.ops), len(nodes))
 	}
 	for i, n := range nodes {
-		o := &b.ops[i]
+		o := &t.ops[i]
 		if index, ok := o.attrs[joinAttr].(int64); !ok || index != int64(i) || o.name != n.op {
 			return n.fail(errors.New("onnx-go decoded another node in its place"))
 		}
@@ -156,32 +133,24 @@ func (b *Backend) join(nodes []*nodeScan) error {
 		}
 		if len(n.outputs) == 0 {
 			for _, name := range n.inputs {
-				o.inputs = append(o.inputs, b.named(name))
+				v, err := t.named(name)
+				if err != nil {
+					return n.fail(err)
+				}
+				o.inputs = append(o.inputs, v)
 			}
 		}
 		for _, name := range n.outputs[len(o.outputs):] {
-			v := b.named(name)
-			if _, twice := b.producer[v]; twice {
-				return n.fail(fmt.Errorf("value %q is computed twice", name))
+			if err := t.compute(i, name); err != nil {
+				return n.fail(err)
 			}
-			if v != graph.NoValue {
-				b.producer[v] = i
-			}
-			o.outputs = append(o.outputs, v)
 		}
 		if len(o.inputs) != len(n.inputs) || len(o.outputs) != len(n.outputs) {
 			return n.fail(fmt.Errorf("onnx-go decoded %d inputs and %d outputs of %d and %d",
 				len(o.inputs), len(o.outputs), len(n.inputs), len(n.outputs)))
 		}
 	}
-	return b.err
-}
-
-// named returns the value called name, which is added where it is new.
-func (b *Backend) named(name string) graph.ValueID {
-	n := &valueNode{name: name, value: graph.NoValue}
-	b.AddNode(n)
-	return n.value
+	return nil
 }
 
 func appendMessage(b []byte, num protowire.Number, m []byte) []byte {
