@@ -6,25 +6,31 @@ import (
 	"slices"
 )
 
-// Int4Max is the largest magnitude of a code of an int4 group: -8 does not occur.
-const Int4Max = 7
+// Int4Min and Int4Max are the codes of an int4 group.
+const (
+	Int4Min = -8
+	Int4Max = 7
+)
 
-// GroupRule says how groups of neighbours become integers with one scale each, symmetrically around 0.
+// GroupRule says how groups of neighbours become integers with one scale each; code 0 stands for 0.
 type GroupRule struct {
 	Size     int      // neighbours that share a scale; the last group may be shorter
-	Max      int32    // the largest magnitude of a code: GroupMax, Int4Max; at most 127
+	Max      int32    // the largest code: GroupMax, Int4Max; at most 127
+	Min      int32    // the least code: Int4Min; 0: -Max. Not above -Max
 	Rounding Rounding // of x / scale
-	// Search takes, instead of max|x| / Max, the scale with the smallest squared error among those that give the element of the
-	// largest magnitude the code Max, or cut it to that. Where float32 rounding makes it no better, max|x| / Max stays.
+	// Search takes, instead of the scale of the largest magnitude, the one with the smallest squared error among those that give the element of the
+	// largest magnitude the last code of its side, or cut it to that. Where float32 rounding makes it no better, the other stays.
 	Search bool
 }
 
 // Quantize writes a code for every element of x and a scale for every group:
 //
-//	scale = max|x| / Max in float32,   code = round(x / scale), a true division in float32
+//	scale = max|x| / Max in float32, or m / Min where that is not -Max, m being the first element of the largest magnitude with its sign
+//	code = round(x / scale), a true division in float32, at least Min and at most Max
 //
-// A group of zeros has scale and codes 0, and so has one whose scale underflows to 0. It reports whether all of x is finite;
-// where it is not, codes and scales mean nothing.
+// With one code more on the negative side the scale has the sign that gives m that code, as Q4_0 of ggml has it. A group of zeros has
+// scale and codes 0, and so has one whose scale underflows to 0. It reports whether all of x is finite; where it is not, codes and
+// scales mean nothing.
 func (r GroupRule) Quantize(codes []int8, scales, x []float32) (finite bool) {
 	var s scaleSearch
 	for g := range scales {
@@ -35,10 +41,11 @@ func (r GroupRule) Quantize(codes []int8, scales, x []float32) (finite bool) {
 			return false
 		}
 		scale := most / float32(r.Max)
-		if r.Search && scale > 0 {
-			if best := float32(s.best(group, -r.Max, r.Max)); r.squaredError(group, best) < r.squaredError(group, scale) {
-				scale = best
-			}
+		if r.Least() != -r.Max {
+			scale = signed(group, most) / float32(r.Min)
+		}
+		if r.Search && scale != 0 {
+			scale = r.search(&s, group, scale)
 		}
 		scales[g] = scale
 		r.Codes(out, group, scale)
@@ -46,31 +53,66 @@ func (r GroupRule) Quantize(codes []int8, scales, x []float32) (finite bool) {
 	return true
 }
 
-// Codes writes the codes of the elements of one group with the given scale. |x| / scale must be at most 2^22, which holds if
+// Least is the least code.
+func (r GroupRule) Least() int32 {
+	if r.Min == 0 {
+		return -r.Max
+	}
+	return r.Min
+}
+
+// signed returns the first element with a magnitude.
+func signed(x []float32, magnitude float32) float32 {
+	for _, v := range x {
+		if Abs32(v) == magnitude {
+			return v
+		}
+	}
+	return magnitude
+}
+
+// search returns the scale with the smallest squared error where that is below that of the given one.
+func (r GroupRule) search(s *scaleSearch, x []float32, scale float32) float32 {
+	least := r.squaredError(x, scale)
+	try := func(d float32) {
+		if e := r.squaredError(x, d); e < least {
+			scale, least = d, e
+		}
+	}
+	lo, hi := r.Least(), r.Max
+	try(float32(s.best(x, lo, hi)))
+	if lo != -hi {
+		try(-float32(s.best(x, -hi, -lo)))
+	}
+	return scale
+}
+
+// Codes writes the codes of the elements of one group with the given scale. |x| / |scale| must be at most 2^22, which holds if
 // the scale was made from the largest element.
 func (r GroupRule) Codes(codes []int8, x []float32, scale float32) {
+	lo, hi := r.Least(), r.Max
 	switch {
 	case scale == 0:
 		clear(codes[:len(x)])
 	case r.Rounding == HalfEven:
 		for i, v := range x {
-			codes[i] = int8(min(max(nearestEven(v/scale), -r.Max), r.Max))
+			codes[i] = int8(min(max(nearestEven(v/scale), lo), hi))
 		}
 	default:
 		for i, v := range x {
-			codes[i] = int8(min(max(r.Rounding.Round(float64(v/scale)), -float64(r.Max)), float64(r.Max)))
+			codes[i] = int8(min(max(r.Rounding.Round(float64(v/scale)), float64(lo)), float64(hi)))
 		}
 	}
 }
 
 // squaredError is the sum of the squared differences between the elements of a group and their codes times the scale, in float64.
 func (r GroupRule) squaredError(x []float32, scale float32) float64 {
-	if !(scale > 0) || math.IsInf(float64(scale), 0) {
+	if scale == 0 || scale-scale != 0 {
 		return math.Inf(1)
 	}
-	sum, limit := 0.0, float64(r.Max)
+	sum, lo, hi := 0.0, float64(r.Least()), float64(r.Max)
 	for _, v := range x {
-		code := min(max(r.Rounding.Round(float64(v/scale)), -limit), limit)
+		code := min(max(r.Rounding.Round(float64(v/scale)), lo), hi)
 		d := float64(v) - code*float64(scale)
 		sum += d * d
 	}

@@ -53,6 +53,38 @@ func TestGroupRuleOfFourBits(t *testing.T) {
 	require.True(t, rule.Quantize(codes, scales, []float32{-7, 2.5, 3.5, 0, 3.5, -0.2}))
 	assert.Equal(t, []int8{-7, 2, 4, 0, 7, 0}, codes)
 	assert.Equal(t, []float32{1, 0.5}, scales)
+
+	// With -8 the largest magnitude gets that code, whatever its sign, and the other side ends at 7.
+	rule.Min = qmath.Int4Min
+	require.True(t, rule.Quantize(codes, scales, []float32{-4, 4, 1.25, 0.3, 4, -3.9}))
+	assert.Equal(t, []int8{-8, 7, 2, 1, -8, 7}, codes)
+	assert.Equal(t, []float32{0.5, -0.5}, scales)
+}
+
+// TestGroupRuleIsQ40: with Min the codes of 4 bits are those of Q4_0 but for its rounding of scales to half precision and of ties.
+func TestGroupRuleIsQ40(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	differ, below := 0, 0
+	for range 200 {
+		x := normal(r, qmath.BlockSize)
+		want, got, scales := make([]int8, len(x)), make([]int8, len(x)), make([]float32, 1)
+		d, ok := qmath.BlockRule{Bits: 4, Scale: qmath.HalfScale}.Quantize(want, x)
+		require.True(t, ok)
+		require.True(t, qmath.GroupRule{Size: len(x), Max: qmath.Int4Max, Min: qmath.Int4Min}.Quantize(got, scales, x))
+		assert.InEpsilon(t, d, scales[0], 1e-3)
+		for i := range want {
+			if want[i] != got[i] {
+				differ++
+			}
+		}
+		symmetric, plain := make([]int8, len(x)), make([]float32, 1)
+		require.True(t, qmath.GroupRule{Size: len(x), Max: qmath.Int4Max}.Quantize(symmetric, plain, x))
+		if qmath.SquaredError(x, got, scales[0]) < qmath.SquaredError(x, symmetric, plain[0]) {
+			below++
+		}
+	}
+	assert.Less(t, differ, 3)
+	assert.Greater(t, below, 120, "groups in which the error is smaller than with codes from -7 to 7")
 }
 
 func TestNotFiniteGroups(t *testing.T) {
@@ -89,21 +121,27 @@ func TestSearchedScalesAreTheBest(t *testing.T) {
 		x := normal(r, size)
 		codes, scales := make([]int8, size), make([]float32, 1)
 		rule := qmath.GroupRule{Size: size, Max: limit}
+		lo, m := -float64(limit), float64(limit)
+		if limit == qmath.Int4Max && r.IntN(2) == 0 {
+			rule.Min, lo = qmath.Int4Min, qmath.Int4Min
+		}
 		require.True(t, rule.Quantize(codes, scales, x))
 		plain := scales[0]
 		rule.Search = true
 		require.True(t, rule.Quantize(codes, scales, x))
-		m := float64(limit)
-		got := squaredError(x, float64(scales[0]), -m, m)
-		assert.InDelta(t, got, qmath.SquaredError(x, codes, scales[0]), 1e-6*got) // quotients are rounded to float32 before they are rounded
-		assert.LessOrEqual(t, got, squaredError(x, float64(plain), -m, m))
+		got := squaredError(x, float64(scales[0]), lo, m)
+		assert.InDelta(t, got, qmath.SquaredError(x, codes, scales[0]), 1e-5*got) // quotients are rounded to float32 before they are rounded
+		assert.LessOrEqual(t, got, squaredError(x, float64(plain), lo, m))
 		if scales[0] != plain {
 			better++
 		}
-		top := float64(plain) * m / (m - 0.5)
+		top := math.Abs(float64(plain)) * m / (m - 0.5) * -lo / m
 		for i := range 20000 {
 			s := top * (1 - 0.9*float64(i)/20000)
-			if e := squaredError(x, s, -m, m); e < got*(1-1e-5) {
+			if rule.Min != 0 && i%2 == 1 {
+				s = -s
+			}
+			if e := squaredError(x, s, lo, m); e < got*(1-1e-5) {
 				t.Fatalf("groups of %d up to %d: the error of scale %g is %g, that of the one found, %g, is %g", size, limit, s, e, scales[0], got)
 			}
 		}

@@ -39,11 +39,11 @@ func (o *Options) block() (int, error) {
 	return o.Block, nil
 }
 
-// rule says how blocks become codes: symmetric, so that the code in the middle of the unsigned ones stands for 0.
+// rule says how blocks become codes; the code in the middle of the unsigned ones stands for 0.
 func (o *Options) rule(block int) qmath.GroupRule {
 	r := qmath.GroupRule{Size: block, Max: qmath.GroupMax, Rounding: qmath.HalfEven, Search: o.Search}
 	if o.Bits == 4 {
-		r.Max = qmath.Int4Max
+		r.Max, r.Min = qmath.Int4Max, qmath.Int4Min
 	}
 	return r
 }

@@ -15,7 +15,7 @@ import (
 
 // Weights says in which form matrices are multiplied.
 type Weights struct {
-	// Group, if not zero, quantizes float matrices, the embedding too, to symmetric codes in groups of so many neighbours, and
+	// Group, if not zero, quantizes float matrices, the embedding too, to codes in groups of so many neighbours, from -127 to 127 or of 4 bits from -8 to 7, and
 	// multiplies them with activations that are quantized to int8 in groups of the same size at run time. Matrices that are
 	// stored as integers are multiplied as they are stored, whatever Group is.
 	Group int
@@ -34,7 +34,7 @@ func (w Weights) rule() (qmath.GroupRule, error) {
 	case w.Group < 0:
 		return r, fmt.Errorf("groups of %d elements", w.Group)
 	case w.Bits == 4:
-		r.Max = qmath.Int4Max
+		r.Max, r.Min = qmath.Int4Max, qmath.Int4Min
 	case w.Bits != 0 && w.Bits != 8:
 		return r, fmt.Errorf("codes of %d bits; there are 8 and 4", w.Bits)
 	}
