@@ -140,14 +140,8 @@ func (d *Derivation) domains(table *decision.Table, list []decision.Decision, ef
 		if f == nil {
 			dec := &list[n-1]
 			f = &dispatch.Forced{Who: string(dec.By), Why: reason(dec)}
-			switch cell.Domain {
-			case decision.FP32:
-			case decision.Int:
-				if f.Domain = tqc.DomainINT8; d.Imported != nil {
-					return nil, table.Fail(n, errors.New("the plan was imported: what the file computes in float has no scales"))
-				}
-			default:
-				return nil, table.Fail(n, fmt.Errorf("%s computes in int or fp32, not in %s", d.Target.Name, cell.Domain))
+			if f.Domain = cell.Domain.Of(); f.Domain == tqc.DomainINT8 && d.Imported != nil {
+				return nil, table.Fail(n, errors.New("the plan was imported: what the file computes in float has no scales"))
 			}
 			by[n], numbers = f, append(numbers, n)
 			effects.Used[n] = true

@@ -165,7 +165,7 @@ func sentToFloat(g *graph.Graph, set *tqc.Set) []string {
 	for _, id := range order {
 		why := set.Why[id]
 		who, _, _ := strings.Cut(why, ":")
-		if set.Domains[id] == tqc.DomainFP32 && (who == dispatch.ByUser || who == dispatch.BySearch || who == string(decision.ByRecipe)) {
+		if set.Domains[id].Float() && (who == dispatch.ByUser || who == dispatch.BySearch || who == string(decision.ByRecipe)) {
 			names = append(names, g.Node(id).Name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"qwb/calib/data/npy"
 	"qwb/export"
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
@@ -177,6 +178,26 @@ func suffix(f *export.Format, platform string) string {
 	return f.Ext
 }
 
+// narrowFloat warns of operators that the plan computes in fp16, bf16 or tf32: files keep float32 for them.
+func narrowFloat(g *graph.Graph, set *tqc.Set) []tqc.Warning {
+	var list []tqc.Warning
+	for _, d := range []tqc.Domain{tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32} {
+		n, first := 0, ""
+		for _, id := range g.Nodes() {
+			if set.Domains[id] == d {
+				if n++; n == 1 {
+					first = g.Node(id).Name
+				}
+			}
+		}
+		if n > 0 {
+			list = append(list, tqc.Warning{Node: first, Value: float64(n),
+				Text: fmt.Sprintf("%s computes in %s in the plan (operators in %s: %d); the file has float32 there, and the engine's settings decide", first, d, d, n)})
+		}
+	}
+	return list
+}
+
 // planInput is what a format of a plan gets, but for the program and what verification adds.
 func (j *job) planInput(p *Planned, f *export.Format, o ExportOptions) (*export.Input, error) {
 	in, err := j.input(f, o)
@@ -224,6 +245,9 @@ func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Inpu
 	warnings, err := f.Write(ctx, in, out)
 	if err != nil {
 		return err
+	}
+	if in.Set != nil {
+		warnings = append(warnings, narrowFloat(in.Model.Graph, in.Set)...)
 	}
 	for _, w := range warnings {
 		j.warnAbout(w)

@@ -11,7 +11,7 @@ import (
 )
 
 // exportable refuses a configuration that breaks rules of the platform's reader which the plan kept before: what export would find, but before
-// the plan is written.
+// the plan is written. What the platform takes and no file has a form for, of a platform that is described to simulate it, is a warning.
 func (c *change) exportable(out *Derived) error {
 	if c.p.Target.Export.Open {
 		return nil
@@ -22,6 +22,10 @@ func (c *change) exportable(out *Derived) error {
 	}
 	was := c.findings(c.p.Graph, c.p.Set)
 	for _, f := range is {
+		if f.Rule == unwritable {
+			c.warn("export cannot write this plan: %s", f.Text)
+			continue
+		}
 		if !slices.Contains(was, f) {
 			return fmt.Errorf("%s would not take it: %s (%s)", c.p.Target.Name, f, ruleDoc(f.Rule))
 		}
@@ -34,10 +38,13 @@ func (c *change) findings(g *graph.Graph, set *tqc.Set) []onnxqdq.Finding {
 	return refused(c.p.Model, g, set, c.p.Target)
 }
 
+// unwritable is the rule of the finding that a plan cannot be written at all.
+const unwritable = "export"
+
 func refused(m *Model, g *graph.Graph, set *tqc.Set, t *target.Target) []onnxqdq.Finding {
 	out, err := onnxqdq.Build(m.WithGraph(g), set, t, onnxqdq.Options{})
 	if err != nil {
-		return []onnxqdq.Finding{{Rule: "export", Text: err.Error()}}
+		return []onnxqdq.Finding{{Rule: unwritable, Text: err.Error()}}
 	}
 	graph.InferShapes(out.Graph)
 	return onnxqdq.Check(out.Graph, t, func(node string) bool {

@@ -115,7 +115,7 @@ func (c *change) otherDomains(out *Derived) ([]decision.Decision, error) {
 		if c.p.Set.Domains[id] == out.Set.Domains[id] {
 			continue
 		}
-		domain, ok := map[tqc.Domain]decision.Domain{tqc.DomainFP32: decision.FP32, tqc.DomainINT8: decision.Int}[c.p.Set.Domains[id]]
+		domain, ok := decision.DomainOf(c.p.Set.Domains[id])
 		if !ok {
 			return nil, fmt.Errorf("%q is %s", c.p.Graph.Node(id).Name, c.p.Set.Domains[id])
 		}

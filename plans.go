@@ -234,7 +234,7 @@ func edits(file string, was, is *plan.Plan) (lines []string, rest int) {
 		n := &is.Nodes[i]
 		old := nodes[n.Name]
 		if old == nil || old.Domain != n.Domain {
-			domain := map[tqc.Domain]decision.Domain{tqc.DomainFP32: decision.FP32, tqc.DomainINT8: decision.Int}[n.Domain]
+			domain, _ := decision.DomainOf(n.Domain)
 			add(n.Name, decision.Properties{Domain: domain})
 			continue
 		}

@@ -16,7 +16,6 @@ import (
 	"qwb/quantizer/plan"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/target"
-	"qwb/quantizer/tqc"
 )
 
 // A plan whose tuned values begin with steps has another reference: the normal form after the steps, which computes the same in float. The
@@ -197,7 +196,7 @@ func (t *tuning) refuseFloat(out *Derived) error {
 	}
 	for _, id := range out.Graph.Nodes() {
 		name := out.Graph.Node(id).Name
-		if _, had := t.p.Graph.LookupNode(name); !had && out.Set.Domains[id] == tqc.DomainFP32 {
+		if _, had := t.p.Graph.LookupNode(name); !had && out.Set.Domains[id].Float() {
 			return out.Graph.ErrorAt("", id, fmt.Errorf("%s computes nothing in float, and this would be", t.p.Target.Name))
 		}
 	}

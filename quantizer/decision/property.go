@@ -27,6 +27,21 @@ const (
 // Domains lists them.
 var Domains = []Domain{Int, FP32, FP16, BF16, TF32}
 
+// domains is in the order of Domains.
+var domains = []tqc.Domain{tqc.DomainINT8, tqc.DomainFP32, tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32}
+
+// Of is d as a configured graph has it. d is one of Domains.
+func (d Domain) Of() tqc.Domain { return domains[slices.Index(Domains, d)] }
+
+// DomainOf is the decision by which an operator runs in a domain, false for shapes and indices, which nothing decides about.
+func DomainOf(d tqc.Domain) (Domain, bool) {
+	i := slices.Index(domains, d)
+	if i < 0 {
+		return "", false
+	}
+	return Domains[i], true
+}
+
 // Properties are what decisions decide. The zero value of each means that nothing is decided.
 type Properties struct {
 	Domain      Domain       `json:"domain,omitempty"`
@@ -70,15 +85,15 @@ type Property struct {
 
 // properties has a row for each field of Properties, in their order.
 var properties = []Property{
-	{Name: "domain", Doc: "where operators run: int, fp32", Scope: OfNode,
+	{Name: "domain", Doc: "where operators run: int (quantized), fp32, fp16, bf16, tf32", Scope: OfNode,
 		parse: func(p *Properties, s string) error { return parseDomain(s, &p.Domain) },
 		text:  func(p *Properties) string { return string(p.Domain) },
 		copy:  func(dst, src *Properties) { dst.Domain = src.Domain }},
-	{Name: "weights", Doc: "the scheme of weights: int8-sym-channel, int4-sym-g32, ...", Scope: OfWeight,
+	{Name: "weights", Doc: "the scheme of weights, as the platform has them: int8-sym-channel, int4-sym-g32, e4m3-sym-tensor, e2m1-sym-nv16, ...", Scope: OfWeight,
 		parse: func(p *Properties, s string) error { return parseScheme(s, &p.Weights) },
 		text:  func(p *Properties) string { return schemeText(p.Weights) },
 		copy:  func(dst, src *Properties) { dst.Weights = src.Weights }},
-	{Name: "activations", Doc: "the scheme of activations: uint8-asym-tensor, int16-sym-tensor, ...", Scope: OfActivation,
+	{Name: "activations", Doc: "the scheme of activations, as the platform has them: uint8-asym-tensor, int16-sym-tensor, int8-sym-dynamic-token, ...", Scope: OfActivation,
 		parse: func(p *Properties, s string) error { return parseScheme(s, &p.Activations) },
 		text:  func(p *Properties) string { return schemeText(p.Activations) },
 		copy:  func(dst, src *Properties) { dst.Activations = src.Activations }},

@@ -13,7 +13,7 @@ type Forced struct {
 	Nodes []graph.NodeID
 	Who   string // ByUser, BySearch or ByImport
 	Why   string // the selector, or what the search found; may be empty
-	// Domain is where the nodes run: float (the zero value) or integers. Integers stay against the strategy, the neighbours and the
+	// Domain is where the nodes run: float (the zero value), float of another precision, or integers. Integers stay against the strategy, the neighbours and the
 	// cost of borders.
 	Domain tqc.Domain
 }
@@ -40,15 +40,16 @@ func spread(b *target.Bound, forced []Forced) ([]mark, error) {
 	marks := make([]mark, g.NumNodes())
 	put := func(id graph.NodeID, m mark) error {
 		switch old := marks[id]; {
-		case !old.forced:
+		case !old.forced, old.domain.Float() && m.domain.Float() && old.cause != id && m.cause == id:
 			marks[id] = m
-		case old.domain != m.domain:
+		case old.domain == m.domain, old.domain.Float() && m.domain.Float(): // one float precision beside another
+		default:
 			return g.ErrorAt(stage, id, conflict(g, id, old, m))
 		}
 		return nil
 	}
 	for _, f := range forced {
-		if f.Domain != tqc.DomainFP32 && f.Domain != tqc.DomainINT8 {
+		if !f.Domain.Float() && f.Domain != tqc.DomainINT8 {
 			return nil, fmt.Errorf("%s: nodes cannot be forced to %s, only to float or to integers", stage, f.Domain)
 		}
 		reason := f.Who
@@ -72,7 +73,7 @@ func spread(b *target.Bound, forced []Forced) ([]mark, error) {
 
 // conflict describes two marks of node id that contradict each other.
 func conflict(g *graph.Graph, id graph.NodeID, a, b mark) *Conflict {
-	if a.domain == tqc.DomainFP32 {
+	if a.domain.Float() {
 		a, b = b, a
 	}
 	c := &Conflict{Integer: a.cause, Float: b.cause}

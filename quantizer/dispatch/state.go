@@ -49,7 +49,7 @@ func (s *State) Forward(keep func(id graph.NodeID) string) {
 				s.refuse(id, "it computes a shape or an index")
 			}
 		case m.forced && !want:
-			s.a.Why[id] = m.why
+			s.a.Domains[id], s.a.Why[id] = m.domain, m.why
 		case s.Ops[id] == nil:
 			s.a.Why[id] = ByTarget + ": " + s.Reasons[id]
 			if want {
@@ -62,6 +62,9 @@ func (s *State) Forward(keep func(id graph.NodeID) string) {
 				continue
 			}
 			s.a.Why[id] = by + ": " + why
+			if head := s.Heads[id]; head != graph.NoNode && s.a.Domains[head].Float() {
+				s.a.Domains[id] = s.a.Domains[head] // computed together
+			}
 			if want {
 				s.refuse(id, why)
 			}

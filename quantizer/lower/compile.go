@@ -41,7 +41,23 @@ func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 			return nil, err
 		}
 	}
+	c.narrowFloat()
 	return c.program, nil
+}
+
+// narrowFloat warns of islands that the plan computes in less than float32, which programs do not.
+func (c *compiler) narrowFloat() {
+	first, n := graph.NoNode, 0
+	for _, id := range c.order {
+		if c.set.Domains[id].Precision() != qmath.FP32 {
+			if n++; n == 1 {
+				first = id
+			}
+		}
+	}
+	if n > 0 {
+		c.warn(first, "float operators in fp16, bf16 or tf32 (%d in the plan, of which this is the first) are computed in float32", n)
+	}
 }
 
 // compiler is the state of one Compile. The passes run in this order: encode fills base, group units, simulate finds

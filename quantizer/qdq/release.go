@@ -18,9 +18,9 @@ func Release(g *graph.Graph, set *tqc.Set, t *target.Target, forced ...dispatch.
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
-	r := &releaser{g: g, t: t, set: set.Clone(), order: order, why: make([]string, g.NumNodes())}
+	r := &releaser{g: g, t: t, set: set.Clone(), order: order, why: make([]string, g.NumNodes()), domain: make([]tqc.Domain, g.NumNodes())}
 	for _, f := range forced {
-		if f.Domain == tqc.DomainFP32 {
+		if f.Domain.Float() {
 			r.force(f)
 		}
 	}
@@ -31,7 +31,7 @@ func Release(g *graph.Graph, set *tqc.Set, t *target.Target, forced ...dispatch.
 	saved := r.slots()
 	for _, id := range order {
 		if r.why[id] != "" {
-			r.set.Domains[id], r.set.Why[id], r.set.Fused[id] = tqc.DomainFP32, r.why[id], graph.NoNode
+			r.set.Domains[id], r.set.Why[id], r.set.Fused[id] = r.domain[id], r.why[id], graph.NoNode
 		}
 	}
 	if err := r.set.Restore(saved); err != nil {
@@ -47,6 +47,8 @@ type releaser struct {
 	set   *tqc.Set // of the file, but for domains at the end
 	order []graph.NodeID
 	why   []string // by node: why it is float now; empty for those that stay as they are
+	// domain is by node the float that those with a reason are computed in.
+	domain []tqc.Domain
 }
 
 // force marks nodes with the nodes they are computed together with.
@@ -60,7 +62,7 @@ func (r *releaser) force(f dispatch.Forced) {
 			continue
 		}
 		if r.why[id] == "" {
-			r.why[id] = reason
+			r.why[id], r.domain[id] = reason, f.Domain
 		}
 		head := id
 		if h := r.set.Fused[id]; h != graph.NoNode {
@@ -68,7 +70,7 @@ func (r *releaser) force(f dispatch.Forced) {
 		}
 		for _, other := range r.set.Together(head, r.order) {
 			if r.why[other] == "" {
-				r.why[other] = fmt.Sprintf("%s: goes with %q", f.Who, r.g.Node(id).Name)
+				r.why[other], r.domain[other] = fmt.Sprintf("%s: goes with %q", f.Who, r.g.Node(id).Name), f.Domain
 			}
 		}
 	}
@@ -77,7 +79,7 @@ func (r *releaser) force(f dispatch.Forced) {
 // keep makes sure that what is forced to integers still is on them: the file has them, and nothing took them along.
 func (r *releaser) keep(forced []dispatch.Forced) error {
 	for _, f := range forced {
-		if f.Domain == tqc.DomainFP32 {
+		if f.Domain.Float() {
 			continue
 		}
 		for _, id := range f.Nodes {
