@@ -103,7 +103,7 @@ func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out g
 }
 
 // constant returns the dequantized form of a constant input: an integer initializer and a DQ, or, where the target reads float
-// weights, their dequantized values with Q and DQ. Q then gives the codes back whichever way it rounds.
+// weights, their dequantized values with Q and DQ (codes of less than 8 bits have a DQ alone). Q then gives the codes back whichever way it rounds.
 func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	s := b.set.Slot(slot)
 	d, err := b.dtype(slot)
@@ -128,7 +128,7 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	if err != nil {
 		return graph.NoValue, err
 	}
-	if b.t.Export.FloatWeights {
+	if b.t.Export.FloatWeights && d.Bits() >= 8 {
 		exact, err := baked(codes, &s.Config, b.set.Params(slot))
 		if err != nil {
 			return graph.NoValue, err

@@ -10,7 +10,7 @@ import (
 	"qwb/quantizer/target"
 )
 
-var weightFormRule = Rule{Name: "weight-form", Doc: "a quantized weight stands as the target reads it: float with Q and DQ, or integers with DQ",
+var weightFormRule = Rule{Name: "weight-form", Doc: "a quantized weight stands as the target reads it: float with Q and DQ, or integers with DQ, as all do of less than 8 bits",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op, w := c.role(n), c.weight(n)
@@ -18,6 +18,7 @@ var weightFormRule = Rule{Name: "weight-form", Doc: "a quantized weight stands a
 				return
 			}
 			switch float := c.quantizer(c.dequantizer(n, 1)) != nil; {
+			case w.DType.Bits() < 8: // dequantized before anything is computed
 			case c.t.Export.FloatWeights && !float:
 				c.report(n, "integer weight, a float one with Q and DQ is what every version reads")
 			case !c.t.Export.FloatWeights && float:
@@ -28,11 +29,11 @@ var weightFormRule = Rule{Name: "weight-form", Doc: "a quantized weight stands a
 		})
 	}}
 
-var weightZeroPointRule = Rule{Name: "weight-zero-point", Doc: "all channels of a weight have one zero point: kernels take no more",
+var weightZeroPointRule = Rule{Name: "weight-zero-point", Doc: "all channels of a weight of 8 bits and more have one zero point: kernels take no more",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
-			if op == nil || op.Role != target.Weighted || c.weight(n) == nil {
+			if op == nil || op.Role != target.Weighted || c.weight(n) == nil || c.weight(n).DType.Bits() < 8 {
 				return
 			}
 			zp, _ := c.zeroPoints(c.dequantizer(n, 1))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
@@ -62,7 +63,9 @@ func (c Catalog) Find(name string) (*Target, error) {
 // these by default, then those that can have them, then those that take anything. unsigned: some of its activations are unsigned;
 // shifted: some have a zero point that is not 0.
 func (c Catalog) Likely(unsigned, shifted bool) []*Target {
-	fits := func(s tqc.Scheme) bool { return s.Unsigned == unsigned && (unsigned || s.Asymmetric == shifted) }
+	fits := func(s tqc.Scheme) bool {
+		return s.Type == qmath.Integers && s.Bits == 8 && s.Unsigned == unsigned && (unsigned || s.Asymmetric == shifted)
+	}
 	var first, can, any []*Target
 	for _, t := range slices.Concat(c.All, c.Foreign) {
 		list := t.Defaults().Activation

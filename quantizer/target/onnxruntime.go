@@ -1,10 +1,18 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/graph/pattern"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
+
+// ortWeights are the weights that every operator of ONNX Runtime 1.32 was found to compute with as ONNX defines them, between Q/DQ in
+// float where it has no integer kernel. MatMul with int8 weights in groups is not among them: its fusion fails when it runs.
+var ortWeights = schemesOf("int8-sym-channel", "int8-sym-tensor", "int4-sym-channel", "int4-sym-tensor", "int4-sym-g16", "int4-sym-g32",
+	"int4-sym-g64", "int4-sym-g128", "uint4-asym-channel", "uint4-asym-g32", "uint4-asym-g128", "int16-sym-channel", "int16-sym-tensor",
+	"e4m3-sym-channel", "e4m3-sym-tensor", "e5m2-sym-channel", "e5m2-sym-tensor")
 
 // ONNXRuntime is the CPU provider of ONNX Runtime reading Q/DQ models. Only what its optimizer replaces by integer kernels
 // is quantized (onnxruntime/core/optimizer/qdq_transformer lists the patterns); ConvTranspose, for one, is not. Every operator
@@ -15,7 +23,7 @@ var ONNXRuntime = Target{
 	Ops: []Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}},
-		{Type: "MatMul", Role: Weighted},
+		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: ortWeights}},
 
 		{Type: "Add", Role: Arithmetic},
 		{Type: "AveragePool", Role: Arithmetic},
@@ -56,9 +64,9 @@ var ONNXRuntime = Target{
 		Observer: tqc.ObserverMinMax},
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
 	Schemes: Schemes{
-		Activation: []tqc.Scheme{{Bits: 8, Unsigned: true, Asymmetric: true}, {Bits: 8}, {Bits: 8, Unsigned: true},
-			{Bits: 16, Unsigned: true, Asymmetric: true}, {Bits: 16}},
-		Weight: []tqc.Scheme{{Bits: 8, Channel: true}, {Bits: 8}},
+		Activation: schemesOf("uint8-asym-tensor", "int8-sym-tensor", "uint8-sym-tensor", "uint16-asym-tensor", "int16-sym-tensor",
+			"e4m3-sym-tensor", "e5m2-sym-tensor", "uint8-asym-dynamic-tensor", "int8-sym-dynamic-tensor", "int8-sym-dynamic-token"),
+		Weight: append(slices.Clone(ortWeights), schemesOf("int8-sym-g32", "int8-sym-g64", "int8-sym-g128")...),
 	},
 	// VPMADDUBSW adds two u8*i8 products in a saturating int16: 7-bit weights keep it exact.
 	ReducedWeight: [2]int32{-64, 64},

@@ -61,8 +61,9 @@ var OpenVINO = Target{
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
 		Observer: tqc.ObserverMinMax},
 	Schemes: Schemes{
-		Activation: []tqc.Scheme{{Bits: 8, Unsigned: true, Asymmetric: true}, {Bits: 8}, {Bits: 8, Unsigned: true}},
-		Weight:     []tqc.Scheme{{Bits: 8, Channel: true}, {Bits: 8}},
+		// OpenVINO 2026.4 opens int16 activations and 8-bit floats too, and computes other numbers with them than ONNX defines.
+		Activation: schemesOf("uint8-asym-tensor", "int8-sym-tensor", "uint8-sym-tensor"),
+		Weight:     schemesOf("int8-sym-channel", "int8-sym-tensor", "int4-sym-channel", "int4-sym-tensor", "int4-sym-g16", "int4-sym-g32", "int4-sym-g64", "int4-sym-g128"),
 	},
 	// Without VNNI the plugin adds two u8*i8 products in a saturating int16, as NNCF's half_range has it.
 	ReducedWeight: [2]int32{-64, 64},

@@ -53,8 +53,8 @@ var Pow2 = Target{
 		Observer: tqc.ObserverMinMax},
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
 	Schemes: Schemes{
-		Activation: []tqc.Scheme{{Bits: 8, PowerOf2: true}, {Bits: 16, PowerOf2: true}},
-		Weight:     []tqc.Scheme{{Bits: 8, Channel: true, PowerOf2: true}, {Bits: 8, PowerOf2: true}},
+		Activation: schemesOf("int8-sym-tensor-pow2", "int16-sym-tensor-pow2"),
+		Weight:     schemesOf("int8-sym-channel-pow2", "int8-sym-tensor-pow2", "int4-sym-channel-pow2", "int4-sym-tensor-pow2"),
 	},
 	Placement: Everywhere,
 	Fusions:   []Fusion{{pattern.Attention, true}, {pattern.LayerNorm, true}, {pattern.RMSNorm, true}, {pattern.Gelu, true}},

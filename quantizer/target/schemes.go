@@ -15,6 +15,15 @@ type Schemes struct {
 	Weight, Activation, Bias []tqc.Scheme
 }
 
+// schemesOf reads the schemes of a table of this package, by their texts; a test holds all of them to be there.
+func schemesOf(texts ...string) []tqc.Scheme {
+	list := make([]tqc.Scheme, len(texts))
+	for i, text := range texts {
+		list[i], _ = tqc.ParseScheme(text)
+	}
+	return list
+}
+
 // SchemesOf returns the schemes that a node may have; no list is empty but that of a bias that stays float.
 func (t *Target) SchemesOf(n *graph.Node) Schemes {
 	s := t.Defaults()
@@ -64,7 +73,7 @@ func Can(list []tqc.Scheme, s tqc.Scheme, what string) error {
 // ActivationConfig returns the policy of the activations of a node.
 func (t *Target) ActivationConfig(n *graph.Node) tqc.Config {
 	op := t.Op(n)
-	if op == nil || len(op.Schemes.Activation) == 0 {
+	if op == nil || len(op.Schemes.Activation) == 0 || op.Schemes.Activation[0] == t.Defaults().Activation[0] {
 		return t.Activation.OfActivation()
 	}
 	return under(op.Schemes.Activation[0], t.Activation).OfActivation()
@@ -84,7 +93,7 @@ func under(s tqc.Scheme, c tqc.Config) tqc.Config {
 // one scale.
 func (t *Target) WeightConfig(g *graph.Graph, id graph.NodeID, i int) tqc.Config {
 	c := t.Weight
-	if op := t.Op(g.Node(id)); op != nil && len(op.Schemes.Weight) > 0 {
+	if op := t.Op(g.Node(id)); op != nil && len(op.Schemes.Weight) > 0 && op.Schemes.Weight[0] != t.Defaults().Weight[0] {
 		c = under(op.Schemes.Weight[0], c)
 	}
 	return AlongWeight(g, id, i, c)

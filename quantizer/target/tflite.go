@@ -57,7 +57,9 @@ var TFLite = Target{
 		Observer: tqc.ObserverMinMax},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
 		Observer: tqc.ObserverMinMax},
-	Bias:      tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
+	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
+	// The 16x8 scheme: int16 activations are symmetric.
+	Schemes:   Schemes{Activation: schemesOf("int8-asym-tensor", "int16-sym-tensor")},
 	Placement: Everywhere,
 	Float:     FloatNative,
 	Island:    qmath.FP32,

@@ -6,6 +6,10 @@ import (
 	"qwb/quantizer/tqc"
 )
 
+// trtMatrices are the weights of matrix products: beside those of convolutions int4 in blocks along the summed axis, which TensorRT
+// dequantizes before it multiplies.
+var trtMatrices = schemesOf("int8-sym-channel", "int8-sym-tensor", "e4m3-sym-tensor", "int4-sym-g64", "int4-sym-g128")
+
 // TRTInt8 is TensorRT's explicit quantization. Quantizers stand where its builder fuses them: at the inputs of weighted
 // operators, never behind them, and at the skip branch of a residual Add, so that Conv+Add+Relu becomes one int8 kernel.
 var TRTInt8 = Target{
@@ -15,9 +19,9 @@ var TRTInt8 = Target{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		// Kernels disagree by version about the channel axis of a deconvolution's weights (NVIDIA/TensorRT issues 1694 and 2380).
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight},
-			Schemes: Schemes{Weight: []tqc.Scheme{{Bits: 8}}}},
-		{Type: "Gemm", Role: Weighted},
-		{Type: "MatMul", Role: Weighted},
+			Schemes: Schemes{Weight: schemesOf("int8-sym-tensor")}},
+		{Type: "Gemm", Role: Weighted, Schemes: Schemes{Weight: trtMatrices}},
+		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: trtMatrices}},
 
 		{Type: "Add", Role: Arithmetic}, // residual only: see Residual
 
@@ -61,7 +65,8 @@ var TRTInt8 = Target{
 		Observer: tqc.ObserverMSE},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Observer: tqc.ObserverMinMax},
-	Schemes:   Schemes{Weight: []tqc.Scheme{{Bits: 8, Channel: true}, {Bits: 8}}},
+	Schemes: Schemes{Activation: schemesOf("int8-sym-tensor", "e4m3-sym-tensor"),
+		Weight: schemesOf("int8-sym-channel", "int8-sym-tensor", "e4m3-sym-tensor")},
 	Placement: WeightedInputs,
 	Fusions: []Fusion{{pattern.Attention, true}, {pattern.LayerNorm, true}, {pattern.RMSNorm, true},
 		{pattern.Gelu, false}, {pattern.HardSwish, false}, {pattern.Mish, false}, {pattern.Swish, false}},
@@ -72,6 +77,7 @@ var TRTInt8 = Target{
 	// save about 0.05 ps per multiply-accumulate against TF32 (A100: 624 and 156 T operations per second).
 	BorderCost: 64,
 	Import:     true,
-	Export: Export{MinOpset: 13, MaxOpset: 20, FloatWeights: true, RankZero: true, SignedOnly: true, ZeroPointZero: true,
+	// Opset 21 is for blocks of int4 alone; TensorRT 10.0 itself reads up to 20, so that plans with them want a newer one.
+	Export: Export{MinOpset: 13, MaxOpset: 21, FloatWeights: true, RankZero: true, SignedOnly: true, ZeroPointZero: true,
 		ChannelMultiple: 16},
 }
