@@ -224,10 +224,6 @@ func TestSchemesGetTheirScales(t *testing.T) {
 	require.NoError(t, err)
 	narrow := *tg
 	narrow.Name = "narrow"
-	four, err := tqc.ParseScheme("int4-sym-channel")
-	require.NoError(t, err)
-	own := narrow.Defaults().Weight
-	narrow.Schemes.Weight = append(own, four)
 	put(t, p.store(), "narrow.yaml", narrow.YAML())
 	_, _, err = wide.Calibrate(ctx, CalibrateOptions{Platform: "narrow.yaml", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
@@ -260,7 +256,10 @@ func TestSetRefuses(t *testing.T) {
 	before := string(get(t, p, p.Plan))
 	for words, want := range map[string]string{
 		"nothing domain=fp32":                                          `selector "nothing" matches no node`,
-		"conv1 domain=fp16":                                            "onnxruntime computes in int or fp32, not in fp16",
+		"conv1 weights=nf4-sym-g64":                                    "weights of Conv cannot be nf4-sym-g64: one of int8-sym-channel",
+		"conv1:in0 activations=e4m3-sym-tensor observer=kl":            "kl: it compares codes that lie evenly",
+		"conv1:in0 activations=int8-sym-dynamic-tensor observer=kl":    "scales of int8-sym-dynamic-tensor are computed at run time",
+		"conv1:in0 activations=int8-sym-dynamic-token":                 "along which scales of tokens vary",
 		"conv1 activations=int12-sym-tensor":                           "activations of Conv cannot be int12-sym-tensor: one of uint8-asym-tensor",
 		"max:out0 observer=kl":                                         "max:out0 is PASSIVE: it takes the scale of relu2:out0; decide about that one",
 		"conv1:in0 scale=0.5":                                          "decide zero_point with the scale",
