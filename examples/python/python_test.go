@@ -75,8 +75,10 @@ func samples(t *testing.T, n int) string {
 // TestPythonPackage runs tests/: those that need NumPy or torch are skipped by themselves where these are not there (-v lists them).
 func TestPythonPackage(t *testing.T) {
 	py := python(t)
+	here, err := os.Getwd()
+	require.NoError(t, err)
 	c := exec.Command(py, "-B", "-m", "unittest", "discover", "-s", "tests", "-v")
-	c.Env = append(os.Environ(), "PYTHONPATH=.", "QWB_BINARY="+program(t), "QWB_TEST_SAMPLES="+samples(t, 48))
+	c.Env = append(os.Environ(), "PYTHONPATH="+here, "QWB_BINARY="+program(t), "QWB_TEST_SAMPLES="+samples(t, 48))
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, string(out))
 	t.Log(string(out))

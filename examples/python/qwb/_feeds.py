@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import warnings
 import weakref
 from pathlib import Path
 
@@ -163,8 +164,10 @@ def _export_torch(module, path, data, example):
     with tempfile.TemporaryDirectory(prefix="qwb-onnx-") as folder:  # a failed export leaves nothing where the model is to be
         written = os.path.join(folder, "model.onnx")
         try:
-            torch.onnx.export(module, args, written, input_names=names, output_names=None, opset_version=17,
-                              dynamic_axes={n: {0: "batch"} for n in names}, dynamo=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of the exporter that traces, which needs torch alone
+                torch.onnx.export(module, args, written, input_names=names, opset_version=17,
+                                  dynamic_axes={n: {0: "batch"} for n in names}, dynamo=False)
         except Exception as e:
             raise InputError(f"torch.onnx.export: {' '.join(str(e).split())[:500]}") from e
         finally:
