@@ -4,6 +4,7 @@ package python_test
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,9 +35,15 @@ func python(t *testing.T) string {
 	return path
 }
 
-// program builds qwb.
+// program builds qwb. It reads all sources, so that the test cache notices when one changes.
 func program(t *testing.T) string {
 	t.Helper()
+	require.NoError(t, filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && (filepath.Ext(path) == ".go" || filepath.Ext(path) == ".py") {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	}))
 	path := filepath.Join(t.TempDir(), "qwb")
 	if runtime.GOOS == "windows" {
 		path += ".exe"

@@ -51,10 +51,20 @@ def source_version():
     return re.search(r'version\s*=\s*"([^"]+)"', (ROOT / "cmd/qwb/version.go").read_text()).group(1)
 
 
+def link_flags(version):
+    """What the linker puts into the program: version and commit, which are the same in every checkout of it (what -buildvcs adds is not)."""
+    def git(*args):
+        return subprocess.run(["git", *args], cwd=ROOT, capture_output=True, encoding="utf-8")
+
+    head = git("rev-parse", "HEAD")
+    commit = head.stdout.strip() + ("+changed" if git("status", "--porcelain").stdout else "") if head.returncode == 0 else ""
+    return f"-s -w -X main.version={version} -X main.commit={commit}"
+
+
 def build(name, version, out):
     """Builds the program for a platform as the file out, without C and without paths of this machine in it."""
     goos, goarch, tags, _ = PLATFORMS[name]
-    command = ["go", "build", "-trimpath", "-buildvcs=auto", "-tags", tags, "-ldflags", f"-s -w -X main.version={version}", "-o", str(out), "./cmd/qwb"]
+    command = ["go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-ldflags", link_flags(version), "-o", str(out), "./cmd/qwb"]
     env = dict(os.environ, CGO_ENABLED="0", GOOS=goos, GOARCH=goarch, GOAMD64="v1", GOFLAGS="")
     subprocess.run(command, cwd=ROOT, env=env, check=True)
 

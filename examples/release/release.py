@@ -35,7 +35,7 @@ def beside(version):
     files += [("docs/" + p.name, p.read_bytes(), False) for p in sorted((ROOT / "docs").glob("*.md"))]
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "qwb")
-        subprocess.run(["go", "build", "-ldflags", f"-X main.version={version}", "-o", program, "./cmd/qwb"], cwd=ROOT, check=True)
+        subprocess.run(["go", "build", "-buildvcs=false", "-ldflags", wheel.link_flags(version), "-o", program, "./cmd/qwb"], cwd=ROOT, check=True)
         subprocess.run([program, "man", os.path.join(folder, "man1")], check=True)
         files += [("man/man1/" + p.name, p.read_bytes(), False) for p in sorted(Path(folder, "man1").iterdir())]
         for shell, name in SHELLS.items():

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,6 +27,10 @@ func TestTwoReleasesAreEqual(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3: releases are not built")
+	}
+	for _, file := range []string{"release.py", "../python/wheel.py"} { // so that the test cache notices when one changes
+		_, err := os.ReadFile(file)
+		require.NoError(t, err)
 	}
 	var sums [2]string
 	var dir string
@@ -53,6 +58,21 @@ func TestTwoReleasesAreEqual(t *testing.T) {
 	}
 	require.Contains(t, string(files["qwb-9.8.7rc1-linux-amd64/man/man1/qwb.1"]), "qwb 9.8.7rc1")
 	require.False(t, bytes.Contains(files["qwb-9.8.7rc1-linux-amd64/qwb"], []byte(dirOf(t))), "a path of this machine stands in the program")
+}
+
+// TestTheDockerfileIsUpToDate: Go and version are those of the sources.
+func TestTheDockerfileIsUpToDate(t *testing.T) {
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join("..", "..", name))
+		require.NoError(t, err)
+		return string(b)
+	}
+	docker := read("Dockerfile")
+	for file, pattern := range map[string]string{"go.mod": `(?m)^go (\d+\.\d+)`, "cmd/qwb/version.go": `version = "([^"]+)"`} {
+		found := regexp.MustCompile(pattern).FindStringSubmatch(read(file))
+		require.NotNil(t, found, file)
+		require.Contains(t, docker, map[string]string{"go.mod": "golang:" + found[1] + "-", "cmd/qwb/version.go": " VERSION=" + found[1] + " "}[file])
+	}
 }
 
 // dirOf is the folder of the sources.

@@ -64,10 +64,11 @@ def binary() -> str:
 
 
 def _ours(path):
-    """Whether a file is the script that pip makes of __main__, which would only start itself again."""
+    """Whether a file is the script (on Windows the program with a script in it) that pip makes of __main__, which would only start itself again."""
+    if os.path.getsize(path) > 1 << 20:
+        return False
     with open(path, "rb") as f:
-        head = f.read(4096)
-    return head.startswith(b"#!") or b"qwb.__main__" in head
+        return b"qwb.__main__" in f.read()
 
 
 def flags(options) -> list:

@@ -161,7 +161,7 @@ class Binary(InFolder):
     def test_order(self):
         own = os.environ.pop("QWB_BINARY")
         os.mkdir("bin")
-        self.program("bin/qwb", "#!/bin/sh\n")  # what pip makes of the package itself
+        self.program("bin/qwb", "#!/usr/bin/python3\nfrom qwb.__main__ import main\nmain()\n")  # what pip makes of the package itself
         os.environ["PATH"] = os.path.abspath("bin")
         with self.assertRaisesRegex(qwb.QwbError, "was not found"):
             qwb.binary()
