@@ -36,4 +36,6 @@
 // that cannot be met; the result is returned with it. Any other error says what could not be done. Warnings are values; those that a plan
 // keeps stand in it too. Where the context is cancelled the error is context.Canceled; a calibration keeps what it has observed, and the
 // same call goes on from there.
+//
+// Stable: what it exports keeps its meaning; see docs/library.md.
 package qwb

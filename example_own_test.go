@@ -13,13 +13,10 @@ import (
 	"qwb/analysis"
 	"qwb/calib/data/npy"
 	"qwb/export"
-	"qwb/export/all"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/observers"
-	"qwb/quantizer/program"
-	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -113,8 +110,10 @@ func acme() qwb.Catalog {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return qwb.Catalog{Version: "1.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Platforms: platforms,
-		Formats: append(all.Formats(), scales), Observers: []*observers.Method{deviations}, Operators: []*graph.Operator{swoosh, flip}}
+	c := qwb.Standard("1.0")
+	c.Platforms, c.Formats = platforms, append(c.Formats, scales)
+	c.Observers, c.Operators = []*observers.Method{deviations}, []*graph.Operator{swoosh, flip}
+	return c
 }
 
 // network writes a model with both operators, and 8 inputs for it, to a store.

@@ -8,11 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
-	"qwb/export/all"
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/quantizer/program"
-	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/tqc"
 )
 
@@ -63,7 +60,8 @@ func TestOwn(t *testing.T) {
 func TestNotOwn(t *testing.T) {
 	ctx := context.Background()
 	p, _ := own(t)
-	plain := qwb.Catalog{Version: "1.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats(), Platforms: p.Catalog.Platforms}
+	plain := qwb.Standard("1.0")
+	plain.Platforms = p.Catalog.Platforms
 
 	without := *p
 	without.Catalog = plain
@@ -73,6 +71,8 @@ func TestNotOwn(t *testing.T) {
 	require.Len(t, missing.Ops, 2)
 
 	without.Catalog.Operators = p.Catalog.Operators
+	_, _, err = without.Analyze(ctx, qwb.AnalyzeOptions{})
+	require.NoError(t, err, "a plan is understood without the observer that found its scales")
 	_, _, err = without.Set(ctx, "a_Conv", []string{"domain=fp32"}, 1)
 	require.ErrorContains(t, err, `observer "acme/deviations" belongs to a program that brings it along, which this one is not`)
 	_, _, err = without.Calibrate(ctx, qwb.CalibrateOptions{Platform: "onnxruntime", Observer: "acme/deviations"})

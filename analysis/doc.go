@@ -3,4 +3,6 @@
 //
 // It takes a graph, a tqc.Set and samples, runs the graph through graph/exec with the hooks of quantizer/sim, and returns
 // the plain data declared in results.go. It renders nothing and changes neither graph nor set.
+//
+// Unstable: it may change without notice.
 package analysis

@@ -7,4 +7,6 @@
 //
 // Stats are of the float graph and know no target, so that another target, another method or more data need no new pass over
 // what was seen already. It stands between the configuration (quantizer) and everything that reads scales.
+//
+// Unstable: it may change without notice.
 package calib

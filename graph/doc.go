@@ -11,4 +11,6 @@
 // attributes of an operator in one place for all packages.
 //
 // To add an operator, add an entry to the slice of its family (ops_*.go) and lines to testdata/infer.
+//
+// Stable: what it exports keeps its meaning; see docs/library.md.
 package graph

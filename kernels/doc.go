@@ -23,4 +23,6 @@
 //
 // Slices that are shorter than the shapes say are a mistake of the caller and panic before anything is computed; no kernel
 // reads or writes outside the slices it is given.
+//
+// Unstable: it may change without notice.
 package kernels

@@ -5,4 +5,6 @@
 //
 // calib feeds tensors in, and turns ranges into scales with qmath. An observer never writes a configuration and never runs a
 // graph; the only scales it knows are those that its own search tries.
+//
+// Stable: what it exports keeps its meaning; see docs/library.md.
 package observers

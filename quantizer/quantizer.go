@@ -1,5 +1,7 @@
 // Package quantizer configures a graph for a target: it decides which tensors are quantized, by which policy, and which of
 // them share a scale. It measures nothing; calib fills in the scales.
+//
+// Unstable: it may change without notice.
 package quantizer
 
 import (

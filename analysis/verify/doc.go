@@ -10,4 +10,6 @@
 // The exact value of a sum of products is computed by the float executor, on integers in float32: weights are cut into digits so
 // small that no sum leaves 24 bits, which makes float32 sums exact in any order. So the accumulators of the second computation
 // have no error at all, and the bound of rule (b) is the profile's own deviation, qmath's Deviation, and a rest of float64.
+//
+// Unstable: it may change without notice.
 package verify

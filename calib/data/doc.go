@@ -8,4 +8,6 @@
 // the model, never on threads, order or other samples.
 //
 // Calibration, evaluation and verification read samples as an exec.Iterator.
+//
+// Unstable: it may change without notice.
 package data

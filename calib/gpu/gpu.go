@@ -1,5 +1,7 @@
 // Package gpu calibrates on an NVIDIA GPU: a graph runs there, and kernels count what observers want to know of its tensors, with the
 // statistics of the processor, bit for bit, where the device computes the same.
+//
+// Unstable: it may change without notice.
 package gpu
 
 import (

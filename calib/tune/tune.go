@@ -1,5 +1,7 @@
 // Package tune changes the constants of a quantized graph so that it computes more nearly what the float graph does. A method is a value
 // in Methods; what it changes is an overlay, and what it is worth is measured on samples that it was not fitted on.
+//
+// Unstable: it may change without notice.
 package tune
 
 import (

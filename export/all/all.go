@@ -1,4 +1,6 @@
 // Package all lists the formats that qwb exports.
+//
+// Unstable: it may change without notice.
 package all
 
 import (

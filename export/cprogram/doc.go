@@ -6,4 +6,6 @@
 // are float32 operations in a stated order; compile them with -ffp-contract=off.
 //
 // The kernels are pieces of C in the folder c, with types as placeholders; a file holds those that its program needs.
+//
+// Unstable: it may change without notice.
 package cprogram

@@ -11,4 +11,6 @@
 //
 // Layout is as in package exec: convolutions and pools compute channels-last, what lies between them keeps that, operators that care
 // about the order of elements read row-major, and a value is converted at most once per run.
+//
+// Unstable: it may change without notice.
 package device

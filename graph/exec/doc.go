@@ -14,4 +14,6 @@
 // elements read row-major. A value is converted at most once per run.
 //
 // The package decides nothing about quantization: observers and the simulator attach as Hooks.
+//
+// Unstable: it may change without notice.
 package exec

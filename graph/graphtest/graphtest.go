@@ -1,4 +1,6 @@
 // Package graphtest helps tests to state graphs as text, to compare them and to make tensors.
+//
+// Unstable: it may change without notice.
 package graphtest
 
 import (

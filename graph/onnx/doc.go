@@ -12,4 +12,6 @@
 //
 // Writing compares the graph with what the file held. What is unchanged is copied byte for byte: the whole file, or each
 // node, tensor and value description on its own; only the rest is encoded anew.
+//
+// Stable: what it exports keeps its meaning; see docs/library.md.
 package onnx

@@ -17,4 +17,6 @@
 //   - A product with constants stands before a sum with constants; neighbours of a kind are one node.
 //   - Bodies of If, Loop and Scan are left as they are.
 //   - QuantizeLinear and DequantizeLinear are never folded: what they say about a model is what others read.
+//
+// Unstable: it may change without notice.
 package passes

@@ -10,4 +10,6 @@
 //
 // The package reads graphs and never changes them. graph/passes rewrites what a pattern finds; quantizer uses the families of
 // this package (Swish, LayerNorm, Attention, ...) to leave the inner tensors of what a target fuses unquantized.
+//
+// Unstable: it may change without notice.
 package pattern

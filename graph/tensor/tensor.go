@@ -1,4 +1,6 @@
 // Package tensor holds dense tensors: an element type, a shape, a memory layout and the elements. It computes nothing.
+//
+// Stable: what it exports keeps its meaning; see docs/library.md.
 package tensor
 
 import (

@@ -1,5 +1,7 @@
 // Package cpu reads what the processor can do, once, and hands it down as a value. Kernel selection is a pure function of
 // that value, so every choice can be made and tested on any machine.
+//
+// Unstable: it may change without notice.
 package cpu
 
 import (

@@ -3,4 +3,6 @@
 // finds. kernels/ref and kernels/qmath say what they compute, bit for bit.
 //
 // One Go file with the launchers belongs to one source of kernels. A kernel has one parameter: a struct, which a Go type mirrors.
+//
+// Unstable: it may change without notice.
 package cuda

@@ -3,6 +3,8 @@
 // awkwardly sized input, for any number of threads, with memory around every slice that must not be touched.
 //
 // The suite takes a table and knows nothing of how it is made: a new row is tested by being listed in kernels.Rows.
+//
+// Unstable: it may change without notice.
 package kerneltest
 
 import (

@@ -2,6 +2,8 @@
 // and the scale of a range, and the arithmetic profiles of targets: how a target turns accumulators, or codes, into codes. No
 // other package rounds on the way from floats to integers. docs/numerics.md derives the formulas, docs/profiles.md describes
 // the profiles.
+//
+// Unstable: it may change without notice.
 package qmath
 
 import (

@@ -7,4 +7,6 @@
 // Every output element is one accumulator to which its products are added one after the other in the stated order. Arith says
 // in which arithmetic. Padding is data: a padded position takes part in the sum as the value +0, so that a weight of Inf or
 // NaN over the border gives NaN, as it does in the definition by an explicitly padded input.
+//
+// Unstable: it may change without notice.
 package ref

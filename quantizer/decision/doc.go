@@ -5,4 +5,6 @@
 //
 // Decisions are only ever appended. Taking one back is a decision too (Unset), so that numbers such as #3 mean the same for ever, and
 // what happened can be read from the list.
+//
+// Unstable: it may change without notice.
 package decision

@@ -5,4 +5,6 @@
 //
 // The package measures nothing. Users and searches force sets of nodes to float or to integers; it restores the constraints
 // around them, or says why that cannot be.
+//
+// Unstable: it may change without notice.
 package dispatch

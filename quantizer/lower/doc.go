@@ -7,4 +7,6 @@
 // slot is real: the step that computes it writes one tensor for every grid that its readers want, straight from its sums.
 //
 // Numbers come from kernels/qmath and its arithmetic profiles; nothing is rounded here.
+//
+// Unstable: it may change without notice.
 package lower

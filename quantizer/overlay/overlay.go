@@ -3,6 +3,8 @@
 // The reference is the graph in normal form after the overlay's steps, which keep its float function, with zeros where an overlay has a
 // bias that the model lacks. It runs in float. Its clone with the overlay's values is what is quantized, lowered, verified and exported. Both have the same nodes and values under the same
 // numbers.
+//
+// Unstable: it may change without notice.
 package overlay
 
 import (

@@ -2,6 +2,8 @@
 // which borrow a scale. A pass changes states and dominance of a tqc.Set and nothing else; the graph is never rewritten.
 //
 // The passes run once, before calibration, in the order of Configuration. The last one runs after it: SolveBias.
+//
+// Unstable: it may change without notice.
 package passes
 
 import (

@@ -6,4 +6,6 @@
 // the shortest decimals that read back as the same float32; no time, host or thread count is in it. Reading is strict: an unknown key, a
 // number out of range or a state that contradicts another is an error that says where. Version 1 of the file, which had options in the
 // place of decisions, is read as well.
+//
+// Unstable: it may change without notice.
 package plan

@@ -4,4 +4,6 @@
 //
 // The other backends are packages below this one: cpu by the integer kernels of package kernels, gpu by CUDA. A process hands over
 // those that it offers; what they have no kernel for they leave to NewKernel, the reference's.
+//
+// Unstable: it may change without notice.
 package program

@@ -4,4 +4,6 @@
 //
 // The float graph is the file's without its pairs, with weights dequantized: quantizing them by the file's scales gives the file's
 // integers again, which is checked for every one. Simulating graph and set computes what the file computes.
+//
+// Unstable: it may change without notice.
 package qdq

@@ -1,6 +1,8 @@
 // Package rewrite changes a graph in normal form without changing what it computes in float: ranges of channels move from one operator to
 // another, or an operator is taken apart. Quantization loses less, or more, of the rewritten graph than of the other; which one it is
 // is for methods of tuning to find out. What they keep is a list of steps, which turns the same model into the same graph again.
+//
+// Unstable: it may change without notice.
 package rewrite
 
 import (

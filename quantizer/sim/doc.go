@@ -4,4 +4,6 @@
 // computed from each tensor as an engine does.
 //
 // It holds no arithmetic of its own: formats come from tqc, numbers from kernels/qmath.
+//
+// Unstable: it may change without notice.
 package sim

@@ -4,4 +4,6 @@
 //
 // One target is one file with one value. A new one needs that file and a line in All; a condition that no operator had before
 // goes to condition.go.
+//
+// Stable: what it exports keeps its meaning; see docs/library.md.
 package target

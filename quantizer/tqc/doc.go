@@ -3,4 +3,6 @@
 //
 // Everything downstream reads this one record: calibration fills it, simulation quantizes by it, analysis masks parts of
 // it, lowering and export transcribe it. See PPQ's ppq/core/quant.py for the ancestor.
+//
+// Stable: what it exports keeps its meaning; see docs/library.md.
 package tqc

@@ -3,4 +3,6 @@
 // the chroma upsampling and colour conversion of the libraries it decodes with (libjpeg-turbo, libwebp).
 //
 // It knows nothing of tensors and models. EXIF orientation is ignored, as Pillow's Image.open does.
+//
+// Unstable: it may change without notice.
 package imaging

@@ -5,4 +5,6 @@
 // Structured, string and object arrays are refused. Memory is bounded by the size of what is read, whatever a header claims.
 //
 // The format is described at https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
+//
+// Unstable: it may change without notice.
 package npy

@@ -19,4 +19,6 @@
 // Scales are given beforehand, also those of groups ("static groups"), so that the order in which weights are taken leaves no trace in the
 // result. All arithmetic is float64; every number becomes an integer through qmath.Grid. Sums are taken in an order that neither
 // threads nor the cutting into blocks changes.
+//
+// Unstable: it may change without notice.
 package round

@@ -1,5 +1,7 @@
 // Package gguf writes checkpoints as GGUF version 3 (docs/gguf.md of github.com/ggml-org/ggml), as llama.cpp reads them: float32 norms and
 // biases, and matrices in blocks of Q8_0 or Q4_0, in half precision, or in float32.
+//
+// Unstable: it may change without notice.
 package gguf
 
 import (

@@ -1,5 +1,7 @@
 // Package inferllm writes checkpoints in the format of InferLLM (github.com/MegEngine/InferLLM) for its models of the Llama kind: shape,
 // tokens, and tensors with the names of Hugging Face, in blocks of 32 with float32 scales.
+//
+// Unstable: it may change without notice.
 package inferllm
 
 import (

@@ -1,5 +1,7 @@
 // Package kuiper writes the quantized checkpoints of KuiperLLama (github.com/zjhellofss/KuiperLLama): version 3 of its exporter, int8
 // in groups. Its float files are those of llama2.c version 0.
+//
+// Unstable: it may change without notice.
 package kuiper
 
 import (

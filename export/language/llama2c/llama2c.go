@@ -1,5 +1,7 @@
 // Package llama2c writes checkpoints in the three formats of llama2.c (export.py, run.c and runq.c of github.com/karpathy/llama2.c):
 // version 0 and 1 in float32, and version 2, int8 in groups, which is known as q80.
+//
+// Unstable: it may change without notice.
 package llama2c
 
 import (

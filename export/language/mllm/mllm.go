@@ -1,5 +1,7 @@
 // Package mllm writes checkpoints in the format of mllm (github.com/UbiquitousLearning/mllm), version 1: an index of tensors with the names
 // of Hugging Face, and their data. The format has no place for the shape of the model: mllm has it in the code of each model.
+//
+// Unstable: it may change without notice.
 package mllm
 
 import (

@@ -1,5 +1,7 @@
 // Package nbits makes an ONNX model of a language model whose products with weights are MatMulNBits of com.microsoft: codes of 8 or 4 bits
 // in blocks of a row, with a float32 scale each. Embedding, norms and biases stay float32.
+//
+// Unstable: it may change without notice.
 package nbits
 
 import (

@@ -6,4 +6,6 @@
 //
 // To add a format: a package with a function that returns a Format, a reader where graph/language/checkpoint has none, and a line in the list
 // of export/all. docs/adding-an-exporter.md says more.
+//
+// Unstable: it may change without notice.
 package weights

@@ -5,4 +5,6 @@
 // Graph makes an ordinary graph of a model, which everything else in qwb works on; package decode runs a model token by token.
 //
 // To add a format: a file with a function like readLlama2c, and a line in formats (open.go).
+//
+// Unstable: it may change without notice.
 package checkpoint

@@ -1,5 +1,7 @@
 // Package cudatest gives tests devices to run kernels on: the interpreter of package emulate with every check it makes, and a GPU
 // where there is one.
+//
+// Unstable: it may change without notice.
 package cudatest
 
 import (

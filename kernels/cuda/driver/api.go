@@ -3,6 +3,8 @@
 //
 // Functions have the meaning, and errors the codes and texts, of the CUDA driver API reference; asynchronous ones may return before
 // their work is done, and what failed in it is reported by a later call on the same context.
+//
+// Unstable: it may change without notice.
 package driver
 
 import "strings"

@@ -5,6 +5,8 @@
 //
 // Integers and the floating-point instructions that PTX defines to the last bit give exactly what a device gives. The approximate ones
 // (ex2, lg2, sin, cos, rsqrt, rcp and div with .approx) are those of the host.
+//
+// Unstable: it may change without notice.
 package emulate
 
 // Options says how kernels run.

@@ -1,4 +1,6 @@
 // Package lowertest has small networks with what the real ones have, configured and with scales, for tests of programs.
+//
+// Unstable: it may change without notice.
 package lowertest
 
 import (

@@ -7,4 +7,6 @@
 //
 // Sequential and progressive Huffman-coded files of 8 bits with 1, 3 or 4 components are read. Arithmetic coding, 12 bits
 // and lossless files are refused, and so are damaged files: libjpeg would make pixels up and warn.
+//
+// Unstable: it may change without notice.
 package jpeg

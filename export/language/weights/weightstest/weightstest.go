@@ -1,4 +1,6 @@
 // Package weightstest has what the tests of all formats of checkpoints need: models with random weights, and a round trip.
+//
+// Unstable: it may change without notice.
 package weightstest
 
 import (

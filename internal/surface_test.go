@@ -1,0 +1,177 @@
+package internal_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// stable are the packages that programs outside of the module may rely on. docs/library.md lists them too.
+var stable = []string{".", "export", "graph", "graph/onnx", "graph/tensor", "observers", "quantizer/target", "quantizer/tqc"}
+
+// What the last paragraph of a package comment says.
+const (
+	sayStable   = "Stable: what it exports keeps its meaning; see docs/library.md."
+	sayUnstable = "Unstable: it may change without notice."
+)
+
+// reached says which packages that are not stable stand in the exported declarations of stable ones, and why that is right.
+var reached = map[string]string{
+	// Results of methods: plain data with the names of --json, which stay.
+	"analysis":                    result,
+	"analysis/language":           result,
+	"analysis/language/groupsums": result,
+	"calib/tune":                  result,
+	"quantizer/decision":          result,
+	"quantizer/plan":              result,
+	// What one function gives and another takes. Programs hand it on and do not look into it.
+	"calib":                     handed,
+	"calib/data":                handed,
+	"graph/language/checkpoint": handed,
+	"graph/language/decode":     handed,
+	"kernels":                   handed,
+	"quantizer":                 handed,
+	"quantizer/dispatch":        handed,
+	"quantizer/lower":           handed,
+	"quantizer/overlay":         handed,
+	"quantizer/program":         handed,
+	"quantizer/sim":             handed,
+	// Values that stand in fields of stable types, and whose meaning docs/numerics.md and docs/targets.md fix.
+	"graph/pattern": value,
+	"kernels/qmath": value,
+	// Types of errors that have a name in package qwb.
+	"graph/exec": "qwb.UnsupportedError and qwb.MemoryError are theirs",
+}
+
+const (
+	result = "a result"
+	handed = "handed on"
+	value  = "a value"
+)
+
+// publicPackages are the folders of packages that others can import.
+func publicPackages(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if file != ".." && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata" || name == "examples" || name == "internal" || name == "cmd") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		dir := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(file, "../")))
+		if strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !slices.Contains(list, dir) {
+			list = append(list, dir)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return list
+}
+
+// files parses the files of a package that are no tests.
+func files(t *testing.T, dir string) []*ast.File {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join("..", dir))
+	require.NoError(t, err)
+	var list []*ast.File
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", dir, e.Name()), nil, parser.ParseComments)
+		require.NoError(t, err)
+		if f.Name.Name != "main" {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Every package that can be imported says whether it may be relied on.
+func TestStability(t *testing.T) {
+	for _, dir := range publicPackages(t) {
+		want, other := sayUnstable, sayStable
+		if slices.Contains(stable, dir) {
+			want, other = sayStable, sayUnstable
+		}
+		doc := ""
+		list := files(t, dir)
+		for _, f := range list {
+			doc += f.Doc.Text()
+		}
+		if len(list) == 0 {
+			continue // a program
+		}
+		require.Equal(t, 1, strings.Count(doc, want), "%s: the package comment ends in %q", dir, want)
+		require.NotContains(t, doc, other, dir)
+	}
+	text, err := os.ReadFile("../docs/library.md")
+	require.NoError(t, err)
+	for _, dir := range stable {
+		require.Contains(t, string(text), "`"+path.Join("qwb", dir)+"`", "docs/library.md")
+	}
+}
+
+// What stable packages export is made of stable packages, and of those that reached gives a reason for.
+func TestSurface(t *testing.T) {
+	found := map[string]bool{}
+	for _, dir := range stable {
+		for _, f := range files(t, dir) {
+			names := map[string]string{}
+			for _, i := range f.Imports {
+				p, _ := strconv.Unquote(i.Path.Value)
+				if local, ours := strings.CutPrefix(p, "qwb/"); ours {
+					name := path.Base(local)
+					if i.Name != nil {
+						name = i.Name.Name
+					}
+					names[name] = local
+				}
+			}
+			ast.FileExports(f)
+			for _, d := range f.Decls {
+				switch d := d.(type) {
+				case *ast.GenDecl:
+					if d.Tok != token.TYPE {
+						continue
+					}
+				case *ast.FuncDecl:
+					d.Body = nil
+				}
+				ast.Inspect(d, func(n ast.Node) bool {
+					s, ok := n.(*ast.SelectorExpr)
+					if !ok {
+						return true
+					}
+					if x, ok := s.X.(*ast.Ident); ok {
+						if p := names[x.Name]; p != "" && !slices.Contains(stable, p) {
+							found[p] = true
+							assert.NotEmpty(t, reached[p], "%s exports something of %s, which is not stable", dir, x.Name+"."+s.Sel.Name)
+						}
+					}
+					return true
+				})
+			}
+		}
+	}
+	for p := range reached {
+		require.True(t, found[p], "%s: nothing stable speaks of it any more", p)
+	}
+}
