@@ -11,7 +11,7 @@
 //	p := &qwb.Project{
 //		Model:   "model.onnx",
 //		Plan:    "model.plan.json", // the statistics go to model.stats beside it
-//		Catalog: qwb.Catalog{Version: "1.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()},
+//		Catalog: qwb.Standard("1.0"),
 //	}
 //	data := qwb.DataOptions{Paths: []string{"images"}, Preprocess: "imagenet-torch"}
 //	if _, _, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: "onnxruntime", Data: data}); err != nil { ... }
