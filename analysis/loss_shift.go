@@ -37,10 +37,8 @@ func byChannel(a, b *tensor.Tensor, axis int, scale float64) (sums, error) {
 	if err != nil {
 		return sums{}, err
 	}
-	if axis < 0 {
-		axis += len(b.Shape)
-	}
-	if axis < 0 || axis >= len(b.Shape) {
+	axis, ok := graph.Axis(axis, len(b.Shape))
+	if !ok {
 		return sums{}, fmt.Errorf("channels along axis %d of %s", axis, b.Type())
 	}
 	outer, n, inner := b.Blocks(axis)
@@ -94,7 +92,7 @@ func splittable(s *lower.Step) (axis int, ok bool) {
 	if !linear || op.Weights == nil {
 		return 0, false
 	}
-	if op.Kind == "Conv" || op.Kind == "ConvTranspose" {
+	if graph.Slides(op.Kind) {
 		return 1, true
 	}
 	return -1, true
@@ -159,10 +157,7 @@ func (e *explainer) correction(sample int) *exec.Hooks {
 			if mean == nil || i != 0 || !e.own(n) {
 				return nil
 			}
-			axis := axes[n.ID]
-			if axis < 0 {
-				axis += len(t.Shape)
-			}
+			axis, _ := graph.Axis(axes[n.ID], len(t.Shape))
 			return addAlong(t, mean, axis, -1)
 		},
 		Wants: func(v graph.ValueID) bool { return wants[v] },

@@ -50,7 +50,7 @@ func inferTile(c *InferCtx) error {
 
 // passivePad: only the constant 0, or elements of x, may be added.
 func passivePad(g *Graph, n *Node) bool {
-	if n.AttrStr("mode", "constant") != "constant" {
+	if n.Pad().Mode != "constant" {
 		return true
 	}
 	if v := n.Input(2); v != NoValue {
@@ -61,7 +61,7 @@ func passivePad(g *Graph, n *Node) bool {
 		e, ok := elemsOf(t)
 		return ok && e[0] == known(0)
 	}
-	return n.AttrFloat("value", 0) == 0
+	return n.Pad().Value == 0
 }
 
 func inferPad(c *InferCtx) error {

@@ -72,14 +72,12 @@ func (a *average) deriveAxes(shape graph.Shape) error {
 		}
 	}
 	a.most = 1
-	for _, i := range list {
-		if i < 0 {
-			i += int64(len(shape))
+	for _, axis := range list {
+		i, ok := graph.Axis(int(axis), len(shape))
+		if !ok {
+			return fmt.Errorf("axis %d of %s", axis, shape)
 		}
-		if i < 0 || i >= int64(len(shape)) {
-			return fmt.Errorf("axis %d of %s", i, shape)
-		}
-		a.axes = append(a.axes, int(i))
+		a.axes = append(a.axes, i)
 		if !shape[i].Known() {
 			a.most = 0
 		}

@@ -26,10 +26,8 @@ func (l *layer) deriveConcat(op *lower.Concat) (operation, error) {
 	if len(l.step.Outputs) != 1 || l.out(0) == nil {
 		return nil, fmt.Errorf("the result is not integers")
 	}
-	c := &concat{layer: l, got: op, axis: l.node.Axis()}
-	if c.axis < 0 {
-		c.axis += len(l.g.Value(l.node.Outputs[0]).Shape)
-	}
+	c := &concat{layer: l, got: op}
+	c.axis, _ = graph.Axis(l.node.Axis(), len(l.g.Value(l.node.Outputs[0]).Shape))
 	var err error
 	if c.y, err = l.limited(*l.out(0)); err != nil {
 		return nil, err

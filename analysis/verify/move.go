@@ -84,7 +84,7 @@ func (l *layer) deriveMove(op *lower.Move) (operation, error) {
 			flag(f, "constants", true, l.sameConstants(op.Graph, n))
 			return
 		}
-		if l.node.AttrStr("mode", "constant") != "constant" {
+		if l.node.Pad().Mode != "constant" {
 			return
 		}
 		fill := op.Graph.Const(n.Input(2))

@@ -83,11 +83,8 @@ func elementGrids(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) (func(i int)
 	if cfg.Policy.Has(tqc.PerTensor) {
 		return func(int) qmath.Grid { return grid(0) }, nil
 	}
-	axis := cfg.Axis
-	if axis < 0 {
-		axis += len(t.Shape)
-	}
-	if axis < 0 || axis >= len(t.Shape) {
+	axis, ok := graph.Axis(cfg.Axis, len(t.Shape))
+	if !ok {
 		return nil, fmt.Errorf("scales along axis %d of %s", cfg.Axis, t.Type())
 	}
 	n, inner := t.Shape[axis], 1

@@ -153,7 +153,7 @@ func (l *linear) multiply(c *computer, a, b []digit, left, right []int, wide boo
 			}
 		}
 	}
-	if l.node.Op == "Conv" || l.node.Op == "ConvTranspose" {
+	if graph.Slides(l.node.Op) {
 		for _, n := range s.shape[2:] {
 			s.inner *= n
 		}
@@ -164,7 +164,7 @@ func (l *linear) multiply(c *computer, a, b []digit, left, right []int, wide boo
 // channel returns the output channel of an accumulator, in the tables of l.
 func (s *sums) channel(l *linear) func(i int) int {
 	channels, of := l.channels(), s.shape[len(s.shape)-1]
-	if l.node.Op == "Conv" || l.node.Op == "ConvTranspose" {
+	if graph.Slides(l.node.Op) {
 		of = s.shape[1]
 	} else if len(l.node.Inputs) > 1 && len(l.g.Value(l.node.Inputs[1]).Shape) == 1 { // a column: one channel
 		of = 1

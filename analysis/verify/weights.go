@@ -34,7 +34,7 @@ func (l *layer) deriveWeights() (*weights, error) {
 	}
 	t = t.ToRowMajor()
 	w := &weights{shape: t.Shape, axis: axis, codes: make([]int32, t.Len()), group: 1}
-	if l.node.Op == "ConvTranspose" {
+	if l.node.Conv().Transposed {
 		w.group = l.node.Conv().Group
 	}
 	p := l.set.Params(slot)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
@@ -28,10 +29,8 @@ func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
 	if q.Layout != f.Layout {
 		q, f = q.ToRowMajor(), f.ToRowMajor()
 	}
-	if axis < 0 {
-		axis += len(q.Shape)
-	}
-	if axis < 0 || axis >= len(q.Shape) {
+	axis, ok := graph.Axis(axis, len(q.Shape))
+	if !ok {
 		return moment{}, fmt.Errorf("an output %s without channels", q.Type())
 	}
 	outer, n, inner := q.Blocks(axis)

@@ -230,8 +230,7 @@ func (w *writer) pairs(s *lower.Step, op *lower.Linear) bool {
 			return false
 		}
 	}
-	l, _ := graph.LinearOf(w.p.Graph.Node(s.Node), graph.WeightInput, o.Codes.Shape)
-	return !(op.Kind == "Conv" && l.Depthwise())
+	return !(op.Kind == "Conv" && op.Depthwise(w.p.Graph.Node(s.Node)))
 }
 
 // raised is what makes codes unsigned.

@@ -203,7 +203,7 @@ func (w *writer) fill(g *graph.Graph, n *graph.Node) string {
 	}
 	c := g.Const(n.Input(2))
 	if c == nil || c.Len() != 1 {
-		return w.real(n.AttrFloat("value", 0))
+		return w.real(n.Pad().Value)
 	}
 	if c.DType == tensor.Float32 {
 		return w.real(c.F32()[0])
@@ -296,7 +296,7 @@ func (w *writer) extreme(g *graph.Graph, n *graph.Node, x *value, shape []int) (
 
 // axesOf lists the axes of a reduction, from the front.
 func axesOf(g *graph.Graph, n *graph.Node, rank int) ([]int, error) {
-	list := n.AttrInts("axes")
+	var list []int64
 	if v := n.Input(1); v != graph.NoValue {
 		c := g.Const(v)
 		if c == nil || c.I64() == nil {
@@ -304,31 +304,17 @@ func axesOf(g *graph.Graph, n *graph.Node, rank int) ([]int, error) {
 		}
 		list = c.I64()
 	}
-	var axes []int
-	if len(list) == 0 {
-		if n.AttrInt("noop_with_empty_axes", 0) != 0 {
-			return nil, fmt.Errorf("it has no axes")
-		}
-		for a := range rank {
-			axes = append(axes, a)
-		}
+	axes, err := graph.ReduceAxes(n, rank, list)
+	if err == nil && len(axes) == 0 && rank > 0 {
+		err = fmt.Errorf("it has no axes")
 	}
-	for _, a := range list {
-		if a < 0 {
-			a += int64(rank)
-		}
-		axes = append(axes, int(a))
-	}
-	return axes, nil
+	return axes, err
 }
 
 // gather writes a Gather by indices that are computed.
 func (w *writer) gather(n *graph.Node, x, index *value, shape []int) (*value, error) {
-	axis := n.Axis()
-	if axis < 0 {
-		axis += len(x.shape)
-	}
-	if axis < 0 || axis >= len(x.shape) || index.dtype != tensor.Int64 && index.dtype != tensor.Int32 {
+	axis, ok := graph.Axis(n.Axis(), len(x.shape))
+	if !ok || index.dtype != tensor.Int64 && index.dtype != tensor.Int32 {
 		return nil, fmt.Errorf("axis %d of %v by indices of type %s", axis, x.shape, index.dtype)
 	}
 	from, by := w.use(x), w.use(index)

@@ -156,7 +156,7 @@ func layerNorm(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []in
 	}
 	x, scale := w.use(in[0]), w.use(in[1])
 	y := w.filled(n, shape)
-	w.call("layer_norm(%s, %d, %d, %s, %s, %g, %s)", x, tensor.Count(shape[:axis]), size, scale, bias, n.AttrFloat("epsilon", 1e-5), w.use(y))
+	w.call("layer_norm(%s, %d, %d, %s, %s, %g, %s)", x, tensor.Count(shape[:axis]), size, scale, bias, float32(n.Epsilon()), w.use(y))
 	return y, w.kernels.need("layer_norm")
 }
 

@@ -102,10 +102,7 @@ var axisRule = Rule{Name: "axis", Doc: "per-channel scales state their axis (rea
 				return
 			}
 			dims, known := v.Shape.Ints()
-			axis := n.Axis()
-			if axis < 0 {
-				axis += len(dims)
-			}
+			axis, _ := graph.Axis(n.Axis(), len(dims))
 			if len(dims) == 1 && axis == 1 {
 				axis = 0 // of a vector the only one there is
 			}

@@ -25,7 +25,7 @@ var typesRule = Rule{Name: "types", meaning: true, Doc: "Q and DQ of the file's 
 			} else if d != tensor.Undefined {
 				c.report(n, "codes of type %s", d)
 			}
-			if n.AttrInt("block_size", 0) > 0 {
+			if n.Quantize().Block > 0 {
 				need(opsetBlocks, "block_size")
 			}
 			if c.g.Value(n.Input(1)).DType == tensor.Float8E8M0 {
@@ -51,26 +51,23 @@ var blocksRule = Rule{Name: "blocks", meaning: true, Doc: "scales of blocks have
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			scale, x := c.g.Value(n.Input(1)).Shape, c.g.Value(n.Input(0)).Shape
-			size := n.AttrInt("block_size", 0)
+			size := int64(n.Quantize().Block)
 			if s := c.g.Const(n.Input(1)); s != nil {
 				scale = graph.Static(s.Shape...)
 			}
 			if scale == nil || x == nil || size == 0 && len(scale) < 2 {
 				return
 			}
-			axis := int64(n.Axis())
-			if axis < 0 {
-				axis += int64(len(x))
-			}
+			axis, ok := graph.Axis(n.Axis(), len(x))
 			switch {
 			case size <= 0:
 				c.report(n, "scale %s with block_size %d", scale, size)
-			case len(scale) != len(x) || axis < 0 || axis >= int64(len(x)):
+			case len(scale) != len(x) || !ok:
 				c.report(n, "scale %s with block_size %d along axis %d of %s", scale, size, axis, x)
 			default:
 				for i := range x {
 					want := x[i]
-					if int64(i) == axis {
+					if i == axis {
 						want.N = (want.N + size - 1) / size
 					}
 					if x[i].Known() && scale[i].Known() && scale[i].N != want.N {

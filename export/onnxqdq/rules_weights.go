@@ -86,7 +86,7 @@ func (c *checker) integerProduct(n *graph.Node) bool {
 			continue // another rule
 		}
 		s := storageOf(c.g.Value(dq.Input(0)).DType)
-		if c.runTime(dq) || dq.AttrInt("block_size", 0) > 0 || s != nil && s.kind != qmath.Integers {
+		if c.runTime(dq) || dq.Quantize().Block > 0 || s != nil && s.kind != qmath.Integers {
 			return false
 		}
 	}

@@ -61,10 +61,8 @@ func channelsOf(g *graph.Graph, n *graph.Node) (in, out int64) {
 			return 0
 		}
 		s := g.Value(v).Shape
-		if axis < 0 {
-			axis += len(s)
-		}
-		if axis < 0 || axis >= len(s) || !s[axis].Known() {
+		axis, ok := graph.Axis(axis, len(s))
+		if !ok || !s[axis].Known() {
 			return 0
 		}
 		return s[axis].N

@@ -38,10 +38,7 @@ func (e *emission) pick(dst, src *loc, size int, shape []int, layout tensor.Layo
 // emitPad takes pads and value as attributes before opset 11, as inputs since. Negative pads crop.
 func emitPad(e *emission) error {
 	x, shape, layout, d := e.shape(0), e.out[0].shape, e.layout(0), e.dtype(0)
-	pads := toInts(e.n.AttrInts("pads"))
-	if len(pads) == 0 {
-		pads = toInts(e.n.AttrInts("paddings"))
-	}
+	pads := toInts(e.n.Pad().Pads)
 	begin := make([]int, len(x))
 	fill := make([]byte, 8)
 	switch {
@@ -49,7 +46,7 @@ func emitPad(e *emission) error {
 		if d != tensor.Float32 {
 			return onHost("element type " + d.String())
 		}
-		copy(fill, asBytes([]float32{e.n.AttrFloat("value", 0)}))
+		copy(fill, asBytes([]float32{e.n.Pad().Value}))
 		copy(begin, pads)
 	default:
 		var err error
@@ -83,7 +80,7 @@ func emitPad(e *emission) error {
 			copy(begin, pads)
 		}
 	}
-	mode := e.n.AttrStr("mode", "constant")
+	mode := e.n.Pad().Mode
 	if mode != "constant" && tensor.Count(x) == 0 || len(x) == 0 {
 		return onHost("no elements")
 	}

@@ -31,10 +31,8 @@ func (c *call) centred(i, zp, axis int) ([]int32, error) {
 	out := make([]int32, len(q))
 	outer, n, inner := 1, 1, len(q)
 	if len(zeros) != 1 {
-		if axis < 0 {
-			axis += len(t.Shape)
-		}
-		if axis < 0 || axis >= len(t.Shape) || len(zeros) != t.Shape[axis] {
+		axis, ok := graph.Axis(axis, len(t.Shape))
+		if !ok || len(zeros) != t.Shape[axis] {
 			return nil, fmt.Errorf("%d zero points for input %d, %s", len(zeros), i, t.Type())
 		}
 		outer, n, inner = blocks(t.Shape, axis)

@@ -14,17 +14,14 @@ var padEvals = []evaluator{
 
 // buildPad takes pads and value as attributes before opset 11, as inputs since. Negative pads crop.
 func buildPad(n *graph.Node, version int64) (evalFunc, error) {
-	mode := n.AttrStr("mode", "constant")
+	mode := n.Pad().Mode
 	if PadIndex[mode] == nil && mode != "constant" {
 		return nil, fmt.Errorf("mode %q is not supported", mode)
 	}
 	return func(c *call) error {
 		x := c.raw(0)
 		r := len(x.Shape)
-		pads := attrInts(n, "pads")
-		if pads == nil {
-			pads = attrInts(n, "paddings")
-		}
+		pads := convertInts(n.Pad().Pads)
 		var err error
 		if version >= 11 {
 			if pads, err = ints(c.in(1)); err != nil {
@@ -60,7 +57,7 @@ func buildPad(n *graph.Node, version int64) (evalFunc, error) {
 // padValue returns the constant as storage of one element, nil for zero.
 func padValue(c *call, n *graph.Node, version int64, d tensor.DType) any {
 	if version < 11 {
-		value, err := castTo(d, tensor.FromF32([]float32{n.AttrFloat("value", 0)}, 1))
+		value, err := castTo(d, tensor.FromF32([]float32{n.Pad().Value}, 1))
 		if err != nil {
 			return nil
 		}

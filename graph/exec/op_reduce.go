@@ -72,10 +72,8 @@ func trailing(x *tensor.Tensor, axes []int) (n int, ok bool) {
 	rank := len(x.Shape)
 	n = 1
 	for _, a := range axes {
-		if a < 0 {
-			a += rank
-		}
-		if a < rank-len(axes) || a < 0 || a >= rank {
+		a, ok := graph.Axis(a, rank)
+		if !ok || a < rank-len(axes) {
 			return 0, false
 		}
 		n *= x.Shape[a]

@@ -173,9 +173,7 @@ func (r *resampler) uniformScale(shape, axes, sizes []int) float64 {
 	}
 	best := 0.0
 	for i, a := range axes {
-		if a < 0 {
-			a += len(shape)
-		}
+		a, _ = graph.Axis(a, len(shape))
 		s := float64(sizes[i]) / float64(shape[a])
 		if i == 0 || r.policy == "not_larger" && s < best || r.policy == "not_smaller" && s > best {
 			best = s

@@ -44,9 +44,9 @@ func batchNorm(c *Context, m *pattern.Match) (mul, add []float64, err error) {
 	n := c.G.Node(m.Root)
 	opset := c.G.Opset("")
 	switch {
-	case opset >= 14 && n.AttrInt("training_mode", 0) != 0, opset < 7 && n.AttrInt("is_test", 0) == 0:
+	case n.Trains(opset):
 		return nil, nil, decline("training mode")
-	case opset < 9 && n.AttrInt("spatial", 1) == 0:
+	case !n.PerChannelInference(opset):
 		return nil, nil, decline("statistics per element (spatial is 0)")
 	}
 	var params [4][]float64

@@ -111,19 +111,16 @@ func nonNegative(g *graph.Graph, v graph.ValueID) bool {
 
 // spatialPads reads a Pad of zeros, axes from the third on; the reason says why it is not that.
 func spatialPads(g *graph.Graph, n *graph.Node) (begin, end []int64, err error) {
-	if mode := n.AttrStr("mode", "constant"); mode != "constant" {
+	if mode := n.Pad().Mode; mode != "constant" {
 		return nil, nil, decline("the Pad is of mode %q", mode)
 	}
-	pads := n.AttrInts("pads")
-	if pads == nil {
-		pads = n.AttrInts("paddings") // opset 1
-	}
+	pads := n.Pad().Pads
 	if v := n.Input(1); v != graph.NoValue {
 		if pads = integers(g.Const(v)); pads == nil {
 			return nil, nil, decline("the padding is computed")
 		}
 	}
-	value := float64(n.AttrFloat("value", 0))
+	value := float64(n.Pad().Value)
 	if v := n.Input(2); v != graph.NoValue {
 		var ok bool
 		if value, ok = pattern.Scalar(g.Const(v)); !ok {
@@ -161,11 +158,9 @@ func padsOfAxes(g *graph.Graph, n *graph.Node, pads []int64) ([]int64, error) {
 		return nil, decline("the axes of the Pad are not known")
 	}
 	all := make([]int64, 2*rank)
-	for i, a := range axes {
-		if a < 0 {
-			a += int64(rank)
-		}
-		if a < 0 || a >= int64(rank) {
+	for i, axis := range axes {
+		a, ok := graph.Axis(int(axis), rank)
+		if !ok {
 			return nil, decline("the Pad is along an axis that does not exist")
 		}
 		all[a], all[int(a)+rank] = pads[i], pads[i+len(axes)]

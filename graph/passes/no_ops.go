@@ -73,7 +73,7 @@ func dropout(c *Context, id graph.NodeID) (*Patch, error) {
 		return nil, nil
 	}
 	switch opset := c.G.Opset(""); {
-	case opset < 7 && n.AttrInt("is_test", 0) == 0:
+	case n.Trains(opset):
 		return nil, decline("training mode (is_test is 0)")
 	case opset >= 12 && n.Input(2) != graph.NoValue:
 		training := c.G.Const(n.Input(2))

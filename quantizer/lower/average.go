@@ -126,10 +126,10 @@ func (c *compiler) axes(n *graph.Node) (axes []int, keep bool, err error) {
 	if shape == nil {
 		return nil, false, fmt.Errorf("the rank of its input is not known")
 	}
-	var list []int64
 	keep = true
 	if n.Op == "ReduceMean" {
-		keep, list = n.KeepDims(), n.AttrInts("axes")
+		var list []int64
+		keep = n.KeepDims()
 		if v := n.Input(1); v != graph.NoValue {
 			t := c.g.Const(v)
 			if t == nil || t.I64() == nil {
@@ -137,27 +137,14 @@ func (c *compiler) axes(n *graph.Node) (axes []int, keep bool, err error) {
 			}
 			list = t.I64()
 		}
-		if len(list) == 0 && n.AttrInt("noop_with_empty_axes", 0) != 0 {
-			return nil, keep, fmt.Errorf("it has no axes")
+		axes, err = graph.ReduceAxes(n, len(shape), list)
+		if err == nil && len(axes) == 0 && len(shape) > 0 {
+			err = fmt.Errorf("it has no axes")
 		}
-		if len(list) == 0 {
-			for a := range shape {
-				list = append(list, int64(a))
-			}
-		}
-	} else {
-		for a := 2; a < len(shape); a++ {
-			list = append(list, int64(a))
-		}
+		return axes, keep, err
 	}
-	for _, a := range list {
-		if a < 0 {
-			a += int64(len(shape))
-		}
-		if a < 0 || a >= int64(len(shape)) {
-			return nil, false, fmt.Errorf("axis %d of %s", a, shape)
-		}
-		axes = append(axes, int(a))
+	for a := 2; a < len(shape); a++ {
+		axes = append(axes, a)
 	}
 	return axes, keep, nil
 }

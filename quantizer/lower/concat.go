@@ -35,10 +35,7 @@ var concatFamily = family{name: "concat", passes: true, emit: emitConcat, ops: [
 func emitConcat(c *compiler, u *unit) error {
 	n := c.g.Node(u.head())
 	v := c.g.Node(u.last()).Outputs[0]
-	axis := n.Axis()
-	if axis < 0 {
-		axis += len(c.g.Value(n.Outputs[0]).Shape)
-	}
+	axis, _ := graph.Axis(n.Axis(), len(c.g.Value(n.Outputs[0]).Shape))
 	lo, hi, ok, err := c.limits(u.acts)
 	if err != nil {
 		return err

@@ -95,6 +95,12 @@ func describeMultiplier(m qmath.Multiplier) string {
 var linearFamily = family{name: "linear", residual: true, emit: emitLinear, ops: []string{"Conv", "ConvTranspose", "Gemm", "MatMul"}}
 
 // linear is a Linear in the making.
+// Depthwise reports whether each output channel of the step of node n reads one input channel of several.
+func (o *Linear) Depthwise(n *graph.Node) bool {
+	l, ok := graph.LinearOf(n, graph.WeightInput, o.Weights.Codes.Shape)
+	return ok && l.Depthwise()
+}
+
 type linear struct {
 	*compiler
 	u    *unit
@@ -136,13 +142,13 @@ func (l *linear) factors() (err error) {
 			return err
 		}
 		group := 1
-		if l.n.Op == "ConvTranspose" {
+		if l.n.Conv().Transposed {
 			group = l.n.Conv().Group
 		}
 		l.op.Weights, err = newWeights(right, &slot.Config, p, axis, group)
 		return l.g.ErrorAt(stage, id, err)
 	}
-	if l.n.Op == "Conv" || l.n.Op == "ConvTranspose" {
+	if graph.Slides(l.n.Op) {
 		return l.fail(id, "the weights are not a constant of known rank")
 	}
 	if l.w, err = l.operand(id, 1); err != nil {
@@ -179,10 +185,7 @@ func (l *linear) weightScale(c int) float32 {
 	if l.op.Weights != nil {
 		s = l.op.Weights.Scale[c]
 	}
-	if l.n.Op == "Gemm" {
-		s *= l.n.Alpha()
-	}
-	return s
+	return s * l.n.Gemm().Alpha
 }
 
 // addBias brings the bias to one number per channel: into the accumulator as an integer, or kept as float, as the profile says.
@@ -198,8 +201,8 @@ func (l *linear) addBias() error {
 	if n := l.channels(); l.op.Weights != nil && b.Len() != n {
 		return l.fail(id, "%d biases for %d output channels", b.Len(), n)
 	}
-	if l.n.Op == "Gemm" && l.n.Beta() != 1 {
-		return l.fail(id, "beta is %g", l.n.Beta())
+	if beta := l.n.Gemm().Beta; beta != 1 {
+		return l.fail(id, "beta is %g", beta)
 	}
 	l.bias = append([]float32(nil), b.F32()...)
 	codes, quantized, err := l.biasCodes()

@@ -95,14 +95,11 @@ func (c *compiler) moveGraph(n *graph.Node, e Encoding, data TensorID) (*graph.G
 
 // padWithZeroPoint gives a Pad that fills with 0 the constant whose meaning is 0, in the form that has it as an input.
 func padWithZeroPoint(part *graph.Graph, n *graph.Node, e Encoding) error {
-	if n.AttrStr("mode", "constant") != "constant" {
+	if n.Pad().Mode != "constant" {
 		return nil
 	}
 	if part.Opset("") < 11 {
-		pads := n.AttrInts("pads")
-		if pads == nil {
-			pads = n.AttrInts("paddings")
-		}
+		pads := n.Pad().Pads
 		n.Attrs = []graph.Attr{graph.Str("mode", "constant")}
 		n.Inputs = append(n.Inputs, part.AddConst("pads", tensor.FromI64(pads, len(pads))))
 		part.Opsets = []graph.Opset{{Version: 13}}

@@ -124,8 +124,7 @@ func (l *linear) pairs() (pairs int, atRisk []int) {
 // of a depthwise convolution stand in different channels, those of a transposed one are not computed from bytes beside each other.
 func (l *linear) taps() [][]int32 {
 	w := l.op.Weights
-	depthwise := l.n.Op == "Conv" && w.Codes.Shape[1] == 1 && l.n.Conv().Group > 1
-	if depthwise || l.n.Op == "ConvTranspose" {
+	if l.op.Depthwise(l.n) || l.n.Conv().Transposed {
 		return nil
 	}
 	out := make([][]int32, w.Channels)

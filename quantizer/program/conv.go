@@ -10,11 +10,7 @@ import (
 
 // convWindow returns the window of a convolution over x.
 func (l *linear) convWindow(x *tensor.Tensor) (window, *graph.Geometry, error) {
-	geometry := graph.ConvGeometry
-	if l.op.Kind == "ConvTranspose" {
-		geometry = graph.ConvTransposeGeometry
-	}
-	geo, err := geometry(l.node, graph.Static(x.Shape...), graph.Static(l.op.Weights.Codes.Shape...))
+	geo, err := graph.WindowGeometry(l.node, graph.Static(x.Shape...), graph.Static(l.op.Weights.Codes.Shape...))
 	if err != nil {
 		return window{}, nil, err
 	}

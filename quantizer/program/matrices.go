@@ -15,8 +15,7 @@ type factor struct {
 
 // matrices accumulates a Gemm or MatMul.
 func (l *linear) matrices(in []*tensor.Tensor) (sums, error) {
-	gemm := l.op.Kind == "Gemm"
-	transA, transB := gemm && l.node.AttrInt("transA", 0) != 0, gemm && l.node.AttrInt("transB", 0) != 0
+	gemm := l.node.Gemm()
 	for _, t := range in {
 		if len(t.Shape) == 0 {
 			return sums{}, fmt.Errorf("a product with the scalar %s", t.Type())
@@ -51,7 +50,7 @@ func (l *linear) matrices(in []*tensor.Tensor) (sums, error) {
 		}
 		dot = func(x, w []int32) int64 { return saturatingDot(x, w, zero) }
 	}
-	return l.multiply(factor{steps.FactorOf(in[0].Shape, transA, false), left}, factor{steps.FactorOf(rightShape, transB, true), right}, in[0].Shape, rightShape, dot)
+	return l.multiply(factor{steps.FactorOf(in[0].Shape, gemm.TransA, false), left}, factor{steps.FactorOf(rightShape, gemm.TransB, true), right}, in[0].Shape, rightShape, dot)
 }
 
 // multiply multiplies stacks of matrices, with broadcasting.

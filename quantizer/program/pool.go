@@ -68,7 +68,7 @@ func newAverage(p *lower.Program, s *lower.Step, op *lower.Average, par workers)
 		}
 	}
 	node := p.Graph.Node(s.Node)
-	padding := node.AttrInt("count_include_pad", 0) != 0
+	padding := node.Pool().CountPadding
 	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		x := in[0]
 		w, geo, err := poolWindow(node, x)

@@ -23,7 +23,7 @@ func (r *reader) biasScales() error {
 	}
 	for _, id := range order {
 		n := r.g.Node(id)
-		if n.Domain != "" || n.Op != "Conv" && n.Op != "ConvTranspose" && n.Op != "Gemm" {
+		if n.Domain != "" || !graph.Slides(n.Op) && n.Op != "Gemm" {
 			continue
 		}
 		b := n.Input(graph.BiasInput)

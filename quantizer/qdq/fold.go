@@ -42,7 +42,7 @@ func (r *reader) fold() error {
 // foldNode folds the operator behind a Conv, ConvTranspose or Gemm into it.
 func (r *reader) foldNode(id graph.NodeID) (bool, error) {
 	n := r.g.Node(id)
-	if n.Domain != "" || n.Op != "Conv" && n.Op != "ConvTranspose" && n.Op != "Gemm" {
+	if n.Domain != "" || !graph.Slides(n.Op) && n.Op != "Gemm" {
 		return false, nil
 	}
 	u, sole := r.g.SoleUse(n.Outputs[0])
@@ -153,7 +153,7 @@ func (r *reader) affine(n, after *graph.Node, i int) (factor, offset []float64, 
 			return each(x, func(v float64) float64 { return 1 / v }), nil, true
 		}
 	case "BatchNormalization":
-		if i != 0 || len(after.Inputs) != 5 || after.AttrInt("training_mode", 0) != 0 || r.g.Opset("") < 9 {
+		if i != 0 || len(after.Inputs) != 5 || after.Trains(r.g.Opset("")) || r.g.Opset("") < 9 {
 			return nil, nil, false
 		}
 		var p [4][]float64

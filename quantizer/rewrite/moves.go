@@ -114,10 +114,7 @@ func slice(g *graph.Graph, n *graph.Node, axis int) ([]link, error) {
 	}
 	from, step := 0, 1
 	for i, a := range axes {
-		if a < 0 {
-			a += len(g.Value(x).Shape)
-		}
-		if a != axis {
+		if a, _ = graph.Axis(a, len(g.Value(x).Shape)); a != axis {
 			continue
 		}
 		if from = starts[i]; from < 0 {
@@ -211,8 +208,8 @@ func pad(g *graph.Graph, n *graph.Node, v graph.ValueID, axis int) ([]link, erro
 	if v != x && v != y {
 		return nil, fmt.Errorf("a Pad reads it as an option")
 	}
-	if n.AttrStr("mode", "constant") == "constant" {
-		fill := n.AttrFloat("value", 0)
+	if n.Pad().Mode == "constant" {
+		fill := n.Pad().Value
 		if c := n.Input(2); c != graph.NoValue {
 			t := g.Const(c)
 			if t == nil || len(t.F32()) != 1 {
@@ -240,10 +237,8 @@ func reduce(g *graph.Graph, n *graph.Node, v graph.ValueID, axis int) ([]link, e
 	}
 	gone := make([]bool, rank)
 	for _, a := range axes {
-		if a < 0 {
-			a += rank
-		}
-		if a < 0 || a >= rank {
+		a, ok := graph.Axis(a, rank)
+		if !ok {
 			return nil, fmt.Errorf("%s has an axis out of range", n.Op)
 		}
 		gone[a] = true

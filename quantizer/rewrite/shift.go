@@ -30,7 +30,7 @@ func shiftable(g *graph.Graph, id graph.NodeID) (n int, readers []*Reader, err e
 	switch b := g.Const(node.Input(2)); {
 	case node.Op != "LayerNormalization" && node.Op != "Conv" && node.Op != "Gemm":
 		return 0, nil, fmt.Errorf("%s has no offset", node.Op)
-	case b == nil && node.Op != "LayerNormalization" || b != nil && (len(b.Shape) != 1 || b.Len() != n) || node.Op == "Gemm" && node.Beta() != 1:
+	case b == nil && node.Op != "LayerNormalization" || b != nil && (len(b.Shape) != 1 || b.Len() != n) || node.Gemm().Beta != 1:
 		return 0, nil, errors.New("it has no offset of each channel")
 	}
 	y := node.Output(0)
@@ -63,10 +63,10 @@ func shiftReader(g *graph.Graph, u graph.Use, axis, n int) (*Reader, error) {
 		}
 		return r, nil
 	}
-	if node.Op == "ConvTranspose" {
+	if node.Conv().Transposed {
 		return nil, errors.New("the borders of a ConvTranspose read fewer elements")
 	}
-	if b := node.Input(2); b != graph.NoValue && (g.Const(b) == nil || !slices.Equal(g.Const(b).Shape, []int{r.Out})) || node.Op == "Gemm" && node.Beta() != 1 {
+	if b := node.Input(2); b != graph.NoValue && (g.Const(b) == nil || !slices.Equal(g.Const(b).Shape, []int{r.Out})) || node.Gemm().Beta != 1 {
 		return nil, errors.New("its bias is not one number for each channel")
 	}
 	if a := node.AttrStr("auto_pad", "NOTSET"); node.Op == "Conv" && (a != "NOTSET" && a != "VALID" || slices.ContainsFunc(node.AttrInts("pads"), func(p int64) bool { return p != 0 })) {
@@ -91,7 +91,7 @@ func applyShift(g *graph.Graph, s *Step) error {
 	lack := make([][]float64, len(readers))
 	for i, r := range readers {
 		lack[i] = make([]float64, r.Out)
-		alpha := float64(g.Node(r.Node).AttrFloat("alpha", 1))
+		alpha := float64(g.Node(r.Node).Gemm().Alpha)
 		r.Each(func(o, c int, w []float32) {
 			for _, x := range w {
 				lack[i][o] += float64(alpha * float64(float64(x)*float64(shift[c])))

@@ -346,8 +346,7 @@ func gainInput(g *graph.Graph, n *graph.Node) int {
 
 // inference refuses a normalization that computes its own statistics.
 func inference(g *graph.Graph, n *graph.Node) error {
-	opset := g.Opset("")
-	if opset >= 14 && n.AttrInt("training_mode", 0) != 0 || opset < 7 && n.AttrInt("is_test", 0) == 0 || opset < 9 && n.AttrInt("spatial", 1) == 0 {
+	if !n.PerChannelInference(g.Opset("")) {
 		return fmt.Errorf("BatchNormalization in training mode or with statistics per element")
 	}
 	return nil

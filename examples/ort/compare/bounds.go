@@ -123,9 +123,11 @@ func (s *step) terms(in []*tensor.Tensor) int {
 	case "Sum":
 		return len(in)
 	case "Conv", "ConvTranspose": // weights per output channel: of a transposed one all of an output's share at most
-		return in[1].Len()/max(in[1].Shape[map[string]int{"Conv": 0, "ConvTranspose": 1}[s.n.Op]], 1) + 1
+		axis, _ := graph.OutAxis(s.n, len(in[1].Shape))
+		return in[1].Len()/max(in[1].Shape[axis], 1) + 1
 	case "Gemm":
-		return in[0].Len()/max(in[0].Shape[int(s.n.AttrInt("transA", 0))], 1) + 2 // alpha and beta
+		axis, _ := graph.InAxis(s.n, graph.DataInput, 2)
+		return in[0].Shape[axis] + 2 // alpha and beta
 	case "MatMul":
 		return in[0].Shape[len(in[0].Shape)-1]
 	}

@@ -166,10 +166,7 @@ func (c *comparison) params(n *graph.Node, x *tensor.Tensor) (*parameters, error
 	}
 	p := &parameters{scale: c.x[n.Inputs[1]].F32(), zero: c.x[n.Input(2)], n: 1, inner: x.Len()}
 	if len(p.scale) > 1 {
-		axis := n.Axis()
-		if axis < 0 {
-			axis += len(x.Shape)
-		}
+		axis, _ := graph.Axis(n.Axis(), len(x.Shape))
 		if axis >= len(x.Shape) || x.Shape[axis] != len(p.scale) || n.Quantize().Block != 0 {
 			return nil, fmt.Errorf("%d scales for %s", len(p.scale), x.Type())
 		}

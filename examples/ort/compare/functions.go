@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
@@ -36,10 +37,7 @@ func softmax(s *step) (*tensor.Tensor, error) {
 	for _, e := range floats(s.c.e[s.n.Inputs[0]]) {
 		worst = max(worst, float64(e))
 	}
-	axis := s.n.Axis()
-	if axis < 0 {
-		axis += len(s.y.Shape)
-	}
+	axis, _ := graph.Axis(s.n.Axis(), len(s.y.Shape))
 	factor := math.Expm1(2*worst) + gamma(s.y.Shape[axis]+accuracy)
 	out := tensor.New(tensor.Float32, s.y.Shape...)
 	for i, v := range s.y.F32() {

@@ -46,7 +46,7 @@ func newAverage(e *engine, s *lower.Step, op *lower.Average) kernel {
 	}
 	node := e.program.Graph.Node(s.Node)
 	return &average{e: e, p: e.program, op: op, node: node, dtype: e.program.Tensors[s.Outputs[0]].DType, zero: zero,
-		padding: node.AttrInt("count_include_pad", 0) != 0}
+		padding: node.Pool().CountPadding}
 }
 
 // prepare finds the geometry and the arithmetic for an input.

@@ -21,7 +21,7 @@ type conv struct {
 }
 
 func newConv(l *linear) (kernel, error) {
-	if len(l.op.Weights.Codes.Shape) > 5 || l.wzero != 0 && l.node.AttrInt("group", 1) != 1 {
+	if len(l.op.Weights.Codes.Shape) > 5 || l.wzero != 0 && l.node.Conv().Group != 1 {
 		return nil, nil
 	}
 	return &conv{linear: l}, nil

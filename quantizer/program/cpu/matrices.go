@@ -28,10 +28,10 @@ type matrices struct {
 func newMatrices(l *linear) kernel {
 	c := &matrices{linear: l}
 	if l.op.Kind == "Gemm" {
-		if l.node.AttrInt("transA", 0) != 0 {
+		if l.node.Gemm().TransA {
 			return nil
 		}
-		c.transB = l.node.AttrInt("transB", 0) != 0
+		c.transB = l.node.Gemm().TransB
 	}
 	if w := l.op.Weights; w != nil {
 		if len(w.Codes.Shape) != 2 {

@@ -40,7 +40,7 @@ func (l *linear) prepare(s *step, in []*value) (*prepared, error) {
 	var op cuda.LinearOp
 	var shape []int
 	var err error
-	if l.op.Kind == "Conv" || l.op.Kind == "ConvTranspose" {
+	if graph.Slides(l.op.Kind) {
 		want = lastLayout
 		shape, err = l.window(&op, in[0].shape)
 	} else {
@@ -64,7 +64,7 @@ func (l *linear) prepare(s *step, in []*value) (*prepared, error) {
 	} else {
 		op.Y = l.codes(1)
 	}
-	op.Saturating = p.Profile.Saturates && l.op.Kind != "ConvTranspose" && steps.Pairs(p, l.s, l.op)
+	op.Saturating = p.Profile.Saturates && !l.node.Conv().Transposed && steps.Pairs(p, l.s, l.op)
 	out := &prepared{in: make([]layout, len(in)), out: make([]*output, len(l.s.Outputs))}
 	for k := range in {
 		out.in[k] = want
@@ -206,11 +206,8 @@ func (l *linear) real() cuda.LinearOut {
 // window describes a convolution of an input of a shape and returns the shape of its outputs.
 func (l *linear) window(op *cuda.LinearOp, in []int) ([]int, error) {
 	w := l.op.Weights.Codes.Shape
-	geometry := graph.ConvGeometry
-	if op.Transposed = l.op.Kind == "ConvTranspose"; op.Transposed {
-		geometry = graph.ConvTransposeGeometry
-	}
-	geo, err := geometry(l.node, graph.Static(in...), graph.Static(w...))
+	op.Transposed = l.node.Conv().Transposed
+	geo, err := graph.WindowGeometry(l.node, graph.Static(in...), graph.Static(w...))
 	if err != nil {
 		return nil, err
 	}
@@ -233,8 +230,7 @@ func shapeOf(geo *graph.Geometry, n, c, m int) (kernels.ConvShape, error) {
 
 // factors describes a product of matrices and returns the shape of its outputs.
 func (l *linear) factors(op *cuda.LinearOp, in []*value) ([]int, error) {
-	gemm := l.op.Kind == "Gemm"
-	transA, transB := gemm && l.node.AttrInt("transA", 0) != 0, gemm && l.node.AttrInt("transB", 0) != 0
+	gemm := l.node.Gemm()
 	right := in[min(1, len(in)-1)].shape
 	if w := l.op.Weights; w != nil {
 		right = w.Codes.Shape
@@ -242,7 +238,7 @@ func (l *linear) factors(op *cuda.LinearOp, in []*value) ([]int, error) {
 	if len(in[0].shape) == 0 || len(right) == 0 {
 		return nil, onlyHost("a product with a scalar")
 	}
-	a, b := cuda.Factor(steps.FactorOf(in[0].shape, transA, false)), cuda.Factor(steps.FactorOf(right, transB, true))
+	a, b := cuda.Factor(steps.FactorOf(in[0].shape, gemm.TransA, false)), cuda.Factor(steps.FactorOf(right, gemm.TransB, true))
 	if a.Cols != b.Rows {
 		return nil, fmt.Errorf("shapes %v and %v cannot be multiplied", in[0].shape, right)
 	}

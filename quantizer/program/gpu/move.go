@@ -123,7 +123,7 @@ type extreme struct {
 func (k *extreme) prepare(s *step, in []*value) (*prepared, error) {
 	g := k.op.Graph
 	n := g.Node(g.Nodes()[0])
-	list := n.AttrInts("axes")
+	var list []int64
 	if v := n.Input(1); v != graph.NoValue {
 		t := g.Const(v)
 		if t == nil && len(in) > 1 && in[1].fixed {
@@ -134,25 +134,11 @@ func (k *extreme) prepare(s *step, in []*value) (*prepared, error) {
 		}
 		list = t.I64()
 	}
-	if len(list) == 0 {
-		if n.AttrInt("noop_with_empty_axes", 0) != 0 {
-			return nil, onlyHost("it has no axes")
-		}
-		for a := range in[0].shape {
-			list = append(list, int64(a))
-		}
+	axes, err := graph.ReduceAxes(n, len(in[0].shape), list)
+	if err != nil || len(axes) == 0 && len(in[0].shape) > 0 {
+		return nil, onlyHost("no such axis")
 	}
-	var axes []int
-	for _, a := range list {
-		if a < 0 {
-			a += int64(len(in[0].shape))
-		}
-		if a < 0 || a >= int64(len(in[0].shape)) {
-			return nil, onlyHost("no such axis")
-		}
-		axes = append(axes, int(a))
-	}
-	p := newReduce(k.e, s, in[0], axes, n.AttrInt("keepdims", 1) != 0, n.Op == "ReduceMax")
+	p := newReduce(k.e, s, in[0], axes, n.KeepDims(), n.Op == "ReduceMax")
 	p.in = append(p.in, make([]layout, len(in)-1)...)
 	return p, nil
 }

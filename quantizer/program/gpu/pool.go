@@ -123,7 +123,7 @@ func (k *average) prepare(s *step, in []*value) (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	padding := node.AttrInt("count_include_pad", 0) != 0
+	padding := node.Pool().CountPadding
 	by, err := k.counts(node, x.shape, padding)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func Pairs(p *lower.Program, s *lower.Step, op *lower.Linear) bool {
 			return false
 		}
 	}
-	return !(op.Kind == "Conv" && w.Codes.Shape[1] == 1 && p.Graph.Node(s.Node).AttrInt("group", 1) > 1)
+	return !(op.Kind == "Conv" && op.Depthwise(p.Graph.Node(s.Node)))
 }
 
 // Rescaled is what becomes of a code on the way to another grid, limited to [lo, hi]; r is nil where the grid stays.
