@@ -181,9 +181,14 @@ func (l *layer) wants(ops ...string) error {
 	return fmt.Errorf("a step of type %T for %s", l.step.Op, l.node.Op)
 }
 
-// slotGrid returns the grid of a slot that quantizes, nil for others.
+// integers reports whether numbers of a config are integers with scales that are known.
+func integers(cfg *tqc.Config) bool {
+	return cfg.Type == qmath.Integers && !cfg.Policy.Has(tqc.Dynamic) && !cfg.Policy.Has(tqc.PerGroup)
+}
+
+// slotGrid returns the grid of a slot that quantizes to integers, nil for others.
 func (p *plan) slotGrid(id tqc.SlotID) *qmath.Grid {
-	if id == tqc.NoSlot || !p.set.Slot(id).State().Quantizes() || !p.set.Params(id).Ready() || !p.set.Slot(id).Config.Integer() || p.set.Slot(id).Config.RunTime() {
+	if id == tqc.NoSlot || !p.set.Slot(id).State().Quantizes() || !p.set.Params(id).Ready() || !integers(&p.set.Slot(id).Config) {
 		return nil
 	}
 	g := p.set.Grid(id, 0)

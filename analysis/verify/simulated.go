@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"qwb/analysis"
 	"qwb/graph"
@@ -30,6 +31,7 @@ func (l *layer) deriveSimulated(op *lower.Simulated) (operation, error) {
 // compare holds the operators and constants of the step to those of graph and plan.
 func (o *simulated) compare(f *faults) {
 	number(f, "number of operators", 0, len(o.step.Nodes), len(o.got.Graph.Nodes()))
+	o.compareFakes(f)
 	for _, id := range o.step.Nodes {
 		own := o.g.Node(id)
 		there, ok := o.got.Graph.LookupNode(own.Name)
@@ -47,6 +49,58 @@ func (o *simulated) compare(f *faults) {
 	}
 }
 
+// compareFakes holds the formats of inputs and outputs that integers do not stand for to the plan's.
+func (o *simulated) compareFakes(f *faults) {
+	inside := map[graph.ValueID]bool{}
+	for _, id := range o.step.Nodes {
+		for _, v := range o.g.Node(id).Outputs {
+			inside[v] = true
+		}
+	}
+	var reads []tqc.SlotID // of the plan, that are no integers, in order
+	for _, id := range o.step.Nodes {
+		for i, v := range o.g.Node(id).Inputs {
+			if s := o.set.Input(id, i); v != graph.NoValue && o.g.Const(v) == nil && !inside[v] && o.fakes(s) {
+				reads = append(reads, s)
+			}
+		}
+	}
+	at := 0
+	flag(f, "formats of inputs", true, len(o.got.In) == len(o.step.Inputs))
+	for _, got := range o.got.In {
+		if got == nil {
+			continue
+		}
+		flag(f, "format of an input", true, at < len(reads) && o.sameFormat(reads[at], got))
+		at++
+	}
+	number(f, "number of formats of inputs", 0, len(reads), at)
+	last := o.step.Nodes[len(o.step.Nodes)-1]
+	flag(f, "formats of outputs", true, len(o.got.Out) == len(o.step.Outputs))
+	for k, got := range o.got.Out {
+		for i, v := range o.g.Node(last).Outputs {
+			if k < len(o.step.Outputs) && o.program.Tensors[o.step.Outputs[k]].Value == v {
+				s := o.set.Output(last, i)
+				flag(f, "format of an output", o.fakes(s), got != nil)
+				flag(f, "format of an output", true, got == nil || o.sameFormat(s, got))
+			}
+		}
+	}
+}
+
+// fakes reports whether a slot quantizes to what integers do not stand for.
+func (o *simulated) fakes(s tqc.SlotID) bool {
+	return s != tqc.NoSlot && o.set.Slot(s).State().Quantizes() && !integers(&o.set.Slot(s).Config)
+}
+
+func (o *simulated) sameFormat(s tqc.SlotID, got *lower.Fake) bool {
+	p := o.set.Params(s)
+	if p == nil {
+		p = &tqc.Params{}
+	}
+	return got.Config == o.set.Slot(s).Config && slices.Equal(got.Params.Scale, p.Scale) && slices.Equal(got.Params.ZeroPoint, p.ZeroPoint) && got.Params.Global == p.Global
+}
+
 // compareConst holds a constant of the step to what the plan's grids leave of the graph's.
 func (o *simulated) compareConst(f *faults, id graph.NodeID, i int, own, got *tensor.Tensor) {
 	flag(f, "constant", true, got != nil && got.DType == own.DType && got.Len() == own.Len())
@@ -58,14 +112,14 @@ func (o *simulated) compareConst(f *faults, id graph.NodeID, i int, own, got *te
 		flag(f, "constant", true, tensor.Equal(own.ToRowMajor(), got.ToRowMajor()))
 		return
 	}
-	grid, err := elementGrids(own, &o.set.Slot(slot).Config, o.set.Params(slot))
+	codec, err := elementCodecs(own, &o.set.Slot(slot).Config, o.set.Params(slot))
 	flag(f, "scales", true, err == nil)
 	if err != nil {
 		return
 	}
 	cfg, x := &o.set.Slot(slot).Config, got.ToRowMajor().F32()
 	for k, v := range own.ToRowMajor().F32() {
-		g := grid(k)
+		g := codec(k)
 		want := g.Dequantize(g.Quantize(v))
 		if cfg.Bits > 24 {
 			q, _ := o.set.Params(slot).BiasCode(k, v, g.Scale)
@@ -75,13 +129,16 @@ func (o *simulated) compareConst(f *faults, id graph.NodeID, i int, own, got *te
 	}
 }
 
-// elementGrids returns the grid of every element of a constant, in row-major order.
-func elementGrids(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) (func(i int) qmath.Grid, error) {
-	grid := func(c int) qmath.Grid {
-		return qmath.Grid{Scale: p.Scale[c], ZeroPoint: p.ZeroPoint[c], QMin: cfg.QMin, QMax: cfg.QMax, Rounding: cfg.Rounding}
+// elementCodecs returns what codes mean at every element of a constant, in row-major order.
+func elementCodecs(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) (func(i int) qmath.Codec, error) {
+	if cfg.RunTime() {
+		return nil, fmt.Errorf("a constant with scales of run time")
+	}
+	codec := func(c int) qmath.Codec {
+		return qmath.Codec{Format: cfg.Format, Scale: p.Scale[c], ZeroPoint: p.ZeroPoint[c], Rounding: cfg.Rounding}
 	}
 	if cfg.Policy.Has(tqc.PerTensor) {
-		return func(int) qmath.Grid { return grid(0) }, nil
+		return func(int) qmath.Codec { return codec(0) }, nil
 	}
 	axis, ok := graph.Axis(cfg.Axis, len(t.Shape))
 	if !ok {
@@ -101,12 +158,12 @@ func elementGrids(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params) (func(i int)
 	if len(p.Scale) != scales {
 		return nil, fmt.Errorf("%d scales for %s", len(p.Scale), t.Type())
 	}
-	return func(i int) qmath.Grid {
+	return func(i int) qmath.Codec {
 		c := i / inner % n
 		if cfg.Policy.Has(tqc.PerGroup) {
 			c = (i/(inner*n)*blocks+c/size)*inner + i%inner
 		}
-		return grid(c)
+		return codec(c)
 	}, nil
 }
 

@@ -69,6 +69,9 @@ func emitAverage(c *compiler, u *unit) error {
 	}
 	for _, k := range counts {
 		a, err := op.For(c.profile, k)
+		if err != nil && encs[0].DType().Bits() == 16 { // fewer codes of 16 bits add up in int32
+			return c.refuse(u, "%w", err)
+		}
 		if err != nil {
 			return c.fail(n.ID, "%w", err)
 		}

@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,10 +19,11 @@ const stage = "lower"
 // set quantizes is computed in float. On a target without float, neither is anything else but shapes and indices, and the conversions
 // at the graph's ends, which are the caller's.
 func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile) (*Program, error) {
-	return compile(g, set, t, profile, false)
+	return compile(g, set, t, profile, false, nil)
 }
 
-func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile, partial bool) (*Program, error) {
+// compile makes a program; refusals say, by the first node of a unit, why it is simulated.
+func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile, partial bool, refusals map[graph.NodeID]string) (*Program, error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
@@ -32,7 +34,7 @@ func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 	if t.Island != qmath.FP32 {
 		return nil, fmt.Errorf("%s: float islands in %s are not executed", stage, t.Island)
 	}
-	c := &compiler{g: g, set: set, profile: profile, order: order, partial: partial,
+	c := &compiler{g: g, set: set, profile: profile, order: order, partial: partial, refusals: refusals,
 		program: &Program{Graph: g, Target: t.Name, Float: t.Float, Profile: profile},
 		base:    make([]*Encoding, g.NumValues()), wanted: make([][]form, g.NumValues()), owner: make([]*unit, g.NumNodes()),
 		tensors: map[formOf]TensorID{}, encodings: make([]int, g.NumValues())}
@@ -70,6 +72,8 @@ type compiler struct {
 	order   []graph.NodeID
 	program *Program
 	partial bool // what has no integer form is simulated
+	// refusals are units that this profile has no form for, by their first nodes.
+	refusals map[graph.NodeID]string
 
 	base   []*Encoding // by value: what its output slot gives it, nil for real values
 	units  []*unit     // in an order of execution
@@ -107,7 +111,7 @@ func (c *compiler) encode() error {
 	for _, id := range c.order {
 		for i, v := range c.g.Node(id).Outputs {
 			slot := c.set.Output(id, i)
-			if v == graph.NoValue || slot == tqc.NoSlot || !c.set.Slot(slot).State().Quantizes() {
+			if v == graph.NoValue || slot == tqc.NoSlot || !c.set.Slot(slot).State().Quantizes() || c.slotFormless(slot) != "" {
 				continue
 			}
 			e, err := c.slotEncoding(slot)
@@ -123,6 +127,9 @@ func (c *compiler) encode() error {
 func (c *compiler) slotEncoding(slot tqc.SlotID) (Encoding, error) {
 	s := c.set.Slot(slot)
 	p := c.set.Params(slot)
+	if why := formless(&s.Config); why != "" {
+		return Encoding{}, errors.New(why)
+	}
 	if !p.Ready() {
 		return Encoding{}, fmt.Errorf("%s without a scale", s.State())
 	}
@@ -132,7 +139,7 @@ func (c *compiler) slotEncoding(slot tqc.SlotID) (Encoding, error) {
 // seen returns the integers as which input i of a node is read, and false where it is read as a real value.
 func (c *compiler) seen(id graph.NodeID, i int) (Encoding, bool, error) {
 	slot := c.set.Input(id, i)
-	if slot != tqc.NoSlot && c.set.Slot(slot).State().Quantizes() {
+	if slot != tqc.NoSlot && c.set.Slot(slot).State().Quantizes() && c.slotFormless(slot) == "" {
 		e, err := c.slotEncoding(slot)
 		if err != nil {
 			return e, false, c.fail(id, "input %d: %w", i, err)

@@ -21,10 +21,7 @@ type Encoding struct {
 // encodingOf returns the encoding of a per-tensor grid.
 func encodingOf(c *tqc.Config, p *tqc.Params) (Encoding, error) {
 	if !c.Policy.Has(tqc.PerTensor) {
-		return Encoding{}, fmt.Errorf("%s scales of an activation have no integer form", c.Policy)
-	}
-	if c.Policy.Has(tqc.Floating) || c.Policy.Has(tqc.Dynamic) {
-		return Encoding{}, fmt.Errorf("policy %q has no integer form", c.Policy)
+		return Encoding{}, fmt.Errorf("activations with %s scales have no integer form", c.Policy)
 	}
 	if len(p.Scale) != 1 {
 		return Encoding{}, fmt.Errorf("%d scales for one tensor", len(p.Scale))

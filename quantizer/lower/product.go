@@ -32,6 +32,9 @@ func emitProduct(c *compiler, u *unit) error {
 	}
 	p, err := c.profile.PrepareProduct(encs[0].Grid(), encs[1].Grid(), y.Grid())
 	if err != nil {
+		if encs[0].DType().Bits() == 16 {
+			return c.refuse(u, "%w", err)
+		}
 		return c.fail(u.head(), "%w", err)
 	}
 	c.unitStep(u, in, []TensorID{c.define(v, integer(*c.base[v]))}, &Product{Product: p})

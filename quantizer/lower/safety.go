@@ -76,7 +76,7 @@ func (l *linear) wideFactors() error {
 	for _, q := range l.op.Scales {
 		for c, m := range q.Multipliers {
 			if m.Shift > mostWideShift {
-				return l.fail(l.u.head(), "output channel %d: sums of 64 bits are scaled by less than 2^%d, not by %g", c, mostWideShift,
+				return l.refuse(l.u, "output channel %d: sums of 64 bits are scaled by less than 2^%d, not by %g", c, mostWideShift,
 					math.Ldexp(float64(m.M), int(m.Shift)-31))
 			}
 		}

@@ -13,14 +13,22 @@ import (
 )
 
 // Simulated is a part of the graph that the plan quantizes and that has no integer form: an operator that no family lowers, weights
-// of more than 8 bits or in groups. It reads and writes the integers that the plan says; between them it computes in float, as the
+// of more than 8 bits or in groups, numbers that do not lie evenly, scales of run time. It reads and writes the integers that the plan says; between them it computes in float, as the
 // simulation does. Nothing that holds for integer arithmetic holds for it, so that it is listed and never compared. Only programs of
 // CompilePartial have such steps.
 type Simulated struct {
 	// Graph holds the operators. Its inputs and outputs are those of the step, in order, as real numbers; constants are already what
 	// their grids leave of them.
 	Graph *graph.Graph
-	Why   string
+	// In and Out have an entry for each input and output: what the plan makes of numbers that integers do not stand for, nil elsewhere.
+	In, Out []*Fake
+	Why     string
+}
+
+// Fake is a format in which a real tensor is quantized and dequantized at once, as package sim does it.
+type Fake struct {
+	Config tqc.Config
+	Params tqc.Params // without scales where they are computed at run time
 }
 
 // Name implements Op.
@@ -31,7 +39,15 @@ func (o *Simulated) describe() string { return operators(o.Graph) + ": " + o.Why
 // CompilePartial is Compile for plans of which parts have no integer form: these become steps of type Simulated instead of an error.
 // Where there are none the program is that of Compile.
 func CompilePartial(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile) (*Program, error) {
-	return compile(g, set, t, profile, true)
+	var refusals map[graph.NodeID]string
+	for {
+		p, err := compile(g, set, t, profile, true, refusals)
+		more, ok := again(refusals, err)
+		if !ok {
+			return p, err
+		}
+		refusals = more
+	}
 }
 
 var simulatedFamily = family{name: "simulated", emit: emitSimulated}
@@ -57,6 +73,12 @@ func (c *compiler) simulate() error {
 func (c *compiler) refused(u *unit) (string, error) {
 	id := u.head()
 	n := c.g.Node(id)
+	if why := c.refusals[id]; why != "" {
+		return why, nil
+	}
+	if why := c.formlessUnit(u); why != "" {
+		return why, nil
+	}
 	if u.family == &linearFamily {
 		if slot := c.set.Input(id, 1); slot != tqc.NoSlot && c.g.Const(n.Input(1)) != nil && c.set.Slot(slot).State().Quantizes() {
 			if err := weightForm(&c.set.Slot(slot).Config); err != nil {
@@ -119,6 +141,7 @@ func emitSimulated(c *compiler, u *unit) error {
 	g := c.g.Clone()
 	var inputs []graph.ValueID
 	var in, out []TensorID
+	op := &Simulated{Why: u.why}
 	for _, id := range u.nodes {
 		for i := range c.g.Node(id).Inputs {
 			if err := c.fake(g, id, i); err != nil {
@@ -136,9 +159,10 @@ func emitSimulated(c *compiler, u *unit) error {
 			if err != nil {
 				return c.fail(id, "input %d: %w", i, err)
 			}
-			at := slices.Index(in, t)
-			if at < 0 {
+			at, fake := slices.Index(in, t), c.fakeOf(c.set.Input(id, i))
+			if at < 0 || fake != nil || op.In[at] != nil {
 				at = len(in)
+				op.In = append(op.In, fake)
 				added, err := g.AddValue(graph.Value{Name: g.FreshName(c.g.Value(v).Name), DType: c.dtype(v, realForm), Shape: c.g.Value(v).Shape})
 				if err != nil {
 					return c.fail(id, "%w", err)
@@ -149,8 +173,10 @@ func emitSimulated(c *compiler, u *unit) error {
 		}
 	}
 	var outputs []graph.ValueID
-	for _, v := range u.outputs(c.g) {
+	for i, v := range c.g.Node(u.last()).Outputs {
 		switch {
+		case v == graph.NoValue:
+			continue
 		case c.base[v] != nil:
 			out = append(out, c.define(v, integer(*c.base[v])))
 		case len(c.wanted[v]) > 0:
@@ -158,7 +184,7 @@ func emitSimulated(c *compiler, u *unit) error {
 		default:
 			continue // nobody reads it
 		}
-		outputs = append(outputs, v)
+		outputs, op.Out = append(outputs, v), append(op.Out, c.fakeOf(c.set.Output(u.last(), i)))
 	}
 	if len(outputs) == 0 {
 		return nil
@@ -167,7 +193,8 @@ func emitSimulated(c *compiler, u *unit) error {
 	if err != nil {
 		return c.fail(u.head(), "%w", err)
 	}
-	at := c.unitStep(u, in, out, &Simulated{Graph: part, Why: u.why})
+	op.Graph = part
+	at := c.unitStep(u, in, out, op)
 	for _, id := range out {
 		if t := &c.program.Tensors[id]; !t.Quantized() && c.isFloat(t.Value) {
 			c.cross(at, id, tensor.Undefined, true)

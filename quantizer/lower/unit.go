@@ -104,6 +104,9 @@ func (c *compiler) joinResidual(id graph.NodeID) (*unit, error) {
 		if err != nil {
 			return nil, err
 		}
+		if c.slotFormless(c.set.Input(id, main)) != "" || c.slotFormless(c.set.Input(id, 1-main)) != "" {
+			continue
+		}
 		p := c.g.Producer(n.Inputs[main])
 		if quantized || !other || p == graph.NoNode {
 			continue

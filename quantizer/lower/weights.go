@@ -77,11 +77,11 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group in
 
 // weightForm says why weights of a config have no integer form, nil where they have one.
 func weightForm(cfg *tqc.Config) error {
-	if cfg.Policy.Has(tqc.PerGroup) || cfg.Policy.Has(tqc.Floating) || cfg.Policy.Has(tqc.Dynamic) {
-		return fmt.Errorf("weights of policy %q have no integer form", cfg.Policy)
+	if why := formless(cfg); why != "" {
+		return fmt.Errorf("weights are %s", why)
 	}
 	if d := (Encoding{QMin: cfg.QMin, QMax: cfg.QMax}).DType(); d != tensor.Int8 && d != tensor.Uint8 {
-		return fmt.Errorf("weights from %d to %d are wider than 8 bits", cfg.QMin, cfg.QMax)
+		return fmt.Errorf("weights of %s (%d to %d) are wider than 8 bits, which integer programs multiply by", cfg.FormatName(), cfg.QMin, cfg.QMax)
 	}
 	return nil
 }

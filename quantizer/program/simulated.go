@@ -5,6 +5,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -18,16 +19,23 @@ func newSimulated(p *lower.Program, s *lower.Step, op *lower.Simulated, par work
 	return func(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		real := make([]*tensor.Tensor, len(in))
 		for i, t := range in {
-			real[i] = t
 			if e := p.Tensors[s.Inputs[i]].Encoding; e != nil {
-				real[i] = dequantized(t, e)
+				t = dequantized(t, e)
 			}
+			x, err := faked(t, op.In[i])
+			if err != nil {
+				return nil, err
+			}
+			real[i] = x
 		}
 		out, err := run(ctx, real)
 		if err != nil {
 			return nil, err
 		}
 		for k, t := range out {
+			if out[k], err = faked(t, op.Out[k]); err != nil {
+				return nil, err
+			}
 			d := output(p, s, k)
 			if d.Encoding == nil {
 				continue
@@ -54,4 +62,14 @@ func dequantized(t *tensor.Tensor, e *lower.Encoding) *tensor.Tensor {
 		out.F32()[i] = grid.Dequantize(q)
 	}
 	return out
+}
+
+// faked returns what a format leaves of real numbers; nil leaves all.
+func faked(t *tensor.Tensor, f *lower.Fake) (*tensor.Tensor, error) {
+	if f == nil {
+		return t, nil
+	}
+	t = t.ToRowMajor()
+	out := tensor.New(tensor.Float32, t.Shape...)
+	return out, sim.Apply(out, t, &f.Config, &f.Params, sim.Quantize)
 }
