@@ -146,7 +146,7 @@ func (d *Device) Close() error {
 // others use dp4a.
 func (d *Device) TensorCores() bool { return d.Arch >= 80 }
 
-// Kernel returns an entry point of ptx/FILE.sm_XX.ptx, which is compiled when it is first asked for.
+// Kernel returns an entry point of ptx/FILE.sm_XX.ptx.gz, which is compiled when it is first asked for.
 func (d *Device) Kernel(file, entry string) (*Kernel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,9 +1,9 @@
 package cuda
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -17,7 +17,7 @@ func paramBytes(t *testing.T, file, entry string) int {
 	declared := regexp.MustCompile(`\.visible \.entry ` + entry + `\(\s*\.param \.align \d+ \.b8 ` + entry + `_param_0\[(\d+)\]\s*\)`)
 	size := 0
 	for _, arch := range []string{"sm_61", "sm_80", "sm_90a"} {
-		text, err := ptxFiles.ReadFile(fmt.Sprintf("ptx/%s.%s.ptx", file, arch))
+		text, err := readPTX(file + "." + arch)
 		if err != nil {
 			continue
 		}
@@ -49,7 +49,7 @@ func TestKernelsHaveOneParameter(t *testing.T) {
 	files, err := ptxFiles.ReadDir("ptx")
 	require.NoError(t, err)
 	for _, f := range files {
-		text, err := ptxFiles.ReadFile("ptx/" + f.Name())
+		text, err := readPTX(strings.TrimSuffix(f.Name(), ".ptx.gz"))
 		require.NoError(t, err)
 		found := entries.FindAllSubmatch(text, -1)
 		assert.NotEmpty(t, found, f.Name())

@@ -282,10 +282,10 @@ func FuzzParse(f *testing.F) {
 	f.Add(ptx(80, ".global .align 8 .u64 p[2] = {p, generic(p)+8};", "{ .reg .f32 %q<3>; fma.rn.f32 %q1, %q2, 0f3F800000, -1.5; }"))
 	f.Add(ptx(80, ".func (.param .b32 r) f(.param .b32 a) { ret; }", "{.param .b32 x, y; call (x), f, (y); } ways: .branchtargets a; a:"))
 	f.Add(".version 00 .shared .align 1 .b8 A[0];.entry A(.param .b64 A00,.param .b32 A){.reg .pred x;x:}")
-	files, err := filepath.Glob("../ptx/p*.sm_80.ptx")
+	files, err := filepath.Glob("../ptx/p*.sm_80.ptx.gz")
 	require.NoError(f, err)
 	for _, file := range files {
-		if text, err := os.ReadFile(file); err == nil && len(text) < 20000 {
+		if text, err := unpacked(file); err == nil && len(text) < 20000 {
 			f.Add(string(text))
 		}
 	}

@@ -1,8 +1,10 @@
 package emulate
 
 import (
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,12 +126,26 @@ func lanesOf[T uint32 | uint64](t testing.TB, arch int, body string, in [][3]T) 
 	return out
 }
 
+// unpacked is the PTX in a file.
+func unpacked(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+}
+
 func TestCommittedPTXLoads(t *testing.T) {
-	files, err := filepath.Glob("../ptx/*.ptx")
+	files, err := filepath.Glob("../ptx/*.ptx.gz")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := unpacked(file)
 		require.NoError(t, err)
 		arch := 61
 		if strings.Contains(file, "sm_80") {
@@ -144,7 +160,7 @@ func TestCommittedPTXLoads(t *testing.T) {
 
 func TestCopyKernel(t *testing.T) {
 	for _, arch := range []int{61, 80} {
-		text, err := os.ReadFile(fmt.Sprintf("../ptx/peak.sm_%d.ptx", arch))
+		text, err := unpacked(fmt.Sprintf("../ptx/peak.sm_%d.ptx.gz", arch))
 		require.NoError(t, err)
 		d := newDevice(t, arch, Checked)
 		f := d.kernel(t, string(text), "copy")

@@ -1,15 +1,18 @@
-// Command gen compiles the sources of kernels in src to PTX, with the one version of clang that the committed PTX is made by. It
+// Command gen compiles the sources of kernels in src to compressed PTX, with the one version of clang that the committed PTX is made by. It
 // runs in the folder of package cuda: go generate ./kernels/cuda. With names of sources it compiles only those.
 //
-// A source X.cu becomes X.sm_61.ptx and, where that is another program, X.sm_80.ptx; one that is named for an architecture, as
-// X.sm_90a.cu, is compiled for that only. The output depends on the sources, their headers and the compiler alone.
+// A source X.cu becomes X.sm_61.ptx.gz and, where that is another program, X.sm_80.ptx.gz; one that is named for an architecture, as
+// X.sm_90a.cu, is compiled for that only. The PTX depends on the sources, their headers and the compiler alone; a file whose PTX is the
+// same is left as it is, since another release of Go may compress it to other bytes. zcat shows it.
 package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +61,7 @@ func units(out string) ([]unit, error) {
 			name, only = base, []string{"sm_" + arch}
 		}
 		for _, arch := range only {
-			list = append(list, unit{src: src, arch: arch, file: filepath.Join(out, name+"."+arch+".ptx")})
+			list = append(list, unit{src: src, arch: arch, file: filepath.Join(out, name+"."+arch+".ptx.gz")})
 		}
 	}
 	return list, nil
@@ -150,19 +153,44 @@ func (u unit) compile(version string) ([]byte, error) {
 
 // write writes the PTX where it is another than the file has, or removes the file where another architecture's serves.
 func (u unit) write() error {
-	old, err := os.ReadFile(u.file)
+	old, err := unpacked(u.file)
 	switch {
 	case u.text == nil && err == nil:
 		return os.Remove(u.file)
 	case u.text == nil || err == nil && bytes.Equal(old, u.text):
 		return nil
 	}
-	return os.WriteFile(u.file, u.text, 0o644)
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := z.Write(u.text); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(u.file, b.Bytes(), 0o644)
+}
+
+// unpacked is the PTX in a file.
+func unpacked(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
 }
 
 // removeOthers removes PTX that no source becomes.
 func removeOthers(out string, list []unit) error {
-	files, err := filepath.Glob(filepath.Join(out, "*.ptx"))
+	files, err := filepath.Glob(filepath.Join(out, "*.ptx*"))
 	if err != nil {
 		return err
 	}
