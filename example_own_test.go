@@ -55,7 +55,7 @@ var flip = &graph.Operator{
 // deviations is an observer: the mean of the values and so many standard deviations on both sides.
 var deviations = &observers.Method{
 	Name: "acme/deviations", Doc: "three standard deviations around the mean, or as many as stand in parentheses",
-	Range: func(st *observers.State, _ tqc.Config, many float64) (observers.Range, []observers.Warning, error) {
+	Range: func(st *observers.State, _ tqc.Config, many float64) (observers.Range, []tqc.Warning, error) {
 		if many == 0 {
 			many = 3
 		}

@@ -114,11 +114,7 @@ func tokens(in *export.Input, f *export.Format) ([]tqc.Warning, error) {
 	switch {
 	case err == nil:
 		in.Tokens = t.Metadata
-		var out []tqc.Warning
-		for _, text := range t.Warnings {
-			out = append(out, tqc.Warning{Text: text})
-		}
-		return out, nil
+		return t.Warnings, nil
 	case named != "":
 		return nil, err
 	case m.Folder() && !errors.Is(err, decode.ErrNoTokenizer):

@@ -55,7 +55,7 @@ func (j *job) openModel(name string) (*Model, error) {
 	}
 	open := j.readModel
 	if ok {
-		open = func(string) (*onnx.Model, []onnx.Warning, error) { return onnx.Open(file) }
+		open = func(string) (*onnx.Model, []graph.Warning, error) { return onnx.Open(file) }
 	}
 	m, warnings, err := open(name)
 	if err != nil {
@@ -77,7 +77,7 @@ func (j *job) openModel(name string) (*Model, error) {
 }
 
 // readModel reads a model that is no file of the operating system.
-func (j *job) readModel(name string) (*onnx.Model, []onnx.Warning, error) {
+func (j *job) readModel(name string) (*onnx.Model, []graph.Warning, error) {
 	r, size, end, err := readAt(j.store(), name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("load: %w", err)

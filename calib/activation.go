@@ -26,7 +26,7 @@ type trial struct {
 	method   tqc.Observer
 	ranges   []observers.Range // per channel, or one
 	params   tqc.Params
-	warnings []observers.Warning
+	warnings []tqc.Warning
 }
 
 // activation collects the tensors that share the scale of root: its own, and those of the slots that borrow from it. Left

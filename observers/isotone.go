@@ -24,7 +24,7 @@ import (
 var Isotone = &Method{
 	Name: tqc.ObserverIsotone,
 	Doc:  "softmax outputs: the scale at which the most rows keep their largest value",
-	Range: func(st *State, cfg tqc.Config, _ float64) (Range, []Warning, error) {
+	Range: func(st *State, cfg tqc.Config, _ float64) (Range, []tqc.Warning, error) {
 		warnings, err := perTensor(st, cfg)
 		if err != nil {
 			return Range{}, nil, err
@@ -47,7 +47,7 @@ var Isotone = &Method{
 		levels := float64(scheme.QMax) - float64(zp)
 		s, lost := st.rows.search(float64(largest), levels, scheme.PowerOfTwo)
 		if lost > 0 {
-			warnings = append(warnings, Warning{fmt.Sprintf("%d of %d rows may lose their largest value", min(lost, ordered), ordered)})
+			warnings = append(warnings, tqc.Warning{Text: fmt.Sprintf("%d of %d rows may lose their largest value", min(lost, ordered), ordered)})
 		}
 		divisor := levels
 		if scheme.Symmetric && scheme.Divisor != 0 {

@@ -27,7 +27,7 @@ import (
 var KL = &Method{
 	Name: tqc.ObserverKL,
 	Doc:  "the threshold with the least Kullback-Leibler divergence",
-	Range: func(st *State, cfg tqc.Config, _ float64) (Range, []Warning, error) {
+	Range: func(st *State, cfg tqc.Config, _ float64) (Range, []tqc.Warning, error) {
 		warnings, err := perTensor(st, cfg)
 		if err != nil {
 			return Range{}, nil, err

@@ -9,7 +9,7 @@ import (
 var MinMax = &Method{
 	Name: tqc.ObserverMinMax,
 	Doc:  "the exact minimum and maximum",
-	Range: func(st *State, _ tqc.Config, _ float64) (Range, []Warning, error) {
+	Range: func(st *State, _ tqc.Config, _ float64) (Range, []tqc.Warning, error) {
 		warnings, err := ready(st)
 		if err != nil {
 			return Range{}, nil, err

@@ -18,7 +18,7 @@ import (
 var MSE = &Method{
 	Name: tqc.ObserverMSE,
 	Doc:  "the range with the least squared error on the histogram",
-	Range: func(st *State, cfg tqc.Config, _ float64) (Range, []Warning, error) {
+	Range: func(st *State, cfg tqc.Config, _ float64) (Range, []tqc.Warning, error) {
 		warnings, err := perTensor(st, cfg)
 		if err != nil {
 			return Range{}, nil, err

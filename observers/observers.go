@@ -12,11 +12,6 @@ type Range struct {
 	Lo, Hi float64
 }
 
-// Warning tells something about a range that the user should know (did, but ...).
-type Warning struct {
-	Text string
-}
-
 // DefaultPercentile is PPQ's.
 const DefaultPercentile = 0.9999
 
@@ -29,7 +24,7 @@ type Method struct {
 	// default; tqc.Observer.Split says what its values are. cfg is the slot's policy; bits, integer range and symmetry matter to some methods. It fails
 	// on statistics that contain NaN or no finite value, and on policies the method cannot serve (all but minmax: per-channel; kl and
 	// isotone: formats other than integers).
-	Range func(st *State, cfg tqc.Config, parameter float64) (Range, []Warning, error)
+	Range func(st *State, cfg tqc.Config, parameter float64) (Range, []tqc.Warning, error)
 }
 
 // All lists the methods in the order of simplicity, simplest first; automatic choice prefers earlier ones on a tie.
@@ -79,7 +74,7 @@ var (
 )
 
 // ready is what every method checks first. The warnings are those about infinite values.
-func ready(st *State) ([]Warning, error) {
+func ready(st *State) ([]tqc.Warning, error) {
 	if st.NaN() > 0 {
 		return nil, ErrNaN
 	}
@@ -87,13 +82,13 @@ func ready(st *State) ([]Warning, error) {
 		return nil, ErrEmpty
 	}
 	if neg, pos := st.Inf(); neg+pos > 0 {
-		return []Warning{{fmt.Sprintf("%d values are infinite; they are clipped to the range of the finite ones", neg+pos)}}, nil
+		return []tqc.Warning{{Text: fmt.Sprintf("%d values are infinite; they are clipped to the range of the finite ones", neg+pos)}}, nil
 	}
 	return nil, nil
 }
 
 // perTensor is ready for the methods that read the histogram.
-func perTensor(st *State, cfg tqc.Config) ([]Warning, error) {
+func perTensor(st *State, cfg tqc.Config) ([]tqc.Warning, error) {
 	if !cfg.Policy.Has(tqc.PerTensor) {
 		return nil, ErrPerChannel
 	}

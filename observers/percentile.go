@@ -19,7 +19,7 @@ import (
 var Percentile = &Method{
 	Name: tqc.ObserverPercentile,
 	Doc:  "the quantile that keeps a share of the values inside, 99.99 % by default",
-	Range: func(st *State, cfg tqc.Config, share float64) (Range, []Warning, error) {
+	Range: func(st *State, cfg tqc.Config, share float64) (Range, []tqc.Warning, error) {
 		share = cmp.Or(share, DefaultPercentile)
 		if !(share > 0 && share <= 1) {
 			return Range{}, nil, fmt.Errorf("percentile %g: only above 0 and up to 1", share)

@@ -37,7 +37,7 @@ func acme() (qwb.Catalog, error) {
 // middle is an observer: the range in which all but a thousandth of the values lie, half of it at each end.
 var middle = &observers.Method{
 	Name: "acme/middle", Doc: "all but a thousandth of the values",
-	Range: func(st *observers.State, _ tqc.Config, _ float64) (observers.Range, []observers.Warning, error) {
+	Range: func(st *observers.State, _ tqc.Config, _ float64) (observers.Range, []tqc.Warning, error) {
 		if st.Count() == 0 {
 			return observers.Range{}, nil, observers.ErrEmpty
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"qwb/graph"
+
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -54,7 +56,7 @@ func model(g msg) msg {
 }
 
 // read loads a model from memory.
-func read(b []byte) (*Model, []Warning, error) {
+func read(b []byte) (*Model, []graph.Warning, error) {
 	return Read(bytes.NewReader(b), int64(len(b)), nil)
 }
 

@@ -21,7 +21,7 @@ type inliner struct {
 	opsets   []graph.Opset // of the model, with the domains that only functions import
 	list     []*callee
 	byID     map[functionID]*callee
-	warnings []Warning
+	warnings []graph.Warning
 }
 
 // functionID is what a call names; "ai.onnx" is "".
@@ -46,7 +46,7 @@ type callee struct {
 
 // inline replaces the calls in g and its subgraphs. Functions that call themselves, and expansions beyond all measure, are
 // errors. A function whose operators mean something else in the model's operator sets is left as it is, with a warning.
-func inline(g *graph.Graph, functions []Function) ([]Warning, error) {
+func inline(g *graph.Graph, functions []Function) ([]graph.Warning, error) {
 	if len(functions) == 0 {
 		return nil, nil
 	}
@@ -199,7 +199,7 @@ func (in *inliner) expand(g *graph.Graph, names *prefixes) error {
 			}
 		}
 		if f := in.byID[idOf(n.Domain, n.Op, n.Overload)]; f != nil && f.foreign != "" {
-			in.warnings = append(in.warnings, Warning{n.Name, fmt.Sprintf("function %s is not inlined: %s", f.id(), f.foreign)})
+			in.warnings = append(in.warnings, graph.Warning{Node: n.Name, Text: fmt.Sprintf("function %s is not inlined: %s", f.id(), f.foreign)})
 		} else if f != nil {
 			if err := in.replace(g, id, f, names); err != nil {
 				return g.ErrorAt("", id, fmt.Errorf("function %s: %w", f.id(), err))

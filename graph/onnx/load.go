@@ -10,7 +10,7 @@ import (
 // loader builds graphs out of what was scanned.
 type loader struct {
 	dec      *decoder
-	warnings []Warning
+	warnings []graph.Warning
 }
 
 // scope is the graph that a nested graph lies in: it may read that graph's values by name.
@@ -94,7 +94,7 @@ func (l *loader) build(s *graphScan, opsets []graph.Opset, outer *scope) (*graph
 	}
 	g.Inputs, g.Outputs = inputs, outputs
 	if k := len(s.renamed); k > 0 {
-		l.warnings = append(l.warnings, Warning{Node: s.renamed[0].unique,
+		l.warnings = append(l.warnings, graph.Warning{Node: s.renamed[0].unique,
 			Text: fmt.Sprintf("%d nodes had the name of another node and got one of their own, the first of them %q (%s)",
 				k, s.renamed[0].name, s.renamed[0].op)})
 	}

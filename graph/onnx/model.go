@@ -43,22 +43,9 @@ type Function struct {
 	Raw                    []byte       // the FunctionProto
 }
 
-// Warning is something about a file that was read all the same.
-type Warning struct {
-	Node string // the node concerned; empty if it is the model
-	Text string
-}
-
-func (w Warning) String() string {
-	if w.Node == "" {
-		return w.Text
-	}
-	return fmt.Sprintf("node %q: %s", w.Node, w.Text)
-}
-
 // Read decodes the model in the first size bytes of r, which are read into memory. Files that hold its external data are
 // asked from ext; with nil a model that refers to others is an error.
-func Read(r io.ReaderAt, size int64, ext ExternalResolver) (*Model, []Warning, error) {
+func Read(r io.ReaderAt, size int64, ext ExternalResolver) (*Model, []graph.Warning, error) {
 	b, err := file.ReadAll(r, size)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +54,7 @@ func Read(r io.ReaderAt, size int64, ext ExternalResolver) (*Model, []Warning, e
 }
 
 // parse decodes a model whose bytes stay valid as long as the model.
-func parse(b []byte, ext ExternalResolver) (*Model, []Warning, error) {
+func parse(b []byte, ext ExternalResolver) (*Model, []graph.Warning, error) {
 	if len(b) == 0 {
 		return nil, nil, errors.New("not an ONNX model: the file is empty")
 	}
@@ -104,7 +91,7 @@ func (l *loader) main(h *header) (*graph.Graph, error) {
 		return nil, errors.New("not an ONNX model: its graph has neither nodes nor outputs")
 	}
 	if len(h.opsets) == 0 {
-		l.warnings = append(l.warnings, Warning{Text: "the model does not say which operator set it is written for"})
+		l.warnings = append(l.warnings, graph.Warning{Text: "the model does not say which operator set it is written for"})
 	}
 	return l.build(s, h.opsets, nil)
 }

@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
 )
 
 // emit writes tensors and steps.
@@ -191,5 +192,5 @@ func (c *compiler) cross(at StepID, real TensorID, d tensor.DType, toFloat bool)
 
 // warn adds a warning about a node.
 func (c *compiler) warn(id graph.NodeID, format string, args ...any) {
-	c.program.Warnings = append(c.program.Warnings, fmt.Sprintf("node %q: ", c.g.Node(id).Name)+fmt.Sprintf(format, args...))
+	c.program.Warnings = append(c.program.Warnings, tqc.Warning{Node: c.g.Node(id).Name, Text: fmt.Sprintf(format, args...)})
 }

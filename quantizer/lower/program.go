@@ -5,6 +5,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // TensorID is an index into Program.Tensors.
@@ -30,7 +31,7 @@ type Program struct {
 	// Crossings are the conversions between integers and float, in the order of steps.
 	Crossings []Crossing
 	Safety    []Safety // of the steps that sum products, in their order
-	Warnings  []string
+	Warnings  []tqc.Warning
 }
 
 // Tensor is one array of numbers.

@@ -1,9 +1,6 @@
 package tqc
 
-// Warning is something that was done all the same but that the user should know: the node or tensor concerned (empty: the
-// whole graph), what, and the number that it hinges on (0 where there is none).
-type Warning struct {
-	Node  string  `json:"node,omitempty"`
-	Text  string  `json:"text"`
-	Value float64 `json:"value,omitempty"`
-}
+import "qwb/graph"
+
+// Warning is the one type of warnings, as packages above this one call it.
+type Warning = graph.Warning

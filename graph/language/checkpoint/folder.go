@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"qwb/graph"
 )
 
 const (
@@ -229,5 +231,5 @@ func (m *Model) leaveOut(n *naming, name string) {
 }
 
 func (m *Model) warn(format string, args ...any) {
-	m.Warnings = append(m.Warnings, fmt.Sprintf(format, args...))
+	m.Warnings = append(m.Warnings, graph.Warning{Text: fmt.Sprintf(format, args...)})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/graph"
 	"qwb/graph/language/checkpoint"
 )
 
@@ -177,9 +178,9 @@ func TestTensorsThatDoNotBelong(t *testing.T) {
 	same.name, other.name = "lm_head.weight", "lm_head.weight"
 	other.data = floats(make([]float32, 48*32))
 	assert.Empty(t, open(t, with(same)).Warnings)
-	assert.Contains(t, open(t, with(other)).Warnings[0], `tensor "lm_head.weight" is not used`)
+	assert.Contains(t, open(t, with(other)).Warnings[0].Text, `tensor "lm_head.weight" is not used`)
 	assert.Empty(t, open(t, with(array{"model.layers.1.self_attn.rotary_emb.inv_freq", "F32", []int{1}, floats([]float32{1})})).Warnings)
-	assert.Equal(t, []string{`tensor "visual.patch" is not used`}, open(t, with(array{"visual.patch", "I64", []int{1}, make([]byte, 8)})).Warnings)
+	assert.Equal(t, []graph.Warning{{Text: `tensor "visual.patch" is not used`}}, open(t, with(array{"visual.patch", "I64", []int{1}, make([]byte, 8)})).Warnings)
 	for want, a := range map[string]array{
 		"is not part of a llama model":   {"model.layers.1.self_attn.q_norm.weight", "F32", []int{1}, floats([]float32{1})},
 		`layers.0.self_attn.q_proj.bias`: {"model.layers.0.self_attn.q_proj.bias", "F32", []int{32}, floats(make([]float32, 32))},

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/graph"
 	"qwb/graph/language/checkpoint"
 	"qwb/kernels/qmath"
 )
@@ -178,7 +179,7 @@ func TestGGUFConfigurations(t *testing.T) {
 
 	m, err = read(nil, ggufTensor{name: "vision.x", dims: []int{1}, data: floats([]float32{1})})
 	require.NoError(t, err)
-	assert.Equal(t, []string{`tensor "vision.x" is not used`}, m.Warnings)
+	assert.Equal(t, []graph.Warning{{Text: `tensor "vision.x" is not used`}}, m.Warnings)
 
 	for _, c := range []struct {
 		want string

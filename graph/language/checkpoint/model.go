@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"qwb/graph"
 	"qwb/internal/file"
 )
 
@@ -25,7 +26,7 @@ type Model struct {
 	Metadata map[string]any
 
 	// Warnings say what was left out of the files, in their order.
-	Warnings []string
+	Warnings []graph.Warning
 
 	tensors map[Part]*Tensor
 	files   []source // what was mapped, in the order of reading

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"qwb/graph"
 )
 
 // prefixes tell by what a tokenizer does before it joins pieces whether it puts a space in front of a text.
@@ -131,10 +133,10 @@ func (g *GGUFTokens) compare(t, back Tokenizer) error {
 		}
 	}
 	if text := " " + texts[0]; !same(text) {
-		g.Warnings = append(g.Warnings, "text that begins with a space gets other tokens in llama.cpp, which puts another space in front of it")
+		g.Warnings = append(g.Warnings, graph.Warning{Text: "text that begins with a space gets other tokens in llama.cpp, which puts another space in front of it"})
 	}
 	if text := texts[1] + special + texts[0]; special != "" && !same(text) {
-		g.Warnings = append(g.Warnings, "text behind a special token gets other tokens in llama.cpp, which puts a space in front of it")
+		g.Warnings = append(g.Warnings, graph.Warning{Text: "text behind a special token gets other tokens in llama.cpp, which puts a space in front of it"})
 	}
 	return nil
 }

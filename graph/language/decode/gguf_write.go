@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/graph"
 	"qwb/graph/language/checkpoint"
 )
 
@@ -15,7 +16,7 @@ type GGUFTokens struct {
 	// Metadata are the keys tokenizer.ggml.* and tokenizer.chat_template*, from which GGUFTokenizer makes a tokenizer that cuts
 	// texts into the same ids.
 	Metadata map[string]any
-	Warnings []string // what llama.cpp does otherwise
+	Warnings []graph.Warning // what llama.cpp does otherwise
 }
 
 // ErrNoTokenizer says that no tokenizer was named and none lies beside the checkpoint.
@@ -50,7 +51,7 @@ func (g *GGUFTokens) transcribe(t Tokenizer, m *checkpoint.Model, path string) (
 		if t.byteLevel {
 			g.Metadata, err = t.ggufWords()
 			if len(t.normalizer) > 0 {
-				g.Warnings = append(g.Warnings, "the tokenizer normalises text (Unicode form C); llama.cpp does not: text in another form gets other tokens there")
+				g.Warnings = append(g.Warnings, graph.Warning{Text: "the tokenizer normalises text (Unicode form C); llama.cpp does not: text in another form gets other tokens there"})
 			}
 		} else {
 			g.Metadata, err = t.ggufScores()

@@ -76,7 +76,7 @@ func TestTokenizerJSONAsGGUF(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, name)
-		assert.Equal(t, name == "qwen2", len(g.Warnings) > 0 && strings.Contains(g.Warnings[0], "normalises"), "%v", g.Warnings)
+		assert.Equal(t, name == "qwen2", len(g.Warnings) > 0 && strings.Contains(g.Warnings[0].Text, "normalises"), "%v", g.Warnings)
 		back, err := decode.GGUFTokenizer(g.Metadata, m.BOS)
 		require.NoError(t, err)
 		assert.Equal(t, m.Vocab, back.Size(), "two tokens that no text has")
