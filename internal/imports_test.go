@@ -52,7 +52,7 @@ var layers = []string{
 	"export/language/weights analysis/language",
 	"export/language/weights/weightstest",
 	"calib/tune analysis/verify analysis/language/groupsums export/onnxqdq export/cprogram export/vectors export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
-	"export/all",
+	"export/all reports/png",
 	".",
 	"internal/gpu internal/core",
 	"internal/demo/... internal/bench",
@@ -78,11 +78,11 @@ var never = [][2]string{
 }
 
 // core is what every program that uses package qwb is made of, a page in a browser too. A GPU is no part of it: what runs there comes to it
-// by interfaces (program.Backend, calib.Device, decode.Device) from whoever has the GPU.
-var core = []string{".", "export/all", "quantizer/program/cpu", "internal/core"}
+// by interfaces (program.Backend, calib.Device, decode.Device) from whoever has the GPU. Nor is what draws charts, which brings fonts along.
+var core = []string{".", "export/all", "quantizer/program/cpu", "reports", "internal/core"}
 
 // outside is what core never imports, however far away.
-var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu"}
+var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu", "reports/png"}
 
 // ofTheProcess are packages of the standard library that change or end the whole process: libraries leave it to cmd.
 var ofTheProcess = []string{"flag", "log", "os/signal", "runtime/debug"}
@@ -93,7 +93,7 @@ var thirdParty = map[string][]string{
 	"graph/onnx":            {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "golang.org/x/sys"},
 	"graph/language/decode": {"golang.org/x/text"},
 	"calib/data":            {"github.com/goccy/go-yaml", "golang.org/x/image"},
-	"reports":               {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
+	"reports/png":           {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
 	"internal":              {"golang.org/x/image", "gonum.org/v1/gonum"},
 	"kernels/kerneltest":    {"github.com/stretchr/testify"},
 	"calib/tune/round":      {"gonum.org/v1/gonum"},

@@ -51,7 +51,7 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 		for _, d := range list {
 			share, largest := "", ""
 			if d.Of > 0 {
-				share, largest = fmt.Sprintf("%d of %d", d.Count, d.Of), number(d.Largest)
+				share, largest = fmt.Sprintf("%d of %d", d.Count, d.Of), Number(d.Largest)
 			}
 			t.row(shorten(d.Node, 40), d.Op, d.At, shorten(d.A, 60), shorten(d.B, 60), share, largest)
 		}

@@ -12,7 +12,7 @@ import (
 func explanationTables(t *tables, x *analysis.Explanation) {
 	columns := []string{"NSR", "weights", "shift", "noise", "clip", "round", "bias", "tables", "profile", "rest"}
 	row := func(l *analysis.Loss, names ...string) {
-		t.row(append(names, number(l.NSR), number(l.Weights), optional(l.WeightsShift), optional(l.WeightsNoise), number(l.Clip), number(l.Round), number(l.Bias), number(l.Tables), number(l.Profile), number(l.Rest))...)
+		t.row(append(names, Number(l.NSR), Number(l.Weights), optional(l.WeightsShift), optional(l.WeightsNoise), Number(l.Clip), Number(l.Round), Number(l.Bias), Number(l.Tables), Number(l.Profile), Number(l.Rest))...)
 	}
 	t.begin(fmt.Sprintf("Loss of the integers (profile %s): what each change does alone; of the weights', shift is what one number per channel repairs", x.Profile), append([]string{"output"}, columns...)...)
 	for i := range x.Outputs {
@@ -32,7 +32,7 @@ func optional(x *float64) string {
 	if x == nil {
 		return ""
 	}
-	return number(*x)
+	return Number(*x)
 }
 
 // worstLosses lists the steps with the largest loss first.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// number formats a measured value with up to four significant digits. JSON has the exact value.
-func number(x float64) string {
+// Number formats a measured value with up to four significant digits. JSON has the exact value.
+func Number(x float64) string {
 	if a := math.Abs(x); a >= 1e-4 && a < 1e5 {
 		r, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', 3, 64), 64)
 		return strconv.FormatFloat(r, 'f', -1, 64)

@@ -24,7 +24,7 @@ var (
 // in it as JSON too, in the element with id "report". Names are escaped.
 func HTML(w io.Writer, r *analysis.Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"number": number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent, "shorten": shorten,
+		"number": Number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent, "shorten": shorten,
 		"curve": errorCurve, "histogram": histogram, "ranges": channelRanges,
 		"settingID": settingID, "scales": scales, "zeroPoints": zeroPoints, "shortenEnd": shortenEnd, "style": style, "script": script,
 	}).Parse(reportTemplate)
@@ -74,7 +74,7 @@ func (p page) Share(x, of float64) float64 {
 }
 
 // Worst lists the layers with the largest error first.
-func (p page) Worst() []analysis.LayerError { return worstFirst(p.layers) }
+func (p page) Worst() []analysis.LayerError { return WorstFirst(p.layers) }
 
 // TotalMACs is the work of all layers.
 func (p page) TotalMACs() float64 {

@@ -58,7 +58,7 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 	if nodes {
 		t.begin("Nodes", "name", "op", "shape", "MACs", "bytes", "ops/byte")
 		for _, n := range r.Nodes {
-			t.row(shorten(n.Name, 48), n.Op, shape(n.Shape), count(n.MACs), count(n.Bytes), number(n.Intensity))
+			t.row(shorten(n.Name, 48), n.Op, shape(n.Shape), count(n.MACs), count(n.Bytes), Number(n.Intensity))
 		}
 		t.end()
 	}

@@ -27,9 +27,9 @@ func LanguageText(w io.Writer, r *language.Result) error {
 // measured formats a value with its standard error where that is known.
 func measured(x float64, err *float64) string {
 	if err == nil {
-		return number(x)
+		return Number(x)
 	}
-	return number(x) + " ± " + number(*err)
+	return Number(x) + " ± " + Number(*err)
 }
 
 // share is measured for a share.

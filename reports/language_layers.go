@@ -16,7 +16,7 @@ func LanguageLayersText(w io.Writer, r *language.Layers) error {
 	t.begin(fmt.Sprintf("Layerwise: one matrix quantized at a time (%s, %s), worst first", r.Weights, r.Mode),
 		"matrix", "KL", "NLL change", "flips", "NSR of logits", "cosine", "parameters")
 	for _, m := range append([]language.MatrixDamage{r.Whole}, r.Layerwise...) {
-		t.row(m.Node, measured(m.KL, m.KLError), measured(m.NLLChange, m.NLLChangeError), percent(m.FlipRate), number(m.NSR), cosine(m.Cosine),
+		t.row(m.Node, measured(m.KL, m.KLError), measured(m.NLLChange, m.NLLChangeError), percent(m.FlipRate), Number(m.NSR), cosine(m.Cosine),
 			count(m.Parameters))
 	}
 	t.end()
@@ -31,7 +31,7 @@ var languageTemplate string
 // "report".
 func LanguageLayersHTML(w io.Writer, r *language.Layers) error {
 	t, err := template.New("language").Funcs(template.FuncMap{
-		"number": number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent,
+		"number": Number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent,
 		"measured": measured, "style": style, "script": script,
 	}).Parse(languageTemplate)
 	if err != nil {

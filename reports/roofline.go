@@ -44,7 +44,7 @@ func rooflineTable(t *tables, r *analysis.Inspection) {
 	slices.SortStableFunc(nodes, func(a, b analysis.NodeInfo) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	t.begin("Nodes that take the longest at least", "name", "op", "MACs", "bytes", "ops/byte", "bound by", "time", "share", "INT8 gains")
 	for _, n := range nodes[:min(mostNodes, len(nodes))] {
-		t.row(shorten(n.Name, 40), n.Op, count(n.MACs), count(n.Bytes), number(n.Intensity), n.Bound, seconds(n.Seconds),
+		t.row(shorten(n.Name, 40), n.Op, count(n.MACs), count(n.Bytes), Number(n.Intensity), n.Bound, seconds(n.Seconds),
 			percent(n.Seconds/roof.Seconds), fmt.Sprintf("%.2fx", n.Gain))
 	}
 	t.end()

@@ -12,7 +12,7 @@ func settingID(i int) string { return "node-" + strconv.Itoa(i+1) }
 
 // scales writes the scale of a tensor, or the smallest and the largest of several and how many there are.
 func scales(s analysis.SlotSetting) string {
-	lo, hi := number(float64(s.Scale[0])), number(float64(s.Scale[1]))
+	lo, hi := Number(float64(s.Scale[0])), Number(float64(s.Scale[1]))
 	switch {
 	case s.Scales == 0:
 		return "–"

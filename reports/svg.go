@@ -130,7 +130,7 @@ func errorCurve(r *analysis.Report) template.HTML {
 	bar := math.Min(math.Max(step*0.6, 1.5), 26)
 	for _, l := range r.Layerwise {
 		y := axis.y(l.NSR)
-		c.rect(x(l.Node)-bar/2, y, bar, bottom-y, "bar", fmt.Sprintf("%s (%s): NSR %s alone", l.Node, l.Op, number(l.NSR)))
+		c.rect(x(l.Node)-bar/2, y, bar, bottom-y, "bar", fmt.Sprintf("%s (%s): NSR %s alone", l.Node, l.Op, Number(l.NSR)))
 	}
 	var line [][2]float64
 	for _, p := range r.Graphwise {
@@ -138,7 +138,7 @@ func errorCurve(r *analysis.Report) template.HTML {
 	}
 	c.path("curve", line)
 	for i, p := range r.Graphwise {
-		c.circle(line[i][0], line[i][1], math.Min(math.Max(step/5, 2), 4), "dot", fmt.Sprintf("%s (%s): NSR %s accumulated", p.Node, p.Op, number(p.NSR)))
+		c.circle(line[i][0], line[i][1], math.Min(math.Max(step/5, 2), 4), "dot", fmt.Sprintf("%s (%s): NSR %s accumulated", p.Node, p.Op, Number(p.NSR)))
 	}
 	c.line(left, bottom, right, bottom, "axis", "")
 	every := (len(names) + 19) / 20
@@ -160,7 +160,7 @@ func histogram(s *analysis.TensorStatistics) template.HTML {
 	for _, n := range s.Histogram {
 		largest = max(largest, n)
 	}
-	lo, hi := span(s)
+	lo, hi := Span(s)
 	x := func(v float64) float64 { return left + (v-lo)/(hi-lo)*(right-left) }
 	step := (x(s.Max) - x(s.Min)) / float64(len(s.Histogram))
 	points := [][2]float64{{x(s.Min), bottom}}
@@ -174,7 +174,7 @@ func histogram(s *analysis.TensorStatistics) template.HTML {
 		if t.Used {
 			class += " used"
 		}
-		title := fmt.Sprintf("%s: [%s, %s]", t.Method, number(t.Lo), number(t.Hi))
+		title := fmt.Sprintf("%s: [%s, %s]", t.Method, Number(t.Lo), Number(t.Hi))
 		for _, v := range []float64{t.Lo, t.Hi} {
 			if v != 0 { // where a one-sided range ends says nothing
 				c.line(x(v), top-6, x(v), bottom, class, title)
@@ -182,16 +182,16 @@ func histogram(s *analysis.TensorStatistics) template.HTML {
 		}
 	}
 	c.line(left, bottom, right, bottom, "axis", "")
-	c.text(left, bottom+16, "tick", number(lo))
-	c.text(right, bottom+16, "tick end", number(hi))
+	c.text(left, bottom+16, "tick", Number(lo))
+	c.text(right, bottom+16, "tick end", Number(hi))
 	if lo < 0 && hi > 0 {
 		c.text(x(0), bottom+16, "tick mid", "0")
 	}
 	return c.html()
 }
 
-// span is what a picture of a tensor has to show: its values, and the ranges of the methods, which may know more samples.
-func span(s *analysis.TensorStatistics) (lo, hi float64) {
+// Span is what a picture of a tensor has to show: its values, and the ranges of the methods, which may know more samples.
+func Span(s *analysis.TensorStatistics) (lo, hi float64) {
 	lo, hi = s.Min, s.Max
 	for _, t := range s.Thresholds {
 		lo, hi = math.Min(lo, t.Lo), math.Max(hi, t.Hi)
@@ -221,7 +221,7 @@ func channelRanges(l *analysis.LayerError) template.HTML {
 	if len(l.WeightRange) <= mostBars {
 		for i, r := range l.WeightRange {
 			c.rect(left+float64(i)*step+step*0.1, y(r[1]), step*0.8, math.Max(y(r[0])-y(r[1]), 0.5), "range",
-				fmt.Sprintf("channel %d: [%s, %s]", i, number(float64(r[0])), number(float64(r[1]))))
+				fmt.Sprintf("channel %d: [%s, %s]", i, Number(float64(r[0])), Number(float64(r[1]))))
 		}
 	} else {
 		var upper, lower [][2]float64
@@ -234,6 +234,6 @@ func channelRanges(l *analysis.LayerError) template.HTML {
 		c.path("range", append(upper, lower...))
 	}
 	c.line(left, y(0), right, y(0), "axis", "")
-	c.text(left, h-4, "tick", fmt.Sprintf("%d channels, weights within ±%s", len(l.WeightRange), number(float64(limit))))
+	c.text(left, h-4, "tick", fmt.Sprintf("%d channels, weights within ±%s", len(l.WeightRange), Number(float64(limit))))
 	return c.html()
 }

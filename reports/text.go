@@ -59,7 +59,7 @@ func summary(t *tables, r *analysis.Report) {
 		for _, l := range r.Layerwise {
 			total += l.NSR
 		}
-		for _, l := range worstFirst(r.Layerwise)[:min(3, len(r.Layerwise))] {
+		for _, l := range WorstFirst(r.Layerwise)[:min(3, len(r.Layerwise))] {
 			if l.NSR <= 0 {
 				break
 			}
@@ -100,7 +100,7 @@ func layerTable(t *tables, layers []analysis.LayerError) {
 		columns = append(columns, "weight", "activation")
 	}
 	t.begin("Layerwise: one operator quantized at a time, worst first", append(columns, "MACs")...)
-	for _, l := range worstFirst(layers) {
+	for _, l := range WorstFirst(layers) {
 		cells := []string{shorten(l.Node, 48), l.Op, small(l.NSR), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}
 		if split {
 			cells = append(cells, small(*l.Weight), small(*l.Activation))
@@ -158,7 +158,7 @@ func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
 		if s.Channels > 0 {
 			dead = fmt.Sprintf("%d of %d", len(s.Dead), s.Channels)
 		}
-		t.row(shorten(s.Tensor, 48), s.Kind, number(s.Min), number(s.Max), number(s.Mean), number(s.Std), small(s.Kurtosis), percent(s.Zeros), dead)
+		t.row(shorten(s.Tensor, 48), s.Kind, Number(s.Min), Number(s.Max), Number(s.Mean), Number(s.Std), small(s.Kurtosis), percent(s.Zeros), dead)
 	}
 	t.endOf(len(tensors))
 }
@@ -205,7 +205,8 @@ func SearchText(w io.Writer, metric string, units []analysis.Unit, res *analysis
 	return t.err
 }
 
-func worstFirst(layers []analysis.LayerError) []analysis.LayerError {
+// WorstFirst returns layers by their error at the graph output, the largest first.
+func WorstFirst(layers []analysis.LayerError) []analysis.LayerError {
 	sorted := slices.Clone(layers)
 	slices.SortStableFunc(sorted, func(a, b analysis.LayerError) int {
 		switch {

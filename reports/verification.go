@@ -183,8 +183,8 @@ func verificationTensors(t *tables, v *analysis.Verification) {
 		if shown++; shown > 40 {
 			break
 		}
-		t.row(shorten(c.Tensor, 40), c.Op, fmt.Sprint(c.Compared), fmt.Sprint(c.Different), fmt.Sprint(c.Ties), fmt.Sprint(c.Backend), number(c.Bound),
-			number(c.Distance), Histogram(c.Histogram))
+		t.row(shorten(c.Tensor, 40), c.Op, fmt.Sprint(c.Compared), fmt.Sprint(c.Different), fmt.Sprint(c.Ties), fmt.Sprint(c.Backend), Number(c.Bound),
+			Number(c.Distance), Histogram(c.Histogram))
 	}
 	t.end()
 }

@@ -15,7 +15,7 @@ var verificationTemplate string
 // VerificationHTML writes a verification as one file that needs nothing else. The whole of it stands in the file as JSON too, in
 // the element with id "verification". Names are escaped.
 func VerificationHTML(w io.Writer, title string, v *analysis.Verification) error {
-	t, err := template.New("verification").Funcs(template.FuncMap{"number": number, "cosine": cosine, "exact": exact, "count": count,
+	t, err := template.New("verification").Funcs(template.FuncMap{"number": Number, "cosine": cosine, "exact": exact, "count": count,
 		"shorten": shorten, "divergence": Divergence, "steps": Histogram, "plain": plain, "share": ShareText, "style": style, "script": script}).Parse(verificationTemplate)
 	if err != nil {
 		return err

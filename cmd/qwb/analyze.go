@@ -12,6 +12,7 @@ import (
 	"qwb/analysis"
 	"qwb/internal/kind"
 	"qwb/reports"
+	"qwb/reports/png"
 )
 
 func newAnalyze(e *env) *cobra.Command {
@@ -110,7 +111,7 @@ func (e *env) writeReports(r *analysis.Report, plan string, o reportFiles) error
 	s := qwb.OS{}.Stage()
 	defer s.Discard()
 	if o.png != "" {
-		for _, im := range reports.PNG(r) {
+		for _, im := range png.Plots(r) {
 			if err := s.Add(filepath.Join(o.png, im.Name), im.Write); err != nil {
 				return err
 			}

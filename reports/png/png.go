@@ -1,4 +1,8 @@
-package reports
+// Package png draws the plots of a report. It is apart from package reports because what draws brings fonts and writers of other formats along,
+// and text and pages need none of that.
+//
+// Unstable: it may change without notice.
+package png
 
 import (
 	"fmt"
@@ -15,6 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 
 	"qwb/analysis"
+	"qwb/reports"
 )
 
 // Image is one PNG to be written under Name, a plain file name.
@@ -31,15 +36,15 @@ var (
 	methods = []color.Color{blue, red, color.RGBA{0x2e, 0x8a, 0x57, 0xff}, color.RGBA{0xd7, 0x8a, 0x1f, 0xff}, color.RGBA{0x7a, 0x4f, 0xb0, 0xff}, color.RGBA{0x15, 0x86, 0x8c, 0xff}}
 )
 
-// PNG lists the plots of a report: the error in graph order, the layers with the largest error, and pages of twelve
+// Plots lists the plots of a report: the error in graph order, the layers with the largest error, and pages of twelve
 // histograms with the calibration thresholds. Kinds that the report does not hold are left out.
-func PNG(r *analysis.Report) []Image {
+func Plots(r *analysis.Report) []Image {
 	var images []Image
 	if len(r.Graphwise)+len(r.Layerwise) > 0 {
 		images = append(images, Image{"error.png", func(w io.Writer) error { return errorPlot(w, r) }})
 	}
 	if len(r.Layerwise) > 0 {
-		images = append(images, Image{"layers.png", func(w io.Writer) error { return layerPlot(w, worstFirst(r.Layerwise)) }})
+		images = append(images, Image{"layers.png", func(w io.Writer) error { return layerPlot(w, reports.WorstFirst(r.Layerwise)) }})
 	}
 	var drawable []*analysis.TensorStatistics
 	for i := range r.Statistical {
@@ -193,10 +198,10 @@ func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 	names := make([]string, len(layers))
 	for i, l := range layers {
 		at := len(layers) - 1 - i
-		names[at] = shorten(l.Node, 40)
+		names[at] = reports.Shorten(l.Node, 40)
 		clip[at] = l.NSR * clipShare(&l)
 		round[at] = l.NSR - clip[at]
-		values.XYs[at], values.Labels[at] = plotter.XY{X: l.NSR, Y: float64(at)}, number(l.NSR)
+		values.XYs[at], values.Labels[at] = plotter.XY{X: l.NSR, Y: float64(at)}, reports.Number(l.NSR)
 	}
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Transparent, grey
@@ -271,7 +276,7 @@ func histogramPage(w io.Writer, tensors []*analysis.TensorStatistics) error {
 }
 
 func histogramPlot(s *analysis.TensorStatistics) (*plot.Plot, error) {
-	p := newPlot(shorten(s.Tensor, 44))
+	p := newPlot(reports.Shorten(s.Tensor, 44))
 	p.Title.TextStyle.Font.Size = 10
 	step := (s.Max - s.Min) / float64(len(s.Histogram))
 	outline := plotter.XYs{{X: s.Min, Y: 0}}
@@ -308,7 +313,7 @@ func histogramPlot(s *analysis.TensorStatistics) (*plot.Plot, error) {
 	p.Y.Label.Text = "log10(1 + count)"
 	p.Y.Label.TextStyle.Font.Size = 8
 	p.Y.Max = top * 1.1
-	lo, hi := span(s)
+	lo, hi := reports.Span(s)
 	p.X.Min, p.X.Max = lo, hi+(hi-lo)*0.28 // room for the legend
 	p.X.Tick.Marker, p.Y.Tick.Marker = plainTicks{}, plainTicks{}
 	p.Legend.Top, p.Legend.TextStyle.Font.Size, p.Legend.ThumbnailWidth = true, 8, 14

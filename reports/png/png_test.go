@@ -1,0 +1,128 @@
+package png
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	imagepng "image/png"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/plotter"
+
+	"qwb/analysis"
+)
+
+// report builds a report of n layers with names that need escaping.
+func report(n int) *analysis.Report {
+	r := &analysis.Report{Model: "a<b>&c", Plan: "m.plan.json", Platform: "trt_int8", Samples: 4, Forwards: 3.5, Seconds: 1,
+		Outputs:  []analysis.OutputError{{Output: "prob", Error: analysis.Error{NSR: 0.012, MSE: 1e-5, Cosine: 0.998}}},
+		Warnings: []analysis.Warning{{Node: "conv<1>", Text: `bias "overflows"`}}}
+	for i := range n {
+		name := fmt.Sprintf("block/%03d/<conv>", i)
+		e := analysis.Error{NSR: math.Exp(-float64(i % 9)), MSE: 1e-6, Cosine: 1 - 1e-4*float64(i%7)}
+		r.Layerwise = append(r.Layerwise, analysis.LayerError{Node: name, Op: "Conv", Error: e, Local: 0.3, Clip: 0.1, Round: 0.2, MACs: 1e6,
+			WeightRange: [][2]float32{{-1, 2}, {-0.1, 0.1}, {0, 0}}})
+		r.Graphwise = append(r.Graphwise, analysis.GraphwisePoint{Node: name, Op: "Conv", Tensor: name + "_out", Error: e})
+		s := analysis.TensorStatistics{Tensor: name + "_out", Kind: "activation", Min: -1, Max: 3, Channels: 8, Dead: []int{2}}
+		for b := range 64 {
+			s.Histogram = append(s.Histogram, int64(b*b))
+		}
+		s.Thresholds = []analysis.Threshold{{Method: "minmax", Lo: -1, Hi: 3}, {Method: "kl", Lo: -0.5, Hi: 2, Used: true}}
+		r.Statistical = append(r.Statistical, s)
+	}
+	return r
+}
+
+func TestPNGsDecodeAtAnySize(t *testing.T) {
+	for _, n := range []int{1, 13, 100} {
+		images := Plots(report(n))
+		require.Len(t, images, 2+(n+perPage-1)/perPage)
+		for _, im := range images[:min(3, len(images))] {
+			var b bytes.Buffer
+			require.NoError(t, im.Write(&b), im.Name)
+			cfg, err := imagepng.DecodeConfig(&b)
+			require.NoError(t, err, im.Name)
+			require.Greater(t, cfg.Width, 400)
+			require.NotContains(t, im.Name, "/")
+		}
+	}
+	require.Empty(t, Plots(&analysis.Report{}))
+}
+
+// TestNothingIsCutOffInPlots: text and bars end before the border of the picture. Long names were cut at the left, the title at the top, and
+// the longest bar ran off at the right.
+func TestNothingIsCutOffInPlots(t *testing.T) {
+	r := report(40)
+	for i := range r.Layerwise {
+		r.Layerwise[i].Node = fmt.Sprintf("a_name_of_many_letters/WWWWWWWWWWWWWWWWWWWWWWWWWW_%d", i)
+	}
+	for _, im := range Plots(r) {
+		var b bytes.Buffer
+		require.NoError(t, im.Write(&b), im.Name)
+		picture, err := imagepng.Decode(&b)
+		require.NoError(t, err)
+		box := picture.Bounds()
+		for x := box.Min.X; x < box.Max.X; x++ {
+			for y := box.Min.Y; y < box.Max.Y; y++ {
+				if min(x, y, box.Max.X-1-x, box.Max.Y-1-y) < 3 {
+					red, green, blue, _ := picture.At(x, y).RGBA()
+					require.Equal(t, []uint32{0xffff, 0xffff, 0xffff}, []uint32{red, green, blue}, "%s at %d,%d", im.Name, x, y)
+				}
+			}
+		}
+	}
+}
+
+// TestBarsShowClippingAndRounding: both colours are in the picture, in the ratio of the two.
+func TestBarsShowClippingAndRounding(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, layerPlot(&b, []analysis.LayerError{{Node: "n", Error: analysis.Error{NSR: 0.5}, Local: 0.4, Clip: 0.3, Round: 0.1}}))
+	picture, err := imagepng.Decode(&b)
+	require.NoError(t, err)
+	counts := map[color.RGBA]int{}
+	for x := range picture.Bounds().Max.X {
+		for y := range picture.Bounds().Max.Y {
+			counts[color.RGBAModel.Convert(picture.At(x, y)).(color.RGBA)]++
+		}
+	}
+	require.InDelta(t, 3, float64(counts[red])/float64(counts[blue]), 0.3)
+	require.Equal(t, 1.0, clipShare(&analysis.LayerError{Clip: 0.2, Round: -0.1}), "a negative part counts as none")
+	require.Zero(t, clipShare(&analysis.LayerError{}))
+}
+
+func TestPNGOfErrorsThatAreZero(t *testing.T) {
+	r := report(2)
+	for i := range r.Layerwise {
+		r.Layerwise[i].NSR, r.Graphwise[i].NSR = 0, 0
+	}
+	for _, im := range Plots(r) {
+		require.NoError(t, im.Write(&bytes.Buffer{}), im.Name)
+	}
+}
+
+func TestTicksAreWrittenShort(t *testing.T) {
+	for _, r := range [][2]float64{{0, 27}, {-750, 1250}, {-1, 3}, {0, 1e-7}} {
+		for _, tick := range (plainTicks{}).Ticks(r[0], r[1]) {
+			require.NotContains(t, tick.Label, ".00")
+			require.LessOrEqual(t, len(tick.Label), 9)
+		}
+	}
+	ticks := everyFew(100)
+	require.Len(t, ticks, 20)
+	require.Equal(t, "1", ticks[0].Label)
+}
+
+func TestAPowerOfTenIsAboveTheFloor(t *testing.T) {
+	require.InDelta(t, 1e-4, logFloor(plotter.XYs{{Y: 1e-3}, {Y: 0}}), 1e-15)
+}
+
+func TestThresholdsBeyondTheValuesAreDrawn(t *testing.T) {
+	s := report(1).Statistical[0]
+	s.Thresholds = append(s.Thresholds, analysis.Threshold{Method: "mse", Lo: 0, Hi: 7})
+	p, err := histogramPlot(&s)
+	require.NoError(t, err)
+	require.Equal(t, -1.0, p.X.Min)
+	require.Greater(t, p.X.Max, 7.0)
+}
