@@ -12,6 +12,7 @@ import (
 // weights are constant factors, as integers in the layout of the operator's input 1.
 type weights struct {
 	shape []int
+	bits  int
 	axis  int // of the output channels, or of those of one group of a ConvTranspose
 	codes []int32
 	// By output channel: scale, zero point, and the sum of the codes.
@@ -33,7 +34,7 @@ func (l *layer) deriveWeights() (*weights, error) {
 		return nil, fmt.Errorf("the weights are not quantized")
 	}
 	t = t.ToRowMajor()
-	w := &weights{shape: t.Shape, axis: axis, codes: make([]int32, t.Len()), group: 1}
+	w := &weights{bits: l.set.Slot(slot).Config.Bits, shape: t.Shape, axis: axis, codes: make([]int32, t.Len()), group: 1}
 	if l.node.Conv().Transposed {
 		w.group = l.node.Conv().Group
 	}
@@ -87,6 +88,7 @@ func (w *weights) perChannel() bool {
 func (w *weights) centered(i int) int32 { return w.codes[i] - w.zero[w.channel(i)] }
 
 func (w *weights) compare(f *faults, got *lower.Weights) {
+	number(f, "weight bits", 0, w.bits, got.Bits)
 	number(f, "weight axis", 0, w.axis, got.Axis)
 	number(f, "number of channels", 0, len(w.scale), got.Channels)
 	numbers(f, "weight code", w.codes, got.Codes.Integers())

@@ -1,10 +1,12 @@
 package cprogram_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/export/cprogram"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -27,11 +29,18 @@ func TestFormats(t *testing.T) {
 				continue // this profile has no form for something in it
 			}
 			t.Run(tg.Name+"/"+p.Profile.Name, func(t *testing.T) { integers += compared(t, p, feeds, nil, strict) })
+			var text strings.Builder
+			_, err = cprogram.Write(&text, p, cprogram.Options{})
+			require.NoError(t, err)
+			packs := false
 			for _, s := range p.Steps {
 				if op, ok := s.Op.(*lower.Linear); ok && op.Wide {
 					wide++
 				}
+				op, ok := s.Op.(*lower.Linear)
+				packs = packs || ok && op.Weights != nil && op.Weights.Bits <= 4
 			}
+			require.True(t, p.Profile.Saturates || packs == strings.Contains(text.String(), ", two in a byte"), tg.Name)
 			programs++
 			break
 		}

@@ -43,6 +43,11 @@ func library() (map[string]*piece, error) {
 	return all, nil
 }
 
+// nibbles makes a piece that reads weights of one that reads them from an array of integers of 4 bits, two in a byte.
+var nibbles = strings.NewReplacer("const @W *tap = w + ", "size_t tap = ", "*tap++", "nibble_$W(w, tap++)", "const @W *right = w + ",
+	"const size_t right = ", "const @W *across = ", "const size_t across = ", "across[(size_t)j * g->w_column]",
+	"nibble_$W(w, across + (size_t)j * g->w_column)")
+
 // kernels collects the pieces that a program needs, each once, what is needed before what needs it.
 type kernels struct {
 	library map[string]*piece
@@ -65,7 +70,14 @@ func (k *kernels) need(name string, args ...string) error {
 	}
 	k.have[key] = true
 	var replace []string
+	text := p.text
 	for i, param := range p.params {
+		if param == "W" && (args[i] == "i4" || args[i] == "u4") {
+			text = nibbles.Replace(text)
+			if err := k.need("nibble_" + args[i]); err != nil {
+				return err
+			}
+		}
 		replace = append(replace, "$"+param, args[i], "@"+param, cTypes[args[i]])
 		if param == "X" {
 			replace = append(replace, "@U", cTypes[strings.Replace(args[i], "i", "u", 1)])
@@ -78,10 +90,10 @@ func (k *kernels) need(name string, args ...string) error {
 			return err
 		}
 	}
-	k.text.WriteString("\n" + fill.Replace(p.text))
+	k.text.WriteString("\n" + fill.Replace(text))
 	return nil
 }
 
 // cTypes are the C types of elements by the names that pieces and tensors have for them.
 var cTypes = map[string]string{"u8": "uint8_t", "i8": "int8_t", "u16": "uint16_t", "i16": "int16_t", "u32": "uint32_t", "i32": "int32_t",
-	"": "int32_t", "wide_": "int64_t", "u64": "uint64_t", "i64": "int64_t", "f32": "float", "bool": "uint8_t"}
+	"": "int32_t", "wide_": "int64_t", "i4": "uint8_t", "u4": "uint8_t", "u64": "uint64_t", "i64": "int64_t", "f32": "float", "bool": "uint8_t"}

@@ -152,7 +152,11 @@ type factors struct {
 func (w *writer) factors(s *lower.Step, op *lower.Linear, channels int) factors {
 	f := factors{zeros: "NULL", bias: "NULL"}
 	if o := op.Weights; o != nil {
-		f.name, f.typ, f.shape = w.constant(o.Codes, "weights"), o.Codes.DType.String(), o.Codes.Shape
+		if f.shape = o.Codes.Shape; o.Bits <= 4 && !(w.p.Profile.Saturates && w.pairs(s, op)) {
+			f.name, f.typ = w.packed(o)
+		} else {
+			f.name, f.typ = w.constant(o.Codes, "weights"), o.Codes.DType.String()
+		}
 		for _, z := range o.ZeroPoint {
 			if z != 0 {
 				f.zeros, f.zeroCount = integers(w, "int32_t", "zero points of the weights", 4, o.ZeroPoint), len(o.ZeroPoint)
@@ -175,6 +179,18 @@ func (w *writer) factors(s *lower.Step, op *lower.Linear, channels int) factors 
 		f.bias = integers(w, cTypes[sum], "biases", unsigned.Bits()/8, bias)
 	}
 	return f
+}
+
+// packed writes weights of at most 4 bits, two in a byte, and returns their type.
+func (w *writer) packed(o *lower.Weights) (name, typ string) {
+	list := make([]uint8, (o.Codes.Len()+1)/2)
+	for i, q := range o.Codes.ToRowMajor().Integers() {
+		list[i/2] |= uint8(q&15) << (i % 2 * 4)
+	}
+	if typ = "u4"; o.Codes.DType == tensor.Int8 {
+		typ = "i4"
+	}
+	return integers(w, "uint8_t", "weights "+o.Codes.Type()+", two in a byte", 1, list), typ
 }
 
 // accumulate writes the call that sums.

@@ -17,6 +17,7 @@ import (
 type named struct {
 	name   string
 	tensor *tensor.Tensor
+	bits   int // of weights with fewer than 8, else 0
 }
 
 // Linear is the parameters of a sum of products.
@@ -92,7 +93,7 @@ func plain(op lower.Op) described {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		if t, ok := v.Field(i).Interface().(*tensor.Tensor); ok {
-			d.arrays = append(d.arrays, named{snake(f.Name), t})
+			d.arrays = append(d.arrays, named{name: snake(f.Name), tensor: t})
 			continue
 		}
 		fields[f.Name], last = v.Field(i).Interface(), f.Name
@@ -119,9 +120,9 @@ func snake(name string) string {
 }
 
 func table(_ *lower.Program, _ *lower.Step, op *lower.Table, _ []*tensor.Tensor) (described, error) {
-	arrays := []named{{"table", op.Codes}}
+	arrays := []named{{name: "table", tensor: op.Codes}}
 	if op.Lines != nil {
-		arrays = append(arrays, named{"lines", &tensor.Tensor{DType: tensor.Int16, Shape: []int{len(op.Lines)}, Data: op.Lines[:]}})
+		arrays = append(arrays, named{name: "lines", tensor: &tensor.Tensor{DType: tensor.Int16, Shape: []int{len(op.Lines)}, Data: op.Lines[:]}})
 	}
 	return described{"table", map[string]string{"function": op.Function}, arrays}, nil
 }
@@ -160,7 +161,7 @@ func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tens
 	var arrays []named
 	if w := op.Weights; w != nil {
 		l.ChannelAxis = w.Axis
-		arrays = append(arrays, named{"weights", w.Codes}, named{"weight_zero_points", vector(tensor.Int32, w.ZeroPoint)})
+		arrays = append(arrays, weightArray(w), named{name: "weight_zero_points", tensor: vector(tensor.Int32, w.ZeroPoint)})
 		if graph.Slides(op.Kind) {
 			var err error
 			if l.Window, err = graph.WindowGeometry(n, graph.Static(in[0].Shape...), graph.Static(w.Codes.Shape...)); err != nil {
@@ -171,7 +172,7 @@ func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tens
 		l.WeightZeroPoint = p.Tensors[s.Inputs[1]].Encoding.ZeroPoint
 	}
 	if op.Bias != nil {
-		arrays = append(arrays, named{"bias", biases(op)})
+		arrays = append(arrays, named{name: "bias", tensor: biases(op)})
 	}
 	if op.Func != nil {
 		l.Function = graph.Format(op.Func)
@@ -187,12 +188,21 @@ func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tens
 			for c, r := range op.Real {
 				scale[c], bias[c] = r.X*r.W, r.Bias
 			}
-			arrays = append(arrays, named{fmt.Sprintf("scale_%d", k), vector(tensor.Float32, scale)}, named{fmt.Sprintf("bias_%d", k), vector(tensor.Float32, bias)})
+			arrays = append(arrays, named{name: fmt.Sprintf("scale_%d", k), tensor: vector(tensor.Float32, scale)}, named{name: fmt.Sprintf("bias_%d", k), tensor: vector(tensor.Float32, bias)})
 		}
 		arrays = append(arrays, multipliers(p.Profile, op.Scales[k].Multipliers, k)...)
 		l.Outputs = append(l.Outputs, o)
 	}
 	return described{"linear", l, arrays}, nil
+}
+
+// weightArray is the weights, with their bits where they are few.
+func weightArray(w *lower.Weights) named {
+	a := named{name: "weights", tensor: w.Codes}
+	if w.Bits < 8 {
+		a.bits = w.Bits
+	}
+	return a
 }
 
 // biases are int32, for accumulators of 64 bits int64.
@@ -218,10 +228,10 @@ func multipliers(p qmath.Profile, list []qmath.Multiplier, k int) []named {
 		m[c], shift[c], scale[c], bias[c], out[c] = f.M, f.Shift, f.Scale, f.Bias, f.Out
 	}
 	if !p.Float() {
-		return []named{{fmt.Sprintf("multiplier_%d", k), vector(tensor.Int32, m)}, {fmt.Sprintf("shift_%d", k), vector(tensor.Int32, shift)}}
+		return []named{{name: fmt.Sprintf("multiplier_%d", k), tensor: vector(tensor.Int32, m)}, {name: fmt.Sprintf("shift_%d", k), tensor: vector(tensor.Int32, shift)}}
 	}
-	return []named{{fmt.Sprintf("scale_%d", k), vector(tensor.Float32, scale)}, {fmt.Sprintf("bias_%d", k), vector(tensor.Float32, bias)},
-		{fmt.Sprintf("out_%d", k), vector(tensor.Float32, out)}}
+	return []named{{name: fmt.Sprintf("scale_%d", k), tensor: vector(tensor.Float32, scale)}, {name: fmt.Sprintf("bias_%d", k), tensor: vector(tensor.Float32, bias)},
+		{name: fmt.Sprintf("out_%d", k), tensor: vector(tensor.Float32, out)}}
 }
 
 // average describes a mean with the arithmetic for every number of positions that windows have.
@@ -254,7 +264,7 @@ func constants(g *graph.Graph, n *graph.Node) []named {
 	var list []named
 	for i, v := range n.Inputs {
 		if c := g.Const(v); c != nil {
-			list = append(list, named{fmt.Sprintf("input_%d", i), c})
+			list = append(list, named{name: fmt.Sprintf("input_%d", i), tensor: c})
 		}
 	}
 	return list

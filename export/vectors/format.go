@@ -36,8 +36,10 @@ type Array struct {
 	File      string `json:"npy"`
 	Hex       string `json:"hex,omitempty"`
 	HexDigits int    `json:"hex_digits,omitempty"` // per element
-	Type      string `json:"type"`
-	Shape     []int  `json:"shape"`
+	// Bits is how many bits weights have that have fewer than 8; bytes of .npy repeat the sign above them.
+	Bits  int    `json:"bits,omitempty"`
+	Type  string `json:"type"`
+	Shape []int  `json:"shape"`
 }
 
 // Tensor is one array of the run.

@@ -112,7 +112,7 @@ func (w *writer) step(s *lower.Step, in, out []*tensor.Tensor) error {
 	}
 	d.Kind, d.Parameters = says.kind, says.parameters
 	for _, a := range says.arrays {
-		if d.Arrays[a.name], err = w.array(fmt.Sprintf("steps/%d/%s", d.ID, a.name), a.tensor); err != nil {
+		if d.Arrays[a.name], err = w.array(fmt.Sprintf("steps/%d/%s", d.ID, a.name), a.tensor, a.bits); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (w *writer) tensor(id lower.TensorID, x *tensor.Tensor) error {
 	}
 	w.written[id] = true
 	t := &w.p.Tensors[id]
-	a, err := w.array(fmt.Sprintf("tensors/%d", w.id(id)), x)
+	a, err := w.array(fmt.Sprintf("tensors/%d", w.id(id)), x, 0)
 	if err != nil {
 		return err
 	}
@@ -139,10 +139,10 @@ func (w *writer) tensor(id lower.TensorID, x *tensor.Tensor) error {
 	return nil
 }
 
-// array writes name.npy and name.hex.
-func (w *writer) array(name string, t *tensor.Tensor) (Array, error) {
+// array writes name.npy and name.hex, of integers of fewer than 8 bits with as many digits as they need; 0 is all bits of their type.
+func (w *writer) array(name string, t *tensor.Tensor, few int) (Array, error) {
 	t = t.ToRowMajor()
-	a := Array{File: name + ".npy", Type: t.DType.String(), Shape: append([]int{}, t.Shape...)}
+	a := Array{Bits: few, File: name + ".npy", Type: t.DType.String(), Shape: append([]int{}, t.Shape...)}
 	err := w.file(a.File, func(f io.Writer) error { return w.to.Array(f, t) })
 	if err != nil {
 		return a, err
@@ -151,12 +151,16 @@ func (w *writer) array(name string, t *tensor.Tensor) (Array, error) {
 	if bits == nil {
 		return a, nil // of a type that has no bits to show
 	}
+	if few > 0 {
+		digits = (few + 3) / 4
+	}
+	mask := uint64(1)<<(4*digits) - 1
 	a.Hex, a.HexDigits = name+".hex", digits
 	return a, w.file(a.Hex, func(f io.Writer) error {
 		b := bufio.NewWriter(f)
 		fmt.Fprintf(b, "// %d bits per line: %s\n", 4*digits, t.Type())
 		for i := range t.Len() {
-			fmt.Fprintf(b, "%0*x\n", digits, bits(i))
+			fmt.Fprintf(b, "%0*x\n", digits, bits(i)&mask)
 		}
 		return b.Flush()
 	})

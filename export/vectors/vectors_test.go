@@ -184,6 +184,7 @@ func TestFormats(t *testing.T) {
 				continue
 			}
 			codes, _ := numbers(t, dir, s.Arrays["weights"])
+			require.Equal(t, (tg.Weight.Bits+3)/4, s.Arrays["weights"].Digits)
 			for c, q := range op.Weights.Codes.Integers() {
 				require.Equal(t, int64(q), codes[c])
 			}

@@ -11,6 +11,7 @@ import (
 // Weights are the constant factors of a sum of products, as integers in the layout of the operator's input 1.
 type Weights struct {
 	Codes *tensor.Tensor
+	Bits  int // of the plan's format: 2 to 8; codes of fewer than 8 stand in bytes all the same
 	Axis  int // of the output channels; of a grouped ConvTranspose it holds the channels of one group
 	// Channels is how many output channels there are. Scale, ZeroPoint and Sum have one entry for each.
 	Channels  int
@@ -61,7 +62,7 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group in
 	if err != nil {
 		return nil, err
 	}
-	w := &Weights{Codes: codes, Axis: axis, Channels: n * group, Terms: t.Len() / max(n*group, 1)}
+	w := &Weights{Codes: codes, Bits: cfg.Bits, Axis: axis, Channels: n * group, Terms: t.Len() / max(n*group, 1)}
 	w.Scale, w.ZeroPoint = make([]float32, w.Channels), make([]int32, w.Channels)
 	for c := range w.Channels {
 		at := 0

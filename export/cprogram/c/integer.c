@@ -107,3 +107,16 @@ static int64_t quotient_$R(int64_t x, int32_t n, int64_t d) {
         q--, rest += d;
     return q + (rest != 0 && up_$R(q, x < 0, 2 * rest, d));
 }
+
+//! nibble_i4
+/* element i of integers of 4 bits, two in a byte, the first in the lower half */
+static int32_t nibble_i4(const uint8_t *w, size_t i) {
+    const int32_t q = w[i >> 1] >> (i & 1 ? 4 : 0) & 15;
+    return q < 8 ? q : q - 16;
+}
+
+//! nibble_u4
+/* element i of integers of 4 bits without sign, two in a byte, the first in the lower half */
+static int32_t nibble_u4(const uint8_t *w, size_t i) {
+    return w[i >> 1] >> (i & 1 ? 4 : 0) & 15;
+}
