@@ -21,6 +21,9 @@ func (j *job) languageLayers(ctx context.Context, o TextOptions) (*language.Laye
 	}
 	defer l.Close()
 	form, err := j.form(l.Model, &o.LanguageOptions)
+	if err == nil {
+		err = j.settle(ctx, l, &form, &o.LanguageOptions)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,10 @@ package qwb
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
+	"qwb/analysis/language"
 	"qwb/export/language/weights"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
@@ -17,7 +20,8 @@ type LanguageOptions struct {
 	Mode      string // empty: modeInt8 where there is something quantized, else modeFloat
 	Group     int    // 0: weights as they are stored, or with bits or scales the choice of weights.Groups
 	Bits      int    // 0: 8
-	Scales    string // empty: scalesNearest
+	Method    string // weights.Nearest, Search or Judged; empty: Nearest
+	Judge     string // text that Judged is judged on, one sequence per line
 	Backend   string // floatBackends; empty: the processor
 	Threads   int
 }
@@ -51,8 +55,10 @@ func (o *LanguageOptions) Check() error {
 		return Usagef("--group-size %d: not negative", o.Group)
 	case o.Bits != 0 && o.Bits != 8 && o.Bits != 4:
 		return Usagef("--bits %d: 8 or 4", o.Bits)
-	case o.Scales != "" && o.Scales != weights.Nearest && o.Scales != weights.Search:
-		return Usagef("unknown scales %q: %s or %s", o.Scales, weights.Nearest, weights.Search)
+	case o.Method != "" && !slices.Contains(weights.Methods, o.Method):
+		return Usagef("unknown method %q: one of %s", o.Method, strings.Join(weights.Methods, "; "))
+	case (o.Method == weights.Judged) != (o.Judge != ""):
+		return Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
 	case o.Mode != "" && o.Mode != ModeFloat && o.Mode != ModeSim && o.Mode != ModeInt8:
 		return Usagef("--mode %s: one of %s, %s, %s", o.Mode, ModeFloat, ModeSim, ModeInt8)
 	case o.Mode == ModeFloat && o.Quantizes():
@@ -62,7 +68,7 @@ func (o *LanguageOptions) Check() error {
 }
 
 // Quantizes reports whether float weights are to be quantized.
-func (o *LanguageOptions) Quantizes() bool { return o.Group > 0 || o.Bits > 0 || o.Scales != "" }
+func (o *LanguageOptions) Quantizes() bool { return o.Group > 0 || o.Bits > 0 || o.Method != "" }
 
 // Language is a checkpoint that is ready to be run on text.
 type Language struct {
@@ -126,6 +132,8 @@ type form struct {
 	decode.Weights
 	mode string
 	text string // the weights in words
+
+	judged []language.Judged
 }
 
 // form chooses the form of the weights of a model, and warns about the size of groups.
@@ -149,7 +157,7 @@ func (j *job) form(m *checkpoint.Model, o *LanguageOptions) (form, error) {
 		for _, w := range warnings {
 			j.warnAbout(w)
 		}
-		f.Group, f.Bits, f.Search = group, o.Bits, o.Scales == weights.Search
+		f.Group, f.Bits, f.Search = group, o.Bits, o.Method == weights.Search
 		f.text = f.describe()
 	} else if f.mode != ModeFloat && floats == len(matricesOf(m)) {
 		return f, Usagef("--mode %s: the weights of %s are floats; say how to quantize them, for example with --group-size", f.mode, m.Path)

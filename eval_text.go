@@ -30,6 +30,9 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*language.Result, er
 	}
 	defer l.Close()
 	form, err := j.form(l.Model, &o.LanguageOptions)
+	if err == nil {
+		err = j.settle(ctx, l, &form, &o.LanguageOptions)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +72,7 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*language.Result, er
 	if err != nil {
 		return nil, err
 	}
-	r.Mode, r.Weights, r.Seconds = form.mode, form.text, elapsed()
+	r.Mode, r.Weights, r.Judged, r.Seconds = form.mode, form.text, form.judged, elapsed()
 	return r, nil
 }
 

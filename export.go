@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"qwb/analysis/language"
 	"qwb/calib/data/npy"
 	"qwb/export"
 	"qwb/graph"
@@ -41,6 +42,8 @@ type ExportResult struct {
 	SHA256   string        `json:"sha256"`            // of the first of Files
 	Files    []export.File `json:"files"`
 	Warnings []tqc.Warning `json:"warnings"`
+	// Judged says how searched scales of a checkpoint were chosen.
+	Judged []language.Judged `json:"judged,omitempty"`
 	// Figures are numbers of the format, by name; in JSON they stand beside the others.
 	Figures map[string]int64 `json:"-"`
 	// Verification is what the plan holds about it, Checkpoint what reading the file of a checkpoint back and running it found. In JSON

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/analysis/language"
 	"qwb/analysis/language/groupsums"
 	"qwb/export"
+	"qwb/export/language/weights"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
@@ -69,6 +71,9 @@ func (j *job) exportCheckpoint(ctx context.Context, o ExportOptions) (*ExportRes
 			return nil, err
 		}
 	}
+	if r.Judged, err = j.judgeExport(ctx, in, f); err != nil {
+		return nil, err
+	}
 	if r.File = o.Out; r.File == "" {
 		r.File = BaseName(filepath.Clean(j.Model)) + f.Ext
 	}
@@ -121,6 +126,42 @@ func tokens(in *export.Input, f *export.Format) ([]tqc.Warning, error) {
 		return nil, fmt.Errorf("export: %w; --%s %s writes the file without one", err, export.Tokenizer.Name, noTokens)
 	}
 	return []tqc.Warning{{Text: err.Error()}}, nil
+}
+
+// judgeExport finds out for which matrices the scales of the file are to be searched, where that was asked for: by the weights in the groups
+// of the format, with scales as float32, whatever the format rounds them to, and float activations.
+func (j *job) judgeExport(ctx context.Context, in *export.Input, f *export.Format) ([]language.Judged, error) {
+	file, named := in.Options.Text(weights.Judge.Name), in.Options.Text(export.Tokenizer.Name)
+	judged := in.Options.Text(weights.Method.Name) == weights.Judged
+	switch {
+	case judged != (file != ""):
+		return nil, Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
+	case !judged && !f.Tokens && named != "":
+		return nil, Usagef("--%s is for format %s with --method %s only: its files have no tokens", export.Tokenizer.Name, f.Name, weights.Judged)
+	case !judged:
+		return nil, nil
+	}
+	size, bits, err := f.Groups(in)
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 {
+		return nil, Usagef("--method %s: format %s quantizes no weights here", weights.Judged, f.Name)
+	}
+	t, err := decode.OpenTokenizer(named, in.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	l := &Language{in.Checkpoint, t}
+	kept, list, err := j.judge(ctx, l, decode.Weights{Group: size, Bits: bits, Float: true}, file, in.Threads)
+	in.Searched = []string{}
+	for _, role := range kept {
+		in.Searched = append(in.Searched, role.String())
+		if l.Tied && role == checkpoint.Embedding {
+			in.Searched = append(in.Searched, checkpoint.Classifier.String())
+		}
+	}
+	return list, err
 }
 
 // verifyWritten reads what was written back, compares it with its source, and runs tokens through it.

@@ -56,6 +56,9 @@ func (j *job) generate(ctx context.Context, o GenerateOptions) (*Generated, erro
 		return nil, fmt.Errorf("generate: the prompt has %d tokens, %d positions are run", len(prompt), o.Tokens)
 	}
 	form, err := j.form(l.Model, &o.LanguageOptions)
+	if err == nil {
+		err = j.settle(ctx, l, &form, &o.LanguageOptions)
+	}
 	if err != nil {
 		return nil, err
 	}

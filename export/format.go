@@ -56,6 +56,9 @@ type Format struct {
 	Tokens bool
 	// Check refuses what the format cannot hold, before anything is verified or written. May be nil.
 	Check func(in *Input) error
+	// Groups says how float matrices of a checkpoint are quantized: in groups of size neighbours with one scale, to so many bits; 0 where
+	// they are not. nil: the format is not one of checkpoints.
+	Groups func(in *Input) (size, bits int, err error)
 	// Write writes the files. What it warns about is about the files, not about the plan.
 	Write func(ctx context.Context, in *Input, out *Output) ([]tqc.Warning, error)
 	// Back reads what was written, before it has its name, and compares it with what it was made of. nil: Write does that itself.
@@ -82,6 +85,8 @@ type Input struct {
 	// Of checkpoints. Tokens is what GGUF's metadata say about the tokens (tokenizer.ggml.model and so on); nil where they are not known.
 	Checkpoint *checkpoint.Model
 	Tokens     map[string]any
+	// Searched are the roles of the matrices for which a search for scales was found to be better; nil: nothing was judged.
+	Searched []string
 
 	// Array writes a tensor as .npy.
 	Array func(w io.Writer, t *tensor.Tensor) error
@@ -93,6 +98,11 @@ type Input struct {
 	Parallel kernels.Parallel // by Threads; never changes a byte
 	// Progress begins a piece of work of so many items: done is told how many are done, end that it is over. Never nil.
 	Progress func(what string, total int) (done func(int), end func())
+}
+
+// Searches reports whether a search for scales, where one was asked for, is for the matrices of a role too.
+func (in *Input) Searches(role string) bool {
+	return in.Searched == nil || slices.Contains(in.Searched, role)
 }
 
 // Comparison is what comparing written weights with their source found.
@@ -122,7 +132,7 @@ func (f *Format) AllOptions() []Option {
 	if f.From == Program {
 		list = append(list, Profile)
 	}
-	if f.Tokens {
+	if f.Tokens || f.Groups != nil { // judging scales takes texts
 		list = append(list, Tokenizer)
 	}
 	return list

@@ -20,7 +20,8 @@ type Result struct {
 	PerplexityError *float64 `json:"perplexity_error"` // Perplexity * MeanNLLError
 
 	*Change
-	Seconds float64 `json:"seconds"` // the caller's to fill
+	Judged  []Judged `json:"judged,omitempty"` // how searched scales were chosen; the caller's to fill
+	Seconds float64  `json:"seconds"`          // the caller's to fill
 }
 
 // Change is how far a model is from the float one on the same tokens.

@@ -37,7 +37,7 @@ Without any of them the first three are made. Standard output gets a summary and
 every row; --html and --png write reports with all of it. With neither, both go to the
 folder MODEL.report. The data are the plan's own (at most %d samples unless --samples says otherwise) or --data.
 
-Of a language model (a checkpoint) it quantizes one matrix at a time as --group-size, --bits and --scales say, and ranks them by the
+Of a language model (a checkpoint) it quantizes one matrix at a time as --group-size, --bits and --method say, and ranks them by the
 divergence from the float model on the lines of --text (as many, chosen by --seed). See docs/language-models.md.`, qwb.AnalysisSamples),
 		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -20,7 +20,7 @@ func (e *env) printLanguageLayers(c *cobra.Command, file string, o qwb.TextOptio
 	case o.Text == "":
 		return usagef("analyze of a checkpoint needs --text")
 	case !o.Quantizes():
-		return usagef("analyze of a checkpoint needs --group-size, --bits or --scales: how to quantize its weights")
+		return usagef("analyze of a checkpoint needs --group-size, --bits or --method: how to quantize its weights")
 	}
 	if err := o.Check(); err != nil {
 		return err

@@ -13,10 +13,11 @@ const floatBackends = "cpu, cuda (a GPU), or ptx (the GPU's kernels, interpreted
 // addLanguage adds the flags that commands which run checkpoints share.
 func addLanguage(c *cobra.Command, o *qwb.LanguageOptions) {
 	c.Flags().StringVar(&o.Tokenizer, "tokenizer", "", "tokenizer.json or tokenizer.bin (default: the checkpoint's own, or the one beside it)")
-	c.Flags().IntVar(&o.Group, "group-size", 0, "quantize its weights, this many in a row with one scale (0: 64, halved until it divides every row, if --bits or --scales is given)")
+	c.Flags().IntVar(&o.Group, "group-size", 0, "quantize its weights, this many in a row with one scale (0: 64, halved until it divides every row, if --bits or --method is given)")
 	c.Flags().IntVar(&o.Bits, "bits", 0, "quantize its weights to this many bits, 8 or 4 (0: 8)")
-	c.Flags().StringVar(&o.Scales, "scales", "", weights.Nearest+", the scale of the largest weight of a group, or "+weights.Search+", the one with the smallest squared error (default: "+weights.Nearest+")")
+	c.Flags().StringVar(&o.Method, "method", "", "how to choose scales: "+weights.MethodDoc+" (default: "+weights.Nearest+")")
+	c.Flags().StringVar(&o.Judge, "judge", "", weights.Judge.Doc)
 }
 
 // languageFlags are the flags that addLanguage adds.
-var languageFlags = []string{"tokenizer", "group-size", "bits", "scales"}
+var languageFlags = []string{"tokenizer", "group-size", "bits", "method", "judge"}

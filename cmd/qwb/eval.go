@@ -35,7 +35,7 @@ the label plus --label-offset; where another offset would make far more answers 
 of it is used. Without a model or plan it takes the only plan in the current folder.
 
 Of a language model (a checkpoint) it scores the lines of a text: mean negative log-likelihood and perplexity. A quantized model, or one
-that --group-size, --bits or --scales quantize, is held against the float one: the divergence of what they expect next, and how often the
+that --group-size, --bits or --method quantize, is held against the float one: the divergence of what they expect next, and how often the
 most likely token is another. See docs/language-models.md.`,
 		Args: atMost(1, "one model, plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -78,7 +78,7 @@ func TestEvalText(t *testing.T) {
 	}{
 		{"int8", "int8 in groups of 8", []string{"--group-size", "8"}},
 		{"int8", "int4 in groups of 16", []string{"--bits", "4"}},
-		{"int8", "int8 in groups of 16, searched scales", []string{"--scales", "mse"}},
+		{"int8", "int8 in groups of 16, searched scales", []string{"--method", "range"}},
 		{"sim", "int4 in groups of 8", []string{"--bits", "4", "--group-size", "8", "--mode", "sim"}},
 	} {
 		o := evalText(t, c.args...)
@@ -155,7 +155,7 @@ func TestEvalTextRefuses(t *testing.T) {
 		{exitUsage, "eval of a checkpoint needs --text", []string{"eval", "m.bin"}},
 		{exitUsage, "--labels is not for a checkpoint", append(text, "--labels", "x")},
 		{exitUsage, "--bits 5: 8 or 4", append(text, "--bits", "5")},
-		{exitUsage, "unknown scales", append(text, "--scales", "best")},
+		{exitUsage, "unknown method", append(text, "--method", "best")},
 		{exitUsage, "--mode fp32 quantizes nothing", append(text, "--mode", "fp32", "--bits", "8")},
 		{exitUsage, "--mode int8: the weights of m.bin are floats", append(text, "--mode", "int8")},
 		{exitUsage, "--mode best", append(text, "--mode", "best")},

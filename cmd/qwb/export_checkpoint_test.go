@@ -34,7 +34,7 @@ func TestCheckpointsAreExported(t *testing.T) {
 		{"onnx", "m.onnx", true, 0}, {"q80", "m.q80.bin", true, 1}, {"llama2c-v0", "m.llama2c-v0.bin", false, 0}, {"llama2c-v1", "m.llama2c-v1.bin", false, 0},
 		{"kuiper", "m.kuiper.bin", true, 1}, {"gguf", "m.gguf.gguf", true, 0}, {"mllm", "m.mllm.mllm", true, 2},
 	} {
-		r := done(t, "export", "m.bin", "--format", c.format, "--scales", "mse", "--json")
+		r := done(t, "export", "m.bin", "--format", c.format, "--method", "range", "--json")
 		o := r.object(t)
 		assert.Equal(t, c.format, o["format"])
 		assert.Equal(t, c.file, o["file"])
@@ -110,9 +110,9 @@ func TestCheckpointsThatAreNotExported(t *testing.T) {
 		{exitFailed, "is NaN", []string{"nan.bin", "-o", "nan.onnx"}},
 		{exitUsage, `unknown format "q4"`, []string{"m.bin", "--format", "q4"}},
 		{exitUsage, "--group-size -8: not negative", []string{"m.bin", "--format", "q80", "--group-size", "-8"}},
-		{exitUsage, `--scales best: one of rtn, mse`, []string{"m.bin", "--format", "q80", "--scales", "best"}},
+		{exitUsage, `--method best: one of rtn, range, rtn,range`, []string{"m.bin", "--format", "q80", "--method", "best"}},
 		{exitUsage, `format gguf: --weights int8: one of q8_0`, []string{"m.bin", "--format", "gguf", "--weights", "int8"}},
-		{exitUsage, "--tokenizer is not for format q80 of a checkpoint, only --group-size, --scales, --weights", []string{"m.bin", "--format", "q80", "--tokenizer", "tokenizer.bin"}},
+		{exitUsage, "--tokenizer is for format q80 with --method rtn,range only", []string{"m.bin", "--format", "q80", "--tokenizer", "tokenizer.bin"}},
 		{exitUsage, "--backend is not for a checkpoint", []string{"m.bin", "--format", "q80", "--backend", "cpu"}},
 		{exitUsage, "--platform is not for a checkpoint", []string{"m.bin", "--format", "q80", "--platform", "ort"}},
 		{exitFailed, "groups of 7 elements do not divide the", []string{"m.bin", "--format", "q80", "--group-size", "7"}},
@@ -190,4 +190,43 @@ func TestExportOfAFolderNeedsItsTokenizer(t *testing.T) {
 	require.NoFileExists(t, "m.gguf")
 	r := done(t, "export", "m", "--format", "gguf", "--tokenizer", "none", "-o", "m.gguf")
 	require.Contains(t, r.stderr, "the file has no tokenizer")
+}
+
+// TestScalesThatAreJudged: every kind of matrix is judged on the text, and the file has the searched scales of those that were kept, and of
+// no other.
+func TestScalesThatAreJudged(t *testing.T) {
+	inFolder(t)
+	s := tiny
+	s.dim, s.hidden = 64, 96
+	saveLanguage(t, "m.bin", s, 1)
+	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	require.NoError(t, os.WriteFile("judge.txt", []byte("abc\nbca bca\ncab a b\nabab\n"), 0o600))
+	fails(t, exitUsage, "--method rtn,range and --judge FILE go together", "export", "m.bin", "--format", "q80", "--method", "rtn,range")
+	fails(t, exitUsage, "go together", "eval", "m.bin", "--text", "judge.txt", "--judge", "judge.txt")
+	fails(t, exitUsage, "quantizes no weights", "export", "m.bin", "--format", "gguf", "--weights", "f32", "--method", "rtn,range", "--judge", "judge.txt")
+	judge := []string{"--method", "rtn,range", "--judge", "judge.txt", "--json"}
+	for _, c := range [][]string{{"q80", "--group-size", "32"}, {"gguf", "--weights", "q4_0"}, {"onnx", "--weights", "int4", "--group-size", "32"}} {
+		args := append([]string{"export", "m.bin", "--format"}, c...)
+		r := done(t, append(append(args, "-o", "judged"), judge...)...)
+		o := r.object(t)
+		require.Equal(t, "equal", o["verification"].(map[string]any)["verdict"])
+		require.Len(t, o["judged"], 8, "embedding and seven kinds of matrices of layers")
+		require.Contains(t, r.stderr, "range of query: mean NLL ")
+		kept := 0
+		for _, j := range o["judged"].([]any) {
+			j := j.(map[string]any)
+			require.EqualValues(t, 4, j["sequences"])
+			require.Equal(t, j["nll_change"].(float64)+2*j["nll_change_error"].(float64) < 0, j["kept"])
+			if j["kept"] == true {
+				kept++
+			}
+		}
+		for method, other := range map[string]bool{"rtn": kept > 0, "range": kept < 8} {
+			done(t, append(args, "-o", "plain", "--method", method)...)
+			require.Equal(t, other, !bytes.Equal(read(t, "plain"), read(t, "judged")), "%s, %d kept", method, kept)
+		}
+	}
+	o := done(t, append([]string{"eval", "m.bin", "--text", "judge.txt", "--bits", "4", "--group-size", "32"}, judge...)...).object(t)
+	require.Len(t, o["judged"], 8)
+	require.Contains(t, done(t, append([]string{"generate", "m.bin", "--prompt", "ab", "--tokens", "8"}, judge...)...).stderr, "kinds of matrices")
 }

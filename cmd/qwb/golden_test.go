@@ -72,7 +72,7 @@ func TestGoldens(t *testing.T) {
 	t.Run("stories260K.bin", func(t *testing.T) {
 		file := shared(t, "models", "llm", "stories260K.bin")
 		inFolder(t)
-		done(t, "export", file, "--format", "q80", "--group-size", "64", "--scales", "rtn", "-o", "q.bin")
+		done(t, "export", file, "--format", "q80", "--group-size", "64", "--method", "rtn", "-o", "q.bin")
 		got["stories260K.bin q80"] = hexSum(read(t, "q.bin"))
 	})
 	if t.Failed() {

@@ -64,7 +64,7 @@ func TestFlagsOfLanguageModelsStandApart(t *testing.T) {
 		own, language, ok := strings.Cut(done(t, command, "--help").stdout, "\n"+helpLanguage+":\n")
 		require.True(t, ok, command)
 		_, own, _ = strings.Cut(own, "\nFlags:\n")
-		for _, flag := range []string{"--group-size", "--tokenizer", "--scales"} {
+		for _, flag := range []string{"--group-size", "--tokenizer", "--method"} {
 			assert.Contains(t, language, flag, command)
 			assert.NotContains(t, own, flag, command)
 		}

@@ -38,8 +38,8 @@ for model, (tokenizer, groups) in MODELS.items():
         text = ("--text", os.path.join(place.data, "data", "text", file), "--samples", a.samples)
         for bits in (8, 4):
             for g in groups:
-                for scales in ("rtn", "mse"):
-                    d = place.json("eval", checkpoint, *tok, *text, "--bits", bits, "--group-size", g, "--scales", scales)
+                for scales in ("rtn", "range"):
+                    d = place.json("eval", checkpoint, *tok, *text, "--bits", bits, "--group-size", g, "--method", scales)
                     rows.append([name, d["tokens"], f"{d['float_perplexity']:.4f}", f"int{bits}", g, scales, f"{d['perplexity']:.4f}", pm(d["nll_change"], d["nll_change_error"], 5),
                                  pm(d["kl"], d["kl_error"], 6), pm(100 * d["flip_rate"], 100 * d["flip_rate_error"], 2)])
     print(f"### {model}\n")

@@ -58,7 +58,7 @@ func compareWeights(want *tensor.Tensor, g *graph.Graph, n *graph.Node, o Option
 	if len(packed) != rows*blocks*block*width/8 || len(s) != rows*blocks {
 		return 0, fmt.Errorf("%d bytes of codes and %d scales", len(packed), len(s))
 	}
-	rule := o.rule(block)
+	rule := o.rule(n.Name, block)
 	last, least := int(rule.Max), int(rule.Least())
 	for r := range rows {
 		for k := range cols {
@@ -66,7 +66,7 @@ func compareWeights(want *tensor.Tensor, g *graph.Graph, n *graph.Node, o Option
 			code := int(packed[bit/8]>>(bit%8))&(1<<width-1) - 1<<(width-1)
 			scale := s[r*blocks+k/block]
 			steps := qmath.Steps(w[r*cols+k], int8(code), scale)
-			cut := o.Search && (code == last || code == least) || code == last && last != -least && steps <= 1.0001
+			cut := rule.Search && (code == last || code == least) || code == last && last != -least && steps <= 1.0001
 			if tiny := math.Abs(float64(w[r*cols+k])) < 0x1p-130; !(steps <= 0.5001) && !cut && !tiny {
 				return 0, fmt.Errorf("weight [%d,%d] %g is %d steps of %g: %.3g steps apart", r, k, w[r*cols+k], code, scale, steps)
 			}

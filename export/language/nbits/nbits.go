@@ -7,6 +7,7 @@ package nbits
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"qwb/graph"
 	"qwb/graph/onnx"
@@ -22,10 +23,11 @@ const domain = "com.microsoft"
 
 // Options say how weights are written.
 type Options struct {
-	Bits     int              // 8 or 4
-	Block    int              // a power of two, 16 or more; 0: DefaultBlock
-	Search   bool             // scales with the smallest squared error
-	Parallel kernels.Parallel // never changes a result
+	Bits     int                    // 8 or 4
+	Block    int                    // a power of two, 16 or more; 0: DefaultBlock
+	Search   bool                   // scales with the smallest squared error
+	Searches func(role string) bool // of Search: for the matrices of a role; nil: of all
+	Parallel kernels.Parallel       // never changes a result
 	Producer string
 	Version  string
 }
@@ -42,8 +44,10 @@ func (o *Options) block() (int, error) {
 }
 
 // rule says how blocks become codes; the code in the middle of the unsigned ones stands for 0.
-func (o *Options) rule(block int) qmath.GroupRule {
-	r := qmath.GroupRule{Size: block, Max: qmath.GroupMax, Rounding: qmath.HalfEven, Search: o.Search}
+func (o *Options) rule(node string, block int) qmath.GroupRule {
+	role := node[strings.LastIndexByte(node, '.')+1:] // layers.3.query, classifier
+	search := o.Search && (o.Searches == nil || o.Searches(role))
+	r := qmath.GroupRule{Size: block, Max: qmath.GroupMax, Rounding: qmath.HalfEven, Search: search}
 	if o.Bits == 4 {
 		r.Max, r.Min = qmath.Int4Max, qmath.Int4Min
 	}
@@ -85,7 +89,7 @@ func (o *Options) replace(g *graph.Graph, id graph.NodeID, block int) error {
 	blocks := (cols + block - 1) / block
 	codes := &tensor.Tensor{DType: tensor.Uint8, Shape: []int{rows, blocks, block * o.Bits / 8}, Data: make([]uint8, rows*blocks*block*o.Bits/8)}
 	scales := make([]float32, rows*blocks)
-	if !o.quantize(codes.Data.([]uint8), scales, w.F32(), cols, block) {
+	if !o.quantize(n.Name, codes.Data.([]uint8), scales, w.F32(), cols, block) {
 		return fmt.Errorf("node %q: a weight is NaN or infinite", n.Name)
 	}
 	inputs := []graph.ValueID{n.Inputs[0], g.AddConst(n.Name+".codes", codes), g.AddConst(n.Name+".scales", tensor.FromF32(scales, rows, blocks))}
@@ -102,8 +106,8 @@ func (o *Options) replace(g *graph.Graph, id graph.NodeID, block int) error {
 }
 
 // quantize packs a matrix. The last block of a row may be filled up with codes for 0. It reports whether all weights are finite.
-func (o *Options) quantize(packed []uint8, scales, w []float32, cols, block int) bool {
-	rule := o.rule(block)
+func (o *Options) quantize(node string, packed []uint8, scales, w []float32, cols, block int) bool {
+	rule := o.rule(node, block)
 	blocks := (cols + block - 1) / block
 	rows, width := len(w)/cols, blocks*block*o.Bits/8
 	ok := make([]bool, rows)

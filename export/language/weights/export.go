@@ -13,15 +13,23 @@ import (
 var (
 	Group = export.Option{Name: "group-size", Kind: export.Whole,
 		Doc: "how many weights in a row share a scale (0: the format's choice; where that is free 64, halved until it divides every row)"}
-	Scales = export.Option{Name: "scales", Kind: export.Choice, Choices: []string{Nearest, Search},
-		Doc: Nearest + ", the scale of the largest weight of a group, or " + Search + ", the one with the smallest squared error"}
+	Method = export.Option{Name: "method", Kind: export.Choice, Choices: Methods, Doc: MethodDoc + " (default " + Nearest + ")"}
+	Judge  = export.Option{Name: "judge", Kind: export.Text, Doc: "text that " + Judged + " is judged on, one sequence per line"}
 )
 
-// The choices of Scales.
+// The choices of Method.
 const (
 	Nearest = "rtn"
-	Search  = "mse"
+	Search  = "range"
+	Judged  = "rtn,range" // Search for the matrices in which a paired test finds it better
 )
+
+// Methods are the choices of Method, the default first.
+var Methods = []string{Nearest, Search, Judged}
+
+// MethodDoc says what they are.
+const MethodDoc = Nearest + ", the scale of the largest weight of a group; " + Search + ", the one with the smallest squared error; " +
+	Judged + ", the second only where a paired test on --judge finds it better"
 
 // Matrices is the option of how matrices are written, the default first.
 func Matrices(forms ...string) export.Option {
@@ -31,7 +39,7 @@ func Matrices(forms ...string) export.Option {
 // Export returns the format as package export has it.
 func (f Format) Export() export.Format {
 	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix, From: export.Checkpoint,
-		Options: []export.Option{Group, Scales}, Tokens: f.Tokenizer}
+		Options: []export.Option{Group, Method, Judge}, Tokens: f.Tokenizer}
 	if len(f.Matrices) > 0 {
 		out.Options = append(out.Options, Matrices(f.Matrices...))
 	}
@@ -39,6 +47,7 @@ func (f Format) Export() export.Format {
 		_, err := f.layout(in)
 		return err
 	}
+	out.Groups = f.groups
 	out.Write = f.write
 	out.Back = f.back
 	return out
@@ -47,15 +56,40 @@ func (f Format) Export() export.Format {
 // layout is Layout with the options of in; the result stays with in.
 func (f Format) layout(in *export.Input) (*File, error) {
 	if file, ok := in.State.(*File); ok {
+		file.search(in)
 		return file, nil
 	}
 	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Matrices: in.Options.Text("weights"),
-		Search: in.Options.Text(Scales.Name) == Search, Tokenizer: in.Tokens})
+		Search: in.Options.Text(Method.Name) != Nearest, Tokenizer: in.Tokens})
 	if err != nil {
 		return nil, err
 	}
 	in.State = file
+	file.search(in)
 	return file, nil
+}
+
+// search leaves the search for scales to the matrices that were judged to gain by it.
+func (f *File) search(in *export.Input) {
+	for i := range f.Items {
+		if it := &f.Items[i]; it.Tensor != nil && it.Encoding.Search {
+			it.Encoding.Search = in.Searches(it.Tensor.Role.String())
+		}
+	}
+}
+
+// groups says how float matrices are quantized: in groups of size, to so many bits; 0 where they are not.
+func (f Format) groups(in *export.Input) (size, bits int, err error) {
+	file, err := f.layout(in)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range file.Items {
+		if it := &file.Items[i]; it.Tensor != nil && it.Encoding.Quantized() && !it.Tensor.Quantized() {
+			return it.Encoding.group(), it.Encoding.blockRule().Bits, nil
+		}
+	}
+	return 0, 0, nil
 }
 
 func (f Format) write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {

@@ -23,9 +23,25 @@ type Weights struct {
 	Bits int
 	// Search looks for the scales with the least squared error instead of taking the largest magnitude of a group.
 	Search bool
+	// Only, if not empty, is the matrices that Search is for, by their roles.
+	Only Roles
 	// Float multiplies matrices in groups with float activations: quantized are the weights only.
 	Float bool
 }
+
+// Roles is a set of roles: bit r is role r.
+type Roles uint64
+
+// Have makes a set.
+func Have(list ...checkpoint.Role) (s Roles) {
+	for _, r := range list {
+		s |= 1 << r
+	}
+	return s
+}
+
+// Has reports whether a role is in the set.
+func (s Roles) Has(r checkpoint.Role) bool { return s>>r&1 == 1 }
 
 // rule is how Group quantizes.
 func (w Weights) rule() (qmath.GroupRule, error) {
@@ -280,9 +296,16 @@ func (p *packer) codes(t *checkpoint.Tensor) *codes {
 		if t.Len()%p.rule.Size != 0 {
 			p.err = fmt.Errorf("%s has %d elements, which groups of %d do not divide", t.Part, t.Len(), p.rule.Size)
 		}
-		return &codes{tensor: t, size: p.rule.Size, bits: bits, rule: p.rule}
+		return &codes{tensor: t, size: p.rule.Size, bits: bits, rule: p.ruleOf(t)}
 	}
 	return nil
+}
+
+// ruleOf is how a float matrix is quantized.
+func (p *packer) ruleOf(t *checkpoint.Tensor) qmath.GroupRule {
+	r, only := p.rule, p.options.Weights.Only
+	r.Search = r.Search && (only == 0 || only.Has(t.Role))
+	return r
 }
 
 // read is kernels.GroupMatrix.Read.
