@@ -251,3 +251,29 @@ func TestFormatsOfOlderReaders(t *testing.T) {
 		require.Equal(t, tensor.Float32, m.Graph.Const(m.Graph.Node(dq).Inputs[1]).DType, "scales")
 	}
 }
+
+// A Relu in front of fp8 is a Max, which ONNX Runtime does not drop, and stays a Relu in front of integers.
+func TestReluBeforeFloat8IsMax(t *testing.T) {
+	for format, op := range map[string]string{"e4m3-sym-tensor": "Max", "e5m2-sym-tensor": "Max", "int8-sym-tensor": "Relu"} {
+		g := graphtest.Parse(t, "opset 13\ninput x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(1)\nr: f32[1,2,2,2] = Relu(x) \"relu\"\ny: f32[1,2,2,2] = Conv(r, w) \"conv\"\noutput y")
+		tg := *findTarget(t, "trt_int8")
+		tg.Export.MaxOpset = 21
+		set := configure(t, g, &tg, "")
+		conv, _ := g.LookupNode("conv")
+		sl := set.Slot(set.Input(conv, 0))
+		s, err := tqc.ParseScheme(format)
+		require.NoError(t, err)
+		cfg, err := s.Apply(sl.Config)
+		require.NoError(t, err)
+		require.NoError(t, set.Configure(sl.ID, cfg))
+		byHand(t, g, set)
+		m, err := onnxqdq.Build(&onnx.Model{Graph: g}, set, &tg, options)
+		require.NoError(t, err)
+		relu, _ := m.Graph.LookupNode("relu")
+		n := m.Graph.Node(relu)
+		require.Equal(t, op, n.Op, format)
+		if op == "Max" {
+			require.Equal(t, []float32{0}, m.Graph.Const(n.Inputs[1]).F32())
+		}
+	}
+}

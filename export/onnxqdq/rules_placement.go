@@ -14,7 +14,7 @@ var inputsRule = Rule{Name: "inputs", Doc: "an operator that runs on integers ha
 		integer := func(id graph.NodeID) bool { return c.role(c.g.Node(id)) != nil }
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
-			if op == nil {
+			if op == nil || op.Role != target.Weighted && c.t.Placement.Outputs() && !c.touched(n) {
 				return
 			}
 			for _, i := range c.quantizedInputs(n, op, residuals, integer) {
@@ -24,6 +24,32 @@ var inputsRule = Rule{Name: "inputs", Doc: "an operator that runs on integers ha
 			}
 		})
 	}}
+
+// float8 reports whether a Q of 8-bit floats reads output 0 of n.
+func (c *checker) float8(n *graph.Node) bool {
+	return slices.ContainsFunc(c.readers(n, 0), func(q *graph.Node) bool { return is(q, quantizeLinear) && isFloat8(c.g, q) })
+}
+
+// touched reports whether a node reads a dequantized tensor or computes one that is quantized. Between operators whose inputs are quantized
+// at run time there are some that do neither: they are float.
+func (c *checker) touched(n *graph.Node) bool {
+	for i := range n.Inputs {
+		if c.dequantizer(n, i) != nil {
+			return true
+		}
+	}
+	for i, v := range n.Outputs {
+		if v == graph.NoValue {
+			continue
+		}
+		for _, r := range c.readers(n, i) {
+			if is(r, quantizeLinear) && !c.runTime(r) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // quantizedInputs lists the inputs of an integer operator that must be dequantized ones. The bias has rules of its own.
 func (c *checker) quantizedInputs(n *graph.Node, op *target.Op, r *target.Residuals, integer func(graph.NodeID) bool) []int {
@@ -143,7 +169,7 @@ var integerOutputRule = Rule{Name: "integer-output", Doc: "what a quantized oper
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
-			if op == nil || c.fused(n, op) {
+			if op == nil || c.fused(n, op) || op.Role == target.Weighted && !c.integerProduct(n) || op.Role != target.Weighted && !c.touched(n) {
 				return
 			}
 			for i, v := range n.Outputs {
@@ -153,6 +179,9 @@ var integerOutputRule = Rule{Name: "integer-output", Doc: "what a quantized oper
 				last, r := c.end(n, op, i)
 				if slices.ContainsFunc(r, func(q *graph.Node) bool { return is(q, dynamicQuantize, quantizeLinear) && c.runTime(q) }) {
 					continue // no integer kernel has scales of run time
+				}
+				if len(r) == 1 && is(r[0], "Max") && c.float8(r[0]) {
+					continue // nor 8-bit floats behind a Relu; see relus
 				}
 				if len(r) != 1 || !is(r[0], quantizeLinear) || c.g.IsOutput(last) {
 					c.report(n, "output %d is not read by exactly one QuantizeLinear", i)
