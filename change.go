@@ -315,7 +315,7 @@ func (c *change) idle(d *decision.Decision, out *Derived) string {
 		nodes = append(nodes, out.Set.Slot(s).Node)
 	}
 	for _, id := range nodes {
-		if out.Set.Domains[id] != tqc.DomainINT8 {
+		if out.Set.Domains[id] != tqc.DomainInt {
 			return fmt.Sprintf("%q does not run on integers (%s)", out.Graph.Node(id).Name, out.Set.Why[id])
 		}
 	}

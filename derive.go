@@ -140,7 +140,7 @@ func (d *Derivation) domains(table *decision.Table, list []decision.Decision, ef
 		if f == nil {
 			dec := &list[n-1]
 			f = &dispatch.Forced{Who: string(dec.By), Why: reason(dec)}
-			if f.Domain = cell.Domain.Of(); f.Domain == tqc.DomainINT8 && d.Imported != nil {
+			if f.Domain = cell.Domain.Of(); f.Domain == tqc.DomainInt && d.Imported != nil {
 				return nil, table.Fail(n, errors.New("the plan was imported: what the file computes in float has no scales"))
 			}
 			by[n], numbers = f, append(numbers, n)

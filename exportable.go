@@ -49,7 +49,7 @@ func refused(m *Model, g *graph.Graph, set *tqc.Set, t *target.Target) []onnxqdq
 	graph.InferShapes(out.Graph)
 	return onnxqdq.Check(out.Graph, t, func(node string) bool {
 		id, ok := g.LookupNode(node)
-		return ok && set.Domains[id] == tqc.DomainINT8
+		return ok && set.Domains[id] == tqc.DomainInt
 	})
 }
 

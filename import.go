@@ -75,7 +75,7 @@ func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, 
 		Pairs: q.Pairs, Constants: q.Codes, Warnings: append([]tqc.Warning{}, im.Warnings...)}
 	for _, id := range im.Graph.Nodes() {
 		r.Nodes++
-		if im.Set.Domains[id] == tqc.DomainINT8 {
+		if im.Set.Domains[id] == tqc.DomainInt {
 			r.Integer++
 		}
 	}

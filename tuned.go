@@ -79,7 +79,7 @@ func (p *Planned) fitting() *overlay.Overlay {
 		o.Steps = p.Overlay.Steps
 	}
 	for _, e := range p.Overlay.Entries {
-		if id, ok := p.Reference.LookupNode(e.Node); ok && p.Set.Domains[id] != tqc.DomainINT8 {
+		if id, ok := p.Reference.LookupNode(e.Node); ok && p.Set.Domains[id] != tqc.DomainInt {
 			continue
 		}
 		if !slices.ContainsFunc(p.Stale, func(s overlay.Stale) bool { return s.At == e.At() }) {

@@ -291,7 +291,7 @@ func platformInfo(g *graph.Graph, t *target.Target) (PlatformInfo, error) {
 	p := PlatformInfo{Platform: t.Name, Borders: len(a.Borders()), Float: t.Float.String()}
 	for _, id := range g.Nodes() {
 		switch a.Domains[id] {
-		case tqc.DomainINT8:
+		case tqc.DomainInt:
 			p.INT8++
 		case tqc.DomainSOI:
 			p.SOI++

@@ -7,7 +7,7 @@
 //
 // The table opTable says what every operator means, except how it is computed. Spec looks an operator up: its kind, the roles
 // of its inputs and outputs, the inference of its types, and how to count its multiply-accumulates. InferShapes applies this to
-// a graph, InferNode to one node with concrete inputs. Geometry, SliceRanges, ResizeGeometry and similar functions resolve the
+// a graph, InferNode to one node with concrete inputs. Geometry, ResizeGeometry and similar functions resolve the
 // attributes of an operator in one place for all packages.
 //
 // To add an operator, add an entry to the slice of its family (ops_*.go) and lines to testdata/infer.

@@ -24,6 +24,16 @@ func (g *Graph) AddValue(v Value) (ValueID, error) {
 	return v.ID, nil
 }
 
+// OwnConst makes a constant input of a node t, for this node only: a constant that others read, or that a feed may replace, stays theirs.
+func (g *Graph) OwnConst(id NodeID, input int, t *tensor.Tensor) {
+	v := g.nodes[id].Inputs[input]
+	if _, sole := g.SoleUse(v); sole && !g.IsInput(v) {
+		g.SetConst(v, t)
+		return
+	}
+	g.SetInput(id, input, g.AddConst(g.values[v].Name, t))
+}
+
 // AddConst adds a constant under name, or under a fresh name derived from it where it is taken.
 func (g *Graph) AddConst(name string, t *tensor.Tensor) ValueID {
 	id, _ := g.AddValue(Value{Name: g.FreshName(name), Const: t})

@@ -27,30 +27,6 @@ var sliceOps = []OpSpec{
 		In: []Socket{SocketData, SocketIndex}, Passive: always, Infer: inferCenterCropPad},
 }
 
-// Range is the part of one axis that a Slice takes: Count elements from Start on, Step apart.
-type Range struct {
-	Axis, Start, Step, Count int
-}
-
-// SliceRanges resolves starts, ends, axes and steps (nil: the defaults) for an input of the given shape as Slice does:
-// negative positions count from the end, all are clamped.
-func SliceRanges(shape []int, starts, ends, axes, steps []int64) ([]Range, error) {
-	list, err := sliceAxes(len(shape), starts, ends, axes, steps)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Range, len(list))
-	for i, a := range list {
-		step := int64(1)
-		if steps != nil {
-			step = steps[i]
-		}
-		start, count := clampSlice(int64(shape[a]), starts[i], ends[i], step)
-		out[i] = Range{Axis: a, Start: int(start), Step: int(step), Count: int(count)}
-	}
-	return out, nil
-}
-
 func sliceAxes(rank int, starts, ends, axes, steps []int64) ([]int, error) {
 	if axes == nil {
 		axes = make([]int64, len(starts))

@@ -54,7 +54,7 @@ func describe(g *graph.Graph, set *tqc.Set) string {
 		if f := set.Fused[id]; f != graph.NoNode {
 			fmt.Fprintf(&b, " (with %s)", g.Node(f).Name)
 		}
-		if set.Domains[id] != tqc.DomainINT8 {
+		if set.Domains[id] != tqc.DomainInt {
 			fmt.Fprintf(&b, " | %s", set.Why[id])
 		}
 		for _, s := range append(slices.Clone(set.Inputs(id)), set.Outputs(id)...) {

@@ -83,7 +83,7 @@ func (d *decided) gather(set *tqc.Set) error {
 func (d *decided) alignments(domains []tqc.Domain) ([]target.Align, error) {
 	align := make([]target.Align, d.g.NumNodes())
 	for _, id := range d.g.Nodes() {
-		if domains[id] != tqc.DomainINT8 || d.b.Ops[id] == nil {
+		if domains[id] != tqc.DomainInt || d.b.Ops[id] == nil {
 			continue
 		}
 		align[id] = d.b.Ops[id].Align
@@ -106,7 +106,7 @@ func (d *decided) alignments(domains []tqc.Domain) ([]target.Align, error) {
 func (d *decided) aligned(set *tqc.Set, align []target.Align) {
 	for _, id := range d.g.Nodes() {
 		by := d.t.Nodes[id].By("align")
-		if by == 0 || set.Domains[id] != tqc.DomainINT8 || d.b.Ops[id] == nil || d.b.Ops[id].Role != target.Arithmetic {
+		if by == 0 || set.Domains[id] != tqc.DomainInt || d.b.Ops[id] == nil || d.b.Ops[id].Role != target.Arithmetic {
 			continue
 		}
 		if align[id] == target.AlignNone || d.shares(set, id, align[id]) {

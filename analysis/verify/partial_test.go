@@ -91,7 +91,7 @@ func TestPartial(t *testing.T) {
 				tg.Ops = append(append([]target.Op(nil), base.Ops...), c.ops...)
 				l := prepared(t, c.text, &tg)
 				id, _ := l.g.LookupNode(c.node)
-				if l.set.Domains[id] != tqc.DomainINT8 {
+				if l.set.Domains[id] != tqc.DomainInt {
 					t.Skip("not on integers there")
 				}
 				if c.change != nil {
@@ -163,7 +163,7 @@ y: f32[4,3] = MatMul(s, v) "last"
 output y
 `, &tg)
 	sum, _ := l.g.LookupNode("sum")
-	l.set.Domains[sum] = tqc.DomainINT8
+	l.set.Domains[sum] = tqc.DomainInt
 	pr, err := qmath.ProfileNamed(tg.Profile)
 	require.NoError(t, err)
 	l.p, err = lower.CompilePartial(l.g, l.set, &tg, pr)

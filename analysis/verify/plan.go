@@ -100,7 +100,7 @@ func (p *plan) readAs(v graph.ValueID) []qmath.Grid {
 			list = append(list, *g)
 			continue
 		}
-		if p.own[v] == nil && p.set.Domains[u.Node] == tqc.DomainINT8 {
+		if p.own[v] == nil && p.set.Domains[u.Node] == tqc.DomainInt {
 			for _, out := range p.g.Node(u.Node).Outputs {
 				if out == graph.NoValue {
 					continue
@@ -121,7 +121,7 @@ func (p *plan) readAs(v graph.ValueID) []qmath.Grid {
 // step that brings it to its own.
 func (p *plan) passed(v graph.ValueID) []qmath.Grid {
 	id := p.g.Producer(v)
-	if id == graph.NoNode || p.set.Domains[id] != tqc.DomainINT8 || len(p.g.Node(id).Inputs) == 0 {
+	if id == graph.NoNode || p.set.Domains[id] != tqc.DomainInt || len(p.g.Node(id).Inputs) == 0 {
 		return nil
 	}
 	if g := p.seen(id, 0); g != nil {

@@ -189,7 +189,7 @@ func (c *checked) regions(v *analysis.Verification) (compared int64) {
 			at = 1
 		}
 		for _, id := range s.Nodes {
-			if c.set.Domains[id] != tqc.DomainINT8 {
+			if c.set.Domains[id] != tqc.DomainInt {
 				continue
 			}
 			n, ok := c.g.MACs(id)

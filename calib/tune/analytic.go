@@ -22,13 +22,13 @@ var Analytic = Method{Name: "bias-analytic", Doc: "takes off the bias what round
 	Changes: []string{"biases"}, Needs: []string{NeedsStatistics}, FromGrams: true,
 	Proposer: &Proposer{Name: "bias-analytic", Trials: 1, Biases: true, Propose: predicted}}
 
-// ErrNoSums says that a method needs sums that the statistics do not have.
-var ErrNoSums = errors.New("the statistics have no sums of what operators read: calibrate anew for them, or use --method bias")
+// errNoSums says that a method needs sums that the statistics do not have.
+var errNoSums = errors.New("the statistics have no sums of what operators read: calibrate anew for them, or use --method bias")
 
 // predicted proposes what the sums predict.
 func predicted(_ context.Context, l *LayerBench) ([]Proposal, error) {
 	if l.Sums == nil {
-		return nil, ErrNoSums
+		return nil, errNoSums
 	}
 	d, err := l.shift(l.Node)
 	if err != nil || d == nil {

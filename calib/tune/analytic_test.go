@@ -77,7 +77,7 @@ func TestAnalyticCorrectionLowersTheError(t *testing.T) {
 
 	b.Sums = nil
 	_, err = b.Tune(context.Background(), &Analytic)
-	require.ErrorIs(t, err, ErrNoSums)
+	require.ErrorIs(t, err, errNoSums)
 }
 
 func TestShiftOfATransposedConvolution(t *testing.T) {

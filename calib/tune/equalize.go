@@ -59,17 +59,17 @@ func equalize(ctx context.Context, b *Bench) (*Report, error) {
 	if err := e.observe(ctx); err != nil {
 		return nil, err
 	}
-	var list []Structure
+	var list []structural
 	for _, form := range equalizations {
 		s := e.structure(form)
-		if len(s.Steps) > 0 && !slices.ContainsFunc(list, func(o Structure) bool { return sameSteps(o.Steps, s.Steps) }) {
+		if len(s.Steps) > 0 && !slices.ContainsFunc(list, func(o structural) bool { return sameSteps(o.Steps, s.Steps) }) {
 			list = append(list, s)
 		}
 	}
 	if len(list) == 0 {
 		return &Report{Layers: []Layer{}, Note: "the channels have equal ranges already"}, nil
 	}
-	return b.Restructure(ctx, list)
+	return b.restructure(ctx, list)
 }
 
 // ways finds the ways between quantized operators along which factors of channels can move, each once, in graph order.
@@ -81,7 +81,7 @@ func (b *Bench) ways() ([]*rewrite.Way, error) {
 	var list []*rewrite.Way
 	done := map[graph.NodeID]bool{}
 	for _, id := range order {
-		if done[id] || b.Set.Domains[id] != tqc.DomainINT8 || rewrite.ReaderOf(b.Reference, id) == nil {
+		if done[id] || b.Set.Domains[id] != tqc.DomainInt || rewrite.ReaderOf(b.Reference, id) == nil {
 			continue
 		}
 		w, _ := rewrite.CanScale(b.Reference, id)
@@ -135,7 +135,7 @@ func (e *equalizer) observe(ctx context.Context) error {
 }
 
 // structure settles the factors of all ways in one form.
-func (e *equalizer) structure(form equalization) Structure {
+func (e *equalizer) structure(form equalization) structural {
 	for _, r := range e.ranges {
 		if r != nil {
 			for i := range r.out {
@@ -161,7 +161,7 @@ func (e *equalizer) structure(form equalization) Structure {
 			break
 		}
 	}
-	s := Structure{By: form.name, Refines: form.refines}
+	s := structural{By: form.name, Refines: form.refines}
 	for k, w := range e.ways {
 		step := rewrite.Step{Kind: rewrite.Scale.Name, At: e.b.Reference.Node(w.At).Name, Vectors: map[string][]float32{"scale": make([]float32, w.Channels)}}
 		plain := true

@@ -24,7 +24,7 @@ func (e *equalizer) of(id graph.NodeID) *ranges {
 	}
 	e.ranges[id] = nil
 	w := rewrite.ReaderOf(e.b.Reference, id)
-	if w == nil || e.b.Set.Domains[id] != tqc.DomainINT8 {
+	if w == nil || e.b.Set.Domains[id] != tqc.DomainInt {
 		return nil
 	}
 	r := &ranges{reader: w, largest: make([]float64, w.Out*w.In), out: make([]float64, w.Out), in: make([]float64, w.In)}

@@ -40,7 +40,7 @@ func equalizerOf(t *testing.T, g *graph.Graph, perChannel bool) *equalizer {
 	set := tqc.NewSet(g)
 	for _, id := range g.Nodes() {
 		if g.Node(id).Op == "Conv" {
-			set.Domains[id] = tqc.DomainINT8
+			set.Domains[id] = tqc.DomainInt
 		}
 	}
 	b := &Bench{Reference: g, Set: set, Fit: sampleList(0, 2)}

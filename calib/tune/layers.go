@@ -25,7 +25,7 @@ func layers(g *graph.Graph, set *tqc.Set) ([]layer, error) {
 	}
 	var out []layer
 	for _, id := range order {
-		if set.Domains[id] != tqc.DomainINT8 || !weighted(g, id) {
+		if set.Domains[id] != tqc.DomainInt || !weighted(g, id) {
 			continue
 		}
 		n := g.Node(id)
@@ -94,10 +94,10 @@ func biasChannels(g *graph.Graph, id graph.NodeID) int {
 func Prepare(g *graph.Graph, set *tqc.Set) map[string]bool {
 	added := map[string]bool{}
 	for _, id := range g.Nodes() {
-		if set.Domains[id] != tqc.DomainINT8 || !weighted(g, id) {
+		if set.Domains[id] != tqc.DomainInt || !weighted(g, id) {
 			continue
 		}
-		own(g, id, graph.WeightInput)
+		g.OwnConst(id, graph.WeightInput, g.Const(g.Node(id).Inputs[graph.WeightInput]))
 		c := biasChannels(g, id)
 		switch v := g.Node(id).Input(graph.BiasInput); {
 		case c == 0:
@@ -105,16 +105,8 @@ func Prepare(g *graph.Graph, set *tqc.Set) map[string]bool {
 			overlay.AddBias(g, id, graph.BiasInput, []int{c})
 			added[g.Node(id).Name] = true
 		case g.Const(v) != nil:
-			own(g, id, graph.BiasInput)
+			g.OwnConst(id, graph.BiasInput, g.Const(v))
 		}
 	}
 	return added
-}
-
-// own gives a node a constant of its own where it shares one.
-func own(g *graph.Graph, id graph.NodeID, input int) {
-	v := g.Node(id).Inputs[input]
-	if _, sole := g.SoleUse(v); !sole {
-		g.SetInput(id, input, g.AddConst(g.Value(v).Name, g.Const(v)))
-	}
 }

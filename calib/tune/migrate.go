@@ -92,8 +92,7 @@ func (r *restructuring) try(ctx context.Context, list []*candidate) error {
 	} else {
 		r.trials++
 		e := analysis.Paired(r.losses.PerSample(), losses.PerSample())
-		few := r.now.few()
-		step = Step{Trials: 1, Kept: few && (e.Mean < 0 || r.now.Force) || !few && e.Below(analysis.Trials(r.trials*(r.trials+1)))}
+		step = Step{Trials: 1, Kept: r.now.keeps(e, analysis.Trials(r.trials*(r.trials+1)))}
 		step.measured(e)
 		if !step.Kept {
 			step.Why = "the error of the outputs does not fall by more than its error bar"
@@ -124,18 +123,13 @@ func (r *restructuring) try(ctx context.Context, list []*candidate) error {
 	return nil
 }
 
-// rewritten is the bench after candidates, its biases corrected, and its losses.
+// rewritten is the bench after candidates; see Bench.after.
 func (r *restructuring) rewritten(ctx context.Context, list []*candidate) (*Bench, analysis.Losses, error) {
-	steps := slices.Clone(r.now.Steps)
+	var steps []rewrite.Step
 	for _, c := range r.inOrder(list) {
 		steps = append(steps, c.steps...)
 	}
-	next, err := r.now.rewritten(ctx, steps)
-	if err != nil {
-		return nil, nil, &declined{err}
-	}
-	r.now.forwards(float64(len(next.Fit) + len(next.Held))) // what was observed
-	return next.corrected(ctx)
+	return r.now.after(ctx, steps)
 }
 
 // inOrder sorts candidates by the nodes that they are about.

@@ -32,7 +32,7 @@ func grouped(ctx context.Context, b *Bench) ([]*candidate, error) {
 	for _, id := range order {
 		var longest *rewrite.Chain
 		for _, c := range rewrite.Chains(g, id) {
-			if len(c.Depthwise) > 0 && b.Set.Domains[c.Depthwise[0]] == tqc.DomainINT8 && !taken[c.Depthwise[0]] {
+			if len(c.Depthwise) > 0 && b.Set.Domains[c.Depthwise[0]] == tqc.DomainInt && !taken[c.Depthwise[0]] {
 				longest = &c
 			}
 		}

@@ -49,7 +49,7 @@ func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
 		fits := true
 		for _, e := range way.Consumers {
 			r := rewrite.ReaderOf(g, e.Node)
-			fits = fits && r != nil && b.Set.Domains[e.Node] == tqc.DomainINT8
+			fits = fits && r != nil && b.Set.Domains[e.Node] == tqc.DomainInt
 			if r != nil {
 				axes[r.Value] = r.Axis
 			}

@@ -210,7 +210,7 @@ func TestGroupsInFrontOfADepthwiseConvolution(t *testing.T) {
 	require.Equal(t, 1, kinds["group"])
 	for _, id := range b.Reference.Nodes() {
 		if n := b.Reference.Node(id); n.Op == "Conv" {
-			require.Equal(t, tqc.DomainINT8, b.Set.Domains[id], n.Name)
+			require.Equal(t, tqc.DomainInt, b.Set.Domains[id], n.Name)
 		}
 	}
 

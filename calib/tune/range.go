@@ -3,9 +3,9 @@ package tune
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"qwb/calib/tune/round"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -90,28 +90,26 @@ func ranged(weight *tensor.Tensor, c *tqc.Config, importance []float64, threads 
 	n := parts.Count()
 	p := &tqc.Params{Scale: make([]float32, n), ZeroPoint: make([]int32, n)}
 	errs := make([]error, n)
-	var wg sync.WaitGroup
-	workers := max(min(threads, n), 1)
-	for w := range workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for i := w; i < n; i += workers {
-				var part round.Part
-				parts.Each(i, func(from, to int) {
-					part.Values = append(part.Values, weight.F32()[from:to]...)
-					if importance != nil {
-						part.Importance = append(part.Importance, importance[from:to]...)
-					}
-				})
-				var g qmath.Grid
-				g, errs[i] = find(part, i)
-				p.Scale[i], p.ZeroPoint[i] = g.Scale, g.ZeroPoint
+	one := func(i int) {
+		var part round.Part
+		parts.Each(i, func(from, to int) {
+			part.Values = append(part.Values, weight.F32()[from:to]...)
+			if importance != nil {
+				part.Importance = append(part.Importance, importance[from:to]...)
 			}
-		}()
+		})
+		var g qmath.Grid
+		g, errs[i] = find(part, i)
+		p.Scale[i], p.ZeroPoint[i] = g.Scale, g.ZeroPoint
 	}
-	wg.Wait()
-	for _, err := range errs {
+	if par := exec.Parallel(threads); par != nil {
+		par(n, one)
+	} else {
+		for i := range n {
+			one(i)
+		}
+	}
+	for _, err := range errs { // the first in order, whatever the threads
 		if err != nil {
 			return nil, err
 		}

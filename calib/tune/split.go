@@ -31,7 +31,7 @@ const (
 // oneScale reports whether the weight of an operator is quantized by one scale.
 func (b *Bench) oneScale(r *rewrite.Reader) bool {
 	s := b.Set.Input(r.Node, r.At)
-	return b.Set.Domains[r.Node] == tqc.DomainINT8 && s != tqc.NoSlot && b.Set.Slot(s).State().Quantizes() && len(b.Set.Params(s).Scale) == 1
+	return b.Set.Domains[r.Node] == tqc.DomainInt && s != tqc.NoSlot && b.Set.Slot(s).State().Quantizes() && len(b.Set.Params(s).Scale) == 1
 }
 
 // splitChannels lists convolutions of which some channels are worth being doubled: for each reader the largest weight then falls.

@@ -10,8 +10,8 @@ import (
 	"qwb/quantizer/rewrite"
 )
 
-// Structure is a list of steps that is worth trying after those that the bench has.
-type Structure struct {
+// structural is a list of steps that is worth trying after those that the bench has.
+type structural struct {
 	By    string // what made it, as the report names it
 	Nodes []string
 	Steps []rewrite.Step
@@ -19,11 +19,11 @@ type Structure struct {
 	Refines bool
 }
 
-// Restructure tries structures one by one and leaves in the bench the best of them if it lowers the held-out error of the outputs: paired,
+// restructure tries structures one by one and leaves in the bench the best of them if it lowers the held-out error of the outputs: paired,
 // sample by sample, by more than the error bar at the number of standard errors that all trials together need. Each side is judged after a
 // correction of its biases, so that nothing is kept for what a correction gives as well; of what is kept the corrected biases stay. A structure
 // that does not fit, or cannot be quantized as the plan decides, is declined with the reason.
-func (b *Bench) Restructure(ctx context.Context, list []Structure) (*Report, error) {
+func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, error) {
 	report := &Report{Layers: []Layer{}}
 	if len(list) == 0 {
 		report.Note = "there is nothing to try"
@@ -56,8 +56,7 @@ func (b *Bench) Restructure(ctx context.Context, list []Structure) (*Report, err
 		} else {
 			step.measured(e)
 			step.Why = "the error of the outputs does not fall by more than its error bar"
-			falls := e.Below(bar) || b.few() && (b.Force || e.Mean < 0) // the whole is taken back or not; see Tune
-			if falls && (best == nil || e.Mean < change.Mean) {
+			if b.keeps(e, bar) && (best == nil || e.Mean < change.Mean) {
 				best, least, change = t, i, e
 			}
 		}
@@ -84,7 +83,7 @@ func (b *Bench) Restructure(ctx context.Context, list []Structure) (*Report, err
 	return report, nil
 }
 
-func name(s Structure) string {
+func name(s structural) string {
 	switch len(s.Nodes) {
 	case 0:
 		return s.By
@@ -93,9 +92,6 @@ func name(s Structure) string {
 	}
 	return fmt.Sprintf("%s and %d more", s.Nodes[0], len(s.Nodes)-1)
 }
-
-// few reports whether there are too few held-out samples to confirm anything.
-func (b *Bench) few() bool { return len(b.Held) < analysis.MinHeldOut }
 
 // declines reports whether an error says that a structure cannot be had, rather than that something is wrong.
 func declines(err error) bool {
@@ -109,17 +105,22 @@ type declined struct{ error }
 func (d *declined) Unwrap() error { return d.error }
 
 // structure judges one structure against the losses of the bench as it is.
-func (b *Bench) structure(ctx context.Context, s Structure, now analysis.Losses) (analysis.Estimate, *Bench, error) {
-	next, err := b.rewritten(ctx, append(b.Steps[:len(b.Steps):len(b.Steps)], s.Steps...))
-	if err != nil {
-		return analysis.Estimate{}, nil, &declined{err}
-	}
-	b.forwards(float64(len(b.Fit) + len(b.Held))) // what was observed
-	t, after, err := next.corrected(ctx)
+func (b *Bench) structure(ctx context.Context, s structural, now analysis.Losses) (analysis.Estimate, *Bench, error) {
+	t, after, err := b.after(ctx, s.Steps)
 	if err != nil {
 		return analysis.Estimate{}, nil, err
 	}
 	return analysis.Paired(now.PerSample(), after.PerSample()), t, nil
+}
+
+// after is the bench after more steps, its biases corrected, and its losses.
+func (b *Bench) after(ctx context.Context, steps []rewrite.Step) (*Bench, analysis.Losses, error) {
+	next, err := b.rewritten(ctx, append(b.Steps[:len(b.Steps):len(b.Steps)], steps...))
+	if err != nil {
+		return nil, nil, &declined{err}
+	}
+	b.forwards(float64(len(b.Fit) + len(b.Held))) // what was observed
+	return next.corrected(ctx)
 }
 
 // corrected is the bench with its biases corrected, and the losses then. b stays as it is.

@@ -92,18 +92,18 @@ func (b *Bench) memory() int64 {
 	return b.Memory
 }
 
-// WholeBar is how many standard errors the error of the outputs has to fall by for a method to be kept. One is enough for the whole:
+// wholeBar is how many standard errors the error of the outputs has to fall by for a method to be kept. One is enough for the whole:
 // each operator has passed a stricter bar of its own before, corrected for the number of operators tried, and what is tried here is one
-// thing. TypicalBar is the same for the error of the typical sample; see Judge.
+// thing. typicalBar is the same for the error of the typical sample; see Judge.
 const (
-	WholeBar   = 1
-	TypicalBar = 2
+	wholeBar   = 1
+	typicalBar = 2
 )
 
 // Judge compares the errors of the outputs, sample by sample: change is the mean of after - before, typical that of log(after / before).
-// What is tried is confirmed if the mean falls by more than WholeBar standard errors. A few samples with outputs near zero, or with nearly equal
+// What is tried is confirmed if the mean falls by more than wholeBar standard errors. A few samples with outputs near zero, or with nearly equal
 // scores, may carry the mean and its error; so it is confirmed too if the mean does not rise and the typical sample's error falls by more than
-// TypicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is.
+// typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is.
 func Judge(before, after analysis.Losses) (change, typical analysis.Estimate, confirmed bool) {
 	x, y := before.PerSample(), after.PerSample()
 	change = analysis.Paired(x, y)
@@ -112,7 +112,7 @@ func Judge(before, after analysis.Losses) (change, typical analysis.Estimate, co
 	}
 	typical = analysis.Paired(x, y)
 	enough := change.N >= analysis.MinHeldOut
-	return change, typical, enough && (change.Below(WholeBar) || change.Mean <= 0 && typical.Below(TypicalBar))
+	return change, typical, enough && (change.Below(wholeBar) || change.Mean <= 0 && typical.Below(typicalBar))
 }
 
 // least is an error below which samples are alike: -120 dB.

@@ -244,7 +244,7 @@ func TestJudgeLooksAtTheTypicalSample(t *testing.T) {
 	before[4][0], better[4][0], worse[4][0] = 1, 1.045, 1
 	noise[3][0], noise[4][0] = 1.01, 0.99
 	change, typical, confirmed := Judge(before, better)
-	require.False(t, change.Below(WholeBar))
+	require.False(t, change.Below(wholeBar))
 	require.Less(t, typical.Mean, -0.15)
 	require.True(t, confirmed)
 	_, typical, confirmed = Judge(before, worse)

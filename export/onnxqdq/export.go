@@ -42,7 +42,7 @@ func conforms(back *onnx.Model, in *export.Input) error {
 	graph.InferShapes(back.Graph)
 	findings := Check(back.Graph, in.Target, func(node string) bool {
 		id, ok := in.Model.Graph.LookupNode(node)
-		return ok && in.Set.Domains[id] == tqc.DomainINT8
+		return ok && in.Set.Domains[id] == tqc.DomainInt
 	})
 	if len(findings) == 0 {
 		return nil

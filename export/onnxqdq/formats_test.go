@@ -79,7 +79,7 @@ const formatGraph = "opset 13\ninput x: f32[3,70]\nconst w: f32[70,5] = normal(s
 func formatSet(t *testing.T, g *graph.Graph, weight, activation string) *tqc.Set {
 	set := tqc.NewSet(g)
 	id, _ := g.LookupNode("mm")
-	set.Domains[id] = tqc.DomainINT8
+	set.Domains[id] = tqc.DomainInt
 	for i, text := range []string{activation, weight} {
 		if text == "" {
 			continue

@@ -188,6 +188,6 @@ func written(t testing.TB, m *onnx.Model) ([]byte, *onnx.Model) {
 func integers(g *graph.Graph, set *tqc.Set) func(string) bool {
 	return func(node string) bool {
 		id, ok := g.LookupNode(node)
-		return ok && set.Domains[id] == tqc.DomainINT8
+		return ok && set.Domains[id] == tqc.DomainInt
 	}
 }

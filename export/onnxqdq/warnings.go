@@ -33,7 +33,7 @@ func channelWarning(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warnin
 	for _, id := range g.Nodes() {
 		n := g.Node(id)
 		op := t.Op(n)
-		if set.Domains[id] != tqc.DomainINT8 || op == nil || op.Role != target.Weighted {
+		if set.Domains[id] != tqc.DomainInt || op == nil || op.Role != target.Weighted {
 			continue
 		}
 		macs, _ := g.MACsAtLeast(id)

@@ -5,7 +5,6 @@ import "qwb/graph/tensor"
 // storage is the elements of a tensor whatever their Go type: what operators need that move elements without looking at them.
 // Where a method takes another storage it is of the same Go type.
 type storage interface {
-	len() int
 	// move is move.run for this destination.
 	move(m move, par parallelFor, src any)
 	// gather sets block i, of n elements, to block index[i] of src.
@@ -57,8 +56,6 @@ func storageOf(data any) storage {
 }
 
 type typed[T any] []T
-
-func (d typed[T]) len() int { return len(d) }
 
 func (d typed[T]) move(m move, par parallelFor, src any) { moveElements(m, par, d, src.([]T)) }
 

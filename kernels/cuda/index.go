@@ -51,6 +51,3 @@ var ones = [3]int32{1, 1, 1}
 
 func (w *Window) inSize() int  { return int(w.In[0]) * int(w.In[1]) * int(w.In[2]) }
 func (w *Window) outSize() int { return int(w.Out[0]) * int(w.Out[1]) * int(w.Out[2]) }
-
-// Taps is the number of positions of the window.
-func (w *Window) Taps() int { return int(w.Kernel[0]) * int(w.Kernel[1]) * int(w.Kernel[2]) }

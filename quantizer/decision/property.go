@@ -28,7 +28,7 @@ const (
 var Domains = []Domain{Int, FP32, FP16, BF16, TF32}
 
 // domains is in the order of Domains.
-var domains = []tqc.Domain{tqc.DomainINT8, tqc.DomainFP32, tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32}
+var domains = []tqc.Domain{tqc.DomainInt, tqc.DomainFP32, tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32}
 
 // Of is d as a configured graph has it. d is one of Domains.
 func (d Domain) Of() tqc.Domain { return domains[slices.Index(Domains, d)] }

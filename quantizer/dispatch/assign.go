@@ -91,7 +91,7 @@ func AssignBound(b *target.Bound, o Options) (*Assignment, error) {
 }
 
 func (a *Assignment) integer(id graph.NodeID) bool {
-	return id != graph.NoNode && a.Domains[id] == tqc.DomainINT8
+	return id != graph.NoNode && a.Domains[id] == tqc.DomainInt
 }
 
 func (a *Assignment) fusedWith(id graph.NodeID) bool { return a.integer(a.bound.Heads[id]) }

@@ -50,7 +50,7 @@ func TestARegionStaysOnlyIfItPaysForItsBorders(t *testing.T) {
 	for _, c := range []struct {
 		cost float64
 		want tqc.Domain
-	}{{0, tqc.DomainINT8}, {2.6, tqc.DomainINT8}, {2.7, tqc.DomainFP32}} {
+	}{{0, tqc.DomainInt}, {2.6, tqc.DomainInt}, {2.7, tqc.DomainFP32}} {
 		tg := target.ONNXRuntime
 		tg.BorderCost = c.cost
 		a, err := dispatch.Assign(g, &tg, dispatch.Options{})
@@ -72,7 +72,7 @@ func TestARegionOfUnknownSizeStays(t *testing.T) {
 	dark := graphtest.Parse(t, "input x\nconst w: f32[8,4,1,1] = normal(1)\nc = Conv(x, w) \"conv\"\noutput c")
 	a, err := dispatch.Assign(dark, &target.TRTInt8, dispatch.Options{})
 	require.NoError(t, err)
-	require.Equal(t, tqc.DomainINT8, a.Domains[0])
+	require.Equal(t, tqc.DomainInt, a.Domains[0])
 
 	batch := parse(t, "input x: f32[N,4,10,10]\nconst w: f32[8,4,1,1] = normal(1)\nc = Conv(x, w) \"conv\"\noutput c")
 	a, err = dispatch.Assign(batch, &target.TRTInt8, dispatch.Options{})
@@ -147,7 +147,7 @@ func TestConstraintsHoldForEverySetOfFloatNodes(t *testing.T) {
 		b, err := target.All[round%len(target.All)].Bind(g)
 		require.NoError(t, err)
 		strategy := dispatch.Strategies[round/len(target.All)%len(dispatch.Strategies)].Name
-		f, kept := dispatch.Forced{Who: dispatch.BySearch}, dispatch.Forced{Who: dispatch.ByUser, Domain: tqc.DomainINT8}
+		f, kept := dispatch.Forced{Who: dispatch.BySearch}, dispatch.Forced{Who: dispatch.ByUser, Domain: tqc.DomainInt}
 		for _, n := range order {
 			switch r.IntN(10) {
 			case 0, 1:
@@ -168,9 +168,9 @@ func TestConstraintsHoldForEverySetOfFloatNodes(t *testing.T) {
 		}
 		require.NoError(t, err)
 		for _, n := range kept.Nodes {
-			require.Equal(t, tqc.DomainINT8, a.Domains[n], "a node that is forced to integers is on them")
+			require.Equal(t, tqc.DomainInt, a.Domains[n], "a node that is forced to integers is on them")
 		}
-		integer := func(n graph.NodeID) bool { return n != graph.NoNode && a.Domains[n] == tqc.DomainINT8 }
+		integer := func(n graph.NodeID) bool { return n != graph.NoNode && a.Domains[n] == tqc.DomainInt }
 		for _, n := range f.Nodes {
 			require.False(t, integer(n), "a forced node is float")
 		}
@@ -215,8 +215,8 @@ output h
 `)
 	a, err := dispatch.Assign(g, free(target.ONNXRuntime), dispatch.Options{})
 	require.NoError(t, err)
-	for name, want := range map[string]tqc.Domain{"conv": tqc.DomainINT8, "shape": tqc.DomainSOI, "half": tqc.DomainSOI, "float": tqc.DomainSOI,
-		"scaled": tqc.DomainSOI, "int": tqc.DomainSOI, "resize": tqc.DomainINT8, "nonzero": tqc.DomainFP32, "zeros": tqc.DomainSOI, "add": tqc.DomainFP32} {
+	for name, want := range map[string]tqc.Domain{"conv": tqc.DomainInt, "shape": tqc.DomainSOI, "half": tqc.DomainSOI, "float": tqc.DomainSOI,
+		"scaled": tqc.DomainSOI, "int": tqc.DomainSOI, "resize": tqc.DomainInt, "nonzero": tqc.DomainFP32, "zeros": tqc.DomainSOI, "add": tqc.DomainFP32} {
 		require.Equal(t, want, a.Domains[id(t, g, name)], name)
 	}
 }
@@ -238,7 +238,7 @@ output e
 `)
 		a, err := dispatch.Assign(g, free(*tg), dispatch.Options{})
 		require.NoError(t, err)
-		require.Equal(t, tqc.DomainINT8, a.Domains[id(t, g, "nearest")], tg.Name)
+		require.Equal(t, tqc.DomainInt, a.Domains[id(t, g, "nearest")], tg.Name)
 		require.Equal(t, tqc.DomainFP32, a.Domains[id(t, g, "linear")], tg.Name)
 	}
 }

@@ -49,7 +49,7 @@ func spread(b *target.Bound, forced []Forced) ([]mark, error) {
 		return nil
 	}
 	for _, f := range forced {
-		if !f.Domain.Float() && f.Domain != tqc.DomainINT8 {
+		if !f.Domain.Float() && f.Domain != tqc.DomainInt {
 			return nil, fmt.Errorf("%s: nodes cannot be forced to %s, only to float or to integers", stage, f.Domain)
 		}
 		reason := f.Who

@@ -44,7 +44,7 @@ func golden(t testing.TB, g *graph.Graph, line string) (*target.Target, dispatch
 			for _, text := range strings.Split(value, ",") {
 				f := dispatch.Forced{Who: dispatch.ByUser, Why: text}
 				if words[i] == "int" {
-					f.Domain = tqc.DomainINT8
+					f.Domain = tqc.DomainInt
 				}
 				if f.Nodes, err = decision.Nodes(g, text); err != nil {
 					break

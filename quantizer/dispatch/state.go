@@ -28,16 +28,13 @@ func (s *State) Weighted(id graph.NodeID) bool {
 	return s.Ops[id] != nil && s.Ops[id].Role == target.Weighted
 }
 
-// ComputesShapes reports whether node id computes shapes or indices.
-func (s *State) ComputesShapes(id graph.NodeID) bool { return s.shapes[id] }
-
 // Forward decides about all nodes, each after those it reads. keep says why the strategy leaves a node float that the target could
 // run on integers, "" if it does not; it is not asked about nodes that are settled, and not about activations that go with the
 // operator before them.
 func (s *State) Forward(keep func(id graph.NodeID) string) {
 	for _, id := range s.Order {
 		m := s.marks[id]
-		want := m.forced && m.domain == tqc.DomainINT8
+		want := m.forced && m.domain == tqc.DomainInt
 		who := s.name
 		if want {
 			who = m.why
@@ -58,7 +55,7 @@ func (s *State) Forward(keep func(id graph.NodeID) string) {
 		default:
 			by, why := s.obstacle(id, keep, want)
 			if why == "" {
-				s.a.Domains[id], s.a.Why[id] = tqc.DomainINT8, who
+				s.a.Domains[id], s.a.Why[id] = tqc.DomainInt, who
 				continue
 			}
 			s.a.Why[id] = by + ": " + why

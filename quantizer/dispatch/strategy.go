@@ -137,7 +137,7 @@ func perseus(s *State) {
 
 // starts reports whether node id sums products on integers whatever the strategy.
 func (s *State) starts(id graph.NodeID) bool {
-	return s.Weighted(id) && !s.shapes[id] && s.computed(id) && (!s.marks[id].forced || s.marks[id].domain == tqc.DomainINT8)
+	return s.Weighted(id) && !s.shapes[id] && s.computed(id) && (!s.marks[id].forced || s.marks[id].domain == tqc.DomainInt)
 }
 
 // sources lists the nodes whose numbers node id reads and computes new numbers from, or passes on.

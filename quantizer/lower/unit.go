@@ -50,7 +50,7 @@ func (c *compiler) group() error {
 		if u == nil {
 			u = &unit{residual: graph.NoNode}
 			c.units = append(c.units, u)
-			if c.set.Domains[id] != tqc.DomainINT8 {
+			if c.set.Domains[id] != tqc.DomainInt {
 				u.float = true
 			} else if u.family = familyOf(c.g.Node(id)); u.family == nil {
 				u.family, u.why = &simulatedFamily, c.g.Node(id).Op+" has no integer form"
@@ -69,7 +69,7 @@ func (c *compiler) group() error {
 
 // joined returns the unit that a node belongs to because it is computed together with an earlier one, nil if it is not.
 func (c *compiler) joined(id graph.NodeID) (*unit, error) {
-	if c.set.Domains[id] != tqc.DomainINT8 {
+	if c.set.Domains[id] != tqc.DomainInt {
 		return nil, nil
 	}
 	if head := c.set.Fused[id]; head != graph.NoNode {

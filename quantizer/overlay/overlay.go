@@ -139,9 +139,7 @@ func (o *Overlay) Prepare(g *graph.Graph) {
 		case v == graph.NoValue && e.Added:
 			AddBias(g, id, e.Input, e.Value.Shape)
 		case v != graph.NoValue && g.Const(v) != nil:
-			if _, sole := g.SoleUse(v); !sole {
-				g.SetInput(id, e.Input, g.AddConst(g.Value(v).Name, g.Const(v)))
-			}
+			g.OwnConst(id, e.Input, g.Const(v))
 		}
 	}
 }
@@ -160,7 +158,7 @@ func (o *Overlay) Apply(reference *graph.Graph, set *tqc.Set) (*graph.Graph, []S
 	for i := range o.Entries {
 		e := &o.Entries[i]
 		id, ok := g.LookupNode(e.Node)
-		if ok && set != nil && set.Domains[id] != tqc.DomainINT8 {
+		if ok && set != nil && set.Domains[id] != tqc.DomainInt {
 			continue
 		}
 		if why := e.misfit(g, id, ok, set); why != "" {

@@ -33,7 +33,7 @@ func weighted(t *testing.T, g *graph.Graph, scale float32) *tqc.Set {
 	set := tqc.NewSet(g)
 	for _, name := range []string{"c1", "c2", "c3"} {
 		id, _ := g.LookupNode(name)
-		set.Domains[id] = tqc.DomainINT8
+		set.Domains[id] = tqc.DomainInt
 		c := target.TRTInt8.Weight
 		require.NoError(t, set.Configure(set.Input(id, 1), c))
 		require.NoError(t, set.Render(set.Input(id, 1), tqc.Params{Scale: []float32{scale, scale, scale, scale}, ZeroPoint: make([]int32, 4)}))

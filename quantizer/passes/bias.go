@@ -76,7 +76,7 @@ func solve(g *graph.Graph, set *tqc.Set, nodes []graph.NodeID) ([]tqc.Warning, e
 	var warnings []tqc.Warning
 	for _, id := range nodes {
 		s := set.Input(id, graph.BiasInput)
-		if set.Domains[id] != tqc.DomainINT8 || s == tqc.NoSlot || !isBias(set.Slot(s)) {
+		if set.Domains[id] != tqc.DomainInt || s == tqc.NoSlot || !isBias(set.Slot(s)) {
 			continue
 		}
 		w, err := solveBias(g, set, id, s)

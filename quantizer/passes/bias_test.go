@@ -120,7 +120,7 @@ func TestOptions(t *testing.T) {
 	a, err := dispatch.Assign(g, &target.ONNXRuntime, dispatch.Options{})
 	require.NoError(t, err)
 	for i := range a.Domains {
-		a.Domains[i] = tqc.DomainINT8
+		a.Domains[i] = tqc.DomainInt
 	}
 	decided := func(list ...decision.Decision) quantizer.Options {
 		table, err := decision.Fold(g, list)

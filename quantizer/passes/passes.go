@@ -37,7 +37,7 @@ type Context struct {
 
 // integer reports whether a node runs on integers.
 func (c *Context) integer(id graph.NodeID) bool {
-	return id != graph.NoNode && c.Set.Domains[id] == tqc.DomainINT8
+	return id != graph.NoNode && c.Set.Domains[id] == tqc.DomainInt
 }
 
 // integers lists the nodes that run on integers, in order.

@@ -114,7 +114,7 @@ func (p *Plan) check() error {
 			continue
 		}
 		h, ok := ix.nodes[n.Fused]
-		if !ok || n.Fused == n.Name || n.Domain != tqc.DomainINT8 || p.Nodes[h].Domain != tqc.DomainINT8 {
+		if !ok || n.Fused == n.Name || n.Domain != tqc.DomainInt || p.Nodes[h].Domain != tqc.DomainInt {
 			return fmt.Errorf("node %q: fused with %q, which is not another integer node", n.Name, n.Fused)
 		}
 	}
@@ -170,7 +170,7 @@ func (p *Plan) index() (*index, error) {
 			return nil, fmt.Errorf("node %q is empty or occurs twice", n.Name)
 		}
 		ix.nodes[n.Name] = i
-		if n.Domain != tqc.DomainINT8 && len(n.Slots) > 0 {
+		if n.Domain != tqc.DomainInt && len(n.Slots) > 0 {
 			return nil, fmt.Errorf("node %q: has slots but its domain is %s", n.Name, n.Domain)
 		}
 		for _, s := range n.Slots {

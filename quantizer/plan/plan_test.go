@@ -47,7 +47,7 @@ func configured(t *testing.T, g *graph.Graph) *tqc.Set {
 	set := tqc.NewSet(g)
 	conv, relu, pool := node(t, g, "conv"), node(t, g, "relu"), node(t, g, "pool")
 	for _, id := range []graph.NodeID{conv, relu, pool} {
-		set.Domains[id], set.Why[id] = tqc.DomainINT8, "conservative"
+		set.Domains[id], set.Why[id] = tqc.DomainInt, "conservative"
 	}
 	set.Why[node(t, g, "soft")] = `user: /so<f>t\/`
 	set.Fused[relu] = conv

@@ -49,9 +49,6 @@ type Channels []float64
 
 var filters = []string{"nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"}
 
-// Filters returns the names of the resampling filters, those of Pillow. All but nearest are antialiased when shrinking.
-func Filters() []string { return append([]string(nil), filters...) }
-
 // maxSide bounds the sides that a preprocessing may ask for.
 const maxSide = 1 << 14
 

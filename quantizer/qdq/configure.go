@@ -115,7 +115,7 @@ func (c *configurer) domains() error {
 		if c.t.Placement.Outputs() {
 			continue
 		}
-		c.integer[id], c.fused[id] = a.Domains[id] == tqc.DomainINT8, a.Fused[id]
+		c.integer[id], c.fused[id] = a.Domains[id] == tqc.DomainInt, a.Fused[id]
 	}
 	for _, id := range c.bound.Order {
 		if c.integer[id] {

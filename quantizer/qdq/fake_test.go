@@ -205,7 +205,7 @@ func TestFakesHaveTheirRange(t *testing.T) {
 	} {
 		im := imported(t, parsed(t, fakes[name]), &target.ONNX)
 		id, _ := im.Graph.LookupNode("m")
-		require.Equal(t, tqc.DomainINT8, im.Set.Domains[id], name)
+		require.Equal(t, tqc.DomainInt, im.Set.Domains[id], name)
 		for i, w := range want {
 			c := im.Set.Slot(im.Set.Input(id, i)).Config
 			require.Equal(t, w, [2]int32{c.QMin, c.QMax}, "%s: input %d", name, i)
@@ -383,7 +383,7 @@ func TestNormalizationBehindTrainedWeights(t *testing.T) {
 		im := imported(t, g, &target.ONNXRuntime)
 		require.Len(t, im.Graph.Nodes(), 2, "Conv and Relu")
 		id, _ := im.Graph.LookupNode("conv")
-		require.Equal(t, tqc.DomainINT8, im.Set.Domains[id])
+		require.Equal(t, tqc.DomainInt, im.Set.Domains[id])
 		relu, _ := im.Graph.LookupNode("relu")
 		require.Equal(t, id, im.Set.Fused[relu])
 		require.InDeltaSlice(t, scales, im.Set.Params(im.Set.Input(id, 1)).Scale, 1e-7)

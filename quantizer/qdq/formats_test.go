@@ -33,7 +33,7 @@ func TestFormatsComeBack(t *testing.T) {
 			require.Empty(t, graph.InferShapes(g))
 			set := tqc.NewSet(g)
 			id, _ := g.LookupNode("mm")
-			set.Domains[id] = tqc.DomainINT8
+			set.Domains[id] = tqc.DomainInt
 			for i, text := range []string{c.activation, c.weight} {
 				slot := set.Input(id, i)
 				set.Slot(slot).Weight = i == 1

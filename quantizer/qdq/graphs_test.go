@@ -291,7 +291,7 @@ output y`,
 func TestTransposedWeights(t *testing.T) {
 	im := imported(t, parsed(t, files["transposed weights"]), &target.ONNX)
 	id, _ := im.Graph.LookupNode("m")
-	require.Equal(t, tqc.DomainINT8, im.Set.Domains[id])
+	require.Equal(t, tqc.DomainInt, im.Set.Domains[id])
 	w := im.Set.Slot(im.Set.Input(id, 1))
 	require.Equal(t, 1, w.Config.Axis)
 	require.Equal(t, []float32{-0.04, 0, -0.03, 0.02, -0.02, 0.04, -0.01, 0.06}, im.Graph.Const(w.Value).F32())

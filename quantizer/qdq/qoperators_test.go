@@ -30,7 +30,7 @@ func TestQOperators(t *testing.T) {
 	im := imported(t, g, &target.ONNX)
 	require.Equal(t, len(g.Nodes())-2, len(im.Graph.Nodes()), "the operators without Q and DQ at the ends")
 	for _, id := range im.Graph.Nodes() {
-		require.Equal(t, tqc.DomainINT8, im.Set.Domains[id], im.Graph.Node(id).Name)
+		require.Equal(t, tqc.DomainInt, im.Set.Domains[id], im.Graph.Node(id).Name)
 	}
 	hooks := *simulate(t, im)
 	quantize := hooks.Output

@@ -77,7 +77,7 @@ func TestRealModels(t *testing.T) {
 			}
 			n := 0
 			for _, id := range im.Graph.Nodes() {
-				if n++; im.Set.Domains[id] != tqc.DomainINT8 {
+				if n++; im.Set.Domains[id] != tqc.DomainInt {
 					t.Errorf("%s is %s: %s", im.Graph.Node(id).Name, im.Set.Domains[id], im.Set.Why[id])
 				}
 			}

@@ -98,7 +98,7 @@ func (r *releaser) keep(forced []dispatch.Forced) error {
 
 // integer reports whether a node still runs on integers.
 func (r *releaser) integer(id graph.NodeID) bool {
-	return r.set.Domains[id] == tqc.DomainINT8 && r.why[id] == ""
+	return r.set.Domains[id] == tqc.DomainInt && r.why[id] == ""
 }
 
 // spread marks integer nodes that do not sum products and read what a marked node computes.

@@ -38,7 +38,7 @@ func TestRelease(t *testing.T) {
 				require.NoError(t, err, name)
 				require.Equal(t, before, im.Set, "the set given is as it was")
 				for _, id := range nodes {
-					require.NotEqual(t, tqc.DomainINT8, set.Domains[id])
+					require.NotEqual(t, tqc.DomainInt, set.Domains[id])
 				}
 				sameGrids(t, im.Graph, im.Set, set)
 				feeds := inputs(im.Graph, 5)
@@ -74,7 +74,7 @@ func sameGrids(t testing.TB, g *graph.Graph, a, b *tqc.Set) {
 		if state := b.Slot(s).State(); state == tqc.FP32 {
 			continue
 		}
-		require.Equal(t, tqc.DomainINT8, b.Domains[b.Slot(s).Node])
+		require.Equal(t, tqc.DomainInt, b.Domains[b.Slot(s).Node])
 		require.Equal(t, a.Params(s), b.Params(s), g.Node(b.Slot(s).Node).Name)
 		require.Equal(t, a.Slot(s).Config, b.Slot(s).Config)
 	}
@@ -103,10 +103,10 @@ func TestReleaseKeepsForcedIntegers(t *testing.T) {
 	force := func(id graph.NodeID, d tqc.Domain) dispatch.Forced {
 		return dispatch.Forced{Nodes: []graph.NodeID{id}, Who: dispatch.ByUser, Why: im.Graph.Node(id).Name, Domain: d}
 	}
-	set, err := qdq.Release(im.Graph, im.Set, im.Target, force(relu, tqc.DomainFP32), force(pointwise, tqc.DomainINT8))
+	set, err := qdq.Release(im.Graph, im.Set, im.Target, force(relu, tqc.DomainFP32), force(pointwise, tqc.DomainInt))
 	require.NoError(t, err)
-	require.Equal(t, tqc.DomainINT8, set.Domains[pointwise])
-	_, err = qdq.Release(im.Graph, im.Set, im.Target, force(relu, tqc.DomainFP32), force(conv, tqc.DomainINT8))
+	require.Equal(t, tqc.DomainInt, set.Domains[pointwise])
+	_, err = qdq.Release(im.Graph, im.Set, im.Target, force(relu, tqc.DomainFP32), force(conv, tqc.DomainInt))
 	require.ErrorContains(t, err, `dispatch: node "conv" (Conv,`)
 	require.ErrorContains(t, err, `cannot run on integers, as is wanted (user: conv): user: goes with "relu"`)
 }

@@ -20,7 +20,7 @@ func (c *configurer) configure() error {
 		c.set.Why[id], c.set.Fused[id] = c.why[id], c.fused[id]
 		switch {
 		case c.integer[id]:
-			c.set.Domains[id] = tqc.DomainINT8
+			c.set.Domains[id] = tqc.DomainInt
 		case c.soi[id]:
 			c.set.Domains[id] = tqc.DomainSOI
 		}

@@ -57,7 +57,7 @@ func TestTrainedNetworks(t *testing.T) {
 				if n.Op == "Identity" {
 					continue // for the pair at the output
 				}
-				if nodes++; im.Set.Domains[id] == tqc.DomainINT8 {
+				if nodes++; im.Set.Domains[id] == tqc.DomainInt {
 					integer++
 				}
 			}
@@ -121,7 +121,7 @@ output y`
 			require.Equal(t, tqc.DomainFP32, im.Set.Domains[id])
 			continue
 		}
-		require.Equal(t, tqc.DomainINT8, im.Set.Domains[id], name)
+		require.Equal(t, tqc.DomainInt, im.Set.Domains[id], name)
 		require.Contains(t, im.Warnings[0].Text, "a scale that the file does not name")
 		w := im.Set.Input(id, 1)
 		require.Equal(t, [2]int32{-8, 7}, [2]int32{im.Set.Slot(w).Config.QMin, im.Set.Slot(w).Config.QMax}, name)

@@ -68,16 +68,6 @@ func (m *matrix) bias(g *graph.Graph) (*tensor.Tensor, bool) {
 	return t, t.Len() == 1 || len(t.Shape) > 0 && t.Shape[len(t.Shape)-1] == m.Out
 }
 
-// own makes a constant input of a node another tensor, for this node only.
-func own(g *graph.Graph, id graph.NodeID, input int, t *tensor.Tensor) {
-	v := g.Node(id).Inputs[input]
-	if _, sole := g.SoleUse(v); sole && !g.IsInput(v) {
-		g.SetConst(v, t)
-		return
-	}
-	g.SetInput(id, input, g.AddConst(g.Value(v).Name, t))
-}
-
 // scaleWeight multiplies the weight by the factors of its output and of its input channels; nil is all ones.
 func (m *matrix) scaleWeight(g *graph.Graph, out, in []float64) error {
 	w := tensor.New(tensor.Float32, m.weight.Shape...)
@@ -97,7 +87,7 @@ func (m *matrix) scaleWeight(g *graph.Graph, out, in []float64) error {
 	if err := checkFinite(w); err != nil {
 		return err
 	}
-	own(g, m.n.ID, m.at, w)
+	g.OwnConst(m.n.ID, m.at, w)
 	return nil
 }
 
@@ -115,7 +105,7 @@ func scaleVector(g *graph.Graph, id graph.NodeID, input int, f []float64) error 
 	if err := checkFinite(out); err != nil {
 		return err
 	}
-	own(g, id, input, out)
+	g.OwnConst(id, input, out)
 	return nil
 }
 

@@ -118,12 +118,12 @@ func narrow(order []int, multiple int) []int {
 func (r *reorder) apply(g *graph.Graph) {
 	for _, id := range g.Nodes() {
 		if order := r.inputs[id]; order != nil {
-			own(g, id, 1, pick(g.Const(g.Node(id).Inputs[1]), 1, order))
+			g.OwnConst(id, 1, pick(g.Const(g.Node(id).Inputs[1]), 1, order))
 		}
 		if order := r.outputs[id]; order != nil {
 			for i := 1; i < len(g.Node(id).Inputs); i++ {
 				if v := g.Node(id).Inputs[i]; v != graph.NoValue {
-					own(g, id, i, pick(g.Const(v), 0, order))
+					g.OwnConst(id, i, pick(g.Const(v), 0, order))
 				}
 			}
 		}
@@ -133,7 +133,7 @@ func (r *reorder) apply(g *graph.Graph) {
 					continue
 				}
 				if axis, err := operandAxis(g, g.Node(id), i); err == nil && axis >= 0 {
-					own(g, id, i, pick(g.Const(v), axis, order))
+					g.OwnConst(id, i, pick(g.Const(v), axis, order))
 				}
 			}
 		}

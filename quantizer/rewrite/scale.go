@@ -147,7 +147,7 @@ func scaleOperand(g *graph.Graph, c constant, f []float64) error {
 	if err := checkFinite(out); err != nil {
 		return err
 	}
-	own(g, c.Node, c.input, out)
+	g.OwnConst(c.Node, c.input, out)
 	return nil
 }
 
@@ -221,7 +221,7 @@ func setUpper(g *graph.Graph, id graph.NodeID, upper float32) {
 		return
 	}
 	t := tensor.FromF32([]float32{upper}, g.Const(n.Input(2)).Shape...)
-	own(g, id, 2, t)
+	g.OwnConst(id, 2, t)
 }
 
 // insertMin puts a Min with one bound for each channel behind a Clip. The value that was the Clip's is the Min's.

@@ -130,7 +130,7 @@ func offset(g *graph.Graph, id graph.NodeID, add []float64) error {
 		return err
 	}
 	if old != nil {
-		own(g, id, 2, t)
+		g.OwnConst(id, 2, t)
 	} else {
 		g.SetInput(id, 2, g.AddConst(n.Name+".offset", t))
 	}
@@ -150,7 +150,7 @@ func offsetBehind(g *graph.Graph, id graph.NodeID, add []float64) error {
 			if err := checkFinite(sum); err != nil {
 				return err
 			}
-			own(g, u.Node, 1-u.Index, sum)
+			g.OwnConst(u.Node, 1-u.Index, sum)
 			return nil
 		}
 	}

@@ -122,7 +122,7 @@ func applySplitWeight(g *graph.Graph, s *Step) error {
 	name, y := n.Name, n.Output(0)
 	second := graph.Node{Name: g.FreshName(name + "/large"), Op: n.Op, Domain: n.Domain, Attrs: slices.Clone(n.Attrs), Inputs: slices.Clone(n.Inputs[:2])}
 	second.Inputs[m.at] = g.AddConst(g.Value(n.Inputs[m.at]).Name+"/large", large)
-	own(g, id, m.at, rest)
+	g.OwnConst(id, m.at, rest)
 	var parts []graph.ValueID
 	for _, suffix := range []string{"/rest", "/large"} {
 		v, err := g.AddValue(graph.Value{Name: g.FreshName(g.Value(y).Name + suffix), DType: g.Value(y).DType, Shape: g.Value(y).Shape})

@@ -153,7 +153,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	c := set.Clone()
 	require.NoError(t, c.Dominate(0, 1))
 	require.NoError(t, c.Render(1, scale(1)))
-	c.Domains[0], c.Why[0], c.Fused[0] = tqc.DomainINT8, "x", 1
+	c.Domains[0], c.Why[0], c.Fused[0] = tqc.DomainInt, "x", 1
 	require.Equal(t, tqc.Initial, set.Slot(0).State())
 	require.Equal(t, tqc.SlotID(0), set.Root(0))
 	require.False(t, set.Params(1).Ready())

@@ -61,7 +61,7 @@ type Domain uint8
 
 const (
 	DomainFP32 Domain = iota // as a float island
-	DomainINT8               // quantized
+	DomainInt                // quantized
 	DomainSOI                // shape or index computation: never quantized, runs on the host
 	DomainFP16               // as a float island in half precision
 	DomainBF16               // in bfloat16
@@ -75,7 +75,7 @@ var domains = [...]struct {
 	precision qmath.Precision
 }{
 	DomainFP32: {"FP32", true, qmath.FP32},
-	DomainINT8: {name: "INT8"},
+	DomainInt:  {name: "INT8"},
 	DomainSOI:  {name: "SOI"},
 	DomainFP16: {"FP16", true, qmath.FP16},
 	DomainBF16: {"BF16", true, qmath.BF16},

@@ -2,7 +2,6 @@ package weights
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -191,9 +190,4 @@ func (p *piece) at(i int, err error) error {
 	t := p.item.Tensor
 	at := p.from + i
 	return fmt.Errorf("%s: element [%d,%d] %w", p.item.Part, at/t.Cols, at%t.Cols, err)
-}
-
-// Different reports whether an error of Compare is a difference, and not that the comparison was stopped.
-func Different(err error) bool {
-	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
