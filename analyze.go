@@ -45,7 +45,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 			stats, _, err = j.stepped(p.File, p.Plan, stats)
 		}
 		if err != nil {
-			j.warn("no thresholds in the report: %v", err)
+			j.warn("the report has no thresholds: %v", err)
 		} else {
 			o.Thresholds = thresholds(p.Graph, p.Set, stats)
 		}

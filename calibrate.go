@@ -350,7 +350,7 @@ func planOf(out *Derived, next *plan.Plan, stats *calib.Stats) (*plan.Plan, erro
 func planWarnings(derived []tqc.Warning, stats *calib.Stats, synthetic bool) []tqc.Warning {
 	list := slices.Concat(derived, stats.Settled(0))
 	if synthetic {
-		list = append(list, tqc.Warning{Text: "calibrated on synthetic data: the ranges mean nothing for real inputs"})
+		list = append(list, tqc.Warning{Text: "calibrated on synthetic data: the ranges say nothing about real inputs"})
 	}
 	return list
 }

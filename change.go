@@ -95,7 +95,7 @@ func (c *change) stands() error {
 	if structure, _ := difference(c.p.Graph, c.p.Set, c.was.Set); structure != "" {
 		return fmt.Errorf("%s: from its decisions this program derives another plan, first at %s: qwb plan rederive %s first", c.p.File, structure, c.p.File)
 	}
-	c.warn("%s: another version of qwb or another machine derived other numbers, first at %s; those in the plan stand until qwb plan rederive", c.p.File, c.other)
+	c.warn("%s: another version of qwb or another machine computed other numbers, first at %s; the stored ones stay in force until qwb plan rederive", c.p.File, c.other)
 	return nil
 }
 

@@ -77,11 +77,11 @@ func (j *job) before(ctx context.Context, m *Model, o CalibrateOptions) (*plan.P
 		return nil, nil
 	}
 	if err != nil {
-		j.warn("%v; a new plan takes its place, and %s.bak keeps it", err, j.Plan)
+		j.warn("%v; a new plan replaces it, and %s.bak keeps it", err, j.Plan)
 		return nil, nil
 	}
 	if p.Model.SHA256 != m.Digest {
-		j.warn("%s was a plan of another model; a new one takes its place, and %s.bak keeps it", j.Plan, j.Plan)
+		j.warn("%s was a plan of another model; a new plan replaces it, and %s.bak keeps it", j.Plan, j.Plan)
 		return nil, nil
 	}
 	if p.Options == nil {
@@ -163,7 +163,7 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 	next.Decide(step...)
 	switch {
 	case was == is:
-		j.warn("the tuned values of %s are gone or changed and are left out; tune again", j.Plan)
+		j.warn("the tuned values of %s are missing or changed and are not used; run qwb tune again", j.Plan)
 	case tuned:
 		j.note("%s: tuned values belonged to the earlier plan and are not used; run qwb tune again", j.Plan)
 	}

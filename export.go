@@ -145,7 +145,7 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		return nil, err
 	}
 	if err := j.rewritePlan(p, p.Plan); err != nil { // with its verification
-		j.warn("the verification is not kept: %v", err)
+		j.warn("the verification could not be written into the plan: %v", err)
 	}
 	return r, nil
 }

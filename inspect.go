@@ -22,14 +22,14 @@ func (j *job) inspect(ctx context.Context, path string) (*analysis.Inspection, e
 	}
 	for i, err := range m.Faults {
 		if i == mostFaults {
-			j.warn("%s: %d nodes more cannot be computed", path, len(m.Faults)-i)
+			j.warn("%s: %d more nodes cannot be computed", path, len(m.Faults)-i)
 			break
 		}
 		j.warn("%s: %v", path, err)
 	}
 	normal := m.Loaded.Clone()
 	if _, err := passes.Run(normal, passes.Normalize); err != nil {
-		j.warn("%s: what platforms would quantize is not known: %v", path, err)
+		j.warn("%s: cannot say what targets would quantize: %v", path, err)
 		normal = nil
 	} else {
 		graph.InferShapes(normal)

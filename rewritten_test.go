@@ -238,7 +238,7 @@ func TestRewrittenFilesAreLost(t *testing.T) {
 	require.Equal(t, was, content(t, store, p.Plan))
 	_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1})
 	require.NoError(t, err)
-	require.Contains(t, fmt.Sprint(warnings), "are left out; tune again")
+	require.Contains(t, fmt.Sprint(warnings), "not used; run qwb tune again")
 	planned, _, err := p.OpenPlan()
 	require.NoError(t, err)
 	require.Nil(t, planned.Overlay)

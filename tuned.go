@@ -54,9 +54,9 @@ func (j *job) warnStale(list []overlay.Stale) {
 	switch len(list) {
 	case 0:
 	case 1:
-		j.warn("what was tuned is not applied at %s; tune again", list[0])
+		j.warn("tuned values do not fit any more at %s and are not used there; run qwb tune again", list[0])
 	default:
-		j.warn("what was tuned is not applied at %d places, the first %s; tune again", len(list), list[0])
+		j.warn("tuned values do not fit any more at %d places (first: %s) and are not used there; run qwb tune again", len(list), list[0])
 	}
 }
 

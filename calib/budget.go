@@ -36,7 +36,7 @@ func (cfg *Config) hire(g *graph.Graph, first map[string]*tensor.Tensor) (crew, 
 	if c.batch == batch {
 		return c, tqc.Warning{}
 	}
-	return c, tqc.Warning{Value: float64(c.batch), Text: fmt.Sprintf("%d samples are run at a time, not %d: the activations of more do not fit into the memory given (%d MiB)",
+	return c, tqc.Warning{Value: float64(c.batch), Text: fmt.Sprintf("%d samples run at a time instead of %d: the activations of more do not fit into --mem (%d MiB)",
 		c.batch, batch, memory>>20)}
 }
 

@@ -282,7 +282,7 @@ func (r *run) start(ctx context.Context, c crew, first *exec.Sample, jobs <-chan
 
 // oneAtATime says why samples are not run in batches.
 func oneAtATime(batch int, err error) tqc.Warning {
-	return tqc.Warning{Text: fmt.Sprintf("samples are run one at a time, not %d: %v", batch, err), Value: float64(batch)}
+	return tqc.Warning{Text: fmt.Sprintf("samples run one at a time instead of %d: %v", batch, err), Value: float64(batch)}
 }
 
 func (r *run) warn(w tqc.Warning) {

@@ -46,7 +46,7 @@ func abs(x float64) float64 { return max(x, -x) }
 // DefaultDrift is the share of the range by which two halves may differ without a warning.
 const DefaultDrift = 0.2
 
-// Settled returns a warning where more samples would still move the ranges: tensors whose halves differ by more than share
+// Settled returns a warning where the ranges have not converged: tensors whose halves differ by more than share
 // (0 for DefaultDrift), or too few samples to tell.
 func (s *Stats) Settled(share float64) []tqc.Warning {
 	if share == 0 {
@@ -54,7 +54,7 @@ func (s *Stats) Settled(share float64) []tqc.Warning {
 	}
 	list, enough := s.Drifts(share)
 	if !enough {
-		return []tqc.Warning{{Text: fmt.Sprintf("%d samples are too few to tell whether the ranges have settled", s.Samples()), Value: float64(s.Samples())}}
+		return []tqc.Warning{{Text: fmt.Sprintf("%d samples are too few to tell whether the ranges have converged", s.Samples()), Value: float64(s.Samples())}}
 	}
 	if len(list) == 0 {
 		return nil
@@ -66,6 +66,6 @@ func (s *Stats) Settled(share float64) []tqc.Warning {
 		}
 	}
 	return []tqc.Warning{{Node: worst.Tensor, Value: worst.Share, Text: fmt.Sprintf(
-		"more samples would still move the ranges: those of %d of %d tensors differ by more than %.0f %% between two halves of the %d samples (most: %.0f %%)",
+		"ranges have not converged: in %d of %d tensors they differ by more than %.0f %% between two halves of the %d samples (here %.0f %%); add samples",
 		len(list), len(s.tensors), 100*share, s.Samples(), 100*worst.Share)}}
 }

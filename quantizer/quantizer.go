@@ -104,7 +104,7 @@ func warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 	if n, d := otherWeights(g); n > 0 {
 		return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: the weights of %d operators are %s; convert the model to float32 first", n, d)}}
 	}
-	return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: %s finds no operator of %q worth it", t.Name, g.Name)}}
+	return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: for %s, no operator of %q is worth quantizing", t.Name, g.Name)}}
 }
 
 // otherWeights counts the operators that multiply by constants of a float type other than float32, and names the first such type.

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
 )
 
 // AccuracyText writes one accuracy and, for a quantized mode, what changed against float.
 func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 	t := &tables{w: w}
-	t.begin(Counted(r.N, "sample"), "mode", "top-1", "", "top-5", "")
+	t.begin(plain.Count(r.N, "sample"), "mode", "top-1", "", "top-5", "")
 	row := func(mode string, top1, top5 int) {
 		t.row(mode, fmt.Sprint(top1), percent(float64(top1)/float64(r.N)), fmt.Sprint(top5), percent(float64(top5)/float64(r.N)))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
 )
 
 // diffKinds are the kinds of differences in the order in which they are written: what follows from another one comes after it.
@@ -36,8 +37,8 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 		matched = "by position"
 	}
 	t.printf("Different: %s, %s, %s, %s, %s, %d of %s of parameters.\nCompared: %s matched %s, %s; only in the first: %d, only in the second: %d.\n",
-		Counted(r.Domains, "domain"), Counted(r.States, "state"), Counted(r.Schemes, "scheme"), Counted(r.Scales, "scale"), Counted(r.ZeroPoints, "zero point"), r.Flipped,
-		Counted(r.Codes, "integer"), Counted(r.Nodes, "operator"), matched, Counted(r.Slots, "tensor"), r.Missing, r.Extra)
+		plain.Count(r.Domains, "domain"), plain.Count(r.States, "state"), plain.Count(r.Schemes, "scheme"), plain.Count(r.Scales, "scale"), plain.Count(r.ZeroPoints, "zero point"), r.Flipped,
+		plain.Count(r.Codes, "integer"), plain.Count(r.Nodes, "operator"), matched, plain.Count(r.Slots, "tensor"), r.Missing, r.Extra)
 	if len(r.Differences) > 0 {
 		t.printf("\n")
 	}

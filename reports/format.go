@@ -37,9 +37,6 @@ func extreme(x float64, decimals int) string {
 	return strconv.FormatFloat(x, 'e', decimals, 64)
 }
 
-// Counted writes a number of things with the right form of the word: 1 operator, 2 operators.
-func Counted(n int, word string) string { return fmt.Sprintf("%d %s", n, plural(n, word)) }
-
 // cosine formats a value whose distance from 1 is what matters.
 func cosine(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }
 

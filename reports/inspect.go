@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
 )
 
 // mostOps is how many operators the table shows unless every node is asked for.
@@ -26,7 +27,7 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 	}
 	t.printf("\n")
 	if r.Open > 0 {
-		t.printf("The MACs of %s depend on open dimensions and are not counted. qwb bind writes a copy with fixed dimensions.\n", Counted(r.Open, "node"))
+		t.printf("The MACs of %s depend on open dimensions and are not counted. qwb bind writes a copy with fixed dimensions.\n", plain.Count(r.Open, "node"))
 	}
 	t.printf("\n")
 	unsupportedLines(t, r)
@@ -112,7 +113,7 @@ func unsupportedLines(t *tables, r *analysis.Inspection) {
 		if domain == "" {
 			domain = "ai.onnx"
 		}
-		t.printf("unsupported: %s (%s %d), %s", u.Op, domain, u.Version, Counted(len(u.Nodes), "node"))
+		t.printf("unsupported: %s (%s %d), %s", u.Op, domain, u.Version, plain.Count(len(u.Nodes), "node"))
 		if u.Reason != "" {
 			t.printf(": %s", u.Reason)
 		}

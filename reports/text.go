@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
 )
 
 // mostRows is how many rows a table of the terminal has unless all are asked for: the worst, or the most telling.
@@ -42,14 +43,14 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 		tensorTable(t, r.Statistical)
 	}
 	if r.Forwards > 0 {
-		t.printf("%.3g forward passes per sample, %s, %.2f s\n", r.Forwards, Counted(r.Samples, "sample"), r.Seconds)
+		t.printf("%.3g forward passes per sample, %s, %.2f s\n", r.Forwards, plain.Count(r.Samples, "sample"), r.Seconds)
 	}
 	return t.err
 }
 
 // summary says in a few lines what was found: the error of the whole, and the operators that make most of it.
 func summary(t *tables, r *analysis.Report) {
-	t.printf("%s for %s, %s\n", r.Model, r.Platform, Counted(r.Samples, "sample"))
+	t.printf("%s for %s, %s\n", r.Model, r.Platform, plain.Count(r.Samples, "sample"))
 	if len(r.Outputs) > 0 {
 		worst := r.Worst()
 		t.printf("  whole network quantized: NSR %s (noise-to-signal ratio), cosine %s%s\n", small(worst.NSR), cosine(worst.Cosine), ofOutputs(len(r.Outputs)))
@@ -163,20 +164,12 @@ func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
 	t.endOf(len(tensors))
 }
 
-// plural is a word for one or several things.
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}
-
 // SearchText writes the outcome of a search, then the ranking it started from and the best sets it found. Metric names what the budget is
 // on: NSR, cosine, or top-1 drop in percentage points.
 func SearchText(w io.Writer, metric string, units []analysis.Unit, res *analysis.SearchResult) error {
 	t := &tables{w: w}
 	t.printf("%s: %s with all operators quantized, %s with %s kept in FP32 (%s tried)\n", metric, small(res.Before.Metric), small(res.After.Metric),
-		Counted(len(res.FP32), "operator"), Counted(len(res.Points), "set"))
+		plain.Count(len(res.FP32), "operator"), plain.Count(len(res.Points), "set"))
 	for _, name := range res.After.FP32 {
 		t.printf("  %s\n", name)
 	}
@@ -199,7 +192,7 @@ func SearchText(w io.Writer, metric string, units []analysis.Unit, res *analysis
 		if p.Met {
 			met = "met"
 		}
-		t.row(Counted(len(p.FP32), "operator"), count(p.MACs), fmt.Sprint(p.Borders), small(p.Metric), met)
+		t.row(plain.Count(len(p.FP32), "operator"), count(p.MACs), fmt.Sprint(p.Borders), small(p.Metric), met)
 	}
 	t.end()
 	return t.err

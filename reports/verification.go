@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
 )
 
 // VerificationText writes the verdict with its counts, the first divergence, the tensors that differ, the drift and the safety of
 // the sums. Tensors without a difference are counted only.
 func VerificationText(w io.Writer, v *analysis.Verification) error {
 	t := &tables{w: w}
-	t.printf("%s\n(verdict %s, profile %s, backend %s, %s)\n\n", outcome(v), v.Verdict, v.Profile, v.Backend, Counted(v.Samples, "sample"))
+	t.printf("%s\n(verdict %s, profile %s, backend %s, %s)\n\n", outcome(v), v.Verdict, v.Profile, v.Backend, plain.Count(v.Samples, "sample"))
 	t.begin("Compared", "what", "compared", "different", "ties")
 	t.row("constants of the program, derived again from the plan", fmt.Sprint(v.Static.Values), fmt.Sprint(len(v.Static.Faults)), "")
 	if v.Backends.Compared > 0 || v.Backends.Different > 0 {
@@ -48,7 +49,7 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 		t.end()
 	}
 	if len(v.Missing) > 0 {
-		t.printf("%s not recorded: %s\n\n", Counted(len(v.Missing), "tensor"), shorten(strings.Join(v.Missing, ", "), 200))
+		t.printf("%s not recorded: %s\n\n", plain.Count(len(v.Missing), "tensor"), shorten(strings.Join(v.Missing, ", "), 200))
 	}
 	if len(v.Drift) > 0 {
 		t.begin("Difference between the integer program and the simulation, both run freely", "output", "NSR", "cosine", "largest difference")
@@ -68,7 +69,7 @@ func outcome(v *analysis.Verification) string {
 	compared := int64(v.Simulation.Compared)
 	integers := fmt.Sprintf("0 of %d integers differ", compared)
 	if ties := v.Simulation.Ties; ties > 0 {
-		integers += fmt.Sprintf(", %d rounding %s", ties, plural(int(ties), "tie"))
+		integers += fmt.Sprintf(", %d rounding %s", ties, plain.Plural(int(ties), "tie"))
 	}
 	switch v.Verdict {
 	case analysis.VerdictEqual, analysis.VerdictTies:
@@ -82,7 +83,7 @@ func outcome(v *analysis.Verification) string {
 	}
 	different := int64(v.Simulation.Different) + int64(v.Backends.Different)
 	return fmt.Sprintf("FAILED: %d of %d integers and %s of the program differ", different, compared+int64(v.Backends.Compared),
-		Counted(len(v.Static.Faults), "constant"))
+		plain.Count(len(v.Static.Faults), "constant"))
 }
 
 // simulatedTable lists what has no integer form, and says how much work was verified.
@@ -157,7 +158,7 @@ func byReference(p *analysis.Placed) string {
 		}
 		names = append(names, fmt.Sprintf("%s (%s)", shorten(h.Node, 48), h.Reason))
 	}
-	return fmt.Sprintf("%d of %s by the reference: %s", len(p.OnHost), Counted(p.Steps, "step"), strings.Join(names, ", "))
+	return fmt.Sprintf("%d of %s by the reference: %s", len(p.OnHost), plain.Count(p.Steps, "step"), strings.Join(names, ", "))
 }
 
 // verificationTensors writes the tensors with a difference or a tie, at most 40.
@@ -170,7 +171,7 @@ func verificationTensors(t *tables, v *analysis.Verification) {
 			some++
 		}
 	}
-	t.printf("%s compared, %d with a difference or a tie. Largest bound for a tie: %s quantization steps.\n\n", Counted(v.Tensors, "tensor"), some, small(bound))
+	t.printf("%s compared, %d with a difference or a tie. Largest bound for a tie: %s quantization steps.\n\n", plain.Count(v.Tensors, "tensor"), some, small(bound))
 	if some == 0 {
 		return
 	}
@@ -237,8 +238,8 @@ func Divergence(d *analysis.Divergence) string {
 	if d.Tie {
 		kind = "tie"
 	}
-	s := fmt.Sprintf("%s: node %s (%s), tensor %s, %s %d: %s, expected %s by the %s", kind, d.Node, d.Op, d.Tensor, d.What, d.Index, plain(d.Got),
-		plain(d.Expected), d.ExpectedBy)
+	s := fmt.Sprintf("%s: node %s (%s), tensor %s, %s %d: %s, expected %s by the %s", kind, d.Node, d.Op, d.Tensor, d.What, d.Index, whole(d.Got),
+		whole(d.Expected), d.ExpectedBy)
 	if d.Exact != nil {
 		s += fmt.Sprintf("; exactly %s", strconv.FormatFloat(*d.Exact, 'g', 10, 64))
 	}
@@ -251,8 +252,8 @@ func Divergence(d *analysis.Divergence) string {
 	return s
 }
 
-// plain writes whole numbers without an exponent.
-func plain(n analysis.Number) string {
+// whole writes whole numbers without an exponent.
+func whole(n analysis.Number) string {
 	x := float64(n)
 	if x == math.Trunc(x) && math.Abs(x) < 1e15 {
 		return strconv.FormatFloat(x, 'f', 0, 64)

@@ -16,7 +16,7 @@ var verificationTemplate string
 // the element with id "verification". Names are escaped.
 func VerificationHTML(w io.Writer, title string, v *analysis.Verification) error {
 	t, err := template.New("verification").Funcs(template.FuncMap{"number": Number, "cosine": cosine, "exact": exact, "count": count,
-		"shorten": shorten, "divergence": Divergence, "steps": Histogram, "plain": plain, "share": ShareText, "style": style, "script": script}).Parse(verificationTemplate)
+		"shorten": shorten, "divergence": Divergence, "steps": Histogram, "plain": whole, "share": ShareText, "style": style, "script": script}).Parse(verificationTemplate)
 	if err != nil {
 		return err
 	}

@@ -155,5 +155,5 @@ func Overlap(calibration, evaluation [][32]byte) []Warning {
 	if shared == 0 {
 		return nil
 	}
-	return []Warning{{Node: "data", Text: fmt.Sprintf("%d of %d evaluation samples were calibrated on: the accuracy measured on them flatters", shared, len(evaluation)), Value: float64(shared)}}
+	return []Warning{{Node: "data", Text: fmt.Sprintf("%d of %d evaluation samples were also used for calibration: the measured accuracy is too good", shared, len(evaluation)), Value: float64(shared)}}
 }

@@ -124,7 +124,7 @@ func TestOverlap(t *testing.T) {
 	}
 	require.Empty(t, Overlap(h(1, 3, 5), h(2, 4)))
 	w := Overlap(h(1, 3, 5), h(9, 3, 0, 5, 3))
-	require.Equal(t, "3 of 5 evaluation samples were calibrated on: the accuracy measured on them flatters", w[0].Text)
+	require.Equal(t, "3 of 5 evaluation samples were also used for calibration: the measured accuracy is too good", w[0].Text)
 	require.Equal(t, 3.0, w[0].Value)
 }
 

@@ -59,16 +59,16 @@ func (o *opener) warn(subject string, value float64, format string, args ...any)
 // finish returns all warnings, the gathered ones as one each.
 func (o *opener) finish() []Warning {
 	if o.skipped > 0 {
-		o.warn("data", float64(o.skipped), "%d files are no samples and were skipped (first: %s)", o.skipped, o.firstSkipped)
+		o.warn("data", float64(o.skipped), "%d files are not samples and were skipped (first: %s)", o.skipped, o.firstSkipped)
 	}
 	if o.turned != "" {
-		o.warn("data", 0, "array %s has its channels last and was turned", o.turned)
+		o.warn("data", 0, "array %s has channels last and was transposed", o.turned)
 	}
 	if o.ignored != "" {
-		o.warn("data", 0, "array %s feeds no input of the model and was ignored", o.ignored)
+		o.warn("data", 0, "array %s fits no input of the model and was ignored", o.ignored)
 	}
 	if o.unprocessed != "" && o.pre != nil && !isNone(*o.pre) {
-		o.warn("data", 0, "preprocessing applies to images only: %s is fed as it is", o.unprocessed)
+		o.warn("data", 0, "preprocessing applies to images only: %s is used unchanged", o.unprocessed)
 	}
 	return o.warnings
 }

@@ -22,7 +22,7 @@ func TestImageFolder(t *testing.T) {
 	set, w := open(t, f, input("x", 1, 3, 3, 4), Options{Ahead: 3}, "d")
 	list := all(t, set)
 	require.Equal(t, []string{"a.PNG", "b.png", "sub/c"}, names(list), "sorted; folders within; told by content or extension")
-	require.Equal(t, []Warning{{Node: "data", Text: "2 files are no samples and were skipped (first: labels.tsv)", Value: 2}}, w)
+	require.Equal(t, []Warning{{Node: "data", Text: "2 files are not samples and were skipped (first: labels.tsv)", Value: 2}}, w)
 	x := list[1].Feeds["x"]
 	require.Equal(t, []int{1, 3, 3, 4}, x.Shape)
 	require.Equal(t, []float32{0, 10, 20, 30, 0, 10, 20, 30, 0, 10, 20, 30}, x.F32()[:12], "red")
@@ -99,7 +99,7 @@ func TestChoice(t *testing.T) {
 func TestFewerSamplesThanAskedFor(t *testing.T) {
 	set, w := open(t, tree{"a.png": pngFile(4, 3, 1)}, input("x", 1, 3, 3, 4), Options{Samples: 3}, "a.png")
 	require.Equal(t, 1, set.Len())
-	require.Equal(t, "3 samples were asked for, there are 1: all are taken", w[0].Text)
+	require.Equal(t, "--samples 3: the data have only 1; all are used", w[0].Text)
 }
 
 func TestNaNIsAnError(t *testing.T) {
@@ -222,7 +222,7 @@ func TestIteratorStops(t *testing.T) {
 func TestPreprocessingIsForImages(t *testing.T) {
 	pre := plan.Preprocess{Mean: plan.Channels{1}}
 	_, w := open(t, tree{"a.npy": npyFile(ramp(0, 1, 4))}, input("x", 1, 4), Options{Preprocess: &pre}, "a.npy")
-	require.Equal(t, "preprocessing applies to images only: a.npy is fed as it is", w[0].Text)
+	require.Equal(t, "preprocessing applies to images only: a.npy is used unchanged", w[0].Text)
 	_, w = open(t, tree{"a.npy": npyFile(ramp(0, 1, 4))}, input("x", 1, 4), Options{Preprocess: &plan.Preprocess{Scale: 1}}, "a.npy")
 	require.Empty(t, w)
 }

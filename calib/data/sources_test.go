@@ -73,7 +73,7 @@ func TestNpz(t *testing.T) {
 	require.Equal(t, []string{"a.npz", "b.npz"}, names(list))
 	require.Equal(t, ids, list[0].Feeds["ids"])
 	require.Equal(t, ramp(0, 2, 1, 2), list[1].Feeds["state"])
-	require.Equal(t, `array "extra" in b.npz feeds no input of the model and was ignored`, w[0].Text)
+	require.Equal(t, `array "extra" in b.npz fits no input of the model and was ignored`, w[0].Text)
 
 	f = tree{"a.npz": npzFile(map[string]*tensor.Tensor{"ids": ids, "hidden": ramp(0, 2, 1, 2)})}
 	require.ErrorContains(t, openError(f, spec, Options{}, "a.npz"), `no array "state" (there are hidden, ids; the model takes ids i64[?,3], state f32[2,1,2])`)
@@ -98,7 +98,7 @@ func TestArraysWithChannelsLast(t *testing.T) {
 				}
 			}
 		}
-		require.Contains(t, w[0].Text, "channels last and was turned")
+		require.Contains(t, w[0].Text, "channels last and was transposed")
 	}
 	set, w := open(t, tree{"a.npy": npyFile(ramp(0, 3, 3, 3, 3))}, input("x", 1, 3, 3, 3), Options{}, "a.npy")
 	require.Equal(t, ramp(0, 3, 3, 3, 3).F32()[27:54], all(t, set)[1].Feeds["x"].F32())
@@ -258,7 +258,7 @@ func TestONNXTestData(t *testing.T) {
 	f["m/model.onnx"] = nil
 	set, w := open(t, f, spec, Options{}, "m")
 	require.Len(t, w, 1)
-	require.Equal(t, "3 files are no samples and were skipped (first: model.onnx)", w[0].Text)
+	require.Equal(t, "3 files are not samples and were skipped (first: model.onnx)", w[0].Text)
 	list := all(t, set)
 	require.Equal(t, []string{"test_data_set_0", "test_data_set_1"}, names(list))
 	require.Equal(t, map[string]*tensor.Tensor{"a": ramp(10, 1, 2), "b": ramp(0, 2)}, list[0].Feeds)

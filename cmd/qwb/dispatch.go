@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/plain"
 	"qwb/reports"
 )
 
@@ -86,7 +87,7 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 				}
 			}
 			if err == nil {
-				_, err = fmt.Fprintf(e.stdout, "%s: %s kept in FP32 by user or search\n", r.Plan, reports.Counted(len(r.FP32), "operator"))
+				_, err = fmt.Fprintf(e.stdout, "%s: %s kept in FP32 by user or search\n", r.Plan, plain.Count(len(r.FP32), "operator"))
 			}
 			return err
 		},

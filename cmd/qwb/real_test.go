@@ -115,8 +115,8 @@ func TestOverlapIsReported(t *testing.T) {
 	model, images := shared(t, "models", "mlperf-tiny", "pretrainedResnet.onnx"), shared(t, "data", "cifar10", "calibration_500.bin")
 	inFolder(t)
 	done(t, "calibrate", model, "--data", images, "--samples", "50", "--seed", "3", "--platform", "trt_int8", "-o", "m.plan.json")
-	require.Contains(t, done(t, "eval", "m.plan.json", "--mode", "sim").stderr, "50 of 50 evaluation samples were calibrated on")
-	require.Contains(t, done(t, "eval", "m.plan.json", "--data", images).stderr, "50 of 500 evaluation samples were calibrated on")
+	require.Contains(t, done(t, "eval", "m.plan.json", "--mode", "sim").stderr, "50 of 50 evaluation samples were also used for calibration")
+	require.Contains(t, done(t, "eval", "m.plan.json", "--data", images).stderr, "50 of 500 evaluation samples were also used for calibration")
 	require.NotContains(t, done(t, "eval", "m.plan.json", "--data", shared(t, "data", "cifar10", "eval_2000.bin"), "--samples", "50").stderr, "calibrated on")
 }
 

@@ -371,7 +371,7 @@ output y`)
 	// stem: 8*8*16*3 multiply-accumulates of 8*8*(16*3+32*16)
 	require.InDelta(t, 48.0/560, list[1].Value, 1e-12)
 	require.Contains(t, list[1].Text, `8.6 % of the integer work`)
-	require.Contains(t, list[1].Text, `1 of its operators, the first is "stem" with 3 and 16`)
+	require.Contains(t, list[1].Text, `1 operator, first: "stem" with 3 and 16`)
 	g.Opsets[0].Version = 17
 	set = configure(t, g, trt, "stem")
 	require.Empty(t, onnxqdq.Warnings(g, set, trt), "float operators do not count")

@@ -59,7 +59,7 @@ func (l *linear) prove(at StepID) error {
 		}
 	}
 	if !s.Fits && !l.op.Wide {
-		l.warn(l.u.head(), "for some inputs accumulators leave 32 bits")
+		l.warn(l.u.head(), "for some inputs the accumulators overflow 32 bits")
 	}
 	l.program.Safety = append(l.program.Safety, s)
 	return l.wideFactors()

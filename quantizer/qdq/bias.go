@@ -85,6 +85,6 @@ func (r *reader) biasScaleOf(id graph.NodeID, b graph.ValueID, c *code, x, w *gr
 	r.q.reads[use] = []*grid{&want}
 	if moved > 0x1p-22 {
 		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Node: r.g.Node(id).Name, Value: moved,
-			Text: "the bias has not quite the scale input scale * weight scale; its integers are taken by that"})
+			Text: "the scale of the bias is not quite input scale * weight scale; its integers are read with that product"})
 	}
 }

@@ -268,7 +268,7 @@ d = Add(b, lo)
 y = Tanh(d)
 output y`)
 	im := imported(t, g, &target.ONNX)
-	require.Contains(t, im.Warnings[0].Text, "rounded by Floor")
+	require.Contains(t, im.Warnings[0].Text, "rounded halves up (by Floor)")
 	id, _ := im.Graph.LookupNode("Tanh")
 	var s *tqc.Params
 	for _, n := range im.Graph.Nodes() {

@@ -45,7 +45,7 @@ func (r *reader) find() error {
 	}
 	if count > 0 {
 		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Node: first, Value: float64(count), Text: fmt.Sprintf("the weights of %d operators are multiples of a scale that "+
-			"the file does not name; they are taken for integers", count)})
+			"the file does not name; they are read as integers", count)})
 	}
 	return nil
 }

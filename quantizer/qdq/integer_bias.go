@@ -47,7 +47,7 @@ func (c *configurer) integerBiases() error {
 		return nil
 	}
 	c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(nodes[0]).Name, Value: float64(len(nodes)),
-		Text: fmt.Sprintf("%d biases are float in the file; %s adds integers, so that they are rounded to input scale * weight scale", len(nodes), c.t.Name)})
+		Text: fmt.Sprintf("%d biases are float in the file; %s adds integers, so they are rounded to multiples of input scale * weight scale", len(nodes), c.t.Name)})
 	w, err := passes.SolveBiasOf(c.g, c.set, nodes)
 	c.warnings = append(c.warnings, w...)
 	return err

@@ -6,6 +6,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/internal/plain"
 	"qwb/quantizer/tqc"
 )
 
@@ -58,8 +59,8 @@ func Read(g *graph.Graph) (*Quantized, error) {
 		}
 	}
 	if upward > 0 {
-		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Value: float64(upward), Text: fmt.Sprintf("%d tensors are rounded by Floor, halves up; here "+
-			"halves go to the even integer", upward)})
+		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Value: float64(upward), Text: fmt.Sprintf("%s of the file rounded halves up (by Floor); "+
+			"qwb rounds halves to even", plain.Count(upward, "tensor"))})
 	}
 	if r.q.Pairs+r.q.Codes == 0 {
 		return nil, fmt.Errorf("%s: nothing in the model is quantized: calibrate it instead", stage)

@@ -35,8 +35,8 @@ func (c *configurer) unused() error {
 		}
 	}
 	if count > 0 {
-		c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(worst).Name, Value: least, Text: fmt.Sprintf("%d of %d tensors behind Relu and Clip "+
-			"cannot take a quarter of their integers or more, as if their range had been measured before the activation; here only %.0f %% can occur",
+		c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(worst).Name, Value: least, Text: fmt.Sprintf("%d of %d outputs of Relu and Clip use "+
+			"at most 75 %% of their quantization levels (here %.0f %%): observers were probably placed before the activation; recalibrate the float model to fix this",
 			count, seen, 100*least)})
 	}
 	return nil
