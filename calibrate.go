@@ -116,7 +116,7 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	if err != nil {
 		return nil, err
 	}
-	d := &Derivation{Target: t, Stats: stats, Own: j.Catalog.Observers, Threads: o.Threads}
+	d := &derivation{Target: t, Stats: stats, Own: j.Catalog.Observers, Threads: o.Threads}
 	if err := j.tunedBy(d, j.Plan, next, m.Graph); err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func (w *watched) Next(ctx context.Context) (*exec.Sample, error) {
 
 // planOf writes down what follows from a plan's decisions. Everything in it follows from the model, the statistics and the decisions,
 // so that merged statistics give the plan of one run.
-func planOf(out *Derived, next *plan.Plan, stats *calib.Stats) (*plan.Plan, error) {
+func planOf(out *derived, next *plan.Plan, stats *calib.Stats) (*plan.Plan, error) {
 	meta := next.Meta
 	meta.Warnings = planWarnings(out.Warnings, stats, meta.Data.Synthetic)
 	p, err := plan.FromSet(out.Graph, out.Set, meta)

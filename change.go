@@ -18,14 +18,14 @@ import (
 type change struct {
 	*job
 	p *Planned
-	d *Derivation
+	d *derivation
 	// was is what the decisions of the plan derive to, and other the first slot where that is not what the plan holds: another version of
 	// the program made it, or its decisions were edited. The stored numbers stand.
-	was   *Derived
+	was   *derived
 	other string
-	used  *Derivation // the last one that derived: d, or one with other tuned values
+	used  *derivation // the last one that derived: d, or one with other tuned values
 	// accept, if not nil, may refuse what was derived before it is written.
-	accept func(*Derived) error
+	accept func(*derived) error
 }
 
 // change opens the plan with all that it is derived with. A plan of version 1 is brought over first, in memory.
@@ -134,7 +134,7 @@ func sameParams(a, b tqc.Params) bool {
 
 // derive derives next's decisions. What automatic choices chose becomes part of the last step. Numbers that the change does not touch
 // stand as they are in the plan.
-func (c *change) derive(ctx context.Context, next *plan.Plan) (*Derived, error) {
+func (c *change) derive(ctx context.Context, next *plan.Plan) (*derived, error) {
 	d, err := c.under(next)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (c *change) derive(ctx context.Context, next *plan.Plan) (*Derived, error) 
 }
 
 // under is the derivation for other decisions: another one than the plan's where those name other tuned values.
-func (c *change) under(next *plan.Plan) (*Derivation, error) {
+func (c *change) under(next *plan.Plan) (*derivation, error) {
 	was, is := tunedFile(c.p.File, c.p.Plan), tunedFile(c.p.File, next)
 	if was == nil && is == nil || was != nil && is != nil && was.SHA256 == is.SHA256 {
 		return c.d, nil
@@ -162,12 +162,12 @@ func (c *change) under(next *plan.Plan) (*Derivation, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Derivation{Target: c.d.Target, Stats: c.d.base, Imported: c.d.Imported, Own: c.d.Own, Threads: c.d.Threads}
+	d := &derivation{Target: c.d.Target, Stats: c.d.base, Imported: c.d.Imported, Own: c.d.Own, Threads: c.d.Threads}
 	return d, c.tunedBy(d, c.p.File, next, normal)
 }
 
 // tunedBy gives a derivation, whose statistics are of the normal form, the graph with the tuned values that a plan names.
-func (j *job) tunedBy(d *Derivation, planFile string, p *plan.Plan, normal *graph.Graph) error {
+func (j *job) tunedBy(d *derivation, planFile string, p *plan.Plan, normal *graph.Graph) error {
 	d.base = d.Stats
 	is := tunedFile(planFile, p)
 	if is == nil {
@@ -190,7 +190,7 @@ func (j *job) tunedBy(d *Derivation, planFile string, p *plan.Plan, normal *grap
 }
 
 // remembered derives a plan's decisions and adds what automatic choices chose to its last step.
-func (d *Derivation) remembered(ctx context.Context, p *plan.Plan) (*Derived, error) {
+func (d *derivation) remembered(ctx context.Context, p *plan.Plan) (*derived, error) {
 	out, err := d.Derive(ctx, p.Decisions)
 	if err != nil || len(out.Choices) == 0 {
 		return out, err
@@ -228,7 +228,7 @@ func stand(g *graph.Graph, stored, was, now *tqc.Set) error {
 }
 
 // write makes the plan of a derived set and writes it. step is what a result prints about it.
-func (c *change) write(next *plan.Plan, out *Derived) error {
+func (c *change) write(next *plan.Plan, out *derived) error {
 	meta := next.Meta
 	if c.d.Stats != nil {
 		meta.Warnings = planWarnings(out.Warnings, c.used.Stats, meta.Data.Synthetic)
@@ -254,7 +254,7 @@ func (c *change) write(next *plan.Plan, out *Derived) error {
 }
 
 // warnTuned says which tuned values do not fit what a change made of the plan. Where the change names other values they were made for it.
-func (c *change) warnTuned(next *plan.Plan, out *Derived) {
+func (c *change) warnTuned(next *plan.Plan, out *derived) {
 	was, is := tunedFile(c.p.File, c.p.Plan), tunedFile(c.p.File, next)
 	if c.p.Overlay != nil && was != nil && is != nil && was.SHA256 == is.SHA256 {
 		_, stale := c.p.Overlay.Apply(c.p.Reference, out.Set)
@@ -263,7 +263,7 @@ func (c *change) warnTuned(next *plan.Plan, out *Derived) {
 }
 
 // decide appends what a command decided, derives, and writes the plan.
-func (c *change) decide(ctx context.Context, step ...decision.Decision) (*Derived, error) {
+func (c *change) decide(ctx context.Context, step ...decision.Decision) (*derived, error) {
 	if err := c.stands(); err != nil {
 		return nil, err
 	}
@@ -289,7 +289,7 @@ func (c *change) decide(ctx context.Context, step ...decision.Decision) (*Derive
 }
 
 // effective refuses decisions by hand from which nothing follows.
-func (c *change) effective(list []decision.Decision, first, n int, out *Derived) error {
+func (c *change) effective(list []decision.Decision, first, n int, out *derived) error {
 	for i := first; i < first+n; i++ {
 		d := &list[i]
 		if d.By != decision.ByUser || d.Properties.Empty() || out.Effects.Used[i+1] {
@@ -301,7 +301,7 @@ func (c *change) effective(list []decision.Decision, first, n int, out *Derived)
 }
 
 // idle says why nothing follows from a decision.
-func (c *change) idle(d *decision.Decision, out *Derived) string {
+func (c *change) idle(d *decision.Decision, out *derived) string {
 	sel, err := d.Select.Selector()
 	if err != nil {
 		return err.Error()

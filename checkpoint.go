@@ -222,8 +222,8 @@ func (l *Language) Engine(ctx context.Context, w decode.Weights, threads int, d 
 	return decode.New(ctx, l.Model, o)
 }
 
-// CloseDevice closes a device with the engines on it; nil ones are none.
-func CloseDevice(d Device, engines ...*decode.Engine) {
+// closeDevice closes a device with the engines on it; nil ones are none.
+func closeDevice(d Device, engines ...*decode.Engine) {
 	for _, e := range engines {
 		if e != nil {
 			_ = e.Close() // what failed before is told

@@ -225,7 +225,7 @@ type Governed struct {
 }
 
 // result describes what became of a change.
-func (c *change) result(out *Derived, list []decision.Decision) *DecideResult {
+func (c *change) result(out *derived, list []decision.Decision) *DecideResult {
 	r := &DecideResult{Plan: c.Plan, Decisions: list, FP32: sentToFloat(out.Graph, out.Set), Warnings: c.warnings}
 	if r.Decisions == nil {
 		r.Decisions = []decision.Decision{}

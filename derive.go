@@ -20,9 +20,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Derivation is all that a configuration follows from beside decisions: the model's graph in normal form, with what was tuned, the
+// derivation is all that a configuration follows from beside decisions: the model's graph in normal form, with what was tuned, the
 // target, and where scales come from.
-type Derivation struct {
+type derivation struct {
 	Graph  *graph.Graph
 	Target *target.Target
 	// Stats are the statistics of the graph, with the steps of Overlay. For a plan that was imported they are nil and Imported is what the file says.
@@ -40,8 +40,8 @@ type Derivation struct {
 	base *calib.Stats // those of the graph without steps that tuning made, which Stats are not
 }
 
-// Derived is what follows from decisions.
-type Derived struct {
+// derived is what follows from decisions.
+type derived struct {
 	Graph      *graph.Graph // that the set is of
 	Set        *tqc.Set
 	Assignment *dispatch.Assignment
@@ -56,12 +56,12 @@ type Derived struct {
 // Derive configures the graph under a list of decisions: domains, policies, which slots share a scale, and all scales. It is a pure
 // function: the same arguments give the same set, whatever was derived before. What the target cannot do and decisions that contradict
 // each other are errors that name the decision (decision.Error).
-func (d *Derivation) Derive(ctx context.Context, list []decision.Decision) (*Derived, error) {
+func (d *derivation) Derive(ctx context.Context, list []decision.Decision) (*derived, error) {
 	table, err := decision.Fold(d.Graph, list)
 	if err != nil {
 		return nil, err
 	}
-	out := &Derived{Graph: d.Graph, Table: table}
+	out := &derived{Graph: d.Graph, Table: table}
 	forced, err := d.domains(table, list, &out.Effects)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (d *Derivation) Derive(ctx context.Context, list []decision.Decision) (*Der
 
 // Configure dispatches a normal graph for a target and chooses all scales from its statistics, activations by an observer.
 func Configure(ctx context.Context, g *graph.Graph, stats *calib.Stats, t *target.Target, observer tqc.Observer, threads int) (*tqc.Set, error) {
-	d := &Derivation{Graph: g, Target: t, Stats: stats, Threads: threads}
+	d := &derivation{Graph: g, Target: t, Stats: stats, Threads: threads}
 	out, err := d.Derive(ctx, []decision.Decision{calibrated(observer, false, false)})
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func Configure(ctx context.Context, g *graph.Graph, stats *calib.Stats, t *targe
 }
 
 // fixed holds the scales that were decided to what they are: finding biases that fit raises scales of weights.
-func (d *Derived) fixed(g *graph.Graph) error {
+func (d *derived) fixed(g *graph.Graph) error {
 	for _, f := range d.Effects.Fixed {
 		if p := d.Set.Params(f.Slot); !slices.Equal(p.Scale, f.Scale) {
 			return d.Table.Fail(f.Number, fmt.Errorf("%s: with this scale the bias does not fit into 32 bits; it would have to be %g at least",
@@ -122,7 +122,7 @@ func (d *Derived) fixed(g *graph.Graph) error {
 }
 
 // domains lists what is decided about where operators run.
-func (d *Derivation) domains(table *decision.Table, list []decision.Decision, effects *quantizer.Effects) ([]dispatch.Forced, error) {
+func (d *derivation) domains(table *decision.Table, list []decision.Decision, effects *quantizer.Effects) ([]dispatch.Forced, error) {
 	by := map[int]*dispatch.Forced{}
 	var numbers []int
 	order, err := d.Graph.Order()
@@ -165,7 +165,7 @@ func reason(d *decision.Decision) string {
 }
 
 // undispatched names the decisions behind an error of dispatch.
-func (d *Derivation) undispatched(table *decision.Table, err error) error {
+func (d *derivation) undispatched(table *decision.Table, err error) error {
 	var c *dispatch.Conflict
 	if errors.As(err, &c) {
 		i, f := table.Nodes[c.Integer].By("domain"), table.Nodes[c.Float].By("domain")
@@ -181,7 +181,7 @@ func (d *Derivation) undispatched(table *decision.Table, err error) error {
 }
 
 // release is Derive for an imported plan: the file's own grids, without those of nodes that are float, and with scales that are decided.
-func (d *Derivation) release(table *decision.Table, list []decision.Decision, forced []dispatch.Forced, out *Derived) error {
+func (d *derivation) release(table *decision.Table, list []decision.Decision, forced []dispatch.Forced, out *derived) error {
 	set, err := qdq.Release(d.Graph, d.Imported, d.Target, forced...)
 	if err != nil {
 		return err

@@ -192,7 +192,7 @@ func (s *searcher) chosen(units []int) decision.Decision {
 }
 
 // derived is what follows when units are sent to float.
-func (s *searcher) derived(ctx context.Context, units []int) (*Derived, error) {
+func (s *searcher) derived(ctx context.Context, units []int) (*derived, error) {
 	list := s.base
 	if len(units) > 0 {
 		list = append(list[:len(list):len(list)], s.chosen(units))
@@ -200,7 +200,7 @@ func (s *searcher) derived(ctx context.Context, units []int) (*Derived, error) {
 	return s.d.Derive(ctx, list)
 }
 
-func (s *searcher) search(ctx context.Context, c *Derived) ([]analysis.Unit, *analysis.SearchResult, error) {
+func (s *searcher) search(ctx context.Context, c *derived) ([]analysis.Unit, *analysis.SearchResult, error) {
 	var err error
 	if s.set, err = s.planData(s.p, s.o.Data, SearchSamples); err != nil {
 		return nil, nil, err
@@ -237,7 +237,7 @@ func (s *searcher) search(ctx context.Context, c *Derived) ([]analysis.Unit, *an
 }
 
 // rank makes a unit of every operator that layerwise analysis measures.
-func (s *searcher) rank(ctx context.Context, c *Derived) ([]analysis.Unit, error) {
+func (s *searcher) rank(ctx context.Context, c *derived) ([]analysis.Unit, error) {
 	g, _ := s.p.tunedGraph(c.Set)
 	q, err := s.p.simulator(g, c.Set, nil)
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *searcher) rank(ctx context.Context, c *Derived) ([]analysis.Unit, error
 }
 
 // wanted reports whether a node, or one that is computed together with it, was decided to run on integers.
-func (d *Derived) wanted(g *graph.Graph, id graph.NodeID) bool {
+func (d *derived) wanted(g *graph.Graph, id graph.NodeID) bool {
 	head := id
 	if h := d.Set.Fused[id]; h != graph.NoNode {
 		head = h
@@ -276,12 +276,12 @@ func (d *Derived) wanted(g *graph.Graph, id graph.NodeID) bool {
 }
 
 // metric returns what measures a configuration in the terms of the budget. The float graph runs once, now.
-func (s *searcher) metric(ctx context.Context) (func(*Derived) (float64, error), error) {
+func (s *searcher) metric(ctx context.Context) (func(*derived) (float64, error), error) {
 	ev, err := analysis.NewEvaluator(ctx, s.p.Reference, s.set.Iterator, s.o.Threads, s.o.Memory)
 	if err != nil {
 		return nil, err
 	}
-	return func(c *Derived) (float64, error) {
+	return func(c *derived) (float64, error) {
 		g, _ := s.p.tunedGraph(c.Set)
 		q, err := s.p.simulator(g, c.Set, &s.shared)
 		if err != nil {

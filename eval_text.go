@@ -42,7 +42,7 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*language.Result, er
 	if err != nil {
 		return nil, err
 	}
-	defer func() { CloseDevice(device, cfg.Model, cfg.Float) }()
+	defer func() { closeDevice(device, cfg.Model, cfg.Float) }()
 	if cfg.Model, err = l.Engine(ctx, form.Weights, o.Threads, device); err != nil {
 		return nil, err
 	}

@@ -304,7 +304,7 @@ func (j *job) ensureVerifiedUnder(ctx context.Context, p *Planned, profile qmath
 	if err != nil {
 		return verifiesFirst(p, err)
 	}
-	j.note("verified on %d samples: %s", v.Samples, Summary(v))
+	j.note("verified on %d samples: %s", v.Samples, summary(v))
 	if !v.Holds() {
 		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify --profile %s %s shows more", Divergence(v), profile.Name, p.File)}
 	}

@@ -12,7 +12,7 @@ import (
 
 // exportable refuses a configuration that breaks rules of the platform's reader which the plan kept before: what export would find, but before
 // the plan is written. What the platform takes and no file has a form for, of a platform that is described to simulate it, is a warning.
-func (c *change) exportable(out *Derived) error {
+func (c *change) exportable(out *derived) error {
 	if c.p.Target.Export.Open {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // tuned gives the derivation the graph of a reference with what was tuned, nil for nothing.
-func (d *Derivation) tuned(reference *graph.Graph, o *overlay.Overlay) {
+func (d *derivation) tuned(reference *graph.Graph, o *overlay.Overlay) {
 	d.Graph, d.Reference, d.Overlay = reference, reference, o
 	if o != nil {
 		d.Graph, _ = o.Apply(reference, nil)
@@ -16,7 +16,7 @@ func (d *Derivation) tuned(reference *graph.Graph, o *overlay.Overlay) {
 }
 
 // applied lists by slot the entries of weights whose values the graph has.
-func (d *Derivation) applied(set *tqc.Set) map[tqc.SlotID]*overlay.Entry {
+func (d *derivation) applied(set *tqc.Set) map[tqc.SlotID]*overlay.Entry {
 	list := map[tqc.SlotID]*overlay.Entry{}
 	if d.Overlay == nil {
 		return list
@@ -36,7 +36,7 @@ func (d *Derivation) applied(set *tqc.Set) map[tqc.SlotID]*overlay.Entry {
 
 // frozen says where the scales of tuned weights come from: those they were made for where their scheme is the same, else, since the value
 // does not fit then, the weight before tuning.
-func (d *Derivation) frozen(set *tqc.Set) func(sl *tqc.Slot) calib.Frozen {
+func (d *derivation) frozen(set *tqc.Set) func(sl *tqc.Slot) calib.Frozen {
 	entries := d.applied(set)
 	return func(sl *tqc.Slot) calib.Frozen {
 		switch e := entries[sl.ID]; {
@@ -50,7 +50,7 @@ func (d *Derivation) frozen(set *tqc.Set) func(sl *tqc.Slot) calib.Frozen {
 }
 
 // freeze gives the weights of an imported set the scales they were tuned for and lists their nodes.
-func (d *Derivation) freeze(set *tqc.Set) (nodes []graph.NodeID, err error) {
+func (d *derivation) freeze(set *tqc.Set) (nodes []graph.NodeID, err error) {
 	entries := d.applied(set)
 	for id := range tqc.SlotID(set.NumSlots()) {
 		e, sl := entries[id], set.Slot(id)

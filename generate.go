@@ -67,7 +67,7 @@ func (j *job) generate(ctx context.Context, o GenerateOptions) (*Generated, erro
 		return nil, err
 	}
 	engine, err := l.Engine(ctx, form.Weights, o.Threads, device)
-	defer func() { CloseDevice(device, engine) }()
+	defer func() { closeDevice(device, engine) }()
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (c *change) migrate(ctx context.Context) error {
 	next.Decide(c.options(old.Options)...)
 	next.Also(c.choices()...)
 	next.Also(c.reasons()...)
-	for _, more := range []func(*Derived) ([]decision.Decision, error){c.otherDomains, c.otherSlots} {
+	for _, more := range []func(*derived) ([]decision.Decision, error){c.otherDomains, c.otherSlots} {
 		out, err := c.d.Derive(ctx, next.Decisions)
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (c *change) reasons() (list []decision.Decision) {
 }
 
 // otherDomains decides the domains that were edited by hand.
-func (c *change) otherDomains(out *Derived) ([]decision.Decision, error) {
+func (c *change) otherDomains(out *derived) ([]decision.Decision, error) {
 	var list []decision.Decision
 	order, err := c.p.Graph.Order()
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *change) otherDomains(out *Derived) ([]decision.Decision, error) {
 }
 
 // otherSlots decides the schemes and scales that were edited by hand.
-func (c *change) otherSlots(out *Derived) ([]decision.Decision, error) {
+func (c *change) otherSlots(out *derived) ([]decision.Decision, error) {
 	var list []decision.Decision
 	for id := range tqc.SlotID(c.p.Set.NumSlots()) {
 		have, derived := c.p.Set.Save(id), out.Set.Save(id)

@@ -322,7 +322,7 @@ func (j *job) gc() (*GCResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	more, err := SteppedFiles(j.store(), j.Plan)
+	more, err := steppedFiles(j.store(), j.Plan)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

@@ -132,8 +132,8 @@ func targetEntry(t *target.Target) plan.Target {
 
 // derivation loads what the plan's decisions are derived with: the statistics beside it or, where it was imported, the quantized file.
 // Both have to be those that the plan was made from.
-func (j *job) derivation(p *Planned, threads int) (*Derivation, error) {
-	d := &Derivation{Target: p.Target, Own: j.Catalog.Observers, Threads: threads}
+func (j *job) derivation(p *Planned, threads int) (*derivation, error) {
+	d := &derivation{Target: p.Target, Own: j.Catalog.Observers, Threads: threads}
 	d.tuned(p.Reference, p.Overlay)
 	if p.Plan.Imported != nil {
 		return d, j.reimport(p, d)
@@ -154,7 +154,7 @@ func (j *job) derivation(p *Planned, threads int) (*Derivation, error) {
 }
 
 // reimport reads the quantized file again that the plan was made from.
-func (j *job) reimport(p *Planned, d *Derivation) error {
+func (j *job) reimport(p *Planned, d *derivation) error {
 	file := plan.Resolve(p.File, p.Plan.Imported.Path)
 	m, err := j.openModel(file)
 	if err != nil {

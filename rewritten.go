@@ -97,8 +97,8 @@ func (j *job) stageStats(planFile string, s *calib.Stats) (name string, stage fu
 	return "sha256:" + hash, func(s Stage) error { return s.Add(file, bytesOf(b.Bytes())) }, nil
 }
 
-// SteppedFiles lists, sorted, the files with statistics of changed tensors that lie beside a plan, whether it names them or not.
-func SteppedFiles(s Store, planFile string) ([]string, error) {
+// steppedFiles lists, sorted, the files with statistics of changed tensors that lie beside a plan, whether it names them or not.
+func steppedFiles(s Store, planFile string) ([]string, error) {
 	return filesBeside(s, planFile, overlay.StatisticsBelong)
 }
 
@@ -190,7 +190,7 @@ func (t *tuning) rewrite(ctx context.Context, b *tune.Bench, steps []rewrite.Ste
 }
 
 // refuseFloat refuses operators that the plan's graph has not and that would be computed in float where the target computes nothing in float.
-func (t *tuning) refuseFloat(out *Derived) error {
+func (t *tuning) refuseFloat(out *derived) error {
 	if t.p.Target.Float != target.FloatAbsent {
 		return nil
 	}

@@ -107,7 +107,7 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 			require.NoError(t, err)
 			next, err := j.calibrated(m, nil, stats, tg, o, nil)
 			require.NoError(t, err)
-			derived, err := (&Derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).remembered(context.Background(), next)
+			derived, err := (&derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).remembered(context.Background(), next)
 			require.NoError(t, err)
 			p, err := planOf(derived, next, stats)
 			require.NoError(t, err)

@@ -21,7 +21,7 @@ func (c *Catalog) Targets() target.Catalog {
 // Target returns a platform that models are quantized for: by its name, or from the file of one (mynpu.yaml, ./mynpu.yaml). A name
 // that does not exist is a UsageError.
 func (p *Project) Target(platform string) (*target.Target, error) {
-	if IsTargetFile(platform) {
+	if isTargetFile(platform) {
 		return p.readTarget(platform)
 	}
 	t, err := p.Catalog.Targets().Find(platform)
@@ -33,7 +33,7 @@ func (p *Project) Target(platform string) (*target.Target, error) {
 
 // KnownTarget is Target that finds the targets of other tools' models as well.
 func (p *Project) KnownTarget(platform string) (*target.Target, error) {
-	if IsTargetFile(platform) {
+	if isTargetFile(platform) {
 		return p.readTarget(platform)
 	}
 	t, err := p.Catalog.Targets().Known(platform)
@@ -43,8 +43,8 @@ func (p *Project) KnownTarget(platform string) (*target.Target, error) {
 	return t, nil
 }
 
-// IsTargetFile reports whether what was given as a platform is a file: it ends in .yaml, .yml or .json, or names a folder.
-func IsTargetFile(platform string) bool {
+// isTargetFile reports whether what was given as a platform is a file: it ends in .yaml, .yml or .json, or names a folder.
+func isTargetFile(platform string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(platform))) || strings.ContainsAny(platform, `/\`)
 }
 

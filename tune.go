@@ -22,7 +22,7 @@ type TuneOptions struct {
 	Threads int
 	Memory  int64  // for activations to restart from
 	Force   bool   // keep what cannot be confirmed
-	Budget  string // of work, see ParseBudget; empty: no end
+	Budget  string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
 	Profile string
@@ -33,9 +33,9 @@ type TuneOptions struct {
 	Out   string
 }
 
-// ParseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
+// parseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
 // through the whole graph; a time is turned into forwards once, by what the first ones take. Empty is no end.
-func ParseBudget(text string) (*tune.Work, error) {
+func parseBudget(text string) (*tune.Work, error) {
 	if text == "" {
 		return &tune.Work{}, nil
 	}
@@ -107,7 +107,7 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	work, err := ParseBudget(o.Budget)
+	work, err := parseBudget(o.Budget)
 	if err != nil {
 		return nil, err
 	}

@@ -82,8 +82,8 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 }
 
 // configure derives the plan's decisions, and more, for a graph with the same nodes, which is a reference with tuned values.
-func (t *tuning) configure(ctx context.Context, stats *calib.Stats, reference, g *graph.Graph, o *overlay.Overlay, more ...decision.Decision) (*Derived, error) {
-	d := &Derivation{Reference: reference, Graph: g, Overlay: o, Target: t.d.Target, Stats: stats, Imported: t.d.Imported, Own: t.d.Own, Threads: t.d.Threads}
+func (t *tuning) configure(ctx context.Context, stats *calib.Stats, reference, g *graph.Graph, o *overlay.Overlay, more ...decision.Decision) (*derived, error) {
+	d := &derivation{Reference: reference, Graph: g, Overlay: o, Target: t.d.Target, Stats: stats, Imported: t.d.Imported, Own: t.d.Own, Threads: t.d.Threads}
 	return d.Derive(ctx, append(slices.Clip(t.p.Plan.Decisions), more...))
 }
 

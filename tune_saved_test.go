@@ -75,16 +75,16 @@ func TestInterruptedTuneGoesOn(t *testing.T) {
 }
 
 func TestBudgetsAreTimesOrWork(t *testing.T) {
-	w, err := ParseBudget("10m")
+	w, err := parseBudget("10m")
 	require.NoError(t, err)
 	require.Equal(t, 10*time.Minute, w.Time)
 	for _, text := range []string{"5000forwards", "5000 forwards"} {
-		w, err = ParseBudget(text)
+		w, err = parseBudget(text)
 		require.NoError(t, err)
 		require.Equal(t, 5000.0, w.Limit)
 	}
 	for _, text := range []string{"0forwards", "-3 forwards", "5000", "-10m", "0s", "much"} {
-		_, err = ParseBudget(text)
+		_, err = parseBudget(text)
 		require.ErrorContains(t, err, "--budget "+text, text)
 	}
 }

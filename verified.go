@@ -52,7 +52,7 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, th
 	if err := p.record(v); err != nil {
 		return err
 	}
-	j.note("verified on %d samples: %s", v.Samples, Summary(v))
+	j.note("verified on %d samples: %s", v.Samples, summary(v))
 	if v.Verdict == analysis.VerdictNothing {
 		return CheckError{fmt.Errorf("export: %s; nothing was written (--unverified exports it all the same)", Divergence(v))}
 	}
@@ -62,8 +62,8 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, th
 	return nil
 }
 
-// Summary is a verification in a few words.
-func Summary(v *analysis.Verification) string {
+// summary is a verification in a few words.
+func summary(v *analysis.Verification) string {
 	s := fmt.Sprintf("%s: %d of %d integers differ, %d rounding ties", v.Verdict, v.IntegersDifferent, v.IntegersCompared, v.Ties)
 	if len(v.Simulated) > 0 {
 		s += fmt.Sprintf("; %d steps have no integer form and were simulated (%.2f %% of the %s verified)", len(v.Simulated), 100*v.Share.Part(), v.Share.Of)
