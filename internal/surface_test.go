@@ -41,8 +41,6 @@ var reached = map[string]string{
 	"graph/language/checkpoint": handed,
 	"graph/language/decode":     handed,
 	"kernels":                   handed,
-	"quantizer":                 handed,
-	"quantizer/dispatch":        handed,
 	"quantizer/lower":           handed,
 	"quantizer/overlay":         handed,
 	"quantizer/program":         handed,
