@@ -111,7 +111,7 @@ func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats) func(graph.Val
 			return nil
 		}
 		root := set.Slot(set.Root(id))
-		used := root.Method
+		used := root.Observer
 		if used == tqc.ObserverNone {
 			used = root.Config.Observer
 		}

@@ -92,9 +92,9 @@ func (d *derivation) Derive(ctx context.Context, list []decision.Decision) (*der
 	out.Warnings = append(warnings, rendered.Warnings...)
 	for _, c := range rendered.Choices {
 		if c.Asked == tqc.ObserverAuto {
-			out.Set.Slot(c.Slot).Method = c.Method
+			out.Set.Slot(c.Slot).Observer = c.Observer
 			out.Choices = append(out.Choices, decision.Decision{By: decision.ByCalibrate, Select: decision.Select{slotSelector(d.Graph, out.Set, c.Slot)},
-				Properties: decision.Properties{Observer: c.Method}})
+				Properties: decision.Properties{Observer: c.Observer}})
 		}
 	}
 	return out, out.fixed(d.Graph)

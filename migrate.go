@@ -67,9 +67,9 @@ func (c *change) options(o *plan.Options) []decision.Decision {
 // choices are what automatic choices chose.
 func (c *change) choices() (list []decision.Decision) {
 	for id := range tqc.SlotID(c.p.Set.NumSlots()) {
-		if sl := c.p.Set.Slot(id); sl.Method != "" && c.p.Set.Root(id) == id && sl.State() == tqc.Activated {
+		if sl := c.p.Set.Slot(id); sl.Observer != "" && c.p.Set.Root(id) == id && sl.State() == tqc.Activated {
 			list = append(list, decision.Decision{By: decision.ByCalibrate, Select: decision.Select{slotSelector(c.p.Graph, c.p.Set, id)},
-				Properties: decision.Properties{Observer: sl.Method}})
+				Properties: decision.Properties{Observer: sl.Observer}})
 		}
 	}
 	return list

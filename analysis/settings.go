@@ -63,7 +63,7 @@ func Settings(g *graph.Graph, set *tqc.Set) ([]NodeSetting, error) {
 func slotSetting(g *graph.Graph, set *tqc.Set, id tqc.SlotID) SlotSetting {
 	slot, root := set.Slot(id), set.Slot(set.Root(id))
 	s := SlotSetting{At: place(slot), Tensor: g.Value(slot.Value).Name, State: slot.State().String(), Scheme: schemeText(&slot.Config),
-		Method: string(root.Method)}
+		Method: string(root.Observer)}
 	if s.Method == "" {
 		s.Method = string(root.Config.Observer)
 	}

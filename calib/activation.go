@@ -93,7 +93,7 @@ func (r *renderer) activations(ctx context.Context, list []*activation) error {
 
 func (a *activation) choice(g *graph.Graph) Choice {
 	t := a.tried[a.chosen]
-	c := Choice{Slot: a.slot.ID, Tensor: g.Value(a.slot.Value).Name, Asked: a.asked, Method: t.method, Range: t.ranges[0]}
+	c := Choice{Slot: a.slot.ID, Tensor: g.Value(a.slot.Value).Name, Asked: a.asked, Observer: t.method, Range: t.ranges[0]}
 	for _, r := range t.ranges {
 		c.Range = observers.Range{Lo: min(c.Range.Lo, r.Lo), Hi: max(c.Range.Hi, r.Hi)}
 	}

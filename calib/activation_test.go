@@ -36,7 +36,7 @@ output y: f32[1,2,2,2]`)
 	p, out, err := with(cfg)
 	require.NoError(t, err)
 	require.Equal(t, []float32{0.1, 1}, p.Scale)
-	require.Equal(t, tqc.ObserverMinMax, out.Choices[0].Method)
+	require.Equal(t, tqc.ObserverMinMax, out.Choices[0].Observer)
 	require.InDelta(t, -127, out.Choices[0].Range.Lo, 0)
 
 	cfg.Observer = tqc.ObserverKL

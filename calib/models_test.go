@@ -62,7 +62,7 @@ func TestRealModel(t *testing.T) {
 		out := render(t, g, set, b, calib.RenderConfig{Observer: tqc.ObserverAuto, Threads: 2})
 		require.Greater(t, len(out.Choices), 8)
 		for _, c := range out.Choices {
-			t.Logf("%s %s: %s [%.4g, %.4g] %v", platform, c.Tensor, c.Method, c.Range.Lo, c.Range.Hi, c.Errors)
+			t.Logf("%s %s: %s [%.4g, %.4g] %v", platform, c.Tensor, c.Observer, c.Range.Lo, c.Range.Hi, c.Errors)
 		}
 	}
 }

@@ -34,11 +34,11 @@ type Frozen struct {
 
 // Choice records how one scale came about.
 type Choice struct {
-	Slot   tqc.SlotID   // the root whose scale it is
-	Tensor string       // the tensor of the root
-	Asked  tqc.Observer // what the configuration asked for
-	Method tqc.Observer // what was used: a method, or fixed
-	Range  observers.Range
+	Slot     tqc.SlotID   // the root whose scale it is
+	Tensor   string       // the tensor of the root
+	Asked    tqc.Observer // what the configuration asked for
+	Observer tqc.Observer // what was used: a method, or fixed
+	Range    observers.Range
 	// Errors holds, where the choice was automatic, the squared error at the outputs of the consuming operators as a share of the
 	// squared outputs, summed over the consumers, in the order of the methods that could be tried.
 	Errors []MethodError
@@ -131,7 +131,7 @@ func (r *renderer) warn(sl *tqc.Slot, value float64, format string, args ...any)
 func (r *renderer) fixed(sl *tqc.Slot) error {
 	c := sl.Config
 	g := qmath.Grid{Scale: c.FixedScale, ZeroPoint: c.FixedZeroPoint, QMin: c.QMin, QMax: c.QMax}
-	r.out.Choices = append(r.out.Choices, Choice{Slot: sl.ID, Tensor: r.g.Value(sl.Value).Name, Asked: c.Observer, Method: c.Observer,
+	r.out.Choices = append(r.out.Choices, Choice{Slot: sl.ID, Tensor: r.g.Value(sl.Value).Name, Asked: c.Observer, Observer: c.Observer,
 		Range: observers.Range{Lo: float64(g.Dequantize(c.QMin)), Hi: float64(g.Dequantize(c.QMax))}})
 	return r.set.Render(sl.ID, tqc.Params{Scale: []float32{c.FixedScale}, ZeroPoint: []int32{c.FixedZeroPoint}})
 }

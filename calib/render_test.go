@@ -58,7 +58,7 @@ func TestRenderEverything(t *testing.T) {
 			}
 			require.Greater(t, quantizing, 6)
 			for _, c := range out.Choices {
-				if c.Method == tqc.ObserverFixed {
+				if c.Observer == tqc.ObserverFixed {
 					continue
 				}
 				sl := set.Slot(c.Slot)
@@ -66,7 +66,7 @@ func TestRenderEverything(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, tqc.Params{Scale: []float32{scale}, ZeroPoint: []int32{zp}}, *set.Params(c.Slot))
 				if o != tqc.ObserverNone && o != tqc.ObserverAuto {
-					require.Equal(t, o, c.Method)
+					require.Equal(t, o, c.Observer)
 				}
 			}
 		}
@@ -85,7 +85,7 @@ func TestRenderMinMaxAgainstStatistics(t *testing.T) {
 	x := stats.Tensor("x").State.Extent()
 	require.Equal(t, observers.Range{Lo: float64(x.Min), Hi: float64(x.Max)}, by["x"].Range)
 	require.NotContains(t, by, "c1", "the convolution's own output is overlapped by its ReLU's")
-	require.Equal(t, tqc.ObserverFixed, by["s"].Method, "the target prescribes the scale of Softmax")
+	require.Equal(t, tqc.ObserverFixed, by["s"].Observer, "the target prescribes the scale of Softmax")
 	require.Equal(t, float32(1)/256, set.Params(by["s"].Slot).Scale[0])
 
 	// Weights: per channel, absmax/127; bias: int32 with the product of the scales.
@@ -203,7 +203,7 @@ output y: f32[1,3,6,6]`)
 				best = e
 			}
 		}
-		require.Equal(t, best.Method, c.Method)
+		require.Equal(t, best.Method, c.Observer)
 	}
 }
 
@@ -217,7 +217,7 @@ output y: f32[1,1,2,2]`)
 	stats := run(t, g, []*exec.Sample{sampleOf("s", []float32{127, -127, 1, 2}, 1, 1, 2, 2)}, calib.Config{})
 	set := configure(t, g, "trt_int8", quantizer.Options{})
 	out := render(t, g, set, stats, calib.RenderConfig{Observer: tqc.ObserverAuto})
-	require.Equal(t, tqc.ObserverMinMax, out.Choices[0].Method)
+	require.Equal(t, tqc.ObserverMinMax, out.Choices[0].Observer)
 }
 
 // A bias too large for its scale raises the weight scale of its channel and says so.
@@ -363,7 +363,7 @@ func TestObserverParameter(t *testing.T) {
 		}
 		out := render(t, g, set, stats, cfg)
 		for _, c := range out.Choices {
-			require.Equal(t, c.Asked, c.Method, "what was asked for, with its parameter, was used")
+			require.Equal(t, c.Asked, c.Observer, "what was asked for, with its parameter, was used")
 		}
 		return set.Params(slotOf(t, g, set, node, tqc.Input, i).ID).Scale
 	}

@@ -23,7 +23,7 @@ func describe(m qmath.Multiplier) string {
 }
 
 // function returns nodes, which compute every element from the one at the same place, as a graph of the value x, of any shape.
-func (p *plan) function(x graph.ValueID, nodes []graph.NodeID) (*graph.Graph, error) {
+func (p *premises) function(x graph.ValueID, nodes []graph.NodeID) (*graph.Graph, error) {
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("a function without operators")
 	}

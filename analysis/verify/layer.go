@@ -13,7 +13,7 @@ import (
 
 // layer is a step as graph and plan define it.
 type layer struct {
-	*plan
+	*premises
 	step *lower.Step
 	node *graph.Node // the one that computes; nil for a conversion
 	// acts are the activations computed with it, residual the Add in between, NoNode where there is none.
@@ -61,8 +61,8 @@ func of[T any](derive func(l *layer, op T) (operation, error)) func(*layer) (ope
 }
 
 // layerOf reads which nodes a step is for.
-func (p *plan) layerOf(s *lower.Step) *layer {
-	l := &layer{plan: p, step: s, residual: graph.NoNode}
+func (p *premises) layerOf(s *lower.Step) *layer {
+	l := &layer{premises: p, step: s, residual: graph.NoNode}
 	if s.Node == graph.NoNode {
 		return l
 	}
@@ -187,7 +187,7 @@ func integers(cfg *tqc.Config) bool {
 }
 
 // slotGrid returns the grid of a slot that quantizes to integers, nil for others.
-func (p *plan) slotGrid(id tqc.SlotID) *qmath.Grid {
+func (p *premises) slotGrid(id tqc.SlotID) *qmath.Grid {
 	if id == tqc.NoSlot || !p.set.Slot(id).State().Quantizes() || !p.set.Params(id).Ready() || !integers(&p.set.Slot(id).Config) {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // limits returns the bounds of a chain of Relu and Clip, and false where another operator is among the nodes.
-func (p *plan) limits(nodes []graph.NodeID) (lo, hi float32, ok bool, err error) {
+func (p *premises) limits(nodes []graph.NodeID) (lo, hi float32, ok bool, err error) {
 	lo, hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	for _, id := range nodes {
 		n := p.g.Node(id)

@@ -11,7 +11,7 @@ import (
 
 // checked is a program with what every step should be.
 type checked struct {
-	*plan
+	*premises
 	layers     []*layer
 	operations []operation // by step, nil where a step could not be derived
 	static     analysis.StaticCheck
@@ -32,7 +32,7 @@ func check(set *tqc.Set, p *lower.Program) (*checked, error) {
 	if p == nil || p.Graph == nil || len(set.Domains) != p.Graph.NumNodes() {
 		return nil, fmt.Errorf("verify: the set is for another graph than the program")
 	}
-	c := &checked{plan: newPlan(set, p), operations: make([]operation, len(p.Steps))}
+	c := &checked{premises: newPremises(set, p), operations: make([]operation, len(p.Steps))}
 	made := make([]bool, len(p.Tensors))
 	for i := range p.Tensors {
 		made[i] = p.Tensors[i].Const != nil

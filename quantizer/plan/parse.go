@@ -198,7 +198,7 @@ func (p *Plan) saved(ix *index) ([]tqc.Saved, error) {
 			if err := s.expand(); err != nil {
 				return nil, fmt.Errorf("node %q: slot %s: %w", n.Name, s.At, err)
 			}
-			sv := tqc.Saved{State: s.State, Root: tqc.SlotID(len(saved)), Method: s.Method,
+			sv := tqc.Saved{State: s.State, Root: tqc.SlotID(len(saved)), Observer: s.Observer,
 				Params: tqc.Params{Scale: s.Scale, ZeroPoint: s.ZeroPoint, Global: s.Global, Codes: s.Codes}}
 			if s.Root != "" {
 				r, ok := ix.slots[s.Root]

@@ -111,7 +111,7 @@ type Slot struct {
 	ZeroPoint decision.ZeroPoints `json:"zero_point,omitempty"`
 	Global    float32             `json:"global,omitempty"` // of a constant in NV blocks: the scale of the tensor, which each scale is a multiple of
 	Codes     []int32             `json:"codes,omitempty"`  // of a bias whose float32 numbers do not give its integers
-	Method    tqc.Observer        `json:"method,omitempty"` // how the scale was found, where the scheme leaves it open
+	Observer  tqc.Observer        `json:"method,omitempty"` // how the scale was found, where the scheme leaves it open
 }
 
 // Verification is the outcome of comparing the quantized model's executions.

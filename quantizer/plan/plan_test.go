@@ -67,7 +67,7 @@ func configured(t *testing.T, g *graph.Graph) *tqc.Set {
 	require.NoError(t, set.Render(set.Input(conv, 1), tqc.Params{Scale: []float32{1.0 / 3, 3e-12}, ZeroPoint: []int32{0, 0}}))
 	require.NoError(t, set.Render(set.Input(conv, 2), tqc.Params{Scale: []float32{0.1 / 3, 1e-30}, ZeroPoint: []int32{0, 0}}))
 	require.NoError(t, set.Render(out, tqc.Params{Scale: []float32{0.02}, ZeroPoint: []int32{0}}))
-	set.Slot(out).Method = "kl"
+	set.Slot(out).Observer = "kl"
 	return set
 }
 

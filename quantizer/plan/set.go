@@ -38,7 +38,7 @@ func FromSet(g *graph.Graph, set *tqc.Set, m Meta) (*Plan, error) {
 
 func (p *Plan) slot(g *graph.Graph, set *tqc.Set, id tqc.SlotID, names map[tqc.Config]string) Slot {
 	sl, sv := set.Slot(id), set.Save(id)
-	s := Slot{At: decision.At(sl.Kind, sl.Index), State: sv.State, Method: sv.Method}
+	s := Slot{At: decision.At(sl.Kind, sl.Index), State: sv.State, Observer: sv.Observer}
 	if sv.State == tqc.FP32 {
 		return s
 	}

@@ -4,18 +4,18 @@ import "fmt"
 
 // Saved is the stored form of a slot: what a plan keeps of it.
 type Saved struct {
-	Config Config // the zero Config where State is FP32
-	State  State
-	Root   SlotID // itself where the slot is not governed by another
-	Params Params // of a root; empty otherwise, and while there is no scale
-	Weight bool
-	Method Observer
+	Config   Config // the zero Config where State is FP32
+	State    State
+	Root     SlotID // itself where the slot is not governed by another
+	Params   Params // of a root; empty otherwise, and while there is no scale
+	Weight   bool
+	Observer Observer
 }
 
 // Save returns the stored form of a slot.
 func (s *Set) Save(id SlotID) Saved {
 	sl := &s.slots[id]
-	return Saved{Config: sl.Config, State: sl.state, Root: s.root[id], Params: sl.params, Weight: sl.Weight, Method: sl.Method}
+	return Saved{Config: sl.Config, State: sl.state, Root: s.root[id], Params: sl.params, Weight: sl.Weight, Observer: sl.Observer}
 }
 
 // RestoreError says which slot could not be restored.
@@ -39,7 +39,7 @@ func (s *Set) Restore(saved []Saved) error {
 	}
 	for i := range saved {
 		sl, sv := &s.slots[i], &saved[i]
-		sl.Config, sl.state, sl.params, sl.Weight, sl.Method = sv.Config, sv.State, sv.Params, sv.Weight, sv.Method
+		sl.Config, sl.state, sl.params, sl.Weight, sl.Observer = sv.Config, sv.State, sv.Params, sv.Weight, sv.Observer
 		s.root[i] = sv.Root
 	}
 	return nil
@@ -85,7 +85,7 @@ func checkSaved(saved []Saved, id SlotID) error {
 	if err := sv.Config.Validate(); err != nil {
 		return err
 	}
-	if err := sv.Method.Valid(); err != nil {
+	if err := sv.Observer.Valid(); err != nil {
 		return err
 	}
 	switch sv.State {

@@ -33,8 +33,8 @@ type Slot struct {
 	Config Config
 	// Weight marks a constant input that is quantized ahead of time (weight, bias, other parameter).
 	Weight bool
-	// Method is how the scale was found, where Config leaves it open (ObserverAuto) or it was overridden; else empty.
-	Method Observer
+	// Observer is how the scale was found, where Config leaves it open (ObserverAuto) or it was overridden; else empty.
+	Observer Observer
 
 	state  State
 	params Params

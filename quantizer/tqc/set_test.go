@@ -218,7 +218,7 @@ func TestRestoreRefusesWhatCannotBe(t *testing.T) {
 		"PASSIVE without a scale":            func(s []tqc.Saved) { s[1].Root = 3 },
 		"scale 0":                            func(s []tqc.Saved) { s[0].Params = scale(0) },
 		"zero point 200 outside [-127, 127]": func(s []tqc.Saved) { s[1].Config = s8; s[0].Params.ZeroPoint = []int32{200} },
-		`unknown observer "eyes"`:            func(s []tqc.Saved) { s[3].Method = "eyes" },
+		`unknown observer "eyes"`:            func(s []tqc.Saved) { s[3].Observer = "eyes" },
 		"0 bits":                             func(s []tqc.Saved) { s[3].Config.Bits = 0 },
 		"5 slots stored":                     nil,
 	} {

@@ -10,8 +10,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// plan is what every step is derived from: the graph, its configs and the profile. The program is read as data.
-type plan struct {
+// premises are what every step is derived from: the graph, its configs and the profile. The program is read as data.
+type premises struct {
 	g       *graph.Graph
 	set     *tqc.Set
 	profile qmath.Profile
@@ -24,9 +24,9 @@ type plan struct {
 	wrong  []bool         // by tensor: the program's grid is not one of the plan's
 }
 
-func newPlan(set *tqc.Set, p *lower.Program) *plan {
+func newPremises(set *tqc.Set, p *lower.Program) *premises {
 	g := p.Graph
-	r := &plan{g: g, set: set, profile: p.Profile, program: p, own: make([]*qmath.Grid, g.NumValues()),
+	r := &premises{g: g, set: set, profile: p.Profile, program: p, own: make([]*qmath.Grid, g.NumValues()),
 		wanted: make([][]qmath.Grid, g.NumValues()), known: make([]bool, g.NumValues()),
 		grids: make([]*qmath.Grid, len(p.Tensors)), wrong: make([]bool, len(p.Tensors))}
 	for _, id := range g.Nodes() {
@@ -43,11 +43,11 @@ func newPlan(set *tqc.Set, p *lower.Program) *plan {
 }
 
 // grid is the plan's grid of a tensor.
-func (p *plan) grid(id lower.TensorID) *qmath.Grid { return p.grids[id] }
+func (p *premises) grid(id lower.TensorID) *qmath.Grid { return p.grids[id] }
 
 // place finds the plan's grid of a tensor: the one of its value that the program says it has, or, where none is that, the nearest
 // the plan knows.
-func (p *plan) place(t *lower.Tensor) {
+func (p *premises) place(t *lower.Tensor) {
 	e := t.Encoding
 	if e == nil {
 		return
@@ -75,7 +75,7 @@ func (p *plan) place(t *lower.Tensor) {
 }
 
 // seen returns the grid on which input i of a node is read, nil for a real one.
-func (p *plan) seen(id graph.NodeID, i int) *qmath.Grid {
+func (p *premises) seen(id graph.NodeID, i int) *qmath.Grid {
 	if g := p.slotGrid(p.set.Input(id, i)); g != nil {
 		return g
 	}
@@ -86,7 +86,7 @@ func (p *plan) seen(id graph.NodeID, i int) *qmath.Grid {
 }
 
 // readAs lists the grids on which the readers of a value want it, those behind operators that pass grids on included.
-func (p *plan) readAs(v graph.ValueID) []qmath.Grid {
+func (p *premises) readAs(v graph.ValueID) []qmath.Grid {
 	if p.known[v] {
 		return p.wanted[v]
 	}
@@ -119,7 +119,7 @@ func (p *plan) readAs(v graph.ValueID) []qmath.Grid {
 
 // passed lists the grids of the first input of the operator that computes v and passes its grid on: the grid of v in front of the
 // step that brings it to its own.
-func (p *plan) passed(v graph.ValueID) []qmath.Grid {
+func (p *premises) passed(v graph.ValueID) []qmath.Grid {
 	id := p.g.Producer(v)
 	if id == graph.NoNode || p.set.Domains[id] != tqc.DomainInt || len(p.g.Node(id).Inputs) == 0 {
 		return nil
