@@ -7,6 +7,8 @@ import (
 	"io"
 	"path/filepath"
 
+	"qwb/analysis"
+	"qwb/analysis/verify"
 	"qwb/calib/data/npy"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
@@ -27,6 +29,8 @@ type RunOptions struct {
 // RunResult says where the outputs are: of one run in the order in which the model has them, of samples in the order of these.
 type RunResult struct {
 	Files []string `json:"files"`
+	// Placed says where the steps of the last run of an integer program ran; nil where all ran by the processor's kernels, and in float.
+	Placed *analysis.Placed `json:"placed,omitempty"`
 }
 
 func (j *job) run(ctx context.Context, o RunOptions) (*RunResult, error) {
@@ -45,6 +49,9 @@ func (j *job) run(ctx context.Context, o RunOptions) (*RunResult, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if f.integer != nil {
+		r.Placed = verify.Placed(f.integer.Placement())
 	}
 	return r, files.Commit()
 }

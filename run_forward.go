@@ -9,6 +9,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/program"
 )
 
 // forwarder runs a model, or what a plan makes of it, in one mode.
@@ -17,6 +18,8 @@ type forwarder struct {
 	run   analysis.Forward
 	data  func(DataOptions) DataOptions
 	ends  []func()
+	// integer is what runs the integer program, nil in float.
+	integer *program.Executor
 }
 
 func (f *forwarder) close() {
@@ -86,7 +89,7 @@ func (f *forwarder) integers(p *Planned, o RunOptions, profile qmath.Profile) er
 	if err != nil {
 		return err
 	}
-	f.ends = append(f.ends, func() { x.Close() })
+	f.ends, f.integer = append(f.ends, func() { x.Close() }), x
 	f.run = func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return x.Run(ctx, feeds, nil)
 	}
