@@ -22,12 +22,28 @@ class QwbError(RuntimeError):
     """What qwb could not do. str() of it is one line.
 
     command: the arguments; code: the exit code, None where the program did not run; stderr: everything that it said;
-    result: what it printed all the same, None where it printed nothing.
+    result: what it printed all the same, None where it printed nothing; details: what the program says of the error as data (kind,
+    stage, file, node, ...), empty where it says nothing.
     """
 
     def __init__(self, message, command=(), code=None, stderr="", result=None):
         super().__init__(message)
         self.command, self.code, self.stderr, self.result = list(command), code, stderr, result
+        self.details = _details(stderr)
+
+
+ERROR_LINE = '{"error":'
+
+
+def _details(stderr):
+    """The line of standard error that is an object with the error in it."""
+    for line in reversed(stderr.splitlines()):
+        if line.startswith(ERROR_LINE):
+            try:
+                return json.loads(line)["error"]
+            except ValueError:
+                break
+    return {}
 
 
 class InputError(QwbError):
@@ -133,7 +149,7 @@ def _run(args, progress):
     def listen(stream):
         for line in stream:
             said.append(line)
-            if progress is False or line.startswith("qwb: "):  # the last is the error, which is raised
+            if progress is False or line.startswith(("qwb: ", ERROR_LINE)):  # the error, which is raised
                 continue
             if progress is None:
                 sys.stderr.write(line)

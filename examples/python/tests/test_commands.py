@@ -60,6 +60,7 @@ class Commands(InFolder):
         with self.assertRaises(qwb.InputError) as e:
             qwb.inspect("none.onnx")
         self.assertEqual((e.exception.code, str(e.exception)), (1, "load: none.onnx: no such file or directory"))
+        self.assertEqual((e.exception.details["kind"], e.exception.details["file"]), ("input", "none.onnx"))
         with self.assertRaisesRegex(qwb.UsageError, "did you mean --platform"):
             qwb.run_command(["calibrate", MODEL, "--platfrom", "trt_int8"], progress=False)
         with self.assertRaisesRegex(qwb.UsageError, "unknown flag: --nonsense"):
