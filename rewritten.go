@@ -76,7 +76,7 @@ func (j *job) stepped(planFile string, p *plan.Plan, base *calib.Stats) (all, ch
 	return all, changed, nil
 }
 
-// stageStats writes statistics of changed tensors beside a plan and returns what names them in a decision. See stageOverlay.
+// stageStats writes statistics of changed tensors beside a plan and returns what names them in a decision. See stageHashed.
 func (j *job) stageStats(planFile string, s *calib.Stats) (name string, stage func(Stage) error, err error) {
 	if s == nil {
 		return "", nil, nil
@@ -86,15 +86,10 @@ func (j *job) stageStats(planFile string, s *calib.Stats) (name string, stage fu
 		return "", nil, err
 	}
 	hash := overlay.Hash(b.Bytes())
-	file := overlay.StatisticsName(planFile, hash)
-	old, err := readFile(j.store(), file, maxStats)
-	switch {
-	case err == nil && overlay.Hash(old) == hash:
-		return "sha256:" + hash, nil, nil
-	case err == nil || !missing(err):
-		return "", nil, fmt.Errorf("%s holds other statistics, whose hash begins alike; remove it if no plan needs it", file)
+	if stage, err = j.stageHashed(overlay.StatisticsName(planFile, hash), hash, "statistics", b.Bytes(), maxStats); err != nil {
+		return "", nil, err
 	}
-	return "sha256:" + hash, func(s Stage) error { return s.Add(file, bytesOf(b.Bytes())) }, nil
+	return "sha256:" + hash, stage, nil
 }
 
 // steppedFiles lists, sorted, the files with statistics of changed tensors that lie beside a plan, whether it names them or not.

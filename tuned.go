@@ -139,8 +139,20 @@ func filesBeside(s Store, planFile string, belongs func(planFile, name string) b
 	return list, nil
 }
 
-// stageOverlay writes tuned values beside a plan and says how the plan names them. A file that is there already has the same content, or
-// it is an error: what another plan may name is never overwritten.
+// stageHashed writes b to a file named by its hash. A file that is there already has the same content, and stage is nil, or it is an error:
+// what another plan may name is never overwritten. what is its content, for the error.
+func (j *job) stageHashed(name, hash, what string, b []byte, limit int64) (stage func(Stage) error, err error) {
+	old, err := readFile(j.store(), name, limit)
+	switch {
+	case err == nil && overlay.Hash(old) == hash:
+		return nil, nil
+	case err == nil || !missing(err):
+		return nil, fmt.Errorf("%s holds other %s, whose hash begins alike; remove it if no plan needs it", name, what)
+	}
+	return func(s Stage) error { return s.Add(name, bytesOf(b)) }, nil
+}
+
+// stageOverlay writes tuned values beside a plan and says how the plan names them. See stageHashed.
 func (j *job) stageOverlay(planFile string, o *overlay.Overlay) (*plan.File, func(Stage) error, error) {
 	b, err := o.Encode()
 	if err != nil {
@@ -149,12 +161,9 @@ func (j *job) stageOverlay(planFile string, o *overlay.Overlay) (*plan.File, fun
 	hash := overlay.Hash(b)
 	name := overlay.FileName(planFile, hash)
 	file := &plan.File{Path: plan.Relative(planFile, name), SHA256: hash}
-	old, err := readFile(j.store(), name, maxOverlay)
-	switch {
-	case err == nil && overlay.Hash(old) == hash:
-		return file, nil, nil
-	case err == nil || !missing(err):
-		return nil, nil, fmt.Errorf("%s holds other tuned values, whose hash begins alike; remove it if no plan needs it", name)
+	stage, err := j.stageHashed(name, hash, "tuned values", b, maxOverlay)
+	if err != nil {
+		return nil, nil, err
 	}
-	return file, func(s Stage) error { return s.Add(name, bytesOf(b)) }, nil
+	return file, stage, nil
 }
