@@ -88,7 +88,7 @@ func TestEvalFindsThePlan(t *testing.T) {
 func TestAnalyzeIsBrief(t *testing.T) {
 	calibrated(t)
 	brief, full := done(t, "analyze", "--samples", "2").stdout, done(t, "analyze", "--samples", "2", "--all").stdout
-	assert.Regexp(t, `^m\.onnx on trt_int8, 2 samples\n  the quantized graph: NSR `, brief)
+	assert.Regexp(t, `^m\.onnx for trt_int8, 2 samples\n  whole network quantized: NSR `, brief)
 	assert.Contains(t, brief, "more: --all lists them")
 	assert.Less(t, len(brief), len(full))
 	assert.Contains(t, full, "Tensors\n")
