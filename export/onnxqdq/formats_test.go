@@ -194,6 +194,37 @@ func TestScalesOfRunTimeAreWritten(t *testing.T) {
 	}
 }
 
+// Numbers of a table are gathered from it, and the target's older readers get a byte for each index.
+func TestNumbersOfATableAreWritten(t *testing.T) {
+	for _, c := range []struct {
+		scheme, platform string
+		codes            tensor.DType
+		opset            int64
+	}{
+		{"nf4-sym-tensor", "onnx", tensor.Uint4, 21}, {"nf4-sym-channel", "onnx", tensor.Uint4, 21}, {"nf4-sym-g14", "onnx", tensor.Uint4, 21},
+		{"nf4-sym-g14", "old", tensor.Uint8, 13},
+	} {
+		tg := target.ONNX
+		if c.platform == "old" {
+			tg.Export.MaxOpset = 20
+		}
+		g := graphtest.Parse(t, formatGraph)
+		require.Empty(t, graph.InferShapes(g))
+		set := formatSet(t, g, c.scheme, "uint8-asym-tensor")
+		_, m := written(t, build(t, &onnx.Model{Graph: g}, set, &tg))
+		require.Empty(t, onnxqdq.Check(m.Graph, &tg, integers(g, set)))
+		require.Equal(t, c.opset, m.Graph.Opset(""))
+		v, ok := m.Graph.Lookup("w_quantized")
+		require.True(t, ok)
+		require.Equal(t, c.codes, m.Graph.Const(v).DType)
+		requireSimulation(t, g, set, m, 2)
+	}
+	g := graphtest.Parse(t, formatGraph)
+	require.Empty(t, graph.InferShapes(g))
+	_, err := onnxqdq.Build(&onnx.Model{Graph: g}, formatSet(t, g, "nf4-sym-g64", ""), &target.ONNX, options)
+	require.ErrorContains(t, err, "input 1: groups of 64 do not divide axis 0 of [70 5]: nf4 is written with whole groups")
+}
+
 // fake replaces the elements of a matrix by what their codec makes of them.
 func fake(x *tensor.Tensor, set *tqc.Set, slot tqc.SlotID) {
 	c, p := &set.Slot(slot).Config, set.Params(slot)

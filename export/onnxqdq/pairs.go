@@ -5,6 +5,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
@@ -106,7 +107,11 @@ func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out g
 // weights, their dequantized values with Q and DQ (codes of less than 8 bits have a DQ alone). Q then gives the codes back whichever way it rounds.
 func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	s := b.set.Slot(slot)
-	d, err := b.dtype(slot)
+	isBook := s.Config.Type == qmath.BookNF4
+	d, err := tensor.Uint4, error(nil)
+	if !isBook {
+		d, err = b.dtype(slot)
+	}
 	if err != nil {
 		return graph.NoValue, err
 	}
@@ -124,6 +129,9 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 		return graph.NoValue, err
 	}
 	b.weights[key] = dq
+	if isBook {
+		return dq, b.book(slot, dq)
+	}
 	codes, err := tqc.QuantizeTo(d, w, &s.Config, b.set.Params(slot))
 	if err != nil {
 		return graph.NoValue, err

@@ -104,6 +104,7 @@ func madeUp(t *testing.T, text string, shape graph.Shape) (tqc.Config, tqc.Param
 func TestFormatsThatAreRefused(t *testing.T) {
 	const head = "opset 24\ninput x: f32[3,64]\nconst one: f32[] = [1]\n"
 	for text, want := range map[string]string{
+		"const book: f32[16] = fill(1)\nconst i: i32[64,2] = fill(3)\nb = Gather(book, i)\nw = Mul(b, one)":                                    "weights in a table of numbers (NF4)",
 		"const f8_q: u8[64,2] = fill(1)\nconst s: f32[2] = fill(1)\nconst f8_z: u8[2] = fill(1)\nw = DequantizeLinear(f8_q, s, f8_z) {axis=1}": "zero point of f8e4m3fn that is not 0",
 		"const q: i8[64,2] = fill(1)\nconst f8_s: u8[4,2] = fill(1)\ns = DequantizeLinear(f8_s, one)\n" +
 			"w = DequantizeLinear(q, s) {axis=0, block_size=16}": "scales of two levels for blocks of 16 i8: only 16 f4e2m1",
@@ -119,6 +120,9 @@ func TestFormatsThatAreRefused(t *testing.T) {
 					g.SetConst(v, &tensor.Tensor{DType: d, Shape: c.Shape, Data: c.Data})
 				}
 			}
+		}
+		if v, ok := g.Lookup("book"); ok {
+			g.SetConst(v, tensor.FromF32(qmath.Book(), 16))
 		}
 		graph.InferShapes(g)
 		_, err := qdq.Read(g)

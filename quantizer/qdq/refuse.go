@@ -3,8 +3,11 @@ package qdq
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 )
 
 // refused lists operators on integers that no plan can express, with the reason.
@@ -37,6 +40,9 @@ func refuse(g *graph.Graph) error {
 			if n.Op == r.op && !simple(g, n) {
 				return g.ErrorAt(stage, id, errors.New(r.why))
 			}
+		}
+		if t := g.Const(n.Input(0)); n.Op == "Gather" && t != nil && t.DType == tensor.Float32 && slices.Equal(t.F32(), qmath.Book()) {
+			return g.ErrorAt(stage, id, errors.New("weights in a table of numbers (NF4) are not read back: a plan of the float model holds them"))
 		}
 		if _, fused := fusedOps[n.Op]; fused || isQuantize(n) || isDequantize(n) {
 			if err := complete(n); err != nil {
