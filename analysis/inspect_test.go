@@ -101,7 +101,7 @@ func TestInspectText(t *testing.T) {
 		r.Ops = append(r.Ops, op)
 	}
 	short, all := reported(t, r, false), reported(t, r, true)
-	require.Contains(t, short, "depend on open sizes")
+	require.Contains(t, short, "depend on open dimensions")
 	require.Contains(t, short, "  op         version  count   MACs  share  bytes\n  Op07            17      8  ≥4.1k      -     7k\n", "most work first, on the right")
 	require.Less(t, strings.Index(short, "Op07"), strings.Index(short, "Op29"))
 	require.Less(t, strings.Index(short, "Op29"), strings.Index(short, "Op28"))

@@ -89,7 +89,7 @@ func write(op, weight, activation, powers string) written {
 	id, _ := g.LookupNode("op")
 	x := graphtest.Normal(7, dims(g, g.Inputs[0])...)
 	set := tqc.NewSet(g)
-	set.Domains[id] = tqc.DomainINT8
+	set.Domains[id] = tqc.DomainInt
 	for i, scheme := range []string{activation, weight} {
 		if scheme == "" {
 			continue
