@@ -108,7 +108,7 @@ func (c *comparison) quantize(n *graph.Node, r *row) error {
 	if err != nil {
 		return err
 	}
-	e := floats(c.e[n.Inputs[0]])
+	e, codes := floats(c.e[n.Inputs[0]]), got.Integers()
 	for i := range x.Len() {
 		grid := p.at(i)
 		grid.QMin, grid.QMax = span(got.DType)
@@ -121,7 +121,7 @@ func (c *comparison) quantize(n *graph.Node, r *row) error {
 		if at := exact + float64(grid.ZeroPoint); at+bound > float64(grid.QMin)-0.5 && at-bound < float64(grid.QMax)+0.5 {
 			r.bound = max(r.bound, bound) // others clip whatever their error
 		}
-		q, want := integer(got, i), grid.Quantize(x.F32()[i])
+		q, want := codes[i], grid.Quantize(x.F32()[i])
 		if q == want {
 			continue
 		}
@@ -144,9 +144,9 @@ func (c *comparison) dequantize(n *graph.Node, r *row) error {
 	if err != nil {
 		return err
 	}
-	for i := range q.Len() {
+	for i, code := range q.Integers() {
 		r.elements++
-		if p.at(i).Dequantize(integer(q, i)) != c.rec[v].F32()[i] {
+		if p.at(i).Dequantize(code) != c.rec[v].F32()[i] {
 			r.different++
 		}
 	}
@@ -156,7 +156,7 @@ func (c *comparison) dequantize(n *graph.Node, r *row) error {
 // parameters are scales and zero points of a tensor, with what it takes to find those of an element.
 type parameters struct {
 	scale    []float32
-	zero     *tensor.Tensor
+	zero     []int32
 	n, inner int
 }
 
@@ -164,7 +164,7 @@ func (c *comparison) params(n *graph.Node, x *tensor.Tensor) (*parameters, error
 	if c.x[n.Inputs[1]] == nil || n.Input(2) == graph.NoValue || c.x[n.Inputs[2]] == nil {
 		return nil, fmt.Errorf("scale or zero point is no constant")
 	}
-	p := &parameters{scale: c.x[n.Inputs[1]].F32(), zero: c.x[n.Input(2)], n: 1, inner: x.Len()}
+	p := &parameters{scale: c.x[n.Inputs[1]].F32(), zero: c.x[n.Input(2)].Integers(), n: 1, inner: x.Len()}
 	if len(p.scale) > 1 {
 		axis, _ := graph.Axis(n.Axis(), len(x.Shape))
 		if axis >= len(x.Shape) || x.Shape[axis] != len(p.scale) || n.Quantize().Block != 0 {
@@ -180,23 +180,7 @@ func (p *parameters) at(i int) qmath.Grid {
 	if len(p.scale) > 1 {
 		k = i / p.inner % p.n
 	}
-	return qmath.Grid{Scale: p.scale[k], ZeroPoint: integer(p.zero, k)}
-}
-
-func integer(t *tensor.Tensor, i int) int32 {
-	switch s := t.Data.(type) {
-	case []int8:
-		return int32(s[i])
-	case []uint8:
-		return int32(s[i])
-	case []int16:
-		return int32(s[i])
-	case []uint16:
-		return int32(s[i])
-	case []int32:
-		return s[i]
-	}
-	return 0
+	return qmath.Grid{Scale: p.scale[k], ZeroPoint: p.zero[k]}
 }
 
 // span is the range of an integer type that QuantizeLinear gives.
