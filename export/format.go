@@ -139,7 +139,7 @@ func (f *Format) AllOptions() []Option {
 }
 
 // Profile is the option of all formats of programs: whose arithmetic the program computes as.
-var Profile = Option{Name: "profile", Kind: Choice, Choices: profileNames(), Optional: true, Doc: "arithmetic profile (default: the platform's)"}
+var Profile = Option{Name: "profile", Kind: Choice, Choices: profileNames(), Optional: true, Doc: "arithmetic profile (default: the target's)"}
 
 func profileNames() []string {
 	var names []string
@@ -151,7 +151,7 @@ func profileNames() []string {
 
 // Tokenizer is the option of formats that hold tokens.
 var Tokenizer = Option{Name: "tokenizer", Kind: Text,
-	Doc: "tokenizer.json or tokenizer.bin for formats that hold one (default: the one beside the checkpoint), or none"}
+	Doc: "tokenizer.json or tokenizer.bin, for formats that contain one (default: the one in the folder of the checkpoint), or none"}
 
 // Takes reports whether the format can hold plans of a platform; "" stands for one that is not known yet.
 func (f *Format) Takes(platform string) bool {

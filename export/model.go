@@ -14,7 +14,7 @@ const OneMessage = 1_800_000_000
 
 // ExternalAbove is the option of formats that are ONNX models.
 var ExternalAbove = Option{Name: "external-above", Kind: Whole, Min: 1, Default: strconv.Itoa(OneMessage),
-	Doc: "bytes of weights from which they go to a file of their own, FILE.data beside the model"}
+	Doc: "number of bytes of weights above which they go to a separate file, FILE.data beside the model"}
 
 // WriteModel writes an ONNX model as the option ExternalAbove says.
 func WriteModel(m *onnx.Model, in *Input, out *Output) error {

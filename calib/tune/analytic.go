@@ -18,7 +18,7 @@ import (
 //
 // with W as it is and as it is rounded, and E from the exact sums of the float graph. What earlier operators do to the input is not in it.
 // Fitting needs no data; the held-out samples tell what it is worth.
-var Analytic = Method{Name: "bias-analytic", Doc: "takes off the bias what rounding the weights does to the mean of each channel, from the statistics' sums",
+var Analytic = Method{Name: "bias-analytic", Doc: "corrects each bias for the shift of the channel mean that weight rounding causes; computed from the statistics",
 	Changes: []string{"biases"}, Needs: []string{NeedsStatistics}, FromGrams: true,
 	Proposer: &Proposer{Name: "bias-analytic", Trials: 1, Biases: true, Propose: predicted}}
 

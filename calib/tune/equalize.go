@@ -14,7 +14,7 @@ import (
 // 4.1): output channels of an operator are multiplied, and the weights of what reads them divided, by sqrt(r2 / r1), where r1 and r2 are the
 // ranges of the channel on the two sides, relative to the range of the whole tensor; over all pairs again and again until it settles. It is
 // tried in several forms on the whole graph: see equalizations.
-var Equalize = Method{Name: "equalize", Doc: "moves ranges of channels between operators, so that one scale serves a whole tensor better",
+var Equalize = Method{Name: "equalize", Doc: "balances channel ranges between two operators: one scale then fits the whole tensor better",
 	Changes: []string{"structure", "biases"}, Needs: []string{"data"}, Run: equalize}
 
 // equalization is a form of it: a channel is multiplied by down^beta / up^alpha, from its ranges behind and in front, until that is one, and

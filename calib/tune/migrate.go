@@ -14,7 +14,7 @@ import (
 // from what reads a value into what computes it (kinds scale and shift); then chains of channels up to a depthwise convolution and behind it
 // are taken apart into groups of similar range (kind group), for activations between that keep no factors. What is worth trying is
 // predicted from what the fitting samples show of each channel; what is kept is judged by the held-out error of the outputs.
-var Migrate = Method{Name: "migrate", Doc: "moves ranges of channels into weights, or takes channels apart into groups of similar range, where the outputs gain",
+var Migrate = Method{Name: "migrate", Doc: "moves large activation ranges into weights, or splits channels into groups of similar range, if the outputs improve",
 	Changes: []string{"structure"}, Needs: []string{"data"}, Run: func(ctx context.Context, b *Bench) (*Report, error) {
 		return restructure(ctx, b, migrated, grouped)
 	}}

@@ -13,7 +13,7 @@ import (
 
 // Range chooses scales and zero points anew: of weights, whose values stay as they are, operator by operator behind a quantized prefix (see
 // rangeProposer), and then of activations (see Bench.activations).
-var Range = Method{Name: "range", Doc: "scales: of weights by the error of what the operator computes, by Lp 2.4 and over the full range; of activations by each observer",
+var Range = Method{Name: "range", Doc: "searches scales: for weights by operator error, Lp 2.4 error and full range; for activations with each observer",
 	Changes: []string{"scales", "biases"}, Needs: []string{"data"}, Proposer: rangeProposer,
 	Then: func(ctx context.Context, b *Bench) (*Report, error) { return b.activations(ctx) }}
 

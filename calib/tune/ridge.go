@@ -4,7 +4,7 @@ import "context"
 
 // Ridge moves weights before they are rounded, to where they make up for what quantizing in front has changed of their inputs: ridge
 // regression of the float output on the quantized inputs (ERQ), or a quarter of that (GPTAQ); see round.Factor.Shift.
-var Ridge = Method{Name: "ridge", Doc: "moves weights to make up for errors of their inputs (ERQ, GPTAQ), then rounds them as gptq does",
+var Ridge = Method{Name: "ridge", Doc: "shifts weights to compensate errors of the inputs (ERQ, GPTAQ), then rounds them like gptq",
 	Changes: []string{"weights", "scales", "biases"}, Needs: []string{"data"}, Proposer: ridgeProposer}
 
 // ridgeProposer proposes the shift as a whole and a quarter of it, rounded on scales that are searched with the rounding.

@@ -24,21 +24,23 @@ func newAnalyze(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "analyze [PLAN] | analyze CHECKPOINT --layerwise --text FILE",
 		Short: "Show how large the quantization error is and which operator causes it",
-		Long: fmt.Sprintf(`Analyze compares the quantized graph with the float one:
+		Long: fmt.Sprintf(`Analyze compares the quantized graph with the float graph:
 
-  --graphwise    the error accumulated along the quantized graph, at every operator
-  --layerwise    one operator quantized at a time: its error at the graph outputs, and at its own output split into clipping and rounding
-  --statistical  ranges, moments and histograms of every tensor with the thresholds of every calibration method
+  --graphwise    quantize everything: the accumulated error at every operator
+  --layerwise    quantize one operator at a time: its error at the graph outputs, and at its own output, split into clipping and rounding
+  --statistical  ranges, moments and histograms of every tensor, with the threshold of every calibration method
+  --explain      split the error of the integer program into its causes: weight rounding, activation clipping, activation rounding, bias
+                 rounding, tables, arithmetic profile, in this order. The parts sum to the whole, at the graph outputs and for every step
 
-  --explain      what the loss of the integer program is made of: weights rounded, activations clipped, activations rounded, bias rounded,
-                 tables, arithmetic profile, in this order; the parts sum to the whole, at the graph outputs and for every step alone
+Without any of them analyze does the first three. It prints a summary and the ten most important rows of each
+table; --all prints every row. --html and --png write complete reports. Without both, both are written to the
+folder MODEL.report.
 
-Without any of them the first three are made. Standard output gets a summary and of each table the ten rows that matter most, with --all
-every row; --html and --png write reports with all of it. With neither, both go to the
-folder MODEL.report. The data are the plan's own (at most %d samples unless --samples says otherwise) or --data.
+Analyze uses the data of the plan (at most %d samples unless --samples is given) or --data.
 
-Of a language model (a checkpoint) it quantizes one matrix at a time as --group-size, --bits and --method say, and ranks them by the
-divergence from the float model on the lines of --text (as many, chosen by --seed). See docs/language-models.md.`, qwb.AnalysisSamples),
+For a language model (a checkpoint) it quantizes one matrix at a time as --group-size, --bits and --method
+say. It ranks the matrices by the divergence from the float model on at most %[1]d lines of --text, drawn with
+--seed. See docs/language-models.md.`, qwb.AnalysisSamples),
 		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -81,16 +83,16 @@ divergence from the float model on the lines of --text (as many, chosen by --see
 	f.addRun(c)
 	f.addMemory(c)
 	f.addJSON(c)
-	c.Flags().BoolVar(&o.Graphwise, "graphwise", false, "error accumulated along the quantized graph")
+	c.Flags().BoolVar(&o.Graphwise, "graphwise", false, "accumulated error at every operator of the quantized graph")
 	c.Flags().BoolVar(&o.Layerwise, "layerwise", false, "error of each operator quantized alone")
-	c.Flags().BoolVar(&o.Statistical, "statistical", false, "statistics of every tensor")
-	c.Flags().BoolVar(&o.Explain, "explain", false, "parts of the loss of the integer program")
-	c.Flags().BoolVar(&o.Split, "split", false, "layerwise: split the local error into weight and activation")
-	c.Flags().BoolVar(&all, "all", false, "print every operator and tensor, not only those that matter most")
+	c.Flags().BoolVar(&o.Statistical, "statistical", false, "ranges and histograms of every tensor")
+	c.Flags().BoolVar(&o.Explain, "explain", false, "causes of the error of the integer program")
+	c.Flags().BoolVar(&o.Split, "split", false, "with --layerwise: split the error at the operator's own output into weights and activations")
+	c.Flags().BoolVar(&all, "all", false, "print all rows of all tables (default: the ten most important)")
 	c.Flags().StringVar(&out.html, "html", "", "write the report as one HTML file")
 	c.Flags().StringVar(&out.png, "png", "", "write plots to this folder")
 	addTexts(c, &texts)
-	c.Flags().StringVar(&texts.Mode, "mode", "", "sim (quantized weights) or int8 (activations too, the default)")
+	c.Flags().StringVar(&texts.Mode, "mode", "", "sim (quantized weights) or int8 (quantized weights and activations, the default)")
 	underHeading(c, helpLanguage, "mode")
 	return c
 }

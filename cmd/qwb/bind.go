@@ -13,12 +13,12 @@ func newBind(e *env) *cobra.Command {
 	var o qwb.BindOptions
 	c := &cobra.Command{
 		Use:   "bind MODEL --input NAME=VALUE --shape NAME=SIZES --dim SYMBOL=SIZE -o FILE",
-		Short: "Write a copy of a model in which inputs and open dimensions have fixed values",
-		Long: `Bind writes a copy in which an input is a constant, or an open dimension of the inputs has a size. What that decides is resolved:
-computations on constants and shapes, and every If whose condition is known then, whose branch becomes part of the network and can be
-quantized like the rest of it.
+		Short: "Write a copy of a model with fixed inputs or fixed dimensions",
+		Long: `Bind writes a copy of the model in which an input is a constant or a dynamic dimension has a fixed size. It
+then simplifies the copy: it computes everything that depends only on constants and shapes, and replaces each
+If whose condition is now known by its branch. The operators of that branch can be quantized like all others.
 
-The value of an input is a number, or an npy file of its shape. The model itself stays as it is.`,
+The value of an input is a number, or an npy file of the input's shape. The original model is not changed.`,
 		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if o.Out == "" || len(o.Inputs)+len(o.Shapes)+len(o.Dims) == 0 {
@@ -35,9 +35,9 @@ The value of an input is a number, or an npy file of its shape. The model itself
 			return nil
 		},
 	}
-	c.Flags().StringArrayVar(&o.Inputs, "input", nil, "NAME=NUMBER or NAME=FILE.npy: the input becomes this constant; may be repeated")
-	c.Flags().StringArrayVar(&o.Shapes, "shape", nil, "NAME=SIZE,SIZE...: the input has this shape; may be repeated")
-	c.Flags().StringArrayVar(&o.Dims, "dim", nil, "SYMBOL=SIZE: the open dimension gets this size; may be repeated")
+	c.Flags().StringArrayVar(&o.Inputs, "input", nil, "`NAME=NUMBER` or NAME=FILE.npy: replace the input by this constant; may be repeated")
+	c.Flags().StringArrayVar(&o.Shapes, "shape", nil, "`NAME=SIZE,SIZE...`: fix the shape of this input; may be repeated")
+	c.Flags().StringArrayVar(&o.Dims, "dim", nil, "`SYMBOL=SIZE`: fix the size of this dynamic dimension; may be repeated")
 	c.Flags().StringVarP(&o.Out, "output", "o", "", "file to write")
 	f.addJSON(c)
 	return c

@@ -24,19 +24,20 @@ func newCalibrate(e *env) *cobra.Command {
 	var fresh bool
 	c := &cobra.Command{
 		Use:   "calibrate MODEL --data D --platform P",
-		Short: "Observe the model on data and write plan and statistics",
-		Long: `Calibrate runs the float model on real data, observes every tensor, and chooses all scales and zero points for a platform.
-It writes MODEL.plan.json and MODEL.stats to the current folder (-o X.plan.json moves both).
+		Short: "Run the model on data, choose scales, write plan and statistics",
+		Long: `Calibrate runs the float model on real data and records the range of every tensor. From these statistics it
+chooses all scales and zero points for a target (--platform). It writes MODEL.plan.json and MODEL.stats to the
+current folder; -o X.plan.json changes both names.
 
-A model that has statistics needs no data for another platform or another --observer. An interrupted run keeps its statistics and
-goes on from there when it is repeated. Statistics of parts of a data set are merged by --merge A.stats B.stats: plan and
-statistics are then, byte for byte, those of one run over all the data.
+Once the statistics exist, another target or another --observer needs no data. An interrupted run keeps its
+statistics: repeat the command and it continues. --merge A.stats B.stats merges the statistics of parts of a
+data set. Plan and statistics are then, byte for byte, the same as from one run over all the data.
 
-What was decided about a plan that is there already (qwb set, qwb dispatch) is kept; --fresh begins anew. --recipe makes the decisions
-of a file.
+If the plan exists already, its decisions (qwb set, qwb dispatch) are kept; --fresh drops them. --recipe
+applies the decisions of a file.
 
---backend cuda runs and observes the model on a GPU. Where the GPU's arithmetic is the processor's the statistics are the same bytes;
-the first sample is run on both, and what differs is reported.`,
+--backend cuda runs and observes the model on a GPU. If the GPU computes exactly as the CPU does, the
+statistics are the same bytes. The first sample runs on both, and differences are reported.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("calibrate takes a model")
@@ -108,21 +109,21 @@ the first sample is run on both, and what differs is reported.`,
 	f.addData(c)
 	f.addTokenizer(c)
 	f.addRun(c)
-	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and samples read ahead, for example 512M or 4G; bounds --batch and how many samples are worked on")
-	f.addPlatform(c, "what to quantize for: "+platforms()+", or the YAML file of a platform")
-	c.Flags().IntVar(&f.batch, "batch", 1, "samples per run, where the model takes batches; never changes a result")
+	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and for samples read in advance, for example 512M or 4G; limits --batch and the number of samples in work")
+	f.addPlatform(c, "target to quantize for: "+platforms()+", or a YAML file")
+	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass, if the model takes batches; results do not depend on it")
 	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
 	f.addJSON(c)
-	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations: auto, "+observerNames()+", or percentile(0.999) (default: the platform's)")
-	c.Flags().StringArrayVar(&merge, "merge", nil, "`STATS` to merge instead of running data: --merge A.stats B.stats")
-	addShard(c, &shard, "observe part I of N of the data only and write its statistics to -o PART; qwb merge puts all parts together")
-	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "observe minima and maxima only: faster, for statistics that serve no --observer but minmax")
+	c.Flags().StringVar(&f.observer, "observer", "", "calibration method for activations: auto, "+observerNames()+", or percentile(0.999) (default: the target's)")
+	c.Flags().StringArrayVar(&merge, "merge", nil, "`STATS` files to merge instead of running data: --merge A.stats B.stats")
+	addShard(c, &shard, "part of the data, `I/N`: process part I of N and write its statistics to -o PART; qwb merge combines all parts")
+	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "record only minimum and maximum: faster, but the statistics work with --observer minmax only")
 	c.Flags().StringVar(&backend, "backend", qwb.FloatCPU, "what runs the float model: "+floatBackends)
-	c.Flags().StringVar(&dispatcher, "dispatcher", "", "strategy that assigns operators to integers: "+dispatchers())
-	c.Flags().Float64Var(&borderCost, "border-cost", 0, "multiply-accumulates that have to move to integers to pay for converting one element at a border; 0: borders cost nothing (default: the platform's)")
-	c.Flags().StringVar(&recipe, "recipe", "", "YAML file of decisions that are made after these options (qwb plan recipe writes one)")
-	c.Flags().BoolVar(&fresh, "fresh", false, "forget what was decided about the plan that is there")
-	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for processors whose 16-bit sums saturate")
+	c.Flags().StringVar(&dispatcher, "dispatcher", "", "strategy that selects the operators to quantize: "+dispatchers())
+	c.Flags().Float64Var(&borderCost, "border-cost", 0, "multiply-accumulates that must be quantized to pay for converting one element between float and integer; 0: conversion is free (default: the target's)")
+	c.Flags().StringVar(&recipe, "recipe", "", "YAML file with decisions to apply after these options (qwb plan recipe writes one)")
+	c.Flags().BoolVar(&fresh, "fresh", false, "drop the decisions of an existing plan")
+	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for CPUs whose 16-bit sums saturate (x86 without VNNI)")
 	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")
 	return c
 }

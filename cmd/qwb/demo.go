@@ -30,10 +30,11 @@ func newDemo(e *env) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Calibrate, analyse, evaluate and export an embedded model on data made from a seed",
-		Long: `Demo does the main job on a small network that reads glyphs from dark, noisy pictures with hot pixels. It writes the folder
-qwb-demo with the model, the pictures and everything the commands make of them, and prints what calibration method and granularity
-do to the accuracy. Another --seed draws other pictures. Everything is done by the functions behind the commands.`,
+		Short: "Calibrate, analyse, evaluate and export a small built-in model on generated data",
+		Long: `Demo runs the whole workflow on a small built-in network that classifies glyphs in dark, noisy pictures with
+hot pixels. It prints the accuracy for several calibration methods and for one scale per tensor or per
+channel. It writes the folder qwb-demo with the model, the pictures and all results. Another --seed generates
+other pictures. Demo calls the same functions as the commands.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -44,8 +45,8 @@ do to the accuracy. Another --seed draws other pictures. Everything is done by t
 		},
 	}
 	c.Flags().StringVarP(&dir, "output", "o", "qwb-demo", "folder to write")
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the pictures")
-	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); never changes a result")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "random seed for the pictures")
+	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); results do not depend on it")
 	return c
 }
 

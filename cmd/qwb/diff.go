@@ -13,9 +13,12 @@ func newDiff(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two plans or quantized models",
-		Long: `Diff compares plans (*.plan.json) and quantized ONNX models, any two of them: which operators run on integers, and of every tensor its
-state, scheme, scale, zero point and, of weights and biases, how many integers differ. A quantized model is read as import reads it,
-for the platform of the plan it is compared with. Differences are a result, not a failure: the exit code is 0.`,
+		Long: `Diff compares two files; each is a plan (*.plan.json) or a quantized ONNX model. It shows which operators are
+quantized in only one of them. For every tensor it compares state, scheme, scale and zero point. For weights
+and biases it also counts the integers that differ.
+
+Diff reads a quantized model as qwb import does, for the target of the plan it is compared with. Differences
+are a result and not an error: the exit code is 0.`,
 		Args: exactly(2, "two plans or models"),
 		RunE: func(c *cobra.Command, args []string) error {
 			r, _, err := e.project("", "").Diff(c.Context(), qwb.DiffOptions{A: args[0], B: args[1]})
@@ -29,6 +32,6 @@ for the platform of the plan it is compared with. Differences are a result, not 
 		},
 	}
 	f.addJSON(c)
-	c.Flags().BoolVar(&all, "all", false, "print every difference, not only the largest of each kind")
+	c.Flags().BoolVar(&all, "all", false, "print every difference (default: the largest of each kind)")
 	return c
 }

@@ -23,20 +23,27 @@ func newEval(e *env) *cobra.Command {
 	var maxDrop float64
 	c := &cobra.Command{
 		Use:   "eval [MODEL|PLAN] --data D --labels F | eval CHECKPOINT --text FILE",
-		Short: "Count how often a classifier is right, or how well a language model predicts text: in float, simulated INT8 or integers",
-		Long: `Eval counts right first answers (top-1) and right answers among the first five (top-5). In mode sim it also runs the float graph
-on the same samples and says how many answers differ, and how many percentage points of top-1 were lost, with the standard error of
-that difference over the pairs. Mode int8 runs the integer program under the platform's arithmetic profile, beside both. With
-another --profile it runs under that as well and says what is lost by it: --profile avx2-saturating, for one, is what processors
-without VNNI do to 8-bit weights, held against the same arithmetic with exact sums.
+		Short: "Measure accuracy: top-1 and top-5 of a classifier, or perplexity of a language model",
+		Long: `Eval measures top-1 and top-5 accuracy of a classifier:
 
-Labels are a TSV file (file<TAB>index, a header is allowed) or a MNIST label file; CIFAR-10 files bring their own. The class is
-the label plus --label-offset; where another offset would make far more answers right, that is said. With --data and no --samples, all
-of it is used. Without a model or plan it takes the only plan in the current folder.
+  --mode fp32  the float model
+  --mode sim   simulated INT8, compared with the float model on the same samples: how many predictions changed, and the top-1 drop in
+               percentage points with its standard error (paired samples)
+  --mode int8  the integer program under the target's arithmetic profile, compared with both
 
-Of a language model (a checkpoint) it scores the lines of a text: mean negative log-likelihood and perplexity. A quantized model, or one
-that --group-size, --bits or --method quantize, is held against the float one: the divergence of what they expect next, and how often the
-most likely token is another. See docs/language-models.md.`,
+With another --profile the integer program runs under that profile as well, and eval shows its top-1 drop. For
+example, avx2-saturating computes as CPUs without VNNI do with 8-bit weights; eval compares it with the same
+arithmetic with exact sums.
+
+Labels are a TSV file (file<TAB>index, a header is allowed) or an MNIST label file; CIFAR-10 files contain
+their labels. The class is the label plus --label-offset. Eval says if another offset would give a much higher
+accuracy. With --data, all samples are used unless --samples is given. Without a model or plan, eval uses the
+only plan in the current folder.
+
+For a language model (a checkpoint) eval scores the lines of --text: mean negative log-likelihood and
+perplexity. A quantized model is compared with the float model: divergence of the next-token distributions,
+and how often the most likely token changed. --group-size, --bits or --method quantize a float checkpoint. See
+docs/language-models.md.`,
 		Args: atMost(1, "one model, plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -110,17 +117,17 @@ most likely token is another. See docs/language-models.md.`,
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)
-	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program); of a checkpoint fp32, sim (quantized weights) or int8 (activations too)")
-	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "what runs the integers: "+backends()+"; of a checkpoint, what runs the model: cpu, cuda or ptx")
-	c.Flags().IntVar(&f.batch, "batch", 1, "samples in one run of --mode int8, where the model takes them: a GPU wants many")
-	c.Flags().StringVar(&profile, "profile", "", "arithmetic profile of mode int8 (default: the platform's): "+profiles())
+	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32; with a plan also sim (simulated INT8) or int8 (the integer program); for a checkpoint fp32, sim (quantized weights) or int8 (quantized weights and activations)")
+	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "backend of --mode int8: "+backends()+"; for a checkpoint: cpu, cuda or ptx")
+	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass of --mode int8, if the model takes batches; on a GPU a large batch is faster")
+	c.Flags().StringVar(&profile, "profile", "", "arithmetic profile of --mode int8 (default: the target's): "+profiles())
 	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
-	c.Flags().IntVar(&offset, "label-offset", 0, "class = label + offset")
-	c.Flags().StringVar(&answers, "answers", "", "write the answer to every sample, or the score of every sequence, to this TSV file")
+	c.Flags().IntVar(&offset, "label-offset", 0, "number to add to each label to get the class index of the model")
+	c.Flags().StringVar(&answers, "answers", "", "write the prediction for every sample, or the score of every line of text, to this TSV `FILE`")
 	addTexts(c, &texts)
-	c.Flags().StringVar(&texts.Against, "against", "", "the checkpoint that it is held against (default: its own weights as floats)")
+	c.Flags().StringVar(&texts.Against, "against", "", "`CHECKPOINT` to compare with (default: the same weights as floats)")
 	underHeading(c, helpLanguage, "against")
-	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "exit 3 if top-1 drops by more than this many percentage points")
+	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "exit with code 3 if top-1 drops by more than this many percentage points (pp)")
 	return c
 }
 

@@ -11,7 +11,7 @@ import (
 
 // addTexts adds the flags of commands that read a text.
 func addTexts(c *cobra.Command, o *qwb.TextOptions) {
-	c.Flags().StringVar(&o.Text, "text", "", "text file, one sequence per line")
+	c.Flags().StringVar(&o.Text, "text", "", "text `FILE`, one sequence per line")
 	addLanguage(c, &o.LanguageOptions)
 	underHeading(c, helpLanguage, append([]string{"text"}, languageFlags...)...)
 }

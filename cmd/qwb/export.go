@@ -25,13 +25,17 @@ func newExport(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [PLAN] --platform P [--format F] -o FILE | export CHECKPOINT --format F -o FILE",
 		Short: "Write the quantized model: ONNX with Q/DQ pairs, C, or the checkpoint of a language model",
-		Long: `Export writes what the plan says: in ONNX, a Q/DQ pair exactly where the simulation quantizes. The file is checked against the rules of
-the platform before it gets its name. All files of an export get their names together, or none does.
+		Long: `Export writes the quantized model of a plan. In ONNX, a Q/DQ pair stands exactly where the simulation
+quantizes. Export checks the file against the rules of the target before the file gets its name. If an export
+has several files, it writes all of them or none.
 
-A plan that holds no verification of what it is now is verified first, as qwb verify does, on 8 samples of its own data. Where that does
-not hold nothing is written (exit code 3). With --unverified it is not even tried, and plan and file say so. Of a checkpoint (a file of
-llama2.c or GGUF, or a folder of Hugging Face) the weights are quantized, without data and without a plan; the file is read back,
-compared with the checkpoint and run before it gets its name.
+A plan must be verified before export. If it is not, or has changed since, export verifies it first on 8
+samples of its data, as qwb verify does. If the verification fails, nothing is written (exit code 3).
+--unverified skips it; plan and file then say so.
+
+For a checkpoint (a llama2.c or GGUF file, or a Hugging Face folder) export quantizes the weights. It needs no
+data and no plan. It reads the new file back, compares it with the checkpoint and runs it before the file gets
+its name.
 
 ` + formatHelp(formats),
 		Args: atMost(1, "one plan or checkpoint"),
@@ -68,14 +72,14 @@ compared with the checkpoint and run before it gets its name.
 			return e.printExport(r, err, f.json)
 		},
 	}
-	f.addPlatform(c, "platform of the plan: "+platforms())
-	f.addOut(c, "file to write, or folder for formats that write one (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)")
+	f.addPlatform(c, "target of the plan: "+platforms())
+	f.addOut(c, "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)")
 	f.addRun(c)
 	f.addJSON(c)
-	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "what runs the integers of the verification: "+backends())
-	c.Flags().BoolVar(&o.Unverified, "unverified", false, "export without a verification, and say so in plan and file")
-	c.Flags().StringVar(&o.Format, "format", "", "what to write (default: "+formats[0].Name+"): one of those above")
-	c.Flags().BoolVar(&list, "formats", false, "list the formats with their options and write nothing")
+	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend of the verification: "+backends())
+	c.Flags().BoolVar(&o.Unverified, "unverified", false, "export without verification; plan and file say so")
+	c.Flags().StringVar(&o.Format, "format", "", "file format, one of those above (default: "+formats[0].Name+")")
+	c.Flags().BoolVar(&list, "formats", false, "list the formats and their options, write nothing")
 	for _, option := range allOptions(formats) {
 		text, start, language := optionHelp(option.Name, formats)
 		c.Flags().Var(&optionValue{option: option, text: start}, option.Name, text)

@@ -29,28 +29,28 @@ type flags struct {
 }
 
 func (f *flags) addData(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.data, "data", nil, "`PATH` of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (of language models: a line per sample), or synthetic:N; may be repeated")
-	c.Flags().StringVar(&f.preprocess, "preprocess", "", "imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file")
-	c.Flags().IntVar(&f.samples, "samples", 0, "use this many samples, chosen by --seed (0: all)")
-	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of the choice of samples")
+	c.Flags().StringArrayVar(&f.data, "data", nil, "`PATH` of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated")
+	c.Flags().StringVar(&f.preprocess, "preprocess", "", "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file")
+	c.Flags().IntVar(&f.samples, "samples", 0, "use this many samples, drawn at random with --seed (0: all)")
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "random seed for drawing samples")
 }
 
 func (f *flags) addTokenizer(c *cobra.Command) {
-	c.Flags().StringVar(&f.tokenizer, "tokenizer", "", "tokenizer.json or tokenizer.bin (default: the model's own, or the one beside it)")
+	c.Flags().StringVar(&f.tokenizer, "tokenizer", "", "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)")
 	underHeading(c, helpLanguage, "tokenizer")
 }
 
 func (f *flags) addRun(c *cobra.Command) {
-	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); never changes a result")
+	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); results do not depend on it")
 }
 
 func (f *flags) addMemory(c *cobra.Command) {
-	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for kept activations, for example 512M or 4G")
+	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for stored activations, for example 512M or 4G")
 }
 
 // addBudget is addMemory of commands that keep nothing: it bounds what the values of one run take.
 func (f *flags) addBudget(c *cobra.Command) {
-	c.Flags().StringVar(&f.mem, "mem", "", "memory that the values of one run may take, for example 512M or 4G (default: half of the machine's, and 4G for one value of a small model)")
+	c.Flags().StringVar(&f.mem, "mem", "", "memory for the tensors of one run, for example 512M or 4G (default: half of the machine's memory; 4G for one tensor of a small model)")
 }
 
 func (f *flags) addPlatform(c *cobra.Command, what string) {

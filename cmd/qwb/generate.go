@@ -12,11 +12,13 @@ func newGenerate(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate CHECKPOINT --prompt S",
 		Short: "Continue a text with a language model",
-		Long: `Generate prints the prompt and what the model makes of it, token by token, until the model ends the text or --tokens positions have been
-run, those of the prompt included. Without a temperature it is greedy: always the most likely token. --top-k and --top-p cut the least
-likely ones off before one is drawn; the same seed draws the same text.
+		Long: `Generate prints the prompt and its continuation, token by token. It stops when the model ends the text or
+after --tokens tokens; the tokens of the prompt count too. Without --temperature it always takes the most
+likely token. --top-k and --top-p exclude the least likely tokens before one is drawn. The same seed gives the
+same text.
 
-Speed goes to standard error: tokens per second after the first one, which takes the prompt.`,
+The speed goes to standard error: tokens per second, without the first token, which includes the time for the
+prompt.`,
 		Args: exactly(1, "one checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -45,13 +47,13 @@ Speed goes to standard error: tokens per second after the first one, which takes
 		},
 	}
 	c.Flags().StringVar(&o.Prompt, "prompt", "", "text to continue")
-	c.Flags().IntVar(&o.Tokens, "tokens", qwb.GenerateTokens, "positions to run at most, those of the prompt included")
-	c.Flags().Float64Var(&o.Temperature, "temperature", 0, "divides the logits before a token is drawn; 0 takes the most likely one")
-	c.Flags().IntVar(&o.TopK, "top-k", 0, "draw from the so many most likely tokens (0: all)")
-	c.Flags().Float64Var(&o.TopP, "top-p", 0, "draw from the most likely tokens that together have this probability (0: all)")
-	c.Flags().Uint64Var(&f.seed, "seed", 0, "seed of what is drawn")
-	c.Flags().StringVar(&o.Mode, "mode", "", "fp32, sim (quantized weights, float activations) or int8 (both quantized; default where weights are quantized)")
-	c.Flags().StringVar(&o.Backend, "backend", "cpu", "what runs the model: "+floatBackends)
+	c.Flags().IntVar(&o.Tokens, "tokens", qwb.GenerateTokens, "largest number of tokens, including those of the prompt")
+	c.Flags().Float64Var(&o.Temperature, "temperature", 0, "randomness: the logits are divided by it before a token is drawn; 0: always the most likely token")
+	c.Flags().IntVar(&o.TopK, "top-k", 0, "draw from this many most likely tokens (0: all)")
+	c.Flags().Float64Var(&o.TopP, "top-p", 0, "draw from the most likely tokens whose probabilities sum up to this (0: all)")
+	c.Flags().Uint64Var(&f.seed, "seed", 0, "random seed for drawing tokens")
+	c.Flags().StringVar(&o.Mode, "mode", "", "fp32, sim (quantized weights, float activations) or int8 (both quantized) (default: int8 if the weights are quantized, else fp32)")
+	c.Flags().StringVar(&o.Backend, "backend", "cpu", "backend that runs the model: "+floatBackends)
 	addLanguage(c, &o.LanguageOptions)
 	f.addRun(c)
 	f.addJSON(c)

@@ -102,7 +102,7 @@ func usage(c *cobra.Command) error {
 		fmt.Fprintf(&b, "\n%s:\n%s\n", s.title, strings.TrimRight(s.flags.FlagUsagesWrapped(helpWidth(c.OutOrStdout())), "\n"))
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%s COMMAND --help says more about a command.\n", c.CommandPath())
+		fmt.Fprintf(&b, "\n%s COMMAND --help explains a command and its flags.\n", c.CommandPath())
 	}
 	_, err := io.WriteString(c.OutOrStdout(), b.String())
 	return err
@@ -116,8 +116,8 @@ func forms(c *cobra.Command) []string {
 		parent = c.Parent().CommandPath() + " "
 	}
 	if c.Runnable() && !c.HasAvailableSubCommands() {
-		for _, form := range strings.Split(c.Use, " | "+c.Name()+" ") {
-			list = append(list, parent+c.Name()+" "+strings.TrimPrefix(form, c.Name()+" ")+" [flags]")
+		for _, form := range strings.Split(strings.TrimPrefix(c.Use, c.Name()), " | "+c.Name()) {
+			list = append(list, parent+c.Name()+form+" [flags]")
 		}
 	}
 	if c.HasAvailableSubCommands() {

@@ -58,6 +58,15 @@ func TestExamplesAreCommandLines(t *testing.T) {
 	}
 }
 
+// TestFormsNameTheCommandOnce: that of a command without arguments was "qwb bench cuda cuda".
+func TestFormsNameTheCommandOnce(t *testing.T) {
+	everyCommand(silent(), func(c *cobra.Command) {
+		for _, form := range forms(c) {
+			assert.Regexp(t, "^"+c.CommandPath()+` (COMMAND |[^a-z ].*)?\[flags\]$`, form)
+		}
+	})
+}
+
 // TestFlagsOfLanguageModelsStandApart from those of networks, in commands that take both.
 func TestFlagsOfLanguageModelsStandApart(t *testing.T) {
 	for _, command := range []string{"eval", "analyze", "export"} {

@@ -14,19 +14,23 @@ func newImport(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "import MODEL [-o X.plan.json]",
-		Short: "Make a plan of a model that is quantized already",
-		Long: `Import takes apart an ONNX model that another tool, or qwb export, has quantized: with QuantizeLinear and DequantizeLinear, or with
-operators on integers (QLinearConv, ...). It writes a plan that says what the file says (every scale, zero point and integer type) and,
-beside it, the float model behind it: the graph without the pairs, its weights dequantized. Quantizing them again gives the file's
-integers; that is checked. The plan can then be analysed, verified, evaluated and exported like any other. It has no data of its own:
+		Short: "Make a plan from a model that is already quantized",
+		Long: `Import reads an ONNX model that another tool, or qwb export, has quantized: with QuantizeLinear and
+DequantizeLinear (Q/DQ) pairs, or with integer operators (QLinearConv, ...). It writes two files. The plan has
+every scale, zero point and integer type of the file. The float model beside it is the same graph without the
+pairs, with dequantized weights. Import checks that quantizing these weights again gives the integers of the
+file.
+
+The plan can then be analysed, verified, evaluated and exported like any other. It has no data of its own:
 name some with --data.
 
-Fake quantization of a network that was trained with it is read in the forms that exporters write: pairs, a Clip of their integers,
-Quant of QONNX, and Div, Round, Clip, Mul. Its scales are kept. Import says which of them were trained, that is, are not what calibrating
-would have chosen: of weights always, of activations where --data names samples to calibrate the float model on.
+Models from quantization-aware training are read in the forms that exporters write: Q/DQ pairs, a Clip of
+their integers, Quant of QONNX, and Div, Round, Clip, Mul. Their scales are kept. Import lists the trained
+scales: those that calibration would not have chosen. It always does so for weights. For activations it needs
+samples (--data) to calibrate the float model.
 
-The platform is the first of those the file looks like whose rules it keeps; tflite (TensorFlow Lite's 8-bit arithmetic) and onnx (no
-engine's rules) are for files of other tools only.`,
+By default the target is the first one that the file resembles and whose rules it follows. tflite (TensorFlow
+Lite's 8-bit arithmetic) and onnx (no engine's rules) are for files of other tools only.`,
 		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := planPath(args[0], f.out)
@@ -55,15 +59,15 @@ engine's rules) are for files of other tools only.`,
 			return e.printTrained(&r.Trained)
 		},
 	}
-	f.addPlatform(c, "platform of the plan: "+platforms()+", tflite, onnx (default: found)")
+	f.addPlatform(c, "target of the plan: "+platforms()+", tflite, onnx (default: detected from the file)")
 	f.addOut(c, "plan to write (default: MODEL.plan.json in the current folder)")
 	f.addJSON(c)
 	f.addData(c)
 	f.addRun(c)
 	f.addMemory(c)
-	c.Flags().Lookup("data").Usage = "samples to calibrate the float model on, for the comparison with the file's scales: as of qwb calibrate; may be repeated"
-	c.Flags().Lookup("preprocess").Usage = "preprocessing that the plan records: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"
-	c.Flags().StringVar(&f.observer, "observer", "", "calibration method of activations to compare with: auto, "+observerNames()+", or percentile(0.999) (default: the platform's)")
+	c.Flags().Lookup("data").Usage = "samples to calibrate the float model on, to compare with the scales of the file; forms as in qwb calibrate; may be repeated"
+	c.Flags().Lookup("preprocess").Usage = "preprocessing to store in the plan: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"
+	c.Flags().StringVar(&f.observer, "observer", "", "calibration method for activations to compare with: auto, "+observerNames()+", or percentile(0.999) (default: the target's)")
 	return c
 }
 

@@ -12,7 +12,7 @@ func newInspect(e *env) *cobra.Command {
 	var nodes, roof bool
 	c := &cobra.Command{
 		Use:   "inspect MODEL",
-		Short: "Show what is in a model: operators, shapes, work, what each platform would quantize",
+		Short: "Show the contents of a model: operators, shapes, work, what each target would quantize",
 		Args:  exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -35,9 +35,9 @@ func newInspect(e *env) *cobra.Command {
 			return reports.InspectText(e.stdout, r, nodes)
 		},
 	}
-	c.Flags().BoolVar(&nodes, "nodes", false, "list every node too")
-	c.Flags().BoolVar(&roof, "roofline", false, "measure what this machine can do at most, and show what bounds each node and what INT8 can gain there")
-	c.Flags().IntVar(&f.threads, "threads", 1, "number of threads that --roofline measures")
+	c.Flags().BoolVar(&nodes, "nodes", false, "also list every node")
+	c.Flags().BoolVar(&roof, "roofline", false, "measure the peak speed of this machine; show for each node if compute or memory limits it, and the possible speedup of INT8")
+	c.Flags().IntVar(&f.threads, "threads", 1, "number of threads for --roofline")
 	f.addJSON(c)
 	return c
 }

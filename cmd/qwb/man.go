@@ -82,7 +82,7 @@ func manPage(c *cobra.Command) string {
 		}
 		s.flags.VisitAll(func(f *pflag.Flag) { manFlag(&b, f) })
 	}
-	fmt.Fprintln(&b, ".SH EXIT STATUS\n0 done, 1 failed, 2 wrong flags or arguments, 3 a check did not hold.")
+	fmt.Fprintln(&b, ".SH EXIT STATUS\n0 done, 1 failed, 2 wrong flags or arguments, 3 a check failed.")
 	if c.HasParent() {
 		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR %s (1)\n", roff(pageName(c.Parent())))
 	}

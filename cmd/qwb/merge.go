@@ -20,9 +20,14 @@ func newMerge(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "merge PART ... -o OUT",
-		Short: "Put the parts of a run together",
-		Long: `Merge takes all parts that qwb calibrate --shard I/N or qwb tune --shard I/N wrote, in any order, and writes what one run over all the data
-gives, byte for byte: statistics (MODEL.stats, of which qwb calibrate MODEL --platform P makes a plan) or Gram statistics (for qwb tune --gram). Parts that are missing, doubled or of another run are an error.`,
+		Short: "Combine the parts of a run (--shard) into one file",
+		Long: `Merge combines all parts that qwb calibrate --shard I/N or qwb tune --shard I/N wrote, in any order. The
+result is, byte for byte, the same as of one run over all the data:
+
+  statistics        MODEL.stats; qwb calibrate MODEL --platform P makes a plan from it
+  Gram statistics   a file for qwb tune --gram
+
+A part that is missing, given twice or from another run is an error.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("merge takes the parts of a run")

@@ -18,8 +18,8 @@ func newPlanLog(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log [PLAN]",
 		Short: "List the decisions of a plan",
-		Long: `Log lists all decisions that were ever made about a plan, with their numbers. One that was taken back or replaced is marked with -, one
-whose evidence was gathered under other decisions with "stale".`,
+		Long: `Log lists all decisions that were ever made about a plan, with their numbers. The mark - means that a decision
+was taken back or replaced. "outdated" means that its evidence was measured under other decisions or inputs.`,
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)
@@ -67,7 +67,7 @@ func logText(w io.Writer, r *qwb.LogResult) error {
 		}
 		fmt.Fprintf(&b, "%s #%-3d %s", mark, l.Number, l.Text())
 		if l.Stale {
-			b.WriteString("  (stale: its evidence was gathered under other decisions or inputs)")
+			b.WriteString("  (outdated: its evidence was measured under other decisions or inputs)")
 		}
 		b.WriteByte('\n')
 		for _, line := range l.Story() {
@@ -89,7 +89,7 @@ func newPlanShow(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "show [PLAN]",
-		Short: "Sum up a plan: what it is for, what is decided, where operators run",
+		Short: "Summarize a plan: model, target, decisions, precision of operators",
 		Args:  atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)
@@ -177,7 +177,7 @@ func newPlanExplain(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "explain NODE [PLAN]",
-		Short: "Say what holds for an operator, and which decisions that comes from",
+		Short: "Show the precision, scales and zero points of an operator, and the decisions behind them",
 		Args:  atLeast(1, "an operator and a plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 2 {
@@ -258,8 +258,8 @@ func newPlanRecipe(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "recipe [PLAN]",
 		Short: "Write the decisions of a plan as a recipe for other models",
-		Long: `Recipe prints the decisions in force as YAML for calibrate --recipe: without evidence and without what automatic choices chose, which is about
-one model's data.`,
+		Long: `Recipe prints the decisions in force as YAML, for qwb calibrate --recipe. It leaves out what belongs to the
+data of one model: evidence, and the results of automatic choices.`,
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)
@@ -292,7 +292,7 @@ func newPlanGC(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "gc [PLAN]",
-		Short: "Remove files with tuned values that no decision names",
+		Short: "Remove files of tuned values that no decision uses any more",
 		Args:  atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)

@@ -11,9 +11,10 @@ func newPreprocess(e *env) *cobra.Command {
 	var dump string
 	c := &cobra.Command{
 		Use:   "preprocess MODEL --data D --preprocess P --dump DIR",
-		Short: "Write the exact inputs a model is fed with, one npy per sample",
-		Long: `Preprocess writes what calibrate and eval feed the model with: one npy per sample, or one npz where the model has several
-inputs. Any other runtime that is fed from these files sees the same numbers.`,
+		Short: "Write the exact model inputs, one npy file per sample",
+		Long: `Preprocess writes the inputs that calibrate and eval give to the model: one npy file per sample, or one npz
+file if the model has several inputs. Give these files to another runtime to run it on exactly the same
+numbers.`,
 		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {

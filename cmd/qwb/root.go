@@ -83,11 +83,12 @@ func oneLine(err error) string {
 func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "qwb",
-		Short: "Quantize a trained network to INT8, measure what that did to it, export it",
-		Long: `qwb takes a trained float ONNX model to a deployable INT8 one.
+		Short: "Quantize a trained network to INT8, measure the error, export it",
+		Long: `qwb converts a trained FP32 ONNX model into an INT8 model for deployment.
 
-A model is calibrated on real data, which leaves a plan (every decision, scale and zero point, in readable JSON) and the
-statistics (so that another method or target needs no data). The plan is analysed, adjusted, evaluated and exported:
+qwb calibrate runs the model on real data. It writes a plan and statistics. The plan is a readable JSON file
+with every decision, scale and zero point. With the statistics, another method or target needs no data. The
+other commands analyse, change, evaluate and export the plan:
 
   qwb calibrate model.onnx --data images/ --preprocess imagenet-torch --platform trt_int8
   qwb analyze --layerwise --graphwise --html report.html --png plots/
@@ -95,8 +96,8 @@ statistics (so that another method or target needs no data). The plan is analyse
   qwb eval model.plan.json --data images/ --labels labels.tsv --mode sim
   qwb export --platform trt_int8 -o model.int8.onnx
 
-Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 failed, 2 wrong flags or
-arguments, 3 a check did not hold.`,
+Results go to standard output, progress and warnings to standard error. Exit codes: 0 done, 1 failed, 2 wrong
+flags or arguments, 3 a check failed.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -118,7 +119,7 @@ arguments, 3 a check did not hold.`,
 		}
 		return usagef("%s: %w", cmd.Name(), err)
 	})
-	root.PersistentFlags().DurationVar(&e.timeout, "timeout", 0, "stop what runs a model after this time, as 90s or 10m, and fail (0: never); a loop in a model may not end")
+	root.PersistentFlags().DurationVar(&e.timeout, "timeout", 0, "stop running a model after this time and fail, for example 90s or 10m (0: no limit); a Loop in a model may never end")
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if e.timeout < 0 {
 			return usagef("--timeout %s: not negative", e.timeout)
@@ -130,7 +131,7 @@ arguments, 3 a check did not hold.`,
 		}
 		return nil
 	}
-	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "say what every pass did and why others declined")
+	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "print more: what each pass changed, and why a pass changed nothing")
 	root.AddCommand(newInspect(e), newPreprocess(e), newCalibrate(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newMerge(e), newSet(e), newUnset(e), newPlan(e), newEval(e), newVerify(e), newExport(e),
 		newRun(e), newGenerate(e), newBind(e), newBench(e), newDemo(e), newTarget(e), newVersion(e), newMan(e))
 	root.InitDefaultHelpCmd()

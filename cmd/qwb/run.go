@@ -13,11 +13,14 @@ func newRun(e *env) *cobra.Command {
 	var o qwb.RunOptions
 	c := &cobra.Command{
 		Use:   "run MODEL --input name=x.npy --output DIR | run MODEL|PLAN --data D --output DIR",
-		Short: "Run a model or a plan and write its outputs as npy",
-		Long: `Run executes a model as it is (float, or with QuantizeLinear and DequantizeLinear), or a plan in the mode asked for: float, simulated INT8
-or the integer program. With --input it runs once, on npy files or one npz file that holds all inputs by name, and writes each output to DIR,
-named after the output. With --data it runs on every sample and writes a file for each, named as qwb preprocess names them: npy of a model
-with one output, npz of several. A plan has data of its own.`,
+		Short: "Run a model or a plan and write its outputs as npy files",
+		Long: `Run executes a model as it is (float, or with Q/DQ pairs), or a plan in one of the modes fp32, sim (simulated
+INT8) and int8 (the integer program).
+
+With --input it runs once, on npy files or on one npz file with all inputs by name. It writes each output to
+DIR; the file has the name of the output. With --data it runs on every sample and writes one file per sample,
+with the names that qwb preprocess uses: npy for a model with one output, npz for several outputs. Without
+both, a plan uses its own data.`,
 		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -48,11 +51,11 @@ with one output, npz of several. A plan has data of its own.`,
 	}
 	f.addData(c)
 	f.addTokenizer(c)
-	c.Flags().StringArrayVar(&o.Inputs, "input", nil, "`NAME=FILE` of an npy, once per input; or FILE.npz with all inputs")
+	c.Flags().StringArrayVar(&o.Inputs, "input", nil, "`NAME=FILE`.npy, once per input; or FILE.npz with all inputs")
 	c.Flags().StringVarP(&o.Output, "output", "o", "", "folder for the outputs")
-	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32, or with a plan sim (simulated INT8) or int8 (the integer program)")
-	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
-	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile of mode int8 (default: the platform's): "+profiles())
+	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32; with a plan also sim (simulated INT8) or int8 (the integer program)")
+	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend of --mode int8: "+backends())
+	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile of --mode int8 (default: the target's): "+profiles())
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)

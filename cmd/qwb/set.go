@@ -12,10 +12,21 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-const selectorHelp = `Selectors: the name of an operator (name:NAME where it could be something else), /regular expression/, type:Softmax,
-pattern:attention (an idiom), first, last (operators with weights), depthwise, *. A trailing :in0, :out0 (any number), :weight or :bias
-means that input or output of the operators; input:NAME and output:NAME are wherever a tensor is read and where it is computed. ! excludes,
-commas join. They are about the model in its normal form (qwb plan show names its operators), not about anything derived.`
+const selectorHelp = `Selectors name operators or tensors:
+
+  NAME                     the operator NAME; name:NAME if NAME could be another selector
+  /regular expression/     operators whose name matches
+  type:Softmax             operators of this type
+  pattern:attention        operators of this pattern: attention, layernorm, rmsnorm, gelu, hardswish, mish, swish
+  first, last              the first or last operator with weights
+  depthwise, *             depthwise convolutions, all operators
+  SELECTOR:in0, :out0      an input or output of these operators (any number), their :weight or :bias
+  input:NAME, output:NAME  the tensor NAME wherever an operator reads it, or where it is computed; * for all inputs or outputs
+                           of the graph
+  A,B   !A                 A and B; all but A
+
+Selectors see the normalized model: qwb plan show lists its operators. They do not match operators that a plan
+adds.`
 
 // planAndRest splits arguments: the first may be a plan, known by its suffix.
 func planAndRest(args []string) (plan string, rest []string, err error) {
@@ -29,7 +40,7 @@ func planAndRest(args []string) (plan string, rest []string, err error) {
 func properties() string {
 	var b strings.Builder
 	for _, p := range decision.All() {
-		fmt.Fprintf(&b, "  %-12s %s\n", p.Name, p.Doc)
+		fmt.Fprintf(&b, "  %-13s %s\n", p.Name, p.Doc)
 	}
 	return b.String()
 }
@@ -38,10 +49,13 @@ func newSet(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "set [PLAN] SELECTOR KEY=VALUE ...",
-		Short: "Decide schemes, scales, observers or domains of operators and tensors",
-		Long: `Set appends a decision to the plan and derives the plan anew from the statistics beside it. A later decision wins over an earlier one
-about the same property; calibrating again, dispatch and searches keep it. Exit code 1 leaves the plan as it was: nothing matches, the
-target cannot do it, or nothing would follow from it.
+		Short: "Set scheme, scale, observer or precision of operators and tensors",
+		Long: `Set adds a decision to the plan and computes the plan again from the statistics beside it. A later decision
+replaces an earlier one about the same property. The decision stays in force when qwb calibrate, dispatch or a
+search runs again.
+
+If no operator matches, the target does not support the value, or the decision would change nothing, the plan
+is unchanged and the exit code is 1.
 
 ` + selectorHelp + `
 
@@ -70,7 +84,7 @@ func newUnset(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "unset [PLAN] SELECTOR | '#3'",
-		Short: "Take decisions back by number or selector",
+		Short: "Take back decisions, by number or by selector",
 		Long: `Unset takes back one decision by its number in qwb plan log, or all decisions with a selector. The plan is then computed again.
 Taking back is a decision too: the log keeps both, and unset of its number brings the first one back.`,
 		Args: atLeast(1, "a selector or the number of a decision"),
@@ -122,7 +136,7 @@ func newPlan(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan show|log|undo|redo|rederive|explain|recipe|gc",
 		Short: "Show, undo and redo the decisions of a plan",
-		Long:  "A plan is a list of decisions; scales and domains follow from it. These commands show the list, step back and forth in it, and explain it.",
+		Long:  "A plan is a list of decisions. Scales, zero points and precision of operators are computed from it.\nThese commands show the list, undo and redo its steps, and explain the result.",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q of plan; qwb plan --help lists them", args[0])

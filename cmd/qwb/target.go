@@ -12,11 +12,12 @@ import (
 func newTarget(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "target",
-		Short: "List platforms, write one as a YAML file, check such a file",
-		Long: `A platform is a table: which operators run on integers and under which conditions, in which schemes, where quantizers stand, what is
-fused, what an exported file must keep to. --platform takes the name of a built-in one or a YAML file:
+		Short: "List the targets, print one as YAML, check a YAML file",
+		Long: `A target describes an inference engine as a table: the operators it runs on integers and the conditions, the
+quantization schemes, where Q/DQ pairs stand, the fused operators, and the rules for exported files.
+--platform takes the name of a built-in target or a YAML file:
 
-  qwb target show onnxruntime > mynpu.yaml     then give it another name and change it
+  qwb target show onnxruntime > mynpu.yaml     then change the name and the table
   qwb target check mynpu.yaml
   qwb calibrate model.onnx --data images/ --platform ./mynpu.yaml
 
@@ -30,7 +31,7 @@ func newTargetList(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the built-in platforms",
+		Short: "List the built-in targets",
 		Args:  exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, args []string) error {
 			list := e.project("", "").Catalog.ListTargets()
@@ -57,7 +58,7 @@ func newTargetShow(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Write a platform as YAML",
+		Short: "Print a target as YAML",
 		Args:  exactly(1, "one platform"),
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := e.project("", "").KnownTarget(args[0])
@@ -79,7 +80,7 @@ func newTargetCheck(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Read the YAML file of a platform and say what is wrong with it",
+		Short: "Check the YAML file of a target and report errors",
 		Args:  exactly(1, "one file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := e.project("", "").KnownTarget(args[0])

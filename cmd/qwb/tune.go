@@ -25,15 +25,21 @@ func newTune(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune [PLAN] --method auto|NAME[,NAME...]",
 		Short: "Repair accuracy: correct biases, round weights better, equalize channels",
-		Long: fmt.Sprintf(`Tune fits on one part of the samples and keeps only what lowers the error on the others, by more than its error bar. What it
-changes goes to a file beside the plan, PLAN.tuned.HASH.safetensors; the model stays as it is.
+		Long: fmt.Sprintf(`Tune changes weights, biases and scales to reduce the quantization error. It fits on one part of the samples.
+It keeps a change only if the error on the other samples (held-out samples) falls by more than its standard
+error. The result is a file beside the plan, PLAN.tuned.HASH.safetensors; the model is not changed.
 
 %s
-About half of the samples, by a bit of their hashes, are held out. With fewer than %d of them nothing is kept but with --force. At most %d
-samples of the plan's own data are read unless --samples says otherwise; with --data all of that is. The error is the centred NSR of the
-outputs: for classes the noise-to-signal ratio of what Softmax reads, the mean over the classes taken off. A time as --budget is turned into work
-once, and the plan records the work: the same work gives the same bytes. What was interrupted goes on from PLAN.tuning when the same command runs
-again. With -v every operator is listed. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamples),
+Samples: about half of them are held out, selected by a bit of their hash. With fewer than %d held-out samples
+nothing is kept unless --force is given. Without --data tune uses the data of the plan, at most %d samples
+unless --samples is given. With --data it uses all samples.
+
+Error: the centred NSR (noise-to-signal ratio) of the outputs. For a classifier it is measured at the input of
+Softmax, after the mean over the classes is subtracted.
+
+A time in --budget is converted into work once, and the plan records the work: the same work gives the same
+bytes. If tune is interrupted, repeat the same command and it continues from PLAN.tuning. -v lists every
+operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamples),
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -68,13 +74,13 @@ again. With -v every operator is listed. See docs/tuning.md.`, list.String(), an
 	f.addRun(c)
 	f.addMemory(c)
 	f.addJSON(c)
-	c.Flags().StringSliceVar(&methods, "method", nil, "auto, or names separated by commas")
-	c.Flags().StringVar(&o.Budget, "budget", "", "how much to do: a time (10m) or work (5000forwards: so many samples through the whole graph)")
-	c.Flags().StringVar(&o.Gram, "gram", "", "fit on these Gram statistics instead of data (--shard 1/1 or qwb merge writes them); held-out samples come from data")
-	addShard(c, &shard, "write the Gram statistics of part I of N of the data to -o PART and tune nothing; 1/1 is all of it")
-	f.addOut(c, "file of Gram statistics to write, with --shard")
-	c.Flags().BoolVar(&o.Force, "force", false, "keep what could not be confirmed on held-out samples")
-	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile whose integers are to get better (default: the platform's where its integers differ from the simulation): "+profiles())
+	c.Flags().StringSliceVar(&methods, "method", nil, "auto, or method names separated by commas")
+	c.Flags().StringVar(&o.Budget, "budget", "", "limit: a time (10m) or an amount of work (5000forwards: forward passes of one sample)")
+	c.Flags().StringVar(&o.Gram, "gram", "", "`FILE` of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out samples still come from data")
+	addShard(c, &shard, "part of the data, `I/N`: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data")
+	f.addOut(c, "file for the Gram statistics of --shard")
+	c.Flags().BoolVar(&o.Force, "force", false, "also keep changes that held-out samples do not confirm")
+	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): "+profiles())
 	return c
 }
 

@@ -72,11 +72,11 @@ The outcome is written into the plan. Exit code 3: something differs, or nothing
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)
-	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "what runs the integers: "+backends())
-	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile (default: the platform's): "+profiles())
-	c.Flags().StringVar(&o.Against, "against", "", "folder with the tensors of another engine: K.npy and names.json")
-	c.Flags().StringVar(&o.Dump, "dump", "", "write test vectors of the first sample into this folder: every step's numbers as npy and hex, program.json")
-	c.Flags().StringVar(&o.Patterns, "patterns", "", "write what repeats in the program into this folder, each pattern as a program with its test vectors")
+	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend that runs the integer program: "+backends())
+	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile (default: the target's): "+profiles())
+	c.Flags().StringVar(&o.Against, "against", "", "`DIR` with the integers of another engine to check: K.npy and names.json")
+	c.Flags().StringVar(&o.Dump, "dump", "", "write test vectors of the first sample to this `DIR`: the numbers of every step as npy and hex, and program.json")
+	c.Flags().StringVar(&o.Patterns, "patterns", "", "write repeated parts of the program to this `DIR`: each pattern as a program of its own with test vectors")
 	c.Flags().StringVar(&page, "html", "", "write the report as one HTML file")
 	return c
 }

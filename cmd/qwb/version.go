@@ -21,7 +21,7 @@ func newVersion(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print version, revision, platform and the GPU that was found",
+		Short: "Print version, revision, operating system and GPU",
 		Args:  exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {

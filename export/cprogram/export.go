@@ -10,10 +10,10 @@ import (
 
 // Format is the integer program as one C99 file, for all platforms whose profile it computes as.
 func Format() export.Format {
-	return export.Format{Name: "c", Doc: "the integer program as one C99 file with its weights and a main that reads and writes .npy files; see docs/c.md",
+	return export.Format{Name: "c", Doc: "the integer program as one C99 file, with weights and a main function that reads and writes .npy files; see docs/c.md",
 		Ext: ".c", From: export.Program, Options: []export.Option{
-			{Name: "batch", Kind: export.Whole, Min: 1, Default: "1", Doc: "samples per run where the model leaves it open"},
-			{Name: "size", Kind: export.Sizes, Min: 1, Doc: "sizes of other dimensions that the model leaves open, as H=96,W=96"},
+			{Name: "batch", Kind: export.Whole, Min: 1, Default: "1", Doc: "samples per run, if the batch size of the model is dynamic"},
+			{Name: "size", Kind: export.Sizes, Min: 1, Doc: "sizes of other dynamic dimensions, for example H=96,W=96"},
 		},
 		Check: func(in *export.Input) error {
 			_, err := bind(in.Program, openSizes(in))

@@ -12,9 +12,9 @@ import (
 // The options of all formats of checkpoints.
 var (
 	Group = export.Option{Name: "group-size", Kind: export.Whole,
-		Doc: "how many weights in a row share a scale (0: the format's choice; where that is free 64, halved until it divides every row)"}
-	Method = export.Option{Name: "method", Kind: export.Choice, Choices: Methods, Doc: MethodDoc + " (default " + Nearest + ")"}
-	Judge  = export.Option{Name: "judge", Kind: export.Text, Doc: "text that " + Judged + " is judged on, one sequence per line"}
+		Doc: "how many consecutive weights share one scale (0: as the format prescribes; if it does not, 64 halved until it divides every row)"}
+	Method = export.Option{Name: "method", Kind: export.Choice, Choices: Methods, Doc: "how to choose scales: " + MethodDoc}
+	Judge  = export.Option{Name: "judge", Kind: export.Text, Doc: "text file for --method " + Judged + ", one sequence per line"}
 )
 
 // The choices of Method.
@@ -28,12 +28,12 @@ const (
 var Methods = []string{Nearest, Search, Judged}
 
 // MethodDoc says what they are.
-const MethodDoc = Nearest + ", the scale of the largest weight of a group; " + Search + ", the one with the smallest squared error; " +
-	Judged + ", the second only where a paired test on --judge finds it better"
+const MethodDoc = Nearest + ": from the largest weight of a group; " + Search + ": smallest squared error; " +
+	Judged + ": range only where a paired test on --judge finds it better"
 
 // Matrices is the option of how matrices are written, the default first.
 func Matrices(forms ...string) export.Option {
-	return export.Option{Name: "weights", Kind: export.Choice, Choices: forms, Doc: "how matrices are written"}
+	return export.Option{Name: "weights", Kind: export.Choice, Choices: forms, Doc: "number format of the matrices"}
 }
 
 // Export returns the format as package export has it.

@@ -57,10 +57,11 @@ type benchResult struct {
 func New(e *Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure kernels, models, calibration and analysis against what the machine can do",
-		Long: `Bench measures in rounds: everything that is compared runs in turn, next to a loop that reaches the processor's peak, and the
-medians over the rounds are shown. A round in which other processes used more than 6 % of a core is left out (Linux); where all are,
-the line says that nothing was quiet.`,
+		Short: "Measure the speed of kernels, models, calibration and analysis; compare with the peak",
+		Long: `Bench measures speed and compares it with the peak speed of this machine. It measures in rounds. In each round
+it runs everything that it compares, and a loop that reaches the processor's peak. It prints the medians over
+the rounds. On Linux it leaves out rounds in which other processes used more than 6 % of a core. If all rounds
+are left out, the line says that no round was quiet.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return qwb.Usagef("unknown benchmark %q: kernels, model, cuda, calibration, layerwise, generate or checkpoint", args[0])
@@ -77,9 +78,9 @@ the line says that nothing was quiet.`,
 
 // addRounds adds the flags that say how long to measure.
 func addRounds(c *cobra.Command, o *bench.Options, rounds int, span time.Duration) {
-	c.Flags().IntVar(&o.Rounds, "rounds", rounds, "how often everything is measured")
-	c.Flags().IntVar(&o.Patience, "patience", 0, "how many more rounds may be taken in place of those that were not quiet")
-	c.Flags().DurationVar(&o.Span, "span", span, "the least that each measurement takes in a round, by repetition")
+	c.Flags().IntVar(&o.Rounds, "rounds", rounds, "number of rounds; each measures everything once")
+	c.Flags().IntVar(&o.Patience, "patience", 0, "number of extra rounds to replace rounds that were not quiet")
+	c.Flags().DurationVar(&o.Span, "span", span, "shortest time of each measurement in a round; short work is repeated")
 }
 
 // benchOptions completes the options: the clock, and limits that make sense.

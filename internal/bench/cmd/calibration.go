@@ -44,19 +44,20 @@ func newBenchCalibration(e *Host) *cobra.Command {
 	var o bench.Options
 	c := &cobra.Command{
 		Use:   "calibration MODEL|PLAN --data D",
-		Short: "Time what calibration adds to the forward",
-		Long: `Calibration times six ways over the same samples, in turn, and tells seconds per sample:
+		Short: "Time calibration, compared with a forward pass",
+		Long: `Calibration measures six kinds of work in turn over the same samples, in seconds per sample:
 
-  forward      the float model alone, on decoded samples
-  minmax-only  with minima and maxima of every tensor observed, on decoded samples
-  all-methods  with every tensor observed for all methods, on decoded samples
-  stream       the same from the files, decoded meanwhile, as qwb calibrate runs
-  decode       reading and preprocessing the files alone
-  gram         the Gram statistics of all operators taken (qwb tune --shard), on decoded samples, none of them held out; gops and share_of_peak
-               are those of the sums alone, against products of 16-bit integers
+  forward      the float model only, on decoded samples
+  minmax-only  also observe the minimum and maximum of every tensor, on decoded samples
+  all-methods  observe every tensor for all methods, on decoded samples
+  stream       the same from files that are decoded at the same time, as in qwb calibrate
+  decode       only read and preprocess the files
+  gram         compute the Gram statistics of all operators (qwb tune --shard) on decoded samples, no sample held out; gops and
+               share_of_peak are those of the sums only, compared with products of 16-bit integers
 
-What is done once, such as packing weights, is not in it: all but the forward are run over half of the samples and over all of them,
-and the difference counts. Samples are run --threads at a time.`,
+The results do not include work that is done only once, such as packing weights: all but the forward pass run
+over half of the samples and over all of them, and the difference counts. --threads samples run at the same
+time.`,
 		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := f.Check(); err != nil {

@@ -18,10 +18,11 @@ func newBenchCheckpoint() *cobra.Command {
 	var group int
 	c := &cobra.Command{
 		Use:   "checkpoint --shape NAME -o FILE",
-		Short: "Write a language model with random weights, to measure its speed",
-		Long: `Checkpoint writes a file of llama2.c with random weights in the shape of a known model: 15M and 110M are the stories models of
-llama2.c, 1.1B is TinyLlama. With --group-size 0 it is version 0, float32, else version 2, int8 in groups of so many. The same shape,
-group size and seed give the same bytes. It needs little memory, whatever the shape.`,
+		Short: "Write a language model with random weights, for speed measurements",
+		Long: `Checkpoint writes a llama2.c file with random weights and the shape of a known model: 15M and 110M are the
+stories models of llama2.c, 1.1B is TinyLlama. With --group-size 0 the file has version 0 (float32), else
+version 2 (int8 in groups of this size). The same shape, group size and seed give the same bytes. It needs
+little memory for any shape.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
@@ -37,9 +38,9 @@ group size and seed give the same bytes. It needs little memory, whatever the sh
 			return nil
 		},
 	}
-	c.Flags().StringVar(&shape, "shape", "110M", "15M, 110M or 1.1B")
-	c.Flags().IntVar(&group, "group-size", 64, "neighbours that share a scale; 0: float32")
-	c.Flags().Uint64Var(&seed, "seed", 0, "seed of the weights")
+	c.Flags().StringVar(&shape, "shape", "110M", "shape of the model: 15M, 110M or 1.1B")
+	c.Flags().IntVar(&group, "group-size", 64, "number of consecutive weights that share one scale; 0: float32 weights")
+	c.Flags().Uint64Var(&seed, "seed", 0, "random seed for the weights")
 	c.Flags().StringVarP(&out, "output", "o", "", "file to write")
 	return c
 }

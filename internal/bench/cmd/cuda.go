@@ -91,14 +91,16 @@ func newBenchCUDA(e *Host) *cobra.Command {
 	var only string
 	c := &cobra.Command{
 		Use:   "cuda",
-		Short: "Time the kernels of a GPU next to what it can do, or whole networks on it",
-		Long: `Cuda measures what the GPU does at most (products of 8-bit integers on tensor cores and elsewhere, float multiply-adds, copying),
-then every kernel on the shapes of networks, by the device's own clock, as a share of that. Memory of the larger cases is 2 GiB.
+		Short: "Time GPU kernels, compared with the peak of the GPU, or whole networks",
+		Long: `Cuda measures the peak speed of the GPU: products of 8-bit integers with and without tensor cores, float
+multiply-adds, copies. Then it measures every kernel on the shapes of real networks, with the clock of the
+device, as a share of the peak. The larger cases use 2 GiB of memory.
 
---networks times INT8 networks instead, of the shape of ResNet-50 with weights made from --seed: images per second on the device, and from
-the host's memory and back.
+--networks measures INT8 networks instead. They have the shape of ResNet-50 and weights generated from --seed.
+The results are images per second on the device, and with the copies from and to host memory.
 
---backend ptx interprets the same kernels without a GPU, on tiny shapes: it shows that everything runs, and its times say nothing.`,
+--backend ptx interprets the same kernels without a GPU, on tiny shapes. It only tests that everything runs:
+ignore its times.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := f.Check(); err != nil {
@@ -131,15 +133,15 @@ the host's memory and back.
 	}
 	f.AddRun(c)
 	f.AddJSON(c)
-	c.Flags().StringVar(&o.backend, "backend", "cuda", "cuda, or ptx: interpreted, without a GPU")
-	c.Flags().StringVar(&only, "only", "", "regular expression: only cases whose name it finds")
-	c.Flags().BoolVar(&o.tune, "tune", false, "take the fastest tile of each product that measuring finds, instead of the one that is chosen by default")
-	c.Flags().BoolVar(&o.whole, "networks", false, "time networks instead of kernels")
-	c.Flags().IntSliceVar(&o.batches, "batches", []int{1, 32, 256}, "samples in one forward of a network")
-	c.Flags().StringVar(&o.profile, "profile", "trt", "arithmetic profile of networks: "+strings.Join(profiles(), ", "))
-	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the weights of networks")
-	c.Flags().IntVar(&o.rounds, "rounds", 9, "how often everything is measured")
-	c.Flags().DurationVar(&o.span, "span", 10*time.Millisecond, "the least that each measurement takes in a round, by repetition")
+	c.Flags().StringVar(&o.backend, "backend", "cuda", "cuda (a GPU), or ptx (GPU kernels interpreted on the CPU: slow)")
+	c.Flags().StringVar(&only, "only", "", "run only cases whose name matches this regular expression")
+	c.Flags().BoolVar(&o.tune, "tune", false, "measure all tiles of each product and use the fastest (default: the tile that qwb chooses by rule)")
+	c.Flags().BoolVar(&o.whole, "networks", false, "measure networks instead of kernels")
+	c.Flags().IntSliceVar(&o.batches, "batches", []int{1, 32, 256}, "batch sizes of the networks")
+	c.Flags().StringVar(&o.profile, "profile", "trt", "arithmetic profile of the networks: "+strings.Join(profiles(), ", "))
+	c.Flags().Uint64Var(&o.seed, "seed", 1, "random seed for the weights of the networks")
+	c.Flags().IntVar(&o.rounds, "rounds", 9, "number of rounds; each measures everything once")
+	c.Flags().DurationVar(&o.span, "span", 10*time.Millisecond, "shortest time of each measurement in a round; short work is repeated")
 	return c
 }
 

@@ -60,18 +60,20 @@ func newBenchGenerate(e *Host) *cobra.Command {
 	var o benchGenerateOptions
 	c := &cobra.Command{
 		Use:   "generate CHECKPOINT",
-		Short: "Time how a language model decodes, against the memory bandwidth",
-		Long: `Generate times three things in turn: one token after the other, each the most likely one after those before it; the
-tokens of a prompt, all at once; and reading a buffer of as many bytes as a token reads of the weights, on as many threads.
+		Short: "Time the decoding of a language model, compared with the memory bandwidth",
+		Long: `Generate measures three things in turn: decoding (one token after the other, each the most likely one), the
+tokens of a prompt (all at once), and reading a buffer. The buffer has as many bytes as the weights that one
+token reads; as many threads read it.
 
-Decoding is bound by memory: its share is the bytes of weights that a token reads, over its time, over the bandwidth of the buffer
-in the same round. Keys and values are not counted. The best share compares the fastest round of each, for machines that
-are not quiet. Prompts are bound by arithmetic: their share is of the fastest multiply-add loop.
+Memory limits decoding. Its share is the weight bytes that a token reads, divided by its time, divided by the
+bandwidth of the buffer in the same round. Keys and values are not counted. The best share compares the
+fastest round of each, for machines that are not quiet. Compute limits the prompt: its share is relative to
+the fastest multiply-add loop.
 
-On a GPU (--backend cuda) the peaks are the device's, measured once before: reading, and dp4a or float multiply-adds. The times of
---backend ptx, which interprets, mean nothing.
+On a GPU (--backend cuda) the peaks are those of the device: reading, and dp4a or float multiply-adds. They
+are measured once before. --backend ptx interprets GPU kernels: ignore its times.
 
-bench checkpoint writes models to measure.`,
+qwb bench checkpoint writes models to measure.`,
 		Args: exactly(1, "one checkpoint"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := f.Check(); err != nil {
@@ -96,10 +98,10 @@ bench checkpoint writes models to measure.`,
 	}
 	f.AddRun(c)
 	f.AddJSON(c)
-	c.Flags().IntVar(&o.weights.Group, "group-size", 0, "quantize float weights in groups of so many; 0: run them as they are stored")
-	c.Flags().IntVar(&o.weights.Bits, "bits", 8, "of the codes that --group-size makes: 8 or 4")
-	c.Flags().IntVar(&o.prompt, "prompt", 128, "tokens of the prompt")
-	c.Flags().StringVar(&o.backend, "backend", "cpu", "what runs the model: "+e.Floats)
+	c.Flags().IntVar(&o.weights.Group, "group-size", 0, "quantize float weights; this many consecutive weights share one scale (0: do not quantize)")
+	c.Flags().IntVar(&o.weights.Bits, "bits", 8, "number of bits for --group-size: 8 or 4")
+	c.Flags().IntVar(&o.prompt, "prompt", 128, "number of tokens of the prompt")
+	c.Flags().StringVar(&o.backend, "backend", "cpu", "backend that runs the model: "+e.Floats)
 	addRounds(c, &o.Options, 7, 300*time.Millisecond)
 	return c
 }

@@ -28,11 +28,13 @@ func newBenchKernels(e *Host) *cobra.Command {
 	var threads int
 	c := &cobra.Command{
 		Use:   "kernels",
-		Short: "Time every kernel row that runs on this processor, on the shapes of networks",
-		Long: `Kernels times every row of every operation that this processor runs, on the shapes that networks have. The row that is used is
-marked with *. Speeds are in GOPS (a multiply-add is two operations), GB/s read and written, or Gelem/s; the share is of the fastest
-multiply-add loop, or of reading a buffer as large as what the kernel moves, measured in the same rounds on as many threads. Plain Go
-rows are left out where they would take seconds. Elementwise rows run on one thread.`,
+		Short: "Time every kernel that runs on this processor, on the shapes of real networks",
+		Long: `Kernels measures every kernel of every operation that runs on this processor, on the shapes of real networks.
+* marks the kernel that qwb uses. Speeds are in GOPS (one multiply-add is two operations), GB/s read and
+written, or Gelem/s. The share is relative to the fastest multiply-add loop, or to reading a buffer of the
+size of the kernel's data. Both are measured in the same rounds with the same number of threads.
+
+Plain Go kernels are left out if they would take seconds. Elementwise kernels run on one thread.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if threads < 0 {
@@ -56,7 +58,7 @@ rows are left out where they would take seconds. Elementwise rows run on one thr
 		},
 	}
 	c.Flags().IntVar(&threads, "threads", 1, "number of threads")
-	c.Flags().StringVar(&only, "only", "", "regular expression: only cases and rows whose name it finds")
+	c.Flags().StringVar(&only, "only", "", "run only cases and kernels whose name matches this regular expression")
 	f.AddJSON(c)
 	addRounds(c, &o, 5, 30*time.Millisecond)
 	return c

@@ -39,10 +39,14 @@ func newBenchLayerwise(e *Host) *cobra.Command {
 	var o bench.Options
 	c := &cobra.Command{
 		Use:   "layerwise PLAN --data D",
-		Short: "Time layerwise analysis in whole forwards",
-		Long: `Layerwise times the analysis of every operator alone, in turn with the float model's forward on the same samples, and tells how many
-whole forwards it takes per sample (what is done once, such as quantizing weights, not counted), next to the least that restarting at each operator can take: everything that is executed from the
-operator on (suffix), or what depends on it (descendants), weighed by multiply-accumulates and by the time that nodes take.`,
+		Short: "Time layerwise analysis, compared with forward passes",
+		Long: `Layerwise measures the analysis of every operator alone (qwb analyze --layerwise) and, in turn, the forward
+pass of the float model on the same samples. The result is how many forward passes the analysis costs per
+sample. It does not include work that is done only once, such as quantizing weights.
+
+Beside it stands the lowest possible cost if the analysis restarts at each operator. It counts everything that
+runs from the operator on (suffix), or everything that depends on it (descendants), weighted by
+multiply-accumulates and by the time of each node.`,
 		Args: exactly(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := f.Check(); err != nil {

@@ -74,21 +74,24 @@ func newBenchModel(e *Host) *cobra.Command {
 	var mode string
 	c := &cobra.Command{
 		Use:   "model MODEL|PLAN",
-		Short: "Time the forward of a model, in float, simulated INT8 and INT8, as a whole and per node",
-		Long: `Model times one forward of a whole batch. Several modes run in turn and are compared round by round. The speed counts two
-operations per multiply-accumulate; the share is of the fastest multiply-add loop in the same rounds, on as many threads.
+		Short: "Time the forward pass of a model: float, simulated INT8 or INT8, whole or per node",
+		Long: `Model measures one forward pass of a whole batch. Several modes run in turn and are compared round by round.
+The speed counts two operations per multiply-accumulate. The share is relative to the fastest multiply-add
+loop in the same rounds, with the same number of threads.
 
-Inputs are made up unless --data is given; their values do not matter for the time, but open dimensions do: height and width of a
-picture become 224, others 1.
+Inputs are generated unless --data is given. Their values do not change the time, but dynamic dimensions do:
+height and width of an image become 224, others 1.
 
---per-node also times every node and shows it next to its roofline: the larger of its operations over the peak and the bytes it has to
-read and write over the bandwidth of a buffer as large as they are. Nodes that are computed together are one line.
+--per-node also measures every node and compares it with its roofline. This is the larger of two times: its
+operations at peak speed, and its bytes read and written at the bandwidth of a buffer of that size. Nodes that
+are computed together are one line.
 
-With --backend cuda, INT8 runs on the GPU too, next to the CPU: with the way of inputs and outputs, as a caller sees it, and without, by
-the device's own events. --backend ptx interprets the GPU's kernels; its times mean nothing.
+With --backend cuda, INT8 also runs on the GPU, next to the CPU. It is measured twice: with the copies of
+inputs and outputs, as a caller sees it, and without them, by events of the device. --backend ptx interprets
+GPU kernels: ignore its times.
 
---paced takes one sample for every line on standard input and prints it as a line of JSON, until the input ends: so two programs can be
-timed in turn.`,
+--paced runs one sample for every line on standard input and prints its time as a line of JSON, until the
+input ends. Two programs can so be measured in turn.`,
 		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if err := f.Check(); err != nil {
@@ -129,11 +132,11 @@ timed in turn.`,
 	f.AddData(c, 0)
 	f.AddRun(c)
 	f.AddJSON(c)
-	c.Flags().IntVar(&o.batch, "batch", 1, "samples in one forward")
-	c.Flags().StringVar(&mode, "mode", "fp32", "fp32, sim (simulated INT8) or int8 (integer kernels), which need a plan; or several with commas")
-	c.Flags().StringVar(&o.backend, "backend", e.defaultBackend(), "what runs the integers, next to the CPU: "+strings.Join(e.backends(), ", "))
-	c.Flags().BoolVar(&o.perNode, "per-node", false, "time every node, next to its roofline")
-	c.Flags().BoolVar(&paced, "paced", false, "one sample per line of standard input")
+	c.Flags().IntVar(&o.batch, "batch", 1, "samples in one forward pass")
+	c.Flags().StringVar(&mode, "mode", "fp32", "fp32; with a plan also sim (simulated INT8) or int8 (the integer program); or several, separated by commas")
+	c.Flags().StringVar(&o.backend, "backend", e.defaultBackend(), "backend of --mode int8, next to the CPU: "+strings.Join(e.backends(), ", "))
+	c.Flags().BoolVar(&o.perNode, "per-node", false, "also time every node, compared with its roofline")
+	c.Flags().BoolVar(&paced, "paced", false, "run one sample for every line of standard input")
 	addRounds(c, &o.Options, 7, 200*time.Millisecond)
 	return c
 }
