@@ -111,6 +111,13 @@ func ShareText(s *analysis.Share) string {
 	return fmt.Sprintf("%.2f %% of %s", 100*s.Part(), what)
 }
 
+// PlacedText writes where the steps of integer programs ran, as the text of a verification has it; nothing for nil.
+func PlacedText(w io.Writer, p *analysis.Placed) error {
+	t := &tables{w: w}
+	placedTable(t, p)
+	return t.err
+}
+
 // placedTable says which steps ran on a device, and lists those that did not by operator and reason.
 func placedTable(t *tables, p *analysis.Placed) {
 	if p == nil {

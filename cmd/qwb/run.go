@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/reports"
 )
 
 func newRun(e *env) *cobra.Command {
@@ -43,10 +44,13 @@ both, a plan uses its own data.`,
 			}
 			o.Mode, o.Data, o.Threads, o.Memory = f.mode, f.dataOptions(), f.workers(), f.budget()
 			r, _, err := e.project(model, plan).Run(c.Context(), o)
-			if err == nil && f.json {
-				err = e.printJSON(r)
+			switch {
+			case err != nil:
+				return err
+			case f.json:
+				return e.printJSON(r)
 			}
-			return err
+			return reports.PlacedText(e.stdout, r.Placed)
 		},
 	}
 	f.addData(c)

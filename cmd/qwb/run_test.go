@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -55,6 +56,18 @@ func TestRunOfAllSamples(t *testing.T) {
 		fails(t, exitUsage, c.want, append([]string{"run", "-o", "none"}, c.args...)...)
 	}
 	fails(t, exitFailed, `data/none: no such file`, "run", "m.onnx", "--data", "data/none", "-o", "none")
+}
+
+// TestRunNamesStepsByTheReference: as verify and eval do; 8 bits leave none and print nothing.
+func TestRunNamesStepsByTheReference(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
+	require.Empty(t, done(t, "run", "m.plan.json", "--mode", "int8", "-o", "eight").stdout)
+	done(t, "set", "*", "activations=int16-sym-tensor")
+	line := regexp.MustCompile(`(?m)^\d+ of \d+ steps by the reference: .*conv1 \(.*$`)
+	ran := line.FindString(done(t, "run", "m.plan.json", "--mode", "int8", "-o", "sixteen").stdout)
+	require.NotEmpty(t, ran)
+	require.Equal(t, ran, line.FindString(done(t, "verify", "m.plan.json").stdout))
 }
 
 // TestRunOfSeveralOutputs writes an npz for each sample, with the arrays by name.
