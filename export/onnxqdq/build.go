@@ -36,7 +36,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	if err := b.raise(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	b.relus()
+	if err := b.relus(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
 	b.dropConstantInputs()
 	if err := b.dropReplaced(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)

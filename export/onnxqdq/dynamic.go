@@ -15,11 +15,15 @@ import (
 //	scale = max(max|x| / QMax, smallest normal number)                                      symmetric
 //	scale = max((hi - lo) / (QMax - QMin), ...), zero point = round(clip(QMin - lo/scale))  asymmetric, hi >= 0 >= lo
 //
-// over all of the tensor, or over the last axis, whose elements are then one block.
+// over all of the tensor, or over the last axis, whose elements are then one block. Symmetric unsigned integers, whose zero point is the
+// middle, are an error.
 func (b *builder) runTimePair(name string, from graph.ValueID, slot tqc.SlotID, to graph.ValueID) error {
 	c := &b.set.Slot(slot).Config
 	if b.g.Const(from) != nil || c.Policy.Has(tqc.PerGroup) || c.Policy.Has(tqc.PowerOf2) {
 		return fmt.Errorf("policy %q has no Q/DQ form", c.Policy)
+	}
+	if c.Integer() && c.Policy.Has(tqc.Symmetric) && !c.Signed() {
+		return fmt.Errorf("symmetric %s with scales of run time has no Q/DQ form: int%d has, and asymmetric %s", c.FormatName(), c.Bits, c.FormatName())
 	}
 	d, err := b.dtype(slot)
 	if err != nil {

@@ -186,6 +186,8 @@ func TestScalesOfRunTimeAreWritten(t *testing.T) {
 		"int8-sym-dynamic-tensor-pow2": `policy "symmetric per-tensor linear power-of-2 dynamic" has no Q/DQ form`,
 		"int7-sym-dynamic-tensor":      "range -64 to 63: QuantizeLinear rounds half to even and clips i8 to -128 and 127",
 		"nf4-sym-dynamic-token":        "nf4 has no Q/DQ form",
+		"uint8-sym-dynamic-tensor":     "symmetric uint8 with scales of run time has no Q/DQ form: int8 has, and asymmetric uint8",
+		"uint16-sym-dynamic-token":     "symmetric uint16 with scales of run time has no Q/DQ form: int16 has, and asymmetric uint16",
 	} {
 		g := graphtest.Parse(t, formatGraph)
 		require.Empty(t, graph.InferShapes(g))
@@ -283,16 +285,27 @@ func TestFormatsOfOlderReaders(t *testing.T) {
 	}
 }
 
-// A Relu in front of fp8 is a Max, which ONNX Runtime does not drop, and stays a Relu in front of integers.
-func TestReluBeforeFloat8IsMax(t *testing.T) {
-	for format, op := range map[string]string{"e4m3-sym-tensor": "Max", "e5m2-sym-tensor": "Max", "int8-sym-tensor": "Relu"} {
-		g := graphtest.Parse(t, "opset 13\ninput x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(1)\nr: f32[1,2,2,2] = Relu(x) \"relu\"\ny: f32[1,2,2,2] = Conv(r, w) \"conv\"\noutput y")
+// A Relu in front of fp8 is a Max, and a Clip a Max and a Min, as ONNX Runtime wants it; in front of integers they stay.
+func TestReluAndClipBeforeFloat8(t *testing.T) {
+	for _, c := range []struct {
+		node, format, want string // want: the nodes from x to Q
+	}{
+		{"Relu(x)", "e4m3-sym-tensor", "Max"},
+		{"Relu(x)", "e5m2-sym-tensor", "Max"},
+		{"Relu(x)", "int8-sym-tensor", "Relu"},
+		{"Clip(x, lo, hi)", "e4m3-sym-tensor", "Max Min"},
+		{"Clip(x, lo)", "e4m3-sym-tensor", "Max"},
+		{"Clip(x, _, hi)", "e5m2-sym-tensor", "Min"},
+		{"Clip(x, lo, hi)", "int8-sym-tensor", "Clip"},
+	} {
+		g := graphtest.Parse(t, "opset 13\ninput x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(1)\nconst lo: f32[] = [-0.5]\nconst hi: f32[] = [0.25]\nr: f32[1,2,2,2] = "+
+			c.node+" \"act\"\ny: f32[1,2,2,2] = Conv(r, w) \"conv\"\noutput y")
 		tg := *findTarget(t, "trt_int8")
 		tg.Export.MaxOpset = 21
 		set := configure(t, g, &tg, "")
 		conv, _ := g.LookupNode("conv")
 		sl := set.Slot(set.Input(conv, 0))
-		s, err := tqc.ParseScheme(format)
+		s, err := tqc.ParseScheme(c.format)
 		require.NoError(t, err)
 		cfg, err := s.Apply(sl.Config)
 		require.NoError(t, err)
@@ -300,11 +313,12 @@ func TestReluBeforeFloat8IsMax(t *testing.T) {
 		byHand(t, g, set)
 		m, err := onnxqdq.Build(&onnx.Model{Graph: g}, set, &tg, options)
 		require.NoError(t, err)
-		relu, _ := m.Graph.LookupNode("relu")
-		n := m.Graph.Node(relu)
-		require.Equal(t, op, n.Op, format)
-		if op == "Max" {
-			require.Equal(t, []float32{0}, m.Graph.Const(n.Inputs[1]).F32())
+		requireSimulation(t, g, set, m, 2)
+		x, _ := m.Graph.Lookup("x")
+		var ops []string
+		for n := m.Graph.Node(m.Graph.Uses(x)[0].Node); n.Op != "QuantizeLinear"; n = m.Graph.Node(m.Graph.Uses(n.Outputs[0])[0].Node) {
+			ops = append(ops, n.Op)
 		}
+		require.Equal(t, c.want, strings.Join(ops, " "), "%s %s", c.node, c.format)
 	}
 }

@@ -25,9 +25,11 @@ var inputsRule = Rule{Name: "inputs", Doc: "an operator that runs on integers ha
 		})
 	}}
 
-// float8 reports whether a Q of 8-bit floats reads output 0 of n.
+// float8 reports whether a Q of 8-bit floats reads output 0 of n, or that of a Min behind it.
 func (c *checker) float8(n *graph.Node) bool {
-	return slices.ContainsFunc(c.readers(n, 0), func(q *graph.Node) bool { return is(q, quantizeLinear) && isFloat8(c.g, q) })
+	return slices.ContainsFunc(c.readers(n, 0), func(q *graph.Node) bool {
+		return is(q, quantizeLinear) && isFloat8(c.g, q) || is(n, "Max") && is(q, "Min") && c.float8(q)
+	})
 }
 
 // touched reports whether a node reads a dequantized tensor or computes one that is quantized. Between operators whose inputs are quantized
@@ -180,8 +182,8 @@ var integerOutputRule = Rule{Name: "integer-output", Doc: "what a quantized oper
 				if slices.ContainsFunc(r, func(q *graph.Node) bool { return is(q, dynamicQuantize, quantizeLinear) && c.runTime(q) }) {
 					continue // no integer kernel has scales of run time
 				}
-				if len(r) == 1 && is(r[0], "Max") && c.float8(r[0]) {
-					continue // nor 8-bit floats behind a Relu; see relus
+				if len(r) == 1 && is(r[0], "Max", "Min") && c.float8(r[0]) {
+					continue // nor 8-bit floats behind a Relu or a Clip; see relus
 				}
 				if len(r) != 1 || !is(r[0], quantizeLinear) || c.g.IsOutput(last) {
 					c.report(n, "output %d is not read by exactly one QuantizeLinear", i)
