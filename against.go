@@ -41,7 +41,7 @@ func (j *job) openDump(dir string) (*dump, error) {
 			return nil, fmt.Errorf("%s: %q is not the number of a file", filepath.Join(dir, "names.json"), k)
 		}
 		if d.file[name] != "" {
-			return nil, fmt.Errorf("%s: tensor %q stands in two files", filepath.Join(dir, "names.json"), name)
+			return nil, fmt.Errorf("%s: tensor %q is listed for two files", filepath.Join(dir, "names.json"), name)
 		}
 		d.file[name] = k + ".npy"
 	}
@@ -57,7 +57,7 @@ func (d *dump) Tensor(name string) (*tensor.Tensor, error) {
 	path := filepath.Join(d.dir, file)
 	b, err := fs.ReadFile(d.store, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing, which names.json says is %q", path, name)
+		return nil, fmt.Errorf("%s is missing; names.json lists it as tensor %q", path, name)
 	}
 	if err != nil {
 		return nil, err

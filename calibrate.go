@@ -85,7 +85,7 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 		return nil, err
 	}
 	if name, _, _ := o.Observer.Split(); name.Own() && observers.Find(name, j.Catalog.Observers...) == nil {
-		return nil, Usagef("unknown observer %q: this program does not bring it along", o.Observer)
+		return nil, Usagef("unknown observer %q: it is not built into this program", o.Observer)
 	}
 	steps, err := j.readRecipe(o.Recipe)
 	if err != nil {
@@ -156,7 +156,7 @@ func unquantized(m *Model) error {
 	}
 	for _, id := range order {
 		if spec := m.Graph.Node(id).Spec(); spec != nil && spec.Kind == graph.KindQuantize {
-			return m.Graph.ErrorAt("calibrate: "+m.Path, id, errors.New("the model is quantized already; calibrate the float model it was made from, or make a plan of this one with qwb import"))
+			return m.Graph.ErrorAt("calibrate: "+m.Path, id, errors.New("the model is already quantized: calibrate the original float model, or make a plan from this one with qwb import"))
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (c *change) open(ctx context.Context, threads int) (err error) {
 	c.used = c.d
 	if c.p.Plan.Options != nil {
 		if err := c.migrate(ctx); err != nil {
-			return fmt.Errorf("%s is a plan of version 1 and cannot be brought over: %w; it can be read, evaluated and exported as it is", c.p.File, err)
+			return fmt.Errorf("%s is a plan of version 1 and cannot be converted: %w; it can be read, evaluated and exported, but not changed: run qwb calibrate again", c.p.File, err)
 		}
 	}
 	if c.was, err = c.d.Derive(ctx, c.p.Plan.Decisions); err != nil {
@@ -93,7 +93,7 @@ func (c *change) stands() error {
 		return nil
 	}
 	if structure, _ := difference(c.p.Graph, c.p.Set, c.was.Set); structure != "" {
-		return fmt.Errorf("%s: from its decisions this program derives another plan, first at %s: qwb plan rederive %s first", c.p.File, structure, c.p.File)
+		return fmt.Errorf("%s: this version of qwb computes another plan from its decisions (first difference: %s): run qwb plan rederive %s first", c.p.File, structure, c.p.File)
 	}
 	c.warn("%s: another version of qwb or another machine computed other numbers, first at %s; the stored ones stay in force until qwb plan rederive", c.p.File, c.other)
 	return nil
@@ -295,7 +295,7 @@ func (c *change) effective(list []decision.Decision, first, n int, out *derived)
 		if d.By != decision.ByUser || d.Properties.Empty() || out.Effects.Used[i+1] {
 			continue
 		}
-		return out.Table.Fail(i+1, fmt.Errorf("nothing follows from it: %s", c.idle(d, out)))
+		return out.Table.Fail(i+1, fmt.Errorf("it changes nothing: %s", c.idle(d, out)))
 	}
 	return nil
 }
@@ -320,11 +320,11 @@ func (c *change) idle(d *decision.Decision, out *derived) string {
 		}
 	}
 	if d.Align != "" && d.Align != target.AlignNone.String() && c.d.Imported == nil {
-		return "none of its tensors takes part: each is read by others too, or takes its scale from elsewhere, or has other integers, " +
-			"or an activation stands behind it"
+		return "none of its tensors can share a scale here: each is also read by another operator, takes its scale from elsewhere, has another " +
+			"integer type, or has an activation behind it"
 	}
 	if len(m.Slots) > 0 {
 		return fmt.Sprintf("%s does not quantize %s", c.p.Target.Name, slotName(out.Graph, out.Set, m.Slots[0]))
 	}
-	return fmt.Sprintf("%s has nothing there that it is for", c.p.Target.Name)
+	return fmt.Sprintf("%s has nothing there that this property applies to", c.p.Target.Name)
 }

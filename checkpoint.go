@@ -52,7 +52,7 @@ const (
 func (o *LanguageOptions) Check() error {
 	switch {
 	case o.Group < 0:
-		return Usagef("--group-size %d: not negative", o.Group)
+		return Usagef("--group-size %d: must be 0 or more", o.Group)
 	case o.Bits != 0 && o.Bits != 8 && o.Bits != 4:
 		return Usagef("--bits %d: 8 or 4", o.Bits)
 	case o.Method != "" && !slices.Contains(weights.Methods, o.Method):
@@ -148,7 +148,7 @@ func (j *job) form(m *checkpoint.Model, o *LanguageOptions) (form, error) {
 	}
 	if o.Quantizes() {
 		if floats == 0 {
-			return f, fmt.Errorf("%s holds quantized weights already (%s): quantize the checkpoint that it was made of", m.Path, stored)
+			return f, fmt.Errorf("%s is already quantized (%s): quantize the original float checkpoint instead", m.Path, stored)
 		}
 		group, warnings, err := weights.Groups(&m.Config, o.Group, true)
 		if err != nil {

@@ -245,7 +245,7 @@ func (j *job) set(ctx context.Context, selector string, words []string, threads 
 	d := decision.Decision{By: decision.ByUser, Select: decision.Select{selector}, Properties: p}
 	switch {
 	case len(words) == 0:
-		return nil, Usagef("set %s: decide something: key=value", selector)
+		return nil, Usagef("set %s: no property given; add KEY=VALUE", selector)
 	case err != nil:
 		return nil, UsageError{err}
 	}
@@ -258,7 +258,7 @@ func (j *job) set(ctx context.Context, selector string, words []string, threads 
 		}
 	}
 	if p.Freeze != nil && !*p.Freeze {
-		return nil, Usagef("freeze=false: take the decision that froze it back with qwb unset")
+		return nil, Usagef("freeze=false: take back the decision freeze=true with qwb unset")
 	}
 	c, err := j.change(ctx, threads)
 	if err != nil {
@@ -355,7 +355,7 @@ func unsettable(list []decision.Decision, what string, number int) (numbers []in
 		case !in[number-1]:
 			return nil, fmt.Errorf("decision #%d (%s) is not in force", number, list[number-1].String())
 		case list[number-1].Default():
-			return nil, fmt.Errorf("decision #%d (%s) is a default: qwb calibrate decides it anew", number, list[number-1].String())
+			return nil, fmt.Errorf("decision #%d (%s) is a default and cannot be taken back: change it with qwb calibrate", number, list[number-1].String())
 		}
 		return []int{number}, nil
 	}
@@ -375,9 +375,9 @@ func unsettable(list []decision.Decision, what string, number int) (numbers []in
 	case len(numbers) > 0:
 		return numbers, nil
 	case len(others) > 0:
-		return nil, fmt.Errorf("no decision in force is about %s; there are those about %s", what, strings.Join(others, "; "))
+		return nil, fmt.Errorf("no decision in force has the selector %s; there are %s", what, strings.Join(others, "; "))
 	}
-	return nil, fmt.Errorf("no decision in force is about %s", what)
+	return nil, fmt.Errorf("no decision in force has the selector %s", what)
 }
 
 // step changes the list of decisions as edit does and derives anew.

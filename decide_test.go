@@ -270,8 +270,8 @@ func TestSetRefuses(t *testing.T) {
 		"conv1:bias scale=1":                                           "a bias takes the scales of its operator",
 		"conv1 align=banana":                                           `unknown alignment "banana": one of none, output, input, large`,
 		"conv1 align=output":                                           "scales of Conv cannot be aligned as output: one of none",
-		"concat align=output":                                          "nothing follows from it: none of its tensors takes part",
-		"conv1 align=none":                                             "nothing follows from it: onnxruntime has nothing there that it is for",
+		"concat align=output":                                          "it changes nothing: none of its tensors can share a scale here",
+		"conv1 align=none":                                             "it changes nothing: onnxruntime has nothing there that this property applies to",
 	} {
 		f := strings.Fields(words)
 		_, _, err := p.Set(ctx, f[0], f[1:], 1)
@@ -282,7 +282,7 @@ func TestSetRefuses(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = p.Set(ctx, "relu1", []string{"domain=int"}, 1)
 	require.ErrorContains(t, err, `"relu1" is forced to integers and "conv1" to float`)
-	require.ErrorContains(t, err, "against decision #3")
+	require.ErrorContains(t, err, "conflict with decision #3")
 	_, _, err = p.Set(ctx, "conv1:in0", []string{"observer=kl"}, 1)
 	require.ErrorContains(t, err, `"conv1" does not run on integers (user: conv1)`)
 }

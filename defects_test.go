@@ -216,7 +216,7 @@ func TestTunedValuesMustBeThePlans(t *testing.T) {
 		refused("qwb calibrate again, which keeps the other decisions")
 		_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8"})
 		require.NoError(t, err)
-		require.Contains(t, fmt.Sprint(warnings), "the tuned values of m.plan.json are gone or changed")
+		require.Contains(t, fmt.Sprint(warnings), "the tuned values of m.plan.json are missing or changed")
 		_, _, err = p.Eval(ctx, EvalOptions{Mode: "fp32"})
 		require.NotContains(t, fmt.Sprint(err), "tuned values", "what the error says helps")
 		_, _, err = p.Set(ctx, "conv1", []string{"domain=fp32"}, 1)

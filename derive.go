@@ -141,7 +141,7 @@ func (d *derivation) domains(table *decision.Table, list []decision.Decision, ef
 			dec := &list[n-1]
 			f = &dispatch.Forced{Who: string(dec.By), Why: reason(dec)}
 			if f.Domain = cell.Domain.Of(); f.Domain == tqc.DomainInt && d.Imported != nil {
-				return nil, table.Fail(n, errors.New("the plan was imported: what the file computes in float has no scales"))
+				return nil, table.Fail(n, errors.New("the plan was imported: the file runs this operator in float and has no scales for it"))
 			}
 			by[n], numbers = f, append(numbers, n)
 			effects.Used[n] = true
@@ -169,7 +169,7 @@ func (d *derivation) undispatched(table *decision.Table, err error) error {
 	var c *dispatch.Conflict
 	if errors.As(err, &c) {
 		i, f := table.Nodes[c.Integer].By("domain"), table.Nodes[c.Float].By("domain")
-		return table.Fail(max(i, f), fmt.Errorf("against decision #%d: %w", min(i, f), err))
+		return table.Fail(max(i, f), fmt.Errorf("conflict with decision #%d: %w", min(i, f), err))
 	}
 	var node *graph.NodeError
 	if errors.As(err, &node) {
@@ -199,7 +199,7 @@ func (d *derivation) release(table *decision.Table, list []decision.Decision, fo
 		p := list[i].Properties
 		p.Domain, p.Scale, p.ZeroPoint = "", nil, nil
 		if counts && !p.Empty() {
-			return table.Fail(i+1, fmt.Errorf("the plan was imported and has no statistics: of %s only domain=fp32 and scales can be decided", strings.Join(p.Words(), " ")))
+			return table.Fail(i+1, fmt.Errorf("the plan was imported and has no statistics: only domain=fp32, scale and zero_point can be set, not %s", strings.Join(p.Words(), " ")))
 		}
 	}
 	nodes, err := d.freeze(set)

@@ -108,7 +108,7 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	r.Platform = p.Plan.Platform
 	if f.From == export.Program {
 		if in.Program, err = p.Program(profile); err != nil {
-			return nil, fmt.Errorf("format %s needs a plan that is integers as a whole: %w", f.Name, err)
+			return nil, fmt.Errorf("format %s needs a plan that runs completely on integers: %w", f.Name, err)
 		}
 		for _, w := range in.Program.Warnings {
 			j.warn("%s", w)

@@ -78,7 +78,7 @@ func (j *job) exportCheckpoint(ctx context.Context, o ExportOptions) (*ExportRes
 		r.File = BaseName(filepath.Clean(j.Model)) + f.Ext
 	}
 	if j.sameFile(r.File, j.Model) {
-		return nil, fmt.Errorf("export: %s is the checkpoint itself", r.File)
+		return nil, fmt.Errorf("export: %s is the input checkpoint: name another file with -o", r.File)
 	}
 	out := j.output(f, r.File)
 	defer out.Discard()

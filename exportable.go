@@ -27,7 +27,7 @@ func (c *change) exportable(out *derived) error {
 			continue
 		}
 		if !slices.Contains(was, f) {
-			return fmt.Errorf("%s would not take it: %s (%s)", c.p.Target.Name, f, ruleDoc(f.Rule))
+			return fmt.Errorf("%s would reject the exported model: %s (%s)", c.p.Target.Name, f, ruleDoc(f.Rule))
 		}
 	}
 	return nil

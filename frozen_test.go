@@ -101,7 +101,7 @@ func TestTunedWeightsKeepTheirScales(t *testing.T) {
 	for i, words := range [][]string{{"scale=" + strings.TrimSuffix(strings.Repeat("0.5;", len(before)), ";")}, {"weights=int8-sym-tensor"}} {
 		_, warnings, err := p.Set(ctx, "conv1:weight", words, 1)
 		require.NoError(t, err)
-		require.Contains(t, fmt.Sprint(warnings), "what was tuned is not applied at", "%v", words)
+		require.Contains(t, fmt.Sprint(warnings), "tuned values do not fit any more at", "%v", words)
 		planned, err := p.job().openPlan(p.Plan)
 		require.NoError(t, err)
 		require.NotEmpty(t, planned.Stale)

@@ -53,7 +53,7 @@ func (j *job) generate(ctx context.Context, o GenerateOptions) (*Generated, erro
 		return nil, err
 	}
 	if len(prompt) > o.Tokens {
-		return nil, fmt.Errorf("generate: the prompt has %d tokens, %d positions are run", len(prompt), o.Tokens)
+		return nil, fmt.Errorf("generate: the prompt has %d tokens, and --tokens allows %d: give a larger --tokens", len(prompt), o.Tokens)
 	}
 	form, err := j.form(l.Model, &o.LanguageOptions)
 	if err == nil {

@@ -41,10 +41,10 @@ func (j *job) grams(ctx context.Context, o TuneOptions) (*GramsResult, error) {
 	}
 	defer c.close()
 	if c.d.Stats == nil {
-		return nil, fmt.Errorf("%s: Gram statistics take their fixed points from range statistics, and the plan has none", c.p.File)
+		return nil, fmt.Errorf("%s: Gram statistics need the range statistics of qwb calibrate, and the plan has none", c.p.File)
 	}
 	if c.p.Overlay != nil && len(c.p.Overlay.Steps) > 0 {
-		return nil, fmt.Errorf("%s: tuning has rewritten the model, and Gram statistics are of the model as it is: qwb plan undo first", c.p.File)
+		return nil, fmt.Errorf("%s: tuning has rewritten the model, and Gram statistics need the original model: run qwb plan undo first", c.p.File)
 	}
 	set, pre, err := c.planDataBy(c.p, o.Data, TuneSamples)
 	if err != nil {

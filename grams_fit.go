@@ -27,7 +27,7 @@ func (j *job) fromGrams(methods []*tune.Method, o TuneOptions) ([]*tune.Method, 
 		return !m.FromGrams
 	})
 	if len(names) > 0 && !slices.Contains(o.Methods, "auto") {
-		return nil, Usagef("%s: fitted on samples behind the quantized prefix, where each operator waits for those before it; Gram statistics are of the float graph: --gram goes with %s",
+		return nil, Usagef("%s: needs samples of the quantized graph, and Gram statistics come from the float graph; --gram works with %s",
 			strings.Join(names, ", "), strings.Join(able, ", "))
 	}
 	if len(names) > 0 {
@@ -47,11 +47,11 @@ func (t *tuning) fitOnGrams(name string) (end func(), err error) {
 	}
 	switch {
 	case f.Shards > 1:
-		err = fmt.Errorf("%s holds part %d of %d: qwb merge makes Gram statistics of all parts", name, f.Shard, f.Shards)
+		err = fmt.Errorf("%s holds only part %d of %d: combine all parts with qwb merge", name, f.Shard, f.Shards)
 	case f.Model != t.p.Digest:
 		err = fmt.Errorf("%s: the Gram statistics are of another model (SHA-256 %.12s..., %s has %.12s...)", name, f.Model, t.p.Path, t.p.Digest)
 	case len(t.bench.Steps) > 0:
-		err = fmt.Errorf("%s: the Gram statistics are of the model as it is, and tuning has rewritten it: qwb plan undo first", name)
+		err = fmt.Errorf("%s: the Gram statistics belong to the original model, and tuning has rewritten it: run qwb plan undo first", name)
 	}
 	if err != nil {
 		end()

@@ -18,7 +18,7 @@ import (
 // they have together, as unsigned varints, and the statistics, as package calib writes them.
 const shardMagic = "qwbshrd\x01"
 
-var errShard = errors.New("these are the statistics of a part of a data set: qwb merge makes statistics of all parts")
+var errShard = errors.New("this file holds the statistics of a part of a data set: combine all parts with qwb merge")
 
 // MergeResult is what merge --json prints.
 type MergeResult struct {
@@ -141,7 +141,7 @@ func (j *job) mergeParts(ctx context.Context, names []string, out string) (*Merg
 			first, all, have = p, p.stats, make([]string, p.shard.Of+1)
 		} else {
 			if err := sameRun(first, p); err != nil {
-				return nil, fmt.Errorf("merge: %s is no part of the same run as %s: %w", name, names[0], err)
+				return nil, fmt.Errorf("merge: %s is not a part of the same run as %s: %w", name, names[0], err)
 			}
 			if all, _, err = calib.Merge(all, p.stats); err != nil {
 				return nil, &FileError{File: name, Err: err}

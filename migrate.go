@@ -45,7 +45,7 @@ func (c *change) migrate(ctx context.Context) error {
 	}
 	structure, number := difference(c.p.Graph, c.p.Set, out.Set)
 	if at := structure + number; at != "" {
-		return fmt.Errorf("no decision gives what it holds at %s", at)
+		return fmt.Errorf("no decision can express its values at %s", at)
 	}
 	c.p.Plan, c.p.Set = next, out.Set
 	c.note("%s: converted from version 1 into %d decisions", c.p.File, len(next.Decisions))

@@ -190,7 +190,7 @@ const maxEdits = 20
 // edited is the error of a plan whose numbers were changed by hand: it says which commands decide the same.
 func (j *job) edited(p *Planned) error {
 	fail := func(format string, a ...any) error {
-		return fmt.Errorf("%s: the numbers were edited by hand, and would be lost: "+format, append([]any{p.File}, a...)...)
+		return fmt.Errorf("%s: its numbers were edited by hand, and this command would overwrite them: "+format, append([]any{p.File}, a...)...)
 	}
 	d, err := j.derivation(p, 1)
 	if err != nil {

@@ -192,7 +192,7 @@ func (t *tuning) refuseFloat(out *derived) error {
 	for _, id := range out.Graph.Nodes() {
 		name := out.Graph.Node(id).Name
 		if _, had := t.p.Graph.LookupNode(name); !had && out.Set.Domains[id].Float() {
-			return out.Graph.ErrorAt("", id, fmt.Errorf("%s computes nothing in float, and this would be", t.p.Target.Name))
+			return out.Graph.ErrorAt("", id, fmt.Errorf("%s computes nothing in float, but this operator would run in float", t.p.Target.Name))
 		}
 	}
 	return nil

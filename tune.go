@@ -42,13 +42,13 @@ func parseBudget(text string) (*tune.Work, error) {
 	if count, ok := strings.CutSuffix(text, "forwards"); ok {
 		n, err := strconv.ParseUint(strings.TrimSpace(count), 10, 53)
 		if err != nil || n == 0 {
-			return nil, Usagef("--budget %s: %q is no positive number of forwards", text, strings.TrimSpace(count))
+			return nil, Usagef("--budget %s: %q is not a positive number of forward passes", text, strings.TrimSpace(count))
 		}
 		return &tune.Work{Limit: float64(n)}, nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return nil, Usagef("--budget %s: a time as 10m, or work as 5000forwards", text)
+		return nil, Usagef("--budget %s: give a time (10m) or work (5000forwards)", text)
 	}
 	return &tune.Work{Time: d}, nil
 }
@@ -112,7 +112,7 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 		return nil, err
 	}
 	if work.Clock = j.clock; work.Time > 0 && j.Catalog.Now == nil {
-		return nil, Usagef("--budget %s: there is no clock; say how many forwards", o.Budget)
+		return nil, Usagef("--budget %s: this program has no clock; give work, for example 5000forwards", o.Budget)
 	}
 	if methods, err = j.fromGrams(methods, o); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	}
 	defer c.close()
 	if c.other != "" {
-		return nil, fmt.Errorf("%s: this program derives other numbers than the plan has, first at %s: qwb plan rederive %s first", c.p.File, c.other, c.p.File)
+		return nil, fmt.Errorf("%s: this version of qwb computes other numbers than the plan holds (first difference: %s): run qwb plan rederive %s first", c.p.File, c.other, c.p.File)
 	}
 	t, err := c.tuning(ctx, o)
 	if err != nil {

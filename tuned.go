@@ -34,12 +34,12 @@ func (j *job) readOverlay(planFile string, f *plan.File) (*overlay.Overlay, erro
 	b, err := readFile(j.store(), name, maxOverlay)
 	switch {
 	case err != nil && missing(err):
-		return nil, lostTuned{fmt.Errorf("%s: the tuned values are gone: there is no %s; bring it back, run qwb plan undo, or qwb calibrate again, which keeps the other decisions", planFile, name)}
+		return nil, lostTuned{fmt.Errorf("%s: the tuned values are gone: there is no %s: restore the file, run qwb plan undo, or qwb calibrate again, which keeps the other decisions", planFile, name)}
 	case err != nil:
 		return nil, fmt.Errorf("tuned values: %w", err)
 	}
 	if have := overlay.Hash(b); have != f.SHA256 {
-		return nil, lostTuned{fmt.Errorf("%s: the tuned values were changed: %s (SHA-256 %.12s..., the plan says %.12s...); bring them back, run qwb plan undo, or qwb calibrate again, "+
+		return nil, lostTuned{fmt.Errorf("%s: the tuned values were changed: %s (SHA-256 %.12s..., the plan says %.12s...); restore the file, run qwb plan undo, or qwb calibrate again, "+
 			"which keeps the other decisions", planFile, name, have, f.SHA256)}
 	}
 	o, err := overlay.Parse(b)

@@ -74,7 +74,7 @@ func summary(v *analysis.Verification) string {
 // verifiesFirst is the error of a verification that an export could not do. Export takes no data of its own; verify does.
 func verifiesFirst(p *Planned, err error) error {
 	if errors.Is(err, errNoData) {
-		return Usagef("export verifies first, and the plan has no data of its own: run qwb verify %s --data D before it, or export with --unverified", p.File)
+		return Usagef("export verifies the plan first, and the plan has no data of its own: run qwb verify %s --data D before, or export with --unverified", p.File)
 	}
 	return fmt.Errorf("export verifies first (--unverified does without): %w", err)
 }

@@ -79,7 +79,7 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 	}
 	if o.Dump != "" || o.Patterns != "" { // which hold the whole program
 		if _, err := p.Program(profile); err != nil {
-			return nil, fmt.Errorf("test vectors need a plan that is integers as a whole: %w", err)
+			return nil, fmt.Errorf("test vectors need a plan that runs completely on integers: %w", err)
 		}
 	}
 	v, err := j.verifyPlan(ctx, p, profile, backend, o.Data)

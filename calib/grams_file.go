@@ -222,10 +222,10 @@ func MergeGrams(w io.Writer, names []string, parts []*GramFile) error {
 	have := make([]string, first.Shards+1)
 	for i, p := range parts {
 		if err := first.Alike(&p.GramHead); err != nil {
-			return fmt.Errorf("merge: %s is no part of the same run as %s: %w", names[i], names[0], err)
+			return fmt.Errorf("merge: %s is not a part of the same run as %s: %w", names[i], names[0], err)
 		}
 		if !slices.Equal(first.Nodes, p.Nodes) {
-			return fmt.Errorf("merge: %s is no part of the same run as %s: it has other operators", names[i], names[0])
+			return fmt.Errorf("merge: %s is not a part of the same run as %s: it has other operators", names[i], names[0])
 		}
 		if other := have[p.Shard]; other != "" {
 			return fmt.Errorf("merge: %s and %s are both part %d of %d", other, names[i], p.Shard, p.Shards)

@@ -43,7 +43,7 @@ func (o *Option) Parse(text string) (any, error) {
 	fail := func(format string, args ...any) (any, error) {
 		return nil, fmt.Errorf("--%s %s: %s", o.Name, text, fmt.Sprintf(format, args...))
 	}
-	least := "not negative"
+	least := "must be 0 or more"
 	if o.Min != 0 {
 		least = fmt.Sprintf("at least %d", o.Min)
 	}

@@ -30,7 +30,7 @@ func TestOptions(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"batch", "0", "format sample: --batch 0: at least 1"},
 		{"batch", "x", "format sample: --batch x: not a whole number"},
-		{"group", "-1", "format sample: --group -1: not negative"},
+		{"group", "-1", "format sample: --group -1: must be 0 or more"},
 		{"weights", "int2", "format sample: --weights int2: one of int8, int4"},
 		{"weights", "", "format sample: --weights : one of int8, int4"},
 		{"size", "H", `format sample: --size H: "H" is not NAME=SIZE`},

@@ -40,7 +40,7 @@ func TestAnalyzeText(t *testing.T) {
 		{exitUsage, "how to quantize", []string{"analyze", "m.bin", "--text", "t.txt"}},
 		{exitUsage, "--graphwise is not for a checkpoint", append(args, "--graphwise")},
 		{exitUsage, "--bits is for a checkpoint", []string{"analyze", "m.plan.json", "--bits", "8"}},
-		{exitFailed, "holds quantized weights already", []string{"analyze", "q.bin", "--text", "t.txt", "--bits", "4"}},
+		{exitFailed, "is already quantized", []string{"analyze", "q.bin", "--text", "t.txt", "--bits", "4"}},
 		{exitFailed, "no-such.txt", []string{"analyze", "m.bin", "--text", "no-such.txt", "--bits", "4"}},
 	} {
 		fails(t, c.code, c.want, c.args...)

@@ -19,7 +19,7 @@ func TestBackendPTX(t *testing.T) {
 	require.Equal(t, placed["steps"], placed["on_device"])
 	text := done(t, "verify", "--backend", "ptx", "--samples", "1", "--html", "v.html").stdout
 	require.Regexp(t, `1 sample · \d+ of \d+ steps on qwb PTX interpreter, sm_80, 0 on the host`, string(read(t, "v.html")))
-	require.Regexp(t, `(\d+) of \d+ steps ran on .*interpreter.*, 0 on the host`, text)
+	require.Regexp(t, `(\d+) of \d+ steps ran on .*interpreter.*, 0 on the CPU`, text)
 	require.NotContains(t, done(t, "verify", "--samples", "1", "--json").object(t), "placed")
 
 	fails(t, exitUsage, "unknown backend", "export", "--platform", "trt_int8", "-o", "b.onnx", "--backend", "gpu")
@@ -38,8 +38,8 @@ func TestBackendPTX(t *testing.T) {
 		require.Equal(t, eval("cpu"), eval("cpu", "--batch", n), n)
 	}
 	require.Equal(t, eval("cpu", "--profile", "onnx"), eval("ptx", "--profile", "onnx", "--batch", "3"))
-	fails(t, exitUsage, "--batch is of --mode int8", "eval", "m.plan.json", "--labels", "labels.tsv", "--batch", "2")
-	fails(t, exitUsage, "--backend is what runs --mode int8", "eval", "m.plan.json", "--labels", "labels.tsv", "--backend", "ptx")
+	fails(t, exitUsage, "--batch is for --mode int8 only", "eval", "m.plan.json", "--labels", "labels.tsv", "--batch", "2")
+	fails(t, exitUsage, "--backend is for --mode int8 only", "eval", "m.plan.json", "--labels", "labels.tsv", "--backend", "ptx")
 	fails(t, exitUsage, "unknown backend", "eval", "m.plan.json", "--data", "none", "--mode", "int8", "--backend", "gpu")
 	fails(t, exitUsage, "no-such", "verify", "--backend", "cuda", "--profile", "no-such") // also where there is no GPU
 
@@ -55,5 +55,5 @@ func TestBackendPTX(t *testing.T) {
 	require.NotContains(t, results[0], "device")
 	require.Contains(t, done(t, "bench", "model", "m.plan.json", "--mode", "int8", "--backend", "ptx", "--rounds", "1", "--span", "1ms").stdout,
 		"samples per second on")
-	fails(t, exitUsage, "--backend is what runs --mode int8", "bench", "model", "m.onnx", "--backend", "ptx")
+	fails(t, exitUsage, "--backend is for --mode int8 only", "bench", "model", "m.onnx", "--backend", "ptx")
 }

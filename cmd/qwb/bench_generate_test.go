@@ -29,7 +29,7 @@ func TestBenchGenerate(t *testing.T) {
 
 func TestBenchGenerateMistakes(t *testing.T) {
 	inFolder(t)
-	fails(t, exitUsage, `say where to with -o`, "bench", "checkpoint")
+	fails(t, exitUsage, `checkpoint needs -o: the file to write`, "bench", "checkpoint")
 	fails(t, exitUsage, `--shape: no shape "7B": there are 15M, 110M, 1\.1B`, "bench", "checkpoint", "--shape", "7B", "-o", "m.bin")
 	fails(t, exitFailed, `groups of 100 do not divide rows of 768`, "bench", "checkpoint", "--group-size", "100", "-o", "m.bin")
 	require.NoFileExists(t, "m.bin")

@@ -167,7 +167,7 @@ func TestBenchMistakes(t *testing.T) {
 		{exitUsage, "bench model", `model takes one model or plan, not 0 arguments`},
 		{exitUsage, "bench model m.onnx --mode int4", `--mode int4: one of fp32, sim, int8`},
 		{exitUsage, "bench model m.onnx --mode int8", `--mode int8 needs a plan; calibrate m\.onnx first`},
-		{exitUsage, "bench model m.plan.json --mode int8,fp32 --per-node", `the first mode cannot be int8`},
+		{exitUsage, "bench model m.plan.json --mode int8,fp32 --per-node", `--per-node needs fp32 or sim as the first mode`},
 		{exitUsage, "bench model m.onnx --mode sim", `--mode sim needs a plan; calibrate m\.onnx first`},
 		{exitUsage, "bench model m.plan.json --mode sim,sim", `sim is named twice`},
 		{exitUsage, "bench model m.onnx --paced --per-node", `--paced takes one mode and no --per-node`},

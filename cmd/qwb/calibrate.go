@@ -62,20 +62,20 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 			switch {
 			case !minMaxOnly:
 			case len(f.data) == 0:
-				return usagef("--minmax-only is about observing: it needs --data")
+				return usagef("--minmax-only needs --data")
 			case f.observer != "" && f.observer != string(tqc.ObserverMinMax):
-				return usagef("--minmax-only serves no --observer but minmax")
+				return usagef("--minmax-only works with --observer minmax only; remove one of the two flags")
 			default:
 				f.observer = string(tqc.ObserverMinMax)
 			}
 			if len(merge) > 0 && len(f.data) > 0 {
-				return usagef("--merge takes the place of --data")
+				return usagef("--merge replaces --data: give only one of them")
 			}
 			if !slices.Contains([]string{qwb.FloatCPU, qwb.FloatCUDA, qwb.FloatPTX}, backend) {
 				return usagef("unknown backend %q: one of %s, %s, %s", backend, qwb.FloatCPU, qwb.FloatCUDA, qwb.FloatPTX)
 			}
 			if backend != qwb.FloatCPU && len(f.data) == 0 {
-				return usagef("--backend is what runs the model: it needs --data")
+				return usagef("--backend needs --data: it selects what runs the model")
 			}
 			part, err := qwb.ParseShard(shard)
 			if err != nil {

@@ -56,7 +56,7 @@ func TestCalibrateOnDevice(t *testing.T) {
 func TestCalibrateWithoutDevice(t *testing.T) {
 	workplace(t)
 	fails(t, exitUsage, `unknown backend "gpu": one of cpu, cuda, ptx`, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--backend", "gpu")
-	fails(t, exitUsage, "--backend is what runs the model: it needs --data", "calibrate", "m.onnx", "--platform", "trt_int8", "--backend", "ptx")
+	fails(t, exitUsage, "--backend needs --data", "calibrate", "m.onnx", "--platform", "trt_int8", "--backend", "ptx")
 	if _, err := cuda.Find(); err == nil {
 		t.Skip("this machine has a GPU")
 	}

@@ -56,7 +56,8 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 						return usagef("--%s NaN: not a number", flag)
 					}
 					if name == "nsr" && at < 0 || name == "cosine" && (at < -1 || at > 1) || name == "drop" && (at < -100 || at > 100) {
-						return usagef("--%s %g: no network reaches that", flag, at)
+						return usagef("--%s %g: out of range; it must be %s", flag, at,
+							map[string]string{"nsr": "0 or more", "cosine": "from -1 to 1", "drop": "from -100 to 100"}[name])
 					}
 					o.Budget = &qwb.Budget{Name: name, At: at}
 				}
@@ -65,7 +66,7 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 			case auto && o.Budget == nil:
 				return usagef("--auto needs a budget: --max-nsr, --min-cosine or --max-drop")
 			case !auto && o.Budget != nil:
-				return usagef("a budget needs --auto")
+				return usagef("--max-nsr, --min-cosine and --max-drop need --auto")
 			case !auto && len(o.Selectors) == 0 && !o.Reset:
 				return usagef("dispatch needs --fp32 SELECTORS, --auto or --reset")
 			case o.Budget != nil && o.Budget.Name == "drop" && len(o.Data.Paths) == 0:

@@ -80,9 +80,9 @@ docs/language-models.md.`,
 			case !isPlan && len(o.Data.Paths) == 0:
 				return usagef("eval of a model needs --data")
 			case c.Flags().Changed("batch") && o.Mode != "int8":
-				return usagef("--batch is of --mode int8")
+				return usagef("--batch is for --mode int8 only")
 			case gate && o.Mode == "fp32":
-				return usagef("--max-drop is about a quantized mode")
+				return usagef("--max-drop needs --mode sim or --mode int8")
 			case math.IsNaN(maxDrop):
 				return usagef("--max-drop NaN: not a number")
 			}
@@ -108,7 +108,7 @@ docs/language-models.md.`,
 				err = reports.AccuracyText(e.stdout, r)
 			}
 			if err == nil && gate && r.Drop > maxDrop {
-				return qwb.Checkf("the accuracy drops by %.2f points, more than %g", r.Drop, maxDrop)
+				return qwb.Checkf("top-1 drops by %.2f pp, more than --max-drop %g", r.Drop, maxDrop)
 			}
 			return err
 		},

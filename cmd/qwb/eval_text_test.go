@@ -115,7 +115,7 @@ func TestEvalTextOfQuantizedCheckpoint(t *testing.T) {
 	require.Less(t, own["kl"], quick["kl"], "only activations are quantized between these two")
 	require.Equal(t, own["float_mean_nll"], eval("--mode", "fp32")["mean_nll"])
 	require.Equal(t, evalText(t, "--group-size", "8", "--mode", "sim")["mean_nll"], eval("--mode", "fp32")["mean_nll"])
-	fails(t, exitFailed, "q.bin holds quantized weights already", "eval", "q.bin", "--text", "t.txt", "--bits", "4")
+	fails(t, exitFailed, "q.bin is already quantized", "eval", "q.bin", "--text", "t.txt", "--bits", "4")
 }
 
 // With --samples, lines are chosen by the seed; --answers has a line for each.

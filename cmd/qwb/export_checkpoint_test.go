@@ -109,7 +109,7 @@ func TestCheckpointsThatAreNotExported(t *testing.T) {
 		{exitFailed, "a power of two, 16 or more", []string{"m.bin", "--group-size", "24"}},
 		{exitFailed, "is NaN", []string{"nan.bin", "-o", "nan.onnx"}},
 		{exitUsage, `unknown format "q4"`, []string{"m.bin", "--format", "q4"}},
-		{exitUsage, "--group-size -8: not negative", []string{"m.bin", "--format", "q80", "--group-size", "-8"}},
+		{exitUsage, "--group-size -8: must be 0 or more", []string{"m.bin", "--format", "q80", "--group-size", "-8"}},
 		{exitUsage, `--method best: one of rtn, range, rtn,range`, []string{"m.bin", "--format", "q80", "--method", "best"}},
 		{exitUsage, `format gguf: --weights int8: one of q8_0`, []string{"m.bin", "--format", "gguf", "--weights", "int8"}},
 		{exitUsage, "--tokenizer is for format q80 with --method rtn,range only", []string{"m.bin", "--format", "q80", "--tokenizer", "tokenizer.bin"}},
@@ -122,7 +122,7 @@ func TestCheckpointsThatAreNotExported(t *testing.T) {
 		{exitFailed, "is NaN", []string{"nan.bin", "--format", "llama2c-v1", "--unverified"}},
 		{exitFailed, "this tokenizer belongs to another model", []string{"m.bin", "--format", "gguf", "--tokenizer", "other.bin"}},
 		{exitFailed, "InferLLM cannot hold an epsilon.*; nor 2 heads", []string{"m.bin", "--format", "inferllm"}},
-		{exitFailed, "m.bin is the checkpoint itself", []string{"m.bin", "--format", "llama2c-v0", "-o", "m.bin"}},
+		{exitFailed, "m.bin is the input checkpoint", []string{"m.bin", "--format", "llama2c-v0", "-o", "m.bin"}},
 		{exitFailed, "no such file", []string{"m.bin", "--format", "q80", "-o", "nowhere/m.q80"}},
 	} {
 		fails(t, c.code, c.want, append([]string{"export"}, c.args...)...)

@@ -69,11 +69,11 @@ func (f *flags) addJSON(c *cobra.Command) {
 func (f *flags) check() error {
 	switch {
 	case f.samples < 0:
-		return usagef("--samples %d: not negative", f.samples)
+		return usagef("--samples %d: must be 0 or more", f.samples)
 	case f.batch < 0:
-		return usagef("--batch %d: not negative", f.batch)
+		return usagef("--batch %d: must be 0 or more", f.batch)
 	case f.threads < 0:
-		return usagef("--threads %d: not negative", f.threads)
+		return usagef("--threads %d: must be 0 or more", f.threads)
 	}
 	if _, err := f.memory(); err != nil {
 		return qwb.UsageError{Err: err}
@@ -111,7 +111,7 @@ func (f *flags) memory() (int64, error) {
 	n, err := strconv.ParseFloat(s, 64)
 	bytes := n * float64(int64(1)<<(10*(shift+1)))
 	if err != nil || !(bytes >= 1<<20) || bytes > 1<<50 {
-		return 0, fmt.Errorf("--mem %q: not a size of 1M or more", f.mem)
+		return 0, fmt.Errorf("--mem %q: not a size; give for example 512M or 4G, at least 1M", f.mem)
 	}
 	return int64(bytes), nil
 }

@@ -28,7 +28,7 @@ prompt.`,
 				return err
 			}
 			if o.Tokens < 1 {
-				return usagef("--tokens %d: not positive", o.Tokens)
+				return usagef("--tokens %d: must be 1 or more", o.Tokens)
 			}
 			o.Threads, o.Seed = f.workers(), f.seed
 			o.Own = !c.Flags().Changed("tokens")

@@ -60,9 +60,9 @@ func TestGenerateRefuses(t *testing.T) {
 		{exitUsage, "top-k of 289 in a vocabulary of 288", []string{"--top-k", "289"}},
 		{exitUsage, "top-p of 1.5", []string{"--top-p", "1.5"}},
 		{exitUsage, "a temperature of -1", []string{"--temperature", "-1"}},
-		{exitUsage, "--tokens 0: not positive", []string{"--tokens", "0"}},
-		{exitUsage, "--group-size -4: not negative", []string{"--group-size", "-4"}},
-		{exitFailed, "the prompt has 4 tokens, 3 positions are run", []string{"--prompt", "cab", "--tokens", "3"}},
+		{exitUsage, "--tokens 0: must be 1 or more", []string{"--tokens", "0"}},
+		{exitUsage, "--group-size -4: must be 0 or more", []string{"--group-size", "-4"}},
+		{exitFailed, "the prompt has 4 tokens, and --tokens allows 3", []string{"--prompt", "cab", "--tokens", "3"}},
 		{exitFailed, "has 287 tokens, the vocabulary of m.bin has 288", []string{"--tokenizer", "short.bin"}},
 		{exitFailed, "no-such", []string{"--tokenizer", "no-such"}},
 	} {

@@ -41,7 +41,7 @@ Lite's 8-bit arithmetic) and onnx (no engine's rules) are for files of other too
 				return err
 			}
 			if len(f.data) == 0 && (f.observer != "" || f.samples > 0) {
-				return usagef("--observer and --samples are about calibrating: they need --data")
+				return usagef("--observer and --samples need --data: they calibrate the float model")
 			}
 			o := qwb.ImportOptions{Platform: f.platform, Data: f.dataOptions(), Observer: tqc.Observer(f.observer), Threads: f.workers()}
 			o.Memory, _ = f.memory()

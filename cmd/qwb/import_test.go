@@ -26,7 +26,7 @@ func TestImportOfAnExport(t *testing.T) {
 			require.Equal(t, platform, r["platform"])
 			require.Equal(t, "back.float.onnx", r["model"])
 			require.Empty(t, r["warnings"])
-			fails(t, exitUsage, "run qwb verify back.plan.json --data D before it", "export", "back.plan.json", "--platform", platform, "-o", "none.onnx")
+			fails(t, exitUsage, "run qwb verify back.plan.json --data D before", "export", "back.plan.json", "--platform", platform, "-o", "none.onnx")
 
 			same := func(a, b string) {
 				t.Helper()
@@ -78,7 +78,7 @@ func TestImportErrors(t *testing.T) {
 	write(t, "q.float.onnx", flipped)
 	require.Equal(t, exitFailed, invoke("dispatch", "p.plan.json", "--fp32", "type:Conv").code)
 	require.NoError(t, os.Rename("away.onnx", "q.float.onnx"))
-	fails(t, exitFailed, "or make a plan of this one with qwb import", "calibrate", "q.float.onnx", "--data", "data", "--platform", "trt_int8")
+	fails(t, exitFailed, "or make a plan from this one with qwb import", "calibrate", "q.float.onnx", "--data", "data", "--platform", "trt_int8")
 	fails(t, exitUsage, "two plans or models", "diff", "p.plan.json")
 	fails(t, exitFailed, "nothing in the model is quantized", "diff", "p.plan.json", "m.onnx")
 }

@@ -95,9 +95,9 @@ func TestLoopsCanBeStopped(t *testing.T) {
 		y = Loop(n, yes, x) {body=graph { input i: i64[]; input go: bool[]; input v: f32[2]; w = Add(v, one); output go; output w }}; output y`)
 	saveArray(t, "x.npy", graphtest.Normal(1, 2))
 	start := time.Now()
-	fails(t, exitFailed, "^qwb: stopped: the time that --timeout gives is over$", "run", "m.onnx", "--input", "x=x.npy", "--output", "o", "--timeout", "200ms")
+	fails(t, exitFailed, "^qwb: stopped: the time limit of --timeout was reached$", "run", "m.onnx", "--input", "x=x.npy", "--output", "o", "--timeout", "200ms")
 	require.Less(t, time.Since(start), 20*time.Second)
-	fails(t, exitUsage, "--timeout -1s: not negative", "run", "m.onnx", "--input", "x=x.npy", "--output", "o", "--timeout", "-1s")
+	fails(t, exitUsage, "--timeout -1s: must be 0 or more", "run", "m.onnx", "--input", "x=x.npy", "--output", "o", "--timeout", "-1s")
 }
 
 // TestOutputsWithLongNames: a name that no file can have left a part of the outputs behind.
@@ -154,5 +154,5 @@ func TestModelsThatAreCutOffWhileTheyAreUsed(t *testing.T) {
 	_, err = execute(t.Context(), &cobra.Command{SilenceErrors: true, RunE: func(*cobra.Command, []string) error {
 		return fmt.Errorf("read %d", data[len(data)-1])
 	}})
-	require.ErrorContains(t, err, "a file in use was cut off")
+	require.ErrorContains(t, err, "a file was truncated")
 }

@@ -71,7 +71,7 @@ func (e *env) calibratePart(ctx context.Context, model string, f *flags, merge [
 	case f.out == "":
 		return usagef("--shard needs -o: the file to write")
 	case len(f.data) == 0 || len(merge) > 0:
-		return usagef("--shard is about observing: it needs --data")
+		return usagef("--shard needs --data and does not go with --merge")
 	}
 	if err := replaces("calibrate", f.out, kind.Plan, kind.ONNX, kind.Overlay); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (e *env) calibratePart(ctx context.Context, model string, f *flags, merge [
 func (e *env) tunePart(ctx context.Context, plan string, f *flags, o qwb.TuneOptions) error {
 	switch {
 	case len(o.Methods) > 0 || o.Gram != "" || o.Budget != "" || o.Force:
-		return usagef("--shard writes Gram statistics and tunes nothing: it goes with no --method, --gram, --budget or --force")
+		return usagef("--shard only writes Gram statistics and tunes nothing: remove --method, --gram, --budget and --force")
 	case f.out == "":
 		return usagef("--shard needs -o: the file to write")
 	}

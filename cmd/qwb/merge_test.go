@@ -30,13 +30,13 @@ func TestMergeOfCalibrationParts(t *testing.T) {
 	done(t, "calibrate", "m.onnx", "--data", "data", "--shard", "1/2", "-o", "half")
 	done(t, "calibrate", "m.onnx", "--data", "data", "--shard", "1/3", "--samples", "30", "-o", "fewer")
 	for want, args := range map[string]string{
-		"part 2 of 3 is missing":           "p0 p2",
-		"p0 and p0 are both part 1/3":      "p0 p1 p0 p2",
-		"it is one of 2 parts":             "p0 p1 half",
-		"fewer is no part of the same run": "p1 fewer p2",
-		"not a part that qwb":              "m.stats p0",
-		"m.stats: not a part":              "p0 m.stats",
-		"no such file":                     "p0 p9",
+		"part 2 of 3 is missing":              "p0 p2",
+		"p0 and p0 are both part 1/3":         "p0 p1 p0 p2",
+		"it is one of 2 parts":                "p0 p1 half",
+		"fewer is not a part of the same run": "p1 fewer p2",
+		"not a part that qwb":                 "m.stats p0",
+		"m.stats: not a part":                 "p0 m.stats",
+		"no such file":                        "p0 p9",
 	} {
 		fails(t, exitFailed, want, append(append([]string{"merge"}, strings.Fields(args)...), "-o", "x.stats")...)
 	}
@@ -71,11 +71,11 @@ func TestMergeOfGramParts(t *testing.T) {
 	done(t, "tune", "--shard", "1/2", "-o", "half")
 	done(t, "tune", "--shard", "1/3", "--samples", "30", "-o", "fewer")
 	for want, args := range map[string]string{
-		"part 2 of 3 is missing":           "p0 p2",
-		"p0 and p0 are both part 1 of 3":   "p0 p1 p0 p2",
-		"it is one of 2 parts":             "p0 p1 half",
-		"fewer is no part of the same run": "p1 fewer p2",
-		"not a file of Gram statistics":    "p0 m.stats",
+		"part 2 of 3 is missing":              "p0 p2",
+		"p0 and p0 are both part 1 of 3":      "p0 p1 p0 p2",
+		"it is one of 2 parts":                "p0 p1 half",
+		"fewer is not a part of the same run": "p1 fewer p2",
+		"not a file of Gram statistics":       "p0 m.stats",
 	} {
 		fails(t, exitFailed, want, append(append([]string{"merge"}, strings.Fields(args)...), "-o", "x")...)
 	}
@@ -85,7 +85,7 @@ func TestMergeOfGramParts(t *testing.T) {
 	fails(t, exitFailed, "p1.*damaged", "merge", "p0", "p1", "p2", "-o", "x")
 	fails(t, exitUsage, "tunes nothing", "tune", "--shard", "1/2", "--method", "bias", "-o", "x")
 	fails(t, exitUsage, "needs -o", "tune", "--shard", "1/2")
-	fails(t, exitUsage, "-o is where --shard writes", "tune", "--method", "bias", "-o", "x")
+	fails(t, exitUsage, "-o needs --shard", "tune", "--method", "bias", "-o", "x")
 	fails(t, exitFailed, "would be replaced", "tune", "--shard", "1/2", "-o", "m.stats")
 }
 
@@ -96,11 +96,11 @@ func TestTuneOnGramStatistics(t *testing.T) {
 	done(t, "tune", "--shard", "1/1", "-o", "g")
 	done(t, "tune", "--shard", "1/2", "-o", "half")
 	for want, args := range map[string]string{
-		"bias: fitted on samples behind the quantized prefix.*--gram goes with bias-analytic, gptq": "--method bias,gptq --gram g",
+		"bias: needs samples of the quantized graph.*--gram works with bias-analytic, gptq": "--method bias,gptq --gram g",
 	} {
 		fails(t, exitUsage, want, append([]string{"tune"}, strings.Fields(args)...)...)
 	}
-	fails(t, exitFailed, "part 1 of 2: qwb merge", "tune", "--method", "gptq", "--gram", "half")
+	fails(t, exitFailed, "part 1 of 2: combine all parts with qwb merge", "tune", "--method", "gptq", "--gram", "half")
 	fails(t, exitFailed, "m.stats: this is a file of statistics, not a file of Gram statistics", "tune", "--method", "gptq", "--gram", "m.stats")
 
 	saveModel(t, "other.onnx", strings.ReplaceAll(means, "seed=2", "seed=20"))

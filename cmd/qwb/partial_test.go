@@ -79,8 +79,8 @@ func TestPartialPlans(t *testing.T) {
 			done(t, "run", "again.onnx", "--input", "x=data/00.npy", "--output", "second")
 			require.Equal(t, read(t, "first/y.npy"), read(t, "second/y.npy"))
 
-			fails(t, exitFailed, `format c needs a plan that is integers as a whole.*"second"`, "export", "--format", "c", "-o", "m.c")
-			fails(t, exitFailed, `test vectors need a plan that is integers as a whole.*"second"`, "verify", "--data", "data", "--dump", "vectors")
+			fails(t, exitFailed, `format c needs a plan that runs completely on integers.*"second"`, "export", "--format", "c", "-o", "m.c")
+			fails(t, exitFailed, `test vectors need a plan that runs completely on integers.*"second"`, "verify", "--data", "data", "--dump", "vectors")
 			fails(t, exitFailed, `"second"`, "eval", "m.plan.json", "--data", "data", "--mode", "int8")
 		})
 	}

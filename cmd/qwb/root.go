@@ -61,7 +61,7 @@ func execute(ctx context.Context, root *cobra.Command) (c *cobra.Command, err er
 	defer func() {
 		p := recover()
 		if fault, ok := p.(interface{ Addr() uintptr }); ok {
-			c, err = root, fmt.Errorf("a file in use was cut off or cannot be read any more (fault at %#x)", fault.Addr())
+			c, err = root, fmt.Errorf("a file was truncated or became unreadable while qwb was reading it (fault at %#x)", fault.Addr())
 		} else if p != nil {
 			panic(p)
 		}
@@ -75,7 +75,7 @@ func oneLine(err error) string {
 		return "interrupted"
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "stopped: the time that --timeout gives is over"
+		return "stopped: the time limit of --timeout was reached"
 	}
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
@@ -122,7 +122,7 @@ flags or arguments, 3 a check failed.`,
 	root.PersistentFlags().DurationVar(&e.timeout, "timeout", 0, "stop running a model after this time and fail, for example 90s or 10m (0: no limit); a Loop in a model may never end")
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if e.timeout < 0 {
-			return usagef("--timeout %s: not negative", e.timeout)
+			return usagef("--timeout %s: must be 0 or more", e.timeout)
 		}
 		if e.timeout > 0 {
 			ctx, stop := context.WithTimeout(cmd.Context(), e.timeout)

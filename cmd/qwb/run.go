@@ -37,7 +37,7 @@ both, a plan uses its own data.`,
 			case len(o.Inputs) > 0 && len(f.data) > 0:
 				return usagef("run takes --input or --data")
 			case len(o.Inputs) > 0 && (f.samples > 0 || f.preprocess != ""):
-				return usagef("--samples and --preprocess are of --data")
+				return usagef("--samples and --preprocess need --data; files of --input are used as they are")
 			}
 			if err := modeOf(f.mode, plan != "", model, o.Backend, o.Profile); err != nil {
 				return err
@@ -74,9 +74,9 @@ func modeOf(mode string, isPlan bool, model, backend, profile string) error {
 	case mode != "fp32" && !isPlan:
 		return usagef("--mode %s needs a plan; calibrate %s first", mode, model)
 	case profile != "" && mode != "int8":
-		return usagef("--profile is the arithmetic of --mode int8")
+		return usagef("--profile is for --mode int8 only; add --mode int8")
 	case backend != defaultBackend().Name && mode != "int8":
-		return usagef("--backend is what runs --mode int8")
+		return usagef("--backend is for --mode int8 only; add --mode int8")
 	}
 	_, err := knownBackend(backend)
 	return err

@@ -50,8 +50,8 @@ func TestRunOfAllSamples(t *testing.T) {
 	}{
 		{`run takes --input or --data`, []string{"m.onnx", "--input", "x=data/00.npy", "--data", "data"}},
 		{`--mode sim needs a plan`, []string{"m.onnx", "--data", "data", "--mode", "sim"}},
-		{`--profile is the arithmetic of --mode int8`, []string{"m.plan.json", "--profile", "ort"}},
-		{`--samples and --preprocess are of --data`, []string{"m.onnx", "--input", "x=data/00.npy", "--samples", "2"}},
+		{`--profile is for --mode int8 only`, []string{"m.plan.json", "--profile", "ort"}},
+		{`--samples and --preprocess need --data`, []string{"m.onnx", "--input", "x=data/00.npy", "--samples", "2"}},
 	} {
 		fails(t, exitUsage, c.want, append([]string{"run", "-o", "none"}, c.args...)...)
 	}

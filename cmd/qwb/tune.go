@@ -58,7 +58,7 @@ operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamp
 				return e.tunePart(c.Context(), plan, &f, o)
 			}
 			if f.out != "" {
-				return usagef("-o is where --shard writes")
+				return usagef("-o needs --shard; without it tune writes its file beside the plan")
 			}
 			r, _, err := e.project("", plan).Tune(c.Context(), o)
 			if r == nil || err != nil {

@@ -184,7 +184,7 @@ func overlays(t *testing.T) []string {
 func TestSetRefusesWhatExportWould(t *testing.T) {
 	workplace(t)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
-	fails(t, exitFailed, `onnxruntime would not take it: one-type: node "concat"`, "set", "conv2", "activations=int16-sym-tensor")
+	fails(t, exitFailed, `onnxruntime would reject the exported model: one-type: node "concat"`, "set", "conv2", "activations=int16-sym-tensor")
 	done(t, "set", "*", "activations=int16-sym-tensor")
 	done(t, "plan", "undo")
 	fails(t, exitFailed, "a divisor is for symmetric scales, and this is uint8-asym-tensor; onnxruntime can have activations=int8-sym-tensor", "set", "conv1:in0", "divisor=100")

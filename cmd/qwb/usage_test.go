@@ -22,11 +22,11 @@ func TestWrongCommandLine(t *testing.T) {
 		{"calibrate m.onnx n.onnx --platform trt_int8", `calibrate takes one model, not 2 \(m\.onnx, n\.onnx\)`},
 		{"calibrate m.onnx --platform abacus", `abacus.*trt_int8, onnxruntime`},
 		{"calibrate m.onnx --platform trt_int8 --observer guess", `unknown observer "guess": one of auto, .*minmax`},
-		{"calibrate m.onnx --platform trt_int8 --data data --merge m.stats", `--merge takes the place of --data`},
+		{"calibrate m.onnx --platform trt_int8 --data data --merge m.stats", `--merge replaces --data`},
 		{"calibrate m.onnx --platform trt_int8 -o m.json", `-o m\.json: the name of a plan ends in \.plan\.json`},
-		{"calibrate m.onnx --platform trt_int8 --data data -o fresh.plan.json --samples -3", `--samples -3: not negative`},
+		{"calibrate m.onnx --platform trt_int8 --data data -o fresh.plan.json --samples -3", `--samples -3: must be 0 or more`},
 		{"calibrate m.onnx --platform trt_int8 --data data --samples many", `calibrate: invalid argument "many" for "--samples"`},
-		{"calibrate m.onnx --platform trt_int8 --data data --threads -1", `--threads -1: not negative`},
+		{"calibrate m.onnx --platform trt_int8 --data data --threads -1", `--threads -1: must be 0 or more`},
 		{"calibrate m.onnx --platform trt_int8 --data data --seed -1", `calibrate: invalid argument "-1" for "--seed"`},
 		{"analyze m.plan.json --mem 12", `--mem "12": not a size`},
 		{"analyze m.plan.json --mem lots", `--mem "lots": not a size`},
@@ -38,7 +38,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{"analyze --layer-wise", `analyze: unknown flag: --layer-wise`},
 		{"dispatch", `dispatch needs --fp32 SELECTORS, --auto or --reset`},
 		{"dispatch --auto", `--auto needs a budget`},
-		{"dispatch --max-nsr 0.1", `a budget needs --auto`},
+		{"dispatch --max-nsr 0.1", `--max-nsr, --min-cosine and --max-drop need --auto`},
 		{"dispatch --auto --max-nsr 0.1 --min-cosine 0.9", `one budget at a time`},
 		{"dispatch --auto --max-drop 1", `--max-drop needs --data and labels`},
 		{"dispatch --auto --max-nsr NaN", `--max-nsr NaN`},
@@ -48,7 +48,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{"eval m.onnx --data data --mode sim", `--mode sim needs a plan; calibrate m\.onnx first`},
 		{"eval m.plan.json --mode int4", `--mode int4: one of fp32, sim, int8`},
 		{"eval m.plan.json --mode quick", `--mode quick: one of fp32, sim`},
-		{"eval m.plan.json --max-drop 1", `--max-drop is about a quantized mode`},
+		{"eval m.plan.json --max-drop 1", `--max-drop needs --mode sim or --mode int8`},
 		{"export", `export needs --platform`},
 		{"export --platform abacus", `abacus`},
 		{"export --batch 3 --platform trt_int8", `--batch is not for format onnx of a plan`},
@@ -91,7 +91,7 @@ func TestChecksThatDoNotHold(t *testing.T) {
 	write(t, "labels.tsv", []byte("00.npy\t3\n01.npy\t1\n02.npy\t0\n03.npy\t9\n"))
 	before := tree(t, ".")
 	for _, args := range [][]string{{"--max-nsr", "-1"}, {"--min-cosine", "1.5"}, {"--max-drop", "-101"}} {
-		fails(t, exitUsage, "no network reaches that", append([]string{"dispatch", "--auto"}, args...)...)
+		fails(t, exitUsage, "out of range; it must be", append([]string{"dispatch", "--auto"}, args...)...)
 	}
 	r := invoke("dispatch", "--auto", "--json", "--max-drop", "-100", "--data", "data", "--labels", "labels.tsv")
 	require.Equal(t, exitCheck, r.code, r.stderr)

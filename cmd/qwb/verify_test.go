@@ -123,7 +123,7 @@ func TestEvalOfIntegers(t *testing.T) {
 	require.Equal(t, "onnx", other["profile"])
 	require.Equal(t, "trt", other["base"].(map[string]any)["profile"])
 	require.Equal(t, i["top1"], other["base"].(map[string]any)["top1"])
-	fails(t, exitUsage, "is the arithmetic of --mode int8", append(args, "sim", "--profile", "ort")...)
+	fails(t, exitUsage, "is for --mode int8 only", append(args, "sim", "--profile", "ort")...)
 	fails(t, exitUsage, "unknown", append(args, "int8", "--profile", "no-such")...)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "-o", "ort.plan.json")
 	args[1] = "ort.plan.json"

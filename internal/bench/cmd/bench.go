@@ -86,7 +86,7 @@ func addRounds(c *cobra.Command, o *bench.Options, rounds int, span time.Duratio
 // benchOptions completes the options: the clock, and limits that make sense.
 func benchOptions(o bench.Options) (bench.Options, error) {
 	if o.Rounds < 1 || o.Span <= 0 || o.Patience < 0 {
-		return o, qwb.Usagef("--rounds %d --span %v --patience %d: the first two have to be above zero, the last not below", o.Rounds, o.Span, o.Patience)
+		return o, qwb.Usagef("--rounds %d --span %v --patience %d: --rounds and --span must be above 0, --patience 0 or more", o.Rounds, o.Span, o.Patience)
 	}
 	start := time.Now()
 	o.Clock = bench.Clock{Now: func() time.Duration { return time.Since(start) }, Others: othersCPU}

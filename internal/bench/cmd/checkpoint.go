@@ -26,7 +26,7 @@ little memory for any shape.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
-				return qwb.Usagef("bench checkpoint: say where to with -o")
+				return qwb.Usagef("bench checkpoint needs -o: the file to write")
 			}
 			config, err := bench.CheckpointShape(shape)
 			if err != nil {

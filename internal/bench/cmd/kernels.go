@@ -38,7 +38,7 @@ Plain Go kernels are left out if they would take seconds. Elementwise kernels ru
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if threads < 0 {
-				return qwb.Usagef("--threads %d: not negative", threads)
+				return qwb.Usagef("--threads %d: must be 0 or more", threads)
 			}
 			which, err := regexp.Compile(only)
 			if err != nil {

@@ -98,7 +98,7 @@ input ends. Two programs can so be measured in turn.`,
 				return err
 			}
 			if o.batch < 0 {
-				return qwb.Usagef("--batch %d: not negative", o.batch)
+				return qwb.Usagef("--batch %d: must be 0 or more", o.batch)
 			}
 			if o.Options, err = benchOptions(o.Options); err != nil {
 				return err
@@ -108,10 +108,10 @@ input ends. Two programs can so be measured in turn.`,
 				return err
 			}
 			if o.backend != e.defaultBackend() && !slices.Contains(o.modes, "int8") {
-				return qwb.Usagef("--backend is what runs --mode int8")
+				return qwb.Usagef("--backend is for --mode int8 only; add --mode int8")
 			}
 			if o.perNode && o.modes[0] == "int8" {
-				return qwb.Usagef("--per-node times a graph: the first mode cannot be int8")
+				return qwb.Usagef("--per-node needs fp32 or sim as the first mode, not int8")
 			}
 			if paced {
 				if o.perNode || len(o.modes) > 1 {
