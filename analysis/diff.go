@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"qwb/graph"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
@@ -152,11 +153,21 @@ func (d *differ) slot(diff Difference, a, b tqc.SlotID) error {
 	return d.codes(diff, a, b)
 }
 
-// policyText is a policy in words.
+// policyText is the scheme of a policy with its range, and what else may differ where schemes are equal: axis, divisor, rounding.
 func policyText(c tqc.Config) string {
-	s := fmt.Sprintf("%s %d..%d", c.Policy, c.QMin, c.QMax)
+	name := c.Policy.String()
+	if scheme, err := tqc.SchemeOf(c); err == nil {
+		name = scheme.String()
+	}
+	s := fmt.Sprintf("%s %d..%d", name, c.QMin, c.QMax)
 	if c.Policy.Has(tqc.PerChannel) || c.Policy.Has(tqc.PerGroup) {
 		s += fmt.Sprintf(" axis %d", c.Axis)
+	}
+	if c.Divisor != 0 {
+		s += fmt.Sprintf(" divisor %g", c.Divisor)
+	}
+	if c.Rounding != qmath.HalfEven {
+		s += " rounding " + c.Rounding.String()
 	}
 	return s
 }

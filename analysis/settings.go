@@ -89,6 +89,9 @@ func place(s *tqc.Slot) string { return fmt.Sprintf("%s%d", s.Kind, s.Index) }
 // format says.
 func schemeText(c *tqc.Config) string {
 	text := c.FormatName() + " " + strings.NewReplacer(" linear", "", " floating", "").Replace(c.Policy.String())
+	if c.Policy.Has(tqc.PerGroup) {
+		text += fmt.Sprintf(" of %d", c.GroupSize)
+	}
 	if c.Blocks != tqc.FreeScales {
 		text += " " + c.Blocks.String()
 	}
