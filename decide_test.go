@@ -386,7 +386,7 @@ func TestStoredNumbersStand(t *testing.T) {
 	put(t, p.store(), p.Plan, b)
 	_, warnings, err := p.Set(ctx, "gemm", []string{"observer=minmax"}, 1)
 	require.NoError(t, err)
-	require.Contains(t, fmt.Sprint(warnings), "derived other numbers, first at conv1:in0")
+	require.Contains(t, fmt.Sprint(warnings), "computed other numbers, first at conv1:in0")
 	require.Equal(t, other, planIn(t, p).Nodes[0].Slots[0].Scale[0])
 	_, _, err = p.Rederive(ctx, 1)
 	require.NoError(t, err)

@@ -174,7 +174,7 @@ func TestStatisticsOfOtherData(t *testing.T) {
 		require.Equal(t, string(plan), string(get(t, p, "m.plan.json")))
 		_, warnings, err := p.Analyze(ctx, AnalyzeOptions{Config: analysis.Config{Statistical: true}})
 		require.NoError(t, err)
-		require.Contains(t, fmt.Sprint(warnings), "no thresholds in the report: m.stats holds the statistics of other data")
+		require.Contains(t, fmt.Sprint(warnings), "the report has no thresholds: m.stats holds the statistics of other data")
 
 		// What the error says helps.
 		_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8"})
