@@ -84,7 +84,7 @@ func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 		mine.Events = &listener{at: func(string, int) { put(t, p.store(), "m.plan.json", other) }}
 		_, warnings, err := mine.Export(context.Background(), ExportOptions{Platform: "trt_int8", Out: "o.onnx"})
 		require.NoError(t, err)
-		require.Contains(t, fmt.Sprint(warnings), "the verification is not kept: plan: m.plan.json was changed by somebody else")
+		require.Contains(t, fmt.Sprint(warnings), "the verification could not be written into the plan: plan: m.plan.json was changed by somebody else")
 		require.Equal(t, string(other), string(get(t, p, "m.plan.json")))
 	})
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // exportable refuses a configuration that breaks rules of the platform's reader which the plan kept before: what export would find, but before
-// the plan is written. What the platform takes and no file has a form for, of a platform that is described to simulate it, is a warning.
+// the plan is written. A finding without a rule, because no file has a form for it, is a warning. An open platform has no rules: its plans are
+// checked by export alone.
 func (c *change) exportable(out *derived) error {
 	if c.p.Target.Export.Open {
 		return nil

@@ -148,7 +148,7 @@ func TestInterrupted(t *testing.T) {
 		if now := tree(t, "."); len(left) > 0 && now["m.stats"] != kept["m.stats"] {
 			interrupted, kept = interrupted+1, now
 			require.Equal(t, []string{"m.stats"}, left)
-			require.Regexp(t, `interrupted after \d+ of 150 samples; m\.stats keeps them`, stderr.String())
+			require.Regexp(t, `interrupted after \d+ of 150 samples. m\.stats keeps them`, stderr.String())
 			if bytes.HasPrefix(read(t, "m.stats"), []byte("qwbpart")) { // else it was interrupted while it chose scales
 				fails(t, exitFailed, `interrupted calibration, of \d+ of 150 samples`, "calibrate", "m.onnx", "--platform", "trt_int8")
 			}

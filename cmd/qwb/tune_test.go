@@ -164,10 +164,10 @@ func TestStaleTuningIsNotApplied(t *testing.T) {
 	done(t, "tune", "--method", "bias", "--force")
 	// The weights get other scales.
 	r := done(t, "set", "*:weight", "observer=mse")
-	require.Contains(t, r.stderr, "what was tuned is not applied at", "the command that did it says so")
+	require.Contains(t, r.stderr, "tuned values do not fit any more at", "the command that did it says so")
 	r = invoke("analyze", "--json", "--graphwise")
 	require.Equal(t, exitDone, r.code, r.stderr)
-	require.Equal(t, 1, strings.Count(r.stderr, "what was tuned is not applied at"), "one line, however many")
+	require.Equal(t, 1, strings.Count(r.stderr, "tuned values do not fit any more at"), "one line, however many")
 	r = done(t, "plan", "undo")
 	require.NotContains(t, r.stderr, "not applied")
 	done(t, "plan", "redo")

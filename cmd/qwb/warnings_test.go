@@ -70,5 +70,5 @@ func TestCalibratingAgainSaysWhatStands(t *testing.T) {
 	require.NotContains(t, done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--observer", "minmax").stderr, "stand over")
 	done(t, "set", "*", "observer=percentile")
 	r := done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--observer", "kl")
-	require.Contains(t, r.stderr, "1 earlier decisions about operators and tensors stand over the defaults of this calibration")
+	require.Contains(t, r.stderr, "1 earlier decisions about operators and tensors stay in force")
 }
