@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"

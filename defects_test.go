@@ -12,7 +12,7 @@ import (
 	"qwb/analysis"
 	"qwb/calib"
 	"qwb/calib/data/npy"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/overlay"
 )
 

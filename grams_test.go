@@ -10,7 +10,7 @@ import (
 
 	"qwb/calib"
 	"qwb/calib/data/npy"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )

@@ -12,8 +12,8 @@ import (
 
 	"qwb/calib/data/npy"
 	"qwb/export/all"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/tqc"

@@ -15,8 +15,8 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/export/onnxqdq"
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/target"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // Integers in batches give the answers of single samples; forwards that mix the samples of a batch are found, and so are outputs that do

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/target"
 )
 

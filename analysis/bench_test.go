@@ -13,10 +13,10 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 )

@@ -9,7 +9,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/reports"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 )

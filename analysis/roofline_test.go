@@ -7,7 +7,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 )
 
 // A machine of 100 GOPS in float32, 400 in INT8, that reads 1 GB/s: a product of 2*8*1000*1000 operations on 4.064 MB is bound by

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/target"
 )
 

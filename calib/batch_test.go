@@ -9,8 +9,8 @@ import (
 
 	"qwb/calib"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/tqc"
 )
 

@@ -12,8 +12,8 @@ import (
 	"qwb/calib"
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // convolutions is three stages of a residual network, small enough for a benchmark and with the ratio of work to activations

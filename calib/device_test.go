@@ -14,13 +14,13 @@ import (
 	"qwb/calib/gpu"
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/internal/cudatest"
 	"qwb/internal/demo"
+	"qwb/internal/graphtest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 	"qwb/quantizer/tqc"
 )
 

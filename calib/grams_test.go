@@ -9,7 +9,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/observers"
 )
 

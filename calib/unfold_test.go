@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 )
 

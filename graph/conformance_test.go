@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // archive returns the files of the ONNX backend tests by folder and name below it.

@@ -25,11 +25,11 @@ var layers = []string{
 	"kernels",
 	"kernels/kerneltest",
 	"kernels/cuda/driver",
-	"kernels/cuda/driver/drivertest",
+	"internal/drivertest",
 	"kernels/cuda kernels/cuda/emulate kernels/cuda/gen",
-	"kernels/cuda/cudatest",
+	"internal/cudatest",
 	"graph",
-	"graph/graphtest graph/pattern",
+	"internal/graphtest graph/pattern",
 	"graph/onnx graph/exec graph/language/checkpoint",
 	"graph/passes graph/language/decode graph/device internal/kind",
 	"graph/language/decode/gpu",
@@ -50,7 +50,7 @@ var layers = []string{
 	"internal/programtest",
 	"analysis export calib/tune/round",
 	"export/language/weights analysis/language",
-	"export/language/weights/weightstest",
+	"internal/weightstest",
 	"calib/tune analysis/verify analysis/language/groupsums export/onnxqdq export/cprogram export/vectors export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
 	"export/all reports/png",
 	".",
@@ -98,12 +98,12 @@ var thirdParty = map[string][]string{
 	"kernels/kerneltest":    {"github.com/stretchr/testify"},
 	"calib/tune/round":      {"gonum.org/v1/gonum"},
 
-	"kernels/cuda/driver":   {"github.com/ebitengine/purego", "golang.org/x/sys"},
-	"kernels/cuda/cudatest": {"github.com/stretchr/testify"},
+	"kernels/cuda/driver": {"github.com/ebitengine/purego", "golang.org/x/sys"},
+	"internal/cudatest":   {"github.com/stretchr/testify"},
 
-	"kernels/cuda/driver/drivertest": {"github.com/stretchr/testify"},
+	"internal/drivertest": {"github.com/stretchr/testify", "github.com/ebitengine/purego"},
 
-	"graph/graphtest":    {"github.com/stretchr/testify"},
+	"internal/graphtest": {"github.com/stretchr/testify"},
 	"cmd":                {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
 	"internal/bench/cmd": {"github.com/spf13/cobra"},
 	"quantizer":          {"github.com/goccy/go-yaml"},
@@ -111,7 +111,7 @@ var thirdParty = map[string][]string{
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
 	"internal/programtest":      {"github.com/stretchr/testify"},
 
-	"export/language/weights/weightstest": {"github.com/stretchr/testify"},
+	"internal/weightstest": {"github.com/stretchr/testify"},
 }
 
 func TestImportDirection(t *testing.T) {

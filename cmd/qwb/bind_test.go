@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 )
 
 // switched has two networks of which an input chooses one, and an If that a dimension decides.

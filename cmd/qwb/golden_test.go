@@ -21,9 +21,9 @@ import (
 
 	"qwb/calib"
 	"qwb/calib/data/npy"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/kernels/cpu"
 	"qwb/observers"
 )

@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/calib/data/npy"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // network has what platforms treat differently: a residual Add, a Concat, pooling, a classifier.

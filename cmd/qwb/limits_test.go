@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/calib/data/npy"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/internal/file"
+	"qwb/internal/graphtest"
 )
 
 // allocates is how many bytes f asks for.

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
+	"qwb/internal/graphtest"
 	"qwb/internal/plain"
 )
 

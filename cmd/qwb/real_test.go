@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/calib/data/npy"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // Trained networks of every kind through every command, on both platforms.

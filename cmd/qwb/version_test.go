@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/kernels/cuda/driver/drivertest"
+	"qwb/internal/drivertest"
 )
 
 // The version names the GPU that was found, or what was not, and does not fail for want of one.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/export/cprogram"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	hardware "qwb/kernels/cpu"
 	"qwb/kernels/kerneltest"
 	"qwb/kernels/qmath"

@@ -15,9 +15,9 @@ import (
 
 	"qwb/export/onnxqdq"
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer"
 	"qwb/quantizer/dispatch"

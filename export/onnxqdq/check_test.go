@@ -9,9 +9,9 @@ import (
 
 	"qwb/export/onnxqdq"
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // What the exporter writes has no findings, whatever graph and target, with the plan at hand and without.

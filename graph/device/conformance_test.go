@@ -14,9 +14,9 @@ import (
 	"qwb/graph"
 	"qwb/graph/device"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/kernels/cuda"
 )
 

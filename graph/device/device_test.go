@@ -15,12 +15,12 @@ import (
 	"qwb/graph"
 	"qwb/graph/device"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/cudatest"
+	"qwb/internal/graphtest"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 	"qwb/kernels/ref"
 )
 

@@ -10,8 +10,8 @@ import (
 	"qwb/graph"
 	"qwb/graph/device"
 	"qwb/graph/tensor"
+	"qwb/internal/cudatest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 )
 
 // Inputs may lie channels-last and outputs may stay so: the elements are those of a run on the host's row-major ones.

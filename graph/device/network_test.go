@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/cudatest"
+	"qwb/internal/graphtest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 )
 
 // load opens a model and makes inputs for it, open dimensions being those given.

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // Keys that no query may look at are left out of the products. The result is, bit for bit, that of a mask which hides them after all

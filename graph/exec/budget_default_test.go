@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // Without a budget, what one value may take follows the size of what was handed in; with one, the budget alone counts.

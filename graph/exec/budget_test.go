@@ -11,8 +11,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // runWith executes a text graph with 8 MiB for its values; x is f32[1,1,4,4] of ones.

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // vectorCase is one case of the ONNX backend tests: a model and its data sets in the order of their numbers.

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // runText executes a graph without inputs twice, so that the second run is planned, and returns its outputs as text.

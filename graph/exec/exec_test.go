@@ -12,8 +12,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // network has what the executor treats specially: convolutions of every kind, layouts that change and change back, aliases,

@@ -8,8 +8,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // fires has Concats whose inputs are convolutions, with activations and additions and without, a pool, a value that has

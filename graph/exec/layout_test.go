@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // A change of layout is the move that its strides say, whatever the size and the number of threads.

@@ -13,8 +13,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // large has every way in which results are computed in pieces: products with biases, additions and bounds behind them, of

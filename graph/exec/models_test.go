@@ -12,9 +12,9 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // TestRealModels runs the trained models: planned and observed runs give what the first run gives, to the bit.

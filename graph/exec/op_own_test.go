@@ -9,8 +9,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // An operator that a program brings along runs between others, in every batch and type; what its function gives is what its inference

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // TestMatchesOtherRuntimes holds operators against ONNX Runtime and ONNX's reference, in combinations of attributes that the ONNX

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 func halves(v ...float64) *tensor.Tensor {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // ramp is a tensor of numbers in [-50/60, 50/60] that tests elsewhere can make too.

@@ -13,8 +13,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/passes"
+	"qwb/internal/graphtest"
 )
 
 // TestInputsThatAreAbsent takes the inputs of every operator of the ONNX vectors away, one at a time, once in every version and with

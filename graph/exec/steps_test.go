@@ -9,8 +9,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // A hook of steps sees every node once, alone or among those fused into another, but for those computed once for all runs,

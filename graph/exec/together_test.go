@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // branches are networks whose products read one value: attention, the branches of an Inception block, a projected shortcut.

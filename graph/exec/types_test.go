@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // typedNodes are nodes and the shapes of their inputs a, b, c, ... All are of one type unless a type stands before the shape. Every

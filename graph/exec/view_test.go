@@ -9,8 +9,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // What moves no element shares the memory of its input: parts along the outermost axis that has more than one element, and

@@ -9,8 +9,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // TestHooksSeeWhatTheyWant changes a random part of the values, in runs where nothing else is looked at, so that operators are

@@ -12,8 +12,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 // rewrite runs passes over the graph of a text, checks its invariants after every pass with the nodes shuffled, compares

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 )
 
 func TestRealModelsKeepTheirOutputs(t *testing.T) {

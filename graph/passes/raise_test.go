@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 )
 
 // Every new version of every operator stands in exactly one table, and the tables hold nothing else.

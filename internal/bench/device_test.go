@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/internal/bench"
+	"qwb/internal/cudatest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 )
 
 func TestDeviceCases(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/internal/bench"
+	"qwb/internal/graphtest"
 )
 
 // branches is a -> b -> d and a -> c -> d, then an e that hangs on a alone.

@@ -10,9 +10,9 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
 	"qwb/internal/bench"
+	"qwb/internal/graphtest"
 )
 
 // The network has the layers, the parameters and the work of ResNet-50, and its activations neither vanish nor grow beyond measure.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/drivertest"
 	"qwb/kernels/cuda/driver"
-	"qwb/kernels/cuda/driver/drivertest"
 )
 
 // onStub is a device of a stub driver, all of whose handles the test has to give back.

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/cudatest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 	"qwb/kernels/cuda/driver"
 	"qwb/kernels/ref"
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/cudatest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 	"qwb/kernels/cuda/driver"
 	"qwb/kernels/cuda/emulate"
 	"qwb/kernels/qmath"

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"

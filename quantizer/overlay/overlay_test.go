@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/target"

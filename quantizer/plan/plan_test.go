@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"

@@ -9,9 +9,9 @@ import (
 
 	"qwb/export/onnxqdq"
 	"qwb/graph"
-	"qwb/graph/graphtest"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"

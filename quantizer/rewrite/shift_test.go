@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/rewrite"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"

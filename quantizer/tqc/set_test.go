@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/graphtest"
+	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )

@@ -13,8 +13,8 @@ import (
 
 	"qwb/export/language/gguf"
 	"qwb/export/language/weights"
-	"qwb/export/language/weights/weightstest"
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/weightstest"
 )
 
 func TestRoundTrips(t *testing.T) {

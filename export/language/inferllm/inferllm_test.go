@@ -11,8 +11,8 @@ import (
 
 	"qwb/export/language/inferllm"
 	"qwb/export/language/weights"
-	"qwb/export/language/weights/weightstest"
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/weightstest"
 )
 
 // shape is one that InferLLM runs: as many heads of keys and values as of queries, its epsilon, rows of pairs of blocks.

@@ -10,8 +10,8 @@ import (
 	"qwb/export/language/kuiper"
 	"qwb/export/language/llama2c"
 	"qwb/export/language/weights"
-	"qwb/export/language/weights/weightstest"
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/weightstest"
 )
 
 // TestLayout: the header, and the tensors where KuiperLLama reads them, which are those of llama2.c version 2 in another order.

@@ -13,8 +13,8 @@ import (
 
 	"qwb/export/language/llama2c"
 	"qwb/export/language/weights"
-	"qwb/export/language/weights/weightstest"
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/weightstest"
 	"qwb/kernels/qmath"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"qwb/export/language/mllm"
 	"qwb/export/language/weights"
-	"qwb/export/language/weights/weightstest"
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/weightstest"
 )
 
 // TestIndex walks through the index as mllm's ParamLoader does.

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/export/language/nbits"
-	"qwb/export/language/weights/weightstest"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/weightstest"
 )
 
 // built makes the graph of a random model and what is read of its file.

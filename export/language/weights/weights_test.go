@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/export/language/weights"
-	"qwb/export/language/weights/weightstest"
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/weightstest"
 )
 
 func TestGroups(t *testing.T) {

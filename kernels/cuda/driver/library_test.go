@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/drivertest"
 	"qwb/kernels/cuda/driver"
-	"qwb/kernels/cuda/driver/drivertest"
 )
 
 const ptx = `//

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/drivertest"
 	"qwb/kernels/cuda/driver"
-	"qwb/kernels/cuda/driver/drivertest"
 )
 
 // TestOpenSaysWhatIsMissing holds that each reason is one line and can be told apart.

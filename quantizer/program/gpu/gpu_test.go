@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/graph/graphtest"
 	"qwb/graph/tensor"
+	"qwb/internal/cudatest"
+	"qwb/internal/graphtest"
 	"qwb/internal/programtest"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 	"qwb/kernels/qmath"
 	"qwb/kernels/ref"
 	"qwb/quantizer/lower"

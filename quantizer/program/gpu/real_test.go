@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/internal/cudatest"
 	"qwb/internal/programtest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/internal/cudatest"
 	"qwb/internal/programtest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"

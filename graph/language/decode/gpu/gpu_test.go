@@ -13,8 +13,8 @@ import (
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 	"qwb/graph/language/decode/gpu"
+	"qwb/internal/cudatest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 )
 
 // engine packs a model of the test data.

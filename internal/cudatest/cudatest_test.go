@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/cudatest"
 	"qwb/kernels/cuda"
-	"qwb/kernels/cuda/cudatest"
 )
 
 func TestEachDeviceCopies(t *testing.T) {
