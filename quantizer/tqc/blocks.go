@@ -77,12 +77,7 @@ func (c Config) ScaleFor(lo, hi float64, global float32) (scale float32, zeroPoi
 	if err != nil || c.Blocks == FreeScales || c.RunTime() {
 		return scale, zeroPoint, out, err
 	}
-	most := float32(min(max(-lo, hi), math.MaxFloat32))
-	if c.Blocks == NV {
-		scale, _ = qmath.NVScale(most, global)
-	} else {
-		scale = qmath.MXScale(most, c.Format, c.Blocks == MXCeil)
-	}
+	scale = c.blockScale(float32(min(max(-lo, hi), math.MaxFloat32)), global)
 	if out == qmath.Denormal {
 		out = qmath.Ordinary
 	}
@@ -92,13 +87,18 @@ func (c Config) ScaleFor(lo, hi float64, global float32) (scale float32, zeroPoi
 // RunTimeScale returns scale and zero point for the numbers of one tensor, token or block from lo to hi, neither of them NaN, as an
 // engine finds them at run time. tensor is the float32 of the tensor for NV blocks, else ignored.
 func (c *Config) RunTimeScale(lo, hi, tensor float32) (scale float32, zeroPoint int32) {
-	most := min(max(-lo, hi, 0), math.MaxFloat32)
-	switch c.Blocks {
-	case NV:
-		scale, _ = qmath.NVScale(most, tensor)
-		return scale, 0
-	case MX, MXCeil:
-		return qmath.MXScale(most, c.Format, c.Blocks == MXCeil), 0
+	if c.Blocks != FreeScales {
+		return c.blockScale(min(max(-lo, hi, 0), math.MaxFloat32), tensor), 0
 	}
 	return qmath.RunTimeScale(lo, hi, c.Scheme())
+}
+
+// blockScale returns the scale that blocks of c can store for numbers of at most this magnitude. tensor is the float32 of the tensor for
+// NV blocks, else ignored.
+func (c *Config) blockScale(most, tensor float32) float32 {
+	if c.Blocks == NV {
+		scale, _ := qmath.NVScale(most, tensor)
+		return scale
+	}
+	return qmath.MXScale(most, c.Format, c.Blocks == MXCeil)
 }

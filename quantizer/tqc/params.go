@@ -26,10 +26,7 @@ func (p *Params) Ready() bool { return p != nil && len(p.Scale) > 0 }
 
 // Grid returns the integer grid of channel c under cfg; with one scale, c is ignored.
 func (p *Params) Grid(cfg *Config, c int) qmath.Grid {
-	if len(p.Scale) == 1 {
-		c = 0
-	}
-	return qmath.Grid{Scale: p.Scale[c], ZeroPoint: p.ZeroPoint[c], QMin: cfg.QMin, QMax: cfg.QMax, Rounding: cfg.Rounding}
+	return p.Codec(cfg, c).Grid()
 }
 
 // Codec returns what codes of channel, group or tensor c mean under cfg, in any format; with one scale, c is ignored.
