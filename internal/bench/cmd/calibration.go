@@ -87,19 +87,11 @@ time.`,
 const benchSamples = 16
 
 func (e *Host) benchCalibration(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, threads int) (*calibrationReport, error) {
-	t, err := e.openTimed(file, d, 1, threads)
+	t, set, samples, err := e.openSamples(ctx, file, d, threads)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	set, err := e.benchData(t, d, d.Samples)
-	if err != nil {
-		return nil, err
-	}
-	samples, err := readSamples(ctx, set, set.Len())
-	if err != nil {
-		return nil, err
-	}
 	forward, err := forwardPass(t.Graph, threads)
 	if err != nil {
 		return nil, err

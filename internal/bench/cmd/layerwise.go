@@ -82,19 +82,11 @@ multiply-accumulates and by the time of each node.`,
 const layerwiseSamples = 4
 
 func (e *Host) benchLayerwise(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, cfg analysis.Config) (*layerwiseReport, error) {
-	t, err := e.openTimed(file, d, 1, cfg.Threads)
+	t, _, samples, err := e.openSamples(ctx, file, d, cfg.Threads)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
-	set, err := e.benchData(t, d, d.Samples)
-	if err != nil {
-		return nil, err
-	}
-	samples, err := readSamples(ctx, set, set.Len())
-	if err != nil {
-		return nil, err
-	}
 	q, err := qwb.Simulator(t.Graph, t.plan.Set, t.plan.Target)
 	if err != nil {
 		return nil, err

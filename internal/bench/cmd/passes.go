@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"qwb"
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -71,6 +72,21 @@ func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample,
 		}
 		return append(out, seconds...)
 	}), nil
+}
+
+// openSamples loads a model, or a plan and its model, and the samples to run it on. The caller closes t.
+func (e *Host) openSamples(ctx context.Context, file string, d qwb.DataOptions, threads int) (t *timed, set *data.Set, samples []*exec.Sample, err error) {
+	if t, err = e.openTimed(file, d, 1, threads); err != nil {
+		return nil, nil, nil, err
+	}
+	if set, err = e.benchData(t, d, d.Samples); err == nil {
+		samples, err = readSamples(ctx, set, set.Len())
+	}
+	if err != nil {
+		t.Close()
+		return nil, nil, nil, err
+	}
+	return t, set, samples, nil
 }
 
 // readSamples reads samples from the beginning of a data set, as many as given.
