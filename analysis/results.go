@@ -83,6 +83,7 @@ type Report struct {
 	Outputs     []OutputError      `json:"outputs"` // of the whole quantized graph; nil where it was not run
 	Explained   *Explanation       `json:"explained,omitempty"`
 	Settings    []NodeSetting      `json:"settings,omitempty"` // of every operator of the graph
+	Advice      []Advice           `json:"advice"`             // what is wrong and what helps, the worst first
 	Seconds     float64            `json:"seconds"`
 	// Forwards is how many whole forwards the work amounts to, weighted by multiply-accumulates, per sample.
 	Forwards float64   `json:"forwards"`
@@ -103,3 +104,23 @@ type OutputError struct {
 
 // Warning is something that was done all the same but that the user should know.
 type Warning = tqc.Warning
+
+// Advice is one thing that is wrong with a plan, or with one of its operators, and what helps.
+type Advice struct {
+	Node     string `json:"node"`     // empty for the whole plan
+	Cause    string `json:"cause"`    // by name, one of the causes of package advise: "clipping", "weight-mean-shift"
+	Evidence string `json:"evidence"` // the figures that show it, in words
+	Command  string `json:"command"`  // the cure as a command line that can be run as it stands; empty where there is none
+	// Predicted is the NSR of the outputs that is to be expected with the cure, nil where nobody can say; Measured, what a trial gave.
+	Predicted *float64 `json:"predicted,omitempty"`
+	Measured  *NSR     `json:"measured,omitempty"`
+}
+
+// Cost is what a plan costs on its target: the work and the bytes in each format, and the time where a device file predicts it.
+type Cost struct {
+	MACs    map[string]int64 `json:"macs"`  // multiply-accumulates of one sample, by the format of their arithmetic: int4, int8, int16, fp16, fp32
+	Bytes   map[string]int64 `json:"bytes"` // of constants, by format
+	Borders int              `json:"borders"`
+	Seconds *float64         `json:"seconds,omitempty"` // predicted for one sample
+	Device  string           `json:"device,omitempty"`  // sha256 of the device file that Seconds follow from
+}

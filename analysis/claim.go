@@ -1,0 +1,58 @@
+package analysis
+
+import (
+	"math"
+	"sort"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// ClaimRisk is the probability, at most, with which a claim about a budget may be wrong by chance: claims hold at 95 %, one-sided.
+const ClaimRisk = 0.05
+
+// Upper returns the one-sided upper confidence limit of the mean at 1 - risk, by Student's t with N-1 degrees of freedom; +Inf for fewer than
+// two values, and for NaN in them.
+func (e Estimate) Upper(risk float64) float64 {
+	if e.N < 2 || math.IsNaN(e.Mean) || math.IsNaN(e.Error) {
+		return math.Inf(1)
+	}
+	return e.Mean + quantile(e.N-1, risk)*e.Error
+}
+
+// Lower returns the one-sided lower confidence limit of the mean at 1 - risk; -Inf for fewer than two values.
+func (e Estimate) Lower(risk float64) float64 {
+	return -Estimate{Mean: -e.Mean, Error: e.Error, N: e.N}.Upper(risk)
+}
+
+// quantile is how many standard errors Student's t with so many degrees of freedom exceeds with probability risk.
+func quantile(freedom int, risk float64) float64 {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(freedom)}.Quantile(1 - risk)
+}
+
+// Attempt returns the risk that the n-th attempt (from 0) at one claim may take, so that all attempts together take at most ClaimRisk: half of
+// what is left each time.
+func Attempt(n int) float64 { return math.Ldexp(ClaimRisk, -(n + 1)) }
+
+// Guarded returns the estimate of the mean of paired differences for a claim about it: two differences of the given size and opposite sign
+// are added, so that samples among which nothing happened do not pass for certainty. With size 1 and differences of -1, 0 and 1 (an answer that
+// became right, stayed, became wrong) this is the interval of Bonett and Price for paired proportions (Statistics in Medicine 31, 2012).
+func Guarded(differences []float64, size float64) Estimate {
+	return NewEstimate(append(append(make([]float64, 0, len(differences)+2), differences...), size, -size))
+}
+
+// SamplesToClaim returns how many samples could show that a mean lies below a limit, given the mean and the standard deviation of one sample
+// that are expected: n with mean + t*deviation/sqrt(n) <= limit at ClaimRisk's first attempt. 0 says that no number of samples can: the mean
+// is not below the limit, or something is NaN.
+func SamplesToClaim(mean, deviation, limit float64) int {
+	if !(mean < limit) || math.IsNaN(deviation) {
+		return 0
+	}
+	short := func(n int) bool { return mean+quantile(n-1, Attempt(0))*deviation/math.Sqrt(float64(n)) > limit }
+	most := 2
+	for ; short(most); most *= 2 {
+		if most >= 1<<40 {
+			return 0
+		}
+	}
+	return 2 + sort.Search(most-2, func(i int) bool { return !short(2 + i) })
+}

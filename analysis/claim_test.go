@@ -1,0 +1,82 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestUpperIsStudentsLimit(t *testing.T) {
+	e := Estimate{Mean: 1, Error: 0.5, N: 10}
+	require.InDelta(t, 1+0.5*1.833113, e.Upper(0.05), 1e-5) // tables: t(9; 0.95) = 1.833113
+	require.InDelta(t, 1-0.5*1.833113, e.Lower(0.05), 1e-5)
+	require.InDelta(t, 1+0.5*6.313752, Estimate{Mean: 1, Error: 0.5, N: 2}.Upper(0.05), 1e-5)
+	require.Equal(t, math.Inf(1), NewEstimate([]float64{1}).Upper(0.05))
+	require.Equal(t, math.Inf(1), NewEstimate(nil).Upper(0.05))
+	require.Equal(t, math.Inf(1), NewEstimate([]float64{1, math.NaN()}).Upper(0.05))
+}
+
+func TestAttemptsTogetherTakeTheRisk(t *testing.T) {
+	sum := 0.0
+	for n := range 40 {
+		sum += Attempt(n)
+	}
+	require.LessOrEqual(t, sum, ClaimRisk)
+	require.InDelta(t, ClaimRisk, sum, 1e-9)
+}
+
+func TestGuardedIsBonettAndPrice(t *testing.T) {
+	// 100 pairs, 6 lost and 2 won.
+	d := make([]float64, 100)
+	for i := range 6 {
+		d[i] = 1
+	}
+	d[6], d[7] = -1, -1
+	e := Guarded(d, 1)
+	lost, won := 7.0/102, 3.0/102
+	require.InDelta(t, lost-won, e.Mean, 1e-12)
+	require.InDelta(t, math.Sqrt((lost+won-(lost-won)*(lost-won))/101), e.Error, 1e-12) // over n-1: the sample's own variance
+	require.Greater(t, Guarded(make([]float64, 40), 1).Upper(0.05), 0.05)               // nothing happened in 40 samples: 5 points are possible
+}
+
+// Of answers of which 1.5 % become wrong and 0.7 % right, claims that the drop is below a limit at the truth are wrong in at most 5 %.
+func TestClaimsAreSeldomWrong(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{150, 500, 1500} {
+		wrong := 0
+		const rounds = 4000
+		for range rounds {
+			d := make([]float64, n)
+			for i := range d {
+				switch u := rng.Float64(); {
+				case u < 0.015:
+					d[i] = 1
+				case u < 0.022:
+					d[i] = -1
+				}
+			}
+			if Guarded(d, 1).Upper(ClaimRisk) <= 0.008 {
+				wrong++
+			}
+		}
+		t.Logf("%d samples: %.2f %% of claims wrong", n, 100*float64(wrong)/rounds)
+		require.Less(t, float64(wrong)/rounds, 0.06)
+	}
+}
+
+func TestSamplesToClaimIsEnoughAndNotTooMany(t *testing.T) {
+	for _, c := range []struct{ mean, deviation, limit float64 }{{0, 0.1, 0.01}, {0.002, 0.12, 0.01}, {0, 1e-9, 1}, {0.5, 1, 10}} {
+		n := SamplesToClaim(c.mean, c.deviation, c.limit)
+		require.Positive(t, n)
+		at := func(n int) float64 { return Estimate{c.mean, c.deviation / math.Sqrt(float64(n)), n}.Upper(Attempt(0)) }
+		require.LessOrEqual(t, at(n), c.limit)
+		if n > 2 {
+			require.Greater(t, at(n-1), c.limit*(1-1e-9))
+		}
+	}
+	require.Zero(t, SamplesToClaim(0.01, 0.1, 0.01))
+	require.Zero(t, SamplesToClaim(math.NaN(), 0.1, 0.01))
+	require.Zero(t, SamplesToClaim(0, math.NaN(), 0.01))
+}
