@@ -38,6 +38,7 @@ type derivation struct {
 	Reference *graph.Graph
 
 	base *calib.Stats // those of the graph without steps that tuning made, which Stats are not
+	kept *keptRuns    // what keptLosses has computed
 }
 
 // derived is what follows from decisions.
