@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/analysis/task"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
@@ -85,6 +86,29 @@ output y
 				got, err := ev.Accuracy(context.Background(), q)
 				require.NoError(t, err)
 				require.Equal(t, want, got)
+			}
+		}
+	}
+	for _, name := range []string{"top1", "top5"} {
+		m, err := task.Find(name)
+		require.NoError(t, err)
+		ev, err := NewEvaluator(context.Background(), g, again, 2, 0)
+		require.NoError(t, err)
+		for _, l := range []task.Labels{{}, {Float: true}} {
+			s, err := m.Open(l)
+			require.NoError(t, err)
+			before, err := ev.Records(context.Background(), nil, s)
+			require.NoError(t, err)
+			after, err := ev.Records(context.Background(), q, s)
+			require.NoError(t, err)
+			drop := NewEstimate(task.Difference(s, before, after, m)).Mean
+			switch {
+			case l.Float && name == "top1":
+				require.InDelta(t, 100*want.FlipRate, drop, 1e-12)
+			case name == "top1":
+				require.InDelta(t, want.Drop, drop, 1e-12)
+			case !l.Float:
+				require.InDelta(t, float64(want.Top5)/12, s.Score(after), 1e-12)
 			}
 		}
 	}

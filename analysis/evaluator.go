@@ -2,7 +2,9 @@ package analysis
 
 import (
 	"context"
+	"fmt"
 
+	"qwb/analysis/task"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/quantizer/sim"
@@ -15,6 +17,7 @@ type Evaluator struct {
 	samples func() exec.Iterator
 	judge   *Judge
 	float   []*Verdict
+	seen    []task.Sample // what the samples are called, and their labels
 	threads int
 }
 
@@ -31,7 +34,16 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 	}
 	rec := &recorder{Iterator: samples(), room: memory}
 	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: NewJudge(g)}
-	e.float, err = outputs(ctx, e, nil, func(_ int, _ *exec.Sample, v *Verdict) (*Verdict, error) { return v, nil })
+	type run struct {
+		*Verdict
+		sample task.Sample
+	}
+	runs, err := outputs(ctx, e, nil, func(_ int, s *exec.Sample, v *Verdict) (run, error) {
+		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.outputs}}, nil
+	})
+	for _, r := range runs {
+		e.float, e.seen = append(e.float, r.Verdict), append(e.seen, r.sample)
+	}
 	if e.samples = samples; rec.room >= 0 {
 		e.samples = func() exec.Iterator { return &exec.InMemory{Samples: rec.seen} }
 	}
@@ -103,6 +115,21 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 	r := score(answers, true)
 	r.Noise = noise(answers, e.judge.Classes())
 	return r, nil
+}
+
+// Records runs the quantized graph and returns what a metric keeps of every sample, in their order; for a nil graph, of the float outputs.
+func (e *Evaluator) Records(ctx context.Context, q *sim.Simulator, s task.Scorer) ([]task.Record, error) {
+	if q != nil {
+		return outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) (task.Record, error) { return s.Record(e.seen[i], v.outputs) })
+	}
+	all := make([]task.Record, len(e.seen))
+	for i, seen := range e.seen {
+		var err error
+		if all[i], err = s.Record(seen, seen.Float); err != nil {
+			return nil, fmt.Errorf("evaluate: sample %s: %w", seen.Name, err)
+		}
+	}
+	return all, nil
 }
 
 // outputs runs all samples, quantized unless q is nil, and collects what f makes of the runs. f is called in parallel.

@@ -6,6 +6,11 @@
 package task
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
 	"qwb/graph/tensor"
 )
 
@@ -17,14 +22,25 @@ type Metric struct {
 	Percent bool
 	// Lower says that a smaller score is better: error rates.
 	Lower bool
-	// Open makes a scorer. labels is the content of the file of --labels, nil without one; an error says what is wrong with it.
-	Open func(labels []byte) (Scorer, error)
+	// Classes says that labels are classes of samples, which data sets read themselves (Sample.Label). The labels of other metrics are
+	// the content of a file.
+	Classes bool
+	// Open makes a scorer. An error says what is wrong with the labels.
+	Open func(l Labels) (Scorer, error)
+}
+
+// Labels are what is right for the samples of a data set. The zero value stands for the classes of the samples.
+type Labels struct {
+	File []byte // content of the file of --labels, for a metric whose labels are no classes
+	// Float says that there are no labels: what the float network answers is taken for right, and scores are agreement with it.
+	Float bool
 }
 
 // Sample is what a metric knows of a sample beside the network's outputs.
 type Sample struct {
-	Name  string // as data sets name it
-	Label int    // class, -1 if unknown
+	Name  string           // as data sets name it
+	Label int              // class, -1 if unknown
+	Float []*tensor.Tensor // the outputs of the float network, for Labels.Float
 }
 
 // Record is what a scorer keeps of one sample. It is plain data.
@@ -37,4 +53,31 @@ type Scorer interface {
 	Record(s Sample, outputs []*tensor.Tensor) (Record, error)
 	// Score is the metric over some samples. It does not depend on their order. Without records it is NaN.
 	Score(records []Record) float64
+}
+
+// Metrics are the metrics there are, by what --metric takes.
+var Metrics = []*Metric{top(1), top(5)}
+
+// Find returns the metric of a name. top1, top2 and so on are all there.
+func Find(name string) (*Metric, error) {
+	for _, m := range Metrics {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	if digits, ok := strings.CutPrefix(name, "top"); ok {
+		if k, err := strconv.Atoi(digits); err == nil && k > 0 && strconv.Itoa(k) == digits {
+			return top(k), nil
+		}
+	}
+	return nil, fmt.Errorf("no metric %q: there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the names of Metrics.
+func Names() []string {
+	var names []string
+	for _, m := range Metrics {
+		names = append(names, m.Name)
+	}
+	return slices.Clip(names)
 }
