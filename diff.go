@@ -2,9 +2,12 @@ package qwb
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"qwb/analysis"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
 )
@@ -18,6 +21,9 @@ type DiffResult struct {
 	B         string    `json:"b"`
 	Platforms [2]string `json:"platforms"`
 	*analysis.DiffResult
+	// OnlyA and OnlyB are decisions in force, in words, that only one of two plans has.
+	OnlyA []string `json:"only_a,omitempty"`
+	OnlyB []string `json:"only_b,omitempty"`
 }
 
 // side is one file of a comparison, ready to be configured.
@@ -99,5 +105,30 @@ func (j *job) diff(ctx context.Context, a, b string) (*DiffResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DiffResult{A: a, B: b, Platforms: [2]string{t.Name, u.Name}, DiffResult: r}, nil
+	out := &DiffResult{A: a, B: b, Platforms: [2]string{t.Name, u.Name}, DiffResult: r}
+	if x.planned != nil && y.planned != nil {
+		p, q := inWords(x.planned.Plan), inWords(y.planned.Plan)
+		out.OnlyA, out.OnlyB = without(p, q), without(q, p)
+	}
+	return out, nil
+}
+
+// inWords lists the decisions of a plan that are in force.
+func inWords(p *plan.Plan) (list []string) {
+	in := decision.InForce(p.Decisions)
+	for i := range p.Decisions {
+		if in[i] {
+			list = append(list, p.Decisions[i].String())
+		}
+	}
+	return list
+}
+
+// without returns what of a list another one does not have, as often as it has it more.
+func without(list, other []string) []string {
+	left := map[string]int{}
+	for _, s := range other {
+		left[s]++
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { left[s]--; return left[s] >= 0 })
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -121,6 +122,9 @@ func slotAt(list []tqc.SlotID, i int) tqc.SlotID {
 
 func (d *differ) say(diff Difference, what DiffKind, a, b string) {
 	diff.What, diff.A, diff.B = what, a, b
+	if diff.Follows {
+		d.res.Following++
+	}
 	d.res.Differences = append(d.res.Differences, diff)
 }
 
@@ -149,7 +153,10 @@ func (d *differ) slot(diff Difference, a, b tqc.SlotID) error {
 		d.res.Schemes++
 		d.say(diff, DiffScheme, policyText(p), policyText(q))
 	}
+	diff.Follows = x == tqc.Passive && y == tqc.Passive
+	scales := d.res.Scales
 	d.params(diff, d.a.Set.Params(a), d.b.Set.Params(b))
+	diff.Follows = diff.Follows && d.res.Scales > scales
 	return d.codes(diff, a, b)
 }
 
@@ -224,7 +231,7 @@ func (d *differ) codes(diff Difference, a, b tqc.SlotID) error {
 		d.say(diff, DiffCodes, fmt.Sprintf("%d integers", len(x)), fmt.Sprintf("%d integers", len(y)))
 		return nil
 	}
-	diff.Of = len(x)
+	diff.Of, diff.Follows = len(x), diff.Follows && tensor.Equal(d.a.Graph.Const(s.Value), d.b.Graph.Const(t.Value))
 	d.res.Codes += len(x)
 	at := 0
 	for i := range x {

@@ -27,6 +27,9 @@ type Difference struct {
 	Count   int     `json:"count,omitempty"`
 	Of      int     `json:"of,omitempty"`
 	Largest float64 `json:"largest,omitempty"`
+	// Follows says that the difference is not one of its own: both sides borrow the scale (that of a bias is input times weight, of what a
+	// MaxPool gives that of its input), or the integers of a bias follow from its scale.
+	Follows bool `json:"follows,omitempty"`
 }
 
 // DiffResult is what Diff found, with counts by kind: operators for Domains, Missing and Extra, tensors for States, Schemes, Scales
@@ -45,5 +48,6 @@ type DiffResult struct {
 	Flipped     int          `json:"flipped"` // of these, how many differ
 	Missing     int          `json:"missing"`
 	Extra       int          `json:"extra"`
+	Following   int          `json:"following"` // of the differences, those that follow from others
 	Differences []Difference `json:"differences"`
 }

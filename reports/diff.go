@@ -26,7 +26,7 @@ var diffKinds = []struct {
 }
 
 // DiffText writes how many differences there are of each kind, then a table for each kind, of at most mostRows rows unless all are asked
-// for.
+// for. Differences that follow from others are counted, and listed only where all are asked for.
 func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 	t := &tables{w: w, limit: mostRows, hint: "--all lists them, so does --json"}
 	if all {
@@ -39,11 +39,18 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 	t.printf("Different: %s, %s, %s, %s, %s, %d of %s of parameters.\nCompared: %s matched %s, %s; only in the first: %d, only in the second: %d.\n",
 		plain.Count(r.Domains, "domain"), plain.Count(r.States, "state"), plain.Count(r.Schemes, "scheme"), plain.Count(r.Scales, "scale"), plain.Count(r.ZeroPoints, "zero point"), r.Flipped,
 		plain.Count(r.Codes, "integer"), plain.Count(r.Nodes, "operator"), matched, plain.Count(r.Slots, "tensor"), r.Missing, r.Extra)
+	if r.Following > 0 {
+		hint := "; --all lists them"
+		if all {
+			hint = ""
+		}
+		t.printf("%s from others: scales of biases, and of operators that pass their input on%s.\n", follow(r.Following), hint)
+	}
 	if len(r.Differences) > 0 {
 		t.printf("\n")
 	}
 	for _, kind := range diffKinds {
-		list := slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool { return d.What != kind.what })
+		list := slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool { return d.What != kind.what || d.Follows && !all })
 		if len(list) == 0 {
 			continue
 		}
@@ -59,4 +66,12 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 		t.end()
 	}
 	return t.err
+}
+
+// follow counts differences that follow from others.
+func follow(n int) string {
+	if n == 1 {
+		return "1 difference follows"
+	}
+	return fmt.Sprintf("%d differences follow", n)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"qwb"
@@ -15,7 +17,10 @@ func newDiff(e *env) *cobra.Command {
 		Short: "Compare two plans or quantized models",
 		Long: `Diff compares two files; each is a plan (*.plan.json) or a quantized ONNX model. It shows which operators are
 quantized in only one of them. For every tensor it compares state, scheme, scale and zero point. For weights
-and biases it also counts the integers that differ.
+and biases it also counts the integers that differ. Of two plans it first lists the decisions that only one has.
+
+The scale of a bias is that of its input times that of its weight, and some operators pass on the scale of
+their input. Differences that follow from others are only counted; --all lists them. What two plans do to accuracy and to each layer: qwb compare.
 
 Diff reads a quantized model as qwb import does, for the target of the plan it is compared with. Differences
 are a result and not an error: the exit code is 0.`,
@@ -28,10 +33,24 @@ are a result and not an error: the exit code is 0.`,
 			if f.json {
 				return e.printJSON(r)
 			}
+			e.onlyIn(args[0], r.OnlyA, all)
+			e.onlyIn(args[1], r.OnlyB, all)
 			return reports.DiffText(e.stdout, r.DiffResult, all)
 		},
 	}
 	f.addJSON(c)
 	c.Flags().BoolVar(&all, "all", false, "print every difference (default: the largest of each kind)")
 	return c
+}
+
+// onlyIn lists decisions that only one of two plans has.
+func (e *env) onlyIn(file string, decisions []string, all bool) {
+	const most = 5
+	for i, d := range decisions {
+		if i == most && !all {
+			fmt.Fprintf(e.stdout, "only in %s: %d more decisions; --all lists them\n", file, len(decisions)-most)
+			break
+		}
+		fmt.Fprintf(e.stdout, "only in %s: %s\n", file, d)
+	}
 }

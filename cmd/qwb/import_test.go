@@ -157,6 +157,31 @@ func TestDiffFindsWhatWasChanged(t *testing.T) {
 	require.Contains(t, done(t, "diff", "m.plan.json", "m.plan.json").stdout, "0 domains, 0 states, 0 schemes, 0 scales, 0 zero points, 0 of")
 }
 
+// The scale of a bias follows from input and weight, that of what a MaxPool gives from its input: they are counted. Plans say which decisions they do not share.
+func TestDiffFoldsWhatFollows(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax")
+	require.NoError(t, os.Rename("m.plan.json", "a.plan.json"))
+	done(t, "calibrate", "m.onnx", "--platform", "onnxruntime", "--observer", "percentile(0.99)")
+	var d qwb.DiffResult
+	require.NoError(t, json.Unmarshal([]byte(done(t, "diff", "a.plan.json", "m.plan.json", "--json").stdout), &d))
+	follows := 0
+	for _, x := range d.Differences {
+		if x.Follows {
+			follows++
+		}
+		require.Equal(t, x.At == "in2" || x.Op == "MaxPool" && x.At == "out0" || x.Op == "Flatten", x.Follows, "%v", x)
+	}
+	require.Equal(t, follows, d.Following)
+	require.GreaterOrEqual(t, follows, 2, "scales of biases")
+	require.Equal(t, []string{"calibrate: observer=minmax per_tensor=false"}, d.OnlyA)
+	require.Equal(t, []string{"calibrate: observer=percentile(0.99) per_tensor=false"}, d.OnlyB)
+	text := done(t, "diff", "a.plan.json", "m.plan.json").stdout
+	require.True(t, strings.HasPrefix(text, "only in a.plan.json: calibrate: observer=minmax per_tensor=false\n"), text)
+	require.NotContains(t, text, "in2")
+	require.Contains(t, done(t, "diff", "a.plan.json", "m.plan.json", "--all").stdout, "in2")
+}
+
 // Import says which scales calibration would not have chosen, keeps them, and without data compares weights only.
 func TestImportOfTrainedScales(t *testing.T) {
 	workplace(t)
