@@ -98,7 +98,7 @@ var thirdParty = map[string][]string{
 	"internal":              {"golang.org/x/image", "gonum.org/v1/gonum"},
 	"kernels/kerneltest":    {"github.com/stretchr/testify"},
 	"calib/tune/round":      {"gonum.org/v1/gonum"},
-	"analysis":              {"gonum.org/v1/gonum"},
+	"analysis":              {"gonum.org/v1/gonum", "github.com/goccy/go-yaml"},
 
 	"kernels/cuda/driver": {"github.com/ebitengine/purego", "golang.org/x/sys"},
 	"internal/cudatest":   {"github.com/stretchr/testify"},
