@@ -10,6 +10,7 @@ import (
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
 
@@ -20,6 +21,7 @@ const AnalysisSamples = 32
 type AnalyzeOptions struct {
 	Data    DataOptions
 	Explain bool // what the loss of the integers is made of
+	Peers   bool // with Statistical: the ranges that other tools would choose too (observers.Peers)
 	analysis.Config
 }
 
@@ -47,7 +49,11 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 		if err != nil {
 			j.warn("the report has no thresholds: %v", err)
 		} else {
-			o.Thresholds = thresholds(p.Graph, p.Set, stats)
+			var more []*observers.Method
+			if o.Peers {
+				more = observers.Peers()
+			}
+			o.Thresholds = thresholds(p.Graph, p.Set, stats, more)
 		}
 	}
 	tick, finish := j.progress("analyze", set.Len())
@@ -96,7 +102,7 @@ func (j *job) explain(ctx context.Context, p *Planned, set *data.Set, threads in
 }
 
 // thresholds tells for a tensor which range every calibration method chooses under its policy, from the statistics.
-func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats) func(graph.ValueID) []analysis.Threshold {
+func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats, more []*observers.Method) func(graph.ValueID) []analysis.Threshold {
 	slots := map[graph.ValueID]tqc.SlotID{}
 	for id := range tqc.SlotID(set.NumSlots()) {
 		s := set.Slot(id)
@@ -116,7 +122,7 @@ func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats) func(graph.Val
 			used = root.Config.Observer
 		}
 		var out []analysis.Threshold
-		for _, th := range calib.Thresholds(t.State, set.Slot(id).Config) {
+		for _, th := range calib.Thresholds(t.State, set.Slot(id).Config, more...) {
 			out = append(out, analysis.Threshold{Method: string(th.Method), Lo: th.Range.Lo, Hi: th.Range.Hi, Used: th.Method == used})
 		}
 		return out

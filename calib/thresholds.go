@@ -1,6 +1,8 @@
 package calib
 
 import (
+	"slices"
+
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -11,11 +13,11 @@ type Threshold struct {
 	Range  observers.Range
 }
 
-// Thresholds returns the range of every method that serves the tensor under a policy, in the order of observers.All; for
+// Thresholds returns the range of every method that serves the tensor under a policy, in the order of observers.All and then of more; for
 // reports, which show the methods next to each other.
-func Thresholds(st *observers.State, c tqc.Config) []Threshold {
+func Thresholds(st *observers.State, c tqc.Config, more ...*observers.Method) []Threshold {
 	var list []Threshold
-	for _, m := range observers.All {
+	for _, m := range slices.Concat(observers.All, more) {
 		if r, _, err := m.Range(st, c, 0); err == nil {
 			list = append(list, Threshold{m.Name, r})
 		}

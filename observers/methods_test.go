@@ -443,12 +443,16 @@ func TestRowsAlongAxes(t *testing.T) {
 }
 
 // Degenerate tensors give a range that qmath accepts, or one of the declared errors, for every method and policy.
-func TestDegenerateTensors(t *testing.T) {
+func degenerate() map[string][]float32 {
 	tiny := math.Float32frombits(3)
-	for name, v := range map[string][]float32{
+	return map[string][]float32{
 		"one": {1}, "minus one": {-1}, "zeros": {0, 0}, "denormal": {tiny, 0}, "largest": {math.MaxFloat32, -math.MaxFloat32},
 		"constant": slices.Repeat([]float32{0.3}, 1000), "far apart": {1e-30, 1e30}, "two": {-3, 5},
-	} {
+	}
+}
+
+func TestDegenerateTensors(t *testing.T) {
+	for name, v := range degenerate() {
 		st := stateOf(t, v)
 		require.NoError(t, st.ObserveRows(tensor.FromF32(v, 1, len(v)), 1))
 		for _, m := range All {

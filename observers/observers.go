@@ -31,13 +31,13 @@ type Method struct {
 // A test holds it equal to tqc.Observers as a set.
 var All = []*Method{MinMax, Percentile, MSE, KL, Isotone}
 
-// Find returns the method of All or own that an observer names, whatever its parameter; nil if there is none.
+// Find returns the method of All, Peers or own that an observer names, whatever its parameter; nil if there is none.
 func Find(o tqc.Observer, own ...*Method) *Method {
 	name, _, err := o.Split()
 	if err != nil {
 		return nil
 	}
-	for _, list := range [][]*Method{All, own} {
+	for _, list := range [][]*Method{All, Peers(), own} {
 		for _, m := range list {
 			if m.Name == name {
 				return m

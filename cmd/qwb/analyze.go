@@ -86,6 +86,7 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 	c.Flags().BoolVar(&o.Graphwise, "graphwise", false, "accumulated error at every operator of the quantized graph")
 	c.Flags().BoolVar(&o.Layerwise, "layerwise", false, "error of each operator quantized alone")
 	c.Flags().BoolVar(&o.Statistical, "statistical", false, "ranges and histograms of every tensor")
+	c.Flags().BoolVar(&o.Peers, "peers", false, "with --statistical: also the ranges that other tools would choose by their defaults (docs/peers.md)")
 	c.Flags().BoolVar(&o.Explain, "explain", false, "causes of the error of the integer program")
 	c.Flags().BoolVar(&o.Split, "split", false, "with --layerwise: split the error at the operator's own output into weights and activations")
 	c.Flags().BoolVar(&all, "all", false, "print all rows of all tables (default: the ten most important)")

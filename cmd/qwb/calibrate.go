@@ -114,7 +114,7 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass, if the model takes batches; results do not depend on it")
 	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
 	f.addJSON(c)
-	c.Flags().StringVar(&f.observer, "observer", "", "calibration method for activations: auto, "+observerNames()+", or percentile(0.999) (default: the target's)")
+	c.Flags().StringVar(&f.observer, "observer", "", "calibration method for activations: auto, "+observerNames()+", or percentile(0.999) (default: the target's); or the range that another tool chooses: "+peerNames())
 	c.Flags().StringArrayVar(&merge, "merge", nil, "`STATS` files to merge instead of running data: --merge A.stats B.stats")
 	addShard(c, &shard, "part of the data, `I/N`: process part I of N and write its statistics to -o PART; qwb merge combines all parts")
 	c.Flags().BoolVar(&minMaxOnly, "minmax-only", false, "record only minimum and maximum: faster, but the statistics work with --observer minmax only")
@@ -144,9 +144,13 @@ func platforms() string {
 	return strings.Join(target.Builtin().Names(), ", ")
 }
 
-func observerNames() string {
+func observerNames() string { return namesOf(observers.All) }
+
+func peerNames() string { return namesOf(observers.Peers()) }
+
+func namesOf(list []*observers.Method) string {
 	var names []string
-	for _, m := range observers.All {
+	for _, m := range list {
 		names = append(names, string(m.Name))
 	}
 	return strings.Join(names, ", ")

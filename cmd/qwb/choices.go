@@ -28,7 +28,7 @@ func choices() map[string][]string {
 	for _, t := range target.Builtin().All {
 		names["platform"] = append(names["platform"], t.Name)
 	}
-	for _, m := range observers.All {
+	for _, m := range slices.Concat(observers.All, observers.Peers()) {
 		names["observer"] = append(names["observer"], string(m.Name))
 	}
 	for _, d := range dispatch.Strategies {
