@@ -3,6 +3,7 @@ package qwb
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,9 @@ type CalibrateOptions struct {
 	Memory     int64 // for activations and samples read ahead
 	// Shard, if not zero, is the part of the data that is observed; see CalibratePart.
 	Shard Shard
+
+	stats    *calib.Stats    // statistics that were observed already, in place of data
+	evidence json.RawMessage // of the decision that the options make
 }
 
 // CalibrateResult is what calibrate --json prints.
@@ -180,6 +184,8 @@ func checkObserver(o tqc.Observer) error {
 // gather returns the statistics to calibrate from: merged, observed on data, or those that are there already.
 func (j *job) gather(ctx context.Context, m *Model, o CalibrateOptions, res *CalibrateResult) (*calib.Stats, error) {
 	switch {
+	case o.stats != nil:
+		return o.stats, nil
 	case len(o.Merge) > 0:
 		return j.mergeStats(m, o)
 	case len(o.Data.Paths) > 0:
@@ -242,25 +248,21 @@ func (j *job) observe(ctx context.Context, m *Model, o CalibrateOptions, res *Ca
 	if err != nil {
 		return nil, err
 	}
-	if pre.Tokenizer != "" {
-		pre.Tokenizer = plan.Relative(j.Plan, pre.Tokenizer)
-	}
 	if o.Shard != (Shard{}) {
 		res.Total, set = set.Len(), set.Shard(o.Shard.Index, o.Shard.Of)
-	}
-	key, err := preprocessKey(pre)
-	if err != nil {
-		return nil, err
 	}
 	file := j.stats()
 	elapsed := j.stopwatch()
 	var spent calib.Spent
-	cfg := calib.Config{Threads: o.Threads, Batch: o.Batch, Memory: o.Memory - o.Data.Memory, MinMaxOnly: o.MinMaxOnly, Warn: j.warnAbout,
-		Clock: j.clock(), Spent: &spent, Model: m.Digest, Preprocess: key, Sources: sources(j.Plan, o.Data.Paths), Seed: o.Data.Seed}
+	cfg, err := j.observing(m, &pre, o)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Spent = &spent
 	if dev != nil {
 		cfg.Device, cfg.Check = dev, new(calib.Check)
 	}
-	if old, _, err := j.readStats(file); err == nil && old.Model == cfg.Model && old.Preprocess == key && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
+	if old, _, err := j.readStats(file); err == nil && old.Model == cfg.Model && old.Preprocess == cfg.Preprocess && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
 		if old.HasBins() {
 			cfg.MinMaxOnly = false // what is there already is worth more
 		}
@@ -289,6 +291,16 @@ func (j *job) observe(ctx context.Context, m *Model, o CalibrateOptions, res *Ca
 		res.Warnings = append(res.Warnings, w)
 	}
 	return stats, nil
+}
+
+// observing says how the model is observed on data that are preprocessed by pre, whose tokenizer becomes relative to the plan.
+func (j *job) observing(m *Model, pre *plan.Preprocess, o CalibrateOptions) (calib.Config, error) {
+	if pre.Tokenizer != "" {
+		pre.Tokenizer = plan.Relative(j.Plan, pre.Tokenizer)
+	}
+	key, err := preprocessKey(*pre)
+	return calib.Config{Threads: o.Threads, Batch: o.Batch, Memory: o.Memory - o.Data.Memory, MinMaxOnly: o.MinMaxOnly, Warn: j.warnAbout,
+		Clock: j.clock(), Model: m.Digest, Preprocess: key, Sources: sources(j.Plan, o.Data.Paths), Seed: o.Data.Seed}, err
 }
 
 // keep saves the statistics of an interrupted run. It returns err, which ended the run.

@@ -43,6 +43,14 @@ func (p *Project) Grams(ctx context.Context, o TuneOptions) (*GramsResult, []tqc
 	return r, j.warnings, err
 }
 
+// Sweep calibrates the model with many combinations of options on one half of the samples, judges the plans on the other half, and writes
+// the plan of the best combination; with the CheckError that too few samples give, nothing is written and the result is there too.
+func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.sweep(ctx, o)
+	return r, j.warnings, err
+}
+
 // Analyze measures the error of the plan's simulation.
 func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job()

@@ -119,6 +119,7 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 		observer = t.Activation.Observer
 	}
 	step := append([]decision.Decision{calibrated(observer, o.PerTensor, o.ReduceRange), dispatched(t, o.Dispatcher, o.BorderCost)}, recipe...)
+	step[0].Evidence = o.evidence
 	if before == nil {
 		next.Decide(step...)
 		return next, nil

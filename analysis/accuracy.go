@@ -31,8 +31,9 @@ type Accuracy struct {
 	Base *Base `json:"base,omitempty"`
 	// Placed says which steps of the integers ran where; nil where all ran by the processor's kernels.
 	Placed *Placed `json:"placed,omitempty"`
-	// Answers holds, in the order of the data, what was answered.
+	// Answers holds, in the order of the data, what was answered, and Losses what the judge says of the simulation; nil in float.
 	Answers []Answer `json:"-"`
+	Losses  Losses   `json:"-"`
 }
 
 // Answer is the class with the highest score for one sample, in the mode evaluated.

@@ -114,6 +114,9 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 	}
 	r := score(answers, true)
 	r.Noise = noise(answers, e.judge.Classes())
+	for _, a := range answers {
+		r.Losses = append(r.Losses, a.losses)
+	}
 	return r, nil
 }
 

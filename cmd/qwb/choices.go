@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"qwb"
 	"qwb/calib/tune"
 	"qwb/export/all"
 	"qwb/observers"
@@ -33,6 +34,11 @@ func choices() map[string][]string {
 	}
 	for _, d := range dispatch.Strategies {
 		names["dispatcher"] = append(names["dispatcher"], d.Name)
+	}
+	names["platforms"], names["dispatchers"] = names["platform"], names["dispatcher"]
+	names["granularity"] = []string{qwb.GranularityChannel, qwb.GranularityTensor}
+	for _, o := range qwb.SweepObservers() {
+		names["observers"] = append(names["observers"], string(o))
 	}
 	names["method"] = []string{"auto"}
 	for _, m := range tune.Methods {

@@ -10,6 +10,10 @@ var examples = map[string][]string{
 	"calibrate": {
 		"qwb calibrate model.onnx --data images/ --preprocess imagenet-torch --platform trt_int8",
 		"qwb calibrate model.onnx --platform onnxruntime --observer kl        # the statistics are there: no data"},
+	"sweep": {
+		"qwb sweep model.onnx --data images/ --preprocess imagenet-torch --platforms trt_int8",
+		"qwb sweep model.onnx --data images/ --labels labels.tsv --observers mse,kl --platforms trt_int8,onnxruntime --granularity channel,tensor",
+		"qwb sweep model.onnx        # a hint from the statistics of an earlier calibration: no data"},
 	"analyze": {
 		"qwb analyze model.plan.json",
 		"qwb analyze --layerwise --split --html report.html",

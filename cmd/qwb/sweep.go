@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"qwb"
+	"qwb/analysis"
+	"qwb/internal/plain"
+	"qwb/quantizer/tqc"
+)
+
+func newSweep(e *env) *cobra.Command {
+	var f flags
+	var o qwb.SweepOptions
+	var observers []string
+	var names []string
+	for _, n := range qwb.SweepObservers() {
+		names = append(names, string(n))
+	}
+	c := &cobra.Command{
+		Use:   "sweep MODEL --data D",
+		Short: "Calibrate with many options, compare the plans on held-out samples, keep the best",
+		Long: fmt.Sprintf(`Sweep calibrates a model with every combination of the options given: observers, platforms, granularities of
+weights, dispatchers. It prints one table, ranks the plans, and writes the best one as MODEL.plan.json.
+
+The samples are split in two halves by a bit of their hash. The scales of every plan come from the one half; the
+other half (held-out samples) measures the error, so that no plan is judged on samples it was fitted on. The
+error is the centred NSR of the outputs (noise-to-signal ratio; of a classifier at the input of Softmax, after
+the mean over the classes is subtracted). With labels the change of top-1 stands beside it.
+
+Rank: plans that cannot be told apart from the best one share rank 1. The test is paired (same samples) and
+corrected for the number of plans, at %.0f %%. With labels, top-1 decides first and the NSR among plans whose top-1
+cannot be told apart. Of the plans of rank 1 the one with the least NSR is written, with scales from all samples:
+the numbers are those of qwb calibrate with these options.
+
+Without --data, sweep takes the statistics of an earlier calibration and measures on the few samples that these
+keep. That takes seconds and is a hint only: nothing is written.
+
+Exit code 3: fewer than %d held-out samples; nothing is written unless --force is given. See docs/sweep.md.`, 100*(1-analysis.ClaimRisk), analysis.MinHeldOut),
+		Args: exactly(1, "one model"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			file, err := planPath(args[0], f.out)
+			if err != nil {
+				return err
+			}
+			if len(f.data) == 0 && o.Data.Labels != "" {
+				return usagef("--labels needs --data")
+			}
+			labels, offset := o.Data.Labels, o.Data.LabelOffset
+			o.Data, o.Threads, o.Batch = f.dataOptions(), f.workers(), f.batch
+			o.Data.Labels, o.Data.LabelOffset = labels, offset
+			o.Memory, _ = f.memory()
+			o.Observers = nil
+			for _, n := range observers {
+				o.Observers = append(o.Observers, tqc.Observer(n))
+			}
+			r, _, err := e.project(args[0], file).Sweep(c.Context(), o)
+			if r == nil {
+				return err
+			}
+			print := func() error { return sweepText(e.stdout, r) }
+			if f.json {
+				print = func() error { return e.printJSON(r) }
+			}
+			if perr := print(); perr != nil {
+				return perr
+			}
+			return err
+		},
+	}
+	f.addData(c)
+	f.addTokenizer(c)
+	f.addRun(c)
+	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and for samples, for example 512M or 4G")
+	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass of calibration, if the model takes batches; results do not depend on it")
+	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
+	f.addJSON(c)
+	c.Flags().StringSliceVar(&o.Platforms, "platforms", nil, "targets to try, separated by commas: "+platforms()+", or YAML files (default: that of the plan; without a plan all)")
+	c.Flags().StringSliceVar(&observers, "observers", nil, "calibration methods to try, separated by commas (default: "+strings.Join(names, ", ")+")")
+	c.Flags().StringSliceVar(&o.Granularities, "granularity", nil, "scales of weights to try: channel (one per output channel), tensor, or both: channel,tensor (default: channel)")
+	c.Flags().StringSliceVar(&o.Dispatchers, "dispatchers", nil, "dispatchers to try, separated by commas: "+dispatchers()+" (default: "+defaultDispatcher()+")")
+	c.Flags().StringVar(&o.Data.Labels, "labels", "", "labels of the samples: TSV or MNIST label file")
+	c.Flags().IntVar(&o.Data.LabelOffset, "label-offset", 0, "number to add to each label to get the class index of the model")
+	c.Flags().BoolVar(&o.Fresh, "fresh", false, "replace a plan that has decisions of its own")
+	c.Flags().BoolVar(&o.Force, "force", false, fmt.Sprintf("write the best plan even if fewer than %d samples are held out", analysis.MinHeldOut))
+	return c
+}
+
+// sweepText prints the table of a sweep.
+func sweepText(w io.Writer, r *qwb.SweepResult) error {
+	var b strings.Builder
+	labelled := r.FloatTop1 != nil
+	measured := fmt.Sprintf("%d held-out samples of %d", r.HeldOut, r.Samples)
+	if r.HeldOutKind == qwb.HeldOutKept {
+		measured = fmt.Sprintf("%s that the statistics keep; a hint, since the scales were fitted on them too", plain.Count(r.HeldOut, "sample"))
+	}
+	fmt.Fprintf(&b, "%s, measured on %s", plain.Count(len(r.Rows), "plan"), measured)
+	if labelled {
+		fmt.Fprintf(&b, "; top-1 of the float model: %d (%.1f %%)", *r.FloatTop1, 100*float64(*r.FloatTop1)/float64(r.HeldOut))
+	}
+	b.WriteString("\n\n")
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	head := []string{"rank", "platform", "observer", "weights", "dispatcher", "output NSR", "dB", "behind the best"}
+	if labelled {
+		head = append(head, "top-1", "drop in pp", "flips")
+	}
+	fmt.Fprintln(t, strings.Join(head, "\t"))
+	for _, row := range r.Rows {
+		observer := string(row.Observer)
+		if row.Default {
+			observer += " (default)"
+		}
+		behind := "-"
+		if !row.Chosen {
+			behind = qwb.WithError(row.Behind, row.BehindError)
+		}
+		decibels := "-"
+		if row.SQNR != nil {
+			decibels = fmt.Sprintf("%.1f", *row.SQNR)
+		}
+		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind}
+		if labelled {
+			cells = append(cells, fmt.Sprintf("%.1f %%", 100*float64(row.Top1)/float64(r.HeldOut)), fmt.Sprintf("%.2f ± %.2f", row.Drop, row.DropError), fmt.Sprint(row.Flips))
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	b.WriteString("\n")
+	for _, s := range r.Skipped {
+		fmt.Fprintf(&b, "no plan for %s, %s, per %s, %s: %s\n", s.Platform, s.Observer, s.Granularity, s.Dispatcher, s.Why)
+	}
+	same := 0
+	for _, row := range r.Rows {
+		if row.Rank == 1 {
+			same++
+		}
+	}
+	if same > 1 {
+		fmt.Fprintf(&b, "%d plans share rank 1: these samples cannot tell them apart\n", same)
+	}
+	fmt.Fprintf(&b, "%.2f s", r.Seconds)
+	if r.Calibration > 0 {
+		fmt.Fprintf(&b, " (%.1f calibrations on all samples)", r.Seconds/r.Calibration)
+	}
+	if r.Plan != "" {
+		fmt.Fprintf(&b, "; %s is written", r.Plan)
+	}
+	fmt.Fprintf(&b, "\nthe best: %s\n", r.Command)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func defaultDispatcher() string { return strings.Split(dispatchers(), ", ")[0] }

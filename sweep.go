@@ -1,0 +1,456 @@
+package qwb
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/calib"
+	"qwb/calib/data"
+	"qwb/graph/exec"
+	"qwb/observers"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// SweepOptions are the arguments of sweep: what is tried in all combinations. An empty list is the default that it names.
+type SweepOptions struct {
+	Data          DataOptions    // without paths only the samples that the statistics keep are looked at, and nothing is written
+	Platforms     []string       // of the plan that is there; without one all of the catalog
+	Observers     []tqc.Observer // SweepObservers
+	Granularities []string       // of weights, GranularityChannel and GranularityTensor: the first
+	Dispatchers   []string       // the first of dispatch.Strategies
+	Fresh         bool           // replace a plan that has decisions
+	Force         bool           // write a plan that too few samples chose
+	Threads       int
+	Batch         int   // of calibration
+	Memory        int64 // for activations and samples
+}
+
+// Granularities of weights that sweep tries.
+const (
+	GranularityChannel = "channel"
+	GranularityTensor  = "tensor"
+)
+
+// SweepObservers are the methods that a sweep tries unless told otherwise.
+func SweepObservers() []tqc.Observer {
+	return []tqc.Observer{tqc.ObserverMinMax, "percentile(0.999)", "percentile(0.9999)", "percentile(0.99999)", tqc.ObserverMSE, tqc.ObserverKL, tqc.ObserverAuto}
+}
+
+// SweepRow is one plan that was tried.
+type SweepRow struct {
+	Platform    string       `json:"platform"`
+	Observer    tqc.Observer `json:"observer"`
+	Granularity string       `json:"granularity"`
+	Dispatcher  string       `json:"dispatcher"`
+	// The centred NSR of the outputs on the held-out samples; of the output where it is largest.
+	analysis.NSR
+	*Answered
+	// Behind is by how much the NSR is larger than that of the plan chosen, over the same samples, and its standard error.
+	Behind      float64  `json:"behind"`
+	BehindError *float64 `json:"behind_error"`
+	// Rank is from 1; rows with the same rank cannot be told apart from the best of them. See analysis.Rank.
+	Rank    int  `json:"rank"`
+	Default bool `json:"default,omitempty"` // calibrate does this by itself on the platform
+	Chosen  bool `json:"chosen,omitempty"`
+}
+
+// Answered is how often a plan answers right, where samples have labels.
+type Answered struct {
+	Top1      int     `json:"top1"`
+	Drop      float64 `json:"drop"` // against float, in percentage points of top-1, and its standard error from the pairs
+	DropError float64 `json:"drop_error"`
+	Flips     int     `json:"flips"`
+}
+
+// Skipped is a combination that there is no plan for.
+type Skipped struct {
+	Platform    string       `json:"platform"`
+	Observer    tqc.Observer `json:"observer"`
+	Granularity string       `json:"granularity"`
+	Dispatcher  string       `json:"dispatcher"`
+	Why         string       `json:"why"`
+}
+
+// SweepResult is what sweep --json prints.
+type SweepResult struct {
+	Rows    []SweepRow `json:"rows"` // the best first
+	Skipped []Skipped  `json:"skipped"`
+	Plan    string     `json:"plan"`    // empty where none was written
+	Command string     `json:"command"` // the qwb calibrate that gives the scales of the plan chosen, but for --data
+	Samples int        `json:"samples"`
+	HeldOut int        `json:"held_out"`
+	// HeldOutKind is what the samples that judge are worth: analysis.HeldOutUnseen, or "kept", a hint.
+	HeldOutKind string        `json:"held_out_kind"`
+	FloatTop1   *int          `json:"float_top1,omitempty"` // on the held-out samples
+	Seconds     float64       `json:"seconds"`
+	Calibration float64       `json:"calibration_seconds"` // what one calibration on all samples takes, from what it took here
+	Warnings    []tqc.Warning `json:"warnings"`
+}
+
+// HeldOutKept says that plans were judged on the samples that statistics keep: their scales were fitted on these samples.
+const HeldOutKept = "kept"
+
+// sweep tries combinations of options on one half of the samples, judges the plans on the other half, ranks them, and writes the best.
+func (j *job) sweep(ctx context.Context, o SweepOptions) (*SweepResult, error) {
+	elapsed := j.stopwatch()
+	s, err := j.sweeping(o)
+	if err != nil {
+		return nil, err
+	}
+	defer s.m.Close()
+	if err := s.measureOn(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.try(ctx); err != nil {
+		return nil, err
+	}
+	r := s.rank()
+	if r.Seconds, err = elapsed(), s.write(ctx, r); err == nil {
+		r.Seconds = elapsed()
+	}
+	r.Warnings = append([]tqc.Warning{}, j.warnings...)
+	return r, err
+}
+
+// sweeping is one run of sweep.
+type sweeping struct {
+	*job
+	o         SweepOptions
+	m         *Model
+	points    []sweepPoint
+	set       *data.Set    // nil: the kept samples judge
+	fit       *calib.Stats // of the samples that scales are fitted on
+	evaluator *analysis.Evaluator
+	r         *SweepResult
+	cfg       calib.Config // how the model is observed on data
+	labelled  bool
+	tried     []sweepPoint         // those that there are plans of
+	answers   []*analysis.Accuracy // of them
+	chosen    *sweepPoint
+}
+
+// calibration are the options of calibrate that are those of the sweep.
+func (s *sweeping) calibration() CalibrateOptions {
+	return CalibrateOptions{Data: s.o.Data, Threads: s.o.Threads, Batch: s.o.Batch, Memory: s.o.Memory}
+}
+
+// sweepPoint is one combination.
+type sweepPoint struct {
+	platform    string // as it was named: a file, for one
+	target      *target.Target
+	observer    tqc.Observer
+	granularity string
+	dispatcher  string
+}
+
+func (p *sweepPoint) decisions() []decision.Decision {
+	return []decision.Decision{calibrated(p.observer, p.granularity == GranularityTensor, false), dispatched(p.target, p.dispatcher, nil)}
+}
+
+// sweeping checks the options and opens the model.
+func (j *job) sweeping(o SweepOptions) (*sweeping, error) {
+	if err := j.nameable(append([]string{j.Model, o.Data.Preprocess}, o.Data.Paths...)...); err != nil {
+		return nil, err
+	}
+	s := &sweeping{job: j, o: o, r: &SweepResult{Rows: []SweepRow{}, Skipped: []Skipped{}}}
+	if err := s.replaceable(); err != nil {
+		return nil, err
+	}
+	if err := s.combine(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.m, err = j.openNormal(j.Model); err != nil {
+		return nil, err
+	}
+	if err := unquantized(s.m); err != nil {
+		s.m.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// replaceable refuses to lose what was decided about a plan that is there, and takes its platform.
+func (s *sweeping) replaceable() error {
+	p, _, err := s.readPlan(s.Plan)
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(s.o.Platforms) == 0 {
+		s.o.Platforms = []string{p.Platform}
+	}
+	if s.o.Fresh || len(s.o.Data.Paths) == 0 {
+		return nil
+	}
+	n := 0
+	for i, counts := range decision.InForce(p.Decisions) {
+		if d := &p.Decisions[i]; counts && d.By != decision.ByCalibrate && !d.Default() {
+			n++
+		}
+	}
+	if n > 0 || p.Imported != nil {
+		return fmt.Errorf("%s has %d decisions of its own, which the plan that a sweep writes has not: give that plan another name with -o, or replace this one with --fresh", s.Plan, n)
+	}
+	return nil
+}
+
+// combine lists the combinations.
+func (s *sweeping) combine() error {
+	o := &s.o
+	if len(o.Platforms) == 0 {
+		o.Platforms = s.Catalog.Targets().Names()
+	}
+	if len(o.Observers) == 0 {
+		o.Observers = SweepObservers()
+	}
+	if len(o.Granularities) == 0 {
+		o.Granularities = []string{GranularityChannel}
+	}
+	if len(o.Dispatchers) == 0 {
+		o.Dispatchers = []string{""}
+	}
+	for _, platform := range o.Platforms {
+		t, err := s.Target(platform)
+		if err != nil {
+			return err
+		}
+		for _, dispatcher := range o.Dispatchers {
+			for _, granularity := range o.Granularities {
+				if granularity != GranularityChannel && granularity != GranularityTensor {
+					return Usagef("unknown granularity %q: %s or %s", granularity, GranularityChannel, GranularityTensor)
+				}
+				for _, observer := range o.Observers {
+					check := CalibrateOptions{Observer: observer, Dispatcher: dispatcher}
+					if err := check.check(); err != nil {
+						return err
+					}
+					if name, _, _ := observer.Split(); name.Own() && observers.Find(name, s.Catalog.Observers...) == nil {
+						return Usagef("unknown observer %q: it is not built into this program", observer)
+					}
+					p := sweepPoint{platform, t, observer, granularity, dispatched(t, dispatcher, nil).Dispatcher}
+					if !slices.Contains(s.points, p) {
+						s.points = append(s.points, p)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// measureOn makes the statistics that scales come from, and runs the float graph on the samples that judge.
+func (s *sweeping) measureOn(ctx context.Context) error {
+	if len(s.o.Data.Paths) == 0 {
+		return s.measureOnKept(ctx)
+	}
+	set, pre, err := s.openData(s.m.Graph, s.o.Data.Of(s.m))
+	if err != nil {
+		return err
+	}
+	if s.labelled = s.o.Data.Labels != "" || set.RequireLabels() == nil; s.labelled {
+		if err := set.RequireLabels(); err != nil {
+			return err
+		}
+	}
+	if s.cfg, err = s.observing(s.m, &pre, s.calibration()); err != nil {
+		return err
+	}
+	s.set, s.r.HeldOutKind, s.r.Samples = set, analysis.HeldOutUnseen, set.Len()
+	elapsed := s.stopwatch()
+	if s.fit, err = s.observeHalf(ctx, false); err != nil {
+		return err
+	}
+	if n := s.fit.Samples(); n == 0 || n == set.Len() {
+		return Checkf("sweep: of %d samples %d are held out to judge on, of which there must be some, but not all: give more samples", set.Len(), set.Len()-n)
+	}
+	s.r.HeldOut = set.Len() - s.fit.Samples()
+	s.r.Calibration = elapsed() * float64(set.Len()) / float64(s.fit.Samples())
+	s.evaluator, err = analysis.NewEvaluator(ctx, s.m.Graph, func() exec.Iterator { return &halfOf{set.Iterator(), true} }, s.o.Threads, s.o.Memory)
+	return s.m.Named("sweep", err)
+}
+
+// measureOnKept takes the statistics that are there.
+func (s *sweeping) measureOnKept(ctx context.Context) error {
+	var err error
+	if s.fit, err = s.loadStats(s.stats(), s.m); missing(err) {
+		return Usagef("sweep needs --data: there are no statistics of an earlier run either (%s)", s.stats())
+	} else if err != nil {
+		return err
+	}
+	kept, err := (&derivation{Graph: s.m.Graph, Stats: s.fit}).keptRuns(ctx, s.o.Threads)
+	if err != nil {
+		return s.m.Named("sweep", err)
+	}
+	s.evaluator, s.r.HeldOutKind, s.r.Samples, s.r.HeldOut = kept.evaluator, HeldOutKept, s.fit.Samples(), len(s.fit.Kept())
+	return nil
+}
+
+// observeHalf observes the model on the samples that are held out, or on the others.
+func (s *sweeping) observeHalf(ctx context.Context, heldOut bool) (*calib.Stats, error) {
+	what := "sweep: calibrate on the samples to fit on"
+	if heldOut {
+		what = "sweep: calibrate on the held-out samples"
+	}
+	tick, finish := s.progress(what, 0)
+	defer finish()
+	cfg := s.cfg
+	cfg.Progress = func(done, _ int) { tick(done) }
+	stats, err := calib.Run(ctx, s.m.Graph, &halfOf{s.set.Iterator(), heldOut}, cfg)
+	return stats, s.m.Named("sweep", err)
+}
+
+// halfOf is the samples of one half: those that are held out, or the others.
+type halfOf struct {
+	exec.Iterator
+	heldOut bool
+}
+
+func (h *halfOf) Next(ctx context.Context) (*exec.Sample, error) {
+	for {
+		s, err := h.Iterator.Next(ctx)
+		if err != nil || exec.HeldOut(s.Hash) == h.heldOut {
+			return s, err
+		}
+	}
+}
+
+// try derives and simulates all combinations.
+func (s *sweeping) try(ctx context.Context) error {
+	tick, finish := s.progress("sweep: plans", len(s.points))
+	defer finish()
+	var shared sim.Constants
+	var d *derivation
+	for i, p := range s.points {
+		if d == nil || d.Target != p.target {
+			d = &derivation{Graph: s.m.Graph, Target: p.target, Stats: s.fit, Own: s.Catalog.Observers, Threads: s.o.Threads}
+		}
+		out, err := d.Derive(ctx, p.decisions())
+		if err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			s.r.Skipped = append(s.r.Skipped, Skipped{p.target.Name, p.observer, p.granularity, p.dispatcher, err.Error()})
+			continue
+		}
+		q, err := d.simulator(out, &shared)
+		if err != nil {
+			return err
+		}
+		a := &analysis.Accuracy{}
+		if s.labelled {
+			a, err = s.evaluator.Accuracy(ctx, q)
+		} else {
+			a.Losses, err = s.evaluator.Losses(ctx, q)
+		}
+		if err != nil {
+			return s.m.Named("sweep", err)
+		}
+		s.tried, s.answers = append(s.tried, p), append(s.answers, a)
+		tick(i + 1)
+	}
+	if len(s.tried) == 0 {
+		return fmt.Errorf("sweep: none of %d combinations gives a plan; the first: %s", len(s.points), s.r.Skipped[0].Why)
+	}
+	return nil
+}
+
+// rank fills the result's rows, the best first.
+func (s *sweeping) rank() *SweepResult {
+	candidates := make([]analysis.Candidate, len(s.tried))
+	for i, a := range s.answers {
+		candidates[i].Losses = a.Losses.PerSample()
+		for _, x := range a.Answers {
+			wrong := 0.0
+			if x.Class != x.Label {
+				wrong = 1
+			}
+			candidates[i].Wrong = append(candidates[i].Wrong, wrong)
+		}
+	}
+	places, best := analysis.Rank(candidates)
+	for i, p := range s.tried {
+		row := SweepRow{Platform: p.target.Name, Observer: p.observer, Granularity: p.granularity, Dispatcher: p.dispatcher,
+			NSR: analysis.NewNSR(s.answers[i].Losses.Estimate()), Rank: places[i].Rank, Behind: places[i].Behind.Mean,
+			BehindError: analysis.NewSpread(places[i].Behind).NSRError, Chosen: i == best,
+			Default: p == sweepPoint{p.platform, p.target, p.target.Activation.Observer, GranularityChannel, dispatched(p.target, "", nil).Dispatcher}}
+		if a := s.answers[i]; s.labelled {
+			row.Answered = &Answered{a.Top1, a.Drop, a.DropError, a.Flips}
+			s.r.FloatTop1 = &a.FloatTop1
+		}
+		s.r.Rows = append(s.r.Rows, row)
+	}
+	s.chosen = &s.tried[best]
+	s.r.Command = s.chosen.command(s.Model)
+	first := s.r.Rows[best]
+	slices.SortStableFunc(s.r.Rows, func(a, b SweepRow) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NSR.NSR, b.NSR.NSR)) })
+	at := slices.IndexFunc(s.r.Rows, func(r SweepRow) bool { return r.Chosen })
+	copy(s.r.Rows[1:at+1], s.r.Rows[:at])
+	s.r.Rows[0] = first
+	return s.r
+}
+
+// command is the calibration that decides what the combination does.
+func (p *sweepPoint) command(model string) string {
+	words := []string{"qwb calibrate", quoted(model), "--platform", quoted(p.platform), "--observer", quoted(string(p.observer))}
+	if p.granularity == GranularityTensor {
+		words = append(words, "--per-tensor")
+	}
+	if p.dispatcher != dispatched(p.target, "", nil).Dispatcher {
+		words = append(words, "--dispatcher", p.dispatcher)
+	}
+	return strings.Join(words, " ")
+}
+
+// SweepEvidence is what a calibration was chosen on, as the plan keeps it: the plan was calibrated on the samples that are not held out, and
+// its error is that on the others. The scales that the plan holds come from both.
+type SweepEvidence struct {
+	Sweep       int    `json:"sweep"` // how many plans were tried
+	Samples     int    `json:"samples"`
+	HeldOut     int    `json:"held_out"`
+	HeldOutKind string `json:"held_out_kind"`
+	analysis.NSR
+	*Answered
+	Confirmed bool `json:"confirmed"` // there were enough held-out samples
+}
+
+// write writes the plan chosen, calibrated on all samples, unless only kept samples judged it.
+func (s *sweeping) write(ctx context.Context, r *SweepResult) error {
+	if s.set == nil {
+		return nil
+	}
+	confirmed := r.HeldOut >= analysis.MinHeldOut
+	if !confirmed && !s.o.Force {
+		return Checkf("sweep: %d held-out samples are too few to choose a plan by: give about %d samples, so that at least %d are held out; --force writes the plan all the same", r.HeldOut, 2*analysis.MinHeldOut+8, analysis.MinHeldOut)
+	}
+	evidence, err := json.Marshal(SweepEvidence{Sweep: len(r.Rows), Samples: r.Samples, HeldOut: r.HeldOut, HeldOutKind: r.HeldOutKind, NSR: r.Rows[0].NSR, Answered: r.Rows[0].Answered, Confirmed: confirmed})
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	held, err := s.observeHalf(ctx, true)
+	if err != nil {
+		return err
+	}
+	all, _, err := calib.Merge(s.fit, held)
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	p, o := s.chosen, s.calibration()
+	o.stats, o.evidence, o.Fresh = all, evidence, true
+	o.Platform, o.Observer, o.PerTensor, o.Dispatcher = p.platform, p.observer, p.granularity == GranularityTensor, p.dispatcher
+	if _, err := s.calibrate(ctx, o); err != nil {
+		return err
+	}
+	r.Plan = s.Plan
+	return nil
+}
