@@ -16,6 +16,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/observers"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
@@ -32,7 +33,8 @@ type CalibrateOptions struct {
 	// Dispatcher and BorderCost replace those of the platform; see dispatch.Options.
 	Dispatcher string
 	BorderCost *float64
-	Recipe     string // a file of decisions, made after the options
+	// Recipes are carried out after the options, in their order: files of qwb, see decision.ParseRecipe.
+	Recipes []string
 	// Fresh makes a new plan of a model that has one. Otherwise what was decided about the old plan is kept.
 	Fresh      bool
 	MinMaxOnly bool
@@ -49,20 +51,23 @@ type CalibrateOptions struct {
 
 // CalibrateResult is what calibrate --json prints.
 type CalibrateResult struct {
-	Plan           string        `json:"plan"`
-	Stats          string        `json:"stats"`
-	Samples        int           `json:"samples"`
-	Shard          string        `json:"shard,omitempty"` // which part of the data, of a part
-	Total          int           `json:"total,omitempty"` // samples of all parts together
-	Seconds        float64       `json:"seconds"`
-	ForwardSeconds float64       `json:"forward_seconds"` // running the model on the data, added up over threads
-	ObserveSeconds float64       `json:"observe_seconds"` // observing its tensors, added up over threads
-	DataSeconds    float64       `json:"data_seconds"`    // from the first sample to the last, as the clock has it
-	PeakRSS        int64         `json:"peak_rss_bytes"`
-	Backend        string        `json:"backend"`
-	Device         string        `json:"device,omitempty"` // what a backend other than cpu ran on
-	Check          *calib.Check  `json:"check,omitempty"`  // of its statistics, against the processor's
-	Warnings       []tqc.Warning `json:"warnings"`
+	Plan           string       `json:"plan"`
+	Stats          string       `json:"stats"`
+	Samples        int          `json:"samples"`
+	Shard          string       `json:"shard,omitempty"` // which part of the data, of a part
+	Total          int          `json:"total,omitempty"` // samples of all parts together
+	Seconds        float64      `json:"seconds"`
+	ForwardSeconds float64      `json:"forward_seconds"` // running the model on the data, added up over threads
+	ObserveSeconds float64      `json:"observe_seconds"` // observing its tensors, added up over threads
+	DataSeconds    float64      `json:"data_seconds"`    // from the first sample to the last, as the clock has it
+	PeakRSS        int64        `json:"peak_rss_bytes"`
+	Backend        string       `json:"backend"`
+	Device         string       `json:"device,omitempty"` // what a backend other than cpu ran on
+	Check          *calib.Check `json:"check,omitempty"`  // of its statistics, against the processor's
+	// Tuned and Gates are what became of such steps of recipes.
+	Tuned    []*TuneResult `json:"tuned,omitempty"`
+	Gates    []*GateResult `json:"gates,omitempty"`
+	Warnings []tqc.Warning `json:"warnings"`
 }
 
 // Backends of calibrate: what runs the float model.
@@ -76,68 +81,84 @@ const (
 const dataShare = 8
 
 func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, error) {
+	recipes, err := j.readRecipes(o.Recipes)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range recipes {
+		if r.recipe != nil && slices.ContainsFunc(r.recipe.Steps, func(s decision.Step) bool { return s.Tune != nil || s.Gate != nil }) {
+			return j.calibrateAll(ctx, o, recipes)
+		}
+	}
+	r, _, err := j.calibrateWith(ctx, o, recipes)
+	return r, err
+}
+
+// calibrateWith calibrates with the first decisions of recipes, and returns what else they have to do.
+func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []recipeSource) (*CalibrateResult, *recipeSteps, error) {
 	elapsed := j.stopwatch()
 	o.Data.Memory = o.Memory / dataShare
 	if o.Platform == "" {
-		return nil, Usagef("calibrate needs --platform: %s", strings.Join(j.Catalog.Targets().Names(), ", "))
+		return nil, nil, Usagef("calibrate needs --platform: %s", strings.Join(j.Catalog.Targets().Names(), ", "))
 	}
 	t, err := j.Target(o.Platform)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := o.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if name, _, _ := o.Observer.Split(); name.Own() && observers.Find(name, j.Catalog.Observers...) == nil {
-		return nil, Usagef("unknown observer %q: it is not built into this program", o.Observer)
-	}
-	steps, err := j.readRecipe(o.Recipe)
-	if err != nil {
-		return nil, err
+		return nil, nil, Usagef("unknown observer %q: it is not built into this program", o.Observer)
 	}
 	if err := j.nameable(append([]string{j.Model, o.Data.Preprocess}, o.Data.Paths...)...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m, err := j.openNormal(j.Model)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer m.Close()
 	if err := unquantized(m); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	steps, err := j.resolve(m, t, recipes)
+	if err != nil {
+		return nil, nil, err
 	}
 	before, err := j.before(ctx, m, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	statsFile := j.stats()
 	res := &CalibrateResult{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, FloatCPU)}
 	stats, err := j.gather(ctx, m, o, res)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	next, err := j.calibrated(m, before, stats, t, o, steps)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d := &derivation{Target: t, Stats: stats, Own: j.Catalog.Observers, Threads: o.Threads}
 	if err := j.tunedBy(d, j.Plan, next, m.Graph); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out, err := d.remembered(ctx, next)
 	if errors.Is(err, context.Canceled) && len(o.Data.Paths) > 0 {
-		return nil, j.keep(stats, stats.Samples(), statsFile, err)
+		return nil, nil, j.keep(stats, stats.Samples(), statsFile, err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, steps.at(next.Decisions, err)
 	}
+	j.warnIdle(steps, next.Decisions, 0, out)
 	p, err := planOf(out, next, d.Stats)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// The statistics get their name when the plan is on the disk, both or none.
 	if _, err := j.writePlan(j.Plan, p, "", func(s Stage) error { return s.Add(statsFile, stats.Write) }); err != nil {
-		return nil, fmt.Errorf("calibrate: %w", err)
+		return nil, nil, fmt.Errorf("calibrate: %w", err)
 	}
 	for _, w := range p.Warnings {
 		j.warnAbout(w)
@@ -149,7 +170,7 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 	res.Samples = stats.Samples()
 	res.Seconds = elapsed()
 	res.PeakRSS = j.peakMemory()
-	return res, nil
+	return res, steps, nil
 }
 
 // unquantized refuses models that another tool, or an export, has quantized already: calibration is about float tensors.

@@ -54,18 +54,6 @@ func (o *CalibrateOptions) check() error {
 	return nil
 }
 
-// readRecipe reads the decisions of a recipe; none without a file.
-func (j *job) readRecipe(file string) ([]decision.Decision, error) {
-	if file == "" {
-		return nil, nil
-	}
-	src, err := readFile(j.store(), file, 32<<20)
-	if err != nil {
-		return nil, fmt.Errorf("recipe: %w", err)
-	}
-	return decision.ParseRecipe(file, src)
-}
-
 // before is the plan that calibrating will replace, whose decisions are kept: nil where there is none of this model, or where it is to
 // be forgotten.
 func (j *job) before(ctx context.Context, m *Model, o CalibrateOptions) (*plan.Plan, error) {
@@ -100,7 +88,7 @@ func (j *job) before(ctx context.Context, m *Model, o CalibrateOptions) (*plan.P
 // calibrated is the plan of statistics, without its nodes: the inputs, what the options and the recipe decide, and what was decided
 // about the plan before. While the inputs are the same, and its tuned values are there, that plan's history goes on; otherwise what is
 // in force of it, tuned values excepted, is where the new one begins.
-func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o CalibrateOptions, recipe []decision.Decision) (*plan.Plan, error) {
+func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o CalibrateOptions, recipe *recipeSteps) (*plan.Plan, error) {
 	pre, err := parsePreprocessKey(stats.Preprocess)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: the statistics' preprocessing: %w", err)
@@ -118,7 +106,7 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 	if observer == "" {
 		observer = t.Activation.Observer
 	}
-	step := append([]decision.Decision{calibrated(observer, o.PerTensor, o.ReduceRange), dispatched(t, o.Dispatcher, o.BorderCost)}, recipe...)
+	step := append([]decision.Decision{calibrated(observer, o.PerTensor, o.ReduceRange), dispatched(t, o.Dispatcher, o.BorderCost)}, decisionsOf(recipe.First)...)
 	step[0].Evidence = o.evidence
 	if before == nil {
 		next.Decide(step...)
@@ -155,8 +143,9 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 		d := before.Decisions[i]
 		switch {
 		case !counts || d.Default() || len(d.Unset) > 0 || d.By == decision.ByCalibrate:
-		case d.Overlay != "":
+		case d.Overlay != "" || d.Method != "":
 			tuned = true // made for the scales of the other inputs
+		case d.By == decision.ByRecipe && recipe.has(&d):
 		default:
 			step, kept = append(step, d), kept+1
 		}

@@ -418,11 +418,11 @@ func TestCalibratingKeepsDecisions(t *testing.T) {
 	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1, Fresh: true})
 	require.NoError(t, err)
 	require.NotContains(t, float(t, p), "gemm")
-	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1, Recipe: "r.yaml"})
+	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1, Recipes: []string{"r.yaml"}})
 	require.NoError(t, err)
 	require.Contains(t, float(t, p), "gemm")
 	same := string(get(t, p, p.Plan))
-	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1, Recipe: "r.yaml"})
+	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1, Recipes: []string{"r.yaml"}})
 	require.NoError(t, err)
 	require.Equal(t, same, string(get(t, p, p.Plan)), "the same once more changes nothing")
 }

@@ -294,7 +294,10 @@ func (j *job) recipe(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	defer p.Close()
-	return decision.EncodeRecipe(p.Plan.Decisions)
+	usual := dispatched(p.Target, "", nil).Properties
+	tensor := false
+	usual.Observer, usual.PerTensor = p.Target.Activation.Observer, &tensor
+	return decision.EncodeRecipe(p.Plan.Decisions, usual)
 }
 
 // GCResult is what plan gc prints with --json.

@@ -105,7 +105,7 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 			require.NoError(t, os.RemoveAll("s.stats"))
 			stats, err := j.gather(context.Background(), m, o, &CalibrateResult{})
 			require.NoError(t, err)
-			next, err := j.calibrated(m, nil, stats, tg, o, nil)
+			next, err := j.calibrated(m, nil, stats, tg, o, &recipeSteps{})
 			require.NoError(t, err)
 			derived, err := (&derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).remembered(context.Background(), next)
 			require.NoError(t, err)

@@ -31,6 +31,8 @@ type TuneOptions struct {
 	// Shard, if not zero, is the part of the data of which Gram statistics are written to Out; see Grams.
 	Shard Shard
 	Out   string
+	// remember: a tuning that keeps nothing is a decision too, so that a recipe need not try it again.
+	remember bool
 }
 
 // parseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
@@ -187,6 +189,11 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	}
 	if kept {
 		if r.Overlay, err = t.write(found, r, o); err != nil {
+			return nil, err
+		}
+	}
+	if !kept && o.remember {
+		if err := t.decline(ctx, r, o); err != nil {
 			return nil, err
 		}
 	}

@@ -229,23 +229,12 @@ func (t *tuning) write(f *tuned, r *TuneResult, o TuneOptions) (string, error) {
 		}
 		return nil
 	}
-	d := decision.Decision{By: decision.ByTune, Method: strings.Join(o.Methods, ","), Overlay: "sha256:" + file.SHA256, Statistics: statistics}
-	if r.Budget > 0 {
-		if d.Params, err = json.Marshal(tuneParams{Budget: fmt.Sprintf("%.0f forwards", r.Budget)}); err != nil {
-			return "", fmt.Errorf("tune: %w", err)
-		}
-	}
-	if d.Evidence, err = json.Marshal(tuneEvidence(r)); err != nil {
-		return "", fmt.Errorf("tune: %w", err)
-	}
-	next := *t.p.Plan
-	inputs, err := next.Inputs()
+	d, err := t.decision(r, o)
 	if err != nil {
 		return "", err
 	}
-	if d.After, err = decision.After(append(next.Decisions[:len(next.Decisions):len(next.Decisions)], d), len(next.Decisions), inputs); err != nil {
-		return "", err
-	}
+	d.Overlay, d.Statistics = "sha256:"+file.SHA256, statistics
+	next := *t.p.Plan
 	next.Decide(append([]decision.Decision{d}, f.chosen...)...)
 	meta := next.Meta
 	meta.Warnings = f.warnings
@@ -256,4 +245,32 @@ func (t *tuning) write(f *tuned, r *TuneResult, o TuneOptions) (string, error) {
 	np.Decisions, np.Steps, np.Redo = next.Decisions, next.Steps, next.Redo
 	_, err = t.writePlan(t.p.File, np, t.p.sum, stage)
 	return plan.Resolve(t.p.File, file.Path), err
+}
+
+// decision is what a tuning is remembered by, without what it kept.
+func (t *tuning) decision(r *TuneResult, o TuneOptions) (d decision.Decision, err error) {
+	d = decision.Decision{By: decision.ByTune, Method: strings.Join(o.Methods, ",")}
+	if d.Params, err = o.params(r); err != nil {
+		return d, err
+	}
+	if d.Evidence, err = json.Marshal(tuneEvidence(r)); err != nil {
+		return d, fmt.Errorf("tune: %w", err)
+	}
+	list := t.p.Plan.Decisions
+	inputs, err := t.p.Plan.Inputs()
+	if err != nil {
+		return d, err
+	}
+	d.After, err = decision.After(append(list[:len(list):len(list)], d), len(list), inputs)
+	return d, err
+}
+
+// decline writes that a tuning kept nothing.
+func (t *tuning) decline(ctx context.Context, r *TuneResult, o TuneOptions) error {
+	d, err := t.decision(r, o)
+	if err != nil {
+		return err
+	}
+	_, err = t.change.decide(ctx, d)
+	return err
 }

@@ -11,9 +11,24 @@ import (
 	"qwb/quantizer/decision"
 )
 
-// tuneParams are the params of a decision by tune.
-type tuneParams struct {
-	Budget string `json:"budget"` // "5000 forwards"
+// params are those of a decision by tune: what to do it again with, but for data that were named. nil for the defaults.
+func (o *TuneOptions) params(r *TuneResult) (json.RawMessage, error) {
+	p := decision.Tuning{Force: o.Force, Profile: o.Profile}
+	if len(o.Data.Paths) == 0 {
+		p.Samples = o.Data.Samples
+	}
+	limit := r.Budget
+	if work, err := parseBudget(o.Budget); err == nil && work.Limit > 0 {
+		limit = work.Limit
+	}
+	if limit > 0 {
+		p.Budget = fmt.Sprintf("%.0f forwards", limit)
+	}
+	b, err := json.Marshal(p)
+	if err != nil || string(b) == "{}" {
+		return nil, err
+	}
+	return b, nil
 }
 
 // TuneEvidence is what a decision by tune was made on, as the plan keeps it.
@@ -61,7 +76,7 @@ func (l *Logged) Story() []string {
 	for _, m := range e.Methods {
 		lines = append(lines, m.String())
 	}
-	var p tuneParams
+	var p decision.Tuning
 	if l.Params != nil && json.Unmarshal(l.Params, &p) == nil && p.Budget != "" {
 		lines = append(lines, "budget: "+p.Budget)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -19,7 +20,8 @@ func newCalibrate(e *env) *cobra.Command {
 	var f flags
 	var merge []string
 	var reduce, perTensor, minMaxOnly bool
-	var backend, dispatcher, recipe, shard string
+	var backend, dispatcher, shard string
+	var recipes []string
 	var borderCost float64
 	var fresh bool
 	c := &cobra.Command{
@@ -89,18 +91,26 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 				return err
 			}
 			o := qwb.CalibrateOptions{Platform: f.platform, Data: f.dataOptions(), Merge: merge, Threads: f.workers(), Batch: f.batch, MinMaxOnly: minMaxOnly, Backend: backend,
-				Observer: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor, Dispatcher: dispatcher, Recipe: recipe, Fresh: fresh}
+				Observer: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor, Dispatcher: dispatcher, Recipes: recipes, Fresh: fresh}
 			if c.Flags().Changed("border-cost") {
 				o.BorderCost = &borderCost
 			}
 			defer debug.SetGCPercent(debug.SetGCPercent(calibrateGarbage))
 			o.Memory, _ = f.memory()
 			r, _, err := e.project(models[0], file).Calibrate(c.Context(), o)
-			if err != nil {
+			if r == nil {
 				return err
 			}
 			if f.json {
-				return e.printJSON(r)
+				return errors.Join(e.printJSON(r), err)
+			}
+			for _, g := range r.Gates {
+				if _, werr := fmt.Fprintln(e.stdout, g); werr != nil {
+					return werr
+				}
+			}
+			if err != nil {
+				return err
 			}
 			_, err = fmt.Fprintf(e.stdout, "%s and %s: %d samples, %.2f s\n", r.Plan, r.Stats, r.Samples, r.Seconds)
 			return err
@@ -121,7 +131,7 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 	c.Flags().StringVar(&backend, "backend", qwb.FloatCPU, "what runs the float model: "+floatBackends)
 	c.Flags().StringVar(&dispatcher, "dispatcher", "", "strategy that selects the operators to quantize: "+dispatchers())
 	c.Flags().Float64Var(&borderCost, "border-cost", 0, "multiply-accumulates that must be quantized to pay for converting one element between float and integer; 0: conversion is free (default: the target's)")
-	c.Flags().StringVar(&recipe, "recipe", "", "YAML file with decisions to apply after these options (qwb plan recipe writes one)")
+	c.Flags().StringArrayVar(&recipes, "recipe", nil, "`FILE`: decisions, tuning and gates in YAML, applied after these options (qwb plan recipe writes one); may be given several times")
 	c.Flags().BoolVar(&fresh, "fresh", false, "drop the decisions of an existing plan")
 	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for CPUs whose 16-bit sums saturate (x86 without VNNI)")
 	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")

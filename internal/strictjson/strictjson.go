@@ -25,11 +25,20 @@ func Decode(file string, src []byte, v any) error {
 	if err := json.Unmarshal(src, v); err != nil {
 		var t *json.UnmarshalTypeError
 		if errors.As(err, &t) {
-			return fmt.Errorf("%s:%d: %s: a %s is wanted, not a %s", file, line(src, t.Offset), t.Field, t.Type, t.Value)
+			key := t.Field[strings.LastIndexByte(t.Field, '.')+1:]
+			return fmt.Errorf("%s:%d: %s: %s is wanted, not %s", file, line(src, t.Offset), key, article(t.Type.Kind().String()), article(t.Value))
 		}
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
+}
+
+// article puts "a" or "an" before a word.
+func article(word string) string {
+	if strings.ContainsRune("aeio", rune(word[0])) {
+		return "an " + word
+	}
+	return "a " + word
 }
 
 type walker struct {

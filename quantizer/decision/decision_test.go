@@ -218,33 +218,6 @@ func TestStale(t *testing.T) {
 	require.Equal(t, []int{2}, stale("inputs"), "calibrated again")
 }
 
-func TestRecipe(t *testing.T) {
-	list, err := decision.ParseRecipe("r.yaml", []byte("- select: type:Softmax\n  domain: fp32 # why not\n- {select: [first, last], activations: int16-sym-tensor}\n- observer: percentile(0.999)\n"))
-	require.NoError(t, err)
-	require.Len(t, list, 3)
-	require.Equal(t, decision.ByRecipe, list[0].By)
-	require.Equal(t, decision.Select{"first", "last"}, list[1].Select)
-	list[0].After, list[0].Evidence = "ab", []byte(`{"samples":3}`)
-	b, err := decision.EncodeRecipe(append([]decision.Decision{{By: decision.ByCalibrate, Select: decision.Select{"a:in0"}, Properties: decision.Properties{Observer: "kl"}}}, list...))
-	require.NoError(t, err)
-	back, err := decision.ParseRecipe("r.yaml", b)
-	require.NoError(t, err)
-	list[0].After, list[0].Evidence = "", nil
-	require.Equal(t, list, back)
-	for text, want := range map[string]string{
-		"":                            "empty",
-		"- {scale: .nan}":             "a number in it is infinite or not a number",
-		"a: b":                        "a list of decisions",
-		"- select: x\n  domian: fp32": `step 1:1: unknown key "domian"`,
-		"- [":                         "r.yaml",
-		"- unset: [1]":                "takes back",
-		"- {method: bias, by: tune}":  "qwb tune",
-	} {
-		_, err := decision.ParseRecipe("r.yaml", []byte(text))
-		require.ErrorContains(t, err, want, text)
-	}
-}
-
 func FuzzParseSelector(f *testing.F) {
 	for _, s := range []string{"a,b", "/x/", "type:Conv", `a\,b`, "//", "/", "\\", "!a:in0", "input:x", "conv1:weight", "pattern:swish", "*"} {
 		f.Add(s)

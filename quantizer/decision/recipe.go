@@ -1,77 +1,200 @@
 package decision
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/goccy/go-yaml"
+	"math"
 
 	"qwb/internal/strictjson"
 )
 
-// maxRecipe bounds the file of a recipe.
-const maxRecipe = 16 << 20
-
-// ParseRecipe reads a recipe: YAML, a list of decisions with the keys that a plan has. They are by "recipe", whatever they
-// say. file names it in errors.
-func ParseRecipe(file string, src []byte) ([]Decision, error) {
-	if len(src) > maxRecipe {
-		return nil, fmt.Errorf("%s: %d bytes are too many for a recipe", file, len(src))
-	}
-	if len(bytes.TrimSpace(src)) == 0 {
-		return nil, fmt.Errorf("%s: the recipe is empty", file)
-	}
-	text, err := yaml.YAMLToJSON(src)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s", file, strings.Join(strings.Fields(yaml.FormatError(err, false, false)), " "))
-	}
-	var steps []json.RawMessage
-	if !json.Valid(text) { // what YAML has and JSON has not
-		return nil, fmt.Errorf("%s: a number in it is infinite or not a number (.inf, .nan)", file)
-	}
-	if err := json.Unmarshal(text, &steps); err != nil {
-		return nil, fmt.Errorf("%s: a recipe is a list of decisions", file)
-	}
-	list := make([]Decision, len(steps))
-	for i, step := range steps {
-		what := fmt.Sprintf("%s: step %d", file, i+1)
-		d := &list[i]
-		if err := strictjson.Decode(what, step, d); err != nil {
-			return nil, err
-		}
-		d.By = ByRecipe
-		if err := d.Check(); err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		switch {
-		case d.Method != "" || d.Overlay != "":
-			return nil, fmt.Errorf("%s: steps of tuning cannot be in a recipe yet: run qwb tune --method %s", what, d.Method)
-		case len(d.Unset) > 0:
-			return nil, fmt.Errorf("%s: takes back decisions, of which a recipe has none", what)
-		}
-		d.Evidence, d.After = nil, "" // they are about the plan that they come from
-	}
-	return list, nil
+// Recipe is a list of steps that make a plan: decisions, tuning and gates, in the order in which they are carried out.
+type Recipe struct {
+	File  string // names it in errors
+	Steps []Step
 }
 
-// EncodeRecipe writes the decisions in force as a recipe that ParseRecipe reads: without evidence, and without what automatic choices
-// chose, which is about one model's data.
-func EncodeRecipe(list []Decision) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString("# a recipe: qwb calibrate MODEL --data D --platform P --recipe FILE\n")
-	for i, in := range InForce(list) {
-		d := list[i]
-		if !in || d.Properties.Empty() || d.By == ByCalibrate && len(d.Select) > 0 {
+// Step is one entry of a recipe: a decision, or tuning, or a gate.
+type Step struct {
+	Line     int      // of the file, from 1; 0 where it has none
+	Optional bool     // a decision whose selector matches nothing is left out, and no error
+	Decision Decision // by "recipe"; where Tune and Gate are nil
+	Tune     *Tuning
+	Gate     *Gate
+	keys     map[string]int // the lines of its keys
+}
+
+// Tuning is a step that tunes the plan: the arguments of qwb tune that do not hang on one model's files.
+type Tuning struct {
+	Method  Words  `json:"method,omitempty"`  // auto, or names of methods
+	Budget  string `json:"budget,omitempty"`  // a time or work, as qwb tune takes it
+	Samples int    `json:"samples,omitempty"` // of the plan's data; 0: the default of qwb tune
+	Force   bool   `json:"force,omitempty"`   // keep what held-out samples do not confirm
+	Profile string `json:"profile,omitempty"` // arithmetic to reduce the error for
+}
+
+// Gate is a step that measures the plan and fails where it misses a limit. Limits are upper ones but for MinCosine.
+type Gate struct {
+	MaxNSR    *float64 `json:"max_nsr,omitempty"`
+	MinCosine *float64 `json:"min_cosine,omitempty"`
+	MaxDrop   *float64 `json:"max_drop,omitempty"` // top-1 points; needs labels
+	Data      Words    `json:"data,omitempty"`     // folders or files beside the recipe; none: held-out samples of the plan's data
+	Labels    string   `json:"labels,omitempty"`   // a file beside the recipe
+	Samples   int      `json:"samples,omitempty"`  // at most; 0: all of Data
+	Strict    bool     `json:"strict,omitempty"`   // a limit that is missed by less than the error of the measurement is missed too
+}
+
+// Words are one or several strings; in JSON and YAML one may stand without a list.
+type Words []string
+
+// UnmarshalJSON reads a string or a list of strings; none may be empty.
+func (w *Words) UnmarshalJSON(b []byte) error {
+	var s Select
+	if s.UnmarshalJSON(b) != nil {
+		return fmt.Errorf("a word or a list of words is wanted, not %s", b)
+	}
+	*w = Words(s)
+	return nil
+}
+
+// MarshalJSON writes one word as a string.
+func (w Words) MarshalJSON() ([]byte, error) { return Select(w).MarshalJSON() }
+
+// step is the layout of a step in the file.
+type step struct {
+	Decision
+	Optional bool    `json:"optional,omitempty"`
+	Tune     *Tuning `json:"tune,omitempty"`
+	Gate     *Gate   `json:"gate,omitempty"`
+}
+
+// ParseRecipe reads a recipe: YAML, a list of steps. A decision has the keys that a plan has; it is by "recipe", whatever it says. file
+// names the recipe in errors, which say its line.
+func ParseRecipe(file string, src []byte) (*Recipe, error) {
+	doc, err := readYAML(file, src)
+	if err != nil {
+		return nil, err
+	}
+	var list []step
+	if err := strictjson.Decode(file, doc.json, &list); err != nil {
+		return nil, err
+	}
+	r := &Recipe{File: file, Steps: make([]Step, len(list))}
+	for i := range list {
+		s := &list[i]
+		s.By = ByRecipe
+		r.Steps[i] = Step{Line: doc.items[i].line, Optional: s.Optional, Decision: s.Decision, Tune: s.Tune, Gate: s.Gate, keys: doc.items[i].keys}
+		if key, err := s.check(); err != nil {
+			return nil, r.Fail(i, key, err)
+		}
+		r.Steps[i].Decision.Evidence, r.Steps[i].Decision.After = nil, "" // they are about the plan that they come from
+	}
+	return r, nil
+}
+
+// Fail says where in the file an error is: at a key of step i (from 0), or at the step.
+func (r *Recipe) Fail(i int, key string, err error) error {
+	line := r.Steps[i].keys[key]
+	if line == 0 {
+		line = r.Steps[i].Line
+	}
+	if line == 0 {
+		return fmt.Errorf("%s: %w", r.File, err)
+	}
+	return fmt.Errorf("%s:%d: %w", r.File, line, err)
+}
+
+// check reports what is wrong with a step, and at which key.
+func (s *step) check() (key string, err error) {
+	d := &s.Decision
+	alone := !s.Optional && d.Goal == "" && len(d.Select) == 0 && d.Empty()
+	for _, other := range []struct {
+		key string
+		is  bool
+		say string
+	}{
+		{"method", d.Method != "", "tuning is written as tune: {method: " + d.Method + "}"},
+		{"params", d.Params != nil, "a decision has no params; tuning is written as tune: {...}"},
+		{"overlay", d.Overlay != "", "tuned values belong to one model; a recipe tunes anew, by tune: {...}"},
+		{"statistics", d.Statistics != "", "statistics belong to one model"},
+		{"unset", len(d.Unset) > 0, "takes back decisions, of which a recipe has none"},
+		{"tune", s.Tune != nil && (!alone || s.Gate != nil), "a step that tunes has no other keys"},
+		{"gate", s.Gate != nil && !alone, "a gate has no other keys"},
+		{"freeze", d.Freeze != nil && len(d.Scale) == 0, "a recipe can freeze only what it gives a scale"},
+		{"optional", s.Optional && len(d.Select) == 0, "optional needs a select"},
+	} {
+		if other.is {
+			return other.key, errors.New(other.say)
+		}
+	}
+	switch {
+	case s.Tune != nil:
+		return "tune", s.Tune.check()
+	case s.Gate != nil:
+		return "gate", s.Gate.check()
+	case alone:
+		return "", errors.New("the step is empty: a decision, tune or gate is wanted")
+	}
+	if _, err := d.Select.Selector(); len(d.Select) > 0 && err != nil {
+		return "select", err
+	}
+	for i := range properties { // each by itself, for the line
+		one := Decision{By: ByRecipe, Select: d.Select}
+		if properties[i].copy(&one.Properties, &d.Properties); d.has(i) {
+			if err := one.Check(); err != nil {
+				return properties[i].Name, err
+			}
+		}
+	}
+	return "", d.Check()
+}
+
+func (t *Tuning) check() error {
+	switch {
+	case len(t.Method) == 0:
+		return errors.New("tune needs a method: auto, or names of methods")
+	case t.Samples < 0:
+		return fmt.Errorf("%d samples", t.Samples)
+	}
+	return nil
+}
+
+func (g *Gate) check() error {
+	limits := 0
+	for _, l := range []struct {
+		name      string
+		x         *float64
+		low, high float64
+	}{{"max_nsr", g.MaxNSR, 0, math.Inf(1)}, {"max_drop", g.MaxDrop, 0, 100}, {"min_cosine", g.MinCosine, -1, 1}} {
+		if l.x == nil {
 			continue
 		}
-		d.By, d.Evidence, d.After = ByRecipe, nil, ""
-		line, err := d.Encode()
-		if err != nil {
-			return nil, err
+		if limits++; !(*l.x >= l.low && *l.x <= l.high) {
+			return fmt.Errorf("%s: %g does not lie between %g and %g", l.name, *l.x, l.low, l.high)
 		}
-		fmt.Fprintf(&b, "- %s\n", line)
 	}
-	return b.Bytes(), nil
+	switch {
+	case limits == 0:
+		return errors.New("a gate needs a limit: max_nsr, min_cosine or max_drop")
+	case g.MaxDrop != nil && (g.Labels == "" || len(g.Data) == 0):
+		return errors.New("max_drop needs data and labels")
+	case g.Labels != "" && len(g.Data) == 0:
+		return errors.New("labels need data")
+	case g.Samples < 0:
+		return fmt.Errorf("%d samples", g.Samples)
+	}
+	return nil
+}
+
+// tuningOf is the step that makes a decision by tune again.
+func tuningOf(d *Decision) (*Tuning, error) {
+	t := &Tuning{}
+	if d.Params != nil {
+		if err := json.Unmarshal(d.Params, t); err != nil {
+			return nil, fmt.Errorf("decision: params of %s: %w", d.Method, err)
+		}
+	}
+	t.Method = Words{d.Method}
+	return t, nil
 }
