@@ -2,44 +2,27 @@ package qwb
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 
 	"qwb/analysis"
-	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
-	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
 // SearchSamples is how many samples of the plan's own data a search measures on unless told otherwise.
-const SearchSamples = 16
+const SearchSamples = 64
 
 // DispatchOptions are the arguments of dispatch.
 type DispatchOptions struct {
 	Selectors []string
 	Reset     bool
 	Budget    *Budget // nil: no search
+	Force     bool    // decide what a search found though no held-out samples confirm it
 	Data      DataOptions
 	Threads   int
 	Memory    int64 // for activations while ranking, for samples while searching
-}
-
-// Budget is what a search has to reach.
-type Budget struct {
-	Name string // nsr, cosine or drop
-	At   float64
-}
-
-func (b *Budget) met(x float64) bool {
-	if b.Name == "cosine" {
-		return x >= b.At
-	}
-	return x <= b.At
 }
 
 // DispatchResult is what dispatch --json prints.
@@ -50,13 +33,11 @@ type DispatchResult struct {
 	Before      float64          `json:"before"` // the budget's metric
 	After       float64          `json:"after"`
 	Points      []analysis.Point `json:"points,omitempty"`
-	// Units are the operators that a search ranked, and Search what it found; nil where none was asked for.
-	Units  []analysis.Unit        `json:"-"`
-	Search *analysis.SearchResult `json:"-"`
+	*Found                       // nil where no search was asked for
 }
 
-// dispatch decides about domains: selectors, and what a search finds. When the budget cannot be met it returns what was found together
-// with a CheckError, and leaves the plan as it was.
+// dispatch decides about domains: selectors, and what a search finds. Where held-out samples do not confirm that the budget is met it returns
+// what was found together with a CheckError, and leaves the plan as it was.
 func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult, error) {
 	var step []decision.Decision
 	if len(o.Selectors) > 0 {
@@ -78,7 +59,7 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 	if o.Budget != nil {
 		found, err := c.search(ctx, o, step, result)
 		if err != nil {
-			if result.Search == nil {
+			if result.Found == nil {
 				result = nil
 			}
 			return result, err
@@ -86,6 +67,10 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 		if found != nil {
 			step = append(step, *found)
 		}
+	}
+	if len(step) == 0 { // what was asked for is so already
+		result.FP32 = sentToFloat(c.p.Graph, c.p.Set)
+		return result, nil
 	}
 	out, err := c.decide(ctx, step...)
 	if err != nil {
@@ -107,54 +92,6 @@ func (c *change) domains(reset, searching bool) (numbers []int) {
 	return numbers
 }
 
-// search looks for the operators to send to float under the plan's decisions and those of this step, and returns the decision about
-// them, nil if the budget is met without any. What was measured is put into the result.
-func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.Decision, result *DispatchResult) (*decision.Decision, error) {
-	base := *c.p.Plan
-	base.Decide(step...)
-	if err := decision.CheckList(base.Decisions); err != nil {
-		return nil, err
-	}
-	start, err := c.derive(ctx, &base)
-	if err != nil {
-		return nil, err
-	}
-	s := searcher{change: c, base: base.Decisions, o: o}
-	units, found, err := s.search(ctx, start)
-	if found == nil {
-		return nil, err
-	}
-	result.Units, result.Search = units, found
-	result.Evaluations, result.Points = len(found.Points), found.Points
-	result.Before, result.After = found.Before.Metric, found.After.Metric
-	if err != nil {
-		if errors.Is(err, analysis.ErrBudget) {
-			err = CheckError{err}
-		}
-		return nil, err
-	}
-	if len(found.FP32) == 0 {
-		return nil, nil
-	}
-	d := s.chosen(found.FP32)
-	evidence := struct {
-		Samples     int     `json:"samples"`
-		Evaluations int     `json:"evaluations"`
-		Before      float64 `json:"before"`
-		After       float64 `json:"after"`
-	}{s.set.Len(), result.Evaluations, result.Before, result.After}
-	if d.Evidence, err = json.Marshal(evidence); err != nil {
-		return nil, fmt.Errorf("dispatch: %w", err)
-	}
-	inputs, err := c.p.Plan.Inputs()
-	if err != nil {
-		return nil, err
-	}
-	next := append(c.p.Plan.Decisions[:len(c.p.Plan.Decisions):len(c.p.Plan.Decisions)], step...)
-	d.After, err = decision.After(append(next, d), len(next), inputs)
-	return &d, err
-}
-
 // sentToFloat names, in graph order, the nodes that a user, a recipe or a search sent to float, with those that went along.
 func sentToFloat(g *graph.Graph, set *tqc.Set) []string {
 	names := []string{}
@@ -170,134 +107,4 @@ func sentToFloat(g *graph.Graph, set *tqc.Set) []string {
 		}
 	}
 	return names
-}
-
-// searcher connects analysis.Search with the graph, its statistics and the data.
-type searcher struct {
-	*change
-	base   []decision.Decision // what holds whatever is tried
-	o      DispatchOptions
-	nodes  []graph.NodeID // of the units
-	set    *data.Set
-	shared sim.Constants
-}
-
-// chosen is the decision that sends units to float.
-func (s *searcher) chosen(units []int) decision.Decision {
-	d := decision.Decision{By: decision.BySearch, Goal: fmt.Sprintf("%s %g", s.o.Budget.Name, s.o.Budget.At), Properties: decision.Properties{Domain: decision.FP32}}
-	for _, i := range units {
-		d.Select = append(d.Select, s.p.Graph.Node(s.nodes[i]).Name)
-	}
-	return d
-}
-
-// derived is what follows when units are sent to float.
-func (s *searcher) derived(ctx context.Context, units []int) (*derived, error) {
-	list := s.base
-	if len(units) > 0 {
-		list = append(list[:len(list):len(list)], s.chosen(units))
-	}
-	return s.d.Derive(ctx, list)
-}
-
-func (s *searcher) search(ctx context.Context, c *derived) ([]analysis.Unit, *analysis.SearchResult, error) {
-	var err error
-	if s.set, err = s.planData(s.p, s.o.Data, SearchSamples); err != nil {
-		return nil, nil, err
-	}
-	if s.o.Budget.Name == "drop" {
-		if err := s.set.RequireLabels(); err != nil {
-			return nil, nil, err
-		}
-	}
-	units, err := s.rank(ctx, c)
-	if err != nil {
-		return nil, nil, err
-	}
-	measure, err := s.metric(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	done := 0
-	tick, finish := s.progress("search (evaluations)", 0)
-	defer finish()
-	found, err := analysis.Search(ctx, analysis.SearchConfig{Units: units, Descending: s.o.Budget.Name == "cosine", Met: s.o.Budget.met,
-		Evaluate: func(ctx context.Context, fp32 []int) (float64, int64, int, error) {
-			c, err := s.derived(ctx, fp32)
-			if err != nil {
-				return 0, 0, 0, err
-			}
-			done++
-			tick(done)
-			x, err := measure(c)
-			integer, total := c.Assignment.Work()
-			return x, total - integer, len(c.Assignment.Borders()), err
-		}})
-	return units, found, err
-}
-
-// rank makes a unit of every operator that layerwise analysis measures.
-func (s *searcher) rank(ctx context.Context, c *derived) ([]analysis.Unit, error) {
-	g, _ := s.p.tunedGraph(c.Set)
-	q, err := s.p.simulator(g, c.Set, nil)
-	if err != nil {
-		return nil, err
-	}
-	tick, finish := s.progress("layerwise", s.set.Len())
-	defer finish()
-	r, err := analysis.Analyze(ctx, s.p.Reference, q, s.set.Iterator(), analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
-	if err != nil {
-		return nil, err
-	}
-	var units []analysis.Unit
-	for _, l := range r.Layerwise {
-		id, _ := s.p.Graph.LookupNode(l.Node)
-		if c.wanted(s.p.Graph, id) {
-			continue // somebody decided that it runs on integers
-		}
-		s.nodes = append(s.nodes, id)
-		units = append(units, analysis.Unit{Name: l.Node, MACs: l.MACs, Error: l.NSR})
-	}
-	return units, nil
-}
-
-// wanted reports whether a node, or one that is computed together with it, was decided to run on integers.
-func (d *derived) wanted(g *graph.Graph, id graph.NodeID) bool {
-	head := id
-	if h := d.Set.Fused[id]; h != graph.NoNode {
-		head = h
-	}
-	for _, other := range d.Set.Together(head, g.Nodes()) {
-		if d.Table.Nodes[other].Domain == decision.Int {
-			return true
-		}
-	}
-	return false
-}
-
-// metric returns what measures a configuration in the terms of the budget. The float graph runs once, now.
-func (s *searcher) metric(ctx context.Context) (func(*derived) (float64, error), error) {
-	ev, err := analysis.NewEvaluator(ctx, s.p.Reference, s.set.Iterator, s.o.Threads, s.o.Memory)
-	if err != nil {
-		return nil, err
-	}
-	return func(c *derived) (float64, error) {
-		g, _ := s.p.tunedGraph(c.Set)
-		q, err := s.p.simulator(g, c.Set, &s.shared)
-		if err != nil {
-			return 0, err
-		}
-		if s.o.Budget.Name == "drop" {
-			a, err := ev.Accuracy(ctx, q)
-			if err != nil {
-				return 0, err
-			}
-			return a.Drop, nil
-		}
-		e, err := ev.Error(ctx, q)
-		if s.o.Budget.Name == "cosine" {
-			return e.Cosine, err
-		}
-		return e.NSR, err
-	}, nil
 }

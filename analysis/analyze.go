@@ -38,6 +38,10 @@ const defaultMemory = 2 << 30
 // Layerwise restarts at the operator and stops where the perturbed values equal the kept ones bit for bit; its numbers are those
 // of running the whole graph once per operator. It fails on an empty data set and on outputs that are not finite.
 func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec.Iterator, cfg Config) (*Report, error) {
+	judge := NewJudge(g)
+	if cfg.Layerwise {
+		g = judge.Watched(g)
+	}
 	session, err := exec.New(g, exec.Options{})
 	if err != nil {
 		return nil, err
@@ -46,7 +50,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	if err != nil {
 		return nil, err
 	}
-	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, tail: tail{value: graph.NoValue}, work: newWork(g), judge: NewJudge(g)}
+	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, tail: tail{value: graph.NoValue}, work: newWork(g), judge: judge}
 	if a.groups, err = groupsOf(g, order, q); err != nil {
 		return nil, err
 	}

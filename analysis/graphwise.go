@@ -3,6 +3,7 @@ package analysis
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -14,11 +15,25 @@ type outputError struct {
 	Error
 	mismatch float64 // integer outputs
 	integer  bool
+	loss     float64 // what the judge says; the NSR where it sees no class scores
 }
 
 // compareOutputs measures the graph outputs q against those of the float run.
 func (w *worker) compareOutputs(q []*tensor.Tensor) ([]outputError, error) {
-	return compareOutputs(w.g, q, w.outputsOf())
+	f, n := w.outputsOf(), len(w.judge.logits)
+	out, err := compareOutputs(w.g, q[:n], f[:n])
+	if err != nil || n == len(q) && w.judge.Classes() { // not watched
+		return out, err
+	}
+	for i, l := range w.judge.logits {
+		if out[i].loss = out[i].NSR; l.node != graph.NoNode {
+			k := slices.Index(w.g.Outputs, l.value)
+			if out[i].loss, err = centredNSR(q[k], f[k], l); err != nil {
+				return nil, fmt.Errorf("output %q: %w", w.g.Value(w.g.Outputs[i]).Name, err)
+			}
+		}
+	}
+	return out, nil
 }
 
 // compareOutputs measures the graph outputs q against the float ones.

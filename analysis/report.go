@@ -34,8 +34,8 @@ func (a *analyzer) report(results []*sampleResult) (*Report, error) {
 }
 
 func (a *analyzer) outputs(results []*sampleResult) []OutputError {
-	out := make([]OutputError, len(a.g.Outputs))
-	for i, v := range a.g.Outputs {
+	out := make([]OutputError, len(a.judge.logits))
+	for i, v := range a.g.Outputs[:len(out)] {
 		var m meter
 		mismatch := 0.0
 		for _, s := range results {
@@ -71,6 +71,7 @@ func (a *analyzer) graphwisePoints(results []*sampleResult) []GraphwisePoint {
 
 func (a *analyzer) layers(results []*sampleResult) []LayerError {
 	out := make([]LayerError, len(a.groups))
+	nsr := make([][]float64, len(a.groups)) // by sample, of the output that loses most
 	n := float64(len(results))
 	for i := range a.groups {
 		g := &a.groups[i]
@@ -78,11 +79,14 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 		l := LayerError{Node: node.Name, Op: node.Op, WeightRange: a.weightRange(g.node)}
 		l.MACs, _ = a.g.MACsAtLeast(g.node)
 		var weight, activation float64
-		meters := make([]meter, len(a.g.Outputs))
-		for _, s := range results {
+		meters := make([]meter, len(a.judge.logits))
+		losses := make(Losses, len(results))
+		for k, s := range results {
 			layer := &s.layers[i]
-			for k, o := range layer.outputs {
-				meters[k].add(o.Error)
+			losses[k] = make([]float64, len(meters))
+			for o, e := range layer.outputs {
+				meters[o].add(e.Error)
+				losses[k][o] = e.loss
 			}
 			l.Clip += layer.clip / n
 			l.Round += layer.round / n
@@ -94,8 +98,18 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			l.Weight, l.Activation = &weight, &activation
 		}
 		l.Error, l.Spread = worst(meters, results[0].layers[i].outputs)
+		if l.losses = losses.PerSample(); a.judge.Classes() {
+			centred := NewNSR(losses.Estimate())
+			l.Centred = &centred
+		}
 		out[i] = l
+		for k := range meters {
+			if nsr[i] == nil || meters[k].sum.NSR > NewEstimate(nsr[i]).Mean*n {
+				nsr[i] = meters[k].nsr
+			}
+		}
 	}
+	rank(out, nsr)
 	return out
 }
 

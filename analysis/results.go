@@ -27,6 +27,11 @@ type LayerError struct {
 	Op     string `json:"op"`
 	Error         // at the graph outputs: NSR, MSE the maximum, Cosine the minimum over float outputs
 	Spread        // of that NSR
+	// Centred is the loss as the judge has it where the network has classes; see Judge. nil for other networks.
+	Centred *NSR `json:"centred,omitempty"`
+	// Ranks are the places, from 1 for the largest NSR, that the operator may have among all on other samples, as far as these can tell: places
+	// between operators that are told apart by a paired test. One sample tells nothing apart.
+	Ranks [2]int `json:"ranks"`
 	// Local is the NSR at the operator's own (fused) output, from float inputs. Clip and Round are the projections of the
 	// two steps of the chain float -> clipped -> rounded on the whole local error: Clip + Round = Local.
 	Local float64 `json:"local"`
@@ -40,7 +45,12 @@ type LayerError struct {
 	MACs int64 `json:"macs"`
 	// WeightRange holds per output channel the smallest and largest weight.
 	WeightRange [][2]float32 `json:"weight_range,omitempty"`
+
+	losses []float64 // by sample: the judge's, of the output that loses most
 }
+
+// Loss is what the judge says of the operator alone: the centred NSR, or the NSR of a network without classes.
+func (l *LayerError) Loss() Estimate { return NewEstimate(l.losses) }
 
 // TensorStatistics are moments and ranges of one activation or parameter over the samples.
 type TensorStatistics struct {

@@ -4,279 +4,375 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+
+	"qwb/analysis/assign"
 )
 
-// ErrBudget is returned by Search when not even the whole graph in float meets the budget.
-var ErrBudget = errors.New("the budget cannot be met")
-
-// Unit is what Search moves between INT8 and float as one piece: an operator with what must stay with it.
+// Unit is what a search moves between formats as one piece, as rankings show it.
 type Unit struct {
-	Name  string  // of the operator
-	MACs  int64   // work that leaves INT8 with it
-	Error float64 // the layerwise error, which ranks units
+	Name   string
+	MACs   int64
+	Error  float64 // the layerwise error, which ranks units, with its standard error
+	Spread Estimate
 }
 
-// Point is one set of units in float that Search evaluated.
+// Placement is what a choice of formats amounts to before any sample is run.
+type Placement struct {
+	Cost    float64 // what the search makes small
+	MACs    int64   // work in float, as the dispatcher left it (at least that of the units)
+	Borders int     // tensors that cross between INT8 and float
+	// Chosen has the option that each unit gets in the end: a unit may be taken along by others.
+	Chosen []int
+	// Float says that nothing is quantized: nothing is lost and nothing won.
+	Float bool
+}
+
+// Trial is what was measured of a choice.
+type Trial struct {
+	// Loss is the quantity whose parts the units' errors are.
+	Loss float64
+	// Amounts say by how much each sample is worse than in float, in the budget's terms, larger is worse; one list for each output.
+	Amounts [][]float64
+}
+
+// Point is one choice that a search evaluated.
 type Point struct {
-	FP32    []string `json:"fp32"`
-	MACs    int64    `json:"macs_fp32"` // work in float, as the dispatcher left it (at least that of the units)
+	FP32    []string `json:"fp32"`      // the units that are not as they were
+	MACs    int64    `json:"macs_fp32"` // work in float
 	Borders int      `json:"borders"`   // tensors that cross between INT8 and float
-	Metric  float64  `json:"metric"`
-	Met     bool     `json:"met"`
-	Pareto  bool     `json:"pareto"` // no other point has less work in float, fewer borders and a smaller error
+	Metric  float64  `json:"metric"`    // on the fitting samples
+	Error   *float64 `json:"error"`     // its standard error
+	Met     bool     `json:"met"`       // its mean meets the budget on the fitting samples: no claim
+	Pareto  bool     `json:"pareto"`    // no other point has less work in float, fewer borders and a smaller error
+	Choice  []int    `json:"-"`
+	Cost    float64  `json:"-"`
+	Trial   *Trial   `json:"-"`
 }
 
-// SearchConfig asks for the smallest set of units in float that meets a budget.
+// SearchConfig asks for the cheapest choice of one option for each unit that meets a goal.
 type SearchConfig struct {
-	Units []Unit
-	// Evaluate dispatches the units listed (indices into Units, ascending) to float and measures: the metric, the MACs that then
-	// run in float and the number of borders.
-	Evaluate func(ctx context.Context, fp32 []int) (metric float64, macs int64, borders int, err error)
-	// Met says whether a metric meets the budget. Larger metrics are worse unless Descending.
-	Met        func(metric float64) bool
-	Descending bool // larger metrics are better (cosine)
-	// MaxEvaluations bounds the search, 0 for 8 per unit plus 32. The best set found by then is returned.
+	// Units have as the first option what they are; the errors of options are in the terms of Trial.Loss.
+	Units []assign.Unit
+	// Place derives a choice without running a sample; it is cheap. Evaluate runs the fitting samples.
+	Place    func(ctx context.Context, choice []int) (*Placement, error)
+	Evaluate func(ctx context.Context, choice []int) (*Trial, error)
+	Start    *Trial // of the first options on the fitting samples
+	Goal     Goal
+	// MaxEvaluations bounds the search, 0 for DefaultEvaluations.
 	MaxEvaluations int
+	// Metric turns an amount into the figure that people know, for Points; nil: it is that.
+	Metric func(amount float64) float64
 }
 
-// SearchResult is the outcome of Search. Before has nothing in float; After is the best set that meets the budget, with FP32 its
-// units, or where none does all units in float.
+// DefaultEvaluations is how many choices a search evaluates at most.
+const DefaultEvaluations = 10
+
+// SearchResult is the outcome of a search. The first of Points is the start.
 type SearchResult struct {
-	FP32          []int
-	Before, After Point
-	Ranking       []int   // units by error, largest first
-	Points        []Point // everything evaluated, in order of evaluation
+	Points []Point
+	// Candidates are the points that may hold on other samples, the one with most margin first, each cheaper than the one before. Empty: none
+	// but float everywhere does.
+	Candidates []int
 }
 
-// Search looks for the set with the fewest MACs in float, then the fewest borders, that meets the budget.
+// margins are how many standard errors of a difference between fitting and held-out samples a candidate is to have to spare: by chance it is
+// missed with 5 %, 20 % and 50 %.
+var margins = []float64{1.645, 0.842, 0}
+
+// usual is the margin that the search itself aims at.
+const usual = 1
+
+// Search looks for the cheapest choice that meets the goal with a margin.
 //
-// Three orders of the units (error per MAC, error, MACs) each give a smallest sufficient prefix by bisection; it is pruned by taking
-// back units one by one, largest first, and improved by exchanging one unit for a cheaper one, or two that are, until so many exchanges
-// as half of the units and 16 more have not helped.
-// Deterministic. It returns ErrBudget, and the result so far, when all units in float do not meet the budget.
+// The loss of a choice is predicted as the sum of its options' errors, corrected by all that was measured so far; assign.MinCost gives the
+// cheapest choice below a bound on the loss, and the bound is moved until the choice meets the goal. Then choices that cost less and are
+// predicted to lose least are tried as long as one may meet it. Only the bound is fitted to the metric, so that chance in a few samples has
+// little to choose from. Deterministic. When ctx ends it returns what was found so far with the error.
 func Search(ctx context.Context, cfg SearchConfig) (*SearchResult, error) {
-	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations}
+	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.Loss), failing: math.Inf(1)}
 	if s.limit == 0 {
-		s.limit = 32 + 8*len(cfg.Units)
+		s.limit = DefaultEvaluations
 	}
-	res := &SearchResult{Ranking: s.order(func(u Unit) float64 { return u.Error })}
-	err := s.run(ctx, res.Ranking)
-	res.Points = s.points
-	markPareto(res.Points, cfg.Descending)
-	if len(s.points) > 0 {
-		res.Before, res.After = s.points[0], s.points[len(s.points)-1]
+	if s.cfg.Metric == nil {
+		s.cfg.Metric = func(x float64) float64 { return x }
 	}
-	if err == nil {
-		res.After, res.FP32 = s.points[s.best], s.sets[s.best]
+	err := s.run(ctx)
+	if errors.Is(err, errSpent) {
+		err = nil
 	}
-	return res, err
+	markPareto(s.points, s.cfg.Metric(1) < s.cfg.Metric(0))
+	return &SearchResult{Points: s.points, Candidates: s.candidates()}, err
 }
 
 type searcher struct {
-	cfg    SearchConfig
-	points []Point
-	sets   [][]int
-	seen   map[string]int
-	best   int
-	limit  int
-}
-
-func (s *searcher) run(ctx context.Context, ranking []int) error {
-	all := make([]int, len(s.cfg.Units))
-	for i := range all {
-		all[i] = i
-	}
-	s.best = -1
-	for _, set := range [][]int{nil, all} {
-		if met, err := s.try(ctx, set); err != nil {
-			return err
-		} else if met && set == nil {
-			return nil
-		}
-	}
-	if s.best < 0 {
-		return fmt.Errorf("%w: %g with every operator in float", ErrBudget, s.points[len(s.points)-1].Metric)
-	}
-	density := s.order(func(u Unit) float64 { return u.Error / float64(u.MACs+1) })
-	cheapest := s.order(func(u Unit) float64 { return -float64(u.MACs) })
-	for _, order := range [][]int{density, ranking, cheapest} {
-		set, err := s.prefix(ctx, order)
-		if err == nil {
-			set, err = s.prune(ctx, set)
-		}
-		if err == nil {
-			err = s.exchange(ctx, set)
-		}
-		if errors.Is(err, errSpent) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	cfg     SearchConfig
+	model   *model
+	points  []Point
+	seen    map[string]int // by what the units get in the end
+	limit   int            // of points, the start excepted
+	failing float64        // the smallest loss that does not meet the goal
+	off     []float64      // by how much predictions were wrong, relative to them
 }
 
 // errSpent ends the search when the evaluations are used up; what was found stands.
 var errSpent = errors.New("evaluations used up")
 
-// order sorts unit indices by key, largest first, ties by index.
-func (s *searcher) order(key func(Unit) float64) []int {
-	idx := make([]int, len(s.cfg.Units))
-	for i := range idx {
-		idx[i] = i
-	}
-	slices.SortStableFunc(idx, func(a, b int) int {
-		ka, kb := key(s.cfg.Units[a]), key(s.cfg.Units[b])
-		switch {
-		case ka > kb:
-			return -1
-		case ka < kb:
-			return 1
-		}
-		return a - b
-	})
-	return idx
-}
-
-// try evaluates a set once and remembers the best that meets the budget.
-func (s *searcher) try(ctx context.Context, set []int) (bool, error) {
-	set = slices.Clone(set)
-	slices.Sort(set)
-	key := fmt.Sprint(set)
-	if i, ok := s.seen[key]; ok {
-		return s.points[i].Met, nil
-	}
-	if len(s.points) >= max(s.limit, 2) { // nothing and everything in float are always tried
-		return false, errSpent
-	}
-	metric, macs, borders, err := s.cfg.Evaluate(ctx, set)
+func (s *searcher) run(ctx context.Context) error {
+	as := make([]int, len(s.cfg.Units))
+	place, err := s.cfg.Place(ctx, as)
 	if err != nil {
-		return false, err
+		return err
 	}
-	p := Point{FP32: []string{}, MACs: macs, Borders: borders, Metric: metric, Met: s.cfg.Met(metric)}
-	for _, i := range set {
-		p.FP32 = append(p.FP32, s.cfg.Units[i].Name)
+	s.add(as, place, s.cfg.Start)
+	if len(as) == 0 || place.Float {
+		return nil
 	}
-	i := len(s.points)
-	s.points, s.sets = append(s.points, p), append(s.sets, set)
-	s.seen[key] = i
-	if p.Met && (s.best < 0 || cheaper(p, s.points[s.best])) {
-		s.best = i
+	if err := s.narrow(ctx, usual, s.limit/2); err != nil {
+		return err
 	}
-	return p.Met, nil
+	if err := s.narrow(ctx, 0, 3); err != nil { // one to fall back on
+		return err
+	}
+	return s.improve(ctx)
 }
 
-func cheaper(a, b Point) bool {
-	if a.MACs != b.MACs {
-		return a.MACs < b.MACs
+// add remembers what was measured.
+func (s *searcher) add(choice []int, place *Placement, t *Trial) int {
+	plain, _ := s.cfg.Goal.Estimates(t)
+	p := Point{FP32: []string{}, MACs: place.MACs, Borders: place.Borders, Metric: s.cfg.Metric(plain.Mean), Error: figure(plain.Error),
+		Met: plain.Mean <= s.cfg.Goal.Limit, Choice: slices.Clone(choice), Cost: place.Cost, Trial: t}
+	for i, k := range choice {
+		if k > 0 {
+			p.FP32 = append(p.FP32, s.cfg.Units[i].Name)
+		}
 	}
-	if a.Borders != b.Borders {
-		return a.Borders < b.Borders
+	if expected := s.model.predict(place.Chosen); len(s.points) > 0 && expected > 0 {
+		s.off = append(s.off, math.Abs(t.Loss-expected)/expected)
 	}
-	return len(a.FP32) < len(b.FP32)
+	s.model.observe(place.Chosen, t.Loss)
+	s.seen[fmt.Sprint(place.Chosen)] = len(s.points)
+	s.points = append(s.points, p)
+	if !s.meets(len(s.points)-1, usual) {
+		s.failing = min(s.failing, t.Loss)
+	}
+	return len(s.points) - 1
 }
 
-// prefix bisects for the shortest prefix of order that meets the budget. The error is assumed to fall along the order; where
-// it does not, the prefix found still meets the budget.
-func (s *searcher) prefix(ctx context.Context, order []int) ([]int, error) {
-	lo, hi := 0, len(order) // lo fails, hi holds
-	for hi-lo > 1 {
-		mid := (lo + hi) / 2
-		met, err := s.try(ctx, order[:mid])
+// meets reports whether a point meets the goal with a margin.
+func (s *searcher) meets(point, margin int) bool {
+	return s.cfg.Goal.expected(s.points[point].Trial, margins[margin]) <= s.cfg.Goal.Limit
+}
+
+// try evaluates a placed choice once.
+func (s *searcher) try(ctx context.Context, choice []int, place *Placement) (point int, err error) {
+	if i, ok := s.seen[fmt.Sprint(place.Chosen)]; ok {
+		return i, nil
+	}
+	if len(s.points) > s.limit {
+		return 0, errSpent
+	}
+	t, err := s.cfg.Evaluate(ctx, choice)
+	if err != nil {
+		return 0, err
+	}
+	return s.add(choice, place, t), nil
+}
+
+// narrow moves the bound on the loss between what meets the goal with a margin (float does) and what does not (the start does not), by so
+// many evaluations.
+func (s *searcher) narrow(ctx context.Context, margin, evaluations int) error {
+	const closest, most = 1.1, 24
+	lo, hi := 0.0, s.cfg.Start.Loss
+	last := 0
+	for i := range s.points { // what is known from another margin
+		if loss := s.points[i].Trial.Loss; i > 0 && !s.meets(i, margin) && loss < hi {
+			last, hi = i, loss
+		}
+	}
+	for i := range s.points {
+		if loss := s.points[i].Trial.Loss; s.meets(i, margin) && loss < hi {
+			lo = max(lo, loss)
+		}
+	}
+	before := len(s.points)
+	for range most {
+		next := s.bound(last, margin, lo, hi)
+		if len(s.points) >= before+evaluations || !(hi > closest*lo) || !(next > 1e-6*s.cfg.Start.Loss) {
+			return nil
+		}
+		choice, err := assign.MinCost(ctx, s.model.units(), next)
+		if errors.Is(err, assign.ErrBound) {
+			return nil
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if met {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	return slices.Clone(order[:hi]), nil
-}
-
-// prune takes units back to INT8, those with the most work first, as long as the budget holds.
-func (s *searcher) prune(ctx context.Context, set []int) ([]int, error) {
-	slices.SortStableFunc(set, func(a, b int) int {
-		if d := s.cfg.Units[b].MACs - s.cfg.Units[a].MACs; d != 0 {
-			return sign(d)
-		}
-		return a - b
-	})
-	for i := 0; i < len(set); {
-		without := slices.Delete(slices.Clone(set), i, i+1)
-		met, err := s.try(ctx, without)
+		place, err := s.cfg.Place(ctx, choice.Choice)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if met {
-			set = without
+		if place.Float {
+			lo = next
+			continue
+		}
+		point, err := s.try(ctx, choice.Choice, place)
+		if err != nil {
+			return err
+		}
+		if last = point; s.meets(point, margin) {
+			lo = next
 		} else {
-			i++
-		}
-	}
-	return set, nil
-}
-
-// exchange replaces one unit by one that costs less, or by two that together cost less, while the budget holds. There are as many
-// pairs as the square of the units: it gives up when a while of them were tried in vain.
-func (s *searcher) exchange(ctx context.Context, set []int) error {
-	start := len(s.points)
-	for improved := true; improved; {
-		improved = false
-		for i := 0; i < len(set) && !improved; i++ {
-			for _, other := range s.replacements(set, set[i]) {
-				if len(s.points)-max(start, s.best) > 16+len(s.cfg.Units)/2 {
-					return nil
-				}
-				next := append(slices.Delete(slices.Clone(set), i, i+1), other...)
-				met, err := s.try(ctx, next)
-				if err != nil {
-					return err
-				}
-				if met {
-					if next, err = s.prune(ctx, next); err != nil {
-						return err
-					}
-					set, improved = next, true
-					break
-				}
-			}
+			hi = next
 		}
 	}
 	return nil
 }
 
-// replacements lists what could stand for unit u at less cost: single units and pairs outside set, most promising first.
-func (s *searcher) replacements(set []int, u int) [][]int {
-	units := s.cfg.Units
-	var free []int
-	for _, i := range s.order(func(u Unit) float64 { return u.Error }) {
-		if !slices.Contains(set, i) && units[i].MACs < units[u].MACs {
-			free = append(free, i)
-		}
+// bound is the next bound on the loss to try: what the last point needs if its level is proportional to the loss, kept inside the bracket.
+func (s *searcher) bound(last, margin int, lo, hi float64) float64 {
+	low := max(lo, hi/16)
+	t := s.points[last].Trial
+	guess := t.Loss * s.cfg.Goal.Limit / s.cfg.Goal.expected(t, margins[margin])
+	if lo == 0 && guess > low && guess < hi/1.05 {
+		return guess
 	}
-	var out [][]int
-	for _, a := range free {
-		out = append(out, []int{a})
-	}
-	for i, a := range free {
-		for _, b := range free[i+1:] {
-			if units[a].MACs+units[b].MACs < units[u].MACs {
-				out = append(out, []int{a, b})
-			}
-		}
-	}
-	return out
+	return math.Sqrt(low * hi)
 }
 
-func sign(d int64) int {
-	if d < 0 {
-		return -1
+// improve tries what costs less than the cheapest point that meets the goal, first what is predicted to lose least.
+func (s *searcher) improve(ctx context.Context) error {
+	for {
+		best := s.cheapest(usual)
+		if best < 0 {
+			return nil
+		}
+		choice, place, err := s.below(ctx, &s.points[best])
+		if err != nil || choice == nil {
+			return err
+		}
+		if _, err = s.try(ctx, choice, place); err != nil {
+			return err
+		}
 	}
-	return 1
+}
+
+const (
+	solutions = 16  // of less and less cost that are placed in search of a better point
+	neighbors = 200 // of the best point that are
+)
+
+// below returns a choice that costs less than a point, was not evaluated, and of all that were looked at is predicted to lose least; nil where
+// all are predicted not to meet the goal by more than predictions are wrong. Costs need not add up: what units cost together is known only when they are placed.
+func (s *searcher) below(ctx context.Context, than *Point) (choice []int, place *Placement, err error) {
+	least := s.failing * (1 + NewEstimate(s.off).Mean)
+	look := func(c []int) error {
+		p, err := s.cfg.Place(ctx, c)
+		if err != nil {
+			return err
+		}
+		if _, known := s.seen[fmt.Sprint(p.Chosen)]; known || p.Cost >= than.Cost || p.Float {
+			return nil
+		}
+		if x := s.model.predict(p.Chosen); x < least {
+			choice, place, least = slices.Clone(c), p, x
+		}
+		return nil
+	}
+	bound := than.Cost
+	for range solutions {
+		sol, err := assign.MinError(ctx, s.model.units(), bound-math.Abs(bound)*1e-9)
+		if errors.Is(err, assign.ErrBound) {
+			break
+		}
+		if err == nil {
+			err = look(sol.Choice)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if sol.Error >= least { // the next ones lose more
+			break
+		}
+		bound = sol.Cost
+	}
+	return choice, place, s.moves(than.Choice, look)
+}
+
+// moves shows look the neighbours of a choice: one unit back as it was, then also another unit in one of its options that costs less.
+func (s *searcher) moves(from []int, look func([]int) error) error {
+	units, left := s.model.units(), neighbors
+	show := func(c []int) error {
+		if left--; left < 0 {
+			return nil
+		}
+		return look(c)
+	}
+	next := slices.Clone(from)
+	for i, k := range from {
+		if k == 0 {
+			continue
+		}
+		next[i] = 0
+		if err := show(next); err != nil {
+			return err
+		}
+		next[i] = k
+	}
+	for i, k := range from {
+		if k == 0 {
+			continue
+		}
+		next[i] = 0
+		for v, now := range from {
+			for o, option := range units[v].Options {
+				if v == i || o == now || now > 0 || option.Cost >= units[i].Options[k].Cost {
+					continue
+				}
+				next[v] = o
+				if err := show(next); err != nil {
+					return err
+				}
+			}
+			next[v] = from[v]
+		}
+		next[i] = k
+	}
+	return nil
+}
+
+// cheapest is the cheapest point that meets the goal with a margin, the start excepted; -1 where none does.
+func (s *searcher) cheapest(margin int) int {
+	best := -1
+	for i := 1; i < len(s.points); i++ {
+		if s.meets(i, margin) && (best < 0 || cheaper(&s.points[i], &s.points[best])) {
+			best = i
+		}
+	}
+	return best
+}
+
+func (s *searcher) candidates() (list []int) {
+	for m := range margins {
+		if i := s.cheapest(m); i >= 0 && !slices.Contains(list, i) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// cheaper prefers less cost, then fewer borders, then fewer units, then less loss.
+func cheaper(a, b *Point) bool {
+	switch {
+	case a.Cost != b.Cost:
+		return a.Cost < b.Cost
+	case a.Borders != b.Borders:
+		return a.Borders < b.Borders
+	case len(a.FP32) != len(b.FP32):
+		return len(a.FP32) < len(b.FP32)
+	}
+	return a.Trial.Loss < b.Trial.Loss
 }
 
 // markPareto marks the points no other point beats in work, borders and error at once.

@@ -92,14 +92,15 @@ func TestTextPutsTheWorstLayerFirst(t *testing.T) {
 }
 
 func TestSearchTextNamesTheOperators(t *testing.T) {
-	units := []analysis.Unit{{Name: "conv1", MACs: 10, Error: 0.5}}
-	res := &analysis.SearchResult{FP32: []int{0}, Ranking: []int{0}, Points: []analysis.Point{{FP32: []string{}, Metric: 1, Pareto: true},
-		{FP32: []string{"conv1"}, MACs: 10, Borders: 2, Metric: 0.1, Met: true, Pareto: true}}}
-	res.Before, res.After = res.Points[0], res.Points[1]
+	off := 0.05
+	ranking := []analysis.LayerError{{Node: "conv1", MACs: 10, Error: analysis.Error{NSR: 0.5}, Ranks: [2]int{1, 2}}, {Node: "conv2", MACs: 20, Error: analysis.Error{NSR: 0.6}, Ranks: [2]int{1, 1}}}
+	points := []analysis.Point{{FP32: []string{}, Metric: 1, Pareto: true}, {FP32: []string{"conv1"}, MACs: 10, Borders: 2, Metric: 0.1, Error: &off, Met: true, Pareto: true}}
 	var b strings.Builder
-	require.NoError(t, SearchText(&b, "NSR", units, res))
-	require.Contains(t, b.String(), "conv1")
-	require.Contains(t, b.String(), "met")
+	require.NoError(t, SearchText(&b, "NSR", ranking, points))
+	require.Regexp(t, `(?s)\n +1  conv2 +0.60 .*\n +1-2  conv1 +0.50 .*\n +1 operator +10 +2 +0.10 ± 0.050  met`, b.String())
+	b.Reset()
+	require.NoError(t, SearchText(&b, "NSR", nil, nil))
+	require.Empty(t, b.String())
 }
 
 // settings are those of one operator on integers, with a scale per channel, and one in float.

@@ -96,13 +96,13 @@ func cause(l *analysis.LayerError) string {
 // layerTable lists the operators, the worst first, with the parts of --split where they were measured.
 func layerTable(t *tables, layers []analysis.LayerError) {
 	split := layers[0].Weight != nil && layers[0].Activation != nil
-	columns := []string{"node", "op", "NSR", "cosine", "local", "clip", "round"}
+	columns := []string{"rank", "node", "op", "NSR", "cosine", "local", "clip", "round"}
 	if split {
 		columns = append(columns, "weight", "activation")
 	}
 	t.begin("Layerwise: one operator quantized at a time, worst first", append(columns, "MACs")...)
 	for _, l := range WorstFirst(layers) {
-		cells := []string{shorten(l.Node, 48), l.Op, small(l.NSR), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}
+		cells := []string{places(l.Ranks), shorten(l.Node, 48), l.Op, small(l.NSR), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}
 		if split {
 			cells = append(cells, small(*l.Weight), small(*l.Activation))
 		}
@@ -162,40 +162,6 @@ func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
 		t.row(shorten(s.Tensor, 48), s.Kind, Number(s.Min), Number(s.Max), Number(s.Mean), Number(s.Std), small(s.Kurtosis), percent(s.Zeros), dead)
 	}
 	t.endOf(len(tensors))
-}
-
-// SearchText writes the outcome of a search, then the ranking it started from and the best sets it found. Metric names what the budget is
-// on: NSR, cosine, or top-1 drop in percentage points.
-func SearchText(w io.Writer, metric string, units []analysis.Unit, res *analysis.SearchResult) error {
-	t := &tables{w: w}
-	t.printf("%s: %s with all operators quantized, %s with %s kept in FP32 (%s tried)\n", metric, small(res.Before.Metric), small(res.After.Metric),
-		plain.Count(len(res.FP32), "operator"), plain.Count(len(res.Points), "set"))
-	for _, name := range res.After.FP32 {
-		t.printf("  %s\n", name)
-	}
-	t.printf("\n")
-	t.begin("Error of one operator quantized alone", "operator", "NSR", "MACs")
-	for _, i := range res.Ranking {
-		t.row(shorten(units[i].Name, 48), small(units[i].Error), count(units[i].MACs))
-	}
-	t.end()
-	t.begin("Best sets found: work in FP32 against error", "in FP32", "MACs in FP32", "Q/DQ boundaries", metric, "budget")
-	pareto := slices.DeleteFunc(slices.Clone(res.Points), func(p analysis.Point) bool { return !p.Pareto })
-	slices.SortStableFunc(pareto, func(a, b analysis.Point) int {
-		return cmp.Or(cmp.Compare(a.MACs, b.MACs), cmp.Compare(a.Borders, b.Borders), cmp.Compare(len(a.FP32), len(b.FP32)))
-	})
-	pareto = slices.CompactFunc(pareto, func(a, b analysis.Point) bool {
-		return a.MACs == b.MACs && a.Borders == b.Borders && len(a.FP32) == len(b.FP32) && a.Metric == b.Metric
-	})
-	for _, p := range pareto {
-		met := "missed"
-		if p.Met {
-			met = "met"
-		}
-		t.row(plain.Count(len(p.FP32), "operator"), count(p.MACs), fmt.Sprint(p.Borders), small(p.Metric), met)
-	}
-	t.end()
-	return t.err
 }
 
 // WorstFirst returns layers by their error at the graph output, the largest first.

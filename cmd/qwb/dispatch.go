@@ -11,8 +11,15 @@ import (
 	"qwb/reports"
 )
 
-// metrics names what a budget is on.
-var metrics = map[string]string{"nsr": "NSR", "cosine": "cosine", "drop": "top-1 drop in pp"}
+// searchText prints what a search found.
+func searchText(e *env, r *qwb.DispatchResult) error {
+	for _, line := range r.Found.Lines(r) {
+		if _, err := fmt.Fprintln(e.stdout, line); err != nil {
+			return err
+		}
+	}
+	return reports.SearchText(e.stdout, r.Found.Budget.What(), r.Found.Ranking, r.Points)
+}
 
 func newDispatch(e *env) *cobra.Command {
 	var f flags
@@ -69,6 +76,8 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 				return usagef("--max-nsr, --min-cosine and --max-drop need --auto")
 			case !auto && len(o.Selectors) == 0 && !o.Reset:
 				return usagef("dispatch needs --fp32 SELECTORS, --auto or --reset")
+			case !auto && o.Force:
+				return usagef("--force needs --auto")
 			case o.Budget != nil && o.Budget.Name == "drop" && len(o.Data.Paths) == 0:
 				return usagef("--max-drop needs --data and labels")
 			}
@@ -82,8 +91,8 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 				}
 				return err
 			}
-			if r.Search != nil {
-				if terr := reports.SearchText(e.stdout, metrics[o.Budget.Name], r.Units, r.Search); terr != nil {
+			if r.Found != nil && r.Evaluations > 0 {
+				if terr := searchText(e, r); terr != nil {
 					return terr
 				}
 			}
@@ -103,6 +112,7 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 	c.Flags().Float64Var(&maxNSR, "max-nsr", 0, "budget: largest noise-to-signal ratio (NSR) at the graph outputs, for example 0.01")
 	c.Flags().Float64Var(&minCosine, "min-cosine", 0, "budget: smallest cosine similarity at the graph outputs, for example 0.999")
 	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "budget: largest drop of top-1 on --data, in percentage points (pp)")
+	c.Flags().BoolVar(&o.Force, "force", false, "write what --auto found though no held-out samples confirm it")
 	c.Flags().StringVar(&labels, "labels", "", "labels for --max-drop: TSV or MNIST label file")
 	c.Flags().IntVar(&offset, "label-offset", 0, "number to add to each label to get the class index of the model")
 	return c

@@ -107,8 +107,13 @@ func TestDispatchOfAnImport(t *testing.T) {
 	done(t, "dispatch", "p.plan.json", "--reset")
 	require.Equal(t, nodesOf(t, whole), nodesOf(t, read(t, "p.plan.json")), "as it was imported")
 
-	found := done(t, "dispatch", "p.plan.json", "--auto", "--max-nsr", "1e-9", "--data", "data", "--json").object(t)
-	require.LessOrEqual(t, found["after"], 1e-9)
+	fails(t, exitCheck, "too few: at least 16 must be held out", "dispatch", "p.plan.json", "--auto", "--max-nsr", "1e-3", "--data", "data")
+	found := done(t, "dispatch", "p.plan.json", "--auto", "--max-nsr", "1", "--data", "data", "--force", "--json").object(t)
+	require.Empty(t, found["fp32"], "as it is")
+	limit := 0.8 * found["before"].(float64)
+	found = done(t, "dispatch", "p.plan.json", "--auto", "--max-nsr", fmt.Sprint(limit), "--data", "data", "--force", "--json").object(t)
+	require.LessOrEqual(t, found["after"], limit)
+	require.Equal(t, false, found["claimed"], "nothing is held out")
 	require.NotEmpty(t, found["fp32"])
 	fails(t, exitUsage, "no data: name some with --data", "dispatch", "p.plan.json", "--auto", "--max-nsr", "0.1")
 }

@@ -28,8 +28,8 @@ var keys = []struct {
 		"layerwise[]":   {"node", "op", "nsr", "mse", "cosine", "local", "clip", "round"},
 		"statistical[]": {"tensor", "min", "max", "mean", "std", "zeros"},
 	}},
-	{[]string{"dispatch", "--auto", "--max-nsr", "0.0001"}, map[string][]string{
-		"": {"plan", "fp32", "evaluations", "before", "after"},
+	{[]string{"dispatch", "--auto", "--max-nsr", "0.0001", "--force"}, map[string][]string{
+		"": {"plan", "fp32", "evaluations", "before", "after", "goal", "fit", "claimed", "needed", "refused", "formats"},
 	}},
 	{[]string{"eval", "m.onnx", "--data", "data", "--labels", "labels.tsv"}, map[string][]string{
 		"": {"mode", "n", "top1", "top5", "seconds"},

@@ -66,7 +66,7 @@ class Commands(InFolder):
         with self.assertRaisesRegex(qwb.UsageError, "unknown flag: --nonsense"):
             plan.verify(nonsense=1)
         with self.assertRaises(qwb.VerdictError) as e:
-            plan.dispatch(auto=True, max_drop=-100, data=DATA, labels=LABELS)
+            plan.dispatch(auto=True, max_drop=-100, data=DATA, labels=LABELS, force=True)
         self.assertIsInstance(e.exception.result, qwb.Dispatch)
         self.assertGreater(e.exception.result.evaluations, 0)
         with self.assertRaisesRegex(qwb.InputError, "label file"):

@@ -1,0 +1,71 @@
+package analysis
+
+import "math"
+
+// Goal is a budget on a mean over samples, and how a claim about it is made.
+type Goal struct {
+	// Limit is what the mean of the amounts may be at most.
+	Limit float64
+	// Guard estimates the mean of a sample's amounts for a claim: Guarded of some size, or Skewed.
+	Guard func(amounts []float64) Estimate
+	// Held is how many held-out samples will confirm, Risk at which risk; Held 0: none, the mean on the fitting samples decides.
+	Held int
+	Risk float64
+}
+
+// Estimates returns the mean of the amounts of the output that is worst, as it is and as it is guarded. A trial without samples has the
+// estimate of none.
+func (g *Goal) Estimates(t *Trial) (plain, guarded Estimate) {
+	for i, list := range t.Amounts {
+		p, q := NewEstimate(list), g.Guard(list)
+		if i == 0 || p.Mean > plain.Mean {
+			plain = p
+		}
+		if i == 0 || q.Upper(ClaimRisk) > guarded.Upper(ClaimRisk) {
+			guarded = q
+		}
+	}
+	return plain, guarded
+}
+
+// Upper returns the upper confidence limit of the worst output's mean at 1 - risk.
+func (g *Goal) Upper(t *Trial, risk float64) float64 {
+	upper := math.Inf(-1)
+	for _, list := range t.Amounts {
+		upper = max(upper, g.Guard(list).Upper(risk))
+	}
+	return upper
+}
+
+// expected is what the upper limit on the held-out samples is expected to be, given a trial on the fitting ones, and so many standard errors
+// more of the difference between both.
+func (g *Goal) expected(t *Trial, margin float64) float64 {
+	level := math.Inf(-1)
+	for _, list := range t.Amounts {
+		if g.Held < 2 {
+			level = max(level, NewEstimate(list).Mean)
+			continue
+		}
+		e := g.Guard(list)
+		held := e.Error * math.Sqrt(float64(e.N)/float64(g.Held))
+		level = max(level, e.Mean+quantile(g.Held-1, g.Risk)*held+margin*math.Hypot(held, e.Error))
+	}
+	return level
+}
+
+// Best returns the upper limit that so many samples would give if none of them were any worse than in float: no claim can be below it.
+func (g *Goal) Best(samples int, risk float64) float64 {
+	return g.Guard(make([]float64, samples)).Upper(risk)
+}
+
+// Skewed returns the estimate of the mean of amounts that are never negative and of which few may be much larger than the others, for a claim
+// about it: one value twice as large as the largest seen is added, since the large ones are easily missed. Of log-normal values whose
+// logarithm has a deviation of 1 the limit at 2.5 % is then too low for 1.9 % of all sets of 16 values and 0.8 % of sets of 128, without it for
+// 14 % and 7 %.
+func Skewed(values []float64) Estimate {
+	var worst float64
+	for _, x := range values {
+		worst = max(worst, x)
+	}
+	return NewEstimate(append(append(make([]float64, 0, len(values)+1), values...), 2*worst))
+}

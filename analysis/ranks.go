@@ -1,0 +1,29 @@
+package analysis
+
+import "math"
+
+// rank fills in which places the operators may have by their NSR, given by operator and sample. Two are told apart where the paired difference has a lower limit above
+// zero, by Student's t; the risk is shared among the comparisons that one operator takes part in, so that the places of each operator hold
+// with ClaimRisk on either side (confidence sets for ranks: Mogstad, Romano, Shaikh and Wilhelm, Review of Economic Studies 91, 2024).
+func rank(layers []LayerError, nsr [][]float64) {
+	if len(layers) == 0 {
+		return
+	}
+	times := math.Inf(1)
+	if n := len(nsr[0]); n > 1 {
+		times = quantile(n-1, ClaimRisk/float64(max(len(layers)-1, 1)))
+	}
+	for i := range layers {
+		above, below := 0, 0
+		for k := range layers {
+			d := Paired(nsr[i], nsr[k])
+			switch { // NaN, the product of infinity and no error, tells nothing apart
+			case d.Mean > times*d.Error:
+				above++
+			case d.Mean < -times*d.Error:
+				below++
+			}
+		}
+		layers[i].Ranks = [2]int{1 + above, len(layers) - below}
+	}
+}

@@ -1,0 +1,178 @@
+package qwb
+
+import (
+	"fmt"
+	"math"
+
+	"qwb/analysis"
+	"qwb/analysis/task"
+)
+
+// Budget is what a search has to reach.
+type Budget struct {
+	Name   string // nsr, cosine or drop
+	At     float64
+	Metric string // of task.Metrics, what a drop is of; empty: top1
+	scorer task.Scorer
+	metric *task.Metric
+}
+
+// metricName is the name of what the budget is on.
+func (b *Budget) metricName() string {
+	switch {
+	case b.Name != "drop":
+		return b.Name
+	case b.Metric == "":
+		return "top1"
+	}
+	return b.Metric
+}
+
+// goal is the budget as a limit on the mean of amounts of which larger is worse.
+func (b *Budget) goal() analysis.Goal {
+	switch b.Name {
+	case "cosine":
+		return analysis.Goal{Limit: 1 - b.At, Guard: analysis.Skewed}
+	case "nsr":
+		return analysis.Goal{Limit: b.At, Guard: analysis.Skewed}
+	}
+	size := 1.0
+	if b.metric.Percent {
+		size = 100
+	}
+	return analysis.Goal{Limit: b.At, Guard: func(amounts []float64) analysis.Estimate { return analysis.Guarded(amounts, size) }}
+}
+
+// open finds the metric of a drop and opens its labels.
+func (b *Budget) open(labels func() (task.Labels, error)) (err error) {
+	if b.Name != "drop" {
+		return nil
+	}
+	if b.metric, err = task.Find(b.metricName()); err != nil {
+		return UsageError{err}
+	}
+	l, err := labels()
+	if err == nil {
+		b.scorer, err = b.metric.Open(l)
+	}
+	return err
+}
+
+// figure turns an amount into what people know: a cosine is 1 minus it.
+func (b *Budget) figure(amount float64) float64 {
+	if b.Name == "cosine" {
+		return 1 - amount
+	}
+	return amount
+}
+
+// amounts are by how much samples are worse than in float, by output.
+func (b *Budget) amounts(list []half) [][]float64 {
+	if b.Name == "drop" {
+		var before, after []task.Record
+		for _, h := range list {
+			before, after = append(before, h.float...), append(after, h.run.Records...)
+		}
+		return [][]float64{task.Difference(b.scorer, before, after, b.metric)}
+	}
+	var out [][]float64
+	for _, h := range list {
+		for _, outputs := range h.run.Errors {
+			if out == nil {
+				out = make([][]float64, len(outputs))
+			}
+			for k, e := range outputs {
+				x := e.NSR
+				if b.Name == "cosine" {
+					x = max(1-e.Cosine, 0)
+				}
+				out[k] = append(out[k], x)
+			}
+		}
+	}
+	return out
+}
+
+// half is a run of some samples, with the records of the float run.
+type half struct {
+	float []task.Record
+	run   *analysis.Measured
+}
+
+// trial puts runs of different samples together.
+func (b *Budget) trial(list ...half) *analysis.Trial {
+	var losses analysis.Losses
+	for _, h := range list {
+		losses = append(losses, h.run.Losses...)
+	}
+	return &analysis.Trial{Loss: losses.Estimate().Mean, Amounts: b.amounts(list)}
+}
+
+// unit is what stands behind figures of the budget.
+func (b *Budget) unit() string {
+	if b.Name == "drop" && b.metric != nil && b.metric.Percent {
+		return " pp"
+	}
+	return ""
+}
+
+// said is a limit as messages have it.
+func (b *Budget) said() string {
+	switch b.Name {
+	case "nsr":
+		return fmt.Sprintf("NSR of at most %g", b.At)
+	case "cosine":
+		return fmt.Sprintf("cosine of at least %g", b.At)
+	}
+	return fmt.Sprintf("%s drop of at most %g%s", b.metricName(), b.At, b.unit())
+}
+
+// changing is the share of samples whose answer changes that is assumed before anything was measured.
+const changing = 0.02
+
+// tooFew says why so many samples, of which held are held out, cannot confirm the budget whatever they show, and how many would do; nothing if
+// they may.
+func (b *Budget) tooFew(goal analysis.Goal, samples, held int) (why string, needed int) {
+	if held < analysis.MinHeldOut {
+		needed = 3 * analysis.MinHeldOut
+		why = fmt.Sprintf("%d samples, of which %d are held out, are too few: at least %d must be held out, about half of all are", samples, held, analysis.MinHeldOut)
+	}
+	if b.Name != "drop" || !(goal.Limit > 0) {
+		return why, needed
+	}
+	risk := analysis.Attempt(0)
+	if best := goal.Best(samples, risk); best > goal.Limit {
+		size := goal.Guard(nil).Error // of two opposite samples
+		deviation := math.Sqrt(changing) * size
+		least := leastSamples(func(n int) bool { return goal.Best(n, risk) <= goal.Limit })
+		needed = max(needed, analysis.SamplesToClaim(0, deviation, goal.Limit))
+		why = fmt.Sprintf("%d samples cannot decide a %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. It takes %d samples if nothing changes, about %d if "+
+			"%g %% of the answers do", samples, b.said(), best, b.unit(), least, needed, 100*changing)
+	}
+	return why, needed
+}
+
+// leastSamples is the smallest number for which enough holds, which holds for all above it.
+func leastSamples(enough func(n int) bool) int {
+	lo, hi := 1, 2
+	for ; !enough(hi) && hi < 1<<24; hi *= 2 {
+		lo = hi
+	}
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; enough(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
+}
+
+// rounded is a needed number of samples as a person would say it: two digits, rounded up.
+func rounded(n int) int {
+	step := 1
+	for n/step >= 100 {
+		step *= 10
+	}
+	return (n + step - 1) / step * step
+}

@@ -1,0 +1,556 @@
+package qwb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/analysis/assign"
+	"qwb/analysis/task"
+	"qwb/calib/data"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/tqc"
+)
+
+// Found is what a search found and what it may claim.
+type Found struct {
+	Goal struct {
+		Metric string  `json:"metric"`
+		Budget float64 `json:"budget"`
+	} `json:"goal"`
+	Samples int     `json:"samples"`  // in all
+	Fit     *Figure `json:"fit"`      // of what was found, on the samples that it was found on; null where nothing was fitted
+	HeldOut *Figure `json:"held_out"` // on the samples that confirm; of a plan that stays as it is all samples
+	// Claimed says that the budget holds: the upper limit on the held-out samples meets it.
+	Claimed bool `json:"claimed"`
+	// Needed is how many samples in all would decide, as far as anybody can say; 0: unknown.
+	Needed  int    `json:"needed"`
+	Refused string `json:"refused"` // why nothing is claimed; empty if something is
+	// Along are operators that go to float though nothing asked for it: the target runs them on integers only together with others.
+	Along   []string `json:"along"`
+	Apply   string   `json:"apply,omitempty"` // the command that decides what was found, where the plan was not changed
+	Formats []string `json:"formats"`
+	Seconds float64  `json:"seconds"`
+
+	Stopped bool `json:"interrupted"`
+	// Ranking has the operators as layerwise analysis of some fitting samples found them, in graph order.
+	Ranking []analysis.LayerError  `json:"layerwise,omitempty"`
+	Search  *analysis.SearchResult `json:"-"`
+	Budget  *Budget                `json:"-"`
+}
+
+// Figure is a budget's metric on some samples.
+type Figure struct {
+	Samples int      `json:"samples"`
+	Value   float64  `json:"value"`
+	Error   *float64 `json:"error"`           // standard error, paired with float
+	Upper   *float64 `json:"upper,omitempty"` // the limit that decides: at most so bad, at the risk taken (for a cosine a lower limit)
+	Kind    string   `json:"kind,omitempty"`  // analysis.HeldOutUnseen or HeldOutHalf
+}
+
+// rankSamples is how many of the fitting samples the operators are ranked on: they give an order and a first guess.
+const rankSamples = 32
+
+// searcher connects analysis.Search with the graph, its statistics and the data.
+type searcher struct {
+	*change
+	base   []decision.Decision // what holds whatever is tried
+	o      DispatchOptions
+	budget *Budget
+	goal   analysis.Goal
+	start  *derived
+	units  []assign.Unit
+	nodes  []graph.NodeID // of the units
+	places map[string]*derived
+
+	samples   []*exec.Sample // nil: too many to keep
+	set       *data.Set
+	fit, held *sampleSide
+	shared    sim.Constants
+	count     int // evaluations
+	tick      func(int)
+}
+
+// sampleSide are the samples that fit, or those that confirm.
+type sampleSide struct {
+	hashes [][32]byte
+	again  func() exec.Iterator
+	ev     *analysis.Evaluator
+	float  []task.Record
+	start  half // of the plan as it is
+}
+
+// search looks for the operators to send to float under the plan's decisions and those of this step, and returns the decision about them, nil
+// if none is needed. What was measured is put into the result. Where nothing can be claimed the error is a CheckError.
+func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.Decision, result *DispatchResult) (*decision.Decision, error) {
+	base := *c.p.Plan
+	base.Decide(step...)
+	if err := decision.CheckList(base.Decisions); err != nil {
+		return nil, err
+	}
+	start, err := c.derive(ctx, &base)
+	if err != nil {
+		return nil, err
+	}
+	budget := *o.Budget
+	s := &searcher{change: c, base: base.Decisions, o: o, budget: &budget, start: start, places: map[string]*derived{}}
+	elapsed := c.stopwatch()
+	found := &Found{Along: []string{}, Formats: []string{"int8", "fp32"}, Budget: s.budget}
+	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
+	if err := s.read(ctx); err != nil {
+		return nil, err
+	}
+	result.Found = found
+	tick, finish := c.progress("search (evaluations)", 0)
+	s.tick = tick
+	units, err := s.run(ctx, found, result)
+	finish()
+	result.Evaluations, found.Seconds = s.count, elapsed()
+	if found.Search != nil {
+		result.Points = found.Search.Points
+	}
+	if err != nil || len(units) == 0 {
+		return nil, err
+	}
+	d := s.chosen(units)
+	evidence := struct {
+		Samples     int     `json:"samples"`
+		Fit         *Figure `json:"fit"`
+		HeldOut     *Figure `json:"held_out"`
+		Confirmed   bool    `json:"confirmed"`
+		Evaluations int     `json:"evaluations"`
+		Before      float64 `json:"before"`
+		After       float64 `json:"after"`
+	}{found.Samples, found.Fit, found.HeldOut, found.Claimed, result.Evaluations, result.Before, result.After}
+	if d.Evidence, err = json.Marshal(evidence); err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
+	}
+	inputs, err := c.p.Plan.Inputs()
+	if err != nil {
+		return nil, err
+	}
+	next := append(c.p.Plan.Decisions[:len(c.p.Plan.Decisions):len(c.p.Plan.Decisions)], step...)
+	d.After, err = decision.After(append(next, d), len(next), inputs)
+	return &d, err
+}
+
+// read opens the data and splits the samples.
+func (s *searcher) read(ctx context.Context) error {
+	var err error
+	if s.set, err = s.planData(s.p, s.o.Data, SearchSamples); err != nil {
+		return err
+	}
+	if err := s.budget.open(s.labels); err != nil {
+		return err
+	}
+	s.goal = s.budget.goal()
+	s.fit, s.held = &sampleSide{}, &sampleSide{}
+	room := s.o.Memory
+	if room == 0 {
+		room = 2 << 30
+	}
+	it := s.set.Iterator()
+	for {
+		sample, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		h := s.side(sample.Hash)
+		h.hashes = append(h.hashes, sample.Hash)
+		for _, t := range sample.Feeds {
+			room -= int64(t.DType.Bytes(t.Len()))
+		}
+		if s.samples = append(s.samples, sample); room < 0 {
+			s.samples = nil
+		}
+	}
+	kept := room >= 0
+	all := func() exec.Iterator {
+		if kept {
+			return &exec.InMemory{Samples: s.samples}
+		}
+		return s.set.Iterator()
+	}
+	for _, h := range []*sampleSide{s.fit, s.held} {
+		h.again = func() exec.Iterator {
+			return &part{all(), len(h.hashes), func(x *exec.Sample) bool { return s.side(x.Hash) == h }}
+		}
+	}
+	if s.o.Force && len(s.held.hashes) < analysis.MinHeldOut { // nothing can be confirmed: all samples may fit
+		s.fit.hashes, s.fit.again = append(s.fit.hashes, s.held.hashes...), all
+		s.held = &sampleSide{}
+	}
+	return nil
+}
+
+func (s *searcher) side(hash [32]byte) *sampleSide {
+	if exec.HeldOut(hash) {
+		return s.held
+	}
+	return s.fit
+}
+
+// part iterates over some of the samples.
+type part struct {
+	exec.Iterator
+	n    int
+	ours func(*exec.Sample) bool
+}
+
+// Len implements exec.Iterator.
+func (p *part) Len() int { return p.n }
+
+// Next implements exec.Iterator.
+func (p *part) Next(ctx context.Context) (*exec.Sample, error) {
+	for {
+		s, err := p.Iterator.Next(ctx)
+		if err != nil || p.ours(s) {
+			return s, err
+		}
+	}
+}
+
+// labels are those of a metric: classes of the samples.
+func (s *searcher) labels() (task.Labels, error) { return task.Labels{}, s.set.RequireLabels() }
+
+// prepare runs a side in float.
+func (s *searcher) prepare(ctx context.Context, h *sampleSide) (err error) {
+	if h.ev, err = analysis.NewEvaluator(ctx, s.p.Reference, h.again, s.o.Threads, s.o.Memory); err != nil || s.budget.scorer == nil {
+		return err
+	}
+	m, err := h.ev.Measure(ctx, nil, s.budget.scorer)
+	if err == nil {
+		h.float = m.Records
+	}
+	return err
+}
+
+// measure runs a derived plan on a side.
+func (s *searcher) measure(ctx context.Context, h *sampleSide, out *derived) (half, error) {
+	g, _ := s.p.tunedGraph(out.Set)
+	q, err := s.p.simulator(g, out.Set, &s.shared)
+	if err != nil {
+		return half{}, err
+	}
+	m, err := h.ev.Measure(ctx, q, s.budget.scorer)
+	return half{h.float, m}, err
+}
+
+// run searches, and returns the units to send to float; none where the plan may stay as it is.
+func (s *searcher) run(ctx context.Context, found *Found, result *DispatchResult) ([]int, error) {
+	samples, held := len(s.fit.hashes)+len(s.held.hashes), len(s.held.hashes)
+	found.Samples = samples
+	refuse := func(why string, needed int) error {
+		found.Refused, found.Needed = why, needed
+		return Checkf("dispatch: nothing is claimed: %s; the plan is unchanged", why)
+	}
+	why, needed := s.budget.tooFew(s.goal, samples, held)
+	if why != "" && !s.o.Force {
+		return nil, refuse(why+" (--force decides without)", needed)
+	}
+	sides := []*sampleSide{s.fit}
+	if held > 0 {
+		sides = append(sides, s.held)
+	}
+	var asIs []half
+	for _, h := range sides {
+		var err error
+		if err = s.prepare(ctx, h); err == nil {
+			h.start, err = s.measure(ctx, h, s.start)
+		}
+		if err != nil {
+			return nil, err
+		}
+		asIs = append(asIs, h.start)
+	}
+	s.evaluated()
+	all := s.budget.trial(asIs...)
+	first := analysis.Attempt(0)
+	whole := s.shown(all, first, append(slices.Clone(s.fit.hashes), s.held.hashes...))
+	result.Before, result.After = whole.Value, whole.Value
+	if why == "" && s.goal.Upper(all, first) <= s.goal.Limit {
+		found.HeldOut, found.Claimed = whole, true
+		return nil, nil
+	}
+	if why != "" {
+		s.goal.Held = 0
+		if plain, _ := s.goal.Estimates(all); plain.Mean <= s.goal.Limit {
+			found.Fit, found.Refused, found.Needed = whole, why, needed
+			return nil, nil
+		}
+	} else {
+		s.goal.Held, s.goal.Risk = held, first // the other half of the risk was taken above
+		if best := s.goal.Best(held, first); s.budget.Name == "drop" && best > s.goal.Limit {
+			found.HeldOut = whole
+			return nil, refuse(fmt.Sprintf("as it is the plan has a %s on all %d samples, and the %d held-out ones cannot confirm that fewer operators in INT8 do better",
+				s.budget.shown(whole), samples, held), s.needed(all, 1))
+		}
+	}
+	return s.choose(ctx, found, result, why, needed, refuse)
+}
+
+// choose searches on the fitting samples and confirms on the others.
+func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchResult, why string, needed int, refuse func(string, int) error) ([]int, error) {
+	var err error
+	if found.Ranking, err = s.rank(ctx); err != nil {
+		return nil, err
+	}
+	start := s.budget.trial(s.fit.start)
+	found.Search, err = analysis.Search(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: start, Goal: s.goal, Metric: s.budget.figure,
+		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
+			out, err := s.derived(ctx, choice)
+			if err != nil {
+				return nil, err
+			}
+			h, err := s.measure(ctx, s.fit, out)
+			if err != nil {
+				return nil, err
+			}
+			s.evaluated()
+			return s.budget.trial(h), nil
+		}})
+	if err != nil {
+		found.Stopped = ctx.Err() != nil
+		return nil, err
+	}
+	list := found.Search.Candidates
+	if len(list) == 0 {
+		return nil, refuse(fmt.Sprintf("a %s is met with certainty by FP32 everywhere only", s.budget.said()), 0)
+	}
+	points := found.Search.Points
+	if why != "" { // forced
+		best := &points[list[len(list)-1]]
+		found.Fit, found.Refused, found.Needed = s.shown(best.Trial, 0, nil), why, needed
+		result.After = found.Fit.Value
+		return chosenUnits(best.Choice), s.companions(ctx, best.Choice, found)
+	}
+	// From the most certain to the cheapest, as long as each is confirmed: this takes the risk once (fixed sequence of tests).
+	var missed *analysis.Trial
+	last := -1
+	for _, i := range list {
+		out, err := s.derived(ctx, points[i].Choice)
+		if err != nil {
+			return nil, err
+		}
+		h, err := s.measure(ctx, s.held, out)
+		if err != nil {
+			found.Stopped = ctx.Err() != nil
+			return nil, err
+		}
+		s.evaluated()
+		t := s.budget.trial(h)
+		confirmed := s.goal.Upper(t, s.goal.Risk) <= s.goal.Limit
+		if confirmed || last < 0 {
+			found.Fit, found.HeldOut = s.shown(points[i].Trial, 0, nil), s.shown(t, s.goal.Risk, s.held.hashes)
+			result.Before, result.After = s.shown(s.budget.trial(s.held.start), 0, nil).Value, found.HeldOut.Value
+			last, missed = i, t
+		}
+		if !confirmed {
+			break
+		}
+		found.Claimed = true
+	}
+	if err := s.companions(ctx, points[last].Choice, found); err != nil {
+		return nil, err
+	}
+	if !found.Claimed {
+		why := fmt.Sprintf("the best set found has a %s on %d fitting samples and a %s on %d held-out ones, which does not support a %s", s.budget.shown(found.Fit),
+			found.Fit.Samples, s.budget.shown(found.HeldOut), found.HeldOut.Samples, s.budget.said())
+		if s.o.Force {
+			found.Refused, found.Needed = why, s.needed(missed, 2)
+			return chosenUnits(points[last].Choice), nil
+		}
+		found.Apply = s.apply(points[last].Choice)
+		return nil, refuse(why, s.needed(missed, 2))
+	}
+	return chosenUnits(points[last].Choice), nil
+}
+
+func (s *searcher) evaluated() {
+	s.count++
+	s.tick(s.count)
+}
+
+// needed is how many samples in all would show that a trial's mean is below the limit, of which one in so many confirms.
+func (s *searcher) needed(t *analysis.Trial, parts int) int {
+	plain, guarded := s.goal.Estimates(t)
+	return rounded(parts * analysis.SamplesToClaim(plain.Mean, guarded.Error*math.Sqrt(float64(guarded.N)), s.goal.Limit))
+}
+
+// shown is a trial as results have it. hashes are those of held-out samples.
+func (s *searcher) shown(t *analysis.Trial, risk float64, hashes [][32]byte) *Figure {
+	plain, _ := s.goal.Estimates(t)
+	f := &Figure{Samples: plain.N, Value: s.budget.figure(plain.Mean), Error: analysis.NewSpread(plain).NSRError}
+	if risk > 0 {
+		if upper := s.budget.figure(s.goal.Upper(t, risk)); !math.IsInf(upper, 0) && !math.IsNaN(upper) {
+			f.Upper = &upper
+		}
+		f.Kind = analysis.HeldOutKind(hashes, s.seen())
+	}
+	return f
+}
+
+// seen says which samples the statistics have seen; nil without statistics.
+func (s *searcher) seen() func([32]byte) bool {
+	if s.d.Stats == nil {
+		return nil
+	}
+	known := map[[32]byte]bool{}
+	for _, h := range s.d.Stats.Hashes() {
+		known[h] = true
+	}
+	return func(h [32]byte) bool { return known[h] }
+}
+
+// chosenUnits lists the units that do not stay as they are.
+func chosenUnits(choice []int) (units []int) {
+	for i, k := range choice {
+		if k > 0 {
+			units = append(units, i)
+		}
+	}
+	return units
+}
+
+// chosen is the decision that sends units to float.
+func (s *searcher) chosen(units []int) decision.Decision {
+	d := decision.Decision{By: decision.BySearch, Goal: fmt.Sprintf("%s %g", s.budget.Name, s.budget.At), Properties: decision.Properties{Domain: decision.FP32}}
+	for _, i := range units {
+		d.Select = append(d.Select, s.p.Graph.Node(s.nodes[i]).Name)
+	}
+	return d
+}
+
+// apply is the command that decides a choice.
+func (s *searcher) apply(choice []int) string {
+	d := s.chosen(chosenUnits(choice))
+	return "qwb dispatch " + quoted(s.Plan) + " --fp32 " + quoted(strings.Join(d.Select, ","))
+}
+
+// derived is what follows from a choice.
+func (s *searcher) derived(ctx context.Context, choice []int) (*derived, error) {
+	units := chosenUnits(choice)
+	if len(units) == 0 {
+		return s.start, nil
+	}
+	key := fmt.Sprint(units)
+	if out := s.places[key]; out != nil {
+		return out, nil
+	}
+	out, err := s.d.Derive(ctx, append(s.base[:len(s.base):len(s.base)], s.chosen(units)))
+	if err == nil {
+		s.places[key] = out
+	}
+	return out, err
+}
+
+// place says what a choice amounts to.
+func (s *searcher) place(ctx context.Context, choice []int) (*analysis.Placement, error) {
+	out, err := s.derived(ctx, choice)
+	if err != nil {
+		return nil, err
+	}
+	integer, total := out.Assignment.Work()
+	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()), Chosen: slices.Clone(choice), Float: true}
+	p.Cost = float64(p.MACs)
+	for i, id := range s.nodes {
+		if out.Set.Domains[id].Float() {
+			p.Chosen[i] = 1
+		}
+	}
+	for _, domain := range out.Set.Domains {
+		p.Float = p.Float && domain != tqc.DomainInt
+	}
+	return p, nil
+}
+
+// companions names the operators that go to float with a choice though they are not in it.
+func (s *searcher) companions(ctx context.Context, choice []int, found *Found) error {
+	out, err := s.derived(ctx, choice)
+	if err != nil {
+		return err
+	}
+	order, err := out.Graph.Order()
+	if err != nil {
+		return err
+	}
+	chosen := s.chosen(chosenUnits(choice)).Select
+	for _, id := range order {
+		name := out.Graph.Node(id).Name
+		if out.Set.Domains[id].Float() && s.start.Set.Domains[id] == tqc.DomainInt && s.start.Set.Fused[id] == graph.NoNode && !slices.Contains(chosen, name) {
+			found.Along = append(found.Along, name)
+		}
+	}
+	return nil
+}
+
+// rank makes a unit of every operator that layerwise analysis measures, on some of the fitting samples.
+func (s *searcher) rank(ctx context.Context) ([]analysis.LayerError, error) {
+	g, _ := s.p.tunedGraph(s.start.Set)
+	q, err := s.p.simulator(g, s.start.Set, nil)
+	if err != nil {
+		return nil, err
+	}
+	n := min(rankSamples, len(s.fit.hashes))
+	tick, finish := s.progress("layerwise", n)
+	defer finish()
+	left := n
+	some := &part{s.fit.again(), n, func(*exec.Sample) bool { return true }}
+	r, err := analysis.Analyze(ctx, s.p.Reference, q, &head{some, left}, analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
+	if err != nil {
+		return nil, err
+	}
+	var ranking []analysis.LayerError
+	for _, l := range r.Layerwise {
+		id, _ := s.p.Graph.LookupNode(l.Node)
+		if s.start.wanted(s.p.Graph, id) {
+			continue // somebody decided that it runs on integers
+		}
+		s.nodes = append(s.nodes, id)
+		l.WeightRange = nil
+		ranking = append(ranking, l)
+		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Error: l.Loss().Mean}, {Name: "fp32", Cost: float64(l.MACs + 1)}}})
+	}
+	return ranking, nil
+}
+
+// head is the beginning of an iterator.
+type head struct {
+	exec.Iterator
+	left int
+}
+
+// Next implements exec.Iterator.
+func (h *head) Next(ctx context.Context) (*exec.Sample, error) {
+	if h.left == 0 {
+		return nil, io.EOF
+	}
+	h.left--
+	return h.Iterator.Next(ctx)
+}
+
+// wanted reports whether a node, or one that is computed together with it, was decided to run on integers.
+func (d *derived) wanted(g *graph.Graph, id graph.NodeID) bool {
+	top := id
+	if h := d.Set.Fused[id]; h != graph.NoNode {
+		top = h
+	}
+	for _, other := range d.Set.Together(top, g.Nodes()) {
+		if d.Table.Nodes[other].Domain == decision.Int {
+			return true
+		}
+	}
+	return false
+}

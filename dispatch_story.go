@@ -1,0 +1,74 @@
+package qwb
+
+import (
+	"fmt"
+	"strings"
+
+	"qwb/analysis"
+)
+
+// Lines tells in a few lines what a search found and what may be claimed.
+func (f *Found) Lines(r *DispatchResult) []string {
+	var lines []string
+	add := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
+	b := f.Budget
+	verdict := "not confirmed"
+	if f.Claimed {
+		verdict = "confirmed"
+	}
+	switch {
+	case f.Stopped:
+		verdict = "interrupted, " + verdict
+	case f.HeldOut == nil && f.Fit == nil:
+		verdict = "nothing is claimed"
+	}
+	add("%s: %s (%d samples, %d evaluations)", b.said(), verdict, f.Samples, r.Evaluations)
+	if f.Fit != nil {
+		add("  fitted:   %s on %d samples", b.shown(f.Fit), f.Fit.Samples)
+	}
+	if h := f.HeldOut; h != nil {
+		kind := ""
+		if h.Kind == analysis.HeldOutHalf {
+			kind = "; calibration has seen them"
+		}
+		if f.Fit == nil {
+			add("  as it is: %s on all %d samples%s", b.shown(h), h.Samples, kind)
+		} else {
+			add("  held out: %s on %d samples%s", b.shown(h), h.Samples, kind)
+		}
+	}
+	if f.Needed > 0 && !f.Claimed {
+		add("  about %d samples would decide", f.Needed)
+	}
+	if len(f.Along) > 0 {
+		add("  FP32 too, since the target computes them on integers only with others, or they are not worth their Q/DQ: %s", strings.Join(f.Along, ", "))
+	}
+	if f.Apply != "" {
+		add("  to take it all the same: %s", f.Apply)
+	}
+	return append(lines, "")
+}
+
+// shown is a figure with its error and limit.
+func (b *Budget) shown(f *Figure) string {
+	text := fmt.Sprintf("%s %s%s", b.What(), WithError(f.Value, f.Error), b.unit())
+	if f.Upper != nil {
+		word := "at most"
+		if b.Name == "cosine" {
+			word = "at least"
+		}
+		text += fmt.Sprintf(", %s %.3g%s", word, *f.Upper, b.unit())
+	}
+	return text
+}
+
+// What names the metric of the budget.
+func (b *Budget) What() string {
+	switch b.Name {
+	case "nsr":
+		return "NSR"
+	case "cosine":
+		return "cosine"
+	}
+	return b.metricName() + " drop"
+}

@@ -1,0 +1,62 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/internal/plain"
+)
+
+// SearchText writes the ranking that a search started from and the best sets that it tried. metric names what the budget is on.
+func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, points []analysis.Point) error {
+	t := &tables{w: w, limit: mostRows, hint: "--json lists them"}
+	if len(ranking) > 0 {
+		t.begin("Error of one operator quantized alone; ranks that these samples cannot tell apart overlap", "rank", "operator", "NSR", "MACs")
+		for _, l := range WorstFirst(ranking) {
+			t.row(places(l.Ranks), shorten(l.Node, 48), small(l.NSR)+plusMinus(l.NSRError), count(l.MACs))
+		}
+		t.end()
+	}
+	if len(points) == 0 {
+		return t.err
+	}
+	t.begin("Best sets tried, on the fitting samples", "in FP32", "MACs in FP32", "Q/DQ boundaries", metric, "budget")
+	pareto := slices.DeleteFunc(slices.Clone(points), func(p analysis.Point) bool { return !p.Pareto })
+	slices.SortStableFunc(pareto, func(a, b analysis.Point) int {
+		return cmp.Or(cmp.Compare(a.MACs, b.MACs), cmp.Compare(a.Borders, b.Borders), cmp.Compare(len(a.FP32), len(b.FP32)))
+	})
+	pareto = slices.CompactFunc(pareto, func(a, b analysis.Point) bool {
+		return a.MACs == b.MACs && a.Borders == b.Borders && len(a.FP32) == len(b.FP32) && a.Metric == b.Metric
+	})
+	for _, p := range pareto {
+		met := "missed"
+		if p.Met {
+			met = "met"
+		}
+		t.row(plain.Count(len(p.FP32), "operator"), count(p.MACs), fmt.Sprint(p.Borders), small(p.Metric)+plusMinus(p.Error), met)
+	}
+	t.end()
+	return t.err
+}
+
+// places writes the ranks that an operator may have; nothing where nobody ranked.
+func places(r [2]int) string {
+	switch {
+	case r[0] == 0:
+		return ""
+	case r[0] == r[1]:
+		return fmt.Sprint(r[0])
+	}
+	return fmt.Sprintf("%d-%d", r[0], r[1])
+}
+
+// plusMinus writes a standard error behind its mean, where there is one.
+func plusMinus(err *float64) string {
+	if err == nil {
+		return ""
+	}
+	return " ± " + small(*err)
+}
