@@ -110,6 +110,13 @@ func (p *Project) Diff(ctx context.Context, o DiffOptions) (*DiffResult, []tqc.W
 	return r, j.warnings, err
 }
 
+// Compare runs plans, models and recorded outputs on the same samples and tests every pair of them.
+func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.compare(ctx, o)
+	return r, j.warnings, err
+}
+
 // Inspect says what is in the model.
 func (p *Project) Inspect(ctx context.Context) (*analysis.Inspection, []tqc.Warning, error) {
 	j := p.job()

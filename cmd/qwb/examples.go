@@ -53,6 +53,9 @@ var examples = map[string][]string{
 	"plan recipe":   {"qwb plan recipe -o recipe.yaml", "qwb calibrate other.onnx --data images/ --platform trt_int8 --recipe recipe.yaml"},
 	"plan gc":       {"qwb plan gc"},
 	"diff":          {"qwb diff before.plan.json after.plan.json", "qwb diff mine.onnx theirs.onnx --all"},
+	"compare": {
+		"qwb compare a.plan.json b.plan.json --data images/ --labels labels.tsv",
+		"qwb compare model.plan.json engine-outputs/ --data images/"},
 	"merge": {
 		"qwb calibrate model.onnx --data images/ --shard 1/2 -o 1.part     # on one machine; 2/2 on another",
 		"qwb merge 1.part 2.part -o model.stats"},

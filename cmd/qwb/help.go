@@ -22,7 +22,7 @@ type helpGroup struct {
 var helpGroups = []helpGroup{
 	{"Networks (ONNX models)", []string{"inspect", "preprocess", "bind", "import", "calibrate", "sweep", "analyze", "dispatch", "tune", "eval", "verify", "export", "run"}},
 	{"Language models (checkpoints; analyze, eval and export take them too)", []string{"generate"}},
-	{"Plans and decisions", []string{"set", "unset", "plan", "diff", "merge"}},
+	{"Plans and decisions", []string{"set", "unset", "plan", "diff", "compare", "merge"}},
 	{"Tools", []string{"demo", "target", "bench", "version", "completion", "help"}},
 }
 

@@ -1,0 +1,425 @@
+package analysis
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/analysis/task"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/sim"
+)
+
+// Entrant is one of the runs that CompareRuns compares.
+type Entrant struct {
+	Name string
+	// Graph is executed, under Simulator where there is one. It is nil where Forward answers.
+	Graph     *graph.Graph
+	Simulator *sim.Simulator
+	// Forward answers in place of a graph: an integer program, or outputs that were recorded. They have the order of Float's outputs. i is the
+	// place of the sample in the data.
+	Forward func(ctx context.Context, i int, s *exec.Sample) ([]*tensor.Tensor, error)
+	// Float is the float network that the error is measured against. Candidates of one network have the same graph here, which then runs once.
+	Float *graph.Graph
+}
+
+// RunsConfig says how CompareRuns works.
+type RunsConfig struct {
+	// Metric scores the answers, with a Scorer that it opened; nil: only errors are compared.
+	Metric *task.Metric
+	Scorer task.Scorer
+	// Layers is on how many samples the error at every operator is measured, for entrants with a Simulator.
+	Layers int
+	// Serial says that a Forward takes one sample at a time.
+	Serial   bool
+	Threads  int            // samples at a time, or with Serial, that share the work of an operator; 0 for one
+	Memory   int64          // that the values of one run in float may take, as exec.Options has it
+	Progress func(done int) // may be nil
+}
+
+// Answered is what CompareRuns keeps of a entrant, or of float, by sample.
+type Answered struct {
+	Losses  []float64     // the largest error over the outputs against float; nil for float itself
+	Classes []int         // with the highest score; -1 where the first output is no row of class scores
+	Records []task.Record // of the metric; nil without one
+	Layers  []LayerLosses // in graph order; nil where they were not measured
+}
+
+// LayerLosses is the error accumulated up to one operator, by sample.
+type LayerLosses struct {
+	Node, Op string
+	NSR      []float64
+}
+
+// Runs is what entrants answered on the same samples.
+type Runs struct {
+	Names   []string
+	Samples []SampleOf
+	// Centred says that the errors are centred NSRs where outputs have classes (see Judge). Where a entrant shows its outputs only, all errors
+	// are plain.
+	Centred bool
+	Float   []*Answered // what each is measured against; one for all entrants of one network
+	All     []*Answered
+	// Apart is, for the pair i < j, how far the outputs of j are from those of i: the plain NSR by sample. Its index is that of Pairs.
+	Apart [][]float64
+}
+
+// SampleOf identifies a sample.
+type SampleOf struct {
+	Name  string
+	Hash  [32]byte
+	Label int
+}
+
+// Pairs lists the pairs i < j of n entrants.
+func Pairs(n int) (list [][2]int) {
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			list = append(list, [2]int{i, j})
+		}
+	}
+	return list
+}
+
+// CompareRuns runs every sample through all entrants, and through their float networks. Outputs that are not finite, and those of a
+// entrant that are not of the shape of float's, are errors that name the entrant.
+func CompareRuns(ctx context.Context, samples exec.Iterator, entrants []Entrant, cfg RunsConfig) (*Runs, error) {
+	c := &comparer{entrants: entrants, cfg: cfg, centred: true, networks: map[*graph.Graph]*network{}}
+	for i := range entrants {
+		k := &entrants[i]
+		c.centred = c.centred && k.Forward == nil
+		for _, g := range []*graph.Graph{k.Float, k.Graph} {
+			if err := c.open(g); err != nil {
+				return nil, fmt.Errorf("%s: %w", k.Name, err)
+			}
+		}
+	}
+	if err := c.findLayers(); err != nil {
+		return nil, err
+	}
+	threads := cfg.Threads
+	if cfg.Serial {
+		threads = 1
+	}
+	all := collector[*compared]{stage: "compare", threads: threads, progress: cfg.Progress, worker: func() func(context.Context, int, *exec.Sample) (*compared, error) {
+		return c.newWorker().sample
+	}}
+	results, err := all.run(ctx, samples)
+	if err != nil {
+		return nil, err
+	}
+	return c.collect(results), nil
+}
+
+// network is a graph that is executed.
+type network struct {
+	session *exec.Session
+	judge   *Judge
+}
+
+type comparer struct {
+	entrants []Entrant
+	cfg      RunsConfig
+	centred  bool
+	networks map[*graph.Graph]*network
+	groups   [][]group // by entrant: where the error at operators is measured
+}
+
+func (c *comparer) open(g *graph.Graph) error {
+	if g == nil || c.networks[g] != nil {
+		return nil
+	}
+	o := exec.Options{Memory: c.cfg.Memory}
+	if c.cfg.Serial {
+		o.Threads = c.cfg.Threads
+	}
+	s, err := exec.New(g, o)
+	if err != nil {
+		return err
+	}
+	c.networks[g] = &network{s, NewJudge(g)}
+	return nil
+}
+
+// findLayers lists the operators at which errors are measured.
+func (c *comparer) findLayers() error {
+	c.groups = make([][]group, len(c.entrants))
+	for i := range c.entrants {
+		k := &c.entrants[i]
+		if c.cfg.Layers == 0 || k.Simulator == nil {
+			continue
+		}
+		order, err := k.Graph.Order()
+		if err == nil {
+			c.groups[i], err = groupsOf(k.Graph, order, k.Simulator)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.Name, err)
+		}
+	}
+	return nil
+}
+
+// compared is what one sample gave.
+type compared struct {
+	sample SampleOf
+	float  map[*graph.Graph]*outcome
+	all    []*outcome
+	apart  []float64
+}
+
+type outcome struct {
+	loss   float64
+	class  int
+	record task.Record
+	layers []float64 // by group; nil where they were not measured
+	seen   *Verdict
+}
+
+// comparing is what one goroutine uses.
+type comparing struct {
+	*comparer
+	runners map[*graph.Graph]*exec.Runner
+	hooks   []*exec.Hooks // by entrant
+	layers  []*exec.Hooks // that show operators' outputs before their readers quantize them
+}
+
+func (c *comparer) newWorker() *comparing {
+	w := &comparing{comparer: c, runners: map[*graph.Graph]*exec.Runner{}, hooks: make([]*exec.Hooks, len(c.entrants)), layers: make([]*exec.Hooks, len(c.entrants))}
+	for g, n := range c.networks {
+		w.runners[g] = n.session.NewRunner()
+	}
+	for i := range c.entrants {
+		if s := c.entrants[i].Simulator; s != nil {
+			w.hooks[i], w.layers[i] = s.Hooks(nil), s.NewHooks(sim.View{Islands: true})
+		}
+	}
+	return w
+}
+
+func (w *comparing) sample(ctx context.Context, i int, s *exec.Sample) (*compared, error) {
+	r := &compared{sample: SampleOf{s.Name, s.Hash, s.Label}, float: map[*graph.Graph]*outcome{}}
+	for k := range w.entrants {
+		c := &w.entrants[k]
+		f := r.float[c.Float]
+		if f == nil {
+			v, err := w.run(ctx, c.Float, s, nil)
+			if err == nil {
+				f, err = w.outcome(s, v, v)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("float: %w", err)
+			}
+			r.float[c.Float] = f
+		}
+		o, err := w.answer(ctx, i, s, k, f)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		r.all = append(r.all, o)
+	}
+	for _, p := range Pairs(len(r.all)) {
+		a, b := r.all[p[0]].seen, r.all[p[1]].seen
+		var losses []float64
+		err := sameOutputs(b, a)
+		if err == nil {
+			losses, err = w.judgeOf(p[0]).Plain(b, a)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s and %s: %w", w.entrants[p[0]].Name, w.entrants[p[1]].Name, err)
+		}
+		r.apart = append(r.apart, Losses{losses}.PerSample()[0])
+	}
+	for _, o := range r.all { // tensors are large
+		o.seen = nil
+	}
+	for _, o := range r.float {
+		o.seen = nil
+	}
+	return r, nil
+}
+
+// judgeOf is what knows the outputs of a entrant.
+func (w *comparing) judgeOf(k int) *Judge {
+	c := &w.entrants[k]
+	if c.Graph != nil {
+		return w.networks[c.Graph].judge
+	}
+	return w.networks[c.Float].judge
+}
+
+func (w *comparing) run(ctx context.Context, g *graph.Graph, s *exec.Sample, hooks *exec.Hooks) (*Verdict, error) {
+	v := &Verdict{}
+	out, err := w.runners[g].Run(ctx, s.Feeds, w.networks[g].judge.Watch(hooks, v))
+	if err != nil {
+		return nil, err
+	}
+	kept := make([]*tensor.Tensor, len(out)) // the runner's memory is used again
+	for i, t := range out {
+		kept[i] = t.Clone()
+	}
+	v.Outputs(kept)
+	return v, nil
+}
+
+// answer runs one entrant.
+func (w *comparing) answer(ctx context.Context, i int, s *exec.Sample, k int, f *outcome) (*outcome, error) {
+	c := &w.entrants[k]
+	if c.Forward != nil {
+		out, err := c.Forward(ctx, i, s)
+		if err != nil {
+			return nil, err
+		}
+		v := &Verdict{scores: make([]*tensor.Tensor, len(out)), outputs: out}
+		o, err := w.outcome(s, v, f.seen)
+		if err == nil {
+			err = w.measure(o, f, w.judgeOf(k))
+		}
+		return o, err
+	}
+	if c.Graph == c.Float && c.Simulator == nil {
+		o := *f
+		return &o, nil
+	}
+	hooks := w.hooks[k]
+	var layers []float64
+	if i < w.cfg.Layers && len(w.groups[k]) > 0 {
+		var err error
+		if hooks, layers, err = w.watchLayers(ctx, k, s); err != nil {
+			return nil, err
+		}
+	}
+	v, err := w.run(ctx, c.Graph, s, hooks)
+	if err != nil {
+		return nil, err
+	}
+	o, err := w.outcome(s, v, f.seen)
+	if err == nil {
+		o.layers = layers
+		err = w.measure(o, f, w.judgeOf(k))
+	}
+	return o, err
+}
+
+// watchLayers runs the entrant's graph in float and returns hooks that fill layers with what the simulation does at each operator.
+func (w *comparing) watchLayers(ctx context.Context, k int, s *exec.Sample) (*exec.Hooks, []float64, error) {
+	g, groups := w.entrants[k].Graph, w.groups[k]
+	keep, at := make([]bool, g.NumValues()), map[graph.ValueID][]int{}
+	for n, grp := range groups {
+		keep[grp.output] = true
+		at[grp.output] = append(at[grp.output], n)
+	}
+	kept := newKeeper(g, keep)
+	kept.begin(s.Feeds)
+	if _, err := w.runners[g].Run(ctx, s.Feeds, &exec.Hooks{Output: kept.see, Wants: kept.wants}); err != nil {
+		return nil, nil, err
+	}
+	layers := make([]float64, len(groups))
+	return looking(w.layers[k], kept.wants, func(n *graph.Node, i int, t *tensor.Tensor) error {
+		e, err := Compare(t, kept.values[n.Outputs[i]])
+		for _, at := range at[n.Outputs[i]] {
+			layers[at] = e.NSR
+		}
+		return err
+	}), layers, nil
+}
+
+// outcome reduces what a run gave to what is kept; f is the float run.
+func (w *comparing) outcome(s *exec.Sample, v, f *Verdict) (*outcome, error) {
+	o := &outcome{class: classOf(v.outputs), seen: v}
+	if w.cfg.Metric == nil {
+		return o, nil
+	}
+	var err error
+	o.record, err = w.cfg.Scorer.Record(task.Sample{Name: s.Name, Label: s.Label, Float: f.outputs}, v.outputs)
+	return o, err
+}
+
+func (w *comparing) measure(o, f *outcome, judge *Judge) error {
+	if err := sameOutputs(o.seen, f.seen); err != nil {
+		return err
+	}
+	look := judge.Plain
+	if w.centred {
+		look = judge.Losses
+	}
+	losses, err := look(o.seen, f.seen)
+	if err == nil {
+		o.loss = Losses{losses}.PerSample()[0]
+	}
+	return err
+}
+
+func sameOutputs(q, f *Verdict) error {
+	if len(q.outputs) != len(f.outputs) {
+		return fmt.Errorf("%d outputs cannot be compared with %d", len(q.outputs), len(f.outputs))
+	}
+	return nil
+}
+
+// classOf is the class with the highest score, the lowest of those that tie; -1 where the first output is no single row of scores.
+func classOf(out []*tensor.Tensor) int {
+	if len(out) == 0 || out[0].DType != tensor.Float32 || out[0].Len() < 2 {
+		return -1
+	}
+	longest := 0
+	for _, n := range out[0].Shape {
+		longest = max(longest, n)
+	}
+	if longest != out[0].Len() {
+		return -1
+	}
+	best := 0
+	x := out[0].F32()
+	for c, v := range x {
+		if v > x[best] {
+			best = c
+		}
+	}
+	return best
+}
+
+// collect turns what the samples gave into what the entrants gave.
+func (c *comparer) collect(results []*compared) *Runs {
+	r := &Runs{Centred: c.centred, Apart: make([][]float64, len(Pairs(len(c.entrants))))}
+	floats := map[*graph.Graph]*Answered{}
+	for k := range c.entrants {
+		f := floats[c.entrants[k].Float]
+		if f == nil {
+			f = &Answered{}
+			floats[c.entrants[k].Float] = f
+			for _, s := range results {
+				f.add(s.float[c.entrants[k].Float])
+			}
+		}
+		a := &Answered{Losses: []float64{}}
+		for _, grp := range c.groups[k] {
+			n := c.entrants[k].Graph.Node(grp.node)
+			a.Layers = append(a.Layers, LayerLosses{Node: n.Name, Op: n.Op})
+		}
+		for _, s := range results {
+			o := s.all[k]
+			a.add(o)
+			a.Losses = append(a.Losses, o.loss)
+			for i, x := range o.layers {
+				a.Layers[i].NSR = append(a.Layers[i].NSR, x)
+			}
+		}
+		r.Names, r.Float, r.All = append(r.Names, c.entrants[k].Name), append(r.Float, f), append(r.All, a)
+	}
+	for _, s := range results {
+		r.Samples = append(r.Samples, s.sample)
+		for p, x := range s.apart {
+			r.Apart[p] = append(r.Apart[p], x)
+		}
+	}
+	return r
+}
+
+func (a *Answered) add(o *outcome) {
+	a.Classes = append(a.Classes, o.class)
+	if o.record != nil {
+		a.Records = append(a.Records, o.record)
+	}
+}
