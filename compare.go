@@ -294,15 +294,16 @@ func (c *contest) openMetric() (err error) {
 	return err
 }
 
-// scoresClasses reports whether the first output of a graph is one row of numbers, as class scores are.
+// scoresClasses reports whether the first output of a graph is one row of numbers, as class scores are. An open dimension counts as a row, but
+// for that of the batch.
 func scoresClasses(g *graph.Graph) bool {
 	v := g.Value(g.Outputs[0])
 	if v.DType != tensor.Float32 || v.Shape == nil {
 		return false
 	}
 	long := 0
-	for _, d := range v.Shape {
-		if d.N > 1 {
+	for i, d := range v.Shape {
+		if d.N > 1 || d.N <= 0 && i > 0 {
 			long++
 		}
 	}

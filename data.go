@@ -22,6 +22,7 @@ type DataOptions struct {
 	Seed        uint64
 	Labels      string
 	LabelOffset int
+	Metric      MetricOptions // what the samples are scored by
 	Threads     int
 	Memory      int64 // for samples read ahead, 0: any
 	Budget      int64 // what the values of a sample's run in float may take, 0: as exec.Options has it
@@ -58,7 +59,11 @@ func (j *job) openData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 	if err != nil {
 		return nil, pre, err
 	}
-	options := data.Options{FS: j.store(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: o.Labels, LabelOffset: o.LabelOffset, Ahead: o.Threads, Memory: o.Memory}
+	labels, err := o.classLabels()
+	if err != nil {
+		return nil, pre, err
+	}
+	options := data.Options{FS: j.store(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: labels, LabelOffset: o.LabelOffset, Ahead: o.Threads, Memory: o.Memory}
 	if o.Checkpoint != nil {
 		options.Text, pre.Tokenizer = j.lineReader(o.Checkpoint, o.Tokenizer), o.Tokenizer
 	} else if o.Tokenizer != "" {

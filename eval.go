@@ -37,7 +37,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 			return nil, err
 		}
 		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Loaded, &pre)
-		r, err := j.accuracy(ctx, m, m.Graph, set, doctor.Observe, analysis.AccuracyConfig{Threads: o.Threads, Memory: o.Data.Budget})
+		r, err := j.accuracy(ctx, m, m.Graph, set, doctor.Observe, o, analysis.AccuracyConfig{Threads: o.Threads, Memory: o.Data.Budget})
 		for _, w := range doctor.Warnings() {
 			j.warnAbout(w)
 		}
@@ -70,7 +70,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 		}
 	}
 	var hashes [][32]byte
-	r, err := j.accuracy(ctx, p.Model, p.Reference, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, cfg)
+	r, err := j.accuracy(ctx, p.Model, p.Reference, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, o, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +121,20 @@ func (p *Planned) integerForwards(cfg *analysis.AccuracyConfig, o EvalOptions) (
 	return running, err
 }
 
-// accuracy evaluates a labelled data set on a graph of the model, in float or by it. see is shown every sample.
-func (j *job) accuracy(ctx context.Context, m *Model, g *graph.Graph, set *data.Set, see func(*exec.Sample), cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
-	if err := set.RequireLabels(); err != nil {
+// accuracy evaluates a data set on a graph of the model, in float or by it. see is shown every sample.
+func (j *job) accuracy(ctx context.Context, m *Model, g *graph.Graph, set *data.Set, see func(*exec.Sample), o EvalOptions, cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
+	scorings, closing, err := j.scorings(ctx, g, set, o.Data)
+	defer closing()
+	if err != nil {
 		return nil, err
+	}
+	for _, s := range scorings {
+		if s.Float && cfg.Simulator == nil {
+			return nil, Usagef("the samples have no labels: nothing can be said of the float network; a plan can be held against it by --mode sim or int8")
+		}
+	}
+	if named := len(o.Data.Metric.Names) > 0; named || scorings[0].Name != "top1" {
+		cfg.Metrics = scorings
 	}
 	tick, finish := j.progress("eval", set.Len())
 	defer finish()
@@ -138,9 +148,9 @@ func (j *job) accuracy(ctx context.Context, m *Model, g *graph.Graph, set *data.
 	return r, nil
 }
 
-// checkOffset says if another offset between labels and classes would make far more answers right; r may be nil.
+// checkOffset says if another offset between labels and classes would make far more answers right; r may be nil, or of no classifier.
 func (j *job) checkOffset(r *analysis.Accuracy, offset int) {
-	if r == nil {
+	if r == nil || r.Counts == nil {
 		return
 	}
 	if by, right, ok := r.Shift(); ok {

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,6 +59,9 @@ type Catalog struct {
 	Now func() time.Time
 	// PeakMemory is the most memory that the process has taken so far, in bytes; nil: results say 0.
 	PeakMemory func() int64
+	// MetricCommand starts a program that scores outputs, by its command line and the names of the outputs; nil: none can be started. It is
+	// stopped when ctx ends.
+	MetricCommand func(ctx context.Context, command string, outputs []string) (MetricCommand, error)
 	// Settled is called once in a calibration, when the first runs have found out what memory the later ones need and have left all of
 	// their tensors: the moment to give memory back. May be nil.
 	Settled func()

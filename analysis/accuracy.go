@@ -2,28 +2,32 @@ package analysis
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
+	"slices"
 
+	"qwb/analysis/task"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/quantizer/sim"
 )
 
-// Accuracy is how often a classifier is right, and against float how often it answers differently.
+// Accuracy is how good the answers of a network are, and against float how much they differ.
 type Accuracy struct {
-	Mode    string  `json:"mode"`
-	Backend string  `json:"backend"`
-	Profile string  `json:"profile,omitempty"` // arithmetic of the integers
-	N       int     `json:"n"`
-	Top1    int     `json:"top1"` // counts
-	Top5    int     `json:"top5"`
+	Mode    string `json:"mode"`
+	Backend string `json:"backend"`
+	Profile string `json:"profile,omitempty"` // arithmetic of the integers
+	N       int    `json:"n"`
+	// Counts are those of a classifier; nil where no metric asks for classes, or there are no labels.
+	*Counts
 	Seconds float64 `json:"seconds"`
-	// The rest compares with the float graph on the same samples; nil in float.
+	// Scores are those of the metrics asked for, in their order.
+	Scores []Score `json:"metrics,omitempty"`
+	// The rest compares with the float graph on the same samples; nil in float, and for what is no classifier.
 	*Change
-	// Noise is the error of the outputs against float; nil in float.
+	// Flipped also stands where there are no labels.
+	*Flipped
+	// Noise is the error of the outputs against float; nil in float, and where outputs have no fixed shape.
 	*Noise
 	// Beside holds what the simulation answered on the same samples; nil where the mode is the simulation, or float.
 	Beside *Beside `json:"sim,omitempty"`
@@ -31,9 +35,30 @@ type Accuracy struct {
 	Base *Base `json:"base,omitempty"`
 	// Placed says which steps of the integers ran where; nil where all ran by the processor's kernels.
 	Placed *Placed `json:"placed,omitempty"`
-	// Answers holds, in the order of the data, what was answered, and Losses what the judge says of the simulation; nil in float.
+	// Answers holds, in the order of the data, what a classifier answered, and Losses what the judge says of the simulation; nil in float.
 	Answers []Answer `json:"-"`
 	Losses  Losses   `json:"-"`
+}
+
+// Counts are how many answers are right.
+type Counts struct {
+	Top1 int `json:"top1"`
+	Top5 int `json:"top5"`
+}
+
+// Score is one metric. A score that is undefined is null: a class without samples, for instance.
+type Score struct {
+	Name string `json:"name"`
+	// Against says what is taken for right: labels, or float, where scores are agreement with the float network.
+	Against string   `json:"against"`
+	Percent bool     `json:"percent"` // drops are in percentage points
+	Value   *float64 `json:"value"`   // in the mode evaluated
+	// Of a quantized mode: the float network's score, how much worse Value is, with its standard error from the pairs (null for fewer than
+	// two samples), and the simulation's score beside the integers'.
+	Float     *float64 `json:"float,omitempty"`
+	Drop      *float64 `json:"drop,omitempty"`
+	DropError *float64 `json:"drop_error,omitempty"`
+	Sim       *float64 `json:"sim,omitempty"`
 }
 
 // Answer is the class with the highest score for one sample, in the mode evaluated.
@@ -59,12 +84,16 @@ func (r *Accuracy) Shift() (by, right int, ok bool) {
 	return by, right, by != 0 && len(labels) >= 5 && 4*right >= len(r.Answers) && right >= 4*max(counts[0], 1)
 }
 
-// Change is what quantization did to the answers.
+// Flipped are the answers of a classifier that quantization changed.
+type Flipped struct {
+	Flips    int     `json:"flips"`
+	FlipRate float64 `json:"flip_rate"`
+}
+
+// Change is what quantization did to the counts.
 type Change struct {
-	FloatTop1 int     `json:"float_top1"`
-	FloatTop5 int     `json:"float_top5"`
-	Flips     int     `json:"flips"` // answers that differ
-	FlipRate  float64 `json:"flip_rate"`
+	FloatTop1 int `json:"float_top1"`
+	FloatTop5 int `json:"float_top5"`
 	// Drop is the accuracy lost, in percentage points of top-1; DropError is its standard error from the pairs: with b samples right
 	// only in float and c right only when quantized, sqrt(b + c - (b-c)^2/n) / n.
 	Drop      float64 `json:"drop"`
@@ -80,8 +109,7 @@ type Noise struct {
 
 // Beside is what was answered otherwise on the same samples, next to the integers.
 type Beside struct {
-	Top1  int `json:"top1"`
-	Top5  int `json:"top5"`
+	Counts
 	Flips int `json:"flips"` // answers of the integers that differ from these
 }
 
@@ -109,25 +137,40 @@ type AccuracyConfig struct {
 	Base        Forward
 	BaseProfile string
 	// Batch is how many samples Integer and Base take at a time, 0 for one: their feeds are joined along axis 0, and outputs cut.
-	Batch    int
+	Batch int
+	// Metrics are what is scored, nil for top-1 and top-5 of samples with labels. Their names differ.
+	Metrics  []task.Scoring
 	Threads  int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
 	Memory   int64          // that the values of one run in float may take, as exec.Options has it
 	Progress func(done int) // may be nil
 }
 
+// What runs for a sample. quant is the simulation's answer or that of the integers.
+const (
+	float = iota
+	quant
+	simulated
+	base
+	runs
+)
+
 // answer is the outcome on one sample.
 type answer struct {
 	sample string
 	label  int
-	// The five classes with the highest scores; quant is the simulation's or the integers', sim and base are nil where they did not
-	// run.
-	float, quant, sim, base []int
+	runs   [runs][]task.Record // by metric; nil where that did not run
 	// plain is the NSR by output of what quant answers, losses what the judge says of the simulation; nil where they did not run.
 	plain, losses []float64
 }
 
-// Eval classifies every sample by the first output of g, flattened; scores that tie go to the lower class. Every sample needs a
-// label within the classes.
+// classes are the metrics of an evaluation that names none.
+func classes() []task.Scoring {
+	m := task.Metrics[0]
+	s, _ := m.On(task.Labels{}) // classes stand in the samples
+	return []task.Scoring{s}
+}
+
+// Eval scores every sample by the metrics. Every sample needs a label, unless they compare with the float graph.
 func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg AccuracyConfig) (*Accuracy, error) {
 	o, threads := exec.Options{Memory: cfg.Memory}, cfg.Threads
 	if cfg.Integer != nil {
@@ -142,33 +185,56 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		b := &batched{samples: samples, n: cfg.Batch, forwards: []Forward{cfg.Integer, cfg.Base}, outs: map[*exec.Sample][][]*tensor.Tensor{}}
 		samples, integer, base = b, b.take(0), b.take(1)
 	}
+	metrics := cfg.Metrics
+	if metrics == nil {
+		metrics = classes()
+	}
 	judge := NewJudge(g)
 	all := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
-			c := classifier{judge: judge, runner: session.NewRunner(), integer: integer, base: base}
+			r := rater{metrics: metrics, judge: judge, runner: session.NewRunner(), integer: integer, base: base}
 			if cfg.Simulator != nil {
-				c.hooks = cfg.Simulator.Hooks(nil)
+				r.hooks = cfg.Simulator.Hooks(nil)
 			}
-			return c.classify
+			return r.rate
 		}}
 	answers, err := all.run(ctx, samples)
 	if err != nil {
 		return nil, err
 	}
-	r := score(answers, cfg.Simulator != nil || cfg.Integer != nil)
+	quantized := cfg.Simulator != nil || cfg.Integer != nil
+	r := score(metrics, answers, quantized)
+	if cfg.Metrics != nil {
+		r.Scores = scored(metrics, answers, quantized, cfg.Integer != nil)
+	}
 	r.Noise = noise(answers, judge.Classes() && cfg.Integer == nil)
 	if cfg.Integer != nil {
 		r.Mode, r.Backend, r.Profile = "int8", cfg.Backend, cfg.Profile
-		r.Beside = beside(answers, func(a answer) []int { return a.sim })
-		if b := beside(answers, func(a answer) []int { return a.base }); b != nil {
-			r.Base = &Base{Profile: cfg.BaseProfile, Beside: *b}
-			r.Base.Lost, r.Base.LostError = lost(answers, func(a answer) []int { return a.base })
-		}
+		r.compareRuns(metrics, answers, cfg.BaseProfile)
 	}
 	return r, nil
 }
 
-type classifier struct {
+// ranked are the records of the first metric that ranks classes; nil where none does, or where nothing ran.
+func ranked(metrics []task.Scoring, answers []answer, run int) (out []task.Ranked, labelled bool) {
+	for k, m := range metrics {
+		for _, a := range answers {
+			if a.runs[run] != nil {
+				if r, ok := a.runs[run][k].(task.Ranked); ok {
+					out = append(out, r)
+				}
+			}
+		}
+		if out != nil {
+			return out, !m.Float
+		}
+	}
+	return nil, false
+}
+
+// rater scores one sample at a time.
+type rater struct {
+	metrics []task.Scoring
 	judge   *Judge
 	runner  *exec.Runner
 	hooks   *exec.Hooks
@@ -176,86 +242,127 @@ type classifier struct {
 	base    func(context.Context, *exec.Sample) ([]*tensor.Tensor, error)
 }
 
-func (c *classifier) classify(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
+func (r *rater) rate(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
 	a := answer{sample: s.Name, label: s.Label}
-	var float, quantized Verdict
+	var full, quantized Verdict
 	var hooks *exec.Hooks
-	if c.hooks != nil {
-		hooks = c.judge.Watch(nil, &float)
+	if r.hooks != nil {
+		hooks = r.judge.Watch(nil, &full)
 	}
-	out, err := c.runner.Run(ctx, s.Feeds, hooks)
+	out, err := r.runner.Run(ctx, s.Feeds, hooks)
 	if err != nil {
 		return a, err
 	}
-	float.Outputs(out)
-	if a.float, err = best(out, s.Label); err != nil {
+	full.Outputs(out)
+	known := task.Sample{Name: s.Name, Label: s.Label, Float: out}
+	if a.runs[float], err = records(r.metrics, known, out); err != nil {
 		return a, err
 	}
-	if c.hooks != nil {
-		if out, err = c.runner.Run(ctx, s.Feeds, c.judge.Watch(c.hooks, &quantized)); err != nil {
+	if r.hooks != nil {
+		if out, err = r.runner.Run(ctx, s.Feeds, r.judge.Watch(r.hooks, &quantized)); err != nil {
 			return a, err
 		}
-		if a.quant, err = best(out, s.Label); err != nil {
+		if a.runs[simulated], err = records(r.metrics, known, out); err != nil {
+			return a, err
+		}
+		a.runs[quant] = a.runs[simulated]
+		quantized.Outputs(out)
+		if sameShapes(out, known.Float) {
+			if a.losses, err = r.judge.Losses(&quantized, &full); err != nil {
+				return a, err
+			}
+		}
+	}
+	if r.integer != nil {
+		if out, err = r.integer(ctx, s); err != nil {
+			return a, err
+		}
+		if a.runs[quant], err = records(r.metrics, known, out); err != nil {
 			return a, err
 		}
 		quantized.Outputs(out)
-		a.sim = a.quant
-		if a.losses, err = c.judge.Losses(&quantized, &float); err != nil {
-			return a, err
-		}
-		if a.plain, err = c.judge.Plain(&quantized, &float); err != nil {
+	}
+	if a.runs[quant] != nil && sameShapes(out, known.Float) {
+		if a.plain, err = r.judge.Plain(&quantized, &full); err != nil {
 			return a, err
 		}
 	}
-	if c.integer != nil {
-		if out, err = c.integer(ctx, s); err != nil {
+	if r.base != nil {
+		if out, err = r.base(ctx, s); err != nil {
 			return a, err
 		}
-		if a.quant, err = best(out, s.Label); err != nil {
-			return a, err
-		}
-		quantized.Outputs(out)
-		if a.plain, err = c.judge.Plain(&quantized, &float); err != nil {
-			return a, err
-		}
-	}
-	if c.base != nil {
-		if out, err = c.base(ctx, s); err != nil {
-			return a, err
-		}
-		a.base, err = best(out, s.Label)
+		a.runs[base], err = records(r.metrics, known, out)
 	}
 	return a, err
 }
 
-// beside counts other answers on the same samples, nil if there are none.
-func beside(answers []answer, other func(answer) []int) *Beside {
-	var b Beside
-	for _, a := range answers {
-		top := other(a)
-		if top == nil {
-			return nil
-		}
-		top1, top5 := hit(top, a.label)
-		b.Top1, b.Top5 = b.Top1+top1, b.Top5+top5
-		if top[0] != a.quant[0] {
-			b.Flips++
+// records are what each metric keeps of the outputs.
+func records(metrics []task.Scoring, s task.Sample, outputs []*tensor.Tensor) ([]task.Record, error) {
+	all := make([]task.Record, len(metrics))
+	for k, m := range metrics {
+		var err error
+		if all[k], err = m.Record(s, outputs); err != nil {
+			return nil, err
 		}
 	}
-	return &b
+	return all, nil
 }
 
-// lost returns the percentage points of top-1 by which the answers are worse than others on the same samples, and the standard error
-// of that: with b samples right only in the others and c right only here, sqrt(b + c - (b-c)^2/n) / n.
-func lost(answers []answer, other func(answer) []int) (points, err float64) {
-	n, b, c := float64(len(answers)), 0.0, 0.0
-	for _, a := range answers {
-		before, _ := hit(other(a), a.label)
-		after, _ := hit(a.quant, a.label)
-		switch {
-		case before > after:
+// sameShapes reports whether the outputs of two runs have the same shapes. Those of a detector may not.
+func sameShapes(a, b []*tensor.Tensor) bool {
+	return slices.EqualFunc(a, b, func(x, y *tensor.Tensor) bool { return slices.Equal(x.Shape, y.Shape) })
+}
+
+// compareRuns says how the integers differ from the simulation, and from the program under another profile.
+func (r *Accuracy) compareRuns(metrics []task.Scoring, answers []answer, profile string) {
+	own, labelled := ranked(metrics, answers, quant)
+	if !labelled {
+		return
+	}
+	beside := func(run int) (b Beside, all []task.Ranked) {
+		all, _ = ranked(metrics, answers, run)
+		return Beside{count(all), flipped(own, all)}, all
+	}
+	if b, all := beside(simulated); all != nil {
+		r.Beside = &b
+	}
+	if b, all := beside(base); all != nil {
+		r.Base = &Base{Profile: profile, Beside: b}
+		r.Base.Lost, r.Base.LostError = lost(all, own)
+	}
+}
+
+func count(all []task.Ranked) (c Counts) {
+	for _, r := range all {
+		if r.Hit(1) {
+			c.Top1++
+		}
+		if r.Hit(5) {
+			c.Top5++
+		}
+	}
+	return c
+}
+
+// flipped counts the answers that differ.
+func flipped(a, b []task.Ranked) (n int) {
+	for i := range b {
+		if a[i].Class != b[i].Class {
+			n++
+		}
+	}
+	return n
+}
+
+// lost returns the percentage points of top-1 by which after is worse than before on the same samples, and the standard error of that:
+// with b samples right only before and c right only after, sqrt(b + c - (b-c)^2/n) / n.
+func lost(before, after []task.Ranked) (points, err float64) {
+	n, b, c := float64(len(after)), 0.0, 0.0
+	for i := range after {
+		switch x, y := before[i].Hit(1), after[i].Hit(1); {
+		case x && !y:
 			b++
-		case before < after:
+		case y && !x:
 			c++
 		}
 	}
@@ -266,7 +373,7 @@ func lost(answers []answer, other func(answer) []int) (points, err float64) {
 func noise(answers []answer, centred bool) *Noise {
 	var plain, losses Losses
 	for _, a := range answers {
-		if a.plain == nil {
+		if a.plain == nil || centred && a.losses == nil {
 			return nil
 		}
 		plain, losses = append(plain, a.plain), append(losses, a.losses)
@@ -279,78 +386,68 @@ func noise(answers []answer, centred bool) *Noise {
 	return n
 }
 
-// best returns the classes with the highest scores, at most five, the highest first.
-func best(out []*tensor.Tensor, label int) ([]int, error) {
-	if len(out) == 0 || out[0].DType != tensor.Float32 || out[0].Len() < 2 {
-		return nil, errors.New("the first output is no row of class scores")
-	}
-	x := out[0].F32()
-	if label < 0 || label >= len(x) {
-		return nil, fmt.Errorf("label %d outside the %d classes of the first output; is --label-offset right?", label, len(x))
-	}
-	var top []int
-	for c, v := range x {
-		if v != v {
-			return nil, errors.New("a score is NaN")
-		}
-		at := len(top)
-		for at > 0 && v > x[top[at-1]] {
-			at--
-		}
-		if at == 5 {
-			continue
-		}
-		if len(top) < 5 {
-			top = append(top, 0)
-		}
-		copy(top[at+1:], top[at:len(top)-1])
-		top[at] = c
-	}
-	return top, nil
-}
-
-func score(answers []answer, quantized bool) *Accuracy {
+// score fills in what a classifier's answers say.
+func score(metrics []task.Scoring, answers []answer, quantized bool) *Accuracy {
 	r := &Accuracy{Mode: "fp32", Backend: "cpu", N: len(answers)}
-	var change Change
 	for _, a := range answers {
-		f1, f5 := hit(a.float, a.label)
-		top := a.float
-		if quantized {
-			top = a.quant
-		}
-		r.Answers = append(r.Answers, Answer{a.sample, a.label, top[0]})
-		change.FloatTop1 += f1
-		change.FloatTop5 += f5
-		if !quantized {
-			continue
-		}
-		q1, q5 := hit(a.quant, a.label)
-		r.Top1 += q1
-		r.Top5 += q5
-		if a.float[0] != a.quant[0] {
-			change.Flips++
+		if a.losses != nil {
+			r.Losses = append(r.Losses, a.losses)
 		}
 	}
-	if !quantized {
-		r.Top1, r.Top5 = change.FloatTop1, change.FloatTop5
+	before, labelled := ranked(metrics, answers, float)
+	after := before
+	if quantized {
+		r.Mode = "sim"
+		after, _ = ranked(metrics, answers, quant)
+	}
+	if before == nil {
 		return r
 	}
-	r.Mode = "sim"
-	change.FlipRate = float64(change.Flips) / float64(r.N)
-	change.Drop, change.DropError = lost(answers, func(a answer) []int { return a.float })
-	r.Change = &change
+	for i, a := range answers {
+		r.Answers = append(r.Answers, Answer{a.sample, a.label, after[i].Class})
+	}
+	if labelled {
+		c := count(after)
+		r.Counts = &c
+	}
+	if quantized {
+		n := flipped(before, after)
+		r.Flipped = &Flipped{n, float64(n) / float64(r.N)}
+	}
+	if quantized && labelled {
+		c := count(before)
+		r.Change = &Change{FloatTop1: c.Top1, FloatTop5: c.Top5}
+		r.Change.Drop, r.Change.DropError = lost(before, after)
+	}
 	return r
 }
 
-// hit returns 1 for a right first answer and 1 for a right one among the five.
-func hit(top []int, label int) (top1, top5 int) {
-	for i, c := range top {
-		if c == label {
-			top5 = 1
-			if i == 0 {
-				top1 = 1
+// scored scores the answers by every metric.
+func scored(metrics []task.Scoring, answers []answer, quantized, integer bool) []Score {
+	var out []Score
+	for k, m := range metrics {
+		of := func(run int) []task.Record {
+			all := make([]task.Record, len(answers))
+			for i, a := range answers {
+				all[i] = a.runs[run][k]
+			}
+			return all
+		}
+		s := Score{Name: m.Name, Against: "labels", Percent: m.Percent}
+		if m.Float {
+			s.Against = "float"
+		}
+		before := of(float)
+		s.Value = figure(m.Score(before))
+		if quantized {
+			after := of(quant)
+			drop := NewEstimate(task.Difference(m, before, after, m.Metric))
+			s.Float, s.Value, s.Drop, s.DropError = s.Value, figure(m.Score(after)), figure(drop.Mean), figure(drop.Error)
+			if integer && answers[0].runs[simulated] != nil {
+				s.Sim = figure(m.Score(of(simulated)))
 			}
 		}
+		out = append(out, s)
 	}
-	return top1, top5
+	return out
 }

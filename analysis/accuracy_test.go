@@ -14,30 +14,20 @@ import (
 	"qwb/quantizer/target"
 )
 
-func TestBestOrdersScoresAndBreaksTiesByClass(t *testing.T) {
-	top, err := best([]*tensor.Tensor{tensor.FromF32([]float32{1, 7, 3, 7, 0, 5, 4, 3}, 1, 8)}, 0)
-	require.NoError(t, err)
-	require.Equal(t, []int{1, 3, 5, 6, 2}, top)
-	top, err = best([]*tensor.Tensor{tensor.FromF32([]float32{2, 1}, 1, 2)}, 1)
-	require.NoError(t, err)
-	require.Equal(t, []int{0, 1}, top)
-	_, err = best([]*tensor.Tensor{tensor.FromF32([]float32{2, 1}, 1, 2)}, 2)
-	require.ErrorContains(t, err, "label-offset")
-	_, err = best([]*tensor.Tensor{tensor.FromF32([]float32{float32(math.NaN()), 1}, 1, 2)}, 0)
-	require.ErrorContains(t, err, "NaN")
-}
-
 func TestScoreCountsPairs(t *testing.T) {
-	right, wrong := []int{1, 2}, []int{2, 1}
-	var answers []answer
-	for _, a := range []struct {
-		sample       string
-		label        int
-		float, quant []int
-	}{{"a", 1, right, right}, {"b", 1, right, wrong}, {"c", 1, right, wrong}, {"d", 1, wrong, right}, {"e", 1, wrong, wrong}, {"f", 0, wrong, right}} {
-		answers = append(answers, answer{sample: a.sample, label: a.label, float: a.float, quant: a.quant})
+	right := func(label int) []task.Record { return []task.Record{task.Ranked{Label: label, Class: label}} }
+	wrong := func(label, rank int) []task.Record {
+		return []task.Record{task.Ranked{Label: label, Class: 2, Rank: rank}}
 	}
-	r := score(answers, true)
+	answers := []answer{
+		{sample: "a", label: 1, runs: [runs][]task.Record{right(1), right(1)}},
+		{sample: "b", label: 1, runs: [runs][]task.Record{right(1), wrong(1, 1)}},
+		{sample: "c", label: 1, runs: [runs][]task.Record{right(1), wrong(1, 4)}},
+		{sample: "d", label: 1, runs: [runs][]task.Record{wrong(1, 1), right(1)}},
+		{sample: "e", label: 1, runs: [runs][]task.Record{wrong(1, 1), wrong(1, 1)}},
+		{sample: "f", label: 0, runs: [runs][]task.Record{wrong(0, 5), {task.Ranked{Label: 0, Class: 1, Rank: 5}}}},
+	}
+	r := score(classes(), answers, true)
 	require.Equal(t, []int{2, 5, 3, 4}, []int{r.Top1, r.Top5, r.FloatTop1, r.Flips})
 	require.Equal(t, Answer{"b", 1, 2}, r.Answers[1])
 	require.InDelta(t, 100.0/6, r.Drop, 1e-12)
@@ -53,7 +43,7 @@ func TestEvalInFloat(t *testing.T) {
 		data = &exec.InMemory{Samples: data.Samples}
 		r, err := Eval(context.Background(), g, data, AccuracyConfig{Threads: threads})
 		require.NoError(t, err)
-		require.Equal(t, &Accuracy{Mode: "fp32", Backend: "cpu", N: 2, Top1: 1, Top5: 2, Answers: []Answer{{"", 0, 0}, {"", 2, 0}}}, r)
+		require.Equal(t, &Accuracy{Mode: "fp32", Backend: "cpu", N: 2, Counts: &Counts{1, 2}, Answers: []Answer{{"", 0, 0}, {"", 2, 0}}}, r)
 	}
 }
 

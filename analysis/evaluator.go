@@ -96,10 +96,11 @@ func (e *Evaluator) Losses(ctx context.Context, q *sim.Simulator) (Losses, error
 
 // Accuracy runs the quantized graph and says how often it is right and how often it answers otherwise than in float, as Eval does.
 func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, error) {
+	metrics := classes()
 	answers, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (a answer, err error) {
 		a.sample, a.label = s.Name, s.Label
-		if a.float, err = best(e.float[i].outputs, s.Label); err == nil {
-			a.quant, err = best(v.outputs, s.Label)
+		if a.runs[float], err = records(metrics, e.seen[i], e.float[i].outputs); err == nil {
+			a.runs[quant], err = records(metrics, e.seen[i], v.outputs)
 		}
 		if err == nil {
 			a.losses, err = e.judge.Losses(v, e.float[i])
@@ -112,11 +113,8 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 	if err != nil {
 		return nil, err
 	}
-	r := score(answers, true)
+	r := score(metrics, answers, true)
 	r.Noise = noise(answers, e.judge.Classes())
-	for _, a := range answers {
-		r.Losses = append(r.Losses, a.losses)
-	}
 	return r, nil
 }
 

@@ -210,7 +210,7 @@ func TestDiffBeginsWithTheSummary(t *testing.T) {
 func TestADropWithinItsErrorSaysSo(t *testing.T) {
 	text := func(drop, err float64) string {
 		var b strings.Builder
-		require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "sim", N: 120, Top1: 95, Change: &analysis.Change{FloatTop1: 97, Flips: 4, Drop: drop, DropError: err}}))
+		require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "sim", N: 120, Counts: &analysis.Counts{Top1: 95}, Change: &analysis.Change{FloatTop1: 97, Drop: drop, DropError: err}, Flipped: &analysis.Flipped{Flips: 4}}))
 		return b.String()
 	}
 	require.Contains(t, text(1.67, 1.66), "top-1 drop from fp32: 1.67 ± 1.66 pp (not significant); 4 of 120 predictions changed")
@@ -224,7 +224,7 @@ func TestStepsByTheReferenceAreNamed(t *testing.T) {
 		p.OnHost = append(p.OnHost, analysis.HostStep{Node: fmt.Sprintf("conv%d", i), Op: "Conv", Reason: "int16 activations"})
 	}
 	var b strings.Builder
-	require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "int8", N: 10, Top1: 9, Placed: p}))
+	require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "int8", N: 10, Counts: &analysis.Counts{Top1: 9}, Placed: p}))
 	require.Contains(t, b.String(), "10 of 40 steps by the reference: conv0 (int16 activations), conv1 (int16 activations), ")
 	require.Contains(t, b.String(), "conv7 (int16 activations), and 2 more\n")
 	b.Reset()

@@ -7,6 +7,7 @@ package task
 
 import (
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ type Metric struct {
 	// Lower says that a smaller score is better: error rates.
 	Lower bool
 	// Classes says that labels are classes of samples, which data sets read themselves (Sample.Label). The labels of other metrics are
-	// the content of a file.
+	// a file or a folder.
 	Classes bool
 	// Open makes a scorer. An error says what is wrong with the labels.
 	Open func(l Labels) (Scorer, error)
@@ -31,9 +32,26 @@ type Metric struct {
 
 // Labels are what is right for the samples of a data set. The zero value stands for the classes of the samples.
 type Labels struct {
-	File []byte // content of the file of --labels, for a metric whose labels are no classes
+	FS   fs.FS  // where Path is
+	Path string // file or folder of --labels, for a metric whose labels are no classes
+	// Alphabet is what the classes of a network that writes text stand for; Alphabet[0] is the blank of CTC. Without one texts are lists of
+	// classes, which can be compared with each other and not with labels.
+	Alphabet []string
 	// Float says that there are no labels: what the float network answers is taken for right, and scores are agreement with it.
 	Float bool
+}
+
+// Scoring is a metric opened for one data set.
+type Scoring struct {
+	*Metric
+	Scorer
+	Float bool // scores are agreement with the float network
+}
+
+// On opens the metric for a data set.
+func (m *Metric) On(l Labels) (Scoring, error) {
+	s, err := m.Open(l)
+	return Scoring{m, s, l.Float}, err
 }
 
 // Sample is what a metric knows of a sample beside the network's outputs.
@@ -56,7 +74,7 @@ type Scorer interface {
 }
 
 // Metrics are the metrics there are, by what --metric takes.
-var Metrics = []*Metric{top(1), top(5)}
+var Metrics = []*Metric{top(1), top(5), cosine}
 
 // Find returns the metric of a name. top1, top2 and so on are all there.
 func Find(name string) (*Metric, error) {

@@ -71,13 +71,7 @@ func scores(outputs []*tensor.Tensor) ([]float32, error) {
 	if len(outputs) == 0 || outputs[0].DType != tensor.Float32 || outputs[0].Len() < 2 {
 		return nil, errors.New("the first output is no row of class scores")
 	}
-	x := outputs[0].ToRowMajor().F32()
-	for _, v := range x {
-		if v != v {
-			return nil, errors.New("a score is NaN")
-		}
-	}
-	return x, nil
+	return floats(outputs, 0)
 }
 
 // largest is the index of the largest number, the first of equal ones.

@@ -126,3 +126,13 @@ func parseLabels(src []byte) (map[string]int, error) {
 	}
 	return table, nil
 }
+
+// Labelled is how many samples have a label.
+func (s *Set) Labelled() (n int) {
+	for _, it := range s.items {
+		if it.label >= 0 {
+			n++
+		}
+	}
+	return n
+}

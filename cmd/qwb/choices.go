@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"qwb"
+	"qwb/analysis/task"
 	"qwb/calib/tune"
 	"qwb/export/all"
 	"qwb/observers"
@@ -25,6 +26,7 @@ func choices() map[string][]string {
 		"mode":       {"fp32", "sim", "int8"},
 		"preprocess": append([]string{"none"}, plan.Presets()...),
 		"bits":       {"8", "4"},
+		"metric":     task.Names(),
 	}
 	for _, t := range target.Builtin().All {
 		names["platform"] = append(names["platform"], t.Name)

@@ -18,12 +18,11 @@ import (
 func newEval(e *env) *cobra.Command {
 	var f flags
 	var texts qwb.TextOptions
-	var labels, answers, backend, profile string
-	var offset int
+	var answers, backend, profile string
 	var maxDrop float64
 	c := &cobra.Command{
 		Use:   "eval [MODEL|PLAN] --data D --labels F | eval CHECKPOINT --text FILE",
-		Short: "Measure accuracy: top-1 and top-5 of a classifier, or perplexity of a language model",
+		Short: "Measure accuracy: top-1 and top-5 of a classifier, other metrics of a task, or perplexity of a language model",
 		Long: `Eval measures top-1 and top-5 accuracy of a classifier:
 
   --mode fp32  the float model
@@ -34,6 +33,10 @@ func newEval(e *env) *cobra.Command {
 With another --profile the integer program runs under that profile as well, and eval shows its top-1 drop. For
 example, avx2-saturating computes as CPUs without VNNI do with 8-bit weights; eval compares it with the same
 arithmetic with exact sums.
+
+--metric scores other tasks: mean IoU, mean average precision, error rates of text and more; --metric-cmd runs a
+program of your own for it. Without labels, eval of a plan says how far its outputs are from those of the float
+model. docs/metrics.md lists the metrics and what their labels look like.
 
 Labels are a TSV file (file<TAB>index, a header is allowed) or an MNIST label file; CIFAR-10 files contain
 their labels. The class is the label plus --label-offset. Eval says if another offset would give a much higher
@@ -57,7 +60,7 @@ docs/language-models.md.`,
 				return err
 			}
 			o := qwb.EvalOptions{Mode: f.mode, Data: f.dataOptions(), Threads: f.workers(), Batch: f.batch}
-			o.Data.Labels, o.Data.LabelOffset, o.Data.Budget = labels, offset, f.budget()
+			o.Data.Budget = f.budget()
 			o.Backend, o.Profile = backend, profile
 			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(file, qwb.PlanSuffix)
@@ -97,6 +100,9 @@ docs/language-models.md.`,
 			if err != nil {
 				return err
 			}
+			if answers != "" && r.Answers == nil {
+				return usagef("--answers: no metric here asks for classes")
+			}
 			if answers != "" {
 				if err := writeAnswers(answers, r.Answers); err != nil {
 					return err
@@ -107,13 +113,14 @@ docs/language-models.md.`,
 			} else {
 				err = reports.AccuracyText(e.stdout, r)
 			}
-			if err == nil && gate && r.Drop > maxDrop {
-				return qwb.Checkf("top-1 drops by %.2f pp, more than --max-drop %g", r.Drop, maxDrop)
+			if err == nil && gate {
+				err = dropsAtMost(r, maxDrop)
 			}
 			return err
 		},
 	}
 	f.addData(c)
+	f.addMetric(c, true)
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)
@@ -121,14 +128,32 @@ docs/language-models.md.`,
 	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "backend of --mode int8: "+backends()+"; for a checkpoint: cpu, cuda or ptx")
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass of --mode int8, if the model takes batches; on a GPU a large batch is faster")
 	c.Flags().StringVar(&profile, "profile", "", "arithmetic profile of --mode int8 (default: the target's): "+profiles())
-	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
-	c.Flags().IntVar(&offset, "label-offset", 0, "number to add to each label to get the class index of the model")
 	c.Flags().StringVar(&answers, "answers", "", "write the prediction for every sample, or the score of every line of text, to this TSV `FILE`")
 	addTexts(c, &texts)
 	c.Flags().StringVar(&texts.Against, "against", "", "`CHECKPOINT` to compare with (default: the same weights as floats)")
 	underHeading(c, helpLanguage, "against")
-	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "exit with code 3 if top-1 drops by more than this many percentage points (pp)")
+	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "exit with code 3 if top-1, or the first of --metric, drops by more than this: percentage points (pp) of metrics that are shares")
 	return c
+}
+
+// dropsAtMost is the check of --max-drop: the first metric, or top-1.
+func dropsAtMost(r *analysis.Accuracy, limit float64) error {
+	name, drop, format := "top-1", 0.0, "%.2f pp"
+	switch {
+	case len(r.Scores) > 0 && r.Scores[0].Drop == nil:
+		return qwb.Checkf("the drop of %s is undefined on these samples", r.Scores[0].Name)
+	case len(r.Scores) > 0:
+		name, drop = r.Scores[0].Name, *r.Scores[0].Drop
+		if !r.Scores[0].Percent {
+			format = "%.4g"
+		}
+	case r.Change != nil:
+		drop = r.Drop
+	}
+	if drop > limit {
+		return qwb.Checkf("%s drops by "+format+", more than --max-drop %g", name, drop, limit)
+	}
+	return nil
 }
 
 func writeAnswers(path string, answers []analysis.Answer) error {

@@ -26,6 +26,12 @@ type flags struct {
 	mode       string
 	out        string
 	json       bool
+
+	labels        string
+	labelOffset   int
+	metric        string
+	metricCommand string
+	alphabet      string
 }
 
 func (f *flags) addData(c *cobra.Command) {

@@ -1,0 +1,155 @@
+package qwb
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"qwb/analysis/task"
+	"qwb/calib/data"
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// MetricOptions say what scores a network. The zero value is top-1 for data with labels, and agreement with float for data without.
+type MetricOptions struct {
+	Names    []string // of task.Metrics
+	Command  string   // an external program that scores the outputs, in place of names
+	Alphabet string   // file of what the classes of a network that writes text stand for, one on a line
+}
+
+// MetricCommand is a running program that scores outputs.
+type MetricCommand interface {
+	// Score says how good the outputs for a sample are, the larger the better, and how much the sample weighs. label is -1 where it is unknown.
+	Score(sample string, label int, outputs []*tensor.Tensor) (value, weight float64, err error)
+	// Close ends the program.
+	Close() error
+}
+
+// find returns the metrics by their names. Those of one run take the same kind of labels.
+func (o *MetricOptions) find() ([]*task.Metric, error) {
+	if len(o.Names) > 0 && o.Command != "" {
+		return nil, Usagef("--metric and --metric-cmd exclude each other")
+	}
+	var list []*task.Metric
+	for _, name := range o.Names {
+		m, err := task.Find(name)
+		if err != nil {
+			return nil, Usagef("--metric: %w", err)
+		}
+		for _, other := range list {
+			switch {
+			case other.Name == m.Name:
+				return nil, Usagef("--metric: %s is there twice", m.Name)
+			case other.Classes != m.Classes:
+				return nil, Usagef("--metric: %s and %s take different labels; they need two runs", other.Name, m.Name)
+			}
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// classLabels is the file of labels for the data set: none where a metric reads it.
+func (o *DataOptions) classLabels() (string, error) {
+	list, err := o.Metric.find()
+	if len(list) > 0 && !list[0].Classes || o.Metric.Command != "" {
+		return "", err
+	}
+	return o.Labels, err
+}
+
+// scorings opens the metrics for a data set of g. Without any they are top-1 for samples with labels, for samples without what says how
+// far the outputs are from those of the float network. closing is to be called in the end, also after an error.
+func (j *job) scorings(ctx context.Context, g *graph.Graph, set *data.Set, o DataOptions) (scorings []task.Scoring, closing func(), err error) {
+	closing = func() {}
+	if o.Metric.Command != "" {
+		return j.commandScoring(ctx, g, o.Metric.Command)
+	}
+	list, err := o.Metric.find()
+	if err != nil {
+		return nil, closing, err
+	}
+	var labels task.Labels
+	if len(list) == 0 || list[0].Classes {
+		if labels.Float = o.Labels == "" && set.Labelled() == 0; !labels.Float {
+			err = set.RequireLabels()
+		}
+	} else {
+		labels = task.Labels{FS: j.store(), Path: o.Labels, Float: o.Labels == ""}
+	}
+	if err == nil && o.Metric.Alphabet != "" {
+		labels.Alphabet, err = j.alphabet(o.Metric.Alphabet)
+	}
+	if err != nil {
+		return nil, closing, err
+	}
+	if len(list) == 0 {
+		list = defaultMetrics(g, labels.Float)
+	}
+	for _, m := range list {
+		s, err := m.On(labels)
+		if err != nil {
+			return nil, closing, fmt.Errorf("metric %s: %w", m.Name, err)
+		}
+		scorings = append(scorings, s)
+	}
+	return scorings, closing, nil
+}
+
+// defaultMetrics are those of data without a word about metrics.
+func defaultMetrics(g *graph.Graph, agreement bool) []*task.Metric {
+	names := []string{"top1"}
+	if agreement {
+		names = []string{"cosine"}
+		if scoresClasses(g) {
+			names = append(names, "top1")
+		}
+	}
+	var list []*task.Metric
+	for _, name := range names {
+		if m, err := task.Find(name); err == nil {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// commandScoring starts the program that scores the outputs of g.
+func (j *job) commandScoring(ctx context.Context, g *graph.Graph, command string) ([]task.Scoring, func(), error) {
+	if j.Catalog.MetricCommand == nil {
+		return nil, func() {}, Usagef("--metric-cmd: this program starts no others")
+	}
+	var names []string
+	for _, v := range g.Outputs {
+		names = append(names, g.Value(v).Name)
+	}
+	running, err := j.Catalog.MetricCommand(ctx, command, names)
+	if err != nil {
+		return nil, func() {}, fmt.Errorf("--metric-cmd: %w", err)
+	}
+	return []task.Scoring{task.External(running.Score)}, func() { _ = running.Close() }, nil // its error would be that it ended otherwise than it should
+}
+
+// mostAlphabet is the size of an alphabet's file at most.
+const mostAlphabet = 16 << 20
+
+// alphabet reads what the classes of a network that writes text stand for: line 1 is class 0, the blank of CTC, whatever is on it.
+func (j *job) alphabet(file string) ([]string, error) {
+	src, err := fs.ReadFile(j.store(), file)
+	if err == nil && len(src) > mostAlphabet {
+		err = fmt.Errorf("%d bytes are too many for an alphabet", len(src))
+	}
+	if err != nil {
+		return nil, &FileError{File: file, Err: err}
+	}
+	lines := strings.Split(strings.TrimPrefix(string(src), "\ufeff"), "\n")
+	if lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	for i, l := range lines {
+		lines[i] = strings.TrimSuffix(l, "\r")
+	}
+	return lines, nil
+}
