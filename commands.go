@@ -19,6 +19,7 @@ import (
 func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.calibrate(ctx, o)
+	record(j, "calibrate", r, err, calibrateFigures)
 	return r, j.warnings, err
 }
 
@@ -48,6 +49,7 @@ func (p *Project) Grams(ctx context.Context, o TuneOptions) (*GramsResult, []tqc
 func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.sweep(ctx, o)
+	record(j, "sweep", r, err, sweepFigures)
 	return r, j.warnings, err
 }
 
@@ -55,6 +57,7 @@ func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tq
 func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.measure(ctx, o)
+	record(j, "analyze", r, err, on(j, o.Data, analyzeFigures))
 	return r, j.warnings, err
 }
 
@@ -62,6 +65,7 @@ func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Repo
 func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.dispatch(ctx, o)
+	record(j, "dispatch", r, err, on(j, o.Data, dispatchFigures))
 	return r, j.warnings, err
 }
 
@@ -70,6 +74,7 @@ func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchRes
 func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.tune(ctx, o)
+	record(j, "tune", r, err, on(j, o.Data, tuneFigures))
 	return r, j.warnings, err
 }
 
@@ -77,6 +82,7 @@ func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.W
 func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.eval(ctx, o)
+	record(j, "eval", r, err, on(j, o.Data, evalFigures))
 	return r, j.warnings, err
 }
 
@@ -85,6 +91,7 @@ func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, 
 func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.verify(ctx, o)
+	record(j, "verify", r, err, verifyFigures)
 	return r, j.warnings, err
 }
 
@@ -93,6 +100,7 @@ func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verifi
 func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.export(ctx, o)
+	record(j, "export", r, err, exportFigures)
 	return r, j.warnings, err
 }
 
@@ -213,6 +221,9 @@ func (p *Project) Unset(ctx context.Context, what string, threads int) (*DecideR
 func (p *Project) Undo(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.step(ctx, threads, (*plan.Plan).Undo)
+	if r != nil {
+		r.Runs = j.known()
+	}
 	return r, j.warnings, err
 }
 
@@ -220,6 +231,9 @@ func (p *Project) Undo(ctx context.Context, threads int) (*DecideResult, []tqc.W
 func (p *Project) Redo(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.step(ctx, threads, (*plan.Plan).Again)
+	if r != nil {
+		r.Runs = j.known()
+	}
 	return r, j.warnings, err
 }
 

@@ -202,8 +202,10 @@ type DecideResult struct {
 	// Decisions are those that were made, undone or done again.
 	Decisions []decision.Decision `json:"decisions"`
 	// Governed says of slots that were selected whose scale the decision went to.
-	Governed []Governed    `json:"governed,omitempty"`
-	FP32     []string      `json:"fp32"` // as dispatch has it
+	Governed []Governed `json:"governed,omitempty"`
+	FP32     []string   `json:"fp32"` // as dispatch has it
+	// Runs are the outcomes of earlier commands on the plan that undo or redo led back to.
+	Runs     []Outcome     `json:"runs,omitempty"`
 	Warnings []tqc.Warning `json:"warnings"`
 }
 

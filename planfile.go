@@ -19,6 +19,9 @@ func (j *job) readPlan(name string) (*plan.Plan, string, error) {
 		return nil, "", fmt.Errorf("plan: %w", err)
 	}
 	p, err := plan.Parse(name, b)
+	if err == nil && name == j.Plan {
+		j.seen = p
+	}
 	return p, sumOf(b), err
 }
 
@@ -54,6 +57,9 @@ func (j *job) writePlan(name string, p *plan.Plan, read string, more func(Stage)
 		}
 		if err != nil {
 			return "", fmt.Errorf("plan: %w", err)
+		}
+		if name == j.Plan {
+			j.seen = p
 		}
 		return sumOf(b), nil
 	}

@@ -18,6 +18,9 @@ type LogResult struct {
 	Version   int      `json:"version"` // of the file's format
 	Decisions []Logged `json:"decisions"`
 	Redo      int      `json:"redo"` // how many commands can be done again
+	// Undone are those commands, the next first, and Elsewhere how many outcomes are of plans that neither undo nor redo lead to.
+	Undone    []Undone `json:"undone,omitempty"`
+	Elsewhere int      `json:"elsewhere,omitempty"`
 }
 
 // Logged is a decision with its place in the plan.
@@ -30,6 +33,14 @@ type Logged struct {
 	Stale bool `json:"stale,omitempty"`
 	// Governed are the selected slots whose scale it went to.
 	Governed []Governed `json:"governed,omitempty"`
+	// Runs are the outcomes of commands on the plan as this decision left it, in the order in which they came.
+	Runs []Outcome `json:"runs,omitempty"`
+}
+
+// Undone is a command that redo does again, with what was found of the plan that it made.
+type Undone struct {
+	Decisions plan.Step `json:"decisions"`
+	Runs      []Outcome `json:"runs,omitempty"`
 }
 
 // Text is the decision in words.
@@ -46,8 +57,40 @@ func (j *job) log(ctx context.Context) (*LogResult, error) {
 	}
 	defer p.Close()
 	r := &LogResult{Plan: j.Plan, Version: version, Redo: len(p.Plan.Redo)}
-	r.Decisions, err = logged(p)
-	return r, err
+	if r.Decisions, err = logged(p); err != nil {
+		return nil, err
+	}
+	return r, j.withRuns(r, p.Plan)
+}
+
+// withRuns puts the outcomes of commands beside the decisions that they were about.
+func (j *job) withRuns(r *LogResult, p *plan.Plan) error {
+	runs := j.outcomes(j.Plan)
+	take := func(state string) []Outcome {
+		list := runs[state]
+		delete(runs, state)
+		return list
+	}
+	all := *p
+	for _, step := range slices.Backward(p.Redo) {
+		all.Decisions = slices.Concat(all.Decisions, step)
+	}
+	list, err := states(&all)
+	if err != nil {
+		return err
+	}
+	for i := range r.Decisions {
+		r.Decisions[i].Runs = take(list[i+1])
+	}
+	at := len(p.Decisions)
+	for _, step := range slices.Backward(p.Redo) {
+		at += len(step)
+		r.Undone = append(r.Undone, Undone{step, take(list[at])})
+	}
+	for _, left := range runs {
+		r.Elsewhere += len(left)
+	}
+	return nil
 }
 
 // openDecided opens the plan with its decisions, which one of version 1 has when it is brought over, in memory. version is the file's.
@@ -305,6 +348,9 @@ type GCResult struct {
 	Plan    string   `json:"plan"`
 	Removed []string `json:"removed"`
 	Kept    []string `json:"kept"`
+	// RunsRemoved are the outcomes of plans that neither undo nor redo lead to, RunsKept all others.
+	RunsRemoved int `json:"runs_removed"`
+	RunsKept    int `json:"runs_kept"`
 }
 
 // gc removes the files with tuned values, and with statistics of what they changed, that no decision of the plan names, those that were undone included.
@@ -346,6 +392,9 @@ func (j *job) gc() (*GCResult, error) {
 			return nil, fmt.Errorf("plan: %w", err)
 		}
 		r.Removed = append(r.Removed, file)
+	}
+	if r.RunsKept, r.RunsRemoved, err = j.forget(j.Plan, p); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
 	}
 	return r, nil
 }

@@ -93,6 +93,7 @@ type job struct {
 	*Project
 	mu       sync.Mutex // of warnings and of what is told to Events: readers of text are several
 	warnings []tqc.Warning
+	seen     *plan.Plan // the project's plan as it was read or written last
 }
 
 func (p *Project) job() *job { return &job{Project: p} }

@@ -11,6 +11,7 @@ import (
 
 	"qwb"
 	"qwb/internal/kind"
+	"qwb/internal/plain"
 )
 
 func newPlanLog(e *env) *cobra.Command {
@@ -19,7 +20,10 @@ func newPlanLog(e *env) *cobra.Command {
 		Use:   "log [PLAN]",
 		Short: "List the decisions of a plan",
 		Long: `Log lists all decisions that were ever made about a plan, with their numbers. The mark - means that a decision
-was taken back or replaced. "outdated" means that its evidence was measured under other decisions or inputs.`,
+was taken back or replaced. "outdated" means that its evidence was measured under other decisions or inputs.
+
+Below a decision stands what commands found about the plan as the decision left it (-> eval: ...). These
+outcomes are kept in PLAN.runs.jsonl. Undo and redo lead back to plans whose outcomes are still known.`,
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)
@@ -56,6 +60,10 @@ func logText(w io.Writer, r *qwb.LogResult) error {
 		l := &r.Decisions[i]
 		if l.By == "calibrate" && len(l.Select) > 0 {
 			if choices++; choices > maxChoices {
+				if len(l.Runs) > 0 {
+					flush()
+					runsText(&b, l.Runs)
+				}
 				continue
 			}
 		} else {
@@ -76,13 +84,33 @@ func logText(w io.Writer, r *qwb.LogResult) error {
 		for _, g := range l.Governed {
 			fmt.Fprintf(&b, "       %s takes the scale of %s\n", g.Slot, g.By)
 		}
+		if len(l.Runs) > 0 {
+			flush()
+		}
+		runsText(&b, l.Runs)
 	}
 	flush()
+	for i := range r.Undone {
+		for k := range r.Undone[i].Decisions {
+			fmt.Fprintf(&b, "undone   %s\n", &r.Undone[i].Decisions[k])
+		}
+		runsText(&b, r.Undone[i].Runs)
+	}
+	if r.Elsewhere > 0 {
+		fmt.Fprintf(&b, "%s of other plans that had this name (qwb plan gc removes them)\n", plain.Count(r.Elsewhere, "outcome"))
+	}
 	if r.Redo > 0 {
 		fmt.Fprintf(&b, "%d undone; qwb plan redo does the last of them again\n", r.Redo)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// runsText lists the outcomes of commands under the decision that they were about.
+func runsText(w io.Writer, runs []qwb.Outcome) {
+	for i := range runs {
+		fmt.Fprintf(w, "       -> %s\n", &runs[i])
+	}
 }
 
 func newPlanShow(e *env) *cobra.Command {
@@ -292,7 +320,7 @@ func newPlanGC(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "gc [PLAN]",
-		Short: "Remove files of tuned values that no decision uses any more",
+		Short: "Remove files of tuned values, and outcomes in the log, that no decision uses any more",
 		Args:  atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)
@@ -306,7 +334,7 @@ func newPlanGC(e *env) *cobra.Command {
 			if f.json {
 				return e.printJSON(r)
 			}
-			_, err = fmt.Fprintf(e.stdout, "%s: %d removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept))
+			_, err = fmt.Fprintf(e.stdout, "%s: %d removed, %d kept; outcomes of runs: %d removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept), r.RunsRemoved, r.RunsKept)
 			return err
 		},
 	}

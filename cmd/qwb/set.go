@@ -128,7 +128,9 @@ func (e *env) decided(ctx context.Context, plan string, f *flags, run func(conte
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: updated\n", r.Plan)
+	if _, err = fmt.Fprintf(e.stdout, "%s: updated\n", r.Plan); err == nil {
+		runsText(e.stdout, r.Runs)
+	}
 	return err
 }
 

@@ -1,0 +1,93 @@
+package qwb
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/quantizer/plan"
+)
+
+// What of their results commands leave in the log: keys of their JSON, see picked.
+var (
+	calibrateFigures = func(r *CalibrateResult) json.RawMessage {
+		var gates []string
+		for _, g := range r.Gates {
+			gates = append(gates, g.String())
+		}
+		return object(struct {
+			Samples int      `json:"samples"`
+			Gates   []string `json:"gates,omitempty"`
+		}{r.Samples, gates})
+	}
+	sweepFigures = func(r *SweepResult) json.RawMessage {
+		i := slices.IndexFunc(r.Rows, func(row SweepRow) bool { return row.Chosen })
+		if i < 0 {
+			return object(struct {
+				Rows int `json:"rows"`
+			}{len(r.Rows)})
+		}
+		return picked[SweepRow]("platform observer granularity rank nsr nsr_error top1 drop drop_error")(&r.Rows[i])
+	}
+	analyzeFigures = func(r *analysis.Report) json.RawMessage {
+		f := struct {
+			Samples  int      `json:"samples"`
+			Output   string   `json:"output,omitempty"` // the worst
+			NSR      *float64 `json:"nsr,omitempty"`
+			NSRError *float64 `json:"nsr_error,omitempty"`
+			Worst    string   `json:"worst_layer,omitempty"` // the operator that costs most by itself, with its part
+			Layer    *float64 `json:"layer_nsr,omitempty"`
+		}{Samples: r.Samples}
+		for i := range r.Outputs {
+			if o := &r.Outputs[i]; f.NSR == nil || o.NSR > *f.NSR {
+				f.Output, f.NSR, f.NSRError = o.Output, &o.NSR, o.NSRError
+			}
+		}
+		for i := range r.Layerwise {
+			if l := &r.Layerwise[i]; f.Layer == nil || l.NSR > *f.Layer {
+				f.Worst, f.Layer = l.Node, &l.NSR
+			}
+		}
+		return object(f)
+	}
+	dispatchFigures = picked[DispatchResult]("goal.metric=metric goal.budget=budget before after held_out.value held_out.error=held_out.value_error held_out.upper claimed refused evaluations")
+	tuneFigures     = picked[TuneResult]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
+	evalFigures     = picked[analysis.Accuracy]("mode backend profile n top1 top5 drop drop_error flips nsr nsr_error metric value value_error")
+	verifyFigures   = picked[analysis.Verification]("profile backend samples verdict tensors integers_compared integers_different ties max_difference")
+	exportFigures   = picked[ExportResult]("platform format profile sha256 verification.verdict=verified")
+)
+
+// object is the JSON of figures.
+func object(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil { // a number that is none
+		return json.RawMessage("{}")
+	}
+	return b
+}
+
+// maxNamed is how many paths of data an outcome names.
+const maxNamed = 3
+
+// on puts in front of figures which data they are of, where that is not the plan's own.
+func on[R any](j *job, o DataOptions, figures func(*R) json.RawMessage) func(*R) json.RawMessage {
+	return func(r *R) json.RawMessage {
+		b := figures(r)
+		if len(o.Paths) == 0 {
+			return b
+		}
+		var names []string
+		for _, path := range o.Paths[:min(len(o.Paths), maxNamed)] {
+			names = append(names, plan.Relative(j.Plan, path))
+		}
+		if len(o.Paths) > maxNamed {
+			names = append(names, "...")
+		}
+		data := bytes.TrimSuffix(object(map[string][]string{"data": names}), []byte("}"))
+		if rest := bytes.TrimPrefix(b, []byte("{")); len(rest) > 1 {
+			return slices.Concat(data, []byte(","), rest)
+		}
+		return append(data, '}')
+	}
+}
