@@ -85,6 +85,9 @@ func (c *contest) close() {
 }
 
 func (j *job) openContest(o CompareOptions) (*contest, error) {
+	if o.Metric != "" {
+		o.Data.Metric.Names = []string{o.Metric}
+	}
 	c := &contest{job: j, o: o}
 	if err := c.open(); err != nil {
 		c.close()
@@ -121,7 +124,7 @@ func (c *contest) open() error {
 			k.Forward = func(_ context.Context, i int, s *exec.Sample) ([]*tensor.Tensor, error) { return r.sample(i, s) }
 		}
 	}
-	return c.openMetric()
+	return nil
 }
 
 // openNetworks opens plans and models. base is the float network of what brings none of its own, spec what data are read for.
@@ -268,29 +271,19 @@ func (c *contest) openSamples(spec func(DataOptions) (*graph.Graph, DataOptions)
 }
 
 // openMetric finds what scores the answers.
-func (c *contest) openMetric() (err error) {
-	labelled := c.set.RequireLabels() == nil
-	c.agreement = !labelled
-	switch {
-	case c.o.Metric != "":
-		if c.metric, err = task.Find(c.o.Metric); err != nil {
-			return UsageError{err}
+func (c *contest) openMetric(ctx context.Context) error {
+	o := c.o.Data
+	if named := len(o.Metric.Names) > 0 || o.Metric.Command != ""; !named {
+		if o.Labels == "" && c.set.RequireLabels() != nil && !scoresClasses(c.entrants[0].Float) {
+			return nil
 		}
-		if c.o.Data.Labels != "" {
-			c.agreement = false
-		}
-	case c.o.Data.Labels != "" || labelled:
-		if err := c.set.RequireLabels(); err != nil {
-			return err
-		}
-		c.metric, err = task.Find("top1")
-	case scoresClasses(c.entrants[0].Float):
-		c.metric, err = task.Find("top1")
+		o.Metric.Names = []string{"top1"}
 	}
-	if err != nil || c.metric == nil {
-		return err
+	scorings, closing, err := c.scorings(ctx, c.entrants[0].Float, c.set, o)
+	c.ends = append(c.ends, closing)
+	if err == nil {
+		c.metric, c.scorer, c.agreement = scorings[0].Metric, scorings[0].Scorer, scorings[0].Float
 	}
-	c.scorer, err = c.metric.Open(task.Labels{Float: c.agreement})
 	return err
 }
 
@@ -312,6 +305,9 @@ func scoresClasses(g *graph.Graph) bool {
 
 // run runs all samples through all entrants, and warns of samples that a plan was calibrated on.
 func (c *contest) run(ctx context.Context) (*analysis.Runs, error) {
+	if err := c.openMetric(ctx); err != nil {
+		return nil, err
+	}
 	tick, finish := c.progress("compare", c.set.Len())
 	defer finish()
 	r, err := analysis.CompareRuns(ctx, c.set.Iterator(), c.entrants, analysis.RunsConfig{Metric: c.metric, Scorer: c.scorer, Layers: c.o.Layers, Serial: c.serial,

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -10,9 +11,8 @@ import (
 
 // Budget is what a search has to reach.
 type Budget struct {
-	Name   string // nsr, cosine or drop
+	Name   string // nsr, cosine or drop: of the metric of the data, top-1 where none is named
 	At     float64
-	Metric string // of task.Metrics, what a drop is of; empty: top1
 	scorer task.Scorer
 	metric *task.Metric
 }
@@ -22,10 +22,10 @@ func (b *Budget) metricName() string {
 	switch {
 	case b.Name != "drop":
 		return b.Name
-	case b.Metric == "":
+	case b.metric == nil:
 		return "top1"
 	}
-	return b.Metric
+	return b.metric.Name
 }
 
 // goal is the budget as a limit on the mean of amounts of which larger is worse.
@@ -43,19 +43,26 @@ func (b *Budget) goal() analysis.Goal {
 	return analysis.Goal{Limit: b.At, Guard: func(amounts []float64) analysis.Estimate { return analysis.Guarded(amounts, size) }}
 }
 
-// open finds the metric of a drop and opens its labels.
-func (b *Budget) open(labels func() (task.Labels, error)) (err error) {
+// openBudget opens the metric of a drop. closing is to be called in the end.
+func (s *searcher) openBudget(ctx context.Context) (closing func(), err error) {
+	b, o := s.budget, s.o.Data
 	if b.Name != "drop" {
-		return nil
+		return func() {}, nil
 	}
-	if b.metric, err = task.Find(b.metricName()); err != nil {
-		return UsageError{err}
+	switch m := &o.Metric; {
+	case len(m.Names) > 1:
+		return func() {}, Usagef("--metric: a budget is on one metric")
+	case len(m.Names) == 0 && m.Command == "":
+		if err := s.set.RequireLabels(); err != nil {
+			return func() {}, err
+		}
+		m.Names = []string{"top1"}
 	}
-	l, err := labels()
+	scorings, closing, err := s.scorings(ctx, s.p.Reference, s.set, o)
 	if err == nil {
-		b.scorer, err = b.metric.Open(l)
+		b.metric, b.scorer = scorings[0].Metric, scorings[0].Scorer
 	}
-	return err
+	return closing, err
 }
 
 // figure turns an amount into what people know: a cosine is 1 minus it.

@@ -76,7 +76,8 @@ type searcher struct {
 	set       *data.Set
 	fit, held *sampleSide
 	shared    sim.Constants
-	count     int // evaluations
+	closing   func() // of the metric
+	count     int    // evaluations
 	tick      func(int)
 }
 
@@ -102,13 +103,15 @@ func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.
 		return nil, err
 	}
 	budget := *o.Budget
-	s := &searcher{change: c, base: base.Decisions, o: o, budget: &budget, start: start, places: map[string]*derived{}}
+	s := &searcher{change: c, base: base.Decisions, o: o, budget: &budget, start: start, places: map[string]*derived{}, closing: func() {}}
 	elapsed := c.stopwatch()
 	found := &Found{Along: []string{}, Formats: []string{"int8", "fp32"}, Budget: s.budget}
-	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
-	if err := s.read(ctx); err != nil {
+	err = s.read(ctx)
+	defer s.closing()
+	if err != nil {
 		return nil, err
 	}
+	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
 	result.Found = found
 	tick, finish := c.progress("search (evaluations)", 0)
 	s.tick = tick
@@ -149,7 +152,7 @@ func (s *searcher) read(ctx context.Context) error {
 	if s.set, err = s.planData(s.p, s.o.Data, SearchSamples); err != nil {
 		return err
 	}
-	if err := s.budget.open(s.labels); err != nil {
+	if s.closing, err = s.openBudget(ctx); err != nil {
 		return err
 	}
 	s.goal = s.budget.goal()
@@ -221,9 +224,6 @@ func (p *part) Next(ctx context.Context) (*exec.Sample, error) {
 		}
 	}
 }
-
-// labels are those of a metric: classes of the samples.
-func (s *searcher) labels() (task.Labels, error) { return task.Labels{}, s.set.RequireLabels() }
 
 // prepare runs a side in float.
 func (s *searcher) prepare(ctx context.Context, h *sampleSide) (err error) {

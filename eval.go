@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"qwb/analysis"
@@ -130,7 +131,7 @@ func (j *job) accuracy(ctx context.Context, m *Model, g *graph.Graph, set *data.
 	}
 	for _, s := range scorings {
 		if s.Float && cfg.Simulator == nil {
-			return nil, Usagef("the samples have no labels: nothing can be said of the float network; a plan can be held against it by --mode sim or int8")
+			return nil, fmt.Errorf("%w, by which to judge the float network; without labels a plan can be compared with it by --mode sim or int8", noLabels(set))
 		}
 	}
 	if named := len(o.Data.Metric.Names) > 0; named || scorings[0].Name != "top1" {
@@ -146,6 +147,14 @@ func (j *job) accuracy(ctx context.Context, m *Model, g *graph.Graph, set *data.
 	}
 	r.Seconds = elapsed()
 	return r, nil
+}
+
+// noLabels is the error of data without labels.
+func noLabels(set *data.Set) error {
+	if err := set.RequireLabels(); err != nil {
+		return err
+	}
+	return errors.New("there is no file of labels")
 }
 
 // checkOffset says if another offset between labels and classes would make far more answers right; r may be nil, or of no classifier.

@@ -32,8 +32,11 @@ func TestOwn(t *testing.T) {
 	v, _, err := p.Verify(ctx, qwb.VerifyOptions{})
 	require.NoError(t, err)
 	require.NotEqual(t, "different", v.Verdict)
+	_, _, err = p.Eval(ctx, qwb.EvalOptions{Mode: "fp32"})
+	require.ErrorContains(t, err, "label")
 	e, _, err := p.Eval(ctx, qwb.EvalOptions{Mode: "sim"})
-	require.Error(t, err, "there are no labels: %v", e)
+	require.NoError(t, err)
+	require.Equal(t, "float", e.Scores[0].Against)
 
 	d, _, err := p.Set(ctx, "c_Conv:out0", []string{"observer=acme/deviations(2)"}, 1)
 	require.NoError(t, err)

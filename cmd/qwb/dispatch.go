@@ -26,8 +26,6 @@ func newDispatch(e *env) *cobra.Command {
 	var o qwb.DispatchOptions
 	var auto bool
 	var maxNSR, minCosine, maxDrop float64
-	var labels string
-	var offset int
 	c := &cobra.Command{
 		Use:   "dispatch [PLAN] --fp32 SELECTORS | --auto with a budget",
 		Short: "Keep operators in FP32: by name, or as few as an error budget needs",
@@ -36,7 +34,7 @@ func newDispatch(e *env) *cobra.Command {
   --fp32 SELECTORS   keep these in FP32: names, /regular expressions/ or type:Softmax, separated by commas. Earlier choices stay;
                      --reset drops them
   --auto             find the smallest set (least work in FP32, then fewest Q/DQ boundaries) that meets one budget: --max-nsr X or
-                     --min-cosine X at the outputs, or --max-drop PP of top-1 on --data with --labels
+                     --min-cosine X at the outputs, or --max-drop PP of top-1 or another --metric on --data
 
 An activation fused to an operator goes with it. Scales come from the statistics beside the plan. For an imported plan they come from the
 quantized file, and operators in FP32 use its dequantized weights. A search measures on the plan's own data (at most %d samples unless
@@ -52,7 +50,6 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 			}
 			o.Data, o.Threads = f.dataOptions(), f.workers()
 			o.Memory, _ = f.memory()
-			o.Data.Labels, o.Data.LabelOffset = labels, offset
 			for name, at := range map[string]float64{"nsr": maxNSR, "cosine": minCosine, "drop": maxDrop} {
 				flag := map[string]string{"nsr": "max-nsr", "cosine": "min-cosine", "drop": "max-drop"}[name]
 				if c.Flags().Changed(flag) {
@@ -103,6 +100,7 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 		},
 	}
 	f.addData(c)
+	f.addMetric(c, false)
 	f.addRun(c)
 	f.addMemory(c)
 	f.addJSON(c)
@@ -111,9 +109,7 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 	c.Flags().BoolVar(&auto, "auto", false, "search the smallest set of FP32 operators that meets the budget")
 	c.Flags().Float64Var(&maxNSR, "max-nsr", 0, "budget: largest noise-to-signal ratio (NSR) at the graph outputs, for example 0.01")
 	c.Flags().Float64Var(&minCosine, "min-cosine", 0, "budget: smallest cosine similarity at the graph outputs, for example 0.999")
-	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "budget: largest drop of top-1 on --data, in percentage points (pp)")
+	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "budget: largest drop of top-1, or of --metric, on --data: in percentage points (pp) for metrics that are shares")
 	c.Flags().BoolVar(&o.Force, "force", false, "write what --auto found though no held-out samples confirm it")
-	c.Flags().StringVar(&labels, "labels", "", "labels for --max-drop: TSV or MNIST label file")
-	c.Flags().IntVar(&offset, "label-offset", 0, "number to add to each label to get the class index of the model")
 	return c
 }

@@ -75,7 +75,7 @@ func TestCannotBeDone(t *testing.T) {
 		{"run m.onnx --input x=data/00.npy --output m.onnx", `m\.onnx: not a directory`},
 		{"dispatch --fp32 conv9", `selector "conv9" matches no node`},
 		{"dispatch --fp32 type:Conv3", `selector "type:Conv3" matches no node`},
-		{"eval m.plan.json --mode sim", `4 of 4 samples have no label`},
+		{"eval m.plan.json --mode fp32", `4 of 4 samples have no label`},
 		{"calibrate m.onnx --platform trt_int8 --data synthetic:0", `synthetic:0.*1 to`},
 		{"calibrate m.onnx --platform trt_int8 --data synthetic", `synthetic:N`},
 	} {
