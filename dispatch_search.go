@@ -280,9 +280,13 @@ func (s *searcher) run(ctx context.Context, found *Found, result *DispatchResult
 	first := analysis.Attempt(0)
 	whole := s.shown(all, first, append(slices.Clone(s.fit.hashes), s.held.hashes...))
 	result.Before, result.After = whole.Value, whole.Value
-	if why == "" && s.goal.Upper(all, first) <= s.goal.Limit {
-		found.HeldOut, found.Claimed = whole, true
-		return nil, nil
+	rest := analysis.ClaimRisk // for what is found
+	if why == "" && !s.goal.Missed(s.budget.trial(s.fit.start)) {
+		if s.goal.Upper(all, first) <= s.goal.Limit {
+			found.HeldOut, found.Claimed = whole, true
+			return nil, nil
+		}
+		rest -= first
 	}
 	if why != "" {
 		s.goal.Held = 0
@@ -291,8 +295,8 @@ func (s *searcher) run(ctx context.Context, found *Found, result *DispatchResult
 			return nil, nil
 		}
 	} else {
-		s.goal.Held, s.goal.Risk = held, first // the other half of the risk was taken above
-		if best := s.goal.Best(held, first); s.budget.Name == "drop" && best > s.goal.Limit {
+		s.goal.Held, s.goal.Risk = held, rest
+		if best := s.goal.Best(held, rest); s.budget.Name == "drop" && best > s.goal.Limit {
 			found.HeldOut = whole
 			return nil, refuse(fmt.Sprintf("as it is the plan has a %s on all %d samples, and the %d held-out ones cannot confirm that fewer operators in INT8 do better",
 				s.budget.shown(whole), samples, held), s.needed(all, 1))

@@ -38,7 +38,7 @@ func (g *Goal) Upper(t *Trial, risk float64) float64 {
 }
 
 // expected is what the upper limit on the held-out samples is expected to be, given a trial on the fitting ones, and so many standard errors
-// more of the difference between both.
+// more of the difference between both. A mean that is better than float counts as none: it is chance.
 func (g *Goal) expected(t *Trial, margin float64) float64 {
 	level := math.Inf(-1)
 	for _, list := range t.Amounts {
@@ -48,10 +48,22 @@ func (g *Goal) expected(t *Trial, margin float64) float64 {
 		}
 		e := g.Guard(list)
 		held := e.Error * math.Sqrt(float64(e.N)/float64(g.Held))
-		level = max(level, e.Mean+quantile(g.Held-1, g.Risk)*held+margin*math.Hypot(held, e.Error))
+		level = max(level, max(e.Mean, 0)+quantile(g.Held-1, g.Risk)*held+margin*math.Hypot(held, e.Error))
 	}
 	return level
 }
+
+// Missed reports whether samples show, at so small a risk that it need not be counted among others, that the mean is above the limit.
+func (g *Goal) Missed(t *Trial) bool {
+	for _, list := range t.Amounts {
+		if g.Guard(list).Lower(hopeless) > g.Limit {
+			return true
+		}
+	}
+	return false
+}
+
+const hopeless = 0.001
 
 // Best returns the upper limit that so many samples would give if none of them were any worse than in float: no claim can be below it.
 func (g *Goal) Best(samples int, risk float64) float64 {

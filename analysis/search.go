@@ -81,8 +81,11 @@ type SearchResult struct {
 // missed with 5 %, 20 % and 50 %.
 var margins = []float64{1.645, 0.842, 0}
 
-// usual is the margin that the search itself aims at.
+// usual is the margin that the search itself aims at, unless even samples of which none is worse than in float would miss it.
 const usual = 1
+
+// spares are by which factors the loss of candidates to fall back on is smaller, where none can have the first margin.
+var spares = []float64{16, 4}
 
 // Search looks for the cheapest choice that meets the goal with a margin.
 //
@@ -97,6 +100,8 @@ func Search(ctx context.Context, cfg SearchConfig) (*SearchResult, error) {
 	}
 	if s.cfg.Metric == nil {
 		s.cfg.Metric = func(x float64) float64 { return x }
+	}
+	for s.aim = usual; s.aim < len(margins)-1 && !s.possible(s.aim); s.aim++ {
 	}
 	err := s.run(ctx)
 	if errors.Is(err, errSpent) {
@@ -114,6 +119,8 @@ type searcher struct {
 	limit   int            // of points, the start excepted
 	failing float64        // the smallest loss that does not meet the goal
 	off     []float64      // by how much predictions were wrong, relative to them
+	aim     int            // the margin aimed at
+	surer   []int          // points to fall back on
 }
 
 // errSpent ends the search when the evaluations are used up; what was found stands.
@@ -129,10 +136,10 @@ func (s *searcher) run(ctx context.Context) error {
 	if len(as) == 0 || place.Float {
 		return nil
 	}
-	if err := s.narrow(ctx, usual, s.limit/2); err != nil {
+	if err := s.narrow(ctx, s.aim, s.limit/2); err != nil {
 		return err
 	}
-	if err := s.narrow(ctx, 0, 3); err != nil { // one to fall back on
+	if err := s.fallBack(ctx); err != nil {
 		return err
 	}
 	return s.improve(ctx)
@@ -154,7 +161,7 @@ func (s *searcher) add(choice []int, place *Placement, t *Trial) int {
 	s.model.observe(place.Chosen, t.Loss)
 	s.seen[fmt.Sprint(place.Chosen)] = len(s.points)
 	s.points = append(s.points, p)
-	if !s.meets(len(s.points)-1, usual) {
+	if !s.meets(len(s.points)-1, s.aim) {
 		s.failing = min(s.failing, t.Loss)
 	}
 	return len(s.points) - 1
@@ -163,6 +170,48 @@ func (s *searcher) add(choice []int, place *Placement, t *Trial) int {
 // meets reports whether a point meets the goal with a margin.
 func (s *searcher) meets(point, margin int) bool {
 	return s.cfg.Goal.expected(s.points[point].Trial, margins[margin]) <= s.cfg.Goal.Limit
+}
+
+// possible reports whether a trial that shows no loss at all would have a margin.
+func (s *searcher) possible(margin int) bool {
+	none := &Trial{}
+	for _, list := range s.cfg.Start.Amounts {
+		none.Amounts = append(none.Amounts, make([]float64, len(list)))
+	}
+	return s.cfg.Goal.expected(none, margins[margin]) <= s.cfg.Goal.Limit
+}
+
+// fallBack looks for a candidate that is surer than the one aimed at: with the first margin, or else with a fraction of its loss.
+func (s *searcher) fallBack(ctx context.Context) error {
+	if s.possible(0) {
+		return s.narrow(ctx, 0, 3)
+	}
+	best := s.cheapest(s.aim)
+	if best < 0 || s.cfg.Goal.Held == 0 {
+		return nil
+	}
+	for _, factor := range spares {
+		choice, err := assign.MinCost(ctx, s.model.units(), s.points[best].Trial.Loss/factor)
+		if errors.Is(err, assign.ErrBound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		place, err := s.cfg.Place(ctx, choice.Choice)
+		if err != nil {
+			return err
+		}
+		if place.Float {
+			continue
+		}
+		point, err := s.try(ctx, choice.Choice, place)
+		if err != nil {
+			return err
+		}
+		s.surer = append(s.surer, point)
+	}
+	return nil
 }
 
 // try evaluates a placed choice once.
@@ -244,7 +293,7 @@ func (s *searcher) bound(last, margin int, lo, hi float64) float64 {
 // improve tries what costs less than the cheapest point that meets the goal, first what is predicted to lose least.
 func (s *searcher) improve(ctx context.Context) error {
 	for {
-		best := s.cheapest(usual)
+		best := s.cheapest(s.aim)
 		if best < 0 {
 			return nil
 		}
@@ -353,10 +402,21 @@ func (s *searcher) cheapest(margin int) int {
 	return best
 }
 
+// candidates lists the cheapest points of each margin, and one to fall back on before them.
 func (s *searcher) candidates() (list []int) {
-	for m := range margins {
-		if i := s.cheapest(m); i >= 0 && !slices.Contains(list, i) {
+	add := func(i int) {
+		if n := len(list); n == 0 || s.points[i].Cost < s.points[list[n-1]].Cost {
 			list = append(list, i)
+		}
+	}
+	for _, i := range s.surer {
+		if s.meets(i, len(margins)-1) {
+			add(i)
+		}
+	}
+	for m := range margins {
+		if i := s.cheapest(m); i >= 0 {
+			add(i)
 		}
 	}
 	return list
