@@ -36,10 +36,12 @@ type Found struct {
 	Needed  int    `json:"needed"`
 	Refused string `json:"refused"` // why nothing is claimed; empty if something is
 	// Along are operators that go to float though nothing asked for it: the target runs them on integers only together with others.
-	Along   []string `json:"along"`
-	Apply   string   `json:"apply,omitempty"` // the command that decides what was found, where the plan was not changed
-	Formats []string `json:"formats"`
-	Seconds float64  `json:"seconds"`
+	Along []string `json:"along"`
+	// Integers says what running the integers adds to what the simulation says; null where nothing can run them.
+	Integers *Added   `json:"integers"`
+	Apply    string   `json:"apply,omitempty"` // the command that decides what was found, where the plan was not changed
+	Formats  []string `json:"formats"`
+	Seconds  float64  `json:"seconds"`
 
 	Stopped bool `json:"interrupted"`
 	// Ranking has the operators as layerwise analysis of some fitting samples found them, in graph order.
@@ -284,7 +286,7 @@ func (s *searcher) run(ctx context.Context, found *Found, result *DispatchResult
 	if why == "" && !s.goal.Missed(s.budget.trial(s.fit.start)) {
 		if s.goal.Upper(all, first) <= s.goal.Limit {
 			found.HeldOut, found.Claimed = whole, true
-			return nil, nil
+			return nil, s.integers(ctx, nil, s.held.start, found)
 		}
 		rest -= first
 	}
@@ -326,7 +328,10 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 			return s.budget.trial(h), nil
 		}})
 	if err != nil {
-		found.Stopped = ctx.Err() != nil
+		if found.Stopped = ctx.Err() != nil; found.Stopped && found.Search != nil && len(found.Search.Candidates) > 0 {
+			p := &found.Search.Points[found.Search.Candidates[0]]
+			found.Fit, found.Apply = s.shown(p.Trial, 0, nil), s.apply(p.Choice)
+		}
 		return nil, err
 	}
 	list := found.Search.Candidates
@@ -342,26 +347,29 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 	}
 	// From the most certain to the cheapest, as long as each is confirmed: this takes the risk once (fixed sequence of tests).
 	var missed *analysis.Trial
+	var confirmed half
 	last := -1
 	for _, i := range list {
 		out, err := s.derived(ctx, points[i].Choice)
-		if err != nil {
-			return nil, err
+		var h half
+		if err == nil {
+			h, err = s.measure(ctx, s.held, out)
 		}
-		h, err := s.measure(ctx, s.held, out)
 		if err != nil {
-			found.Stopped = ctx.Err() != nil
+			if found.Stopped = ctx.Err() != nil; found.Claimed {
+				found.Apply = s.apply(points[last].Choice)
+			}
 			return nil, err
 		}
 		s.evaluated()
 		t := s.budget.trial(h)
-		confirmed := s.goal.Upper(t, s.goal.Risk) <= s.goal.Limit
-		if confirmed || last < 0 {
+		holds := s.goal.Upper(t, s.goal.Risk) <= s.goal.Limit
+		if holds || last < 0 {
 			found.Fit, found.HeldOut = s.shown(points[i].Trial, 0, nil), s.shown(t, s.goal.Risk, s.held.hashes)
 			result.Before, result.After = s.shown(s.budget.trial(s.held.start), 0, nil).Value, found.HeldOut.Value
-			last, missed = i, t
+			last, missed, confirmed = i, t, h
 		}
-		if !confirmed {
+		if !holds {
 			break
 		}
 		found.Claimed = true
@@ -379,7 +387,7 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 		found.Apply = s.apply(points[last].Choice)
 		return nil, refuse(why, s.needed(missed, 2))
 	}
-	return chosenUnits(points[last].Choice), nil
+	return chosenUnits(points[last].Choice), s.integers(ctx, points[last].Choice, confirmed, found)
 }
 
 func (s *searcher) evaluated() {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
 )
 
 // Lines tells in a few lines what a search found and what may be claimed.
@@ -22,7 +23,7 @@ func (f *Found) Lines(r *DispatchResult) []string {
 	case f.HeldOut == nil && f.Fit == nil:
 		verdict = "nothing is claimed"
 	}
-	add("%s: %s (%d samples, %d evaluations)", b.said(), verdict, f.Samples, r.Evaluations)
+	add("%s: %s (%s, %s)", b.said(), verdict, plain.Count(f.Samples, "sample"), plain.Count(r.Evaluations, "evaluation"))
 	if f.Fit != nil {
 		add("  fitted:   %s on %d samples", b.shown(f.Fit), f.Fit.Samples)
 	}
@@ -36,6 +37,9 @@ func (f *Found) Lines(r *DispatchResult) []string {
 		} else {
 			add("  held out: %s on %d samples%s", b.shown(h), h.Samples, kind)
 		}
+	}
+	if i := f.Integers; i != nil {
+		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.What(), i.Value, b.unit(), i.Samples, WithError(i.More, i.Error), b.unit())
 	}
 	if f.Needed > 0 && !f.Claimed {
 		add("  about %d samples would decide", f.Needed)

@@ -28,6 +28,16 @@ func (g *Goal) Estimates(t *Trial) (plain, guarded Estimate) {
 	return plain, guarded
 }
 
+// Plain returns the amounts of the output that is worst on average.
+func (g *Goal) Plain(amounts [][]float64) (worst []float64) {
+	for i, list := range amounts {
+		if i == 0 || NewEstimate(list).Mean > NewEstimate(worst).Mean {
+			worst = list
+		}
+	}
+	return worst
+}
+
 // Upper returns the upper confidence limit of the worst output's mean at 1 - risk.
 func (g *Goal) Upper(t *Trial, risk float64) float64 {
 	upper := math.Inf(-1)

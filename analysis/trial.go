@@ -16,41 +16,70 @@ type Measured struct {
 	Records []task.Record // nil without a scorer
 }
 
+// measuredSample is what is known of one sample.
+type measuredSample struct {
+	losses []float64
+	errors []Error
+	record task.Record
+}
+
 // Measure runs the graph, quantized unless q is nil, and returns what is known of every sample, in their order. scorer may be nil.
 func (e *Evaluator) Measure(ctx context.Context, q *sim.Simulator, scorer task.Scorer) (*Measured, error) {
-	type one struct {
-		losses []float64
-		errors []Error
-		record task.Record
-	}
-	list, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (r one, err error) {
-		if scorer != nil {
-			float := v.outputs
-			if e.float != nil {
-				float = e.float[i].outputs
+	list, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (r measuredSample, err error) {
+		if q != nil {
+			if r.losses, err = e.judge.Losses(v, e.float[i]); err != nil {
+				return r, err
 			}
-			if r.record, err = scorer.Record(task.Sample{Name: s.Name, Label: s.Label, Float: float}, v.outputs); err != nil {
+			if r.errors, err = e.errors(v.outputs, e.float[i].outputs); err != nil {
 				return r, err
 			}
 		}
-		if q == nil {
-			return r, nil
-		}
-		if r.losses, err = e.judge.Losses(v, e.float[i]); err != nil {
-			return r, err
-		}
-		r.errors, err = e.errors(v.outputs, e.float[i].outputs)
+		r.record, err = e.record(scorer, i, s, v.outputs)
 		return r, err
 	})
+	return collected(list, err)
+}
+
+// MeasureOf is Measure of anything that runs the graph, which is called for one sample at a time. There are no losses.
+func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.Scorer) (*Measured, error) {
+	c := collector[measuredSample]{stage: "evaluate", threads: 1, worker: func() func(context.Context, int, *exec.Sample) (measuredSample, error) {
+		return func(ctx context.Context, i int, s *exec.Sample) (r measuredSample, err error) {
+			out, err := forward(ctx, s.Feeds)
+			if err != nil {
+				return r, err
+			}
+			if r.errors, err = e.errors(out, e.float[i].outputs); err != nil {
+				return r, err
+			}
+			r.record, err = e.record(scorer, i, s, out)
+			return r, err
+		}
+	}}
+	list, err := c.run(ctx, e.samples())
+	return collected(list, err)
+}
+
+// record scores the outputs for a sample; nil without a scorer.
+func (e *Evaluator) record(scorer task.Scorer, i int, s *exec.Sample, out []*tensor.Tensor) (task.Record, error) {
+	if scorer == nil {
+		return nil, nil
+	}
+	return scorer.Record(task.Sample{Name: s.Name, Label: s.Label, Float: e.float[i].outputs}, out)
+}
+
+func collected(list []measuredSample, err error) (*Measured, error) {
 	if err != nil {
 		return nil, err
 	}
 	m := &Measured{}
 	for _, r := range list {
-		if q != nil {
-			m.Losses, m.Errors = append(m.Losses, r.losses), append(m.Errors, r.errors)
+		if r.losses != nil {
+			m.Losses = append(m.Losses, r.losses)
 		}
-		if scorer != nil {
+		if r.errors != nil {
+			m.Errors = append(m.Errors, r.errors)
+		}
+		if r.record != nil {
 			m.Records = append(m.Records, r.record)
 		}
 	}
