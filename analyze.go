@@ -10,6 +10,7 @@ import (
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/internal/plain"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -22,6 +23,7 @@ type AnalyzeOptions struct {
 	Data    DataOptions
 	Explain bool // what the loss of the integers is made of
 	Peers   bool // with Statistical: the ranges that other tools would choose too (observers.Peers)
+	Try     bool // with Layerwise: measure what each cure does
 	analysis.Config
 }
 
@@ -58,6 +60,8 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 	}
 	tick, finish := j.progress("analyze", set.Len())
 	o.Progress = tick
+	split := o.Split
+	o.Split = o.Split || o.Layerwise // advice is about it
 	r, err := analysis.Analyze(ctx, p.Reference, q, set.Iterator(), o.Config)
 	finish()
 	if err != nil {
@@ -66,6 +70,19 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 	if o.Explain {
 		if r.Explained, err = j.explain(ctx, p, set, o.Threads); err != nil {
 			return nil, err
+		}
+	}
+	if o.Layerwise {
+		if err := j.advise(ctx, p, set, r, o); err != nil {
+			return nil, err
+		}
+	}
+	if w, ok := badPlan(floor(r), plain.Count(r.Samples, "sample")); ok {
+		r.Warnings = append(r.Warnings, w)
+	}
+	if !split {
+		for i := range r.Layerwise {
+			r.Layerwise[i].Weight, r.Layerwise[i].Activation = nil, nil
 		}
 	}
 	r.Model, r.Plan, r.Platform = filepath.Base(p.Path), filepath.Base(j.Plan), p.Plan.Platform

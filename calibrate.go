@@ -163,6 +163,8 @@ func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []r
 	for _, w := range p.Warnings {
 		j.warnAbout(w)
 	}
+	losses, err := j.keptLosses(ctx, d, out, o.Threads)
+	j.warnBadLosses(losses, err)
 	res.Warnings = append(res.Warnings, p.Warnings...)
 	if res.Warnings == nil {
 		res.Warnings = []tqc.Warning{}

@@ -147,6 +147,7 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	if err := j.rewritePlan(p, p.Plan); err != nil { // with its verification
 		j.warn("the verification could not be written into the plan: %v", err)
 	}
+	j.warnBad(ctx, p, DataOptions{}, o.Threads)
 	return r, nil
 }
 

@@ -2,7 +2,6 @@ package qwb
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"qwb/analysis"
@@ -24,7 +23,7 @@ func (t *tuning) objective(ctx context.Context, o TuneOptions) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	integers, err := t.integers(profile, o.Threads)
+	integers, err := t.p.integers(profile, o.Threads)
 	if o.Profile != "" {
 		t.bench.Integers = integers
 		return profile.Name, err
@@ -54,15 +53,15 @@ func (t *tuning) objective(ctx context.Context, o TuneOptions) (string, error) {
 }
 
 // integers returns what makes the program of a graph under a profile run; what has no integer form in it is simulated.
-func (t *tuning) integers(profile qmath.Profile, threads int) (func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error), error) {
-	backend, err := t.p.catalog.present("")
+func (p *Planned) integers(profile qmath.Profile, threads int) (func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error), error) {
+	backend, err := p.catalog.present("")
 	if err != nil {
 		return nil, err
 	}
 	return func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error) {
-		lowered, err := lower.CompilePartial(g, set, t.p.Target, profile)
+		lowered, err := lower.CompilePartial(g, set, p.Target, profile)
 		if err != nil {
-			return nil, fmt.Errorf("tune: %w", err)
+			return nil, &FileError{File: p.File, Err: err}
 		}
 		x, err := program.New(lowered, backend, threads)
 		if err != nil {

@@ -94,7 +94,11 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 			return nil, err
 		}
 	}
-	return v, j.rewritePlan(p, p.Plan)
+	if err := j.rewritePlan(p, p.Plan); err != nil {
+		return v, err
+	}
+	j.warnBad(ctx, p, o.Data, o.Threads)
+	return v, nil
 }
 
 // profile finds an arithmetic profile, that of the platform for an empty name.

@@ -135,12 +135,18 @@ func (e *Evaluator) Records(ctx context.Context, q *sim.Simulator, s task.Scorer
 
 // outputs runs all samples, quantized unless q is nil, and collects what f makes of the runs. f is called in parallel.
 func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T, error) {
-	c := collector[T]{stage: "evaluate", threads: e.threads, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
-		runner := e.session.NewRunner()
-		var hooks *exec.Hooks
-		if q != nil {
-			hooks = q.Hooks(nil)
+	return outputsUnder(ctx, e, func() *exec.Hooks {
+		if q == nil {
+			return nil
 		}
+		return q.Hooks(nil)
+	}, f)
+}
+
+// outputsUnder is outputs under hooks, of which every goroutine gets its own.
+func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec.Hooks, f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T, error) {
+	c := collector[T]{stage: "evaluate", threads: e.threads, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
+		runner, hooks := e.session.NewRunner(), hooksOf()
 		return func(ctx context.Context, i int, s *exec.Sample) (T, error) {
 			var v Verdict
 			out, err := runner.Run(ctx, s.Feeds, e.judge.Watch(hooks, &v))

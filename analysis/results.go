@@ -117,13 +117,30 @@ type Warning = tqc.Warning
 
 // Advice is one thing that is wrong with a plan, or with one of its operators, and what helps.
 type Advice struct {
-	Node     string `json:"node"`     // empty for the whole plan
-	Cause    string `json:"cause"`    // by name, one of the causes of package advise: "clipping", "weight-mean-shift"
-	Evidence string `json:"evidence"` // the figures that show it, in words
-	Command  string `json:"command"`  // the cure as a command line that can be run as it stands; empty where there is none
-	// Predicted is the NSR of the outputs that is to be expected with the cure, nil where nobody can say; Measured, what a trial gave.
-	Predicted *float64 `json:"predicted,omitempty"`
-	Measured  *NSR     `json:"measured,omitempty"`
+	Node     string   `json:"node"`            // the worst of Nodes; empty for the whole plan
+	Nodes    []string `json:"nodes,omitempty"` // all operators that it is about, the worst first
+	Cause    string   `json:"cause"`           // by name, one of the causes of package advise: "clipping", "weight-mean-shift"
+	Evidence string   `json:"evidence"`        // the figures that show it, in words
+	Command  string   `json:"command"`         // the cure as a command line that can be run as it stands; empty where there is none
+	// Others are commands that help too, in place of Command.
+	Others []string `json:"others,omitempty"`
+	// Before is the NSR of the outputs as they are, Predicted the one that is to be expected with the cure, nil where nobody can say. For outputs
+	// with classes they are of the scores without their mean; see Judge.
+	Before    *float64   `json:"before,omitempty"`
+	Predicted *float64   `json:"predicted,omitempty"`
+	Trial     *CureTrial `json:"trial,omitempty"`
+}
+
+// CureTrial is what a cure did when it was tried.
+type CureTrial struct {
+	Samples  int    `json:"samples"`
+	HeldOut  string `json:"held_out_kind"` // see HeldOutKind
+	Before   NSR    `json:"before"`
+	Measured NSR    `json:"measured"`
+	// Change is the mean of after - before over the samples, paired, with its error.
+	Change      float64  `json:"change"`
+	ChangeError *float64 `json:"change_error"`
+	Failed      string   `json:"failed,omitempty"` // why there are no figures
 }
 
 // Cost is what a plan costs on its target: the work and the bytes in each format, and the time where a device file predicts it.

@@ -48,3 +48,9 @@ func Candidates(g *graph.Graph, set *tqc.Set, stats *Stats, root tqc.SlotID) ([]
 	}
 	return list, nil
 }
+
+// Observed is what was seen of root and the tensors that share its scale, together; with one tensor it is the statistics' own and must not be changed.
+func Observed(g *graph.Graph, set *tqc.Set, stats *Stats, root tqc.SlotID) (*observers.State, error) {
+	r := &renderer{g: g, set: set, stats: stats}
+	return r.state(r.activation(set.Slot(root)).values)
+}

@@ -23,6 +23,7 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 		t.limit = 0
 	}
 	summary(t, r)
+	adviceText(t, r.Advice)
 	if len(r.Outputs) > 0 {
 		t.begin("Error at the outputs, whole network quantized", "output", "NSR", "MSE", "cosine")
 		for _, o := range r.Outputs {

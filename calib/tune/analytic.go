@@ -37,6 +37,27 @@ func predicted(_ context.Context, l *LayerBench) ([]Proposal, error) {
 	return []Proposal{{By: "bias-analytic", Bias: d}}, nil
 }
 
+// Shifts is, by operator, what a bias correction from sums adds to its output channels: what rounding the weights adds to their means, turned
+// round. g has the constants that a set quantizes, reference those of the float network. Operators of which nothing is known, and those whose
+// weights are not rounded, are missing.
+func Shifts(reference, g *graph.Graph, set *tqc.Set, sums func(node string) *observers.InputSums) (map[graph.NodeID][]float64, error) {
+	b := &Bench{Reference: reference, Graph: g, Set: set, Sums: sums}
+	out := map[graph.NodeID][]float64{}
+	for _, id := range g.Nodes() {
+		if g.Const(g.Node(id).Input(graph.WeightInput)) == nil {
+			continue
+		}
+		d, err := b.shift(id)
+		if err != nil {
+			return nil, g.ErrorAt("bias", id, err)
+		}
+		if d != nil {
+			out[id] = d
+		}
+	}
+	return out, nil
+}
+
 // shift is what rounding the weights of an operator adds to the mean of its output, turned round; nil where the sums are not known or the
 // weights are not rounded.
 func (b *Bench) shift(id graph.NodeID) ([]float64, error) {

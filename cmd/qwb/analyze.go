@@ -32,6 +32,7 @@ func newAnalyze(e *env) *cobra.Command {
   --explain      split the error of the integer program into its causes: weight rounding, activation clipping, activation rounding, bias
                  rounding, tables, arithmetic profile, in this order. The parts sum to the whole, at the graph outputs and for every step
 
+With --layerwise it says what is wrong and which commands help, with their predicted effect; --try measures it.
 Without any of them analyze does the first three. It prints a summary and the ten most important rows of each
 table; --all prints every row. --html and --png write complete reports. Without both, both are written to the
 folder MODEL.report.
@@ -88,6 +89,7 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 	c.Flags().BoolVar(&o.Statistical, "statistical", false, "ranges and histograms of every tensor")
 	c.Flags().BoolVar(&o.Peers, "peers", false, "with --statistical: also the ranges that other tools would choose by their defaults (docs/peers.md)")
 	c.Flags().BoolVar(&o.Explain, "explain", false, "causes of the error of the integer program")
+	c.Flags().BoolVar(&o.Try, "try", false, "with --layerwise: try each command that is advised, without changing the plan, and print what it does")
 	c.Flags().BoolVar(&o.Split, "split", false, "with --layerwise: split the error at the operator's own output into weights and activations")
 	c.Flags().BoolVar(&all, "all", false, "print all rows of all tables (default: the ten most important)")
 	c.Flags().StringVar(&out.html, "html", "", "write the report as one HTML file")

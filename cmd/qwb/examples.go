@@ -22,9 +22,6 @@ var examples = map[string][]string{
 		"qwb dispatch --fp32 type:Softmax,head",
 		"qwb dispatch --auto --max-drop 0.5 --data images/ --labels labels.tsv"},
 	"tune": {"qwb tune --method auto", "qwb tune model.plan.json --method bias,gptq --data images/ --budget 10m"},
-	"doctor": {
-		"qwb doctor model.onnx --data images/ --labels labels.tsv",
-		"qwb doctor model.plan.json --data eval/ --labels eval.tsv        # also: does it overlap with the calibration data?"},
 	"eval": {
 		"qwb eval model.onnx --data images/ --preprocess imagenet-torch --labels labels.tsv",
 		"qwb eval model.plan.json --data images/ --labels labels.tsv --mode int8 --max-drop 1",

@@ -1,0 +1,72 @@
+package qwb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"qwb/analysis"
+	"qwb/analysis/advise"
+	"qwb/calib"
+	"qwb/internal/plain"
+	"qwb/quantizer/tqc"
+)
+
+// badPlan is the warning about a plan whose outputs have a large error, measured on whatever; ok is false for a plan that has not.
+func badPlan(e analysis.Estimate, on string) (w tqc.Warning, ok bool) {
+	if !(e.Mean > advise.Bad) {
+		return w, false
+	}
+	text := fmt.Sprintf("this plan is bad: NSR %.2g at the outputs", e.Mean)
+	if !math.IsInf(e.Error, 0) {
+		text = fmt.Sprintf("this plan is bad: NSR %.2g ± %.1g at the outputs", e.Mean, e.Error)
+	}
+	return tqc.Warning{Value: e.Mean, Text: fmt.Sprintf("%s (%s); above %g predictions get worse. qwb analyze says why and what helps", text, on, advise.Bad)}, true
+}
+
+// warnBad warns about a plan whose outputs have a large error: on the samples that its statistics keep, or, without those, on the first ones of
+// the data. What a command has done is done: an error is no error of the command.
+func (j *job) warnBad(ctx context.Context, p *Planned, o DataOptions, threads int) {
+	losses, err := j.planLosses(ctx, p, o, threads)
+	j.warnBadLosses(losses, err)
+}
+
+func (j *job) warnBadLosses(losses analysis.Losses, err error) {
+	if err != nil {
+		j.detail("the error of the outputs was not measured: %v", err)
+		return
+	}
+	if w, ok := badPlan(losses.Estimate(), plain.Count(len(losses), "calibration sample")); ok {
+		j.warnAbout(w)
+	}
+}
+
+// planLosses simulates a plan as it is.
+func (j *job) planLosses(ctx context.Context, p *Planned, o DataOptions, threads int) (analysis.Losses, error) {
+	q, err := p.Simulator()
+	if err != nil {
+		return nil, err
+	}
+	d := &derivation{Target: p.Target}
+	d.tuned(p.Reference, p.Overlay)
+	if d.Stats, err = j.planStats(p); err != nil && p.Plan.Imported == nil {
+		return nil, err
+	}
+	k, err := d.keptRuns(ctx, threads)
+	if errors.Is(err, errNoKept) {
+		o.Samples = calib.MaxKept
+		set, err := j.planData(p, o, calib.MaxKept)
+		if err != nil {
+			return nil, err
+		}
+		if k, err = d.runsOf(ctx, set.Iterator(), calib.MaxKept, threads); err != nil {
+			return nil, err
+		}
+		return k.evaluator.Losses(ctx, q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k.evaluator.Losses(ctx, q)
+}

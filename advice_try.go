@@ -1,0 +1,146 @@
+package qwb
+
+import (
+	"context"
+	"math"
+
+	"qwb/analysis"
+	"qwb/analysis/advise"
+	"qwb/calib"
+	"qwb/calib/data"
+	"qwb/graph/exec"
+)
+
+// try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs.
+func (a *adviser) try(ctx context.Context, set *data.Set, r *analysis.Report) error {
+	samples, kind, err := a.judges(ctx, set)
+	if err != nil {
+		return err
+	}
+	before, err := a.outputsOf(ctx, a.p, samples)
+	if err != nil {
+		return err
+	}
+	tick, finish := a.progress("try", len(r.Advice))
+	defer finish()
+	for i := range r.Advice {
+		x := &r.Advice[i]
+		if c := a.cures[x.Command]; c != nil {
+			if x.Trial, err = a.trial(ctx, c, samples, before); err != nil {
+				return err
+			}
+			x.Trial.Samples, x.Trial.HeldOut, x.Trial.Before = len(samples), kind, analysis.NewNSR(before.Estimate())
+		}
+		tick(i + 1)
+	}
+	return nil
+}
+
+// judges are the samples by which a trial is judged: those that neither calibration nor tuning has seen; where the data have fewer than two of
+// them, the half that tuning holds out; where that has fewer, all, which are not held out.
+func (a *adviser) judges(ctx context.Context, set *data.Set) ([]*exec.Sample, string, error) {
+	all, err := someOf(ctx, set.Iterator(), func(*exec.Sample) bool { return true }, set.Len())
+	if err != nil {
+		return nil, "", err
+	}
+	seen := map[calib.Hash]bool{}
+	if a.d.Stats != nil {
+		for _, h := range a.d.Stats.Hashes() {
+			seen[h] = true
+		}
+	}
+	var unseen, held []*exec.Sample
+	for _, s := range all {
+		if !seen[s.Hash] {
+			unseen = append(unseen, s)
+		}
+		if exec.HeldOut(s.Hash) {
+			held = append(held, s)
+		}
+	}
+	switch {
+	case len(unseen) > 1:
+		return unseen, analysis.HeldOutUnseen, nil
+	case len(held) > 1:
+		return held, analysis.HeldOutHalf, nil
+	}
+	return all, "", nil
+}
+
+// outputsOf measures a plan on samples: by its simulation, or by its integers where the profile saturates.
+func (a *adviser) outputsOf(ctx context.Context, p *Planned, samples []*exec.Sample) (analysis.Losses, error) {
+	ev, err := analysis.NewEvaluator(ctx, p.Reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, a.o.Threads, 0)
+	if err != nil {
+		return nil, err
+	}
+	if a.facts.Integers > 0 {
+		return a.integerLosses(ctx, ev, p.Graph, p.Set)
+	}
+	q, err := p.Simulator()
+	if err != nil {
+		return nil, err
+	}
+	return ev.Losses(ctx, q)
+}
+
+// trial runs one cure. What the command fails with is part of the outcome.
+func (a *adviser) trial(ctx context.Context, c *advise.Cure, samples []*exec.Sample, before analysis.Losses) (*analysis.CureTrial, error) {
+	p := *a.Project
+	p.Store, p.Events = &besides{&scratch{base: a.store()}, a.p.Path}, nil
+	failed := a.carryOut(ctx, &p, c)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if failed != nil {
+		return &analysis.CureTrial{Failed: failed.Error()}, nil
+	}
+	q, _, err := p.OpenPlan()
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	after, err := a.outputsOf(ctx, q, samples)
+	if err != nil {
+		return nil, err
+	}
+	change := analysis.Paired(before.PerSample(), after.PerSample())
+	t := &analysis.CureTrial{Measured: analysis.NewNSR(after.Estimate()), Change: change.Mean}
+	if !math.IsInf(change.Error, 0) {
+		t.ChangeError = &change.Error
+	}
+	return t, nil
+}
+
+// carryOut does what the command of a cure does.
+func (a *adviser) carryOut(ctx context.Context, p *Project, c *advise.Cure) error {
+	switch {
+	case len(c.Words) > 0:
+		_, _, err := p.Set(ctx, a.selected(c), c.Words, a.o.Threads)
+		return err
+	case c.Method != "":
+		r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{c.Method}, Threads: a.o.Threads, Memory: a.o.Memory})
+		if err == nil && r.Overlay == "" {
+			err = Checkf("tune kept nothing: on %d held-out samples the error of the outputs does not fall by more than its error bar", r.HeldOut)
+		}
+		return err
+	case c.More:
+		o, _ := a.recalibration()
+		_, _, err := p.Calibrate(ctx, *o)
+		return err
+	}
+	return Checkf("looking at the inputs changes nothing")
+}
+
+// besides is a scratch of which the operating system knows the model only, so that nothing, not even what an interrupted tuning leaves, gets
+// onto the disk.
+type besides struct {
+	*scratch
+	model string
+}
+
+func (b *besides) Path(name string) (string, bool) {
+	if name != b.model {
+		return "", false
+	}
+	return b.scratch.Path(name)
+}

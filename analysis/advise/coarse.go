@@ -1,0 +1,43 @@
+package advise
+
+import (
+	"fmt"
+
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// CoarseGrid is about activations that need more than their bits.
+var CoarseGrid = &Cause{Name: "coarse-grid", Doc: "the bits of an operator's activations are too few, with whatever range", find: coarse}
+
+// muchOfAll is the part of the error of all operators that one must make before it is said to need more bits.
+const muchOfAll = 0.1
+
+func coarse(f *Facts) []Finding {
+	list := f.layers(func(l *layer) bool {
+		return l.act > 0.5 && l.Round > l.Clip && l.share >= muchOfAll && f.unequal(l) < unlike
+	})
+	if len(list) == 0 {
+		return nil
+	}
+	list = list[:min(len(list), 3)]
+	l := list[0]
+	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("rounding activations makes %.0f %% of the error of %s at its own output (NSR %.2g), and the operator %.0f %% of the error of all",
+		100*l.act, l.Node, l.Local, 100*l.share)}
+	for _, s := range f.Target.SchemesOf(l.node).Activation {
+		if bits(s) > 8 && !s.AtRunTime() {
+			out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"activations=" + s.String()}})
+			break
+		}
+	}
+	out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"domain=fp32"}})
+	return []Finding{out}
+}
+
+// bits is the width of the integers of a scheme, 0 for one of other numbers.
+func bits(s tqc.Scheme) int {
+	if s.Type != qmath.Integers {
+		return 0
+	}
+	return s.Bits
+}
