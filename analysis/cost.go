@@ -19,36 +19,87 @@ import (
 // operators read in one format counts once. A device adds the time (see Device); nil leaves it out. It is an error that names the operator if the
 // device has no speed for a format.
 func CostOf(g *graph.Graph, set *tqc.Set, d *Device) (Cost, error) {
-	order, err := g.Order()
+	c, nodes, err := costs(g, set, d)
 	if err != nil {
 		return Cost{}, err
 	}
-	c := costing{g: g, set: set, constants: map[constant]bool{}}
-	cost := Cost{MACs: map[string]int64{}, Bytes: map[string]int64{}, Borders: len(dispatch.BordersOf(g, order, set.Domains))}
+	cost := Cost{MACs: map[string]int64{}, Bytes: map[string]int64{}}
+	seconds := 0.0
+	for _, n := range nodes {
+		if n.MACs > 0 {
+			cost.MACs[n.Arithmetic] += n.MACs
+		}
+		for _, b := range n.constants {
+			cost.Bytes[b.format] += b.bytes
+		}
+		seconds += n.Seconds
+	}
+	for _, b := range dispatch.BordersOf(g, c.order, set.Domains) {
+		cost.Borders++
+		cost.Converted += b.Elements
+	}
+	if d != nil {
+		seconds += c.conversions(d)
+		cost.Seconds, cost.Device = &seconds, d.SHA256
+	}
+	return cost, nil
+}
+
+// NodeCost is what one operator adds to a Cost, conversions excepted.
+type NodeCost struct {
+	MACs       int64
+	Arithmetic string  // the format of the multiply-accumulates, empty where there are none
+	Bytes      int64   // of constants that no operator before it reads in the same format
+	Seconds    float64 // with what is computed together with it; 0 without a device
+
+	constants []storedConstant
+}
+
+// Work is the multiply-accumulates of the operator weighted as by Cost.Work.
+func (n NodeCost) Work() float64 {
+	f, _ := formatNamed(n.Arithmetic)
+	return float64(n.MACs) * float64(f.bits) / 8
+}
+
+type storedConstant struct {
+	format string
+	bytes  int64
+}
+
+// NodeCosts returns what CostOf adds up, by NodeID.
+func NodeCosts(g *graph.Graph, set *tqc.Set, d *Device) ([]NodeCost, error) {
+	_, list, err := costs(g, set, d)
+	return list, err
+}
+
+func costs(g *graph.Graph, set *tqc.Set, d *Device) (*costing, []NodeCost, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &costing{g: g, set: set, order: order, counted: map[constant]bool{}}
+	list := make([]NodeCost, g.NumNodes())
 	for _, id := range order {
-		if n, _ := g.MACsAtLeast(id); n > 0 {
-			cost.MACs[c.arithmetic(id).name] += n
+		n := &list[id]
+		if n.MACs, _ = g.MACsAtLeast(id); n.MACs > 0 {
+			n.Arithmetic = c.arithmetic(id).name
 		}
 		for i := range g.Node(id).Inputs {
-			if name, bytes := c.constant(id, i); bytes > 0 {
-				cost.Bytes[name] += bytes
+			if b := c.constant(id, i); b.bytes > 0 {
+				n.constants = append(n.constants, b)
+				n.Bytes += b.bytes
 			}
 		}
 	}
 	if d == nil {
-		return cost, nil
+		return c, list, nil
 	}
-	seconds := 0.0
-	for _, grp := range c.groups(order) {
-		s, err := c.seconds(grp, d)
-		if err != nil {
-			return Cost{}, g.ErrorAt("cost", grp[0], err)
+	for _, grp := range c.groups() {
+		if list[grp[0]].Seconds, err = c.seconds(grp, d); err != nil {
+			return nil, nil, g.ErrorAt("cost", grp[0], err)
 		}
-		seconds += s
 	}
-	seconds += c.conversions(order, d)
-	cost.Seconds, cost.Device = &seconds, d.SHA256
-	return cost, nil
+	return c, list, nil
 }
 
 // Work is the multiply-accumulates weighted by the width of their format: one in int8 is 1, in int16 and fp16 2, in fp32 4, in int4 a half.
@@ -95,9 +146,10 @@ func formatNamed(name string) (numberFormat, bool) {
 
 // costing adds up.
 type costing struct {
-	g         *graph.Graph
-	set       *tqc.Set
-	constants map[constant]bool // that were counted
+	g       *graph.Graph
+	set     *tqc.Set
+	order   []graph.NodeID
+	counted map[constant]bool
 }
 
 // constant is a constant in one format.
@@ -144,19 +196,19 @@ func (c *costing) arithmetic(id graph.NodeID) numberFormat {
 	return fp32
 }
 
-// constant returns the format of constant input i of a node and its bytes; none where it is no constant of numbers, or counted already.
-func (c *costing) constant(id graph.NodeID, i int) (name string, bytes int64) {
+// constant returns constant input i of a node; no bytes where it is no constant of numbers, or counted already.
+func (c *costing) constant(id graph.NodeID, i int) storedConstant {
 	v := c.g.Node(id).Input(i)
 	if v == graph.NoValue || c.g.Const(v) == nil || c.g.Value(v).DType != tensor.Float32 {
-		return "", 0
+		return storedConstant{}
 	}
 	f, bits, scheme := c.stored(id, i)
 	key := constant{v, f.name, scheme}
-	if c.constants[key] {
-		return "", 0
+	if c.counted[key] {
+		return storedConstant{}
 	}
-	c.constants[key] = true
-	return f.name, (bits + 7) / 8
+	c.counted[key] = true
+	return storedConstant{f.name, (bits + 7) / 8}
 }
 
 // stored is how a constant input of a node is stored, and its bits with scales and zero points.

@@ -14,10 +14,10 @@ var clampOps = []string{"Relu", "Clip"}
 
 // groups lists the operators that take time, each with what is computed together with it behind it. Shapes and indices take none, nor do
 // views.
-func (c *costing) groups(order []graph.NodeID) [][]graph.NodeID {
+func (c *costing) groups() [][]graph.NodeID {
 	var list [][]graph.NodeID
 	at := map[graph.NodeID]int{}
-	for _, id := range order {
+	for _, id := range c.order {
 		if c.set.Domains[id] == tqc.DomainSOI || slices.Contains(viewOps, c.g.Node(id).Op) {
 			continue
 		}
@@ -113,7 +113,7 @@ func (c *costing) kept(v graph.ValueID) numberFormat {
 }
 
 // conversions is the time for tensors that are read in another format than they stand in: each such format once.
-func (c *costing) conversions(order []graph.NodeID, d *Device) (seconds float64) {
+func (c *costing) conversions(d *Device) (seconds float64) {
 	one := func(v graph.ValueID) {
 		if v == graph.NoValue || c.g.Const(v) != nil || !target.IsFloat(c.g, v) {
 			return
@@ -126,7 +126,7 @@ func (c *costing) conversions(order []graph.NodeID, d *Device) (seconds float64)
 			}
 			done = append(done, to)
 			n := c.elements(v)
-			seconds += float64(n)*d.BorderNS*1e-9 + d.move(float64(n*int64(from.bits+to.bits))/8)
+			seconds += d.Conversion(n, from.bits, to.bits)
 		}
 		if c.g.IsOutput(v) {
 			fp32, _ := formatNamed("fp32")
@@ -142,7 +142,7 @@ func (c *costing) conversions(order []graph.NodeID, d *Device) (seconds float64)
 	for _, v := range c.g.Inputs {
 		one(v)
 	}
-	for _, id := range order {
+	for _, id := range c.order {
 		for _, v := range c.g.Node(id).Outputs {
 			one(v)
 		}

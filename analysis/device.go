@@ -139,6 +139,11 @@ func (d *Device) move(bytes float64) float64 {
 	return bytes / r.speed(bytes) / 1e9
 }
 
+// Conversion is how long converting so many elements between formats of so many bits takes, in seconds.
+func (d *Device) Conversion(elements int64, from, to int) float64 {
+	return float64(elements)*d.BorderNS*1e-9 + d.move(float64(elements*int64(from+to))/8)
+}
+
 // String names the device and the file.
 func (d *Device) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s (device file %.12s)", d.Name, d.SHA256))

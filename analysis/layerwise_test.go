@@ -16,6 +16,7 @@ import (
 	"qwb/internal/graphtest"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // fusedNet has activations of several operators: HardSwish written out, Swish, GELU, and an integer output beside the float one.
@@ -259,4 +260,33 @@ func TestLayersOfOpenShapesHaveWork(t *testing.T) {
 		most = max(most, l.MACs)
 	}
 	require.EqualValues(t, 16*16*9, most, "of one output element of the second Conv in every channel")
+}
+
+// An operator in less than float32, and nothing else: layerwise analysis of it is the error of the whole graph.
+func TestLayerwiseOfFloatIslands(t *testing.T) {
+	for _, domain := range []tqc.Domain{tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32} {
+		data := samplesOf(3, 1, 8, 10, 10)
+		g := graphtest.Parse(t, residualNet)
+		require.Empty(t, graph.InferShapes(g))
+		seen := 0
+		for _, id := range g.Nodes() {
+			if sp := g.Node(id).Spec(); sp == nil || sp.Kind != graph.KindComputing {
+				continue
+			}
+			set := tqc.NewSet(g)
+			set.Domains[id] = domain
+			q, err := sim.New(g, set, sim.Options{})
+			require.NoError(t, err)
+			r := analyze(t, g, q, data, Config{Layerwise: true, Outputs: true, Split: true})
+			require.Len(t, r.Layerwise, 1)
+			l := r.Layerwise[0]
+			require.Equal(t, g.Node(id).Name, l.Node)
+			require.Positive(t, l.NSR, "%s %s", l.Node, domain)
+			require.Equal(t, r.Worst().NSR, l.NSR, "%s %s", l.Node, domain)
+			require.Zero(t, l.Clip)
+			require.Equal(t, l.Local, l.Round)
+			seen++
+		}
+		require.GreaterOrEqual(t, seen, 4)
+	}
 }

@@ -148,6 +148,8 @@ type Cost struct {
 	MACs    map[string]int64 `json:"macs"`  // multiply-accumulates of one sample, by the format of their arithmetic: int4, int8, int16, fp16, fp32
 	Bytes   map[string]int64 `json:"bytes"` // of constants, by format
 	Borders int              `json:"borders"`
-	Seconds *float64         `json:"seconds,omitempty"` // predicted for one sample
-	Device  string           `json:"device,omitempty"`  // sha256 of the device file that Seconds follow from
+	// Converted is how many elements cross the borders between float and integers.
+	Converted int64    `json:"converted"`
+	Seconds   *float64 `json:"seconds,omitempty"` // predicted for one sample
+	Device    string   `json:"device,omitempty"`  // sha256 of the device file that Seconds follow from
 }

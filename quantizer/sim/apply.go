@@ -34,10 +34,14 @@ func apply(table *kernels.Table, dst, src *tensor.Tensor, cfg *tqc.Config, p *tq
 	})
 }
 
-// Clips reports whether clipping t, the tensor of a slot, to what the slot's format can represent changes any element.
+// Clips reports whether clipping t, the tensor of a slot, to what the slot's format can represent changes any element. Slots of float islands are
+// not clipped.
 func (s *Simulator) Clips(id tqc.SlotID, t *tensor.Tensor) (clips bool, err error) {
 	if err := wantFloat(t); err != nil {
 		return false, err
+	}
+	if s.set.Slot(id).State() == tqc.FP32 {
+		return false, nil
 	}
 	x, meter := t.F32(), s.table.NewMeter()
 	err = runs(t, &s.set.Slot(id).Config, s.set.Params(id), func(from, to int, c qmath.Codec) bool {

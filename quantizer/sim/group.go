@@ -10,7 +10,8 @@ type Group struct {
 	Nodes  []graph.NodeID // in order, the operator first
 	Output graph.ValueID  // what the last one computes
 	// Slots are where the group's tensors are quantized: the slots of its nodes that quantize, and inputs that their producer
-	// quantizes (those are quantized in front of the group when it is measured alone).
+	// quantizes (those are quantized in front of the group when it is measured alone). Of a float island of less precision than float32 they
+	// are those that are rounded.
 	Slots []tqc.SlotID
 }
 
@@ -25,7 +26,7 @@ func (s *Simulator) Group(node graph.NodeID) Group {
 	}
 	for _, id := range gr.Nodes {
 		for _, sl := range append(append([]tqc.SlotID(nil), s.set.Inputs(id)...), s.set.Outputs(id)...) {
-			if sl != tqc.NoSlot && (s.set.Slot(sl).State().Quantizes() || s.mirrored(s.set.Slot(sl))) {
+			if sl != tqc.NoSlot && (s.set.Slot(sl).State().Quantizes() || s.mirrored(s.set.Slot(sl)) || s.rounds(s.set.Slot(sl))) {
 				gr.Slots = append(gr.Slots, sl)
 			}
 		}

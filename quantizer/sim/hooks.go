@@ -14,7 +14,8 @@ import (
 type View struct {
 	// Mask selects slots, nil all. Only slots that quantize take part, and OVERLAPPED inputs whose tensor is quantized by
 	// the operator that computes it: selecting such an input quantizes in front of this reader, with the same scale, which
-	// changes no number where the producer's slot is selected too. Mask is asked once per slot, when the hooks are made.
+	// changes no number where the producer's slot is selected too; and slots of float islands of less precision, which are rounded to it. Mask
+	// is asked once per slot, when the hooks are made.
 	Mask func(tqc.SlotID) bool
 	Mode Mode
 	// Islands: what float operators read and write is rounded to the precision of their domain, else of Options.Island.
@@ -88,7 +89,7 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 			h.actions[id] = quantize
 		case v.Mask != nil && s.mirrored(sl) && v.Mask(id):
 			h.actions[id] = quantize
-		case v.Islands && s.g.Alive(sl.Node) && s.rounds(sl):
+		case (v.Islands || v.Mask != nil && v.Mode == Quantize && v.Mask(id)) && s.g.Alive(sl.Node) && s.rounds(sl):
 			h.actions[id] = island
 		case s.own[id] && (v.Mask == nil || s.weightIn(sl.Node, v.Mask)):
 			h.actions[id] = replace

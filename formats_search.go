@@ -1,0 +1,521 @@
+package qwb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/analysis/assign"
+	"qwb/graph"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// numberFormat is a format that a search may give to operators, as it was asked for.
+type numberFormat struct {
+	name   string
+	domain decision.Domain     // of floats
+	wide   bool                // integers of more than eight bits
+	words  decision.Properties // of what was asked for as KEY=VALUE; empty for a name
+}
+
+// parseFormats reads the formats of a search: domains (fp32, fp16, bf16, tf32), formats of numbers (int8, int16, int4, e4m3, ...) and properties
+// joined by + (weights=int4-sym-g32+activations=int16-sym-tensor).
+func parseFormats(list []string) ([]numberFormat, error) {
+	var out []numberFormat
+	for _, text := range list {
+		f := numberFormat{name: text}
+		switch {
+		case slices.ContainsFunc(out, func(o numberFormat) bool { return o.name == text }):
+			return nil, Usagef("--formats: %s is there twice", text)
+		case strings.Contains(text, "="):
+			var err error
+			if f.words, err = decision.ParseProperties(strings.Split(text, "+")); err != nil {
+				return nil, Usagef("--formats %s: %w", text, err)
+			}
+			rest := f.words
+			rest.Domain, rest.Weights, rest.Activations = "", tqc.Scheme{}, tqc.Scheme{}
+			if !rest.Empty() {
+				return nil, Usagef("--formats %s: only domain, weights and activations are formats", text)
+			}
+			f.domain = f.words.Domain
+		case text != string(decision.Int) && slices.Contains(decision.Domains, decision.Domain(text)):
+			f.domain = decision.Domain(text)
+		default:
+			s, err := tqc.ParseScheme(text + "-sym-tensor")
+			if f.wide = s.Bits > 8; err != nil || s.Bits > 16 {
+				return nil, Usagef("--formats %s: one of fp32, fp16, bf16, tf32, int16, int8, int4, e4m3, e5m2, e2m1, nf4, other widths of integers, or properties like weights=int4-sym-g32", text)
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// mixture is what a search in several formats chooses from: the units of a network, and what each of them may become.
+type mixture struct {
+	d       *derivation
+	start   *derived
+	bound   *target.Bound
+	formats []numberFormat
+	members map[tqc.SlotID][]tqc.SlotID // by root: the slots that share its scale
+	units   []mixedUnit
+	// refuse says why a plan cannot be exported; nil: every plan can. note tells the user.
+	refuse func(*derived) error
+	note   func(format string, a ...any)
+}
+
+// mixedUnit is a part of a network that changes its format as one: operators that sum products or compute new numbers, with what is fused to
+// them; those whose results share a scale are in one unit.
+type mixedUnit struct {
+	nodes   []graph.NodeID
+	joins   []graph.NodeID // other operators whose results share the scale of theirs: a Concat
+	options []mixedOption  // the first is the unit as it is
+}
+
+// mixedOption is a format that a unit may have.
+type mixedOption struct {
+	format string
+	each   []decision.Properties // by operator, then by join; empty where it stays as it is
+}
+
+// mixture finds the units of the operators listed, and what the target lets them become. What was decided about an operator stays.
+func (d *derivation) mixture(start *derived, nodes []graph.NodeID, formats []numberFormat) (*mixture, error) {
+	bound, err := d.Target.Bind(start.Graph)
+	if err != nil {
+		return nil, err
+	}
+	m := &mixture{d: d, start: start, bound: bound, formats: formats, members: map[tqc.SlotID][]tqc.SlotID{}}
+	for id := range tqc.SlotID(start.Set.NumSlots()) {
+		root := start.Set.Root(id)
+		m.members[root] = append(m.members[root], id)
+	}
+	for _, u := range m.regions(nodes) {
+		u.options = []mixedOption{{m.asIs(u.nodes), make([]decision.Properties, len(u.nodes)+len(u.joins))}}
+		for _, f := range formats {
+			if o, ok := m.option(&u, f); ok {
+				u.options = append(u.options, o)
+			}
+		}
+		m.units = append(m.units, u)
+	}
+	return m, nil
+}
+
+// option is a unit in a format, false where no operator of it can have that. Operators that stay in float go together or not at all.
+func (m *mixture) option(u *mixedUnit, f numberFormat) (o mixedOption, some bool) {
+	o.format = f.name
+	var activations tqc.Scheme
+	for _, id := range u.nodes {
+		p, ok := m.become(id, f)
+		if !ok && f.domain != "" {
+			return o, false
+		}
+		if !ok {
+			p = decision.Properties{}
+		}
+		if some = some || ok; p.Activations != (tqc.Scheme{}) {
+			activations = p.Activations
+		}
+		o.each = append(o.each, p)
+	}
+	for _, id := range u.joins {
+		var p decision.Properties
+		if activations != (tqc.Scheme{}) && m.activationsCan(id, activations) {
+			p.Activations = activations
+		}
+		o.each = append(o.each, p)
+	}
+	return o, some
+}
+
+// regions joins operators whose results share a scale.
+func (m *mixture) regions(nodes []graph.NodeID) []mixedUnit {
+	at := map[graph.NodeID]int{} // by operator: the place of the first of its region
+	first := make([]int, len(nodes))
+	for i, id := range nodes {
+		at[id], first[i] = i, i
+	}
+	find := func(i int) int {
+		for first[i] != i {
+			i = first[i]
+		}
+		return i
+	}
+	owner := map[tqc.SlotID]int{} // by root of a result
+	var roots []tqc.SlotID        // of the owners
+	for i, id := range nodes {
+		for _, member := range m.start.Set.Together(id, m.bound.Order) {
+			for _, s := range m.start.Set.Outputs(member) {
+				if s == tqc.NoSlot || m.start.Set.Slot(s).State() == tqc.FP32 {
+					continue
+				}
+				root := m.start.Set.Root(s)
+				j, ok := owner[root]
+				if !ok {
+					owner[root] = i
+					roots = append(roots, root)
+					continue
+				}
+				if a, b := find(i), find(j); a != b {
+					first[max(a, b)] = min(a, b)
+				}
+			}
+		}
+	}
+	var list []mixedUnit
+	place := map[int]int{}
+	for i, id := range nodes {
+		k, ok := place[find(i)]
+		if !ok {
+			k = len(list)
+			place[find(i)] = k
+			list = append(list, mixedUnit{})
+		}
+		list[k].nodes = append(list[k].nodes, id)
+	}
+	for _, root := range roots {
+		u := &list[place[find(owner[root])]]
+		id := m.start.Set.Slot(root).Node
+		if head := m.start.Set.Fused[id]; head != graph.NoNode {
+			id = head
+		}
+		if _, ours := at[id]; !ours && m.start.Set.Slot(root).Kind == tqc.Output && !slices.Contains(u.joins, id) {
+			u.joins = append(u.joins, id)
+		}
+	}
+	return list
+}
+
+// asIs names the format that a unit has: that of its weights where they are narrow, else that of what it reads.
+func (m *mixture) asIs(nodes []graph.NodeID) string {
+	narrow := ""
+	bits := 1 << 10
+	for _, id := range nodes {
+		if s, ok := m.weight(id); ok {
+			if f := m.start.Set.Slot(s).Config.Format; f.Bits < bits {
+				bits, narrow = f.Bits, plainName(f.FormatName())
+			}
+		}
+	}
+	wide := ""
+	for _, id := range nodes {
+		for _, s := range m.activations(id) {
+			if sl := m.start.Set.Slot(s); sl.Kind == tqc.Input && (wide == "" || sl.Config.Bits > 8) {
+				wide = plainName(sl.Config.FormatName())
+			}
+		}
+	}
+	if narrow != "" && bits < 8 || wide == "" {
+		return narrow
+	}
+	return wide
+}
+
+// plainName is the name of a format without its sign: uint8 is int8.
+func plainName(format string) string { return strings.TrimPrefix(format, "u") }
+
+// weight is the slot of an operator's quantized weight, false where it has none that may change.
+func (m *mixture) weight(id graph.NodeID) (tqc.SlotID, bool) {
+	if op := m.bound.Ops[id]; op == nil || op.Role != target.Weighted {
+		return tqc.NoSlot, false
+	}
+	for _, s := range m.start.Set.Inputs(id) {
+		if s == tqc.NoSlot {
+			continue
+		}
+		if sl := m.start.Set.Slot(s); sl.Weight && sl.State() != tqc.FP32 && sl.Config.Observer != tqc.ObserverNone {
+			cell := &m.start.Table.Slots[s]
+			return s, !cell.Selected("weights") && !cell.Selected("scale")
+		}
+	}
+	return tqc.NoSlot, false
+}
+
+// activations are the quantized slots of an operator that are no constants.
+func (m *mixture) activations(id graph.NodeID) (list []tqc.SlotID) {
+	for _, s := range append(slices.Clone(m.start.Set.Inputs(id)), m.start.Set.Outputs(id)...) {
+		if s == tqc.NoSlot {
+			continue
+		}
+		if sl := m.start.Set.Slot(s); !sl.Weight && sl.State() != tqc.FP32 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// become is what has to be decided about an operator for it to have a format; false where the target, or a decision, does not let it.
+func (m *mixture) become(id graph.NodeID, f numberFormat) (p decision.Properties, ok bool) {
+	if f.domain != "" && (m.d.Target.Float == target.FloatAbsent || m.start.wanted(m.start.Graph, id)) {
+		return p, false
+	}
+	switch {
+	case !f.words.Empty():
+		if f.words.Weights != (tqc.Scheme{}) && !m.weightCan(id, f.words.Weights) || f.words.Activations != (tqc.Scheme{}) && !m.activationsCan(id, f.words.Activations) {
+			return p, false
+		}
+		return f.words, true
+	case f.domain != "":
+		return decision.Properties{Domain: f.domain}, true
+	case m.d.Imported != nil:
+		return p, false
+	}
+	schemes := m.bound.SchemesOf(m.start.Graph.Node(id))
+	p.Activations = m.first(schemes.Activation, f.name, m.activations(id), func(s tqc.Scheme) bool { return m.activationsCan(id, s) })
+	// Weights of more than eight bits cost twice as much for next to nothing: 16 is for activations, unless those cannot have it.
+	wide := p.Activations.Bits > 8 || f.wide && slices.ContainsFunc(m.activations(id), func(s tqc.SlotID) bool { return m.start.Set.Slot(s).Config.Bits > 8 })
+	if w, ok := m.weight(id); ok && !wide {
+		p.Weights = m.first(schemes.Weight, f.name, []tqc.SlotID{w}, func(s tqc.Scheme) bool { return m.weightCan(id, s) })
+	}
+	return p, !p.Empty()
+}
+
+// first is the first scheme of a format that slots can have, none where all of them have the format already.
+func (m *mixture) first(list []tqc.Scheme, format string, slots []tqc.SlotID, can func(tqc.Scheme) bool) tqc.Scheme {
+	has := func(s tqc.SlotID) bool { return plainName(m.start.Set.Slot(s).Config.FormatName()) == format }
+	for _, s := range list {
+		if plainName(s.Format()) == format && !slices.ContainsFunc(slots, has) && can(s) {
+			return s
+		}
+	}
+	return tqc.Scheme{}
+}
+
+// weightCan reports whether the weight of an operator may have a scheme that is not its own.
+func (m *mixture) weightCan(id graph.NodeID, s tqc.Scheme) bool {
+	slot, ok := m.weight(id)
+	if !ok || target.Can(m.bound.SchemesOf(m.start.Graph.Node(id)).Weight, s, "") != nil {
+		return false
+	}
+	sl := m.start.Set.Slot(slot)
+	if own, err := tqc.SchemeOf(sl.Config); err != nil || own == s {
+		return false
+	}
+	c, err := s.Apply(sl.Config)
+	if err != nil {
+		return false
+	}
+	c = target.AlongWeight(m.start.Graph, id, sl.Index, c)
+	return !c.Policy.Has(tqc.PerTensor) || !s.Channel && s.Group == 0
+}
+
+// activationsCan reports whether the tensors that an operator reads and writes may have a scheme that is not their own: every operator that
+// shares one has to take it. Where an operator's tensors have to be of one type, none of them can have another one than its neighbours.
+func (m *mixture) activationsCan(id graph.NodeID, s tqc.Scheme) bool {
+	if m.bound.Export.OneType {
+		return false
+	}
+	changes := false
+	for _, slot := range m.activations(id) {
+		for _, member := range m.members[m.start.Set.Root(slot)] {
+			sl := m.start.Set.Slot(member)
+			cell := &m.start.Table.Slots[member]
+			if sl.Weight || sl.State() == tqc.FP32 {
+				continue
+			}
+			if sl.Config.Observer == tqc.ObserverFixed || cell.Selected("activations") || cell.Selected("scale") ||
+				target.Can(m.bound.SchemesOf(m.start.Graph.Node(sl.Node)).Activation, s, "") != nil {
+				return false
+			}
+			own, err := tqc.SchemeOf(sl.Config)
+			changes = changes || err == nil && own != s
+		}
+	}
+	return changes
+}
+
+// decisions are what a choice decides, one for each set of properties: wider activations last, since the last one about a tensor holds.
+func (m *mixture) decisions(goal string, choice []int) []decision.Decision {
+	var list []decision.Decision
+	for i, k := range choice {
+		for j, p := range m.units[i].options[k].each {
+			if p.Empty() {
+				continue
+			}
+			words := strings.Join(p.Words(), " ")
+			at := slices.IndexFunc(list, func(d decision.Decision) bool { return strings.Join(d.Properties.Words(), " ") == words })
+			if at < 0 {
+				at = len(list)
+				list = append(list, decision.Decision{By: decision.BySearch, Goal: goal, Properties: p})
+			}
+			list[at].Select = append(list[at].Select, m.start.Graph.Node(append(slices.Clone(m.units[i].nodes), m.units[i].joins...)[j]).Name)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b decision.Decision) int { return a.Activations.Bits - b.Activations.Bits })
+	return list
+}
+
+// all is the choice in which every unit that can has a format.
+func (m *mixture) all(format string) (choice []int, some bool) {
+	choice = make([]int, len(m.units))
+	for i := range m.units {
+		for k := range m.units[i].options {
+			if k > 0 && m.units[i].options[k].format == format {
+				choice[i], some = k, true
+			}
+		}
+	}
+	return choice, some
+}
+
+// derive is what follows from a choice, with the decisions that make it. Operators that have to leave integers with those around them get the
+// precision of what they read.
+func (m *mixture) derive(ctx context.Context, base []decision.Decision, goal string, choice []int) (*derived, []decision.Decision, error) {
+	list := m.decisions(goal, choice)
+	if len(list) == 0 {
+		return m.start, nil, nil
+	}
+	out, err := m.d.Derive(ctx, append(base[:len(base):len(base)], list...))
+	if err != nil {
+		return nil, nil, err
+	}
+	if !m.follow(out, list) {
+		return out, list, nil
+	}
+	out, err = m.d.Derive(ctx, append(base[:len(base):len(base)], list...))
+	return out, list, err
+}
+
+// follow adds to the decisions about float precisions the operators that went to float32 between operators of one of them.
+func (m *mixture) follow(out *derived, list []decision.Decision) (some bool) {
+	domains := slices.Clone(out.Set.Domains)
+	for _, id := range m.bound.Order {
+		if domains[id] != tqc.DomainFP32 || m.start.Set.Domains[id] != tqc.DomainInt || out.Table.Nodes[id].Domain != "" {
+			continue
+		}
+		same := tqc.DomainFP32
+		for _, i := range target.DataInputs(out.Graph, id) {
+			p := out.Graph.Producer(out.Graph.Node(id).Input(i))
+			switch {
+			case p == graph.NoNode:
+			case same == tqc.DomainFP32 || same == domains[p]:
+				same = domains[p]
+			default:
+				same = tqc.DomainSOI // not one of them
+			}
+		}
+		domain, ok := decision.DomainOf(same)
+		at := slices.IndexFunc(list, func(d decision.Decision) bool { return d.Domain == domain })
+		if same != tqc.DomainFP32 && same.Float() && ok && at >= 0 {
+			domains[id], some = same, true
+			list[at].Select = append(list[at].Select, out.Graph.Node(id).Name)
+		}
+	}
+	return some
+}
+
+// chosen is what the units have in the end: some are taken along to float by others.
+func (m *mixture) chosen(out *derived, choice []int) []int {
+	list := slices.Clone(choice)
+	for i, u := range m.units {
+		domain := out.Set.Domains[u.nodes[0]]
+		if !domain.Float() || slices.ContainsFunc(u.nodes, func(id graph.NodeID) bool { return out.Set.Domains[id] != domain }) {
+			continue
+		}
+		name, _ := decision.DomainOf(domain)
+		if k := slices.IndexFunc(u.options, func(o mixedOption) bool { return o.each[0].Domain == name }); k > 0 {
+			list[i] = k
+		}
+	}
+	return list
+}
+
+// measured are the units with errors and costs for the solver. analyze returns the loss of every operator when it alone has the format that it
+// has in a derived plan. What a unit costs is what its operators cost, and in float the conversions at its borders.
+func (m *mixture) measured(ctx context.Context, base []decision.Decision, what Costing,
+	analyze func(ctx context.Context, format string, out *derived) (map[graph.NodeID]float64, error)) ([]assign.Unit, error) {
+	units := make([]assign.Unit, len(m.units))
+	for i, u := range m.units {
+		units[i] = assign.Unit{Name: m.start.Graph.Node(u.nodes[0]).Name, Options: make([]assign.Option, len(u.options))}
+		if n := len(u.nodes); n > 1 {
+			units[i].Name += fmt.Sprintf(" and %d more", n-1)
+		}
+		for k, o := range u.options {
+			units[i].Options[k].Name = o.format
+		}
+	}
+	fill := func(choice []int, first bool, format string, out *derived) error {
+		var losses map[graph.NodeID]float64
+		if format != string(decision.FP32) {
+			var err error
+			if losses, err = analyze(ctx, format, out); err != nil {
+				return err
+			}
+		}
+		costs, err := analysis.NodeCosts(out.Graph, out.Set, what.Device)
+		if err != nil {
+			return err
+		}
+		for i, u := range m.units {
+			if k := choice[i]; k > 0 || first {
+				o := &units[i].Options[k]
+				for _, id := range u.nodes {
+					o.Error += losses[id]
+					for _, member := range m.start.Set.Together(id, m.bound.Order) {
+						o.Cost += what.node(costs[member])
+					}
+					if u.options[k].each[0].Domain != "" {
+						o.Cost += what.conversions(m.d.Target, m.elements(id))
+					}
+				}
+			}
+		}
+		return nil
+	}
+	if err := fill(make([]int, len(m.units)), true, "", m.start); err != nil {
+		return nil, err
+	}
+	for _, f := range m.formats {
+		choice, some := m.all(f.name)
+		if !some {
+			continue
+		}
+		out, _, err := m.derive(ctx, base, "", choice)
+		if err != nil {
+			return nil, fmt.Errorf("format %s: %w", f.name, err)
+		}
+		if m.refuse != nil {
+			if err := m.refuse(out); err != nil {
+				m.note("format %s is left out: %v", f.name, err)
+				for i, k := range choice {
+					if k > 0 {
+						m.units[i].options, units[i].Options = slices.Delete(m.units[i].options, k, k+1), slices.Delete(units[i].Options, k, k+1)
+					}
+				}
+				continue
+			}
+		}
+		if err := fill(choice, false, f.name, out); err != nil {
+			return nil, err
+		}
+	}
+	return units, nil
+}
+
+// elements is the size of the tensors that an operator, with what is fused to it, reads and writes; dimensions that are not known count as 1.
+func (m *mixture) elements(id graph.NodeID) (n int64) {
+	g := m.start.Graph
+	together := m.start.Set.Together(id, m.bound.Order)
+	values := slices.Clone(g.Node(together[len(together)-1]).Outputs)
+	for _, i := range target.DataInputs(g, id) {
+		if v := g.Node(id).Input(i); g.Const(v) == nil {
+			values = append(values, v)
+		}
+	}
+	for _, v := range values {
+		if target.IsFloat(g, v) {
+			size := int64(1)
+			for _, d := range g.Value(v).Shape {
+				if d.Known() {
+					size *= d.N
+				}
+			}
+			n += size
+		}
+	}
+	return n
+}
