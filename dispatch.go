@@ -20,9 +20,15 @@ type DispatchOptions struct {
 	Reset     bool
 	Budget    *Budget // nil: no search
 	Force     bool    // decide what a search found though no held-out samples confirm it
-	Data      DataOptions
-	Threads   int
-	Memory    int64 // for activations while ranking, for samples while searching
+	// Formats are those that a search may give to operators beside their own (see docs/formats.md); none: fp32. Costing says which cost it makes
+	// small, by the device file where it is named; with a MaxCost it makes the error small instead, without a Budget.
+	Formats    []string
+	Costing    Costing
+	DeviceFile string
+	MaxCost    *CostLimit
+	Data       DataOptions
+	Threads    int
+	Memory     int64 // for activations while ranking, for samples while searching
 }
 
 // DispatchResult is what dispatch --json prints.
@@ -33,6 +39,8 @@ type DispatchResult struct {
 	Before      float64          `json:"before"` // the budget's metric
 	After       float64          `json:"after"`
 	Points      []analysis.Point `json:"points,omitempty"`
+	Decisions   []string         `json:"decisions,omitempty"` // of a search in several formats, as qwb plan log shows them
+	Cost        *CostChange      `json:"cost,omitempty"`      // of a search
 	*Found                       // nil where no search was asked for
 }
 
@@ -52,11 +60,12 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 		return nil, err
 	}
 	defer c.close()
-	if unset := c.domains(o.Reset, o.Budget != nil); len(unset) > 0 {
+	searching := o.Budget != nil || o.MaxCost != nil
+	if unset := c.domains(o.Reset, searching); len(unset) > 0 {
 		step = append([]decision.Decision{{By: decision.ByUser, Unset: unset}}, step...)
 	}
 	result := &DispatchResult{Plan: j.Plan, FP32: []string{}}
-	if o.Budget != nil {
+	if searching {
 		found, err := c.search(ctx, o, step, result)
 		if err != nil {
 			if result.Found == nil {
@@ -64,9 +73,7 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 			}
 			return result, err
 		}
-		if found != nil {
-			step = append(step, *found)
-		}
+		step = append(step, found...)
 	}
 	if len(step) == 0 { // what was asked for is so already
 		result.FP32 = sentToFloat(c.p.Graph, c.p.Set)
@@ -80,12 +87,12 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 	return result, nil
 }
 
-// domains lists the numbers of the decisions about domains that are taken back: all of them, or those of earlier searches, which a new
-// one replaces.
+// domains lists the numbers of the decisions that are taken back: all about domains and of earlier searches, or those of earlier searches,
+// which a new one replaces.
 func (c *change) domains(reset, searching bool) (numbers []int) {
 	list := c.p.Plan.Decisions
 	for i, counts := range decision.InForce(list) {
-		if d := &list[i]; counts && d.Domain != "" && (reset || searching && d.By == decision.BySearch) {
+		if d := &list[i]; counts && (d.Domain != "" && reset || d.By == decision.BySearch && (reset || searching)) {
 			numbers = append(numbers, i+1)
 		}
 	}

@@ -22,7 +22,7 @@ type Added struct {
 // integers runs what was found as integers on the held-out samples, of which simulated has the simulation, and says what that adds. Where
 // nothing can run them it says so and goes on.
 func (s *searcher) integers(ctx context.Context, choice []int, simulated half, found *Found) error {
-	out, err := s.derived(ctx, choice)
+	out, err := s.placed(ctx, choice)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (s *searcher) integers(ctx context.Context, choice []int, simulated half, f
 	if err != nil {
 		return err
 	}
-	forward, err := s.forward(out)
+	forward, err := s.forward(out.derived)
 	if err == nil {
 		var run *analysis.Measured
 		if run, err = s.held.ev.MeasureOf(ctx, forward, s.budget.scorer); err == nil {

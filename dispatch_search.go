@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,7 @@ type Found struct {
 	Ranking []analysis.LayerError  `json:"layerwise,omitempty"`
 	Search  *analysis.SearchResult `json:"-"`
 	Budget  *Budget                `json:"-"`
+	Limit   func() string          `json:"-"` // says what the cost may be, where the budget is on that; else nil
 }
 
 // Figure is a budget's metric on some samples.
@@ -65,14 +67,17 @@ const rankSamples = 32
 // searcher connects analysis.Search with the graph, its statistics and the data.
 type searcher struct {
 	*change
-	base   []decision.Decision // what holds whatever is tried
-	o      DispatchOptions
-	budget *Budget
-	goal   analysis.Goal
-	start  *derived
-	units  []assign.Unit
-	nodes  []graph.NodeID // of the units
-	places map[string]*derived
+	base    []decision.Decision // what holds whatever is tried
+	o       DispatchOptions
+	budget  *Budget
+	goal    analysis.Goal
+	start   *derived
+	formats []numberFormat // nil: float32
+	units   []assign.Unit
+	mix     *mixture
+	places  map[string]*placed
+	asIs    bool    // the plan as it is holds
+	most    float64 // what the plan may cost, where that is the budget
 
 	samples   []*exec.Sample // nil: too many to keep
 	set       *data.Set
@@ -81,6 +86,12 @@ type searcher struct {
 	closing   func() // of the metric
 	count     int    // evaluations
 	tick      func(int)
+}
+
+// placed is a choice with what follows from it.
+type placed struct {
+	*derived
+	decisions []decision.Decision
 }
 
 // sampleSide are the samples that fit, or those that confirm.
@@ -92,9 +103,16 @@ type sampleSide struct {
 	start  half // of the plan as it is
 }
 
-// search looks for the operators to send to float under the plan's decisions and those of this step, and returns the decision about them, nil
-// if none is needed. What was measured is put into the result. Where nothing can be claimed the error is a CheckError.
-func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.Decision, result *DispatchResult) (*decision.Decision, error) {
+// search looks for the operators to send to float, or to other formats, under the plan's decisions and those of this step, and returns the
+// decisions about them, none if none is needed. What was measured is put into the result. Where nothing can be claimed the error is a CheckError.
+func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.Decision, result *DispatchResult) ([]decision.Decision, error) {
+	formats, err := parseFormats(o.Formats)
+	if err == nil {
+		err = o.Costing.open(c.store(), o.DeviceFile)
+	}
+	if err != nil {
+		return nil, err
+	}
 	base := *c.p.Plan
 	base.Decide(step...)
 	if err := decision.CheckList(base.Decisions); err != nil {
@@ -104,39 +122,70 @@ func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.
 	if err != nil {
 		return nil, err
 	}
-	budget := *o.Budget
-	s := &searcher{change: c, base: base.Decisions, o: o, budget: &budget, start: start, places: map[string]*derived{}, closing: func() {}}
+	budget := Budget{Name: "nsr", At: math.Inf(1)}
+	if o.Budget != nil {
+		budget = *o.Budget
+	}
+	s := &searcher{change: c, base: base.Decisions, o: o, budget: &budget, start: start, formats: formats, places: map[string]*placed{}, closing: func() {}}
 	elapsed := c.stopwatch()
-	found := &Found{Along: []string{}, Formats: []string{"int8", "fp32"}, Budget: s.budget}
+	found := &Found{Along: []string{}, Formats: []string{"int8"}, Budget: s.budget}
+	for _, f := range s.asked() {
+		if f.name != "int8" {
+			found.Formats = append(found.Formats, f.name)
+		}
+	}
 	err = s.read(ctx)
 	defer s.closing()
 	if err != nil {
 		return nil, err
 	}
 	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
+	if o.MaxCost != nil {
+		if s.most = o.MaxCost.At; o.MaxCost.Share {
+			cost, err := analysis.CostOf(start.Graph, start.Set, o.Costing.Device)
+			if err != nil {
+				return nil, err
+			}
+			s.most *= o.Costing.of(cost, c.d.Target)
+		}
+		found.Goal.Metric, found.Goal.Budget, found.Limit = o.Costing.name(), s.most, s.limited
+	}
 	result.Found = found
 	tick, finish := c.progress("search (evaluations)", 0)
 	s.tick = tick
-	units, err := s.run(ctx, found, result)
+	choice, err := s.run(ctx, found, result)
 	finish()
 	result.Evaluations, found.Seconds = s.count, elapsed()
 	if found.Search != nil {
 		result.Points = found.Search.Points
 	}
-	if err != nil || len(units) == 0 {
+	out, perr := s.placed(ctx, choice)
+	if perr == nil {
+		result.Cost, perr = s.costs(out)
+	}
+	if err = cmp.Or(err, perr); err != nil || len(out.decisions) == 0 {
 		return nil, err
 	}
-	d := s.chosen(units)
 	evidence := struct {
-		Samples     int     `json:"samples"`
-		Fit         *Figure `json:"fit"`
-		HeldOut     *Figure `json:"held_out"`
-		Confirmed   bool    `json:"confirmed"`
-		Evaluations int     `json:"evaluations"`
-		Before      float64 `json:"before"`
-		After       float64 `json:"after"`
-	}{found.Samples, found.Fit, found.HeldOut, found.Claimed, result.Evaluations, result.Before, result.After}
-	if d.Evidence, err = json.Marshal(evidence); err != nil {
+		Samples     int         `json:"samples"`
+		Fit         *Figure     `json:"fit"`
+		HeldOut     *Figure     `json:"held_out"`
+		Confirmed   bool        `json:"confirmed"`
+		Evaluations int         `json:"evaluations"`
+		Before      float64     `json:"before"`
+		After       float64     `json:"after"`
+		Cost        *CostChange `json:"cost,omitempty"`
+	}{found.Samples, found.Fit, found.HeldOut, found.Claimed, result.Evaluations, result.Before, result.After, nil}
+	if s.mixed() {
+		evidence.Cost = result.Cost
+	}
+	for i := range out.decisions {
+		if s.mixed() {
+			result.Decisions = append(result.Decisions, out.decisions[i].String())
+		}
+	}
+	raw, err := json.Marshal(evidence)
+	if err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
 	inputs, err := c.p.Plan.Inputs()
@@ -144,8 +193,15 @@ func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.
 		return nil, err
 	}
 	next := append(c.p.Plan.Decisions[:len(c.p.Plan.Decisions):len(c.p.Plan.Decisions)], step...)
-	d.After, err = decision.After(append(next, d), len(next), inputs)
-	return &d, err
+	for i := range out.decisions {
+		d := &out.decisions[i]
+		d.Evidence = raw
+		if d.After, err = decision.After(append(next, *d), len(next), inputs); err != nil {
+			return nil, err
+		}
+		next = append(next, *d)
+	}
+	return out.decisions, nil
 }
 
 // read opens the data and splits the samples.
@@ -250,7 +306,7 @@ func (s *searcher) measure(ctx context.Context, h *sampleSide, out *derived) (ha
 	return half{h.float, m}, err
 }
 
-// run searches, and returns the units to send to float; none where the plan may stay as it is.
+// run searches, and returns a choice; nil where the plan may stay as it is.
 func (s *searcher) run(ctx context.Context, found *Found, result *DispatchResult) ([]int, error) {
 	samples, held := len(s.fit.hashes)+len(s.held.hashes), len(s.held.hashes)
 	found.Samples = samples
@@ -282,24 +338,28 @@ func (s *searcher) run(ctx context.Context, found *Found, result *DispatchResult
 	first := analysis.Attempt(0)
 	whole := s.shown(all, first, append(slices.Clone(s.fit.hashes), s.held.hashes...))
 	result.Before, result.After = whole.Value, whole.Value
+	if s.o.MaxCost != nil {
+		return s.cheapEnough(ctx, found, result, why, needed)
+	}
 	rest := analysis.ClaimRisk // for what is found
 	if why == "" && !s.goal.Missed(s.budget.trial(s.fit.start)) {
 		if s.goal.Upper(all, first) <= s.goal.Limit {
-			found.HeldOut, found.Claimed = whole, true
-			return nil, s.integers(ctx, nil, s.held.start, found)
+			found.HeldOut, found.Claimed, s.asIs = whole, true, true
 		}
 		rest -= first
 	}
-	if why != "" {
-		s.goal.Held = 0
-		if plain, _ := s.goal.Estimates(all); plain.Mean <= s.goal.Limit {
-			found.Fit, found.Refused, found.Needed = whole, why, needed
-			return nil, nil
-		}
-	} else {
+	if plain, _ := s.goal.Estimates(all); why != "" && plain.Mean <= s.goal.Limit {
+		found.Fit, found.Refused, found.Needed, s.asIs = whole, why, needed, true
+	}
+	if s.asIs && !s.mixed() {
+		return nil, s.asIntegers(ctx, found)
+	}
+	if s.goal.Held = 0; why == "" {
 		s.goal.Held, s.goal.Risk = held, rest
 		if best := s.goal.Best(held, rest); s.budget.Name == "drop" && best > s.goal.Limit {
-			found.HeldOut = whole
+			if found.HeldOut = whole; s.asIs {
+				return nil, s.asIntegers(ctx, found)
+			}
 			return nil, refuse(fmt.Sprintf("as it is the plan has a %s on all %d samples, and the %d held-out ones cannot confirm that fewer operators in INT8 do better",
 				s.budget.shown(whole), samples, held), s.needed(all, 1))
 		}
@@ -316,16 +376,8 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 	start := s.budget.trial(s.fit.start)
 	found.Search, err = analysis.Search(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: start, Goal: s.goal, Metric: s.budget.figure,
 		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
-			out, err := s.derived(ctx, choice)
-			if err != nil {
-				return nil, err
-			}
-			h, err := s.measure(ctx, s.fit, out)
-			if err != nil {
-				return nil, err
-			}
-			s.evaluated()
-			return s.budget.trial(h), nil
+			t, _, err := s.trial(ctx, s.fit, choice)
+			return t, err
 		}})
 	if err != nil {
 		if found.Stopped = ctx.Err() != nil; found.Stopped && found.Search != nil && len(found.Search.Candidates) > 0 {
@@ -334,35 +386,34 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 		}
 		return nil, err
 	}
-	list := found.Search.Candidates
-	if len(list) == 0 {
+	points := found.Search.Points
+	list := slices.DeleteFunc(found.Search.Candidates, func(i int) bool { return s.asIs && points[i].Cost >= points[0].Cost })
+	switch {
+	case len(list) == 0 && s.asIs:
+		return nil, s.asIntegers(ctx, found)
+	case len(list) == 0:
 		return nil, refuse(fmt.Sprintf("a %s is met with certainty by FP32 everywhere only", s.budget.said()), 0)
 	}
-	points := found.Search.Points
 	if why != "" { // forced
 		best := &points[list[len(list)-1]]
 		found.Fit, found.Refused, found.Needed = s.shown(best.Trial, 0, nil), why, needed
 		result.After = found.Fit.Value
-		return chosenUnits(best.Choice), s.companions(ctx, best.Choice, found)
+		return best.Choice, s.companions(ctx, best.Choice, found)
 	}
+	asIs := *found
+	found.Claimed = false
 	// From the most certain to the cheapest, as long as each is confirmed: this takes the risk once (fixed sequence of tests).
 	var missed *analysis.Trial
 	var confirmed half
 	last := -1
 	for _, i := range list {
-		out, err := s.derived(ctx, points[i].Choice)
-		var h half
-		if err == nil {
-			h, err = s.measure(ctx, s.held, out)
-		}
+		t, h, err := s.trial(ctx, s.held, points[i].Choice)
 		if err != nil {
 			if found.Stopped = ctx.Err() != nil; found.Claimed {
 				found.Apply = s.apply(points[last].Choice)
 			}
 			return nil, err
 		}
-		s.evaluated()
-		t := s.budget.trial(h)
 		holds := s.goal.Upper(t, s.goal.Risk) <= s.goal.Limit
 		if holds || last < 0 {
 			found.Fit, found.HeldOut = s.shown(points[i].Trial, 0, nil), s.shown(t, s.goal.Risk, s.held.hashes)
@@ -374,6 +425,11 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 		}
 		found.Claimed = true
 	}
+	if !found.Claimed && s.asIs {
+		*found = asIs
+		result.After = result.Before
+		return nil, s.asIntegers(ctx, found)
+	}
 	if err := s.companions(ctx, points[last].Choice, found); err != nil {
 		return nil, err
 	}
@@ -382,12 +438,12 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 			found.Fit.Samples, s.budget.shown(found.HeldOut), found.HeldOut.Samples, s.budget.said())
 		if s.o.Force {
 			found.Refused, found.Needed = why, s.needed(missed, 2)
-			return chosenUnits(points[last].Choice), nil
+			return points[last].Choice, nil
 		}
 		found.Apply = s.apply(points[last].Choice)
 		return nil, refuse(why, s.needed(missed, 2))
 	}
-	return chosenUnits(points[last].Choice), s.integers(ctx, points[last].Choice, confirmed, found)
+	return points[last].Choice, s.integers(ctx, points[last].Choice, confirmed, found)
 }
 
 func (s *searcher) evaluated() {
@@ -426,71 +482,94 @@ func (s *searcher) seen() func([32]byte) bool {
 	return func(h [32]byte) bool { return known[h] }
 }
 
-// chosenUnits lists the units that do not stay as they are.
-func chosenUnits(choice []int) (units []int) {
-	for i, k := range choice {
-		if k > 0 {
-			units = append(units, i)
+// trial measures a choice on a side.
+func (s *searcher) trial(ctx context.Context, h *sampleSide, choice []int) (*analysis.Trial, half, error) {
+	out, err := s.placed(ctx, choice)
+	if err != nil {
+		return nil, half{}, err
+	}
+	x, err := s.measure(ctx, h, out.derived)
+	if err != nil {
+		return nil, half{}, err
+	}
+	s.evaluated()
+	return s.budget.trial(x), x, nil
+}
+
+// asIntegers runs the plan as it is as integers, where it is confirmed.
+func (s *searcher) asIntegers(ctx context.Context, found *Found) error {
+	if !found.Claimed {
+		return nil
+	}
+	return s.integers(ctx, nil, s.held.start, found)
+}
+
+// goalText is what decisions say of the goal.
+func (s *searcher) goalText() string {
+	if s.o.MaxCost != nil {
+		return fmt.Sprintf("%s %g", s.o.Costing.name(), s.most)
+	}
+	return fmt.Sprintf("%s %g", s.budget.Name, s.budget.At)
+}
+
+// apply is the command that decides a choice that was placed.
+func (s *searcher) apply(choice []int) string {
+	var lines []string
+	if out := s.places[fmt.Sprint(choice)]; out != nil {
+		for _, d := range out.decisions {
+			if !s.mixed() {
+				return "qwb dispatch " + quoted(s.Plan) + " --fp32 " + quoted(strings.Join(d.Select, ","))
+			}
+			lines = append(lines, "qwb set "+quoted(s.Plan)+" "+quoted(strings.Join(d.Select, ","))+" "+strings.Join(d.Properties.Words(), " "))
 		}
 	}
-	return units
+	return strings.Join(lines, " && ")
 }
 
-// chosen is the decision that sends units to float.
-func (s *searcher) chosen(units []int) decision.Decision {
-	d := decision.Decision{By: decision.BySearch, Goal: fmt.Sprintf("%s %g", s.budget.Name, s.budget.At), Properties: decision.Properties{Domain: decision.FP32}}
-	for _, i := range units {
-		d.Select = append(d.Select, s.p.Graph.Node(s.nodes[i]).Name)
+// placed is what follows from a choice; nil is the plan as it is.
+func (s *searcher) placed(ctx context.Context, choice []int) (*placed, error) {
+	if !slices.ContainsFunc(choice, func(k int) bool { return k > 0 }) {
+		return &placed{derived: s.start}, nil
 	}
-	return d
-}
-
-// apply is the command that decides a choice.
-func (s *searcher) apply(choice []int) string {
-	d := s.chosen(chosenUnits(choice))
-	return "qwb dispatch " + quoted(s.Plan) + " --fp32 " + quoted(strings.Join(d.Select, ","))
-}
-
-// derived is what follows from a choice.
-func (s *searcher) derived(ctx context.Context, choice []int) (*derived, error) {
-	units := chosenUnits(choice)
-	if len(units) == 0 {
-		return s.start, nil
-	}
-	key := fmt.Sprint(units)
+	key := fmt.Sprint(choice)
 	if out := s.places[key]; out != nil {
 		return out, nil
 	}
-	out, err := s.d.Derive(ctx, append(s.base[:len(s.base):len(s.base)], s.chosen(units)))
-	if err == nil {
-		s.places[key] = out
+	out, list, err := s.mix.derive(ctx, s.base, s.goalText(), choice)
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	s.places[key] = &placed{out, list}
+	return s.places[key], nil
 }
 
 // place says what a choice amounts to.
 func (s *searcher) place(ctx context.Context, choice []int) (*analysis.Placement, error) {
-	out, err := s.derived(ctx, choice)
+	out, err := s.placed(ctx, choice)
 	if err != nil {
 		return nil, err
 	}
 	integer, total := out.Assignment.Work()
-	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()), Chosen: slices.Clone(choice), Float: true}
-	p.Cost = float64(p.MACs)
-	for i, id := range s.nodes {
-		if out.Set.Domains[id].Float() {
-			p.Chosen[i] = 1
+	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()), Chosen: s.mix.chosen(out.derived, choice), Float: true}
+	if p.Cost = float64(p.MACs); s.mixed() {
+		cost, err := analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)
+		if err != nil {
+			return nil, err
+		}
+		p.Cost, p.Formats = s.o.Costing.of(cost, s.d.Target), map[string]int{}
+		for i, k := range p.Chosen {
+			p.Formats[s.units[i].Options[k].Name]++
 		}
 	}
 	for _, domain := range out.Set.Domains {
-		p.Float = p.Float && domain != tqc.DomainInt
+		p.Float = p.Float && (domain == tqc.DomainFP32 || domain == tqc.DomainSOI)
 	}
 	return p, nil
 }
 
 // companions names the operators that go to float with a choice though they are not in it.
 func (s *searcher) companions(ctx context.Context, choice []int, found *Found) error {
-	out, err := s.derived(ctx, choice)
+	out, err := s.placed(ctx, choice)
 	if err != nil {
 		return err
 	}
@@ -498,7 +577,10 @@ func (s *searcher) companions(ctx context.Context, choice []int, found *Found) e
 	if err != nil {
 		return err
 	}
-	chosen := s.chosen(chosenUnits(choice)).Select
+	var chosen []string
+	for _, d := range out.decisions {
+		chosen = append(chosen, d.Select...)
+	}
 	for _, id := range order {
 		name := out.Graph.Node(id).Name
 		if out.Set.Domains[id].Float() && s.start.Set.Domains[id] == tqc.DomainInt && s.start.Set.Fused[id] == graph.NoNode && !slices.Contains(chosen, name) {
@@ -508,34 +590,63 @@ func (s *searcher) companions(ctx context.Context, choice []int, found *Found) e
 	return nil
 }
 
-// rank makes a unit of every operator that layerwise analysis measures, on some of the fitting samples.
-func (s *searcher) rank(ctx context.Context) ([]analysis.LayerError, error) {
-	g, _ := s.p.tunedGraph(s.start.Set)
-	q, err := s.p.simulator(g, s.start.Set, nil)
+// rank makes a unit of every operator that layerwise analysis measures, on some of the fitting samples. In several formats it measures them
+// in each.
+func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err error) {
+	list, err := s.layerwise(ctx, "layerwise", s.start)
 	if err != nil {
 		return nil, err
 	}
-	n := min(rankSamples, len(s.fit.hashes))
-	tick, finish := s.progress("layerwise", n)
-	defer finish()
-	left := n
-	some := &part{s.fit.again(), n, func(*exec.Sample) bool { return true }}
-	r, err := analysis.Analyze(ctx, s.p.Reference, q, &head{some, left}, analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
-	if err != nil {
-		return nil, err
-	}
-	var ranking []analysis.LayerError
-	for _, l := range r.Layerwise {
+	var nodes []graph.NodeID
+	for _, l := range list {
 		id, _ := s.p.Graph.LookupNode(l.Node)
-		if s.start.wanted(s.p.Graph, id) {
+		if s.start.wanted(s.p.Graph, id) && !s.mixed() {
 			continue // somebody decided that it runs on integers
 		}
-		s.nodes = append(s.nodes, id)
+		nodes = append(nodes, id)
 		l.WeightRange = nil
 		ranking = append(ranking, l)
 		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Error: l.Loss().Mean}, {Name: "fp32", Cost: float64(l.MACs + 1)}}})
 	}
-	return ranking, nil
+	if s.mix, err = s.d.mixture(s.start, nodes, s.asked()); err != nil || !s.mixed() {
+		return ranking, err
+	}
+	s.mix.note = s.note
+	s.mix.refuse = s.exportable
+	s.units, err = s.mix.measured(ctx, s.base, s.o.Costing, func(ctx context.Context, format string, out *derived) (map[graph.NodeID]float64, error) {
+		in := list
+		if out != s.start {
+			var err error
+			if in, err = s.layerwise(ctx, "layerwise, "+format, out); err != nil {
+				return nil, err
+			}
+		}
+		losses := map[graph.NodeID]float64{}
+		for _, l := range in {
+			id, _ := s.p.Graph.LookupNode(l.Node)
+			losses[id] = l.Loss().Mean
+		}
+		return losses, nil
+	})
+	return ranking, err
+}
+
+// layerwise measures every operator of a plan alone.
+func (s *searcher) layerwise(ctx context.Context, what string, out *derived) ([]analysis.LayerError, error) {
+	g, _ := s.p.tunedGraph(out.Set)
+	q, err := s.p.simulator(g, out.Set, nil)
+	if err != nil {
+		return nil, err
+	}
+	n := min(rankSamples, len(s.fit.hashes))
+	tick, finish := s.progress(what, n)
+	defer finish()
+	some := &part{s.fit.again(), n, func(*exec.Sample) bool { return true }}
+	r, err := analysis.Analyze(ctx, s.p.Reference, q, &head{some, n}, analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
+	if err != nil {
+		return nil, err
+	}
+	return r.Layerwise, nil
 }
 
 // head is the beginning of an iterator.

@@ -23,7 +23,13 @@ func (f *Found) Lines(r *DispatchResult) []string {
 	case f.HeldOut == nil && f.Fit == nil:
 		verdict = "nothing is claimed"
 	}
-	add("%s: %s (%s, %s)", b.said(), verdict, plain.Count(f.Samples, "sample"), plain.Count(r.Evaluations, "evaluation"))
+	goal := b.said()
+	if f.Limit != nil {
+		if goal = f.Limit(); f.Claimed {
+			verdict = "met"
+		}
+	}
+	add("%s: %s (%s, %s)", goal, verdict, plain.Count(f.Samples, "sample"), plain.Count(r.Evaluations, "evaluation"))
 	if f.Fit != nil {
 		add("  fitted:   %s on %d samples", b.shown(f.Fit), f.Fit.Samples)
 	}
@@ -40,6 +46,9 @@ func (f *Found) Lines(r *DispatchResult) []string {
 	}
 	if i := f.Integers; i != nil {
 		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.What(), i.Value, b.unit(), i.Samples, WithError(i.More, i.Error), b.unit())
+	}
+	if r.Cost != nil && (len(f.Formats) != 2 || f.Limit != nil) {
+		add("  cost:     %s, was %s", costWords(r.Cost.After), costWords(r.Cost.Before))
 	}
 	if f.Needed > 0 && !f.Claimed {
 		add("  about %d samples would decide", f.Needed)

@@ -1,11 +1,16 @@
 package qwb
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"qwb/analysis"
+	"qwb/analysis/assign"
 	"qwb/quantizer/target"
 )
 
@@ -13,6 +18,12 @@ import (
 type Costing struct {
 	What   string           // macs, bytes or time; empty: macs
 	Device *analysis.Device // for time
+}
+
+// CostLimit is what a plan may cost at most.
+type CostLimit struct {
+	At    float64 // multiply-accumulates, bytes or seconds
+	Share bool    // At is a share of what the plan costs as it is
 }
 
 // Costings are the costs that a search can count, with what they are.
@@ -69,6 +80,9 @@ func (c Costing) conversions(t *target.Target, elements int64) float64 {
 	return t.BorderCost * float64(elements)
 }
 
+// name is the name of what is counted.
+func (c Costing) name() string { return cmp.Or(c.What, Costings[0].Name) }
+
 // said is a cost as messages have it.
 func (c Costing) said(cost float64) string {
 	switch c.What {
@@ -78,4 +92,85 @@ func (c Costing) said(cost float64) string {
 		return fmt.Sprintf("%.4g ms", cost*1e3)
 	}
 	return fmt.Sprintf("%.4g M int8 MACs", cost/1e6)
+}
+
+// CostChange is what a plan costs before and after a search.
+type CostChange struct {
+	What   string        `json:"what"` // macs, bytes or time
+	Before analysis.Cost `json:"before"`
+	After  analysis.Cost `json:"after"`
+}
+
+// costs compares what was found with the plan as it is.
+func (s *searcher) costs(out *placed) (*CostChange, error) {
+	c := &CostChange{What: s.o.Costing.name()}
+	var err error
+	if c.Before, err = analysis.CostOf(s.start.Graph, s.start.Set, s.o.Costing.Device); err == nil {
+		c.After, err = analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)
+	}
+	return c, err
+}
+
+// limited says what the cost may be.
+func (s *searcher) limited() string { return "at most " + s.o.Costing.said(s.most) }
+
+// open reads the device file.
+func (c *Costing) open(s Store, file string) error {
+	if file != "" {
+		text, err := readFile(s, file, 1<<20)
+		if err != nil {
+			return err
+		}
+		if c.Device, err = analysis.ParseDevice(text); err != nil {
+			return &FileError{File: file, Err: err}
+		}
+	}
+	return c.check()
+}
+
+// cheapEnough looks for the choice that loses least among those that cost no more than MaxCost, and returns it. The cost is a fact; the error
+// is measured on held-out samples. why says that they are too few.
+func (s *searcher) cheapEnough(ctx context.Context, found *Found, result *DispatchResult, why string, needed int) ([]int, error) {
+	var err error
+	if found.Ranking, err = s.rank(ctx); err != nil {
+		return nil, err
+	}
+	found.Search, err = analysis.SearchLoss(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: s.budget.trial(s.fit.start), Goal: s.goal, Metric: s.budget.figure,
+		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
+			t, _, err := s.trial(ctx, s.fit, choice)
+			return t, err
+		}}, s.most)
+	if err != nil {
+		found.Stopped = ctx.Err() != nil
+		if errors.Is(err, assign.ErrBound) {
+			found.Refused = fmt.Sprintf("no choice of formats costs %s: %v", s.limited(), err)
+			err = Checkf("dispatch: %s; the plan is unchanged", found.Refused)
+		}
+		return nil, err
+	}
+	best := &found.Search.Points[found.Search.Candidates[0]]
+	found.Fit, found.Claimed, found.Refused, found.Needed = s.shown(best.Trial, 0, nil), why == "", why, needed
+	result.Before, result.After = found.Fit.Value, found.Fit.Value
+	if len(s.held.hashes) > 0 {
+		t, _, err := s.trial(ctx, s.held, best.Choice)
+		if err != nil {
+			return nil, err
+		}
+		found.HeldOut = s.shown(t, analysis.Attempt(0), s.held.hashes)
+		result.Before, result.After = s.shown(s.budget.trial(s.held.start), 0, nil).Value, found.HeldOut.Value
+	}
+	return best.Choice, s.companions(ctx, best.Choice, found)
+}
+
+// costWords writes a cost in one line: "MACs int4 3.1 M, int8 40 M; 310 KB; 12 Q/DQ; 1.2 ms".
+func costWords(c analysis.Cost) string {
+	var macs []string
+	for _, name := range slices.Sorted(maps.Keys(c.MACs)) {
+		macs = append(macs, fmt.Sprintf("%s %.3g M", name, float64(c.MACs[name])/1e6))
+	}
+	text := fmt.Sprintf("MACs %s; %.4g KB of constants; %d tensors converted", strings.Join(macs, ", "), float64(c.TotalBytes())/1e3, c.Borders)
+	if c.Seconds != nil {
+		text += fmt.Sprintf("; %.4g ms", *c.Seconds*1e3)
+	}
+	return text
 }

@@ -82,7 +82,21 @@ type mixedOption struct {
 	each   []decision.Properties // by operator, then by join; empty where it stays as it is
 }
 
-// mixture finds the units of the operators listed, and what the target lets them become. What was decided about an operator stays.
+// mixed reports whether there are formats other than float32 to choose from.
+func (s *searcher) mixed() bool {
+	return len(s.formats) > 0 && (len(s.formats) > 1 || s.formats[0].name != string(decision.FP32)) || s.o.MaxCost != nil || s.o.Costing.What != ""
+}
+
+// asked are the formats that operators may get beside their own.
+func (s *searcher) asked() []numberFormat {
+	if len(s.formats) == 0 {
+		return []numberFormat{{name: string(decision.FP32), domain: decision.FP32}}
+	}
+	return s.formats
+}
+
+// mixture finds the units of the operators listed, and what the target lets them become. What was decided about an operator stays. Where
+// float32 is the only format each operator is a unit.
 func (d *derivation) mixture(start *derived, nodes []graph.NodeID, formats []numberFormat) (*mixture, error) {
 	bound, err := d.Target.Bind(start.Graph)
 	if err != nil {
@@ -93,7 +107,15 @@ func (d *derivation) mixture(start *derived, nodes []graph.NodeID, formats []num
 		root := start.Set.Root(id)
 		m.members[root] = append(m.members[root], id)
 	}
-	for _, u := range m.regions(nodes) {
+	var units []mixedUnit
+	if len(formats) > 1 || formats[0].name != string(decision.FP32) {
+		units = m.regions(nodes)
+	} else {
+		for _, id := range nodes {
+			units = append(units, mixedUnit{nodes: []graph.NodeID{id}})
+		}
+	}
+	for _, u := range units {
 		u.options = []mixedOption{{m.asIs(u.nodes), make([]decision.Properties, len(u.nodes)+len(u.joins))}}
 		for _, f := range formats {
 			if o, ok := m.option(&u, f); ok {

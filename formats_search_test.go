@@ -87,7 +87,7 @@ y = Gemm(h, w5) {transB=1} "head"
 output y`
 
 func TestUnitsAndTheirFormats(t *testing.T) {
-	p := placed(t, joined)
+	p := placeOf(t, joined)
 	formatsPlatform(t, p)
 	for _, c := range []struct{ platform, want string }{{"formats.yaml", `
 stem: int8; fp32 [stem domain=fp32]; fp16 [stem domain=fp16]; int16 [stem activations=uint16-asym-tensor]; int4 [stem weights=int4-sym-channel]; e4m3 [stem weights=e4m3-sym-channel activations=e4m3-sym-tensor]
@@ -113,8 +113,8 @@ head: int8; fp32 [head domain=fp32]; fp16 [head domain=fp16]; int4 [head weights
 	}
 }
 
-// placed is place with another network.
-func placed(t *testing.T, text string) *Project {
+// placeOf is place with another network.
+func placeOf(t *testing.T, text string) *Project {
 	t.Helper()
 	p := place(t, new(Memory), "m", 3)
 	var b bytes.Buffer
@@ -126,7 +126,7 @@ func placed(t *testing.T, text string) *Project {
 // What was decided about operators and tensors stays as it is.
 func TestDecidedOperatorsKeepTheirFormat(t *testing.T) {
 	ctx := context.Background()
-	p := placed(t, joined)
+	p := placeOf(t, joined)
 	formatsPlatform(t, p)
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func (m *mixture) choose(t *testing.T, formats map[string]string) []int {
 
 func TestMixtureDerives(t *testing.T) {
 	ctx := context.Background()
-	p := placed(t, joined)
+	p := placeOf(t, joined)
 	formatsPlatform(t, p)
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestMixtureDerives(t *testing.T) {
 // What the solver is told of bytes and work is what the plan costs when one unit changes.
 func TestUnitCostsAreThoseOfThePlan(t *testing.T) {
 	ctx := context.Background()
-	p := placed(t, joined)
+	p := placeOf(t, joined)
 	formatsPlatform(t, p)
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)

@@ -27,6 +27,8 @@ type Placement struct {
 	Chosen []int
 	// Float says that nothing is quantized: nothing is lost and nothing won.
 	Float bool
+	// Formats says how many units have which option, where there are others than float; else nil.
+	Formats map[string]int
 }
 
 // Trial is what was measured of a choice.
@@ -46,9 +48,11 @@ type Point struct {
 	Error   *float64 `json:"error"`     // its standard error
 	Met     bool     `json:"met"`       // its mean meets the budget on the fitting samples: no claim
 	Pareto  bool     `json:"pareto"`    // no other point has less work in float, fewer borders and a smaller error
-	Choice  []int    `json:"-"`
-	Cost    float64  `json:"-"`
-	Trial   *Trial   `json:"-"`
+	// Formats and Cost are of a search in several formats: how many units have which one, and what it makes small.
+	Formats map[string]int `json:"formats,omitempty"`
+	Cost    float64        `json:"cost,omitempty"`
+	Choice  []int          `json:"-"`
+	Trial   *Trial         `json:"-"`
 }
 
 // SearchConfig asks for the cheapest choice of one option for each unit that meets a goal.
@@ -118,6 +122,7 @@ type searcher struct {
 	seen    map[string]int // by what the units get in the end
 	limit   int            // of points, the start excepted
 	failing float64        // the smallest loss that does not meet the goal
+	outside float64        // what placements cost beside the units
 	off     []float64      // by how much predictions were wrong, relative to them
 	aim     int            // the margin aimed at
 	surer   []int          // points to fall back on
@@ -132,6 +137,7 @@ func (s *searcher) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.outside = place.Cost - s.sum(as)
 	s.add(as, place, s.cfg.Start)
 	if len(as) == 0 || place.Float {
 		return nil
@@ -149,7 +155,7 @@ func (s *searcher) run(ctx context.Context) error {
 func (s *searcher) add(choice []int, place *Placement, t *Trial) int {
 	plain, _ := s.cfg.Goal.Estimates(t)
 	p := Point{FP32: []string{}, MACs: place.MACs, Borders: place.Borders, Metric: s.cfg.Metric(plain.Mean), Error: figure(plain.Error),
-		Met: plain.Mean <= s.cfg.Goal.Limit, Choice: slices.Clone(choice), Cost: place.Cost, Trial: t}
+		Met: plain.Mean <= s.cfg.Goal.Limit, Choice: slices.Clone(choice), Cost: place.Cost, Formats: place.Formats, Trial: t}
 	for i, k := range choice {
 		if k > 0 {
 			p.FP32 = append(p.FP32, s.cfg.Units[i].Name)
@@ -229,12 +235,19 @@ func (s *searcher) try(ctx context.Context, choice []int, place *Placement) (poi
 	return s.add(choice, place, t), nil
 }
 
-// narrow moves the bound on the loss between what meets the goal with a margin (float does) and what does not (the start does not), by so
-// many evaluations.
+// narrow moves the bound on the loss between what meets the goal with a margin and what does not, by so many evaluations. Float meets it; the
+// start does not, or else what is cheapest may not.
 func (s *searcher) narrow(ctx context.Context, margin, evaluations int) error {
 	const closest, most = 1.1, 24
 	lo, hi := 0.0, s.cfg.Start.Loss
 	last := 0
+	if s.meets(0, margin) {
+		cheapest, err := assign.MinCost(ctx, s.model.units(), math.Inf(1))
+		if err != nil || !slices.ContainsFunc(cheapest.Choice, func(k int) bool { return k > 0 }) {
+			return err
+		}
+		hi = max(cheapest.Error, lo) * (1 + 1e-9)
+	}
 	for i := range s.points { // what is known from another margin
 		if loss := s.points[i].Trial.Loss; i > 0 && !s.meets(i, margin) && loss < hi {
 			last, hi = i, loss
@@ -284,8 +297,11 @@ func (s *searcher) bound(last, margin int, lo, hi float64) float64 {
 	low := max(lo, hi/16)
 	t := s.points[last].Trial
 	guess := t.Loss * s.cfg.Goal.Limit / s.cfg.Goal.expected(t, margins[margin])
-	if lo == 0 && guess > low && guess < hi/1.05 {
+	switch {
+	case (lo == 0 || last == 0) && guess > low && guess < hi/1.05:
 		return guess
+	case last == 0 && lo > 0 && guess >= hi: // the cheapest may do
+		return hi
 	}
 	return math.Sqrt(low * hi)
 }
@@ -329,7 +345,7 @@ func (s *searcher) below(ctx context.Context, than *Point) (choice []int, place 
 		}
 		return nil
 	}
-	bound := than.Cost
+	bound := than.Cost - s.outside
 	for range solutions {
 		sol, err := assign.MinError(ctx, s.model.units(), bound-math.Abs(bound)*1e-9)
 		if errors.Is(err, assign.ErrBound) {
@@ -349,7 +365,8 @@ func (s *searcher) below(ctx context.Context, than *Point) (choice []int, place 
 	return choice, place, s.moves(than.Choice, look)
 }
 
-// moves shows look the neighbours of a choice: one unit back as it was, then also another unit in one of its options that costs less.
+// moves shows look the neighbours of a choice: one unit in one of its options that costs less, then also another unit in one that costs more
+// than it did, but not more than the first one saves.
 func (s *searcher) moves(from []int, look func([]int) error) error {
 	units, left := s.model.units(), neighbors
 	show := func(c []int) error {
@@ -359,34 +376,47 @@ func (s *searcher) moves(from []int, look func([]int) error) error {
 		return look(c)
 	}
 	next := slices.Clone(from)
-	for i, k := range from {
-		if k == 0 {
-			continue
+	each := func(i int, most float64, f func() error) error { // every other option of unit i that costs less than most
+		for k, o := range units[i].Options {
+			if k == from[i] || o.Cost >= most {
+				continue
+			}
+			next[i] = k
+			if err := f(); err != nil {
+				return err
+			}
 		}
-		next[i] = 0
-		if err := show(next); err != nil {
+		next[i] = from[i]
+		return nil
+	}
+	cost := func(i int) float64 { return units[i].Options[next[i]].Cost }
+	for i := range from {
+		if err := each(i, cost(i), func() error { return show(next) }); err != nil {
 			return err
 		}
-		next[i] = k
 	}
 	for i, k := range from {
-		if k == 0 {
-			continue
-		}
-		next[i] = 0
-		for v, now := range from {
-			for o, option := range units[v].Options {
-				if v == i || o == now || now > 0 || option.Cost >= units[i].Options[k].Cost {
+		err := each(i, cost(i), func() error {
+			saved := units[i].Options[k].Cost - cost(i)
+			for v := range from {
+				if v == i {
 					continue
 				}
-				next[v] = o
-				if err := show(next); err != nil {
+				now := cost(v)
+				if err := each(v, now+saved, func() error {
+					if cost(v) <= now {
+						return nil
+					}
+					return show(next)
+				}); err != nil {
 					return err
 				}
 			}
-			next[v] = from[v]
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		next[i] = k
 	}
 	return nil
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 
 	"qwb/analysis"
 	"qwb/internal/plain"
@@ -22,6 +24,9 @@ func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, point
 	}
 	if len(points) == 0 {
 		return t.err
+	}
+	if points[0].Formats != nil {
+		return mixedText(t, metric, points)
 	}
 	t.begin("Best sets tried, on the fitting samples", "in FP32", "MACs in FP32", "Q/DQ boundaries", metric, "budget")
 	pareto := slices.DeleteFunc(slices.Clone(points), func(p analysis.Point) bool { return !p.Pareto })
@@ -59,4 +64,22 @@ func plusMinus(err *float64) string {
 		return ""
 	}
 	return " ± " + small(*err)
+}
+
+// mixedText writes the points of a search in several formats, in the order in which they were tried.
+func mixedText(t *tables, metric string, points []analysis.Point) error {
+	t.begin("Choices tried, on the fitting samples", "cost", "Q/DQ boundaries", metric, "budget", "operators")
+	for _, p := range points {
+		met := "missed"
+		if p.Met {
+			met = "met"
+		}
+		var formats []string
+		for _, name := range slices.Sorted(maps.Keys(p.Formats)) {
+			formats = append(formats, fmt.Sprintf("%d %s", p.Formats[name], name))
+		}
+		t.row(small(p.Cost), fmt.Sprint(p.Borders), small(p.Metric)+plusMinus(p.Error), met, strings.Join(formats, ", "))
+	}
+	t.end()
+	return t.err
 }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
 )
 
 var benchKeys = []string{"name", "backend", "threads", "batch", "mode", "seconds", "gops", "share_of_peak", "min_seconds", "max_seconds",
@@ -188,4 +191,19 @@ func TestBenchInterrupted(t *testing.T) {
 	r := invokeContext(ctx, watcher{}, "bench", "model", "m.onnx")
 	require.Equal(t, exitFailed, r.code)
 	require.Equal(t, "qwb: interrupted", r.lastLine())
+}
+
+// The peaks of this machine as a device file, which reads back.
+func TestBenchDevice(t *testing.T) {
+	inFolder(t)
+	done(t, "bench", "device", "--threads", "1", "--rounds", "2", "--span", "1ms", "-o", "device.yaml")
+	text, err := os.ReadFile("device.yaml")
+	require.NoError(t, err)
+	d, err := analysis.ParseDevice(text)
+	require.NoError(t, err)
+	for _, format := range []string{"fp32", "int16", "int8"} {
+		require.Positive(t, d.GOPS[format], format)
+	}
+	require.Len(t, d.Read, 4)
+	fails(t, exitUsage, "bench device needs -o: the file to write", "bench", "device")
 }

@@ -26,6 +26,7 @@ func newDispatch(e *env) *cobra.Command {
 	var o qwb.DispatchOptions
 	var auto bool
 	var maxNSR, minCosine, maxDrop float64
+	var mix mixFlags
 	c := &cobra.Command{
 		Use:   "dispatch [PLAN] --fp32 SELECTORS | --auto with a budget",
 		Short: "Keep operators in FP32: by name, or as few as an error budget needs",
@@ -35,6 +36,9 @@ func newDispatch(e *env) *cobra.Command {
                      --reset drops them
   --auto             find the smallest set (least work in FP32, then fewest Q/DQ boundaries) that meets one budget: --max-nsr X or
                      --min-cosine X at the outputs, or --max-drop PP of top-1 or another --metric on --data
+  --auto --formats F,...
+                     find the cheapest choice of a format for each operator: --minimize macs, bytes or time (with --device FILE). With
+                     --max-macs, --max-bytes or --max-time in place of a budget on the error, the one that loses least
 
 An activation fused to an operator goes with it. Scales come from the statistics beside the plan. For an imported plan they come from the
 quantized file, and operators in FP32 use its dequantized weights. A search measures on the plan's own data (at most %d samples unless
@@ -66,9 +70,12 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 					o.Budget = &qwb.Budget{Name: name, At: at}
 				}
 			}
+			if err := mix.read(c, auto, &o); err != nil {
+				return err
+			}
 			switch {
-			case auto && o.Budget == nil:
-				return usagef("--auto needs a budget: --max-nsr, --min-cosine or --max-drop")
+			case auto && o.Budget == nil && o.MaxCost == nil:
+				return usagef("--auto needs a budget: --max-nsr, --min-cosine or --max-drop; or --max-macs, --max-bytes or --max-time")
 			case !auto && o.Budget != nil:
 				return usagef("--max-nsr, --min-cosine and --max-drop need --auto")
 			case !auto && len(o.Selectors) == 0 && !o.Reset:
@@ -93,8 +100,13 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 					return terr
 				}
 			}
+			for _, d := range r.Decisions {
+				if err == nil {
+					_, err = fmt.Fprintf(e.stdout, "%s\n", d)
+				}
+			}
 			if err == nil {
-				_, err = fmt.Fprintf(e.stdout, "%s: %s kept in FP32 by user or search\n", r.Plan, plain.Count(len(r.FP32), "operator"))
+				_, err = fmt.Fprintf(e.stdout, "%s: %s kept in float by user or search\n", r.Plan, plain.Count(len(r.FP32), "operator"))
 			}
 			return err
 		},
@@ -111,5 +123,6 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 	c.Flags().Float64Var(&minCosine, "min-cosine", 0, "budget: smallest cosine similarity at the graph outputs, for example 0.999")
 	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "budget: largest drop of top-1, or of --metric, on --data: in percentage points (pp) for metrics that are shares")
 	c.Flags().BoolVar(&o.Force, "force", false, "write what --auto found though no held-out samples confirm it")
+	mix.add(c)
 	return c
 }

@@ -20,7 +20,8 @@ var examples = map[string][]string{
 		"qwb analyze stories15M.bin --text lines.txt --bits 4"},
 	"dispatch": {
 		"qwb dispatch --fp32 type:Softmax,head",
-		"qwb dispatch --auto --max-drop 0.5 --data images/ --labels labels.tsv"},
+		"qwb dispatch --auto --max-drop 0.5 --data images/ --labels labels.tsv",
+		"qwb dispatch --auto --formats fp16,int4 --minimize bytes --max-nsr 0.01 --data images/"},
 	"tune": {"qwb tune --method auto", "qwb tune model.plan.json --method bias,gptq --data images/ --budget 10m"},
 	"eval": {
 		"qwb eval model.onnx --data images/ --preprocess imagenet-torch --labels labels.tsv",
@@ -66,6 +67,7 @@ var examples = map[string][]string{
 	"bench generate":    {"qwb bench generate stories15M.bin"},
 	"bench checkpoint":  {"qwb bench checkpoint --shape 15M -o made-up.bin"},
 	"bench cuda":        {"qwb bench cuda"},
+	"bench device":      {"qwb bench device --threads 1 -o this-machine.yaml"},
 	"demo":              {"qwb demo -o qwb-demo"},
 	"target list":       {"qwb target list"},
 	"target show":       {"qwb target show onnxruntime"},

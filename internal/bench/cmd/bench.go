@@ -64,15 +64,15 @@ the rounds. On Linux it leaves out rounds in which other processes used more tha
 are left out, the line says that no round was quiet.`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return qwb.Usagef("unknown benchmark %q: kernels, model, cuda, calibration, layerwise, generate or checkpoint", args[0])
+				return qwb.Usagef("unknown benchmark %q: kernels, model, cuda, calibration, layerwise, generate, checkpoint or device", args[0])
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return qwb.Usagef("bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate or checkpoint")
+			return qwb.Usagef("bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate, checkpoint or device")
 		},
 	}
-	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCUDA(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e), newBenchCheckpoint())
+	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCUDA(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e), newBenchCheckpoint(), newBenchDevice(e))
 	return c
 }
 
