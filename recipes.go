@@ -24,21 +24,32 @@ type recipeSource struct {
 	forms  func(m *Model, t *target.Target) (*decision.Recipe, error)
 }
 
-// readRecipes reads what names say: files of qwb, or KIND:FILE of another tool.
+// readRecipes reads what names say: files of qwb, or KIND:NAME of recipeKinds.
 func (j *job) readRecipes(names []string) ([]recipeSource, error) {
 	var list []recipeSource
 	for _, name := range names {
-		src, err := readFile(j.store(), name, maxRecipe)
+		src, err := j.readRecipe(name)
 		if err != nil {
 			return nil, fmt.Errorf("recipe: %w", err)
 		}
-		r, err := decision.ParseRecipe(name, src)
-		if err != nil {
-			return nil, fmt.Errorf("recipe: %w", err)
-		}
-		list = append(list, recipeSource{recipe: r})
+		list = append(list, src)
 	}
 	return list, nil
+}
+
+func (j *job) readRecipe(name string) (recipeSource, error) {
+	word, rest, _ := strings.Cut(name, ":")
+	for _, k := range recipeKinds {
+		if k.name == word && rest != "" {
+			return k.read(j, rest)
+		}
+	}
+	src, err := readFile(j.store(), name, maxRecipe)
+	if err != nil {
+		return recipeSource{}, err
+	}
+	r, err := decision.ParseRecipe(name, src)
+	return recipeSource{recipe: r}, err
 }
 
 // recipeStep is a step with the recipe that it stands in.

@@ -13,6 +13,7 @@ import (
 	"qwb/calib/tune"
 	"qwb/export/all"
 	"qwb/observers"
+	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
@@ -55,6 +56,10 @@ func choices() map[string][]string {
 			names[o.Name] = append(names[o.Name], o.Choices...)
 		}
 	}
+	for _, p := range decision.Presets {
+		names["recipe"] = append(names["recipe"], "preset:"+p.Name)
+	}
+	names["recipe"] = append(names["recipe"], "nncf:", "ort:")
 	for flag, list := range names {
 		seen := map[string]bool{}
 		names[flag] = slices.DeleteFunc(list, func(s string) bool { known := seen[s]; seen[s] = true; return known })

@@ -15,7 +15,7 @@ import (
 )
 
 // alsoFiles are flags with choices that take a file too.
-var alsoFiles = []string{"platform", "preprocess"}
+var alsoFiles = []string{"platform", "preprocess", "recipe"}
 
 // offerChoices lets the shell complete the values of flags in c and below; of a flag that takes several, separated by commas, the last.
 func offerChoices(c *cobra.Command, known map[string][]string) {

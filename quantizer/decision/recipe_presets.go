@@ -1,0 +1,42 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Preset is a recipe that comes with the program.
+type Preset struct {
+	Name, Doc string
+	text      string
+}
+
+// Presets are the default configurations of PyTorch's eager and FX quantization by the name of their backend: what
+// torch.ao.quantization.get_default_qconfig_mapping returns for it. Its HistogramObserver chooses the range with the smallest squared error,
+// as mse does. Where PyTorch halves the range of activations so that 16-bit sums of x86 cannot overflow (reduce_range), these halve that of
+// weights, which is what targets have for the same purpose. Operators with prescribed scales are the target's own.
+var Presets = []Preset{
+	{"x86", "PyTorch's qconfig x86: one scale per channel, 7 bits against overflow, smallest squared error", perChannel7},
+	{"fbgemm", "PyTorch's qconfig fbgemm: as x86", perChannel7},
+	{"onednn", "PyTorch's qconfig onednn: as x86, with 8 bits", "- {observer: mse, reduce_range: false, per_tensor: false}\n"},
+	{"qnnpack", "PyTorch's qconfig qnnpack: one scale per weight tensor, 8 bits, smallest squared error", "- {observer: mse, reduce_range: false, per_tensor: true}\n"},
+}
+
+// fbgemm has no scales per channel for transposed convolutions.
+const perChannel7 = `- {observer: mse, reduce_range: true, per_tensor: false}
+- {select: "type:ConvTranspose", per_tensor: true, optional: true}
+`
+
+// FindPreset returns a preset as a recipe.
+func FindPreset(name string) (*Recipe, error) {
+	i := slices.IndexFunc(Presets, func(p Preset) bool { return p.Name == name })
+	if i < 0 {
+		var names []string
+		for _, p := range Presets {
+			names = append(names, p.Name)
+		}
+		return nil, fmt.Errorf("unknown preset %q: one of %s", name, strings.Join(names, ", "))
+	}
+	return ParseRecipe("preset:"+name, []byte(Presets[i].text))
+}

@@ -1,0 +1,81 @@
+package qwb
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/quantizer/decision"
+)
+
+// made lists what a recipe decides about the network of place: selectors and properties.
+func made(t *testing.T, name, text string) (string, error) {
+	t.Helper()
+	ctx := context.Background()
+	p := place(t, new(Memory), "m", 3)
+	if text != "" {
+		put(t, p.store(), name[strings.IndexByte(name, ':')+1:], []byte(text))
+	}
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, Recipes: []string{name}, Threads: 1})
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, d := range planIn(t, p).Decisions {
+		if d.By == decision.ByRecipe {
+			lines = append(lines, strings.TrimPrefix(d.String(), "recipe: "))
+		}
+	}
+	derivesAgain(t, p)
+	same := string(get(t, p, p.Plan))
+	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Recipes: []string{name}, Threads: 1})
+	require.NoError(t, err)
+	require.Equal(t, same, string(get(t, p, p.Plan)), "twice is once")
+	return strings.Join(lines, "\n"), nil
+}
+
+func TestForeignRecipes(t *testing.T) {
+	for _, c := range []struct{ name, text, want, fails string }{
+		{"preset:qnnpack", "", "observer=mse reduce_range=false per_tensor=true", ""},
+		{"preset:x86", "", "observer=mse reduce_range=true per_tensor=false", ""},
+		{"preset:x68", "", "", `unknown preset "x68": one of x86, fbgemm, onednn, qnnpack`},
+		{"nncf:s.json", `{"names": ["conv1"], "types": ["Gemm"]}`, "nncf names: conv1 domain=fp32\nnncf types: type:Gemm domain=fp32", ""},
+		{"nncf:s.json", `{"patterns": ["conv"]}`, "nncf patterns: type:Conv domain=fp32", ""},
+		{"nncf:s.json", `{"patterns": ["onv"]}`, "", `s.json: pattern "onv" matches no operator of the model`},
+		{"nncf:s.json", `{"patterns": ["onv", "conv1"], "validate": false}`, "nncf patterns: conv1 domain=fp32", ""},
+		{"nncf:s.json", `{"patterns": ["(?=x)"]}`, "", `s.json: pattern "(?=x)": error parsing regexp`},
+		{"nncf:s.json", "{\n\"name\": []}", "", `s.json:2: unknown key "name"`},
+		{"nncf:s.json", "{\"preset\": \"mixed\",\n\"ignored_scope\": {\n\"name\": []}}", "", `s.json:3: unknown key "name"`},
+		{"nncf:s.json", `{"subset_size": 10, "ignored_scope": {"names": ["Gemm_nncf_77"]}}`, "", "matches no operator"},
+		{"ort:o.json", `{"nodes_to_exclude": ["conv1", "nosuch"], "per_channel": false, "calibrate_method": "CalibrationMethod.Percentile", "extra_options": {"CalibPercentile": 99.9, "AddQDQPairToWeight": true}}`,
+			"observer=onnxruntime/percentile(0.999) per_tensor=true\nonnxruntime nodes_to_exclude: conv1 domain=fp32", ""},
+		{"ort:o.json", `{"op_types_to_quantize": ["Conv"]}`, "onnxruntime op_types_to_quantize: FLOATS domain=fp32", ""},
+		{"ort:o.json", `{"activation_type": "QInt16", "extra_options": {"ActivationSymmetric": true}}`, "onnxruntime activation_type: * activations=int16-sym-tensor", ""},
+		{"ort:o.json", `{"activation_type": "QUInt8", "weight_type": "QInt8"}`, "", ""},
+		{"ort:o.json", `{"activation_type": "QFloat8"}`, "", `o.json: activation_type "QFloat8": one of QInt8`},
+		{"ort:o.json", `{"calibrate_method": "Distribution"}`, "", `o.json: calibrate_method "Distribution"`},
+		{"ort:o.json", `{"nodes_to_excude": ["conv1"]}`, "", `o.json:1: unknown key "nodes_to_excude"`},
+		{"ort:o.json", `{"x": [{"scale": 0.5, "zero_point": 3}]}`, "onnxruntime TensorQuantOverrides: input:x scale=0.5 zero_point=3", ""},
+		{"ort:o.json", `{"extra_options": {"TensorQuantOverrides": {"x": [{"rmin": -1.0, "rmax": 1.55}]}}}`, "onnxruntime TensorQuantOverrides: input:x scale=0.01 zero_point=100", ""},
+		{"ort:o.json", `{"x": [{"scale": 0.5}]}`, "", "o.json: TensorQuantOverrides: x: scale and zero_point are given together"},
+		{"ort:o.json", `{"x": [{"scal": 0.5}]}`, "", `o.json:1: unknown key "scal"`},
+		{"nncf:none.json", "", "", "none.json"},
+		{"ort:", "", "", "ort:"},
+	} {
+		got, err := made(t, c.name, c.text)
+		if c.fails != "" {
+			require.ErrorContains(t, err, c.fails, c.text)
+			continue
+		}
+		require.NoError(t, err, c.text)
+		if before, after, ok := strings.Cut(c.want, "FLOATS"); ok {
+			require.True(t, strings.HasPrefix(got, before) && strings.HasSuffix(got, after), got)
+			require.NotContains(t, got, "Conv")
+			require.Contains(t, got, "type:Gemm")
+			continue
+		}
+		require.Equal(t, c.want, got, c.text)
+	}
+}
