@@ -86,6 +86,14 @@ func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, 
 	return r, j.warnings, err
 }
 
+// Doctor looks for what is wrong with the data of the model, or with those that the plan is evaluated with. With faults it returns a
+// CheckError, and the result all the same.
+func (p *Project) Doctor(ctx context.Context, o DoctorOptions) (*DoctorResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.doctor(ctx, o)
+	return r, j.warnings, err
+}
+
 // Verify runs the plan as integers, holds them against plan, simulation or recorded tensors, and writes the outcome into the plan. A
 // verdict that something differs is a result and no error.
 func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, []tqc.Warning, error) {

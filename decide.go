@@ -99,7 +99,7 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 	}
 	next := &plan.Plan{Meta: plan.Meta{
 		Model:      plan.File{Path: plan.Relative(j.Plan, j.Model), SHA256: m.Digest},
-		Data:       plan.Data{Paths: planPaths(j.Plan, stats.Sources), Hash: plan.DataHash(sampleHashes(stats)), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic)},
+		Data:       plan.Data{Paths: planPaths(j.Plan, stats.Sources), Hash: plan.DataHash(sampleHashes(stats)), Synthetic: slices.ContainsFunc(stats.Sources, isSynthetic), Classes: stats.Classes(scores(m.Graph))},
 		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Ranges: ranges, Platform: t.Name, Profile: t.Profile, Target: targetEntry(t),
 	}}
 	observer := o.Observer

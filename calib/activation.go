@@ -3,6 +3,7 @@ package calib
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
@@ -189,12 +190,18 @@ func (r *renderer) state(values []graph.ValueID) (*observers.State, error) {
 		return r.seen(values[0])
 	}
 	all := observers.New()
+	mean, known := observers.Range{Lo: math.Inf(1), Hi: math.Inf(-1)}, true
 	for _, v := range values {
 		st, err := r.seen(v)
 		if err != nil {
 			return nil, err
 		}
 		all.Merge(st)
+		x, ok := st.SampleMean()
+		mean, known = observers.Range{Lo: min(mean.Lo, x.Lo), Hi: max(mean.Hi, x.Hi)}, known && ok
+	}
+	if all.SetSamples(nil); known {
+		all.SetSampleMean(mean)
 	}
 	return all, nil
 }
@@ -202,7 +209,8 @@ func (r *renderer) state(values []graph.ValueID) (*observers.State, error) {
 func (r *renderer) seen(v graph.ValueID) (*observers.State, error) {
 	if t := r.g.Const(v); t != nil {
 		st := observers.New()
-		_, err := st.Observe(t, channelAxis(len(t.Shape)))
+		x, err := st.Observe(t, channelAxis(len(t.Shape)))
+		st.SetSampleMean(observers.Range{Lo: float64(x.Min), Hi: float64(x.Max)})
 		return st, err
 	}
 	name := r.g.Value(v).Name

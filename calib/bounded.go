@@ -42,7 +42,7 @@ func pair(g *graph.Graph, list []*tracker) {
 }
 
 // lookBoth adds data to this tracker and to the one whose values follow from it. k is locked; nobody else touches the other.
-func (k *tracker) lookBoth(data []float32, from, channels, inner, half int) (nan uint64) {
+func (k *tracker) lookBoth(data []float32, from, channels, inner int, of *seenSample) (nan uint64) {
 	y := k.bounded
 	if k.both == nil {
 		if y.seen == nil {
@@ -51,6 +51,9 @@ func (k *tracker) lookBoth(data []float32, from, channels, inner, half int) (nan
 		k.both = observers.NewLimited(k.seen.State, y.seen.State, k.bound.lo, k.bound.hi)
 	}
 	a, b, nan := k.both.ObservePiece(data, from, channels, inner)
+	half := of.hash.half()
+	of.note(k, a)
+	of.note(y, b)
 	k.seen.Halves[half] = k.seen.Halves[half].Union(a)
 	y.seen.Halves[half] = y.seen.Halves[half].Union(b)
 	return nan

@@ -110,6 +110,13 @@ func (w *Watch) Sum(v graph.ValueID, t *tensor.Tensor) error {
 	return nil
 }
 
+// Samples takes the extents that a value has in each sample of the batch.
+func (w *Watch) Samples(v graph.ValueID, list []observers.Extent) {
+	for _, x := range list {
+		w.run.trackers[v].addSample(x.Clean())
+	}
+}
+
 // Absorb adds what was counted of a value, with the extents of both halves of the data.
 func (w *Watch) Absorb(v graph.ValueID, c observers.Counts, halves [2]observers.Extent) error {
 	k := w.run.trackers[v]

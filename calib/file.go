@@ -30,31 +30,65 @@ import (
 //	from version 2 on: how many sections; of each, by name: name, content, SHA-256 of the content
 //	SHA-256 of all that
 //
-// The section "sums" is the number of operators and, of each, by name: name, sums (observers.InputSums). Sections that are not known are
-// passed over. RangeHash is of what stands before the sections.
+// The section "classes" is the number of classes and, of each, ascending: label, samples. "extents" is the number of tensors and, of each, by
+// name: name, extents sample by sample (observers.SampleExtents); "sums" the number of operators and, of each, by name: name, sums
+// (observers.InputSums). Sections that are not known are passed over. RangeHash is of what stands before the sections.
 const (
 	fileMagic   = "qwbstat"
 	fileVersion = 2
-	sumsSection = "sums"
+
+	classesSection = "classes"
+	extentsSection = "extents"
+	sumsSection    = "sums"
 )
 
 // ErrDamaged is returned for files that are no statistics or were changed.
 var ErrDamaged = errors.New("not a statistics file, or a damaged one")
 
+// section is what stands behind the tensors under a name.
+type section struct {
+	name    string
+	content []byte
+}
+
 // Write writes the statistics.
 func (s *Stats) Write(w io.Writer) error {
+	list, err := s.sections()
+	if err != nil {
+		return err
+	}
+	return s.write(w, list)
+}
+
+// sections lists those that there are, by name.
+func (s *Stats) sections() (list []section, err error) {
+	if b := s.classesSection(); b != nil {
+		list = append(list, section{classesSection, b})
+	}
+	if b, err := s.extentsSection(); err != nil {
+		return nil, err
+	} else if b != nil {
+		list = append(list, section{extentsSection, b})
+	}
+	if s.sums != nil {
+		b, err := s.sumsSection()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, section{sumsSection, b})
+	}
+	return list, nil
+}
+
+func (s *Stats) write(w io.Writer, sections []section) error {
 	b, err := s.appendRanges(append([]byte(fileMagic), fileVersion))
 	if err != nil {
 		return err
 	}
-	tail := binary.AppendUvarint(nil, 0)
-	if s.sums != nil {
-		section, err := s.sumsSection()
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(section)
-		tail = append(appendBlob(appendBlob(binary.AppendUvarint(nil, 1), sumsSection), section), sum[:]...)
+	tail := binary.AppendUvarint(nil, uint64(len(sections)))
+	for _, x := range sections {
+		sum := sha256.Sum256(x.content)
+		tail = append(appendBlob(appendBlob(tail, x.name), x.content), sum[:]...)
 	}
 	if len(b)+len(tail) > math.MaxInt32-sha256.Size {
 		return fmt.Errorf("statistics of %d bytes are larger than their file may be (%d)", len(b)+len(tail), math.MaxInt32)
@@ -304,11 +338,21 @@ func (d *reader) sections(s *Stats) {
 		if !bytes.Equal(sum[:], d.take(len(sum))) {
 			d.fail()
 		}
-		if d.err == nil && name == sumsSection {
-			in := &reader{b: content}
-			if s.sums = in.sums(); in.err != nil || len(in.b) > 0 {
-				d.fail()
-			}
+		in := &reader{b: content}
+		switch {
+		case d.err != nil:
+			return
+		case name == classesSection:
+			in.classes(s)
+		case name == extentsSection:
+			in.extents(s)
+		case name == sumsSection:
+			s.sums = in.sums()
+		default:
+			continue
+		}
+		if in.err != nil || len(in.b) > 0 {
+			d.fail()
 		}
 	}
 }

@@ -109,9 +109,11 @@ type run struct {
 	threads     int  // that share the work on a sample
 	session     *exec.Session
 	device      DeviceGraph // in place of session
+	again       classCounts // of samples that earlier statistics have
 
 	mu       sync.Mutex
 	base     *Stats // without tensors
+	fresh    classCounts
 	done     int
 	failed   error
 	failedAt int
@@ -144,7 +146,7 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 			if !ok || r.trackers[v] == nil {
 				return nil, fmt.Errorf("calibrate: statistics to resume from: the graph has no float tensor %q", name)
 			}
-			r.trackers[v].seen = t.clone()
+			r.trackers[v].resume(t)
 		}
 		if err := r.resumeSums(old); err != nil {
 			return nil, fmt.Errorf("calibrate: statistics to resume from: %w", err)
@@ -209,6 +211,7 @@ func (r *run) feed(ctx context.Context) {
 		}
 		if h := Hash(s.Hash); r.skip[h] > 0 {
 			r.skip[h]--
+			r.again.add(s.Label, 1)
 			r.count()
 			continue
 		}
@@ -301,6 +304,7 @@ func (r *run) group(ctx context.Context, w worker, b *batch) {
 		r.mu.Lock()
 		r.base.hashes = append(r.base.hashes, Hash(j.sample.Hash))
 		r.base.keep(Kept{Hash: Hash(j.sample.Hash), Feeds: j.sample.Feeds})
+		r.fresh.add(j.sample.Label, 1)
 		r.mu.Unlock()
 		r.count()
 	}
@@ -330,13 +334,14 @@ func (w *hostWorker) observe(ctx context.Context, b *batch) error {
 	var watch stopwatch
 	defer func() { r.spend(watch) }()
 	watch.start(r.cfg.Clock)
+	seen := seenSamples(b.group)
 	for _, v := range r.g.Inputs {
-		for _, j := range b.group {
+		for k, j := range b.group {
 			t := j.sample.Feeds[r.g.Value(v).Name]
 			if t == nil || r.trackers[v] == nil {
 				continue
 			}
-			if err := r.trackers[v].observe(t, Hash(j.sample.Hash)); err != nil {
+			if err := r.trackers[v].observe(t, seen[k]); err != nil {
 				return fmt.Errorf("graph input %q: %w", r.g.Value(v).Name, err)
 			}
 		}
@@ -346,10 +351,16 @@ func (w *hostWorker) observe(ctx context.Context, b *batch) error {
 		return err
 	}
 	watch.forward()
-	v := &viewer{run: r, group: b.group, watch: &watch}
+	v := &viewer{run: r, group: b.group, seen: seen, watch: &watch}
 	_, err = w.runner.Run(ctx, feeds, &exec.Hooks{Wants: v.wantsWhole, Output: v.whole, Looks: v.looks, Look: v.look, Looked: v.looked})
 	watch.looked(time.Duration(v.looking.Load()), max(r.threads, 1))
-	return unstaged(err)
+	if err != nil {
+		return unstaged(err)
+	}
+	for _, s := range seen {
+		s.finish()
+	}
+	return nil
 }
 
 // unstaged takes the stage out of an error: whoever names the sample names the stage.
@@ -416,9 +427,11 @@ func (r *run) stats() *Stats {
 	}
 	for v, t := range r.trackers {
 		if t != nil && t.seen != nil {
+			t.seen.State.SetSamples(t.extents())
 			s.tensors[r.g.Value(graph.ValueID(v)).Name] = t.seen
 		}
 	}
 	r.collectSums(s)
+	r.collectClasses(s)
 	return s
 }

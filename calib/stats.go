@@ -80,6 +80,7 @@ type Stats struct {
 	kept    []Kept // distinct, the smallest hashes, ascending
 	tensors map[string]*Tensor
 	sums    map[string]*observers.InputSums // by operator; nil: none were kept
+	classes classCounts                     // of those that have a label
 }
 
 // Samples returns how many samples were observed; a sample that occurs twice counts twice.
@@ -162,6 +163,8 @@ func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
 		}
 	}
 	m.kept = append(m.kept, a.kept...)
+	m.classes.merge(a.classes)
+	m.classes.merge(b.classes)
 	for _, k := range b.kept {
 		m.keep(k)
 	}
@@ -203,9 +206,9 @@ func (s *Stats) With(some *Stats) (*Stats, error) {
 // them, and sums are not part of it.
 func (s *Stats) RangesHash() (string, error) {
 	c := *s
-	c.Sources, c.Seed, c.sums = nil, 0, nil
+	c.Sources, c.Seed = nil, 0
 	h := sha256.New()
-	if err := c.Write(h); err != nil {
+	if err := c.write(h, nil); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

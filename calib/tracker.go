@@ -22,6 +22,10 @@ type tracker struct {
 	both            *observers.Limited
 
 	sums []*summer // of the operators that read the value
+
+	// samples are the extents sample by sample; unknown says that earlier statistics do not have them.
+	samples observers.SampleExtents
+	unknown bool
 }
 
 // rowAxis says whether and how a tensor consists of rows whose largest value matters.
@@ -80,12 +84,12 @@ func softmaxRows(n *graph.Node, opset int64) rowAxis {
 	return rowAxis{present: true, axis: axis, flatten: flat}
 }
 
-// observe adds the tensor of the sample with a hash.
-func (k *tracker) observe(t *tensor.Tensor, h Hash) error {
+// observe adds the tensor of a sample.
+func (k *tracker) observe(t *tensor.Tensor, s *seenSample) error {
 	if t.DType != tensor.Float32 {
 		return nil
 	}
-	nan, err := k.look(t.Shape, t.Layout, 0, t.F32(), h)
+	nan, err := k.look(t.Shape, t.Layout, 0, t.F32(), s)
 	if err != nil {
 		return err
 	}
@@ -102,7 +106,7 @@ func (k *tracker) observe(t *tensor.Tensor, h Hash) error {
 
 // look adds elements of one sample's tensor that are consecutive in memory, the first being number from. It returns how many are
 // NaN.
-func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float32, h Hash) (nan uint64, err error) {
+func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float32, of *seenSample) (nan uint64, err error) {
 	channels, inner := -1, 1
 	if axis := channelAxis(len(shape)); axis >= 0 {
 		_, channels, inner = (&tensor.Tensor{Shape: shape, Layout: layout}).Blocks(axis)
@@ -112,15 +116,16 @@ func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float
 	if k.seen == nil {
 		k.seen = newTensor(k.make())
 	}
-	half := h.half()
+	half := of.hash.half()
 	if k.bounded != nil {
-		nan = k.lookBoth(data, from, channels, inner, half)
+		nan = k.lookBoth(data, from, channels, inner, of)
 	} else {
 		var x observers.Extent
 		x, nan = k.seen.State.ObservePiece(data, from, channels, inner)
 		k.seen.Halves[half] = k.seen.Halves[half].Union(x)
+		of.note(k, x)
 	}
-	if nan > 0 || !h.fits() {
+	if nan > 0 || !of.hash.fits() {
 		return nan, nil
 	}
 	for _, s := range k.sums {

@@ -15,6 +15,7 @@ import (
 type viewer struct {
 	run     *run
 	group   []job
+	seen    []*seenSample // by sample of the group
 	watch   *stopwatch
 	looking atomic.Int64 // time spent in look
 
@@ -46,10 +47,10 @@ func (v *viewer) whole(n *graph.Node, i int, t *tensor.Tensor) error {
 	}
 	v.watch.observe()
 	defer v.watch.forward()
-	for k, j := range v.group {
+	for k := range v.group {
 		part, err := slice(t, k, len(v.group))
 		if err == nil {
-			err = v.run.trackers[n.Outputs[i]].observe(part, Hash(j.sample.Hash))
+			err = v.run.trackers[n.Outputs[i]].observe(part, v.seen[k])
 		}
 		if err != nil {
 			return v.fail(n, i, err)
@@ -78,7 +79,7 @@ func (v *viewer) look(n *graph.Node, i int, p exec.Piece) {
 			k, at = from/size, from%size
 		}
 		part := data[:min(size-at, len(data))]
-		nan, err := v.run.trackers[n.Outputs[i]].look(p.Shape, p.Layout, at, part, Hash(v.group[k].sample.Hash))
+		nan, err := v.run.trackers[n.Outputs[i]].look(p.Shape, p.Layout, at, part, v.seen[k])
 		if err != nil {
 			v.run.odd(err)
 		}

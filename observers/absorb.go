@@ -69,7 +69,7 @@ func (st *State) take(c Counts) error {
 	if !c.Extent.possible() {
 		return fmt.Errorf("extremes %g and %g", c.Extent.Min, c.Extent.Max)
 	}
-	st.extent = c.Extent.clean()
+	st.extent = c.Extent.Clean()
 	if err := st.checkExtent(); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (st *State) take(c Counts) error {
 			if !x.possible() {
 				return fmt.Errorf("extremes %g and %g of channel %d", x.Min, x.Max, i)
 			}
-			st.ranges[i] = x.clean()
+			st.ranges[i] = x.Clean()
 			all = all.Union(st.ranges[i])
 		}
 		if all != st.extent {
@@ -110,8 +110,8 @@ func (st *State) take(c Counts) error {
 // possible reports whether x is the extent of finite values, or of none.
 func (x Extent) possible() bool { return x.Empty() || x.Min-x.Min == 0 && x.Max-x.Max == 0 }
 
-// clean makes zeros positive and any range of no values the one that stands for it.
-func (x Extent) clean() Extent {
+// Clean makes zeros positive and any range of no values the one that stands for it.
+func (x Extent) Clean() Extent {
 	if x.Empty() {
 		return NoExtent
 	}

@@ -10,7 +10,7 @@ import (
 // the data. They are used where an observer names them, onnxruntime/entropy for instance, and never tried by automatic choice. docs/peers.md
 // says how close each comes to the tool, and what about the tool is not copied: how it makes a scale of a range is the target's business.
 func Peers() []*Method {
-	return []*Method{ortMinMax, ortEntropy, ortPercentile, ppqPercentile, ppqKL, ppqMSE, modelOptEntropy, tensorRTEntropy}
+	return []*Method{ortMinMax, ortEntropy, ortPercentile, nncfMean, ppqPercentile, ppqKL, ppqMSE, modelOptEntropy, tensorRTEntropy}
 }
 
 // without is for methods without a parameter.

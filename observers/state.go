@@ -54,6 +54,8 @@ type State struct {
 	// extremesOnly says that there are no bins and no rows: the histogram counts what is not finite, finite the rest.
 	extremesOnly bool
 	finite       uint64
+	samples      *SampleExtents // beside the state: see Samples
+	mean         *Range         // of several tensors, in place of samples
 	work         scratch
 }
 
@@ -116,6 +118,7 @@ func (st *State) Bins() iter.Seq[Bin] {
 // Merge adds what o has seen. Bins are lost where one of the two has none. o is not changed and may be st's equal but not st
 // itself.
 func (st *State) Merge(o *State) {
+	st.mergeSamples(o)
 	if o.extremesOnly {
 		st.dropBins()
 	}

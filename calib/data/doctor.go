@@ -99,42 +99,53 @@ func (f *inputFacts) observe(t *tensor.Tensor, name string) {
 	}
 }
 
-// Warnings says what was found so far; Value is the number a warning hinges on.
+// Warnings are the findings in the form that other warnings have; Value is the number a warning hinges on.
 func (d *Doctor) Warnings() []Warning {
 	var list []Warning
-	if d.repeated > 0 {
-		list = append(list, Warning{Node: "data", Text: fmt.Sprintf("%d of %d samples are exact repetitions (first: %s)", d.repeated, d.samples, d.repeats), Value: float64(d.repeated)})
-	}
-	for _, f := range d.inputs {
-		list = append(list, f.warnings(d)...)
+	for _, f := range d.Findings() {
+		list = append(list, Warning{Node: f.Node, Text: f.Text, Value: f.Value})
 	}
 	return list
 }
 
-func (f *inputFacts) warnings(d *Doctor) []Warning {
-	var list []Warning
-	say := func(value float64, format string, args ...any) {
-		list = append(list, Warning{Node: f.in.Name, Text: fmt.Sprintf(format, args...), Value: value})
+// Findings says what was found so far.
+func (d *Doctor) Findings() []Finding {
+	var list []Finding
+	if d.repeated > 0 {
+		list = append(list, finding(RuleRepeated, Hint, "data", float64(d.repeated), "%d of %d samples are exact repetitions (first: %s)", d.repeated, d.samples, d.repeats))
+	}
+	for _, f := range d.inputs {
+		list = append(list, f.findings(d)...)
+	}
+	return list
+}
+
+func (f *inputFacts) findings(d *Doctor) []Finding {
+	var list []Finding
+	say := func(rule string, value float64, format string, args ...any) {
+		list = append(list, finding(rule, Hint, f.in.Name, value, format, args...))
 	}
 	if f.n == 0 {
 		return nil
 	}
 	if f.constant > 0 {
-		say(float64(f.constant), "the input is constant in %d of %d samples (first: %s)", f.constant, d.samples, f.firstConstant)
+		say(RuleConstant, float64(f.constant), "the input is constant in %d of %d samples (first: %s)", f.constant, d.samples, f.firstConstant)
+		if f.constant == d.samples {
+			list[0].Level = Fault
+		}
 	}
 	if f.first != nil && f.first.enough() {
 		// The model's own evidence stands above the rules of thumb below.
-		list = append(list, f.first.warnings(f.in.Name)...)
-		return list
+		return append(list, f.first.findings(f.in.Name)...)
 	}
 	std := math.Sqrt(f.m2 / f.n)
 	normalised := d.pre != nil && (len(d.pre.Mean) > 0 || len(d.pre.Std) > 0)
 	switch {
 	case len(f.in.Shape) < 3 || normalised || f.lo == f.hi:
 	case f.whole && f.lo >= 0 && f.hi > 100 && f.hi <= 255:
-		say(f.hi, "the input holds whole numbers from %g to %g, pixels that were not normalised: right only for a model trained on those", f.lo, f.hi)
+		say(RuleNormalised, f.hi, "the input holds whole numbers from %g to %g, pixels that were not normalised: right only for a model trained on those", f.lo, f.hi)
 	case math.Abs(f.mean) > 3*std || std > 10 || std < 0.01:
-		say(std, "the input has mean %.4g and standard deviation %.4g: far from 0 and 1, was it normalised?", f.mean, std)
+		say(RuleNormalised, std, "the input has mean %.4g and standard deviation %.4g: far from 0 and 1, was it normalised?", f.mean, std)
 	}
 	return list
 }

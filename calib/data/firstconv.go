@@ -1,7 +1,6 @@
 package data
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -157,10 +156,10 @@ func distance(shift, spread float64) float64 {
 	return (spread*spread+shift*shift-1)/2 - math.Log(spread)
 }
 
-// warnings compares the samples with training and speaks only where the evidence is strong. Pictures as a whole are judged by
+// findings compares the samples with training and speaks only where the evidence is strong. Pictures as a whole are judged by
 // the median channel: it must be farther from training than other kinds of pictures would put it. The order of the colours is
 // judged by the channels that respond to colour, which have to agree that the reverse order fits better.
-func (f *firstConv) warnings(input string) []Warning {
+func (f *firstConv) findings(input string) []Finding {
 	var spreads, shifts, distances []float64
 	telling, nearer, given, other := 0, 0, 0.0, 0.0
 	for o := range f.mean {
@@ -183,13 +182,13 @@ func (f *firstConv) warnings(input string) []Warning {
 		return nil
 	}
 	if spread, far := median(spreads), median(distances); far > 0.3 {
-		return []Warning{{Node: input, Value: far, Text: fmt.Sprintf("the first convolution's outputs are not distributed as in training "+
+		return []Finding{finding(RuleUnlike, Fault, input, far, "the first convolution's outputs are not distributed as in training "+
 			"(batch normalisation statistics): %.3g times the spread, off by %.3g standard deviations (medians over channels); "+
-			"is the input normalised as the model expects?", spread, median(shifts))}}
+			"is the input normalised as the model expects?", spread, median(shifts))}
 	}
 	if f.weight.Shape[1] == 3 && telling >= 2 && 5*nearer >= 4*telling && given > 2*other && given-other > 0.25 {
-		return []Warning{{Node: input, Value: float64(nearer), Text: fmt.Sprintf("red and blue look exchanged: %d of the %d channels of the "+
-			"first convolution that respond to colour fit training (batch normalisation statistics) better with the channels reversed", nearer, telling)}}
+		return []Finding{finding(RuleColours, Fault, input, float64(nearer), "red and blue look exchanged: %d of the %d channels of the "+
+			"first convolution that respond to colour fit training (batch normalisation statistics) better with the channels reversed", nearer, telling)}
 	}
 	return nil
 }

@@ -136,3 +136,21 @@ func (s *Set) Labelled() (n int) {
 	}
 	return n
 }
+
+// Choose returns which samples to try something on: at most n that have a label, chosen by seed as Options.Samples does; 0: all.
+func (s *Set) Choose(n int, seed uint64) []int {
+	var list []int
+	for i := range s.items {
+		if s.items[i].label >= 0 {
+			list = append(list, i)
+		}
+	}
+	chosen := choose(len(list), n, seed)
+	if chosen == nil {
+		return list
+	}
+	for i, at := range chosen {
+		chosen[i] = list[at]
+	}
+	return chosen
+}

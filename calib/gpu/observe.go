@@ -28,6 +28,8 @@ type observer struct {
 	shapes [][]int // by ValueID
 	half   cuda.Buffer
 	nan    cuda.Buffer // counters of each value in order of tally.index, for each sample
+	each   cuda.Buffer // extremes likewise
+	spare  cuda.Buffer // what ObserveExtremes writes beside these: counters of NaN, a tally
 }
 
 // tally is what the device keeps of a value.
@@ -58,7 +60,8 @@ func (w *observer) begin(s *cuda.Stream) error {
 	for _, b := range []struct {
 		at    *cuda.Buffer
 		bytes int
-	}{{&w.half, 4 * len(w.halves)}, {&w.nan, 4 * len(w.halves) * w.watch.Values()}} {
+	}{{&w.half, 4 * len(w.halves)}, {&w.nan, 4 * len(w.halves) * w.watch.Values()}, {&w.each, cuda.ChannelBytes(len(w.halves)) * w.watch.Values()},
+		{&w.spare, spareTally + cuda.TallyBytes(false)}} {
 		if b.at.Bytes >= b.bytes {
 			continue
 		}
@@ -76,8 +79,16 @@ func (w *observer) begin(s *cuda.Stream) error {
 	if err := s.Upload(w.half, halves); err != nil {
 		return err
 	}
-	return s.Fill(w.nan, 0)
+	for _, b := range []cuda.Buffer{w.nan, w.each, w.spare} {
+		if err := s.Fill(b, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// spareTally is where the tally begins in observer.spare.
+const spareTally = 256
 
 // tap puts the kernels on the stream that observe a value.
 func (w *observer) tap(s *cuda.Stream, v device.Value) error {
@@ -120,6 +131,11 @@ func (w *observer) tap(s *cuda.Stream, v device.Value) error {
 	if err := cuda.ObserveExtremes(s, t.buf, t.channels, w.nan.Slice(4*t.index*samples, 4*samples), w.half, v.Buffer, shape); err != nil {
 		return err
 	}
+	// Once more, for the extremes of each sample: to the kernel they are channels of one.
+	one := cuda.TallySamples{Count: 1, Size: n, Channels: samples, Inner: n / samples}
+	if err := cuda.ObserveExtremes(s, w.spare.Slice(spareTally, cuda.TallyBytes(false)), w.eachOf(t), w.spare.Slice(0, 4), w.half, v.Buffer, one); err != nil {
+		return err
+	}
 	if w.watch.MinMaxOnly() {
 		return nil
 	}
@@ -133,6 +149,12 @@ func (w *observer) tap(s *cuda.Stream, v device.Value) error {
 		return cuda.ObserveLeaders(s, t.second, t.gap, v.Buffer, cuda.TallyRows{Outer: outer, N: n, Inner: inner})
 	}
 	return nil
+}
+
+// eachOf is where the extremes of a value in each sample are.
+func (w *observer) eachOf(t *tally) cuda.Buffer {
+	n := cuda.ChannelBytes(len(w.halves))
+	return w.each.Slice(t.index*n, n)
 }
 
 // sum adds a value to the sums of the operators that read it. They are kept by the processor, as they would be without a device, and so
@@ -262,8 +284,11 @@ func (w *observer) verdict() error {
 		return nil
 	}
 	samples := len(w.halves)
-	counters := make([]byte, 4*samples*w.count)
+	counters, each := make([]byte, 4*samples*w.count), make([]byte, cuda.ChannelBytes(samples)*w.count)
 	if err := w.stream.Download(counters, w.nan); err != nil {
+		return err
+	}
+	if err := w.stream.Download(each, w.each); err != nil {
 		return err
 	}
 	if err := w.stream.Synchronize(); err != nil {
@@ -275,6 +300,13 @@ func (w *observer) verdict() error {
 				return w.watch.NaN(v, w.shapes, uint64(nan), tensor.Count(w.shapes[v])/samples)
 			}
 		}
+	}
+	for _, v := range w.seen {
+		var list []observers.Extent
+		for _, x := range cuda.ReadChannels(each[cuda.ChannelBytes(w.tallies[v].index*samples):][:cuda.ChannelBytes(samples)]) {
+			list = append(list, observers.Extent{Min: x[0], Max: x[1]})
+		}
+		w.watch.Samples(v, list)
 	}
 	return nil
 }
@@ -308,5 +340,7 @@ func (w *observer) Close() {
 	}
 	dev.Free(w.half)
 	dev.Free(w.nan)
+	dev.Free(w.each)
+	dev.Free(w.spare)
 	w.tallies = nil
 }

@@ -23,6 +23,8 @@ func newCalibrate(e *env) *cobra.Command {
 	var reduce, perTensor, minMaxOnly bool
 	var backend, dispatcher, shard string
 	var recipes []string
+	var labels string
+	var offset int
 	var borderCost float64
 	var fresh bool
 	c := &cobra.Command{
@@ -84,14 +86,16 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 			if err != nil {
 				return err
 			}
+			data := f.dataOptions()
+			data.Labels, data.LabelOffset = labels, offset
 			if shard != "" {
-				return e.calibratePart(c.Context(), models[0], &f, merge, qwb.CalibrateOptions{Data: f.dataOptions(), Threads: f.workers(), Batch: f.batch, MinMaxOnly: minMaxOnly, Backend: backend, Shard: part})
+				return e.calibratePart(c.Context(), models[0], &f, merge, qwb.CalibrateOptions{Data: data, Threads: f.workers(), Batch: f.batch, MinMaxOnly: minMaxOnly, Backend: backend, Shard: part})
 			}
 			file, err := planPath(models[0], f.out)
 			if err != nil {
 				return err
 			}
-			o := qwb.CalibrateOptions{Platform: f.platform, Data: f.dataOptions(), Merge: merge, Threads: f.workers(), Batch: f.batch, MinMaxOnly: minMaxOnly, Backend: backend,
+			o := qwb.CalibrateOptions{Platform: f.platform, Data: data, Merge: merge, Threads: f.workers(), Batch: f.batch, MinMaxOnly: minMaxOnly, Backend: backend,
 				Observer: tqc.Observer(f.observer), ReduceRange: reduce, PerTensor: perTensor, Dispatcher: dispatcher, Recipes: recipes, Fresh: fresh}
 			if c.Flags().Changed("border-cost") {
 				o.BorderCost = &borderCost
@@ -123,6 +127,8 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and for samples read in advance, for example 512M or 4G; limits --batch and the number of samples in work")
 	f.addPlatform(c, "target to quantize for: "+platforms()+", or a YAML file")
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass, if the model takes batches; results do not depend on it")
+	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file: statistics and plan then say which classes the samples cover (nothing else depends on it)")
+	c.Flags().IntVar(&offset, "label-offset", 0, "number to add to each label to get the class index of the model")
 	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
 	f.addJSON(c)
 	c.Flags().StringVar(&f.observer, "observer", "", "calibration method for activations: auto, "+observerNames()+", or percentile(0.999) (default: the target's); or the range that another tool chooses: "+peerNames())

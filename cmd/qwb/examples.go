@@ -23,6 +23,9 @@ var examples = map[string][]string{
 		"qwb dispatch --auto --max-drop 0.5 --data images/ --labels labels.tsv",
 		"qwb dispatch --auto --formats fp16,int4 --minimize bytes --max-nsr 0.01 --data images/"},
 	"tune": {"qwb tune --method auto", "qwb tune model.plan.json --method bias,gptq --data images/ --budget 10m"},
+	"doctor": {
+		"qwb doctor model.onnx --data images/ --labels labels.tsv",
+		"qwb doctor model.plan.json --data eval/ --labels eval.tsv        # also: does it overlap with the calibration data?"},
 	"eval": {
 		"qwb eval model.onnx --data images/ --preprocess imagenet-torch --labels labels.tsv",
 		"qwb eval model.plan.json --data images/ --labels labels.tsv --mode int8 --max-drop 1",

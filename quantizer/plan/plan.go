@@ -83,6 +83,8 @@ type Data struct {
 	Hash  string   `json:"hash"`
 	// Synthetic: the samples were made up; the ranges mean little.
 	Synthetic bool `json:"synthetic,omitempty"`
+	// Classes says which classes the samples with a label are of; nil where none has one.
+	Classes *Classes `json:"classes,omitempty"`
 }
 
 // Observers are the calibration methods in use unless a slot says otherwise.

@@ -263,6 +263,7 @@ func TestPlanDoesNotDependOnTheOrderOfNodes(t *testing.T) {
 func TestEverySettingIsWritten(t *testing.T) {
 	m := meta()
 	m.Data.Synthetic, m.Target.Definition = true, "name: x"
+	m.Data.Classes = &plan.Classes{Labelled: 3, Seen: 2, Of: 5, Least: 1, Most: 2}
 	m.Imported = &plan.File{Path: "m.qdq.onnx", SHA256: "01"}
 	for _, v := range []reflect.Value{reflect.ValueOf(m), reflect.ValueOf(m.Data), reflect.ValueOf(m.Target)} {
 		for i := range v.NumField() {

@@ -1,0 +1,41 @@
+package data
+
+import "fmt"
+
+// Finding is something about data that is wrong, or looks wrong.
+type Finding struct {
+	Rule  string  `json:"rule"`  // in one word, such as label-offset
+	Level string  `json:"level"` // Fault or Hint
+	Node  string  `json:"node"`  // what it is about: data, labels, or an input of the model
+	Text  string  `json:"text"`
+	Fix   string  `json:"fix"`
+	Value float64 `json:"value"` // the number that it hinges on
+}
+
+// Levels of findings: what makes results wrong, and what to look at.
+const (
+	Fault = "fault"
+	Hint  = "hint"
+)
+
+// Rules of what Doctor finds.
+const (
+	RuleRepeated   = "repeated"
+	RuleConstant   = "constant"
+	RuleUnlike     = "unlike-training"
+	RuleColours    = "channel-order"
+	RuleNormalised = "normalisation"
+)
+
+// fixes say by rule what to do.
+var fixes = map[string]string{
+	RuleRepeated:   "remove the repeated samples",
+	RuleConstant:   "remove these samples, or look at how they are made",
+	RuleUnlike:     "--preprocess with what the model was trained with; qwb doctor with --labels tries the presets",
+	RuleColours:    "--preprocess with the other channel_order",
+	RuleNormalised: "--preprocess with what the model was trained with; qwb doctor with --labels tries the presets",
+}
+
+func finding(rule, level, node string, value float64, format string, args ...any) Finding {
+	return Finding{Rule: rule, Level: level, Node: node, Text: fmt.Sprintf(format, args...), Fix: fixes[rule], Value: value}
+}

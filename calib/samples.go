@@ -1,0 +1,162 @@
+package calib
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"sync"
+
+	"qwb/observers"
+	"qwb/quantizer/plan"
+)
+
+// seenSample is what is known of a sample while the graph runs on it: its hash, and the extents of the tensors so far.
+type seenSample struct {
+	hash    Hash
+	mu      sync.Mutex
+	extents map[*tracker]observers.Extent
+}
+
+func seenSamples(group []job) []*seenSample {
+	list := make([]*seenSample, len(group))
+	for i, j := range group {
+		list[i] = &seenSample{hash: Hash(j.sample.Hash), extents: map[*tracker]observers.Extent{}}
+	}
+	return list
+}
+
+// note widens the extent of a tensor by that of some of its elements.
+func (s *seenSample) note(k *tracker, x observers.Extent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.extents[k]; ok {
+		x = x.Union(old)
+	}
+	s.extents[k] = x
+}
+
+// finish hands the extents to the trackers, when the sample is complete. Their sums are exact: no order matters.
+func (s *seenSample) finish() {
+	for k, x := range s.extents {
+		k.addSample(x)
+	}
+}
+
+func (k *tracker) addSample(x observers.Extent) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.samples.Add(x)
+}
+
+// resume goes on from what was seen earlier.
+func (k *tracker) resume(t *Tensor) {
+	k.seen = t.clone()
+	if old := k.seen.State.Samples(); old != nil {
+		k.samples = *old
+	} else {
+		k.unknown = true
+	}
+}
+
+// extents are those sample by sample, nil where those of earlier samples are not known.
+func (k *tracker) extents() *observers.SampleExtents {
+	if k.unknown {
+		return nil
+	}
+	return &k.samples
+}
+
+// extentsSection is nil unless they are known of all tensors.
+func (s *Stats) extentsSection() ([]byte, error) {
+	if len(s.tensors) == 0 {
+		return nil, nil
+	}
+	b := binary.AppendUvarint(nil, uint64(len(s.tensors)))
+	for _, name := range s.Names() {
+		x := s.tensors[name].State.Samples()
+		if x == nil {
+			return nil, nil
+		}
+		content, err := x.MarshalBinary()
+		if err != nil {
+			return nil, err
+		}
+		b = appendBlob(appendBlob(b, name), content)
+	}
+	return b, nil
+}
+
+func (d *reader) extents(s *Stats) {
+	last, n := "", d.count(2)
+	if n != len(s.tensors) {
+		d.fail()
+	}
+	for i := range n {
+		name := string(d.blob())
+		x := new(observers.SampleExtents)
+		if b := d.blob(); d.err != nil || i > 0 && name <= last || s.tensors[name] == nil || x.UnmarshalBinary(b) != nil || x.Count > uint64(len(s.hashes)) {
+			d.fail()
+			return
+		}
+		s.tensors[name].State.SetSamples(x)
+		last = name
+	}
+}
+
+// classCounts are samples by class.
+type classCounts map[int]int
+
+// add counts n samples of a class; those without a label (negative) do not count.
+func (c *classCounts) add(class, n int) {
+	if class < 0 {
+		return
+	}
+	if *c == nil {
+		*c = classCounts{}
+	}
+	(*c)[class] += n
+}
+
+func (c *classCounts) merge(o classCounts) {
+	for class, n := range o {
+		c.add(class, n)
+	}
+}
+
+// collectClasses puts the counts of all samples into statistics. Those of earlier statistics stand unless their samples have labels now.
+func (r *run) collectClasses(to *Stats) {
+	to.classes.merge(r.fresh)
+	if to.classes.merge(r.again); len(r.again) == 0 && r.cfg.Resume != nil {
+		to.classes.merge(r.cfg.Resume.classes)
+	}
+}
+
+// Classes says which classes the samples with a label are of; of is how many the model knows, 0 if that is not known. nil without labels.
+func (s *Stats) Classes(of int) *plan.Classes { return plan.ClassesOf(s.classes, of) }
+
+func (s *Stats) classesSection() []byte {
+	if len(s.classes) == 0 {
+		return nil
+	}
+	b := binary.AppendUvarint(nil, uint64(len(s.classes)))
+	for _, class := range slices.Sorted(maps.Keys(s.classes)) {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(class)), uint64(s.classes[class]))
+	}
+	return b
+}
+
+func (d *reader) classes(s *Stats) {
+	last, total := -1, 0
+	for range d.count(2) {
+		class, n := d.uint(), d.uint()
+		if d.err != nil || class > 1<<31 || int(class) <= last || n == 0 || n > uint64(len(s.hashes)) {
+			d.fail()
+			return
+		}
+		last, total = int(class), total+int(n)
+		s.classes.add(int(class), int(n))
+	}
+	if total == 0 || total > len(s.hashes) {
+		d.fail()
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"qwb"
+)
+
+func newDoctor(e *env) *cobra.Command {
+	var f flags
+	var labels string
+	var offset, trial int
+	c := &cobra.Command{
+		Use:   "doctor [MODEL|PLAN] --data D [--labels F]",
+		Short: "Look for what is wrong with data: preprocessing, labels, duplicates, overlap",
+		Long: `Doctor looks for mistakes in the data of a model:
+
+  preprocessing  with labels: runs the float model on a few samples with each preset, and with the usual ways to scale pixels, and finds
+                 the preprocessing and the label offset that make most predictions correct
+  labels         samples without a label, labels that are no class of the model, classes that are missing
+  duplicates     samples that repeat another exactly or nearly (recompressed, brighter, scaled pictures)
+  overlap        with a plan: samples of --data that are, exactly or nearly, among those it was calibrated on
+  inputs         constant inputs; inputs that differ from what the first batch normalisation saw in training
+
+Half of the samples that are tried choose, the other half has to confirm the choice (exact paired test, 1 %).
+Every finding has a rule, a level and a fix. With faults the exit code is 3; hints leave it at 0. Doctor writes
+nothing. See docs/data.md.`,
+		Args: atMost(1, "one model or plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			file, err := findPlan(args)
+			if err != nil {
+				return err
+			}
+			if trial < 0 {
+				return usagef("--trial %d: must be 0 or more", trial)
+			}
+			model, plan := file, ""
+			if strings.HasSuffix(file, qwb.PlanSuffix) {
+				model, plan = "", file
+			} else if len(f.data) == 0 {
+				return usagef("doctor of a model needs --data")
+			}
+			o := qwb.DoctorOptions{Data: f.dataOptions(), Trial: trial, Threads: f.workers()}
+			o.Data.Labels, o.Data.LabelOffset, o.Data.Budget = labels, offset, f.budget()
+			r, _, err := e.project(model, plan).Doctor(c.Context(), o)
+			if r == nil {
+				return err
+			}
+			write := func() error { return doctorText(e.stdout, r) }
+			if f.json {
+				write = func() error { return e.printJSON(r) }
+			}
+			if werr := write(); werr != nil {
+				return werr
+			}
+			return err
+		},
+	}
+	f.addData(c)
+	f.addRun(c)
+	f.addBudget(c)
+	f.addJSON(c)
+	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
+	c.Flags().IntVar(&offset, "label-offset", 0, "number to add to each label to get the class index of the model")
+	c.Flags().IntVar(&trial, "trial", qwb.DoctorTrial, "labelled samples on which preprocessings and label offsets are tried")
+	return c
+}
+
+// doctorText writes what doctor found for people.
+func doctorText(w io.Writer, r *qwb.DoctorResult) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d samples", r.Samples)
+	if c := r.Classes; c != nil {
+		fmt.Fprintf(&b, ", %d labelled, %d classes", c.Labelled, c.Seen)
+		if c.Of > 0 {
+			fmt.Fprintf(&b, " of %d", c.Of)
+		}
+		fmt.Fprintf(&b, " with %d to %d samples each", c.Least, c.Most)
+	}
+	fmt.Fprintln(&b)
+	const most = 5
+	for i, t := range r.Trials {
+		if i == 0 {
+			fmt.Fprintf(&b, "tried on %d samples:\n", t.Samples)
+		}
+		if i == most {
+			fmt.Fprintf(&b, "  and %d others with at most %d correct\n", len(r.Trials)-most, t.Correct)
+			break
+		}
+		fmt.Fprintf(&b, "  %2d correct  %s, label offset %d\n", t.Correct, t.Preprocess, t.LabelOffset)
+	}
+	if t := r.Best; t != nil {
+		fmt.Fprintf(&b, "on %d other samples: %d correct with the best of these, %d as asked for (chance %.2g)\n", t.Samples, t.Correct, t.Before, t.Chance)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s: %s: %s: %s\n  fix: %s\n", f.Level, f.Rule, f.Node, f.Text, f.Fix)
+	}
+	if len(r.Findings) == 0 {
+		fmt.Fprintln(&b, "nothing found")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb"
+)
+
+// cornersNet names the corner of the colour cube that a picture is nearest to, in pixels as imagenet-inception has them; class 0 is of
+// background and never seen.
+func cornersNet() string {
+	var w, b []string
+	for class := range 9 {
+		sign := func(bit int) string {
+			if class > 0 && (class-1)>>bit&1 != 0 {
+				return "1"
+			}
+			return "-1"
+		}
+		w = append(w, sign(0), sign(1), sign(2))
+		if class == 0 {
+			b = append(b, "-9")
+		} else {
+			b = append(b, "0")
+		}
+	}
+	return fmt.Sprintf(`
+graph corners
+opset 17
+input x: f32[1,3,8,8]
+const w: f32[9,3] = [%s]
+const b: f32[9] = [%s]
+g = GlobalAveragePool(x) "pool"
+f = Flatten(g) "flatten"
+y = Gemm(f, w, b) {transB=1} "gemm"
+output y: f32[1,9]
+`, strings.Join(w, ", "), strings.Join(b, ", "))
+}
+
+// drawn is a picture of corner c with a texture of its own: channels that are on lie a little above the middle of the pixels, the others a
+// little below, where the presets that take other means see them above.
+func drawn(c int, seed uint64, brighter int) image.Image {
+	r := rand.New(rand.NewPCG(seed, 77))
+	m := image.NewNRGBA(image.Rect(0, 0, 14, 12))
+	for y := range 12 {
+		for x := range 14 {
+			noise, px := r.IntN(5)-2+brighter, [3]int{}
+			for bit := range px {
+				px[bit] = 120 + 18*(c>>bit&1) + noise
+			}
+			m.Set(x, y, color.NRGBA{uint8(px[0]), uint8(px[1]), uint8(px[2]), 255})
+		}
+	}
+	return m
+}
+
+func savePNG(t *testing.T, path string, m image.Image) {
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, png.Encode(f, m))
+	require.NoError(t, f.Close())
+}
+
+// pictures fills a folder with n pictures and labels.tsv beside it; label says what is written down for a corner.
+func pictures(t *testing.T, folder string, first, n int, label func(c int) int) {
+	var lines []string
+	for i := first; i < first+n; i++ {
+		name, c := fmt.Sprintf("%03d.png", i), i*5%8
+		savePNG(t, filepath.Join(folder, name), drawn(c, uint64(i), 0))
+		lines = append(lines, fmt.Sprintf("%s\t%d", name, label(c)))
+	}
+	write(t, folder+".tsv", []byte(strings.Join(lines, "\n")))
+}
+
+// findings are those of a run of doctor, by rule.
+func findings(t *testing.T, code int, args ...string) map[string]qwb.Finding {
+	r := invoke(append(append([]string{"doctor"}, args...), "--json")...)
+	require.Equal(t, code, r.code, "%v: %s", args, r.stderr)
+	var got qwb.DoctorResult
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &got))
+	out := map[string]qwb.Finding{}
+	for _, f := range got.Findings {
+		require.NotEmpty(t, f.Fix)
+		require.Contains(t, []string{"fault", "hint"}, f.Level)
+		out[f.Rule] = f
+	}
+	return out
+}
+
+func itself(c int) int { return c }
+
+func TestDoctorTriesPreprocessingsAndOffsets(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", cornersNet())
+	pictures(t, "data", 0, 60, itself)
+	args := func(more ...string) []string {
+		return append([]string{"m.onnx", "--data", "data", "--labels", "data.tsv"}, more...)
+	}
+	require.Empty(t, findings(t, exitDone, args("--preprocess", "imagenet-inception", "--label-offset", "1")...))
+
+	got := findings(t, exitCheck, args("--preprocess", "imagenet-inception")...)
+	require.Len(t, got, 1)
+	require.Equal(t, "--label-offset 1", got["label-offset"].Fix)
+
+	got = findings(t, exitCheck, args("--preprocess", "imagenet-torch", "--label-offset", "1")...)
+	require.Len(t, got, 1)
+	require.Equal(t, "--preprocess imagenet-inception", got["preprocessing"].Fix)
+
+	got = findings(t, exitCheck, args("--preprocess", "imagenet-caffe", "--label-offset", "3")...)
+	require.Equal(t, "--preprocess imagenet-inception", got["preprocessing"].Fix)
+	require.Equal(t, "--label-offset 1", got["label-offset"].Fix)
+
+	got = findings(t, exitCheck, args()...)
+	require.Contains(t, got["picture-size"].Text, "12x14")
+	require.Equal(t, "--preprocess imagenet-inception", got["preprocessing"].Fix)
+	require.Equal(t, "--label-offset 1", got["label-offset"].Fix)
+
+	write(t, "bgr.yaml", []byte("resize: {shorter: 9}\ncenter_crop: 8\nchannel_order: bgr\nmean: 127.5\nstd: 127.5\n"))
+	got = findings(t, exitCheck, args("--preprocess", "bgr.yaml", "--label-offset", "1", "--trial", "60")...)
+	require.Len(t, got, 1)
+	require.Equal(t, "--preprocess imagenet-inception", got["preprocessing"].Fix)
+
+	text := invoke(append([]string{"doctor"}, args("--preprocess", "imagenet-inception")...)...)
+	require.Equal(t, exitCheck, text.code)
+	require.Contains(t, text.stdout, "fault: label-offset: labels: 0 of")
+	require.Contains(t, text.stdout, "fix: --label-offset 1")
+	require.Contains(t, text.lastLine(), "1 thing is wrong with the data")
+}
+
+func TestDoctorLooksAtLabels(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", cornersNet())
+	pictures(t, "data", 0, 48, itself)
+	args := []string{"m.onnx", "--data", "data", "--preprocess", "imagenet-inception", "--label-offset", "1", "--labels"}
+	lines := strings.Split(string(read(t, "data.tsv")), "\n")
+	write(t, "few.tsv", []byte(strings.Join(lines[:40], "\n")))
+	require.EqualValues(t, 8, findings(t, exitCheck, append(args, "few.tsv")...)["labels-missing"].Value)
+	write(t, "far.tsv", []byte(strings.ReplaceAll(string(read(t, "data.tsv")), "\t7", "\t700")))
+	require.EqualValues(t, 6, findings(t, exitCheck, append(args, "far.tsv")...)["labels-outside"].Value)
+
+	require.NoError(t, os.Mkdir("two", 0o755))
+	for i := range 48 {
+		if c := i * 5 % 8; c < 2 {
+			name := fmt.Sprintf("%03d.png", i)
+			require.NoError(t, os.Rename("data/"+name, "two/"+name))
+		}
+	}
+	args[2] = "two"
+	f := findings(t, exitDone, append(args, "data.tsv")...)["class-coverage"]
+	require.Equal(t, "hint", f.Level)
+	require.Contains(t, f.Text, "12 labelled samples are of 2 of 9 classes")
+
+	pictures(t, "random", 0, 64, func(c int) int { return 0 })
+	r := rand.New(rand.NewPCG(1, 2))
+	var random []string
+	for i := range 64 {
+		random = append(random, fmt.Sprintf("%03d.png\t%d", i, r.IntN(8)))
+	}
+	write(t, "random.tsv", []byte(strings.Join(random, "\n")))
+	args[2] = "random"
+	require.Equal(t, "fault", findings(t, exitCheck, append(args, "random.tsv")...)["labels"].Level)
+}
+
+func TestDoctorFindsDuplicatesAndOverlap(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", cornersNet())
+	pictures(t, "calibration", 0, 40, itself)
+	pictures(t, "eval", 100, 40, itself)
+	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "--labels", "calibration.tsv", "--label-offset", "1")
+	require.Contains(t, string(read(t, "m.plan.json")), `"classes":{"labelled":40,"seen":8,"of":9,"least":5,"most":5}`)
+	args := []string{"m.plan.json", "--data", "eval", "--labels", "eval.tsv", "--label-offset", "1"}
+	require.Empty(t, findings(t, exitDone, args...))
+
+	savePNG(t, "eval/104.png", drawn(104*5%8, 104, 0)) // as it was
+	savePNG(t, "eval/200.png", drawn(105*5%8, 105, 1)) // one of eval, brighter
+	savePNG(t, "eval/201.png", drawn(3*5%8, 3, 0))     // one of calibration
+	savePNG(t, "eval/202.png", drawn(4*5%8, 4, 1))     // one of calibration, brighter
+	write(t, "eval.tsv", append(read(t, "eval.tsv"), fmt.Sprintf("\n200.png\t%d\n201.png\t%d\n202.png\t%d", 0, 3*5%8, 4*5%8)...))
+	got := findings(t, exitCheck, args...)
+	require.EqualValues(t, 1, got["overlap"].Value)
+	require.EqualValues(t, 1, got["near-overlap"].Value)
+	require.Contains(t, got["near-overlap"].Text, "202.png and 004.png")
+	require.EqualValues(t, 1, got["near-duplicates"].Value)
+	require.Contains(t, got["near-duplicates"].Text, "105.png and 200.png")
+	require.Contains(t, got["labels-conflict"].Text, "have the classes 6 and 1")
+
+	// The plan's own data, without --data: no overlap.
+	_, overlap := findings(t, exitDone, "m.plan.json")["overlap"]
+	require.False(t, overlap)
+
+	// Statistics remember the classes for another platform, and plan and history are the same with them.
+	done(t, "calibrate", "m.onnx", "--platform", "onnxruntime")
+	require.Contains(t, string(read(t, "m.plan.json")), `"seen":8`)
+	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o", "bare.plan.json")
+	require.NotContains(t, string(read(t, "bare.plan.json")), `"classes"`)
+	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o", "bare.plan.json", "--labels", "calibration.tsv")
+	require.Contains(t, string(read(t, "bare.plan.json")), `"seen":8`, "labels that are given later count")
+
+	fails(t, exitUsage, "needs --data", "doctor", "m.onnx")
+	fails(t, exitUsage, "--trial", "doctor", "m.onnx", "--data", "eval", "--trial", "-1")
+}
+
+// On trained networks, doctor finds what they were trained with.
+func TestDoctorOnTrainedNetworks(t *testing.T) {
+	for _, c := range []struct {
+		model, data, labels string
+		args                []string
+		want                map[string]string
+	}{
+		{"models/classifiers/mobilenet_v1_1.0_224.onnx", "data/pets/eval", "data/pets/eval.tsv", nil,
+			map[string]string{"label-offset": "--label-offset 1", "preprocessing": "--preprocess imagenet-inception"}},
+		{"models/classifiers/squeezenet1.0.onnx", "data/pets/eval", "data/pets/eval.tsv", []string{"--preprocess", "imagenet-torch"},
+			map[string]string{"preprocessing": "--preprocess imagenet-caffe"}},
+	} {
+		dir := shared(t)
+		args := append([]string{filepath.Join(dir, c.model), "--data", filepath.Join(dir, c.data), "--labels", filepath.Join(dir, c.labels)}, c.args...)
+		got := findings(t, exitCheck, args...)
+		for rule, fix := range c.want {
+			require.Equal(t, fix, got[rule].Fix, "%s %s", c.model, rule)
+		}
+	}
+}
