@@ -190,7 +190,7 @@ func (r *renderer) state(values []graph.ValueID) (*observers.State, error) {
 		return r.seen(values[0])
 	}
 	all := observers.New()
-	mean, known := observers.Range{Lo: math.Inf(1), Hi: math.Inf(-1)}, true
+	mean, known := observers.SampleMean{Lo: math.Inf(1), Hi: math.Inf(-1)}, true
 	for _, v := range values {
 		st, err := r.seen(v)
 		if err != nil {
@@ -198,7 +198,7 @@ func (r *renderer) state(values []graph.ValueID) (*observers.State, error) {
 		}
 		all.Merge(st)
 		x, ok := st.SampleMean()
-		mean, known = observers.Range{Lo: min(mean.Lo, x.Lo), Hi: max(mean.Hi, x.Hi)}, known && ok
+		mean, known = mean.Union(x), known && ok
 	}
 	if all.SetSamples(nil); known {
 		all.SetSampleMean(mean)
@@ -210,7 +210,7 @@ func (r *renderer) seen(v graph.ValueID) (*observers.State, error) {
 	if t := r.g.Const(v); t != nil {
 		st := observers.New()
 		x, err := st.Observe(t, channelAxis(len(t.Shape)))
-		st.SetSampleMean(observers.Range{Lo: float64(x.Min), Hi: float64(x.Max)})
+		st.SetSampleMean(observers.MeanOf(x))
 		return st, err
 	}
 	name := r.g.Value(v).Name

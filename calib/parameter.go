@@ -90,7 +90,7 @@ func partRange(data []float32, p tqc.Parts, i int, m *observers.Method, c tqc.Co
 	if st.Count() == 0 {
 		return observers.Range{}, nil
 	}
-	st.SetSampleMean(observers.Range{Lo: float64(st.Extent().Min), Hi: float64(st.Extent().Max)})
+	st.SetSampleMean(observers.MeanOf(st.Extent()))
 	c.Policy = c.Policy&^(tqc.PerChannel|tqc.PerGroup) | tqc.PerTensor
 	r, _, err := m.Range(st, c, parameter)
 	return r, err

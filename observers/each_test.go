@@ -14,12 +14,13 @@ import (
 func TestSampleExtents(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var all, a, b SampleExtents
-	var lo, hi Exact
+	var lo, hi, abs Exact
 	for i := range 200 {
 		x := Extent{float32(r.NormFloat64() * math.Ldexp(1, r.IntN(60)-30)), 0}
 		x.Max = x.Min + float32(r.ExpFloat64())
 		lo.Add(x.Min)
 		hi.Add(x.Max)
+		abs.Add(max(float32(math.Abs(float64(x.Min))), float32(math.Abs(float64(x.Max)))))
 		all.Add(x)
 		if part := &a; i%3 == 0 {
 			part.Add(x)
@@ -30,7 +31,7 @@ func TestSampleExtents(t *testing.T) {
 	all.Add(NoExtent)
 	b.Merge(&a)
 	require.Equal(t, all, b)
-	require.Equal(t, Range{lo.Float64() / 200, hi.Float64() / 200}, all.Mean())
+	require.Equal(t, SampleMean{lo.Float64() / 200, hi.Float64() / 200, abs.Float64() / 200}, all.Mean())
 	code, err := all.MarshalBinary()
 	require.NoError(t, err)
 	var back SampleExtents
@@ -58,7 +59,7 @@ func TestSamplesOfMergedStates(t *testing.T) {
 	st.Merge(with(-3, 5))
 	mean, known := st.SampleMean()
 	require.True(t, known)
-	require.Equal(t, Range{-1, 3.5}, mean)
+	require.Equal(t, SampleMean{-1, 3.5, 3.5}, mean)
 	c := st.Clone()
 	require.Equal(t, st.Samples(), c.Samples())
 	require.NotSame(t, st.Samples(), c.Samples())
@@ -73,8 +74,11 @@ func TestSamplesOfMergedStates(t *testing.T) {
 	few := NewMinMax()
 	_, err = few.Observe(tensor.FromF32([]float32{2, 8}, 2), -1)
 	require.NoError(t, err)
-	few.SetSampleMean(Range{2, 8})
+	few.SetSampleMean(SampleMean{-2, 8, 9})
 	got, _, err := nncfMean.Range(few, act(false), 0)
 	require.NoError(t, err)
-	require.Equal(t, Range{2, 8}, got, "no bins are needed")
+	require.Equal(t, Range{-2, 8}, got, "no bins are needed")
+	got, _, err = nncfMean.Range(few, act(true), 0)
+	require.NoError(t, err)
+	require.Equal(t, Range{-2, 9}, got)
 }

@@ -10,7 +10,7 @@ import (
 var ErrNoSamples = errors.New("the statistics do not hold the extremes sample by sample: calibrate on data again")
 
 // nncfMean is what NNCF does with activations that have one scale: MEAN_MINMAX, the mean over the samples of each one's minimum and maximum.
-// Activations with scales per channel get the minimum and maximum of all, as NNCF has it too.
+// A symmetric scheme gets the mean of the largest magnitudes for its upper end. Activations with scales per channel get the minimum and maximum of all, as NNCF has it too.
 var nncfMean = &Method{
 	Name: "nncf/mean-minmax",
 	Doc:  "NNCF (its default): the mean over samples of minimum and maximum",
@@ -26,6 +26,9 @@ var nncfMean = &Method{
 		if !known {
 			return Range{}, nil, ErrNoSamples
 		}
-		return mean, warnings, nil
+		if cfg.Policy.Has(tqc.Symmetric) {
+			mean.Hi = mean.Abs
+		}
+		return Range{mean.Lo, mean.Hi}, warnings, nil
 	},
 }

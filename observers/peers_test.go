@@ -181,7 +181,7 @@ func TestPeersOfDegenerateTensors(t *testing.T) {
 		for name, v := range degenerate() {
 			for _, symmetric := range []bool{true, false} {
 				st := stateOf(t, v)
-				st.SetSampleMean(Range{float64(st.extent.Min), float64(st.extent.Max)})
+				st.SetSampleMean(MeanOf(st.extent))
 				r, _, err := m.Range(st, act(symmetric), 0)
 				if m == ppqKL && !symmetric {
 					require.ErrorContains(t, err, "symmetric schemes only")

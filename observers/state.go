@@ -55,7 +55,7 @@ type State struct {
 	extremesOnly bool
 	finite       uint64
 	samples      *SampleExtents // beside the state: see Samples
-	mean         *Range         // of several tensors, in place of samples
+	mean         *SampleMean    // of several tensors, in place of samples
 	work         scratch
 }
 

@@ -5,7 +5,7 @@ The tools read the arrays that qwb calibrates on, written by qwb preprocess --du
 that of the ends, as a share of the larger of the tool's. --golden writes what the tools choose for made-up values, for a test of package
 observers. Needs, in one environment: pip install onnxruntime onnx numpy nncf nvidia-modelopt torch scipy; pip install --no-deps ppq.
 """
-import argparse, contextlib, io, json, os, sys, warnings
+import argparse, contextlib, glob, io, json, os, sys, warnings
 import numpy as np
 
 os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
@@ -123,9 +123,125 @@ def golden(file):
     with open(file, "w") as f: f.write("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
 
 
+# Networks.
+
+def activations(model, names, samples):
+    """The tensors of these names, by name a list of arrays, one per sample, from ONNX Runtime without optimizations."""
+    import onnx, onnxruntime
+    m = onnx.load(model)
+    constants = {t.name for t in m.graph.initializer}
+    fed = [v.name for v in m.graph.input if v.name not in constants]
+    inner = [o for n in m.graph.node for o in n.output if o in names]
+    del m.graph.output[:]
+    m.graph.output.extend(onnx.helper.make_tensor_value_info(o, onnx.TensorProto.FLOAT, None) for o in inner)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    run = onnxruntime.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"]).run
+    out = {}
+    for x in samples:
+        feeds = {fed[0]: x}
+        for name, v in {**feeds, **dict(zip(inner, run(None, feeds)))}.items():
+            if name in names: out.setdefault(name, []).append(np.asarray(v))
+    return out
+
+
+def nncf_ranges(model, samples):
+    """What NNCF collects of activations: its own statistics, caught before it makes quantizers of them."""
+    import onnx, nncf
+    from nncf.quantization.algorithms.min_max.algorithm import MinMaxQuantization
+    m = onnx.load(model)
+    constants = {t.name for t in m.graph.initializer}
+    fed, nodes, found = [v.name for v in m.graph.input if v.name not in constants][0], {n.name: n for n in m.graph.node}, {}
+    if next(o.version for o in m.opset_import if o.domain in ("", "ai.onnx")) < 13: m = onnx.version_converter.convert_version(m, 13)
+    keep = [v for v in m.graph.input if v.name not in {t.name for t in m.graph.initializer}]
+    del m.graph.input[:]; m.graph.input.extend(keep)
+    m.ir_version = max(m.ir_version, 8)
+    nodes, apply = {n.name: n for n in m.graph.node}, MinMaxQuantization.apply
+    def catch(self, model, graph, statistic_points, dataset=None):
+        by_name = {n.name: n for n in model.graph.node}
+        for point in (p for points in statistic_points.values() for p in points):
+            at, n = point.target_point, by_name.get(point.target_point.target_node_name)
+            if at.type.name == "OPERATION_WITH_WEIGHTS": continue
+            tensor = fed if n is None else (n.output if at.type.name == "POST_LAYER_OPERATION" else n.input)[at.port_id or 0]
+            for collectors in point.algorithm_to_tensor_collectors.values():
+                for c in collectors:
+                    st = c.get_statistics()
+                    if not hasattr(st, "min_values"): continue  # of the bias correction
+                    lo, hi = np.asarray(st.min_values.data).ravel(), np.asarray(st.max_values.data).ravel()
+                    if lo.size == 1: found[tensor] = float(lo[0]), float(hi[0])
+        return apply(self, model, graph, statistic_points, dataset)
+    MinMaxQuantization.apply = catch
+    try: quiet(nncf.quantize, m, nncf.Dataset(samples, lambda x: {fed: x}), subset_size=len(samples))
+    finally: MinMaxQuantization.apply = apply
+    return found
+
+
+def ort_ranges(model, samples, method, work):
+    """onnxruntime.quantization itself, calibrator and all."""
+    import onnx
+    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, calibrate
+    m = onnx.load(model)
+    constants = {t.name for t in m.graph.initializer}
+    keep = [v for v in m.graph.input if v.name not in constants]
+    del m.graph.input[:]; m.graph.input.extend(keep)
+    m.ir_version = max(m.ir_version, 4)  # initializers need not be inputs
+    file = os.path.join(work, "ort.onnx"); onnx.save(m, file)
+    class Reader(CalibrationDataReader):
+        def __init__(self): self.rest = iter(samples)
+        def get_next(self): return next(({keep[0].name: x} for x in self.rest), None)
+    c = quiet(calibrate.create_calibrator, file, augmented_model_path=os.path.join(work, "augmented.onnx"), calibrate_method=CalibrationMethod[method])
+    quiet(c.collect_data, Reader())
+    return {k: tuple(float(np.asarray(v).ravel()[0]) for v in (t.range_value if hasattr(t, "range_value") else t)[:2]) for k, t in quiet(c.compute_data).items()}
+
+
+def compare(wp, name, n, samples, skip):
+    """By tool a list of (difference, tensor); under "TOOL, batches of 1" what its batches change."""
+    plan = f"{name}.plan.json"
+    how = ("--data", n.calibration, "--preprocess", n.preprocess, "--samples", samples)
+    wp.call("calibrate", n.model, *how, "--platform", "trt_int8", "-o", plan)
+    wp.call("preprocess", n.model, *how, "--dump", f"{name}.dump")
+    arrays = [np.load(f) for f in sorted(glob.glob(wp.path(f"{name}.dump/*.npy")))]
+    r = wp.json("analyze", plan, "--statistical", "--peers", "--samples", 1, "--html", f"{name}.html")
+    ours = {s["tensor"]: {t["method"]: (t["lo"], t["hi"]) for t in s["thresholds"]} for s in r["statistical"] if s.get("thresholds")}
+    found = {}
+    def note(tool, tensor, want, got):
+        top = max(abs(want[0]), abs(want[1]))
+        if top > 0: found.setdefault(tool, []).append((max(abs(want[0] - got[0]), abs(want[1] - got[1])) / top, f"{name} {tensor}"))
+    for tool, method in (("onnxruntime/minmax", "MinMax"), ("onnxruntime/entropy", "Entropy"), ("onnxruntime/percentile", "Percentile")):
+        for tensor, want in ort_ranges(n.model, arrays, method, wp.work).items():
+            if tensor in ours and tool in ours[tensor]: note(tool, tensor, want, ours[tensor][tool])
+    try:
+        for tensor, want in nncf_ranges(n.model, arrays).items():
+            if tensor in ours: note("nncf/mean-minmax", tensor, want, ours[tensor]["nncf/mean-minmax"])
+    except Exception as e: print(f"NNCF fails on {name}: {type(e).__name__}: {e}", file=sys.stderr)
+    for tensor, batches in activations(n.model, set(ours), arrays).items():
+        whole = [np.concatenate([b.ravel() for b in batches])]
+        for tool, make in TOOLS.items():
+            if tool not in ours[tensor] or tool.startswith("onnxruntime/") or tool in skip: continue
+            note(tool, tensor, make(True)(whole), ours[tensor][tool])
+            if tool in ("ppq/percentile", "modelopt/entropy"): note(tool + ", batches of 1", tensor, make(True)(batches), ours[tensor][tool])
+    return found
+
+
+def table(found):
+    print("| observer | tensors | within 1e-6 | within 2^-10 | largest difference | where |\n| --- | --- | --- | --- | --- | --- |")
+    for tool, rows in found.items():
+        worst = max(rows)
+        print(f"| `{tool}` | {len(rows)} | {sum(d <= 1e-6 for d, _ in rows)} | {sum(d <= 2**-10 for d, _ in rows)} | {worst[0]:.1e} | {worst[1]} |")
+    print(flush=True)
+
+
 if __name__ == "__main__":
     p = argparse.ArgumentParser()
     p.add_argument("qwb", nargs="?"); p.add_argument("data", nargs="?")
-    p.add_argument("--golden"); p.add_argument("--only", default=""); p.add_argument("--samples", type=int, default=8)
+    p.add_argument("--golden"); p.add_argument("--only", default="mobilenet_v1,squeezenet,resnet8,mnist-8,demo,ocr"); p.add_argument("--samples", type=int, default=8)
+    p.add_argument("--skip", default="", help="tools to leave out; tensorrt/entropy takes seconds per tensor")
     o = p.parse_args()
-    if o.golden: golden(o.golden)
+    if o.golden: golden(o.golden); sys.exit()
+    from networks import Workplace
+    wp, all = Workplace(o.qwb, o.data), {}
+    for name, n in wp.networks(o.only):
+        print(name, file=sys.stderr, flush=True)
+        for tool, rows in compare(wp, name, n, o.samples, o.skip.split(",")).items(): all.setdefault(tool, []).extend(rows)
+    table(all)
