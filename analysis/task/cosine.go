@@ -54,6 +54,11 @@ func (c cosineScorer) Record(s Sample, outputs []*tensor.Tensor) (Record, error)
 	if len(x) != len(y) {
 		return nil, fmt.Errorf("the first output has %d elements, the vector to compare it with %d", len(x), len(y))
 	}
+	return angle(x, y)
+}
+
+// angle is the cosine between two vectors of one length: 1 where both are zero, 0 where one is.
+func angle(x, y []float32) (float64, error) {
 	var xx, yy, xy float64
 	for i, v := range x {
 		a, b := float64(v), float64(y[i])
@@ -61,11 +66,11 @@ func (c cosineScorer) Record(s Sample, outputs []*tensor.Tensor) (Record, error)
 	}
 	switch {
 	case math.IsInf(xx+yy, 0):
-		return nil, errors.New("an output is too large for a cosine")
+		return 0, errors.New("an output is too large for a cosine")
 	case xx == 0 && yy == 0:
-		return 1.0, nil
+		return 1, nil
 	case xx == 0 || yy == 0:
-		return 0.0, nil
+		return 0, nil
 	}
 	return xy / (math.Sqrt(xx) * math.Sqrt(yy)), nil
 }

@@ -74,7 +74,7 @@ type Scorer interface {
 }
 
 // Metrics are the metrics there are, by what --metric takes.
-var Metrics = []*Metric{top(1), top(5), cosine}
+var Metrics = []*Metric{top(1), top(5), f1, auc, miou, cocoMAP, coco50, vocMAP, voc07MAP, cer, wer, em, qaF1, qaEM, spearman, cosine}
 
 // Find returns the metric of a name. top1, top2 and so on are all there.
 func Find(name string) (*Metric, error) {
