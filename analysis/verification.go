@@ -50,8 +50,21 @@ type Verification struct {
 	Simulated []SimulatedStep `json:"simulated,omitempty"`
 	Share     *Share          `json:"share,omitempty"`
 	// Placed says which steps the backend ran on its device; nil for backends without one.
-	Placed  *Placed `json:"placed,omitempty"`
+	Placed *Placed `json:"placed,omitempty"`
+	// Digest identifies the integers that were computed; nil for recorded ones.
+	Digest  *Digest `json:"digest,omitempty"`
 	Seconds float64 `json:"seconds"`
+}
+
+// Digest is the SHA-256 of the integers of a program on some samples, in the order of samples and steps. It is that of the reference, and of
+// every backend that does not differ.
+type Digest struct {
+	// SHA256 is of the integers that follow from the inputs by integer steps alone: the same on every machine. Empty without any.
+	SHA256   string `json:"sha256,omitempty"`
+	Integers int64  `json:"integers"`
+	// BehindFloatSHA256 is of those behind a step that computes in float: the same on machines whose floats are the same.
+	BehindFloatSHA256 string `json:"behind_float_sha256,omitempty"`
+	BehindFloat       int64  `json:"behind_float"`
 }
 
 // SimulatedStep is a step that the plan quantizes and that has no integer form.

@@ -71,6 +71,7 @@ type runner struct {
 	session   *exec.Runner      // of the whole graph in float, for the simulation
 	hooks     *exec.Hooks
 	computer  *computer
+	digest    *digester
 	tallies   [][]*tally                  // by step and output, nil where nothing is compared
 	pairs     []pairCount                 // by entry of the program's Safety
 	risky     map[lower.StepID][][]pair16 // of steps that were seen
@@ -84,7 +85,7 @@ type runner struct {
 func newRunner(c *checked, cfg Config) (r *runner, err error) {
 	p := cfg.Program
 	r = &runner{checked: c, cfg: cfg, tallies: make([][]*tally, len(p.Steps)), pairs: make([]pairCount, len(p.Safety)),
-		risky: map[lower.StepID][][]pair16{}}
+		risky: map[lower.StepID][][]pair16{}, digest: newDigester(p)}
 	if r.reference, err = program.New(p, program.Reference, max(cfg.Threads, 1)); err != nil {
 		return nil, err
 	}
@@ -162,6 +163,7 @@ func (r *runner) step(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor
 			}
 		}
 	}
+	r.digest.see(s, out)
 	if err := r.countPairs(s, in); err != nil {
 		return nil, err
 	}
