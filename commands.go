@@ -133,6 +133,20 @@ func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult
 	return r, j.warnings, err
 }
 
+// Certify measures the plan and writes a certificate: everything that the figures follow from by hash, and the figures.
+func (p *Project) Certify(ctx context.Context, o CertifyOptions) (*CertifyResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.certify(ctx, o)
+	return r, j.warnings, err
+}
+
+// VerifyCertificate derives everything again that a certificate says. What differs is a CheckError, with the result.
+func (p *Project) VerifyCertificate(ctx context.Context, o RecheckOptions) (*RecheckResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.recheck(ctx, o)
+	return r, j.warnings, err
+}
+
 // Inspect says what is in the model.
 func (p *Project) Inspect(ctx context.Context) (*analysis.Inspection, []tqc.Warning, error) {
 	j := p.job()

@@ -11,6 +11,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/quantizer/plan"
 )
 
 // CompareOptions are the arguments of compare.
@@ -24,10 +25,10 @@ type CompareOptions struct {
 	Mode    string // of plans: sim (also "") or int8
 	Backend string // of mode int8
 	Profile string // of mode int8; empty: the platform's
-	// Metric scores the answers; empty: top1 where the samples have labels or the network gives one row of class scores, else nothing.
-	Metric  string
-	Data    DataOptions // without paths: the first plan's own
-	Layers  int         // samples on which the error at every operator is compared
+	// Data are the samples, without paths the first plan's own, and the metric that scores the answers: without a name top1 where the samples have
+	// labels or the network gives one row of class scores, else none.
+	Data    DataOptions
+	Layers  int // samples on which the error at every operator is compared
 	Threads int
 }
 
@@ -71,6 +72,7 @@ type contest struct {
 	planned  []*Planned // by entrant; nil for others
 	ends     []func()
 	set      *data.Set
+	pre      plan.Preprocess // of the samples
 	metric   *task.Metric
 	scorer   task.Scorer
 	// agreement says that float's answers are what is right.
@@ -85,9 +87,6 @@ func (c *contest) close() {
 }
 
 func (j *job) openContest(o CompareOptions) (*contest, error) {
-	if o.Metric != "" {
-		o.Data.Metric.Names = []string{o.Metric}
-	}
 	c := &contest{job: j, o: o}
 	if err := c.open(); err != nil {
 		c.close()
@@ -266,7 +265,7 @@ func (c *contest) openSamples(spec func(DataOptions) (*graph.Graph, DataOptions)
 		}
 	}
 	var err error
-	c.set, _, err = c.openData(g, o)
+	c.set, c.pre, err = c.openData(g, o)
 	return err
 }
 
@@ -281,6 +280,9 @@ func (c *contest) openMetric(ctx context.Context) error {
 	}
 	scorings, closing, err := c.scorings(ctx, c.entrants[0].Float, c.set, o)
 	c.ends = append(c.ends, closing)
+	if len(scorings) > 1 {
+		err = Usagef("--metric: one metric, not %d", len(scorings))
+	}
 	if err == nil {
 		c.metric, c.scorer, c.agreement = scorings[0].Metric, scorings[0].Scorer, scorings[0].Float
 	}
@@ -315,10 +317,7 @@ func (c *contest) run(ctx context.Context) (*analysis.Runs, error) {
 	if err != nil {
 		return nil, budgetHint(err)
 	}
-	hashes := make([][32]byte, len(r.Samples))
-	for i := range r.Samples {
-		hashes[i] = r.Samples[i].Hash
-	}
+	hashes := hashesOf(r)
 	warned := map[string]bool{}
 	for _, p := range c.planned {
 		if p == nil {

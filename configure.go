@@ -50,7 +50,9 @@ func sampleHashes(stats *calib.Stats) [][32]byte {
 // Data returns the plan's own data set, or the one given on the command line.
 func (p *Planned) Data(o DataOptions) DataOptions {
 	o = o.Of(p.Model)
-	o.Stored = &p.Plan.Preprocess
+	if o.Stored == nil {
+		o.Stored = &p.Plan.Preprocess
+	}
 	if o.Tokenizer == "" && p.Plan.Preprocess.Tokenizer != "" {
 		o.Tokenizer = plan.Resolve(p.File, p.Plan.Preprocess.Tokenizer)
 	}

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (j *job) openToChange(file string) (*Planned, error) {
 
 // openPlanModel opens the model of a plan, which must be the one that it was made for.
 func (j *job) openPlanModel(file string, p *plan.Plan) (*Model, error) {
-	path := plan.Resolve(file, p.Model.Path)
+	path := cmp.Or(j.modelAt, plan.Resolve(file, p.Model.Path))
 	open := j.openNormal
 	if p.Imported != nil {
 		open = j.openModel

@@ -94,6 +94,7 @@ type job struct {
 	mu       sync.Mutex // of warnings and of what is told to Events: readers of text are several
 	warnings []tqc.Warning
 	seen     *plan.Plan // the project's plan as it was read or written last
+	modelAt  string     // where the model of the plan is, if not where the plan says
 }
 
 func (p *Project) job() *job { return &job{Project: p} }

@@ -204,7 +204,9 @@ func score(x *float64, percents bool) string {
 	return Number(*x)
 }
 
-// pointed writes a difference of scores with its error.
+// Points writes a difference of scores with its error, in percentage points where scores are shares.
+func Points(x float64, err *float64, percents bool) string { return pointed(x, err, percents) }
+
 func pointed(x float64, err *float64, percents bool) string {
 	unit, format := "", Number
 	if percents {

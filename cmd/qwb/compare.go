@@ -10,8 +10,6 @@ import (
 func newCompare(e *env) *cobra.Command {
 	var f flags
 	var o qwb.CompareOptions
-	var labels string
-	var offset int
 	var all bool
 	c := &cobra.Command{
 		Use:   "compare A B ...",
@@ -40,7 +38,7 @@ their settings. Differences are a result: the exit code is 0. qwb gate has limit
 				return err
 			}
 			o.Runs, o.Data, o.Threads = args, f.dataOptions(), f.workers()
-			o.Data.Labels, o.Data.LabelOffset, o.Data.Budget = labels, offset, f.budget()
+			o.Data.Budget = f.budget()
 			r, _, err := e.project("", "").Compare(c.Context(), o)
 			if err != nil {
 				return err
@@ -55,21 +53,19 @@ their settings. Differences are a result: the exit code is 0. qwb gate has limit
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)
-	addCompared(c, &o, &labels, &offset)
+	f.addMetric(c, false)
+	addCompared(c, &o)
 	c.Flags().IntVar(&o.Layers, "layers", qwb.CompareLayers, "number of samples on which the error at every operator of plans is compared (0: none)")
 	c.Flags().BoolVar(&all, "all", false, "print every operator (default: those that differ most)")
 	return c
 }
 
 // addCompared adds the flags of commands that run candidates.
-func addCompared(c *cobra.Command, o *qwb.CompareOptions, labels *string, offset *int) {
+func addCompared(c *cobra.Command, o *qwb.CompareOptions) {
 	c.Flags().StringVar(&o.Float, "float", "", "float `MODEL` to measure errors against (default: that of the first plan or float model)")
 	c.Flags().StringVar(&o.Mode, "mode", "sim", "how plans run: sim (simulated INT8) or int8 (the integer program)")
 	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend of --mode int8: "+backends())
 	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile of --mode int8 (default: the target's): "+profiles())
-	c.Flags().StringVar(&o.Metric, "metric", "", "what scores the answers (default: top1 where there are labels or classes)")
-	c.Flags().StringVar(labels, "labels", "", "TSV or MNIST label file")
-	c.Flags().IntVar(offset, "label-offset", 0, "number to add to each label to get the class index of the model")
 }
 
 // comparedModes checks what plans are run by.

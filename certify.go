@@ -1,0 +1,370 @@
+package qwb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/analysis/verify"
+	"qwb/export"
+	"qwb/graph/exec"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/program"
+)
+
+// CertifyOptions are the arguments of certify.
+type CertifyOptions struct {
+	Out      string
+	Backends []string    // verified; empty: the first
+	Profiles []string    // verified; empty: the platform's
+	Exports  []string    // files that were exported from the plan
+	Data     DataOptions // without paths: the plan's own
+	Threads  int
+	Tool     Tool // what certifies
+}
+
+// CertifyResult is what certify --json prints.
+type CertifyResult struct {
+	File   string `json:"file"`
+	SHA256 string `json:"sha256"` // of the certificate's content
+	*Certificate
+	Seconds float64 `json:"seconds"`
+}
+
+// CertifySamples is how many samples of the plan's own data certify takes unless told otherwise.
+const CertifySamples = 256
+
+// certify measures the plan and writes a certificate of it.
+func (j *job) certify(ctx context.Context, o CertifyOptions) (*CertifyResult, error) {
+	elapsed := j.stopwatch()
+	if o.Out == "" {
+		return nil, Usagef("certify needs -o FILE")
+	}
+	if o.Data.Metric.Command != "" {
+		return nil, Usagef("certify: --metric-cmd is a program that no certificate can hold")
+	}
+	c := &Certificate{Format: certificateFormat, Version: certificateVersion, Tool: o.Tool, Arithmetic: arithmeticHere()}
+	c.Tool.Version = j.Catalog.Version
+	raw, err := readFile(j.store(), j.Plan, plan.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	run, err := j.openCertified(o)
+	if err != nil {
+		return nil, err
+	}
+	defer run.close()
+	p := run.planned[0]
+	if sumOf(raw) != p.sum {
+		return nil, &ChangedError{j.Plan}
+	}
+	if err := j.replaces(p, o.Out); err != nil {
+		return nil, err
+	}
+	if err := c.name(j, p, raw, o, run); err != nil {
+		return nil, err
+	}
+	if c.Exports, err = j.certifyExports(ctx, p, o); err != nil {
+		return nil, err
+	}
+	if err := c.verifications(ctx, run, o); err != nil {
+		return nil, err
+	}
+	if err := c.measure(ctx, run); err != nil {
+		return nil, err
+	}
+	b, err := SealCertificate(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := WriteFile(j.store(), o.Out, bytesOf(b)); err != nil {
+		return nil, fmt.Errorf("certify: %w", err)
+	}
+	sealed, err := j.readCertificate(o.Out)
+	if err != nil {
+		return nil, err
+	}
+	return &CertifyResult{File: o.Out, SHA256: sealed.SHA256, Certificate: sealed, Seconds: elapsed()}, nil
+}
+
+// openCertified opens the plan with its data and what scores it.
+func (j *job) openCertified(o CertifyOptions) (*contest, error) {
+	if len(o.Data.Paths) == 0 && o.Data.Samples == 0 { // of the plan's own data some are enough
+		p, _, err := j.readPlan(j.Plan)
+		if err != nil {
+			return nil, err
+		}
+		o.Data.Samples = min(p.Samples, CertifySamples)
+	}
+	run, err := j.openContest(CompareOptions{Runs: []string{j.Plan}, Data: o.Data, Threads: o.Threads})
+	if err != nil {
+		return nil, err
+	}
+	if err := run.planned[0].fresh("certify"); err != nil {
+		run.close()
+		return nil, err
+	}
+	return run, nil
+}
+
+// name fills in what the figures follow from, by hash.
+func (c *Certificate) name(j *job, p *Planned, raw []byte, o CertifyOptions, run *contest) error {
+	var err error
+	c.Platform, c.Target = p.Plan.Platform, p.Plan.Target.SHA256
+	if c.Target == "" {
+		c.Target = p.Target.Hash()
+	}
+	if err := j.nameable(append([]string{o.Out, o.Data.Labels}, o.Data.Paths...)...); err != nil {
+		return err
+	}
+	c.Model = plan.File{Path: plan.Relative(o.Out, p.Path), SHA256: p.Digest}
+	if i := p.Plan.Imported; i != nil {
+		c.Imported = &plan.File{Path: plan.Relative(o.Out, plan.Resolve(p.File, i.Path)), SHA256: i.SHA256}
+	}
+	c.Plan = CertifiedPlan{Path: plan.Relative(o.Out, p.File), Text: planText(raw, p.Plan)}
+	if c.Plan.SHA256, err = p.Plan.Hash(); err != nil {
+		return err
+	}
+	if t := tunedFile(p.File, p.Plan); t != nil {
+		c.Overlay = &plan.File{Path: plan.Relative(o.Out, plan.Resolve(p.File, t.Path)), SHA256: t.SHA256}
+	}
+	d := run.dataOf(p)
+	c.Data = CertifiedData{Paths: relativeTo(o.Out, d.Paths), Preprocess: run.pre, Samples: d.Samples, Seed: d.Seed, LabelOffset: d.LabelOffset, Seen: -1}
+	for _, f := range []struct {
+		name string
+		file **plan.File
+	}{{d.Labels, &c.Data.Labels}, {d.Metric.Alphabet, &c.Data.Alphabet}} {
+		if f.name == "" {
+			continue
+		}
+		sum, err := sumOfFiles(j.store(), f.name)
+		if err != nil {
+			return err
+		}
+		*f.file = &plan.File{Path: plan.Relative(o.Out, f.name), SHA256: sum}
+	}
+	return nil
+}
+
+// sumOfFiles is the SHA-256 of a file; of a folder that of the names of its files with theirs.
+func sumOfFiles(s Store, name string) (string, error) {
+	info, err := fs.Stat(s, name)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		b, err := fs.ReadFile(s, name)
+		return sumOf(b), err
+	}
+	entries, err := fs.ReadDir(s, name)
+	if err != nil {
+		return "", err
+	}
+	var list strings.Builder
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		b, err := fs.ReadFile(s, filepath.Join(name, e.Name()))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&list, "%s %q\n", sumOf(b), e.Name())
+	}
+	return sumOf([]byte(list.String())), nil
+}
+
+// dataOf is how the samples of a contest were opened.
+func (c *contest) dataOf(p *Planned) DataOptions { return p.Data(c.o.Data) }
+
+// measure runs all samples and fills in the figures.
+func (c *Certificate) measure(ctx context.Context, run *contest) error {
+	r, err := run.run(ctx)
+	if err != nil {
+		return err
+	}
+	c.Figures = figuresOf(run, r)
+	c.Samples = rowsOf(r)
+	hashes := hashesOf(r)
+	c.Data.Hash = plan.DataHash(hashes)
+	if stats, err := run.planStats(run.planned[0]); err == nil {
+		seen := map[[32]byte]bool{}
+		for _, h := range stats.Hashes() {
+			seen[h] = true
+		}
+		c.Data.Seen = 0
+		for _, h := range hashes {
+			if seen[h] {
+				c.Data.Seen++
+			}
+		}
+	}
+	return nil
+}
+
+// figuresOf is what one plan was measured to do.
+func figuresOf(run *contest, r *analysis.Runs) CertifiedFigures {
+	f := r.Figures(run.metric, run.scorer)
+	a := &f.Runs[0]
+	return CertifiedFigures{Samples: f.Samples, Metric: f.Metric, Agreement: run.metric != nil && run.agreement, Percent: f.Percent, Score: a.Score, Float: a.Float, Drop: a.Drop,
+		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, NSR: a.NSR.NSR, NSRError: a.NSRError}
+}
+
+func rowsOf(r *analysis.Runs) []string {
+	rows := make([]string, len(r.Samples))
+	for i, s := range r.Samples {
+		rows[i] = sampleRow(s, r.Float[0].Classes[i], r.All[0].Classes[i], r.All[0].Losses[i])
+	}
+	return rows
+}
+
+func hashesOf(r *analysis.Runs) [][32]byte {
+	hashes := make([][32]byte, len(r.Samples))
+	for i := range hashes {
+		hashes[i] = r.Samples[i].Hash
+	}
+	return hashes
+}
+
+// verifications runs the integers of the plan on the first samples, under each profile and by each backend. Any that differs is an error.
+func (c *Certificate) verifications(ctx context.Context, run *contest, o CertifyOptions) error {
+	profiles, backends := o.Profiles, o.Backends
+	if len(profiles) == 0 {
+		profiles = []string{""}
+	}
+	if len(backends) == 0 {
+		backends = []string{""}
+	}
+	p := run.planned[0]
+	for _, name := range profiles {
+		profile, err := p.ProfileNamed(name)
+		if err != nil {
+			return err
+		}
+		for _, name := range backends {
+			backend, err := run.Catalog.present(name)
+			if err != nil {
+				return err
+			}
+			v, err := run.verifyFirst(ctx, profile, backend, VerifySamples)
+			if err != nil {
+				return err
+			}
+			if v.Verdict == analysis.VerdictDifferent {
+				return CheckError{fmt.Errorf("certify: %s; nothing was written; qwb verify --profile %s %s shows more", Divergence(v), profile.Name, p.File)}
+			}
+			if v.Verdict == analysis.VerdictNothing {
+				run.warn("no operator of %s runs on integers: there is nothing to verify, and the figures are those of float", p.File)
+			}
+			c.Verifications = append(c.Verifications, certified(v, backend.Name))
+		}
+	}
+	return nil
+}
+
+func certified(v *analysis.Verification, backend string) Certified {
+	return Certified{Profile: v.Profile, Backend: backend, Samples: v.Samples, Verdict: v.Verdict, Compared: v.IntegersCompared, Different: v.IntegersDifferent, Ties: v.Ties, Digest: v.Digest}
+}
+
+// firstOf ends an iteration after some samples.
+type firstOf struct {
+	exec.Iterator
+	left int
+}
+
+func (f *firstOf) Next(ctx context.Context) (*exec.Sample, error) {
+	if f.left--; f.left < 0 {
+		return nil, io.EOF
+	}
+	return f.Iterator.Next(ctx)
+}
+
+// verifyFirst verifies the first plan on at most n samples of the data.
+func (c *contest) verifyFirst(ctx context.Context, profile qmath.Profile, backend program.Backend, n int) (*analysis.Verification, error) {
+	p := c.planned[0]
+	lowered, err := p.Partial(profile)
+	if err != nil {
+		return nil, err
+	}
+	n = min(n, c.set.Len())
+	tick, finish := c.progress("verify", n*len(lowered.Steps))
+	defer finish()
+	return verify.Run(ctx, &firstOf{c.set.Iterator(), n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend, Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
+}
+
+// certifyExports hashes files and finds out which format gives them from the plan.
+func (j *job) certifyExports(ctx context.Context, p *Planned, o CertifyOptions) (list []CertifiedFile, err error) {
+	for _, file := range o.Exports {
+		b, err := fs.ReadFile(j.store(), file)
+		if err != nil {
+			return nil, fmt.Errorf("certify: %w", err)
+		}
+		f := CertifiedFile{Path: plan.Relative(o.Out, file), SHA256: sumOf(b)}
+		for i := range j.Catalog.Formats {
+			format := &j.Catalog.Formats[i]
+			if format.From == export.Checkpoint || format.Ext == "" || !strings.HasSuffix(file, format.Ext) || format.Targets != nil && !slices.Contains(format.Targets, p.Plan.Platform) {
+				continue
+			}
+			sum, err := j.exportAgain(ctx, p, format, filepath.Base(file), o.Threads)
+			if err == nil && sum == f.SHA256 {
+				f.Export = format.Name
+				break
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+		}
+		if f.Export == "" {
+			j.warn("%s: no format gives this file from %s by its defaults: the certificate has its hash, and it cannot be made again", file, p.File)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// exportAgain exports the plan into memory and returns the SHA-256 of the first file.
+func (j *job) exportAgain(ctx context.Context, p *Planned, f *export.Format, name string, threads int) (string, error) {
+	in, err := j.planInput(p, f, ExportOptions{Threads: threads})
+	if err != nil {
+		return "", err
+	}
+	if f.From == export.Program {
+		profile, err := p.ProfileNamed("")
+		if err != nil {
+			return "", err
+		}
+		if in.Program, err = p.Program(profile); err != nil {
+			return "", err
+		}
+	}
+	if f.Check != nil {
+		if err := f.Check(in); err != nil {
+			return "", err
+		}
+	}
+	if in.Metadata, err = metadata(p.Plan); err != nil {
+		return "", err
+	}
+	if v := p.Plan.Verification; v != nil && v.Profile == p.Target.Profile {
+		in.Verification = "verified: " + v.Verdict
+	}
+	var memory Memory
+	out := f.NewOutput(name, memory.Stage())
+	defer out.Discard()
+	if _, err := f.Write(ctx, in, out); err != nil {
+		return "", err
+	}
+	files, err := out.Commit()
+	if err != nil || len(files) == 0 {
+		return "", cmp.Or(err, errors.New("nothing was written"))
+	}
+	return files[0].SHA256, nil
+}

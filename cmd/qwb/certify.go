@@ -1,0 +1,195 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"qwb"
+	"qwb/reports"
+)
+
+func newCertify(e *env) *cobra.Command {
+	var f flags
+	var o qwb.CertifyOptions
+	c := &cobra.Command{
+		Use:   "certify [PLAN] -o FILE",
+		Short: "Measure a plan and write a certificate that another machine can derive again",
+		Long: fmt.Sprintf(`Certify measures what a plan does and writes a certificate (JSON): hashes of model, data, plan, tuned values,
+target, exported files and qwb; accuracy, changed predictions and NSR with their errors; and of every verification
+a digest of all integers. qwb verify-certificate derives all of it again, on this machine or another one, and
+names what differs. qwb gate holds it against limits.
+
+The figures are those of the simulation, on --data with --labels, or on %d samples of the plan's own data, which
+the plan was made from: they are too good then, and the certificate says how many samples the plan has seen. The
+integers of the first %d samples are verified under the target's arithmetic profile; --profile and --backend name
+others, separated by commas. --export FILE adds an exported file, which may be repeated.
+
+The plan stays as it is. Exit code 3: the integers differ, and nothing is written.`, qwb.CertifySamples, qwb.VerifySamples),
+		Args: atMost(1, "one plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			plan, err := findPlan(args)
+			if err != nil {
+				return err
+			}
+			if f.out == "" {
+				return usagef("certify needs -o FILE")
+			}
+			if err := spares("output", f.out); err != nil {
+				return err
+			}
+			for _, b := range o.Backends {
+				if _, err := knownBackend(b); err != nil {
+					return err
+				}
+			}
+			o.Out, o.Data, o.Threads, o.Tool = f.out, f.dataOptions(), f.workers(), e.tool()
+			o.Data.Budget = f.budget()
+			r, _, err := e.project("", plan).Certify(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				r.Samples = nil // they are in the file
+				return e.printJSON(r)
+			}
+			return reports.CertificateText(e.stdout, r.File, certificateLines(r.Certificate))
+		},
+	}
+	f.addData(c)
+	f.addRun(c)
+	f.addBudget(c)
+	f.addJSON(c)
+	f.addOut(c, "the certificate to write")
+	f.addMetric(c, false)
+	c.Flags().StringSliceVar(&o.Backends, "backend", nil, "backends that are verified (default: "+defaultBackend().Name+"): "+backends())
+	c.Flags().StringSliceVar(&o.Profiles, "profile", nil, "arithmetic profiles that are verified (default: the target's): "+profiles())
+	c.Flags().StringArrayVar(&o.Exports, "export", nil, "`FILE` that was exported from the plan; may be repeated")
+	return c
+}
+
+func newVerifyCertificate(e *env) *cobra.Command {
+	var f flags
+	var o qwb.RecheckOptions
+	c := &cobra.Command{
+		Use:   "verify-certificate FILE",
+		Short: "Derive a certificate again and name what differs",
+		Long: `Verify-certificate derives everything again that a certificate says. First it compares all files by their hashes;
+where one differs it is named, and nothing is computed with it. Then it runs plan and float model on the samples,
+runs the integers, and exports the plan again.
+
+Hashes and integers must be equal on every machine. Figures that hang on floats must be equal on processors of the
+same class (with or without fused multiply-add, which the certificate records), and within stated bounds on those
+of the other class.
+
+Files are where the certificate says, relative to its own folder. --root names another folder for all of them;
+--plan, --model, --data and --labels name single ones. Exit code 3: something differs.`,
+		Args: exactly(1, "one certificate"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			o.Certificate, o.Data, o.Threads = args[0], f.data, f.workers()
+			r, _, err := e.project("", "").VerifyCertificate(c.Context(), o)
+			if r == nil {
+				return err
+			}
+			if f.json {
+				if jerr := e.printJSON(r); jerr != nil {
+					return jerr
+				}
+				return err
+			}
+			if terr := reports.ChecksText(e.stdout, fmt.Sprintf("%s: processors %s (recorded), %s (here)", r.Certificate, r.Arithmetic[0], r.Arithmetic[1]), recheckRows(r)); terr != nil {
+				return terr
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&o.Root, "root", "", "`FOLDER` that the certificate's paths are relative to (default: the certificate's)")
+	c.Flags().StringVar(&o.Plan, "plan", "", "where the `PLAN` is")
+	c.Flags().StringVar(&o.Model, "model", "", "where the `MODEL` is")
+	c.Flags().StringArrayVar(&f.data, "data", nil, "where the data are, a `PATH` for each that was certified")
+	c.Flags().StringVar(&o.Labels, "labels", "", "where the labels are")
+	f.addRun(c)
+	f.addJSON(c)
+	return c
+}
+
+// recheckRows turns checks into rows of a table.
+func recheckRows(r *qwb.RecheckResult) (rows []reports.CheckRow) {
+	for _, c := range r.Checks {
+		text := c.Note
+		switch {
+		case text != "" && c.Found != "" && c.Recorded != "":
+			text = fmt.Sprintf("%s, recorded %s; %s", c.Found, c.Recorded, c.Note)
+		case text == "" && c.Verdict == qwb.RecheckEqual:
+			text = c.Recorded
+		case text == "":
+			text = fmt.Sprintf("%s, recorded %s", c.Found, c.Recorded)
+		}
+		rows = append(rows, reports.CheckRow{What: c.What, Verdict: c.Verdict, Text: text})
+	}
+	return rows
+}
+
+// certificateLines are what a certificate says, for people.
+func certificateLines(c *qwb.Certificate) (lines [][2]string) {
+	add := func(what, format string, args ...any) {
+		lines = append(lines, [2]string{what, fmt.Sprintf(format, args...)})
+	}
+	f := &c.Figures
+	seen := ""
+	switch {
+	case c.Data.Seen > 0:
+		seen = fmt.Sprintf(", of which the plan was calibrated on %d", c.Data.Seen)
+	case c.Data.Seen == 0:
+		seen = ", none of which the plan was calibrated on"
+	}
+	add("data", "%d samples%s", f.Samples, seen)
+	if f.Drop != nil {
+		name := f.Metric
+		if f.Agreement {
+			name += ", what float answers taken for right"
+		}
+		add("drop", "%s (%s)", reports.Points(*f.Drop, f.DropError, f.Percent), name)
+	}
+	if f.Flips != nil {
+		add("flips", "%d classes other than float's", *f.Flips)
+	}
+	add("NSR", "%s", qwb.WithError(f.NSR, f.NSRError))
+	for _, v := range c.Verifications {
+		add("integers", "profile %s, backend %s: %s on %d samples, digest %.12s...", v.Profile, v.Backend, v.Verdict, v.Samples, v.Digest.SHA256)
+	}
+	for _, x := range c.Exports {
+		add("export", "%s, SHA-256 %.12s...", x.Path, x.SHA256)
+	}
+	add("processor", "%s multiply-add", c.Arithmetic)
+	return lines
+}
+
+// tool is this program, for a certificate.
+func (e *env) tool() qwb.Tool {
+	t := qwb.Tool{Revision: revision()}
+	path, err := os.Executable()
+	if err != nil {
+		return t
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return t
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err == nil {
+		t.SHA256 = hex.EncodeToString(h.Sum(nil))
+	}
+	return t
+}
