@@ -84,6 +84,9 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 		return nil, err
 	}
 	result.FP32 = sentToFloat(out.Graph, out.Set)
+	if result.Found != nil {
+		result.Apply = ""
+	}
 	return result, nil
 }
 

@@ -155,6 +155,7 @@ func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.
 	s.tick = tick
 	choice, err := s.run(ctx, found, result)
 	finish()
+	found.Stopped = err != nil && ctx.Err() != nil
 	result.Evaluations, found.Seconds = s.count, elapsed()
 	if found.Search != nil {
 		result.Points = found.Search.Points
@@ -380,7 +381,7 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 			return t, err
 		}})
 	if err != nil {
-		if found.Stopped = ctx.Err() != nil; found.Stopped && found.Search != nil && len(found.Search.Candidates) > 0 {
+		if ctx.Err() != nil && found.Search != nil && len(found.Search.Candidates) > 0 {
 			p := &found.Search.Points[found.Search.Candidates[0]]
 			found.Fit, found.Apply = s.shown(p.Trial, 0, nil), s.apply(p.Choice)
 		}
@@ -409,9 +410,6 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 	for _, i := range list {
 		t, h, err := s.trial(ctx, s.held, points[i].Choice)
 		if err != nil {
-			if found.Stopped = ctx.Err() != nil; found.Claimed {
-				found.Apply = s.apply(points[last].Choice)
-			}
 			return nil, err
 		}
 		holds := s.goal.Upper(t, s.goal.Risk) <= s.goal.Limit
@@ -423,7 +421,7 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *DispatchRes
 		if !holds {
 			break
 		}
-		found.Claimed = true
+		found.Claimed, found.Apply = true, s.apply(points[i].Choice) // for as long as it is not decided
 	}
 	if !found.Claimed && s.asIs {
 		*found = asIs

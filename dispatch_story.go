@@ -17,10 +17,7 @@ func (f *Found) Lines(r *DispatchResult) []string {
 	if f.Claimed {
 		verdict = "confirmed"
 	}
-	switch {
-	case f.Stopped:
-		verdict = "interrupted, " + verdict
-	case f.HeldOut == nil && f.Fit == nil:
+	if f.HeldOut == nil && f.Fit == nil {
 		verdict = "nothing is claimed"
 	}
 	goal := b.said()
@@ -28,6 +25,9 @@ func (f *Found) Lines(r *DispatchResult) []string {
 		if goal = f.Limit(); f.Claimed {
 			verdict = "met"
 		}
+	}
+	if f.Stopped {
+		verdict = "interrupted; " + verdict
 	}
 	add("%s: %s (%s, %s)", goal, verdict, plain.Count(f.Samples, "sample"), plain.Count(r.Evaluations, "evaluation"))
 	if f.Fit != nil {

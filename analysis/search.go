@@ -71,7 +71,7 @@ type SearchConfig struct {
 }
 
 // DefaultEvaluations is how many choices a search evaluates at most.
-const DefaultEvaluations = 10
+const DefaultEvaluations = 8
 
 // SearchResult is the outcome of a search. The first of Points is the start.
 type SearchResult struct {
