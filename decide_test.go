@@ -86,7 +86,7 @@ func TestAnyTenCommands(t *testing.T) {
 					what = "dispatch --" + pick("auto", "reset")
 					o := DispatchOptions{Threads: 1, Reset: what == "dispatch --reset"}
 					if !o.Reset {
-						o.Budget = &Budget{Name: "nsr", At: 1e-4}
+						o.Budget, o.Force = &Budget{Name: "nsr", At: 1e-4}, true
 					}
 					_, _, err = p.Dispatch(ctx, o)
 				case 7:
@@ -158,7 +158,7 @@ func TestDispatchKeepsTheSearch(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
 	calibrate(t, p, "m")
-	found, _, err := p.Dispatch(ctx, DispatchOptions{Budget: &Budget{Name: "nsr", At: 1e-4}, Threads: 1})
+	found, _, err := p.Dispatch(ctx, DispatchOptions{Budget: &Budget{Name: "nsr", At: 1e-4}, Force: true, Threads: 1})
 	require.NoError(t, err)
 	require.NotEmpty(t, found.FP32)
 	other := "gemm"
@@ -173,7 +173,7 @@ func TestDispatchKeepsTheSearch(t *testing.T) {
 	_, _, err = p.Set(ctx, other, []string{"domain=int"}, 1)
 	require.NoError(t, err)
 	// A new search begins from what the user decided, and does not take that back.
-	again, _, err := p.Dispatch(ctx, DispatchOptions{Budget: &Budget{Name: "nsr", At: 1}, Threads: 1})
+	again, _, err := p.Dispatch(ctx, DispatchOptions{Budget: &Budget{Name: "nsr", At: 1}, Force: true, Threads: 1})
 	require.NoError(t, err)
 	require.Empty(t, again.FP32, "the new search replaces the old one")
 	log, _, err := p.Log(ctx)
@@ -188,6 +188,17 @@ func TestDispatchKeepsTheSearch(t *testing.T) {
 	require.NotEmpty(t, evidence["samples"])
 }
 
+// forcedSearch asks for somewhat less error than the plan has on its few samples.
+func forcedSearch(t *testing.T, p *Project) DispatchOptions {
+	t.Helper()
+	o := DispatchOptions{Budget: &Budget{Name: "nsr", At: 1}, Force: true, Threads: 1}
+	r, _, err := p.Dispatch(context.Background(), o)
+	require.NoError(t, err)
+	require.Empty(t, r.Decisions)
+	o.Budget = &Budget{Name: "nsr", At: 0.8 * r.Before}
+	return o
+}
+
 // Evidence is shown as stale when what it was gathered under is decided otherwise.
 func TestEvidenceGoesStale(t *testing.T) {
 	ctx := context.Background()
@@ -196,7 +207,7 @@ func TestEvidenceGoesStale(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = p.Dispatch(ctx, DispatchOptions{Selectors: []string{"gemm"}, Threads: 1})
 	require.NoError(t, err)
-	_, _, err = p.Dispatch(ctx, DispatchOptions{Budget: &Budget{Name: "nsr", At: 1e-8}, Threads: 1})
+	_, _, err = p.Dispatch(ctx, forcedSearch(t, p))
 	require.NoError(t, err)
 	stale := func() (n int) {
 		log, _, err := p.Log(ctx)

@@ -57,13 +57,14 @@ func calibrate(t *testing.T, p *Project, data ...string) {
 func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
 		calibrate(t, p, "m")
+		search := forcedSearch(t, p)
 		before := get(t, p, "m.plan.json")
 		other := bytes.Replace(before, []byte(`"seed": 0`), []byte(`"seed": 7`), 1)
 		require.NotEqual(t, before, other)
 		for name, work := range map[string]func(*Project) error{
 			"verify": func(p *Project) error { _, _, err := p.Verify(context.Background(), VerifyOptions{}); return err },
 			"dispatch": func(p *Project) error {
-				_, _, err := p.Dispatch(context.Background(), DispatchOptions{Budget: &Budget{Name: "nsr", At: 1}, Threads: 1})
+				_, _, err := p.Dispatch(context.Background(), search)
 				return err
 			},
 		} {
