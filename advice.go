@@ -320,12 +320,30 @@ func (a *adviser) after(ctx context.Context, c *advise.Cure) (analysis.Losses, e
 			a.detail("advice: %s: %v", a.command(c), err)
 			return nil, nil // the target cannot, or nothing changes
 		}
+		if left, was := a.onIntegers(out), a.onIntegers(a.was); was > 0 && left < leastIntegers*was {
+			a.detail("advice: %s: leaves %.0f %% of the multiply-accumulates on integers", a.command(c), 100*left/was)
+			return nil, nil
+		}
 		if a.facts.Integers > 0 {
 			return a.integers(ctx, out)
 		}
 		return a.losses(ctx, out)
 	}
 	return nil, nil
+}
+
+// leastIntegers is the part of the work on integers that a cure has to leave there: float everywhere is no cure.
+const leastIntegers = 0.5
+
+// onIntegers is how many multiply-accumulates run on integers, open dimensions counting as 1.
+func (a *adviser) onIntegers(out *derived) float64 {
+	var macs int64
+	for _, id := range out.Graph.Nodes() {
+		if n, _ := out.Graph.MACsAtLeast(id); out.Set.Domains[id] == tqc.DomainInt {
+			macs += n
+		}
+	}
+	return float64(macs)
 }
 
 // least is the part by which advice has to lower the error.
@@ -340,7 +358,9 @@ func (a *adviser) add(ctx context.Context, r *analysis.Report, f *advise.Finding
 	if f.Cause.Data {
 		for i := range f.Cures {
 			if out.Command = a.command(&f.Cures[i]); out.Command != "" {
-				a.cures[out.Command] = &f.Cures[i]
+				if !f.Cures[i].Look { // which changes nothing
+					a.cures[out.Command] = &f.Cures[i]
+				}
 				break
 			}
 		}

@@ -13,9 +13,10 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// badPlan is the warning about a plan whose outputs have a large error, measured on whatever; ok is false for a plan that has not.
+// badPlan is the warning about a plan whose outputs have a large error, by more than its standard error, measured on whatever; ok is false for a
+// plan that has not.
 func badPlan(e analysis.Estimate, on string) (w tqc.Warning, ok bool) {
-	if !(e.Mean > advise.Bad) {
+	if !(e.Mean > advise.Bad) || !math.IsInf(e.Error, 0) && !(e.Mean-e.Error > advise.Bad) {
 		return w, false
 	}
 	text := fmt.Sprintf("this plan is bad: NSR %.2g at the outputs", e.Mean)

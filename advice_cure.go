@@ -11,6 +11,7 @@ import (
 	"qwb/analysis/advise"
 	"qwb/calib/data"
 	"qwb/quantizer/decision"
+	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
@@ -159,8 +160,16 @@ func (a *adviser) recalibration() (*CalibrateOptions, []string) {
 	words = append(append([]string{a.p.Path}, words...), "--platform", o.Platform)
 	for i, counts := range decision.InForce(a.p.Plan.Decisions) {
 		d := &a.p.Plan.Decisions[i]
-		if !counts || d.By != decision.ByCalibrate || len(d.Select) > 0 {
+		if !counts || len(d.Select) > 0 || d.By != decision.ByCalibrate && d.By != decision.ByTarget {
 			continue
+		}
+		if d.Dispatcher != "" && d.Dispatcher != dispatch.Strategies[0].Name {
+			o.Dispatcher = d.Dispatcher
+			words = append(words, "--dispatcher", d.Dispatcher)
+		}
+		if d.BorderCost != nil && *d.BorderCost != a.p.Target.BorderCost {
+			o.BorderCost = d.BorderCost
+			words = append(words, "--border-cost", fmt.Sprint(*d.BorderCost))
 		}
 		if d.Observer != "" && d.Observer != a.p.Target.Activation.Observer {
 			o.Observer = d.Observer

@@ -128,7 +128,7 @@ func (a *adviser) carryOut(ctx context.Context, p *Project, c *advise.Cure) erro
 		_, _, err := p.Calibrate(ctx, *o)
 		return err
 	}
-	return Checkf("looking at the inputs changes nothing")
+	return Checkf("nothing to carry out")
 }
 
 // besides is a scratch of which the operating system knows the model only, so that nothing, not even what an interrupted tuning leaves, gets

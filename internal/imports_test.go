@@ -47,7 +47,7 @@ var layers = []string{
 	"calib/data/...",
 	"calib",
 	"calib/gpu",
-	"internal/programtest",
+	"internal/programtest internal/advisetest",
 	"analysis/task analysis/assign",
 	"analysis export calib/tune/round",
 	"export/language/weights analysis/language",
@@ -112,6 +112,7 @@ var thirdParty = map[string][]string{
 
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
 	"internal/programtest":      {"github.com/stretchr/testify"},
+	"internal/advisetest":       {"github.com/stretchr/testify"},
 
 	"internal/weightstest": {"github.com/stretchr/testify"},
 }
