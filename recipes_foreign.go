@@ -20,9 +20,16 @@ var recipeKinds = []struct {
 	{"preset", func(_ *job, name string) (recipeSource, error) {
 		r, err := decision.FindPreset(name)
 		if err != nil {
-			err = UsageError{err}
+			return recipeSource{}, UsageError{err}
 		}
-		return recipeSource{recipe: r}, err
+		return recipeSource{forms: func(_ *Model, t *target.Target) (*decision.Recipe, error) {
+			for i := range r.Steps {
+				if d := &r.Steps[i].Decision; t.ReducedWeight[0] == t.ReducedWeight[1] && d.ReduceRange != nil {
+					d.ReduceRange = nil // there is nothing to reduce, and no need to
+				}
+			}
+			return r, nil
+		}}, nil
 	}},
 	{"nncf", (*job).readNNCF},
 	{"ort", (*job).readORT},

@@ -37,6 +37,9 @@ func made(t *testing.T, name, text string) (string, error) {
 }
 
 func TestForeignRecipes(t *testing.T) {
+	p := place(t, new(Memory), "m", 3)
+	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"m"}}, Recipes: []string{"preset:x86"}, Threads: 1})
+	require.NoError(t, err, "a target without a reduced range")
 	for _, c := range []struct{ name, text, want, fails string }{
 		{"preset:qnnpack", "", "observer=mse reduce_range=false per_tensor=true", ""},
 		{"preset:x86", "", "observer=mse reduce_range=true per_tensor=false", ""},

@@ -51,7 +51,7 @@ var (
 		}
 		return object(f)
 	}
-	dispatchFigures = picked[DispatchResult]("goal.metric=metric goal.budget=budget before after held_out.value held_out.error=held_out.value_error held_out.upper claimed refused evaluations")
+	dispatchFigures = picked[DispatchResult]("goal.metric=metric goal.budget=budget before after held_out.value=held_out held_out.error=held_out_error held_out.upper=upper claimed refused evaluations")
 	tuneFigures     = picked[TuneResult]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
 	evalFigures     = picked[analysis.Accuracy]("mode backend profile n top1 top5 drop drop_error flips nsr nsr_error metric value value_error")
 	verifyFigures   = picked[analysis.Verification]("profile backend samples verdict tensors integers_compared integers_different ties max_difference")

@@ -56,7 +56,7 @@ func offerArguments(root *cobra.Command) {
 		"dispatch": files("plan.json"), "certify": files("plan.json"), "verify-certificate": files("json"), "tune": files("plan.json"), "verify": files("plan.json"),
 		"plan show": files("plan.json"), "plan log": files("plan.json"), "plan undo": files("plan.json"), "plan redo": files("plan.json"),
 		"plan rederive": files("plan.json"), "plan recipe": files("plan.json"), "plan gc": files("plan.json"),
-		"diff": files("onnx", "plan.json"), "compare": files("onnx", "plan.json", "npy", "npz"), "target check": files("yaml", "yml"),
+		"diff": files("onnx", "plan.json"), "compare": files("onnx", "plan.json", "npy", "npz"), "plan schema": cobra.FixedCompletions([]string{"plan", "recipe"}, cobra.ShellCompDirectiveNoFileComp), "target check": files("yaml", "yml"),
 		"target show": cobra.FixedCompletions(target.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp),
 		"unset":       selecting, "plan explain": selecting,
 		"set": func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

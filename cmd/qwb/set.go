@@ -136,7 +136,7 @@ func (e *env) decided(ctx context.Context, plan string, f *flags, run func(conte
 
 func newPlan(e *env) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "plan show|log|undo|redo|rederive|explain|recipe|gc",
+		Use:   "plan show|log|undo|redo|rederive|explain|recipe|schema|gc",
 		Short: "Show, undo and redo the decisions of a plan",
 		Long:  "A plan is a list of decisions. Scales, zero points and precision of operators are computed from it.\nThese commands show the list, undo and redo its steps, and explain the result.",
 		Args: func(c *cobra.Command, args []string) error {
@@ -147,7 +147,7 @@ func newPlan(e *env) *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error { return c.Help() },
 	}
-	c.AddCommand(newPlanShow(e), newPlanLog(e), newPlanExplain(e), newPlanRecipe(e), newPlanGC(e),
+	c.AddCommand(newPlanShow(e), newPlanLog(e), newPlanExplain(e), newPlanRecipe(e), newPlanSchema(e), newPlanGC(e),
 		newPlanStep(e, "undo", "Take back the decisions of the last command", `Undo removes the decisions of the last command and computes the plan again. qwb plan redo brings them back, until another decision is
 made. The first step, made by calibrate or import, cannot be undone. Calibrating with other data or for another platform starts a new list.`, (*qwb.Project).Undo),
 		newPlanStep(e, "redo", "Bring back what was undone", "Redo brings back what qwb plan undo took back last.", (*qwb.Project).Redo),

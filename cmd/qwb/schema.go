@@ -1,0 +1,32 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"qwb/quantizer/decision"
+	"qwb/quantizer/plan"
+)
+
+func newPlanSchema(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema plan|recipe",
+		Short: "Print the JSON Schema of plans or of recipes, for editors",
+		Long: `Schema prints a JSON Schema (draft 2020-12). An editor that knows it completes keys and values of a recipe
+and marks what qwb would refuse. For the YAML extension of VS Code, the first line of the recipe names it:
+
+  # yaml-language-server: $schema=recipe.schema.json`,
+		Args: exactly(1, "plan or recipe"),
+		RunE: func(c *cobra.Command, args []string) error {
+			kinds := map[string]func() ([]byte, error){"plan": plan.Schema, "recipe": decision.RecipeSchema}
+			make := kinds[args[0]]
+			if make == nil {
+				return usagef("schema takes plan or recipe, not %q", args[0])
+			}
+			b, err := make()
+			if err == nil {
+				_, err = e.stdout.Write(b)
+			}
+			return err
+		},
+	}
+}
