@@ -48,7 +48,7 @@ func (f *Found) Lines(r *DispatchResult) []string {
 		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.What(), i.Value, b.unit(), i.Samples, WithError(i.More, i.Error), b.unit())
 	}
 	if r.Cost != nil && (len(f.Formats) != 2 || f.Limit != nil) {
-		add("  cost:     %s, was %s", costWords(r.Cost.After), costWords(r.Cost.Before))
+		add("  cost:     %s, was %s", CostWords(r.Cost.After), CostWords(r.Cost.Before))
 	}
 	if f.Needed > 0 && !f.Claimed {
 		add("  about %d samples would decide", f.Needed)

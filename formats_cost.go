@@ -162,8 +162,8 @@ func (s *searcher) cheapEnough(ctx context.Context, found *Found, result *Dispat
 	return best.Choice, s.companions(ctx, best.Choice, found)
 }
 
-// costWords writes a cost in one line: "MACs int4 3.1 M, int8 40 M; 310 KB; 12 Q/DQ; 1.2 ms".
-func costWords(c analysis.Cost) string {
+// CostWords writes a cost in one line, as plan show does.
+func CostWords(c analysis.Cost) string {
 	var macs []string
 	for _, name := range slices.Sorted(maps.Keys(c.MACs)) {
 		macs = append(macs, fmt.Sprintf("%s %.3g M", name, float64(c.MACs[name])/1e6))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/analysis"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
@@ -177,6 +178,7 @@ type ShowResult struct {
 	Profile  string             `json:"profile"`
 	Domains  map[string]int     `json:"domains"` // operators
 	Schemes  map[string]int     `json:"schemes"` // scales of their own, by scheme
+	Cost     analysis.Cost      `json:"cost"`
 	InForce  []Logged           `json:"decisions"`
 	Verified *plan.Verification `json:"verification,omitempty"`
 	Warnings []tqc.Warning      `json:"warnings"`
@@ -210,6 +212,9 @@ func (j *job) show() (*ShowResult, error) {
 				r.Schemes[scheme]++
 			}
 		}
+	}
+	if r.Cost, err = analysis.CostOf(p.Graph, p.Set, nil); err != nil {
+		return nil, err
 	}
 	if p.Plan.Options != nil {
 		r.Version = 1

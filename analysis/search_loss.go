@@ -1,17 +1,19 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"qwb/analysis/assign"
 )
 
 // SearchLoss looks for the choice that loses least among those that cost no more than a limit: assign.MinError on predicted losses, placed,
-// evaluated, and again with the predictions that follow from what was measured, until a choice repeats. The one candidate of the result is the
-// point with the smallest loss. What units cost together is known only when they are placed: where that is more than the solver was told, its
+// evaluated, and again with the predictions that follow from what was measured, until a choice repeats; then neighbours of the best point, those
+// that are predicted to lose least first. The one candidate of the result is the point with the smallest loss. What units cost together is known only when they are placed: where that is more than the solver was told, its
 // limit is lowered. The error is assign.ErrBound, which says what the least cost is, where no choice is cheap enough.
 func SearchLoss(ctx context.Context, cfg SearchConfig, limit float64) (*SearchResult, error) {
 	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.Loss), failing: math.Inf(1)}
@@ -22,6 +24,15 @@ func SearchLoss(ctx context.Context, cfg SearchConfig, limit float64) (*SearchRe
 		s.cfg.Metric = func(x float64) float64 { return x }
 	}
 	best, err := s.lose(ctx, limit)
+	for err == nil && best >= 0 && len(s.points) <= s.limit {
+		var point int
+		if point, err = s.beside(ctx, best, limit); err != nil || point < 0 {
+			break
+		}
+		if s.points[point].Trial.Loss < s.points[best].Trial.Loss {
+			best = point
+		}
+	}
 	if err == nil && best < 0 {
 		err = fmt.Errorf("%w: no choice that was placed costs %.6g or less", assign.ErrBound, limit)
 	}
@@ -102,3 +113,68 @@ func (s *searcher) sum(chosen []int) (cost float64) {
 	}
 	return cost
 }
+
+// beside evaluates a neighbour of a point, with one unit or two in other options, that costs no more than a limit: of those that were not
+// evaluated the one that is predicted to lose least, unless that is more than the point by more than predictions are wrong. -1: there is none.
+func (s *searcher) beside(ctx context.Context, point int, limit float64) (int, error) {
+	from, units := s.points[point].Choice, s.model.units()
+	type move struct {
+		unit, option int
+		loss, cost   float64 // beside the point's
+	}
+	var moves []move
+	for i, k := range from {
+		now := units[i].Options[k]
+		for o, option := range units[i].Options {
+			if o != k {
+				moves = append(moves, move{i, o, option.Error - now.Error, option.Cost - now.Cost})
+			}
+		}
+	}
+	type pair struct {
+		a, b int // b may be a
+		loss float64
+	}
+	var list []pair
+	most := s.points[point].Trial.Loss * NewEstimate(s.off).Mean
+	for a := range moves {
+		for b := a; b < len(moves) && (b == a || len(moves) <= pairsOf); b++ {
+			p, cost := pair{a, b, moves[a].loss}, s.points[point].Cost+moves[a].cost
+			if b > a {
+				if moves[a].unit == moves[b].unit {
+					continue
+				}
+				p.loss += moves[b].loss
+				cost += moves[b].cost
+			}
+			if p.loss < most && cost <= near*limit {
+				list = append(list, p)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y pair) int { return cmp.Compare(x.loss, y.loss) })
+	next := slices.Clone(from)
+	for _, p := range list[:min(len(list), neighbors)] {
+		next[moves[p.a].unit] = moves[p.a].option
+		next[moves[p.b].unit] = moves[p.b].option
+		place, err := s.cfg.Place(ctx, next)
+		if err != nil {
+			return -1, err
+		}
+		if _, known := s.seen[fmt.Sprint(place.Chosen)]; !known && place.Cost <= limit {
+			at, err := s.try(ctx, next, place)
+			if errors.Is(err, errSpent) {
+				return -1, nil
+			}
+			return at, err
+		}
+		next[moves[p.a].unit], next[moves[p.b].unit] = from[moves[p.a].unit], from[moves[p.b].unit]
+	}
+	return -1, nil
+}
+
+// near is by how much neighbours may seem too expensive: what units cost together may be less than their sum.
+const near = 1.2
+
+// pairsOf is of how many moves pairs are looked at: more would take longer than it is worth.
+const pairsOf = 600

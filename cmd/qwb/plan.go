@@ -151,6 +151,7 @@ func showText(w io.Writer, r *qwb.ShowResult) error {
 	line("platform", "%s, which computes as %s", r.Platform, r.Profile)
 	line("operators", "%s", counts(r.Domains))
 	line("scales", "%s", counts(r.Schemes))
+	line("cost", "%s", qwb.CostWords(r.Cost))
 	if v := r.Verified; v != nil {
 		line("verified", "%s on %s, %d samples: %s", v.Profile, v.Backend, v.Samples, v.Verdict)
 	}
