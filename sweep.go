@@ -41,7 +41,7 @@ const (
 
 // SweepObservers are the methods that a sweep tries unless told otherwise.
 func SweepObservers() []tqc.Observer {
-	return []tqc.Observer{tqc.ObserverMinMax, "percentile(0.999)", "percentile(0.9999)", "percentile(0.99999)", tqc.ObserverMSE, tqc.ObserverKL, tqc.ObserverAuto}
+	return []tqc.Observer{tqc.ObserverMinMax, "percentile(0.999)", "percentile(0.9999)", "percentile(0.99999)", tqc.ObserverMSE, tqc.ObserverRobust, tqc.ObserverKL, tqc.ObserverAuto}
 }
 
 // SweepRow is one plan that was tried.

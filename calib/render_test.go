@@ -347,7 +347,7 @@ func TestThresholds(t *testing.T) {
 		names = append(names, th.Method)
 	}
 	require.ElementsMatch(t, tqc.Observers, names, "a softmax output serves every method")
-	require.Len(t, calib.Thresholds(stats.Tensor("x").State, cfg), 4)
+	require.Len(t, calib.Thresholds(stats.Tensor("x").State, cfg), 5)
 }
 
 // The parameter of percentile reaches the method, of activations by their configuration and by RenderConfig alike, and of weights.

@@ -103,22 +103,27 @@ func (m *moments) below(t float64) sums {
 // bins of the largest octave and the error inside a bin is that of an even spread.
 const exactLevels = 512
 
-// clipError is the summed squared distance of the values above top to it.
-func (m *moments) clipError(top float64) float64 {
-	s := m.all().minus(m.below(top))
-	return max(distance(s, top), 0)
+// clipError is the summed squared distance of the values above top to it, of no value more than limit^2; +Inf is no limit.
+func (m *moments) clipError(top, limit float64) float64 {
+	all := m.all()
+	clipped := max(distance(all.minus(m.below(top)), top), 0)
+	if top+limit >= m.limit {
+		return clipped
+	}
+	far := all.minus(m.below(top + limit))
+	return max(clipped-distance(far, top), 0) + float64(float64(limit*limit)*far.n)
 }
 
 // distance is the sum of (x-c)^2.
 func distance(s sums, c float64) float64 { return s.xx - float64(2*c*s.x) + float64(float64(c*c)*s.n) }
 
-// error is the summed squared error of quantizing the magnitudes to scale*k for k in [0, levels].
-func (m *moments) error(scale float64, levels int) float64 {
+// error is the summed squared error of quantizing the magnitudes to scale*k for k in [0, levels]; limit is that of clipError.
+func (m *moments) error(scale float64, levels int, limit float64) float64 {
 	if len(m.bins) == 1 || m.limit == 0 {
 		return m.all().xx
 	}
 	top := float64(float64(levels) * scale)
-	total := m.clipError(top)
+	total := m.clipError(top, limit)
 	if levels > exactLevels {
 		return total + float64(m.countBelow(top)*float64(scale*scale))/12
 	}

@@ -19,19 +19,26 @@ var MSE = &Method{
 	Name: tqc.ObserverMSE,
 	Doc:  "the range with the least squared error on the histogram",
 	Range: func(st *State, cfg tqc.Config, _ float64) (Range, []tqc.Warning, error) {
-		warnings, err := perTensor(st, cfg)
-		if err != nil {
-			return Range{}, nil, err
-		}
-		lo, hi := min(float64(st.extent.Min), 0), max(float64(st.extent.Max), 0)
-		s := &mseSearch{cfg: cfg, scheme: cfg.Scheme(), numbers: numbersOf(cfg.Format), pos: newMoments(st.hist, 0, hi), neg: newMoments(st.hist, 1, -lo),
-			best: Range{lo, hi}, least: math.Inf(1)}
-		if lo == hi || int64(cfg.QMax)-int64(cfg.QMin) >= 1<<24 || cfg.Blocks == tqc.NV {
-			return Range{lo, hi}, warnings, nil // only zeros, or a grid as fine as float32: clipping gains nothing
-		}
-		s.run(lo, hi)
-		return s.best, warnings, s.err
+		return leastSquares(st, cfg, func(_, _ *moments) float64 { return math.Inf(1) })
 	},
+}
+
+// leastSquares searches the range with the least squared error, where limit says, of the values of both signs, what the error of a value that is
+// clipped counts for at most.
+func leastSquares(st *State, cfg tqc.Config, limit func(pos, neg *moments) float64) (Range, []tqc.Warning, error) {
+	warnings, err := perTensor(st, cfg)
+	if err != nil {
+		return Range{}, nil, err
+	}
+	lo, hi := min(float64(st.extent.Min), 0), max(float64(st.extent.Max), 0)
+	if lo == hi || int64(cfg.QMax)-int64(cfg.QMin) >= 1<<24 || cfg.Blocks == tqc.NV {
+		return Range{lo, hi}, warnings, nil // only zeros, or a grid as fine as float32: clipping gains nothing
+	}
+	s := &mseSearch{cfg: cfg, scheme: cfg.Scheme(), numbers: numbersOf(cfg.Format), pos: newMoments(st.hist, 0, hi), neg: newMoments(st.hist, 1, -lo),
+		best: Range{lo, hi}, least: math.Inf(1)}
+	s.limit = limit(s.pos, s.neg)
+	s.run(lo, hi)
+	return s.best, warnings, s.err
 }
 
 // mseThresholds is how many evenly spaced thresholds are tried.
@@ -42,6 +49,7 @@ type mseSearch struct {
 	scheme   qmath.Scheme
 	numbers  *numbers // nil for integers
 	pos, neg *moments
+	limit    float64 // of what a value that is clipped counts for
 	best     Range
 	least    float64
 	last     quantizer
@@ -107,11 +115,11 @@ func (s *mseSearch) try(r Range) (better, hopeless bool) {
 	if s.numbers != nil {
 		return s.tryNumbers(r, q.scale)
 	}
-	clip := s.pos.clipError(float64(float64(q.pos)*q.scale)) + s.neg.clipError(float64(float64(q.neg)*q.scale))
+	clip := s.pos.clipError(float64(float64(q.pos)*q.scale), s.limit) + s.neg.clipError(float64(float64(q.neg)*q.scale), s.limit)
 	if clip > s.least {
 		return false, !s.scheme.PowerOfTwo && clip > 2*s.least
 	}
-	e := s.pos.error(q.scale, q.pos) + s.neg.error(q.scale, q.neg)
+	e := s.pos.error(q.scale, q.pos, s.limit) + s.neg.error(q.scale, q.neg, s.limit)
 	if e < s.least {
 		s.least, s.best = e, r
 		return true, false

@@ -33,11 +33,11 @@ func numbersOf(f qmath.Format) *numbers {
 // tryNumbers is try for formats that are no integers.
 func (s *mseSearch) tryNumbers(r Range, scale float64) (better, hopeless bool) {
 	last := func(side []float64) float64 { return float64(side[len(side)-1] * scale) }
-	clip := s.pos.clipError(last(s.numbers.pos)) + s.neg.clipError(last(s.numbers.neg))
+	clip := s.pos.clipError(last(s.numbers.pos), s.limit) + s.neg.clipError(last(s.numbers.neg), s.limit)
 	if clip > s.least {
 		return false, !s.scheme.PowerOfTwo && clip > 2*s.least
 	}
-	e := s.pos.errorTo(s.numbers.pos, scale) + s.neg.errorTo(s.numbers.neg, scale)
+	e := s.pos.errorTo(s.numbers.pos, scale, s.limit) + s.neg.errorTo(s.numbers.neg, scale, s.limit)
 	if e < s.least {
 		s.least, s.best = e, r
 		return true, false
@@ -45,13 +45,13 @@ func (s *mseSearch) tryNumbers(r Range, scale float64) (better, hopeless bool) {
 	return false, false
 }
 
-// errorTo is the summed squared error of taking the magnitudes to the nearest of list times scale.
-func (m *moments) errorTo(list []float64, scale float64) float64 {
+// errorTo is the summed squared error of taking the magnitudes to the nearest of list times scale; limit is that of clipError.
+func (m *moments) errorTo(list []float64, scale, limit float64) float64 {
 	if len(m.bins) == 1 || m.limit == 0 {
 		return m.all().xx
 	}
 	top := float64(list[len(list)-1] * scale)
-	total := m.clipError(top)
+	total := m.clipError(top, limit)
 	var last sums
 	for k, v := range list {
 		edge := top

@@ -29,7 +29,7 @@ type Method struct {
 
 // All lists the methods in the order of simplicity, simplest first; automatic choice prefers earlier ones on a tie.
 // A test holds it equal to tqc.Observers as a set.
-var All = []*Method{MinMax, Percentile, MSE, KL, Isotone}
+var All = []*Method{MinMax, Percentile, MSE, Robust, KL, Isotone}
 
 // Find returns the method of All, Peers or own that an observer names, whatever its parameter; nil if there is none.
 func Find(o tqc.Observer, own ...*Method) *Method {

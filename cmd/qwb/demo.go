@@ -67,8 +67,8 @@ type variant struct {
 
 // variants lists the rows of a platform; the last one is kept and exported.
 func variants(platform string) []variant {
-	list := []variant{{platform, tqc.ObserverKL, true}}
-	for _, o := range []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverPercentile, tqc.ObserverMSE, tqc.ObserverAuto, tqc.ObserverKL} {
+	list := []variant{{platform, tqc.ObserverRobust, true}}
+	for _, o := range []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverPercentile, tqc.ObserverMSE, tqc.ObserverKL, tqc.ObserverAuto, tqc.ObserverRobust} {
 		list = append(list, variant{platform, o, false})
 	}
 	return list

@@ -104,7 +104,7 @@ func (m goldenModel) goldens(t *testing.T, got map[string]string) {
 	name := filepath.Base(m.model)
 	args := []string{"--data", data, "--samples", m.samples, "--seed", "1", "--preprocess", m.preprocess}
 	for _, platform := range []string{"trt_int8", "onnxruntime"} {
-		for _, observer := range []string{"mse", "minmax", "kl", "percentile"} {
+		for _, observer := range []string{"mse", "robust", "minmax", "kl", "percentile"} {
 			done(t, slices.Concat([]string{"calibrate", file, "--platform", platform, "--observer", observer, "-o", "m.plan.json"}, args)...)
 			args = nil // from here on the statistics are there
 			done(t, "export", "--platform", platform, "--unverified", "-o", "q.onnx")

@@ -50,7 +50,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		`{"by":"user","select":"a","weights":"uint3-banana"}`:               `uint3-banana`,
 		`{"by":"user","select":"a","observer":"guess"}`:                     `unknown observer "guess"`,
 		`{"by":"user","select":"a","observer":"fixed"}`:                     `decide a scale`,
-		`{"by":"user","select":"a","observer":"kl(3)"}`:                     `a number in parentheses is for percentile`,
+		`{"by":"user","select":"a","observer":"kl(3)"}`:                     `a number in parentheses is for percentile and robust`,
 		`{"by":"user","select":"a","observer":"percentile(2)"}`:             `only above 0 and up to 1`,
 		`{"by":"user","select":"a:in0","scale":0}`:                          `scale 0`,
 		`{"by":"user","select":"a:in0","scale":[1,2],"zero_point":[1,2,3]}`: `2 scales and 3 zero points`,

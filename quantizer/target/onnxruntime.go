@@ -59,7 +59,7 @@ var ONNXRuntime = Target{
 		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
 	},
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255},
-		Observer: tqc.ObserverMSE},
+		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
 		Observer: tqc.ObserverMinMax},
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},

@@ -48,7 +48,7 @@ var Pow2 = Target{
 		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
 	},
 	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
-		Observer: tqc.ObserverMSE},
+		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Observer: tqc.ObserverMinMax},
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},

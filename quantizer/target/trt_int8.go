@@ -62,7 +62,7 @@ var TRTInt8 = Target{
 	// Both grids are [-128,127] (developer guide, quantized types; NVIDIA/TensorRT issue 1796) with scale absmax/127: -128 occurs
 	// only where a value beyond the range clips.
 	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
-		Observer: tqc.ObserverMSE},
+		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Observer: tqc.ObserverMinMax},
 	Schemes: Schemes{Activation: schemesOf("int8-sym-tensor", "e4m3-sym-tensor"),

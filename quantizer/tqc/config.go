@@ -101,6 +101,7 @@ const (
 	ObserverPercentile Observer = "percentile"
 	ObserverKL         Observer = "kl"
 	ObserverMSE        Observer = "mse"
+	ObserverRobust     Observer = "robust"
 	ObserverIsotone    Observer = "isotone"
 	ObserverAuto       Observer = "auto"  // chosen per tensor by error at the consumer's output
 	ObserverFixed      Observer = "fixed" // the target prescribes scale and zero point
@@ -134,7 +135,7 @@ func (o Observer) Split() (method Observer, parameter float64, err error) {
 		takes = anyNumber
 	}
 	if !closed || err != nil || takes == nil {
-		return o, 0, fmt.Errorf("unknown observer %q: a number in parentheses is for %s", string(o), ObserverPercentile)
+		return o, 0, fmt.Errorf("unknown observer %q: a number in parentheses is for %s and %s", string(o), ObserverPercentile, ObserverRobust)
 	} else if err := takes(parameter); err != nil {
 		return o, 0, fmt.Errorf("observer %q: %w", string(o), err)
 	}
@@ -168,10 +169,16 @@ var parameters = map[Observer]func(float64) error{
 		}
 		return nil
 	},
+	ObserverRobust: func(k float64) error {
+		if !(k > 1) || math.IsInf(k, 0) {
+			return fmt.Errorf("robust %g: only above 1", k)
+		}
+		return nil
+	},
 }
 
 // Observers lists the methods that turn statistics into a range.
-var Observers = []Observer{ObserverMinMax, ObserverPercentile, ObserverKL, ObserverMSE, ObserverIsotone}
+var Observers = []Observer{ObserverMinMax, ObserverPercentile, ObserverKL, ObserverMSE, ObserverRobust, ObserverIsotone}
 
 // Config is the policy of one slot. It does not change after the slot was configured; two slots with equal Configs are
 // quantized by the same scheme.
