@@ -64,6 +64,7 @@ type CalibrateResult struct {
 	Backend        string       `json:"backend"`
 	Device         string       `json:"device,omitempty"` // what a backend other than cpu ran on
 	Check          *calib.Check `json:"check,omitempty"`  // of its statistics, against the processor's
+	Hint           *Hint        `json:"hint,omitempty"`   // another observer that does better; absent where none is known to
 	// Tuned and Gates are what became of such steps of recipes.
 	Tuned    []*TuneResult `json:"tuned,omitempty"`
 	Gates    []*GateResult `json:"gates,omitempty"`
@@ -168,6 +169,13 @@ func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []r
 	res.Warnings = append(res.Warnings, p.Warnings...)
 	if res.Warnings == nil {
 		res.Warnings = []tqc.Warning{}
+	}
+	if o.stats == nil && err == nil { // the plan is written: what a hint fails with is no error of the calibration
+		if res.Hint, err = j.hint(ctx, d, p.Decisions, losses); err != nil {
+			j.detail("no hint about observers: %v", err)
+		} else if res.Hint != nil {
+			j.note("%s", res.Hint)
+		}
 	}
 	res.Samples = stats.Samples()
 	res.Seconds = elapsed()

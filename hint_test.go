@@ -1,0 +1,55 @@
+package qwb
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/calib/data/npy"
+	"qwb/internal/graphtest"
+	"qwb/quantizer/tqc"
+)
+
+// A calibration whose observer loses says which one does better, and by how much: what keptLosses measures of both plans. It changes nothing, and
+// the better observer gets no hint.
+func TestHint(t *testing.T) {
+	ctx := context.Background()
+	p := place(t, new(Memory), "m", 3)
+	for i := range 12 {
+		var b bytes.Buffer
+		x := graphtest.Normal(uint64(700+i), 1, 3, 8, 8)
+		require.NoError(t, npy.Write(&b, x))
+		p.Store.(*Memory).Write("far/"+string(rune('a'+i))+".npy", b.Bytes())
+	}
+	o := CalibrateOptions{Platform: "trt_int8", Observer: "percentile(0.9)", Data: DataOptions{Paths: []string{"far"}}, Threads: 1}
+	r, _, err := p.Calibrate(ctx, o)
+	require.NoError(t, err)
+	require.NotNil(t, r.Hint, "a tenth of the values is clipped")
+	require.Equal(t, 8, r.Hint.Samples)
+	require.Less(t, r.Hint.Other.NSR, r.Hint.Plan.NSR/2)
+	before := string(get(t, p, p.Plan))
+
+	losses := func() float64 {
+		j := p.job()
+		c, err := j.change(ctx, 1)
+		require.NoError(t, err)
+		defer c.close()
+		l, err := j.keptLosses(ctx, c.d, c.was, 1)
+		require.NoError(t, err)
+		return l.Estimate().Mean
+	}
+	require.Equal(t, r.Hint.Plan.NSR, losses())
+	another, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", Observer: r.Hint.Observer, Threads: 1})
+	require.NoError(t, err)
+	require.Nil(t, another.Hint)
+	require.Equal(t, r.Hint.Other.NSR, losses())
+	require.NotEqual(t, before, string(get(t, p, p.Plan)))
+	require.Equal(t, "hint: with --observer kl the output NSR is 0.5 instead of 0.7, on the 8 samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
+		func() string {
+			h := *r.Hint
+			h.Observer, h.Plan.NSR, h.Other.NSR, h.Plan.NSRError, h.Other.NSRError = tqc.ObserverKL, 0.7, 0.5, nil, nil
+			return h.String()
+		}())
+}
