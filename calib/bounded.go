@@ -52,8 +52,8 @@ func (k *tracker) lookBoth(data []float32, from, channels, inner int, of *seenSa
 	}
 	a, b, nan := k.both.ObservePiece(data, from, channels, inner)
 	half := of.hash.half()
-	of.note(k, a)
-	of.note(y, b)
+	k.note(of, a)
+	y.note(of, b)
 	k.seen.Halves[half] = k.seen.Halves[half].Union(a)
 	y.seen.Halves[half] = y.seen.Halves[half].Union(b)
 	return nan

@@ -357,9 +357,7 @@ func (w *hostWorker) observe(ctx context.Context, b *batch) error {
 	if err != nil {
 		return unstaged(err)
 	}
-	for _, s := range seen {
-		s.finish()
-	}
+	r.complete(seen)
 	return nil
 }
 

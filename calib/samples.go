@@ -4,41 +4,58 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
-	"sync"
 
 	"qwb/observers"
 	"qwb/quantizer/plan"
 )
 
-// seenSample is what is known of a sample while the graph runs on it: its hash, and the extents of the tensors so far.
-type seenSample struct {
-	hash    Hash
-	mu      sync.Mutex
-	extents map[*tracker]observers.Extent
-}
+// seenSample is a sample that the graph runs on.
+type seenSample struct{ hash Hash }
 
 func seenSamples(group []job) []*seenSample {
 	list := make([]*seenSample, len(group))
 	for i, j := range group {
-		list[i] = &seenSample{hash: Hash(j.sample.Hash), extents: map[*tracker]observers.Extent{}}
+		list[i] = &seenSample{Hash(j.sample.Hash)}
 	}
 	return list
 }
 
-// note widens the extent of a tensor by that of some of its elements.
-func (s *seenSample) note(k *tracker, x observers.Extent) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old, ok := s.extents[k]; ok {
-		x = x.Union(old)
-	}
-	s.extents[k] = x
+// openExtent is the extent of a tensor in a sample that is not complete.
+type openExtent struct {
+	of *seenSample
+	x  observers.Extent
 }
 
-// finish hands the extents to the trackers, when the sample is complete. Their sums are exact: no order matters.
-func (s *seenSample) finish() {
-	for k, x := range s.extents {
-		k.addSample(x)
+// note widens the extent in a sample by that of some of its elements. The tracker, or the one that serves it, is locked.
+func (k *tracker) note(of *seenSample, x observers.Extent) {
+	for i := range k.open {
+		if k.open[i].of == of {
+			k.open[i].x = k.open[i].x.Union(x)
+			return
+		}
+	}
+	k.open = append(k.open, openExtent{of, x})
+}
+
+// complete takes the extents in samples that are complete. Their sums are exact: no order matters.
+func (r *run) complete(samples []*seenSample) {
+	for _, k := range r.trackers {
+		if k == nil {
+			continue
+		}
+		lock := &k.mu
+		if k.bounds != nil {
+			lock = &k.bounds.mu
+		}
+		lock.Lock()
+		k.open = slices.DeleteFunc(k.open, func(o openExtent) bool {
+			done := slices.Contains(samples, o.of)
+			if done {
+				k.samples.Add(o.x)
+			}
+			return done
+		})
+		lock.Unlock()
 	}
 }
 

@@ -26,6 +26,7 @@ type tracker struct {
 	// samples are the extents sample by sample; unknown says that earlier statistics do not have them.
 	samples observers.SampleExtents
 	unknown bool
+	open    []openExtent
 }
 
 // rowAxis says whether and how a tensor consists of rows whose largest value matters.
@@ -123,7 +124,7 @@ func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float
 		var x observers.Extent
 		x, nan = k.seen.State.ObservePiece(data, from, channels, inner)
 		k.seen.Halves[half] = k.seen.Halves[half].Union(x)
-		of.note(k, x)
+		k.note(of, x)
 	}
 	if nan > 0 || !of.hash.fits() {
 		return nan, nil
