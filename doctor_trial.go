@@ -29,8 +29,11 @@ type DoctorBest struct {
 	Chance float64 `json:"chance"`
 }
 
-// sure is the chance below which a trial counts.
-const sure = 0.01
+// sure is the chance below which a trial counts; with fewer than fewLabels samples not even a large difference is likely to.
+const (
+	sure      = 0.01
+	fewLabels = 20
+)
 
 // trial evaluates the float model with each preprocessing that the input can take, for all label offsets at once. One half of the samples,
 // by exec.HeldOut, chooses, the other one confirms.
@@ -58,6 +61,9 @@ func (d *doctor) trial(ctx context.Context) error {
 	t := &doctorTrial{d: d, given: o.LabelOffset}
 	if err := t.read(ctx, o); err != nil || len(t.fit) == 0 || len(t.held) == 0 {
 		return err
+	}
+	if n := len(t.fit) + len(t.held); n < fewLabels {
+		d.note("doctor: %d labelled samples are few to tell preprocessings and offsets apart; %d are enough for a clear difference", n, DoctorTrial)
 	}
 	tick, finish := d.progress("trial", len(list))
 	defer finish()

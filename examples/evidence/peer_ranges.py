@@ -208,13 +208,12 @@ def compare(wp, name, n, samples, skip):
     def note(tool, tensor, want, got):
         top = max(abs(want[0]), abs(want[1]))
         if top > 0: found.setdefault(tool, []).append((max(abs(want[0] - got[0]), abs(want[1] - got[1])) / top, f"{name} {tensor}"))
-    for tool, method in (("onnxruntime/minmax", "MinMax"), ("onnxruntime/entropy", "Entropy"), ("onnxruntime/percentile", "Percentile")):
-        for tensor, want in ort_ranges(n.model, arrays, method, wp.work).items():
+    for tool, run in (("onnxruntime/minmax", lambda: ort_ranges(n.model, arrays, "MinMax", wp.work)), ("onnxruntime/entropy", lambda: ort_ranges(n.model, arrays, "Entropy", wp.work)),
+                      ("onnxruntime/percentile", lambda: ort_ranges(n.model, arrays, "Percentile", wp.work)), ("nncf/mean-minmax", lambda: nncf_ranges(n.model, arrays))):
+        try: ranges = run()
+        except Exception as e: print(f"{tool} fails on {name}: {type(e).__name__}: {e}", file=sys.stderr); continue
+        for tensor, want in ranges.items():
             if tensor in ours and tool in ours[tensor]: note(tool, tensor, want, ours[tensor][tool])
-    try:
-        for tensor, want in nncf_ranges(n.model, arrays).items():
-            if tensor in ours: note("nncf/mean-minmax", tensor, want, ours[tensor]["nncf/mean-minmax"])
-    except Exception as e: print(f"NNCF fails on {name}: {type(e).__name__}: {e}", file=sys.stderr)
     for tensor, batches in activations(n.model, set(ours), arrays).items():
         whole = [np.concatenate([b.ravel() for b in batches])]
         for tool, make in TOOLS.items():
@@ -237,11 +236,14 @@ if __name__ == "__main__":
     p.add_argument("qwb", nargs="?"); p.add_argument("data", nargs="?")
     p.add_argument("--golden"); p.add_argument("--only", default="mobilenet_v1,squeezenet,resnet8,mnist-8,demo,ocr"); p.add_argument("--samples", type=int, default=8)
     p.add_argument("--skip", default="", help="tools to leave out; tensorrt/entropy takes seconds per tensor")
+    p.add_argument("--rows", help="JSON file of what was compared, to which networks are added")
     o = p.parse_args()
     if o.golden: golden(o.golden); sys.exit()
     from networks import Workplace
-    wp, all = Workplace(o.qwb, o.data), {}
+    wp, all = Workplace(o.qwb, o.data), json.load(open(o.rows)) if o.rows and os.path.exists(o.rows) else {}
     for name, n in wp.networks(o.only):
         print(name, file=sys.stderr, flush=True)
-        for tool, rows in compare(wp, name, n, o.samples, o.skip.split(",")).items(): all.setdefault(tool, []).extend(rows)
+        for tool, rows in compare(wp, name, n, o.samples, o.skip.split(",")).items(): all.setdefault(tool, []).extend(map(list, rows))
+        if o.rows:
+            with open(o.rows, "w") as f: json.dump(all, f)
     table(all)
