@@ -130,6 +130,7 @@ func (p *Project) Diff(ctx context.Context, o DiffOptions) (*DiffResult, []tqc.W
 func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.compare(ctx, o)
+	record(j, "compare", r, err, compareFigures)
 	return r, j.warnings, err
 }
 
@@ -137,6 +138,7 @@ func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult
 func (p *Project) Certify(ctx context.Context, o CertifyOptions) (*CertifyResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.certify(ctx, o)
+	record(j, "certify", r, err, certifyFigures)
 	return r, j.warnings, err
 }
 
@@ -144,6 +146,14 @@ func (p *Project) Certify(ctx context.Context, o CertifyOptions) (*CertifyResult
 func (p *Project) VerifyCertificate(ctx context.Context, o RecheckOptions) (*RecheckResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.recheck(ctx, o)
+	return r, j.warnings, err
+}
+
+// Gate holds a run or a certificate against limits. A limit that is missed is a CheckError, with the result.
+func (p *Project) Gate(ctx context.Context, o GateOptions) (*GateReport, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.holdGate(ctx, o)
+	record(j, "gate", r, err, gateFigures)
 	return r, j.warnings, err
 }
 

@@ -3,6 +3,7 @@ package qwb
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"qwb/analysis"
@@ -30,6 +31,17 @@ var (
 		}
 		return picked[SweepRow]("platform observer granularity rank nsr nsr_error top1 drop drop_error")(&r.Rows[i])
 	}
+	compareFigures = func(r *CompareResult) json.RawMessage {
+		var lines []string
+		for i := range r.Pairs[:min(3, len(r.Pairs))] {
+			p := &r.Pairs[i]
+			lines = append(lines, fmt.Sprintf("%s and %s: NSR by %.3g, significant: %v", p.A, p.B, p.NSRChange, p.Significant))
+		}
+		return object(struct {
+			Samples int      `json:"samples"`
+			Pairs   []string `json:"pairs"`
+		}{r.Samples, lines})
+	}
 	analyzeFigures = func(r *analysis.Report) json.RawMessage {
 		f := struct {
 			Samples  int      `json:"samples"`
@@ -55,6 +67,8 @@ var (
 	tuneFigures     = picked[TuneResult]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
 	evalFigures     = picked[analysis.Accuracy]("mode backend profile n top1 top5 drop drop_error flips nsr nsr_error metric value value_error")
 	verifyFigures   = picked[analysis.Verification]("profile backend samples verdict tensors integers_compared integers_different ties max_difference")
+	certifyFigures  = picked[CertifyResult]("file sha256 figures.samples=samples figures.drop=drop figures.drop_error=drop_error figures.flips=flips figures.nsr=nsr figures.nsr_error=nsr_error")
+	gateFigures     = picked[GateReport]("a b held strict samples metric")
 	exportFigures   = picked[ExportResult]("platform format profile sha256 verification.verdict=verified")
 )
 

@@ -100,7 +100,7 @@ func PValue(differences []float64) float64 {
 	case up+down == 0:
 		return 1
 	case one:
-		return min(1, 2*distuv.Binomial{N: float64(up + down), P: 0.5}.CDF(float64(min(up, down))))
+		return min(1, 2*SignTest(max(up, down), min(up, down)))
 	case e.Error == 0:
 		return 0
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"qwb"
@@ -39,7 +41,7 @@ their settings. Differences are a result: the exit code is 0. qwb gate has limit
 			}
 			o.Runs, o.Data, o.Threads = args, f.dataOptions(), f.workers()
 			o.Data.Budget = f.budget()
-			r, _, err := e.project("", "").Compare(c.Context(), o)
+			r, _, err := e.project("", planOf(args[0])).Compare(c.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -78,4 +80,12 @@ func comparedModes(o qwb.CompareOptions) error {
 	}
 	_, err := knownBackend(o.Backend)
 	return err
+}
+
+// planOf is a file that is a plan, whose log tells what was found; empty for others.
+func planOf(file string) string {
+	if strings.HasSuffix(file, qwb.PlanSuffix) {
+		return file
+	}
+	return ""
 }

@@ -60,6 +60,9 @@ var examples = map[string][]string{
 	"diff":               {"qwb diff before.plan.json after.plan.json", "qwb diff mine.onnx theirs.onnx --all"},
 	"certify":            {"qwb certify model.plan.json --data images/ --labels labels.tsv --export model.int8.onnx -o certificate.json"},
 	"verify-certificate": {"qwb verify-certificate certificate.json", "qwb verify-certificate certificate.json --root ~/project --data images/"},
+	"gate": {
+		"qwb gate certificate.json --max-drop 1 --max-nsr 0.01 --junit gate.xml --markdown gate.md",
+		"qwb gate model.plan.json last-release.plan.json --data images/ --labels labels.tsv --max-drop 0.5"},
 	"compare": {
 		"qwb compare a.plan.json b.plan.json --data images/ --labels labels.tsv",
 		"qwb compare model.plan.json engine-outputs/ --data images/"},

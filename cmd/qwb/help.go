@@ -23,7 +23,7 @@ var helpGroups = []helpGroup{
 	{"Networks (ONNX models)", []string{"inspect", "preprocess", "doctor", "bind", "import", "calibrate", "sweep", "analyze", "dispatch", "tune", "eval", "verify", "export", "run"}},
 	{"Language models (checkpoints; analyze, eval and export take them too)", []string{"generate"}},
 	{"Plans and decisions", []string{"set", "unset", "plan", "diff", "compare", "merge"}},
-	{"Evidence", []string{"certify", "verify-certificate"}},
+	{"Evidence", []string{"certify", "verify-certificate", "gate"}},
 	{"Tools", []string{"demo", "target", "bench", "version", "completion", "help"}},
 }
 

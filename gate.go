@@ -1,0 +1,381 @@
+package qwb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/quantizer/plan"
+)
+
+// GateOptions are the arguments of gate.
+type GateOptions struct {
+	// A is what is held against the limits: a certificate, or what compare takes. B is the baseline; without one it is float.
+	A, B string
+	// Limits; nil for none. MaxDrop is how much worse A may score than the baseline: percentage points of a share. MaxFlips is how many percent
+	// of the samples may have another class than by the baseline. MaxNSR is on the error of A against float.
+	MaxDrop, MaxNSR, MaxFlips *float64
+	Strict                    bool // nothing above a limit passes
+	// Run is how runs are made; its Runs and Layers do not count. Without data those of a certificate are taken, else the first plan's.
+	Run CompareOptions
+}
+
+// GateReport is what gate --json prints.
+type GateReport struct {
+	A       string               `json:"a"`
+	B       string               `json:"b,omitempty"`
+	Held    bool                 `json:"held"`
+	Strict  bool                 `json:"strict"`
+	Samples int                  `json:"samples"`
+	Metric  string               `json:"metric,omitempty"`
+	Paired  bool                 `json:"paired"` // both were measured on the same samples, one by one
+	Checks  []analysis.GateCheck `json:"checks"`
+	Seconds float64              `json:"seconds"`
+}
+
+// gated is what a gate knows of one side.
+type gated struct {
+	figures CertifiedFigures
+	rows    []gatedRow
+	hash    string // of the samples
+	// verdicts are those of verifications, with what they are of.
+	verdicts [][2]string
+}
+
+// gatedRow is a sample: what identifies it, its label, and its classes by float and by the run.
+type gatedRow struct {
+	hash                string
+	label, float, class int
+}
+
+// right is the class that counts as right.
+func (r *gatedRow) right() int {
+	if r.label >= 0 {
+		return r.label
+	}
+	return r.float
+}
+
+func (j *job) holdGate(ctx context.Context, o GateOptions) (*GateReport, error) {
+	elapsed := j.stopwatch()
+	if o.MaxDrop == nil && o.MaxNSR == nil && o.MaxFlips == nil {
+		return nil, Usagef("gate needs a limit: --max-drop, --max-nsr or --max-flips")
+	}
+	for name, x := range map[string]*float64{"max-drop": o.MaxDrop, "max-nsr": o.MaxNSR, "max-flips": o.MaxFlips} {
+		if x != nil && math.IsNaN(*x) {
+			return nil, Usagef("--%s NaN: not a number", name)
+		}
+	}
+	g := &gateRun{job: j, o: o, res: &GateReport{A: o.A, B: o.B, Strict: o.Strict, Paired: true, Checks: []analysis.GateCheck{}}}
+	if err := g.measure(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.limits(); err != nil {
+		return nil, err
+	}
+	g.res.Held = true
+	var missed []string
+	for _, c := range g.res.Checks {
+		if c.Verdict == analysis.GateFailed {
+			g.res.Held = false
+			missed = append(missed, c.Check+": "+c.Note)
+		}
+	}
+	g.res.Seconds = elapsed()
+	if !g.res.Held {
+		return g.res, Checkf("gate: %s: %s", o.A, strings.Join(missed, "; "))
+	}
+	return g.res, nil
+}
+
+type gateRun struct {
+	*job
+	o    GateOptions
+	res  *GateReport
+	a, b *gated // b is nil where the baseline is float
+	drop *analysis.Estimate
+}
+
+// isCertificate reports whether a file is one.
+func (j *job) isCertificate(name string) bool {
+	if strings.HasSuffix(name, PlanSuffix) || !strings.HasSuffix(name, ".json") {
+		return false
+	}
+	b, err := readFile(j.store(), name, maxCertificate)
+	var head struct {
+		Format string `json:"format"`
+	}
+	return err == nil && json.Unmarshal(b, &head) == nil && head.Format == certificateFormat
+}
+
+// measure reads certificates and runs the rest.
+func (g *gateRun) measure(ctx context.Context) error {
+	var runs []string
+	sides := []**gated{&g.a, &g.b}
+	for i, name := range []string{g.o.A, g.o.B} {
+		switch {
+		case name == "":
+		case g.isCertificate(name):
+			c, err := g.readCertificate(name)
+			if errors.Is(err, errSeal) {
+				return Checkf("gate: %s: %v", name, err)
+			} else if err != nil {
+				return err
+			}
+			if *sides[i], err = gatedBy(name, c); err != nil {
+				return err
+			}
+			if len(g.o.Run.Data.Paths) == 0 {
+				g.o.Run.Data = dataOfCertificate(name, c, g.o.Run.Data)
+			}
+		default:
+			if _, err := fs.Stat(g.store(), name); err != nil {
+				return err
+			}
+			runs = append(runs, name)
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	o := g.o.Run
+	o.Runs, o.Layers = runs, 0
+	c, err := g.openContest(o)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	r, err := c.run(ctx)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i, name := range []string{g.o.A, g.o.B} {
+		if name == "" || *sides[i] != nil {
+			continue
+		}
+		if *sides[i], err = gatedRun(c, r, n); err != nil {
+			return err
+		}
+		n++
+	}
+	if n == 2 && c.metric != nil { // whatever the metric is, the two were measured together
+		e := analysis.NewEstimate(analysis.Drops(r.All[1], r.All[0], c.metric, c.scorer))
+		g.drop = &e
+	}
+	return nil
+}
+
+// dataOfCertificate are the samples that a certificate is about.
+func dataOfCertificate(name string, c *Certificate, o DataOptions) DataOptions {
+	for _, p := range c.Data.Paths {
+		if !isSynthetic(p) {
+			p = plan.Resolve(name, p)
+		}
+		o.Paths = append(o.Paths, p)
+	}
+	o.Samples, o.Seed, o.Stored, o.LabelOffset = c.Data.Samples, c.Data.Seed, &c.Data.Preprocess, c.Data.LabelOffset
+	if c.Data.Labels != nil && o.Labels == "" {
+		o.Labels = plan.Resolve(name, c.Data.Labels.Path)
+	}
+	if len(o.Metric.Names) == 0 && c.Figures.Metric != "" {
+		o.Metric.Names = []string{c.Figures.Metric}
+	}
+	return o
+}
+
+// gatedBy is a side that a certificate tells of.
+func gatedBy(name string, c *Certificate) (*gated, error) {
+	s := &gated{figures: c.Figures, hash: c.Data.Hash}
+	for i, line := range c.Samples {
+		f := strings.Fields(line)
+		if len(f) != 5 {
+			return nil, fmt.Errorf("%s: sample %d: %q is no row of a certificate", name, i+1, line)
+		}
+		row := gatedRow{hash: f[0]}
+		for k, to := range []*int{&row.label, &row.float, &row.class} {
+			x, err := strconv.Atoi(f[1+k])
+			if err != nil {
+				return nil, fmt.Errorf("%s: sample %d: %w", name, i+1, err)
+			}
+			*to = x
+		}
+		s.rows = append(s.rows, row)
+	}
+	for _, v := range c.Verifications {
+		s.verdicts = append(s.verdicts, [2]string{fmt.Sprintf("integers, profile %s, backend %s", v.Profile, v.Backend), v.Verdict})
+	}
+	return s, nil
+}
+
+// gatedRun is a side that was run.
+func gatedRun(c *contest, r *analysis.Runs, k int) (*gated, error) {
+	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Float: r.Float[k : k+1], All: r.All[k : k+1]}
+	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(hashesOf(r))}
+	for i, sample := range r.Samples {
+		s.rows = append(s.rows, gatedRow{fmt.Sprintf("%x", sample.Hash[:8]), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
+	}
+	if p := c.planned[k]; p != nil && p.Plan.Verification != nil {
+		ok, err := p.verified()
+		if err != nil {
+			return nil, err
+		}
+		verdict := p.Plan.Verification.Verdict
+		if !ok && analysis.Holds(verdict) {
+			verdict = analysis.VerdictUnverified // of another plan than this has become
+		}
+		s.verdicts = append(s.verdicts, [2]string{"integers, profile " + p.Plan.Verification.Profile, verdict})
+	}
+	return s, nil
+}
+
+// limits holds what was measured against the limits.
+func (g *gateRun) limits() error {
+	a, f := g.a, &g.a.figures
+	g.res.Samples, g.res.Metric = f.Samples, f.Metric
+	unit := ""
+	if f.Percent {
+		unit = "pp"
+	}
+	if g.o.MaxDrop != nil {
+		e, err := g.drops()
+		if err != nil {
+			return err
+		}
+		name := "drop of " + f.Metric
+		if f.Agreement {
+			name += " (agreement with float)"
+		}
+		g.add(analysis.Gate(name, e, *g.o.MaxDrop, unit, g.o.Strict), "")
+	}
+	if g.o.MaxNSR != nil {
+		e := analysis.Estimate{Mean: f.NSR, Error: errorOf(f.NSRError), N: f.Samples}
+		g.add(analysis.Gate("NSR", e, *g.o.MaxNSR, "", g.o.Strict), "")
+	}
+	if g.o.MaxFlips != nil {
+		flips, err := g.flips()
+		if err != nil {
+			return err
+		}
+		g.add(analysis.Gate("classes that changed", analysis.NewEstimate(flips), *g.o.MaxFlips, "%", g.o.Strict), "")
+	}
+	for _, v := range a.verdicts {
+		c := analysis.GateCheck{Check: v[0], Verdict: analysis.GatePassed, Note: v[1]}
+		switch {
+		case v[1] == analysis.VerdictUnverified || v[1] == analysis.VerdictNothing:
+			c.Verdict = analysis.GateNoted
+		case !analysis.Holds(v[1]):
+			c.Verdict = analysis.GateFailed
+		}
+		if v[1] == analysis.VerdictUnverified {
+			c.Note = "not verified as it is now; qwb verify does it"
+		}
+		g.res.Checks = append(g.res.Checks, c)
+	}
+	return nil
+}
+
+func (g *gateRun) add(c analysis.GateCheck, note string) {
+	if !g.res.Paired && strings.HasPrefix(c.Check, "drop") {
+		note = "the two were measured on other samples: not paired"
+	}
+	if note != "" {
+		c.Note = strings.TrimPrefix(c.Note+"; "+note, "; ")
+	}
+	g.res.Checks = append(g.res.Checks, c)
+}
+
+func errorOf(x *float64) float64 {
+	if x == nil {
+		return math.Inf(1)
+	}
+	return *x
+}
+
+// drops is how much worse A scores than the baseline.
+func (g *gateRun) drops() (analysis.Estimate, error) {
+	f := &g.a.figures
+	if f.Drop == nil {
+		return analysis.Estimate{}, Usagef("--max-drop: nothing scores %s: it has no labels and no row of classes; name a --metric, or limit --max-nsr", g.o.A)
+	}
+	own := analysis.Estimate{Mean: *f.Drop, Error: errorOf(f.DropError), N: f.Samples}
+	switch {
+	case g.drop != nil:
+		return *g.drop, nil
+	case g.b == nil:
+		return own, nil
+	}
+	b := &g.b.figures
+	switch {
+	case b.Drop == nil || b.Metric != f.Metric || b.Agreement != f.Agreement:
+		return own, Usagef("--max-drop: %s is scored by %s and %s by %s: name a --metric and --labels that both have", g.o.A, scoredBy(f), g.o.B, scoredBy(b))
+	case f.Metric == "top1" && g.a.hash == g.b.hash:
+		rows := map[string]*gatedRow{}
+		for i := range g.b.rows {
+			rows[g.b.rows[i].hash] = &g.b.rows[i]
+		}
+		var d []float64
+		for i := range g.a.rows {
+			a := &g.a.rows[i]
+			b := rows[a.hash]
+			if b == nil {
+				return own, fmt.Errorf("gate: %s and %s say they are about the same samples and are not", g.o.A, g.o.B)
+			}
+			d = append(d, hit(b.class, b.right())-hit(a.class, a.right()))
+		}
+		return analysis.NewEstimate(d), nil
+	}
+	g.res.Paired = false
+	other := analysis.Estimate{Mean: *b.Drop, Error: errorOf(b.DropError), N: b.Samples}
+	return analysis.Estimate{Mean: own.Mean - other.Mean, Error: math.Hypot(own.Error, other.Error), N: min(own.N, other.N)}, nil
+}
+
+// hit is 100 for a right class: the difference of two is in percentage points.
+func hit(class, right int) float64 {
+	if class == right {
+		return 100
+	}
+	return 0
+}
+
+func scoredBy(f *CertifiedFigures) string {
+	switch {
+	case f.Metric == "":
+		return "nothing"
+	case f.Agreement:
+		return f.Metric + " against float"
+	}
+	return f.Metric
+}
+
+// flips is 100 for each sample to which A gives another class than the baseline.
+func (g *gateRun) flips() ([]float64, error) {
+	before := map[string]int{}
+	if g.b != nil {
+		if g.a.hash != g.b.hash {
+			return nil, Usagef("--max-flips: %s and %s were measured on other samples", g.o.A, g.o.B)
+		}
+		for i := range g.b.rows {
+			before[g.b.rows[i].hash] = g.b.rows[i].class
+		}
+	}
+	var list []float64
+	for i := range g.a.rows {
+		r := &g.a.rows[i]
+		was := r.float
+		if g.b != nil {
+			was = before[r.hash]
+		}
+		if was < 0 || r.class < 0 {
+			return nil, Usagef("--max-flips: the first output of %s is no row of classes", g.o.A)
+		}
+		list = append(list, 100-hit(r.class, was))
+	}
+	return list, nil
+}
