@@ -162,7 +162,7 @@ func TestBenchMistakes(t *testing.T) {
 		code       int
 		args, want string
 	}{
-		{exitUsage, "bench", `bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate or checkpoint`},
+		{exitUsage, "bench", `bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate, checkpoint or device`},
 		{exitUsage, "bench speed", `unknown benchmark "speed"`},
 		{exitUsage, "bench kernels --only [", `--only: .*missing closing`},
 		{exitUsage, "bench kernels --only nothing", `--only "nothing": no case and row of that name`},
