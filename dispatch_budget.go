@@ -36,6 +36,9 @@ func (b *Budget) goal() analysis.Goal {
 	case "nsr":
 		return analysis.Goal{Limit: b.At, Guard: analysis.Skewed}
 	}
+	if b.metric.Graded {
+		return analysis.Goal{Limit: b.At, Guard: analysis.Graded}
+	}
 	size := 1.0
 	if b.metric.Percent {
 		size = 100

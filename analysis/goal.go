@@ -6,7 +6,7 @@ import "math"
 type Goal struct {
 	// Limit is what the mean of the amounts may be at most.
 	Limit float64
-	// Guard estimates the mean of a sample's amounts for a claim: Guarded of some size, or Skewed.
+	// Guard estimates the mean of a sample's amounts for a claim: Guarded of some size, Skewed or Graded.
 	Guard func(amounts []float64) Estimate
 	// Held is how many held-out samples will confirm, Risk at which risk; Held 0: none, the mean on the fitting samples decides.
 	Held int
@@ -90,4 +90,14 @@ func Skewed(values []float64) Estimate {
 		worst = max(worst, x)
 	}
 	return NewEstimate(append(append(make([]float64, 0, len(values)+1), values...), 2*worst))
+}
+
+// Graded returns the estimate of the mean of paired differences of a figure that changes a little for every sample, for a claim about it: two
+// values twice as large as the largest seen, of opposite sign, are added.
+func Graded(differences []float64) Estimate {
+	var worst float64
+	for _, x := range differences {
+		worst = max(worst, math.Abs(x))
+	}
+	return Guarded(differences, 2*worst)
 }

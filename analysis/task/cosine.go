@@ -11,7 +11,7 @@ import (
 )
 
 // cosine compares embeddings: the first output as one vector with the vector of the label.
-var cosine = &Metric{Name: "cosine",
+var cosine = &Metric{Name: "cosine", Graded: true,
 	Doc: "mean cosine between the first output and the label's vector; labels: file<TAB>numbers with spaces between them",
 	Open: func(l Labels) (Scorer, error) {
 		s := cosineScorer{float: l.Float}

@@ -12,7 +12,7 @@ import (
 )
 
 // spearman is the correlation of ranks between the network's numbers and the labels, ties with their mean rank.
-var spearman = &Metric{Name: "spearman",
+var spearman = &Metric{Name: "spearman", Graded: true,
 	Doc: "rank correlation (Spearman) of the number that the network gives with the label; labels: file<TAB>number",
 	Open: func(l Labels) (Scorer, error) {
 		s := spearmanScorer{float: l.Float}

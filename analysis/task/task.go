@@ -23,6 +23,9 @@ type Metric struct {
 	Percent bool
 	// Lower says that a smaller score is better: error rates.
 	Lower bool
+	// Graded says that every sample changes a little, as a cosine does: how much one may change follows from those seen. A sample of other
+	// metrics may turn from right to wrong, where thousands stay as they are.
+	Graded bool
 	// Classes says that labels are classes of samples, which data sets read themselves (Sample.Label). The labels of other metrics are
 	// a file or a folder.
 	Classes bool
