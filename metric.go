@@ -54,7 +54,7 @@ func (o *MetricOptions) find() ([]*task.Metric, error) {
 // classLabels is the file of labels for the data set: none where a metric reads it.
 func (o *DataOptions) classLabels() (string, error) {
 	list, err := o.Metric.find()
-	if len(list) > 0 && !list[0].Classes || o.Metric.Command != "" {
+	if len(list) > 0 && !list[0].Classes {
 		return "", err
 	}
 	return o.Labels, err

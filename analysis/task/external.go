@@ -9,14 +9,15 @@ import (
 )
 
 // External is the weighted mean of what a function says of each sample: how good the outputs are, the larger the better, and how much the
-// sample weighs. It is called for one sample at a time.
+// sample weighs. It is called for one sample at a time, and not again after an error.
 func External(score func(sample string, label int, outputs []*tensor.Tensor) (value, weight float64, err error)) Scoring {
 	return Scoring{Metric: &Metric{Name: "command"}, Scorer: &external{score: score}}
 }
 
 type external struct {
-	mu    sync.Mutex
-	score func(sample string, label int, outputs []*tensor.Tensor) (value, weight float64, err error)
+	mu     sync.Mutex
+	failed error // what went wrong first
+	score  func(sample string, label int, outputs []*tensor.Tensor) (value, weight float64, err error)
 }
 
 // weighted is the record of a mean.
@@ -25,10 +26,14 @@ type weighted struct{ Value, Weight float64 }
 func (e *external) Record(s Sample, outputs []*tensor.Tensor) (Record, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.failed != nil {
+		return nil, e.failed
+	}
 	value, weight, err := e.score(s.Name, s.Label, outputs)
-	if err == nil && !(weight >= 0) || math.IsInf(weight, 0) || math.IsNaN(value) || math.IsInf(value, 0) {
+	if err == nil && (!(weight >= 0) || math.IsInf(weight, 0) || math.IsNaN(value) || math.IsInf(value, 0)) {
 		err = errors.New("the metric's command gave a value or a weight that is not finite, or a negative weight")
 	}
+	e.failed = err
 	return weighted{value * weight, weight}, err
 }
 

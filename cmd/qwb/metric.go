@@ -55,7 +55,6 @@ type metricProcess struct {
 	in      io.WriteCloser
 	out     *bufio.Scanner
 	wait    func() error // for its end, any number of times
-	failed  error        // what went wrong first: nothing is asked after that
 }
 
 // metricRequest is what the program is told of a sample.
@@ -109,12 +108,11 @@ func startMetric(ctx context.Context, command string, outputs []string) (qwb.Met
 
 // Score implements qwb.MetricCommand.
 func (p *metricProcess) Score(sample string, label int, outputs []*tensor.Tensor) (value, weight float64, err error) {
-	if p.failed == nil {
-		if value, weight, p.failed = p.ask(sample, label, outputs); p.failed != nil {
-			p.failed = fmt.Errorf("--metric-cmd %q: %w", p.command, p.failed)
-		}
+	value, weight, err = p.ask(sample, label, outputs)
+	if err != nil {
+		err = fmt.Errorf("--metric-cmd %q: %w", p.command, err)
 	}
-	return value, weight, p.failed
+	return value, weight, err
 }
 
 func (p *metricProcess) ask(sample string, label int, outputs []*tensor.Tensor) (value, weight float64, err error) {
