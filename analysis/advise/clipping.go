@@ -41,7 +41,8 @@ func (m *misfit) best() float64 {
 // has to be.
 const (
 	worthwhile = 0.5
-	leastNSR   = 1e-4
+	leastNSR   = 5e-4
+	mostRanges = 32    // of so many tensors at most, those with the largest error, other ranges are looked at: finding them takes time
 	fewOutside = 0.005 // at most so many values beyond a quarter of the grid: these are outliers
 )
 
@@ -50,12 +51,16 @@ const (
 func (f *Facts) misfits(clipped bool) []Finding {
 	var list []*misfit
 	for id := range tqc.SlotID(f.Set.NumSlots()) {
-		m := f.misfit(id)
-		if m == nil || (m.clip > m.round) != clipped || m.best() > worthwhile*m.now() && (clipped || m.outside > fewOutside) {
-			continue
+		if m := f.misfit(id); m != nil && (m.clip > m.round) == clipped {
+			list = append(list, m)
 		}
-		list = append(list, m)
 	}
+	slices.SortStableFunc(list, func(a, b *misfit) int { return cmp.Compare(b.now()/b.power, a.now()/a.power) })
+	list = list[:min(len(list), mostRanges)]
+	for _, m := range list {
+		f.alternatives(m)
+	}
+	list = slices.DeleteFunc(list, func(m *misfit) bool { return m.best() > worthwhile*m.now() && (clipped || m.outside > fewOutside) })
 	slices.SortStableFunc(list, func(a, b *misfit) int {
 		return cmp.Compare((b.now()-b.best())/b.power, (a.now()-a.best())/a.power)
 	})
@@ -95,15 +100,20 @@ func (f *Facts) misfit(id tqc.SlotID) *misfit {
 	if !(m.power > 0) || m.now() < leastNSR*m.power {
 		return nil
 	}
-	for _, r := range f.Ranges(id) {
+	return m
+}
+
+// alternatives measures what other observers would make of a tensor.
+func (f *Facts) alternatives(m *misfit) {
+	st := f.State(m.root.ID)
+	for _, r := range f.Ranges(m.root.ID) {
 		if name, _, _ := r.Observer.Split(); name == tqc.ObserverIsotone {
 			continue // is about the order in a row, not about the numbers
 		}
-		o := r.Params.Grid(&root.Config, 0)
+		o := r.Params.Grid(&m.root.Config, 0)
 		clip, round, _ := squared(st, [2]float64{float64(o.Dequantize(o.QMin)), float64(o.Dequantize(o.QMax))}, float64(o.Scale))
 		m.others[string(r.Observer)], m.params[string(r.Observer)] = clip+round, r.Params
 	}
-	return m
 }
 
 // squared are the mean squares of what clipping to a range and rounding with a step do to the values of a tensor, and of the values. A bin

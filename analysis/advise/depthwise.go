@@ -29,7 +29,7 @@ func depthwise(f *Facts) []Finding {
 	out.Evidence = fmt.Sprintf("a quarter of the channels in front of %s take %.2g of %d levels or fewer; rounding activations makes %.0f %% of its error at its own output (NSR %.2g)",
 		l.Node, float64(root.Config.QMax-root.Config.QMin+1)/f.unequal(&l), root.Config.QMax-root.Config.QMin+1, 100*l.act, l.Local)
 	region, values := f.around(ids(list), true)
-	out.Cures = []Cure{{Nodes: ids(list), Words: []string{"domain=fp32"}}, {Method: "migrate", Without: f.slotsOf(values), Share: 0.7}, {Nodes: region, Words: []string{"domain=fp32"}}}
+	out.Cures = []Cure{{Nodes: ids(list), Words: []string{"domain=fp32"}}, {Method: "migrate", Without: f.slotsOf(values), Share: 0.9}, {Nodes: region, Words: []string{"domain=fp32"}}}
 	return []Finding{out}
 }
 

@@ -30,7 +30,8 @@ func newAnalyze(e *env) *cobra.Command {
   --layerwise    quantize one operator at a time: its error at the graph outputs, and at its own output, split into clipping and rounding
   --statistical  ranges, moments and histograms of every tensor, with the threshold of every calibration method
   --explain      split the error of the integer program into its causes: weight rounding, activation clipping, activation rounding, bias
-                 rounding, tables, arithmetic profile, in this order. The parts sum to the whole, at the graph outputs and for every step
+                 rounding, tables, arithmetic profile. At the graph outputs a part is what that change does alone, and rest what they do
+                 together; at every step the parts sum to its error. Of the weights' part, shift is what one number per channel repairs
 
 With --layerwise it says what is wrong and which commands help, with their predicted effect; --try measures it.
 Without any of them analyze does the first three. It prints a summary and the ten most important rows of each
