@@ -45,8 +45,9 @@ type CalibrateOptions struct {
 	// Shard, if not zero, is the part of the data that is observed; see CalibratePart.
 	Shard Shard
 
-	stats    *calib.Stats    // statistics that were observed already, in place of data
-	evidence json.RawMessage // of the decision that the options make
+	stats    *calib.Stats        // statistics that were observed already, in place of data
+	evidence json.RawMessage     // of the decision that the options make
+	more     []decision.Decision // made after the options
 }
 
 // CalibrateResult is what calibrate --json prints.

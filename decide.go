@@ -108,6 +108,7 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 	}
 	step := append([]decision.Decision{calibrated(observer, o.PerTensor, o.ReduceRange), dispatched(t, o.Dispatcher, o.BorderCost)}, decisionsOf(recipe.First)...)
 	step[0].Evidence = o.evidence
+	step = append(step, o.more...)
 	if before == nil {
 		next.Decide(step...)
 		return next, nil

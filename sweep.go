@@ -26,11 +26,16 @@ type SweepOptions struct {
 	Observers     []tqc.Observer // SweepObservers
 	Granularities []string       // of weights, GranularityChannel and GranularityTensor: the first
 	Dispatchers   []string       // the first of dispatch.Strategies
-	Fresh         bool           // replace a plan that has decisions
-	Force         bool           // write a plan that too few samples chose
-	Threads       int
-	Batch         int   // of calibration
-	Memory        int64 // for activations and samples
+	// Formats are properties that hold for every operator that can have them, "weights=int4-sym-channel" or several separated by blanks;
+	// FormatDefault, which is tried alone unless told otherwise, is the target's own.
+	Formats []string
+	Peers   bool   // also what other tools choose: observers.Peers
+	Device  string // a device file to predict times by; empty: costs are work and bytes
+	Fresh   bool   // replace a plan that has decisions
+	Force   bool   // write a plan that too few samples chose
+	Threads int
+	Batch   int   // of calibration
+	Memory  int64 // for activations and samples
 }
 
 // Granularities of weights that sweep tries.
@@ -38,6 +43,9 @@ const (
 	GranularityChannel = "channel"
 	GranularityTensor  = "tensor"
 )
+
+// FormatDefault are the formats that a target takes unless told otherwise.
+const FormatDefault = "default"
 
 // SweepObservers are the methods that a sweep tries unless told otherwise.
 func SweepObservers() []tqc.Observer {
@@ -50,6 +58,7 @@ type SweepRow struct {
 	Observer    tqc.Observer `json:"observer"`
 	Granularity string       `json:"granularity"`
 	Dispatcher  string       `json:"dispatcher"`
+	Format      string       `json:"format"`
 	// The centred NSR of the outputs on the held-out samples; of the output where it is largest.
 	analysis.NSR
 	*Answered
@@ -57,9 +66,10 @@ type SweepRow struct {
 	Behind      float64  `json:"behind"`
 	BehindError *float64 `json:"behind_error"`
 	// Rank is from 1; rows with the same rank cannot be told apart from the best of them. See analysis.Rank.
-	Rank    int  `json:"rank"`
-	Default bool `json:"default,omitempty"` // calibrate does this by itself on the platform
-	Chosen  bool `json:"chosen,omitempty"`
+	Rank    int            `json:"rank"`
+	Cost    *analysis.Cost `json:"cost"`
+	Default bool           `json:"default,omitempty"` // calibrate does this by itself on the platform
+	Chosen  bool           `json:"chosen,omitempty"`
 }
 
 // Answered is how often a plan answers right, where samples have labels.
@@ -76,6 +86,7 @@ type Skipped struct {
 	Observer    tqc.Observer `json:"observer"`
 	Granularity string       `json:"granularity"`
 	Dispatcher  string       `json:"dispatcher"`
+	Format      string       `json:"format"`
 	Why         string       `json:"why"`
 }
 
@@ -134,6 +145,8 @@ type sweeping struct {
 	labelled  bool
 	tried     []sweepPoint         // those that there are plans of
 	answers   []*analysis.Accuracy // of them
+	costs     []*analysis.Cost
+	device    *analysis.Device
 	chosen    *sweepPoint
 }
 
@@ -149,10 +162,34 @@ type sweepPoint struct {
 	observer    tqc.Observer
 	granularity string
 	dispatcher  string
+	format      string
 }
 
-func (p *sweepPoint) decisions() []decision.Decision {
-	return []decision.Decision{calibrated(p.observer, p.granularity == GranularityTensor, false), dispatched(p.target, p.dispatcher, nil)}
+// decisions are those of the calibration, and then those about formats.
+func (p *sweepPoint) decisions() ([]decision.Decision, error) {
+	more, err := p.formats()
+	return append([]decision.Decision{calibrated(p.observer, p.granularity == GranularityTensor, false), dispatched(p.target, p.dispatcher, nil)}, more...), err
+}
+
+// formats are the decisions about formats: none for the target's own.
+func (p *sweepPoint) formats() ([]decision.Decision, error) {
+	if p.format == FormatDefault {
+		return nil, nil
+	}
+	properties, err := decision.ParseProperties(strings.Fields(p.format))
+	if err != nil {
+		return nil, UsageError{err}
+	}
+	d := decision.Decision{By: decision.ByUser, Select: decision.Select{"*"}, Properties: properties}
+	if err := d.Check(); err != nil {
+		return nil, UsageError{err}
+	}
+	return []decision.Decision{d}, nil
+}
+
+// own reports whether this is what calibrate does by itself on the platform.
+func (p *sweepPoint) own() bool {
+	return *p == sweepPoint{p.platform, p.target, p.target.Activation.Observer, GranularityChannel, dispatched(p.target, "", nil).Dispatcher, FormatDefault}
 }
 
 // sweeping checks the options and opens the model.
@@ -220,6 +257,23 @@ func (s *sweeping) combine() error {
 	if len(o.Dispatchers) == 0 {
 		o.Dispatchers = []string{""}
 	}
+	if len(o.Formats) == 0 {
+		o.Formats = []string{FormatDefault}
+	}
+	if o.Peers {
+		for _, m := range observers.Peers() {
+			o.Observers = append(o.Observers, m.Name)
+		}
+	}
+	if o.Device != "" {
+		text, err := readFile(s.store(), o.Device, 1<<20)
+		if err != nil {
+			return fmt.Errorf("device: %w", err)
+		}
+		if s.device, err = analysis.ParseDevice(text); err != nil {
+			return &FileError{File: o.Device, Err: err}
+		}
+	}
 	for _, platform := range o.Platforms {
 		t, err := s.Target(platform)
 		if err != nil {
@@ -238,9 +292,14 @@ func (s *sweeping) combine() error {
 					if name, _, _ := observer.Split(); name.Own() && observers.Find(name, s.Catalog.Observers...) == nil {
 						return Usagef("unknown observer %q: it is not built into this program", observer)
 					}
-					p := sweepPoint{platform, t, observer, granularity, dispatched(t, dispatcher, nil).Dispatcher}
-					if !slices.Contains(s.points, p) {
-						s.points = append(s.points, p)
+					for _, format := range o.Formats {
+						p := sweepPoint{platform, t, observer, granularity, dispatched(t, dispatcher, nil).Dispatcher, format}
+						if _, err := p.formats(); err != nil {
+							return err
+						}
+						if !slices.Contains(s.points, p) {
+							s.points = append(s.points, p)
+						}
 					}
 				}
 			}
@@ -335,13 +394,21 @@ func (s *sweeping) try(ctx context.Context) error {
 		if d == nil || d.Target != p.target {
 			d = &derivation{Graph: s.m.Graph, Target: p.target, Stats: s.fit, Own: s.Catalog.Observers, Threads: s.o.Threads}
 		}
-		out, err := d.Derive(ctx, p.decisions())
+		list, err := p.decisions()
+		if err != nil {
+			return err
+		}
+		out, err := d.Derive(ctx, list)
 		if err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
-			s.r.Skipped = append(s.r.Skipped, Skipped{p.target.Name, p.observer, p.granularity, p.dispatcher, err.Error()})
+			s.r.Skipped = append(s.r.Skipped, Skipped{p.target.Name, p.observer, p.granularity, p.dispatcher, p.format, err.Error()})
 			continue
+		}
+		cost, err := analysis.CostOf(out.Graph, out.Set, s.device)
+		if err != nil {
+			return err
 		}
 		q, err := d.simulator(out, &shared)
 		if err != nil {
@@ -356,7 +423,7 @@ func (s *sweeping) try(ctx context.Context) error {
 		if err != nil {
 			return s.m.Named("sweep", err)
 		}
-		s.tried, s.answers = append(s.tried, p), append(s.answers, a)
+		s.tried, s.answers, s.costs = append(s.tried, p), append(s.answers, a), append(s.costs, &cost)
 		tick(i + 1)
 	}
 	if len(s.tried) == 0 {
@@ -369,7 +436,10 @@ func (s *sweeping) try(ctx context.Context) error {
 func (s *sweeping) rank() *SweepResult {
 	candidates := make([]analysis.Candidate, len(s.tried))
 	for i, a := range s.answers {
-		candidates[i].Losses = a.Losses.PerSample()
+		candidates[i].Losses, candidates[i].Tie = a.Losses.PerSample(), s.costs[i].Work()
+		if s.device != nil {
+			candidates[i].Tie = *s.costs[i].Seconds
+		}
 		for _, x := range a.Answers {
 			wrong := 0.0
 			if x.Class != x.Label {
@@ -380,10 +450,10 @@ func (s *sweeping) rank() *SweepResult {
 	}
 	places, best := analysis.Rank(candidates)
 	for i, p := range s.tried {
-		row := SweepRow{Platform: p.target.Name, Observer: p.observer, Granularity: p.granularity, Dispatcher: p.dispatcher,
+		row := SweepRow{Platform: p.target.Name, Observer: p.observer, Granularity: p.granularity, Dispatcher: p.dispatcher, Format: p.format, Cost: s.costs[i],
 			NSR: analysis.NewNSR(s.answers[i].Losses.Estimate()), Rank: places[i].Rank, Behind: places[i].Behind.Mean,
 			BehindError: analysis.NewSpread(places[i].Behind).NSRError, Chosen: i == best,
-			Default: p == sweepPoint{p.platform, p.target, p.target.Activation.Observer, GranularityChannel, dispatched(p.target, "", nil).Dispatcher}}
+			Default: p.own()}
 		if a := s.answers[i]; s.labelled {
 			row.Answered = &Answered{a.Top1, a.Drop, a.DropError, a.Flips}
 			s.r.FloatTop1 = &a.FloatTop1
@@ -408,6 +478,9 @@ func (p *sweepPoint) command(model string) string {
 	}
 	if p.dispatcher != dispatched(p.target, "", nil).Dispatcher {
 		words = append(words, "--dispatcher", p.dispatcher)
+	}
+	if p.format != FormatDefault {
+		words = append(words, "&& qwb set '*'", p.format)
 	}
 	return strings.Join(words, " ")
 }
@@ -447,6 +520,9 @@ func (s *sweeping) write(ctx context.Context, r *SweepResult) error {
 	}
 	p, o := s.chosen, s.calibration()
 	o.stats, o.evidence, o.Fresh = all, evidence, true
+	if o.more, err = p.formats(); err != nil {
+		return err
+	}
 	o.Platform, o.Observer, o.PerTensor, o.Dispatcher = p.platform, p.observer, p.granularity == GranularityTensor, p.dispatcher
 	if _, err := s.calibrate(ctx, o); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -206,4 +207,57 @@ func TestSweepRefuses(t *testing.T) {
 	require.Empty(t, r.Plan)
 	require.Equal(t, written, names(t, p))
 	require.Equal(t, plan, string(get(t, p, p.Plan)))
+}
+
+// Formats, the ranges of other tools and costs: rows of the same table; of plans that cannot be told apart the cheapest is taken.
+func TestSweepFormatsAndCosts(t *testing.T) {
+	ctx := context.Background()
+	p := placeMany(t, "m", 60)
+	p.Store.(*Memory).Write("d.yaml", []byte("name: d\ngops: {int8: 4, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\noverhead_us: 1\n"))
+	o := SweepOptions{Data: DataOptions{Paths: []string{"m.many"}}, Platforms: []string{"onnxruntime"}, Observers: []tqc.Observer{"robust"}, Device: "d.yaml",
+		Formats: []string{"default", "domain=fp32", "weights=int3-sym-channel"}}
+	r, _, err := p.Sweep(ctx, o)
+	require.NoError(t, err)
+	require.Len(t, r.Rows, 2)
+	require.Len(t, r.Skipped, 1)
+	require.Contains(t, r.Skipped[0].Why, "int3-sym-channel")
+	by := map[string]SweepRow{}
+	for _, row := range r.Rows {
+		by[row.Format+" "+string(row.Observer)] = row
+		require.NotNil(t, row.Cost.Seconds)
+		require.Len(t, row.Cost.Device, 64)
+	}
+	eight, float := by["default robust"], by["domain=fp32 robust"]
+	require.True(t, eight.Default)
+	require.False(t, float.Default)
+	require.Zero(t, float.NSR.NSR)
+	require.Zero(t, float.Cost.MACs["int8"])
+	require.Zero(t, eight.Cost.MACs["fp32"])
+	require.Equal(t, float.Cost.MACs["fp32"], eight.Cost.MACs["int8"])
+	require.Less(t, *eight.Cost.Seconds, *float.Cost.Seconds)
+	require.Less(t, eight.Cost.TotalBytes(), float.Cost.TotalBytes())
+	for _, row := range r.Rows {
+		if row.Rank == 1 {
+			require.LessOrEqual(t, *r.Rows[0].Cost.Seconds, *row.Cost.Seconds)
+		}
+	}
+	o.Formats, o.Observers = []string{"domain=fp32"}, []tqc.Observer{"robust"}
+	r, _, err = p.Sweep(ctx, o)
+	require.NoError(t, err)
+	require.Contains(t, r.Command, "&& qwb set '*' domain=fp32")
+	require.NotEmpty(t, planIn(t, p).Decisions[2].Domain)
+	derivesAgain(t, p)
+
+	o.Formats, o.Peers, o.Fresh = nil, true, true
+	r, _, err = p.Sweep(ctx, o)
+	require.NoError(t, err)
+	require.Equal(t, 1+len(observers.Peers()), len(r.Rows)+len(r.Skipped))
+	require.True(t, slices.ContainsFunc(r.Rows, func(row SweepRow) bool { return row.Observer == "onnxruntime/minmax" }))
+
+	o.Formats = []string{"nonsense"}
+	_, _, err = p.Sweep(ctx, o)
+	require.True(t, errors.As(err, new(UsageError)), "%v", err)
+	o.Formats, o.Device = nil, "none.yaml"
+	_, _, err = p.Sweep(ctx, o)
+	require.ErrorContains(t, err, "none.yaml")
 }

@@ -26,7 +26,7 @@ func newSweep(e *env) *cobra.Command {
 		Use:   "sweep MODEL --data D",
 		Short: "Calibrate with many options, compare the plans on held-out samples, keep the best",
 		Long: fmt.Sprintf(`Sweep calibrates a model with every combination of the options given: observers, platforms, granularities of
-weights, dispatchers. It prints one table, ranks the plans, and writes the best one as MODEL.plan.json.
+weights, dispatchers, formats. It prints one table, ranks the plans, and writes the best one as MODEL.plan.json.
 
 The samples are split in two halves by a bit of their hash. The scales of every plan come from the one half; the
 other half (held-out samples) measures the error, so that no plan is judged on samples it was fitted on. The
@@ -35,8 +35,9 @@ the mean over the classes is subtracted). With labels the change of top-1 stands
 
 Rank: plans that cannot be told apart from the best one share rank 1. The test is paired (same samples) and
 corrected for the number of plans, at %.0f %%. With labels, top-1 decides first and the NSR among plans whose top-1
-cannot be told apart. Of the plans of rank 1 the one with the least NSR is written, with scales from all samples:
-the numbers are those of qwb calibrate with these options.
+cannot be told apart. Of the plans of rank 1 the cheapest is written (least work, or least time with --device; of
+equals the one with the least NSR), with scales from all samples: the numbers are those of qwb calibrate with
+these options.
 
 Without --data, sweep takes the statistics of an earlier calibration and measures on the few samples that these
 keep. That takes seconds and is a hint only: nothing is written.
@@ -87,6 +88,9 @@ Exit code 3: fewer than %d held-out samples; nothing is written unless --force i
 	c.Flags().StringSliceVar(&observers, "observers", nil, "calibration methods to try, separated by commas (default: "+strings.Join(names, ", ")+")")
 	c.Flags().StringSliceVar(&o.Granularities, "granularity", nil, "scales of weights to try: channel (one per output channel), tensor, or both: channel,tensor (default: channel)")
 	c.Flags().StringSliceVar(&o.Dispatchers, "dispatchers", nil, "dispatchers to try, separated by commas: "+dispatchers()+" (default: "+defaultDispatcher()+")")
+	c.Flags().StringArrayVar(&o.Formats, "formats", nil, "properties for all operators to try, as qwb set has them: 'weights=int4-sym-channel', 'domain=fp16', or "+qwb.FormatDefault+"; may be repeated (default: "+qwb.FormatDefault+")")
+	c.Flags().BoolVar(&o.Peers, "peers", false, "also the ranges that other tools would choose (docs/peers.md)")
+	c.Flags().StringVar(&o.Device, "device", "", "device file to predict times by: of plans that cannot be told apart the fastest is taken (default: the one with the least work)")
 	c.Flags().StringVar(&o.Data.Labels, "labels", "", "labels of the samples: TSV or MNIST label file")
 	c.Flags().IntVar(&o.Data.LabelOffset, "label-offset", 0, "number to add to each label to get the class index of the model")
 	c.Flags().BoolVar(&o.Fresh, "fresh", false, "replace a plan that has decisions of its own")
@@ -108,7 +112,11 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	}
 	b.WriteString("\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	head := []string{"rank", "platform", "observer", "weights", "dispatcher", "output NSR", "dB", "behind the best"}
+	head := []string{"rank", "platform", "observer", "weights", "dispatcher", "formats", "output NSR", "dB", "behind the best", "integer MACs", "constants"}
+	timed := r.Rows[0].Cost.Seconds != nil
+	if timed {
+		head = append(head, "predicted")
+	}
 	if labelled {
 		head = append(head, "top-1", "drop in pp", "flips")
 	}
@@ -126,7 +134,11 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 		if row.SQNR != nil {
 			decibels = fmt.Sprintf("%.1f", *row.SQNR)
 		}
-		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind}
+		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, row.Format, qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind,
+			integerShare(row.Cost), fmt.Sprintf("%.3g MB", float64(row.Cost.TotalBytes())/1e6)}
+		if timed {
+			cells = append(cells, fmt.Sprintf("%.3g ms", 1e3**row.Cost.Seconds))
+		}
 		if labelled {
 			cells = append(cells, fmt.Sprintf("%.1f %%", 100*float64(row.Top1)/float64(r.HeldOut)), fmt.Sprintf("%.2f ± %.2f", row.Drop, row.DropError), fmt.Sprint(row.Flips))
 		}
@@ -137,7 +149,7 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	}
 	b.WriteString("\n")
 	for _, s := range r.Skipped {
-		fmt.Fprintf(&b, "no plan for %s, %s, per %s, %s: %s\n", s.Platform, s.Observer, s.Granularity, s.Dispatcher, s.Why)
+		fmt.Fprintf(&b, "no plan for %s, %s, per %s, %s, %s: %s\n", s.Platform, s.Observer, s.Granularity, s.Dispatcher, s.Format, s.Why)
 	}
 	same := 0
 	for _, row := range r.Rows {
@@ -158,6 +170,20 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	fmt.Fprintf(&b, "\nthe best: %s\n", r.Command)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// integerShare is the share of the multiply-accumulates that run on integers.
+func integerShare(c *analysis.Cost) string {
+	var integer, all int64
+	for format, n := range c.MACs {
+		if all += n; strings.HasPrefix(format, "int") {
+			integer += n
+		}
+	}
+	if all == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(integer)/float64(all))
 }
 
 func defaultDispatcher() string { return strings.Split(dispatchers(), ", ")[0] }
