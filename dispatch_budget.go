@@ -152,10 +152,12 @@ func (b *Budget) tooFew(goal analysis.Goal, samples, held int) (why string, need
 	}
 	risk := analysis.Attempt(0)
 	if best := goal.Best(samples, risk); best > goal.Limit {
-		size := goal.Guard(nil).Error // of two opposite samples
-		deviation := math.Sqrt(changing) * size
+		size := goal.Guard(nil).Error // of two opposite samples, the same that the guard adds to the others
 		least := leastSamples(func(n int) bool { return goal.Best(n, risk) <= goal.Limit })
-		needed = max(needed, analysis.SamplesToClaim(0, deviation, goal.Limit))
+		needed = max(needed, leastSamples(func(n int) bool {
+			e := analysis.Estimate{Error: size * math.Sqrt((changing*float64(n)+2)/float64((n+2)*(n+1))), N: n + 2}
+			return e.Upper(risk) <= goal.Limit
+		}))
 		why = fmt.Sprintf("%d samples cannot decide a %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. It takes %d samples if nothing changes, about %d if "+
 			"%g %% of the answers do", samples, b.said(), best, b.unit(), least, needed, 100*changing)
 	}

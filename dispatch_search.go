@@ -167,16 +167,7 @@ func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.
 	if err = cmp.Or(err, perr); err != nil || len(out.decisions) == 0 {
 		return nil, err
 	}
-	evidence := struct {
-		Samples     int         `json:"samples"`
-		Fit         *Figure     `json:"fit"`
-		HeldOut     *Figure     `json:"held_out"`
-		Confirmed   bool        `json:"confirmed"`
-		Evaluations int         `json:"evaluations"`
-		Before      float64     `json:"before"`
-		After       float64     `json:"after"`
-		Cost        *CostChange `json:"cost,omitempty"`
-	}{found.Samples, found.Fit, found.HeldOut, found.Claimed, result.Evaluations, result.Before, result.After, nil}
+	evidence := searchEvidence{found.Samples, found.Fit, found.HeldOut, found.Claimed, result.Evaluations, result.Before, result.After, nil}
 	if s.mixed() {
 		evidence.Cost = result.Cost
 	}

@@ -85,3 +85,31 @@ func (b *Budget) What() string {
 	}
 	return b.metricName() + " drop"
 }
+
+// searchEvidence is what a decision by a search was made on, as the plan keeps it. Plans from before have fewer keys.
+type searchEvidence struct {
+	Samples     int         `json:"samples"`
+	Fit         *Figure     `json:"fit"`
+	HeldOut     *Figure     `json:"held_out"`
+	Confirmed   bool        `json:"confirmed"`
+	Evaluations int         `json:"evaluations"`
+	Before      float64     `json:"before"`
+	After       float64     `json:"after"`
+	Cost        *CostChange `json:"cost,omitempty"`
+}
+
+// story is one line about a search.
+func (e *searchEvidence) story() []string {
+	if e.HeldOut == nil {
+		return []string{fmt.Sprintf("%.3g before, %.3g after on %s; not confirmed: nothing was held out", e.Before, e.After, plain.Count(e.Samples, "sample"))}
+	}
+	word := "confirmed"
+	if !e.Confirmed {
+		word = "not confirmed"
+	}
+	text := fmt.Sprintf("%.3g before; %s on %d held-out samples (%s) of %d", e.Before, WithError(e.HeldOut.Value, e.HeldOut.Error), e.HeldOut.Samples, e.HeldOut.Kind, e.Samples)
+	if e.HeldOut.Upper != nil {
+		text += fmt.Sprintf(", limit %.3g", *e.HeldOut.Upper)
+	}
+	return []string{text + ": " + word}
+}

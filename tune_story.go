@@ -66,8 +66,15 @@ func tuneEvidence(r *TuneResult) *TuneEvidence {
 	return e
 }
 
-// Story tells in lines what a decision by tune did and what that is worth; nothing for other decisions.
+// Story tells in lines what a decision by tune or by a search did and what that is worth; nothing for other decisions.
 func (l *Logged) Story() []string {
+	if l.By == decision.BySearch && l.Evidence != nil {
+		var e searchEvidence
+		if json.Unmarshal(l.Evidence, &e) != nil {
+			return nil
+		}
+		return e.story()
+	}
 	var e TuneEvidence
 	if l.By != decision.ByTune || l.Evidence == nil || json.Unmarshal(l.Evidence, &e) != nil {
 		return nil

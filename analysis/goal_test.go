@@ -87,7 +87,7 @@ func TestExpectedLimit(t *testing.T) {
 			}
 		}
 	}
-	for i, want := range []float64{0.05, 0.20, 0.50} {
+	for i, want := range []float64{0.05, 0.20, 0.50, 0.80} {
 		require.InDelta(t, want, float64(over[margins[i]])/trials, 0.04, "margin %g", margins[i])
 	}
 }

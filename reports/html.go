@@ -26,7 +26,7 @@ func HTML(w io.Writer, r *analysis.Report) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"number": Number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent, "shorten": shorten,
 		"curve": errorCurve, "histogram": histogram, "ranges": channelRanges,
-		"settingID": settingID, "scales": scales, "zeroPoints": zeroPoints, "shortenEnd": shortenEnd, "style": style, "script": script, "effect": func(a analysis.Advice) string { return effect(&a) },
+		"settingID": settingID, "places": places, "scales": scales, "zeroPoints": zeroPoints, "shortenEnd": shortenEnd, "style": style, "script": script, "effect": func(a analysis.Advice) string { return effect(&a) },
 	}).Parse(reportTemplate)
 	if err != nil {
 		return err

@@ -42,7 +42,8 @@ func newDispatch(e *env) *cobra.Command {
 
 An activation fused to an operator goes with it. Scales come from the statistics beside the plan. For an imported plan they come from the
 quantized file, and operators in FP32 use its dequantized weights. A search measures on the plan's own data (at most %d samples unless
---samples says otherwise) or on --data. Exit code 3: even the whole network in FP32 misses the budget.`, qwb.SearchSamples),
+--samples says otherwise) or on --data. It fits on about half of them and writes the plan only where the other half confirms the budget (95 %%
+confidence). Exit code 3: nothing is confirmed; the plan is unchanged, and the message says how many samples would do.`, qwb.SearchSamples),
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
