@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"context"
+	"strings"
 
 	"qwb/analysis"
 	"qwb/analysis/language"
@@ -131,6 +132,11 @@ func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult
 	j := p.job()
 	r, err := j.compare(ctx, o)
 	record(j, "compare", r, err, compareFigures)
+	for i, name := range o.Runs {
+		if err == nil && strings.HasSuffix(name, PlanSuffix) && name != j.Plan {
+			recordAt(j, name, "compare", &r.Runs[i], on(j, o.Data, comparedFigures))
+		}
+	}
 	return r, j.warnings, err
 }
 

@@ -69,6 +69,7 @@ var (
 	verifyFigures   = picked[analysis.Verification]("profile backend samples verdict tensors integers_compared integers_different ties max_difference")
 	certifyFigures  = picked[CertifyResult]("file sha256 figures.samples=samples figures.drop=drop figures.drop_error=drop_error figures.flips=flips figures.nsr=nsr figures.nsr_error=nsr_error")
 	gateFigures     = picked[GateReport]("a b held strict samples metric")
+	comparedFigures = picked[analysis.RunFigures]("score float drop drop_error flips nsr nsr_error")
 	exportFigures   = picked[ExportResult]("platform format profile sha256 verification.verdict=verified")
 )
 

@@ -55,7 +55,7 @@ var examples = map[string][]string{
 	"plan redo":          {"qwb plan redo"},
 	"plan rederive":      {"qwb plan rederive"},
 	"plan recipe":        {"qwb plan recipe -o recipe.yaml", "qwb calibrate other.onnx --data images/ --platform trt_int8 --recipe recipe.yaml"},
-	"plan schema":        {"qwb plan schema recipe > recipe.schema.json", "qwb plan schema plan > plan.schema.json"},
+	"plan schema":        {"qwb plan schema recipe -o recipe.schema.json", "qwb plan schema plan"},
 	"plan gc":            {"qwb plan gc"},
 	"diff":               {"qwb diff before.plan.json after.plan.json", "qwb diff mine.onnx theirs.onnx --all"},
 	"certify":            {"qwb certify model.plan.json --data images/ --labels labels.tsv --export model.int8.onnx -o certificate.json"},

@@ -299,22 +299,27 @@ data of one model: evidence, and the results of automatic choices.`,
 			if err != nil {
 				return err
 			}
-			if out == "" {
-				_, err = e.stdout.Write(b)
-				return err
-			}
-			if k := kind.Of(out); k == kind.Plan || k == kind.ONNX || k == kind.Statistics || k == kind.Overlay {
-				return fmt.Errorf("plan recipe: %s would be replaced: name another file with -o", out)
-			}
-			_, err = qwb.WriteFile(qwb.OS{}, out, func(w io.Writer) error {
-				_, err := w.Write(b)
-				return err
-			})
-			return err
+			return e.writeText(out, b)
 		},
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "file to write (default: standard output)")
 	return c
+}
+
+// writeText writes text to a file, or to standard output where out names none.
+func (e *env) writeText(out string, b []byte) error {
+	if out == "" {
+		_, err := e.stdout.Write(b)
+		return err
+	}
+	if k := kind.Of(out); k == kind.Plan || k == kind.ONNX || k == kind.Statistics || k == kind.Overlay {
+		return fmt.Errorf("%s would be replaced: name another file with -o", out)
+	}
+	_, err := qwb.WriteFile(qwb.OS{}, out, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+	return err
 }
 
 func newPlanGC(e *env) *cobra.Command {

@@ -8,10 +8,11 @@ import (
 )
 
 func newPlanSchema(e *env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema plan|recipe",
+	var out string
+	c := &cobra.Command{
+		Use:   "schema KIND",
 		Short: "Print the JSON Schema of plans or of recipes, for editors",
-		Long: `Schema prints a JSON Schema (draft 2020-12). An editor that knows it completes keys and values of a recipe
+		Long: `Schema prints a JSON Schema (draft 2020-12) of a KIND of file: plan or recipe. An editor that knows it completes keys and values of a recipe
 and marks what qwb would refuse. For the YAML extension of VS Code, the first line of the recipe names it:
 
   # yaml-language-server: $schema=recipe.schema.json`,
@@ -23,10 +24,12 @@ and marks what qwb would refuse. For the YAML extension of VS Code, the first li
 				return usagef("schema takes plan or recipe, not %q", args[0])
 			}
 			b, err := make()
-			if err == nil {
-				_, err = e.stdout.Write(b)
+			if err != nil {
+				return err
 			}
-			return err
+			return e.writeText(out, b)
 		},
 	}
+	c.Flags().StringVarP(&out, "output", "o", "", "file to write (default: standard output)")
+	return c
 }
