@@ -38,7 +38,9 @@ func (a aucScorer) Record(s Sample, outputs []*tensor.Tensor) (Record, error) {
 			return nil, errors.New("one score needs labels: the float network's answer is no class")
 		}
 	case 2:
-		x = []float32{x[1] - x[0]}
+		if x = []float32{x[1] - x[0]}; x[0] != x[0] {
+			return nil, errors.New("both scores are infinite, and neither class has more")
+		}
 	}
 	label := s.Label
 	if a.float {

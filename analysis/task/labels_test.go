@@ -95,6 +95,21 @@ func TestUndefined(t *testing.T) {
 	}
 }
 
+// TestInfiniteScores: of two infinite scores neither is the larger one; a rank would be looked for without end.
+func TestInfiniteScores(t *testing.T) {
+	inf := float32(math.Inf(1))
+	_, s := open(t, "auc", task.Labels{})
+	_, err := s.Record(task.Sample{Label: 1}, row(inf, inf))
+	require.ErrorContains(t, err, "both scores are infinite")
+	var records []task.Record
+	for label, x := range []float32{-inf, inf} {
+		r, err := s.Record(task.Sample{Label: label}, row(0, x))
+		require.NoError(t, err)
+		records = append(records, r)
+	}
+	require.InDelta(t, 1, s.Score(records), 0)
+}
+
 func TestMasks(t *testing.T) {
 	var b bytes.Buffer
 	p := image.NewPaletted(image.Rect(0, 0, 2, 1), color.Palette{color.Black, color.White, color.Gray{9}})
