@@ -194,6 +194,33 @@ func relativeTo(file string, paths []string) []string {
 	return out
 }
 
+// resolved is where a path lies that a file refers to.
+func resolved(file, path string) string {
+	if isSynthetic(path) {
+		return path
+	}
+	return plan.Resolve(file, path)
+}
+
+// data is how the samples are opened and scored that the figures were measured on. at says where a path lies.
+func (c *Certificate) data(at func(path string) string) DataOptions {
+	d := &c.Data
+	o := DataOptions{Samples: d.Samples, Seed: d.Seed, Stored: &d.Preprocess, LabelOffset: d.LabelOffset}
+	for _, path := range d.Paths {
+		o.Paths = append(o.Paths, at(path))
+	}
+	if d.Labels != nil {
+		o.Labels = at(d.Labels.Path)
+	}
+	if d.Alphabet != nil {
+		o.Metric.Alphabet = at(d.Alphabet.Path)
+	}
+	if c.Figures.Metric != "" {
+		o.Metric.Names = []string{c.Figures.Metric}
+	}
+	return o
+}
+
 // planText is the SHA-256 of a plan's file without the outcome of its last verification and what was undone: other commands write these. Any other
 // byte counts.
 func planText(raw []byte, p *plan.Plan) string {

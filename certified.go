@@ -85,13 +85,10 @@ func (r *recheck) same(what, recorded, found, note string) bool {
 
 // at is where a file of the certificate is.
 func (r *recheck) at(path string) string {
-	if isSynthetic(path) {
-		return path
-	}
 	if r.o.Root != "" {
-		return plan.Resolve(filepath.Join(r.o.Root, "certificate"), path)
+		return resolved(filepath.Join(r.o.Root, "certificate"), path)
 	}
-	return plan.Resolve(r.o.Certificate, path)
+	return resolved(r.o.Certificate, path)
 }
 
 // recheck derives everything again that a certificate says. A file that is not there is an error that says how to name it.
@@ -267,23 +264,13 @@ func (r *recheck) plan() (bool, error) {
 
 // figures runs everything again.
 func (r *recheck) figures(ctx context.Context) error {
-	d := &r.c.Data
-	o := CompareOptions{Runs: []string{r.planFile()}, Threads: r.o.Threads,
-		Data: DataOptions{Samples: d.Samples, Seed: d.Seed, Stored: &d.Preprocess, LabelOffset: d.LabelOffset, Threads: r.o.Threads}}
-	for _, path := range d.Paths {
-		o.Data.Paths = append(o.Data.Paths, r.at(path))
-	}
+	o := CompareOptions{Runs: []string{r.planFile()}, Threads: r.o.Threads, Data: r.c.data(r.at)}
+	o.Data.Threads = r.o.Threads
 	if len(r.o.Data) > 0 {
 		o.Data.Paths = r.o.Data
 	}
-	if d.Labels != nil {
-		o.Data.Labels = cmp.Or(r.o.Labels, r.at(d.Labels.Path))
-	}
-	if m := r.c.Figures.Metric; m != "" {
-		o.Data.Metric.Names = []string{m}
-	}
-	if d.Alphabet != nil {
-		o.Data.Metric.Alphabet = r.at(d.Alphabet.Path)
+	if r.c.Data.Labels != nil {
+		o.Data.Labels = cmp.Or(r.o.Labels, o.Data.Labels)
 	}
 	for _, path := range o.Data.Paths {
 		if isSynthetic(path) {
@@ -474,7 +461,7 @@ func (r *recheck) digest(what string, was, now *analysis.Digest, same bool, note
 	}
 	if was.Integers > 0 || now.Integers > 0 {
 		verdict := RecheckEqual
-		if *was != *now && (was.SHA256 != now.SHA256 || was.Integers != now.Integers) {
+		if was.SHA256 != now.SHA256 || was.Integers != now.Integers {
 			verdict = RecheckDifferent
 		}
 		r.say(what, verdict, fmt.Sprintf("%d, %s", was.Integers, was.SHA256), fmt.Sprintf("%d, %s", now.Integers, now.SHA256), note)

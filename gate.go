@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,9 +68,12 @@ func (j *job) holdGate(ctx context.Context, o GateOptions) (*GateReport, error) 
 	if o.MaxDrop == nil && o.MaxNSR == nil && o.MaxFlips == nil {
 		return nil, Usagef("gate needs a limit: --max-drop, --max-nsr or --max-flips")
 	}
-	for name, x := range map[string]*float64{"max-drop": o.MaxDrop, "max-nsr": o.MaxNSR, "max-flips": o.MaxFlips} {
-		if x != nil && math.IsNaN(*x) {
-			return nil, Usagef("--%s NaN: not a number", name)
+	for _, limit := range []struct {
+		name string
+		x    *float64
+	}{{"max-drop", o.MaxDrop}, {"max-nsr", o.MaxNSR}, {"max-flips", o.MaxFlips}} {
+		if limit.x != nil && math.IsNaN(*limit.x) {
+			return nil, Usagef("--%s NaN: not a number", limit.name)
 		}
 	}
 	g := &gateRun{job: j, o: o, res: &GateReport{A: o.A, B: o.B, Strict: o.Strict, Paired: true, Checks: []analysis.GateCheck{}}}
@@ -172,20 +176,13 @@ func (g *gateRun) measure(ctx context.Context) error {
 	return nil
 }
 
-// dataOfCertificate are the samples that a certificate is about.
+// dataOfCertificate are the samples that a certificate is about, with the labels and the metric of o where it has them.
 func dataOfCertificate(name string, c *Certificate, o DataOptions) DataOptions {
-	for _, p := range c.Data.Paths {
-		if !isSynthetic(p) {
-			p = plan.Resolve(name, p)
-		}
-		o.Paths = append(o.Paths, p)
-	}
-	o.Samples, o.Seed, o.Stored, o.LabelOffset = c.Data.Samples, c.Data.Seed, &c.Data.Preprocess, c.Data.LabelOffset
-	if c.Data.Labels != nil && o.Labels == "" {
-		o.Labels = plan.Resolve(name, c.Data.Labels.Path)
-	}
-	if len(o.Metric.Names) == 0 && c.Figures.Metric != "" {
-		o.Metric.Names = []string{c.Figures.Metric}
+	d := c.data(func(path string) string { return resolved(name, path) })
+	o.Paths, o.Samples, o.Seed, o.Stored, o.LabelOffset = d.Paths, d.Samples, d.Seed, d.Stored, d.LabelOffset
+	o.Labels, o.Metric.Alphabet = cmp.Or(o.Labels, d.Labels), cmp.Or(o.Metric.Alphabet, d.Metric.Alphabet)
+	if len(o.Metric.Names) == 0 {
+		o.Metric.Names = d.Metric.Names
 	}
 	return o
 }

@@ -55,21 +55,26 @@ confidence). Exit code 3: nothing is confirmed; the plan is unchanged, and the m
 			}
 			o.Data, o.Threads = f.dataOptions(), f.workers()
 			o.Memory, _ = f.memory()
-			for name, at := range map[string]float64{"nsr": maxNSR, "cosine": minCosine, "drop": maxDrop} {
-				flag := map[string]string{"nsr": "max-nsr", "cosine": "min-cosine", "drop": "max-drop"}[name]
-				if c.Flags().Changed(flag) {
-					if o.Budget != nil {
-						return usagef("one budget at a time: --max-nsr, --min-cosine or --max-drop")
-					}
-					if math.IsNaN(at) {
-						return usagef("--%s NaN: not a number", flag)
-					}
-					if name == "nsr" && at < 0 || name == "cosine" && (at < -1 || at > 1) || name == "drop" && (at < -100 || at > 100) {
-						return usagef("--%s %g: out of range; it must be %s", flag, at,
-							map[string]string{"nsr": "0 or more", "cosine": "from -1 to 1", "drop": "from -100 to 100"}[name])
-					}
-					o.Budget = &qwb.Budget{Name: name, At: at}
+			for _, b := range []struct {
+				name, flag  string
+				at, lo, top float64
+				bounds      string
+			}{
+				{"nsr", "max-nsr", maxNSR, 0, math.Inf(1), "0 or more"},
+				{"cosine", "min-cosine", minCosine, -1, 1, "from -1 to 1"},
+				{"drop", "max-drop", maxDrop, -100, 100, "from -100 to 100"},
+			} {
+				switch {
+				case !c.Flags().Changed(b.flag):
+					continue
+				case o.Budget != nil:
+					return usagef("one budget at a time: --max-nsr, --min-cosine or --max-drop")
+				case math.IsNaN(b.at):
+					return usagef("--%s NaN: not a number", b.flag)
+				case b.at < b.lo || b.at > b.top:
+					return usagef("--%s %g: out of range; it must be %s", b.flag, b.at, b.bounds)
 				}
+				o.Budget = &qwb.Budget{Name: b.name, At: b.at}
 			}
 			if err := mix.read(c, auto, &o); err != nil {
 				return err

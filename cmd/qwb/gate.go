@@ -37,8 +37,8 @@ missed.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			for flag, file := range map[string]string{"junit": junit, "markdown": markdown} {
-				if err := spares(flag, file); err != nil {
+			for _, out := range [][2]string{{"junit", junit}, {"markdown", markdown}} {
+				if err := spares(out[0], out[1]); err != nil {
 					return err
 				}
 			}
