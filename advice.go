@@ -167,20 +167,15 @@ func (a *adviser) ready(ctx context.Context, set *data.Set, r *analysis.Report) 
 
 // runsOf is keptRuns on the first samples of a data set.
 func (d *derivation) runsOf(ctx context.Context, it exec.Iterator, most, threads int) (*keptRuns, error) {
-	samples, err := someOf(ctx, it, func(*exec.Sample) bool { return true }, most)
+	samples, err := someOf(ctx, it, most)
 	if err != nil {
 		return nil, err
 	}
-	k := &keptRuns{reference: cmp.Or(d.Reference, d.Graph)}
-	if k.evaluator, err = analysis.NewEvaluator(ctx, k.reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, threads, 0); err != nil {
-		return nil, err
-	}
-	d.kept = k
-	return k, nil
+	return d.runsOn(ctx, samples, threads)
 }
 
-// someOf reads the samples that are wanted, at most so many.
-func someOf(ctx context.Context, it exec.Iterator, wanted func(*exec.Sample) bool, most int) (list []*exec.Sample, err error) {
+// someOf reads at most so many samples.
+func someOf(ctx context.Context, it exec.Iterator, most int) (list []*exec.Sample, err error) {
 	for len(list) < most {
 		s, err := it.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -189,9 +184,7 @@ func someOf(ctx context.Context, it exec.Iterator, wanted func(*exec.Sample) boo
 		if err != nil {
 			return nil, err
 		}
-		if wanted(s) {
-			list = append(list, s)
-		}
+		list = append(list, s)
 	}
 	return list, nil
 }

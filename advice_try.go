@@ -6,7 +6,6 @@ import (
 
 	"qwb/analysis"
 	"qwb/analysis/advise"
-	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph/exec"
 )
@@ -39,16 +38,11 @@ func (a *adviser) try(ctx context.Context, set *data.Set, r *analysis.Report) er
 // judges are the samples by which a trial is judged: those that neither calibration nor tuning has seen; where the data have fewer than two of
 // them, the half that tuning holds out; where that has fewer, all, which are not held out.
 func (a *adviser) judges(ctx context.Context, set *data.Set) ([]*exec.Sample, string, error) {
-	all, err := someOf(ctx, set.Iterator(), func(*exec.Sample) bool { return true }, set.Len())
+	all, err := someOf(ctx, set.Iterator(), set.Len())
 	if err != nil {
 		return nil, "", err
 	}
-	seen := map[calib.Hash]bool{}
-	if a.d.Stats != nil {
-		for _, h := range a.d.Stats.Hashes() {
-			seen[h] = true
-		}
-	}
+	seen := seenBy(a.d.Stats)
 	var unseen, held []*exec.Sample
 	for _, s := range all {
 		if !seen[s.Hash] {

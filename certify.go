@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"qwb/analysis"
 	"qwb/analysis/verify"
 	"qwb/export"
-	"qwb/graph/exec"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
@@ -196,10 +194,7 @@ func (c *Certificate) measure(ctx context.Context, run *contest) error {
 	hashes := hashesOf(r)
 	c.Data.Hash = plan.DataHash(hashes)
 	if stats, err := run.planStats(run.planned[0]); err == nil {
-		seen := map[[32]byte]bool{}
-		for _, h := range stats.Hashes() {
-			seen[h] = true
-		}
+		seen := seenBy(stats)
 		c.Data.Seen = 0
 		for _, h := range hashes {
 			if seen[h] {
@@ -274,19 +269,6 @@ func certified(v *analysis.Verification, backend string) Certified {
 	return Certified{Profile: v.Profile, Backend: backend, Samples: v.Samples, Verdict: v.Verdict, Compared: v.IntegersCompared, Different: v.IntegersDifferent, Ties: v.Ties, Digest: v.Digest}
 }
 
-// firstOf ends an iteration after some samples.
-type firstOf struct {
-	exec.Iterator
-	left int
-}
-
-func (f *firstOf) Next(ctx context.Context) (*exec.Sample, error) {
-	if f.left--; f.left < 0 {
-		return nil, io.EOF
-	}
-	return f.Iterator.Next(ctx)
-}
-
 // verifyFirst verifies the first plan on at most n samples of the data.
 func (c *contest) verifyFirst(ctx context.Context, profile qmath.Profile, backend program.Backend, n int) (*analysis.Verification, error) {
 	p := c.planned[0]
@@ -297,7 +279,7 @@ func (c *contest) verifyFirst(ctx context.Context, profile qmath.Profile, backen
 	n = min(n, c.set.Len())
 	tick, finish := c.progress("verify", n*len(lowered.Steps))
 	defer finish()
-	return verify.Run(ctx, &firstOf{c.set.Iterator(), n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend, Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
+	return verify.Run(ctx, &head{c.set.Iterator(), n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend, Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
 }
 
 // certifyExports hashes files and finds out which format gives them from the plan.

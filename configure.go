@@ -38,6 +38,17 @@ type Planned struct {
 	sum     string          // SHA-256 of the file as it was read
 }
 
+// seenBy are the samples behind statistics, by hash; nil has none.
+func seenBy(stats *calib.Stats) map[[32]byte]bool {
+	seen := map[[32]byte]bool{}
+	if stats != nil {
+		for _, h := range stats.Hashes() {
+			seen[h] = true
+		}
+	}
+	return seen
+}
+
 // sampleHashes lists the hashes of the samples behind statistics.
 func sampleHashes(stats *calib.Stats) [][32]byte {
 	list := make([][32]byte, stats.Samples())

@@ -258,7 +258,7 @@ func (s *searcher) side(hash [32]byte) *sampleSide {
 // part iterates over some of the samples.
 type part struct {
 	exec.Iterator
-	n    int
+	n    int // how many, at most
 	ours func(*exec.Sample) bool
 }
 
@@ -464,10 +464,7 @@ func (s *searcher) seen() func([32]byte) bool {
 	if s.d.Stats == nil {
 		return nil
 	}
-	known := map[[32]byte]bool{}
-	for _, h := range s.d.Stats.Hashes() {
-		known[h] = true
-	}
+	known := seenBy(s.d.Stats)
 	return func(h [32]byte) bool { return known[h] }
 }
 
@@ -630,8 +627,7 @@ func (s *searcher) layerwise(ctx context.Context, what string, out *derived) ([]
 	n := min(rankSamples, len(s.fit.hashes))
 	tick, finish := s.progress(what, n)
 	defer finish()
-	some := &part{s.fit.again(), n, func(*exec.Sample) bool { return true }}
-	r, err := analysis.Analyze(ctx, s.p.Reference, q, &head{some, n}, analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
+	r, err := analysis.Analyze(ctx, s.p.Reference, q, &head{s.fit.again(), n}, analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
 	if err != nil {
 		return nil, err
 	}

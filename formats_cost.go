@@ -117,15 +117,25 @@ func (s *searcher) limited() string { return "at most " + s.o.Costing.said(s.mos
 // open reads the device file.
 func (c *Costing) open(s Store, file string) error {
 	if file != "" {
-		text, err := readFile(s, file, 1<<20)
-		if err != nil {
+		var err error
+		if c.Device, err = openDevice(s, file); err != nil {
 			return err
-		}
-		if c.Device, err = analysis.ParseDevice(text); err != nil {
-			return &FileError{File: file, Err: err}
 		}
 	}
 	return c.check()
+}
+
+// openDevice reads a device file.
+func openDevice(s Store, file string) (*analysis.Device, error) {
+	text, err := readFile(s, file, 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	d, err := analysis.ParseDevice(text)
+	if err != nil {
+		return nil, &FileError{File: file, Err: err}
+	}
+	return d, nil
 }
 
 // cheapEnough looks for the choice that loses least among those that cost no more than MaxCost, and returns it. The cost is a fact; the error

@@ -51,9 +51,14 @@ func (d *derivation) keptRuns(ctx context.Context, threads int) (*keptRuns, erro
 	for i, k := range d.Stats.Kept() {
 		samples = append(samples, &exec.Sample{Name: fmt.Sprintf("kept %d", i+1), Hash: k.Hash, Feeds: k.Feeds})
 	}
-	k := &keptRuns{reference: reference}
+	return d.runsOn(ctx, samples, threads)
+}
+
+// runsOn runs the float graph on samples, which count as kept from here on.
+func (d *derivation) runsOn(ctx context.Context, samples []*exec.Sample, threads int) (*keptRuns, error) {
+	k := &keptRuns{reference: cmp.Or(d.Reference, d.Graph)}
 	var err error
-	if k.evaluator, err = analysis.NewEvaluator(ctx, reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, threads, 0); err != nil {
+	if k.evaluator, err = analysis.NewEvaluator(ctx, k.reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, threads, 0); err != nil {
 		return nil, err
 	}
 	d.kept = k

@@ -143,7 +143,7 @@ func (s *recipeStep) tuneOptions() (TuneOptions, error) {
 	return o, nil
 }
 
-// decisions are those of the steps, which decide.
+// decisionsOf are the decisions of steps that neither tune nor gate.
 func decisionsOf(steps []recipeStep) []decision.Decision {
 	var list []decision.Decision
 	for i := range steps {

@@ -266,12 +266,9 @@ func (s *sweeping) combine() error {
 		}
 	}
 	if o.Device != "" {
-		text, err := readFile(s.store(), o.Device, 1<<20)
-		if err != nil {
-			return fmt.Errorf("device: %w", err)
-		}
-		if s.device, err = analysis.ParseDevice(text); err != nil {
-			return &FileError{File: o.Device, Err: err}
+		var err error
+		if s.device, err = openDevice(s.store(), o.Device); err != nil {
+			return err
 		}
 	}
 	for _, platform := range o.Platforms {
@@ -335,7 +332,7 @@ func (s *sweeping) measureOn(ctx context.Context) error {
 	}
 	s.r.HeldOut = set.Len() - s.fit.Samples()
 	s.r.Calibration = elapsed() * float64(set.Len()) / float64(s.fit.Samples())
-	s.evaluator, err = analysis.NewEvaluator(ctx, s.m.Graph, func() exec.Iterator { return &halfOf{set.Iterator(), true} }, s.o.Threads, s.o.Memory)
+	s.evaluator, err = analysis.NewEvaluator(ctx, s.m.Graph, func() exec.Iterator { return s.half(true) }, s.o.Threads, s.o.Memory)
 	return s.m.Named("sweep", err)
 }
 
@@ -365,23 +362,13 @@ func (s *sweeping) observeHalf(ctx context.Context, heldOut bool) (*calib.Stats,
 	defer finish()
 	cfg := s.cfg
 	cfg.Progress = func(done, _ int) { tick(done) }
-	stats, err := calib.Run(ctx, s.m.Graph, &halfOf{s.set.Iterator(), heldOut}, cfg)
+	stats, err := calib.Run(ctx, s.m.Graph, s.half(heldOut), cfg)
 	return stats, s.m.Named("sweep", err)
 }
 
-// halfOf is the samples of one half: those that are held out, or the others.
-type halfOf struct {
-	exec.Iterator
-	heldOut bool
-}
-
-func (h *halfOf) Next(ctx context.Context) (*exec.Sample, error) {
-	for {
-		s, err := h.Iterator.Next(ctx)
-		if err != nil || exec.HeldOut(s.Hash) == h.heldOut {
-			return s, err
-		}
-	}
+// half is the samples that are held out, or the others.
+func (s *sweeping) half(heldOut bool) exec.Iterator {
+	return &part{s.set.Iterator(), s.set.Len(), func(x *exec.Sample) bool { return exec.HeldOut(x.Hash) == heldOut }}
 }
 
 // try derives and simulates all combinations.

@@ -109,12 +109,7 @@ func (t *tuning) read(ctx context.Context, o TuneOptions) error {
 			t.bench.Fit = append(t.bench.Fit, s)
 		}
 	}
-	seen := map[[32]byte]bool{}
-	if t.d.Stats != nil {
-		for _, h := range t.d.Stats.Hashes() {
-			seen[h] = true
-		}
-	}
+	seen := seenBy(t.d.Stats)
 	t.kind = analysis.HeldOutKind(held, func(h [32]byte) bool { return seen[h] })
 	return nil
 }

@@ -38,7 +38,7 @@ type RunsConfig struct {
 	Progress func(done int) // may be nil
 }
 
-// Answered is what CompareRuns keeps of a entrant, or of float, by sample.
+// Answered is what CompareRuns keeps of an entrant, or of float, by sample.
 type Answered struct {
 	Losses  []float64     // the largest error over the outputs against float; nil for float itself
 	Classes []int         // with the highest score; -1 where the first output is no row of class scores
@@ -56,7 +56,7 @@ type LayerLosses struct {
 type Runs struct {
 	Names   []string
 	Samples []SampleOf
-	// Centred says that the errors are centred NSRs where outputs have classes (see Judge). Where a entrant shows its outputs only, all errors
+	// Centred says that the errors are centred NSRs where outputs have classes (see Judge). Where an entrant shows its outputs only, all errors
 	// are plain.
 	Centred bool
 	Float   []*Answered // what each is measured against; one for all entrants of one network
@@ -82,7 +82,7 @@ func Pairs(n int) (list [][2]int) {
 	return list
 }
 
-// CompareRuns runs every sample through all entrants, and through their float networks. Outputs that are not finite, and those of a
+// CompareRuns runs every sample through all entrants, and through their float networks. Outputs that are not finite, and those of an
 // entrant that are not of the shape of float's, are errors that name the entrant.
 func CompareRuns(ctx context.Context, samples exec.Iterator, entrants []Entrant, cfg RunsConfig) (*Runs, error) {
 	c := &comparer{entrants: entrants, cfg: cfg, centred: true, networks: map[*graph.Graph]*network{}}
@@ -240,7 +240,7 @@ func (w *comparing) sample(ctx context.Context, i int, s *exec.Sample) (*compare
 	return r, nil
 }
 
-// judgeOf is what knows the outputs of a entrant.
+// judgeOf is what knows the outputs of an entrant.
 func (w *comparing) judgeOf(k int) *Judge {
 	c := &w.entrants[k]
 	if c.Graph != nil {
