@@ -313,16 +313,21 @@ func (g *gateRun) drops() (analysis.Estimate, error) {
 	case b.Drop == nil || b.Metric != f.Metric || b.Agreement != f.Agreement:
 		return own, Usagef("--max-drop: %s is scored by %s and %s by %s: name a --metric and --labels that both have", g.o.A, scoredBy(f), g.o.B, scoredBy(b))
 	case f.Metric == "top1" && g.a.hash == g.b.hash:
-		rows := map[string]*gatedRow{}
+		type labelled struct { // one picture may be there twice, with two labels
+			hash  string
+			label int
+		}
+		rows := map[labelled]*gatedRow{}
 		for i := range g.b.rows {
-			rows[g.b.rows[i].hash] = &g.b.rows[i]
+			b := &g.b.rows[i]
+			rows[labelled{b.hash, b.label}] = b
 		}
 		var d []float64
 		for i := range g.a.rows {
 			a := &g.a.rows[i]
-			b := rows[a.hash]
+			b := rows[labelled{a.hash, a.label}]
 			if b == nil {
-				return own, fmt.Errorf("gate: %s and %s say they are about the same samples and are not", g.o.A, g.o.B)
+				return own, Usagef("--max-drop: %s and %s were scored on other labels of the same samples", g.o.A, g.o.B)
 			}
 			d = append(d, hit(b.class, b.right())-hit(a.class, a.right()))
 		}
