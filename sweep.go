@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -95,7 +96,7 @@ type SweepResult struct {
 	Rows    []SweepRow `json:"rows"` // the best first
 	Skipped []Skipped  `json:"skipped"`
 	Plan    string     `json:"plan"`    // empty where none was written
-	Command string     `json:"command"` // the qwb calibrate that gives the scales of the plan chosen, but for --data
+	Command string     `json:"command"` // the qwb calibrate that gives the scales of the plan chosen
 	Samples int        `json:"samples"`
 	HeldOut int        `json:"held_out"`
 	// HeldOutKind is what the samples that judge are worth: analysis.HeldOutUnseen, or "kept", a hint.
@@ -448,7 +449,7 @@ func (s *sweeping) rank() *SweepResult {
 		s.r.Rows = append(s.r.Rows, row)
 	}
 	s.chosen = &s.tried[best]
-	s.r.Command = s.chosen.command(s.Model)
+	s.r.Command = s.chosen.command(s.Model, s.Plan, s.flags())
 	first := s.r.Rows[best]
 	slices.SortStableFunc(s.r.Rows, func(a, b SweepRow) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NSR.NSR, b.NSR.NSR)) })
 	at := slices.IndexFunc(s.r.Rows, func(r SweepRow) bool { return r.Chosen })
@@ -457,9 +458,30 @@ func (s *sweeping) rank() *SweepResult {
 	return s.r
 }
 
+// flags are what calibrate has to be told to see the same samples and to write the same plan.
+func (s *sweeping) flags() []string {
+	var words []string
+	for _, path := range s.o.Data.Paths {
+		words = append(words, "--data", path)
+	}
+	if s.o.Data.Preprocess != "" {
+		words = append(words, "--preprocess", s.o.Data.Preprocess)
+	}
+	if s.o.Data.Samples > 0 {
+		words = append(words, "--samples", fmt.Sprint(s.o.Data.Samples))
+		if s.o.Data.Seed != 0 {
+			words = append(words, "--seed", fmt.Sprint(s.o.Data.Seed))
+		}
+	}
+	if plan := strings.TrimSuffix(filepath.Base(s.Model), filepath.Ext(s.Model)) + PlanSuffix; s.Plan != plan {
+		words = append(words, "-o", s.Plan)
+	}
+	return words
+}
+
 // command is the calibration that decides what the combination does.
-func (p *sweepPoint) command(model string) string {
-	words := []string{"qwb calibrate", quoted(model), "--platform", quoted(p.platform), "--observer", quoted(string(p.observer))}
+func (p *sweepPoint) command(model, plan string, flags []string) string {
+	words := []string{"qwb calibrate", quoted(append([]string{model}, flags...)...), "--platform", quoted(p.platform), "--observer", quoted(string(p.observer))}
 	if p.granularity == GranularityTensor {
 		words = append(words, "--per-tensor")
 	}
@@ -467,7 +489,7 @@ func (p *sweepPoint) command(model string) string {
 		words = append(words, "--dispatcher", p.dispatcher)
 	}
 	if p.format != FormatDefault {
-		words = append(words, "&& qwb set '*'", p.format)
+		words = append(words, "&& qwb set", quoted(append([]string{plan, "*"}, strings.Fields(p.format)...)...))
 	}
 	return strings.Join(words, " ")
 }

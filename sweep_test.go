@@ -171,6 +171,7 @@ func TestSweepRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "too few")
 	require.Len(t, r.Rows, 2)
 	require.Empty(t, r.Plan)
+	require.Regexp(t, `^qwb calibrate \S+ --data m\.many --platform trt_int8 --observer (minmax|mse)$`, r.Command)
 	require.Equal(t, before, names(t, p))
 
 	stopped, stop := context.WithCancel(ctx)
@@ -244,7 +245,7 @@ func TestSweepFormatsAndCosts(t *testing.T) {
 	o.Formats, o.Observers = []string{"domain=fp32"}, []tqc.Observer{"robust"}
 	r, _, err = p.Sweep(ctx, o)
 	require.NoError(t, err)
-	require.Contains(t, r.Command, "&& qwb set '*' domain=fp32")
+	require.Contains(t, r.Command, "&& qwb set "+p.Plan+" '*' domain=fp32")
 	require.NotEmpty(t, planIn(t, p).Decisions[2].Domain)
 	derivesAgain(t, p)
 
