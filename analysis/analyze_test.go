@@ -209,6 +209,7 @@ func TestMomentsJoinAsIfInOnePiece(t *testing.T) {
 		x[i] = x[i]*x[i] + 10
 	}
 	whole := momentsOf(x)
+	require.Equal(t, whole, momentsOf(append([]float32{float32(math.Inf(1)), float32(math.Inf(-1))}, x...)))
 	var joined moments
 	for lo := 0; lo < len(x); lo += 137 {
 		joined = joined.join(momentsOf(x[lo:min(lo+137, len(x))]))

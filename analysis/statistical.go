@@ -15,9 +15,13 @@ type moments struct {
 	n, mean, m2, m3, m4 float64
 }
 
+// momentsOf leaves out infinities, as the ranges do.
 func momentsOf(x []float32) moments {
 	var m moments
 	for _, v := range x {
+		if math.IsInf(float64(v), 0) {
+			continue
+		}
 		n1 := m.n
 		m.n++
 		d := float64(v) - m.mean

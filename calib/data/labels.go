@@ -59,6 +59,9 @@ func (s *Set) readLabels(f files, file string) error {
 	if err != nil {
 		return err
 	}
+	if len(table) == 0 {
+		return errors.New("it holds no labels")
+	}
 	for i := range s.items {
 		it := &s.items[i]
 		l, ok := table[it.name]

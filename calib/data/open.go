@@ -59,7 +59,11 @@ func (o *opener) warn(subject string, value float64, format string, args ...any)
 // finish returns all warnings, the gathered ones as one each.
 func (o *opener) finish() []Warning {
 	if o.skipped > 0 {
-		o.warn("data", float64(o.skipped), "%d files are not samples and were skipped (first: %s)", o.skipped, o.firstSkipped)
+		text := fmt.Sprintf("%d files are not samples and were skipped (first: %s)", o.skipped, o.firstSkipped)
+		if o.skipped == 1 {
+			text = o.firstSkipped + " is not a sample and was skipped"
+		}
+		o.warnings = append(o.warnings, Warning{Node: "data", Text: text, Value: float64(o.skipped)})
 	}
 	if o.turned != "" {
 		o.warn("data", 0, "array %s has channels last and was transposed", o.turned)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/plain"
 	"qwb/reports"
 )
 
@@ -107,7 +108,11 @@ Files are where the certificate says, relative to its own folder. --root names a
 				}
 				return err
 			}
-			if terr := reports.ChecksText(e.stdout, fmt.Sprintf("%s: processors %s (recorded), %s (here)", r.Certificate, r.Arithmetic[0], r.Arithmetic[1]), recheckRows(r)); terr != nil {
+			title := r.Certificate
+			if r.Arithmetic[0] != "" { // nothing was computed with a certificate that was changed
+				title += fmt.Sprintf(": processors %s (recorded), %s (here)", r.Arithmetic[0], r.Arithmetic[1])
+			}
+			if terr := reports.ChecksText(e.stdout, title, recheckRows(r)); terr != nil {
 				return terr
 			}
 			return err
@@ -166,7 +171,11 @@ func certificateLines(c *qwb.Certificate) (lines [][2]string) {
 	}
 	add("NSR", "%s", qwb.WithError(f.NSR, f.NSRError))
 	for _, v := range c.Verifications {
-		add("integers", "profile %s, backend %s: %s on %d samples, digest %.12s...", v.Profile, v.Backend, v.Verdict, v.Samples, v.Digest.SHA256)
+		digest := fmt.Sprintf(", digest %.12s...", v.Digest.SHA256)
+		if v.Digest.SHA256 == "" { // all integers are behind a float operator
+			digest = fmt.Sprintf(", digest behind float operators %.12s...", v.Digest.BehindFloatSHA256)
+		}
+		add("integers", "profile %s, backend %s: %s on %s%s", v.Profile, v.Backend, v.Verdict, plain.Count(v.Samples, "sample"), digest)
 	}
 	for _, x := range c.Exports {
 		add("export", "%s, SHA-256 %.12s...", x.Path, x.SHA256)
