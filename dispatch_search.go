@@ -306,6 +306,9 @@ func (s *searcher) run(ctx context.Context, found *Found, result *DispatchResult
 		found.Refused, found.Needed = why, needed
 		return Checkf("dispatch: nothing is claimed: %s; the plan is unchanged", why)
 	}
+	if held == samples { // one sample repeated: the side hangs on its hash
+		return nil, refuse(fmt.Sprintf("all %d samples are held out, and none is left to fit on; give samples that differ", samples), 0)
+	}
 	why, needed := s.budget.tooFew(s.goal, samples, held)
 	if why != "" && !s.o.Force {
 		return nil, refuse(why+" (--force decides without)", needed)
@@ -493,7 +496,10 @@ func (s *searcher) asIntegers(ctx context.Context, found *Found) error {
 // goalText is what decisions say of the goal.
 func (s *searcher) goalText() string {
 	if s.o.MaxCost != nil {
-		return fmt.Sprintf("%s %g", s.o.Costing.name(), s.most)
+		if s.o.Costing.name() == "time" {
+			return fmt.Sprintf("time %g", s.most)
+		}
+		return fmt.Sprintf("%s %d", s.o.Costing.name(), int64(s.most)) // operations and bytes are whole
 	}
 	return fmt.Sprintf("%s %g", s.budget.Name, s.budget.At)
 }

@@ -494,6 +494,9 @@ func (m *mixture) measured(ctx context.Context, base []decision.Decision, what C
 	for _, f := range m.formats {
 		choice, some := m.all(f.name)
 		if !some {
+			if !slices.ContainsFunc(m.units, func(u mixedUnit) bool { return u.options[0].format == f.name }) {
+				m.note("format %s is left out: no operator can have it on %s", f.name, m.d.Target.Name)
+			}
 			continue
 		}
 		out, _, err := m.derive(ctx, base, "", choice)

@@ -26,11 +26,19 @@ func Decode(file string, src []byte, v any) error {
 		var t *json.UnmarshalTypeError
 		if errors.As(err, &t) {
 			key := t.Field[strings.LastIndexByte(t.Field, '.')+1:]
-			return fmt.Errorf("%s:%d: %s: %s is wanted, not %s", file, line(src, t.Offset), key, article(t.Type.Kind().String()), article(t.Value))
+			return fmt.Errorf("%s:%d: %s: %s is wanted, not %s", file, line(src, t.Offset), key, wanted(t.Type.Kind()), article(t.Value))
 		}
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
+}
+
+// wanted names a kind of value to people.
+func wanted(k reflect.Kind) string {
+	if k == reflect.Float64 || k == reflect.Float32 {
+		return "a number"
+	}
+	return article(k.String())
 }
 
 // article puts "a" or "an" before a word.

@@ -59,6 +59,7 @@ func TestRecipeErrorsNameTheLine(t *testing.T) {
 		"- domain: fp32":                             "r.yaml:1: decision: domain needs a select",
 		"- select: x\n  domain:\n- {}":               "r.yaml:2: there is no value",
 		"- select: x\n\n  domain: [fp32]":            "r.yaml:3: domain: a string is wanted, not an array",
+		"- gate: {max_nsr: low}":                     "r.yaml:1: max_nsr: a number is wanted, not a string",
 		"- select: x":                                "r.yaml:1: decision: nothing is decided for x",
 		"- select: x\n  scale: abc":                  "r.yaml:2: a number is wanted",
 		"- select: x\n  scale: -1":                   "r.yaml:2: decision: scale -1",
