@@ -170,14 +170,6 @@ func ids(list []layer) (out []graph.NodeID) {
 	return out
 }
 
-// share is the part that the operators make of the sum over all.
-func share(list []layer) (sum float64) {
-	for _, l := range list {
-		sum += l.share
-	}
-	return sum
-}
-
 // weight is the slot of an operator's quantized weight, nil where there is none.
 func (f *Facts) weight(id graph.NodeID) *tqc.Slot {
 	for i, v := range f.Graph.Node(id).Inputs {

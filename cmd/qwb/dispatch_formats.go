@@ -64,18 +64,13 @@ func (m *mixFlags) read(c *cobra.Command, auto bool, o *qwb.DispatchOptions) (er
 
 // costLimit reads 80%, 1.5M, 200000 or, as a time, 2ms.
 func costLimit(text string, time bool) (*qwb.CostLimit, error) {
-	units := []struct {
+	type unit struct {
 		suffix string
 		factor float64
-	}{{"%", 0.01}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"", 1}}
+	}
+	units := []unit{{"%", 0.01}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"", 1}}
 	if time {
-		units = units[:1:1]
-		for _, u := range []struct {
-			suffix string
-			factor float64
-		}{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}} {
-			units = append(units, u)
-		}
+		units = []unit{{"%", 0.01}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}
 	}
 	for _, u := range units {
 		number, ok := strings.CutSuffix(text, u.suffix)

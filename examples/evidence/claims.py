@@ -105,6 +105,7 @@ def main():
             if a.only and name not in a.only.split(","): continue
             row = " ".join([name, platform, *[f.lstrip("-") for f in flags if f not in ("--observer",)]])
             (_, n), = place.networks(name)
+            if name == "ocr": n.calibration, n.evaluation = n.evaluation, n.calibration  # there are few lines: most are for the search
             items, label = place.items(name, n)
             plan = place.path(row.replace(" ", "_") + ".plan.json")
             if not os.path.exists(plan): place.call("calibrate", n.model, "--data", n.calibration, "--preprocess", n.preprocess, "--platform", platform, *flags, "-o", plan)
