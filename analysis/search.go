@@ -127,7 +127,6 @@ type searcher struct {
 	outside float64        // what placements cost beside the units
 	off     []float64      // by how much predictions were wrong, relative to them
 	aim     int            // the margin aimed at
-	surer   []int          // points to fall back on
 }
 
 // errSpent ends the search when the evaluations are used up; what was found stands.
@@ -192,7 +191,9 @@ func (s *searcher) possible(margin int) bool {
 // fallBack looks for a candidate that is surer than the one aimed at: with the first margin, or else with a fraction of its loss.
 func (s *searcher) fallBack(ctx context.Context) error {
 	if s.possible(0) {
-		return s.narrow(ctx, 0, 3)
+		if err := s.narrow(ctx, 0, 3); err != nil || s.cheapest(0) >= 0 {
+			return err
+		}
 	}
 	best := s.cheapest(s.aim)
 	if best < 0 || s.cfg.Goal.Held == 0 {
@@ -213,11 +214,9 @@ func (s *searcher) fallBack(ctx context.Context) error {
 		if place.Float {
 			continue
 		}
-		point, err := s.try(ctx, choice.Choice, place)
-		if err != nil {
+		if _, err := s.try(ctx, choice.Choice, place); err != nil {
 			return err
 		}
-		s.surer = append(s.surer, point)
 	}
 	return nil
 }
@@ -434,17 +433,26 @@ func (s *searcher) cheapest(margin int) int {
 	return best
 }
 
-// candidates lists the cheapest points of each margin, and one to fall back on before them.
+// surest is the point whose limit is expected to be the lowest of those that meet the goal, the start excepted; -1 where none does.
+func (s *searcher) surest() int {
+	best, least := -1, s.cfg.Goal.Limit
+	for i := 1; i < len(s.points); i++ {
+		if level := s.cfg.Goal.expected(s.points[i].Trial, 0); level <= least && (best < 0 || level < least) {
+			best, least = i, level
+		}
+	}
+	return best
+}
+
+// candidates lists the cheapest points of each margin; where none has the first, the point that is likeliest to hold comes before them.
 func (s *searcher) candidates() (list []int) {
 	add := func(i int) {
 		if n := len(list); n == 0 || s.points[i].Cost < s.points[list[n-1]].Cost {
 			list = append(list, i)
 		}
 	}
-	for _, i := range s.surer {
-		if s.meets(i, even) {
-			add(i)
-		}
+	if i := s.surest(); i >= 0 && s.cheapest(0) < 0 {
+		add(i)
 	}
 	for m := range margins {
 		if i := s.cheapest(m); i >= 0 && (m <= even || len(list) > 0) {
