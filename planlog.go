@@ -213,8 +213,10 @@ func (j *job) show() (*ShowResult, error) {
 			}
 		}
 	}
-	if r.Cost, err = analysis.CostOf(p.Graph, p.Set, nil); err != nil {
-		return nil, err
+	if p.Set != nil { // what a plan whose tuned values are lost quantizes is not known
+		if r.Cost, err = analysis.CostOf(p.Graph, p.Set, nil); err != nil {
+			return nil, err
+		}
 	}
 	if p.Plan.Options != nil {
 		r.Version = 1
