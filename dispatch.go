@@ -63,6 +63,9 @@ func (j *job) dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult,
 	searching := o.Budget != nil || o.MaxCost != nil
 	if unset := c.domains(o.Reset, searching); len(unset) > 0 {
 		step = append([]decision.Decision{{By: decision.ByUser, Unset: unset}}, step...)
+		if searching {
+			j.note("what an earlier search chose is dropped: the plan is measured and searched without it")
+		}
 	}
 	result := &DispatchResult{Plan: j.Plan, FP32: []string{}}
 	if searching {

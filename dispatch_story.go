@@ -36,7 +36,7 @@ func (f *Found) Lines(r *DispatchResult) []string {
 	if h := f.HeldOut; h != nil {
 		kind := ""
 		if h.Kind == analysis.HeldOutHalf {
-			kind = "; calibration has seen them"
+			kind = "; calibration has seen some of them"
 		}
 		if f.Fit == nil {
 			add("  as it is: %s on all %d samples%s", b.shown(h), h.Samples, kind)

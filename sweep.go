@@ -378,6 +378,9 @@ func (s *sweeping) try(ctx context.Context) error {
 	defer finish()
 	var shared sim.Constants
 	var d *derivation
+	skip := func(p *sweepPoint, err error) {
+		s.r.Skipped = append(s.r.Skipped, Skipped{p.target.Name, p.observer, p.granularity, p.dispatcher, p.format, err.Error()})
+	}
 	for i, p := range s.points {
 		if d == nil || d.Target != p.target {
 			d = &derivation{Graph: s.m.Graph, Target: p.target, Stats: s.fit, Own: s.Catalog.Observers, Threads: s.o.Threads}
@@ -391,7 +394,7 @@ func (s *sweeping) try(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return err
 			}
-			s.r.Skipped = append(s.r.Skipped, Skipped{p.target.Name, p.observer, p.granularity, p.dispatcher, p.format, err.Error()})
+			skip(&p, err)
 			continue
 		}
 		cost, err := analysis.CostOf(out.Graph, out.Set, s.device)
@@ -408,8 +411,13 @@ func (s *sweeping) try(ctx context.Context) error {
 		} else {
 			a.Losses, err = s.evaluator.Losses(ctx, q)
 		}
-		if err != nil {
-			return s.m.Named("sweep", err)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // values that are not finite, for one
+			skip(&p, err)
+			tick(i + 1)
+			continue
 		}
 		s.tried, s.answers, s.costs = append(s.tried, p), append(s.answers, a), append(s.costs, &cost)
 		tick(i + 1)
