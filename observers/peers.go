@@ -21,16 +21,23 @@ func without(parameter float64) error {
 	return nil
 }
 
-// codesOf returns how many codes an integer format has; an error for other formats, and for more than limit codes.
-func codesOf(cfg tqc.Config, limit int64) (int, error) {
-	codes := int64(cfg.QMax) - int64(cfg.QMin) + 1
+// searched is what begins an observer of another tool that has no parameter and searches a threshold for one scale: how many codes the policy has,
+// and the warnings. Above so many codes the tool's search has no meaning, which is an error.
+func searched(st *State, cfg tqc.Config, parameter float64, limit int64) (codes int, warnings []tqc.Warning, err error) {
+	if err := without(parameter); err != nil {
+		return 0, nil, err
+	}
+	if warnings, err = perTensor(st, cfg); err != nil {
+		return 0, nil, err
+	}
+	n := int64(cfg.QMax) - int64(cfg.QMin) + 1
 	switch {
 	case !cfg.Integer():
-		return 0, ErrIntegers
-	case codes > limit:
-		return 0, fmt.Errorf("it is for at most %d codes, not %d", limit, codes)
+		return 0, nil, ErrIntegers
+	case n > limit:
+		return 0, nil, fmt.Errorf("it is for at most %d codes, not %d", limit, n)
 	}
-	return int(codes), nil
+	return int(n), warnings, nil
 }
 
 // cut is [-t, t] cut to minimum and maximum; where all values lie beyond t on one side it is that end alone.

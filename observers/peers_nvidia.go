@@ -33,14 +33,7 @@ var tensorRTEntropy = &Method{
 	Name: "tensorrt/entropy",
 	Doc:  "TensorRT's entropy calibrator, as NVIDIA published it: 1,921 thresholds on 2,048 bins",
 	Range: func(st *State, cfg tqc.Config, parameter float64) (Range, []tqc.Warning, error) {
-		if err := without(parameter); err != nil {
-			return Range{}, nil, err
-		}
-		warnings, err := perTensor(st, cfg)
-		if err != nil {
-			return Range{}, nil, err
-		}
-		codes, err := codesOf(cfg, trtCodes)
+		codes, warnings, err := searched(st, cfg, parameter, trtCodes)
 		if err != nil {
 			return Range{}, nil, err
 		}

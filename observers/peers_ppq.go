@@ -44,14 +44,7 @@ var ppqKL = &Method{
 	Name: "ppq/kl",
 	Doc:  "PPQ, kl: 32 thresholds by Kullback-Leibler divergence on 4,096 bins",
 	Range: func(st *State, cfg tqc.Config, parameter float64) (Range, []tqc.Warning, error) {
-		if err := without(parameter); err != nil {
-			return Range{}, nil, err
-		}
-		warnings, err := perTensor(st, cfg)
-		if err != nil {
-			return Range{}, nil, err
-		}
-		codes, err := codesOf(cfg, ppqBins)
+		codes, warnings, err := searched(st, cfg, parameter, ppqBins)
 		if err != nil {
 			return Range{}, nil, err
 		}
@@ -107,14 +100,7 @@ var ppqMSE = &Method{
 	Name: "ppq/mse",
 	Doc:  "PPQ, mse: the least squared error among a few steps on 2,048 bins",
 	Range: func(st *State, cfg tqc.Config, parameter float64) (Range, []tqc.Warning, error) {
-		if err := without(parameter); err != nil {
-			return Range{}, nil, err
-		}
-		warnings, err := perTensor(st, cfg)
-		if err != nil {
-			return Range{}, nil, err
-		}
-		levels, err := codesOf(cfg, ppqMSEBins)
+		levels, warnings, err := searched(st, cfg, parameter, ppqMSEBins)
 		if err != nil {
 			return Range{}, nil, err
 		}
