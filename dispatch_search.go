@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 
 	"qwb/analysis"
 	"qwb/analysis/assign"
-	"qwb/analysis/task"
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -92,15 +89,6 @@ type searcher struct {
 type placed struct {
 	*derived
 	decisions []decision.Decision
-}
-
-// sampleSide are the samples that fit, or those that confirm.
-type sampleSide struct {
-	hashes [][32]byte
-	again  func() exec.Iterator
-	ev     *analysis.Evaluator
-	float  []task.Record
-	start  half // of the plan as it is
 }
 
 // search looks for the operators to send to float, or to other formats, under the plan's decisions and those of this step, and returns the
@@ -194,108 +182,6 @@ func (c *change) search(ctx context.Context, o DispatchOptions, step []decision.
 		next = append(next, *d)
 	}
 	return out.decisions, nil
-}
-
-// read opens the data and splits the samples.
-func (s *searcher) read(ctx context.Context) error {
-	var err error
-	if s.set, err = s.planData(s.p, s.o.Data, SearchSamples); err != nil {
-		return err
-	}
-	if s.closing, err = s.openBudget(ctx); err != nil {
-		return err
-	}
-	s.goal = s.budget.goal()
-	s.fit, s.held = &sampleSide{}, &sampleSide{}
-	room := s.o.Memory
-	if room == 0 {
-		room = 2 << 30
-	}
-	it := s.set.Iterator()
-	for {
-		sample, err := it.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		h := s.side(sample.Hash)
-		h.hashes = append(h.hashes, sample.Hash)
-		for _, t := range sample.Feeds {
-			room -= int64(t.DType.Bytes(t.Len()))
-		}
-		if s.samples = append(s.samples, sample); room < 0 {
-			s.samples = nil
-		}
-	}
-	kept := room >= 0
-	all := func() exec.Iterator {
-		if kept {
-			return &exec.InMemory{Samples: s.samples}
-		}
-		return s.set.Iterator()
-	}
-	for _, h := range []*sampleSide{s.fit, s.held} {
-		h.again = func() exec.Iterator {
-			return &part{all(), len(h.hashes), func(x *exec.Sample) bool { return s.side(x.Hash) == h }}
-		}
-	}
-	if s.o.Force && len(s.held.hashes) < analysis.MinHeldOut { // nothing can be confirmed: all samples may fit
-		s.fit.hashes, s.fit.again = append(s.fit.hashes, s.held.hashes...), all
-		s.held = &sampleSide{}
-	}
-	return nil
-}
-
-func (s *searcher) side(hash [32]byte) *sampleSide {
-	if exec.HeldOut(hash) {
-		return s.held
-	}
-	return s.fit
-}
-
-// part iterates over some of the samples.
-type part struct {
-	exec.Iterator
-	n    int // how many, at most
-	ours func(*exec.Sample) bool
-}
-
-// Len implements exec.Iterator.
-func (p *part) Len() int { return p.n }
-
-// Next implements exec.Iterator.
-func (p *part) Next(ctx context.Context) (*exec.Sample, error) {
-	for {
-		s, err := p.Iterator.Next(ctx)
-		if err != nil || p.ours(s) {
-			return s, err
-		}
-	}
-}
-
-// prepare runs a side in float.
-func (s *searcher) prepare(ctx context.Context, h *sampleSide) (err error) {
-	if h.ev, err = analysis.NewEvaluator(ctx, s.p.Reference, h.again, s.o.Threads, s.o.Memory); err != nil || s.budget.scorer == nil {
-		return err
-	}
-	m, err := h.ev.Measure(ctx, nil, s.budget.scorer)
-	if err == nil {
-		h.float = m.Records
-	}
-	return err
-}
-
-// measure runs a derived plan on a side.
-func (s *searcher) measure(ctx context.Context, h *sampleSide, out *derived) (half, error) {
-	g, _ := s.p.tunedGraph(out.Set)
-	q, err := s.p.simulator(g, out.Set, &s.shared)
-	if err != nil {
-		return half{}, err
-	}
-	m, err := h.ev.Measure(ctx, q, s.budget.scorer)
-	return half{h.float, m}, err
 }
 
 // run searches, and returns a choice; nil where the plan may stay as it is.
@@ -460,15 +346,6 @@ func (s *searcher) shown(t *analysis.Trial, risk float64, hashes [][32]byte) *Fi
 		f.Kind = analysis.HeldOutKind(hashes, s.seen())
 	}
 	return f
-}
-
-// seen says which samples the statistics have seen; nil without statistics.
-func (s *searcher) seen() func([32]byte) bool {
-	if s.d.Stats == nil {
-		return nil
-	}
-	known := seenBy(s.d.Stats)
-	return func(h [32]byte) bool { return known[h] }
 }
 
 // trial measures a choice on a side.
@@ -638,21 +515,6 @@ func (s *searcher) layerwise(ctx context.Context, what string, out *derived) ([]
 		return nil, err
 	}
 	return r.Layerwise, nil
-}
-
-// head is the beginning of an iterator.
-type head struct {
-	exec.Iterator
-	left int
-}
-
-// Next implements exec.Iterator.
-func (h *head) Next(ctx context.Context) (*exec.Sample, error) {
-	if h.left == 0 {
-		return nil, io.EOF
-	}
-	h.left--
-	return h.Iterator.Next(ctx)
 }
 
 // wanted reports whether a node, or one that is computed together with it, was decided to run on integers.
