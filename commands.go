@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"context"
+	"io/fs"
 	"strings"
 
 	"qwb/analysis"
@@ -20,7 +21,9 @@ import (
 func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.calibrate(ctx, o)
-	record(j, "calibrate", r, err, calibrateFigures)
+	if _, statErr := fs.Stat(j.store(), RunsPath(j.Plan)); statErr == nil { // calibrate alone writes plan and statistics, nothing else
+		record(j, "calibrate", r, err, calibrateFigures)
+	}
 	return r, j.warnings, err
 }
 

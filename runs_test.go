@@ -45,7 +45,10 @@ func TestLogHasOutcomes(t *testing.T) {
 		analyze()
 		analyze()
 		_, list := commandsOf(t, p)
-		require.Equal(t, map[int]string{2: "calibrate analyze"}, list, "the same outcome twice is one")
+		require.Equal(t, map[int]string{2: "analyze"}, list, "the same outcome twice is one")
+		calibrate(t, p, "m")
+		_, list = commandsOf(t, p)
+		require.Equal(t, map[int]string{2: "analyze calibrate"}, list, "calibrate alone begins no history, and adds to one")
 		r, _, err := p.Set(ctx, "conv1", []string{"domain=fp32"}, 1)
 		require.NoError(t, err)
 		require.Empty(t, r.Runs)
@@ -53,21 +56,21 @@ func TestLogHasOutcomes(t *testing.T) {
 		_, _, err = p.Verify(ctx, VerifyOptions{})
 		require.NoError(t, err)
 		log, list := commandsOf(t, p)
-		require.Equal(t, map[int]string{2: "calibrate analyze", 3: "analyze verify"}, list)
+		require.Equal(t, map[int]string{2: "analyze calibrate", 3: "analyze verify"}, list)
 		runs := log.Decisions[2].Runs
 		var figures map[string]any
 		require.NoError(t, json.Unmarshal(runs[0].Figures, &figures))
 		require.Greater(t, figures["nsr"], 0.0)
 		require.Contains(t, runs[1].String(), "verdict equal")
-		before := log.Decisions[1].Runs[1].Figures
+		before := log.Decisions[1].Runs[0].Figures
 		require.NotEqual(t, string(before), string(runs[0].Figures))
 
 		r, _, err = p.Undo(ctx, 1)
 		require.NoError(t, err)
 		require.Len(t, r.Runs, 2)
-		require.Equal(t, string(before), string(r.Runs[1].Figures))
+		require.Equal(t, string(before), string(r.Runs[0].Figures))
 		log, list = commandsOf(t, p)
-		require.Equal(t, map[int]string{2: "calibrate analyze"}, list)
+		require.Equal(t, map[int]string{2: "analyze calibrate"}, list)
 		require.Len(t, log.Undone, 1)
 		require.Len(t, log.Undone[0].Runs, 2)
 		r, _, err = p.Redo(ctx, 1)
@@ -88,7 +91,7 @@ func TestLogHasOutcomes(t *testing.T) {
 			require.Equal(t, 2, gc.RunsKept)
 			log, list = commandsOf(t, p)
 			require.Zero(t, log.Elsewhere)
-			require.Equal(t, map[int]string{2: "calibrate analyze"}, list)
+			require.Equal(t, map[int]string{2: "analyze calibrate"}, list)
 		}
 	})
 }
