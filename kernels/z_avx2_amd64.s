@@ -5366,10 +5366,10 @@ loop:
 	VFMADD231PS  numbers<>+96(SB), Y3, Y5
 	VADDPS       numbers<>+128(SB), Y4, Y4
 	VADDPS       numbers<>+128(SB), Y5, Y5
-	VFNMADD231PS numbers<>+160(SB), Y4, Y2
-	VFNMADD231PS numbers<>+160(SB), Y5, Y3
-	VFNMADD231PS numbers<>+192(SB), Y4, Y2
-	VFNMADD231PS numbers<>+192(SB), Y5, Y3
+	VFMADD231PS  numbers<>+160(SB), Y4, Y2
+	VFMADD231PS  numbers<>+160(SB), Y5, Y3
+	VFMADD231PS  numbers<>+192(SB), Y4, Y2
+	VFMADD231PS  numbers<>+192(SB), Y5, Y3
 	VBROADCASTSS numbers<>+224(SB), Y0
 	VBROADCASTSS numbers<>+224(SB), Y1
 	VFMADD213PS  numbers<>+256(SB), Y2, Y0
@@ -5381,8 +5381,8 @@ loop:
 	VFMADD213PS  numbers<>+352(SB), Y2, Y0
 	VFMADD213PS  numbers<>+352(SB), Y3, Y1
 	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y0
 	VMULPS       Y3, Y3, Y7
+	VFMADD213PS  Y2, Y6, Y0
 	VFMADD213PS  Y3, Y7, Y1
 	VADDPS       numbers<>+384(SB), Y0, Y0
 	VADDPS       numbers<>+384(SB), Y1, Y1
@@ -5432,8 +5432,8 @@ single:
 	VBROADCASTSS numbers<>+64(SB), Y2
 	VFMADD231PS  numbers<>+96(SB), Y1, Y2
 	VADDPS       numbers<>+128(SB), Y2, Y2
-	VFNMADD231PS numbers<>+160(SB), Y2, Y1
-	VFNMADD231PS numbers<>+192(SB), Y2, Y1
+	VFMADD231PS  numbers<>+160(SB), Y2, Y1
+	VFMADD231PS  numbers<>+192(SB), Y2, Y1
 	VBROADCASTSS numbers<>+224(SB), Y0
 	VFMADD213PS  numbers<>+256(SB), Y1, Y0
 	VFMADD213PS  numbers<>+288(SB), Y1, Y0
@@ -5485,10 +5485,10 @@ loop:
 	VFMADD231PS  numbers<>+96(SB), Y3, Y5
 	VADDPS       numbers<>+128(SB), Y4, Y4
 	VADDPS       numbers<>+128(SB), Y5, Y5
-	VFNMADD231PS numbers<>+160(SB), Y4, Y2
-	VFNMADD231PS numbers<>+160(SB), Y5, Y3
-	VFNMADD231PS numbers<>+192(SB), Y4, Y2
-	VFNMADD231PS numbers<>+192(SB), Y5, Y3
+	VFMADD231PS  numbers<>+160(SB), Y4, Y2
+	VFMADD231PS  numbers<>+160(SB), Y5, Y3
+	VFMADD231PS  numbers<>+192(SB), Y4, Y2
+	VFMADD231PS  numbers<>+192(SB), Y5, Y3
 	VBROADCASTSS numbers<>+224(SB), Y6
 	VBROADCASTSS numbers<>+224(SB), Y7
 	VFMADD213PS  numbers<>+256(SB), Y2, Y6
@@ -5500,8 +5500,8 @@ loop:
 	VFMADD213PS  numbers<>+352(SB), Y2, Y6
 	VFMADD213PS  numbers<>+352(SB), Y3, Y7
 	VMULPS       Y2, Y2, Y8
-	VFMADD213PS  Y2, Y8, Y6
 	VMULPS       Y3, Y3, Y9
+	VFMADD213PS  Y2, Y8, Y6
 	VFMADD213PS  Y3, Y9, Y7
 	VADDPS       numbers<>+384(SB), Y6, Y6
 	VADDPS       numbers<>+384(SB), Y7, Y7
@@ -5557,8 +5557,8 @@ single:
 	VBROADCASTSS numbers<>+64(SB), Y2
 	VFMADD231PS  numbers<>+96(SB), Y1, Y2
 	VADDPS       numbers<>+128(SB), Y2, Y2
-	VFNMADD231PS numbers<>+160(SB), Y2, Y1
-	VFNMADD231PS numbers<>+192(SB), Y2, Y1
+	VFMADD231PS  numbers<>+160(SB), Y2, Y1
+	VFMADD231PS  numbers<>+192(SB), Y2, Y1
 	VBROADCASTSS numbers<>+224(SB), Y3
 	VFMADD213PS  numbers<>+256(SB), Y1, Y3
 	VFMADD213PS  numbers<>+288(SB), Y1, Y3
@@ -5616,10 +5616,10 @@ loop:
 	VFMADD231PS  numbers<>+96(SB), Y3, Y5
 	VADDPS       numbers<>+128(SB), Y4, Y4
 	VADDPS       numbers<>+128(SB), Y5, Y5
-	VFNMADD231PS numbers<>+160(SB), Y4, Y2
-	VFNMADD231PS numbers<>+160(SB), Y5, Y3
-	VFNMADD231PS numbers<>+192(SB), Y4, Y2
-	VFNMADD231PS numbers<>+192(SB), Y5, Y3
+	VFMADD231PS  numbers<>+160(SB), Y4, Y2
+	VFMADD231PS  numbers<>+160(SB), Y5, Y3
+	VFMADD231PS  numbers<>+192(SB), Y4, Y2
+	VFMADD231PS  numbers<>+192(SB), Y5, Y3
 	VBROADCASTSS numbers<>+224(SB), Y6
 	VBROADCASTSS numbers<>+224(SB), Y7
 	VFMADD213PS  numbers<>+256(SB), Y2, Y6
@@ -5631,8 +5631,8 @@ loop:
 	VFMADD213PS  numbers<>+352(SB), Y2, Y6
 	VFMADD213PS  numbers<>+352(SB), Y3, Y7
 	VMULPS       Y2, Y2, Y8
-	VFMADD213PS  Y2, Y8, Y6
 	VMULPS       Y3, Y3, Y9
+	VFMADD213PS  Y2, Y8, Y6
 	VFMADD213PS  Y3, Y9, Y7
 	VCVTPS2DQ    Y4, Y8
 	VPADDD       numbers<>+416(SB), Y8, Y8
@@ -5683,8 +5683,8 @@ single:
 	VBROADCASTSS numbers<>+64(SB), Y2
 	VFMADD231PS  numbers<>+96(SB), Y1, Y2
 	VADDPS       numbers<>+128(SB), Y2, Y2
-	VFNMADD231PS numbers<>+160(SB), Y2, Y1
-	VFNMADD231PS numbers<>+192(SB), Y2, Y1
+	VFMADD231PS  numbers<>+160(SB), Y2, Y1
+	VFMADD231PS  numbers<>+192(SB), Y2, Y1
 	VBROADCASTSS numbers<>+224(SB), Y3
 	VFMADD213PS  numbers<>+256(SB), Y1, Y3
 	VFMADD213PS  numbers<>+288(SB), Y1, Y3
@@ -5751,10 +5751,10 @@ loop:
 	VFMADD231PS  numbers<>+96(SB), Y5, Y9
 	VADDPS       numbers<>+128(SB), Y8, Y8
 	VADDPS       numbers<>+128(SB), Y9, Y9
-	VFNMADD231PS numbers<>+160(SB), Y8, Y4
-	VFNMADD231PS numbers<>+160(SB), Y9, Y5
-	VFNMADD231PS numbers<>+192(SB), Y8, Y4
-	VFNMADD231PS numbers<>+192(SB), Y9, Y5
+	VFMADD231PS  numbers<>+160(SB), Y8, Y4
+	VFMADD231PS  numbers<>+160(SB), Y9, Y5
+	VFMADD231PS  numbers<>+192(SB), Y8, Y4
+	VFMADD231PS  numbers<>+192(SB), Y9, Y5
 	VBROADCASTSS numbers<>+224(SB), Y6
 	VBROADCASTSS numbers<>+224(SB), Y7
 	VFMADD213PS  numbers<>+256(SB), Y4, Y6
@@ -5766,8 +5766,8 @@ loop:
 	VFMADD213PS  numbers<>+352(SB), Y4, Y6
 	VFMADD213PS  numbers<>+352(SB), Y5, Y7
 	VMULPS       Y4, Y4, Y10
-	VFMADD213PS  Y4, Y10, Y6
 	VMULPS       Y5, Y5, Y11
+	VFMADD213PS  Y4, Y10, Y6
 	VFMADD213PS  Y5, Y11, Y7
 	VADDPS       numbers<>+384(SB), Y6, Y6
 	VADDPS       numbers<>+384(SB), Y7, Y7
@@ -5841,8 +5841,8 @@ single:
 	VBROADCASTSS numbers<>+64(SB), Y4
 	VFMADD231PS  numbers<>+96(SB), Y2, Y4
 	VADDPS       numbers<>+128(SB), Y4, Y4
-	VFNMADD231PS numbers<>+160(SB), Y4, Y2
-	VFNMADD231PS numbers<>+192(SB), Y4, Y2
+	VFMADD231PS  numbers<>+160(SB), Y4, Y2
+	VFMADD231PS  numbers<>+192(SB), Y4, Y2
 	VBROADCASTSS numbers<>+224(SB), Y3
 	VFMADD213PS  numbers<>+256(SB), Y2, Y3
 	VFMADD213PS  numbers<>+288(SB), Y2, Y3
@@ -5909,10 +5909,10 @@ loop:
 	VFMADD231PS  numbers<>+96(SB), Y3, Y5
 	VADDPS       numbers<>+128(SB), Y4, Y4
 	VADDPS       numbers<>+128(SB), Y5, Y5
-	VFNMADD231PS numbers<>+160(SB), Y4, Y2
-	VFNMADD231PS numbers<>+160(SB), Y5, Y3
-	VFNMADD231PS numbers<>+192(SB), Y4, Y2
-	VFNMADD231PS numbers<>+192(SB), Y5, Y3
+	VFMADD231PS  numbers<>+160(SB), Y4, Y2
+	VFMADD231PS  numbers<>+160(SB), Y5, Y3
+	VFMADD231PS  numbers<>+192(SB), Y4, Y2
+	VFMADD231PS  numbers<>+192(SB), Y5, Y3
 	VBROADCASTSS numbers<>+224(SB), Y6
 	VBROADCASTSS numbers<>+224(SB), Y7
 	VFMADD213PS  numbers<>+256(SB), Y2, Y6
@@ -5924,8 +5924,8 @@ loop:
 	VFMADD213PS  numbers<>+352(SB), Y2, Y6
 	VFMADD213PS  numbers<>+352(SB), Y3, Y7
 	VMULPS       Y2, Y2, Y8
-	VFMADD213PS  Y2, Y8, Y6
 	VMULPS       Y3, Y3, Y9
+	VFMADD213PS  Y2, Y8, Y6
 	VFMADD213PS  Y3, Y9, Y7
 	VADDPS       numbers<>+384(SB), Y6, Y6
 	VADDPS       numbers<>+384(SB), Y7, Y7
@@ -5986,8 +5986,8 @@ single:
 	VBROADCASTSS numbers<>+64(SB), Y2
 	VFMADD231PS  numbers<>+96(SB), Y1, Y2
 	VADDPS       numbers<>+128(SB), Y2, Y2
-	VFNMADD231PS numbers<>+160(SB), Y2, Y1
-	VFNMADD231PS numbers<>+192(SB), Y2, Y1
+	VFMADD231PS  numbers<>+160(SB), Y2, Y1
+	VFMADD231PS  numbers<>+192(SB), Y2, Y1
 	VBROADCASTSS numbers<>+224(SB), Y3
 	VFMADD213PS  numbers<>+256(SB), Y1, Y3
 	VFMADD213PS  numbers<>+288(SB), Y1, Y3
@@ -6062,10 +6062,10 @@ loop:
 	VFMADD231PS  numbers<>+96(SB), Y5, Y9
 	VADDPS       numbers<>+128(SB), Y8, Y8
 	VADDPS       numbers<>+128(SB), Y9, Y9
-	VFNMADD231PS numbers<>+160(SB), Y8, Y4
-	VFNMADD231PS numbers<>+160(SB), Y9, Y5
-	VFNMADD231PS numbers<>+192(SB), Y8, Y4
-	VFNMADD231PS numbers<>+192(SB), Y9, Y5
+	VFMADD231PS  numbers<>+160(SB), Y8, Y4
+	VFMADD231PS  numbers<>+160(SB), Y9, Y5
+	VFMADD231PS  numbers<>+192(SB), Y8, Y4
+	VFMADD231PS  numbers<>+192(SB), Y9, Y5
 	VBROADCASTSS numbers<>+224(SB), Y6
 	VBROADCASTSS numbers<>+224(SB), Y7
 	VFMADD213PS  numbers<>+256(SB), Y4, Y6
@@ -6077,8 +6077,8 @@ loop:
 	VFMADD213PS  numbers<>+352(SB), Y4, Y6
 	VFMADD213PS  numbers<>+352(SB), Y5, Y7
 	VMULPS       Y4, Y4, Y10
-	VFMADD213PS  Y4, Y10, Y6
 	VMULPS       Y5, Y5, Y11
+	VFMADD213PS  Y4, Y10, Y6
 	VFMADD213PS  Y5, Y11, Y7
 	VADDPS       numbers<>+384(SB), Y6, Y6
 	VADDPS       numbers<>+384(SB), Y7, Y7
@@ -6160,8 +6160,8 @@ single:
 	VBROADCASTSS numbers<>+64(SB), Y4
 	VFMADD231PS  numbers<>+96(SB), Y2, Y4
 	VADDPS       numbers<>+128(SB), Y4, Y4
-	VFNMADD231PS numbers<>+160(SB), Y4, Y2
-	VFNMADD231PS numbers<>+192(SB), Y4, Y2
+	VFMADD231PS  numbers<>+160(SB), Y4, Y2
+	VFMADD231PS  numbers<>+192(SB), Y4, Y2
 	VBROADCASTSS numbers<>+224(SB), Y3
 	VFMADD213PS  numbers<>+256(SB), Y2, Y3
 	VFMADD213PS  numbers<>+288(SB), Y2, Y3
@@ -6238,10 +6238,10 @@ loop:
 	VFMADD231PS  numbers<>+96(SB), Y3, Y5
 	VADDPS       numbers<>+128(SB), Y4, Y4
 	VADDPS       numbers<>+128(SB), Y5, Y5
-	VFNMADD231PS numbers<>+160(SB), Y4, Y2
-	VFNMADD231PS numbers<>+160(SB), Y5, Y3
-	VFNMADD231PS numbers<>+192(SB), Y4, Y2
-	VFNMADD231PS numbers<>+192(SB), Y5, Y3
+	VFMADD231PS  numbers<>+160(SB), Y4, Y2
+	VFMADD231PS  numbers<>+160(SB), Y5, Y3
+	VFMADD231PS  numbers<>+192(SB), Y4, Y2
+	VFMADD231PS  numbers<>+192(SB), Y5, Y3
 	VBROADCASTSS numbers<>+224(SB), Y6
 	VBROADCASTSS numbers<>+224(SB), Y7
 	VFMADD213PS  numbers<>+256(SB), Y2, Y6
@@ -6253,8 +6253,8 @@ loop:
 	VFMADD213PS  numbers<>+352(SB), Y2, Y6
 	VFMADD213PS  numbers<>+352(SB), Y3, Y7
 	VMULPS       Y2, Y2, Y8
-	VFMADD213PS  Y2, Y8, Y6
 	VMULPS       Y3, Y3, Y9
+	VFMADD213PS  Y2, Y8, Y6
 	VFMADD213PS  Y3, Y9, Y7
 	VADDPS       numbers<>+384(SB), Y6, Y6
 	VADDPS       numbers<>+384(SB), Y7, Y7
@@ -6318,8 +6318,8 @@ single:
 	VBROADCASTSS numbers<>+64(SB), Y2
 	VFMADD231PS  numbers<>+96(SB), Y1, Y2
 	VADDPS       numbers<>+128(SB), Y2, Y2
-	VFNMADD231PS numbers<>+160(SB), Y2, Y1
-	VFNMADD231PS numbers<>+192(SB), Y2, Y1
+	VFMADD231PS  numbers<>+160(SB), Y2, Y1
+	VFMADD231PS  numbers<>+192(SB), Y2, Y1
 	VBROADCASTSS numbers<>+224(SB), Y3
 	VFMADD213PS  numbers<>+256(SB), Y1, Y3
 	VFMADD213PS  numbers<>+288(SB), Y1, Y3
@@ -6901,10 +6901,10 @@ loop:
 	VFMADD231PS  numbers<>+96(SB), Y3, Y5
 	VADDPS       numbers<>+128(SB), Y4, Y4
 	VADDPS       numbers<>+128(SB), Y5, Y5
-	VFNMADD231PS numbers<>+160(SB), Y4, Y2
-	VFNMADD231PS numbers<>+160(SB), Y5, Y3
-	VFNMADD231PS numbers<>+192(SB), Y4, Y2
-	VFNMADD231PS numbers<>+192(SB), Y5, Y3
+	VFMADD231PS  numbers<>+160(SB), Y4, Y2
+	VFMADD231PS  numbers<>+160(SB), Y5, Y3
+	VFMADD231PS  numbers<>+192(SB), Y4, Y2
+	VFMADD231PS  numbers<>+192(SB), Y5, Y3
 	VBROADCASTSS numbers<>+224(SB), Y0
 	VBROADCASTSS numbers<>+224(SB), Y1
 	VFMADD213PS  numbers<>+256(SB), Y2, Y0
@@ -6916,8 +6916,8 @@ loop:
 	VFMADD213PS  numbers<>+352(SB), Y2, Y0
 	VFMADD213PS  numbers<>+352(SB), Y3, Y1
 	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y0
 	VMULPS       Y3, Y3, Y7
+	VFMADD213PS  Y2, Y6, Y0
 	VFMADD213PS  Y3, Y7, Y1
 	VADDPS       numbers<>+384(SB), Y0, Y0
 	VADDPS       numbers<>+384(SB), Y1, Y1
@@ -13074,22 +13074,22 @@ DATA numbers<>+144(SB)/4, $0xcb400000
 DATA numbers<>+148(SB)/4, $0xcb400000
 DATA numbers<>+152(SB)/4, $0xcb400000
 DATA numbers<>+156(SB)/4, $0xcb400000
-DATA numbers<>+160(SB)/4, $0x3f317218
-DATA numbers<>+164(SB)/4, $0x3f317218
-DATA numbers<>+168(SB)/4, $0x3f317218
-DATA numbers<>+172(SB)/4, $0x3f317218
-DATA numbers<>+176(SB)/4, $0x3f317218
-DATA numbers<>+180(SB)/4, $0x3f317218
-DATA numbers<>+184(SB)/4, $0x3f317218
-DATA numbers<>+188(SB)/4, $0x3f317218
-DATA numbers<>+192(SB)/4, $0xb102e308
-DATA numbers<>+196(SB)/4, $0xb102e308
-DATA numbers<>+200(SB)/4, $0xb102e308
-DATA numbers<>+204(SB)/4, $0xb102e308
-DATA numbers<>+208(SB)/4, $0xb102e308
-DATA numbers<>+212(SB)/4, $0xb102e308
-DATA numbers<>+216(SB)/4, $0xb102e308
-DATA numbers<>+220(SB)/4, $0xb102e308
+DATA numbers<>+160(SB)/4, $0xbf317218
+DATA numbers<>+164(SB)/4, $0xbf317218
+DATA numbers<>+168(SB)/4, $0xbf317218
+DATA numbers<>+172(SB)/4, $0xbf317218
+DATA numbers<>+176(SB)/4, $0xbf317218
+DATA numbers<>+180(SB)/4, $0xbf317218
+DATA numbers<>+184(SB)/4, $0xbf317218
+DATA numbers<>+188(SB)/4, $0xbf317218
+DATA numbers<>+192(SB)/4, $0x3102e308
+DATA numbers<>+196(SB)/4, $0x3102e308
+DATA numbers<>+200(SB)/4, $0x3102e308
+DATA numbers<>+204(SB)/4, $0x3102e308
+DATA numbers<>+208(SB)/4, $0x3102e308
+DATA numbers<>+212(SB)/4, $0x3102e308
+DATA numbers<>+216(SB)/4, $0x3102e308
+DATA numbers<>+220(SB)/4, $0x3102e308
 DATA numbers<>+224(SB)/4, $0x3ab5cbd3
 DATA numbers<>+228(SB)/4, $0x3ab5cbd3
 DATA numbers<>+232(SB)/4, $0x3ab5cbd3

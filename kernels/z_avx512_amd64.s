@@ -12065,126 +12065,126 @@ TEXT ·expAVX512(SB), NOSPLIT, $0-8
 	JLT  rest
 
 loop:
-	VMOVUPS           (DI), Z0
-	VMOVUPS           64(DI), Z1
-	VMOVUPS           128(DI), Z2
-	VMOVUPS           192(DI), Z3
-	VMOVUPS           Z0, Z4
-	VMOVUPS           Z1, Z5
-	VMOVUPS           Z2, Z6
-	VMOVUPS           Z3, Z7
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z4, Z30, Z4
-	VMAXPS            Z5, Z30, Z5
-	VMAXPS            Z6, Z30, Z6
-	VMAXPS            Z7, Z30, Z7
-	VBROADCASTSS      numbers<>+32(SB), Z30
-	VMINPS            Z4, Z30, Z4
-	VMINPS            Z5, Z30, Z5
-	VMINPS            Z6, Z30, Z6
-	VMINPS            Z7, Z30, Z7
-	VBROADCASTSS      numbers<>+64(SB), Z8
-	VBROADCASTSS      numbers<>+64(SB), Z9
-	VBROADCASTSS      numbers<>+64(SB), Z10
-	VBROADCASTSS      numbers<>+64(SB), Z11
-	VFMADD231PS.BCST  numbers<>+96(SB), Z4, Z8
-	VFMADD231PS.BCST  numbers<>+96(SB), Z5, Z9
-	VFMADD231PS.BCST  numbers<>+96(SB), Z6, Z10
-	VFMADD231PS.BCST  numbers<>+96(SB), Z7, Z11
-	VADDPS.BCST       numbers<>+128(SB), Z8, Z8
-	VADDPS.BCST       numbers<>+128(SB), Z9, Z9
-	VADDPS.BCST       numbers<>+128(SB), Z10, Z10
-	VADDPS.BCST       numbers<>+128(SB), Z11, Z11
-	VFNMADD231PS.BCST numbers<>+160(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+160(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+160(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+160(SB), Z11, Z7
-	VFNMADD231PS.BCST numbers<>+192(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+192(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+192(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+192(SB), Z11, Z7
-	VBROADCASTSS      numbers<>+224(SB), Z0
-	VBROADCASTSS      numbers<>+224(SB), Z1
-	VBROADCASTSS      numbers<>+224(SB), Z2
-	VBROADCASTSS      numbers<>+224(SB), Z3
-	VFMADD213PS.BCST  numbers<>+256(SB), Z4, Z0
-	VFMADD213PS.BCST  numbers<>+256(SB), Z5, Z1
-	VFMADD213PS.BCST  numbers<>+256(SB), Z6, Z2
-	VFMADD213PS.BCST  numbers<>+256(SB), Z7, Z3
-	VFMADD213PS.BCST  numbers<>+288(SB), Z4, Z0
-	VFMADD213PS.BCST  numbers<>+288(SB), Z5, Z1
-	VFMADD213PS.BCST  numbers<>+288(SB), Z6, Z2
-	VFMADD213PS.BCST  numbers<>+288(SB), Z7, Z3
-	VFMADD213PS.BCST  numbers<>+320(SB), Z4, Z0
-	VFMADD213PS.BCST  numbers<>+320(SB), Z5, Z1
-	VFMADD213PS.BCST  numbers<>+320(SB), Z6, Z2
-	VFMADD213PS.BCST  numbers<>+320(SB), Z7, Z3
-	VFMADD213PS.BCST  numbers<>+352(SB), Z4, Z0
-	VFMADD213PS.BCST  numbers<>+352(SB), Z5, Z1
-	VFMADD213PS.BCST  numbers<>+352(SB), Z6, Z2
-	VFMADD213PS.BCST  numbers<>+352(SB), Z7, Z3
-	VMULPS            Z4, Z4, Z12
-	VFMADD213PS       Z4, Z12, Z0
-	VMULPS            Z5, Z5, Z13
-	VFMADD213PS       Z5, Z13, Z1
-	VMULPS            Z6, Z6, Z14
-	VFMADD213PS       Z6, Z14, Z2
-	VMULPS            Z7, Z7, Z15
-	VFMADD213PS       Z7, Z15, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z0, Z0
-	VADDPS.BCST       numbers<>+384(SB), Z1, Z1
-	VADDPS.BCST       numbers<>+384(SB), Z2, Z2
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z3
-	VSCALEFPS         Z8, Z0, Z0
-	VSCALEFPS         Z9, Z1, Z1
-	VSCALEFPS         Z10, Z2, Z2
-	VSCALEFPS         Z11, Z3, Z3
-	VMOVUPS           Z0, (R11)
-	VMOVUPS           Z1, 64(R11)
-	VMOVUPS           Z2, 128(R11)
-	VMOVUPS           Z3, 192(R11)
-	ADDQ              $0x00000100, DI
-	ADDQ              $0x00000100, R11
-	SUBQ              $0x40, DX
-	JGE               loop
+	VMOVUPS          (DI), Z0
+	VMOVUPS          64(DI), Z1
+	VMOVUPS          128(DI), Z2
+	VMOVUPS          192(DI), Z3
+	VMOVUPS          Z0, Z4
+	VMOVUPS          Z1, Z5
+	VMOVUPS          Z2, Z6
+	VMOVUPS          Z3, Z7
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z4, Z30, Z4
+	VMAXPS           Z5, Z30, Z5
+	VMAXPS           Z6, Z30, Z6
+	VMAXPS           Z7, Z30, Z7
+	VBROADCASTSS     numbers<>+32(SB), Z30
+	VMINPS           Z4, Z30, Z4
+	VMINPS           Z5, Z30, Z5
+	VMINPS           Z6, Z30, Z6
+	VMINPS           Z7, Z30, Z7
+	VBROADCASTSS     numbers<>+64(SB), Z8
+	VBROADCASTSS     numbers<>+64(SB), Z9
+	VBROADCASTSS     numbers<>+64(SB), Z10
+	VBROADCASTSS     numbers<>+64(SB), Z11
+	VFMADD231PS.BCST numbers<>+96(SB), Z4, Z8
+	VFMADD231PS.BCST numbers<>+96(SB), Z5, Z9
+	VFMADD231PS.BCST numbers<>+96(SB), Z6, Z10
+	VFMADD231PS.BCST numbers<>+96(SB), Z7, Z11
+	VADDPS.BCST      numbers<>+128(SB), Z8, Z8
+	VADDPS.BCST      numbers<>+128(SB), Z9, Z9
+	VADDPS.BCST      numbers<>+128(SB), Z10, Z10
+	VADDPS.BCST      numbers<>+128(SB), Z11, Z11
+	VFMADD231PS.BCST numbers<>+160(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+160(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+160(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+160(SB), Z11, Z7
+	VFMADD231PS.BCST numbers<>+192(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+192(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+192(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+192(SB), Z11, Z7
+	VBROADCASTSS     numbers<>+224(SB), Z0
+	VBROADCASTSS     numbers<>+224(SB), Z1
+	VBROADCASTSS     numbers<>+224(SB), Z2
+	VBROADCASTSS     numbers<>+224(SB), Z3
+	VFMADD213PS.BCST numbers<>+256(SB), Z4, Z0
+	VFMADD213PS.BCST numbers<>+256(SB), Z5, Z1
+	VFMADD213PS.BCST numbers<>+256(SB), Z6, Z2
+	VFMADD213PS.BCST numbers<>+256(SB), Z7, Z3
+	VFMADD213PS.BCST numbers<>+288(SB), Z4, Z0
+	VFMADD213PS.BCST numbers<>+288(SB), Z5, Z1
+	VFMADD213PS.BCST numbers<>+288(SB), Z6, Z2
+	VFMADD213PS.BCST numbers<>+288(SB), Z7, Z3
+	VFMADD213PS.BCST numbers<>+320(SB), Z4, Z0
+	VFMADD213PS.BCST numbers<>+320(SB), Z5, Z1
+	VFMADD213PS.BCST numbers<>+320(SB), Z6, Z2
+	VFMADD213PS.BCST numbers<>+320(SB), Z7, Z3
+	VFMADD213PS.BCST numbers<>+352(SB), Z4, Z0
+	VFMADD213PS.BCST numbers<>+352(SB), Z5, Z1
+	VFMADD213PS.BCST numbers<>+352(SB), Z6, Z2
+	VFMADD213PS.BCST numbers<>+352(SB), Z7, Z3
+	VMULPS           Z4, Z4, Z12
+	VMULPS           Z5, Z5, Z13
+	VMULPS           Z6, Z6, Z14
+	VMULPS           Z7, Z7, Z15
+	VFMADD213PS      Z4, Z12, Z0
+	VFMADD213PS      Z5, Z13, Z1
+	VFMADD213PS      Z6, Z14, Z2
+	VFMADD213PS      Z7, Z15, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z0, Z0
+	VADDPS.BCST      numbers<>+384(SB), Z1, Z1
+	VADDPS.BCST      numbers<>+384(SB), Z2, Z2
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z3
+	VSCALEFPS        Z8, Z0, Z0
+	VSCALEFPS        Z9, Z1, Z1
+	VSCALEFPS        Z10, Z2, Z2
+	VSCALEFPS        Z11, Z3, Z3
+	VMOVUPS          Z0, (R11)
+	VMOVUPS          Z1, 64(R11)
+	VMOVUPS          Z2, 128(R11)
+	VMOVUPS          Z3, 192(R11)
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000100, R11
+	SUBQ             $0x40, DX
+	JGE              loop
 
 rest:
 	ADDQ $0x40, DX
 	JZ   done
 
 single:
-	MOVQ              $0x00000010, CX
-	CMPQ              DX, CX
-	CMOVQLT           DX, CX
-	MOVL              $0x00000001, R15
-	SHLL              CL, R15
-	DECL              R15
-	KMOVW             R15, K1
-	VMOVUPS.Z         (DI), K1, Z0
-	VMOVUPS           Z0, Z1
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+32(SB), Z30
-	VMINPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+64(SB), Z2
-	VFMADD231PS.BCST  numbers<>+96(SB), Z1, Z2
-	VADDPS.BCST       numbers<>+128(SB), Z2, Z2
-	VFNMADD231PS.BCST numbers<>+160(SB), Z2, Z1
-	VFNMADD231PS.BCST numbers<>+192(SB), Z2, Z1
-	VBROADCASTSS      numbers<>+224(SB), Z0
-	VFMADD213PS.BCST  numbers<>+256(SB), Z1, Z0
-	VFMADD213PS.BCST  numbers<>+288(SB), Z1, Z0
-	VFMADD213PS.BCST  numbers<>+320(SB), Z1, Z0
-	VFMADD213PS.BCST  numbers<>+352(SB), Z1, Z0
-	VMULPS            Z1, Z1, Z3
-	VFMADD213PS       Z1, Z3, Z0
-	VADDPS.BCST       numbers<>+384(SB), Z0, Z0
-	VSCALEFPS         Z2, Z0, Z0
-	VMOVUPS           Z0, K1, (R11)
-	ADDQ              $0x40, DI
-	ADDQ              $0x40, R11
-	SUBQ              $0x10, DX
-	JG                single
+	MOVQ             $0x00000010, CX
+	CMPQ             DX, CX
+	CMOVQLT          DX, CX
+	MOVL             $0x00000001, R15
+	SHLL             CL, R15
+	DECL             R15
+	KMOVW            R15, K1
+	VMOVUPS.Z        (DI), K1, Z0
+	VMOVUPS          Z0, Z1
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+32(SB), Z30
+	VMINPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+64(SB), Z2
+	VFMADD231PS.BCST numbers<>+96(SB), Z1, Z2
+	VADDPS.BCST      numbers<>+128(SB), Z2, Z2
+	VFMADD231PS.BCST numbers<>+160(SB), Z2, Z1
+	VFMADD231PS.BCST numbers<>+192(SB), Z2, Z1
+	VBROADCASTSS     numbers<>+224(SB), Z0
+	VFMADD213PS.BCST numbers<>+256(SB), Z1, Z0
+	VFMADD213PS.BCST numbers<>+288(SB), Z1, Z0
+	VFMADD213PS.BCST numbers<>+320(SB), Z1, Z0
+	VFMADD213PS.BCST numbers<>+352(SB), Z1, Z0
+	VMULPS           Z1, Z1, Z3
+	VFMADD213PS      Z1, Z3, Z0
+	VADDPS.BCST      numbers<>+384(SB), Z0, Z0
+	VSCALEFPS        Z2, Z0, Z0
+	VMOVUPS          Z0, K1, (R11)
+	ADDQ             $0x40, DI
+	ADDQ             $0x40, R11
+	SUBQ             $0x10, DX
+	JG               single
 
 done:
 	VZEROUPPER
@@ -12201,144 +12201,144 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-8
 	JLT  rest
 
 loop:
-	VMOVUPS           (DI), Z0
-	VMOVUPS           64(DI), Z1
-	VMOVUPS           128(DI), Z2
-	VMOVUPS           192(DI), Z3
-	VORPS.BCST        numbers<>+416(SB), Z0, Z4
-	VORPS.BCST        numbers<>+416(SB), Z1, Z5
-	VORPS.BCST        numbers<>+416(SB), Z2, Z6
-	VORPS.BCST        numbers<>+416(SB), Z3, Z7
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z4, Z30, Z4
-	VMAXPS            Z5, Z30, Z5
-	VMAXPS            Z6, Z30, Z6
-	VMAXPS            Z7, Z30, Z7
-	VBROADCASTSS      numbers<>+64(SB), Z8
-	VBROADCASTSS      numbers<>+64(SB), Z9
-	VBROADCASTSS      numbers<>+64(SB), Z10
-	VBROADCASTSS      numbers<>+64(SB), Z11
-	VFMADD231PS.BCST  numbers<>+96(SB), Z4, Z8
-	VFMADD231PS.BCST  numbers<>+96(SB), Z5, Z9
-	VFMADD231PS.BCST  numbers<>+96(SB), Z6, Z10
-	VFMADD231PS.BCST  numbers<>+96(SB), Z7, Z11
-	VADDPS.BCST       numbers<>+128(SB), Z8, Z8
-	VADDPS.BCST       numbers<>+128(SB), Z9, Z9
-	VADDPS.BCST       numbers<>+128(SB), Z10, Z10
-	VADDPS.BCST       numbers<>+128(SB), Z11, Z11
-	VFNMADD231PS.BCST numbers<>+160(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+160(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+160(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+160(SB), Z11, Z7
-	VFNMADD231PS.BCST numbers<>+192(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+192(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+192(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+192(SB), Z11, Z7
-	VBROADCASTSS      numbers<>+224(SB), Z12
-	VBROADCASTSS      numbers<>+224(SB), Z13
-	VBROADCASTSS      numbers<>+224(SB), Z14
-	VBROADCASTSS      numbers<>+224(SB), Z15
-	VFMADD213PS.BCST  numbers<>+256(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+256(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+256(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+256(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+288(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+288(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+288(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+288(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+320(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+320(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+320(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+320(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+352(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+352(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+352(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+352(SB), Z7, Z15
-	VMULPS            Z4, Z4, Z16
-	VFMADD213PS       Z4, Z16, Z12
-	VMULPS            Z5, Z5, Z17
-	VFMADD213PS       Z5, Z17, Z13
-	VMULPS            Z6, Z6, Z18
-	VFMADD213PS       Z6, Z18, Z14
-	VMULPS            Z7, Z7, Z19
-	VFMADD213PS       Z7, Z19, Z15
-	VADDPS.BCST       numbers<>+384(SB), Z12, Z12
-	VADDPS.BCST       numbers<>+384(SB), Z13, Z13
-	VADDPS.BCST       numbers<>+384(SB), Z14, Z14
-	VADDPS.BCST       numbers<>+384(SB), Z15, Z15
-	VSCALEFPS         Z8, Z12, Z12
-	VSCALEFPS         Z9, Z13, Z13
-	VSCALEFPS         Z10, Z14, Z14
-	VSCALEFPS         Z11, Z15, Z15
-	VADDPS.BCST       numbers<>+384(SB), Z12, Z16
-	VADDPS.BCST       numbers<>+384(SB), Z13, Z17
-	VADDPS.BCST       numbers<>+384(SB), Z14, Z18
-	VADDPS.BCST       numbers<>+384(SB), Z15, Z19
-	VBROADCASTSS      numbers<>+384(SB), Z8
-	VBROADCASTSS      numbers<>+384(SB), Z9
-	VBROADCASTSS      numbers<>+384(SB), Z10
-	VBROADCASTSS      numbers<>+384(SB), Z11
-	VPMOVD2M          Z0, K2
-	VMOVUPS           Z12, K2, Z8
-	VPMOVD2M          Z1, K2
-	VMOVUPS           Z13, K2, Z9
-	VPMOVD2M          Z2, K2
-	VMOVUPS           Z14, K2, Z10
-	VPMOVD2M          Z3, K2
-	VMOVUPS           Z15, K2, Z11
-	VDIVPS            Z16, Z8, Z0
-	VDIVPS            Z17, Z9, Z1
-	VDIVPS            Z18, Z10, Z2
-	VDIVPS            Z19, Z11, Z3
-	VMOVUPS           Z0, (R11)
-	VMOVUPS           Z1, 64(R11)
-	VMOVUPS           Z2, 128(R11)
-	VMOVUPS           Z3, 192(R11)
-	ADDQ              $0x00000100, DI
-	ADDQ              $0x00000100, R11
-	SUBQ              $0x40, DX
-	JGE               loop
+	VMOVUPS          (DI), Z0
+	VMOVUPS          64(DI), Z1
+	VMOVUPS          128(DI), Z2
+	VMOVUPS          192(DI), Z3
+	VORPS.BCST       numbers<>+416(SB), Z0, Z4
+	VORPS.BCST       numbers<>+416(SB), Z1, Z5
+	VORPS.BCST       numbers<>+416(SB), Z2, Z6
+	VORPS.BCST       numbers<>+416(SB), Z3, Z7
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z4, Z30, Z4
+	VMAXPS           Z5, Z30, Z5
+	VMAXPS           Z6, Z30, Z6
+	VMAXPS           Z7, Z30, Z7
+	VBROADCASTSS     numbers<>+64(SB), Z8
+	VBROADCASTSS     numbers<>+64(SB), Z9
+	VBROADCASTSS     numbers<>+64(SB), Z10
+	VBROADCASTSS     numbers<>+64(SB), Z11
+	VFMADD231PS.BCST numbers<>+96(SB), Z4, Z8
+	VFMADD231PS.BCST numbers<>+96(SB), Z5, Z9
+	VFMADD231PS.BCST numbers<>+96(SB), Z6, Z10
+	VFMADD231PS.BCST numbers<>+96(SB), Z7, Z11
+	VADDPS.BCST      numbers<>+128(SB), Z8, Z8
+	VADDPS.BCST      numbers<>+128(SB), Z9, Z9
+	VADDPS.BCST      numbers<>+128(SB), Z10, Z10
+	VADDPS.BCST      numbers<>+128(SB), Z11, Z11
+	VFMADD231PS.BCST numbers<>+160(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+160(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+160(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+160(SB), Z11, Z7
+	VFMADD231PS.BCST numbers<>+192(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+192(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+192(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+192(SB), Z11, Z7
+	VBROADCASTSS     numbers<>+224(SB), Z12
+	VBROADCASTSS     numbers<>+224(SB), Z13
+	VBROADCASTSS     numbers<>+224(SB), Z14
+	VBROADCASTSS     numbers<>+224(SB), Z15
+	VFMADD213PS.BCST numbers<>+256(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+256(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+256(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+256(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+288(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+288(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+288(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+288(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+320(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+320(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+320(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+320(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+352(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+352(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+352(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+352(SB), Z7, Z15
+	VMULPS           Z4, Z4, Z16
+	VMULPS           Z5, Z5, Z17
+	VMULPS           Z6, Z6, Z18
+	VMULPS           Z7, Z7, Z19
+	VFMADD213PS      Z4, Z16, Z12
+	VFMADD213PS      Z5, Z17, Z13
+	VFMADD213PS      Z6, Z18, Z14
+	VFMADD213PS      Z7, Z19, Z15
+	VADDPS.BCST      numbers<>+384(SB), Z12, Z12
+	VADDPS.BCST      numbers<>+384(SB), Z13, Z13
+	VADDPS.BCST      numbers<>+384(SB), Z14, Z14
+	VADDPS.BCST      numbers<>+384(SB), Z15, Z15
+	VSCALEFPS        Z8, Z12, Z12
+	VSCALEFPS        Z9, Z13, Z13
+	VSCALEFPS        Z10, Z14, Z14
+	VSCALEFPS        Z11, Z15, Z15
+	VADDPS.BCST      numbers<>+384(SB), Z12, Z16
+	VADDPS.BCST      numbers<>+384(SB), Z13, Z17
+	VADDPS.BCST      numbers<>+384(SB), Z14, Z18
+	VADDPS.BCST      numbers<>+384(SB), Z15, Z19
+	VBROADCASTSS     numbers<>+384(SB), Z8
+	VBROADCASTSS     numbers<>+384(SB), Z9
+	VBROADCASTSS     numbers<>+384(SB), Z10
+	VBROADCASTSS     numbers<>+384(SB), Z11
+	VPMOVD2M         Z0, K2
+	VMOVUPS          Z12, K2, Z8
+	VPMOVD2M         Z1, K2
+	VMOVUPS          Z13, K2, Z9
+	VPMOVD2M         Z2, K2
+	VMOVUPS          Z14, K2, Z10
+	VPMOVD2M         Z3, K2
+	VMOVUPS          Z15, K2, Z11
+	VDIVPS           Z16, Z8, Z0
+	VDIVPS           Z17, Z9, Z1
+	VDIVPS           Z18, Z10, Z2
+	VDIVPS           Z19, Z11, Z3
+	VMOVUPS          Z0, (R11)
+	VMOVUPS          Z1, 64(R11)
+	VMOVUPS          Z2, 128(R11)
+	VMOVUPS          Z3, 192(R11)
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000100, R11
+	SUBQ             $0x40, DX
+	JGE              loop
 
 rest:
 	ADDQ $0x40, DX
 	JZ   done
 
 single:
-	MOVQ              $0x00000010, CX
-	CMPQ              DX, CX
-	CMOVQLT           DX, CX
-	MOVL              $0x00000001, R15
-	SHLL              CL, R15
-	DECL              R15
-	KMOVW             R15, K1
-	VMOVUPS.Z         (DI), K1, Z0
-	VORPS.BCST        numbers<>+416(SB), Z0, Z1
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+64(SB), Z2
-	VFMADD231PS.BCST  numbers<>+96(SB), Z1, Z2
-	VADDPS.BCST       numbers<>+128(SB), Z2, Z2
-	VFNMADD231PS.BCST numbers<>+160(SB), Z2, Z1
-	VFNMADD231PS.BCST numbers<>+192(SB), Z2, Z1
-	VBROADCASTSS      numbers<>+224(SB), Z3
-	VFMADD213PS.BCST  numbers<>+256(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+288(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+320(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+352(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z3
-	VSCALEFPS         Z2, Z3, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z4
-	VBROADCASTSS      numbers<>+384(SB), Z2
-	VPMOVD2M          Z0, K2
-	VMOVUPS           Z3, K2, Z2
-	VDIVPS            Z4, Z2, Z0
-	VMOVUPS           Z0, K1, (R11)
-	ADDQ              $0x40, DI
-	ADDQ              $0x40, R11
-	SUBQ              $0x10, DX
-	JG                single
+	MOVQ             $0x00000010, CX
+	CMPQ             DX, CX
+	CMOVQLT          DX, CX
+	MOVL             $0x00000001, R15
+	SHLL             CL, R15
+	DECL             R15
+	KMOVW            R15, K1
+	VMOVUPS.Z        (DI), K1, Z0
+	VORPS.BCST       numbers<>+416(SB), Z0, Z1
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+64(SB), Z2
+	VFMADD231PS.BCST numbers<>+96(SB), Z1, Z2
+	VADDPS.BCST      numbers<>+128(SB), Z2, Z2
+	VFMADD231PS.BCST numbers<>+160(SB), Z2, Z1
+	VFMADD231PS.BCST numbers<>+192(SB), Z2, Z1
+	VBROADCASTSS     numbers<>+224(SB), Z3
+	VFMADD213PS.BCST numbers<>+256(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+288(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+320(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+352(SB), Z1, Z3
+	VMULPS           Z1, Z1, Z4
+	VFMADD213PS      Z1, Z4, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z3
+	VSCALEFPS        Z2, Z3, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z4
+	VBROADCASTSS     numbers<>+384(SB), Z2
+	VPMOVD2M         Z0, K2
+	VMOVUPS          Z3, K2, Z2
+	VDIVPS           Z4, Z2, Z0
+	VMOVUPS          Z0, K1, (R11)
+	ADDQ             $0x40, DI
+	ADDQ             $0x40, R11
+	SUBQ             $0x10, DX
+	JG               single
 
 done:
 	VZEROUPPER
@@ -12355,161 +12355,161 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-8
 	JLT  rest
 
 loop:
-	VMOVUPS           (DI), Z0
-	VMOVUPS           64(DI), Z1
-	VMOVUPS           128(DI), Z2
-	VMOVUPS           192(DI), Z3
-	VANDPS.BCST       numbers<>+448(SB), Z0, Z4
-	VANDPS.BCST       numbers<>+448(SB), Z1, Z5
-	VANDPS.BCST       numbers<>+448(SB), Z2, Z6
-	VANDPS.BCST       numbers<>+448(SB), Z3, Z7
-	VBROADCASTSS      numbers<>+480(SB), Z30
-	VMINPS            Z4, Z30, Z4
-	VMINPS            Z5, Z30, Z5
-	VMINPS            Z6, Z30, Z6
-	VMINPS            Z7, Z30, Z7
-	VMULPS.BCST       numbers<>+512(SB), Z4, Z4
-	VMULPS.BCST       numbers<>+512(SB), Z5, Z5
-	VMULPS.BCST       numbers<>+512(SB), Z6, Z6
-	VMULPS.BCST       numbers<>+512(SB), Z7, Z7
-	VBROADCASTSS      numbers<>+64(SB), Z8
-	VBROADCASTSS      numbers<>+64(SB), Z9
-	VBROADCASTSS      numbers<>+64(SB), Z10
-	VBROADCASTSS      numbers<>+64(SB), Z11
-	VFMADD231PS.BCST  numbers<>+96(SB), Z4, Z8
-	VFMADD231PS.BCST  numbers<>+96(SB), Z5, Z9
-	VFMADD231PS.BCST  numbers<>+96(SB), Z6, Z10
-	VFMADD231PS.BCST  numbers<>+96(SB), Z7, Z11
-	VADDPS.BCST       numbers<>+128(SB), Z8, Z8
-	VADDPS.BCST       numbers<>+128(SB), Z9, Z9
-	VADDPS.BCST       numbers<>+128(SB), Z10, Z10
-	VADDPS.BCST       numbers<>+128(SB), Z11, Z11
-	VFNMADD231PS.BCST numbers<>+160(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+160(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+160(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+160(SB), Z11, Z7
-	VFNMADD231PS.BCST numbers<>+192(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+192(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+192(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+192(SB), Z11, Z7
-	VBROADCASTSS      numbers<>+224(SB), Z12
-	VBROADCASTSS      numbers<>+224(SB), Z13
-	VBROADCASTSS      numbers<>+224(SB), Z14
-	VBROADCASTSS      numbers<>+224(SB), Z15
-	VFMADD213PS.BCST  numbers<>+256(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+256(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+256(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+256(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+288(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+288(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+288(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+288(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+320(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+320(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+320(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+320(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+352(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+352(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+352(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+352(SB), Z7, Z15
-	VMULPS            Z4, Z4, Z16
-	VFMADD213PS       Z4, Z16, Z12
-	VMULPS            Z5, Z5, Z17
-	VFMADD213PS       Z5, Z17, Z13
-	VMULPS            Z6, Z6, Z18
-	VFMADD213PS       Z6, Z18, Z14
-	VMULPS            Z7, Z7, Z19
-	VFMADD213PS       Z7, Z19, Z15
-	VBROADCASTSS      numbers<>+384(SB), Z30
-	VSCALEFPS         Z8, Z30, Z16
-	VSCALEFPS         Z9, Z30, Z17
-	VSCALEFPS         Z10, Z30, Z18
-	VSCALEFPS         Z11, Z30, Z19
-	VADDPS.BCST       numbers<>+544(SB), Z16, Z4
-	VADDPS.BCST       numbers<>+544(SB), Z17, Z5
-	VADDPS.BCST       numbers<>+544(SB), Z18, Z6
-	VADDPS.BCST       numbers<>+544(SB), Z19, Z7
-	VFMADD213PS       Z4, Z12, Z16
-	VFMADD213PS       Z5, Z13, Z17
-	VFMADD213PS       Z6, Z14, Z18
-	VFMADD213PS       Z7, Z15, Z19
-	VADDPS.BCST       numbers<>+576(SB), Z16, Z4
-	VADDPS.BCST       numbers<>+576(SB), Z17, Z5
-	VADDPS.BCST       numbers<>+576(SB), Z18, Z6
-	VADDPS.BCST       numbers<>+576(SB), Z19, Z7
-	VANDPS.BCST       numbers<>+448(SB), Z16, Z16
-	VANDPS.BCST       numbers<>+448(SB), Z17, Z17
-	VANDPS.BCST       numbers<>+448(SB), Z18, Z18
-	VANDPS.BCST       numbers<>+448(SB), Z19, Z19
-	VDIVPS            Z4, Z16, Z16
-	VDIVPS            Z5, Z17, Z17
-	VDIVPS            Z6, Z18, Z18
-	VDIVPS            Z7, Z19, Z19
-	VANDPS.BCST       numbers<>+416(SB), Z0, Z0
-	VORPS             Z0, Z16, Z16
-	VANDPS.BCST       numbers<>+416(SB), Z1, Z1
-	VORPS             Z1, Z17, Z17
-	VANDPS.BCST       numbers<>+416(SB), Z2, Z2
-	VORPS             Z2, Z18, Z18
-	VANDPS.BCST       numbers<>+416(SB), Z3, Z3
-	VORPS             Z3, Z19, Z19
-	VMOVUPS           Z16, Z0
-	VMOVUPS           Z17, Z1
-	VMOVUPS           Z18, Z2
-	VMOVUPS           Z19, Z3
-	VMOVUPS           Z0, (R11)
-	VMOVUPS           Z1, 64(R11)
-	VMOVUPS           Z2, 128(R11)
-	VMOVUPS           Z3, 192(R11)
-	ADDQ              $0x00000100, DI
-	ADDQ              $0x00000100, R11
-	SUBQ              $0x40, DX
-	JGE               loop
+	VMOVUPS          (DI), Z0
+	VMOVUPS          64(DI), Z1
+	VMOVUPS          128(DI), Z2
+	VMOVUPS          192(DI), Z3
+	VANDPS.BCST      numbers<>+448(SB), Z0, Z4
+	VANDPS.BCST      numbers<>+448(SB), Z1, Z5
+	VANDPS.BCST      numbers<>+448(SB), Z2, Z6
+	VANDPS.BCST      numbers<>+448(SB), Z3, Z7
+	VBROADCASTSS     numbers<>+480(SB), Z30
+	VMINPS           Z4, Z30, Z4
+	VMINPS           Z5, Z30, Z5
+	VMINPS           Z6, Z30, Z6
+	VMINPS           Z7, Z30, Z7
+	VMULPS.BCST      numbers<>+512(SB), Z4, Z4
+	VMULPS.BCST      numbers<>+512(SB), Z5, Z5
+	VMULPS.BCST      numbers<>+512(SB), Z6, Z6
+	VMULPS.BCST      numbers<>+512(SB), Z7, Z7
+	VBROADCASTSS     numbers<>+64(SB), Z8
+	VBROADCASTSS     numbers<>+64(SB), Z9
+	VBROADCASTSS     numbers<>+64(SB), Z10
+	VBROADCASTSS     numbers<>+64(SB), Z11
+	VFMADD231PS.BCST numbers<>+96(SB), Z4, Z8
+	VFMADD231PS.BCST numbers<>+96(SB), Z5, Z9
+	VFMADD231PS.BCST numbers<>+96(SB), Z6, Z10
+	VFMADD231PS.BCST numbers<>+96(SB), Z7, Z11
+	VADDPS.BCST      numbers<>+128(SB), Z8, Z8
+	VADDPS.BCST      numbers<>+128(SB), Z9, Z9
+	VADDPS.BCST      numbers<>+128(SB), Z10, Z10
+	VADDPS.BCST      numbers<>+128(SB), Z11, Z11
+	VFMADD231PS.BCST numbers<>+160(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+160(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+160(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+160(SB), Z11, Z7
+	VFMADD231PS.BCST numbers<>+192(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+192(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+192(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+192(SB), Z11, Z7
+	VBROADCASTSS     numbers<>+224(SB), Z12
+	VBROADCASTSS     numbers<>+224(SB), Z13
+	VBROADCASTSS     numbers<>+224(SB), Z14
+	VBROADCASTSS     numbers<>+224(SB), Z15
+	VFMADD213PS.BCST numbers<>+256(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+256(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+256(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+256(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+288(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+288(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+288(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+288(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+320(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+320(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+320(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+320(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+352(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+352(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+352(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+352(SB), Z7, Z15
+	VMULPS           Z4, Z4, Z16
+	VMULPS           Z5, Z5, Z17
+	VMULPS           Z6, Z6, Z18
+	VMULPS           Z7, Z7, Z19
+	VFMADD213PS      Z4, Z16, Z12
+	VFMADD213PS      Z5, Z17, Z13
+	VFMADD213PS      Z6, Z18, Z14
+	VFMADD213PS      Z7, Z19, Z15
+	VBROADCASTSS     numbers<>+384(SB), Z30
+	VSCALEFPS        Z8, Z30, Z16
+	VSCALEFPS        Z9, Z30, Z17
+	VSCALEFPS        Z10, Z30, Z18
+	VSCALEFPS        Z11, Z30, Z19
+	VADDPS.BCST      numbers<>+544(SB), Z16, Z4
+	VADDPS.BCST      numbers<>+544(SB), Z17, Z5
+	VADDPS.BCST      numbers<>+544(SB), Z18, Z6
+	VADDPS.BCST      numbers<>+544(SB), Z19, Z7
+	VFMADD213PS      Z4, Z12, Z16
+	VFMADD213PS      Z5, Z13, Z17
+	VFMADD213PS      Z6, Z14, Z18
+	VFMADD213PS      Z7, Z15, Z19
+	VADDPS.BCST      numbers<>+576(SB), Z16, Z4
+	VADDPS.BCST      numbers<>+576(SB), Z17, Z5
+	VADDPS.BCST      numbers<>+576(SB), Z18, Z6
+	VADDPS.BCST      numbers<>+576(SB), Z19, Z7
+	VANDPS.BCST      numbers<>+448(SB), Z16, Z16
+	VANDPS.BCST      numbers<>+448(SB), Z17, Z17
+	VANDPS.BCST      numbers<>+448(SB), Z18, Z18
+	VANDPS.BCST      numbers<>+448(SB), Z19, Z19
+	VDIVPS           Z4, Z16, Z16
+	VDIVPS           Z5, Z17, Z17
+	VDIVPS           Z6, Z18, Z18
+	VDIVPS           Z7, Z19, Z19
+	VANDPS.BCST      numbers<>+416(SB), Z0, Z0
+	VORPS            Z0, Z16, Z16
+	VANDPS.BCST      numbers<>+416(SB), Z1, Z1
+	VORPS            Z1, Z17, Z17
+	VANDPS.BCST      numbers<>+416(SB), Z2, Z2
+	VORPS            Z2, Z18, Z18
+	VANDPS.BCST      numbers<>+416(SB), Z3, Z3
+	VORPS            Z3, Z19, Z19
+	VMOVUPS          Z16, Z0
+	VMOVUPS          Z17, Z1
+	VMOVUPS          Z18, Z2
+	VMOVUPS          Z19, Z3
+	VMOVUPS          Z0, (R11)
+	VMOVUPS          Z1, 64(R11)
+	VMOVUPS          Z2, 128(R11)
+	VMOVUPS          Z3, 192(R11)
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000100, R11
+	SUBQ             $0x40, DX
+	JGE              loop
 
 rest:
 	ADDQ $0x40, DX
 	JZ   done
 
 single:
-	MOVQ              $0x00000010, CX
-	CMPQ              DX, CX
-	CMOVQLT           DX, CX
-	MOVL              $0x00000001, R15
-	SHLL              CL, R15
-	DECL              R15
-	KMOVW             R15, K1
-	VMOVUPS.Z         (DI), K1, Z0
-	VANDPS.BCST       numbers<>+448(SB), Z0, Z1
-	VBROADCASTSS      numbers<>+480(SB), Z30
-	VMINPS            Z1, Z30, Z1
-	VMULPS.BCST       numbers<>+512(SB), Z1, Z1
-	VBROADCASTSS      numbers<>+64(SB), Z2
-	VFMADD231PS.BCST  numbers<>+96(SB), Z1, Z2
-	VADDPS.BCST       numbers<>+128(SB), Z2, Z2
-	VFNMADD231PS.BCST numbers<>+160(SB), Z2, Z1
-	VFNMADD231PS.BCST numbers<>+192(SB), Z2, Z1
-	VBROADCASTSS      numbers<>+224(SB), Z3
-	VFMADD213PS.BCST  numbers<>+256(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+288(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+320(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+352(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VBROADCASTSS      numbers<>+384(SB), Z30
-	VSCALEFPS         Z2, Z30, Z4
-	VADDPS.BCST       numbers<>+544(SB), Z4, Z1
-	VFMADD213PS       Z1, Z3, Z4
-	VADDPS.BCST       numbers<>+576(SB), Z4, Z1
-	VANDPS.BCST       numbers<>+448(SB), Z4, Z4
-	VDIVPS            Z1, Z4, Z4
-	VANDPS.BCST       numbers<>+416(SB), Z0, Z0
-	VORPS             Z0, Z4, Z4
-	VMOVUPS           Z4, Z0
-	VMOVUPS           Z0, K1, (R11)
-	ADDQ              $0x40, DI
-	ADDQ              $0x40, R11
-	SUBQ              $0x10, DX
-	JG                single
+	MOVQ             $0x00000010, CX
+	CMPQ             DX, CX
+	CMOVQLT          DX, CX
+	MOVL             $0x00000001, R15
+	SHLL             CL, R15
+	DECL             R15
+	KMOVW            R15, K1
+	VMOVUPS.Z        (DI), K1, Z0
+	VANDPS.BCST      numbers<>+448(SB), Z0, Z1
+	VBROADCASTSS     numbers<>+480(SB), Z30
+	VMINPS           Z1, Z30, Z1
+	VMULPS.BCST      numbers<>+512(SB), Z1, Z1
+	VBROADCASTSS     numbers<>+64(SB), Z2
+	VFMADD231PS.BCST numbers<>+96(SB), Z1, Z2
+	VADDPS.BCST      numbers<>+128(SB), Z2, Z2
+	VFMADD231PS.BCST numbers<>+160(SB), Z2, Z1
+	VFMADD231PS.BCST numbers<>+192(SB), Z2, Z1
+	VBROADCASTSS     numbers<>+224(SB), Z3
+	VFMADD213PS.BCST numbers<>+256(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+288(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+320(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+352(SB), Z1, Z3
+	VMULPS           Z1, Z1, Z4
+	VFMADD213PS      Z1, Z4, Z3
+	VBROADCASTSS     numbers<>+384(SB), Z30
+	VSCALEFPS        Z2, Z30, Z4
+	VADDPS.BCST      numbers<>+544(SB), Z4, Z1
+	VFMADD213PS      Z1, Z3, Z4
+	VADDPS.BCST      numbers<>+576(SB), Z4, Z1
+	VANDPS.BCST      numbers<>+448(SB), Z4, Z4
+	VDIVPS           Z1, Z4, Z4
+	VANDPS.BCST      numbers<>+416(SB), Z0, Z0
+	VORPS            Z0, Z4, Z4
+	VMOVUPS          Z4, Z0
+	VMOVUPS          Z0, K1, (R11)
+	ADDQ             $0x40, DI
+	ADDQ             $0x40, R11
+	SUBQ             $0x10, DX
+	JG               single
 
 done:
 	VZEROUPPER
@@ -12526,233 +12526,233 @@ TEXT ·erfAVX512(SB), NOSPLIT, $0-8
 	JLT  rest
 
 loop:
-	VMOVUPS           (DI), Z0
-	VMOVUPS           64(DI), Z1
-	VMOVUPS           128(DI), Z2
-	VMOVUPS           192(DI), Z3
-	VANDPS.BCST       numbers<>+448(SB), Z0, Z4
-	VANDPS.BCST       numbers<>+448(SB), Z1, Z5
-	VANDPS.BCST       numbers<>+448(SB), Z2, Z6
-	VANDPS.BCST       numbers<>+448(SB), Z3, Z7
-	VBROADCASTSS      numbers<>+608(SB), Z30
-	VMINPS            Z4, Z30, Z4
-	VMINPS            Z5, Z30, Z5
-	VMINPS            Z6, Z30, Z6
-	VMINPS            Z7, Z30, Z7
-	VBROADCASTSS      numbers<>+640(SB), Z8
-	VBROADCASTSS      numbers<>+640(SB), Z9
-	VBROADCASTSS      numbers<>+640(SB), Z10
-	VBROADCASTSS      numbers<>+640(SB), Z11
-	VFMADD213PS.BCST  numbers<>+672(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+672(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+672(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+672(SB), Z7, Z11
-	VFMADD213PS.BCST  numbers<>+704(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+704(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+704(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+704(SB), Z7, Z11
-	VFMADD213PS.BCST  numbers<>+736(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+736(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+736(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+736(SB), Z7, Z11
-	VFMADD213PS.BCST  numbers<>+768(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+768(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+768(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+768(SB), Z7, Z11
-	VFMADD213PS.BCST  numbers<>+800(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+800(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+800(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+800(SB), Z7, Z11
-	VFMSUB213PS       Z4, Z4, Z8
-	VFMSUB213PS       Z5, Z5, Z9
-	VFMSUB213PS       Z6, Z6, Z10
-	VFMSUB213PS       Z7, Z7, Z11
-	VBROADCASTSS      numbers<>+64(SB), Z16
-	VBROADCASTSS      numbers<>+64(SB), Z17
-	VBROADCASTSS      numbers<>+64(SB), Z18
-	VBROADCASTSS      numbers<>+64(SB), Z19
-	VFMADD231PS.BCST  numbers<>+96(SB), Z8, Z16
-	VFMADD231PS.BCST  numbers<>+96(SB), Z9, Z17
-	VFMADD231PS.BCST  numbers<>+96(SB), Z10, Z18
-	VFMADD231PS.BCST  numbers<>+96(SB), Z11, Z19
-	VADDPS.BCST       numbers<>+128(SB), Z16, Z16
-	VADDPS.BCST       numbers<>+128(SB), Z17, Z17
-	VADDPS.BCST       numbers<>+128(SB), Z18, Z18
-	VADDPS.BCST       numbers<>+128(SB), Z19, Z19
-	VFNMADD231PS.BCST numbers<>+160(SB), Z16, Z8
-	VFNMADD231PS.BCST numbers<>+160(SB), Z17, Z9
-	VFNMADD231PS.BCST numbers<>+160(SB), Z18, Z10
-	VFNMADD231PS.BCST numbers<>+160(SB), Z19, Z11
-	VFNMADD231PS.BCST numbers<>+192(SB), Z16, Z8
-	VFNMADD231PS.BCST numbers<>+192(SB), Z17, Z9
-	VFNMADD231PS.BCST numbers<>+192(SB), Z18, Z10
-	VFNMADD231PS.BCST numbers<>+192(SB), Z19, Z11
-	VBROADCASTSS      numbers<>+224(SB), Z12
-	VBROADCASTSS      numbers<>+224(SB), Z13
-	VBROADCASTSS      numbers<>+224(SB), Z14
-	VBROADCASTSS      numbers<>+224(SB), Z15
-	VFMADD213PS.BCST  numbers<>+256(SB), Z8, Z12
-	VFMADD213PS.BCST  numbers<>+256(SB), Z9, Z13
-	VFMADD213PS.BCST  numbers<>+256(SB), Z10, Z14
-	VFMADD213PS.BCST  numbers<>+256(SB), Z11, Z15
-	VFMADD213PS.BCST  numbers<>+288(SB), Z8, Z12
-	VFMADD213PS.BCST  numbers<>+288(SB), Z9, Z13
-	VFMADD213PS.BCST  numbers<>+288(SB), Z10, Z14
-	VFMADD213PS.BCST  numbers<>+288(SB), Z11, Z15
-	VFMADD213PS.BCST  numbers<>+320(SB), Z8, Z12
-	VFMADD213PS.BCST  numbers<>+320(SB), Z9, Z13
-	VFMADD213PS.BCST  numbers<>+320(SB), Z10, Z14
-	VFMADD213PS.BCST  numbers<>+320(SB), Z11, Z15
-	VFMADD213PS.BCST  numbers<>+352(SB), Z8, Z12
-	VFMADD213PS.BCST  numbers<>+352(SB), Z9, Z13
-	VFMADD213PS.BCST  numbers<>+352(SB), Z10, Z14
-	VFMADD213PS.BCST  numbers<>+352(SB), Z11, Z15
-	VMULPS            Z8, Z8, Z20
-	VFMADD213PS       Z8, Z20, Z12
-	VMULPS            Z9, Z9, Z21
-	VFMADD213PS       Z9, Z21, Z13
-	VMULPS            Z10, Z10, Z22
-	VFMADD213PS       Z10, Z22, Z14
-	VMULPS            Z11, Z11, Z23
-	VFMADD213PS       Z11, Z23, Z15
-	VADDPS.BCST       numbers<>+384(SB), Z12, Z12
-	VADDPS.BCST       numbers<>+384(SB), Z13, Z13
-	VADDPS.BCST       numbers<>+384(SB), Z14, Z14
-	VADDPS.BCST       numbers<>+384(SB), Z15, Z15
-	VBROADCASTSS      numbers<>+384(SB), Z30
-	VSCALEFPS         Z16, Z30, Z16
-	VSCALEFPS         Z17, Z30, Z17
-	VSCALEFPS         Z18, Z30, Z18
-	VSCALEFPS         Z19, Z30, Z19
-	VBROADCASTSS      numbers<>+384(SB), Z20
-	VBROADCASTSS      numbers<>+384(SB), Z21
-	VBROADCASTSS      numbers<>+384(SB), Z22
-	VBROADCASTSS      numbers<>+384(SB), Z23
-	VFNMADD213PS      Z20, Z16, Z12
-	VFNMADD213PS      Z21, Z17, Z13
-	VFNMADD213PS      Z22, Z18, Z14
-	VFNMADD213PS      Z23, Z19, Z15
-	VMULPS            Z0, Z0, Z20
-	VMULPS            Z1, Z1, Z21
-	VMULPS            Z2, Z2, Z22
-	VMULPS            Z3, Z3, Z23
-	VBROADCASTSS      numbers<>+832(SB), Z16
-	VBROADCASTSS      numbers<>+832(SB), Z17
-	VBROADCASTSS      numbers<>+832(SB), Z18
-	VBROADCASTSS      numbers<>+832(SB), Z19
-	VFMADD213PS.BCST  numbers<>+864(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+864(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+864(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+864(SB), Z23, Z19
-	VFMADD213PS.BCST  numbers<>+896(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+896(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+896(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+896(SB), Z23, Z19
-	VFMADD213PS.BCST  numbers<>+928(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+928(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+928(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+928(SB), Z23, Z19
-	VFMADD213PS.BCST  numbers<>+960(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+960(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+960(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+960(SB), Z23, Z19
-	VFMADD213PS.BCST  numbers<>+992(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+992(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+992(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+992(SB), Z23, Z19
-	VFMADD213PS       Z0, Z0, Z16
-	VFMADD213PS       Z1, Z1, Z17
-	VFMADD213PS       Z2, Z2, Z18
-	VFMADD213PS       Z3, Z3, Z19
-	VANDPS.BCST       numbers<>+416(SB), Z0, Z0
-	VORPS             Z0, Z12, Z12
-	VANDPS.BCST       numbers<>+416(SB), Z1, Z1
-	VORPS             Z1, Z13, Z13
-	VANDPS.BCST       numbers<>+416(SB), Z2, Z2
-	VORPS             Z2, Z14, Z14
-	VANDPS.BCST       numbers<>+416(SB), Z3, Z3
-	VORPS             Z3, Z15, Z15
-	VBROADCASTSS      numbers<>+1024(SB), Z30
-	VCMPPS            $0x1e, Z30, Z4, K2
-	VMOVUPS           Z12, K2, Z16
-	VCMPPS            $0x1e, Z30, Z5, K2
-	VMOVUPS           Z13, K2, Z17
-	VCMPPS            $0x1e, Z30, Z6, K2
-	VMOVUPS           Z14, K2, Z18
-	VCMPPS            $0x1e, Z30, Z7, K2
-	VMOVUPS           Z15, K2, Z19
-	VMOVUPS           Z16, Z0
-	VMOVUPS           Z17, Z1
-	VMOVUPS           Z18, Z2
-	VMOVUPS           Z19, Z3
-	VMOVUPS           Z0, (R11)
-	VMOVUPS           Z1, 64(R11)
-	VMOVUPS           Z2, 128(R11)
-	VMOVUPS           Z3, 192(R11)
-	ADDQ              $0x00000100, DI
-	ADDQ              $0x00000100, R11
-	SUBQ              $0x40, DX
-	JGE               loop
+	VMOVUPS          (DI), Z0
+	VMOVUPS          64(DI), Z1
+	VMOVUPS          128(DI), Z2
+	VMOVUPS          192(DI), Z3
+	VANDPS.BCST      numbers<>+448(SB), Z0, Z4
+	VANDPS.BCST      numbers<>+448(SB), Z1, Z5
+	VANDPS.BCST      numbers<>+448(SB), Z2, Z6
+	VANDPS.BCST      numbers<>+448(SB), Z3, Z7
+	VBROADCASTSS     numbers<>+608(SB), Z30
+	VMINPS           Z4, Z30, Z4
+	VMINPS           Z5, Z30, Z5
+	VMINPS           Z6, Z30, Z6
+	VMINPS           Z7, Z30, Z7
+	VBROADCASTSS     numbers<>+640(SB), Z8
+	VBROADCASTSS     numbers<>+640(SB), Z9
+	VBROADCASTSS     numbers<>+640(SB), Z10
+	VBROADCASTSS     numbers<>+640(SB), Z11
+	VFMADD213PS.BCST numbers<>+672(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+672(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+672(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+672(SB), Z7, Z11
+	VFMADD213PS.BCST numbers<>+704(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+704(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+704(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+704(SB), Z7, Z11
+	VFMADD213PS.BCST numbers<>+736(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+736(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+736(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+736(SB), Z7, Z11
+	VFMADD213PS.BCST numbers<>+768(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+768(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+768(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+768(SB), Z7, Z11
+	VFMADD213PS.BCST numbers<>+800(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+800(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+800(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+800(SB), Z7, Z11
+	VFMSUB213PS      Z4, Z4, Z8
+	VFMSUB213PS      Z5, Z5, Z9
+	VFMSUB213PS      Z6, Z6, Z10
+	VFMSUB213PS      Z7, Z7, Z11
+	VBROADCASTSS     numbers<>+64(SB), Z16
+	VBROADCASTSS     numbers<>+64(SB), Z17
+	VBROADCASTSS     numbers<>+64(SB), Z18
+	VBROADCASTSS     numbers<>+64(SB), Z19
+	VFMADD231PS.BCST numbers<>+96(SB), Z8, Z16
+	VFMADD231PS.BCST numbers<>+96(SB), Z9, Z17
+	VFMADD231PS.BCST numbers<>+96(SB), Z10, Z18
+	VFMADD231PS.BCST numbers<>+96(SB), Z11, Z19
+	VADDPS.BCST      numbers<>+128(SB), Z16, Z16
+	VADDPS.BCST      numbers<>+128(SB), Z17, Z17
+	VADDPS.BCST      numbers<>+128(SB), Z18, Z18
+	VADDPS.BCST      numbers<>+128(SB), Z19, Z19
+	VFMADD231PS.BCST numbers<>+160(SB), Z16, Z8
+	VFMADD231PS.BCST numbers<>+160(SB), Z17, Z9
+	VFMADD231PS.BCST numbers<>+160(SB), Z18, Z10
+	VFMADD231PS.BCST numbers<>+160(SB), Z19, Z11
+	VFMADD231PS.BCST numbers<>+192(SB), Z16, Z8
+	VFMADD231PS.BCST numbers<>+192(SB), Z17, Z9
+	VFMADD231PS.BCST numbers<>+192(SB), Z18, Z10
+	VFMADD231PS.BCST numbers<>+192(SB), Z19, Z11
+	VBROADCASTSS     numbers<>+224(SB), Z12
+	VBROADCASTSS     numbers<>+224(SB), Z13
+	VBROADCASTSS     numbers<>+224(SB), Z14
+	VBROADCASTSS     numbers<>+224(SB), Z15
+	VFMADD213PS.BCST numbers<>+256(SB), Z8, Z12
+	VFMADD213PS.BCST numbers<>+256(SB), Z9, Z13
+	VFMADD213PS.BCST numbers<>+256(SB), Z10, Z14
+	VFMADD213PS.BCST numbers<>+256(SB), Z11, Z15
+	VFMADD213PS.BCST numbers<>+288(SB), Z8, Z12
+	VFMADD213PS.BCST numbers<>+288(SB), Z9, Z13
+	VFMADD213PS.BCST numbers<>+288(SB), Z10, Z14
+	VFMADD213PS.BCST numbers<>+288(SB), Z11, Z15
+	VFMADD213PS.BCST numbers<>+320(SB), Z8, Z12
+	VFMADD213PS.BCST numbers<>+320(SB), Z9, Z13
+	VFMADD213PS.BCST numbers<>+320(SB), Z10, Z14
+	VFMADD213PS.BCST numbers<>+320(SB), Z11, Z15
+	VFMADD213PS.BCST numbers<>+352(SB), Z8, Z12
+	VFMADD213PS.BCST numbers<>+352(SB), Z9, Z13
+	VFMADD213PS.BCST numbers<>+352(SB), Z10, Z14
+	VFMADD213PS.BCST numbers<>+352(SB), Z11, Z15
+	VMULPS           Z8, Z8, Z20
+	VMULPS           Z9, Z9, Z21
+	VMULPS           Z10, Z10, Z22
+	VMULPS           Z11, Z11, Z23
+	VFMADD213PS      Z8, Z20, Z12
+	VFMADD213PS      Z9, Z21, Z13
+	VFMADD213PS      Z10, Z22, Z14
+	VFMADD213PS      Z11, Z23, Z15
+	VADDPS.BCST      numbers<>+384(SB), Z12, Z12
+	VADDPS.BCST      numbers<>+384(SB), Z13, Z13
+	VADDPS.BCST      numbers<>+384(SB), Z14, Z14
+	VADDPS.BCST      numbers<>+384(SB), Z15, Z15
+	VBROADCASTSS     numbers<>+384(SB), Z30
+	VSCALEFPS        Z16, Z30, Z16
+	VSCALEFPS        Z17, Z30, Z17
+	VSCALEFPS        Z18, Z30, Z18
+	VSCALEFPS        Z19, Z30, Z19
+	VBROADCASTSS     numbers<>+384(SB), Z20
+	VBROADCASTSS     numbers<>+384(SB), Z21
+	VBROADCASTSS     numbers<>+384(SB), Z22
+	VBROADCASTSS     numbers<>+384(SB), Z23
+	VFNMADD213PS     Z20, Z16, Z12
+	VFNMADD213PS     Z21, Z17, Z13
+	VFNMADD213PS     Z22, Z18, Z14
+	VFNMADD213PS     Z23, Z19, Z15
+	VMULPS           Z0, Z0, Z20
+	VMULPS           Z1, Z1, Z21
+	VMULPS           Z2, Z2, Z22
+	VMULPS           Z3, Z3, Z23
+	VBROADCASTSS     numbers<>+832(SB), Z16
+	VBROADCASTSS     numbers<>+832(SB), Z17
+	VBROADCASTSS     numbers<>+832(SB), Z18
+	VBROADCASTSS     numbers<>+832(SB), Z19
+	VFMADD213PS.BCST numbers<>+864(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+864(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+864(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+864(SB), Z23, Z19
+	VFMADD213PS.BCST numbers<>+896(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+896(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+896(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+896(SB), Z23, Z19
+	VFMADD213PS.BCST numbers<>+928(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+928(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+928(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+928(SB), Z23, Z19
+	VFMADD213PS.BCST numbers<>+960(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+960(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+960(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+960(SB), Z23, Z19
+	VFMADD213PS.BCST numbers<>+992(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+992(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+992(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+992(SB), Z23, Z19
+	VFMADD213PS      Z0, Z0, Z16
+	VFMADD213PS      Z1, Z1, Z17
+	VFMADD213PS      Z2, Z2, Z18
+	VFMADD213PS      Z3, Z3, Z19
+	VANDPS.BCST      numbers<>+416(SB), Z0, Z0
+	VORPS            Z0, Z12, Z12
+	VANDPS.BCST      numbers<>+416(SB), Z1, Z1
+	VORPS            Z1, Z13, Z13
+	VANDPS.BCST      numbers<>+416(SB), Z2, Z2
+	VORPS            Z2, Z14, Z14
+	VANDPS.BCST      numbers<>+416(SB), Z3, Z3
+	VORPS            Z3, Z15, Z15
+	VBROADCASTSS     numbers<>+1024(SB), Z30
+	VCMPPS           $0x1e, Z30, Z4, K2
+	VMOVUPS          Z12, K2, Z16
+	VCMPPS           $0x1e, Z30, Z5, K2
+	VMOVUPS          Z13, K2, Z17
+	VCMPPS           $0x1e, Z30, Z6, K2
+	VMOVUPS          Z14, K2, Z18
+	VCMPPS           $0x1e, Z30, Z7, K2
+	VMOVUPS          Z15, K2, Z19
+	VMOVUPS          Z16, Z0
+	VMOVUPS          Z17, Z1
+	VMOVUPS          Z18, Z2
+	VMOVUPS          Z19, Z3
+	VMOVUPS          Z0, (R11)
+	VMOVUPS          Z1, 64(R11)
+	VMOVUPS          Z2, 128(R11)
+	VMOVUPS          Z3, 192(R11)
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000100, R11
+	SUBQ             $0x40, DX
+	JGE              loop
 
 rest:
 	ADDQ $0x40, DX
 	JZ   done
 
 single:
-	MOVQ              $0x00000010, CX
-	CMPQ              DX, CX
-	CMOVQLT           DX, CX
-	MOVL              $0x00000001, R15
-	SHLL              CL, R15
-	DECL              R15
-	KMOVW             R15, K1
-	VMOVUPS.Z         (DI), K1, Z0
-	VANDPS.BCST       numbers<>+448(SB), Z0, Z1
-	VBROADCASTSS      numbers<>+608(SB), Z30
-	VMINPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+640(SB), Z2
-	VFMADD213PS.BCST  numbers<>+672(SB), Z1, Z2
-	VFMADD213PS.BCST  numbers<>+704(SB), Z1, Z2
-	VFMADD213PS.BCST  numbers<>+736(SB), Z1, Z2
-	VFMADD213PS.BCST  numbers<>+768(SB), Z1, Z2
-	VFMADD213PS.BCST  numbers<>+800(SB), Z1, Z2
-	VFMSUB213PS       Z1, Z1, Z2
-	VBROADCASTSS      numbers<>+64(SB), Z4
-	VFMADD231PS.BCST  numbers<>+96(SB), Z2, Z4
-	VADDPS.BCST       numbers<>+128(SB), Z4, Z4
-	VFNMADD231PS.BCST numbers<>+160(SB), Z4, Z2
-	VFNMADD231PS.BCST numbers<>+192(SB), Z4, Z2
-	VBROADCASTSS      numbers<>+224(SB), Z3
-	VFMADD213PS.BCST  numbers<>+256(SB), Z2, Z3
-	VFMADD213PS.BCST  numbers<>+288(SB), Z2, Z3
-	VFMADD213PS.BCST  numbers<>+320(SB), Z2, Z3
-	VFMADD213PS.BCST  numbers<>+352(SB), Z2, Z3
-	VMULPS            Z2, Z2, Z5
-	VFMADD213PS       Z2, Z5, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z3
-	VBROADCASTSS      numbers<>+384(SB), Z30
-	VSCALEFPS         Z4, Z30, Z4
-	VBROADCASTSS      numbers<>+384(SB), Z5
-	VFNMADD213PS      Z5, Z4, Z3
-	VMULPS            Z0, Z0, Z5
-	VBROADCASTSS      numbers<>+832(SB), Z4
-	VFMADD213PS.BCST  numbers<>+864(SB), Z5, Z4
-	VFMADD213PS.BCST  numbers<>+896(SB), Z5, Z4
-	VFMADD213PS.BCST  numbers<>+928(SB), Z5, Z4
-	VFMADD213PS.BCST  numbers<>+960(SB), Z5, Z4
-	VFMADD213PS.BCST  numbers<>+992(SB), Z5, Z4
-	VFMADD213PS       Z0, Z0, Z4
-	VANDPS.BCST       numbers<>+416(SB), Z0, Z0
-	VORPS             Z0, Z3, Z3
-	VBROADCASTSS      numbers<>+1024(SB), Z30
-	VCMPPS            $0x1e, Z30, Z1, K2
-	VMOVUPS           Z3, K2, Z4
-	VMOVUPS           Z4, Z0
-	VMOVUPS           Z0, K1, (R11)
-	ADDQ              $0x40, DI
-	ADDQ              $0x40, R11
-	SUBQ              $0x10, DX
-	JG                single
+	MOVQ             $0x00000010, CX
+	CMPQ             DX, CX
+	CMOVQLT          DX, CX
+	MOVL             $0x00000001, R15
+	SHLL             CL, R15
+	DECL             R15
+	KMOVW            R15, K1
+	VMOVUPS.Z        (DI), K1, Z0
+	VANDPS.BCST      numbers<>+448(SB), Z0, Z1
+	VBROADCASTSS     numbers<>+608(SB), Z30
+	VMINPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+640(SB), Z2
+	VFMADD213PS.BCST numbers<>+672(SB), Z1, Z2
+	VFMADD213PS.BCST numbers<>+704(SB), Z1, Z2
+	VFMADD213PS.BCST numbers<>+736(SB), Z1, Z2
+	VFMADD213PS.BCST numbers<>+768(SB), Z1, Z2
+	VFMADD213PS.BCST numbers<>+800(SB), Z1, Z2
+	VFMSUB213PS      Z1, Z1, Z2
+	VBROADCASTSS     numbers<>+64(SB), Z4
+	VFMADD231PS.BCST numbers<>+96(SB), Z2, Z4
+	VADDPS.BCST      numbers<>+128(SB), Z4, Z4
+	VFMADD231PS.BCST numbers<>+160(SB), Z4, Z2
+	VFMADD231PS.BCST numbers<>+192(SB), Z4, Z2
+	VBROADCASTSS     numbers<>+224(SB), Z3
+	VFMADD213PS.BCST numbers<>+256(SB), Z2, Z3
+	VFMADD213PS.BCST numbers<>+288(SB), Z2, Z3
+	VFMADD213PS.BCST numbers<>+320(SB), Z2, Z3
+	VFMADD213PS.BCST numbers<>+352(SB), Z2, Z3
+	VMULPS           Z2, Z2, Z5
+	VFMADD213PS      Z2, Z5, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z3
+	VBROADCASTSS     numbers<>+384(SB), Z30
+	VSCALEFPS        Z4, Z30, Z4
+	VBROADCASTSS     numbers<>+384(SB), Z5
+	VFNMADD213PS     Z5, Z4, Z3
+	VMULPS           Z0, Z0, Z5
+	VBROADCASTSS     numbers<>+832(SB), Z4
+	VFMADD213PS.BCST numbers<>+864(SB), Z5, Z4
+	VFMADD213PS.BCST numbers<>+896(SB), Z5, Z4
+	VFMADD213PS.BCST numbers<>+928(SB), Z5, Z4
+	VFMADD213PS.BCST numbers<>+960(SB), Z5, Z4
+	VFMADD213PS.BCST numbers<>+992(SB), Z5, Z4
+	VFMADD213PS      Z0, Z0, Z4
+	VANDPS.BCST      numbers<>+416(SB), Z0, Z0
+	VORPS            Z0, Z3, Z3
+	VBROADCASTSS     numbers<>+1024(SB), Z30
+	VCMPPS           $0x1e, Z30, Z1, K2
+	VMOVUPS          Z3, K2, Z4
+	VMOVUPS          Z4, Z0
+	VMOVUPS          Z0, K1, (R11)
+	ADDQ             $0x40, DI
+	ADDQ             $0x40, R11
+	SUBQ             $0x10, DX
+	JG               single
 
 done:
 	VZEROUPPER
@@ -12769,161 +12769,161 @@ TEXT ·swishAVX512(SB), NOSPLIT, $0-8
 	JLT  rest
 
 loop:
-	VMOVUPS           (DI), Z0
-	VMOVUPS           64(DI), Z1
-	VMOVUPS           128(DI), Z2
-	VMOVUPS           192(DI), Z3
-	VMOVUPS           Z0, Z20
-	VMOVUPS           Z1, Z21
-	VMOVUPS           Z2, Z22
-	VMOVUPS           Z3, Z23
-	VBROADCASTSS      160(AX), Z30
-	VMULPS            Z30, Z0, Z0
-	VMULPS            Z30, Z1, Z1
-	VMULPS            Z30, Z2, Z2
-	VMULPS            Z30, Z3, Z3
-	VORPS.BCST        numbers<>+416(SB), Z0, Z4
-	VORPS.BCST        numbers<>+416(SB), Z1, Z5
-	VORPS.BCST        numbers<>+416(SB), Z2, Z6
-	VORPS.BCST        numbers<>+416(SB), Z3, Z7
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z4, Z30, Z4
-	VMAXPS            Z5, Z30, Z5
-	VMAXPS            Z6, Z30, Z6
-	VMAXPS            Z7, Z30, Z7
-	VBROADCASTSS      numbers<>+64(SB), Z8
-	VBROADCASTSS      numbers<>+64(SB), Z9
-	VBROADCASTSS      numbers<>+64(SB), Z10
-	VBROADCASTSS      numbers<>+64(SB), Z11
-	VFMADD231PS.BCST  numbers<>+96(SB), Z4, Z8
-	VFMADD231PS.BCST  numbers<>+96(SB), Z5, Z9
-	VFMADD231PS.BCST  numbers<>+96(SB), Z6, Z10
-	VFMADD231PS.BCST  numbers<>+96(SB), Z7, Z11
-	VADDPS.BCST       numbers<>+128(SB), Z8, Z8
-	VADDPS.BCST       numbers<>+128(SB), Z9, Z9
-	VADDPS.BCST       numbers<>+128(SB), Z10, Z10
-	VADDPS.BCST       numbers<>+128(SB), Z11, Z11
-	VFNMADD231PS.BCST numbers<>+160(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+160(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+160(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+160(SB), Z11, Z7
-	VFNMADD231PS.BCST numbers<>+192(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+192(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+192(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+192(SB), Z11, Z7
-	VBROADCASTSS      numbers<>+224(SB), Z12
-	VBROADCASTSS      numbers<>+224(SB), Z13
-	VBROADCASTSS      numbers<>+224(SB), Z14
-	VBROADCASTSS      numbers<>+224(SB), Z15
-	VFMADD213PS.BCST  numbers<>+256(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+256(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+256(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+256(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+288(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+288(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+288(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+288(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+320(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+320(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+320(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+320(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+352(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+352(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+352(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+352(SB), Z7, Z15
-	VMULPS            Z4, Z4, Z16
-	VFMADD213PS       Z4, Z16, Z12
-	VMULPS            Z5, Z5, Z17
-	VFMADD213PS       Z5, Z17, Z13
-	VMULPS            Z6, Z6, Z18
-	VFMADD213PS       Z6, Z18, Z14
-	VMULPS            Z7, Z7, Z19
-	VFMADD213PS       Z7, Z19, Z15
-	VADDPS.BCST       numbers<>+384(SB), Z12, Z12
-	VADDPS.BCST       numbers<>+384(SB), Z13, Z13
-	VADDPS.BCST       numbers<>+384(SB), Z14, Z14
-	VADDPS.BCST       numbers<>+384(SB), Z15, Z15
-	VSCALEFPS         Z8, Z12, Z12
-	VSCALEFPS         Z9, Z13, Z13
-	VSCALEFPS         Z10, Z14, Z14
-	VSCALEFPS         Z11, Z15, Z15
-	VADDPS.BCST       numbers<>+384(SB), Z12, Z16
-	VADDPS.BCST       numbers<>+384(SB), Z13, Z17
-	VADDPS.BCST       numbers<>+384(SB), Z14, Z18
-	VADDPS.BCST       numbers<>+384(SB), Z15, Z19
-	VBROADCASTSS      numbers<>+384(SB), Z8
-	VBROADCASTSS      numbers<>+384(SB), Z9
-	VBROADCASTSS      numbers<>+384(SB), Z10
-	VBROADCASTSS      numbers<>+384(SB), Z11
-	VPMOVD2M          Z0, K2
-	VMOVUPS           Z12, K2, Z8
-	VPMOVD2M          Z1, K2
-	VMOVUPS           Z13, K2, Z9
-	VPMOVD2M          Z2, K2
-	VMOVUPS           Z14, K2, Z10
-	VPMOVD2M          Z3, K2
-	VMOVUPS           Z15, K2, Z11
-	VDIVPS            Z16, Z8, Z0
-	VDIVPS            Z17, Z9, Z1
-	VDIVPS            Z18, Z10, Z2
-	VDIVPS            Z19, Z11, Z3
-	VMULPS            Z20, Z0, Z0
-	VMULPS            Z21, Z1, Z1
-	VMULPS            Z22, Z2, Z2
-	VMULPS            Z23, Z3, Z3
-	VMOVUPS           Z0, (R11)
-	VMOVUPS           Z1, 64(R11)
-	VMOVUPS           Z2, 128(R11)
-	VMOVUPS           Z3, 192(R11)
-	ADDQ              $0x00000100, DI
-	ADDQ              $0x00000100, R11
-	SUBQ              $0x40, DX
-	JGE               loop
+	VMOVUPS          (DI), Z0
+	VMOVUPS          64(DI), Z1
+	VMOVUPS          128(DI), Z2
+	VMOVUPS          192(DI), Z3
+	VMOVUPS          Z0, Z20
+	VMOVUPS          Z1, Z21
+	VMOVUPS          Z2, Z22
+	VMOVUPS          Z3, Z23
+	VBROADCASTSS     160(AX), Z30
+	VMULPS           Z30, Z0, Z0
+	VMULPS           Z30, Z1, Z1
+	VMULPS           Z30, Z2, Z2
+	VMULPS           Z30, Z3, Z3
+	VORPS.BCST       numbers<>+416(SB), Z0, Z4
+	VORPS.BCST       numbers<>+416(SB), Z1, Z5
+	VORPS.BCST       numbers<>+416(SB), Z2, Z6
+	VORPS.BCST       numbers<>+416(SB), Z3, Z7
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z4, Z30, Z4
+	VMAXPS           Z5, Z30, Z5
+	VMAXPS           Z6, Z30, Z6
+	VMAXPS           Z7, Z30, Z7
+	VBROADCASTSS     numbers<>+64(SB), Z8
+	VBROADCASTSS     numbers<>+64(SB), Z9
+	VBROADCASTSS     numbers<>+64(SB), Z10
+	VBROADCASTSS     numbers<>+64(SB), Z11
+	VFMADD231PS.BCST numbers<>+96(SB), Z4, Z8
+	VFMADD231PS.BCST numbers<>+96(SB), Z5, Z9
+	VFMADD231PS.BCST numbers<>+96(SB), Z6, Z10
+	VFMADD231PS.BCST numbers<>+96(SB), Z7, Z11
+	VADDPS.BCST      numbers<>+128(SB), Z8, Z8
+	VADDPS.BCST      numbers<>+128(SB), Z9, Z9
+	VADDPS.BCST      numbers<>+128(SB), Z10, Z10
+	VADDPS.BCST      numbers<>+128(SB), Z11, Z11
+	VFMADD231PS.BCST numbers<>+160(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+160(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+160(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+160(SB), Z11, Z7
+	VFMADD231PS.BCST numbers<>+192(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+192(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+192(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+192(SB), Z11, Z7
+	VBROADCASTSS     numbers<>+224(SB), Z12
+	VBROADCASTSS     numbers<>+224(SB), Z13
+	VBROADCASTSS     numbers<>+224(SB), Z14
+	VBROADCASTSS     numbers<>+224(SB), Z15
+	VFMADD213PS.BCST numbers<>+256(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+256(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+256(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+256(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+288(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+288(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+288(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+288(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+320(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+320(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+320(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+320(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+352(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+352(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+352(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+352(SB), Z7, Z15
+	VMULPS           Z4, Z4, Z16
+	VMULPS           Z5, Z5, Z17
+	VMULPS           Z6, Z6, Z18
+	VMULPS           Z7, Z7, Z19
+	VFMADD213PS      Z4, Z16, Z12
+	VFMADD213PS      Z5, Z17, Z13
+	VFMADD213PS      Z6, Z18, Z14
+	VFMADD213PS      Z7, Z19, Z15
+	VADDPS.BCST      numbers<>+384(SB), Z12, Z12
+	VADDPS.BCST      numbers<>+384(SB), Z13, Z13
+	VADDPS.BCST      numbers<>+384(SB), Z14, Z14
+	VADDPS.BCST      numbers<>+384(SB), Z15, Z15
+	VSCALEFPS        Z8, Z12, Z12
+	VSCALEFPS        Z9, Z13, Z13
+	VSCALEFPS        Z10, Z14, Z14
+	VSCALEFPS        Z11, Z15, Z15
+	VADDPS.BCST      numbers<>+384(SB), Z12, Z16
+	VADDPS.BCST      numbers<>+384(SB), Z13, Z17
+	VADDPS.BCST      numbers<>+384(SB), Z14, Z18
+	VADDPS.BCST      numbers<>+384(SB), Z15, Z19
+	VBROADCASTSS     numbers<>+384(SB), Z8
+	VBROADCASTSS     numbers<>+384(SB), Z9
+	VBROADCASTSS     numbers<>+384(SB), Z10
+	VBROADCASTSS     numbers<>+384(SB), Z11
+	VPMOVD2M         Z0, K2
+	VMOVUPS          Z12, K2, Z8
+	VPMOVD2M         Z1, K2
+	VMOVUPS          Z13, K2, Z9
+	VPMOVD2M         Z2, K2
+	VMOVUPS          Z14, K2, Z10
+	VPMOVD2M         Z3, K2
+	VMOVUPS          Z15, K2, Z11
+	VDIVPS           Z16, Z8, Z0
+	VDIVPS           Z17, Z9, Z1
+	VDIVPS           Z18, Z10, Z2
+	VDIVPS           Z19, Z11, Z3
+	VMULPS           Z20, Z0, Z0
+	VMULPS           Z21, Z1, Z1
+	VMULPS           Z22, Z2, Z2
+	VMULPS           Z23, Z3, Z3
+	VMOVUPS          Z0, (R11)
+	VMOVUPS          Z1, 64(R11)
+	VMOVUPS          Z2, 128(R11)
+	VMOVUPS          Z3, 192(R11)
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000100, R11
+	SUBQ             $0x40, DX
+	JGE              loop
 
 rest:
 	ADDQ $0x40, DX
 	JZ   done
 
 single:
-	MOVQ              $0x00000010, CX
-	CMPQ              DX, CX
-	CMOVQLT           DX, CX
-	MOVL              $0x00000001, R15
-	SHLL              CL, R15
-	DECL              R15
-	KMOVW             R15, K1
-	VMOVUPS.Z         (DI), K1, Z0
-	VMOVUPS           Z0, Z5
-	VBROADCASTSS      160(AX), Z30
-	VMULPS            Z30, Z0, Z0
-	VORPS.BCST        numbers<>+416(SB), Z0, Z1
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+64(SB), Z2
-	VFMADD231PS.BCST  numbers<>+96(SB), Z1, Z2
-	VADDPS.BCST       numbers<>+128(SB), Z2, Z2
-	VFNMADD231PS.BCST numbers<>+160(SB), Z2, Z1
-	VFNMADD231PS.BCST numbers<>+192(SB), Z2, Z1
-	VBROADCASTSS      numbers<>+224(SB), Z3
-	VFMADD213PS.BCST  numbers<>+256(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+288(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+320(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+352(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z3
-	VSCALEFPS         Z2, Z3, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z4
-	VBROADCASTSS      numbers<>+384(SB), Z2
-	VPMOVD2M          Z0, K2
-	VMOVUPS           Z3, K2, Z2
-	VDIVPS            Z4, Z2, Z0
-	VMULPS            Z5, Z0, Z0
-	VMOVUPS           Z0, K1, (R11)
-	ADDQ              $0x40, DI
-	ADDQ              $0x40, R11
-	SUBQ              $0x10, DX
-	JG                single
+	MOVQ             $0x00000010, CX
+	CMPQ             DX, CX
+	CMOVQLT          DX, CX
+	MOVL             $0x00000001, R15
+	SHLL             CL, R15
+	DECL             R15
+	KMOVW            R15, K1
+	VMOVUPS.Z        (DI), K1, Z0
+	VMOVUPS          Z0, Z5
+	VBROADCASTSS     160(AX), Z30
+	VMULPS           Z30, Z0, Z0
+	VORPS.BCST       numbers<>+416(SB), Z0, Z1
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+64(SB), Z2
+	VFMADD231PS.BCST numbers<>+96(SB), Z1, Z2
+	VADDPS.BCST      numbers<>+128(SB), Z2, Z2
+	VFMADD231PS.BCST numbers<>+160(SB), Z2, Z1
+	VFMADD231PS.BCST numbers<>+192(SB), Z2, Z1
+	VBROADCASTSS     numbers<>+224(SB), Z3
+	VFMADD213PS.BCST numbers<>+256(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+288(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+320(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+352(SB), Z1, Z3
+	VMULPS           Z1, Z1, Z4
+	VFMADD213PS      Z1, Z4, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z3
+	VSCALEFPS        Z2, Z3, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z4
+	VBROADCASTSS     numbers<>+384(SB), Z2
+	VPMOVD2M         Z0, K2
+	VMOVUPS          Z3, K2, Z2
+	VDIVPS           Z4, Z2, Z0
+	VMULPS           Z5, Z0, Z0
+	VMOVUPS          Z0, K1, (R11)
+	ADDQ             $0x40, DI
+	ADDQ             $0x40, R11
+	SUBQ             $0x10, DX
+	JG               single
 
 done:
 	VZEROUPPER
@@ -12940,258 +12940,258 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-8
 	JLT  rest
 
 loop:
-	VMOVUPS           (DI), Z0
-	VMOVUPS           64(DI), Z1
-	VMOVUPS           128(DI), Z2
-	VMOVUPS           192(DI), Z3
-	VMOVUPS           Z0, Z24
-	VMOVUPS           Z1, Z25
-	VMOVUPS           Z2, Z26
-	VMOVUPS           Z3, Z27
-	VMULPS.BCST       numbers<>+1056(SB), Z0, Z0
-	VMULPS.BCST       numbers<>+1056(SB), Z1, Z1
-	VMULPS.BCST       numbers<>+1056(SB), Z2, Z2
-	VMULPS.BCST       numbers<>+1056(SB), Z3, Z3
-	VANDPS.BCST       numbers<>+448(SB), Z0, Z4
-	VANDPS.BCST       numbers<>+448(SB), Z1, Z5
-	VANDPS.BCST       numbers<>+448(SB), Z2, Z6
-	VANDPS.BCST       numbers<>+448(SB), Z3, Z7
-	VBROADCASTSS      numbers<>+608(SB), Z30
-	VMINPS            Z4, Z30, Z4
-	VMINPS            Z5, Z30, Z5
-	VMINPS            Z6, Z30, Z6
-	VMINPS            Z7, Z30, Z7
-	VBROADCASTSS      numbers<>+640(SB), Z8
-	VBROADCASTSS      numbers<>+640(SB), Z9
-	VBROADCASTSS      numbers<>+640(SB), Z10
-	VBROADCASTSS      numbers<>+640(SB), Z11
-	VFMADD213PS.BCST  numbers<>+672(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+672(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+672(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+672(SB), Z7, Z11
-	VFMADD213PS.BCST  numbers<>+704(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+704(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+704(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+704(SB), Z7, Z11
-	VFMADD213PS.BCST  numbers<>+736(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+736(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+736(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+736(SB), Z7, Z11
-	VFMADD213PS.BCST  numbers<>+768(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+768(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+768(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+768(SB), Z7, Z11
-	VFMADD213PS.BCST  numbers<>+800(SB), Z4, Z8
-	VFMADD213PS.BCST  numbers<>+800(SB), Z5, Z9
-	VFMADD213PS.BCST  numbers<>+800(SB), Z6, Z10
-	VFMADD213PS.BCST  numbers<>+800(SB), Z7, Z11
-	VFMSUB213PS       Z4, Z4, Z8
-	VFMSUB213PS       Z5, Z5, Z9
-	VFMSUB213PS       Z6, Z6, Z10
-	VFMSUB213PS       Z7, Z7, Z11
-	VBROADCASTSS      numbers<>+64(SB), Z16
-	VBROADCASTSS      numbers<>+64(SB), Z17
-	VBROADCASTSS      numbers<>+64(SB), Z18
-	VBROADCASTSS      numbers<>+64(SB), Z19
-	VFMADD231PS.BCST  numbers<>+96(SB), Z8, Z16
-	VFMADD231PS.BCST  numbers<>+96(SB), Z9, Z17
-	VFMADD231PS.BCST  numbers<>+96(SB), Z10, Z18
-	VFMADD231PS.BCST  numbers<>+96(SB), Z11, Z19
-	VADDPS.BCST       numbers<>+128(SB), Z16, Z16
-	VADDPS.BCST       numbers<>+128(SB), Z17, Z17
-	VADDPS.BCST       numbers<>+128(SB), Z18, Z18
-	VADDPS.BCST       numbers<>+128(SB), Z19, Z19
-	VFNMADD231PS.BCST numbers<>+160(SB), Z16, Z8
-	VFNMADD231PS.BCST numbers<>+160(SB), Z17, Z9
-	VFNMADD231PS.BCST numbers<>+160(SB), Z18, Z10
-	VFNMADD231PS.BCST numbers<>+160(SB), Z19, Z11
-	VFNMADD231PS.BCST numbers<>+192(SB), Z16, Z8
-	VFNMADD231PS.BCST numbers<>+192(SB), Z17, Z9
-	VFNMADD231PS.BCST numbers<>+192(SB), Z18, Z10
-	VFNMADD231PS.BCST numbers<>+192(SB), Z19, Z11
-	VBROADCASTSS      numbers<>+224(SB), Z12
-	VBROADCASTSS      numbers<>+224(SB), Z13
-	VBROADCASTSS      numbers<>+224(SB), Z14
-	VBROADCASTSS      numbers<>+224(SB), Z15
-	VFMADD213PS.BCST  numbers<>+256(SB), Z8, Z12
-	VFMADD213PS.BCST  numbers<>+256(SB), Z9, Z13
-	VFMADD213PS.BCST  numbers<>+256(SB), Z10, Z14
-	VFMADD213PS.BCST  numbers<>+256(SB), Z11, Z15
-	VFMADD213PS.BCST  numbers<>+288(SB), Z8, Z12
-	VFMADD213PS.BCST  numbers<>+288(SB), Z9, Z13
-	VFMADD213PS.BCST  numbers<>+288(SB), Z10, Z14
-	VFMADD213PS.BCST  numbers<>+288(SB), Z11, Z15
-	VFMADD213PS.BCST  numbers<>+320(SB), Z8, Z12
-	VFMADD213PS.BCST  numbers<>+320(SB), Z9, Z13
-	VFMADD213PS.BCST  numbers<>+320(SB), Z10, Z14
-	VFMADD213PS.BCST  numbers<>+320(SB), Z11, Z15
-	VFMADD213PS.BCST  numbers<>+352(SB), Z8, Z12
-	VFMADD213PS.BCST  numbers<>+352(SB), Z9, Z13
-	VFMADD213PS.BCST  numbers<>+352(SB), Z10, Z14
-	VFMADD213PS.BCST  numbers<>+352(SB), Z11, Z15
-	VMULPS            Z8, Z8, Z20
-	VFMADD213PS       Z8, Z20, Z12
-	VMULPS            Z9, Z9, Z21
-	VFMADD213PS       Z9, Z21, Z13
-	VMULPS            Z10, Z10, Z22
-	VFMADD213PS       Z10, Z22, Z14
-	VMULPS            Z11, Z11, Z23
-	VFMADD213PS       Z11, Z23, Z15
-	VADDPS.BCST       numbers<>+384(SB), Z12, Z12
-	VADDPS.BCST       numbers<>+384(SB), Z13, Z13
-	VADDPS.BCST       numbers<>+384(SB), Z14, Z14
-	VADDPS.BCST       numbers<>+384(SB), Z15, Z15
-	VBROADCASTSS      numbers<>+384(SB), Z30
-	VSCALEFPS         Z16, Z30, Z16
-	VSCALEFPS         Z17, Z30, Z17
-	VSCALEFPS         Z18, Z30, Z18
-	VSCALEFPS         Z19, Z30, Z19
-	VBROADCASTSS      numbers<>+384(SB), Z20
-	VBROADCASTSS      numbers<>+384(SB), Z21
-	VBROADCASTSS      numbers<>+384(SB), Z22
-	VBROADCASTSS      numbers<>+384(SB), Z23
-	VFNMADD213PS      Z20, Z16, Z12
-	VFNMADD213PS      Z21, Z17, Z13
-	VFNMADD213PS      Z22, Z18, Z14
-	VFNMADD213PS      Z23, Z19, Z15
-	VMULPS            Z0, Z0, Z20
-	VMULPS            Z1, Z1, Z21
-	VMULPS            Z2, Z2, Z22
-	VMULPS            Z3, Z3, Z23
-	VBROADCASTSS      numbers<>+832(SB), Z16
-	VBROADCASTSS      numbers<>+832(SB), Z17
-	VBROADCASTSS      numbers<>+832(SB), Z18
-	VBROADCASTSS      numbers<>+832(SB), Z19
-	VFMADD213PS.BCST  numbers<>+864(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+864(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+864(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+864(SB), Z23, Z19
-	VFMADD213PS.BCST  numbers<>+896(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+896(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+896(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+896(SB), Z23, Z19
-	VFMADD213PS.BCST  numbers<>+928(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+928(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+928(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+928(SB), Z23, Z19
-	VFMADD213PS.BCST  numbers<>+960(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+960(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+960(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+960(SB), Z23, Z19
-	VFMADD213PS.BCST  numbers<>+992(SB), Z20, Z16
-	VFMADD213PS.BCST  numbers<>+992(SB), Z21, Z17
-	VFMADD213PS.BCST  numbers<>+992(SB), Z22, Z18
-	VFMADD213PS.BCST  numbers<>+992(SB), Z23, Z19
-	VFMADD213PS       Z0, Z0, Z16
-	VFMADD213PS       Z1, Z1, Z17
-	VFMADD213PS       Z2, Z2, Z18
-	VFMADD213PS       Z3, Z3, Z19
-	VANDPS.BCST       numbers<>+416(SB), Z0, Z0
-	VORPS             Z0, Z12, Z12
-	VANDPS.BCST       numbers<>+416(SB), Z1, Z1
-	VORPS             Z1, Z13, Z13
-	VANDPS.BCST       numbers<>+416(SB), Z2, Z2
-	VORPS             Z2, Z14, Z14
-	VANDPS.BCST       numbers<>+416(SB), Z3, Z3
-	VORPS             Z3, Z15, Z15
-	VBROADCASTSS      numbers<>+1024(SB), Z30
-	VCMPPS            $0x1e, Z30, Z4, K2
-	VMOVUPS           Z12, K2, Z16
-	VCMPPS            $0x1e, Z30, Z5, K2
-	VMOVUPS           Z13, K2, Z17
-	VCMPPS            $0x1e, Z30, Z6, K2
-	VMOVUPS           Z14, K2, Z18
-	VCMPPS            $0x1e, Z30, Z7, K2
-	VMOVUPS           Z15, K2, Z19
-	VMOVUPS           Z16, Z0
-	VMOVUPS           Z17, Z1
-	VMOVUPS           Z18, Z2
-	VMOVUPS           Z19, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z0, Z0
-	VADDPS.BCST       numbers<>+384(SB), Z1, Z1
-	VADDPS.BCST       numbers<>+384(SB), Z2, Z2
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z3
-	VMULPS.BCST       numbers<>+1088(SB), Z24, Z24
-	VMULPS.BCST       numbers<>+1088(SB), Z25, Z25
-	VMULPS.BCST       numbers<>+1088(SB), Z26, Z26
-	VMULPS.BCST       numbers<>+1088(SB), Z27, Z27
-	VMULPS            Z24, Z0, Z0
-	VMULPS            Z25, Z1, Z1
-	VMULPS            Z26, Z2, Z2
-	VMULPS            Z27, Z3, Z3
-	VMOVUPS           Z0, (R11)
-	VMOVUPS           Z1, 64(R11)
-	VMOVUPS           Z2, 128(R11)
-	VMOVUPS           Z3, 192(R11)
-	ADDQ              $0x00000100, DI
-	ADDQ              $0x00000100, R11
-	SUBQ              $0x40, DX
-	JGE               loop
+	VMOVUPS          (DI), Z0
+	VMOVUPS          64(DI), Z1
+	VMOVUPS          128(DI), Z2
+	VMOVUPS          192(DI), Z3
+	VMOVUPS          Z0, Z24
+	VMOVUPS          Z1, Z25
+	VMOVUPS          Z2, Z26
+	VMOVUPS          Z3, Z27
+	VMULPS.BCST      numbers<>+1056(SB), Z0, Z0
+	VMULPS.BCST      numbers<>+1056(SB), Z1, Z1
+	VMULPS.BCST      numbers<>+1056(SB), Z2, Z2
+	VMULPS.BCST      numbers<>+1056(SB), Z3, Z3
+	VANDPS.BCST      numbers<>+448(SB), Z0, Z4
+	VANDPS.BCST      numbers<>+448(SB), Z1, Z5
+	VANDPS.BCST      numbers<>+448(SB), Z2, Z6
+	VANDPS.BCST      numbers<>+448(SB), Z3, Z7
+	VBROADCASTSS     numbers<>+608(SB), Z30
+	VMINPS           Z4, Z30, Z4
+	VMINPS           Z5, Z30, Z5
+	VMINPS           Z6, Z30, Z6
+	VMINPS           Z7, Z30, Z7
+	VBROADCASTSS     numbers<>+640(SB), Z8
+	VBROADCASTSS     numbers<>+640(SB), Z9
+	VBROADCASTSS     numbers<>+640(SB), Z10
+	VBROADCASTSS     numbers<>+640(SB), Z11
+	VFMADD213PS.BCST numbers<>+672(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+672(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+672(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+672(SB), Z7, Z11
+	VFMADD213PS.BCST numbers<>+704(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+704(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+704(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+704(SB), Z7, Z11
+	VFMADD213PS.BCST numbers<>+736(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+736(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+736(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+736(SB), Z7, Z11
+	VFMADD213PS.BCST numbers<>+768(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+768(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+768(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+768(SB), Z7, Z11
+	VFMADD213PS.BCST numbers<>+800(SB), Z4, Z8
+	VFMADD213PS.BCST numbers<>+800(SB), Z5, Z9
+	VFMADD213PS.BCST numbers<>+800(SB), Z6, Z10
+	VFMADD213PS.BCST numbers<>+800(SB), Z7, Z11
+	VFMSUB213PS      Z4, Z4, Z8
+	VFMSUB213PS      Z5, Z5, Z9
+	VFMSUB213PS      Z6, Z6, Z10
+	VFMSUB213PS      Z7, Z7, Z11
+	VBROADCASTSS     numbers<>+64(SB), Z16
+	VBROADCASTSS     numbers<>+64(SB), Z17
+	VBROADCASTSS     numbers<>+64(SB), Z18
+	VBROADCASTSS     numbers<>+64(SB), Z19
+	VFMADD231PS.BCST numbers<>+96(SB), Z8, Z16
+	VFMADD231PS.BCST numbers<>+96(SB), Z9, Z17
+	VFMADD231PS.BCST numbers<>+96(SB), Z10, Z18
+	VFMADD231PS.BCST numbers<>+96(SB), Z11, Z19
+	VADDPS.BCST      numbers<>+128(SB), Z16, Z16
+	VADDPS.BCST      numbers<>+128(SB), Z17, Z17
+	VADDPS.BCST      numbers<>+128(SB), Z18, Z18
+	VADDPS.BCST      numbers<>+128(SB), Z19, Z19
+	VFMADD231PS.BCST numbers<>+160(SB), Z16, Z8
+	VFMADD231PS.BCST numbers<>+160(SB), Z17, Z9
+	VFMADD231PS.BCST numbers<>+160(SB), Z18, Z10
+	VFMADD231PS.BCST numbers<>+160(SB), Z19, Z11
+	VFMADD231PS.BCST numbers<>+192(SB), Z16, Z8
+	VFMADD231PS.BCST numbers<>+192(SB), Z17, Z9
+	VFMADD231PS.BCST numbers<>+192(SB), Z18, Z10
+	VFMADD231PS.BCST numbers<>+192(SB), Z19, Z11
+	VBROADCASTSS     numbers<>+224(SB), Z12
+	VBROADCASTSS     numbers<>+224(SB), Z13
+	VBROADCASTSS     numbers<>+224(SB), Z14
+	VBROADCASTSS     numbers<>+224(SB), Z15
+	VFMADD213PS.BCST numbers<>+256(SB), Z8, Z12
+	VFMADD213PS.BCST numbers<>+256(SB), Z9, Z13
+	VFMADD213PS.BCST numbers<>+256(SB), Z10, Z14
+	VFMADD213PS.BCST numbers<>+256(SB), Z11, Z15
+	VFMADD213PS.BCST numbers<>+288(SB), Z8, Z12
+	VFMADD213PS.BCST numbers<>+288(SB), Z9, Z13
+	VFMADD213PS.BCST numbers<>+288(SB), Z10, Z14
+	VFMADD213PS.BCST numbers<>+288(SB), Z11, Z15
+	VFMADD213PS.BCST numbers<>+320(SB), Z8, Z12
+	VFMADD213PS.BCST numbers<>+320(SB), Z9, Z13
+	VFMADD213PS.BCST numbers<>+320(SB), Z10, Z14
+	VFMADD213PS.BCST numbers<>+320(SB), Z11, Z15
+	VFMADD213PS.BCST numbers<>+352(SB), Z8, Z12
+	VFMADD213PS.BCST numbers<>+352(SB), Z9, Z13
+	VFMADD213PS.BCST numbers<>+352(SB), Z10, Z14
+	VFMADD213PS.BCST numbers<>+352(SB), Z11, Z15
+	VMULPS           Z8, Z8, Z20
+	VMULPS           Z9, Z9, Z21
+	VMULPS           Z10, Z10, Z22
+	VMULPS           Z11, Z11, Z23
+	VFMADD213PS      Z8, Z20, Z12
+	VFMADD213PS      Z9, Z21, Z13
+	VFMADD213PS      Z10, Z22, Z14
+	VFMADD213PS      Z11, Z23, Z15
+	VADDPS.BCST      numbers<>+384(SB), Z12, Z12
+	VADDPS.BCST      numbers<>+384(SB), Z13, Z13
+	VADDPS.BCST      numbers<>+384(SB), Z14, Z14
+	VADDPS.BCST      numbers<>+384(SB), Z15, Z15
+	VBROADCASTSS     numbers<>+384(SB), Z30
+	VSCALEFPS        Z16, Z30, Z16
+	VSCALEFPS        Z17, Z30, Z17
+	VSCALEFPS        Z18, Z30, Z18
+	VSCALEFPS        Z19, Z30, Z19
+	VBROADCASTSS     numbers<>+384(SB), Z20
+	VBROADCASTSS     numbers<>+384(SB), Z21
+	VBROADCASTSS     numbers<>+384(SB), Z22
+	VBROADCASTSS     numbers<>+384(SB), Z23
+	VFNMADD213PS     Z20, Z16, Z12
+	VFNMADD213PS     Z21, Z17, Z13
+	VFNMADD213PS     Z22, Z18, Z14
+	VFNMADD213PS     Z23, Z19, Z15
+	VMULPS           Z0, Z0, Z20
+	VMULPS           Z1, Z1, Z21
+	VMULPS           Z2, Z2, Z22
+	VMULPS           Z3, Z3, Z23
+	VBROADCASTSS     numbers<>+832(SB), Z16
+	VBROADCASTSS     numbers<>+832(SB), Z17
+	VBROADCASTSS     numbers<>+832(SB), Z18
+	VBROADCASTSS     numbers<>+832(SB), Z19
+	VFMADD213PS.BCST numbers<>+864(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+864(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+864(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+864(SB), Z23, Z19
+	VFMADD213PS.BCST numbers<>+896(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+896(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+896(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+896(SB), Z23, Z19
+	VFMADD213PS.BCST numbers<>+928(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+928(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+928(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+928(SB), Z23, Z19
+	VFMADD213PS.BCST numbers<>+960(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+960(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+960(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+960(SB), Z23, Z19
+	VFMADD213PS.BCST numbers<>+992(SB), Z20, Z16
+	VFMADD213PS.BCST numbers<>+992(SB), Z21, Z17
+	VFMADD213PS.BCST numbers<>+992(SB), Z22, Z18
+	VFMADD213PS.BCST numbers<>+992(SB), Z23, Z19
+	VFMADD213PS      Z0, Z0, Z16
+	VFMADD213PS      Z1, Z1, Z17
+	VFMADD213PS      Z2, Z2, Z18
+	VFMADD213PS      Z3, Z3, Z19
+	VANDPS.BCST      numbers<>+416(SB), Z0, Z0
+	VORPS            Z0, Z12, Z12
+	VANDPS.BCST      numbers<>+416(SB), Z1, Z1
+	VORPS            Z1, Z13, Z13
+	VANDPS.BCST      numbers<>+416(SB), Z2, Z2
+	VORPS            Z2, Z14, Z14
+	VANDPS.BCST      numbers<>+416(SB), Z3, Z3
+	VORPS            Z3, Z15, Z15
+	VBROADCASTSS     numbers<>+1024(SB), Z30
+	VCMPPS           $0x1e, Z30, Z4, K2
+	VMOVUPS          Z12, K2, Z16
+	VCMPPS           $0x1e, Z30, Z5, K2
+	VMOVUPS          Z13, K2, Z17
+	VCMPPS           $0x1e, Z30, Z6, K2
+	VMOVUPS          Z14, K2, Z18
+	VCMPPS           $0x1e, Z30, Z7, K2
+	VMOVUPS          Z15, K2, Z19
+	VMOVUPS          Z16, Z0
+	VMOVUPS          Z17, Z1
+	VMOVUPS          Z18, Z2
+	VMOVUPS          Z19, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z0, Z0
+	VADDPS.BCST      numbers<>+384(SB), Z1, Z1
+	VADDPS.BCST      numbers<>+384(SB), Z2, Z2
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z3
+	VMULPS.BCST      numbers<>+1088(SB), Z24, Z24
+	VMULPS.BCST      numbers<>+1088(SB), Z25, Z25
+	VMULPS.BCST      numbers<>+1088(SB), Z26, Z26
+	VMULPS.BCST      numbers<>+1088(SB), Z27, Z27
+	VMULPS           Z24, Z0, Z0
+	VMULPS           Z25, Z1, Z1
+	VMULPS           Z26, Z2, Z2
+	VMULPS           Z27, Z3, Z3
+	VMOVUPS          Z0, (R11)
+	VMOVUPS          Z1, 64(R11)
+	VMOVUPS          Z2, 128(R11)
+	VMOVUPS          Z3, 192(R11)
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000100, R11
+	SUBQ             $0x40, DX
+	JGE              loop
 
 rest:
 	ADDQ $0x40, DX
 	JZ   done
 
 single:
-	MOVQ              $0x00000010, CX
-	CMPQ              DX, CX
-	CMOVQLT           DX, CX
-	MOVL              $0x00000001, R15
-	SHLL              CL, R15
-	DECL              R15
-	KMOVW             R15, K1
-	VMOVUPS.Z         (DI), K1, Z0
-	VMOVUPS           Z0, Z6
-	VMULPS.BCST       numbers<>+1056(SB), Z0, Z0
-	VANDPS.BCST       numbers<>+448(SB), Z0, Z1
-	VBROADCASTSS      numbers<>+608(SB), Z30
-	VMINPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+640(SB), Z2
-	VFMADD213PS.BCST  numbers<>+672(SB), Z1, Z2
-	VFMADD213PS.BCST  numbers<>+704(SB), Z1, Z2
-	VFMADD213PS.BCST  numbers<>+736(SB), Z1, Z2
-	VFMADD213PS.BCST  numbers<>+768(SB), Z1, Z2
-	VFMADD213PS.BCST  numbers<>+800(SB), Z1, Z2
-	VFMSUB213PS       Z1, Z1, Z2
-	VBROADCASTSS      numbers<>+64(SB), Z4
-	VFMADD231PS.BCST  numbers<>+96(SB), Z2, Z4
-	VADDPS.BCST       numbers<>+128(SB), Z4, Z4
-	VFNMADD231PS.BCST numbers<>+160(SB), Z4, Z2
-	VFNMADD231PS.BCST numbers<>+192(SB), Z4, Z2
-	VBROADCASTSS      numbers<>+224(SB), Z3
-	VFMADD213PS.BCST  numbers<>+256(SB), Z2, Z3
-	VFMADD213PS.BCST  numbers<>+288(SB), Z2, Z3
-	VFMADD213PS.BCST  numbers<>+320(SB), Z2, Z3
-	VFMADD213PS.BCST  numbers<>+352(SB), Z2, Z3
-	VMULPS            Z2, Z2, Z5
-	VFMADD213PS       Z2, Z5, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z3
-	VBROADCASTSS      numbers<>+384(SB), Z30
-	VSCALEFPS         Z4, Z30, Z4
-	VBROADCASTSS      numbers<>+384(SB), Z5
-	VFNMADD213PS      Z5, Z4, Z3
-	VMULPS            Z0, Z0, Z5
-	VBROADCASTSS      numbers<>+832(SB), Z4
-	VFMADD213PS.BCST  numbers<>+864(SB), Z5, Z4
-	VFMADD213PS.BCST  numbers<>+896(SB), Z5, Z4
-	VFMADD213PS.BCST  numbers<>+928(SB), Z5, Z4
-	VFMADD213PS.BCST  numbers<>+960(SB), Z5, Z4
-	VFMADD213PS.BCST  numbers<>+992(SB), Z5, Z4
-	VFMADD213PS       Z0, Z0, Z4
-	VANDPS.BCST       numbers<>+416(SB), Z0, Z0
-	VORPS             Z0, Z3, Z3
-	VBROADCASTSS      numbers<>+1024(SB), Z30
-	VCMPPS            $0x1e, Z30, Z1, K2
-	VMOVUPS           Z3, K2, Z4
-	VMOVUPS           Z4, Z0
-	VADDPS.BCST       numbers<>+384(SB), Z0, Z0
-	VMULPS.BCST       numbers<>+1088(SB), Z6, Z6
-	VMULPS            Z6, Z0, Z0
-	VMOVUPS           Z0, K1, (R11)
-	ADDQ              $0x40, DI
-	ADDQ              $0x40, R11
-	SUBQ              $0x10, DX
-	JG                single
+	MOVQ             $0x00000010, CX
+	CMPQ             DX, CX
+	CMOVQLT          DX, CX
+	MOVL             $0x00000001, R15
+	SHLL             CL, R15
+	DECL             R15
+	KMOVW            R15, K1
+	VMOVUPS.Z        (DI), K1, Z0
+	VMOVUPS          Z0, Z6
+	VMULPS.BCST      numbers<>+1056(SB), Z0, Z0
+	VANDPS.BCST      numbers<>+448(SB), Z0, Z1
+	VBROADCASTSS     numbers<>+608(SB), Z30
+	VMINPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+640(SB), Z2
+	VFMADD213PS.BCST numbers<>+672(SB), Z1, Z2
+	VFMADD213PS.BCST numbers<>+704(SB), Z1, Z2
+	VFMADD213PS.BCST numbers<>+736(SB), Z1, Z2
+	VFMADD213PS.BCST numbers<>+768(SB), Z1, Z2
+	VFMADD213PS.BCST numbers<>+800(SB), Z1, Z2
+	VFMSUB213PS      Z1, Z1, Z2
+	VBROADCASTSS     numbers<>+64(SB), Z4
+	VFMADD231PS.BCST numbers<>+96(SB), Z2, Z4
+	VADDPS.BCST      numbers<>+128(SB), Z4, Z4
+	VFMADD231PS.BCST numbers<>+160(SB), Z4, Z2
+	VFMADD231PS.BCST numbers<>+192(SB), Z4, Z2
+	VBROADCASTSS     numbers<>+224(SB), Z3
+	VFMADD213PS.BCST numbers<>+256(SB), Z2, Z3
+	VFMADD213PS.BCST numbers<>+288(SB), Z2, Z3
+	VFMADD213PS.BCST numbers<>+320(SB), Z2, Z3
+	VFMADD213PS.BCST numbers<>+352(SB), Z2, Z3
+	VMULPS           Z2, Z2, Z5
+	VFMADD213PS      Z2, Z5, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z3
+	VBROADCASTSS     numbers<>+384(SB), Z30
+	VSCALEFPS        Z4, Z30, Z4
+	VBROADCASTSS     numbers<>+384(SB), Z5
+	VFNMADD213PS     Z5, Z4, Z3
+	VMULPS           Z0, Z0, Z5
+	VBROADCASTSS     numbers<>+832(SB), Z4
+	VFMADD213PS.BCST numbers<>+864(SB), Z5, Z4
+	VFMADD213PS.BCST numbers<>+896(SB), Z5, Z4
+	VFMADD213PS.BCST numbers<>+928(SB), Z5, Z4
+	VFMADD213PS.BCST numbers<>+960(SB), Z5, Z4
+	VFMADD213PS.BCST numbers<>+992(SB), Z5, Z4
+	VFMADD213PS      Z0, Z0, Z4
+	VANDPS.BCST      numbers<>+416(SB), Z0, Z0
+	VORPS            Z0, Z3, Z3
+	VBROADCASTSS     numbers<>+1024(SB), Z30
+	VCMPPS           $0x1e, Z30, Z1, K2
+	VMOVUPS          Z3, K2, Z4
+	VMOVUPS          Z4, Z0
+	VADDPS.BCST      numbers<>+384(SB), Z0, Z0
+	VMULPS.BCST      numbers<>+1088(SB), Z6, Z6
+	VMULPS           Z6, Z0, Z0
+	VMOVUPS          Z0, K1, (R11)
+	ADDQ             $0x40, DI
+	ADDQ             $0x40, R11
+	SUBQ             $0x10, DX
+	JG               single
 
 done:
 	VZEROUPPER
@@ -13208,179 +13208,179 @@ TEXT ·geluTanhAVX512(SB), NOSPLIT, $0-8
 	JLT  rest
 
 loop:
-	VMOVUPS           (DI), Z0
-	VMOVUPS           64(DI), Z1
-	VMOVUPS           128(DI), Z2
-	VMOVUPS           192(DI), Z3
-	VMOVUPS           Z0, Z20
-	VMOVUPS           Z1, Z21
-	VMOVUPS           Z2, Z22
-	VMOVUPS           Z3, Z23
-	VMULPS            Z0, Z0, Z0
-	VMULPS            Z1, Z1, Z1
-	VMULPS            Z2, Z2, Z2
-	VMULPS            Z3, Z3, Z3
-	VBROADCASTSS      numbers<>+1120(SB), Z4
-	VBROADCASTSS      numbers<>+1120(SB), Z5
-	VBROADCASTSS      numbers<>+1120(SB), Z6
-	VBROADCASTSS      numbers<>+1120(SB), Z7
-	VFMADD213PS.BCST  numbers<>+1152(SB), Z0, Z4
-	VFMADD213PS.BCST  numbers<>+1152(SB), Z1, Z5
-	VFMADD213PS.BCST  numbers<>+1152(SB), Z2, Z6
-	VFMADD213PS.BCST  numbers<>+1152(SB), Z3, Z7
-	VMOVUPS           Z20, Z0
-	VMOVUPS           Z21, Z1
-	VMOVUPS           Z22, Z2
-	VMOVUPS           Z23, Z3
-	VMULPS            Z4, Z0, Z0
-	VMULPS            Z5, Z1, Z1
-	VMULPS            Z6, Z2, Z2
-	VMULPS            Z7, Z3, Z3
-	VORPS.BCST        numbers<>+416(SB), Z0, Z4
-	VORPS.BCST        numbers<>+416(SB), Z1, Z5
-	VORPS.BCST        numbers<>+416(SB), Z2, Z6
-	VORPS.BCST        numbers<>+416(SB), Z3, Z7
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z4, Z30, Z4
-	VMAXPS            Z5, Z30, Z5
-	VMAXPS            Z6, Z30, Z6
-	VMAXPS            Z7, Z30, Z7
-	VBROADCASTSS      numbers<>+64(SB), Z8
-	VBROADCASTSS      numbers<>+64(SB), Z9
-	VBROADCASTSS      numbers<>+64(SB), Z10
-	VBROADCASTSS      numbers<>+64(SB), Z11
-	VFMADD231PS.BCST  numbers<>+96(SB), Z4, Z8
-	VFMADD231PS.BCST  numbers<>+96(SB), Z5, Z9
-	VFMADD231PS.BCST  numbers<>+96(SB), Z6, Z10
-	VFMADD231PS.BCST  numbers<>+96(SB), Z7, Z11
-	VADDPS.BCST       numbers<>+128(SB), Z8, Z8
-	VADDPS.BCST       numbers<>+128(SB), Z9, Z9
-	VADDPS.BCST       numbers<>+128(SB), Z10, Z10
-	VADDPS.BCST       numbers<>+128(SB), Z11, Z11
-	VFNMADD231PS.BCST numbers<>+160(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+160(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+160(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+160(SB), Z11, Z7
-	VFNMADD231PS.BCST numbers<>+192(SB), Z8, Z4
-	VFNMADD231PS.BCST numbers<>+192(SB), Z9, Z5
-	VFNMADD231PS.BCST numbers<>+192(SB), Z10, Z6
-	VFNMADD231PS.BCST numbers<>+192(SB), Z11, Z7
-	VBROADCASTSS      numbers<>+224(SB), Z12
-	VBROADCASTSS      numbers<>+224(SB), Z13
-	VBROADCASTSS      numbers<>+224(SB), Z14
-	VBROADCASTSS      numbers<>+224(SB), Z15
-	VFMADD213PS.BCST  numbers<>+256(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+256(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+256(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+256(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+288(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+288(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+288(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+288(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+320(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+320(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+320(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+320(SB), Z7, Z15
-	VFMADD213PS.BCST  numbers<>+352(SB), Z4, Z12
-	VFMADD213PS.BCST  numbers<>+352(SB), Z5, Z13
-	VFMADD213PS.BCST  numbers<>+352(SB), Z6, Z14
-	VFMADD213PS.BCST  numbers<>+352(SB), Z7, Z15
-	VMULPS            Z4, Z4, Z16
-	VFMADD213PS       Z4, Z16, Z12
-	VMULPS            Z5, Z5, Z17
-	VFMADD213PS       Z5, Z17, Z13
-	VMULPS            Z6, Z6, Z18
-	VFMADD213PS       Z6, Z18, Z14
-	VMULPS            Z7, Z7, Z19
-	VFMADD213PS       Z7, Z19, Z15
-	VADDPS.BCST       numbers<>+384(SB), Z12, Z12
-	VADDPS.BCST       numbers<>+384(SB), Z13, Z13
-	VADDPS.BCST       numbers<>+384(SB), Z14, Z14
-	VADDPS.BCST       numbers<>+384(SB), Z15, Z15
-	VSCALEFPS         Z8, Z12, Z12
-	VSCALEFPS         Z9, Z13, Z13
-	VSCALEFPS         Z10, Z14, Z14
-	VSCALEFPS         Z11, Z15, Z15
-	VADDPS.BCST       numbers<>+384(SB), Z12, Z16
-	VADDPS.BCST       numbers<>+384(SB), Z13, Z17
-	VADDPS.BCST       numbers<>+384(SB), Z14, Z18
-	VADDPS.BCST       numbers<>+384(SB), Z15, Z19
-	VBROADCASTSS      numbers<>+384(SB), Z8
-	VBROADCASTSS      numbers<>+384(SB), Z9
-	VBROADCASTSS      numbers<>+384(SB), Z10
-	VBROADCASTSS      numbers<>+384(SB), Z11
-	VPMOVD2M          Z0, K2
-	VMOVUPS           Z12, K2, Z8
-	VPMOVD2M          Z1, K2
-	VMOVUPS           Z13, K2, Z9
-	VPMOVD2M          Z2, K2
-	VMOVUPS           Z14, K2, Z10
-	VPMOVD2M          Z3, K2
-	VMOVUPS           Z15, K2, Z11
-	VDIVPS            Z16, Z8, Z0
-	VDIVPS            Z17, Z9, Z1
-	VDIVPS            Z18, Z10, Z2
-	VDIVPS            Z19, Z11, Z3
-	VMULPS            Z20, Z0, Z0
-	VMULPS            Z21, Z1, Z1
-	VMULPS            Z22, Z2, Z2
-	VMULPS            Z23, Z3, Z3
-	VMOVUPS           Z0, (R11)
-	VMOVUPS           Z1, 64(R11)
-	VMOVUPS           Z2, 128(R11)
-	VMOVUPS           Z3, 192(R11)
-	ADDQ              $0x00000100, DI
-	ADDQ              $0x00000100, R11
-	SUBQ              $0x40, DX
-	JGE               loop
+	VMOVUPS          (DI), Z0
+	VMOVUPS          64(DI), Z1
+	VMOVUPS          128(DI), Z2
+	VMOVUPS          192(DI), Z3
+	VMOVUPS          Z0, Z20
+	VMOVUPS          Z1, Z21
+	VMOVUPS          Z2, Z22
+	VMOVUPS          Z3, Z23
+	VMULPS           Z0, Z0, Z0
+	VMULPS           Z1, Z1, Z1
+	VMULPS           Z2, Z2, Z2
+	VMULPS           Z3, Z3, Z3
+	VBROADCASTSS     numbers<>+1120(SB), Z4
+	VBROADCASTSS     numbers<>+1120(SB), Z5
+	VBROADCASTSS     numbers<>+1120(SB), Z6
+	VBROADCASTSS     numbers<>+1120(SB), Z7
+	VFMADD213PS.BCST numbers<>+1152(SB), Z0, Z4
+	VFMADD213PS.BCST numbers<>+1152(SB), Z1, Z5
+	VFMADD213PS.BCST numbers<>+1152(SB), Z2, Z6
+	VFMADD213PS.BCST numbers<>+1152(SB), Z3, Z7
+	VMOVUPS          Z20, Z0
+	VMOVUPS          Z21, Z1
+	VMOVUPS          Z22, Z2
+	VMOVUPS          Z23, Z3
+	VMULPS           Z4, Z0, Z0
+	VMULPS           Z5, Z1, Z1
+	VMULPS           Z6, Z2, Z2
+	VMULPS           Z7, Z3, Z3
+	VORPS.BCST       numbers<>+416(SB), Z0, Z4
+	VORPS.BCST       numbers<>+416(SB), Z1, Z5
+	VORPS.BCST       numbers<>+416(SB), Z2, Z6
+	VORPS.BCST       numbers<>+416(SB), Z3, Z7
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z4, Z30, Z4
+	VMAXPS           Z5, Z30, Z5
+	VMAXPS           Z6, Z30, Z6
+	VMAXPS           Z7, Z30, Z7
+	VBROADCASTSS     numbers<>+64(SB), Z8
+	VBROADCASTSS     numbers<>+64(SB), Z9
+	VBROADCASTSS     numbers<>+64(SB), Z10
+	VBROADCASTSS     numbers<>+64(SB), Z11
+	VFMADD231PS.BCST numbers<>+96(SB), Z4, Z8
+	VFMADD231PS.BCST numbers<>+96(SB), Z5, Z9
+	VFMADD231PS.BCST numbers<>+96(SB), Z6, Z10
+	VFMADD231PS.BCST numbers<>+96(SB), Z7, Z11
+	VADDPS.BCST      numbers<>+128(SB), Z8, Z8
+	VADDPS.BCST      numbers<>+128(SB), Z9, Z9
+	VADDPS.BCST      numbers<>+128(SB), Z10, Z10
+	VADDPS.BCST      numbers<>+128(SB), Z11, Z11
+	VFMADD231PS.BCST numbers<>+160(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+160(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+160(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+160(SB), Z11, Z7
+	VFMADD231PS.BCST numbers<>+192(SB), Z8, Z4
+	VFMADD231PS.BCST numbers<>+192(SB), Z9, Z5
+	VFMADD231PS.BCST numbers<>+192(SB), Z10, Z6
+	VFMADD231PS.BCST numbers<>+192(SB), Z11, Z7
+	VBROADCASTSS     numbers<>+224(SB), Z12
+	VBROADCASTSS     numbers<>+224(SB), Z13
+	VBROADCASTSS     numbers<>+224(SB), Z14
+	VBROADCASTSS     numbers<>+224(SB), Z15
+	VFMADD213PS.BCST numbers<>+256(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+256(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+256(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+256(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+288(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+288(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+288(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+288(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+320(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+320(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+320(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+320(SB), Z7, Z15
+	VFMADD213PS.BCST numbers<>+352(SB), Z4, Z12
+	VFMADD213PS.BCST numbers<>+352(SB), Z5, Z13
+	VFMADD213PS.BCST numbers<>+352(SB), Z6, Z14
+	VFMADD213PS.BCST numbers<>+352(SB), Z7, Z15
+	VMULPS           Z4, Z4, Z16
+	VMULPS           Z5, Z5, Z17
+	VMULPS           Z6, Z6, Z18
+	VMULPS           Z7, Z7, Z19
+	VFMADD213PS      Z4, Z16, Z12
+	VFMADD213PS      Z5, Z17, Z13
+	VFMADD213PS      Z6, Z18, Z14
+	VFMADD213PS      Z7, Z19, Z15
+	VADDPS.BCST      numbers<>+384(SB), Z12, Z12
+	VADDPS.BCST      numbers<>+384(SB), Z13, Z13
+	VADDPS.BCST      numbers<>+384(SB), Z14, Z14
+	VADDPS.BCST      numbers<>+384(SB), Z15, Z15
+	VSCALEFPS        Z8, Z12, Z12
+	VSCALEFPS        Z9, Z13, Z13
+	VSCALEFPS        Z10, Z14, Z14
+	VSCALEFPS        Z11, Z15, Z15
+	VADDPS.BCST      numbers<>+384(SB), Z12, Z16
+	VADDPS.BCST      numbers<>+384(SB), Z13, Z17
+	VADDPS.BCST      numbers<>+384(SB), Z14, Z18
+	VADDPS.BCST      numbers<>+384(SB), Z15, Z19
+	VBROADCASTSS     numbers<>+384(SB), Z8
+	VBROADCASTSS     numbers<>+384(SB), Z9
+	VBROADCASTSS     numbers<>+384(SB), Z10
+	VBROADCASTSS     numbers<>+384(SB), Z11
+	VPMOVD2M         Z0, K2
+	VMOVUPS          Z12, K2, Z8
+	VPMOVD2M         Z1, K2
+	VMOVUPS          Z13, K2, Z9
+	VPMOVD2M         Z2, K2
+	VMOVUPS          Z14, K2, Z10
+	VPMOVD2M         Z3, K2
+	VMOVUPS          Z15, K2, Z11
+	VDIVPS           Z16, Z8, Z0
+	VDIVPS           Z17, Z9, Z1
+	VDIVPS           Z18, Z10, Z2
+	VDIVPS           Z19, Z11, Z3
+	VMULPS           Z20, Z0, Z0
+	VMULPS           Z21, Z1, Z1
+	VMULPS           Z22, Z2, Z2
+	VMULPS           Z23, Z3, Z3
+	VMOVUPS          Z0, (R11)
+	VMOVUPS          Z1, 64(R11)
+	VMOVUPS          Z2, 128(R11)
+	VMOVUPS          Z3, 192(R11)
+	ADDQ             $0x00000100, DI
+	ADDQ             $0x00000100, R11
+	SUBQ             $0x40, DX
+	JGE              loop
 
 rest:
 	ADDQ $0x40, DX
 	JZ   done
 
 single:
-	MOVQ              $0x00000010, CX
-	CMPQ              DX, CX
-	CMOVQLT           DX, CX
-	MOVL              $0x00000001, R15
-	SHLL              CL, R15
-	DECL              R15
-	KMOVW             R15, K1
-	VMOVUPS.Z         (DI), K1, Z0
-	VMOVUPS           Z0, Z5
-	VMULPS            Z0, Z0, Z0
-	VBROADCASTSS      numbers<>+1120(SB), Z1
-	VFMADD213PS.BCST  numbers<>+1152(SB), Z0, Z1
-	VMOVUPS           Z5, Z0
-	VMULPS            Z1, Z0, Z0
-	VORPS.BCST        numbers<>+416(SB), Z0, Z1
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+64(SB), Z2
-	VFMADD231PS.BCST  numbers<>+96(SB), Z1, Z2
-	VADDPS.BCST       numbers<>+128(SB), Z2, Z2
-	VFNMADD231PS.BCST numbers<>+160(SB), Z2, Z1
-	VFNMADD231PS.BCST numbers<>+192(SB), Z2, Z1
-	VBROADCASTSS      numbers<>+224(SB), Z3
-	VFMADD213PS.BCST  numbers<>+256(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+288(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+320(SB), Z1, Z3
-	VFMADD213PS.BCST  numbers<>+352(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z3
-	VSCALEFPS         Z2, Z3, Z3
-	VADDPS.BCST       numbers<>+384(SB), Z3, Z4
-	VBROADCASTSS      numbers<>+384(SB), Z2
-	VPMOVD2M          Z0, K2
-	VMOVUPS           Z3, K2, Z2
-	VDIVPS            Z4, Z2, Z0
-	VMULPS            Z5, Z0, Z0
-	VMOVUPS           Z0, K1, (R11)
-	ADDQ              $0x40, DI
-	ADDQ              $0x40, R11
-	SUBQ              $0x10, DX
-	JG                single
+	MOVQ             $0x00000010, CX
+	CMPQ             DX, CX
+	CMOVQLT          DX, CX
+	MOVL             $0x00000001, R15
+	SHLL             CL, R15
+	DECL             R15
+	KMOVW            R15, K1
+	VMOVUPS.Z        (DI), K1, Z0
+	VMOVUPS          Z0, Z5
+	VMULPS           Z0, Z0, Z0
+	VBROADCASTSS     numbers<>+1120(SB), Z1
+	VFMADD213PS.BCST numbers<>+1152(SB), Z0, Z1
+	VMOVUPS          Z5, Z0
+	VMULPS           Z1, Z0, Z0
+	VORPS.BCST       numbers<>+416(SB), Z0, Z1
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+64(SB), Z2
+	VFMADD231PS.BCST numbers<>+96(SB), Z1, Z2
+	VADDPS.BCST      numbers<>+128(SB), Z2, Z2
+	VFMADD231PS.BCST numbers<>+160(SB), Z2, Z1
+	VFMADD231PS.BCST numbers<>+192(SB), Z2, Z1
+	VBROADCASTSS     numbers<>+224(SB), Z3
+	VFMADD213PS.BCST numbers<>+256(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+288(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+320(SB), Z1, Z3
+	VFMADD213PS.BCST numbers<>+352(SB), Z1, Z3
+	VMULPS           Z1, Z1, Z4
+	VFMADD213PS      Z1, Z4, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z3
+	VSCALEFPS        Z2, Z3, Z3
+	VADDPS.BCST      numbers<>+384(SB), Z3, Z4
+	VBROADCASTSS     numbers<>+384(SB), Z2
+	VPMOVD2M         Z0, K2
+	VMOVUPS          Z3, K2, Z2
+	VDIVPS           Z4, Z2, Z0
+	VMULPS           Z5, Z0, Z0
+	VMOVUPS          Z0, K1, (R11)
+	ADDQ             $0x40, DI
+	ADDQ             $0x40, R11
+	SUBQ             $0x10, DX
+	JG               single
 
 done:
 	VZEROUPPER
@@ -13952,39 +13952,39 @@ TEXT ·rowExpAVX512(SB), NOSPLIT, $0-8
 	MOVQ    144(AX), DX
 
 loop:
-	VBROADCASTSS      160(AX), Z30
-	VMOVUPS           (DI), Z0
-	VSUBPS            Z30, Z0, Z0
-	VMOVUPS           Z0, Z1
-	VBROADCASTSS      numbers<>+0(SB), Z30
-	VMAXPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+32(SB), Z30
-	VMINPS            Z1, Z30, Z1
-	VBROADCASTSS      numbers<>+64(SB), Z2
-	VFMADD231PS.BCST  numbers<>+96(SB), Z1, Z2
-	VADDPS.BCST       numbers<>+128(SB), Z2, Z2
-	VFNMADD231PS.BCST numbers<>+160(SB), Z2, Z1
-	VFNMADD231PS.BCST numbers<>+192(SB), Z2, Z1
-	VBROADCASTSS      numbers<>+224(SB), Z0
-	VFMADD213PS.BCST  numbers<>+256(SB), Z1, Z0
-	VFMADD213PS.BCST  numbers<>+288(SB), Z1, Z0
-	VFMADD213PS.BCST  numbers<>+320(SB), Z1, Z0
-	VFMADD213PS.BCST  numbers<>+352(SB), Z1, Z0
-	VMULPS            Z1, Z1, Z3
-	VFMADD213PS       Z1, Z3, Z0
-	VADDPS.BCST       numbers<>+384(SB), Z0, Z0
-	VSCALEFPS         Z2, Z0, Z0
-	VMOVUPS           Z0, (R11)
-	VCVTPS2PD         (R11), Z1
-	VADDPD            Z1, Z4, Z4
-	VCVTPS2PD         32(R11), Z2
-	VADDPD            Z2, Z5, Z5
-	ADDQ              $0x40, DI
-	ADDQ              $0x40, R11
-	SUBQ              $0x10, DX
-	JG                loop
-	VMOVUPD           Z4, (SI)
-	VMOVUPD           Z5, 64(SI)
+	VBROADCASTSS     160(AX), Z30
+	VMOVUPS          (DI), Z0
+	VSUBPS           Z30, Z0, Z0
+	VMOVUPS          Z0, Z1
+	VBROADCASTSS     numbers<>+0(SB), Z30
+	VMAXPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+32(SB), Z30
+	VMINPS           Z1, Z30, Z1
+	VBROADCASTSS     numbers<>+64(SB), Z2
+	VFMADD231PS.BCST numbers<>+96(SB), Z1, Z2
+	VADDPS.BCST      numbers<>+128(SB), Z2, Z2
+	VFMADD231PS.BCST numbers<>+160(SB), Z2, Z1
+	VFMADD231PS.BCST numbers<>+192(SB), Z2, Z1
+	VBROADCASTSS     numbers<>+224(SB), Z0
+	VFMADD213PS.BCST numbers<>+256(SB), Z1, Z0
+	VFMADD213PS.BCST numbers<>+288(SB), Z1, Z0
+	VFMADD213PS.BCST numbers<>+320(SB), Z1, Z0
+	VFMADD213PS.BCST numbers<>+352(SB), Z1, Z0
+	VMULPS           Z1, Z1, Z3
+	VFMADD213PS      Z1, Z3, Z0
+	VADDPS.BCST      numbers<>+384(SB), Z0, Z0
+	VSCALEFPS        Z2, Z0, Z0
+	VMOVUPS          Z0, (R11)
+	VCVTPS2PD        (R11), Z1
+	VADDPD           Z1, Z4, Z4
+	VCVTPS2PD        32(R11), Z2
+	VADDPD           Z2, Z5, Z5
+	ADDQ             $0x40, DI
+	ADDQ             $0x40, R11
+	SUBQ             $0x10, DX
+	JG               loop
+	VMOVUPD          Z4, (SI)
+	VMOVUPD          Z5, 64(SI)
 	VZEROUPPER
 	RET
 
@@ -32766,22 +32766,22 @@ DATA numbers<>+144(SB)/4, $0xcb400000
 DATA numbers<>+148(SB)/4, $0xcb400000
 DATA numbers<>+152(SB)/4, $0xcb400000
 DATA numbers<>+156(SB)/4, $0xcb400000
-DATA numbers<>+160(SB)/4, $0x3f317218
-DATA numbers<>+164(SB)/4, $0x3f317218
-DATA numbers<>+168(SB)/4, $0x3f317218
-DATA numbers<>+172(SB)/4, $0x3f317218
-DATA numbers<>+176(SB)/4, $0x3f317218
-DATA numbers<>+180(SB)/4, $0x3f317218
-DATA numbers<>+184(SB)/4, $0x3f317218
-DATA numbers<>+188(SB)/4, $0x3f317218
-DATA numbers<>+192(SB)/4, $0xb102e308
-DATA numbers<>+196(SB)/4, $0xb102e308
-DATA numbers<>+200(SB)/4, $0xb102e308
-DATA numbers<>+204(SB)/4, $0xb102e308
-DATA numbers<>+208(SB)/4, $0xb102e308
-DATA numbers<>+212(SB)/4, $0xb102e308
-DATA numbers<>+216(SB)/4, $0xb102e308
-DATA numbers<>+220(SB)/4, $0xb102e308
+DATA numbers<>+160(SB)/4, $0xbf317218
+DATA numbers<>+164(SB)/4, $0xbf317218
+DATA numbers<>+168(SB)/4, $0xbf317218
+DATA numbers<>+172(SB)/4, $0xbf317218
+DATA numbers<>+176(SB)/4, $0xbf317218
+DATA numbers<>+180(SB)/4, $0xbf317218
+DATA numbers<>+184(SB)/4, $0xbf317218
+DATA numbers<>+188(SB)/4, $0xbf317218
+DATA numbers<>+192(SB)/4, $0x3102e308
+DATA numbers<>+196(SB)/4, $0x3102e308
+DATA numbers<>+200(SB)/4, $0x3102e308
+DATA numbers<>+204(SB)/4, $0x3102e308
+DATA numbers<>+208(SB)/4, $0x3102e308
+DATA numbers<>+212(SB)/4, $0x3102e308
+DATA numbers<>+216(SB)/4, $0x3102e308
+DATA numbers<>+220(SB)/4, $0x3102e308
 DATA numbers<>+224(SB)/4, $0x3ab5cbd3
 DATA numbers<>+228(SB)/4, $0x3ab5cbd3
 DATA numbers<>+232(SB)/4, $0x3ab5cbd3

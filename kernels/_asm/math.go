@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -12,28 +13,17 @@ var mathFiles = []file{
 	{"avx2", mathFamilies("AVX2", avx2)},
 }
 
-// mathFamilies lists the functions of one number. The constants and the order of operations are those of ref/math.go.
+// mathFamilies lists the functions of one number.
 func mathFamilies(suffix string, v isa) []family {
 	var list []family
-	for _, f := range []struct {
-		name string
-		f    func(w lanes)
-	}{
-		{"exp", exp}, {"sigmoid", sigmoid}, {"tanh", tanh}, {"erf", erf}, {"swish", swish}, {"gelu", gelu}, {"geluTanh", geluTanh},
-		{"hardSigmoid", hardSigmoid}, {"hardSwish", hardSwish}, {"sqrt", sqrt},
-		{"addScalar", withScalar(func(w lanes, x, y reg.VecPhysical) { w.VADDPS(y, x, x) })},
-		{"mulScalar", withScalar(func(w lanes, x, y reg.VecPhysical) { w.VMULPS(y, x, x) })},
-		{"divScalar", withScalar(func(w lanes, x, y reg.VecPhysical) { w.VDIVPS(y, x, x) })},
-		{"scalarSub", withScalar(func(w lanes, x, y reg.VecPhysical) { w.VSUBPS(x, y, x) })},
-		{"scalarDiv", withScalar(func(w lanes, x, y reg.VecPhysical) { w.VDIVPS(x, y, x) })},
-	} {
-		list = append(list, family{f.name + suffix, 1, 1, mapping(v, f.f)})
+	for _, f := range functions {
+		list = append(list, family{f.name + suffix, 1, 1, mapping(v, f.emit)})
 	}
 	return list
 }
 
 // mapping returns the emitter of a loop over cols elements. f computes the function of the values w.value(0) in place.
-func mapping(v isa, f func(w lanes)) func(g *gen, rows, vecs int) {
+func mapping(v isa, f func(w unit)) func(g *gen, rows, vecs int) {
 	return func(g *gen, _, _ int) {
 		many, one := lanes{g, v, 4}, lanes{g, v, 1}
 		if v == avx2 {
@@ -48,11 +38,11 @@ func mapping(v isa, f func(w lanes)) func(g *gen, rows, vecs int) {
 		g.JLT(operand.LabelRef("rest"))
 		g.Label("loop")
 		for i, x := range many.value(0) {
-			g.VMOVUPS(operand.Mem{Base: regA, Disp: i * v.bytes()}, x)
+			g.VMOVUPS(operand.Mem{Base: regA, Disp: i * v.bytes()}, v.vec(x))
 		}
 		f(many)
 		for i, x := range many.value(0) {
-			g.VMOVUPS(x, operand.Mem{Base: regDst, Disp: i * v.bytes()})
+			g.VMOVUPS(v.vec(x), operand.Mem{Base: regDst, Disp: i * v.bytes()})
 		}
 		g.ADDQ(operand.U32(uint32(block)), regA)
 		g.ADDQ(operand.U32(uint32(block)), regDst)
@@ -63,9 +53,9 @@ func mapping(v isa, f func(w lanes)) func(g *gen, rows, vecs int) {
 		g.JZ(operand.LabelRef("done"))
 		g.Label("single")
 		one.firstColumns()
-		g.loadMasked(v, operand.Mem{Base: regA}, 0, maskAVX2, one.value(0)[0])
+		g.loadMasked(v, operand.Mem{Base: regA}, 0, maskAVX2, v.vec(0))
 		f(one)
-		g.storeMasked(v, one.value(0)[0], 0, maskAVX2, operand.Mem{Base: regDst})
+		g.storeMasked(v, v.vec(0), 0, maskAVX2, operand.Mem{Base: regDst})
 		g.ADDQ(operand.U8(v.bytes()), regA)
 		g.ADDQ(operand.U8(v.bytes()), regDst)
 		g.SUBQ(operand.U8(int(v)), regN)
@@ -76,7 +66,7 @@ func mapping(v isa, f func(w lanes)) func(g *gen, rows, vecs int) {
 	}
 }
 
-// lanes emits the same operations on n vectors side by side, so that none waits for the result of another.
+// lanes is the unit of both vector extensions.
 type lanes struct {
 	*gen
 	v isa
@@ -85,17 +75,10 @@ type lanes struct {
 
 const maskAVX2 = 15
 
-// value returns the registers of the i-th value.
-func (w lanes) value(i int) []reg.VecPhysical {
-	var list []reg.VecPhysical
-	for k := range w.n {
-		list = append(list, w.v.vec(i*w.n+k))
-	}
-	return list
-}
+func (w lanes) value(i int) values { return consecutive(i*w.n, w.n) }
 
-// spare returns a register that belongs to no value.
-func (w lanes) spare() reg.VecPhysical { return w.v.vec(w.v.count() - 2) }
+// spare is a register that belongs to no value.
+func (w lanes) spare() int { return w.v.count() - 2 }
 
 // firstColumns makes the mask of the regN next elements, or of all in a vector: K1, or the last register on AVX2.
 func (w lanes) firstColumns() {
@@ -115,17 +98,20 @@ func (w lanes) firstColumns() {
 	w.VMOVDQU(operand.Mem{Base: regTmp, Disp: 64}, w.v.vec(maskAVX2))
 }
 
-// The operations below take a constant as their last operand. On AVX-512 it is broadcast from memory, on AVX2 it lies there
-// in every lane.
-
-func (w lanes) fill(dst []reg.VecPhysical, c float32) {
+func (w lanes) fill(dst values, c float32) {
 	for _, x := range dst {
-		w.VBROADCASTSS(w.number(w.v, math.Float32bits(c)), x)
+		w.VBROADCASTSS(w.number(w.v, math.Float32bits(c)), w.v.vec(x))
 	}
 }
 
-func (w lanes) with(plain, broadcast func(ops ...operand.Op), c uint32, ops ...operand.Op) {
-	ops = append([]operand.Op{w.number(w.v, c)}, ops...)
+func (w lanes) parameter(off int) values {
+	w.VBROADCASTSS(w.field(off), w.v.vec(w.spare()))
+	return slices.Repeat(values{w.spare()}, w.n)
+}
+
+// with emits an operation that takes a constant first. On AVX-512 it is broadcast from memory, on AVX2 it lies there in every lane.
+func (w lanes) with(plain, broadcast func(ops ...operand.Op), c uint32, x, dst int) {
+	ops := []operand.Op{w.number(w.v, c), w.v.vec(x), w.v.vec(dst)}
 	if w.v == avx512 {
 		broadcast(ops...)
 		return
@@ -133,109 +119,160 @@ func (w lanes) with(plain, broadcast func(ops ...operand.Op), c uint32, ops ...o
 	plain(ops...)
 }
 
-func (w lanes) mul(dst, x []reg.VecPhysical, c float32) {
+func (w lanes) scaled(dst, x values, c float32) {
 	for i := range dst {
 		w.with(w.VMULPS, w.VMULPS_BCST, math.Float32bits(c), x[i], dst[i])
 	}
 }
 
-func (w lanes) add(dst, x []reg.VecPhysical, c float32) {
+func (w lanes) raised(dst, x values, c float32) {
 	for i := range dst {
 		w.with(w.VADDPS, w.VADDPS_BCST, math.Float32bits(c), x[i], dst[i])
 	}
 }
 
-// multiplyAdd is y = y*x + c.
-func (w lanes) multiplyAdd(y, x []reg.VecPhysical, c float32) {
+func (w lanes) multiplyAdd(y, x values, c float32) {
 	for i := range y {
 		w.with(w.VFMADD213PS, w.VFMADD213PS_BCST, math.Float32bits(c), x[i], y[i])
 	}
 }
 
-// addProduct is y = y + x*c; subProduct is y - x*c.
-func (w lanes) addProduct(y, x []reg.VecPhysical, c float32) {
+func (w lanes) addProduct(y, x values, c float32) {
 	for i := range y {
 		w.with(w.VFMADD231PS, w.VFMADD231PS_BCST, math.Float32bits(c), x[i], y[i])
 	}
 }
 
-func (w lanes) subProduct(y, x []reg.VecPhysical, c float32) {
-	for i := range y {
-		w.with(w.VFNMADD231PS, w.VFNMADD231PS_BCST, math.Float32bits(c), x[i], y[i])
-	}
-}
-
-// horner is the polynomial in x with the given terms, highest first.
-func (w lanes) horner(y, x []reg.VecPhysical, terms []float32) {
+func (w lanes) horner(y, x values, terms []float32) {
 	w.fill(y, terms[0])
 	for _, c := range terms[1:] {
 		w.multiplyAdd(y, x, c)
 	}
 }
 
-// atLeast and atMost bound values; NaN passes, being the second source.
-func (w lanes) atLeast(x []reg.VecPhysical, c float32) {
-	w.fill([]reg.VecPhysical{w.spare()}, c)
-	for _, r := range x {
-		w.VMAXPS(r, w.spare(), r)
+// three emits an operation on three registers for every vector: a is its first operand, dst its last.
+func (w lanes) three(f func(ops ...operand.Op), a, b, dst values) {
+	for i := range dst {
+		f(w.v.vec(a[i]), w.v.vec(b[i]), w.v.vec(dst[i]))
 	}
 }
 
-func (w lanes) atMost(x []reg.VecPhysical, c float32) {
-	w.fill([]reg.VecPhysical{w.spare()}, c)
+func (w lanes) sum(dst, x, y values)        { w.three(w.VADDPS, y, x, dst) }
+func (w lanes) difference(dst, x, y values) { w.three(w.VSUBPS, y, x, dst) }
+func (w lanes) product(dst, x, y values)    { w.three(w.VMULPS, y, x, dst) }
+func (w lanes) quotient(dst, x, y values)   { w.three(w.VDIVPS, y, x, dst) }
+func (w lanes) fused(y, x, z values)        { w.three(w.VFMADD213PS, z, x, y) }
+func (w lanes) fusedMinus(y, x, z values)   { w.three(w.VFMSUB213PS, z, x, y) }
+func (w lanes) fusedFrom(y, x, z values)    { w.three(w.VFNMADD213PS, z, x, y) }
+
+func (w lanes) root(x values) {
 	for _, r := range x {
-		w.VMINPS(r, w.spare(), r)
+		w.VSQRTPS(w.v.vec(r), w.v.vec(r))
+	}
+}
+
+func (w lanes) move(dst, x values) {
+	for i := range dst {
+		w.VMOVUPS(w.v.vec(x[i]), w.v.vec(dst[i]))
+	}
+}
+
+// atLeast and atMost let NaN and zeros of either sign pass, since x is the second source.
+func (w lanes) atLeast(x values, c float32) { w.limited(w.VMAXPS, x, c) }
+func (w lanes) atMost(x values, c float32)  { w.limited(w.VMINPS, x, c) }
+
+func (w lanes) limited(f func(ops ...operand.Op), x values, c float32) {
+	w.fill(values{w.spare()}, c)
+	for _, r := range x {
+		f(w.v.vec(r), w.v.vec(w.spare()), w.v.vec(r))
 	}
 }
 
 const signBit = 1 << 31
 
-// magnitude is |x|, negative -|x|.
-func (w lanes) magnitude(dst, x []reg.VecPhysical) {
+func (w lanes) magnitude(dst, x values) {
 	for i := range dst {
 		w.with(w.VANDPS, w.VANDPS_BCST, signBit-1, x[i], dst[i])
 	}
 }
 
-func (w lanes) negative(dst, x []reg.VecPhysical) {
+func (w lanes) negative(dst, x values) {
 	for i := range dst {
 		w.with(w.VORPS, w.VORPS_BCST, signBit, x[i], dst[i])
 	}
 }
 
-// copySign gives x, which has no sign, that of y, which is lost.
-func (w lanes) copySign(x, y []reg.VecPhysical) {
+func (w lanes) copySign(x, y values) {
 	for i := range x {
 		w.with(w.VANDPS, w.VANDPS_BCST, signBit, y[i], y[i])
-		w.VORPS(y[i], x[i], x[i])
+		w.VORPS(w.v.vec(y[i]), w.v.vec(x[i]), w.v.vec(x[i]))
 	}
 }
 
-// selectNegative is y where the sign of x is set, else dst.
-func (w lanes) selectNegative(dst, y, x []reg.VecPhysical) {
+func (w lanes) selectNegative(dst, y, x values) {
 	for i := range dst {
+		x, y, to := w.v.vec(x[i]), w.v.vec(y[i]), w.v.vec(dst[i])
 		if w.v == avx512 {
-			w.VPMOVD2M(x[i], reg.K2)
-			w.VMOVUPS(y[i], reg.K2, dst[i])
+			w.VPMOVD2M(x, reg.K2)
+			w.VMOVUPS(y, reg.K2, to)
 			continue
 		}
-		w.VBLENDVPS(x[i], y[i], dst[i], dst[i])
+		w.VBLENDVPS(x, y, to, to)
 	}
 }
 
 const greater = 30
 
-// selectGreater is y where x > c, else dst. x is lost.
-func (w lanes) selectGreater(dst, y, x []reg.VecPhysical, c float32) {
-	w.fill([]reg.VecPhysical{w.spare()}, c)
+func (w lanes) selectGreater(dst, y, x values, c float32) {
+	w.fill(values{w.spare()}, c)
 	for i := range dst {
+		x, y, to := w.v.vec(x[i]), w.v.vec(y[i]), w.v.vec(dst[i])
 		if w.v == avx512 {
-			w.VCMPPS(operand.U8(greater), w.spare(), x[i], reg.K2)
-			w.VMOVUPS(y[i], reg.K2, dst[i])
+			w.VCMPPS(operand.U8(greater), w.v.vec(w.spare()), x, reg.K2)
+			w.VMOVUPS(y, reg.K2, to)
 			continue
 		}
-		w.VCMPPS(operand.U8(greater), w.spare(), x[i], x[i])
-		w.VBLENDVPS(x[i], y[i], dst[i], dst[i])
+		w.VCMPPS(operand.U8(greater), w.v.vec(w.spare()), x, x)
+		w.VBLENDVPS(x, y, to, to)
+	}
+}
+
+// scale is two products where there is no SCALEF, the first of which is exact.
+func (w lanes) scale(x, n, s values) {
+	for i := range x {
+		x, n, s := w.v.vec(x[i]), w.v.vec(n[i]), w.v.vec(s[i])
+		if w.v == avx512 {
+			w.VSCALEFPS(n, x, x)
+			continue
+		}
+		w.VCVTPS2DQ(n, n)
+		w.VPSRAD(operand.U8(1), n, s)
+		w.VPSUBD(s, n, n)
+		for _, half := range []reg.VecPhysical{s, n} {
+			w.exponent(half)
+			w.VMULPS(half, x, x)
+		}
+	}
+}
+
+// exponent makes 2^n of an integer n, on AVX2.
+func (w lanes) exponent(n reg.VecPhysical) {
+	w.VPADDD(w.number(w.v, 127), n, n)
+	w.VPSLLD(operand.U8(23), n, n)
+}
+
+func (w lanes) power(dst, n values) {
+	if w.v == avx512 {
+		w.fill(values{w.spare()}, 1)
+	}
+	for i := range dst {
+		n, to := w.v.vec(n[i]), w.v.vec(dst[i])
+		if w.v == avx512 {
+			w.VSCALEFPS(n, w.v.vec(w.spare()), to)
+			continue
+		}
+		w.VCVTPS2DQ(n, to)
+		w.exponent(to)
 	}
 }
 

@@ -1,11 +1,52 @@
 package main
 
-import (
-	"github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
-)
+// The functions of one number, written once for all instruction sets. The constants and the order of operations are those of
+// ref/math.go; kerneltest holds the results equal to the bit.
 
-// The constants of ref/math.go; kerneltest holds the results equal to the bit.
+// values are registers, by their numbers, of vectors side by side.
+type values []int
+
+// unit emits the operations of which functions are made, each on several vectors side by side, so that none waits for the result
+// of another. c is a constant.
+type unit interface {
+	value(i int) values         // the registers of the i-th value
+	fill(dst values, c float32) // dst = c
+	parameter(off int) values   // a field of the tile, the same register for every vector, until the next use of a constant
+
+	scaled(dst, x values, c float32)           // x*c
+	raised(dst, x values, c float32)           // x+c
+	multiplyAdd(y, x values, c float32)        // y = y*x + c, fused
+	addProduct(y, x values, c float32)         // y = y + x*c, fused
+	horner(y, x values, terms []float32)       // y = the polynomial in x with the given terms, highest first
+	atLeast(x values, c float32)               // NaN passes, and zeros of either sign
+	atMost(x values, c float32)                // the same
+	selectGreater(dst, y, x values, c float32) // dst = y where x > c; x is lost
+	selectNegative(dst, y, x values)           // dst = y where the sign of x is set
+	magnitude(dst, x values)                   // |x|
+	negative(dst, x values)                    // -|x|
+	copySign(x, y values)                      // gives x, which has no sign, that of y; y is lost
+	sum(dst, x, y values)                      // x+y
+	difference(dst, x, y values)               // x-y
+	product(dst, x, y values)                  // x*y
+	quotient(dst, x, y values)                 // x/y
+	fused(y, x, z values)                      // y = y*x + z
+	fusedMinus(y, x, z values)                 // y = y*x - z
+	fusedFrom(y, x, z values)                  // y = z - y*x
+	root(x values)                             // the square root
+	move(dst, x values)                        // dst = x
+	scale(x, n, s values)                      // x = x * 2^n rounded once, for n from -150 to 128; n and s are lost
+	power(dst, n values)                       // 2^n for n from -126 to 127; dst may be n
+}
+
+// consecutive returns n registers from the first on.
+func consecutive(first, n int) values {
+	v := make(values, n)
+	for i := range v {
+		v[i] = first + i
+	}
+	return v
+}
+
 const (
 	expMin   = -104
 	expMax   = 89
@@ -28,220 +69,141 @@ var (
 	erfcTerms = []float32{0x1.c39598p-13, -0x1.a6d68ep-9, 0x1.779b18p-6, -0x1.af603ap-4, -0x1.45777cp-1, -0x1.0738dcp-3}
 )
 
+// functions lists them. Each computes the values w.value(0) in place; lo and hi of the tile are parameters.
+var functions = []struct {
+	name string
+	emit func(w unit)
+}{
+	{"exp", exp}, {"sigmoid", sigmoid}, {"tanh", tanh}, {"erf", erf}, {"swish", swish}, {"gelu", gelu}, {"geluTanh", geluTanh},
+	{"hardSigmoid", hardSigmoid}, {"hardSwish", hardSwish}, {"sqrt", func(w unit) { w.root(w.value(0)) }},
+	{"addScalar", withScalar(func(w unit, x, y values) { w.sum(x, x, y) })},
+	{"mulScalar", withScalar(func(w unit, x, y values) { w.product(x, x, y) })},
+	{"divScalar", withScalar(func(w unit, x, y values) { w.quotient(x, x, y) })},
+	{"scalarSub", withScalar(func(w unit, x, y values) { w.difference(x, y, x) })},
+	{"scalarDiv", withScalar(func(w unit, x, y values) { w.quotient(x, y, x) })},
+}
+
 // expm1Reduced makes n and y = exp(x - n*ln(2)) - 1; x and s are lost.
-func (w lanes) expm1Reduced(n, y, s, x []reg.VecPhysical) {
+func expm1Reduced(w unit, n, y, s, x values) {
 	w.fill(n, rounder)
 	w.addProduct(n, x, log2e)
-	w.add(n, n, -rounder)
-	w.subProduct(x, n, ln2Hi)
-	w.subProduct(x, n, ln2Lo)
+	w.raised(n, n, -rounder)
+	w.addProduct(x, n, -ln2Hi)
+	w.addProduct(x, n, -ln2Lo)
 	w.horner(y, x, expTerms)
-	for i := range x {
-		w.VMULPS(x[i], x[i], s[i])
-		w.VFMADD213PS(x[i], s[i], y[i])
-	}
-}
-
-// scale is x * 2^n rounded once, for n from -150 to 128; n and s are lost. Without SCALEF it is two products, the first of
-// which is exact.
-func (w lanes) scale(x, n, s []reg.VecPhysical) {
-	for i := range x {
-		if w.v == avx512 {
-			w.VSCALEFPS(n[i], x[i], x[i])
-			continue
-		}
-		w.VCVTPS2DQ(n[i], n[i])
-		w.VPSRAD(operand.U8(1), n[i], s[i])
-		w.VPSUBD(s[i], n[i], n[i])
-		for _, half := range []reg.VecPhysical{s[i], n[i]} {
-			w.exponent(half)
-			w.VMULPS(half, x[i], x[i])
-		}
-	}
-}
-
-// exponent makes 2^n of an integer n, on AVX2.
-func (w lanes) exponent(n reg.VecPhysical) {
-	w.VPADDD(w.number(w.v, 127), n, n)
-	w.VPSLLD(operand.U8(23), n, n)
-}
-
-// power is 2^n for n from -126 to 127. dst may be n.
-func (w lanes) power(dst, n []reg.VecPhysical) {
-	if w.v == avx512 {
-		w.fill([]reg.VecPhysical{w.spare()}, 1)
-	}
-	for i := range dst {
-		if w.v == avx512 {
-			w.VSCALEFPS(n[i], w.spare(), dst[i])
-			continue
-		}
-		w.VCVTPS2DQ(n[i], dst[i])
-		w.exponent(dst[i])
-	}
+	w.product(s, x, x)
+	w.fused(y, s, x)
 }
 
 // expInto makes y = exp(x) of x within expMin and expMax; x, n and s are lost.
-func (w lanes) expInto(y, x, n, s []reg.VecPhysical) {
-	w.expm1Reduced(n, y, s, x)
-	w.add(y, y, 1)
+func expInto(w unit, y, x, n, s values) {
+	expm1Reduced(w, n, y, s, x)
+	w.raised(y, y, 1)
 	w.scale(y, n, s)
 }
 
-func exp(w lanes) {
+func exp(w unit) {
 	x := w.value(1)
-	for i, v := range w.value(0) {
-		w.VMOVUPS(v, x[i])
-	}
+	w.move(x, w.value(0))
 	w.atLeast(x, expMin)
 	w.atMost(x, expMax)
-	w.expInto(w.value(0), x, w.value(2), w.value(3))
+	expInto(w, w.value(0), x, w.value(2), w.value(3))
 }
 
-func sigmoid(w lanes) {
+func sigmoid(w unit) {
 	x, e, d, numerator := w.value(0), w.value(3), w.value(4), w.value(2)
 	w.negative(w.value(1), x)
 	w.atLeast(w.value(1), expMin)
-	w.expInto(e, w.value(1), w.value(2), d)
-	w.add(d, e, 1)
+	expInto(w, e, w.value(1), w.value(2), d)
+	w.raised(d, e, 1)
 	w.fill(numerator, 1)
 	w.selectNegative(numerator, e, x)
-	for i := range x {
-		w.VDIVPS(d[i], numerator[i], x[i])
-	}
+	w.quotient(x, numerator, d)
 }
 
-func tanh(w lanes) {
+func tanh(w unit) {
 	x, t, n, y, m := w.value(0), w.value(1), w.value(2), w.value(3), w.value(4)
 	w.magnitude(t, x)
 	w.atMost(t, tanhMax)
-	w.mul(t, t, -2)
-	w.expm1Reduced(n, y, m, t)
+	w.scaled(t, t, -2)
+	expm1Reduced(w, n, y, m, t)
 	w.power(m, n)
-	w.add(t, m, -1)
-	for i := range x {
-		w.VFMADD213PS(t[i], y[i], m[i])
-	}
-	w.add(t, m, 2)
+	w.raised(t, m, -1)
+	w.fused(m, y, t)
+	w.raised(t, m, 2)
 	w.magnitude(m, m)
-	for i := range x {
-		w.VDIVPS(t[i], m[i], m[i])
-	}
+	w.quotient(m, m, t)
 	w.copySign(m, x)
 	w.move(x, m)
 }
 
-func erf(w lanes) {
+func erf(w unit) {
 	x, t, p, y, n, s := w.value(0), w.value(1), w.value(2), w.value(3), w.value(4), w.value(5)
 	w.magnitude(t, x)
 	w.atMost(t, erfMax)
 	w.horner(p, t, erfcTerms)
-	for i := range x {
-		w.VFMSUB213PS(t[i], t[i], p[i])
-	}
-	w.expm1Reduced(n, y, s, p)
-	w.add(y, y, 1)
+	w.fusedMinus(p, t, t)
+	expm1Reduced(w, n, y, s, p)
+	w.raised(y, y, 1)
 	w.power(n, n)
 	w.fill(s, 1)
-	for i := range x {
-		w.VFNMADD213PS(s[i], n[i], y[i]) // 1 - y*2^n
-	}
+	w.fusedFrom(y, n, s) // 1 - y*2^n
 	near := n
-	for i := range x {
-		w.VMULPS(x[i], x[i], s[i])
-	}
+	w.product(s, x, x)
 	w.horner(near, s, erfTerms)
-	for i := range x {
-		w.VFMADD213PS(x[i], x[i], near[i])
-	}
+	w.fused(near, x, x)
 	w.copySign(y, x)
 	w.selectGreater(near, y, t, erfSplit)
 	w.move(x, near)
 }
 
-func swish(w lanes) {
+func swish(w unit) {
 	x, keep := w.value(0), w.value(5)
 	w.move(keep, x)
-	w.VBROADCASTSS(w.field(offLo), w.spare())
-	for i := range x {
-		w.VMULPS(w.spare(), x[i], x[i])
-	}
+	w.product(x, x, w.parameter(offLo))
 	sigmoid(w)
-	w.product(x, keep)
+	w.product(x, x, keep)
 }
 
-func gelu(w lanes) {
+func gelu(w unit) {
 	x, keep := w.value(0), w.value(6)
 	w.move(keep, x)
-	w.mul(x, x, rootHalf)
+	w.scaled(x, x, rootHalf)
 	erf(w)
-	w.add(x, x, 1)
-	w.mul(keep, keep, 0.5)
-	w.product(x, keep)
+	w.raised(x, x, 1)
+	w.scaled(keep, keep, 0.5)
+	w.product(x, x, keep)
 }
 
-func geluTanh(w lanes) {
+func geluTanh(w unit) {
 	x, keep, u := w.value(0), w.value(5), w.value(1)
 	w.move(keep, x)
-	for i := range x {
-		w.VMULPS(x[i], x[i], x[i])
-	}
+	w.product(x, x, x)
 	w.fill(u, geluTanhCubic)
 	w.multiplyAdd(u, x, geluTanhLinear)
 	w.move(x, keep)
-	w.product(x, u)
+	w.product(x, x, u)
 	sigmoid(w)
-	w.product(x, keep)
+	w.product(x, x, keep)
 }
 
 // hardSigmoid takes alpha and beta from the limits of the tile.
-func hardSigmoid(w lanes) {
+func hardSigmoid(w unit) {
 	x := w.value(0)
-	w.VBROADCASTSS(w.field(offLo), w.spare())
-	for _, r := range x {
-		w.VMULPS(w.spare(), r, r)
-	}
-	w.VBROADCASTSS(w.field(offHi), w.spare())
-	for _, r := range x {
-		w.VADDPS(w.spare(), r, r)
-	}
+	w.product(x, x, w.parameter(offLo))
+	w.sum(x, x, w.parameter(offHi))
 	w.atLeast(x, 0)
 	w.atMost(x, 1)
 }
 
-func hardSwish(w lanes) {
+func hardSwish(w unit) {
 	x, keep := w.value(0), w.value(1)
 	w.move(keep, x)
 	hardSigmoid(w)
-	w.product(x, keep)
-}
-
-func sqrt(w lanes) {
-	for _, x := range w.value(0) {
-		w.VSQRTPS(x, x)
-	}
+	w.product(x, x, keep)
 }
 
 // withScalar makes a function of x and the tile's lo.
-func withScalar(f func(w lanes, x, y reg.VecPhysical)) func(w lanes) {
-	return func(w lanes) {
-		w.VBROADCASTSS(w.field(offLo), w.spare())
-		for _, x := range w.value(0) {
-			f(w, x, w.spare())
-		}
-	}
-}
-
-// product is x = x*y.
-func (w lanes) product(x, y []reg.VecPhysical) {
-	for i := range x {
-		w.VMULPS(y[i], x[i], x[i])
-	}
-}
-
-// move is dst = x.
-func (w lanes) move(dst, x []reg.VecPhysical) {
-	for i := range dst {
-		w.VMOVUPS(x[i], dst[i])
-	}
+func withScalar(f func(w unit, x, y values)) func(w unit) {
+	return func(w unit) { f(w, w.value(0), w.parameter(offLo)) }
 }

@@ -139,14 +139,14 @@ func rowExp(v isa) func(g *gen, rows, vecs int) {
 			g.VMOVUPD(lane(v, regPanel, k, 8), s)
 		}
 		g.eachSixteen([]reg.GPPhysical{regA, regDst}, func() {
-			g.VBROADCASTSS(g.field(offLo), w.spare())
-			for i, x := range w.value(0) {
-				g.VMOVUPS(operand.Mem{Base: regA, Disp: i * v.bytes()}, x)
-				g.VSUBPS(w.spare(), x, x)
+			top := v.vec(w.parameter(offLo)[0])
+			for i := range w.value(0) {
+				g.VMOVUPS(operand.Mem{Base: regA, Disp: i * v.bytes()}, v.vec(i))
+				g.VSUBPS(top, v.vec(i), v.vec(i))
 			}
 			exp(w)
-			for i, x := range w.value(0) {
-				g.VMOVUPS(x, operand.Mem{Base: regDst, Disp: i * v.bytes()})
+			for i := range w.value(0) {
+				g.VMOVUPS(v.vec(i), operand.Mem{Base: regDst, Disp: i * v.bytes()})
 			}
 			for k, s := range sums {
 				x := v.vec(w.n + k%2)
