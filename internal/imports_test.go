@@ -30,7 +30,7 @@ var layers = []string{
 	"internal/cudatest",
 	"graph",
 	"internal/graphtest graph/pattern",
-	"graph/onnx graph/exec graph/language/checkpoint",
+	"graph/onnx/... graph/exec graph/language/checkpoint",
 	"graph/passes graph/language/decode graph/device internal/kind",
 	"graph/language/decode/gpu",
 	"quantizer/tqc quantizer/rewrite",
@@ -83,7 +83,7 @@ var never = [][2]string{
 var core = []string{".", "export/all", "quantizer/program/cpu", "reports", "internal/core"}
 
 // outside is what core never imports, however far away.
-var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu", "reports/png"}
+var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu", "reports/png", "graph/onnx/onnxgo"}
 
 // ofTheProcess are packages of the standard library that change or end the whole process: libraries leave it to cmd.
 var ofTheProcess = []string{"flag", "log", "os/signal", "runtime/debug"}
@@ -91,7 +91,8 @@ var ofTheProcess = []string{"flag", "log", "os/signal", "runtime/debug"}
 // thirdParty says which packages may import which modules; everything else imports the standard library only.
 var thirdParty = map[string][]string{
 	"kernels/cpu":           {"golang.org/x/sys"},
-	"graph/onnx":            {"github.com/owulveryck/onnx-go", "google.golang.org/protobuf", "gonum.org/v1/gonum", "gorgonia.org/tensor", "golang.org/x/sys"},
+	"graph/onnx":            {"google.golang.org/protobuf", "golang.org/x/sys"},
+	"graph/onnx/onnxgo":     {"github.com/owulveryck/onnx-go", "gonum.org/v1/gonum", "gorgonia.org/tensor"},
 	"graph/language/decode": {"golang.org/x/text"},
 	"calib/data":            {"github.com/goccy/go-yaml", "golang.org/x/image"},
 	"reports/png":           {"gonum.org/v1/plot", "gonum.org/v1/gonum"},

@@ -1,5 +1,3 @@
-//go:build !js
-
 package exec_test
 
 import (
@@ -11,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	onnxgo "github.com/owulveryck/onnx-go"
+	stock "github.com/owulveryck/onnx-go"
 	"github.com/owulveryck/onnx-go/backend"
 	"github.com/owulveryck/onnx-go/backend/testbackend"
 	_ "github.com/owulveryck/onnx-go/backend/testbackend/onnx" // registers the cases
@@ -22,6 +20,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/onnx"
+	"qwb/graph/onnx/onnxgo"
 	"qwb/graph/tensor"
 )
 
@@ -35,8 +34,8 @@ const gapMistyped gapKind = "onnx-go's case has a tensor that does not fit its m
 // onnxGoBackend makes qwb's graph a backend that computes: what onnx-go's decoder builds is executed, and the outputs are put
 // back into the nodes that it reads them from.
 type onnxGoBackend struct {
-	*onnx.Backend
-	model *onnxgo.Model
+	*onnxgo.Backend
+	model *stock.Model
 	// opset is the version of ai.onnx to execute with. onnx-go's interface carries none.
 	opset int64
 }
@@ -59,7 +58,7 @@ func (b *onnxGoBackend) Run() error {
 		if i >= len(g.Inputs) { // an input that nobody reads
 			break
 		}
-		t, err := fromDense(b.Node(id).(onnxgo.DataCarrier).GetTensor())
+		t, err := fromDense(b.Node(id).(stock.DataCarrier).GetTensor())
 		if err != nil {
 			return err
 		}
@@ -71,7 +70,7 @@ func (b *onnxGoBackend) Run() error {
 	}
 	for i, id := range b.model.Output {
 		t := gorgonia.New(gorgonia.WithShape(outs[i].Shape...), gorgonia.WithBacking(outs[i].Data))
-		if err := b.Node(id).(onnxgo.DataCarrier).SetTensor(t); err != nil {
+		if err := b.Node(id).(stock.DataCarrier).SetTensor(t); err != nil {
 			return err
 		}
 	}
@@ -123,8 +122,8 @@ func mistyped(tc *testbackend.TestCase, g *graph.Graph) bool {
 // runOnnxGo executes a case as onnx-go's test harness does: decode into the backend, set the inputs, run, get the outputs. loaded
 // says whether onnx-go decoded it.
 func runOnnxGo(tc *testbackend.TestCase, opset int64) (loaded bool, err error) {
-	b := &onnxGoBackend{Backend: onnx.NewBackend(), opset: opset}
-	b.model = onnxgo.NewModel(b)
+	b := &onnxGoBackend{Backend: onnxgo.NewBackend(), opset: opset}
+	b.model = stock.NewModel(b)
 	if err := b.model.UnmarshalBinary(tc.ModelB); err != nil {
 		return false, err
 	}

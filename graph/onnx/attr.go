@@ -1,7 +1,9 @@
 package onnx
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -9,7 +11,7 @@ import (
 	"qwb/graph"
 )
 
-// attrScan is an AttributeProto taken apart. Plain attributes (numbers, strings and lists of them) are decoded by onnx-go.
+// attrScan is an AttributeProto taken apart.
 type attrScan struct {
 	raw    []byte
 	name   string
@@ -78,7 +80,6 @@ func scanAttr(b []byte) (attrScan, error) {
 		return s, fmt.Errorf("its name is empty or not UTF-8")
 	}
 	switch {
-	case s.name == joinAttr: // reserved for the skeleton: carried, not decoded
 	case typ >= int64(graph.AttrFloat) && typ <= int64(graph.AttrGraphs):
 		s.kind = graph.AttrKind(typ)
 	case typ == 0 && inferred != 0: // written before attributes had a type
@@ -114,19 +115,7 @@ func (s *attrScan) wireTypes() error {
 	return nil
 }
 
-// plain reports whether onnx-go can decode the attribute as it is.
-func (s *attrScan) plain() bool {
-	if s.ref != "" {
-		return false
-	}
-	switch s.kind {
-	case graph.AttrFloat, graph.AttrInt, graph.AttrString, graph.AttrFloats, graph.AttrInts, graph.AttrStrings:
-		return true
-	}
-	return false
-}
-
-// attr decodes an attribute that is not plain.
+// attr decodes an attribute. Of several fields with one number or string the last holds.
 func (l *loader) attr(s *attrScan, sc *scope) (graph.Attr, error) {
 	a := graph.Attr{Name: s.name, Kind: s.kind, Doc: s.doc, RefAttr: s.ref}
 	if s.ref != "" {
@@ -135,6 +124,26 @@ func (l *loader) attr(s *attrScan, sc *scope) (graph.Attr, error) {
 	}
 	for _, f := range s.values {
 		switch s.kind {
+		case graph.AttrFloat:
+			a.F = math.Float32frombits(uint32(f.u))
+		case graph.AttrInt:
+			a.I = int64(f.u)
+		case graph.AttrString:
+			a.S = string(f.data)
+		case graph.AttrStrings:
+			a.Strings = append(a.Strings, string(f.data))
+		case graph.AttrInts:
+			c := cursor{f: f}
+			if c.ints(&a.Ints); c.err != nil {
+				return a, c.err
+			}
+		case graph.AttrFloats:
+			if f.typ == protowire.Fixed32Type {
+				a.Floats = append(a.Floats, math.Float32frombits(uint32(f.u)))
+			}
+			for b := f.data; len(b) > 0; b = b[4:] { // whole numbers: wireTypes has seen to it
+				a.Floats = append(a.Floats, math.Float32frombits(binary.LittleEndian.Uint32(b)))
+			}
 		case graph.AttrTensor, graph.AttrTensors:
 			p, err := scanTensor(f.data)
 			if err != nil {

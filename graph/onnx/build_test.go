@@ -13,9 +13,15 @@ import (
 // msg builds a protobuf message by hand, so that tests do not depend on the encoder under test.
 type msg []byte
 
-func (m msg) str(num protowire.Number, s string) msg { return appendString(m, num, s) }
-func (m msg) int(num protowire.Number, v int64) msg  { return appendVarint(m, num, uint64(v)) }
-func (m msg) add(num protowire.Number, c msg) msg    { return appendMessage(m, num, c) }
+func (m msg) str(num protowire.Number, s string) msg {
+	return protowire.AppendString(protowire.AppendTag(m, num, protowire.BytesType), s)
+}
+func (m msg) int(num protowire.Number, v int64) msg {
+	return protowire.AppendVarint(protowire.AppendTag(m, num, protowire.VarintType), uint64(v))
+}
+func (m msg) add(num protowire.Number, c msg) msg {
+	return protowire.AppendBytes(protowire.AppendTag(m, num, protowire.BytesType), c)
+}
 
 // info is a ValueInfoProto of a float32 tensor.
 func info(name string, dims ...int64) msg {

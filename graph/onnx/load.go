@@ -80,7 +80,7 @@ func (l *loader) build(s *graphScan, opsets []graph.Opset, outer *scope) (*graph
 		}
 		node := graph.Node{Name: n.unique, Op: n.op, Domain: n.domain, Doc: n.doc, Overload: n.overload, Inputs: o.inputs,
 			Outputs: o.outputs}
-		if node.Attrs, err = l.attrs(n, o, sc); err != nil {
+		if node.Attrs, err = l.attrs(n, sc); err != nil {
 			return nil, n.fail(err)
 		}
 		if _, err := g.AddNode(node); err != nil {
@@ -132,26 +132,16 @@ func (l *loader) constants(b *topology, s *graphScan) error {
 	return nil
 }
 
-// attrs puts the attributes that onnx-go decoded and those that it cannot decode into the order of the file.
-func (l *loader) attrs(n *nodeScan, o *operation, sc *scope) ([]graph.Attr, error) {
+// attrs decodes the attributes of a node.
+func (l *loader) attrs(n *nodeScan, sc *scope) ([]graph.Attr, error) {
 	if len(n.attrs) == 0 {
 		return nil, nil
 	}
 	list := make([]graph.Attr, len(n.attrs))
 	for i := range n.attrs {
-		s := &n.attrs[i]
 		var err error
-		if s.plain() {
-			list[i], err = attrFrom(s.name, o.attrs[s.name])
-			list[i].Doc = s.doc
-			if err == nil && list[i].Kind != s.kind {
-				err = fmt.Errorf("onnx-go decoded another type")
-			}
-		} else {
-			list[i], err = l.attr(s, sc)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("attribute %q: %w", s.name, err)
+		if list[i], err = l.attr(&n.attrs[i], sc); err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", n.attrs[i].name, err)
 		}
 	}
 	return list, nil

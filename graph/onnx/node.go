@@ -9,7 +9,7 @@ import (
 	"qwb/graph"
 )
 
-// nodeScan is a NodeProto: the side table to what onnx-go decodes of it.
+// nodeScan is a NodeProto taken apart.
 type nodeScan struct {
 	raw      []byte
 	unique   string // the name in the graph: name, unless that is empty or taken

@@ -1,5 +1,3 @@
-//go:build !js
-
 package onnx
 
 import (
@@ -7,11 +5,12 @@ import (
 	"slices"
 	"testing"
 
-	onnxgo "github.com/owulveryck/onnx-go"
+	stock "github.com/owulveryck/onnx-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/graph/onnx/onnxgo"
 )
 
 // TestAgreesWithStockDecoder decodes whole files with onnx-go, unhelped, into Backend and compares what it carries with
@@ -20,19 +19,19 @@ func TestAgreesWithStockDecoder(t *testing.T) {
 	total, loaded := 0, 0
 	compare := func(name string, b []byte) {
 		total++
-		backend := NewBackend()
-		m := onnxgo.NewModel(backend)
+		backend := onnxgo.NewBackend()
+		m := stock.NewModel(backend)
 		if decode(m, b) != nil {
 			return // a type, an attribute or a data field that onnx-go cannot read
 		}
 		loaded++
-		stock, err := backend.Graph(m.Input, m.Output)
+		other, err := backend.Graph(m.Input, m.Output)
 		if !assert.NoError(t, err, name) {
 			return
 		}
 		own, _, err := read(b)
 		if assert.NoError(t, err, name) {
-			compareStock(t, name, stock, own.Graph)
+			compareStock(t, name, other, own.Graph)
 		}
 	}
 	conformance(t, ".onnx", compare)
@@ -87,18 +86,18 @@ func names(g *graph.Graph, list []graph.ValueID) []string {
 func TestBackendReads(t *testing.T) {
 	g := msg{}.add(1, node("Add", "a", []string{"y"}, []string{"x", "c"})).add(1, node("Relu", "r", []string{"z"}, []string{"y"})).
 		add(5, floats("c", []int64{1}, "\x00\x00\x80\x3f")).add(11, info("x", 1)).add(12, info("z", 1))
-	b := NewBackend()
-	m := onnxgo.NewModel(b)
+	b := onnxgo.NewBackend()
+	m := stock.NewModel(b)
 	require.NoError(t, m.UnmarshalBinary(model(g)))
 	id := map[string]int64{}
 	for it := b.Nodes(); it.Next(); {
-		n := it.Node().(onnxgo.Namer)
+		n := it.Node().(stock.Namer)
 		id[n.GetName()] = n.ID()
 	}
 	require.Len(t, id, 4)
 	from := func(name string) (list []string) {
 		for it := b.From(id[name]); it.Next(); {
-			list = append(list, it.Node().(onnxgo.Namer).GetName())
+			list = append(list, it.Node().(stock.Namer).GetName())
 		}
 		slices.Sort(list)
 		return list

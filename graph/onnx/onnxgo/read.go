@@ -1,6 +1,4 @@
-//go:build !js
-
-package onnx
+package onnxgo
 
 import (
 	gonum "gonum.org/v1/gonum/graph"

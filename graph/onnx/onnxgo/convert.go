@@ -1,6 +1,4 @@
-//go:build !js
-
-package onnx
+package onnxgo
 
 import (
 	"fmt"
@@ -12,13 +10,26 @@ import (
 	"qwb/graph/tensor"
 )
 
-// stockAttr is attrFrom with the tensors that onnx-go decodes.
-func stockAttr(name string, v any) (graph.Attr, error) {
-	if t, ok := v.(gorgonia.Tensor); ok {
-		own, err := fromGorgonia(t)
-		return graph.TensorAttr(name, own), err
+// attr makes an attribute of a value that onnx-go decoded.
+func attr(name string, v any) (graph.Attr, error) {
+	switch v := v.(type) {
+	case float32:
+		return graph.Float(name, v), nil
+	case int64:
+		return graph.Int(name, v), nil
+	case string:
+		return graph.Str(name, v), nil
+	case []float32:
+		return graph.Floats(name, v...), nil
+	case []int64:
+		return graph.Ints(name, v...), nil
+	case []string:
+		return graph.Attr{Name: name, Kind: graph.AttrStrings, Strings: v}, nil
+	case gorgonia.Tensor:
+		t, err := fromGorgonia(v)
+		return graph.TensorAttr(name, t), err
 	}
-	return attrFrom(name, v)
+	return graph.Attr{}, fmt.Errorf("attribute %q has type %T", name, v)
 }
 
 // fromGorgonia wraps the elements of a dense tensor of onnx-go's tensor library.

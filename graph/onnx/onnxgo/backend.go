@@ -1,6 +1,16 @@
-//go:build !js
-
-package onnx
+// Package onnxgo lets github.com/owulveryck/onnx-go decode into a graph.Graph:
+//
+//	b := onnxgo.NewBackend()
+//	m := onnx.NewModel(b) // onnx-go's
+//	err := m.UnmarshalBinary(file)
+//	g, err := b.Graph(m.Input, m.Output)
+//
+// That way carries what onnx-go carries: operators, edges, plain attributes, dense tensors of five element types. Package graph/onnx reads
+// all of a file and is held equal to it. It is apart from package onnx because whoever links onnx-go links a tensor library and two
+// protobuf runtimes, a quarter of a program.
+//
+// Unstable: it may change without notice.
+package onnxgo
 
 import (
 	"fmt"
@@ -15,23 +25,21 @@ import (
 	"qwb/graph"
 )
 
-// Backend receives a computation graph from onnx-go's decoder and builds a graph.Graph of it:
-//
-//	b := onnx.NewBackend()
-//	m := onnxgo.NewModel(b)
-//	err := m.UnmarshalBinary(file)
-//	g, err := b.Graph(m.Input, m.Output)
-//
-// That direct way carries what onnx-go carries: operators, edges, plain attributes, dense tensors of five element types.
-// Open uses the same Backend for the topology and supplies the rest.
+// Backend receives a computation graph from onnx-go's decoder and builds a graph.Graph of it.
 type Backend struct {
 	g        *graph.Graph
 	nodes    []*valueNode // by gonum id; several may stand for one value, because onnx-go may declare a name twice
 	pending  []edge       // edges since the last operation
 	ops      []operation
 	producer map[graph.ValueID]int // index into ops
-	reserved string                // values whose name starts with it stand for an absent input; "" for none
 	err      error
+}
+
+// operation is an operator: its attributes as onnx-go decodes them, the values it reads and computes.
+type operation struct {
+	name            string
+	attrs           map[string]any
+	inputs, outputs []graph.ValueID
 }
 
 type edge struct {
@@ -76,7 +84,7 @@ func (b *Backend) AddNode(n gonum.Node) {
 		b.fail(fmt.Errorf("node of foreign type %T", n))
 		return
 	}
-	if v.name == "" || b.reserved != "" && strings.HasPrefix(v.name, b.reserved) {
+	if v.name == "" {
 		return
 	}
 	if id, known := b.g.Lookup(v.name); known {
@@ -186,7 +194,7 @@ func (b *Backend) Graph(inputs, outputs []int64) (*graph.Graph, error) {
 			n.Inputs = nil
 		}
 		for name, v := range o.attrs {
-			a, err := stockAttr(name, v)
+			a, err := attr(name, v)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", o.name, err)
 			}
