@@ -304,10 +304,10 @@ def real(name, platform, *a):
 
 
 def copy_plan(file, part):
-    """Gives each side a copy of a plan, as it was, for a command that changes it."""
+    """Gives each side a copy of a plan and its statistics, as they were, for a command that changes them."""
     def prepare(side):
         for old in glob.glob(os.path.join(WORK, f"{side}.{part}.*")): os.remove(old)
-        shutil.copy(file, os.path.join(WORK, f"{side}.{part}.plan.json"))
+        for end in (".plan.json", ".stats"): shutil.copy(file.replace(".plan.json", end), os.path.join(WORK, f"{side}.{part}{end}"))
     return prepare
 
 
@@ -348,22 +348,23 @@ def gemm(kind, n):
 
 def minmax_only(name, threads):
     def party(binary):
-        r = answer(binary, "bench", "calibration", model(name), "--data", samples(name, 8), "--samples", 8, "--threads", threads, "--rounds", 1, "--span", "50ms", "--json")
+        r = answer(binary, "bench", "calibration", model(name), "--data", samples(name, 8), "--samples", 8 if name == "mobilenetv2" else 4, "--threads", threads,
+                   "--rounds", 3, "--patience", 3, "--span", "50ms", "--json")
         x = next(x for x in r["results"] if x["name"] == "minmax-only")
         return {"seconds": x["seconds"], "over": x["over_forward"]["median"]}
     return {(side, "minmax"): lambda b=binary: party(b) for side, binary in sides()}
 
 
-def calibrate(name, count, part):
+def calibrate(name, count, part, threads=0):
     def prepare(side):  # statistics that are there would be resumed from
         for old in glob.glob(os.path.join(WORK, f"{side}.{part}.*")): os.remove(old)
-    return command(part, "calibrate", model(name), "--data", samples(name, count), "--platform", "trt_int8", "-o", f"SIDE.{part}.plan.json", prepare=prepare)
+    return command(part, "calibrate", model(name), "--data", samples(name, count), "--platform", "trt_int8", "--threads", threads, "-o", f"SIDE.{part}.plan.json", prepare=prepare)
 
 
 def calibrate_all(name):
     def peer():
-        return answer(sys.executable, __file__, "--calibrate", model(name), samples(name, 32), 2)
-    return calibrate(name, 32, "calibrate") | {("onnxruntime.quantization", "calibrate"): peer}
+        return answer(sys.executable, __file__, "--calibrate", model(name), samples(name, 32), 1)
+    return calibrate(name, 32, "calibrate", 1) | {("onnxruntime.quantization", "calibrate"): peer}
 
 
 def more_images(name): return calibrate(name, 32, "32") | calibrate(name, 256, "256")
@@ -411,7 +412,7 @@ def analyze_ocr():
     with open(os.path.join(WORK, "lines.yaml"), "w") as f: f.write(LINES_OF_TEXT)
     inputs = ("--data", data("data/ocr"), "--preprocess", os.path.join(WORK, "lines.yaml"))
     p = real("ocr_rec", "trt_int8", *inputs)
-    return command("analyze", "analyze", "SIDE.analyze.plan.json", "--layerwise", "--samples", 8, "--html", "SIDE.analyze.html", *inputs, prepare=copy_plan(p, "analyze"))
+    return command("analyze", "analyze", "SIDE.analyze.plan.json", "--layerwise", "--html", "SIDE.analyze.html", *inputs, prepare=copy_plan(p, "analyze"))
 
 
 def start_up():
