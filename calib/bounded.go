@@ -41,8 +41,9 @@ func pair(g *graph.Graph, list []*tracker) {
 	}
 }
 
-// lookBoth adds data to this tracker and to the one whose values follow from it. k is locked; nobody else touches the other.
-func (k *tracker) lookBoth(data []float32, from, channels, inner int, of *seenSample) (nan uint64) {
+// lookBoth adds data to this tracker and to the one whose values follow from it, and returns the extent of data and how many are NaN. k is
+// locked; nobody else touches the other.
+func (k *tracker) lookBoth(data []float32, from, channels, inner int, of *seenSample) (a observers.Extent, nan uint64) {
 	y := k.bounded
 	if k.both == nil {
 		if y.seen == nil {
@@ -56,7 +57,7 @@ func (k *tracker) lookBoth(data []float32, from, channels, inner int, of *seenSa
 	y.note(of, b)
 	k.seen.Halves[half] = k.seen.Halves[half].Union(a)
 	y.seen.Halves[half] = y.seen.Halves[half].Union(b)
-	return nan
+	return a, nan
 }
 
 // finish leaves the statistics in seen.

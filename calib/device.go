@@ -98,7 +98,8 @@ func (w *Watch) Sum(v graph.ValueID, t *tensor.Tensor) error {
 		}
 		k.mu.Lock()
 		for _, sm := range k.sums {
-			if err = sm.add(part.Shape, part.Layout, 0, part.F32()); err != nil {
+			lo, hi, finite := sm.table.NewMeter().MinMax(part.F32())
+			if err = sm.add(part.Shape, part.Layout, 0, part.F32(), observers.Extent{Min: lo, Max: hi}, finite); err != nil {
 				break
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels"
-	"qwb/kernels/cpu"
 	"qwb/observers"
 )
 
@@ -24,8 +23,8 @@ type summer struct {
 	sums   *observers.InputSums
 	limits observers.Limits
 	rows   bool // MatMul, Gemm: the channels are the last axis
+	table  *kernels.Table
 	window *observers.Window
-	meter  *kernels.Meter
 
 	// Of the shape that was seen last:
 	spatial []int
@@ -42,13 +41,13 @@ const maxAxisTaps = 64
 
 // newSummer returns a summer for the data input of a node, nil where none is kept: weights that are not constant, windows or inputs
 // that are too large, operators that are not Conv, ConvTranspose, MatMul or Gemm.
-func newSummer(g *graph.Graph, id graph.NodeID) *summer {
+func newSummer(g *graph.Graph, id graph.NodeID, table *kernels.Table) *summer {
 	n := g.Node(id)
 	w := g.Const(n.Input(1))
 	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || n.Input(0) == graph.NoValue || g.Const(n.Input(0)) != nil {
 		return nil
 	}
-	s := &summer{g: g, node: id, limits: observers.NoLimits, meter: kernels.Select(cpu.Detect()).NewMeter()}
+	s := &summer{g: g, node: id, limits: observers.NoLimits, table: table}
 	l, ok := graph.LinearOf(n, graph.WeightInput, w.Shape)
 	s.rows = len(w.Shape) == 2
 	switch {
@@ -136,7 +135,7 @@ func combine(sets [][]uint64, kernel []int) [][]int {
 
 func (s *summer) open(classes int) {
 	n := s.sums.Channels
-	s.window = observers.NewWindow(classes*n, func(place int, v float32) {
+	s.window = observers.NewWindow(s.table, classes*n, func(place int, v float32) {
 		if v-v != 0 {
 			s.sums.Skipped++
 			return
@@ -151,8 +150,9 @@ func (s *summer) open(classes int) {
 	})
 }
 
-// add adds elements of one sample's input that are consecutive in memory, the first being number from.
-func (s *summer) add(shape []int, layout tensor.Layout, from int, data []float32) error {
+// add adds elements of one sample's input that are consecutive in memory, the first being number from. x is the extent of those that are finite,
+// and finite whether all are.
+func (s *summer) add(shape []int, layout tensor.Layout, from int, data []float32, x observers.Extent, finite bool) error {
 	if err := s.shape(shape); err != nil || len(data) == 0 {
 		return err
 	}
@@ -165,8 +165,7 @@ func (s *summer) add(shape []int, layout tensor.Layout, from int, data []float32
 	} else if layout != tensor.ChannelsLast {
 		inner = tensor.Count(s.spatial)
 	}
-	lo, hi, finite := s.meter.MinMax(data)
-	largest := max(-lo, hi, 0)
+	largest := max(-x.Min, x.Max, 0)
 	for _, b := range []float32{s.limits.Lo, s.limits.Hi} { // what is limited becomes a bound
 		if !math.IsInf(float64(b), 0) {
 			largest = max(largest, b, -b)

@@ -6,6 +6,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 	"qwb/observers"
 )
 
@@ -67,8 +69,9 @@ func newTrackers(g *graph.Graph, only func(name string) bool, minMaxOnly, pairs 
 		}
 	}
 	if !minMaxOnly {
+		table := kernels.Select(cpu.Detect())
 		for _, id := range g.Nodes() {
-			if s := newSummer(g, id); s != nil && list[g.Node(id).Inputs[0]] != nil {
+			if s := newSummer(g, id, table); s != nil && list[g.Node(id).Inputs[0]] != nil {
 				k := list[g.Node(id).Inputs[0]]
 				k.sums = append(k.sums, s)
 			}
@@ -117,20 +120,20 @@ func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float
 	if k.seen == nil {
 		k.seen = newTensor(k.make())
 	}
-	half := of.hash.half()
+	var x observers.Extent
+	infinite := k.seen.State.Infinite()
 	if k.bounded != nil {
-		nan = k.lookBoth(data, from, channels, inner, of)
+		x, nan = k.lookBoth(data, from, channels, inner, of)
 	} else {
-		var x observers.Extent
 		x, nan = k.seen.State.ObservePiece(data, from, channels, inner)
-		k.seen.Halves[half] = k.seen.Halves[half].Union(x)
+		k.seen.Halves[of.hash.half()] = k.seen.Halves[of.hash.half()].Union(x)
 		k.note(of, x)
 	}
 	if nan > 0 || !of.hash.fits() {
 		return nan, nil
 	}
 	for _, s := range k.sums {
-		if err := s.add(shape, layout, from, data); err != nil {
+		if err := s.add(shape, layout, from, data, x, k.seen.State.Infinite() == infinite); err != nil {
 			return 0, err
 		}
 	}

@@ -10,6 +10,7 @@ type rowArgs struct {
 	sums  [rowLanes]float64
 	tops  [rowLanes]float32
 	rest  [rowLanes]float32
+	units unitsArgs
 }
 
 // borrow returns arguments for calls of rows, which would be allocated anew otherwise.
@@ -24,7 +25,7 @@ func (t *Table) borrow() *rowArgs {
 
 // giveBack takes them back; they hold on to nothing of the caller's.
 func (t *Table) giveBack(w *rowArgs) {
-	w.tile = tile{}
+	w.tile, w.units.tile = tile{}, unitsTile{}
 	t.spare.Put(w)
 }
 

@@ -76,7 +76,8 @@ const (
 	OpGroupsFloat4  // products of groups of 4 bits and floats
 	OpQuantizeGroups
 	OpCombine
-	OpGram // sums of products of columns
+	OpGram  // sums of products of columns
+	OpUnits // AddUnits
 	opCount
 )
 
@@ -85,7 +86,7 @@ var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "
 	"sqrt", "add-scalar", "mul-scalar", "div-scalar", "scalar-sub", "scalar-div", "row-max", "row-sum", "row-squares", "row-exp", "normalize",
 	"gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8",
 	"add-codes", "add-fused", "to-codes", "to-codes-away", "from-codes", "max-codes",
-	"groups8", "groups4", "groups-float8", "groups-float4", "quantize-groups", "combine", "gram"}
+	"groups8", "groups4", "groups-float8", "groups-float4", "quantize-groups", "combine", "gram", "units"}
 
 func (op Op) String() string { return opNames[op] }
 
@@ -112,7 +113,8 @@ type Row struct {
 	groups   func(*groupTile)
 	quantize func(*groupQuantizer) // may be nil
 
-	gram func(*gramTile) // nil for plain Go
+	gram  func(*gramTile)  // nil for plain Go
+	units func(*unitsTile) // nil for plain Go
 }
 
 // Runs reports whether a processor with features f can execute the row.
@@ -121,8 +123,8 @@ func (r Row) Runs(f cpu.Features) bool { return r.runs == nil || r.runs(f) }
 // Rows lists the rows of this build, best first within each operation, plain Go last. A row that needs a feature the running
 // processor lacks is listed too.
 func Rows() []Row {
-	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), vectorGroupsRows(), vectorGramRows(), goRows, goMathRows,
-		goRowRows, goInt8Rows, goCodesRows, goGroupsRows, goGramRows)
+	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), vectorGroupsRows(), vectorGramRows(), vectorUnitsRows(), goRows, goMathRows,
+		goRowRows, goInt8Rows, goCodesRows, goGroupsRows, goGramRows, goUnitsRows)
 }
 
 var goRows = []Row{

@@ -364,6 +364,9 @@ func partsAVX2(t *sums)
 //go:noescape
 func gramAVX2(t *gramTile)
 
+//go:noescape
+func unitsAVX2(t *unitsTile)
+
 var groups8AVX2 = [1][2]func(t *groupTile){
 	{groups8AVX2V1R1, groups8AVX2V1R2},
 }

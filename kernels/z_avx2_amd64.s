@@ -7364,7 +7364,7 @@ done:
 	RET
 
 // func binsAVX2(t *byte)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·binsAVX2(SB), NOSPLIT, $0-8
 	MOVQ         t+0(FP), AX
 	MOVQ         (AX), DI
@@ -7436,47 +7436,50 @@ loop:
 	ADDQ      $0x40, R8
 	SUBQ      $0x10, CX
 	JNZ       loop
+	MOVQ      DI, R13
 	MOVQ      48(AX), R8
+	SUBQ      R8, R13
 
 count:
-	MOVL  (R8), R9
-	INCL  (SI)(R9*4)
-	MOVL  4(R8), R10
-	INCL  (SI)(R10*4)
-	MOVL  8(R8), R11
-	INCL  (SI)(R11*4)
-	MOVL  12(R8), R12
-	INCL  (SI)(R12*4)
-	MOVL  16(R8), R9
-	INCL  (SI)(R9*4)
-	MOVL  20(R8), R10
-	INCL  (SI)(R10*4)
-	MOVL  24(R8), R11
-	INCL  (SI)(R11*4)
-	MOVL  28(R8), R12
-	INCL  (SI)(R12*4)
-	MOVL  32(R8), R9
-	INCL  (SI)(R9*4)
-	MOVL  36(R8), R10
-	INCL  (SI)(R10*4)
-	MOVL  40(R8), R11
-	INCL  (SI)(R11*4)
-	MOVL  44(R8), R12
-	INCL  (SI)(R12*4)
-	MOVL  48(R8), R9
-	INCL  (SI)(R9*4)
-	MOVL  52(R8), R10
-	INCL  (SI)(R10*4)
-	MOVL  56(R8), R11
-	INCL  (SI)(R11*4)
-	MOVL  60(R8), R12
-	INCL  (SI)(R12*4)
-	ADDQ  $0x40, R8
-	SUBQ  $0x10, BX
-	JNZ   count
-	MOVQ  48(AX), R8
-	TESTQ DX, DX
-	JNZ   block
+	PREFETCHT0 2048(R8)(R13*1)
+	MOVL       (R8), R9
+	INCL       (SI)(R9*4)
+	MOVL       4(R8), R10
+	INCL       (SI)(R10*4)
+	MOVL       8(R8), R11
+	INCL       (SI)(R11*4)
+	MOVL       12(R8), R12
+	INCL       (SI)(R12*4)
+	MOVL       16(R8), R9
+	INCL       (SI)(R9*4)
+	MOVL       20(R8), R10
+	INCL       (SI)(R10*4)
+	MOVL       24(R8), R11
+	INCL       (SI)(R11*4)
+	MOVL       28(R8), R12
+	INCL       (SI)(R12*4)
+	MOVL       32(R8), R9
+	INCL       (SI)(R9*4)
+	MOVL       36(R8), R10
+	INCL       (SI)(R10*4)
+	MOVL       40(R8), R11
+	INCL       (SI)(R11*4)
+	MOVL       44(R8), R12
+	INCL       (SI)(R12*4)
+	MOVL       48(R8), R9
+	INCL       (SI)(R9*4)
+	MOVL       52(R8), R10
+	INCL       (SI)(R10*4)
+	MOVL       56(R8), R11
+	INCL       (SI)(R11*4)
+	MOVL       60(R8), R12
+	INCL       (SI)(R12*4)
+	ADDQ       $0x40, R8
+	SUBQ       $0x10, BX
+	JNZ        count
+	MOVQ       48(AX), R8
+	TESTQ      DX, DX
+	JNZ        block
 	VZEROUPPER
 	RET
 
@@ -11234,6 +11237,129 @@ loop16:
 	ADDQ         $0x00000400, R11
 	DECQ         CX
 	JNZ          tile
+	VZEROUPPER
+	RET
+
+// func unitsAVX2(t *byte)
+// Requires: AVX, AVX2, FMA3
+TEXT ·unitsAVX2(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), R11
+	MOVQ         24(AX), DX
+	MOVQ         32(AX), R8
+	SHLQ         $0x02, R8
+	VBROADCASTSD 40(AX), Y6
+	VBROADCASTSS 48(AX), X7
+	VBROADCASTSS 52(AX), X8
+	MOVQ         $0x4338000000000000, R15
+	VMOVQ        R15, X5
+	VPBROADCASTQ X5, Y5
+	IMULQ        16(AX), R15
+	VMOVQ        R15, X12
+	VPBROADCASTQ X12, Y12
+	VXORPS       Y4, Y4, Y4
+	SUBQ         $0x10, DX
+	JLT          narrow
+
+strips:
+	VMOVUPS (R11), Y0
+	VPSUBQ  Y12, Y0, Y0
+	VMOVUPS 32(R11), Y1
+	VPSUBQ  Y12, Y1, Y1
+	VMOVUPS 64(R11), Y2
+	VPSUBQ  Y12, Y2, Y2
+	VMOVUPS 96(R11), Y3
+	VPSUBQ  Y12, Y3, Y3
+	MOVQ    DI, R15
+	MOVQ    16(AX), CX
+
+rows4:
+	VMAXPS      (R15), X7, X9
+	VMINPS      X8, X9, X9
+	VCVTPS2PD   X9, Y9
+	VMOVAPD     Y5, Y10
+	VFMADD231PD Y6, Y9, Y10
+	VSUBPD      Y5, Y10, Y11
+	VFMSUB231PD Y6, Y9, Y11
+	VPOR        Y11, Y4, Y4
+	VPADDQ      Y10, Y0, Y0
+	VMAXPS      16(R15), X7, X9
+	VMINPS      X8, X9, X9
+	VCVTPS2PD   X9, Y9
+	VMOVAPD     Y5, Y10
+	VFMADD231PD Y6, Y9, Y10
+	VSUBPD      Y5, Y10, Y11
+	VFMSUB231PD Y6, Y9, Y11
+	VPOR        Y11, Y4, Y4
+	VPADDQ      Y10, Y1, Y1
+	VMAXPS      32(R15), X7, X9
+	VMINPS      X8, X9, X9
+	VCVTPS2PD   X9, Y9
+	VMOVAPD     Y5, Y10
+	VFMADD231PD Y6, Y9, Y10
+	VSUBPD      Y5, Y10, Y11
+	VFMSUB231PD Y6, Y9, Y11
+	VPOR        Y11, Y4, Y4
+	VPADDQ      Y10, Y2, Y2
+	VMAXPS      48(R15), X7, X9
+	VMINPS      X8, X9, X9
+	VCVTPS2PD   X9, Y9
+	VMOVAPD     Y5, Y10
+	VFMADD231PD Y6, Y9, Y10
+	VSUBPD      Y5, Y10, Y11
+	VFMSUB231PD Y6, Y9, Y11
+	VPOR        Y11, Y4, Y4
+	VPADDQ      Y10, Y3, Y3
+	ADDQ        R8, R15
+	DECQ        CX
+	JNZ         rows4
+	VMOVUPS     Y0, (R11)
+	VMOVUPS     Y1, 32(R11)
+	VMOVUPS     Y2, 64(R11)
+	VMOVUPS     Y3, 96(R11)
+	ADDQ        $0x00000080, R11
+	ADDQ        $0x00000040, DI
+	SUBQ        $0x10, DX
+	JGE         strips
+
+narrow:
+	ADDQ $0x10, DX
+	JZ   done
+
+vectors:
+	VMOVUPS (R11), Y0
+	VPSUBQ  Y12, Y0, Y0
+	MOVQ    DI, R15
+	MOVQ    16(AX), CX
+
+rows1:
+	VMAXPS      (R15), X7, X9
+	VMINPS      X8, X9, X9
+	VCVTPS2PD   X9, Y9
+	VMOVAPD     Y5, Y10
+	VFMADD231PD Y6, Y9, Y10
+	VSUBPD      Y5, Y10, Y11
+	VFMSUB231PD Y6, Y9, Y11
+	VPOR        Y11, Y4, Y4
+	VPADDQ      Y10, Y0, Y0
+	ADDQ        R8, R15
+	DECQ        CX
+	JNZ         rows1
+	VMOVUPS     Y0, (R11)
+	ADDQ        $0x00000020, R11
+	ADDQ        $0x00000010, DI
+	SUBQ        $0x04, DX
+	JNZ         vectors
+
+done:
+	VPADDQ       Y4, Y4, Y4
+	VEXTRACTI128 $0x01, Y4, X11
+	VPOR         X11, X4, X4
+	VPUNPCKHQDQ  X4, X4, X11
+	VPOR         X11, X4, X4
+	VMOVQ        X4, R15
+	MOVQ         R15, 56(AX)
 	VZEROUPPER
 	RET
 

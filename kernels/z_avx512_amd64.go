@@ -556,6 +556,9 @@ func partsAVX512(t *sums)
 //go:noescape
 func gramAVX512(t *gramTile)
 
+//go:noescape
+func unitsAVX512(t *unitsTile)
+
 var groups8AVX512 = [1][8]func(t *groupTile){
 	{groups8AVX512V1R1, groups8AVX512V1R2, groups8AVX512V1R3, groups8AVX512V1R4, groups8AVX512V1R5, groups8AVX512V1R6, groups8AVX512V1R7, groups8AVX512V1R8},
 }

@@ -14474,7 +14474,7 @@ done:
 	RET
 
 // func binsAVX512(t *byte)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·binsAVX512(SB), NOSPLIT, $0-8
 	MOVQ         t+0(FP), AX
 	MOVQ         (AX), DI
@@ -14532,47 +14532,50 @@ loop:
 	ADDQ      $0x40, R8
 	SUBQ      $0x10, CX
 	JNZ       loop
+	MOVQ      DI, R13
 	MOVQ      48(AX), R8
+	SUBQ      R8, R13
 
 count:
-	MOVL  (R8), R9
-	INCL  (SI)(R9*4)
-	MOVL  4(R8), R10
-	INCL  (SI)(R10*4)
-	MOVL  8(R8), R11
-	INCL  (SI)(R11*4)
-	MOVL  12(R8), R12
-	INCL  (SI)(R12*4)
-	MOVL  16(R8), R9
-	INCL  (SI)(R9*4)
-	MOVL  20(R8), R10
-	INCL  (SI)(R10*4)
-	MOVL  24(R8), R11
-	INCL  (SI)(R11*4)
-	MOVL  28(R8), R12
-	INCL  (SI)(R12*4)
-	MOVL  32(R8), R9
-	INCL  (SI)(R9*4)
-	MOVL  36(R8), R10
-	INCL  (SI)(R10*4)
-	MOVL  40(R8), R11
-	INCL  (SI)(R11*4)
-	MOVL  44(R8), R12
-	INCL  (SI)(R12*4)
-	MOVL  48(R8), R9
-	INCL  (SI)(R9*4)
-	MOVL  52(R8), R10
-	INCL  (SI)(R10*4)
-	MOVL  56(R8), R11
-	INCL  (SI)(R11*4)
-	MOVL  60(R8), R12
-	INCL  (SI)(R12*4)
-	ADDQ  $0x40, R8
-	SUBQ  $0x10, BX
-	JNZ   count
-	MOVQ  48(AX), R8
-	TESTQ DX, DX
-	JNZ   block
+	PREFETCHT0 2048(R8)(R13*1)
+	MOVL       (R8), R9
+	INCL       (SI)(R9*4)
+	MOVL       4(R8), R10
+	INCL       (SI)(R10*4)
+	MOVL       8(R8), R11
+	INCL       (SI)(R11*4)
+	MOVL       12(R8), R12
+	INCL       (SI)(R12*4)
+	MOVL       16(R8), R9
+	INCL       (SI)(R9*4)
+	MOVL       20(R8), R10
+	INCL       (SI)(R10*4)
+	MOVL       24(R8), R11
+	INCL       (SI)(R11*4)
+	MOVL       28(R8), R12
+	INCL       (SI)(R12*4)
+	MOVL       32(R8), R9
+	INCL       (SI)(R9*4)
+	MOVL       36(R8), R10
+	INCL       (SI)(R10*4)
+	MOVL       40(R8), R11
+	INCL       (SI)(R11*4)
+	MOVL       44(R8), R12
+	INCL       (SI)(R12*4)
+	MOVL       48(R8), R9
+	INCL       (SI)(R9*4)
+	MOVL       52(R8), R10
+	INCL       (SI)(R10*4)
+	MOVL       56(R8), R11
+	INCL       (SI)(R11*4)
+	MOVL       60(R8), R12
+	INCL       (SI)(R12*4)
+	ADDQ       $0x40, R8
+	SUBQ       $0x10, BX
+	JNZ        count
+	MOVQ       48(AX), R8
+	TESTQ      DX, DX
+	JNZ        block
 	VZEROUPPER
 	RET
 
@@ -25203,6 +25206,131 @@ loop0:
 	ADDQ          $0x00000800, R11
 	DECQ          CX
 	JNZ           tile
+	VZEROUPPER
+	RET
+
+// func unitsAVX512(t *byte)
+// Requires: AVX, AVX2, AVX512DQ, AVX512F
+TEXT ·unitsAVX512(SB), NOSPLIT, $0-8
+	MOVQ         t+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), R11
+	MOVQ         24(AX), DX
+	MOVQ         32(AX), R8
+	SHLQ         $0x02, R8
+	VBROADCASTSD 40(AX), Z6
+	VBROADCASTSS 48(AX), Y7
+	VBROADCASTSS 52(AX), Y8
+	MOVQ         $0x4338000000000000, R15
+	VMOVQ        R15, X5
+	VPBROADCASTQ X5, Z5
+	IMULQ        16(AX), R15
+	VMOVQ        R15, X12
+	VPBROADCASTQ X12, Z12
+	VXORPS       Z4, Z4, Z4
+	SUBQ         $0x20, DX
+	JLT          narrow
+
+strips:
+	VMOVUPS (R11), Z0
+	VPSUBQ  Z12, Z0, Z0
+	VMOVUPS 64(R11), Z1
+	VPSUBQ  Z12, Z1, Z1
+	VMOVUPS 128(R11), Z2
+	VPSUBQ  Z12, Z2, Z2
+	VMOVUPS 192(R11), Z3
+	VPSUBQ  Z12, Z3, Z3
+	MOVQ    DI, R15
+	MOVQ    16(AX), CX
+
+rows4:
+	VMAXPS      (R15), Y7, Y9
+	VMINPS      Y8, Y9, Y9
+	VCVTPS2PD   Y9, Z9
+	VMOVAPD     Z5, Z10
+	VFMADD231PD Z6, Z9, Z10
+	VSUBPD      Z5, Z10, Z11
+	VFMSUB231PD Z6, Z9, Z11
+	VPORQ       Z11, Z4, Z4
+	VPADDQ      Z10, Z0, Z0
+	VMAXPS      32(R15), Y7, Y9
+	VMINPS      Y8, Y9, Y9
+	VCVTPS2PD   Y9, Z9
+	VMOVAPD     Z5, Z10
+	VFMADD231PD Z6, Z9, Z10
+	VSUBPD      Z5, Z10, Z11
+	VFMSUB231PD Z6, Z9, Z11
+	VPORQ       Z11, Z4, Z4
+	VPADDQ      Z10, Z1, Z1
+	VMAXPS      64(R15), Y7, Y9
+	VMINPS      Y8, Y9, Y9
+	VCVTPS2PD   Y9, Z9
+	VMOVAPD     Z5, Z10
+	VFMADD231PD Z6, Z9, Z10
+	VSUBPD      Z5, Z10, Z11
+	VFMSUB231PD Z6, Z9, Z11
+	VPORQ       Z11, Z4, Z4
+	VPADDQ      Z10, Z2, Z2
+	VMAXPS      96(R15), Y7, Y9
+	VMINPS      Y8, Y9, Y9
+	VCVTPS2PD   Y9, Z9
+	VMOVAPD     Z5, Z10
+	VFMADD231PD Z6, Z9, Z10
+	VSUBPD      Z5, Z10, Z11
+	VFMSUB231PD Z6, Z9, Z11
+	VPORQ       Z11, Z4, Z4
+	VPADDQ      Z10, Z3, Z3
+	ADDQ        R8, R15
+	DECQ        CX
+	JNZ         rows4
+	VMOVUPS     Z0, (R11)
+	VMOVUPS     Z1, 64(R11)
+	VMOVUPS     Z2, 128(R11)
+	VMOVUPS     Z3, 192(R11)
+	ADDQ        $0x00000100, R11
+	ADDQ        $0x00000080, DI
+	SUBQ        $0x20, DX
+	JGE         strips
+
+narrow:
+	ADDQ $0x20, DX
+	JZ   done
+
+vectors:
+	VMOVUPS (R11), Z0
+	VPSUBQ  Z12, Z0, Z0
+	MOVQ    DI, R15
+	MOVQ    16(AX), CX
+
+rows1:
+	VMAXPS      (R15), Y7, Y9
+	VMINPS      Y8, Y9, Y9
+	VCVTPS2PD   Y9, Z9
+	VMOVAPD     Z5, Z10
+	VFMADD231PD Z6, Z9, Z10
+	VSUBPD      Z5, Z10, Z11
+	VFMSUB231PD Z6, Z9, Z11
+	VPORQ       Z11, Z4, Z4
+	VPADDQ      Z10, Z0, Z0
+	ADDQ        R8, R15
+	DECQ        CX
+	JNZ         rows1
+	VMOVUPS     Z0, (R11)
+	ADDQ        $0x00000040, R11
+	ADDQ        $0x00000020, DI
+	SUBQ        $0x08, DX
+	JNZ         vectors
+
+done:
+	VPADDQ        Z4, Z4, Z4
+	VEXTRACTI64X4 $0x01, Z4, Y11
+	VPOR          Y11, Y4, Y4
+	VEXTRACTI128  $0x01, Y4, X11
+	VPOR          X11, X4, X4
+	VPUNPCKHQDQ   X4, X4, X11
+	VPOR          X11, X4, X4
+	VMOVQ         X4, R15
+	MOVQ          R15, 56(AX)
 	VZEROUPPER
 	RET
 

@@ -91,8 +91,11 @@ func (st *State) Zeros() uint64 { return st.hist.zeros() }
 func (st *State) NaN() uint64                      { return st.hist.nan }
 func (st *State) Inf() (negative, positive uint64) { return st.hist.inf[1], st.hist.inf[0] }
 
+// Infinite is how many values were infinite.
+func (st *State) Infinite() uint64 { return st.hist.inf[0] + st.hist.inf[1] }
+
 // odd is how many values were not finite.
-func (st *State) odd() uint64 { return st.hist.nan + st.hist.inf[0] + st.hist.inf[1] }
+func (st *State) odd() uint64 { return st.hist.nan + st.Infinite() }
 
 // Extent is the exact range of the finite values.
 func (st *State) Extent() Extent { return st.extent }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"qwb/kernels"
 )
 
 // MaxSums is how many sums are kept of one operator's input.
@@ -100,6 +102,7 @@ func (s *InputSums) UnmarshalBinary(b []byte) error {
 // Window adds many numbers to exact sums at little cost: in a window of 44 bits below the largest value seen they are integers, which int64
 // adds exactly; what lies below the window's unit goes to the exact sums one by one. A Window has one counter for each place.
 type Window struct {
+	table    *kernels.Table
 	counters []int64
 	scale    float32 // of a value to the window's unit; 0: no window yet
 	exponent int     // the unit is 2^-exponent
@@ -113,15 +116,13 @@ type Window struct {
 const (
 	windowBits = 44
 	windowRoom = 1 << 18
-	// smallest is the least number of units that a float32 of any 24 bits is whole in.
-	smallest = 1 << 23
 	// windowMax is the largest exponent of the unit: beyond it scales leave float32.
 	windowMax = 120
 )
 
-// NewWindow returns a window for so many places.
-func NewWindow(places int, one func(int, float32), flush func(int, int64, int)) *Window {
-	return &Window{counters: make([]int64, places), One: one, Flush: flush}
+// NewWindow returns a window for so many places, which adds by the rows of t.
+func NewWindow(t *kernels.Table, places int, one func(int, float32), flush func(int, int64, int)) *Window {
+	return &Window{table: t, counters: make([]int64, places), One: one, Flush: flush}
 }
 
 // Open makes the window wide enough for values up to largest in magnitude, and for n additions to each place. It reports false where all
@@ -160,85 +161,27 @@ type Limits struct{ Lo, Hi float32 }
 // NoLimits leave values as they are.
 var NoLimits = Limits{float32(math.Inf(-1)), float32(math.Inf(1))}
 
-// in returns the limits in the window's unit; false where they are no integers there.
-func (w *Window) in(l Limits) (lo, hi int64, ok bool) {
-	lo, hi, ok = math.MinInt64, math.MaxInt64, true
-	for _, b := range []struct {
-		v  float32
-		to *int64
-	}{{l.Lo, &lo}, {l.Hi, &hi}} {
-		if math.IsInf(float64(b.v), 0) {
-			continue
+// Rows adds rows of one number for each of n places, the first of which is place; open is what Open returned for these data.
+func (w *Window) Rows(data []float32, place, n int, l Limits, open bool) {
+	odd := func(i int, v float32) { w.One(place+i%n, v) }
+	if !open {
+		for i, v := range data {
+			odd(i, l.apply(v))
 		}
-		f := float64(b.v) * float64(w.scale)
-		if math.Abs(f) >= 1<<62 {
-			if (f < 0) != (b.to == &lo) {
-				return 0, 0, false
-			}
-			continue
-		}
-		if *b.to = int64(f); float64(*b.to) != f {
-			return 0, 0, false
-		}
+		return
 	}
-	return lo, hi, ok
+	w.table.AddUnits(w.counters[place:place+n], data, w.scale, l.Lo, l.Hi, odd)
 }
 
-// each adds one number, limited.
-func (w *Window) each(place int, v float32, l Limits) {
+// Run adds numbers to one place.
+func (w *Window) Run(data []float32, place int, l Limits, open bool) { w.Rows(data, place, 1, l, open) }
+
+func (l Limits) apply(v float32) float32 {
 	if v < l.Lo {
 		v = l.Lo
 	}
 	if v > l.Hi {
 		v = l.Hi
 	}
-	w.One(place, v)
-}
-
-// Rows adds rows of one number for each of n places, the first of which is place; open is what Open returned for these data.
-func (w *Window) Rows(data []float32, place, n int, l Limits, open bool) {
-	lo, hi, ok := w.in(l)
-	if !open || !ok {
-		for i, v := range data {
-			w.each(place+i%n, v, l)
-		}
-		return
-	}
-	acc, scale := w.counters[place:place+n], w.scale
-	for len(data) >= n {
-		row := data[:n]
-		data = data[n:]
-		acc = acc[:len(row)]
-		for i, v := range row {
-			f := v * scale
-			q := int64(f)
-			if uint64(q+smallest) < 2*smallest && float32(q) != f { // of 24 bits some may lie below the unit
-				w.each(place+i, v, l)
-				continue
-			}
-			acc[i] += min(max(q, lo), hi)
-		}
-	}
-}
-
-// Run adds numbers to one place.
-func (w *Window) Run(data []float32, place int, l Limits, open bool) {
-	lo, hi, ok := w.in(l)
-	if !open || !ok {
-		for _, v := range data {
-			w.each(place, v, l)
-		}
-		return
-	}
-	var sum int64
-	for _, v := range data {
-		f := v * w.scale
-		q := int64(f)
-		if uint64(q+smallest) < 2*smallest && float32(q) != f {
-			w.each(place, v, l)
-			continue
-		}
-		sum += min(max(q, lo), hi)
-	}
-	w.counters[place] += sum
+	return v
 }

@@ -2,6 +2,9 @@ package observers
 
 import (
 	"testing"
+
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 )
 
 func BenchmarkWindowRows(b *testing.B) {
@@ -15,7 +18,7 @@ func BenchmarkWindowRows(b *testing.B) {
 		Limits
 	}{{"none", NoLimits}, {"relu6", Limits{0, 6}}} {
 		b.Run("limits="+l.name, func(b *testing.B) {
-			w := NewWindow(n, func(int, float32) {}, func(int, int64, int) {})
+			w := NewWindow(kernels.Select(cpu.Detect()), n, func(int, float32) {}, func(int, int64, int) {})
 			b.SetBytes(4 * n * rows)
 			for b.Loop() {
 				w.Rows(data, 0, n, l.Limits, w.Open(6, rows))

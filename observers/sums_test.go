@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 )
 
 // anyFloat draws finite float32 numbers of all magnitudes, denormals and zeros among them.
@@ -66,7 +69,7 @@ func TestWindowsAddWhatExactSumsAdd(t *testing.T) {
 	for _, limits := range []Limits{NoLimits, {0, float32(math.Inf(1))}, {0, 6}, {-0.1, 0.3}, {1, 2}} {
 		for _, spread := range []int{2, 60} {
 			var got, want [n]Exact
-			w := NewWindow(n, func(p int, v float32) { got[p].Add(v) }, func(p int, m int64, e int) { got[p].AddScaled(m, e) })
+			w := NewWindow(kernels.Select(cpu.Detect()), n, func(p int, v float32) { got[p].Add(v) }, func(p int, m int64, e int) { got[p].AddScaled(m, e) })
 			for piece := range 40 {
 				data := make([]float32, n*r.IntN(30))
 				largest := float32(0)
@@ -104,7 +107,7 @@ func TestWindowsAddWhatExactSumsAdd(t *testing.T) {
 
 func TestWindowsDoNotOverflow(t *testing.T) {
 	var got, want Exact
-	w := NewWindow(1, func(_ int, v float32) { got.Add(v) }, func(_ int, m int64, e int) { got.AddScaled(m, e) })
+	w := NewWindow(kernels.Select(cpu.Detect()), 1, func(_ int, v float32) { got.Add(v) }, func(_ int, m int64, e int) { got.AddScaled(m, e) })
 	data := make([]float32, 1<<12)
 	for i := range data {
 		data[i] = 1.9999999

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 
 	"qwb/kernels"
 )
@@ -19,7 +20,19 @@ func observeKernels() []Kernel {
 		observer(kernels.OpBins, large, numbers, bins),
 		observer(kernels.OpBins, huge, numbers, bins),
 		named("relu", observer(kernels.OpBins, large, rectified, bins)),
+		units(small),
+		units(large),
 	}
+}
+
+// units adds n elements to the sums of 256 channels, limited as by a Relu.
+func units(n int) Kernel {
+	k := observer(kernels.OpUnits, n, numbers, minMax)
+	k.Prepare = func(t *kernels.Table) func(kernels.Parallel) {
+		x, sums := numbers(n), make([]int64, 256)
+		return func(kernels.Parallel) { t.AddUnits(sums, x, 1<<40, 0, math.MaxFloat32, func(int, float32) {}) }
+	}
+	return k
 }
 
 // huge is more than caches hold.

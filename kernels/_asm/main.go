@@ -49,6 +49,7 @@ var everything = []struct {
 	{"codes8", codesFiles},
 	{"sums", compareFiles},
 	{"gramTile", gramFiles},
+	{"unitsTile", unitsFiles},
 	{"groupTile", slices.Concat(groupsFiles, groupsFloatFiles)},
 	{"groupQuantizer", groupsQuantizeFiles},
 }

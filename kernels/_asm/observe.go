@@ -231,7 +231,7 @@ func bins(v isa) func(g *gen, rows, vecs int) {
 	vectors := each / int(v)
 	r := func(i int) reg.VecPhysical { return v.vec(i) }
 	return func(g *gen, _, _ int) {
-		counts, keys, scalars := regPanel, reg.R8, []reg.GPPhysical{reg.R9, reg.R10, reg.R11, reg.R12}
+		counts, keys, scalars, ahead := regPanel, reg.R8, []reg.GPPhysical{reg.R9, reg.R10, reg.R11, reg.R12}, reg.R13
 		laneTable(g)
 		g.Load(g.Param("t"), regTile)
 		g.MOVQ(g.field(offA), regA)
@@ -296,8 +296,11 @@ func bins(v isa) func(g *gen, rows, vecs int) {
 		g.ADDQ(operand.U8(4*each), keys)
 		g.SUBQ(operand.U8(each), regSegs)
 		g.JNZ(operand.LabelRef("loop"))
+		g.MOVQ(regA, ahead) // from keys to the elements two blocks on: counting takes longer than memory does
 		g.MOVQ(g.field(offDst), keys)
+		g.SUBQ(keys, ahead)
 		g.Label("count")
+		g.PREFETCHT0(operand.Mem{Base: keys, Index: ahead, Scale: 1, Disp: 4 * binBlock})
 		for i := range each {
 			s := scalars[i%len(scalars)]
 			g.MOVL(operand.Mem{Base: keys, Disp: 4 * i}, s.As32())

@@ -65,6 +65,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("compare", s.compare)
 	t.Run("observe", s.observe)
 	t.Run("gram", s.gram)
+	t.Run("units", s.units)
 	t.Run("softmax bound", s.softmaxBound)
 	t.Run("misuse", s.misuse)
 }
