@@ -88,6 +88,10 @@ var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gp
 // ofTheProcess are packages of the standard library that change or end the whole process: libraries leave it to cmd.
 var ofTheProcess = []string{"flag", "log", "os/signal", "runtime/debug"}
 
+// templates call methods by names that only the run knows: with one of them the linker keeps every exported method of every type, a tenth of
+// the binary.
+var templates = []string{"text/template", "html/template"}
+
 // thirdParty says which packages may import which modules; everything else imports the standard library only.
 var thirdParty = map[string][]string{
 	"kernels/cpu":           {"golang.org/x/sys"},
@@ -216,6 +220,9 @@ func judge(dir string, from int, name string) string {
 		if !strings.Contains(strings.SplitN(name, "/", 2)[0], ".") {
 			if dir == "." && slices.Contains(ofTheProcess, name) {
 				return "it is about the whole process, in which others work too"
+			}
+			if slices.Contains(templates, name) {
+				return "the linker could leave out no method of any type"
 			}
 			return ""
 		}

@@ -1,10 +1,7 @@
 package reports
 
 import (
-	_ "embed"
-	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 
 	"qwb/analysis/language"
@@ -24,36 +21,27 @@ func LanguageLayersText(w io.Writer, r *language.Layers) error {
 	return t.err
 }
 
-//go:embed language.html.tmpl
-var languageTemplate string
-
 // LanguageLayersHTML writes the same as one file that needs nothing else; the result stands in it as JSON too, in the element with id
 // "report".
 func LanguageLayersHTML(w io.Writer, r *language.Layers) error {
-	t, err := template.New("language").Funcs(template.FuncMap{
-		"number": Number, "cosine": cosine, "place": func(i int) int { return i + 1 }, "exact": exact, "count": count, "percent": percent,
-		"measured": measured, "style": style, "script": script,
-	}).Parse(languageTemplate)
-	if err != nil {
-		return err
+	p := newPage(r.Model+": quantization report", r.Model)
+	p.put(`<p class="soft">Quantization report of a language model · %s · mode %s · %d sequences, %d tokens</p>`+"\n", r.Weights, r.Mode, r.Samples, r.Tokens)
+	p.put(`<div class="tiles">` + "\n")
+	p.tile("KL divergence, all quantized", Number(r.Whole.KL), "nats per token")
+	p.tile("change of NLL, all quantized", Number(r.Whole.NLLChange), "nats per token")
+	p.tile("other most likely token", percent(r.Whole.FlipRate), fmt.Sprintf("of %d", r.Tokens))
+	worst := &r.Layerwise[0]
+	p.tile("most sensitive matrix", worst.Node, "KL "+Number(worst.KL))
+	p.put("</div>\n")
+	p.section("Matrices", `Each matrix is quantized alone; the rest stays float. All columns compare the logits with those of the float model, token by token. Errors
+are standard errors over sequences. Click a heading to sort.`)
+	p.table("sortable", "#", "<matrix", "KL", "NLL change", "flips", "NSR", "cosine", "parameters")
+	for i := range r.Layerwise {
+		m := &r.Layerwise[i]
+		p.row(i+1, name(m.Node), metered(m.KL, measured(m.KL, m.KLError), bar("", width(m.KL, worst.KL))),
+			cell(exact(m.NLLChange), measured(m.NLLChange, m.NLLChangeError)), cell(exact(m.FlipRate), percent(m.FlipRate)), figure(m.NSR),
+			cell(exact(m.Cosine), cosine(m.Cosine)), cell(m.Parameters, count(m.Parameters)))
 	}
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return t.Execute(w, languagePage{Layers: r, JSON: template.JS(data)})
-}
-
-// languagePage is what the template sees.
-type languagePage struct {
-	*language.Layers
-	JSON template.JS
-}
-
-// Share is the width of a bar in percent: KL over that of the worst matrix.
-func (p languagePage) Share(kl float64) float64 {
-	if worst := p.Layerwise[0].KL; worst > 0 {
-		return 100 * min(max(kl/worst, 0), 1)
-	}
-	return 0
+	p.endTable()
+	return p.end(w, "report", r)
 }

@@ -2,7 +2,7 @@ package reports
 
 import (
 	"fmt"
-	"html/template"
+	"html"
 	"math"
 	"slices"
 	"strings"
@@ -17,7 +17,7 @@ type canvas struct {
 
 func newCanvas(w, h int, class, label string) *canvas {
 	c := &canvas{}
-	fmt.Fprintf(&c.b, `<svg class="%s" viewBox="0 0 %d %d" role="img" aria-label="%s">`, class, w, h, template.HTMLEscapeString(label))
+	fmt.Fprintf(&c.b, `<svg class="%s" viewBox="0 0 %d %d" role="img" aria-label="%s">`, class, w, h, html.EscapeString(label))
 	return c
 }
 
@@ -49,17 +49,17 @@ func (c *canvas) path(class string, points [][2]float64) {
 }
 
 func (c *canvas) text(x, y float64, class, s string) {
-	fmt.Fprintf(&c.b, `<text class="%s" x="%.1f" y="%.1f">%s</text>`, class, x, y, template.HTMLEscapeString(s))
+	fmt.Fprintf(&c.b, `<text class="%s" x="%.1f" y="%.1f">%s</text>`, class, x, y, html.EscapeString(s))
 }
 
 func closing(tag, title string) string {
 	if title == "" {
 		return "/>"
 	}
-	return "><title>" + template.HTMLEscapeString(title) + "</title></" + tag + ">"
+	return "><title>" + html.EscapeString(title) + "</title></" + tag + ">"
 }
 
-func (c *canvas) html() template.HTML { return template.HTML(c.b.String() + "</svg>") }
+func (c *canvas) svg() markup { return markup(c.b.String() + "</svg>") }
 
 // logAxis maps positive values to heights on a logarithmic scale that covers all of them.
 type logAxis struct {
@@ -100,7 +100,7 @@ func (a logAxis) grid(c *canvas, x0, x1 float64) {
 }
 
 // errorCurve draws, in graph order, the accumulated error as a line and each operator's own error at the graph output as bars.
-func errorCurve(r *analysis.Report) template.HTML {
+func errorCurve(r *analysis.Report) markup {
 	if len(r.Graphwise)+len(r.Layerwise) == 0 {
 		return ""
 	}
@@ -146,11 +146,11 @@ func errorCurve(r *analysis.Report) template.HTML {
 		c.text(left+(float64(i)+0.5)*step, bottom+18, "tick mid", fmt.Sprint(i+1))
 	}
 	c.text((left+right)/2, h-4, "tick mid", "operator in graph order")
-	return c.html()
+	return c.svg()
 }
 
 // histogram draws the distribution of a tensor on a logarithmic scale with the range every calibration method would choose.
-func histogram(s *analysis.TensorStatistics) template.HTML {
+func histogram(s *analysis.TensorStatistics) markup {
 	if len(s.Histogram) == 0 || !(s.Max > s.Min) {
 		return ""
 	}
@@ -187,7 +187,7 @@ func histogram(s *analysis.TensorStatistics) template.HTML {
 	if lo < 0 && hi > 0 {
 		c.text(x(0), bottom+16, "tick mid", "0")
 	}
-	return c.html()
+	return c.svg()
 }
 
 // Span is what a picture of a tensor has to show: its values, and the ranges of the methods, which may know more samples.
@@ -203,7 +203,7 @@ func Span(s *analysis.TensorStatistics) (lo, hi float64) {
 const mostBars = 128
 
 // channelRanges draws the smallest and largest weight of every output channel.
-func channelRanges(l *analysis.LayerError) template.HTML {
+func channelRanges(l *analysis.LayerError) markup {
 	if len(l.WeightRange) == 0 {
 		return ""
 	}
@@ -235,5 +235,5 @@ func channelRanges(l *analysis.LayerError) template.HTML {
 	}
 	c.line(left, y(0), right, y(0), "axis", "")
 	c.text(left, h-4, "tick", fmt.Sprintf("%d channels, weights within ±%s", len(l.WeightRange), Number(float64(limit))))
-	return c.html()
+	return c.svg()
 }

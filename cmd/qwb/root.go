@@ -81,6 +81,7 @@ func oneLine(err error) string {
 }
 
 func newRoot(e *env) *cobra.Command {
+	var justVersion bool
 	root := &cobra.Command{
 		Use:   "qwb",
 		Short: "Quantize a trained network to INT8, measure the error, export it",
@@ -109,10 +110,16 @@ flags or arguments, 3 a check failed.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if justVersion {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "qwb %s (revision %s)\n", version, revision())
+				return err
+			}
+			return cmd.Help()
+		},
 	}
-	root.Version = version
-	root.SetVersionTemplate(fmt.Sprintf("qwb %s (revision %s)\n", version, revision()))
+	// cobra has a flag like it, whose text is a template: with that the linker can leave out no method of any type.
+	root.Flags().BoolVar(&justVersion, "version", false, "version for qwb")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if cmd == root {
 			return usagef("%w", err)
