@@ -18,7 +18,70 @@ func (l *linear) convWindow(x *tensor.Tensor) (window, *graph.Geometry, error) {
 	return w, geo, err
 }
 
-// conv accumulates a convolution: a weight at a time over the rows of its output plane. Padding has the meaning 0 and adds
+// rowsAtOnce is how many output positions are gathered into rows together.
+const rowsAtOnce = 16
+
+// convRows accumulates a convolution of groups of several channels: what an output position reads becomes a row, which is multiplied with
+// the columns of the group's weights. Padding has the meaning 0.
+func (l *linear) convRows(in []*tensor.Tensor) (sums, error) {
+	w, geo, err := l.convWindow(in[0])
+	if err != nil {
+		return sums{}, err
+	}
+	x := centered(in[0], &l.x)
+	n, channels := in[0].Shape[0], in[0].Shape[1]
+	perGroup := l.columns[0].n
+	m, size, taps := perGroup*w.group, w.outSize(), w.taps()
+	a := sums{acc: make([]int64, n*m*size), channels: m, inner: size, shape: steps.SpatialShape(n, m, geo)}
+	depth := channels / w.group
+	blocks := (size + rowsAtOnce - 1) / rowsAtOnce
+	l.par.ranges(n*blocks, func(from, to int) {
+		rows, places := make([][]int32, rowsAtOnce), make([]int32, taps*rowsAtOnce)
+		all := make([]int32, depth*taps*rowsAtOnce)
+		for i := range rows {
+			rows[i] = all[i*depth*taps:][:depth*taps]
+		}
+		for at := from; at < to; at++ {
+			image, first := at/blocks, at%blocks*rowsAtOnce
+			count := min(rowsAtOnce, size-first)
+			w.places(places, first, count)
+			for g := range w.group {
+				for c := range depth {
+					plane := x[(image*channels+g*depth+c)*w.inSize():][:w.inSize()]
+					for t := range taps {
+						for i, place := range places[t*rowsAtOnce:][:count] {
+							v := int32(0)
+							if place >= 0 {
+								v = plane[place]
+							}
+							rows[i][c*taps+t] = v
+						}
+					}
+				}
+				l.columns[g].times(a.acc[(image*m+g*perGroup)*size+first:], size, 1, rows[:count])
+			}
+		}
+	})
+	return a, nil
+}
+
+// places finds what output positions from first on read in their plane, tap by tap, in rows of rowsAtOnce; -1 for padding.
+func (w *window) places(dst []int32, first, count int) {
+	for t := range w.taps() {
+		kz, ky, kx := w.tap(t)
+		for i := range count {
+			o := first + i
+			z, y, x := w.at(0, o/(w.out[1]*w.out[2]), kz), w.at(1, o/w.out[2]%w.out[1], ky), w.at(2, o%w.out[2], kx)
+			place := int32(-1)
+			if z >= 0 && z < w.in[0] && y >= 0 && y < w.in[1] && x >= 0 && x < w.in[2] {
+				place = int32((z*w.in[1]+y)*w.in[2] + x)
+			}
+			dst[t*rowsAtOnce+i] = place
+		}
+	}
+}
+
+// conv accumulates a convolution of one channel to a group: a weight at a time over the rows of its output plane. Padding has the meaning 0 and adds
 // nothing.
 func (l *linear) conv(in []*tensor.Tensor) (sums, error) { return l.planes(in, (*window).accumulate) }
 

@@ -21,8 +21,9 @@ type linear struct {
 	node *graph.Node
 	x    lower.Encoding
 	par  workers
-	// weights are the codes less their zero points, by output channel.
+	// weights are the codes less their zero points, by output channel; columns the same by group, for what multiplies rows with them.
 	weights  [][]int32
+	columns  []*columns
 	function *exec.Runner
 }
 
@@ -36,8 +37,7 @@ type sums struct {
 func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (Kernel, error) {
 	l := &linear{p: p, s: s, op: op, node: p.Graph.Node(s.Node), x: *p.Tensors[s.Inputs[0]].Encoding, par: par}
 	if w := op.Weights; w != nil {
-		l.weights = make([][]int32, w.Channels)
-		w.Each(func(c int, q int32) { l.weights[c] = append(l.weights[c], q-w.ZeroPoint[c]) })
+		l.weights = byChannel(w)
 	}
 	if op.Func != nil {
 		session, err := exec.New(op.Func, exec.Options{Threads: int(par)})
@@ -47,13 +47,20 @@ func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (
 		l.function = session.NewRunner()
 	}
 	accumulate := l.matrices
-	switch {
-	case op.Kind == "Conv" && p.Profile.Saturates && steps.Pairs(p, s, op):
-		accumulate = l.convSaturating
-	case op.Kind == "Conv":
-		accumulate = l.conv
+	switch groups := l.node.Conv().Group; {
 	case op.Kind == "ConvTranspose":
 		accumulate = l.convTranspose
+	case p.Profile.Saturates && steps.Pairs(p, s, op):
+		if op.Kind == "Conv" {
+			accumulate = l.convSaturating
+		}
+	case op.Kind == "Conv" && len(l.weights) < 2*groups: // nothing to put beside each other
+		accumulate = l.conv
+	case op.Kind == "Conv":
+		l.pack(groups)
+		accumulate = l.convRows
+	case op.Weights != nil:
+		l.pack(1)
 	}
 	return func(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		a, err := accumulate(in)
@@ -72,6 +79,35 @@ func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (
 		}
 		return l.finish(ctx, a, in)
 	}, nil
+}
+
+// byChannel returns the codes of weights less their zero points, by output channel.
+func byChannel(w *lower.Weights) [][]int32 {
+	list := make([][]int32, w.Channels)
+	if outer, n, inner := w.Codes.Blocks(w.Axis); outer == 1 && n == w.Channels { // they lie so
+		codes := w.Codes.Integers()
+		for c := range list {
+			list[c] = codes[c*inner:][:inner]
+			for i := range list[c] {
+				list[c][i] -= w.ZeroPoint[c]
+			}
+		}
+		return list
+	}
+	own := w.Codes.Len() / max(w.Channels, 1)
+	for c := range list {
+		list[c] = make([]int32, 0, own)
+	}
+	w.Each(func(c int, q int32) { list[c] = append(list[c], q-w.ZeroPoint[c]) })
+	return list
+}
+
+// pack makes columns of the weights of every group, which take their place.
+func (l *linear) pack(groups int) {
+	for g := range groups {
+		l.columns = append(l.columns, newColumns(l.weights[len(l.weights)*g/groups:len(l.weights)*(g+1)/groups], reach(&l.x)))
+	}
+	l.weights = nil
 }
 
 // centered returns the codes of a tensor less the zero point of its encoding.

@@ -7,7 +7,7 @@ import (
 	"qwb/quantizer/program/steps"
 )
 
-// factor is one side of a product, with its codes.
+// factor is one side of a product, with its codes; those of constant weights are columns already.
 type factor struct {
 	steps.Factor
 	codes []int32
@@ -21,40 +21,56 @@ func (l *linear) matrices(in []*tensor.Tensor) (sums, error) {
 			return sums{}, fmt.Errorf("a product with the scalar %s", t.Type())
 		}
 	}
-	right, rightShape := []int32(nil), []int(nil)
-	if w := l.op.Weights; w != nil {
-		right, rightShape = make([]int32, w.Codes.Len()), w.Codes.Shape
-		n := rightShape[w.Axis]
-		for i, q := range w.Codes.Integers() {
-			c := i % n // K x N
-			if w.Axis == 0 {
-				c = i / (len(right) / n)
-			}
-			right[i] = q - w.ZeroPoint[c]
-		}
-	} else {
-		right, rightShape = centered(in[1], l.p.Tensors[l.s.Inputs[1]].Encoding), in[1].Shape
-	}
 	left := centered(in[0], &l.x)
-	dot := func(x, w []int32) int64 {
-		acc := int64(0)
-		for p := range x {
-			acc += int64(x[p]) * int64(w[p])
+	a := factor{steps.FactorOf(in[0].Shape, gemm.TransA, false), left}
+	if w := l.op.Weights; w != nil {
+		b := factor{Factor: steps.FactorOf(w.Codes.Shape, gemm.TransB, true)}
+		if l.columns != nil {
+			return l.multiply(a, b, in[0].Shape, w.Codes.Shape, func(int) rightColumns { return l.columns[0] })
 		}
-		return acc
-	}
-	if l.p.Profile.Saturates && steps.Pairs(l.p, l.s, l.op) {
 		zero := l.x.ZeroPoint + l.raised()
 		for i := range left {
 			left[i] += zero
 		}
-		dot = func(x, w []int32) int64 { return saturatingDot(x, w, zero) }
+		return l.multiply(a, b, in[0].Shape, w.Codes.Shape, func(int) rightColumns { return &saturating{l.weights, zero} })
 	}
-	return l.multiply(factor{steps.FactorOf(in[0].Shape, gemm.TransA, false), left}, factor{steps.FactorOf(rightShape, gemm.TransB, true), right}, in[0].Shape, rightShape, dot)
+	e := l.p.Tensors[l.s.Inputs[1]].Encoding
+	b := factor{steps.FactorOf(in[1].Shape, gemm.TransB, true), centered(in[1], e)}
+	return l.multiply(a, b, in[0].Shape, in[1].Shape, func(at int) rightColumns {
+		codes := b.codes[at*b.Rows*b.Cols:]
+		list := make([][]int32, b.Cols)
+		for j := range list {
+			list[j] = make([]int32, b.Rows)
+			for p := range list[j] {
+				list[j][p] = codes[p*b.ByRow+j*b.ByCol]
+			}
+		}
+		return newColumns(list, reach(&l.x))
+	})
 }
 
-// multiply multiplies stacks of matrices, with broadcasting.
-func (l *linear) multiply(a, b factor, aShape, bShape []int, dot func(x, w []int32) int64) (sums, error) {
+// rightColumns is a right factor that is ready to be multiplied with.
+type rightColumns interface {
+	// times multiplies rows with the columns: the sum of row i and column j is dst[j*byColumn+i*byRow].
+	times(dst []int64, byColumn, byRow int, rows [][]int32)
+}
+
+// saturating are columns whose products are added in pairs.
+type saturating struct {
+	list [][]int32
+	zero int32
+}
+
+func (s *saturating) times(dst []int64, byColumn, byRow int, rows [][]int32) {
+	for i, row := range rows {
+		for j, column := range s.list {
+			dst[j*byColumn+i*byRow] = saturatingDot(row, column, s.zero)
+		}
+	}
+}
+
+// multiply multiplies stacks of matrices, with broadcasting; right gives the columns of one of them.
+func (l *linear) multiply(a, b factor, aShape, bShape []int, right func(at int) rightColumns) (sums, error) {
 	if a.Cols != b.Rows {
 		return sums{}, fmt.Errorf("shapes %v and %v cannot be multiplied", aShape, bShape)
 	}
@@ -71,23 +87,19 @@ func (l *linear) multiply(a, b factor, aShape, bShape []int, dot func(x, w []int
 		shape = append(shape, b.Cols)
 	}
 	out := sums{acc: make([]int64, len(ia)*a.Rows*b.Cols), channels: b.Cols, inner: 1, shape: shape}
-	k := a.Cols
 	for s := range ia {
-		ma, mb := a.codes[ia[s]*a.Rows*a.Cols:], b.codes[ib[s]*b.Rows*b.Cols:]
-		columns := make([][]int32, b.Cols)
-		for j := range columns {
-			columns[j] = make([]int32, k)
-			for p := range k {
-				columns[j][p] = mb[p*b.ByRow+j*b.ByCol]
-			}
-		}
-		l.par.each(a.Rows, func(i int) {
-			row := make([]int32, k)
-			for p := range k {
-				row[p] = ma[i*a.ByRow+p*a.ByCol]
-			}
-			for j, column := range columns {
-				out.acc[(s*a.Rows+i)*b.Cols+j] = dot(row, column)
+		ma, columns := a.codes[ia[s]*a.Rows*a.Cols:], right(ib[s])
+		l.par.ranges(a.Rows, func(from, to int) {
+			all := make([]int32, rowsAtOnce*a.Cols)
+			for ; from < to; from += rowsAtOnce {
+				rows := make([][]int32, min(rowsAtOnce, to-from))
+				for i := range rows {
+					rows[i] = all[i*a.Cols:][:a.Cols]
+					for p := range rows[i] {
+						rows[i][p] = ma[(from+i)*a.ByRow+p*a.ByCol]
+					}
+				}
+				columns.times(out.acc[(s*a.Rows+from)*b.Cols:], 1, b.Cols, rows)
 			}
 		})
 	}
