@@ -36,7 +36,7 @@ func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.V
 		return nil, err
 	}
 	v := &analysis.Verification{Profile: c.profile.Name, Backend: "recorded", Samples: 1, Static: c.static, Measured: c.profile.Saturates}
-	a := &again{checked: c, tallies: make([][]*tally, len(cfg.Program.Steps)), computer: &computer{ctx, max(cfg.Threads, 1)},
+	a := &again{checked: c, tallies: make([][]*tally, len(cfg.Program.Steps)), computer: &computer{ctx: ctx, threads: max(cfg.Threads, 1)},
 		open: map[lower.TensorID]spread{}}
 	done := 0
 	tick := func() {

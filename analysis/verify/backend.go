@@ -8,19 +8,26 @@ import (
 	"qwb/analysis"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
 )
 
 // islandULP is how many units in the last place a float island of two backends may differ.
 const islandULP = 4
 
-// sameAsReference is the hook of a backend's run: rule (a). What the reference computed takes the place of an island's results,
-// and of any that differ, so that each tensor's differences are those of its own step.
-func (r *runner) sameAsReference(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	kept := r.kept[s.ID]
+// sameAsReference makes the hook of a backend's run: rule (a). What the reference computed takes the place of an island's results,
+// and of any that differ, so that each tensor's differences are those of its own step. same becomes false where any bit does.
+func (r *runner) sameAsReference(x *inspection, same *bool) program.Hook {
+	return func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return r.sameStep(x, s, out, same)
+	}
+}
+
+func (r *runner) sameStep(x *inspection, s *lower.Step, out []*tensor.Tensor, same *bool) ([]*tensor.Tensor, error) {
+	kept := x.kept[s.ID]
 	_, isIsland := s.Op.(*lower.Island)
 	replace := isIsland || isSimulated(s)
 	for k, want := range kept {
-		t := r.tallies[s.ID][k]
+		t := x.tallies[s.ID][k]
 		if want == nil || t == nil {
 			continue
 		}
@@ -32,10 +39,12 @@ func (r *runner) sameAsReference(s *lower.Step, _, out []*tensor.Tensor) ([]*ten
 			ulps = islandULP
 		}
 		got := out[k].ToRowMajor()
-		r.same = r.same && tensor.Equal(want, got)
-		if !t.hold(want, got, ulps) {
-			replace = true
+		if tensor.Equal(want, got) {
+			t.holds(want)
+			continue
 		}
+		*same = false
+		replace = !t.hold(want, got, ulps) || replace
 	}
 	if !replace {
 		return nil, nil
@@ -47,17 +56,17 @@ func (r *runner) sameAsReference(s *lower.Step, _, out []*tensor.Tensor) ([]*ten
 
 // sameBackend runs the backend step by step, and then as its users do, without anybody looking on: backends may take other ways then.
 // The second run repeats the first, which may have been the one that prepares.
-func (r *runner) sameBackend(ctx context.Context, feeds map[string]*tensor.Tensor, want []*tensor.Tensor) error {
-	r.same = true
-	got, err := r.backend.Run(ctx, feeds, r.sameAsReference)
+func (r *runner) sameBackend(ctx context.Context, x *inspection, want []*tensor.Tensor) error {
+	same := true
+	got, err := r.backend.Run(ctx, x.feeds, r.sameAsReference(x, &same))
 	if err != nil {
 		return fmt.Errorf("backend %s: %w", r.cfg.Backend.Name, err)
 	}
 	if err := r.sameOutputs(want, got, "is not what its last step wrote"); err != nil {
 		return err
 	}
-	for r.same { // else what comes behind the difference is another computation
-		if got, err = r.backend.Run(ctx, feeds, nil); err != nil {
+	for same { // else what comes behind the difference is another computation
+		if got, err = r.backend.Run(ctx, x.feeds, nil); err != nil {
 			return fmt.Errorf("backend %s: %w", r.cfg.Backend.Name, err)
 		}
 		if err := r.sameOutputs(want, got, "of a run without a hook is not the reference's, though every step's is"); err != nil {
@@ -68,6 +77,18 @@ func (r *runner) sameBackend(ctx context.Context, feeds map[string]*tensor.Tenso
 		}
 	}
 	return nil
+}
+
+// holds counts what two backends computed alike, bit for bit.
+func (t *tally) holds(x *tensor.Tensor) {
+	switch x.Data.(type) {
+	case []int8, []uint8, []int16, []int32:
+		t.held += int64(x.Len())
+	case []uint16:
+		if x.DType == tensor.Uint16 { // else the bits of floats
+			t.held += int64(x.Len())
+		}
+	}
 }
 
 // hold compares what two backends computed; false where they differ.

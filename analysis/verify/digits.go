@@ -47,43 +47,32 @@ func (d *digit) largest() float64 {
 	return float64(most)
 }
 
-// perSum returns the largest sum of magnitudes of those digits that are added into one sum; channel says into which.
-func (d *digit) perSum(channels int, channel func(i int) int) float64 {
-	sums := make([]float64, channels)
-	most := 0.0
-	for i, v := range d.values {
-		c := channel(i)
-		sums[c] += float64(max(v, -v))
-		most = max(most, sums[c])
-	}
-	return most
-}
-
 // widths are the digits that are tried, widest first; 17 bits hold any code.
 var widths = []int{17, 8, 4, 2, 1}
 
-// factors cuts the two factors of a sum of products so that no sum leaves 24 bits; sum gives the largest sum of magnitudes of one
-// digit of the right factor. ok is false where even single bits are too many.
-func factors(left, right []int32, sum func(d *digit) float64) (a, b []digit, ok bool) {
-	for _, wide := range widths[:2] {
-		a = cut(left, wide)
-		most := 0.0
-		for i := range a {
-			most = max(most, a[i].largest())
-		}
+// factors cuts the right factor of a sum of products, and says how wide the digits of the left one may be, so that no sum leaves 24 bits.
+// most gives the largest magnitude of a digit of the left factor by its width, sum the largest sum of magnitudes of one digit of the right
+// one. ok is false where even single bits are too many.
+func factors(most func(wide int) float64, right []int32, sum func(d *digit) float64) (wide int, b []digit, ok bool) {
+	for _, wide = range widths[:2] {
 		for _, bits := range widths {
-			if wide == widths[0] && bits == 1 && most > 1<<9 {
+			if wide == widths[0] && bits == 1 && most(wide) > 1<<9 {
 				continue // the left one first
 			}
 			b = cut(right, bits)
 			fits := true
 			for i := range b {
-				fits = fits && sum(&b[i])*most < exactly
+				fits = fits && sum(&b[i])*most(wide) < exactly
 			}
 			if fits {
-				return a, b, true
+				return wide, b, true
 			}
 		}
 	}
-	return a, b, false
+	return wide, b, false
+}
+
+// mostOf returns the largest magnitude of a digit of integers up to the magnitude reach.
+func mostOf(reach int32) func(wide int) float64 {
+	return func(wide int) float64 { return float64(min(reach, 1<<wide)) }
 }

@@ -44,9 +44,8 @@ func (l *linear) magnitudes(c *computer, in []*tensor.Tensor) ([]float64, int, e
 	terms := 0
 	if w := l.weights; w != nil {
 		positive := *w
-		positive.codes, positive.zero = make([]int32, len(w.codes)), make([]int32, len(w.zero))
-		for i := range w.codes {
-			d := w.centered(i)
+		positive.codes, positive.zero = w.centered(), make([]int32, len(w.zero))
+		for i, d := range positive.codes {
 			positive.codes[i] = max(d, -d)
 		}
 		copied.weights = &positive

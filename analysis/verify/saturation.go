@@ -5,7 +5,6 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
-	"qwb/quantizer/lower"
 )
 
 // pairCount is what the data shows about pairs of products that are added in int16: sums of pairs, those that leave int16, and
@@ -21,67 +20,56 @@ type pair16 struct {
 	depthA, depthB int
 }
 
-// countPairs counts the pairs of a step that saturate on these inputs. Only those that may are computed.
-func (r *runner) countPairs(s *lower.Step, in []*tensor.Tensor) error {
-	l, ok := r.operations[s.ID].(*linear)
-	if !ok {
-		return nil
-	}
-	at := -1
-	for i := range r.program.Safety {
-		if r.program.Safety[i].Step == s.ID && r.program.Safety[i].Pairs > 0 {
-			at = i
-		}
-	}
-	if at < 0 || !l.bytes() {
-		return nil
-	}
-	list := r.risky[s.ID]
-	if list == nil {
-		list = l.risky()
-		r.risky[s.ID] = list
-	}
-	p, err := l.locate(in[0].Shape)
+// countPairs counts the pairs of a step that saturate for the integers of one sample; all is how many pairs a channel has. Only those that may
+// saturate are looked at, and of them those that do for the extremes of the two planes that they read.
+func (l *linear) countPairs(c *computer, in *tensor.Tensor, all int, count *pairCount) error {
+	p, err := l.locate(in)
 	if err != nil {
 		return err
 	}
-	codes := in[0].Integers()
-	raise := int32(0)
-	if l.x.QMin < 0 { // the kernels read codes from 0 on
-		raise = 128
+	list := c.step.pairs
+	count.sums += int64(all) * int64(len(list)) * int64(p.images*p.positions)
+	channels := make([]pairCount, len(list)*p.images)
+	err = inParallel(c.threads, len(channels), func(i int) error {
+		image, channel := i/len(list), i%len(list)
+		first := (image*p.groups + channel/max(len(list)/p.groups, 1)) * p.depth
+		channels[i] = p.count(list[channel], first)
+		return nil
+	})
+	for _, n := range channels {
+		count.saturated, count.affected = count.saturated+n.saturated, count.affected+n.affected
 	}
-	zero := l.x.ZeroPoint
-	value := func(image, group, depth, tap, position int) int32 {
-		i := p.index(image, group, depth, tap, position)
-		if i < 0 {
-			return zero + raise
-		}
-		return codes[i] + raise
-	}
-	count := &r.pairs[at]
-	count.sums += int64(r.program.Safety[at].Pairs) * int64(len(list)) * int64(p.images*p.positions)
-	for c, pairs := range list {
-		if len(pairs) == 0 {
+	return err
+}
+
+// count counts for one output channel of one image, which reads planes from first on.
+func (p *places) count(pairs []pair16, first int) (n pairCount) {
+	var affected []bool
+	for k := range pairs {
+		q := &pairs[k]
+		a, b := &p.planes[first+q.depthA], &p.planes[first+q.depthB]
+		hi := max(q.wa*a.least, q.wa*a.most) + max(q.wb*b.least, q.wb*b.most)
+		lo := min(q.wa*a.least, q.wa*a.most) + min(q.wb*b.least, q.wb*b.most)
+		if lo >= math.MinInt16 && hi <= math.MaxInt16 {
 			continue
 		}
-		group := c / max(len(list)/p.groups, 1)
-		for image := range p.images {
-			for position := range p.positions {
-				bad := int64(0)
-				for k := range pairs {
-					q := &pairs[k]
-					sum := q.wa*value(image, group, q.depthA, q.tapA, position) + q.wb*value(image, group, q.depthB, q.tapB, position)
-					if sum < math.MinInt16 || sum > math.MaxInt16 {
-						bad++
-					}
-				}
-				if count.saturated += bad; bad > 0 {
-					count.affected++
-				}
+		if affected == nil {
+			affected = make([]bool, p.positions)
+		}
+		for position := range affected {
+			sum := q.wa*p.at(a, q.tapA, position) + q.wb*p.at(b, q.tapB, position)
+			if sum < math.MinInt16 || sum > math.MaxInt16 {
+				n.saturated++
+				affected[position] = true
 			}
 		}
 	}
-	return nil
+	for _, yes := range affected {
+		if yes {
+			n.affected++
+		}
+	}
+	return n
 }
 
 // bytes reports whether the factors are bytes that processors without VNNI multiply in pairs.
@@ -89,8 +77,13 @@ func (l *linear) bytes() bool {
 	if l.weights == nil || l.x.QMin < -128 || l.x.QMax > 255 {
 		return false
 	}
-	for i, q := range l.weights.codes {
-		if q < math.MinInt8 || q > math.MaxInt8 || l.weights.zero[l.weights.channel(i)] != 0 {
+	for _, z := range l.weights.zero {
+		if z != 0 {
+			return false
+		}
+	}
+	for _, q := range l.weights.codes {
+		if q < math.MinInt8 || q > math.MaxInt8 {
 			return false
 		}
 	}
@@ -101,9 +94,7 @@ func (l *linear) bytes() bool {
 func (l *linear) risky() [][]pair16 {
 	w := l.weights
 	own := make([][]int32, len(w.scale))
-	for i, q := range w.codes {
-		own[w.channel(i)] = append(own[w.channel(i)], q)
-	}
+	w.runs(func(c, from, to int) { own[c] = append(own[c], w.codes[from:to]...) })
 	depth := 1
 	if l.node.Op == "Conv" {
 		depth = w.shape[1]
@@ -132,37 +123,68 @@ func (l *linear) risky() [][]pair16 {
 	return list
 }
 
-// places says where the inputs of a sum of products lie.
+// places says what the sums of products of one sample read: planes of codes from 0 on, one for each image, group and depth.
 type places struct {
-	images, groups, positions int
-	index                     func(image, group, depth, tap, position int) int // -1: padding
+	images, groups, depth, positions int
+
+	planes []plane
+	inside [][]int32 // by tap and position: the place in a plane, -1 for padding; nil: a position reads the place of its number
+	zero   int32     // what padding reads
 }
 
-func (l *linear) locate(shape []int) (*places, error) {
-	if l.node.Op != "Conv" {
-		k := l.terms(shape)
-		rows := tensor.Count(shape) / max(k, 1)
-		p := &places{images: 1, groups: 1, positions: rows}
-		p.index = func(_, _, depth, _, row int) int { return row*k + depth }
-		if l.node.Gemm().TransA {
-			p.index = func(_, _, depth, _, row int) int { return depth*rows + row }
-		}
-		return p, nil
+// plane are the codes of one channel, and between what they and the padding lie.
+type plane struct {
+	codes       []int32
+	least, most int32
+}
+
+// at returns what a tap reads at a position.
+func (p *places) at(a *plane, tap, position int) int32 {
+	if p.inside == nil {
+		return a.codes[position]
 	}
-	geo, err := graph.ConvGeometry(l.node, graph.Static(shape...), graph.Static(l.weights.shape...))
-	if err != nil {
-		return nil, err
+	if i := p.inside[tap][position]; i >= 0 {
+		return a.codes[i]
 	}
-	inside := l.offsets(geo)
-	size := tensor.Count(geo.In)
-	channels, depth := shape[1], l.weights.shape[1]
-	p := &places{images: shape[0], groups: geo.Group, positions: tensor.Count(geo.Out)}
-	p.index = func(image, group, k, tap, position int) int {
-		at := inside[tap][position]
-		if at < 0 {
-			return -1
+	return p.zero
+}
+
+func (l *linear) locate(in *tensor.Tensor) (*places, error) {
+	codes, shape := in.Integers(), in.Shape
+	raise := int32(0)
+	if l.x.QMin < 0 { // the kernels read codes from 0 on
+		raise = 128
+	}
+	p := &places{zero: l.x.ZeroPoint + raise}
+	size := 0
+	if l.node.Op == "Conv" {
+		geo, err := graph.ConvGeometry(l.node, graph.Static(shape...), graph.Static(l.weights.shape...))
+		if err != nil {
+			return nil, err
 		}
-		return (image*channels+group*depth+k)*size + int(at)
+		size = tensor.Count(geo.In)
+		p.images, p.groups, p.depth, p.positions = shape[0], geo.Group, l.weights.shape[1], tensor.Count(geo.Out)
+		p.inside = l.offsets(geo)
+	} else {
+		p.images, p.groups, p.depth = 1, 1, l.terms(shape)
+		size = len(codes) / max(p.depth, 1)
+		p.positions = size
+		if !l.node.Gemm().TransA { // a plane are the numbers of all rows
+			columns := make([]int32, len(codes))
+			for i, q := range codes {
+				columns[i%p.depth*size+i/p.depth] = q
+			}
+			codes = columns
+		}
+	}
+	p.planes = make([]plane, p.images*p.groups*p.depth)
+	for k := range p.planes {
+		a := plane{codes: codes[k*size:][:size], least: p.zero, most: p.zero}
+		for i := range a.codes {
+			a.codes[i] += raise
+			a.least, a.most = min(a.least, a.codes[i]), max(a.most, a.codes[i])
+		}
+		p.planes[k] = a
 	}
 	return p, nil
 }

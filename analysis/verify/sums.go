@@ -10,10 +10,11 @@ import (
 	"qwb/graph/tensor"
 )
 
-// computer runs graphs of the second computation.
+// computer runs graphs of the second computation. Several goroutines may use one.
 type computer struct {
 	ctx     context.Context
 	threads int
+	step    *prepared // what samples of one step share; nil: there is one sample
 }
 
 // runner prepares a graph. wide asks for sums in float64.
@@ -80,29 +81,29 @@ func (l *linear) accumulate(c *computer, in []*tensor.Tensor) (*sums, error) {
 	for i := range left {
 		left[i] -= l.x.ZeroPoint
 	}
-	var right []int32
+	p := c.step
 	var rightShape []int
-	var sum func(d *digit) float64
-	if w := l.weights; w != nil {
-		right, rightShape = make([]int32, len(w.codes)), w.shape
-		for i := range right {
-			right[i] = w.centered(i)
+	if l.weights != nil {
+		if rightShape = l.weights.shape; p == nil || p.weights != l.weights {
+			p = &prepared{}
+			p.cut(l)
 		}
-		sum = func(d *digit) float64 { return d.perSum(len(w.scale), w.channel) }
 	} else {
-		right, rightShape = in[1].Integers(), in[1].Shape
+		right := in[1].Integers()
+		rightShape = in[1].Shape
 		for i := range right {
 			right[i] -= l.w.ZeroPoint
 		}
-		terms := l.terms(in[0].Shape)
-		sum = func(d *digit) float64 { return d.largest() * float64(terms) }
+		terms := float64(l.terms(in[0].Shape))
+		reach := int32(0)
+		for _, q := range left {
+			reach = max(reach, q, -q)
+		}
+		p = &prepared{}
+		p.digits(reach, right, func(d *digit) float64 { return d.largest() * terms })
 	}
-	a, b, ok := factors(left, right, sum)
-	if !ok {
-		a, b = cut(left, widths[0]), cut(right, widths[0])
-	}
-	s, err := l.multiply(c, a, b, in[0].Shape, rightShape, !ok)
-	if err == nil && !ok {
+	s, err := l.multiply(c, p, cut(left, p.wide), in[0].Shape, rightShape)
+	if err == nil && !p.exact {
 		s.off = 0x1p-23
 	}
 	return s, err
@@ -121,24 +122,17 @@ func (l *linear) terms(left []int) int {
 }
 
 // multiply runs the node alone on every pair of digits.
-func (l *linear) multiply(c *computer, a, b []digit, left, right []int, wide bool) (*sums, error) {
-	keep := func(name string) bool { return name != "alpha" && name != "beta" }
+func (l *linear) multiply(c *computer, p *prepared, a []digit, left, right []int) (*sums, error) {
 	var s *sums
-	for j := range b {
-		w := tensor.FromF32(b[j].values, right...)
-		x := tensor.FromF32(a[0].values, left...)
-		g, err := alone(l.g, l.node, []*tensor.Tensor{x, w}, []bool{false, l.weights != nil}, keep)
-		if err != nil {
-			return nil, err
-		}
-		run, err := c.runner(g, wide)
+	for j := range p.right {
+		run, err := p.runner(c, l, j, left, right)
 		if err != nil {
 			return nil, err
 		}
 		for i := range a {
 			feeds := map[string]*tensor.Tensor{"0": tensor.FromF32(a[i].values, left...)}
 			if l.weights == nil {
-				feeds["1"] = w
+				feeds["1"] = tensor.FromF32(p.right[j].values, right...)
 			}
 			out, err := run.Run(c.ctx, feeds, nil)
 			if err != nil {
@@ -147,11 +141,12 @@ func (l *linear) multiply(c *computer, a, b []digit, left, right []int, wide boo
 			if s == nil {
 				s = &sums{acc: make([]float64, out[0].Len()), shape: out[0].Shape, inner: 1}
 			}
-			unit := float64(int64(1) << (a[i].shift + b[j].shift))
+			unit := float64(int64(1) << (a[i].shift + p.right[j].shift))
 			for k, v := range out[0].F32() {
 				s.acc[k] += unit * float64(v)
 			}
 		}
+		p.giveBack(j, left, run)
 	}
 	if graph.Slides(l.node.Op) {
 		for _, n := range s.shape[2:] {
@@ -161,14 +156,28 @@ func (l *linear) multiply(c *computer, a, b []digit, left, right []int, wide boo
 	return s, nil
 }
 
+// runs calls f with the bounds of every run of accumulators of one output channel, in the tables of l.
+func (s *sums) runs(l *linear, f func(channel, from, to int)) {
+	of, channels := s.of(l), l.channels()
+	for from := 0; from < len(s.acc); from += s.inner {
+		f(from/s.inner%of%channels, from, from+s.inner)
+	}
+}
+
+// of is how many channels the output has.
+func (s *sums) of(l *linear) int {
+	switch {
+	case graph.Slides(l.node.Op):
+		return s.shape[1]
+	case len(l.node.Inputs) > 1 && len(l.g.Value(l.node.Inputs[1]).Shape) == 1: // a column: one channel
+		return 1
+	}
+	return s.shape[len(s.shape)-1]
+}
+
 // channel returns the output channel of an accumulator, in the tables of l.
 func (s *sums) channel(l *linear) func(i int) int {
-	channels, of := l.channels(), s.shape[len(s.shape)-1]
-	if graph.Slides(l.node.Op) {
-		of = s.shape[1]
-	} else if len(l.node.Inputs) > 1 && len(l.g.Value(l.node.Inputs[1]).Shape) == 1 { // a column: one channel
-		of = 1
-	}
+	of, channels := s.of(l), l.channels()
 	return func(i int) int { return i / s.inner % of % channels }
 }
 
@@ -178,28 +187,28 @@ func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 	if err != nil {
 		return nil, err
 	}
-	channels := l.channels()
-	channel := s.channel(l)
-	if l.bias != nil {
-		for i := range s.acc {
-			s.acc[i] += float64(l.bias[channel(i)])
-		}
-	}
 	real := make([]float64, len(s.acc))
 	size := make([]float64, len(s.acc)) // the magnitudes that are added
-	factor := make([]float64, channels)
-	for k := range factor {
-		factor[k] = float64(l.x.Scale) * float64(l.factor(k))
-	}
-	for i, a := range s.acc {
-		k := channel(i)
-		real[i] = a * factor[k]
-		size[i] = math.Abs(real[i])
-		if l.float != nil {
-			real[i] += float64(l.float[k])
-			size[i] += math.Abs(float64(l.float[k]))
+	s.runs(l, func(k, from, to int) {
+		acc, real, size := s.acc[from:to], real[from:to], size[from:to]
+		if l.bias != nil {
+			for i := range acc {
+				acc[i] += float64(l.bias[k])
+			}
 		}
-	}
+		factor := float64(l.x.Scale) * float64(l.factor(k))
+		for i, a := range acc {
+			real[i] = a * factor
+			size[i] = math.Abs(real[i])
+		}
+		if l.float != nil {
+			b := float64(l.float[k])
+			for i := range real {
+				real[i] += b
+				size[i] += math.Abs(b)
+			}
+		}
+	})
 	if l.skip != nil {
 		codes := in[len(in)-1].Integers()
 		if len(codes) != len(real) {
@@ -211,5 +220,5 @@ func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 			size[i] += math.Abs(v)
 		}
 	}
-	return l.finish(c, s, real, size, channel)
+	return l.finish(c, s, real, size, s.channel(l))
 }

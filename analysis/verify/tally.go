@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -21,6 +22,21 @@ type tally struct {
 	histogram                 map[int64]int64
 	first, firstTie           *analysis.Divergence
 	firstBackend              *analysis.Divergence
+}
+
+// add counts what another found at the same tensor, on samples behind those of t.
+func (t *tally) add(o *tally) {
+	t.compared, t.different, t.ties = t.compared+o.compared, t.different+o.different, t.ties+o.ties
+	t.backend, t.held = t.backend+o.backend, t.held+o.held
+	t.most, t.bound, t.distance = max(t.most, o.most), max(t.bound, o.bound), max(t.distance, o.distance)
+	if t.histogram == nil {
+		t.histogram = o.histogram
+	} else {
+		for d, n := range o.histogram {
+			t.histogram[d] += n
+		}
+	}
+	t.first, t.firstTie, t.firstBackend = cmp.Or(t.first, o.first), cmp.Or(t.firstTie, o.firstTie), cmp.Or(t.firstBackend, o.firstBackend)
 }
 
 // compare holds the integers, or real numbers, of a tensor against their exact values.

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"slices"
 
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
@@ -45,33 +46,46 @@ func (l *layer) deriveWeights() (*weights, error) {
 		w.scale, w.zero = append(w.scale, g.Scale), append(w.zero, g.ZeroPoint)
 	}
 	w.sum = make([]int64, len(w.scale))
-	per := len(p.Scale) > 1
-	for i, x := range t.F32() {
+	x := t.F32()
+	w.runs(func(c, from, to int) {
 		at := 0
-		if per {
-			at = w.local(i)
+		if len(p.Scale) > 1 {
+			at = c % along
 		}
-		w.codes[i] = l.set.Grid(slot, at).Quantize(x)
-		w.sum[w.channel(i)] += int64(w.codes[i])
-	}
+		l.set.Grid(slot, at).QuantizeSlice(w.codes[from:to], x[from:to])
+		for _, q := range w.codes[from:to] {
+			w.sum[c] += int64(q)
+		}
+	})
 	return w, nil
 }
 
-// local is the place of code i along the channel axis.
-func (w *weights) local(i int) int {
-	inner := 1
-	for _, n := range w.shape[w.axis+1:] {
-		inner *= n
+// runs calls f with the bounds of every run of codes of one output channel. The groups of a ConvTranspose lie behind each other along axis 0.
+func (w *weights) runs(f func(channel, from, to int)) {
+	n, inner := w.shape[w.axis], 1
+	for _, d := range w.shape[w.axis+1:] {
+		inner *= d
 	}
-	return i / inner % w.shape[w.axis]
+	for from := 0; from < len(w.codes); from += inner {
+		c := from / inner % n
+		if w.group > 1 {
+			c += from / (len(w.codes) / w.group) * n
+		}
+		f(c, from, from+inner)
+	}
 }
 
-// channel is the output channel of code i. The groups of a ConvTranspose lie behind each other along axis 0.
-func (w *weights) channel(i int) int {
-	if w.group == 1 {
-		return w.local(i)
-	}
-	return i/(len(w.codes)/w.group)*w.shape[w.axis] + w.local(i)
+// reach is the largest sum of magnitudes of a digit that are added into one sum.
+func (w *weights) reach(d *digit) float64 {
+	sums := make([]float64, len(w.scale))
+	w.runs(func(c, from, to int) {
+		sum := sums[c]
+		for _, v := range d.values[from:to] {
+			sum += float64(max(v, -v))
+		}
+		sums[c] = sum
+	})
+	return slices.Max(append(sums, 0))
 }
 
 // perChannel reports whether channels have scales of their own.
@@ -84,8 +98,16 @@ func (w *weights) perChannel() bool {
 	return false
 }
 
-// centered returns a code less its zero point.
-func (w *weights) centered(i int) int32 { return w.codes[i] - w.zero[w.channel(i)] }
+// centered returns the codes less their zero points.
+func (w *weights) centered() []int32 {
+	list := make([]int32, len(w.codes))
+	w.runs(func(c, from, to int) {
+		for i, q := range w.codes[from:to] {
+			list[from+i] = q - w.zero[c]
+		}
+	})
+	return list
+}
 
 func (w *weights) compare(f *faults, got *lower.Weights) {
 	number(f, "weight bits", 0, w.bits, got.Bits)

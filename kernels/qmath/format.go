@@ -145,6 +145,17 @@ func (c Codec) Quantize(x float32) int32 {
 	return nf4Code(v)
 }
 
+// QuantizeSlice writes Quantize(src[i]) to dst[i]. len(dst) must be at least len(src).
+func (c Codec) QuantizeSlice(dst []int32, src []float32) {
+	if c.Integer() {
+		c.Grid().QuantizeSlice(dst, src)
+		return
+	}
+	for i, x := range src {
+		dst[i] = c.Quantize(x)
+	}
+}
+
 // Dequantize returns the real number of a code, in float32.
 func (c Codec) Dequantize(code int32) float32 {
 	if c.Integer() {

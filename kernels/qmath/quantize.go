@@ -29,6 +29,26 @@ func (g Grid) Quantize(x float32) int32 {
 	return int32(r) + g.ZeroPoint
 }
 
+// QuantizeSlice writes Quantize(src[i]) to dst[i]. len(dst) must be at least len(src).
+func (g Grid) QuantizeSlice(dst []int32, src []float32) {
+	dst = dst[:len(src)]
+	if g.Rounding != HalfEven {
+		for i, x := range src {
+			dst[i] = g.Quantize(x)
+		}
+		return
+	}
+	lo, hi := float64(g.QMin)-float64(g.ZeroPoint), float64(g.QMax)-float64(g.ZeroPoint)
+	for i, x := range src {
+		v := float64(x / g.Scale)
+		if v != v {
+			dst[i] = g.ZeroPoint
+			continue
+		}
+		dst[i] = int32(min(max(math.RoundToEven(v), lo), hi)) + g.ZeroPoint
+	}
+}
+
 // Dequantize returns float32(q - zero point) * scale, as ONNX DequantizeLinear does. The difference is exact before it is
 // rounded to float32.
 func (g Grid) Dequantize(q int32) float32 {

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"sync"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -14,12 +15,17 @@ func newGraph(g *graph.Graph, threads int) (Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	runner := session.NewRunner()
+	idle := sync.Pool{New: func() any { return session.NewRunner() }}
 	return func(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		feeds := make(map[string]*tensor.Tensor, len(in))
 		for i, v := range g.Inputs {
 			feeds[g.Value(v).Name] = in[i]
 		}
-		return runner.Run(ctx, feeds, nil)
+		runner := idle.Get().(*exec.Runner)
+		out, err := runner.Run(ctx, feeds, nil)
+		if err == nil { // else its memory may be in any state
+			idle.Put(runner)
+		}
+		return out, err
 	}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"qwb/graph"
-	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -24,7 +23,7 @@ type linear struct {
 	// weights are the codes less their zero points, by output channel; columns the same by group, for what multiplies rows with them.
 	weights  [][]int32
 	columns  []*columns
-	function *exec.Runner
+	function Kernel // behind the sum, nil for none
 }
 
 // sums are accumulators, summed in 64 bits and then wrapped to 32 unless the step is wide: for o in [0,outer), c in [0,channels), i in [0,inner) that of channel c at (o*channels+c)*inner+i.
@@ -40,11 +39,10 @@ func newLinear(p *lower.Program, s *lower.Step, op *lower.Linear, par workers) (
 		l.weights = byChannel(w)
 	}
 	if op.Func != nil {
-		session, err := exec.New(op.Func, exec.Options{Threads: int(par)})
-		if err != nil {
+		var err error
+		if l.function, err = newGraph(op.Func, int(par)); err != nil {
 			return nil, err
 		}
-		l.function = session.NewRunner()
 	}
 	accumulate := l.matrices
 	switch groups := l.node.Conv().Group; {
@@ -163,16 +161,23 @@ func (l *linear) finish(ctx context.Context, a sums, in []*tensor.Tensor) ([]*te
 
 // scale makes codes of accumulators.
 func (l *linear) scale(codes []int32, a sums, residual []int32, r *lower.Requantization) {
-	profile := l.p.Profile
-	for i, acc := range a.acc {
-		m := r.Multipliers[i/a.inner%a.channels%len(r.Multipliers)]
+	profile := &l.p.Profile
+	for from := 0; from < len(codes); from += a.inner {
+		m := r.Multipliers[from/a.inner%a.channels%len(r.Multipliers)]
+		acc, dst := a.acc[from:from+a.inner], codes[from:from+a.inner]
 		switch {
 		case residual != nil:
-			codes[i] = profile.RequantizeAdd64(acc, m, residual[i], r.Skip, r.ZeroPoint, r.Lo, r.Hi)
+			for i, q := range residual[from:][:a.inner] {
+				dst[i] = profile.RequantizeAdd64(acc[i], m, q, r.Skip, r.ZeroPoint, r.Lo, r.Hi)
+			}
 		case l.op.Wide:
-			codes[i] = profile.Requantize64(acc, m, r.ZeroPoint, r.Lo, r.Hi)
+			for i, v := range acc {
+				dst[i] = profile.Requantize64(v, m, r.ZeroPoint, r.Lo, r.Hi)
+			}
 		default:
-			codes[i] = profile.Requantize(int32(acc), m, r.ZeroPoint, r.Lo, r.Hi)
+			for i, v := range acc {
+				dst[i] = profile.Requantize(int32(v), m, r.ZeroPoint, r.Lo, r.Hi)
+			}
 		}
 	}
 }
@@ -194,8 +199,7 @@ func (l *linear) real(ctx context.Context, a sums, residual []int32, skip *lower
 	if l.function == nil {
 		return out, nil
 	}
-	g := l.op.Func
-	y, err := l.function.Run(ctx, map[string]*tensor.Tensor{g.Value(g.Inputs[0]).Name: out}, nil)
+	y, err := l.function(ctx, []*tensor.Tensor{out})
 	if err != nil {
 		return nil, err
 	}

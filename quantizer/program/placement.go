@@ -60,7 +60,7 @@ func (e *Executor) RunTimed(ctx context.Context, feeds map[string]*tensor.Tensor
 	if !ok {
 		return nil, 0, errNoDevice
 	}
-	list, err := e.feeds(feeds)
+	list, err := Feeds(e.program, feeds)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -64,18 +64,19 @@ func (e *Executor) Program() *lower.Program { return e.program }
 // Run executes the program. feeds are the graph's inputs by name, as for exec.Runner; the outputs are those of the graph, in its
 // order and types, row-major, and belong to the caller. hook may be nil. A cancelled ctx stops between steps.
 func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hook Hook) ([]*tensor.Tensor, error) {
-	list, err := e.feeds(feeds)
+	list, err := Feeds(e.program, feeds)
 	if err != nil {
 		return nil, err
 	}
 	return e.engine.Run(ctx, list, hook)
 }
 
-// feeds lists the program's inputs, in order.
-func (e *Executor) feeds(feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
-	list := make([]*tensor.Tensor, len(e.program.Inputs))
-	for i, id := range e.program.Inputs {
-		t, err := feedFor(e.program, id, feeds)
+// Feeds lists the inputs of a program, in order and row-major, of those of its graph by name. An input that is missing or of another type
+// is an error.
+func Feeds(p *lower.Program, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	list := make([]*tensor.Tensor, len(p.Inputs))
+	for i, id := range p.Inputs {
+		t, err := feedFor(p, id, feeds)
 		if err != nil {
 			return nil, err
 		}

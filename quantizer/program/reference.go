@@ -19,8 +19,25 @@ type reference struct {
 }
 
 // Kernel computes one step of inputs of the types that the program declares, row-major: it returns the tensors of the step's outputs,
-// in order.
+// in order, which are new. Several goroutines may call it at once.
 type Kernel func(ctx context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error)
+
+// Run computes step s of p, for which the kernel is. It checks the types of the outputs; errors name the step.
+func (k Kernel) Run(ctx context.Context, p *lower.Program, s *lower.Step, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out, err := k(ctx, in)
+	if err != nil {
+		return nil, StepError(p, s, err)
+	}
+	for k, t := range out {
+		if id := s.Outputs[k]; id != lower.NoTensor && t.DType != p.Tensors[id].DType {
+			return nil, StepError(p, s, fmt.Errorf("output %d is %s", k, t.Type()))
+		}
+	}
+	return out, nil
+}
 
 func newReference(p *lower.Program, threads int) (Engine, error) {
 	r := &reference{program: p, kernels: make([]Kernel, len(p.Steps)), lastUse: make([]int, len(p.Tensors))}
@@ -138,18 +155,5 @@ func (r *reference) Run(ctx context.Context, feeds []*tensor.Tensor, hook Hook) 
 
 // RunStep implements Engine.
 func (r *reference) RunStep(ctx context.Context, id lower.StepID, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	s := &r.program.Steps[id]
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	out, err := r.kernels[id](ctx, in)
-	if err != nil {
-		return nil, StepError(r.program, s, err)
-	}
-	for k, t := range out {
-		if id := s.Outputs[k]; id != lower.NoTensor && t.DType != r.program.Tensors[id].DType {
-			return nil, StepError(r.program, s, fmt.Errorf("output %d is %s", k, t.Type()))
-		}
-	}
-	return out, nil
+	return r.kernels[id].Run(ctx, r.program, &r.program.Steps[id], in)
 }

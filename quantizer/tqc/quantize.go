@@ -31,11 +31,17 @@ func Quantize(t *tensor.Tensor, c *Config, p *Params) ([]int32, error) {
 	t = t.ToRowMajor()
 	x, out, nan := t.F32(), make([]int32, t.Len()), -1
 	err := Runs(t, c, p, func(from, to int, codec qmath.Codec) bool {
-		for i := from; i < to; i++ {
-			if x[i] != x[i] {
-				nan = i
+		for i, v := range x[from:to] {
+			if v != v {
+				nan = from + i
 				return false
 			}
+		}
+		if !c.BeyondFloat() {
+			codec.QuantizeSlice(out[from:to], x[from:to])
+			return true
+		}
+		for i := from; i < to; i++ {
 			out[i] = p.Code(c, i, x[i], codec)
 		}
 		return true
@@ -62,12 +68,32 @@ func Narrow(d tensor.DType, shape []int, codes []int32) (*tensor.Tensor, error) 
 		return nil, fmt.Errorf("%d codes for %s", len(codes), out.Type())
 	}
 	out = out.WithIntegers(codes)
+	if within(d, codes) {
+		return out, nil
+	}
 	for i, q := range out.Integers() {
 		if q != codes[i] {
 			return nil, fmt.Errorf("%d does not fit into %s", codes[i], d)
 		}
 	}
 	return out, nil
+}
+
+// within reports whether a type of whole bytes holds all codes, without writing them.
+func within(d tensor.DType, codes []int32) bool {
+	var low int32
+	switch d {
+	case tensor.Int8, tensor.Int16:
+		low = -1 << (d.Bits() - 1)
+	case tensor.Uint8, tensor.Uint16:
+	default:
+		return false
+	}
+	outside := int32(0)
+	for _, q := range codes {
+		outside |= (q - low) >> d.Bits()
+	}
+	return outside == 0
 }
 
 // Runs calls f, until it returns false, with the bounds of every run of elements of t that share a scale, in memory order, and with what codes

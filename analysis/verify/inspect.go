@@ -1,0 +1,245 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
+)
+
+// keptBytes is what the tensors of the samples that pass together may take, and mostTogether how many samples do at most.
+const (
+	keptBytes    = 256 << 20
+	mostTogether = 32
+)
+
+// inspection is one sample on its way through the program.
+type inspection struct {
+	feeds   map[string]*tensor.Tensor
+	values  []*tensor.Tensor   // by tensor
+	kept    [][]*tensor.Tensor // by step and output: what the reference computed
+	tallies [][]*tally
+	pairs   []pairCount // by entry of the program's Safety
+}
+
+// next reads the samples that pass together: none at the end of the data.
+func (r *runner) next(ctx context.Context, samples exec.Iterator) ([]*inspection, error) {
+	var list []*inspection
+	for room := 1; len(list) < room; {
+		s, err := samples.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 {
+			room = r.together(s)
+		}
+		list = append(list, &inspection{feeds: s.Feeds, values: make([]*tensor.Tensor, len(r.program.Tensors)),
+			kept: make([][]*tensor.Tensor, len(r.program.Steps)), tallies: r.newTallies(), pairs: make([]pairCount, len(r.pairs))})
+	}
+	return list, nil
+}
+
+// together is how many samples of the size of s pass together. Open dimensions count as 1, times what that leaves out at the inputs.
+func (r *runner) together(s *exec.Sample) int {
+	size := func(id lower.TensorID) int64 {
+		t := &r.program.Tensors[id]
+		n := int64(t.DType.Bits())
+		for _, d := range t.Shape {
+			n *= max(int64(d.N), 1)
+		}
+		return n / 8
+	}
+	said, is, all := int64(1), int64(1), int64(1)
+	for _, id := range r.program.Inputs {
+		if t := s.Feeds[r.program.Tensors[id].Name]; t != nil {
+			said, is = said+size(id), is+int64(t.DType.Bytes(t.Len()))
+		}
+	}
+	for i := range r.program.Steps {
+		for _, id := range r.program.Steps[i].Outputs {
+			if id != lower.NoTensor {
+				all += size(id)
+			}
+		}
+	}
+	return int(min(max(keptBytes/(all*(1+is/said)), 1), mostTogether))
+}
+
+// inspect runs samples through everything: the program step by step, then what follows from all integers of each.
+func (r *runner) inspect(ctx context.Context, list []*inspection) error {
+	if len(list) == 0 {
+		return nil
+	}
+	for _, x := range list {
+		feeds, err := program.Feeds(r.program, x.feeds)
+		if err != nil {
+			return err
+		}
+		for i := range r.program.Tensors {
+			x.values[i] = r.program.Tensors[i].Const
+		}
+		for i, id := range r.program.Inputs {
+			x.values[id] = feeds[i]
+		}
+	}
+	for i := range r.program.Steps {
+		if err := r.inspectStep(ctx, &r.program.Steps[i], list); err != nil {
+			return err
+		}
+	}
+	for k, x := range list {
+		if err := r.conclude(ctx, x); err != nil {
+			return err
+		}
+		list[k] = nil // its tensors are not needed any more
+	}
+	return nil
+}
+
+// inspectStep computes one step of all samples by the reference and holds it to its exact values: rule (b). Samples share the threads; where
+// there are fewer of them, so do the loops within.
+func (r *runner) inspectStep(ctx context.Context, s *lower.Step, list []*inspection) error {
+	workers := min(r.threads, len(list))
+	each := max(r.threads/workers, 1)
+	var kernel program.Kernel
+	c := &computer{ctx: ctx, threads: each, step: &prepared{}}
+	op := r.operations[s.ID]
+	err := inParallel(r.threads, 2, func(i int) (err error) { // what is made of the weights, once for each side
+		if i == 0 {
+			if kernel, err = program.NewKernel(r.program, s, each); err != nil {
+				return program.StepError(r.program, s, err)
+			}
+			return nil
+		}
+		if l, ok := op.(*linear); ok {
+			_, pairs := r.counted[s.ID]
+			c.step.prepare(l, pairs)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return inParallel(workers, len(list), func(i int) error {
+		defer r.tick()
+		return r.step(c, kernel, s, list[i])
+	})
+}
+
+// step is inspectStep for one sample.
+func (r *runner) step(c *computer, kernel program.Kernel, s *lower.Step, x *inspection) error {
+	in := make([]*tensor.Tensor, len(s.Inputs))
+	for i, id := range s.Inputs {
+		in[i] = x.values[id]
+	}
+	out, err := kernel.Run(c.ctx, r.program, s, in)
+	if err != nil {
+		return err
+	}
+	if op := r.operations[s.ID]; op != nil {
+		expected, err := op.exact(c, in)
+		if err != nil {
+			return program.StepError(r.program, s, err)
+		}
+		for k, e := range expected {
+			if t := x.tallies[s.ID][k]; e != nil && t != nil {
+				t.compare(e, out[k])
+			}
+		}
+		if l, ok := op.(*linear); ok {
+			if c.step.pairs != nil {
+				at := r.counted[s.ID]
+				if err := l.countPairs(c, in[0], r.program.Safety[at].Pairs, &x.pairs[at]); err != nil {
+					return program.StepError(r.program, s, err)
+				}
+			}
+		}
+	}
+	for k, id := range s.Outputs {
+		if id == lower.NoTensor {
+			out[k] = nil
+			continue
+		}
+		x.values[id] = out[k]
+	}
+	x.kept[s.ID] = out
+	return nil
+}
+
+// conclude is what follows from all integers of a sample: the digest, the backend (rule a), the free-running simulation (rule c).
+func (r *runner) conclude(ctx context.Context, x *inspection) error {
+	for i := range r.program.Steps {
+		r.digest.see(&r.program.Steps[i], x.kept[i])
+	}
+	outs := make([]*tensor.Tensor, len(r.program.Outputs))
+	for i, id := range r.program.Outputs {
+		if outs[i] = x.values[id]; outs[i] == nil {
+			return fmt.Errorf("run: output %q was not computed", r.program.Tensors[id].Name)
+		}
+	}
+	if r.backend != nil {
+		if err := r.sameBackend(ctx, x, outs); err != nil {
+			return err
+		}
+	}
+	for i := range r.tallies {
+		for k, t := range r.tallies[i] {
+			if t != nil {
+				t.add(x.tallies[i][k])
+			}
+		}
+	}
+	for i := range r.pairs {
+		r.pairs[i].sums += x.pairs[i].sums
+		r.pairs[i].saturated += x.pairs[i].saturated
+		r.pairs[i].affected += x.pairs[i].affected
+	}
+	if r.session == nil {
+		return nil
+	}
+	simulated, err := r.session.Run(ctx, x.feeds, r.hooks)
+	if err != nil {
+		return err
+	}
+	for k := range r.drift {
+		r.drift[k].add(simulated[k], outs[k])
+	}
+	return nil
+}
+
+// inParallel calls f for every i in [0, n) by up to so many goroutines, and returns the error of the first i that has one.
+func inParallel(workers, n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			errs[i] = f(i)
+		}
+	}
+	var group sync.WaitGroup
+	for range min(workers, n) - 1 {
+		group.Go(work)
+	}
+	work()
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
