@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -9,31 +10,58 @@ import (
 	"qwb/observers"
 )
 
-// moments are count, mean and the sums of the second to fourth power of the distance to the mean, gathered by Welford's
-// recurrence over the elements and joined by Chan's formulas (Chan, Golub, LeVeque 1979; Pebay 2008 for the higher ones).
+// moments are count, mean and the sums of the second to fourth power of the distance to the mean, joined by the formulas of Chan, Golub and
+// LeVeque (1979) and Pebay (2008).
 type moments struct {
 	n, mean, m2, m3, m4 float64
 }
 
-// momentsOf leaves out infinities, as the ranges do.
-func momentsOf(x []float32) moments {
-	var m moments
-	for _, v := range x {
-		if math.IsInf(float64(v), 0) {
-			continue
-		}
-		n1 := m.n
-		m.n++
-		d := float64(v) - m.mean
-		dn := d / m.n
-		dn2 := dn * dn
-		t := d * dn * n1
-		m.mean += dn
-		m.m4 += t*dn2*(m.n*m.n-3*m.n+3) + 6*dn2*m.m2 - 4*dn*m.m3
-		m.m3 += t*dn*(m.n-2) - 3*dn*m.m2
-		m.m2 += t
+// momentsOf leaves out infinities, as the ranges do. The mean is found first, then the sums of powers, both in two lanes of which each has every
+// second element: so sums do not wait for each other, and are the same on every processor.
+func momentsOf(x []float32) (m moments) {
+	infinite := func(v float32) bool { return math.IsInf(float64(v), 0) }
+	if slices.ContainsFunc(x, infinite) {
+		x = slices.DeleteFunc(slices.Clone(x), infinite)
 	}
+	if len(x) == 0 {
+		return m
+	}
+	pairs := x[:len(x)&^1]
+	rest := x[len(pairs):]
+	var a, b float64
+	for i := 0; i < len(pairs); i += 2 {
+		v := pairs[i : i+2 : i+2]
+		a, b = a+float64(v[0]), b+float64(v[1])
+	}
+	for _, v := range rest {
+		a += float64(v)
+	}
+	m.n = float64(len(x))
+	mean := (a + b) / m.n
+	var p, q powers
+	for i := 0; i < len(pairs); i += 2 {
+		v := pairs[i : i+2 : i+2]
+		p, q = p.and(float64(v[0])-mean), q.and(float64(v[1])-mean)
+	}
+	for _, v := range rest {
+		p = p.and(float64(v) - mean)
+	}
+	// The mean was rounded: what the sum of distances is beside zero moves it.
+	m1, m2, m3, m4 := p.d+q.d, p.d2+q.d2, p.d3+q.d3, p.d4+q.d4
+	off := m1 / m.n
+	m.mean = mean + off
+	m.m2 = max(m2-float64(off*m1), 0)
+	m.m3 = m3 - float64(3*off*m2)
+	m.m4 = m4 - float64(4*off*m3)
 	return m
+}
+
+// powers are the sums of the first to fourth powers of distances.
+type powers struct{ d, d2, d3, d4 float64 }
+
+func (p powers) and(d float64) powers {
+	dd := float64(d * d)
+	return powers{p.d + d, p.d2 + dd, p.d3 + float64(dd*d), p.d4 + float64(dd*dd)}
 }
 
 // join adds o, the moments of later values.

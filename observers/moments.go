@@ -118,7 +118,8 @@ func (m *moments) clipError(top, limit float64) float64 {
 func distance(s sums, c float64) float64 { return s.xx - float64(2*c*s.x) + float64(float64(c*c)*s.n) }
 
 // error is the summed squared error of quantizing the magnitudes to scale*k for k in [0, levels]; limit is that of clipError.
-func (m *moments) error(scale float64, levels int, limit float64) float64 {
+// Where that and before are more than most together it is less than it should be, but still more than that.
+func (m *moments) error(scale float64, levels int, limit, before, most float64) float64 {
 	if len(m.bins) == 1 || m.limit == 0 {
 		return m.all().xx
 	}
@@ -136,7 +137,7 @@ func (m *moments) error(scale float64, levels int, limit float64) float64 {
 		at := m.below(edge)
 		total += max(distance(at.minus(last), float64(float64(k)*scale)), 0)
 		last = at
-		if edge >= m.limit {
+		if edge >= m.limit || before+total > most {
 			break
 		}
 	}

@@ -35,7 +35,7 @@ func leastSquares(st *State, cfg tqc.Config, limit func(pos, neg *moments) float
 		return Range{lo, hi}, warnings, nil // only zeros, or a grid as fine as float32: clipping gains nothing
 	}
 	s := &mseSearch{cfg: cfg, scheme: cfg.Scheme(), numbers: numbersOf(cfg.Format), pos: newMoments(st.hist, 0, hi), neg: newMoments(st.hist, 1, -lo),
-		best: Range{lo, hi}, least: math.Inf(1)}
+		best: Range{lo, hi}, least: math.Inf(1), ahead: math.Inf(1)}
 	s.limit = limit(s.pos, s.neg)
 	s.run(lo, hi)
 	return s.best, warnings, s.err
@@ -52,6 +52,7 @@ type mseSearch struct {
 	limit    float64 // of what a value that is clipped counts for
 	best     Range
 	least    float64
+	ahead    float64 // the error of a range that is still to be tried: what has more is not the best either; +Inf where none was looked at
 	last     quantizer
 	err      error
 }
@@ -72,10 +73,17 @@ func (s *mseSearch) run(lo, hi float64) {
 	}
 }
 
-// scan tries the ranges of mseThresholds thresholds up to largest, from the largest down, and then around the best.
+// scan tries the ranges of mseThresholds thresholds up to largest, from the largest down, and then around the best. Errors fall on the way to the
+// best, so that each is smaller than all before it: a look ahead at a few thresholds says where summing up one may stop.
 func (s *mseSearch) scan(at func(t float64) Range, largest float64) {
 	step := largest / mseThresholds
 	best := 0
+	const apart = 64
+	for i := mseThresholds; i > 0; i -= apart {
+		if q, err := s.quantizer(at(float64(float64(i) * step))); err == nil {
+			s.ahead = min(s.ahead, s.error(q))
+		}
+	}
 	for i := mseThresholds; i > 0; i-- {
 		better, hopeless := s.try(at(float64(float64(i) * step)))
 		if better {
@@ -85,6 +93,7 @@ func (s *mseSearch) scan(at func(t float64) Range, largest float64) {
 			break
 		}
 	}
+	s.ahead = math.Inf(1)
 	if best == 0 {
 		return
 	}
@@ -98,12 +107,7 @@ func (s *mseSearch) scan(at func(t float64) Range, largest float64) {
 // try compares a range with the best so far. It reports whether it is better, and whether clipping alone is worse, which
 // narrower ranges of the same family can only increase.
 func (s *mseSearch) try(r Range) (better, hopeless bool) {
-	q, err := quantizerOf(r, s.scheme)
-	if err == nil && s.cfg.Blocks != tqc.FreeScales {
-		var scale float32
-		scale, _, _, err = s.cfg.ScaleFor(r.Lo, r.Hi, 0)
-		q.scale = float64(scale)
-	}
+	q, err := s.quantizer(r)
 	if err != nil {
 		s.err = err
 		return false, true
@@ -112,17 +116,39 @@ func (s *mseSearch) try(r Range) (better, hopeless bool) {
 		return false, false
 	}
 	s.last = q
+	pos, neg := float64(q.pos), float64(q.neg)
 	if s.numbers != nil {
-		return s.tryNumbers(r, q.scale)
+		pos, neg = s.numbers.pos[len(s.numbers.pos)-1], s.numbers.neg[len(s.numbers.neg)-1]
 	}
-	clip := s.pos.clipError(float64(float64(q.pos)*q.scale), s.limit) + s.neg.clipError(float64(float64(q.neg)*q.scale), s.limit)
+	clip := s.pos.clipError(float64(pos*q.scale), s.limit) + s.neg.clipError(float64(neg*q.scale), s.limit)
 	if clip > s.least {
 		return false, !s.scheme.PowerOfTwo && clip > 2*s.least
 	}
-	e := s.pos.error(q.scale, q.pos, s.limit) + s.neg.error(q.scale, q.neg, s.limit)
-	if e < s.least {
+	if e := s.error(q); e < s.least && e <= s.ahead {
 		s.least, s.best = e, r
 		return true, false
 	}
 	return false, false
+}
+
+// quantizer is what a range comes to.
+func (s *mseSearch) quantizer(r Range) (quantizer, error) {
+	q, err := quantizerOf(r, s.scheme)
+	if err == nil && s.cfg.Blocks != tqc.FreeScales {
+		var scale float32
+		scale, _, _, err = s.cfg.ScaleFor(r.Lo, r.Hi, 0)
+		q.scale = float64(scale)
+	}
+	return q, err
+}
+
+// error is that of a quantizer. Sums only grow: one that is larger than what is known already is not finished, which leaves it larger.
+func (s *mseSearch) error(q quantizer) float64 {
+	most := min(s.least, s.ahead)
+	if s.numbers != nil {
+		pos := s.pos.errorTo(s.numbers.pos, q.scale, s.limit, 0, most)
+		return pos + s.neg.errorTo(s.numbers.neg, q.scale, s.limit, pos, most)
+	}
+	pos := s.pos.error(q.scale, q.pos, s.limit, 0, most)
+	return pos + s.neg.error(q.scale, q.neg, s.limit, pos, most)
 }

@@ -30,23 +30,9 @@ func numbersOf(f qmath.Format) *numbers {
 	return n
 }
 
-// tryNumbers is try for formats that are no integers.
-func (s *mseSearch) tryNumbers(r Range, scale float64) (better, hopeless bool) {
-	last := func(side []float64) float64 { return float64(side[len(side)-1] * scale) }
-	clip := s.pos.clipError(last(s.numbers.pos), s.limit) + s.neg.clipError(last(s.numbers.neg), s.limit)
-	if clip > s.least {
-		return false, !s.scheme.PowerOfTwo && clip > 2*s.least
-	}
-	e := s.pos.errorTo(s.numbers.pos, scale, s.limit) + s.neg.errorTo(s.numbers.neg, scale, s.limit)
-	if e < s.least {
-		s.least, s.best = e, r
-		return true, false
-	}
-	return false, false
-}
-
-// errorTo is the summed squared error of taking the magnitudes to the nearest of list times scale; limit is that of clipError.
-func (m *moments) errorTo(list []float64, scale, limit float64) float64 {
+// errorTo is the summed squared error of taking the magnitudes to the nearest of list times scale; limit is that of clipError, before and most
+// those of error.
+func (m *moments) errorTo(list []float64, scale, limit, before, most float64) float64 {
 	if len(m.bins) == 1 || m.limit == 0 {
 		return m.all().xx
 	}
@@ -61,7 +47,7 @@ func (m *moments) errorTo(list []float64, scale, limit float64) float64 {
 		at := m.below(edge)
 		total += max(distance(at.minus(last), float64(v*scale)), 0)
 		last = at
-		if edge >= m.limit {
+		if edge >= m.limit || before+total > most {
 			break
 		}
 	}
