@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"qwb/analysis"
@@ -43,19 +44,41 @@ func (j *job) hint(ctx context.Context, d *derivation, list []decision.Decision,
 	if kept < hintSamples || !d.Stats.HasBins() || float64(macs)*float64(kept*(len(hinted)+1)) > hintWork {
 		return nil, nil
 	}
+	runs, err := d.keptRuns(ctx, d.Threads)
+	if err != nil {
+		return nil, err
+	}
 	var best *Hint
-	least := 0.0
+	least, risk := 0.0, analysis.ClaimRisk/float64(len(hinted))
+	before := logs(was)
 	for _, o := range hinted {
-		another, err := d.Derive(ctx, observedBy(list, o))
+		decisions := observedBy(list, o)
+		if reflect.DeepEqual(decisions, list) {
+			continue // this is the plan's
+		}
+		another, err := d.Derive(ctx, decisions)
 		if err != nil {
 			continue // it cannot serve a tensor of this plan
 		}
-		is, err := j.keptLosses(ctx, d, another, d.Threads)
+		q, err := d.simulator(another, &runs.shared)
 		if err != nil {
 			return nil, err
 		}
-		typical := analysis.Paired(logs(was), logs(is))
-		if typical.Mean < least && typical.Upper(analysis.ClaimRisk/float64(len(hinted))) < 0 {
+		is, err := runs.evaluator.LossesWhile(ctx, q, func(so analysis.Losses) bool {
+			change := logs(so)
+			for i := range change {
+				change[i] -= before[i]
+			}
+			return analysis.CanFall(change, kept, risk)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if is == nil {
+			continue // whatever the other samples say
+		}
+		typical := analysis.Paired(before, logs(is))
+		if typical.Mean < least && typical.Upper(risk) < 0 {
 			least, best = typical.Mean, &Hint{o, len(is), analysis.NewNSR(was.Estimate()), analysis.NewNSR(is.Estimate())}
 		}
 	}

@@ -29,6 +29,27 @@ func quantile(freedom int, risk float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(freedom)}.Quantile(1 - risk)
 }
 
+// CanFall reports whether the mean of n values of which some are known can still turn out to lie below zero, by Upper at this risk, whatever the
+// others are. Those that serve it best are all alike, x: it is asked whether (S + rx)^2 (n-1+q^2) > q^2 n (Q + rx^2) for an x with S + rx < 0, r of them, where
+// S and Q are the sums of the known values and of their squares, and q is the quantile.
+func CanFall(known []float64, n int, risk float64) bool {
+	if n < 2 {
+		return false
+	}
+	var s, q float64
+	for _, x := range known {
+		s, q = s+x, q+x*x
+	}
+	r := float64(n - len(known))
+	t := quantile(n-1, risk)
+	t *= t
+	c := (float64(n-1) + t) / (t * float64(n))
+	if c*r > 1-1e-9 { // enough are left, if they are far enough below
+		return r > 0 || NewEstimate(known).Upper(risk) < 0
+	}
+	return s < 0 && c*s*s/(1-c*r) > q*(1-1e-9)
+}
+
 // Attempt returns the risk that the n-th attempt (from 0) at one claim may take, so that all attempts together take at most ClaimRisk: half of
 // what is left each time.
 func Attempt(n int) float64 { return math.Ldexp(ClaimRisk, -(n + 1)) }

@@ -80,3 +80,47 @@ func TestSamplesToClaimIsEnoughAndNotTooMany(t *testing.T) {
 	require.Zero(t, SamplesToClaim(math.NaN(), 0.1, 0.01))
 	require.Zero(t, SamplesToClaim(0, math.NaN(), 0.01))
 }
+
+func TestCanFallIsWhatNoOtherValuesChange(t *testing.T) {
+	require.True(t, CanFall(nil, 8, 0.0125))
+	require.True(t, CanFall([]float64{1, 2}, 8, 0.0125), "six others far below")
+	require.False(t, CanFall([]float64{0.1, 0.2, 0.3, 0.1}, 8, 0.0125), "four of eight are above")
+	require.False(t, CanFall(nil, 1, 0.0125))
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		n := 2 + rng.IntN(12)
+		known, risk := make([]float64, rng.IntN(n+1)), 0.001+0.1*rng.Float64()
+		for i := range known {
+			known[i] = rng.NormFloat64() - 1
+		}
+		falls := func(x float64) bool {
+			all := append([]float64{}, known...)
+			for len(all) < n {
+				all = append(all, x)
+			}
+			return NewEstimate(all).Upper(risk) < 0
+		}
+		some := falls(-1e6)
+		for x := -20.0; x < 0; x += 0.01 {
+			some = some || falls(x)
+		}
+		if some {
+			require.True(t, CanFall(known, n, risk), "%v of %d at %g", known, n, risk)
+		} else if CanFall(known, n, risk) {
+			require.True(t, falls(-1e9) || len(known) == n || nearly(known, n, risk), "%v of %d at %g", known, n, risk)
+		}
+	}
+}
+
+// nearly reports whether values between those that were tried do what none of them does, by a limit that is next to zero.
+func nearly(known []float64, n int, risk float64) bool {
+	least := math.Inf(1)
+	for x := -200.0; x < 0; x += 0.001 {
+		all := append([]float64{}, known...)
+		for len(all) < n {
+			all = append(all, x)
+		}
+		least = min(least, NewEstimate(all).Upper(risk))
+	}
+	return least < 1e-3
+}

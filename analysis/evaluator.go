@@ -3,6 +3,7 @@ package analysis
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"qwb/analysis/task"
 	"qwb/graph"
@@ -92,6 +93,40 @@ func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) 
 // Losses runs the quantized graph and returns what the judge says of every sample, in their order.
 func (e *Evaluator) Losses(ctx context.Context, q *sim.Simulator) (Losses, error) {
 	return outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) ([]float64, error) { return e.judge.Losses(v, e.float[i]) })
+}
+
+// LossesWhile is Losses that stops early: after half of the samples and then after each pair more asks whether to go on, given those so far. nil
+// says that it did not.
+func (e *Evaluator) LossesWhile(ctx context.Context, q *sim.Simulator, more func(Losses) bool) (Losses, error) {
+	var all Losses
+	it, n := e.samples(), len(e.float)
+	for step := (n + 1) / 2; len(all) < n; step = 2 {
+		if len(all) > 0 && !more(all) {
+			return nil, nil
+		}
+		some := *e
+		some.float = e.float[len(all):]
+		some.samples = func() exec.Iterator { return &limited{it, step} }
+		l, err := some.Losses(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l...)
+	}
+	return all, nil
+}
+
+// limited is the next few samples of an iterator.
+type limited struct {
+	exec.Iterator
+	left int
+}
+
+func (l *limited) Next(ctx context.Context) (*exec.Sample, error) {
+	if l.left--; l.left < 0 {
+		return nil, io.EOF
+	}
+	return l.Iterator.Next(ctx)
 }
 
 // Accuracy runs the quantized graph and says how often it is right and how often it answers otherwise than in float, as Eval does.
