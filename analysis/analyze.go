@@ -50,7 +50,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	if err != nil {
 		return nil, err
 	}
-	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, tail: tail{value: graph.NoValue}, work: newWork(g), judge: judge}
+	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, work: newWork(g), judge: judge}
 	if a.groups, err = groupsOf(g, order, q); err != nil {
 		return nil, err
 	}
@@ -94,8 +94,9 @@ type analyzer struct {
 	session *exec.Session
 	order   []graph.NodeID
 	groups  []group
-	reads   []bool // by value: restarts read it; see findRestarts
-	tail    tail
+	reads   []bool  // by value: restarts read it; see findRestarts
+	stages  []stage // see findStages
+	place   []int   // by node: where it stands in the order
 	work    work
 	extra   float64 // forwards beside those of the samples
 	states  map[graph.ValueID]*tensorState
@@ -121,16 +122,19 @@ type worker struct {
 	groupAt map[graph.ValueID][]int // groups by their output
 	scratch sim.Scratch             // shared by the hooks of one operator after the other
 	views   [][3]*exec.Hooks        // by group and view: made when they are first used
-	queue   waiting
-	reached *tensor.Tensor    // memory for the tail's value
-	known   []*tensor.Tensor  // what a restart is given of the kept values
-	own     [3]*tensor.Tensor // memory for outputs of one operator, by view; for everything the float one
-	states  map[graph.ValueID]*tensorState
+	// together runs the restarts that wait in front of a stage: another runner, since shapes that change from run to run would be inferred each time.
+	together *exec.Runner
+	queues   []waiting // by stage
+	none     []*tensor.Tensor
+	reached  *tensor.Tensor    // memory for a stage's value
+	known    []*tensor.Tensor  // what a restart is given of the kept values
+	own      [3]*tensor.Tensor // memory for outputs of one operator, by view; for everything the float one
+	states   map[graph.ValueID]*tensorState
 }
 
 func (a *analyzer) newWorker(keep []bool) *worker {
-	w := &worker{analyzer: a, runner: a.session.NewRunner(), kept: newKeeper(a.g, keep), groupAt: map[graph.ValueID][]int{},
-		views: make([][3]*exec.Hooks, len(a.groups)), states: map[graph.ValueID]*tensorState{}}
+	w := &worker{analyzer: a, runner: a.session.NewRunner(), together: a.session.NewRunner(), kept: newKeeper(a.g, keep), groupAt: map[graph.ValueID][]int{},
+		views: make([][3]*exec.Hooks, len(a.groups)), queues: make([]waiting, len(a.stages)), none: make([]*tensor.Tensor, a.g.NumValues()), states: map[graph.ValueID]*tensorState{}}
 	// Graphwise looks at what operators compute, before their readers quantize it.
 	w.full = a.sim.NewHooks(sim.View{Islands: true, Early: !a.cfg.Graphwise})
 	for i, grp := range a.groups {

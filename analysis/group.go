@@ -22,6 +22,7 @@ type group struct {
 	inputs  []*tqc.Slot
 	// between are values that depend on the group and are not compared with the kept ones; see findRestarts.
 	between []graph.ValueID
+	stage   int // in front of which restarts wait; see enterStages
 }
 
 func (g *group) contains(id graph.NodeID) bool { return slices.Contains(g.nodes, id) }

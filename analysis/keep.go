@@ -69,7 +69,7 @@ func (a *analyzer) required() []bool {
 
 // fill adds to keep what restarts read, then the outputs of the operators analysed, as long as there is room in one worker's share of
 // the memory: first what saves most work for its size, counting all work up to it. The sizes are those of s, which is run for
-// that. It also finds the tail, whose value is kept in any case.
+// that. It also finds the stages, whose values are kept in any case.
 func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error {
 	sizes, shapes := make([]int64, a.g.NumValues()), make([][]int, a.g.NumValues())
 	_, err := a.session.NewRunner().Run(ctx, s.Feeds, &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
@@ -79,9 +79,11 @@ func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error 
 	if err != nil {
 		return err
 	}
-	if a.tail = a.findTail(shapes); a.tail.value != graph.NoValue {
-		keep[a.tail.value] = true
+	a.stages = a.findStages(shapes)
+	for _, s := range a.stages {
+		keep[s.value] = true
 	}
+	a.enterStages()
 	a.findRestarts()
 	room := a.cfg.Memory
 	if room == 0 {

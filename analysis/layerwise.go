@@ -20,7 +20,9 @@ type layerResult struct {
 // layerwise quantizes each group alone, starting from the kept float activations.
 func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 	res.layers = make([]layerResult, len(w.groups))
-	w.queue.layers = w.queue.layers[:0] // a sample that failed may have left some
+	for i := range w.queues { // a sample that failed may have left some
+		w.queues[i].layers = w.queues[i].layers[:0]
+	}
 	for i := range w.groups {
 		l, err := w.layer(ctx, i, res)
 		if err != nil {
@@ -31,7 +33,12 @@ func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 			res.layers[i].outputs = outputs
 		}
 	}
-	return w.drain(ctx, res)
+	for stage := range w.stages {
+		if err := w.drain(ctx, stage, res); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerResult, err error) {
@@ -81,17 +88,18 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 }
 
 // perturbed quantizes group i, shows see its output unless nothing changes there, and returns the error of the graph outputs: nil
-// where the restart waits in front of the tail.
+// where the restart waits in front of a stage.
 func (w *worker) perturbed(ctx context.Context, i int, see func(*tensor.Tensor) error, res *sampleResult) ([]outputError, error) {
 	g := &w.groups[i]
 	var until func(graph.NodeID) bool
 	var reached *tensor.Tensor
-	if w.serves(g) {
-		until = func(id graph.NodeID) bool { return !w.tail.nodes[id] }
+	stage, waits := w.enters(g), graph.NoValue
+	if stage >= 0 {
+		until, waits = w.before(stage), w.stages[stage].value
 	}
-	wants := func(v graph.ValueID) bool { return v == g.output || until != nil && v == w.tail.value }
+	wants := func(v graph.ValueID) bool { return v == g.output || v == waits }
 	out, err := w.run(ctx, g, w.hooks(i, everything), until, res, wants, func(v graph.ValueID, t *tensor.Tensor) error {
-		if until != nil && v == w.tail.value && !tensor.Equal(t, w.kept.values[v]) {
+		if v == waits && !sameAs(w.kept.values[v], t) {
 			w.reached = copied(w.reached, t)
 			reached = w.reached
 		}
@@ -104,7 +112,7 @@ func (w *worker) perturbed(ctx context.Context, i int, see func(*tensor.Tensor) 
 	case err != nil:
 		return nil, err
 	case reached != nil:
-		return nil, w.wait(ctx, i, reached, res)
+		return nil, w.wait(ctx, stage, i, reached, res)
 	case until != nil:
 		out = w.outputsOf()
 	}

@@ -20,8 +20,8 @@ func (a *analyzer) findRestarts() {
 	for _, v := range a.g.Outputs {
 		compared[v] = true
 	}
-	if a.tail.value != graph.NoValue {
-		compared[a.tail.value] = true
+	for _, s := range a.stages {
+		compared[s.value] = true
 	}
 	for _, id := range a.order {
 		n := a.g.Node(id)

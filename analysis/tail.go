@@ -6,26 +6,31 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 )
 
-// tail is the end of a graph that depends on the rest through one value alone and takes batches. Restarts that reach it wait there
-// and go through it together, so that its weights, large against what one sample makes of them, are read once for all.
-type tail struct {
-	value graph.ValueID // NoValue: there is none
-	first graph.NodeID  // reads the value
-	nodes []bool        // by node
+// stage is a part of the end of a graph that depends on the rest through one value alone and takes batches. Restarts that reach it wait there
+// and go through it together, and then wait in front of the next one: so weights that are large against what one sample makes of them, and the
+// calls of small operators, are paid once for all.
+type stage struct {
+	value graph.ValueID
+	first graph.NodeID // reads the value
+	from  int          // place in the order of the first node behind the value; the stage ends where the next one begins
+	rows  int          // restarts that go through at a time
 }
 
 const (
-	tailPositions = 64      // of a sample in the products of a tail: with more of them the weights are used often enough
+	tailPositions = 64      // of a sample in the products of a stage: with more of them the weights are used often enough
+	tailWork      = 4 << 20 // multiply-accumulates of a product that is so small that calling it counts
 	tailBatch     = 16      // restarts at a time
-	tailElements  = 1 << 20 // of all of them at the value
+	tailElements  = 1 << 20 // of all of them at the value; where there are more positions a part of that, which stays in a cache
+	tailCached    = 1 << 17
 )
 
-// findTail finds the longest tail. shapes are those of a sample, by value; nil where nothing was computed.
-func (a *analyzer) findTail(shapes [][]int) tail {
-	best, from := tail{value: graph.NoValue}, 0
+// findStages finds the stages of the longest end of the graph that takes batches, in their order. shapes are those of a sample, by value; nil where
+// nothing was computed.
+func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 	last := make([]int, a.g.NumValues()) // the last position that reads a value
 	for i, id := range a.order {
 		for _, v := range a.computed(a.g.Node(id)) {
@@ -39,16 +44,18 @@ func (a *analyzer) findTail(shapes [][]int) tail {
 	for _, v := range a.g.Inputs {
 		live[v] = a.g.Const(v) == nil
 	}
+	entered := false // a group ends behind the last stage's value
 	for i, id := range a.order {
 		n := a.g.Node(id)
-		if best.value != graph.NoValue && !a.takesBatches(n, shapes) {
-			best.value = graph.NoValue
+		if len(list) > 0 && !a.takesBatches(n, shapes) {
+			list = nil
 		}
 		for _, v := range n.Outputs {
 			if v != graph.NoValue {
 				live[v] = true
 			}
 		}
+		entered = entered || slices.ContainsFunc(a.groups, func(g group) bool { return g.nodes[len(g.nodes)-1] == id })
 		alive := 0
 		var value graph.ValueID
 		for v, on := range live {
@@ -58,22 +65,52 @@ func (a *analyzer) findTail(shapes [][]int) tail {
 			}
 			alive, value = alive+1, v
 		}
-		if alive == 1 && best.value == graph.NoValue && i+1 < len(a.order) && len(shapes[value]) > 1 && shapes[value][0] == 1 {
-			best.value, from = value, i+1
+		if alive != 1 || i+1 == len(a.order) || len(shapes[value]) < 2 || shapes[value][0] != 1 || len(list) > 0 && (!entered || !a.begins(value)) {
+			continue
+		}
+		limit := tailElements
+		if tensor.Count(shapes[value][2:]) > tailPositions {
+			limit = tailCached
+		}
+		list, entered = append(list, stage{value: value, first: a.firstReader(value), from: i + 1, rows: min(max(limit/max(tensor.Count(shapes[value]), 1), 1), tailBatch)}), false
+	}
+	return list
+}
+
+// begins reports whether an operator that sums products reads a value: the executor computes it alone then, and restarts are compared there.
+func (a *analyzer) begins(v graph.ValueID) bool {
+	return slices.ContainsFunc(a.g.Uses(v), func(u graph.Use) bool {
+		spec := a.g.Node(u.Node).Spec()
+		return spec != nil && spec.Kind == graph.KindComputing
+	})
+}
+
+func (a *analyzer) firstReader(v graph.ValueID) graph.NodeID {
+	for _, id := range a.order {
+		if slices.Contains(a.g.Node(id).Inputs, v) {
+			return id
 		}
 	}
-	if best.value == graph.NoValue {
-		return best
+	return graph.NoNode
+}
+
+// enterStages says of each group in front of which stage its restarts wait: the first that begins behind all of its nodes.
+func (a *analyzer) enterStages() {
+	a.place = make([]int, a.g.NumNodes())
+	for i, id := range a.order {
+		a.place[id] = i
 	}
-	best.nodes = make([]bool, a.g.NumNodes())
-	for i := len(a.order) - 1; i >= from; i-- {
-		id := a.order[i]
-		best.nodes[id] = true
-		if slices.Contains(a.g.Node(id).Inputs, best.value) {
-			best.first = id
-		}
+	for i := range a.groups {
+		g := &a.groups[i]
+		g.stage = slices.IndexFunc(a.stages, func(s stage) bool {
+			return !slices.ContainsFunc(g.nodes, func(id graph.NodeID) bool { return a.place[id] >= s.from })
+		})
 	}
-	return best
+}
+
+// before reports whether a node stands in front of a stage.
+func (a *analyzer) before(stage int) func(graph.NodeID) bool {
+	return func(id graph.NodeID) bool { return a.place[id] < a.stages[stage].from }
 }
 
 // takesBatches reports whether a node computes every sample of a batch alone, and whether that is worth a batch.
@@ -89,6 +126,9 @@ func (a *analyzer) takesBatches(n *graph.Node, shapes [][]int) bool {
 	constant := func(from int) bool {
 		return !slices.ContainsFunc(n.Inputs[min(from, len(n.Inputs)):], func(v graph.ValueID) bool { return v != graph.NoValue && a.g.Const(v) == nil })
 	}
+	small := func(positions []int) bool {
+		return tensor.Count(positions) <= tailPositions || a.work.of[n.ID] <= tailWork
+	}
 	alike := func(v graph.ValueID) bool { // broadcast in every sample alike
 		shape := shapes[v]
 		if c := a.g.Const(v); c != nil {
@@ -103,12 +143,12 @@ func (a *analyzer) takesBatches(n *graph.Node, shapes [][]int) bool {
 	case "Add", "Sub", "Mul", "Div":
 		return alike(n.Inputs[0]) && alike(n.Inputs[1])
 	case "Conv":
-		return constant(1) && tensor.Count(out[2:]) <= tailPositions
+		return constant(1) && small(out[2:])
 	case "Gemm":
 		return constant(1) && !n.Gemm().TransA && (n.Input(2) == graph.NoValue || alike(n.Input(2)))
 	case "MatMul":
 		b := a.g.Const(n.Input(1))
-		return b != nil && len(b.Shape) == 2 && tensor.Count(out[:rank-1]) <= tailPositions
+		return b != nil && len(b.Shape) == 2 && small(out[:rank-1])
 	case "Flatten":
 		return n.Axis() == 1
 	case "Softmax", "LogSoftmax":
@@ -118,63 +158,102 @@ func (a *analyzer) takesBatches(n *graph.Node, shapes [][]int) bool {
 	return false
 }
 
-// waiting are restarts of one sample that have reached the tail.
+// waiting are restarts of one sample that have reached a stage.
 type waiting struct {
 	layers []int // the groups
 	stack  *tensor.Tensor
+	out    *tensor.Tensor // what the stage makes of them
 }
 
-// serves reports whether restarts at g may go through the tail with others.
-func (w *worker) serves(g *group) bool {
-	if w.tail.value == graph.NoValue || slices.ContainsFunc(g.nodes, func(id graph.NodeID) bool { return w.tail.nodes[id] }) {
-		return false
+// enters returns the stage in front of which restarts at g wait; -1: none.
+func (w *worker) enters(g *group) int {
+	if g.stage < 0 {
+		return -1
 	}
-	t := w.kept.values[w.tail.value]
-	return t != nil && t.DType == tensor.Float32 && len(t.Shape) > 1 && t.Shape[0] == 1
+	for _, s := range w.stages[g.stage:] {
+		if t := w.kept.values[s.value]; t == nil || t.DType != tensor.Float32 || len(t.Shape) < 2 || t.Shape[0] != 1 {
+			return -1
+		}
+	}
+	return g.stage
 }
 
-// wait adds what restart i makes of the tail's value.
-func (w *worker) wait(ctx context.Context, i int, t *tensor.Tensor, res *sampleResult) error {
-	if s := w.queue.stack; s == nil || len(w.queue.layers) == 0 {
-		w.queue.stack = copied(s, t)
+// wait adds what restart i makes of a stage's value.
+func (w *worker) wait(ctx context.Context, stage, i int, t *tensor.Tensor, res *sampleResult) error {
+	q := &w.queues[stage]
+	if s := q.stack; s == nil || len(q.layers) == 0 {
+		q.stack = copied(s, t)
 	} else if s.Layout != t.Layout || !slices.Equal(s.Shape[1:], t.Shape[1:]) {
-		return fmt.Errorf("value %q is %s in one run and %s in another", w.g.Value(w.tail.value).Name, s.Type(), t.Type())
+		return fmt.Errorf("value %q is %s in one run and %s in another", w.g.Value(w.stages[stage].value).Name, s.Type(), t.Type())
 	} else {
 		s.Data = append(s.F32(), t.F32()...)
 		s.Shape[0]++
 	}
-	w.queue.layers = append(w.queue.layers, i)
-	if n := len(w.queue.layers); n < tailBatch && (n+1)*t.Len() <= tailElements {
+	if q.layers = append(q.layers, i); len(q.layers) < w.stages[stage].rows {
 		return nil
 	}
-	return w.drain(ctx, res)
+	return w.drain(ctx, stage, res)
 }
 
-// drain takes the restarts that wait through the tail and compares the graph outputs.
-func (w *worker) drain(ctx context.Context, res *sampleResult) error {
-	n := len(w.queue.layers)
+// drain takes the restarts that wait through a stage: to the next one, or to the graph outputs, which it compares.
+func (w *worker) drain(ctx context.Context, stage int, res *sampleResult) error {
+	q := &w.queues[stage]
+	n := len(q.layers)
 	if n == 0 {
 		return nil
 	}
-	clear(w.known)
-	w.known[w.tail.value] = w.queue.stack
-	outputs, ran, err := w.runner.Resume(ctx, w.known, w.tail.first, nil, nil)
+	w.known = append(w.known[:0], w.none...)
+	w.known[w.stages[stage].value] = q.stack
+	var hooks *exec.Hooks
+	var until func(graph.NodeID) bool
+	next := stage + 1
+	if next < len(w.stages) {
+		until = w.before(next)
+		value := w.stages[next].value
+		hooks = looking(&exec.Hooks{}, func(v graph.ValueID) bool { return v == value }, func(_ *graph.Node, _ int, t *tensor.Tensor) error {
+			q.out = copied(q.out, t)
+			return nil
+		})
+	}
+	outputs, ran, err := w.together.Resume(ctx, w.known, w.stages[stage].first, hooks, until)
 	if err != nil {
 		return err
 	}
 	res.forwards += float64(n) * w.work.share(ran)
-	for k, i := range w.queue.layers {
-		one := make([]*tensor.Tensor, len(outputs))
-		for o, t := range outputs {
-			size := t.Len() / n
-			shape := slices.Clone(t.Shape)
-			shape[0] = 1
-			one[o] = tensor.FromF32(t.F32()[k*size:(k+1)*size], shape...)
+	for k, i := range q.layers {
+		if next == len(w.stages) {
+			one := make([]*tensor.Tensor, len(outputs))
+			for o, t := range outputs {
+				one[o] = row(t, k, n)
+			}
+			res.layers[i].outputs, err = w.compareOutputs(one)
+		} else if t := row(q.out, k, n); sameAs(w.kept.values[w.stages[next].value], t) {
+			res.layers[i].outputs, err = w.compareOutputs(w.outputsOf())
+		} else {
+			err = w.wait(ctx, next, i, t, res)
 		}
-		if res.layers[i].outputs, err = w.compareOutputs(one); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	w.queue.layers = w.queue.layers[:0]
+	q.layers = q.layers[:0]
 	return nil
+}
+
+// row is sample k of a batch of n, in the batch's memory.
+func row(t *tensor.Tensor, k, n int) *tensor.Tensor {
+	size := t.Len() / n
+	shape := slices.Clone(t.Shape)
+	shape[0] = 1
+	one := tensor.FromF32(t.F32()[k*size:(k+1)*size], shape...)
+	one.Layout = t.Layout
+	return one
+}
+
+// sameAs is tensor.Equal for tensors whose layouts may differ.
+func sameAs(a, b *tensor.Tensor) bool {
+	if a.Layout != b.Layout {
+		a, b = a.ToRowMajor(), b.ToRowMajor()
+	}
+	return tensor.Equal(a, b)
 }
