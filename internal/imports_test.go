@@ -99,7 +99,7 @@ var thirdParty = map[string][]string{
 	"graph/onnx/onnxgo":     {"github.com/owulveryck/onnx-go", "gonum.org/v1/gonum", "gorgonia.org/tensor"},
 	"graph/language/decode": {"golang.org/x/text"},
 	"calib/data":            {"github.com/goccy/go-yaml", "golang.org/x/image"},
-	"reports/png":           {"gonum.org/v1/plot", "gonum.org/v1/gonum"},
+	"reports/png":           {"gonum.org/v1/plot", "golang.org/x/image"},
 	"internal":              {"golang.org/x/image", "gonum.org/v1/gonum"},
 	"kernels/kerneltest":    {"github.com/stretchr/testify"},
 	"calib/tune/round":      {"gonum.org/v1/gonum"},

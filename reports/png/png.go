@@ -1,5 +1,5 @@
-// Package png draws the plots of a report. It is apart from package reports because what draws brings fonts and writers of other formats along,
-// and text and pages need none of that.
+// Package png draws the plots of a report. It is apart from package reports because what draws brings fonts along, and text and pages need
+// none of that.
 //
 // Unstable: it may change without notice.
 package png
@@ -9,11 +9,9 @@ import (
 	"image/color"
 	"io"
 	"math"
-	"strconv"
+	"slices"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -59,24 +57,8 @@ func Plots(r *analysis.Report) []Image {
 	return images
 }
 
-func newPlot(title string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text = title
-	p.Title.TextStyle.Font.Size = 13
-	p.Title.Padding = 8
-	p.BackgroundColor = color.White
-	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font,
-		&p.Legend.TextStyle.Font} {
-		f.Variant = "Sans"
-	}
-	return p
-}
-
 // errorPlot draws the accumulated error as a line and each operator's own error as bars, on a logarithmic scale.
 func errorPlot(w io.Writer, r *analysis.Report) error {
-	p := newPlot(fmt.Sprintf("%s on %s: error in graph order", r.Model, r.Platform))
-	p.X.Label.Text = "operator in graph order"
-	p.Y.Label.Text = "noise-to-signal ratio"
 	index := map[string]float64{}
 	place := func(node string) float64 {
 		if _, ok := index[node]; !ok {
@@ -84,95 +66,51 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 		}
 		return index[node]
 	}
-	var line, own plotter.XYs
+	var line, own [][2]float64
+	highest := 0.0
 	for _, g := range r.Graphwise {
-		line = append(line, plotter.XY{X: place(g.Node), Y: g.NSR})
+		line = append(line, [2]float64{place(g.Node), g.NSR})
+		highest = max(highest, g.NSR)
 	}
 	for _, l := range r.Layerwise {
-		own = append(own, plotter.XY{X: place(l.Node), Y: l.NSR})
+		own = append(own, [2]float64{place(l.Node), l.NSR})
+		highest = max(highest, l.NSR)
 	}
-	floor := logFloor(append(append(plotter.XYs(nil), line...), own...))
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = grey, color.Transparent
-	p.Add(grid)
+	floor := logFloor(slices.Concat(line, own))
+	top := 4 * max(highest, 2*floor) // room for the legend
+	h := chart{title: fmt.Sprintf("%s on %s: error in graph order", r.Model, r.Platform), titleSize: 13,
+		x:      axis{label: "operator in graph order", size: 10, min: 0, max: float64(len(index) + 1), ticks: everyFew(len(index))},
+		y:      axis{label: "noise-to-signal ratio", size: 10, min: floor, max: top, log: true, ticks: decades(floor, top), grid: true},
+		legend: legend{size: 10, sample: 20}}
 	const width = 12 * vg.Inch
 	bar := max(min(0.55*width/vg.Length(len(index)+1), 22), 1)
-	for i, b := range own {
-		stem, err := plotter.NewLine(plotter.XYs{{X: b.X, Y: floor}, {X: b.X, Y: math.Max(b.Y, floor)}})
-		if err != nil {
-			return err
-		}
-		stem.Color, stem.Width = pale, bar
-		p.Add(stem)
-		if i == 0 {
-			p.Legend.Add("this operator alone, at the graph output", swatch{pale})
-		}
+	if len(own) > 0 {
+		h.marks = append(h.marks, func(c *draw.Canvas, at func(x, y float64) vg.Point) {
+			for _, b := range own {
+				foot, head := at(b[0], floor), at(b[0], max(b[1], floor))
+				c.FillPolygon(pale, box(vg.Point{X: foot.X - bar/2, Y: foot.Y}, vg.Point{X: head.X + bar/2, Y: head.Y}))
+			}
+		})
+		h.legend.entries = append(h.legend.entries, entry{"this operator alone, at the graph output", patch(pale)})
 	}
 	for i := range line {
-		line[i].Y = math.Max(line[i].Y, floor)
+		line[i][1] = max(line[i][1], floor)
 	}
 	if len(line) > 0 {
-		curve, dots, err := plotter.NewLinePoints(line)
-		if err != nil {
-			return err
-		}
-		curve.Color, curve.Width = red, 1.5
-		dots.Shape, dots.Color, dots.Radius = draw.CircleGlyph{}, red, 1.8
-		p.Add(curve, dots)
-		p.Legend.Add("accumulated in the quantized graph", curve, dots)
+		style := draw.LineStyle{Color: red, Width: 1.5}
+		h.marks = append(h.marks, curve(line, style), dots(line, red, 1.8))
+		h.legend.entries = append(h.legend.entries, entry{"accumulated in the quantized graph", stroke(style)})
 	}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Y.Min = floor
-	p.Y.Max *= 4 // room for the legend
-	p.X.Min, p.X.Max = 0, float64(len(index)+1)
-	p.X.Tick.Marker = everyFew(len(index))
-	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, 3
-	return writePlot(w, p, width, 4.6*vg.Inch)
-}
-
-// swatch is a patch of colour in a legend.
-type swatch struct{ color.Color }
-
-// Thumbnail draws the patch, no higher than the text beside it.
-func (s swatch) Thumbnail(c *draw.Canvas) {
-	middle, half := (c.Min.Y+c.Max.Y)/2, min((c.Max.Y-c.Min.Y)/2, 4)
-	c.FillPolygon(s.Color, []vg.Point{{X: c.Min.X, Y: middle - half}, {X: c.Max.X, Y: middle - half},
-		{X: c.Max.X, Y: middle + half}, {X: c.Min.X, Y: middle + half}})
-}
-
-// everyFew marks at most about twenty of n things that are counted from one.
-func everyFew(n int) plot.ConstantTicks {
-	var ticks plot.ConstantTicks
-	for i := 1; i <= n; i += (n + 19) / 20 {
-		ticks = append(ticks, plot.Tick{Value: float64(i), Label: strconv.Itoa(i)})
-	}
-	return ticks
-}
-
-// plainTicks are gonum's, labelled without trailing zeros.
-type plainTicks struct{}
-
-func (plainTicks) Ticks(lo, hi float64) []plot.Tick {
-	ticks := plot.DefaultTicks{}.Ticks(lo, hi)
-	for i, t := range ticks {
-		switch {
-		case t.Label == "":
-		case math.Abs(t.Value) < 1e-9*(hi-lo): // steps do not always add up to 0
-			ticks[i].Label = "0"
-		default:
-			ticks[i].Label = strconv.FormatFloat(t.Value, 'g', 4, 64)
-		}
-	}
-	return ticks
+	return h.write(w, width, 4.6*vg.Inch)
 }
 
 // logFloor is the lower end of a logarithmic axis: the next power of ten below the smallest positive value, at most twelve decades
 // under the largest.
-func logFloor(points plotter.XYs) float64 {
+func logFloor(points [][2]float64) float64 {
 	lo, hi := math.Inf(1), 0.0
 	for _, p := range points {
-		if p.Y > 0 {
-			lo, hi = math.Min(lo, p.Y), math.Max(hi, p.Y)
+		if p[1] > 0 {
+			lo, hi = math.Min(lo, p[1]), math.Max(hi, p[1])
 		}
 	}
 	if hi == 0 {
@@ -190,57 +128,29 @@ func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 		title = fmt.Sprintf("The %d operators of %d with the largest error at the graph output", most, len(layers))
 		layers = layers[:most]
 	}
-	p := newPlot(title)
-	p.Title.Padding = 26 // room for the legend
-	p.X.Label.Text = "noise-to-signal ratio with this operator alone quantized"
-	clip, round := make(plotter.Values, len(layers)), make(plotter.Values, len(layers))
-	values := plotter.XYLabels{XYs: make(plotter.XYs, len(layers)), Labels: make([]string, len(layers))}
-	names := make([]string, len(layers))
-	for i, l := range layers {
-		at := len(layers) - 1 - i
-		names[at] = reports.Shorten(l.Node, 40)
-		clip[at] = l.NSR * clipShare(&l)
-		round[at] = l.NSR - clip[at]
-		values.XYs[at], values.Labels[at] = plotter.XY{X: l.NSR, Y: float64(at)}, reports.Number(l.NSR)
+	largest := layers[0].NSR
+	if !(largest > 0) {
+		largest = 1
 	}
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = color.Transparent, grey
-	p.Add(grid)
-	var below *plotter.BarChart
-	for _, part := range []struct {
-		name   string
-		color  color.Color
-		values plotter.Values
-	}{{"clipping", red, clip}, {"rounding", blue, round}} {
-		bars, err := plotter.NewBarChart(part.values, 9)
-		if err != nil {
-			return err
+	h := chart{title: title, titleSize: 13,
+		x:      axis{label: "noise-to-signal ratio with this operator alone quantized", size: 10, max: largest * 1.1, ticks: evenly(0, largest*1.1), grid: true}, // with room for a number
+		y:      axis{min: -1, max: float64(len(layers))},
+		legend: legend{size: 10, sample: 20, right: true, beyond: true, entries: []entry{{"clipping", patch(red)}, {"rounding", patch(blue)}}}}
+	for i := range layers {
+		h.y.ticks = append(h.y.ticks, tick{float64(len(layers) - 1 - i), reports.Shorten(layers[i].Node, 40)})
+	}
+	h.marks = []mark{func(c *draw.Canvas, at func(x, y float64) vg.Point) {
+		const half = 4.5
+		for i := range layers {
+			l := &layers[i]
+			y := float64(len(layers) - 1 - i)
+			from, cut, to := at(0, y), at(l.NSR*clipShare(l), y), at(l.NSR, y)
+			c.FillPolygon(red, box(vg.Point{X: from.X, Y: from.Y - half}, vg.Point{X: cut.X, Y: cut.Y + half}))
+			c.FillPolygon(blue, box(vg.Point{X: cut.X, Y: cut.Y - half}, vg.Point{X: to.X, Y: to.Y + half}))
+			c.FillText(letters(9, text.XLeft, text.YCenter), vg.Point{X: to.X + 4, Y: to.Y}, reports.Number(l.NSR))
 		}
-		bars.Horizontal, bars.Color, bars.LineStyle.Width = true, part.color, 0
-		if below != nil {
-			bars.StackOn(below)
-		}
-		below = bars
-		p.Add(bars)
-		p.Legend.Add(part.name, swatch{part.color})
-	}
-	labels, err := plotter.NewLabels(values)
-	if err != nil {
-		return err
-	}
-	labels.Offset = vg.Point{X: 4}
-	for i := range labels.TextStyle {
-		labels.TextStyle[i].Font.Variant, labels.TextStyle[i].Font.Size, labels.TextStyle[i].YAlign = "Sans", 9, draw.YCenter
-	}
-	p.Add(labels)
-	p.NominalY(names...)
-	p.X.Min, p.X.Max = 0, layers[0].NSR*1.1 // the worst has room for its number
-	if !(p.X.Max > 0) {
-		p.X.Max = 1
-	}
-	p.X.Tick.Marker = plainTicks{}
-	p.Legend.Top, p.Legend.YOffs, p.Legend.Padding = true, 30, 2
-	return writePlot(w, p, 11*vg.Inch, vg.Length(len(layers))*15+1.7*vg.Inch)
+	}}
+	return h.write(w, 11*vg.Inch, vg.Length(len(layers))*15+1.7*vg.Inch)
 }
 
 // clipShare is the share of clipping in an operator's error at its own output. Clipping and rounding may undo each other's error: a
@@ -265,67 +175,51 @@ func histogramPage(w io.Writer, tensors []*analysis.TensorStatistics) error {
 	area := draw.New(canvas)
 	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: 10, PadY: 14, PadTop: 8, PadBottom: 8, PadLeft: 8, PadRight: 8}
 	for i, s := range tensors {
-		p, err := histogramPlot(s)
-		if err != nil {
-			return err
-		}
-		p.Draw(tiles.At(area, i%columns, i/columns))
+		histogramPlot(s).draw(tiles.At(area, i%columns, i/columns))
 	}
 	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
 	return err
 }
 
-func histogramPlot(s *analysis.TensorStatistics) (*plot.Plot, error) {
-	p := newPlot(reports.Shorten(s.Tensor, 44))
-	p.Title.TextStyle.Font.Size = 10
+func histogramPlot(s *analysis.TensorStatistics) *chart {
 	step := (s.Max - s.Min) / float64(len(s.Histogram))
-	outline := plotter.XYs{{X: s.Min, Y: 0}}
+	outline := [][2]float64{{s.Min, 0}}
 	top := 0.0
 	for i, n := range s.Histogram {
 		y := math.Log10(1 + float64(n))
 		top = math.Max(top, y)
-		outline = append(outline, plotter.XY{X: s.Min + float64(i)*step, Y: y}, plotter.XY{X: s.Min + float64(i+1)*step, Y: y})
+		outline = append(outline, [2]float64{s.Min + float64(i)*step, y}, [2]float64{s.Min + float64(i+1)*step, y})
 	}
-	area, err := plotter.NewPolygon(append(outline, plotter.XY{X: s.Max, Y: 0}))
-	if err != nil {
-		return nil, err
+	if top == 0 {
+		top = 1
 	}
-	area.Color, area.LineStyle.Width = pale, 0
-	p.Add(area)
+	lo, hi := reports.Span(s)
+	hi += (hi - lo) * 0.28 // room for the legend
+	h := &chart{title: reports.Shorten(s.Tensor, 44), titleSize: 10, x: axis{min: lo, max: hi, ticks: evenly(lo, hi)},
+		y:      axis{label: "log10(1 + count)", size: 8, max: top * 1.1, ticks: evenly(0, top*1.1)},
+		legend: legend{size: 8, sample: 14, right: true}, marks: []mark{filled(append(outline, [2]float64{s.Max, 0}), pale)}}
 	for i, t := range s.Thresholds {
-		for k, v := range []float64{t.Lo, t.Hi} {
-			limit, err := plotter.NewLine(plotter.XYs{{X: v, Y: 0}, {X: v, Y: top * 1.05}})
-			if err != nil {
-				return nil, err
-			}
-			limit.Color, limit.Width, limit.Dashes = methods[i%len(methods)], 1, []vg.Length{4, 3}
-			if t.Used {
-				limit.Width, limit.Dashes = 2, nil
-			}
+		style := draw.LineStyle{Color: methods[i%len(methods)], Width: 1, Dashes: []vg.Length{4, 3}}
+		if t.Used {
+			style.Width, style.Dashes = 2, nil
+		}
+		for _, v := range []float64{t.Lo, t.Hi} {
 			if v != 0 { // where a one-sided range ends says nothing
-				p.Add(limit)
-			}
-			if k == 0 {
-				p.Legend.Add(t.Method, limit)
+				h.marks = append(h.marks, curve([][2]float64{{v, 0}, {v, top * 1.05}}, style))
 			}
 		}
+		h.legend.entries = append(h.legend.entries, entry{t.Method, stroke(style)})
 	}
-	p.Y.Label.Text = "log10(1 + count)"
-	p.Y.Label.TextStyle.Font.Size = 8
-	p.Y.Max = top * 1.1
-	lo, hi := reports.Span(s)
-	p.X.Min, p.X.Max = lo, hi+(hi-lo)*0.28 // room for the legend
-	p.X.Tick.Marker, p.Y.Tick.Marker = plainTicks{}, plainTicks{}
-	p.Legend.Top, p.Legend.TextStyle.Font.Size, p.Legend.ThumbnailWidth = true, 8, 14
-	return p, nil
+	return h
 }
 
 // margin is kept free on every side: text is measured a little too small, and would be cut.
 const margin vg.Length = 12
 
-func writePlot(w io.Writer, p *plot.Plot, width, height vg.Length) error {
+// write writes the chart as a PNG.
+func (h *chart) write(w io.Writer, width, height vg.Length) error {
 	canvas := vgimg.New(width, height)
-	p.Draw(draw.Crop(draw.New(canvas), 2*margin, -margin, margin, -margin))
+	h.draw(draw.Crop(draw.New(canvas), margin, -margin, margin, -margin))
 	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gonum.org/v1/plot/plotter"
 
 	"qwb/analysis"
 )
@@ -103,26 +102,30 @@ func TestPNGOfErrorsThatAreZero(t *testing.T) {
 }
 
 func TestTicksAreWrittenShort(t *testing.T) {
-	for _, r := range [][2]float64{{0, 27}, {-750, 1250}, {-1, 3}, {0, 1e-7}} {
-		for _, tick := range (plainTicks{}).Ticks(r[0], r[1]) {
-			require.NotContains(t, tick.Label, ".00")
-			require.LessOrEqual(t, len(tick.Label), 9)
+	for _, r := range [][2]float64{{0, 27}, {-750, 1250}, {-1, 3}, {0, 1e-7}, {-0.3, 0.3}} {
+		ticks := evenly(r[0], r[1])
+		require.GreaterOrEqual(t, len(ticks), 4)
+		require.LessOrEqual(t, len(ticks), 8)
+		for _, tick := range ticks {
+			require.NotContains(t, tick.label, ".00")
+			require.NotEqual(t, "-0", tick.label)
+			require.LessOrEqual(t, len(tick.label), 9)
 		}
 	}
 	ticks := everyFew(100)
 	require.Len(t, ticks, 20)
-	require.Equal(t, "1", ticks[0].Label)
+	require.Equal(t, "1", ticks[0].label)
+	require.Equal(t, []tick{{1e-3, "0.001"}, {1e-2, "0.01"}, {0.1, "0.1"}}, decades(1e-3, 0.2))
 }
 
 func TestAPowerOfTenIsAboveTheFloor(t *testing.T) {
-	require.InDelta(t, 1e-4, logFloor(plotter.XYs{{Y: 1e-3}, {Y: 0}}), 1e-15)
+	require.InDelta(t, 1e-4, logFloor([][2]float64{{0, 1e-3}, {0, 0}}), 1e-15)
 }
 
 func TestThresholdsBeyondTheValuesAreDrawn(t *testing.T) {
 	s := report(1).Statistical[0]
 	s.Thresholds = append(s.Thresholds, analysis.Threshold{Method: "mse", Lo: 0, Hi: 7})
-	p, err := histogramPlot(&s)
-	require.NoError(t, err)
-	require.Equal(t, -1.0, p.X.Min)
-	require.Greater(t, p.X.Max, 7.0)
+	h := histogramPlot(&s)
+	require.Equal(t, -1.0, h.x.min)
+	require.Greater(t, h.x.max, 7.0)
 }

@@ -1,0 +1,240 @@
+package png
+
+import (
+	"image/color"
+	"math"
+	"strconv"
+	"sync"
+
+	"golang.org/x/image/font/gofont/goregular"
+	"golang.org/x/image/font/opentype"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// chart is a picture with two axes.
+type chart struct {
+	title     string
+	titleSize vg.Length
+	x, y      axis
+	marks     []mark // in the order in which they are drawn
+	legend    legend
+}
+
+// mark draws something at places that are given by values on the axes.
+type mark func(c *draw.Canvas, at func(x, y float64) vg.Point)
+
+// axis covers the values from min to max.
+type axis struct {
+	label    string
+	min, max float64
+	log      bool
+	ticks    []tick
+	size     vg.Length // of the label's letters
+	grid     bool      // a line through the picture at every tick
+}
+
+type tick struct {
+	value float64
+	label string
+}
+
+// legend stands at the top of the picture's area, or above it.
+type legend struct {
+	entries       []entry
+	size, sample  vg.Length // of letters, and how wide a sample is
+	right, beyond bool
+}
+
+type entry struct {
+	name string
+	draw func(c *draw.Canvas) // a sample, as large as the canvas
+}
+
+const tickSize, tickLength vg.Length = 9, 4
+
+var (
+	black = color.Color(color.Black)
+	fonts = sync.OnceValue(func() *font.Cache {
+		face, err := opentype.Parse(goregular.TTF)
+		if err != nil {
+			panic(err) // it is part of the program
+		}
+		return font.NewCache(font.Collection{{Font: font.Font{Typeface: "Go"}, Face: face}})
+	})
+)
+
+// letters is a style of text that is placed by the given corner or middle of its box.
+func letters(size vg.Length, x text.XAlignment, y text.YAlignment) text.Style {
+	return text.Style{Color: black, Font: font.Font{Typeface: "Go", Size: size}, XAlign: x, YAlign: y, Handler: text.Plain{Fonts: fonts()}}
+}
+
+// place is where on an axis from 0 to 1 a value lies.
+func (a *axis) place(v float64) float64 {
+	if a.log {
+		return math.Log(v/a.min) / math.Log(a.max/a.min)
+	}
+	return (v - a.min) / (a.max - a.min)
+}
+
+// draw draws the chart over all of c.
+func (h *chart) draw(c draw.Canvas) {
+	c.FillText(letters(h.titleSize, text.XCenter, text.YTop), vg.Point{X: c.Center().X, Y: c.Max.Y}, h.title)
+	area := c.Rectangle
+	area.Max.Y -= h.titleSize + 8
+	if h.legend.beyond {
+		area.Max.Y -= h.legend.height() + 4
+	}
+	under, beside := letters(tickSize, text.XCenter, text.YTop), letters(tickSize, text.XRight, text.YCenter)
+	if h.x.label != "" {
+		style := letters(h.x.size, text.XCenter, text.YBottom)
+		area.Min.Y += style.FontExtents().Height
+		defer func() { c.FillText(style, vg.Point{X: (area.Min.X + area.Max.X) / 2, Y: c.Min.Y}, h.x.label) }()
+	}
+	area.Min.Y += under.FontExtents().Height + tickLength + 2
+	if h.y.label != "" {
+		style := letters(h.y.size, text.XCenter, text.YTop)
+		style.Rotation = math.Pi / 2
+		area.Min.X += style.FontExtents().Height + 5
+		defer func() { c.FillText(style, vg.Point{X: c.Min.X, Y: (area.Min.Y + area.Max.Y) / 2}, h.y.label) }()
+	}
+	widest := vg.Length(0)
+	for _, t := range h.y.ticks {
+		widest = max(widest, beside.Width(t.label))
+	}
+	area.Min.X += widest + tickLength + 3
+	at := func(x, y float64) vg.Point {
+		return vg.Point{X: area.Min.X + vg.Length(h.x.place(x))*(area.Max.X-area.Min.X), Y: area.Min.Y + vg.Length(h.y.place(y))*(area.Max.Y-area.Min.Y)}
+	}
+	axes, grid := draw.LineStyle{Color: black, Width: 0.5}, draw.LineStyle{Color: grey, Width: 0.5}
+	for _, t := range h.x.ticks {
+		p := at(t.value, h.y.min)
+		if h.x.grid {
+			c.StrokeLine2(grid, p.X, area.Min.Y, p.X, area.Max.Y)
+		}
+		c.StrokeLine2(axes, p.X, area.Min.Y, p.X, area.Min.Y-tickLength)
+		c.FillText(under, vg.Point{X: p.X, Y: area.Min.Y - tickLength - 2}, t.label)
+	}
+	for _, t := range h.y.ticks {
+		p := at(h.x.min, t.value)
+		if h.y.grid {
+			c.StrokeLine2(grid, area.Min.X, p.Y, area.Max.X, p.Y)
+		}
+		c.StrokeLine2(axes, area.Min.X, p.Y, area.Min.X-tickLength, p.Y)
+		c.FillText(beside, vg.Point{X: area.Min.X - tickLength - 3, Y: p.Y}, t.label)
+	}
+	for _, m := range h.marks {
+		m(&c, at)
+	}
+	c.StrokeLines(axes, []vg.Point{{X: area.Min.X, Y: area.Max.Y}, area.Min, {X: area.Max.X, Y: area.Min.Y}})
+	corner := vg.Point{X: area.Min.X + 6, Y: area.Max.Y}
+	if h.legend.right {
+		corner.X = area.Max.X - h.legend.width()
+	}
+	if h.legend.beyond {
+		corner.Y += h.legend.height() + 4
+	}
+	h.legend.draw(c, corner)
+}
+
+func (l *legend) height() vg.Length { return vg.Length(len(l.entries)) * l.size * 1.4 }
+
+func (l *legend) width() vg.Length {
+	widest := vg.Length(0)
+	for _, e := range l.entries {
+		widest = max(widest, letters(l.size, text.XLeft, text.YCenter).Width(e.name))
+	}
+	return l.sample + 4 + widest
+}
+
+// draw draws the legend to the right of and below corner.
+func (l *legend) draw(c draw.Canvas, corner vg.Point) {
+	for _, e := range l.entries {
+		below := corner.Y - l.size*1.4
+		e.draw(&draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: corner.X, Y: below}, Max: vg.Point{X: corner.X + l.sample, Y: corner.Y}}})
+		c.FillText(letters(l.size, text.XLeft, text.YCenter), vg.Point{X: corner.X + l.sample + 4, Y: (below + corner.Y) / 2}, e.name)
+		corner.Y = below
+	}
+}
+
+// curve is a line through points.
+func curve(points [][2]float64, style draw.LineStyle) mark {
+	return func(c *draw.Canvas, at func(x, y float64) vg.Point) { c.StrokeLines(style, places(points, at)) }
+}
+
+// dots marks every point.
+func dots(points [][2]float64, ink color.Color, radius vg.Length) mark {
+	return func(c *draw.Canvas, at func(x, y float64) vg.Point) {
+		for _, p := range places(points, at) {
+			c.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: radius, Shape: draw.CircleGlyph{}}, p)
+		}
+	}
+}
+
+// filled is the area that points enclose.
+func filled(points [][2]float64, ink color.Color) mark {
+	return func(c *draw.Canvas, at func(x, y float64) vg.Point) { c.FillPolygon(ink, places(points, at)) }
+}
+
+func places(points [][2]float64, at func(x, y float64) vg.Point) []vg.Point {
+	list := make([]vg.Point, len(points))
+	for i, p := range points {
+		list[i] = at(p[0], p[1])
+	}
+	return list
+}
+
+// box is the rectangle with two opposite corners.
+func box(a, b vg.Point) []vg.Point {
+	return []vg.Point{a, {X: b.X, Y: a.Y}, b, {X: a.X, Y: b.Y}}
+}
+
+// patch is a sample of a colour.
+func patch(ink color.Color) func(c *draw.Canvas) {
+	return func(c *draw.Canvas) {
+		middle, half := c.Center().Y, min((c.Max.Y-c.Min.Y)/2, 4)
+		c.FillPolygon(ink, box(vg.Point{X: c.Min.X, Y: middle - half}, vg.Point{X: c.Max.X, Y: middle + half}))
+	}
+}
+
+// stroke is a sample of a line.
+func stroke(style draw.LineStyle) func(c *draw.Canvas) {
+	return func(c *draw.Canvas) { c.StrokeLine2(style, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y) }
+}
+
+// evenly marks about five round values from lo to hi.
+func evenly(lo, hi float64) []tick {
+	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/5)))
+	for _, factor := range []float64{2, 2.5, 2} { // 1, 2, 5, 10
+		if (hi-lo)/step > 7 {
+			step *= factor
+		}
+	}
+	var ticks []tick
+	for i := math.Ceil(lo / step); i*step <= hi; i++ {
+		ticks = append(ticks, tick{i * step, strconv.FormatFloat(i*step+0, 'g', 4, 64)}) // + 0: no minus before zero
+	}
+	return ticks
+}
+
+// decades marks powers of ten from lo to hi, at most eight of them.
+func decades(lo, hi float64) []tick {
+	first, last := math.Ceil(math.Log10(lo)-1e-9), math.Floor(math.Log10(hi)+1e-9)
+	var ticks []tick
+	for e := first; e <= min(last, 308); e += math.Ceil((last - first + 1) / 8) {
+		v := math.Pow(10, e)
+		ticks = append(ticks, tick{v, strconv.FormatFloat(v, 'g', 4, 64)})
+	}
+	return ticks
+}
+
+// everyFew marks at most about twenty of n things that are counted from one.
+func everyFew(n int) []tick {
+	var ticks []tick
+	for i := 1; i <= n; i += (n + 19) / 20 {
+		ticks = append(ticks, tick{float64(i), strconv.Itoa(i)})
+	}
+	return ticks
+}
