@@ -669,7 +669,10 @@ def main(names):
     for name in names:
         group = LINES[name].group
         g = found["groups"].get(group)
-        if g is None or not g["quiet"] and group not in fresh:
+        late = args.minutes and time.monotonic() - began > 60 * args.minutes
+        if g is None and late:
+            g = {"error": "the time is over; the same command continues", "failed": {}}
+        elif g is None or not g["quiet"] and group not in fresh and not late:
             fresh.add(group)
             t = time.monotonic()
             try:
@@ -689,7 +692,7 @@ def main(names):
             with open(args.json + ".part", "w") as f: json.dump({**found, "results": results}, f, indent=1)
             os.replace(args.json + ".part", args.json)
     say("")
-    for words in instruction_sets({g: found["groups"][g] for g in found["groups"] if any(LINES[n].group == g for n in names)}): say("- " + words)
+    for words in instruction_sets({g: x for g, x in found["groups"].items() if any(LINES[n].group == g for n in names)}): say("- " + words)
     for group, g in found["groups"].items():
         for who, why in g["failed"].items(): say(f"- without {who} in {group}: {why}")
     print(f"\n{time.monotonic() - began:.0f} s, of which: " + ", ".join(f"{g} {x['took']:.0f}" for g, x in sorted(found["groups"].items(), key=lambda x: -x[1]["took"])[:12]), file=sys.stderr)
@@ -716,6 +719,7 @@ if __name__ == "__main__":
     ap.add_argument("--only", help="lines, with wildcards, separated by commas")
     ap.add_argument("--rounds", type=int, default=7, help="quiet rounds of a line")
     ap.add_argument("--seconds", type=float, default=12, help="after this time a line takes no more rounds than it needs; what takes a third of it is taken once")
+    ap.add_argument("--minutes", type=float, help="begin no line after this time")
     ap.add_argument("--torch", metavar="PYTHON", help="a Python with torch, for products of matrices")
     ap.add_argument("--json", help="write the results to this file after every line, and continue from it")
     ap.add_argument("--work", help="keep inputs, plans and statistics in this folder")
