@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures qwb next to ONNX Runtime, OpenVINO, torch, the processor's peak, itself and an older qwb, in turn; prints a table as Markdown.
+"""Measures qwb next to ONNX Runtime, OpenVINO, oneDNN, the processor's peak, itself and an older qwb, in turn; prints a table as Markdown.
 
   compare.py QWB MODELS DATA [--before OLDQWB] [--generator gen_models.py] [--only LINE,...] [--json OUT] [--work DIR] [--write FILE] [--list]
 
@@ -55,7 +55,7 @@ class Watch:
 
 def serve(peer, file, feed, threads):
     """Answers every line of standard input with the seconds of one forward."""
-    step, isa = {"ONNX Runtime": ort_step, "OpenVINO": openvino_step, "torch": torch_step}[peer](file, feed, threads)
+    step, isa = {"ONNX Runtime": ort_step, "OpenVINO": openvino_step, "oneDNN": onednn_step}[peer](file, feed, threads)
     step(); step()
     print(json.dumps({"ready": True, "isa": isa}), flush=True)
     for _ in sys.stdin:
@@ -89,15 +89,16 @@ def openvino_step(file, feed, threads):
     return lambda: request.infer({0: x}, share_inputs=True), isa
 
 
-def torch_step(kind, size, threads):
-    import torch
-    torch.set_num_threads(threads)
-    n, isa = int(size), {torch.backends.cpu.get_cpu_capability(): 1}
+def onednn_step(kind, size, threads):
+    """oneDNN's own products: in float32 with packed weights; torch.mm would be another library."""
+    import torch, torch.utils.mkldnn
+    torch.set_num_threads(threads); torch.set_grad_enabled(False)
+    n = int(size)
     if kind == "f32":
-        a, b, c = torch.randn(n, n), torch.randn(n, n), torch.empty(n, n)
-        return lambda: torch.mm(a, b, out=c), isa
+        linear, x = torch.utils.mkldnn.to_mkldnn(torch.nn.Linear(n, n, bias=False).eval()), torch.randn(n, n).to_mkldnn()
+        return lambda: linear(x), {}
     a, b = (torch.randint(-127, 127, (n, n), dtype=torch.int8) for _ in range(2))
-    return lambda: torch._int_mm(a, b), isa
+    return lambda: torch._int_mm(a, b), {}
 
 
 def ort_calibrate(model, folder, threads):
@@ -192,8 +193,8 @@ def peers(file, data, threads, part="forward"):
     return {(peer, part): Paced(sys.executable, __file__, "--serve", peer, file, data, threads) for peer in ("ONNX Runtime", "OpenVINO")}
 
 
-def torch(kind, size, threads, part="forward"):
-    return {("torch", part): Paced(args.torch, __file__, "--serve", "torch", kind, size, threads)} if args.torch else {}
+def onednn(kind, size, threads, part="forward"):
+    return {("oneDNN", part): Paced(args.torch, __file__, "--serve", "oneDNN", kind, size, threads)} if args.torch else {}
 
 
 def kernel(case, part="kernel"):
@@ -343,7 +344,7 @@ def gemm(kind, n):
     name = f"gemm{n}" if kind == "f32" else f"gemm{n}_qdq"
     case, x = "gemm" if kind == "f32" else "gemm-u8s8", npy(name, 1)
     ours = forward(model(name), x, 1, 1) if kind == "f32" else forward(imported(name), x, 1, 1, "int8")
-    return kernel(f"{case} m={n} n={n} k={n}") | ours | peers(model(name), x, 1) | torch(kind, n, 1)
+    return kernel(f"{case} m={n} n={n} k={n}") | ours | peers(model(name), x, 1) | onednn(kind, n, 1)
 
 
 def minmax_only(name, threads):
@@ -639,11 +640,10 @@ def machine():
     m["mlas"] = {"floats": row(("avx512f", "AVX-512F"), ("fma", "AVX2 and FMA"), ("avx", "AVX")),
                  "integers": row(("avx512_vnni", "AVX-512 VNNI"), ("avx512bw", "AVX-512BW"), ("avx_vnni", "AVX-VNNI"), ("avx2", "AVX2")) + (", AMX" if "amx_int8" in flags else "")}
     if args.torch:
-        code = "import torch; a = torch.zeros(256, 256); b = a.char(); print(torch.__version__); torch._int_mm(b, b)"
-        p = subprocess.run([args.torch, "-c", code], capture_output=True, text=True, env={**os.environ, "ONEDNN_VERBOSE": "1"})
-        words = p.stdout.splitlines()
-        m["torch"] = next((w for w in words if w[:1].isdigit()), "")
-        m["onednn"] = [",".join(w.split(",")[2:6]) for w in words if "cpu,isa" in w or "exec,cpu,matmul" in w][:2]
+        words = [subprocess.run([args.torch, __file__, "--serve", "oneDNN", kind, "256", "1"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                env={**os.environ, "ONEDNN_VERBOSE": "1"}).stdout for kind in ("f32", "int8")]
+        m["onednn"] = {what: next(iter(re.findall(pattern, "".join(words))), "") for what, pattern in
+                       {"version": r"oneDNN (v[\d.]+)", "isa": r"cpu,isa:(.*)", "floats": r"exec,cpu,inner_product,([^,]*)", "integers": r"exec,cpu,(gemm_api|matmul,[^,]*)"}.items()}
     return m
 
 
@@ -663,7 +663,7 @@ def main(names):
     def say(words):
         text.append(words); print(words, flush=True)
     say(f"{m['cpu']}, {m['cores']} cores, {m['system']}; qwb uses {m['isa']}; ONNX Runtime {m['onnxruntime']} by the processor's flags {m['mlas']['floats']} for floats, "
-        f"{m['mlas']['integers']} for integers; OpenVINO {m['openvino']}; numpy {m['numpy']}" + (f"; torch {m['torch']} ({'; '.join(m['onednn'])})" if "torch" in m else "") + ".\n")
+        f"{m['mlas']['integers']} for integers; OpenVINO {m['openvino']}; numpy {m['numpy']}" + (f"; oneDNN {m['onednn']['version']} by torch, {m['onednn']['isa']}, {m['onednn']['floats']} for floats, {m['onednn']['integers']} for integers" if "onednn" in m else "") + ".\n")
     say(HEAD)
     began, results = time.monotonic(), []
     for name in names:
@@ -720,7 +720,7 @@ if __name__ == "__main__":
     ap.add_argument("--rounds", type=int, default=7, help="quiet rounds of a line")
     ap.add_argument("--seconds", type=float, default=12, help="after this time a line takes no more rounds than it needs; what takes a third of it is taken once")
     ap.add_argument("--minutes", type=float, help="begin no line after this time")
-    ap.add_argument("--torch", metavar="PYTHON", help="a Python with torch, for products of matrices")
+    ap.add_argument("--torch", metavar="PYTHON", help="a Python with torch, which has oneDNN, for products of matrices")
     ap.add_argument("--json", help="write the results to this file after every line, and continue from it")
     ap.add_argument("--work", help="keep inputs, plans and statistics in this folder")
     ap.add_argument("--write", help="put the table into this Markdown file, between its marks")
