@@ -1,6 +1,9 @@
 package kernels
 
 import (
+	"fmt"
+
+	"qwb/kernels/cpu"
 	"qwb/kernels/ref"
 )
 
@@ -204,4 +207,10 @@ func (w *groupsWorker) multiply(p *groupsPart, panel, to, i int) {
 			}
 		}
 	}
+}
+
+// groupsRow is a row of products whose functions are listed by the number of rows of activations.
+func groupsRow(op Op, isa string, runs func(cpu.Features) bool, f []func(*groupTile)) Row {
+	return Row{Name: fmt.Sprintf("%s-%s-%dx%d", op, isa, len(f), groupLanes), Op: op, ISA: isa, MR: len(f), NR: groupLanes, runs: runs,
+		groups: func(t *groupTile) { f[t.rows-1](t) }}
 }

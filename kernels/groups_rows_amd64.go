@@ -2,11 +2,7 @@
 
 package kernels
 
-import (
-	"fmt"
-
-	"qwb/kernels/cpu"
-)
+import "qwb/kernels/cpu"
 
 // vectorGroupsRows lists the rows of products of groups and of combinations written in assembly.
 func vectorGroupsRows() []Row {
@@ -31,10 +27,4 @@ func vectorGroupsRows() []Row {
 		{Name: "combine-avx512", Op: OpCombine, ISA: "avx512", runs: avx512, tile: func(t *tile) { combineAVX512[t.rows-1][0](t) }},
 		{Name: "combine-avx2", Op: OpCombine, ISA: "avx2", runs: avx2, tile: func(t *tile) { combineAVX2[t.rows-1][0](t) }},
 	}
-}
-
-// groupsRow is a row of products whose functions are listed by the number of rows of activations.
-func groupsRow(op Op, isa string, runs func(cpu.Features) bool, f []func(*groupTile)) Row {
-	return Row{Name: fmt.Sprintf("%s-%s-%dx%d", op, isa, len(f), groupLanes), Op: op, ISA: isa, MR: len(f), NR: groupLanes, runs: runs,
-		groups: func(t *groupTile) { f[t.rows-1](t) }}
 }

@@ -2,5 +2,15 @@
 
 package kernels
 
-// vectorRows lists the rows written in assembly; this build has none.
-func vectorRows() []Row { return nil }
+// This build has no rows written in assembly.
+
+func vectorRows() []Row       { return nil }
+func vectorMathRows() []Row   { return nil }
+func vectorInt8Rows() []Row   { return nil }
+func vectorCodesRows() []Row  { return nil }
+func vectorGroupsRows() []Row { return nil }
+func vectorGramRows() []Row   { return nil }
+func vectorPeaks() []Peak     { return nil }
+
+// compareRows returns the comparison and the parts of an instruction set, nil for plain Go.
+func compareRows(string) (compare, parts func(*sums)) { return nil, nil }

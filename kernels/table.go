@@ -94,7 +94,7 @@ func (op Op) String() string { return opNames[op] }
 type Row struct {
 	Name  string // op-isa-tile, for example "gemm-avx512-14x32"
 	Op    Op
-	ISA   string // "go", "avx2", "avx512", "avxvnni", "avx512vnni" or "saturating"
+	ISA   string // "go", "avx2", "avx512", "avxvnni", "avx512vnni", "neon", "neondot" or "saturating"
 	Arith Arith  // of its sums; operations without float sums give the same bits in every row
 	MR    int    // rows of the tile: positions
 	NR    int    // columns of the tile: channels; also the width of a packed panel. Elementwise: any number, 0; observing: of a vector

@@ -12,3 +12,177 @@ func gemm8NEON(acc *[64]int32, a *uint8, panel *int8, segs *segment, n, lda, row
 
 //go:noescape
 func depthwiseNEON(acc *[64]float32, a, panel *float32, segs *segment, n, lda, rows int)
+
+//go:noescape
+func addNEON(t *tile)
+
+//go:noescape
+func subNEON(t *tile)
+
+//go:noescape
+func mulNEON(t *tile)
+
+//go:noescape
+func divNEON(t *tile)
+
+//go:noescape
+func limitNEON(t *tile)
+
+//go:noescape
+func fakeNEON(t *tile)
+
+//go:noescape
+func maxWindowNEON(t *tile)
+
+//go:noescape
+func sumWindowNEON(t *tile)
+
+//go:noescape
+func expNEON(t *tile)
+
+//go:noescape
+func sigmoidNEON(t *tile)
+
+//go:noescape
+func tanhNEON(t *tile)
+
+//go:noescape
+func erfNEON(t *tile)
+
+//go:noescape
+func swishNEON(t *tile)
+
+//go:noescape
+func geluNEON(t *tile)
+
+//go:noescape
+func geluTanhNEON(t *tile)
+
+//go:noescape
+func hardSigmoidNEON(t *tile)
+
+//go:noescape
+func hardSwishNEON(t *tile)
+
+//go:noescape
+func sqrtNEON(t *tile)
+
+//go:noescape
+func addScalarNEON(t *tile)
+
+//go:noescape
+func mulScalarNEON(t *tile)
+
+//go:noescape
+func divScalarNEON(t *tile)
+
+//go:noescape
+func scalarSubNEON(t *tile)
+
+//go:noescape
+func scalarDivNEON(t *tile)
+
+//go:noescape
+func rowMaxNEON(t *tile)
+
+//go:noescape
+func rowSumNEON(t *tile)
+
+//go:noescape
+func rowSquaresNEON(t *tile)
+
+//go:noescape
+func rowExpNEON(t *tile)
+
+//go:noescape
+func normalizeNEON(t *tile)
+
+//go:noescape
+func minMaxNEON(t *tile)
+
+//go:noescape
+func channelMinMaxNEON(t *tile)
+
+//go:noescape
+func binsNEON(t *tile)
+
+//go:noescape
+func addCodesNEON(t *codes8)
+
+//go:noescape
+func addFusedNEON(t *codes8)
+
+//go:noescape
+func toCodesNEON(t *codes8)
+
+//go:noescape
+func toCodesAwayNEON(t *codes8)
+
+//go:noescape
+func fromCodesNEON(t *codes8)
+
+//go:noescape
+func maxCodesNEON(t *codes8)
+
+//go:noescape
+func depthwise8NEON(t *tile8)
+
+//go:noescape
+func scaleU8NEON(t *outTile)
+
+//go:noescape
+func scaleF32NEON(t *outTile)
+
+//go:noescape
+func shiftU8NEON(t *outTile)
+
+//go:noescape
+func groups8R1NEON(t *groupTile)
+
+//go:noescape
+func groups8R2NEON(t *groupTile)
+
+//go:noescape
+func groups8R3NEON(t *groupTile)
+
+//go:noescape
+func groups4R1NEON(t *groupTile)
+
+//go:noescape
+func groups4R2NEON(t *groupTile)
+
+//go:noescape
+func groups4R3NEON(t *groupTile)
+
+//go:noescape
+func groupsFloat8NEON(t *groupTile)
+
+//go:noescape
+func groupsFloat4NEON(t *groupTile)
+
+//go:noescape
+func quantizeGroupsNEON(t *groupQuantizer)
+
+//go:noescape
+func combineNEON(t *tile)
+
+//go:noescape
+func gramNEON(t *gramTile)
+
+//go:noescape
+func compareNEON(t *sums)
+
+//go:noescape
+func partsNEON(t *sums)
+
+//go:noescape
+func fmaPeakNEON(t *tile)
+
+//go:noescape
+func dotPeakNEON(t *tile)
+
+//go:noescape
+func pairPeakNEON(t *tile)
+
+//go:noescape
+func readNEON(t *tile)
