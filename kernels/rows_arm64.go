@@ -105,6 +105,11 @@ func vectorGramRows() []Row {
 	return []Row{{Name: "gram-neon", Op: OpGram, ISA: "neon", MR: 1, NR: GramLanes, runs: neon, gram: gramNEON}}
 }
 
+// vectorUnitsRows lists the rows of sums in whole units.
+func vectorUnitsRows() []Row {
+	return []Row{{Name: "units-neon-16", Op: OpUnits, ISA: "neon", NR: 4, runs: neon, units: unitsNEON}}
+}
+
 // compareRows returns the comparison and the parts of an instruction set, nil for plain Go.
 func compareRows(isa string) (compare, parts func(*sums)) {
 	if isa == "neon" {

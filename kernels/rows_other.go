@@ -10,6 +10,7 @@ func vectorInt8Rows() []Row   { return nil }
 func vectorCodesRows() []Row  { return nil }
 func vectorGroupsRows() []Row { return nil }
 func vectorGramRows() []Row   { return nil }
+func vectorUnitsRows() []Row  { return nil }
 func vectorPeaks() []Peak     { return nil }
 
 // compareRows returns the comparison and the parts of an instruction set, nil for plain Go.

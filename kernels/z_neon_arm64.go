@@ -170,6 +170,9 @@ func combineNEON(t *tile)
 func gramNEON(t *gramTile)
 
 //go:noescape
+func unitsNEON(t *unitsTile)
+
+//go:noescape
 func compareNEON(t *sums)
 
 //go:noescape

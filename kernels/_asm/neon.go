@@ -30,7 +30,7 @@ func (n *neon) fresh() string {
 var neonWords = map[string]uint32{
 	"FADD.4S": 0x4e20d400, "FSUB.4S": 0x4ea0d400, "FMUL.4S": 0x6e20dc00, "FDIV.4S": 0x6e20fc00, "FMLA.4S": 0x4e20cc00, "FMLS.4S": 0x4ea0cc00,
 	"FMAX.4S": 0x4e20f400, "FMIN.4S": 0x4ea0f400, "FCMEQ.4S": 0x4e20e400, "FCMGE.4S": 0x6e20e400, "FCMGT.4S": 0x6ea0e400,
-	"FADD.2D": 0x4e60d400, "FSUB.2D": 0x4ee0d400, "FMUL.2D": 0x6e60dc00,
+	"FADD.2D": 0x4e60d400, "FSUB.2D": 0x4ee0d400, "FMUL.2D": 0x6e60dc00, "FMLA.2D": 0x4e60cc00, "FMLS.2D": 0x4ee0cc00,
 	"FABS.4S": 0x4ea0f800, "FNEG.4S": 0x6ea0f800, "FSQRT.4S": 0x6ea1f800,
 	"FCVTNS.4S": 0x4e21a800, "FCVTAS.4S": 0x4e21c800, "SCVTF.4S": 0x4e21d800, // to integers: ties to even, away from zero
 	"FCVTL.2D": 0x0e617800, "FCVTL2.2D": 0x4e617800, "FCVTN.2S": 0x0e616800, "FCVTN2.4S": 0x4e616800,
@@ -174,14 +174,15 @@ func (p part) lanes() int {
 	return 4 * p.vecs
 }
 
-// elements emits loops over as many elements as register R(count) says, which is lost: most first, then a vector, then one at a time.
+// elements emits loops over as many elements as register R(count) says, which is lost: most vectors first, then one, then one element at a time.
 func (n *neon) elements(count, most int, body func(p part)) {
-	parts := []part{{vecs: most}, {vecs: 1}, {vecs: 1, single: true}}
+	n.loops(count, []part{{vecs: most}, {vecs: 1}, {vecs: 1, single: true}}, body)
+}
+
+// loops emits a loop for each of the parts, largest first; the last divides every count.
+func (n *neon) loops(count int, parts []part, body func(p part)) {
 	done := n.fresh()
 	for i, p := range parts {
-		if i > 0 && p == parts[i-1] {
-			continue
-		}
 		loop, next := n.fresh(), n.fresh()
 		n.line("SUBS $%d, R%d, R%d", p.lanes(), count, count)
 		n.line("BLT %s", next)

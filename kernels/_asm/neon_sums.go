@@ -251,6 +251,7 @@ func quantizeGroupsNEON(n *neon) {
 var neonSums = []neonFunction{
 	{"combineNEON", "tile", combineNEON},
 	{"gramNEON", "gramTile", gramNEON},
+	{"unitsNEON", "unitsTile", unitsNEON},
 	{"compareNEON", "sums", func(n *neon) {
 		n.compared(4, false, func(sum func(i int) values, x, y, _, d, t values) {
 			n.each("FSUB.2D", d, x, y)
@@ -373,6 +374,57 @@ func gramNEON(n *neon) {
 		}
 		n.line("ADD $4, R%d, R%d", a, a)
 	})
+}
+
+// unitsNEON is the sums of columns in whole units, as units has them on AVX. The columns are a multiple of 4, two vectors of doubles.
+func unitsNEON(n *neon) {
+	const x, sums, cols, stride, at, rows, number = 1, 2, 3, 4, 5, 6, 7
+	const wide, odd, magic, scale, lo, hi, r, d, taken = 12, 20, 21, 22, 23, 24, 25, 26, 27
+	n.get(x, "unitsTile_x", "unitsTile_sums", "unitsTile_cols", "unitsTile_stride", "unitsTile_rows")
+	n.line("LSL $2, R%d, R%d", stride, stride)
+	n.spreadWide("unitsTile_scale", scale)
+	n.spread("unitsTile_lo", lo)
+	n.spread("unitsTile_hi", hi)
+	n.line("MOVD $%#x, R%d", unitsMagic, number)
+	n.line("VDUP R%d, V%d.D2", number, magic)
+	n.line("MUL R%d, R%d, R%d", at, number, number)
+	n.line("VDUP R%d, V%d.D2", number, taken)
+	n.clear(values{odd})
+	n.loops(cols, []part{{vecs: 4}, {vecs: 1}}, func(p part) {
+		acc, v := consecutive(0, 2*p.vecs), consecutive(8, p.vecs)
+		for i := range p.vecs {
+			n.line("VLD1.P 32(R%d), %s", sums, n.list(acc[2*i], 2, "D2"))
+		}
+		n.line("SUB $%d, R%d, R%d", 8*p.lanes(), sums, sums)
+		n.each("SUB.2D", acc, acc, same(taken, 2*p.vecs))
+		n.line("MOVD R%d, R%d", x, at)
+		n.line("MOVD unitsTile_rows(R0), R%d", rows)
+		n.times(rows, func() {
+			n.line("VLD1 (R%d), %s", at, n.list(v[0], p.vecs, "S4"))
+			n.line("ADD R%d, R%d, R%d", stride, at, at)
+			n.each("FMAX.4S", v, v, same(lo, p.vecs))
+			n.each("FMIN.4S", v, v, same(hi, p.vecs))
+			for i, f := range v {
+				for k, widen := range []string{"FCVTL.2D", "FCVTL2.2D"} {
+					n.do(widen, wide+k, f)
+					n.do("ORR", r, magic, magic)
+					n.do("FMLA.2D", r, wide+k, scale)
+					n.do("FSUB.2D", d, r, magic)
+					n.do("FMLS.2D", d, wide+k, scale)
+					n.do("ORR", odd, odd, d)
+					n.do("ADD.2D", acc[2*i+k], acc[2*i+k], r)
+				}
+			}
+		})
+		for i := range p.vecs {
+			n.line("VST1.P %s, 32(R%d)", n.list(acc[2*i], 2, "D2"), sums)
+		}
+		n.line("ADD $%d, R%d, R%d", 4*p.lanes(), x, x)
+	})
+	n.do("ADD.2D", odd, odd, odd) // a difference of zero may have a sign
+	n.do("UMAXV.S", odd, odd)
+	n.line("FMOVS F%d, R%d", odd, number)
+	n.line("MOVD R%d, unitsTile_odd(R0)", number)
 }
 
 // neonPeaks do one thing only; those of arithmetic add to sixteen registers.
