@@ -32,6 +32,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer messages.Flush()
 	stdout, stderr = out, &lockedWriter{w: messages}
 	root := newRoot(&env{stdout: stdout, stderr: stderr})
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		offerChoices(root, choices()) // only then: cobra keeps these functions, and with them the command, for as long as the process lives
+	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -144,7 +147,6 @@ flags or arguments, 3 a check failed.`,
 	root.AddCommand(newCompare(e), newCertify(e), newVerifyCertificate(e), newGate(e))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	offerChoices(root, choices())
 	offerArguments(root)
 	addHelp(root)
 	return root
