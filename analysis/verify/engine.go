@@ -44,12 +44,12 @@ func (l *linear) magnitudes(c *computer, in []*tensor.Tensor) ([]float64, int, e
 	terms := 0
 	if w := l.weights; w != nil {
 		positive := *w
-		positive.codes, positive.zero = w.centered(), make([]int32, len(w.zero))
+		positive.codes, positive.zero = w.filled().centered(), make([]int32, len(w.zero))
 		for i, d := range positive.codes {
 			positive.codes[i] = max(d, -d)
 		}
 		copied.weights = &positive
-		terms = len(w.codes) / max(len(w.scale), 1)
+		terms = w.count() / max(len(w.scale), 1)
 	} else {
 		r := tensor.New(tensor.Int16, in[1].Shape...)
 		for i, q := range in[1].Integers() {

@@ -27,9 +27,11 @@ func (p *prepared) prepare(l *linear, pairs bool) {
 	if l.weights == nil {
 		return
 	}
-	p.cut(l)
-	if pairs && l.bytes() {
-		p.pairs = l.risky()
+	own := *l
+	own.weights = l.weights.filled()
+	p.cut(&own)
+	if p.weights = l.weights; pairs && own.bytes() {
+		p.pairs = own.risky()
 	}
 }
 
@@ -40,7 +42,7 @@ func (p *prepared) cut(l *linear) {
 	if l.x.QMin < 0 {
 		least, most = -(most+1)/2, most/2
 	}
-	p.digits(max(most-l.x.ZeroPoint, l.x.ZeroPoint-least), l.weights.centered(), l.weights.reach)
+	p.digits(max(most-l.x.ZeroPoint, l.x.ZeroPoint-least), l.weights.filled().centered(), l.weights.reach)
 }
 
 // digits cuts the right factor for left ones up to the magnitude reach; sum is the largest sum of magnitudes of one digit.

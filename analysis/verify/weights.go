@@ -15,11 +15,12 @@ type weights struct {
 	shape []int
 	bits  int
 	axis  int // of the output channels, or of those of one group of a ConvTranspose
+	// codes are there while somebody works with them (see filled), since those of all steps would take four times the memory of the program.
 	codes []int32
-	// By output channel: scale, zero point, and the sum of the codes.
+	make  func() []int32
+	// By output channel: scale and zero point.
 	scale []float32
 	zero  []int32
-	sum   []int64
 	group int // of a ConvTranspose, else 1
 }
 
@@ -35,7 +36,7 @@ func (l *layer) deriveWeights() (*weights, error) {
 		return nil, fmt.Errorf("the weights are not quantized")
 	}
 	t = t.ToRowMajor()
-	w := &weights{bits: l.set.Slot(slot).Config.Bits, shape: t.Shape, axis: axis, codes: make([]int32, t.Len()), group: 1}
+	w := &weights{bits: l.set.Slot(slot).Config.Bits, shape: t.Shape, axis: axis, group: 1}
 	if l.node.Conv().Transposed {
 		w.group = l.node.Conv().Group
 	}
@@ -45,20 +46,32 @@ func (l *layer) deriveWeights() (*weights, error) {
 		g := l.set.Grid(slot, c%along)
 		w.scale, w.zero = append(w.scale, g.Scale), append(w.zero, g.ZeroPoint)
 	}
-	w.sum = make([]int64, len(w.scale))
-	x := t.F32()
-	w.runs(func(c, from, to int) {
-		at := 0
-		if len(p.Scale) > 1 {
-			at = c % along
-		}
-		l.set.Grid(slot, at).QuantizeSlice(w.codes[from:to], x[from:to])
-		for _, q := range w.codes[from:to] {
-			w.sum[c] += int64(q)
-		}
-	})
+	w.make = func() []int32 {
+		codes, x := make([]int32, t.Len()), t.F32()
+		w.runs(func(c, from, to int) {
+			at := 0
+			if len(p.Scale) > 1 {
+				at = c % along
+			}
+			l.set.Grid(slot, at).QuantizeSlice(codes[from:to], x[from:to])
+		})
+		return codes
+	}
 	return w, nil
 }
+
+// filled returns the weights with their codes.
+func (w *weights) filled() *weights {
+	if w.codes != nil {
+		return w
+	}
+	own := *w
+	own.codes = w.make()
+	return &own
+}
+
+// count is how many codes there are.
+func (w *weights) count() int { return tensor.Count(w.shape) }
 
 // runs calls f with the bounds of every run of codes of one output channel. The groups of a ConvTranspose lie behind each other along axis 0.
 func (w *weights) runs(f func(channel, from, to int)) {
@@ -66,10 +79,10 @@ func (w *weights) runs(f func(channel, from, to int)) {
 	for _, d := range w.shape[w.axis+1:] {
 		inner *= d
 	}
-	for from := 0; from < len(w.codes); from += inner {
+	for from := 0; from < w.count(); from += inner {
 		c := from / inner % n
 		if w.group > 1 {
-			c += from / (len(w.codes) / w.group) * n
+			c += from / (w.count() / w.group) * n
 		}
 		f(c, from, from+inner)
 	}
@@ -98,7 +111,7 @@ func (w *weights) perChannel() bool {
 	return false
 }
 
-// centered returns the codes less their zero points.
+// centered returns the codes of filled weights less their zero points.
 func (w *weights) centered() []int32 {
 	list := make([]int32, len(w.codes))
 	w.runs(func(c, from, to int) {
@@ -110,12 +123,19 @@ func (w *weights) centered() []int32 {
 }
 
 func (w *weights) compare(f *faults, got *lower.Weights) {
+	own := w.filled()
+	sums := make([]int64, len(w.scale))
+	w.runs(func(c, from, to int) {
+		for _, q := range own.codes[from:to] {
+			sums[c] += int64(q)
+		}
+	})
 	number(f, "weight bits", 0, w.bits, got.Bits)
 	number(f, "weight axis", 0, w.axis, got.Axis)
 	number(f, "number of channels", 0, len(w.scale), got.Channels)
-	numbers(f, "weight code", w.codes, got.Codes.Integers())
+	numbers(f, "weight code", own.codes, got.Codes.Integers())
 	numbers(f, "weight scale", w.scale, got.Scale)
 	numbers(f, "weight zero point", w.zero, got.ZeroPoint)
-	numbers(f, "zero-point term", w.sum, got.Sum)
-	number(f, "number of terms", 0, len(w.codes)/max(len(w.scale), 1), got.Terms)
+	numbers(f, "zero-point term", sums, got.Sum)
+	number(f, "number of terms", 0, w.count()/max(len(w.scale), 1), got.Terms)
 }

@@ -16,9 +16,7 @@ func baked(codes *tensor.Tensor, c *tqc.Config, p *tqc.Params) (*tensor.Tensor, 
 	var scale float32
 	err := tqc.Runs(codes, c, p, func(from, to int, codec qmath.Codec) bool {
 		x := out.F32()[from:to]
-		for i, q := range list[from:to] {
-			x[i] = codec.Dequantize(q)
-		}
+		codec.DequantizeSlice(x, list[from:to])
 		codec.QuantizeSlice(back[from:to], x)
 		for i, q := range list[from:to] {
 			if back[from+i] != q {

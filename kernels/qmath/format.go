@@ -164,6 +164,20 @@ func (c Codec) Dequantize(code int32) float32 {
 	return float32(c.number(code) * c.Scale)
 }
 
+// DequantizeSlice writes Dequantize(src[i]) to dst[i]. len(dst) must be at least len(src).
+func (c Codec) DequantizeSlice(dst []float32, src []int32) {
+	if c.Integer() {
+		g := c.Grid()
+		for i, q := range src {
+			dst[i] = g.Dequantize(q)
+		}
+		return
+	}
+	for i, q := range src {
+		dst[i] = c.Dequantize(q)
+	}
+}
+
 // number is what a code stands for before the scale.
 func (c Codec) number(code int32) float32 {
 	if f, ok := c.Type.Float(); ok {

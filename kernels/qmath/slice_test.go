@@ -31,3 +31,34 @@ func TestQuantizeSliceIsQuantize(t *testing.T) {
 		require.Equal(t, c.Quantize(x), dst[i])
 	}
 }
+
+// Slices of accumulators get the codes of single ones under every profile, with and without a residual.
+func TestRequantizeSliceIsRequantize(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	acc, residual := make([]int64, 3000), make([]int32, 3000)
+	for i := range acc {
+		acc[i], residual[i] = rng.Int64N(1<<18)-1<<17, rng.Int32N(256)
+		if i%100 == 0 {
+			acc[i] = rng.Int64N(1<<31) - 1<<30
+		}
+	}
+	dst := make([]int32, len(acc))
+	for _, p := range Profiles() {
+		for _, lo := range []int32{-128, -127, 0} {
+			m, err := p.Prepare(Channel{X: 1. / 64, W: 1. / 256, Y: 0.5, Bias: 0.3})
+			require.NoError(t, err)
+			p.RequantizeSlice(dst, acc, m, nil, Skip{}, 3, lo, lo+255)
+			for i, a := range acc {
+				require.Equal(t, p.Requantize64(a, m, 3, lo, lo+255), dst[i], p.Name)
+			}
+			if !p.Float() {
+				continue
+			}
+			skip := p.PrepareSkip(Grid{Scale: 0.4, ZeroPoint: 100, QMax: 255}, 0.5)
+			p.RequantizeSlice(dst, acc, m, residual, skip, 3, lo, lo+255)
+			for i, a := range acc {
+				require.Equal(t, p.RequantizeAdd64(a, m, residual[i], skip, 3, lo, lo+255), dst[i], p.Name)
+			}
+		}
+	}
+}

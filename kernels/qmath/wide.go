@@ -1,6 +1,9 @@
 package qmath
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // Requantize64 is Requantize for accumulators of 64 bits: 16-bit activations with an int64 bias. DoubleUpAway and SingleUp
 // take TFLite's form for them (kernels with int16 activations): the multiplier rounded to 15 bits, one rounding half up.
@@ -55,4 +58,41 @@ func mulShift(x, m int64, n int, r Rounding) int64 {
 		return -int64(q)
 	}
 	return int64(q)
+}
+
+// RequantizeSlice writes the codes of accumulators to dst: Requantize64(acc[i], m, zp, lo, hi), or, where a residual is given,
+// Profile.RequantizeAdd64 with residual[i] and skip. Forms other than float ones take no residual.
+func (s Scaling) RequantizeSlice(dst []int32, acc []int64, m Multiplier, residual []int32, skip Skip, zp, lo, hi int32) {
+	if !s.Float() {
+		for i, a := range acc {
+			dst[i] = s.Requantize64(a, m, zp, lo, hi)
+		}
+		return
+	}
+	plain := s.Rounding == HalfEven && s.Form != FloatInside
+	out, low := float32(1), lo
+	switch s.Form {
+	case FloatDivide:
+		out = m.Out
+	case FloatTwice:
+		out, low = m.Out, max(lo, -127)
+	}
+	least, most := float64(low)-float64(zp), float64(hi)-float64(zp)
+	for i, a := range acc {
+		v := s.scaleFloat(float32(a), m)
+		if residual != nil {
+			v += float32(float32(residual[i]-skip.ZeroPoint) * skip.Scale)
+		}
+		if !plain || v != v {
+			dst[i] = s.roundFloat(v, m, zp, lo, hi)
+			continue
+		}
+		switch s.Form {
+		case FloatDivide:
+			v /= out
+		case FloatTwice:
+			v *= out
+		}
+		dst[i] = int32(min(max(math.RoundToEven(float64(v)), least), most)) + zp
+	}
 }

@@ -91,11 +91,16 @@ func weightForm(cfg *tqc.Config) error {
 func (w *Weights) Each(f func(channel int, code int32)) {
 	outer, n, inner := w.Codes.Blocks(w.Axis)
 	groups := w.Channels / max(n, 1)
-	for i, q := range w.Codes.Integers() {
-		group := 0
+	codes := w.Codes.Integers()
+	for o := range outer {
+		first := 0
 		if groups > 1 { // ConvTranspose: axis 0 holds the input channels, group after group
-			group = i / (n * inner) * groups / outer
+			first = o * groups / outer * n
 		}
-		f(group*n+i/inner%n, q)
+		for c := range n {
+			for _, q := range codes[(o*n+c)*inner:][:inner] {
+				f(first+c, q)
+			}
+		}
 	}
 }

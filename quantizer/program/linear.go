@@ -161,23 +161,21 @@ func (l *linear) finish(ctx context.Context, a sums, in []*tensor.Tensor) ([]*te
 
 // scale makes codes of accumulators.
 func (l *linear) scale(codes []int32, a sums, residual []int32, r *lower.Requantization) {
-	profile := &l.p.Profile
+	scaling := l.p.Profile.Scaling
+	var part []int32
 	for from := 0; from < len(codes); from += a.inner {
+		to := from + a.inner
 		m := r.Multipliers[from/a.inner%a.channels%len(r.Multipliers)]
-		acc, dst := a.acc[from:from+a.inner], codes[from:from+a.inner]
+		if residual != nil {
+			part = residual[from:to]
+		}
 		switch {
-		case residual != nil:
-			for i, q := range residual[from:][:a.inner] {
-				dst[i] = profile.RequantizeAdd64(acc[i], m, q, r.Skip, r.ZeroPoint, r.Lo, r.Hi)
-			}
-		case l.op.Wide:
-			for i, v := range acc {
-				dst[i] = profile.Requantize64(v, m, r.ZeroPoint, r.Lo, r.Hi)
+		case residual == nil && !l.op.Wide && !scaling.Float():
+			for i, v := range a.acc[from:to] {
+				codes[from+i] = scaling.Requantize(int32(v), m, r.ZeroPoint, r.Lo, r.Hi)
 			}
 		default:
-			for i, v := range acc {
-				dst[i] = profile.Requantize(int32(v), m, r.ZeroPoint, r.Lo, r.Hi)
-			}
+			scaling.RequantizeSlice(codes[from:to], a.acc[from:to], m, part, r.Skip, r.ZeroPoint, r.Lo, r.Hi)
 		}
 	}
 }
