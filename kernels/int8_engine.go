@@ -45,6 +45,7 @@ type piece8 struct {
 	tile   tile8
 	sums   Sums
 	out    outTile
+	block  Block   // of StoreBlocks
 	acc    []int32 // of the tile at hand
 	column []int32 // what the sums of the panel at hand begin with
 	init   []int32 // the same with terms of rows
@@ -80,9 +81,10 @@ func (p *product8) runPiece(i int) {
 	r, c := i%p.rowPieces, i/p.rowPieces
 	tile0, tile1 := part(tiles, p.rowPieces, r), part(tiles, p.rowPieces, r+1)
 	raw, isRaw := p.out.(*StoreS32)
+	blocks, isBlocks := p.out.(*StoreBlocks)
 	t := &w.tile
 	t.lda, t.segs = p.lda, p.segs
-	w.sums = Sums{Stride: nr, table: p.table, out: &w.out}
+	w.sums = Sums{Stride: nr, table: p.table, out: &w.out, block: &w.block}
 	for panel := part(p.panels, p.colPieces, c); panel < part(p.panels, p.colPieces, c+1); panel++ {
 		t.panel = p.packed[panel*p.panelLen:][:p.panelLen]
 		t.cols = min(nr, p.n-panel*nr)
@@ -116,6 +118,9 @@ func (p *product8) runPiece(i int) {
 			p.tile(t)
 			w.sums.Acc, w.sums.Row, w.sums.Col, w.sums.Rows, w.sums.Cols = w.acc, row, col, t.rows, t.cols
 			p.out.store(&w.sums)
+		}
+		if isBlocks {
+			blocks.done(&w.block)
 		}
 	}
 	t.a, t.panel, t.dst, t.init, t.segs, w.out = nil, nil, nil, nil, nil, outTile{}

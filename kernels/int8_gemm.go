@@ -40,9 +40,8 @@ func repack8[T int8 | uint8](t *Table, g *GemmU8S8, b []T, k, n, ldb int, trans 
 	} else {
 		g.packed = aligned8[int8](size)
 	}
-	packMatrix8(g.packed, g.row.layout, b, k, n, ldb, trans, nr, flip)
 	g.sums = resize(g.sums, n)
-	columnSums8(g.sums, b, k, n, ldb, trans, flip)
+	packMatrix8(g.packed, g.sums, g.row.layout, b, k, n, ldb, trans, nr, flip)
 }
 
 // Size returns k and n.

@@ -1,7 +1,7 @@
 package kernels
 
-// Output says what becomes of the sums of an integer product: *StoreS32, *StoreScaled, *StoreF32, *StoreShifted or StoreFunc.
-// The tables of numbers that they hold have one entry for every column of the whole product. Run checks the lengths of
+// Output says what becomes of the sums of an integer product: *StoreS32, *StoreScaled, *StoreF32, *StoreBlocks, *StoreShifted or
+// StoreFunc. The tables of numbers that they hold have one entry for every column of the whole product. Run checks the lengths of
 // slices; that the numbers are sound, Check of Scale and Shift does once for many runs.
 type Output interface {
 	check(rows, cols int) // panics if a slice is too short
@@ -17,6 +17,7 @@ type Sums struct {
 
 	table *Table
 	out   *outTile // memory for calls of output kernels
+	block *Block   // that StoreBlocks fills
 }
 
 // StoreS32 stores the sums as they are, those of row i from Dst[i*Ldd] on.

@@ -26,6 +26,16 @@ func TestIntegerAllocations(t *testing.T) {
 	}
 }
 
+func TestSumBytes(t *testing.T) {
+	x := make([]uint8, 5003)
+	want := int32(0)
+	for i := range x {
+		require.Equal(t, want, kernels.SumBytes(x[:i]))
+		x[i] = 255 - uint8(i/4003*i)
+		want += int32(x[i])
+	}
+}
+
 // The saturating row is chosen by name alone, and differs from the others where pairs of products leave int16.
 func TestSaturating(t *testing.T) {
 	for _, r := range kernels.Rows() {

@@ -31,7 +31,7 @@ func (s *sessionState) findChains() {
 	fill(s.birth, -1)
 	for i := range s.steps {
 		st := &s.steps[i]
-		st.element = s.elementOf(st.node)
+		st.element = elementOf(s.g, st.node, s.constant)
 		for _, v := range st.node.Outputs {
 			if v != graph.NoValue {
 				s.birth[v] = int32(i)
@@ -60,25 +60,61 @@ func (s *sessionState) findChains() {
 func onnxDomain(n *graph.Node) bool { return n.Domain == "" || n.Domain == "ai.onnx" }
 
 // elementOf returns what a node computes of each element, nil if it is not elementwise.
-func (s *sessionState) elementOf(n *graph.Node) *element {
+func elementOf(g *graph.Graph, n *graph.Node, constant func(graph.ValueID) *tensor.Tensor) *element {
 	if !onnxDomain(n) {
 		return nil
 	}
-	version := s.g.Opset(n.Domain)
+	version := g.Opset(n.Domain)
 	if f := kernelOf(n); f != nil {
 		return &element{one: f}
 	}
 	switch op, ok := chainArith[n.Op]; {
 	case ok && version >= 7 && len(n.Inputs) == 2:
 		return &element{two: op}
-	case n.Op == "Pow" && len(n.Inputs) == 2 && isTwo(s.constant(n.Inputs[1])):
+	case n.Op == "Pow" && len(n.Inputs) == 2 && isTwo(constant(n.Inputs[1])):
 		return &element{one: square32}
 	}
-	if l, ok := s.limitOf(n); ok {
-		return &element{one: func(t *kernels.Table, dst, a []float32) { t.Limits(dst, a, l.lo, l.hi) }}
+	if lo, hi, ok := graph.LimitsOf(n, g.Opset(""), constant); ok {
+		return &element{one: func(t *kernels.Table, dst, a []float32) { t.Limits(dst, a, lo, hi) }}
 	}
 	return nil
 }
+
+// Element is an operator that computes every float32 number of its result from those at the same place, as an executor computes it.
+type Element struct{ element *element }
+
+// ElementOf returns node n of g as such an operator; false if it is none, or one that executors compute in another way.
+func ElementOf(g *graph.Graph, n *graph.Node) (Element, bool) {
+	e := elementOf(g, n, g.Const)
+	return Element{e}, e != nil
+}
+
+// Operands is how many tensors it reads, 1 or 2.
+func (e Element) Operands() int {
+	if e.element.one != nil {
+		return 1
+	}
+	return 2
+}
+
+// One is dst[i] = f(a[i]); dst may be a.
+func (e Element) One(t *kernels.Table, dst, a []float32) { e.element.one(t, dst, a) }
+
+// Two is dst[i] = a[i] op b[i]; dst may be one of them.
+func (e Element) Two(t *kernels.Table, dst, a, b []float32) { vectorF32(t, e.element.two, dst, a, b) }
+
+// Right is dst[i] = a[i] op b; dst may be a.
+func (e Element) Right(t *kernels.Table, dst, a []float32, b float32) {
+	scalarF32(t, e.element.two, dst, a, b)
+}
+
+// Left is dst[i] = a op b[i]; dst may be b.
+func (e Element) Left(t *kernels.Table, dst []float32, a float32, b []float32) {
+	scalarLeftF32(t, e.element.two, dst, a, b)
+}
+
+// Adds reports whether it is a sum of two.
+func (e Element) Adds() bool { return e.element.one == nil && e.element.two == opAdd }
 
 var chainArith = map[string]arithOp{"Add": opAdd, "Sub": opSub, "Mul": opMul, "Div": opDiv}
 

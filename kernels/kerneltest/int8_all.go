@@ -33,8 +33,21 @@ func (s Suite) several(t *testing.T) {
 				x.run(par, together)
 				require.Equal(t, wantCodes, gotCodes)
 				requireSame(t, wantReal, gotReal, "real numbers of %d x %d", x.m, x.n)
+				requireSame(t, wantReal, s.blocks(par, x, alone[2].(*kernels.StoreF32).Scale), "blocks of %d x %d", x.m, x.n)
 			}
 			require.NoError(t, s.Memory.Check())
 		}
 	}
+}
+
+// blocks returns the real numbers of a product that come in blocks, which overwrite their memory.
+func (s Suite) blocks(par kernels.Parallel, x sums, scale kernels.Scale) []float32 {
+	real := s.Memory.New(x.m * x.n)
+	x.run(par, &kernels.StoreBlocks{Scale: scale, Done: func(b *kernels.Block) {
+		for i := range b.Rows {
+			copy(real[(b.Row+i)*x.n+b.Col:][:b.Cols], b.Real[i*b.Stride:])
+		}
+		clear(b.Real)
+	}})
+	return real
 }

@@ -81,7 +81,11 @@ func (c *coder) run(par kernels.Parallel, dst []uint8, src []float32) {
 
 func (c *coder) runPiece(i int) {
 	lo, hi := partOf(len(c.src), byteGrain, i)
-	dst, src := c.dst[lo:hi], c.src[lo:hi]
+	c.code(c.dst[lo:hi], c.src[lo:hi])
+}
+
+// code writes the byte of every number.
+func (c *coder) code(dst []uint8, src []float32) {
 	if c.fast {
 		c.table.ToCodes(dst, src, &c.to)
 		return

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
@@ -36,7 +37,8 @@ type engine struct {
 	memory  memory
 	alone   memory // of RunStep
 	scratch []uint8
-	values  []*value // by tensor, of the run
+	spare   sync.Pool // of *scratch
+	values  []*value  // by tensor, of the run
 }
 
 // step is a step with its kernel and the memory of its calls.
@@ -48,9 +50,10 @@ type step struct {
 	in     []*value
 	out    []*value
 
-	slowly   bool      // the reference computed it in the last run
-	covered  bool      // a function behind it computes it too
-	function *function // computes it and the two steps before it; nil: it is computed as it is
+	slowly   bool       // the reference computed it in the last run
+	covered  bool       // a function behind it computes it too
+	function *function  // computes it and the two steps before it; nil: it is computed as it is
+	crossing *crossings // computes it and steps around it in place of kernel; may be nil
 }
 
 // kernel computes one step. It fills s.out, or returns errSlow where these inputs are for the reference.
@@ -84,7 +87,7 @@ func newEngine(p *lower.Program, threads int, t *kernels.Table) (program.Engine,
 	if err := e.joinFunctions(); err != nil {
 		return nil, err
 	}
-	return e, nil
+	return e, e.joinCrossings()
 }
 
 // newKernel returns the fast kernel of a step: one case for each type of operation that has one. Nil is for the reference.
@@ -137,9 +140,13 @@ func (e *engine) Run(ctx context.Context, feeds []*tensor.Tensor, hook program.H
 		if hook == nil && s.covered {
 			continue
 		}
-		for k, id := range s.Inputs {
-			s.in[k] = e.values[id]
+		if hook == nil && s.crossing != nil {
+			if err := s.crossing.run(ctx, m); err != nil {
+				return nil, err
+			}
+			continue
 		}
+		s.read()
 		kernel := s.kernel
 		if hook == nil && s.function != nil {
 			kernel, s.in[0] = s.function, e.values[s.function.from]
@@ -152,11 +159,7 @@ func (e *engine) Run(ctx context.Context, feeds []*tensor.Tensor, hook program.H
 				return nil, program.StepError(p, s.Step, err)
 			}
 		}
-		for k, id := range s.Outputs {
-			if id != lower.NoTensor {
-				e.values[id] = s.out[k]
-			}
-		}
+		s.write()
 	}
 	m.step = len(p.Steps)
 	outs := make([]*tensor.Tensor, len(p.Outputs))
@@ -171,6 +174,34 @@ func (e *engine) Run(ctx context.Context, feeds []*tensor.Tensor, hook program.H
 	m.end()
 	return outs, nil
 }
+
+// read finds the step's inputs in the run.
+func (s *step) read() {
+	for k, id := range s.Inputs {
+		s.in[k] = s.engine.values[id]
+	}
+}
+
+// write makes the step's outputs those of the run.
+func (s *step) write() {
+	for k, id := range s.Outputs {
+		if id != lower.NoTensor {
+			s.engine.values[id] = s.out[k]
+		}
+	}
+}
+
+// whole computes a step as it is, within a run.
+func (s *step) whole(ctx context.Context, m *memory) error {
+	s.read()
+	if err := s.engine.compute(ctx, s, s.kernel, m); err != nil {
+		return err
+	}
+	s.write()
+	return nil
+}
+
+func (e *engine) fail(s *step, err error) error { return program.StepError(e.program, s.Step, err) }
 
 // compute runs a step by a kernel, nil for the reference: s.in to s.out.
 func (e *engine) compute(ctx context.Context, s *step, kernel kernel, m *memory) error {
@@ -188,7 +219,7 @@ func (e *engine) compute(ctx context.Context, s *step, kernel kernel, m *memory)
 	if s.slowly = err == errSlow; s.slowly {
 		err = e.slow(ctx, s)
 	}
-	return program.StepError(e.program, s.Step, err)
+	return e.fail(s, err)
 }
 
 // Placement implements program.Placed: the steps that the reference computed, but for those that it simulates, which have no kernel on any

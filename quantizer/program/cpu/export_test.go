@@ -11,3 +11,27 @@ func Functions(e program.Engine) (n int) {
 	}
 	return n
 }
+
+// Crossings counts the products that an engine computes together with what is behind them.
+func Crossings(e program.Engine) (n int) {
+	for _, s := range e.(*engine).steps {
+		if s.crossing != nil {
+			n += len(s.crossing.parts)
+		}
+	}
+	return n
+}
+
+// Apart counts the products of crossings that an engine without hooks has computed by themselves.
+func Apart(e program.Engine) (n int) {
+	for _, s := range e.(*engine).steps {
+		if s.crossing != nil {
+			for _, p := range s.crossing.parts {
+				if p.step.out[0] != nil {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}

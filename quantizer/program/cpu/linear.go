@@ -100,18 +100,21 @@ func (l *linear) takeWeights(w *lower.Weights) bool {
 	return true
 }
 
-// setColumns computes the terms of columns, of which there are n, from the sums of the right side over k elements each.
+// setColumns computes the terms of columns of constant weights.
 func (l *linear) setColumns(sums []int32, n, k int, wzero int32) {
-	if cap(l.column) < n {
-		l.column = make([]int32, n)
-	}
-	l.column = l.column[:n]
-	for j := range l.column {
-		l.column[j] = -l.zero*sums[j] + int32(k)*l.zero*wzero
+	l.column = l.columnTerms(l.column, sums[:n], k, wzero)
+}
+
+// columnTerms writes the terms of columns from the sums of the right side over k elements each.
+func (l *linear) columnTerms(dst, sums []int32, k int, wzero int32) []int32 {
+	dst = sized(dst, len(sums))
+	for j, sum := range sums {
+		dst[j] = -l.zero*sum + int32(k)*l.zero*wzero
 		if b := l.op.Bias; b != nil {
-			l.column[j] += int32(b[j%len(b)])
+			dst[j] += int32(b[j%len(b)])
 		}
 	}
+	return dst
 }
 
 // setRows computes the terms of rows from sums of the left side.
@@ -124,10 +127,7 @@ func (l *linear) setRows(wzero int32) []int32 {
 
 // rowSums makes room for sums of rows.
 func (l *linear) rowSums(n int) []int32 {
-	if cap(l.row) < n {
-		l.row = make([]int32, n)
-	}
-	l.row = l.row[:n]
+	l.row = sized(l.row, n)
 	return l.row
 }
 

@@ -105,7 +105,7 @@ func (m *memory) codes(d tensor.DType, shape []int, last bool) *value {
 		if !slices.Equal(v.shape, shape) {
 			v.shape = slices.Clone(shape)
 		}
-		v.dtype, v.last = d, last
+		v.dtype, v.last, v.view, v.summed = d, last, nil, false
 		return v
 	}
 	v := &value{dtype: d, shape: slices.Clone(shape), last: last, slot: m.current(), codes: make([]uint8, n)}

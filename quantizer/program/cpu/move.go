@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/graph/tensor"
+	"qwb/kernels"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program/steps"
 )
@@ -18,10 +19,6 @@ type move struct {
 
 	in    []int
 	moves []steps.Move
-
-	src, dst []uint8
-	at       *steps.Move
-	piece    func(i int)
 }
 
 // newMove returns nil for operators that look at the codes and for those with other inputs that are computed.
@@ -33,9 +30,7 @@ func newMove(e *engine, s *lower.Step, op *lower.Move) kernel {
 	if !in.Quantized() {
 		return nil
 	}
-	c := &move{e: e, op: op, fill: uint8(in.Encoding.ZeroPoint + steps.Raised(in.DType))}
-	c.piece = c.runPiece
-	return c
+	return &move{e: e, op: op, fill: uint8(in.Encoding.ZeroPoint + steps.Raised(in.DType))}
 }
 
 // prepare finds where every element comes from.
@@ -74,36 +69,47 @@ func (c *move) run(ctx context.Context, s *step, m *memory) error {
 			continue
 		}
 		out := m.codes(x.dtype, mv.Shape, false)
-		c.src, c.dst, c.at = x.codes, out.codes, mv
-		share(c.e.par, len(mv.Starts), grainOf(mv), c.piece)
+		moveBytes(c.e.par, out.codes, x.codes, mv, c.fill)
 		s.out[mv.Out] = out
 	}
 	return nil
 }
 
-func grainOf(m *steps.Move) int { return max(1, byteGrain/(4*max(m.Size, 4))) }
+// moveBytes moves bytes; fill is for elements that come from nowhere.
+func moveBytes(par kernels.Parallel, dst, src []uint8, m *steps.Move, fill uint8) {
+	switch grain := max(1, byteGrain/(4*max(m.Size, 4))); {
+	case m.Same:
+		copy(dst, src)
+	case par == nil:
+		moveSome(dst, src, m, fill, 0, len(m.Starts))
+	default:
+		share(par, len(m.Starts), grain, func(i int) {
+			lo, hi := partOf(len(m.Starts), grain, i)
+			moveSome(dst, src, m, fill, lo, hi)
+		})
+	}
+}
 
-func (c *move) runPiece(i int) {
-	mv := c.at
-	lo, hi := partOf(len(mv.Starts), grainOf(mv), i)
-	if mv.Size == 1 {
-		for i, f := range mv.Starts[lo:hi] {
+// moveSome moves runs lo to hi.
+func moveSome(dst, src []uint8, m *steps.Move, fill uint8, lo, hi int) {
+	if m.Size == 1 {
+		for i, f := range m.Starts[lo:hi] {
 			if f < 0 {
-				c.dst[lo+i] = c.fill
+				dst[lo+i] = fill
 			} else {
-				c.dst[lo+i] = c.src[f]
+				dst[lo+i] = src[f]
 			}
 		}
 		return
 	}
-	for i, f := range mv.Starts[lo:hi] {
-		dst := c.dst[(lo+i)*mv.Size:][:mv.Size]
+	for i, f := range m.Starts[lo:hi] {
+		dst := dst[(lo+i)*m.Size:][:m.Size]
 		if f < 0 {
 			for k := range dst {
-				dst[k] = c.fill
+				dst[k] = fill
 			}
 		} else {
-			copy(dst, c.src[f:])
+			copy(dst, src[f:])
 		}
 	}
 }

@@ -14,7 +14,6 @@ type sink struct {
 	dtype tensor.DType // of codes; Float32 for real numbers
 	cols  int
 	v     *value
-	first int // element of v at which row 0 begins
 	// residual are the codes of the other operand of a fused addition.
 	residual *value
 	skipZero int32
@@ -40,11 +39,26 @@ func (l *linear) makeSinks(n int) {
 	}
 	outs := make(kernels.StoreAll, len(l.sinks))
 	for i, k := range l.sinks {
-		outs[i] = k.output()
+		outs[i] = k.output(0)
 	}
 	if l.out = outs; len(outs) == 1 {
 		l.out = outs[0]
 	}
+}
+
+// outputAt returns all outputs with row 0 at element first.
+func (l *linear) outputAt(first int) kernels.Output {
+	if first == 0 {
+		return l.out
+	}
+	outs := make(kernels.StoreAll, len(l.sinks))
+	for i, k := range l.sinks {
+		outs[i] = k.output(first)
+	}
+	if len(outs) == 1 {
+		return outs[0]
+	}
+	return outs
 }
 
 func (l *linear) newSink(n int, d tensor.DType, r *lower.Requantization) *sink {
@@ -63,23 +77,38 @@ func (l *linear) newSink(n int, d tensor.DType, r *lower.Requantization) *sink {
 	return k
 }
 
-func (k *sink) output() kernels.Output {
+// output returns the sink with row 0 at element first: the sink's own where that is 0.
+func (k *sink) output(first int) kernels.Output {
 	switch {
-	case k.scaled != nil:
+	case k.real() && k.f32 == nil:
+		return kernels.StoreFunc(func(s *kernels.Sums) { k.storeReal(s, first) })
+	case k.scaled == nil && k.f32 == nil && k.shifted == nil:
+		return kernels.StoreFunc(func(s *kernels.Sums) { k.storeCodes(s, first) })
+	case k.scaled != nil && first == 0:
 		return k.scaled
-	case k.f32 != nil:
+	case k.scaled != nil:
+		o := *k.scaled
+		if o.Dst = o.Dst[first:]; o.Residual != nil {
+			o.Residual = o.Residual[first:]
+		}
+		return &o
+	case k.f32 != nil && first == 0:
 		return k.f32
-	case k.shifted != nil:
+	case k.f32 != nil:
+		o := *k.f32
+		o.Dst = o.Dst[first:]
+		return &o
+	case first == 0:
 		return k.shifted
-	case k.real():
-		return kernels.StoreFunc(k.storeReal)
 	}
-	return kernels.StoreFunc(k.storeCodes)
+	o := *k.shifted
+	o.Dst = o.Dst[first:]
+	return &o
 }
 
 // bind points the sink at this run's memory.
 func (k *sink) bind(residual *value) {
-	k.residual, k.first = residual, 0
+	k.residual = residual
 	switch {
 	case k.scaled != nil:
 		k.scaled.Dst, k.scaled.Ldd = k.v.codes, k.cols
@@ -224,11 +253,11 @@ func (l *linear) largest(n int) []int64 {
 	return most
 }
 
-// storeCodes is a kernels.StoreFunc: the profile's own arithmetic.
-func (k *sink) storeCodes(s *kernels.Sums) {
+// storeCodes stores by the profile's own arithmetic, row 0 at element first.
+func (k *sink) storeCodes(s *kernels.Sums, first int) {
 	p, r := k.l.p.Profile, k.scale
 	for i := range s.Rows {
-		at := k.first + (s.Row+i)*k.cols + s.Col
+		at := first + (s.Row+i)*k.cols + s.Col
 		for j, acc := range s.Acc[i*s.Stride:][:s.Cols] {
 			m := r.Multipliers[(s.Col+j)%len(r.Multipliers)]
 			q := int32(0)
@@ -242,8 +271,8 @@ func (k *sink) storeCodes(s *kernels.Sums) {
 	}
 }
 
-// storeReal is a kernels.StoreFunc: real numbers with a residual.
-func (k *sink) storeReal(s *kernels.Sums) {
+// storeReal stores real numbers with a residual, row 0 at element first.
+func (k *sink) storeReal(s *kernels.Sums, first int) {
 	l := k.l
 	var grid qmath.Grid
 	if l.op.Residual {
@@ -251,7 +280,7 @@ func (k *sink) storeReal(s *kernels.Sums) {
 	}
 	dst := k.v.t.F32()
 	for i := range s.Rows {
-		at := k.first + (s.Row+i)*k.cols + s.Col
+		at := first + (s.Row+i)*k.cols + s.Col
 		for j, acc := range s.Acc[i*s.Stride:][:s.Cols] {
 			v := l.op.Real[(s.Col+j)%len(l.op.Real)].Accumulated(acc)
 			if k.residual != nil {

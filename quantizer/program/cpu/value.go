@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"qwb/graph/tensor"
+	"qwb/kernels"
 	"qwb/quantizer/program/steps"
 )
 
@@ -15,6 +16,38 @@ type value struct {
 	// t is a tensor of anything else, row-major.
 	t    *tensor.Tensor
 	slot int // of the memory, noSlot where it lies elsewhere
+	// view says where the codes lie that are in the order of another tensor, of which this one is a move; else it is nil.
+	view *view
+	// sums are those of the rows, where summed says that they are known.
+	sums   []int32
+	summed bool
+}
+
+// view is how a moved tensor lies.
+type view struct {
+	strides []int // distance between neighbours by axis
+	move    steps.Move
+}
+
+// strides returns the distance between neighbours by axis of a value that is row-major or a view.
+func (v *value) strides() []int {
+	if v.view != nil {
+		return v.view.strides
+	}
+	strides, step := make([]int, len(v.shape)), 1
+	for i := len(v.shape) - 1; i >= 0; i-- {
+		strides[i] = step
+		step *= v.shape[i]
+	}
+	return strides
+}
+
+// rowSums returns the sums of the value's rows of k codes, which lie in a. They are computed once for all that multiply it.
+func (v *value) rowSums(par kernels.Parallel, a operand, rows, k int) []int32 {
+	if !v.summed {
+		v.sums, v.summed = sumRows(par, v.sums, a, rows, k), true
+	}
+	return v.sums
 }
 
 const noSlot = -1
@@ -96,6 +129,11 @@ func (s *step) channelsLast(m *memory, v *value) *value { return s.laid(m, v, tr
 func (s *step) rowMajor(m *memory, v *value) *value { return s.laid(m, v, false) }
 
 func (s *step) laid(m *memory, v *value, last bool) *value {
+	if v.view != nil {
+		out := m.codes(v.dtype, v.shape, false)
+		moveBytes(s.engine.par, out.codes, v.codes, &v.view.move, 0)
+		v = out
+	}
 	if v.last == last || len(v.shape) < 3 {
 		return v
 	}
