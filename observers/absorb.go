@@ -79,8 +79,8 @@ func (st *State) take(c Counts) error {
 			if !x.possible() {
 				return fmt.Errorf("extremes %g and %g of channel %d", x.Min, x.Max, i)
 			}
-			st.ranges[i] = x.Clean()
-			all = all.Union(st.ranges[i])
+			st.setRange(i, x)
+			all = all.Union(st.rangeOf(i))
 		}
 		if all != st.extent {
 			return fmt.Errorf("channels from %g to %g of values from %g to %g", all.Min, all.Max, st.extent.Min, st.extent.Max)

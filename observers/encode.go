@@ -55,8 +55,8 @@ func (st *State) MarshalBinary() ([]byte, error) {
 	}
 	if st.channels > 0 {
 		b = binary.AppendUvarint(b, uint64(st.channels))
-		for _, x := range st.ranges {
-			b = appendExtent(b, x)
+		for c := range st.low {
+			b = appendExtent(b, st.rangeOf(c))
 		}
 	}
 	if st.rows != nil {
@@ -125,9 +125,10 @@ func (st *State) UnmarshalBinary(data []byte) error {
 			return errEncoding
 		}
 		all := NoExtent
-		for i := range n.ranges {
-			n.ranges[i] = d.extent()
-			all = all.Union(n.ranges[i])
+		for c := range n.low {
+			x := d.extent()
+			n.low[c], n.high[c] = x.Min, x.Max
+			all = all.Union(x)
 		}
 		if all != n.extent {
 			return errEncoding

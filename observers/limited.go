@@ -90,13 +90,13 @@ func exponent(x Extent) int { return int(math.Float32bits(max(-x.Min, x.Max))>>2
 // bounded returns what the state of y is if it follows from that of x.
 func (l *Limited) bounded() *State {
 	x := l.x
-	y := &State{hist: newHistogram(), extent: l.limit(x.extent), channels: x.channels, ranges: slices.Clone(x.ranges),
+	y := &State{hist: newHistogram(), extent: l.limit(x.extent), channels: x.channels, low: slices.Clone(x.low), high: slices.Clone(x.high),
 		extremesOnly: x.extremesOnly, finite: x.finite}
-	for c, r := range y.ranges {
-		y.ranges[c] = l.limit(r)
+	for c := range y.low {
+		y.setRange(c, l.limit(y.rangeOf(c)))
 	}
-	if y.ranges != nil {
-		y.work.lo, y.work.hi = make([]float32, len(y.ranges)), make([]float32, len(y.ranges))
+	if y.low != nil {
+		y.work.lo, y.work.hi = make([]float32, len(y.low)), make([]float32, len(y.low))
 	}
 	if !y.extent.Empty() && !y.extremesOnly {
 		y.hist.raise(exponent(y.extent))

@@ -120,8 +120,8 @@ func (st *State) observeChannels(data []float32, from, n, inner int) Extent {
 		return NoExtent
 	}
 	w := &st.work
-	st.clearChannels()
 	if inner > 1 {
+		st.clearChannels()
 		st.observeRuns(data, from, n, inner)
 	} else {
 		head := min((n-from%n)%n, len(data))
@@ -130,24 +130,17 @@ func (st *State) observeChannels(data []float32, from, n, inner int) Extent {
 		st.observeRow(data[:head], from%n)
 		st.observeRow(data[head+rows:], 0)
 	}
-	all := NoExtent
-	for c := range st.ranges {
-		// Only what widens is stored, as +0 if it is a zero.
-		x, lo, hi := &st.ranges[c], w.lo[c], w.hi[c]
-		if lo < x.Min {
-			x.Min = lo + 0
-		}
-		if hi > x.Max {
-			x.Max = hi + 0
-		}
-		if lo < all.Min {
-			all.Min = lo + 0
-		}
-		if hi > all.Max {
-			all.Max = hi + 0
-		}
+	lo, _, all := w.meter.MinMax(w.lo)
+	_, hi, also := w.meter.MinMax(w.hi)
+	if all && also { // no channel is without a value: each one's minimum is no less than one of its values, nor its maximum
+		w.meter.ChannelMinMax(w.lo, st.low, st.high)
+		w.meter.ChannelMinMax(w.hi, st.low, st.high)
+		return Extent{lo, hi}
 	}
-	return all
+	for c := range st.low {
+		st.low[c], st.high[c] = min(st.low[c], w.lo[c]), max(st.high[c], w.hi[c])
+	}
+	return Extent{lo, hi}
 }
 
 func (st *State) clearChannels() {
@@ -206,14 +199,19 @@ func (st *State) observeRuns(data []float32, from, n, inner int) {
 	}
 }
 
-// observeRowsOf looks at rows of one element of each of n channels.
+// observeRowsOf looks at rows of one element of each of n channels, and forgets what it knew of channels before.
 func (st *State) observeRowsOf(data []float32, n int) {
 	w := &st.work
+	if len(data) == 0 {
+		st.clearChannels()
+		return
+	}
+	copy(w.lo, data[:n])
+	copy(w.hi, data[:n])
 	if st.extremesOnly && w.meter.ChannelMinMax(data, w.lo, w.hi) {
 		st.finite += uint64(len(data))
 		return
 	}
-	st.clearChannels()
 	finite := true
 	step := max(1, chunk/n) * n
 	for at := 0; at < len(data); at += step {

@@ -49,8 +49,9 @@ type State struct {
 	hist     *histogram
 	extent   Extent
 	channels int
-	ranges   []Extent // per channel
-	rows     *rows
+	// low and high are the ranges of the channels, a zero of either sign; nil where none are kept.
+	low, high []float32
+	rows      *rows
 	// extremesOnly says that there are no bins and no rows: the histogram counts what is not finite, finite the rest.
 	extremesOnly bool
 	finite       uint64
@@ -101,8 +102,22 @@ func (st *State) odd() uint64 { return st.hist.nan + st.Infinite() }
 func (st *State) Extent() Extent { return st.extent }
 
 // Channels returns the range of each channel, nil where none are kept: no channel axis was given, tensors had different
-// numbers of channels, or more than MaxChannels. A channel without finite values has an empty extent. Do not change it.
-func (st *State) Channels() []Extent { return st.ranges }
+// numbers of channels, or more than MaxChannels. A channel without finite values has an empty extent.
+func (st *State) Channels() []Extent {
+	if st.low == nil {
+		return nil
+	}
+	list := make([]Extent, len(st.low))
+	for c := range list {
+		list[c] = st.rangeOf(c)
+	}
+	return list
+}
+
+// rangeOf is the range of a channel.
+func (st *State) rangeOf(c int) Extent { return Extent{st.low[c] + 0, st.high[c] + 0} }
+
+func (st *State) setRange(c int, x Extent) { st.low[c], st.high[c] = x.Clean().Min, x.Clean().Max }
 
 // Bins yields the bins that are not empty in ascending order. The outermost bounds are the exact minimum and maximum.
 func (st *State) Bins() iter.Seq[Bin] {
@@ -141,8 +156,8 @@ func (st *State) Merge(o *State) {
 		st.dropChannels()
 	default:
 		if st.setChannels(o.channels) {
-			for c, x := range o.ranges {
-				st.ranges[c] = st.ranges[c].Union(x)
+			for c := range o.low {
+				st.setRange(c, st.rangeOf(c).Union(o.rangeOf(c)))
 			}
 		}
 	}
@@ -167,16 +182,16 @@ func (st *State) setChannels(n int) bool {
 	case st.channels == n:
 	case st.channels == channelsUnknown && n <= MaxChannels:
 		st.channels = n
-		st.ranges = slices.Repeat([]Extent{NoExtent}, n)
+		st.low, st.high = slices.Repeat([]float32{NoExtent.Min}, n), slices.Repeat([]float32{NoExtent.Max}, n)
 		st.work.lo, st.work.hi = make([]float32, n), make([]float32, n)
 	default:
 		st.dropChannels()
 	}
-	return st.ranges != nil
+	return st.low != nil
 }
 
 func (st *State) dropChannels() {
-	st.channels, st.ranges = channelsMixed, nil
+	st.channels, st.low, st.high = channelsMixed, nil, nil
 	st.work.lo, st.work.hi = nil, nil
 }
 
