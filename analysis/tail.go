@@ -12,7 +12,7 @@ import (
 
 // stage is a part of the end of a graph that depends on the rest through one value alone and takes batches. Restarts that reach it wait there
 // and go through it together, and then wait in front of the next one: so weights that are large against what one sample makes of them, and the
-// calls of small operators, are paid once for all. A stage that does not take batches has one row: each goes through it alone.
+// calls of small operators, are paid once for all.
 type stage struct {
 	value graph.ValueID
 	first graph.NodeID // reads the value
@@ -28,8 +28,8 @@ const (
 	tailCached    = 1 << 17
 )
 
-// findStages finds the stages of the end of the graph, from the first that takes batches, in their order. shapes are those of a sample, by value; nil
-// where nothing was computed.
+// findStages finds the stages of the longest end of the graph that takes batches, in their order. shapes are those of a sample, by value; nil where
+// nothing was computed.
 func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 	last := make([]int, a.g.NumValues()) // the last position that reads a value
 	for i, id := range a.order {
@@ -48,7 +48,7 @@ func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 	for i, id := range a.order {
 		n := a.g.Node(id)
 		if len(list) > 0 && !a.takesBatches(n, shapes) {
-			list[len(list)-1].rows = 1
+			list = nil
 		}
 		for _, v := range n.Outputs {
 			if v != graph.NoValue {
@@ -65,7 +65,7 @@ func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 			}
 			alive, value = alive+1, v
 		}
-		if alive != 1 || i+1 == len(a.order) || len(shapes[value]) < 2 || shapes[value][0] != 1 || len(list) > 0 && (!a.begins(value) || !entered && list[len(list)-1].rows > 1) {
+		if alive != 1 || i+1 == len(a.order) || len(shapes[value]) < 2 || shapes[value][0] != 1 || len(list) > 0 && (!entered || !a.begins(value)) {
 			continue
 		}
 		limit := tailElements
@@ -74,12 +74,7 @@ func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 		}
 		list, entered = append(list, stage{value: value, first: a.firstReader(value), from: i + 1, rows: min(max(limit/max(tensor.Count(shapes[value]), 1), 1), tailBatch)}), false
 	}
-	alone := true
-	return slices.DeleteFunc(list, func(s stage) bool {
-		was := alone
-		alone = s.rows == 1
-		return was && alone // goes with the one before
-	})
+	return list
 }
 
 // begins reports whether an operator that sums products reads a value: the executor computes it alone then, and restarts are compared there.

@@ -34,8 +34,7 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 		return nil, nil, fmt.Errorf("resume: the graph has no node %d", start)
 	}
 	r.samples, r.part = 1, 1
-	r.reset(hooks)
-	r.watch(func(v graph.ValueID) bool { return kept[v] != nil })
+	r.reset(hooks, func(v graph.ValueID) bool { return kept[v] != nil })
 	defer r.release()
 	r.handed = handedBytes(kept)
 	r.startMemory(nil, &r.pool)
@@ -80,7 +79,7 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 
 // touched reports whether an input of the step changed.
 func (re *resumption) touched(st *step) bool {
-	for _, v := range re.s.reads(st.node) {
+	for _, v := range st.reads {
 		if re.changed[v] {
 			return true
 		}
@@ -105,7 +104,7 @@ func (re *resumption) compute(i int, dirty bool) error {
 		return err
 	}
 	st := &re.s.steps[i]
-	for _, v := range re.s.reads(st.node) {
+	for _, v := range st.reads {
 		if err := re.need(v); err != nil {
 			return err
 		}
@@ -116,7 +115,7 @@ func (re *resumption) compute(i int, dirty bool) error {
 	}
 	re.ran = append(re.ran, st.node.ID)
 	if !dirty { // out of order: what it computed stays
-		re.late = append(re.late, re.s.reads(st.node)...)
+		re.late = append(re.late, st.reads...)
 		for _, v := range st.node.Outputs {
 			if v != graph.NoValue {
 				re.late = append(re.late, v)

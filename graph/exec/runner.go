@@ -104,7 +104,6 @@ func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tenso
 
 // forward executes every step. keep, if not nil, says which values to clone for the caller. outs, if not nil, take the outputs.
 func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool, outs []*tensor.Tensor) (kept []*tensor.Tensor, err error) {
-	r.reset(hooks)
 	if keep != nil { // asked once: what is kept has to be watched
 		list := make([]bool, r.s.g.NumValues())
 		for v := range list {
@@ -112,7 +111,7 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 		}
 		keep = func(v graph.ValueID) bool { return list[v] }
 	}
-	r.watch(keep)
+	r.reset(hooks, keep)
 	defer r.release()
 	shapes, err := r.feed(feeds)
 	if err != nil {
@@ -321,8 +320,8 @@ func (r *runnerState) fail(st *step, err error) error {
 	return e
 }
 
-// reset forgets the values of the run before and puts the constants in place.
-func (r *runnerState) reset(hooks *Hooks) {
+// reset forgets the values of the run before and puts the constants in place. keep is that of watch.
+func (r *runnerState) reset(hooks *Hooks, keep func(graph.ValueID) bool) {
 	clear(r.vals)
 	clear(r.alt)
 	clear(r.looked)
@@ -333,7 +332,7 @@ func (r *runnerState) reset(hooks *Hooks) {
 	r.nview = 0
 	r.batch.Clear()
 	r.hooks = hooks
-	r.watch(nil)
+	r.watch(keep)
 	for v := range r.vals {
 		if t := r.s.g.Const(graph.ValueID(v)); t != nil {
 			r.vals[v] = handle{t: t, buf: noBuf, fixed: true}

@@ -39,6 +39,7 @@ type step struct {
 	eval      evalFunc
 	plain     evalFunc        // for element types that eval does not know, nil if there are none; see plainEvals
 	moves     bool            // it takes and gives elements of every type as they are
+	reads     []graph.ValueID // values that it and its subgraphs read
 	dies      []graph.ValueID // values that nobody reads after this step
 	isConst   bool            // all outputs are in folded
 	join      *joinInfo       // of a Concat of channels whose inputs may be written into its output
@@ -161,7 +162,8 @@ func (s *sessionState) findLives(order []graph.NodeID) {
 	fill(s.lastUse, -1)
 	for i, id := range order {
 		s.stepOf[id] = int32(i)
-		for _, v := range s.reads(s.steps[i].node) {
+		s.steps[i].reads = s.reads(s.steps[i].node)
+		for _, v := range s.steps[i].reads {
 			s.lastUse[v] = int32(i)
 		}
 	}
@@ -175,7 +177,7 @@ func (s *sessionState) findLives(order []graph.NodeID) {
 	}
 	for i := range s.steps {
 		n := s.steps[i].node
-		for _, v := range s.reads(n) {
+		for _, v := range s.steps[i].reads {
 			if s.lastUse[v] == int32(i) && !slices.Contains(s.steps[i].dies, v) {
 				s.steps[i].dies = append(s.steps[i].dies, v)
 			}
