@@ -131,11 +131,7 @@ func (c *call) multiplyPacked(p *codeProduct, g *kernels.GemmU8S8, a []uint8, m 
 		mem.row = resize(mem.row, m)
 		c.parallel(m, k, func(lo, hi int) {
 			for i := lo; i < hi; i++ {
-				sum := int32(0)
-				for _, q := range a[i*k:][:k] {
-					sum += int32(q)
-				}
-				mem.row[i] = sum
+				mem.row[i] = kernels.SumBytes(a[i*k:][:k])
 			}
 		})
 	}
