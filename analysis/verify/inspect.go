@@ -16,7 +16,7 @@ import (
 
 // keptBytes is what the tensors of the samples that pass together may take, and mostTogether how many samples do at most.
 const (
-	keptBytes    = 256 << 20
+	keptBytes    = 128 << 20
 	mostTogether = 32
 )
 
@@ -72,7 +72,7 @@ func (r *runner) together(s *exec.Sample) int {
 			}
 		}
 	}
-	return int(min(max(keptBytes/(all*(1+is/said)), 1), mostTogether))
+	return int(min(max(keptBytes/(all*max(is/said, 1)), 1), mostTogether))
 }
 
 // inspect runs samples through everything: the program step by step, then what follows from all integers of each.
