@@ -38,8 +38,9 @@ type product struct {
 }
 
 const (
-	blockRows = 224     // rows that share a pass over the weights: their part of a stays in the second-level cache
-	blockK    = 384     // length of a pass over the sum: a panel's part stays in the first-level cache
+	blockRows = 224     // rows that share a pass over the weights
+	blockRead = 1 << 19 // bytes of a that they may have in a pass: they stay in the second-level cache
+	blockK    = 1024    // length of a pass over the sum: as much of a panel stays in the second-level cache too
 	pieceWork = 1 << 18 // multiplications worth a piece of their own
 	pieceRows = 14      // rows that a piece counts as at least: with few of them reading the weights takes the time
 	evenly    = 6       // pieces that several threads can share evenly; a product of fewer pieces is cut further along its rows
@@ -53,6 +54,18 @@ type tiling struct {
 	perPlane int
 	rows     int // of the first long units in a line; the others have one less
 	long     int
+}
+
+// tileRows returns how many rows a tile has at most where rows of its operands are so many bytes apart. Rows a page apart all lie in
+// one set of the first-level cache, which has 8 to 12 lines: more of them would drive each other out.
+func tileRows(mr int, apart ...int) int {
+	const page, lines = 4096, 10
+	for _, bytes := range apart {
+		if bytes > 0 && bytes%page == 0 {
+			mr = min(mr, lines)
+		}
+	}
+	return mr
 }
 
 func newTiling(lines, perLine, mr int) tiling {
@@ -81,7 +94,7 @@ func (p *product) prepare(j *job) int {
 	if positions == 0 || p.n == 0 {
 		return 0
 	}
-	p.tiling = newTiling(p.lines, p.perLine, p.row.MR)
+	p.tiling = newTiling(p.lines, p.perLine, tileRows(p.row.MR, 4*p.in.pos, 4*p.out.pos*p.ldd))
 	units, panels := p.images*p.planes*p.tiling.perPlane, (p.n+p.row.NR-1)/p.row.NR
 	p.cutSums(j)
 
@@ -100,7 +113,8 @@ func (p *product) prepare(j *job) int {
 // cutPieces sets the pieces: rows that share a pass over the weights first, then panels while the pieces are large enough, and
 // rows again where there are few panels.
 func (p *product) cutPieces(positions, units, panels int) {
-	p.rowPieces = min(units, (positions+blockRows-1)/blockRows)
+	perBlock := min(blockRows, max(4*p.row.MR, blockRead/(4*max(1, min(p.blocks[0].n, p.in.pos)))))
+	p.rowPieces = min(units, (positions+perBlock-1)/perBlock)
 	pieces := min(maxPieces, max(positions, pieceRows)*p.n*max(p.k, 1)/pieceWork)
 	p.colPieces = max(1, min(panels, pieces/p.rowPieces))
 	if each := (panels + p.colPieces - 1) / p.colPieces; p.colPieces > 1 {

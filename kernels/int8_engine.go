@@ -63,7 +63,11 @@ func (p *product8) run(par Parallel) {
 	if rows == 0 || p.n == 0 {
 		return
 	}
-	p.tilesPerLine = (p.perLine + p.row.MR - 1) / p.row.MR
+	mr := tileRows(p.row.MR, p.lda)
+	if raw, ok := p.out.(*StoreS32); ok {
+		mr = tileRows(mr, 4*raw.Ldd)
+	}
+	p.tilesPerLine = (p.perLine + mr - 1) / mr
 	p.panels = (p.n + p.row.NR - 1) / p.row.NR
 	p.panelLen = len(p.packed) / p.panels
 	perBlock := min(blockRows8, max(4*p.row.MR, blockRead8/max(p.k, 1)))

@@ -10,7 +10,7 @@ import (
 
 // Whatever the sizes, the passes over k are consecutive, complete, and made of the segments in order.
 func TestBlocks(t *testing.T) {
-	for _, lens := range [][]int{{5}, {1000}, {577}, {100, 300, 500, 1}, {1, 1, 1}, {384, 384, 384}, {0}} {
+	for _, lens := range [][]int{{5}, {1025}, {3000}, {100, 300, 500, 1, 200}, {1, 1, 1}, {1024, 1024, 1024}, {0}} {
 		p := product{row: goRows[0]}
 		off := 0
 		for _, n := range lens {
@@ -85,8 +85,10 @@ func TestPieces(t *testing.T) {
 		{3136, 24, 144, 14, 2},    // rows first
 		{12, 8, 16, 1, 1},         // little work
 		{12544, 512, 4096, 56, 1}, // the most pieces there are
+		{1024, 1024, 1024, 8, 8},  // rows so long that few of them stay in the cache
 	} {
-		p := product{row: Row{MR: 14, NR: 32}, k: c.k, n: c.n}
+		p := product{row: Row{MR: 14, NR: 32}, k: c.k, n: c.n, segs: []segment{{0, c.k}}, in: places{pos: c.k}}
+		p.cutSums(new(job))
 		p.cutPieces(c.positions, (c.positions+13)/14, (c.n+31)/32)
 		assert.Equal(t, [2]int{c.rows, c.cols}, [2]int{p.rowPieces, p.colPieces}, "%+v", c)
 	}
