@@ -71,10 +71,12 @@ func (l layout8) group() int {
 // bytes is the size of a weight.
 func (l layout8) bytes() int { return [...]int{1, 1, 2, 4, 1}[l] }
 
-// The largest tiles of any row.
+// The largest tiles of any row, and how many sums wait to be stored together: that has a price of its own, which a tile of short sums
+// would feel.
 const (
-	maxMR8 = 16
-	maxNR8 = 64
+	maxMR8   = 16
+	maxNR8   = 64
+	heldSums = 4096
 )
 
 // pools8 keep the memory of running products, so that a run allocates nothing.
@@ -94,8 +96,8 @@ func (p *pools8) piece() *piece8 {
 		return x
 	}
 	const n = maxMR8 * maxNR8
-	memory := aligned8[int32](2*n + maxNR8)
-	return &piece8{acc: memory[:n], init: memory[n : 2*n], column: memory[2*n:]}
+	memory := aligned8[int32](heldSums + n + maxNR8)
+	return &piece8{acc: memory[:heldSums], init: memory[heldSums:][:n], column: memory[heldSums+n:]}
 }
 
 // aligned8 returns n zeros that begin with a cache line, so that vectors do not lie across two.

@@ -46,7 +46,7 @@ type piece8 struct {
 	sums   Sums
 	out    outTile
 	block  Block   // of StoreBlocks
-	acc    []int32 // of the tile at hand
+	acc    []int32 // of tiles whose rows follow each other
 	column []int32 // what the sums of the panel at hand begin with
 	init   []int32 // the same with terms of rows
 }
@@ -97,7 +97,8 @@ func (p *product8) runPiece(i int) {
 		t.init, t.ldi = w.column[:nr], 0
 		line, at := tile0/p.tilesPerLine, tile0%p.tilesPerLine
 		start, first := p.start(line), part(p.perLine, p.tilesPerLine, at)
-		for range tile1 - tile0 {
+		held, from := 0, 0 // rows in acc, and the first of them
+		for tile := tile0; tile < tile1; tile++ {
 			next := part(p.perLine, p.tilesPerLine, at+1)
 			t.rows = next - first
 			row := p.firstRow + line*p.perLine + first
@@ -118,10 +119,16 @@ func (p *product8) runPiece(i int) {
 				p.tile(t)
 				continue
 			}
-			t.dst, t.ldd = w.acc, nr
+			if t.dst, t.ldd = w.acc[held*nr:], nr; held == 0 {
+				from = row
+			}
 			p.tile(t)
-			w.sums.Acc, w.sums.Row, w.sums.Col, w.sums.Rows, w.sums.Cols = w.acc, row, col, t.rows, t.cols
+			if held += t.rows; (held+p.row.MR)*nr <= len(w.acc) && tile+1 < tile1 {
+				continue
+			}
+			w.sums.Acc, w.sums.Row, w.sums.Col, w.sums.Rows, w.sums.Cols = w.acc, from, col, held, t.cols
 			p.out.store(&w.sums)
+			held = 0
 		}
 		if isBlocks {
 			blocks.done(&w.block)

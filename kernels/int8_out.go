@@ -8,8 +8,8 @@ type Output interface {
 	store(s *Sums)
 }
 
-// Sums are the finished sums of one tile of a product: those of Rows rows from Row on and Cols columns from Col on. The sum of
-// the tile's row i and column j is Acc[i*Stride+j].
+// Sums are finished sums of a product: those of Rows rows from Row on and Cols columns from Col on. The sum of row Row+i and column
+// Col+j is Acc[i*Stride+j].
 type Sums struct {
 	Acc                  []int32
 	Stride               int
@@ -34,8 +34,8 @@ func (o *StoreS32) store(s *Sums) {
 	}
 }
 
-// StoreFunc is called with every tile once, by several goroutines at a time where the product runs in parallel. The Sums are
-// the callee's until it returns, to overwrite too. Which tiles there are depends on the table.
+// StoreFunc is called with every sum once, by several goroutines at a time where the product runs in parallel. The Sums are
+// the callee's until it returns, to overwrite too. How many a call gets depends on the table.
 type StoreFunc func(s *Sums)
 
 func (f StoreFunc) check(rows, cols int) {}
