@@ -15,45 +15,79 @@ import (
 // partBytes is how many bytes of input a part of a batch has at least; activations are several times as large.
 const partBytes = 1 << 20
 
-// findSamples sets apart if every output has the samples of the inputs along its first axis, each computed from its own sample
-// alone. It knows the operators of convolution networks; others make a graph inseparable.
+// findSamples sets apart if samples are computed apart from each other.
 func (s *sessionState) findSamples() {
-	rank := make([]int, s.g.NumValues()) // of values with samples along the first axis, else 0
-	for _, v := range s.g.Inputs {
-		if s.g.Const(v) == nil {
-			shape := s.g.Value(v).Shape
+	var nodes []*graph.Node
+	for i := range s.steps {
+		if st := &s.steps[i]; !st.isConst {
+			nodes = append(nodes, st.node)
+		}
+	}
+	s.apart = len(s.outers) == 0 && apartness{s.g, s.unlessFed}.holds(nodes)
+}
+
+// SamplesApart reports whether every output of a graph has the samples of the inputs along its first axis, each computed from its own
+// sample alone. The first axis of the inputs must be open. It knows the operators of convolution networks; others, and unfolded constants, make
+// a graph inseparable.
+func SamplesApart(g *graph.Graph) bool {
+	order, err := g.Order()
+	if err != nil {
+		return false
+	}
+	nodes := make([]*graph.Node, len(order))
+	for i, id := range order {
+		nodes[i] = g.Node(id)
+	}
+	return apartness{g, func(v graph.ValueID) *tensor.Tensor {
+		if v == graph.NoValue {
+			return nil
+		}
+		return g.Const(v)
+	}}.holds(nodes)
+}
+
+// apartness looks at the nodes of a graph for SamplesApart.
+type apartness struct {
+	g     *graph.Graph
+	known func(graph.ValueID) *tensor.Tensor // what is the same in every run, else nil
+}
+
+// holds reports whether nodes, which are all that is not known, in order, treat samples apart.
+func (a apartness) holds(nodes []*graph.Node) bool {
+	rank := make([]int, a.g.NumValues()) // of values with samples along the first axis, else 0
+	for _, v := range a.g.Inputs {
+		if a.g.Const(v) == nil {
+			shape := a.g.Value(v).Shape
 			if len(shape) < 2 || shape[0].N > 0 { // only an open axis may be shorter in a run
-				return
+				return false
 			}
 			rank[v] = len(shape)
 		}
 	}
-	for i := range s.steps {
-		if st := &s.steps[i]; !st.isConst {
-			out := s.rankApart(st.node, rank)
-			if out == 0 || len(st.node.Outputs) != 1 {
-				return
-			}
-			rank[st.node.Outputs[0]] = out
+	for _, n := range nodes {
+		out := a.rankApart(n, rank)
+		if out == 0 || len(n.Outputs) != 1 {
+			return false
 		}
+		rank[n.Outputs[0]] = out
 	}
-	for _, v := range s.g.Outputs {
+	for _, v := range a.g.Outputs {
 		if rank[v] == 0 {
-			return
+			return false
 		}
 	}
-	s.apart = len(s.outers) == 0 && len(s.g.Inputs) > 0
+	return len(a.g.Inputs) > 0
 }
 
 // rankApart returns the rank of a node's result if its samples are those of its inputs, else 0.
-func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
+func (a apartness) rankApart(n *graph.Node, rank []int) int {
 	if spec := n.Spec(); !onnxDomain(n) || n.Input(0) == graph.NoValue || spec != nil && len(n.Inputs) < spec.MinIn {
 		return 0
 	}
 	r := rank[n.Inputs[0]]
 	alone := r > 0 // the other inputs are constants
 	for _, v := range n.Inputs[1:] {
-		alone = alone && (v == graph.NoValue || s.unlessFed(v) != nil)
+		alone = alone && (v == graph.NoValue || a.known(v) != nil)
 	}
 	switch n.Op {
 	case "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Identity", "BatchNormalization",
@@ -62,7 +96,7 @@ func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
 			return r
 		}
 	case "Softmax":
-		if axis, _ := graph.SoftmaxAxis(n, s.g.Opset("")); alone && axis != 0 && axis != -r {
+		if axis, _ := graph.SoftmaxAxis(n, a.g.Opset("")); alone && axis != 0 && axis != -r {
 			return r
 		}
 	case "Flatten":
@@ -70,19 +104,19 @@ func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
 			return min(r, 2)
 		}
 	case "Reshape":
-		if shape := s.unlessFed(n.Input(1)); alone && shape != nil && shape.DType == tensor.Int64 && shape.Len() > 1 && shape.I64()[0] == 0 && n.AttrInt("allowzero", 0) == 0 {
+		if shape := a.known(n.Input(1)); alone && shape != nil && shape.DType == tensor.Int64 && shape.Len() > 1 && shape.I64()[0] == 0 && n.AttrInt("allowzero", 0) == 0 {
 			return shape.Len()
 		}
 	case "Gemm":
-		if alone && r == 2 && !n.Gemm().TransA && s.spread(n.Input(2), 2) {
+		if alone && r == 2 && !n.Gemm().TransA && a.spread(n.Input(2), 2) {
 			return 2
 		}
 	case "MatMul":
-		if w := s.unlessFed(n.Input(1)); alone && w != nil && len(w.Shape) == 2 {
+		if w := a.known(n.Input(1)); alone && w != nil && len(w.Shape) == 2 {
 			return r
 		}
 	case "Add", "Sub", "Mul", "Div":
-		return s.rankOfBoth(n, rank)
+		return a.rankOfBoth(n, rank)
 	case "Concat":
 		for _, v := range n.Inputs {
 			if rank[v] != r {
@@ -97,26 +131,26 @@ func (s *sessionState) rankApart(n *graph.Node, rank []int) int {
 }
 
 // rankOfBoth is rankApart of an operator of two operands.
-func (s *sessionState) rankOfBoth(n *graph.Node, rank []int) int {
-	if len(n.Inputs) != 2 || s.g.Opset("") < 7 {
+func (a apartness) rankOfBoth(n *graph.Node, rank []int) int {
+	if len(n.Inputs) != 2 || a.g.Opset("") < 7 {
 		return 0
 	}
-	a, b := n.Inputs[0], n.Inputs[1]
+	x, y := n.Inputs[0], n.Inputs[1]
 	switch {
-	case rank[a] > 0 && rank[a] == rank[b], rank[a] > 0 && s.unlessFed(b) != nil && s.spread(b, rank[a]):
-		return rank[a]
-	case rank[b] > 0 && s.unlessFed(a) != nil && s.spread(a, rank[b]):
-		return rank[b]
+	case rank[x] > 0 && rank[x] == rank[y], rank[x] > 0 && a.known(y) != nil && a.spread(y, rank[x]):
+		return rank[x]
+	case rank[y] > 0 && a.known(x) != nil && a.spread(x, rank[y]):
+		return rank[y]
 	}
 	return 0
 }
 
 // spread reports whether a constant that is broadcast to a rank is the same for all samples. An absent one is.
-func (s *sessionState) spread(v graph.ValueID, rank int) bool {
+func (a apartness) spread(v graph.ValueID, rank int) bool {
 	if v == graph.NoValue {
 		return true
 	}
-	t := s.unlessFed(v)
+	t := a.known(v)
 	return t != nil && (len(t.Shape) < rank || len(t.Shape) == rank && t.Shape[0] == 1)
 }
 

@@ -32,6 +32,7 @@ type engine struct {
 	par     kernels.Parallel
 	threads int
 	lasts   []bool // by tensor: it is wanted channels-last
+	part    int    // samples of a batch that are run at a time, 0 for all
 	steps   []*step
 	consts  []*value // by tensor, nil for those that are computed
 	memory  memory
@@ -69,7 +70,7 @@ func (slowly) Error() string { return "no fast kernel for these inputs" }
 var errSlow error = slowly{}
 
 func newEngine(p *lower.Program, threads int, t *kernels.Table) (program.Engine, error) {
-	e := &engine{program: p, table: t, threads: threads, par: exec.Parallel(threads), lasts: steps.WantedLast(p),
+	e := &engine{program: p, table: t, threads: threads, par: exec.Parallel(threads), lasts: steps.WantedLast(p), part: threads * partSamples(p),
 		consts: make([]*value, len(p.Tensors)), values: make([]*value, len(p.Tensors)), steps: make([]*step, len(p.Steps))}
 	for i := range p.Tensors {
 		if c := p.Tensors[i].Const; c != nil {
@@ -129,6 +130,14 @@ func newKernel(e *engine, s *lower.Step) (kernel, error) {
 
 // Run implements Engine.
 func (e *engine) Run(ctx context.Context, feeds []*tensor.Tensor, hook program.Hook) ([]*tensor.Tensor, error) {
+	if n := e.divide(feeds, hook); n > 1 {
+		return e.runParts(ctx, feeds, n)
+	}
+	return e.run(ctx, feeds, hook)
+}
+
+// run is Run of what is no more divided.
+func (e *engine) run(ctx context.Context, feeds []*tensor.Tensor, hook program.Hook) ([]*tensor.Tensor, error) {
 	p, m := e.program, &e.memory
 	m.begin(hook != nil)
 	copy(e.values, e.consts)

@@ -1,6 +1,9 @@
 package cpu
 
-import "qwb/quantizer/program"
+import (
+	"qwb/graph/tensor"
+	"qwb/quantizer/program"
+)
 
 // Functions counts the islands that an engine looks up.
 func Functions(e program.Engine) (n int) {
@@ -35,3 +38,6 @@ func Apart(e program.Engine) (n int) {
 	}
 	return n
 }
+
+// Parts is into how many parts an engine cuts a batch.
+func Parts(e program.Engine, feeds []*tensor.Tensor) int { return e.(*engine).divide(feeds, nil) }
