@@ -62,14 +62,14 @@ func (m *mixFlags) read(c *cobra.Command, auto bool, o *qwb.DispatchOptions) (er
 	return nil
 }
 
-// costLimit reads 80%, 1.5M, 200000 or, as a time, 2ms.
+// costLimit reads 80%, 1.5M, 200000 or, as a time, 2ms, in either case.
 func costLimit(text string, time bool) (*qwb.CostLimit, error) {
 	type unit struct {
 		suffix string
 		factor float64
 	}
-	units := []unit{{"%", 0.01}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"", 1}}
-	if time {
+	units := []unit{{"%", 0.01}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}, {"", 1}}
+	if text = strings.ToLower(text); time {
 		units = []unit{{"%", 0.01}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}
 	}
 	for _, u := range units {
