@@ -81,7 +81,7 @@ func TestAFaultInAnyStepIsFoundAtIt(t *testing.T) {
 		s := l.several(3)
 		for i := range l.p.Steps {
 			step := &l.p.Steps[i]
-			undo := func() {}
+			var undo func()
 			switch op := step.Op.(type) {
 			case *lower.Linear:
 				if op.Weights == nil || len(op.Scales) == 0 || op.Func != nil || op.Real != nil {
