@@ -70,13 +70,12 @@ func magnitude(q int32) int64 { return max(int64(q), -int64(q)) }
 
 // times multiplies rows with the columns: the sum of row i and column j is dst[j*byColumn+i*byRow].
 func (c *columns) times(dst []int64, byColumn, byRow int, rows [][]int32) {
-	var none []int32
 	sums := make([]int64, 4*c.lanes) // of two rows and two integers
 	for k := range c.pairs {
 		q := &c.pairs[k]
 		for i := 0; i < len(rows); i += 2 {
-			x, y, two := rows[i], none, i+1 < len(rows)
-			if y = x; two {
+			x, y, two := rows[i], rows[i], i+1 < len(rows)
+			if two {
 				y = rows[i+1]
 			}
 			clear(sums)

@@ -32,7 +32,7 @@ type engine struct {
 	par     kernels.Parallel
 	threads int
 	lasts   []bool // by tensor: it is wanted channels-last
-	part    int    // samples of a batch that are run at a time, 0 for all
+	parts   parts
 	steps   []*step
 	consts  []*value // by tensor, nil for those that are computed
 	memory  memory
@@ -70,7 +70,7 @@ func (slowly) Error() string { return "no fast kernel for these inputs" }
 var errSlow error = slowly{}
 
 func newEngine(p *lower.Program, threads int, t *kernels.Table) (program.Engine, error) {
-	e := &engine{program: p, table: t, threads: threads, par: exec.Parallel(threads), lasts: steps.WantedLast(p), part: threads * partSamples(p),
+	e := &engine{program: p, table: t, threads: threads, par: exec.Parallel(threads), lasts: steps.WantedLast(p), parts: partsOfBatch(p),
 		consts: make([]*value, len(p.Tensors)), values: make([]*value, len(p.Tensors)), steps: make([]*step, len(p.Steps))}
 	for i := range p.Tensors {
 		if c := p.Tensors[i].Const; c != nil {

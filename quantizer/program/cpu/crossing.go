@@ -35,6 +35,7 @@ type crossing struct {
 
 	// For the shape at hand.
 	shape  []int
+	refuse bool           // it cannot be computed here
 	scale  kernels.Scale  // of the product, with the bias of the tail
 	direct *kernels.Scale // to codes at once, where there is nothing between
 
@@ -115,7 +116,7 @@ func (c *crossings) find(e *engine, s *step, g *graph.Graph, makers []*step, rea
 	product := map[graph.ValueID]*step{}
 	for i, v := range g.Inputs {
 		id := s.Inputs[i]
-		if m := makers[id]; m != nil && len(readers[id]) == 1 && !slices.Contains(e.program.Outputs, id) && m.crosses() {
+		if m := makers[id]; m != nil && len(readers[id]) == 1 && !slices.Contains(e.program.Outputs, id) && !g.IsOutput(v) && m.crosses() {
 			product[v] = m
 		}
 	}
@@ -279,6 +280,9 @@ func (c *crossings) run(ctx context.Context, m *memory) error {
 			return p.e.fail(p.step, err)
 		}
 	}
+	for _, s := range c.steps {
+		s.slowly = false
+	}
 	if c.rest == nil {
 		return nil
 	}
@@ -307,10 +311,14 @@ func (c *crossing) run(ctx context.Context, m *memory) error {
 	}
 	if !slices.Equal(c.shape, p.shape) || c.shape == nil {
 		c.shape = nil
-		if err := c.prepare(ctx); err != nil {
+		err := c.prepare(ctx)
+		if err != nil && err != errSlow {
 			return err
 		}
-		c.shape = slices.Clone(p.shape)
+		c.shape, c.refuse = slices.Clone(p.shape), err == errSlow
+	}
+	if c.refuse {
+		return errSlow
 	}
 	c.given = c.given[:0]
 	for _, id := range c.others {
@@ -417,7 +425,7 @@ func (o *crossingOut) learn(ctx context.Context, p *matrices) error {
 	}
 	outs, err := session.NewRunner().Run(ctx, map[string]*tensor.Tensor{o.moves.Value(o.moves.Inputs[0]).Name: numbers}, nil)
 	if err != nil {
-		return errSlow
+		return cmp.Or(context.Cause(ctx), error(errSlow))
 	}
 	from := tensor.Of[int32](outs[0].ToRowMajor())
 	o.to = slices.Clone(outs[0].Shape)

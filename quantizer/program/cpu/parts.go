@@ -10,34 +10,46 @@ import (
 )
 
 // A batch of large samples does not fit into the second-level cache. Where no hook looks at values and every step treats samples
-// apart, a batch is therefore run in parts, one after the other. The integers are the same.
+// apart, a batch is therefore run in equal parts, one after the other; one without a divisor that fits is run whole. The integers are the same.
 
-// partSamples is how many samples of a batch a thread runs at a time, 0 if all: so many that their steps read no more weights than half of
-// what else they read and write. Axes other than the first that are open count as 1.
-func partSamples(p *lower.Program) int {
+// stepBytes is what the largest step of a batch may read and write for the batch to stay whole.
+const stepBytes = 1 << 19
+
+// parts says how a batch is cut.
+type parts struct {
+	samples int // that a thread runs at a time, 0 if all
+	largest int // bytes that the largest step reads and writes for a sample
+}
+
+// partsOfBatch lets a thread run so many samples at a time that their steps read no more weights than half of what else they read and
+// write. Axes other than the first that are open count as 1.
+func partsOfBatch(p *lower.Program) (x parts) {
 	if !exec.SamplesApart(p.Graph) {
-		return 0
+		return parts{}
 	}
 	weights, values := 0, 0 // bytes
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		switch op := s.Op.(type) {
 		case *lower.Simulated: // its ranges may be those of the whole batch
-			return 0
+			return parts{}
 		case *lower.Linear:
 			if op.Weights != nil {
 				weights += op.Weights.Codes.Len()
 			}
 		}
+		own := 0
 		for _, ids := range [][]lower.TensorID{s.Inputs, s.Outputs} {
 			for _, id := range ids {
 				if id != lower.NoTensor && p.Tensors[id].Const == nil {
-					values += bytesOf(&p.Tensors[id])
+					own += bytesOf(&p.Tensors[id])
 				}
 			}
 		}
+		values, x.largest = values+own, max(x.largest, own)
 	}
-	return max(1, (2*weights+values-1)/max(values, 1))
+	x.samples = max(1, (2*weights+values-1)/max(values, 1))
+	return x
 }
 
 // bytesOf is the size of a tensor of one sample.
@@ -54,7 +66,7 @@ func bytesOf(t *lower.Tensor) int {
 
 // divide returns into how many equal parts a batch is cut.
 func (e *engine) divide(feeds []*tensor.Tensor, hook program.Hook) int {
-	if e.part == 0 || hook != nil {
+	if e.parts.samples == 0 || hook != nil {
 		return 1
 	}
 	samples := 0
@@ -64,7 +76,10 @@ func (e *engine) divide(feeds []*tensor.Tensor, hook program.Hook) int {
 		}
 		samples = t.Shape[0]
 	}
-	for n := samples / e.part; n > 1; n-- {
+	if samples*e.parts.largest <= stepBytes {
+		return 1
+	}
+	for n := samples / (e.threads * e.parts.samples); n > 1; n-- {
 		if samples%n == 0 {
 			return n
 		}

@@ -84,8 +84,9 @@ func (e *engine) giveBack(w *scratch) {
 // tailMaker compiles a tail.
 type tailMaker struct {
 	g       *graph.Graph
-	rank    int // of the product
-	cols    int // of a row
+	main    graph.ValueID // the product
+	rank    int           // of it
+	cols    int           // of a row
 	tail    *tail
 	at      map[graph.ValueID]int           // the block of each value
 	moved   map[graph.ValueID]graph.ValueID // what a moved value was before the first move
@@ -99,7 +100,7 @@ var moves = []string{"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze"}
 // newTail compiles nodes, in order of execution, behind the real numbers of a product, value main with rows of cols elements. It
 // returns nil where something has no place in a tail.
 func newTail(g *graph.Graph, nodes []graph.NodeID, main graph.ValueID, cols int) *tailMaker {
-	k := &tailMaker{g: g, rank: len(g.Value(main).Shape), cols: cols, tail: &tail{table: kernels.Select(cpu.Detect()), blocks: 1},
+	k := &tailMaker{g: g, main: main, rank: len(g.Value(main).Shape), cols: cols, tail: &tail{table: kernels.Select(cpu.Detect()), blocks: 1},
 		at: map[graph.ValueID]int{main: 0}, moved: map[graph.ValueID]graph.ValueID{}, lastUse: map[graph.ValueID]int{}}
 	if k.rank == 0 {
 		return nil
@@ -226,6 +227,11 @@ func (k *tailMaker) operand(v graph.ValueID) tailRef {
 	}
 	if !slices.Contains(k.g.Inputs, v) || value.DType != tensor.Float32 || len(value.Shape) != k.rank {
 		return tailRef{}
+	}
+	for i, d := range k.g.Value(k.main).Shape { // one that is broadcast is no operand
+		if x := value.Shape[i]; d.N > 0 && x.N > 0 && d.N != x.N {
+			return tailRef{}
+		}
 	}
 	at := slices.Index(k.tail.others, v)
 	if at < 0 {

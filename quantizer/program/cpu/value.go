@@ -83,7 +83,11 @@ func (v *value) tensor() *tensor.Tensor {
 		return v.t
 	}
 	codes := v.codes
-	if v.last && v.moved() {
+	switch {
+	case v.view != nil:
+		codes = make([]uint8, len(v.codes))
+		moveBytes(nil, codes, v.codes, &v.view.move, 0)
+	case v.last && v.moved():
 		codes = make([]uint8, len(v.codes))
 		n, c, size := v.planes()
 		steps.TransposePlanes(codes, v.codes, n, size, c)
