@@ -29,10 +29,10 @@ type inspection struct {
 	pairs   []pairCount // by entry of the program's Safety
 }
 
-// next reads the samples that pass together: none at the end of the data.
+// next reads the samples that pass together, until their tensors take keptBytes: none at the end of the data.
 func (r *runner) next(ctx context.Context, samples exec.Iterator) ([]*inspection, error) {
 	var list []*inspection
-	for room := 1; len(list) < room; {
+	for room := int64(keptBytes); room > 0 && len(list) < mostTogether; {
 		s, err := samples.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return list, nil
@@ -40,17 +40,15 @@ func (r *runner) next(ctx context.Context, samples exec.Iterator) ([]*inspection
 		if err != nil {
 			return nil, err
 		}
-		if len(list) == 0 {
-			room = r.together(s)
-		}
+		room -= r.bytesOf(s)
 		list = append(list, &inspection{feeds: s.Feeds, values: make([]*tensor.Tensor, len(r.program.Tensors)),
 			kept: make([][]*tensor.Tensor, len(r.program.Steps)), tallies: r.newTallies(), pairs: make([]pairCount, len(r.pairs))})
 	}
 	return list, nil
 }
 
-// together is how many samples of the size of s pass together. Open dimensions count as 1, times what that leaves out at the inputs.
-func (r *runner) together(s *exec.Sample) int {
+// bytesOf is what the tensors of a sample take. Open dimensions count as 1, times what that leaves out at the inputs.
+func (r *runner) bytesOf(s *exec.Sample) int64 {
 	size := func(id lower.TensorID) int64 {
 		t := &r.program.Tensors[id]
 		n := int64(t.DType.Bits())
@@ -72,7 +70,7 @@ func (r *runner) together(s *exec.Sample) int {
 			}
 		}
 	}
-	return int(min(max(keptBytes/(all*max(is/said, 1)), 1), mostTogether))
+	return is + all*max(is/said, 1)
 }
 
 // inspect runs samples through everything: the program step by step, then what follows from all integers of each.
@@ -221,13 +219,16 @@ func (r *runner) conclude(ctx context.Context, x *inspection) error {
 func inParallel(workers, n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var next atomic.Int64
+	var failed atomic.Bool // then no further i is begun; all before the one that failed have been
 	work := func() {
-		for {
+		for !failed.Load() {
 			i := int(next.Add(1)) - 1
 			if i >= n {
 				return
 			}
-			errs[i] = f(i)
+			if errs[i] = f(i); errs[i] != nil {
+				failed.Store(true)
+			}
 		}
 	}
 	var group sync.WaitGroup

@@ -28,7 +28,7 @@ type Config struct {
 }
 
 // Run verifies a program on samples. The data set must not be empty. Samples pass through the program together, step by step, so that what
-// is prepared of a step's weights is made once and given back behind it; as many as their integers take a bounded memory (see together), one
+// is prepared of a step's weights is made once and given back behind it; as many as a bounded memory holds (see next), one
 // at least. Beside that, every thread needs what one step takes in float64. A cancelled ctx stops between steps. The result does not depend
 // on the number of threads.
 func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Verification, error) {
