@@ -42,15 +42,17 @@ func newPage(title, heading string) *page {
 	return p
 }
 
-// put writes format with its operands as fmt does; strings among them are escaped.
+// put writes format with its operands as fmt does; all but markup and numbers are escaped.
 func (p *page) put(format string, operands ...any) {
 	fmt.Fprintf(&p.b, format, escaped(operands)...)
 }
 
 func escaped(operands []any) []any {
 	for i, o := range operands {
-		if s, ok := o.(string); ok {
-			operands[i] = html.EscapeString(s)
+		switch o.(type) {
+		case markup, int, int32, int64, uint64, float32, float64, bool:
+		default:
+			operands[i] = html.EscapeString(fmt.Sprint(o))
 		}
 	}
 	return operands
