@@ -45,7 +45,7 @@ func CanFall(known []float64, n int, risk float64) bool {
 	t *= t
 	c := (float64(n-1) + t) / (t * float64(n))
 	if c*r > 1-1e-9 { // enough are left, if they are far enough below
-		return r > 0 || NewEstimate(known).Upper(risk) < 0
+		return true
 	}
 	return s < 0 && c*s*s/(1-c*r) > q*(1-1e-9)
 }

@@ -95,12 +95,12 @@ func (e *Evaluator) Losses(ctx context.Context, q *sim.Simulator) (Losses, error
 	return outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) ([]float64, error) { return e.judge.Losses(v, e.float[i]) })
 }
 
-// LossesWhile is Losses that stops early: after half of the samples and then after each pair more asks whether to go on, given those so far. nil
-// says that it did not.
+// LossesWhile is Losses that stops early: after half of the samples and then after each few more (as many as threads, two at least) asks whether to go on,
+// given those so far. nil says that it did not.
 func (e *Evaluator) LossesWhile(ctx context.Context, q *sim.Simulator, more func(Losses) bool) (Losses, error) {
 	var all Losses
 	it, n := e.samples(), len(e.float)
-	for step := (n + 1) / 2; len(all) < n; step = 2 {
+	for step := (n + 1) / 2; len(all) < n; step = max(2, e.threads) {
 		if len(all) > 0 && !more(all) {
 			return nil, nil
 		}

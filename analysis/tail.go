@@ -21,11 +21,11 @@ type stage struct {
 }
 
 const (
-	tailPositions = 64      // of a sample in the products of a stage: with more of them the weights are used often enough
-	tailWork      = 4 << 20 // multiply-accumulates of a product that is so small that calling it counts
-	tailBatch     = 16      // restarts at a time
-	tailElements  = 1 << 20 // of all of them at the value; where there are more positions a part of that, which stays in a cache
-	tailCached    = 1 << 17
+	stagePositions = 64      // of a sample in the products of a stage: with more of them the weights are used often enough
+	stageWork      = 4 << 20 // multiply-accumulates of a product that is so small that calling it counts
+	stageBatch     = 16      // restarts at a time
+	stageElements  = 1 << 20 // of the value, in one batch
+	stageCached    = 1 << 17
 )
 
 // findStages finds the stages of the longest end of the graph that takes batches, in their order. shapes are those of a sample, by value; nil where
@@ -68,11 +68,11 @@ func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 		if alive != 1 || i+1 == len(a.order) || len(shapes[value]) < 2 || shapes[value][0] != 1 || len(list) > 0 && (!entered || !a.begins(value)) {
 			continue
 		}
-		limit := tailElements
-		if tensor.Count(shapes[value][2:]) > tailPositions {
-			limit = tailCached
+		limit := stageElements
+		if tensor.Count(shapes[value][2:]) > stagePositions {
+			limit = stageCached
 		}
-		list, entered = append(list, stage{value: value, first: a.firstReader(value), from: i + 1, rows: min(max(limit/max(tensor.Count(shapes[value]), 1), 1), tailBatch)}), false
+		list, entered = append(list, stage{value: value, first: a.firstReader(value), from: i + 1, rows: min(max(limit/max(tensor.Count(shapes[value]), 1), 1), stageBatch)}), false
 	}
 	return list
 }
@@ -127,7 +127,7 @@ func (a *analyzer) takesBatches(n *graph.Node, shapes [][]int) bool {
 		return !slices.ContainsFunc(n.Inputs[min(from, len(n.Inputs)):], func(v graph.ValueID) bool { return v != graph.NoValue && a.g.Const(v) == nil })
 	}
 	small := func(positions []int) bool {
-		return tensor.Count(positions) <= tailPositions || a.work.of[n.ID] <= tailWork
+		return tensor.Count(positions) <= stagePositions || a.work.of[n.ID] <= stageWork
 	}
 	alike := func(v graph.ValueID) bool { // broadcast in every sample alike
 		shape := shapes[v]
@@ -183,9 +183,13 @@ func (w *worker) wait(ctx context.Context, stage, i int, t *tensor.Tensor, res *
 	q := &w.queues[stage]
 	if s := q.stack; s == nil || len(q.layers) == 0 {
 		q.stack = copied(s, t)
-	} else if s.Layout != t.Layout || !slices.Equal(s.Shape[1:], t.Shape[1:]) {
+	} else if !slices.Equal(s.Shape[1:], t.Shape[1:]) {
 		return fmt.Errorf("value %q is %s in one run and %s in another", w.g.Value(w.stages[stage].value).Name, s.Type(), t.Type())
 	} else {
+		if s.Layout != t.Layout {
+			s, t = s.ToRowMajor(), t.ToRowMajor()
+			q.stack = s
+		}
 		s.Data = append(s.F32(), t.F32()...)
 		s.Shape[0]++
 	}

@@ -68,7 +68,7 @@ func TestTails(t *testing.T) {
 
 // More restarts than one batch takes, several samples: the numbers are those of naive repetition.
 func TestRestartsGoThroughTheTailTogether(t *testing.T) {
-	const convs = tailBatch + 5
+	const convs = stageBatch + 5
 	text := strings.ReplaceAll(chain(convs), "kernel_shape=[4,4], strides=[4,4]", "kernel_shape=[2,2], strides=[2,2]") // 100 positions
 	text = strings.Replace(text, fmt.Sprintf("g = GlobalAveragePool(v%d)", convs), fmt.Sprintf("p = MaxPool(v%d) {kernel_shape=[2,2], strides=[2,2]}\nconst we: f32[16,16,3,3] = normal(seed=98, std=0.12)\ne = Conv(p, we) {pads=[1,1,1,1]}\ng = GlobalAveragePool(e)", convs), 1)
 	data := samplesOf(2, 1, 16, 20, 20)
@@ -76,7 +76,7 @@ func TestRestartsGoThroughTheTailTogether(t *testing.T) {
 	tgt.BorderCost = 0 // everything is small here
 	g, q := configured(t, text, &tgt, data, 1)
 	want := repeated(t, g, q, data)
-	require.Greater(t, len(want), tailBatch)
+	require.Greater(t, len(want), stageBatch)
 	for _, memory := range []int64{0, 1} {
 		r := analyze(t, g, q, data, Config{Layerwise: true, Memory: memory})
 		for i, l := range r.Layerwise {

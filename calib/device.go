@@ -97,9 +97,13 @@ func (w *Watch) Sum(v graph.ValueID, t *tensor.Tensor) error {
 			return err
 		}
 		k.mu.Lock()
-		for _, sm := range k.sums {
-			lo, hi, finite := sm.table.NewMeter().MinMax(part.F32())
-			if err = sm.add(part.Shape, part.Layout, 0, part.F32(), observers.Extent{Min: lo, Max: hi}, finite); err != nil {
+		var x observers.Extent
+		finite := false
+		for s, sm := range k.sums {
+			if s == 0 { // all see the same values
+				x.Min, x.Max, finite = sm.table.NewMeter().MinMax(part.F32())
+			}
+			if err = sm.add(part.Shape, part.Layout, 0, part.F32(), x, finite); err != nil {
 				break
 			}
 		}
