@@ -59,7 +59,7 @@ func packMatrix8[T int8 | uint8](dst []int8, sums []int32, l layout8, b []T, k, 
 		m.byRow, m.byColumn = 1, ld
 	}
 	if flip != 0 {
-		m.flip = 0
+		m.toUnsigned = 0
 	}
 	bytes := unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(b))), len(b))
 	for j0 := 0; j0 < n; j0 += nr {
@@ -84,7 +84,7 @@ func packMatrix8[T int8 | uint8](dst []int8, sums []int32, l layout8, b []T, k, 
 				first = most
 			}
 			for j := first; j < cols; j++ {
-				w := int8(bytes[p*m.byRow+(j0+j)*m.byColumn] ^ m.flip ^ 0x80)
+				w := int8(bytes[p*m.byRow+(j0+j)*m.byColumn] ^ m.toUnsigned ^ 0x80)
 				l.put(dst[j0/nr*size:][:size], nr, p/g, p%g, j, w)
 				sums[j] += int32(w)
 			}
@@ -92,10 +92,10 @@ func packMatrix8[T int8 | uint8](dst []int8, sums []int32, l layout8, b []T, k, 
 	}
 }
 
-// matrix8 says where the elements of a matrix of bytes lie. The weight of byte q is (q^flip) - 128.
+// matrix8 says where the elements of a matrix of bytes lie. The weight of byte q is (q^toUnsigned) - 128.
 type matrix8 struct {
 	byRow, byColumn int
-	flip            uint8
+	toUnsigned      uint8
 }
 
 // Sums of bytes are taken in the four 16-bit lanes of words, of the bytes of even number and of odd.
@@ -110,7 +110,7 @@ const (
 
 // packColumns packs rows, a multiple of four, of columns that lie one after the other, four bytes at a time.
 func (m matrix8) packColumns(panel []uint8, sums []int32, b []uint8, rows, nr int) {
-	flip := uint32(m.flip) * (everyByte & lowerHalf)
+	flip := uint32(m.toUnsigned) * (everyByte & lowerHalf)
 	for j := range sums {
 		column, at, total := b[j*m.byColumn:], 4*j, uint32(0)
 		for p := 0; p < rows; {
@@ -129,7 +129,7 @@ func (m matrix8) packColumns(panel []uint8, sums []int32, b []uint8, rows, nr in
 
 // packRows packs four rows at a time, rows being a multiple of that, of columns in groups of eight.
 func (m matrix8) packRows(panel []uint8, sums []int32, b []uint8, rows, nr int) {
-	flip := uint64(m.flip) * everyByte
+	flip := uint64(m.toUnsigned) * everyByte
 	for j := 0; j < len(sums); j += 8 {
 		even, odd, held := uint64(0), uint64(0), 0
 		flush := func() {

@@ -154,12 +154,10 @@ func (r *runner) step(c *computer, kernel program.Kernel, s *lower.Step, x *insp
 				t.compare(e, out[k])
 			}
 		}
-		if l, ok := op.(*linear); ok {
-			if c.step.pairs != nil {
-				at := r.counted[s.ID]
-				if err := l.countPairs(c, in[0], r.program.Safety[at].Pairs, &x.pairs[at]); err != nil {
-					return program.StepError(r.program, s, err)
-				}
+		if l, ok := op.(*linear); ok && c.step.pairs != nil {
+			at := r.counted[s.ID]
+			if err := l.countPairs(c, in[0], r.program.Safety[at].Pairs, &x.pairs[at]); err != nil {
+				return program.StepError(r.program, s, err)
 			}
 		}
 	}

@@ -187,7 +187,7 @@ func (c *crossings) find(e *engine, s *step, g *graph.Graph, makers []*step, rea
 	left.Op = op
 	kernel, err := newIsland(e, op)
 	c.rest = &step{Step: left, engine: e, kernel: kernel, in: make([]*value, len(left.Inputs)), out: make([]*value, len(left.Outputs))}
-	return err
+	return e.fail(s, err)
 }
 
 // crosses reports whether a step is a product of which nothing is made but real numbers.
@@ -530,9 +530,9 @@ func (c *crossing) one(p *product, par kernels.Parallel) {
 	case c.real != nil:
 		real := c.real[p.number*rows*n:][:rows*n]
 		p.run(par, 0, rows, &kernels.StoreF32{Dst: real, Ldd: n, Scale: c.scale})
-		share(par, rows*n, byteGrain/2, func(i int) {
-			pieces := partsOf(rows*n, byteGrain/2)
-			lo, hi := rows*i/pieces, rows*(i+1)/pieces
+		grain := max(1, byteGrain/2/n)
+		share(par, rows, grain, func(i int) {
+			lo, hi := partOf(rows, grain, i)
 			w := c.e.borrow()
 			c.behind(w, &kernels.Block{Real: real[lo*n : hi*n], Stride: n, Row: lo, Rows: hi - lo, Cols: n}, p.number)
 			c.e.giveBack(w)

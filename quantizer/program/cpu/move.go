@@ -77,17 +77,15 @@ func (c *move) run(ctx context.Context, s *step, m *memory) error {
 
 // moveBytes moves bytes; fill is for elements that come from nowhere.
 func moveBytes(par kernels.Parallel, dst, src []uint8, m *steps.Move, fill uint8) {
-	switch grain := max(1, byteGrain/(4*max(m.Size, 4))); {
-	case m.Same:
+	if m.Same {
 		copy(dst, src)
-	case par == nil:
-		moveSome(dst, src, m, fill, 0, len(m.Starts))
-	default:
-		share(par, len(m.Starts), grain, func(i int) {
-			lo, hi := partOf(len(m.Starts), grain, i)
-			moveSome(dst, src, m, fill, lo, hi)
-		})
+		return
 	}
+	grain := max(1, byteGrain/(4*max(m.Size, 4)))
+	share(par, len(m.Starts), grain, func(i int) {
+		lo, hi := partOf(len(m.Starts), grain, i)
+		moveSome(dst, src, m, fill, lo, hi)
+	})
 }
 
 // moveSome moves runs lo to hi.
