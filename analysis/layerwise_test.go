@@ -14,6 +14,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/targettest"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -156,7 +157,7 @@ func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
 		{"attention", attentionNet, []int{1, 16, 256}, 4},
 		{"integer", integerNet, []int{1, 8, 10, 10}, 2},
 	} {
-		for _, tgt := range target.All {
+		for _, tgt := range targettest.Distinct() {
 			for _, narrow := range []float64{1, 0.6} {
 				t.Run(fmt.Sprintf("%s/%s/%g", net.name, tgt.Name, narrow), func(t *testing.T) {
 					data := samplesOf(3, net.shape...)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"qwb/quantizer/target"
+	"qwb/internal/targettest"
 )
 
 // randomNet writes a graph with branches that divide and join, values that several nodes read, activations that are fused, nodes
@@ -83,10 +83,11 @@ func TestLayerwiseOfRandomGraphsEqualsNaiveRepetition(t *testing.T) {
 	if testing.Short() {
 		graphs = 8
 	}
+	all := targettest.Distinct()
 	for i := range graphs {
 		rng := rand.New(rand.NewPCG(uint64(i), 77))
 		text := randomNet(rng)
-		tgt := *target.All[i%len(target.All)]
+		tgt := *all[i%len(all)]
 		tgt.BorderCost = 0 // everything is small here
 		t.Run(fmt.Sprintf("%d/%s", i, tgt.Name), func(t *testing.T) {
 			data := samplesOf(2, 1, 16, 6, 6)

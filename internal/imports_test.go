@@ -35,7 +35,7 @@ var layers = []string{
 	"graph/language/decode/gpu",
 	"quantizer/tqc quantizer/rewrite",
 	"quantizer/target",
-	"quantizer/decision",
+	"quantizer/decision internal/targettest",
 	"quantizer/sim quantizer/plan quantizer/overlay observers",
 	"quantizer/dispatch quantizer/passes",
 	"quantizer quantizer/qdq",

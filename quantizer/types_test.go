@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/internal/graphtest"
+	"qwb/internal/targettest"
 	"qwb/quantizer"
 	"qwb/quantizer/dispatch"
-	"qwb/quantizer/target"
 )
 
 // TestHalfPrecisionWeightsAreNamed: a model of which nothing is quantized because its weights are float16 says so.
@@ -19,7 +19,7 @@ const w: f16[4,1] = [1, 2, 3, 4]
 y: f16[2,1] = MatMul(x, w) "product"
 output y
 `)
-	for _, tg := range target.All {
+	for _, tg := range targettest.Distinct() {
 		a, err := dispatch.Assign(g, tg, dispatch.Options{})
 		require.NoError(t, err)
 		_, warnings, err := quantizer.Configure(g, a, tg, quantizer.Options{})

@@ -7,6 +7,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph/tensor"
+	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -178,7 +179,7 @@ output y
 // Of whole plans CompilePartial makes the program of Compile.
 func TestWholeProgramsStayWhole(t *testing.T) {
 	for name, text := range lowertest.Networks {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			l, err := compile(t, text, tg.Name, tg.Profile)
 			require.NoError(t, err)
 			pr, err := qmath.ProfileNamed(tg.Profile)

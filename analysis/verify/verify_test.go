@@ -15,6 +15,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/programtest"
+	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -79,7 +80,7 @@ func (l *lowered) run(b program.Backend) (*analysis.Verification, error) {
 // those of real arithmetic but for ties.
 func TestProgramsHold(t *testing.T) {
 	for name, text := range lowertest.Networks {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			for _, pr := range qmath.Profiles() {
 				t.Run(name+"/"+tg.Name+"/"+pr.Name, func(t *testing.T) {
 					l, err := compile(t, text, tg.Name, pr.Name)

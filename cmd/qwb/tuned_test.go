@@ -13,8 +13,8 @@ import (
 
 	"qwb/analysis"
 	"qwb/calib/tune"
+	"qwb/internal/targettest"
 	"qwb/quantizer/plan"
-	"qwb/quantizer/target"
 )
 
 // depthwise is a network of what mobile networks are made of, with channels of very different ranges in front of depthwise convolutions.
@@ -70,7 +70,7 @@ func downstream(t *testing.T, platform string) {
 // Every method, on half of the platforms: what it makes of a plan goes through everything behind it, is told by the log, is undone, and done again
 // to the same bytes.
 func TestTunedPlansDownstream(t *testing.T) {
-	for k, platform := range target.Builtin().Names() {
+	for k, platform := range targettest.Names() {
 		for i, m := range tune.Methods {
 			if (i+k)%2 != 0 || testing.Short() && i != k%len(tune.Methods) {
 				continue // each method on two platforms; one for each platform

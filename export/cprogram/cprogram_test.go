@@ -10,6 +10,7 @@ import (
 
 	"qwb/export/cprogram"
 	"qwb/internal/graphtest"
+	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -21,7 +22,7 @@ import (
 func TestNetworksEqualTheReference(t *testing.T) {
 	compiler(t)
 	for _, name := range slices.Sorted(maps.Keys(lowertest.Networks)) {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			profiles := []string{"tflite2", tg.Profile}
 			if slices.Contains([]string{"mobilenet", "residual", "windows"}, name) && tg.Name == "onnxruntime" {
 				profiles = nil

@@ -15,8 +15,8 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/internal/targettest"
 	"qwb/quantizer/sim"
-	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -63,7 +63,7 @@ func TestRealModels(t *testing.T) {
 	}
 	for _, file := range []string{"classifiers/squeezenet1.0.onnx", "classifiers/mobilenetv2_0.35_catdog.onnx", "mlperf-tiny/pretrainedResnet.onnx",
 		"mlperf-tiny/vww_96_float.onnx", "mlperf-tiny/kws_dequant_fp32.onnx", "mnist/mnist-8.onnx", "mnist/cnn_mnist_pytorch.onnx"} {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			t.Run(fmt.Sprintf("%s/%s", filepath.Base(file), tg.Name), func(t *testing.T) {
 				m, _, err := onnx.Open(filepath.Join(dir, "models", file))
 				require.NoError(t, err)

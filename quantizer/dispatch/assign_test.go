@@ -10,6 +10,7 @@ import (
 
 	"qwb/graph"
 	"qwb/internal/graphtest"
+	"qwb/internal/targettest"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
@@ -142,11 +143,11 @@ func TestConstraintsHoldForEverySetOfFloatNodes(t *testing.T) {
 	order, err := g.Order()
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(3, 3))
-	conflicts := 0
-	for round := range 500 * len(target.All) {
-		b, err := target.All[round%len(target.All)].Bind(g)
+	conflicts, all := 0, targettest.Distinct()
+	for round := range 500 * len(all) {
+		b, err := all[round%len(all)].Bind(g)
 		require.NoError(t, err)
-		strategy := dispatch.Strategies[round/len(target.All)%len(dispatch.Strategies)].Name
+		strategy := dispatch.Strategies[round/len(all)%len(dispatch.Strategies)].Name
 		f, kept := dispatch.Forced{Who: dispatch.BySearch}, dispatch.Forced{Who: dispatch.ByUser, Domain: tqc.DomainInt}
 		for _, n := range order {
 			switch r.IntN(10) {
@@ -223,7 +224,7 @@ output h
 
 // TestUpsample: what opset 9 calls Upsample passes integers through as Resize does, unless it interpolates.
 func TestUpsample(t *testing.T) {
-	for _, tg := range target.All {
+	for _, tg := range targettest.Distinct() {
 		g := parse(t, `
 opset 9
 input x: f32[1,4,8,8]

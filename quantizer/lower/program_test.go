@@ -11,6 +11,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -21,7 +22,7 @@ import (
 // eachProgram runs f for the program of every network on every target.
 func eachProgram(t *testing.T, f func(t *testing.T, p *lower.Program)) {
 	for name, text := range lowertest.Networks {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			t.Run(name+"/"+tg.Name, func(t *testing.T) {
 				p, err := compile(t, text, tg.Name, tg.Profile)
 				require.NoError(t, err)
@@ -88,7 +89,7 @@ func TestNoFloatBetweenQuantizedSteps(t *testing.T) {
 // A program does not depend on the order in which the graph's nodes are stored.
 func TestProgramsDoNotDependOnStorage(t *testing.T) {
 	for name, text := range lowertest.Networks {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			pr, err := qmath.ProfileNamed(tg.Profile)
 			require.NoError(t, err)
 			var texts []string

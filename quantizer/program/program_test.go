@@ -10,6 +10,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/programtest"
+	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -21,7 +22,7 @@ import (
 // each runs f for the program of every network on every target.
 func each(t *testing.T, f func(t *testing.T, p *lower.Program, feeds map[string]*tensor.Tensor)) {
 	for name, text := range lowertest.Networks {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			t.Run(name+"/"+tg.Name, func(t *testing.T) {
 				g, set, feeds := lowertest.Configured(t, text, tg.Name)
 				f(t, programtest.Compiled(t, g, set, tg.Name, tg.Profile).Program(), feeds)

@@ -12,6 +12,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
@@ -21,7 +22,7 @@ import (
 // eachNetwork runs f for every network on every target.
 func eachNetwork(t *testing.T, f func(t *testing.T, g *graph.Graph, set *tqc.Set, feeds map[string]*tensor.Tensor)) {
 	for name, text := range networks {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			t.Run(name+"/"+tg.Name, func(t *testing.T) {
 				g, set, feeds := configured(t, text, tg.Name)
 				f(t, g, set, feeds)

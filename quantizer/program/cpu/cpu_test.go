@@ -10,6 +10,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/internal/programtest"
+	"qwb/internal/targettest"
 	hardware "qwb/kernels/cpu"
 	"qwb/kernels/kerneltest"
 	"qwb/kernels/qmath"
@@ -17,7 +18,6 @@ import (
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
-	"qwb/quantizer/target"
 )
 
 // backends are the CPU backend with every choice of integer kernels.
@@ -37,7 +37,7 @@ func TestCPUEqualsReference(t *testing.T) {
 	list := backends()
 	compared := 0
 	for name, text := range lowertest.Networks {
-		for _, tg := range target.All {
+		for _, tg := range targettest.Distinct() {
 			for _, pr := range qmath.Profiles() {
 				t.Run(name+"/"+tg.Name+"/"+pr.Name, func(t *testing.T) {
 					g, set, feeds := lowertest.Configured(t, text, tg.Name)

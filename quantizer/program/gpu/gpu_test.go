@@ -14,6 +14,7 @@ import (
 	"qwb/internal/cudatest"
 	"qwb/internal/graphtest"
 	"qwb/internal/programtest"
+	"qwb/internal/targettest"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 	"qwb/kernels/cuda"
@@ -42,7 +43,7 @@ func TestCUDAEqualsReference(t *testing.T) {
 		compared := 0
 		for n, name := range slices.Sorted(maps.Keys(lowertest.Networks)) {
 			text := lowertest.Networks[name]
-			for _, tg := range target.All {
+			for _, tg := range targettest.Distinct() {
 				for i, pr := range qmath.Profiles() {
 					if d.Emulated && ((i+n+d.Arch/10)%2 != 0 || testing.Short() && i%4 != 0) {
 						continue // the other one of the interpreted devices

@@ -1,0 +1,51 @@
+// Package targettest chooses the targets that suites run on which take long: few of many.
+//
+// Unstable: it may change without notice.
+package targettest
+
+import (
+	"fmt"
+
+	"qwb/quantizer/target"
+)
+
+// Distinct returns as few of the built-in targets as show every profile, place of quantizers, default scheme and alignment that any of
+// them has, in the order of the catalog: one that brings nothing new of these is left out.
+func Distinct() []*target.Target {
+	seen := map[string]bool{}
+	var list []*target.Target
+	for _, t := range target.Builtin().All {
+		known := len(seen)
+		for _, p := range properties(t) {
+			seen[p] = true
+		}
+		if len(seen) > known {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// Names are those of Distinct.
+func Names() []string {
+	var names []string
+	for _, t := range Distinct() {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+func properties(t *target.Target) []string {
+	s := t.Defaults()
+	list := []string{"profile " + t.Profile, fmt.Sprint("placement ", t.Placement), fmt.Sprint("activation ", s.Activation[0]),
+		fmt.Sprint("weight ", s.Weight[0]), fmt.Sprint("float ", t.Float)}
+	if len(s.Bias) > 0 {
+		list = append(list, fmt.Sprint("bias ", s.Bias[0]))
+	}
+	for _, op := range t.Ops {
+		if op.Align != target.AlignNone {
+			list = append(list, fmt.Sprintf("align %s %t", op.Align, op.Overlap))
+		}
+	}
+	return list
+}
