@@ -243,11 +243,25 @@ func (s *sweeping) replaceable() error {
 	return nil
 }
 
+// SweepPlatforms are the targets that a sweep tries where neither it nor a plan names one: engines for ONNX files on common machines, and
+// integers without multipliers. All there are would be too many.
+var SweepPlatforms = []string{"trt_int8", "onnxruntime", "openvino_int8", "pow2_int8"}
+
+// usual are SweepPlatforms as far as the catalog has them; of a catalog that has none of them, all.
+func (s *sweeping) usual() []string {
+	all := s.Catalog.Targets().Names()
+	list := slices.DeleteFunc(slices.Clone(SweepPlatforms), func(name string) bool { return !slices.Contains(all, name) })
+	if len(list) == 0 {
+		return all
+	}
+	return list
+}
+
 // combine lists the combinations.
 func (s *sweeping) combine() error {
 	o := &s.o
 	if len(o.Platforms) == 0 {
-		o.Platforms = s.Catalog.Targets().Names()
+		o.Platforms = s.usual()
 	}
 	if len(o.Observers) == 0 {
 		o.Observers = SweepObservers()

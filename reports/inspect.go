@@ -49,9 +49,9 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		t.end()
 	}
 	if len(r.Platforms) > 0 {
-		t.begin("What each target would quantize", "platform", "INT8 nodes", "FP32 nodes", "shape nodes", "Q/DQ boundaries", "float", "MACs in INT8")
-		for _, p := range r.Platforms {
-			t.row(p.Platform, fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), p.Float, percent(p.MACs))
+		t.begin("What each target would quantize", "INT8 nodes", "FP32 nodes", "shape nodes", "Q/DQ boundaries", "float", "MACs in INT8", "platforms")
+		for _, p := range alike(r.Platforms) {
+			t.row(fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), p.Float, percent(p.MACs), p.Platform)
 		}
 		t.end()
 	}
@@ -64,6 +64,23 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		t.end()
 	}
 	return t.err
+}
+
+// alike joins platforms that would quantize a model alike, their names in one line. The order is that of the first of each.
+func alike(list []analysis.PlatformInfo) []analysis.PlatformInfo {
+	var rows []analysis.PlatformInfo
+	for _, p := range list {
+		i := slices.IndexFunc(rows, func(r analysis.PlatformInfo) bool {
+			r.Platform = p.Platform
+			return r == p
+		})
+		if i < 0 {
+			rows = append(rows, p)
+		} else {
+			rows[i].Platform += ", " + p.Platform
+		}
+	}
+	return rows
 }
 
 // operatorTable writes operators with the most work first, then those that move the most bytes.

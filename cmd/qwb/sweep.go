@@ -84,7 +84,7 @@ Exit code 3: fewer than %d held-out samples; nothing is written unless --force i
 	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass of calibration, if the model takes batches; results do not depend on it")
 	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
 	f.addJSON(c)
-	c.Flags().StringSliceVar(&o.Platforms, "platforms", nil, "targets to try, separated by commas: "+platforms()+", or YAML files (default: that of the plan; without a plan all)")
+	c.Flags().StringSliceVar(&o.Platforms, "platforms", nil, "targets to try, separated by commas: "+platforms()+", or YAML files (default: that of the plan; without a plan "+strings.Join(qwb.SweepPlatforms, ", ")+")")
 	c.Flags().StringSliceVar(&observers, "observers", nil, "calibration methods to try, separated by commas (default: "+strings.Join(names, ", ")+")")
 	c.Flags().StringSliceVar(&o.Granularities, "granularity", nil, "scales of weights to try: channel (one per output channel), tensor, or both: channel,tensor (default: channel)")
 	c.Flags().StringSliceVar(&o.Dispatchers, "dispatchers", nil, "dispatchers to try, separated by commas: "+dispatchers()+" (default: "+defaultDispatcher()+")")
