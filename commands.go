@@ -98,6 +98,14 @@ func (p *Project) Doctor(ctx context.Context, o DoctorOptions) (*DoctorResult, [
 	return r, j.warnings, err
 }
 
+// DoctorFile looks for what the reader of a file's format would reject, or take as something else than is meant: the rules of the format, which
+// every export goes through. With findings it returns a CheckError, and the result all the same.
+func (p *Project) DoctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorFileResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.doctorFile(ctx, o)
+	return r, j.warnings, err
+}
+
 // Verify runs the plan as integers, holds them against plan, simulation or recorded tensors, and writes the outcome into the plan. A
 // verdict that something differs is a result and no error.
 func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, []tqc.Warning, error) {

@@ -250,6 +250,12 @@ func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Inpu
 	if err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := f.Conforms(ctx, in, out); err != nil {
+		return err
+	}
 	if in.Set != nil {
 		warnings = append(warnings, narrowFloat(in.Model.Graph, in.Set)...)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"qwb/export"
 	"qwb/export/onnxqdq"
 	"qwb/graph"
 	"qwb/quantizer/target"
@@ -35,17 +36,17 @@ func (c *change) exportable(out *derived) error {
 }
 
 // findings lists what the platform's reader would find in an export of a set. What cannot be built at all is one finding.
-func (c *change) findings(g *graph.Graph, set *tqc.Set) []onnxqdq.Finding {
+func (c *change) findings(g *graph.Graph, set *tqc.Set) []export.Finding {
 	return refused(c.p.Model, g, set, c.p.Target)
 }
 
 // unwritable is the rule of the finding that a plan cannot be written at all.
 const unwritable = "export"
 
-func refused(m *Model, g *graph.Graph, set *tqc.Set, t *target.Target) []onnxqdq.Finding {
+func refused(m *Model, g *graph.Graph, set *tqc.Set, t *target.Target) []export.Finding {
 	out, err := onnxqdq.Build(m.WithGraph(g), set, t, onnxqdq.Options{})
 	if err != nil {
-		return []onnxqdq.Finding{{Rule: unwritable, Text: err.Error()}}
+		return []export.Finding{{Rule: unwritable, Text: err.Error()}}
 	}
 	graph.InferShapes(out.Graph)
 	return onnxqdq.Check(out.Graph, t, func(node string) bool {
@@ -56,9 +57,9 @@ func refused(m *Model, g *graph.Graph, set *tqc.Set, t *target.Target) []onnxqdq
 
 // ruleDoc is what a rule says, empty for what is none.
 func ruleDoc(name string) string {
-	for i := range onnxqdq.Rules {
-		if onnxqdq.Rules[i].Name == name {
-			return onnxqdq.Rules[i].Doc
+	for _, r := range onnxqdq.Rules() {
+		if r.Name == name {
+			return r.Doc
 		}
 	}
 	return "export cannot write it"

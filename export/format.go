@@ -61,6 +61,11 @@ type Format struct {
 	Groups func(in *Input) (size, bits int, err error)
 	// Write writes the files. What it warns about is about the files, not about the plan.
 	Write func(ctx context.Context, in *Input, out *Output) ([]tqc.Warning, error)
+	// Rules are what Doctor looks for, in words.
+	Rules []Rule
+	// Doctor reads a file and says what its reader would reject or compute differently than it says. Every export goes through it before
+	// the file gets its name. An error says that the file cannot be read at all. nil: the format has none.
+	Doctor func(ctx context.Context, in *DoctorInput) ([]Finding, error)
 	// Back reads what was written, before it has its name, and compares it with what it was made of. nil: Write does that itself.
 	Back func(ctx context.Context, in *Input, out *Output) (*Readback, error)
 }

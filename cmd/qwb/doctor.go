@@ -1,22 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"qwb"
+	"qwb/internal/plain"
 )
 
 func newDoctor(e *env) *cobra.Command {
 	var f flags
-	var labels string
+	var labels, format string
 	var offset, trial int
 	c := &cobra.Command{
-		Use:   "doctor [MODEL|PLAN] --data D [--labels F]",
-		Short: "Look for what is wrong with data: preprocessing, labels, duplicates, overlap",
+		Use:   "doctor [MODEL|PLAN] --data D [--labels F] | doctor FILE --platform P [--format F]",
+		Short: "Look for what is wrong with data, or with an exported file",
 		Long: `Doctor looks for mistakes in the data of a model:
 
   preprocessing  with labels: runs the float model on a few samples with each preset, and with the usual ways to scale pixels, and finds
@@ -28,11 +32,18 @@ func newDoctor(e *env) *cobra.Command {
 
 Half of the samples that are tried choose, the other half has to confirm the choice (exact paired test, 1 %).
 Every finding has a rule, a level and a fix. With faults the exit code is 3; hints leave it at 0. Doctor writes
-nothing. See docs/data.md.`,
-		Args: atMost(1, "one model or plan"),
+nothing. See docs/data.md.
+
+With --platform it reads a file that was exported, by qwb or another tool, and looks for what the reader of its
+format would reject or compute differently: the rules that qwb export itself keeps. Any finding is exit code 3.
+See docs/targets.md.`,
+		Args: atMost(1, "one model, plan or exported file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
 				return err
+			}
+			if f.platform != "" || format != "" {
+				return e.doctorFile(c, args, &f, format)
 			}
 			file, err := findPlan(args)
 			if err != nil {
@@ -45,7 +56,7 @@ nothing. See docs/data.md.`,
 			if strings.HasSuffix(file, qwb.PlanSuffix) {
 				model, plan = "", file
 			} else if len(f.data) == 0 {
-				return usagef("doctor of a model needs --data")
+				return usagef("doctor of a model needs --data, of an exported file --platform")
 			}
 			o := qwb.DoctorOptions{Data: f.dataOptions(), Trial: trial, Threads: f.workers()}
 			o.Data.Labels, o.Data.LabelOffset, o.Data.Budget = labels, offset, f.budget()
@@ -63,6 +74,8 @@ nothing. See docs/data.md.`,
 			return err
 		},
 	}
+	f.addPlatform(c, "target of an exported file: "+platforms())
+	c.Flags().StringVar(&format, "format", "", "its format, as in qwb export (default: that of the target)")
 	f.addData(c)
 	f.addRun(c)
 	f.addBudget(c)
@@ -71,6 +84,48 @@ nothing. See docs/data.md.`,
 	c.Flags().IntVar(&offset, "label-offset", 0, "number to add to each label to get the class index of the model")
 	c.Flags().IntVar(&trial, "trial", qwb.DoctorTrial, "labelled samples on which preprocessings and label offsets are tried")
 	return c
+}
+
+// doctorFile looks at an exported file.
+func (e *env) doctorFile(c *cobra.Command, args []string, f *flags, format string) error {
+	switch {
+	case f.platform == "":
+		return usagef("doctor of an exported file needs --platform: %s", platforms())
+	case len(args) != 1:
+		return usagef("doctor needs one exported file")
+	}
+	var other []string
+	c.Flags().Visit(func(flag *pflag.Flag) {
+		if c.Flags().Lookup(flag.Name) == c.LocalFlags().Lookup(flag.Name) && !slices.Contains([]string{"platform", "format", "json"}, flag.Name) {
+			other = append(other, "--"+flag.Name)
+		}
+	})
+	if len(other) > 0 {
+		return usagef("%s: not for an exported file, whose doctor takes --platform and --format", strings.Join(other, ", "))
+	}
+	r, _, err := e.project("", "").DoctorFile(c.Context(), qwb.DoctorFileOptions{File: args[0], Platform: f.platform, Format: format})
+	if r == nil {
+		return err
+	}
+	write := func() error { return doctorFileText(e.stdout, r) }
+	if f.json {
+		write = func() error { return e.printJSON(r) }
+	}
+	return cmp.Or(write(), err)
+}
+
+// doctorFileText writes what doctor found in a file for people.
+func doctorFileText(w io.Writer, r *qwb.DoctorFileResult) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s for %s, %s\n", r.File, r.Format, r.Platform, plain.Count(len(r.Rules), "rule"))
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s\n  fix: %s\n", f, f.Fix)
+	}
+	if len(r.Findings) == 0 {
+		fmt.Fprintln(&b, "nothing found")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // doctorText writes what doctor found for people.

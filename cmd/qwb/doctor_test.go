@@ -232,3 +232,33 @@ func TestDoctorOnTrainedNetworks(t *testing.T) {
 		}
 	}
 }
+
+// An exported file is read by the rules of its format: what qwb wrote has no findings, what is for another reader or was changed has, and
+// what is no such file is an error.
+func TestDoctorOfAnExportedFile(t *testing.T) {
+	calibrated(t)
+	done(t, "export", "--platform", "trt_int8", "-o", "q.onnx")
+	o := done(t, "doctor", "q.onnx", "--platform", "trt_int8", "--json").object(t)
+	require.Equal(t, []any{}, o["findings"])
+	require.Equal(t, "onnx", o["format"])
+	require.Contains(t, o["rules"], "pair")
+	require.Contains(t, done(t, "doctor", "q.onnx", "--platform", "trt_int8", "--format", "onnx").stdout, "nothing found")
+	r := invoke("doctor", "q.onnx", "--platform", "onnxruntime")
+	require.Equal(t, exitCheck, r.code)
+	require.Contains(t, r.lastLine(), "the reader of onnx would not take it")
+	require.Regexp(t, `(?m)^weight-form: node ".+\n  fix: .+$`, r.stdout)
+	for _, f := range parts(t, invoke("doctor", "q.onnx", "--platform", "onnxruntime", "--json").object(t), "findings[]") {
+		for _, key := range []string{"rule", "node", "text", "fix"} {
+			require.NotEmpty(t, f[key], key)
+		}
+	}
+	write(t, "junk.onnx", []byte("no model"))
+	fails(t, 1, "junk.onnx", "doctor", "junk.onnx", "--platform", "onnxruntime")
+	fails(t, 1, "none.onnx", "doctor", "none.onnx", "--platform", "onnxruntime")
+	fails(t, 2, "needs --platform", "doctor", "q.onnx", "--format", "onnx")
+	fails(t, 2, "one exported file", "doctor", "--platform", "onnxruntime")
+	fails(t, 2, "--data: not for an exported file", "doctor", "q.onnx", "--platform", "onnxruntime", "--data", "data")
+	fails(t, 2, "unknown format", "doctor", "q.onnx", "--platform", "onnxruntime", "--format", "tar")
+	fails(t, 2, "format c has no doctor", "doctor", "q.onnx", "--platform", "onnxruntime", "--format", "c")
+	fails(t, 2, "unknown platform", "doctor", "q.onnx", "--platform", "abacus")
+}

@@ -25,7 +25,8 @@ var examples = map[string][]string{
 	"tune": {"qwb tune --method auto", "qwb tune model.plan.json --method bias,gptq --data images/ --budget 10m"},
 	"doctor": {
 		"qwb doctor model.onnx --data images/ --labels labels.tsv",
-		"qwb doctor model.plan.json --data eval/ --labels eval.tsv        # also: does it overlap with the calibration data?"},
+		"qwb doctor model.plan.json --data eval/ --labels eval.tsv        # also: does it overlap with the calibration data?",
+		"qwb doctor model.onnx --platform onnxruntime                     # would the engine take this file as it is meant?"},
 	"eval": {
 		"qwb eval model.onnx --data images/ --preprocess imagenet-torch --labels labels.tsv",
 		"qwb eval model.plan.json --data images/ --labels labels.tsv --mode int8 --max-drop 1",

@@ -3,28 +3,14 @@ package onnxqdq
 import (
 	"fmt"
 
+	"qwb/export"
 	"qwb/graph"
 	"qwb/quantizer/target"
 )
 
-// Finding is one violation of a target's rules.
-type Finding struct {
-	Rule string
-	Node string // empty: the whole graph
-	Text string
-}
-
-func (f Finding) String() string {
-	if f.Node == "" {
-		return fmt.Sprintf("%s: %s", f.Rule, f.Text)
-	}
-	return fmt.Sprintf("%s: node %q: %s", f.Rule, f.Node, f.Text)
-}
-
-// Rule is one thing a target's reader insists on.
-type Rule struct {
-	Name string
-	Doc  string
+// rule is one thing a target's reader insists on: what export.Rule says, and how it is found.
+type rule struct {
+	Name, Doc, Fix string
 	// applies says for which targets; nil for all.
 	applies func(*target.Target) bool
 	// meaning: the operators of ONNX want it, and not only an engine.
@@ -32,26 +18,35 @@ type Rule struct {
 	check   func(*checker)
 }
 
-// Rules lists what Check looks for.
-var Rules = []Rule{structureRule, opsetRule, operatorsRule, scaleRule, zeroPointRule, pairRule, zeroPointZeroRule, signedRule, rankZeroRule,
+// rules lists what Check looks for.
+var rules = []rule{structureRule, opsetRule, operatorsRule, scaleRule, zeroPointRule, pairRule, zeroPointZeroRule, signedRule, rankZeroRule,
 	perTensorRule, axisRule, inputsRule, weightFormRule, weightZeroPointRule, floatBiasRule, integerBiasRule, splitFusionRule, placementRule,
 	integerOutputRule, oneTypeRule, passiveRule, fixedScaleRule, typesRule, scaleTypeRule, blocksRule, packedRule, floatZeroRule}
+
+// Rules lists what Check looks for, in words.
+func Rules() []export.Rule {
+	list := make([]export.Rule, len(rules))
+	for i, r := range rules {
+		list[i] = export.Rule{Name: r.Name, Doc: r.Doc, Fix: r.Fix}
+	}
+	return list
+}
 
 // Check applies the rules of a target to a graph read back from a file, with inferred shapes. integer says of which nodes, by
 // name, the plan wants that they run on integers; with nil it is guessed from where the Q/DQ pairs stand, which cannot tell a
 // missing pair from a float operator. Check returns what it finds in the order of Rules and, within a rule, in graph order;
 // nothing for a file the target takes as it is meant.
-func Check(g *graph.Graph, t *target.Target, integer func(node string) bool) []Finding {
+func Check(g *graph.Graph, t *target.Target, integer func(node string) bool) []export.Finding {
 	c := &checker{g: g, t: t, integer: integer}
 	order, err := g.Order()
 	if err != nil {
-		return []Finding{{Rule: structureRule.Name, Text: err.Error()}}
+		return []export.Finding{{Rule: structureRule.Name, Fix: structureRule.Fix, Text: err.Error()}}
 	}
 	c.order = order
 	c.units = t.Units(g)
-	for i := range Rules {
-		if r := &Rules[i]; (r.meaning || !t.Export.Open) && (r.applies == nil || r.applies(t)) {
-			c.rule = r.Name
+	for i := range rules {
+		if r := &rules[i]; (r.meaning || !t.Export.Open) && (r.applies == nil || r.applies(t)) {
+			c.rule = r
 			r.check(c)
 		}
 	}
@@ -64,12 +59,12 @@ type checker struct {
 	integer func(node string) bool
 	order   []graph.NodeID
 	units   []target.Unit
-	rule    string
-	found   []Finding
+	rule    *rule
+	found   []export.Finding
 }
 
 func (c *checker) report(n *graph.Node, format string, args ...any) {
-	f := Finding{Rule: c.rule, Text: fmt.Sprintf(format, args...)}
+	f := export.Finding{Rule: c.rule.Name, Fix: c.rule.Fix, Text: fmt.Sprintf(format, args...)}
 	if n != nil {
 		f.Node = n.Name
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/export"
 	"qwb/export/onnxqdq"
 	"qwb/graph"
 	"qwb/graph/onnx"
@@ -319,7 +320,7 @@ func TestSeededFaults(t *testing.T) {
 			m := build(t, &onnx.Model{Graph: g}, set, tg)
 			require.Empty(t, onnxqdq.Check(m.Graph, tg, integers(g, set)))
 			f.plant(surgeon{t, m.Graph})
-			names := func(list []onnxqdq.Finding) (rules []string) {
+			names := func(list []export.Finding) (rules []string) {
 				for _, x := range list {
 					require.NotEmpty(t, x.Text)
 					rules = append(rules, x.Rule)
@@ -334,18 +335,19 @@ func TestSeededFaults(t *testing.T) {
 }
 
 func TestEveryRuleHasAFault(t *testing.T) {
-	for _, r := range onnxqdq.Rules {
+	for _, r := range onnxqdq.Rules() {
 		require.NotEmpty(t, r.Doc, r.Name)
+		require.NotEmpty(t, r.Fix, r.Name)
 		require.True(t, slices.ContainsFunc(faults, func(f fault) bool { return f.rule == r.Name }), "no fault is planted for rule %q", r.Name)
 	}
 	for _, f := range faults {
-		require.True(t, slices.ContainsFunc(onnxqdq.Rules, func(r onnxqdq.Rule) bool { return r.Name == f.rule }), "there is no rule %q", f.rule)
+		require.True(t, slices.ContainsFunc(onnxqdq.Rules(), func(r export.Rule) bool { return r.Name == f.rule }), "there is no rule %q", f.rule)
 	}
 }
 
 func TestFindingsSayWhere(t *testing.T) {
-	require.Equal(t, `scale: node "a": scale 0 is 0`, onnxqdq.Finding{Rule: "scale", Node: "a", Text: "scale 0 is 0"}.String())
-	require.Equal(t, `opset: opset 12`, onnxqdq.Finding{Rule: "opset", Text: "opset 12"}.String())
+	require.Equal(t, `scale: node "a": scale 0 is 0`, export.Finding{Rule: "scale", Node: "a", Text: "scale 0 is 0"}.String())
+	require.Equal(t, `opset: opset 12`, export.Finding{Rule: "opset", Text: "opset 12"}.String())
 	g := graphtest.Parse(t, "input x: f32[1]\na = Add(x, x)\noutput a")
 	g.SetInput(0, 0, g.Outputs[0])
 	tg := findTarget(t, "trt_int8")

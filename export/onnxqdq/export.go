@@ -2,12 +2,9 @@ package onnxqdq
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"qwb/export"
 	"qwb/graph"
-	"qwb/graph/onnx"
 	"qwb/quantizer/tqc"
 )
 
@@ -15,7 +12,7 @@ import (
 // the rules of the platform before it gets its name.
 func Format() export.Format {
 	return export.Format{Name: "onnx", Doc: "ONNX with QuantizeLinear and DequantizeLinear", Ext: ".onnx", From: export.Plan,
-		Options: []export.Option{export.ExternalAbove}, Write: write}
+		Options: []export.Option{export.ExternalAbove}, Write: write, Rules: Rules(), Doctor: doctor}
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
@@ -29,31 +26,16 @@ func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.War
 	if err := export.WriteModel(m, in, out); err != nil {
 		return nil, err
 	}
-	back, err := export.ReadModel(out)
+	return Warnings(in.Model.Graph, in.Set, in.Target), nil
+}
+
+// doctor applies the rules of the target.
+func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) {
+	m, err := in.Model()
 	if err != nil {
 		return nil, err
 	}
-	defer back.Close()
-	return Warnings(in.Model.Graph, in.Set, in.Target), conforms(back, in)
-}
-
-// conforms applies the rules of the target.
-func conforms(back *onnx.Model, in *export.Input) error {
-	graph.InferShapes(back.Graph)
-	findings := Check(back.Graph, in.Target, func(node string) bool {
-		id, ok := in.Model.Graph.LookupNode(node)
-		return ok && in.Set.Domains[id] == tqc.DomainInt
-	})
-	if len(findings) == 0 {
-		return nil
-	}
-	lines := make([]string, 0, len(findings))
-	for i, f := range findings {
-		if i == 5 {
-			lines = append(lines, fmt.Sprintf("and %d more", len(findings)-i))
-			break
-		}
-		lines = append(lines, f.String())
-	}
-	return fmt.Errorf("export: the file would break rules of %s, nothing was written: %s", in.Target.Name, strings.Join(lines, "; "))
+	defer m.Close()
+	graph.InferShapes(m.Graph)
+	return Check(m.Graph, in.Target, in.Integer), nil
 }

@@ -7,7 +7,7 @@ import (
 	"qwb/graph"
 )
 
-var structureRule = Rule{Name: "structure", meaning: true, Doc: "the graph is well formed and the parameters of every Q and DQ are constants, two levels of them, or found from the tensor at run time",
+var structureRule = rule{Name: "structure", meaning: true, Doc: "the graph is well formed and the parameters of every Q and DQ are constants, two levels of them, or found from the tensor at run time", Fix: "write scales and zero points as constants",
 	check: func(c *checker) {
 		if err := c.g.Check(); err != nil {
 			c.report(nil, "%v", err)
@@ -22,7 +22,7 @@ var structureRule = Rule{Name: "structure", meaning: true, Doc: "the graph is we
 	}}
 
 // opsetRule has no upper bound: a model is never lowered, and newer readers take it. See Warnings.
-var opsetRule = Rule{Name: "opset", meaning: true, Doc: "the opset is at least the one that the Q/DQ form of the target needs",
+var opsetRule = rule{Name: "opset", meaning: true, Doc: "the opset is at least the one that the Q/DQ form of the target needs", Fix: "convert the model to the opset that the platform needs before quantizers are put in",
 	check: func(c *checker) {
 		if v, e := c.g.Opset(""), c.t.Export; v < e.MinOpset {
 			c.report(nil, "opset %d, at least %d is needed", v, e.MinOpset)
@@ -31,7 +31,7 @@ var opsetRule = Rule{Name: "opset", meaning: true, Doc: "the opset is at least t
 
 // operatorsRule follows the list of operators that TensorRT's parser does not import; ONNX Runtime reads them, but they are not
 // the form that this exporter promises.
-var operatorsRule = Rule{Name: "operators", meaning: true, Doc: "Q/DQ form only: no operator-oriented quantized operators",
+var operatorsRule = rule{Name: "operators", meaning: true, Doc: "Q/DQ form only: no operator-oriented quantized operators", Fix: "write the operator in float between DequantizeLinear and QuantizeLinear",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			other := func(r *graph.Node) bool { return !is(r, dequantizeLinear) }
