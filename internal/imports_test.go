@@ -30,7 +30,7 @@ var layers = []string{
 	"internal/cudatest",
 	"graph",
 	"internal/graphtest graph/pattern",
-	"graph/onnx/... graph/exec graph/language/checkpoint",
+	"graph/onnx/... graph/exec graph/language/checkpoint graph/tflite",
 	"graph/passes graph/language/decode graph/device internal/kind",
 	"graph/language/decode/gpu",
 	"quantizer/tqc quantizer/rewrite",
@@ -96,6 +96,7 @@ var templates = []string{"text/template", "html/template"}
 var thirdParty = map[string][]string{
 	"kernels/cpu":           {"golang.org/x/sys"},
 	"graph/onnx":            {"google.golang.org/protobuf", "golang.org/x/sys"},
+	"graph/tflite":          {"github.com/google/flatbuffers"},
 	"graph/onnx/onnxgo":     {"github.com/owulveryck/onnx-go", "gonum.org/v1/gonum", "gorgonia.org/tensor"},
 	"graph/language/decode": {"golang.org/x/text"},
 	"calib/data":            {"github.com/goccy/go-yaml", "golang.org/x/image"},
