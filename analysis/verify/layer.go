@@ -137,15 +137,18 @@ func (l *layer) integers(in, out int) (x, y qmath.Grid, err error) {
 	return *l.in(in), *l.out(out), nil
 }
 
-// single returns the grids of a step of one input and one output. The input's is what the node reads, if the graph says.
-func (l *layer) single() (x, y qmath.Grid, err error) {
+// single returns the grids of a step of one input and one output. The input's is what the node reads as input 0, if the graph says.
+func (l *layer) single() (x, y qmath.Grid, err error) { return l.singleAt(0) }
+
+// singleAt is single for a node whose input is the one at place at.
+func (l *layer) singleAt(at int) (x, y qmath.Grid, err error) {
 	if err := l.sole(1); err != nil {
 		return x, y, err
 	}
 	if x, y, err = l.integers(0, 0); err != nil {
 		return x, y, err
 	}
-	if seen := l.seen(l.node.ID, 0); seen != nil {
+	if seen := l.seen(l.node.ID, at); seen != nil {
 		x = *seen
 	}
 	return x, y, nil

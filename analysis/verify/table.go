@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
@@ -14,8 +15,9 @@ import (
 // table is a function of single integers.
 type table struct {
 	*layer
-	got  *lower.Table
-	x, y qmath.Grid
+	got      *lower.Table
+	argument graph.ValueID
+	x, y     qmath.Grid
 	// By raw byte or word of the input: the result, and what it is in real arithmetic, in steps.
 	codes []int32
 	value []float64
@@ -28,11 +30,15 @@ func (l *layer) deriveTable(op *lower.Table) (operation, error) {
 	if l.node == nil {
 		return nil, fmt.Errorf("a table without a node")
 	}
-	x, y, err := l.single()
+	at, ok := l.g.Argument(l.node.ID)
+	if !ok {
+		return nil, fmt.Errorf("a table for %s, which is not a function of one tensor", l.node.Op)
+	}
+	x, y, err := l.singleAt(at)
 	if err != nil {
 		return nil, err
 	}
-	t := &table{layer: l, got: op, x: x, y: y}
+	t := &table{layer: l, got: op, argument: l.node.Inputs[at], x: x, y: y}
 	if err := t.fill(); err != nil {
 		return nil, err
 	}
@@ -85,7 +91,7 @@ func (t *table) fill() error {
 
 // evaluate runs the step's operators in float.
 func (t *table) evaluate(x *tensor.Tensor) ([]float32, error) {
-	g, err := t.function(t.node.Inputs[0], t.step.Nodes)
+	g, err := t.function(t.argument, t.step.Nodes)
 	if err != nil {
 		return nil, err
 	}

@@ -62,13 +62,8 @@ func codeLimits(e Encoding, lo, hi float32) (qlo, qhi int32) {
 // function returns nodes, all of them functions of x element by element, as a graph of x.
 func (c *compiler) function(x graph.ValueID, nodes []graph.NodeID) (*graph.Graph, error) {
 	for _, id := range nodes {
-		if !elementwise(c.g.Node(id)) {
+		if !c.g.Pointwise(id) {
 			return nil, c.fail(id, "%s is not a function of single elements", c.g.Node(id).Op)
-		}
-		for i, v := range c.g.Node(id).Inputs {
-			if t := c.g.Const(v); t != nil && t.Len() != 1 {
-				return nil, c.fail(id, "input %d has several elements", i)
-			}
 		}
 	}
 	y := c.g.Node(nodes[len(nodes)-1]).Outputs[0]
@@ -82,10 +77,4 @@ func (c *compiler) function(x graph.ValueID, nodes []graph.NodeID) (*graph.Graph
 		}
 	}
 	return part, nil
-}
-
-// elementwise reports whether an operator computes every element from the elements at the same place.
-func elementwise(n *graph.Node) bool {
-	s := n.Spec()
-	return s != nil && (s.Kind == graph.KindActivation || s.Kind == graph.KindElementwise)
 }

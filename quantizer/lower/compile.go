@@ -34,7 +34,7 @@ func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 	if t.Island != qmath.FP32 {
 		return nil, fmt.Errorf("%s: float islands in %s are not executed", stage, t.Island)
 	}
-	c := &compiler{g: g, set: set, profile: profile, order: order, partial: partial, refusals: refusals,
+	c := &compiler{g: g, set: set, profile: profile, order: order, partial: partial, refusals: refusals, tables: t.Tables,
 		program: &Program{Graph: g, Target: t.Name, Float: t.Float, Profile: profile},
 		base:    make([]*Encoding, g.NumValues()), wanted: make([][]form, g.NumValues()), owner: make([]*unit, g.NumNodes()),
 		tensors: map[formOf]TensorID{}, encodings: make([]int, g.NumValues())}
@@ -72,6 +72,7 @@ type compiler struct {
 	order   []graph.NodeID
 	program *Program
 	partial bool // what has no integer form is simulated
+	tables  int  // bits of the index of the target's tables, 0 where it says nothing of them
 	// refusals are units that this profile has no form for, by their first nodes.
 	refusals map[graph.NodeID]string
 

@@ -9,6 +9,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
 )
 
 // Table is a function of single integers, given by its values: any operator, or chain of operators, that computes every element
@@ -38,10 +39,28 @@ var tableFamily = family{name: "table", emit: emitTable, ops: []string{
 	"Abs", "Celu", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "Pow", "Reciprocal",
 	"Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu"}}
 
+// familyOf is familyOf of the node's operator, but for a function of one tensor whose constants are not quantized: whatever the
+// operator, it is a table.
+func (c *compiler) familyOf(id graph.NodeID) *family {
+	n := c.g.Node(id)
+	if _, ok := c.g.Argument(id); ok && n.Spec().Kind == graph.KindElementwise {
+		for i, v := range n.Inputs {
+			if slot := c.set.Input(id, i); c.g.Const(v) != nil && (slot == tqc.NoSlot || !c.set.Slot(slot).State().Quantizes()) {
+				return &tableFamily
+			}
+		}
+	}
+	return familyOf(n)
+}
+
 func emitTable(c *compiler, u *unit) error {
-	encs, in, err := c.operands(u, 0, 1)
+	at, _ := c.g.Argument(u.head())
+	encs, in, err := c.operands(u, at, at+1)
 	if err != nil {
 		return err
+	}
+	if bits := encs[0].DType().Bits(); c.tables > 0 && bits > c.tables {
+		return c.fail(u.head(), "it is to be a table with an index of %d bits: tables of %s have %d", bits, c.program.Target, c.tables)
 	}
 	v := c.g.Node(u.last()).Outputs[0]
 	if c.base[v] == nil {
@@ -165,7 +184,11 @@ func (c *compiler) evaluated(u *unit, x Encoding) (func(float32) float32, error)
 
 // at computes the unit's function of real numbers with the float executor.
 func (c *compiler) at(u *unit, points []float32) ([]float32, error) {
-	part, err := c.function(c.g.Node(u.head()).Inputs[0], u.nodes)
+	at, ok := c.g.Argument(u.head())
+	if !ok {
+		return nil, fmt.Errorf("%s is not a function of single elements of one tensor", c.g.Node(u.head()).Op)
+	}
+	part, err := c.function(c.g.Node(u.head()).Inputs[at], u.nodes)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (c *compiler) group() error {
 			c.units = append(c.units, u)
 			if c.set.Domains[id] != tqc.DomainInt {
 				u.float = true
-			} else if u.family = familyOf(c.g.Node(id)); u.family == nil {
+			} else if u.family = c.familyOf(id); u.family == nil {
 				u.family, u.why = &simulatedFamily, c.g.Node(id).Op+" has no integer form"
 				if !c.partial {
 					return c.fail(id, "%s", u.why)
@@ -78,14 +78,42 @@ func (c *compiler) joined(id graph.NodeID) (*unit, error) {
 			return nil, c.fail(id, "it is to be computed with %q, which is not an integer operator before it", c.g.Node(head).Name)
 		}
 		for i, v := range c.g.Node(id).Inputs {
-			if v != graph.NoValue && c.g.Const(v) == nil && !u.has(c.g, v) {
-				return nil, c.fail(id, "input %d is computed outside of the group it is fused with", i)
+			if v == graph.NoValue || c.g.Const(v) != nil || u.has(c.g, v) {
+				continue
+			}
+			if err := c.argument(u, id, i); err != nil {
+				return nil, err
 			}
 		}
 		u.acts = append(u.acts, id)
+		if u.family == &clampFamily {
+			if _, _, limits, err := c.limits(u.acts); err != nil {
+				return nil, err
+			} else if !limits {
+				u.family = &tableFamily
+			}
+		}
 		return u, nil
 	}
 	return c.joinResidual(id)
+}
+
+// argument fails unless input i of a fused node is the argument of the unit's function, in the same integers (x * sigmoid(x)).
+func (c *compiler) argument(u *unit, id graph.NodeID, i int) error {
+	at, ok := c.g.Argument(u.head())
+	if !ok || c.g.Node(u.head()).Inputs[at] != c.g.Node(id).Inputs[i] {
+		return c.fail(id, "input %d is computed outside of the group it is fused with", i)
+	}
+	of, err := c.operand(u.head(), at)
+	if err != nil {
+		return err
+	}
+	if own, quantized, err := c.seen(id, i); err != nil {
+		return err
+	} else if quantized && own != of {
+		return c.fail(id, "input %d has other integers than the same tensor at %q: %s and %s", i, c.g.Node(u.head()).Name, own, of)
+	}
+	return nil
 }
 
 // joinResidual returns the unit of the sum of products to which an Add adds a quantized tensor before rounding. That is so if

@@ -32,7 +32,7 @@ func fuse(c *Context) error {
 			continue
 		}
 		for _, s := range slots {
-			if s == out || !c.waiting(s) {
+			if s == out || !c.waiting(s) || c.argument(s, head) {
 				continue
 			}
 			if err := c.Set.Dominate(s, out); err != nil {
@@ -41,4 +41,11 @@ func fuse(c *Context) error {
 		}
 	}
 	return nil
+}
+
+// argument reports whether a slot reads what enters the group of head from outside, as in the Mul of x * sigmoid(x).
+func (c *Context) argument(s tqc.SlotID, head graph.NodeID) bool {
+	sl := c.Set.Slot(s)
+	p := c.Graph.Producer(sl.Value)
+	return sl.Kind == tqc.Input && c.Graph.Const(sl.Value) == nil && (p == graph.NoNode || p != head && c.Set.Fused[p] != head)
 }

@@ -53,8 +53,8 @@ func (c *Context) placeReads(id graph.NodeID) error {
 		constant := c.Graph.Const(c.Graph.Node(id).Inputs[i]) != nil
 		var err error
 		switch {
-		case constant && op.Role == target.Activation:
-			// a slope or bound inside the activation's formula
+		case constant && (op.Role == target.Activation || c.Bound.IsTable(id)):
+			// a slope or bound inside the function's formula
 		case constant:
 			err = c.parameter(s, c.constant(id))
 		default:

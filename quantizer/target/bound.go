@@ -55,6 +55,9 @@ func (t *Target) Bind(g *graph.Graph) (*Bound, error) {
 			b.Heads[id], length[id] = b.head(id, length)
 		}
 	}
+	if b.Tables > 0 {
+		b.bindTables()
+	}
 	return b, nil
 }
 

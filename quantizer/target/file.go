@@ -26,6 +26,7 @@ type file struct {
 	Bias          *filePolicy    `json:"bias,omitempty" yaml:"bias,omitempty"` // none: stays float
 	ReducedWeight []int32        `json:"reduced_weight,omitempty" yaml:"reduced_weight,omitempty"`
 	Chain         int            `json:"activation_chain,omitempty" yaml:"activation_chain,omitempty"`
+	Tables        int            `json:"tables,omitempty" yaml:"tables,omitempty"`
 	Float         FloatUnit      `json:"float,omitempty" yaml:"float,omitempty"`
 	Island        string         `json:"island,omitempty" yaml:"island,omitempty"`
 	Profile       string         `json:"profile" yaml:"profile"`
@@ -98,7 +99,7 @@ func Parse(text []byte) (*Target, error) {
 
 // target turns texts into what they name.
 func (f *file) target() (*Target, error) {
-	t := &Target{Name: f.Name, Doc: f.Doc, Placement: f.Placement, Chain: f.Chain, Float: f.Float, Profile: f.Profile,
+	t := &Target{Name: f.Name, Doc: f.Doc, Placement: f.Placement, Chain: f.Chain, Tables: f.Tables, Float: f.Float, Profile: f.Profile,
 		BorderCost: f.BorderCost, Import: f.Import, Export: Export(f.Export)}
 	if f.Island != "" {
 		if err := t.Island.UnmarshalText([]byte(f.Island)); err != nil {

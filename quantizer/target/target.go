@@ -34,6 +34,9 @@ type Target struct {
 	// Chain is how many activations are computed together with the operator before them, one behind the other (Conv, Relu, Mul by
 	// a constant); 0 and 1: one. A Fusion counts as one.
 	Chain int
+	// Tables is how many bits the longest index of a table has that the target computes functions of single elements with: 8, 16, or 0 for a
+	// target without. Chains of such functions are one table then, in which nothing is rounded but its result: see Bound.IsTable.
+	Tables int
 
 	Float   FloatUnit       // where the operators are computed that stay float
 	Island  qmath.Precision // of them

@@ -46,6 +46,9 @@ func (t *Target) validate() error {
 	if _, err := qmath.ProfileNamed(t.Profile); err != nil {
 		return err
 	}
+	if err := t.validateTables(); err != nil {
+		return err
+	}
 	if err := t.validatePolicies(); err != nil {
 		return err
 	}

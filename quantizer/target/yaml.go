@@ -26,6 +26,7 @@ func (t *Target) YAML() []byte {
 		line("reduced_weight", list(f.ReducedWeight))
 	}
 	line("activation_chain", number(f.Chain))
+	line("tables", number(f.Tables))
 	if f.Float != FloatNative {
 		line("float", f.Float.String())
 	}

@@ -49,7 +49,7 @@ func Random(seed uint64, samples int) string {
 }
 
 // RandomTarget returns a variation of a target: other widths of weights and activations, weights with zero points or one scale for
-// all.
+// all, tables for chains of functions.
 func RandomTarget(seed uint64) target.Target {
 	r := rand.New(rand.NewPCG(seed, 78))
 	tg := []target.Target{target.ONNXRuntime, target.TRTInt8}[r.IntN(2)]
@@ -71,6 +71,9 @@ func RandomTarget(seed uint64) target.Target {
 		tg = Int16(tg)
 	case 7:
 		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMax: 1<<16 - 1}, Observer: tqc.ObserverMinMax}
+	}
+	if tg.Placement.Outputs() && r.IntN(2) == 0 {
+		tg.Tables = 16
 	}
 	return tg
 }
