@@ -1,77 +1,34 @@
 package qwb
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strconv"
+	"strings"
 
 	"qwb/analysis"
 	"qwb/analysis/verify"
-	"qwb/calib/data/npy"
-	"qwb/graph/tensor"
+	"qwb/calib/data/recording"
+	"qwb/internal/plain"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 )
 
-// dump is a folder of recorded tensors: K.npy with K counting from 0, and names.json, which gives the name of each K.
-type dump struct {
-	store fs.FS
-	dir   string
-	file  map[string]string // by tensor
-}
-
-// openDump reads the names of a folder.
-func (j *job) openDump(dir string) (*dump, error) {
-	b, err := fs.ReadFile(j.store(), filepath.Join(dir, "names.json"))
-	if err != nil {
-		return nil, err
-	}
-	var names map[string]string
-	if err := json.Unmarshal(b, &names); err != nil {
-		return nil, fmt.Errorf("%s: not an object of file numbers and tensor names: %w", filepath.Join(dir, "names.json"), err)
-	}
-	d := &dump{j.store(), dir, make(map[string]string, len(names))}
-	for k, name := range names {
-		if n, err := strconv.Atoi(k); err != nil || n < 0 || strconv.Itoa(n) != k {
-			return nil, fmt.Errorf("%s: %q is not the number of a file", filepath.Join(dir, "names.json"), k)
+// openRecordings reads recordings as one.
+func (j *job) openRecordings(names []string) (*recording.Recording, error) {
+	list := make([]*recording.Recording, len(names))
+	for i, name := range names {
+		var err error
+		if list[i], err = recording.Open(j.store(), name); err != nil {
+			return nil, err
 		}
-		if d.file[name] != "" {
-			return nil, fmt.Errorf("%s: tensor %q is listed for two files", filepath.Join(dir, "names.json"), name)
-		}
-		d.file[name] = k + ".npy"
+		j.detail("%s: %s of form %s", name, plain.Count(len(list[i].Names()), "tensor"), list[i].Form)
 	}
-	return d, nil
-}
-
-// Tensor implements verify.Recording.
-func (d *dump) Tensor(name string) (*tensor.Tensor, error) {
-	file := d.file[name]
-	if file == "" {
-		return nil, nil
-	}
-	path := filepath.Join(d.dir, file)
-	b, err := fs.ReadFile(d.store, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing; names.json lists it as tensor %q", path, name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	t, err := npy.Read(bytes.NewReader(b))
-	if err != nil {
-		return nil, &FileError{File: path, Err: err}
-	}
-	return t, nil
+	return recording.Join(list...), nil
 }
 
 // verifyAgainst holds recorded tensors against the plan, and tries all profiles.
 func (j *job) verifyAgainst(ctx context.Context, p *Planned, profile qmath.Profile, o VerifyOptions) (*analysis.Verification, error) {
-	d, err := j.openDump(o.Against)
+	d, err := j.openRecordings(o.Against)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
@@ -102,7 +59,7 @@ func (j *job) verifyAgainst(ctx context.Context, p *Planned, profile qmath.Profi
 	elapsed := j.stopwatch()
 	v, err := verify.Against(ctx, d, cfg)
 	if err != nil {
-		return nil, &FileError{File: o.Against, Err: err}
+		return nil, &FileError{File: strings.Join(o.Against, ", "), Err: err}
 	}
 	v.Fits = append(v.Fits, refused...)
 	v.Seconds = elapsed()

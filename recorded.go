@@ -14,9 +14,9 @@ import (
 	"qwb/graph/tensor"
 )
 
-// recording is what another engine answered: outputs by sample. It is a folder as qwb run writes one, with a file for each sample (npy of a
+// answered is what another engine answered: outputs by sample. It is a folder as qwb run writes one, with a file for each sample (npy of a
 // single output, npz of several), or one file with a row for each sample (npy, or npz with an array for each output).
-type recording struct {
+type answered struct {
 	file string
 	// of is what the outputs are those of: their names and their order.
 	of *graph.Graph
@@ -35,8 +35,8 @@ func isRecording(s Store, name string) bool {
 }
 
 // openRecording opens outputs of n samples.
-func (j *job) openRecording(file string, of *graph.Graph, n int) (*recording, error) {
-	r := &recording{file: file, of: of, store: j.store()}
+func (j *job) openRecording(file string, of *graph.Graph, n int) (*answered, error) {
+	r := &answered{file: file, of: of, store: j.store()}
 	if info, err := fs.Stat(j.store(), file); err != nil {
 		return nil, err
 	} else if info.IsDir() {
@@ -55,7 +55,7 @@ func (j *job) openRecording(file string, of *graph.Graph, n int) (*recording, er
 }
 
 // read reads the outputs in a file, in their order.
-func (r *recording) read(file string) ([]*tensor.Tensor, error) {
+func (r *answered) read(file string) ([]*tensor.Tensor, error) {
 	b, err := fs.ReadFile(r.store, file)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func floats(t *tensor.Tensor) (*tensor.Tensor, error) {
 }
 
 // sample returns the outputs for one sample, the i-th of the data.
-func (r *recording) sample(i int, s *exec.Sample) ([]*tensor.Tensor, error) {
+func (r *answered) sample(i int, s *exec.Sample) ([]*tensor.Tensor, error) {
 	if r.rows != nil {
 		out := make([]*tensor.Tensor, len(r.rows))
 		for k, t := range r.rows {

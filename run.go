@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 
 	"qwb/analysis"
@@ -12,6 +13,7 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/plain"
 )
 
 // RunOptions are the arguments of run.
@@ -22,6 +24,8 @@ type RunOptions struct {
 	Backend string      // of mode int8
 	Profile string      // of mode int8; empty: the platform's
 	Output  string      // folder for the outputs
+	// All writes every tensor that is computed, not the outputs alone: an npz for each run, which verify takes as a recording.
+	All     bool
 	Threads int
 	Memory  int64 // what the values of the run may take, 0: as exec.Options has it
 }
@@ -66,6 +70,14 @@ func (j *job) runOnce(ctx context.Context, f *forwarder, o RunOptions, files Sta
 	if err != nil {
 		return nil, err
 	}
+	if o.All {
+		arrays, err := f.all(ctx, feeds)
+		if err != nil {
+			return nil, err
+		}
+		file, err := j.writeAll(files, filepath.Join(o.Output, "tensors"), arrays)
+		return &RunResult{Files: []string{file}}, err
+	}
 	out, err := f.run(ctx, feeds)
 	if err != nil {
 		return nil, err
@@ -99,21 +111,46 @@ func (j *job) runAll(ctx context.Context, f *forwarder, o RunOptions, files Stag
 		if err != nil {
 			return nil, err
 		}
-		out, err := f.run(ctx, s.Feeds)
+		arrays := map[string]*tensor.Tensor{}
+		write := writeArrays
+		if o.All {
+			arrays, err = f.all(ctx, s.Feeds)
+			write = j.writeAll
+		} else {
+			var out []*tensor.Tensor
+			if out, err = f.run(ctx, s.Feeds); err == nil {
+				for k, v := range f.graph.Outputs {
+					arrays[f.graph.Value(v).Name] = out[k]
+				}
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w (sample %s)", err, s.Name)
 		}
-		arrays := make(map[string]*tensor.Tensor, len(out))
-		for k, v := range f.graph.Outputs {
-			arrays[f.graph.Value(v).Name] = out[k]
-		}
-		file, err := writeArrays(files, sampleFile(o.Output, i, s), arrays)
+		file, err := write(files, sampleFile(o.Output, i, s), arrays)
 		if err != nil {
 			return nil, err
 		}
 		r.Files = append(r.Files, file)
 		tick(i + 1)
 	}
+}
+
+// writeAll adds an npz of all tensors that NumPy has a type for, and warns of the others.
+func (j *job) writeAll(files Stage, path string, arrays map[string]*tensor.Tensor) (string, error) {
+	left := 0
+	maps.DeleteFunc(arrays, func(_ string, t *tensor.Tensor) bool {
+		if npy.Holds(t.DType) {
+			return false
+		}
+		left++
+		return true
+	})
+	if left > 0 {
+		j.warn("%s not written: NumPy has no such type", plain.Count(left, "tensor"))
+	}
+	path += ".npz"
+	return path, files.Add(path, func(w io.Writer) error { return npy.WriteArchive(w, arrays) })
 }
 
 // budgetHint says of a run that would have taken too much memory how to allow it more.

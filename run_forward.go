@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"qwb/analysis"
@@ -9,6 +10,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 )
 
@@ -16,8 +18,10 @@ import (
 type forwarder struct {
 	graph *graph.Graph // whose inputs and outputs they are
 	run   analysis.Forward
-	data  func(DataOptions) DataOptions
-	ends  []func()
+	// all is run that returns, by name, what was computed on the way as well: of an integer program its tensors, of a graph its values.
+	all  func(ctx context.Context, feeds map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error)
+	data func(DataOptions) DataOptions
+	ends []func()
 	// integer is what runs the integer program, nil in float.
 	integer *program.Executor
 }
@@ -80,6 +84,19 @@ func (f *forwarder) float(file string, o RunOptions, hooks *exec.Hooks) error {
 		}
 		return out, nil
 	}
+	f.all = func(ctx context.Context, feeds map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+		list, err := r.RunAll(ctx, feeds, hooks, nil)
+		if err != nil {
+			return nil, budgetHint(&FileError{Stage: "run", File: file, Err: err})
+		}
+		arrays := map[string]*tensor.Tensor{}
+		for v, t := range list {
+			if t != nil {
+				arrays[f.graph.Value(graph.ValueID(v)).Name] = t
+			}
+		}
+		return arrays, nil
+	}
 	return nil
 }
 
@@ -92,6 +109,18 @@ func (f *forwarder) integers(p *Planned, o RunOptions, profile qmath.Profile) er
 	f.ends, f.integer = append(f.ends, func() { x.Close() }), x
 	f.run = func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return x.Run(ctx, feeds, nil)
+	}
+	f.all = func(ctx context.Context, feeds map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+		arrays := maps.Clone(feeds)
+		_, err := x.Run(ctx, feeds, func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			for k, id := range s.Outputs {
+				if id != lower.NoTensor {
+					arrays[x.Program().Tensors[id].Name] = out[k].Clone()
+				}
+			}
+			return nil, nil
+		})
+		return arrays, err
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ const VerifySamples = 8
 type VerifyOptions struct {
 	Backend string
 	Profile string // empty: the platform's
-	Against string // folder of recorded tensors, instead of a data set
+	// Against are recordings of one input, taken together, instead of a data set: files or folders in any form of package recording.
+	Against []string
 	Dump    string // folder for test vectors
 	// Patterns is a folder for test vectors of what repeats.
 	Patterns string
@@ -33,6 +34,9 @@ type VerifyOptions struct {
 func Divergence(v *analysis.Verification) string {
 	switch v.Verdict {
 	case analysis.VerdictNothing:
+		if v.BitExact != nil {
+			return "no integers were recorded together with what they are computed from: nothing was compared"
+		}
 		return "no operator of the plan runs on integers: nothing was compared"
 	case analysis.VerdictOther:
 		own := v.Fit(v.Profile)
@@ -71,7 +75,7 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 	if err != nil {
 		return nil, err
 	}
-	if o.Against != "" {
+	if len(o.Against) > 0 {
 		return j.verifyAgainst(ctx, p, profile, o)
 	}
 	if err := here(backend); err != nil {

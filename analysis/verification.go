@@ -9,7 +9,7 @@ import (
 const (
 	VerdictEqual   = "equal"   // no integer differs from what was expected
 	VerdictTies    = "ties"    // some do, by one step, where the exact value lies within the stated bound of a rounding boundary
-	VerdictPartial = "partial" // as equal or ties, but parts that the plan quantizes have no integer form: they were simulated
+	VerdictPartial = "partial" // as equal or ties, but parts that the plan quantizes have no integer form, and were simulated, or were recorded in float
 	VerdictNothing = "nothing" // no operator runs on integers, so that nothing was compared
 	// VerdictOther is about recorded tensors: real arithmetic explains all of them, and the profile does not. The engine is another.
 	VerdictOther      = "other-profile"
@@ -45,6 +45,11 @@ type Verification struct {
 	Crossings  []CrossingRow `json:"crossings,omitempty"` // between integers and float, in the order of the steps
 	Fits       []ProfileFit  `json:"fits,omitempty"`      // of recorded tensors: how well each profile explains them, best first
 	Missing    []string      `json:"missing,omitempty"`
+	// BitExact answers whether an engine that was recorded is bit-exact with the profile, whatever real arithmetic says; nil without a recording.
+	BitExact *BitExact `json:"bit_exact,omitempty"`
+	// OffGrid lists tensors of integers that were recorded only as real numbers which are none of theirs: what an engine computed in
+	// float. They are not compared.
+	OffGrid []OffGrid `json:"off_grid,omitempty"`
 	// Simulated lists the steps that have no integer form, in order, and Share what part of the work was compared; none and nil where
 	// the whole plan was.
 	Simulated []SimulatedStep `json:"simulated,omitempty"`
@@ -227,6 +232,26 @@ type ProfileFit struct {
 	Different int64  `json:"different"` // integers that the profile computes otherwise
 	Max       int64  `json:"max"`
 	Why       string `json:"why,omitempty"` // the profile cannot be tried
+}
+
+// BitExact is how many integers of a recording are not those that a profile computes from the recorded inputs of each step.
+type BitExact struct {
+	Profile   string `json:"profile"`
+	Compared  int64  `json:"compared"`
+	Different int64  `json:"different"`
+	Max       int64  `json:"max"`
+	Holds     bool   `json:"holds"`
+	// Open says that the profile does not say every integer: it leaves the order of float sums, or the pairs that saturate, to the
+	// engine. The verdict is then that of real arithmetic alone.
+	Open bool `json:"open,omitempty"`
+}
+
+// OffGrid says how far the real numbers recorded of a tensor are from the grid of its integers.
+type OffGrid struct {
+	Tensor   string `json:"tensor"`
+	Compared int64  `json:"compared"` // numbers
+	Off      int64  `json:"off"`      // those that are no integer's
+	Far      Number `json:"far"`      // of the farthest, in steps
 }
 
 // Share is the part of the integers that the profile explains wrongly; 1 where it could not be tried.

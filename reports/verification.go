@@ -29,7 +29,11 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 		t.printf("This profile saturates: differences from real arithmetic are counted and are no failure.\n\n")
 	}
 	if v.Verdict == analysis.VerdictNothing {
-		t.printf("No operator of the plan runs on integers, so nothing was compared.\n\n")
+		if v.BitExact != nil {
+			t.printf("No integers were recorded together with what they are computed from, so nothing was compared.\n\n")
+		} else {
+			t.printf("No operator of the plan runs on integers, so nothing was compared.\n\n")
+		}
 	}
 	simulatedTable(t, v)
 	if v.First != nil {
@@ -48,6 +52,7 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 		}
 		t.end()
 	}
+	bitExact(t, v)
 	if len(v.Missing) > 0 {
 		t.printf("%s not recorded: %s\n\n", plain.Count(len(v.Missing), "tensor"), shorten(strings.Join(v.Missing, ", "), 200))
 	}
@@ -75,6 +80,9 @@ func outcome(v *analysis.Verification) string {
 	case analysis.VerdictEqual, analysis.VerdictTies:
 		return "OK: " + integers
 	case analysis.VerdictPartial:
+		if len(v.OffGrid) > 0 {
+			return "PARTLY VERIFIED: " + integers + ", " + plain.Count(len(v.OffGrid), "tensor") + " recorded in float"
+		}
 		return "PARTLY VERIFIED: " + integers + " in what has an integer form"
 	case analysis.VerdictNothing:
 		return "NOT VERIFIED: nothing runs on integers"
@@ -84,6 +92,37 @@ func outcome(v *analysis.Verification) string {
 	different := int64(v.Simulation.Different) + int64(v.Backends.Different)
 	return fmt.Sprintf("FAILED: %d of %d integers and %s of the program differ", different, compared+int64(v.Backends.Compared),
 		plain.Count(len(v.Static.Faults), "constant"))
+}
+
+// bitExact says whether a recorded engine is the profile, and which tensors it recorded in float.
+func bitExact(t *tables, v *analysis.Verification) {
+	if b := v.BitExact; b != nil && b.Compared > 0 {
+		said := "yes"
+		if !b.Holds {
+			said = "no"
+		}
+		t.printf("Bit-exact with profile %s: %s (%d of %d integers differ", b.Profile, said, b.Different, b.Compared)
+		if b.Different > 0 {
+			t.printf(", by up to %d", b.Max)
+		}
+		t.printf(").\n")
+		if b.Open {
+			t.printf("The profile leaves integers near a rounding boundary to the engine: the verdict does not ask for them.\n")
+		}
+		t.printf("\n")
+	}
+	if len(v.OffGrid) == 0 {
+		return
+	}
+	t.begin("Recorded in float: these numbers are no integers of the plan and were not compared", "tensor", "numbers", "off the grid", "farthest, in steps")
+	for i, o := range v.OffGrid {
+		if i == 20 {
+			t.row(fmt.Sprintf("and %d more", len(v.OffGrid)-i), "", "", "")
+			break
+		}
+		t.row(shorten(o.Tensor, 48), fmt.Sprint(o.Compared), fmt.Sprint(o.Off), small(float64(o.Far)))
+	}
+	t.end()
 }
 
 // simulatedTable lists what has no integer form, and says how much work was verified.

@@ -44,24 +44,28 @@ func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.V
 			cfg.Progress(done)
 		}
 	}
-	fit, missing, err := replay(ctx, rec, cfg.Program, program.Reference, cfg.Threads, func(s *lower.Step, in, computed, recorded []*tensor.Tensor) error {
+	src, err := newTape(rec, cfg.Program)
+	if err != nil {
+		return nil, err
+	}
+	fit, err := replay(ctx, src, cfg.Program, program.Reference, cfg.Threads, func(s *lower.Step, in, computed, recorded []*tensor.Tensor) error {
 		tick()
 		return a.step(s, in, computed, recorded)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if fit.Compared == 0 {
+	v.Missing, v.OffGrid = src.missing, src.off
+	if fit.Compared == 0 && len(v.OffGrid) == 0 {
 		return nil, errors.New("verify: none of the plan's tensors was recorded together with what it is computed from")
 	}
-	v.Missing = missing
 	v.Fits = []analysis.ProfileFit{fit}
 	backend := cfg.Backend
 	if backend.Name == "" {
 		backend = program.Reference
 	}
 	for _, p := range cfg.Others {
-		fit, _, err := replay(ctx, rec, p, backend, cfg.Threads, func(*lower.Step, []*tensor.Tensor, []*tensor.Tensor, []*tensor.Tensor) error {
+		fit, err := replay(ctx, &tape{rec: rec, p: p, last: src.last}, p, backend, cfg.Threads, func(*lower.Step, []*tensor.Tensor, []*tensor.Tensor, []*tensor.Tensor) error {
 			tick()
 			return nil
 		})
@@ -75,8 +79,15 @@ func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.V
 	}
 	slices.SortStableFunc(v.Fits, func(a, b analysis.ProfileFit) int { return sign(a.Share() - b.Share()) })
 	c.sum(v, a.tallies)
-	if v.Holds() && v.Fit(v.Profile).Different > 0 && c.exactly() {
+	v.BitExact = &analysis.BitExact{Profile: c.profile.Name, Compared: fit.Compared, Different: fit.Different, Max: fit.Max,
+		Holds: fit.Compared > 0 && fit.Different == 0, Open: !c.exactly()}
+	switch {
+	case fit.Compared == 0:
+		v.Verdict = analysis.VerdictNothing
+	case v.Holds() && fit.Different > 0 && c.exactly():
 		v.Verdict = analysis.VerdictOther
+	case v.Holds() && len(v.OffGrid) > 0:
+		v.Verdict = analysis.VerdictPartial
 	}
 	v.First = c.earliest(a.tallies, v.Verdict == analysis.VerdictDifferent)
 	return v, nil
@@ -87,12 +98,12 @@ func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.V
 func (c *checked) exactly() bool { return c.profile.Form != qmath.FloatDivide && !c.profile.Saturates }
 
 // replay walks a program along recorded tensors; see is shown every step that could be computed again.
-func replay(ctx context.Context, rec Recording, p *lower.Program, b program.Backend, threads int,
-	see func(s *lower.Step, in, computed, recorded []*tensor.Tensor) error) (fit analysis.ProfileFit, missing []string, err error) {
+func replay(ctx context.Context, src *tape, p *lower.Program, b program.Backend, threads int,
+	see func(s *lower.Step, in, computed, recorded []*tensor.Tensor) error) (fit analysis.ProfileFit, err error) {
 	fit.Profile = p.Profile.Name
 	x, err := program.New(p, b, max(threads, 1))
 	if err != nil {
-		return fit, nil, err
+		return fit, err
 	}
 	defer x.Close()
 	values := make([]*tensor.Tensor, len(p.Tensors))
@@ -100,14 +111,14 @@ func replay(ctx context.Context, rec Recording, p *lower.Program, b program.Back
 		values[i] = p.Tensors[i].Const
 	}
 	for _, id := range p.Inputs {
-		if values[id], err = recorded(rec, &p.Tensors[id]); err != nil {
-			return fit, nil, err
+		if values[id], err = src.tensor(id); err != nil {
+			return fit, err
 		}
 	}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		if err := ctx.Err(); err != nil {
-			return fit, nil, context.Cause(ctx)
+			return fit, context.Cause(ctx)
 		}
 		in := make([]*tensor.Tensor, len(s.Inputs))
 		complete := true
@@ -118,7 +129,7 @@ func replay(ctx context.Context, rec Recording, p *lower.Program, b program.Back
 		var computed []*tensor.Tensor
 		if complete {
 			if computed, err = x.RunStep(ctx, s.ID, in); err != nil {
-				return fit, nil, err
+				return fit, err
 			}
 		}
 		known := make([]*tensor.Tensor, len(s.Outputs))
@@ -126,8 +137,8 @@ func replay(ctx context.Context, rec Recording, p *lower.Program, b program.Back
 			if id == lower.NoTensor {
 				continue
 			}
-			if known[k], err = recorded(rec, &p.Tensors[id]); err != nil {
-				return fit, nil, err
+			if known[k], err = src.tensor(id); err != nil {
+				return fit, err
 			}
 			switch {
 			case known[k] != nil:
@@ -136,22 +147,22 @@ func replay(ctx context.Context, rec Recording, p *lower.Program, b program.Back
 				values[id] = computed[k]
 			}
 			if known[k] == nil && p.Tensors[id].Quantized() {
-				missing = append(missing, p.Tensors[id].Name)
+				src.missing = append(src.missing, p.Tensors[id].Name)
 			}
 			if known[k] != nil && computed != nil && p.Tensors[id].Quantized() && !isSimulated(s) {
 				if known[k].Len() != computed[k].Len() {
-					return fit, nil, fmt.Errorf("verify: %q was recorded as %s, it is %s", p.Tensors[id].Name, known[k].Type(), computed[k].Type())
+					return fit, fmt.Errorf("verify: %q was recorded as %s, it is %s", p.Tensors[id].Name, known[k].Type(), computed[k].Type())
 				}
 				count(&fit, computed[k].Integers(), known[k].Integers())
 			}
 		}
 		if complete {
 			if err := see(s, in, computed, known); err != nil {
-				return fit, nil, err
+				return fit, err
 			}
 		}
 	}
-	return fit, missing, nil
+	return fit, nil
 }
 
 // count compares what a profile computes with what was recorded.

@@ -2,6 +2,10 @@ package verify_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -156,4 +160,74 @@ func TestAnotherEngineIsNoTie(t *testing.T) {
 		}
 	}
 	require.Positive(t, others)
+}
+
+// TestTheEnginesOwnNamesAndLayouts: tensors under the name of their value, with their channels last, with an axis of length 1 more, and
+// dequantized are the integers that they are; real numbers that are none are listed and not compared.
+func TestTheEnginesOwnNamesAndLayouts(t *testing.T) {
+	l, err := compile(t, lowertest.Networks["resnet"], "onnxruntime", "ort")
+	require.NoError(t, err)
+	own := l.record(t)
+	want, err := l.against(t, own)
+	require.NoError(t, err)
+	recordings := map[string]recording{"value": {}, "last": {}, "squeezed": {}, "real": {}, "dequantized": {}, "printed": {}, "off": {}}
+	turned := 0
+	for i := range l.p.Tensors {
+		p := &l.p.Tensors[i]
+		x := own[p.Name]
+		if x == nil {
+			continue
+		}
+		name := l.g.Value(p.Value).Name
+		recordings["value"][name] = x
+		last := x
+		if len(x.Shape) == 4 {
+			last = x.ToChannelsLast()
+			last = &tensor.Tensor{DType: x.DType, Shape: []int{x.Shape[0], x.Shape[2], x.Shape[3], x.Shape[1]}, Data: last.Data}
+			turned++
+		}
+		recordings["last"][name] = last
+		recordings["squeezed"][p.Name] = &tensor.Tensor{DType: x.DType, Shape: append([]int{1}, x.Shape...), Data: x.Data}
+		real, printed := tensor.New(tensor.Float32, x.Shape...), tensor.New(tensor.Float64, x.Shape...)
+		for k, q := range x.Integers() {
+			v := p.Encoding.Grid().Dequantize(q)
+			real.F32()[k] = v
+			text, err := strconv.ParseFloat(fmt.Sprintf("%.6g", v), 64)
+			require.NoError(t, err)
+			tensor.Of[float64](printed)[k] = text
+		}
+		recordings["real"][name], recordings["printed"][name], recordings["dequantized"][name+"_DequantizeLinear"] = real, printed, real
+		off := real.Clone()
+		off.F32()[0] += p.Encoding.Scale / 4
+		recordings["off"][name] = off
+	}
+	require.Greater(t, turned, 3)
+	var offGrid []analysis.OffGrid
+	for name, r := range recordings {
+		v, err := l.against(t, r)
+		require.NoError(t, err, name)
+		if name == "off" {
+			require.Equal(t, analysis.VerdictNothing, v.Verdict)
+			require.False(t, v.BitExact.Holds)
+			require.NotEmpty(t, v.OffGrid)
+			offGrid = v.OffGrid
+			require.EqualValues(t, 1, v.OffGrid[0].Off)
+			require.InDelta(t, 0.25, float64(v.OffGrid[0].Far), 1e-3)
+			continue
+		}
+		require.True(t, v.Holds(), "%s: %+v", name, v.First)
+		require.GreaterOrEqual(t, v.IntegersCompared, want.IntegersCompared, name) // of dequantized inputs the conversion too
+		require.Empty(t, v.OffGrid)
+		require.Equal(t, &analysis.BitExact{Profile: "ort", Compared: v.BitExact.Compared, Holds: true}, v.BitExact, name)
+	}
+	for _, f := range offGrid { // one tensor in float
+		r := maps.Clone(own)
+		delete(r, f.Tensor)
+		name := strings.TrimSuffix(f.Tensor, "_QuantizeLinear")
+		r[name] = recordings["off"][name]
+		v, err := l.against(t, r)
+		require.NoError(t, err)
+		require.Equal(t, analysis.VerdictPartial, v.Verdict)
+		require.Equal(t, []analysis.OffGrid{f}, v.OffGrid)
+	}
 }

@@ -73,7 +73,8 @@ func TestVerifyAgainstRecordedTensors(t *testing.T) {
 		require.Contains(t, first, key)
 	}
 
-	fails(t, exitFailed, "names.json", "verify", "--against", "data")
+	require.NoError(t, os.Mkdir("empty", 0o755))
+	fails(t, exitFailed, "empty: no recorded tensors: neither names.json", "verify", "--against", "empty")
 	write(t, filepath.Join("dump", "names.json"), []byte(`{"0": "x_QuantizeLinear", "77": "r1_QuantizeLinear"}`))
 	fails(t, exitFailed, `77.npy is missing.*"r1_QuantizeLinear"`, "verify", "--against", "dump")
 	write(t, filepath.Join("dump", "names.json"), []byte(`{"a": "x_QuantizeLinear"}`))

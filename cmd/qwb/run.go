@@ -21,7 +21,10 @@ INT8) and int8 (the integer program).
 With --input it runs once, on npy files or on one npz file with all inputs by name. It writes each output to
 DIR; the file has the name of the output. With --data it runs on every sample and writes one file per sample,
 with the names that qwb preprocess uses: npy for a model with one output, npz for several outputs. Without
-both, a plan uses its own data.`,
+both, a plan uses its own data.
+
+--all writes every tensor that is computed, in an npz for each run: of a plan in --mode int8 the tensors of the
+integer program, otherwise the values of the graph. qwb verify --against takes such a file.`,
 		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
@@ -57,6 +60,7 @@ both, a plan uses its own data.`,
 	f.addTokenizer(c)
 	c.Flags().StringArrayVar(&o.Inputs, "input", nil, "`NAME=FILE`.npy, once per input; or FILE.npz with all inputs")
 	c.Flags().StringVarP(&o.Output, "output", "o", "", "folder for the outputs")
+	c.Flags().BoolVar(&o.All, "all", false, "write every tensor that is computed: one npz for each run")
 	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32; with a plan also sim (simulated INT8) or int8 (the integer program)")
 	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend of --mode int8: "+backends())
 	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile of --mode int8 (default: the target's): "+profiles())

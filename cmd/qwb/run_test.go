@@ -20,6 +20,36 @@ func array(t *testing.T, path string) []float32 {
 	return a.F32()
 }
 
+// TestRunAll: every tensor of a run is written, and verify takes what the simulation and the integer program computed as a recording that
+// holds under the profile; of a run in float nothing is an integer but what is read.
+func TestRunAll(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
+	for mode, verdicts := range map[string][]string{"int8": {"equal", "ties"}, "sim": {"equal", "ties", "other-profile"}, "fp32": {"partial", "nothing"}} {
+		done(t, "run", "m.plan.json", "--mode", mode, "--all", "--samples", "1", "-o", mode)
+		r := invoke("verify", "--against", filepath.Join(mode, "00000_00.npz"), "--json")
+		v := r.object(t)
+		require.Contains(t, verdicts, v["verdict"], "%s: %v", mode, v["off_grid"])
+		require.Zero(t, v["integers_different"])
+		require.Equal(t, mode == "fp32", v["off_grid"] != nil)
+		if mode == "int8" {
+			require.Equal(t, true, v["bit_exact"].(map[string]any)["holds"])
+			require.Nil(t, v["missing"])
+		}
+	}
+	r := done(t, "run", "m.onnx", "--input", "x=data/00.npy", "--all", "-o", "once", "--json").object(t)
+	require.Equal(t, []any{filepath.Join("once", "tensors.npz")}, r["files"])
+	b := read(t, filepath.Join("once", "tensors.npz"))
+	a, err := npy.OpenArchive(bytes.NewReader(b), int64(len(b)))
+	require.NoError(t, err)
+	require.Subset(t, a.Names(), []string{"x", "y"})
+	require.Greater(t, len(a.Names()), 4)
+	y, err := a.Read("y")
+	require.NoError(t, err)
+	done(t, "run", "m.onnx", "--input", "x=data/00.npy", "-o", "plain")
+	require.Equal(t, array(t, "plain/y.npy"), y.F32())
+}
+
 // TestRunOfAllSamples: a file for each sample, in every mode; float is what a single run of the sample writes, the simulation and the integers
 // are near it and not equal to it.
 func TestRunOfAllSamples(t *testing.T) {

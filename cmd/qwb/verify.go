@@ -27,8 +27,9 @@ func newVerify(e *env) *cobra.Command {
 The difference between the whole program and the simulation is reported too.
 
 --backend cuda runs the program on an NVIDIA GPU and lists the steps without a GPU kernel. --backend ptx interprets the GPU kernels on
-the CPU. --against DIR checks the integers of another engine: DIR holds its tensors as K.npy with names.json. If real arithmetic explains
-them but the profile does not, the verdict is other-profile.
+the CPU. --against FILE checks the integers of another engine, as ONNX Runtime, LiteRT, ncnn, polygraphy, trtexec or qwb run --all
+recorded them for one input. If real arithmetic explains them but the profile does not, the engine is not bit-exact with the profile and
+the verdict is other-profile.
 
 Parts without an integer form (weights of more than 8 bits or in groups, float formats, operators without integer arithmetic) are
 simulated and listed. The verdict is then partial, with the share of multiply-accumulates that was verified.
@@ -74,7 +75,8 @@ The outcome is written into the plan. Exit code 3: something differs, or nothing
 	f.addJSON(c)
 	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend that runs the integer program: "+backends())
 	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile (default: the target's): "+profiles())
-	c.Flags().StringVar(&o.Against, "against", "", "`DIR` with the integers of another engine to check: K.npy and names.json")
+	c.Flags().StringArrayVar(&o.Against, "against", nil, "`FILE` or folder with the tensors of another engine to check: .npz, .json, or a folder of "+
+		"K.npy with names.json, NAME.npy, TensorProtos, or NAME.txt (ncnn); may be repeated for one input")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write test vectors of the first sample to this `DIR`: the numbers of every step as npy and hex, and program.json")
 	c.Flags().StringVar(&o.Patterns, "patterns", "", "write repeated parts of the program to this `DIR`: each pattern as a program of its own with test vectors")
 	c.Flags().StringVar(&page, "html", "", "write the report as one HTML file")

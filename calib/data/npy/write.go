@@ -10,15 +10,23 @@ import (
 	"qwb/graph/tensor"
 )
 
+// Holds reports whether NumPy has a type for elements: whether Write writes them.
+func Holds(d tensor.DType) bool { return codeOf(d) != "" }
+
+// codeOf is NumPy's name of a type, empty where it has none.
+func codeOf(d tensor.DType) string {
+	for _, k := range kinds {
+		if k.dtype == d {
+			return k.code
+		}
+	}
+	return ""
+}
+
 // Write writes a tensor as NumPy does: version 1, little endian, C order, the data aligned to 64 bytes. A channels-last
 // tensor is written in the order of its logical axes. Types that NumPy lacks are an error.
 func Write(w io.Writer, t *tensor.Tensor) error {
-	code := ""
-	for _, k := range kinds {
-		if k.dtype == t.DType {
-			code = k.code
-		}
-	}
+	code := codeOf(t.DType)
 	if code == "" {
 		return fmt.Errorf("npy: element type %s cannot be written", t.DType)
 	}
