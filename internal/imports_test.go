@@ -53,6 +53,7 @@ var layers = []string{
 	"export/language/weights analysis/language",
 	"internal/weightstest",
 	"calib/tune analysis/verify analysis/advise analysis/language/groupsums export/onnxqdq export/cprogram export/vectors export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
+	"export/qoperator",
 	"export/all reports/png",
 	".",
 	"internal/gpu internal/core",

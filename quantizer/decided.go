@@ -169,14 +169,19 @@ func (d *decided) adapt(set *tqc.Set, s tqc.SlotID, c tqc.Config) (tqc.Config, e
 		if err := target.Can(d.b.SchemesOf(n).Activation, cell.Activations, d.b.Name+": activations of "+n.Op); err != nil {
 			return c, d.t.Fail(by, fmt.Errorf("%s: %w", d.place(set, s), err))
 		}
+		prescribed := c
 		if c.Observer == tqc.ObserverFixed && !cell.Activations.AtRunTime() {
-			if own, err := tqc.SchemeOf(c); err != nil || own != cell.Activations {
+			own, err := tqc.SchemeOf(c)
+			if own.Unsigned = cell.Activations.Unsigned; err != nil || own != cell.Activations { // the sign alone moves the lowest integer
 				return c, d.t.Fail(by, fmt.Errorf("%s: %s prescribes scale %g and the integers that go with it", d.place(set, s), d.b.Name, c.FixedScale))
 			}
 		}
 		var err error
 		if c, err = cell.Activations.Apply(c); err != nil {
 			return c, d.t.Fail(by, err)
+		}
+		if prescribed.Observer == tqc.ObserverFixed && !cell.Activations.AtRunTime() {
+			c.Observer, c.FixedScale, c.FixedZeroPoint = prescribed.Observer, prescribed.FixedScale, c.QMin
 		}
 		if c = c.OfActivation(); sl.Kind == tqc.Input {
 			c = target.AlongActivation(d.g, sl.Node, sl.Index, c)

@@ -13,12 +13,13 @@ import (
 	"qwb/export/language/mllm"
 	"qwb/export/language/nbits"
 	"qwb/export/onnxqdq"
+	"qwb/export/qoperator"
 	"qwb/export/vectors"
 )
 
 // Formats lists all formats. Of those that take plans of every platform the first is the default, and so is the first of checkpoints.
 func Formats() []export.Format {
-	list := []export.Format{onnxqdq.Format(), cprogram.Format()}
+	list := []export.Format{onnxqdq.Format(), qoperator.Format(), cprogram.Format()}
 	list = append(list, vectors.Formats()...)
 	return append(list,
 		nbits.Format(),

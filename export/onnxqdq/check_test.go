@@ -232,8 +232,10 @@ var faults = []fault{
 		require.NoError(s, err)
 		s.SetInput(dq.ID, 0, q)
 	}, true},
-	{"weight-form", "onnxruntime", "a uint8 weight", func(s surgeon) {
+	{"weight-form", "onnxruntime", "a uint8 weight of an int8 activation", func(s surgeon) {
 		s.set(w1DQ, 0, tensor.New(tensor.Uint8, 4, 4, 3, 3))
+		s.Value(s.value("x_QuantizeLinear")).DType = tensor.Int8
+		s.params(nil, scalar(tensor.Int8, int8(3)), xQ, xDQ)
 		s.params(nil, scalar(tensor.Uint8, uint8(128), 4), w1DQ)
 	}, true},
 	{"weight-zero-point", "onnxruntime", "zero points that differ between channels", func(s surgeon) {

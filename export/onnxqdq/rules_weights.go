@@ -23,11 +23,17 @@ var weightFormRule = rule{Name: "weight-form", Doc: "a quantized weight stands a
 				c.report(n, "integer weight, a float one with Q and DQ is what every version reads")
 			case !c.t.Export.FloatWeights && float:
 				c.report(n, "float weight with Q and DQ, integers are what is fused")
-			case c.t.Export.Int8Weights && w.DType == tensor.Uint8:
-				c.report(n, "weight of type %s", w.DType)
+			case c.t.Export.Int8Weights && w.DType == tensor.Uint8 && c.reads(n, tensor.Int8):
+				c.report(n, "weight of type %s with activations of int8", w.DType)
 			}
 		})
 	}}
+
+// reads reports whether input 0 of a node is dequantized from a type.
+func (c *checker) reads(n *graph.Node, d tensor.DType) bool {
+	dq := c.dequantizer(n, 0)
+	return dq != nil && c.g.Value(dq.Input(0)).DType == d
+}
 
 var weightZeroPointRule = rule{Name: "weight-zero-point", Doc: "all channels of a weight of 8 bits and more have one zero point: kernels take no more", Fix: "quantize the weight symmetrically",
 	check: func(c *checker) {

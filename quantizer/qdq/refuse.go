@@ -44,7 +44,7 @@ func refuse(g *graph.Graph) error {
 		if t := g.Const(n.Input(0)); n.Op == "Gather" && t != nil && t.DType == tensor.Float32 && slices.Equal(t.F32(), qmath.Book()) {
 			return g.ErrorAt(stage, id, errors.New("weights in a table of numbers (NF4) are not read back: a plan of the float model holds them"))
 		}
-		if _, fused := fusedOps[n.Op]; fused || isQuantize(n) || isDequantize(n) {
+		if _, fused := QOperators[n.Op]; fused || isQuantize(n) || isDequantize(n) {
 			if err := complete(n); err != nil {
 				return g.ErrorAt(stage, id, err)
 			}

@@ -9,40 +9,55 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// operand is a tensor of integers among the inputs of an operator, with its scale and zero point.
-type operand struct{ x, scale, zero int }
+// Operand is a tensor of integers among the inputs of an operator, with its scale and zero point.
+type Operand struct{ X, Scale, Zero int }
 
-// fused describes an operator on integers as what it is made of.
-type fused struct {
-	op string // of the float operator
-	in []operand
-	// weights is the operand, counted from 0, whose scales lie along the axis of output channels; 0: none.
-	weights int
-	bias    int // the input that is an int32 bias of scale x * w; 0: none
-	out     [2]int
-	attrs   []string // that the float operator has too
-	// rest is the index from which on operands repeat (Concat), 0: they do not.
-	rest int
+// QOperator describes an operator on integers, which has scales and zero points among its inputs, as what it is made of: a float operator
+// between DequantizeLinear and QuantizeLinear.
+type QOperator struct {
+	Op string // of the float operator
+	// Plain is how many inputs come first that both have as they are.
+	Plain int
+	In    []Operand
+	// Weights is the operand, counted from 0, whose scales lie along the axis of output channels; 0: none.
+	Weights int
+	Bias    int // the input that is an int32 bias of scale x * w; 0: none
+	Out     [2]int
+	Attrs   []string // that the float operator has too
+	// Rest is the index from which on operands repeat (Concat), 0: they do not.
+	Rest int
 }
 
-var pair2 = []operand{{0, 1, 2}, {3, 4, 5}}
+var pair2 = []Operand{{0, 1, 2}, {3, 4, 5}}
 
 var window = []string{"auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"}
 
-// fusedOps lists the operators that are written as Q/DQ. Add one here; graph.Spec has to know it too.
-var fusedOps = map[string]fused{
-	"QLinearConv": {op: "Conv", in: pair2, weights: 1, bias: 8, out: [2]int{6, 7},
-		attrs: []string{"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}},
-	"QLinearMatMul":            {op: "MatMul", in: pair2, weights: 1, out: [2]int{6, 7}},
-	"QGemm":                    {op: "Gemm", in: pair2, weights: 1, bias: 6, out: [2]int{7, 8}, attrs: []string{"alpha", "transA", "transB"}},
-	"QLinearAdd":               {op: "Add", in: pair2, out: [2]int{6, 7}},
-	"QLinearMul":               {op: "Mul", in: pair2, out: [2]int{6, 7}},
-	"QLinearAveragePool":       {op: "AveragePool", in: pair2[:1], out: [2]int{3, 4}, attrs: window},
-	"QLinearGlobalAveragePool": {op: "GlobalAveragePool", in: pair2[:1], out: [2]int{3, 4}},
-	"QLinearSigmoid":           {op: "Sigmoid", in: pair2[:1], out: [2]int{3, 4}},
-	"QLinearLeakyRelu":         {op: "LeakyRelu", in: pair2[:1], out: [2]int{3, 4}, attrs: []string{"alpha"}},
-	"QLinearSoftmax":           {op: "Softmax", in: pair2[:1], out: [2]int{3, 4}, attrs: []string{"axis"}},
-	"QLinearConcat":            {op: "Concat", rest: 2, out: [2]int{0, 1}, attrs: []string{"axis"}},
+// QOperators lists the operators that are read and written as Q/DQ, by type. Add one here; graph.Spec has to know it too.
+var QOperators = map[string]QOperator{
+	"QLinearConv": {Op: "Conv", In: pair2, Weights: 1, Bias: 8, Out: [2]int{6, 7},
+		Attrs: []string{"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}},
+	"QLinearMatMul":            {Op: "MatMul", In: pair2, Weights: 1, Out: [2]int{6, 7}},
+	"QGemm":                    {Op: "Gemm", In: pair2, Weights: 1, Bias: 6, Out: [2]int{7, 8}, Attrs: []string{"alpha", "transA", "transB"}},
+	"QLinearAdd":               {Op: "Add", In: pair2, Out: [2]int{6, 7}},
+	"QLinearMul":               {Op: "Mul", In: pair2, Out: [2]int{6, 7}},
+	"QLinearWhere":             {Op: "Where", Plain: 1, In: []Operand{{1, 2, 3}, {4, 5, 6}}, Out: [2]int{7, 8}},
+	"QLinearAveragePool":       {Op: "AveragePool", In: pair2[:1], Out: [2]int{3, 4}, Attrs: window},
+	"QLinearGlobalAveragePool": {Op: "GlobalAveragePool", In: pair2[:1], Out: [2]int{3, 4}},
+	"QLinearSigmoid":           {Op: "Sigmoid", In: pair2[:1], Out: [2]int{3, 4}},
+	"QLinearLeakyRelu":         {Op: "LeakyRelu", In: pair2[:1], Out: [2]int{3, 4}, Attrs: []string{"alpha"}},
+	"QLinearSoftmax":           {Op: "Softmax", In: pair2[:1], Out: [2]int{3, 4}, Attrs: []string{"axis"}},
+	"QLinearConcat":            {Op: "Concat", Rest: 2, Out: [2]int{0, 1}, Attrs: []string{"axis"}},
+}
+
+// Operands returns the operands of an operator with so many inputs.
+func (f *QOperator) Operands(inputs int) []Operand {
+	in := f.In[:len(f.In):len(f.In)]
+	if f.Rest > 0 {
+		for i := f.Rest; i+2 < inputs; i += 3 {
+			in = append(in, Operand{i, i + 1, i + 2})
+		}
+	}
+	return in
 }
 
 // unfuse writes operators on integers as float operators between DequantizeLinear and QuantizeLinear.
@@ -53,7 +68,7 @@ func (r *reader) unfuse() error {
 	}
 	for _, id := range order {
 		n := r.g.Node(id)
-		f, ok := fusedOps[n.Op]
+		f, ok := QOperators[n.Op]
 		if !ok || !standard(n.Domain) {
 			continue
 		}
@@ -64,7 +79,7 @@ func (r *reader) unfuse() error {
 	return nil
 }
 
-func (r *reader) unfuseNode(id graph.NodeID, f fused) error {
+func (r *reader) unfuseNode(id graph.NodeID, f QOperator) error {
 	n := *r.g.Node(id)
 	if n.AttrInt("channels_last", 0) != 0 {
 		return errors.New("channels_last: only channels first")
@@ -72,39 +87,34 @@ func (r *reader) unfuseNode(id graph.NodeID, f fused) error {
 	if n.Op == "QLinearSoftmax" && r.g.Opset("") < 13 != (n.AttrInt("opset", 13) < 13) {
 		return fmt.Errorf("it follows opset %d in a model of opset %d", n.AttrInt("opset", 13), r.g.Opset(""))
 	}
-	in := f.in
-	if f.rest > 0 {
-		for i := f.rest; i+2 < len(n.Inputs); i += 3 {
-			in = append(in, operand{i, i + 1, i + 2})
-		}
-	}
-	float := graph.Node{Op: f.op}
-	for _, name := range f.attrs {
+	in := f.Operands(len(n.Inputs))
+	float := graph.Node{Op: f.Op, Inputs: append([]graph.ValueID(nil), n.Inputs[:f.Plain]...)}
+	for _, name := range f.Attrs {
 		if a := n.Attr(name); a != nil {
 			float.Attrs = append(float.Attrs, *a)
 		}
 	}
 	for k, o := range in {
-		x, err := r.dequantizer(n.Input(o.x), n.Input(o.scale), n.Input(o.zero), r.weightAxis(&n, f, k))
+		x, err := r.dequantizer(n.Input(o.X), n.Input(o.Scale), n.Input(o.Zero), r.weightAxis(&n, f, k))
 		if err != nil {
-			return fmt.Errorf("input %d: %w", o.x, err)
+			return fmt.Errorf("input %d: %w", o.X, err)
 		}
 		float.Inputs = append(float.Inputs, x)
 	}
-	if b := n.Input(f.bias); f.bias > 0 && b != graph.NoValue {
+	if b := n.Input(f.Bias); f.Bias > 0 && b != graph.NoValue {
 		scale, err := r.biasScale(&n, in)
 		if err != nil {
 			return err
 		}
 		x, err := r.dequantizer(b, scale, graph.NoValue, 0)
 		if err != nil {
-			return fmt.Errorf("input %d: %w", f.bias, err)
+			return fmt.Errorf("input %d: %w", f.Bias, err)
 		}
 		float.Inputs = append(float.Inputs, x)
 	}
 	y := n.Outputs[0]
 	shape := r.g.Value(y).Shape
-	scale, zero := n.Input(f.out[0]), n.Input(f.out[1])
+	scale, zero := n.Input(f.Out[0]), n.Input(f.Out[1])
 	name := n.Name
 	r.g.Outputs = append(r.g.Outputs, y) // an output is not removed with its node
 	r.g.RemoveNode(id)
@@ -133,11 +143,11 @@ func (r *reader) unfuseNode(id graph.NodeID, f fused) error {
 }
 
 // weightAxis is the axis along which the scales of operand k lie if it has several.
-func (r *reader) weightAxis(n *graph.Node, f fused, k int) int64 {
+func (r *reader) weightAxis(n *graph.Node, f QOperator, k int) int64 {
 	switch {
-	case f.weights == 0 || k != f.weights:
+	case f.Weights == 0 || k != f.Weights:
 		return 1
-	case f.op == "Conv", f.op == "Gemm" && n.Gemm().TransB:
+	case f.Op == "Conv", f.Op == "Gemm" && n.Gemm().TransB:
 		return 0
 	}
 	return -1
@@ -168,8 +178,8 @@ func (r *reader) value(name string, d tensor.DType, shape graph.Shape) (graph.Va
 }
 
 // biasScale returns a constant with the scales of the accumulator of a sum of products.
-func (r *reader) biasScale(n *graph.Node, in []operand) (graph.ValueID, error) {
-	x, w := r.g.Const(n.Input(in[0].scale)), r.g.Const(n.Input(in[1].scale))
+func (r *reader) biasScale(n *graph.Node, in []Operand) (graph.ValueID, error) {
+	x, w := r.g.Const(n.Input(in[0].Scale)), r.g.Const(n.Input(in[1].Scale))
 	if x == nil || w == nil || x.DType != tensor.Float32 || w.DType != tensor.Float32 || x.Len() != 1 || w.Len() == 0 {
 		return graph.NoValue, errors.New("it has a bias, but no constant scales of float32")
 	}

@@ -12,7 +12,8 @@ import (
 // float where it has no integer kernel. MatMul with int8 weights in groups is not among them: its fusion fails when it runs.
 var ortWeights = schemesOf("int8-sym-channel", "int8-sym-tensor", "int4-sym-channel", "int4-sym-tensor", "int4-sym-g16", "int4-sym-g32",
 	"int4-sym-g64", "int4-sym-g128", "uint4-asym-channel", "uint4-asym-g32", "uint4-asym-g128", "int16-sym-channel", "int16-sym-tensor",
-	"e4m3-sym-channel", "e4m3-sym-tensor", "e5m2-sym-channel", "e5m2-sym-tensor")
+	"e4m3-sym-channel", "e4m3-sym-tensor", "e5m2-sym-channel", "e5m2-sym-tensor",
+	"uint8-sym-channel", "uint8-asym-tensor")
 
 // ONNXRuntime is the CPU provider of ONNX Runtime reading Q/DQ models. Only what its optimizer replaces by integer kernels
 // is quantized (onnxruntime/core/optimizer/qdq_transformer lists the patterns); ConvTranspose, for one, is not. Every operator
@@ -65,7 +66,7 @@ var ONNXRuntime = Target{
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
 	Schemes: Schemes{
 		Activation: schemesOf("uint8-asym-tensor", "int8-sym-tensor", "uint8-sym-tensor", "uint16-asym-tensor", "int16-sym-tensor",
-			"e4m3-sym-tensor", "e5m2-sym-tensor", "uint8-asym-dynamic-tensor", "int8-sym-dynamic-tensor", "int8-sym-dynamic-token"),
+			"e4m3-sym-tensor", "e5m2-sym-tensor", "uint8-asym-dynamic-tensor", "int8-sym-dynamic-tensor", "int8-sym-dynamic-token", "int8-asym-tensor"),
 		Weight: append(slices.Clone(ortWeights), schemesOf("int8-sym-g32", "int8-sym-g64", "int8-sym-g128")...),
 	},
 	// VPMADDUBSW adds two u8*i8 products in a saturating int16: 7-bit weights keep it exact.

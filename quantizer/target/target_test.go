@@ -198,7 +198,7 @@ func TestLikely(t *testing.T) {
 	}{
 		{true, true, []string{"onnxruntime", "onnx"}},
 		{true, false, []string{"onnxruntime", "onnx"}},
-		{false, true, []string{"tflite", "onnx"}},
+		{false, true, []string{"tflite", "onnxruntime", "onnx"}},
 		{false, false, []string{"trt_int8", "onnxruntime", "onnx"}},
 	} {
 		var got []string

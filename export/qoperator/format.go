@@ -1,0 +1,55 @@
+package qoperator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"qwb/export"
+	"qwb/export/onnxqdq"
+	"qwb/graph"
+	"qwb/quantizer/tqc"
+)
+
+// Format is ONNX in QOperator form.
+func Format() export.Format {
+	return export.Format{Name: "qoperator", Doc: "ONNX with QLinearConv, QLinearMatMul, QGemm, ...", Ext: ".onnx", From: export.Plan,
+		Note:    "the operators of com.microsoft are ONNX Runtime's",
+		Options: []export.Option{export.ExternalAbove}, Write: write, Rules: Rules(), Doctor: doctor}
+}
+
+func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
+	m, err := onnxqdq.Build(in.Model, in.Set, in.Target, onnxqdq.Options{Producer: in.Producer, Version: in.Version, Metadata: in.Metadata})
+	if err != nil {
+		return nil, err
+	}
+	left, err := Fold(m.Graph)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !integers(m.Graph) {
+		text := "export: nothing of this plan has a QOperator form"
+		if len(left) > 0 {
+			text += fmt.Sprintf(": node %q: %v", left[0].Node, left[0].Why)
+		}
+		return nil, errors.New(text)
+	}
+	graph.InferShapes(m.Graph)
+	if err := export.WriteModel(m, in, out); err != nil {
+		return nil, err
+	}
+	return warnings(left), nil
+}
+
+// doctor applies the rules to a file.
+func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) {
+	m, err := in.Model()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return Check(m.Graph, in.Target), nil
+}
