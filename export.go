@@ -89,7 +89,11 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	if o.Platform, err = j.agreed(p, o.Platform); err != nil {
 		return nil, err
 	}
-	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, o.Format)
+	format := o.Format
+	if format == "" {
+		format = p.Target.Format
+	}
+	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, format)
 	if err != nil {
 		return nil, UsageError{err}
 	}

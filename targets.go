@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/export"
+	"qwb/quantizer/lower"
 	"qwb/quantizer/target"
 )
 
@@ -100,6 +102,41 @@ func definition(t *target.Target) string {
 		return ""
 	}
 	return string(t.YAML())
+}
+
+// TargetCheck is what there is to say of a platform's file that can be read.
+type TargetCheck struct {
+	Name      string `json:"name"`
+	SHA256    string `json:"sha256"`
+	Operators int    `json:"operators"`
+	Builtin   bool   `json:"builtin"` // it is a platform of the package
+	// Contradictions are what cannot all be true of it, a line each.
+	Contradictions []string `json:"contradictions"`
+}
+
+// CheckTarget reads a platform and holds its tables against its arithmetic, against what integer programs can compute and against the
+// formats of the catalog. A platform that contradicts itself is a CheckError; what it contradicts itself in is there then.
+func (p *Project) CheckTarget(platform string) (*TargetCheck, error) {
+	t, err := p.KnownTarget(platform)
+	if err != nil {
+		return nil, err
+	}
+	list, err := lower.Contradictions(t)
+	if err != nil {
+		return nil, err
+	}
+	c := &TargetCheck{Name: t.Name, SHA256: t.Hash(), Operators: len(t.Ops), Builtin: target.IsBuiltin(t.Name), Contradictions: append([]string{}, list...)}
+	if t.Format != "" {
+		if f, err := export.ForPlatform(p.Catalog.Formats, t.Name, t.Format); err != nil {
+			c.Contradictions = append(c.Contradictions, err.Error())
+		} else if f.From == export.Checkpoint {
+			c.Contradictions = append(c.Contradictions, fmt.Sprintf("format %s holds checkpoints, no plans", f.Name))
+		}
+	}
+	if n := len(c.Contradictions); n > 0 {
+		return c, Checkf("platform %s contradicts itself in %d points", t.Name, n)
+	}
+	return c, nil
 }
 
 // TargetInfo is one platform in a list.

@@ -107,10 +107,7 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 
 // profile finds an arithmetic profile, that of the platform for an empty name.
 func (p *Planned) ProfileNamed(name string) (qmath.Profile, error) {
-	if name == "" {
-		name = p.Target.Profile
-	}
-	r, err := qmath.ProfileNamed(name)
+	r, err := p.Target.ProfileNamed(name)
 	if err != nil {
 		return r, UsageError{err}
 	}

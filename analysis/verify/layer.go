@@ -157,7 +157,7 @@ func (l *layer) singleAt(at int) (x, y qmath.Grid, err error) {
 // rounding is how the profile rounds what it scales. Where it rounds to the nearest the direction of exact halves does not matter:
 // they are ties.
 func (l *layer) rounding() qmath.Rounding {
-	if l.profile.Form == qmath.ShiftOnly || l.profile.Form == qmath.FloatTwice {
+	if l.profile.Form == qmath.ShiftOnly || l.profile.Form == qmath.SingleAny || l.profile.Form == qmath.FloatTwice {
 		return l.profile.Rounding
 	}
 	return qmath.HalfEven

@@ -138,6 +138,18 @@ func (t *table) results(x, y []float32) ([]int32, error) {
 	if t.profile.Interpolates(t.x, t.y) {
 		return codes, t.interpolate(codes)
 	}
+	if t.profile.Pivots(t.x, t.y) {
+		points := t.profile.PivotPoints(t.x)
+		values, err := t.evaluate(tensor.FromF32(points, len(points)))
+		if err != nil {
+			return nil, err
+		}
+		kept := t.profile.PivotEntries(values, t.y)
+		for raw := range codes {
+			codes[raw] = t.profile.AtPivots(kept, t.x, codeAt(t.x, raw))
+		}
+		return codes, nil
+	}
 	q := t.profile.TableQuantizer(t.y)
 	for raw := range codes {
 		codes[raw] = q.At(y[raw])

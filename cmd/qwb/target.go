@@ -1,12 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
-	"qwb/quantizer/target"
 )
 
 func newTarget(e *env) *cobra.Command {
@@ -80,17 +79,23 @@ func newTargetCheck(e *env) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Check the YAML file of a target and report errors",
-		Args:  exactly(1, "one file"),
+		Short: "Check the YAML file of a target: errors, and what it contradicts itself in",
+		Long: `Reads the YAML file of a target. A key or a word that does not exist is an error (exit code 1). A target that can be read is
+held against itself: number formats, operators, fusions and placement against the arithmetic of its profile and against what integer
+programs can compute, and its export format against those that there are. What cannot all be true is listed (exit code 3).`,
+		Args: exactly(1, "one file"),
 		RunE: func(c *cobra.Command, args []string) error {
-			t, err := e.project("", "").KnownTarget(args[0])
-			if err != nil {
+			r, err := e.project("", "").CheckTarget(args[0])
+			switch {
+			case r == nil:
 				return err
+			case f.json:
+				return errors.Join(e.printJSON(r), err)
 			}
-			if f.json {
-				return e.printJSON(map[string]any{"name": t.Name, "sha256": t.Hash(), "operators": len(t.Ops), "builtin": target.IsBuiltin(t.Name)})
+			fmt.Fprintf(e.stdout, "%s: %d operators, hash %s\n", r.Name, r.Operators, r.SHA256)
+			for _, c := range r.Contradictions {
+				fmt.Fprintf(e.stdout, "  %s\n", c)
 			}
-			_, err = fmt.Fprintf(e.stdout, "%s: %d operators, hash %s\n", t.Name, len(t.Ops), t.Hash())
 			return err
 		},
 	}

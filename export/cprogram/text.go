@@ -164,9 +164,9 @@ func (w *writer) scale(s qmath.Scaling, of string) (name string, err error) {
 	switch s.Form {
 	case qmath.SingleUpShift:
 		name = "single_up_shift"
-	case qmath.ShiftOnly:
+	case qmath.ShiftOnly, qmath.SingleAny:
 		r := roundingName(s.Rounding)
-		if err := w.kernels.need("scale_"+of+"shift_only", r); err != nil {
+		if err := w.kernels.need("scale_"+of+name, r); err != nil {
 			return "", err
 		}
 		name += "_" + r

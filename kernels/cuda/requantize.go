@@ -50,6 +50,9 @@ func scalingOf(s qmath.Scaling, zero, lo, hi int32, out float32) (Scaling, error
 			return Scaling{}, fmt.Errorf("cuda: zero point %d with codes from %d to %d", zero, lo, hi)
 		}
 	}
+	if s.Form == qmath.SingleAny {
+		return Scaling{}, fmt.Errorf("cuda: no kernel rounds %s with a multiplier of %d bits", s.Rounding, s.Bits)
+	}
 	if lo > hi {
 		return Scaling{}, fmt.Errorf("cuda: codes from %d to %d", lo, hi)
 	}

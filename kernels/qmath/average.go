@@ -76,6 +76,10 @@ func (p Profile) PrepareAverage(x, y Grid, n int, kind AverageKind) (Average, er
 			a.Form = AverageSame
 			break
 		}
+		if p.Own { // a multiplier has no bits to spare for the division
+			a.M, err = p.multiplier(float64(x.Scale)/float64(y.Scale)/float64(n), x.Scale, y.Scale)
+			break
+		}
 		a.M, err = p.multiplier(float64(x.Scale)/float64(y.Scale), x.Scale, y.Scale)
 		a.M = a.M.divided(n)
 	case TVM:

@@ -12,6 +12,9 @@ type Quantizer struct {
 func (p Profile) Quantizer(g Grid) Quantizer {
 	q := Quantizer{Grid: g}
 	switch {
+	case p.Own:
+		q.Rounding = p.Quantize
+		return q
 	case p.Family == TFLite, p.Family == TVM:
 		q.Rounding = HalfAwayFromZero
 	case p.Family == PowerOfTwo, p.Form == FloatTwice:

@@ -28,6 +28,8 @@ func (s Scaling) Deviation(acc int64, m Multiplier, zp, lo, hi int32) float64 {
 	switch s.Form {
 	case DoubleUpAway, DoubleUpUp:
 		return half*v*slack + s.second(m)
+	case SingleAny:
+		return half*2*v*slack + s.coarse(acc, m)*slack
 	case FloatInside:
 		return half * (4*v + v + math.Abs(float64(zp))) * slack // two for the factor, the accumulator, the product; the sum
 	case FloatAfter:

@@ -11,7 +11,7 @@ func (p Profile) HardSwish(x, y Grid) (Table, error) {
 	if err := p.scales(x.Scale, y.Scale); err != nil {
 		return Table{}, err
 	}
-	if p.Family != TFLite {
+	if p.Family != TFLite || p.Own {
 		return p.Table(x, y, func(v float32) float32 { return float32(v*min(max(v+3, 0), 6)) / 6 }), nil
 	}
 	h, err := p.prepareHardSwish(x, y)

@@ -16,7 +16,7 @@ func (p Profile) Interpolates(x, y Grid) bool {
 	wide := func(g Grid) bool {
 		return g.ZeroPoint == 0 && g.QMin < math.MinInt8 && g.QMin >= math.MinInt16 && g.QMax > math.MaxInt8 && g.QMax <= math.MaxInt16
 	}
-	return p.Family == TFLite && wide(x) && wide(y)
+	return p.Family == TFLite && !p.Own && wide(x) && wide(y)
 }
 
 // InterpolationPoints returns where Interpolate reads its function: the beginnings of all lines, then their middles, then the ends.

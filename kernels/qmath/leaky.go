@@ -8,7 +8,7 @@ func (p Profile) LeakyRelu(x, y Grid, alpha float32) (Table, error) {
 	if err := p.scales(x.Scale, y.Scale); err != nil {
 		return Table{}, err
 	}
-	if p.Family != TFLite {
+	if p.Family != TFLite || p.Own {
 		return p.Table(x, y, func(v float32) float32 {
 			if v >= 0 {
 				return v

@@ -53,6 +53,13 @@ func (p Profile) multiplier(f float64, scales ...float32) (Multiplier, error) {
 	if !(f < 1<<29) {
 		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of the scales %g is too large", p.Name, f, scales)
 	}
+	if p.Bits != 0 {
+		m, err := p.narrow(f)
+		if err != nil {
+			err = fmt.Errorf("profile %s: scales %g: %w", p.Name, scales, err)
+		}
+		return m, err
+	}
 	m, shift := significand(f)
 	wrong := ""
 	switch {

@@ -19,6 +19,13 @@ type Profile struct {
 	// Saturates says that the products of two neighbouring taps are added with saturation to int16 before they reach the
 	// int32 accumulator (VPMADDUBSW). The sum is the kernel's business; Requantize is not affected.
 	Saturates bool
+
+	// Own: the profile is made of an Arithmetic, which has the rest; see there.
+	Own               bool
+	Quantize          Rounding
+	Accumulator, Bias int
+	Step              int
+	Nearest           bool
 }
 
 // Unsaturated returns the profile that computes as p does with sums that are exact: p itself unless it saturates.

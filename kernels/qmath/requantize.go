@@ -30,9 +30,11 @@ const (
 	FloatDivide
 	// FloatTwice is round((float32(acc)*Scale + Bias) * Out) + z.
 	FloatTwice
+	// SingleAny is acc*M / 2^(31-Shift) in 64 bits, rounded once as the Rounding says, with an M of Bits: what an Arithmetic describes.
+	SingleAny
 )
 
-var formNames = [...]string{"double up away", "double up up", "single up", "single up or shift", "single away", "shift only", "float after", "float inside", "float divide", "float twice"}
+var formNames = [...]string{"double up away", "double up up", "single up", "single up or shift", "single away", "shift only", "float after", "float inside", "float divide", "float twice", "single any"}
 
 func (f Form) String() string {
 	if int(f) < len(formNames) {
@@ -44,11 +46,13 @@ func (f Form) String() string {
 // Scaling is the arithmetic of one step from accumulator to code.
 type Scaling struct {
 	Form     Form
-	Rounding Rounding // of ShiftOnly and the float forms but FloatInside, which rounds half to even
+	Rounding Rounding // of ShiftOnly, SingleAny and the float forms but FloatInside, which rounds half to even
+	// Bits and Most are of SingleAny: the width of M, and the longest right shift.
+	Bits, Most uint8
 }
 
 // Float reports whether the step uses float32 operations. The others use int32 and int64 only.
-func (s Scaling) Float() bool { return s.Form >= FloatAfter }
+func (s Scaling) Float() bool { return s.Form >= FloatAfter && s.Form <= FloatTwice }
 
 // Requantize returns the code of accumulator acc: scaled, rounded, moved by the zero point zp and clamped to [lo, hi]. A
 // fused activation is part of lo and hi. The int32 bias is part of acc, the float one part of m.
@@ -115,6 +119,8 @@ func (s Scaling) scale(acc int32, m Multiplier) int32 {
 		return int32((v + 1<<(t-1) - int64(uint64(v)>>63)) >> t)
 	case ShiftOnly:
 		return saturate32(s.Rounding.shift(int64(acc), int(m.Shift)-1))
+	case SingleAny:
+		return saturate32(s.Rounding.shift(int64(acc)*int64(m.M), int(m.Shift)-31))
 	}
 	t := 31 - m.Shift
 	return int32((int64(acc)*int64(m.M) + 1<<(t-1)) >> t)
@@ -137,5 +143,5 @@ func (s Scaling) Fits(acc int64, m Multiplier) bool {
 			return acc+1<<-m.Shift <= math.MaxInt32
 		}
 	}
-	return s.Float() || s.Form == ShiftOnly || float64(acc)*s.factor(m) < math.MaxInt32
+	return s.Float() || s.Form == ShiftOnly || s.Form == SingleAny || float64(acc)*s.factor(m) < math.MaxInt32
 }

@@ -61,7 +61,7 @@ func (p Profile) PrepareSoftmax(x, y Grid, n int) (Softmax, error) {
 	}
 	bytes := wide(x) <= 8 && wide(y) <= 8
 	switch {
-	case p.Family == TFLite && bytes && y.Scale == 1.0/256 && y.ZeroPoint == y.QMin:
+	case p.Family == TFLite && !p.Own && bytes && y.Scale == 1.0/256 && y.ZeroPoint == y.QMin:
 		return s, s.gemmlowp(p)
 	case p.Family == ORT && bytes:
 		return s, s.mlas(p)

@@ -28,7 +28,7 @@ func tableOf(x Grid, f func(q int32) int32) (t Table) {
 // reciprocal of the scale here, although its QUANTIZE divides.
 func (p Profile) TableQuantizer(y Grid) Quantizer {
 	q := p.Quantizer(y)
-	if p.Family == TFLite {
+	if p.Family == TFLite && !p.Own {
 		q.Reciprocal = 1 / y.Scale
 	}
 	return q

@@ -25,6 +25,8 @@ func (s Scaling) Requantize64(acc int64, m Multiplier, zp, lo, hi int32) int32 {
 		v = HalfUp.shift(v, int(min(m.Shift, 0)))
 	case SingleAway:
 		v = mulShift(acc, int64(m.M), 31-int(m.Shift), HalfAwayFromZero)
+	case SingleAny:
+		v = s.Rounding.mulShift(acc, int64(m.M), 31-int(m.Shift))
 	case ShiftOnly:
 		v = s.Rounding.shift(acc, int(m.Shift)-1)
 	default: // SingleUpShift
@@ -58,6 +60,33 @@ func mulShift(x, m int64, n int, r Rounding) int64 {
 		return -int64(q)
 	}
 	return int64(q)
+}
+
+// mulShift returns x*m / 2^n for n in [1, 62] and 0 <= m < 2^31, rounded by r in 128 bits. A result beyond int64 saturates.
+func (r Rounding) mulShift(x, m int64, n int) int64 {
+	negative := x < 0
+	magnitude := uint64(x)
+	if negative {
+		magnitude = -magnitude
+	}
+	high, low := bits.Mul64(magnitude, uint64(m))
+	rest := int64(low & (1<<n - 1))
+	if high>>n != 0 || high<<(64-n)|low>>n > 1<<63-2 {
+		if negative {
+			return math.MinInt64
+		}
+		return math.MaxInt64
+	}
+	q := int64(high<<(64-n) | low>>n)
+	if negative { // the floor, and what lies above it
+		if q = -q; rest != 0 {
+			q, rest = q-1, 1<<n-rest
+		}
+	}
+	if r.up(q, negative, rest, 1<<(n-1)) {
+		q++
+	}
+	return q
 }
 
 // RequantizeSlice writes the codes of accumulators to dst: Requantize64(acc[i], m, zp, lo, hi), or, where a residual is given,

@@ -244,6 +244,9 @@ func (l *linear) biasCodes() (codes []int64, quantized bool, err error) {
 			codes[c], fits = l.set.Params(slot).BiasCode64(c, b, scale)
 			bits = 64
 		}
+		if own := l.profile.Bias; own != 0 && own < bits {
+			bits, fits = own, fits && codes[c] >= -1<<(own-1) && codes[c] < 1<<(own-1)
+		}
 		if !fits {
 			return nil, false, l.fail(id, "bias %g of channel %d does not fit into %d bits at scale %g", b, c, bits, scale)
 		}
@@ -344,7 +347,7 @@ func (l *linear) scales(f form) (Requantization, error) {
 		return q, nil
 	}
 	q.Lo, q.Hi = codeLimits(f.enc, l.op.Lo, l.op.Hi)
-	if f.enc.Rounding != qmath.HalfEven && l.profile.Form >= qmath.FloatAfter && l.profile.Rounding != f.enc.Rounding {
+	if f.enc.Rounding != qmath.HalfEven && l.profile.Float() && l.profile.Rounding != f.enc.Rounding {
 		return q, l.fail(l.u.last(), "the plan rounds %s, profile %s %s", f.enc.Rounding, l.profile.Name, l.profile.Rounding)
 	}
 	for c := range l.channels() {

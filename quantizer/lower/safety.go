@@ -53,13 +53,16 @@ func (l *linear) prove(at StepID) error {
 	} else {
 		s.Min, s.Max = l.dynamicBound(lo, hi)
 	}
-	for c := range s.Min {
-		if s.Min[c] < math.MinInt32 || s.Max[c] > math.MaxInt32 {
-			s.Fits = false
-		}
+	bits, narrow := l.profile.Accumulator, false
+	if bits == 0 || bits > 32 && !l.op.Wide {
+		bits = 32
 	}
-	if !s.Fits && !l.op.Wide {
-		l.warn(l.u.head(), "for some inputs the accumulators overflow 32 bits")
+	for c := range s.Min {
+		s.Fits = s.Fits && s.Min[c] >= math.MinInt32 && s.Max[c] <= math.MaxInt32
+		narrow = narrow || s.Min[c] < -1<<(bits-1) || s.Max[c] >= 1<<(bits-1)
+	}
+	if narrow && (!l.op.Wide || l.profile.Accumulator != 0) {
+		l.warn(l.u.head(), "for some inputs the accumulators overflow %d bits", bits)
 	}
 	l.program.Safety = append(l.program.Safety, s)
 	return l.wideFactors()

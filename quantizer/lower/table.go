@@ -74,9 +74,12 @@ func emitTable(c *compiler, u *unit) error {
 		op.Function += c.g.Node(id).Op
 	}
 	y := *c.base[v]
-	if c.profile.Interpolates(encs[0].Grid(), y.Grid()) {
+	switch x := encs[0].Grid(); {
+	case c.profile.Interpolates(x, y.Grid()):
 		err = c.interpolate(u, op, encs[0], y)
-	} else {
+	case c.profile.Pivots(x, y.Grid()):
+		err = c.pivots(u, op, encs[0], y)
+	default:
 		op.Codes, err = c.table(u, encs[0], y)
 	}
 	if err != nil {
@@ -124,6 +127,20 @@ func (c *compiler) interpolate(u *unit, op *Table, x, y Encoding) error {
 	op.Lines, op.Codes = &lines, tensor.New(y.DType(), 1<<16)
 	for raw := range op.Codes.Len() {
 		setCode(op.Codes, raw, min(max(lines.At(x.code(raw)), y.QMin), y.QMax))
+	}
+	return nil
+}
+
+// pivots computes the entries that the target keeps, some codes apart, and every code that they give.
+func (c *compiler) pivots(u *unit, op *Table, x, y Encoding) error {
+	values, err := c.at(u, c.profile.PivotPoints(x.Grid()))
+	if err != nil {
+		return err
+	}
+	entries := c.profile.PivotEntries(values, y.Grid())
+	op.Codes = tensor.New(y.DType(), 1<<16)
+	for raw := range op.Codes.Len() {
+		setCode(op.Codes, raw, c.profile.AtPivots(entries, x.Grid(), x.code(raw)))
 	}
 	return nil
 }

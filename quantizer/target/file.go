@@ -30,6 +30,8 @@ type file struct {
 	Float         FloatUnit      `json:"float,omitempty" yaml:"float,omitempty"`
 	Island        string         `json:"island,omitempty" yaml:"island,omitempty"`
 	Profile       string         `json:"profile" yaml:"profile"`
+	Arithmetic    *fileNumbers   `json:"arithmetic,omitempty" yaml:"arithmetic,omitempty"` // what Profile names, where it is the target's own
+	Format        string         `json:"format,omitempty" yaml:"format,omitempty"`
 	BorderCost    float64        `json:"border_cost,omitempty" yaml:"border_cost,omitempty"`
 	Import        bool           `json:"import,omitempty" yaml:"import,omitempty"`
 	Export        fileExport     `json:"export" yaml:"export"`
@@ -45,6 +47,19 @@ type filePolicy struct {
 	Rounding string   `json:"rounding,omitempty" yaml:"rounding,omitempty"`
 	Divisor  float64  `json:"divisor,omitempty" yaml:"divisor,omitempty"`
 	Others   []string `json:"others,omitempty" yaml:"others,omitempty"` // schemes that a plan may ask for instead
+}
+
+// fileNumbers is a qmath.Arithmetic.
+type fileNumbers struct {
+	Operators   string   `json:"operators" yaml:"operators"`
+	Multiplier  int      `json:"multiplier,omitempty" yaml:"multiplier,omitempty"`
+	Shift       int      `json:"shift,omitempty" yaml:"shift,omitempty"`
+	Rounding    []string `json:"rounding" yaml:"rounding"`
+	Quantize    string   `json:"quantize,omitempty" yaml:"quantize,omitempty"`
+	Accumulator int      `json:"accumulator,omitempty" yaml:"accumulator,omitempty"`
+	Bias        int      `json:"bias,omitempty" yaml:"bias,omitempty"`
+	TableStep   int      `json:"table_step,omitempty" yaml:"table_step,omitempty"`
+	TableRead   string   `json:"table_read,omitempty" yaml:"table_read,omitempty"`
 }
 
 type fileExport struct {
@@ -99,8 +114,14 @@ func Parse(text []byte) (*Target, error) {
 
 // target turns texts into what they name.
 func (f *file) target() (*Target, error) {
-	t := &Target{Name: f.Name, Doc: f.Doc, Placement: f.Placement, Chain: f.Chain, Tables: f.Tables, Float: f.Float, Profile: f.Profile,
+	t := &Target{Name: f.Name, Doc: f.Doc, Placement: f.Placement, Chain: f.Chain, Tables: f.Tables, Float: f.Float, Profile: f.Profile, Format: f.Format,
 		BorderCost: f.BorderCost, Import: f.Import, Export: Export(f.Export)}
+	if f.Arithmetic != nil {
+		var err error
+		if t.Arithmetic, err = f.Arithmetic.arithmetic(); err != nil {
+			return nil, fmt.Errorf("arithmetic: %w", err)
+		}
+	}
 	if f.Island != "" {
 		if err := t.Island.UnmarshalText([]byte(f.Island)); err != nil {
 			return nil, err
@@ -145,6 +166,58 @@ func (f *file) target() (*Target, error) {
 		t.Ops = append(t.Ops, op)
 	}
 	return t, nil
+}
+
+// operatorForms are the names of the families in a file, by their values.
+var operatorForms = names{"float", "tflite", "tvm", "ort", "xnnpack", "power-of-two"}
+
+// tableReads are the ways to read a table between its entries.
+var tableReads = names{"line", "nearest"}
+
+func (f *fileNumbers) arithmetic() (*qmath.Arithmetic, error) {
+	a := &qmath.Arithmetic{Multiplier: f.Multiplier, Shift: f.Shift, Accumulator: f.Accumulator, Bias: f.Bias, Step: f.TableStep}
+	if err := read(operatorForms, &a.Operators, "form of operators", []byte(f.Operators)); err != nil {
+		return nil, err
+	}
+	for _, text := range f.Rounding {
+		var r qmath.Rounding
+		if err := r.UnmarshalText([]byte(text)); err != nil {
+			return nil, err
+		}
+		a.Rounding = append(a.Rounding, r)
+	}
+	if f.Quantize != "" {
+		if err := a.Quantize.UnmarshalText([]byte(f.Quantize)); err != nil {
+			return nil, err
+		}
+	}
+	if f.TableRead != "" {
+		i := slices.Index(tableReads, f.TableRead)
+		if i < 0 {
+			return nil, fmt.Errorf("unknown way to read a table %q: one of %s", f.TableRead, strings.Join(tableReads, ", "))
+		}
+		a.Nearest = i == 1
+	}
+	return a, nil
+}
+
+// numbersOf is the opposite of fileNumbers.arithmetic.
+func numbersOf(a *qmath.Arithmetic) *fileNumbers {
+	if a == nil {
+		return nil
+	}
+	f := &fileNumbers{Operators: operatorForms.name(int(a.Operators)), Multiplier: a.Multiplier, Shift: a.Shift, Accumulator: a.Accumulator,
+		Bias: a.Bias, TableStep: a.Step}
+	for _, r := range a.Rounding {
+		f.Rounding = append(f.Rounding, r.String())
+	}
+	if a.Quantize != qmath.HalfEven {
+		f.Quantize = a.Quantize.String()
+	}
+	if a.Nearest {
+		f.TableRead = tableReads[1]
+	}
+	return f
 }
 
 func familyNames() []string {
@@ -232,6 +305,7 @@ func conditionNames(list []Condition) []string {
 // file is the opposite of file.target.
 func (t *Target) file() *file {
 	f := &file{Name: t.Name, Doc: t.Doc, Placement: t.Placement, Chain: t.Chain, Float: t.Float, Profile: t.Profile, BorderCost: t.BorderCost,
+		Arithmetic: numbersOf(t.Arithmetic), Format: t.Format,
 		Import: t.Import, Export: fileExport(t.Export), Activation: policy(&t.Activation, t.Schemes.Activation), Weight: policy(&t.Weight, t.Schemes.Weight)}
 	if f.Chain == 1 {
 		f.Chain = 0

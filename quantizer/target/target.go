@@ -41,6 +41,10 @@ type Target struct {
 	Float   FloatUnit       // where the operators are computed that stay float
 	Island  qmath.Precision // of them
 	Profile string          // name of the arithmetic profile of the integer operators, as lower knows it
+	// Arithmetic is the profile, where it is the target's own; Profile is then its name, and no other profile's.
+	Arithmetic *qmath.Arithmetic
+	// Format is the export format of plans for the target where none is asked for; "": the first that names the target or takes all.
+	Format string
 	// BorderCost is how many multiply-accumulates have to move to integers to pay for converting one element between float
 	// and integer at the border of an integer region.
 	BorderCost float64
@@ -180,6 +184,17 @@ type Export struct {
 	PassiveScale bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool
+}
+
+// ProfileNamed returns the arithmetic profile of a name, which may be that of the target's own; "" is the target's.
+func (t *Target) ProfileNamed(name string) (qmath.Profile, error) {
+	if name == "" {
+		name = t.Profile
+	}
+	if t.Arithmetic != nil && name == t.Profile {
+		return t.Arithmetic.Profile(name)
+	}
+	return qmath.ProfileNamed(name)
 }
 
 // Op returns the row for an operator type, nil if the target has none. Of domains other than ai.onnx only operators that a program brings

@@ -43,7 +43,14 @@ func (t *Target) validate() error {
 	case t.Export.ChannelMultiple < 0:
 		return fmt.Errorf("channels in multiples of %d", t.Export.ChannelMultiple)
 	}
-	if _, err := qmath.ProfileNamed(t.Profile); err != nil {
+	_, err := qmath.ProfileNamed(t.Profile)
+	if t.Arithmetic != nil {
+		if err == nil || t.Profile == "" {
+			return fmt.Errorf("profile %q with an arithmetic of its own needs a name of its own", t.Profile)
+		}
+		_, err = t.Arithmetic.Profile(t.Profile)
+	}
+	if err != nil {
 		return err
 	}
 	if err := t.validateTables(); err != nil {

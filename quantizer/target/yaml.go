@@ -32,6 +32,8 @@ func (t *Target) YAML() []byte {
 	}
 	line("island", f.Island)
 	line("profile", f.Profile)
+	line("arithmetic", f.Arithmetic.flow())
+	line("format", f.Format)
 	line("border_cost", number(f.BorderCost))
 	line("import", flag(f.Import))
 	line("export", f.Export.flow())
@@ -54,6 +56,14 @@ func (p *filePolicy) flow() string {
 	}
 	return flow("scheme", p.Scheme, "range", list(p.Range), "observer", p.Observer, "rounding", p.Rounding, "divisor", number(p.Divisor),
 		"others", list(p.Others))
+}
+
+func (a *fileNumbers) flow() string {
+	if a == nil {
+		return ""
+	}
+	return flow("operators", a.Operators, "multiplier", number(a.Multiplier), "shift", number(a.Shift), "rounding", list(a.Rounding), "quantize", a.Quantize,
+		"accumulator", number(a.Accumulator), "bias", number(a.Bias), "table_step", number(a.TableStep), "table_read", a.TableRead)
 }
 
 func (e *fileExport) flow() string {

@@ -57,6 +57,13 @@ static int32_t scale_shift_only_$R(int32_t acc, const struct multiplier *f) {
     return limit(round_shift_$R(acc, -n), INT32_MIN, INT32_MAX);
 }
 
+//! scale_single_any R | multiplier limit round_shift:$R
+/* acc times a factor, rounded once, saturating */
+static int32_t scale_single_any_$R(int32_t acc, const struct multiplier *f) {
+    const int64_t v = (int64_t)acc * f->m;
+    return limit(f->shift < 31 ? round_shift_$R(v, 31 - f->shift) : v, INT32_MIN, INT32_MAX);
+}
+
 //! requantize_integer F | multiplier scale_$F limit
 /* the code of an accumulator */
 static int32_t requantize_$F(int32_t acc, const struct multiplier *f, int32_t zero, int32_t lo, int32_t hi) {

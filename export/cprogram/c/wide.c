@@ -55,6 +55,25 @@ static int64_t scale_wide_shift_only_$R(int64_t acc, const struct multiplier *f)
     return acc * (INT64_C(1) << n);
 }
 
+//! scale_wide_single_any R | multiplier up_$R
+/* acc times a factor, rounded once in 128 bits, saturating */
+static int64_t scale_wide_single_any_$R(int64_t acc, const struct multiplier *f) {
+    const int32_t n = 31 - f->shift;
+    const uint64_t magnitude = acc < 0 ? 0 - (uint64_t)acc : (uint64_t)acc, upper = (magnitude >> 32) * (uint32_t)f->m;
+    uint64_t low = (magnitude & UINT32_MAX) * (uint32_t)f->m, high = upper >> 32;
+    int64_t q, rest;
+    low += upper << 32, high += low < upper << 32;
+    if (high >> n != 0 || (high << (64 - n) | low >> n) > INT64_MAX - 1)
+        return acc < 0 ? INT64_MIN : INT64_MAX;
+    q = (int64_t)(high << (64 - n) | low >> n), rest = (int64_t)(low & ((UINT64_C(1) << n) - 1));
+    if (acc < 0) {
+        q = -q;
+        if (rest != 0)
+            q--, rest = (INT64_C(1) << n) - rest;
+    }
+    return q + (rest != 0 && up_$R(q, acc < 0, rest, INT64_C(1) << (n - 1)));
+}
+
 //! requantize_wide_integer F | multiplier scale_wide_$F limit
 /* the code of an accumulator of 64 bits, limited before the zero point is added */
 static int32_t requantize_wide_$F(int64_t acc, const struct multiplier *f, int32_t zero, int32_t lo, int32_t hi) {

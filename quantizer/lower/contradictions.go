@@ -1,0 +1,128 @@
+package lower
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"qwb/kernels/qmath"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// Contradictions lists what a valid target says of itself that cannot all be true, a line each: its tables against its arithmetic, and
+// against what integer programs can compute. A plan for a target without any has an integer form wherever the target runs integers.
+func Contradictions(t *target.Target) ([]string, error) {
+	p, err := t.ProfileNamed("")
+	if err != nil {
+		return nil, err
+	}
+	c := &contradictions{t: t, p: p}
+	c.schemes()
+	c.widths()
+	for i := range t.Ops {
+		c.operator(&t.Ops[i])
+	}
+	for _, f := range t.Fusions {
+		switch {
+		case f.Island && t.Float == target.FloatAbsent:
+			c.add("fusion %s is an island in float, and there is no float unit", f.Family.Name)
+		case !f.Island && !p.FloatBias():
+			c.add("fusion %s is an activation behind a sum, and profile %s has no float epilogue to compute it in", f.Family.Name, p.Name)
+		}
+	}
+	return c.list, nil
+}
+
+type contradictions struct {
+	t    *target.Target
+	p    qmath.Profile
+	list []string
+}
+
+func (c *contradictions) add(format string, args ...any) {
+	c.list = append(c.list, fmt.Sprintf(format, args...))
+}
+
+// schemes holds the number formats against the arithmetic.
+func (c *contradictions) schemes() {
+	d := c.t.Defaults()
+	lists := []struct {
+		what string
+		list []tqc.Scheme
+	}{{"activations", d.Activation}, {"weights", d.Weight}}
+	for i := range c.t.Ops {
+		op := &c.t.Ops[i]
+		lists = append(lists, struct {
+			what string
+			list []tqc.Scheme
+		}{"activations of " + op.Type, op.Schemes.Activation}, struct {
+			what string
+			list []tqc.Scheme
+		}{"weights of " + op.Type, op.Schemes.Weight})
+	}
+	for _, l := range lists {
+		for _, s := range l.list {
+			if c.p.Form == qmath.ShiftOnly && !s.PowerOf2 && s.Type == qmath.Integers {
+				c.add("%s may be %s, and profile %s only shifts: their scales have to be powers of two (%s-pow2)", l.what, s, c.p.Name, s)
+			}
+			if s.Type == qmath.Integers && (s.Bits == 4 || s.Bits == 16) && c.t.Export.MaxOpset < 21 && !c.t.Export.Open {
+				c.add("%s may be %s, which Q/DQ files have from opset 21 on, and export ends at opset %d", l.what, s, c.t.Export.MaxOpset)
+			}
+		}
+	}
+	if c.t.Bias.Bits == 0 && !c.p.FloatBias() {
+		c.add("biases stay float, and profile %s adds them to the integer accumulator: bias needs a scheme", c.p.Name)
+	}
+	grid := qmath.Grid{Scale: 1, QMin: c.t.Activation.QMin, QMax: c.t.Activation.QMax}
+	q := c.p.Quantizer(grid)
+	if q.Rounding != c.t.Activation.Rounding {
+		c.add("activations are rounded %s, and profile %s rounds what it quantizes %s", c.t.Activation.Rounding, c.p.Name, q.Rounding)
+	}
+	if q.QMin != c.t.Activation.QMin {
+		c.add("activations go down to %d, and codes of profile %s to %d", c.t.Activation.QMin, c.p.Name, q.QMin)
+	}
+}
+
+// widths holds the widths of an arithmetic against the formats.
+func (c *contradictions) widths() {
+	d := c.t.Defaults()
+	bits := func(list []tqc.Scheme) (most int) {
+		for _, s := range list {
+			if s.Type == qmath.Integers {
+				most = max(most, int(s.Bits))
+			}
+		}
+		return most
+	}
+	activation, weight := bits(d.Activation[:min(1, len(d.Activation))]), bits(d.Weight[:min(1, len(d.Weight))])
+	if n := c.p.Accumulator; n != 0 && n < activation+weight {
+		c.add("accumulators of %d bits do not hold one product of %d by %d bits", n, activation, weight)
+	}
+	if c.p.Step > 1 && bits(d.Activation) < 16 {
+		c.add("tables have entries %d codes apart, and no activation has 16 bits", c.p.Step)
+	}
+}
+
+// operator holds a row against the arithmetic and against what programs can compute.
+func (c *contradictions) operator(op *target.Op) {
+	if strings.Contains(op.Type, "::") {
+		return
+	}
+	known := slices.ContainsFunc(families, func(f *family) bool { return slices.Contains(f.ops, op.Type) })
+	clamps := slices.Contains(clampFamily.ops, op.Type)
+	switch {
+	case op.Role == target.Activation && !clamps && !c.p.FloatBias():
+		c.add("operator %s is an activation behind a sum, and profile %s has no float epilogue to compute it in: as arithmetic it is a table", op.Type, c.p.Name)
+	case !known && (op.Role != target.Activation || op.Alone):
+		c.add("operator %s runs on integers, and no integer program computes it: it would be simulated", op.Type)
+	case op.Type == "Add" && op.Role == target.Arithmetic && c.t.Placement.Residual() && !c.p.FusesAdd():
+		c.add("operator Add is the end of a residual branch where quantizers stand %s, and profile %s does not add before it rounds", c.t.Placement, c.p.Name)
+	}
+	if s := op.FixedScale; s != 0 && c.p.Form == qmath.ShiftOnly {
+		if frac, _ := math.Frexp(float64(s)); frac != 0.5 {
+			c.add("operator %s has the scale %g, and profile %s only shifts: it is not a power of two", op.Type, s, c.p.Name)
+		}
+	}
+}
