@@ -138,6 +138,13 @@ func (p *Project) Diff(ctx context.Context, o DiffOptions) (*DiffResult, []tqc.W
 	return r, j.warnings, err
 }
 
+// Replace puts other activations in the place of some of the model's, measures what that does, and writes the changed model.
+func (p *Project) Replace(ctx context.Context, o ReplaceOptions) (*ReplaceResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.replace(ctx, o)
+	return r, j.warnings, err
+}
+
 // Compare runs plans, models and recorded outputs on the same samples and tests every pair of them.
 func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult, []tqc.Warning, error) {
 	j := p.job()

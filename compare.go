@@ -72,7 +72,8 @@ type contest struct {
 	planned  []*Planned // by entrant; nil for others
 	ends     []func()
 	set      *data.Set
-	pre      plan.Preprocess // of the samples
+	iterator func() exec.Iterator // of the samples that are run
+	pre      plan.Preprocess      // of the samples
 	metric   *task.Metric
 	scorer   task.Scorer
 	// agreement says that float's answers are what is right.
@@ -265,7 +266,9 @@ func (c *contest) openSamples(spec func(DataOptions) (*graph.Graph, DataOptions)
 		}
 	}
 	var err error
-	c.set, c.pre, err = c.openData(g, o)
+	if c.set, c.pre, err = c.openData(g, o); err == nil {
+		c.iterator = c.set.Iterator
+	}
 	return err
 }
 
@@ -312,7 +315,7 @@ func (c *contest) run(ctx context.Context) (*analysis.Runs, error) {
 	}
 	tick, finish := c.progress("compare", c.set.Len())
 	defer finish()
-	r, err := analysis.CompareRuns(ctx, c.set.Iterator(), c.entrants, analysis.RunsConfig{Metric: c.metric, Scorer: c.scorer, Layers: c.o.Layers, Serial: c.serial,
+	r, err := analysis.CompareRuns(ctx, c.iterator(), c.entrants, analysis.RunsConfig{Metric: c.metric, Scorer: c.scorer, Layers: c.o.Layers, Serial: c.serial,
 		Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
 	if err != nil {
 		return nil, budgetHint(err)

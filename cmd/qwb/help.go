@@ -20,7 +20,7 @@ type helpGroup struct {
 
 // helpGroups lists every command once; a test holds that.
 var helpGroups = []helpGroup{
-	{"Networks (ONNX models)", []string{"inspect", "preprocess", "doctor", "bind", "import", "calibrate", "sweep", "analyze", "dispatch", "tune", "eval", "verify", "export", "run"}},
+	{"Networks (ONNX models)", []string{"inspect", "preprocess", "doctor", "bind", "replace", "import", "calibrate", "sweep", "analyze", "dispatch", "tune", "eval", "verify", "export", "run"}},
 	{"Language models (checkpoints; analyze, eval and export take them too)", []string{"generate"}},
 	{"Plans and decisions", []string{"set", "unset", "plan", "diff", "compare", "merge"}},
 	{"Evidence", []string{"certify", "verify-certificate", "gate"}},

@@ -68,3 +68,15 @@ var Mish = &Family{Name: "Mish", Doc: "x * tanh(softplus(x))", Forms: parseAll(m
 // Gelu is x * Phi(x), by the error function or its approximation by tanh. Captures: x.
 var Gelu = &Family{Name: "Gelu", Doc: "x * (1 + erf(x / sqrt 2)) / 2, or the approximation by tanh",
 	Forms: parseAll(geluErf, geluTanh, geluOps)}
+
+// Activations are activations of one operator that are in no family of several. Captures: x.
+var Activations = []*Family{
+	{Name: "Relu6", Doc: "min(max(x, 0), 6)", Forms: parseAll([]string{"y = Clip(x) {min = 0, max = 6}", "y = Clip(x, 0, 6)"})},
+	{Name: "Elu", Doc: "x, or alpha (exp x - 1) below 0", Forms: parseAll([]string{"y = Elu(x)"})},
+	{Name: "LeakyRelu", Doc: "x, or alpha x below 0", Forms: parseAll([]string{"y = LeakyRelu(x)"})},
+	{Name: "Relu", Doc: "max(x, 0)", Forms: parseAll([]string{"y = Relu(x)"})},
+	{Name: "HardSigmoid", Doc: "alpha x + beta between 0 and 1", Forms: parseAll([]string{"y = HardSigmoid(x)"})},
+	{Name: "Sigmoid", Doc: "1 / (1 + exp -x)", Forms: parseAll([]string{"y = Sigmoid(x)"})},
+	{Name: "Softplus", Doc: "log(1 + exp x)", Forms: parseAll([]string{"y = Softplus(x)"})},
+	{Name: "Tanh", Doc: "the hyperbolic tangent", Forms: parseAll([]string{"y = Tanh(x)"})},
+}

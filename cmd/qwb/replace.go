@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"qwb"
+	"qwb/graph/passes"
+	"qwb/internal/plain"
+	"qwb/reports"
+)
+
+func newReplace(e *env) *cobra.Command {
+	var f flags
+	var o qwb.ReplaceOptions
+	c := &cobra.Command{
+		Use:   "replace MODEL FROM=TO ... [--data D [--platform P]] [-o FILE]",
+		Short: "Replace activations by others and measure what that costs, in float and quantized",
+		Long: `Replace puts another activation in the place of every FROM, in whatever form the model has it (SiLU as x *
+sigmoid(x), for example). The network computes another function then. How much that matters is measured on --data: the
+changed model against the original in float, and with --platform both of them quantized. Their scales come from one half of
+the samples; the other half judges, with paired tests as in qwb compare. -o writes the changed model, without training.
+
+FROM: ` + strings.Join(passes.ReplaceableActivations(), ", ") + `
+TO:   SiLU, ` + strings.Join(passes.SubstituteActivations(), ", "),
+		Example: `  qwb replace model.onnx SiLU=HardSwish --data images/ --labels labels.tsv --platform onnxruntime
+  qwb replace model.onnx HardSwish=Relu6 --nodes 'blocks.0.*' -o relu6.onnx`,
+		Args: atLeast(2, "a model, and FROM=TO"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			o.Activations, o.Data, o.Threads, o.Memory = args[1:], f.dataOptions(), f.workers(), f.budget()
+			o.Data.Budget = f.budget()
+			r, _, err := e.project(args[0], "").Replace(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return e.printJSON(r)
+			}
+			for _, x := range r.Replaced {
+				fmt.Fprintf(e.stdout, "%s became %s at %s\n", x.From, x.To, plain.Count(len(x.Nodes), "node"))
+			}
+			if r.Comparison != nil {
+				fmt.Fprintf(e.stdout, "%d of %s judge\n\n", r.HeldOut, plain.Count(r.Samples, "sample"))
+				if err := reports.ComparisonText(e.stdout, r.Comparison, false); err != nil {
+					return err
+				}
+			}
+			if r.Model != "" {
+				fmt.Fprintln(e.stdout, r.Model)
+			}
+			return nil
+		},
+	}
+	f.addData(c)
+	f.addRun(c)
+	f.addBudget(c)
+	f.addJSON(c)
+	f.addMetric(c, false)
+	c.Flags().StringVar(&o.Platform, "platform", "", "platform, or file of one, for which both models are quantized")
+	c.Flags().StringArrayVar(&o.Nodes, "nodes", nil, "`SELECTOR` of the nodes whose activations are meant, by the last node of each; may be repeated (default: all)")
+	c.Flags().StringVarP(&o.Out, "output", "o", "", "file to write the changed model to")
+	return c
+}
