@@ -9,15 +9,9 @@ import (
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/rewrite"
-	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
-
-// Simulator makes the simulation of a set for an executor that runs the same graph, with islands in the target's precision.
-func Simulator(g *graph.Graph, set *tqc.Set, t *target.Target) (*sim.Simulator, error) {
-	return sim.New(g, set, sim.Options{Island: t.Island})
-}
 
 // Planned is a plan with the model it is for, ready to run.
 type Planned struct {

@@ -98,6 +98,7 @@ func (d *derivation) Derive(ctx context.Context, list []decision.Decision) (*der
 				Properties: decision.Properties{Observer: c.Observer}})
 		}
 	}
+	d.islands(out)
 	return out, out.fixed(d.Graph)
 }
 

@@ -186,10 +186,14 @@ func suffix(f *export.Format, platform string) string {
 	return f.Ext
 }
 
-// narrowFloat warns of operators that the plan computes in fp16, bf16 or tf32: files keep float32 for them.
-func narrowFloat(g *graph.Graph, set *tqc.Set) []tqc.Warning {
+// narrowFloat warns of operators that the plan computes in fp16, bf16 or tf32 and that the file has in float32. half says that it has none
+// in fp16 and bf16.
+func narrowFloat(g *graph.Graph, set *tqc.Set, half bool) []tqc.Warning {
 	var list []tqc.Warning
 	for _, d := range []tqc.Domain{tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32} {
+		if half && d != tqc.DomainTF32 {
+			continue
+		}
 		n, first := 0, ""
 		for _, id := range g.Nodes() {
 			if set.Domains[id] == d {
@@ -261,7 +265,7 @@ func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Inpu
 		return err
 	}
 	if in.Set != nil {
-		warnings = append(warnings, narrowFloat(in.Model.Graph, in.Set)...)
+		warnings = append(warnings, narrowFloat(in.Model.Graph, in.Set, in.Writes16())...)
 	}
 	for _, w := range warnings {
 		j.warnAbout(w)

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -10,6 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -106,7 +111,7 @@ func simulatedNSR(t *testing.T, p *Project, threads int) float64 {
 }
 
 // Floats of less precision are domains: the simulation rounds, more the fewer bits there are, what is computed together goes along, the plan keeps
-// it, programs and files say that they have float32.
+// it, and so do programs and files, as tensors of that type or rounded by Casts, unless told otherwise.
 func TestFloatDomainsAreDecided(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
@@ -140,7 +145,86 @@ func TestFloatDomainsAreDecided(t *testing.T) {
 	}
 	require.Equal(t, "FP16", domains["conv1"])
 	require.Equal(t, "FP16", domains["relu1"], "computed together")
-	r, warnings, err := p.Export(ctx, ExportOptions{Platform: "onnxruntime", Out: "q.onnx", Unverified: true})
+	v, _, err := p.Verify(ctx, VerifyOptions{Threads: 1})
 	require.NoError(t, err)
-	require.Contains(t, fmt.Sprint(warnings, r.Warnings), "the file has float32 there")
+	require.Equal(t, analysis.VerdictEqual, v.Verdict)
+	for half, want := range map[string]struct {
+		conv  tensor.DType
+		casts int
+	}{"": {tensor.Float16, 2}, "rounded": {tensor.Float32, 6}, "float32": {tensor.Float32, 0}} {
+		o := ExportOptions{Platform: "onnxruntime", Out: "q.onnx"}
+		if half != "" {
+			o.Options = map[string]string{"half": half}
+		}
+		r, warnings, err := p.Export(ctx, o)
+		require.NoError(t, err)
+		if half == "float32" {
+			require.Contains(t, fmt.Sprint(warnings, r.Warnings), "the file has float32 there")
+		} else {
+			require.NotContains(t, fmt.Sprint(warnings, r.Warnings), "the file has float32 there")
+		}
+		b := get(t, p, "q.onnx")
+		m, _, err := onnx.Read(bytes.NewReader(b), int64(len(b)), nil)
+		require.NoError(t, err)
+		require.Empty(t, graph.InferShapes(m.Graph))
+		id, _ := m.Graph.LookupNode("conv1")
+		require.Equal(t, want.conv, m.Graph.Value(m.Graph.Node(id).Inputs[1]).DType, half)
+		casts := 0
+		for _, id := range m.Graph.Nodes() {
+			if m.Graph.Node(id).Op == "Cast" {
+				casts++
+			}
+		}
+		require.Equal(t, want.casts, casts, half)
+	}
+}
+
+// A target has a precision for its float operators: they have that domain unless somebody decided otherwise, or numbers would overflow. What is decided
+// against that is a warning.
+func TestTargetsHaveFloatDomains(t *testing.T) {
+	ctx := context.Background()
+	p := placeOf(t, `
+graph main
+opset 17
+input x: f32[1,3,8,8]
+const w: f32[64,192] = normal(seed=1, std=0.2)
+const big: f32[1] = [20000]
+const back: f32[1] = [0.00005]
+f = Flatten(x) "flatten"
+g = Gemm(f, w) {transB=1} "gemm"
+m = Mul(g, big) "scale"
+l = Abs(m) "root"
+n = Mul(g, back) "less"
+y = Exp(n) "exp"
+output y: f32[1,64]
+output l: f32[1,64]
+`)
+	own := target.TRTInt8
+	own.Name, own.Island = "half", qmath.FP16
+	p.store().(*Memory).Write("half.yaml", own.YAML())
+	_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: "half.yaml", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	require.NoError(t, err)
+	domains := func() map[string]string {
+		list := map[string]string{}
+		for _, n := range planIn(t, p).Nodes {
+			list[n.Name] = n.Domain.String()
+		}
+		return list
+	}
+	require.Equal(t, map[string]string{"flatten": "FP16", "gemm": "FP16", "scale": "FP32", "root": "FP32", "less": "FP16", "exp": "FP16"}, domains())
+	for _, n := range planIn(t, p).Nodes {
+		if n.Name == "scale" {
+			require.Regexp(t, `; fp32: "m" has \d+, with too little room below the end of fp16$`, n.Why)
+		}
+	}
+	require.NotContains(t, fmt.Sprint(warnings), "fp16")
+	derivesAgain(t, p)
+	_, warnings, err = p.Set(ctx, "scale", []string{"domain=fp16"}, 1)
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(warnings, planIn(t, p).Warnings), `scale is decided to be fp16, which holds numbers up to 65504; "m" has`)
+	_, _, err = p.Set(ctx, "exp", []string{"domain=fp32"}, 1)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"flatten": "FP16", "gemm": "FP16", "scale": "FP16", "root": "FP32", "less": "FP16", "exp": "FP32"}, domains())
+	_, _, err = p.Export(ctx, ExportOptions{Platform: "half", Out: "q.onnx", Unverified: true})
+	require.NoError(t, err)
 }

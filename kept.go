@@ -72,5 +72,5 @@ func (d *derivation) simulator(out *derived, shared *sim.Constants) (*sim.Simula
 	if d.Overlay != nil {
 		g, _ = d.Overlay.Apply(reference, out.Set)
 	}
-	return sim.New(g, out.Set, sim.Options{Island: d.Target.Island, Constants: shared, Runs: reference})
+	return sim.New(g, out.Set, sim.Options{Constants: shared, Runs: reference})
 }

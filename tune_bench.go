@@ -73,7 +73,7 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 	}
 	b.Set, b.Ranges = out.Set, t.ranges(stats, out.Table)
 	b.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
-		return sim.New(g, set, sim.Options{Island: t.p.Target.Island, Constants: shared, Runs: reference})
+		return sim.New(g, set, sim.Options{Constants: shared, Runs: reference})
 	}
 	if t.p.Plan.Imported == nil {
 		b.Rewrite = t.rewrite
@@ -193,7 +193,7 @@ func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, a
 			}
 			continue
 		}
-		q, err := sim.New(side.graph, side.set, sim.Options{Island: t.p.Target.Island, Runs: side.reference})
+		q, err := sim.New(side.graph, side.set, sim.Options{Runs: side.reference})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -115,7 +115,7 @@ func (p *Planned) Simulator() (*sim.Simulator, error) {
 
 // simulator simulates a graph with the reference's nodes for an executor that runs the reference. shared may be nil.
 func (p *Planned) simulator(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
-	return sim.New(g, set, sim.Options{Island: p.Target.Island, Constants: shared, Runs: p.Reference})
+	return sim.New(g, set, sim.Options{Constants: shared, Runs: p.Reference})
 }
 
 // OverlayFiles lists, sorted, the files of tuned values that lie beside a plan, whether it names them or not.

@@ -12,6 +12,7 @@ import (
 	"qwb/quantizer/lower"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/program"
+	"qwb/quantizer/sim"
 )
 
 // VerifySamples is how many samples a verification takes unless told otherwise.
@@ -164,7 +165,7 @@ func (j *job) verifyPlan(ctx context.Context, p *Planned, profile qmath.Profile,
 	if err != nil {
 		return nil, err
 	}
-	s, err := Simulator(p.Graph, p.Set, p.Target)
+	s, err := sim.New(p.Graph, p.Set, sim.Options{})
 	if err != nil {
 		return nil, err
 	}

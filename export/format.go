@@ -110,6 +110,12 @@ func (in *Input) Searches(role string) bool {
 	return in.Searched == nil || slices.Contains(in.Searched, role)
 }
 
+// Writes16 reports whether the file has operators of the domains fp16 and bf16 as such: formats with the option Half, and integer programs.
+func (in *Input) Writes16() bool {
+	half := in.Options.Text(Half.Name)
+	return in.Program != nil || half != "" && half != "float32"
+}
+
 // Comparison is what comparing written weights with their source found.
 type Comparison struct {
 	Tensors int   `json:"tensors"`

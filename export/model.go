@@ -16,6 +16,10 @@ const OneMessage = 1_800_000_000
 var ExternalAbove = Option{Name: "external-above", Kind: Whole, Min: 1, Default: strconv.Itoa(OneMessage),
 	Doc: "number of bytes of weights above which they go to a separate file, FILE.data beside the model"}
 
+// Half is the option of formats that are ONNX models and write the domains fp16 and bf16.
+var Half = Option{Name: "half", Kind: Choice, Choices: []string{"typed", "rounded", "float32"},
+	Doc: "operators in fp16 and bf16: tensors of that type, float32 rounded by pairs of Casts, or float32"}
+
 // WriteModel writes an ONNX model as the option ExternalAbove says.
 func WriteModel(m *onnx.Model, in *Input, out *Output) error {
 	o := onnx.SaveOptions{ExternalAbove: 1 << 62} // what does not fit into one message is an error then

@@ -6,9 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/target"
@@ -140,4 +142,81 @@ output y
 	require.Len(t, v.Simulated, 1)
 	require.Equal(t, "mean", v.Simulated[0].Node)
 	require.Contains(t, v.Simulated[0].Why, "average of 36100 codes; between 1 and 32768 fit into int32")
+}
+
+// Float operators of less precision are rounded by Casts of the program, which are held to the domains of the plan: a program without one of
+// them, or with one in another place, is not the plan's.
+func TestRoundingOfIslands(t *testing.T) {
+	text := `
+input x: f32[2,4,6,6]
+const w: f32[4,4,1,1] = normal(seed=1, std=0.5)
+const s: f32[4,1,1] = normal(seed=2, std=1)
+c: f32[2,4,6,6] = Conv(x, w) "conv"
+e: f32[2,4,6,6] = Exp(c) "exp"
+m: f32[2,4,6,6] = Mul(e, s) "scale"
+l: f32[2,4,6,6] = Tanh(m) "tanh"
+y: f32[2,4,6,6] = Conv(l, w) "last"
+output y
+`
+	g, set, feeds := lowertest.Configured(t, text, "trt_int8")
+	pr, err := qmath.ProfileNamed("trt")
+	require.NoError(t, err)
+	for _, name := range []string{"exp", "scale", "tanh"} {
+		id, _ := g.LookupNode(name)
+		require.Equal(t, tqc.DomainFP32, set.Domains[id], name)
+		if name != "tanh" {
+			set.Domains[id] = tqc.DomainFP16
+		}
+	}
+	fresh := func() *lowered {
+		p, err := lower.Compile(g, set, &target.TRTInt8, pr)
+		require.NoError(t, err)
+		return &lowered{g, set, p, feeds}
+	}
+	for _, b := range []program.Backend{program.Reference, cpu.Backend} {
+		v := fresh().verify(t, b)
+		require.Equal(t, analysis.VerdictEqual, v.Verdict, "%+v", v.First)
+		for _, d := range v.Drift {
+			require.Less(t, d.NSR, 1e-12, "the simulation rounds where the program does")
+		}
+	}
+	l := fresh()
+	_, op := step[*lower.Island](t, l, nil)
+	casts := 0
+	for _, id := range op.Graph.Nodes() {
+		if op.Graph.Node(id).Op == "Cast" {
+			casts++
+		}
+	}
+	require.Equal(t, 6, casts, "of c, of what exp computes, and of what scale computes: to and fro; scales are rounded already")
+	for name, plant := range map[string]func(g *graph.Graph){
+		"input": func(g *graph.Graph) {
+			id, _ := g.LookupNode("exp")
+			g.SetInput(id, 0, g.Inputs[0])
+		},
+		"constant": func(g *graph.Graph) {
+			id, _ := g.LookupNode("scale")
+			other := g.Const(g.Node(id).Inputs[1]).Clone()
+			other.F32()[1] += 1e-6
+			g.SetConst(g.Node(id).Inputs[1], other)
+		},
+		"output": func(g *graph.Graph) {
+			id, _ := g.LookupNode("scale")
+			to, _ := g.LookupNode("tanh")
+			g.SetInput(to, 0, g.Node(id).Outputs[0])
+		},
+		"float32": func(g *graph.Graph) {
+			id, _ := g.LookupNode("tanh")
+			out, err := g.AddValue(graph.Value{Name: "planted", DType: tensor.Float32, Shape: g.Value(g.Node(id).Inputs[0]).Shape})
+			require.NoError(t, err)
+			_, err = g.AddNode(graph.Node{Name: "planted", Op: "Cast", Attrs: []graph.Attr{graph.Int("to", int64(tensor.Float32))}, Inputs: []graph.ValueID{g.Node(id).Inputs[0]}, Outputs: []graph.ValueID{out}})
+			require.NoError(t, err)
+			g.SetInput(id, 0, out)
+		},
+	} {
+		l := fresh()
+		_, op := step[*lower.Island](t, l, nil)
+		plant(op.Graph)
+		require.Equal(t, analysis.VerdictDifferent, l.verify(t, program.Reference).Verdict, name)
+	}
 }

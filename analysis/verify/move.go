@@ -3,11 +3,13 @@ package verify
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/target"
 )
 
 // passing is an operator whose results are some of the integers that it reads: a move, or a max pool.
@@ -123,14 +125,74 @@ func (l *layer) deriveIsland(op *lower.Island) (operation, error) {
 	return &island{l, op}, nil
 }
 
-// compare holds the island's operators to those of the graph.
+// compare holds the island's operators to those of the graph, and the Casts around those of less precision to the plan's domains.
 func (o *island) compare(f *faults) {
-	number(f, "number of operators", 0, len(o.step.Nodes), len(o.got.Graph.Nodes()))
-	for _, id := range o.got.Graph.Nodes() {
-		n := o.got.Graph.Node(id)
-		own, ok := o.g.LookupNode(n.Name)
-		flag(f, "operator "+n.Name, true, ok && o.g.Node(own).Op == n.Op && reflect.DeepEqual(o.g.Node(own).Attrs, n.Attrs))
+	g, own := o.got.Graph, 0
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		at, ok := o.g.LookupNode(n.Name)
+		if !ok && n.Op == "Cast" && n.Domain == "" {
+			flag(f, "rounding "+n.Name, true, o.half(n.Input(0)) != o.half(n.Output(0)))
+			continue
+		}
+		own++
+		flag(f, "operator "+n.Name, true, ok && o.g.Node(at).Op == n.Op && reflect.DeepEqual(o.g.Node(at).Attrs, n.Attrs))
+		if ok {
+			o.compareRounding(f, n, at)
+		}
 	}
+	number(f, "number of operators", 0, len(o.step.Nodes), own)
+}
+
+// half reports whether a value is of one of the types that float32 is rounded to.
+func (o *island) half(v graph.ValueID) bool { return o.dtype(v) != tensor.Undefined }
+
+// dtype is the type of a value that float32 is rounded to, Undefined of all others.
+func (o *island) dtype(v graph.ValueID) tensor.DType {
+	if v != graph.NoValue {
+		if d := o.got.Graph.Value(v).DType; d == tensor.Float16 || d == tensor.BFloat16 {
+			return d
+		}
+	}
+	return tensor.Undefined
+}
+
+// compareRounding reports whether what a node reads and computes passes through the type of its domain, or, of float32, through none but those
+// of its neighbours.
+func (o *island) compareRounding(f *faults, n *graph.Node, own graph.NodeID) {
+	g, d := o.got.Graph, o.set.Domains[own].Half()
+	if d == tensor.Undefined {
+		return
+	}
+	for i, v := range n.Inputs {
+		if !target.DataInput(o.g, own, i) {
+			continue
+		}
+		through := tensor.Undefined
+		if c := g.Const(v); c != nil {
+			if roundedTo(c, o.set.Domains[own].Precision()) {
+				through = d
+			}
+		} else if p := g.Producer(v); p != graph.NoNode && g.Node(p).Op == "Cast" {
+			through = o.dtype(g.Node(p).Input(0))
+		}
+		flag(f, fmt.Sprintf("rounding of input %d of %s", i, n.Name), true, through == d)
+	}
+	for i, v := range n.Outputs {
+		if v == graph.NoValue || !target.DataOutput(o.g, own, i) {
+			continue
+		}
+		rounded := !g.IsOutput(v)
+		for _, u := range g.Uses(v) {
+			rounded = rounded && o.dtype(g.Node(u.Node).Output(0)) == d
+		}
+		flag(f, fmt.Sprintf("rounding of output %d of %s", i, n.Name), true, rounded)
+	}
+}
+
+// roundedTo reports whether all numbers of a constant are of a precision.
+func roundedTo(t *tensor.Tensor, p qmath.Precision) bool {
+	return t.DType == tensor.Float32 && !slices.ContainsFunc(t.F32(), func(x float32) bool { return p.Round(x) != x && x == x })
 }
 
 func (o *island) exact(*computer, []*tensor.Tensor) ([]*exact, error) {

@@ -17,6 +17,8 @@ type Options struct {
 	Version  string // producer_version
 	// Metadata is added to the model's metadata_props, replacing entries of the same key.
 	Metadata []onnx.KeyValue
+	// Half says how operators of the domains fp16 and bf16 are written: as export.Half has it, "" is its first.
+	Half string
 }
 
 // Build returns m with a Q/DQ pair at every slot of set that quantizes. m.Graph is the graph that set was made for; it is not
@@ -33,6 +35,7 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	if err := b.run(); err != nil {
 		return nil, err
 	}
+	b.needHalves(o.Half)
 	if err := b.raise(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -40,6 +43,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	b.dropConstantInputs()
+	if err := b.halves(o.Half); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
 	if err := b.dropReplaced(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}

@@ -15,11 +15,12 @@ import (
 func Format() export.Format {
 	return export.Format{Name: "qoperator", Doc: "ONNX with QLinearConv, QLinearMatMul, QGemm, ...", Ext: ".onnx", From: export.Plan,
 		Note:    "the operators of com.microsoft are ONNX Runtime's",
-		Options: []export.Option{export.ExternalAbove}, Write: write, Rules: Rules(), Doctor: doctor}
+		Options: []export.Option{export.ExternalAbove, export.Half}, Write: write, Rules: Rules(), Doctor: doctor}
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
-	m, err := onnxqdq.Build(in.Model, in.Set, in.Target, onnxqdq.Options{Producer: in.Producer, Version: in.Version, Metadata: in.Metadata})
+	m, err := onnxqdq.Build(in.Model, in.Set, in.Target, onnxqdq.Options{Producer: in.Producer, Version: in.Version, Metadata: in.Metadata,
+		Half: in.Options.Text(export.Half.Name)})
 	if err != nil {
 		return nil, err
 	}

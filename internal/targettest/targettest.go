@@ -6,15 +6,20 @@ package targettest
 import (
 	"fmt"
 
+	"qwb/kernels/qmath"
 	"qwb/quantizer/target"
 )
 
 // Distinct returns as few of the built-in targets as show every profile, place of quantizers, default scheme and alignment that any of
-// them has, in the order of the catalog: one that brings nothing new of these is left out.
+// them has, in the order of the catalog: one that brings nothing new of these is left out, and so
+// are those whose numbers are no integers, which have no programs.
 func Distinct() []*target.Target {
 	seen := map[string]bool{}
 	var list []*target.Target
 	for _, t := range target.Builtin().All {
+		if t.Defaults().Activation[0].Type != qmath.Integers {
+			continue
+		}
 		known := len(seen)
 		for _, p := range properties(t) {
 			seen[p] = true

@@ -31,9 +31,6 @@ func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 	if len(set.Domains) != g.NumNodes() {
 		return nil, fmt.Errorf("%s: configs of %d nodes for a graph of %d", stage, len(set.Domains), g.NumNodes())
 	}
-	if t.Island != qmath.FP32 {
-		return nil, fmt.Errorf("%s: float islands in %s are not executed", stage, t.Island)
-	}
 	c := &compiler{g: g, set: set, profile: profile, order: order, partial: partial, refusals: refusals, tables: t.Tables,
 		program: &Program{Graph: g, Target: t.Name, Float: t.Float, Profile: profile},
 		base:    make([]*Encoding, g.NumValues()), wanted: make([][]form, g.NumValues()), owner: make([]*unit, g.NumNodes()),
@@ -47,18 +44,18 @@ func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 	return c.program, nil
 }
 
-// narrowFloat warns of islands that the plan computes in less than float32, which programs do not.
+// narrowFloat warns of islands that the plan computes with factors of TF32, which programs do not.
 func (c *compiler) narrowFloat() {
 	first, n := graph.NoNode, 0
 	for _, id := range c.order {
-		if c.set.Domains[id].Precision() != qmath.FP32 {
+		if c.set.Domains[id] == tqc.DomainTF32 {
 			if n++; n == 1 {
 				first = id
 			}
 		}
 	}
 	if n > 0 {
-		c.warn(first, "float operators in fp16, bf16 or tf32 (%d in the plan, of which this is the first) are computed in float32", n)
+		c.warn(first, "float operators in tf32 (%d in the plan, of which this is the first) are computed in float32", n)
 	}
 }
 

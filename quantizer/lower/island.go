@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"qwb/graph"
+	"qwb/graph/passes"
+	"qwb/graph/tensor"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -115,11 +117,36 @@ func (c *compiler) flush() error {
 	for _, v := range outputs {
 		out = append(out, c.define(v, realForm))
 	}
+	if err := c.round(part); err != nil {
+		return err
+	}
 	c.step(nodes[0], nodes, in, out, &Island{Graph: part})
 	for _, v := range outputs {
 		if err := c.convert(v); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// round makes what nodes of a domain of less precision read and compute pass through its type, as the simulation does.
+func (c *compiler) round(part *graph.Graph) error {
+	types := map[string]tensor.DType{}
+	for _, id := range part.Nodes() {
+		name := part.Node(id).Name
+		own, ok := c.g.LookupNode(name)
+		if !ok {
+			continue
+		}
+		if d := c.set.Domains[own].Half(); d != tensor.Undefined {
+			types[name] = d
+		}
+	}
+	if len(types) == 0 {
+		return nil
+	}
+	if err := passes.Narrow(part, passes.Rounded, func(id graph.NodeID) tensor.DType { return types[part.Node(id).Name] }); err != nil {
+		return fmt.Errorf("%s: %w", stage, err)
 	}
 	return nil
 }

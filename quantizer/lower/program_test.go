@@ -261,10 +261,6 @@ output y
 	g, set, _ := lowertest.Configured(t, gated, "trt_int8")
 	pr, err := qmath.ProfileNamed("trt")
 	require.NoError(t, err)
-	half := target.TRTInt8
-	half.Island = qmath.FP16
-	_, err = lower.Compile(g, set, &half, pr)
-	require.ErrorContains(t, err, "float islands in fp16")
 	id, _ := g.LookupNode("conv")
 	require.NoError(t, set.Advance(set.Input(id, 0), tqc.FP32))
 	_, err = lower.Compile(g, set, &target.TRTInt8, pr)

@@ -18,7 +18,7 @@ type View struct {
 	// is asked once per slot, when the hooks are made.
 	Mask func(tqc.SlotID) bool
 	Mode Mode
-	// Islands: what float operators read and write is rounded to the precision of their domain, else of Options.Island.
+	// Islands: what float operators read and write is rounded to the precision of their domain.
 	Islands bool
 	// Early: what all readers of a tensor quantize alike is quantized once, in place, where it is computed, instead of once in
 	// front of each. The readers get the same bits; who looks at what the operator computed sees it quantized.

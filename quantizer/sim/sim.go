@@ -12,11 +12,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Options say what is simulated besides the slots. The zero value simulates float32 islands.
+// Options say what the simulator shares with others. Float operators are rounded as their domains say: fp16 and bf16 round everything they
+// read and write; tf32 rounds what operators that sum products read.
 type Options struct {
-	// Island is the precision of float operators whose domain does not say another one. fp16 and bf16 round everything they read and write; tf32 rounds what
-	// operators that sum products read.
-	Island qmath.Precision
 	// Runs is the graph that the executor runs, nil for the simulator's own. It may be another clone whose constants differ, a float
 	// reference for instance: the simulator replaces them by its own, and quantizes those, wherever a view quantizes the node's weight.
 	Runs *graph.Graph
@@ -37,7 +35,6 @@ const (
 type Simulator struct {
 	g      *graph.Graph
 	set    *tqc.Set
-	island qmath.Precision
 	order  []graph.NodeID
 	table  *kernels.Table
 	shared *Constants
@@ -57,7 +54,7 @@ func New(g *graph.Graph, set *tqc.Set, o Options) (*Simulator, error) {
 	if len(set.Domains) != g.NumNodes() {
 		return nil, fmt.Errorf("simulate: configs of %d nodes for a graph of %d", len(set.Domains), g.NumNodes())
 	}
-	s := &Simulator{g: g, set: set, island: o.Island, order: order, table: kernels.Select(cpu.Detect())}
+	s := &Simulator{g: g, set: set, order: order, table: kernels.Select(cpu.Detect())}
 	for id := range tqc.SlotID(set.NumSlots()) {
 		sl := set.Slot(id)
 		if !g.Alive(sl.Node) || !sl.State().Quantizes() {
@@ -156,10 +153,7 @@ func (s *Simulator) mirrored(sl *tqc.Slot) bool {
 
 // precision is what a float operator is rounded to.
 func (s *Simulator) precision(node graph.NodeID) qmath.Precision {
-	if d := s.set.Domains[node]; d != tqc.DomainFP32 {
-		return d.Precision()
-	}
-	return s.island
+	return s.set.Domains[node].Precision()
 }
 
 // computing reports whether a node sums products: what tensor cores do.

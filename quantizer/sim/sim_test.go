@@ -174,7 +174,10 @@ func TestIslandsRoundToTheirPrecision(t *testing.T) {
 	set := tqc.NewSet(g)
 	feeds := map[string]*tensor.Tensor{"x": graphtest.Normal(1, 4, 5)}
 	for _, p := range []qmath.Precision{qmath.FP32, qmath.TF32, qmath.FP16, qmath.BF16} {
-		s, err := sim.New(g, set, sim.Options{Island: p})
+		for id := range set.Domains {
+			set.Domains[id] = tqc.FloatDomain(p)
+		}
+		s, err := sim.New(g, set, sim.Options{})
 		require.NoError(t, err)
 		got := run(t, g, feeds, s.Hooks(nil))[0]
 

@@ -3,6 +3,7 @@ package tqc
 import (
 	"fmt"
 
+	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 )
 
@@ -85,8 +86,29 @@ var domains = [...]struct {
 // Float reports whether a node of the domain is a float island.
 func (d Domain) Float() bool { return int(d) < len(domains) && domains[d].float }
 
-// Precision is what an island of the domain is computed in; of DomainFP32 a target may say another one. FP32 for other domains.
+// Precision is what an island of the domain is computed in. FP32 for other domains.
 func (d Domain) Precision() qmath.Precision { return domains[d].precision }
+
+// Half is the type of the tensors of an island that is computed in fp16 or bf16, Undefined for other domains.
+func (d Domain) Half() tensor.DType {
+	switch d {
+	case DomainFP16:
+		return tensor.Float16
+	case DomainBF16:
+		return tensor.BFloat16
+	}
+	return tensor.Undefined
+}
+
+// FloatDomain is the domain of islands that are computed in a precision.
+func FloatDomain(p qmath.Precision) Domain {
+	for d := range domains {
+		if domains[d].float && domains[d].precision == p {
+			return Domain(d)
+		}
+	}
+	return DomainFP32
+}
 
 func (d Domain) String() string {
 	if int(d) < len(domains) {

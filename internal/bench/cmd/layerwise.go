@@ -13,6 +13,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/internal/bench"
+	"qwb/quantizer/sim"
 )
 
 // layerwiseReport is what bench layerwise --json prints. Seconds are per sample.
@@ -87,7 +88,7 @@ func (e *Host) benchLayerwise(ctx context.Context, o bench.Options, file string,
 		return nil, err
 	}
 	defer t.Close()
-	q, err := qwb.Simulator(t.Graph, t.plan.Set, t.plan.Target)
+	q, err := sim.New(t.Graph, t.plan.Set, sim.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
+	"qwb/quantizer/sim"
 )
 
 // modelOptions are the arguments of bench model.
@@ -201,7 +202,7 @@ func (e *Host) openTimed(file string, d qwb.DataOptions, batch, threads int) (*t
 func (t *timed) work(mode string, step stepFunc) (bench.Work, *exec.Runner, error) {
 	hooks := &exec.Hooks{}
 	if mode == "sim" {
-		q, err := qwb.Simulator(t.Graph, t.plan.Set, t.plan.Target)
+		q, err := sim.New(t.Graph, t.plan.Set, sim.Options{})
 		if err != nil {
 			return nil, nil, err
 		}
