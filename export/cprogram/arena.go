@@ -73,7 +73,7 @@ func (w *writer) write(id lower.TensorID) *value {
 }
 
 // outputs gives results their place: the caller's memory, where it is free.
-func (w *writer) outputs() {
+func (w *writer) outputs() error {
 	for k, id := range w.p.Outputs {
 		v := w.values[id]
 		if v == nil {
@@ -84,8 +84,12 @@ func (w *writer) outputs() {
 			r.at = at
 			continue
 		}
-		fmt.Fprintf(&w.body, "\n    memcpy(%s, %s, %d);\n", at, r.name, r.bytes())
+		fmt.Fprintf(&w.body, "\n    copy(%s, %s, %d);\n", at, r.name, r.bytes())
+		if err := w.kernels.need("copy"); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // alignment of arrays in the arena, enough for all types and for vector instructions.

@@ -14,9 +14,12 @@ func Format() export.Format {
 		Ext: ".c", From: export.Program, Options: []export.Option{
 			{Name: "batch", Kind: export.Whole, Min: 1, Default: "1", Doc: "samples per run, if the batch size of the model is dynamic"},
 			{Name: "size", Kind: export.Sizes, Min: 1, Doc: "sizes of other dynamic dimensions, for example H=96,W=96"},
+			{Name: "inputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the inputs: float32 with a QUANTIZE behind, or the integers themselves"},
+			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
+			{Name: "prefix", Kind: export.Text, Default: "qwb", Doc: "what the names begin with that other files can see"},
 		},
 		Check: func(in *export.Input) error {
-			_, err := bind(in.Program, openSizes(in))
+			_, _, err := written(in.Program, optionsOf(in))
 			return err
 		},
 		Write: write}
@@ -29,12 +32,19 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 	}
 	var size Size
 	err := out.Write(out.Name(), func(w io.Writer) (err error) {
-		size, err = Write(w, in.Program, Options{Title: title, Sizes: openSizes(in)})
+		o := optionsOf(in)
+		o.Title = title
+		size, err = Write(w, in.Program, o)
 		return err
 	})
 	out.Figure("arena_bytes", int64(size.Arena))
 	out.Figure("constant_bytes", int64(size.Constants))
 	return nil, err
+}
+
+// optionsOf are the options that a user gave.
+func optionsOf(in *export.Input) Options {
+	return Options{Sizes: openSizes(in), Prefix: in.Options.Text("prefix"), Inputs: in.Options.Text("inputs") == "integers", Outputs: in.Options.Text("outputs") == "integers"}
 }
 
 // openSizes are the sizes of dimensions that the model leaves open.

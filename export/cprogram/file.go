@@ -15,37 +15,67 @@ func (w *writer) file(title string, size Size) string {
 	fmt.Fprintf(&b, "/* %s\n\n   An integer program written by qwb: target %s, arithmetic profile %s,\n", plain(title), w.p.Target, profile.Name)
 	fmt.Fprintf(&b, "     %s\n   rounded %s.\n\n", plain(profile.Doc.Formula), plain(profile.Doc.Rounding))
 	fmt.Fprintf(&b, "     cc -std=c99 -O2 -ffp-contract=off -o program THIS.c && ./program INPUT.npy... OUTPUT.npy...\n\n")
-	fmt.Fprintf(&b, "   %d bytes of constants, %d bytes of arena for what is computed on the way. No heap but in main, no libm.\n", size.Constants, size.Arena)
-	b.WriteString("   -DQWB_NO_MAIN leaves main out; -DQWB_INTERFACE_ONLY leaves the interface, for files that include this one. */\n\n")
-	b.WriteString("#ifndef QWB_INTERFACE\n#define QWB_INTERFACE\n\n#include <stddef.h>\n#include <stdint.h>\n\n")
-	fmt.Fprintf(&b, "#define QWB_ARENA_BYTES %d\n#define QWB_INPUTS %d\n#define QWB_OUTPUTS %d\n", size.Arena, len(w.p.Inputs), len(w.p.Outputs))
+	fmt.Fprintf(&b, "   %d bytes of constants, %d bytes of arena for what is computed on the way. No heap but in main, no libm; without main no\n", size.Constants, size.Arena)
+	fmt.Fprintf(&b, "   header but those of a freestanding compiler. -D%s leaves main out, -D%s the arena and %s_run, and\n", w.macro("NO_MAIN"), w.macro("NO_ARENA"), w.prefix)
+	fmt.Fprintf(&b, "   -D%s leaves the interface, for files that include this one. %s(n), if it is defined, stands behind\n   step n. */\n\n",
+		w.macro("INTERFACE_ONLY"), w.macro("STEP"))
+	fmt.Fprintf(&b, "#ifndef %[1]s\n#define %[1]s\n\n#include <stddef.h>\n#include <stdint.h>\n\n", w.macro("INTERFACE"))
+	for _, m := range []struct {
+		name string
+		n    int
+	}{{"ARENA_BYTES", size.Arena}, {"ARENA_ALIGNMENT", arenaAlignment}, {"INPUTS", len(w.p.Inputs)}, {"OUTPUTS", len(w.p.Outputs)}} {
+		fmt.Fprintf(&b, "#define %s %d\n", w.macro(m.name), m.n)
+	}
 	for k, id := range w.p.Inputs {
-		fmt.Fprintf(&b, "#define QWB_INPUT_%d_BYTES %d /* %s */\n", k, w.bytes(id), w.typed(id))
+		w.border(&b, fmt.Sprintf("INPUT_%d_", k), id)
 	}
 	for k, id := range w.p.Outputs {
-		fmt.Fprintf(&b, "#define QWB_OUTPUT_%d_BYTES %d /* %s */\n", k, w.bytes(id), w.typed(id))
+		w.border(&b, fmt.Sprintf("OUTPUT_%d_", k), id)
 	}
-	b.WriteString("\n/* One run. in and out have an array for every input and output, row-major, apart from each other. It is not reentrant: the\n")
-	b.WriteString("   arena is static. */\nvoid qwb_run(const void *const *in, void *const *out);\n\n#endif\n\n#ifndef QWB_INTERFACE_ONLY\n\n")
-	b.WriteString("#include <float.h>\n")
+	b.WriteString("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
+	b.WriteString("/* One run. in and out have an array for every input and output, row-major, each aligned to its type, apart from each other and\n")
+	fmt.Fprintf(&b, "   from the arena. The arena has %s bytes at a multiple of %s. Nothing is kept between\n", w.macro("ARENA_BYTES"), w.macro("ARENA_ALIGNMENT"))
+	fmt.Fprintf(&b, "   runs: several may run at once, each in an arena of its own. */\nvoid %s_run_in(void *arena, const void *const *in, void *const *out);\n\n", w.prefix)
+	fmt.Fprintf(&b, "#ifndef %s\n/* The same in a static arena: one run at a time. */\nvoid %s_run(const void *const *in, void *const *out);\n#endif\n", w.macro("NO_ARENA"), w.prefix)
+	fmt.Fprintf(&b, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n\n#ifndef %s\n", w.macro("INTERFACE_ONLY"))
+	kernels := w.kernels.text.String()
+	if strings.Contains(kernels, "float") {
+		b.WriteString("\n#include <float.h>\n")
+		b.WriteString("\n#if FLT_EVAL_METHOD != 0\n#error \"float operations must be rounded to float: on x86 use -msse2 -mfpmath=sse\"\n#endif\n")
+	}
 	if w.infinity {
-		b.WriteString("#include <math.h>\n")
+		b.WriteString("\n#ifdef __GNUC__\n#define INFINITY (__builtin_inff())\n#define NAN (__builtin_nanf(\"\"))\n#else\n#include <math.h>\n#endif\n")
 	}
-	b.WriteString("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n")
-	b.WriteString("\n#if FLT_EVAL_METHOD != 0\n#error \"float operations must be rounded to float: on x86 use -msse2 -mfpmath=sse\"\n#endif\n")
+	fmt.Fprintf(&b, "\n#ifndef %[1]s\n#define %[1]s(n) ((void)0)\n#endif\n", w.macro("STEP"))
 	b.WriteString("\n/* Arithmetic and operators. */\n")
-	b.WriteString(w.kernels.text.String())
+	b.WriteString(kernels)
 	b.WriteString("\n/* Weights, biases, multipliers and tables. */\n")
 	b.WriteString(w.tables.String())
-	fmt.Fprintf(&b, "\nstatic union {\n    uint8_t bytes[%d];\n    int64_t alignment;\n} arena;\n\n", (max(size.Arena, 1)+alignment-1)/alignment*alignment)
-	b.WriteString("void qwb_run(const void *const *in, void *const *out) {\n")
+	fmt.Fprintf(&b, "\nvoid %s_run_in(void *memory, const void *const *in, void *const *out) {\n    uint8_t *const arena = memory;\n", w.prefix)
 	w.declare(&b)
 	b.WriteString(w.body.String())
-	b.WriteString("}\n\n#ifndef QWB_NO_MAIN\n\n")
+	fmt.Fprintf(&b, "}\n\n#ifndef %s\n\nvoid %s_run(const void *const *in, void *const *out) {\n", w.macro("NO_ARENA"), w.prefix)
+	fmt.Fprintf(&b, "    static union {\n        uint8_t bytes[%d];\n        int64_t alignment;\n    } arena;\n", (max(size.Arena, 1)+arenaAlignment-1)/arenaAlignment*arenaAlignment)
+	fmt.Fprintf(&b, "    %s_run_in(&arena, in, out);\n}\n\n#endif\n\n#ifndef %s\n\n", w.prefix, w.macro("NO_MAIN"))
+	b.WriteString("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n")
 	w.interfaces(&b)
-	b.WriteString("\n" + w.kernels.library["main"].text)
+	b.WriteString("\n" + strings.NewReplacer("QWB_", w.macro(""), "qwb_", w.prefix+"_").Replace(w.kernels.library["main"].text))
 	b.WriteString("\n#endif\n\n#endif\n")
 	return b.String()
+}
+
+// arenaAlignment is that of the widest type in the arena.
+const arenaAlignment = 8
+
+// macro is a macro's name.
+func (w *writer) macro(name string) string { return strings.ToUpper(w.prefix) + "_" + name }
+
+// border writes what callers have to know of an input or output.
+func (w *writer) border(b *strings.Builder, name string, id lower.TensorID) {
+	fmt.Fprintf(b, "#define %s %d /* %s */\n", w.macro(name+"BYTES"), w.bytes(id), w.typed(id))
+	if e := w.p.Tensors[id].Encoding; e != nil {
+		fmt.Fprintf(b, "#define %s %s\n#define %s %d\n", w.macro(name+"SCALE"), w.real(e.Scale), w.macro(name+"ZERO_POINT"), e.ZeroPoint)
+	}
 }
 
 // declare writes the pointers to all arrays.
@@ -59,7 +89,7 @@ func (w *writer) declare(b *strings.Builder) {
 			continue
 		}
 		t := cTypes[v.dtype.String()]
-		where := fmt.Sprintf("(%s *)(arena.bytes + %d)", t, v.offset)
+		where := fmt.Sprintf("(%s *)(void *)(arena + %d)", t, v.offset)
 		if v.at != "" {
 			where = v.at
 		}
@@ -70,12 +100,12 @@ func (w *writer) declare(b *strings.Builder) {
 
 // interfaces writes what main has to know of inputs and outputs.
 func (w *writer) interfaces(b *strings.Builder) {
-	b.WriteString("struct qwb_tensor {\n    const char *name, *descr, *shape;\n    size_t count, size;\n};\n\n")
+	fmt.Fprintf(b, "struct %s_tensor {\n    const char *name, *descr, *shape;\n    size_t count, size;\n};\n\n", w.prefix)
 	for _, list := range []struct {
 		name string
 		ids  []lower.TensorID
 	}{{"inputs", w.p.Inputs}, {"outputs", w.p.Outputs}} {
-		fmt.Fprintf(b, "static const struct qwb_tensor qwb_%s[] = {\n", list.name)
+		fmt.Fprintf(b, "static const struct %[1]s_tensor %[1]s_%[2]s[] = {\n", w.prefix, list.name)
 		for _, id := range list.ids {
 			t := &w.p.Tensors[id]
 			fmt.Fprintf(b, "    {%s, \"'%s'\", \"%s\", %d, %d},\n", quoted(t.Name), descr(t.DType), pythonShape(w.shape(id)), w.count(id), t.DType.Bytes(1))

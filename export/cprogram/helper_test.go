@@ -24,7 +24,7 @@ import (
 )
 
 // strict is how every program is compiled: as C99, without a warning.
-var strict = []string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off"}
+var strict = []string{"-std=c99", "-Wall", "-Wextra", "-Wsign-conversion", "-pedantic", "-Werror", "-O2", "-ffp-contract=off"}
 
 // sanitized finds what C leaves undefined.
 var sanitized = append([]string{"-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-ffp-contract=off"},
@@ -45,9 +45,14 @@ func compiler(t testing.TB) string {
 // generated writes p as C and compiles it; the result is the executable's path.
 func generated(t testing.TB, p *lower.Program, sizes map[string]int64, flags []string) string {
 	t.Helper()
+	return generatedWith(t, p, cprogram.Options{Sizes: sizes, Title: t.Name()}, flags)
+}
+
+func generatedWith(t testing.TB, p *lower.Program, o cprogram.Options, flags []string) string {
+	t.Helper()
 	cc := compiler(t)
 	var text bytes.Buffer
-	_, err := cprogram.Write(&text, p, cprogram.Options{Sizes: sizes, Title: t.Name()})
+	_, err := cprogram.Write(&text, p, o)
 	require.NoError(t, err, lower.Format(p))
 	dir := t.TempDir()
 	source, binary := filepath.Join(dir, "program.c"), filepath.Join(dir, "program")

@@ -44,9 +44,8 @@ func library() (map[string]*piece, error) {
 }
 
 // nibbles makes a piece that reads weights of one that reads them from an array of integers of 4 bits, two in a byte.
-var nibbles = strings.NewReplacer("const @W *tap = w + ", "size_t tap = ", "*tap++", "nibble_$W(w, tap++)", "const @W *right = w + ",
-	"const size_t right = ", "const @W *across = ", "const size_t across = ", "across[(size_t)j * g->w_column]",
-	"nibble_$W(w, across + (size_t)j * g->w_column)")
+var nibbles = strings.NewReplacer("w[first + k]", "nibble_$W(w, first + k)", "w[f + k]", "nibble_$W(w, f + k)", "w[g + k]", "nibble_$W(w, g + k)",
+	"w[h + k]", "nibble_$W(w, h + k)", "w[i + k]", "nibble_$W(w, i + k)")
 
 // kernels collects the pieces that a program needs, each once, what is needed before what needs it.
 type kernels struct {

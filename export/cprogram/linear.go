@@ -216,14 +216,56 @@ func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
 	f := w.factors(s, op, op.Weights.Channels)
 	w.line("static const struct convolution shape = {%s, %d, %d, %d, %d};", window, in[0], geo.Group, in[1]/geo.Group, op.Weights.Channels)
 	sum, unsigned := accumulator(op)
-	acc := w.scratch(unsigned, "accumulators", tensor.Count(geo.Out))
-	zx := w.p.Tensors[x].Encoding.ZeroPoint
-	if op.Kind == "Conv" && w.p.Profile.Saturates && w.pairs(s, op) {
+	zx, outside := w.p.Tensors[x].Encoding.ZeroPoint, tensor.Count(geo.Out)
+	if kernel == "conv_transpose" {
+		acc := w.scratch(unsigned, "accumulators", outside)
+		w.call("%s_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", kernel, sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+		return w.kernels.need(kernel, sum, w.typ(x), f.typ)
+	}
+	if w.p.Profile.Saturates && w.pairs(s, op) {
+		acc := w.scratch(unsigned, "accumulators", outside)
 		w.call("conv_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
 		return w.kernels.need("conv_saturating", w.typ(x))
 	}
-	w.call("%s_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", kernel, sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
-	return w.kernels.need(kernel, sum, w.typ(x), f.typ)
+	length := op.Weights.Terms
+	element, products := sums(op, w.p.Tensors[x].DType, length)
+	if channels := op.Weights.Channels / geo.Group; in[1] == geo.Group && channels < 4 {
+		column := w.scratch(element, "a kernel", length)
+		acc := w.scratch(unsigned, "accumulators", geo.Out[len(geo.Out)-1])
+		w.call("conv_planes_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx, f.name, f.zeros, f.bias,
+			column.name, acc.name, outs)
+		return w.kernels.need("conv_planes", sum, w.typ(x), element.String(), f.typ, products.String())
+	}
+	most := columns(outside, length*element.Bits()/8)
+	column := w.scratch(element, "inputs of outputs, a column for each", most, length)
+	acc := w.scratch(unsigned, "accumulators", most)
+	w.call("conv_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %d, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx, f.name, f.zeros, f.bias,
+		most, column.name, acc.name, outs)
+	return w.kernels.need("conv", sum, w.typ(x), element.String(), f.typ, products.String())
+}
+
+// columnBytes is how much memory a convolution takes for the columns of several outputs, unless four need more.
+const columnBytes = 2048
+
+// columns is for how many of n outputs at a time a convolution lays out their inputs: by fours, for a weight is read once for four.
+func columns(n, bytes int) int {
+	return min(n, max(columnBytes/max(bytes, 1)/4, 1)*4)
+}
+
+// sums are the types of an input without its zero point and of a sum of terms products. Sums of products of 8 bits that cannot leave 32
+// bits are signed, which compilers have instructions for; others wrap.
+func sums(op *lower.Linear, x tensor.DType, terms int) (element, products tensor.DType) {
+	element, products = tensor.Int16, tensor.Int32
+	if x.Bits() > 8 {
+		element = tensor.Int32
+	}
+	switch {
+	case op.Wide:
+		products = tensor.Uint64
+	case terms > math.MaxInt32/(255*255):
+		products = tensor.Uint32
+	}
+	return element, products
 }
 
 // convKernel is the family of a convolution's kernels.
@@ -314,14 +356,24 @@ func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
 	}
 	w.line("static const struct product shape = %s;", shape)
 	sum, unsigned := accumulator(op)
-	acc := w.scratch(unsigned, "accumulators", n)
 	zx := w.p.Tensors[x].Encoding.ZeroPoint
 	if w.p.Profile.Saturates && w.pairs(s, op) {
+		acc := w.scratch(unsigned, "accumulators", n)
 		w.call("matmul_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
 		return w.kernels.need("matmul_saturating", w.typ(x))
 	}
-	w.call("matmul_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
-	return w.kernels.need("matmul", sum, w.typ(x), f.typ)
+	right := sideOf(f.shape, gemm.TransB, true)
+	if right.byRow != 1 {
+		acc := w.scratch(unsigned, "accumulators", n)
+		w.call("matmul_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+		return w.kernels.need("matmul", sum, w.typ(x), f.typ)
+	}
+	element, products := sums(op, w.p.Tensors[x].DType, right.rows)
+	column := w.scratch(element, "a row of the left factor", right.rows)
+	acc := w.scratch(unsigned, "accumulators", n)
+	w.call("matmul_rows_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx, f.name, f.zeros, f.bias,
+		column.name, acc.name, outs)
+	return w.kernels.need("matmul_rows", sum, w.typ(x), element.String(), f.typ, products.String())
 }
 
 // windowText is the initializer of struct window.

@@ -254,10 +254,10 @@ func concatReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []
 	outer, row, at := tensor.Count(shape[:axis]), tensor.Count(shape[axis:]), 0
 	for _, x := range in {
 		size := tensor.Count(x.shape[axis:])
-		w.call("for (int i = 0; i < %d; i++) memcpy(%s + i * %d + %d, %s + i * %d, %d)", outer, w.use(y), row, at, w.use(x), size, 4*size)
+		w.call("for (int i = 0; i < %d; i++) copy(%s + i * %d + %d, %s + i * %d, %d)", outer, w.use(y), row, at, w.use(x), size, 4*size)
 		at += size
 	}
-	return y, nil
+	return y, w.kernels.need("copy")
 }
 
 func matmulReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []int) (*value, error) {

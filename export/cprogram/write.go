@@ -3,6 +3,8 @@ package cprogram
 import (
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"qwb/graph"
@@ -18,6 +20,10 @@ type Options struct {
 	Sizes map[string]int64
 	// Title stands in the first line of the file, for example the model's name.
 	Title string
+	// Prefix begins all names that other files can see, macros in capitals; "" is qwb.
+	Prefix string
+	// Inputs and Outputs ask for the integers of what is real in the model; the caller quantizes and dequantizes.
+	Inputs, Outputs bool
 }
 
 // Size is what a written program takes, in bytes.
@@ -28,28 +34,49 @@ type Size struct {
 
 // Write writes p as one C99 file. What it cannot express is an error that names the step, and nothing is written.
 func Write(out io.Writer, p *lower.Program, o Options) (Size, error) {
-	bound, err := bind(p, o.Sizes)
+	w, size, err := written(p, o)
 	if err != nil {
-		return Size{}, err
+		return size, err
 	}
-	all, err := library()
-	if err != nil {
-		return Size{}, err
-	}
-	w := &writer{p: bound, kernels: kernels{library: all, have: map[string]bool{}}, values: map[lower.TensorID]*value{}}
-	if err := w.program(); err != nil {
-		return Size{}, err
-	}
-	size := Size{Constants: w.constants, Arena: w.place()}
 	_, err = io.WriteString(out, w.file(o.Title, size))
 	return size, err
 }
 
-// bind returns p with the given sizes for open dimensions, and every tensor with a fixed shape that the steps need.
-func bind(p *lower.Program, sizes map[string]int64) (*lower.Program, error) {
+// written collects the parts of a file and places its arrays.
+func written(p *lower.Program, o Options) (*writer, Size, error) {
+	if o.Prefix == "" {
+		o.Prefix = "qwb"
+	}
+	if !identifier.MatchString(o.Prefix) {
+		return nil, Size{}, fmt.Errorf("export c: the prefix %q is no name in C", o.Prefix)
+	}
+	bound, err := bind(p, o)
+	if err != nil {
+		return nil, Size{}, err
+	}
+	all, err := library()
+	if err != nil {
+		return nil, Size{}, err
+	}
+	w := &writer{p: bound, prefix: o.Prefix, kernels: kernels{library: all, have: map[string]bool{}}, values: map[lower.TensorID]*value{}}
+	if err := w.program(); err != nil {
+		return nil, Size{}, err
+	}
+	return w, Size{Constants: w.constants, Arena: w.place()}, nil
+}
+
+// identifier is what may begin a name: letters, digits and _, ASCII.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// bind returns p with the given sizes for open dimensions, every tensor with a fixed shape that the steps need, and the wanted types of
+// inputs and outputs.
+func bind(p *lower.Program, o Options) (*lower.Program, error) {
 	q := *p
+	if err := integerBorders(&q, o); err != nil {
+		return nil, fmt.Errorf("export c: %w", err)
+	}
 	q.Graph = p.Graph.Clone()
-	if errs := graph.Bind(q.Graph, sizes); len(errs) > 0 {
+	if errs := graph.Bind(q.Graph, o.Sizes); len(errs) > 0 {
 		return nil, fmt.Errorf("export c: %w", errs[0])
 	}
 	q.Tensors = append([]lower.Tensor(nil), p.Tensors...)
@@ -60,7 +87,7 @@ func bind(p *lower.Program, sizes map[string]int64) (*lower.Program, error) {
 			t.Shape = graph.Static(t.Const.Shape...)
 		}
 	}
-	for _, id := range p.Inputs {
+	for _, id := range q.Inputs {
 		if t := &q.Tensors[id]; t.Shape == nil || !fixed(t.Shape) {
 			return nil, fmt.Errorf("export c: input %q is %s: the C program needs sizes for all of its dimensions", t.Name, graph.FormatType(t.DType, t.Shape))
 		}
@@ -76,6 +103,7 @@ func fixed(s graph.Shape) bool {
 // writer collects the parts of a file.
 type writer struct {
 	p       *lower.Program
+	prefix  string
 	kernels kernels
 	// values are the arrays of the program's tensors; arrays all of them in the order in which they are first used.
 	values    map[lower.TensorID]*value
@@ -109,10 +137,9 @@ func (w *writer) program() error {
 		if err := w.emit(s); err != nil {
 			return w.fail(s, err)
 		}
-		w.body.WriteString("    }\n")
+		fmt.Fprintf(&w.body, "    }\n    %s(%d);\n", w.macro("STEP"), s.ID)
 	}
-	w.outputs()
-	return nil
+	return w.outputs()
 }
 
 // emit writes one step by the row of its type.
@@ -143,7 +170,8 @@ func of[T lower.Op](f func(w *writer, s *lower.Step, op T) error) func(*writer, 
 	}
 }
 
-// needed says which steps the outputs depend on. Inputs that only say a shape do not count: shapes are known.
+// needed says which steps the outputs depend on. Inputs that only say a shape do not count: shapes are known. A step that makes what the
+// caller gives is not needed.
 func (w *writer) needed() []bool {
 	tensors := map[lower.TensorID]bool{}
 	for _, id := range w.p.Outputs {
@@ -153,7 +181,7 @@ func (w *writer) needed() []bool {
 	for i := len(steps) - 1; i >= 0; i-- {
 		s := &w.p.Steps[i]
 		for _, out := range s.Outputs {
-			steps[i] = steps[i] || out != lower.NoTensor && tensors[out]
+			steps[i] = steps[i] || out != lower.NoTensor && tensors[out] && !slices.Contains(w.p.Inputs, out)
 		}
 		if !steps[i] {
 			continue

@@ -99,22 +99,27 @@ static void dequantize_$X(const struct grid *g, const @X *x, size_t n, float *y)
         y[i] = dequantize(g, x[i]);
 }
 
-//! fused
+//! bits64
+union bits64 {
+    double number;
+    uint64_t bits;
+};
+
+//! fused | bits64
 /* x * y + z rounded once. The product is exact in double; the sum is rounded to odd there, so that the second rounding is right. */
 static float fused(float x, float y, float z) {
     double p = (double)x * y, c = z, s = p + c, t, e;
-    uint64_t bits;
+    union bits64 odd;
     if (s - s != 0 || s == 0)
         return (float)s;
     t = s - p;
     e = (p - (s - t)) + (c - t); /* what the sum has lost */
-    memcpy(&bits, &s, sizeof s);
-    if (e != 0 && (bits & 1) == 0) {
+    odd.number = s;
+    if (e != 0 && (odd.bits & 1) == 0) {
         if ((e > 0) == (s > 0))
-            bits++;
+            odd.bits++;
         else
-            bits--;
-        memcpy(&s, &bits, sizeof s);
+            odd.bits--;
     }
-    return (float)s;
+    return (float)odd.number;
 }

@@ -262,7 +262,7 @@ static void $D_$X(const struct layout *of, const struct layout *over, const @X *
 //! smallest
 #define smallest_of(a, b) ((a) < (b))
 
-//! gather X I
+//! gather X I | copy
 /* y = the parts of x, inner elements each, that stand along an axis of n at the given indices; negative ones count from the end,
    and an index outside selects the nearest */
 static void gather_$X_$I(size_t outer, int64_t n, size_t inner, size_t count, const @X *x, const @I *index, @X *y) {
@@ -270,6 +270,6 @@ static void gather_$X_$I(size_t outer, int64_t n, size_t inner, size_t count, co
         for (size_t k = 0; k < count; k++, y += inner) {
             int64_t i = index[k] < 0 ? index[k] + n : index[k];
             i = i < 0 ? 0 : i >= n ? n - 1 : i;
-            memcpy(y, x + (o * (size_t)n + (size_t)i) * inner, inner * sizeof *y);
+            copy(y, x + (o * (size_t)n + (size_t)i) * inner, inner * sizeof *y);
         }
 }

@@ -1,3 +1,12 @@
+//! copy
+/* n bytes to elsewhere: memcpy, which programs without a C library lack */
+static void copy(void *to, const void *from, size_t n) {
+    uint8_t *t = to;
+    const uint8_t *f = from;
+    for (size_t i = 0; i < n; i++)
+        t[i] = f[i];
+}
+
 //! wrap
 /* The low 32 bits of a sum or product as a signed number: the accumulators of the targets wrap, signed overflow is undefined in C. */
 static int32_t wrap(uint32_t u) {
@@ -22,20 +31,21 @@ static int32_t shift_left(int32_t x, int32_t n) {
     return n > 31 ? 0 : wrap((uint32_t)x << n);
 }
 
-//! high_mul
+//! high_mul | wrap
 /* a * b / 2^31 rounded half up, saturating: gemmlowp's SaturatingRoundingDoublingHighMul */
 static int32_t high_mul(int32_t a, int32_t b) {
     int64_t ab = (int64_t)a * b;
     if (a == INT32_MIN && b == INT32_MIN)
         return INT32_MAX;
-    return (int32_t)((ab + (ab < 0 ? 1 - (1 << 30) : 1 << 30)) / INT64_C(2147483648));
+    return wrap((uint32_t)(((uint64_t)ab + (UINT64_C(1) << 30)) >> 31)); /* half up: the sign does not reach the 32 bits */
 }
 
-//! divide_pow2 | shift_right
+//! divide_pow2 | wrap
 /* x / 2^n rounded half away from zero: gemmlowp's RoundingDivideByPOT */
 static int32_t divide_pow2(int32_t x, int32_t n) {
-    int64_t floor = shift_right(x, n), one = INT64_C(1) << n, rest = x - floor * one;
-    return (int32_t)(floor + (rest > (one - 1) / 2 + (x < 0)));
+    const uint32_t size = x < 0 ? 0 - (uint32_t)x : (uint32_t)x;
+    const uint32_t q = n < 32 ? (size + ((UINT32_C(1) << n) >> 1)) >> n : n == 32 && size > INT32_MAX;
+    return wrap(x < 0 ? 0 - q : q);
 }
 
 //! up_half_even

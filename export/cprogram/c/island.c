@@ -1,10 +1,15 @@
-//! scale_by_pow2
+//! bits32
+union bits32 {
+    float number;
+    uint32_t bits;
+};
+
+//! scale_by_pow2 | bits64
 /* x * 2^n rounded once, n an integer in [-200, 200] */
 static float scale_by_pow2(float x, float n) {
-    uint64_t bits = (uint64_t)(1023 + (int32_t)n) << 52;
-    double power;
-    memcpy(&power, &bits, sizeof power);
-    return (float)(x * power);
+    union bits64 power;
+    power.bits = (uint64_t)(1023 + (int32_t)n) << 52;
+    return (float)(x * power.number);
 }
 
 //! between
@@ -13,24 +18,21 @@ static float between(float x, float lo, float hi) {
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-//! absolute
+//! absolute | bits32
 static float absolute(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof x);
-    bits &= INT32_MAX;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    union bits32 a;
+    a.number = x;
+    a.bits &= INT32_MAX;
+    return a.number;
 }
 
 //! signed_as | absolute
 /* x >= 0 with the sign of y */
 static float signed_as(float x, float y) {
-    uint32_t a, b;
-    memcpy(&a, &x, sizeof x);
-    memcpy(&b, &y, sizeof y);
-    a |= b & UINT32_C(0x80000000);
-    memcpy(&x, &a, sizeof x);
-    return x;
+    union bits32 a, b;
+    a.number = x, b.number = y;
+    a.bits |= b.bits & UINT32_C(0x80000000);
+    return a.number;
 }
 
 //! exp_reduced | fused
@@ -97,16 +99,16 @@ static float error_function(float x) {
     return fused(y, x, x);
 }
 
-//! square_root
+//! square_root | bits64
 /* the square root, rounded correctly: Newton's method in double from an estimate by the exponent */
 static double square_root(double x) {
-    uint64_t bits;
+    union bits64 start;
     double y;
     if (!(x > 0) || x > DBL_MAX)
         return x >= 0 ? x : (x - x) / (x - x);
-    memcpy(&bits, &x, sizeof x);
-    bits = (bits >> 1) + UINT64_C(0x1ff7a3bea91d9b1b);
-    memcpy(&y, &bits, sizeof y);
+    start.number = x;
+    start.bits = (start.bits >> 1) + UINT64_C(0x1ff7a3bea91d9b1b);
+    y = start.number;
     for (int i = 0; i < 6; i++)
         y = 0.5 * (y + x / y);
     return y;
@@ -286,12 +288,12 @@ static void matmul_reals(const struct product *g, const float *x, const float *w
     for (int32_t s = 0; s < g->stack; s++)
         for (int32_t i = 0; i < g->rows; i++)
             for (int32_t j = 0; j < g->columns; j++) {
-                const float *left = x + (g->x_at ? g->x_at[s] : 0) + (size_t)i * g->x_row;
-                const float *right = w + (g->w_at ? g->w_at[s] : 0) + (size_t)j * g->w_column;
+                const float *left = x + (g->x_at ? g->x_at[s] : 0) + (size_t)i * (size_t)g->x_row;
+                const float *right = w + (g->w_at ? g->w_at[s] : 0) + (size_t)j * (size_t)g->w_column;
                 float acc = 0;
                 for (int32_t p = 0; p < g->depth; p++)
-                    acc = fused(left[(size_t)p * g->x_column], right[(size_t)p * g->w_row], acc);
-                *y++ = bias ? acc + bias[i * bias_row + j * bias_column] : acc;
+                    acc = fused(left[(size_t)p * (size_t)g->x_column], right[(size_t)p * (size_t)g->w_row], acc);
+                *y++ = bias ? acc + bias[(size_t)i * bias_row + (size_t)j * bias_column] : acc;
             }
 }
 
@@ -299,23 +301,23 @@ static void matmul_reals(const struct product *g, const float *x, const float *w
 /* sum x * w + bias */
 static void conv_reals(const struct convolution *g, const float *x, const float *w, const float *bias, float *y) {
     const struct window *a = &g->window;
-    const size_t inside = (size_t)a->in[0] * a->in[1] * a->in[2], taps = (size_t)a->kernel[0] * a->kernel[1] * a->kernel[2];
+    const size_t inside = (size_t)a->in[0] * (size_t)a->in[1] * (size_t)a->in[2], taps = (size_t)a->kernel[0] * (size_t)a->kernel[1] * (size_t)a->kernel[2];
     for (int32_t n = 0; n < g->images; n++)
         for (int32_t m = 0; m < g->channels; m++)
             for (int32_t i = 0; i < a->out[0]; i++)
                 for (int32_t j = 0; j < a->out[1]; j++)
                     for (int32_t k = 0; k < a->out[2]; k++) {
-                        const float *image = x + ((size_t)n * g->groups + m / (g->channels / g->groups)) * g->depth * inside;
-                        const float *own = w + (size_t)m * g->depth * taps;
+                        const float *image = x + ((size_t)n * (size_t)g->groups + (size_t)(m / (g->channels / g->groups))) * (size_t)g->depth * inside;
+                        const float *own = w + (size_t)m * (size_t)g->depth * taps;
                         float acc = 0;
                         for (size_t t = 0; t < taps; t++) {
-                            const int32_t kz = (int32_t)(t / a->kernel[2] / a->kernel[1]), ky = (int32_t)(t / a->kernel[2] % a->kernel[1]);
+                            const int32_t kz = (int32_t)(t / (size_t)a->kernel[2] / (size_t)a->kernel[1]), ky = (int32_t)(t / (size_t)a->kernel[2] % (size_t)a->kernel[1]);
                             const int32_t z = i * a->stride[0] - a->begin[0] + kz * a->dilation[0];
                             const int32_t v = j * a->stride[1] - a->begin[1] + ky * a->dilation[1];
-                            const int32_t p = k * a->stride[2] - a->begin[2] + (int32_t)(t % a->kernel[2]) * a->dilation[2];
+                            const int32_t p = k * a->stride[2] - a->begin[2] + (int32_t)(t % (size_t)a->kernel[2]) * a->dilation[2];
                             if (z >= 0 && v >= 0 && p >= 0 && z < a->in[0] && v < a->in[1] && p < a->in[2])
                                 for (int32_t c = 0; c < g->depth; c++)
-                                    acc = fused(image[c * inside + ((size_t)z * a->in[1] + v) * a->in[2] + p], own[c * taps + t], acc);
+                                    acc = fused(image[(size_t)c * inside + ((size_t)z * (size_t)a->in[1] + (size_t)v) * (size_t)a->in[2] + (size_t)p], own[(size_t)c * taps + t], acc);
                         }
                         *y++ = bias ? acc + bias[m] : acc;
                     }
@@ -325,8 +327,8 @@ static void conv_reals(const struct convolution *g, const float *x, const float 
 /* sum x * w + bias, every input being spread over the output; the weights are [input channels, output channels of a group, kernel] */
 static void conv_transpose_reals(const struct convolution *g, const float *x, const float *w, const float *bias, float *y) {
     const struct window *a = &g->window;
-    const size_t inside = (size_t)a->in[0] * a->in[1] * a->in[2], outside = (size_t)a->out[0] * a->out[1] * a->out[2];
-    const size_t taps = (size_t)a->kernel[0] * a->kernel[1] * a->kernel[2];
+    const size_t inside = (size_t)a->in[0] * (size_t)a->in[1] * (size_t)a->in[2], outside = (size_t)a->out[0] * (size_t)a->out[1] * (size_t)a->out[2];
+    const size_t taps = (size_t)a->kernel[0] * (size_t)a->kernel[1] * (size_t)a->kernel[2];
     const int32_t per = g->channels / g->groups;
     for (int32_t n = 0; n < g->images; n++)
         for (int32_t m = 0; m < g->channels; m++, y += outside) {
@@ -334,17 +336,17 @@ static void conv_transpose_reals(const struct convolution *g, const float *x, co
                 y[i] = 0;
             for (size_t t = 0; t < taps; t++)
                 for (int32_t c = 0; c < g->depth; c++) {
-                    const size_t channel = (size_t)(m / per) * g->depth + c;
-                    const float *plane = x + ((size_t)n * g->groups * g->depth + channel) * inside;
-                    const float weight = w[(channel * per + m % per) * taps + t];
+                    const size_t channel = (size_t)(m / per) * (size_t)g->depth + (size_t)c;
+                    const float *plane = x + ((size_t)n * (size_t)g->groups * (size_t)g->depth + channel) * inside;
+                    const float weight = w[(channel * (size_t)per + (size_t)(m % per)) * taps + t];
                     for (size_t i = 0; i < inside; i++) {
-                        const int32_t kz = (int32_t)(t / a->kernel[2] / a->kernel[1]), ky = (int32_t)(t / a->kernel[2] % a->kernel[1]);
-                        const int32_t iz = (int32_t)(i / a->in[2] / a->in[1]), iy = (int32_t)(i / a->in[2] % a->in[1]);
+                        const int32_t kz = (int32_t)(t / (size_t)a->kernel[2] / (size_t)a->kernel[1]), ky = (int32_t)(t / (size_t)a->kernel[2] % (size_t)a->kernel[1]);
+                        const int32_t iz = (int32_t)(i / (size_t)a->in[2] / (size_t)a->in[1]), iy = (int32_t)(i / (size_t)a->in[2] % (size_t)a->in[1]);
                         const int32_t z = iz * a->stride[0] + kz * a->dilation[0] - a->begin[0];
                         const int32_t v = iy * a->stride[1] + ky * a->dilation[1] - a->begin[1];
-                        const int32_t p = (int32_t)(i % a->in[2]) * a->stride[2] + (int32_t)(t % a->kernel[2]) * a->dilation[2] - a->begin[2];
+                        const int32_t p = (int32_t)(i % (size_t)a->in[2]) * a->stride[2] + (int32_t)(t % (size_t)a->kernel[2]) * a->dilation[2] - a->begin[2];
                         if (z >= 0 && v >= 0 && p >= 0 && z < a->out[0] && v < a->out[1] && p < a->out[2]) {
-                            float *to = y + ((size_t)z * a->out[1] + v) * a->out[2] + p;
+                            float *to = y + ((size_t)z * (size_t)a->out[1] + (size_t)v) * (size_t)a->out[2] + (size_t)p;
                             *to = fused(plane[i], weight, *to);
                         }
                     }

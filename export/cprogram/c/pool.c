@@ -1,7 +1,7 @@
 //! max_pool X | window
 /* the largest code of every window; padding does not take part, a window without input gives lowest */
 static void max_pool_$X(const struct window *a, size_t planes, const @X *x, @X lowest, @X *y) {
-    for (size_t n = 0; n < planes; n++, x += (size_t)a->in[0] * a->in[1] * a->in[2])
+    for (size_t n = 0; n < planes; n++, x += (size_t)a->in[0] * (size_t)a->in[1] * (size_t)a->in[2])
         for (int32_t i = 0; i < a->out[0]; i++)
             for (int32_t j = 0; j < a->out[1]; j++)
                 for (int32_t k = 0; k < a->out[2]; k++) {
@@ -14,7 +14,7 @@ static void max_pool_$X(const struct window *a, size_t planes, const @X *x, @X l
                                 const int32_t p = k * a->stride[2] - a->begin[2] + kx * a->dilation[2];
                                 if (z < 0 || v < 0 || p < 0 || z >= a->in[0] || v >= a->in[1] || p >= a->in[2])
                                     continue;
-                                const @X q = x[((size_t)z * a->in[1] + v) * a->in[2] + p];
+                                const @X q = x[((size_t)z * (size_t)a->in[1] + (size_t)v) * (size_t)a->in[2] + (size_t)p];
                                 best = q > best ? q : best;
                             }
                     *y++ = best;
@@ -25,7 +25,7 @@ static void max_pool_$X(const struct window *a, size_t planes, const @X *x, @X l
 /* the mean of every window; ways[n - first] is the arithmetic for n positions that count, of which with padded set those of the
    padding are */
 static void $T_pool_$X_$Y(const struct window *a, const struct $T *ways, int32_t first, int padded, @Y empty, size_t planes, const @X *x, @Y *y) {
-    for (size_t n = 0; n < planes; n++, x += (size_t)a->in[0] * a->in[1] * a->in[2])
+    for (size_t n = 0; n < planes; n++, x += (size_t)a->in[0] * (size_t)a->in[1] * (size_t)a->in[2])
         for (int32_t i = 0; i < a->out[0]; i++)
             for (int32_t j = 0; j < a->out[1]; j++)
                 for (int32_t k = 0; k < a->out[2]; k++) {
@@ -38,7 +38,7 @@ static void $T_pool_$X_$Y(const struct window *a, const struct $T *ways, int32_t
                                 const int32_t v = j * a->stride[1] - a->begin[1] + ky * a->dilation[1];
                                 const int32_t p = k * a->stride[2] - a->begin[2] + kx * a->dilation[2];
                                 if (z >= 0 && v >= 0 && p >= 0 && z < a->in[0] && v < a->in[1] && p < a->in[2]) {
-                                    sum += $T_term(ways, x[((size_t)z * a->in[1] + v) * a->in[2] + p]);
+                                    sum += $T_term(ways, x[((size_t)z * (size_t)a->in[1] + (size_t)v) * (size_t)a->in[2] + (size_t)p]);
                                     inside++, count++;
                                 } else if (padded && z >= -a->begin[0] && v >= -a->begin[1] && p >= -a->begin[2] &&
                                            z < a->in[0] + a->end[0] && v < a->in[1] + a->end[1] && p < a->in[2] + a->end[2])
