@@ -1,8 +1,11 @@
 package qwb
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -12,6 +15,8 @@ import (
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
+	"qwb/graph/tflite"
+	"qwb/graph/tflite/lift"
 	"qwb/internal/kind"
 	"qwb/observers"
 )
@@ -43,7 +48,7 @@ func (m *Model) Close() error {
 
 // openModel loads the file at path, or the folder of a checkpoint, infers shapes, and prints the loader's warnings.
 func (j *job) openModel(name string) (*Model, error) {
-	if err := j.check(name, "a model", kind.ONNX, kind.Checkpoint); err != nil {
+	if err := j.check(name, "a model", kind.ONNX, kind.Checkpoint, kind.TFLite); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	if err := errors.Join(graph.CheckOperators(j.Catalog.Operators), observers.Check(j.Catalog.Observers)); err != nil {
@@ -54,6 +59,9 @@ func (j *job) openModel(name string) (*Model, error) {
 		return j.openCheckpoint(name)
 	}
 	open := j.readModel
+	if head, err := readHead(j.store(), name); err == nil && kind.OfBytes(head, int64(len(head))) == kind.TFLite {
+		return j.openTFLite(name)
+	}
 	if ok {
 		open = func(string) (*onnx.Model, []graph.Warning, error) { return onnx.Open(file) }
 	}
@@ -74,6 +82,43 @@ func (j *job) openModel(name string) (*Model, error) {
 		return nil, &FileError{Stage: "load", File: name, Err: err}
 	}
 	return j.inferred(&Model{Model: m, Loaded: m.Graph, Path: name, Digest: digest}), nil
+}
+
+// readHead reads the first bytes of a file.
+func readHead(s Store, name string) ([]byte, error) {
+	f, err := s.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 8)
+	n, err := io.ReadFull(f, head)
+	return head[:n], err
+}
+
+// openTFLite makes the graph of a TensorFlow Lite model. Its digest is that of the file.
+func (j *job) openTFLite(name string) (*Model, error) {
+	b, err := fs.ReadFile(j.store(), name)
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	fail := func(err error) (*Model, error) { return nil, &FileError{Stage: "load", File: name, Err: err} }
+	m, err := tflite.Read(b)
+	if err != nil {
+		return fail(err)
+	}
+	g, warnings, err := lift.Graph(m)
+	if err != nil {
+		return fail(err)
+	}
+	for _, w := range warnings {
+		j.warn("%s: %s", name, w)
+	}
+	if err := g.Adopt(j.Catalog.Operators); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(b)
+	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(sum[:])}), nil
 }
 
 // readModel reads a model that is no file of the operating system.

@@ -31,7 +31,7 @@ var layers = []string{
 	"graph",
 	"internal/graphtest graph/pattern",
 	"graph/onnx/... graph/exec graph/language/checkpoint graph/tflite",
-	"graph/passes graph/language/decode graph/device internal/kind",
+	"graph/passes graph/language/decode graph/device internal/kind graph/tflite/lift",
 	"graph/language/decode/gpu",
 	"quantizer/tqc quantizer/rewrite",
 	"quantizer/target",

@@ -16,7 +16,7 @@ func newImport(e *env) *cobra.Command {
 		Use:   "import MODEL [-o X.plan.json]",
 		Short: "Make a plan from a model that is already quantized",
 		Long: `Import reads an ONNX model that another tool, or qwb export, has quantized: with QuantizeLinear and
-DequantizeLinear (Q/DQ) pairs, or with integer operators (QLinearConv, ...). It writes two files. The plan has
+DequantizeLinear (Q/DQ) pairs, or with integer operators (QLinearConv, ...); or a .tflite file. It writes two files. The plan has
 every scale, zero point and integer type of the file. The float model beside it is the same graph without the
 pairs, with dequantized weights. Import checks that quantizing these weights again gives the integers of the
 file.

@@ -36,7 +36,7 @@ func TestTheWrongKindOfFile(t *testing.T) {
 		"lm.bin": "this is a checkpoint of a language model", "lm.q80": "this is a checkpoint of a language model",
 		"lm.gguf": "this is a checkpoint of a language model", "hf": "this is a checkpoint of a language model",
 		"lm.kuiper": "this is a checkpoint of KuiperLLama", "lm.mllm": "this is a checkpoint of mllm", "lm.inferllm": "this is a checkpoint of InferLLM",
-		"m.tflite": "this is a TensorFlow Lite model.*tf2onnx", "m.pt": "torch.onnx.export", "pointer.onnx": "git lfs pull",
+		"m.tflite": "this is a TensorFlow Lite model.*qwb import|m.tflite: read tflite", "m.pt": "torch.onnx.export", "pointer.onnx": "git lfs pull",
 		"m.tuned.01234567.safetensors": "this is a file of tuned values",
 	}
 	never := []string{"lm.kuiper", "lm.mllm", "lm.inferllm", "m.tflite", "m.pt", "pointer.onnx", "m.stats", "m.tuned.01234567.safetensors"}

@@ -49,7 +49,7 @@ var facts = [...]struct{ is, use string }{
 	Kuiper:     {"a checkpoint of KuiperLLama, which only its engine opens", "use the checkpoint that it was exported from"},
 	MLLM:       {"a checkpoint of mllm, which only its engine opens", "use the checkpoint that it was exported from"},
 	InferLLM:   {"a checkpoint of InferLLM, which only its engine opens", "use the checkpoint that it was exported from"},
-	TFLite:     {"a TensorFlow Lite model", "convert it to ONNX first, with tf2onnx --tflite for example"},
+	TFLite:     {"a TensorFlow Lite model", "qwb import makes a plan of a quantized one; inspect, run and calibrate take one in float"},
 	PyTorch:    {"a zip archive, as torch.save writes models", "write the model with torch.onnx.export"},
 	Numpy:      {"an array of NumPy", "it is data: --data takes it, and --input of qwb run"},
 	Picture:    {"a picture", "it is data: --data takes it"},

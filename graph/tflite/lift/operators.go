@@ -1,0 +1,583 @@
+package lift
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/graph/tflite"
+)
+
+// reads reads inputs in an order.
+func (l *lifter) reads(o order, inputs ...int) ([]graph.ValueID, error) {
+	out := make([]graph.ValueID, len(inputs))
+	for i, id := range inputs {
+		var err error
+		if out[i], err = l.read(id, o); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// elementwise lifts an operator whose inputs are broadcast.
+func (l *lifter) elementwise(op string, attrs []graph.Attr) error {
+	o := l.order(l.op.Inputs...)
+	if len(l.shape(l.op.Outputs[0])) != 4 {
+		o = plain
+	}
+	if slices.Min(l.op.Inputs) < 0 {
+		return errNoForm
+	}
+	for _, id := range l.op.Inputs { // of fewer axes, and computed: in the file's order alone
+		if t := &l.s.Tensors[id]; o == first && t.Data == nil && len(t.Shape) != 4 && len(t.Shape) > 0 {
+			o = plain
+		}
+	}
+	in := make([]graph.ValueID, len(l.op.Inputs))
+	for i, id := range l.op.Inputs {
+		var err error
+		if t := &l.s.Tensors[id]; o == first && t.Data != nil && len(t.Shape) > 0 && len(t.Shape) < 4 {
+			in[i], err = l.widened(t)
+		} else {
+			in[i], err = l.read(id, o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return l.result(0, o, op, attrs, in...)
+}
+
+// widened adds a constant of fewer than four axes as it is broadcast to images with their channels first.
+func (l *lifter) widened(t *tflite.Tensor) (graph.ValueID, error) {
+	c, err := value(t)
+	if err != nil {
+		return graph.NoValue, err
+	}
+	wide := slices.Concat([]int{1, 1, 1, 1}[len(t.Shape):], t.Shape)
+	c = lastFirst(&tensor.Tensor{DType: c.DType, Shape: wide, Data: c.Data}, 1, turned(wide)...)
+	channel := 0
+	if t.Quantization.Quantized() {
+		channel = axis(t.Quantization.Axis+4-len(t.Shape), 4, first)
+	}
+	return l.dequantized(t, c, channel)
+}
+
+func clip(lo, hi float32) func(*lifter) error {
+	return func(l *lifter) error {
+		o := l.order(l.in(0))
+		x, err := l.read(l.in(0), o)
+		if err != nil {
+			return err
+		}
+		return l.result(0, o, "Clip", nil, x, l.g.AddConst("min", tensor.FromF32([]float32{lo})), l.g.AddConst("max", tensor.FromF32([]float32{hi})))
+	}
+}
+
+func (l *lifter) leaky() error {
+	return l.elementwise("LeakyRelu", []graph.Attr{graph.Float("alpha", l.op.Options.Float("alpha"))})
+}
+
+func (l *lifter) gelu() error {
+	how := "none"
+	if l.op.Options.Bool("approximate") {
+		how = "tanh"
+	}
+	return l.elementwise("Gelu", []graph.Attr{graph.Str("approximate", how)})
+}
+
+// composed is two operators of ONNX, one behind the other.
+func composed(inner, outer string) func(*lifter) error {
+	return func(l *lifter) error {
+		o := l.order(l.in(0))
+		x, err := l.read(l.in(0), o)
+		if err != nil {
+			return err
+		}
+		t := &l.s.Tensors[l.op.Outputs[0]]
+		if x, err = l.node(inner, t.Name+"_"+inner, l.dtype(t), shapeIn(t, o), nil, x); err != nil {
+			return err
+		}
+		return l.result(0, o, outer, nil, x)
+	}
+}
+
+func (l *lifter) square() error {
+	o := l.order(l.in(0))
+	x, err := l.read(l.in(0), o)
+	if err != nil {
+		return err
+	}
+	return l.result(0, o, "Mul", nil, x, x)
+}
+
+func (l *lifter) squaredDifference() error {
+	o := l.order(l.op.Inputs...)
+	if l.in(1) < 0 {
+		return errNoForm
+	}
+	if !slices.Equal(l.shape(l.in(0)), l.shape(l.in(1))) {
+		o = plain
+	}
+	in, err := l.reads(o, l.in(0), l.in(1))
+	if err != nil {
+		return err
+	}
+	t := &l.s.Tensors[l.op.Outputs[0]]
+	d, err := l.node("Sub", t.Name+"_difference", l.dtype(t), shapeIn(t, o), nil, in...)
+	if err != nil {
+		return err
+	}
+	return l.result(0, o, "Mul", nil, d, d)
+}
+
+func (l *lifter) cast() error {
+	t := &l.s.Tensors[l.op.Outputs[0]]
+	d, ok := types[t.Type]
+	if !ok {
+		return errNoForm
+	}
+	return l.elementwise("Cast", []graph.Attr{graph.Int("to", int64(d))})
+}
+
+// dequantize lifts DEQUANTIZE: of a constant, as of weights that are stored in half precision, it is done here.
+func (l *lifter) dequantize() error {
+	t, out := &l.s.Tensors[l.in(0)], &l.s.Tensors[l.op.Outputs[0]]
+	if t.Data != nil && t.Type == tflite.Float16 && out.Type == tflite.Float32 {
+		half, err := value(t)
+		if err != nil {
+			return err
+		}
+		c := *out
+		c.Data = singles(tensor.Of[uint16](half))
+		l.s.Tensors[l.op.Outputs[0]] = c // its readers find a constant
+		return nil
+	}
+	return l.elementwise("Identity", nil)
+}
+
+func (l *lifter) softmax() error {
+	o, rank := l.order(l.in(0)), len(l.shape(l.in(0)))
+	x, err := l.read(l.in(0), o)
+	if err != nil {
+		return err
+	}
+	last := graph.Int("axis", int64(axis(rank-1, rank, o)))
+	switch l.op.Op {
+	case "LOG_SOFTMAX":
+		return l.result(0, o, "LogSoftmax", []graph.Attr{last}, x)
+	case "L2_NORMALIZATION":
+		return l.result(0, o, "LpNormalization", []graph.Attr{last, graph.Int("p", 2)}, x)
+	}
+	if beta := l.op.Options.Float("beta"); beta != 1 {
+		return errNoForm
+	}
+	return l.result(0, o, "Softmax", []graph.Attr{last}, x)
+}
+
+func (l *lifter) concat() error {
+	if slices.Min(l.op.Inputs) < 0 {
+		return errNoForm
+	}
+	o, rank := l.order(l.op.Inputs...), len(l.shape(l.op.Outputs[0]))
+	in, err := l.reads(o, l.op.Inputs...)
+	if err != nil {
+		return err
+	}
+	return l.result(0, o, "Concat", []graph.Attr{graph.Int("axis", int64(axis(l.op.Options.Int("axis"), rank, o)))}, in...)
+}
+
+func (l *lifter) pad() error {
+	widths, err := l.constants(1)
+	if err != nil {
+		return err
+	}
+	o, rank := l.order(l.in(0)), len(l.shape(l.in(0)))
+	if len(widths) != 2*rank {
+		return fmt.Errorf("%d numbers of padding for %d axes", len(widths), rank)
+	}
+	pads := make([]int64, 2*rank)
+	for a := range rank {
+		pads[axis(a, rank, o)], pads[rank+axis(a, rank, o)] = widths[2*a], widths[2*a+1]
+	}
+	x, err := l.read(l.in(0), o)
+	if err != nil {
+		return err
+	}
+	in := []graph.ValueID{x, l.list("pads", pads)}
+	var attrs []graph.Attr
+	switch {
+	case l.op.Op == "MIRROR_PAD" && l.op.Options.Int("mode") != 0:
+		return errNoForm // symmetric: the border itself is repeated
+	case l.op.Op == "MIRROR_PAD":
+		attrs = []graph.Attr{graph.Str("mode", "reflect")}
+	case l.op.Op == "PADV2":
+		v, err := l.read(l.in(2), plain)
+		if err != nil {
+			return err
+		}
+		in = append(in, v)
+	}
+	return l.result(0, o, "Pad", attrs, in...)
+}
+
+// constants are the integers of a constant input; one that is computed has no form here.
+func (l *lifter) constants(i int) ([]int64, error) {
+	id := l.in(i)
+	if id < 0 || l.s.Tensors[id].Data == nil {
+		return nil, errNoForm
+	}
+	return ints(&l.s.Tensors[id])
+}
+
+// list adds a constant vector of integers.
+func (l *lifter) list(name string, x []int64) graph.ValueID {
+	return l.g.AddConst(l.s.Tensors[l.op.Outputs[0]].Name+"_"+name, tensor.FromI64(x, len(x)))
+}
+
+func (l *lifter) reduce(op string) error {
+	axes, err := l.constants(1)
+	if err != nil {
+		return err
+	}
+	keep := l.op.Options.Bool("keep_dims")
+	o, rank := l.order(l.in(0)), len(l.shape(l.in(0)))
+	reduced := make([]bool, rank)
+	for _, a := range axes {
+		if a < 0 {
+			a += int64(rank)
+		}
+		if a < 0 || a >= int64(rank) {
+			return fmt.Errorf("axis %d of %d", a, rank)
+		}
+		reduced[a] = true
+	}
+	// What remains of an image with its channels first has the file's order if the channels are gone, or height and width.
+	if o == first && !keep && !reduced[3] && !(reduced[1] && reduced[2]) {
+		o = plain
+	}
+	list := []int64{}
+	for a, gone := range reduced {
+		if gone {
+			list = append(list, int64(axis(a, rank, o)))
+		}
+	}
+	slices.Sort(list)
+	x, err := l.read(l.in(0), o)
+	if err != nil {
+		return err
+	}
+	k := int64(0)
+	if keep {
+		k = 1
+	}
+	to := o
+	if !keep {
+		to = plain
+	}
+	return l.result(0, to, op, []graph.Attr{graph.Int("keepdims", k)}, x, l.list("axes", list))
+}
+
+// flat returns the values of a tensor such that their order in memory is the file's: of an image of one pixel, or of one channel, any will do.
+func (l *lifter) flat(id int) (graph.ValueID, error) {
+	s, shape := &l.states[id], l.shape(id)
+	if s.plain == graph.NoValue && s.first != graph.NoValue && len(shape) == 4 && (shape[3] == 1 || shape[1]*shape[2] == 1) {
+		return s.first, nil
+	}
+	return l.read(id, plain)
+}
+
+// reshaped adds a reshape of a tensor, with the tensor's own pair.
+func (l *lifter) reshaped(id int, name string, shape []int) (graph.ValueID, error) {
+	x, err := l.flat(id)
+	if err != nil {
+		return x, err
+	}
+	t := l.s.Tensors[id]
+	if t.Quantization.Quantized() && len(t.Quantization.Scale) > 1 {
+		return x, fmt.Errorf("tensor %q has scales along an axis", t.Name)
+	}
+	if x, err = l.node("Reshape", name, l.dtype(&t), shape, nil, x, l.list("shape", longs(shape))); err != nil {
+		return x, err
+	}
+	t.Shape = shape
+	return l.quantized(x, &t, plain)
+}
+
+func longs(x []int) []int64 {
+	out := make([]int64, len(x))
+	for i, v := range x {
+		out[i] = int64(v)
+	}
+	return out
+}
+
+func (l *lifter) reshape() error {
+	t := &l.s.Tensors[l.op.Outputs[0]]
+	x, err := l.flat(l.in(0))
+	if err != nil {
+		return err
+	}
+	return l.result(0, plain, "Reshape", nil, x, l.list("shape", longs(t.Shape)))
+}
+
+func (l *lifter) transpose() error {
+	perm, err := l.constants(1)
+	if err != nil {
+		return err
+	}
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	return l.result(0, plain, "Transpose", []graph.Attr{graph.Ints("perm", perm...)}, x)
+}
+
+func (l *lifter) stridedSlice() error {
+	o := l.op.Options
+	if o.Int("ellipsis_mask") != 0 || o.Int("new_axis_mask") != 0 || o.Bool("offset") {
+		return errNoForm
+	}
+	var parts [3][]int64
+	for i := range parts {
+		var err error
+		if parts[i], err = l.constants(1 + i); err != nil {
+			return err
+		}
+	}
+	shape := l.shape(l.in(0))
+	begin, end, step := slices.Clone(parts[0]), slices.Clone(parts[1]), parts[2]
+	if len(begin) > len(shape) || len(end) != len(begin) || len(step) != len(begin) {
+		return fmt.Errorf("%d, %d and %d bounds for %d axes", len(begin), len(end), len(step), len(shape))
+	}
+	var axes, gone []int64
+	const far = 1 << 31
+	for a := range begin {
+		axes = append(axes, int64(a))
+		if o.Int("begin_mask")>>a&1 == 1 {
+			begin[a] = 0
+			if step[a] < 0 {
+				begin[a] = far
+			}
+		}
+		if o.Int("end_mask")>>a&1 == 1 {
+			end[a] = far
+			if step[a] < 0 {
+				end[a] = -far
+			}
+		}
+		if o.Int("shrink_axis_mask")>>a&1 == 1 {
+			gone = append(gone, int64(a))
+			if step[a] = 1; begin[a] == -1 {
+				end[a] = far
+			} else {
+				end[a] = begin[a] + 1
+			}
+		}
+	}
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	in := []graph.ValueID{x, l.list("starts", begin), l.list("ends", end), l.list("axes", axes), l.list("steps", step)}
+	if gone == nil {
+		return l.result(0, plain, "Slice", nil, in...)
+	}
+	t := l.s.Tensors[l.op.Outputs[0]]
+	for _, a := range gone {
+		if int(a) > len(t.Shape) {
+			return fmt.Errorf("a result %v without axis %d", t.Shape, a)
+		}
+		t.Shape = slices.Insert(slices.Clone(t.Shape), int(a), 1)
+	}
+	if x, err = l.node("Slice", t.Name+"_slice", l.dtype(&t), t.Shape, nil, in...); err != nil {
+		return err
+	}
+	if x, err = l.quantized(x, &t, plain); err != nil {
+		return err
+	}
+	return l.result(0, plain, "Squeeze", nil, x, l.list("squeezed", gone))
+}
+
+func (l *lifter) slice() error {
+	begin, err := l.constants(1)
+	if err != nil {
+		return err
+	}
+	size, err := l.constants(2)
+	if err != nil {
+		return err
+	}
+	end, axes := make([]int64, len(size)), make([]int64, len(size))
+	if len(begin) != len(size) || len(size) != len(l.shape(l.in(0))) {
+		return fmt.Errorf("%d and %d bounds for %d axes", len(begin), len(size), len(l.shape(l.in(0))))
+	}
+	for a := range end {
+		axes[a] = int64(a)
+		if end[a] = begin[a] + size[a]; size[a] < 0 {
+			end[a] = int64(l.shape(l.in(0))[a])
+		}
+	}
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	return l.result(0, plain, "Slice", nil, x, l.list("starts", begin), l.list("ends", end), l.list("axes", axes))
+}
+
+// many adds a node of several outputs, one for each of the operator.
+func (l *lifter) many(o order, op string, attrs []graph.Attr, in ...graph.ValueID) error {
+	n := graph.Node{Op: op, Attrs: attrs, Inputs: in}
+	for _, id := range l.op.Outputs {
+		t := &l.s.Tensors[id]
+		v, err := l.g.AddValue(graph.Value{Name: l.g.FreshName(t.Name), DType: l.dtype(t), Shape: graph.Static(shapeIn(t, o)...)})
+		if err != nil {
+			return err
+		}
+		n.Outputs = append(n.Outputs, v)
+	}
+	if len(n.Outputs) == 0 {
+		return fmt.Errorf("it has no output")
+	}
+	values := slices.Clone(n.Outputs)
+	n.Name = l.g.FreshName(l.g.Value(values[0]).Name + "/" + op)
+	if _, err := l.g.AddNode(n); err != nil {
+		return err
+	}
+	for i, id := range l.op.Outputs {
+		if err := l.define(id, o, values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lifter) split() error { // SPLIT (axis, data), SPLIT_V (data, sizes, axis)
+	data, where := l.in(1), 0
+	if l.op.Op == "SPLIT_V" {
+		data, where = l.in(0), 2
+	}
+	a, err := l.constants(where)
+	if err != nil {
+		return err
+	}
+	if len(a) != 1 || data < 0 {
+		return fmt.Errorf("%d axes", len(a))
+	}
+	o, rank := l.order(data), len(l.shape(data))
+	x, err := l.read(data, o)
+	if err != nil {
+		return err
+	}
+	along := axis(int(a[0]), rank, o)
+	if along < 0 || along >= rank {
+		return fmt.Errorf("axis %d of %d", a[0], rank)
+	}
+	sizes := make([]int64, len(l.op.Outputs))
+	for i, id := range l.op.Outputs {
+		s := shapeIn(&l.s.Tensors[id], o)
+		if len(s) != rank {
+			return fmt.Errorf("an output of %d axes", len(s))
+		}
+		sizes[i] = int64(s[along])
+	}
+	return l.many(o, "Split", []graph.Attr{graph.Int("axis", int64(along))}, x, l.list("sizes", sizes))
+}
+
+func (l *lifter) pack() error {
+	t := &l.s.Tensors[l.op.Outputs[0]]
+	a := axis(l.op.Options.Int("axis"), len(t.Shape), plain)
+	if a < 0 || a >= len(t.Shape) {
+		return fmt.Errorf("axis %d of %d", a, len(t.Shape))
+	}
+	shape := slices.Clone(t.Shape)
+	shape[a] = 1
+	in := make([]graph.ValueID, len(l.op.Inputs))
+	for i, id := range l.op.Inputs {
+		if id < 0 {
+			return errNoForm
+		}
+		var err error
+		if in[i], err = l.reshaped(id, t.Name+"_part", shape); err != nil {
+			return err
+		}
+	}
+	return l.result(0, plain, "Concat", []graph.Attr{graph.Int("axis", int64(a))}, in...)
+}
+
+func (l *lifter) unpack() error { // a slice and a reshape for each output
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	t := l.s.Tensors[l.in(0)]
+	a := axis(l.op.Options.Int("axis"), len(t.Shape), plain)
+	if a < 0 || a >= len(t.Shape) {
+		return fmt.Errorf("axis %d of %d", a, len(t.Shape))
+	}
+	t.Shape = slices.Clone(t.Shape)
+	t.Shape[a] = 1
+	for k := range l.op.Outputs {
+		part, err := l.node("Slice", l.s.Tensors[l.op.Outputs[k]].Name+"_slice", l.dtype(&t), t.Shape, nil, x, l.list("starts", []int64{int64(k)}),
+			l.list("ends", []int64{int64(k) + 1}), l.list("axes", []int64{int64(a)}))
+		if err == nil {
+			part, err = l.quantized(part, &t, plain)
+		}
+		if err == nil {
+			err = l.result(k, plain, "Squeeze", nil, part, l.list("squeezed", []int64{int64(a)}))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lifter) gather() error {
+	if l.op.Options.Int("batch_dims") != 0 {
+		return errNoForm
+	}
+	in, err := l.reads(plain, l.in(0), l.in(1))
+	if err != nil {
+		return err
+	}
+	return l.result(0, plain, "Gather", []graph.Attr{graph.Int("axis", int64(axis(l.op.Options.Int("axis"), len(l.shape(l.in(0))), plain)))}, in...)
+}
+
+func (l *lifter) tile() error {
+	times, err := l.constants(1)
+	if err != nil {
+		return err
+	}
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	return l.result(0, plain, "Tile", nil, x, l.list("repeats", times))
+}
+
+func (l *lifter) argMax() error {
+	a, err := l.constants(1)
+	if err != nil {
+		return err
+	}
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	if len(a) != 1 {
+		return errNoForm
+	}
+	t := &l.s.Tensors[l.op.Outputs[0]]
+	attrs := []graph.Attr{graph.Int("axis", a[0]), graph.Int("keepdims", 0)}
+	if t.Type == tflite.Int64 {
+		return l.result(0, plain, "ArgMax", attrs, x)
+	}
+	long, err := l.node("ArgMax", t.Name+"_long", tensor.Int64, t.Shape, attrs, x)
+	if err != nil {
+		return err
+	}
+	return l.result(0, plain, "Cast", []graph.Attr{graph.Int("to", int64(types[t.Type]))}, long)
+}
