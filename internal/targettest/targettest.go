@@ -10,14 +10,14 @@ import (
 	"qwb/quantizer/target"
 )
 
-// Distinct returns as few of the built-in targets as show every profile, place of quantizers, default scheme and alignment that any of
-// them has, in the order of the catalog: one that brings nothing new of these is left out, and so
-// are those whose numbers are no integers, which have no programs.
+// Distinct returns as few of the built-in targets as show every profile, place of quantizers, default scheme, alignment and length of
+// chains that any of them has, in the order of the catalog: one that brings nothing new of these is left out. Targets of 8-bit floats,
+// and those that quantize nothing that arithmetic operators compute, are no part of it: of their plans not all is an integer program.
 func Distinct() []*target.Target {
 	seen := map[string]bool{}
 	var list []*target.Target
 	for _, t := range target.Builtin().All {
-		if t.Defaults().Activation[0].Type != qmath.Integers {
+		if t.Activation.Type != qmath.Integers || t.Placement == target.AllInputs {
 			continue
 		}
 		known := len(seen)
@@ -43,7 +43,7 @@ func Names() []string {
 func properties(t *target.Target) []string {
 	s := t.Defaults()
 	list := []string{"profile " + t.Profile, fmt.Sprint("placement ", t.Placement), fmt.Sprint("activation ", s.Activation[0]),
-		fmt.Sprint("weight ", s.Weight[0]), fmt.Sprint("float ", t.Float)}
+		fmt.Sprint("weight ", s.Weight[0]), fmt.Sprint("float ", t.Float), fmt.Sprint("chain ", t.Chain)}
 	if len(s.Bias) > 0 {
 		list = append(list, fmt.Sprint("bias ", s.Bias[0]))
 	}

@@ -124,6 +124,7 @@ func TestBoundsAreReached(t *testing.T) {
 					if channel != c {
 						return
 					}
+					q -= op.Weights.ZeroPoint[c]
 					a, b := int64(e.QMin-e.ZeroPoint)*int64(q), int64(e.QMax-e.ZeroPoint)*int64(q)
 					least, most = least+min(a, b), most+max(a, b)
 				})

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestSimulationEqualsTheGraphWithPairsWritten(t *testing.T) {
 		got := run(t, g, feeds, s.Hooks(nil))
 		requireSame(t, run(t, written(t, g, set), feeds, nil), got, "simulation and Q/DQ graph differ")
 		float := run(t, g, feeds, nil)
-		require.False(t, tensor.Equal(float[0], got[0]), "the simulation does something")
+		require.NotEqual(t, slices.Contains(set.Domains, tqc.DomainInt), tensor.Equal(float[0], got[0]), "the simulation does something")
 	})
 }
 
