@@ -1,0 +1,20 @@
+package target
+
+import "qwb/quantizer/tqc"
+
+// PPLCuda is OpenPPL on NVIDIA's GPUs: operators and grids of PPQ's PPLCUDAQuantizer. Add shares one scale among its inputs, as PPQ's
+// alignment has it.
+var PPLCuda = derive(&QNN, func(t *Target) {
+	t.Name = "ppl_cuda_int8"
+	t.Doc = "OpenPPL on CUDA, float ONNX with its JSON: symmetric int8 activations, per-channel int8 weights, int32 bias"
+	t.keep("Conv", "Relu", "PRelu", "Clip", "Gemm", "Resize", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Mul", "Split", "Concat",
+		"Transpose", "Slice", "Reshape", "Flatten", "ReduceMean")
+	t.put(Op{Type: "Add", Role: Arithmetic, Align: AlignLarge}, Op{Type: "LeakyRelu", Role: Activation, Alone: true},
+		Op{Type: "Sigmoid", Role: Activation, Alone: true})
+	t.Activation = eight(-128, 127, tqc.PerTensor, tqc.ObserverRobust)
+	t.Weight = eight(-128, 127, tqc.PerChannel, tqc.ObserverMinMax)
+	t.Schemes = Schemes{}
+	t.Profile = "trt"
+	t.BorderCost = 64
+	t.Export.SignedOnly, t.Export.ZeroPointZero = true, true
+})
