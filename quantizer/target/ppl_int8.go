@@ -18,3 +18,10 @@ var PPLCuda = derive(&QNN, func(t *Target) {
 	t.BorderCost = 64
 	t.Export.SignedOnly, t.Export.ZeroPointZero = true, true
 })
+
+// PPLDsp and PPLDspTI are OpenPPL on DSPs: PPQ's PPL_DSP_Quantizer and PPL_DSP_TI_Quantizer.
+var PPLDsp = derive(&SNPE, func(t *Target) {
+	t.Name = "ppl_dsp_int8"
+	t.Doc = "OpenPPL on DSPs, float ONNX with its ranges: asymmetric uint8 activations and weights, int32 bias"
+	t.Ops = dropped(t.Ops, "MatMul", "Transpose", "Tanh")
+})
