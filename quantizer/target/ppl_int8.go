@@ -25,3 +25,18 @@ var PPLDsp = derive(&SNPE, func(t *Target) {
 	t.Doc = "OpenPPL on DSPs, float ONNX with its ranges: asymmetric uint8 activations and weights, int32 bias"
 	t.Ops = dropped(t.Ops, "MatMul", "Transpose", "Tanh")
 })
+
+var PPLDspTI = derive(&PPLDsp, func(t *Target) {
+	t.Name = "ppl_dsp_ti_int8"
+	t.Doc = "OpenPPL on TI's DSPs, float ONNX with its ranges: symmetric int8 activations, per-channel int8 weights, float bias"
+	t.put(Op{Type: "Sigmoid", Role: Arithmetic}, Op{Type: "Softmax", Role: Arithmetic, Needs: []Condition{OneAxis}})
+	for i := range t.Ops {
+		if t.Ops[i].Role == Weighted { // a float bias may be anything
+			t.Ops[i].Needs = without(t.Ops[i].Needs, IntegerBias)
+		}
+	}
+	t.Activation = eight(-128, 127, tqc.PerTensor, tqc.ObserverRobust)
+	t.Weight = eight(-128, 127, tqc.PerChannel, tqc.ObserverMinMax)
+	t.Bias = tqc.Config{}
+	t.Export.SignedOnly, t.Export.ZeroPointZero = true, true
+})
