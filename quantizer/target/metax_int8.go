@@ -14,3 +14,10 @@ var MetaxT = derive(&PPLCuda, func(t *Target) {
 	t.Bias = tqc.Config{}
 	t.Export.SignedOnly, t.Export.ZeroPointZero = false, false
 })
+
+var MetaxC = derive(&PPLCuda, func(t *Target) {
+	t.Name = "metax_int8_c"
+	t.Doc = "Metax GPUs, Q/DQ form: symmetric int8 activations, per-channel int8 weights, int32 bias"
+	t.put(Op{Type: "MatMul", Role: Weighted})
+	t.Weight = eight(-127, 127, tqc.PerChannel, tqc.ObserverMinMax)
+})
