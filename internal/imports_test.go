@@ -50,8 +50,8 @@ var layers = []string{
 	"internal/programtest internal/advisetest",
 	"analysis/task analysis/assign",
 	"analysis export calib/tune/round",
-	"export/language/weights analysis/language",
-	"internal/weightstest",
+	"export/language/weights export/table analysis/language",
+	"internal/weightstest internal/exporttest",
 	"calib/tune analysis/verify analysis/advise analysis/language/groupsums export/onnxqdq export/cprogram export/vectors export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
 	"export/qoperator",
 	"export/all reports/png",
@@ -119,6 +119,7 @@ var thirdParty = map[string][]string{
 
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},
 	"internal/programtest":      {"github.com/stretchr/testify"},
+	"internal/exporttest":       {"github.com/stretchr/testify"},
 	"internal/advisetest":       {"github.com/stretchr/testify"},
 
 	"internal/weightstest": {"github.com/stretchr/testify"},

@@ -1,0 +1,131 @@
+// Package exporttest runs formats on small networks.
+//
+// Unstable: it may change without notice.
+package exporttest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/export"
+	"qwb/graph"
+	"qwb/graph/onnx"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/target"
+)
+
+// Input makes the input of a format from a network in the text of graphtest, calibrated for a platform, with options by name.
+func Input(t testing.TB, f *export.Format, text, platform string, options map[string]string) *export.Input {
+	t.Helper()
+	tg, err := target.Known(platform)
+	require.NoError(t, err)
+	free := *tg
+	free.BorderCost = 0 // everything is small here
+	g, set, _ := lowertest.ConfiguredFor(t, text, &free)
+	values, err := f.Resolve(options)
+	require.NoError(t, err)
+	return &export.Input{Title: "m.onnx", Options: values, Producer: "qwb", Version: "test", Model: &onnx.Model{Graph: g}, Set: set, Target: &free,
+		Progress: func(string, int) (func(int), func()) { return func(int) {}, func() {} }}
+}
+
+// Write exports to a new folder, through Check and Doctor, and returns it and the names of the files. The first is called m, with the ending of
+// the format.
+func Write(t testing.TB, f *export.Format, in *export.Input) (dir string, names []string) {
+	t.Helper()
+	dir = t.TempDir()
+	names, err := Try(f, in, dir)
+	require.NoError(t, err)
+	return dir, names
+}
+
+// Try is Write that may fail, to a folder that is there.
+func Try(f *export.Format, in *export.Input, dir string) (names []string, err error) {
+	if f.Check != nil {
+		if err := f.Check(in); err != nil {
+			return nil, err
+		}
+	}
+	out := f.NewOutput(filepath.Join(dir, "m"+f.Ext), nil)
+	defer out.Discard()
+	if _, err := f.Write(context.Background(), in, out); err != nil {
+		return nil, err
+	}
+	if err := f.Conforms(context.Background(), in, out); err != nil {
+		return nil, err
+	}
+	files, err := out.Commit()
+	for _, w := range files {
+		name, _ := filepath.Rel(dir, w.Path)
+		names = append(names, filepath.ToSlash(name))
+	}
+	return names, err
+}
+
+// Fault is a violation of one rule: Plant changes the files of a good export.
+type Fault struct {
+	Rule    string
+	Options map[string]string
+	Plant   func(t testing.TB, dir string)
+}
+
+// Replace returns a Plant that replaces text in a file, which has to be there.
+func Replace(file, old, new string) func(t testing.TB, dir string) {
+	return func(t testing.TB, dir string) {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(dir, file))
+		require.NoError(t, err)
+		require.Contains(t, string(b), old)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(strings.Replace(string(b), old, new, 1)), 0o600))
+	}
+}
+
+// Doctor checks that the doctor of a format finds nothing in an export, for each fault its rule, and that each rule has a fault.
+func Doctor(t *testing.T, f *export.Format, text, platform string, faults []Fault) {
+	t.Helper()
+	planted := map[string]bool{}
+	for _, fault := range faults {
+		planted[fault.Rule] = true
+		t.Run(fault.Rule, func(t *testing.T) {
+			in := Input(t, f, text, platform, fault.Options)
+			dir, names := Write(t, f, in)
+			d := &export.DoctorInput{FS: os.DirFS(dir), Name: names[0], Target: in.Target}
+			found, err := f.Diagnose(context.Background(), d)
+			require.NoError(t, err)
+			require.Empty(t, found)
+			fault.Plant(t, dir)
+			found, err = f.Diagnose(context.Background(), d)
+			require.NoError(t, err)
+			var rules []string
+			for _, x := range found {
+				require.NotEmpty(t, x.Text)
+				require.NotEmpty(t, x.Fix)
+				rules = append(rules, x.Rule)
+			}
+			require.Contains(t, rules, fault.Rule)
+		})
+	}
+	for _, r := range f.Rules {
+		require.NotEmpty(t, r.Doc, r.Name)
+		require.True(t, planted[r.Name], "no fault is planted for rule %q", r.Name)
+	}
+	require.Len(t, f.Rules, len(planted), "a fault of a rule that is none")
+}
+
+// EditModel returns a Plant that changes the graph of the ONNX file.
+func EditModel(edit func(t testing.TB, g *graph.Graph)) func(t testing.TB, dir string) {
+	return func(t testing.TB, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, "m.onnx")
+		m, _, err := onnx.Open(path)
+		require.NoError(t, err)
+		defer m.Close()
+		edit(t, m.Graph)
+		require.NoError(t, m.Save(path+".new", onnx.SaveOptions{}))
+		require.NoError(t, os.Rename(path+".new", path))
+	}
+}
