@@ -6,6 +6,7 @@ package all
 import (
 	"qwb/export"
 	"qwb/export/cprogram"
+	"qwb/export/encodings"
 	"qwb/export/language/gguf"
 	"qwb/export/language/inferllm"
 	"qwb/export/language/kuiper"
@@ -21,6 +22,7 @@ import (
 func Formats() []export.Format {
 	list := []export.Format{onnxqdq.Format(), qoperator.Format(), cprogram.Format()}
 	list = append(list, vectors.Formats()...)
+	list = append(list, encodings.Format())
 	return append(list,
 		nbits.Format(),
 		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),
