@@ -256,7 +256,9 @@ func (d *decided) softmax(v graph.ValueID) bool {
 
 // weight is the policy of a weight.
 func (d *decided) weight(cell *decision.Cell, sl *tqc.Slot, n *graph.Node, c tqc.Config) (tqc.Config, error) {
-	if cell.ReduceRange != nil && *cell.ReduceRange {
+	if cell.ReduceRange != nil && !*cell.ReduceRange && d.b.Reduces(d.g, sl.Node) {
+		c.QMin, c.QMax = d.b.Weight.QMin, d.b.Weight.QMax
+	} else if cell.ReduceRange != nil && *cell.ReduceRange {
 		r := d.b.ReducedWeight
 		if r[0] == r[1] {
 			return c, d.t.Fail(d.used(cell, "reduce_range"), fmt.Errorf("%s has no reduced range", d.b.Name))

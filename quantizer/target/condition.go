@@ -14,7 +14,8 @@ type Condition struct {
 }
 
 // Conditions lists what targets choose from.
-var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, OneAxis, OneOutput}
+var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, OneAxis, OneOutput,
+	ConstantMatrix, Planar, GroupScale, WinogradShape}
 
 // The conditions by themselves.
 var (
@@ -70,6 +71,35 @@ var (
 		for _, v := range n.Outputs[min(1, len(n.Outputs)):] {
 			if v != graph.NoValue && (len(g.Uses(v)) > 0 || g.IsOutput(v)) {
 				return false
+			}
+		}
+		return true
+	}}
+	// ConstantMatrix holds for a product with a constant matrix on the right, the left factor as it is.
+	ConstantMatrix = Condition{"constant-matrix", "does not multiply by one constant matrix", func(g *graph.Graph, n *graph.Node) bool {
+		w := g.Const(n.Input(1))
+		return w != nil && len(w.Shape) == 2 && !n.Gemm().TransA
+	}}
+	// Planar holds for a convolution over two axes.
+	Planar = Condition{"planar", "does not slide over two axes", func(g *graph.Graph, n *graph.Node) bool {
+		return len(g.Value(n.Inputs[1]).Shape) == 4
+	}}
+	// GroupScale holds for a convolution whose groups have one scale of weights each: there is one group, or one output per group.
+	GroupScale = Condition{"group-scale", "has several outputs per group", func(g *graph.Graph, n *graph.Node) bool {
+		s, group := g.Value(n.Inputs[1]).Shape, n.Conv().Group
+		return group == 1 || len(s) > 0 && s[0].N == int64(group)
+	}}
+	// WinogradShape holds for the convolutions that Winograd's F(2,3) and F(4,3) compute: 3x3, stride 1, no dilation, one group.
+	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group", func(g *graph.Graph, n *graph.Node) bool {
+		s := g.Value(n.Inputs[1]).Shape
+		if len(s) != 4 || s[2].N != 3 || s[3].N != 3 || n.Conv().Group != 1 {
+			return false
+		}
+		for _, of := range []string{"strides", "dilations"} {
+			for _, v := range n.AttrInts(of) {
+				if v != 1 {
+					return false
+				}
 			}
 		}
 		return true

@@ -90,6 +90,7 @@ type fileOperator struct {
 	Overlap    bool        `json:"overlap,omitempty" yaml:"overlap,omitempty"`
 	Alone      bool        `json:"alone,omitempty" yaml:"alone,omitempty"`
 	FixedScale float32     `json:"fixed_scale,omitempty" yaml:"fixed_scale,omitempty"`
+	Reduced    []string    `json:"reduced,omitempty" yaml:"reduced,omitempty"`
 	Schemes    *fileScheme `json:"schemes,omitempty" yaml:"schemes,omitempty"`
 }
 
@@ -272,12 +273,17 @@ func schemes(texts []string) ([]tqc.Scheme, error) {
 
 func (f *fileOperator) op() (Op, error) {
 	op := Op{Type: f.Type, Role: f.Role, Align: f.Align, Overlap: f.Overlap, Alone: f.Alone, FixedScale: f.FixedScale}
-	for _, name := range f.Needs {
-		i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == name })
-		if i < 0 {
-			return op, fmt.Errorf("unknown condition %q: one of %s", name, strings.Join(conditionNames(Conditions), ", "))
+	for _, l := range []struct {
+		to   *[]Condition
+		from []string
+	}{{&op.Needs, f.Needs}, {&op.Reduced, f.Reduced}} {
+		for _, name := range l.from {
+			i := slices.IndexFunc(Conditions, func(c Condition) bool { return c.Name == name })
+			if i < 0 {
+				return op, fmt.Errorf("unknown condition %q: one of %s", name, strings.Join(conditionNames(Conditions), ", "))
+			}
+			*l.to = append(*l.to, Conditions[i])
 		}
-		op.Needs = append(op.Needs, Conditions[i])
 	}
 	if f.Schemes == nil {
 		return op, nil
@@ -325,7 +331,7 @@ func (t *Target) file() *file {
 	for i := range t.Ops {
 		op := &t.Ops[i]
 		o := fileOperator{Type: op.Type, Role: op.Role, Needs: conditionNames(op.Needs), Align: op.Align, Overlap: op.Overlap, Alone: op.Alone,
-			FixedScale: op.FixedScale}
+			FixedScale: op.FixedScale, Reduced: conditionNames(op.Reduced)}
 		if s := (fileScheme{texts(op.Schemes.Weight), texts(op.Schemes.Activation), texts(op.Schemes.Bias)}); s.Weight != nil || s.Activation != nil || s.Bias != nil {
 			o.Schemes = &s
 		}

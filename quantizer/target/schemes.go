@@ -88,13 +88,17 @@ func under(s tqc.Scheme, c tqc.Config) tqc.Config {
 	return out
 }
 
-// WeightConfig returns the policy of constant input i of a Weighted node: the node's default scheme. Scales per channel lie along
+// WeightConfig returns the policy of constant input i of a Weighted node: the node's default scheme, in the range ReducedWeight where the
+// row says so. Scales per channel lie along
 // the axis of the output channels, those of groups along the axis that is summed; where the operator has no such axis, there is
 // one scale.
 func (t *Target) WeightConfig(g *graph.Graph, id graph.NodeID, i int) tqc.Config {
 	c := t.Weight
 	if op := t.Op(g.Node(id)); op != nil && len(op.Schemes.Weight) > 0 && op.Schemes.Weight[0] != t.Defaults().Weight[0] {
 		c = under(op.Schemes.Weight[0], c)
+	}
+	if t.Reduces(g, id) {
+		c.QMin, c.QMax = t.ReducedWeight[0], t.ReducedWeight[1]
 	}
 	return AlongWeight(g, id, i, c)
 }

@@ -157,6 +157,8 @@ type Op struct {
 	Alone bool
 	// FixedScale, where not 0, is the prescribed scale of the output; its zero point is the lowest integer.
 	FixedScale float32
+	// Reduced: where all of these hold, weights have the range ReducedWeight unless a decision says otherwise; none: nowhere.
+	Reduced []Condition
 }
 
 // Export tells exporters what the target's reader accepts: what the operator changelog of ONNX, the parser and developer guide
@@ -211,6 +213,13 @@ func (t *Target) Op(n *graph.Node) *Op {
 		return &t.Ops[i]
 	}
 	return nil
+}
+
+// Reduces reports whether the weights of node id have the range ReducedWeight by default.
+func (t *Target) Reduces(g *graph.Graph, id graph.NodeID) bool {
+	n := g.Node(id)
+	op := t.Op(n)
+	return op != nil && len(op.Reduced) > 0 && !slices.ContainsFunc(op.Reduced, func(c Condition) bool { return !c.Holds(g, n) })
 }
 
 // Supports reports whether node id may run on integers as far as the node by itself tells; the error is the reason why not.

@@ -188,10 +188,15 @@ func (t *Target) validateOp(op *Op) error {
 	case op.Role == Passive && t.Placement.Outputs() && spec.Passive == nil && !slices.Contains(selects, op.Type):
 		return fmt.Errorf("it is not passive: it does not only move or select elements")
 	}
-	for i, c := range op.Needs {
-		if c.Holds == nil || c.Otherwise == "" || slices.ContainsFunc(op.Needs[:i], func(o Condition) bool { return o.Name == c.Name }) {
-			return fmt.Errorf("condition %q is none, or stands twice", c.Name)
+	for _, list := range [][]Condition{op.Needs, op.Reduced} {
+		for i, c := range list {
+			if c.Holds == nil || c.Otherwise == "" || slices.ContainsFunc(list[:i], func(o Condition) bool { return o.Name == c.Name }) {
+				return fmt.Errorf("condition %q is none, or stands twice", c.Name)
+			}
 		}
+	}
+	if len(op.Reduced) > 0 && (op.Role != Weighted || t.ReducedWeight[0] == t.ReducedWeight[1]) {
+		return fmt.Errorf("reduced is said of weighted operators where there is a reduced_weight")
 	}
 	for _, s := range []struct {
 		what string
