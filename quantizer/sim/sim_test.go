@@ -51,6 +51,11 @@ func requireSame(t testing.TB, want, got []*tensor.Tensor, msg ...any) {
 
 func TestSimulationEqualsTheGraphWithPairsWritten(t *testing.T) {
 	eachNetwork(t, func(t *testing.T, g *graph.Graph, set *tqc.Set, feeds map[string]*tensor.Tensor) {
+		for id := range tqc.SlotID(set.NumSlots()) {
+			if s := set.Slot(id); s.State().Quantizes() && s.Config.Rounding != qmath.HalfEven {
+				t.Skip("QuantizeLinear rounds half to even")
+			}
+		}
 		s, err := sim.New(g, set, sim.Options{})
 		require.NoError(t, err)
 		got := run(t, g, feeds, s.Hooks(nil))

@@ -47,3 +47,15 @@ output b
 		require.ErrorContains(t, p.Validate(), "is domain::Name, passive, and nothing else")
 	}
 }
+
+// Weights of the convolutions that Winograd computes have 6 bits, the others 8.
+func TestReducedWeights(t *testing.T) {
+	for attrs, want := range map[string]int32{"": 31, "{strides=[2,2]}": 127, "{dilations=[1,2]}": 127, "{strides=[1,1], dilations=[1,1], pads=[1,1,1,1]}": 31} {
+		g := graphtest.Parse(t, "input x: f32[1,4,8,8]\nconst w: f32[4,4,3,3] = normal(1)\ny = Conv(x, w) "+attrs+"\noutput y")
+		c := target.NCNNInt8.WeightConfig(g, 0, 1)
+		require.Equal(t, [2]int32{-want, want}, [2]int32{c.QMin, c.QMax}, attrs)
+	}
+	tg := target.NCNNInt8
+	tg.ReducedWeight = [2]int32{}
+	require.ErrorContains(t, tg.Validate(), "reduced is said of")
+}
