@@ -13,6 +13,7 @@ import (
 	"qwb/export/language/llama2c"
 	"qwb/export/language/mllm"
 	"qwb/export/language/nbits"
+	"qwb/export/ncnn"
 	"qwb/export/onnxqdq"
 	"qwb/export/qoperator"
 	"qwb/export/vectors"
@@ -23,6 +24,7 @@ func Formats() []export.Format {
 	list := []export.Format{onnxqdq.Format(), qoperator.Format(), cprogram.Format()}
 	list = append(list, vectors.Formats()...)
 	list = append(list, encodings.Format())
+	list = append(list, ncnn.Formats()...)
 	return append(list,
 		nbits.Format(),
 		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),
