@@ -161,7 +161,7 @@ type constant struct {
 
 // format is that of the tensor at an input or output of a node.
 func (c *costing) format(id graph.NodeID, slot tqc.SlotID) numberFormat {
-	if slot != tqc.NoSlot && c.set.Domains[id] == tqc.DomainInt && c.set.Slot(slot).State() != tqc.FP32 {
+	if slot != tqc.NoSlot && c.set.Domains[id].Quantizes() && c.set.Slot(slot).State() != tqc.FP32 {
 		cfg := &c.set.Slot(slot).Config
 		if cfg.Integer() {
 			return numberFormat{fmt.Sprintf("int%d", cfg.Bits), cfg.Bits, true}
@@ -217,7 +217,7 @@ func (c *costing) stored(id graph.NodeID, i int) (f numberFormat, bits int64, sc
 	f = c.format(id, slot)
 	n := c.elements(c.g.Node(id).Input(i))
 	bits = n * int64(f.bits)
-	if slot == tqc.NoSlot || c.set.Domains[id] != tqc.DomainInt || c.set.Slot(slot).State() == tqc.FP32 {
+	if slot == tqc.NoSlot || !c.set.Domains[id].Quantizes() || c.set.Slot(slot).State() == tqc.FP32 {
 		return f, bits, scheme
 	}
 	sl := c.set.Slot(slot)

@@ -151,7 +151,7 @@ func (c *checker) looksInteger(n *graph.Node, op *target.Op) bool {
 	case !c.t.Placement.Outputs():
 		return x || w
 	case op.Role == target.Weighted && c.weight(n) != nil:
-		return true
+		return x // else the weights alone are quantized
 	case op.Role == target.Weighted && c.g.Const(n.Input(1)) != nil:
 		return false
 	}

@@ -30,6 +30,7 @@ var rules = []rule{
 	{export.Rule{Name: "granularity", Doc: "only weights have several scales, one for each output channel, and one zero point for all", Fix: "one scale per tensor, or weights per channel"}, granularity},
 	{export.Rule{Name: "bias", Doc: "a bias is int32, with one number per output channel", Fix: "quantize the bias with input scale * weight scale"}, biases},
 	{export.Rule{Name: "attribute", Doc: "an operator has no attribute that its definition does not know; QLinearSoftmax states its opset", Fix: "remove the attribute"}, attributes},
+	{export.Rule{Name: "blocks", Doc: "codes, scales and zero points of a MatMulNBits are as many as N, K, bits and block_size say; blocks are a power of two, 16 or more", Fix: "write the weights again"}, blocks},
 }
 
 // Rules lists what Check looks for, in words.
@@ -242,11 +243,34 @@ func attributes(c *checker) {
 	})
 }
 
+func blocks(c *checker) {
+	for _, id := range c.order {
+		n := c.g.Node(id)
+		if n.Op != matMulNBits {
+			continue
+		}
+		rows, k, width, block := n.AttrInt("N", 0), n.AttrInt("K", 0), n.AttrInt("bits", 4), n.AttrInt("block_size", 0)
+		if rows < 1 || k < 1 || width != 4 && width != 8 || block < 16 || block&(block-1) != 0 {
+			c.report(n, "N %d, K %d, %d bits, blocks of %d", rows, k, width, block)
+			continue
+		}
+		perRow := (k + block - 1) / block
+		for i, want := range []int64{1: rows * perRow * block * width / 8, 2: rows * perRow} {
+			if t, _ := c.input(n, i); i > 0 && (t == nil || int64(t.Len()) != want) {
+				c.report(n, "input %d is not a constant of %d elements", i, want)
+			}
+		}
+		if t, _ := c.input(n, 3); n.Input(3) != graph.NoValue && (t == nil || int64(t.Len()) != rows*((perRow*width+7)/8)) {
+			c.report(n, "the zero points are not a constant of %d bytes", rows*((perRow*width+7)/8))
+		}
+	}
+}
+
 // integers reports whether any operator of a graph is one on integers.
 func integers(g *graph.Graph) bool {
 	return slices.ContainsFunc(g.Nodes(), func(id graph.NodeID) bool {
 		_, ok := qdq.QOperators[g.Node(id).Op]
-		return ok
+		return ok || g.Node(id).Op == matMulNBits
 	})
 }
 

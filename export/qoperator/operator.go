@@ -15,8 +15,8 @@ import (
 // operator puts the operator on integers called name in the place of a float one between pairs.
 func (f *folder) operator(id graph.NodeID, name string) error {
 	n, form := f.g.Node(id), qdq.QOperators[name]
-	if !f.quantized(n, &form) {
-		return nil // it computes with floats
+	if !f.quantized(n, &form) { // it computes with floats
+		return f.matMulNBits(id)
 	}
 	e, err := f.behind(n.Outputs[0])
 	if err != nil {

@@ -22,13 +22,15 @@ const (
 	FP16 Domain = "fp16"
 	BF16 Domain = "bf16"
 	TF32 Domain = "tf32"
+	// Weights: float, with weights that are quantized where the operator has any.
+	Weights Domain = "weights"
 )
 
 // Domains lists them.
-var Domains = []Domain{Int, FP32, FP16, BF16, TF32}
+var Domains = []Domain{Int, FP32, FP16, BF16, TF32, Weights}
 
 // domains is in the order of Domains.
-var domains = []tqc.Domain{tqc.DomainInt, tqc.DomainFP32, tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32}
+var domains = []tqc.Domain{tqc.DomainInt, tqc.DomainFP32, tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32, tqc.DomainWeights}
 
 // Of is d as a configured graph has it. d is one of Domains.
 func (d Domain) Of() tqc.Domain { return domains[slices.Index(Domains, d)] }
@@ -85,7 +87,7 @@ type Property struct {
 
 // properties has a row for each field of Properties, in their order.
 var properties = []Property{
-	{Name: "domain", Doc: "precision of operators: int (quantized), fp32, fp16, bf16, tf32", Scope: OfNode,
+	{Name: "domain", Doc: "precision of operators: int (quantized), fp32, fp16, bf16, tf32, weights (fp32 with quantized weights)", Scope: OfNode,
 		parse: func(p *Properties, s string) error { return parseDomain(s, &p.Domain) },
 		text:  func(p *Properties) string { return string(p.Domain) },
 		copy:  func(dst, src *Properties) { dst.Domain = src.Domain }},

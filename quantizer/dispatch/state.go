@@ -46,7 +46,7 @@ func (s *State) Forward(keep func(id graph.NodeID) string) {
 				s.refuse(id, "it computes a shape or an index")
 			}
 		case m.forced && !want:
-			s.a.Domains[id], s.a.Why[id] = m.domain, m.why
+			s.a.Domains[id], s.a.Why[id] = s.island(id, m.domain), m.why
 		case s.Ops[id] == nil:
 			s.a.Why[id] = ByTarget + ": " + s.Reasons[id]
 			if want {
@@ -60,13 +60,21 @@ func (s *State) Forward(keep func(id graph.NodeID) string) {
 			}
 			s.a.Why[id] = by + ": " + why
 			if head := s.Heads[id]; head != graph.NoNode && s.a.Domains[head].Float() {
-				s.a.Domains[id] = s.a.Domains[head] // computed together
+				s.a.Domains[id] = s.island(id, s.a.Domains[head]) // computed together
 			}
 			if want {
 				s.refuse(id, why)
 			}
 		}
 	}
+}
+
+// island is the domain of a node in float: one without constant weights that the target quantizes has none to be left of its operator.
+func (s *State) island(id graph.NodeID, d tqc.Domain) tqc.Domain {
+	if d == tqc.DomainWeights && !(s.Weighted(id) && s.Graph.Const(s.Graph.Node(id).Input(graph.WeightInput)) != nil) {
+		return tqc.DomainFP32
+	}
+	return d
 }
 
 // Leave turns a node back to float, unless it or the operator it is fused with is forced to integers.

@@ -101,7 +101,11 @@ func (c *compiler) flush() error {
 	if len(outputs) == 0 {
 		return nil // nobody reads what they compute
 	}
-	part, err := graph.Extract(c.g, inputs, outputs)
+	g, err := c.baked(nodes)
+	if err != nil {
+		return err
+	}
+	part, err := graph.Extract(g, inputs, outputs)
 	if err != nil {
 		return fmt.Errorf("%s: %w", stage, err)
 	}
@@ -149,6 +153,22 @@ func (c *compiler) round(part *graph.Graph) error {
 		return fmt.Errorf("%s: %w", stage, err)
 	}
 	return nil
+}
+
+// baked returns the graph, in which weights of float nodes that are quantized are what their grids leave of them.
+func (c *compiler) baked(nodes []graph.NodeID) (*graph.Graph, error) {
+	if !slices.ContainsFunc(nodes, func(id graph.NodeID) bool { return c.set.Domains[id] == tqc.DomainWeights }) {
+		return c.g, nil
+	}
+	g := c.g.Clone()
+	for _, id := range nodes {
+		for i := range c.g.Node(id).Inputs {
+			if err := c.fake(g, id, i); err != nil {
+				return nil, c.fail(id, "input %d: %w", i, err)
+			}
+		}
+	}
+	return g, nil
 }
 
 // islandInput returns the tensor that an island reads.

@@ -26,6 +26,14 @@ func place(c *Context) error {
 			return c.Graph.ErrorAt("configure", id, err)
 		}
 	}
+	for _, id := range c.Bound.Order {
+		if c.Set.Domains[id] != tqc.DomainWeights {
+			continue
+		}
+		if err := c.parameter(c.Set.Input(id, graph.WeightInput), c.Bound.WeightConfig(c.Graph, id, graph.WeightInput)); err != nil {
+			return c.Graph.ErrorAt("configure", id, err)
+		}
+	}
 	return nil
 }
 

@@ -170,7 +170,7 @@ func (p *Plan) index() (*index, error) {
 			return nil, fmt.Errorf("node %q is empty or occurs twice", n.Name)
 		}
 		ix.nodes[n.Name] = i
-		if n.Domain != tqc.DomainInt && len(n.Slots) > 0 {
+		if !n.Domain.Quantizes() && len(n.Slots) > 0 {
 			return nil, fmt.Errorf("node %q: has slots but its domain is %s", n.Name, n.Domain)
 		}
 		for _, s := range n.Slots {

@@ -27,7 +27,7 @@ func known(t reflect.Type, key string) map[string]any {
 	case reflect.TypeFor[Channels]():
 		return map[string]any{"anyOf": []any{number, map[string]any{"type": "array", "items": number}}}
 	case reflect.TypeFor[tqc.Domain]():
-		return names(tqc.DomainTF32)
+		return names(tqc.DomainWeights)
 	case reflect.TypeFor[tqc.State]():
 		return names(tqc.FP32)
 	case reflect.TypeFor[decision.Decision]():

@@ -22,7 +22,7 @@ func FromSet(g *graph.Graph, set *tqc.Set, m Meta) (*Plan, error) {
 		if f := set.Fused[id]; f != graph.NoNode {
 			n.Fused = g.Node(f).Name
 		}
-		if n.Domain == tqc.DomainInt {
+		if n.Domain.Quantizes() {
 			for _, list := range [][]tqc.SlotID{set.Inputs(id), set.Outputs(id)} {
 				for _, s := range list {
 					if s != tqc.NoSlot {
@@ -136,7 +136,7 @@ func (p *Plan) apply(g *graph.Graph) (*tqc.Set, error) {
 			return nil, fmt.Errorf("node %q is %s in the model and %s in the plan", n.Name, n.Op, pn.Op)
 		}
 		set.Domains[id], set.Why[id] = pn.Domain, pn.Why
-		if pn.Domain != tqc.DomainInt {
+		if !pn.Domain.Quantizes() {
 			continue
 		}
 		for _, list := range [][]tqc.SlotID{set.Inputs(id), set.Outputs(id)} {

@@ -13,7 +13,7 @@ import (
 var ortWeights = schemesOf("int8-sym-channel", "int8-sym-tensor", "int4-sym-channel", "int4-sym-tensor", "int4-sym-g16", "int4-sym-g32",
 	"int4-sym-g64", "int4-sym-g128", "uint4-asym-channel", "uint4-asym-g32", "uint4-asym-g128", "int16-sym-channel", "int16-sym-tensor",
 	"e4m3-sym-channel", "e4m3-sym-tensor", "e5m2-sym-channel", "e5m2-sym-tensor",
-	"uint8-sym-channel", "uint8-asym-tensor")
+	"uint8-sym-channel", "uint8-asym-tensor", "nf4-sym-g32", "nf4-sym-g64")
 
 // ONNXRuntime is the CPU provider of ONNX Runtime reading Q/DQ models. Only what its optimizer replaces by integer kernels
 // is quantized (onnxruntime/core/optimizer/qdq_transformer lists the patterns); ConvTranspose, for one, is not. Every operator

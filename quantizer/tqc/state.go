@@ -61,12 +61,13 @@ var legal = [...][]State{
 type Domain uint8
 
 const (
-	DomainFP32 Domain = iota // as a float island
-	DomainInt                // quantized
-	DomainSOI                // shape or index computation: never quantized, runs on the host
-	DomainFP16               // as a float island in half precision
-	DomainBF16               // in bfloat16
-	DomainTF32               // with factors rounded to TF32
+	DomainFP32    Domain = iota // as a float island
+	DomainInt                   // quantized
+	DomainSOI                   // shape or index computation: never quantized, runs on the host
+	DomainFP16                  // as a float island in half precision
+	DomainBF16                  // in bfloat16
+	DomainTF32                  // with factors rounded to TF32
+	DomainWeights               // as a float island, of which the weights alone are quantized
 )
 
 // domains is indexed by Domain.
@@ -81,10 +82,15 @@ var domains = [...]struct {
 	DomainFP16: {"FP16", true, qmath.FP16},
 	DomainBF16: {"BF16", true, qmath.BF16},
 	DomainTF32: {"TF32", true, qmath.TF32},
+
+	DomainWeights: {"WEIGHTS", true, qmath.FP32},
 }
 
 // Float reports whether a node of the domain is a float island.
 func (d Domain) Float() bool { return int(d) < len(domains) && domains[d].float }
+
+// Quantizes reports whether tensors of a node of the domain may be quantized.
+func (d Domain) Quantizes() bool { return d == DomainInt || d == DomainWeights }
 
 // Precision is what an island of the domain is computed in. FP32 for other domains.
 func (d Domain) Precision() qmath.Precision { return domains[d].precision }
