@@ -103,7 +103,7 @@ func TestOptionsOfOtherFormats(t *testing.T) {
 	before := tree(t, ".")
 	fails(t, exitUsage, "--batch is not for format onnx of a plan, only --external-above, --half", "export", "--platform", "trt_int8", "--batch", "2")
 	fails(t, exitUsage, "--method is not for format c of a program", "export", "--format", "c", "--method", "range")
-	fails(t, exitUsage, `unknown format "gguf" of plans for trt_int8: one of onnx, c, vectors, patterns`, "export", "--platform", "trt_int8", "--format", "gguf")
+	fails(t, exitUsage, `unknown format "gguf" of plans for trt_int8: one of onnx, qoperator, c, image, vectors, patterns`, "export", "--platform", "trt_int8", "--format", "gguf")
 	fails(t, exitUsage, "--batch 0: at least 1", "export", "--format", "c", "--batch", "0")
 	require.Equal(t, before, tree(t, "."))
 }

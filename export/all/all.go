@@ -6,6 +6,7 @@ package all
 import (
 	"qwb/export"
 	"qwb/export/cprogram"
+	"qwb/export/cprogram/image"
 	"qwb/export/encodings"
 	"qwb/export/language/gguf"
 	"qwb/export/language/inferllm"
@@ -21,7 +22,7 @@ import (
 
 // Formats lists all formats. Of those that take plans of every platform the first is the default, and so is the first of checkpoints.
 func Formats() []export.Format {
-	list := []export.Format{onnxqdq.Format(), qoperator.Format(), cprogram.Format()}
+	list := []export.Format{onnxqdq.Format(), qoperator.Format(), cprogram.Format(), image.Format()}
 	list = append(list, vectors.Formats()...)
 	list = append(list, encodings.Format())
 	list = append(list, ncnn.Formats()...)

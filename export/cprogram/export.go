@@ -19,7 +19,7 @@ func Format() export.Format {
 			{Name: "prefix", Kind: export.Text, Default: "qwb", Doc: "what the names begin with that other files can see"},
 		},
 		Check: func(in *export.Input) error {
-			_, _, err := written(in.Program, optionsOf(in))
+			_, _, err := written(in.Program, OptionsOf(in))
 			return err
 		},
 		Write: write}
@@ -32,7 +32,7 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 	}
 	var size Size
 	err := out.Write(out.Name(), func(w io.Writer) (err error) {
-		o := optionsOf(in)
+		o := OptionsOf(in)
 		o.Title = title
 		size, err = Write(w, in.Program, o)
 		return err
@@ -42,8 +42,8 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 	return nil, err
 }
 
-// optionsOf are the options that a user gave.
-func optionsOf(in *export.Input) Options {
+// OptionsOf are the options that a user gave.
+func OptionsOf(in *export.Input) Options {
 	return Options{Sizes: openSizes(in), Prefix: in.Options.Text("prefix"), Inputs: in.Options.Text("inputs") == "integers", Outputs: in.Options.Text("outputs") == "integers"}
 }
 

@@ -1,6 +1,7 @@
 package cprogram
 
 import (
+	le "encoding/binary"
 	"fmt"
 	"math"
 	"strconv"
@@ -38,9 +39,10 @@ func (w *writer) name() string {
 	return fmt.Sprintf("step%d_%d", w.step, w.named)
 }
 
-// array writes a constant array and returns its name.
-func (w *writer) array(ctype, what string, bytes int, elements []string) string {
+// array writes a constant array and returns its name. data is what it is in memory.
+func (w *writer) array(ctype, what string, data []byte, elements []string) string {
 	name := w.name()
+	w.constants = append(w.constants, Constant{Step: w.step, Name: name, What: what, Type: ctype, Data: data})
 	fmt.Fprintf(&w.tables, "\n/* step %d: %s */\nstatic const %s %s[%d] = {", w.step, plain(what), ctype, name, max(len(elements), 1))
 	width := 1 << 30
 	for i, e := range elements {
@@ -58,17 +60,27 @@ func (w *writer) array(ctype, what string, bytes int, elements []string) string 
 		w.tables.WriteString("0")
 	}
 	w.tables.WriteString("};\n")
-	w.constants += bytes
 	return name
 }
 
 // integers writes a constant array of integers.
 func integers[T int | int8 | uint8 | int16 | uint16 | int32 | int64](w *writer, ctype, what string, size int, list []T) string {
 	text := make([]string, len(list))
+	var data []byte
 	for i, v := range list {
 		text[i] = integer(int64(v))
+		data = append(data, le.LittleEndian.AppendUint64(nil, uint64(int64(v)))[:size]...)
 	}
-	return w.array(ctype, what, size*len(list), text)
+	return w.array(ctype, what, data, text)
+}
+
+// littleEndian is numbers as they lie in memory.
+func littleEndian(numbers any) []byte {
+	b, err := le.Append(nil, le.LittleEndian, numbers)
+	if err != nil {
+		panic(err) // of numbers of a fixed size there is none
+	}
+	return b
 }
 
 // floats writes a constant array of float32.
@@ -77,7 +89,7 @@ func (w *writer) floats(what string, list []float32) string {
 	for i, v := range list {
 		text[i] = w.real(v)
 	}
-	return w.array("float", what, 4*len(list), text)
+	return w.array("float", what, littleEndian(list), text)
 }
 
 // constant writes a tensor.
@@ -201,14 +213,16 @@ func (w *writer) multipliers(s qmath.Scaling, list []qmath.Multiplier) (string, 
 		list = list[:1]
 	}
 	text := make([]string, len(list))
+	var data []byte
 	for i, m := range list {
 		text[i] = w.multiplier(s, m)
+		if s.Float() {
+			data = append(data, littleEndian([]float32{m.Scale, m.Bias, m.Out})...)
+		} else {
+			data = append(data, littleEndian([]int32{m.M, m.Shift})...)
+		}
 	}
-	size := 8
-	if s.Float() {
-		size = 12
-	}
-	return w.array("struct "+structOf(s), structOf(s)+"s by channel", size*len(list), text), len(list)
+	return w.array("struct "+structOf(s), structOf(s)+"s by channel", data, text), len(list)
 }
 
 // quantizer provides the quantization to a grid: the function's name and the initializer of the grid.

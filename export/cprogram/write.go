@@ -62,7 +62,7 @@ func written(p *lower.Program, o Options) (*writer, Size, error) {
 	if err := w.program(); err != nil {
 		return nil, Size{}, err
 	}
-	return w, Size{Constants: w.constants, Arena: w.place()}, nil
+	return w, w.size(), nil
 }
 
 // identifier is what may begin a name: letters, digits and _, ASCII.
@@ -109,7 +109,7 @@ type writer struct {
 	values    map[lower.TensorID]*value
 	arrays    []*value
 	tables    strings.Builder
-	constants int // bytes
+	constants []Constant
 	body      strings.Builder
 	time      int // of the arena: the number of calls so far
 	step      lower.StepID
