@@ -19,7 +19,8 @@ type Catalog struct {
 // Builtin returns the targets of this package.
 func Builtin() Catalog {
 	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime, &OpenVINO, &Pow2, &NCNNInt8,
-		&QNN, &AIMET, &SNPE, &RKNN, &Tengine, &Ascend, &PPLCuda, &PPLDsp, &PPLDspTI, &MetaxT, &MetaxC, &Graphcore}, Foreign: []*Target{&TFLite, &ONNX}}
+		&QNN, &AIMET, &SNPE, &RKNN, &Tengine, &Ascend, &PPLCuda, &PPLDsp, &PPLDspTI, &MetaxT, &MetaxC, &Graphcore,
+		&TRT10}, Foreign: []*Target{&TFLite, &ONNX}}
 }
 
 // With returns a catalog that has t as well, before a target of the same name. The names of built-in targets cannot be taken over.
