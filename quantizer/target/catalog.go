@@ -20,7 +20,7 @@ type Catalog struct {
 func Builtin() Catalog {
 	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime, &OpenVINO, &Pow2, &NCNNInt8,
 		&QNN, &AIMET, &SNPE, &RKNN, &Tengine, &Ascend, &PPLCuda, &PPLDsp, &PPLDspTI, &MetaxT, &MetaxC, &Graphcore,
-		&TRT10, &TRT11}, Foreign: []*Target{&TFLite, &ONNX}}
+		&TRT10, &TRT11, &TRTFP8}, Foreign: []*Target{&TFLite, &ONNX}}
 }
 
 // With returns a catalog that has t as well, before a target of the same name. The names of built-in targets cannot be taken over.
