@@ -26,6 +26,8 @@ type env struct {
 	verbose        bool
 	timeout        time.Duration // 0: none
 	every          time.Duration // between two lines of progress; 0: progressEvery
+	ops            []string      // of --op
+	operators      []*commandOperator
 }
 
 // warn prints one warning line to standard error.

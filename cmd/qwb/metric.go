@@ -5,16 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,14 +41,9 @@ func (f *flags) metrics() qwb.MetricOptions {
 
 // metricProcess is the program of --metric-cmd. For each sample it gets a line of JSON with the files of the outputs, and answers with one.
 type metricProcess struct {
-	command string
-	names   []string // of the outputs
-	folder  string
-	files   []string
-	process *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Scanner
-	wait    func() error // for its end, any number of times
+	*lineProcess
+	names []string // of the outputs
+	files []string
 }
 
 // metricRequest is what the program is told of a sample.
@@ -69,40 +58,16 @@ type metricOutput struct {
 	File string `json:"file"`
 }
 
-// longestAnswer is how long a line of the program may be.
-const longestAnswer = 1 << 20
-
-// startMetric starts the command by the shell of the system. Its standard error is ours.
+// startMetric starts the command by the shell of the system.
 func startMetric(ctx context.Context, command string, outputs []string) (qwb.MetricCommand, error) {
-	p := &metricProcess{command: command, names: outputs}
-	shell := []string{"/bin/sh", "-c"}
-	if runtime.GOOS == "windows" {
-		shell = []string{"cmd", "/C"}
-	}
-	p.process = exec.CommandContext(ctx, shell[0], append(shell[1:], command)...)
-	p.process.Stderr, p.process.WaitDelay = os.Stderr, 5*time.Second
-	var err error
-	if p.in, err = p.process.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.process.StdoutPipe()
+	l, err := startLines(ctx, command, "qwb-metric-")
 	if err != nil {
 		return nil, err
 	}
-	p.wait = sync.OnceValue(p.process.Wait)
-	p.out = bufio.NewScanner(out)
-	p.out.Buffer(nil, longestAnswer)
-	if p.folder, err = os.MkdirTemp("", "qwb-metric-"); err != nil {
-		return nil, err
-	}
+	p := &metricProcess{lineProcess: l, names: outputs}
 	for i := range outputs {
-		p.files = append(p.files, filepath.Join(p.folder, fmt.Sprintf("%d.npy", i)))
+		p.files = append(p.files, filepath.Join(l.folder, fmt.Sprintf("%d.npy", i)))
 	}
-	if err := p.process.Start(); err != nil {
-		_ = os.RemoveAll(p.folder) // the error that matters is err
-		return nil, err
-	}
-	context.AfterFunc(ctx, func() { _ = out.Close() }) // what the shell started may outlive it, and hold the other end
 	return p, nil
 }
 
@@ -126,29 +91,11 @@ func (p *metricProcess) ask(sample string, label int, outputs []*tensor.Tensor) 
 			return 0, 0, err
 		}
 	}
-	line, err := json.Marshal(request)
+	answer, err := p.exchange(request)
 	if err != nil {
 		return 0, 0, err
 	}
-	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		return 0, 0, p.ended()
-	}
-	if !p.out.Scan() {
-		if err := p.out.Err(); err != nil {
-			return 0, 0, err
-		}
-		return 0, 0, p.ended()
-	}
-	return parseMetricAnswer(p.out.Bytes())
-}
-
-// ended says how the program ended without an answer.
-func (p *metricProcess) ended() error {
-	_ = p.in.Close() // it may have closed its own end
-	if err := p.wait(); err != nil {
-		return fmt.Errorf("ended without an answer: %w", err)
-	}
-	return errors.New("ended without an answer; it has to answer every line of its standard input with one line")
+	return parseMetricAnswer(answer)
 }
 
 // parseMetricAnswer reads {"value":0.5,"weight":2}; the weight is 1 where it is left out.
@@ -182,18 +129,4 @@ func writeArray(file string, t *tensor.Tensor) error {
 		err = cerr
 	}
 	return err
-}
-
-// Close implements qwb.MetricCommand: the program sees the end of its input, and is given time to end.
-func (p *metricProcess) Close() error {
-	_ = p.in.Close() // it may have ended already
-	done := make(chan error, 1)
-	go func() { done <- p.wait() }()
-	select {
-	case err := <-done:
-		return errors.Join(err, os.RemoveAll(p.folder))
-	case <-time.After(p.process.WaitDelay):
-		_ = p.process.Process.Kill() // Wait says what there is to say
-		return errors.Join(<-done, os.RemoveAll(p.folder))
-	}
 }

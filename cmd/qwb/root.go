@@ -31,7 +31,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	defer out.Flush()
 	defer messages.Flush()
 	stdout, stderr = out, &lockedWriter{w: messages}
-	root := newRoot(&env{stdout: stdout, stderr: stderr})
+	e := &env{stdout: stdout, stderr: stderr}
+	root := newRoot(e)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		offerChoices(root, choices()) // only then: cobra keeps these functions, and with them the command, for as long as the process lives
 	}
@@ -39,6 +40,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	c, err := execute(ctx, root)
+	if ended := e.endOperators(); err == nil {
+		err = ended
+	}
 	if err == nil {
 		return exitDone
 	}
@@ -139,8 +143,9 @@ flags or arguments, 3 a check failed.`,
 			context.AfterFunc(ctx, stop)
 			cmd.SetContext(ctx)
 		}
-		return nil
+		return e.addOperators(cmd.Context())
 	}
+	root.PersistentFlags().StringArrayVar(&e.ops, "op", nil, "`DOMAIN::TYPE=COMMAND`: the program that computes an operator which qwb does not know; may be repeated (docs/operators.md)")
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "print more: what each pass changed, and why a pass changed nothing")
 	root.AddCommand(newInspect(e), newPreprocess(e), newDoctor(e), newCalibrate(e), newSweep(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newMerge(e), newSet(e), newUnset(e), newPlan(e), newEval(e), newVerify(e), newExport(e),
 		newRun(e), newGenerate(e), newBind(e), newReplace(e), newBench(e), newDemo(e), newTarget(e), newVersion(e), newMan(e))
