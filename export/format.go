@@ -179,7 +179,7 @@ func ForPlatform(formats []Format, platform, name string) (*Format, error) {
 			if f.From == Checkpoint || !f.Takes(platform) || named != (f.Targets != nil) {
 				continue
 			}
-			if f.Name == name || name == "" && f.From == Plan {
+			if f.Name == name || name == "" && (f.From == Plan || named) {
 				return f, nil
 			}
 			known = append(known, f.Name)

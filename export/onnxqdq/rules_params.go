@@ -134,7 +134,7 @@ func (c *checker) outputAxis(dq *graph.Node, axis int) {
 	}
 }
 
-var fixedScaleRule = rule{Name: "fixed-scale", Doc: "outputs whose scale the target prescribes have it, and the lowest integer as zero point", Fix: "give the output the prescribed scale and the lowest integer as zero point",
+var fixedScaleRule = rule{Name: "fixed-scale", Doc: "outputs whose scale the target prescribes have it, and its zero point", Fix: "give the output the prescribed scale and zero point",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
@@ -147,8 +147,8 @@ var fixedScaleRule = rule{Name: "fixed-scale", Doc: "outputs whose scale the tar
 				}
 				s := c.scales(q)
 				zp, t := c.zeroPoints(q)
-				if len(s) != 1 || s[0] != op.FixedScale || len(zp) != 1 || zp[0] != lowest(t.DType) {
-					c.report(n, "the output has scale %v and zero point %v, not %g and the lowest integer", s, zp, op.FixedScale)
+				if len(s) != 1 || s[0] != op.FixedScale || len(zp) != 1 || zp[0] != op.FixedZeroPoint(lowest(t.DType)) {
+					c.report(n, "the output has scale %v and zero point %v, not %g and %d", s, zp, op.FixedScale, op.FixedZeroPoint(lowest(t.DType)))
 				}
 			}
 		})

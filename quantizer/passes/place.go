@@ -85,7 +85,7 @@ func (c *Context) placeAll(id graph.NodeID) error {
 		if s := c.Set.Output(id, i); s != tqc.NoSlot && target.DataOutput(c.Graph, id, i) {
 			cfg := c.activation(s)
 			if op.FixedScale != 0 {
-				cfg.Observer, cfg.FixedScale, cfg.FixedZeroPoint = tqc.ObserverFixed, op.FixedScale, cfg.QMin
+				cfg.Observer, cfg.FixedScale, cfg.FixedZeroPoint = tqc.ObserverFixed, op.FixedScale, op.FixedZeroPoint(cfg.QMin)
 			}
 			if err := c.configure(s, cfg); err != nil {
 				return err

@@ -155,10 +155,19 @@ type Op struct {
 	Schemes Schemes
 	// Alone: an Activation may also run on integers without being fused.
 	Alone bool
-	// FixedScale, where not 0, is the prescribed scale of the output; its zero point is the lowest integer.
+	// FixedScale, where not 0, is the prescribed scale of the output; its zero point is the lowest integer, or 0 with FixedZero.
 	FixedScale float32
+	FixedZero  bool
 	// Reduced: where all of these hold, weights have the range ReducedWeight unless a decision says otherwise; none: nowhere.
 	Reduced []Condition
+}
+
+// FixedZeroPoint is the zero point that goes with FixedScale, for integers from lowest on.
+func (o *Op) FixedZeroPoint(lowest int32) int32 {
+	if o.FixedZero {
+		return 0
+	}
+	return lowest
 }
 
 // Export tells exporters what the target's reader accepts: what the operator changelog of ONNX, the parser and developer guide
