@@ -17,6 +17,7 @@ import (
 	"qwb/export/ncnn"
 	"qwb/export/onnxqdq"
 	"qwb/export/qoperator"
+	"qwb/export/tflite"
 	"qwb/export/vectors"
 )
 
@@ -24,7 +25,7 @@ import (
 func Formats() []export.Format {
 	list := []export.Format{onnxqdq.Format(), qoperator.Format(), cprogram.Format(), image.Format()}
 	list = append(list, vectors.Formats()...)
-	list = append(list, encodings.Format())
+	list = append(list, encodings.Format(), tflite.Format())
 	list = append(list, ncnn.Formats()...)
 	return append(list,
 		nbits.Format(),

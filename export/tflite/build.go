@@ -1,0 +1,509 @@
+package tflite
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"qwb/export"
+	"qwb/graph"
+	"qwb/graph/tensor"
+	tf "qwb/graph/tflite"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program/steps"
+)
+
+const stage = "export tflite"
+
+// build turns a program into a file. What the file cannot express is an error that names stage, node and operator.
+func build(in *export.Input) (*tf.Model, error) {
+	p, err := bind(in)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{p: p, values: map[lower.TensorID]*value{}, names: map[string]int{}, constants: map[string]int{}}
+	b.keepInputs, b.keepOutputs = in.Options.Text("inputs") == "integers", in.Options.Text("outputs") == "integers"
+	if err := b.program(); err != nil {
+		return nil, err
+	}
+	m := &tf.Model{Version: 3, Description: in.Producer + " " + in.Version, Subgraphs: []tf.Subgraph{b.sub}}
+	if b.wide {
+		m.Metadata = append(m.Metadata, minimum("2.4.0"))
+	} else {
+		m.Metadata = append(m.Metadata, minimum("2.3.0"))
+	}
+	for _, kv := range in.Metadata {
+		m.Metadata = append(m.Metadata, tf.Metadata{Name: kv.Key, Data: []byte(kv.Value)})
+	}
+	if len(b.layouts) > 0 {
+		m.Metadata = append(m.Metadata, tf.Metadata{Name: "qwb.layouts", Data: b.layouts})
+	}
+	sig := tf.Signature{Key: "serving_default"}
+	for i, id := range p.Inputs {
+		sig.Inputs = append(sig.Inputs, tf.Named{Name: p.Tensors[id].Name, Tensor: b.sub.Inputs[i]})
+	}
+	for i, id := range p.Outputs {
+		sig.Outputs = append(sig.Outputs, tf.Named{Name: p.Graph.Value(p.Tensors[id].Value).Name, Tensor: b.sub.Outputs[i]})
+	}
+	m.Signatures = []tf.Signature{sig}
+	return m, nil
+}
+
+// minimum is the metadata that says which runtime the operators need: 16 bytes, filled with zeros.
+func minimum(version string) tf.Metadata {
+	data := make([]byte, 16)
+	copy(data, version)
+	return tf.Metadata{Name: "min_runtime_version", Data: data}
+}
+
+// bind returns the program with the sizes that the options give for dimensions the model leaves open.
+func bind(in *export.Input) (*lower.Program, error) {
+	sizes := in.Options.Sizes("size")
+	bound := map[string]int64{}
+	for name, n := range sizes {
+		bound[name] = n
+	}
+	q := *in.Program
+	q.Graph = in.Program.Graph.Clone()
+	for _, v := range q.Graph.Inputs {
+		if s := q.Graph.Value(v).Shape; len(s) > 0 && !s[0].Known() {
+			bound[s[0].Symbol] = in.Options.Whole("batch")
+		}
+	}
+	if errs := graph.Bind(q.Graph, bound); len(errs) > 0 {
+		return nil, fmt.Errorf("%s: %w", stage, errs[0])
+	}
+	q.Tensors = slices.Clone(in.Program.Tensors)
+	for i := range q.Tensors {
+		t := &q.Tensors[i]
+		t.Shape = q.Graph.Value(t.Value).Shape
+		if t.Const != nil {
+			t.Shape = graph.Static(t.Const.Shape...)
+		}
+	}
+	for _, id := range q.Inputs {
+		if t := &q.Tensors[id]; t.Shape == nil {
+			return nil, fmt.Errorf("%s: input %q has no known rank", stage, t.Name)
+		} else if _, ok := t.Shape.Ints(); !ok {
+			return nil, fmt.Errorf("%s: input %q is %s: the file needs sizes for all of its dimensions (--size)", stage, t.Name, graph.FormatType(t.DType, t.Shape))
+		}
+	}
+	return &q, nil
+}
+
+// builder collects the tensors and operators of a file.
+type builder struct {
+	p         *lower.Program
+	sub       tf.Subgraph
+	values    map[lower.TensorID]*value
+	names     map[string]int
+	constants map[string]int // int32 lists that operators read, by type and content
+	layouts   []byte         // lines of name, tab, perm of tensors that are not in the graph's order
+	wide      bool           // some activations have 16 bits
+
+	keepInputs, keepOutputs bool // integers at the border
+}
+
+// value is a number array of the program: a constant, or a tensor of the file in at least one order of axes.
+type value struct {
+	name  string
+	typ   tf.Type
+	enc   *lower.Encoding
+	shape []int // of the graph
+	konst *tensor.Tensor
+	perm  []int          // the order in which it was computed
+	at    map[string]int // tensors of the file by order
+	flat  *flat
+}
+
+// flat is a value that is another one with its axes but the first made one, in the graph's order. It becomes a tensor when it is known in
+// which order it is read.
+type flat struct{ of *value }
+
+func identity(rank int) []int {
+	p := make([]int, rank)
+	for i := range p {
+		p[i] = i
+	}
+	return p
+}
+
+// last is the order that windows read: [N,C,spatial...] as [N,spatial...,C].
+func last(rank int) []int {
+	p := identity(rank)
+	if rank > 2 {
+		copy(p[1:], p[2:])
+		p[rank-1] = 1
+	}
+	return p
+}
+
+func permuted(shape, perm []int) []int {
+	s := make([]int, len(perm))
+	for j, a := range perm {
+		s[j] = shape[a]
+	}
+	return s
+}
+
+// where is the stored axis of an axis of the graph.
+func where(perm []int, axis int) int { return slices.Index(perm, axis) }
+
+var types = map[tensor.DType]tf.Type{tensor.Float32: tf.Float32, tensor.Int8: tf.Int8, tensor.Int16: tf.Int16, tensor.Int32: tf.Int32, tensor.Int64: tf.Int64, tensor.Bool: tf.Bool}
+
+// valueOf describes a tensor of the program without making one of the file.
+func (b *builder) valueOf(id lower.TensorID) (*value, error) {
+	if v := b.values[id]; v != nil {
+		return v, nil
+	}
+	t := &b.p.Tensors[id]
+	typ, ok := types[t.DType]
+	if !ok {
+		return nil, fmt.Errorf("%q has the type %s, which TensorFlow Lite's kernels do not have", t.Name, t.DType)
+	}
+	shape, ok := t.Shape.Ints()
+	if !ok || t.Shape == nil {
+		return nil, fmt.Errorf("%q is %s: the file needs fixed shapes", t.Name, graph.FormatType(t.DType, t.Shape))
+	}
+	v := &value{name: t.Name, typ: typ, enc: t.Encoding, shape: shape, konst: t.Const, at: map[string]int{}}
+	b.wide = b.wide || typ == tf.Int16
+	if typ == tf.Int16 && t.Encoding != nil && t.Encoding.ZeroPoint != 0 {
+		return nil, fmt.Errorf("%q has int16 with zero point %d: TensorFlow Lite's int16 is symmetric", t.Name, t.Encoding.ZeroPoint)
+	}
+	b.values[id] = v
+	return v, nil
+}
+
+// input is a tensor of the program that a step reads.
+func (b *builder) input(id lower.TensorID) (*value, error) {
+	v, err := b.valueOf(id)
+	if err == nil && v.konst == nil && len(v.at) == 0 && v.flat == nil {
+		err = fmt.Errorf("%q is not there", v.name)
+	}
+	return v, err
+}
+
+func quantization(e *lower.Encoding) *tf.Quantization {
+	if e == nil {
+		return nil
+	}
+	return &tf.Quantization{Scale: []float32{e.Scale}, ZeroPoint: []int{int(e.ZeroPoint)}}
+}
+
+// tensor adds a tensor to the file and returns its number.
+func (b *builder) tensor(t tf.Tensor) int {
+	if n := b.names[t.Name]; n > 0 {
+		t.Name = fmt.Sprintf("%s:%d", t.Name, n)
+	}
+	b.names[t.Name]++
+	if t.Shape == nil {
+		t.Shape = []int{}
+	}
+	b.sub.Tensors = append(b.sub.Tensors, t)
+	return len(b.sub.Tensors) - 1
+}
+
+// make adds the tensor that an operator is about to compute for v in an order.
+func (b *builder) make(v *value, perm []int) int {
+	i := b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: permuted(v.shape, perm), Quantization: quantization(v.enc)})
+	v.perm, v.konst, v.flat = slices.Clone(perm), nil, nil
+	v.at[fmt.Sprint(perm)] = i
+	if !slices.Equal(perm, identity(len(perm))) {
+		b.layouts = append(b.layouts, fmt.Sprintf("%s\t%v\n", b.sub.Tensors[i].Name, perm)...)
+	}
+	return i
+}
+
+// temporary adds a tensor like v under another name.
+func (b *builder) temporary(v *value, suffix string, shape []int, e *lower.Encoding) int {
+	return b.tensor(tf.Tensor{Name: v.name + "/" + suffix, Type: v.typ, Shape: shape, Quantization: quantization(e)})
+}
+
+// read is the tensor of v in an order; it transposes where v is not there in it.
+func (b *builder) read(v *value, perm []int) int {
+	key := fmt.Sprint(perm)
+	if i, ok := v.at[key]; ok {
+		return i
+	}
+	switch {
+	case v.konst != nil:
+		v.at[key] = b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: permuted(v.shape, perm), Data: permuteBytes(v.konst, v.shape, perm), Quantization: quantization(v.enc)})
+		return v.at[key]
+	case v.flat != nil:
+		i := b.read(v.flat.of, identity(len(v.flat.of.shape)))
+		v.flat = nil
+		out := b.make(v, identity(len(v.shape)))
+		b.reshape(i, out)
+		return b.read(v, perm)
+	}
+	from := v.at[fmt.Sprint(v.perm)]
+	to := make([]int, len(perm))
+	for j, a := range perm {
+		to[j] = where(v.perm, a)
+	}
+	i := b.temporary(v, "transposed", permuted(v.shape, perm), v.enc)
+	v.at[key] = i
+	if sameBytes(permuted(v.shape, v.perm), to) {
+		b.reshape(from, i)
+	} else {
+		b.op("TRANSPOSE", []int{from, b.list("perm", to)}, []int{i})
+	}
+	return i
+}
+
+// sameBytes reports whether transposing a shape leaves all elements in their places: only axes of length 1 change theirs.
+func sameBytes(shape, perm []int) bool {
+	at := -1
+	for _, a := range perm {
+		if shape[a] == 1 {
+			continue
+		}
+		if a < at {
+			return false
+		}
+		at = a
+	}
+	return true
+}
+
+func (b *builder) reshape(from, to int) {
+	shape := b.sub.Tensors[to].Shape
+	b.op("RESHAPE", []int{from, b.list("shape", shape)}, []int{to}, "new_shape", slices.Clone(shape))
+}
+
+// list is a constant of int32; equal ones are one tensor.
+func (b *builder) list(name string, list []int, shape ...int) int {
+	if shape == nil {
+		shape = []int{len(list)}
+	}
+	key := fmt.Sprint(list, shape)
+	if i, ok := b.constants[key]; ok {
+		return i
+	}
+	data := make([]byte, 0, 4*len(list))
+	for _, x := range list {
+		data = binary.LittleEndian.AppendUint32(data, uint32(int32(x)))
+	}
+	i := b.tensor(tf.Tensor{Name: fmt.Sprintf("%s/%d", name, len(b.constants)), Type: tf.Int32, Shape: shape, Data: data})
+	b.constants[key] = i
+	return i
+}
+
+// reals is a constant of float32.
+func (b *builder) reals(name string, t *tensor.Tensor) *value {
+	return &value{name: name, typ: tf.Float32, shape: t.Shape, konst: t, at: map[string]int{}}
+}
+
+// permuteBytes is the little-endian data of a constant in an order of its axes.
+func permuteBytes(t *tensor.Tensor, shape, perm []int) []byte {
+	t = t.ToRowMajor()
+	data, err := binary.Append(nil, binary.LittleEndian, t.Data)
+	if err != nil || slices.Equal(perm, identity(len(perm))) {
+		return data
+	}
+	n := tensor.Count(shape)
+	if n == 0 {
+		return data
+	}
+	size := len(data) / n
+	stride := make([]int, len(shape))
+	for i, s := len(shape)-1, 1; i >= 0; i-- {
+		stride[i], s = s, s*shape[i]
+	}
+	out := make([]byte, 0, len(data))
+	index := make([]int, len(perm))
+	for range n {
+		from := 0
+		for j, a := range perm {
+			from += index[j] * stride[a]
+		}
+		out = append(out, data[from*size:][:size]...)
+		for j := len(perm) - 1; j >= 0; j-- {
+			if index[j]++; index[j] < shape[perm[j]] {
+				break
+			}
+			index[j] = 0
+		}
+	}
+	return out
+}
+
+// op adds an operator. Options come as pairs of name and value.
+func (b *builder) op(name string, in, out []int, options ...any) {
+	row := ops[name]
+	o := tf.Operator{Op: name, Inputs: in, Outputs: out, OptionsType: row.options}
+	if row.options != "" {
+		o.Options = tf.Options{}
+	}
+	for i := 0; i < len(options); i += 2 {
+		o.Options[options[i].(string)] = options[i+1]
+	}
+	o.Version = row.version(b, &o)
+	b.sub.Operators = append(b.sub.Operators, o)
+}
+
+// program writes all steps that the outputs depend on.
+func (b *builder) program() error {
+	b.sub.Name = "main"
+	wanted, needed := steps.WantedLast(b.p), b.needed()
+	readers := b.readers(needed)
+	skip := map[lower.StepID]bool{}
+	for _, id := range b.p.Inputs {
+		v, err := b.valueOf(id)
+		if err != nil {
+			return fmt.Errorf("%s: input: %w", stage, err)
+		}
+		if r := readers[id]; b.keepInputs && len(r) == 1 {
+			s := &b.p.Steps[r[0]]
+			if _, ok := s.Op.(*lower.Quantize); ok {
+				skip[s.ID] = true
+				if v, err = b.valueOf(s.Outputs[0]); err != nil {
+					return fmt.Errorf("%s: input: %w", stage, err)
+				}
+				id = s.Outputs[0]
+			}
+		}
+		perm := identity(len(v.shape))
+		if wanted[id] || b.slides(id, readers, wanted) {
+			perm = last(len(v.shape))
+		}
+		b.sub.Inputs = append(b.sub.Inputs, b.make(v, perm))
+	}
+	for i := range b.p.Steps {
+		s := &b.p.Steps[i]
+		if !needed[i] || skip[s.ID] || b.keepOutputs && b.last(s, readers) {
+			continue
+		}
+		if err := b.step(s); err != nil {
+			if s.Node != graph.NoNode {
+				return b.p.Graph.ErrorAt(stage, s.Node, err)
+			}
+			return fmt.Errorf("%s: %s of %q: %w", stage, s.Op.Name(), b.p.Name(s.ID), err)
+		}
+	}
+	for _, id := range b.p.Outputs {
+		for i := range b.p.Steps {
+			if s := &b.p.Steps[i]; b.keepOutputs && b.last(s, readers) && s.Outputs[0] == id {
+				id = s.Inputs[0]
+			}
+		}
+		v, err := b.input(id)
+		if err != nil {
+			return fmt.Errorf("%s: output: %w", stage, err)
+		}
+		perm := identity(len(v.shape))
+		if slices.Equal(v.perm, last(len(v.shape))) {
+			perm = v.perm
+		}
+		b.sub.Outputs = append(b.sub.Outputs, b.read(v, perm))
+	}
+	return nil
+}
+
+// last reports whether a step makes an output of the program from integers, and nobody else reads it.
+func (b *builder) last(s *lower.Step, readers map[lower.TensorID][]lower.StepID) bool {
+	_, ok := s.Op.(*lower.Dequantize)
+	return ok && slices.Contains(b.p.Outputs, s.Outputs[0]) && len(readers[s.Outputs[0]]) == 0
+}
+
+// slides reports whether windows read a float input: behind its quantizer, or in an island.
+func (b *builder) slides(id lower.TensorID, readers map[lower.TensorID][]lower.StepID, wanted []bool) bool {
+	for _, r := range readers[id] {
+		switch s := &b.p.Steps[r]; op := s.Op.(type) {
+		case *lower.Quantize:
+			if wanted[s.Outputs[0]] {
+				return true
+			}
+		case *lower.Island:
+			for _, u := range op.Graph.Uses(op.Graph.Inputs[slices.Index(s.Inputs, id)]) {
+				if slices.Contains([]string{"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"}, op.Graph.Node(u.Node).Op) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// needed says which steps the outputs depend on. Inputs that only say a shape do not count: shapes are fixed here.
+func (b *builder) needed() []bool {
+	tensors, list := map[lower.TensorID]bool{}, make([]bool, len(b.p.Steps))
+	for _, id := range b.p.Outputs {
+		tensors[id] = true
+	}
+	for i, s := range slices.Backward(b.p.Steps) {
+		list[i] = slices.ContainsFunc(s.Outputs, func(id lower.TensorID) bool { return id != lower.NoTensor && tensors[id] })
+		if !list[i] {
+			continue
+		}
+		for k, id := range s.Inputs {
+			if readsData(&s, k) {
+				tensors[id] = true
+			}
+		}
+	}
+	return list
+}
+
+func (b *builder) readers(needed []bool) map[lower.TensorID][]lower.StepID {
+	readers := map[lower.TensorID][]lower.StepID{}
+	for i := range b.p.Steps {
+		s := &b.p.Steps[i]
+		for k, id := range s.Inputs {
+			if needed[i] && readsData(s, k) {
+				readers[id] = append(readers[id], s.ID)
+			}
+		}
+	}
+	return readers
+}
+
+// readsData reports whether a step reads the elements of its input k, and not its shape alone.
+func readsData(s *lower.Step, k int) bool {
+	var g *graph.Graph
+	switch op := s.Op.(type) {
+	case *lower.Move:
+		g = op.Graph
+	case *lower.Island:
+		g = op.Graph
+	default:
+		return true
+	}
+	needed := neededNodes(g)
+	for _, u := range g.Uses(g.Inputs[k]) {
+		if needed[u.Node] && !shapeInput(g.Node(u.Node), u.Index) {
+			return true
+		}
+	}
+	return g.IsOutput(g.Inputs[k])
+}
+
+// neededNodes says on which nodes the elements of a graph's outputs depend.
+func neededNodes(g *graph.Graph) map[graph.NodeID]bool {
+	needed := map[graph.NodeID]bool{}
+	var mark func(v graph.ValueID)
+	mark = func(v graph.ValueID) {
+		if v == graph.NoValue || g.Producer(v) == graph.NoNode || needed[g.Producer(v)] {
+			return
+		}
+		n := g.Node(g.Producer(v))
+		needed[n.ID] = true
+		for k, v := range n.Inputs {
+			if !shapeInput(n, k) {
+				mark(v)
+			}
+		}
+	}
+	for _, v := range g.Outputs {
+		mark(v)
+	}
+	return needed
+}
+
+// shapeInput reports whether input k of a node says where elements go: the shapes of its output then say it too.
+func shapeInput(n *graph.Node, k int) bool {
+	if n.Op == "Shape" || n.Op == "Size" {
+		return true
+	}
+	return k > 0 && (isMove(n.Op) && n.Op != "Gather" || n.Op == "ReduceMean" || n.Op == "ReduceSum")
+}

@@ -1,0 +1,513 @@
+package tflite
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	tf "qwb/graph/tflite"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program/steps"
+)
+
+var reshapes = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
+
+// movers are the operators that move elements; all take and give values of any type.
+var movers = map[string]func(b *builder, g *graph.Graph, n *graph.Node, x *value, out []*value) error{
+	"Transpose": (*builder).relabel, "Slice": (*builder).sliced, "Split": (*builder).split, "Pad": (*builder).pad, "Tile": (*builder).tile,
+	"Expand": (*builder).expand, "Resize": (*builder).resize, "Upsample": (*builder).resize, "DepthToSpace": (*builder).blocks, "SpaceToDepth": (*builder).blocks,
+	"Identity": (*builder).same, "Dropout": (*builder).same, "ReduceMax": (*builder).extreme, "ReduceMin": (*builder).extreme,
+	"Reshape": (*builder).reshaped, "Flatten": (*builder).reshaped, "Squeeze": (*builder).reshaped, "Unsqueeze": (*builder).reshaped,
+}
+
+func isMove(op string) bool { return movers[op] != nil || op == "Gather" }
+
+// move writes a step that moves integers.
+func (b *builder) move(s *lower.Step, op *lower.Move) error {
+	g := op.Graph
+	n := g.Node(g.Nodes()[0])
+	in := make([]*value, len(n.Inputs))
+	for k, id := range s.Inputs {
+		if readsData(s, k) {
+			x, err := b.input(id)
+			if err != nil {
+				return err
+			}
+			in[slices.Index(n.Inputs, g.Inputs[k])] = x
+		}
+	}
+	out := make([]*value, len(s.Outputs))
+	for k, id := range s.Outputs {
+		if id != lower.NoTensor {
+			var err error
+			if out[k], err = b.valueOf(id); err != nil {
+				return err
+			}
+		}
+	}
+	return b.moved(g, n, in, out)
+}
+
+func (b *builder) moved(g *graph.Graph, n *graph.Node, in, out []*value) error {
+	if n.Op == "Gather" {
+		return b.gather(g, n, in, out[0])
+	}
+	f := movers[n.Op]
+	if f == nil {
+		return fmt.Errorf("%s has no form in the file", n.Op)
+	}
+	return f(b, g, n, in[0], out)
+}
+
+// island writes the operators of a part of the graph that runs in float.
+func (b *builder) island(s *lower.Step, op *lower.Island) error {
+	g := op.Graph.Clone()
+	values := map[graph.ValueID]*value{}
+	for k, id := range s.Inputs {
+		shape, ok := b.p.Tensors[id].Shape.Ints()
+		if ok {
+			g.Value(g.Inputs[k]).Shape = graph.Static(shape...)
+		}
+		if readsData(s, k) {
+			x, err := b.input(id)
+			if err != nil {
+				return err
+			}
+			values[g.Inputs[k]] = x
+		}
+	}
+	if errs := graph.InferShapes(g); len(errs) > 0 {
+		return errs[0]
+	}
+	for k, id := range s.Outputs {
+		if id == lower.NoTensor {
+			continue
+		}
+		if !needs(g, g.Outputs[k]) {
+			continue
+		}
+		v, err := b.valueOf(id)
+		if err != nil {
+			return err
+		}
+		values[g.Outputs[k]] = v
+	}
+	order, err := g.Order()
+	if err != nil {
+		return err
+	}
+	needed := neededNodes(g)
+	for _, id := range order {
+		if !needed[id] {
+			continue
+		}
+		n := g.Node(id)
+		if err := b.node(g, n, values); err != nil {
+			return fmt.Errorf("node %q (%s) in float: %w", n.Name, n.Op, err)
+		}
+	}
+	return nil
+}
+
+// needs reports whether a value of an island holds numbers of the file: shapes that only shape inputs read do not.
+func needs(g *graph.Graph, v graph.ValueID) bool {
+	t := g.Value(v)
+	_, ok := types[t.DType]
+	return ok
+}
+
+// node writes a float operator of an island.
+func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*value) error {
+	in := make([]*value, len(n.Inputs))
+	for k, id := range n.Inputs {
+		if id == graph.NoValue || shapeInput(n, k) {
+			continue
+		}
+		if values[id] == nil {
+			c := g.Const(id)
+			if c == nil {
+				return fmt.Errorf("%q is not there", g.Value(id).Name)
+			}
+			typ, ok := types[c.DType]
+			if !ok {
+				return fmt.Errorf("constant %q has the type %s", g.Value(id).Name, c.DType)
+			}
+			values[id] = &value{name: g.Value(id).Name, typ: typ, shape: c.Shape, konst: c, at: map[string]int{}}
+		}
+		in[k] = values[id]
+	}
+	out := make([]*value, len(n.Outputs))
+	for k, id := range n.Outputs {
+		if id == graph.NoValue || len(g.Uses(id)) == 0 && !g.IsOutput(id) {
+			continue
+		}
+		if values[id] == nil {
+			t := g.Value(id)
+			shape, ok := t.Shape.Ints()
+			typ, known := types[t.DType]
+			if !ok || t.Shape == nil || !known {
+				return fmt.Errorf("%q is %s: the file needs fixed shapes", t.Name, graph.FormatType(t.DType, t.Shape))
+			}
+			values[id] = &value{name: t.Name, typ: typ, shape: shape, at: map[string]int{}}
+		}
+		out[k] = values[id]
+	}
+	if n.Domain != "" && n.Domain != "ai.onnx" {
+		return fmt.Errorf("operators of %s have no form in the file", n.Domain)
+	}
+	if isMove(n.Op) {
+		return b.moved(g, n, in, out)
+	}
+	f, ok := floats[n.Op]
+	if !ok {
+		return fmt.Errorf("the operator has no form in the file")
+	}
+	return f(b, g, n, in, out[0])
+}
+
+// same passes a value on under another name.
+func (b *builder) same(_ *graph.Graph, _ *graph.Node, x *value, out []*value) error {
+	perm := order(len(x.shape), []*value{x})
+	b.reshape(b.read(x, perm), b.make(out[0], perm))
+	return nil
+}
+
+// relabel is a Transpose: the elements stay, their axes have other numbers.
+func (b *builder) relabel(_ *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	rank := len(x.shape)
+	p := make([]int, rank)
+	if list := n.AttrInts("perm"); list != nil {
+		for i, a := range list {
+			p[i] = int(a)
+		}
+	} else {
+		for i := range p {
+			p[i] = rank - 1 - i
+		}
+	}
+	from := order(rank, []*value{x})
+	if x.konst != nil || x.flat != nil {
+		b.read(x, from)
+	}
+	to := make([]int, rank)
+	for j, a := range from {
+		to[j] = where(p, a)
+	}
+	i := b.read(x, from)
+	out[0].perm = to
+	out[0].at[fmt.Sprint(to)] = i
+	return nil
+}
+
+// reshaped is a Reshape and its like: in the stored order if that has the elements where the graph has them, or where the order can wait.
+func (b *builder) reshaped(_ *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	y := out[0]
+	if x.konst == nil && x.flat == nil {
+		if !sameBytes(x.shape, x.perm) {
+			if len(y.shape) == 2 && len(x.shape) > 2 && y.shape[0] == x.shape[0] && x.perm[0] == 0 {
+				y.flat = &flat{x}
+				return nil
+			}
+		} else {
+			b.reshape(b.read(x, x.perm), b.make(y, identity(len(y.shape))))
+			return nil
+		}
+	}
+	b.reshape(b.read(x, identity(len(x.shape))), b.make(y, identity(len(y.shape))))
+	return nil
+}
+
+// places runs an operator on the numbers of the elements of x: which element each of an output's is, -1 for a constant.
+func places(g *graph.Graph, n *graph.Node, x []int, outputs int) ([]*tensor.Tensor, error) {
+	if tensor.Count(x) > math.MaxInt32 {
+		return nil, fmt.Errorf("%v has too many elements", x)
+	}
+	part, err := graph.Extract(g, []graph.ValueID{n.Inputs[0]}, n.Outputs[:outputs])
+	if err != nil {
+		return nil, err
+	}
+	numbers := tensor.New(tensor.Int32, x...)
+	for i := range tensor.Of[int32](numbers) {
+		tensor.Of[int32](numbers)[i] = int32(i)
+	}
+	return steps.MoveNumbers(context.Background(), &lower.Move{Graph: part}, numbers, nil)
+}
+
+// unravel is the index of an element.
+func unravel(at int, shape []int) []int {
+	index := make([]int, len(shape))
+	for i := len(shape) - 1; i >= 0; i-- {
+		index[i], at = at%shape[i], at/shape[i]
+	}
+	return index
+}
+
+// cut finds begin, end and stride of a part of x, given where its elements come from.
+func cut(from *tensor.Tensor, x []int) (begin, end, stride []int) {
+	numbers := tensor.Of[int32](from.ToRowMajor())
+	begin = unravel(int(numbers[0]), x)
+	end, stride = make([]int, len(x)), make([]int, len(x))
+	for a, inner := len(x)-1, 1; a >= 0; a-- {
+		size := from.Shape[a]
+		stride[a] = 1
+		if size > 1 {
+			stride[a] = unravel(int(numbers[inner]), x)[a] - begin[a]
+		}
+		end[a] = begin[a] + (size-1)*stride[a]
+		if end[a]++; stride[a] < 0 {
+			end[a] -= 2
+		}
+		inner *= size
+	}
+	return begin, end, stride
+}
+
+func (b *builder) sliced(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	return b.parts(g, n, x, out[:1])
+}
+
+func (b *builder) split(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	return b.parts(g, n, x, out)
+}
+
+// parts writes a STRIDED_SLICE for every output.
+func (b *builder) parts(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	list, err := places(g, n, x.shape, len(n.Outputs))
+	if err != nil {
+		return err
+	}
+	perm := order(len(x.shape), []*value{x})
+	in := b.read(x, perm)
+	for k, y := range out {
+		if y == nil {
+			continue
+		}
+		if list[k].Len() == 0 {
+			return fmt.Errorf("an output without elements has no form in the file")
+		}
+		begin, end, stride := cut(list[k], x.shape)
+		b.slice(in, b.make(y, perm), permuted(begin, perm), permuted(end, perm), permuted(stride, perm))
+	}
+	return nil
+}
+
+func (b *builder) pad(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	y := out[0]
+	mode := n.Pad().Mode
+	if mode != "constant" && mode != "reflect" {
+		return fmt.Errorf("mode %s has no form in the file", mode)
+	}
+	list, err := places(g, n, x.shape, 1)
+	if err != nil {
+		return err
+	}
+	first := slices.Index(tensor.Of[int32](list[0].ToRowMajor()), 0)
+	if first < 0 {
+		return fmt.Errorf("a Pad that removes elements has no form in the file")
+	}
+	begin := unravel(first, y.shape)
+	perm := order(len(x.shape), []*value{x})
+	var pads []int
+	for _, a := range perm {
+		end := y.shape[a] - x.shape[a] - begin[a]
+		if end < 0 {
+			return fmt.Errorf("a Pad that removes elements has no form in the file")
+		}
+		pads = append(pads, begin[a], end)
+	}
+	ids := []int{b.read(x, perm), b.list("paddings", pads, len(perm), 2)}
+	switch fill := b.fill(g, n); {
+	case mode == "reflect":
+		b.op("MIRROR_PAD", ids, []int{b.make(y, perm)}, "mode", 0)
+	case x.enc != nil || fill == 0: // of integers the zero point
+		b.op("PAD", ids, []int{b.make(y, perm)})
+	default:
+		b.op("PADV2", append(ids, b.number(y.name+"/fill", fill)), []int{b.make(y, perm)})
+	}
+	return nil
+}
+
+// fill is the number that a Pad of floats puts around.
+func (b *builder) fill(g *graph.Graph, n *graph.Node) float32 {
+	if c := g.Const(n.Input(2)); c != nil && c.DType == tensor.Float32 && c.Len() == 1 {
+		return c.F32()[0]
+	}
+	return n.AttrFloat("value", 0)
+}
+
+func (b *builder) number(name string, x float32) int {
+	return b.tensor(tf.Tensor{Name: name, Type: tf.Float32, Shape: []int{1}, Data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))})
+}
+
+func (b *builder) tile(_ *graph.Graph, _ *graph.Node, x *value, out []*value) error {
+	perm := order(len(x.shape), []*value{x})
+	var times []int
+	for _, a := range perm {
+		times = append(times, out[0].shape[a]/max(x.shape[a], 1))
+	}
+	in := b.read(x, perm)
+	b.op("TILE", []int{in, b.list("multiples", times)}, []int{b.make(out[0], perm)})
+	return nil
+}
+
+func (b *builder) expand(_ *graph.Graph, _ *graph.Node, x *value, out []*value) error {
+	x = b.ranked(x, len(out[0].shape))
+	perm := order(len(x.shape), []*value{x})
+	in := b.read(x, perm)
+	b.op("BROADCAST_TO", []int{in, b.list("shape", permuted(out[0].shape, perm))}, []int{b.make(out[0], perm)})
+	return nil
+}
+
+func (b *builder) extreme(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	axes, err := axesOf(g, n, len(x.shape))
+	if err != nil {
+		return err
+	}
+	lo, hi := int32(0), int32(0)
+	if e := out[0].enc; e != nil {
+		lo, hi = e.QMin, e.QMax
+	}
+	name := "REDUCE_MAX"
+	if n.Op == "ReduceMin" {
+		name = "REDUCE_MIN"
+	}
+	b.reduce(name, x, out[0], axes, n.KeepDims(), lo, hi)
+	return nil
+}
+
+func axesOf(g *graph.Graph, n *graph.Node, rank int) ([]int, error) {
+	var list []int64
+	if v := n.Input(1); v != graph.NoValue {
+		c := g.Const(v)
+		if c == nil || c.I64() == nil {
+			return nil, fmt.Errorf("its axes are not constant")
+		}
+		list = c.I64()
+	}
+	return graph.ReduceAxes(n, rank, list)
+}
+
+// blocks is DepthToSpace or SpaceToDepth. TensorFlow Lite's have the channels of a block outermost, as mode DCR.
+func (b *builder) blocks(_ *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	name := "SPACE_TO_DEPTH"
+	if n.Op == "DepthToSpace" {
+		name = "DEPTH_TO_SPACE"
+		if mode := n.AttrStr("mode", "DCR"); mode != "DCR" {
+			return fmt.Errorf("mode %s has no form in the file", mode)
+		}
+	}
+	in := b.read(x, last(4))
+	b.op(name, []int{in}, []int{b.make(out[0], last(4))}, "block_size", int(n.AttrInt("blocksize", 1)))
+	return nil
+}
+
+// resize is a Resize over the two spatial axes: to the nearest for all types, linear for floats.
+func (b *builder) resize(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
+	y := out[0]
+	if len(x.shape) != 4 || x.shape[0] != y.shape[0] || x.shape[1] != y.shape[1] {
+		return fmt.Errorf("from %v to %v: the file resizes two spatial axes", x.shape, y.shape)
+	}
+	mode, by, nearest := n.AttrStr("mode", "nearest"), n.AttrStr("coordinate_transformation_mode", "half_pixel"), n.AttrStr("nearest_mode", "round_prefer_floor")
+	if g.Opset("") < 11 || n.Op == "Upsample" {
+		by, nearest = "asymmetric", "floor"
+	}
+	half, corners := by == "half_pixel" || by == "pytorch_half_pixel" && y.shape[2] > 1 && y.shape[3] > 1, by == "align_corners"
+	name := "RESIZE_BILINEAR"
+	switch {
+	case !half && !corners && by != "asymmetric":
+		return fmt.Errorf("coordinates by %s have no form in the file", by)
+	case mode == "nearest":
+		name = "RESIZE_NEAREST_NEIGHBOR"
+		list, err := places(g, n, x.shape, 1)
+		if err != nil {
+			return err
+		}
+		// What TensorFlow Lite computes is compared, so that ways of rounding and scales that are not the quotient of the sizes show.
+		for _, way := range [][2]bool{{corners, half}, {false, true}, {false, false}, {true, false}} {
+			if nearestPlaces(x.shape, y.shape, way[0], way[1], tensor.Of[int32](list[0].ToRowMajor())) {
+				in := b.read(x, last(4))
+				b.op(name, []int{in, b.list("size", y.shape[2:])}, []int{b.make(y, last(4))}, "align_corners", way[0], "half_pixel_centers", way[1])
+				return nil
+			}
+		}
+		return fmt.Errorf("coordinates by %s, rounded by %s, choose other elements than TensorFlow Lite's", by, nearest)
+	case mode != "linear" || x.enc != nil:
+		return fmt.Errorf("mode %s of %s has no form in the file", mode, x.typ)
+	}
+	in := b.read(x, last(4))
+	b.op(name, []int{in, b.list("size", y.shape[2:])}, []int{b.make(y, last(4))}, "align_corners", corners, "half_pixel_centers", half)
+	return nil
+}
+
+// nearestPlaces compares the elements that RESIZE_NEAREST_NEIGHBOR takes with a list.
+func nearestPlaces(x, y []int, corners, half bool, from []int32) bool {
+	at := func(i, in, out int) int {
+		scale, offset := float32(in)/float32(out), float32(0)
+		if corners && out > 1 {
+			scale = float32(in-1) / float32(out-1)
+		}
+		if half {
+			offset = 0.5
+		}
+		v := (float32(i) + offset) * scale
+		k := int(qmath.Down.Round(float64(v)))
+		if corners {
+			k = int(qmath.HalfAwayFromZero.Round(float64(v)))
+		}
+		return max(min(k, in-1), 0)
+	}
+	for i, f := range from {
+		index := unravel(i, y)
+		if int(f) != ((index[0]*x[1]+index[1])*x[2]+at(index[2], x[2], y[2]))*x[3]+at(index[3], x[3], y[3]) {
+			return false
+		}
+	}
+	return true
+}
+
+// gather is a Gather along one axis.
+func (b *builder) gather(g *graph.Graph, n *graph.Node, in []*value, y *value) error {
+	x := in[0]
+	axis, ok := graph.Axis(int(n.AttrInt("axis", 0)), len(x.shape))
+	if !ok {
+		return fmt.Errorf("axis of %v", x.shape)
+	}
+	var index int
+	switch c := g.Const(n.Inputs[1]); {
+	case c != nil:
+		list := slices.Clone(c.Integers())
+		if c.I64() != nil {
+			list = nil
+			for _, i := range c.I64() {
+				list = append(list, int32(i))
+			}
+		}
+		var ids []int
+		for _, i := range list {
+			if i < 0 {
+				i += int32(x.shape[axis])
+			}
+			ids = append(ids, int(i))
+		}
+		shape := c.Shape
+		if len(shape) == 0 {
+			shape = []int{}
+		}
+		index = b.list("indices", ids, shape...)
+		if len(shape) == 0 { // a scalar: list has no form of it
+			index = b.tensor(tf.Tensor{Name: "index", Type: tf.Int32, Shape: []int{}, Data: binary.LittleEndian.AppendUint32(nil, uint32(int32(ids[0])))})
+		}
+	case len(in) > 1 && in[1] != nil:
+		index = b.read(in[1], identity(len(in[1].shape)))
+	default:
+		return fmt.Errorf("its indices are not there")
+	}
+	from := b.read(x, identity(len(x.shape)))
+	b.op("GATHER", []int{from, index}, []int{b.make(y, identity(len(y.shape)))}, "axis", axis)
+	return nil
+}

@@ -1,0 +1,249 @@
+package tflite
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/export"
+	"qwb/graph"
+	"qwb/graph/onnx"
+	tf "qwb/graph/tflite"
+	"qwb/internal/graphtest"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/target"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the listings of testdata anew")
+
+// exported configures a graph for a platform and writes it.
+func exported(t testing.TB, text, platform string, options map[string]string) (*tf.Model, []byte, error) {
+	t.Helper()
+	tg, err := target.Known(platform)
+	require.NoError(t, err)
+	g := graphtest.Parse(t, text)
+	require.Empty(t, graph.InferShapes(g))
+	set, _ := lowertest.Configure(t, g, tg)
+	profile, err := qmath.ProfileNamed(tg.Profile)
+	require.NoError(t, err)
+	p, err := lower.Compile(g, set, tg, profile)
+	require.NoError(t, err)
+	f := Format()
+	in := &export.Input{Title: "test", Producer: "qwb", Version: "test", Model: &onnx.Model{Graph: g}, Set: set, Target: tg, Program: p}
+	in.Options, err = f.Resolve(options)
+	require.NoError(t, err)
+	if err := f.Check(in); err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(t.TempDir(), "m.tflite")
+	out := f.NewOutput(path, nil)
+	defer out.Discard()
+	_, err = f.Write(context.Background(), in, out)
+	require.NoError(t, err)
+	require.NoError(t, f.Conforms(context.Background(), in, out), "what is written has no findings")
+	_, err = out.Commit()
+	require.NoError(t, err)
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	m, err := tf.Read(b)
+	require.NoError(t, err)
+	return m, b, nil
+}
+
+// listing is the main subgraph as text: a line per operator with its version, tensors and options that are not their defaults.
+func listing(m *tf.Model) string {
+	g := &m.Subgraphs[0]
+	tensor := func(i int) string {
+		if i < 0 {
+			return "-"
+		}
+		t := &g.Tensors[i]
+		s := fmt.Sprintf("%s %s%v", t.Name, t.Type, t.Shape)
+		if t.Quantization.Quantized() {
+			s += fmt.Sprintf(" zp %d", t.Quantization.ZeroPoint[0])
+			if n := len(t.Quantization.Scale); n > 1 {
+				s += fmt.Sprintf(" %d scales of axis %d", n, t.Quantization.Axis)
+			}
+		}
+		if t.Data != nil && len(t.Data) <= 16 {
+			s += fmt.Sprintf(" = %v", t.Data)
+		}
+		return s
+	}
+	list := func(ids []int) string {
+		var s []string
+		for _, i := range ids {
+			s = append(s, tensor(i))
+		}
+		return strings.Join(s, "; ")
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "in %s\nout %s\n", list(g.Inputs), list(g.Outputs))
+	for _, o := range g.Operators {
+		fmt.Fprintf(&out, "%s v%d", o.Op, o.Version)
+		fields, _ := tf.Fields(o.OptionsType)
+		for _, f := range fields {
+			if v := fmt.Sprint(o.Options[f.Name]); v != fmt.Sprint(f.Default) && v != "false" && v != "[]" && !(v == "0" && f.Kind == "f") && !(v == "true" && f.Default == 1) {
+				fmt.Fprintf(&out, " %s=%s", f.Name, v)
+			}
+		}
+		fmt.Fprintf(&out, "\n  %s\n  -> %s\n", list(o.Inputs), list(o.Outputs))
+	}
+	return out.String()
+}
+
+// TestListings runs testdata/*.txt: cases of a claim, a platform with options, a graph, "----", and the file as text or the error.
+func TestListings(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var out []string
+		for _, c := range strings.Split(strings.TrimSpace(string(src)), "\n====\n") {
+			input, want, _ := strings.Cut(c, "\n----")
+			claim, rest, _ := strings.Cut(input, "\nplatform ")
+			head, text, _ := strings.Cut(rest, "\n")
+			words := strings.Fields(head)
+			options := map[string]string{}
+			for _, w := range words[1:] {
+				name, value, _ := strings.Cut(w, "=")
+				options[name] = value
+			}
+			var got string
+			t.Run(claim, func(t *testing.T) {
+				m, b, err := exported(t, text, words[0], options)
+				if got = fmt.Sprint(err); err == nil {
+					got = listing(m)
+					_, again, err := exported(t, text, words[0], options)
+					require.NoError(t, err)
+					require.Equal(t, b, again)
+				}
+				if !*rewrite {
+					require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got), claim)
+				}
+			})
+			out = append(out, input+"\n----\n"+strings.TrimSpace(got))
+		}
+		if *rewrite {
+			require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
+		}
+	}
+}
+
+const network = `input x: f32[1,3,8,8]
+const w: f32[4,3,3,3] = normal(1)
+const b: f32[4] = normal(2)
+const v: f32[4,10] = normal(3)
+const starts: i64[1] = [0]
+const ends: i64[1] = [4]
+const axes: i64[1] = [1]
+a = Conv(x, w, b) {pads=[1,1,1,1]} "conv"
+r = Relu(a) "relu"
+c = Concat(r, r) {axis=1} "concat"
+g = Slice(c, starts, ends, axes) "slice"
+m = MaxPool(g) {kernel_shape=[2,2], strides=[2,2]} "pool"
+p = GlobalAveragePool(m) "mean"
+f = Flatten(p) "flat"
+y = MatMul(f, v) "fc"
+s = Softmax(y) "softmax"
+output s`
+
+func TestMetadata(t *testing.T) {
+	m, _, err := exported(t, network, "tflite_int8", nil)
+	require.NoError(t, err)
+	require.Equal(t, "min_runtime_version", m.Metadata[0].Name)
+	require.Len(t, m.Metadata[0].Data, 16)
+	require.Equal(t, []tf.Named{{Name: "x", Tensor: m.Subgraphs[0].Inputs[0]}}, m.Signatures[0].Inputs)
+	require.Equal(t, []tf.Named{{Name: "s", Tensor: m.Subgraphs[0].Outputs[0]}}, m.Signatures[0].Outputs)
+	require.Contains(t, string(m.Metadata[1].Data), "x\t[0 2 3 1]\n", "the layouts of tensors")
+}
+
+// TestDoctor plants a fault for every rule.
+func TestDoctor(t *testing.T) {
+	op := func(m *tf.Model, name string) *tf.Operator {
+		for i := range m.Subgraphs[0].Operators {
+			if o := &m.Subgraphs[0].Operators[i]; o.Op == name {
+				return o
+			}
+		}
+		t.Fatalf("no %s", name)
+		return nil
+	}
+	faults := map[string]func(m *tf.Model, g *tf.Subgraph){
+		"order":             func(m *tf.Model, g *tf.Subgraph) { g.Operators[0], g.Operators[1] = g.Operators[1], g.Operators[0] },
+		"scale":             func(m *tf.Model, g *tf.Subgraph) { g.Tensors[op(m, "CONV_2D").Outputs[0]].Quantization.Scale[0] = 0 },
+		"weight-zero-point": func(m *tf.Model, g *tf.Subgraph) { g.Tensors[op(m, "CONV_2D").Inputs[1]].Quantization.ZeroPoint[2] = 1 },
+		"axis": func(m *tf.Model, g *tf.Subgraph) {
+			w := &g.Tensors[op(m, "CONV_2D").Inputs[1]]
+			w.Quantization.Axis, w.Shape = 3, []int{3, 3, 3, 4}
+		},
+		"bias": func(m *tf.Model, g *tf.Subgraph) { g.Tensors[op(m, "CONV_2D").Inputs[2]].Quantization.Scale[1] *= 1.01 },
+		"fixed-scale": func(m *tf.Model, g *tf.Subgraph) {
+			g.Tensors[op(m, "SOFTMAX").Outputs[0]].Quantization.Scale[0] = 1.0 / 255
+		},
+		"one-grid": func(m *tf.Model, g *tf.Subgraph) {
+			g.Tensors[op(m, "MAX_POOL_2D").Outputs[0]].Quantization.ZeroPoint[0]++
+		},
+		"int16-zero-point": func(m *tf.Model, g *tf.Subgraph) {
+			x := &g.Tensors[op(m, "CONV_2D").Inputs[0]]
+			x.Type, x.Quantization.ZeroPoint[0] = tf.Int16, 3
+		},
+		"types":    func(m *tf.Model, g *tf.Subgraph) { g.Tensors[op(m, "FULLY_CONNECTED").Outputs[0]].Type = tf.Float32 },
+		"one-type": func(m *tf.Model, g *tf.Subgraph) { g.Tensors[op(m, "CONCATENATION").Outputs[0]].Type = tf.Int16 },
+	}
+	require.Len(t, faults, len(rules()))
+	for _, r := range rules() {
+		m, b, err := exported(t, network, "tflite_int8", nil)
+		require.NoError(t, err)
+		clean, err := Check(b)
+		require.NoError(t, err)
+		require.Empty(t, clean)
+		faults[r.Name](m, &m.Subgraphs[0])
+		b, err = m.Write()
+		require.NoError(t, err, r.Name)
+		found, err := Check(b)
+		require.NoError(t, err)
+		names := map[string]bool{}
+		for _, f := range found {
+			names[f.Rule] = true
+		}
+		require.True(t, names[r.Name], "%s: %v", r.Name, found)
+	}
+	_, err := Check([]byte("no file of this kind"))
+	require.ErrorContains(t, err, "read tflite")
+}
+
+// TestNearest holds the elements that a Resize takes to those that TensorFlow Lite's kernel takes.
+func TestNearest(t *testing.T) {
+	require.True(t, nearestPlaces([]int{1, 1, 2, 1}, []int{1, 1, 4, 1}, false, false, []int32{0, 0, 1, 1}))
+	require.False(t, nearestPlaces([]int{1, 1, 2, 1}, []int{1, 1, 4, 1}, true, false, []int32{0, 0, 0, 1}))
+	require.True(t, nearestPlaces([]int{1, 1, 2, 1}, []int{1, 1, 4, 1}, true, false, []int32{0, 0, 1, 1}))
+}
+
+func TestSameBytes(t *testing.T) {
+	require.True(t, sameBytes([]int{1, 1, 5, 3}, []int{1, 0, 2, 3}))
+	require.True(t, sameBytes([]int{1, 4, 1, 1}, []int{0, 2, 3, 1}))
+	require.False(t, sameBytes([]int{1, 4, 2, 1}, []int{0, 2, 3, 1}))
+}
+
+// TestPads compares with the definition of SAME and VALID.
+func TestPads(t *testing.T) {
+	for _, c := range []struct {
+		in, out, kernel, stride, begin int
+		padding                        int
+		ok                             bool
+	}{{8, 8, 3, 1, 1, tf.Same, true}, {8, 4, 3, 2, 0, tf.Same, true}, {8, 4, 3, 2, 1, tf.Valid, false}, {8, 6, 3, 1, 0, tf.Valid, true}, {8, 4, 1, 2, 0, tf.Valid, true}, {7, 4, 3, 2, 1, tf.Same, true}} {
+		padding, ok, _ := pads([]int{c.in}, []int{c.out}, []int{c.kernel}, []int{c.stride}, []int{1}, []int{c.begin}, tf.Valid)
+		require.Equal(t, []any{c.padding, c.ok}, []any{padding, ok}, "%+v", c)
+	}
+}
