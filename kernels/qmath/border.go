@@ -17,7 +17,7 @@ func (p Profile) Quantizer(g Grid) Quantizer {
 		return q
 	case p.Family == TFLite, p.Family == TVM:
 		q.Rounding = HalfAwayFromZero
-	case p.Family == PowerOfTwo, p.Form == FloatTwice:
+	case p.Family == PowerOfTwo, p.Form == FloatTwice, p.Form == FloatAfter && p.Family == FloatFamily:
 		q.Rounding = p.Rounding
 	default:
 		q.Rounding = HalfEven

@@ -23,7 +23,7 @@ func TestProfileNamed(t *testing.T) {
 	}
 	_, err := ProfileNamed("tflite")
 	assert.EqualError(t, err, `unknown arithmetic profile "tflite"; known: tflite2, tflite1, tvm-upward, tvm-nearest, tvm-a64, ort, `+
-		`onnx-ref, rndnu, ncnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt`)
+		`onnx-ref, rndnu, ncnn, mnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt`)
 }
 
 // Accumulators where the profiles differ: exact ties, ties but for the multiplier's rounding, and near ties on which two

@@ -63,8 +63,14 @@ func Profiles() []Profile {
 		{Name: "ncnn", Scaling: Scaling{Form: FloatTwice, Rounding: HalfAwayFromZero}, Family: FloatFamily, Doc: ProfileDoc{
 			Formula: "half-away((float32(acc)*d + b) * (1/s_y)), clamped to [-127,127]", Factor: "d = 1/((1/s_x) * (1/s_w)), float32: ncnn stores reciprocals",
 			Rounding: "float32 throughout, then half away from zero", ZeroPoint: "there is none",
-			Exact:   "ncnn, scalar kernels, scales as 1/scale in float32",
-			Differs: "ncnn with vectors (may fuse multiply and add); tables read from text with six decimals",
+			Exact:   "ncnn's int8 layers, scales as 1/scale in float32",
+			Differs: "its packed depthwise kernels on x86, whose reciprocal has 12 bits; compilers that fuse multiply and add; tables read from text with six decimals",
+		}},
+		{Name: "mnn", Scaling: Scaling{Form: FloatAfter, Rounding: HalfAwayFromZero}, Family: FloatFamily, Doc: ProfileDoc{
+			Formula: "clamp(half-away(float32(acc)*m + b/s_y) + z)", Factor: floatOrt,
+			Rounding: "float32 product and sum, then half away from zero", ZeroPoint: after,
+			Exact:   "MNN's CPU kernels of convolutions but the depthwise ones",
+			Differs: "its depthwise kernels, which round the bias to int32; Winograd and vectors that fuse multiply and add",
 		}},
 		pow2("pow2", HalfUp, "half up: add 2^(n-1), shift", "ap_fixed with AP_RND; NPUs that add half and shift"),
 		pow2("pow2-floor", Down, "floor: shift", "ap_fixed with AP_TRN (the default)"),

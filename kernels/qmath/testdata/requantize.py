@@ -105,10 +105,10 @@ def profiles(acc, x, w, y, bias, zp, lo, hi):
     ncnn = f32(f32(f32(f32(acc) * d) + bias) * f32(1 / y))
     return [code(wrap32(tflite2(acc, *q31))), code(wrap32(single(acc, *q31))), code(wrap32(tvm_upward(acc, *tvm))), code(wrap32(tvm_nearest(acc, *tvm))),
             code(wrap32(tvm_a64(acc, *tvm))), code(round(v)), clamp(round(f32(v + zp)), lo, hi), code(wrap32(single(acc, *narrow))),
-            clamp(half_away(ncnn) + zp, max(lo, -127), hi), code(round(onnx)), code(round(trt))]
+            clamp(half_away(ncnn) + zp, max(lo, -127), hi), code(round(onnx)), code(round(trt)), code(half_away(trt))]
 
 
-NAMES = ["tflite2", "tflite1", "tvm-upward", "tvm-nearest", "tvm-a64", "ort", "onnx-ref", "rndnu", "ncnn", "onnx", "trt"]
+NAMES = ["tflite2", "tflite1", "tvm-upward", "tvm-nearest", "tvm-a64", "ort", "onnx-ref", "rndnu", "ncnn", "onnx", "trt", "mnn"]
 POW2 = ["pow2", "pow2-floor", "pow2-half-away", "pow2-half-even"]
 
 
