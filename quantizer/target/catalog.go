@@ -18,7 +18,7 @@ type Catalog struct {
 
 // Builtin returns the targets of this package.
 func Builtin() Catalog {
-	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime, &OpenVINO, &Pow2, &TFLiteInt8, &TFLite16x8, &NCNNInt8,
+	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime, &OpenVINO, &Pow2, &TFLiteInt8, &TFLite16x8, &NCNNInt8, &MNNInt8,
 		&QNN, &AIMET, &SNPE, &RKNN, &Tengine, &Ascend, &PPLCuda, &PPLDsp, &PPLDspTI, &MetaxT, &MetaxC, &Graphcore,
 		&TRT10, &TRT11, &TRTFP8}, Foreign: []*Target{&TFLite, &ONNX}}
 }
