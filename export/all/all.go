@@ -14,6 +14,7 @@ import (
 	"qwb/export/language/llama2c"
 	"qwb/export/language/mllm"
 	"qwb/export/language/nbits"
+	"qwb/export/mnn"
 	"qwb/export/ncnn"
 	"qwb/export/onnxqdq"
 	"qwb/export/qoperator"
@@ -27,6 +28,7 @@ func Formats() []export.Format {
 	list = append(list, vectors.Formats()...)
 	list = append(list, encodings.Format(), tflite.Format())
 	list = append(list, ncnn.Formats()...)
+	list = append(list, mnn.Format())
 	return append(list,
 		nbits.Format(),
 		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),
