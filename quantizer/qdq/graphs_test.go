@@ -1,6 +1,7 @@
 package qdq_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -252,6 +253,42 @@ c = Concat(t, t) {axis=1}
 d = DequantizeLinear(c, s, z)
 y = Sigmoid(d)
 output y`,
+	"an axis on a single scale (paddle2onnx 1)": `
+opset 13
+input x: f32[1,2,3,3]
+const s: f32[] = [0.03]
+const z: i8[] = [0]
+const w: f32[3,2,1,1] = [1, -2, 3, -4, 5, -6]
+const sw: f32[3] = [0.01, 0.02, 0.05]
+const zw: i8[3] = fill(0)
+const shape: i64[2] = [1, 18]
+q = QuantizeLinear(x, s, z) {axis=-1}
+d = DequantizeLinear(q, s, z) {axis=-1}
+wq = QuantizeLinear(w, sw, zw) {axis=0}
+wd = DequantizeLinear(wq, sw, zw) {axis=0}
+y = Conv(d, wd)
+r = Reshape(q, shape)
+e = DequantizeLinear(r, s, z) {axis=-1}
+n = Neg(e)
+output y
+output n`,
+	"float8 that passes through float (paddle2onnx 2)": `
+opset 19
+input x: f32[3,4]
+const s: f32[] = [0.5]
+const z: f8e4m3fn[] = [0]
+const w: f32[4,2] = normal(seed=3)
+const sw: f32[] = [0.25]
+q = QuantizeLinear(x, s, z) {axis=-1}
+f = Cast(q) {to=1}
+c = Cast(f) {to=17}
+d = DequantizeLinear(c, s, z) {axis=-1}
+wq = QuantizeLinear(w, sw, z) {axis=-1}
+wf = Cast(wq) {to=1}
+wc = Cast(wf) {to=17}
+wd = DequantizeLinear(wc, sw, z) {axis=-1}
+y = MatMul(d, wd)
+output y`,
 	"names that a body reads": `
 input x: f32[2,3]
 input p: bool[]
@@ -285,6 +322,35 @@ n = Shape(q)
 r = Reshape(d, n)
 y = Tanh(r)
 output y`,
+}
+
+// turnedInput is how tf2onnx writes a network of TensorFlow Lite: its input of integers is turned before it is dequantized.
+const turnedInput = `
+input x: i8[1,4,3,2]
+const s: f32[] = [0.03]
+const z: i8[] = [-9]
+const w: f32[3,2,1,1] = [1, -2, 3, -4, 5, -6]
+const sw: f32[3] = [0.01, 0.02, 0.05]
+const zw: i8[3] = fill(0)
+t = Transpose(x) {perm=[0, 3, 1, 2]}
+d = DequantizeLinear(t, s, z)
+wq = QuantizeLinear(w, sw, zw) {axis=0}
+wd = DequantizeLinear(wq, sw, zw) {axis=0}
+y = Conv(d, wd)
+output y`
+
+// What an input's integers mean is said behind what moves them.
+func TestInputsAreMoved(t *testing.T) {
+	im := imported(t, parsed(t, turnedInput), &target.ONNX)
+	conv := im.Graph.Producer(im.Graph.Outputs[0])
+	require.Equal(t, "Conv", im.Graph.Node(conv).Op)
+	require.Equal(t, tqc.DomainInt, im.Set.Domains[conv])
+	p := im.Set.Params(im.Set.Input(conv, 0))
+	require.Equal(t, []float32{0.03}, p.Scale)
+	require.Equal(t, []int32{-9}, p.ZeroPoint)
+	require.Len(t, im.Warnings, 1, "the input is the numbers that its integers stand for")
+	_, err := qdq.Read(parsed(t, strings.Replace(turnedInput, "d = Deq", "const o: f32[] = [0.5]\nu = DequantizeLinear(t, o, z)\nd = Deq", 1)+"\noutput u"))
+	require.ErrorContains(t, err, "another scale, zero point or axis")
 }
 
 // Weights that are transposed after their DQ are quantized weights.

@@ -15,6 +15,11 @@ func (r *reader) moveCodes() error {
 		return fmt.Errorf("%s: %w", stage, err)
 	}
 	of := map[graph.ValueID]codesOf{} // by tensor of integers
+	for _, v := range r.g.Inputs {    // tf2onnx turns inputs of integers before it dequantizes them: the meaning is found behind
+		if meaning, ok := r.behind(v, maxMoves); ok {
+			of[v] = meaning
+		}
+	}
 	for _, id := range order {
 		n := r.g.Node(id)
 		switch {
@@ -36,14 +41,66 @@ func (r *reader) moveCodes() error {
 	return nil
 }
 
+// throughFloat takes away a Cast to float32 and back between Q and DQ, which changes no number of 8 or fewer bits: paddle2onnx 2 writes float8 so.
+func throughFloat(g *graph.Graph) {
+	graph.InferShapes(g)
+	isCast := func(id graph.NodeID) bool {
+		if id == graph.NoNode || !g.Alive(id) {
+			return false
+		}
+		n := g.Node(id)
+		return n.Op == "Cast" && standard(n.Domain) && n.Input(0) != graph.NoValue && n.Output(0) != graph.NoValue
+	}
+	for _, id := range g.Nodes() {
+		if !isCast(id) {
+			continue
+		}
+		in, out := g.Node(id).Inputs[0], g.Node(id).Outputs[0]
+		inner := g.Producer(in)
+		if !isCast(inner) || g.IsOutput(out) || g.Value(in).DType != tensor.Float32 {
+			continue
+		}
+		codes := g.Node(inner).Inputs[0]
+		if _, float := floats[g.Value(codes).DType]; float && g.Value(out).DType == g.Value(codes).DType {
+			g.ReplaceUses(out, codes)
+			g.RemoveNode(id)
+			if len(g.Uses(in)) == 0 && !g.IsOutput(in) {
+				g.RemoveNode(inner)
+			}
+		}
+	}
+}
+
+// maxMoves bounds how many operators may move integers one after the other in front of a DequantizeLinear.
+const maxMoves = 64
+
+// behind says what the integers of an input mean: what a DequantizeLinear says that reads them, or reads what moves them.
+func (r *reader) behind(v graph.ValueID, most int) (codesOf, bool) {
+	if !r.integers(v) || most == 0 {
+		return codesOf{}, false
+	}
+	for _, u := range r.g.Uses(v) {
+		n := r.g.Node(u.Node)
+		if isDequantize(n) && u.Index == 0 {
+			return newCodes(n), true
+		}
+		if u.Index == 0 && n.Op != "Pad" && len(n.Outputs) == 1 && r.g.Passive(u.Node) {
+			if meaning, ok := r.behind(n.Outputs[0], most-1); ok {
+				return meaning, true
+			}
+		}
+	}
+	return codesOf{}, false
+}
+
 // codesOf says what integers mean: scale, zero point and axis as a Q or DQ names them.
 type codesOf struct {
 	scale, zero graph.ValueID
-	plain       bool // one scale
+	plain       bool // no blocks: one scale, if there is one
 }
 
 func newCodes(n *graph.Node) codesOf {
-	return codesOf{n.Input(1), n.Input(2), n.Attr("axis") == nil && n.Attr("block_size") == nil}
+	return codesOf{n.Input(1), n.Input(2), n.Attr("block_size") == nil}
 }
 
 // integers reports whether v holds integers of a type that activations have.

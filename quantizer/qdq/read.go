@@ -39,6 +39,7 @@ type code struct {
 // error too.
 func Read(g *graph.Graph) (*Quantized, error) {
 	g = g.Clone()
+	throughFloat(g)
 	if err := refuse(g); err != nil {
 		return nil, err
 	}
