@@ -10,6 +10,7 @@ import (
 
 	"qwb/export/encodings"
 	"qwb/graph"
+	"qwb/graph/onnx"
 	"qwb/internal/exporttest"
 	"qwb/quantizer/tqc"
 )
@@ -136,4 +137,29 @@ func TestDoctor(t *testing.T) {
 			g.Const(v).F32()[4] -= 0.5
 		})},
 	})
+}
+
+// A bias that two operators read has a scale for each: the second reads a copy.
+func TestSharedBias(t *testing.T) {
+	f := encodings.Format()
+	dir, _ := exporttest.Write(t, &f, exporttest.Input(t, &f, `
+input x: f32[1,4]
+const w: f32[4,3] = normal(1)
+const v: f32[4,3] = normal(2)
+const b: f32[3] = [0.5, 0, -1]
+y = Gemm(x, w, b) "one"
+z = Gemm(x, v, b) "two"
+u = Gemm(x, v, b) "three"
+output y; output z; output u`, "qnn", map[string]string{"encodings": "0.6.1"}))
+	params := read(t, dir)["param_encodings"].(map[string]any)
+	require.Len(t, params, 4)
+	require.NotEqual(t, params["b"], params["b_2"])
+	m, _, err := onnx.Open(filepath.Join(dir, "m.onnx"))
+	require.NoError(t, err)
+	defer m.Close()
+	for node, want := range map[string]string{"one": "b", "two": "b_2", "three": "b_2"} {
+		id, ok := m.Graph.LookupNode(node)
+		require.True(t, ok)
+		require.Equal(t, want, m.Graph.Value(m.Graph.Node(id).Input(2)).Name)
+	}
 }

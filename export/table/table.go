@@ -44,8 +44,10 @@ type Tensor struct {
 	Config *tqc.Config
 	Params *tqc.Params
 	Domain tqc.Domain // of Node where it stays float
-	// Roots are the slot whose encoding it is.
+	// Root is the slot whose encoding it is.
 	Root tqc.SlotID
+	// Uses are the inputs that read a copy of a constant, which other operators want with another encoding; nil: it is no copy.
+	Uses []graph.Use
 }
 
 // Encoded reports whether the tensor is quantized.
@@ -61,8 +63,8 @@ func (t *Tensor) Range(c int) (lo, hi float64) {
 }
 
 // Of lists every tensor of float32 that an operator reads or computes as data, each once: inputs of the model, then in order of the nodes
-// what they read of constants and what they compute. It is an error where two operators want different encodings of one tensor, which a
-// list by name cannot say, where the scale is computed at run time, and where two tensors have one name.
+// what they read of constants and what they compute. Of a constant that operators want with different encodings there is a copy for each (a
+// bias of two convolutions). It is an error where they want them of one computed tensor, which a list by name cannot say, where the scale is computed at run time, and where two tensors have one name.
 func Of(in *export.Input) ([]Tensor, error) {
 	g := in.Model.Graph
 	order, err := g.Order()
@@ -90,7 +92,7 @@ func Of(in *export.Input) ([]Tensor, error) {
 				}
 				l.add(v, kind, id)
 			}
-			if err := l.encode(v, in.Set.Input(id, i), id); err != nil {
+			if err := l.encode(v, in.Set.Input(id, i), id, i); err != nil {
 				return nil, err
 			}
 		}
@@ -99,7 +101,7 @@ func Of(in *export.Input) ([]Tensor, error) {
 				continue
 			}
 			l.add(v, Activation, id)
-			if err := l.encode(v, in.Set.Output(id, i), id); err != nil {
+			if err := l.encode(v, in.Set.Output(id, i), id, -1); err != nil {
 				return nil, err
 			}
 		}
@@ -135,7 +137,7 @@ func (l *lister) add(v graph.ValueID, kind Kind, id graph.NodeID) {
 }
 
 // encode gives a tensor the encoding of one of its slots.
-func (l *lister) encode(v graph.ValueID, slot tqc.SlotID, id graph.NodeID) error {
+func (l *lister) encode(v graph.ValueID, slot tqc.SlotID, id graph.NodeID, input int) error {
 	i, ok := l.at[v]
 	if !ok || slot == tqc.NoSlot {
 		return nil
@@ -156,6 +158,10 @@ func (l *lister) encode(v graph.ValueID, slot tqc.SlotID, id graph.NodeID) error
 	if !params.Ready() {
 		return nil
 	}
+	if t.Encoded() && !same(t.Config, t.Params, config, params) && t.Kind.Constant() {
+		l.copied(i, config, params, root, graph.Use{Node: id, Index: input})
+		return nil
+	}
 	if t.Encoded() && !same(t.Config, t.Params, config, params) {
 		return l.g.ErrorAt("export", id, fmt.Errorf("%q is quantized in two ways, %s here and %s elsewhere: a list by name holds one", t.Name, words(config, params), words(t.Config, t.Params)))
 	}
@@ -163,6 +169,27 @@ func (l *lister) encode(v graph.ValueID, slot tqc.SlotID, id graph.NodeID) error
 		t.Config, t.Params, t.Root = config, params, root
 	}
 	return nil
+}
+
+// copied makes an input read a copy of constant i that has the encoding.
+func (l *lister) copied(i int, config *tqc.Config, params *tqc.Params, root tqc.SlotID, use graph.Use) {
+	of := l.list[i]
+	n := 2
+	for k := range l.list {
+		if c := &l.list[k]; c.Value == of.Value && c.Uses != nil {
+			if same(c.Config, c.Params, config, params) {
+				c.Uses = append(c.Uses, use)
+				return
+			}
+			n++
+		}
+	}
+	name := fmt.Sprintf("%s_%d", of.Name, n)
+	for _, taken := l.g.Lookup(name); taken; _, taken = l.g.Lookup(name) {
+		name += "_"
+	}
+	of.Name, of.Node, of.Config, of.Params, of.Root, of.Uses = name, use.Node, config, params, root, []graph.Use{use}
+	l.list = append(l.list, of)
 }
 
 // same reports whether two encodings give the same integers and stand for the same numbers.
@@ -190,7 +217,14 @@ func Baked(in *export.Input, list []Tensor) (*graph.Graph, error) {
 		if err != nil {
 			return nil, in.Model.Graph.ErrorAt("export", t.Node, err)
 		}
-		out.SetConst(t.Value, w)
+		if t.Uses == nil {
+			out.SetConst(t.Value, w)
+			continue
+		}
+		v := out.AddConst(t.Name, w)
+		for _, u := range t.Uses {
+			out.SetInput(u.Node, u.Index, v)
+		}
 	}
 	return out, nil
 }

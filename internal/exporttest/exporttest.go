@@ -27,6 +27,7 @@ func Input(t testing.TB, f *export.Format, text, platform string, options map[st
 	free := *tg
 	free.BorderCost = 0 // everything is small here
 	g, set, _ := lowertest.ConfiguredFor(t, text, &free)
+	graph.InferShapes(g)
 	values, err := f.Resolve(options)
 	require.NoError(t, err)
 	return &export.Input{Title: "m.onnx", Options: values, Producer: "qwb", Version: "test", Model: &onnx.Model{Graph: g}, Set: set, Target: &free,
