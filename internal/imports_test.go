@@ -52,7 +52,7 @@ var layers = []string{
 	"analysis export calib/tune/round",
 	"export/language/weights export/table analysis/language",
 	"internal/weightstest internal/exporttest",
-	"calib/tune analysis/verify analysis/advise analysis/language/groupsums export/onnxqdq export/encodings export/cprogram/... export/tflite export/vectors export/ncnn export/mnn export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
+	"calib/tune analysis/verify analysis/advise analysis/language/groupsums export/onnxqdq export/encodings export/sidecar export/cprogram/... export/tflite export/vectors export/ncnn export/mnn export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
 	"export/qoperator",
 	"export/all reports/png",
 	".",
@@ -115,6 +115,7 @@ var thirdParty = map[string][]string{
 	"internal/graphtest": {"github.com/stretchr/testify"},
 	"cmd":                {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
 	"internal/bench/cmd": {"github.com/spf13/cobra"},
+	"export/sidecar":     {"github.com/goccy/go-yaml"},
 	"quantizer":          {"github.com/goccy/go-yaml"},
 
 	"quantizer/lower/lowertest": {"github.com/stretchr/testify"},

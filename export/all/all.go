@@ -18,6 +18,7 @@ import (
 	"qwb/export/ncnn"
 	"qwb/export/onnxqdq"
 	"qwb/export/qoperator"
+	"qwb/export/sidecar"
 	"qwb/export/tflite"
 	"qwb/export/vectors"
 )
@@ -29,6 +30,7 @@ func Formats() []export.Format {
 	list = append(list, encodings.Format(), tflite.Format())
 	list = append(list, ncnn.Formats()...)
 	list = append(list, mnn.Format())
+	list = append(list, sidecar.Formats()...)
 	return append(list,
 		nbits.Format(),
 		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),
