@@ -15,6 +15,7 @@ import (
 	"qwb/export/sidecar"
 	"qwb/graph"
 	"qwb/internal/exporttest"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -177,7 +178,7 @@ func FuzzReaders(f *testing.F) {
 			for _, ext := range []string{".json", ".prototxt", ".scale", ".txt", ".quantization.cfg"} {
 				beside["m"+ext] = &fstest.MapFile{Data: b}
 			}
-			_, _ = formats[i].Diagnose(context.Background(), &export.DoctorInput{FS: beside, Name: "m.onnx"})
+			_, _ = formats[i].Diagnose(context.Background(), &export.DoctorInput{FS: beside, Name: "m.onnx", Target: &target.ONNXRuntime})
 		}
 	})
 }
