@@ -36,6 +36,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, err
 	}
 	b.needHalves(o.Half)
+	if err := b.subsample(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
 	if err := b.raise(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}

@@ -238,6 +238,9 @@ var faults = []fault{
 		s.params(nil, scalar(tensor.Int8, int8(3)), xQ, xDQ)
 		s.params(nil, scalar(tensor.Uint8, uint8(128), 4), w1DQ)
 	}, true},
+	{"subsample", "openvino_int8", "a convolution of one element that skips elements which nobody else reads", func(s surgeon) {
+		s.node("conv3").SetAttr(graph.Ints("strides", 2, 2))
+	}, true},
 	{"weight-zero-point", "onnxruntime", "zero points that differ between channels", func(s surgeon) {
 		s.params(nil, &tensor.Tensor{DType: tensor.Int8, Shape: []int{4}, Data: []int8{0, 0, 1, 0}}, w1DQ)
 	}, true},

@@ -74,6 +74,7 @@ type fileExport struct {
 	QuantizedOutputs bool  `json:"quantized_outputs,omitempty" yaml:"quantized_outputs,omitempty"`
 	OneType          bool  `json:"one_type,omitempty" yaml:"one_type,omitempty"`
 	PassiveScale     bool  `json:"passive_scale,omitempty" yaml:"passive_scale,omitempty"`
+	SubsampleFirst   bool  `json:"subsample_first,omitempty" yaml:"subsample_first,omitempty"`
 	Open             bool  `json:"open,omitempty" yaml:"open,omitempty"`
 }
 

@@ -76,5 +76,5 @@ var OpenVINO = Target{
 	Profile: "trt",
 	// As on ONNX Runtime: one pass over the elements against 8-bit dot products, on the same processors.
 	BorderCost: 26,
-	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, PassiveScale: true},
+	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, PassiveScale: true, SubsampleFirst: true},
 }

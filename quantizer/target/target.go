@@ -193,6 +193,9 @@ type Export struct {
 	OneType bool
 	// PassiveScale: an operator that moves elements has one scale and zero point on both sides.
 	PassiveScale bool
+	// SubsampleFirst: convolutions of one element with strides, where all readers of a tensor are such, read what a MaxPool of one element with
+	// these strides leaves of the tensor.
+	SubsampleFirst bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool
 }
