@@ -90,6 +90,35 @@ func TestFreestanding(t *testing.T) {
 	}
 }
 
+// acle is what dot products of Arm's DSP extension use, in plain C.
+const acle = `
+#include <stdint.h>
+static inline int32_t __sxtb16(int32_t x) {
+    const uint32_t low = (uint16_t)(int8_t)x, high = (uint16_t)(int8_t)(x >> 16);
+    return (int32_t)(high << 16 | low);
+}
+static inline int32_t __smlad(int32_t x, int32_t y, int32_t sum) {
+    return sum + (int16_t)x * (int16_t)y + (int16_t)(x >> 16) * (int16_t)(y >> 16);
+}
+`
+
+// The dot products for processors of Arm, with their instructions in plain C: the same integers, at odd lengths and addresses too. What
+// TestTrainedNetworks compiles for this processor examples/engines/c_program.py runs on an emulated Cortex-M4.
+func TestDSP(t *testing.T) {
+	compiler(t)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "arm_acle.h"), []byte(acle), 0o666))
+	flags := append(append([]string(nil), sanitized...), "-D__ARM_FEATURE_DSP=1", "-isystem", dir)
+	for _, name := range []string{"mobilenet", "squeezenet"} {
+		p, feeds := network(t, name, "tflite2")
+		var text bytes.Buffer
+		_, err := cprogram.Write(&text, p, cprogram.Options{})
+		require.NoError(t, err)
+		require.Contains(t, text.String(), "dot_columns_i16_i8_i32(column")
+		require.Positive(t, compared(t, p, feeds, nil, flags))
+	}
+}
+
 // driver runs two networks at once, in threads with an arena each, and writes what every thread got. The second is integers on both sides.
 const driver = `
 #define ONE_INTERFACE_ONLY

@@ -56,6 +56,9 @@ type kernels struct {
 
 // need adds a piece for the given arguments.
 func (k *kernels) need(name string, args ...string) error {
+	if own := strings.Join(append([]string{name}, args...), "_"); len(args) > 0 && k.library[own] != nil { // these types have a text of their own
+		name, args = own, nil
+	}
 	if len(args) == 0 && k.have[name] {
 		return nil
 	}

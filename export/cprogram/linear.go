@@ -245,7 +245,7 @@ func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
 }
 
 // columnBytes is how much memory a convolution takes for the columns of several outputs, unless four need more.
-const columnBytes = 2048
+const columnBytes = 1024
 
 // columns is for how many of n outputs at a time a convolution lays out their inputs: by fours, for a weight is read once for four.
 func columns(n, bytes int) int {
