@@ -33,6 +33,7 @@ var recipeKinds = []struct {
 	}},
 	{"nncf", (*job).readNNCF},
 	{"ort", (*job).readORT},
+	{"trt", (*job).readTRT},
 }
 
 // foreign is a file of another tool and the model that it is about.

@@ -138,7 +138,7 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 	c.Flags().StringVar(&backend, "backend", qwb.FloatCPU, "what runs the float model: "+floatBackends)
 	c.Flags().StringVar(&dispatcher, "dispatcher", "", "strategy that selects the operators to quantize: "+dispatchers())
 	c.Flags().Float64Var(&borderCost, "border-cost", 0, "multiply-accumulates that must be quantized to pay for converting one element between float and integer; 0: conversion is free (default: the target's)")
-	c.Flags().StringArrayVar(&recipes, "recipe", nil, "`FILE` with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME ("+presets()+"), nncf:FILE or ort:FILE; may be given several times")
+	c.Flags().StringArrayVar(&recipes, "recipe", nil, "`FILE` with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME ("+presets()+"), nncf:FILE, ort:FILE or trt:FILE; may be given several times")
 	c.Flags().BoolVar(&fresh, "fresh", false, "drop the decisions of an existing plan")
 	c.Flags().BoolVar(&reduce, "reduce-range", false, "7-bit weights, for CPUs whose 16-bit sums saturate (x86 without VNNI)")
 	c.Flags().BoolVar(&perTensor, "per-tensor", false, "one scale per weight tensor instead of one per channel")

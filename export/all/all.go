@@ -20,6 +20,7 @@ import (
 	"qwb/export/qoperator"
 	"qwb/export/sidecar"
 	"qwb/export/tflite"
+	"qwb/export/trt"
 	"qwb/export/vectors"
 )
 
@@ -28,6 +29,7 @@ func Formats() []export.Format {
 	list := []export.Format{onnxqdq.Format(), qoperator.Format(), cprogram.Format(), image.Format()}
 	list = append(list, vectors.Formats()...)
 	list = append(list, encodings.Format(), tflite.Format())
+	list = append(list, trt.Formats()...)
 	list = append(list, ncnn.Formats()...)
 	list = append(list, mnn.Format())
 	list = append(list, sidecar.Formats()...)
