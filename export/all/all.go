@@ -8,6 +8,7 @@ import (
 	"qwb/export/cprogram"
 	"qwb/export/cprogram/image"
 	"qwb/export/encodings"
+	"qwb/export/graphjson"
 	"qwb/export/language/gguf"
 	"qwb/export/language/inferllm"
 	"qwb/export/language/kuiper"
@@ -33,6 +34,7 @@ func Formats() []export.Format {
 	list = append(list, ncnn.Formats()...)
 	list = append(list, mnn.Format())
 	list = append(list, sidecar.Formats()...)
+	list = append(list, graphjson.Format())
 	return append(list,
 		nbits.Format(),
 		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),
