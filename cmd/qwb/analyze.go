@@ -35,8 +35,8 @@ func newAnalyze(e *env) *cobra.Command {
 
 With --layerwise it says what is wrong and which commands help, with their predicted effect; --try measures it.
 Without any of them analyze does the first three. It prints a summary and the ten most important rows of each
-table; --all prints every row. --html and --png write complete reports. Without both, both are written to the
-folder MODEL.report.
+table; --all prints every row. --html and --png write complete reports, --model-explorer the errors for Google's Model Explorer, which
+paints them on the nodes of the graph. Without any of these, HTML and plots are written to the folder MODEL.report.
 
 Analyze uses the data of the plan (at most %d samples unless --samples is given) or --data.
 
@@ -64,6 +64,9 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			}
 			if !o.Graphwise && !o.Layerwise && !o.Statistical && !o.Explain {
 				o.Graphwise, o.Layerwise, o.Statistical = true, true, true
+			}
+			if out.nodes != "" && !o.Graphwise {
+				return usagef("--model-explorer needs --graphwise")
 			}
 			o.Data, o.Threads = f.dataOptions(), f.workers()
 			o.Memory, _ = f.memory()
@@ -95,22 +98,24 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 	c.Flags().BoolVar(&all, "all", false, "print all rows of all tables (default: the ten most important)")
 	c.Flags().StringVar(&out.html, "html", "", "write the report as one HTML file")
 	c.Flags().StringVar(&out.png, "png", "", "write plots to this folder")
+	c.Flags().StringVar(&out.nodes, "model-explorer", "", "with --graphwise: write the error at every operator as node data of Model Explorer (JSON)")
 	addTexts(c, &texts)
 	c.Flags().StringVar(&texts.Mode, "mode", "", "sim (quantized weights) or int8 (quantized weights and activations, the default)")
 	underHeading(c, helpLanguage, "mode")
 	return c
 }
 
-// reportFiles is where reports go; both empty: into a folder beside the plan.
+// reportFiles is where reports go; all empty: HTML and plots into a folder beside the plan.
 type reportFiles struct {
-	html string // a file
-	png  string // a folder of plots
+	html  string // a file
+	png   string // a folder of plots
+	nodes string // a file for Model Explorer
 }
 
 // writeReports writes HTML and plots to where they are asked for, or both to the default folder, which it names on standard error.
 func (e *env) writeReports(r *analysis.Report, plan string, o reportFiles) error {
 	var folder string
-	if o.html == "" && o.png == "" {
+	if o.html == "" && o.png == "" && o.nodes == "" {
 		folder = strings.TrimSuffix(plan, qwb.PlanSuffix) + ".report"
 		o.html, o.png = filepath.Join(folder, "report.html"), folder
 	}
@@ -125,6 +130,11 @@ func (e *env) writeReports(r *analysis.Report, plan string, o reportFiles) error
 	}
 	if o.html != "" {
 		if err := s.Add(o.html, func(w io.Writer) error { return reports.HTML(w, r) }); err != nil {
+			return err
+		}
+	}
+	if o.nodes != "" {
+		if err := s.Add(o.nodes, func(w io.Writer) error { return reports.NodeData(w, r) }); err != nil {
 			return err
 		}
 	}
