@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,12 +10,14 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
+	"qwb/graph/pnnx"
 	"qwb/graph/tflite"
 	"qwb/graph/tflite/lift"
 	"qwb/internal/kind"
@@ -48,7 +51,7 @@ func (m *Model) Close() error {
 
 // openModel loads the file at path, or the folder of a checkpoint, infers shapes, and prints the loader's warnings.
 func (j *job) openModel(name string) (*Model, error) {
-	if err := j.check(name, "a model", kind.ONNX, kind.Checkpoint, kind.TFLite); err != nil {
+	if err := j.check(name, "a model", kind.ONNX, kind.Checkpoint, kind.TFLite, kind.PNNX); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	if err := errors.Join(graph.CheckOperators(j.Catalog.Operators), observers.Check(j.Catalog.Observers)); err != nil {
@@ -59,8 +62,13 @@ func (j *job) openModel(name string) (*Model, error) {
 		return j.openCheckpoint(name)
 	}
 	open := j.readModel
-	if head, err := readHead(j.store(), name); err == nil && kind.OfBytes(head, int64(len(head))) == kind.TFLite {
-		return j.openTFLite(name)
+	if head, err := readHead(j.store(), name); err == nil {
+		switch kind.OfBytes(head, int64(len(head))) {
+		case kind.TFLite:
+			return j.openTFLite(name)
+		case kind.PNNX:
+			return j.openPNNX(name)
+		}
 	}
 	if ok {
 		open = func(string) (*onnx.Model, []graph.Warning, error) { return onnx.Open(file) }
@@ -119,6 +127,34 @@ func (j *job) openTFLite(name string) (*Model, error) {
 	}
 	sum := sha256.Sum256(b)
 	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(sum[:])}), nil
+}
+
+// openPNNX makes the graph of a model of PNNX, whose weights stand beside it: X.param and X.bin. Its digest is that of both.
+func (j *job) openPNNX(name string) (*Model, error) {
+	fail := func(err error) (*Model, error) { return nil, &FileError{Stage: "load", File: name, Err: err} }
+	text, err := fs.ReadFile(j.store(), name)
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	base, ok := strings.CutSuffix(name, ".param")
+	if !ok || !pnnx.Is(text) {
+		return fail(errors.New("not a model of PNNX: those are called X.param and have a pnnx.Input"))
+	}
+	weights, err := fs.ReadFile(j.store(), base+".bin")
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	g, err := pnnx.Read(text, bytes.NewReader(weights), int64(len(weights)))
+	if err != nil {
+		return fail(err)
+	}
+	if err := g.Adopt(j.Catalog.Operators); err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	h.Write(text) // no error: see package hash
+	h.Write(weights)
+	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(h.Sum(nil))}), nil
 }
 
 // readModel reads a model that is no file of the operating system.

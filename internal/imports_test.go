@@ -30,7 +30,7 @@ var layers = []string{
 	"internal/cudatest",
 	"graph",
 	"internal/graphtest graph/pattern",
-	"graph/onnx/... graph/exec graph/language/checkpoint graph/tflite",
+	"graph/onnx/... graph/exec graph/language/checkpoint graph/tflite graph/pnnx",
 	"graph/passes graph/language/decode graph/device internal/kind graph/tflite/lift",
 	"graph/language/decode/gpu",
 	"quantizer/tqc quantizer/rewrite",

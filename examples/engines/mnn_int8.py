@@ -99,7 +99,7 @@ def network(spec, work):
         os.makedirs(folder)
         np.save(f"{folder}/0.npy", x)
         for layer in layers:
-            found = tensors.get(outputs[layer["opName"]], tensors.get(layer["output"][0]["name"]))
+            found = tensors.get(outputs.get(layer["opName"]), tensors.get(layer["output"][0]["name"]))
             if found is None:
                 continue
             codes = half_away(found / np.float32(layer["output"][0]["scales"][0]))

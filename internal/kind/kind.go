@@ -30,6 +30,7 @@ const (
 	MLLM            // mllm version 1
 	InferLLM
 	TFLite
+	PNNX    // or ncnn, which begins alike
 	PyTorch // a zip archive that torch.save wrote
 	Numpy   // npy
 	Picture // JPEG, PNG, BMP, GIF, WebP
@@ -50,6 +51,7 @@ var facts = [...]struct{ is, use string }{
 	MLLM:       {"a checkpoint of mllm, which only its engine opens", "use the checkpoint that it was exported from"},
 	InferLLM:   {"a checkpoint of InferLLM, which only its engine opens", "use the checkpoint that it was exported from"},
 	TFLite:     {"a TensorFlow Lite model", "qwb import makes a plan of a quantized one; inspect, run and calibrate take one in float"},
+	PNNX:       {"a network of PNNX or ncnn", "inspect, run and calibrate take PNNX's, with the file .bin beside it; ncnn's are what qwb export writes"},
 	PyTorch:    {"a zip archive, as torch.save writes models", "write the model with torch.onnx.export"},
 	Numpy:      {"an array of NumPy", "it is data: --data takes it, and --input of qwb run"},
 	Picture:    {"a picture", "it is data: --data takes it"},
@@ -170,6 +172,7 @@ var magics = []struct {
 	{MLLM, 0, "\x2c\x4e\x00\x00"}, // 20012
 	{InferLLM, 0, "\x56\x34\x12\x00\x18\x00\x00\x00"},
 	{TFLite, 4, "TFL3"},
+	{PNNX, 0, "7767517\n"},
 	{Numpy, 0, "\x93NUMPY"},
 	{Picture, 0, "\xff\xd8\xff"},
 	{Picture, 0, "\x89PNG\r\n\x1a\n"},
