@@ -21,7 +21,8 @@ type rule struct {
 // rules lists what Check looks for.
 var rules = []rule{structureRule, opsetRule, operatorsRule, scaleRule, zeroPointRule, pairRule, zeroPointZeroRule, signedRule, rankZeroRule,
 	perTensorRule, axisRule, inputsRule, weightFormRule, weightZeroPointRule, floatBiasRule, integerBiasRule, splitFusionRule, placementRule,
-	integerOutputRule, oneTypeRule, passiveRule, fixedScaleRule, typesRule, scaleTypeRule, blocksRule, packedRule, floatZeroRule, subsampleRule}
+	integerOutputRule, oneTypeRule, passiveRule, fixedScaleRule, typesRule, scaleTypeRule, blocksRule, packedRule, floatZeroRule,
+	parserOperatorsRule, parserTypesRule, parserAttributesRule, parserBlocksRule, strongTypesRule, subsampleRule}
 
 // Rules lists what Check looks for, in words.
 func Rules() []export.Rule {

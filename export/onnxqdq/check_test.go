@@ -88,6 +88,32 @@ func (s surgeon) around(node string, i int, scale float32, zero *tensor.Tensor) 
 	s.SetInput(s.node(node).ID, i, dq)
 }
 
+// planted adds a node that nobody reads. Inputs are names of values, or of constants that are made: scales, k, half.
+func (s surgeon) planted(op string, attrs []graph.Attr, inputs ...string) {
+	consts := map[string]*tensor.Tensor{"scales": f32(1, 1, 2, 2), "k": tensor.FromI64([]int64{1}, 1), "half": tensor.New(tensor.Float16, 1)}
+	var in []graph.ValueID
+	for _, name := range inputs {
+		switch c := consts[name]; {
+		case name == "":
+			in = append(in, graph.NoValue)
+		case c != nil:
+			in = append(in, s.AddConst(name, c))
+		default:
+			in = append(in, s.value(name))
+		}
+	}
+	out := graph.Value{Name: s.FreshName("planted"), DType: tensor.Float32}
+	for _, a := range attrs {
+		if a.Name == "to" {
+			out.DType = tensor.DType(a.I)
+		}
+	}
+	v, err := s.AddValue(out)
+	require.NoError(s, err)
+	_, err = s.AddNode(graph.Node{Name: "planted", Op: op, Attrs: attrs, Inputs: in, Outputs: []graph.ValueID{v}})
+	require.NoError(s, err)
+}
+
 // params gives a Q, its DQ, or both, other parameters.
 func (s surgeon) params(scale, zero *tensor.Tensor, nodes ...string) {
 	for _, n := range nodes {
@@ -307,6 +333,32 @@ var faults = []fault{
 	}, true},
 	{"packed", "onnxruntime", "bits behind the last element", func(s surgeon) {
 		s.params(nil, &tensor.Tensor{DType: tensor.Uint4, Shape: []int{3}, Data: []uint8{0x11, 0x21}}, w1DQ)
+	}, true},
+	{"parser-operators", "trt_int8", "an operator without importer", func(s surgeon) { s.planted("Det", nil, "x") }, true},
+	{"parser-types", "trt_int8", "int16", func(s surgeon) { s.planted("Cast", []graph.Attr{graph.Int("to", int64(tensor.Int16))}, "x") }, true},
+	{"parser-types", "trt_int8", "uint8 inside the model", func(s surgeon) { s.planted("Cast", []graph.Attr{graph.Int("to", int64(tensor.Uint8))}, "x") }, true},
+	{"parser-attributes", "trt_int8", "a dilated pool", func(s surgeon) { s.node("pool").SetAttr(graph.Ints("dilations", 2, 2)) }, true},
+	{"parser-attributes", "trt_int8", "indices of a pool", func(s surgeon) {
+		v, err := s.AddValue(graph.Value{Name: "indices", DType: tensor.Int64})
+		require.NoError(s, err)
+		s.RemoveNode(s.node("pool").ID)
+		_, err = s.AddNode(graph.Node{Name: "again", Op: "MaxPool", Attrs: []graph.Attr{graph.Ints("kernel_shape", 2, 2), graph.Ints("strides", 2, 2)}, Inputs: []graph.ValueID{s.value("q")}, Outputs: []graph.ValueID{s.value("p"), v}})
+		require.NoError(s, err)
+	}, true},
+	{"parser-attributes", "trt_int8", "an antialiased Resize", func(s surgeon) {
+		s.planted("Resize", []graph.Attr{graph.Int("antialias", 1)}, "x", "", "scales")
+	}, true},
+	{"parser-attributes", "trt_int8", "a cropping Resize", func(s surgeon) {
+		s.planted("Resize", []graph.Attr{graph.Str("coordinate_transformation_mode", "tf_crop_and_resize")}, "x", "", "scales")
+	}, true},
+	{"parser-attributes", "trt_int8", "computed axes", func(s surgeon) { s.planted("ReduceSum", nil, "x", "r") }, true},
+	{"parser-attributes", "trt_int8", "an unsorted TopK", func(s surgeon) { s.planted("TopK", []graph.Attr{graph.Int("sorted", 0)}, "x", "k") }, true},
+	{"parser-blocks", "trt_int8", "blocks along two axes", func(s surgeon) {
+		s.params(scalar(tensor.Float32, float32(1), 2, 2, 3, 3), scalar(tensor.Int8, int8(0), 2, 2, 3, 3), w1Q, w1DQ)
+	}, true},
+	{"parser-blocks", "trt_int8", "int4 with an odd last dimension", func(s surgeon) { s.Value(s.value("w1_QuantizeLinear")).DType = tensor.Int4 }, true},
+	{"strong-types", "trt11_int8", "fp16 added to float32", func(s surgeon) {
+		s.planted("Add", nil, "x", "half")
 	}, true},
 	{"float-zero", "onnxruntime", "a zero point of fp8", func(s surgeon) {
 		s.params(nil, scalar(tensor.Float8E4M3FN, uint8(0x38), 4), w1DQ)
