@@ -98,6 +98,15 @@ func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, 
 // platform asked for would refuse is a warning.
 func fitting(m *Model, q *qdq.Quantized, forced *target.Target) (*qdq.Imported, error) {
 	list := q.Platforms()
+	if m.lite {
+		name := target.TFLite.Name
+		if q.Wide() {
+			name = target.TFLite16x8.Name
+		}
+		if t, err := target.Find(name); err == nil {
+			list = append([]*target.Target{t}, list...)
+		}
+	}
 	if forced != nil {
 		list = []*target.Target{forced}
 		q.IntegerBiases = true

@@ -35,6 +35,7 @@ type Model struct {
 	Faults []error // of shape inference: nodes that cannot be computed
 	// Checkpoint is what the graph was made of; nil for ONNX.
 	Checkpoint *checkpoint.Model
+	lite       bool // the graph was made of a .tflite file
 }
 
 // Close releases the files; nil has none.
@@ -126,7 +127,7 @@ func (j *job) openTFLite(name string) (*Model, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(b)
-	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(sum[:])}), nil
+	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(sum[:]), lite: true}), nil
 }
 
 // openPNNX makes the graph of a model of PNNX, whose weights stand beside it: X.param and X.bin. Its digest is that of both.

@@ -77,6 +77,23 @@ func TestImportTFLite(t *testing.T) {
 	for _, command := range [][]string{{"inspect", "s.tflite"}, {"export", "s.plan.json", "--platform", "tflite", "--unverified", "-o", "s.onnx"}, {"dispatch", "s.plan.json", "--fp32", "type:Softmax"}} {
 		done(t, command...)
 	}
+	m, err := tflite.Read(smallLite(t))
+	require.NoError(t, err)
+	g := &m.Subgraphs[0] // with activations of 16 bits: their biases have 64
+	g.Operators, g.Outputs = g.Operators[:1], []int{3}
+	for _, id := range []int{0, 3} {
+		g.Tensors[id].Type, g.Tensors[id].Quantization.ZeroPoint = tflite.Int16, []int{0}
+	}
+	g.Tensors[2].Type, g.Tensors[2].Data = tflite.Int64, append(make([]byte, 24), 0, 1, 0, 0, 0, 0, 0, 0)
+	b, err := m.Write()
+	require.NoError(t, err)
+	write(t, "wide.tflite", b)
+	require.Equal(t, "tflite_16x8", done(t, "import", "wide.tflite", "--json").object(t)["platform"])
+	g.Tensors[2].Data[4] = 1
+	b, err = m.Write()
+	require.NoError(t, err)
+	write(t, "wider.tflite", b)
+	fails(t, exitFailed, `operator 0 CONV_2D: bias "b": element 0 is 4294967296: ONNX has no pair for more than 32 bits`, "import", "wider.tflite")
 	write(t, "broken.tflite", smallLite(t)[:500])
 	fails(t, exitFailed, "broken.tflite: .*read tflite", "import", "broken.tflite")
 }
