@@ -86,7 +86,8 @@ def main():
                 if not f.endswith((".npy", ".npz")): continue
                 x = np.load(place.path(f"{name}.in/{f}"))
                 got = sim.session.run(None, {k: x[k] for k in x.files} if f.endswith("z") else {feeds[0]: x})
-                want = np.load(place.path(f"{name}.sim/{f}"))
+                stem = place.path(f"{name}.sim/{f[:-4]}")
+                want = np.load(stem + (".npz" if os.path.exists(stem + ".npz") else ".npy"))
                 for i, out in enumerate(last):
                     w = want[out] if hasattr(want, "files") else want
                     e = plain(ours[out]) if out in ours else None

@@ -259,6 +259,8 @@ func WriteModel(in *export.Input, list []Tensor, out *export.Output) error {
 	if g.Name == "" {
 		g.Name = "main" // ONNX wants a name
 	}
+	// Constants that are inputs as well, as old exporters have them, are none for readers that fold constants.
+	g.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v graph.ValueID) bool { return g.Const(v) != nil })
 	m := in.Model.WithGraph(g)
 	m.ProducerName, m.ProducerVersion, m.IRVersion = in.Producer, in.Version, 0 // the lowest that carries the graph
 	for _, kv := range in.Metadata {
