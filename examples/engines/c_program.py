@@ -4,7 +4,7 @@
     pip install ai-edge-litert==2.3.0                         # in another environment: LITERT_PYTHON=.../python (may be missing)
     pip install ziglang==0.17.1 unicorn==2.1.4 pyelftools     # in another environment: ZIG_PYTHON=.../python (may be missing)
     git clone https://github.com/mlcommons/tiny; git clone https://github.com/ARM-software/CMSIS-NN
-    python c_program.py QWB TESTDATA TINY CMSIS_NN
+    python c_program.py QWB TESTDATA TINY CMSIS_NN [NETWORK ...]
 
 For each .tflite file of MLPerf Tiny: import its Q/DQ twin (TESTDATA/models/mlperf-tiny/*.qdq.onnx), write it as C with integers at the borders,
 compile it with gcc, with sanitizers, with clang (zig cc) and for 32 bits, run all on the same int8 inputs and compare every integer of the
@@ -31,7 +31,7 @@ NETWORKS = {  # .tflite below TINY/benchmark/training, Q/DQ file, data (None: ra
     "ad01": ("anomaly_detection/trained_models/ad01_int8.tflite", "ad01_int8.qdq.onnx", None),
     "str_ww": ("streaming_wakeword/trained_models/str_ww_ref_model.tflite", "str_ww_ref_model.qdq.onnx", "str_ww"),
 }
-SAMPLES, ROUNDS = 100, 4
+SAMPLES, ROUNDS = 100, 5
 
 DRIVER = """
 #define _POSIX_C_SOURCE 199309L
@@ -299,7 +299,7 @@ print(n[0])
     return int(run(zig, "-c", program))
 
 
-def main(qwb, testdata, tiny, cmsis):
+def main(qwb, testdata, tiny, cmsis, *names):
     import tflite_runtime.interpreter as tfl
     lite, zig = os.environ.get("LITERT_PYTHON"), os.environ.get("ZIG_PYTHON")
     clang = [zig, "-m", "ziglang", "cc"] if zig else None
@@ -310,7 +310,8 @@ def main(qwb, testdata, tiny, cmsis):
     os.chdir(work)
     open("all.c", "w").write("".join(f'#include "{s}"\n' for s in sources))
     library = {}
-    for name, (file, twin, data) in NETWORKS.items():
+    for name in names or NETWORKS:
+        file, twin, data = NETWORKS[name]
         model = f"{tiny}/benchmark/training/{file}"
         _, _, it = reference(tfl, model, [])
         x = samples(it, data, testdata)
@@ -368,6 +369,7 @@ def main(qwb, testdata, tiny, cmsis):
             row += cortex(clang, zig, flags, include, x, want)
         row += [size.get("arena_bytes"), size.get("arena_bytes") + io_bytes, c.arena + buffer + io_bytes]
         sizes.append("| " + " | ".join(str(v) for v in row) + " |")
+        print(times[-1], sizes[-1], sep="\n", file=sys.stderr, flush=True)
     print("| network | integers compared | different (builds with none) | CMSIS-NN different | C, gcc -O2, ms | -O3 | -Os | TFLite 2.14 reference | LiteRT 2.3 reference | CMSIS-NN -O2 | -O3 | to TFLite | to LiteRT | to CMSIS-NN |")
     print("|---" * 14 + "|")
     print("\n".join(times))
@@ -395,7 +397,8 @@ def cortex(clang, zig, flags, include, x, want):
     """Code and constants on a Cortex-M4 (-Os), and instructions of one run there (-O2), of both; how many integers differ."""
     open("mem.c", "w").write("#include <stddef.h>\nvoid *memcpy(void *t, const void *f, size_t n) { char *a = t; const char *b = f; while (n--) *a++ = *b++; return t; }\n"
                              "void *memset(void *t, int c, size_t n) { char *a = t; while (n--) *a++ = (char)c; return t; }\n")
-    target = [*clang, "-target", "thumb-freestanding-eabi", "-mcpu=cortex_m4", "-ffunction-sections", "-fdata-sections", "-fno-builtin", "-fno-sanitize=all"]
+    target = [*clang, "-target", "thumb-freestanding-eabi", "-mcpu=cortex_m4", "-ffunction-sections", "-fdata-sections", "-fno-sanitize=all"]
+    run(*target, "-O2", "-fno-builtin", "-c", "mem.c", "-o", "mem.o")
     result = []
     os.makedirs("headers", exist_ok=True)
     open("headers/string.h", "w").write("#include <stddef.h>\nvoid *memcpy(void *, const void *, size_t);\nvoid *memset(void *, int, size_t);\n")
@@ -408,7 +411,7 @@ def cortex(clang, zig, flags, include, x, want):
                 if not os.path.exists(objects[0]):
                     run(*target, o, "-Iheaders", *include, "-c", "all.c", "-o", objects[0])
             elf = f"{which}{o}.elf"
-            run(*target, o, *flags, "-Iheaders", *include, "-nostdlib", "-static", *files, "mem.c", *objects, "-Wl,--gc-sections", "-Wl,-e,call", "-o", elf)
+            run(*target, o, *flags, "-Iheaders", *include, "-static", *files, "mem.o", *objects, "-Wl,--gc-sections", "-Wl,-e,call", "-o", elf)
             text, data = run("size", elf).splitlines()[1].split()[:2]
             if o == "-Os":
                 result.append(int(text) + int(data))
@@ -425,4 +428,4 @@ if __name__ == "__main__":
         d = it.get_input_details()[0]
         print(reference(interpreter, sys.argv[2], np.fromfile(sys.argv[3], np.int8).reshape(-1, *d["shape"][1:]))[1])
     else:
-        main(*(os.path.abspath(a) for a in sys.argv[1:5]))
+        main(*(os.path.abspath(a) for a in sys.argv[1:5]), *sys.argv[5:])

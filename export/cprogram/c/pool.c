@@ -100,7 +100,7 @@ static int32_t average_$Q(const struct average_$Q *s, int32_t sum) {
     return $Q(&s->y, (float)sum * s->scale / (float)s->n);
 }
 
-//! average_same | limit
+//! average_same | limit wrap
 /* the mean of n codes on one grid, rounded half away from zero */
 struct average_same {
     int32_t x_zero, n, lo, hi;
@@ -113,7 +113,7 @@ static int32_t average_same_term(const struct average_same *s, int32_t q) {
 }
 
 static int32_t average_same(const struct average_same *s, int32_t sum) {
-    int64_t raw = (int64_t)sum + (int64_t)s->n * s->x_zero, half = s->n / 2;
+    const int32_t raw = wrap((uint32_t)sum + (uint32_t)s->n * (uint32_t)s->x_zero), half = s->n / 2;
     return limit((raw > 0 ? raw + half : raw - half) / s->n, s->lo, s->hi);
 }
 
