@@ -83,11 +83,30 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 		return nil, err
 	}
 	out.Figure("layers", int64(len(p.Algo[0].Params.Layer)))
-	return nil, out.Write(out.Name()+Suffix, func(w io.Writer) error {
+	return pooled(in.Model.Graph, in.Set), out.Write(out.Name()+Suffix, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", " ")
 		return e.Encode(p)
 	})
+}
+
+// pooled warns of maximum pools before a convolution on integers: MNN takes the scale of its input for them too, and MNN 3.6.1 on x86 was found
+// to compute other numbers then (examples/engines/mnn_int8.py: squeezenet, cnn_mnist).
+func pooled(g *graph.Graph, set *tqc.Set) []tqc.Warning {
+	for _, id := range g.Nodes() {
+		if g.Node(id).Op != "Conv" || set.Domains[id] != tqc.DomainInt {
+			continue
+		}
+		p := g.Producer(g.Node(id).Inputs[0])
+		for p != graph.NoNode && (g.Node(p).Op == "Relu" || g.Node(p).Op == "Clip") {
+			p = g.Producer(g.Node(p).Inputs[0])
+		}
+		if p != graph.NoNode && g.Node(p).Op == "MaxPool" {
+			return []tqc.Warning{{Node: g.Node(p).Name, Text: "MNN computes a MaxPool before a convolution on integers on integers too, and MNN 3.6.1 on x86 gives wrong numbers there: " +
+				"compare on the device, or keep the convolution in float (qwb dispatch --fp32)"}}
+		}
+	}
+	return nil
 }
 
 // build returns the model with the numbers that weights stand for, and the parameters.

@@ -106,6 +106,16 @@ func TestRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "not quantized")
 }
 
+// A MaxPool before a convolution on integers is what MNN 3.6.1 gets wrong.
+func TestPoolIsWarnedOf(t *testing.T) {
+	for body, want := range map[string]int{"p = MaxPool(x) {kernel_shape=[2,2]}\nr = Relu(p)\ny = Conv(r, w)": 1, "p = Relu(x)\ny = Conv(p, w)": 0} {
+		tg := target.MNNInt8
+		tg.BorderCost = 0
+		g, set, _ := lowertest.ConfiguredFor(t, "input x: f32[1,2,4,4]\nconst w: f32[3,2,1,1] = normal(1)\n"+body+"\noutput y", &tg)
+		require.Len(t, pooled(g, set), want)
+	}
+}
+
 // Every rule has a fault that breaks it.
 func TestDoctor(t *testing.T) {
 	_, made := files(t)
