@@ -71,6 +71,7 @@ func (f *faults) multiplier(what string, c int, want, got qmath.Multiplier) {
 	number(f, what+"factor", c, want.Scale, got.Scale)
 	number(f, what+"float bias", c, want.Bias, got.Bias)
 	number(f, what+"divisor", c, want.Out, got.Out)
+	number(f, what+"float64 factor", c, want.Double, got.Double)
 }
 
 // scaling compares how a step rounds.

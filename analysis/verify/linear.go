@@ -161,6 +161,7 @@ func (l *linear) channel(c int, y float32) qmath.Channel {
 		ch.Bias = l.float[c]
 	}
 	ch.Dense = (l.node.Op == "Gemm" || l.node.Op == "MatMul") && (l.weights == nil || !l.weights.perChannel())
+	ch.Connected = (l.node.Op == "Gemm" || l.node.Op == "MatMul") && l.weights != nil
 	return ch
 }
 

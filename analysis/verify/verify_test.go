@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,6 +84,9 @@ func TestProgramsHold(t *testing.T) {
 		for _, tg := range targettest.Distinct() {
 			for _, pr := range qmath.Profiles() {
 				t.Run(name+"/"+tg.Name+"/"+pr.Name, func(t *testing.T) {
+					if pr.Form == qmath.FloatTwice && strings.HasPrefix(tg.Name, "tflite") {
+						t.Skip("ncnn has no codes below -127, which zero points make part of the grid")
+					}
 					l, err := compile(t, text, tg.Name, pr.Name)
 					if err != nil {
 						t.Skip(err)

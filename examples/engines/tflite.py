@@ -6,7 +6,7 @@
 QWB is the built binary, DATA a folder with models/ and data/ as the tests use it (QWB_TESTDATA). Needs: pip install ai-edge-litert==2.3.0
 numpy==2.4.6. --runtime is another Python, with pip install tflite-runtime==2.14.0 'numpy<2', whose interpreter runs the files too. Every
 network is calibrated for the platform, exported, and run freely on N inputs of the evaluation data by reference kernels (BUILTIN_REF) of both
-interpreters; every tensor that they have in common with the dump of qwb's integer program, by name, is compared integer by integer. With
+interpreters, LiteRT's under profile litert; every tensor that they have in common with the dump of qwb's integer program, by name, is compared integer by integer. With
 --kernels xnnpack all tensors are made outputs, the default delegate runs the file, and `qwb verify --against` holds every step to real arithmetic
 (rule b): different are integers that are not within one step, or not at a near-tie. "In place" are tensors whose memory
 holds the result of an operator that reads them (2.14 computes ADD and SOFTMAX so): recorded equal to that result, they are listed by name.
@@ -63,7 +63,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("--work"); ap.add_argument("--only", default=""); ap.add_argument("--platform", default="tflite_int8")
-ap.add_argument("--runtime"); ap.add_argument("--inputs", type=int, default=2); ap.add_argument("--kernels", default="ref"); ap.add_argument("--verify-samples", type=int, default=1)
+ap.add_argument("--runtime"); ap.add_argument("--inputs", type=int, default=2); ap.add_argument("--kernels", default="ref")
 a = ap.parse_args()
 place = Workplace(a.qwb, a.data, a.work)
 
@@ -86,7 +86,6 @@ def open_all(path, to):
     g = m.subgraphs[0]
     made = [int(i) for o in g.operators for i in o.outputs]
     g.outputs = np.array(list(g.outputs) + [i for i in made if i not in set(g.outputs)], np.int32)
-    m.signatureDefs = None
     b = flatbuffers.Builder(1 << 20)
     b.Finish(m.Pack(b), b"TFL3")
     open(to, "wb").write(b.Output())
@@ -101,10 +100,10 @@ def engine(python, file, kernels, inputs, names):
     return [{n.replace("|", "/"): v for n, v in np.load(place.path(f"engine.{k}.npz")).items()} for k in range(len(inputs))]
 
 
-def dump(plan, file):
-    """The tensors of qwb's integer program on one input, by name."""
+def dump(plan, file, profile):
+    """The tensors of qwb's integer program under a profile on one input, by name."""
     d = place.path("dump")
-    place.json("verify", plan, "--data", file, "--preprocess", "none", "--samples", 1, "--dump", d, ok=(0, 3))
+    place.json("verify", plan, "--data", file, "--preprocess", "none", "--samples", 1, "--dump", d, "--profile", profile, ok=(0, 3))
     p = json.load(open(os.path.join(d, "program.json")))
     return {t["name"]: np.load(os.path.join(d, t["npy"])) for t in p["tensors"] if not t["constant"] and t.get("npy")}
 
@@ -126,8 +125,8 @@ def record(folder, tensors):
     with open(os.path.join(folder, "names.json"), "w") as f: json.dump({k: name for k, name in enumerate(tensors)}, f)
 
 
-engines = [(f"LiteRT {version('ai-edge-litert')}", sys.executable)]
-if a.runtime: engines.append(("tflite-runtime 2.14.0", a.runtime))
+engines = [(f"LiteRT {version('ai-edge-litert')}", sys.executable, "litert")]
+if a.runtime: engines.append(("tflite-runtime 2.14.0", a.runtime, "tflite2"))
 rows = []
 for name, n in place.networks(a.only):
     plan, file = f"{name}.{a.platform}.plan.json", place.path(f"{name}.{a.platform}.tflite")
@@ -136,7 +135,7 @@ for name, n in place.networks(a.only):
         place.json("calibrate", n.model, "--data", n.calibration, "--preprocess", n.preprocess, "--samples", n.samples or 50, "--platform", a.platform, "-o", plan)
         place.json("export", plan, "--platform", a.platform, "--format", "tflite", "--unverified", "-o", file)
     except SystemExit as e:
-        rows.append([name, "-", "-", "-", "-", str(e)[-160:].strip()])
+        rows.append([name, "-", "-", "-", "-", "-", str(e)[-160:].strip()])
         print(rows[-1], file=sys.stderr, flush=True)
         continue
     m = read(file)
@@ -144,15 +143,15 @@ for name, n in place.networks(a.only):
     names = {int(t.tensorIndex): t.name.decode() for t in m.signatureDefs[0].inputs}
     kinds = sorted({schema.BuiltinOperator.__dict__ and next(k for k, v in vars(schema.BuiltinOperator).items() if v == max(m.operatorCodes[o.opcodeIndex].builtinCode, m.operatorCodes[o.opcodeIndex].deprecatedBuiltinCode)) for o in g.operators})
     inputs = place.inputs(name, n, a.inputs)
-    ours = [dump(plan, f) for f in inputs]
+    ours = {p: [dump(plan, f, p) for f in inputs] for _, _, p in engines if "ref" in a.kernels}
     for kernels in a.kernels.split(","):
-        for what, python in engines:
+        for what, python, profile in engines:
             run_file = file
             if kernels == "xnnpack":
                 run_file = place.path("open.tflite"); open_all(file, run_file)
             try: theirs = engine(python, run_file, kernels, inputs, names)
             except RuntimeError as e:
-                rows.append([name, what, kernels, "-", "-", str(e)[-160:]])
+                rows.append([name, what, kernels, profile, "-", "-", str(e)[-160:]])
                 print(rows[-1], file=sys.stderr, flush=True)
                 continue
             compared = different = worst = kept = 0
@@ -166,7 +165,7 @@ for name, n in place.networks(a.only):
                     compared += r["integers_compared"]; different += r["integers_different"]
                     kept += r.get("ties", 0) or 0
             else:
-                for o, t in zip(ours, theirs):
+                for o, t in zip(ours[profile], theirs):
                     for k in o.keys() & t.keys():
                         if o[k].dtype not in (np.int8, np.int16): continue
                         d = np.abs(o[k].astype(int) - t[k].reshape(o[k].shape).astype(int))
@@ -176,8 +175,8 @@ for name, n in place.networks(a.only):
                         if d.any(): bad[k] = int((d > 0).sum())
             note = f"ties {kept}" if kernels == "xnnpack" else (f"overwritten in place, not counted: {', '.join(sorted(place_taken))}" if place_taken else "")
             if bad: note += f" {len(bad)} tensors, by up to {worst}: {', '.join(list(bad)[:3])}"
-            rows.append([name, what, kernels, f"{compared:,}", f"{different:,}", note])
+            rows.append([name, what, kernels, profile if kernels == "ref" else "rule b", f"{compared:,}", f"{different:,}", note])
             print(rows[-1], kinds if what == engines[0][0] else "", file=sys.stderr, flush=True)
 
 print(f"{a.platform}, {a.inputs} inputs per network\n")
-table(["network", "engine", "kernels", "integers compared", "different", ""], rows)
+table(["network", "engine", "kernels", "held to", "integers compared", "different", ""], rows)

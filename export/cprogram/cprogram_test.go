@@ -26,7 +26,7 @@ func TestNetworksEqualTheReference(t *testing.T) {
 			profiles := []string{"tflite2", tg.Profile}
 			if slices.Contains([]string{"mobilenet", "residual", "windows"}, name) && tg.Name == "onnxruntime" {
 				profiles = nil
-				for _, p := range qmath.Profiles() {
+				for _, p := range inC() {
 					profiles = append(profiles, p.Name)
 				}
 			}

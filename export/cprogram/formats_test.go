@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/export/cprogram"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 )
@@ -16,7 +15,7 @@ import (
 // pair under another profile, those of 16 bits with accumulators and biases of 64.
 func TestFormats(t *testing.T) {
 	compiler(t)
-	profiles := qmath.Profiles()
+	profiles := inC()
 	integers, programs, wide := 0, 0, 0
 	for i, tg := range lowertest.Formats() {
 		if testing.Short() && i%5 != 0 {

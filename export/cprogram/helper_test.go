@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -195,4 +196,9 @@ func bound(g *graph.Graph, feeds map[string]*tensor.Tensor) map[string]int64 {
 		}
 	}
 	return sizes
+}
+
+// inC are the profiles whose programs have a form in C: all but those with factors of float64.
+func inC() []qmath.Profile {
+	return slices.DeleteFunc(qmath.Profiles(), func(p qmath.Profile) bool { return p.Double })
 }

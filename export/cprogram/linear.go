@@ -3,6 +3,7 @@ package cprogram
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"qwb/graph"
@@ -95,6 +96,9 @@ func (w *writer) codes(s *lower.Step, op *lower.Linear, r *lower.Requantization,
 	form, err := w.form(scaling, sum)
 	if err != nil {
 		return "", err
+	}
+	if slices.ContainsFunc(r.Multipliers, func(m qmath.Multiplier) bool { return m.Double != 0 }) {
+		return "", fmt.Errorf("factors of float64, which profile %s has here, have no form in C", w.p.Profile.Name)
 	}
 	m, count := w.multipliers(scaling, r.Multipliers)
 	name := fmt.Sprintf("to%d", id)

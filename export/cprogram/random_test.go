@@ -16,7 +16,6 @@ import (
 	"qwb/internal/graphtest"
 	hardware "qwb/kernels/cpu"
 	"qwb/kernels/kerneltest"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
@@ -39,7 +38,7 @@ func drawn(t *testing.T, seed uint64, samples int) *lower.Program {
 	if r.IntN(4) != 0 {
 		lowertest.Disturb(t, seed, g, set)
 	}
-	profiles := qmath.Profiles()
+	profiles := inC()
 	for _, i := range r.Perm(len(profiles)) {
 		if p, err := lower.Compile(g, set, &tg, profiles[i]); err == nil {
 			return p

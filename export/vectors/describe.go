@@ -227,6 +227,13 @@ func multipliers(p qmath.Profile, list []qmath.Multiplier, k int) []named {
 	for c, f := range list {
 		m[c], shift[c], scale[c], bias[c], out[c] = f.M, f.Shift, f.Scale, f.Bias, f.Out
 	}
+	if list[0].Double != 0 {
+		double := make([]float64, len(list))
+		for c, f := range list {
+			double[c] = f.Double
+		}
+		return []named{{name: fmt.Sprintf("float64_factor_%d", k), tensor: vector(tensor.Float64, double)}}
+	}
 	if !p.Float() {
 		return []named{{name: fmt.Sprintf("multiplier_%d", k), tensor: vector(tensor.Int32, m)}, {name: fmt.Sprintf("shift_%d", k), tensor: vector(tensor.Int32, shift)}}
 	}
@@ -271,7 +278,7 @@ func constants(g *graph.Graph, n *graph.Node) []named {
 }
 
 // vector makes a tensor of one axis.
-func vector[T int32 | float32](d tensor.DType, data []T) *tensor.Tensor {
+func vector[T int32 | float32 | float64](d tensor.DType, data []T) *tensor.Tensor {
 	return &tensor.Tensor{DType: d, Shape: []int{len(data)}, Data: data}
 }
 

@@ -115,6 +115,9 @@ func NewRequantize(s qmath.Scaling, m []qmath.Multiplier, table driver.Ptr, skip
 		return Requantize{}, fmt.Errorf("cuda: no multipliers")
 	}
 	for _, k := range m {
+		if k.Double != 0 {
+			return Requantize{}, fmt.Errorf("cuda: no kernel scales by factors of float64")
+		}
 		if k.Out != m[0].Out {
 			return Requantize{}, fmt.Errorf("cuda: outputs of scale %g and %g in one tensor", m[0].Out, k.Out)
 		}

@@ -25,6 +25,9 @@ func (s Scaling) Deviation(acc int64, m Multiplier, zp, lo, hi int32) float64 {
 	if bias != 0 { // acc*Scale and Bias may cancel
 		v += 2 * bias
 	}
+	if m.Double != 0 {
+		return half * v * slack // of float64 less, but M and Shift may be what is looked at
+	}
 	switch s.Form {
 	case DoubleUpAway, DoubleUpUp:
 		return half*v*slack + s.second(m)
@@ -45,7 +48,7 @@ func (s Scaling) Deviation(acc int64, m Multiplier, zp, lo, hi int32) float64 {
 
 // Deviation64 is Deviation for Requantize64, where TFLite's form keeps 15 bits of M.
 func (s Scaling) Deviation64(acc int64, m Multiplier, zp, lo, hi int32) float64 {
-	if s.Form == DoubleUpAway || s.Form == SingleUp {
+	if m.Double == 0 && (s.Form == DoubleUpAway || s.Form == SingleUp) {
 		return 0x1p-15 * limited(math.Abs(float64(acc))*s.factor(m), zp, lo, hi) * slack
 	}
 	return s.Deviation(acc, m, zp, lo, hi)

@@ -11,6 +11,8 @@ type Channel struct {
 	Bias    float32 // of the layer, in its own unit; read by profiles with FloatBias only
 	// Dense says: Gemm or MatMul with one weight scale for all channels. TFLite multiplies its scales in float32 there.
 	Dense bool
+	// Connected says: Gemm or MatMul by constant weights. Profiles with Double have a form of their own for it.
+	Connected bool
 }
 
 // Multiplier is the prepared factor x*w/y of one channel. An integer form uses M and Shift, a float form Scale, Bias and Out;
@@ -21,6 +23,8 @@ type Multiplier struct {
 	Scale float32
 	Bias  float32 // in units of acc*Scale
 	Out   float32 // FloatDivide: the divisor y; FloatTwice: the second factor 1/y
+	// Double, where it is not 0, takes the place of M and Shift: float64(acc)*Double is rounded half away from zero.
+	Double float64
 }
 
 // Prepare returns the multiplier of a channel, computed in the operations and the order that the profile states. A scale
@@ -43,7 +47,11 @@ func (p Profile) Prepare(c Channel) (Multiplier, error) {
 		rx, rw := 1/c.X, 1/c.W
 		m = Multiplier{Scale: 1 / float32(rx*rw), Bias: c.Bias, Out: 1 / c.Y}
 	default:
-		return p.multiplier(p.factor(c), c.X, c.W, c.Y)
+		var err error
+		if m, err = p.multiplier(p.factor(c), c.X, c.W, c.Y); err == nil && p.Double && c.Connected {
+			m.Double = float64(c.X) * float64(c.W) / float64(c.Y)
+		}
+		return m, err
 	}
 	return m, p.finite(m.Scale, c.X, c.W, c.Y)
 }

@@ -19,6 +19,8 @@ type Profile struct {
 	// Saturates says that the products of two neighbouring taps are added with saturation to int16 before they reach the
 	// int32 accumulator (VPMADDUBSW). The sum is the kernel's business; Requantize is not affected.
 	Saturates bool
+	// Double says that products of a matrix with constant weights (FULLY_CONNECTED) are scaled by Multiplier.Double.
+	Double bool
 
 	// Own: the profile is made of an Arithmetic, which has the rest; see there.
 	Own               bool

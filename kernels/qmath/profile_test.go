@@ -22,7 +22,7 @@ func TestProfileNamed(t *testing.T) {
 		seen[p.Name] = true
 	}
 	_, err := ProfileNamed("tflite")
-	assert.EqualError(t, err, `unknown arithmetic profile "tflite"; known: tflite2, tflite1, tvm-upward, tvm-nearest, tvm-a64, ort, `+
+	assert.EqualError(t, err, `unknown arithmetic profile "tflite"; known: tflite2, tflite1, litert, tvm-upward, tvm-nearest, tvm-a64, ort, `+
 		`onnx-ref, rndnu, ncnn, mnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt`)
 }
 

@@ -24,6 +24,12 @@ func Profiles() []Profile {
 			Exact:   "TFLite built with TFLITE_SINGLE_ROUNDING, CMSIS-NN built with CMSIS_NN_USE_SINGLE_ROUNDING",
 			Differs: "TFLite as it is built by default: `tflite2`, one step away on about 0.2 % of accumulators",
 		}},
+		{Name: "litert", Scaling: Scaling{Form: DoubleUpAway}, Family: TFLite, Double: true, Doc: ProfileDoc{
+			Formula: "as `tflite2`; Gemm and MatMul by constant weights: half-away(acc*f) + z", Factor: "as `tflite2`; there f = s_x * s_w/s_y in float64",
+			Rounding: "as `tflite2`; there once, half away from zero", ZeroPoint: after,
+			Exact:   "LiteRT 2.3's reference kernels",
+			Differs: "earlier TFLite, TFLite Micro and CMSIS-NN: `tflite2`; LiteRT's other kernels (XNNPACK: `ort` on x86)",
+		}},
 		{Name: "tvm-upward", Scaling: Scaling{Form: SingleUpShift}, Family: TVM, Doc: ProfileDoc{
 			Formula: "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift; a power of two: a shift in int32", Factor: q31Float,
 			Rounding: "once, half up", ZeroPoint: after,

@@ -100,6 +100,9 @@ func clamp64(v int64, lo, hi int32) int32 { return int32(min(max(v, int64(lo)), 
 func (s Scaling) scale(acc int32, m Multiplier) int32 {
 	switch s.Form {
 	case DoubleUpAway:
+		if m.Double != 0 {
+			return int32(min(max(HalfAwayFromZero.Round(float64(acc)*m.Double), math.MinInt32), math.MaxInt32))
+		}
 		return DivideByPowerOfTwo(DoublingHighMul(acc<<max(m.Shift, 0), m.M), max(-m.Shift, 0))
 	case DoubleUpUp:
 		if m.Shift >= 0 {
@@ -134,6 +137,9 @@ func saturate32(v int64) int32 { return clamp64(v, math.MinInt32, math.MaxInt32)
 func (s Scaling) Fits(acc int64, m Multiplier) bool {
 	if acc > math.MaxInt32 {
 		return false
+	}
+	if m.Double != 0 {
+		return float64(acc)*m.Double < math.MaxInt32
 	}
 	switch s.Form {
 	case DoubleUpAway, DoubleUpUp:

@@ -10,7 +10,7 @@ import (
 
 // Profile tflite2 equals TFLite's reference kernels, whose answers testdata/tflite.py recorded, code for code, and ort equals
 // what XNNPACK makes of convolution and matrix product on x64, rndnu its additions and conversions. The optimized kernels
-// between them round both times half up, as tvm-a64 does.
+// between them round both times half up, as tvm-a64 does. Profile litert equals the reference kernels of LiteRT 2.3 in FULLY_CONNECTED too.
 func TestTFLite(t *testing.T) {
 	reference, optimized, xnnpack := named(t, "tflite2"), named(t, "tflite2"), named(t, "ort")
 	optimized.Form = DoubleUpUp
@@ -21,6 +21,11 @@ func TestTFLite(t *testing.T) {
 			p, as.Op = map[string]Profile{"optimized": optimized, "xnnpack": xnnpack}[kernels], op
 			if kernels == "xnnpack" && op != "CONV_2D" && op != "FULLY_CONNECTED" {
 				p = named(t, "rndnu")
+			}
+		}
+		if p.Name == "tflite2" && !strings.Contains(c.Op, " ") {
+			for i, got := range tfliteAnswer(t, named(t, "litert"), as) {
+				n.add(t, c, i, got)
 			}
 		}
 		for i, got := range tfliteAnswer(t, p, as) {
@@ -132,7 +137,7 @@ func tfliteLinear(t *testing.T, p Profile, c oracleCase) (y []int32) {
 	scales := c.Scales[2:]
 	for i := range pixels {
 		for j := range m {
-			factor, err := p.Prepare(Channel{X: c.Scales[0], W: scales[j%len(scales)], Y: g.Scale, Dense: c.Op == "FULLY_CONNECTED"})
+			factor, err := p.Prepare(Channel{X: c.Scales[0], W: scales[j%len(scales)], Y: g.Scale, Dense: c.Op == "FULLY_CONNECTED", Connected: c.Op == "FULLY_CONNECTED"})
 			require.NoError(t, err)
 			acc := int64(bias[j] * 20)
 			for l := range k {

@@ -65,7 +65,7 @@ func TestRequantizeVectors(t *testing.T) {
 		}
 	}
 	for _, p := range Profiles() {
-		if !p.Saturates {
+		if !p.Saturates && !p.Double { // TestTFLite holds litert
 			assert.GreaterOrEqual(t, compared[p.Name], 400, p.Name)
 		}
 	}

@@ -12,6 +12,9 @@ func (s Scaling) Requantize64(acc int64, m Multiplier, zp, lo, hi int32) int32 {
 	if s.Float() {
 		return s.roundFloat(s.scaleFloat(float32(acc), m), m, zp, lo, hi)
 	}
+	if m.Double != 0 {
+		return clampFloat(HalfAwayFromZero.Round(float64(acc)*m.Double), zp, lo, hi)
+	}
 	var v int64
 	switch s.Form {
 	case DoubleUpAway, SingleUp:

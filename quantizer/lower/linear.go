@@ -79,6 +79,9 @@ func (o *Linear) describe() string {
 }
 
 func describeMultiplier(m qmath.Multiplier) string {
+	if m.Double != 0 {
+		return fmt.Sprintf("*%g in float64", m.Double)
+	}
 	if m.Scale == 0 {
 		return fmt.Sprintf("*%d>>%d", m.M, 31-m.Shift)
 	}
@@ -325,6 +328,7 @@ func (l *linear) channel(c int) qmath.Channel {
 		ch.Bias = l.bias[c]
 	}
 	ch.Dense = (l.n.Op == "Gemm" || l.n.Op == "MatMul") && (l.op.Weights == nil || !l.op.Weights.PerChannel())
+	ch.Connected = (l.n.Op == "Gemm" || l.n.Op == "MatMul") && l.op.Weights != nil
 	return ch
 }
 

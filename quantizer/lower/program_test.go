@@ -59,7 +59,7 @@ func TestNoFloatBetweenQuantizedSteps(t *testing.T) {
 		defined := make([]bool, len(p.Tensors))
 		for i := range p.Tensors {
 			defined[i] = p.Tensors[i].Const != nil
-			require.Equal(t, p.Tensors[i].Quantized(), p.Tensors[i].DType == tensor.Int8 || p.Tensors[i].DType == tensor.Uint8, p.Tensors[i].Name)
+			require.Equal(t, p.Tensors[i].Quantized(), slices.Contains([]tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int16}, p.Tensors[i].DType), p.Tensors[i].Name)
 		}
 		for _, id := range p.Inputs {
 			defined[id] = true

@@ -60,7 +60,7 @@ var TFLiteInt8 = Target{
 		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}},
 	},
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
-		Observer: tqc.ObserverRobust},
+		Rounding: qmath.HalfAwayFromZero, Observer: tqc.ObserverRobust},
 	Weight:     TFLite.Weight,
 	Bias:       TFLite.Bias,
 	Schemes:    Schemes{Weight: schemesOf("int8-sym-channel", "int8-sym-tensor")},

@@ -199,7 +199,7 @@ func (k *sink) tryShifted(form qmath.Form) {
 	most := k.l.largest(k.cols)
 	for j := range k.cols {
 		m := k.scale.Multipliers[j%len(k.scale.Multipliers)]
-		if m.Shift < -31 || m.Shift > 30 || !k.l.p.Profile.Fits(most[j], m) {
+		if m.Double != 0 || m.Shift < -31 || m.Shift > 30 || !k.l.p.Profile.Fits(most[j], m) {
 			return
 		}
 		s.Mul[j], s.Exp[j] = m.M, int8(m.Shift)
