@@ -112,6 +112,7 @@ type TargetCheck struct {
 	Builtin   bool   `json:"builtin"` // it is a platform of the package
 	// Contradictions are what cannot all be true of it, a line each.
 	Contradictions []string `json:"contradictions"`
+	Notes          []string `json:"notes"` // what holds all the same: operators that are simulated
 }
 
 // CheckTarget reads a platform and holds its tables against its arithmetic, against what integer programs can compute and against the
@@ -121,11 +122,12 @@ func (p *Project) CheckTarget(platform string) (*TargetCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := lower.Contradictions(t)
+	list, notes, err := lower.Contradictions(t)
 	if err != nil {
 		return nil, err
 	}
-	c := &TargetCheck{Name: t.Name, SHA256: t.Hash(), Operators: len(t.Ops), Builtin: target.IsBuiltin(t.Name), Contradictions: append([]string{}, list...)}
+	c := &TargetCheck{Name: t.Name, SHA256: t.Hash(), Operators: len(t.Ops), Builtin: target.IsBuiltin(t.Name), Contradictions: append([]string{}, list...),
+		Notes: append([]string{}, notes...)}
 	if t.Format != "" {
 		if f, err := export.ForPlatform(p.Catalog.Formats, t.Name, t.Format); err != nil {
 			c.Contradictions = append(c.Contradictions, err.Error())

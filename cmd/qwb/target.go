@@ -93,6 +93,9 @@ programs can compute, and its export format against those that there are. What c
 				return errors.Join(e.printJSON(r), err)
 			}
 			fmt.Fprintf(e.stdout, "%s: %d operators, hash %s\n", r.Name, r.Operators, r.SHA256)
+			for _, n := range r.Notes {
+				fmt.Fprintf(e.stdout, "  note: %s\n", n)
+			}
 			for _, c := range r.Contradictions {
 				fmt.Fprintf(e.stdout, "  %s\n", c)
 			}

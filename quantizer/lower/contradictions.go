@@ -12,11 +12,11 @@ import (
 )
 
 // Contradictions lists what a valid target says of itself that cannot all be true, a line each: its tables against its arithmetic, and
-// against what integer programs can compute. A plan for a target without any has an integer form wherever the target runs integers.
-func Contradictions(t *target.Target) ([]string, error) {
+// against what integer programs can compute. notes are what holds all the same but should be known: operators whose integers are simulated.
+func Contradictions(t *target.Target) (list, notes []string, err error) {
 	p, err := t.ProfileNamed("")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c := &contradictions{t: t, p: p}
 	c.schemes()
@@ -32,13 +32,14 @@ func Contradictions(t *target.Target) ([]string, error) {
 			c.add("fusion %s is an activation behind a sum, and profile %s has no float epilogue to compute it in", f.Family.Name, p.Name)
 		}
 	}
-	return c.list, nil
+	return c.list, c.notes, nil
 }
 
 type contradictions struct {
-	t    *target.Target
-	p    qmath.Profile
-	list []string
+	t     *target.Target
+	p     qmath.Profile
+	list  []string
+	notes []string
 }
 
 func (c *contradictions) add(format string, args ...any) {
@@ -116,7 +117,7 @@ func (c *contradictions) operator(op *target.Op) {
 	case op.Role == target.Activation && !clamps && !c.p.FloatBias():
 		c.add("operator %s is an activation behind a sum, and profile %s has no float epilogue to compute it in: as arithmetic it is a table", op.Type, c.p.Name)
 	case !known && (op.Role != target.Activation || op.Alone):
-		c.add("operator %s runs on integers, and no integer program computes it: it would be simulated", op.Type)
+		c.notes = append(c.notes, fmt.Sprintf("operator %s runs on integers, and no integer program computes it: it is simulated", op.Type))
 	case op.Type == "Add" && op.Role == target.Arithmetic && c.t.Placement.Residual() && !c.p.FusesAdd():
 		c.add("operator Add is the end of a residual branch where quantizers stand %s, and profile %s does not add before it rounds", c.t.Placement, c.p.Name)
 	}

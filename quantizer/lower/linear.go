@@ -148,7 +148,7 @@ func (l *linear) factors() (err error) {
 		if l.n.Conv().Transposed {
 			group = l.n.Conv().Group
 		}
-		l.op.Weights, err = newWeights(right, &slot.Config, p, axis, group)
+		l.op.Weights, err = newWeights(right, &slot.Config, p, axis, group, l.x.DType().Bits())
 		return l.g.ErrorAt(stage, id, err)
 	}
 	if graph.Slides(l.n.Op) {

@@ -81,7 +81,11 @@ func (c *compiler) refused(u *unit) (string, error) {
 	}
 	if u.family == &linearFamily {
 		if slot := c.set.Input(id, 1); slot != tqc.NoSlot && c.g.Const(n.Input(1)) != nil && c.set.Slot(slot).State().Quantizes() {
-			if err := weightForm(&c.set.Slot(slot).Config); err != nil {
+			bits := 8
+			if x := c.set.Input(id, 0); x != tqc.NoSlot {
+				bits = c.set.Slot(x).Config.Bits
+			}
+			if err := weightForm(&c.set.Slot(slot).Config, bits); err != nil {
 				return err.Error(), nil
 			}
 		}

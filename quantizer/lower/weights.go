@@ -41,10 +41,10 @@ func (w *Weights) PerChannel() bool {
 	return false
 }
 
-// weights quantizes the constant input 1 of a node. group is 1 but for ConvTranspose, whose weights [C, M/group, ...] hold the
+// newWeights quantizes the constant input 1 of a node, beside inputs of so many bits. group is 1 but for ConvTranspose, whose weights [C, M/group, ...] hold the
 // output channels of a group beside each other.
-func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group int) (*Weights, error) {
-	if err := weightForm(cfg); err != nil {
+func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, wide int) (*Weights, error) {
+	if err := weightForm(cfg, wide); err != nil {
 		return nil, err
 	}
 	d := Encoding{QMin: cfg.QMin, QMax: cfg.QMax}.DType()
@@ -76,12 +76,13 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group in
 	return w, nil
 }
 
-// weightForm says why weights of a config have no integer form, nil where they have one.
-func weightForm(cfg *tqc.Config) error {
+// weightForm says why weights of a config have no integer form, nil where they have one. Those of 16 bits have one beside inputs of wide
+// bits, 16, whose sums have 64.
+func weightForm(cfg *tqc.Config, wide int) error {
 	if why := formless(cfg); why != "" {
 		return fmt.Errorf("weights are %s", why)
 	}
-	if d := (Encoding{QMin: cfg.QMin, QMax: cfg.QMax}).DType(); d != tensor.Int8 && d != tensor.Uint8 {
+	if d := (Encoding{QMin: cfg.QMin, QMax: cfg.QMax}).DType(); d != tensor.Int8 && d != tensor.Uint8 && (d != tensor.Int16 || wide < 16) {
 		return fmt.Errorf("weights of %s (%d to %d) are wider than 8 bits, which integer programs multiply by", cfg.FormatName(), cfg.QMin, cfg.QMax)
 	}
 	return nil

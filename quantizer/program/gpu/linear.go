@@ -60,6 +60,9 @@ func (l *linear) prepare(s *step, in []*value) (*prepared, error) {
 		return nil, onlyHost("8-bit codes times 16-bit codes")
 	}
 	if w := l.op.Weights; w != nil {
+		if w.Codes.DType.Bits() == 16 {
+			return nil, onlyHost("weights of 16 bits")
+		}
 		op.Weights, op.WeightZero = l.weights, w.ZeroPoint
 	} else {
 		op.Y = l.codes(1)
