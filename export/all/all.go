@@ -9,6 +9,7 @@ import (
 	"qwb/export/cprogram/image"
 	"qwb/export/encodings"
 	"qwb/export/graphjson"
+	"qwb/export/espdl"
 	"qwb/export/language/gguf"
 	"qwb/export/language/inferllm"
 	"qwb/export/language/kuiper"
@@ -35,6 +36,7 @@ func Formats() []export.Format {
 	list = append(list, mnn.Format())
 	list = append(list, sidecar.Formats()...)
 	list = append(list, graphjson.Format())
+	list = append(list, espdl.Format())
 	return append(list,
 		nbits.Format(),
 		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),

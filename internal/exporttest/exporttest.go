@@ -15,6 +15,8 @@ import (
 	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/target"
 )
@@ -26,12 +28,20 @@ func Input(t testing.TB, f *export.Format, text, platform string, options map[st
 	require.NoError(t, err)
 	free := *tg
 	free.BorderCost = 0 // everything is small here
-	g, set, _ := lowertest.ConfiguredFor(t, text, &free)
+	g, set, feeds := lowertest.ConfiguredFor(t, text, &free)
 	graph.InferShapes(g)
 	values, err := f.Resolve(options)
 	require.NoError(t, err)
-	return &export.Input{Title: "m.onnx", Options: values, Producer: "qwb", Version: "test", Model: &onnx.Model{Graph: g}, Set: set, Target: &free,
+	in := &export.Input{Title: "m.onnx", Options: values, Producer: "qwb", Version: "test", Model: &onnx.Model{Graph: g}, Set: set, Target: &free,
 		Progress: func(string, int) (func(int), func()) { return func(int) {}, func() {} }}
+	if f.From == export.Program {
+		profile, err := free.ProfileNamed("")
+		require.NoError(t, err)
+		in.Program, err = lower.Compile(g, set, &free, profile)
+		require.NoError(t, err)
+		in.Sample = func() (map[string]*tensor.Tensor, error) { return feeds, nil }
+	}
+	return in
 }
 
 // Write exports to a new folder, through Check and Doctor, and returns it and the names of the files. The first is called m, with the ending of
