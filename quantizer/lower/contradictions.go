@@ -12,7 +12,8 @@ import (
 )
 
 // Contradictions lists what a valid target says of itself that cannot all be true, a line each: its tables against its arithmetic, and
-// against what integer programs can compute. notes are what holds all the same but should be known: operators whose integers are simulated.
+// against what integer programs can compute. notes are what holds all the same but should be known: operators whose integers are
+// simulated, roundings that are not the same.
 func Contradictions(t *target.Target) (list, notes []string, err error) {
 	p, err := t.ProfileNamed("")
 	if err != nil {
@@ -79,7 +80,8 @@ func (c *contradictions) schemes() {
 	grid := qmath.Grid{Scale: 1, QMin: c.t.Activation.QMin, QMax: c.t.Activation.QMax}
 	q := c.p.Quantizer(grid)
 	if q.Rounding != c.t.Activation.Rounding {
-		c.add("activations are rounded %s, and profile %s rounds what it quantizes %s", c.t.Activation.Rounding, c.p.Name, q.Rounding)
+		c.notes = append(c.notes, fmt.Sprintf("activations are rounded %s, and profile %s rounds what it quantizes %s: simulation and integers differ at ties",
+			c.t.Activation.Rounding, c.p.Name, q.Rounding))
 	}
 	if q.QMin != c.t.Activation.QMin {
 		c.add("activations go down to %d, and codes of profile %s to %d", c.t.Activation.QMin, c.p.Name, q.QMin)
