@@ -42,6 +42,7 @@ def run(*args):
     return r.stdout
 
 
+DEFAULTS = {"alpha": 1.0, "beta": 1.0, "transA": 0}  # of Gemm: what is absent
 TYPES = {1: np.float32, 3: np.int8, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_}
 
 
@@ -178,7 +179,7 @@ def network(qwb, shared, work, name, target):
                 continue
             nodes += 1
             mine = f.nodes[n]
-            same = mine[0] == op and all(mine[3].get(k) == v for k, v in attrs.items() if v is not None)
+            same = mine[0] == op and all(mine[3].get(k, DEFAULTS.get(k)) == v for k, v in attrs.items() if v is not None)
             for a, b in zip(ins[1:], mine[1][1:]):
                 (ra, ea), (rb, eb) = reference.constants[a], f.constants[b]
                 same = same and ra.dtype == rb.dtype and ra.shape == rb.shape and ra.tobytes() == rb.tobytes() and ea == eb

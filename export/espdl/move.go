@@ -248,7 +248,7 @@ func (b *builder) float(s *lower.Step, part *graph.Graph, n *graph.Node, names m
 	if softmax(n) {
 		axis, flat := graph.SoftmaxAxis(n, part.Opset(""))
 		axis, ok := graph.Axis(axis, len(shape))
-		if !ok || flat && axis != len(shape)-1 {
+		if !ok || flat && slices.ContainsFunc(shape[axis+1:], func(d graph.Dim) bool { return d.N != 1 }) {
 			return fmt.Errorf("it works along several axes")
 		}
 		at := slices.IndexFunc(node.Attrs, func(a Attr) bool { return a.Name == "axis" })
