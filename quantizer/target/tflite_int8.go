@@ -76,7 +76,7 @@ var TFLiteInt8 = Target{
 var denseWeights = Schemes{Weight: schemesOf("int8-sym-tensor", "int8-sym-channel")}
 
 // TFLite16x8 is the same with activations of 16 bits: symmetric, and biases of 64 bits. SOFTMAX, LOGISTIC and TANH of int16 are tables of
-// TFLite's own that no profile has, as is CONCATENATION behind none; the operators that TFLite has no int16 kernel of stay float too.
+// TFLite's own that no profile has, and its LEAKY_RELU of int16 is no table; the operators that TFLite has no int16 kernel of stay float too.
 var TFLite16x8 = wideTFLite()
 
 func wideTFLite() Target {
@@ -87,7 +87,7 @@ func wideTFLite() Target {
 	t.Activation.Format = qmath.Format{Bits: 16, QMin: -32768, QMax: 32767}
 	t.Schemes.Activation = schemesOf("int16-sym-tensor")
 	t.Ops = slices.DeleteFunc(slices.Clone(t.Ops), func(o Op) bool {
-		return slices.Contains([]string{"ConvTranspose", "DepthToSpace", "Elu", "Exp", "Gelu", "HardSwish", "Log", "Resize", "Sigmoid", "Softmax", "SpaceToDepth", "Tanh", "Tile", "Upsample"}, o.Type)
+		return slices.Contains([]string{"ConvTranspose", "DepthToSpace", "Elu", "Exp", "Gelu", "HardSwish", "LeakyRelu", "Log", "Resize", "Sigmoid", "Softmax", "SpaceToDepth", "Tanh", "Tile", "Upsample"}, o.Type)
 	})
 	return t
 }
