@@ -44,9 +44,11 @@ class OpenVINO:
 
 class LiteRT:
     """As applications run it: with XNNPACK."""
+    kernels = "AUTO"
+
     def __init__(self, file):
-        from ai_edge_litert.interpreter import Interpreter
-        self.it = Interpreter(file, num_threads=1)
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+        self.it = Interpreter(file, num_threads=1, experimental_op_resolver_type=OpResolverType[self.kernels])
         self.it.allocate_tensors()
         self.input, self.output = self.it.get_input_details()[0], self.it.get_output_details()[0]
 
@@ -70,6 +72,11 @@ class LiteRT:
         return y
 
 
+class LiteRTReference(LiteRT):
+    """The reference kernels, which TFLite Micro has too."""
+    kernels = "BUILTIN_REF"
+
+
 class NCNN:
     def __init__(self, file):
         import ncnn
@@ -85,13 +92,14 @@ class NCNN:
         return np.array(y)[None]
 
 
-# engine: platform, format of export, what its files end in, and who runs them
+# engine: platform, format of export, what its files end in, the arithmetic profile that is the engine's, and who runs them
 ENGINES = {
-    "onnxruntime": ("onnxruntime", "onnx", ".onnx", ONNXRuntime),
-    "onnxruntime-qoperator": ("onnxruntime", "qoperator", ".onnx", ONNXRuntime),
-    "openvino": ("openvino_int8", "onnx", ".onnx", OpenVINO),
-    "litert": ("tflite_int8", "tflite", ".tflite", LiteRT),
-    "ncnn": ("ncnn_int8", "ncnn", ".param", NCNN),
+    "onnxruntime": ("onnxruntime", "onnx", ".onnx", "ort", ONNXRuntime),
+    "onnxruntime-qoperator": ("onnxruntime", "qoperator", ".onnx", "ort", ONNXRuntime),
+    "openvino": ("openvino_int8", "onnx", ".onnx", "trt", OpenVINO),
+    "litert-xnnpack": ("tflite_int8", "tflite", ".tflite", "ort", LiteRT),
+    "litert-reference": ("tflite_int8", "tflite", ".tflite", "litert", LiteRTReference),
+    "ncnn": ("ncnn_int8", "ncnn", ".param", "ncnn", NCNN),
 }
 
 ap = argparse.ArgumentParser()
@@ -108,7 +116,7 @@ def recorded(folder, answers):
 
 
 def row(name, n, engine):
-    platform, form, ext, runner = ENGINES[engine]
+    platform, form, ext, profile, runner = ENGINES[engine]
     plan, file = place.path(f"{name}.{platform}.plan.json"), place.path(f"{name}.{form}{ext}")
     if not os.path.exists(plan):
         place.call("calibrate", n.model, "--data", n.calibration, "--preprocess", n.preprocess, "--samples", n.samples, "--platform", platform, "-o", plan)
@@ -125,9 +133,9 @@ def row(name, n, engine):
                 place.call("run", n.model, "--input", f"{place.json('inspect', n.model)['inputs'][0]['name']}={f}", "--output", place.path("one"))
                 like = np.load(sorted(glob.glob(place.path("one/*.npy")))[0]).shape
             yield os.path.basename(f), net.run(x).reshape(like)
-    ours, theirs = place.path(f"{name}.{platform}.integers"), place.path(f"{name}.{engine}.outputs")
+    ours, theirs = place.path(f"{name}.{platform}.{profile}"), place.path(f"{name}.{engine}.outputs")
     recorded(theirs, answers())
-    place.call("run", plan, *data, "--mode", "int8", "--output", ours)
+    place.call("run", plan, *data, "--mode", "int8", "--profile", profile, "--output", ours)
     labels = ["--labels", n.labels, "--label-offset", n.offset] if n.labels else []
     r = place.json("compare", plan, ours, theirs, "--float", n.model, *data, *labels, "--layers", 0)
     sim, ints, eng = r["runs"]
