@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
+	"qwb/quantizer/tqc"
 )
 
 // identity is the SHA-256 of everything that the outcome of a verification depends on: model, plan without its verification, profile,
@@ -54,12 +56,26 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, th
 	}
 	j.note("verified on %d samples: %s", v.Samples, summary(v))
 	if v.Verdict == analysis.VerdictNothing {
+		if n := withoutIntegers(p.Set); n > 0 {
+			j.warn("the plan has no operator on integers (fp8, other formats without integers, or weights alone: %s): nothing could be verified on integers, the simulation alone stands behind the file", plain.Count(n, "quantized tensor"))
+			return nil
+		}
 		return CheckError{fmt.Errorf("export: %s; nothing was written (--unverified exports it all the same)", Divergence(v))}
 	}
 	if !v.Holds() {
 		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s shows more", Divergence(v), p.File)}
 	}
 	return nil
+}
+
+// withoutIntegers counts the tensors that a plan quantizes, none of which integers are computed with.
+func withoutIntegers(set *tqc.Set) (n int) {
+	for id := range tqc.SlotID(set.NumSlots()) {
+		if set.Slot(id).State().Quantizes() {
+			n++
+		}
+	}
+	return n
 }
 
 // summary is a verification in a few words.
