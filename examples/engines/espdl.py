@@ -8,7 +8,7 @@ For every network and target: qwb calibrates and exports; ESP-PPQ configures the
 runs it (in float64: sums of int16 do not fit into float32). Compared are the constants and attributes of nodes with weights, byte by byte, and the
 integers of every tensor of the sample that both have. PyPI's torch wants CUDA's libraries to be there, even where it has nothing to do for them.
 """
-import contextlib, json, os, subprocess, sys
+import contextlib, json, os, shutil, subprocess, sys
 import numpy as np, torch
 import esp_ppq
 from esp_ppq.api import espdl_quantize_onnx
@@ -129,8 +129,9 @@ def network(qwb, shared, work, name, target):
     model, data, pre = DATA[name]
     base = os.path.join(work, f"{name}.{target}")
     onnx = os.path.join(work, name + ".onnx")
-    if not os.path.exists(onnx):
-        os.symlink(os.path.join(shared, "models", model), onnx)
+    shutil.copyfile(os.path.join(shared, "models", model), onnx)
+    theirs = base + ".ppq.onnx"  # a copy: ESP-PPQ simplifies a model and writes it back to the file it was given
+    shutil.copyfile(onnx, theirs)
     where = data if data.startswith("synthetic") else os.path.join(shared, data if data.startswith("models") else "data/" + data)
     if data == "mnist":
         where = next(os.path.join(where, f) for f in sorted(os.listdir(where)) if "images" in f)
@@ -163,7 +164,7 @@ def network(qwb, shared, work, name, target):
         x = x.transpose(perm)
     assert list(x.shape) == shape, (x.shape, shape)
     sample = torch.tensor(x).float()
-    graph = espdl_quantize_onnx(onnx_import_file=onnx, espdl_export_file=base + ".own.espdl", calib_dataloader=[sample] * 8, calib_steps=8, input_shape=[shape],
+    graph = espdl_quantize_onnx(onnx_import_file=theirs, espdl_export_file=base + ".own.espdl", calib_dataloader=[sample] * 8, calib_steps=8, input_shape=[shape],
                                 inputs=[sample], target=chip, num_of_bits=bits, device="cpu", error_report=False, verbose=0, skip_export=True)
     configure(graph, f)
     # Their file with our scales.
