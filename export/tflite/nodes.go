@@ -15,8 +15,6 @@ import (
 	"qwb/quantizer/program/steps"
 )
 
-var reshapes = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
-
 // movers are the operators that move elements; all take and give values of any type.
 var movers = map[string]func(b *builder, g *graph.Graph, n *graph.Node, x *value, out []*value) error{
 	"Transpose": (*builder).relabel, "Slice": (*builder).sliced, "Split": (*builder).split, "Pad": (*builder).pad, "Tile": (*builder).tile,
