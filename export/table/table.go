@@ -256,11 +256,20 @@ func WriteModel(in *export.Input, list []Tensor, out *export.Output) error {
 	if err != nil {
 		return err
 	}
+	return WriteGraph(in, withoutConstants(g), out)
+}
+
+// withoutConstants takes constants from the inputs of a graph, as old exporters have them: readers that fold constants take them for none.
+func withoutConstants(g *graph.Graph) *graph.Graph {
+	g.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v graph.ValueID) bool { return g.Const(v) != nil })
+	return g
+}
+
+// WriteGraph writes a graph that was made of the model, and says in it where it is from.
+func WriteGraph(in *export.Input, g *graph.Graph, out *export.Output) error {
 	if g.Name == "" {
 		g.Name = "main" // ONNX wants a name
 	}
-	// Constants that are inputs as well, as old exporters have them, are none for readers that fold constants.
-	g.Inputs = slices.DeleteFunc(slices.Clone(g.Inputs), func(v graph.ValueID) bool { return g.Const(v) != nil })
 	m := in.Model.WithGraph(g)
 	m.ProducerName, m.ProducerVersion, m.IRVersion = in.Producer, in.Version, 0 // the lowest that carries the graph
 	for _, kv := range in.Metadata {

@@ -21,8 +21,8 @@ type Arithmetic struct {
 	// Rounding of the shift. Two say that it is done twice, each time to the nearest: a doubling high product by 2^31 and the rest; there
 	// are half-up with half-away-from-zero and half-up with half-up, both with 31 bits and no limit of the shift.
 	Rounding []Rounding
-	// Quantize is the rounding of numbers that become codes, after a division by the scale in float32: inputs, tables, what comes back from
-	// float.
+	// Quantize is the rounding of numbers that become codes, after a division by the scale in float32: inputs, and what comes back from float.
+	// Tables are rounded as their grid says.
 	Quantize Rounding
 	// Accumulator and Bias are how many bits they have, 8 to 64 and not more in the bias; 0: 32, and 64 where a factor has 16 bits.
 	Accumulator, Bias int

@@ -25,9 +25,12 @@ func tableOf(x Grid, f func(q int32) int32) (t Table) {
 }
 
 // TableQuantizer returns how table entries on grid y are quantized: as Quantizer does, but TFLite multiplies by the float32
-// reciprocal of the scale here, although its QUANTIZE divides.
+// reciprocal of the scale here, although its QUANTIZE divides, and an Arithmetic rounds what it computes as the grid says.
 func (p Profile) TableQuantizer(y Grid) Quantizer {
 	q := p.Quantizer(y)
+	if p.Own {
+		q.Rounding = y.Rounding
+	}
 	if p.Family == TFLite && !p.Own {
 		q.Reciprocal = 1 / y.Scale
 	}

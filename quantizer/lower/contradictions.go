@@ -79,7 +79,7 @@ func (c *contradictions) schemes() {
 	}
 	grid := qmath.Grid{Scale: 1, QMin: c.t.Activation.QMin, QMax: c.t.Activation.QMax}
 	q := c.p.Quantizer(grid)
-	if q.Rounding != c.t.Activation.Rounding {
+	if !c.p.Own && q.Rounding != c.t.Activation.Rounding { // of an Arithmetic both stand in the plan
 		c.notes = append(c.notes, fmt.Sprintf("activations are rounded %s, and profile %s rounds what it quantizes %s: simulation and integers differ at ties",
 			c.t.Activation.Rounding, c.p.Name, q.Rounding))
 	}

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/target"
 )
 
@@ -44,7 +46,9 @@ func TestContradictions(t *testing.T) {
 	pow2 := strings.Replace(strings.Replace(consistent, "operators: tvm, multiplier: 16, shift: 40,", "operators: power-of-two,", 1), "-tensor", "-tensor-pow2", 3)
 	require.Empty(t, find(pow2))
 	for _, c := range []struct{ in, from, to, want string }{
-		{half, "rounding: [half-even]", "rounding: [half-even], quantize: half-up", "activations are rounded half-even, and profile mynpu16 rounds what it quantizes half-up"},
+		{half, "rounding: [half-even]", "rounding: [half-even], quantize: half-up", ""}, // inputs in the plan are rounded so
+		{half, "profile: mynpu16\narithmetic: {operators: tvm, multiplier: 16, shift: 40, rounding: [half-even], accumulator: 32, bias: 24, table_step: 256}",
+			"profile: tflite2", "activations are rounded half-even, and profile tflite2 rounds what it quantizes half-away-from-zero"},
 		{pow2, "others: [int16-sym-tensor-pow2]", "others: [int16-sym-tensor]", "activations may be int16-sym-tensor, and profile mynpu16 only shifts"},
 		{pow2, "scheme: int8-sym-tensor-pow2, observer", "scheme: int8-sym-tensor, observer", "weights may be int8-sym-tensor, and profile mynpu16 only shifts"},
 		{pow2, "type: Sigmoid, role: arithmetic", "type: Sigmoid, role: arithmetic, fixed_scale: 0.3", "operator Sigmoid has the scale 0.3"},
@@ -77,4 +81,40 @@ func TestBuiltinTargetsAreConsistent(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, list, tg.Name)
 	}
+}
+
+// Inputs of the integers are rounded by quantize, in the plan as in the program; what operators compute, tables too, as activations are.
+func TestBordersAreRoundedByTheArithmetic(t *testing.T) {
+	text := strings.Replace(consistent, "rounding: [half-even]", "rounding: [half-up], quantize: half-down", 1)
+	tg, err := target.Parse([]byte(strings.Replace(text, "observer: robust", "rounding: half-up, observer: robust", 1)))
+	require.NoError(t, err)
+	g, set, _ := lowertest.ConfiguredFor(t, `
+input x: f32[1,1,1,4]
+const w: f32[1,1,1,1] = [1]
+a = Conv(x, w) "conv"
+s = Sigmoid(a) "sigmoid"
+e = Exp(s) "exp"
+b = Conv(e, w) "behind"
+output b
+`, tg)
+	rounding := func(name string) qmath.Rounding {
+		id, ok := g.LookupNode(name)
+		require.True(t, ok)
+		return set.Slot(set.Input(id, 0)).Config.Rounding
+	}
+	require.Equal(t, []qmath.Rounding{qmath.HalfDown, qmath.HalfUp, qmath.HalfDown}, []qmath.Rounding{rounding("conv"), rounding("sigmoid"), rounding("behind")})
+	profile, err := tg.ProfileNamed("")
+	require.NoError(t, err)
+	p, err := lower.Compile(g, set, tg, profile)
+	require.NoError(t, err)
+	borders := 0
+	for _, s := range p.Steps {
+		if q, ok := s.Op.(*lower.Quantize); ok {
+			borders++
+			require.Equal(t, qmath.HalfDown, q.Quantizer.Rounding)
+		}
+	}
+	require.Equal(t, 2, borders)
+	grid := qmath.Grid{Scale: 1, QMin: -128, QMax: 127, Rounding: qmath.HalfUp}
+	require.Equal(t, []int32{1, 0}, []int32{profile.TableQuantizer(grid).At(0.5), profile.Quantizer(grid).At(0.5)})
 }

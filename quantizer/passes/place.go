@@ -123,7 +123,15 @@ func (c *Context) parameter(s tqc.SlotID, cfg tqc.Config) error {
 	return c.configure(s, cfg)
 }
 
-func (c *Context) activate(s tqc.SlotID) error { return c.configure(s, c.activation(s)) }
+// activate configures an input. What comes from outside the integers is rounded as the target's own arithmetic rounds it there.
+func (c *Context) activate(s tqc.SlotID) error {
+	cfg := c.activation(s)
+	from := c.Graph.Producer(c.Set.Slot(s).Value)
+	if a := c.Bound.Arithmetic; a != nil && (from == graph.NoNode || c.Set.Domains[from] != tqc.DomainInt) {
+		cfg.Rounding = a.Quantize
+	}
+	return c.configure(s, cfg)
+}
 
 // activation is the policy of an activation.
 func (c *Context) activation(s tqc.SlotID) tqc.Config {

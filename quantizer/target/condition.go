@@ -15,7 +15,7 @@ type Condition struct {
 
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, OneAxis, OneOutput,
-	ConstantMatrix, Planar, GroupScale, WinogradShape}
+	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel}
 
 // The conditions by themselves.
 var (
@@ -88,6 +88,10 @@ var (
 	GroupScale = Condition{"group-scale", "has several outputs per group", func(g *graph.Graph, n *graph.Node) bool {
 		s, group := g.Value(n.Inputs[1]).Shape, n.Conv().Group
 		return group == 1 || len(s) > 0 && s[0].N == int64(group)
+	}}
+	// HalfPixel holds for a Resize that takes the centres of pixels for their places.
+	HalfPixel = Condition{"half-pixel", "does not compute places from the centres of pixels (half_pixel)", func(_ *graph.Graph, n *graph.Node) bool {
+		return n.Op == "Resize" && n.AttrStr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
 	}}
 	// WinogradShape holds for the convolutions that Winograd's F(2,3) and F(4,3) compute: 3x3, stride 1, no dilation, one group.
 	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group", func(g *graph.Graph, n *graph.Node) bool {
