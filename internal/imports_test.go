@@ -52,7 +52,7 @@ var layers = []string{
 	"analysis export calib/tune/round",
 	"export/language/weights export/table analysis/language",
 	"internal/weightstest internal/exporttest",
-	"calib/tune analysis/verify analysis/advise analysis/language/groupsums export/onnxqdq export/encodings export/graphjson export/sidecar export/cprogram/... export/tflite export/espdl export/vectors export/ncnn export/mnn export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
+	"calib/tune analysis/verify analysis/advise analysis/language/groupsums export/onnxqdq export/encodings export/graphjson export/sidecar export/cprogram/... export/tflite export/espdl export/nxp export/vectors export/ncnn export/mnn export/language/gguf export/language/inferllm export/language/kuiper export/language/llama2c export/language/mllm export/language/nbits reports",
 	"export/qoperator",
 	"export/trt",
 	"export/all reports/png",

@@ -18,6 +18,7 @@ import (
 	"qwb/export/language/nbits"
 	"qwb/export/mnn"
 	"qwb/export/ncnn"
+	"qwb/export/nxp"
 	"qwb/export/onnxqdq"
 	"qwb/export/qoperator"
 	"qwb/export/sidecar"
@@ -36,7 +37,7 @@ func Formats() []export.Format {
 	list = append(list, mnn.Format())
 	list = append(list, sidecar.Formats()...)
 	list = append(list, graphjson.Format())
-	list = append(list, espdl.Format())
+	list = append(list, espdl.Format(), nxp.Format())
 	return append(list,
 		nbits.Format(),
 		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),
