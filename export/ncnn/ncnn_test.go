@@ -195,6 +195,16 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A reduction over a batch of one is none: a Reduction without axes takes all of them.
+func TestReduceBatch(t *testing.T) {
+	for op, want := range map[string]string{"ReduceMean": "Noop ", "ReduceMax": "Noop ", "ReduceL2": "UnaryOp "} {
+		in := input(t, "input x: f32[1,3,4,4]\nconst a: i64[1] = [0]\nr = Relu(x)\ny = "+op+"(r, a) {keepdims=1} \"mean\"\nz = Sigmoid(y)\noutput z")
+		param := string(written(t, "ncnn", in)["m.param"])
+		require.Contains(t, param, "\n"+want)
+		require.NotContains(t, param, "Reduction")
+	}
+}
+
 // Names are what ncnn reads: without spaces, up to 255 bytes, each once.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("n", 400)
@@ -300,6 +310,21 @@ output y
 	require.Error(t, err)
 }
 
+// oddities are layers that no writer makes: a circle, and a layer that hands integers to nobody.
+var oddities = []string{
+	"Convolution c 1 1 in a 0=1 6=1 8=101\nSplit s 1 1 a a",
+	"Convolution c 1 1 in a 0=1 6=1 8=101\nSplit s 1 2 a b d\nSplit t 2 2 b d b d",
+	"Convolution c 1 0 in 0=1 6=1 8=101",
+}
+
+// A .param file may be any text: the doctor ends with findings.
+func TestDoctorOfOddities(t *testing.T) {
+	for _, layers := range oddities {
+		found := examined(t, map[string][]byte{"m.param": []byte(magic + "\n2 2\nInput in 0 1 in\n" + layers), "m.bin": make([]byte, 400)})
+		require.NotEmpty(t, found)
+	}
+}
+
 // No file makes the reader fail in another way than by an error or a finding, or take more memory than the file is long.
 func FuzzRead(f *testing.F) {
 	in := input(f, lowertest.Networks["mobilenet"])
@@ -311,6 +336,9 @@ func FuzzRead(f *testing.F) {
 	f.Add(text.String(), bin.Bytes())
 	f.Add(magic+"\n1 1\nConvolution a 0 1 x 0=-5 6=2147483647 8=101 7=-1 -23310=1,2\n", []byte{1, 2, 3, 4, 5})
 	f.Add(magic+"\n1 1\nInnerProduct a 0 1 x 0=0 2=0 8=2 9=-1\nMemoryData b 0 0 0=99999 1=99999 2=99999", bin.Bytes())
+	for _, layers := range oddities {
+		f.Add(magic+"\n2 2\n"+layers, make([]byte, 400))
+	}
 	f.Fuzz(func(t *testing.T, text string, bin []byte) {
 		none := func(string, string, string, ...any) {}
 		n, err := parse([]byte(text), none)

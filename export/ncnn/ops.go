@@ -724,7 +724,14 @@ func reduce(op int) func(*builder, graph.NodeID, *graph.Node) error {
 		for _, a := range list {
 			kept[a] = 1
 		}
-		b.add("Reduction", id, []string{in}, n.Outputs[0], param{0, op}, param{1, 0}, param{3, list}, param{4, 1}, param{5, 1})
+		switch {
+		case len(list) > 0:
+			b.add("Reduction", id, []string{in}, n.Outputs[0], param{0, op}, param{1, 0}, param{3, list}, param{4, 1}, param{5, 1})
+		case op == 7 || op == 8: // norms of single numbers
+			b.add("UnaryOp", id, []string{in}, n.Outputs[0], param{0, 0})
+		default: // over a batch of one: a Reduction without axes would take all of them
+			b.add("Noop", id, []string{in}, n.Outputs[0])
+		}
 		to, err := b.dims(n.Outputs[0])
 		if err != nil {
 			return err

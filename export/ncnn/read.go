@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -316,9 +317,15 @@ func (n *net) examine(report func(rule, node, format string, a ...any)) {
 			l.examine(report)
 		}
 	}
+	readers := map[string][]*layer{}
+	for i := range n.layers {
+		for _, b := range n.layers[i].bottoms {
+			readers[b] = append(readers[b], &n.layers[i])
+		}
+	}
 	for i := range n.layers {
 		if l := &n.layers[i]; quantizes[l.typ] && l.integer(keyInt8, 0) > 100 {
-			n.handedOn(l, l.tops[0], report)
+			l.handedOn(readers, report)
 		}
 	}
 }
@@ -375,24 +382,24 @@ func (l *layer) examine(report func(rule, node, format string, a ...any)) {
 	}
 }
 
-// handedOn follows integers through Split to their readers.
-func (n *net) handedOn(l *layer, blob string, report func(rule, node, format string, a ...any)) {
-	for i := range n.layers {
-		r := &n.layers[i]
-		for _, b := range r.bottoms {
-			if b != blob {
-				continue
-			}
-			if r.typ == "Split" {
-				for _, t := range r.tops {
-					n.handedOn(l, t, report)
-				}
-				continue
-			}
-			if !quantizes[r.typ] || r.typ == "InnerProduct" || r.integer(keyInt8, 0) == 0 {
+// handedOn follows integers through Split to their readers. A file may hold circles: every blob is looked at once.
+func (l *layer) handedOn(readers map[string][]*layer, report func(rule, node, format string, a ...any)) {
+	seen, blobs := map[string]bool{}, l.tops
+	for len(blobs) > 0 {
+		blob := blobs[0]
+		blobs = blobs[1:]
+		if seen[blob] {
+			continue
+		}
+		seen[blob] = true
+		for _, r := range readers[blob] {
+			switch {
+			case r.typ == "Split":
+				blobs = append(slices.Clone(r.tops), blobs...)
+			case !quantizes[r.typ] || r.typ == "InnerProduct" || r.integer(keyInt8, 0) == 0:
 				report("handed-on", l.name, "%s %q reads its integers", r.typ, r.name)
-			} else if own, given := l.last(), r.input(); own != given {
-				report("handed-on", l.name, "its output has scale %g, and %q expects %g", own, r.name, given)
+			case l.last() != r.input():
+				report("handed-on", l.name, "its output has scale %g, and %q expects %g", l.last(), r.name, r.input())
 			}
 		}
 	}
