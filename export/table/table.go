@@ -27,10 +27,6 @@ const (
 	Bias                   // input 2 of a weighted operator
 )
 
-var kinds = [...]string{"input", "activation", "weight", "bias"}
-
-func (k Kind) String() string { return kinds[k] }
-
 // Constant reports whether the tensor is one.
 func (k Kind) Constant() bool { return k >= Weight }
 

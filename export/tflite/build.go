@@ -100,6 +100,7 @@ type builder struct {
 	constants map[string]int // int32 lists that operators read, by type and content
 	layouts   []byte         // lines of name, tab, perm of tensors that are not in the graph's order
 	wide      bool           // some activations have 16 bits
+	err       error          // the first of permuteBytes
 
 	keepInputs, keepOutputs bool // integers at the border
 }
@@ -227,7 +228,7 @@ func (b *builder) read(v *value, perm []int) int {
 	}
 	switch {
 	case v.konst != nil:
-		v.at[key] = b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: permuted(v.shape, perm), Data: permuteBytes(v.konst, v.shape, perm), Quantization: quantization(v.enc)})
+		v.at[key] = b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: permuted(v.shape, perm), Data: b.permuteBytes(v.konst, v.shape, perm), Quantization: quantization(v.enc)})
 		return v.at[key]
 	case v.flat != nil:
 		i := b.read(v.flat.of, identity(len(v.flat.of.shape)))
@@ -276,6 +277,11 @@ func (b *builder) list(name string, list []int, shape ...int) int {
 	if shape == nil {
 		shape = []int{len(list)}
 	}
+	return b.whole(name, list, shape)
+}
+
+// whole is list for a shape of any number of axes: of none for a scalar.
+func (b *builder) whole(name string, list, shape []int) int {
 	key := fmt.Sprint(list, shape)
 	if i, ok := b.constants[key]; ok {
 		return i
@@ -294,10 +300,13 @@ func (b *builder) reals(name string, t *tensor.Tensor) *value {
 	return &value{name: name, typ: tf.Float32, shape: t.Shape, konst: t, at: map[string]int{}}
 }
 
-// permuteBytes is the little-endian data of a constant in an order of its axes.
-func permuteBytes(t *tensor.Tensor, shape, perm []int) []byte {
+// permuteBytes is the little-endian data of a constant in an order of its axes. A constant without a form in bytes fails the whole file.
+func (b *builder) permuteBytes(t *tensor.Tensor, shape, perm []int) []byte {
 	t = t.ToRowMajor()
 	data, err := binary.Append(nil, binary.LittleEndian, t.Data)
+	if err != nil && b.err == nil {
+		b.err = fmt.Errorf("%s: a constant of %s: %w", stage, t.DType, err)
+	}
 	if err != nil || slices.Equal(perm, identity(len(perm))) {
 		return data
 	}
@@ -397,7 +406,7 @@ func (b *builder) program() error {
 		}
 		b.sub.Outputs = append(b.sub.Outputs, b.read(v, perm))
 	}
-	return nil
+	return b.err
 }
 
 // last reports whether a step makes an output of the program from integers, and nobody else reads it.

@@ -31,9 +31,9 @@ func (c *checker) report(op int, format string, args ...any) {
 	c.found = append(c.found, export.Finding{Rule: c.rule.Name, Node: name, Text: fmt.Sprintf(format, args...), Fix: c.rule.Fix})
 }
 
-// integers reports whether a tensor holds quantized numbers of 8 or 16 bits.
+// integers reports whether a tensor is there and holds quantized numbers of 8 or 16 bits.
 func integers(t *tf.Tensor) bool {
-	return (t.Type == tf.Int8 || t.Type == tf.Int16) && t.Quantization.Quantized()
+	return t != nil && (t.Type == tf.Int8 || t.Type == tf.Int16) && t.Quantization.Quantized()
 }
 
 func zero(q *tf.Quantization, i int) int {
@@ -43,7 +43,7 @@ func zero(q *tf.Quantization, i int) int {
 	return q.ZeroPoint[min(i, len(q.ZeroPoint)-1)]
 }
 
-// each calls f for operators of the given names, or of all.
+// each calls f for operators of the given names, or of all, that have an output. Inputs that are left out are nil.
 func (c *checker) each(names []string, f func(op int, in, out []*tf.Tensor)) {
 	tensors := func(ids []int) []*tf.Tensor {
 		var list []*tf.Tensor
@@ -57,7 +57,7 @@ func (c *checker) each(names []string, f func(op int, in, out []*tf.Tensor)) {
 		return list
 	}
 	for i := range c.sub.Operators {
-		if o := &c.sub.Operators[i]; names == nil || slices.Contains(names, o.Op) {
+		if o := &c.sub.Operators[i]; len(o.Outputs) > 0 && (names == nil || slices.Contains(names, o.Op)) {
 			f(i, tensors(o.Inputs), tensors(o.Outputs))
 		}
 	}
@@ -154,7 +154,7 @@ var checks = []rule{
 	{export.Rule{Name: "fixed-scale", Doc: "outputs of SOFTMAX and LOGISTIC have scale 1/256 and zero point -128, of TANH 1/128 and 0; in 16 bits 1/32768 and 0", Fix: "give the output the prescribed scale and zero point"}, func(c *checker) {
 		c.each([]string{"SOFTMAX", "LOGISTIC", "TANH"}, func(op int, in, out []*tf.Tensor) {
 			y := out[0]
-			if !integers(y) || !integers(in[0]) {
+			if len(in) == 0 || !integers(in[0]) || !integers(y) {
 				return
 			}
 			scale, z := float32(1.0/256), -128
@@ -183,7 +183,7 @@ var checks = []rule{
 			}
 			for _, x := range in {
 				for _, y := range out {
-					if x != nil && integers(x) && integers(y) && (x.Quantization.Scale[0] != y.Quantization.Scale[0] || zero(x.Quantization, 0) != zero(y.Quantization, 0)) {
+					if integers(x) && integers(y) && (x.Quantization.Scale[0] != y.Quantization.Scale[0] || zero(x.Quantization, 0) != zero(y.Quantization, 0)) {
 						c.report(op, "%q has scale %g and zero point %d, %q %g and %d", x.Name, x.Quantization.Scale[0], zero(x.Quantization, 0), y.Name, y.Quantization.Scale[0], zero(y.Quantization, 0))
 						return
 					}
@@ -201,7 +201,7 @@ var checks = []rule{
 	{export.Rule{Name: "types", Doc: "float and integer tensors meet in QUANTIZE and DEQUANTIZE alone", Fix: "write a QUANTIZE or a DEQUANTIZE between"}, func(c *checker) {
 		c.each(nil, func(op int, in, out []*tf.Tensor) {
 			name := c.sub.Operators[op].Op
-			if name == "QUANTIZE" || name == "DEQUANTIZE" || name == "CAST" || len(out) == 0 {
+			if name == "QUANTIZE" || name == "DEQUANTIZE" || name == "CAST" {
 				return
 			}
 			var float, whole string
@@ -222,7 +222,7 @@ var checks = []rule{
 	{export.Rule{Name: "one-type", Doc: "operators of several integer inputs have one type", Fix: "give all activations of the operator one type"}, func(c *checker) {
 		c.each([]string{"ADD", "SUB", "MUL", "CONCATENATION", "MAXIMUM", "MINIMUM"}, func(op int, in, out []*tf.Tensor) {
 			for _, x := range in {
-				if x != nil && integers(x) && x.Type != out[0].Type {
+				if integers(x) && x.Type != out[0].Type {
 					c.report(op, "%q is %s, %q is %s", x.Name, x.Type, out[0].Name, out[0].Type)
 				}
 			}

@@ -89,7 +89,7 @@ func integerWeights(g *graph.Graph, n *graph.Node, op *lower.Linear, x *value) (
 
 // weight adds the tensor of the weights in an order of axes, to a shape; axis is that of the output channels in it.
 func (b *builder) weight(w *weights, perm, shape []int, axis int) int {
-	t := tf.Tensor{Name: w.name, Type: types[w.codes.DType], Shape: shape, Data: permuteBytes(w.codes, w.codes.Shape, perm)}
+	t := tf.Tensor{Name: w.name, Type: types[w.codes.DType], Shape: shape, Data: b.permuteBytes(w.codes, w.codes.Shape, perm)}
 	if w.scale != nil {
 		t.Quantization = &tf.Quantization{Scale: w.scale, ZeroPoint: make([]int, len(w.scale))}
 		if len(w.scale) > 1 {
@@ -99,11 +99,8 @@ func (b *builder) weight(w *weights, perm, shape []int, axis int) int {
 	return b.tensor(t)
 }
 
-// biasOf adds the bias, whose scale is the product of those of input and weights; -1: there is none.
+// biasOf adds the bias, whose scale is the product of those of input and weights.
 func (b *builder) biasOf(w *weights, x *value) int {
-	if w.bias == nil {
-		return -1
-	}
 	t := tf.Tensor{Name: w.name + "/bias", Type: tf.Float32, Shape: []int{w.m}, Data: w.bias}
 	if w.scale != nil {
 		t.Type, t.Quantization = tf.Int32, &tf.Quantization{ZeroPoint: make([]int, len(w.scale))}
@@ -143,7 +140,7 @@ func (b *builder) sum(n *graph.Node, x, y *value, w *weights, lo, hi int32, pref
 		for _, a := range v.perm[1:] {
 			stored = append(stored, a-1)
 		}
-		order := permuteBytes(numbers, numbers.Shape, stored)
+		order := b.permuteBytes(numbers, numbers.Shape, stored)
 		codes = reordered(w.codes, order, gemm.TransB)
 		in = b.temporary(x, "stored", x.shape, x.enc)
 		b.reshape(v.at[fmt.Sprint(v.perm)], in)
@@ -219,9 +216,7 @@ func (b *builder) convolution(n *graph.Node, x, y *value, w *weights, lo, hi int
 	} else {
 		ids[1] = b.weight(w, perm, flat(permuted(s, perm)), 0)
 	}
-	if ids[2] = b.biasOf(w, x); ids[2] < 0 {
-		ids = ids[:2]
-	}
+	ids[2] = b.biasOf(w, x)
 	b.slid(y, lo, hi, prefer, func(out, a int) {
 		b.op(name, ids, []int{out}, append(options, "fused_activation_function", a)...)
 	})
@@ -250,10 +245,7 @@ func (b *builder) transposed(geo *graph.Geometry, x, y *value, w *weights, lo, h
 	}
 	whole := []int{y.shape[0], out[0], out[1], y.shape[1]}
 	perm := []int{1, 2, 3, 0}
-	ids := []int{b.list("output_shape", whole), b.weight(w, perm, permuted(s, perm), 0), b.read(x, last(4))}
-	if i := b.biasOf(w, x); i >= 0 {
-		ids = append(ids, i)
-	}
+	ids := []int{b.list("output_shape", whole), b.weight(w, perm, permuted(s, perm), 0), b.read(x, last(4)), b.biasOf(w, x)}
 	b.limited(y, last(4), lo, hi, prefer, false, func(to, _ int) {
 		result := to
 		if !ok {

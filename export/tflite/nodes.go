@@ -492,14 +492,7 @@ func (b *builder) gather(g *graph.Graph, n *graph.Node, in []*value, y *value) e
 			}
 			ids = append(ids, int(i))
 		}
-		shape := c.Shape
-		if len(shape) == 0 {
-			shape = []int{}
-		}
-		index = b.list("indices", ids, shape...)
-		if len(shape) == 0 { // a scalar: list has no form of it
-			index = b.tensor(tf.Tensor{Name: "index", Type: tf.Int32, Shape: []int{}, Data: binary.LittleEndian.AppendUint32(nil, uint32(int32(ids[0])))})
-		}
+		index = b.whole("indices", ids, c.Shape)
 	case len(in) > 1 && in[1] != nil:
 		index = b.read(in[1], identity(len(in[1].shape)))
 	default:

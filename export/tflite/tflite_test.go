@@ -14,6 +14,7 @@ import (
 	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/onnx"
+	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
 	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
@@ -246,4 +247,43 @@ func TestPads(t *testing.T) {
 		padding, ok, _ := pads([]int{c.in}, []int{c.out}, []int{c.kernel}, []int{c.stride}, []int{1}, []int{c.begin}, tf.Valid)
 		require.Equal(t, []any{c.padding, c.ok}, []any{padding, ok}, "%+v", c)
 	}
+}
+
+// bare is a file whose operators have no outputs, no inputs, or only ones that are left out: Read holds them.
+func bare(t testing.TB) []byte {
+	grid := func() *tf.Quantization { return &tf.Quantization{Scale: []float32{1}, ZeroPoint: []int{0}} }
+	g := tf.Subgraph{Inputs: []int{0}, Outputs: []int{0}, Tensors: []tf.Tensor{{Name: "x", Type: tf.Int8, Shape: []int{1}, Quantization: grid()}, {Name: "y", Type: tf.Int8, Shape: []int{1}, Quantization: grid()}}}
+	for _, o := range []string{"SOFTMAX", "LOGISTIC", "TANH", "ADD", "CONCATENATION", "SPLIT", "MAX_POOL_2D", "CONV_2D", "FULLY_CONNECTED", "RELU"} {
+		for _, in := range [][]int{{}, {-1}, {0}, {-1, -1, -1}, {0, -1, -1}, {-1, 0, 0}, {0, 0, -1}} {
+			g.Operators = append(g.Operators, tf.Operator{Op: o, Version: 1, Inputs: in, Outputs: []int{}}, tf.Operator{Op: o, Version: 1, Inputs: in, Outputs: []int{1}})
+		}
+	}
+	b, err := (&tf.Model{Version: 3, Subgraphs: []tf.Subgraph{g}}).Write()
+	require.NoError(t, err)
+	return b
+}
+
+func TestCheckOfBareOperators(t *testing.T) {
+	found, err := Check(bare(t))
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+}
+
+// TestBytesOfConstants: a constant without a form in bytes is an error of the whole file.
+func TestBytesOfConstants(t *testing.T) {
+	b := &builder{}
+	b.permuteBytes(tensor.New(tensor.String, 2), []int{2}, []int{0})
+	require.ErrorContains(t, b.err, "export tflite: a constant of")
+}
+
+// FuzzCheck: whatever a file holds, its rules end with findings or an error.
+func FuzzCheck(f *testing.F) {
+	f.Add(bare(f))
+	_, b, err := exported(f, network, "tflite_int8", nil)
+	require.NoError(f, err)
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		found, err := Check(b)
+		require.True(t, err == nil || found == nil)
+	})
 }

@@ -14,6 +14,7 @@ package lift
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
@@ -34,12 +35,14 @@ func Graph(m *tflite.Model) (*graph.Graph, []graph.Warning, error) {
 	if len(m.Subgraphs) == 0 {
 		return nil, nil, errors.New("tflite: no subgraph")
 	}
-	s := &m.Subgraphs[0]
+	s := m.Subgraphs[0]
+	s.Tensors = slices.Clone(s.Tensors) // some are added, and constants computed
+	empty(&s)
 	name := s.Name
 	if name == "" {
 		name = "main"
 	}
-	l := &lifter{s: s, g: graph.New(name, opset), states: make([]state, len(s.Tensors)), readers: make([][]int, len(s.Tensors)), rows: table()}
+	l := &lifter{s: &s, g: graph.New(name, opset), states: make([]state, len(s.Tensors)), readers: make([][]int, len(s.Tensors)), rows: table()}
 	for i := range l.states {
 		l.states[i] = state{plain: graph.NoValue, first: graph.NoValue}
 	}
@@ -57,6 +60,25 @@ func Graph(m *tflite.Model) (*graph.Graph, []graph.Warning, error) {
 		l.g.Opsets = append(l.g.Opsets, graph.Opset{Domain: Domain, Version: 1})
 	}
 	return l.g, l.warnings, l.g.Check()
+}
+
+// empty gives constants without elements their data: in a file they have no more of it than what is computed.
+func empty(s *tflite.Subgraph) {
+	made := make([]bool, len(s.Tensors))
+	for _, id := range s.Inputs {
+		made[id] = true
+	}
+	for i := range s.Operators {
+		for _, id := range s.Operators[i].Outputs {
+			made[id] = true
+		}
+	}
+	for i := range s.Tensors {
+		t := &s.Tensors[i]
+		if n, err := t.Elements(); err == nil && n == 0 && len(t.Shape) > 0 && t.Data == nil && !t.Variable && !made[i] {
+			t.Data = []byte{}
+		}
+	}
 }
 
 // order is one in which the axes of a tensor may stand.
@@ -243,30 +265,36 @@ func (l *lifter) quantized(v graph.ValueID, t *tflite.Tensor, o order) (graph.Va
 	return l.node("DequantizeLinear", name+"_DequantizeLinear", tensor.Float32, shapeIn(t, o), attrs, codes, scale, zero)
 }
 
-// axisIn is the axis of a tensor's scales in an order.
+// axisIn is the axis of a tensor's scales in an order. Of a single scale it says nothing, and files may say anything.
 func axisIn(t *tflite.Tensor, o order) int {
-	if o == first && len(t.Shape) == 4 {
-		return []int{0, 2, 3, 1}[t.Quantization.Axis]
-	}
-	return t.Quantization.Axis
+	return axis(t.Quantization.Axis, len(t.Shape), o)
 }
 
 // grid adds scale and zero point of a tensor whose scales stand along axis.
 func (l *lifter) grid(name string, t *tflite.Tensor, axis int) (scale, zero graph.ValueID, attrs []graph.Attr, err error) {
 	q := t.Quantization
 	d := types[t.Type]
-	if !d.IsInteger() || d == tensor.Int64 {
+	if !d.IsInteger() || d.Bits() == 64 {
 		return 0, 0, nil, fmt.Errorf("tensor %q: a scale on %v", t.Name, t.Type)
 	}
 	n := len(q.Scale)
 	codes := make([]int32, n)
-	for i := range codes {
+	low, high := codeRange(d)
+	for i, s := range q.Scale {
+		if !(s > 0) || math.IsInf(float64(s), 1) {
+			return 0, 0, nil, fmt.Errorf("tensor %q: scale %g is not a positive number", t.Name, s)
+		}
+		z := 0
 		switch {
 		case len(q.ZeroPoint) == n:
-			codes[i] = int32(q.ZeroPoint[i])
+			z = q.ZeroPoint[i]
 		case len(q.ZeroPoint) == 1:
-			codes[i] = int32(q.ZeroPoint[0])
+			z = q.ZeroPoint[0]
 		}
+		if z < low || z > high {
+			return 0, 0, nil, fmt.Errorf("tensor %q: zero point %d is outside of %v, %d to %d", t.Name, z, t.Type, low, high)
+		}
+		codes[i] = int32(z)
 	}
 	shape := []int{}
 	if n > 1 {
@@ -275,6 +303,15 @@ func (l *lifter) grid(name string, t *tflite.Tensor, axis int) (scale, zero grap
 	}
 	z := tensor.New(d, shape...).WithIntegers(codes)
 	return l.g.AddConst(name+"_scale", tensor.FromF32(slices.Clone(q.Scale), shape...)), l.g.AddConst(name+"_zero_point", z), attrs, nil
+}
+
+// codeRange is the smallest and the largest number of an integer type, within int32.
+func codeRange(d tensor.DType) (low, high int) {
+	switch d {
+	case tensor.Uint4, tensor.Uint8, tensor.Uint16, tensor.Uint32:
+		return 0, min(1<<d.Bits()-1, math.MaxInt32)
+	}
+	return -1 << (d.Bits() - 1), 1<<(d.Bits()-1) - 1
 }
 
 // node adds a node of one output.

@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -275,6 +277,12 @@ func TestRefusals(t *testing.T) {
 		change(b, x)
 		return b.model(x)
 	}
+	scaled := func(scale float32, zero int) *tflite.Model {
+		return with(func(b *builder, x int) {
+			y := &b.s.Tensors[b.op("NEG", "", nil, []int{1, 4}, x)]
+			y.Type, y.Quantization = tflite.Int8, &tflite.Quantization{Scale: []float32{scale}, ZeroPoint: []int{zero}}
+		})
+	}
 	for want, m := range map[string]*tflite.Model{
 		"no subgraph":                                       {},
 		"operator 0 CONV_2D: input 1 is missing":            conv(0),
@@ -286,12 +294,77 @@ func TestRefusals(t *testing.T) {
 		}),
 		"axis 2 of 2":                     with(func(b *builder, x int) { b.op("MEAN", "Reducer", nil, []int{1}, x, b.ints(2)) }),
 		"2 numbers of padding for 2 axes": with(func(b *builder, x int) { b.op("PAD", "", nil, []int{1, 4}, x, b.ints(1, 2)) }),
+		`tensor "t1": zero point 300 is outside of int8, -128 to 127`: scaled(1, 300),
+		`tensor "t1": scale 0 is not a positive number`:               scaled(0, 0),
+		`tensor "t1": scale -1 is not a positive number`:              scaled(-1, 0),
+		`tensor "t1": scale NaN is not a positive number`:             scaled(float32(math.NaN()), 0),
+		`tensor "t1": scale +Inf is not a positive number`:            scaled(float32(math.Inf(1)), 0),
 		"4 numbers for rows of 3": with(func(b *builder, x int) {
 			b.op("FULLY_CONNECTED", "FullyConnected", nil, []int{1, 2}, x, b.floats(2, 3))
 		}),
 	} {
 		_, _, err := lift.Graph(m)
 		assert.ErrorContains(t, err, want)
+	}
+}
+
+// odd is a pool whose tensors have one scale, and an axis of scales that is none of theirs.
+func odd() *tflite.Model {
+	b := &builder{}
+	x := b.input(1, 4, 4, 1)
+	y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}, []int{1, 4, 4, 1}, x)
+	for i := range b.s.Tensors {
+		b.s.Tensors[i].Type, b.s.Tensors[i].Quantization = tflite.Int8, &tflite.Quantization{Scale: []float32{0.5}, ZeroPoint: []int{3}, Axis: 9}
+	}
+	return b.model(y)
+}
+
+// TestAxisOfOneScale: an axis says nothing of a single scale, whatever it is.
+func TestAxisOfOneScale(t *testing.T) {
+	for _, at := range []int{9, -9, 3} {
+		m := odd()
+		m.Subgraphs[0].Tensors[1].Quantization.Axis = at
+		g, _, err := lift.Graph(m)
+		require.NoError(t, err)
+		require.Empty(t, graph.InferShapes(g))
+	}
+}
+
+// TestReducesNothing: an empty list of axes, which has no data in a file, reduces nothing.
+func TestReducesNothing(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		b := &builder{}
+		x := b.input(2, 3)
+		axes := b.add(tflite.Tensor{Type: tflite.Int32, Shape: []int{0}})
+		raw, err := b.model(b.op("MEAN", "Reducer", options{"keep_dims": keep}, []int{2, 3}, x, axes)).Write()
+		require.NoError(t, err)
+		m, err := tflite.Read(raw)
+		require.NoError(t, err)
+		g, warnings, err := lift.Graph(m)
+		require.NoError(t, err)
+		require.Empty(t, warnings)
+		s, err := exec.New(g, exec.Options{})
+		require.NoError(t, err)
+		in := tensor.FromF32([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
+		out, err := s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"t0": in}, nil)
+		require.NoError(t, err)
+		require.Equal(t, in.F32(), out[0].F32())
+		require.Equal(t, in.Shape, out[0].Shape)
+	}
+}
+
+// TestModelIsKept: lifting leaves the model as it is.
+func TestModelIsKept(t *testing.T) {
+	half := func(b *builder) *tflite.Model { // half-precision weights are widened where they are read
+		x := b.input(1, 2, 2)
+		w := b.op("DEQUANTIZE", "", nil, []int{3, 2}, b.add(tflite.Tensor{Type: tflite.Float16, Shape: []int{3, 2}, Data: make([]byte, 12)}))
+		return b.model(b.op("FULLY_CONNECTED", "FullyConnected", options{"keep_num_dims": true}, []int{1, 2, 3}, x, w))
+	}
+	for _, build := range append(slices.Collect(maps.Values(cases)), half) {
+		m, same := build(&builder{}), build(&builder{})
+		_, _, err := lift.Graph(m)
+		require.NoError(t, err)
+		require.Equal(t, same, m)
 	}
 }
 
@@ -302,6 +375,9 @@ func FuzzGraph(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(raw)
 	}
+	raw, err := odd().Write()
+	require.NoError(f, err)
+	f.Add(raw)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		m, err := tflite.Read(raw)
 		if err != nil {

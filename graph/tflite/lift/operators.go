@@ -277,6 +277,9 @@ func (l *lifter) reduce(op string) error {
 	if !keep {
 		to = plain
 	}
+	if len(list) == 0 { // ONNX would reduce all axes
+		return l.result(0, to, "Identity", nil, x)
+	}
 	return l.result(0, to, op, []graph.Attr{graph.Int("keepdims", k)}, x, l.list("axes", list))
 }
 
