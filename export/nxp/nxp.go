@@ -20,9 +20,6 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// biasBits is how many bits the integers of a bias have.
-const biasBits = 30
-
 // suffixes of the names of the two ends.
 var suffixes = [2]string{"_min", "_max"}
 
@@ -95,10 +92,6 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 		}
 		for c := range t.Params.Scale {
 			lo, hi := t.Range(c)
-			if t.Kind == table.Bias {
-				lo = -math.Ldexp(float64(t.Grid(c).Scale), biasBits-1)
-				hi = -lo - float64(t.Grid(c).Scale)
-			}
 			ends[0].F32()[c], ends[1].F32()[c] = float32(lo), float32(hi)
 		}
 		for k, suffix := range suffixes {
@@ -183,7 +176,7 @@ func (x *examination) end(v graph.ValueID, of string, k int) {
 	x.ranges[of] = true
 	for c, low := range lo.ToRowMajor().F32() {
 		high := hi.ToRowMajor().F32()[c]
-		if frac, _ := math.Frexp(float64(-low)); !(low < 0) || frac != 0.5 || math.IsInf(float64(low), 0) || high != -low/128*127 && high != -low { // of 30 bits float32 holds both ends as the same number
+		if frac, _ := math.Frexp(float64(-low)); !(low < 0) || frac != 0.5 || math.IsInf(float64(low), 0) || high != -low/128*127 && high != -low { // of 30 bits float32 holds both ends as one number
 			x.report("step", of, "[%g, %g]", low, high)
 			return
 		}

@@ -3,6 +3,7 @@ package passes
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"qwb/graph"
@@ -100,7 +101,7 @@ func solveBias(g *graph.Graph, set *tqc.Set, id graph.NodeID, s tqc.SlotID) ([]t
 	if !x.Ready() || !w.Ready() {
 		return nil, nil
 	}
-	b := g.Const(g.Node(id).Inputs[graph.BiasInput]).F32()
+	b, f := g.Const(g.Node(id).Inputs[graph.BiasInput]).F32(), set.Slot(s).Config.Format
 	wp := tqc.Params{Scale: append([]float32(nil), w.Scale...), ZeroPoint: w.ZeroPoint}
 	scales := make([]float32, len(wp.Scale))
 	raised, most := 0, 1.0
@@ -110,18 +111,19 @@ func solveBias(g *graph.Graph, set *tqc.Set, id graph.NodeID, s tqc.SlotID) ([]t
 			members = b[c : c+1]
 		}
 		scales[c] = qmath.BiasScale(x.Scale[0], wp.Scale[c])
-		if fits(members, scales[c]) {
+		if fits(members, scales[c], f) {
 			continue
 		}
 		old := wp.Scale[c]
-		wp.Scale[c], scales[c] = raise(members, x.Scale[0], old)
+		wp.Scale[c], scales[c] = raise(members, x.Scale[0], old, f)
 		raised, most = raised+1, max(most, float64(wp.Scale[c])/float64(old))
 	}
 	var warnings []tqc.Warning
 	if raised > 0 {
-		text := "the bias does not fit into 32 bits: the weight scale was raised"
+		width := bits.Len32(uint32(f.QMax)) + 1
+		text := fmt.Sprintf("the bias does not fit into %d bits: the weight scale was raised", width)
 		if len(scales) > 1 {
-			text = fmt.Sprintf("the bias of %d of %d channels does not fit into 32 bits: their weight scales were raised", raised, len(scales))
+			text = fmt.Sprintf("the bias of %d of %d channels does not fit into %d bits: their weight scales were raised", raised, len(scales), width)
 		}
 		warnings = append(warnings, tqc.Warning{Node: g.Node(id).Name, Value: most, Text: text})
 		if err := set.Render(set.Root(ws), wp); err != nil {
@@ -131,12 +133,12 @@ func solveBias(g *graph.Graph, set *tqc.Set, id graph.NodeID, s tqc.SlotID) ([]t
 	return warnings, set.Render(s, tqc.Params{Scale: scales, ZeroPoint: make([]int32, len(scales))})
 }
 
-func fits(b []float32, scale float32) bool {
+func fits(b []float32, scale float32, f qmath.Format) bool {
 	if !qmath.Representable(scale) || scale < 0x1p-126 {
 		return false
 	}
 	for _, v := range b {
-		if _, ok := qmath.QuantizeBias(v, scale); !ok {
+		if q, ok := qmath.QuantizeBias(v, scale); !ok || q < f.QMin || q > f.QMax {
 			return false
 		}
 	}
@@ -145,9 +147,9 @@ func fits(b []float32, scale float32) bool {
 
 // raise returns the smallest weight scale of the form old*2^k, k > 0, with which all of b fits, and the bias scale it makes.
 // Doubling keeps the codes of weights that are exact multiples exact, and leaves headroom of up to one bit.
-func raise(b []float32, x, old float32) (w, scale float32) {
+func raise(b []float32, x, old float32, f qmath.Format) (w, scale float32) {
 	for w = max(old, math.SmallestNonzeroFloat32) * 2; ; w *= 2 {
-		if scale = qmath.BiasScale(x, w); fits(b, scale) || math.IsInf(float64(w), 0) {
+		if scale = qmath.BiasScale(x, w); fits(b, scale, f) || math.IsInf(float64(w), 0) {
 			return w, scale
 		}
 	}

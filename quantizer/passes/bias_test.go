@@ -159,3 +159,20 @@ func TestPassesAreDescribed(t *testing.T) {
 		require.NotNil(t, p.Run)
 	}
 }
+
+// A bias is held to the range of its slot: one of 30 bits raises the weight scale where one of 32 does not.
+func TestNarrowBiasRaisesTheScale(t *testing.T) {
+	bias := []float32{0.1 * 0x1p30, -2, 3} // codes 2^30, -20, 30
+	g, set, _ := configured(t, bias, 1, 1, 1)
+	warnings, err := passes.SolveBias(g, set)
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	narrow, set, id := configured(t, bias, 1, 1, 1)
+	slot := set.Slot(set.Input(id, graph.BiasInput))
+	slot.Config.QMin, slot.Config.QMax = -1<<29, 1<<29-1
+	warnings, err = passes.SolveBias(narrow, set)
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0].Text, "1 of 3 channels does not fit into 30 bits")
+	require.Equal(t, []float32{4, 1, 1}, set.Params(set.Input(id, 1)).Scale)
+}

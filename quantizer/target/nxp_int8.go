@@ -20,6 +20,7 @@ var NXP = derive(&Pow2, func(t *Target) {
 		Op{Type: "LeakyRelu", Role: Arithmetic}, Op{Type: "PRelu", Role: Arithmetic}, Op{Type: "Sigmoid", Role: Arithmetic})
 	t.Activation.Rounding, t.Weight.Rounding = qmath.HalfUp, qmath.HalfAwayFromZero
 	t.Schemes = Schemes{Weight: schemesOf("int8-sym-channel-pow2", "int8-sym-tensor-pow2")}
+	t.Bias.Format = bias30
 	t.Profile = t.Name
 	t.Arithmetic = &qmath.Arithmetic{Operators: qmath.PowerOfTwo, Rounding: []qmath.Rounding{qmath.HalfUp}, Quantize: qmath.HalfDown, Bias: 30}
 	t.Format = "nxp"

@@ -12,6 +12,9 @@ var (
 	FPGA  = fpga()
 )
 
+// bias30 is the range of biases of 30 bits: where one would leave it, calibration raises the scale of weights.
+var bias30 = qmath.Format{Bits: 32, QMin: -1 << 29, QMax: 1<<29 - 1}
+
 func pow2Tensor(name, doc string) Target {
 	t := Pow2
 	t.Name, t.Doc = name, doc
@@ -22,6 +25,7 @@ func pow2Tensor(name, doc string) Target {
 
 func fpga() Target {
 	t := pow2Tensor("fpga_int8", "Xilinx FPGAs: symmetric int8 with power-of-two scales, one for weights, biases of 30 bits, Q/DQ form")
+	t.Bias.Format = bias30
 	t.Profile = t.Name
 	t.Arithmetic = &qmath.Arithmetic{Operators: qmath.PowerOfTwo, Rounding: []qmath.Rounding{qmath.HalfEven}, Bias: 30}
 	return t
