@@ -25,7 +25,7 @@ DATA = {  # model, data, preprocessing
     "kws": ("mlperf-tiny/kws_dequant_fp32.onnx", "synthetic:8", None),
     "ad01": ("mlperf-tiny/ad01_fp32.onnx", "synthetic:8", None),
     "str_ww": ("mlperf-tiny/str_ww_dequant_fp32.onnx", "models/mlperf-tiny/training__streaming_wakeword__calibration_samples.npz", None),
-    "catdog": ("classifiers/mobilenetv2_0.35_catdog.onnx", "pets/calibration", "@96"),
+    "catdog": ("classifiers/mobilenetv2_0.35_catdog.onnx", "pets/calibration", "imagenet-inception"),
     "mobilenet_v1": ("classifiers/mobilenet_v1_1.0_224.onnx", "pets/calibration", "imagenet-inception"),
     "squeezenet": ("classifiers/squeezenet1.0.onnx", "pets/calibration", "imagenet-torch"),
     "mnist8": ("mnist/mnist-8.onnx", "mnist", "none"),
@@ -87,12 +87,20 @@ def policy(channel):
     return QuantizationPolicy(P.SYMMETRICAL + P.LINEAR + P.POWER_OF_2 + (P.PER_CHANNEL if channel else P.PER_TENSOR))
 
 
+def node_of(f, op):
+    """The name of the node of the file that computes the result of ESP-PPQ's operator: nodes of the model may have no names, or other ones in a simplified model."""
+    of = {outs[0]: n for n, (_, _, outs, _) in f.nodes.items()}
+    result = op.outputs[0]
+    behind = [d.outputs[0].name for d in result.dest_ops if d.type in ("Relu", "Clip") and len(result.dest_ops) == 1]
+    return next((of[n] for n in [result.name] + behind if n in of), None)
+
+
 def configure(graph, f):
     """Gives ESP-PPQ's configs the scales of the file; what the file does not quantize is not quantized."""
     for op in graph.operations.values():
         if not isinstance(op, QuantableOperation):
             continue
-        node = f.nodes.get(op.name)
+        node = f.nodes.get(node_of(f, op))
         for i, (cfg, var) in enumerate(zip(list(op.input_quant_config) + list(op.output_quant_config), op.inputs + op.outputs)):
             weight = op.type in ("Conv", "Gemm", "MatMul") and var.is_parameter and var in op.inputs
             exponents = None
@@ -176,10 +184,10 @@ def network(qwb, shared, work, name, target):
         print(f"  {name} {target}: ESP-PPQ's exporter: {type(e).__name__}: {e}", file=sys.stderr)
     if reference:
         for n, (op, ins, outs, attrs) in reference.nodes.items():
-            if op not in ("Conv", "Gemm", "MatMul") or n not in f.nodes:
+            mine = next((m for m in f.nodes.values() if m[2][0] == outs[0]), None)
+            if op not in ("Conv", "Gemm", "MatMul") or mine is None:
                 continue
             nodes += 1
-            mine = f.nodes[n]
             same = mine[0] == op and all(mine[3].get(k, DEFAULTS.get(k)) == v for k, v in attrs.items() if v is not None)
             for a, b in zip(ins[1:], mine[1][1:]):
                 (ra, ea), (rb, eb) = reference.constants[a], f.constants[b]
@@ -194,7 +202,7 @@ def network(qwb, shared, work, name, target):
         if isinstance(op, QuantableOperation):
             if bits == 16:  # the platforms that ESP-PPQ's executor does not round to float32 on
                 op.platform = {"esp32p4": TargetPlatform.ESPDL_H_PRE_INT16, "esp32s3": TargetPlatform.ESPDL_S3_H_PRE_INT16}.get(chip, TargetPlatform.ESPDL_C_H_PRE_INT16)
-            node = f.nodes.get(op.name)
+            node = f.nodes.get(node_of(f, op))
             if op.type in ("Conv", "Gemm") and node and len(node[1]) > 2 and len(op.inputs) > 2:  # ESP-PPQ rounds a bias in float32
                 codes, exponents = f.constants[node[1][2]]
                 op.inputs[2].value = torch.tensor(codes.astype(np.float64) * 2.0 ** np.array(exponents, np.float64))
