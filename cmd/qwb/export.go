@@ -223,7 +223,7 @@ func optionHelp(name string, formats []export.Format) (text, start string, langu
 	return text, start, language
 }
 
-// formatHelp lists formats as text.
+// formatHelp lists formats as text, in columns as far apart as those of flags.
 func formatHelp(formats []export.Format) string {
 	var b strings.Builder
 	for _, from := range [][]export.Source{{export.Plan, export.Program}, {export.Checkpoint}} {
@@ -232,7 +232,7 @@ func formatHelp(formats []export.Format) string {
 			title = "Formats of checkpoints:"
 		}
 		fmt.Fprintln(&b, title)
-		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 		for i := range formats {
 			f := &formats[i]
 			if !slices.Contains(from, f.From) {
