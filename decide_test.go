@@ -267,7 +267,7 @@ func TestSetRefuses(t *testing.T) {
 	before := string(get(t, p, p.Plan))
 	for words, want := range map[string]string{
 		"nothing domain=fp32":                                          `selector "nothing" matches no node`,
-		"conv1 weights=nf4-sym-g64":                                    "weights of Conv cannot be nf4-sym-g64: one of int8-sym-channel",
+		"conv1 weights=nf4-sym-channel":                                "weights of Conv cannot be nf4-sym-channel: one of int8-sym-channel",
 		"conv1:in0 activations=e4m3-sym-tensor observer=kl":            "kl: it compares codes that lie evenly",
 		"conv1:in0 activations=int8-sym-dynamic-tensor observer=kl":    "scales of int8-sym-dynamic-tensor are computed at run time",
 		"conv1:in0 activations=int8-sym-dynamic-token":                 "along which scales of tokens vary",

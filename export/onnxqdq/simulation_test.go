@@ -16,6 +16,7 @@ import (
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
 	"qwb/internal/targettest"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
@@ -64,6 +65,9 @@ func TestRealModels(t *testing.T) {
 	for _, file := range []string{"classifiers/squeezenet1.0.onnx", "classifiers/mobilenetv2_0.35_catdog.onnx", "mlperf-tiny/pretrainedResnet.onnx",
 		"mlperf-tiny/vww_96_float.onnx", "mlperf-tiny/kws_dequant_fp32.onnx", "mnist/mnist-8.onnx", "mnist/cnn_mnist_pytorch.onnx"} {
 		for _, tg := range targettest.Distinct() {
+			if tg.Activation.Rounding != qmath.HalfEven {
+				continue // of targets with files of their own: QuantizeLinear rounds otherwise
+			}
 			t.Run(fmt.Sprintf("%s/%s", filepath.Base(file), tg.Name), func(t *testing.T) {
 				m, _, err := onnx.Open(filepath.Join(dir, "models", file))
 				require.NoError(t, err)
