@@ -36,6 +36,9 @@ var examples = map[string][]string{
 		"qwb export --platform trt_int8 -o model.int8.onnx",
 		"qwb export model.plan.json --format c -o model.c",
 		"qwb export stories15M.bin --format gguf --weights q4_0 -o stories15M.gguf"},
+	"replace": {
+		"qwb replace model.onnx SiLU=HardSwish --data images/ --labels labels.tsv --platform onnxruntime",
+		"qwb replace model.onnx HardSwish=Relu6 --nodes 'blocks.0.*' -o relu6.onnx"},
 	"run": {
 		"qwb run model.onnx --input x=x.npy --output out/",
 		"qwb run model.plan.json --data images/ --mode int8 --output out/",

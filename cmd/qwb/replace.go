@@ -25,8 +25,6 @@ the samples; the other half judges, with paired tests as in qwb compare. -o writ
 
 FROM: ` + strings.Join(passes.ReplaceableActivations(), ", ") + `
 TO:   SiLU, ` + strings.Join(passes.SubstituteActivations(), ", "),
-		Example: `  qwb replace model.onnx SiLU=HardSwish --data images/ --labels labels.tsv --platform onnxruntime
-  qwb replace model.onnx HardSwish=Relu6 --nodes 'blocks.0.*' -o relu6.onnx`,
 		Args: atLeast(2, "a model, and FROM=TO"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(); err != nil {
