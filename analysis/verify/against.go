@@ -190,7 +190,7 @@ func (a *again) step(s *lower.Step, in, computed, known []*tensor.Tensor) error 
 	if op == nil {
 		return nil
 	}
-	expected, err := op.exact(a.computer, in)
+	expected, err := a.expect(op, a.computer, in)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,28 @@ package verify
 import (
 	"math"
 
+	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 )
 
 // float64Error is what the second computation itself may be off, relative to the value in steps, plus one: a few operations in
 // float64.
 const float64Error = 0x1p-44
+
+// mostOwn is the largest bound, in steps, of an arithmetic that a target describes itself: two operands, each half a step off by its rounding,
+// and half a step by its multiplier. What a multiplier too narrow, or a shift too short, moves farther is no tie.
+const mostOwn = 1.5
+
+// expect computes a step's outputs as operation.exact does, with bounds no larger than the profile may have.
+func (c *checked) expect(op operation, r *computer, in []*tensor.Tensor) ([]*exact, error) {
+	list, err := op.exact(r, in)
+	for _, e := range list {
+		if e != nil && !e.real && c.profile.Own {
+			e.most = mostOwn
+		}
+	}
+	return list, err
+}
 
 // exact is an output of a step in real arithmetic, before rounding.
 type exact struct {
@@ -20,6 +36,8 @@ type exact struct {
 	low, high []float64
 	// bound is how far from value the number may lie that the program rounds, without float64Error.
 	bound func(i int) float64
+	// most limits bound where it is not 0.
+	most  float64
 	round qmath.Rounding
 	zero  int32
 	lo,
@@ -54,7 +72,11 @@ func (e *exact) code(v float64) int32 {
 
 // within returns the whole bound of element i.
 func (e *exact) within(i int) float64 {
-	return e.bound(i) + float64Error*(math.Abs(e.value[i])+1)
+	b := e.bound(i)
+	if e.most != 0 {
+		b = min(b, e.most)
+	}
+	return b + float64Error*(math.Abs(e.value[i])+1)
 }
 
 // allows reports whether q is the code of some number within the bound of element i.

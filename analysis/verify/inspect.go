@@ -145,7 +145,7 @@ func (r *runner) step(c *computer, kernel program.Kernel, s *lower.Step, x *insp
 		return err
 	}
 	if op := r.operations[s.ID]; op != nil {
-		expected, err := op.exact(c, in)
+		expected, err := r.expect(op, c, in)
 		if err != nil {
 			return program.StepError(r.program, s, err)
 		}

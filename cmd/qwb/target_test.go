@@ -105,6 +105,25 @@ func TestThePlatformInTheDocument(t *testing.T) {
 	fails(t, exitFailed, "m.plan.json is a plan for mynpu; make one for gone.yaml first", "export", "m.plan.json", "--platform", "gone.yaml", "-o", "other.onnx")
 	fails(t, exitUsage, `unknown platform "npu"`, "export", "m.plan.json", "--platform", "npu", "-o", "other.onnx")
 
+	// What a multiplier of few bits rounds is in the bounds; a shift that leaves nothing of a factor is an error, and one that leaves too little
+	// of it no tie.
+	for _, c := range []struct {
+		from, to string
+		code     int
+		want     string
+	}{
+		{"multiplier: 16, shift: 40", "multiplier: 8, shift: 40", 0, ""},
+		{"shift: 40", "shift: 1", exitFailed, "is 0 with right shifts of up to 1"},
+		{"shift: 40", "shift: 10", exitCheck, "integers differ; first at node"},
+		{"multiplier: 16, shift: 40", "multiplier: 3, shift: 40", exitCheck, "integers differ; first at node"},
+	} {
+		require.NoError(t, os.WriteFile("narrow.yaml", []byte(strings.Replace(text, c.from, c.to, 1)), 0o644))
+		done(t, "calibrate", "m.onnx", "--data", "synthetic:4", "--platform", "narrow.yaml", "-o", "narrow.plan.json")
+		r := invoke("verify", "narrow.plan.json")
+		require.Equal(t, c.code, r.code, "%s: %s%s", c.to, r.stdout, r.stderr)
+		require.Contains(t, r.stderr, c.want)
+	}
+
 	// What contradicts itself is listed.
 	wrong := strings.NewReplacer("quantize: half-even", "", "format: onnx", "format: q80", "bias: {scheme: int32-sym-tensor}\n", "").Replace(text)
 	require.NoError(t, os.WriteFile("wrong.yaml", []byte(wrong), 0o644))

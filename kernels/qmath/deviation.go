@@ -126,9 +126,9 @@ func (s Sum) Deviation() float64 {
 	case SumShifted:
 		unit := s.Scaling.factor(s.MY) // of the sum, in steps
 		each := 1 + s.Scaling.second(s.MA) + s.Scaling.second(s.MB)
-		return each*unit + s.Scaling.second(s.MY) + half*(a+b)*slack
+		return each*unit + s.Scaling.second(s.MY) + half*(a+b)*slack + s.narrowed()
 	case SumEach:
-		return 0.5 + s.Scaling.second(s.MA) + s.Scaling.second(s.MB) + half*2*(a+b)*slack
+		return 0.5 + s.Scaling.second(s.MA) + s.Scaling.second(s.MB) + half*2*(a+b)*slack + s.narrowed()
 	case SumAligned:
 		if s.MA.M&(s.MA.M-1) == 0 && s.MB.M&(s.MB.M-1) == 0 {
 			return half * (a + b) * slack
@@ -141,6 +141,23 @@ func (s Sum) Deviation() float64 {
 		return half * (6*(a+b) + 2*math.Abs(float64(s.Y.ZeroPoint))) * slack
 	}
 	return half * 5 * (a + b) * slack
+}
+
+// narrowed is how far multipliers of fewer bits than float32 has can move the sum, in steps.
+func (s Sum) narrowed() float64 {
+	if s.Scaling.Bits == 0 {
+		return 0
+	}
+	a, b := s.A.reach(), s.B.reach()
+	if s.Form == SumEach {
+		y := float64(s.Y.Scale)
+		return slack * (a*s.Scaling.rounded(float64(s.A.Scale)/y, s.MA) + b*s.Scaling.rounded(float64(s.B.Scale)/y, s.MB))
+	}
+	twice := 2 * max(float64(s.A.Scale), float64(s.B.Scale))
+	fine := math.Ldexp(1, s.Left)
+	terms := a*s.Scaling.rounded(float64(s.A.Scale)/twice, s.MA) + b*s.Scaling.rounded(float64(s.B.Scale)/twice, s.MB)
+	sum := a*s.Scaling.factor(s.MA) + b*s.Scaling.factor(s.MB)
+	return slack * fine * (terms*s.Scaling.factor(s.MY) + sum*s.Scaling.rounded(twice/(fine*float64(s.Y.Scale)), s.MY))
 }
 
 // Deviation returns the deviation of At, or AtFloat. TVM's form rounds every term and truncates: 1 or a little

@@ -16,7 +16,7 @@ type Arithmetic struct {
 	// Multiplier is how many bits the multiplier of a factor has, 2 to 31; 0: there is none, and all scales are powers of two. A factor is
 	// M * 2^-s with M rounded half away from zero to as many bits; M keeps fewer where s would be more than Shift.
 	Multiplier int
-	// Shift is the largest right shift of the product, 1 to 62; 0: 62.
+	// Shift is the largest right shift of the product, 1 to 62; 0: 62. A factor of 2^-32 and more of which it leaves 0 is an error.
 	Shift int
 	// Rounding of the shift. Two say that it is done twice, each time to the nearest: a doubling high product by 2^31 and the rest; there
 	// are half-up with half-away-from-zero and half-up with half-up, both with 31 bits and no limit of the shift.
@@ -97,7 +97,7 @@ func (a Arithmetic) doc() ProfileDoc {
 }
 
 // narrow returns M and Shift of the factor f with an M of fewer bits, and of as many fewer as the right shift would be longer than Most. What
-// is left of a factor that is too small is 0.
+// is left of a factor below 2^-32 may be 0.
 func (s Scaling) narrow(f float64) (Multiplier, error) {
 	frac, exp := math.Frexp(f)
 	right := int(s.Bits) - exp // f = frac * 2^Bits * 2^-right
@@ -108,6 +108,9 @@ func (s Scaling) narrow(f float64) (Multiplier, error) {
 	if right < 0 {
 		return Multiplier{}, fmt.Errorf("the factor %g needs more than the %d bits of the multiplier", f, s.Bits)
 	}
+	if m == 0 && f >= 0x1p-32 { // a smaller one leaves nothing of any sum of 32 bits
+		return Multiplier{}, fmt.Errorf("the factor %g is 0 with right shifts of up to %d: the arithmetic needs longer ones", f, s.Most)
+	}
 	if m == 0 {
 		return Multiplier{}, nil
 	}
@@ -117,6 +120,9 @@ func (s Scaling) narrow(f float64) (Multiplier, error) {
 	}
 	return Multiplier{M: int32(m << up), Shift: int32(31 - right - up)}, nil
 }
+
+// rounded is how far M and Shift are from the factor f that they were made of.
+func (s Scaling) rounded(f float64, m Multiplier) float64 { return math.Abs(f - s.factor(m)) }
 
 // coarse is how far the rounding of the multiplier can move the product of an accumulator.
 func (s Scaling) coarse(acc int64, m Multiplier) float64 {

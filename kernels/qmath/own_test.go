@@ -47,9 +47,13 @@ func TestArithmetic(t *testing.T) {
 		require.False(t, p.Float() || p.FloatBias())
 		for range 3000 {
 			c := channelFor(r, p)
-			m, err := p.Prepare(c)
-			require.NoError(t, err)
 			f := float64(c.X) * float64(c.W) / float64(c.Y)
+			m, err := p.Prepare(c)
+			if a.Shift != 0 && math.Ldexp(f, a.Shift) < 0.499 {
+				require.ErrorContains(t, err, "is 0 with right shifts of up to")
+				continue
+			}
+			require.NoError(t, err)
 			switch p.Family {
 			case TVM:
 				f = float64(float32(c.X*c.W)) / float64(c.Y)
@@ -97,6 +101,45 @@ func TestArithmetic(t *testing.T) {
 	m, err := p.Prepare(Channel{X: 1e-20, W: 1, Y: 1})
 	require.NoError(t, err)
 	require.Zero(t, m, "a factor too small is 0")
+	p, err = Arithmetic{Operators: TFLite, Multiplier: 8, Shift: 1, Rounding: []Rounding{HalfUp}}.Profile("own")
+	require.NoError(t, err)
+	_, err = p.Prepare(Channel{X: 0.02, W: 0.01, Y: 0.05})
+	require.ErrorContains(t, err, "the factor 0.00")
+	require.ErrorContains(t, err, "is 0 with right shifts of up to 1")
+}
+
+// The bound of a sum has what its multipliers lose: every code is the rounding of a number within it.
+func TestSumsOfNarrowMultipliers(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	beyond := 0
+	for _, family := range []Family{TFLite, TVM} {
+		for _, bits := range []int{4, 8, 16} {
+			p, err := Arithmetic{Operators: family, Multiplier: bits, Rounding: []Rounding{HalfEven}}.Profile("own")
+			require.NoError(t, err)
+			for range 60 {
+				grid := func(least, most float64) Grid {
+					return Grid{Scale: float32(least + (most-least)*r.Float64()), QMin: -128, QMax: 127}
+				}
+				a, b, y := grid(0.01, 0.02), grid(0.01, 0.02), grid(0.02, 0.04)
+				s, err := p.PrepareSum(a, b, y, false)
+				require.NoError(t, err)
+				d := s.Deviation()
+				require.Less(t, d, 0.6+512*math.Exp2(-float64(bits)))
+				for range 300 {
+					q, k := int32(r.IntN(256)-128), int32(r.IntN(256)-128)
+					v := (float64(q)*float64(a.Scale) + float64(k)*float64(b.Scale)) / float64(y.Scale)
+					least, most := nearestCodes(v, d, 0, -128, 127)
+					got := s.At(q, k)
+					require.True(t, least <= got && got <= most, "%s, %d bits: %d+%d is %d, exactly %g, deviation %g", family, bits, q, k, got, v, d)
+					least, most = nearestCodes(v, 0.51, 0, -128, 127)
+					if got < least || got > most {
+						beyond++
+					}
+				}
+			}
+		}
+	}
+	require.Positive(t, beyond, "no multiplier was narrow")
 }
 
 // What built-in profiles do can be said in parts as well.

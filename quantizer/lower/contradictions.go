@@ -103,6 +103,17 @@ func (c *contradictions) widths() {
 	if n := c.p.Accumulator; n != 0 && n < activation+weight {
 		c.add("accumulators of %d bits do not hold one product of %d by %d bits", n, activation, weight)
 	}
+	if n := int(c.p.Scaling.Bits); n != 0 && n < activation {
+		c.add("multipliers of %d bits scale results to codes of %d: they would be more than one step off", n, activation)
+	}
+	switch most := int(c.p.Most); {
+	case c.p.Scaling.Bits == 0:
+	case most < activation:
+		c.add("right shifts of up to %d leave %d bits of a factor just below 1, and codes have %d: results would be more than one step off", most, most, activation)
+	case most < activation+weight:
+		c.notes = append(c.notes, fmt.Sprintf("right shifts of up to %d leave %d bits of the factor 2^-%d, a usual one for weights of %d bits: verify counts what that "+
+			"moves by more than 1.5 steps as different", most, most-weight, weight, weight))
+	}
 	if c.p.Step > 1 && bits(d.Activation) < 16 {
 		c.add("tables have entries %d codes apart, and no activation has 16 bits", c.p.Step)
 	}
