@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -22,6 +23,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 )
 
 // Magic is the first line of the text.
@@ -37,6 +39,9 @@ type operator struct {
 	params    map[string]string
 	weights   map[string]typed
 }
+
+// maxOperands bounds how many inputs all operators have, those of lists counted by who reads them.
+const maxOperands = 1 << 20
 
 // typed is a shape with a type: (1,3,224,224)f32. Sizes that are not known are -1.
 type typed struct {
@@ -60,7 +65,8 @@ func Read(param []byte, bin io.ReaderAt, size int64) (*graph.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pnnx: the weights: %w", err)
 	}
-	l := &lifter{g: graph.New("main", opset), operands: operands, values: map[string]graph.ValueID{}, lists: map[string][]string{}, files: map[string]*zip.File{}, size: size}
+	l := &lifter{g: graph.New("main", opset), operands: operands, values: map[string]graph.ValueID{}, lists: map[string][]string{}, files: map[string]*zip.File{}, size: size, left: size,
+		names: map[string]bool{}, operandsLeft: maxOperands}
 	for _, f := range z.File {
 		l.files[f.Name] = f
 	}
@@ -163,12 +169,22 @@ type lifter struct {
 	values   map[string]graph.ValueID
 	lists    map[string][]string // operands that are tuples or lists of others
 	files    map[string]*zip.File
-	size     int64
-	made     int // constants and inner nodes
+	names    map[string]bool // operators that have weights
+	size     int64           // of the archive
+	left     int64           // bytes of it that no weight has taken: none is read twice
+	made     int             // constants and inner nodes
+
+	operandsLeft int
 }
 
 // operator lifts one line.
 func (l *lifter) operator(op *operator) error {
+	if len(op.weights) > 0 {
+		if l.names[op.name] {
+			return errors.New("another operator has the same name, and the archive has its weights by that")
+		}
+		l.names[op.name] = true
+	}
 	switch op.typ {
 	case "pnnx.Input":
 		for _, name := range op.out {
@@ -232,11 +248,14 @@ func (l *lifter) operator(op *operator) error {
 	if len(op.out) == 0 || rule.inputs >= 0 && len(op.in) != rule.inputs || rule.inputs < 0 && len(op.in) == 0 {
 		return fmt.Errorf("%d inputs and %d outputs", len(op.in), len(op.out))
 	}
-	c := &call{lifter: l, op: op}
+	c := &call{lifter: l, op: op, read: map[string]bool{}}
 	for _, name := range op.in {
 		list, ok := l.lists[name]
 		if !ok {
 			list = []string{name}
+		}
+		if l.operandsLeft -= len(list); l.operandsLeft < 0 {
+			return fmt.Errorf("the operators have more than %d inputs", maxOperands)
 		}
 		for _, name := range list {
 			v, err := l.value(name)
@@ -249,6 +268,7 @@ func (l *lifter) operator(op *operator) error {
 	if err := rule.lift(c); err != nil {
 		return err
 	}
+	c.leftover()
 	return c.err
 }
 
@@ -312,6 +332,9 @@ func (l *lifter) weight(op *operator, key string) (*tensor.Tensor, error) {
 	if f.Method != zip.Store || f.UncompressedSize64 != uint64(n*d.bytes) {
 		return nil, fmt.Errorf("%q has %d bytes, and %v%s takes %d without compression", f.Name, f.UncompressedSize64, t.shape, t.dtype, n*d.bytes)
 	}
+	if l.left -= int64(n * d.bytes); l.left < 0 {
+		return nil, fmt.Errorf("%q: the weights take more than the %d bytes of the archive", f.Name, l.size)
+	}
 	r, err := f.Open()
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", f.Name, err)
@@ -334,9 +357,9 @@ func (l *lifter) weight(op *operator, key string) (*tensor.Tensor, error) {
 		case "f64":
 			out.F32()[i] = float32(math.Float64frombits(le.Uint64(raw[8*i:])))
 		case "f16":
-			out.F32()[i] = half(le.Uint16(raw[2*i:]))
+			out.F32()[i] = qmath.FromHalf(le.Uint16(raw[2*i:]))
 		case "bf16":
-			out.F32()[i] = math.Float32frombits(uint32(le.Uint16(raw[2*i:])) << 16)
+			out.F32()[i] = qmath.FromBrain(le.Uint16(raw[2*i:]))
 		case "i64":
 			out.I64()[i] = int64(le.Uint64(raw[8*i:]))
 		case "i32":
@@ -346,25 +369,13 @@ func (l *lifter) weight(op *operator, key string) (*tensor.Tensor, error) {
 	return out, nil
 }
 
-// half is a float16.
-func half(b uint16) float32 {
-	sign, exp, frac := uint32(b>>15)<<31, int(b>>10&31), uint32(b&1023)
-	switch exp {
-	case 0:
-		x := float32(frac) / (1 << 24)
-		return math.Float32frombits(math.Float32bits(x) | sign)
-	case 31:
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | uint32(exp+112)<<23 | frac<<13)
-}
-
 // call is one operator while it is lifted. The first error stays.
 type call struct {
 	*lifter
-	op  *operator
-	in  []graph.ValueID
-	err error
+	op   *operator
+	in   []graph.ValueID
+	read map[string]bool // parameters that the rule has asked for
+	err  error
 }
 
 func (c *call) fail(format string, a ...any) {
@@ -449,13 +460,36 @@ func (c *call) shape(i int) []int64 {
 	return nil
 }
 
-// Parameters. An absent one has the default; None too.
+// Parameters. An absent one has the default, and one without a value too.
 
 func (c *call) text(key, def string) string {
-	if v, ok := c.op.params[key]; ok && v != "None" {
+	c.read[key] = true
+	if v := c.op.params[key]; !none(v) {
 		return v
 	}
 	return def
+}
+
+func none(v string) bool { return v == "" || v == "None" || v == "()" || v == "[]" }
+
+// implied are the parameters that no rule asks for: sizes that the weights or the results have too, and what says nothing of the result.
+var implied = []string{"chunks", "in_channels", "in_features", "indices", "inplace", "memory_format", "num_parameters", "out_channels", "out_features",
+	"p", "sections", "split_size_or_sections"}
+
+// leftover fails for a parameter that the rule did not ask for: the operator would compute something else.
+func (c *call) leftover() {
+	for _, key := range slices.Sorted(maps.Keys(c.op.params)) {
+		if v := c.op.params[key]; !c.read[key] && !none(v) && !slices.Contains(implied, key) {
+			c.fail("there is no rule for its parameter %s=%s", key, v)
+		}
+	}
+}
+
+// only fails where a parameter is there with another value: rules exist for that one alone.
+func (c *call) only(key, value string) {
+	if v := strings.Trim(c.text(key, value), "'\""); v != value {
+		c.fail("%s=%s: only %s has a rule", key, v, value)
+	}
 }
 
 func (c *call) flag(key string, def bool) bool {
@@ -482,10 +516,14 @@ func (c *call) float(key string, def float64) float32 {
 	return float32(x)
 }
 
-// list are numbers: (1,2), or 1, which stands for n of them where n is not 0.
+// list are numbers: (1,2), or 1, which stands for n of them. Where n is not 0 they are n also after an error.
 func (c *call) list(key string, n int, def ...int64) []int64 {
 	v := c.text(key, "")
 	if v == "" {
+		if len(def) != n && n > 0 {
+			c.fail("%s is missing", key)
+			return slices.Repeat([]int64{1}, n)
+		}
 		return def
 	}
 	inner, tuple := strings.CutPrefix(v, "(")
@@ -497,7 +535,7 @@ func (c *call) list(key string, n int, def ...int64) []int64 {
 		x, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
 			c.fail("%s=%s are no whole numbers", key, v)
-			return def
+			return slices.Repeat([]int64{1}, n)
 		}
 		out = append(out, x)
 	}

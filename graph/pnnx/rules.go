@@ -2,6 +2,7 @@ package pnnx
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ var rules = map[string]rule{
 
 	"nn.ReLU": plain("Relu"), "F.relu": plain("Relu"), "nn.Sigmoid": plain("Sigmoid"), "F.sigmoid": plain("Sigmoid"), "torch.sigmoid": plain("Sigmoid"),
 	"nn.Tanh": plain("Tanh"), "F.tanh": plain("Tanh"), "torch.tanh": plain("Tanh"), "nn.Hardswish": plain("HardSwish"), "F.hardswish": plain("HardSwish"),
-	"nn.Mish": plain("Mish"), "F.mish": plain("Mish"), "nn.Softplus": plain("Softplus"), "F.softplus": plain("Softplus"), "nn.SELU": plain("Selu"), "F.selu": plain("Selu"),
+	"nn.Mish": plain("Mish"), "F.mish": plain("Mish"), "nn.Softplus": {1, softplus}, "F.softplus": {1, softplus}, "nn.SELU": plain("Selu"), "F.selu": plain("Selu"),
 	"nn.Hardsigmoid": plain("HardSigmoid", graph.Float("alpha", float32(1)/6), graph.Float("beta", 0.5)),
 	"F.hardsigmoid":  plain("HardSigmoid", graph.Float("alpha", float32(1)/6), graph.Float("beta", 0.5)),
 	"nn.ReLU6":       {1, clip(0, 6)}, "F.relu6": {1, clip(0, 6)}, "nn.Hardtanh": {1, clipBy("min_val", "max_val")}, "F.hardtanh": {1, clipBy("min_val", "max_val")},
@@ -49,7 +50,7 @@ var rules = map[string]rule{
 	"torch.squeeze": {1, axes("Squeeze")}, "torch.unsqueeze": {1, axes("Unsqueeze")}, "torch.mean": {1, reduce("ReduceMean")}, "torch.sum": {1, reduce("ReduceSum")},
 	"Tensor.slice": {1, slice}, "torch.chunk": {1, split}, "torch.split": {1, split}, "torch.tensor_split": {1, split}, "F.pad": {1, pad},
 	"nn.ZeroPad2d": {1, pad},
-	"nn.Dropout":   plain("Identity"), "nn.Identity": plain("Identity"), "F.dropout": plain("Identity"), "torch.contiguous": plain("Identity"),
+	"nn.Dropout":   plain("Identity"), "nn.Identity": plain("Identity"), "F.dropout": {1, dropout}, "torch.contiguous": plain("Identity"),
 	"Tensor.contiguous": plain("Identity"), "torch.clone": plain("Identity"),
 }
 
@@ -72,14 +73,12 @@ func conv(c *call) error {
 	}
 	attrs := []graph.Attr{graph.Ints("kernel_shape", c.list("kernel_size", n)...), graph.Ints("strides", c.list("stride", n, slices.Repeat([]int64{1}, n)...)...),
 		graph.Ints("dilations", c.list("dilation", n, slices.Repeat([]int64{1}, n)...)...), graph.Int("group", c.integer("groups", 1))}
+	c.only("padding_mode", "zeros")
 	switch p := c.text("padding", "0"); p {
 	case "same":
 		attrs = append(attrs, graph.Str("auto_pad", "SAME_UPPER"))
 	case "valid":
 	default:
-		if mode := c.text("padding_mode", "zeros"); mode != "zeros" {
-			return fmt.Errorf("padding_mode %s", mode)
-		}
 		attrs = append(attrs, pads(c.list("padding", n, slices.Repeat([]int64{0}, n)...)))
 	}
 	c.result("Conv", in, attrs...)
@@ -87,6 +86,7 @@ func conv(c *call) error {
 }
 
 func deconv(c *call) error {
+	c.only("padding_mode", "zeros")
 	in := []graph.ValueID{c.in[0], c.tensor("weight")}
 	if c.flag("bias", true) {
 		in = append(in, c.tensor("bias"))
@@ -147,6 +147,9 @@ func batchNorm(c *call) error {
 
 func layerNorm(c *call) error {
 	shape := c.list("normalized_shape", 0)
+	if len(shape) == 0 {
+		return fmt.Errorf("without normalized_shape: how many axes are normalized is not known")
+	}
 	if !c.flag("elementwise_affine", true) {
 		return fmt.Errorf("without factors, which ONNX's LayerNormalization has")
 	}
@@ -180,6 +183,22 @@ func clipBy(low, high string) func(c *call) error {
 	}
 }
 
+// softplus is ONNX's with the parameters that are PyTorch's defaults: above the threshold x itself, which float32 rounds the function to.
+func softplus(c *call) error {
+	if beta, threshold := c.float("beta", 1), c.float("threshold", 20); beta != 1 || threshold != 20 {
+		return fmt.Errorf("beta=%v, threshold=%v: only 1 and 20 have a rule", beta, threshold)
+	}
+	c.result("Softplus", c.in)
+	return nil
+}
+
+// dropout is the one of inference.
+func dropout(c *call) error {
+	c.only("training", "False")
+	c.result("Identity", c.in)
+	return nil
+}
+
 func silu(c *call) error {
 	c.result("Mul", []graph.ValueID{c.in[0], c.node("Sigmoid", c.in)})
 	return nil
@@ -206,7 +225,11 @@ func prelu(c *call) error {
 	if err != nil {
 		return err
 	}
-	if rank := len(c.shape(0)); t.Len() > 1 && rank > 2 {
+	rank := len(c.shape(0))
+	if t.Len() > 1 && rank < 2 {
+		return fmt.Errorf("%d slopes for %v: which axis has them is not known", t.Len(), c.shape(0))
+	}
+	if t.Len() > 1 && rank > 2 {
 		shape := slices.Repeat([]int{1}, rank-1)
 		shape[0] = t.Len()
 		t = &tensor.Tensor{DType: t.DType, Shape: shape, Data: t.Data}
@@ -215,9 +238,18 @@ func prelu(c *call) error {
 	return nil
 }
 
+// softmax without dim goes along the axis that PyTorch takes: the first of 0, 1 and 3 axes, else the second.
 func softmax(op string) func(c *call) error {
 	return func(c *call) error {
-		c.result(op, c.in, graph.Int("axis", c.integer("dim", -1)))
+		var axis int64
+		if c.text("dim", "") != "" {
+			axis = c.integer("dim", 0)
+		} else if s := c.shape(0); s == nil {
+			return fmt.Errorf("without dim, of a rank that is not known")
+		} else if r := len(s); r != 0 && r != 1 && r != 3 {
+			axis = 1
+		}
+		c.result(op, c.in, graph.Int("axis", axis))
 		return nil
 	}
 }
@@ -230,9 +262,10 @@ func pool(op string) func(c *call) error {
 		kernel := c.list("kernel_size", 2)
 		attrs := []graph.Attr{graph.Ints("kernel_shape", kernel...), graph.Ints("strides", c.list("stride", 2, kernel...)...), pads(c.list("padding", 2, 0, 0)),
 			graph.Int("ceil_mode", truth(c.flag("ceil_mode", false)))}
-		if op == "MaxPool" {
+		if op == "MaxPool" || c.text("dilation", "") != "" {
 			attrs = append(attrs, graph.Ints("dilations", c.list("dilation", 2, 1, 1)...))
-		} else {
+		}
+		if op == "AveragePool" {
 			attrs = append(attrs, graph.Int("count_include_pad", truth(c.flag("count_include_pad", true))))
 			if c.text("divisor_override", "") != "" {
 				return fmt.Errorf("divisor_override")
@@ -256,6 +289,7 @@ func adaptive(global, windows string) func(c *call) error {
 		if len(c.op.out) > 1 { // indices, which a pool over all of a tensor does not have here: who reads them finds nothing
 			c.op.out = c.op.out[:1]
 		}
+		c.flag("return_indices", false)
 		out := c.list("output_size", 2)
 		if c.err != nil {
 			return c.err
@@ -281,19 +315,19 @@ func adaptive(global, windows string) func(c *call) error {
 }
 
 func upsample(c *call) error {
-	mode := c.text("mode", "nearest")
-	if lower := strings.ToLower(c.op.typ); strings.Contains(lower, "bilinear") { // which aligns corners
-		mode = "bilinear"
-		c.op.params["align_corners"] = "True"
+	mode, corners := c.text("mode", "nearest"), c.flag("align_corners", false)
+	if lower := strings.ToLower(c.op.typ); strings.Contains(lower, "bilinear") {
+		mode, corners = "bilinear", true
 	}
+	c.only("antialias", "False")
 	attrs := map[string][]graph.Attr{
 		"nearest":  {graph.Str("mode", "nearest"), graph.Str("coordinate_transformation_mode", "asymmetric"), graph.Str("nearest_mode", "floor")},
-		"bilinear": {graph.Str("mode", "linear"), graph.Str("coordinate_transformation_mode", "pytorch_half_pixel")},
+		"bilinear": {graph.Str("mode", "linear"), graph.Str("coordinate_transformation_mode", "half_pixel")},
 	}[mode]
-	if attrs == nil {
-		return fmt.Errorf("mode %s", mode)
+	if attrs == nil || corners && mode == "nearest" {
+		return fmt.Errorf("mode %s, align_corners=%v", mode, corners)
 	}
-	if c.flag("align_corners", false) {
+	if corners {
 		attrs[1] = graph.Str("coordinate_transformation_mode", "align_corners")
 	}
 	s := c.shape(0)
@@ -301,23 +335,29 @@ func upsample(c *call) error {
 		return fmt.Errorf("of %v: only of four axes", s)
 	}
 	in := []graph.ValueID{c.in[0], graph.NoValue, graph.NoValue}
-	if c.text("size", "") != "" {
-		size := c.list("size", 2)
-		if s[0] < 0 || s[1] < 0 {
-			return fmt.Errorf("to %v of a size that is not known", size)
-		}
-		in = append(in, c.integers(s[0], s[1], size[0], size[1]))
-	} else {
-		scale := []float32{1, 1}
+	size, need, sized := c.list("size", 2, 0, 0), s[:2], c.text("size", "") != ""
+	if !sized {
 		words := strings.Split(strings.Trim(c.text("scale_factor", ""), "()"), ",")
-		for i := range 2 {
-			x, err := strconv.ParseFloat(words[min(i, len(words)-1)], 32)
-			if err != nil {
+		var scale [2]float64
+		for i := range scale {
+			var err error
+			if scale[i], err = strconv.ParseFloat(words[min(i, len(words)-1)], 64); err != nil || len(words) > 2 || !(scale[i] > 0 && scale[i] < 1<<20) {
 				return fmt.Errorf("scale_factor=%s", c.text("scale_factor", "None"))
 			}
-			scale = append(scale, float32(x))
+			size[i] = int64(float64(s[i+2]) * scale[i])
 		}
-		in[2] = c.floats([]int{4}, scale...)
+		// The distance of elements is 1/scale_factor, but here that of the sizes, of which the result's is rounded down.
+		bySizes := c.flag("recompute_scale_factor", false) || corners
+		if sized = bySizes && (scale[0] != math.Trunc(scale[0]) || scale[1] != math.Trunc(scale[1])); !sized {
+			in[2] = c.floats([]int{4}, 1, 1, float32(scale[0]), float32(scale[1]))
+		}
+		need = s
+	}
+	if sized {
+		if slices.Min(need) < 0 {
+			return fmt.Errorf("of %v: sizes that are not known", s)
+		}
+		in = append(in, c.integers(slices.Concat(s[:2], size)...))
 	}
 	c.result("Resize", in, attrs...)
 	return nil
@@ -363,6 +403,9 @@ func reshape(c *call) error {
 
 func permute(c *call) error {
 	dims := c.list("dims", 0)
+	if dims == nil {
+		return fmt.Errorf("without dims")
+	}
 	for i := range dims {
 		if dims[i] < 0 {
 			dims[i] += int64(len(dims))
@@ -410,17 +453,33 @@ func reduce(op string) func(c *call) error {
 	}
 }
 
-// slice cuts one axis (dim, start, end, step) or several (dims, starts, ends, steps).
+// slice cuts one axis (dim, start, end, step) or several (dims, starts, ends, steps). An axis with a number in selects is cut to that element,
+// and is gone.
 func slice(c *call) error {
 	dims, starts, ends, steps := c.list("dims", 0), c.list("starts", 0), c.list("ends", 0), c.list("steps", 0)
 	if dims == nil {
 		const end = 1<<63 - 1
 		dims, starts, ends, steps = []int64{c.integer("dim", 0)}, []int64{c.integer("start", 0)}, []int64{c.integer("end", end)}, []int64{c.integer("step", 1)}
 	}
-	if len(starts) != len(dims) || len(ends) != len(dims) || len(steps) != len(dims) {
+	selects := c.list("selects", 0, slices.Repeat([]int64{math.MaxInt32}, len(dims))...)
+	if n := len(dims); n == 0 || len(starts) != n || len(ends) != n || len(steps) != n || len(selects) != n {
 		return fmt.Errorf("what it cuts is computed")
 	}
-	c.result("Slice", []graph.ValueID{c.in[0], c.integers(starts...), c.integers(ends...), c.integers(dims...), c.integers(steps...)})
+	var gone []int64
+	for i, element := range selects {
+		if element != math.MaxInt32 {
+			starts[i], ends[i], steps[i], gone = element, element+1, 1, append(gone, dims[i])
+			if element == -1 {
+				ends[i] = math.MaxInt32
+			}
+		}
+	}
+	in := []graph.ValueID{c.in[0], c.integers(starts...), c.integers(ends...), c.integers(dims...), c.integers(steps...)}
+	if gone == nil {
+		c.result("Slice", in)
+	} else {
+		c.result("Squeeze", []graph.ValueID{c.node("Slice", in), c.integers(gone...)})
+	}
 	return nil
 }
 
