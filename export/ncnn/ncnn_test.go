@@ -18,6 +18,7 @@ import (
 	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/onnx"
+	"qwb/internal/exporttest"
 	"qwb/internal/graphtest"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/target"
@@ -322,6 +323,12 @@ func TestDoctorOfOddities(t *testing.T) {
 	for _, layers := range oddities {
 		found := examined(t, map[string][]byte{"m.param": []byte(magic + "\n2 2\nInput in 0 1 in\n" + layers), "m.bin": make([]byte, 400)})
 		require.NotEmpty(t, found)
+	}
+}
+
+func TestDamagedFiles(t *testing.T) {
+	for _, f := range Formats() {
+		exporttest.Damage(t, &f, lowertest.Networks["mobilenet"], "ncnn_int8", nil)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
+	"qwb/internal/exporttest"
 	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -267,6 +268,11 @@ func TestCheckOfBareOperators(t *testing.T) {
 	found, err := Check(bare(t))
 	require.NoError(t, err)
 	require.NotEmpty(t, found)
+}
+
+func TestDamagedFiles(t *testing.T) {
+	f := Format()
+	exporttest.Damage(t, &f, network, "tflite_int8", nil)
 }
 
 // TestBytesOfConstants: a constant without a form in bytes is an error of the whole file.

@@ -178,6 +178,9 @@ func (f *file) operator(v view) (Operator, error) {
 		op.Unread = fmt.Sprintf("options of kind %d", n)
 	} else if o, ok := v.child(opOptions); ok && n > 0 {
 		table := optionTables()[n-1]
+		if !f.spend(8 * (1 + len(table.fields))) { // a map is much larger than the table, which may be shared
+			return op, f.err
+		}
 		op.OptionsType = table.name
 		op.Options = make(Options, len(table.fields))
 		for _, field := range table.fields {

@@ -119,6 +119,22 @@ func TestSharedTables(t *testing.T) {
 	require.ErrorContains(t, r.err, "describes much more than its 100 bytes hold")
 }
 
+// TestSharedOptions: operators that are one table cost their options each time.
+func TestSharedOptions(t *testing.T) {
+	m := small()
+	m.Subgraphs[0].Operators = m.Subgraphs[0].Operators[:1]
+	b, err := m.Write()
+	require.NoError(t, err)
+	f := &file{reader: &reader{b: b, left: 16*len(b) + 1<<12}}
+	root := f.table(f.u32(0))
+	f.codes = []Operator{{Op: "CONV_2D"}}
+	v := root.views(modelSubgraphs)[0].views(graphOperators)[0]
+	before := f.left
+	_, err = f.operator(v)
+	require.NoError(t, err)
+	require.Greater(t, before-f.left, 8*7)
+}
+
 func TestFields(t *testing.T) {
 	f, ok := Fields("DepthwiseConv2D")
 	require.True(t, ok)

@@ -5,8 +5,10 @@ package exporttest
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,7 +97,8 @@ func Replace(file, old, new string) func(t testing.TB, dir string) {
 	}
 }
 
-// Doctor checks that the doctor of a format finds nothing in an export, for each fault its rule, and that each rule has a fault.
+// Doctor checks that the doctor of a format finds nothing in an export, for each fault its rule, that each rule has a fault, and that damaged files
+// do not end the doctor otherwise than by findings or an error.
 func Doctor(t *testing.T, f *export.Format, text, platform string, faults []Fault) {
 	t.Helper()
 	planted := map[string]bool{}
@@ -120,11 +123,43 @@ func Doctor(t *testing.T, f *export.Format, text, platform string, faults []Faul
 			require.Contains(t, rules, fault.Rule)
 		})
 	}
+	t.Run("damage", func(t *testing.T) { Damage(t, f, text, platform, faults[0].Options) })
 	for _, r := range f.Rules {
 		require.NotEmpty(t, r.Doc, r.Name)
 		require.True(t, planted[r.Name], "no fault is planted for rule %q", r.Name)
 	}
 	require.Len(t, f.Rules, len(planted), "a fault of a rule that is none")
+}
+
+// Damage exports, truncates the files and changes bytes in them, always in the same way, and requires that the doctor of the format ends with
+// findings or an error each time.
+func Damage(t *testing.T, f *export.Format, text, platform string, options map[string]string) {
+	t.Helper()
+	in := Input(t, f, text, platform, options)
+	dir, names := Write(t, f, in)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for i := range 24 {
+			b := slices.Clone(whole)
+			if i%3 == 0 {
+				b = b[:len(b)*i/24]
+			} else {
+				for range 1 + r.IntN(4) {
+					if len(b) > 0 {
+						b[r.IntN(len(b))] = byte(r.Uint32())
+					}
+				}
+			}
+			require.NoError(t, os.WriteFile(path, b, 0o600))
+			require.NotPanics(t, func() {
+				_, _ = f.Diagnose(context.Background(), &export.DoctorInput{FS: os.DirFS(dir), Name: names[0], Target: in.Target})
+			}, "%s, damage %d", name, i)
+		}
+		require.NoError(t, os.WriteFile(path, whole, 0o600))
+	}
 }
 
 // EditModel returns a Plant that changes the graph of the ONNX file.

@@ -12,8 +12,23 @@ import (
 	"qwb/kernels/qmath"
 )
 
+// room is how many bytes of constants are decoded: tensors may share a buffer, so that a small file can describe huge ones.
+func room(tensors []tflite.Tensor) int {
+	seen, n := map[*byte]bool{}, 1<<20
+	for i := range tensors {
+		if b := tensors[i].Data; len(b) > 0 && !seen[&b[0]] {
+			seen[&b[0]] = true
+			n += 64 * len(b)
+		}
+	}
+	return n
+}
+
 // value decodes a constant.
-func value(t *tflite.Tensor) (*tensor.Tensor, error) {
+func (l *lifter) value(t *tflite.Tensor) (*tensor.Tensor, error) {
+	if l.room -= len(t.Data); l.room < 0 {
+		return nil, fmt.Errorf("constant %q: constants that share their buffers are much larger than these", t.Name)
+	}
 	d, ok := types[t.Type]
 	if !ok {
 		return nil, fmt.Errorf("constant %q: %v has no type in ONNX", t.Name, t.Type)
@@ -32,11 +47,11 @@ func value(t *tflite.Tensor) (*tensor.Tensor, error) {
 }
 
 // ints decodes a constant of integers, such as a shape or a list of axes.
-func ints(t *tflite.Tensor) ([]int64, error) {
+func (l *lifter) ints(t *tflite.Tensor) ([]int64, error) {
 	if t.Data == nil {
 		return nil, fmt.Errorf("%q is computed when the model runs; only a constant can be read", t.Name)
 	}
-	c, err := value(t)
+	c, err := l.value(t)
 	if err != nil {
 		return nil, err
 	}

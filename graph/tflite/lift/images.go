@@ -56,7 +56,7 @@ func (l *lifter) weight(id, axis int, turn func(c *tensor.Tensor) *tensor.Tensor
 	if t.Data == nil {
 		return graph.NoValue, errNoForm
 	}
-	c, err := value(t)
+	c, err := l.value(t)
 	if err != nil {
 		return graph.NoValue, err
 	}
@@ -73,7 +73,7 @@ func (l *lifter) bias(i int) (graph.ValueID, error) {
 	if t.Data == nil {
 		return l.read(id, plain)
 	}
-	c, err := value(t)
+	c, err := l.value(t)
 	if err != nil {
 		return graph.NoValue, err
 	}

@@ -42,7 +42,7 @@ func Graph(m *tflite.Model) (*graph.Graph, []graph.Warning, error) {
 	if name == "" {
 		name = "main"
 	}
-	l := &lifter{s: &s, g: graph.New(name, opset), states: make([]state, len(s.Tensors)), readers: make([][]int, len(s.Tensors)), rows: table()}
+	l := &lifter{s: &s, g: graph.New(name, opset), states: make([]state, len(s.Tensors)), readers: make([][]int, len(s.Tensors)), rows: table(), room: room(s.Tensors)}
 	for i := range l.states {
 		l.states[i] = state{plain: graph.NoValue, first: graph.NoValue}
 	}
@@ -110,6 +110,7 @@ type lifter struct {
 	warnings []graph.Warning
 	op       *tflite.Operator // that is lifted
 	unknown  bool
+	room     int // bytes of constants that may still be decoded
 }
 
 func (l *lifter) run() error {
@@ -363,7 +364,7 @@ func (l *lifter) read(id int, o order) (graph.ValueID, error) {
 
 // constant adds a constant tensor in an order: what integers stand for is computed by a DequantizeLinear.
 func (l *lifter) constant(t *tflite.Tensor, o order) (graph.ValueID, error) {
-	c, err := value(t)
+	c, err := l.value(t)
 	if err != nil {
 		return graph.NoValue, err
 	}

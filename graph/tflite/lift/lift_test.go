@@ -368,6 +368,18 @@ func TestModelIsKept(t *testing.T) {
 	}
 }
 
+// TestSharedBuffer: tensors that share a buffer are not decoded without end.
+func TestSharedBuffer(t *testing.T) {
+	b := &builder{}
+	x := b.input(1, 1<<16)
+	data := make([]byte, 4<<16)
+	for range 100 {
+		x = b.op("ADD", "Add", nil, []int{1, 1 << 16}, x, b.add(tflite.Tensor{Shape: []int{1, 1 << 16}, Data: data}))
+	}
+	_, _, err := lift.Graph(b.model(x))
+	require.ErrorContains(t, err, "constants that share their buffers are much larger")
+}
+
 // FuzzGraph: whatever a file holds, lifting it ends, with a graph or an error.
 func FuzzGraph(f *testing.F) {
 	for _, build := range cases {

@@ -52,7 +52,7 @@ func (l *lifter) elementwise(op string, attrs []graph.Attr) error {
 
 // widened adds a constant of fewer than four axes as it is broadcast to images with their channels first.
 func (l *lifter) widened(t *tflite.Tensor) (graph.ValueID, error) {
-	c, err := value(t)
+	c, err := l.value(t)
 	if err != nil {
 		return graph.NoValue, err
 	}
@@ -146,7 +146,7 @@ func (l *lifter) cast() error {
 func (l *lifter) dequantize() error {
 	t, out := &l.s.Tensors[l.in(0)], &l.s.Tensors[l.op.Outputs[0]]
 	if t.Data != nil && t.Type == tflite.Float16 && out.Type == tflite.Float32 {
-		half, err := value(t)
+		half, err := l.value(t)
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (l *lifter) constants(i int) ([]int64, error) {
 	if id < 0 || l.s.Tensors[id].Data == nil {
 		return nil, errNoForm
 	}
-	return ints(&l.s.Tensors[id])
+	return l.ints(&l.s.Tensors[id])
 }
 
 // list adds a constant vector of integers.
