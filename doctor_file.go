@@ -2,11 +2,16 @@ package qwb
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"qwb/export"
+	"qwb/internal/kind"
+	"qwb/internal/plain"
 )
 
 // DoctorFileOptions are the arguments of doctor for a file that was exported, by qwb or by another tool.
@@ -28,6 +33,9 @@ type DoctorFileResult struct {
 func (j *job) doctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorFileResult, error) {
 	t, err := j.KnownTarget(o.Platform)
 	if err != nil {
+		if !isTargetFile(o.Platform) && errors.As(err, new(UsageError)) {
+			err = Usagef("%w; a target of your own is given as a file: ./mynpu.yaml", err)
+		}
 		return nil, err
 	}
 	f, err := export.ForPlatform(j.Catalog.Formats, t.Name, o.Format)
@@ -42,19 +50,49 @@ func (j *job) doctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorFileR
 		in.FS, in.Name = folder{j.store(), o.File}, "."
 	}
 	in.Path, _ = j.store().Path(o.File)
+	if k, ok := kinds[f.Ext]; ok {
+		if err := j.check(o.File, k.String()+", which format "+f.Name+" of --platform "+t.Name+" is", k); err != nil {
+			return nil, fmt.Errorf("doctor: %w", err)
+		}
+	}
+	broken := func(err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, serr := fs.Stat(in.FS, in.Name); serr == nil {
+				err = fmt.Errorf("%w: format %s of --platform %s is this file as well, beside the model", err, f.Name, t.Name)
+			}
+		}
+		return &FileError{Stage: "doctor", File: o.File, Err: err}
+	}
+	var whole []export.Finding
+	rules := f.Rules
+	if f.Look != nil {
+		w, err := f.Look(ctx, in)
+		if err != nil {
+			return nil, broken(err)
+		}
+		if w.Format != "" && o.Format == "" {
+			if f, err = export.ForPlatform(j.Catalog.Formats, t.Name, w.Format); err != nil {
+				return nil, UsageError{err}
+			}
+		}
+		whole, rules = w.Suits(t), slices.Concat(f.Rules, export.WholeRules)
+	}
 	r := &DoctorFileResult{File: o.File, Platform: t.Name, Format: f.Name, Findings: []export.Finding{}}
-	for _, rule := range f.Rules {
+	for _, rule := range rules {
 		r.Rules = append(r.Rules, rule.Name)
 	}
 	found, err := f.Diagnose(ctx, in)
 	if err != nil {
-		return nil, &FileError{Stage: "doctor", File: o.File, Err: err}
+		return nil, broken(err)
 	}
-	if r.Findings = append(r.Findings, found...); len(found) > 0 {
-		return r, Checkf("%s: the reader of %s would not take it as it is meant: %d findings", o.File, f.Name, len(found))
+	if r.Findings = append(append(r.Findings, whole...), found...); len(r.Findings) > 0 {
+		return r, Checkf("%s: %s would not take it as it is meant (format %s): %s", o.File, t.Name, f.Name, plain.Count(len(r.Findings), "finding"))
 	}
 	return r, nil
 }
+
+// kinds are what files of a format are by how their names end.
+var kinds = map[string]kind.Kind{".onnx": kind.ONNX, ".tflite": kind.TFLite, ".param": kind.PNNX}
 
 // folder is a folder of a store as a file system.
 type folder struct {

@@ -63,7 +63,11 @@ func (j *job) openModel(name string) (*Model, error) {
 		return j.openCheckpoint(name)
 	}
 	open := j.readModel
-	if head, err := readHead(j.store(), name); err == nil {
+	head, err := readHead(j.store(), name)
+	if err == io.EOF && filepath.Ext(name) != ".onnx" {
+		return nil, &FileError{Stage: "load", File: name, Err: errors.New("the file is empty")}
+	}
+	if err == nil {
 		switch kind.OfBytes(head, int64(len(head))) {
 		case kind.TFLite:
 			return j.openTFLite(name)
@@ -139,6 +143,9 @@ func (j *job) openPNNX(name string) (*Model, error) {
 	}
 	base, ok := strings.CutSuffix(name, ".param")
 	if !ok || !pnnx.Is(text) {
+		if ok && bytes.HasPrefix(text, []byte(pnnx.Magic+"\n")) {
+			return fail(errors.New("a network of ncnn, which qwb writes and does not read: take the model or the plan that it was made of"))
+		}
 		return fail(errors.New("not a model of PNNX: those are called X.param and have a pnnx.Input"))
 	}
 	weights, err := fs.ReadFile(j.store(), base+".bin")

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +80,49 @@ func (f *Format) Diagnose(ctx context.Context, in *DoctorInput) ([]Finding, erro
 		}
 	}
 	return list, err
+}
+
+// AsWhole is what a file is as a whole.
+type AsWhole struct {
+	// Narrow: something in it is quantized, or of 16 bits where a float model has 32.
+	Narrow bool
+	// Bits are those of the quantized tensors between operators, each width once; nil: there are none, or it is not known.
+	Bits []int
+	// Platform is the one that qwb wrote the file for; empty: another tool wrote it.
+	Platform string
+	// Exact: a file for one platform is wrong for every other one.
+	Exact bool
+	// Format is the one that the file has, by name, where that is another one that readers of the platform take too.
+	Format string
+}
+
+// WholeRules are what Suits looks for, in words.
+var WholeRules = []Rule{
+	{Name: "quantized", Doc: "something in the file is quantized", Fix: "calibrate a plan of the model and export that, or take the file as the float model that it is"},
+	{Name: "platform", Doc: "the file was written for the platform, with integers of its width between operators", Fix: "name the platform that the file is for, or export it again for this one"},
+}
+
+// Suits says what is wrong with a file as a whole for whoever wants it to run quantized on a platform. What Doctor finds is not repeated.
+func (w *AsWhole) Suits(t *target.Target) []Finding {
+	var list []Finding
+	add := func(k int, format string, a ...any) {
+		list = append(list, Finding{Rule: WholeRules[k].Name, Text: fmt.Sprintf(format, a...), Fix: WholeRules[k].Fix})
+	}
+	want := t.Defaults().Activation[0].Bits
+	other := w.Platform != "" && w.Platform != t.Name
+	switch {
+	case !w.Narrow:
+		add(0, "nothing in this file is quantized: it runs in float")
+	case w.Exact && other:
+		add(1, "it was written for %s, and a file for one chip is wrong on another", w.Platform)
+	case w.Platform != t.Name && len(w.Bits) > 0 && !slices.Contains(w.Bits, want):
+		by := ""
+		if other {
+			by = ", and was written for " + w.Platform
+		}
+		add(1, "it has integers of %d bits between operators%s; those of %s have %d", w.Bits[0], by, t.Name, want)
+	}
+	return list
 }
 
 // Conforms reads back what was written to out and refuses it where Doctor finds something. A format without Doctor is not read.

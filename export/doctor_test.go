@@ -83,3 +83,25 @@ type only string
 
 func (o only) Open(name string) (fs.File, error) { return nil, fs.ErrNotExist }
 func (o only) ReadFile(string) ([]byte, error)   { return []byte(o), nil }
+
+// A file as a whole: in float, for another chip, with integers of another width.
+func TestSuits(t *testing.T) {
+	wide, err := target.Known("tflite_16x8")
+	require.NoError(t, err)
+	for want, w := range map[string]export.AsWhole{
+		"": {Narrow: true, Bits: []int{8, 16}},
+		"quantized: nothing in this file is quantized: it runs in float":                                                       {Platform: "tflite_int8"},
+		"platform: it was written for espdl_int8, and a file for one chip is wrong on another":                                 {Narrow: true, Exact: true, Platform: "espdl_int8", Bits: []int{16}},
+		"platform: it has integers of 8 bits between operators, and was written for tflite_int8; those of tflite_16x8 have 16": {Narrow: true, Platform: "tflite_int8", Bits: []int{8}},
+		"platform: it has integers of 8 bits between operators; those of tflite_16x8 have 16":                                  {Narrow: true, Bits: []int{8}},
+	} {
+		var got string
+		for _, f := range w.Suits(wide) {
+			require.NotEmpty(t, f.Fix)
+			got += f.String()
+		}
+		require.Equal(t, want, got)
+	}
+	own := export.AsWhole{Narrow: true, Platform: "tflite_16x8", Bits: []int{8}}
+	require.Empty(t, own.Suits(wide), "all operators were decided to have 8 bits")
+}

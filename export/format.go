@@ -66,6 +66,8 @@ type Format struct {
 	// Doctor reads a file and says what its reader would reject or compute differently than it says. Every export goes through it before
 	// the file gets its name. An error says that the file cannot be read at all. nil: the format has none.
 	Doctor func(ctx context.Context, in *DoctorInput) ([]Finding, error)
+	// Look reads a file and says what it is as a whole, see Suits. nil: the format's files say so by the file beside them, or not at all.
+	Look func(ctx context.Context, in *DoctorInput) (*AsWhole, error)
 	// Back reads what was written, before it has its name, and compares it with what it was made of. nil: Write does that itself.
 	Back func(ctx context.Context, in *Input, out *Output) (*Readback, error)
 }

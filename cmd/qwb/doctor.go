@@ -118,8 +118,11 @@ func (e *env) doctorFile(c *cobra.Command, args []string, f *flags, format strin
 func doctorFileText(w io.Writer, r *qwb.DoctorFileResult) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s for %s, %s\n", r.File, r.Format, r.Platform, plain.Count(len(r.Rules), "rule"))
-	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s\n  fix: %s\n", f, f.Fix)
+	for i, f := range r.Findings {
+		fmt.Fprintln(&b, f)
+		if i+1 == len(r.Findings) || r.Findings[i+1].Rule != f.Rule || r.Findings[i+1].Fix != f.Fix { // findings of a rule stand together
+			fmt.Fprintf(&b, "  fix: %s\n", f.Fix)
+		}
 	}
 	if len(r.Findings) == 0 {
 		fmt.Fprintln(&b, "nothing found")

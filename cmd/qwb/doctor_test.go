@@ -245,7 +245,7 @@ func TestDoctorOfAnExportedFile(t *testing.T) {
 	require.Contains(t, done(t, "doctor", "q.onnx", "--platform", "trt_int8", "--format", "onnx").stdout, "nothing found")
 	r := invoke("doctor", "q.onnx", "--platform", "onnxruntime")
 	require.Equal(t, exitCheck, r.code)
-	require.Contains(t, r.lastLine(), "the reader of onnx would not take it")
+	require.Contains(t, r.lastLine(), "onnxruntime would not take it as it is meant (format onnx)")
 	require.Regexp(t, `(?m)^weight-form: node ".+\n  fix: .+$`, r.stdout)
 	for _, f := range parts(t, invoke("doctor", "q.onnx", "--platform", "onnxruntime", "--json").object(t), "findings[]") {
 		for _, key := range []string{"rule", "node", "text", "fix"} {
@@ -261,4 +261,47 @@ func TestDoctorOfAnExportedFile(t *testing.T) {
 	fails(t, 2, "unknown format", "doctor", "q.onnx", "--platform", "onnxruntime", "--format", "tar")
 	fails(t, 2, "format c has no doctor", "doctor", "q.onnx", "--platform", "onnxruntime", "--format", "c")
 	fails(t, 2, "unknown platform", "doctor", "q.onnx", "--platform", "abacus")
+}
+
+// A file of the wrong kind, form or platform is named as what it is.
+func TestDoctorOfAnotherFile(t *testing.T) {
+	calibrated(t)
+	// A float model is a finding and not a clean file.
+	r := invoke("doctor", "m.onnx", "--platform", "onnxruntime")
+	require.Equal(t, exitCheck, r.code)
+	require.Contains(t, r.stdout, "quantized: nothing in this file is quantized: it runs in float")
+	// The form with operators on codes is known by them.
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "-o", "ort.plan.json")
+	done(t, "export", "ort.plan.json", "--platform", "onnxruntime", "--format", "qoperator", "-o", "op.onnx")
+	o := done(t, "doctor", "op.onnx", "--platform", "onnxruntime", "--json").object(t)
+	require.Equal(t, "qoperator", o["format"])
+	require.Equal(t, exitCheck, invoke("doctor", "op.onnx", "--platform", "trt_int8").code, "TensorRT reads Q/DQ alone")
+
+	// Integers of another width, and files for another chip.
+	for _, c := range [][4]string{{"tflite_int8", "tflite_16x8", ".tflite", "integers of 8 bits"}, {"espdl_int8", "espdl_int8_s3", ".espdl", "written for espdl_int8"},
+		{"ncnn_int8", "", ".param", ""}} {
+		done(t, "calibrate", "m.onnx", "--data", "data", "--platform", c[0], "-o", c[0]+".plan.json")
+		done(t, "export", c[0]+".plan.json", "--platform", c[0], "-o", c[0]+c[2])
+		require.Contains(t, done(t, "doctor", c[0]+c[2], "--platform", c[0]).stdout, "nothing found")
+		if c[1] != "" {
+			r := invoke("doctor", c[0]+c[2], "--platform", c[1])
+			require.Equal(t, exitCheck, r.code)
+			require.Regexp(t, "(?m)^platform: .*"+c[3], r.stdout)
+		}
+	}
+
+	fails(t, 1, "this is a plan, not a TensorFlow Lite model, which format tflite of --platform tflite_int8 is", "doctor", "ort.plan.json", "--platform", "tflite_int8")
+	write(t, "m.tflite", []byte("\x08\x00\x00\x00TFL3\x00\x00\x00\x00"))
+	fails(t, 1, "this is a TensorFlow Lite model, not an ONNX model", "doctor", "m.tflite", "--platform", "onnxruntime")
+	whole := read(t, "tflite_int8.tflite")
+	write(t, "cut.tflite", whole[:len(whole)/2])
+	fails(t, 1, "truncated", "doctor", "cut.tflite", "--platform", "tflite_int8")
+	write(t, "p.param", []byte("7767517\n2 1\npnnx.Input in 0 1 x\npnnx.Output out 1 0 x\n"))
+	fails(t, 1, "this is a network of PNNX", "doctor", "p.param", "--platform", "ncnn_int8")
+	fails(t, 1, "m.onnx.mnn.json: .*beside the model", "doctor", "m.onnx", "--platform", "mnn_int8")
+	write(t, "n.param", []byte("7767517\n1 1\nInput in 0 1 x\n"))
+	fails(t, 1, "a network of ncnn, which qwb writes and does not read", "inspect", "n.param")
+	write(t, "empty.tflite", nil)
+	fails(t, 1, "empty.tflite.*: the file is empty", "inspect", "empty.tflite")
+	fails(t, 2, "given as a file: ./mynpu.yaml", "doctor", "m.onnx", "--platform", "mynpu")
 }

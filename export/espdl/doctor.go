@@ -229,3 +229,28 @@ func (d *checker) table(n *Node, t *Tensor, out *Value) {
 		d.add(tableRule, n.Name, "%d entries of type %d with exponents %v for an output of type %d with %v", entries, t.Type, t.Exponents, out.Type, out.Exponents)
 	}
 }
+
+// look says what a file is as a whole.
+func look(_ context.Context, in *export.DoctorInput) (*export.AsWhole, error) {
+	raw, err := in.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	m, err := Read(raw)
+	if err != nil {
+		return nil, err
+	}
+	w := &export.AsWhole{Exact: true}
+	for _, kv := range m.Metadata {
+		if kv[0] == "qwb.platform" {
+			w.Platform = kv[1]
+		}
+	}
+	for _, v := range slices.Concat(m.Inputs, m.Values) {
+		if bits := 8 * elementSize[v.Type]; quantized(v.Type) && !slices.Contains(w.Bits, bits) {
+			w.Bits = append(w.Bits, bits)
+		}
+	}
+	w.Narrow = len(w.Bits) > 0
+	return w, nil
+}

@@ -354,7 +354,7 @@ type view struct {
 	pos, vtable int
 }
 
-var errEnds = errors.New("an offset leads out of the file")
+var errEnds = errors.New("an offset leads out of the file: it is truncated or damaged")
 
 func (r *reader) in(pos, n int) bool {
 	if r.err == nil && (pos < 0 || n < 0 || pos > len(r.b)-n) {

@@ -24,7 +24,7 @@ func Formats() []export.Format {
 	return []export.Format{
 		{Name: "ncnn", Doc: "ncnn's network on integers: layers as text, and their weights beside it in a file .bin", Ext: Ext, From: export.Plan, Targets: only,
 			Note:  "ncnn has no batches: feed one sample without its first axis. Two networks run alike only with the same settings of fp16 storage.",
-			Check: check, Write: writeNet, Rules: rules(), Doctor: doctor},
+			Check: check, Write: writeNet, Rules: rules(), Doctor: doctor, Look: look},
 		{Name: "ncnn-table", Doc: "the float network and the table of scales that ncnn2int8 makes it one on integers with", Ext: ".table", From: export.Plan, Targets: only,
 			Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor},
 	}
@@ -140,6 +140,23 @@ func doctor(_ context.Context, in *export.DoctorInput) (list []export.Finding, e
 	n.load(b, report)
 	n.examine(report)
 	return list, nil
+}
+
+// look says what a network is as a whole.
+func look(_ context.Context, in *export.DoctorInput) (*export.AsWhole, error) {
+	text, err := in.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	n, err := parse(text, func(string, string, string, ...any) {})
+	if err != nil {
+		return nil, err
+	}
+	w := &export.AsWhole{}
+	for i := range n.layers {
+		w.Narrow = w.Narrow || quantizes[n.layers[i].typ] && n.layers[i].integer(keyInt8, 0) != 0
+	}
+	return w, nil
 }
 
 func tableRules() []export.Rule {

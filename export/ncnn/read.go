@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"qwb/export"
+	"qwb/graph/pnnx"
 )
 
 // maxKeys bounds the keys of parameters (NCNN_MAX_PARAM_COUNT).
@@ -91,6 +92,9 @@ func keyBias(l *layer) int { return map[bool]int{true: 1, false: 5}[l.typ == "In
 
 // parse reads a .param file. What stands in it against a rule is reported; an error means that nothing can be made of it.
 func parse(text []byte, report func(rule, node, format string, a ...any)) (*net, error) {
+	if pnnx.Is(text) {
+		return nil, errors.New("ncnn: this is a network of PNNX, which ncnn does not run: export a plan of it for ncnn_int8")
+	}
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	if len(lines) < 2 {
 		return nil, errors.New("ncnn: a .param file has two lines before the layers")

@@ -90,7 +90,7 @@ func (s surgeon) around(node string, i int, scale float32, zero *tensor.Tensor) 
 
 // planted adds a node that nobody reads. Inputs are names of values, or of constants that are made: scales, k, half.
 func (s surgeon) planted(op string, attrs []graph.Attr, inputs ...string) {
-	consts := map[string]*tensor.Tensor{"scales": f32(1, 1, 2, 2), "k": tensor.FromI64([]int64{1}, 1), "half": tensor.New(tensor.Float16, 1)}
+	consts := map[string]*tensor.Tensor{"scales": f32(1, 1, 2, 2), "k": tensor.FromI64([]int64{1}, 1), "half": tensor.New(tensor.Float16, 1), "brain": tensor.New(tensor.BFloat16, 1)}
 	var in []graph.ValueID
 	for _, name := range inputs {
 		switch c := consts[name]; {
@@ -360,6 +360,7 @@ var faults = []fault{
 	{"strong-types", "trt11_int8", "fp16 added to float32", func(s surgeon) {
 		s.planted("Add", nil, "x", "half")
 	}, true},
+	{"bf16", "onnxruntime", "a product in bfloat16", func(s surgeon) { s.planted("Mul", nil, "brain", "brain") }, true},
 	{"float-zero", "onnxruntime", "a zero point of fp8", func(s surgeon) {
 		s.params(nil, scalar(tensor.Float8E4M3FN, uint8(0x38), 4), w1DQ)
 	}, true},

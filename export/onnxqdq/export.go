@@ -5,6 +5,9 @@ import (
 
 	"qwb/export"
 	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/qdq"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -12,7 +15,7 @@ import (
 // the rules of the platform before it gets its name.
 func Format() export.Format {
 	return export.Format{Name: "onnx", Doc: "ONNX with QuantizeLinear and DequantizeLinear", Ext: ".onnx", From: export.Plan,
-		Options: []export.Option{export.ExternalAbove, export.Half}, Write: write, Rules: Rules(), Doctor: doctor}
+		Options: []export.Option{export.ExternalAbove, export.Half}, Write: write, Rules: Rules(), Doctor: doctor, Look: Look}
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
@@ -39,3 +42,35 @@ func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error)
 	graph.InferShapes(m.Graph)
 	return Check(m.Graph, in.Target, in.Integer), nil
 }
+
+// Look says what an ONNX file is as a whole: of the form qoperator where it has operators on codes and its reader is ONNX Runtime.
+func Look(_ context.Context, in *export.DoctorInput) (*export.AsWhole, error) {
+	m, err := in.Model()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	w := &export.AsWhole{}
+	for _, v := range m.Graph.Values() {
+		d := m.Graph.Value(v).DType
+		w.Narrow = w.Narrow || d == tensor.Float16 || d == tensor.BFloat16
+	}
+	for _, id := range m.Graph.Nodes() {
+		n := m.Graph.Node(id)
+		_, form := qdq.QOperators[n.Op]
+		form = form || n.Op == "MatMulNBits"
+		w.Narrow = w.Narrow || form || is(n, quantizeLinear, dequantizeLinear, dynamicQuantize, "ConvInteger", "MatMulInteger")
+		if form && (onRuntime(in.Target) || in.Target.Export.Open) {
+			w.Format = "qoperator"
+		}
+		if n.Op == "Cast" {
+			to := tensor.DType(n.AttrInt("to", 0))
+			w.Narrow = w.Narrow || to == tensor.Float16 || to == tensor.BFloat16
+		}
+	}
+	return w, nil
+}
+
+// onRuntime reports whether the reader of a target's files is ONNX Runtime's CPU provider: it reads operators on codes too, and has no kernels
+// for bfloat16.
+func onRuntime(t *target.Target) bool { return t.Profile == "ort" }

@@ -1,6 +1,7 @@
 package onnxqdq
 
 import (
+	"slices"
 	"strings"
 
 	"qwb/graph"
@@ -30,7 +31,7 @@ func (b *builder) needHalves(form string) {
 		return
 	}
 	for _, id := range b.src.Nodes() {
-		if d := b.set.Domains[id].Half(); d != tensor.Undefined {
+		if d := b.set.Domains[id].Half(); d != tensor.Undefined && (d != tensor.BFloat16 || !onRuntime(b.t)) {
 			if since := passes.NarrowSince(b.src.Node(id), d); since <= passes.MaxOpset && reads(b.t, since) {
 				b.need = max(b.need, since)
 			}
@@ -49,8 +50,29 @@ func (b *builder) halves(form string) error {
 	}
 	graph.InferShapes(b.g)
 	narrowing := passes.Typed
-	if form == "rounded" {
+	switch {
+	case form == "rounded":
 		narrowing = passes.Rounded
+	case onRuntime(b.t):
+		narrowing = passes.RoundedBrain
 	}
 	return passes.Narrow(b.g, narrowing, func(id graph.NodeID) tensor.DType { return b.narrowed(b.g.Node(id)) })
 }
+
+// movers are operators that ONNX Runtime's CPU provider has for every type of tensor.
+var movers = []string{"Cast", "CastLike", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Gather", "Slice", "Split", "Shape", "Size", "If", "Loop", "Scan", "Constant"}
+
+var brainRule = rule{Name: "bf16", meaning: true, Doc: "no operator computes in bfloat16, for which ONNX Runtime's CPU provider has no kernels", Fix: "write float32 that pairs of Casts round: export with --half rounded",
+	applies: onRuntime, check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			if is(n, movers...) {
+				return
+			}
+			for _, v := range append(slices.Clone(n.Inputs), n.Outputs...) {
+				if v != graph.NoValue && c.g.Value(v).DType == tensor.BFloat16 {
+					c.report(n, "%s of bfloat16", n.Op)
+					return
+				}
+			}
+		})
+	}}

@@ -275,3 +275,31 @@ func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error)
 	}
 	return Check(b)
 }
+
+// look says what a file is as a whole.
+func look(_ context.Context, in *export.DoctorInput) (*export.AsWhole, error) {
+	b, err := in.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	m, err := tf.Read(b)
+	if err != nil {
+		return nil, err
+	}
+	w := &export.AsWhole{}
+	for _, kv := range m.Metadata {
+		if kv.Name == "qwb.platform" {
+			w.Platform = string(kv.Data)
+		}
+	}
+	for i := range m.Subgraphs {
+		for k := range m.Subgraphs[i].Tensors {
+			t := &m.Subgraphs[i].Tensors[k]
+			w.Narrow = w.Narrow || t.Quantization.Quantized() || t.Type == tf.Float16
+			if bits := map[bool]int{true: 8, false: 16}[t.Type == tf.Int8]; t.Data == nil && integers(t) && !slices.Contains(w.Bits, bits) {
+				w.Bits = append(w.Bits, bits)
+			}
+		}
+	}
+	return w, nil
+}

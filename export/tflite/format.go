@@ -26,7 +26,7 @@ func Format() export.Format {
 			}
 			return err
 		},
-		Write: write, Rules: rules(), Doctor: doctor}
+		Write: write, Rules: rules(), Doctor: doctor, Look: look}
 }
 
 func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {

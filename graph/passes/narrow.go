@@ -21,6 +21,8 @@ const (
 	// Rounded: they stay float32, and what they read and compute passes through that type by a pair of Casts: what Typed computes with float32
 	// sums, for whoever has no kernels of the type.
 	Rounded
+	// RoundedBrain: those in bfloat16 are Rounded, those in float16 Typed.
+	RoundedBrain
 )
 
 // Narrow makes nodes of g compute in the type that to says, tensor.Float16 or tensor.BFloat16; of others it is tensor.Undefined. Only float32
@@ -38,7 +40,7 @@ func Narrow(g *graph.Graph, form Narrowing, to func(graph.NodeID) tensor.DType) 
 	for _, id := range order {
 		if types[id] = to(id); types[id] != tensor.Undefined {
 			since := NarrowSince(g.Node(id), types[id])
-			typed[id] = form == Typed && since > 0 && since <= g.Opset("")
+			typed[id] = (form == Typed || form == RoundedBrain && types[id] != tensor.BFloat16) && since > 0 && since <= g.Opset("")
 		}
 	}
 	// Outputs first: inputs then find narrow forms.

@@ -15,7 +15,7 @@ type reader struct {
 	left int
 }
 
-var errEnds = errors.New("an offset leads out of the file")
+var errEnds = errors.New("an offset leads out of the file: it is truncated or damaged")
 
 // view is a table in the file; the zero view is an absent one, whose fields are all absent.
 type view struct {
