@@ -105,6 +105,9 @@ func (s Scaling) narrow(f float64) (Multiplier, error) {
 	if over := right - int(s.Most); over > 0 {
 		right, m = int(s.Most), int64(math.Round(math.Ldexp(f, int(s.Most))))
 	}
+	if m == 1<<s.Bits { // rounded up to a power of two: one bit more than M has
+		m, right = m>>1, right-1
+	}
 	if right < 0 {
 		return Multiplier{}, fmt.Errorf("the factor %g needs more than the %d bits of the multiplier", f, s.Bits)
 	}

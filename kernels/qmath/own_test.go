@@ -142,6 +142,27 @@ func TestSumsOfNarrowMultipliers(t *testing.T) {
 	require.Positive(t, beyond, "no multiplier was narrow")
 }
 
+// A factor just below a power of two, whose M rounds up to one bit more than there are, is that power of two.
+func TestArithmeticBelowPowers(t *testing.T) {
+	for width := 2; width <= 31; width++ {
+		p, err := Arithmetic{Operators: TFLite, Multiplier: width, Rounding: []Rounding{HalfUp}}.Profile("own")
+		require.NoError(t, err)
+		for n := -20; n <= min(width+1, 28); n++ { // factors of 2^29 are refused for themselves
+			y := float32(math.Ldexp(1, -n))
+			want, none := p.Prepare(Channel{X: 1, W: 1, Y: y})
+			got, err := p.Prepare(Channel{X: 1 + 0x1p-23, W: 1 - 0x1p-23, Y: y}) // (1 - 2^-46) * 2^n
+			require.Equal(t, n >= width, none != nil, "2^%d in %d bits", n, width)
+			require.Equal(t, none == nil, err == nil, "2^%d in %d bits: %v", n, width, err)
+			require.Equal(t, want, got, "2^%d in %d bits", n, width)
+		}
+	}
+	p, err := Arithmetic{Operators: TFLite, Multiplier: 31, Rounding: []Rounding{HalfUp}}.Profile("own")
+	require.NoError(t, err)
+	m, err := p.Prepare(Channel{X: 0.0100169, W: 0.0030005071, Y: 3.0055779e-05})
+	require.NoError(t, err)
+	require.Equal(t, Multiplier{M: 1 << 30, Shift: 1}, m)
+}
+
 // What built-in profiles do can be said in parts as well.
 func TestArithmeticOfProfiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
