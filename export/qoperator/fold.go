@@ -18,7 +18,7 @@ const (
 )
 
 // moving lists the operators of one data input that select and move elements, so that codes take the same way as the numbers that they
-// stand for. ONNX Runtime has kernels of all of them for both types of codes.
+// stand for; Resize does to the nearest only. ONNX Runtime has kernels of all of them for both types of codes.
 var moving = []string{"Expand", "Flatten", "Gather", "GatherElements", "MaxPool", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "Split",
 	"Squeeze", "Tile", "Transpose", "Unsqueeze"}
 
@@ -245,6 +245,9 @@ func (f *folder) move(id graph.NodeID) error {
 	}
 	if _, ok := limits[f.dtype(x)]; !ok {
 		return fmt.Errorf("codes of type %s: operators on integers have uint8 and int8", f.dtype(x))
+	}
+	if n.Op == "Resize" && !f.g.Passive(id) {
+		return errors.New("it computes new numbers: kernels of integers do not round them as Q does")
 	}
 	var ends []*end
 	for i, v := range n.Outputs {

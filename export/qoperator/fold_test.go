@@ -190,6 +190,44 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// A Resize that takes elements moves their codes; one that computes new numbers keeps its Q/DQ form, also where both ends have one scale. The
+// results of both forms are equal.
+func TestResize(t *testing.T) {
+	for mode, moves := range map[string]bool{"nearest": true, "linear": false, "cubic": false} {
+		g := graphtest.Parse(t, `opset 19
+input x: f32[1,2,5,4]
+const s: f32[] = 0.02
+const z: u8[] = 100
+const scales: f32[4] = [1, 1, 2, 1.5]
+q: u8[1,2,5,4] = QuantizeLinear(x, s, z)
+d: f32[1,2,5,4] = DequantizeLinear(q, s, z)
+r: f32[1,2,10,6] = Resize(d, _, scales) {mode="`+mode+`"} "resize"
+p: u8[1,2,10,6] = QuantizeLinear(r, s, z)
+y: f32[1,2,10,6] = DequantizeLinear(p, s, z)
+output y`)
+		feeds := map[string]*tensor.Tensor{"x": graphtest.Normal(3, 1, 2, 5, 4)}
+		run := func() *tensor.Tensor {
+			s, err := exec.New(g.Clone(), exec.Options{})
+			require.NoError(t, err)
+			out, err := s.NewRunner().Run(context.Background(), feeds, nil)
+			require.NoError(t, err)
+			return out[0]
+		}
+		want := run()
+		left, err := qoperator.Fold(g)
+		require.NoError(t, err)
+		require.True(t, tensor.Equal(want, run()), mode)
+		require.Equal(t, map[bool]int{true: 1, false: 2}[moves], operators(g)["QuantizeLinear"], mode)
+		if moves {
+			require.Empty(t, left)
+			continue
+		}
+		require.Len(t, left, 1)
+		require.Equal(t, "resize", left[0].Node)
+		require.ErrorContains(t, left[0].Why, "computes new numbers")
+	}
+}
+
 // Random networks in random types: what can be lowered has the integers of the program.
 func TestRandom(t *testing.T) {
 	compared := 0
