@@ -33,7 +33,7 @@ type Option struct {
 	// Default is the value where none is given, as users write it; of a Choice it is the first of Choices.
 	Default string   `json:"default"`
 	Choices []string `json:"choices,omitempty"`
-	// Optional: a Choice may be left open, which is "".
+	// Optional: a Choice may be left open, which is "", and a Whole not given, which is 0 whatever Min is.
 	Optional bool  `json:"-"`
 	Min      int64 `json:"min,omitempty"` // of Whole and Sizes
 }
@@ -88,7 +88,7 @@ func (o *Option) Start() string {
 	if o.Default == "" && o.Kind == Choice && !o.Optional {
 		return o.Choices[0]
 	}
-	if o.Default == "" && o.Kind == Whole {
+	if o.Default == "" && o.Kind == Whole && !o.Optional {
 		return "0"
 	}
 	return o.Default
@@ -112,7 +112,12 @@ func (f *Format) Resolve(given map[string]string) (Values, error) {
 	values := Values{}
 	var names []string
 	for _, o := range f.AllOptions() {
+		names = append(names, "--"+o.Name)
 		text, ok := given[o.Name]
+		if !ok && o.Kind == Whole && o.Optional {
+			values[o.Name] = int64(0)
+			continue
+		}
 		if !ok {
 			text = o.Start()
 		}
@@ -121,7 +126,6 @@ func (f *Format) Resolve(given map[string]string) (Values, error) {
 			return nil, fmt.Errorf("format %s: %w", f.Name, err)
 		}
 		values[o.Name] = v
-		names = append(names, "--"+o.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := values[name]; ok {

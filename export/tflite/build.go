@@ -58,18 +58,12 @@ func minimum(version string) tf.Metadata {
 
 // bind returns the program with the sizes that the options give for dimensions the model leaves open.
 func bind(in *export.Input) (*lower.Program, error) {
-	sizes := in.Options.Sizes("size")
-	bound := map[string]int64{}
-	for name, n := range sizes {
-		bound[name] = n
+	bound, err := export.BoundSizes(in)
+	if err != nil {
+		return nil, err
 	}
 	q := *in.Program
 	q.Graph = in.Program.Graph.Clone()
-	for _, v := range q.Graph.Inputs {
-		if s := q.Graph.Value(v).Shape; len(s) > 0 && !s[0].Known() {
-			bound[s[0].Symbol] = in.Options.Whole("batch")
-		}
-	}
 	if errs := graph.Bind(q.Graph, bound); len(errs) > 0 {
 		return nil, fmt.Errorf("%s: %w", stage, errs[0])
 	}

@@ -16,8 +16,7 @@ func Format() export.Format {
 		Ext:  ".tflite", From: export.Program, Targets: []string{"tflite_int8", "tflite_16x8", "tflite"}, Options: []export.Option{
 			{Name: "inputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the inputs: float32 with a QUANTIZE behind, or the integers themselves"},
 			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
-			{Name: "batch", Kind: export.Whole, Min: 1, Default: "1", Doc: "samples per run, if the batch size of the model is dynamic"},
-			{Name: "size", Kind: export.Sizes, Min: 1, Doc: "sizes of other dynamic dimensions, for example H=96,W=96"},
+			export.Batch, export.OpenSizes,
 		},
 		Check: func(in *export.Input) error {
 			b, err := build(in)

@@ -293,3 +293,19 @@ func FuzzCheck(f *testing.F) {
 		require.True(t, err == nil || found == nil)
 	})
 }
+
+// The sizes of a file are those that are given: --size also for the first axis.
+func TestSizes(t *testing.T) {
+	const text = "input x: f32[N,3,6,6]\nconst w: f32[4,3,3,3] = normal(1)\ny: f32[N,4,4,4] = Conv(x, w)\noutput y"
+	for _, c := range []struct {
+		options map[string]string
+		first   int
+	}{{nil, 1}, {map[string]string{"batch": "3"}, 3}, {map[string]string{"size": "N=8"}, 8}} {
+		m, _, err := exported(t, text, "tflite_int8", c.options)
+		require.NoError(t, err)
+		g := &m.Subgraphs[0]
+		require.Equal(t, c.first, int(g.Tensors[g.Inputs[0]].Shape[0]))
+	}
+	_, _, err := exported(t, text, "tflite_int8", map[string]string{"size": "N=8", "batch": "8"})
+	require.ErrorContains(t, err, "--size N=8 and --batch 8")
+}

@@ -39,7 +39,11 @@ func Format() export.Format {
 			if err != nil {
 				return nil, err
 			}
-			m, err := Write(ctx, in.Program, cprogram.OptionsOf(in), feeds, in.Threads, out.Create)
+			o, err := cprogram.OptionsOf(in)
+			if err != nil {
+				return nil, err
+			}
+			m, err := Write(ctx, in.Program, o, feeds, in.Threads, out.Create)
 			if err == nil {
 				out.Figure("memory_bytes", int64(m.Bytes))
 				out.Figure("steps", int64(len(m.Steps)))
