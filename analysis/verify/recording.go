@@ -224,7 +224,7 @@ func typed(got *tensor.Tensor, t *lower.Tensor) (*tensor.Tensor, error) {
 	}
 	out := tensor.New(t.DType, got.Shape...)
 	for i, q := range values {
-		fits := true
+		fits := false // also in a type that no code has
 		switch d := out.Data.(type) {
 		case []int8:
 			d[i] = int8(q)
@@ -237,6 +237,9 @@ func typed(got *tensor.Tensor, t *lower.Tensor) (*tensor.Tensor, error) {
 			fits = int64(d[i]) == q
 		case []uint16:
 			d[i] = uint16(q)
+			fits = int64(d[i]) == q
+		case []int32:
+			d[i] = int32(q)
 			fits = int64(d[i]) == q
 		}
 		if !fits {
