@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"qwb/calib/data/npy"
 	"qwb/graph/onnx"
@@ -27,6 +28,9 @@ type Recording struct {
 	read  map[string]func() (*tensor.Tensor, error)
 	// file, if not nil, is what a tensor is called in a folder whose files are named after tensors.
 	file func(name string) string
+	// of says which tensor a file was read as, where its name is not the tensor's: two tensors may have names that are one file's.
+	mu sync.Mutex
+	of map[string]string
 }
 
 // Form is one way to write a recording.
@@ -112,7 +116,6 @@ func Join(list ...*Recording) *Recording {
 		return list[0]
 	}
 	out := empty()
-	out.file = func(name string) string { return name }
 	for _, r := range list {
 		for _, n := range r.names {
 			if out.read[n] == nil {
@@ -126,7 +129,9 @@ func Join(list ...*Recording) *Recording {
 	return out
 }
 
-func empty() *Recording { return &Recording{read: map[string]func() (*tensor.Tensor, error){}} }
+func empty() *Recording {
+	return &Recording{read: map[string]func() (*tensor.Tensor, error){}, of: map[string]string{}}
+}
 
 // add adds a tensor; false if one of this name is there.
 func (r *Recording) add(name string, read func() (*tensor.Tensor, error)) bool {
@@ -142,14 +147,27 @@ func (r *Recording) add(name string, read func() (*tensor.Tensor, error)) bool {
 // Names returns the names of all tensors, sorted; of files named after tensors, those of the files.
 func (r *Recording) Names() []string { return r.names }
 
-// Tensor returns the tensor of a name, nil where it was not recorded.
+// Tensor returns the tensor of a name, nil where it was not recorded. Of files that are named after tensors, one that was returned under another
+// name before is an error: it is not known which of the two it is.
 func (r *Recording) Tensor(name string) (*tensor.Tensor, error) {
-	read := r.read[name]
-	if read == nil && r.file != nil {
-		read = r.read[r.file(name)]
+	key := name
+	if r.read[key] == nil && r.file != nil {
+		key = r.file(name)
 	}
+	read := r.read[key]
 	if read == nil {
 		return nil, nil
+	}
+	if r.file != nil && r.file(name) == key {
+		r.mu.Lock()
+		first, again := r.of[key]
+		if !again {
+			r.of[key] = name
+		}
+		r.mu.Unlock()
+		if again && first != name {
+			return nil, fmt.Errorf("recorded file %q may be tensor %q or %q: rename one of them, or record with names.json or as .npz", key, first, name)
+		}
 	}
 	return read()
 }

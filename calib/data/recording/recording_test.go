@@ -80,6 +80,39 @@ func TestForms(t *testing.T) {
 	assert.Equal(t, codes(3), got)
 }
 
+// TestOneFileOfTwoNames: a file whose name is that of two tensors is none of them for sure.
+func TestOneFileOfTwoNames(t *testing.T) {
+	fs := fstest.MapFS{"f/a_b.npy": npyOf(t, codes(1, 2)), "f/c_d.npy": npyOf(t, codes(3)), "g/0.npy": npyOf(t, codes(4)), "g/names.json": {Data: []byte(`{"0": "a/b"}`)}}
+	for _, names := range [][2]string{{"a/b", "a:b"}, {"a_b", "a/b"}, {"a/b", "a_b"}} {
+		r, err := Open(fs, "f")
+		require.NoError(t, err)
+		for range 2 { // the same name again is no other tensor
+			x, err := r.Tensor(names[0])
+			require.NoError(t, err)
+			require.Equal(t, codes(1, 2), x)
+		}
+		_, err = r.Tensor(names[1])
+		require.ErrorContains(t, err, "recorded file \"a_b\" may be tensor \""+names[0]+"\" or \""+names[1]+"\"")
+		x, err := r.Tensor("c/d")
+		require.NoError(t, err)
+		require.Equal(t, codes(3), x)
+		x, err = r.Tensor("c:d:e")
+		require.NoError(t, err)
+		require.Nil(t, x)
+	}
+	f, err := Open(fs, "f")
+	require.NoError(t, err)
+	g, err := Open(fs, "g")
+	require.NoError(t, err)
+	r := Join(g, f)
+	x, err := r.Tensor("a/b")
+	require.NoError(t, err)
+	require.Equal(t, codes(4), x, "known by its name")
+	x, err = r.Tensor("a:b")
+	require.NoError(t, err)
+	require.Equal(t, codes(1, 2), x, "the file is read for one name only")
+}
+
 // TestJSON: what polygraphy 0.53.6 wrote, and trtexec's form.
 func TestJSON(t *testing.T) {
 	dir := os.DirFS("testdata")
