@@ -97,7 +97,7 @@ ENGINES = {
     "onnxruntime": ("onnxruntime", "onnx", ".onnx", "ort", ONNXRuntime),
     "onnxruntime-qoperator": ("onnxruntime", "qoperator", ".onnx", "ort", ONNXRuntime),
     "openvino": ("openvino_int8", "onnx", ".onnx", "trt", OpenVINO),
-    "litert-xnnpack": ("tflite_int8", "tflite", ".tflite", "ort", LiteRT),
+    "litert-xnnpack": ("tflite_int8", "tflite", ".tflite", "tflite2", LiteRT),
     "litert-reference": ("tflite_int8", "tflite", ".tflite", "litert", LiteRTReference),
     "ncnn": ("ncnn_int8", "ncnn", ".param", "ncnn", NCNN),
 }
