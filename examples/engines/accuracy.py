@@ -130,6 +130,7 @@ def row(name, n, engine):
         for f in sorted(glob.glob(place.path(f"{name}.inputs/*.npy"))):
             x = np.load(f)
             if like is None:
+                shutil.rmtree(place.path("one"), ignore_errors=True)
                 place.call("run", n.model, "--input", f"{place.json('inspect', n.model)['inputs'][0]['name']}={f}", "--output", place.path("one"))
                 like = np.load(sorted(glob.glob(place.path("one/*.npy")))[0]).shape
             yield os.path.basename(f), net.run(x).reshape(like)
