@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"qwb/export"
+	"qwb/internal/plain"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/target"
 )
@@ -136,7 +137,7 @@ func (p *Project) CheckTarget(platform string) (*TargetCheck, error) {
 		}
 	}
 	if n := len(c.Contradictions); n > 0 {
-		return c, Checkf("platform %s contradicts itself in %d points", t.Name, n)
+		return c, Checkf("platform %s contradicts itself in %s", t.Name, plain.Count(n, "point"))
 	}
 	return c, nil
 }
