@@ -44,7 +44,9 @@ type Verification struct {
 	Float      string        `json:"float,omitempty"`     // where the target computes float islands: native, host, absent
 	Crossings  []CrossingRow `json:"crossings,omitempty"` // between integers and float, in the order of the steps
 	Fits       []ProfileFit  `json:"fits,omitempty"`      // of recorded tensors: how well each profile explains them, best first
-	Missing    []string      `json:"missing,omitempty"`
+	// Missing are the tensors of integers that were not recorded, Recorded how many were.
+	Missing  []string `json:"missing,omitempty"`
+	Recorded int      `json:"recorded,omitempty"`
 	// BitExact answers whether an engine that was recorded is bit-exact with the profile, whatever real arithmetic says; nil without a recording.
 	BitExact *BitExact `json:"bit_exact,omitempty"`
 	// OffGrid lists tensors of integers that were recorded only as real numbers which are none of theirs: what an engine computed in

@@ -17,6 +17,9 @@ import (
 // the sums. Tensors without a difference are counted only.
 func VerificationText(w io.Writer, v *analysis.Verification) error {
 	t := &tables{w: w}
+	if n := len(v.Missing); n > 0 {
+		t.printf("%d of %s of integers not recorded: what differs behind those is not held against the engine.\n", n, plain.Count(n+v.Recorded, "tensor"))
+	}
 	t.printf("%s\n(verdict %s, profile %s, backend %s, %s)\n\n", outcome(v), v.Verdict, v.Profile, v.Backend, plain.Count(v.Samples, "sample"))
 	t.begin("Compared", "what", "compared", "different", "ties")
 	t.row("constants of the program, derived again from the plan", fmt.Sprint(v.Static.Values), fmt.Sprint(len(v.Static.Faults)), "")

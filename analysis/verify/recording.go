@@ -28,8 +28,9 @@ type tape struct {
 	last bool
 	// off says of tensors that were recorded only as real numbers how far these are from the tensor's grid. missing are the tensors of
 	// integers that were not recorded, those of off among them.
-	off     []analysis.OffGrid
-	missing []string
+	off      []analysis.OffGrid
+	missing  []string
+	recorded int // tensors of integers that were
 }
 
 func newTape(rec Recording, p *lower.Program) (*tape, error) {
