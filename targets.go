@@ -9,6 +9,7 @@ import (
 
 	"qwb/export"
 	"qwb/internal/plain"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/target"
 )
@@ -135,6 +136,9 @@ func (p *Project) CheckTarget(platform string) (*TargetCheck, error) {
 		} else if f.From == export.Checkpoint {
 			c.Contradictions = append(c.Contradictions, fmt.Sprintf("format %s holds checkpoints, no plans", f.Name))
 		}
+	}
+	if r := t.Activation.Rounding; r != qmath.HalfEven && !c.Builtin {
+		c.Notes = append(c.Notes, fmt.Sprintf("activations are rounded %s, and QuantizeLinear half to even: Q/DQ files (format onnx) of its plans are refused", r))
 	}
 	if n := len(c.Contradictions); n > 0 {
 		return c, Checkf("platform %s contradicts itself in %s", t.Name, plain.Count(n, "point"))

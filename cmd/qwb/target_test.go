@@ -60,6 +60,9 @@ func TestTargetCommands(t *testing.T) {
 		require.Contains(t, text, word)
 	}
 	require.Contains(t, done(t, "target", "show", "tflite").stdout, "name: tflite\n")
+	copied := strings.Replace(done(t, "target", "show", "tflite_int8").stdout, "name: tflite_int8", "name: mylite", 1)
+	require.NoError(t, os.WriteFile("mylite.yaml", []byte(copied), 0o644))
+	require.Contains(t, done(t, "target", "check", "mylite.yaml").stdout, "QuantizeLinear half to even: Q/DQ files (format onnx) of its plans are refused")
 
 	fails(t, exitUsage, `unknown platform "npu": one of trt_int8`, "target", "show", "npu")
 	fails(t, exitFailed, "none.yaml", "target", "check", "none.yaml")

@@ -114,6 +114,9 @@ func (c *contradictions) widths() {
 		c.notes = append(c.notes, fmt.Sprintf("right shifts of up to %d leave %d bits of the factor 2^-%d, a usual one for weights of %d bits: verify counts what that "+
 			"moves by more than 1.5 steps as different", most, most-weight, weight, weight))
 	}
+	if b := int(c.t.Bias.Bits); b != 0 && b < min(c.p.Bias, 32) { // no scheme has more than 32
+		c.add("biases have %d bits by their scheme, and %d by the arithmetic of profile %s: sums want those of the arithmetic", b, c.p.Bias, c.p.Name)
+	}
 	if c.p.Step > 1 && bits(d.Activation) < 16 {
 		c.add("tables have entries %d codes apart, and no activation has 16 bits", c.p.Step)
 	}

@@ -55,6 +55,7 @@ func TestContradictions(t *testing.T) {
 		{half, "max_opset: 21", "max_opset: 19", "activations may be int16-sym-tensor, which Q/DQ files have from opset 21 on"},
 		{half, "bias: {scheme: int32-sym-tensor}\n", "", "biases stay float, and profile mynpu16 adds them to the integer accumulator"},
 		{half, "accumulator: 32, bias: 24", "accumulator: 15, bias: 15", "accumulators of 15 bits do not hold one product of 8 by 8 bits"},
+		{half, "bias: {scheme: int32-", "bias: {scheme: int8-", "biases have 8 bits by their scheme, and 24 by the arithmetic"},
 		{half, "multiplier: 16", "multiplier: 8", ""},
 		{half, "multiplier: 16", "multiplier: 4", "multipliers of 4 bits scale results to codes of 8"},
 		{half, "shift: 40", "shift: 1", "right shifts of up to 1 leave 1 bits of a factor just below 1, and codes have 8"},

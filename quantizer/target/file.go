@@ -312,7 +312,7 @@ func conditionNames(list []Condition) []string {
 
 // file is the opposite of file.target.
 func (t *Target) file() *file {
-	f := &file{Name: t.Name, Doc: t.Doc, Placement: t.Placement, Chain: t.Chain, Float: t.Float, Profile: t.Profile, BorderCost: t.BorderCost,
+	f := &file{Name: t.Name, Doc: t.Doc, Placement: t.Placement, Chain: t.Chain, Tables: t.Tables, Float: t.Float, Profile: t.Profile, BorderCost: t.BorderCost,
 		Arithmetic: numbersOf(t.Arithmetic), Format: t.Format,
 		Import: t.Import, Export: fileExport(t.Export), Activation: policy(&t.Activation, t.Schemes.Activation), Weight: policy(&t.Weight, t.Schemes.Weight)}
 	if f.Chain == 1 {

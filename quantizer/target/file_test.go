@@ -187,3 +187,15 @@ func TestCatalog(t *testing.T) {
 	_, err = c.With(&newer)
 	require.ErrorContains(t, err, "lists no operator")
 }
+
+// The width of tables survives the file.
+func TestTablesAreWritten(t *testing.T) {
+	own := *target.All[slices.IndexFunc(target.All, func(t *target.Target) bool { return t.Placement.Outputs() })]
+	own.Name, own.Tables = "own", 8
+	again, err := target.Parse(own.YAML())
+	require.NoError(t, err)
+	require.Equal(t, 8, again.Tables)
+	require.Equal(t, own.Hash(), again.Hash())
+	own.Tables = 16
+	require.NotEqual(t, own.Hash(), again.Hash())
+}
