@@ -64,7 +64,7 @@ func (j *job) certify(ctx context.Context, o CertifyOptions) (*CertifyResult, er
 	if sumOf(raw) != p.sum {
 		return nil, &ChangedError{j.Plan}
 	}
-	if err := j.replaces(p, o.Out); err != nil {
+	if err := j.replaces(j.inputs(p), o.Out); err != nil {
 		return nil, err
 	}
 	if err := c.name(j, p, raw, o, run); err != nil {
@@ -332,11 +332,8 @@ func (j *job) exportAgain(ctx context.Context, p *Planned, f *export.Format, nam
 			return "", err
 		}
 	}
-	if in.Metadata, err = metadata(p.Plan); err != nil {
+	if err := stamp(in, p.Plan, p.Plan.Verification); err != nil {
 		return "", err
-	}
-	if v := p.Plan.Verification; v != nil && v.Profile == p.Target.Profile {
-		in.Verification = "verified: " + v.Verdict
 	}
 	var memory Memory
 	out := f.NewOutput(name, memory.Stage())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -15,7 +16,6 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
@@ -46,7 +46,7 @@ type ExportResult struct {
 	Judged []language.Judged `json:"judged,omitempty"`
 	// Figures are numbers of the format, by name; in JSON they stand beside the others.
 	Figures map[string]int64 `json:"-"`
-	// Verification is what the plan holds about it, Checkpoint what reading the file of a checkpoint back and running it found. In JSON
+	// Verification is that of the plan under Profile, or the platform's, Checkpoint what reading the file of a checkpoint back and running it found. In JSON
 	// both are called verification.
 	Verification *plan.Verification      `json:"-"`
 	Checkpoint   *CheckpointVerification `json:"-"`
@@ -97,7 +97,12 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	if err != nil {
 		return nil, UsageError{err}
 	}
-	if err := j.replaces(p, o.Out); err != nil {
+	r := newExportResult(f)
+	if r.File = o.Out; r.File == "" {
+		r.File = strings.TrimSuffix(j.Plan, PlanSuffix) + suffix(f, p.Plan.Platform)
+	}
+	inputs := j.inputs(p)
+	if err := j.outFile(f, inputs, r.File); err != nil {
 		return nil, err
 	}
 	in, err := j.planInput(p, f, o)
@@ -108,7 +113,6 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	if err != nil {
 		return nil, err
 	}
-	r := newExportResult(f)
 	r.Platform = p.Plan.Platform
 	if f.From == export.Program {
 		if in.Program, err = p.Program(profile); err != nil {
@@ -124,28 +128,19 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 			return nil, err
 		}
 	}
-	err = j.ensureVerifiedUnder(ctx, p, profile, o)
-	r.Verification = p.Plan.Verification
+	r.Verification, err = j.ensureVerified(ctx, p, profile, o)
 	if err != nil {
 		return r, err
 	}
-	if in.Metadata, err = metadata(p.Plan); err != nil {
+	if err := stamp(in, p.Plan, r.Verification); err != nil {
 		return nil, err
-	}
-	if v := p.Plan.Verification; v != nil && v.Profile == profile.Name {
-		in.Verification = "verified: " + v.Verdict
-	} else if o.Unverified {
-		in.Verification = "not verified"
-	}
-	if r.File = o.Out; r.File == "" {
-		r.File = strings.TrimSuffix(j.Plan, PlanSuffix) + suffix(f, r.Platform)
 	}
 	out := j.output(f, r.File)
 	defer out.Discard()
 	if err := j.writeExport(ctx, f, in, out, r); err != nil {
 		return nil, err
 	}
-	if err := r.commit(out); err != nil {
+	if err := j.commit(out, inputs, r); err != nil {
 		return nil, err
 	}
 	if err := j.rewritePlan(p, p.Plan); err != nil { // with its verification
@@ -155,24 +150,38 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	return r, nil
 }
 
-// replaces refuses an export in the place of what the plan is made of.
-func (j *job) replaces(p *Planned, out string) error {
-	inputs := []string{p.File, plan.Resolve(p.File, p.Plan.Model.Path), j.stats()}
+// inputs are the files that a plan is made of.
+func (j *job) inputs(p *Planned) []string {
+	list := append([]string{p.File, plan.Resolve(p.File, p.Plan.Model.Path), j.stats()}, p.files()...)
 	if p.Plan.Imported != nil {
-		inputs = append(inputs, plan.Resolve(p.File, p.Plan.Imported.Path))
+		list = append(list, plan.Resolve(p.File, p.Plan.Imported.Path))
 	}
 	if tuned := tunedFile(p.File, p.Plan); tuned != nil {
-		inputs = append(inputs, plan.Resolve(p.File, tuned.Path))
+		list = append(list, plan.Resolve(p.File, tuned.Path))
 	}
 	if f := steppedFile(p.File, p.Plan); f != nil {
-		inputs = append(inputs, plan.Resolve(p.File, f.Path))
+		list = append(list, plan.Resolve(p.File, f.Path))
 	}
+	return list
+}
+
+// replaces refuses an export in the place of one of its inputs.
+func (j *job) replaces(inputs []string, out string) error {
 	for _, name := range inputs {
 		if out != "" && j.sameFile(name, out) {
 			return fmt.Errorf("export: %s would be replaced: name another file with -o", name)
 		}
 	}
 	return nil
+}
+
+// outFile refuses a name that no file of a format can have, and one that would replace an input.
+func (j *job) outFile(f *export.Format, inputs []string, name string) error {
+	if info, err := fs.Stat(j.store(), name); err == nil && info.IsDir() && f.Ext != "" {
+		return fmt.Errorf("export: %s: it is a folder, and format %s writes a file: name one with -o, for example -o %s", name, f.Name,
+			filepath.Join(name, "NAME"+f.Ext))
+	}
+	return j.replaces(inputs, name)
 }
 
 // suffix is what is added to the name of a plan to get that of its export.
@@ -275,8 +284,18 @@ func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Inpu
 	return ctx.Err()
 }
 
-// commit gives the files their names.
-func (r *ExportResult) commit(out *export.Output) (err error) {
+// commit gives the files their names, unless one of them is that of an input. A file beside the one that the user named belongs to it; where that
+// one was not there before, a warning says what was replaced.
+func (j *job) commit(out *export.Output, inputs []string, r *ExportResult) (err error) {
+	_, before := fs.Stat(j.store(), r.File)
+	for _, name := range out.Paths() {
+		if err := j.replaces(inputs, name); err != nil {
+			return err
+		}
+		if info, err := fs.Stat(j.store(), name); err == nil && missing(before) && !info.IsDir() {
+			j.warn("%s was there without %s and is replaced", name, r.File)
+		}
+	}
 	if r.Files, err = out.Commit(); err != nil {
 		return err
 	}
@@ -287,13 +306,13 @@ func (r *ExportResult) commit(out *export.Output) (err error) {
 }
 
 // metadata is what an exported file says about its origin.
-func metadata(p *plan.Plan) ([]onnx.KeyValue, error) {
+func metadata(p *plan.Plan, v *plan.Verification) ([]onnx.KeyValue, error) {
 	hash, err := p.Hash()
 	if err != nil {
 		return nil, err
 	}
 	kv := []onnx.KeyValue{{Key: "qwb.plan", Value: hash}, {Key: "qwb.platform", Value: p.Platform}}
-	if v := p.Verification; v != nil {
+	if v != nil {
 		verdict := v.Verdict
 		if v.Share != nil {
 			verdict += fmt.Sprintf(" %.4f", *v.Share)
@@ -301,27 +320,4 @@ func metadata(p *plan.Plan) ([]onnx.KeyValue, error) {
 		kv = append(kv, onnx.KeyValue{Key: "qwb.verification", Value: verdict + " " + v.Digest})
 	}
 	return kv, nil
-}
-
-// ensureVerifiedUnder is ensureVerified for any profile. The plan keeps a verification under its platform's alone.
-func (j *job) ensureVerifiedUnder(ctx context.Context, p *Planned, profile qmath.Profile, o ExportOptions) error {
-	if profile.Name == p.Target.Profile {
-		return j.ensureVerified(ctx, p, o.Backend, o.Threads, o.Unverified)
-	}
-	if o.Unverified {
-		return nil
-	}
-	b, err := j.Catalog.present(o.Backend)
-	if err != nil {
-		return err
-	}
-	v, err := j.verifyPlan(ctx, p, profile, b, DataOptions{Threads: o.Threads})
-	if err != nil {
-		return verifiesFirst(p, err)
-	}
-	j.note("verified on %d samples: %s", v.Samples, summary(v))
-	if !v.Holds() {
-		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify --profile %s %s shows more", Divergence(v), profile.Name, p.File)}
-	}
-	return nil
 }

@@ -80,6 +80,9 @@ func (j *job) exportCheckpoint(ctx context.Context, o ExportOptions) (*ExportRes
 	if j.sameFile(r.File, j.Model) {
 		return nil, fmt.Errorf("export: %s is the input checkpoint: name another file with -o", r.File)
 	}
+	if err := j.outFile(f, nil, r.File); err != nil {
+		return nil, err
+	}
 	out := j.output(f, r.File)
 	defer out.Discard()
 	if err := j.writeExport(ctx, f, in, out, r); err != nil {
@@ -91,7 +94,7 @@ func (j *job) exportCheckpoint(ctx context.Context, o ExportOptions) (*ExportRes
 			return r, err
 		}
 	}
-	return r, r.commit(out)
+	return r, j.commit(out, []string{j.Model}, r)
 }
 
 // noTokens as the name of a tokenizer leaves the tokens out.

@@ -35,7 +35,17 @@ type Model struct {
 	Faults []error // of shape inference: nodes that cannot be computed
 	// Checkpoint is what the graph was made of; nil for ONNX.
 	Checkpoint *checkpoint.Model
-	lite       bool // the graph was made of a .tflite file
+	lite       bool     // the graph was made of a .tflite file
+	beside     []string // files that the model was read from besides Path
+}
+
+// files are all that the model was read from: its own, and those with its weights.
+func (m *Model) files() []string {
+	list := append([]string{m.Path}, m.beside...)
+	for _, l := range m.Locations() {
+		list = append(list, filepath.Join(filepath.Dir(m.Path), filepath.FromSlash(l)))
+	}
+	return list
 }
 
 // Close releases the files; nil has none.
@@ -162,7 +172,7 @@ func (j *job) openPNNX(name string) (*Model, error) {
 	h := sha256.New()
 	h.Write(text) // no error: see package hash
 	h.Write(weights)
-	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(h.Sum(nil))}), nil
+	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(h.Sum(nil)), beside: []string{base + ".bin"}}), nil
 }
 
 // readModel reads a model that is no file of the operating system.

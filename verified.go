@@ -8,7 +8,10 @@ import (
 	"fmt"
 
 	"qwb/analysis"
+	"qwb/export"
 	"qwb/internal/plain"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
 
@@ -26,56 +29,80 @@ func (p *Planned) identity(profile string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ensureVerified verifies a plan under its platform's profile unless it holds a verification that fits; the outcome is then in
-// memory and has to be written. unverified records that nobody looked instead.
-func (j *job) ensureVerified(ctx context.Context, p *Planned, backend string, threads int, unverified bool) error {
+// ensureVerified verifies a plan under a profile, unless the plan holds a verification that fits, and returns the outcome. One under the
+// platform's profile is then in the plan in memory, which has to be written. o.Unverified records that nobody looked instead.
+func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Profile, o ExportOptions) (*plan.Verification, error) {
 	if err := p.fresh("export"); err != nil {
-		return err
+		return nil, err
 	}
-	ok, err := p.verified()
-	if err != nil || ok {
-		return err
+	own, option := profile.Name == p.Target.Profile, ""
+	if !own {
+		option = "--profile " + profile.Name + " "
+	} else if ok, err := p.verified(); err != nil || ok {
+		return p.Plan.Verification, err
 	}
-	if unverified {
-		return p.record(&analysis.Verification{Profile: p.Target.Profile, Verdict: analysis.VerdictUnverified})
-	}
-	profile, err := p.ProfileNamed("")
-	if err != nil {
-		return err
-	}
-	b, err := j.Catalog.present(backend)
-	if err != nil {
-		return err
-	}
-	v, err := j.verifyPlan(ctx, p, profile, b, DataOptions{Threads: threads})
-	if err != nil {
-		return verifiesFirst(p, err)
-	}
-	if err := p.record(v); err != nil {
-		return err
-	}
-	j.note("verified on %d samples: %s", v.Samples, summary(v))
-	if v.Verdict == analysis.VerdictNothing {
-		if n := withoutIntegers(p.Set); n > 0 {
-			j.warn("the plan has no operator on integers (fp8, other formats without integers, or weights alone: %s): nothing could be verified on integers, the simulation alone stands behind the file", plain.Count(n, "quantized tensor"))
-			return nil
+	v := &analysis.Verification{Profile: profile.Name, Verdict: analysis.VerdictUnverified}
+	if !o.Unverified {
+		b, err := j.Catalog.present(o.Backend)
+		if err != nil {
+			return nil, err
 		}
-		return CheckError{fmt.Errorf("export: %s; nothing was written (--unverified exports it all the same)", Divergence(v))}
+		if v, err = j.verifyPlan(ctx, p, profile, b, DataOptions{Threads: o.Threads}); err != nil {
+			return nil, verifiesFirst(p, err)
+		}
 	}
-	if !v.Holds() {
-		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s shows more", Divergence(v), p.File)}
+	outcome, err := p.outcome(v)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if own {
+		p.Plan.Verification = outcome
+	}
+	switch {
+	case o.Unverified:
+	case v.Verdict == analysis.VerdictNothing:
+		tensors, operators := withoutIntegers(p.Set)
+		if tensors+operators == 0 {
+			return outcome, CheckError{fmt.Errorf("export: the plan changes nothing of the float model, there is nothing to verify; nothing was written (--unverified exports it all the same)")}
+		}
+		j.warn("the plan has no operator on integers (%s in fp8, in other formats without integers, or weights alone; %s in fp16 or bf16): nothing could be verified on integers, the simulation alone stands behind the file",
+			plain.Count(tensors, "quantized tensor"), plain.Count(operators, "operator"))
+	case !v.Holds():
+		return outcome, CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s%s shows more", Divergence(v), option, p.File)}
+	default:
+		j.note("verified on %d samples: %s", v.Samples, summary(v))
+	}
+	return outcome, nil
 }
 
-// withoutIntegers counts the tensors that a plan quantizes, none of which integers are computed with.
-func withoutIntegers(set *tqc.Set) (n int) {
+// withoutIntegers counts the tensors that a plan quantizes, none of which integers are computed with, and the operators in fp16 and bf16.
+func withoutIntegers(set *tqc.Set) (tensors, operators int) {
 	for id := range tqc.SlotID(set.NumSlots()) {
 		if set.Slot(id).State().Quantizes() {
-			n++
+			tensors++
 		}
 	}
-	return n
+	for _, d := range set.Domains {
+		if d == tqc.DomainFP16 || d == tqc.DomainBF16 {
+			operators++
+		}
+	}
+	return tensors, operators
+}
+
+// stamp writes into what a format gets how a plan was verified.
+func stamp(in *export.Input, p *plan.Plan, v *plan.Verification) (err error) {
+	switch {
+	case v == nil:
+	case analysis.Holds(v.Verdict):
+		in.Verification = "verified: " + v.Verdict
+	case v.Verdict == analysis.VerdictNothing:
+		in.Verification = "no integers to verify"
+	default:
+		in.Verification = "not verified"
+	}
+	in.Metadata, err = metadata(p, v)
+	return err
 }
 
 // summary is a verification in a few words.

@@ -201,16 +201,25 @@ func (j *job) verifyData(p *Planned, o DataOptions) (*data.Set, error) {
 
 // record puts the outcome of a verification into the plan in memory.
 func (p *Planned) record(v *analysis.Verification) error {
+	outcome, err := p.outcome(v)
+	if err == nil {
+		p.Plan.Verification = outcome
+	}
+	return err
+}
+
+// outcome is what a plan keeps of a verification.
+func (p *Planned) outcome(v *analysis.Verification) (*plan.Verification, error) {
 	digest, err := p.identity(v.Profile)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.Plan.Verification = &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Verdict: v.Verdict, Digest: digest}
+	out := &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Verdict: v.Verdict, Digest: digest}
 	if v.Share != nil {
 		share := v.Share.Part()
-		p.Plan.Verification.Share = &share
+		out.Share = &share
 	}
-	return nil
+	return out, nil
 }
 
 // verified reports whether the plan holds a verification of what it is now that found nothing wrong.

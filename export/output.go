@@ -180,6 +180,15 @@ func (o *Output) final(s *staged) string {
 	return filepath.Join(filepath.Dir(o.path), filepath.FromSlash(s.name))
 }
 
+// Paths are the names that the files get, in the order in which they were made.
+func (o *Output) Paths() []string {
+	list := make([]string, len(o.files))
+	for i, s := range o.files {
+		list[i] = o.final(s)
+	}
+	return list
+}
+
 // Commit gives all files their names and returns them, the one that the user named first, the others in the order in which they were
 // made. If one cannot get its name, those that had been there before are put back.
 func (o *Output) Commit() ([]File, error) {

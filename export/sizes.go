@@ -3,6 +3,10 @@ package export
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
+
+	"qwb/graph"
 )
 
 // Batch and OpenSizes are the options of formats whose files have fixed sizes; BoundSizes reads them.
@@ -13,16 +17,23 @@ var (
 )
 
 // BoundSizes returns the sizes of the dimensions that the model of in leaves open, by their symbol: those of OpenSizes, and for the first axis
-// of an input that has none there that of Batch. A size by both is an error.
+// of an input that has none there that of Batch. A size by both is an error, and so is one that no input has.
 func BoundSizes(in *Input) (map[string]int64, error) {
 	given, batch := in.Options.Sizes(OpenSizes.Name), in.Options.Whole(Batch.Name)
 	sizes := maps.Clone(given)
 	if sizes == nil {
 		sizes = map[string]int64{}
 	}
-	g := in.Program.Graph
+	g, taken := in.Program.Graph, batch == 0
+	var open, inputs []string
 	for _, v := range g.Inputs {
-		s := g.Value(v).Shape
+		t, s := g.Value(v), g.Value(v).Shape
+		inputs = append(inputs, fmt.Sprintf("%q is %s", t.Name, graph.FormatType(t.DType, s)))
+		for i, d := range s {
+			if taken = taken || i == 0 && (!d.Known() || d.N == batch); !d.Known() {
+				open = append(open, d.Symbol)
+			}
+		}
 		if len(s) == 0 || s[0].Known() {
 			continue
 		}
@@ -33,6 +44,14 @@ func BoundSizes(in *Input) (map[string]int64, error) {
 		case !both:
 			sizes[symbol] = max(batch, 1)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(open, func(symbol string) bool { return symbol == name || name != "" && strings.Contains(symbol, name) }) {
+			return nil, fmt.Errorf("export: --size %s=%d: no input has such an open dimension: %s", name, given[name], strings.Join(inputs, ", "))
+		}
+	}
+	if !taken {
+		return nil, fmt.Errorf("export: --batch %d: the size of the batch is fixed: %s", batch, strings.Join(inputs, ", "))
 	}
 	return sizes, nil
 }

@@ -23,7 +23,7 @@ func newExport(e *env) *cobra.Command {
 	var list bool
 	formats := all.Formats()
 	c := &cobra.Command{
-		Use:   "export [PLAN] --platform P [--format F] -o FILE | export CHECKPOINT --format F -o FILE",
+		Use:   "export [PLAN] [--platform P] [--format F] -o FILE | export CHECKPOINT --format F -o FILE",
 		Short: "Write the quantized model: ONNX with Q/DQ pairs, C, or the checkpoint of a language model",
 		Long: `Export writes the quantized model of a plan. In ONNX, a Q/DQ pair stands exactly where the simulation
 quantizes. Export checks the file against the rules of the target before the file gets its name. If an export
@@ -72,13 +72,13 @@ its name.
 			return e.printExport(r, err, f.json)
 		},
 	}
-	f.addPlatform(c, "target of the plan: "+platforms())
+	f.addPlatform(c, "platform of the plan (default: its own; another is refused): "+platforms())
 	f.addOut(c, "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)")
 	f.addRun(c)
 	f.addJSON(c)
 	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend of the verification: "+backends())
 	c.Flags().BoolVar(&o.Unverified, "unverified", false, "export without verification; plan and file say so")
-	c.Flags().StringVar(&o.Format, "format", "", "file format, one of those above (default: "+formats[0].Name+")")
+	c.Flags().StringVar(&o.Format, "format", "", "file format, one of those above (default: that of the plan's platform, else "+formats[0].Name+")")
 	c.Flags().BoolVar(&list, "formats", false, "list the formats and their options, write nothing")
 	for _, option := range allOptions(formats) {
 		text, start, language := optionHelp(option.Name, formats)
@@ -95,12 +95,12 @@ func checkPlanFlags(o qwb.ExportOptions, formats []export.Format) error {
 	if _, err := knownBackend(o.Backend); err != nil {
 		return err
 	}
+	if o.Platform == "" && o.Format == "" { // the plan's platform says which format it is
+		return nil
+	}
 	f, err := export.ForPlatform(formats, o.Platform, o.Format)
 	if err != nil {
 		return qwb.UsageError{Err: err}
-	}
-	if f.From == export.Plan && o.Platform == "" {
-		return usagef("export needs --platform: %s", platforms())
 	}
 	_, err = f.Resolve(o.Options)
 	if err != nil {

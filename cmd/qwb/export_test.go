@@ -12,6 +12,7 @@ import (
 	"qwb"
 	"qwb/export/all"
 	"qwb/graph/onnx"
+	"qwb/internal/graphtest"
 )
 
 // Weights that do not fit into one message go to a file beside the model, which still computes the same.
@@ -133,4 +134,47 @@ func TestReportsReplaceNoInput(t *testing.T) {
 	require.Equal(t, before, read(t, "m.onnx"))
 	done(t, "analyze", "--samples", "2", "--html", "r.html")
 	done(t, "analyze", "--samples", "2", "--html", "r.html")
+}
+
+// Files beside the one that is named replace no input either: the plan, or the weights of the model. Those that were there without it are
+// replaced with a warning.
+func TestExportReplacesNoInputBeside(t *testing.T) {
+	workplace(t)
+	m := &onnx.Model{Graph: graphtest.Parse(t, network)}
+	require.NoError(t, m.Save("w.onnx", onnx.SaveOptions{ExternalAbove: 1}))
+	require.FileExists(t, "w.onnx.data")
+	done(t, "calibrate", "w.onnx", "--data", "data", "--platform", "snpe")
+	fails(t, exitFailed, `w.plan.json would be replaced: name another file with -o`, "export", "--unverified", "-o", "w.plan.onnx")
+	fails(t, exitFailed, `w.onnx.data would be replaced`, "export", "--unverified", "-o", "w.onnx.data")
+	require.NotContains(t, done(t, "export", "--unverified", "-o", "new.onnx").stderr, "is replaced")
+	require.NotContains(t, done(t, "export", "--unverified", "-o", "new.onnx").stderr, "is replaced")
+	require.NoError(t, os.Remove("new.onnx"))
+	require.Contains(t, done(t, "export", "--unverified", "-o", "new.onnx").stderr, "new.json was there without new.onnx and is replaced")
+}
+
+// A plan in which nothing is on integers is exported with a warning, one that changes nothing is not, and a file that would not show what the
+// plan decides is refused. The platform is the plan's own.
+func TestExportWithoutIntegers(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
+	// what is reported is the verification that was run
+	o := done(t, "export", "--format", "c", "--profile", "tflite2", "--json", "-o", "m.c").object(t)
+	require.Equal(t, "tflite2", o["verification"].(map[string]any)["profile"])
+	done(t, "set", "*", "domain=fp16")
+	r := done(t, "export", "-o", "h.onnx")
+	require.Contains(t, r.stderr, "in fp16 or bf16): nothing could be verified on integers")
+	require.NotContains(t, r.stderr, "verified on 4 samples")
+	done(t, "set", "*", "domain=fp32")
+	require.Contains(t, invoke("export", "-o", "f.onnx").stderr, "the plan changes nothing of the float model")
+	require.NoFileExists(t, "f.onnx")
+	require.NoError(t, os.Remove("m.plan.json"))
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "tflite_int8")
+	fails(t, exitFailed, `--batch 3: the size of the batch is fixed: "x" is f32\[1,3,8,8\]`, "export", "--batch", "3")
+	fails(t, exitFailed, `--size Q=7: no input has such an open dimension`, "export", "--format", "c", "--size", "Q=7")
+	done(t, "export", "-o", "m.tflite")
+	require.Contains(t, string(read(t, "m.tflite")), "qwb.plan")
+	for _, domain := range []string{"fp16", "weights"} {
+		done(t, "set", "type:Conv", "domain="+domain)
+		fails(t, exitFailed, `"conv1" \(Conv, .*not written to .tflite`, "export", "-o", "n.tflite")
+	}
 }

@@ -17,6 +17,7 @@ import (
 // lineProcess is a program that is asked by lines of JSON on its standard input and answers each with a line on its standard output. Arrays
 // pass through files in a folder of its own. Its standard error is ours.
 type lineProcess struct {
+	ctx     context.Context
 	command string
 	folder  string
 	process *exec.Cmd
@@ -30,7 +31,7 @@ const longestAnswer = 1 << 20
 
 // startLines starts a command by the shell of the system. It is stopped when ctx ends.
 func startLines(ctx context.Context, command, folder string) (*lineProcess, error) {
-	p := &lineProcess{command: command}
+	p := &lineProcess{ctx: ctx, command: command}
 	shell := []string{"/bin/sh", "-c"}
 	if runtime.GOOS == "windows" {
 		shell = []string{"cmd", "/C"}
@@ -65,16 +66,17 @@ func (p *lineProcess) exchange(request any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		return nil, p.ended()
+	_, unread := p.in.Write(append(line, '\n'))
+	if p.out.Scan() { // what it has to say before it ends, too, even if it read nothing
+		return p.out.Bytes(), nil
 	}
-	if !p.out.Scan() {
-		if err := p.out.Err(); err != nil {
-			return nil, err
-		}
-		return nil, p.ended()
+	if err := p.ctx.Err(); err != nil { // its output was closed for that
+		return nil, fmt.Errorf("gave no answer: %w", err)
 	}
-	return p.out.Bytes(), nil
+	if err := p.out.Err(); err != nil && unread == nil {
+		return nil, err
+	}
+	return nil, p.ended()
 }
 
 // ended says how the program ended without an answer.

@@ -44,7 +44,7 @@ output y: f32[1,4,8,8]
 	op := []string{"--op", "acme::Mine=sh copy.sh"}
 	run := func(args ...string) result { return done(t, append(args, op...)...) }
 
-	fails(t, exitFailed, `cannot be executed: Mine \(acme 1`, "calibrate", "own.onnx", "--data", "data", "--platform", "trt_int8")
+	fails(t, exitFailed, `cannot be executed: Mine \(acme 1.*unknown; give a program: --op acme::Mine=COMMAND \(docs/operators.md\)`, "calibrate", "own.onnx", "--data", "data", "--platform", "trt_int8")
 	done(t, "inspect", "own.onnx")
 	done(t, "run", "plain.onnx", "--input", "x=data/00.npy", "-o", "plain")
 	run("run", "own.onnx", "--input", "x=data/00.npy", "-o", "own")
@@ -70,6 +70,10 @@ output y: f32[1,4,8,8]
 		r := fails(t, exitFailed, `acme::Mine=.*`+want, "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--op", "acme::Mine="+command)
 		require.Contains(t, r.lastLine(), `node "mine"`)
 	}
+	for range 20 { // the program may be gone before it is asked
+		fails(t, exitFailed, "no weights", "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--op", `acme::Mine=exec <&-; echo '{"error":"no weights"}'`)
+	}
+	fails(t, exitFailed, "the time limit of --timeout was reached", "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--timeout", "300ms", "--op", "acme::Mine=exec sleep 20")
 	for _, bad := range []string{"Mine=x", "acme::Mine", "acme::=x", "::Mine=x", "acme::Mine= "} {
 		fails(t, exitUsage, "not DOMAIN::TYPE=COMMAND", "inspect", "own.onnx", "--op", bad)
 	}

@@ -59,7 +59,6 @@ func TestWrongCommandLine(t *testing.T) {
 		{"eval m.plan.json --mode int4", `--mode int4: one of fp32, sim, int8`},
 		{"eval m.plan.json --mode quick", `--mode quick: one of fp32, sim`},
 		{"eval m.plan.json --max-drop 1", `--max-drop needs --mode sim or --mode int8`},
-		{"export", `export needs --platform`},
 		{"export --platform abacus", `abacus`},
 		{"export --batch 3 --platform trt_int8", `--batch is not for format onnx of a plan`},
 		{"run m.onnx --input x=data/00.npy", `run needs --output DIR`},

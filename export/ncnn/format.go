@@ -75,6 +75,9 @@ func binName(param string) string {
 
 // writeTable writes the table, and the float network with layers of the same names.
 func writeTable(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
+	if strings.HasSuffix(out.Name(), Ext) {
+		return nil, fmt.Errorf("export ncnn-table: %s is the name of a network: -o names the table, NAME.table, and the network beside it is NAME%s", out.Name(), Ext)
+	}
 	n, _ := in.State.(*net)
 	float, err := build(in, true)
 	if err != nil {

@@ -2,6 +2,7 @@ package tflite
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,12 +12,16 @@ import (
 	tf "qwb/graph/tflite"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program/steps"
+	"qwb/quantizer/tqc"
 )
 
 const stage = "export tflite"
 
 // build turns a program into a file. What the file cannot express is an error that names stage, node and operator.
 func build(in *export.Input) (*tf.Model, error) {
+	if err := unwritten(in); err != nil {
+		return nil, err
+	}
 	p, err := bind(in)
 	if err != nil {
 		return nil, err
@@ -32,9 +37,6 @@ func build(in *export.Input) (*tf.Model, error) {
 	} else {
 		m.Metadata = append(m.Metadata, minimum("2.3.0"))
 	}
-	for _, kv := range in.Metadata {
-		m.Metadata = append(m.Metadata, tf.Metadata{Name: kv.Key, Data: []byte(kv.Value)})
-	}
 	if len(b.layouts) > 0 {
 		m.Metadata = append(m.Metadata, tf.Metadata{Name: "qwb.layouts", Data: b.layouts})
 	}
@@ -47,6 +49,20 @@ func build(in *export.Input) (*tf.Model, error) {
 	}
 	m.Signatures = []tf.Signature{sig}
 	return m, nil
+}
+
+// unwritten refuses what a plan decides and the file would not show: operators in fp16 and bf16, and those of which the weights alone are
+// quantized.
+func unwritten(in *export.Input) error {
+	for _, id := range in.Model.Graph.Nodes() {
+		switch d := in.Set.Domains[id]; d {
+		case tqc.DomainFP16, tqc.DomainBF16:
+			return in.Model.Graph.ErrorAt(stage, id, fmt.Errorf("%s is not written to .tflite: integers and float32 alone are (domain=int, domain=fp32)", d))
+		case tqc.DomainWeights:
+			return in.Model.Graph.ErrorAt(stage, id, errors.New("weights alone (domain=weights) are not written to .tflite: the file would hold them in float32 (domain=int, domain=fp32)"))
+		}
+	}
+	return nil
 }
 
 // minimum is the metadata that says which runtime the operators need: 16 bytes, filled with zeros.

@@ -30,6 +30,9 @@ func Format() export.Format {
 
 func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 	m := in.State.(*tf.Model)
+	for _, kv := range in.Metadata { // not known before the plan is verified
+		m.Metadata = append(m.Metadata, tf.Metadata{Name: kv.Key, Data: []byte(kv.Value)})
+	}
 	b, err := m.Write()
 	if err != nil {
 		return nil, err

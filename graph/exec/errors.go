@@ -48,6 +48,8 @@ func (e *UnsupportedError) Error() string {
 		b.WriteString(")")
 		if op.Reason != "" {
 			b.WriteString(": " + op.Reason)
+		} else if op.Domain != "" {
+			fmt.Fprintf(&b, ": unknown; give a program: --op %s::%s=COMMAND (docs/operators.md)", op.Domain, op.Op)
 		}
 	}
 	return b.String()

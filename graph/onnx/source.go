@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -31,6 +32,14 @@ func (s *source) close() error {
 		s.data = nil
 	})
 	return s.closeErr
+}
+
+// Locations are the files with tensor data that the model was read from besides its own, relative to its folder, with slashes.
+func (m *Model) Locations() []string {
+	if m.src == nil {
+		return nil
+	}
+	return slices.Clone(m.src.locations)
 }
 
 // Digest returns the SHA-256 of the model as it was read, in hexadecimal: that of the file, or, where tensors lie in
