@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"qwb/graph"
 	"qwb/graph/onnx"
@@ -19,6 +20,9 @@ var ExternalAbove = Option{Name: "external-above", Kind: Whole, Min: 1, Default:
 // Half is the option of formats that are ONNX models and write the domains fp16 and bf16.
 var Half = Option{Name: "half", Kind: Choice, Choices: []string{"typed", "rounded", "float32"},
 	Doc: "operators in fp16 and bf16: tensors of that type, float32 rounded by pairs of Casts (bf16 for ONNX Runtime always is), or float32"}
+
+// Beside is the name of a file beside an ONNX model: suffix takes the place of .onnx.
+func Beside(model, suffix string) string { return strings.TrimSuffix(model, ".onnx") + suffix }
 
 // WriteModel writes an ONNX model as the option ExternalAbove says.
 func WriteModel(m *onnx.Model, in *Input, out *Output) error {

@@ -23,7 +23,7 @@ type examination struct {
 }
 
 func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) {
-	b, err := fs.ReadFile(in.FS, beside(in.Name))
+	b, err := fs.ReadFile(in.FS, export.Beside(in.Name, suffix))
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error)
 	graph.InferShapes(m.Graph)
 	x := &examination{}
 	if err := x.read(b); err != nil {
-		return nil, fmt.Errorf("%s: %w", beside(in.Name), err)
+		return nil, fmt.Errorf("%s: %w", export.Beside(in.Name, suffix), err)
 	}
 	x.Whole = len(x.Entries) > 0 && x.Entries[0].Placed || x.version == v061 || x.version == v100
 	x.Inputs = !in.Target.Placement.Outputs()

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"qwb/export"
 	"qwb/export/table"
@@ -83,11 +82,8 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 		}
 	}
 	out.Figure("encodings", int64(encoded))
-	return nil, out.Write(beside(out.Name()), func(w io.Writer) error {
+	return nil, out.Write(export.Beside(out.Name(), suffix), func(w io.Writer) error {
 		_, err := w.Write(b)
 		return err
 	})
 }
-
-// beside is the name of the file of encodings of a model.
-func beside(model string) string { return strings.TrimSuffix(model, ".onnx") + suffix }

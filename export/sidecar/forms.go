@@ -49,28 +49,6 @@ func indented(v any) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// members calls f with each member of a JSON object, in order, those of one name too.
-func members(b []byte, f func(name string, v json.RawMessage) error) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return fmt.Errorf("no JSON object (%v, %w)", t, err)
-	}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return err
-		}
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return err
-		}
-		if err := f(fmt.Sprint(t), v); err != nil {
-			return fmt.Errorf("%v: %w", t, err)
-		}
-	}
-	return nil
-}
-
 // figure is one number for a tensor with one scale, and a list for one with a scale per channel, as PPQ's convert_value gives them.
 func figure[T any](t *table.Tensor, f func(c int) T) any {
 	if t.Config.Policy.Has(tqc.PerTensor) {
@@ -133,7 +111,7 @@ func ranges(_ *export.Input, list []table.Tensor) ([]byte, error) {
 }
 
 func readRanges(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
-	err = members(b, func(name string, v json.RawMessage) error {
+	err = table.Members(b, func(name string, v json.RawMessage) error {
 		var r struct {
 			Lo json.RawMessage `json:"tensor_min"`
 			Hi json.RawMessage `json:"tensor_max"`
@@ -220,7 +198,7 @@ func readOpenPPL(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 	if err := json.Unmarshal(b, &file); err != nil {
 		return nil, err
 	}
-	err = members(file.Tensors, func(name string, v json.RawMessage) error {
+	err = table.Members(file.Tensors, func(name string, v json.RawMessage) error {
 		var t pplTensor
 		if err := json.Unmarshal(v, &t); err != nil {
 			return err

@@ -148,7 +148,7 @@ func readNative(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 	slices.Sort(nodes)
 	seen := map[string]bool{}
 	for _, node := range nodes {
-		err := members(file.Configs[node], func(name string, v json.RawMessage) error {
+		err := table.Members(file.Configs[node], func(name string, v json.RawMessage) error {
 			var c config
 			if err := json.Unmarshal(v, &c); err != nil {
 				return err

@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"qwb/export"
 	"qwb/export/table"
@@ -73,9 +72,6 @@ func Formats() []export.Format {
 	return list
 }
 
-// beside is the name of a file beside a model.
-func beside(model, ext string) string { return strings.TrimSuffix(model, ".onnx") + ext }
-
 func (k *kind) check(in *export.Input) error {
 	list, err := table.Of(in)
 	if err != nil {
@@ -128,7 +124,7 @@ func (k *kind) export(_ context.Context, in *export.Input, out *export.Output) (
 		if err != nil {
 			return nil, err
 		}
-		err = out.Write(beside(out.Name(), f.ext), func(w io.Writer) error {
+		err = out.Write(export.Beside(out.Name(), f.ext), func(w io.Writer) error {
 			_, err := w.Write(b)
 			return err
 		})
@@ -140,7 +136,7 @@ func (k *kind) export(_ context.Context, in *export.Input, out *export.Output) (
 }
 
 func (k *kind) doctor(in *export.DoctorInput, rules []export.Rule) ([]export.Finding, error) {
-	b, err := fs.ReadFile(in.FS, beside(in.Name, k.ext))
+	b, err := fs.ReadFile(in.FS, export.Beside(in.Name, k.ext))
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +148,7 @@ func (k *kind) doctor(in *export.DoctorInput, rules []export.Rule) ([]export.Fin
 	graph.InferShapes(m.Graph)
 	x := table.Examination{Inputs: k.inputs || !in.Target.Placement.Outputs()}
 	if x.Entries, err = k.read(b, m.Graph); err != nil {
-		return nil, fmt.Errorf("%s: %w", beside(in.Name, k.ext), err)
+		return nil, fmt.Errorf("%s: %w", export.Beside(in.Name, k.ext), err)
 	}
 	if err := x.Examine(m.Graph); err != nil {
 		return nil, err

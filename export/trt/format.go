@@ -1,15 +1,14 @@
 package trt
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"slices"
-	"strings"
 
 	"qwb/export"
 	"qwb/export/table"
@@ -87,8 +86,6 @@ func check(in *export.Input) error {
 	return nil
 }
 
-func beside(model, suffix string) string { return strings.TrimSuffix(model, ".onnx") + suffix }
-
 func (k *kind) write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 	list, err := table.Of(in)
 	if err != nil {
@@ -114,7 +111,7 @@ func (k *kind) write(ctx context.Context, in *export.Input, out *export.Output) 
 		files[".wts"], order = weights(g, list), append(order, ".wts")
 	}
 	for _, suffix := range order {
-		err := out.Write(beside(out.Name(), suffix), func(w io.Writer) error {
+		err := out.Write(export.Beside(out.Name(), suffix), func(w io.Writer) error {
 			_, err := w.Write(files[suffix])
 			return err
 		})
@@ -140,7 +137,7 @@ func (k *kind) rules() []export.Rule {
 }
 
 func (k *kind) doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) {
-	text, err := fs.ReadFile(in.FS, beside(in.Name, k.suffix))
+	text, err := fs.ReadFile(in.FS, export.Beside(in.Name, k.suffix))
 	if err != nil {
 		return nil, err
 	}
@@ -156,11 +153,11 @@ func (k *kind) doctor(_ context.Context, in *export.DoctorInput) ([]export.Findi
 		err = twice(text)
 	}
 	if err != nil {
-		x.report("form", "", "%s: %v", beside(in.Name, k.suffix), err)
+		x.report("form", "", "%s: %v", export.Beside(in.Name, k.suffix), err)
 	}
 	x.examine(list)
 	if k.weights {
-		text, err := fs.ReadFile(in.FS, beside(in.Name, ".wts"))
+		text, err := fs.ReadFile(in.FS, export.Beside(in.Name, ".wts"))
 		if err != nil {
 			return nil, err
 		}
@@ -169,40 +166,22 @@ func (k *kind) doctor(_ context.Context, in *export.DoctorInput) ([]export.Findi
 	return x.found, nil
 }
 
-// twice reports a key that an object of PPQ's file has twice, of which JSON's readers take one silently.
+// twice reports a tensor that PPQ's file has twice, of which JSON's readers take one silently.
 func twice(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	seen, depth, key := map[string]bool{}, 0, true
-	for {
-		tok, err := d.Token()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		switch v := tok.(type) {
-		case json.Delim:
-			switch v {
-			case '{', '[':
-				depth++
-				key = v == '{'
-			default:
-				depth--
-				key = true
-			}
-		case string:
-			if depth == 2 && key {
-				if seen[v] {
-					return fmt.Errorf("%q stands twice", v)
-				}
-				seen[v] = true
-			}
-			key = !key
-		default:
-			key = true
-		}
+	var file struct {
+		PPQ json.RawMessage `json:"act_quant_info"`
 	}
+	if err := json.Unmarshal(text, &file); err != nil || file.PPQ == nil {
+		return err
+	}
+	seen := map[string]bool{}
+	return table.Members(file.PPQ, func(name string, _ json.RawMessage) error {
+		if seen[name] {
+			return errors.New("it stands twice")
+		}
+		seen[name] = true
+		return nil
+	})
 }
 
 type examination struct {

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/graph/pattern"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -25,7 +27,7 @@ const espdlStep = 32
 func espdl(name, doc string, bits, bias int, r qmath.Rounding, channel bool) Target {
 	t := Pow2
 	t.Name, t.Doc = name, "ESP-DL on the "+doc+": symmetric, power-of-two scales, .espdl"
-	t.Ops = []Op{
+	t.Ops = slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{ConstantWeight, AlphaOne, BetaOne, IntegerBias}},
 		{Type: "MatMul", Role: Weighted},
@@ -51,26 +53,7 @@ func espdl(name, doc string, bits, bias int, r qmath.Rounding, channel bool) Tar
 
 		{Type: "Clip", Role: Activation, Alone: true},
 		{Type: "Relu", Role: Activation, Alone: true},
-
-		{Type: "DepthToSpace", Role: Passive},
-		{Type: "Flatten", Role: Passive},
-		{Type: "Gather", Role: Passive},
-		{Type: "GlobalMaxPool", Role: Passive},
-		{Type: "Identity", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "ReduceMax", Role: Passive},
-		{Type: "ReduceMin", Role: Passive},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "SpaceToDepth", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}},
-	}
+	}, movers, []Op{{Type: "ReduceMax", Role: Passive}, {Type: "ReduceMin", Role: Passive}})
 	most := int32(1)<<(bits-1) - 1
 	t.Activation.Format, t.Activation.Rounding = qmath.Format{Bits: bits, QMin: -most - 1, QMax: most}, r
 	t.Weight.Format = t.Activation.Format
