@@ -80,7 +80,7 @@ func TestListOfFormats(t *testing.T) {
 	inFolder(t)
 	text := done(t, "export", "--formats").stdout
 	require.Contains(t, text, "kuiper (checkpoint): KuiperLLama version 3, int8 in groups; EXPERIMENTAL: ")
-	require.Contains(t, text, "--size: sizes of other dynamic dimensions")
+	require.Contains(t, text, "--size: sizes of dimensions that the model leaves open")
 	list := done(t, "export", "--formats", "--json").object(t)["formats"].([]any)
 	require.Len(t, list, len(all.Formats()))
 	for _, x := range list {

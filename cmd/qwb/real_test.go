@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"qwb"
 	"qwb/calib/data/npy"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
@@ -77,7 +79,9 @@ func TestSileroBound(t *testing.T) {
 	require.Less(t, noiseToSignal(t, "bound/output.npy", "whole/output.npy"), 1e-10)
 	require.Less(t, noiseToSignal(t, "bound/stateN.npy", "whole/stateN.npy"), 1e-10)
 	for _, p := range parts(t, done(t, "inspect", "m.onnx", "--json").object(t), "platforms[]") {
-		require.Greater(t, p["macs_int8"], 0.8, "all but the LSTM: %v", p["platform"])
+		if slices.Contains(qwb.SweepPlatforms, p["platform"].(string)) { // others have no convolution along one axis
+			require.Greater(t, p["macs_int8"], 0.8, "all but the LSTM: %v", p["platform"])
+		}
 	}
 	done(t, "calibrate", "m.onnx", "--data", "in", "--platform", "trt_int8")
 	done(t, "export", "--platform", "trt_int8", "-o", "q.onnx")
