@@ -234,6 +234,17 @@ func readOpenPPL(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 	return list, err
 }
 
+// byValue finds the tensors of a table by the values of the graph; copies of constants are left out.
+func byValue(list []table.Tensor) map[graph.ValueID]*table.Tensor {
+	at := map[graph.ValueID]*table.Tensor{}
+	for i := range list {
+		if list[i].Uses == nil {
+			at[list[i].Value] = &list[i]
+		}
+	}
+	return at
+}
+
 // OpenPPL on DSPs: a layer for each node, with the ranges of what it computes, of inputs of the model that it reads, and of its weights, as they
 // stand in PPQ's prototxt. Constants of other operators have no place there.
 
@@ -244,12 +255,7 @@ var layers = map[string][3]string{"Conv": {"Convolution", "convolution_param", "
 
 func quantizeParams(in *export.Input, list []table.Tensor) ([]byte, error) {
 	g := in.Model.Graph
-	at := map[graph.ValueID]*table.Tensor{}
-	for i := range list {
-		if list[i].Uses == nil {
-			at[list[i].Value] = &list[i]
-		}
-	}
+	at := byValue(list)
 	order, err := g.Order()
 	if err != nil {
 		return nil, err
@@ -412,12 +418,7 @@ func readLines(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 
 func records(in *export.Input, list []table.Tensor) ([]byte, error) {
 	g := in.Model.Graph
-	at := map[graph.ValueID]*table.Tensor{}
-	for i := range list {
-		if list[i].Uses == nil {
-			at[list[i].Value] = &list[i]
-		}
-	}
+	at := byValue(list)
 	order, err := g.Order()
 	if err != nil {
 		return nil, err

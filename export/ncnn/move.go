@@ -1,0 +1,350 @@
+package ncnn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// Operators that move, join, cut or repeat elements.
+
+// same lets a value be the blob of another.
+func (b *builder) same(_ graph.NodeID, n *graph.Node) error {
+	in, err := b.read(n.Inputs[0])
+	b.blobs[n.Outputs[0]] = in
+	if at, ok := b.layer[n.Inputs[0]]; ok && err == nil {
+		if _, sole := b.g.SoleUse(n.Inputs[0]); sole && !b.g.IsOutput(n.Inputs[0]) {
+			b.layer[n.Outputs[0]] = at
+		}
+	}
+	return err
+}
+
+func (b *builder) cast(id graph.NodeID, n *graph.Node) error {
+	if to := b.g.Value(n.Outputs[0]).DType; to != tensor.Float32 || b.g.Value(n.Inputs[0]).DType != tensor.Float32 {
+		return fmt.Errorf("from %s to %s: ncnn computes with float32", b.g.Value(n.Inputs[0]).DType, to)
+	}
+	return b.same(id, n)
+}
+
+func (b *builder) reshape(id graph.NodeID, n *graph.Node) error {
+	from, err := b.dims(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	to, err := b.dims(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	if slices.Equal(from, to) {
+		return b.same(id, n)
+	}
+	in, err := b.read(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	b.add("Reshape", id, []string{in}, n.Outputs[0], sized(to)...)
+	return nil
+}
+
+// orders are the types of Permute: the axes of the result from the innermost on, as letters of those of the input.
+var orders = map[int][]string{
+	1: {"w"}, 2: {"wh", "hw"}, 3: {"whc", "hwc", "wch", "cwh", "hcw", "chw"},
+	4: {"whdc", "hwdc", "wdhc", "dwhc", "hdwc", "dhwc", "whcd", "hwcd", "wchd", "cwhd", "hcwd", "chwd", "wdch", "dwch", "wcdh", "cwdh", "dcwh", "cdwh", "hdcw", "dhcw",
+		"hcdw", "chdw", "dchw", "cdhw"},
+}
+
+func (b *builder) transpose(id graph.NodeID, n *graph.Node) error {
+	x := n.Inputs[0]
+	s, known := b.g.Value(x).Shape.Ints()
+	if !known {
+		return errors.New("the size of its input is not known")
+	}
+	d, err := b.dims(x)
+	if err != nil {
+		return err
+	}
+	to, err := b.dims(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	perm := n.AttrInts("perm")
+	if perm == nil {
+		for i := range s {
+			perm = append(perm, int64(len(s)-1-i))
+		}
+	}
+	// A batch of 1 may be moved inwards: its place is a Reshape's to give. Of the axes that ncnn has, the order counts.
+	var order []int
+	for _, p := range perm {
+		if a := int(p) - (len(s) - len(d)); a >= 0 {
+			order = append(order, a)
+		}
+	}
+	if len(d) == 1 && len(s) == 1 {
+		return b.same(id, n)
+	}
+	letters := []string{"w", "hw", "chw", "cdhw"}[len(d)-1] // by axis, the outermost first
+	want := ""
+	moved := make([]int, len(d))
+	for i, a := range order {
+		want = string(letters[a]) + want
+		moved[i] = d[a]
+	}
+	typ := slices.Index(orders[len(d)], want)
+	if typ < 0 {
+		return fmt.Errorf("order %v", perm)
+	}
+	in, err := b.read(x)
+	if err != nil {
+		return err
+	}
+	b.add("Permute", id, []string{in}, n.Outputs[0], param{0, typ})
+	if !slices.Equal(moved, to) {
+		b.reshapedOutput(len(b.net.layers)-1, n.Outputs[0], to)
+	}
+	return nil
+}
+
+func (b *builder) concat(id graph.NodeID, n *graph.Node) error {
+	a, err := b.axis(n.Outputs[0], n.Axis())
+	if err != nil {
+		return err
+	}
+	d, err := b.dims(n.Outputs[0])
+	if err != nil {
+		return err
+	}
+	var in []string
+	for _, v := range n.Inputs {
+		x, err := b.ranked(v, len(d))
+		if err != nil {
+			return err
+		}
+		in = append(in, x)
+	}
+	b.add("Concat", id, in, n.Outputs[0], param{0, a})
+	return nil
+}
+
+func (b *builder) split(id graph.NodeID, n *graph.Node) error {
+	a, err := b.axis(n.Inputs[0], n.Axis())
+	if err != nil {
+		return err
+	}
+	in, err := b.read(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	var sizes []int
+	l := b.add("Slice", id, []string{in}, n.Outputs[0])
+	l.tops = nil
+	for _, v := range n.Outputs {
+		d, err := b.dims(v)
+		if err != nil {
+			return err
+		}
+		if b.blobs[v] == "" {
+			b.blobs[v] = b.blobName(b.g.Value(v).Name)
+		}
+		sizes, l.tops = append(sizes, d[a]), append(l.tops, b.blobs[v])
+	}
+	l.params = []param{{0, sizes}, {1, a}}
+	return nil
+}
+
+// slice writes Crop.
+func (b *builder) slice(id graph.NodeID, n *graph.Node) error {
+	x := n.Inputs[0]
+	s, known := b.g.Value(x).Shape.Ints()
+	if !known {
+		return errors.New("the size of its input is not known")
+	}
+	starts, ends, axes := n.AttrInts("starts"), n.AttrInts("ends"), n.AttrInts("axes")
+	for i, list := range []*[]int64{&starts, &ends, &axes} {
+		if v := n.Input(i + 1); v != graph.NoValue {
+			t := b.g.Const(v)
+			if t == nil {
+				return errors.New("where it cuts is computed")
+			}
+			*list = integers(t)
+		}
+	}
+	if t := b.g.Const(n.Input(4)); n.Input(4) != graph.NoValue && (t == nil || slices.ContainsFunc(integers(t), func(i int64) bool { return i != 1 })) {
+		return errors.New("it takes steps other than 1, which ncnn's Crop does not")
+	}
+	if axes == nil {
+		for i := range starts {
+			axes = append(axes, int64(i))
+		}
+	}
+	if len(starts) != len(axes) || len(ends) != len(axes) {
+		return fmt.Errorf("%d starts, %d ends and %d axes", len(starts), len(ends), len(axes))
+	}
+	var from, to, at []int
+	for i, axis := range axes {
+		whole, ok := graph.Axis(int(axis), len(s))
+		if !ok {
+			return fmt.Errorf("axis %d of %v", axis, s)
+		}
+		size := int64(s[whole])
+		bound := func(p int64) int {
+			if p < 0 {
+				p += size
+			}
+			return int(min(max(p, 0), size))
+		}
+		lo, hi := bound(starts[i]), bound(ends[i])
+		if whole == 0 && batched(s) {
+			if lo != 0 || hi != 1 {
+				return errors.New("it cuts the batch")
+			}
+			continue
+		}
+		a, err := b.axis(x, int(axis))
+		if err != nil {
+			return err
+		}
+		from, to, at = append(from, lo), append(to, hi), append(at, a)
+	}
+	if len(at) == 0 {
+		return b.same(id, n)
+	}
+	in, err := b.read(x)
+	if err != nil {
+		return err
+	}
+	d, err := b.dims(x)
+	if err != nil {
+		return err
+	}
+	b.add("Crop", id, []string{in}, n.Outputs[0], param{9, from}, param{10, to}, param{11, at})
+	cut := slices.Clone(d)
+	for i, a := range at {
+		cut[a] = to[i] - from[i]
+	}
+	out, err := b.dims(n.Outputs[0])
+	if err == nil && !slices.Equal(out, cut) {
+		b.reshapedOutput(len(b.net.layers)-1, n.Outputs[0], out)
+	}
+	return err
+}
+
+// integers are the numbers of a constant of int64 or int32.
+func integers(t *tensor.Tensor) []int64 {
+	if t.DType == tensor.Int64 {
+		return t.I64()
+	}
+	var list []int64
+	for _, x := range tensor.Of[int32](t) {
+		list = append(list, int64(x))
+	}
+	return list
+}
+
+func (b *builder) pad(id graph.NodeID, n *graph.Node) error {
+	p := n.Pad()
+	x := n.Inputs[0]
+	s, _ := b.g.Value(x).Shape.Ints()
+	if v := n.Input(1); v != graph.NoValue {
+		t := b.g.Const(v)
+		if t == nil {
+			return errors.New("how much it adds is computed")
+		}
+		p.Pads = integers(t)
+	}
+	if v := n.Input(2); v != graph.NoValue {
+		t := b.g.Const(v)
+		if t == nil || t.DType != tensor.Float32 || t.Len() != 1 {
+			return errors.New("what it adds is computed")
+		}
+		p.Value = t.F32()[0]
+	}
+	d, err := b.dims(x)
+	if err != nil {
+		return err
+	}
+	typ := slices.Index([]string{"constant", "edge", "reflect"}, p.Mode)
+	if typ < 0 || len(p.Pads) != 2*len(s) || n.Input(3) != graph.NoValue {
+		return fmt.Errorf("mode %s with paddings %v: ncnn has constant, edge and reflect, for all axes", p.Mode, p.Pads)
+	}
+	off := len(s) - len(d)
+	begin, end := p.Pads[off:len(s)], p.Pads[len(s)+off:]
+	if off == 1 && (p.Pads[0] != 0 || p.Pads[len(s)] != 0) || len(d) == 4 && (begin[0] != 0 || end[0] != 0) {
+		return errors.New("it adds to the batch, or to the channels of four axes")
+	}
+	// By axis from the innermost: left and right, top and bottom, front and behind.
+	var params []param
+	for i, keys := range [][2]int{{2, 3}, {0, 1}, {7, 8}} {
+		if a := len(d) - 1 - i; a >= 0 {
+			if begin[a] < 0 || end[a] < 0 {
+				return errors.New("it takes away")
+			}
+			params = append(params, param{keys[0], int(begin[a])}, param{keys[1], int(end[a])})
+		}
+	}
+	in, err := b.read(x)
+	if err != nil {
+		return err
+	}
+	b.add("Padding", id, []string{in}, n.Outputs[0], append(params, param{4, typ}, param{5, p.Value})...)
+	return nil
+}
+
+// resize writes Interp over the two inner axes.
+func (b *builder) resize(id graph.NodeID, n *graph.Node) error {
+	x := n.Inputs[0]
+	from, err := b.sample(x, 3)
+	if err != nil {
+		return err
+	}
+	to, err := b.sample(n.Outputs[0], 3)
+	if err != nil {
+		return err
+	}
+	if from[0] != to[0] {
+		return fmt.Errorf("from %v to %v: ncnn's Interp resizes the last two of three axes", from, to)
+	}
+	align, typ := 0, 0
+	mode := n.AttrStr("mode", "nearest")
+	coordinates := n.AttrStr("coordinate_transformation_mode", "half_pixel")
+	if n.Op == "Upsample" || b.g.Opset("") < 11 {
+		coordinates = "asymmetric"
+	}
+	whole := to[1]%from[1] == 0 && to[2]%from[2] == 0
+	floor := n.AttrStr("nearest_mode", "round_prefer_floor") == "floor" || n.Op == "Upsample" || b.g.Opset("") < 11
+	switch {
+	case from[1] == 1 && from[2] == 1: // one element everywhere
+		typ = 1
+	case mode == "nearest" && (coordinates == "asymmetric" && (floor || whole && n.AttrStr("nearest_mode", "") != "ceil" && to[1] == from[1] && to[2] == from[2]) ||
+		whole && coordinates == "half_pixel" && n.AttrStr("nearest_mode", "round_prefer_floor") == "round_prefer_floor"):
+		typ = 1
+	case mode == "linear" && (coordinates == "half_pixel" || coordinates == "pytorch_half_pixel" && to[1] > 1 && to[2] > 1):
+		typ = 2
+	case mode == "linear" && coordinates == "align_corners":
+		typ, align = 2, 1
+	default:
+		return fmt.Errorf("mode %s, coordinates %s, from %v to %v: ncnn has nearest (asymmetric, floor) and linear (half_pixel, align_corners)", mode, coordinates, from, to)
+	}
+	in, err := b.read(x)
+	if err != nil {
+		return err
+	}
+	b.add("Interp", id, []string{in}, n.Outputs[0], param{0, typ}, param{3, to[1]}, param{4, to[2]}, param{6, align})
+	return nil
+}
+
+func (b *builder) depthToSpace(id graph.NodeID, n *graph.Node) error {
+	if _, err := b.sample(n.Inputs[0], 3); err != nil {
+		return err
+	}
+	in, err := b.read(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	b.add("PixelShuffle", id, []string{in}, n.Outputs[0], param{0, int(n.AttrInt("blocksize", 1))}, param{1, truth(n.AttrStr("mode", "DCR") == "DCR")})
+	return nil
+}
