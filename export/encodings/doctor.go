@@ -5,14 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 	"strings"
 
 	"qwb/export"
 	"qwb/export/table"
-	"qwb/graph"
 )
 
 var rules = table.Rules("version", "once", "known", "complete", "place", "type", "scale", "offset", "range", "symmetric", "channels", "bias", "grid")
@@ -23,16 +21,11 @@ type examination struct {
 }
 
 func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) {
-	b, err := fs.ReadFile(in.FS, export.Beside(in.Name, suffix))
-	if err != nil {
-		return nil, err
-	}
-	m, err := in.Model()
+	b, m, err := table.Open(in, suffix)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	graph.InferShapes(m.Graph)
 	x := &examination{}
 	if err := x.read(b); err != nil {
 		return nil, fmt.Errorf("%s: %w", export.Beside(in.Name, suffix), err)

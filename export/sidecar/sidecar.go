@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 
 	"qwb/export"
@@ -136,16 +135,11 @@ func (k *kind) export(_ context.Context, in *export.Input, out *export.Output) (
 }
 
 func (k *kind) doctor(in *export.DoctorInput, rules []export.Rule) ([]export.Finding, error) {
-	b, err := fs.ReadFile(in.FS, export.Beside(in.Name, k.ext))
-	if err != nil {
-		return nil, err
-	}
-	m, err := in.Model()
+	b, m, err := table.Open(in, k.ext)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	graph.InferShapes(m.Graph)
 	x := table.Examination{Inputs: k.inputs || !in.Target.Placement.Outputs()}
 	if x.Entries, err = k.read(b, m.Graph); err != nil {
 		return nil, fmt.Errorf("%s: %w", export.Beside(in.Name, k.ext), err)

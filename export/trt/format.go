@@ -137,16 +137,11 @@ func (k *kind) rules() []export.Rule {
 }
 
 func (k *kind) doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) {
-	text, err := fs.ReadFile(in.FS, export.Beside(in.Name, k.suffix))
-	if err != nil {
-		return nil, err
-	}
-	m, err := in.Model()
+	text, m, err := table.Open(in, k.suffix)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
-	graph.InferShapes(m.Graph)
 	x := &examination{g: m.Graph, in: in, has: map[string]bool{}}
 	list, err := k.parse(text)
 	if err == nil && k.name != "trt-cache" {

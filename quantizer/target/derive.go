@@ -2,6 +2,7 @@ package target
 
 import (
 	"slices"
+	"strings"
 
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -50,6 +51,13 @@ var movers = []Op{
 	{Type: "Transpose", Role: Passive},
 	{Type: "Unsqueeze", Role: Passive},
 	{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
+}
+
+// moving returns movers without some and with more rows, by operator type.
+func moving(without []string, more ...Op) []Op {
+	rows := append(dropped(movers, without...), more...)
+	slices.SortFunc(rows, func(a, b Op) int { return strings.Compare(a.Type, b.Type) })
+	return rows
 }
 
 // eight is a policy of 8-bit integers from lo to hi with one scale per tensor, or per output channel.

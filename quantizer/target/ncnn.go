@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/graph/pattern"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -13,7 +15,7 @@ import (
 var NCNNInt8 = Target{
 	Name: "ncnn_int8",
 	Doc:  "ncnn's int8 layers: symmetric int8 inputs and per-channel weights (6 bits where Winograd computes), float bias and epilogue",
-	Ops: []Op{
+	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias, Planar, GroupScale}, Reduced: []Condition{WinogradShape}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{ConstantMatrix, AlphaOne, BetaOne, IntegerBias}},
 		{Type: "MatMul", Role: Weighted, Needs: []Condition{ConstantMatrix}},
@@ -25,24 +27,8 @@ var NCNNInt8 = Target{
 		{Type: "Mish", Role: Activation},
 		{Type: "Relu", Role: Activation, Alone: true},
 		{Type: "Sigmoid", Role: Activation},
-
-		{Type: "Concat", Role: Passive},
-		{Type: "DepthToSpace", Role: Passive},
-		{Type: "Dropout", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Flatten", Role: Passive},
-		{Type: "GlobalMaxPool", Role: Passive},
-		{Type: "Identity", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // written as Resize
-	},
+	}, moving([]string{"Gather", "SpaceToDepth"},
+		Op{Type: "Concat", Role: Passive}, Op{Type: "Dropout", Role: Passive, Needs: []Condition{OneOutput}})),
 	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
 		Rounding: qmath.HalfAwayFromZero, Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -10,7 +12,7 @@ import (
 var ONNX = Target{
 	Name: "onnx",
 	Doc:  "Q/DQ as the ONNX operators define it, of any integer type, without the rules of an engine",
-	Ops: []Op{
+	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne}},
@@ -33,25 +35,8 @@ var ONNX = Target{
 
 		{Type: "Clip", Role: Activation, Alone: true},
 		{Type: "Relu", Role: Activation, Alone: true},
-
-		{Type: "DepthToSpace", Role: Passive},
-		{Type: "Expand", Role: Passive},
-		{Type: "Flatten", Role: Passive},
-		{Type: "Gather", Role: Passive},
-		{Type: "GlobalMaxPool", Role: Passive},
-		{Type: "Identity", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "SpaceToDepth", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Tile", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-	},
+	}, moving([]string{"Upsample"},
+		Op{Type: "Expand", Role: Passive}, Op{Type: "Tile", Role: Passive})),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255},
 		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},

@@ -21,7 +21,7 @@ var ortWeights = schemesOf("int8-sym-channel", "int8-sym-tensor", "int4-sym-chan
 var ONNXRuntime = Target{
 	Name: "onnxruntime",
 	Doc:  "ONNX Runtime on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, int32 bias",
-	Ops: []Op{
+	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}},
 		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: ortWeights}},
@@ -40,25 +40,10 @@ var ONNXRuntime = Target{
 		// Removed in front of a Q whose own clipping covers them.
 		{Type: "Clip", Role: Activation, Alone: true},
 		{Type: "Relu", Role: Activation, Alone: true},
-
-		// The Q/DQ around these are dropped if both have the same scale and zero point.
-		{Type: "Expand", Role: Passive},
-		{Type: "Flatten", Role: Passive},
-		{Type: "Gather", Role: Passive},
-		{Type: "GatherElements", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}}, // of opset 12; exports have 13 at least
-		{Type: "ReduceMax", Role: Passive},
-		{Type: "ReduceMin", Role: Passive},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Tile", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
 	},
+		// The Q/DQ around these are dropped if both have the same scale and zero point. MaxPool is that of opset 12; exports have 13 at least.
+		moving([]string{"DepthToSpace", "GlobalMaxPool", "Identity", "Pad", "SpaceToDepth"},
+			Op{Type: "Expand", Role: Passive}, Op{Type: "GatherElements", Role: Passive}, Op{Type: "ReduceMax", Role: Passive}, Op{Type: "ReduceMin", Role: Passive}, Op{Type: "Tile", Role: Passive})),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255},
 		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/graph/pattern"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -14,7 +16,7 @@ import (
 var OpenVINO = Target{
 	Name: "openvino_int8",
 	Doc:  "OpenVINO on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, float bias and epilogue",
-	Ops: []Op{
+	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne}},
@@ -36,26 +38,8 @@ var OpenVINO = Target{
 		{Type: "Relu", Role: Activation, Alone: true},
 		{Type: "Sigmoid", Role: Activation},
 		{Type: "Tanh", Role: Activation},
-
-		{Type: "DepthToSpace", Role: Passive},
-		{Type: "Flatten", Role: Passive},
-		{Type: "Gather", Role: Passive},
-		{Type: "GlobalMaxPool", Role: Passive},
-		{Type: "Identity", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "ReduceMax", Role: Passive},
-		{Type: "ReduceMin", Role: Passive},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "SpaceToDepth", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
-	},
+	}, moving(nil,
+		Op{Type: "ReduceMax", Role: Passive}, Op{Type: "ReduceMin", Role: Passive})),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255},
 		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},

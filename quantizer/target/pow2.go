@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/graph/pattern"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -14,7 +16,7 @@ import (
 var Pow2 = Target{
 	Name: "pow2_int8",
 	Doc:  "FPGAs and NPUs that only shift: symmetric int8 with power-of-two scales, per-channel weights, int32 bias, Q/DQ form",
-	Ops: []Op{
+	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}},
@@ -30,23 +32,7 @@ var Pow2 = Target{
 
 		{Type: "Clip", Role: Activation, Alone: true},
 		{Type: "Relu", Role: Activation, Alone: true},
-
-		{Type: "DepthToSpace", Role: Passive},
-		{Type: "Flatten", Role: Passive},
-		{Type: "GlobalMaxPool", Role: Passive},
-		{Type: "Identity", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "SpaceToDepth", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
-	},
+	}, moving([]string{"Gather"})),
 	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -11,7 +13,7 @@ import (
 var TFLite = Target{
 	Name: "tflite",
 	Doc:  "TensorFlow Lite's integers as Q/DQ: asymmetric int8 activations, symmetric per-channel int8 weights, int32 bias",
-	Ops: []Op{
+	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}},
@@ -37,22 +39,8 @@ var TFLite = Target{
 
 		{Type: "Clip", Role: Activation, Alone: true},
 		{Type: "Relu", Role: Activation, Alone: true},
-
-		{Type: "DepthToSpace", Role: Passive},
-		{Type: "Flatten", Role: Passive},
-		{Type: "Gather", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "SpaceToDepth", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Tile", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-	},
+	}, moving([]string{"GlobalMaxPool", "Identity", "Upsample"},
+		Op{Type: "Tile", Role: Passive})),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Observer: tqc.ObserverMinMax},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},

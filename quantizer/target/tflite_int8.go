@@ -14,7 +14,7 @@ import (
 var TFLiteInt8 = Target{
 	Name: "tflite_int8",
 	Doc:  "TensorFlow Lite, TFLite Micro and compilers of their files: asymmetric int8 activations, symmetric per-channel int8 weights, .tflite form",
-	Ops: []Op{
+	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		// FULLY_CONNECTED with a scale per channel is younger than most runtimes and compilers in use.
@@ -40,25 +40,8 @@ var TFLiteInt8 = Target{
 
 		{Type: "Clip", Role: Activation, Alone: true},
 		{Type: "Relu", Role: Activation, Alone: true},
-
-		{Type: "DepthToSpace", Role: Passive},
-		{Type: "Flatten", Role: Passive},
-		{Type: "Gather", Role: Passive},
-		{Type: "GlobalMaxPool", Role: Passive},
-		{Type: "Identity", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "SpaceToDepth", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Tile", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}},
-	},
+	}, moving(nil,
+		Op{Type: "Tile", Role: Passive})),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Rounding: qmath.HalfAwayFromZero, Observer: tqc.ObserverRobust},
 	Weight:     TFLite.Weight,

@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/graph/pattern"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -15,7 +17,7 @@ var trtMatrices = schemesOf("int8-sym-channel", "int8-sym-tensor", "e4m3-sym-ten
 var TRTInt8 = Target{
 	Name: "trt_int8",
 	Doc:  "TensorRT explicit quantization: symmetric int8, per-channel weights, float bias, Q/DQ on inputs of weighted operators",
-	Ops: []Op{
+	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		// Kernels disagree by version about the channel axis of a deconvolution's weights (NVIDIA/TensorRT issues 1694 and 2380).
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight},
@@ -37,28 +39,10 @@ var TRTInt8 = Target{
 		{Type: "Sigmoid", Role: Activation},
 		{Type: "Softplus", Role: Activation},
 		{Type: "Tanh", Role: Activation},
-
-		// The builder moves Q and DQ through these.
-		{Type: "Concat", Role: Passive},
-		{Type: "DepthToSpace", Role: Passive},
-		{Type: "Dropout", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Expand", Role: Passive},
-		{Type: "Flatten", Role: Passive},
-		{Type: "GlobalMaxPool", Role: Passive},
-		{Type: "Identity", Role: Passive},
-		{Type: "MaxPool", Role: Passive, Needs: []Condition{OneOutput}},
-		{Type: "Pad", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Reshape", Role: Passive},
-		{Type: "Resize", Role: Passive, Needs: []Condition{Copies}},
-		{Type: "Slice", Role: Passive},
-		{Type: "SpaceToDepth", Role: Passive},
-		{Type: "Split", Role: Passive},
-		{Type: "Squeeze", Role: Passive},
-		{Type: "Tile", Role: Passive},
-		{Type: "Transpose", Role: Passive},
-		{Type: "Unsqueeze", Role: Passive},
-		{Type: "Upsample", Role: Passive, Needs: []Condition{Copies}}, // exported as Resize
 	},
+		// The builder moves Q and DQ through these.
+		moving([]string{"Gather"},
+			Op{Type: "Concat", Role: Passive}, Op{Type: "Dropout", Role: Passive, Needs: []Condition{OneOutput}}, Op{Type: "Expand", Role: Passive}, Op{Type: "Tile", Role: Passive})),
 	// Both grids are [-128,127] (developer guide, quantized types; NVIDIA/TensorRT issue 1796) with scale absmax/127: -128 occurs
 	// only where a value beyond the range clips.
 	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
