@@ -32,7 +32,9 @@ type SlotSetting struct {
 	Scales    int        `json:"scales"`
 	Scale     [2]float32 `json:"scale"`
 	ZeroPoint [2]int32   `json:"zero_point"`
-	Method    string     `json:"method,omitempty"` // how the range was found
+	// Codes are the smallest and the largest integer; nil for formats that are no integers.
+	Codes  *[2]int32 `json:"codes,omitempty"`
+	Method string    `json:"method,omitempty"` // how the range was found
 }
 
 // Settings lists how every operator of g is quantized by set, in the canonical order of the graph.
@@ -66,6 +68,9 @@ func slotSetting(g *graph.Graph, set *tqc.Set, id tqc.SlotID) SlotSetting {
 		Method: string(root.Observer)}
 	if s.Method == "" {
 		s.Method = string(root.Config.Observer)
+	}
+	if c := &slot.Config; c.Policy.Has(tqc.Linear) {
+		s.Codes = &[2]int32{c.QMin, c.QMax}
 	}
 	if root != slot {
 		s.Root = g.Node(root.Node).Name + ":" + place(root)

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -50,7 +49,8 @@ func count(n int64) string {
 		name string
 	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
 		if math.Abs(float64(n)) >= u.f {
-			return fmt.Sprintf("%.3g%s", float64(n)/u.f, u.name)
+			r, _ := strconv.ParseFloat(strconv.FormatFloat(float64(n)/u.f, 'g', 3, 64), 64) // 999.9k is 1000k, not 1e+03k
+			return strconv.FormatFloat(r, 'f', -1, 64) + u.name
 		}
 	}
 	return strconv.FormatInt(n, 10)

@@ -1,0 +1,107 @@
+// Figures as the command line writes them (reports/format.go): the same digits, rounded the same way. The exact value belongs in a title.
+
+// digits is x.toExponential(d) or x.toFixed(d) with halves rounded to even, as Go rounds them: JavaScript rounds them away from zero.
+function digits(x, d, how) {
+  const text = x[how](d), long = x[how](Math.min(100, d + 60));
+  const end = long.indexOf("e") < 0 ? long.length : long.indexOf("e");
+  const cut = long.indexOf(".") + 1 + d, kept = long.slice(0, d === 0 ? cut - 1 : cut);
+  if (!/^50*$/.test(long.slice(cut, end)) || Number(kept[kept.length - 1]) % 2) return text;
+  return kept + long.slice(end);
+}
+
+// extreme writes 0, what is no number, and what needs an exponent.
+function extreme(x, decimals) {
+  if (Number.isNaN(x)) return "NaN";
+  if (!Number.isFinite(x)) return x > 0 ? "+Inf" : "-Inf";
+  if (x === 0) return "0";
+  return digits(x, decimals, "toExponential").replace(/e([+-])(\d)$/, "e$10$2");
+}
+
+const plain = x => Math.abs(x) >= 1e-4 && Math.abs(x) < 1e5;
+
+// known says that a figure is there: JSON has null where there is none.
+export const known = x => x !== null && x !== undefined;
+
+// number is a measured value with up to four digits that matter.
+export function number(x) {
+  if (!known(x)) return "–";
+  return plain(x) ? String(Number(digits(x, 3, "toExponential"))) : extreme(x, 2);
+}
+
+// small is an error, a noise-to-signal ratio for instance, with two digits that matter.
+export function small(x) {
+  if (!known(x)) return "–";
+  if (!plain(x)) return extreme(x, 1);
+  const e = Number(digits(x, 1, "toExponential").split("e")[1]);
+  return digits(x, Math.max(1 - e, 0), "toFixed");
+}
+
+// withError is a value with its standard error.
+export function withError(x, error) {
+  return known(error) ? small(x) + " ± " + small(error) : small(x);
+}
+
+// decibels is a signal-to-noise ratio (SQNR), -10 log10 of the NSR.
+export function decibels(x) {
+  return known(x) ? digits(x, 1, "toFixed") + " dB" : "–";
+}
+
+// noise is an NSR with its error and the same in decibels: "0.013 ± 0.0061 (18.7 dB)".
+export function noise(f) {
+  if (!f || !known(f.nsr)) return "–";
+  return withError(f.nsr, f.nsr_error) + (known(f.sqnr_db) ? " (" + decibels(f.sqnr_db) + ")" : "");
+}
+
+export const cosine = x => (known(x) ? digits(x, 6, "toFixed") : "–");
+
+// exact has all digits.
+export const exact = x => (known(x) ? String(x) : "not known");
+
+// count is a number of operations or elements with a decimal prefix.
+export function count(n) {
+  if (!known(n)) return "–";
+  for (const [factor, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (Math.abs(n) < factor) continue;
+    const e = Number(digits(n / factor, 2, "toExponential").split("e")[1]);
+    return e > 2 ? digits(n / factor, 0, "toFixed") + name : String(Number(digits(n / factor, 2 - e, "toFixed"))) + name;
+  }
+  return String(n);
+}
+
+// bytes is a size: "4.2 MB", of a thousand kilobytes each.
+export function bytes(n) {
+  return known(n) ? count(n).replace(/[kMGT]?$/, unit => " " + unit + "B") : "–";
+}
+
+export const percent = x => (known(x) ? digits(100 * x, 2, "toFixed") + " %" : "–");
+
+// points is a difference of shares in percentage points (pp), with its error.
+export function points(x, error) {
+  if (!known(x)) return "–";
+  return digits(x, 2, "toFixed") + (known(error) ? " ± " + digits(error, 2, "toFixed") : "") + " pp";
+}
+
+// insignificant says of a difference that it lies within twice its standard error.
+export const insignificant = (x, error) => known(x) && known(error) && x !== 0 && Math.abs(x) <= 2 * error;
+
+// duration is a time in words: "1.4 s", "3 min 20 s", "2 h 5 min".
+export function duration(seconds) {
+  if (!known(seconds)) return "–";
+  if (seconds < 0.95) return Math.round(1000 * seconds) + " ms";
+  if (seconds < 9.95) return seconds.toFixed(1) + " s";
+  const s = Math.round(seconds), m = Math.floor(s / 60);
+  if (s < 60) return s + " s";
+  if (m < 60) return m + " min" + (s % 60 ? " " + (s % 60) + " s" : "");
+  return Math.floor(m / 60) + " h" + (m % 60 ? " " + (m % 60) + " min" : "");
+}
+
+// shorten keeps the end of long names, which tells them apart.
+export function shorten(name, n) {
+  const letters = [...name];
+  return letters.length <= n ? name : "…" + letters.slice(letters.length - n + 1).join("");
+}
+
+// plural counts things: "1 sample", "2 samples".
+export function plural(n, word, many) {
+  return n + " " + (n === 1 ? word : many || word + "s");
+}

@@ -1,0 +1,134 @@
+package reports
+
+import (
+	"encoding/json"
+	"io"
+
+	"qwb/analysis"
+	pages "qwb/reports/page"
+)
+
+// View is all that a page about a plan shows. Parts that are not known are nil; Missing has the command that finds them out.
+type View struct {
+	Version  string           `json:"version"` // of qwb
+	Title    string           `json:"title"`
+	Model    string           `json:"model"`
+	Plan     string           `json:"plan"`
+	Platform string           `json:"platform"`
+	Verdict  *Verdict         `json:"verdict"`
+	Report   *analysis.Report `json:"report"` // exactly as analyze --json prints it
+	Picture  any              `json:"picture"`
+	Nodes    []NodeFigures    `json:"nodes"` // what the report does not have of operators
+	// Decisions are those of plan log --json.
+	Decisions any     `json:"decisions"`
+	Search    *Search `json:"search"` // the last search or sweep
+	// Stale says that the report is of another state of the plan.
+	Stale   bool              `json:"stale"`
+	Missing map[string]string `json:"missing,omitempty"` // by the JSON name of the part
+}
+
+// Verdict says how good the plan is, in a few figures.
+type Verdict struct {
+	// Metric and the figures below it are of the last eval of the plan; the name is empty where there was none.
+	Metric    string   `json:"metric"`
+	Percent   bool     `json:"percent"` // shares of 1; the drop is in percentage points
+	Float     *float64 `json:"float"`
+	Quantized *float64 `json:"quantized"`
+	Drop      *float64 `json:"drop"`
+	DropError *float64 `json:"drop_error"`
+	Flips     *int     `json:"flips"`   // predictions that changed
+	Scored    int      `json:"scored"`  // samples of the metric
+	Profile   string   `json:"profile"` // of the integers, where they were run
+	Budget    *Budget  `json:"budget"`
+	*analysis.NSR
+	Centred bool   `json:"centred"` // the NSR is of class scores without their mean
+	Output  string `json:"output"`  // at which the NSR is the largest
+	Level   string `json:"level"`   // what the NSR usually means: "small", "visible" or "large"
+	Samples int    `json:"samples"` // of the NSR
+	HeldOut string `json:"held_out_kind"`
+	Bytes   *Bytes `json:"size_bytes"`
+	Work    []Work `json:"work"` // multiply-accumulates by format, the most first
+}
+
+// Budget is what a search was to hold.
+type Budget struct {
+	Metric string   `json:"metric"`
+	Limit  float64  `json:"limit"`
+	Value  *float64 `json:"value"`
+	Error  *float64 `json:"error"`
+	Met    *bool    `json:"met"`
+}
+
+// Bytes are those of constants.
+type Bytes struct {
+	Float     int64 `json:"float"`
+	Quantized int64 `json:"quantized"`
+}
+
+// Work is the part of the multiply-accumulates that is done in one format.
+type Work struct {
+	Format string  `json:"format"`
+	MACs   int64   `json:"macs"`
+	Share  float64 `json:"share"`
+}
+
+// NodeFigures are what is known of one operator beside the report. nil: not known.
+type NodeFigures struct {
+	Node string `json:"node"`
+	// MeanShift is the part of the error at the operator's own output that a shift of channel means makes.
+	MeanShift *float64 `json:"mean_shift,omitempty"`
+	// Saturation is the share of neighbouring products that leave 16 bits for some input, on processors without VNNI.
+	Saturation *float64 `json:"saturation,omitempty"`
+	// Gain is by how much the NSR of the outputs is expected to fall by the advice for the operator.
+	Gain *float64 `json:"gain,omitempty"`
+	Dead *int     `json:"dead_channels,omitempty"`
+}
+
+// Search is what a search or a sweep found: choices by their error and their cost.
+type Search struct {
+	Command string        `json:"command"`
+	Metric  string        `json:"metric"`  // of the error: "NSR", "top-1 drop"
+	Percent bool          `json:"percent"` // errors are percentage points
+	Cost    string        `json:"cost"`    // what is to be small: "MACs in FP32"
+	Budget  *float64      `json:"budget"`
+	Points  []SearchPoint `json:"points"`
+}
+
+// SearchPoint is one choice.
+type SearchPoint struct {
+	Label  string   `json:"label"`
+	Metric float64  `json:"metric"`
+	Error  *float64 `json:"error"` // standard error of the metric
+	Cost   float64  `json:"cost"`
+	Pareto bool     `json:"pareto"` // none has a smaller error at a smaller cost
+	Chosen bool     `json:"chosen"`
+	Tied   bool     `json:"tied"` // cannot be told from float, or from the best
+	FP32   []string `json:"fp32,omitempty"`
+	// Command makes this choice the plan's.
+	Command string `json:"command,omitempty"`
+}
+
+// HTML writes the view as one file that needs nothing else. The report stands in it as JSON in the element "report", the rest in "view".
+func (v *View) HTML(w io.Writer) error {
+	rest := *v
+	rest.Report = nil
+	return writePage(w, v.Title+": quantization report", "report.js", "report", v.Report, block{"view", &rest})
+}
+
+type block struct {
+	id    string
+	value any
+}
+
+// writePage writes one file with a page and the values that it shows.
+func writePage(w io.Writer, title, entry, id string, value any, more ...block) error {
+	d := pages.Document{Title: title, Entry: entry}
+	for _, b := range append([]block{{id, value}}, more...) {
+		text, err := json.Marshal(b.value) // with <, > and & escaped
+		if err != nil {
+			return err
+		}
+		d.Data = append(d.Data, pages.Data{ID: b.id, JSON: text})
+	}
+	return d.Write(w)
+}
