@@ -10,6 +10,7 @@ import (
 
 	"qwb/analysis/advise"
 	"qwb/calib/data"
+	"qwb/internal/plain"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
@@ -102,12 +103,12 @@ func (a *adviser) command(c *advise.Cure) string {
 		if selector == "" {
 			return ""
 		}
-		return "qwb set " + quoted(append([]string{a.p.File, selector}, c.Words...)...)
+		return "qwb set " + plain.Shell(append([]string{a.p.File, selector}, c.Words...)...)
 	case c.Method != "":
-		return "qwb tune " + quoted(a.p.File, "--method", c.Method)
+		return "qwb tune " + plain.Shell(a.p.File, "--method", c.Method)
 	case c.More:
 		if o, words := a.recalibration(); o != nil {
-			return "qwb calibrate " + quoted(words...)
+			return "qwb calibrate " + plain.Shell(words...)
 		}
 	case c.Look:
 		words := a.dataFlags()
@@ -115,7 +116,7 @@ func (a *adviser) command(c *advise.Cure) string {
 			return ""
 		}
 		folder := strings.TrimSuffix(filepath.Base(a.p.File), PlanSuffix) + ".inputs"
-		return "qwb preprocess " + quoted(append(append([]string{a.p.Path}, words...), "--samples", "4", "--dump", folder)...)
+		return "qwb preprocess " + plain.Shell(append(append([]string{a.p.Path}, words...), "--samples", "4", "--dump", folder)...)
 	}
 	return ""
 }

@@ -44,10 +44,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 		return nil, err
 	}
 	if o.Statistical {
-		stats, err := j.planStats(p)
-		if err == nil && p.broken == nil {
-			stats, _, err = j.stepped(p.File, p.Plan, stats)
-		}
+		stats, err := j.tunedStats(p)
 		if err != nil {
 			j.warn("the report has no thresholds: %v", err)
 		} else {

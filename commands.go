@@ -7,6 +7,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/analysis/language"
+	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/quantizer/plan"
@@ -256,6 +257,13 @@ func (p *Project) OpenPlan() (*Planned, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.openPlan(p.Plan)
 	return r, j.warnings, err
+}
+
+// Statistics reads the statistics that the scales of a plan follow from, which is one that OpenPlan opened. They must not be changed.
+func (p *Project) Statistics(r *Planned) (*calib.Stats, []tqc.Warning, error) {
+	j := p.job()
+	stats, err := j.tunedStats(r)
+	return stats, j.warnings, err
 }
 
 // Set decides properties, key=value, of what a selector means, derives the plan anew and writes it. A UsageError says that selector or

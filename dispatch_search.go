@@ -14,6 +14,7 @@ import (
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/internal/plain"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
@@ -387,9 +388,9 @@ func (s *searcher) apply(choice []int) string {
 	if out := s.places[fmt.Sprint(choice)]; out != nil {
 		for _, d := range out.decisions {
 			if !s.mixed() {
-				return "qwb dispatch " + quoted(s.Plan) + " --fp32 " + quoted(strings.Join(d.Select, ","))
+				return "qwb dispatch " + plain.Shell(s.Plan) + " --fp32 " + plain.Shell(strings.Join(d.Select, ","))
 			}
-			lines = append(lines, "qwb set "+quoted(s.Plan)+" "+quoted(strings.Join(d.Select, ","))+" "+strings.Join(d.Properties.Words(), " "))
+			lines = append(lines, "qwb set "+plain.Shell(s.Plan)+" "+plain.Shell(strings.Join(d.Select, ","))+" "+strings.Join(d.Properties.Words(), " "))
 		}
 	}
 	return strings.Join(lines, " && ")

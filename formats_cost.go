@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"qwb/analysis"
@@ -183,4 +184,31 @@ func CostWords(c analysis.Cost) string {
 		text += fmt.Sprintf("; %.4g ms", *c.Seconds*1e3)
 	}
 	return text
+}
+
+// ParseCostLimit reads 80%, 1.5M, 200000 or, as a time, 2ms, in either case.
+func ParseCostLimit(text string, time bool) (*CostLimit, error) {
+	type unit struct {
+		suffix string
+		factor float64
+	}
+	units := []unit{{"%", 0.01}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}, {"", 1}}
+	if text = strings.ToLower(text); time {
+		units = []unit{{"%", 0.01}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}
+	}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(text, u.suffix)
+		if !ok {
+			continue
+		}
+		x, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(x > 0) || x > 1e18 {
+			break
+		}
+		return &CostLimit{At: x * u.factor, Share: u.suffix == "%"}, nil
+	}
+	if time {
+		return nil, fmt.Errorf("not a time: for example 2ms, 500us, or 80%% of the plan as it is")
+	}
+	return nil, fmt.Errorf("not an amount: for example 1.5M, 200000, or 80%% of the plan as it is")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"qwb/internal/kind"
+	"qwb/internal/plain"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
@@ -229,7 +230,7 @@ func edits(file string, was, is *plan.Plan) (lines []string, rest int) {
 			rest++
 			return
 		}
-		lines = append(lines, fmt.Sprintf("qwb set %s %s %s", quoted(file), quoted(selector), quoted(p.Words()...)))
+		lines = append(lines, fmt.Sprintf("qwb set %s %s %s", plain.Shell(file), plain.Shell(selector), plain.Shell(p.Words()...)))
 	}
 	for i := range is.Nodes {
 		n := &is.Nodes[i]
@@ -275,15 +276,4 @@ func slotEdit(was, is *plan.Plan, old, now *plan.Slot) (p decision.Properties, d
 		}
 	}
 	return p, differs
-}
-
-// quoted writes words for a shell.
-func quoted(words ...string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		if out[i] = w; w == "" || strings.ContainsAny(w, " \t\n'\"\\$`*?[]{}()<>|&;!#~") {
-			out[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(out, " ")
 }

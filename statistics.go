@@ -112,3 +112,12 @@ func (j *job) statsOf(planFile string) string {
 	}
 	return StatsPath(planFile)
 }
+
+// tunedStats are the statistics of a plan's graph as it is quantized: with the steps that tuning made.
+func (j *job) tunedStats(p *Planned) (*calib.Stats, error) {
+	stats, err := j.planStats(p)
+	if err == nil && p.broken == nil {
+		stats, _, err = j.stepped(p.File, p.Plan, stats)
+	}
+	return stats, err
+}

@@ -13,6 +13,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/internal/plain"
 	"qwb/observers"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/sim"
@@ -503,7 +504,7 @@ func (s *sweeping) flags() []string {
 
 // command is the calibration that decides what the combination does.
 func (p *sweepPoint) command(model, plan string, flags []string) string {
-	words := []string{"qwb calibrate", quoted(append([]string{model}, flags...)...), "--platform", quoted(p.platform), "--observer", quoted(string(p.observer))}
+	words := []string{"qwb calibrate", plain.Shell(append([]string{model}, flags...)...), "--platform", plain.Shell(p.platform), "--observer", plain.Shell(string(p.observer))}
 	if p.granularity == GranularityTensor {
 		words = append(words, "--per-tensor")
 	}
@@ -511,7 +512,7 @@ func (p *sweepPoint) command(model, plan string, flags []string) string {
 		words = append(words, "--dispatcher", p.dispatcher)
 	}
 	if p.format != FormatDefault {
-		words = append(words, "&& qwb set", quoted(append([]string{plan, "*"}, strings.Fields(p.format)...)...))
+		words = append(words, "&& qwb set", plain.Shell(append([]string{plan, "*"}, strings.Fields(p.format)...)...))
 	}
 	return strings.Join(words, " ")
 }

@@ -59,7 +59,8 @@ var layers = []string{
 	".",
 	"internal/gpu internal/core",
 	"internal/demo/... internal/bench",
-	"internal/bench/cmd",
+	"internal/bench/cmd internal/workbench",
+	"internal/workbench/server",
 	"cmd/...",
 }
 
@@ -82,7 +83,7 @@ var never = [][2]string{
 
 // core is what every program that uses package qwb is made of, a page in a browser too. A GPU is no part of it: what runs there comes to it
 // by interfaces (program.Backend, calib.Device, decode.Device) from whoever has the GPU. Nor is what draws charts, which brings fonts along.
-var core = []string{".", "export/all", "quantizer/program/cpu", "reports", "internal/core"}
+var core = []string{".", "export/all", "quantizer/program/cpu", "reports", "internal/core", "internal/workbench"}
 
 // outside is what core never imports, however far away.
 var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu", "reports/png", "graph/onnx/onnxgo"}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,7 +44,7 @@ func (m *mixFlags) read(c *cobra.Command, auto bool, o *qwb.DispatchOptions) (er
 		if m.minimize != "" {
 			return usagef("--minimize is for a budget on the error; with --max-%s the error is made small", x.Name)
 		}
-		if o.MaxCost, err = costLimit(m.most[i], x.Name == "time"); err != nil {
+		if o.MaxCost, err = qwb.ParseCostLimit(m.most[i], x.Name == "time"); err != nil {
 			return usagef("--max-%s %s: %w", x.Name, m.most[i], err)
 		}
 		o.Costing.What = x.Name
@@ -60,31 +59,4 @@ func (m *mixFlags) read(c *cobra.Command, auto bool, o *qwb.DispatchOptions) (er
 		return usagef("--%s needs --auto", without)
 	}
 	return nil
-}
-
-// costLimit reads 80%, 1.5M, 200000 or, as a time, 2ms, in either case.
-func costLimit(text string, time bool) (*qwb.CostLimit, error) {
-	type unit struct {
-		suffix string
-		factor float64
-	}
-	units := []unit{{"%", 0.01}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}, {"", 1}}
-	if text = strings.ToLower(text); time {
-		units = []unit{{"%", 0.01}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}
-	}
-	for _, u := range units {
-		number, ok := strings.CutSuffix(text, u.suffix)
-		if !ok {
-			continue
-		}
-		x, err := strconv.ParseFloat(number, 64)
-		if err != nil || !(x > 0) || x > 1e18 {
-			break
-		}
-		return &qwb.CostLimit{At: x * u.factor, Share: u.suffix == "%"}, nil
-	}
-	if time {
-		return nil, fmt.Errorf("not a time: for example 2ms, 500us, or 80%% of the plan as it is")
-	}
-	return nil, fmt.Errorf("not an amount: for example 1.5M, 200000, or 80%% of the plan as it is")
 }

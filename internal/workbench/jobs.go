@@ -1,0 +1,346 @@
+package workbench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"qwb"
+	"qwb/quantizer/tqc"
+)
+
+// Job is a piece of work that takes its time.
+type Job struct {
+	ID      string `json:"id"`
+	Kind    string `json:"kind"`
+	Command string `json:"command"` // that does the same
+	State   string `json:"state"`
+	// What is being done, how much of it is done and how much there is, 0 where nobody knows.
+	What  string `json:"what"`
+	Done  int    `json:"done"`
+	Total int    `json:"total"`
+	// Seconds since it began, and how many are left of What; nil where nobody knows.
+	Seconds  float64       `json:"seconds"`
+	ETA      *float64      `json:"eta"`
+	Notes    []string      `json:"notes"`
+	Warnings []tqc.Warning `json:"warnings"`
+	Error    *qwb.Fault    `json:"error"`              // nil unless it failed, or did not hold what was asked for
+	Revision string        `json:"revision,omitempty"` // of the plan afterwards, where the job may have changed it
+}
+
+// States of a job.
+const (
+	Queued    = "queued"
+	Running   = "running"
+	Done      = "done"
+	Failed    = "failed"
+	Cancelled = "cancelled"
+)
+
+func (j *Job) over() bool { return j.State != Queued && j.State != Running }
+
+// piece is a job with what it is to do.
+type piece struct {
+	Job
+	kind   *jobKind
+	work   work
+	began  time.Time
+	since  time.Time // of What
+	told   time.Time // when the last event went out
+	cancel context.CancelFunc
+	result any
+}
+
+// queue runs jobs one at a time, in the order in which they were started.
+type queue struct {
+	bench *Bench
+	mu    sync.Mutex
+	list  []*piece // all that are remembered, the oldest first
+	next  int      // number of the next one
+	wake  chan struct{}
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// remembered is how many jobs that are over are kept with their results.
+const remembered = 50
+
+func (q *queue) open(b *Bench) {
+	ctx, stop := context.WithCancel(context.Background())
+	q.bench, q.stop, q.wake, q.done = b, stop, make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(q.done)
+		for {
+			t, run := q.take(ctx)
+			if t == nil {
+				select {
+				case <-q.wake:
+					continue
+				case <-ctx.Done():
+					return
+				}
+			}
+			q.run(run, t)
+		}
+	}()
+}
+
+func (q *queue) close() {
+	q.stop()
+	<-q.done
+}
+
+// take returns the next job that waits, as one that runs.
+func (q *queue) take(ctx context.Context) (*piece, context.Context) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range q.list {
+		if t.State == Queued && ctx.Err() == nil {
+			run, cancel := context.WithCancel(ctx)
+			t.State, t.began, t.cancel = Running, q.bench.now(), cancel
+			return t, run
+		}
+	}
+	return nil, nil
+}
+
+func (q *queue) run(ctx context.Context, t *piece) {
+	defer t.cancel()
+	b := q.bench
+	q.tell(t, true)
+	p := b.project()
+	p.Events = &heard{q, t}
+	result, _, err := t.work.run(ctx, b, p)
+	q.mu.Lock()
+	t.result, t.State, t.What, t.ETA = result, Done, "", nil
+	t.Seconds = q.bench.since(t.began)
+	if err != nil {
+		f := qwb.Describe(err)
+		if t.Error = &f; f.Kind == qwb.KindCanceled {
+			t.State = Cancelled
+		} else if f.Kind != qwb.KindCheck || result == nil {
+			t.State = Failed
+		}
+	}
+	q.mu.Unlock()
+	if t.kind.Changes {
+		revision := b.Revision()
+		q.mu.Lock()
+		t.Revision = revision
+		q.mu.Unlock()
+	}
+	q.tell(t, true)
+	if t.kind.Changes && t.State == Done {
+		b.hub.publish(Event{Type: "plan", Revision: t.Revision, Command: t.Command})
+	}
+}
+
+// tell says how a job stands, at most ten times a second unless it is worth more.
+func (q *queue) tell(t *piece, always bool) {
+	q.mu.Lock()
+	if !always && !t.told.IsZero() && q.bench.since(t.told) < 0.1 {
+		q.mu.Unlock()
+		return
+	}
+	t.told = q.bench.now()
+	j := q.snapshot(t)
+	q.mu.Unlock()
+	q.bench.hub.publish(Event{Type: "job", Job: &j})
+}
+
+// snapshot is the job as it stands; the queue is locked.
+func (q *queue) snapshot(t *piece) Job {
+	j := t.Job
+	j.Notes, j.Warnings = slices.Clone(j.Notes), slices.Clone(j.Warnings)
+	if j.State == Running {
+		j.Seconds = q.bench.since(t.began)
+		if passed := q.bench.since(t.since); passed > 0 && j.Done > 0 && j.Total > 0 {
+			left := passed * float64(j.Total-j.Done) / float64(j.Done)
+			j.ETA = &left
+		}
+	}
+	return j
+}
+
+// all lists the jobs, the oldest first.
+func (q *queue) all() []Job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := make([]Job, len(q.list))
+	for i, t := range q.list {
+		list[i] = q.snapshot(t)
+	}
+	return list
+}
+
+// running is the job that runs, nil if none does.
+func (q *queue) running() *Job {
+	for _, j := range q.all() {
+		if j.State == Running {
+			return &j
+		}
+	}
+	return nil
+}
+
+// start puts a job into the queue.
+func (q *queue) start(k *jobKind, w work, line string) Job {
+	q.mu.Lock()
+	q.next++
+	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, State: Queued, Notes: []string{}, Warnings: []tqc.Warning{}}, kind: k, work: w}
+	q.list = append(q.list, t)
+	over := 0
+	for _, o := range q.list {
+		if o.over() {
+			over++
+		}
+	}
+	q.list = slices.DeleteFunc(q.list, func(o *piece) bool {
+		if over > remembered && o.over() {
+			over--
+			return true
+		}
+		return false
+	})
+	j := q.snapshot(t)
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+	q.bench.hub.publish(Event{Type: "job", Job: &j})
+	return j
+}
+
+// find finds a job; the queue is locked.
+func (q *queue) find(id string) (*piece, error) {
+	for _, t := range q.list {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	return nil, qwb.Usagef("there is no job %q", id)
+}
+
+// heard are the events of a job.
+type heard struct {
+	q *queue
+	t *piece
+}
+
+func (h *heard) change(always bool, f func(t *piece)) {
+	h.q.mu.Lock()
+	f(h.t)
+	h.q.mu.Unlock()
+	h.q.tell(h.t, always)
+	if pause := h.q.bench.o.Pause; pause != nil {
+		pause()
+	}
+}
+
+func (h *heard) Progress(what string, total int) (done func(int), end func()) {
+	h.change(true, func(t *piece) { t.What, t.Done, t.Total, t.since = what, 0, max(total, 0), h.q.bench.now() })
+	return func(n int) { h.change(false, func(t *piece) { t.Done = max(t.Done, n) }) }, func() {}
+}
+
+func (h *heard) Note(text string) {
+	h.change(true, func(t *piece) { t.Notes = append(t.Notes, text) })
+}
+
+func (h *heard) Detail(string) { h.change(false, func(*piece) {}) }
+
+func (h *heard) Warning(w tqc.Warning) {
+	h.change(true, func(t *piece) { t.Warnings = append(t.Warnings, w) })
+}
+
+// now is the time, where the program has a clock.
+func (b *Bench) now() time.Time {
+	if now := b.o.Project.Catalog.Now; now != nil {
+		return now()
+	}
+	return time.Time{}
+}
+
+// since is what has passed, in seconds.
+func (b *Bench) since(t time.Time) float64 { return b.now().Sub(t).Seconds() }
+
+type jobID struct {
+	Job string `json:"job"`
+}
+
+type started struct {
+	Job Job `json:"job"`
+}
+
+func (b *Bench) start(_ context.Context, p struct {
+	Kind    string          `json:"kind"`
+	Options json.RawMessage `json:"options"`
+}) (*started, error) {
+	for i := range kinds {
+		k := &kinds[i]
+		if k.Name != p.Kind {
+			continue
+		}
+		w := k.New()
+		if err := decode(k.Name, p.Options, w); err != nil {
+			return nil, err
+		}
+		line, err := w.line(b)
+		if err != nil {
+			return nil, err
+		}
+		return &started{b.jobs.start(k, w, line)}, nil
+	}
+	return nil, qwb.Usagef("there is no job of kind %q", p.Kind)
+}
+
+type jobList struct {
+	Jobs []Job `json:"jobs"`
+}
+
+func (b *Bench) listJobs(context.Context, struct{}) (*jobList, error) {
+	return &jobList{b.jobs.all()}, nil
+}
+
+// cancelJob stops a job. One that waits is over at once, one that runs when its work has heard of it.
+func (b *Bench) cancelJob(_ context.Context, p jobID) (*started, error) {
+	q := &b.jobs
+	q.mu.Lock()
+	t, err := q.find(p.Job)
+	if err != nil {
+		q.mu.Unlock()
+		return nil, err
+	}
+	switch t.State {
+	case Queued:
+		t.State = Cancelled
+	case Running:
+		t.cancel()
+	}
+	j := q.snapshot(t)
+	q.mu.Unlock()
+	q.bench.hub.publish(Event{Type: "job", Job: &j})
+	return &started{j}, nil
+}
+
+type jobResult struct {
+	Job    Job `json:"job"`
+	Result any `json:"result"` // null where there is none
+}
+
+func (b *Bench) jobResult(_ context.Context, p jobID) (*jobResult, error) {
+	q := &b.jobs
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t, err := q.find(p.Job)
+	if err != nil {
+		return nil, err
+	}
+	if !t.over() {
+		return nil, qwb.Usagef("job %s is still %s", t.ID, t.State)
+	}
+	return &jobResult{q.snapshot(t), t.result}, nil
+}

@@ -1,0 +1,297 @@
+package workbench
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"qwb"
+	"qwb/analysis/task"
+	"qwb/calib/tune"
+	"qwb/export"
+	"qwb/observers"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/dispatch"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/tqc"
+)
+
+// Methods are all that a page can ask for.
+var Methods = []Method{
+	{"state", "what is open and what there is to choose from", false, with((*Bench).state)},
+	{"log", "the decisions of the plan", false, with((*Bench).log)},
+	{"recipe", "the decisions as a recipe", false, with((*Bench).recipe)},
+	{"diff", "what differs between two plans", false, with((*Bench).diff)},
+	{"set", "decide properties of operators or tensors", true, with((*Bench).set)},
+	{"unset", "take decisions back", true, with((*Bench).unset)},
+	{"undo", "take back what was decided last", true, with((*Bench).undo)},
+	{"redo", "decide again what was taken back", true, with((*Bench).redo)},
+	{"start", "start a job", true, with((*Bench).start)},
+	{"jobs", "list the jobs", false, with((*Bench).listJobs)},
+	{"cancel", "stop a job", false, with((*Bench).cancelJob)},
+	{"result", "what came of a job", false, with((*Bench).jobResult)},
+}
+
+// named is something that can be chosen.
+type named struct {
+	Name string `json:"name"`
+	Doc  string `json:"doc"`
+}
+
+// formatInfo is a format that plans can be exported in.
+type formatInfo struct {
+	named
+	Ext       string          `json:"ext"`
+	Platforms []string        `json:"platforms"` // empty: all
+	Language  bool            `json:"language"`  // of checkpoints, not of plans
+	Options   []export.Option `json:"options"`
+}
+
+// State is what is open and what there is to choose from.
+type State struct {
+	Revision    string       `json:"revision"`
+	Model       string       `json:"model"`
+	Plan        string       `json:"plan"`
+	Exists      bool         `json:"exists"`   // the plan does
+	Language    bool         `json:"language"` // the model is a language model's checkpoint
+	Platform    string       `json:"platform"`
+	Samples     int          `json:"samples"` // that the plan was calibrated on
+	Data        dataOptions  `json:"data"`    // that plans are evaluated with
+	Calibration []string     `json:"calibration"`
+	Roots       []string     `json:"roots"`
+	Targets     []named      `json:"targets"`
+	Observers   []named      `json:"observers"`
+	Formats     []formatInfo `json:"formats"`
+	Methods     []named      `json:"methods"`
+	Metrics     []named      `json:"metrics"`
+	Dispatchers []named      `json:"dispatchers"`
+	Presets     []string     `json:"presets"` // of preprocessing
+	Recipes     []named      `json:"recipes"`
+	Properties  []named      `json:"properties"` // that set takes
+	Job         *Job         `json:"job"`        // that runs
+	Undo        int          `json:"undo"`       // how many steps can be undone
+	Redo        int          `json:"redo"`
+	Version     string       `json:"version"`
+	Memory      int64        `json:"memory"` // that runs may take, 0: as commands have it
+	Demo        bool         `json:"demo"`
+}
+
+func (b *Bench) state(context.Context, struct{}) (*State, error) {
+	p := b.project()
+	s := &State{Revision: b.Revision(), Model: p.Model, Plan: p.Plan, Roots: b.roots(), Presets: append([]string{"none"}, plan.Presets()...), Job: b.jobs.running(),
+		Version: p.Catalog.Version, Memory: b.o.Memory, Demo: b.o.Demo, Language: p.Model != "" && b.language(p.Model)}
+	b.mu.Lock()
+	s.Data = b.data
+	b.mu.Unlock()
+	if read, err := b.readPlan(p.Plan); err == nil {
+		s.Exists, s.Platform, s.Samples, s.Undo, s.Redo = true, read.Platform, read.Samples, max(len(read.Steps)-1, 0), len(read.Redo)
+		for _, name := range read.Data.Paths {
+			s.Calibration = append(s.Calibration, resolve(p.Plan, name))
+		}
+	}
+	for _, t := range p.Catalog.ListTargets() {
+		if !t.Foreign {
+			s.Targets = append(s.Targets, named{t.Name, t.Doc})
+		}
+	}
+	for _, m := range slices.Concat(observers.All, p.Catalog.Observers) {
+		s.Observers = append(s.Observers, named{string(m.Name), m.Doc})
+	}
+	s.Observers = append(s.Observers, named{string(tqc.ObserverAuto), "the one with the least error at the operators that read the tensor"})
+	for i := range p.Catalog.Formats {
+		f := &p.Catalog.Formats[i]
+		s.Formats = append(s.Formats, formatInfo{named{f.Name, f.Doc}, f.Ext, f.Targets, f.From == export.Checkpoint, f.AllOptions()})
+	}
+	for _, m := range tune.Methods {
+		s.Methods = append(s.Methods, named{m.Name, m.Doc})
+	}
+	for _, m := range task.Metrics {
+		s.Metrics = append(s.Metrics, named{m.Name, m.Doc})
+	}
+	for _, d := range dispatch.Strategies {
+		s.Dispatchers = append(s.Dispatchers, named{d.Name, d.Doc})
+	}
+	for _, r := range decision.Presets {
+		s.Recipes = append(s.Recipes, named{"preset:" + r.Name, r.Doc})
+	}
+	for _, r := range decision.All() {
+		s.Properties = append(s.Properties, named{r.Name, r.Doc})
+	}
+	return s, nil
+}
+
+// resolve is the name of a file that a plan names.
+func resolve(planFile, name string) string { return filepath.ToSlash(plan.Resolve(planFile, name)) }
+
+// modelOf is the model of a plan.
+func (b *Bench) modelOf(planFile string) (string, error) {
+	p, err := b.readPlan(planFile)
+	if err != nil {
+		return "", err
+	}
+	return resolve(planFile, p.Model.Path), nil
+}
+
+func (b *Bench) roots() []string {
+	if len(b.o.Roots) == 0 {
+		return []string{"."}
+	}
+	return b.o.Roots
+}
+
+func (b *Bench) log(ctx context.Context, _ struct{}) (*qwb.LogResult, error) {
+	if _, err := b.needPlan(); err != nil {
+		return nil, err
+	}
+	r, _, err := b.project().Log(ctx)
+	return r, err
+}
+
+type recipe struct {
+	Recipe  string `json:"recipe"` // YAML
+	Command string `json:"command"`
+}
+
+func (b *Bench) recipe(ctx context.Context, _ struct{}) (*recipe, error) {
+	file, err := b.needPlan()
+	if err != nil {
+		return nil, err
+	}
+	r, _, err := b.project().Recipe(ctx)
+	return &recipe{string(r), command("plan", "recipe", file)}, err
+}
+
+func (b *Bench) diff(ctx context.Context, p struct {
+	A string `json:"a"`
+	B string `json:"b"`
+}) (*qwb.DiffResult, error) {
+	r, _, err := b.project().Diff(ctx, qwb.DiffOptions{A: p.A, B: p.B})
+	return r, err
+}
+
+// Changed is what a change of the plan comes to.
+type Changed struct {
+	Revision string `json:"revision"`
+	Command  string `json:"command"`
+	// Changed are the operators whose precision or numbers are other ones now.
+	Changed   []string            `json:"changed"`
+	Decisions []decision.Decision `json:"decisions"`
+	Governed  []qwb.Governed      `json:"governed,omitempty"`
+	Warnings  []tqc.Warning       `json:"warnings"`
+}
+
+// change changes the plan by a method of the project.
+func (b *Bench) change(do func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error), words ...string) (*Changed, error) {
+	file, err := b.needPlan()
+	if err != nil {
+		return nil, err
+	}
+	was, err := b.readPlan(file)
+	if err != nil {
+		return nil, err
+	}
+	r, w, err := do(b.project())
+	if err != nil {
+		return nil, err
+	}
+	is, err := b.readPlan(file)
+	if err != nil {
+		return nil, err
+	}
+	if w == nil {
+		w = []tqc.Warning{}
+	}
+	c := &Changed{b.Revision(), command(words...), changedNodes(was, is), r.Decisions, r.Governed, w}
+	b.hub.publish(Event{Type: "plan", Revision: c.Revision, Command: c.Command})
+	return c, nil
+}
+
+// changedNodes lists the operators that two plans of a model say other things of.
+func changedNodes(a, b *plan.Plan) []string {
+	was := map[string]*plan.Node{}
+	for i := range a.Nodes {
+		was[a.Nodes[i].Name] = &a.Nodes[i]
+	}
+	list := []string{}
+	for i := range b.Nodes {
+		n := &b.Nodes[i]
+		same := was[n.Name] != nil && reflect.DeepEqual(was[n.Name], n)
+		for _, s := range n.Slots { // names of schemes are of one file
+			same = same && reflect.DeepEqual(a.Schemes[s.Scheme], b.Schemes[s.Scheme])
+		}
+		if !same {
+			list = append(list, n.Name)
+		}
+	}
+	return list
+}
+
+// selection says what is to be decided about: a selector as commands take it, or operators by their names.
+type selection struct {
+	Select string   `json:"select"`
+	Nodes  []string `json:"nodes"`
+	At     string   `json:"at"` // with Nodes: in0, weight, out0; empty: the operators
+}
+
+// simple are names that no selector reads as something else, but for the words among them.
+var simple = regexp.MustCompile(`^[A-Za-z0-9_./-]*[A-Za-z0-9_.-]$`)
+
+// exactly is a selector of the operator of a name, whatever that is.
+func exactly(name string) string {
+	if simple.MatchString(name) && !slices.Contains([]string{"first", "last", "depthwise"}, name) {
+		return name
+	}
+	return strings.ReplaceAll("/^"+regexp.QuoteMeta(name)+"$/", ",", `\,`)
+}
+
+// selector is the selection as one selector.
+func (s *selection) selector() (string, error) {
+	if (s.Select == "") == (len(s.Nodes) == 0) {
+		return "", qwb.Usagef("say what it is about by select or by nodes")
+	}
+	if s.Select != "" {
+		return s.Select, nil
+	}
+	words := make([]string, len(s.Nodes))
+	for i, name := range s.Nodes {
+		if words[i] = exactly(name); s.At != "" {
+			words[i] += ":" + s.At
+		}
+	}
+	return strings.Join(words, ","), nil
+}
+
+func (b *Bench) set(ctx context.Context, o struct {
+	selection
+	Properties []string `json:"properties"`
+}) (*Changed, error) {
+	sel, err := o.selector()
+	if err != nil {
+		return nil, err
+	}
+	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
+		return p.Set(ctx, sel, o.Properties, b.o.Threads)
+	}, append([]string{"set", b.project().Plan, sel}, o.Properties...)...)
+}
+
+func (b *Bench) unset(ctx context.Context, o struct {
+	What string `json:"what"` // a selector, or #3
+}) (*Changed, error) {
+	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
+		return p.Unset(ctx, o.What, b.o.Threads)
+	}, "unset", b.project().Plan, o.What)
+}
+
+func (b *Bench) undo(ctx context.Context, _ struct{}) (*Changed, error) {
+	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) { return p.Undo(ctx, b.o.Threads) }, "plan", "undo", b.project().Plan)
+}
+
+func (b *Bench) redo(ctx context.Context, _ struct{}) (*Changed, error) {
+	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) { return p.Redo(ctx, b.o.Threads) }, "plan", "redo", b.project().Plan)
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

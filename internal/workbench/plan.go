@@ -1,0 +1,176 @@
+package workbench
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"qwb"
+	"qwb/analysis"
+	"qwb/calib"
+	"qwb/internal/kind"
+)
+
+// opened is a plan with its model, kept open between calls.
+type opened struct {
+	*qwb.Planned
+	revision string
+	hash     string // of inputs, decisions and numbers
+
+	used sync.RWMutex // held for reading while it is in use
+	once sync.Once
+	stat *calib.Stats
+	fail error
+}
+
+// stats are the statistics of the plan.
+func (o *opened) stats(p *qwb.Project) (*calib.Stats, error) {
+	o.once.Do(func() { o.stat, _, o.fail = p.Statistics(o.Planned) })
+	return o.stat, o.fail
+}
+
+// open returns the plan as it lies in the store, and what says that it is used no more.
+func (b *Bench) open() (o *opened, end func(), err error) {
+	if _, err := b.needPlan(); err != nil {
+		return nil, nil, err
+	}
+	revision := b.Revision()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opened == nil || b.opened.revision != revision {
+		p := b.at
+		r, _, err := p.OpenPlan()
+		if err != nil {
+			return nil, nil, err
+		}
+		hash, err := r.Plan.Hash()
+		if err != nil {
+			return nil, nil, errors.Join(err, r.Close())
+		}
+		b.drop()
+		b.opened = &opened{Planned: r, revision: revision, hash: hash}
+	}
+	o = b.opened
+	o.used.RLock()
+	return o, o.used.RUnlock, nil
+}
+
+// drop closes the plan that is kept open, when nobody uses it any more; b.mu is held.
+func (b *Bench) drop() {
+	if o := b.opened; o != nil {
+		b.opened = nil
+		go func() {
+			o.used.Lock()
+			_ = o.Close() // nothing was written
+		}()
+	}
+}
+
+// forget closes what is kept open.
+func (b *Bench) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop()
+	b.reports = analyses{}
+}
+
+// language reports whether a file is the checkpoint of a language model.
+func (b *Bench) language(name string) bool {
+	path, ok := b.store().Path(name)
+	return ok && kind.Of(path) == kind.Checkpoint
+}
+
+// analyses are the newest analyses of plans, by the hash of the plan.
+type analyses struct {
+	list   []analysed
+	looked bool // for the file
+}
+
+// analysed is an analysis as the file beside the plan has it.
+type analysed struct {
+	Plan   string           `json:"plan_sha256"` // of inputs, decisions and numbers
+	Report *analysis.Report `json:"report"`
+}
+
+// keptAnalyses is how many are kept in memory.
+const keptAnalyses = 8
+
+// analysisPath is where the last analysis of a plan lies, so that it is there when the plan is opened again. Nothing is lost without it.
+func analysisPath(planFile string) string {
+	return strings.TrimSuffix(planFile, qwb.PlanSuffix) + ".analysis.json"
+}
+
+func (b *Bench) planState(planFile string) (string, error) {
+	p, err := b.readPlan(planFile)
+	if err != nil {
+		return "", err
+	}
+	return p.Hash()
+}
+
+// keepAnalysis keeps what an analysis found about a plan. Parts that it was not asked for stay what an earlier one of the same plan found.
+func (b *Bench) keepAnalysis(planFile, hash string, r *analysis.Report) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.look(planFile)
+	all := *r
+	list := &b.reports.list
+	if i := slices.IndexFunc(*list, func(a analysed) bool { return a.Plan == hash }); i >= 0 {
+		old := (*list)[i].Report
+		if all.Graphwise == nil {
+			all.Graphwise = old.Graphwise
+		}
+		if all.Layerwise == nil {
+			all.Layerwise, all.Advice = old.Layerwise, old.Advice
+		}
+		if all.Statistical == nil {
+			all.Statistical = old.Statistical
+		}
+		if all.Outputs == nil {
+			all.Outputs = old.Outputs
+		}
+		if all.Explained == nil {
+			all.Explained = old.Explained
+		}
+		*list = slices.Delete(*list, i, i+1)
+	}
+	*list = append(*list, analysed{hash, &all})
+	if len(*list) > keptAnalyses {
+		*list = slices.Delete(*list, 0, 1)
+	}
+	_, err := qwb.WriteFile(b.store(), analysisPath(planFile), func(w io.Writer) error { return json.NewEncoder(w).Encode(analysed{hash, &all}) })
+	return err
+}
+
+// analysis is the last one of a plan with this hash, or else the newest one of any, which is stale then; nil where there is none.
+func (b *Bench) analysis(planFile, hash string) (r *analysis.Report, stale bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.look(planFile)
+	for _, a := range slices.Backward(b.reports.list) {
+		if a.Plan == hash {
+			return a.Report, false
+		}
+	}
+	if n := len(b.reports.list); n > 0 {
+		return b.reports.list[n-1].Report, true
+	}
+	return nil, false
+}
+
+// look reads the analysis that lies beside the plan, once; b.mu is held. One that cannot be read is none.
+func (b *Bench) look(planFile string) {
+	if b.reports.looked {
+		return
+	}
+	b.reports.looked = true
+	text, err := fs.ReadFile(b.store(), analysisPath(planFile))
+	var a analysed
+	if err == nil && json.Unmarshal(text, &a) == nil && a.Report != nil {
+		b.reports.list = append(b.reports.list, a)
+	}
+}
