@@ -15,6 +15,9 @@ const layersTokens = 512
 // languageLayers quantizes one matrix after the other.
 func (j *job) languageLayers(ctx context.Context, o TextOptions) (*language.Layers, error) {
 	elapsed := j.stopwatch()
+	if err := j.readable(o.Text); err != nil {
+		return nil, err
+	}
 	l, err := j.openLanguage(o.Tokenizer)
 	if err != nil {
 		return nil, err

@@ -101,6 +101,9 @@ func OpenLanguage(file, tokenizer string) (*Language, error) {
 // openLanguage opens the project's checkpoint.
 func (j *job) openLanguage(tokenizer string) (*Language, error) {
 	file, err := j.path(j.Model, "a checkpoint")
+	if err == nil {
+		err = j.readable(tokenizer)
+	}
 	if err != nil {
 		return nil, err
 	}

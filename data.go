@@ -64,6 +64,9 @@ func (j *job) openData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 		return nil, pre, err
 	}
 	options := data.Options{FS: j.store(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: labels, LabelOffset: o.LabelOffset, Ahead: o.Threads, Memory: o.Memory}
+	if err := j.readable(o.Tokenizer); err != nil {
+		return nil, pre, err
+	}
 	if o.Checkpoint != nil {
 		options.Text, pre.Tokenizer = j.lineReader(o.Checkpoint, o.Tokenizer), o.Tokenizer
 	} else if o.Tokenizer != "" {

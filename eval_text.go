@@ -24,6 +24,9 @@ type TextOptions struct {
 
 // evalText scores a text file.
 func (j *job) evalText(ctx context.Context, o TextOptions) (*language.Result, error) {
+	if err := j.readable(o.Text, o.Against); err != nil {
+		return nil, err
+	}
 	l, err := j.openLanguage(o.Tokenizer)
 	if err != nil {
 		return nil, err

@@ -56,6 +56,11 @@ func (j *job) exportCheckpoint(ctx context.Context, o ExportOptions) (*ExportRes
 	defer m.Close()
 	r := newExportResult(f)
 	in.Title, in.Checkpoint = filepath.Base(j.Model), m
+	if named := in.Options.Text(export.Tokenizer.Name); named != noTokens {
+		if err := j.readable(named); err != nil {
+			return nil, err
+		}
+	}
 	if f.Tokens {
 		w, err := tokens(in, f)
 		if err != nil {

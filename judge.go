@@ -49,6 +49,9 @@ func (j *job) judge(ctx context.Context, l *Language, w decode.Weights, file str
 		}
 		return func(context.Context) (*language.Passage, error) { return open.next() }, nil
 	}
+	if err := j.readable(file); err != nil {
+		return nil, nil, err
+	}
 	tick, finish := j.progress("matrices judged", len(cfg.Roles))
 	cfg.Progress = tick
 	kept, judged, err := language.Judge(ctx, cfg)

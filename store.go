@@ -115,7 +115,22 @@ func (j *job) path(name, what string) (string, error) {
 	if p, ok := j.store().Path(name); ok {
 		return p, nil
 	}
+	if _, err := fs.Stat(j.store(), name); err != nil { // which says more: it is not there, or none that the store has
+		return "", err
+	}
 	return "", fmt.Errorf("%s: %s can only be a file of the operating system", name, what)
+}
+
+// readable refuses files that the store does not have; empty names are none. It is for what is read by the system's own path.
+func (j *job) readable(names ...string) error {
+	for _, name := range names {
+		if name != "" {
+			if _, err := j.path(name, "it"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // check says what a file is that is not what is needed.

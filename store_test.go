@@ -1,10 +1,14 @@
 package qwb
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -145,4 +149,37 @@ func TestTwoCalibrationsOfOnePlan(t *testing.T) {
 			require.NoError(t, planned.Close())
 		}
 	})
+}
+
+// fenced has no file whose name says secret.
+type fenced struct{ OS }
+
+func (f fenced) Open(name string) (fs.File, error) {
+	if strings.Contains(name, "secret") {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return f.OS.Open(name)
+}
+
+func (f fenced) Path(name string) (string, bool) { return name, !strings.Contains(name, "secret") }
+
+// TestTextsAreFilesOfTheStore: what is read by the system's own path, texts and tokenizers, is asked of the store first.
+func TestTextsAreFilesOfTheStore(t *testing.T) {
+	dir := t.TempDir()
+	secret, model := filepath.Join(dir, "secret"), filepath.Join(dir, "model.bin")
+	for _, name := range []string{secret, model} {
+		require.NoError(t, os.WriteFile(name, []byte("x"), 0o600))
+	}
+	p := &Project{Model: model, Store: fenced{}}
+	ctx := context.Background()
+	_, _, err := p.EvalText(ctx, TextOptions{Text: secret})
+	require.ErrorIs(t, err, fs.ErrPermission)
+	_, _, err = p.EvalText(ctx, TextOptions{Text: model, Against: secret})
+	require.ErrorIs(t, err, fs.ErrPermission)
+	_, _, err = p.AnalyzeText(ctx, TextOptions{Text: secret})
+	require.ErrorIs(t, err, fs.ErrPermission)
+	_, _, err = p.Generate(ctx, GenerateOptions{LanguageOptions: LanguageOptions{Tokenizer: secret}})
+	require.ErrorIs(t, err, fs.ErrPermission)
+	_, _, err = (&Project{Model: secret, Store: fenced{}}).Generate(ctx, GenerateOptions{})
+	require.ErrorIs(t, err, fs.ErrPermission)
 }
