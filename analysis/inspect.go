@@ -24,8 +24,13 @@ type NodeInfo struct {
 	Name  string `json:"name"`
 	Op    string `json:"op"`
 	Shape []any  `json:"shape"` // of the first output
-	MACs  int64  `json:"macs"`
-	Bytes int64  `json:"bytes"` // read and written: inputs, parameters, outputs
+	// Inputs and Outputs are names of values, constants included, "" where an optional one is absent; what graphs inside the node read from
+	// around them follows the inputs. Nodes stand in canonical order, so what a node reads is an output of an earlier one, an input of the
+	// model or a constant.
+	Inputs  []string `json:"inputs"`
+	Outputs []string `json:"outputs"`
+	MACs    int64    `json:"macs"`
+	Bytes   int64    `json:"bytes"` // read and written: inputs, parameters, outputs
 	// Intensity is the arithmetic intensity: two operations per multiply-accumulate, over Bytes.
 	Intensity float64 `json:"intensity"`
 	// With a roofline: what bounds the node ("memory" or "compute"), its least time, and by what factor INT8 can shorten that.
@@ -259,10 +264,7 @@ func peakBytes(g *graph.Graph, order []graph.NodeID) int64 {
 // nodeInfo describes a node; one is the graph for one sample.
 func nodeInfo(g, one *graph.Graph, id graph.NodeID) NodeInfo {
 	n := g.Node(id)
-	info := NodeInfo{Name: n.Name, Op: n.Op}
-	if n.Domain != "" && n.Domain != "ai.onnx" {
-		info.Op = n.Domain + "::" + n.Op
-	}
+	info := NodeInfo{Name: n.Name, Op: opName(n), Inputs: valueNames(g, reads(g, n)), Outputs: valueNames(g, n.Outputs)}
 	if len(n.Outputs) > 0 && n.Outputs[0] != graph.NoValue {
 		info.Shape = dims(g.Value(n.Outputs[0]).Shape)
 	}
@@ -281,6 +283,17 @@ func nodeInfo(g, one *graph.Graph, id graph.NodeID) NodeInfo {
 		info.Intensity = 2 * float64(info.MACs) / float64(info.Bytes)
 	}
 	return info
+}
+
+// valueNames are the names of values, "" for those that are absent.
+func valueNames(g *graph.Graph, list []graph.ValueID) []string {
+	names := make([]string, len(list))
+	for i, v := range list {
+		if v != graph.NoValue {
+			names[i] = g.Value(v).Name
+		}
+	}
+	return names
 }
 
 func platformInfo(g *graph.Graph, t *target.Target) (PlatformInfo, error) {

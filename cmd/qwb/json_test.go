@@ -17,7 +17,7 @@ var keys = []struct {
 		"":          {"model", "opset", "inputs", "outputs", "nodes", "parameters", "macs", "unsupported"},
 		"inputs[]":  {"name", "dtype", "shape"},
 		"outputs[]": {"name", "dtype", "shape"},
-		"nodes[]":   {"name", "op", "shape", "macs", "bytes", "intensity"},
+		"nodes[]":   {"name", "op", "inputs", "outputs", "shape", "macs", "bytes", "intensity"},
 	}},
 	{[]string{"calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8"}, map[string][]string{
 		"": {"plan", "stats", "samples", "seconds", "forward_seconds", "peak_rss_bytes", "warnings"},
