@@ -1,0 +1,134 @@
+// Two plans, models, or recorded outputs on the same samples: which is worse, how sure that is, and where they differ.
+import {el} from "../dom.js";
+import {withError, number, percent, decibels, known, points} from "../format.js";
+import {part, drawForm, task, grid, dataRows, dataOptions, message, problemText, steady} from "./parts.js";
+import {drawIntervals} from "./intervals.js";
+
+export const compareView = {
+  key: "compare",
+  label: "Compare",
+  doc: "Two or more plans, models, or outputs that another engine recorded, on the same samples, with a paired test.",
+  draw: drawCompare,
+};
+
+function drawCompare(host, app) {
+  const result = el("div", {class: "result"});
+  const form = drawForm(app, [
+    {name: "run_a", label: "A", type: "file", of: "any", value: app.state.plan || "", doc: "A plan, a model (also one that another tool quantized), or a folder or file of recorded outputs."},
+    {name: "run_b", label: "B", type: "file", of: "any", value: ""},
+    {name: "run_c", label: "C (optional)", type: "file", of: "any", value: ""},
+    ...dataRows(app, {}),
+    {name: "mode", label: "Plans run", type: "select", value: "sim", options: [{name: "sim", label: "simulated"}, {name: "int8", label: "on integers"}]},
+    {name: "layers", label: "Samples for the error at every operator", type: "number", min: 0, value: 16, doc: "0: operators are not compared."},
+  ]);
+  const run = task(app, {label: "Compare", kind: "compare", options: () => {
+    const {run_a, run_b, run_c, ...rest} = dataOptions(form.read());
+    if (!run_a || !run_b) throw new Error("choose A and B");
+    return {...rest, runs: [run_a, run_b, run_c].filter(Boolean)};
+  }, show: r => showComparison(result, app, r)});
+  const changes = el("div", {class: "result"});
+  const settings = el("button", {type: "button", title: "At once, without data: what the two plans decide differently", onclick: async () => {
+    const {run_a, run_b} = form.read();
+    try {
+      showSettings(changes, app, await app.client.call("diff", {a: run_a, b: run_b}));
+    } catch (problem) {
+      message(changes, problemText(problem), true);
+    }
+  }}, "Show differing settings");
+  host.replaceChildren(part("Compare", compareView.doc, form.node, run, el("p", {}, settings), changes, result));
+  return steady(app, () => drawCompare(host, app));
+}
+
+const chance = p => atMost(p).replace("= ", "").replace("not known", "–");
+
+// sentences say in words what one pair shows: the score first, then the error of the outputs, which tells more from few samples.
+function sentences(r, p) {
+  const a = shortName(p.a, r), b = shortName(p.b, r), list = [], metric = (r.metric || "score").replace(/^top(\d)/, "top-$1");
+  const sure = (text, p, yes) => (yes ? `${text} (p ${atMost(p)}).` : `${text}: within chance (p ${atMost(p)}, n = ${r.samples}).`);
+  if (known(p.drop)) {
+    list.push(p.drop === 0 ? `The ${metric} of ${a} and ${b} is the same (n = ${r.samples}).`
+      : sure(`The ${metric} of ${b} is ${p.drop > 0 ? "lower" : "higher"} than that of ${a} by ${scoreText(r, Math.abs(p.drop), p.drop_error)}`, p.p_adjusted, p.significant));
+  }
+  list.push(sure(`The output error of ${b} is ${p.nsr_change >= 0 ? "larger" : "smaller"} than that of ${a} by ${withError(Math.abs(p.nsr_change), p.nsr_change_error)} (NSR)`, p.nsr_p_adjusted, p.nsr_significant));
+  return list.join(" ");
+}
+
+const scoreText = (r, x, error) => (r.percent ? points(x, error) : withError(x, error));
+
+const atMost = p => (!known(p) ? "not known" : p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`);
+
+// shortName leaves out the folders where that is enough to tell runs apart.
+function shortName(name, r) {
+  const base = n => n.split("/").pop();
+  return r.runs.filter(x => base(x.name) === base(name)).length > 1 ? name : base(name);
+}
+
+function showComparison(result, app, r) {
+  const pieces = r.pairs.map(p => el("p", {class: p.significant || p.nsr_significant ? "headline" : "headline open"}, sentences(r, p)));
+  const chart = el("div", {class: "chart"});
+  const runs = grid({caption: `Runs, ${r.samples} samples${r.agreement ? ", no labels: the prediction of float counts as correct" : ""}`, rows: r.runs, columns: [
+    {label: "run", cell: x => shortName(x.name, r), title: x => x.name},
+    {label: (r.metric || "score").replace(/^top(\d)/, "top-$1"), number: true, cell: x => (x.score === undefined || x.score === null ? "–" : r.percent ? percent(x.score) : number(x.score)), title: x => String(x.score)},
+    {label: "drop from float", number: true, cell: x => (x.drop === undefined || x.drop === null ? "–" : scoreText(r, x.drop, x.drop_error)), title: x => String(x.drop)},
+    {label: r.centred ? "centred NSR" : "NSR", doc: r.centred ? "noise-to-signal ratio at the input of Softmax, without the mean over the classes" : "noise-to-signal ratio of the outputs", number: true, cell: x => withError(x.nsr, x.nsr_error), title: x => String(x.nsr)},
+    {label: "SQNR", number: true, cell: x => decibels(x.sqnr_db), title: x => String(x.sqnr_db)},
+    {label: "predictions unlike float", number: true, cell: x => (x.flips === undefined ? "–" : String(x.flips))},
+  ]});
+  const pairs = r.pairs.length > 1 ? grid({caption: "Pairs: how much worse the second is", rows: r.pairs, columns: [
+    {label: "first", cell: p => shortName(p.a, r)}, {label: "second", cell: p => shortName(p.b, r)},
+    {label: "drop", number: true, cell: p => (p.drop === null || p.drop === undefined ? "–" : scoreText(r, p.drop, p.drop_error))},
+    {label: "p", doc: "probability of such a difference by chance, adjusted for the number of pairs (Holm)", number: true, cell: p => chance(p.p_adjusted)},
+    {label: "NSR", number: true, cell: p => withError(p.nsr_change, p.nsr_change_error)}, {label: "p of NSR", number: true, cell: p => chance(p.nsr_p_adjusted)},
+    {label: "predictions that differ", number: true, cell: p => (p.flips === undefined ? "–" : String(p.flips))},
+  ]}) : "";
+  result.replaceChildren(...pieces, chart, runs, pairs, 
+    ...r.pairs.map(p => (r.pairs.length === 1 ? el("div", {}, pairDetails(app, r, p)) : el("details", {}, el("summary", {}, `${shortName(p.a, r)} and ${shortName(p.b, r)}, operator by operator`), pairDetails(app, r, p)))));
+  drawIntervals(chart, r.runs.map(x => ({label: shortName(x.name, r), value: x.nsr, error: x.nsr_error, title: `${x.name}: NSR ${withError(x.nsr, x.nsr_error)}`, mark: "best"})), {label: "output NSR", log: true});
+}
+
+function pairDetails(app, r, p) {
+  const list = [];
+  if (p.layers && p.layers.length) {
+    const rows = [...p.layers].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
+    list.push(el("p", {class: "hint"}, "The error that has accumulated up to each operator. A click shows the operator in graph and inspector."),
+      grid({caption: "Operators where the error differs most", rows, limit: 40, pick: l => app.selection.set(l.node), pickDoc: "show this operator", mark: l => (l.significant ? "best" : ""), columns: [
+        {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op, sort: l => l.op},
+        {label: `NSR in ${shortName(p.a, r)}`, number: true, cell: l => number(l.a), title: l => String(l.a), sort: l => l.a},
+        {label: `NSR in ${shortName(p.b, r)}`, number: true, cell: l => number(l.b), title: l => String(l.b), sort: l => l.b},
+        {label: "change", number: true, cell: l => withError(l.change, l.change_error), title: l => String(l.change), sort: l => l.change},
+        {label: "more than chance", doc: "at 5 % for all operators together", cell: l => (l.significant ? "yes" : "no"), sort: l => (l.significant ? 1 : 0)},
+      ]}));
+    // The graph can be coloured by this difference: app keeps it for the colouring "difference of two plans".
+    if (app.setDifference) app.setDifference(Object.fromEntries(p.layers.map(l => [l.node, l.change])), `${shortName(p.b, r)} - ${shortName(p.a, r)}`);
+  }
+  if (p.settings) {
+    const box = el("div", {});
+    showSettings(box, app, p.settings);
+    list.push(box);
+  }
+  return list;
+}
+
+// What a comparison of settings counts, in words.
+const settingKinds = [
+  ["domains", "operators in another number format (integers or float)"], ["states", "tensors quantized in one, not in the other"], ["schemes", "number formats of tensors"],
+  ["scales", "scales"], ["zero_points", "zero points"], ["flipped", "integers of weights and biases"], ["missing", "operators that only A has"], ["extra", "operators that only B has"],
+];
+
+// showSettings lists what two plans decide differently: counts first, then decisions, then the single ones that do not follow from others.
+function showSettings(host, app, d) {
+  const counts = settingKinds.filter(([key]) => d[key]), single = (d.differences || []).filter(x => !x.follows);
+  const decisions = [...(d.only_a || []).map(text => ({side: "A", text})), ...(d.only_b || []).map(text => ({side: "B", text}))];
+  const pieces = [el("h4", {}, "Differing settings"),
+    el("p", {}, counts.length ? `${counts.map(([key, what]) => `${d[key]} ${what}`).join("; ")}. ${d.following || 0} of the differences follow from others.` : "The two decide the same.")];
+  if (decisions.length) pieces.push(grid({caption: "Decisions that only one of them has", rows: decisions, columns: [{label: "in", cell: x => x.side}, {label: "decision", cell: x => x.text}]}));
+  if (single.length) {
+    pieces.push(grid({caption: "One by one", rows: single, limit: 40, pick: x => app.selection.set(x.node), pickDoc: "show this operator", columns: [
+      {label: "operator", cell: x => x.node, sort: x => x.node}, {label: "at", doc: "in0, in1: inputs; out0: output; empty: the operator", cell: x => x.at || "operator"},
+      {label: "what", cell: x => x.what, sort: x => x.what}, {label: "A", cell: x => x.a || ""}, {label: "B", cell: x => x.b || ""},
+      {label: "largest difference", doc: "relative for scales", number: true, cell: x => (x.largest ? number(x.largest) : ""), sort: x => x.largest || 0},
+    ]}));
+  }
+  host.classList.remove("bad");
+  host.replaceChildren(...pieces);
+}

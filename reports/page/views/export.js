@@ -1,0 +1,75 @@
+// Export: the file for the engine, verified before it gets its name, to be downloaded.
+import {el, download, commandLine} from "../dom.js";
+import {bytes, plural} from "../format.js";
+import {part, drawForm, task, grid, message, problemText, steady} from "./parts.js";
+import {trafficLight} from "./verify.js";
+
+export const exportView = {
+  key: "export",
+  label: "Export",
+  doc: "Writes the quantized model for the engine. It is verified first; if that fails nothing is written.",
+  draw: drawExport,
+};
+
+function drawExport(host, app) {
+  const s = app.state, result = el("div", {class: "result"});
+  const formats = (s.formats || []).filter(f => f.language === Boolean(s.language) && (!f.platforms || !f.platforms.length || f.platforms.includes(s.platform))), own = el("div", {});
+  let options = null;
+  const drawOptions = name => { // the options that only this format has
+    const f = formats.find(x => x.name === name);
+    options = f && f.options && f.options.length ? drawForm(app, f.options.map(o => ({name: `option_${o.name}`, label: o.name, doc: o.doc, ...(o.choices && o.choices.length
+      ? {type: "select", value: o.default || o.choices[0], options: o.choices.map(v => ({name: v}))} : {placeholder: o.default})}))) : null;
+    own.replaceChildren(el("p", {class: "hint"}, f ? f.doc || "" : "The format that the target of the plan is usually written in."), options ? options.node : "");
+  };
+  const form = drawForm(app, [
+    {name: "format", label: "Format", type: "select", options: [{name: "", label: `usual one of ${s.platform || "the target"}`}, ...formats.map(f => ({name: f.name, label: f.name, doc: f.doc}))], changed: drawOptions},
+    {name: "output", label: "File", placeholder: "beside the plan", doc: "A name under the folders that this page may write to. Empty: beside the plan."},
+    {name: "unverified", label: "Write it even if it is not verified; the file then says so", type: "check"},
+  ]);
+  drawOptions(form.read().format);
+  const run = task(app, {label: "Export", kind: "export", options: () => {
+    const extra = {};
+    for (const [key, value] of Object.entries(options ? options.read() : {})) extra[key.slice(7)] = String(value);
+    return {...form.read(), ...(Object.keys(extra).length ? {options: extra} : {})};
+  }, show: r => showExport(result, app, r)});
+  host.replaceChildren(part("Export the quantized model", exportView.doc, form.node, own, run, result), afterwards(app));
+  return steady(app, () => drawExport(host, app));
+}
+
+function showExport(result, app, r) {
+  const v = r.verification, said = el("p", {class: "status", role: "status"});
+  const take = async file => {
+    try {
+      download(file.path.split("/").pop(), await app.client.download(file.path));
+      message(said, `${file.path}: saved by the browser`);
+    } catch (problem) {
+      message(said, problemText(problem), true);
+    }
+  };
+  const wrong = v && (v.verdict === "different" || v.verdict === "other");
+  result.replaceChildren(
+    v ? el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: wrong ? "headline large" : "headline"},
+      wrong ? "The file was written although its integers differ." : v.verdict === "partial" ? "Written; verified as far as it has an integer form." : v.verdict === "nothing" ? "Written; nothing in it runs on integers, so nothing was verified." : "Written and verified: no integer differs."),
+    v.samples ? el("p", {class: "hint"}, `Arithmetic ${v.profile}, ${plural(v.samples, "sample")}.`) : "")) : el("p", {class: "headline open"}, "Written without verification."),
+   
+    grid({caption: `Files of format ${r.format}${r.platform ? ` for ${r.platform}` : ""}`, rows: r.files, pick: take, pickDoc: "download this file", columns: [
+      {label: "download", cell: f => f.path}, {label: "size", number: true, cell: f => (f.bytes === undefined ? "" : bytes(f.bytes)), title: f => String(f.bytes)},
+      {label: "SHA-256", doc: "of the file's bytes: the same plan gives the same bytes everywhere", cell: f => el("code", {}, f.sha256)}]}), said);
+}
+
+// afterwards are the other things that are taken along: the plan, its recipe, the gate for CI.
+function afterwards(app) {
+  const box = el("div", {class: "result"}), plan = app.state.plan || "MODEL.plan.json";
+  const text = (name, get) => el("button", {type: "button", onclick: async () => {
+    try {
+      const answer = await get();
+      download(name, answer instanceof Blob ? answer : typeof answer === "string" ? answer : answer.recipe || answer.text || JSON.stringify(answer, null, 2));
+      message(box, `${name}: saved by the browser`);
+    } catch (problem) {
+      message(box, problemText(problem), true);
+    }
+  }}, name);
+  return part("Take along", "The plan holds all decisions and scales; the recipe repeats the decisions on another model; the gate fails a build (exit code 3) if a new plan is worse.",
+    el("p", {class: "actions"}, text(plan.split("/").pop(), () => app.client.download(plan)), " ", text("recipe.yaml", () => app.client.call("recipe", {}))), box,
+    commandLine(`qwb gate ${plan.split("/").pop()} --max-drop 1 --data DATA --labels LABELS --junit gate.xml`));
+}

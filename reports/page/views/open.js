@@ -1,0 +1,123 @@
+// Open: a model, its data, the preprocessing that float accuracy speaks for, a target; then the first plan. Or a plan that is there.
+import {el} from "../dom.js";
+import {count, percent, plural, known} from "../format.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady, remembered} from "./parts.js";
+import {thumbnail} from "./samples.js";
+
+export const openView = {
+  key: "open",
+  label: "Open",
+  doc: "A model and samples for it; the preprocessing, chosen by float accuracy; the target; the first plan. Or a plan that is there already.",
+  draw: drawOpen,
+};
+
+function drawOpen(host, app) {
+  const s = app.state, opened = el("div", {class: "result"}), file = drawForm(app, [
+    {name: "file", label: "Model or plan", type: "file", of: "any", value: s.plan && s.exists ? s.plan : s.model || "", placeholder: "ONNX, .tflite, PNNX, a language model's checkpoint, or a .plan.json"}]);
+  const open = task(app, {label: "Open", kind: "open", result: false, options: () => {
+    if (!file.read().file) throw new Error("choose a file, or drop one on this page");
+    return {file: file.read().file};
+  }, show: r => showOpened(opened, app, r)});
+  const steps = [part("1. Model", "", dropArea(app, file), file.node, open, opened)];
+  if (s.model && !s.language) steps.push(...calibration(app));
+  if (s.model && s.language) steps.push(part("2. Weights", "A language model needs no plan.", el("button", {type: "button", class: "main", onclick: () => app.go("language")}, "Go to the language model")));
+  host.replaceChildren(...steps);
+  return steady(app, () => drawOpen(host, app));
+}
+
+// calibration are the steps from a model to its first plan.
+function calibration(app) {
+  const s = app.state, tried = el("div", {class: "result"}), pictures = el("div", {class: "pictures"}), done = el("div", {class: "result"});
+  const preprocess = drawForm(app, [{name: "preprocess", label: "Preprocessing", value: s.data.preprocess || "", placeholder: (s.presets || []).join(", "),
+    doc: "How images become model inputs: a preset, or a YAML file. Empty: none, or what the plan has."}]);
+  const data = drawForm(app, dataRows(app, {note: "Samples like those that the model will meet; a hundred are usually enough.", fallback: s.calibration}));
+  const target = drawForm(app, [
+    {name: "platform", label: "Target", type: "select", options: (s.targets || []).map(t => ({...t, label: t.doc ? `${t.name}: ${shortDoc(t.doc)}` : t.name})), value: s.platform || "trt_int8"},
+    {name: "observer", label: "Observer", type: "select", options: [{name: "", label: "that of the target"}, ...(s.observers || [])], value: "", doc: "How ranges of activations are chosen from the statistics. The view Sweep compares them."},
+    {name: "per_tensor", label: "One scale per weight tensor (default: one per channel)", type: "check"},
+    {name: "fresh", label: "Drop the decisions of the plan that is there", type: "check"},
+  ]);
+  const all = () => ({...dataOptions(data.read()), ...preprocess.read()});
+  const look = async () => {
+    try {
+      const list = await app.client.call("thumbnails", {...all(), samples: 12});
+      showPictures(pictures, list.items);
+    } catch (problem) {
+      message(pictures, problemText(problem), true);
+    }
+  };
+  return [
+    part("2. Samples", "", data.node),
+    part("3. Preprocessing", "With labels: the float model runs with every preset and the usual ways to scale pixels, on a few samples. Half of them choose, the other half confirms.", preprocess.node,
+      task(app, {label: "Try preprocessings", kind: "trial", options: () => dataOptions(data.read()), show: r => showTrials(tried, app, r, preprocess, data, look)}), tried,
+      el("p", {class: "actions"}, el("button", {type: "button", onclick: look, title: "What the network reads, made visible: crop, size, order of channels"}, "Show the samples as the network sees them")), pictures),
+    part("4. Target and plan", "Runs the float model, records the range of every tensor, and chooses all scales. With the statistics there, another target or observer needs no data.", target.node,
+      task(app, {label: "Calibrate", kind: "calibrate", result: false, options: () => ({...all(), ...target.read()}), show: r => showCalibrated(done, app, r)}), done),
+  ];
+}
+
+const shortDoc = text => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
+
+// dropArea takes files that are dropped or chosen on this machine.
+function dropArea(app, file) {
+  const said = el("p", {class: "status", role: "status"}), input = el("input", {type: "file", multiple: true, class: "unseen", "aria-label": "Files of this machine"});
+  const take = async files => {
+    let model = "";
+    for (const f of files) {
+      message(said, `reading ${f.name} …`);
+      try {
+        const r = await app.client.upload(f.name, f);
+        const path = r && r.path ? r.path : r && r.name ? r.name : f.name;
+        if (/\.(onnx|tflite|plan\.json|bin|gguf|param)$/i.test(f.name)) model = path;
+        message(said, `${path} is there`);
+      } catch (problem) {
+        message(said, problemText(problem), true);
+        return;
+      }
+    }
+    if (model) file.set("file", model);
+  };
+  input.addEventListener("change", () => take([...input.files]));
+  const area = el("div", {class: "drop"}, el("p", {}, "Drop a model here, with its data, plan or statistics, or "), el("button", {type: "button", onclick: () => input.click()}, "choose files of this machine"), input, said);
+  area.addEventListener("dragover", e => { e.preventDefault(); area.classList.add("over"); });
+  area.addEventListener("dragleave", () => area.classList.remove("over"));
+  area.addEventListener("drop", e => { e.preventDefault(); area.classList.remove("over"); take([...e.dataTransfer.files]); });
+  return area;
+}
+
+function showOpened(host, app, r) {
+  const i = r.inspection, ops = new Map();
+  for (const n of i.nodes) ops.set(n.op, (ops.get(n.op) || 0) + 1);
+  const ports = list => list.map(p => `${p.name}: ${p.dtype} [${(p.shape || []).join(", ")}]`).join("; ");
+  host.replaceChildren(
+    tiles([{label: "operators", value: String(i.nodes.length)}, known(i.macs) ? {label: "multiply-accumulates", value: count(i.macs), title: String(i.macs), doc: "for one sample"} : null, {label: "parameters", value: count(i.parameters), title: String(i.parameters)},
+      {label: "inputs", value: ports(i.inputs)}, {label: "outputs", value: ports(i.outputs)}]),
+    i.unsupported && i.unsupported.length ? el("p", {class: "headline large"}, `Not supported: ${i.unsupported.map(u => u.op || u).join(", ")}.`) : "",
+    grid({caption: "Operators by type", limit: 8, rows: [...ops].sort((a, b) => b[1] - a[1]), columns: [{label: "type", cell: o => o[0], sort: o => o[0]}, {label: "how many", number: true, cell: o => String(o[1]), sort: o => o[1]}]}),
+    r.exists ? el("p", {class: "headline"}, `${r.plan} is open. `, el("button", {type: "button", class: "main", onclick: () => app.go("network")}, "See the network")) : el("p", {}, "No plan yet: go on with the samples below."));
+}
+
+// showTrials is what float gets right with each preprocessing. Taking one fills in the forms.
+function showTrials(host, app, r, preprocess, data, look) {
+  const take = t => { preprocess.set("preprocess", t.flag); data.set("label_offset", t.label_offset); look(); };
+  const best = r.best, sure = best && best.chance !== undefined && best.chance < 0.01 && best.correct > best.before;
+  const said = !r.trials || !r.trials.length ? "Preprocessings can be told apart only with labels." : best ? sure
+    ? `${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}: ${best.correct} of ${best.samples} correct, ${best.before} without. Confirmed on samples that did not choose it.`
+    : `Best on the samples that choose: ${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}. On the others ${best.correct} of ${best.samples} are correct, ${best.before} as it is: not a clear difference.` : "";
+  host.replaceChildren(el("p", {class: sure ? "headline" : "headline open"}, said, sure ? el("button", {type: "button", onclick: () => take(best)}, "Take it") : ""),
+    r.trials && r.trials.length ? grid({caption: "Float accuracy by preprocessing", rows: r.trials, pick: take, pickDoc: "take this preprocessing and label offset", mark: t => (best && t.flag === best.flag && t.label_offset === best.label_offset ? "best" : ""), columns: [
+      {label: "preprocessing", cell: t => t.preprocess, title: t => t.flag}, {label: "label offset", doc: "added to each label to get the class", number: true, cell: t => String(t.label_offset), sort: t => t.label_offset},
+      {label: "correct", number: true, cell: t => `${t.correct} of ${t.samples}`, title: t => percent(t.correct / t.samples), sort: t => t.correct}]}) : "",
+    r.findings && r.findings.length ? grid({caption: "Findings about the data", rows: r.findings, columns: [
+      {label: "kind", cell: f => f.level}, {label: "where", cell: f => f.node}, {label: "what", cell: f => f.text}, {label: "what helps", cell: f => f.fix}]}) : "");
+}
+
+function showPictures(host, list) {
+  host.classList.remove("bad");
+  host.replaceChildren(el("ul", {class: "thumbnails"}, ...list.map(t => el("li", {}, thumbnail(t, `${t.name} as the network sees it`), el("span", {class: "hint", title: t.name}, t.name), known(t.label) ? el("span", {class: "hint"}, `label ${t.label}`) : ""))));
+  if (!list.length) host.replaceChildren(el("p", {class: "hint"}, "These samples are no pictures."));
+}
+
+function showCalibrated(host, app, r) {
+  host.replaceChildren(el("p", {class: "headline"}, `${r.plan}: calibrated on ${plural(r.samples, "sample")}. `, el("button", {type: "button", class: "main", onclick: () => app.go("network")}, "See the network")));
+}

@@ -1,0 +1,264 @@
+// What the views share: forms made of rows, result tables, buttons that run a job, and the choice of a file.
+import {el, commandLine} from "../dom.js";
+import {bytes, duration, known} from "../format.js";
+
+// remembered keeps what was entered in a form, so that data named once are proposed in every view and stay when a tab of the page is left.
+export const remembered = {};
+
+// stored names one remembered field; what the plan says comes first until somebody enters something.
+export function proposed(name, fallback) {
+  return remembered[name] === undefined ? fallback : remembered[name];
+}
+
+// part is a titled piece of a view. doc is one sentence that says what it is for.
+export function part(title, doc, ...children) {
+  return el("section", {class: "part"}, el("h3", {}, title), doc ? el("p", {class: "doc"}, doc) : "", ...children);
+}
+
+let fieldNumber = 0; // for ids that tie labels and hints to their controls
+
+// drawForm makes labelled controls out of rows {name, label, doc, type, options, value, min, max, step, placeholder, of}.
+// type: text (default), number, check, select, many (check boxes), range, file (with a chooser; of: the kind of files).
+export function drawForm(app, rows) {
+  const node = el("div", {class: "fields"}), readers = {}, writers = {};
+  for (const row of rows) {
+    const id = `field${++fieldNumber}`, hint = row.doc ? el("p", {class: "hint", id: `${id}doc`}, row.doc) : null;
+    const first = proposed(row.name, row.value), keep = value => { remembered[row.name] = value; if (row.changed) row.changed(value); };
+    const about = {id, "aria-describedby": hint ? `${id}doc` : null};
+    let control, extra = [];
+    if (row.type === "many") {
+      const chosen = new Set(first || []);
+      const boxes = row.options.map(o => {
+        const box = el("input", {type: "checkbox", value: o.name, checked: chosen.has(o.name)});
+        box.addEventListener("change", () => { if (box.checked) chosen.add(o.name); else chosen.delete(o.name); keep([...chosen]); });
+        return el("label", {class: "box", title: o.doc || ""}, box, " ", o.label || o.name);
+      });
+      node.append(el("fieldset", {class: "field many"}, el("legend", {}, row.label), hint || "", el("div", {class: "boxes"}, ...boxes)));
+      readers[row.name] = () => row.options.map(o => o.name).filter(name => chosen.has(name));
+      continue;
+    }
+    if (row.type === "select") {
+      control = el("select", about, ...row.options.map(o => el("option", {value: o.name, title: o.doc || ""}, o.label || o.name)));
+      control.value = row.options.some(o => o.name === first) ? first : row.options.length ? row.options[0].name : "";
+      readers[row.name] = () => control.value;
+    } else if (row.type === "check") {
+      control = el("input", {...about, type: "checkbox", checked: Boolean(first)});
+      readers[row.name] = () => control.checked;
+    } else if (row.type === "number" || row.type === "range") {
+      control = el("input", {...about, type: row.type, min: row.min, max: row.max, step: row.step || 1, placeholder: row.placeholder});
+      if (first !== undefined && first !== null) control.value = String(first);
+      readers[row.name] = () => (control.value === "" ? undefined : Number(control.value));
+      if (row.type === "range") {
+        const out = el("output", {for: id}), show = () => { out.textContent = row.show ? row.show(Number(control.value)) : control.value; };
+        control.addEventListener("input", show);
+        show();
+        extra = [out];
+      }
+    } else {
+      control = el("input", {...about, type: "text", autocomplete: "off", spellcheck: "false", placeholder: row.placeholder});
+      control.value = first || "";
+      readers[row.name] = () => control.value.trim();
+      if (row.type === "file") {
+        const put = value => { control.value = value; keep(value); };
+        extra = [el("button", {type: "button", title: "Choose among the files that this page may see", onclick: () => chooseFile(app, row.of || "any", row.label, put)}, "Browse…")];
+      }
+    }
+    control.addEventListener("change", () => keep(readers[row.name]()));
+    writers[row.name] = value => { if (row.type === "check") control.checked = Boolean(value); else control.value = value; keep(value); };
+    const label = el("label", {for: id}, row.label);
+    const line = row.type === "check" ? [control, label] : [label, el("span", {class: "with"}, control, ...extra)];
+    node.append(el("div", {class: row.type === "check" ? "field check" : "field"}, ...line, hint || ""));
+  }
+  const read = () => {
+    const values = {};
+    for (const row of rows) {
+      const v = readers[row.name]();
+      if (v !== undefined && v !== "" && !(Array.isArray(v) && v.length === 0)) values[row.name] = v;
+    }
+    return values;
+  };
+  return {node, read, set: (name, value) => writers[name](value)};
+}
+
+// chooseFile opens a dialog with the files under the folders that the server was given, and those dropped on the page.
+export function chooseFile(app, kind, label, take) {
+  const list = el("ul", {class: "entries"}), where = el("p", {class: "where", "aria-live": "polite"});
+  const dialog = el("dialog", {class: "filedialog", "aria-label": `Choose: ${label}`});
+  const close = () => { dialog.close(); dialog.remove(); };
+  const show = async dir => {
+    let answer;
+    try {
+      answer = await app.client.call("files", {dir, kind});
+    } catch (problem) {
+      where.textContent = problem.message;
+      return;
+    }
+    where.textContent = answer.dir ? `in ${answer.dir}` : "folders that this page may see";
+    const use = name => { take(name); close(); };
+    const rows = answer.entries.map(e => (e.dir
+      ? el("li", {}, el("button", {type: "button", title: "open this folder", onclick: () => show(e.name)}, `${e.label}/`),
+        el("button", {type: "button", title: "take this folder with all that is in it", onclick: () => use(e.name)}, "use"))
+      : el("li", {}, el("button", {type: "button", title: e.name, onclick: () => use(e.name)}, `${e.label}${known(e.size) ? ` (${bytes(e.size)})` : ""}`))));
+    if (answer.dir) rows.unshift(el("li", {}, el("button", {type: "button", title: "the folder above", onclick: () => show(answer.parent || "")}, "..")));
+    list.replaceChildren(...(rows.length ? rows : [el("li", {}, "nothing of this kind here")]));
+  };
+  dialog.append(el("h3", {}, label), where, list, el("p", {class: "actions"}, el("button", {type: "button", onclick: close}, "Cancel")));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  show("");
+}
+
+// message writes what went wrong, or what happened, into a live region.
+export function message(host, text, bad) {
+  host.classList.toggle("bad", Boolean(bad));
+  host.textContent = text;
+}
+
+// problemText is an error of the core in one line: what failed, and at which operator.
+export function problemText(problem) {
+  const node = problem.node ? ` (operator ${problem.node})` : "";
+  return `${problem.message || problem}${node}`;
+}
+
+// task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
+// While it runs the line beside it has the progress. The newest result of this kind is shown at once, so that leaving the view loses nothing.
+export function task(app, {label, kind, doc, options, show, result = true}) {
+  const bar = el("progress", {hidden: true, "aria-label": `progress: ${label}`}), status = el("span", {class: "status", role: "status"});
+  const stop = el("button", {type: "button", hidden: true, title: "Stop this job. What it has done so far stays where the command can go on from it."}, "Cancel");
+  const button = el("button", {type: "button", class: "main", title: doc || ""}, label), line = el("div", {class: "ran"});
+  let running = null, ended = null;
+  const follow = job => {
+    if (!node.isConnected) {
+      if (off) off(); // the view was drawn anew
+      return;
+    }
+    if (job.kind !== kind || (running && running !== job.id)) return;
+    const on = job.state === "running" || job.state === "queued";
+    if (on) running = job.id;
+    if (job.command) line.replaceChildren(commandLine(job.command), ...warningList(job.warnings));
+    bar.hidden = stop.hidden = !on;
+    button.disabled = on;
+    if (!on) {
+      running = null;
+      ended = job;
+      return;
+    }
+    if (job.total) { bar.max = job.total; bar.value = job.done; } else bar.removeAttribute("value");
+    const left = job.eta ? `, about ${duration(job.eta)} left` : "";
+    message(status, job.state === "queued" ? "waits for another job" : `${job.what || "running"}${job.total ? ` ${job.done} of ${job.total}` : ""}${left}`);
+  };
+  stop.addEventListener("click", () => { if (running) app.client.call("cancel", {job: running}).catch(e => message(status, problemText(e), true)); });
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    message(status, "");
+    try {
+      const r = await app.run(kind, options ? options() : {});
+      message(status, ended && ended.error ? ended.error.message : "done", Boolean(ended && ended.error));
+      show(r);
+    } catch (problem) {
+      message(status, problem.kind === "cancelled" ? "stopped" : problemText(problem), problem.kind !== "cancelled");
+      if (problem.result) show(problem.result);
+    }
+    bar.hidden = stop.hidden = true;
+    button.disabled = false;
+    running = null;
+  });
+  const node = el("div", {class: "task"}, button, " ", bar, " ", stop, " ", status, line);
+  const off = app.client.on("job", follow);
+  if (result) newest(app, kind).then(r => { if (r && !running) { follow(r.job); show(r.result); } });
+  return node;
+}
+
+// newest is the last job of a kind that has a result, {job, result}, or null.
+async function newest(app, kind) {
+  try {
+    const {jobs} = await app.client.call("jobs", {});
+    const done = jobs.filter(j => j.kind === kind && (j.state === "done" || j.state === "failed"));
+    const answer = done.length ? await app.client.call("result", {job: done[done.length - 1].id}) : null;
+    return answer && answer.result ? answer : null;
+  } catch {
+    return null; // a result that is gone is not worth a message: the button makes a new one
+  }
+}
+
+// grid is a table of results. columns: {label, doc, cell(row) (text or node), sort(row) (number or text; without: not sortable), title(row)}.
+// pick(row), where given, makes the first cell a button.
+export function grid({caption, columns, rows, pick, pickDoc, limit = 200, mark}) {
+  const body = el("tbody", {}), heads = columns.map(c => el("th", {scope: "col", title: c.doc || "", class: c.number ? "" : "name"}));
+  let all = false, order = null, down = true;
+  const fill = () => {
+    const sorted = order ? [...rows].sort((a, b) => (down ? -1 : 1) * compareKeys(order.sort(a), order.sort(b))) : rows;
+    const shown = all ? sorted : sorted.slice(0, limit);
+    body.replaceChildren(...shown.map(row => el("tr", {class: mark ? mark(row) : ""}, ...columns.map((c, i) => {
+      const value = c.cell(row), text = value === null || value === undefined || value === "" ? "–" : value;
+      const title = c.title ? c.title(row) : "";
+      return el(i === 0 ? "th" : "td", {class: c.number ? "" : "name wrap", title, scope: i === 0 ? "row" : null},
+        i === 0 && pick ? el("button", {type: "button", class: "link", title: pickDoc || "", onclick: () => pick(row)}, text) : text);
+    }))));
+    more.hidden = all || rows.length <= limit;
+  };
+  const more = el("button", {type: "button", onclick: () => { all = true; fill(); }}, `Show all ${rows.length} rows`);
+  columns.forEach((c, i) => {
+    if (!c.sort) {
+      heads[i].append(c.label);
+      return;
+    }
+    heads[i].append(el("button", {type: "button", class: "sort", title: `${c.doc || c.label}: sort`, onclick: () => {
+      down = order === c ? !down : typeof c.sort(rows[0] || {}) === "number";
+      order = c;
+      heads.forEach(h => h.removeAttribute("aria-sort"));
+      heads[i].setAttribute("aria-sort", down ? "descending" : "ascending");
+      fill();
+    }}, c.label));
+  });
+  const node = el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
+    el("table", {class: "results"}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...heads)), body), more);
+  fill();
+  return node;
+}
+
+// compareKeys orders numbers and texts; what is not known comes last from the largest.
+function compareKeys(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a === null || a === undefined ? "" : a).localeCompare(String(b === null || b === undefined ? "" : b), undefined, {numeric: true});
+}
+
+// tiles are the few figures that matter: {label, value, doc, title}.
+export function tiles(list) {
+  return el("div", {class: "tiles"}, list.filter(Boolean).map(t => el("div", {class: "tile", title: t.doc || ""}, el("span", {class: "soft"}, t.label), el("b", {title: t.title || ""}, t.value))));
+}
+
+// warningList shows warnings, which are texts or objects with one.
+function warningList(list) {
+  return list && list.length ? list.map(w => el("p", {class: "warn"}, w.text || String(w))) : [];
+}
+
+// dataRows are the fields of a form that say which samples are used; the plan's own data are proposed.
+export function dataRows(app, {labels = true, samples, note, fallback} = {}) {
+  const data = app.state.data || {}, paths = data.data && data.data.length ? data.data : fallback || [];
+  const rows = [{name: "data", label: "Samples", type: "file", of: "data", value: paths[0] || "", placeholder: "folder or file",
+    doc: note || "Images, npy, npz, CIFAR-10 and MNIST files. Empty: the data that the plan was calibrated on."}];
+  if (labels) rows.push({name: "labels", label: "Labels", type: "file", of: "labels", value: data.labels || "", placeholder: "TSV: file and class",
+    doc: "With labels top-1 (share of correct predictions) is measured too."},
+  {name: "label_offset", label: "Label offset", type: "number", value: data.label_offset || 0, step: 1, doc: "Added to each label to get the class of the model: 1 where class 0 is a background."});
+  rows.push({name: "samples", label: "How many samples", type: "number", min: 0, value: samples, placeholder: "all", doc: "Drawn at random, always the same ones. Empty: all."});
+  return rows;
+}
+
+// dataOptions turns the fields of dataRows into the options of a job.
+export function dataOptions(values) {
+  const {data, ...rest} = values;
+  return data ? {...rest, data: [data]} : rest;
+}
+
+// steady is what a view's draw returns: it is drawn anew only where another model, plan or target is open, so that results stay.
+export function steady(app, redraw) {
+  const now = () => JSON.stringify([app.state.model, app.state.plan, app.state.platform]);
+  let was = now();
+  return {update() {
+    if (now() === was) return;
+    was = now();
+    redraw();
+  }};
+}

@@ -1,0 +1,137 @@
+// Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample arises.
+import {el, svg} from "../dom.js";
+import {percent, small, plural, known} from "../format.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady, proposed} from "./parts.js";
+
+export const samplesView = {
+  key: "samples",
+  label: "Samples",
+  doc: "Samples whose prediction changed by quantization: what float, simulation and integers say, and which operator makes the error of a sample.",
+  draw: drawSamples,
+};
+
+// Ways a prediction changes, by what the label says.
+const changeKinds = [
+  {name: "all", label: "all that changed", fits: () => true},
+  {name: "lost", label: "float was correct, now wrong", fits: f => known(f.label) && f.float.class === f.label && changedTo(f).class !== f.label},
+  {name: "gained", label: "float was wrong, now correct", fits: f => known(f.label) && f.float.class !== f.label && changedTo(f).class === f.label},
+  {name: "apart", label: "simulation and integers differ", fits: f => f.sim && f.int8 && f.sim.class !== f.int8.class},
+];
+
+const changedTo = f => f.int8 || f.sim;
+
+function drawSamples(host, app) {
+  const result = el("div", {class: "result"});
+  const form = drawForm(app, dataRows(app, {note: "Empty: the data of the plan. Samples that no range was fitted on tell more."}));
+  const run = task(app, {label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), show: r => showFlips(result, app, r)});
+  host.replaceChildren(part("Predictions that changed", samplesView.doc, form.node, run, result));
+  return steady(app, () => drawSamples(host, app));
+}
+
+// className is a class with its name where one is known.
+function className(r, index) {
+  const names = r.classes || [];
+  return names[index] ? `${names[index]} (${index})` : `class ${index}`;
+}
+
+function showFlips(result, app, r) {
+  const flips = r.flips || [], labelled = flips.some(f => known(f.label));
+  const cards = el("ul", {class: "samples"}, ), chosen = el("div", {class: "result", "aria-live": "polite"}), confusion = el("div", {});
+  let kind = "all", pictures = {};
+  const show = () => {
+    const list = flips.filter(changeKinds.find(k => k.name === kind).fits);
+    cards.replaceChildren(...list.map(f => card(app, r, f, pictures[f.sample], () => layersOf(chosen, app, r, f))));
+    if (!list.length) cards.append(el("li", {}, "None of this kind."));
+    confusion.replaceChildren(confusionOf(r, list));
+  };
+  const choice = el("select", {"aria-label": "which changes"}, ...changeKinds.filter(k => labelled || !["lost", "gained"].includes(k.name)).map(k => el("option", {value: k.name}, `${k.label} (${flips.filter(k.fits).length})`)));
+  choice.addEventListener("change", () => { kind = choice.value; show(); });
+  const n = r.samples, figure = (count, what) => ({label: what, value: `${count} of ${n}`, title: percent(count / n)});
+  result.replaceChildren(
+    el("p", {class: "headline open"}, flips.length ? `${plural(flips.length, "prediction")} of ${n} changed.` : `No prediction of ${n} samples changed.`),
+    tiles([labelled && known(r.float_top1) ? figure(r.float_top1, "correct in float") : null, known(r.sim_top1) ? figure(r.sim_top1, "correct, simulated") : null, known(r.int8_top1) ? figure(r.int8_top1, "correct on integers") : null,
+      known(r.apart) ? {label: "simulation and integers differ", value: `${r.apart} of ${n}`} : null]),
+    flips.length ? el("p", {class: "actions"}, el("label", {}, "Show ", choice)) : "", cards, chosen, confusion);
+  show();
+  const names = flips.slice(0, 60).map(f => f.sample);
+  if (!names.length) return;
+  const data = proposed("data", "");
+  app.client.call("thumbnails", {names, ...(data ? {data: [data]} : {})}).then(list => {
+    for (const t of list.items) pictures[t.name] = t;
+    show();
+  }, problem => { chosen.append(el("p", {class: "hint"}, `No pictures: ${problemText(problem)}`)); });
+}
+
+// thumbnail draws the pixels that the network reads, made visible by the core.
+export function thumbnail(t, label) {
+  if (!t) return el("span", {class: "nopicture", "aria-hidden": "true"});
+  const canvas = el("canvas", {width: t.width, height: t.height, class: "thumbnail", role: "img", "aria-label": label});
+  const bytes = atob(t.rgb), pen = canvas.getContext("2d"), image = pen.createImageData(t.width, t.height);
+  for (let i = 0, n = t.width * t.height; i < n; i++) {
+    for (let c = 0; c < 3; c++) image.data[4 * i + c] = bytes.charCodeAt(3 * i + c);
+    image.data[4 * i + 3] = 255;
+  }
+  pen.putImageData(image, 0, 0);
+  return canvas;
+}
+
+// card is one sample: picture, label, what each mode predicts, and a button for its error layer by layer.
+function card(app, r, f, picture, act) {
+  const line = (name, p) => {
+    if (!p) return "";
+    const good = known(f.label) ? (p.class === f.label ? " ✓" : " ✕") : "";
+    const top = (p.top5 || []).map(t => `${className(r, t.class)} ${percent(t.p)}`).join("\n");
+    return el("tr", {}, el("th", {scope: "row"}, name), el("td", {title: top}, className(r, p.class), good ? el("span", {title: good === " ✓" ? "correct" : "not the label", "aria-label": good === " ✓" ? "correct" : "wrong"}, good) : ""), el("td", {class: "num", title: String(p.p)}, percent(p.p)));
+  };
+  return el("li", {class: "sample"}, thumbnail(picture, `${f.sample} as the network sees it`),
+    el("div", {}, el("p", {class: "name", title: f.sample}, f.sample), known(f.label) ? el("p", {class: "hint"}, `label: ${className(r, f.label)}`) : "",
+      el("table", {class: "results"}, el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
+      el("p", {class: "hint"}, el("span", {title: "noise-to-signal ratio of this sample's outputs"}, `NSR ${small(f.nsr)} `), el("button", {type: "button", onclick: act, title: "the error of this sample after each operator"}, "Error by operator"))));
+}
+
+// layersOf measures where the error of one sample arises, and draws it along the network.
+async function layersOf(host, app, r, f) {
+  message(host, `measuring ${f.sample} …`);
+  try {
+    const data = proposed("data", "");
+    const answer = await app.client.call("sample-layers", {sample: f.sample, ...(data ? {data: [data]} : {})});
+    const rows = answer.layers || answer;
+    const chart = sampleChart(app, rows);
+    host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click selects the operator everywhere.", chart,
+      grid({caption: "Operators", rows: [...rows].sort((a, b) => b.nsr - a.nsr), limit: 20, pick: l => app.selection.set(l.node), pickDoc: "show this operator in graph and inspector", columns: [
+        {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op || "", sort: l => l.op || ""}, {label: "NSR of this sample", number: true, cell: l => small(l.nsr), title: l => String(l.nsr), sort: l => l.nsr},
+        {label: "mean of the samples", doc: "the same figure in the analysis of the plan", number: true, cell: l => (known(l.mean) ? small(l.mean) : ""), title: l => String(l.mean), sort: l => l.mean || 0}]})));
+  } catch (problem) {
+    message(host, problemText(problem), true);
+  }
+}
+
+// sampleChart draws one bar for each operator on a logarithmic scale.
+function sampleChart(app, rows) {
+  const width = 760, height = 160, bottom = 20, values = rows.map(l => l.nsr).filter(x => x > 0);
+  const low = Math.log10(Math.min(...values, 1)) - 0.2, high = Math.log10(Math.max(...values, 1e-6)) + 0.1, step = (width - 50) / Math.max(rows.length, 1);
+  const y = v => (v > 0 ? (height - bottom) * (1 - (Math.log10(v) - low) / (high - low)) : height - bottom);
+  const picture = svg("svg", {viewBox: `0 0 ${width} ${height}`, class: "bars", role: "img", "aria-label": "NSR of this sample after each operator, in the order of the network; the table has the numbers"});
+  for (let p = Math.ceil(low); p <= high; p++) {
+    picture.append(svg("line", {class: "rule", x1: 46, x2: width, y1: y(10 ** p), y2: y(10 ** p)}), svg("text", {class: "tick", x: 42, y: y(10 ** p) + 4, "text-anchor": "end"}, small(10 ** p)));
+  }
+  rows.forEach((l, i) => {
+    const bar = svg("rect", {class: "column", x: 48 + i * step, width: Math.max(step - 1, 0.5), y: y(l.nsr), height: Math.max(height - bottom - y(l.nsr), 0), title: `${l.node}: NSR ${small(l.nsr)}`});
+    bar.addEventListener("click", () => app.selection.set(l.node));
+    picture.append(bar);
+  });
+  picture.append(svg("text", {class: "axis", x: width / 2, y: height - 4, "text-anchor": "middle"}, "operators, from input to output"));
+  return el("div", {class: "chart"}, picture);
+}
+
+// confusionOf counts which class became which.
+function confusionOf(r, flips) {
+  const pairs = new Map();
+  for (const f of flips.filter(x => changedTo(x).class !== x.float.class)) {
+    const key = `${f.float.class} ${changedTo(f).class}`, was = pairs.get(key);
+    if (was) was.n++; else pairs.set(key, {from: f.float.class, to: changedTo(f).class, n: 1});
+  }
+  if (pairs.size === 0) return el("p", {});
+  return grid({caption: "Which class became which", rows: [...pairs.values()].sort((a, b) => b.n - a.n), limit: 20, columns: [
+    {label: "float", cell: p => className(r, p.from), sort: p => p.from}, {label: "quantized", cell: p => className(r, p.to), sort: p => p.to}, {label: "samples", number: true, cell: p => String(p.n), sort: p => p.n}]});
+}

@@ -1,0 +1,132 @@
+// Options compared on held-out samples (sweep), and the search for the fewest operators in FP32 (Pareto front).
+import {el, commandLine} from "../dom.js";
+import {withError, decibels, number, small, count, percent, bytes, known, plural} from "../format.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady} from "./parts.js";
+import {drawIntervals} from "./intervals.js";
+
+export const sweepView = {
+  key: "sweep",
+  label: "Sweep and Pareto",
+  doc: "Which options are best, and which differences are chance; which operators to keep in FP32 for an error budget.",
+  draw: drawSweep,
+};
+
+function drawSweep(host, app) {
+  const s = app.state, result = el("div", {class: "result"}), front = el("div", {class: "result"});
+  const options = drawForm(app, [
+    {name: "observers", label: "Observers", type: "many", options: (s.observers || []).map(o => (typeof o === "string" ? {name: o} : o)), value: [], doc: "How ranges of activations are chosen. None: the usual eight."},
+    {name: "platforms", label: "Targets", type: "many", options: s.targets || [], value: [s.platform].filter(Boolean), doc: "The engine or chip that the plan is for."},
+    {name: "granularity", label: "Scales of weights", type: "many", options: [{name: "channel", label: "one per channel"}, {name: "tensor", label: "one per tensor"}], value: ["channel"]},
+    ...dataRows(app, {note: "Half of them choose the scales, the other half (held out) judges. Empty: a hint within seconds, from the few samples that the statistics keep; nothing is written."}),
+    {name: "fresh", label: "Replace a plan that has decisions of its own", type: "check"},
+  ]);
+  const search = drawForm(app, [
+    {name: "goal", label: "Budget", type: "select", value: "nsr", options: [{name: "nsr", label: "output NSR at most"}, {name: "drop", label: "top-1 drop at most, in pp (needs labels)"}, {name: "cosine", label: "cosine at least"}]},
+    {name: "limit", label: "Value", type: "number", step: "any", min: 0, value: 0.01},
+    ...dataRows(app, {note: "One part of them finds operators, the other confirms. Empty: the data of the plan."}),
+  ]);
+  host.replaceChildren(
+    part("Compare options", "Every combination is calibrated on one half of the samples and measured on the other. Plans of the same rank cannot be told apart.", options.node,
+      task(app, {label: "Sweep", kind: "sweep", options: () => dataOptions(options.read()), show: r => showSweep(result, app, r)}), result),
+    part("Keep the most sensitive operators in FP32", "Sends operators to FP32 one after the other, the most sensitive first, until the budget is met, and confirms the result on held-out samples.", search.node,
+      task(app, {label: "Search", kind: "dispatch", options: () => {
+        const {goal, limit, ...rest} = dataOptions(search.read());
+        if (limit === undefined) throw new Error("give the budget a value");
+        return {...rest, auto: true, [{nsr: "max_nsr", drop: "max_drop", cosine: "min_cosine"}[goal]]: limit};
+      }, show: r => showSearch(front, app, r)}), front));
+  return steady(app, () => drawSweep(host, app));
+}
+
+// differing are the names of rows without what all of them have in common.
+function differing(rows) {
+  const keys = ["platform", "observer", "granularity", "dispatcher", "format"].filter(k => rows.some(r => r[k] !== rows[0][k]));
+  return r => keys.map(k => (k === "granularity" ? `per ${r[k]}` : r[k])).join(", ") || rowTitle(r);
+}
+
+// integerShare is how much of the work runs on integers, of a plan's cost.
+function integerShare(cost) {
+  if (!cost || !cost.macs) return null;
+  let all = 0, integers = 0;
+  for (const [format, n] of Object.entries(cost.macs)) {
+    all += n;
+    if (/^u?int/.test(format)) integers += n;
+  }
+  return all ? integers / all : null;
+}
+
+const costBytes = cost => (cost && cost.bytes ? Object.values(cost.bytes).reduce((a, b) => a + b, 0) : null);
+
+function rowTitle(r) {
+  const rest = [r.dispatcher, r.format].filter(x => x && x !== "conservative" && x !== "default");
+  return [r.platform, r.observer, r.granularity === "tensor" ? "one scale per weight tensor" : "one scale per channel", ...rest].join(", ");
+}
+
+function showSweep(result, app, r) {
+  const labelled = r.rows.some(x => x.top1 !== undefined), first = r.rows.filter(x => x.rank === 1);
+  const hint = r.held_out_kind === "kept";
+  const verdict = r.rows.length === 0 ? "No combination gave a plan."
+    : `${first.length === 1 ? "One plan is" : `${first.length} of ${r.rows.length} plans are`} best${first.length === 1 ? "" : " and cannot be told apart"}, on ${r.held_out} held-out samples.`
+      + (hint ? " This is a hint: their scales were fitted on these few samples too." : r.plan ? ` ${r.plan} is written.` : " Nothing is written.");
+  const columns = [
+    {label: "rank", doc: "plans with the same rank cannot be told apart from the best of them (5 % for all comparisons together)", number: true, cell: x => String(x.rank), sort: x => x.rank},
+    {label: "target", cell: x => x.platform, sort: x => x.platform},
+    {label: "observer", cell: x => x.observer + (x.default ? " (default)" : ""), sort: x => x.observer},
+    {label: "weights", cell: x => `per ${x.granularity}`, sort: x => x.granularity},
+    {label: "output NSR", doc: "noise-to-signal ratio of the outputs, with its standard error", number: true, cell: x => withError(x.nsr, x.nsr_error), title: x => String(x.nsr), sort: x => x.nsr},
+    {label: "SQNR", number: true, cell: x => decibels(x.sqnr_db), title: x => String(x.sqnr_db), sort: x => x.sqnr_db},
+    {label: "behind the best", doc: "mean difference from the chosen plan over the same samples", number: true, cell: x => (x.behind ? withError(x.behind, x.behind_error) : "-"), title: x => String(x.behind), sort: x => x.behind},
+    {label: "MACs on integers", doc: "share of the multiply-accumulates", number: true, cell: x => percent(integerShare(x.cost)), sort: x => integerShare(x.cost) || 0},
+    {label: "constants", doc: "bytes of weights and biases", number: true, cell: x => bytes(costBytes(x.cost)), title: x => String(costBytes(x.cost)), sort: x => costBytes(x.cost) || 0},
+  ];
+  if (labelled) columns.splice(7, 0,
+    {label: "top-1", number: true, cell: x => percent(x.top1 / r.held_out), title: x => `${x.top1} of ${r.held_out}`, sort: x => x.top1},
+    {label: "drop, pp", doc: "loss of top-1 against float in percentage points, with its paired standard error", number: true, cell: x => withError(x.drop, x.drop_error), title: x => String(x.drop), sort: x => x.drop});
+  const chart = el("div", {class: "chart"});
+  result.replaceChildren(el("p", {class: hint ? "headline open" : "headline"}, verdict),
+    chart, el("p", {class: "hint"}, "Left is less error. Filled circles, and the grey band from the first to the last of them, have rank 1: they cannot be told apart. The test is paired, so bars may overlap and differ all the same. A click marks the row."),
+    grid({caption: "Plans, the best first", rows: r.rows, columns, mark: x => (x.chosen ? "chosen" : x.rank === 1 ? "best" : "")}),
+    r.skipped && r.skipped.length ? grid({caption: "Not possible", rows: r.skipped, columns: [{label: "combination", cell: rowTitle}, {label: "why", cell: x => x.why}]}) : "",
+    r.command ? commandLine(r.command) : "", hint || !r.command ? "" : el("p", {class: "hint"}, "This command gives the same scales."));
+  const name = differing(r.rows), nsr = r.rows.map(x => x.nsr), best = first.map(x => x.nsr);
+  if (r.rows.length) drawIntervals(chart, r.rows.map((x, i) => ({label: name(x), value: x.nsr, error: x.nsr_error, mark: x.rank === 1 ? "best" : "", title: `${rowTitle(x)}: NSR ${withError(x.nsr, x.nsr_error)}, rank ${x.rank}`,
+    pick: () => markRow(result, i)})), {label: "output NSR", log: Math.max(...nsr) > 20 * Math.min(...nsr), band: best.length ? {from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart"} : null});
+}
+
+// markRow shows the row of a table that a point stands for.
+function markRow(result, index) {
+  const rows = result.querySelectorAll("table.results tbody tr");
+  rows.forEach((row, i) => row.classList.toggle("picked", i === index));
+  if (rows[index]) rows[index].scrollIntoView({block: "nearest"});
+}
+
+function showSearch(front, app, r) {
+  const said = r.claimed ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples: ${plural(r.fp32.length, "operator")} in FP32.`
+    : r.refused || "Nothing is claimed: see the warnings.";
+  const points = r.points || [], status = el("p", {class: "status", role: "status"});
+  const use = async point => {
+    try {
+      const done = await app.change("set", {nodes: point.fp32, properties: ["domain=fp32"]});
+      message(status, `${plural(done.changed.length, "operator")} changed: ${done.command}`);
+    } catch (problem) {
+      message(status, problemText(problem), true);
+    }
+  };
+  const listed = points.filter(p => p.pareto).concat(points.filter(p => !p.pareto));
+  front.replaceChildren(el("p", {class: r.claimed ? "headline" : "headline open"}, said),
+    tiles([
+      {label: "before", value: number(r.before), title: String(r.before), doc: "the budget's figure of the plan as it was"},
+      {label: "after", value: number(r.after), title: String(r.after)},
+      r.held_out && {label: "on held-out samples", value: withError(r.held_out.value, r.held_out.error), title: String(r.held_out.value), doc: "samples that no operator was chosen on"},
+      r.needed ? {label: "samples needed", value: String(r.needed), doc: "about how many samples would decide this"} : null,
+      {label: "evaluations", value: String(r.evaluations), doc: "how many plans were tried"},
+    ]),
+    status,
+    grid({caption: "Plans that were tried", rows: listed, pick: use, pickDoc: "keep these operators in FP32", limit: 40, mark: p => (p.pareto ? "best" : ""), columns: [
+      {label: "use", cell: p => `${plural(p.fp32.length, "operator")} in FP32`, sort: p => p.fp32.length, title: p => p.fp32.join(", ")},
+      {label: "error", doc: "the budget's figure on the samples that the search fits on, with its standard error", number: true, cell: p => withError(p.metric, p.error), title: p => String(p.metric), sort: p => p.metric},
+      {label: "MACs in FP32", number: true, cell: p => count(p.macs_fp32), title: p => String(p.macs_fp32), sort: p => p.macs_fp32},
+      {label: "Q/DQ boundaries", doc: "tensors converted between integers and float", number: true, cell: p => String(p.borders), sort: p => p.borders},
+      {label: "best trade-off", doc: "no other plan has less error, less work in FP32 and fewer boundaries", cell: p => (p.pareto ? "yes" : "no"), sort: p => (p.pareto ? 1 : 0)},
+    ]}), r.apply ? commandLine(r.apply) : "");
+}
+
