@@ -1,0 +1,117 @@
+// What is wrong with the plan and what helps: a card for each cause, with its figures, the command that cures it, and buttons that try and do it.
+import { commandLine, el, replace } from "../dom.js";
+import { exact, known, plural, small, withError } from "../format.js";
+
+export const adviceView = {
+  key: "advice", label: "Advice", doc: "What makes the error, and which command cures it, with the effect predicted and measured",
+  draw(host, app) {
+    const list = el("ol", { class: "cards" });
+    host.append(list);
+
+    function update() {
+      const report = app.view && app.view.report, advice = report && report.advice;
+      if (!advice) {
+        replace(list, el("li", { class: "card" }, el("p", null, "Advice comes with the measurement of every operator."),
+          measure("Measure", {}), commandLine(`qwb analyze ${app.state.plan}`)));
+      } else if (advice.length === 0) {
+        replace(list, el("li", { class: "card" }, el("p", null, "Nothing was found that lowers the error by 10 % or more."),
+          el("p", { class: "soft" }, "Causes are looked for where the NSR of the outputs is 0.01 or more; what is wrong with the data is said in any case.")));
+      } else {
+        const untried = advice.some((a) => a.command && !a.trial);
+        replace(list, app.view.stale && el("li", { class: "card" }, el("p", null, "This advice is about the plan before the last change."), measure("Measure again", {})),
+          advice.map(card),
+          untried && el("li", { class: "card" }, measure("Try all of them", { try: true }),
+            el("p", { class: "soft" }, "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")));
+      }
+    }
+
+    function measure(label, options) {
+      const button = el("button", { type: "button", class: "primary", onclick: () => {
+        button.disabled = true;
+        app.run("analyze", options).catch(() => {}).finally(() => { button.disabled = false; });
+      } }, label);
+      return button;
+    }
+
+    function card(a) {
+      const others = (a.nodes || []).filter((name) => name !== a.node);
+      const show = (name) => el("button", { type: "button", class: "link", title: `Show ${name} in the network`, onclick: () => app.selection.set(name, "advice") }, name);
+      return el("li", { class: "card" },
+        el("h3", null, a.cause.replace(/-/g, " "), a.node && [" in ", show(a.node)]),
+        others.length > 0 && el("details", null, el("summary", null, `and ${plural(others.length, "more operator")}`), el("p", null, others.map((name, i) => [i > 0 && ", ", show(name)])),
+          el("button", { type: "button", title: "Select these operators in the table", onclick: () => app.selection.choose(a.nodes, "advice") }, "Select all")),
+        el("p", null, sentence(a.evidence)),
+        known(a.predicted) && el("p", { title: `${exact(a.before)} → ${exact(a.predicted)}` }, "NSR of the outputs, predicted: ", el("b", null, `${small(a.before)} → ${small(a.predicted)}`),
+          el("span", { class: "soft" }, ", on samples that calibration has seen: a hint")),
+        a.trial && trial(a.trial),
+        a.command && [commandLine(a.command), actions(a.command)],
+        (a.others || []).length > 0 && el("details", null, el("summary", null, "Other commands that help, in place of it"), a.others.map((line) => [commandLine(line), actions(line)])));
+    }
+
+    function trial(t) {
+      if (t.failed) return el("p", { class: "bad" }, `Tried: ${t.failed}`);
+      return el("p", { title: `${exact(t.before.nsr)} → ${exact(t.measured.nsr)}` }, `Measured on ${plural(t.samples, t.held_out_kind === "unseen" ? "unseen sample" : "held-out sample")}: `,
+        el("b", null, `${small(t.before.nsr)} → ${small(t.measured.nsr)}`), `, change ${withError(t.change, t.change_error)}`);
+    }
+
+    function actions(line) {
+      const doIt = planned(line);
+      if (!doIt) return null;
+      const apply = el("button", { type: "button", class: "primary", title: "Run this command on the plan. Undo takes it back.", onclick: () => {
+        apply.disabled = true;
+        doIt(app).catch((problem) => app.say(problem.message, true)).finally(() => { apply.disabled = false; });
+      } }, "Apply");
+      const estimate = el("span", { class: "soft", role: "status" });
+      const asked = setting(line);
+      const preview = asked && el("button", { type: "button", title: "What it would do, from the figures that are there: at once, without running the model", onclick: async () => {
+        try {
+          const e = await app.client.call("estimate", asked);
+          estimate.textContent = ` ${estimateText(e)}`;
+        } catch (problem) {
+          estimate.textContent = ` ${problem.message}`;
+        }
+      } }, "Estimate");
+      return el("p", { class: "actions" }, apply, " ", preview, estimate);
+    }
+
+    update();
+    return { update };
+  },
+};
+
+// estimateText says what an estimate comes to.
+export function estimateText(e) {
+  const of = (f) => (f && typeof f === "object" ? f.nsr : f);
+  const error = e.after && typeof e.after === "object" ? e.after.nsr_error : e.error;
+  return `NSR ${small(of(e.before))} → about ${withError(of(e.after), error)}`;
+}
+
+// planned is what does a command line of qwb from here; null where the page has no button for it.
+function planned(line) {
+  const asked = setting(line), said = words(line);
+  if (asked) return (app) => app.change("set", asked);
+  if (said[1] !== "tune" && said[1] !== "calibrate") return null;
+  const lists = new Set(["data", "method", "recipe"]), options = {};
+  for (let i = 2; i < said.length; i++) {
+    if (!said[i].startsWith("--")) continue;
+    const name = said[i].slice(2).replace(/-/g, "_"), alone = i + 1 >= said.length || said[i + 1].startsWith("--"), value = alone ? true : said[++i];
+    if (lists.has(name)) (options[name] = options[name] || []).push(...(name === "method" ? value.split(",") : [value]));
+    else options[name] = name === "border_cost" || name === "samples" ? Number(value) : value;
+  }
+  return (app) => app.run(said[1], options);
+}
+
+// setting is what a `qwb set` line decides, null of other lines.
+function setting(line) {
+  const said = words(line);
+  return said[1] === "set" ? { select: said[3], properties: said.slice(4) } : null;
+}
+
+// words are those that a shell reads in a line; what needs it stands in single quotes.
+export function words(line) {
+  const list = [];
+  for (const m of line.matchAll(/(?:'[^']*'|\\.|[^\s'\\])+/g)) list.push(m[0].replace(/'([^']*)'|\\(.)/g, (_, quoted, escaped) => (quoted === undefined ? escaped : quoted)));
+  return list;
+}
+
+const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "");

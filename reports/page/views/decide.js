@@ -1,0 +1,89 @@
+// Deciding something about one or many operators: what, the estimated effect at once, the command line, and a button that does it.
+import { commandLine, el, replace, unique } from "../dom.js";
+import { bytes, count, exact, known, plural, small, withError } from "../format.js";
+
+// What can be decided of operators. values(state) are choices; without, the value is written by hand.
+const choices = [
+  { key: "fp32", label: "Keep in FP32", properties: () => ["domain=fp32"], doc: "Compute these operators in float. Costs speed and size, takes their error away." },
+  { key: "int", label: "Compute on integers", properties: () => ["domain=int"], doc: "Quantize these operators, whatever target or search decided." },
+  { key: "observer", label: "Observer", values: (state) => state.observers, properties: (v) => [`observer=${v}`], doc: "The method that chooses the range of activations from the statistics. Needs no data." },
+  { key: "channel", label: "Weights: one scale per channel", properties: () => ["per_tensor=false"], doc: "A scale for each output channel: more exact weights, where the target can." },
+  { key: "tensor", label: "Weights: one scale per tensor", properties: () => ["per_tensor=true"], doc: "One scale for all weights of an operator." },
+  { key: "activations", label: "Scheme of activations", hand: "int16-sym-tensor", properties: (v) => [`activations=${v}`], doc: "Number format and scales of activations, for instance int16-sym-tensor or uint8-asym-tensor. What the target cannot do is refused, with what it can." },
+  { key: "weights", label: "Scheme of weights", hand: "int8-sym-channel", properties: (v) => [`weights=${v}`], doc: "Number format and scales of weights, for instance int8-sym-channel or int4-sym-g32." },
+  { key: "other", label: "Other property", hand: "reduce_range=true", properties: (v) => v.split(/\s+/).filter(Boolean), doc: "Any property that qwb set takes, as KEY=VALUE." },
+];
+
+// decision makes the form. target() says what it is about, {nodes: [...]} or {select}, null for nothing; note, what stands before it.
+export function decision(app, { target, before }) {
+  const ids = { what: unique("decide"), value: unique("value") };
+  let choice = null, asked = 0, timer = 0;
+  const what = el("select", { id: ids.what, onchange: pick }, el("option", { value: "" }, "Choose what to decide …"), choices.map((c) => el("option", { value: c.key, title: c.doc }, c.label)));
+  const valueHost = el("span", { class: "value" }), doc = el("p", { class: "soft" }), effect = el("div", { class: "effect", role: "status" });
+  const apply = el("button", { type: "button", class: "primary", disabled: true, title: "Put this decision into the plan. Undo takes it back.", onclick: decide }, "Apply");
+  let value = null;
+  const node = el("div", { class: "decide" }, el("div", { class: "actions" }, before, el("label", { for: ids.what, class: "unseen" }, "What to decide"), what, valueHost, apply), doc, effect);
+
+  function pick() {
+    choice = choices.find((c) => c.key === what.value) || null;
+    doc.textContent = choice ? choice.doc : "";
+    value = null;
+    if (choice && choice.values) {
+      value = el("select", { id: ids.value, "aria-label": choice.label, onchange: ask }, choice.values(app.state).map((o) => el("option", { value: o.name, title: o.doc }, o.name)));
+    } else if (choice && choice.hand) {
+      value = el("input", { id: ids.value, type: "text", value: choice.hand, "aria-label": choice.label, autocomplete: "off", spellcheck: "false", oninput: () => { clearTimeout(timer); timer = setTimeout(ask, 250); } });
+    }
+    replace(valueHost, value);
+    ask();
+  }
+
+  const properties = () => choice.properties(value ? value.value.trim() : "");
+
+  // ask shows the estimated effect of what is chosen; of several answers under way the last counts.
+  async function ask() {
+    const mine = ++asked, about = target();
+    apply.disabled = !choice || !about;
+    if (!choice || !about) {
+      replace(effect);
+      return;
+    }
+    try {
+      const e = await app.client.call("estimate", { ...about, properties: properties() });
+      if (mine === asked) replace(effect, effectOf(e));
+    } catch (problem) {
+      if (mine !== asked) return;
+      apply.disabled = problem.kind === "usage" || problem.kind === "decision";
+      replace(effect, el("p", { class: "bad" }, problem.message));
+    }
+  }
+
+  async function decide() {
+    apply.disabled = true;
+    try {
+      await app.change("set", { ...target(), properties: properties() });
+      what.value = "";
+      pick();
+    } catch {
+      apply.disabled = false;
+    }
+  }
+
+  return { node, update: ask };
+}
+
+// effectOf shows an estimate: error, work and size, before and after.
+export function effectOf(e) {
+  const nsr = (f) => (f ? el("b", { title: `${exact(f.nsr)} ± ${exact(f.nsr_error)}` }, withError(f.nsr, f.nsr_error)) : "not known");
+  const taken = e.taken_along || [];
+  return [
+    e.after && el("p", null, el("abbr", { title: `Estimated, not measured. ${e.basis || ""}` }, "Estimated"), " NSR of the outputs: ", nsr(e.before), " → ", nsr(e.after)),
+    el("p", { class: "soft" }, [pair("MACs on integers", e.macs_int8, count), pair("constants", e.bytes, bytes)].filter(Boolean).join("; ")),
+    taken.length > 0 && el("p", { class: "soft" }, `Taken along, because it is computed together: ${taken.slice(0, 4).join(", ")}${taken.length > 4 ? ` and ${plural(taken.length - 4, "more", "more")}` : ""}`),
+    e.command && commandLine(e.command)];
+}
+
+function pair(label, p, show) {
+  if (!known(p)) return "";
+  if (typeof p === "object") return `${label} ${show(p.before)} → ${show(p.after)}`;
+  return `${label} ${show(p)}`;
+}

@@ -1,0 +1,64 @@
+// The decisions of the plan: what was decided, by what, and what was measured afterwards. Each one can be taken back.
+import { el, replace } from "../dom.js";
+import { number, plural, small } from "../format.js";
+
+const whose = { calibrate: "calibration", target: "target", import: "import", user: "you", recipe: "recipe", search: "search", tune: "tuning" };
+
+export const historyView = {
+  key: "history", label: "History", doc: "Every decision that made this plan, with what was measured after it; undo, redo, take one back",
+  draw(host, app) {
+    const list = el("ol", { class: "decisions" }), undone = el("ol", { class: "decisions undone" }), said = el("p", { class: "bad" });
+    const recipeHost = el("div");
+    host.append(el("p", { class: "soft" }, "A plan is its decisions. All scales follow from them, so that any decision can be taken back without losing those after it."),
+      said, list, undone, el("p", null, el("button", { type: "button", title: "All decisions as a YAML file that qwb calibrate --recipe reads: the same treatment for another model or another day", onclick: showRecipe }, "Show as a recipe")), recipeHost);
+
+    async function showRecipe() {
+      try {
+        const r = await app.client.call("recipe", {});
+        replace(recipeHost, el("pre", { tabindex: "0", "aria-label": "Recipe" }, r.recipe || r.text || String(r)));
+      } catch (problem) {
+        replace(recipeHost, el("p", { class: "bad" }, problem.message));
+      }
+    }
+
+    async function update() {
+      let log;
+      try {
+        log = app.state.exists ? await app.client.call("log", {}) : { decisions: [] };
+        said.textContent = "";
+      } catch (problem) {
+        said.textContent = problem.message;
+        return;
+      }
+      replace(list, [...log.decisions].reverse().map((d) => el("li", { class: d.in_force ? "" : "replaced" },
+        el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", words(d),
+          !d.in_force && el("span", { class: "soft" }, " (taken back or replaced)"), d.stale && el("span", { class: "soft", title: "Its evidence was measured under other decisions" }, " (outdated evidence)")),
+        (d.runs || []).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, `${run.command}: ${figures(run.figures)}`)),
+        d.in_force && ["user", "search", "recipe", "tune"].includes(d.by) && el("button", { type: "button", title: `Take back this decision alone: qwb unset '#${d.number}'`,
+          onclick: () => app.change("unset", { what: `#${d.number}` }).catch(() => {}) }, "Take back"))));
+      replace(undone, (log.undone || []).map((u) => el("li", { class: "replaced" }, el("b", null, "undone"), ": ", u.decisions.map(words).join("; "))));
+    }
+    update();
+    return { update };
+  },
+};
+
+// words is a decision in words: what it selects, and its properties as the command line writes them.
+function words(d) {
+  const apart = new Set(["by", "number", "step", "in_force", "stale", "governed", "runs", "select", "evidence", "after", "goal", "overlay", "params", "method"]);
+  const selected = d.select ? (Array.isArray(d.select) ? d.select : [d.select]) : [];
+  const rest = Object.entries(d).filter(([key]) => !apart.has(key)).map(([key, value]) => `${key.replace(/_/g, " ")} ${typeof value === "object" ? JSON.stringify(value) : value}`);
+  const shown = selected.length > 3 ? `${selected.slice(0, 2).join(", ")} and ${plural(selected.length - 2, "more", "more")}` : selected.join(", ");
+  return [d.method, shown, rest.join(", "), d.goal && `to hold ${d.goal}`].filter(Boolean).join(": ") || "the defaults";
+}
+
+// figures are what a run found, the ones that matter.
+function figures(f) {
+  const list = [];
+  if (f.nsr !== undefined) list.push(`NSR ${small(f.nsr)}${f.nsr_error !== undefined ? ` ± ${small(f.nsr_error)}` : ""}`);
+  for (const [key, value] of Object.entries(f)) {
+    if (["nsr", "nsr_error", "output", "worst_layer", "layer_nsr"].includes(key)) continue;
+    list.push(`${key.replace(/_/g, " ")} ${typeof value === "number" ? number(value) : value}`);
+  }
+  return list.join(", ");
+}

@@ -1,0 +1,69 @@
+// The bench itself: the network with its heat, the selected operator beside it, all operators in a table below.
+import { el, replace } from "../dom.js";
+import { drawGraph } from "../graph.js";
+import { pages, splitter } from "../frame.js";
+import { adviceView } from "./advice.js";
+import { historyView } from "./history.js";
+import { inspectorView } from "./inspector.js";
+import { rankingView } from "./ranking.js";
+
+export const networkView = {
+  key: "network", label: "Network", doc: "Where the error comes from: the network, one operator in detail, and all operators ranked",
+  usable: (app) => Boolean(app.state && app.state.exists),
+  draw(host, app) {
+    const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }), note = el("div", { class: "stale", role: "status" });
+    const parts = []; // handles of the panes that have been drawn
+    const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, draw: (at) => parts.push(view.draw(at, app)) });
+    const side = pages([inspectorView, adviceView, historyView].map(pane), "side");
+    const upper = el("div", { class: "upper" }), bench = el("div", { class: "bench" });
+    upper.append(graphHost, splitter({ host: upper, property: "--graph", label: "Width of the network", vertical: true, first: 56 }),
+      el("aside", { class: "side", "aria-label": "Details" }, side.row, side.body));
+    bench.append(upper, splitter({ host: bench, property: "--upper", label: "Height of the network", first: 62 }), below);
+    host.append(note, bench);
+    parts.push(rankingView.draw(below, app));
+
+    let graph = null, shape = "";
+    function drawNetwork() {
+      const picture = app.view && app.view.picture;
+      if (!picture) {
+        graph = null;
+        replace(graphHost, el("p", { class: "soft pad" }, "The network cannot be drawn: the view has no picture of it."));
+        return;
+      }
+      const now = picture.nodes.map((n) => n.name).join("\n") + picture.edges.length;
+      if (graph && graph.update && now === shape) { // place and zoom stay as they are
+        graph.update({ picture, rows: app.rows });
+        return;
+      }
+      shape = now;
+      replace(graphHost);
+      graph = drawGraph(graphHost, { picture, rows: app.rows, selection: app.selection, colouring: "nsr" });
+    }
+    function drawNote() {
+      const v = app.view || {};
+      const measure = el("button", { type: "button", class: "primary", title: "Run the analysis on the plan as it stands: qwb analyze", onclick: () => {
+        measure.disabled = true;
+        app.run("analyze", { split: true }).catch(() => { measure.disabled = false; });
+      } }, v.report ? "Measure again" : "Measure");
+      replace(note, v.stale ? ["The figures were measured before the last change. ", measure]
+        : v.report && v.report.layerwise && v.report.layerwise.length ? null : ["It has not been measured yet which operator makes how much of the error. ", measure]);
+      note.hidden = !note.firstChild;
+    }
+    drawNote();
+    drawNetwork();
+    const off = app.selection.on((change) => {
+      if (change.what === "node" && app.selection.node && change.from !== "advice") side.show("inspector");
+    });
+    return {
+      update() {
+        drawNote();
+        drawNetwork();
+        for (const p of parts) if (p && p.update) p.update();
+      },
+      close() {
+        off();
+        for (const p of parts) if (p && p.close) p.close();
+      },
+    };
+  },
+};

@@ -1,0 +1,38 @@
+// All operators in one table. Those that are ticked are what a decision is about; its effect is estimated before anything is done.
+import { drawTable } from "../table.js";
+import { operatorColumns } from "../columns.js";
+import { el } from "../dom.js";
+import { plural } from "../format.js";
+import { decision } from "./decide.js";
+
+export const rankingView = {
+  key: "ranking", label: "Operators", doc: "All operators, ranked by the error that they make; tick some to decide something about all of them at once",
+  draw(host, app) {
+    const ticked = el("b", { "aria-live": "polite" });
+    const clear = el("button", { type: "button", class: "link", title: "Tick none", onclick: () => app.selection.choose([]) }, "clear");
+    const form = decision(app, { before: [ticked, " ", clear, " "], target: () => (app.selection.nodes.size ? { nodes: [...app.selection.nodes] } : null) });
+    const tableHost = el("div", { class: "tablehost" });
+    host.append(form.node, tableHost);
+    const table = drawTable(tableHost, { rows: app.rows, columns: operatorColumns(app.rows), selection: app.selection, multi: true, sort: { key: "nsr", down: true }, label: "Operators", height: 12 });
+    function count() {
+      const n = app.selection.nodes.size;
+      form.node.hidden = n === 0;
+      ticked.textContent = `${plural(n, "operator")} ticked:`;
+    }
+    count();
+    const off = app.selection.on((change) => {
+      if (change.what !== "nodes") return;
+      count();
+      form.update();
+    });
+    return {
+      update() {
+        const there = new Set(app.rows.map((row) => row.name));
+        if ([...app.selection.nodes].some((name) => !there.has(name))) app.selection.choose([...app.selection.nodes].filter((name) => there.has(name)));
+        table.setRows(app.rows);
+        form.update();
+      },
+      close: off,
+    };
+  },
+};
