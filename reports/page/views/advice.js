@@ -1,5 +1,6 @@
 // What is wrong with the plan and what helps: a card for each cause, with its figures, the command that cures it, and buttons that try and do it.
 import { commandLine, el, replace } from "../dom.js";
+import { effectOf } from "./decide.js";
 import { exact, known, plural, small, withError } from "../format.js";
 
 export const adviceView = {
@@ -61,30 +62,22 @@ export const adviceView = {
         apply.disabled = true;
         doIt(app).catch((problem) => app.say(problem.message, true)).finally(() => { apply.disabled = false; });
       } }, "Apply");
-      const estimate = el("span", { class: "soft", role: "status" });
+      const effect = el("div", { class: "effect", role: "status" });
       const asked = setting(line);
       const preview = asked && el("button", { type: "button", title: "What it would do, from the figures that are there: at once, without running the model", onclick: async () => {
         try {
-          const e = await app.client.call("estimate", asked);
-          estimate.textContent = ` ${estimateText(e)}`;
+          replace(effect, effectOf(await app.client.call("estimate", asked)));
         } catch (problem) {
-          estimate.textContent = ` ${problem.message}`;
+          replace(effect, el("p", { class: "bad" }, problem.message));
         }
       } }, "Estimate");
-      return el("p", { class: "actions" }, apply, " ", preview, estimate);
+      return [el("p", { class: "actions" }, apply, preview), effect];
     }
 
     update();
     return { update };
   },
 };
-
-// estimateText says what an estimate comes to.
-export function estimateText(e) {
-  const of = (f) => (f && typeof f === "object" ? f.nsr : f);
-  const error = e.after && typeof e.after === "object" ? e.after.nsr_error : e.error;
-  return `NSR ${small(of(e.before))} → about ${withError(of(e.after), error)}`;
-}
 
 // planned is what does a command line of qwb from here; null where the page has no button for it.
 function planned(line) {

@@ -1,6 +1,6 @@
 // Deciding something about one or many operators: what, the estimated effect at once, the command line, and a button that does it.
 import { commandLine, el, replace, unique } from "../dom.js";
-import { bytes, count, exact, known, plural, small, withError } from "../format.js";
+import { bytes, exact, percent, plural, withError } from "../format.js";
 
 // What can be decided of operators. values(state) are choices; without, the value is written by hand.
 const choices = [
@@ -73,17 +73,11 @@ export function decision(app, { target, before }) {
 
 // effectOf shows an estimate: error, work and size, before and after.
 export function effectOf(e) {
-  const nsr = (f) => (f ? el("b", { title: `${exact(f.nsr)} ± ${exact(f.nsr_error)}` }, withError(f.nsr, f.nsr_error)) : "not known");
-  const taken = e.taken_along || [];
+  const nsr = (f) => el("b", { title: `${exact(f.nsr)} ± ${exact(f.nsr_error)}` }, withError(f.nsr, f.nsr_error));
+  const taken = e.taken_along;
   return [
-    e.after && el("p", null, el("abbr", { title: `Estimated, not measured. ${e.basis || ""}` }, "Estimated"), " NSR of the outputs: ", nsr(e.before), " → ", nsr(e.after)),
-    el("p", { class: "soft" }, [pair("MACs on integers", e.macs_int8, count), pair("constants", e.bytes, bytes)].filter(Boolean).join("; ")),
+    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " NSR of the outputs: ", nsr(e.before), " → ", nsr(e.after)),
+    el("p", { class: "soft" }, `MACs on integers ${percent(e.macs_int8.before)} → ${percent(e.macs_int8.after)}; constants ${bytes(e.bytes.before)} → ${bytes(e.bytes.after)}`),
     taken.length > 0 && el("p", { class: "soft" }, `Taken along, because it is computed together: ${taken.slice(0, 4).join(", ")}${taken.length > 4 ? ` and ${plural(taken.length - 4, "more", "more")}` : ""}`),
-    e.command && commandLine(e.command)];
-}
-
-function pair(label, p, show) {
-  if (!known(p)) return "";
-  if (typeof p === "object") return `${label} ${show(p.before)} → ${show(p.after)}`;
-  return `${label} ${show(p)}`;
+    commandLine(e.command)];
 }

@@ -15,7 +15,7 @@ export const historyView = {
     async function showRecipe() {
       try {
         const r = await app.client.call("recipe", {});
-        replace(recipeHost, el("pre", { tabindex: "0", "aria-label": "Recipe" }, r.recipe || r.text || String(r)));
+        replace(recipeHost, el("pre", { tabindex: "0", "aria-label": "Recipe" }, r.recipe));
       } catch (problem) {
         replace(recipeHost, el("p", { class: "bad" }, problem.message));
       }
@@ -31,7 +31,7 @@ export const historyView = {
         return;
       }
       replace(list, [...log.decisions].reverse().map((d) => el("li", { class: d.in_force ? "" : "replaced" },
-        el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", words(d),
+        el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", d.text || words(d),
           !d.in_force && el("span", { class: "soft" }, " (taken back or replaced)"), d.stale && el("span", { class: "soft", title: "Its evidence was measured under other decisions" }, " (outdated evidence)")),
         (d.runs || []).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, `${run.command}: ${figures(run.figures)}`)),
         d.in_force && ["user", "search", "recipe", "tune"].includes(d.by) && el("button", { type: "button", title: `Take back this decision alone: qwb unset '#${d.number}'`,
