@@ -17,10 +17,10 @@ import (
 	"strings"
 )
 
-//go:embed *.js *.css views/*.js
+//go:embed *.js *.css *.html views/*.js
 var files embed.FS
 
-// Files are the modules and style sheets, with names as modules import each other.
+// Files are the modules, with names as they import each other, the style sheets, and index.html, the page of qwb serve.
 func Files() fs.FS { return files }
 
 var (
