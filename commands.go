@@ -274,6 +274,18 @@ func (p *Project) Set(ctx context.Context, selector string, words []string, thre
 	return r, j.warnings, err
 }
 
+// Preview opens the plan as Set would make it. Nothing is written, and what it returns has to be closed.
+func (p *Project) Preview(ctx context.Context, selector string, words []string, threads int) (*Planned, []tqc.Warning, error) {
+	q := *p
+	q.Store, q.Events = &scratch{base: p.store()}, nil
+	j := q.job()
+	if _, err := j.set(ctx, selector, words, threads); err != nil {
+		return nil, j.warnings, err
+	}
+	r, err := j.openPlan(j.Plan)
+	return r, j.warnings, err
+}
+
 // Unset takes decisions back: one by its number ("#3"), or all in force that have a selector.
 func (p *Project) Unset(ctx context.Context, what string, threads int) (*DecideResult, []tqc.Warning, error) {
 	j := p.job()
@@ -327,6 +339,11 @@ func (p *Project) Explain(ctx context.Context, node string) (*ExplainResult, []t
 	j := p.job()
 	r, err := j.explainNode(ctx, node)
 	return r, j.warnings, err
+}
+
+// ExplainOf is Explain for the plan that OpenPlan opened.
+func (p *Project) ExplainOf(r *Planned, node string) (*ExplainResult, error) {
+	return p.job().explainOpen(r, node)
 }
 
 // Recipe returns the plan's decisions in force as a recipe, in YAML.

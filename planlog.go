@@ -275,6 +275,11 @@ func (j *job) explainNode(ctx context.Context, node string) (*ExplainResult, err
 		return nil, err
 	}
 	defer p.Close()
+	return j.explainOpen(p, node)
+}
+
+// explainOpen is explainNode of a plan that is open.
+func (j *job) explainOpen(p *Planned, node string) (*ExplainResult, error) {
 	id, ok := p.Graph.LookupNode(node)
 	if !ok {
 		return nil, fmt.Errorf("%s: there is no operator %q", j.Plan, node)

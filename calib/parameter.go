@@ -23,21 +23,30 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 			t = f.Base
 		}
 	}
-	if t.DType != tensor.Float32 {
-		return fmt.Errorf("a parameter of type %s cannot be quantized", t.Type())
+	p, outcomes, err := r.parameterScales(t, sl.Config)
+	if err != nil {
+		return err
 	}
-	c := sl.Config
+	r.mended(sl, withoutZero(outcomes), len(p.Scale))
+	return r.set.Render(sl.ID, p)
+}
+
+// parameterScales are the scales of a constant under a policy, with what had to be mended.
+func (r *renderer) parameterScales(t *tensor.Tensor, c tqc.Config) (p tqc.Params, outcomes map[qmath.Outcome]int, err error) {
+	if t.DType != tensor.Float32 {
+		return p, nil, fmt.Errorf("a parameter of type %s cannot be quantized", t.Type())
+	}
 	if c.RunTime() {
-		return fmt.Errorf("scales of a constant are not computed at run time (policy %q)", c.Policy)
+		return p, nil, fmt.Errorf("scales of a constant are not computed at run time (policy %q)", c.Policy)
 	}
 	parts, err := tqc.PartsOf(t, &c)
 	if err != nil {
-		return err
+		return p, nil, err
 	}
 	method := observers.MinMax
 	if c.Observer != tqc.ObserverNone && c.Observer != tqc.ObserverAuto {
 		if method, err = r.method(c.Observer); err != nil {
-			return err
+			return p, nil, err
 		}
 	}
 	_, parameter, _ := c.Observer.Split() // 0 where there is none
@@ -48,7 +57,7 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return p, nil, err
 	}
 	global := float32(0)
 	if c.Blocks == tqc.NV {
@@ -58,12 +67,7 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 		}
 		global = qmath.NVGlobal(float32(min(most, math.MaxFloat32)))
 	}
-	p, outcomes, err := scales(ranges, c, global)
-	if err != nil {
-		return err
-	}
-	r.mended(sl, withoutZero(outcomes), len(ranges))
-	return r.set.Render(sl.ID, p)
+	return scales(ranges, c, global)
 }
 
 // withoutZero drops the channels that are all zero: in parameters they are common and lose nothing.

@@ -23,6 +23,9 @@ import (
 // Methods are all that a page can ask for.
 var Methods = []Method{
 	{"state", "what is open and what there is to choose from", false, with((*Bench).state)},
+	{"node", "what holds for an operator, why, and its weights by channel", false, with((*Bench).node)},
+	{"tensor", "a tensor at an operator: counts, grid, thresholds", false, with((*Bench).tensor)},
+	{"whatif", "what another range, observer or scheme makes of a tensor", false, with((*Bench).whatIf)},
 	{"log", "the decisions of the plan", false, with((*Bench).log)},
 	{"recipe", "the decisions as a recipe", false, with((*Bench).recipe)},
 	{"diff", "what differs between two plans", false, with((*Bench).diff)},
