@@ -9,6 +9,7 @@ export const compareView = {
   label: "Compare",
   doc: "Two or more plans, models, or outputs that another engine recorded, on the same samples, with a paired test.",
   draw: drawCompare,
+  usable: app => Boolean(app.state.model) && !app.state.language,
 };
 
 function drawCompare(host, app) {

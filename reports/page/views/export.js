@@ -9,6 +9,7 @@ export const exportView = {
   label: "Export",
   doc: "Writes the quantized model for the engine. It is verified first; if that fails nothing is written.",
   draw: drawExport,
+  usable: app => app.state.exists || app.state.language,
 };
 
 function drawExport(host, app) {

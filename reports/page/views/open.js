@@ -14,7 +14,7 @@ export const openView = {
 function drawOpen(host, app) {
   const s = app.state, opened = el("div", {class: "result"}), file = drawForm(app, [
     {name: "file", label: "Model or plan", type: "file", of: "any", value: s.plan && s.exists ? s.plan : s.model || "", placeholder: "ONNX, .tflite, PNNX, a language model's checkpoint, or a .plan.json"}]);
-  const open = task(app, {label: "Open", kind: "open", result: false, options: () => {
+  const open = task(app, {label: "Open", kind: "open", options: () => {
     if (!file.read().file) throw new Error("choose a file, or drop one on this page");
     return {file: file.read().file};
   }, show: r => showOpened(opened, app, r)});
@@ -52,7 +52,7 @@ function calibration(app) {
       task(app, {label: "Try preprocessings", kind: "trial", options: () => dataOptions(data.read()), show: r => showTrials(tried, app, r, preprocess, data, look)}), tried,
       el("p", {class: "actions"}, el("button", {type: "button", onclick: look, title: "What the network reads, made visible: crop, size, order of channels"}, "Show the samples as the network sees them")), pictures),
     part("4. Target and plan", "Runs the float model, records the range of every tensor, and chooses all scales. With the statistics there, another target or observer needs no data.", target.node,
-      task(app, {label: "Calibrate", kind: "calibrate", result: false, options: () => ({...all(), ...target.read()}), show: r => showCalibrated(done, app, r)}), done),
+      task(app, {label: "Calibrate", kind: "calibrate", options: () => ({...all(), ...target.read()}), show: r => showCalibrated(done, app, r)}), done),
   ];
 }
 

@@ -122,18 +122,19 @@ export function problemText(problem) {
 }
 
 // task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
-// While it runs the line beside it has the progress. The newest result of this kind is shown at once, so that leaving the view loses nothing.
-export function task(app, {label, kind, doc, options, show, result = true}) {
+// only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this kind is shown at once, so that leaving the view loses nothing.
+export function task(app, {label, kind, only = "", doc, options, show, result = true}) {
   const bar = el("progress", {hidden: true, "aria-label": `progress: ${label}`}), status = el("span", {class: "status", role: "status"});
   const stop = el("button", {type: "button", hidden: true, title: "Stop this job. What it has done so far stays where the command can go on from it."}, "Cancel");
   const button = el("button", {type: "button", class: "main", title: doc || ""}, label), line = el("div", {class: "ran"});
   let running = null, ended = null;
-  const follow = job => {
+  const follow = event => {
+    const job = event.job || event;
     if (!node.isConnected) {
       if (off) off(); // the view was drawn anew
       return;
     }
-    if (job.kind !== kind || (running && running !== job.id)) return;
+    if (job.kind !== kind || !job.command.includes(only) || (running && running !== job.id)) return;
     const on = job.state === "running" || job.state === "queued";
     if (on) running = job.id;
     if (job.command) line.replaceChildren(commandLine(job.command), ...warningList(job.warnings));
@@ -157,7 +158,7 @@ export function task(app, {label, kind, doc, options, show, result = true}) {
       message(status, ended && ended.error ? ended.error.message : "done", Boolean(ended && ended.error));
       show(r);
     } catch (problem) {
-      message(status, problem.kind === "cancelled" ? "stopped" : problemText(problem), problem.kind !== "cancelled");
+      message(status, problem.kind === "canceled" ? "stopped" : problemText(problem), problem.kind !== "canceled");
       if (problem.result) show(problem.result);
     }
     bar.hidden = stop.hidden = true;
@@ -166,15 +167,16 @@ export function task(app, {label, kind, doc, options, show, result = true}) {
   });
   const node = el("div", {class: "task"}, button, " ", bar, " ", stop, " ", status, line);
   const off = app.client.on("job", follow);
-  if (result) newest(app, kind).then(r => { if (r && !running) { follow(r.job); show(r.result); } });
+  if (result) newest(app, kind, only).then(r => { if (r && !running) { follow(r.job); show(r.result); } });
   return node;
 }
 
 // newest is the last job of a kind that has a result, {job, result}, or null.
-async function newest(app, kind) {
+async function newest(app, kind, only) {
   try {
     const {jobs} = await app.client.call("jobs", {});
-    const done = jobs.filter(j => j.kind === kind && (j.state === "done" || j.state === "failed"));
+    const since = jobs.findLastIndex(j => j.kind === "open" && j.state === "done"); // results of another model say nothing here
+    const done = jobs.slice(Math.max(since, 0)).filter(j => j.kind === kind && j.command.includes(only) && (j.state === "done" || j.state === "failed"));
     const answer = done.length ? await app.client.call("result", {job: done[done.length - 1].id}) : null;
     return answer && answer.result ? answer : null;
   } catch {
@@ -252,9 +254,12 @@ export function dataOptions(values) {
   return data ? {...rest, data: [data]} : rest;
 }
 
+// planned says whether a view that works on a plan has one.
+export const planned = app => app.state.exists && !app.state.language;
+
 // steady is what a view's draw returns: it is drawn anew only where another model, plan or target is open, so that results stay.
 export function steady(app, redraw) {
-  const now = () => JSON.stringify([app.state.model, app.state.plan, app.state.platform]);
+  const now = () => JSON.stringify([app.state.model, app.state.plan, app.state.exists, app.state.platform]);
   let was = now();
   return {update() {
     if (now() === was) return;

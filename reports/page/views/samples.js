@@ -1,13 +1,14 @@
 // Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample arises.
 import {el, svg} from "../dom.js";
-import {percent, small, plural, known} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady, proposed} from "./parts.js";
+import {percent, small, plural, known, points, insignificant, withError, decibels} from "../format.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, planned, steady, proposed} from "./parts.js";
 
 export const samplesView = {
   key: "samples",
   label: "Samples",
   doc: "Samples whose prediction changed by quantization: what float, simulation and integers say, and which operator makes the error of a sample.",
   draw: drawSamples,
+  usable: planned,
 };
 
 // Ways a prediction changes, by what the label says.
@@ -24,8 +25,24 @@ function drawSamples(host, app) {
   const result = el("div", {class: "result"});
   const form = drawForm(app, dataRows(app, {note: "Empty: the data of the plan. Samples that no range was fitted on tell more."}));
   const run = task(app, {label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), show: r => showFlips(result, app, r)});
-  host.replaceChildren(part("Predictions that changed", samplesView.doc, form.node, run, result));
+  const figures = el("div", {class: "result"});
+  const measure = (label, mode, doc) => task(app, {label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({...dataOptions(form.read()), mode}), result: mode === "int8", show: r => showAccuracy(figures, r)});
+  host.replaceChildren(part("Samples", "All that is measured here uses these.", form.node),
+    part("Accuracy", "The network in float and quantized, on the same samples.",
+      measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"), measure("Measure on integers", "int8", "the integer program, as an engine computes it"), figures),
+    part("Predictions that changed", samplesView.doc, run, result));
   return steady(app, () => drawSamples(host, app));
+}
+
+// showAccuracy is the loss against float, said so that chance is not taken for a loss.
+function showAccuracy(host, r) {
+  const n = r.n, how = r.mode === "int8" ? "on integers" : r.mode === "sim" ? "simulated" : "in float", within = insignificant(r.drop, r.drop_error);
+  const said = known(r.drop) && known(r.top1) ? r.drop === 0 ? `No loss of top-1 on ${n} samples, ${how}.` : `Top-1 ${r.drop > 0 ? "falls" : "rises"} by ${points(Math.abs(r.drop), r.drop_error)} ${how}${within ? `: within chance, n = ${n}` : ""}.` : `Measured on ${n} samples, ${how}.`;
+  const share = (k, what) => (known(k) ? {label: what, value: percent(k / n), title: `${k} of ${n}`} : null);
+  host.replaceChildren(el("p", {class: known(r.drop) && r.drop > 0 && !within ? "headline visible" : "headline"}, said), tiles([
+    share(r.float_top1, "top-1 in float"), share(r.top1, `top-1 ${how}`), share(r.top5, `top-5 ${how}`), known(r.flips) ? {label: "predictions that changed", value: `${r.flips} of ${n}`, title: percent(r.flip_rate)} : null,
+    known(r.nsr) ? {label: "output NSR", value: withError(r.nsr, r.nsr_error), title: `${r.nsr}; ${decibels(r.sqnr_db)}`, doc: "noise-to-signal ratio of the outputs against float, with its standard error"} : null,
+    r.centred ? {label: "centred NSR", value: withError(r.centred.nsr, r.centred.nsr_error), title: `${r.centred.nsr}; ${decibels(r.centred.sqnr_db)}`, doc: "at the input of Softmax, without the mean over the classes"} : null]));
 }
 
 // className is a class with its name where one is known.

@@ -9,6 +9,7 @@ export const sweepView = {
   label: "Sweep and Pareto",
   doc: "Which options are best, and which differences are chance; which operators to keep in FP32 for an error budget.",
   draw: drawSweep,
+  usable: app => Boolean(app.state.model) && !app.state.language,
 };
 
 function drawSweep(host, app) {

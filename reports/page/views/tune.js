@@ -1,13 +1,14 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
 import {el} from "../dom.js";
 import {withError, decibels, number, small, plural} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, steady} from "./parts.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, planned, steady} from "./parts.js";
 
 export const tuneView = {
   key: "tune",
   label: "Tune",
   doc: "Repair accuracy without training: correct biases, round weights better, choose new scales, balance channels. Only what held-out samples confirm is kept.",
   draw: drawTune,
+  usable: planned,
 };
 
 function drawTune(host, app) {

@@ -1,13 +1,14 @@
 // Verification as a traffic light: does the integer program compute what the plan says, integer by integer; where it first does not.
 import {el} from "../dom.js";
 import {number, count, small, cosine, plural, percent} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, steady} from "./parts.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, planned, steady} from "./parts.js";
 
 export const verifyView = {
   key: "verify",
   label: "Verify",
   doc: "Runs the plan on integers and holds every integer against exact real arithmetic and, if named, against outputs that an engine recorded.",
   draw: drawVerify,
+  usable: planned,
 };
 
 function drawVerify(host, app) {
