@@ -162,6 +162,14 @@ func (a *adviser) ready(ctx context.Context, set *data.Set, r *analysis.Report) 
 	if err := a.shifted(f, stats); err != nil {
 		return err
 	}
+	for i := range r.Layerwise {
+		l := &r.Layerwise[i]
+		if id, ok := f.Graph.LookupNode(l.Node); ok {
+			if x, known := f.Shifts[id]; known {
+				l.MeanShift = &x
+			}
+		}
+	}
 	return a.saturated(ctx)
 }
 

@@ -254,6 +254,9 @@ func (o *Outcome) String() string {
 				break
 			}
 			name := fmt.Sprint(key)
+			if name == "search" { // points, which pages draw
+				continue
+			}
 			if base, ok := strings.CutSuffix(name, "_error"); ok && base == last && len(words) > 0 {
 				words[len(words)-1] += " ± " + figureText(v)
 				continue

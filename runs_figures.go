@@ -22,7 +22,7 @@ var (
 			Gates   []string `json:"gates,omitempty"`
 		}{r.Samples, gates})
 	}
-	sweepFigures = func(r *SweepResult) json.RawMessage {
+	sweepFigures = withSearch(func(r *SweepResult) json.RawMessage {
 		i := slices.IndexFunc(r.Rows, func(row SweepRow) bool { return row.Chosen })
 		if i < 0 {
 			return object(struct {
@@ -30,7 +30,7 @@ var (
 			}{len(r.Rows)})
 		}
 		return picked[SweepRow]("platform observer granularity rank nsr nsr_error top1 drop drop_error")(&r.Rows[i])
-	}
+	}, (*SweepResult).Search)
 	compareFigures = func(r *CompareResult) json.RawMessage {
 		var lines []string
 		for i := range r.Pairs[:min(3, len(r.Pairs))] {
@@ -63,9 +63,10 @@ var (
 		}
 		return object(f)
 	}
-	dispatchFigures = picked[DispatchResult]("goal.metric=metric goal.budget=budget before after held_out.value=held_out held_out.error=held_out_error held_out.upper=upper claimed refused evaluations")
+	dispatchFigures = withSearch(picked[DispatchResult]("goal.metric=metric goal.budget=budget before after held_out.value=held_out held_out.error=held_out_error held_out.upper=upper claimed refused evaluations"),
+		(*DispatchResult).Search)
 	tuneFigures     = picked[TuneResult]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
-	evalFigures     = picked[analysis.Accuracy]("mode backend profile n top1 top5 drop drop_error flips nsr nsr_error metric value value_error")
+	evalFigures     = picked[analysis.Accuracy]("mode backend profile n top1 top5 float_top1 drop drop_error flips nsr nsr_error metric value value_error")
 	verifyFigures   = picked[analysis.Verification]("profile backend samples verdict tensors integers_compared integers_different ties max_difference")
 	certifyFigures  = picked[CertifyResult]("file sha256 figures.samples=samples figures.drop=drop figures.drop_error=drop_error figures.flips=flips figures.nsr=nsr figures.nsr_error=nsr_error")
 	gateFigures     = picked[GateReport]("a b held strict samples metric")

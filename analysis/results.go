@@ -41,6 +41,9 @@ type LayerError struct {
 	// weight, then activation; Weight + Activation = Local.
 	Weight     *float64 `json:"weight,omitempty"`
 	Activation *float64 `json:"activation,omitempty"`
+	// MeanShift is what rounding the weights moves the means of the output channels by, as an NSR at the operator's own output, as calibration
+	// statistics tell; nil where they do not.
+	MeanShift *float64 `json:"mean_shift,omitempty"`
 	// MACs are those of one sample. Dimensions that the model leaves open count as 1, as where the dispatcher adds up work.
 	MACs int64 `json:"macs"`
 	// WeightRange holds per output channel the smallest and largest weight.

@@ -35,6 +35,7 @@ var reached = map[string]string{
 	"calib/tune":                  result,
 	"quantizer/decision":          result,
 	"quantizer/plan":              result,
+	"reports":                     result,
 	// What one function gives and another takes. Programs hand it on and do not look into it.
 	"calib":                     handed,
 	"calib/data":                handed,

@@ -17,7 +17,7 @@ type View struct {
 	Platform string           `json:"platform"`
 	Verdict  *Verdict         `json:"verdict"`
 	Report   *analysis.Report `json:"report"` // exactly as analyze --json prints it
-	Picture  any              `json:"picture"`
+	Picture  *Picture         `json:"picture"`
 	Nodes    []NodeFigures    `json:"nodes"` // what the report does not have of operators
 	// Decisions are those of plan log --json.
 	Decisions any     `json:"decisions"`
@@ -45,9 +45,19 @@ type Verdict struct {
 	Output  string `json:"output"`  // at which the NSR is the largest
 	Level   string `json:"level"`   // what the NSR usually means: "small", "visible" or "large"
 	Samples int    `json:"samples"` // of the NSR
-	HeldOut string `json:"held_out_kind"`
 	Bytes   *Bytes `json:"size_bytes"`
 	Work    []Work `json:"work"` // multiply-accumulates by format, the most first
+}
+
+// LevelOf says in a word what an NSR of the outputs usually means for the accuracy of a network; docs/reports.md has the rule of thumb.
+func LevelOf(nsr float64) string {
+	switch {
+	case nsr < 0.01:
+		return "small"
+	case nsr <= 0.1:
+		return "visible"
+	}
+	return "large"
 }
 
 // Budget is what a search was to hold.
@@ -75,8 +85,6 @@ type Work struct {
 // NodeFigures are what is known of one operator beside the report. nil: not known.
 type NodeFigures struct {
 	Node string `json:"node"`
-	// MeanShift is the part of the error at the operator's own output that a shift of channel means makes.
-	MeanShift *float64 `json:"mean_shift,omitempty"`
 	// Saturation is the share of neighbouring products that leave 16 bits for some input, on processors without VNNI.
 	Saturation *float64 `json:"saturation,omitempty"`
 	// Gain is by how much the NSR of the outputs is expected to fall by the advice for the operator.

@@ -24,7 +24,7 @@ export function operatorColumns(rows) {
     figure("activation", "activations", "The part of the local error that comes from quantizing activations.", { show: row => (known(row.activation) ? small(row.activation) : null), hidden: !split }),
     figure("accumulated", "accumulated", "NSR at this operator's output with the whole network quantized, ± its standard error: what has piled up on the way here.", {
       show: row => (known(row.accumulated) ? withError(row.accumulated, row.accumulatedError) : null), width: 10.5 }),
-    figure("meanShift", "mean shift", "The part of the local error that is a shift of channel means, which bias correction (qwb tune --method bias) takes away.", { show: row => (known(row.meanShift) ? small(row.meanShift) : null), hidden: !some("meanShift") }),
+    figure("meanShift", "mean shift", "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction (qwb tune --method bias) takes it away.", { show: row => (known(row.meanShift) ? small(row.meanShift) : null), hidden: !some("meanShift") }),
     figure("gain", "gain", "By how much the NSR of the outputs is expected to fall by what is advised for this operator.", { show: row => (known(row.gain) ? small(row.gain) : null), hidden: true }),
     figure("saturation", "saturation", "Share of neighbouring products whose sum can leave 16 bits, on processors that add them in 16 bits (x86 without VNNI).", { show: row => (known(row.saturation) ? percent(row.saturation) : null), hidden: true }),
     figure("deadChannels", "dead", "Channels that are constant on all samples.", { show: row => (known(row.deadChannels) ? String(row.deadChannels) : null), hidden: true }),

@@ -24,7 +24,7 @@ export function rowsOf(view) {
       local: orNull(layer.local), clip: orNull(layer.clip), round: orNull(layer.round), weight: orNull(layer.weight), activation: orNull(layer.activation),
       cosine: orNull(layer.cosine), mse: orNull(layer.mse), weightRange: layer.weight_range || null, loss: losses.get(node.name) || null,
       accumulated: sum ? sum.nsr : null, accumulatedError: sum ? orNull(sum.nsr_error) : null, accumulatedSqnr: sum ? orNull(sum.sqnr_db) : null,
-      meanShift: orNull(more.mean_shift), saturation: orNull(more.saturation), gain: orNull(more.gain),
+      meanShift: orNull(layer.mean_shift), saturation: orNull(more.saturation), gain: orNull(more.gain),
       deadChannels: own && own.dead ? own.dead.length : own ? 0 : orNull(more.dead_channels), channels: own ? own.channels || 0 : null,
       stale: Boolean(view.stale), settings: set.node ? set : null, tensors,
     };
@@ -38,6 +38,9 @@ function formatOf(set, node) {
   const weights = first("in1"), data = first("in0");
   return weights && data && weights !== data ? weights + " × " + data : weights || data || "int8";
 }
+
+// operators leaves the inputs and outputs of the network out.
+export const operators = rows => rows.filter(row => row.op !== "Input" && row.op !== "Output");
 
 // byName finds rows by the names of operators.
 export const byName = rows => new Map(rows.map(row => [row.name, row]));

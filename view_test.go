@@ -1,0 +1,57 @@
+package qwb_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb"
+	"qwb/analysis"
+)
+
+// TestAViewSumsAPlanUp: figures of earlier commands, cost, network, and what is advised for operators stand in one value. Before anything was
+// measured it names the commands that do, and it has no figure that nobody measured.
+func TestAViewSumsAPlanUp(t *testing.T) {
+	ctx := context.Background()
+	p, _ := own(t)
+	v, _, err := p.View(ctx, nil, false)
+	require.NoError(t, err)
+	require.Nil(t, v.Verdict.NSR)
+	require.Empty(t, v.Verdict.Level)
+	require.Contains(t, v.Missing["report"], "qwb analyze net.plan.json")
+	require.Contains(t, v.Missing, "search")
+	require.NotEmpty(t, v.Report.Settings, "settings need no measurement")
+	require.Equal(t, len(v.Report.Settings), len(v.Picture.Nodes)-2, "one input, one output")
+	var share float64
+	for _, w := range v.Verdict.Work {
+		share += w.Share
+	}
+	require.InDelta(t, 1, share, 1e-9)
+	require.Less(t, v.Verdict.Bytes.Quantized, v.Verdict.Bytes.Float)
+
+	r, _, err := p.Analyze(ctx, qwb.AnalyzeOptions{Config: analysis.Config{Outputs: true, Graphwise: true, Layerwise: true}})
+	require.NoError(t, err)
+	if v, _, err = p.View(ctx, r, false); err != nil {
+		t.Fatal(err)
+	}
+	require.Same(t, r, v.Report)
+	require.Equal(t, r.Outputs[0].NSR, v.Verdict.NSR.NSR)
+	require.NotEmpty(t, v.Verdict.Level)
+	d, _, err := p.Dispatch(ctx, qwb.DispatchOptions{Budget: &qwb.Budget{Name: "nsr", At: 1e-9}, Force: true})
+	if err != nil {
+		require.ErrorAs(t, err, new(qwb.CheckError))
+	}
+	s := d.Search()
+	require.NotNil(t, s)
+	require.Len(t, s.Points, len(d.Points))
+	v, _, err = p.View(ctx, nil, true)
+	require.NoError(t, err)
+	require.NotNil(t, v.Search, "the plan's outcomes keep the points of the search")
+	require.Equal(t, s.Points[0].Metric, v.Search.Points[0].Metric)
+	require.NotNil(t, v.Verdict.Budget)
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"stale":true`)
+}
