@@ -281,14 +281,13 @@ func (f *folding) scopes() []part {
 	type run struct {
 		lo, hi, count, trunk int // trunk: how many operators of it stand up to hi
 	}
-	runs := map[string]*run{}
-	var names []string // in the order in which runs began
-	var list []part
-	end := func(name string) {
-		if r := runs[name]; r.count >= fewestInBlock {
-			list = append(list, part{name: strings.TrimLeft(name, "/"), kind: "scope", lo: r.lo, hi: r.hi, repeat: 1})
-		}
+	type scope struct {
+		name  string
+		count int
+		runs  []run
 	}
+	known := map[string]*scope{}
+	var all []*scope
 	trunk := 0
 	for i, id := range f.order {
 		name := f.g.Node(id).Name
@@ -302,18 +301,18 @@ func (f *folding) scopes() []part {
 				continue
 			}
 			depth++
-			scope := name[:k]
-			r := runs[scope]
-			if r == nil {
-				r = &run{lo: i, trunk: trunk}
-				runs[scope], names = r, append(names, scope)
+			sc := known[name[:k]]
+			if sc == nil {
+				sc = &scope{name: name[:k]}
+				known[name[:k]], all = sc, append(all, sc)
 			}
-			if r.trunk != trunk { // something of the trunk stands between
-				end(scope)
-				*r = run{lo: i}
+			if last := len(sc.runs) - 1; last < 0 || sc.runs[last].trunk != trunk { // something of the trunk stands between
+				sc.runs = append(sc.runs, run{lo: i, trunk: trunk})
 			}
+			r := &sc.runs[len(sc.runs)-1]
 			r.hi, r.trunk = i, trunk
 			r.count++
+			sc.count++
 			if f.trunk[i] {
 				r.trunk++
 			}
@@ -322,8 +321,16 @@ func (f *folding) scopes() []part {
 			trunk++
 		}
 	}
-	for _, name := range names {
-		end(name)
+	var list []part
+	for _, sc := range all {
+		if float64(sc.count) > largestShare*float64(len(f.order)) {
+			continue
+		}
+		for _, r := range sc.runs {
+			if r.count >= fewestInBlock && 2*r.count >= sc.count { // no splinter
+				list = append(list, part{name: strings.TrimLeft(sc.name, "/"), kind: "scope", lo: r.lo, hi: r.hi, repeat: 1})
+			}
+		}
 	}
 	return list
 }

@@ -145,11 +145,23 @@ func TestEverythingReadsEverything(t *testing.T) {
 	require.LessOrEqual(t, len(bends), mostVertices*n+10_000)
 }
 
-func BenchmarkDraw1000(b *testing.B)  { benchmark(b, 1000) }
-func BenchmarkDraw30000(b *testing.B) { benchmark(b, 30000) }
+// wide is n nodes, a hundred beside each other.
+func wide(n int) (edges [][2]int) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := 100; i < n; i++ {
+		for range 1 + r.IntN(2) {
+			edges = append(edges, [2]int{i/100*100 - 100 + r.IntN(100), i})
+		}
+	}
+	return edges
+}
 
-func benchmark(b *testing.B, n int) {
-	edges, sizes := network(n, 1), boxes(n)
+func BenchmarkDraw1000(b *testing.B)      { benchmark(b, 1000, network(1000, 1)) }
+func BenchmarkDraw30000(b *testing.B)     { benchmark(b, 30000, network(30000, 1)) }
+func BenchmarkDrawWide30000(b *testing.B) { benchmark(b, 30000, wide(30000)) }
+
+func benchmark(b *testing.B, n int, edges [][2]int) {
+	sizes := boxes(n)
 	for b.Loop() {
 		Draw(sizes, edges, Without)
 	}
