@@ -54,7 +54,7 @@ func offerArguments(root *cobra.Command) {
 	for path, complete := range map[string]cobra.CompletionFunc{
 		"bind": files("onnx"), "import": files("onnx"), "inspect": nil, "run": files("onnx", "plan.json"),
 		"dispatch": files("plan.json"), "certify": files("plan.json"), "verify-certificate": files("json"), "gate": files("plan.json", "json", "onnx"), "tune": files("plan.json"), "verify": files("plan.json"),
-		"plan show": files("plan.json"), "plan log": files("plan.json"), "plan undo": files("plan.json"), "plan redo": files("plan.json"),
+		"plan show": files("plan.json"), "serve": files("onnx", "tflite", "plan.json"), "plan log": files("plan.json"), "plan undo": files("plan.json"), "plan redo": files("plan.json"),
 		"plan rederive": files("plan.json"), "plan recipe": files("plan.json"), "plan gc": files("plan.json"),
 		"diff": files("onnx", "plan.json"), "compare": files("onnx", "plan.json", "npy", "npz"), "plan schema": cobra.FixedCompletions([]string{"plan", "recipe"}, cobra.ShellCompDirectiveNoFileComp), "target check": files("yaml", "yml"),
 		"target show": cobra.FixedCompletions(target.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp),

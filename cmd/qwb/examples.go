@@ -81,6 +81,7 @@ var examples = map[string][]string{
 	"bench checkpoint":  {"qwb bench checkpoint --shape 15M -o made-up.bin"},
 	"bench cuda":        {"qwb bench cuda"},
 	"bench device":      {"qwb bench device --threads 1 -o this-machine.yaml"},
+	"serve":             {"qwb serve model.plan.json", "qwb serve model.onnx --root . --root /data/images", "qwb serve --addr 127.0.0.1:8080 --no-browser        # on another machine: ssh -L 8080:127.0.0.1:8080 HOST"},
 	"demo":              {"qwb demo -o qwb-demo"},
 	"target list":       {"qwb target list"},
 	"target show":       {"qwb target show onnxruntime"},

@@ -24,7 +24,7 @@ var helpGroups = []helpGroup{
 	{"Language models (checkpoints; analyze, eval and export take them too)", []string{"generate"}},
 	{"Plans and decisions", []string{"set", "unset", "plan", "diff", "compare", "merge"}},
 	{"Evidence", []string{"certify", "verify-certificate", "gate"}},
-	{"Tools", []string{"demo", "target", "bench", "version", "completion", "help"}},
+	{"Tools", []string{"serve", "demo", "target", "bench", "version", "completion", "help"}},
 }
 
 // helpLanguage is the heading of those flags of a command that are for language models only, where the command takes networks too.

@@ -12,7 +12,7 @@ import threading
 from . import results
 
 # Commands that print no JSON object.
-PLAIN = {"completion", "demo", "help", "man", "plan recipe", "plan schema", "bench device", "bench checkpoint"}
+PLAIN = {"completion", "demo", "help", "man", "plan recipe", "plan schema", "serve", "bench device", "bench checkpoint"}
 
 # Commands that have commands below them.
 NESTED = {"plan", "target", "bench", "completion"}

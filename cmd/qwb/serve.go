@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"qwb"
+	"qwb/internal/kind"
+	"qwb/internal/workbench"
+	"qwb/internal/workbench/server"
+	"qwb/reports/page"
+)
+
+func newServe(e *env) *cobra.Command {
+	var f flags
+	var addr string
+	var roots []string
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "serve [PLAN|MODEL]",
+		Short: "Open the workbench in the browser: see where the error is, change it, measure it, export",
+		Long: `Serve shows a plan, or a model without one, as a page in the browser: the network coloured by its error, every
+layer with its histogram, what another threshold, format or domain would give, searches, tuning, verification
+and export. What is clicked is a decision in the plan, as by qwb set, and the page shows the command for it.
+
+The first line on standard output is the address of the page. Only this machine can reach it, and only with the
+token in the address. To use it from another machine forward the port: ssh -L 8080:127.0.0.1:8080 HOST, with
+--addr 127.0.0.1:8080 here. Ctrl-C ends it; decisions are in the plan, and what was interrupted can be continued.
+
+The page reads and writes files below --root only, which is the folder of the plan or model unless named. Files
+dropped on the page are stored in the first of these folders. See docs/workbench.md.`,
+		Args: atMost(1, "one plan or model"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			l, err := server.Listen(addr)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			at, err := served(args)
+			if err != nil {
+				return err
+			}
+			if len(roots) == 0 {
+				roots = foldersOf(at)
+			}
+			files, err := server.OpenRoots(roots...)
+			if err != nil {
+				return err
+			}
+			defer files.Close()
+			for _, name := range []string{at.Model, at.Plan} {
+				if _, ok := files.Path(name); name != "" && !ok {
+					return &server.OutsideError{Name: name}
+				}
+			}
+			p := e.project(at.Model, at.Plan)
+			p.Store, p.Events, p.Catalog.MetricCommand = files, nil, nil // a page starts no programs
+			memory, _ := f.memory()
+			bench := workbench.New(workbench.Options{Project: *p, Roots: files.Names(), Data: f.data, Labels: f.labels, Threads: f.workers(), Memory: memory})
+			defer bench.Close()
+			s := &server.Server{Bench: bench, Roots: files, Page: page.Files(), Log: e.stderr, Token: server.NewToken()}
+			return e.serve(c.Context(), s, l, !quiet)
+		},
+	}
+	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address of this machine to serve at; port 0 is any free one")
+	c.Flags().StringArrayVar(&roots, "root", nil, "`DIR` whose files the page may read and write; may be repeated (default: the folder of the plan or model)")
+	c.Flags().BoolVar(&quiet, "no-browser", false, "print the address only, open no browser")
+	c.Flags().StringArrayVar(&f.data, "data", nil, "`PATH` of samples to evaluate with, as for eval; may be repeated; the page can name others")
+	c.Flags().StringVar(&f.labels, "labels", "", "`FILE` of labels, as for eval")
+	f.addRun(c)
+	f.addMemory(c)
+	return c
+}
+
+// served is what the arguments name: a plan, or a model and the plan that its calibration would write. Without arguments it is the only
+// plan here, or nothing yet.
+func served(args []string) (qwb.Project, error) {
+	if len(args) == 0 {
+		plans, err := filepath.Glob("*" + qwb.PlanSuffix)
+		if err != nil || len(plans) != 1 {
+			return qwb.Project{}, err
+		}
+		return qwb.Project{Plan: plans[0]}, nil
+	}
+	name := args[0]
+	if _, err := os.Stat(name); err != nil {
+		return qwb.Project{}, fmt.Errorf("serve: %w", err)
+	}
+	if err := kind.Check(name, "a plan or a model", kind.Plan, kind.ONNX, kind.TFLite, kind.PNNX, kind.Checkpoint); err != nil {
+		return qwb.Project{}, fmt.Errorf("serve: %w", err)
+	}
+	if strings.HasSuffix(name, qwb.PlanSuffix) {
+		return qwb.Project{Plan: name}, nil
+	}
+	plan := qwb.BaseName(name) + qwb.PlanSuffix // where calibrate puts it
+	if _, err := os.Stat(plan); err != nil {
+		plan = filepath.Join(filepath.Dir(name), plan)
+	}
+	return qwb.Project{Model: name, Plan: plan}, nil
+}
+
+// foldersOf are the roots where none are named. A plan does not say which they are: it may come from anybody.
+func foldersOf(at qwb.Project) []string {
+	folders := []string{filepath.Dir(at.Plan)}
+	if at.Model != "" {
+		folders = slices.Compact([]string{filepath.Dir(at.Model), filepath.Dir(at.Plan)})
+	}
+	return folders
+}
+
+// serve answers until it is interrupted, which is how it ends.
+func (e *env) serve(ctx context.Context, s *server.Server, l net.Listener, browser bool) error {
+	url := s.URL(l)
+	fmt.Fprintln(raw(e.stdout), url)
+	e.note("files: %s; Ctrl-C ends it", strings.Join(s.Roots.Names(), ", "))
+	if browser {
+		done, err := openBrowser(ctx, url)
+		if err != nil {
+			e.note("no browser could be started (%s): open the address above", err)
+		} else {
+			defer done()
+		}
+	}
+	return s.Serve(ctx, l)
+}
+
+// browsers start the browser of the user.
+var browsers = map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}
+
+// openBrowser opens an address. Other users of the machine see the arguments of programs, so that the program gets a file to open, which only
+// this user can read and which leads to the address. done removes it.
+func openBrowser(ctx context.Context, url string) (done func(), err error) {
+	words := browsers[runtime.GOOS]
+	if words == nil {
+		words = []string{"xdg-open"}
+	}
+	dir, err := os.MkdirTemp("", "qwb-serve-*")
+	if err != nil {
+		return nil, err
+	}
+	done = func() { os.RemoveAll(dir) }
+	file := filepath.Join(dir, "open.html")
+	text := fmt.Sprintf("<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer><meta http-equiv=refresh content=\"0;url=%[1]s\"><a href=\"%[1]s\">qwb</a>\n", html.EscapeString(url))
+	if err = os.WriteFile(file, []byte(text), 0o600); err == nil {
+		command := exec.CommandContext(ctx, words[0], append(words[1:], file)...)
+		if err = command.Start(); err == nil {
+			go func() { _ = command.Wait() }() // what the browser says of itself is its user's
+			return done, nil
+		}
+	}
+	done()
+	return nil, err
+}
