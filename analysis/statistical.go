@@ -7,6 +7,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels/elementary"
 	"qwb/observers"
 )
 
@@ -96,7 +97,7 @@ func (m moments) skewness() float64 {
 	if m.m2 == 0 {
 		return 0
 	}
-	return math.Sqrt(m.n) * m.m3 / math.Pow(m.m2, 1.5)
+	return math.Sqrt(m.n) * m.m3 / elementary.Pow(m.m2, 1.5)
 }
 
 // kurtosis is the excess over a normal distribution's.

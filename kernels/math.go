@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"qwb/kernels/elementary"
 	"qwb/kernels/ref"
 )
 
@@ -70,10 +71,10 @@ func (t *Table) ScalarDiv(dst []float32, b float32, a []float32) {
 
 // goMathRows lists the plain Go rows. Where a row's arithmetic is Float64, its bits are not those of the vector rows.
 var goMathRows = []Row{
-	{Name: "exp-go", Op: OpExp, ISA: "go", Arith: ref.Float64, tile: goMap(math.Exp)},
+	{Name: "exp-go", Op: OpExp, ISA: "go", Arith: ref.Float64, tile: goMap(elementary.Exp)},
 	{Name: "sigmoid-go", Op: OpSigmoid, ISA: "go", Arith: ref.Float64, tile: goMap(ref.Sigmoid64)},
-	{Name: "tanh-go", Op: OpTanh, ISA: "go", Arith: ref.Float64, tile: goMap(math.Tanh)},
-	{Name: "erf-go", Op: OpErf, ISA: "go", Arith: ref.Float64, tile: goMap(math.Erf)},
+	{Name: "tanh-go", Op: OpTanh, ISA: "go", Arith: ref.Float64, tile: goMap(elementary.Tanh)},
+	{Name: "erf-go", Op: OpErf, ISA: "go", Arith: ref.Float64, tile: goMap(elementary.Erf)},
 	{Name: "swish-go", Op: OpSwish, ISA: "go", Arith: ref.Float64, tile: goSwish},
 	{Name: "gelu-go", Op: OpGelu, ISA: "go", Arith: ref.Float64, tile: goMap(ref.Gelu64)},
 	{Name: "gelu-tanh-go", Op: OpGeluTanh, ISA: "go", Arith: ref.Float64, tile: goMap(ref.GeluTanh64)},

@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"qwb/kernels/elementary"
 	"qwb/kernels/ref"
 )
 
@@ -263,7 +264,7 @@ func goRowSquares(t *tile) {
 
 func goRowExp(t *tile) {
 	for i, v := range t.a[:t.cols] {
-		t.dst[i] = float32(math.Exp(float64(v - t.lo)))
+		t.dst[i] = float32(elementary.Exp(float64(v - t.lo)))
 		t.lanes[i%rowLanes] += float64(t.dst[i])
 	}
 }

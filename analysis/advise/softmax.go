@@ -3,10 +3,10 @@ package advise
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"qwb/graph"
+	"qwb/kernels/elementary"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -42,7 +42,7 @@ func softmax(f *Facts) []Finding {
 			g := f.Set.Grid(root.ID, 0)
 			t.step, t.in = float64(g.Scale), root
 			if t.how = t.step / coarseScore; t.how >= 1 {
-				t.evidence = fmt.Sprintf("one step of the scores that %s reads is %.3g: it multiplies a probability by %.2g", n.Name, t.step, min(1e9, math.Exp(t.step)))
+				t.evidence = fmt.Sprintf("one step of the scores that %s reads is %.3g: it multiplies a probability by %.2g", n.Name, t.step, min(1e9, elementary.Exp(t.step)))
 			}
 		}
 		if out := f.Set.Output(id, 0); n.Op == "Softmax" && out != tqc.NoSlot && f.Set.Slot(out).State().Quantizes() && f.Set.Params(out).Ready() && f.Set.Slot(out).Config.Integer() {

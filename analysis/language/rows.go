@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph/language/decode"
 	"qwb/kernels"
+	"qwb/kernels/elementary"
 )
 
 // rowScore is one token.
@@ -59,7 +60,7 @@ func divergence(q, f []float32, next int) rowScore {
 	most := float64(f[decode.Largest(f)])
 	var sum, dot float64
 	for i, v := range f {
-		e := math.Exp(float64(v) - most)
+		e := elementary.Exp(float64(v) - most)
 		sum += e
 		dot += e * (float64(v) - float64(q[i]))
 	}

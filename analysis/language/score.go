@@ -1,6 +1,6 @@
 package language
 
-import "math"
+import "qwb/kernels/elementary"
 
 // Result is how well a language model predicts texts. A sequence is a text with the id that begins it in front; each of its other
 // ids is scored, which makes Tokens of them.
@@ -84,7 +84,7 @@ func (t *tally) add(s Score, cut bool) {
 
 func (t *tally) result() *Result {
 	r := &Result{Sequences: t.sequences, Cut: t.cutSequences, Tokens: t.tokens, MeanNLL: t.nll.mean(), MeanNLLError: t.nll.err()}
-	r.Perplexity = math.Exp(r.MeanNLL)
+	r.Perplexity = elementary.Exp(r.MeanNLL)
 	if r.MeanNLLError != nil {
 		e := r.Perplexity * *r.MeanNLLError
 		r.PerplexityError = &e
@@ -97,7 +97,7 @@ func (t *tally) result() *Result {
 
 func (t *tally) changed() *Change {
 	return &Change{
-		FloatMeanNLL: t.float.mean(), FloatPerplexity: math.Exp(t.float.mean()), NLLChange: t.change.mean(), NLLChangeError: t.change.err(),
+		FloatMeanNLL: t.float.mean(), FloatPerplexity: elementary.Exp(t.float.mean()), NLLChange: t.change.mean(), NLLChangeError: t.change.err(),
 		KL: t.kl.mean(), KLError: t.kl.err(), Flips: t.flips, FlipRate: t.flipped.mean(), FlipRateError: t.flipped.err(),
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/elementary"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 )
@@ -94,7 +95,7 @@ func (s *softmax) exact(_ *computer, in []*tensor.Tensor) ([]*exact, error) {
 				top = max(top, codes[at(k)])
 			}
 			for k := range n {
-				values[at(k)] = math.Exp(float64(codes[at(k)]-top) * float64(s.x.Scale))
+				values[at(k)] = elementary.Exp(float64(codes[at(k)]-top) * float64(s.x.Scale))
 				sum += values[at(k)]
 			}
 			for k := range n {

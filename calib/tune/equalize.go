@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/kernels/elementary"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
@@ -166,7 +167,7 @@ func (e *equalizer) structure(form equalization) structural {
 		step := rewrite.Step{Kind: rewrite.Scale.Name, At: e.b.Reference.Node(w.At).Name, Vectors: map[string][]float32{"scale": make([]float32, w.Channels)}}
 		plain := true
 		for c, f := range factors[k] {
-			step.Vectors["scale"][c] = float32(math.Pow(f, form.power))
+			step.Vectors["scale"][c] = float32(elementary.Pow(f, form.power))
 			plain = plain && math.Abs(math.Log(f)) < settled
 		}
 		if !plain {
@@ -216,7 +217,7 @@ func (e *equalizer) pair(w *rewrite.Way, factors []float64, form equalization) (
 		down, alpha = slices.Repeat([]float64{1}, w.Channels), 1
 	}
 	for c := range factors {
-		f := math.Pow(down[c], beta) / math.Pow(up[c], alpha)
+		f := elementary.Pow(down[c], beta) / elementary.Pow(up[c], alpha)
 		if !(up[c] > 0 && down[c] > 0) || !(f > 0) || f-f != 0 {
 			continue // a channel of no range
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/kernels/elementary"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
@@ -136,7 +137,7 @@ func (p *predictor) choose(alpha float64, shifted bool) []float32 {
 	}
 	for c := range ratio {
 		r, w := max(width[c], widest/maxRatio), max(heavy[c], heaviest/maxRatio)
-		if ratio[c] = math.Pow(w, 1-alpha) / math.Pow(r, alpha); widest == 0 || heaviest == 0 {
+		if ratio[c] = elementary.Pow(w, 1-alpha) / elementary.Pow(r, alpha); widest == 0 || heaviest == 0 {
 			ratio[c] = 1
 		}
 		top = max(top, ratio[c]*width[c])

@@ -17,6 +17,7 @@ import (
 	"qwb/calib"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/kernels/elementary"
 	"qwb/observers"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/rewrite"
@@ -214,7 +215,7 @@ func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
 	change, typical, confirmed := Judge(before, after)
 	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
-	r.Typical, r.TypicalError = math.Exp(typical.Mean), analysis.NewSpread(typical).NSRError
+	r.Typical, r.TypicalError = elementary.Exp(typical.Mean), analysis.NewSpread(typical).NSRError
 	r.Confirmed = confirmed
 	r.Kept = max(r.Kept, r.kept())
 	switch {

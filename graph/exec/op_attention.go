@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/elementary"
 )
 
 // attentionEvals are attention and what stands around it in a decoder.
@@ -452,7 +453,7 @@ func capAt[T float](c *call, s []T, top T) {
 		return
 	}
 	for i, v := range s {
-		s[i] = T(float64(top) * math.Tanh(float64(v/top)))
+		s[i] = T(float64(top) * elementary.Tanh(float64(v/top)))
 	}
 }
 
@@ -465,7 +466,7 @@ func softRows[T float](c *call, s []T, n int) {
 	for ; len(s) > 0; s = s[n:] {
 		top, sum := slices.Max(s[:n]), 0.0
 		for i, v := range s[:n] {
-			s[i] = T(math.Exp(float64(v - top)))
+			s[i] = T(elementary.Exp(float64(v - top)))
 			sum += float64(s[i])
 		}
 		for i := range s[:n] {

@@ -9,6 +9,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/elementary"
 )
 
 // binaryEvals are the arithmetic operators of two (or any number of) broadcast operands.
@@ -338,17 +339,17 @@ func buildPow(n *graph.Node, version int64) (evalFunc, error) {
 		}
 		switch base := in[0].Data.(type) {
 		case []float32:
-			f := func(x float32, y float64) float32 { return float32(math.Pow(float64(x), y)) }
+			f := func(x float32, y float64) float32 { return float32(elementary.Pow(float64(x), y)) }
 			if len(exponent) == 1 && exponent[0] == 2 { // the same to the bit, and much faster
 				f = func(x float32, _ float64) float32 { return x * x }
 			}
 			zip(c, br, out.F32(), base, exponent, 16, f)
 		case []float64:
-			zip(c, br, tensor.Of[float64](out), base, exponent, 16, math.Pow)
+			zip(c, br, tensor.Of[float64](out), base, exponent, 16, elementary.Pow)
 		case []int32:
-			zip(c, br, tensor.Of[int32](out), base, exponent, 16, func(x int32, y float64) int32 { return int32(math.Pow(float64(x), y)) })
+			zip(c, br, tensor.Of[int32](out), base, exponent, 16, func(x int32, y float64) int32 { return int32(elementary.Pow(float64(x), y)) })
 		case []int64:
-			zip(c, br, out.I64(), base, exponent, 16, func(x int64, y float64) int64 { return int64(math.Pow(float64(x), y)) })
+			zip(c, br, out.I64(), base, exponent, 16, func(x int64, y float64) int64 { return int64(elementary.Pow(float64(x), y)) })
 		default:
 			return badType(0, in[0].DType)
 		}

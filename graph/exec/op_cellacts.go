@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"qwb/kernels/elementary"
 	"qwb/kernels/ref"
 )
 
@@ -26,7 +27,7 @@ func (p *actParams) activation(name string) (func(float64) float64, error) {
 	case "Sigmoid":
 		return ref.Sigmoid64, nil
 	case "Tanh":
-		return math.Tanh, nil
+		return elementary.Tanh, nil
 	case "Relu":
 		return func(x float64) float64 { return max(x, 0) }, nil
 	case "Softplus":
@@ -38,7 +39,7 @@ func (p *actParams) activation(name string) (func(float64) float64, error) {
 		return func(x float64) float64 { return a*x + b }, nil
 	case "ScaledTanh":
 		a, b := take(&p.alpha, 1), take(&p.beta, 1)
-		return func(x float64) float64 { return a * math.Tanh(b*x) }, nil
+		return func(x float64) float64 { return a * elementary.Tanh(b*x) }, nil
 	case "HardSigmoid":
 		a, b := take(&p.alpha, 0.2), take(&p.beta, 0.5)
 		return func(x float64) float64 { return max(0, min(1, a*x+b)) }, nil

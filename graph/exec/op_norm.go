@@ -8,6 +8,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/elementary"
 	"qwb/kernels/ref"
 )
 
@@ -276,7 +277,7 @@ func buildLRN(n *graph.Node, _ int64) (evalFunc, error) {
 					for _, w := range row[max(0, k-(size-1)/2):min(ch, k+size/2+1)] {
 						sum += float64(w) * float64(w)
 					}
-					dst[k] = float32(float64(v) / math.Pow(bias+alpha/float64(size)*sum, beta))
+					dst[k] = float32(float64(v) / elementary.Pow(bias+alpha/float64(size)*sum, beta))
 				}
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/elementary"
 )
 
 // poolEvals are the pools. They compute channels-last.
@@ -149,9 +150,9 @@ func normOrder(n *graph.Node, version int64) float64 {
 func lpNorm(x []float64, p float64) float64 {
 	sum := 0.0
 	for _, v := range x {
-		sum += math.Pow(math.Abs(v), p)
+		sum += elementary.Pow(math.Abs(v), p)
 	}
-	return math.Pow(sum, 1/p)
+	return elementary.Pow(sum, 1/p)
 }
 
 // buildLpPool is (sum |x|^p)^(1/p) over each window.
@@ -167,13 +168,13 @@ func buildLpPool(n *graph.Node, version int64) (evalFunc, error) {
 			return err
 		}
 		for i, v := range x.F32() {
-			powers[i] = float32(math.Pow(math.Abs(float64(v)), p))
+			powers[i] = float32(elementary.Pow(math.Abs(float64(v)), p))
 		}
 		c.run.s.table.AveragePool(c.run.s.par, out.F32(), powers, s, true)
 		s = s.Full()
 		window := lpCounts(&s)
 		for i, v := range out.F32() {
-			out.F32()[i] = float32(math.Pow(float64(v)*float64(window[i/s.C%len(window)]), 1/p))
+			out.F32()[i] = float32(elementary.Pow(float64(v)*float64(window[i/s.C%len(window)]), 1/p))
 		}
 		return nil
 	}, nil
@@ -248,10 +249,10 @@ func buildGlobalLpPool(n *graph.Node, version int64) (evalFunc, error) {
 		return overPositions(c, func(dst, src []float32) {
 			sums := make([]float64, len(dst))
 			for i, v := range src {
-				sums[i%len(dst)] += math.Pow(math.Abs(float64(v)), p)
+				sums[i%len(dst)] += elementary.Pow(math.Abs(float64(v)), p)
 			}
 			for k := range dst {
-				dst[k] = float32(math.Pow(sums[k], 1/p))
+				dst[k] = float32(elementary.Pow(sums[k], 1/p))
 			}
 		})
 	}, nil

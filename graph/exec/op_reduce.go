@@ -6,6 +6,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/elementary"
 	"qwb/kernels/ref"
 )
 
@@ -280,6 +281,6 @@ var (
 		if math.IsInf(top, 0) {
 			return top
 		}
-		return top + math.Log(sums(func(v float64) float64 { return math.Exp(v - top) }, nil)(x, n))
+		return top + math.Log(sums(func(v float64) float64 { return elementary.Exp(v - top) }, nil)(x, n))
 	}}
 )

@@ -6,6 +6,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/elementary"
 	"qwb/kernels/ref"
 )
 
@@ -25,12 +26,12 @@ var unaryEvals = []evaluator{
 	{"Gelu", buildGelu},
 	{"Swish", buildSwish},
 	{"Sigmoid", mapped(ref.Sigmoid64)},
-	{"Tanh", mapped(math.Tanh)},
-	{"Mish", unary64(func(x float64) float64 { return x * math.Tanh(softplus(x)) })},
+	{"Tanh", mapped(elementary.Tanh)},
+	{"Mish", unary64(func(x float64) float64 { return x * elementary.Tanh(softplus(x)) })},
 	{"Softplus", unary64(softplus)},
 	{"Softsign", unary(func(x float32) float32 { return x / (1 + abs32(x)) }, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
-	{"Erf", mapped(math.Erf)},
-	{"Exp", mapped(math.Exp)},
+	{"Erf", mapped(elementary.Erf)},
+	{"Exp", mapped(elementary.Exp)},
 	{"Log", unary64(math.Log)},
 	{"Sqrt", mapped(math.Sqrt)},
 	{"Reciprocal", mapped(func(x float64) float64 { return 1 / x })},
@@ -39,7 +40,7 @@ var unaryEvals = []evaluator{
 	{"Round", unary64(math.RoundToEven)},
 	{"Sin", unary64(math.Sin)}, {"Cos", unary64(math.Cos)}, {"Tan", unary64(math.Tan)},
 	{"Asin", unary64(math.Asin)}, {"Acos", unary64(math.Acos)}, {"Atan", unary64(math.Atan)},
-	{"Sinh", unary64(math.Sinh)}, {"Cosh", unary64(math.Cosh)},
+	{"Sinh", unary64(elementary.Sinh)}, {"Cosh", unary64(elementary.Cosh)},
 	{"Asinh", unary64(math.Asinh)}, {"Acosh", unary64(math.Acosh)}, {"Atanh", unary64(math.Atanh)},
 	{"Abs", simple(evalAbs)},
 	{"Neg", simple(evalNeg)},
@@ -165,9 +166,9 @@ func limitF32(c *call, lo, hi float32) error {
 
 func softplus(x float64) float64 {
 	if x > 0 {
-		return x + math.Log1p(math.Exp(-x))
+		return x + math.Log1p(elementary.Exp(-x))
 	}
-	return math.Log1p(math.Exp(x))
+	return math.Log1p(elementary.Exp(x))
 }
 
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }

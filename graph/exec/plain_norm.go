@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/elementary"
 )
 
 // plainNormEvals are the normalizations in float64, what is in other types widened.
@@ -209,7 +210,7 @@ func buildPlainLRN(n *graph.Node, _ int64) (evalFunc, error) {
 				v := src[i+(j-k)*inner]
 				sum += float64(v * v)
 			}
-			dst[i] = src[i] / math.Pow(bias+alpha/float64(size)*sum, beta)
+			dst[i] = src[i] / elementary.Pow(bias+alpha/float64(size)*sum, beta)
 		}
 		set()
 		return nil

@@ -5,13 +5,14 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/elementary"
 )
 
 var plainSoftmaxEvals = []evaluator{
 	{"Softmax", plainSoftmaxLike(func(x []float64) {
 		top, sum := expSum(x)
 		for i, v := range x {
-			x[i] = math.Exp(v-top) / sum
+			x[i] = elementary.Exp(v-top) / sum
 		}
 	})},
 	{"LogSoftmax", plainSoftmaxLike(func(x []float64) {
@@ -30,7 +31,7 @@ func expSum(x []float64) (top, sum float64) {
 		top = math.Max(top, v)
 	}
 	for _, v := range x {
-		sum += math.Exp(v - top)
+		sum += elementary.Exp(v - top)
 	}
 	return top, sum
 }

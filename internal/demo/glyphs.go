@@ -22,6 +22,8 @@ import (
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
 	"golang.org/x/image/vector"
+
+	"qwb/kernels/elementary"
 )
 
 const (
@@ -134,7 +136,7 @@ func (c *Camera) drawGlyph(rng *rand.Rand, r rune) error {
 // expose turns coverage into a picture: little light, an uneven background, noise that grows with the signal, hot pixels.
 func (c *Camera) expose(rng *rand.Rand) []float32 {
 	img := make([]float32, Size*Size)
-	light := math.Exp(uniform(rng, math.Log(0.012), math.Log(0.16)))
+	light := elementary.Exp(uniform(rng, math.Log(0.012), math.Log(0.16)))
 	base, gx, gy := uniform(rng, 0.004, 0.03), uniform(rng, -6e-4, 6e-4), uniform(rng, -6e-4, 6e-4)
 	noise := uniform(rng, 0.002, 0.006)
 	for y := range Size {

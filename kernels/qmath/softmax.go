@@ -2,7 +2,8 @@ package qmath
 
 import (
 	"fmt"
-	"math"
+
+	"qwb/kernels/elementary"
 )
 
 // SoftmaxForm is how the softmax of a row of codes is computed.
@@ -76,7 +77,7 @@ func (s *Softmax) integer(p Profile) error {
 	s.Form = SoftmaxInteger
 	s.E = make([]int32, s.X.QMax-s.X.QMin+1)
 	for d := range s.E {
-		s.E[d] = int32(HalfEven.Round(math.Exp(-float64(d)*float64(s.X.Scale)) * (1 << softmaxBits)))
+		s.E[d] = int32(HalfEven.Round(elementary.Exp(-float64(d)*float64(s.X.Scale)) * (1 << softmaxBits)))
 	}
 	s.Inverse = int64(HalfEven.Round((1 << inverseBits) / float64(s.Y.Scale)))
 	return nil

@@ -3,6 +3,8 @@ package qmath
 import (
 	"fmt"
 	"math"
+
+	"qwb/kernels/elementary"
 )
 
 // mlas prepares ONNX Runtime's softmax (contrib_ops/cpu/quantization/qlinear_softmax.cc): the table is scaled up as far as
@@ -18,7 +20,7 @@ func (s *Softmax) mlas(p Profile) error {
 	up := max(0, room-5) / scale
 	s.Terms = make([]float32, 256)
 	for d := range s.Terms {
-		s.Terms[d] = float32(math.Exp((up - float64(d)) * scale))
+		s.Terms[d] = float32(elementary.Exp((up - float64(d)) * scale))
 	}
 	if most := s.Terms[0] * s.PerOutput; math.IsInf(float64(most), 0) {
 		return fmt.Errorf("profile %s: softmax of %d codes to scale %g overflows float32 in ONNX Runtime, whose result is undefined", p.Name, s.N, s.Y.Scale)

@@ -1,6 +1,6 @@
 package qmath
 
-import "math"
+import "qwb/kernels/elementary"
 
 // Table is a function of 8-bit codes: Table[b] is the raw byte of the result for the raw byte b of the input. A signed code
 // is indexed by its two's complement, so that the order is 0..127, -128..-1.
@@ -58,5 +58,5 @@ func (p Profile) Sigmoid() func(float32) float32 {
 	if p.Family == ORT {
 		return mlasLogistic
 	}
-	return Correct(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
+	return Correct(func(x float64) float64 { return 1 / (1 + elementary.Exp(-x)) })
 }

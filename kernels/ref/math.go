@@ -1,6 +1,10 @@
 package ref
 
-import "math"
+import (
+	"math"
+
+	"qwb/kernels/elementary"
+)
 
 // The functions of this file are what the vector rows compute, to the bit: float32 operations in one order, FMA where it is
 // written. Coefficients are minimax fits (Lawson's algorithm on Chebyshev nodes), rounded one by one and the rest fitted
@@ -122,14 +126,14 @@ func copySign(x, y float32) float32 {
 // Sigmoid64 is 1/(1+e^-x).
 func Sigmoid64(x float64) float64 {
 	if x < 0 { // keeps exp from overflowing
-		e := math.Exp(x)
+		e := elementary.Exp(x)
 		return e / (1 + e)
 	}
-	return 1 / (1 + math.Exp(-x))
+	return 1 / (1 + elementary.Exp(-x))
 }
 
 // Gelu64 is x/2 * (1 + erf(x/sqrt(2))), written with erfc, which does not cancel.
-func Gelu64(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
+func Gelu64(x float64) float64 { return 0.5 * x * elementary.Erfc(-x/math.Sqrt2) }
 
 // GeluTanh64 is x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715*x^3))), written with the logistic function.
 func GeluTanh64(x float64) float64 {

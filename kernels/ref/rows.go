@@ -1,6 +1,10 @@
 package ref
 
-import "math"
+import (
+	"math"
+
+	"qwb/kernels/elementary"
+)
 
 // Lanes is how many partial sums the sum of a row has.
 const Lanes = 16
@@ -39,17 +43,17 @@ func FoldLanes(sums *[Lanes]float64) float64 {
 // after Sum; the result is then within (|src[i]-max|/2 + 3) * 2^-23 of the exact one, relative. A row that contains NaN or
 // +Inf, or nothing but -Inf, gives NaN.
 //
-// math.Exp is the platform's, which may differ in its last bits between processor families.
+// elementary.Exp is the platform's in builds with assembly: it may differ in its last bits between processor families.
 func Softmax(ar Arith, dst, src []float32) {
 	peak := largest(src)
 	if ar == Float64 {
 		var sums [Lanes]float64
 		for i, x := range src {
-			sums[i%Lanes] += math.Exp(float64(x) - float64(peak))
+			sums[i%Lanes] += elementary.Exp(float64(x) - float64(peak))
 		}
 		sum := FoldLanes(&sums)
 		for i, x := range src {
-			dst[i] = float32(math.Exp(float64(x)-float64(peak)) / sum)
+			dst[i] = float32(elementary.Exp(float64(x)-float64(peak)) / sum)
 		}
 		return
 	}
@@ -68,7 +72,7 @@ func LogSoftmax(ar Arith, dst, src []float32) {
 	var sums [Lanes]float64
 	for i, x := range src {
 		if ar == Float64 {
-			sums[i%Lanes] += math.Exp(float64(x) - float64(peak))
+			sums[i%Lanes] += elementary.Exp(float64(x) - float64(peak))
 		} else {
 			sums[i%Lanes] += float64(ar.exp(x - peak))
 		}
@@ -92,7 +96,7 @@ func (ar Arith) exp(x float32) float32 {
 	if ar == FMA32 {
 		return Exp(x)
 	}
-	return float32(math.Exp(float64(x)))
+	return float32(elementary.Exp(float64(x)))
 }
 
 // LayerNorm is Normalize with the mean of src and 1 / sqrt(var+eps); mean and variance are Sum and SumSquares divided by the

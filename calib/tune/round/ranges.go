@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"qwb/kernels/elementary"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -78,7 +79,7 @@ func RangeError(g qmath.Grid, p Part, power float64) float64 {
 func powerTable(power float64) []float64 {
 	t := make([]float64, tableSteps+2)
 	for i := range t {
-		t[i] = math.Pow(min(float64(i), tableSteps)/(2*tableSteps), power)
+		t[i] = elementary.Pow(min(float64(i), tableSteps)/(2*tableSteps), power)
 	}
 	return t
 }
@@ -203,7 +204,7 @@ func (s *rangeSearch) error(g qmath.Grid) float64 {
 	h := s.part.Importance
 	var unit, inverse float64
 	if s.table != nil {
-		unit, inverse = math.Pow(float64(g.Scale), s.power), 2*tableSteps/float64(g.Scale)
+		unit, inverse = elementary.Pow(float64(g.Scale), s.power), 2*tableSteps/float64(g.Scale)
 	}
 	for at := 0; at < len(s.part.Values) && sum <= s.least; at += chunk {
 		x := s.part.Values[at:min(at+chunk, len(s.part.Values))]
@@ -218,7 +219,7 @@ func (s *rangeSearch) error(g qmath.Grid) float64 {
 				k := int(at)
 				d = float64(unit * (s.table[k] + float64((at-float64(k))*(s.table[k+1]-s.table[k]))))
 			default:
-				d = math.Pow(d, s.power)
+				d = elementary.Pow(d, s.power)
 			}
 			if h != nil {
 				d = float64(d * h[at+i])

@@ -6,6 +6,7 @@ import (
 
 	"qwb/export/language/weights"
 	"qwb/graph/language/checkpoint"
+	"qwb/kernels/elementary"
 )
 
 // V0 is version 0: float32, with tables of the rotary embedding. They are those of the source where it has them, since its exporter's
@@ -45,7 +46,7 @@ func rotary(c *checkpoint.Config) []byte {
 	half := c.HeadDim / 2
 	freqs := make([]float32, half)
 	for i := range freqs {
-		freqs[i] = 1 / float32(math.Pow(theta, float64(float32(2*i)/float32(c.HeadDim))))
+		freqs[i] = 1 / float32(elementary.Pow(theta, float64(float32(2*i)/float32(c.HeadDim))))
 	}
 	n := c.Context * half
 	b := make([]byte, 8*n)

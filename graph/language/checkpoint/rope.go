@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"fmt"
 	"math"
+
+	"qwb/kernels/elementary"
 )
 
 // RopeScaling stretches the rotary frequencies for long contexts.
@@ -62,7 +64,7 @@ func (c *Config) Frequencies() []float64 {
 	out := make([]float64, c.HeadDim/2)
 	low, high := c.yarnRange()
 	for i := range out {
-		f := math.Pow(c.RopeTheta, -float64(2*i)/float64(c.HeadDim))
+		f := elementary.Pow(c.RopeTheta, -float64(2*i)/float64(c.HeadDim))
 		switch s := c.Scaling; {
 		case s != nil && s.Factors != nil:
 			out[i] = f / float64(s.Factors[i])

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"qwb/kernels/elementary"
 )
 
 // Sampling says how the next token is chosen from logits. The zero value takes the most likely one.
@@ -53,7 +55,7 @@ func (s *sampler) next(logits []float32) int {
 	most := float64(logits[best])
 	order := grow(&s.order, len(logits))
 	for i, x := range logits {
-		order[i] = candidate{i, math.Exp((float64(x) - most) / s.Temperature)}
+		order[i] = candidate{i, elementary.Exp((float64(x) - most) / s.Temperature)}
 	}
 	if s.TopK > 0 || s.TopP > 0 && s.TopP < 1 {
 		slices.SortFunc(order, func(a, b candidate) int {

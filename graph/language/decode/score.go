@@ -3,6 +3,8 @@ package decode
 import (
 	"context"
 	"math"
+
+	"qwb/kernels/elementary"
 )
 
 // blockTokens is how many tokens of a text run through the model at once: enough for the products to be bound by arithmetic, few
@@ -39,7 +41,7 @@ func LogSumExp(x []float32) float64 {
 	}
 	sum := 0.0
 	for _, v := range x {
-		sum += math.Exp(float64(v) - most)
+		sum += elementary.Exp(float64(v) - most)
 	}
 	return most + math.Log(sum)
 }
