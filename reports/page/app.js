@@ -15,10 +15,11 @@ import { compareView } from "./views/compare.js";
 import { verifyView } from "./views/verify.js";
 import { exportView } from "./views/export.js";
 import { languageView } from "./views/language.js";
+import { tensorsView } from "./views/tensors.js";
 
 // All views, in the order in which one works. A view is {key, label, doc, draw(host, app)}; usable(app), where it has one, says whether its tab
 // is there. draw may return {update(), close()}: update is called after the plan changed, in place of drawing the view anew.
-export const views = [openView, networkView, samplesView, sweepView, tuneView, compareView, verifyView, exportView, languageView];
+export const views = [openView, networkView, { ...tensorsView, usable: (app) => Boolean(app.view && app.view.report) }, samplesView, sweepView, tuneView, compareView, verifyView, exportView, languageView];
 
 const over = (job) => ["done", "failed", "cancelled"].includes(job.state);
 

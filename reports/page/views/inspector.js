@@ -1,27 +1,68 @@
-// One operator: where it runs and why, what can be decided of it, the ranges of its tensors with handles to drag, and its measured error.
+// One operator: what can be decided of it, the ranges of its tensors with handles to drag, its weights by channel, and what was measured.
 import { drawPanel } from "../panel.js";
 import { el, replace } from "../dom.js";
 import { byName } from "../data.js";
 import { decision } from "./decide.js";
 import { rangeTool } from "./range.js";
+import { drawWeights } from "./weights.js";
 
 export const inspectorView = {
   key: "inspector", label: "Operator", doc: "The selected operator: its settings, its tensors and what they cost, and how to change them",
   draw(host, app) {
-    let tools = [];
+    let range = null, slotKind = "in0", shown = "";
+    const off = app.selection.on((change) => { if (change.what === "node" && app.selection.node !== shown) update(); });
+    update();
+    return { update, close: off };
+
     function update() {
-      for (const t of tools) t.close();
-      tools = [];
+      if (range) range.close();
+      range = null;
       const row = byName(app.rows).get(app.selection.node);
+      shown = app.selection.node;
       if (!row) {
         replace(host, el("p", { class: "soft pad" }, "Select an operator in the network or in the table. Colours say where the error comes from; the table below has the worst first."));
         return;
       }
-      const live = el("div");
-      replace(host, live);
+      const form = decision(app, { target: () => ({ nodes: [row.name] }) }), tensors = el("section", { "aria-label": "Ranges" }), weights = el("section", { "aria-label": "Weights" }), panel = el("div");
+      replace(host, el("section", { "aria-label": "Decide" }, form.node), tensors, weights, panel);
+      drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection });
+      drawTools(row, tensors, weights);
     }
-    const off = app.selection.on((change) => { if (change.what === "node") update(); });
-    update();
-    return { update, close: off };
+
+    async function drawTools(row, tensors, weights) {
+      let about;
+      try {
+        about = await app.client.call("node", { node: row.name });
+      } catch (problem) {
+        if (shown === row.name) replace(tensors, el("p", { class: "soft" }, problem.message));
+        return;
+      }
+      if (shown !== row.name) return;
+      const slots = about.slots.filter((s) => !about.weights || s !== about.weights.slot).map((s) => s.slice(s.lastIndexOf(":") + 1));
+      if (slots.length) {
+        const at = el("div"), first = slots.includes(slotKind) ? slotKind : slots[0];
+        const pick = (slot) => {
+          slotKind = slot;
+          for (const b of buttons) b.setAttribute("aria-pressed", String(b.dataset.slot === slot));
+          if (range) range.close();
+          range = rangeTool(at, app, `${row.name}:${slot}`);
+        };
+        const buttons = slots.map((slot) => el("button", { type: "button", data: { slot }, title: `The range of ${row.name}:${slot}`, onclick: () => pick(slot) }, slotName(slot, row)));
+        replace(tensors, el("h3", null, "Range"), el("div", { class: "actions", role: "group", "aria-label": "Which tensor" }, buttons), at);
+        pick(first);
+      }
+      if (about.weights) {
+        const at = el("div");
+        replace(weights, el("h3", null, "Weights by channel"), at);
+        drawWeights(at, about.weights);
+      }
+    }
   },
 };
+
+// slotName is an input or output in words, with the name of its tensor.
+function slotName(slot, row) {
+  const m = /^(in|out)(\d+)$/.exec(slot), tensor = row.tensors.find((t) => t.at === slot);
+  const words = m ? `${m[1] === "in" ? "input" : "output"}${m[2] === "0" ? "" : ` ${Number(m[2]) + 1}`}` : slot;
+  return tensor ? `${words}: ${tensor.name}` : words;
+}

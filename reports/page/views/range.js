@@ -4,9 +4,8 @@ import { drawHistogram } from "../histogram.js";
 import { commandLine, el, replace } from "../dom.js";
 import { decibels, exact, known, number, percent, small } from "../format.js";
 
-// rangeTool draws into host for the slot "node:in0" of an operator.
-export function rangeTool(host, app, node, at) {
-  const slot = `${node}:${at}`;
+// rangeTool draws into host what there is to say about a slot, "node:in0".
+export function rangeTool(host, app, slot) {
   const picture = el("div", { class: "tensor" }), tried = el("div", { class: "tried", role: "status" }), choices = el("div");
   let tensor = null, drawing = null, wanted = null, busy = false, last = null, gone = false;
   replace(host, el("p", { class: "soft" }, "Reading the statistics …"));
