@@ -81,12 +81,12 @@ export function rangeTool(host, app, slot) {
     const list = (tensor.observers || []).filter((o) => known(o.nsr));
     if (list.length === 0) return;
     const best = Math.min(...list.map((o) => o.nsr));
-    replace(choices, el("table", { class: "observers" },
+    replace(choices, el("div", { class: "scroll" }, el("table", { class: "observers" },
       el("caption", null, "What every observer would choose"),
       el("thead", null, el("tr", null, [["observer", "The method that chooses the range"], ["range", ""], ["clip", "Error from values outside of the range"], ["round", "Error from rounding"], ["NSR", "Both together, of this tensor"], ["", ""]].map(([label, doc]) => el("th", { scope: "col", title: doc }, label)))),
       el("tbody", null, list.map((o) => el("tr", { class: o.used ? "used" : null }, el("th", { scope: "row", title: o.doc }, o.name, o.used && " (in use)"), el("td", null, `${number(o.lo)} to ${number(o.hi)}`),
         el("td", { title: exact(o.clip) }, small(o.clip)), el("td", { title: exact(o.round) }, small(o.round)), el("td", { title: exact(o.nsr) }, o.nsr === best ? el("b", null, small(o.nsr)) : small(o.nsr)),
-        el("td", null, tensor.drag && el("button", { type: "button", title: `Show what ${o.name} does to this tensor`, onclick: () => ask({ observer: o.name }) }, "Try")))))));
+        el("td", null, tensor.drag && el("button", { type: "button", title: `Show what ${o.name} does to this tensor`, onclick: () => ask({ observer: o.name }) }, "Try"))))))));
   }
 }
 
