@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-//go:embed *.js *.css *.html views/*.js
+//go:embed *.js *.css *.html *.svg views/*.js
 var files embed.FS
 
 // Files are the modules, with names as they import each other, the style sheets, and index.html, the page of qwb serve.

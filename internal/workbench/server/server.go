@@ -126,8 +126,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, "only GET")
 	case r.URL.Path == "/":
 		s.file(w, "index.html")
-	case r.URL.Path == "/favicon.ico":
-		w.WriteHeader(http.StatusNoContent) // browsers ask for it; an error would stand in their console
 	default:
 		name, _ := strings.CutPrefix(r.URL.Path, "/page/")
 		s.file(w, name)
