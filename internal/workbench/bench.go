@@ -61,7 +61,9 @@ type Bench struct {
 // New returns a bench. It has to be closed.
 func New(o Options) *Bench {
 	b := &Bench{o: o, at: o.Project, data: dataOptions{Data: o.Data, Labels: o.Labels}}
-	b.at.Events = nil
+	if b.at.Events = nil; b.at.Model == "" && b.at.Plan != "" {
+		b.at.Model, _ = b.modelOf(b.at.Plan) // a plan that cannot be read says so when it is looked at
+	}
 	b.jobs.open(b)
 	return b
 }

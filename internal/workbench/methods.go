@@ -18,14 +18,19 @@ import (
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
+	"qwb/reports"
 )
 
 // Methods are all that a page can ask for.
 var Methods = []Method{
 	{"state", "what is open and what there is to choose from", false, with((*Bench).state)},
+	{"view", "all that the page shows of the plan as it stands", false, with((*Bench).view)},
 	{"node", "what holds for an operator, why, and its weights by channel", false, with((*Bench).node)},
 	{"tensor", "a tensor at an operator: counts, grid, thresholds", false, with((*Bench).tensor)},
 	{"whatif", "what another range, observer or scheme makes of a tensor", false, with((*Bench).whatIf)},
+	{"estimate", "what a decision is expected to do", false, with((*Bench).estimate)},
+	{"files", "what lies in the folders that a page may look into", false, with((*Bench).files)},
+	{"thumbnails", "samples as the network sees them", false, with((*Bench).thumbnails)},
 	{"log", "the decisions of the plan", false, with((*Bench).log)},
 	{"recipe", "the decisions as a recipe", false, with((*Bench).recipe)},
 	{"diff", "what differs between two plans", false, with((*Bench).diff)},
@@ -125,6 +130,21 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 		s.Properties = append(s.Properties, named{r.Name, r.Doc})
 	}
 	return s, nil
+}
+
+// view has the last analysis of the plan, or one of other decisions where there is no better one.
+func (b *Bench) view(ctx context.Context, _ struct{}) (*reports.View, error) {
+	file, err := b.needPlan()
+	if err != nil {
+		return nil, err
+	}
+	hash, err := b.planState(file)
+	if err != nil {
+		return nil, err
+	}
+	r, stale := b.analysis(file, hash)
+	v, _, err := b.project().View(ctx, r, stale)
+	return v, err
 }
 
 // resolve is the name of a file that a plan names.

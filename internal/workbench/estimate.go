@@ -1,0 +1,253 @@
+package workbench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"qwb"
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/internal/plain"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/tqc"
+)
+
+// Estimate is what a decision is expected to do, without running anything.
+type Estimate struct {
+	Before *analysis.NSR `json:"before"` // of the outputs, as the last analysis measured it; null without one
+	After  *analysis.NSR `json:"after"`  // null where nothing is known of an operator that would run on integers then
+	// MACs are the shares of the multiply-accumulates on integers, Bytes those of constants.
+	MACs  pair `json:"macs_int8"`
+	Bytes pair `json:"bytes"`
+	// Along are operators that change where they run though they were not selected, Changed all whose precision or numbers change.
+	Along   []string `json:"taken_along"`
+	Changed []string `json:"changed"`
+	Unknown []string `json:"unknown"` // that no analysis has figures of
+	Command string   `json:"command"`
+	Basis   string   `json:"basis"` // what the estimate rests on, in words
+	Stale   bool     `json:"stale"` // the analysis is of other decisions
+}
+
+type pair struct {
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+}
+
+func (b *Bench) estimate(ctx context.Context, q struct {
+	selection
+	Properties []string `json:"properties"`
+}) (*Estimate, error) {
+	sel, err := q.selector()
+	if err != nil {
+		return nil, err
+	}
+	was, end, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	p := b.project()
+	planned, _, err := p.Preview(ctx, sel, q.Properties, b.o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	is := &opened{Planned: planned}
+	defer is.Close()
+	e := &Estimate{Command: command(append([]string{"set", p.Plan, sel}, q.Properties...)...), Changed: changedNodes(was.Plan, is.Plan), Along: []string{}, Unknown: []string{}}
+	if e.MACs.Before, e.Bytes.Before, err = was.cost(); err == nil {
+		e.MACs.After, e.Bytes.After, err = is.cost()
+	}
+	if err != nil {
+		return nil, err
+	}
+	selected, _ := decision.Nodes(was.Graph, sel) // tensors are no operators that are taken along
+	for _, name := range e.Changed {
+		a, ok := was.Graph.LookupNode(name)
+		z, ok2 := is.Graph.LookupNode(name)
+		if ok && ok2 && was.Set.Domains[a] != is.Set.Domains[z] && !slices.Contains(selected, a) {
+			e.Along = append(e.Along, name)
+		}
+	}
+	r, stale := b.analysis(p.Plan, was.hash)
+	if e.Stale = stale; r == nil || len(r.Outputs) == 0 || len(r.Layerwise) == 0 {
+		e.Basis = "no analysis yet: analyze measures the error of each operator alone, on which estimates rest"
+		return e, nil
+	}
+	return e, e.errors(b, was, is, r)
+}
+
+// cost is the share of the work that runs on integers, and the bytes of constants.
+func (o *opened) cost() (share, bytes float64, err error) {
+	c, err := analysis.CostOf(o.Graph, o.Set, nil)
+	var integer, all int64
+	for format, n := range c.MACs {
+		if all += n; strings.HasPrefix(format, "int") {
+			integer += n
+		}
+	}
+	return float64(integer) / float64(max(all, 1)), float64(c.TotalBytes()), err
+}
+
+// worstOutput is the error of the outputs as one figure, as the verdict has it.
+func worstOutput(r *analysis.Report) (worst analysis.NSR) {
+	for i := range r.Outputs {
+		n := analysis.NSR{NSR: r.Outputs[i].NSR, Spread: r.Outputs[i].Spread}
+		if c := r.Outputs[i].Centred; c != nil {
+			n = *c
+		}
+		if i == 0 || n.NSR > worst.NSR {
+			worst = n
+		}
+	}
+	return worst
+}
+
+// alone is the error of the outputs when one operator alone is quantized.
+func alone(l *analysis.LayerError) float64 {
+	if l.Centred != nil {
+		return l.Centred.NSR
+	}
+	return l.NSR
+}
+
+// errors estimates the error of the outputs: errors of operators alone are added up, and the sum is scaled so that it is what was measured of
+// the plan as it is. How far that is from the plain sum counts as uncertainty, beside that of the measurement.
+func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
+	before := worstOutput(r)
+	e.Before = &before
+	changed := map[string]bool{}
+	for _, name := range e.Changed {
+		changed[name] = true
+	}
+	heads := map[string]bool{}
+	sum, after := 0.0, 0.0
+	for i := range r.Layerwise {
+		l := &r.Layerwise[i]
+		heads[l.Node] = true
+		sum += alone(l)
+		factor, err := factorOf(b, was, is, l, changed)
+		if err != nil {
+			return err
+		}
+		after += alone(l) * factor
+	}
+	for _, name := range e.Changed {
+		a, ok := was.Graph.LookupNode(name)
+		z, ok2 := is.Graph.LookupNode(name)
+		if ok && ok2 && was.Set.Domains[a] != tqc.DomainInt && is.Set.Domains[z] == tqc.DomainInt && is.Set.Fused[z] == graph.NoNode && !heads[name] {
+			e.Unknown = append(e.Unknown, name)
+		}
+	}
+	e.Basis = fmt.Sprintf("errors of %s alone, measured on %s, added up", plain.Count(len(r.Layerwise), "operator"), plain.Count(r.Samples, "sample"))
+	if len(e.Unknown) > 0 {
+		e.Basis += "; of " + plain.Count(len(e.Unknown), "operator") + " that would run on integers nothing is known"
+		return nil
+	}
+	scale := 1.0
+	if sum > 0 {
+		scale = before.NSR / sum
+	}
+	n := analysis.NSR{NSR: after * scale}
+	off := n.NSR - max(before.NSR-(sum-after), 0)
+	measured := 0.0
+	if before.NSRError != nil && before.NSR > 0 {
+		measured = *before.NSRError * n.NSR / before.NSR
+	}
+	spread := math.Hypot(measured, off)
+	n.NSRError = &spread
+	if n.NSR > 0 {
+		db := -10 * math.Log10(n.NSR)
+		n.SQNR = &db
+	}
+	e.After = &n
+	return nil
+}
+
+// factorOf is by how much the error of one operator alone changes: nothing is left where it runs in float; else its parts, of the weights and
+// of the activations, change as the error of these tensors does.
+func factorOf(b *Bench, was, is *opened, l *analysis.LayerError, changed map[string]bool) (float64, error) {
+	a, ok := was.Graph.LookupNode(l.Node)
+	z, ok2 := is.Graph.LookupNode(l.Node)
+	if !ok || !ok2 {
+		return 1, nil
+	}
+	group := []string{l.Node}
+	for _, id := range was.Graph.Nodes() {
+		if was.Set.Fused[id] == a {
+			group = append(group, was.Graph.Node(id).Name)
+		}
+	}
+	if !slices.ContainsFunc(group, func(name string) bool { return changed[name] }) {
+		return 1, nil
+	}
+	weight, activation := 0.5, 0.5
+	if l.Weight != nil && l.Activation != nil && max(*l.Weight, 0)+max(*l.Activation, 0) > 0 {
+		weight, activation = max(*l.Weight, 0), max(*l.Activation, 0)
+		weight, activation = weight/(weight+activation), activation/(weight+activation)
+	}
+	switch d := is.Set.Domains[z]; {
+	case d == tqc.DomainWeights:
+		activation = 0
+	case d != tqc.DomainInt:
+		return 0, nil
+	}
+	var w, x [2]float64
+	for i, o := range []*opened{was, is} {
+		for _, name := range group {
+			id, ok := o.Graph.LookupNode(name)
+			if !ok {
+				continue
+			}
+			for _, slot := range slices.Concat(o.Set.Inputs(id), o.Set.Outputs(id)) {
+				if slot == tqc.NoSlot || !o.Set.Slot(slot).State().Quantizes() {
+					continue
+				}
+				nsr, constant, err := o.slotError(b, was, slot)
+				if err != nil {
+					continue // nothing is known of it: as it was
+				}
+				if constant {
+					w[i] += nsr
+				} else {
+					x[i] += nsr
+				}
+			}
+		}
+	}
+	ratio := func(v [2]float64) float64 {
+		if v[0] == 0 {
+			return 1
+		}
+		return v[1] / v[0]
+	}
+	return weight*ratio(w) + activation*ratio(x), nil
+}
+
+// slotError is the error that quantizing makes at a slot, and whether that is of a constant that is multiplied by. The statistics are those of
+// another plan of the same model.
+func (o *opened) slotError(b *Bench, stats *opened, slot tqc.SlotID) (nsr float64, isConstant bool, err error) {
+	sl, p := o.Set.Slot(slot), o.Set.Params(slot)
+	if t := o.Graph.Const(sl.Value); t != nil {
+		if !sl.Weight {
+			return 0, true, nil // a bias
+		}
+		f, err := constant(t, &sl.Config, p)
+		return f.NSR, true, err
+	}
+	if !p.Ready() || len(p.Scale) != 1 {
+		return 0, false, qwb.Usagef("no single scale")
+	}
+	known, err := stats.stats(b.project())
+	if err != nil {
+		return 0, false, err
+	}
+	t := known.Tensor(o.Graph.Value(sl.Value).Name)
+	if t == nil {
+		return 0, false, qwb.Usagef("no statistics")
+	}
+	f, _, err := figures(t.State, sl.Config, p.Scale[0], p.ZeroPoint[0])
+	return f.NSR, false, err
+}

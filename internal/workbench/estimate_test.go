@@ -1,0 +1,104 @@
+package workbench_test
+
+import (
+	"encoding/base64"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
+	"qwb/internal/workbench"
+	"qwb/reports"
+)
+
+func TestEstimateSaysWhatADecisionDoes(t *testing.T) {
+	p := planned(t)
+	was, _ := p.store.Read("glyphs.plan.json")
+	var e workbench.Estimate
+	p.call("estimate", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, &e)
+	assert.Nil(t, e.Before)
+	assert.Contains(t, e.Basis, "analyze")
+	var r analysis.Report
+	p.job("analyze", `{"samples": 16}`, &r)
+	p.call("estimate", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, &e)
+	require.NotNil(t, e.Before)
+	require.NotNil(t, e.After)
+	assert.False(t, e.Stale)
+	assert.Less(t, e.After.NSR, e.Before.NSR)
+	assert.Less(t, e.MACs.After, e.MACs.Before)
+	assert.Greater(t, e.Bytes.After, e.Bytes.Before)
+	assert.NotEmpty(t, e.Changed)
+	assert.Equal(t, "qwb set glyphs.plan.json type:Conv domain=fp32", e.Command)
+	now, _ := p.store.Read("glyphs.plan.json")
+	assert.Equal(t, string(was), string(now), "an estimate writes nothing")
+	// What changes nothing about errors is estimated to change nothing, and a worse range to make it worse.
+	var one workbench.Estimate
+	p.call("estimate", `{"select": "*", "properties": ["domain=fp32"]}`, &e)
+	assert.Zero(t, e.After.NSR)
+	assert.Zero(t, e.MACs.After)
+	p.call("estimate", `{"select": "type:Conv", "properties": ["observer=percentile(0.5)"]}`, &one)
+	assert.Greater(t, one.After.NSR, one.Before.NSR)
+	p.call("set", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, nil)
+	p.call("estimate", `{"select": "type:Conv", "properties": ["domain=int"]}`, &one)
+	assert.True(t, one.Stale)
+}
+
+func TestViewHasTheLastAnalysis(t *testing.T) {
+	p := planned(t)
+	var v reports.View
+	p.call("view", ``, &v)
+	assert.Contains(t, v.Missing["report"], "qwb analyze")
+	p.job("analyze", `{"samples": 4, "layerwise": true}`, nil)
+	p.call("view", ``, &v)
+	assert.False(t, v.Stale)
+	require.NotEmpty(t, v.Report.Layerwise)
+	assert.Empty(t, v.Report.Statistical)
+	p.job("analyze", `{"samples": 4, "statistical": true}`, nil) // the rest stays known
+	p.call("view", ``, &v)
+	assert.NotEmpty(t, v.Report.Layerwise)
+	assert.NotEmpty(t, v.Report.Statistical)
+	p.call("set", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, nil)
+	p.call("view", ``, &v)
+	assert.True(t, v.Stale)
+	p.call("undo", ``, nil)
+	p.job("open", `{"file": "glyphs.plan.json"}`, nil) // a bench that has just started
+	p.call("view", ``, &v)
+	assert.False(t, v.Stale)
+	assert.NotEmpty(t, v.Report.Statistical)
+}
+
+func TestFilesOfTheStore(t *testing.T) {
+	p := planned(t)
+	var l workbench.Listing
+	p.call("files", ``, &l)
+	names := map[string]string{}
+	for _, e := range l.Entries {
+		names[e.Name] = e.Kind
+	}
+	assert.Equal(t, "model", names["glyphs.onnx"])
+	assert.Equal(t, "plan", names["glyphs.plan.json"])
+	assert.Equal(t, "labels", names["labels.tsv"])
+	assert.Contains(t, names, "data")
+	p.call("files", `{"dir": "data", "kind": "data"}`, &l)
+	assert.Len(t, l.Entries, pictures)
+	assert.Equal(t, ".", l.Parent)
+	for _, bad := range []string{`{"dir": "/etc"}`, `{"dir": "../x"}`, `{"dir": "data/../.."}`, `{"dir": "nothing"}`, `{"kind": "secret"}`} {
+		assert.Error(t, p.try("files", bad, nil), bad)
+	}
+}
+
+func TestThumbnails(t *testing.T) {
+	p := planned(t)
+	var r workbench.Thumbnails
+	p.call("thumbnails", `{"data": ["data"], "labels": "labels.tsv", "samples": 5}`, &r)
+	assert.Len(t, r.Items, 5)
+	assert.Equal(t, pictures, r.Labelled)
+	for _, x := range r.Items {
+		pixels, err := base64.StdEncoding.DecodeString(x.RGB)
+		require.NoError(t, err)
+		assert.Len(t, pixels, 3*x.Width*x.Height)
+		assert.GreaterOrEqual(t, x.Label, 0)
+		assert.Less(t, x.Lo, x.Hi)
+	}
+}
