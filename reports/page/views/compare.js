@@ -1,7 +1,7 @@
 // Two plans, models, or recorded outputs on the same samples: which is worse, how sure that is, and where they differ.
 import {el} from "../dom.js";
 import {withError, number, percent, decibels, known, points} from "../format.js";
-import {part, drawForm, task, grid, dataRows, dataOptions, message, problemText, steady} from "./parts.js";
+import {part, drawForm, task, grid, dataRows, dataOptions, message, problemText, steady, showOperator} from "./parts.js";
 import {drawIntervals} from "./intervals.js";
 
 export const compareView = {
@@ -91,8 +91,8 @@ function pairDetails(app, r, p) {
   const list = [];
   if (p.layers && p.layers.length) {
     const rows = [...p.layers].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
-    list.push(el("p", {class: "hint"}, "The error that has accumulated up to each operator. A click shows the operator in graph and inspector."),
-      grid({caption: "Operators where the error differs most", rows, limit: 40, pick: l => app.selection.set(l.node), pickDoc: "show this operator", mark: l => (l.significant ? "best" : ""), columns: [
+    list.push(el("p", {class: "hint"}, "The error that has accumulated up to each operator. A click shows the operator in the network."),
+      grid({caption: "Operators where the error differs most", rows, limit: 40, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", mark: l => (l.significant ? "best" : ""), columns: [
         {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op, sort: l => l.op},
         {label: `NSR in ${shortName(p.a, r)}`, number: true, cell: l => number(l.a), title: l => String(l.a), sort: l => l.a},
         {label: `NSR in ${shortName(p.b, r)}`, number: true, cell: l => number(l.b), title: l => String(l.b), sort: l => l.b},
@@ -124,7 +124,7 @@ function showSettings(host, app, d) {
     el("p", {}, counts.length ? `${counts.map(([key, what]) => `${d[key]} ${what}`).join("; ")}. ${d.following || 0} of the differences follow from others.` : "The two decide the same.")];
   if (decisions.length) pieces.push(grid({caption: "Decisions that only one of them has", rows: decisions, columns: [{label: "in", cell: x => x.side}, {label: "decision", cell: x => x.text}]}));
   if (single.length) {
-    pieces.push(grid({caption: "One by one", rows: single, limit: 40, pick: x => app.selection.set(x.node), pickDoc: "show this operator", columns: [
+    pieces.push(grid({caption: "One by one", rows: single, limit: 40, pick: x => showOperator(app, x.node), pickDoc: "show this operator in the network", columns: [
       {label: "operator", cell: x => x.node, sort: x => x.node}, {label: "at", doc: "in0, in1: inputs; out0: output; empty: the operator", cell: x => x.at || "operator"},
       {label: "what", cell: x => x.what, sort: x => x.what}, {label: "A", cell: x => x.a || ""}, {label: "B", cell: x => x.b || ""},
       {label: "largest difference", doc: "relative for scales", number: true, cell: x => (x.largest ? number(x.largest) : ""), sort: x => x.largest || 0},

@@ -1,8 +1,9 @@
 // Open: a model, its data, the preprocessing that float accuracy speaks for, a target; then the first plan. Or a plan that is there.
 import {el} from "../dom.js";
-import {count, percent, plural, known} from "../format.js";
+import {count, number, percent, plural, known} from "../format.js";
 import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady, remembered} from "./parts.js";
 import {thumbnail} from "./samples.js";
+import {baseName} from "../frame.js";
 
 export const openView = {
   key: "open",
@@ -41,7 +42,7 @@ function calibration(app) {
   const look = async () => {
     try {
       const list = await app.client.call("thumbnails", {...all(), samples: 12});
-      showPictures(pictures, list.items);
+      showPictures(pictures, list);
     } catch (problem) {
       message(pictures, problemText(problem), true);
     }
@@ -112,10 +113,13 @@ function showTrials(host, app, r, preprocess, data, look) {
       {label: "kind", cell: f => f.level}, {label: "where", cell: f => f.node}, {label: "what", cell: f => f.text}, {label: "what helps", cell: f => f.fix}]}) : "");
 }
 
-function showPictures(host, list) {
+function showPictures(host, r) {
   host.classList.remove("bad");
-  host.replaceChildren(el("ul", {class: "thumbnails"}, ...list.map(t => el("li", {}, thumbnail(t, `${t.name} as the network sees it`), el("span", {class: "hint", title: t.name}, t.name), known(t.label) ? el("span", {class: "hint"}, `label ${t.label}`) : ""))));
-  if (!list.length) host.replaceChildren(el("p", {class: "hint"}, "These samples are no pictures."));
+  const items = r.items.filter(t => t.rgb);
+  host.replaceChildren(
+    el("p", {class: "hint"}, items.length ? `What the network reads, made visible: ${r.preprocess || r.note}. ${items.length} of ${plural(r.samples, "sample")}.` : r.note || "These samples are no pictures."),
+    el("ul", {class: "thumbnails"}, items.map(t => el("li", {}, thumbnail(t, `${t.name} as the network sees it`), el("span", {class: "hint", title: t.name}, baseName(t.name)),
+      el("span", {class: "hint", title: `the numbers that the network is fed with; mean ${t.mean}`}, `${t.label >= 0 ? `label ${t.label}, ` : ""}${number(t.lo)} to ${number(t.hi)}`)))));
 }
 
 function showCalibrated(host, app, r) {

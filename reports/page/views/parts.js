@@ -99,7 +99,7 @@ export function chooseFile(app, kind, label, take) {
       ? el("li", {}, el("button", {type: "button", title: "open this folder", onclick: () => show(e.name)}, `${e.label}/`),
         el("button", {type: "button", title: "take this folder with all that is in it", onclick: () => use(e.name)}, "use"))
       : el("li", {}, el("button", {type: "button", title: e.name, onclick: () => use(e.name)}, `${e.label}${known(e.size) ? ` (${bytes(e.size)})` : ""}`))));
-    if (answer.dir) rows.unshift(el("li", {}, el("button", {type: "button", title: "the folder above", onclick: () => show(answer.parent || "")}, "..")));
+    if (answer.parent || answer.dir && (app.state.roots || []).length > 1) rows.unshift(el("li", {}, el("button", {type: "button", title: "the folder above", onclick: () => show(answer.parent || "")}, "..")));
     list.replaceChildren(...(rows.length ? rows : [el("li", {}, "nothing of this kind here")]));
   };
   dialog.append(el("h3", {}, label), where, list, el("p", {class: "actions"}, el("button", {type: "button", onclick: close}, "Cancel")));
@@ -252,6 +252,14 @@ export function dataRows(app, {labels = true, samples, note, fallback} = {}) {
 export function dataOptions(values) {
   const {data, ...rest} = values;
   return data ? {...rest, data: [data]} : rest;
+}
+
+// showOperator selects an operator and goes where network, inspector and table show it. Methods name several as "a and 3 more".
+export function showOperator(app, name) {
+  const row = app.rows.find(r => r.name === name) || app.rows.find(r => r.name === name.replace(/ and \d+ more$/, ""));
+  if (!row) return;
+  app.selection.set(row.name);
+  app.go("network");
 }
 
 // planned says whether a view that works on a plan has one.

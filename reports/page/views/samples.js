@@ -1,7 +1,7 @@
 // Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample arises.
 import {el, svg} from "../dom.js";
 import {percent, small, plural, known, points, insignificant, withError, decibels} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, planned, steady, proposed} from "./parts.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, planned, steady, proposed, showOperator} from "./parts.js";
 
 export const samplesView = {
   key: "samples",
@@ -114,8 +114,8 @@ async function layersOf(host, app, r, f) {
     const answer = await app.client.call("sample-layers", {sample: f.sample, ...(data ? {data: [data]} : {})});
     const rows = answer.layers || answer;
     const chart = sampleChart(app, rows);
-    host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click selects the operator everywhere.", chart,
-      grid({caption: "Operators", rows: [...rows].sort((a, b) => b.nsr - a.nsr), limit: 20, pick: l => app.selection.set(l.node), pickDoc: "show this operator in graph and inspector", columns: [
+    host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.", chart,
+      grid({caption: "Operators", rows: [...rows].sort((a, b) => b.nsr - a.nsr), limit: 20, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", columns: [
         {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op || "", sort: l => l.op || ""}, {label: "NSR of this sample", number: true, cell: l => small(l.nsr), title: l => String(l.nsr), sort: l => l.nsr},
         {label: "mean of the samples", doc: "the same figure in the analysis of the plan", number: true, cell: l => (known(l.mean) ? small(l.mean) : ""), title: l => String(l.mean), sort: l => l.mean || 0}]})));
   } catch (problem) {
@@ -134,7 +134,7 @@ function sampleChart(app, rows) {
   }
   rows.forEach((l, i) => {
     const bar = svg("rect", {class: "column", x: 48 + i * step, width: Math.max(step - 1, 0.5), y: y(l.nsr), height: Math.max(height - bottom - y(l.nsr), 0), title: `${l.node}: NSR ${small(l.nsr)}`});
-    bar.addEventListener("click", () => app.selection.set(l.node));
+    bar.addEventListener("click", () => showOperator(app, l.node));
     picture.append(bar);
   });
   picture.append(svg("text", {class: "axis", x: width / 2, y: height - 4, "text-anchor": "middle"}, "operators, from input to output"));

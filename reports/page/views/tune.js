@@ -1,7 +1,7 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
 import {el} from "../dom.js";
 import {withError, decibels, number, small, plural} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, planned, steady} from "./parts.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, planned, steady, showOperator} from "./parts.js";
 
 export const tuneView = {
   key: "tune",
@@ -36,7 +36,7 @@ function drawTune(host, app) {
 
 function showTuned(result, app, r) {
   const kept = r.methods.reduce((n, m) => n + m.kept, 0);
-  const verdict = kept === 0 ? "Nothing was kept: no method reduces the error of the held-out samples by more than chance. The plan is as it was."
+  const verdict = kept === 0 ? `Nothing was kept: no method that was tried reduces the error of the held-out samples by more than chance.${r.budget && r.work >= r.budget ? " The limit was reached before all were tried." : ""} The plan is as it was.`
     : r.confirmed ? `Better: the output error falls from ${small(r.before.nsr)} to ${small(r.after.nsr)} (NSR), confirmed on ${plural(r.held_out, "held-out sample")}.`
       : `Kept, but not confirmed: ${r.held_out} held-out samples are too few to tell, or the change is within their error.`;
   const rows = r.methods.flatMap(m => m.layers.map(l => ({method: m.name, ...l})));
@@ -58,7 +58,7 @@ function showTuned(result, app, r) {
       {label: "NSR after", number: true, cell: m => withError(m.after.nsr, m.after.nsr_error), title: m => String(m.after.nsr)},
       {label: "note", cell: m => m.note || (m.confirmed ? "confirmed" : m.kept ? "not confirmed" : "nothing kept")},
     ]}),
-    grid({caption: "Operators", rows, pick: l => app.selection.set(l.node), pickDoc: "show this operator in graph and inspector", limit: 50, columns: [
+    grid({caption: "Operators", rows, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", limit: 50, columns: [
       {label: "operator", cell: l => l.node, sort: l => l.node},
       {label: "method", cell: l => l.method, sort: l => l.method},
       {label: "kept", cell: l => (l.kept ? "yes" : "no"), sort: l => (l.kept ? 1 : 0)},

@@ -1,7 +1,7 @@
 // Verification as a traffic light: does the integer program compute what the plan says, integer by integer; where it first does not.
 import {el} from "../dom.js";
 import {number, count, small, cosine, plural, percent} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, planned, steady} from "./parts.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, planned, steady, showOperator} from "./parts.js";
 
 export const verifyView = {
   key: "verify",
@@ -70,11 +70,11 @@ function showVerified(result, app, v) {
     {label: "arithmetic", cell: f => f.profile}, {label: "integers", number: true, cell: f => exactCount(f.compared)}, {label: "different", number: true, cell: f => exactCount(f.different)}, {label: "largest difference", number: true, cell: f => String(f.max)}, {label: "note", cell: f => f.why || ""}]}));
   const off = v.per_tensor.filter(t => t.different || t.backend || t.ties);
   pieces.push(el("p", {}, `${off.length} of ${plural(v.per_tensor.length, "tensor")} have a difference or a tie.`));
-  if (off.length) pieces.push(grid({caption: "Tensors with differences or ties", rows: off, limit: 40, pick: t => app.selection.set(t.node), pickDoc: "show this operator in graph and inspector", columns: [
+  if (off.length) pieces.push(grid({caption: "Tensors with differences or ties", rows: off, limit: 40, pick: t => showOperator(app, t.node), pickDoc: "show this operator in the network", columns: [
     {label: "operator", cell: t => t.node, sort: t => t.node}, {label: "type", cell: t => t.op, sort: t => t.op}, {label: "integers", number: true, cell: t => exactCount(t.compared), sort: t => t.compared},
     {label: "different", number: true, cell: t => exactCount(t.different + t.backend), sort: t => t.different + t.backend}, {label: "ties", number: true, cell: t => exactCount(t.ties), sort: t => t.ties},
     {label: "farthest from a tie, in steps", doc: "how far the exact value lies from halfway between two integers, at most; the bound is what float may err by", number: true, cell: t => small(t.distance), title: t => `${t.distance}, bound ${t.bound}`, sort: t => t.distance}]}));
-  if (v.simulated && v.simulated.length) pieces.push(grid({caption: "Without an integer form: simulated, not compared", rows: v.simulated, limit: 40, pick: s => app.selection.set(s.node), columns: [
+  if (v.simulated && v.simulated.length) pieces.push(grid({caption: "Without an integer form: simulated, not compared", rows: v.simulated, limit: 40, pick: s => showOperator(app, s.node), columns: [
     {label: "operator", cell: s => s.node}, {label: "type", cell: s => s.op}, {label: "MACs", number: true, cell: s => count(s.macs), title: s => String(s.macs)}, {label: "why", cell: s => s.why}]}));
   pieces.push(...hazards(app, v));
   result.replaceChildren(...pieces);
@@ -84,7 +84,7 @@ function showVerified(result, app, v) {
 function firstDivergence(app, d) {
   return part(d.tie ? "The first rounding tie" : "The first integer that differs", "",
     tiles([
-      {label: "operator", value: el("button", {type: "button", class: "link", title: "show this operator in graph and inspector", onclick: () => app.selection.set(d.node)}, d.node)},
+      {label: "operator", value: el("button", {type: "button", class: "link", title: "show this operator in the network", onclick: () => showOperator(app, d.node)}, d.node)},
       {label: "tensor", value: d.tensor}, {label: "element", value: String(d.index)}, {label: d.what || "value", value: `${d.got}`, doc: "what was computed"},
       {label: `expected by the ${d.expected_by}`, value: String(d.expected)},
       d.exact === undefined || d.exact === null ? null : {label: "exact value", value: number(d.exact), title: String(d.exact), doc: "in real arithmetic, before rounding"},
@@ -97,7 +97,7 @@ function firstDivergence(app, d) {
 function hazards(app, v) {
   const list = [], risky = (v.safety || []).filter(s => !s.fits || s.at_risk);
   list.push(el("h4", {}, "Integer overflow"), el("p", {}, (v.safety || []).every(s => s.fits) ? `All sums fit into 32 bits for every input (${plural((v.safety || []).length, "operator")}).` : "Some sums may leave 32 bits."));
-  if (risky.length) list.push(grid({caption: "16-bit saturation on x86 without VNNI, and sums that do not fit", rows: risky, limit: 30, pick: s => app.selection.set(s.node), columns: [
+  if (risky.length) list.push(grid({caption: "16-bit saturation on x86 without VNNI, and sums that do not fit", rows: risky, limit: 30, pick: s => showOperator(app, s.node), columns: [
     {label: "operator", cell: s => s.node}, {label: "bits of the sums", number: true, cell: s => String(s.bits), sort: s => s.bits},
     {label: "weight pairs at risk", doc: "two products whose sum may leave 16 bits for some input", number: true, cell: s => `${exactCount(s.at_risk)} of ${exactCount(s.pairs)}`, sort: s => s.at_risk},
     {label: "saturated on these samples", number: true, cell: s => (s.sums ? `${exactCount(s.saturated)} of ${exactCount(s.sums)}` : "0"), sort: s => s.saturated}, {label: "cure", cell: s => s.cure || ""}]}));
