@@ -38,8 +38,9 @@ export const inspectorView = {
         return;
       }
       if (shown !== row.name) return;
-      const slots = about.slots.filter((s) => !about.weights || s !== about.weights.slot).map((s) => s.slice(s.lastIndexOf(":") + 1));
-      if (slots.length) {
+      const slots = about.explain.slots.filter((s) => s.scheme && (!about.weights || s.tensor !== about.weights.tensor)).map((s) => s.slot.slice(s.slot.lastIndexOf(":") + 1));
+      if (slots.length === 0) replace(tensors, el("p", { class: "soft" }, "This operator is computed in float: none of its tensors has a range."));
+      else {
         const at = el("div"), first = slots.includes(slotKind) ? slotKind : slots[0];
         const pick = (slot) => {
           slotKind = slot;

@@ -22,7 +22,8 @@ export const networkView = {
     host.append(note, bench);
     parts.push(rankingView.draw(below, app));
 
-    let graph = null, shape = "";
+    let graph = null, shape = "", heated = false;
+    const measured = () => app.rows.some((row) => row.nsr !== null);
     function drawNetwork() {
       const picture = app.view && app.view.picture;
       if (!picture) {
@@ -33,9 +34,12 @@ export const networkView = {
       const now = picture.nodes.map((n) => n.name).join("\n") + picture.edges.length;
       if (graph && graph.update && now === shape) { // place and zoom stay as they are
         graph.update({ picture, rows: app.rows });
+        if (!heated && measured()) graph.setColouring("nsr"); // the first measurement is what everybody waits for
+        heated = measured();
         return;
       }
       shape = now;
+      heated = measured();
       replace(graphHost);
       graph = drawGraph(graphHost, { picture, rows: app.rows, selection: app.selection, colouring: "nsr" });
     }
@@ -43,10 +47,10 @@ export const networkView = {
       const v = app.view || {};
       const measure = el("button", { type: "button", class: "primary", title: "Run the analysis on the plan as it stands: qwb analyze", onclick: () => {
         measure.disabled = true;
-        app.run("analyze", { split: true }).catch(() => { measure.disabled = false; });
-      } }, v.report ? "Measure again" : "Measure");
+        app.run("analyze").catch(() => {}).finally(() => { measure.disabled = false; });
+      } }, measured() ? "Measure again" : "Measure");
       replace(note, v.stale ? ["The figures were measured before the last change. ", measure]
-        : v.report && v.report.layerwise && v.report.layerwise.length ? null : ["It has not been measured yet which operator makes how much of the error. ", measure]);
+        : measured() ? null : ["It has not been measured yet which operator makes how much of the error. ", measure]);
       note.hidden = !note.firstChild;
     }
     drawNote();

@@ -7,7 +7,7 @@ import { decibels, exact, known, number, percent, small } from "../format.js";
 // rangeTool draws into host what there is to say about a slot, "node:in0".
 export function rangeTool(host, app, slot) {
   const picture = el("div", { class: "tensor" }), tried = el("div", { class: "tried", role: "status" }), choices = el("div");
-  let tensor = null, drawing = null, wanted = null, busy = false, last = null, gone = false;
+  let tensor = null, drawing = null, at = null, wanted = null, busy = false, last = null, gone = false;
   replace(host, el("p", { class: "soft" }, "Reading the statistics …"));
   load();
   return { close() { gone = true; } };
@@ -20,12 +20,24 @@ export function rangeTool(host, app, slot) {
       return;
     }
     if (gone) return;
+    at = { lo: tensor.lo, hi: tensor.hi };
     replace(host, picture, tried, choices);
-    const drags = tensor.drag ? { onDrag: (lo, hi) => ask({ lo, hi }), onPick: (o) => ask({ observer: o.method }) } : {};
+    const drags = tensor.drag ? { onDrag: drag, onPick: (o) => ask({ observer: o.method }) } : {};
     drawing = drawHistogram(picture, { ...tensor, grid: null }, { grid: gridOf(tensor), height: 190, ...drags });
     replace(tried, el("p", { class: "soft" }, tensor.drag ? "Drag a handle, or focus it and use the arrow keys (Shift: larger steps). Nothing changes until Apply." : "The range of this tensor cannot be set by hand."),
       tensor.root && tensor.root !== tensor.slot && el("p", { class: "soft" }, `Its scale is that of ${tensor.root}: what is decided here is decided there.`));
     drawObservers();
+  }
+
+  // drag takes a range from the handles. On a symmetric scheme both ends move: the farther one is the range.
+  function drag(lo, hi) {
+    if (/-sym-/.test(tensor.scheme)) {
+      const end = Math.abs(lo - at.lo) > Math.abs(hi - at.hi) ? -lo : hi;
+      [lo, hi] = [-Math.abs(end), Math.abs(end)];
+      drawing.setRange(lo, hi);
+    }
+    at = { lo, hi };
+    ask(at);
   }
 
   // ask says what a range would do. While an answer is under way only the newest question waits: dragging is never behind.
@@ -50,7 +62,10 @@ export function rangeTool(host, app, slot) {
 
   function show(r, question) {
     const { before, after } = r;
-    if (!known(question.lo)) drawing.setRange(after.lo, after.hi);
+    if (!known(question.lo)) {
+      at = { lo: after.lo, hi: after.hi };
+      drawing.setRange(at.lo, at.hi);
+    }
     drawing.setGrid(gridOf(after));
     const line = (label, doc, key, f) => el("tr", null, el("th", { scope: "row", title: doc }, label), [before, after].map((e) => el("td", { title: key && known(e[key]) ? exact(e[key]) : null }, f(e))));
     replace(tried,

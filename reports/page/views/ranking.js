@@ -13,7 +13,9 @@ export const rankingView = {
     const form = decision(app, { before: [ticked, " ", clear, " "], target: () => (app.selection.nodes.size ? { nodes: [...app.selection.nodes] } : null) });
     const tableHost = el("div", { class: "tablehost" });
     host.append(form.node, tableHost);
-    const table = drawTable(tableHost, { rows: app.rows, columns: operatorColumns(app.rows), selection: app.selection, multi: true, sort: { key: "nsr", down: true }, label: "Operators", height: 12 });
+    let columns = operatorColumns(app.rows), had = app.rows.some((row) => row.weight !== null);
+    const operators = () => app.rows.filter((row) => row.op !== "Input" && row.op !== "Output");
+    const table = drawTable(tableHost, { rows: operators(), columns, selection: app.selection, multi: true, sort: { key: "nsr", down: true }, label: "Operators", height: 12 });
     function count() {
       const n = app.selection.nodes.size;
       form.node.hidden = n === 0;
@@ -29,7 +31,13 @@ export const rankingView = {
       update() {
         const there = new Set(app.rows.map((row) => row.name));
         if ([...app.selection.nodes].some((name) => !there.has(name))) app.selection.choose([...app.selection.nodes].filter((name) => there.has(name)));
-        table.setRows(app.rows);
+        const hidden = new Map(columns.map((c) => [c.key, c.hidden])); // those that were chosen stay; bars have the new figures' scale
+        columns = operatorColumns(app.rows);
+        const has = app.rows.some((row) => row.weight !== null);
+        if (had === has) for (const c of columns) c.hidden = hidden.get(c.key);
+        had = has;
+        table.setColumns(columns);
+        table.setRows(operators());
         form.update();
       },
       close: off,
