@@ -29,13 +29,15 @@ export async function startApp(client, host) {
   const ended = new Map(); // jobs that are over, by id
   const drawn = new Map(); // views that have been drawn, by key
   const listeners = new Set();
-  let active = "", reading = null, again = false;
+  let active = "", reading = null, again = false, fading = 0;
 
   const app = {
     client, selection: newSelection({ hash: true }), state: null, view: null, rows: [],
 
-    // say shows a message; bad: that something did not work.
+    // say shows a message; bad: that something did not work. A good one goes by itself.
     say(text, bad = false) {
+      clearTimeout(fading);
+      if (!bad) fading = setTimeout(() => { messageBox.hidden = true; }, 8000);
       message.textContent = text;
       messageBox.classList.toggle("bad", bad);
       messageBox.hidden = !text;

@@ -26,7 +26,7 @@ export function decision(app, { target, before }) {
 
   function pick() {
     choice = choices.find((c) => c.key === what.value) || null;
-    doc.textContent = choice ? choice.doc : "";
+    doc.textContent = what.title = choice ? choice.doc : "";
     value = null;
     if (choice && choice.values) {
       value = el("select", { id: ids.value, "aria-label": choice.label, onchange: ask }, choice.values(app.state).map((o) => el("option", { value: o.name, title: o.doc }, o.name)));
@@ -76,8 +76,8 @@ export function effectOf(e) {
   const nsr = (f) => el("b", { title: `${exact(f.nsr)} ± ${exact(f.nsr_error)}` }, withError(f.nsr, f.nsr_error));
   const taken = e.taken_along;
   return [
-    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " NSR of the outputs: ", nsr(e.before), " → ", nsr(e.after)),
-    el("p", { class: "soft" }, `MACs on integers ${percent(e.macs_int8.before)} → ${percent(e.macs_int8.after)}; constants ${bytes(e.bytes.before)} → ${bytes(e.bytes.after)}`),
-    taken.length > 0 && el("p", { class: "soft" }, `Taken along, because it is computed together: ${taken.slice(0, 4).join(", ")}${taken.length > 4 ? ` and ${plural(taken.length - 4, "more", "more")}` : ""}`),
+    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " NSR of the outputs: ", nsr(e.before), " → ", nsr(e.after), e.stale && " (from figures before the last change)",
+      el("span", { class: "soft" }, `; MACs on integers ${percent(e.macs_int8.before)} → ${percent(e.macs_int8.after)}; constants ${bytes(e.bytes.before)} → ${bytes(e.bytes.after)}`,
+        taken.length > 0 && `; taken along, because it is computed together: ${taken.slice(0, 4).join(", ")}${taken.length > 4 ? ` and ${plural(taken.length - 4, "more", "more")}` : ""}`)),
     commandLine(e.command)];
 }

@@ -11,7 +11,7 @@ export const networkView = {
   key: "network", label: "Network", doc: "Where the error comes from: the network, one operator in detail, and all operators ranked",
   usable: (app) => Boolean(app.state && app.state.exists),
   draw(host, app) {
-    const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }), note = el("div", { class: "stale", role: "status" });
+    const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }), note = el("div", { class: "measure", role: "status" });
     const parts = []; // handles of the panes that have been drawn
     const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, draw: (at) => parts.push(view.draw(at, app)) });
     const side = pages([inspectorView, adviceView, historyView].map(pane), "side");
