@@ -12,18 +12,12 @@ import (
 
 	"qwb"
 	"qwb/analysis"
-	"qwb/calib/data/npy"
-	"qwb/graph/tensor"
 	"qwb/internal/demo"
 	"qwb/quantizer/tqc"
 )
 
-const (
-	demoCalibration = 256
-	demoEvaluation  = 1000
-	// demoErrorSamples is how many calibration samples the error at the output is measured on.
-	demoErrorSamples = 64
-)
+// demoErrorSamples is how many calibration samples the error at the output is measured on.
+const demoErrorSamples = 64
 
 func newDemo(e *env) *cobra.Command {
 	var f flags
@@ -44,8 +38,8 @@ other pictures. Demo calls the same functions as the commands.`,
 			return d.run(c.Context())
 		},
 	}
-	c.Flags().StringVarP(&dir, "output", "o", "qwb-demo", "folder to write")
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "random seed for the pictures")
+	c.Flags().StringVarP(&dir, "output", "o", demo.Folder, "folder to write")
+	c.Flags().Uint64Var(&f.seed, "seed", demo.DefaultSeed, "random seed for the pictures")
 	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); results do not depend on it")
 	return c
 }
@@ -82,7 +76,7 @@ func (d *demonstration) run(ctx context.Context) error {
 	if err := d.write(ctx); err != nil {
 		return err
 	}
-	model, plan := d.path("glyphs.onnx"), d.path("glyphs"+qwb.PlanSuffix)
+	model, plan := d.path(demo.ModelName), d.path("glyphs"+qwb.PlanSuffix)
 	float, _, err := d.project(model, "").Eval(ctx, d.evaluation("fp32"))
 	if err != nil {
 		return err
@@ -93,7 +87,7 @@ func (d *demonstration) run(ctx context.Context) error {
 	quiet := *d // one set of warnings is enough
 	quiet.env = &env{stdout: io.Discard, stderr: io.Discard}
 	worker := d
-	data := qwb.DataOptions{Paths: []string{d.path("data", "calibration")}, Threads: d.threads}
+	data := qwb.DataOptions{Paths: []string{d.path(demo.CalibrationFolder)}, Threads: d.threads}
 	var files []string
 	for _, platform := range []string{"onnxruntime", "trt_int8"} {
 		for _, v := range variants(platform) {
@@ -164,66 +158,21 @@ func (d *demonstration) report(ctx context.Context, plan string, files []string)
 }
 
 func (d *demonstration) evaluation(mode string) qwb.EvalOptions {
-	return qwb.EvalOptions{Mode: mode, Threads: d.threads, Data: qwb.DataOptions{Paths: []string{d.path("data", "eval")},
-		Labels: d.path("data", "eval.tsv"), Threads: d.threads}}
+	return qwb.EvalOptions{Mode: mode, Threads: d.threads, Data: qwb.DataOptions{Paths: []string{d.path(demo.EvaluationFolder)},
+		Labels: d.path(demo.Labels), Threads: d.threads}}
 }
 
 // write makes the folder: the model, calibration pictures, and evaluation pictures with labels.
 func (d *demonstration) write(ctx context.Context) error {
-	for _, dir := range []string{"calibration", "eval"} {
-		if err := os.MkdirAll(d.path("data", dir), 0o755); err != nil {
+	return demo.Files(ctx, d.seed, func(name string, content []byte) error {
+		file := d.path(filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
-	}
-	if _, err := qwb.WriteFile(qwb.OS{}, d.path("glyphs.onnx"), func(w io.Writer) error {
-		_, err := w.Write(demo.Model)
-		return err
-	}); err != nil {
-		return err
-	}
-	if _, err := d.draw(ctx, "calibration", demo.Calibration, demoCalibration); err != nil {
-		return err
-	}
-	labels, err := d.draw(ctx, "eval", demo.Evaluation, demoEvaluation)
-	if err != nil {
-		return err
-	}
-	_, err = qwb.WriteFile(qwb.OS{}, d.path("data", "eval.tsv"), func(w io.Writer) error {
-		if _, err := fmt.Fprintln(w, "file\tindex"); err != nil {
+		_, err := qwb.WriteFile(qwb.OS{}, file, func(w io.Writer) error {
+			_, err := w.Write(content)
 			return err
-		}
-		for i, class := range labels {
-			if _, err := fmt.Fprintf(w, "%s\t%d\n", shotName(i), class); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
+		return err
 	})
-	return err
-}
-
-func shotName(i int) string { return fmt.Sprintf("%05d.npy", i) }
-
-// draw writes n pictures of a series into a folder of data and returns their classes.
-func (d *demonstration) draw(ctx context.Context, folder string, series demo.Series, n int) ([]int, error) {
-	camera, err := demo.NewCamera()
-	if err != nil {
-		return nil, err
-	}
-	classes := make([]int, n)
-	for i := range n {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		img, class, err := camera.Shot(series, d.seed, i)
-		if err != nil {
-			return nil, err
-		}
-		classes[i] = class
-		picture := tensor.FromF32(img, 1, 1, demo.Size, demo.Size)
-		if _, err := qwb.WriteFile(qwb.OS{}, d.path("data", folder, shotName(i)), func(w io.Writer) error { return npy.Write(w, picture) }); err != nil {
-			return nil, err
-		}
-	}
-	return classes, nil
 }

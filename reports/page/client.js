@@ -61,7 +61,7 @@ export function openClient() {
   }
 
   // call asks for a result. What changes the plan needs the revision that the page has seen.
-  async function call(method, params = {}, revision = undefined, signal = undefined) {
+  async function call(method, params = {}, { revision, signal } = {}) {
     const response = await ask(`/api/${encodeURIComponent(method)}`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },

@@ -86,10 +86,9 @@ type Document struct {
 	Entry  string   // the module that draws it
 	Styles []string // more style sheets than page.css
 	Data   []Data
-	// Script stands before the bundle of Entry, in the same element.
-	Script []byte
-	// Policy has directives for the content security policy beside those for scripts and styles, which are allowed by their hash.
-	Policy string
+	// Scripts are sources of code that the content security policy allows beside the one script, which it allows by its hash. Policy has
+	// directives beside those for scripts and styles.
+	Scripts, Policy string
 }
 
 // Data is a value that a page finds in the element of this id.
@@ -104,7 +103,6 @@ func (d *Document) Write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	script = append(append([]byte{}, d.Script...), script...)
 	var style []byte
 	for _, name := range append([]string{"page.css"}, d.Styles...) {
 		text, err := fs.ReadFile(files, name)
@@ -113,7 +111,7 @@ func (d *Document) Write(w io.Writer) error {
 		}
 		style = append(style, text...)
 	}
-	policy := "default-src 'none'; img-src data:; style-src " + hashed(style) + "; script-src " + hashed(script) + "; base-uri 'none'; form-action 'none'"
+	policy := "default-src 'none'; img-src data:; style-src " + hashed(style) + "; script-src " + strings.TrimSpace(hashed(script)+" "+d.Scripts) + "; base-uri 'none'; form-action 'none'"
 	if d.Policy != "" {
 		policy += "; " + d.Policy
 	}

@@ -1,0 +1,181 @@
+// Command qwb-page writes the workbench as pages that need no server of ours: a folder that any host of static files can serve, and the same
+// as one HTML file that a browser opens from disk.
+//
+//	go run ./cmd/qwb-page -o DIR
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"qwb/reports/page"
+)
+
+// A page in one file, and in a folder, under these names.
+const (
+	singleFile = "qwb.html"
+	wasmFile   = "page/qwb.wasm.gz"
+	entry      = "static.js"
+)
+
+func main() {
+	dir := flag.String("o", "qwb-page", "folder to write")
+	release := flag.String("version", "", "release that stands in exported files; empty: that of the sources")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "qwb-page: no arguments, only flags")
+		os.Exit(2)
+	}
+	if err := run(*dir, *release); err != nil {
+		fmt.Fprintln(os.Stderr, "qwb-page:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir, release string) error {
+	core, err := build(release)
+	if err != nil {
+		return err
+	}
+	goScript, err := os.ReadFile(filepath.Join(runtimeRoot(), "lib", "wasm", "wasm_exec.js"))
+	if err != nil {
+		return err
+	}
+	if err := folder(dir, core, goScript); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := single(&b, core, goScript); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, singleFile), b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(os.Stdout, "%-40s for any host of static files; the core is %.1f MB compressed\n%-40s the same in one file of %.1f MB, to be opened from disk\n",
+		filepath.Join(dir, "index.html"), float64(len(core))/1e6, filepath.Join(dir, singleFile), float64(b.Len())/1e6)
+	return err
+}
+
+// build compiles the core and compresses it. What is compressed here is sent as it is: no host needs to be told to do it.
+func build(release string) ([]byte, error) {
+	file, err := os.CreateTemp("", "qwb-*.wasm")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	if err := file.Close(); err != nil {
+		return nil, err
+	}
+	link := "-s -w"
+	if release != "" {
+		link += " -X main.version=" + release
+	}
+	c := exec.Command("go", "build", "-trimpath", "-ldflags="+link, "-o", file.Name(), "qwb/cmd/qwb-page/wasm")
+	c.Env, c.Stderr = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"), os.Stderr
+	if err := c.Run(); err != nil {
+		return nil, fmt.Errorf("go build: %w", err)
+	}
+	wasm, err := os.ReadFile(file.Name())
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(wasm); err != nil {
+		return nil, err
+	}
+	err = z.Close()
+	return b.Bytes(), err
+}
+
+// runtimeRoot is where Go lies, whose script starts the core: that of the release which compiles it.
+func runtimeRoot() string {
+	if out, err := exec.Command("go", "env", "GOROOT").Output(); err == nil {
+		return strings.TrimSpace(string(out))
+	}
+	return runtime.GOROOT()
+}
+
+// folder writes the modules as they are, index.html for them, and the core.
+func folder(dir string, core, goScript []byte) error {
+	files := map[string][]byte{wasmFile: core, "page/wasm_exec.js": goScript}
+	err := fs.WalkDir(page.Files(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(page.Files(), name)
+		files["page/"+name] = b
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	index, err := indexOf(string(files["page/index.html"]))
+	if err != nil {
+		return err
+	}
+	delete(files, "page/index.html")
+	files["index.html"] = []byte(index)
+	for name, content := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexOf makes the page of qwb serve one for a host without it: another entry, and the policy that the server would send.
+func indexOf(served string) (string, error) {
+	const served1, charset = `src="page/live.js"`, "<meta charset=\"utf-8\">\n"
+	if strings.Count(served, served1) != 1 || strings.Count(served, charset) != 1 {
+		return "", fmt.Errorf("index.html has no %s or no charset", served1)
+	}
+	s := strings.Replace(served, served1, `src="page/`+entry+`"`, 1)
+	return strings.Replace(s, charset, charset+`<meta http-equiv="Content-Security-Policy" content="default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; `+
+		`img-src 'self' data: blob:; base-uri 'none'; form-action 'none'">`+"\n", 1), nil
+}
+
+// single writes everything as one file. A worker cannot be a file beside it there: it is made of text, which has Go's script in front.
+func single(b *bytes.Buffer, core, goScript []byte) error {
+	worker, err := fs.ReadFile(page.Files(), "worker.js")
+	if err != nil {
+		return err
+	}
+	script, err := json.Marshal(string(goScript) + "\n" + string(worker))
+	if err != nil {
+		return err
+	}
+	wasm, err := json.Marshal(base64.StdEncoding.EncodeToString(core))
+	if err != nil {
+		return err
+	}
+	styles, err := fs.Glob(page.Files(), "*.css")
+	if err != nil {
+		return err
+	}
+	d := page.Document{Title: "qwb", Entry: entry, Data: []page.Data{{ID: "qwb-worker", JSON: script}, {ID: "qwb-wasm", JSON: wasm}},
+		Scripts: "'wasm-unsafe-eval'", Policy: "worker-src blob:"}
+	for _, name := range styles {
+		if name != "page.css" {
+			d.Styles = append(d.Styles, name)
+		}
+	}
+	return d.Write(b)
+}
