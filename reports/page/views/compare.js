@@ -1,5 +1,6 @@
 // Two plans, models, or recorded outputs on the same samples: which is worse, how sure that is, and where they differ.
 import {el} from "../dom.js";
+import {drawGraph} from "../graph.js";
 import {withError, number, percent, decibels, known, points} from "../format.js";
 import {part, drawForm, task, grid, dataRows, dataOptions, message, problemText, steady, showOperator} from "./parts.js";
 import {drawIntervals} from "./intervals.js";
@@ -99,15 +100,32 @@ function pairDetails(app, r, p) {
         {label: "change", number: true, cell: l => withError(l.change, l.change_error), title: l => String(l.change), sort: l => l.change},
         {label: "more than chance", doc: "at 5 % for all operators together", cell: l => (l.significant ? "yes" : "no"), sort: l => (l.significant ? 1 : 0)},
       ]}));
-    // The graph can be coloured by this difference: app keeps it for the colouring "difference of two plans".
-    if (app.setDifference) app.setDifference(Object.fromEntries(p.layers.map(l => [l.node, l.change])), `${shortName(p.b, r)} - ${shortName(p.a, r)}`);
   }
+  if (p.layers && p.layers.length && app.view && app.view.picture) list.unshift(differenceGraph(app, r, p));
   if (p.settings) {
     const box = el("div", {});
     showSettings(box, app, p.settings);
     list.push(box);
   }
   return list;
+}
+
+// differenceGraph is the network with the error up to each operator in the second run beside that in the first.
+function differenceGraph(app, r, p) {
+  const at = new Map(p.layers.map(l => [l.node, l])), host = el("div", {class: "differs"});
+  const rows = app.rows.map(row => {
+    const l = at.get(row.name);
+    return l ? {...row, nsr: l.b, nsrError: null, other: {nsr: l.a}} : {...row, nsr: null, other: null};
+  });
+  const name = `${shortName(p.b, r)} beside ${shortName(p.a, r)}`;
+  // Drawn once it is seen: inside of a part that is closed it has no size.
+  const seen = new IntersectionObserver(entries => {
+    if (!entries.some(e => e.isIntersecting)) return;
+    seen.disconnect();
+    drawGraph(host, {picture: app.view.picture, rows, selection: app.selection, colouring: "difference", title: `Network: the error of ${name}`});
+  });
+  seen.observe(host);
+  return el("div", {}, el("p", {class: "hint"}, `The error that has accumulated up to each operator: ${name}. Colours on one side: larger, on the other: smaller.`), host);
 }
 
 // What a comparison of settings counts, in words.

@@ -6,7 +6,7 @@ import {number} from "../format.js";
 // zero draws a line at 0; log makes the axis logarithmic where all values are above 0.
 export function drawIntervals(host, rows, {label, band, zero, log}) {
   const low = r => r.value - 2 * (r.error || 0), high = r => r.value + 2 * (r.error || 0);
-  const logarithmic = log && rows.every(r => r.value > 0);
+  const logarithmic = log && rows.every(r => r.value > 0) && Math.max(...rows.map(r => r.value)) > 20 * Math.min(...rows.map(r => r.value));
   const floor = logarithmic ? Math.min(...rows.map(r => r.value)) / 4 : 0;
   const at = v => (logarithmic ? Math.log10(Math.max(v, floor)) : v);
   const ends = rows.flatMap(r => [at(low(r)), at(high(r))]).concat(zero ? [0] : []);

@@ -29,7 +29,7 @@ function drawOpen(host, app) {
 // calibration are the steps from a model to its first plan.
 function calibration(app) {
   const s = app.state, tried = el("div", {class: "result"}), pictures = el("div", {class: "pictures"}), done = el("div", {class: "result"});
-  const preprocess = drawForm(app, [{name: "preprocess", label: "Preprocessing", value: s.data.preprocess || "", placeholder: (s.presets || []).join(", "),
+  const preprocess = drawForm(app, [{name: "preprocess", label: "Preprocessing", value: s.data.preprocess || "", choices: s.presets || [], placeholder: s.exists ? "that of the plan" : "none",
     doc: "How images become model inputs: a preset, or a YAML file. Empty: none, or what the plan has."}]);
   const data = drawForm(app, dataRows(app, {note: "Samples like those that the model will meet; a hundred are usually enough.", fallback: s.calibration}));
   const target = drawForm(app, [
@@ -50,7 +50,7 @@ function calibration(app) {
   return [
     part("2. Samples", "", data.node),
     part("3. Preprocessing", "With labels: the float model runs with every preset and the usual ways to scale pixels, on a few samples. Half of them choose, the other half confirms.", preprocess.node,
-      task(app, {label: "Try preprocessings", kind: "trial", options: () => dataOptions(data.read()), show: r => showTrials(tried, app, r, preprocess, data, look)}), tried,
+      task(app, {label: "Try preprocessings", kind: "trial", options: all, show: r => showTrials(tried, app, r, preprocess, data, look)}), tried,
       el("p", {class: "actions"}, el("button", {type: "button", onclick: look, title: "What the network reads, made visible: crop, size, order of channels"}, "Show the samples as the network sees them")), pictures),
     part("4. Target and plan", "Runs the float model, records the range of every tensor, and chooses all scales. With the statistics there, another target or observer needs no data.", target.node,
       task(app, {label: "Calibrate", kind: "calibrate", options: () => ({...all(), ...target.read()}), show: r => showCalibrated(done, app, r)}), done),
@@ -103,7 +103,7 @@ function showTrials(host, app, r, preprocess, data, look) {
   const take = t => { preprocess.set("preprocess", t.flag); data.set("label_offset", t.label_offset); look(); };
   const best = r.best, sure = best && best.chance !== undefined && best.chance < 0.01 && best.correct > best.before;
   const said = !r.trials || !r.trials.length ? "Preprocessings can be told apart only with labels." : best ? sure
-    ? `${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}: ${best.correct} of ${best.samples} correct, ${best.before} without. Confirmed on samples that did not choose it.`
+    ? `${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}: ${best.correct} of ${best.samples} correct, ${best.before} as they are read now. Confirmed on samples that did not choose it. `
     : `Best on the samples that choose: ${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}. On the others ${best.correct} of ${best.samples} are correct, ${best.before} as it is: not a clear difference.` : "";
   host.replaceChildren(el("p", {class: sure ? "headline" : "headline open"}, said, sure ? el("button", {type: "button", onclick: () => take(best)}, "Take it") : ""),
     r.trials && r.trials.length ? grid({caption: "Float accuracy by preprocessing", rows: r.trials, pick: take, pickDoc: "take this preprocessing and label offset", mark: t => (best && t.flag === best.flag && t.label_offset === best.label_offset ? "best" : ""), columns: [

@@ -58,6 +58,10 @@ export function drawForm(app, rows) {
       control = el("input", {...about, type: "text", autocomplete: "off", spellcheck: "false", placeholder: row.placeholder});
       control.value = first || "";
       readers[row.name] = () => control.value.trim();
+      if (row.choices) {
+        control.setAttribute("list", `${id}list`);
+        extra = [el("datalist", {id: `${id}list`}, row.choices.map(c => el("option", {value: c})))];
+      }
       if (row.type === "file") {
         const put = value => { control.value = value; keep(value); };
         extra = [el("button", {type: "button", title: "Choose among the files that this page may see", onclick: () => chooseFile(app, row.of || "any", row.label, put)}, "Browse…")];

@@ -1,5 +1,6 @@
 // Options compared on held-out samples (sweep), and the search for the fewest operators in FP32 (Pareto front).
 import {el, commandLine} from "../dom.js";
+import {drawScatter} from "../scatter.js";
 import {withError, decibels, number, small, count, percent, bytes, known, plural} from "../format.js";
 import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady} from "./parts.js";
 import {drawIntervals} from "./intervals.js";
@@ -18,22 +19,21 @@ function drawSweep(host, app) {
     {name: "observers", label: "Observers", type: "many", options: (s.observers || []).map(o => (typeof o === "string" ? {name: o} : o)), value: [], doc: "How ranges of activations are chosen. None: the usual eight."},
     {name: "platforms", label: "Targets", type: "many", options: s.targets || [], value: [s.platform].filter(Boolean), doc: "The engine or chip that the plan is for."},
     {name: "granularity", label: "Scales of weights", type: "many", options: [{name: "channel", label: "one per channel"}, {name: "tensor", label: "one per tensor"}], value: ["channel"]},
-    ...dataRows(app, {note: "Half of them choose the scales, the other half (held out) judges. Empty: a hint within seconds, from the few samples that the statistics keep; nothing is written."}),
     {name: "fresh", label: "Replace a plan that has decisions of its own", type: "check"},
   ]);
+  const data = drawForm(app, dataRows(app, {note: "Half of them choose, the other half (held out) judges. Empty: a sweep takes the few samples that the statistics keep, as a hint within seconds; a search takes the data of the plan."}));
   const search = drawForm(app, [
     {name: "goal", label: "Budget", type: "select", value: "nsr", options: [{name: "nsr", label: "output NSR at most"}, {name: "drop", label: "top-1 drop at most, in pp (needs labels)"}, {name: "cosine", label: "cosine at least"}]},
     {name: "limit", label: "Value", type: "number", step: "any", min: 0, value: 0.01},
-    ...dataRows(app, {note: "One part of them finds operators, the other confirms. Empty: the data of the plan."}),
   ]);
-  host.replaceChildren(
+  host.replaceChildren(part("Samples", "", data.node),
     part("Compare options", "Every combination is calibrated on one half of the samples and measured on the other. Plans of the same rank cannot be told apart.", options.node,
-      task(app, {label: "Sweep", kind: "sweep", options: () => dataOptions(options.read()), show: r => showSweep(result, app, r)}), result),
+      task(app, {label: "Sweep", kind: "sweep", options: () => ({...dataOptions(data.read()), ...options.read()}), show: r => showSweep(result, app, r)}), result),
     part("Keep the most sensitive operators in FP32", "Sends operators to FP32 one after the other, the most sensitive first, until the budget is met, and confirms the result on held-out samples.", search.node,
-      task(app, {label: "Search", kind: "dispatch", options: () => {
-        const {goal, limit, ...rest} = dataOptions(search.read());
+      task(app, {label: "Search", kind: "dispatch", only: "--auto", options: () => {
+        const {goal, limit} = search.read();
         if (limit === undefined) throw new Error("give the budget a value");
-        return {...rest, auto: true, [{nsr: "max_nsr", drop: "max_drop", cosine: "min_cosine"}[goal]]: limit};
+        return {...dataOptions(data.read()), auto: true, [{nsr: "max_nsr", drop: "max_drop", cosine: "min_cosine"}[goal]]: limit};
       }, show: r => showSearch(front, app, r)}), front));
   return steady(app, () => drawSweep(host, app));
 }
@@ -88,9 +88,9 @@ function showSweep(result, app, r) {
     grid({caption: "Plans, the best first", rows: r.rows, columns, mark: x => (x.chosen ? "chosen" : x.rank === 1 ? "best" : "")}),
     r.skipped && r.skipped.length ? grid({caption: "Not possible", rows: r.skipped, columns: [{label: "combination", cell: rowTitle}, {label: "why", cell: x => x.why}]}) : "",
     r.command ? commandLine(r.command) : "", hint || !r.command ? "" : el("p", {class: "hint"}, "This command gives the same scales."));
-  const name = differing(r.rows), nsr = r.rows.map(x => x.nsr), best = first.map(x => x.nsr);
+  const name = differing(r.rows), best = first.map(x => x.nsr);
   if (r.rows.length) drawIntervals(chart, r.rows.map((x, i) => ({label: name(x), value: x.nsr, error: x.nsr_error, mark: x.rank === 1 ? "best" : "", title: `${rowTitle(x)}: NSR ${withError(x.nsr, x.nsr_error)}, rank ${x.rank}`,
-    pick: () => markRow(result, i)})), {label: "output NSR", log: Math.max(...nsr) > 20 * Math.min(...nsr), band: best.length ? {from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart"} : null});
+    pick: () => markRow(result, i)})), {label: "output NSR", log: true, band: best.length ? {from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart"} : null});
 }
 
 // markRow shows the row of a table that a point stands for.
@@ -100,18 +100,25 @@ function markRow(result, index) {
   if (rows[index]) rows[index].scrollIntoView({block: "nearest"});
 }
 
+const labelOf = p => (p.fp32.length ? `${p.fp32.slice(0, 4).join(", ")}${p.fp32.length > 4 ? ` and ${p.fp32.length - 4} more` : ""} in FP32` : "all on integers");
+
+// exactSelector selects the operator of a name, whatever that is.
+const exactSelector = name => (/^[\w./-]*[\w.-]$/.test(name) && !["first", "last", "depthwise"].includes(name) ? name : `/^${name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&").replace(/,/g, "\\,")}$/`);
+
 function showSearch(front, app, r) {
   const said = r.claimed ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples: ${plural(r.fp32.length, "operator")} in FP32.`
     : r.refused || "Nothing is claimed: see the warnings.";
-  const points = r.points || [], status = el("p", {class: "status", role: "status"});
-  const use = async point => {
+  const goal = r.goal ? r.goal.metric : "nsr", percent = /drop|top/.test(goal), errorName = percent ? "drop, pp" : goal === "nsr" ? "output NSR" : goal, points = r.points || [], status = el("p", {class: "status", role: "status"});
+  const use = async point => { // in place of what was sent to FP32 before, as the point was measured
+    message(status, "the plan is derived …");
     try {
-      const done = await app.change("set", {nodes: point.fp32, properties: ["domain=fp32"]});
-      message(status, `${plural(done.changed.length, "operator")} changed: ${done.command}`);
+      await app.run("dispatch", {reset: true, ...(point.fp32.length ? {fp32: point.fp32.map(exactSelector)} : {})});
+      message(status, `This plan is in force: ${labelOf(point)}. Undo takes it back.`);
     } catch (problem) {
       message(status, problemText(problem), true);
     }
   };
+  const chart = el("div", {class: "chart"});
   const listed = points.filter(p => p.pareto).concat(points.filter(p => !p.pareto));
   front.replaceChildren(el("p", {class: r.claimed ? "headline" : "headline open"}, said),
     tiles([
@@ -121,13 +128,16 @@ function showSearch(front, app, r) {
       r.needed ? {label: "samples needed", value: String(r.needed), doc: "about how many samples would decide this"} : null,
       {label: "evaluations", value: String(r.evaluations), doc: "how many plans were tried"},
     ]),
-    status,
-    grid({caption: "Plans that were tried", rows: listed, pick: use, pickDoc: "keep these operators in FP32", limit: 40, mark: p => (p.pareto ? "best" : ""), columns: [
-      {label: "use", cell: p => `${plural(p.fp32.length, "operator")} in FP32`, sort: p => p.fp32.length, title: p => p.fp32.join(", ")},
-      {label: "error", doc: "the budget's figure on the samples that the search fits on, with its standard error", number: true, cell: p => withError(p.metric, p.error), title: p => String(p.metric), sort: p => p.metric},
+    chart, el("p", {class: "hint"}, "Left is less work in FP32, down is less error. Points in the grey band cannot be told from the float network. A click on a point uses its plan; undo takes it back."), status,
+    grid({caption: "Plans that were tried", rows: listed, pick: use, pickDoc: "make this the plan", limit: 40, mark: p => (p.pareto ? "best" : ""), columns: [
+      {label: "use", cell: p => (p.fp32.length ? `${plural(p.fp32.length, "operator")} in FP32` : "all on integers"), sort: p => p.fp32.length, title: p => p.fp32.join(", ")},
+      {label: errorName, doc: "the budget's figure on the samples that the search fits on, with its standard error", number: true, cell: p => withError(p.metric, p.error), title: p => String(p.metric), sort: p => p.metric},
       {label: "MACs in FP32", number: true, cell: p => count(p.macs_fp32), title: p => String(p.macs_fp32), sort: p => p.macs_fp32},
       {label: "Q/DQ boundaries", doc: "tensors converted between integers and float", number: true, cell: p => String(p.borders), sort: p => p.borders},
       {label: "best trade-off", doc: "no other plan has less error, less work in FP32 and fewer boundaries", cell: p => (p.pareto ? "yes" : "no"), sort: p => (p.pareto ? 1 : 0)},
     ]}), r.apply ? commandLine(r.apply) : "");
+  const chosen = p => r.claimed && p.fp32.length === r.fp32.length && p.fp32.every(n => r.fp32.includes(n));
+  if (points.length) drawScatter(chart, {cost: "MACs in FP32", metric: errorName, percent, budget: r.goal ? r.goal.budget : null,
+    points: points.map(p => ({cost: p.macs_fp32, metric: p.metric, error: p.error, label: labelOf(p), pareto: p.pareto, chosen: chosen(p), fp32: p.fp32}))}, {onPick: use});
 }
 
