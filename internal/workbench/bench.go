@@ -53,6 +53,7 @@ type Bench struct {
 	data    dataOptions // what plans were evaluated with last
 	opened  *opened     // the plan as it was read last
 	reports analyses
+	shown   shown
 
 	hub  hub
 	jobs queue

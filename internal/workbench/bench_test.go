@@ -174,9 +174,9 @@ func TestAChangeIsADecisionThatCanBeUndone(t *testing.T) {
 	p.call("set", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, &c)
 	assert.Equal(t, "qwb set glyphs.plan.json type:Conv domain=fp32", c.Command)
 	assert.NotEmpty(t, c.Changed)
-	var log qwb.LogResult
+	var log struct{ Decisions []struct{ Text string } }
 	p.call("log", ``, &log)
-	assert.Equal(t, "user: type:Conv domain=fp32", log.Decisions[len(log.Decisions)-1].Text())
+	assert.Equal(t, "user: type:Conv domain=fp32", log.Decisions[len(log.Decisions)-1].Text)
 	p.call("undo", ``, &c)
 	assert.Equal(t, "qwb plan undo glyphs.plan.json", c.Command)
 	p.call("redo", ``, &c)

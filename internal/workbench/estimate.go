@@ -114,7 +114,8 @@ func alone(l *analysis.LayerError) float64 {
 }
 
 // errors estimates the error of the outputs: errors of operators alone are added up, and the sum is scaled so that it is what was measured of
-// the plan as it is. How far that is from the plain sum counts as uncertainty, beside that of the measurement.
+// the plan as it is. How far that is from the plain sum counts as uncertainty, beside that of the measurement, and so does all that other
+// scales are estimated to do: outputs often feel less of a value that is clipped than the tensor does.
 func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 	before := worstOutput(r)
 	e.Before = &before
@@ -123,7 +124,7 @@ func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 		changed[name] = true
 	}
 	heads := map[string]bool{}
-	sum, after := 0.0, 0.0
+	sum, after, moved := 0.0, 0.0, 0.0
 	for i := range r.Layerwise {
 		l := &r.Layerwise[i]
 		heads[l.Node] = true
@@ -132,7 +133,9 @@ func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 		if err != nil {
 			return err
 		}
-		after += alone(l) * factor
+		if after += alone(l) * factor; factor > 0 {
+			moved += alone(l) * math.Abs(factor-1)
+		}
 	}
 	for _, name := range e.Changed {
 		a, ok := was.Graph.LookupNode(name)
@@ -142,6 +145,9 @@ func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 		}
 	}
 	e.Basis = fmt.Sprintf("errors of %s alone, measured on %s, added up", plain.Count(len(r.Layerwise), "operator"), plain.Count(r.Samples, "sample"))
+	if moved > 0 {
+		e.Basis += "; with other scales, in proportion to the error of their tensors, which is rough: measure it"
+	}
 	if len(e.Unknown) > 0 {
 		e.Basis += "; of " + plain.Count(len(e.Unknown), "operator") + " that would run on integers nothing is known"
 		return nil
@@ -156,7 +162,7 @@ func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 	if before.NSRError != nil && before.NSR > 0 {
 		measured = *before.NSRError * n.NSR / before.NSR
 	}
-	spread := math.Hypot(measured, off)
+	spread := math.Hypot(math.Hypot(measured, off), moved*scale)
 	n.NSRError = &spread
 	if n.NSR > 0 {
 		db := -10 * math.Log10(n.NSR)

@@ -2,6 +2,9 @@ package workbench
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -10,6 +13,7 @@ import (
 	"strings"
 
 	"qwb"
+	"qwb/analysis"
 	"qwb/analysis/task"
 	"qwb/calib/tune"
 	"qwb/export"
@@ -143,8 +147,37 @@ func (b *Bench) view(ctx context.Context, _ struct{}) (*reports.View, error) {
 		return nil, err
 	}
 	r, stale := b.analysis(file, hash)
+	b.mu.Lock()
+	was := b.shown
+	b.mu.Unlock()
+	revision := b.Revision() + b.runsSum()
+	if was.view != nil && was.revision == revision && was.report == r {
+		return was.view, nil
+	}
 	v, _, err := b.project().View(ctx, r, stale)
+	if err == nil {
+		b.mu.Lock()
+		b.shown = shown{revision, r, v}
+		b.mu.Unlock()
+	}
 	return v, err
+}
+
+// shown is the last view, and what it is of.
+type shown struct {
+	revision string
+	report   *analysis.Report
+	view     *reports.View
+}
+
+// runsSum identifies the outcomes beside the plan, which are in the view too.
+func (b *Bench) runsSum() string {
+	text, err := fs.ReadFile(b.store(), qwb.RunsPath(b.project().Plan))
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // resolve is the name of a file that a plan names.
@@ -166,12 +199,33 @@ func (b *Bench) roots() []string {
 	return b.o.Roots
 }
 
-func (b *Bench) log(ctx context.Context, _ struct{}) (*qwb.LogResult, error) {
+// told is a decision of the log with what it is in words.
+type told struct {
+	qwb.Logged
+	Text  string   `json:"text"`
+	Story []string `json:"story,omitempty"` // what a search or tuning did, and what that is worth
+}
+
+// logged is what plan log prints with --json, in words too.
+type logged struct {
+	*qwb.LogResult
+	Decisions []told `json:"decisions"`
+}
+
+func (b *Bench) log(ctx context.Context, _ struct{}) (*logged, error) {
 	if _, err := b.needPlan(); err != nil {
 		return nil, err
 	}
 	r, _, err := b.project().Log(ctx)
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	l := &logged{r, make([]told, len(r.Decisions))}
+	for i := range r.Decisions {
+		d := &r.Decisions[i]
+		l.Decisions[i] = told{*d, d.Text(), d.Story()}
+	}
+	return l, nil
 }
 
 type recipe struct {
