@@ -91,6 +91,20 @@ func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, 
 	return r, j.warnings, err
 }
 
+// Flips runs the float network, its simulation and its integers on every sample, and lists those whose class changed.
+func (p *Project) Flips(ctx context.Context, o FlipsOptions) (*FlipsResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.flips(ctx, o)
+	return r, j.warnings, err
+}
+
+// SampleLayers is the analysis of one sample of the data, by its index: the error at every operator, and of every operator alone.
+func (p *Project) SampleLayers(ctx context.Context, o DataOptions, index int) (*analysis.Report, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.sampleLayers(ctx, o, index)
+	return r, j.warnings, err
+}
+
 // Doctor looks for what is wrong with the data of the model, or with those that the plan is evaluated with. With faults it returns a
 // CheckError, and the result all the same.
 func (p *Project) Doctor(ctx context.Context, o DoctorOptions) (*DoctorResult, []tqc.Warning, error) {

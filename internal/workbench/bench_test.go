@@ -141,7 +141,7 @@ func (p *page) job(kind, options string, into any) workbench.Job {
 
 // state is what tests look at of workbench.State.
 type state struct {
-	Model, Platform, Revision                                        string
+	Model, Plan, Platform, Revision                                  string
 	Exists                                                           bool
 	Samples, Undo, Redo                                              int
 	Calibration                                                      []string

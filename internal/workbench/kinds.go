@@ -41,6 +41,11 @@ var kinds = []jobKind{
 	{"compare", "run plans and models on the same samples", false, func() work { return &compareJob{} }},
 	{"verify", "run the plan on integers and check every one", true, func() work { return &verifyJob{} }},
 	{"export", "write the quantized model", true, func() work { return &exportJob{} }},
+	{"flips", "list the samples whose prediction changed", false, func() work { return &flipsJob{} }},
+	{"sample-layers", "the error of one sample by operator", false, func() work { return &sampleLayersJob{} }},
+	{"language-rank", "rank the matrices of a language model by what quantizing each alone does", false, func() work { return &languageRank{} }},
+	{"language-eval", "score the lines of a text with a language model", false, func() work { return &languageEval{} }},
+	{"language-generate", "continue a text in float and quantized", false, func() work { return &languageGenerate{} }},
 	{"import", "make a plan of a model that is quantized already", true, func() work { return &importJob{} }},
 }
 
@@ -81,7 +86,7 @@ func flagsOfStruct(v reflect.Value) (words []string) {
 	for i := range v.NumField() {
 		f, x := v.Type().Field(i), v.Field(i)
 		if f.Anonymous {
-			words = append(words, flagsOfStruct(x)...)
+			words = append(words, flagsOfStruct(reflect.Indirect(x))...)
 			continue
 		}
 		name := "--" + strings.ReplaceAll(f.Tag.Get("json"), "_", "-")

@@ -1,0 +1,254 @@
+package qwb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/internal/plain"
+	"qwb/kernels/elementary"
+)
+
+// FlipsOptions are the arguments of Flips.
+type FlipsOptions struct {
+	Data    DataOptions // without paths the plan's own
+	Profile string      // of the integers; empty: the platform's
+	All     bool        // list every sample, not only those whose class changed
+	Threads int
+}
+
+// FlipsResult says which samples a classifier takes for something else once it is quantized.
+type FlipsResult struct {
+	Samples  int    `json:"samples"`
+	Labelled int    `json:"labelled"`
+	Profile  string `json:"profile"` // of the integers that were run; empty: none could be
+	// Right are how many are as labelled, Flips how many are of another class than by float.
+	Right RunCounts `json:"right"`
+	Flips RunCounts `json:"flips"`
+	Rows  []Flip    `json:"rows"` // in the order of the data
+	// Changes count what became of what, the most frequent first: of the integers, where they were run, else of the simulation.
+	Changes []Confused `json:"changes"`
+}
+
+// Confused counts samples that float takes for one class and the quantized network for another.
+type Confused struct {
+	From  int `json:"from"`
+	To    int `json:"to"`
+	Count int `json:"count"`
+}
+
+// RunCounts count samples by run.
+type RunCounts struct {
+	Float int  `json:"float"`
+	Sim   int  `json:"sim"`
+	Int8  *int `json:"int8"` // null where no integers were run
+}
+
+// Flip is one sample.
+type Flip struct {
+	Index  int         `json:"index"` // in the data
+	Sample string      `json:"sample"`
+	Label  int         `json:"label"` // -1: unknown
+	Float  Prediction  `json:"float"`
+	Sim    Prediction  `json:"sim"`
+	Int8   *Prediction `json:"int8"`
+	NSR    float64     `json:"nsr"` // of the simulation's outputs, as the judge has it
+}
+
+// Prediction is what a classifier says of a sample.
+type Prediction struct {
+	Class int       `json:"class"`
+	P     float64   `json:"p"`
+	Top5  []ClassOf `json:"top5"`
+}
+
+// ClassOf is a class with its share.
+type ClassOf struct {
+	Class int     `json:"class"`
+	P     float64 `json:"p"`
+}
+
+// predict reads a row of class scores. What are no shares already become some by softmax.
+func predict(outputs []*tensor.Tensor) (Prediction, error) {
+	for _, t := range outputs {
+		if t.DType != tensor.Float32 || t.Len() < 2 {
+			continue
+		}
+		x := t.ToRowMajor().F32()
+		list := make([]ClassOf, len(x))
+		sum, most, shares := 0.0, math.Inf(-1), true
+		for i, v := range x {
+			list[i] = ClassOf{i, float64(v)}
+			sum, most, shares = sum+float64(v), max(most, float64(v)), shares && v >= 0
+		}
+		if !shares || math.Abs(sum-1) > 1e-2 {
+			sum = 0
+			for i := range list {
+				list[i].P = elementary.Exp(list[i].P - most)
+				sum += list[i].P
+			}
+			for i := range list {
+				list[i].P /= sum
+			}
+		}
+		slices.SortStableFunc(list, func(a, b ClassOf) int { return cmp.Compare(b.P, a.P) })
+		list = list[:min(5, len(list))]
+		return Prediction{list[0].Class, list[0].P, slices.Clone(list)}, nil
+	}
+	return Prediction{}, errors.New("no output has a row of class scores")
+}
+
+func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
+	p, err := j.openPlan(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	if scores(p.Reference) == 0 {
+		return nil, Usagef("%s gives no row of class scores for a sample: there are no classes that could change", p.Path)
+	}
+	set, _, err := j.openData(p.Graph, p.Data(o.Data))
+	if err != nil {
+		return nil, err
+	}
+	session, err := exec.New(p.Reference, exec.Options{Threads: o.Threads, Memory: o.Data.Budget})
+	if err != nil {
+		return nil, budgetHint(p.Named("flips", err))
+	}
+	simulator, err := p.Simulator()
+	if err != nil {
+		return nil, err
+	}
+	r := &FlipsResult{Samples: set.Len(), Labelled: set.Labelled(), Rows: []Flip{}, Changes: []Confused{}}
+	integers := &forwarder{graph: p.Reference}
+	defer integers.close()
+	profile, err := p.ProfileNamed(o.Profile)
+	if err == nil {
+		err = integers.integers(p, RunOptions{Threads: o.Threads}, profile)
+	}
+	if err != nil {
+		if o.Profile != "" {
+			return nil, err
+		}
+		j.note("the integers are not run: %v", err)
+	} else {
+		r.Profile, r.Right.Int8, r.Flips.Int8 = profile.Name, new(int), new(int)
+	}
+	judge := analysis.NewJudge(p.Reference)
+	runner := session.NewRunner()
+	hooks := simulator.Hooks(nil)
+	changes := map[[2]int]int{}
+	tick, finish := j.progress("flips", set.Len())
+	defer finish()
+	for i := range set.Len() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s, err := set.Sample(i)
+		if err != nil {
+			return nil, err
+		}
+		f := Flip{Index: i, Sample: s.Name, Label: s.Label}
+		var float, sim analysis.Verdict
+		run := func(h *exec.Hooks, v *analysis.Verdict) (Prediction, error) {
+			out, err := runner.Run(ctx, s.Feeds, judge.Watch(h, v))
+			if err != nil {
+				return Prediction{}, budgetHint(fmt.Errorf("%w (sample %s)", err, s.Name))
+			}
+			for k := range out { // the next run writes over them
+				out[k] = out[k].Clone()
+			}
+			v.Outputs(out)
+			return predict(out)
+		}
+		if f.Float, err = run(nil, &float); err == nil {
+			f.Sim, err = run(hooks, &sim)
+		}
+		if err != nil {
+			return nil, err
+		}
+		losses, err := judge.Losses(&sim, &float)
+		if err != nil {
+			return nil, err
+		}
+		f.NSR = slices.Max(losses)
+		if integers.run != nil {
+			out, err := integers.run(ctx, s.Feeds)
+			if err != nil {
+				return nil, err
+			}
+			got, err := predict(out)
+			if err != nil {
+				return nil, err
+			}
+			f.Int8 = &got
+		}
+		r.add(&f, changes, o.All)
+		tick(i + 1)
+	}
+	for pair, n := range changes {
+		r.Changes = append(r.Changes, Confused{From: pair[0], To: pair[1], Count: n})
+	}
+	slices.SortFunc(r.Changes, func(a, b Confused) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return r, nil
+}
+
+// add counts a sample, and lists it where its class changed or all are wanted.
+func (r *FlipsResult) add(f *Flip, changes map[[2]int]int, all bool) {
+	count := func(n *int, yes bool) {
+		if yes {
+			*n++
+		}
+	}
+	last := f.Sim.Class
+	count(&r.Right.Float, f.Float.Class == f.Label)
+	count(&r.Right.Sim, f.Sim.Class == f.Label)
+	count(&r.Flips.Sim, f.Sim.Class != f.Float.Class)
+	if f.Int8 != nil {
+		last = f.Int8.Class
+		count(r.Right.Int8, last == f.Label)
+		count(r.Flips.Int8, last != f.Float.Class)
+	}
+	if last != f.Float.Class {
+		changes[[2]int{f.Float.Class, last}]++
+	}
+	if all || last != f.Float.Class || f.Sim.Class != f.Float.Class {
+		r.Rows = append(r.Rows, *f)
+	}
+}
+
+// sampleLayers is an analysis of one sample.
+func (j *job) sampleLayers(ctx context.Context, o DataOptions, index int) (*analysis.Report, error) {
+	p, err := j.openPlan(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	set, _, err := j.openData(p.Graph, p.Data(o))
+	if err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= set.Len() {
+		return nil, Usagef("there is no sample %d: the data have %s", index, plain.Count(set.Len(), "sample"))
+	}
+	s, err := set.Sample(index)
+	if err != nil {
+		return nil, err
+	}
+	q, err := p.Simulator()
+	if err != nil {
+		return nil, err
+	}
+	tick, finish := j.progress("analyze one sample", 1)
+	defer finish()
+	return analysis.Analyze(ctx, p.Reference, q, &exec.InMemory{Samples: []*exec.Sample{s}}, analysis.Config{Graphwise: true, Layerwise: true, Split: true, Outputs: true,
+		Threads: 1, Memory: o.Memory, Progress: tick})
+}

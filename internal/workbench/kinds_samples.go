@@ -1,0 +1,218 @@
+package workbench
+
+import (
+	"context"
+
+	"qwb"
+	"qwb/quantizer/tqc"
+)
+
+// evaluation completes options about data: those that plans are evaluated with, where none are named.
+func (d *dataOptions) evaluation(b *Bench) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(d.Data) == 0 && len(b.data.Data) > 0 {
+		samples, seed := d.Samples, d.Seed
+		*d = b.data
+		if samples > 0 {
+			d.Samples, d.Seed = samples, seed
+		}
+	}
+}
+
+type flipsJob struct {
+	dataOptions
+	Profile string `json:"profile"`
+	All     bool   `json:"all" flag:"-"`
+}
+
+// The numbers of eval in all three modes; no command lists the samples in one run.
+func (o *flipsJob) line(b *Bench) (string, error) {
+	o.evaluation(b)
+	line := struct {
+		Mode string `json:"mode"`
+		*flipsJob
+	}{qwb.ModeInt8, o}
+	return b.planLine("eval", &line)
+}
+
+func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	o.remember(b)
+	r, w, err := p.Flips(ctx, qwb.FlipsOptions{Data: o.of(b), Profile: o.Profile, All: o.All, Threads: b.o.Threads})
+	return result(r), w, err
+}
+
+type sampleLayersJob struct {
+	dataOptions
+	Sample int `json:"sample" flag:"-"` // its index
+}
+
+func (o *sampleLayersJob) line(b *Bench) (string, error) {
+	o.evaluation(b)
+	return b.planLine("analyze", o)
+}
+
+func (o *sampleLayersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	r, w, err := p.SampleLayers(ctx, o.of(b), o.Sample)
+	return result(r), w, err
+}
+
+// languageOptions are the flags about language models.
+type languageOptions struct {
+	Tokenizer string `json:"tokenizer"`
+	Mode      string `json:"mode"`
+	GroupSize int    `json:"group_size"`
+	Bits      int    `json:"bits"`
+	Method    string `json:"method"`
+	Judge     string `json:"judge"`
+}
+
+func (o *languageOptions) of(b *Bench) qwb.LanguageOptions {
+	return qwb.LanguageOptions{Tokenizer: o.Tokenizer, Mode: o.Mode, Group: o.GroupSize, Bits: o.Bits, Method: o.Method, Judge: o.Judge, Threads: b.o.Threads}
+}
+
+// languageLine is a command about the checkpoint that is open.
+func (b *Bench) languageLine(name string, o *languageOptions, options any) (string, error) {
+	model := b.project().Model
+	if model == "" {
+		return "", qwb.Usagef("no model is open")
+	}
+	l := o.of(b)
+	if err := l.Check(); err != nil {
+		return "", err
+	}
+	return command(append([]string{name, model}, flagsOf(options)...)...), nil
+}
+
+// textOptions are the flags about texts.
+type textOptions struct {
+	languageOptions
+	Text    string `json:"text"`
+	Samples int    `json:"samples"`
+	Seed    uint64 `json:"seed"`
+	Against string `json:"against"`
+}
+
+func (o *textOptions) of(b *Bench) qwb.TextOptions {
+	return qwb.TextOptions{LanguageOptions: o.languageOptions.of(b), Text: o.Text, Samples: o.Samples, Seed: o.Seed, Against: o.Against}
+}
+
+func (o *textOptions) needText() error {
+	if o.Text == "" {
+		return qwb.Usagef("a text is needed: a file with one sequence per line")
+	}
+	return nil
+}
+
+type languageRank struct{ textOptions }
+
+func (o *languageRank) line(b *Bench) (string, error) {
+	if l := o.languageOptions.of(b); !l.Quantizes() {
+		return "", qwb.Usagef("say how to quantize: bits, group_size or method")
+	}
+	line, err := b.languageLine("analyze", &o.languageOptions, o)
+	if err == nil {
+		err = o.needText()
+	}
+	return line + " --layerwise", err
+}
+
+func (o *languageRank) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	r, w, err := p.AnalyzeText(ctx, o.of(b))
+	return result(r), w, err
+}
+
+type languageEval struct{ textOptions }
+
+func (o *languageEval) line(b *Bench) (string, error) {
+	line, err := b.languageLine("eval", &o.languageOptions, o)
+	if err == nil {
+		err = o.needText()
+	}
+	return line, err
+}
+
+func (o *languageEval) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	r, w, err := p.EvalText(ctx, o.of(b))
+	return result(r), w, err
+}
+
+type languageGenerate struct {
+	languageOptions
+	Prompt      string  `json:"prompt"`
+	Tokens      int     `json:"tokens"`
+	Temperature float64 `json:"temperature"`
+	TopK        int     `json:"top_k"`
+	TopP        float64 `json:"top_p"`
+	Seed        uint64  `json:"seed"`
+}
+
+func (o *languageGenerate) line(b *Bench) (string, error) {
+	return b.languageLine("generate", &o.languageOptions, o)
+}
+
+// Continuation is a text that a model continued, piece by piece.
+type Continuation struct {
+	*qwb.Generated
+	Pieces []string `json:"pieces"` // of all tokens, the prompt's included
+}
+
+// TwoTexts are the continuations of a prompt in float and quantized.
+type TwoTexts struct {
+	Float     Continuation `json:"float"`
+	Quantized Continuation `json:"quantized"`
+	Prompt    int          `json:"prompt"` // pieces of the prompt
+	// Differs is the first piece that is another one, -1 where there is none.
+	Differs int `json:"differs"`
+}
+
+// pieces collects what is streamed: each write is a piece.
+type pieces struct {
+	list []string
+	done func(int)
+}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	p.list = append(p.list, string(b))
+	p.done(len(p.list))
+	return len(b), nil
+}
+
+// generatedTokens is how many positions are run unless told otherwise: enough to see where two texts part.
+const generatedTokens = 128
+
+func (o *languageGenerate) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	if o.Tokens == 0 {
+		o.Tokens = generatedTokens
+	}
+	var warnings []tqc.Warning
+	one := func(what string, l qwb.LanguageOptions) (Continuation, error) {
+		done, end := p.Events.Progress(what, o.Tokens)
+		defer end()
+		s := &pieces{done: done}
+		g := qwb.GenerateOptions{LanguageOptions: l, Prompt: o.Prompt, Tokens: o.Tokens, Own: true, Stream: s}
+		g.Temperature, g.TopK, g.TopP, g.Seed = o.Temperature, o.TopK, o.TopP, o.Seed
+		r, w, err := p.Generate(ctx, g)
+		warnings = append(warnings, w...)
+		if n := len(s.list); n > 0 {
+			s.list = s.list[:n-1] // the end of the line
+		}
+		return Continuation{r, s.list}, err
+	}
+	var r TwoTexts
+	var err error
+	if r.Float, err = one("float", qwb.LanguageOptions{Tokenizer: o.Tokenizer, Mode: qwb.ModeFloat, Threads: b.o.Threads}); err != nil {
+		return nil, warnings, err
+	}
+	if r.Quantized, err = one("quantized", o.languageOptions.of(b)); err != nil {
+		return nil, warnings, err
+	}
+	r.Prompt, r.Differs = r.Float.Generated.Prompt-1, -1 // the token that begins a text has no piece
+	for i := range max(len(r.Float.Pieces), len(r.Quantized.Pieces)) {
+		if i >= len(r.Float.Pieces) || i >= len(r.Quantized.Pieces) || r.Float.Pieces[i] != r.Quantized.Pieces[i] {
+			r.Differs = i
+			break
+		}
+	}
+	return &r, warnings, nil
+}
