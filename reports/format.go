@@ -39,9 +39,6 @@ func extreme(x float64, decimals int) string {
 // cosine formats a value whose distance from 1 is what matters.
 func cosine(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }
 
-// exact formats a value so that it parses back to the same float64.
-func exact(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-
 // count formats a number of operations or elements with a decimal prefix.
 func count(n int64) string {
 	for _, u := range []struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -246,4 +247,13 @@ func (t *tables) printf(format string, args ...any) {
 	if _, err := fmt.Fprintf(t.w, format, args...); err != nil && t.err == nil {
 		t.err = err
 	}
+}
+
+// Span is what a picture of a tensor has to show: its values, and the ranges of the methods, which may know more samples.
+func Span(s *analysis.TensorStatistics) (lo, hi float64) {
+	lo, hi = s.Min, s.Max
+	for _, t := range s.Thresholds {
+		lo, hi = math.Min(lo, t.Lo), math.Max(hi, t.Hi)
+	}
+	return lo, hi
 }

@@ -5,7 +5,8 @@ import (
 	"io"
 
 	"qwb/analysis"
-	pages "qwb/reports/page"
+	"qwb/analysis/language"
+	"qwb/reports/page"
 )
 
 // View is all that a page about a plan shows. Parts that are not known are nil; Missing has the command that finds them out.
@@ -120,23 +121,36 @@ type SearchPoint struct {
 func (v *View) HTML(w io.Writer) error {
 	rest := *v
 	rest.Report = nil
-	return writePage(w, v.Title+": quantization report", "report.js", "report", v.Report, block{"view", &rest})
+	return writePage(w, v.Title+": quantization report", "report.js", block{"report", v.Report}, block{"view", &rest})
 }
 
+// VerificationHTML writes a verification as one file that needs nothing else. The whole of it stands in the file as JSON too, in the element
+// "verification".
+func VerificationHTML(w io.Writer, title string, v *analysis.Verification) error {
+	return writePage(w, title+": verification", "verification.js", block{"verification", v})
+}
+
+// LanguageLayersHTML writes what quantizing each matrix of a language model does as one file that needs nothing else; the result stands in it
+// as JSON too, in the element "report".
+func LanguageLayersHTML(w io.Writer, r *language.Layers) error {
+	return writePage(w, r.Model+": quantization report", "language_report.js", block{"report", r})
+}
+
+// block is a value that a page finds in the element of its id.
 type block struct {
 	id    string
 	value any
 }
 
 // writePage writes one file with a page and the values that it shows.
-func writePage(w io.Writer, title, entry, id string, value any, more ...block) error {
-	d := pages.Document{Title: title, Entry: entry}
-	for _, b := range append([]block{{id, value}}, more...) {
+func writePage(w io.Writer, title, entry string, blocks ...block) error {
+	d := page.Document{Title: title, Entry: entry, Styles: []string{"flow.css"}}
+	for _, b := range blocks {
 		text, err := json.Marshal(b.value) // with <, > and & escaped
 		if err != nil {
 			return err
 		}
-		d.Data = append(d.Data, pages.Data{ID: b.id, JSON: text})
+		d.Data = append(d.Data, page.Data{ID: b.id, JSON: text})
 	}
 	return d.Write(w)
 }

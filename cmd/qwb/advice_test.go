@@ -45,7 +45,7 @@ func TestAdviceRunsAsItStands(t *testing.T) {
 					found = true
 					require.Contains(t, text, p.Name)
 					require.Contains(t, text, "       "+command+"\n")
-					require.Contains(t, page, "<b>"+p.Name+"</b>")
+					require.True(t, strings.Contains(page, `"cause":"`+p.Name+`"`))
 				}
 				if command == "" {
 					continue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -75,7 +76,7 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			if err != nil {
 				return err
 			}
-			if err := e.writeReports(r, plan, out); err != nil {
+			if err := e.writeReports(c.Context(), r, plan, out); err != nil {
 				return err
 			}
 			if f.json {
@@ -113,7 +114,7 @@ type reportFiles struct {
 }
 
 // writeReports writes HTML and plots to where they are asked for, or both to the default folder, which it names on standard error.
-func (e *env) writeReports(r *analysis.Report, plan string, o reportFiles) error {
+func (e *env) writeReports(ctx context.Context, r *analysis.Report, plan string, o reportFiles) error {
 	var folder string
 	if o.html == "" && o.png == "" && o.nodes == "" {
 		folder = strings.TrimSuffix(plan, qwb.PlanSuffix) + ".report"
@@ -129,7 +130,11 @@ func (e *env) writeReports(r *analysis.Report, plan string, o reportFiles) error
 		}
 	}
 	if o.html != "" {
-		if err := s.Add(o.html, func(w io.Writer) error { return reports.HTML(w, r) }); err != nil {
+		view, _, err := e.project("", plan).View(ctx, r, false)
+		if err != nil {
+			return err
+		}
+		if err := s.Add(o.html, view.HTML); err != nil {
 			return err
 		}
 	}

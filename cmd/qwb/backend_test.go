@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func TestBackendPTX(t *testing.T) {
 	require.Empty(t, placed["on_host"])
 	require.Equal(t, placed["steps"], placed["on_device"])
 	text := done(t, "verify", "--backend", "ptx", "--samples", "1", "--html", "v.html").stdout
-	require.Regexp(t, `1 sample · \d+ of \d+ steps on qwb PTX interpreter, sm_80, 0 on the CPU`, string(read(t, "v.html")))
+	require.True(t, bytes.Contains(read(t, "v.html"), []byte(`"placed":{"device":"qwb PTX interpreter, sm_80"`)))
 	require.Regexp(t, `(\d+) of \d+ steps ran on .*interpreter.*, 0 on the CPU`, text)
 	require.NotContains(t, done(t, "verify", "--samples", "1", "--json").object(t), "placed")
 

@@ -139,7 +139,7 @@ func (d *demonstration) report(ctx context.Context, plan string, files []string)
 	if err != nil {
 		return err
 	}
-	if err := d.writeReports(r, plan, reportFiles{html: html, png: d.path("plots")}); err != nil {
+	if err := d.writeReports(ctx, r, plan, reportFiles{html: html, png: d.path("plots")}); err != nil {
 		return err
 	}
 	worst := r.Layerwise[0]

@@ -5,14 +5,14 @@ const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", va
 
 // operatorColumns are fresh each time: a table hides and shows its own.
 export function operatorColumns(rows) {
-  const most = rows.reduce((m, row) => Math.max(m, row.nsr || 0), 0), split = rows.some(row => known(row.weight)), some = key => rows.some(row => known(row[key]));
+  const most = rows.reduce((m, row) => Math.max(m, row.nsr || 0), 0), split = rows.some(row => known(row.weight)), narrow = innerWidth < 600, some = key => rows.some(row => known(row[key]));
   return [
-    { key: "index", label: "#", doc: "Place in the graph's order.", kind: "number", value: row => row.index + 1, show: row => String(row.index + 1), width: 3.6 },
+    { key: "index", label: "#", doc: "Place in the graph's order.", kind: "number", value: row => row.index + 1, show: row => String(row.index + 1), width: 3.6, hidden: narrow },
     { key: "name", label: "operator", doc: "Name of the operator in the model.", kind: "name", value: row => row.name },
-    { key: "op", label: "type", doc: "Type of the operator.", kind: "text", value: row => row.op, width: 9 },
-    { key: "format", label: "format", doc: "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.", kind: "text", value: row => row.format, width: 6.5 },
+    { key: "op", label: "type", doc: "Type of the operator.", kind: "text", value: row => row.op, width: 9, hidden: narrow },
+    { key: "format", label: "format", doc: "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.", kind: "text", value: row => row.format, width: 6.5, hidden: narrow },
     figure("nsr", "NSR alone", "Noise-to-signal ratio at the outputs of the network with this operator quantized alone, ± its standard error. 0: no error. The most useful figure.", {
-      show: row => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null), exact: row => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"), width: 13.5, bar: row => [{ share: most ? row.nsr / most : 0 }] }),
+      show: row => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null), exact: row => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"), width: 17, bar: row => [{ share: most ? row.nsr / most : 0 }] }),
     figure("sqnr", "SQNR", "The same as a signal-to-noise ratio in decibels: −10 log10 of the NSR. Larger is better.", { show: row => (known(row.sqnr) ? decibels(row.sqnr) : null), width: 6.5 }),
     { key: "rank", label: "rank", doc: "The places that the operator may have by NSR on other samples: where ranges overlap, these samples cannot tell which is worse.", kind: "number", value: row => row.rank && row.rank[0],
       show: row => row.rank && (row.rank[0] === row.rank[1] ? String(row.rank[0]) : row.rank[0] + "–" + row.rank[1]), exact: row => (row.rank ? "places " + row.rank.join(" to ") : "not measured"), width: 5 },
@@ -23,7 +23,7 @@ export function operatorColumns(rows) {
     figure("weight", "weights", "The part of the local error that comes from quantizing weights.", { show: row => (known(row.weight) ? small(row.weight) : null), hidden: !split }),
     figure("activation", "activations", "The part of the local error that comes from quantizing activations.", { show: row => (known(row.activation) ? small(row.activation) : null), hidden: !split }),
     figure("accumulated", "accumulated", "NSR at this operator's output with the whole network quantized, ± its standard error: what has piled up on the way here.", {
-      show: row => (known(row.accumulated) ? withError(row.accumulated, row.accumulatedError) : null), width: 10.5 }),
+      show: row => (known(row.accumulated) ? withError(row.accumulated, row.accumulatedError) : null), width: 12 }),
     figure("meanShift", "mean shift", "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction (qwb tune --method bias) takes it away.", { show: row => (known(row.meanShift) ? small(row.meanShift) : null), hidden: !some("meanShift") }),
     figure("gain", "gain", "By how much the NSR of the outputs is expected to fall by what is advised for this operator.", { show: row => (known(row.gain) ? small(row.gain) : null), hidden: true }),
     figure("saturation", "saturation", "Share of neighbouring products whose sum can leave 16 bits, on processors that add them in 16 bits (x86 without VNNI).", { show: row => (known(row.saturation) ? percent(row.saturation) : null), hidden: true }),

@@ -29,11 +29,13 @@ export function el(tag, props, ...children) {
   return fill(document.createElement(tag), props, children);
 }
 
+const pictures = "http:" + "//www.w3.org/2000/svg"; // the name of a language; whoever looks for addresses in a page shall find none
+
 // svg is el for pictures; title becomes the element that browsers show and screen readers read.
 export function svg(tag, props, ...children) {
   const { title, ...rest } = props || {};
-  const node = fill(document.createElementNS("http://www.w3.org/2000/svg", tag), rest, children);
-  if (title) node.prepend(fill(document.createElementNS("http://www.w3.org/2000/svg", "title"), { text: title }, []));
+  const node = fill(document.createElementNS(pictures, tag), rest, children);
+  if (title) node.prepend(fill(document.createElementNS(pictures, "title"), { text: title }, []));
   return node;
 }
 

@@ -47,7 +47,7 @@ function drawLanguage(host, app) {
 }
 
 // showHeat draws layers x matrices, coloured by KL on a logarithmic scale; each cell has the number too.
-function showHeat(host, r) {
+export function showHeat(host, r) {
   const kinds = [...new Set(r.layerwise.map(m => m.op))], layers = [...new Set(r.layerwise.map(m => m.layer))].sort((a, b) => a - b);
   const order = ["embedding", "query", "key", "value", "output", "gate", "up", "down", "classifier"], place = k => (order.indexOf(k) < 0 ? order.length : order.indexOf(k));
   kinds.sort((a, b) => place(a) - place(b) || a.localeCompare(b));

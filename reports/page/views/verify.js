@@ -55,7 +55,7 @@ function verdictText(v) {
   return `${exactCount(different)} of ${exactCount(compared + v.backends.compared)} integers and ${plural(faults, "constant")} of the program differ.`;
 }
 
-function showVerified(result, app, v) {
+export function showVerified(result, app, v) {
   const now = lightOf[v.verdict] || lightOf.different, bad = now.light === "stop";
   const head = el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: bad ? "headline large" : "headline"}, el("strong", {}, `${now.word}: `), verdictText(v)),
     el("p", {class: "hint"}, `Arithmetic ${v.profile}, computed by ${v.backend}, ${plural(v.samples, "sample")}. A rounding tie is an integer whose exact value lies halfway between two integers, within the error of float: either is correct.`)));
