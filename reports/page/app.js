@@ -125,15 +125,11 @@ export async function startApp(client, host) {
   const usable = (v) => !v.usable || v.usable(app);
 
   async function read() {
-    app.state = await client.call("state", {});
-    app.view = null;
-    if (app.state.model) {
-      try {
-        app.view = await client.call("view", {});
-      } catch (problem) {
-        if (app.state.exists) app.say(problem.message, true);
-      }
-    }
+    let fault = null;
+    const [state, view] = await Promise.all([client.call("state", {}), client.call("view", {}).catch((problem) => { fault = problem; })]);
+    app.state = state;
+    app.view = view || null;
+    if (fault && state.exists) app.say(fault.message, true);
     app.rows = app.view ? rowsOf(app.view) : [];
     frame();
     for (const fn of [...listeners]) fn();
