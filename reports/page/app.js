@@ -112,7 +112,7 @@ export async function startApp(client, host) {
   // guarded calls what needs the revision that is on the screen. Where the plan is another one by now, it is read again and nothing is done.
   async function guarded(method, params) {
     try {
-      return await client.call(method, params, app.state.revision);
+      return await client.call(method, params, { revision: app.state.revision });
     } catch (problem) {
       if (problem.status === 409) {
         await app.reload();
