@@ -1,0 +1,502 @@
+// The network, drawn: operators in layers from inputs to outputs, blocks closed or opened in place, colours by what is chosen. It is a canvas,
+// so that thousands of operators move smoothly; the same network stands beside it as a tree for those who do not see it (graph_tree.js).
+import { add, announce, el, replace, unique } from "./dom.js";
+import { bytes, count, plural, small } from "./format.js";
+import { colourScale, colourings, drawLegend, findColouring, foldValues, hasValues, textOfFold } from "./colours.js";
+import { graphIndex, placeGraph } from "./graph_place.js";
+import { marks, paintGraph, printTheme, readTheme } from "./graph_paint.js";
+import { makeMinimap } from "./minimap.js";
+import { makeTree } from "./graph_tree.js";
+import { bindGraph } from "./graph_input.js";
+import { matcher } from "./graph_search.js";
+
+const manyNodes = 60, largest = 4, readable = 0.62;
+
+// drawGraph draws a picture into host. rows are those of data.js, one per node of the picture; others are rows of a second plan that colours
+// are to be common with; title names the picture for screen readers. The result moves, colours and opens it, and takes new rows.
+export function drawGraph(host, options) {
+  const { selection, title = "Network", others = [], onColouring } = options;
+  let { picture, rows } = options;
+  let index = graphIndex(picture), scene = null, open = new Set(), found = null, hover = null, cursor = null, drawn = false, asked = 0, moving = 0;
+  let key = options.colouring || "nsr", scale = null, theme = readTheme(document.documentElement), chosen = new Set(), near = new Set();
+  let values = null, texts = new Map(), strips = new Map(), matches = [], match = -1, byName = new Map();
+  const view = { scale: 1, x: 0, y: 0, width: 0, height: 0, ratio: 1 };
+
+  // The page.
+  const ids = { colour: unique("colour"), search: unique("search"), help: unique("help") };
+  const select = el("select", { id: ids.colour, onchange: () => setColouring(select.value) });
+  const input = el("input", { id: ids.search, type: "search", placeholder: "name, type:Conv or /regex/", size: 18, autocomplete: "off", spellcheck: "false" });
+  const hits = el("span", { class: "graph-hits", "aria-live": "polite" });
+  const button = (text, label, f) => el("button", { type: "button", "aria-label": label, title: label, onclick: f }, text);
+  const canvas = el("canvas", { class: "graph-canvas", tabindex: "0", role: "application", "aria-roledescription": "network graph",
+    "aria-label": title, "aria-describedby": ids.help });
+  const small_ = el("canvas", { class: "graph-minimap", "aria-hidden": "true", title: "The whole network; drag to move" });
+  const tip = el("div", { class: "graph-tip", role: "tooltip", hidden: true });
+  const stage = el("div", { class: "graph-stage" }, canvas, small_, tip);
+  const legend = el("div", { class: "graph-legend" });
+  const help = el("p", { class: "graph-help soft", id: ids.help },
+    "Drag to move, Ctrl and wheel (or wheel after a click) to zoom. Keys: arrows follow the tensors, Enter opens a block or selects, Backspace closes the " +
+    "block around, Page Up and Page Down go to the next worse or better operator, Space picks several, + and − zoom, 0 shows all, / searches.");
+  const blocks = picture.blocks.length > 0;
+  const bar = el("div", { class: "graph-bar" },
+    el("label", { for: ids.colour }, "Colour "), select,
+    el("label", { for: ids.search }, "Find "), input, hits,
+    el("span", { class: "graph-buttons" },
+      button("−", "Zoom out", () => zoomBy(1 / 1.4)), button("+", "Zoom in", () => zoomBy(1.4)), button("All", "Show the whole network", fit),
+      blocks && button("Open blocks", "Open all blocks", () => openAll(true)), blocks && button("Close blocks", "Close all blocks", () => openAll(false)),
+      button("Picture", "Save the network as a PNG picture", save)));
+  const tree = makeTree({ title, get: () => ({ picture, index, rows, scale }), describe: describeNode, pick: (name) => { selection.set(name, "tree"); focus(name); } });
+  replace(host, el("div", { class: "graph" }, bar, stage, legend, help, tree.element));
+  const ctx = canvas.getContext("2d");
+  const minimap = makeMinimap(small_, { onMove: (x, y) => {
+    view.x = view.width / 2 - x * view.scale;
+    view.y = view.height / 2 - y * view.scale;
+    ask();
+  } });
+
+  const rowOf = (node) => rows[node] || {};
+  const nameOf = (box) => box.node >= 0 ? picture.nodes[box.node].name : blockName(box.block);
+  function blockName(b) {
+    const block = picture.blocks[b];
+    return block.repeat > 1 ? `${block.name} × ${block.repeat}` : block.name;
+  }
+
+  // What is painted.
+  function place() {
+    scene = placeGraph(index, open);
+    for (const frame of scene.frames) frame.label = `${blockName(frame.block)}, ${plural(index.members[frame.block].length, "operator")}`;
+    colour();
+  }
+
+  function colour() {
+    const colouring = findColouring(key);
+    scale = colourScale(colouring, others.length ? rows.concat(others) : rows, theme.dark);
+    values = new Int16Array(scene.boxes.length);
+    texts = new Map();
+    strips = new Map();
+    const indexOf = (node) => scale.indexOf(valueOf(colouring, node));
+    for (const box of scene.boxes) {
+      if (box.node >= 0) values[box.at] = indexOf(box.node);
+      else {
+        values[box.at] = scale.indexOf(foldValues(colouring, index.members[box.block].map(rowOf)).value);
+        strips.set(box.block, index.members[box.block].slice(0, 200).map(indexOf));
+      }
+    }
+    mark();
+    drawLegend(legend, scale);
+    tree.refresh();
+    if (view.height) minimap.redraw(scene, look(), view.height - 20);
+    ask();
+  }
+
+  // An operator that is fused into another one is part of it and has its colour.
+  function valueOf(colouring, node) {
+    const own = colouring.value(rowOf(node)), root = picture.nodes[node].fused ?? -1;
+    return own == null && root >= 0 && colouring.fold !== "sum" ? colouring.value(rowOf(root)) : own;
+  }
+
+  // mark finds the boxes of what is selected and searched.
+  function mark() {
+    const box = (name) => byName.has(name) ? scene.ofNode[byName.get(name)] : null;
+    chosen = new Set([...selection.nodes || []].map(box).filter(Boolean));
+    const one = box(selection.node);
+    if (one) chosen.add(one);
+    if (cursor) cursor = cursor.node >= 0 ? scene.ofNode[cursor.node] : scene.ofBlock.get(cursor.block) || null;
+    if (!cursor && one) cursor = one;
+    hover = null;
+    found = matches.length ? new Set(matches.map((m) => scene.ofNode[m])) : null;
+    nearWires();
+  }
+
+  function nearWires() {
+    const nodes = !cursor || cursor.open ? [] : cursor.node >= 0 ? [cursor.node] : index.members[cursor.block];
+    near = new Set(nodes.flatMap((n) => [...index.into[n], ...index.outOf[n]]));
+  }
+
+  const markOf = (w) => {
+    for (const e of w.edges) if (picture.edges[e].mark) return picture.edges[e].mark;
+    return "";
+  };
+  const shapeOf = (w) => {
+    const e = picture.edges[w.edges[0]];
+    const text = e.shape && e.shape.length ? e.shape.join("×") : "";
+    return w.edges.length > 1 ? `${text} +${w.edges.length - 1}` : text;
+  };
+  function textOf(box) {
+    let t = texts.get(box);
+    if (t) return t;
+    const c = scale.colouring;
+    if (box.node >= 0) {
+      const n = picture.nodes[box.node], row = rowOf(box.node);
+      t = { type: n.op, name: n.name, under: [n.op, n.domain].filter(Boolean).join(" · "),
+        value: c.scale !== "class" && c.value(row) != null ? c.text(row) : "" };
+    } else {
+      const members = index.members[box.block], fold = foldValues(c, members.map(rowOf));
+      t = { type: picture.blocks[box.block].name, name: blockName(box.block), under: plural(members.length, "operator"),
+        value: c.scale === "class" ? fold.value || "" : fold.from ? c.text(fold.from) : textOfFold(c, fold) };
+    }
+    texts.set(box, t);
+    return t;
+  }
+  const look = () => ({ theme, scale, values, strips, textOf, markOf, shapeOf, chosen, cursor, hover, found,
+    near: near.size ? (w) => w.edges.some((e) => near.has(e)) : null });
+
+  function ask() {
+    if (!asked) asked = requestAnimationFrame(paint);
+  }
+
+  function paint() {
+    asked = 0;
+    if (!view.width) return;
+    keepInside();
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.fillStyle = theme.paper;
+    ctx.fillRect(0, 0, canvas.width, canvas.height);
+    paintGraph(ctx, scene, view, look());
+    minimap.frame(view);
+  }
+
+  // keepInside leaves a part of the network in sight, however far somebody drags.
+  function keepInside() {
+    const keep = 60, w = scene.w * view.scale, h = scene.h * view.scale;
+    view.x = Math.max(keep - w, Math.min(view.width - keep, view.x));
+    view.y = Math.max(keep - h, Math.min(view.height - keep, view.y));
+  }
+
+  function resize() {
+    const w = stage.clientWidth, h = stage.clientHeight, ratio = window.devicePixelRatio || 1;
+    if (!w || !h || (w === view.width && h === view.height && ratio === view.ratio)) return;
+    view.x += (w - view.width) / 2;
+    Object.assign(view, { width: w, height: h, ratio });
+    canvas.width = Math.round(w * ratio);
+    canvas.height = Math.round(h * ratio);
+    if (!drawn) start();
+    minimap.redraw(scene, look(), h - 20);
+    paint();
+  }
+
+  // start shows the whole network if it can be read, else its beginning; the small map shows the whole.
+  function start() {
+    drawn = true;
+    fit();
+    if (view.scale < readable) {
+      view.scale = Math.max(view.scale, Math.min(readable + 0.1, (view.width - 60) / scene.w));
+      view.x = (view.width - scene.w * view.scale) / 2;
+      view.y = 16;
+    }
+    if (selection.node) focus(selection.node);
+  }
+
+  function fit() {
+    stop();
+    view.scale = Math.min((view.width - 30) / scene.w, (view.height - 30) / scene.h, 1.5);
+    view.x = (view.width - scene.w * view.scale) / 2;
+    view.y = (view.height - scene.h * view.scale) / 2;
+    ask();
+  }
+
+  function zoomBy(factor, x = view.width / 2, y = view.height / 2) {
+    stop();
+    const least = Math.min(0.05, (view.width - 30) / scene.w, (view.height - 30) / scene.h);
+    const to = Math.max(least, Math.min(largest, view.scale * factor)), by = to / view.scale;
+    view.x = x - (x - view.x) * by;
+    view.y = y - (y - view.y) * by;
+    view.scale = to;
+    ask();
+  }
+
+  function pan(dx, dy) {
+    stop();
+    view.x += dx;
+    view.y += dy;
+    ask();
+  }
+
+  function stop() {
+    if (moving) cancelAnimationFrame(moving);
+    moving = 0;
+  }
+
+  // moveTo brings a box into the middle, gliding unless the reader wants no motion.
+  function moveTo(box, always) {
+    const s = Math.max(view.scale, readable), x = view.width / 2 - (box.x + box.w / 2) * s, y = view.height / 2 - (box.y + Math.min(box.h, view.height / s) / 2) * s;
+    const left = box.x * view.scale + view.x, top = box.y * view.scale + view.y;
+    const inside = left > 40 && top > 40 && left + box.w * view.scale < view.width - 60 && top + box.h * view.scale < view.height - 40;
+    if (inside && s === view.scale && !always) return ask();
+    stop();
+    const from = { ...view }, begin = performance.now(), length = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 180;
+    const step = (now) => {
+      const t = length ? Math.min(1, Math.max(0, now - begin) / length) : 1, e = t * (2 - t);
+      view.scale = from.scale + (s - from.scale) * e;
+      view.x = from.x + (x - from.x) * e;
+      view.y = from.y + (y - from.y) * e;
+      moving = t < 1 ? requestAnimationFrame(step) : 0;
+      paint();
+    };
+    step(begin);
+  }
+
+  // setOpen opens or closes blocks; what was clicked stays where it is on the screen.
+  function setOpen(next, block) {
+    const was = block === undefined ? null : scene.ofBlock.get(block);
+    const at = was && { x: (was.x + was.w / 2) * view.scale + view.x, y: was.y * view.scale + view.y };
+    open = next;
+    place();
+    const now = at && scene.ofBlock.get(block);
+    if (now) {
+      view.x = at.x - (now.x + now.w / 2) * view.scale;
+      view.y = at.y - now.y * view.scale;
+    }
+    ask();
+  }
+
+  function toggle(block) {
+    const next = new Set(open), opening = !next.has(block);
+    if (opening) next.add(block);
+    else next.delete(block);
+    setOpen(next, block);
+    cursor = opening ? scene.boxes.find((b) => b.parent && b.parent.block === block) || cursor : scene.ofBlock.get(block);
+    nearWires();
+    announce(`${blockName(block)} ${opening ? "opened" : "closed"}, ${plural(index.members[block].length, "operator")}`);
+  }
+
+  function openAll(all) {
+    setOpen(new Set(all ? picture.blocks.map((_, i) => i) : []));
+    if (cursor) moveTo(cursor);
+    else if (drawn) fit();
+  }
+
+  // reveal opens what hides a node.
+  function reveal(node) {
+    const hiding = index.around[node].filter((b) => !open.has(b));
+    if (hiding.length) setOpen(new Set([...open, ...hiding]));
+    return scene.ofNode[node];
+  }
+
+  function focus(name) {
+    const node = byName.get(name);
+    if (node === undefined || !drawn) return;
+    setCursor(reveal(node), false);
+  }
+
+  // setCursor moves the keyboard's place; an operator is selected with it, in all views.
+  function setCursor(box, tell = true) {
+    if (!box) return;
+    cursor = box;
+    nearWires();
+    if (tell && box.node >= 0) selection.set(nameOf(box), "graph");
+    if (tell) announce(describeBox(box));
+    moveTo(box);
+  }
+
+  function describeNode(node) {
+    const n = picture.nodes[node], row = rowOf(node), c = scale.colouring, v = c.value(row);
+    return [n.name, n.op, n.domain, v == null ? "" : `${c.label} ${c.text(row)}`,
+      (n.fused ?? -1) >= 0 ? `fused into ${picture.nodes[n.fused].name}` : ""].filter(Boolean).join(", ");
+  }
+
+  function describeBox(box) {
+    if (box.node >= 0) return describeNode(box.node);
+    const members = index.members[box.block], text = textOfFold(scale.colouring, foldValues(scale.colouring, members.map(rowOf)));
+    return `Block ${blockName(box.block)}, ${box.open ? "open" : "closed"}, ${plural(members.length, "operator")}${text ? `, ${scale.colouring.label} ${text}` : ""}`;
+  }
+
+  // showTip explains what the pointer is on: an operator, a block, or a tensor.
+  function showTip(thing, x, y) {
+    if (thing && thing.box !== hover) {
+      hover = thing.box || null;
+      ask();
+    } else if (!thing && hover) {
+      hover = null;
+      ask();
+    }
+    tip.hidden = !thing;
+    if (!thing) return;
+    replace(tip, thing.box ? tipOfBox(thing.box) : tipOfWire(thing.wire));
+    tip.style.left = `${Math.max(4, Math.min(x + 14, view.width - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${y + 18 + tip.offsetHeight > view.height ? Math.max(4, y - tip.offsetHeight - 10) : y + 18}px`;
+  }
+
+  function tipOfBox(box) {
+    const lines = [el("b", null, nameOf(box))], c = scale.colouring;
+    if (box.node >= 0) {
+      const n = picture.nodes[box.node], row = rowOf(box.node);
+      lines.push([n.op, n.domain, n.weights && `weights ${n.weights}`, n.activations && `activations ${n.activations}`, n.macs && `${count(n.macs)} MACs`]
+        .filter(Boolean).join(" · "));
+      if ((n.fused ?? -1) >= 0) lines.push(`fused into ${picture.nodes[n.fused].name}`);
+      if (c.value(row) != null) lines.push(`${c.label}: ${c.text(row)}`);
+      if (row.rank) lines.push(`rank by NSR alone: ${row.rank[0] === row.rank[1] ? row.rank[0] : `${row.rank[0]} to ${row.rank[1]}`}`);
+      if (row.stale) lines.push("measured before the last change");
+    } else {
+      const members = index.members[box.block], text = textOfFold(c, foldValues(c, members.map(rowOf)));
+      lines.push(`${picture.blocks[box.block].kind} block, ${plural(members.length, "operator")}`);
+      if (text) lines.push(`${c.label}: ${text}`);
+      lines.push(box.open ? "Click the sign to close it." : "Double-click or Enter opens it.");
+    }
+    return lines.map((line) => el("div", null, line));
+  }
+
+  function tipOfWire(wire) {
+    const lines = [];
+    for (const i of wire.edges.slice(0, 6)) {
+      const e = picture.edges[i];
+      lines.push(el("b", null, e.value), [e.type, e.shape && e.shape.join("×"), e.bytes && bytes(e.bytes)].filter(Boolean).join(" · "));
+      if (marks[e.mark]) lines.push(`${marks[e.mark].text}: ${marks[e.mark].doc}`);
+    }
+    if (wire.edges.length > 6) lines.push(`and ${wire.edges.length - 6} more tensors`);
+    return lines.map((line) => el("div", null, line));
+  }
+
+  function setColouring(next) {
+    key = findColouring(next).key;
+    select.value = key;
+    colour();
+    if (onColouring) onColouring(key);
+  }
+
+  function drawChoices() {
+    replace(select, colourings.filter((c) => c.key !== "difference" || hasValues(c, rows) || c.key === key).map((c) => {
+      const has = hasValues(c, rows);
+      return el("option", { value: c.key, disabled: !has, title: has ? c.doc : `${c.doc} Not known yet: ${c.needs}` }, has ? c.label : `${c.label} (not known)`);
+    }));
+    if (!hasValues(findColouring(key), rows)) key = (colourings.find((c) => hasValues(c, rows)) || colourings[0]).key;
+    select.value = key;
+  }
+
+  // search marks what matches; step goes to the next or previous one.
+  function search(text, step) {
+    if (input.value !== text) input.value = text;
+    const test = matcher(text);
+    matches = test ? picture.nodes.map((n, i) => test(n) ? i : -1).filter((i) => i >= 0) : [];
+    if (step && matches.length) {
+      match = (match + step + matches.length) % matches.length;
+      setCursor(reveal(matches[match]));
+    } else match = -1;
+    replace(hits, !text ? "" : !test ? "not a regular expression" : match >= 0 ? `${match + 1} of ${matches.length}` : plural(matches.length, "match", "matches"));
+    mark();
+    ask();
+  }
+  input.addEventListener("input", () => search(input.value));
+  input.addEventListener("keydown", (e) => {
+    if (e.key === "Enter") search(input.value, e.shiftKey ? -1 : 1);
+    else if (e.key === "Escape") search("");
+    else return;
+    e.preventDefault();
+  });
+
+  // worse goes along the operators in the order of their values.
+  function worse(step) {
+    const c = scale.colouring, list = picture.nodes.map((_, i) => i).filter((i) => c.value(rowOf(i)) != null);
+    if (!list.length) return;
+    if (c.scale !== "class") list.sort((a, b) => c.value(rowOf(b)) - c.value(rowOf(a)) || a - b);
+    const at = cursor && cursor.node >= 0 ? list.indexOf(cursor.node) : -1;
+    setCursor(reveal(list[at < 0 ? 0 : Math.max(0, Math.min(list.length - 1, at + step))]));
+  }
+
+  // printed is the whole network on one canvas, folded into as many columns as make it largest; dark on white.
+  function printed(width, height) {
+    let columns = 1, best = 0;
+    for (let k = 1; k <= 12; k++) {
+      const s = Math.min(width / (k * (scene.w + 24)), height / (scene.h / k + 30), 1);
+      if (s > best * 1.02) [columns, best] = [k, s];
+    }
+    const sheet = el("canvas"), ratio = 2, each = scene.h / columns;
+    sheet.width = Math.ceil(width * ratio);
+    sheet.height = Math.ceil((each * best + 8) * ratio);
+    const c = sheet.getContext("2d"), was = { theme, scale };
+    theme = printTheme;
+    scale = colourScale(scale.colouring, others.length ? rows.concat(others) : rows, false);
+    c.fillStyle = "#ffffff";
+    c.fillRect(0, 0, sheet.width, sheet.height);
+    const shift = (width - columns * (scene.w + 24) * best) / 2;
+    for (let k = 0; k < columns; k++) {
+      const x = shift + k * (scene.w + 24) * best;
+      c.save();
+      c.beginPath();
+      c.rect(x * ratio, 0, (scene.w + 24) * best * ratio, sheet.height);
+      c.clip();
+      paintGraph(c, scene, { scale: best, x: x + 12 * best, y: 4 - k * each * best, width: x + (scene.w + 24) * best, height: each * best + 8, ratio },
+        { ...look(), cursor: null, hover: null, found: null, near: null });
+      c.restore();
+    }
+    [theme, scale] = [was.theme, was.scale];
+    return sheet;
+  }
+
+  function save() {
+    const longest = 8000;
+    printed(1600, Math.min(longest, Math.max(1000, scene.h))).toBlob((blob) => {
+      const url = URL.createObjectURL(blob), a = el("a", { href: url, download: "network.png" });
+      a.click();
+      setTimeout(() => URL.revokeObjectURL(url), 10000);
+    });
+  }
+
+  function takeRows() {
+    byName = new Map(picture.nodes.map((n, i) => [n.name, i]));
+    drawChoices();
+  }
+
+  // update takes new figures, and a new picture where the network itself changed.
+  function update(next) {
+    rows = next.rows || rows;
+    if (next.others) others.splice(0, others.length, ...next.others);
+    const other = next.picture && next.picture !== picture;
+    if (other) {
+      picture = next.picture;
+      index = graphIndex(picture);
+      open = new Set([...open].filter((b) => b < picture.blocks.length));
+      cursor = null;
+      matches = [];
+    }
+    takeRows();
+    if (other) place();
+    else colour();
+  }
+
+  const media = matchMedia("(prefers-color-scheme: dark)");
+  const retheme = () => {
+    theme = readTheme(document.documentElement);
+    colour();
+  };
+  media.addEventListener("change", retheme);
+  let paper = null;
+  const beforePrint = () => {
+    paper = printed(1000, 1250);
+    paper.className = "graph-paper";
+    stage.after(paper);
+  };
+  const afterPrint = () => paper && paper.remove();
+  addEventListener("beforeprint", beforePrint);
+  addEventListener("afterprint", afterPrint);
+  const off = selection.on((change) => {
+    mark();
+    if (change && change.what === "node" && change.from !== "graph" && selection.node) focus(selection.node);
+    if (drawn) minimap.redraw(scene, look(), view.height - 20);
+    ask();
+  });
+
+  if (picture.nodes.length <= manyNodes) open = new Set(picture.blocks.map((_, i) => i));
+  takeRows();
+  place();
+  bindGraph(canvas, { view, get: () => ({ scene, cursor, index, picture }), pan, zoomBy, fit, toggle, setCursor, showTip, worse, describeBox, announce, input,
+    pick: (box) => selection.toggle && selection.toggle(nameOf(box), undefined, "graph"), chooses: () => selection.set("", "graph") });
+  const observer = new ResizeObserver(resize);
+  observer.observe(stage);
+  resize();
+
+  return {
+    setColouring, openAll, focus, fit, search, update,
+    open: (block) => { if (!open.has(block)) toggle(block); },
+    get scene() { return scene; },
+    get view() { return view; },
+    destroy() {
+      observer.disconnect();
+      media.removeEventListener("change", retheme);
+      removeEventListener("beforeprint", beforePrint);
+      removeEventListener("afterprint", afterPrint);
+      off();
+      replace(host);
+    },
+  };
+}
