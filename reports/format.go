@@ -36,6 +36,9 @@ func extreme(x float64, decimals int) string {
 	return strconv.FormatFloat(x, 'e', decimals, 64)
 }
 
+// WithError formats a measured value with its standard error, where there is one: "0.01004 ± 0.0041".
+func WithError(x float64, err *float64) string { return Number(x) + plusMinus(err) }
+
 // cosine formats a value whose distance from 1 is what matters.
 func cosine(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }
 

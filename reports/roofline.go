@@ -34,7 +34,7 @@ func rooflineTable(t *tables, r *analysis.Inspection) {
 	if roof.Open > 0 {
 		t.printf("Left out are %d node(s) whose sizes are open or which run graphs of their own. ", roof.Open)
 	}
-	t.printf("At least %s for one sample in float32; INT8 can be %.2f times as fast at most\n\n", seconds(roof.Seconds), roof.Gain)
+	t.printf("At least %s for one sample in float32; INT8 can be %.2f times as fast at most\n\n", Seconds(roof.Seconds), roof.Gain)
 	var nodes []analysis.NodeInfo
 	for _, n := range r.Nodes {
 		if n.Seconds > 0 {
@@ -44,14 +44,14 @@ func rooflineTable(t *tables, r *analysis.Inspection) {
 	slices.SortStableFunc(nodes, func(a, b analysis.NodeInfo) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	t.begin("Nodes that take the longest at least", "name", "op", "MACs", "bytes", "ops/byte", "bound by", "time", "share", "INT8 gains")
 	for _, n := range nodes[:min(mostNodes, len(nodes))] {
-		t.row(shorten(n.Name, 40), n.Op, count(n.MACs), count(n.Bytes), Number(n.Intensity), n.Bound, seconds(n.Seconds),
+		t.row(shorten(n.Name, 40), n.Op, count(n.MACs), count(n.Bytes), Number(n.Intensity), n.Bound, Seconds(n.Seconds),
 			percent(n.Seconds/roof.Seconds), fmt.Sprintf("%.2fx", n.Gain))
 	}
 	t.end()
 }
 
-// seconds formats a duration.
-func seconds(s float64) string {
+// Seconds formats a duration.
+func Seconds(s float64) string {
 	switch {
 	case s >= 1:
 		return fmt.Sprintf("%.3g s", s)

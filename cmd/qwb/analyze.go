@@ -122,8 +122,15 @@ func (e *env) writeReports(ctx context.Context, r *analysis.Report, plan string,
 	}
 	s := qwb.OS{}.Stage()
 	defer s.Discard()
+	var view *reports.View
+	if o.png != "" || o.html != "" {
+		var err error
+		if view, _, err = e.project("", plan).View(ctx, r, false); err != nil {
+			return err
+		}
+	}
 	if o.png != "" {
-		for _, im := range png.Plots(r) {
+		for _, im := range png.Plots(view) {
 			if err := s.Add(filepath.Join(o.png, im.Name), im.Write); err != nil {
 				return err
 			}

@@ -3,7 +3,9 @@ package png
 import (
 	"image/color"
 	"math"
+	"sort"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/image/font/gofont/goregular"
@@ -34,6 +36,7 @@ type axis struct {
 	ticks    []tick
 	size     vg.Length // of the label's letters
 	grid     bool      // a line through the picture at every tick
+	upright  bool      // labels of ticks are written upwards, which leaves room for names
 }
 
 type tick struct {
@@ -81,9 +84,13 @@ func (a *axis) place(v float64) float64 {
 
 // draw draws the chart over all of c.
 func (h *chart) draw(c draw.Canvas) {
-	c.FillText(letters(h.titleSize, text.XCenter, text.YTop), vg.Point{X: c.Center().X, Y: c.Max.Y}, h.title)
 	area := c.Rectangle
-	area.Max.Y -= h.titleSize + 8
+	heading := letters(h.titleSize, text.XCenter, text.YTop)
+	for _, line := range broken(h.title, heading, c.Max.X-c.Min.X) {
+		c.FillText(heading, vg.Point{X: c.Center().X, Y: area.Max.Y}, line)
+		area.Max.Y -= h.titleSize * 1.25
+	}
+	area.Max.Y -= 8 - h.titleSize/4
 	if h.legend.beyond {
 		area.Max.Y -= h.legend.height() + 4
 	}
@@ -93,7 +100,15 @@ func (h *chart) draw(c draw.Canvas) {
 		area.Min.Y += style.FontExtents().Height
 		defer func() { c.FillText(style, vg.Point{X: (area.Min.X + area.Max.X) / 2, Y: c.Min.Y}, h.x.label) }()
 	}
-	area.Min.Y += under.FontExtents().Height + tickLength + 2
+	deep := under.FontExtents().Height
+	if h.x.upright {
+		under = letters(tickSize, text.XRight, text.YCenter)
+		under.Rotation = math.Pi / 2
+		for _, t := range h.x.ticks {
+			deep = max(deep, under.Width(t.label)*1.05)
+		}
+	}
+	area.Min.Y += deep + tickLength + 2
 	if h.y.label != "" {
 		style := letters(h.y.size, text.XCenter, text.YTop)
 		style.Rotation = math.Pi / 2
@@ -139,6 +154,28 @@ func (h *chart) draw(c draw.Canvas) {
 	h.legend.draw(c, corner)
 }
 
+// broken splits a text into lines that are no wider than width.
+func broken(s string, style text.Style, width vg.Length) []string {
+	var lines []string
+	r := []rune(s)
+	for len(r) > 0 {
+		n := len(r)
+		if style.Width(string(r)) > width {
+			n = sort.Search(len(r), func(k int) bool { return style.Width(string(r[:k+1])) > width })
+			n = max(n, 1)
+			for k := n; k > n/2; k-- {
+				if strings.ContainsRune(" /._-", r[k-1]) {
+					n = k
+					break
+				}
+			}
+		}
+		lines = append(lines, strings.TrimSpace(string(r[:n])))
+		r = r[n:]
+	}
+	return lines
+}
+
 func (l *legend) height() vg.Length { return vg.Length(len(l.entries)) * l.size * 1.4 }
 
 func (l *legend) width() vg.Length {
@@ -169,6 +206,19 @@ func dots(points [][2]float64, ink color.Color, radius vg.Length) mark {
 	return func(c *draw.Canvas, at func(x, y float64) vg.Point) {
 		for _, p := range places(points, at) {
 			c.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: radius, Shape: draw.CircleGlyph{}}, p)
+		}
+	}
+}
+
+// whiskers are the error bars of points (x, y, error): upright, from y less the error to y and the error.
+func whiskers(points [][3]float64, ink color.Color, floor float64) mark {
+	return func(c *draw.Canvas, at func(x, y float64) vg.Point) {
+		style := draw.LineStyle{Color: ink, Width: 1}
+		for _, p := range points {
+			lo, hi := at(p[0], math.Max(p[1]-p[2], floor)), at(p[0], math.Max(p[1]+p[2], floor))
+			c.StrokeLine2(style, lo.X, lo.Y, hi.X, hi.Y)
+			c.StrokeLine2(style, lo.X-2.5, lo.Y, lo.X+2.5, lo.Y)
+			c.StrokeLine2(style, hi.X-2.5, hi.Y, hi.X+2.5, hi.Y)
 		}
 	}
 }

@@ -26,23 +26,36 @@ type Image struct {
 	Write func(w io.Writer) error
 }
 
+// Colours that people who see red and green alike tell apart (Okabe and Ito), and that differ in lightness where two stand for opposites.
 var (
-	blue    = color.RGBA{0x2f, 0x6f, 0xb5, 0xff}
-	pale    = color.RGBA{0x9d, 0xc0, 0xe6, 0xff}
-	red     = color.RGBA{0xc8, 0x44, 0x3c, 0xff}
+	blue    = color.RGBA{0x00, 0x72, 0xb2, 0xff}
+	pale    = color.RGBA{0xa6, 0xc8, 0xe4, 0xff}
+	orange  = color.RGBA{0xe6, 0x9f, 0x00, 0xff}
+	red     = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
+	green   = color.RGBA{0x00, 0x9e, 0x73, 0xff}
+	dark    = color.RGBA{0x55, 0x5c, 0x66, 0xff}
 	grey    = color.RGBA{0xdf, 0xe4, 0xea, 0xff}
-	methods = []color.Color{blue, red, color.RGBA{0x2e, 0x8a, 0x57, 0xff}, color.RGBA{0xd7, 0x8a, 0x1f, 0xff}, color.RGBA{0x7a, 0x4f, 0xb0, 0xff}, color.RGBA{0x15, 0x86, 0x8c, 0xff}}
+	methods = []color.Color{blue, red, green, orange, color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}}
+	// dashes tell methods apart without colours.
+	dashes = [][]vg.Length{{5, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {1, 3}, {6, 2, 1, 2, 1, 2}}
 )
 
-// Plots lists the plots of a report: the error in graph order, the layers with the largest error, and pages of twelve
-// histograms with the calibration thresholds. Kinds that the report does not hold are left out.
-func Plots(r *analysis.Report) []Image {
+// Plots lists the plots of what a page shows: the network with the error of each operator, the error in graph order, the layers with the largest
+// error, what a search found, and pages of twelve histograms with the calibration thresholds. Kinds that the view does not hold are left out.
+func Plots(v *reports.View) []Image {
+	r := v.Report
 	var images []Image
+	if n := newNetwork(v); n != nil {
+		images = append(images, Image{"graph.png", n.write})
+	}
 	if len(r.Graphwise)+len(r.Layerwise) > 0 {
 		images = append(images, Image{"error.png", func(w io.Writer) error { return errorPlot(w, r) }})
 	}
 	if len(r.Layerwise) > 0 {
 		images = append(images, Image{"layers.png", func(w io.Writer) error { return layerPlot(w, reports.WorstFirst(r.Layerwise)) }})
+	}
+	if v.Search != nil && len(v.Search.Points) > 0 {
+		images = append(images, Image{"pareto.png", func(w io.Writer) error { return paretoPlot(w, v.Search) }})
 	}
 	var drawable []*analysis.TensorStatistics
 	for i := range r.Statistical {
@@ -57,32 +70,53 @@ func Plots(r *analysis.Report) []Image {
 	return images
 }
 
+// longestName is how many letters of a name are drawn. Names are as long as models want; JSON and HTML have all of it.
+const longestName = 120
+
 // errorPlot draws the accumulated error as a line and each operator's own error as bars, on a logarithmic scale.
 func errorPlot(w io.Writer, r *analysis.Report) error {
 	index := map[string]float64{}
+	var names []tick
 	place := func(node string) float64 {
 		if _, ok := index[node]; !ok {
 			index[node] = float64(len(index) + 1)
+			names = append(names, tick{index[node], reports.Shorten(node, longestName)})
 		}
 		return index[node]
 	}
 	var line, own [][2]float64
+	var errors [][3]float64
 	highest := 0.0
+	add := func(list *[][2]float64, node string, nsr float64, err *float64) {
+		*list = append(*list, [2]float64{place(node), nsr})
+		highest = max(highest, nsr)
+		if err != nil && nsr > 0 {
+			errors = append(errors, [3]float64{place(node), nsr, *err})
+			highest = max(highest, nsr+*err)
+		}
+	}
 	for _, g := range r.Graphwise {
-		line = append(line, [2]float64{place(g.Node), g.NSR})
-		highest = max(highest, g.NSR)
+		add(&line, g.Node, g.NSR, g.NSRError)
 	}
 	for _, l := range r.Layerwise {
-		own = append(own, [2]float64{place(l.Node), l.NSR})
-		highest = max(highest, l.NSR)
+		add(&own, l.Node, l.NSR, l.NSRError)
 	}
 	floor := logFloor(slices.Concat(line, own))
 	top := 4 * max(highest, 2*floor) // room for the legend
 	h := chart{title: fmt.Sprintf("%s on %s: error in graph order", r.Model, r.Platform), titleSize: 13,
 		x:      axis{label: "operator in graph order", size: 10, min: 0, max: float64(len(index) + 1), ticks: everyFew(len(index))},
-		y:      axis{label: "noise-to-signal ratio", size: 10, min: floor, max: top, log: true, ticks: decades(floor, top), grid: true},
+		y:      axis{label: "noise-to-signal ratio (NSR)", size: 10, min: floor, max: top, log: true, ticks: decades(floor, top), grid: true},
 		legend: legend{size: 10, sample: 20}}
-	const width = 12 * vg.Inch
+	width, height := 12*vg.Inch, 4.6*vg.Inch
+	if len(names) <= mostNamed { // else operators are counted
+		h.x.ticks, h.x.upright, h.x.label = names, true, ""
+		width = max(width, vg.Length(len(names))*tickSize*1.3+1.2*vg.Inch)
+		longest := vg.Length(0)
+		for _, t := range names {
+			longest = max(longest, letters(tickSize, text.XRight, text.YCenter).Width(t.label))
+		}
+		height += longest
+	}
 	bar := max(min(0.55*width/vg.Length(len(index)+1), 22), 1)
 	if len(own) > 0 {
 		h.marks = append(h.marks, func(c *draw.Canvas, at func(x, y float64) vg.Point) {
@@ -91,7 +125,7 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 				c.FillPolygon(pale, box(vg.Point{X: foot.X - bar/2, Y: foot.Y}, vg.Point{X: head.X + bar/2, Y: head.Y}))
 			}
 		})
-		h.legend.entries = append(h.legend.entries, entry{"this operator alone, at the graph output", patch(pale)})
+		h.legend.entries = append(h.legend.entries, entry{"this operator alone quantized, at the graph output", patch(pale)})
 	}
 	for i := range line {
 		line[i][1] = max(line[i][1], floor)
@@ -99,10 +133,20 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 	if len(line) > 0 {
 		style := draw.LineStyle{Color: red, Width: 1.5}
 		h.marks = append(h.marks, curve(line, style), dots(line, red, 1.8))
-		h.legend.entries = append(h.legend.entries, entry{"accumulated in the quantized graph", stroke(style)})
+		h.legend.entries = append(h.legend.entries, entry{"all quantized, at this operator", stroke(style)})
 	}
-	return h.write(w, width, 4.6*vg.Inch)
+	if len(errors) > 0 {
+		h.marks = append(h.marks, whiskers(errors, dark, floor))
+		h.legend.entries = append(h.legend.entries, entry{fmt.Sprintf("standard error over %d samples", r.Samples), func(c *draw.Canvas) {
+			x, half := c.Center().X, (c.Max.Y-c.Min.Y)/3
+			whiskers([][3]float64{{0, 0, 1}}, dark, math.Inf(-1))(c, func(_, y float64) vg.Point { return vg.Point{X: x, Y: c.Center().Y + vg.Length(y)*half} })
+		}})
+	}
+	return h.write(w, width, height)
 }
+
+// mostNamed is how many operators are named below a plot of the error; more are counted.
+const mostNamed = 250
 
 // logFloor is the lower end of a logarithmic axis: the next power of ten below the smallest positive value, at most twelve decades
 // under the largest.
@@ -123,21 +167,29 @@ func logFloor(points [][2]float64) float64 {
 // shares of clipping and rounding in the operator's error at its own output.
 func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 	const most = 30
-	title := "Operators by their error at the graph output"
+	title := "Operators by their error at the graph output, each alone quantized"
 	if len(layers) > most {
-		title = fmt.Sprintf("The %d operators of %d with the largest error at the graph output", most, len(layers))
+		title = fmt.Sprintf("The %d of %d operators with the largest error at the graph output, each alone quantized", most, len(layers))
 		layers = layers[:most]
 	}
-	largest := layers[0].NSR
+	largest, longest := 0.0, vg.Length(0)
+	for i := range layers {
+		reach := layers[i].NSR
+		if e := layers[i].NSRError; e != nil {
+			reach += *e
+		}
+		largest = max(largest, reach)
+		longest = max(longest, letters(tickSize, text.XRight, text.YCenter).Width(reports.Shorten(layers[i].Node, longestName)))
+	}
 	if !(largest > 0) {
 		largest = 1
 	}
 	h := chart{title: title, titleSize: 13,
-		x:      axis{label: "noise-to-signal ratio with this operator alone quantized", size: 10, max: largest * 1.1, ticks: evenly(0, largest*1.1), grid: true}, // with room for a number
+		x:      axis{label: "noise-to-signal ratio (NSR), with its standard error", size: 10, max: largest * 1.28, ticks: evenly(0, largest*1.28), grid: true}, // with room for numbers
 		y:      axis{min: -1, max: float64(len(layers))},
-		legend: legend{size: 10, sample: 20, right: true, beyond: true, entries: []entry{{"clipping", patch(red)}, {"rounding", patch(blue)}}}}
+		legend: legend{size: 10, sample: 20, right: true, beyond: true, entries: []entry{{"clipping (its share stands behind the figure)", patch(orange)}, {"rounding", patch(blue)}}}}
 	for i := range layers {
-		h.y.ticks = append(h.y.ticks, tick{float64(len(layers) - 1 - i), reports.Shorten(layers[i].Node, 40)})
+		h.y.ticks = append(h.y.ticks, tick{float64(len(layers) - 1 - i), reports.Shorten(layers[i].Node, longestName)})
 	}
 	h.marks = []mark{func(c *draw.Canvas, at func(x, y float64) vg.Point) {
 		const half = 4.5
@@ -145,12 +197,21 @@ func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 			l := &layers[i]
 			y := float64(len(layers) - 1 - i)
 			from, cut, to := at(0, y), at(l.NSR*clipShare(l), y), at(l.NSR, y)
-			c.FillPolygon(red, box(vg.Point{X: from.X, Y: from.Y - half}, vg.Point{X: cut.X, Y: cut.Y + half}))
+			c.FillPolygon(orange, box(vg.Point{X: from.X, Y: from.Y - half}, vg.Point{X: cut.X, Y: cut.Y + half}))
 			c.FillPolygon(blue, box(vg.Point{X: cut.X, Y: cut.Y - half}, vg.Point{X: to.X, Y: to.Y + half}))
-			c.FillText(letters(9, text.XLeft, text.YCenter), vg.Point{X: to.X + 4, Y: to.Y}, reports.Number(l.NSR))
+			end := to.X
+			if e := l.NSRError; e != nil && *e > 0 {
+				style := draw.LineStyle{Color: dark, Width: 1}
+				lo, hi := at(max(l.NSR-*e, 0), y), at(l.NSR+*e, y)
+				c.StrokeLine2(style, lo.X, lo.Y, hi.X, hi.Y)
+				c.StrokeLine2(style, lo.X, lo.Y-2.5, lo.X, lo.Y+2.5)
+				c.StrokeLine2(style, hi.X, hi.Y-2.5, hi.X, hi.Y+2.5)
+				end = hi.X
+			}
+			c.FillText(letters(9, text.XLeft, text.YCenter), vg.Point{X: end + 4, Y: to.Y}, fmt.Sprintf("%s, clip %.0f %%", reports.WithError(l.NSR, l.NSRError), 100*clipShare(l)))
 		}
 	}}
-	return h.write(w, 11*vg.Inch, vg.Length(len(layers))*15+1.7*vg.Inch)
+	return h.write(w, max(11*vg.Inch, 8*vg.Inch+longest), vg.Length(len(layers))*15+1.7*vg.Inch)
 }
 
 // clipShare is the share of clipping in an operator's error at its own output. Clipping and rounding may undo each other's error: a
@@ -195,11 +256,11 @@ func histogramPlot(s *analysis.TensorStatistics) *chart {
 	}
 	lo, hi := reports.Span(s)
 	hi += (hi - lo) * 0.28 // room for the legend
-	h := &chart{title: reports.Shorten(s.Tensor, 44), titleSize: 10, x: axis{min: lo, max: hi, ticks: evenly(lo, hi)},
-		y:      axis{label: "log10(1 + count)", size: 8, max: top * 1.1, ticks: evenly(0, top*1.1)},
+	h := &chart{title: reports.Shorten(s.Tensor, longestName), titleSize: 10, x: axis{min: lo, max: hi, ticks: evenly(lo, hi)},
+		y:      axis{label: "values per bar, log10(1 + n)", size: 8, max: top * 1.1, ticks: evenly(0, top*1.1)},
 		legend: legend{size: 8, sample: 14, right: true}, marks: []mark{filled(append(outline, [2]float64{s.Max, 0}), pale)}}
 	for i, t := range s.Thresholds {
-		style := draw.LineStyle{Color: methods[i%len(methods)], Width: 1, Dashes: []vg.Length{4, 3}}
+		style := draw.LineStyle{Color: methods[i%len(methods)], Width: 1.2, Dashes: dashes[i%len(dashes)]}
 		if t.Used {
 			style.Width, style.Dashes = 2, nil
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis"
+	"qwb/reports"
 )
 
 // report builds a report of n layers with names that need escaping.
@@ -34,11 +35,65 @@ func report(n int) *analysis.Report {
 	return r
 }
 
+// view is a report with a network, a chain with a skip over every third operator, and with what a search found.
+func view(n int) *reports.View {
+	v := &reports.View{Report: report(n), Search: &reports.Search{Command: "qwb dispatch --auto", Metric: "NSR", Cost: "MACs in FP32"}}
+	t := &analysis.Topology{Nodes: []analysis.TopologyNode{{Name: "input:x", Op: "Input", Block: -1, Fused: -1}}, Blocks: []analysis.Block{}}
+	for i, l := range v.Report.Layerwise {
+		if i%10 == 0 {
+			t.Blocks = append(t.Blocks, analysis.Block{Name: fmt.Sprint("block ", i), Kind: "repeat", Parent: -1, Repeat: 5})
+		}
+		for k, op := range []string{"Conv", "Relu"} {
+			at := len(t.Nodes)
+			t.Nodes = append(t.Nodes, analysis.TopologyNode{Name: l.Node + []string{"", "_act"}[k], Op: op, Domain: "INT8", Block: len(t.Blocks) - 1, Fused: []int{-1, at - 1}[k]})
+			t.Edges = append(t.Edges, analysis.TopologyEdge{From: at - 1, To: at, Shape: []any{1, 64, 112, "W"}, Mark: []string{"q", ""}[k]})
+			if i%3 == 0 && i > 3 {
+				t.Edges = append(t.Edges, analysis.TopologyEdge{From: at - 6, To: at, Mark: "qdq"})
+			}
+		}
+		e := 0.01
+		v.Search.Points = append(v.Search.Points, reports.SearchPoint{Label: l.Node, Metric: l.NSR, Error: &e, Cost: float64(1e6 * i), Pareto: i%2 == 0, Tied: i < 3, Chosen: i == 1})
+	}
+	v.Picture = reports.NewPicture(t)
+	return v
+}
+
+// TestAPictureOfALargeNetworkHasItsBlocks: a box for each block, coloured by the worst in it.
+func TestAPictureOfALargeNetworkHasItsBlocks(t *testing.T) {
+	n := newNetwork(view(mostBoxes + 10))
+	require.Len(t, n.boxes, 1+(mostBoxes+10)/10)
+	require.Equal(t, "repeat ×5", n.boxes[1].lines[0])
+	require.Equal(t, 1.0, n.boxes[1].nsr)
+	require.Len(t, newNetwork(view(50)).boxes, 51, "an operator and what is fused to it are one box")
+	require.Nil(t, newNetwork(&reports.View{Report: report(1)}))
+}
+
+func TestLettersOnHeatCanBeRead(t *testing.T) {
+	n := &network{lo: 1e-6, hi: 1}
+	before := 2.0
+	for i := range 101 {
+		ground, ink := n.fill(&netBox{nsr: math.Pow(10, -6+6*float64(i)/100)})
+		a, b := luminance(ground), luminance(ink)
+		require.Greater(t, (max(a, b)+0.05)/(min(a, b)+0.05), 4.5, "%d %v", i, ground)
+		require.Less(t, a, before, "darker all the way")
+		before = a
+	}
+}
+
+func TestRooflineIsDrawnWhereItWasMeasured(t *testing.T) {
+	r := &analysis.Inspection{Model: "m", Nodes: []analysis.NodeInfo{{MACs: 1e6, Intensity: 10, Seconds: 1e-4, Bound: "memory"}, {MACs: 1e9, Intensity: 300, Seconds: 1e-2, Bound: "compute"}}}
+	require.Nil(t, Roofline(r))
+	r.Roofline = &analysis.Roofline{Threads: 1, FloatGOPS: 200, FloatPeak: "fma", IntegerGOPS: 800, Read: []analysis.ReadSpeed{{Bytes: 1 << 15, GBps: 200}, {Bytes: 1 << 28, GBps: 12}}}
+	var b bytes.Buffer
+	require.NoError(t, Roofline(r).Write(&b))
+	requireWhiteBorder(t, "roofline", &b)
+}
+
 func TestPNGsDecodeAtAnySize(t *testing.T) {
 	for _, n := range []int{1, 13, 100} {
-		images := Plots(report(n))
-		require.Len(t, images, 2+(n+perPage-1)/perPage)
-		for _, im := range images[:min(3, len(images))] {
+		images := Plots(view(n))
+		require.Len(t, images, 4+(n+perPage-1)/perPage)
+		for _, im := range images[:min(5, len(images))] {
 			var b bytes.Buffer
 			require.NoError(t, im.Write(&b), im.Name)
 			cfg, err := imagepng.DecodeConfig(&b)
@@ -47,28 +102,39 @@ func TestPNGsDecodeAtAnySize(t *testing.T) {
 			require.NotContains(t, im.Name, "/")
 		}
 	}
-	require.Empty(t, Plots(&analysis.Report{}))
+	require.Empty(t, Plots(&reports.View{Report: &analysis.Report{}}))
 }
 
 // TestNothingIsCutOffInPlots: text and bars end before the border of the picture. Long names were cut at the left, the title at the top, and
 // the longest bar ran off at the right.
 func TestNothingIsCutOffInPlots(t *testing.T) {
-	r := report(40)
-	for i := range r.Layerwise {
-		r.Layerwise[i].Node = fmt.Sprintf("a_name_of_many_letters/WWWWWWWWWWWWWWWWWWWWWWWWWW_%d", i)
+	long := func(i int) string {
+		return fmt.Sprintf("a_name_of_many_letters/WWWWWWWWWWWWWWWWWWWWWWWWWW_%d/and <more> of them/%0*d", i, 20+i, i)
 	}
-	for _, im := range Plots(r) {
+	v := view(40)
+	for i := range v.Report.Layerwise {
+		v.Report.Layerwise[i].Node = long(i)
+		v.Report.Graphwise[i].Node = long(i)
+		v.Report.Statistical[i].Tensor = long(i)
+		v.Picture.Nodes[1+2*i].Name = long(i)
+	}
+	for _, im := range Plots(v) {
 		var b bytes.Buffer
 		require.NoError(t, im.Write(&b), im.Name)
-		picture, err := imagepng.Decode(&b)
-		require.NoError(t, err)
-		box := picture.Bounds()
-		for x := box.Min.X; x < box.Max.X; x++ {
-			for y := box.Min.Y; y < box.Max.Y; y++ {
-				if min(x, y, box.Max.X-1-x, box.Max.Y-1-y) < 3 {
-					red, green, blue, _ := picture.At(x, y).RGBA()
-					require.Equal(t, []uint32{0xffff, 0xffff, 0xffff}, []uint32{red, green, blue}, "%s at %d,%d", im.Name, x, y)
-				}
+		requireWhiteBorder(t, im.Name, &b)
+	}
+}
+
+func requireWhiteBorder(t *testing.T, name string, file *bytes.Buffer) {
+	t.Helper()
+	picture, err := imagepng.Decode(file)
+	require.NoError(t, err)
+	box := picture.Bounds()
+	for x := box.Min.X; x < box.Max.X; x++ {
+		for y := box.Min.Y; y < box.Max.Y; y++ {
+			if min(x, y, box.Max.X-1-x, box.Max.Y-1-y) < 3 {
+				red, green, blue, _ := picture.At(x, y).RGBA()
+				require.Equal(t, []uint32{0xffff, 0xffff, 0xffff}, []uint32{red, green, blue}, "%s at %d,%d", name, x, y)
 			}
 		}
 	}
@@ -86,7 +152,7 @@ func TestBarsShowClippingAndRounding(t *testing.T) {
 			counts[color.RGBAModel.Convert(picture.At(x, y)).(color.RGBA)]++
 		}
 	}
-	require.InDelta(t, 3, float64(counts[red])/float64(counts[blue]), 0.3)
+	require.InDelta(t, 3, float64(counts[orange])/float64(counts[blue]), 0.3)
 	require.Equal(t, 1.0, clipShare(&analysis.LayerError{Clip: 0.2, Round: -0.1}), "a negative part counts as none")
 	require.Zero(t, clipShare(&analysis.LayerError{}))
 }
@@ -96,7 +162,7 @@ func TestPNGOfErrorsThatAreZero(t *testing.T) {
 	for i := range r.Layerwise {
 		r.Layerwise[i].NSR, r.Graphwise[i].NSR = 0, 0
 	}
-	for _, im := range Plots(r) {
+	for _, im := range Plots(&reports.View{Report: r}) {
 		require.NoError(t, im.Write(&bytes.Buffer{}), im.Name)
 	}
 }
