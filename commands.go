@@ -98,10 +98,10 @@ func (p *Project) Flips(ctx context.Context, o FlipsOptions) (*FlipsResult, []tq
 	return r, j.warnings, err
 }
 
-// SampleLayers is the analysis of one sample of the data, by its index: the error at every operator, and of every operator alone.
-func (p *Project) SampleLayers(ctx context.Context, o DataOptions, index int) (*analysis.Report, []tqc.Warning, error) {
+// SampleLayers is the analysis of one sample of the data, by its name: the error at every operator, and of every operator alone.
+func (p *Project) SampleLayers(ctx context.Context, o DataOptions, name string) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job()
-	r, err := j.sampleLayers(ctx, o, index)
+	r, err := j.sampleLayers(ctx, o, name)
 	return r, j.warnings, err
 }
 

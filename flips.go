@@ -28,10 +28,16 @@ type FlipsResult struct {
 	Samples  int    `json:"samples"`
 	Labelled int    `json:"labelled"`
 	Profile  string `json:"profile"` // of the integers that were run; empty: none could be
-	// Right are how many are as labelled, Flips how many are of another class than by float.
-	Right RunCounts `json:"right"`
-	Flips RunCounts `json:"flips"`
-	Rows  []Flip    `json:"rows"` // in the order of the data
+	// How many are as labelled by each run; null without labels, and where no integers were run.
+	FloatTop1 *int `json:"float_top1"`
+	SimTop1   *int `json:"sim_top1"`
+	Int8Top1  *int `json:"int8_top1"`
+	// How many are of another class than by float, and of how many simulation and integers differ; null where no integers were run.
+	SimFlips  int  `json:"sim_flips"`
+	Int8Flips *int `json:"int8_flips"`
+	Apart     *int `json:"apart"`
+	// Flips are samples whose class changed, or all where all are asked for, in the order of the data.
+	Flips []Flip `json:"flips"`
 	// Changes count what became of what, the most frequent first: of the integers, where they were run, else of the simulation.
 	Changes []Confused `json:"changes"`
 }
@@ -43,18 +49,11 @@ type Confused struct {
 	Count int `json:"count"`
 }
 
-// RunCounts count samples by run.
-type RunCounts struct {
-	Float int  `json:"float"`
-	Sim   int  `json:"sim"`
-	Int8  *int `json:"int8"` // null where no integers were run
-}
-
 // Flip is one sample.
 type Flip struct {
 	Index  int         `json:"index"` // in the data
 	Sample string      `json:"sample"`
-	Label  int         `json:"label"` // -1: unknown
+	Label  *int        `json:"label"` // null: unknown
 	Float  Prediction  `json:"float"`
 	Sim    Prediction  `json:"sim"`
 	Int8   *Prediction `json:"int8"`
@@ -125,7 +124,7 @@ func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &FlipsResult{Samples: set.Len(), Labelled: set.Labelled(), Rows: []Flip{}, Changes: []Confused{}}
+	r := &FlipsResult{Samples: set.Len(), Labelled: set.Labelled(), Flips: []Flip{}, Changes: []Confused{}}
 	integers := &forwarder{graph: p.Reference}
 	defer integers.close()
 	profile, err := p.ProfileNamed(o.Profile)
@@ -138,7 +137,13 @@ func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
 		}
 		j.note("the integers are not run: %v", err)
 	} else {
-		r.Profile, r.Right.Int8, r.Flips.Int8 = profile.Name, new(int), new(int)
+		r.Profile, r.Int8Flips, r.Apart = profile.Name, new(int), new(int)
+	}
+	if r.Labelled > 0 {
+		r.FloatTop1, r.SimTop1 = new(int), new(int)
+		if r.Profile != "" {
+			r.Int8Top1 = new(int)
+		}
 	}
 	judge := analysis.NewJudge(p.Reference)
 	runner := session.NewRunner()
@@ -154,7 +159,10 @@ func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := Flip{Index: i, Sample: s.Name, Label: s.Label}
+		f := Flip{Index: i, Sample: s.Name}
+		if s.Label >= 0 {
+			f.Label = &s.Label
+		}
 		var float, sim analysis.Verdict
 		run := func(h *exec.Hooks, v *analysis.Verdict) (Prediction, error) {
 			out, err := runner.Run(ctx, s.Feeds, judge.Watch(h, v))
@@ -204,29 +212,31 @@ func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
 // add counts a sample, and lists it where its class changed or all are wanted.
 func (r *FlipsResult) add(f *Flip, changes map[[2]int]int, all bool) {
 	count := func(n *int, yes bool) {
-		if yes {
+		if n != nil && yes {
 			*n++
 		}
 	}
-	last := f.Sim.Class
-	count(&r.Right.Float, f.Float.Class == f.Label)
-	count(&r.Right.Sim, f.Sim.Class == f.Label)
-	count(&r.Flips.Sim, f.Sim.Class != f.Float.Class)
+	right := func(p *Prediction) bool { return f.Label != nil && p.Class == *f.Label }
+	last := &f.Sim
+	count(r.FloatTop1, right(&f.Float))
+	count(r.SimTop1, right(&f.Sim))
+	count(&r.SimFlips, f.Sim.Class != f.Float.Class)
 	if f.Int8 != nil {
-		last = f.Int8.Class
-		count(r.Right.Int8, last == f.Label)
-		count(r.Flips.Int8, last != f.Float.Class)
+		last = f.Int8
+		count(r.Int8Top1, right(last))
+		count(r.Int8Flips, last.Class != f.Float.Class)
+		count(r.Apart, last.Class != f.Sim.Class)
 	}
-	if last != f.Float.Class {
-		changes[[2]int{f.Float.Class, last}]++
+	if last.Class != f.Float.Class {
+		changes[[2]int{f.Float.Class, last.Class}]++
 	}
-	if all || last != f.Float.Class || f.Sim.Class != f.Float.Class {
-		r.Rows = append(r.Rows, *f)
+	if all || last.Class != f.Float.Class || f.Sim.Class != f.Float.Class {
+		r.Flips = append(r.Flips, *f)
 	}
 }
 
 // sampleLayers is an analysis of one sample.
-func (j *job) sampleLayers(ctx context.Context, o DataOptions, index int) (*analysis.Report, error) {
+func (j *job) sampleLayers(ctx context.Context, o DataOptions, name string) (*analysis.Report, error) {
 	p, err := j.openPlan(j.Plan)
 	if err != nil {
 		return nil, err
@@ -236,8 +246,12 @@ func (j *job) sampleLayers(ctx context.Context, o DataOptions, index int) (*anal
 	if err != nil {
 		return nil, err
 	}
-	if index < 0 || index >= set.Len() {
-		return nil, Usagef("there is no sample %d: the data have %s", index, plain.Count(set.Len(), "sample"))
+	index := 0
+	for index < set.Len() && set.Name(index) != name {
+		index++
+	}
+	if index == set.Len() {
+		return nil, Usagef("there is no sample %q among the %s of the data", name, plain.Count(set.Len(), "sample"))
 	}
 	s, err := set.Sample(index)
 	if err != nil {

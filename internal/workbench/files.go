@@ -129,7 +129,7 @@ func within(folder, name string) bool {
 // Thumbnail is a sample as the network sees it: after resizing and cropping.
 type Thumbnail struct {
 	Name   string `json:"name"`
-	Label  int    `json:"label"` // -1: unknown
+	Label  *int   `json:"label"` // null: unknown
 	Width  int    `json:"width"`
 	Height int    `json:"height"`
 	RGB    string `json:"rgb"` // base64, 3 bytes for each pixel
@@ -155,7 +155,10 @@ const (
 	thumbnailsMost  = 64
 )
 
-func (b *Bench) thumbnails(_ context.Context, q dataOptions) (*Thumbnails, error) {
+func (b *Bench) thumbnails(_ context.Context, q struct {
+	dataOptions
+	Names []string `json:"names"` // of the samples wanted
+}) (*Thumbnails, error) {
 	p := b.project()
 	if p.Model == "" {
 		return nil, qwb.Usagef("no model is open")
@@ -165,11 +168,7 @@ func (b *Bench) thumbnails(_ context.Context, q dataOptions) (*Thumbnails, error
 		return nil, err
 	}
 	defer m.Close()
-	if len(q.Data) == 0 {
-		b.mu.Lock()
-		q.Data, q.Labels, q.LabelOffset = b.data.Data, b.data.Labels, b.data.LabelOffset
-		b.mu.Unlock()
-	}
+	q.evaluation(b)
 	want := min(cmp.Or(q.Samples, thumbnailsShown), thumbnailsMost)
 	o := q.of(b)
 	if o.Samples = 0; o.Preprocess == "" {
@@ -205,7 +204,15 @@ func (b *Bench) thumbnails(_ context.Context, q dataOptions) (*Thumbnails, error
 		r.Preprocess = words(pre)
 	}
 	list := set.Choose(want, q.Seed)
-	if list == nil {
+	switch {
+	case len(q.Names) > 0:
+		list = nil
+		for i := range set.Len() {
+			if slices.Contains(q.Names, set.Name(i)) && len(list) < thumbnailsMost {
+				list = append(list, i)
+			}
+		}
+	case list == nil:
 		for i := range min(want, set.Len()) {
 			list = append(list, i)
 		}
@@ -219,7 +226,10 @@ func (b *Bench) thumbnails(_ context.Context, q dataOptions) (*Thumbnails, error
 		if err != nil {
 			return nil, err
 		}
-		t := Thumbnail{Name: fed.Name, Label: fed.Label}
+		t := Thumbnail{Name: fed.Name}
+		if fed.Label >= 0 {
+			t.Label = &fed.Label
+		}
 		t.Lo, t.Hi, t.Mean = span(fed.Feeds[spec[0].Name])
 		lo, hi := 0.0, 255.0
 		if !set.Pictures() {

@@ -23,21 +23,21 @@ func TestFlipsAreThoseOfEval(t *testing.T) {
 	var f qwb.FlipsResult
 	job := p.job("flips", `{"data": ["data"], "labels": "labels.tsv"}`, &f)
 	assert.Equal(t, "qwb eval glyphs.plan.json --mode int8 --data data --labels labels.tsv", job.Command)
-	require.NotNil(t, f.Flips.Int8)
-	for mode, want := range map[string][2]int{"sim": {f.Right.Sim, f.Flips.Sim}, "int8": {*f.Right.Int8, *f.Flips.Int8}} {
+	require.NotNil(t, f.Int8Flips)
+	for mode, want := range map[string][2]int{"sim": {*f.SimTop1, f.SimFlips}, "int8": {*f.Int8Top1, *f.Int8Flips}} {
 		var a analysis.Accuracy
 		p.job("eval", fmt.Sprintf(`{"mode": %q, "data": ["data"], "labels": "labels.tsv"}`, mode), &a)
 		assert.Equal(t, want[0], a.Top1, mode)
 		assert.Equal(t, want[1], a.Flips, mode)
 	}
 	assert.Equal(t, pictures, f.Samples)
-	assert.Positive(t, f.Flips.Sim)
+	assert.Positive(t, f.SimFlips)
 	changed := 0
 	for _, c := range f.Changes {
 		changed += c.Count
 	}
-	assert.Equal(t, *f.Flips.Int8, changed)
-	for _, r := range f.Rows {
+	assert.Equal(t, *f.Int8Flips, changed)
+	for _, r := range f.Flips {
 		assert.True(t, r.Float.Class != r.Sim.Class || r.Float.Class != r.Int8.Class)
 		assert.Len(t, r.Float.Top5, 5)
 		assert.GreaterOrEqual(t, r.Float.Top5[0].P, r.Float.Top5[1].P)
@@ -46,19 +46,17 @@ func TestFlipsAreThoseOfEval(t *testing.T) {
 	// The data are remembered, and all samples can be listed.
 	var all qwb.FlipsResult
 	p.job("flips", `{"all": true}`, &all)
-	assert.Len(t, all.Rows, pictures)
-	assert.Equal(t, f.Flips, all.Flips)
+	assert.Len(t, all.Flips, pictures)
+	assert.Equal(t, f.Int8Flips, all.Int8Flips)
 	// The error of one sample is what flips says of it, and its layers are there.
-	var r analysis.Report
-	p.job("sample-layers", fmt.Sprintf(`{"sample": %d}`, all.Rows[3].Index), &r)
-	assert.Equal(t, 1, r.Samples)
-	require.NotEmpty(t, r.Layerwise)
-	nsr := r.Outputs[0].NSR
-	if c := r.Outputs[0].Centred; c != nil {
-		nsr = c.NSR
-	}
-	assert.InDelta(t, all.Rows[3].NSR, nsr, 1e-9*nsr)
-	assert.NotNil(t, p.run("sample-layers", `{"sample": 999}`).Job.Error)
+	var r workbench.SampleLayers
+	p.call("sample-layers", fmt.Sprintf(`{"sample": %q}`, all.Flips[3].Sample), &r)
+	require.NotEmpty(t, r.Layers)
+	assert.InDelta(t, all.Flips[3].NSR, r.NSR, 1e-9*r.NSR)
+	assert.Equal(t, qwb.KindUsage, qwb.Describe(p.try("sample-layers", `{"sample": "none"}`, nil)).Kind)
+	var shown workbench.Thumbnails
+	p.call("thumbnails", fmt.Sprintf(`{"names": [%q, %q]}`, all.Flips[3].Sample, all.Flips[5].Sample), &shown)
+	assert.Len(t, shown.Items, 2)
 }
 
 // What the page measures and writes is what the project's methods do: a trial, a search, tuning, verification, export, sweep, comparison, import.
@@ -132,11 +130,11 @@ func TestLanguageModels(t *testing.T) {
 	assert.Positive(t, r.Tokens)
 	var two workbench.TwoTexts
 	p.job("language-generate", fmt.Sprintf(`{"prompt": "Once upon a time", "tokens": 60, %s}`, how), &two)
-	assert.Equal(t, two.Float.Text, strings.Join(two.Float.Pieces, ""))
+	assert.Equal(t, two.Float.Text, strings.Join(two.Float.Tokens, ""))
 	require.GreaterOrEqual(t, two.Differs, two.Prompt) // 4 bits change a model of 260,000 parameters
 	for i := range two.Differs {
-		assert.Equal(t, two.Float.Pieces[i], two.Quantized.Pieces[i])
+		assert.Equal(t, two.Float.Tokens[i], two.Quantized.Tokens[i])
 	}
-	assert.NotEqual(t, two.Float.Pieces[two.Differs], two.Quantized.Pieces[two.Differs])
+	assert.NotEqual(t, two.Float.Tokens[two.Differs], two.Quantized.Tokens[two.Differs])
 	assert.Equal(t, qwb.KindUsage, qwb.Describe(p.try("start", `{"kind": "language-rank", "options": {"text": "x"}}`, nil)).Kind)
 }

@@ -3,6 +3,7 @@ package workbench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -52,6 +53,8 @@ type piece struct {
 	told   time.Time // when the last event went out
 	cancel context.CancelFunc
 	result any
+	failed error
+	ended  chan struct{} // closed when it is over
 }
 
 // queue runs jobs one at a time, in the order in which they were started.
@@ -115,7 +118,7 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	p.Events = &heard{q, t}
 	result, _, err := t.work.run(ctx, b, p)
 	q.mu.Lock()
-	t.result, t.State, t.What, t.ETA = result, Done, "", nil
+	t.result, t.failed, t.State, t.What, t.ETA = result, err, Done, "", nil
 	t.Seconds = q.bench.since(t.began)
 	if err != nil {
 		f := qwb.Describe(err)
@@ -132,6 +135,7 @@ func (q *queue) run(ctx context.Context, t *piece) {
 		t.Revision = revision
 		q.mu.Unlock()
 	}
+	close(t.ended)
 	q.tell(t, true)
 	if t.kind.Changes && t.State == Done {
 		b.hub.publish(Event{Type: "plan", Revision: t.Revision, Command: t.Command})
@@ -190,7 +194,7 @@ func (q *queue) running() *Job {
 func (q *queue) start(k *jobKind, w work, line string) Job {
 	q.mu.Lock()
 	q.next++
-	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, State: Queued, Notes: []string{}, Warnings: []tqc.Warning{}}, kind: k, work: w}
+	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, State: Queued, Notes: []string{}, Warnings: []tqc.Warning{}}, kind: k, work: w, ended: make(chan struct{})}
 	q.list = append(q.list, t)
 	over := 0
 	for _, o := range q.list {
@@ -213,6 +217,25 @@ func (q *queue) start(k *jobKind, w work, line string) Job {
 	}
 	q.bench.hub.publish(Event{Type: "job", Job: &j})
 	return j
+}
+
+// wait waits for the end of a job and returns its result; where ctx ends before, the job is stopped.
+func (q *queue) wait(ctx context.Context, id string) (any, error) {
+	q.mu.Lock()
+	t, err := q.find(id)
+	q.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-t.ended:
+	case <-ctx.Done():
+		_, err := q.bench.cancelJob(ctx, jobID{id})
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return t.result, t.failed
 }
 
 // find finds a job; the queue is locked.
@@ -316,7 +339,8 @@ func (b *Bench) cancelJob(_ context.Context, p jobID) (*started, error) {
 	}
 	switch t.State {
 	case Queued:
-		t.State = Cancelled
+		t.State, t.failed = Cancelled, context.Canceled
+		close(t.ended)
 	case Running:
 		t.cancel()
 	}

@@ -44,7 +44,7 @@ func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tq
 
 type sampleLayersJob struct {
 	dataOptions
-	Sample int `json:"sample" flag:"-"` // its index
+	Sample string `json:"sample" flag:"-"`
 }
 
 func (o *sampleLayersJob) line(b *Bench) (string, error) {
@@ -53,8 +53,69 @@ func (o *sampleLayersJob) line(b *Bench) (string, error) {
 }
 
 func (o *sampleLayersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	hash, err := b.planState(p.Plan)
+	if err != nil {
+		return nil, nil, err
+	}
 	r, w, err := p.SampleLayers(ctx, o.of(b), o.Sample)
-	return result(r), w, err
+	if err != nil {
+		return nil, w, err
+	}
+	all, stale := b.analysis(p.Plan, hash)
+	s := &SampleLayers{Sample: o.Sample, Layers: make([]SampleLayer, len(r.Graphwise)), Stale: stale}
+	at := map[string]*SampleLayer{}
+	for i := range r.Graphwise {
+		g := &r.Graphwise[i]
+		s.Layers[i] = SampleLayer{Node: g.Node, Op: g.Op, NSR: g.NSR}
+		at[g.Node] = &s.Layers[i]
+	}
+	for i := range r.Layerwise {
+		if l := &r.Layerwise[i]; at[l.Node] != nil {
+			nsr := alone(l)
+			at[l.Node].Alone = &nsr
+		}
+	}
+	s.NSR = worstOutput(r).NSR
+	if all != nil {
+		for i := range all.Graphwise {
+			if l := at[all.Graphwise[i].Node]; l != nil {
+				l.Mean = &all.Graphwise[i].NSR
+			}
+		}
+	}
+	return s, w, nil
+}
+
+// SampleLayers are the errors of one sample.
+type SampleLayers struct {
+	Sample string        `json:"sample"`
+	NSR    float64       `json:"nsr"`    // of the outputs, as the verdict has it
+	Layers []SampleLayer `json:"layers"` // in graph order
+	Stale  bool          `json:"stale"`  // the means are of other decisions
+}
+
+// SampleLayer is the error of one sample up to an operator, of the operator alone at the outputs, and the mean of the first over the samples of the
+// last analysis.
+type SampleLayer struct {
+	Node  string   `json:"node"`
+	Op    string   `json:"op"`
+	NSR   float64  `json:"nsr"`
+	Alone *float64 `json:"alone"`
+	Mean  *float64 `json:"mean"`
+}
+
+// sampleLayers runs the job and waits for it.
+func (b *Bench) sampleLayers(ctx context.Context, o sampleLayersJob) (any, error) {
+	line, err := o.line(b)
+	if err != nil {
+		return nil, err
+	}
+	for i := range kinds {
+		if kinds[i].Name == "sample-layers" {
+			return b.jobs.wait(ctx, b.jobs.start(&kinds[i], &o, line).ID)
+		}
+	}
+	return nil, nil
 }
 
 // languageOptions are the flags about language models.
@@ -151,19 +212,21 @@ func (o *languageGenerate) line(b *Bench) (string, error) {
 	return b.languageLine("generate", &o.languageOptions, o)
 }
 
-// Continuation is a text that a model continued, piece by piece.
+// Continuation is a text that a model continued.
 type Continuation struct {
-	*qwb.Generated
-	Pieces []string `json:"pieces"` // of all tokens, the prompt's included
+	Text    string   `json:"text"`
+	Tokens  []string `json:"tokens"` // all pieces of it, the prompt's included
+	Rate    float64  `json:"tokens_per_second"`
+	Seconds float64  `json:"seconds"`
 }
 
 // TwoTexts are the continuations of a prompt in float and quantized.
 type TwoTexts struct {
 	Float     Continuation `json:"float"`
 	Quantized Continuation `json:"quantized"`
-	Prompt    int          `json:"prompt"` // pieces of the prompt
-	// Differs is the first piece that is another one, -1 where there is none.
-	Differs int `json:"differs"`
+	Prompt    int          `json:"prompt"` // tokens of the prompt
+	// Differs is the first token that is another one, -1 where there is none.
+	Differs int `json:"first_difference"`
 }
 
 // pieces collects what is streamed: each write is a piece.
@@ -186,20 +249,20 @@ func (o *languageGenerate) run(ctx context.Context, b *Bench, p *qwb.Project) (a
 		o.Tokens = generatedTokens
 	}
 	var warnings []tqc.Warning
+	var r TwoTexts
 	one := func(what string, l qwb.LanguageOptions) (Continuation, error) {
 		done, end := p.Events.Progress(what, o.Tokens)
 		defer end()
 		s := &pieces{done: done}
 		g := qwb.GenerateOptions{LanguageOptions: l, Prompt: o.Prompt, Tokens: o.Tokens, Own: true, Stream: s}
 		g.Temperature, g.TopK, g.TopP, g.Seed = o.Temperature, o.TopK, o.TopP, o.Seed
-		r, w, err := p.Generate(ctx, g)
-		warnings = append(warnings, w...)
-		if n := len(s.list); n > 0 {
-			s.list = s.list[:n-1] // the end of the line
+		x, w, err := p.Generate(ctx, g)
+		if warnings = append(warnings, w...); err != nil {
+			return Continuation{}, err
 		}
-		return Continuation{r, s.list}, err
+		r.Prompt = x.Prompt - 1                                                     // the token that begins a text is no piece of it
+		return Continuation{x.Text, s.list[:len(s.list)-1], x.Rate, x.Seconds}, nil // the last is the end of the line
 	}
-	var r TwoTexts
 	var err error
 	if r.Float, err = one("float", qwb.LanguageOptions{Tokenizer: o.Tokenizer, Mode: qwb.ModeFloat, Threads: b.o.Threads}); err != nil {
 		return nil, warnings, err
@@ -207,9 +270,9 @@ func (o *languageGenerate) run(ctx context.Context, b *Bench, p *qwb.Project) (a
 	if r.Quantized, err = one("quantized", o.languageOptions.of(b)); err != nil {
 		return nil, warnings, err
 	}
-	r.Prompt, r.Differs = r.Float.Generated.Prompt-1, -1 // the token that begins a text has no piece
-	for i := range max(len(r.Float.Pieces), len(r.Quantized.Pieces)) {
-		if i >= len(r.Float.Pieces) || i >= len(r.Quantized.Pieces) || r.Float.Pieces[i] != r.Quantized.Pieces[i] {
+	r.Differs = -1
+	for i := range max(len(r.Float.Tokens), len(r.Quantized.Tokens)) {
+		if i >= len(r.Float.Tokens) || i >= len(r.Quantized.Tokens) || r.Float.Tokens[i] != r.Quantized.Tokens[i] {
 			r.Differs = i
 			break
 		}
