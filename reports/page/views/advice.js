@@ -1,27 +1,27 @@
 // What is wrong with the plan and what helps: a card for each cause, with its figures, the command that cures it, and buttons that try and do it.
+import { adviceCard } from "../advice_cards.js";
 import { commandLine, el, replace } from "../dom.js";
 import { effectOf } from "./decide.js";
-import { exact, known, plural, small, withError } from "../format.js";
 
 export const adviceView = {
   key: "advice", label: "Advice", doc: "What makes the error, and which command cures it, with the effect predicted and measured",
   draw(host, app) {
-    const list = el("ol", { class: "cards" });
+    const list = el("ol", { class: "advice" });
     host.append(list);
 
     function update() {
       const report = app.view && app.view.report, advice = report && report.advice;
       if (!advice) {
-        replace(list, el("li", { class: "card" }, el("p", null, "Advice comes with the measurement of every operator."),
+        replace(list, el("li", null, el("p", null, "Advice comes with the measurement of every operator."),
           measure("Measure", {}), commandLine(`qwb analyze ${app.state.plan}`)));
       } else if (advice.length === 0) {
-        replace(list, el("li", { class: "card" }, el("p", null, "Nothing was found that lowers the error by 10 % or more."),
+        replace(list, el("li", null, el("p", null, "Nothing was found that lowers the error by 10 % or more."),
           el("p", { class: "soft" }, "Causes are looked for where the NSR of the outputs is 0.01 or more; what is wrong with the data is said in any case.")));
       } else {
         const untried = advice.some((a) => a.command && !a.trial);
-        replace(list, app.view.stale && el("li", { class: "card" }, el("p", null, "This advice is about the plan before the last change."), measure("Measure again", {})),
-          advice.map(card),
-          untried && el("li", { class: "card" }, measure("Try all of them", { try: true }),
+        replace(list, app.view.stale && el("li", null, el("p", null, "This advice is about the plan before the last change."), measure("Measure again", {})),
+          advice.map((a) => adviceCard(a, app.selection, (x) => [x.command, ...(x.others || [])].map((line, i) => actions(line, i)))),
+          untried && el("li", null, measure("Try all of them", { try: true }),
             el("p", { class: "soft" }, "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")));
       }
     }
@@ -34,34 +34,13 @@ export const adviceView = {
       return button;
     }
 
-    function card(a) {
-      const others = (a.nodes || []).filter((name) => name !== a.node);
-      const show = (name) => el("button", { type: "button", class: "link", title: `Show ${name} in the network`, onclick: () => app.selection.set(name, "advice") }, name);
-      return el("li", { class: "card" },
-        el("h3", null, a.cause.replace(/-/g, " "), a.node && [" in ", show(a.node)]),
-        others.length > 0 && el("details", null, el("summary", null, `and ${plural(others.length, "more operator")}`), el("p", null, others.map((name, i) => [i > 0 && ", ", show(name)])),
-          el("button", { type: "button", title: "Select these operators in the table", onclick: () => app.selection.choose(a.nodes, "advice") }, "Select all")),
-        el("p", null, sentence(a.evidence)),
-        known(a.predicted) && el("p", { title: `${exact(a.before)} → ${exact(a.predicted)}` }, "NSR of the outputs, predicted: ", el("b", null, `${small(a.before)} → ${small(a.predicted)}`),
-          el("span", { class: "soft" }, ", on samples that calibration has seen: a hint")),
-        a.trial && trial(a.trial),
-        a.command && [commandLine(a.command), actions(a.command)],
-        (a.others || []).length > 0 && el("details", null, el("summary", null, "Other commands that help, in place of it"), a.others.map((line) => [commandLine(line), actions(line)])));
-    }
-
-    function trial(t) {
-      if (t.failed) return el("p", { class: "bad" }, `Tried: ${t.failed}`);
-      return el("p", { title: `${exact(t.before.nsr)} → ${exact(t.measured.nsr)}` }, `Measured on ${plural(t.samples, t.held_out_kind === "unseen" ? "unseen sample" : "held-out sample")}: `,
-        el("b", null, `${small(t.before.nsr)} → ${small(t.measured.nsr)}`), `, change ${withError(t.change, t.change_error)}`);
-    }
-
-    function actions(line) {
-      const doIt = planned(line);
+    function actions(line, other) {
+      const doIt = line && planned(line);
       if (!doIt) return null;
       const apply = el("button", { type: "button", class: "primary", title: "Run this command on the plan. Undo takes it back.", onclick: () => {
         apply.disabled = true;
         doIt(app).catch((problem) => app.say(problem.message, true)).finally(() => { apply.disabled = false; });
-      } }, "Apply");
+      } }, other ? `Apply other command ${other}` : "Apply");
       const effect = el("div", { class: "effect", role: "status" });
       const asked = setting(line);
       const preview = asked && el("button", { type: "button", title: "What it would do, from the figures that are there: at once, without running the model", onclick: async () => {
@@ -106,5 +85,3 @@ export function words(line) {
   for (const m of line.matchAll(/(?:'[^']*'|\\.|[^\s'\\])+/g)) list.push(m[0].replace(/'([^']*)'|\\(.)/g, (_, quoted, escaped) => (quoted === undefined ? escaped : quoted)));
   return list;
 }
-
-const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".") : "");

@@ -1,6 +1,7 @@
 // The decisions of the plan: what was decided, by what, and what was measured afterwards. Each one can be taken back.
 import { el, replace } from "../dom.js";
-import { number, plural, small } from "../format.js";
+import { words } from "../decisions.js";
+import { number, small } from "../format.js";
 
 const whose = { calibrate: "calibration", target: "target", import: "import", user: "you", recipe: "recipe", search: "search", tune: "tuning" };
 
@@ -42,15 +43,6 @@ export const historyView = {
     return { update };
   },
 };
-
-// words is a decision in words: what it selects, and its properties as the command line writes them.
-function words(d) {
-  const apart = new Set(["by", "number", "step", "in_force", "stale", "governed", "runs", "select", "evidence", "after", "goal", "overlay", "params", "method"]);
-  const selected = d.select ? (Array.isArray(d.select) ? d.select : [d.select]) : [];
-  const rest = Object.entries(d).filter(([key]) => !apart.has(key)).map(([key, value]) => `${key.replace(/_/g, " ")} ${typeof value === "object" ? JSON.stringify(value) : value}`);
-  const shown = selected.length > 3 ? `${selected.slice(0, 2).join(", ")} and ${plural(selected.length - 2, "more", "more")}` : selected.join(", ");
-  return [d.method, shown, rest.join(", "), d.goal && `to hold ${d.goal}`].filter(Boolean).join(": ") || "the defaults";
-}
 
 // figures are what a run found, the ones that matter.
 function figures(f) {

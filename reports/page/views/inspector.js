@@ -23,9 +23,10 @@ export const inspectorView = {
         replace(host, el("p", { class: "soft pad" }, "Select an operator in the network or in the table. Colours say where the error comes from; the table below has the worst first."));
         return;
       }
-      const form = decision(app, { target: () => ({ nodes: [row.name] }) }), tensors = el("section", { "aria-label": "Ranges" }), weights = el("section", { "aria-label": "Weights" }), panel = el("div");
-      replace(host, el("section", { "aria-label": "Decide" }, form.node), tensors, weights, panel);
-      drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection });
+      const form = decision(app, { target: () => ({ nodes: [row.name] }) }), tensors = el("section", { "aria-label": "Range" }), weights = el("section", { "aria-label": "Weights" });
+      const panel = el("div", { class: "layer" });
+      replace(host, panel, weights);
+      drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection, pictures: false, tools: [(_, slot) => (slot ? null : [form.node, tensors])] });
       drawTools(row, tensors, weights);
     }
 

@@ -1,6 +1,7 @@
 // All operators in one table. Those that are ticked are what a decision is about; its effect is estimated before anything is done.
 import { drawTable } from "../table.js";
 import { operatorColumns } from "../columns.js";
+import { operators } from "../data.js";
 import { el } from "../dom.js";
 import { plural } from "../format.js";
 import { decision } from "./decide.js";
@@ -14,8 +15,7 @@ export const rankingView = {
     const tableHost = el("div", { class: "tablehost" });
     host.append(form.node, tableHost);
     let columns = operatorColumns(app.rows), had = app.rows.some((row) => row.weight !== null);
-    const operators = () => app.rows.filter((row) => row.op !== "Input" && row.op !== "Output");
-    const table = drawTable(tableHost, { rows: operators(), columns, selection: app.selection, multi: true, sort: { key: "nsr", down: true }, label: "Operators", height: 12 });
+    const table = drawTable(tableHost, { rows: operators(app.rows), columns, selection: app.selection, multi: true, sort: { key: "nsr", down: true }, label: "Operators", height: 12 });
     function count() {
       const n = app.selection.nodes.size;
       form.node.hidden = n === 0;
@@ -37,7 +37,7 @@ export const rankingView = {
         if (had === has) for (const c of columns) c.hidden = hidden.get(c.key);
         had = has;
         table.setColumns(columns);
-        table.setRows(operators());
+        table.setRows(operators(app.rows));
         form.update();
       },
       close: off,
