@@ -17,7 +17,7 @@ export const inspectorView = {
     function update() {
       if (range) range.close();
       range = null;
-      const row = byName(app.rows).get(app.selection.node);
+      const row = byName(app.rows).get(app.selection.node), body = host.parentElement, place = shown === app.selection.node ? body.scrollTop : 0;
       shown = app.selection.node;
       if (!row) {
         replace(host, el("p", { class: "soft pad" }, "Select an operator in the network or in the table. Colours say where the error comes from; the table below has the worst first."));
@@ -27,7 +27,7 @@ export const inspectorView = {
       const panel = el("div", { class: "layer" });
       replace(host, panel, weights);
       drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection, pictures: false, tools: [(_, slot) => (slot ? null : [form.node, tensors])] });
-      drawTools(row, tensors, weights);
+      drawTools(row, tensors, weights).then(() => { if (shown === row.name) body.scrollTop = place; });
     }
 
     async function drawTools(row, tensors, weights) {

@@ -24,7 +24,7 @@ export function rangeTool(host, app, slot) {
     replace(host, picture, tried, choices);
     const drags = tensor.drag ? { onDrag: drag, onPick: (o) => ask({ observer: o.method }) } : {};
     drawing = drawHistogram(picture, { ...tensor, grid: null }, { grid: gridOf(tensor), height: 190, ...drags });
-    replace(tried, el("p", { class: "soft" }, tensor.drag ? "Drag a handle, or focus it and use the arrow keys (Shift: larger steps). Nothing changes until Apply." : "The range of this tensor cannot be set by hand."),
+    replace(tried, el("p", { class: "soft" }, tensor.drag ? "Drag a handle, or focus it and use the arrow keys (Shift: larger steps). Nothing changes until Apply." : `This range cannot be dragged${tensor.why ? `: ${tensor.why}` : ""}.`),
       tensor.root && tensor.root !== tensor.slot && el("p", { class: "soft" }, `Its scale is that of ${tensor.root}: what is decided here is decided there.`));
     drawObservers();
   }
@@ -84,6 +84,7 @@ export function rangeTool(host, app, slot) {
         el("button", { type: "button", class: "primary", title: "Put this range into the plan. Undo takes it back.", onclick: apply }, "Apply"),
         el("button", { type: "button", title: "Back to the range of the plan", onclick: load }, "Reset")),
       el("p", { class: "soft" }, "These figures are of this tensor alone, from the statistics. What it does to the outputs is measured after Apply."),
+      r.shared && r.shared.length > 0 && el("p", { class: "soft" }, `The same scale is used at ${r.shared.slice(0, 4).join(", ")}${r.shared.length > 4 ? ` and ${r.shared.length - 4} more` : ""}, which change with it.`),
       commandLine(r.command));
   }
 
