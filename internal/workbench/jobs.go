@@ -116,7 +116,7 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	q.tell(t, true)
 	p := b.project()
 	p.Events = &heard{q, t}
-	result, _, err := t.work.run(ctx, b, p)
+	result, _, err := t.work.run(pausing{ctx, b}, b, p)
 	q.mu.Lock()
 	t.result, t.failed, t.State, t.What, t.ETA = result, err, Done, "", nil
 	t.Seconds = q.bench.since(t.began)
@@ -259,9 +259,24 @@ func (h *heard) change(always bool, f func(t *piece)) {
 	f(h.t)
 	h.q.mu.Unlock()
 	h.q.tell(h.t, always)
-	if pause := h.q.bench.o.Pause; pause != nil {
-		pause()
+	h.q.bench.pause()
+}
+
+func (b *Bench) pause() {
+	if b.o.Pause != nil {
+		b.o.Pause()
 	}
+}
+
+// pausing is the context of a job. Whoever works long asks it often whether to go on: before each operator of a graph, for one.
+type pausing struct {
+	context.Context
+	bench *Bench
+}
+
+func (p pausing) Err() error {
+	p.bench.pause()
+	return p.Context.Err()
 }
 
 func (h *heard) Progress(what string, total int) (done func(int), end func()) {

@@ -36,6 +36,9 @@ const failed = (text) => host.replaceChildren(el("p", { class: "loading", role: 
   el("p", {}, "Everything that was opened lay in the memory of this tab and is gone. Load the page again."));
 client.on("failed", failed);
 
+// A file that is dropped beside the place for it must not take the page's place.
+for (const type of ["dragover", "drop"]) addEventListener(type, (e) => e.preventDefault());
+
 // What was decided and not downloaded is lost with the tab: the browser asks.
 let work = false;
 client.on("plan", () => { work = true; });

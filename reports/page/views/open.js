@@ -3,6 +3,7 @@ import {el} from "../dom.js";
 import {count, number, percent, plural, known} from "../format.js";
 import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady, remembered} from "./parts.js";
 import {thumbnail} from "./samples.js";
+import {dropArea} from "./drop.js";
 import {baseName} from "../frame.js";
 
 export const openView = {
@@ -19,7 +20,12 @@ function drawOpen(host, app) {
     if (!file.read().file) throw new Error("choose a file, or drop one on this page");
     return {file: file.read().file};
   }, show: r => showOpened(opened, app, r)});
-  const steps = [part("1. Model", "", dropArea(app, file), file.node, open, opened)];
+  const dropped = async name => {
+    file.set("file", name);
+    const r = await app.run("open", {file: name});
+    if (r.exists) app.go("network");
+  };
+  const steps = [part("1. Model", "", dropArea(app, dropped), file.node, open, opened)];
   if (s.model && !s.language) steps.push(...calibration(app));
   if (s.model && s.language) steps.push(part("2. Weights", "A language model needs no plan.", el("button", {type: "button", class: "main", onclick: () => app.go("language")}, "Go to the language model")));
   host.replaceChildren(...steps);
@@ -58,33 +64,6 @@ function calibration(app) {
 }
 
 const shortDoc = text => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
-
-// dropArea takes files that are dropped or chosen on this machine.
-function dropArea(app, file) {
-  const said = el("p", {class: "status", role: "status"}), input = el("input", {type: "file", multiple: true, class: "unseen", "aria-label": "Files of this machine"});
-  const take = async files => {
-    let model = "";
-    for (const f of files) {
-      message(said, `reading ${f.name} …`);
-      try {
-        const r = await app.client.upload(f.name, f);
-        const path = r && r.path ? r.path : r && r.name ? r.name : f.name;
-        if (/\.(onnx|tflite|plan\.json|bin|gguf|param)$/i.test(f.name)) model = path;
-        message(said, `${path} is there`);
-      } catch (problem) {
-        message(said, problemText(problem), true);
-        return;
-      }
-    }
-    if (model) file.set("file", model);
-  };
-  input.addEventListener("change", () => take([...input.files]));
-  const area = el("div", {class: "drop"}, el("p", {}, "Drop a model here, with its data, plan or statistics, or "), el("button", {type: "button", onclick: () => input.click()}, "choose files of this machine"), input, said);
-  area.addEventListener("dragover", e => { e.preventDefault(); area.classList.add("over"); });
-  area.addEventListener("dragleave", () => area.classList.remove("over"));
-  area.addEventListener("drop", e => { e.preventDefault(); area.classList.remove("over"); take([...e.dataTransfer.files]); });
-  return area;
-}
 
 function showOpened(host, app, r) {
   const i = r.inspection, ops = new Map();
