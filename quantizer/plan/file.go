@@ -87,11 +87,11 @@ func inPlan(err error) error {
 func Relative(planPath, file string) string {
 	dir, err1 := filepath.Abs(filepath.Dir(planPath))
 	abs, err2 := filepath.Abs(file)
-	if err1 != nil || err2 != nil {
-		return filepath.ToSlash(file)
+	if err1 != nil || err2 != nil { // a program without a folder that it works in, such as a page in a browser
+		dir, abs = filepath.Dir(planPath), file
 	}
 	rel, err := filepath.Rel(dir, abs)
-	if err != nil { // another drive
+	if err != nil { // another drive, or only one of them starts at the root
 		return filepath.ToSlash(abs)
 	}
 	return filepath.ToSlash(rel)

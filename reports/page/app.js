@@ -54,6 +54,7 @@ export async function startApp(client, host) {
       const { job } = await guarded("start", { kind, options });
       bar.update(job);
       const last = ended.get(job.id) || await new Promise((resolve) => waiting.set(job.id, resolve));
+      if (reading) await reading; // a short job may be over before its start was answered: the page is to show it first
       const { result } = await client.call("result", { job: job.id });
       if (last.state === "done" && !last.error) return result;
       const why = last.error || { kind: "canceled", message: "stopped" };
