@@ -20,14 +20,15 @@ const causes = {
 
 export const causeText = cause => causes[cause] || cause.replaceAll("-", " ");
 
-// adviceCard is one advice. buttons(advice) may add what a live page can do with it.
+// adviceCard is one advice. buttons(command) may add what a live page can do with a command.
 export function adviceCard(a, selection, buttons) {
   const names = a.nodes && a.nodes.length ? a.nodes : a.node ? [a.node] : [], shown = names.slice(0, 4);
   const link = name => el("button", { type: "button", title: "Show " + name, onclick: () => selection && selection.set(name, "advice") }, el("bdi", null, name));
+  const line = command => [commandLine(command), buttons && buttons(command)];
   return el("li", null, el("h3", null, causeText(a.cause)), names.length > 0 && el("div", { class: "names" }, shown.map(link), names.length > shown.length &&
     el("details", null, el("summary", null, "and " + (names.length - shown.length) + " more"), names.slice(shown.length).map(link))),
-    el("p", null, a.evidence + "."), effects(a).map(text => el("p", text.props, text.text)), a.command && commandLine(a.command),
-    (a.others || []).length > 0 && el("details", null, el("summary", null, "other commands that help"), a.others.map(commandLine)), buttons && buttons(a));
+    el("p", null, a.evidence + "."), effects(a).map(text => el("p", text.props, text.text)), a.command && line(a.command),
+    (a.others || []).length > 0 && el("details", null, el("summary", null, "other commands that help"), a.others.map(line)));
 }
 
 // effects says what a cure does: as predicted, and as measured where it was tried.

@@ -13,6 +13,7 @@ export function drawTopBar(host, app) {
       el("h1", { title: state.model || "" }, state.model ? baseName(state.model) : "qwb"),
       el("p", { class: "soft" }, whatIsOpen(app))),
     app.view ? verdictTiles(app.view) : el("span", { class: "grow" }),
+    state.exists && app.view && !app.view.verdict.metric && el("button", { type: "button", title: "Run the network in float and quantized on samples with labels: qwb eval", onclick: () => app.go("samples") }, "Measure accuracy …"),
     state.exists ? el("div", { class: "back", role: "group", "aria-label": "History of the plan" },
       button("↶ Undo", "Take back the last command (Ctrl+Z)", change("undo"), !state.undo),
       button("↷ Redo", "Do again what was taken back (Ctrl+Y)", change("redo"), !state.redo)) : null);

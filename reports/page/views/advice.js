@@ -20,7 +20,7 @@ export const adviceView = {
       } else {
         const untried = advice.some((a) => a.command && !a.trial);
         replace(list, app.view.stale && el("li", null, el("p", null, "This advice is about the plan before the last change."), measure("Measure again", {})),
-          advice.map((a) => adviceCard(a, app.selection, (x) => [x.command, ...(x.others || [])].map((line, i) => actions(line, i)))),
+          advice.map((a) => adviceCard(a, app.selection, actions)),
           untried && el("li", null, measure("Try all of them", { try: true }),
             el("p", { class: "soft" }, "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")));
       }
@@ -34,13 +34,13 @@ export const adviceView = {
       return button;
     }
 
-    function actions(line, other) {
-      const doIt = line && planned(line);
+    function actions(line) {
+      const doIt = planned(line);
       if (!doIt) return null;
       const apply = el("button", { type: "button", class: "primary", title: "Run this command on the plan. Undo takes it back.", onclick: () => {
         apply.disabled = true;
         doIt(app).catch((problem) => app.say(problem.message, true)).finally(() => { apply.disabled = false; });
-      } }, other ? `Apply other command ${other}` : "Apply");
+      } }, "Apply");
       const effect = el("div", { class: "effect", role: "status" });
       const asked = setting(line);
       const preview = asked && el("button", { type: "button", title: "What it would do, from the figures that are there: at once, without running the model", onclick: async () => {
@@ -70,7 +70,7 @@ function planned(line) {
     if (lists.has(name)) (options[name] = options[name] || []).push(...(name === "method" ? value.split(",") : [value]));
     else options[name] = name === "border_cost" || name === "samples" ? Number(value) : value;
   }
-  return (app) => app.run(said[1], options);
+  return (app) => app.run(said[1], options).then(() => app.say(`${said[1] === "tune" ? "Tuned" : "Calibrated"}. Measure again to see what it did to every operator; Undo takes it back.`));
 }
 
 // setting is what a `qwb set` line decides, null of other lines.
