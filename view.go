@@ -192,14 +192,14 @@ func (j *job) verdict(v *reports.View, r *analysis.Report) *reports.Verdict {
 				out.Float = ratio(f.FloatTop1, f.N)
 			}
 		case o.Command == "dispatch" && f.Budget != nil:
-			out.Budget = &reports.Budget{Metric: f.Metric, Limit: *f.Budget, Value: f.HeldOut, Error: f.HeldOutError, Met: f.Claimed}
+			out.Budget = &reports.Budget{Metric: metricTitle(f.Metric), Limit: *f.Budget, Value: f.HeldOut, Error: f.HeldOutError, Met: f.Claimed}
 		}
 	}
 	if out.Metric == "" {
 		v.Missing["metric"] = "qwb eval " + plain.Shell(j.Plan) + " --data FOLDER --labels FILE"
 	}
 	if v.Search == nil {
-		v.Missing["search"] = "qwb dispatch " + plain.Shell(j.Plan) + " --max-nsr 0.01"
+		v.Missing["search"] = "qwb dispatch " + plain.Shell(j.Plan) + " --auto --max-nsr 0.01"
 	}
 	return out
 }
@@ -218,7 +218,7 @@ func (r *DispatchResult) Search() *reports.Search {
 		return nil
 	}
 	budget := r.Goal.Budget
-	s := &reports.Search{Command: "dispatch", Metric: r.Goal.Metric, Cost: "MACs in FP32", Budget: &budget}
+	s := &reports.Search{Command: "dispatch", Metric: metricTitle(r.Goal.Metric), Cost: "MACs in FP32", Budget: &budget}
 	for i := range r.Points {
 		x := &r.Points[i]
 		p := reports.SearchPoint{Label: plain.Count(len(x.FP32), "operator") + " in FP32", Metric: x.Metric, Error: x.Error, Cost: float64(x.MACs), Pareto: x.Pareto,
@@ -231,6 +231,17 @@ func (r *DispatchResult) Search() *reports.Search {
 		s.Points = append(s.Points, p)
 	}
 	return s
+}
+
+// metricTitle is the name of a budget's metric for people.
+func metricTitle(name string) string {
+	switch name {
+	case "nsr":
+		return "NSR"
+	case "top1", "drop":
+		return "drop of top-1, pp"
+	}
+	return name
 }
 
 func formatCounts(n map[string]int) string {

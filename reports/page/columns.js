@@ -10,7 +10,7 @@ export function operatorColumns(rows) {
     { key: "index", label: "#", doc: "Place in the graph's order.", kind: "number", value: row => row.index + 1, show: row => String(row.index + 1), width: 3.6, hidden: narrow },
     { key: "name", label: "operator", doc: "Name of the operator in the model.", kind: "name", value: row => row.name },
     { key: "op", label: "type", doc: "Type of the operator.", kind: "text", value: row => row.op, width: 9, hidden: narrow },
-    { key: "format", label: "format", doc: "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.", kind: "text", value: row => row.format, width: 6.5, hidden: narrow },
+    { key: "format", label: "format", doc: "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.", kind: "text", value: row => row.format, width: 8, hidden: narrow },
     figure("nsr", "NSR alone", "Noise-to-signal ratio at the outputs of the network with this operator quantized alone, ± its standard error. 0: no error. The most useful figure.", {
       show: row => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null), exact: row => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"), width: 17, bar: row => [{ share: most ? row.nsr / most : 0 }] }),
     figure("sqnr", "SQNR", "The same as a signal-to-noise ratio in decibels: −10 log10 of the NSR. Larger is better.", { show: row => (known(row.sqnr) ? decibels(row.sqnr) : null), width: 6.5 }),

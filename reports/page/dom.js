@@ -1,15 +1,27 @@
-// The few helpers that make elements. Text is always set as text: names of models may hold anything.
+// The few helpers that make elements. Text is always set as text: names of models may hold anything. What cannot be seen in them, or turns the
+// direction of writing around, is written as the command line does it, \u202e.
+
+const hidden = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/; // internal/plain has the same
+
+// visible is a text without characters that act instead of being shown.
+export function visible(text) {
+  if (!hidden.test(text)) return text;
+  return [...text].map(c => {
+    const code = c.codePointAt(0).toString(16);
+    return !hidden.test(c) ? c : c.codePointAt(0) < 0x80 ? "\\x" + code.padStart(2, "0") : "\\u" + code.padStart(4, "0");
+  }).join("");
+}
 
 function fill(node, props, children) {
   for (const [key, value] of Object.entries(props || {})) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (key === "class") node.setAttribute("class", value);
-    else if (key === "text") node.textContent = value;
+    else if (key === "text") node.textContent = visible(String(value));
     else if (key === "style") for (const [k, v] of Object.entries(value)) node.style.setProperty(k, v); // by CSSOM: the policy forbids attributes
     else if (key === "data") Object.assign(node.dataset, value);
     else if (key === "value" || key === "checked" || key === "indeterminate" || key === "selected") node[key] = value;
-    else node.setAttribute(key, value === true ? "" : value);
+    else node.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? visible(String(value)) : value);
   }
   add(node, children);
   return node;
@@ -19,7 +31,7 @@ function fill(node, props, children) {
 export function add(node, ...children) {
   for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
-    node.append(child instanceof Node ? child : String(child));
+    node.append(child instanceof Node ? child : visible(String(child)));
   }
   return node;
 }

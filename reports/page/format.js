@@ -36,9 +36,11 @@ export function small(x) {
   return digits(x, Math.max(1 - e, 0), "toFixed");
 }
 
-// withError is a value with its standard error.
+// withError is a value with its standard error, in the notation of the value.
 export function withError(x, error) {
-  return known(error) ? small(x) + " ± " + small(error) : small(x);
+  if (!known(error) || !known(x)) return small(x);
+  if (plain(x) && error > 0 && error < 1e-4) return small(x) + " ± " + digits(error, Math.min(1 - Number(digits(error, 1, "toExponential").split("e")[1]), 9), "toFixed");
+  return small(x) + " ± " + (x !== 0 && Math.abs(x) < 1e-4 && error > 0 ? extreme(error, 1) : small(error));
 }
 
 // decibels is a signal-to-noise ratio (SQNR), -10 log10 of the NSR.

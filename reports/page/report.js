@@ -16,7 +16,7 @@ import { tensorsView } from "./views/tensors.js";
 
 const view = embeddedView(), report = view.report || {}, rows = rowsOf(view), list = operators(rows), selection = newSelection({ hash: true });
 const main = el("main", { class: "document", id: "top" }), contents = el("nav", { class: "contents", "aria-label": "Contents" });
-const missing = view.missing || {};
+const missing = view.missing || {}, later = [];
 
 document.body.append(main);
 main.append(el("h1", null, el("bdi", null, view.model)),
@@ -47,8 +47,15 @@ function section(heading, doc, draw) {
   const id = heading.toLowerCase().replace(/\W+/g, "-"), host = el("div");
   contents.append(el("a", { href: "#" + id }, heading));
   main.append(el("section", { id, "aria-labelledby": id + "-heading" }, el("h2", { id: id + "-heading" }, heading), el("p", { class: "soft" }, doc), host));
-  draw(host);
+  later.push(() => draw(host));
 }
+
+// The verdict is painted before the rest is drawn: of networks with thousands of operators that takes a moment.
+requestAnimationFrame(() => setTimeout(() => {
+  for (const draw of later) draw();
+  const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+  if (target) target.scrollIntoView();
+}));
 
 function save() {
   download(view.model + ".analyze.json", JSON.stringify(report, null, 2), "application/json");

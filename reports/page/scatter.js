@@ -40,7 +40,7 @@ export function drawScatter(host, search, options) {
       svg("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }),
       known(search.budget) && search.budget > 0 && [svg("line", { class: "axis", x1: left, x2: right, y1: y(search.budget), y2: y(search.budget), "stroke-dasharray": "6 4" }), svg("text", { class: "tick end", x: right, y: y(search.budget) - 4 }, "budget " + small(search.budget))],
       front.length > 1 && svg("path", { class: "front", d: front.map((p, i) => (i ? "L" : "M") + x(p.cost).toFixed(1) + " " + y(p.metric).toFixed(1)).join("") }),
-      list.map(p => known(p.error) && svg("path", { class: "bar-error", d: "M" + x(p.cost).toFixed(1) + " " + y(p.metric + p.error).toFixed(1) + "V" + y(log ? Math.max(p.metric - p.error, 1e-300) : p.metric - p.error).toFixed(1) })),
+      list.map(p => known(p.error) && svg("path", { class: "bar-error", d: [p.metric + p.error, p.metric - p.error].map(v => "M" + (x(p.cost) - 4).toFixed(1) + " " + y(v).toFixed(1) + "h8m-4 0").join("V" + y(p.metric - p.error).toFixed(1)) })),
       list.map(p => mark(p, x(p.cost), y(p.metric))),
       svg("text", { class: "tick mid", x: (left + right) / 2, y: height - 6 }, search.cost), svg("text", { class: "tick", x: 4, y: top - 1 }, search.metric));
   }
