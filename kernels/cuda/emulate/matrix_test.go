@@ -138,8 +138,28 @@ func testProduct(t *testing.T, r *rand.Rand, f fragment, signed [2]bool, extreme
 // TestLdmatrix loads matrices whose elements are numbers, plain and transposed, by one, two and four.
 func TestLdmatrix(t *testing.T) {
 	for _, count := range []int{1, 2, 4} {
-		for _, trans := range []string{"", ".trans"} {
-			body := fmt.Sprintf(`
+		for _, trans := range []bool{false, true} {
+			got := loadedMatrices(t, count, trans)
+			for lane := range warpSize {
+				for i := range count {
+					for half := range 2 {
+						row, col := lane/4, lane%4*2+half // of matrix i
+						if trans {
+							row, col = col, row
+						}
+						require.Equal(t, 64*i+8*row+col, got(lane, i, half), "lane %d register %d", lane, i)
+					}
+				}
+			}
+		}
+	}
+}
+
+// loadedMatrices loads that many matrices by ldmatrix, whose elements are counted on, row by row. It returns which element is in a half of
+// register i of a lane.
+func loadedMatrices(t *testing.T, count int, trans bool) func(lane, i, half int) int {
+	suffix := map[bool]string{true: ".trans"}[trans]
+	body := fmt.Sprintf(`
 	mov.u32 %%r2, s;
 	shl.b32 %%r3, %%r1, 4;
 	add.u32 %%r2, %%r2, %%r3;
@@ -150,32 +170,23 @@ func TestLdmatrix(t *testing.T) {
 	bar.sync 0;
 	ldmatrix.sync.aligned.m8n8.x%d%s.shared.b16 %s, [%%r2];
 	mad.wide.u32 %%rd3, %%r1, %d, %%rd1;
-`, count, trans, names("r", 10, count), 4*count)
-			for i := range count {
-				body += fmt.Sprintf("st.global.b32 [%%rd3+%d], %%r%d;\n", 4*i, 10+i)
-			}
-			d := newDevice(t, 80, Checked)
-			k := d.kernel(t, ptx(80, ".shared .align 16 .b8 s[512];", body), "k")
-			data := make([]byte, 512)
-			for i := 0; i < len(data); i += 2 {
-				binary.LittleEndian.PutUint16(data[i:], uint16(i/2*257))
-			}
-			out := d.alloc(t, 4*count*warpSize)
-			require.NoError(t, d.Launch(d.c, k, driver.Dim{X: 1, Y: 1, Z: 1}, driver.Dim{X: 32, Y: 1, Z: 1}, 0, 0,
-				params(d.upload(t, data), out, 0)))
-			got := d.download(t, out, 4*count*warpSize)
-			for lane := range warpSize {
-				for i := range count {
-					for half := range 2 {
-						row, col := lane/4, lane%4*2+half // of matrix i
-						if trans != "" {
-							row, col = col, row
-						}
-						want := uint16((64*i + 8*row + col) * 257)
-						require.Equal(t, want, binary.LittleEndian.Uint16(got[4*(count*lane+i)+2*half:]), "lane %d register %d", lane, i)
-					}
-				}
-			}
-		}
+`, count, suffix, names("r", 10, count), 4*count)
+	for i := range count {
+		body += fmt.Sprintf("st.global.b32 [%%rd3+%d], %%r%d;\n", 4*i, 10+i)
+	}
+	d := newDevice(t, 80, Checked)
+	k := d.kernel(t, ptx(80, ".shared .align 16 .b8 s[512];", body), "k")
+	data := make([]byte, 512)
+	for i := 0; i < len(data); i += 2 {
+		binary.LittleEndian.PutUint16(data[i:], uint16(i/2*257))
+	}
+	out := d.alloc(t, 4*count*warpSize)
+	require.NoError(t, d.Launch(d.c, k, driver.Dim{X: 1, Y: 1, Z: 1}, driver.Dim{X: 32, Y: 1, Z: 1}, 0, 0,
+		params(d.upload(t, data), out, 0)))
+	got := d.download(t, out, 4*count*warpSize)
+	return func(lane, i, half int) int {
+		x := binary.LittleEndian.Uint16(got[4*(count*lane+i)+2*half:])
+		require.Equal(t, x>>8, x&255)
+		return int(x & 255)
 	}
 }

@@ -103,6 +103,11 @@ loop:
 	return b.String()
 }
 
+// accumulator is the element that a thread of a warpgroup has in register i.
+func accumulator(thread, i int) (row, col int) {
+	return thread/32*16 + thread%32/4 + i/2%2*8, i/4*8 + thread%4*2 + i%2
+}
+
 // wgmma is one product.
 func wgmma(n int, types string, a, b string, adds string) string {
 	return fmt.Sprintf("\twgmma.mma_async.sync.aligned.m64n%dk32.s32.%s %s, %s, %s, %s;\n", n, types, names("c", 0, n/2), a, b, adds)
@@ -173,7 +178,7 @@ func testWgmma(t *testing.T, r *rand.Rand, la, lb layout, n int, types string, a
 	require.NoError(t, err, "%s by %s", la.name, lb.name)
 	for thread := range 128 {
 		for i := range n / 2 {
-			row, col := thread/32*16+thread%32/4+i/2%2*8, i/4*8+thread%4*2+i%2
+			row, col := accumulator(thread, i)
 			want := int64(0)
 			if adds {
 				want = int64(int32(binary.LittleEndian.Uint32(data[matrixEnd+thread*2*n+4*i:])))
@@ -210,7 +215,7 @@ func TestWarpgroupChains(t *testing.T) {
 	require.NoError(t, err)
 	for thread := range threads {
 		for i := range n / 2 {
-			row, col := thread/32*16+thread%32/4+i/2%2*8, i/4*8+thread%4*2+i%2
+			row, col := accumulator(thread, i)
 			want := int32(binary.LittleEndian.Uint32(data[matrixEnd+thread*2*n+4*i:]))
 			for k := range 128 {
 				want += int32(code(data[matrixA+l.place(row, k)], true) * code(data[matrixB+l.place(col, k)], true))
