@@ -7,7 +7,7 @@ import {trafficLight} from "./verify.js";
 export const exportView = {
   key: "export",
   label: "Export",
-  doc: "Writes the quantized model for the engine. It is verified first; if that fails nothing is written.",
+  doc: "Writes the quantized model for the engine. It is verified before the file gets its name; if that fails nothing is written.",
   draw: drawExport,
   usable: app => app.state.exists || app.state.language,
 };
@@ -20,12 +20,12 @@ function drawExport(host, app) {
     const f = formats.find(x => x.name === name);
     options = f && f.options && f.options.length ? drawForm(app, f.options.map(o => ({name: `option_${o.name}`, label: o.name, doc: o.doc, ...(o.choices && o.choices.length
       ? {type: "select", value: o.default || o.choices[0], options: o.choices.map(v => ({name: v}))} : {placeholder: o.default})}))) : null;
-    own.replaceChildren(el("p", {class: "hint"}, f ? f.doc || "" : "The format that the target of the plan is usually written in."), options ? options.node : "");
+    own.replaceChildren(el("p", {class: "hint"}, f ? f.doc || "" : s.language ? "The first of the list." : "The format that the target of the plan is usually written in."), options ? options.node : "");
   };
   const form = drawForm(app, [
-    {name: "format", label: "Format", type: "select", options: [{name: "", label: `usual one of ${s.platform || "the target"}`}, ...formats.map(f => ({name: f.name, label: f.name, doc: f.doc}))], changed: drawOptions},
-    {name: "output", label: "File", placeholder: "beside the plan", doc: "A name under the folders that this page may write to. Empty: beside the plan."},
-    {name: "unverified", label: "Write it even if it is not verified; the file then says so", type: "check"},
+    {name: "format", label: "Format", type: "select", options: [...(s.language ? [] : [{name: "", label: `usual one of ${s.platform || "the target"}`}]), ...formats.map(f => ({name: f.name, label: f.name, doc: f.doc}))], changed: drawOptions},
+    {name: "output", label: "File", placeholder: `beside the ${s.language ? "model" : "plan"}`, doc: `A name under the folders that this page may write to. Empty: beside the ${s.language ? "model" : "plan"}.`},
+    ...(s.language ? [] : [{name: "unverified", label: "Write it even if it is not verified; the file then says so", type: "check"}]),
   ]);
   drawOptions(form.read().format);
   const run = task(app, {label: "Export", kind: "export", options: () => {
@@ -33,7 +33,7 @@ function drawExport(host, app) {
     for (const [key, value] of Object.entries(options ? options.read() : {})) extra[key.slice(7)] = String(value);
     return {...form.read(), ...(Object.keys(extra).length ? {options: extra} : {})};
   }, show: r => showExport(result, app, r)});
-  host.replaceChildren(part("Export the quantized model", exportView.doc, form.node, own, run, result), afterwards(app));
+  host.replaceChildren(part("Export the quantized model", exportView.doc, form.node, own, run, result), s.language ? "" : afterwards(app));
   return steady(app, () => drawExport(host, app));
 }
 

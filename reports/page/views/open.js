@@ -98,7 +98,7 @@ function showPictures(host, r) {
   host.replaceChildren(
     el("p", {class: "hint"}, items.length ? `What the network reads, made visible: ${r.preprocess || r.note}. ${items.length} of ${plural(r.samples, "sample")}.` : r.note || "These samples are no pictures."),
     el("ul", {class: "thumbnails"}, items.map(t => el("li", {}, thumbnail(t, `${t.name} as the network sees it`), el("span", {class: "hint", title: t.name}, baseName(t.name)),
-      el("span", {class: "hint", title: `the numbers that the network is fed with; mean ${t.mean}`}, `${t.label >= 0 ? `label ${t.label}, ` : ""}${number(t.lo)} to ${number(t.hi)}`)))));
+      el("span", {class: "hint", title: `the numbers that the network is fed with; mean ${t.mean}`}, `${known(t.label) ? `label ${t.label}, ` : ""}${number(t.lo)} to ${number(t.hi)}`)))));
 }
 
 function showCalibrated(host, app, r) {

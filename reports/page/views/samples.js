@@ -109,15 +109,17 @@ function card(app, r, f, picture, act) {
 // layersOf measures where the error of one sample arises, and draws it along the network.
 async function layersOf(host, app, r, f) {
   message(host, `measuring ${f.sample} …`);
+  host.scrollIntoView({block: "nearest"});
   try {
     const data = proposed("data", "");
     const answer = await app.client.call("sample-layers", {sample: f.sample, ...(data ? {data: [data]} : {})});
-    const rows = answer.layers || answer;
+    const rows = answer.layers;
     const chart = sampleChart(app, rows);
     host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.", chart,
       grid({caption: "Operators", rows: [...rows].sort((a, b) => b.nsr - a.nsr), limit: 20, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", columns: [
-        {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op || "", sort: l => l.op || ""}, {label: "NSR of this sample", number: true, cell: l => small(l.nsr), title: l => String(l.nsr), sort: l => l.nsr},
-        {label: "mean of the samples", doc: "the same figure in the analysis of the plan", number: true, cell: l => (known(l.mean) ? small(l.mean) : ""), title: l => String(l.mean), sort: l => l.mean || 0}]})));
+        {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op || "", sort: l => l.op || ""}, {label: "NSR up to here", doc: "error that has accumulated up to this operator, on this sample", number: true, cell: l => small(l.nsr), title: l => String(l.nsr), sort: l => l.nsr},
+        {label: "NSR alone", doc: "error at the outputs when only this operator is quantized, on this sample", number: true, cell: l => (known(l.alone) ? small(l.alone) : ""), title: l => String(l.alone), sort: l => l.alone || 0},
+        {label: answer.stale ? "mean of the samples (of earlier decisions)" : "mean of the samples", doc: "the error up to the operator in the analysis of the plan", number: true, cell: l => (known(l.mean) ? small(l.mean) : ""), title: l => String(l.mean), sort: l => l.mean || 0}]})));
   } catch (problem) {
     message(host, problemText(problem), true);
   }
@@ -125,15 +127,15 @@ async function layersOf(host, app, r, f) {
 
 // sampleChart draws one bar for each operator on a logarithmic scale.
 function sampleChart(app, rows) {
-  const width = 760, height = 160, bottom = 20, values = rows.map(l => l.nsr).filter(x => x > 0);
-  const low = Math.log10(Math.min(...values, 1)) - 0.2, high = Math.log10(Math.max(...values, 1e-6)) + 0.1, step = (width - 50) / Math.max(rows.length, 1);
-  const y = v => (v > 0 ? (height - bottom) * (1 - (Math.log10(v) - low) / (high - low)) : height - bottom);
+  const width = 900, height = 180, left = 66, top = 10, bottom = 24, values = rows.map(l => l.nsr).filter(x => x > 0);
+  const low = Math.log10(Math.min(...values, 1)) - 0.2, high = Math.log10(Math.max(...values, 1e-6)) + 0.1, step = (width - left - 4) / Math.max(rows.length, 1);
+  const y = v => (v > 0 ? top + (height - bottom - top) * (1 - (Math.log10(v) - low) / (high - low)) : height - bottom);
   const picture = svg("svg", {viewBox: `0 0 ${width} ${height}`, class: "bars", role: "img", "aria-label": "NSR of this sample after each operator, in the order of the network; the table has the numbers"});
   for (let p = Math.ceil(low); p <= high; p++) {
-    picture.append(svg("line", {class: "rule", x1: 46, x2: width, y1: y(10 ** p), y2: y(10 ** p)}), svg("text", {class: "tick", x: 42, y: y(10 ** p) + 4, "text-anchor": "end"}, small(10 ** p)));
+    picture.append(svg("line", {class: "rule", x1: left, x2: width, y1: y(10 ** p), y2: y(10 ** p)}), svg("text", {class: "tick", x: left - 6, y: y(10 ** p) + 4, "text-anchor": "end"}, small(10 ** p)));
   }
   rows.forEach((l, i) => {
-    const bar = svg("rect", {class: "column", x: 48 + i * step, width: Math.max(step - 1, 0.5), y: y(l.nsr), height: Math.max(height - bottom - y(l.nsr), 0), title: `${l.node}: NSR ${small(l.nsr)}`});
+    const bar = svg("rect", {class: "column", x: left + 2 + i * step, width: Math.max(step - 1, 0.5), y: y(l.nsr), height: Math.max(height - bottom - y(l.nsr), 0), title: `${l.node}: NSR ${small(l.nsr)}`});
     bar.addEventListener("click", () => showOperator(app, l.node));
     picture.append(bar);
   });
