@@ -422,7 +422,7 @@ type exportJob struct {
 func (o *exportJob) line(b *Bench) (string, error) {
 	p := b.project()
 	file := p.Plan
-	if file == "" {
+	if file == "" || b.language(p.Model) {
 		file = p.Model
 	}
 	words := append([]string{"export", file}, flagsOf(o)...)
@@ -436,6 +436,9 @@ func (o *exportJob) line(b *Bench) (string, error) {
 }
 
 func (o *exportJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	if b.language(p.Model) {
+		p.Plan = "" // a checkpoint is exported without one
+	}
 	r, w, err := p.Export(ctx, qwb.ExportOptions{Platform: o.Platform, Format: o.Format, Out: o.Output, Unverified: o.Unverified, Options: o.Options, Threads: b.o.Threads})
 	return result(r), w, err
 }
