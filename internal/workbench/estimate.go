@@ -71,8 +71,8 @@ func (b *Bench) estimate(ctx context.Context, q struct {
 			e.Along = append(e.Along, name)
 		}
 	}
-	r, stale := b.analysis(p.Plan, was.hash)
-	if e.Stale = stale; r == nil || len(r.Outputs) == 0 || len(r.Layerwise) == 0 {
+	r, stale := b.analysis(p.Plan, was.hash, func(r *analysis.Report) bool { return len(r.Outputs) > 0 && len(r.Layerwise) > 0 })
+	if e.Stale = stale; r == nil {
 		e.Basis = "no analysis yet: analyze measures the error of each operator alone, on which estimates rest"
 		return e, nil
 	}
@@ -124,18 +124,31 @@ func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 		changed[name] = true
 	}
 	heads := map[string]bool{}
-	sum, after, moved := 0.0, 0.0, 0.0
+	sum := 0.0
+	for i := range r.Layerwise {
+		sum += alone(&r.Layerwise[i])
+	}
+	scale := 1.0
+	if sum > 0 {
+		scale = before.NSR / sum
+	}
+	var after, plainAfter, moved float64
 	for i := range r.Layerwise {
 		l := &r.Layerwise[i]
 		heads[l.Node] = true
-		sum += alone(l)
 		factor, err := factorOf(b, was, is, l, changed)
 		if err != nil {
 			return err
 		}
-		if after += alone(l) * factor; factor > 0 {
-			moved += alone(l) * math.Abs(factor-1)
+		share := alone(l) * scale
+		then := share * factor
+		if factor > 1 { // one operator can lose little more than all: its error goes to 1
+			then /= 1 + share*(factor-1)
 		}
+		if after += then; factor > 0 {
+			moved += math.Abs(then - share)
+		}
+		plainAfter += then - share
 	}
 	for _, name := range e.Changed {
 		a, ok := was.Graph.LookupNode(name)
@@ -152,17 +165,16 @@ func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 		e.Basis += "; of " + plain.Count(len(e.Unknown), "operator") + " that would run on integers nothing is known"
 		return nil
 	}
-	scale := 1.0
-	if sum > 0 {
-		scale = before.NSR / sum
+	n := analysis.NSR{NSR: after}
+	off := 0.0
+	if sum > 0 { // errors that were not scaled would leave another rest
+		off = after - max(before.NSR+plainAfter/scale, 0)
 	}
-	n := analysis.NSR{NSR: after * scale}
-	off := n.NSR - max(before.NSR-(sum-after), 0)
 	measured := 0.0
 	if before.NSRError != nil && before.NSR > 0 {
 		measured = *before.NSRError * n.NSR / before.NSR
 	}
-	spread := math.Hypot(math.Hypot(measured, off), moved*scale)
+	spread := math.Hypot(math.Hypot(measured, off), moved)
 	n.NSRError = &spread
 	if n.NSR > 0 {
 		db := -10 * math.Log10(n.NSR)
@@ -232,13 +244,20 @@ func factorOf(b *Bench, was, is *opened, l *analysis.LayerError, changed map[str
 	return weight*ratio(w) + activation*ratio(x), nil
 }
 
-// slotError is the error that quantizing makes at a slot, and whether that is of a constant that is multiplied by. The statistics are those of
-// another plan of the same model.
+// slotError is the error that quantizing makes at a slot, and whether that is of a constant that is multiplied by. Of activations it is the
+// geometric mean of rounding alone and of all: outputs feel less of what is clipped than the tensor does, by a factor that nobody knows without
+// running it. The statistics are those of another plan of the same model.
 func (o *opened) slotError(b *Bench, stats *opened, slot tqc.SlotID) (nsr float64, isConstant bool, err error) {
 	sl, p := o.Set.Slot(slot), o.Set.Params(slot)
 	if t := o.Graph.Const(sl.Value); t != nil {
 		if !sl.Weight {
 			return 0, true, nil // a bias
+		}
+		if w, err := o.weights(sl.Node, slot); err == nil && w != nil && len(w.Channels) > 0 { // channels matter alike: what reads them was trained for their scale
+			for _, c := range w.Channels {
+				nsr += min(c.NSR, 1) / float64(len(w.Channels))
+			}
+			return nsr, true, nil
 		}
 		f, err := constant(t, &sl.Config, p)
 		return f.NSR, true, err
@@ -255,5 +274,5 @@ func (o *opened) slotError(b *Bench, stats *opened, slot tqc.SlotID) (nsr float6
 		return 0, false, qwb.Usagef("no statistics")
 	}
 	f, _, err := figures(t.State, sl.Config, p.Scale[0], p.ZeroPoint[0])
-	return f.NSR, false, err
+	return math.Sqrt(f.NSR * f.Round), false, err
 }

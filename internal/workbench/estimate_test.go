@@ -39,6 +39,20 @@ func TestEstimateSaysWhatADecisionDoes(t *testing.T) {
 	assert.Zero(t, e.MACs.After)
 	p.call("estimate", `{"select": "type:Conv", "properties": ["observer=percentile(0.5)"]}`, &one)
 	assert.Greater(t, one.After.NSR, one.Before.NSR)
+	for _, ask := range []string{`{"select": "first", "properties": ["domain=fp32"]}`, `{"select": "depthwise", "properties": ["domain=fp32"]}`, `{"select": "*", "properties": ["observer=minmax"]}`} {
+		if p.try("estimate", ask, &one) != nil { // the model has none of these
+			continue
+		}
+		p.call("set", ask, nil)
+		var now analysis.Report
+		p.job("analyze", `{"samples": 16, "graphwise": true}`, &now)
+		measured := now.Outputs[0].NSR
+		if c := now.Outputs[0].Centred; c != nil {
+			measured = c.NSR
+		}
+		assert.InDelta(t, measured, one.After.NSR, 3**one.After.NSRError, ask)
+		p.call("undo", ``, nil)
+	}
 	p.call("set", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, nil)
 	p.call("estimate", `{"select": "type:Conv", "properties": ["domain=int"]}`, &one)
 	assert.True(t, one.Stale)

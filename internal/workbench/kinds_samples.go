@@ -61,7 +61,7 @@ func (o *sampleLayersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (an
 	if err != nil {
 		return nil, w, err
 	}
-	all, stale := b.analysis(p.Plan, hash)
+	all, stale := b.analysis(p.Plan, hash, nil)
 	s := &SampleLayers{Sample: o.Sample, Layers: make([]SampleLayer, len(r.Graphwise)), Stale: stale}
 	at := map[string]*SampleLayer{}
 	for i := range r.Graphwise {

@@ -147,7 +147,7 @@ func (b *Bench) view(ctx context.Context, _ struct{}) (*reports.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, stale := b.analysis(file, hash)
+	r, stale := b.analysis(file, hash, nil)
 	b.mu.Lock()
 	was := b.shown
 	b.mu.Unlock()

@@ -139,27 +139,32 @@ func (b *Bench) keepAnalysis(planFile, hash string, r *analysis.Report) error {
 		*list = slices.Delete(*list, i, i+1)
 	}
 	*list = append(*list, analysed{hash, &all})
-	if len(*list) > keptAnalyses {
-		*list = slices.Delete(*list, 0, 1)
+	if len(*list) > keptAnalyses { // the oldest goes, one of operators last
+		i := max(slices.IndexFunc(*list, func(a analysed) bool { return a.Report.Layerwise == nil }), 0)
+		*list = slices.Delete(*list, i, i+1)
 	}
 	_, err := qwb.WriteFile(b.store(), analysisPath(planFile), func(w io.Writer) error { return json.NewEncoder(w).Encode(analysed{hash, &all}) })
 	return err
 }
 
-// analysis is the last one of a plan with this hash, or else the newest one of any, which is stale then; nil where there is none.
-func (b *Bench) analysis(planFile, hash string) (r *analysis.Report, stale bool) {
+// analysis is the one of a plan with this hash that will do, or else the newest one of any, which is stale then; nil where there is none. use
+// may be nil.
+func (b *Bench) analysis(planFile, hash string, use func(*analysis.Report) bool) (r *analysis.Report, stale bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.look(planFile)
 	for _, a := range slices.Backward(b.reports.list) {
+		if use != nil && !use(a.Report) {
+			continue
+		}
 		if a.Plan == hash {
 			return a.Report, false
 		}
+		if r == nil {
+			r = a.Report
+		}
 	}
-	if n := len(b.reports.list); n > 0 {
-		return b.reports.list[n-1].Report, true
-	}
-	return nil, false
+	return r, r != nil
 }
 
 // look reads the analysis that lies beside the plan, once; b.mu is held. One that cannot be read is none.
