@@ -144,7 +144,7 @@ type block struct {
 
 // writePage writes one file with a page and the values that it shows.
 func writePage(w io.Writer, title, entry string, blocks ...block) error {
-	d := page.Document{Title: title, Entry: entry, Styles: []string{"flow.css"}}
+	d := page.Document{Title: title, Entry: entry, Styles: []string{"graph.css", "flow.css"}}
 	for _, b := range blocks {
 		text, err := json.Marshal(b.value) // with <, > and & escaped
 		if err != nil {

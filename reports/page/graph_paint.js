@@ -1,6 +1,7 @@
 // Paints a placed network on a canvas: colours only from afar, then types, then names and figures, then shapes of tensors. Only what is in
 // sight is painted, boxes of one colour together, so that thousands of operators move smoothly.
 import { inkOn } from "./colours.js";
+import { visible } from "./dom.js";
 
 // From which scale on what is painted.
 const zoom = { arrows: 0.3, marks: 0.34, types: 0.26, names: 0.48, shapes: 0.72 };
@@ -249,6 +250,7 @@ function fitText(ctx, box, slot, text, room, fontName) {
   const kept = box.fitted || (box.fitted = {}), key = text + "\n" + Math.round(room);
   if (kept[slot] && kept[slot].key === key) return kept[slot].text;
   ctx.font = fontName;
+  text = visible(text);
   let out = text;
   if (ctx.measureText(text).width > room) {
     const letters = [...text];

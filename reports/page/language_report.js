@@ -4,6 +4,7 @@ import { number, small, withError, percent, cosine, count, exact, plural } from 
 import { embedded } from "./data.js";
 import { newSelection } from "./selection.js";
 import { drawTable } from "./table.js";
+import { showHeat } from "./views/language.js";
 
 const r = embedded("report"), main = el("main", { class: "document" }), heat = el("div", { class: "result" }), table = el("div");
 const tile = (what, value, note, title) => el("div", { class: "tile", title }, el("span", { class: "soft" }, what), el("b", null, value), el("span", { class: "soft" }, note));
@@ -13,6 +14,7 @@ main.append(el("h1", null, el("bdi", null, r.model)), el("p", { class: "soft" },
     tile("other most likely token", percent(r.whole.flip_rate), "of " + r.tokens, exact(r.whole.flip_rate)), tile("most sensitive matrix", el("bdi", null, r.layerwise[0].node), "KL " + withError(r.layerwise[0].kl, r.layerwise[0].kl_error), r.layerwise[0].node)),
   el("p", { class: "soft" }, "Each matrix is quantized alone; the rest stays float. All figures compare the predicted distributions with those of the float model, token by token; errors are standard errors over sequences. KL: Kullback-Leibler divergence, NLL: negative log-likelihood."),
   heat, el("h2", null, "Matrices"), table);
+showHeat(heat, r);
 const figure = (key, label, doc, show, width) => ({ key, label, doc, kind: "number", value: row => row[key], show, width: width || 8 });
 drawTable(table, { rows: r.layerwise.map(m => ({ ...m, name: m.node })), label: "Matrices", what: "matrix", selection: newSelection(), height: 22, columns: [
   { key: "name", label: "matrix", doc: "Name of the matrix.", kind: "name", value: row => row.name }, figure("kl", "KL", "Nats per token, ± standard error.", row => withError(row.kl, row.kl_error), 13),

@@ -1,6 +1,6 @@
 // What the loss of the integers is made of (analyze --explain): at the outputs, and step by step.
 import { el, add } from "./dom.js";
-import { number, exact, known } from "./format.js";
+import { small, exact, known } from "./format.js";
 import { drawTable } from "./table.js";
 
 const parts = [["nsr", "NSR", "The loss."], ["weights", "weights", "Rounding the weights."], ["weights_shift", "shift", "Of the weights' part, what one number per output channel takes away (a corrected bias)."],
@@ -9,7 +9,7 @@ const parts = [["nsr", "NSR", "The loss."], ["weights", "weights", "Rounding the
 
 export function drawLosses(host, explained, selection) {
   const columns = label => [{ key: "name", label, doc: "Name in the model.", kind: "name", value: row => row.name },
-    ...parts.map(([key, word, doc]) => ({ key, label: word, doc, kind: "number", value: row => row[key], show: row => (known(row[key]) ? number(row[key]) : null), exact: row => exact(row[key]), width: 6.3 }))];
+    ...parts.map(([key, word, doc]) => ({ key, label: word, doc, kind: "number", value: row => row[key], show: row => (known(row[key]) ? small(row[key]) : null), exact: row => exact(row[key]), width: 6.6 }))];
   const outputs = el("div"), layers = el("div");
   add(host, outputs, el("p", { class: "soft" }, "The same for every step from float inputs, at its own output. Here the parts sum to the NSR; a negative one makes up for others."), layers);
   drawTable(outputs, { rows: explained.outputs.map(o => ({ ...o, name: o.output })), columns: columns("output"), label: "Loss at the outputs", what: "output", search: false, height: 4 });

@@ -7,6 +7,7 @@ import { newSelection } from "./selection.js";
 import { headline, verdictTiles, notKnown } from "./verdict.js";
 import { adviceList } from "./advice_cards.js";
 import { operatorColumns } from "./columns.js";
+import { drawGraph } from "./graph.js";
 import { drawTable } from "./table.js";
 import { drawPanel } from "./panel.js";
 import { drawScatter } from "./scatter.js";
@@ -28,6 +29,11 @@ section("Advice", "What is wrong and what helps, the most helpful first. A predi
 section("Network and operators", "Click an operator in the network or in a row to see all about it on the right. NSR (noise-to-signal ratio) is the power of the error over the power of the signal: 0 is no error.", host => {
   const left = el("div", { class: "beside" }), panel = el("div", { class: "layer sticky", tabindex: "0", role: "region", "aria-label": "The selected operator" }), table = el("div");
   host.append(el("div", { class: "columns" }, left, panel));
+  if (view.picture && view.picture.nodes.length) {
+    const network = el("div", { class: "network" });
+    left.append(network);
+    drawGraph(network, { picture: view.picture, rows, selection, colouring: (report.layerwise || []).length ? "nsr" : "format", title: "Network of " + view.model });
+  }
   left.append(table);
   drawTable(table, { rows: list, columns: operatorColumns(list), selection, sort: { key: (report.layerwise || []).length ? "nsr" : "index", down: (report.layerwise || []).length > 0 }, label: "Operators" });
   const worst = list.reduce((m, row) => ((row.nsr || 0) > (m ? m.nsr || 0 : -1) ? row : m), null);
