@@ -1,6 +1,6 @@
 // Export: the file for the engine, verified before it gets its name, to be downloaded.
 import {el, download, commandLine} from "../dom.js";
-import {bytes, plural} from "../format.js";
+import {plural} from "../format.js";
 import {part, drawForm, task, grid, message, problemText, steady} from "./parts.js";
 import {trafficLight} from "./verify.js";
 
@@ -47,14 +47,14 @@ function showExport(result, app, r) {
       message(said, problemText(problem), true);
     }
   };
-  const wrong = v && (v.verdict === "different" || v.verdict === "other");
+  const wrong = v && (v.verdict === "different" || v.verdict === "other"), open = v && (v.verdict === "nothing" || v.verdict === "unverified");
   result.replaceChildren(
-    v ? el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: wrong ? "headline large" : "headline"},
-      wrong ? "The file was written although its integers differ." : v.verdict === "partial" ? "Written; verified as far as it has an integer form." : v.verdict === "nothing" ? "Written; nothing in it runs on integers, so nothing was verified." : "Written and verified: no integer differs."),
+    v ? el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: wrong ? "headline large" : open ? "headline visible" : "headline"},
+      wrong ? "The file was written although its integers differ." : v.verdict === "partial" ? "Written; verified as far as it has an integer form." : open ? `Written, not verified: ${v.reason || "nothing in it runs on integers"}.` : "Written and verified: no integer differs."),
     v.samples ? el("p", {class: "hint"}, `Arithmetic ${v.profile}, ${plural(v.samples, "sample")}.`) : "")) : el("p", {class: "headline open"}, "Written without verification."),
    
     grid({caption: `Files of format ${r.format}${r.platform ? ` for ${r.platform}` : ""}`, rows: r.files, pick: take, pickDoc: "download this file", columns: [
-      {label: "download", cell: f => f.path}, {label: "size", number: true, cell: f => (f.bytes === undefined ? "" : bytes(f.bytes)), title: f => String(f.bytes)},
+      {label: "download", cell: f => f.path},
       {label: "SHA-256", doc: "of the file's bytes: the same plan gives the same bytes everywhere", cell: f => el("code", {}, f.sha256)}]}), said);
 }
 

@@ -11,20 +11,20 @@ export function drawIntervals(host, rows, {label, band, zero, log}) {
   const at = v => (logarithmic ? Math.log10(Math.max(v, floor)) : v);
   const ends = rows.flatMap(r => [at(low(r)), at(high(r))]).concat(zero ? [0] : []);
   const min = Math.min(...ends), max = Math.max(...ends), span = max - min || 1;
-  const names = 260, width = 760, step = 24, top = 8, height = top + rows.length * step + 34;
+  const width = pictureWidth(host), names = Math.min(260, Math.round(0.36 * width)), step = 24, top = 8, height = top + rows.length * step + 34;
   const x = v => names + 10 + ((at(v) - min) / span) * (width - names - 30);
-  const picture = svg("svg", {viewBox: `0 0 ${width} ${height}`, class: "intervals", role: "img", "aria-label": `${label}: ${rows.length} values with error bars of two standard errors; the table has the numbers`});
+  const picture = svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`, class: "intervals", role: "img", "aria-label": `${label}: ${rows.length} values with error bars of two standard errors; the table has the numbers`});
   if (band) {
     picture.append(svg("rect", {class: "band", x: x(band.from), y: top, width: Math.max(x(band.to) - x(band.from), 2), height: rows.length * step}, svg("title", {}, band.label)));
   }
-  for (const t of ticksOf(min, max, logarithmic)) {
+  for (const t of ticksOf(min, max, logarithmic, Math.max(2, Math.floor((width - names) / 90)))) {
     picture.append(svg("line", {class: "rule", x1: x(t), x2: x(t), y1: top, y2: top + rows.length * step}),
       svg("text", {class: "tick", x: x(t), y: top + rows.length * step + 15, "text-anchor": "middle"}, number(t)));
   }
   if (zero) picture.append(svg("line", {class: "zero", x1: x(0), x2: x(0), y1: top, y2: top + rows.length * step}));
   rows.forEach((r, i) => {
     const y = top + i * step + step / 2, group = svg("g", {class: `interval ${r.mark || ""}`}, svg("title", {}, r.title || r.label));
-    group.append(svg("text", {class: "name", x: names, y: y + 4, "text-anchor": "end"}, shortEnd(r.label, 40)),
+    group.append(svg("text", {class: "name", x: names, y: y + 4, "text-anchor": "end"}, shortEnd(r.label, Math.floor(names / 6.6))),
       svg("line", {class: "bar", x1: x(low(r)), x2: x(high(r)), y1: y, y2: y}));
     for (const end of r.error ? [low(r), high(r)] : []) group.append(svg("line", {class: "bar", x1: x(end), x2: x(end), y1: y - 4, y2: y + 4}));
     // Filled or hollow, not by colour alone: the best ones are filled.
@@ -36,10 +36,15 @@ export function drawIntervals(host, rows, {label, band, zero, log}) {
   host.replaceChildren(el("div", {class: "scroll"}, picture));
 }
 
+// pictureWidth is how wide a picture is drawn, so that its letters have their size on narrow screens too.
+export function pictureWidth(host) {
+  return Math.max(320, Math.min(host.clientWidth || document.documentElement.clientWidth - 60, 900));
+}
+
 const shortEnd = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
 
 // ticksOf are round positions on an axis: powers of ten and their doubles and fives, or steps of 1, 2 or 5.
-function ticksOf(min, max, logarithmic) {
+function ticksOf(min, max, logarithmic, most) {
   const list = [];
   if (logarithmic) {
     for (let p = Math.floor(min); p <= Math.ceil(max); p++) {
@@ -50,7 +55,7 @@ function ticksOf(min, max, logarithmic) {
     }
     return list;
   }
-  const raw = (max - min || 1) / 6, unit = 10 ** Math.floor(Math.log10(raw)), step = unit * [1, 2, 5, 10].find(m => m * unit >= raw);
+  const raw = (max - min || 1) / most, unit = 10 ** Math.floor(Math.log10(raw)), step = unit * [1, 2, 5, 10].find(m => m * unit >= raw);
   for (let i = Math.ceil(min / step); i * step <= max; i++) list.push(Number((i * step).toPrecision(12)));
   return list;
 }

@@ -2,6 +2,7 @@
 import {el, svg} from "../dom.js";
 import {percent, small, plural, known, points, insignificant, withError, decibels} from "../format.js";
 import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, planned, steady, proposed, showOperator} from "./parts.js";
+import {pictureWidth} from "./intervals.js";
 
 export const samplesView = {
   key: "samples",
@@ -114,7 +115,7 @@ async function layersOf(host, app, r, f) {
     const data = proposed("data", "");
     const answer = await app.client.call("sample-layers", {sample: f.sample, ...(data ? {data: [data]} : {})});
     const rows = answer.layers;
-    const chart = sampleChart(app, rows);
+    const chart = sampleChart(app, rows, host);
     host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.", chart,
       grid({caption: "Operators", rows: [...rows].sort((a, b) => b.nsr - a.nsr), limit: 20, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", columns: [
         {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op || "", sort: l => l.op || ""}, {label: "NSR up to here", doc: "error that has accumulated up to this operator, on this sample", number: true, cell: l => small(l.nsr), title: l => String(l.nsr), sort: l => l.nsr},
@@ -126,11 +127,11 @@ async function layersOf(host, app, r, f) {
 }
 
 // sampleChart draws one bar for each operator on a logarithmic scale.
-function sampleChart(app, rows) {
-  const width = 900, height = 180, left = 66, top = 10, bottom = 24, values = rows.map(l => l.nsr).filter(x => x > 0);
+function sampleChart(app, rows, host) {
+  const width = pictureWidth(host), height = 180, left = 66, top = 10, bottom = 24, values = rows.map(l => l.nsr).filter(x => x > 0);
   const low = Math.log10(Math.min(...values, 1)) - 0.2, high = Math.log10(Math.max(...values, 1e-6)) + 0.1, step = (width - left - 4) / Math.max(rows.length, 1);
   const y = v => (v > 0 ? top + (height - bottom - top) * (1 - (Math.log10(v) - low) / (high - low)) : height - bottom);
-  const picture = svg("svg", {viewBox: `0 0 ${width} ${height}`, class: "bars", role: "img", "aria-label": "NSR of this sample after each operator, in the order of the network; the table has the numbers"});
+  const picture = svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`, class: "bars", role: "img", "aria-label": "NSR of this sample after each operator, in the order of the network; the table has the numbers"});
   for (let p = Math.ceil(low); p <= high; p++) {
     picture.append(svg("line", {class: "rule", x1: left, x2: width, y1: y(10 ** p), y2: y(10 ** p)}), svg("text", {class: "tick", x: left - 6, y: y(10 ** p) + 4, "text-anchor": "end"}, small(10 ** p)));
   }
@@ -140,7 +141,7 @@ function sampleChart(app, rows) {
     picture.append(bar);
   });
   picture.append(svg("text", {class: "axis", x: width / 2, y: height - 4, "text-anchor": "middle"}, "operators, from input to output"));
-  return el("div", {class: "chart"}, picture);
+  return el("div", {class: "chart"}, el("div", {class: "scroll"}, picture));
 }
 
 // confusionOf counts which class became which.

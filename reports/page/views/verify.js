@@ -30,7 +30,7 @@ function drawVerify(host, app) {
 // The verdicts, as light, word and sentence. The lights differ in place, form and word, not in colour alone.
 const lightOf = {
   equal: {light: "go", sign: "✓", word: "OK"}, ties: {light: "go", sign: "✓", word: "OK"}, partial: {light: "slow", sign: "!", word: "PARTLY VERIFIED"},
-  nothing: {light: "slow", sign: "!", word: "NOT VERIFIED"}, other: {light: "stop", sign: "✕", word: "FAILED"}, different: {light: "stop", sign: "✕", word: "FAILED"},
+  unverified: {light: "slow", sign: "!", word: "NOT VERIFIED"}, nothing: {light: "slow", sign: "!", word: "NOT VERIFIED"}, other: {light: "stop", sign: "✕", word: "FAILED"}, different: {light: "stop", sign: "✕", word: "FAILED"},
 };
 
 // exactCount is a number of integers with all its digits: of the verification nothing is rounded.
