@@ -15,7 +15,8 @@ export function words(d) {
   return Object.entries(d).filter(([key, v]) => !hidden.has(key) && v !== false && v !== null).map(([key, v]) => (key === "select" ? [].concat(v).join(", ") : key.replaceAll("_", " ") + " " + [].concat(typeof v === "object" && !Array.isArray(v) ? JSON.stringify(v) : v).join(", "))).join(" · ");
 }
 
-function figures(f) {
+// figures are those that a command found.
+export function figures(f) {
   return Object.entries(f || {}).filter(([key, v]) => typeof v !== "object" && !key.endsWith("_error")).map(([key, v]) => key.replaceAll("_", " ") + " " + (typeof v === "number" && !Number.isInteger(v) ? number(v) : v) +
     (typeof f[key + "_error"] === "number" ? " ± " + number(f[key + "_error"]) : "")).join(", ");
 }

@@ -1,7 +1,6 @@
 // The decisions of the plan: what was decided, by what, and what was measured afterwards. Each one can be taken back.
 import { el, replace } from "../dom.js";
-import { words } from "../decisions.js";
-import { number, small } from "../format.js";
+import { figures, words } from "../decisions.js";
 
 const whose = { calibrate: "calibration", target: "target", import: "import", user: "you", recipe: "recipe", search: "search", tune: "tuning" };
 
@@ -43,14 +42,3 @@ export const historyView = {
     return { update };
   },
 };
-
-// figures are what a run found, the ones that matter.
-function figures(f) {
-  const list = [];
-  if (f.nsr !== undefined) list.push(`NSR ${small(f.nsr)}${f.nsr_error !== undefined ? ` ± ${small(f.nsr_error)}` : ""}`);
-  for (const [key, value] of Object.entries(f)) {
-    if (["nsr", "nsr_error", "output", "worst_layer", "layer_nsr"].includes(key)) continue;
-    list.push(`${key.replace(/_/g, " ")} ${typeof value === "number" ? number(value) : value}`);
-  }
-  return list.join(", ");
-}

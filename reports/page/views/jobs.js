@@ -8,7 +8,11 @@ const words = { queued: "waits", running: "runs", done: "done", failed: "failed"
 export function jobsBar(app) {
   const jobs = new Map(); // by id, the oldest first
   const lines = [];
-  const now = el("div", { class: "now", role: "status", "aria-live": "off" });
+  // What runs: its elements stay, so that a click on Stop meets the button that was aimed at.
+  const kind = el("b"), meter = el("progress"), said = el("span"), waiting = el("span", { class: "soft" });
+  let running = null;
+  const stop = stopButton(() => running);
+  const now = el("div", { class: "now" }, kind, " ", meter, " ", said, " ", stop, waiting);
   const list = el("ol", { class: "jobs" }), log = el("ol", { class: "log" });
   const last = el("code", { class: "last" });
   const copyAll = el("button", { type: "button", title: "Copy all command lines, one after another", onclick: () => navigator.clipboard && navigator.clipboard.writeText(lines.join("\n")) }, "Copy all");
@@ -19,31 +23,50 @@ export function jobsBar(app) {
   const node = el("footer", { class: "foot" }, el("div", { class: "footline" }, now, last, details));
   draw();
 
+  // drawNow shows how far the job is that runs.
+  function drawNow() {
+    const queued = [...jobs.values()].filter((j) => j.state === "queued").length;
+    running = [...jobs.values()].find((j) => j.state === "running") || null;
+    kind.hidden = meter.hidden = stop.hidden = !running;
+    waiting.textContent = queued > 0 ? ` ${queued} more wait${queued === 1 ? "s" : ""}` : "";
+    said.className = running ? "" : "soft";
+    if (!running) {
+      stop.disabled = false;
+      said.textContent = queued > 0 ? "" : "Nothing runs.";
+      return;
+    }
+    const { what, done, total, seconds, eta } = running;
+    kind.textContent = running.kind;
+    meter.setAttribute("aria-label", `Progress of ${running.kind}`);
+    if (total > 0) Object.assign(meter, { max: total, value: done });
+    else meter.removeAttribute("value");
+    said.textContent = `${what}${total > 0 ? ` ${done} of ${total}` : ""}, ${duration(Math.round(seconds))}${eta === null ? "" : `, about ${duration(Math.ceil(eta))} left`}`;
+  }
+
+  // draw brings the lists up to date too: when a job begins or ends, and when there is a new command.
   function draw() {
-    const all = [...jobs.values()], running = all.find((j) => j.state === "running"), queued = all.filter((j) => j.state === "queued");
-    replace(now, running ? runningLine(running) : el("span", { class: "soft" }, "Nothing runs."), queued.length > 0 && el("span", { class: "soft" }, ` ${queued.length} more wait${queued.length === 1 ? "s" : ""}.`));
-    replace(list, all.length === 0 && el("li", { class: "soft" }, "none yet"), all.reverse().map(pastLine));
+    drawNow();
+    const all = [...jobs.values()].reverse();
+    replace(list, all.length === 0 && el("li", { class: "soft" }, "none yet"), all.map(pastLine));
     replace(log, lines.length === 0 && el("li", { class: "soft" }, "none yet"), lines.map((line) => el("li", null, commandLine(line))));
     copyAll.hidden = lines.length < 2;
     last.textContent = lines.length ? lines[lines.length - 1] : "";
     last.title = lines.length ? "The command line that does what was done last" : "";
   }
 
-  function runningLine(job) {
-    const known = job.total > 0;
-    const meter = el("progress", { "aria-label": `Progress of ${job.kind}`, max: known ? job.total : null, value: known ? job.done : undefined });
-    const left = job.eta !== null && job.eta !== undefined ? `, about ${duration(Math.ceil(job.eta))} left` : "";
-    return [el("b", null, job.kind), " ", meter, ` ${job.what || ""}${known ? ` ${job.done} of ${job.total}` : ""}, ${duration(Math.round(job.seconds))}${left} `, stopButton(job)];
-  }
-
-  function stopButton(job) {
-    return el("button", { type: "button", title: "Stop this job. The plan stays as it was before the job.",
-      onclick: (e) => { e.target.disabled = true; app.client.call("cancel", { job: job.id }).catch((problem) => app.say(problem.message, true)); } }, "Stop");
+  function stopButton(which) {
+    const button = el("button", { type: "button", title: "Stop this job. The plan stays as it was before the job.", onclick: () => {
+      const job = which();
+      if (!job) return;
+      button.disabled = true;
+      app.client.call("cancel", { job: job.id }).catch((problem) => app.say(problem.message, true));
+    } }, "Stop");
+    return button;
   }
 
   function pastLine(job) {
     return el("li", { class: `job ${job.state}` }, el("b", null, job.kind), ` ${words[job.state] || job.state}${job.seconds ? `, ${duration(job.seconds)}` : ""} `,
-      (job.state === "running" || job.state === "queued") && stopButton(job),
+      (job.state === "running" || job.state === "queued") && stopButton(() => job),
       job.error && el("p", { class: "bad" }, job.error.message),
       [...(job.notes || []), ...(job.warnings || []).map((w) => w.text || w)].map((text) => el("p", { class: "soft" }, text)),
       job.command && commandLine(job.command));
@@ -55,8 +78,9 @@ export function jobsBar(app) {
       const before = jobs.get(job.id);
       jobs.set(job.id, job);
       if (job.state === "done" && before && before.state !== "done" && job.command) lines.push(job.command);
-      if (job.state === "failed" && (!before || before.state !== "failed") && before) app.say(`${job.kind} failed: ${job.error ? job.error.message : ""}`, true);
-      draw();
+      if (job.state === "failed" && before && before.state !== "failed") app.say(`${job.kind} failed: ${job.error ? job.error.message : ""}`, true);
+      if (before && before.state === job.state) drawNow();
+      else draw();
     },
     command(line) {
       lines.push(line);
