@@ -26,11 +26,13 @@ export const colourings = [
   { key: "cause", label: "Clipping or rounding", scale: "diverging", fold: "far", unit: "", low: "rounding", high: "clipping",
     doc: "Which step makes the local error: values cut off at the threshold (clipping), or values between two levels (rounding).",
     value: (row) => shareOf(row.clip, row.round),
-    text: (row) => `clip ${small(row.clip)}, round ${small(row.round)}`, needs: "qwb analyze --layerwise"},
+    text: (row) => `clip ${small(row.clip)}, round ${small(row.round)}`, brief: (row) => row.clip > row.round ? `clip ${small(row.clip)}` : `round ${small(row.round)}`,
+    needs: "qwb analyze --layerwise"},
   { key: "part", label: "Weight or activation", scale: "diverging", fold: "far", unit: "", low: "activation", high: "weight",
     doc: "Which part makes the local error: the quantized weights, or the quantized activations.",
     value: (row) => shareOf(row.weight, row.activation),
-    text: (row) => `weight ${small(row.weight)}, activation ${small(row.activation)}`, needs: "qwb analyze --layerwise --split"},
+    text: (row) => `weight ${small(row.weight)}, activation ${small(row.activation)}`,
+    brief: (row) => row.weight > row.activation ? `w. ${small(row.weight)}` : `act. ${small(row.activation)}`, needs: "qwb analyze --layerwise --split"},
   { key: "meanShift", label: "Mean shift", scale: "log", fold: "max", unit: "share of the local error",
     doc: "Share of the local error that is one constant per channel; a corrected bias (qwb tune --method bias) removes it.",
     value: (row) => row.meanShift, text: (row) => percent(row.meanShift), needs: "qwb analyze --layerwise --split"},
@@ -203,7 +205,7 @@ export function drawLegend(host, scale) {
     const bar = el("span", { class: "legend-bar", role: "img", "aria-label": legendText(scale) });
     bar.style.backgroundImage = `linear-gradient(to right, ${scale.colours.join(", ")})`;
     for (const t of scale.ticks) {
-      const mark = el("span", { class: "legend-tick", "aria-hidden": "true" }, small(t.value));
+      const mark = el("span", { class: "legend-tick", "aria-hidden": "true" }, number(t.value).replace(".00e", "e"));
       mark.style.left = `${100 * t.at}%`;
       bar.append(mark);
     }

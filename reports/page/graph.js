@@ -1,16 +1,19 @@
 // The network, drawn: operators in layers from inputs to outputs, blocks closed or opened in place, colours by what is chosen. It is a canvas,
 // so that thousands of operators move smoothly; the same network stands beside it as a tree for those who do not see it (graph_tree.js).
-import { add, announce, el, replace, unique } from "./dom.js";
-import { bytes, count, plural, small } from "./format.js";
-import { colourScale, colourings, drawLegend, findColouring, foldValues, hasValues, textOfFold } from "./colours.js";
-import { graphIndex, placeGraph } from "./graph_place.js";
-import { marks, paintGraph, printTheme, readTheme } from "./graph_paint.js";
-import { makeMinimap } from "./minimap.js";
-import { makeTree } from "./graph_tree.js";
+import { announce, el, replace, unique } from "./dom.js";
+import { plural } from "./format.js";
+import { colourScale, colourings, drawLegend, findColouring, foldValues, hasValues } from "./colours.js";
+import { columnHeight } from "./graph_fold.js";
 import { bindGraph } from "./graph_input.js";
+import { paintGraph, readTheme } from "./graph_paint.js";
+import { graphIndex, placeGraph } from "./graph_place.js";
+import { savePicture, sheetOf } from "./graph_print.js";
 import { matcher } from "./graph_search.js";
+import { makeTree } from "./graph_tree.js";
+import { makeWords } from "./graph_words.js";
+import { makeMinimap } from "./minimap.js";
 
-const manyNodes = 60, largest = 4, readable = 0.62;
+const manyNodes = 60, largest = 4, readable = 0.56;
 
 // drawGraph draws a picture into host. rows are those of data.js, one per node of the picture; others are rows of a second plan that colours
 // are to be common with; title names the picture for screen readers. The result moves, colours and opens it, and takes new rows.
@@ -19,6 +22,7 @@ export function drawGraph(host, options) {
   let { picture, rows } = options;
   let index = graphIndex(picture), scene = null, open = new Set(), found = null, hover = null, cursor = null, drawn = false, asked = 0, moving = 0;
   let key = options.colouring || "nsr", scale = null, theme = readTheme(document.documentElement), chosen = new Set(), near = new Set();
+  let folded = true, column = 0, touched = false;
   let values = null, texts = new Map(), strips = new Map(), matches = [], match = -1, byName = new Map();
   const view = { scale: 1, x: 0, y: 0, width: 0, height: 0, ratio: 1 };
 
@@ -30,47 +34,46 @@ export function drawGraph(host, options) {
   const button = (text, label, f) => el("button", { type: "button", "aria-label": label, title: label, onclick: f }, text);
   const canvas = el("canvas", { class: "graph-canvas", tabindex: "0", role: "application", "aria-roledescription": "network graph",
     "aria-label": title, "aria-describedby": ids.help });
-  const small_ = el("canvas", { class: "graph-minimap", "aria-hidden": "true", title: "The whole network; drag to move" });
+  const map = el("canvas", { class: "graph-minimap", "aria-hidden": "true", title: "The whole network; drag to move" });
   const tip = el("div", { class: "graph-tip", role: "tooltip", hidden: true });
-  const stage = el("div", { class: "graph-stage" }, canvas, small_, tip);
+  const stage = el("div", { class: "graph-stage" }, canvas, map, tip);
   const legend = el("div", { class: "graph-legend" });
   const help = el("p", { class: "graph-help soft", id: ids.help },
     "Drag to move, Ctrl and wheel (or wheel after a click) to zoom. Keys: arrows follow the tensors, Enter opens a block or selects, Backspace closes the " +
     "block around, Page Up and Page Down go to the next worse or better operator, Space picks several, + and − zoom, 0 shows all, / searches.");
   const blocks = picture.blocks.length > 0;
+  const folding = button("Columns", "Fold a long network into columns", () => fold(!folded));
   const bar = el("div", { class: "graph-bar" },
-    el("label", { for: ids.colour }, "Colour "), select,
-    el("label", { for: ids.search }, "Find "), input, hits,
+    el("span", null, el("label", { for: ids.colour }, "Colour "), select),
+    el("span", null, el("label", { for: ids.search }, "Find "), input), hits,
     el("span", { class: "graph-buttons" },
-      button("−", "Zoom out", () => zoomBy(1 / 1.4)), button("+", "Zoom in", () => zoomBy(1.4)), button("All", "Show the whole network", fit),
+      button("−", "Zoom out", () => zoomBy(1 / 1.4)), button("+", "Zoom in", () => zoomBy(1.4)), button("All", "Show the whole network", fitAll),
+      folding,
       blocks && button("Open blocks", "Open all blocks", () => openAll(true)), blocks && button("Close blocks", "Close all blocks", () => openAll(false)),
-      button("Picture", "Save the network as a PNG picture", save)));
-  const tree = makeTree({ title, get: () => ({ picture, index, rows, scale }), describe: describeNode, pick: (name) => { selection.set(name, "tree"); focus(name); } });
+      button("Picture", "Save the network as a PNG picture", () => savePicture(index, open, words.frameName, paperLook(), scene))));
+  const words = makeWords(() => ({ picture, index, rows, colouring: findColouring(key) }));
+  const tree = makeTree({ title, get: () => ({ picture, index }), words, pick: (name) => selection.set(name, "tree") });
   replace(host, el("div", { class: "graph" }, bar, stage, legend, help, tree.element));
   const ctx = canvas.getContext("2d");
-  const minimap = makeMinimap(small_, { onMove: (x, y) => {
+  const minimap = makeMinimap(map, { onMove: (x, y) => {
     view.x = view.width / 2 - x * view.scale;
     view.y = view.height / 2 - y * view.scale;
     ask();
   } });
 
   const rowOf = (node) => rows[node] || {};
-  const nameOf = (box) => box.node >= 0 ? picture.nodes[box.node].name : blockName(box.block);
-  function blockName(b) {
-    const block = picture.blocks[b];
-    return block.repeat > 1 ? `${block.name} × ${block.repeat}` : block.name;
-  }
-
   // What is painted.
   function place() {
-    scene = placeGraph(index, open);
-    for (const frame of scene.frames) frame.label = `${blockName(frame.block)}, ${plural(index.members[frame.block].length, "operator")}`;
+    scene = placeGraph(index, open, words.frameName, (w, h) => {
+      if (folded && !column && view.height) column = columnHeight(w, h, view.width - 30, view.height - 30);
+      return folded ? column : 0;
+    });
     colour();
   }
 
   function colour() {
     const colouring = findColouring(key);
-    scale = colourScale(colouring, others.length ? rows.concat(others) : rows, theme.dark);
+    scale = colourScale(colouring, rows.concat(others), theme.dark);
     values = new Int16Array(scene.boxes.length);
     texts = new Map();
     strips = new Map();
@@ -123,20 +126,8 @@ export function drawGraph(host, options) {
     return w.edges.length > 1 ? `${text} +${w.edges.length - 1}` : text;
   };
   function textOf(box) {
-    let t = texts.get(box);
-    if (t) return t;
-    const c = scale.colouring;
-    if (box.node >= 0) {
-      const n = picture.nodes[box.node], row = rowOf(box.node);
-      t = { type: n.op, name: n.name, under: [n.op, n.domain].filter(Boolean).join(" · "),
-        value: c.scale !== "class" && c.value(row) != null ? c.text(row) : "" };
-    } else {
-      const members = index.members[box.block], fold = foldValues(c, members.map(rowOf));
-      t = { type: picture.blocks[box.block].name, name: blockName(box.block), under: plural(members.length, "operator"),
-        value: c.scale === "class" ? fold.value || "" : fold.from ? c.text(fold.from) : textOfFold(c, fold) };
-    }
-    texts.set(box, t);
-    return t;
+    if (!texts.has(box)) texts.set(box, words.onBox(box));
+    return texts.get(box);
   }
   const look = () => ({ theme, scale, values, strips, textOf, markOf, shapeOf, chosen, cursor, hover, found,
     near: near.size ? (w) => w.edges.some((e) => near.has(e)) : null });
@@ -170,7 +161,7 @@ export function drawGraph(host, options) {
     Object.assign(view, { width: w, height: h, ratio });
     canvas.width = Math.round(w * ratio);
     canvas.height = Math.round(h * ratio);
-    if (!drawn) start();
+    if (!touched) return start(); // nobody has moved it yet: it may suit the new window
     minimap.redraw(scene, look(), h - 20);
     paint();
   }
@@ -178,13 +169,30 @@ export function drawGraph(host, options) {
   // start shows the whole network if it can be read, else its beginning; the small map shows the whole.
   function start() {
     drawn = true;
+    column = 0;
+    place();
     fit();
     if (view.scale < readable) {
-      view.scale = Math.max(view.scale, Math.min(readable + 0.1, (view.width - 60) / scene.w));
-      view.x = (view.width - scene.w * view.scale) / 2;
+      view.scale = Math.max(view.scale, readable);
+      view.x = Math.max((view.width - scene.w * view.scale) / 2, 16);
       view.y = 16;
     }
     if (selection.node) focus(selection.node);
+  }
+
+  // fitAll shows the whole network, in columns as they suit the window.
+  function fitAll() {
+    if (!drawn) return;
+    column = 0;
+    place();
+    fit();
+  }
+
+  function fold(on) {
+    folded = on;
+    folding.setAttribute("aria-pressed", String(on));
+    fitAll();
+    if (cursor) moveTo(cursor);
   }
 
   function fit() {
@@ -197,6 +205,7 @@ export function drawGraph(host, options) {
 
   function zoomBy(factor, x = view.width / 2, y = view.height / 2) {
     stop();
+    touched = true;
     const least = Math.min(0.05, (view.width - 30) / scene.w, (view.height - 30) / scene.h);
     const to = Math.max(least, Math.min(largest, view.scale * factor)), by = to / view.scale;
     view.x = x - (x - view.x) * by;
@@ -207,6 +216,7 @@ export function drawGraph(host, options) {
 
   function pan(dx, dy) {
     stop();
+    touched = true;
     view.x += dx;
     view.y += dy;
     ask();
@@ -217,12 +227,14 @@ export function drawGraph(host, options) {
     moving = 0;
   }
 
-  // moveTo brings a box into the middle, gliding unless the reader wants no motion.
-  function moveTo(box, always) {
-    const s = Math.max(view.scale, readable), x = view.width / 2 - (box.x + box.w / 2) * s, y = view.height / 2 - (box.y + Math.min(box.h, view.height / s) / 2) * s;
+  // moveTo brings a box into the middle (or as near to it as leaves no empty border), gliding unless the reader wants no motion.
+  function moveTo(box) {
+    const s = Math.max(view.scale, readable), border = 24;
+    const held = (at, room, length) => length * s + 2 * border < room ? (room - length * s) / 2 : Math.min(border, Math.max(room - length * s - border, room / 2 - at * s));
+    const x = held(box.x + box.w / 2, view.width, scene.w), y = held(box.y + Math.min(box.h, view.height / s) / 2, view.height, scene.h);
     const left = box.x * view.scale + view.x, top = box.y * view.scale + view.y;
     const inside = left > 40 && top > 40 && left + box.w * view.scale < view.width - 60 && top + box.h * view.scale < view.height - 40;
-    if (inside && s === view.scale && !always) return ask();
+    if (inside && s === view.scale) return ask();
     stop();
     const from = { ...view }, begin = performance.now(), length = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 180;
     const step = (now) => {
@@ -241,6 +253,7 @@ export function drawGraph(host, options) {
     const was = block === undefined ? null : scene.ofBlock.get(block);
     const at = was && { x: (was.x + was.w / 2) * view.scale + view.x, y: was.y * view.scale + view.y };
     open = next;
+    touched = true;
     place();
     const now = at && scene.ofBlock.get(block);
     if (now) {
@@ -257,13 +270,13 @@ export function drawGraph(host, options) {
     setOpen(next, block);
     cursor = opening ? scene.boxes.find((b) => b.parent && b.parent.block === block) || cursor : scene.ofBlock.get(block);
     nearWires();
-    announce(`${blockName(block)} ${opening ? "opened" : "closed"}, ${plural(index.members[block].length, "operator")}`);
+    announce(`${words.blockName(block)} ${opening ? "opened" : "closed"}, ${plural(index.members[block].length, "operator")}`);
   }
 
   function openAll(all) {
-    setOpen(new Set(all ? picture.blocks.map((_, i) => i) : []));
+    open = new Set(all ? picture.blocks.map((_, i) => i) : []);
+    fitAll();
     if (cursor) moveTo(cursor);
-    else if (drawn) fit();
   }
 
   // reveal opens what hides a node.
@@ -283,22 +296,11 @@ export function drawGraph(host, options) {
   function setCursor(box, tell = true) {
     if (!box) return;
     cursor = box;
+    touched = true;
     nearWires();
-    if (tell && box.node >= 0) selection.set(nameOf(box), "graph");
-    if (tell) announce(describeBox(box));
+    if (tell && box.node >= 0) selection.set(words.nameOf(box), "graph");
+    if (tell) announce(words.ofBox(box));
     moveTo(box);
-  }
-
-  function describeNode(node) {
-    const n = picture.nodes[node], row = rowOf(node), c = scale.colouring, v = c.value(row);
-    return [n.name, n.op, n.domain, v == null ? "" : `${c.label} ${c.text(row)}`,
-      (n.fused ?? -1) >= 0 ? `fused into ${picture.nodes[n.fused].name}` : ""].filter(Boolean).join(", ");
-  }
-
-  function describeBox(box) {
-    if (box.node >= 0) return describeNode(box.node);
-    const members = index.members[box.block], text = textOfFold(scale.colouring, foldValues(scale.colouring, members.map(rowOf)));
-    return `Block ${blockName(box.block)}, ${box.open ? "open" : "closed"}, ${plural(members.length, "operator")}${text ? `, ${scale.colouring.label} ${text}` : ""}`;
   }
 
   // showTip explains what the pointer is on: an operator, a block, or a tensor.
@@ -312,39 +314,9 @@ export function drawGraph(host, options) {
     }
     tip.hidden = !thing;
     if (!thing) return;
-    replace(tip, thing.box ? tipOfBox(thing.box) : tipOfWire(thing.wire));
+    replace(tip, words.tipOf(thing));
     tip.style.left = `${Math.max(4, Math.min(x + 14, view.width - tip.offsetWidth - 8))}px`;
     tip.style.top = `${y + 18 + tip.offsetHeight > view.height ? Math.max(4, y - tip.offsetHeight - 10) : y + 18}px`;
-  }
-
-  function tipOfBox(box) {
-    const lines = [el("b", null, nameOf(box))], c = scale.colouring;
-    if (box.node >= 0) {
-      const n = picture.nodes[box.node], row = rowOf(box.node);
-      lines.push([n.op, n.domain, n.weights && `weights ${n.weights}`, n.activations && `activations ${n.activations}`, n.macs && `${count(n.macs)} MACs`]
-        .filter(Boolean).join(" · "));
-      if ((n.fused ?? -1) >= 0) lines.push(`fused into ${picture.nodes[n.fused].name}`);
-      if (c.value(row) != null) lines.push(`${c.label}: ${c.text(row)}`);
-      if (row.rank) lines.push(`rank by NSR alone: ${row.rank[0] === row.rank[1] ? row.rank[0] : `${row.rank[0]} to ${row.rank[1]}`}`);
-      if (row.stale) lines.push("measured before the last change");
-    } else {
-      const members = index.members[box.block], text = textOfFold(c, foldValues(c, members.map(rowOf)));
-      lines.push(`${picture.blocks[box.block].kind} block, ${plural(members.length, "operator")}`);
-      if (text) lines.push(`${c.label}: ${text}`);
-      lines.push(box.open ? "Click the sign to close it." : "Double-click or Enter opens it.");
-    }
-    return lines.map((line) => el("div", null, line));
-  }
-
-  function tipOfWire(wire) {
-    const lines = [];
-    for (const i of wire.edges.slice(0, 6)) {
-      const e = picture.edges[i];
-      lines.push(el("b", null, e.value), [e.type, e.shape && e.shape.join("×"), e.bytes && bytes(e.bytes)].filter(Boolean).join(" · "));
-      if (marks[e.mark]) lines.push(`${marks[e.mark].text}: ${marks[e.mark].doc}`);
-    }
-    if (wire.edges.length > 6) lines.push(`and ${wire.edges.length - 6} more tensors`);
-    return lines.map((line) => el("div", null, line));
   }
 
   function setColouring(next) {
@@ -393,44 +365,7 @@ export function drawGraph(host, options) {
     setCursor(reveal(list[at < 0 ? 0 : Math.max(0, Math.min(list.length - 1, at + step))]));
   }
 
-  // printed is the whole network on one canvas, folded into as many columns as make it largest; dark on white.
-  function printed(width, height) {
-    let columns = 1, best = 0;
-    for (let k = 1; k <= 12; k++) {
-      const s = Math.min(width / (k * (scene.w + 24)), height / (scene.h / k + 30), 1);
-      if (s > best * 1.02) [columns, best] = [k, s];
-    }
-    const sheet = el("canvas"), ratio = 2, each = scene.h / columns;
-    sheet.width = Math.ceil(width * ratio);
-    sheet.height = Math.ceil((each * best + 8) * ratio);
-    const c = sheet.getContext("2d"), was = { theme, scale };
-    theme = printTheme;
-    scale = colourScale(scale.colouring, others.length ? rows.concat(others) : rows, false);
-    c.fillStyle = "#ffffff";
-    c.fillRect(0, 0, sheet.width, sheet.height);
-    const shift = (width - columns * (scene.w + 24) * best) / 2;
-    for (let k = 0; k < columns; k++) {
-      const x = shift + k * (scene.w + 24) * best;
-      c.save();
-      c.beginPath();
-      c.rect(x * ratio, 0, (scene.w + 24) * best * ratio, sheet.height);
-      c.clip();
-      paintGraph(c, scene, { scale: best, x: x + 12 * best, y: 4 - k * each * best, width: x + (scene.w + 24) * best, height: each * best + 8, ratio },
-        { ...look(), cursor: null, hover: null, found: null, near: null });
-      c.restore();
-    }
-    [theme, scale] = [was.theme, was.scale];
-    return sheet;
-  }
-
-  function save() {
-    const longest = 8000;
-    printed(1600, Math.min(longest, Math.max(1000, scene.h))).toBlob((blob) => {
-      const url = URL.createObjectURL(blob), a = el("a", { href: url, download: "network.png" });
-      a.click();
-      setTimeout(() => URL.revokeObjectURL(url), 10000);
-    });
-  }
+  const paperLook = () => ({ ...look(), scale: colourScale(scale.colouring, others.concat(rows), false) });
 
   function takeRows() {
     byName = new Map(picture.nodes.map((n, i) => [n.name, i]));
@@ -462,8 +397,7 @@ export function drawGraph(host, options) {
   media.addEventListener("change", retheme);
   let paper = null;
   const beforePrint = () => {
-    paper = printed(1000, 1250);
-    paper.className = "graph-paper";
+    paper = sheetOf(index, open, words.frameName, paperLook(), 1000, 1200);
     stage.after(paper);
   };
   const afterPrint = () => paper && paper.remove();
@@ -478,15 +412,16 @@ export function drawGraph(host, options) {
 
   if (picture.nodes.length <= manyNodes) open = new Set(picture.blocks.map((_, i) => i));
   takeRows();
-  place();
-  bindGraph(canvas, { view, get: () => ({ scene, cursor, index, picture }), pan, zoomBy, fit, toggle, setCursor, showTip, worse, describeBox, announce, input,
-    pick: (box) => selection.toggle && selection.toggle(nameOf(box), undefined, "graph"), chooses: () => selection.set("", "graph") });
+  folding.setAttribute("aria-pressed", "true");
+  if (!stage.clientHeight) place(); // in a tab that is not shown yet
+  bindGraph(canvas, { view, get: () => ({ scene, cursor, index, picture }), pan, zoomBy, fit: () => fitAll(), toggle, setCursor, showTip, worse, announce, input,
+    pick: (box) => selection.toggle && selection.toggle(words.nameOf(box), undefined, "graph"), chooses: () => selection.set("", "graph") });
   const observer = new ResizeObserver(resize);
   observer.observe(stage);
   resize();
 
   return {
-    setColouring, openAll, focus, fit, search, update,
+    setColouring, openAll, focus, fit: fitAll, search, update, fold,
     open: (block) => { if (!open.has(block)) toggle(block); },
     get scene() { return scene; },
     get view() { return view; },

@@ -4,7 +4,7 @@ import { inkOn } from "./colours.js";
 import { visible } from "./dom.js";
 
 // From which scale on what is painted.
-const zoom = { arrows: 0.3, marks: 0.34, types: 0.26, names: 0.48, shapes: 0.72 };
+const zoom = { arrows: 0.3, ends: 0.34, marks: 0.55, types: 0.26, names: 0.48, shapes: 0.72 };
 const font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 export const marks = {
   q: { text: "Q", doc: "quantized here: floating point becomes integers (QuantizeLinear)" },
@@ -34,14 +34,16 @@ export function paintGraph(ctx, scene, view, look) {
   ctx.setTransform(view.ratio * s, 0, 0, view.ratio * s, view.ratio * view.x, view.ratio * view.y);
   ctx.lineJoin = "round";
   ctx.textBaseline = "middle";
-  for (const frame of scene.frames) if (inSight(frame)) paintFrame(ctx, frame, s, theme, look.cursor === frame);
+  const frames = scene.frames.filter(inSight);
+  for (const frame of frames) paintFrame(ctx, frame, s, theme, look.cursor === frame);
   const wires = [];
   scene.find("wires", seen.top, seen.bottom, (w) => { if (w.left < seen.right && w.right > seen.left) wires.push(w); });
   paintWires(ctx, wires, s, look);
+  if (s >= zoom.types) for (const frame of frames) paintTitle(ctx, frame, theme);
   const boxes = [];
   scene.find("boxes", seen.top, seen.bottom, (b) => { if (inSight(b)) boxes.push(b); });
   paintBoxes(ctx, boxes, s, look);
-  if (s >= zoom.marks) for (const w of wires) paintMark(ctx, w, s, look);
+  if (s >= zoom.ends) for (const w of wires) paintMark(ctx, w, s, look);
   ctx.setTransform(1, 0, 0, 1, 0, 0);
 }
 
@@ -50,16 +52,22 @@ function paintFrame(ctx, frame, s, theme, isCursor) {
   ctx.fillStyle = theme.panel;
   ctx.fillRect(frame.x, frame.y, frame.w, frame.h);
   ctx.globalAlpha = 1;
-  ctx.strokeStyle = isCursor ? theme.accent : theme.soft;
+  ctx.strokeStyle = isCursor ? theme.accent : s >= zoom.types ? theme.soft : theme.line;
   ctx.lineWidth = (isCursor ? 3 : 1) / s;
-  ctx.setLineDash([4 / s, 3 / s]);
+  if (s >= zoom.types) ctx.setLineDash([4 / s, 3 / s]);
   ctx.strokeRect(frame.x, frame.y, frame.w, frame.h);
   ctx.setLineDash([]);
-  if (s < zoom.types) return;
+}
+
+function paintTitle(ctx, frame, theme) {
   paintSign(ctx, frame.x + 14, frame.y + 13, false, theme);
-  ctx.fillStyle = theme.ink;
   ctx.font = `600 12px ${font}`;
-  ctx.fillText(fitText(ctx, frame, "title", frame.label, frame.w - 36, ctx.font), frame.x + 26, frame.y + 13);
+  const text = fitText(ctx, frame, "title", frame.label, frame.w - 36, ctx.font);
+  ctx.strokeStyle = theme.panel;
+  ctx.lineWidth = 4;
+  ctx.strokeText(text, frame.x + 26, frame.y + 13);
+  ctx.fillStyle = theme.ink;
+  ctx.fillText(text, frame.x + 26, frame.y + 13);
 }
 
 // paintSign is the plus or minus of a block.
@@ -84,7 +92,7 @@ function traceWire(ctx, p, curved) {
   ctx.moveTo(p[0], p[1]);
   for (let i = 2; i < p.length; i += 2) {
     const x0 = p[i - 2], y0 = p[i - 1], x1 = p[i], y1 = p[i + 1];
-    if (!curved || x0 === x1) ctx.lineTo(x1, y1);
+    if (!curved || x0 === x1 || y1 <= y0) ctx.lineTo(x1, y1);
     else {
       const bend = Math.max((y1 - y0) / 2, 6);
       ctx.bezierCurveTo(x0, y0 + bend, x1, y1 - bend, x1, y1);
@@ -124,7 +132,7 @@ function paintWires(ctx, wires, s, look) {
 // paintMark writes a tensor's shape beside its line, and where integers begin and end.
 function paintMark(ctx, w, s, look) {
   const p = w.points, x = p[0], y = p[1], mark = marks[look.markOf(w)];
-  if (mark && w.main && (mark !== marks.shared || s >= zoom.shapes)) {
+  if (mark && w.main && s >= (mark === marks.q || mark === marks.dq ? zoom.ends : mark === marks.qdq ? zoom.marks : zoom.shapes)) {
     ctx.font = `700 9px ${font}`;
     const wide = ctx.measureText(mark.text).width + 8, my = y + 9;
     ctx.fillStyle = look.theme.paper;
@@ -225,8 +233,8 @@ function paintText(ctx, b, s, look) {
   if (s < zoom.names) {
     const high = Math.min(22, (b.h - low) * 0.5);
     ctx.font = `600 ${high}px ${font}`;
-    ctx.fillText(fitText(ctx, b, "type", text.type, room, ctx.font), b.x + left, middle);
-  } else if (b.h - low < 30) {
+    ctx.fillText(fitText(ctx, b, "type", text.type, room, ctx.font, true), b.x + left, middle);
+  } else if (b.h - low < 34) {
     ctx.font = `600 11px ${font}`;
     ctx.fillText(fitText(ctx, b, "one", text.name, room, ctx.font), b.x + left, middle);
   } else {
@@ -234,8 +242,8 @@ function paintText(ctx, b, s, look) {
     ctx.fillText(fitText(ctx, b, "name", text.name, room, ctx.font), b.x + left, middle - 7.5);
     ctx.font = `11px ${font}`;
     const value = text.value, wide = value ? ctx.measureText(value).width + 8 : 0;
-    const type = room - wide > 24 ? fitText(ctx, b, "under", text.under, room - wide, ctx.font) : "";
-    ctx.fillText(type, b.x + left, middle + 8);
+    const under = text.under.find((t) => ctx.measureText(t).width <= room - wide);
+    if (under) ctx.fillText(under, b.x + left, middle + 8);
     if (value) {
       ctx.textAlign = "right";
       ctx.fillText(value, b.x + b.w - 6, middle + 8, room);
@@ -245,22 +253,22 @@ function paintText(ctx, b, s, look) {
   ctx.globalAlpha = 1;
 }
 
-// fitText shortens a text to a width, keeping the end, which tells names apart; it remembers what it found on the box.
-function fitText(ctx, box, slot, text, room, fontName) {
+// fitText shortens a text to a width. It keeps the end, which tells names apart, or the beginning; it remembers on the box what it found.
+function fitText(ctx, box, slot, text, room, fontName, beginning) {
   const kept = box.fitted || (box.fitted = {}), key = text + "\n" + Math.round(room);
   if (kept[slot] && kept[slot].key === key) return kept[slot].text;
   ctx.font = fontName;
   text = visible(text);
   let out = text;
   if (ctx.measureText(text).width > room) {
-    const letters = [...text];
+    const letters = [...text], cut = (n) => beginning ? letters.slice(0, n).join("") + "…" : "…" + letters.slice(letters.length - n).join("");
     let low = 0, high = letters.length;
     while (low < high) {
       const n = (low + high + 1) >> 1;
-      if (ctx.measureText("…" + letters.slice(letters.length - n).join("")).width <= room) low = n;
+      if (ctx.measureText(cut(n)).width <= room) low = n;
       else high = n - 1;
     }
-    out = low ? "…" + letters.slice(letters.length - low).join("") : "";
+    out = low ? cut(low) : "";
   }
   kept[slot] = { key, text: out };
   return out;

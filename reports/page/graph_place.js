@@ -2,6 +2,8 @@
 // (reports/layout). A block that is opened takes the size of its own layout, and what stands beside and below it makes room: order, layers
 // and straight lines stay as they were, so that the eye finds its place again.
 
+import { foldScene } from "./graph_fold.js";
+
 const head = 26, pad = 10, bucket = 256;
 
 // graphIndex is what every placing of one picture needs: its layouts by block, and the blocks around each node, innermost first.
@@ -24,13 +26,16 @@ export function graphIndex(picture) {
   return { picture, levels, around, members, into, outOf };
 }
 
-// placeGraph gives the boxes (operators, closed blocks, frames of open blocks) and wires of a picture in which some blocks are open.
-export function placeGraph(index, open) {
+// placeGraph gives the boxes (operators and closed blocks), frames of open blocks and wires of a picture in which some blocks are open.
+// columns, if any, gives from width and height the height of the columns into which it is folded; labelOf names frames.
+export function placeGraph(index, open, labelOf, columns) {
   const measured = new Map();
   const root = measure(index, -1, open, measured);
   const scene = { w: root.w, h: root.h, boxes: [], frames: [], wires: [], ofNode: new Array(index.picture.nodes.length), ofBlock: new Map() };
   emit(index, -1, 0, 0, null, open, measured, scene);
-  scene.boxes.forEach((box, i) => { box.at = i; });
+  scene.boxes.forEach((box, i) => Object.assign(box, { at: i, depth: box.y }));
+  for (const frame of scene.frames) Object.assign(frame, { label: labelOf(frame.block), depth: frame.y });
+  if (columns) foldScene(scene, columns(scene.w, scene.h));
   scene.find = buckets(scene);
   return scene;
 }

@@ -1,9 +1,8 @@
 // The network as a tree of blocks and operators: what the drawing shows, for screen readers and for those who would rather read.
 import { el, replace } from "./dom.js";
-import { plural } from "./format.js";
 
-// makeTree gives an element that is closed at first and filled when somebody opens it. get gives picture, index and rows as they are.
-export function makeTree({ title, get, describe, pick }) {
+// makeTree gives an element that is closed at first and filled when somebody opens it. get gives picture and index as they are.
+export function makeTree({ title, get, words, pick }) {
   const list = el("ul", { class: "tree", role: "tree", "aria-label": `${title}: blocks and operators in order` });
   const element = el("details", { class: "graph-tree" }, el("summary", null, "The network as a list"), list);
   const opened = new Set();
@@ -28,11 +27,11 @@ export function makeTree({ title, get, describe, pick }) {
     if (thing.node !== undefined) {
       const from = index.into[thing.node].map((e) => picture.nodes[picture.edges[e].from].name);
       return el("li", { role: "treeitem", tabindex: "-1", "aria-level": level, data: { node: thing.node } },
-        el("span", { class: "tree-text" }, describe(thing.node)), from.length > 0 && el("span", { class: "soft" }, ` from ${from.slice(0, 4).join(", ")}`));
+        el("span", { class: "tree-text" }, words.ofNode(thing.node)), from.length > 0 && el("span", { class: "soft" }, ` from ${from.slice(0, 4).join(", ")}`));
     }
-    const b = picture.blocks[thing.block], open = opened.has(thing.block);
+    const open = opened.has(thing.block);
     const li = el("li", { role: "treeitem", tabindex: "-1", "aria-level": level, "aria-expanded": String(open), data: { block: thing.block } },
-      el("span", { class: "tree-text" }, `${b.name}, ${b.kind} block, ${plural(index.members[thing.block].length, "operator")}`));
+      el("span", { class: "tree-text" }, words.ofBlock(thing.block)));
     if (open) li.append(el("ul", { role: "group" }, children(thing.block).map((c) => item(c, level + 1))));
     return li;
   }

@@ -37,6 +37,9 @@ export function makeMinimap(canvas, { onMove }) {
 
   function frame(view) {
     if (!cache) return;
+    const whole = view.x >= 0 && view.y >= 0 && view.x + scene.w * view.scale <= view.width && view.y + scene.h * view.scale <= view.height;
+    canvas.style.visibility = whole ? "hidden" : "visible";
+    if (whole) return;
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     ctx.drawImage(cache, 0, 0);
     const x = -view.x / view.scale * across * ratio, y = -view.y / view.scale * down * ratio;
