@@ -101,6 +101,9 @@ package() {
 # tests: name of a package with dots for slashes, and what to run of it.
 tested=("kernels.cuda|." "quantizer.program.gpu|." "graph.device|." "graph.language.decode.gpu|." "calib|Device")
 
+# sanitized: the packages whose tests launch every kernel at least once; the second one has those that only language models use.
+sanitized=(kernels.cuda graph.language.decode.gpu)
+
 stage_build() {
   command -v go >/dev/null || { echo "run.sh: build needs Go" >&2; exit 1; }
   rm -rf "$bin"
@@ -230,23 +233,27 @@ stage_sanitize() {
   }
   export QWB_GPU=only
   : >"$rows"
-  for check in memcheck racecheck initcheck; do
-    # Each takes a third of what is left to it and its successors.
-    local share
-    case $check in memcheck) share=$(($(left) / 3)) ;; racecheck) share=$(($(left) / 2)) ;; *) share=$(left) ;; esac
-    cd "$(package kernels.cuda)" || exit 1
-    run_for "$work/log" timeout -k 5 "$share" "$tool" --tool $check --error-exitcode 99 --print-limit 20 "$work/tests/kernels.cuda" -test.short -test.v -test.run "${TESTS:-.}"
+  local runs=() run
+  for run in "${sanitized[@]}"; do
+    [ -e "$work/tests/$run" ] && runs+=("memcheck $run" "racecheck $run" "initcheck $run")
+  done
+  local remaining=${#runs[@]}
+  for run in "${runs[@]}"; do
+    # Each takes its share of what is left to it and its successors.
+    local check=${run% *} name=${run#* } share=$(($(left) / remaining)) errors passed
+    remaining=$((remaining - 1))
+    cd "$(package "$name")" || exit 1
+    run_for "$work/log" timeout -k 5 "$share" "$tool" --tool "$check" --error-exitcode 99 --print-limit 20 "$work/tests/$name" -test.short -test.v -test.run "${TESTS:-.}"
     cd "$here" || exit 1
-    local errors passed
     errors=$(grep 'ERROR SUMMARY' "$work/log" | tail -n 1)
     passed=$(grep -c '^ *--- PASS' "$work/log")
     [ "$rc" = 0 ] || all=false
     {
-      printf '{"tool": "%s", "rc": %d, "seconds": %d, "passed": %d, "summary": %s, "log": ' "$check" "$rc" "$seconds" "$passed" "$(text "$errors")"
+      printf '{"tool": "%s", "package": "%s", "rc": %d, "seconds": %d, "passed": %d, "summary": %s, "log": ' "$check" "$name" "$rc" "$seconds" "$passed" "$(text "$errors")"
       if [ "$rc" = 0 ]; then printf '""'; else grep -v '^ *--- PASS\|^=== ' "$work/log" | tail -n 120 | quote; fi
       echo '}'
     } >>"$rows"
-    echo "sanitize: $check: rc $rc, $passed passed, $seconds s, $errors"
+    echo "sanitize: $check $name: rc $rc, $passed passed, $seconds s, $errors"
   done
   { echo '{"sanitize": ['; join "$rows"; echo ']}'; } >"$out/sanitize.json"
   finished sanitize $all "memcheck, racecheck, initcheck"

@@ -296,6 +296,42 @@ func TestAddAndMultiplyCodes(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be repeated")
 }
 
+// TestAddCodesToAFarSmallerScale: sums of TFLite's whose result has a scale so small that it is not made smaller in the end. Random grids never
+// have one.
+func TestAddCodesToAFarSmallerScale(t *testing.T) {
+	perProfile(t, func(b *bench, p qmath.Profile) {
+		if p.Family != qmath.TFLite {
+			return
+		}
+		for _, shapes := range pairShapes {
+			x1, x2 := qmath.Grid{Scale: 0.5, QMin: -128, QMax: 127, ZeroPoint: -3}, qmath.Grid{Scale: 0.3, QMin: -128, QMax: 127, ZeroPoint: 7}
+			y := qmath.Grid{Scale: 1 / (0.75 * (1 << 20)), QMin: -128, QMax: 127, ZeroPoint: 1}
+			sum, err := p.PrepareSum(x1, x2, y, len(shapes[0])%2 == 0)
+			require.NoError(b.t, err)
+			s, err := cuda.SumOf(sum)
+			require.NoError(b.t, err)
+			_, _, half := s.Half()
+			require.False(b.t, half)
+			to, err := cuda.NewBroadcast(shapes[0], shapes[1], shapes[2])
+			require.NoError(b.t, err)
+			q1, q2, n := b.some(x1, count(shapes[1])), b.some(x2, count(shapes[2])), count(shapes[0])
+			want := make([]int32, n)
+			for i := range want {
+				if i%3 == 0 && len(q1) == n { // sums near zero, which are not beyond the result's range
+					q1[i], q2[broadcastIndex(shapes[0], shapes[2], i)] = -3, 7
+				}
+			}
+			for i := range want {
+				want[i] = sum.At(q1[broadcastIndex(shapes[0], shapes[1], i)], q2[broadcastIndex(shapes[0], shapes[2], i)])
+			}
+			dst := b.room(n, 0)
+			require.NoError(b.t, cuda.AddCodes(b.s, dst, cuda.Int8, cuda.Operand{Codes: b.put(rawCodes(cuda.Int8, q1), 0), Type: cuda.Int8},
+				cuda.Operand{Codes: b.put(rawCodes(cuda.Int8, q2), 0), Type: cuda.Int8}, &to, s))
+			require.Equal(b.t, codesFrom(cuda.Int8, rawCodes(cuda.Int8, want)), codesFrom(cuda.Int8, b.get(dst)), "%s: %v %+v", p.Name, shapes, sum)
+		}
+	})
+}
+
 func TestSelectCodes(t *testing.T) {
 	perProfile(t, func(b *bench, p qmath.Profile) {
 		for i := range 4 {
@@ -545,9 +581,10 @@ func TestMeanCodes(t *testing.T) {
 func TestReduceCodes(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		b := newBench(t, d, 9)
-		for i, c := range reductions {
+		for i := range 4 * len(reductions) { // each for the largest and the smallest, and for several types
+			c, largest := reductions[i/4], i%2 == 0
 			g := qmath.Grid{QMin: codes[i%5][0], QMax: codes[i%5][1]}
-			e, q, largest := element(g), b.some(g, count(c.shape)), i%2 == 0
+			e, q := element(g), b.some(g, count(c.shape))
 			groups := groupsOf(c.shape, c.axes)
 			dst := b.room(len(groups)*e.Size(), 0)
 			require.NoError(t, cuda.ReduceCodes(b.s, dst, b.put(rawCodes(e, q), b.off(e)), e, c.shape, c.axes, largest))
