@@ -77,6 +77,7 @@ func (d *dataOptions) remember(b *Bench) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.data = *d
+	b.data.Samples, b.data.Seed = 0, 0
 }
 
 // flagsOf writes the options that are not what they are by default as flags; fields marked `flag:"-"` are arguments.
