@@ -57,7 +57,12 @@ func (j *job) log(ctx context.Context) (*LogResult, error) {
 		return nil, err
 	}
 	defer p.Close()
-	r := &LogResult{Plan: j.Plan, Version: version, Redo: len(p.Plan.Redo)}
+	return j.logOf(p, version)
+}
+
+// logOf lists the decisions of a plan that is open.
+func (j *job) logOf(p *Planned, version int) (r *LogResult, err error) {
+	r = &LogResult{Plan: j.Plan, Version: version, Redo: len(p.Plan.Redo)}
 	if r.Decisions, err = logged(p); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/plain"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
 )
@@ -44,7 +45,7 @@ func (j *job) view(ctx context.Context, r *analysis.Report, stale bool) (*report
 	}
 	v.Verdict = j.verdict(v, r)
 	if p.Plan.Options == nil {
-		if v.Decisions, err = j.log(ctx); err != nil {
+		if v.Decisions, err = j.logOf(p, plan.Version); err != nil {
 			return nil, err
 		}
 	}

@@ -47,6 +47,7 @@ type Options struct {
 type Bench struct {
 	o        Options
 	changing sync.Mutex // held while the plan changes
+	viewing  sync.Mutex // held while a view is made
 
 	mu      sync.Mutex
 	at      qwb.Project // model and plan that are open

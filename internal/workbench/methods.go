@@ -147,6 +147,8 @@ func (b *Bench) view(ctx context.Context, _ struct{}) (*reports.View, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.viewing.Lock() // whoever asks while it is made waits for it
+	defer b.viewing.Unlock()
 	r, stale := b.analysis(file, hash, nil)
 	b.mu.Lock()
 	was := b.shown
