@@ -29,7 +29,7 @@ export async function startApp(client, host) {
   const ended = new Map(); // jobs that are over, by id
   const drawn = new Map(); // views that have been drawn, by key
   const listeners = new Set();
-  let active = "", reading = null, again = false, fading = 0;
+  let active = "", reading = null, again = false, fading = 0, changing = 0;
 
   const app = {
     client, selection: newSelection({ hash: true }), state: null, view: null, rows: [],
@@ -63,10 +63,11 @@ export async function startApp(client, host) {
 
     // change calls a method that changes the plan, under the revision that is on the screen. Whoever calls it need not say what went wrong.
     async change(method, params = {}) {
+      changing++;
       const r = await guarded(method, params).catch((problem) => {
         if (problem.status !== 409) app.say(problem.message, true);
         throw problem;
-      });
+      }).finally(() => { changing--; });
       app.command(r.command);
       await app.reload();
       app.say([r.changed && r.changed.length ? `${plural(r.changed.length, "operator")} changed.` : "", ...(r.warnings || []).map((w) => w.text)].join(" ").trim());
@@ -200,6 +201,7 @@ export async function startApp(client, host) {
   };
   client.on("job", (e) => heard(e.job));
   client.on("plan", (e) => {
+    if (!changing && e.command && !bar.knows(e.command)) app.command(e.command); // of another tab
     if (app.state && e.revision !== app.state.revision) app.reload().catch((problem) => app.say(problem.message, true));
   });
   client.on("online", (now) => {

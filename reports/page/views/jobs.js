@@ -67,7 +67,7 @@ export function jobsBar(app) {
   function pastLine(job) {
     return el("li", { class: `job ${job.state}` }, el("b", null, job.kind), ` ${words[job.state] || job.state}${job.seconds ? `, ${duration(job.seconds)}` : ""} `,
       (job.state === "running" || job.state === "queued") && stopButton(() => job),
-      job.error && el("p", { class: "bad" }, job.error.message),
+      job.error && job.state !== "cancelled" && el("p", { class: "bad" }, job.error.message),
       [...(job.notes || []), ...(job.warnings || []).map((w) => w.text || w)].map((text) => el("p", { class: "soft" }, text)),
       job.command && commandLine(job.command));
   }
@@ -86,5 +86,7 @@ export function jobsBar(app) {
       lines.push(line);
       draw();
     },
+    // knows says whether the line is that of a job, which notes it when it is done.
+    knows: (line) => [...jobs.values()].some((job) => job.command === line),
   };
 }
