@@ -105,6 +105,9 @@ func (b *Bench) Call(ctx context.Context, method string, params json.RawMessage,
 			if now := b.Revision(); now != revision {
 				return nil, &StaleError{now}
 			}
+			if j := b.jobs.running(); j != nil && m.Name != "start" && changes(j.Kind) {
+				return nil, qwb.Usagef("%s is running and may write the plan itself: wait for it, or cancel it", j.Kind)
+			}
 		}
 		return m.Do(b, ctx, params)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,12 +56,15 @@ type page struct {
 }
 
 // opened is a bench on a fresh store, with the demo's model open.
-func opened(t *testing.T) *page {
+func opened(t *testing.T) *page { return openedWith(t, workbench.Options{}) }
+
+func openedWith(t *testing.T, o workbench.Options) *page {
 	store := &qwb.Memory{}
 	for name, content := range shots() {
 		store.Write(name, content)
 	}
-	b := workbench.New(workbench.Options{Project: qwb.Project{Store: store, Catalog: qwb.Standard("test")}, Threads: 2})
+	o.Project, o.Threads = qwb.Project{Store: store, Catalog: qwb.Standard("test")}, 2
+	b := workbench.New(o)
 	t.Cleanup(b.Close)
 	p := &page{t, b, store, b.Revision()}
 	p.job("open", `{"file": "glyphs.onnx"}`, nil)
@@ -70,8 +74,10 @@ func opened(t *testing.T) *page {
 var calibrated = sync.OnceValue(func() map[string][]byte { return map[string][]byte{} })
 
 // planned is opened with a plan.
-func planned(t *testing.T) *page {
-	p := opened(t)
+func planned(t *testing.T) *page { return plannedWith(t, workbench.Options{}) }
+
+func plannedWith(t *testing.T, o workbench.Options) *page {
+	p := openedWith(t, o)
 	for name, content := range calibrated() {
 		p.store.Write(name, content)
 	}
@@ -274,4 +280,30 @@ func TestClosingStopsWhatRuns(t *testing.T) {
 	p.call("start", `{"kind": "analyze"}`, nil)
 	p.Close()
 	assert.Error(t, errors.Join(p.try("result", `{"job": "none"}`, nil)))
+}
+
+// What a job is about to write nobody changes meanwhile: hours of tuning would be lost.
+func TestNothingIsDecidedWhileAJobWritesThePlan(t *testing.T) {
+	hold, held := make(chan bool), make(chan bool)
+	var waits atomic.Bool
+	p := plannedWith(t, workbench.Options{Pause: func() {
+		if waits.CompareAndSwap(true, false) {
+			held <- true
+			<-hold
+		}
+	}})
+	set := `{"select": "type:Conv", "properties": ["domain=fp32"]}`
+	for kind, refused := range map[string]bool{"verify": true, "analyze": false} {
+		waits.Store(true)
+		var r result
+		p.call("start", fmt.Sprintf(`{"kind": %q}`, kind), &r)
+		<-held
+		err := p.try("set", set, nil)
+		assert.Equal(t, refused, err != nil, "%s: %v", kind, err)
+		hold <- true
+		require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), &r) == nil }, time.Minute, time.Millisecond)
+		assert.Equal(t, workbench.Done, r.Job.State, kind)
+		p.revision = p.Revision()
+	}
+	require.NoError(t, p.try("undo", ``, nil))
 }

@@ -190,6 +190,11 @@ func (q *queue) running() *Job {
 	return nil
 }
 
+// changes reports whether jobs of a kind may write the plan.
+func changes(kind string) bool {
+	return slices.ContainsFunc(kinds, func(k jobKind) bool { return k.Name == kind && k.Changes })
+}
+
 // start puts a job into the queue.
 func (q *queue) start(k *jobKind, w work, line string) Job {
 	q.mu.Lock()
