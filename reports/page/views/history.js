@@ -31,19 +31,20 @@ export const historyView = {
         return;
       }
       replace(list, [...log.decisions].reverse().map((d) => el("li", { class: d.in_force ? "" : "replaced" },
-        el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", said(d),
+        el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", decided(d),
           !d.in_force && el("span", { class: "soft" }, " (taken back or replaced)"), d.stale && el("span", { class: "soft", title: "Its evidence was measured under other decisions" }, " (outdated evidence)")),
-        (d.runs || []).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, `${run.command}: ${figures(run.figures)}`)),
+        (d.story || []).map((line) => el("p", { class: "soft" }, line)),
+        (d.runs || []).filter((run) => !d.story || run.command !== d.by).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, `${run.command}: ${figures(run.figures)}`)),
         d.in_force && ["user", "search", "recipe", "tune"].includes(d.by) && el("button", { type: "button", title: `Take back this decision alone: qwb unset '#${d.number}'`,
           onclick: () => app.change("unset", { what: `#${d.number}` }).catch(() => {}) }, "Take back"))));
-      replace(undone, (log.undone || []).map((u) => el("li", { class: "replaced" }, el("b", null, "undone"), ": ", u.decisions.map(said).join("; "))));
+      replace(undone, (log.undone || []).map((u) => el("li", { class: "replaced" }, el("b", null, "undone"), ": ", u.decisions.map(decided).join("; "))));
     }
     update();
     return { update };
   },
 };
 
-// said is a decision as the command line writes it, without who made it, which stands before it.
-function said(d) {
+// decided is a decision as the command line writes it, without who made it, which stands before it.
+function decided(d) {
   return d.text ? d.text.replace(/^[a-z]+: /, "") : words(d);
 }
