@@ -55,9 +55,9 @@ export const colourings = [
     doc: "Channels of the output that never change on these samples (dead channels).",
     value: (row) => row.deadChannels || null, text: (row) => `${row.deadChannels}`, needs: "qwb analyze"},
   { key: "difference", label: "Difference of two plans", scale: "ratio", fold: "far", unit: "", low: "better here", high: "worse here",
-    doc: "NSR alone in this plan beside the other plan. Full colour is ten times more or less.",
-    value: (row) => ratioOf(row.nsr, row.other ? row.other.nsr : null),
-    text: (row) => `${small(row.other.nsr)} → ${small(row.nsr)}`, needs: "a second plan to compare with"},
+    doc: "NSR in this plan beside the other plan. Full colour is ten times more or less.",
+    value: (row) => row.other ? ratioOf(errorOf(row), errorOf(row.other)) : null,
+    text: (row) => `${small(errorOf(row.other))} → ${small(errorOf(row))}`, needs: "a second plan to compare with"},
 ];
 
 // shareOf is how far the first of two parts outweighs the second, from -1 to 1. A part below 0 cancels error and counts as none.
@@ -66,6 +66,9 @@ function shareOf(a, b) {
   const p = Math.max(a, 0), q = Math.max(b, 0);
   return p + q > 0 ? (p - q) / (p + q) : null;
 }
+
+// errorOf is what two plans are compared by: the error of an operator alone, or where only that was measured, up to it.
+const errorOf = (row) => row.nsr ?? row.accumulated;
 
 function ratioOf(here, there) {
   if (!isNumber(here) || !isNumber(there) || here <= 0 || there <= 0) return null;

@@ -10,21 +10,22 @@ import { graphIndex, placeGraph } from "./graph_place.js";
 import { savePicture, sheetOf } from "./graph_print.js";
 import { matcher } from "./graph_search.js";
 import { makeTree } from "./graph_tree.js";
+import { makeView } from "./graph_view.js";
 import { makeWords } from "./graph_words.js";
 import { makeMinimap } from "./minimap.js";
 
-const manyNodes = 60, largest = 4, readable = 0.56;
+const manyNodes = 60;
 
 // drawGraph draws a picture into host. rows are those of data.js, one per node of the picture; others are rows of a second plan that colours
 // are to be common with; title names the picture for screen readers. The result moves, colours and opens it, and takes new rows.
 export function drawGraph(host, options) {
   const { selection, title = "Network", others = [], onColouring } = options;
   let { picture, rows } = options;
-  let index = graphIndex(picture), scene = null, open = new Set(), found = null, hover = null, cursor = null, drawn = false, asked = 0, moving = 0;
+  let index = graphIndex(picture), scene = null, open = new Set(), found = null, hover = null, cursor = null, drawn = false;
   let key = options.colouring || "nsr", scale = null, theme = readTheme(document.documentElement), chosen = new Set(), near = new Set();
-  let folded = true, column = 0, touched = false;
+  let folded = true, column = 0;
   let values = null, texts = new Map(), strips = new Map(), matches = [], match = -1, byName = new Map();
-  const view = { scale: 1, x: 0, y: 0, width: 0, height: 0, ratio: 1 };
+  const view = makeView({ get: () => scene, paint });
 
   // The page.
   const ids = { colour: unique("colour"), search: unique("search"), help: unique("help") };
@@ -40,14 +41,15 @@ export function drawGraph(host, options) {
   const legend = el("div", { class: "graph-legend" });
   const help = el("p", { class: "graph-help soft", id: ids.help },
     "Drag to move, Ctrl and wheel (or wheel after a click) to zoom. Keys: arrows follow the tensors, Enter opens a block or selects, Backspace closes the " +
-    "block around, Page Up and Page Down go to the next worse or better operator, Space picks several, + and − zoom, 0 shows all, / searches.");
+    "block around, Page Up and Page Down go to the next worse or better operator, Space picks several, + and − zoom, 0 shows all, / searches. " +
+    "Marks on lines: Q quantized, DQ dequantized, Q DQ rounded to the levels of a scale, = with the scale of another tensor.");
   const blocks = picture.blocks.length > 0;
   const folding = button("Columns", "Fold a long network into columns", () => fold(!folded));
   const bar = el("div", { class: "graph-bar" },
     el("span", null, el("label", { for: ids.colour }, "Colour "), select),
     el("span", null, el("label", { for: ids.search }, "Find "), input), hits,
     el("span", { class: "graph-buttons" },
-      button("−", "Zoom out", () => zoomBy(1 / 1.4)), button("+", "Zoom in", () => zoomBy(1.4)), button("All", "Show the whole network", fitAll),
+      button("−", "Zoom out", () => view.zoomBy(1 / 1.4)), button("+", "Zoom in", () => view.zoomBy(1.4)), button("All", "Show the whole network", fitAll),
       folding,
       blocks && button("Open blocks", "Open all blocks", () => openAll(true)), blocks && button("Close blocks", "Close all blocks", () => openAll(false)),
       button("Picture", "Save the network as a PNG picture", () => savePicture(index, open, words.frameName, paperLook(), scene))));
@@ -58,7 +60,7 @@ export function drawGraph(host, options) {
   const minimap = makeMinimap(map, { onMove: (x, y) => {
     view.x = view.width / 2 - x * view.scale;
     view.y = view.height / 2 - y * view.scale;
-    ask();
+    view.ask();
   } });
 
   const rowOf = (node) => rows[node] || {};
@@ -89,7 +91,7 @@ export function drawGraph(host, options) {
     drawLegend(legend, scale);
     tree.refresh();
     if (view.height) minimap.redraw(scene, look(), view.height - 20);
-    ask();
+    view.ask();
   }
 
   // An operator that is fused into another one is part of it and has its colour.
@@ -132,26 +134,14 @@ export function drawGraph(host, options) {
   const look = () => ({ theme, scale, values, strips, textOf, markOf, shapeOf, chosen, cursor, hover, found,
     near: near.size ? (w) => w.edges.some((e) => near.has(e)) : null });
 
-  function ask() {
-    if (!asked) asked = requestAnimationFrame(paint);
-  }
-
   function paint() {
-    asked = 0;
     if (!view.width) return;
-    keepInside();
+    view.keepInside();
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     ctx.fillStyle = theme.paper;
     ctx.fillRect(0, 0, canvas.width, canvas.height);
     paintGraph(ctx, scene, view, look());
     minimap.frame(view);
-  }
-
-  // keepInside leaves a part of the network in sight, however far somebody drags.
-  function keepInside() {
-    const keep = 60, w = scene.w * view.scale, h = scene.h * view.scale;
-    view.x = Math.max(keep - w, Math.min(view.width - keep, view.x));
-    view.y = Math.max(keep - h, Math.min(view.height - keep, view.y));
   }
 
   function resize() {
@@ -161,7 +151,7 @@ export function drawGraph(host, options) {
     Object.assign(view, { width: w, height: h, ratio });
     canvas.width = Math.round(w * ratio);
     canvas.height = Math.round(h * ratio);
-    if (!touched) return start(); // nobody has moved it yet: it may suit the new window
+    if (!view.touched) return start(); // nobody has moved it yet: it may suit the new window
     minimap.redraw(scene, look(), h - 20);
     paint();
   }
@@ -171,12 +161,7 @@ export function drawGraph(host, options) {
     drawn = true;
     column = 0;
     place();
-    fit();
-    if (view.scale < readable) {
-      view.scale = Math.max(view.scale, readable);
-      view.x = Math.max((view.width - scene.w * view.scale) / 2, 16);
-      view.y = 16;
-    }
+    view.start();
     if (selection.node) focus(selection.node);
   }
 
@@ -185,67 +170,14 @@ export function drawGraph(host, options) {
     if (!drawn) return;
     column = 0;
     place();
-    fit();
+    view.fit();
   }
 
   function fold(on) {
     folded = on;
     folding.setAttribute("aria-pressed", String(on));
     fitAll();
-    if (cursor) moveTo(cursor);
-  }
-
-  function fit() {
-    stop();
-    view.scale = Math.min((view.width - 30) / scene.w, (view.height - 30) / scene.h, 1.5);
-    view.x = (view.width - scene.w * view.scale) / 2;
-    view.y = (view.height - scene.h * view.scale) / 2;
-    ask();
-  }
-
-  function zoomBy(factor, x = view.width / 2, y = view.height / 2) {
-    stop();
-    touched = true;
-    const least = Math.min(0.05, (view.width - 30) / scene.w, (view.height - 30) / scene.h);
-    const to = Math.max(least, Math.min(largest, view.scale * factor)), by = to / view.scale;
-    view.x = x - (x - view.x) * by;
-    view.y = y - (y - view.y) * by;
-    view.scale = to;
-    ask();
-  }
-
-  function pan(dx, dy) {
-    stop();
-    touched = true;
-    view.x += dx;
-    view.y += dy;
-    ask();
-  }
-
-  function stop() {
-    if (moving) cancelAnimationFrame(moving);
-    moving = 0;
-  }
-
-  // moveTo brings a box into the middle (or as near to it as leaves no empty border), gliding unless the reader wants no motion.
-  function moveTo(box) {
-    const s = Math.max(view.scale, readable), border = 24;
-    const held = (at, room, length) => length * s + 2 * border < room ? (room - length * s) / 2 : Math.min(border, Math.max(room - length * s - border, room / 2 - at * s));
-    const x = held(box.x + box.w / 2, view.width, scene.w), y = held(box.y + Math.min(box.h, view.height / s) / 2, view.height, scene.h);
-    const left = box.x * view.scale + view.x, top = box.y * view.scale + view.y;
-    const inside = left > 40 && top > 40 && left + box.w * view.scale < view.width - 60 && top + box.h * view.scale < view.height - 40;
-    if (inside && s === view.scale) return ask();
-    stop();
-    const from = { ...view }, begin = performance.now(), length = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 180;
-    const step = (now) => {
-      const t = length ? Math.min(1, Math.max(0, now - begin) / length) : 1, e = t * (2 - t);
-      view.scale = from.scale + (s - from.scale) * e;
-      view.x = from.x + (x - from.x) * e;
-      view.y = from.y + (y - from.y) * e;
-      moving = t < 1 ? requestAnimationFrame(step) : 0;
-      paint();
-    };
-    step(begin);
+    if (cursor) view.moveTo(cursor);
   }
 
   // setOpen opens or closes blocks; what was clicked stays where it is on the screen.
@@ -253,14 +185,14 @@ export function drawGraph(host, options) {
     const was = block === undefined ? null : scene.ofBlock.get(block);
     const at = was && { x: (was.x + was.w / 2) * view.scale + view.x, y: was.y * view.scale + view.y };
     open = next;
-    touched = true;
+    view.touched = true;
     place();
     const now = at && scene.ofBlock.get(block);
     if (now) {
       view.x = at.x - (now.x + now.w / 2) * view.scale;
       view.y = at.y - now.y * view.scale;
     }
-    ask();
+    view.ask();
   }
 
   function toggle(block) {
@@ -276,7 +208,7 @@ export function drawGraph(host, options) {
   function openAll(all) {
     open = new Set(all ? picture.blocks.map((_, i) => i) : []);
     fitAll();
-    if (cursor) moveTo(cursor);
+    if (cursor) view.moveTo(cursor);
   }
 
   // reveal opens what hides a node.
@@ -296,21 +228,29 @@ export function drawGraph(host, options) {
   function setCursor(box, tell = true) {
     if (!box) return;
     cursor = box;
-    touched = true;
+    view.touched = true;
     nearWires();
     if (tell && box.node >= 0) selection.set(words.nameOf(box), "graph");
     if (tell) announce(words.ofBox(box));
-    moveTo(box);
+    view.moveTo(box);
+  }
+
+  // pick takes an operator into the set that changes are for, or out of it.
+  function pick(box) {
+    const op = picture.nodes[box.node].op, name = words.nameOf(box);
+    if (op === "Input" || op === "Output") return;
+    selection.toggle(name, undefined, "graph");
+    announce(`${name} ${selection.nodes.has(name) ? "picked" : "no longer picked"}, ${selection.nodes.size} in all`);
   }
 
   // showTip explains what the pointer is on: an operator, a block, or a tensor.
   function showTip(thing, x, y) {
     if (thing && thing.box !== hover) {
       hover = thing.box || null;
-      ask();
+      view.ask();
     } else if (!thing && hover) {
       hover = null;
-      ask();
+      view.ask();
     }
     tip.hidden = !thing;
     if (!thing) return;
@@ -346,7 +286,7 @@ export function drawGraph(host, options) {
     } else match = -1;
     replace(hits, !text ? "" : !test ? "not a regular expression" : match >= 0 ? `${match + 1} of ${matches.length}` : plural(matches.length, "match", "matches"));
     mark();
-    ask();
+    view.ask();
   }
   input.addEventListener("input", () => search(input.value));
   input.addEventListener("keydown", (e) => {
@@ -407,15 +347,15 @@ export function drawGraph(host, options) {
     mark();
     if (change && change.what === "node" && change.from !== "graph" && selection.node) focus(selection.node);
     if (drawn) minimap.redraw(scene, look(), view.height - 20);
-    ask();
+    view.ask();
   });
 
   if (picture.nodes.length <= manyNodes) open = new Set(picture.blocks.map((_, i) => i));
   takeRows();
   folding.setAttribute("aria-pressed", "true");
   if (!stage.clientHeight) place(); // in a tab that is not shown yet
-  bindGraph(canvas, { view, get: () => ({ scene, cursor, index, picture }), pan, zoomBy, fit: () => fitAll(), toggle, setCursor, showTip, worse, announce, input,
-    pick: (box) => selection.toggle && selection.toggle(words.nameOf(box), undefined, "graph"), chooses: () => selection.set("", "graph") });
+  bindGraph(canvas, { view, get: () => ({ scene, cursor, index, picture }), fit: () => fitAll(), toggle, setCursor, showTip, worse, announce, input,
+    pick, leave: () => selection.set("", "graph") });
   const observer = new ResizeObserver(resize);
   observer.observe(stage);
   resize();

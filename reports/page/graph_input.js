@@ -61,10 +61,10 @@ export function bindGraph(canvas, g) {
     moved += Math.abs(now.x - before.x) + Math.abs(now.y - before.y);
     if (pointers.size === 1 && moved > 4) {
       canvas.style.cursor = "grabbing";
-      g.pan(now.x - before.x, now.y - before.y);
+      g.view.pan(now.x - before.x, now.y - before.y);
     } else if (pointers.size === 2) {
       const [a, b] = [...pointers.values()], apart = Math.hypot(a.x - b.x, a.y - b.y);
-      if (pinch) g.zoomBy(apart / pinch, (a.x + b.x) / 2, (a.y + b.y) / 2);
+      if (pinch) g.view.zoomBy(apart / pinch, (a.x + b.x) / 2, (a.y + b.y) / 2);
       pinch = apart;
     }
   });
@@ -74,7 +74,7 @@ export function bindGraph(canvas, g) {
     canvas.style.cursor = "grab";
     if (!was || moved > 4 || e.type === "pointercancel" || e.button > 0) return;
     const p = at(e), thing = hit(p.x, p.y);
-    if (!thing) g.chooses();
+    if (!thing) g.leave();
     else if (thing.box && thing.sign) g.toggle(thing.box.block);
     else if (thing.box && thing.box.node >= 0 && (e.ctrlKey || e.metaKey || e.shiftKey)) g.pick(thing.box);
     else if (thing.box) g.setCursor(thing.box);
@@ -85,14 +85,14 @@ export function bindGraph(canvas, g) {
   canvas.addEventListener("dblclick", (e) => {
     const p = at(e), thing = hit(p.x, p.y);
     if (thing && thing.box && thing.box.block >= 0 && !thing.sign) g.toggle(thing.box.block);
-    else if (!thing) g.zoomBy(1.6, p.x, p.y);
+    else if (!thing) g.view.zoomBy(1.6, p.x, p.y);
   });
   // The wheel scrolls the page until somebody clicks into the picture, so that nobody is caught in it.
   canvas.addEventListener("wheel", (e) => {
     if (!e.ctrlKey && !e.metaKey && document.activeElement !== canvas) return;
     const p = at(e), unit = e.deltaMode === 1 ? 16 : 1;
-    if (e.shiftKey) g.pan(-e.deltaY * unit, 0);
-    else g.zoomBy(Math.exp(-Math.max(-120, Math.min(120, e.deltaY * unit)) * (e.ctrlKey ? 0.006 : 0.0022)), p.x, p.y);
+    if (e.shiftKey) g.view.pan(-e.deltaY * unit, 0);
+    else g.view.zoomBy(Math.exp(-Math.max(-120, Math.min(120, e.deltaY * unit)) * (e.ctrlKey ? 0.006 : 0.0022)), p.x, p.y);
     g.showTip(null);
     e.preventDefault();
   }, { passive: false });
@@ -136,9 +136,9 @@ export function bindGraph(canvas, g) {
     Enter: (c) => c.block >= 0 ? g.toggle(c.block) : g.setCursor(c),
     Backspace: (c) => c.open ? g.toggle(c.block) : c.parent ? g.toggle(c.parent.block) : g.announce("No block around this."),
     " ": (c) => c.node >= 0 ? g.pick(c) : g.toggle(c.block),
-    "+": () => g.zoomBy(1.3),
-    "=": () => g.zoomBy(1.3),
-    "-": () => g.zoomBy(1 / 1.3),
+    "+": () => g.view.zoomBy(1.3),
+    "=": () => g.view.zoomBy(1.3),
+    "-": () => g.view.zoomBy(1 / 1.3),
     "0": () => g.fit(),
     "/": () => g.input.focus(),
     Escape: () => canvas.blur(),

@@ -9,8 +9,8 @@ const font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif
 export const marks = {
   q: { text: "Q", doc: "quantized here: floating point becomes integers (QuantizeLinear)" },
   dq: { text: "DQ", doc: "dequantized here: integers become floating point (DequantizeLinear)" },
-  qdq: { text: "Q DQ", doc: "quantized and dequantized: the values pass through the levels of a scale" },
-  shared: { text: "=", doc: "the scale is shared: integers pass on as they are" },
+  qdq: { text: "Q DQ", doc: "rounded to the levels of a scale of its own; goes on as integers" },
+  shared: { text: "=", doc: "rounded with the scale of another tensor" },
 };
 
 // readTheme takes the colours of the page, light or dark, from its style sheet.
@@ -209,7 +209,7 @@ function paintBoxes(ctx, boxes, s, look) {
 // paintStrip shows the colours of the operators in a closed block, in their order.
 function paintStrip(ctx, b, look) {
   const strip = look.strips.get(b.block);
-  if (!strip || strip.length < 2) return;
+  if (!strip || strip.every((index) => index === strip[0])) return;
   const wide = (b.w - 8) / strip.length, high = Math.min(6, b.h / 5), y = b.y + b.h - high - 3;
   strip.forEach((index, i) => {
     ctx.fillStyle = index < 0 ? look.theme.panel : look.scale.colours[index];

@@ -37,9 +37,12 @@ export function makeTree({ title, get, words, pick }) {
   }
 
   function draw() {
+    const at = list.querySelector("li[tabindex='0']"), held = list.contains(document.activeElement);
     replace(list, children(-1).map((c) => item(c, 1)));
-    const first = list.querySelector("li");
+    const same = at && list.querySelector(at.dataset.node !== undefined ? `li[data-node="${at.dataset.node}"]` : `li[data-block="${at.dataset.block}"]`);
+    const first = same || list.querySelector("li");
     if (first) first.tabIndex = 0;
+    if (same && held) same.focus();
   }
 
   function move(to) {

@@ -115,7 +115,7 @@ function differenceGraph(app, r, p) {
   const at = new Map(p.layers.map(l => [l.node, l])), host = el("div", {class: "differs"});
   const rows = app.rows.map(row => {
     const l = at.get(row.name);
-    return l ? {...row, nsr: l.b, nsrError: null, other: {nsr: l.a}} : {...row, nsr: null, other: null};
+    return {...row, nsr: null, nsrError: null, accumulated: l ? l.b : null, accumulatedError: null, other: l ? {accumulated: l.a} : null};
   });
   const name = `${shortName(p.b, r)} beside ${shortName(p.a, r)}`;
   // Drawn once it is seen: inside of a part that is closed it has no size.
