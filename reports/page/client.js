@@ -116,7 +116,7 @@ export function openClient() {
       return () => heard.set(type, heard.get(type).filter((f) => f !== fn));
     },
 
-    // upload sends a file into the first folder of the server; the result has its name there.
+    // upload sends a file into the first folder of the server; the path in the result is its name there.
     async upload(name, blob) {
       const response = await ask(`/api/upload?name=${encodeURIComponent(name)}`, { method: "POST", body: blob });
       return response.json();

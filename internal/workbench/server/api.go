@@ -170,7 +170,7 @@ func (s *Server) download(w http.ResponseWriter, name string) {
 
 // uploaded is what became of a file that was sent.
 type uploaded struct {
-	File   string `json:"file"`
+	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 }
 

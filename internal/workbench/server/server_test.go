@@ -259,14 +259,14 @@ func TestFilesInAndOut(t *testing.T) {
 	}
 	status, body := send("images/cat.png", "cat")
 	require.Equal(t, 200, status, body)
-	var sent struct{ File, SHA256 string }
+	var sent struct{ Path, SHA256 string }
 	require.NoError(t, json.Unmarshal([]byte(body), &sent))
-	assert.Equal(t, filepath.ToSlash(filepath.Join(s.folder, "images", "cat.png")), sent.File)
-	b, err := os.ReadFile(sent.File)
+	assert.Equal(t, filepath.ToSlash(filepath.Join(s.folder, "images", "cat.png")), sent.Path)
+	b, err := os.ReadFile(sent.Path)
 	require.NoError(t, err)
 	assert.Equal(t, "cat", string(b))
 
-	status, h, body := s.ask(t, http.MethodGet, "/api/download?file="+sent.File, "")
+	status, h, body := s.ask(t, http.MethodGet, "/api/download?file="+sent.Path, "")
 	assert.Equal(t, 200, status)
 	assert.Equal(t, "cat", body)
 	assert.Equal(t, "attachment", h.Get("Content-Disposition"))

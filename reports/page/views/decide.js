@@ -76,7 +76,7 @@ export function effectOf(e) {
   const nsr = (f) => el("b", { title: `${exact(f.nsr)} ± ${exact(f.nsr_error)}` }, withError(f.nsr, f.nsr_error));
   const taken = e.taken_along;
   return [
-    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " NSR of the outputs: ", nsr(e.before), " → ", nsr(e.after), e.stale && " (from figures before the last change)",
+    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " NSR of the outputs: ", e.before ? [nsr(e.before), " → ", e.after ? nsr(e.after) : "not known"] : "not known before the plan is measured", e.stale && " (from figures before the last change)",
       el("span", { class: "soft" }, `; MACs on integers ${percent(e.macs_int8.before)} → ${percent(e.macs_int8.after)}; constants ${bytes(e.bytes.before)} → ${bytes(e.bytes.after)}`,
         taken.length > 0 && `; taken along, because it is computed together: ${taken.slice(0, 4).join(", ")}${taken.length > 4 ? ` and ${plural(taken.length - 4, "more", "more")}` : ""}`)),
     commandLine(e.command)];

@@ -12,10 +12,6 @@ export const networkView = {
   usable: (app) => Boolean(app.state && app.state.exists),
   draw(host, app) {
     const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }), note = el("div", { class: "measure", role: "status" });
-    const measured = () => app.rows.some((row) => row.nsr !== null);
-    if (!app.selection.node && measured()) { // begin where it hurts most
-      app.selection.set(app.rows.reduce((worst, row) => ((row.nsr || 0) > (worst.nsr || 0) ? row : worst)).name, "start");
-    }
     const parts = []; // handles of the panes that have been drawn
     const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, draw: (at) => parts.push(view.draw(at, app)) });
     const side = pages([inspectorView, adviceView, historyView].map(pane), "side");
@@ -27,6 +23,7 @@ export const networkView = {
     parts.push(rankingView.draw(below, app));
 
     let graph = null, shape = "", heated = false;
+    const measured = () => app.rows.some((row) => row.nsr !== null);
     function drawNetwork() {
       const picture = app.view && app.view.picture;
       if (!picture) {

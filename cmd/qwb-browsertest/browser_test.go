@@ -1,0 +1,360 @@
+package browsertest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// patience is how long a page has for what a test waits for. Runs of models are among it.
+const patience = 2 * time.Minute
+
+// answer is how long the browser has for one thing that it is asked.
+const answer = 15 * time.Second
+
+var (
+	browser context.Context // Chromium, running
+	qwb     string          // the program under test
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	path := chromium()
+	if path == "" {
+		fmt.Println("SKIP: there is no Chromium here, the tests in a browser were not run (apt-get install chromium, or name one in QWB_CHROMIUM)")
+		return 0
+	}
+	dir, err := os.MkdirTemp("", "qwb-browsertest-*")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if qwb = os.Getenv("QWB"); qwb == "" {
+		qwb = filepath.Join(dir, "qwb")
+		build := exec.Command("go", "build", "-o", qwb, "./cmd/qwb")
+		build.Dir = "../.."
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("enable-precise-memory-info", true))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	defer stop()
+	started, end := chromedp.NewContext(allocator)
+	defer end()
+	if err := chromedp.Do(started); err != nil {
+		fmt.Println("SKIP: Chromium does not start here, the tests in a browser were not run:", err)
+		return 0
+	}
+	browser = started
+	return m.Run()
+}
+
+func chromium() string {
+	for _, name := range []string{os.Getenv("QWB_CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if name == "" {
+			continue
+		}
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// command runs a command line of qwb in a folder.
+func command(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	c := exec.Command(qwb, args...)
+	c.Dir = dir
+	out, err := c.CombinedOutput()
+	require.NoErrorf(t, err, "qwb %s\n%s", strings.Join(args, " "), out)
+	return string(out)
+}
+
+// server is a `qwb serve` that runs.
+type server struct {
+	*exec.Cmd
+	url  string
+	once sync.Once
+}
+
+func serve(t *testing.T, dir string, args ...string) *server {
+	t.Helper()
+	s := &server{Cmd: exec.Command(qwb, append([]string{"serve", "--no-browser"}, args...)...)}
+	s.Dir, s.Stderr = dir, os.Stderr
+	out, err := s.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, s.Start())
+	t.Cleanup(s.kill)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	s.url = strings.TrimSpace(line)
+	return s
+}
+
+// kill ends the server at once, as a crash would.
+func (s *server) kill() {
+	s.once.Do(func() {
+		_ = s.Process.Kill()
+		_ = s.Wait() // which says that it was killed
+	})
+}
+
+// look is how a page is looked at.
+type look struct {
+	width, height int64
+	dark          bool
+}
+
+var desk = look{1400, 900, false}
+
+// tab is a page in the browser, with all that went wrong on it.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu      sync.Mutex
+	wrong   []string
+	allowed []string // what may be wrong, since the test does it
+}
+
+// open opens an address in a tab of its own, with a storage of its own. Whatever the page says on the console fails the test in the end.
+func open(t *testing.T, url string, l look) *tab {
+	t.Helper()
+	p := &tab{t: t}
+	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.hear))
+	p.ctx = ctx
+	t.Cleanup(func() {
+		end()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, w := range p.wrong {
+			if !slices.ContainsFunc(p.allowed, func(a string) bool { return strings.Contains(w, a) }) {
+				t.Errorf("the page: %s", w)
+			}
+		}
+	})
+	require.NoError(t, chromedp.Do(ctx)) // the first has no limit: its end would be that of the tab
+	p.do(ask(log.Enable, cdp.Empty{}), p.sized(l), chromedp.Navigate(url))
+	return p
+}
+
+// allow says what may be wrong from now on.
+func (p *tab) allow(texts ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.allowed = append(p.allowed, texts...)
+}
+
+// hear notes what should not be.
+func (p *tab) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if x := e.ExceptionDetails.Exception; x != nil {
+			text += " " + x.Description
+		}
+		p.wrong = append(p.wrong, text)
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "warning" || e.Type == "assert" {
+			text := string(e.Type)
+			for _, a := range e.Args {
+				text += " " + a.Description + string(a.Value)
+			}
+			p.wrong = append(p.wrong, text)
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+			p.wrong = append(p.wrong, e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *page.EventJavascriptDialogOpening:
+		p.wrong = append(p.wrong, "it opened a dialog: "+e.Message)
+	}
+}
+
+// ask makes an action of a command of the protocol.
+func ask[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (p *tab) sized(l look) chromedp.Action[chromedp.Void] {
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	return chromedp.Steps(ask(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: l.height, DeviceScaleFactor: 1}),
+		ask(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}))
+}
+
+func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, stop := context.WithTimeout(p.ctx, answer)
+	defer stop()
+	require.NoError(p.t, chromedp.Do(ctx, actions...))
+}
+
+// tools find what is on the page as somebody does who uses it: by role and by name, among what is visible.
+const tools = `
+const visible = (e) => e.checkVisibility({visibilityProperty: true}) && e.getClientRects().length > 0;
+const nameOf = (e) => (e.getAttribute("aria-label") || (e.labels && e.labels.length ? e.labels[0].textContent : e.textContent) || e.title || "").replace(/\s+/g, " ").trim();
+const all = (css, name = "") => [...document.querySelectorAll(css)].filter((e) => visible(e) && (name instanceof RegExp ? name.test(nameOf(e)) : nameOf(e).startsWith(name)));
+const one = (css, name) => all(css, name)[0];
+const text = () => document.body.innerText;
+`
+
+// js evaluates an expression, which may be a promise.
+func (p *tab) js(expression string, into any) {
+	p.t.Helper()
+	require.NoError(p.t, p.try(expression, into), expression)
+}
+
+func (p *tab) try(expression string, into any) error {
+	ctx, stop := context.WithTimeout(p.ctx, answer)
+	defer stop()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[[]byte]("(async () => {"+tools+"return ("+expression+");})()", chromedp.EvalAwaitPromise, chromedp.EvalAsValue))
+	if err == nil && into != nil {
+		err = json.Unmarshal(text, into)
+	}
+	return err
+}
+
+// until waits for an expression to become true.
+func (p *tab) until(expression string) {
+	p.t.Helper()
+	var last error
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var ok bool
+		if last = p.try("Boolean("+expression+")", &ok); ok {
+			return
+		}
+	}
+	var shown string
+	_ = p.try("text()", &shown)
+	var asked []string
+	_ = p.try(`performance.getEntriesByType("resource").filter((e) => /api/.test(e.name)).map((e) => Math.round(e.startTime) + " ms " + new URL(e.name).pathname + " " + e.responseStatus)`, &asked)
+	p.shoot("failed-" + strings.ReplaceAll(p.t.Name(), "/", "-"))
+	p.t.Fatalf("this never came true: %s (%v)\nthe page asked %s and shows:\n%s", expression, last, strings.Join(asked, ", "), shown)
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// click waits for a visible element that can be used and whose name begins so, or is all of it where a $ stands at the end, and clicks it.
+func (p *tab) click(css, name string) {
+	p.t.Helper()
+	at := fmt.Sprintf("all(%s, %s).find((e) => !e.disabled)", quoted(css), quoted(name))
+	if exact, ok := strings.CutSuffix(name, "$"); ok {
+		at = fmt.Sprintf("all(%s).find((e) => !e.disabled && nameOf(e) === %s)", quoted(css), quoted(exact))
+	}
+	p.until(at)
+	p.js(at+".click(), true", nil)
+}
+
+// view goes to one of the views by its tab.
+func (p *tab) view(name string) {
+	p.t.Helper()
+	p.click("nav.tabs button", name)
+	p.until(fmt.Sprintf(`one("nav.tabs button", %s).getAttribute("aria-current") === "page"`, quoted(name)))
+}
+
+// choose sets a control of a name to a value as a user does, so that the page hears of it.
+func (p *tab) choose(css, name, value string) {
+	p.t.Helper()
+	at := fmt.Sprintf("one(%s, %s)", quoted(css), quoted(name))
+	p.until(at)
+	p.js(fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})); return e.value; })(%s)`, quoted(value), at), nil)
+}
+
+// drag pulls an element by so many pixels, with a real mouse.
+func (p *tab) drag(element string, dx, dy float64) {
+	p.t.Helper()
+	var at struct{ X, Y float64 }
+	p.js("((b) => ({X: b.left + b.width / 2, Y: b.top + b.height / 2}))(("+element+").getBoundingClientRect())", &at)
+	mouse := func(kind input.DispatchMouseEventType, x, y float64) chromedp.Action[chromedp.Void] {
+		e := input.DispatchMouseEventParams{Type: kind, X: x, Y: y, Button: "left", ClickCount: 1}
+		if kind != "mouseReleased" {
+			e.Buttons = 1
+		}
+		return ask(input.DispatchMouseEvent, e)
+	}
+	p.do(mouse("mousePressed", at.X, at.Y))
+	for i := 1.0; i <= 5; i++ {
+		p.do(mouse("mouseMoved", at.X+dx*i/5, at.Y+dy*i/5))
+	}
+	p.do(mouse("mouseReleased", at.X+dx, at.Y+dy))
+}
+
+// shoot takes a picture of what is visible, where QWB_SCREENSHOTS says a folder for it.
+func (p *tab) shoot(name string) {
+	p.t.Helper()
+	dir := os.Getenv("QWB_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	ctx, stop := context.WithTimeout(p.ctx, answer)
+	defer stop()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	require.NoError(p.t, err)
+	require.NoError(p.t, os.MkdirAll(dir, 0o755))
+	require.NoError(p.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
+}
+
+// nameless lists what can be used on the page and has no name in the accessibility tree, and how much there is in all.
+func (p *tab) nameless() (list []string, count int) {
+	p.t.Helper()
+	ctx, stop := context.WithTimeout(p.ctx, answer)
+	defer stop()
+	tree, err := chromedp.Run(ctx, func(ctx context.Context, t *chromedp.Target) (accessibility.GetFullAXTreeResult, error) {
+		return cdp.Call(ctx, t, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	})
+	require.NoError(p.t, err)
+	value := func(v *accessibility.Value) string {
+		if v == nil {
+			return ""
+		}
+		return strings.Trim(string(v.Value), `"`)
+	}
+	for _, n := range tree.Nodes {
+		if n.Ignored {
+			continue
+		}
+		switch role := value(n.Role); role {
+		case "button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "slider", "tab", "tabpanel", "treeitem", "tree", "option", "table", "grid", "img", "image", "figure",
+			"region", "dialog", "navigation", "separator", "spinbutton", "listbox", "application", "graphics-document", "switch", "menuitem", "progressbar":
+			count++
+			if strings.TrimSpace(value(n.Name)) == "" {
+				list = append(list, fmt.Sprintf("%s (node %d)", role, n.BackendDOMNodeID))
+			}
+		}
+	}
+	return list, count
+}
