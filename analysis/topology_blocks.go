@@ -451,11 +451,12 @@ func (f *folding) foldLevel(parent int, items []item) {
 			for _, it := range items[i : i+p] {
 				size += it.size
 			}
-			if n := (same[p][i]/p + 1) * p; n/p >= fewestRepeats && n > covered && size >= fewestInBlock {
-				period, covered = p, n
+			n := same[p][i]/p + 1
+			if n >= fewestRepeats && n*p > covered && (size >= fewestInBlock || size > 1 && n*size >= 4*fewestInBlock) {
+				period, covered = p, n*p
 			}
 		}
-		if period == 0 {
+		if period == 0 || items[i].op >= 0 && kindOf(f.g.Node(f.order[items[i].op])) == graph.KindActivation { // that ends a unit, and begins none
 			i++
 			continue
 		}

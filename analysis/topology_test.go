@@ -134,6 +134,25 @@ func TestResidualBlocksThatAreAlikeAreFolded(t *testing.T) {
 	require.Equal(t, 1, top.Nodes[6].Block, "the activation behind the sum")
 }
 
+// TestAUnitBeginsWithWhatComputes and ends with its activation, and is no longer than what is repeated.
+func TestAUnitBeginsWithWhatComputes(t *testing.T) {
+	text := "input x: f32[1,3,8,8]\nconst v: f32[8,3,1,1] = fill(0.1)\nconst w: f32[8,8,1,1] = fill(0.1)\nc0 = Conv(x, v)\nr0 = Relu(c0)\n"
+	for i := range 6 {
+		text += fmt.Sprintf("c%d = Conv(r%d, w)\nr%d = Relu(c%d)\n", i+1, i, i+1, i+1)
+	}
+	blocks, top := blocksOf(t, text+"output r6\n")
+	require.Equal(t, Block{"c1 … c6", "repeat", -1, 6}, blocks[0])
+	require.Len(t, blocks, 7)
+	for i, n := range top.Nodes {
+		switch {
+		case i < 3 || n.Op == "Output":
+			require.Equal(t, -1, n.Block)
+		default:
+			require.Equal(t, 1+(i-3)/2, n.Block)
+		}
+	}
+}
+
 func TestBlocksAreCalledByTheirScope(t *testing.T) {
 	blocks, _ := blocksOf(t, chainOf(4, func(i int, op string) string { return fmt.Sprintf("/net/stage%d/block%d/%s", i/2, i%2, op) }))
 	require.Equal(t, []Block{{"net/stage0", "scope", -1, 1}, {"net/stage0/block0", "residual", 0, 1}, {"net/stage0/block1", "residual", 0, 1},
