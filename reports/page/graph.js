@@ -3,7 +3,6 @@
 import { announce, el, replace, unique } from "./dom.js";
 import { plural } from "./format.js";
 import { colourScale, colourings, drawLegend, findColouring, foldValues, hasValues } from "./colours.js";
-import { columnHeight } from "./graph_fold.js";
 import { bindGraph } from "./graph_input.js";
 import { paintGraph, readTheme } from "./graph_paint.js";
 import { graphIndex, placeGraph } from "./graph_place.js";
@@ -66,10 +65,9 @@ export function drawGraph(host, options) {
   const rowOf = (node) => rows[node] || {};
   // What is painted.
   function place() {
-    scene = placeGraph(index, open, words.frameName, (w, h) => {
-      if (folded && !column && view.height) column = columnHeight(w, h, view.width - 30, view.height - 30);
-      return folded ? column : 0;
-    });
+    const room = { width: view.width - 30, height: view.height - 30 };
+    scene = placeGraph(index, open, words.frameName, folded && view.height ? { height: column, room } : null);
+    column = scene.column;
     colour();
   }
 
@@ -90,7 +88,7 @@ export function drawGraph(host, options) {
     mark();
     drawLegend(legend, scale);
     tree.refresh();
-    if (view.height) minimap.redraw(scene, look(), view.height - 20);
+    if (view.height) minimap.redraw(scene, look(), view.height - 32);
     view.ask();
   }
 
@@ -152,7 +150,7 @@ export function drawGraph(host, options) {
     canvas.width = Math.round(w * ratio);
     canvas.height = Math.round(h * ratio);
     if (!view.touched) return start(); // nobody has moved it yet: it may suit the new window
-    minimap.redraw(scene, look(), h - 20);
+    minimap.redraw(scene, look(), h - 32);
     paint();
   }
 
@@ -346,7 +344,7 @@ export function drawGraph(host, options) {
   const off = selection.on((change) => {
     mark();
     if (change && change.what === "node" && change.from !== "graph" && selection.node) focus(selection.node);
-    if (drawn) minimap.redraw(scene, look(), view.height - 20);
+    if (drawn) minimap.redraw(scene, look(), view.height - 32);
     view.ask();
   });
 

@@ -2,21 +2,30 @@
 // on in the next column does so through the gap between the two.
 const gutter = 46, lane = 5, lanes = 5, head = 24;
 
-// columnHeight is the height of columns that shows a scene of this size largest in a window; 0 where one column is best.
-export function columnHeight(w, h, width, height) {
-  let best = 0, columns = 1;
-  for (let k = 1; k <= 80; k++) {
-    const scale = Math.min(width / (k * (w + gutter)), height / (h / k), 1.2);
-    if (scale > best * 1.03) [best, columns] = [scale, k];
-  }
-  return columns > 1 ? h / columns * 1.02 + 20 : 0;
+// foldScene moves everything of a scene into columns, of this height or of the one that shows it largest in a room. It cuts only where no
+// box is, and outside of open blocks if there is such a place in the lower part of a column. It gives the height.
+export function foldScene(scene, { height, room }) {
+  const gaps = gapsOf(scene);
+  if (!height) height = bestHeight(scene, gaps, room);
+  const cuts = cutsOf(scene, gaps, height);
+  if (cuts.length) cutScene(scene, cuts);
+  return height;
 }
 
-// foldScene moves everything of a scene into columns of about this height. It cuts only where no box is.
-export function foldScene(scene, height) {
-  if (!height || scene.h <= height * 1.1) return;
-  const cuts = cutsOf(scene, height);
-  if (!cuts.length) return;
+function bestHeight(scene, gaps, room) {
+  let best = 0, height = Infinity, last = 0;
+  for (let k = 1; k <= 80; k++) {
+    const limit = k > 1 ? scene.h / k * 1.02 + 20 : Infinity, cuts = cutsOf(scene, gaps, limit);
+    if (k > 1 && cuts.length === last) continue;
+    last = cuts.length;
+    const tallest = [...cuts, scene.h].reduce((most, y, i) => Math.max(most, y - (i ? cuts[i - 1] : 0)), 0);
+    const scale = Math.min(room.width / ((cuts.length + 1) * (scene.w + gutter)), room.height / tallest, 1.2);
+    if (scale > best * 1.03) [best, height] = [scale, limit];
+  }
+  return height;
+}
+
+function cutScene(scene, cuts) {
   const columns = [...cuts, Infinity].map((bottom, i) => ({ top: i ? cuts[i - 1] : 0, bottom: Math.min(bottom, scene.h), left: Infinity, right: -Infinity }));
   const at = (y) => {
     let low = 0, high = columns.length - 1;
@@ -72,9 +81,9 @@ export function foldScene(scene, height) {
   scene.columns = columns.length;
 }
 
-// cutsOf chooses heights at which columns end: between boxes, outside of open blocks if there is such a place in the lower part of a column.
-function cutsOf(scene, height) {
-  const sorted = [...scene.boxes].sort((a, b) => a.y - b.y), gaps = [], cuts = [];
+// gapsOf lists the heights at which no box is, each at the place where the fewest open blocks are around.
+function gapsOf(scene) {
+  const sorted = [...scene.boxes].sort((a, b) => a.y - b.y), gaps = [];
   let end = -Infinity;
   for (const b of sorted) {
     if (b.y > end + 1 && end > 0) gaps.push({ y: (end + b.y) / 2, from: end, to: b.y });
@@ -92,10 +101,15 @@ function cutsOf(scene, height) {
       if (n < gap.around) Object.assign(gap, { y: rims[k], around: n });
     }
   }
+  return gaps;
+}
+
+function cutsOf(scene, gaps, height) {
+  const cuts = [];
   let top = 0;
   for (let i = 0; i < gaps.length; i++) {
     if (scene.h - top <= height * 1.1) break;
-    if (gaps[i].y - top <= height * 0.6) continue;
+    if (gaps[i].y - top <= height * 0.7) continue;
     let best = i;
     for (let k = i + 1; k < gaps.length && gaps[k].y - top <= height; k++) if (gaps[k].around <= gaps[best].around) best = k;
     cuts.push(top = gaps[i = best].y);

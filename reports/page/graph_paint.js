@@ -4,7 +4,7 @@ import { inkOn } from "./colours.js";
 import { visible } from "./dom.js";
 
 // From which scale on what is painted.
-const zoom = { arrows: 0.3, ends: 0.34, marks: 0.55, types: 0.26, names: 0.48, shapes: 0.72 };
+const zoom = { arrows: 0.3, ends: 0.34, marks: 0.55, types: 0.26, names: 0.44, shapes: 0.72 };
 const font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 export const marks = {
   q: { text: "Q", doc: "quantized here: floating point becomes integers (QuantizeLinear)" },

@@ -27,7 +27,7 @@ export function graphIndex(picture) {
 }
 
 // placeGraph gives the boxes (operators and closed blocks), frames of open blocks and wires of a picture in which some blocks are open.
-// columns, if any, gives from width and height the height of the columns into which it is folded; labelOf names frames.
+// labelOf names frames. columns, if any, says how it is folded (graph_fold.js); column of the result is how high the columns are then.
 export function placeGraph(index, open, labelOf, columns) {
   const measured = new Map();
   const root = measure(index, -1, open, measured);
@@ -35,7 +35,7 @@ export function placeGraph(index, open, labelOf, columns) {
   emit(index, -1, 0, 0, null, open, measured, scene);
   scene.boxes.forEach((box, i) => Object.assign(box, { at: i, depth: box.y }));
   for (const frame of scene.frames) Object.assign(frame, { label: labelOf(frame.block), depth: frame.y });
-  if (columns) foldScene(scene, columns(scene.w, scene.h));
+  scene.column = columns ? foldScene(scene, columns) : 0;
   scene.find = buckets(scene);
   return scene;
 }

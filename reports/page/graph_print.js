@@ -1,12 +1,11 @@
 // The whole network on paper, and as a picture file: dark on white, folded so that it is as large as the sheet allows.
 import { download, el } from "./dom.js";
-import { columnHeight } from "./graph_fold.js";
 import { placeGraph } from "./graph_place.js";
 import { paintGraph, printTheme } from "./graph_paint.js";
 
 // sheetOf paints all that is open on a canvas of this size (in pixels of the page, half as large as its own); less where there is less.
 export function sheetOf(index, open, labelOf, look, width, height) {
-  const scene = placeGraph(index, open, labelOf, (w, h) => columnHeight(w, h, width, height));
+  const scene = placeGraph(index, open, labelOf, { room: { width, height } });
   const scale = Math.min(width / scene.w, height / scene.h, 1), ratio = 2;
   const sheet = el("canvas", { class: "graph-paper", role: "img", "aria-label": "The network" });
   sheet.width = Math.ceil(scene.w * scale * ratio);

@@ -1,6 +1,6 @@
 // The whole network, small, with the part in sight framed. A click or drag moves there. Long chains are stretched across, so that their
 // colours can be seen.
-const widest = 150, narrowest = 34;
+const widest = 124, narrowest = 34;
 
 export function makeMinimap(canvas, { onMove }) {
   let scene = null, cache = null, across = 1, down = 1, look = null, ratio = 1, height = 0;
@@ -37,7 +37,9 @@ export function makeMinimap(canvas, { onMove }) {
 
   function frame(view) {
     if (!cache) return;
-    const whole = view.x >= 0 && view.y >= 0 && view.x + scene.w * view.scale <= view.width && view.y + scene.h * view.scale <= view.height;
+    // Where most of the network is in sight the map would only cover it.
+    const shown = (at, room, length) => Math.max(0, Math.min(room, at + length * view.scale) - Math.max(0, at)) / (length * view.scale);
+    const whole = shown(view.x, view.width, scene.w) * shown(view.y, view.height, scene.h) > 0.7;
     canvas.style.visibility = whole ? "hidden" : "visible";
     if (whole) return;
     ctx.setTransform(1, 0, 0, 1, 0, 0);
