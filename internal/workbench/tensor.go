@@ -245,8 +245,11 @@ func (b *Bench) tensor(_ context.Context, p struct {
 	if stats != nil {
 		t.Samples = stats.Samples()
 	}
-	t.Count, t.Min, t.Max = st.Count(), float64(st.Extent().Min), float64(st.Extent().Max)
-	t.Bins = bins(st)
+	if t.Count = st.Count(); t.Count == 0 {
+		t.Why = "no finite value was observed"
+		return t, nil
+	}
+	t.Min, t.Max, t.Bins = float64(st.Extent().Min), float64(st.Extent().Max), bins(st)
 	params := o.Set.Params(id)
 	switch {
 	case !t.Quantized:
@@ -445,7 +448,7 @@ func (o *opened) whatIfActivation(b *Bench, r *WhatIf, sl *tqc.Slot, root tqc.Sl
 	var scale float32
 	var zero int32
 	if lo != nil {
-		if !(*lo <= *hi) || math.IsInf(*hi-*lo, 0) {
+		if !(*lo <= *hi) || max(-*lo, *hi) > math.MaxFloat32/4 {
 			return qwb.Usagef("from %g to %g is no range", *lo, *hi)
 		}
 		if scale, zero, _, err = c.ScaleFor(*lo, *hi, 0); err != nil {

@@ -137,7 +137,7 @@ func TestWhatIfRefusesWhatMakesNoSense(t *testing.T) {
 	p := planned(t)
 	slot := p.activations()[0]
 	for _, ask := range []string{`{}`, `{"slot": "x"}`, `{"slot": "no:in0", "observer": "kl"}`, fmt.Sprintf(`{"slot": %q}`, slot), fmt.Sprintf(`{"slot": %q, "lo": 1}`, slot),
-		fmt.Sprintf(`{"slot": %q, "lo": 2, "hi": 1}`, slot), fmt.Sprintf(`{"slot": %q, "observer": "none"}`, slot), fmt.Sprintf(`{"slot": %q, "observer": "auto"}`, slot),
+		fmt.Sprintf(`{"slot": %q, "lo": 2, "hi": 1}`, slot), fmt.Sprintf(`{"slot": %q, "lo": -1e300, "hi": 1e300}`, slot), fmt.Sprintf(`{"slot": %q, "observer": "none"}`, slot), fmt.Sprintf(`{"slot": %q, "observer": "auto"}`, slot),
 		fmt.Sprintf(`{"slot": %q, "scheme": "int99"}`, slot), fmt.Sprintf(`{"slot": %q, "lo": 0, "hi": 1, "observer": "kl"}`, slot)} {
 		assert.Error(t, p.try("whatif", ask, nil), ask)
 	}
