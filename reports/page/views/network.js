@@ -12,6 +12,11 @@ export const networkView = {
   usable: (app) => Boolean(app.state && app.state.exists),
   draw(host, app) {
     const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }), note = el("div", { class: "measure", role: "status" });
+    const measured = () => app.rows.some((row) => row.nsr !== null);
+    const begin = () => { // where it hurts most
+      if (!app.selection.node && measured()) app.selection.set(app.rows.reduce((worst, row) => ((row.nsr || 0) > (worst.nsr || 0) ? row : worst)).name, "start");
+    };
+    begin();
     const parts = []; // handles of the panes that have been drawn
     const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, draw: (at) => parts.push(view.draw(at, app)) });
     const side = pages([inspectorView, adviceView, historyView].map(pane), "side");
@@ -23,7 +28,6 @@ export const networkView = {
     parts.push(rankingView.draw(below, app));
 
     let graph = null, shape = "", heated = false;
-    const measured = () => app.rows.some((row) => row.nsr !== null);
     function drawNetwork() {
       const picture = app.view && app.view.picture;
       if (!picture) {
@@ -34,7 +38,10 @@ export const networkView = {
       const now = picture.nodes.map((n) => n.name).join("\n") + picture.edges.length;
       if (graph && graph.update && now === shape) { // place and zoom stay as they are
         graph.update({ picture, rows: app.rows });
-        if (!heated && measured()) graph.setColouring("nsr"); // the first measurement is what everybody waits for
+        if (!heated && measured()) { // the first measurement is what everybody waits for
+          graph.setColouring("nsr");
+          begin();
+        }
         heated = measured();
         return;
       }
