@@ -73,8 +73,8 @@ function showFlips(result, app, r) {
   show();
   const names = flips.slice(0, 60).map(f => f.sample);
   if (!names.length) return;
-  const data = proposed("data", "");
-  app.client.call("thumbnails", {names, ...(data ? {data: [data]} : {})}).then(list => {
+  const named = proposed("data", ""), data = named ? [named] : app.state.calibration || [];
+  app.client.call("thumbnails", {names, data}).then(list => {
     for (const t of list.items) pictures[t.name] = t;
     show();
   }, problem => { chosen.append(el("p", {class: "hint"}, `No pictures: ${problemText(problem)}`)); });
@@ -112,7 +112,7 @@ async function layersOf(host, app, r, f) {
   message(host, `measuring ${f.sample} …`);
   host.scrollIntoView({block: "nearest"});
   try {
-    const data = proposed("data", "");
+    const named = proposed("data", ""), data = named ? [named] : app.state.calibration || [];
     const answer = await app.client.call("sample-layers", {sample: f.sample, ...(data ? {data: [data]} : {})});
     const rows = answer.layers;
     const chart = sampleChart(app, rows, host);

@@ -20,7 +20,7 @@ const columns = () => [
 export function drawWeights(host, weights) {
   const rows = weights.channels.map((c) => ({ ...c, name: String(c.channel), op: c.dead ? "dead" : "" })), dead = rows.filter((c) => c.dead).length;
   const picture = el("div"), table = el("div"), codes = el("div", { class: "codes" }), selection = newSelection();
-  replace(host, el("p", { class: "soft" }, `${weights.tensor}: ${weights.scheme}, ${rows.length < weights.of ? `${rows.length} of ${weights.of} channels, those with the largest error` : plural(weights.of, "channel")}`,
+  replace(host, el("p", { class: "soft" }, `${weights.tensor}: ${weights.scheme || "not quantized"}, ${rows.length < weights.of ? `${rows.length} of ${weights.of} channels, those with the largest error` : plural(weights.of, "channel")}`,
     dead > 0 && `, ${plural(dead, "of them is", "of them are")} constant (dead)`), picture, table, codes);
   drawChannels(picture, rows.map((c) => [c.min, c.max]), { name: weights.tensor });
   drawTable(table, { rows, columns: columns(), selection, label: "Channels", what: "channel", height: 6, search: false, sort: { key: "nsr", down: true } });
