@@ -1,6 +1,6 @@
 // The decisions of a plan, as qwb plan log lists them.
 import { el, add } from "./dom.js";
-import { number, plural } from "./format.js";
+import { number, plural, withError } from "./format.js";
 
 export function drawDecisions(host, log) {
   add(host, el("ol", { class: "decisions" }, log.decisions.map(d => el("li", { class: d.in_force ? null : "soft", value: d.number },
@@ -15,8 +15,8 @@ export function words(d) {
   return Object.entries(d).filter(([key, v]) => !hidden.has(key) && v !== false && v !== null).map(([key, v]) => (key === "select" ? [].concat(v).join(", ") : key.replaceAll("_", " ") + " " + [].concat(typeof v === "object" && !Array.isArray(v) ? JSON.stringify(v) : v).join(", "))).join(" · ");
 }
 
-// figures are those that a command found.
+// figures are those that a command found, with two digits of their errors.
 export function figures(f) {
-  return Object.entries(f || {}).filter(([key, v]) => typeof v !== "object" && !key.endsWith("_error")).map(([key, v]) => key.replaceAll("_", " ") + " " + (typeof v === "number" && !Number.isInteger(v) ? number(v) : v) +
-    (typeof f[key + "_error"] === "number" ? " ± " + number(f[key + "_error"]) : "")).join(", ");
+  const one = (key, v) => (typeof f[key + "_error"] === "number" ? withError(v, f[key + "_error"]) : typeof v === "number" && !Number.isInteger(v) ? number(v) : v);
+  return Object.entries(f || {}).filter(([key, v]) => typeof v !== "object" && !key.endsWith("_error")).map(([key, v]) => key.replaceAll("_", " ") + " " + one(key, v)).join(", ");
 }

@@ -10,7 +10,7 @@ export function newSelection(options) {
     set(name, from) {
       if (name === state.node) return;
       state.node = name || "";
-      if (hash) history.replaceState(null, "", state.node ? "#node=" + encodeURIComponent(state.node) : location.pathname + location.search);
+      if (hash) keep();
       tell({ what: "node", from });
     },
     // toggle puts an operator into the set or takes it out.
@@ -33,6 +33,11 @@ export function newSelection(options) {
   };
   function tell(change) {
     for (const f of [...listeners]) f(change, state);
+  }
+  function keep() {
+    try {
+      history.replaceState(null, "", state.node ? "#node=" + encodeURIComponent(state.node) : location.pathname + location.search);
+    } catch { /* a frame without an address of its own, as in a notebook */ }
   }
   function read() {
     const m = /^#node=(.*)$/.exec(location.hash);

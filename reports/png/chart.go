@@ -10,10 +10,13 @@ import (
 
 	"golang.org/x/image/font/gofont/goregular"
 	"golang.org/x/image/font/opentype"
+	"golang.org/x/image/font/sfnt"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"qwb/internal/plain"
 )
 
 // chart is a picture with two axes.
@@ -60,18 +63,56 @@ const tickSize, tickLength vg.Length = 9, 4
 
 var (
 	black = color.Color(color.Black)
-	fonts = sync.OnceValue(func() *font.Cache {
+	face  = sync.OnceValue(func() *opentype.Font {
 		face, err := opentype.Parse(goregular.TTF)
 		if err != nil {
 			panic(err) // it is part of the program
 		}
-		return font.NewCache(font.Collection{{Font: font.Font{Typeface: "Go"}, Face: face}})
+		return face
+	})
+	fonts = sync.OnceValue(func() *font.Cache {
+		return font.NewCache(font.Collection{{Font: font.Font{Typeface: "Go"}, Face: face()}})
 	})
 )
 
+// oneLine writes any text in one line, as visible has it. Names come from models.
+type oneLine struct{ text.Plain }
+
+func (oneLine) Lines(s string) []string { return []string{visible(s)} }
+
+func (h oneLine) Box(s string, f font.Font) (width, height, depth vg.Length) {
+	return h.Plain.Box(visible(s), f)
+}
+
+func (h oneLine) Draw(c vg.Canvas, s string, style text.Style, at vg.Point) {
+	h.Plain.Draw(c, visible(s), style, at)
+}
+
+// visible writes characters that act instead of being shown, and those that the font does not have, as escapes of Go.
+func visible(s string) string {
+	s = plain.Text(s)
+	var buffer sfnt.Buffer
+	missing := func(r rune) bool {
+		glyph, err := face().GlyphIndex(&buffer, r)
+		return r == '\t' || r == '\n' || err != nil || glyph == 0
+	}
+	if strings.IndexFunc(s, missing) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if missing(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 // letters is a style of text that is placed by the given corner or middle of its box.
 func letters(size vg.Length, x text.XAlignment, y text.YAlignment) text.Style {
-	return text.Style{Color: black, Font: font.Font{Typeface: "Go", Size: size}, XAlign: x, YAlign: y, Handler: text.Plain{Fonts: fonts()}}
+	return text.Style{Color: black, Font: font.Font{Typeface: "Go", Size: size}, XAlign: x, YAlign: y, Handler: oneLine{text.Plain{Fonts: fonts()}}}
 }
 
 // place is where on an axis from 0 to 1 a value lies.
@@ -157,7 +198,7 @@ func (h *chart) draw(c draw.Canvas) {
 // broken splits a text into lines that are no wider than width.
 func broken(s string, style text.Style, width vg.Length) []string {
 	var lines []string
-	r := []rune(s)
+	r := []rune(visible(s))
 	for len(r) > 0 {
 		n := len(r)
 		if style.Width(string(r)) > width {

@@ -43,7 +43,7 @@ type netEdge struct {
 // What is drawn: above mostBoxes blocks are closed, and more than mostDrawn are no picture anybody looks at.
 const (
 	mostBoxes = 600
-	mostDrawn = 3000
+	mostDrawn = 2000
 
 	boxLetters vg.Length = 8
 	lineHeight           = 11
@@ -79,7 +79,7 @@ func newNetwork(v *reports.View) *network {
 		for _, line := range b.lines {
 			widest = max(widest, style.Width(line))
 		}
-		sizes[i] = layout.Size{W: int(widest*1.05) + boxRoom, H: len(b.lines)*lineHeight + 6}
+		sizes[i] = layout.Size{W: (int(widest*1.05) + boxRoom) &^ 1, H: len(b.lines)*lineHeight + 6}
 	}
 	edges := make([][2]int, len(n.edges))
 	for i, e := range n.edges {
@@ -306,6 +306,12 @@ func luminance(c color.Color) float64 {
 	return sum
 }
 
+// resolution is that of all plots, or less where a picture would have more than 64 million pixels, which take 256 MB.
+func resolution(width, height vg.Length) int {
+	pixels := float64(width*height) * vgimg.DefaultDPI * vgimg.DefaultDPI / 72 / 72
+	return max(1, int(vgimg.DefaultDPI*math.Sqrt(min(1, 64e6/pixels))))
+}
+
 func (n *network) write(w io.Writer) error {
 	columns := n.columns()
 	width, height := vg.Length(0), vg.Length(0)
@@ -319,7 +325,8 @@ func (n *network) write(w io.Writer) error {
 	heading := letters(13, text.XCenter, text.YTop)
 	title := broken(n.title, heading, width-2*margin)
 	above := vg.Length(len(title))*16 + 44
-	canvas := vgimg.New(width, height+above+2*stub+2*margin)
+	height += above + 2*stub + 2*margin
+	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(resolution(width, height)))
 	c := draw.New(canvas)
 	for i, line := range title {
 		c.FillText(heading, vg.Point{X: width / 2, Y: c.Max.Y - margin - vg.Length(i)*16}, line)

@@ -6,9 +6,11 @@ import (
 	"image/color"
 	imagepng "image/png"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/text"
 
 	"qwb/analysis"
 	"qwb/reports"
@@ -66,6 +68,12 @@ func TestAPictureOfALargeNetworkHasItsBlocks(t *testing.T) {
 	require.Equal(t, 1.0, n.boxes[1].nsr)
 	require.Len(t, newNetwork(view(50)).boxes, 51, "an operator and what is fused to it are one box")
 	require.Nil(t, newNetwork(&reports.View{Report: report(1)}))
+}
+
+func TestAVeryLargePictureHasFewerPixels(t *testing.T) {
+	require.Equal(t, 96, resolution(1000, 1000))
+	dpi := float64(resolution(30_000, 20_000))
+	require.InDelta(t, 64e6, 30_000*20_000*dpi*dpi/72/72, 3e6)
 }
 
 func TestLettersOnHeatCanBeRead(t *testing.T) {
@@ -182,6 +190,19 @@ func TestTicksAreWrittenShort(t *testing.T) {
 	require.Len(t, ticks, 20)
 	require.Equal(t, "1", ticks[0].label)
 	require.Equal(t, []tick{{1e-3, "0.001"}, {1e-2, "0.01"}, {0.1, "0.1"}}, decades(1e-3, 0.2))
+}
+
+func TestNamesThatActAreWrittenOut(t *testing.T) {
+	for in, want := range map[string]string{"conv/été_ß": "conv/été_ß", "a\nb\tc": `a\nb\tc`, "\x1b[31m": `\x1b[31m`, "x\u202egnp": `x\u202egnp`, "卷积": `\u5377\u79ef`, "\xff": `\xff`} {
+		require.Equal(t, want, visible(in))
+		require.Equal(t, want, visible(want))
+	}
+	style := letters(9, text.XLeft, text.YTop)
+	lines := broken(strings.Repeat("a\n", 50), style, 100)
+	require.Equal(t, strings.Repeat(`a\n`, 50), strings.Join(lines, ""))
+	for _, line := range lines {
+		require.LessOrEqual(t, float64(style.Width(line)), 100.0)
+	}
 }
 
 func TestAPowerOfTenIsAboveTheFloor(t *testing.T) {

@@ -83,7 +83,8 @@ function showTrials(host, app, r, preprocess, data, look) {
   const best = r.best, sure = best && best.chance !== undefined && best.chance < 0.01 && best.correct > best.before;
   const said = !r.trials || !r.trials.length ? "Preprocessings can be told apart only with labels." : best ? sure
     ? `${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}: ${best.correct} of ${best.samples} correct, ${best.before} as they are read now. Confirmed on samples that did not choose it. `
-    : `Best on the samples that choose: ${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}. On the others ${best.correct} of ${best.samples} are correct, ${best.before} as it is: not a clear difference.` : "";
+    : best.correct === best.before ? `${best.correct} of ${best.samples} samples are correct as they are read now, and no preprocessing that was tried makes it more.`
+      : `Best on the samples that choose: ${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}. On the others ${best.correct} of ${best.samples} are correct, ${best.before} as it is: not a clear difference.` : "";
   host.replaceChildren(el("p", {class: sure ? "headline" : "headline open"}, said, sure ? el("button", {type: "button", onclick: () => take(best)}, "Take it") : ""),
     r.trials && r.trials.length ? grid({caption: "Float accuracy by preprocessing", rows: r.trials, pick: take, pickDoc: "take this preprocessing and label offset", mark: t => (best && t.flag === best.flag && t.label_offset === best.label_offset ? "best" : ""), columns: [
       {label: "preprocessing", cell: t => t.preprocess, title: t => t.flag}, {label: "label offset", doc: "added to each label to get the class", number: true, cell: t => String(t.label_offset), sort: t => t.label_offset},

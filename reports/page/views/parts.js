@@ -1,5 +1,5 @@
 // What the views share: forms made of rows, result tables, buttons that run a job, and the choice of a file.
-import {el, commandLine} from "../dom.js";
+import {el, commandLine, visible} from "../dom.js";
 import {bytes, duration, known} from "../format.js";
 
 // remembered keeps what was entered in a form, so that data named once are proposed in every view and stay when a tab of the page is left.
@@ -116,7 +116,7 @@ export function chooseFile(app, kind, label, take) {
 // message writes what went wrong, or what happened, into a live region.
 export function message(host, text, bad) {
   host.classList.toggle("bad", Boolean(bad));
-  host.textContent = text;
+  host.textContent = visible(text);
 }
 
 // problemText is an error of the core in one line: what failed, and at which operator.
@@ -197,7 +197,7 @@ export function grid({caption, columns, rows, pick, pickDoc, limit = 200, mark})
     const sorted = order ? [...rows].sort((a, b) => (down ? -1 : 1) * compareKeys(order.sort(a), order.sort(b))) : rows;
     const shown = all ? sorted : sorted.slice(0, limit);
     body.replaceChildren(...shown.map(row => el("tr", {class: mark ? mark(row) : ""}, ...columns.map((c, i) => {
-      const value = c.cell(row), text = value === null || value === undefined || value === "" ? "–" : value;
+      const value = c.cell(row), text = value === null || value === undefined || value === "" ? "–" : !c.number && typeof value === "string" ? el("bdi", {}, value) : value;
       const title = c.title ? c.title(row) : "";
       return el(i === 0 ? "th" : "td", {class: c.number ? "" : "name wrap", title, scope: i === 0 ? "row" : null},
         i === 0 && pick ? el("button", {type: "button", class: "link", title: pickDoc || "", onclick: () => pick(row)}, text) : text);

@@ -20,6 +20,8 @@ const changeKinds = [
   {name: "apart", label: "simulation and integers differ", fits: f => f.sim && f.int8 && f.sim.class !== f.int8.class},
 ];
 
+const manyCards = 30;
+
 const changedTo = f => f.int8 || f.sim;
 
 function drawSamples(host, app) {
@@ -55,10 +57,14 @@ function className(r, index) {
 function showFlips(result, app, r) {
   const flips = r.flips || [], labelled = flips.some(f => known(f.label));
   const cards = el("ul", {class: "samples"}, ), chosen = el("div", {class: "result", "aria-live": "polite"}), confusion = el("div", {});
-  let kind = "all", pictures = {};
+  let kind = "all", all = false;
+  const pictures = {}, more = el("button", {type: "button", hidden: true, onclick: () => { all = true; show(); }});
   const show = () => {
     const list = flips.filter(changeKinds.find(k => k.name === kind).fits);
-    cards.replaceChildren(...list.map(f => card(app, r, f, pictures[f.sample], () => layersOf(chosen, app, r, f))));
+    const shown = all ? list : list.slice(0, manyCards);
+    cards.replaceChildren(...shown.map(f => card(app, r, f, pictures[f.sample], () => layersOf(chosen, app, r, f))));
+    more.hidden = shown.length === list.length;
+    more.textContent = `Show all ${list.length}`;
     if (!list.length) cards.append(el("li", {}, "None of this kind."));
     confusion.replaceChildren(confusionOf(r, list));
   };
@@ -69,7 +75,7 @@ function showFlips(result, app, r) {
     el("p", {class: "headline open"}, flips.length ? `${plural(flips.length, "prediction")} of ${n} changed.` : `No prediction of ${n} samples changed.`),
     tiles([labelled && known(r.float_top1) ? figure(r.float_top1, "correct in float") : null, known(r.sim_top1) ? figure(r.sim_top1, "correct, simulated") : null, known(r.int8_top1) ? figure(r.int8_top1, "correct on integers") : null,
       known(r.apart) ? {label: "simulation and integers differ", value: `${r.apart} of ${n}`} : null]),
-    flips.length ? el("p", {class: "actions"}, el("label", {}, "Show ", choice)) : "", cards, chosen, confusion);
+    flips.length ? el("p", {class: "actions"}, el("label", {}, "Show ", choice)) : "", cards, more, chosen, confusion);
   show();
   const names = flips.slice(0, 60).map(f => f.sample);
   if (!names.length) return;
@@ -102,7 +108,7 @@ function card(app, r, f, picture, act) {
     return el("tr", {}, el("th", {scope: "row"}, name), el("td", {title: top}, className(r, p.class), good ? el("span", {title: good === " ✓" ? "correct" : "not the label", "aria-label": good === " ✓" ? "correct" : "wrong"}, good) : ""), el("td", {class: "num", title: String(p.p)}, percent(p.p)));
   };
   return el("li", {class: "sample"}, thumbnail(picture, `${f.sample} as the network sees it`),
-    el("div", {}, el("p", {class: "name", title: f.sample}, f.sample), known(f.label) ? el("p", {class: "hint"}, `label: ${className(r, f.label)}`) : "",
+    el("div", {}, el("p", {class: "name", title: f.sample}, el("bdi", {}, f.sample)), known(f.label) ? el("p", {class: "hint"}, `label: ${className(r, f.label)}`) : "",
       el("table", {class: "results"}, el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
       el("p", {class: "hint"}, el("span", {title: "noise-to-signal ratio of this sample's outputs"}, `NSR ${small(f.nsr)} `), el("button", {type: "button", onclick: act, title: "the error of this sample after each operator"}, "Error by operator"))));
 }

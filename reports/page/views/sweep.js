@@ -122,8 +122,8 @@ function showSearch(front, app, r) {
   const listed = points.filter(p => p.pareto).concat(points.filter(p => !p.pareto));
   front.replaceChildren(el("p", {class: r.claimed ? "headline" : "headline open"}, said),
     tiles([
-      {label: "before", value: number(r.before), title: String(r.before), doc: "the budget's figure of the plan as it was"},
-      {label: "after", value: number(r.after), title: String(r.after)},
+      {label: `${errorName}, before`, value: number(r.before), title: String(r.before), doc: "the budget's figure of the plan as it was"},
+      {label: `${errorName}, after`, value: number(r.after), title: String(r.after)},
       r.held_out && {label: "on held-out samples", value: withError(r.held_out.value, r.held_out.error), title: String(r.held_out.value), doc: "samples that no operator was chosen on"},
       r.needed ? {label: "samples needed", value: String(r.needed), doc: "about how many samples would decide this"} : null,
       {label: "evaluations", value: String(r.evaluations), doc: "how many plans were tried"},

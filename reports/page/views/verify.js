@@ -84,8 +84,8 @@ export function showVerified(result, app, v) {
 function firstDivergence(app, d) {
   return part(d.tie ? "The first rounding tie" : "The first integer that differs", "",
     tiles([
-      {label: "operator", value: el("button", {type: "button", class: "link", title: "show this operator in the network", onclick: () => showOperator(app, d.node)}, d.node)},
-      {label: "tensor", value: d.tensor}, {label: "element", value: String(d.index)}, {label: d.what || "value", value: `${d.got}`, doc: "what was computed"},
+      {label: "operator", value: el("button", {type: "button", class: "link", title: "show this operator in the network", onclick: () => showOperator(app, d.node)}, el("bdi", {}, d.node))},
+      {label: "tensor", value: el("bdi", {}, d.tensor)}, {label: "element", value: String(d.index)}, {label: d.what || "value", value: `${d.got}`, doc: "what was computed"},
       {label: `expected by the ${d.expected_by}`, value: String(d.expected)},
       d.exact === undefined || d.exact === null ? null : {label: "exact value", value: number(d.exact), title: String(d.exact), doc: "in real arithmetic, before rounding"},
       d.accumulator === undefined || d.accumulator === null ? null : {label: "sum", value: String(d.accumulator), doc: "the int32 accumulator"},
