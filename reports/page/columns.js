@@ -12,7 +12,7 @@ export function operatorColumns(rows) {
     { key: "op", label: "type", doc: "Type of the operator.", kind: "text", value: row => row.op, width: 9, hidden: narrow },
     { key: "format", label: "format", doc: "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.", kind: "text", value: row => row.format, width: 8, hidden: narrow },
     figure("nsr", "NSR alone", "Noise-to-signal ratio at the outputs of the network with this operator quantized alone, ± its standard error. 0: no error. The most useful figure.", {
-      show: row => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null), exact: row => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"), width: 17, bar: row => [{ share: most ? row.nsr / most : 0 }] }),
+      show: row => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null), exact: row => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"), width: 17, bar: row => (known(row.nsr) ? [{ share: most ? row.nsr / most : 0 }] : null) }),
     figure("sqnr", "SQNR", "The same as a signal-to-noise ratio in decibels: −10 log10 of the NSR. Larger is better.", { show: row => (known(row.sqnr) ? decibels(row.sqnr) : null), width: 6.5 }),
     { key: "rank", label: "rank", doc: "The places that the operator may have by NSR on other samples: where ranges overlap, these samples cannot tell which is worse.", kind: "number", value: row => row.rank && row.rank[0],
       show: row => row.rank && (row.rank[0] === row.rank[1] ? String(row.rank[0]) : row.rank[0] + "–" + row.rank[1]), exact: row => (row.rank ? "places " + row.rank.join(" to ") : "not measured"), width: 5 },

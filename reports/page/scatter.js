@@ -5,7 +5,7 @@ import { small, count, bytes, withError, points as percentPoints, known, exact }
 import { ticks } from "./histogram.js";
 
 // drawScatter draws a search (reports.Search). Options: onPick(point), height. Errors are on a logarithmic axis where all are above 0 and they
-// span more than a factor of thirty.
+// span more than a factor of ten.
 export function drawScatter(host, search, options) {
   const { onPick, height = 320 } = options || {}, list = search.points;
   const costText = x => (search.cost === "bytes" ? bytes(x) : count(x)), metricText = p => (search.percent ? percentPoints(p.metric, p.error) : withError(p.metric, p.error));
@@ -19,7 +19,7 @@ export function drawScatter(host, search, options) {
     width = Math.max(host.clientWidth || 600, 260);
     const left = 64, right = width - 16, top = 12, bottom = height - 44;
     const low = list.map(p => p.metric - (p.error || 0)), high = list.map(p => p.metric + (p.error || 0));
-    const positive = Math.min(...list.map(p => p.metric)) > 0, log = positive && Math.max(...list.map(p => p.metric)) > 30 * Math.min(...list.map(p => p.metric));
+    const positive = Math.min(...list.map(p => p.metric)) > 0, log = positive && Math.max(...list.map(p => p.metric)) > 10 * Math.min(...list.map(p => p.metric));
     const scale = v => (log ? Math.log10(Math.max(v, Math.min(...list.map(p => p.metric)) / 3)) : v);
     let y0 = Math.min(...low.map(scale), ...(log ? [] : [0])), y1 = Math.max(...high.map(scale), ...(known(search.budget) && search.budget > 0 ? [scale(search.budget)] : []));
     if (!(y1 > y0)) y1 = y0 + 1;

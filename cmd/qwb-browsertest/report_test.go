@@ -1,0 +1,129 @@
+package browsertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/reports/page"
+)
+
+// TestFiguresAreWrittenAsOnTheCommandLine holds format.js against the table that reports/format_test.go holds Go against.
+func TestFiguresAreWrittenAsOnTheCommandLine(t *testing.T) {
+	table, err := os.ReadFile("../../reports/page/testdata/figures.json")
+	require.NoError(t, err)
+	files := http.FileServerFS(page.Files())
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, `<!doctype html><link rel="icon" href="data:,">`)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	p := open(t, s.URL, desk)
+	var wrong []string
+	p.js(`import("/format.js").then((f) => `+string(table)+`.flatMap((w) => ["number", "small", "cosine", "percent", "count"].filter((k) => k !== "count" || w.value < 9e15)
+		.map((k) => [k, f[k](k === "count" ? Math.trunc(w.value) : w.value), w[k], w.value]).filter(([, got, want]) => got !== want).map(String)))`, &wrong)
+	require.Empty(t, wrong)
+}
+
+// layer is an operator in what analyze --json prints.
+type layer struct {
+	Node     string
+	NSR      float64
+	NSRError float64 `json:"nsr_error"`
+}
+
+// analysed is a report on the demo's plan, with what analyze --json printed beside it.
+func analysed(t *testing.T) (file string, r *struct{ Layerwise []layer }) {
+	t.Helper()
+	dir := planned(t)
+	r = new(struct{ Layerwise []layer })
+	require.NoError(t, json.Unmarshal([]byte(command(t, dir, "analyze", "glyphs.plan.json", "--samples", "8", "--html", "r.html", "--json")), r))
+	return "file://" + filepath.ToSlash(filepath.Join(dir, "r.html")), r
+}
+
+// TestTheReportIsOneFile opens it from disk: verdict, network, table and panel are there, linked, every control has a name, and no figure in the
+// table differs from --json.
+func TestTheReportIsOneFile(t *testing.T) {
+	file, r := analysed(t)
+	p := open(t, file, desk)
+	p.until(`document.querySelectorAll("table.rows tbody tr[data-i]").length > 5 && document.querySelector("canvas")`)
+	p.until(`document.querySelector(".headline").textContent.includes("NSR")`)
+	p.shoot("report")
+	for _, l := range r.Layerwise[:3] {
+		p.choose("input", "Filter", l.Node)
+		p.until(fmt.Sprintf(`document.querySelector("table.rows tbody tr[data-i] bdi").textContent === %s`, quoted(l.Node)))
+		var title string
+		p.js(`[...document.querySelectorAll("table.rows tbody tr[data-i]")].find((tr) => tr.querySelector("bdi").textContent === `+quoted(l.Node)+`).querySelector("td:has(.meter)").title`, &title)
+		var nsr, spread float64
+		_, err := fmt.Sscanf(title, "%g ± %g", &nsr, &spread)
+		require.NoError(t, err, title)
+		assert.Equal(t, l.NSR, nsr)
+		assert.Equal(t, l.NSRError, spread)
+		p.js(`document.querySelector("table.rows tbody tr[data-i]").click(), true`, nil)
+		p.until(fmt.Sprintf(`document.querySelector(".layer h2").textContent === %[1]s && location.hash === "#node=" + encodeURIComponent(%[1]s)`, quoted(l.Node)))
+	}
+	p.choose("input", "Filter", "nsr>1e9")
+	p.until(`text().includes("No operator passes the filter")`)
+	p.choose("input", "Filter", "")
+	p.js(`document.querySelector("table.rows tbody tr[data-i]").focus(), true`, nil)
+	list, n := p.nameless()
+	assert.Empty(t, list)
+	assert.Greater(t, n, 20)
+}
+
+// TestTheReportFitsSmallAndDark: at 500 pixels nothing runs out of the page, and it follows the system to the dark.
+func TestTheReportFitsSmallAndDark(t *testing.T) {
+	file, _ := analysed(t)
+	p := open(t, file, look{500, 900, true})
+	p.until(`document.querySelectorAll("table.rows tbody tr[data-i]").length > 5`)
+	var wide, light float64
+	p.js(`document.documentElement.scrollWidth`, &wide)
+	p.js(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).reduce((a, b) => a + b)`, &light)
+	p.shoot("report-500-dark")
+	assert.LessOrEqual(t, wide, 500.0)
+	assert.Less(t, light, 150.0)
+}
+
+// TestHostileNamesAreText: names that are markup, commands of a terminal or turn the direction of writing are shown as text, and nothing runs.
+func TestHostileNamesAreText(t *testing.T) {
+	names := []string{`</script><script>alert(1)</script>`, `"><img src=x onerror=alert(2)>`, "\u202egnp.exe", "a\x1b[31mb", "\u2028", "{{7*7}}", "javascript:alert(3)"}
+	file, r := analysed(t)
+	path := strings.TrimPrefix(file, "file://")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Greater(t, len(r.Layerwise), len(names))
+	for i, n := range names {
+		hostile, err := json.Marshal(n)
+		require.NoError(t, err)
+		old, err := json.Marshal(r.Layerwise[i].Node)
+		require.NoError(t, err)
+		text = bytes.ReplaceAll(text, old, hostile) // in the values that stand in the page; the policy has the hash of the script alone
+	}
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	p := open(t, file, desk)
+	p.until(`document.querySelectorAll("table.rows tbody tr[data-i]").length >= 7`)
+	for i := range names {
+		p.js(fmt.Sprintf(`document.querySelectorAll("table.rows")[0].querySelectorAll("tbody tr[data-i]")[%d].click(), true`, i), nil)
+	}
+	var shown []string
+	p.js(`[...document.querySelectorAll("table.rows")[0].querySelectorAll("tbody bdi")].map((e) => e.textContent)`, &shown)
+	require.Contains(t, shown, names[0])
+	require.Contains(t, shown, `\u202egnp.exe`)
+	require.Contains(t, shown, `a\x1b[31mb`)
+	var elements int
+	p.js(`document.querySelectorAll("img, script:not([type]):not(:last-of-type), iframe").length`, &elements)
+	require.Zero(t, elements)
+}
