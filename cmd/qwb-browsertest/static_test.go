@@ -1,0 +1,67 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/internal/demo"
+)
+
+// TestTheDemoWithoutAServer does the demo in the page that is one file, opened from disk, and holds plan, statistics and export to those of a
+// command line without assembly, byte for byte.
+func TestTheDemoWithoutAServer(t *testing.T) {
+	dir := t.TempDir()
+	build := func(args ...string) {
+		c := exec.Command("go", args...)
+		c.Dir = "../.."
+		out, err := c.CombinedOutput()
+		require.NoErrorf(t, err, "%s", out)
+	}
+	build("run", "./cmd/qwb-page", "-o", dir)
+	plain := filepath.Join(dir, "qwb")
+	build("build", "-tags", "purego", "-o", plain, "./cmd/qwb")
+
+	p := open(t, "file://"+filepath.Join(dir, "qwb.html"), desk)
+	p.click("button", "Try the demo")
+	p.until(`text().includes("calibrated on 256 samples")`)
+	p.until(`one("nav.tabs button", "Network").getAttribute("aria-current") === "page" && text().includes("last_dw")`)
+	p.shoot("static")
+	p.view("Export")
+	// What the page saves is a Blob, by an address that is made for it.
+	p.js(`(() => { window.saved = []; const make = URL.createObjectURL; URL.createObjectURL = (b) => { saved.push(b); return make.call(URL, b); }; return true; })()`, nil)
+	base64Of := `(async (b) => { let s = ""; for (const x of new Uint8Array(await b.arrayBuffer())) s += String.fromCharCode(x); return btoa(s); })`
+	p.click("main button", "Export")
+	p.until(`text().includes("Written and verified")`)
+	p.click("table button", "qwb-demo/glyphs")
+	p.until(`saved.length === 1`)
+	p.click("main button", "glyphs.plan.json")
+	p.until(`saved.length === 2`)
+	var saved [2]string
+	p.js(`Promise.all(saved.map(`+base64Of+`))`, &saved)
+
+	require.NoError(t, demo.Files(context.Background(), demo.DefaultSeed, func(name string, content []byte) error {
+		file := filepath.Join(dir, demo.Folder, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		return os.WriteFile(file, content, 0o600)
+	}))
+	for _, line := range [][]string{{"calibrate", "qwb-demo/glyphs.onnx", "--platform", "trt_int8", "--data", "qwb-demo/data/calibration", "-o", "qwb-demo/glyphs.plan.json"},
+		{"export", "qwb-demo/glyphs.plan.json", "-o", "qwb-demo/own.onnx"}} {
+		c := exec.Command(plain, line...)
+		c.Dir = dir
+		out, err := c.CombinedOutput()
+		require.NoErrorf(t, err, "%s", out)
+	}
+	for i, name := range []string{"own.onnx", "glyphs.plan.json"} {
+		want, err := os.ReadFile(filepath.Join(dir, demo.Folder, name))
+		require.NoError(t, err)
+		got, err := base64.StdEncoding.DecodeString(saved[i])
+		require.NoError(t, err)
+		require.Equal(t, want, got, name)
+	}
+}
