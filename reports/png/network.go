@@ -324,7 +324,7 @@ func (n *network) write(w io.Writer) error {
 	const stub = 26 // room above and below a column for edges that go on
 	heading := letters(13, text.XCenter, text.YTop)
 	title := broken(n.title, heading, width-2*margin)
-	above := vg.Length(len(title))*16 + 44
+	above := vg.Length(len(title))*16 + 34 + 10*vg.Length(len(broken(keyText, letters(8, text.XLeft, text.YCenter), width-2*margin)))
 	height += above + 2*stub + 2*margin
 	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(resolution(width, height)))
 	c := draw.New(canvas)
@@ -420,6 +420,9 @@ func (n *network) lines(c draw.Canvas, of func(layer int) *column, place func(k 
 	}
 }
 
+const keyText = "dashed box: in float; grey: no error of its own; orange line: changes between float and integers (Q to integers, DQ to float); " +
+	"numbers: goes on in the next column"
+
 // key explains the colours and lines.
 func (n *network) key(c draw.Canvas, at vg.Point) {
 	style := letters(8, text.XLeft, text.YCenter)
@@ -435,8 +438,7 @@ func (n *network) key(c draw.Canvas, at vg.Point) {
 		y -= 15
 		x = at.X
 	}
-	text := "dashed box: in float; grey: no error of its own; orange line: changes between float and integers (Q to integers, DQ to float); numbers: goes on in the next column"
-	for i, part := range broken(text, style, c.Max.X-margin-x) {
+	for i, part := range broken(keyText, style, c.Max.X-margin-x) {
 		c.FillText(style, vg.Point{X: x, Y: y - vg.Length(i)*10}, part)
 	}
 }

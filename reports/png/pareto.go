@@ -66,7 +66,7 @@ func paretoPlot(w io.Writer, s *reports.Search) error {
 		h.marks = append(h.marks, curve([][2]float64{{h.x.min, *s.Budget}, {h.x.max, *s.Budget}}, style))
 		name("budget", stroke(style))
 	}
-	var front [][2]float64
+	front, first := frontOf(s.Points)
 	var errors [][3]float64
 	kinds := []struct {
 		name   string
@@ -76,15 +76,12 @@ func paretoPlot(w io.Writer, s *reports.Search) error {
 		at     [][2]float64
 	}{
 		{name: "other choices", ink: pale, radius: 4, is: func(p *reports.SearchPoint) bool { return true }},
-		{name: "no other has a smaller error and costs less", ink: blue, radius: 4, is: func(p *reports.SearchPoint) bool { return p.Pareto }},
+		{name: "no other has a smaller error at this cost or less", ink: blue, radius: 4, is: func(p *reports.SearchPoint) bool { return first[p] }},
 		{name: "chosen", ink: red, radius: 5.5, is: func(p *reports.SearchPoint) bool { return p.Chosen }},
 	}
 	for i := range s.Points {
 		p := &s.Points[i]
 		at := [2]float64{p.Cost, p.Metric}
-		if p.Pareto {
-			front = append(front, at)
-		}
 		if p.Error != nil {
 			errors = append(errors, [3]float64{p.Cost, p.Metric, *p.Error})
 		}
@@ -95,7 +92,6 @@ func paretoPlot(w io.Writer, s *reports.Search) error {
 			}
 		}
 	}
-	slices.SortFunc(front, func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
 	h.marks = append(h.marks, curve(front, draw.LineStyle{Color: blue, Width: 1}), whiskers(errors, dark, math.Inf(-1)))
 	for _, k := range kinds {
 		if len(k.at) > 0 {
@@ -109,6 +105,27 @@ func paretoPlot(w io.Writer, s *reports.Search) error {
 		name("bars: standard error", func(*draw.Canvas) {})
 	}
 	return h.write(w, 9*vg.Inch, 5.6*vg.Inch)
+}
+
+// frontOf finds the choices that none with the same cost or less beats in error, by ascending cost. Those that a search marks may be better in
+// something that is not drawn.
+func frontOf(list []reports.SearchPoint) (line [][2]float64, is map[*reports.SearchPoint]bool) {
+	sorted := make([]*reports.SearchPoint, len(list))
+	for i := range list {
+		sorted[i] = &list[i]
+	}
+	slices.SortStableFunc(sorted, func(a, b *reports.SearchPoint) int {
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.Metric, b.Metric))
+	})
+	is = map[*reports.SearchPoint]bool{}
+	best := math.Inf(1)
+	for _, p := range sorted {
+		if p.Metric < best {
+			best, is[p] = p.Metric, true
+			line = append(line, [2]float64{p.Cost, p.Metric})
+		}
+	}
+	return line, is
 }
 
 // decimals are ticks whose labels have a prefix for thousands, millions and so on.

@@ -70,6 +70,13 @@ func TestAPictureOfALargeNetworkHasItsBlocks(t *testing.T) {
 	require.Nil(t, newNetwork(&reports.View{Report: report(1)}))
 }
 
+func TestTheFrontFallsWithCost(t *testing.T) {
+	points := []reports.SearchPoint{{Cost: 3, Metric: 2, Pareto: true}, {Cost: 1, Metric: 4}, {Cost: 2, Metric: 1}, {Cost: 2, Metric: 0.5}, {Cost: 5, Metric: 0.1}}
+	line, is := frontOf(points)
+	require.Equal(t, [][2]float64{{1, 4}, {2, 0.5}, {5, 0.1}}, line)
+	require.False(t, is[&points[0]], "another is better and costs less, whatever else it is good at")
+}
+
 func TestAVeryLargePictureHasFewerPixels(t *testing.T) {
 	require.Equal(t, 96, resolution(1000, 1000))
 	dpi := float64(resolution(30_000, 20_000))
