@@ -106,7 +106,7 @@ export async function startApp(client, host) {
     "qwb serve does not answer. The plan is on disk and nothing is lost: start it again, and what was interrupted goes on where it was.");
   const bar = jobsBar(app), top = el("header", { class: "top" }), tabs = el("nav", { class: "tabs", "aria-label": "Views" });
   const main = el("main", { id: "main", tabindex: "-1" });
-  const buttons = new Map(views.map((v) => [v.key, el("button", { type: "button", title: v.doc, onclick: () => show(v.key) }, v.label)]));
+  const buttons = new Map(views.map((v) => [v.key, el("button", { type: "button", title: v.doc, onclick: () => { if (app.state) show(v.key); } }, v.label)]));
   tabs.append(...buttons.values());
   host.replaceChildren(el("a", { class: "skip", href: "#main", onclick: (e) => { e.preventDefault(); main.focus(); } }, "Skip to the view"),
     top, tabs, offline, messageBox, main, bar.node);

@@ -55,7 +55,7 @@ function className(r, index) {
 }
 
 function showFlips(result, app, r) {
-  const flips = r.flips || [], labelled = flips.some(f => known(f.label));
+  const flips = r.flips, labelled = r.labelled > 0;
   const cards = el("ul", {class: "samples"}, ), chosen = el("div", {class: "result", "aria-live": "polite"}), confusion = el("div", {});
   let kind = "all", all = false;
   const pictures = {}, more = el("button", {type: "button", hidden: true, onclick: () => { all = true; show(); }});
