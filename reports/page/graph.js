@@ -53,7 +53,7 @@ export function drawGraph(host, options) {
       blocks && button("Open blocks", "Open all blocks", () => openAll(true)), blocks && button("Close blocks", "Close all blocks", () => openAll(false)),
       button("Picture", "Save the network as a PNG picture", () => savePicture(index, open, words.frameName, paperLook(), scene))));
   const words = makeWords(() => ({ picture, index, rows, colouring: findColouring(key) }));
-  const tree = makeTree({ title, get: () => ({ picture, index }), words, pick: (name) => selection.set(name, "tree") });
+  const tree = makeTree({ title, get: () => ({ picture, index }), words, pick: (name) => isEnd(byName.get(name)) ? focus(name) : selection.set(name, "tree") });
   replace(host, el("div", { class: "graph" }, bar, stage, legend, help, tree.element));
   const ctx = canvas.getContext("2d");
   const minimap = makeMinimap(map, { onMove: (x, y) => {
@@ -62,6 +62,8 @@ export function drawGraph(host, options) {
     view.ask();
   } });
 
+  // The inputs and outputs of the network are drawn, but no operators: other views know nothing of them.
+  const isEnd = (node) => ["Input", "Output"].includes(picture.nodes[node].op);
   const rowOf = (node) => rows[node] || {};
   // What is painted.
   function place() {
@@ -228,15 +230,15 @@ export function drawGraph(host, options) {
     cursor = box;
     view.touched = true;
     nearWires();
-    if (tell && box.node >= 0) selection.set(words.nameOf(box), "graph");
+    if (tell && box.node >= 0) selection.set(isEnd(box.node) ? "" : words.nameOf(box), "graph");
     if (tell) announce(words.ofBox(box));
     view.moveTo(box);
   }
 
   // pick takes an operator into the set that changes are for, or out of it.
   function pick(box) {
-    const op = picture.nodes[box.node].op, name = words.nameOf(box);
-    if (op === "Input" || op === "Output") return;
+    const name = words.nameOf(box);
+    if (isEnd(box.node)) return;
     selection.toggle(name, undefined, "graph");
     announce(`${name} ${selection.nodes.has(name) ? "picked" : "no longer picked"}, ${selection.nodes.size} in all`);
   }

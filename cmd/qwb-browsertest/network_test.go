@@ -1,0 +1,67 @@
+package browsertest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheNetworkByKeyboard follows tensors, searches, zooms and prints without a mouse. What is drawn is held as the pixels of the canvas: the
+// same view is the same picture.
+func TestTheNetworkByKeyboard(t *testing.T) {
+	p := open(t, serve(t, planned(t), "glyphs.plan.json").url, desk)
+	p.until(`one(".graph-canvas")`)
+	press := func(key string) {
+		p.js(fmt.Sprintf(`document.querySelector(".graph-canvas").dispatchEvent(new KeyboardEvent("keydown", {key: %s, bubbles: true})), new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => f(1))))`, quoted(key)), nil)
+	}
+	read := func(expression string) (s string) {
+		p.js(expression, &s)
+		return s
+	}
+	drawn := func() string { return read(`document.querySelector(".graph-canvas").toDataURL()`) }
+	node := func() string { return read(`decodeURIComponent(location.hash)`) }
+	p.until(`new Set(document.querySelector(".graph-canvas").getContext("2d").getImageData(0, 0, 600, 300).data).size > 20`)
+
+	press("Home")
+	press("ArrowDown")
+	first := node()
+	require.Contains(t, first, "#node=")
+	require.NotContains(t, first, "input:")
+	press("ArrowDown")
+	require.NotEqual(t, first, node())
+	press("ArrowUp")
+	require.Equal(t, first, node())
+	require.Contains(t, read(`document.querySelector(".unseen[role=status]").textContent`), first[len("#node="):], "it is said")
+
+	press("0")
+	whole := drawn()
+	press("+")
+	require.NotEqual(t, whole, drawn())
+	press("0")
+	require.Equal(t, whole, drawn())
+	p.choose("select", "Colour", "macs")
+	p.until(`/multiply-accumulates/.test(document.querySelector(".graph-legend").textContent)`)
+	press("x") // which does nothing but wait for the next picture
+	require.NotEqual(t, whole, drawn())
+
+	p.choose("input[type=search]", "Find", "type:Conv")
+	p.until(`/^[2-9][0-9]* matches$/.test(document.querySelector(".graph-hits").textContent)`)
+	p.choose("input[type=search]", "Find", "/(/")
+	p.until(`document.querySelector(".graph-hits").textContent === "not a regular expression"`)
+	p.choose("input[type=search]", "Find", "")
+
+	// The list has what is drawn: as many operators and blocks at its top as the network has.
+	p.js(`document.querySelector(".graph-tree").open = true`, nil)
+	p.until(`all("[role=treeitem]").length > 2`)
+	p.js(`all("[role=treeitem]").find((e) => /Softmax|Gemm|Conv/.test(e.textContent) && e.dataset.node).click(), true`, nil)
+	p.until(`one("[role=treeitem][tabindex='0']").textContent.startsWith(decodeURIComponent(location.hash).slice(6) + ", ")`)
+
+	p.js(`dispatchEvent(new Event("beforeprint")), true`, nil)
+	var size []int
+	p.js(`((c) => [c.width, c.height])(document.querySelector("canvas.graph-paper"))`, &size)
+	require.Greater(t, size[0], 200)
+	require.Greater(t, size[1], 200)
+	p.js(`dispatchEvent(new Event("afterprint")), true`, nil)
+	p.until(`!document.querySelector("canvas.graph-paper")`)
+}
