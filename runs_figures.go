@@ -65,8 +65,23 @@ var (
 	}
 	dispatchFigures = withSearch(picked[DispatchResult]("goal.metric=metric goal.budget=budget before after held_out.value=held_out held_out.error=held_out_error held_out.upper=upper claimed refused evaluations"),
 		(*DispatchResult).Search)
-	tuneFigures     = picked[TuneResult]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
-	evalFigures     = picked[analysis.Accuracy]("mode backend profile n top1 top5 float_top1 drop drop_error flips nsr nsr_error metric value value_error")
+	tuneFigures = picked[TuneResult]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
+	evalFigures = func(r *analysis.Accuracy) json.RawMessage {
+		b := picked[analysis.Accuracy]("mode backend profile n top1 top5 float_top1 drop drop_error flips nsr nsr_error")(r)
+		if r.Counts != nil || len(r.Scores) == 0 || len(b) < 3 {
+			return b
+		}
+		s := &r.Scores[0] // of what is no classifier: the first metric asked for
+		more := object(struct {
+			Metric    string   `json:"metric"`
+			Percent   bool     `json:"percent"`
+			Value     *float64 `json:"value"`
+			Float     *float64 `json:"float"`
+			Drop      *float64 `json:"drop"`
+			DropError *float64 `json:"drop_error"`
+		}{s.Name, s.Percent, s.Value, s.Float, s.Drop, s.DropError})
+		return json.RawMessage(string(b[:len(b)-1]) + "," + string(more[1:]))
+	}
 	verifyFigures   = picked[analysis.Verification]("profile backend samples verdict tensors integers_compared integers_different ties max_difference")
 	certifyFigures  = picked[CertifyResult]("file sha256 figures.samples=samples figures.drop=drop figures.drop_error=drop_error figures.flips=flips figures.nsr=nsr figures.nsr_error=nsr_error")
 	gateFigures     = picked[GateReport]("a b held strict samples metric")

@@ -39,6 +39,13 @@ func TestAViewSumsAPlanUp(t *testing.T) {
 	require.Same(t, r, v.Report)
 	require.Equal(t, r.Outputs[0].NSR, v.Verdict.NSR.NSR)
 	require.NotEmpty(t, v.Verdict.Level)
+	e, _, err := p.Eval(ctx, qwb.EvalOptions{Mode: "sim"})
+	require.NoError(t, err)
+	v, _, err = p.View(ctx, r, false)
+	require.NoError(t, err)
+	require.Equal(t, e.Scores[0].Name, v.Verdict.Metric)
+	require.Equal(t, e.Scores[0].Value, v.Verdict.Quantized)
+	require.Equal(t, e.N, v.Verdict.Scored)
 	d, _, err := p.Dispatch(ctx, qwb.DispatchOptions{Budget: &qwb.Budget{Name: "nsr", At: 1e-9}, Force: true})
 	if err != nil {
 		require.ErrorAs(t, err, new(qwb.CheckError))
