@@ -191,7 +191,7 @@ func decode(what string, raw json.RawMessage, into any) error {
 // command is a command line of qwb.
 func command(words ...string) string { return "qwb " + plain.Shell(words...) }
 
-// words splits properties that were written on one line.
+// needPlan is the file of the plan, which has to be there.
 func (b *Bench) needPlan() (string, error) {
 	if p := b.project(); p.Plan != "" {
 		if _, err := fs.Stat(b.store(), p.Plan); err == nil {

@@ -356,7 +356,7 @@ type WhatIf struct {
 	Select     string   `json:"select"` // with Properties what set takes to decide it
 	Properties []string `json:"properties"`
 	Command    string   `json:"command"`
-	// Exact: the tensor is the only one with this scale, so that the figures are of all that it is chosen for.
+	// Shared are other slots that the decision would give the same scale; the figures are of the tensor at Slot alone.
 	Shared []string `json:"shared"`
 }
 
