@@ -87,7 +87,7 @@ func TestFromAModelToAFile(t *testing.T) {
 
 	p.until(`text().includes("It has not been measured yet")`)
 	p.click("main button", "Measure$")
-	p.until(`/NSR at the outputs\s+[0-9]/.test(text())`)
+	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
 
 	// The worst operator, by the table, which begins with it.
 	p.until(`all("tbody tr").length > 3`)
@@ -182,7 +182,7 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	p.click("main button", "Measure$")
-	p.until(`/NSR at the outputs\s+[0-9]/.test(text())`)
+	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
 	p.shoot("hostile")
 	var foreign []string
 	p.js(`[...document.querySelectorAll("script, img, iframe, object, embed, link, a[href]")].map((e) => e.src || e.href || e.tagName).filter((u) => u && !String(u).startsWith(location.origin))`, &foreign)

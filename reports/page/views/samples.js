@@ -119,7 +119,7 @@ async function layersOf(host, app, r, f) {
   host.scrollIntoView({block: "nearest"});
   try {
     const named = proposed("data", ""), data = named ? [named] : app.state.calibration || [];
-    const answer = await app.client.call("sample-layers", {sample: f.sample, ...(data ? {data: [data]} : {})});
+    const answer = await app.client.call("sample-layers", {sample: f.sample, data});
     const rows = answer.layers;
     const chart = sampleChart(app, rows, host);
     host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.", chart,

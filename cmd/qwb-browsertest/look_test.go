@@ -1,0 +1,93 @@
+package browsertest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// looks are what every view is looked at in.
+var looks = map[string]look{"light": desk, "dark": {1400, 900, true}, "narrow": {500, 900, false}}
+
+// real is a folder with a plan of MobileNetV1 for TensorRT, where the real models are; else of the demo's model.
+func real(t *testing.T) (dir, plan string, args []string) {
+	t.Helper()
+	data := os.Getenv("QWB_TESTDATA")
+	if data == "" {
+		return planned(t), "glyphs.plan.json", nil
+	}
+	dir = t.TempDir()
+	model, err := os.ReadFile(filepath.Join(data, "models", "classifiers", "mobilenet_v1_1.0_224.onnx"))
+	if err != nil {
+		return planned(t), "glyphs.plan.json", nil
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mobilenet_v1.onnx"), model, 0o600))
+	pictures := filepath.Join(data, "data", "pets", "calibration")
+	command(t, dir, "calibrate", "mobilenet_v1.onnx", "--data", pictures, "--preprocess", "imagenet-inception", "--platform", "trt_int8", "--observer", "mse", "--samples", "16")
+	return dir, "mobilenet_v1.plan.json", []string{"--root", dir, "--root", pictures}
+}
+
+// TestEveryView: nothing on the console, a name for everything that can be used, nothing wider than the window; pictures of all.
+func TestEveryView(t *testing.T) {
+	dir, plan, args := real(t)
+	p := open(t, serve(t, dir, append(args, plan)...).url, desk)
+	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 3`)
+	p.click("main button", "Measure$")
+	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
+	p.js(`all("[role=grid] [role=row], .tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
+	p.until(`all("[role=slider]").length > 0`)
+	var views []string
+	p.js(`all("nav.tabs button").map(nameOf)`, &views)
+	require.GreaterOrEqual(t, len(views), 8)
+	for _, view := range views {
+		for name, l := range looks {
+			p.do(p.sized(l))
+			p.view(view)
+			p.do(chromedp.Sleep(200e6)) // what is drawn a frame later
+			p.shoot(fmt.Sprintf("%s-%s", strings.ReplaceAll(strings.ToLower(view), " ", "-"), name))
+			var wide float64
+			p.js(`document.documentElement.scrollWidth - innerWidth`, &wide)
+			assert.LessOrEqual(t, wide, 1.0, "%s, %s: the page is wider than the window", view, name)
+		}
+		list, count := p.nameless()
+		assert.Empty(t, list, view)
+		assert.Greater(t, count, 10, view)
+	}
+}
+
+// TestWhyDidItLose is the walk of docs/workbench.md: why did MobileNetV1 lose, and what cures it.
+func TestWhyDidItLose(t *testing.T) {
+	dir, plan, args := real(t)
+	if plan != "mobilenet_v1.plan.json" {
+		t.Skip("QWB_TESTDATA has no mobilenet_v1.onnx")
+	}
+	p := open(t, serve(t, dir, append(args, plan)...).url, desk)
+	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 3`)
+	p.click("main button", "Measure$")
+	nsr := `Number((/NSR[^0-9\n]*\n\s*([0-9][0-9.e-]*) ±/.exec(text()) || [])[1])`
+	p.until(nsr + " > 0")
+	var before, after float64
+	p.js(nsr, &before)
+	p.until(`/^\s*(\[?.?\]?\s*)?\d*\s*depthwise_conv_2d_1\b/m.test(all("[role=grid] [role=row], .tablehost tbody tr")[0].innerText) || /depthwise_conv_2d_1\b/.test(all("[role=grid] [role=row], .tablehost tbody tr")[1].innerText)`)
+	p.shoot("walk-1-worst")
+	p.click("[role=tab]", "Advice")
+	p.until(`/depthwise_conv_2d_1/.test(one("[role=tabpanel]").innerText)`)
+	p.shoot("walk-2-advice")
+	p.click("[role=tab]", "Operator")
+	p.choose("select", "What to decide", "fp32")
+	p.until(`/Estimated/.test(text())`)
+	p.shoot("walk-3-estimate")
+	p.click(".decide button", "Apply")
+	p.until(`/domain=fp32/.test(document.querySelector("footer").textContent)`)
+	p.click("main button", "Measure again$")
+	p.until(nsr + fmt.Sprintf(" < %g", before/2))
+	p.js(nsr, &after)
+	p.shoot("walk-4-cured")
+	t.Logf("NSR at the outputs %g, with depthwise_conv_2d_1 in float %g", before, after)
+}
