@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"qwb/reports/page"
@@ -47,7 +46,11 @@ func run(dir, release string) error {
 	if err != nil {
 		return err
 	}
-	goScript, err := os.ReadFile(filepath.Join(runtimeRoot(), "lib", "wasm", "wasm_exec.js"))
+	root, err := runtimeRoot()
+	if err != nil {
+		return err
+	}
+	goScript, err := os.ReadFile(filepath.Join(root, "lib", "wasm", "wasm_exec.js"))
 	if err != nil {
 		return err
 	}
@@ -102,11 +105,12 @@ func build(release string) ([]byte, error) {
 }
 
 // runtimeRoot is where Go lies, whose script starts the core: that of the release which compiles it.
-func runtimeRoot() string {
-	if out, err := exec.Command("go", "env", "GOROOT").Output(); err == nil {
-		return strings.TrimSpace(string(out))
+func runtimeRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOROOT: %w", err)
 	}
-	return runtime.GOROOT()
+	return strings.TrimSpace(string(out)), nil
 }
 
 // folder writes the modules as they are, index.html for them, and the core.
