@@ -18,6 +18,7 @@ type Job struct {
 	ID      string `json:"id"`
 	Kind    string `json:"kind"`
 	Command string `json:"command"` // that does the same
+	Changes bool   `json:"changes"` // it may write the plan, or open another
 	State   string `json:"state"`
 	// What is being done, how much of it is done and how much there is, 0 where nobody knows.
 	What  string `json:"what"`
@@ -46,15 +47,18 @@ func (j *Job) over() bool { return j.State != Queued && j.State != Running }
 // piece is a job with what it is to do.
 type piece struct {
 	Job
-	kind   *jobKind
-	work   work
-	began  time.Time
-	since  time.Time // of What
-	told   time.Time // when the last event went out
-	cancel context.CancelFunc
-	result any
-	failed error
-	ended  chan struct{} // closed when it is over
+	kind    *jobKind
+	work    work
+	options string // of it, as JSON
+	plan    string // revision of the plan that it was decided on; once the job has ended that it is to follow, the one which that left
+	after   *piece // the job in front that it is to follow, nil: none
+	began   time.Time
+	since   time.Time // of What
+	told    time.Time // when the last event went out
+	cancel  context.CancelFunc
+	result  any
+	failed  error
+	ended   chan struct{} // closed when it is over
 }
 
 // queue runs jobs one at a time, in the order in which they were started.
@@ -114,14 +118,21 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	defer t.cancel()
 	b := q.bench
 	q.tell(t, true)
-	p := b.project()
-	p.Events = &heard{q, t}
-	result, _, err := t.work.run(pausing{ctx, b}, b, p)
+	var result any
+	err := q.due(t)
+	if err == nil {
+		p := b.project()
+		p.Events = &heard{q, t}
+		result, _, err = t.work.run(pausing{ctx, b}, b, p)
+	}
 	q.mu.Lock()
 	t.result, t.failed, t.State, t.What, t.ETA = result, err, Done, "", nil
 	t.Seconds = q.bench.since(t.began)
 	if err != nil {
 		f := qwb.Describe(err)
+		if errors.As(err, new(*StaleError)) {
+			f.Kind = qwb.KindChanged
+		}
 		if t.Error = &f; f.Kind == qwb.KindCanceled {
 			t.State = Cancelled
 		} else if f.Kind != qwb.KindCheck || result == nil {
@@ -133,6 +144,11 @@ func (q *queue) run(ctx context.Context, t *piece) {
 		revision := b.Revision()
 		q.mu.Lock()
 		t.Revision = revision
+		for _, o := range q.list {
+			if o.after == t && t.State == Done {
+				o.plan, o.after = revision, nil
+			}
+		}
 		q.mu.Unlock()
 	}
 	close(t.ended)
@@ -140,6 +156,32 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	if t.kind.Changes && t.State == Done {
 		b.hub.publish(Event{Type: "plan", Revision: t.Revision, Command: t.Command})
 	}
+}
+
+// due reports whether a job whose turn has come is about what it was started on: meanwhile another model may have been opened, or the plan
+// been written. From now on nobody else writes it.
+func (q *queue) due(t *piece) error {
+	b := q.bench
+	b.changing.Lock() // whoever is writing it ends first
+	defer b.changing.Unlock()
+	line, err := t.work.line(b)
+	if err != nil {
+		return err
+	}
+	now := b.Revision()
+	if line != t.Command {
+		return &StaleError{now}
+	}
+	if !t.kind.Changes || t.kind.Opens {
+		return nil
+	}
+	if t.after != nil {
+		return qwb.Usagef("%s, which this was to follow, did not come to its end: nothing was done", t.after.Kind)
+	}
+	if now != t.plan {
+		return &StaleError{now}
+	}
+	return nil
 }
 
 // tell says how a job stands, at most ten times a second unless it is worth more.
@@ -195,11 +237,42 @@ func changes(kind string) bool {
 	return slices.ContainsFunc(kinds, func(k jobKind) bool { return k.Name == kind && k.Changes })
 }
 
-// start puts a job into the queue.
-func (q *queue) start(k *jobKind, w work, line string) Job {
+// opens reports whether a start is that of a job which only opens a file: what the page saw before matters nothing to it.
+func opens(params json.RawMessage) bool {
+	var p struct{ Kind string }
+	return json.Unmarshal(params, &p) == nil && slices.ContainsFunc(kinds, func(k jobKind) bool { return k.Name == p.Kind && k.Opens })
+}
+
+// start puts a job into the queue. after is the last job in front of it that its caller knew to write the plan. One that is there already, and
+// is not over, is not there twice.
+func (q *queue) start(k *jobKind, w work, line, after string) (Job, error) {
+	revision := q.bench.Revision()
+	options, err := json.Marshal(w)
+	if err != nil {
+		return Job{}, err
+	}
 	q.mu.Lock()
+	var front *piece
+	for _, o := range q.list {
+		if o.over() {
+			continue
+		}
+		if o.kind == k && o.Command == line && o.options == string(options) {
+			j := q.snapshot(o)
+			q.mu.Unlock()
+			return j, nil
+		}
+		if o.kind.Changes {
+			front = o
+		}
+	}
+	if front != nil && k.Changes && !k.Opens && front.ID != after {
+		q.mu.Unlock()
+		return Job{}, qwb.Usagef("%s, job %s, was started meanwhile and may write the plan: look at what comes of it first", front.Kind, front.ID)
+	}
 	q.next++
-	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, State: Queued, Notes: []string{}, Warnings: []tqc.Warning{}}, kind: k, work: w, ended: make(chan struct{})}
+	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Changes: k.Changes, State: Queued, Notes: []string{}, Warnings: []tqc.Warning{}},
+		kind: k, work: w, options: string(options), plan: revision, after: front, ended: make(chan struct{})}
 	q.list = append(q.list, t)
 	over := 0
 	for _, o := range q.list {
@@ -221,7 +294,7 @@ func (q *queue) start(k *jobKind, w work, line string) Job {
 	default:
 	}
 	q.bench.hub.publish(Event{Type: "job", Job: &j})
-	return j
+	return j, nil
 }
 
 // wait waits for the end of a job and returns its result; where ctx ends before, the job is stopped.
@@ -321,6 +394,7 @@ type started struct {
 func (b *Bench) start(_ context.Context, p struct {
 	Kind    string          `json:"kind"`
 	Options json.RawMessage `json:"options"`
+	After   string          `json:"after"` // the last job that the page knows to write the plan, of those that are not over
 }) (*started, error) {
 	for i := range kinds {
 		k := &kinds[i]
@@ -335,7 +409,8 @@ func (b *Bench) start(_ context.Context, p struct {
 		if err != nil {
 			return nil, err
 		}
-		return &started{b.jobs.start(k, w, line)}, nil
+		j, err := b.jobs.start(k, w, line, p.After)
+		return &started{j}, err
 	}
 	return nil, qwb.Usagef("there is no job of kind %q", p.Kind)
 }

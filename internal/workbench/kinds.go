@@ -20,6 +20,7 @@ type jobKind struct {
 	Name, Doc string
 	Changes   bool // it may write a plan, or open another
 	New       func() work
+	Opens     bool // it only opens: what is open matters nothing to it
 }
 
 // work is what a job does: its options, whose names in JSON are the flags of the command that does the same, with _ for -.
@@ -30,23 +31,23 @@ type work interface {
 }
 
 var kinds = []jobKind{
-	{"open", "open a model, with its plan if it has one, or a plan", true, func() work { return &openJob{} }},
-	{"trial", "run the float model with each preprocessing and label offset", false, func() work { return &trialJob{} }},
-	{"calibrate", "run the model on data and choose all scales", true, func() work { return &calibrateJob{} }},
-	{"analyze", "measure the error, as a whole and by operator", false, func() work { return &analyzeJob{} }},
-	{"dispatch", "keep operators in float: those named, or as few as a budget needs", true, func() work { return &dispatchJob{} }},
-	{"sweep", "calibrate with many options and keep the best plan", true, func() work { return &sweepJob{} }},
-	{"tune", "repair accuracy: biases, rounding of weights, scales, ranges of channels", true, func() work { return &tuneJob{} }},
-	{"eval", "measure accuracy on data with labels", false, func() work { return &evalJob{} }},
-	{"compare", "run plans and models on the same samples", false, func() work { return &compareJob{} }},
-	{"verify", "run the plan on integers and check every one", true, func() work { return &verifyJob{} }},
-	{"export", "write the quantized model", true, func() work { return &exportJob{} }},
-	{"flips", "list the samples whose prediction changed", false, func() work { return &flipsJob{} }},
-	{"sample-layers", "the error of one sample by operator", false, func() work { return &sampleLayersJob{} }},
-	{"language-rank", "rank the matrices of a language model by what quantizing each alone does", false, func() work { return &languageRank{} }},
-	{"language-eval", "score the lines of a text with a language model", false, func() work { return &languageEval{} }},
-	{"language-generate", "continue a text in float and quantized", false, func() work { return &languageGenerate{} }},
-	{"import", "make a plan of a model that is quantized already", true, func() work { return &importJob{} }},
+	{"open", "open a model, with its plan if it has one, or a plan", true, func() work { return &openJob{} }, true},
+	{"trial", "run the float model with each preprocessing and label offset", false, func() work { return &trialJob{} }, false},
+	{"calibrate", "run the model on data and choose all scales", true, func() work { return &calibrateJob{} }, false},
+	{"analyze", "measure the error, as a whole and by operator", false, func() work { return &analyzeJob{} }, false},
+	{"dispatch", "keep operators in float: those named, or as few as a budget needs", true, func() work { return &dispatchJob{} }, false},
+	{"sweep", "calibrate with many options and keep the best plan", true, func() work { return &sweepJob{} }, false},
+	{"tune", "repair accuracy: biases, rounding of weights, scales, ranges of channels", true, func() work { return &tuneJob{} }, false},
+	{"eval", "measure accuracy on data with labels", false, func() work { return &evalJob{} }, false},
+	{"compare", "run plans and models on the same samples", false, func() work { return &compareJob{} }, false},
+	{"verify", "run the plan on integers and check every one", true, func() work { return &verifyJob{} }, false},
+	{"export", "write the quantized model", true, func() work { return &exportJob{} }, false},
+	{"flips", "list the samples whose prediction changed", false, func() work { return &flipsJob{} }, false},
+	{"sample-layers", "the error of one sample by operator", false, func() work { return &sampleLayersJob{} }, false},
+	{"language-rank", "rank the matrices of a language model by what quantizing each alone does", false, func() work { return &languageRank{} }, false},
+	{"language-eval", "score the lines of a text with a language model", false, func() work { return &languageEval{} }, false},
+	{"language-generate", "continue a text in float and quantized", false, func() work { return &languageGenerate{} }, false},
+	{"import", "make a plan of a model that is quantized already", true, func() work { return &importJob{} }, false},
 }
 
 // dataOptions are the flags about samples.

@@ -112,7 +112,11 @@ func (b *Bench) sampleLayers(ctx context.Context, o sampleLayersJob) (any, error
 	}
 	for i := range kinds {
 		if kinds[i].Name == "sample-layers" {
-			return b.jobs.wait(ctx, b.jobs.start(&kinds[i], &o, line).ID)
+			j, err := b.jobs.start(&kinds[i], &o, line, "")
+			if err != nil {
+				return nil, err
+			}
+			return b.jobs.wait(ctx, j.ID)
 		}
 	}
 	return nil, nil

@@ -25,7 +25,7 @@ const over = (job) => ["done", "failed", "cancelled"].includes(job.state);
 
 // startApp draws the page into host and resolves when it can be used.
 export async function startApp(client, host) {
-  const waiting = new Map(); // who waits for the end of a job, by its id
+  const waiting = new Map(); // all who wait for the end of a job, by its id
   const ended = new Map(); // jobs that are over, by id
   const drawn = new Map(); // views that have been drawn, by key
   const listeners = new Set();
@@ -51,9 +51,9 @@ export async function startApp(client, host) {
     // run starts a job and resolves with its result once the page shows what it changed. It fails with {kind, message, node, result}: kind
     // "canceled" where somebody stopped it; result where there is one although a check did not hold.
     async run(kind, options = {}) {
-      const { job } = await guarded("start", { kind, options });
+      const { job } = await guarded("start", { kind, options, after: bar.writer() });
       bar.update(job);
-      const last = ended.get(job.id) || await new Promise((resolve) => waiting.set(job.id, resolve));
+      const last = ended.get(job.id) || await new Promise((resolve) => waiting.set(job.id, [...(waiting.get(job.id) || []), resolve]));
       if (reading) await reading; // a short job may be over before its start was answered: the page is to show it first
       const { result } = await client.call("result", { job: job.id });
       if (last.state === "done" && !last.error) return result;
@@ -191,9 +191,9 @@ export async function startApp(client, host) {
     if (ended.has(job.id)) return;
     ended.set(job.id, job);
     if (job.state === "done") await app.reload().catch((problem) => app.say(problem.message, true));
-    const resolve = waiting.get(job.id);
+    const resolves = waiting.get(job.id) || [];
     waiting.delete(job.id);
-    if (resolve) resolve(job);
+    for (const resolve of resolves) resolve(job);
   }
   const heard = (job) => {
     bar.update(job);

@@ -86,6 +86,8 @@ export function jobsBar(app) {
       lines.push(line);
       draw();
     },
+    // writer is the id of the last job that may write the plan, of those that are not over: what is started now is to follow it.
+    writer: () => [...jobs.values()].filter((job) => job.changes && (job.state === "queued" || job.state === "running")).map((job) => job.id).pop() || "",
     // knows says whether the line is that of a job, which notes it when it is done.
     knows: (line) => [...jobs.values()].some((job) => job.command === line),
   };

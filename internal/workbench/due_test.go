@@ -1,0 +1,111 @@
+package workbench_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb"
+	"qwb/internal/workbench"
+)
+
+// stopped is a bench with a plan whose next job waits where it begins to work, until let is called.
+func stopped(t *testing.T) (p *page, let func()) {
+	hold, held := make(chan bool), make(chan bool)
+	var waits atomic.Bool
+	p = plannedWith(t, workbench.Options{Pause: func() {
+		if waits.CompareAndSwap(true, false) {
+			held <- true
+			<-hold
+		}
+	}})
+	waits.Store(true)
+	p.call("start", `{"kind": "analyze"}`, nil)
+	<-held
+	return p, func() { hold <- true }
+}
+
+// end waits for the end of a job.
+func (p *page) end(r *result) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), r) == nil }, time.Minute, time.Millisecond)
+}
+
+const keepConvs = `{"kind": "dispatch", "options": {"fp32": ["type:Conv"]}%s}`
+
+// A job does what it was started for, or nothing: it may have waited while another tab opened another file.
+func TestAJobIsAboutThePlanThatItWasStartedOn(t *testing.T) {
+	p, let := stopped(t)
+	was, _ := p.store.Read("glyphs.plan.json")
+	for _, name := range []string{"glyphs.onnx", "glyphs.plan.json", "glyphs.stats"} {
+		text, _ := p.store.Read(name)
+		p.store.Write("b/"+name, text)
+	}
+	var open, keep, look result
+	p.call("start", `{"kind": "open", "options": {"file": "b/glyphs.plan.json"}}`, &open)
+	p.call("start", fmt.Sprintf(keepConvs, `, "after": "`+open.Job.ID+`"`), &keep)
+	p.call("start", `{"kind": "analyze", "options": {"graphwise": true}}`, &look)
+	let()
+	p.end(&open)
+	assert.Equal(t, workbench.Done, open.Job.State)
+	for _, r := range []*result{&keep, &look} {
+		p.end(r)
+		assert.Equal(t, workbench.Failed, r.Job.State, r.Job.Command)
+		assert.Equal(t, qwb.KindChanged, r.Job.Error.Kind)
+	}
+	for _, name := range []string{"glyphs.plan.json", "b/glyphs.plan.json"} {
+		now, _ := p.store.Read(name)
+		assert.Equal(t, string(was), string(now), name)
+	}
+}
+
+// What was decided on a plan is not done to the one that took its place meanwhile.
+func TestAJobThatWritesIsStaleWhereThePlanWasChangedMeanwhile(t *testing.T) {
+	p, let := stopped(t)
+	var keep result
+	p.call("start", fmt.Sprintf(keepConvs, ""), &keep)
+	p.call("set", `{"select": "type:Gemm", "properties": ["domain=fp32"]}`, nil)
+	now, _ := p.store.Read("glyphs.plan.json")
+	let()
+	p.end(&keep)
+	assert.Equal(t, qwb.KindChanged, keep.Job.Error.Kind)
+	after, _ := p.store.Read("glyphs.plan.json")
+	assert.Equal(t, string(now), string(after))
+}
+
+// Jobs that write follow each other where the page knew of the one in front, and where that came to its end.
+func TestJobsThatWriteFollowThoseThatThePageKnew(t *testing.T) {
+	p, let := stopped(t)
+	var first, again, second, third result
+	p.call("start", fmt.Sprintf(keepConvs, ""), &first)
+	p.call("start", fmt.Sprintf(keepConvs, ""), &again)
+	assert.Equal(t, first.Job.ID, again.Job.ID, "the same job twice")
+	assert.True(t, first.Job.Changes)
+	other := `{"kind": "dispatch", "options": {"reset": true}%s}`
+	err := p.try("start", fmt.Sprintf(other, ""), nil)
+	assert.ErrorContains(t, err, "dispatch, job "+first.Job.ID)
+	p.call("start", fmt.Sprintf(other, `, "after": "`+first.Job.ID+`"`), &second)
+	p.call("start", `{"kind": "verify", "after": "`+second.Job.ID+`"}`, &third)
+	p.call("cancel", fmt.Sprintf(`{"job": %q}`, second.Job.ID), nil)
+	let()
+	p.end(&third)
+	p.end(&first)
+	assert.Equal(t, workbench.Done, first.Job.State)
+	assert.Contains(t, third.Job.Error.Message, "did not come to its end")
+	p.revision = p.Revision()
+	p.call("start", fmt.Sprintf(other, ""), &second)
+	p.call("start", `{"kind": "verify", "after": "`+second.Job.ID+`"}`, &third)
+	p.end(&third)
+	assert.Equal(t, workbench.Done, third.Job.State)
+}
+
+// Whoever drops a file and clicks Open as well does nothing wrong.
+func TestAFileIsOpenedWhateverWasOpenBefore(t *testing.T) {
+	p := planned(t)
+	p.revision = "of before"
+	p.job("open", `{"file": "glyphs.onnx"}`, nil)
+}
