@@ -282,6 +282,7 @@ func (p *tab) click(css, name string) {
 // view goes to one of the views by its tab.
 func (p *tab) view(name string) {
 	p.t.Helper()
+	p.until(`one("nav.tabs button[aria-current]")`) // before that the page has not read the plan
 	p.click("nav.tabs button", name)
 	p.until(fmt.Sprintf(`one("nav.tabs button", %s).getAttribute("aria-current") === "page"`, quoted(name)))
 }

@@ -40,7 +40,7 @@ export function verdictTiles(view) {
   }
   if (known(v.nsr)) {
     tiles.push(tile(v.centred ? "NSR of class scores" : "NSR at the outputs", "Noise-to-signal ratio: power of the error over power of the signal, ± its standard error; 0 for no error." + (v.centred ? " Of the scores before Softmax, without their mean over the classes, which Softmax does not see." : ""),
-      withError(v.nsr, v.nsr_error), "SQNR " + decibels(v.sqnr_db) + ", " + plural(v.samples, "sample"), v.output + ": " + exact(v.nsr) + " ± " + exact(v.nsr_error)));
+      withError(v.nsr, v.nsr_error), view.stale ? "before the last change" : "SQNR " + decibels(v.sqnr_db) + ", " + plural(v.samples, "sample"), v.output + ": " + exact(v.nsr) + " ± " + exact(v.nsr_error)));
   } else tiles.push(tile("NSR at the outputs", "Noise-to-signal ratio, 0 for no error.", "not measured", missing.report || "qwb analyze"));
   if (v.budget) tiles.push(tile("budget: " + v.budget.metric, "The limit of the last search.", "≤ " + number(v.budget.limit), v.budget.met ? "met on held-out samples" : v.budget.met === false ? "not met, or not shown to be met" : ""));
   if (v.size_bytes) tiles.push(tile("size of weights", "Bytes of all constants, with scales and zero points.", bytes(v.size_bytes.quantized), "float " + bytes(v.size_bytes.float), v.size_bytes.quantized + " of " + v.size_bytes.float + " bytes"));

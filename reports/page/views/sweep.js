@@ -118,6 +118,10 @@ function showSearch(front, app, r) {
       message(status, problemText(problem), true);
     }
   };
+  if (!points.length) { // refused before anything was measured
+    front.replaceChildren(el("p", {class: "headline open"}, said), r.needed ? el("p", {class: "hint"}, `About ${plural(r.needed, "sample")} would decide this.`) : "");
+    return;
+  }
   const chart = el("div", {class: "chart"});
   const listed = points.filter(p => p.pareto).concat(points.filter(p => !p.pareto));
   front.replaceChildren(el("p", {class: r.claimed ? "headline" : "headline open"}, said),
@@ -137,7 +141,7 @@ function showSearch(front, app, r) {
       {label: "best trade-off", doc: "no other plan has less error, less work in FP32 and fewer boundaries", cell: p => (p.pareto ? "yes" : "no"), sort: p => (p.pareto ? 1 : 0)},
     ]}), r.apply ? commandLine(r.apply) : "");
   const chosen = p => r.claimed && p.fp32.length === r.fp32.length && p.fp32.every(n => r.fp32.includes(n));
-  if (points.length) drawScatter(chart, {cost: "MACs in FP32", metric: errorName, percent, budget: r.goal ? r.goal.budget : null,
+  drawScatter(chart, {cost: "MACs in FP32", metric: errorName, percent, budget: r.goal ? r.goal.budget : null,
     points: points.map(p => ({cost: p.macs_fp32, metric: p.metric, error: p.error, label: labelOf(p), pareto: p.pareto, chosen: chosen(p), fp32: p.fp32}))}, {onPick: use});
 }
 
