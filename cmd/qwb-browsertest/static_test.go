@@ -32,6 +32,11 @@ func TestTheDemoWithoutAServer(t *testing.T) {
 	p.until(`text().includes("calibrated on 256 samples")`)
 	p.until(`one("nav.tabs button", "Network").getAttribute("aria-current") === "page" && text().includes("last_dw")`)
 	p.shoot("static")
+	// What lies only in the tab is named, and the browser asks before it goes.
+	unsaved := `all(".unsaved button").map((b) => b.textContent)`
+	leaves := `(() => { const e = new Event("beforeunload", {cancelable: true}); dispatchEvent(e); return !e.defaultPrevented; })()`
+	p.until(unsaved + `.includes("glyphs.plan.json")`)
+	p.until("!" + leaves)
 	p.view("Export")
 	// What the page saves is a Blob, by an address that is made for it.
 	p.js(`(() => { window.saved = []; const make = URL.createObjectURL; URL.createObjectURL = (b) => { saved.push(b); return make.call(URL, b); }; return true; })()`, nil)
@@ -42,8 +47,11 @@ func TestTheDemoWithoutAServer(t *testing.T) {
 	p.until(`saved.length === 1`)
 	p.click("main button", "glyphs.plan.json")
 	p.until(`saved.length === 2`)
+	p.until("!" + unsaved + `.includes("glyphs.plan.json") && ` + unsaved + `.includes("glyphs.stats") && !` + leaves)
+	p.click(".unsaved button", "Save all")
+	p.until(`one(".unsaved") === undefined && ` + leaves)
 	var saved [2]string
-	p.js(`Promise.all(saved.map(`+base64Of+`))`, &saved)
+	p.js(`Promise.all(saved.slice(0, 2).map(`+base64Of+`))`, &saved)
 
 	require.NoError(t, demo.Files(context.Background(), demo.DefaultSeed, func(name string, content []byte) error {
 		file := filepath.Join(dir, demo.Folder, filepath.FromSlash(name))

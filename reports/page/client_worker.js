@@ -78,5 +78,8 @@ export function openWorker(worker, wasm, progress = () => {}) {
 
     // demo writes the files of the demo and says where they are.
     demo: () => ask({ method: "demo" }),
+
+    // unsaved names the files that are lost with this tab.
+    unsaved: () => ask({ method: "unsaved" }),
   };
 }

@@ -1,5 +1,6 @@
 // The entry of the page that needs no server: the core runs in a worker of this tab.
-import { el } from "./dom.js";
+import { el, replace, download, announce } from "./dom.js";
+import { baseName } from "./frame.js";
 import { openWorker } from "./client_worker.js";
 import { startApp } from "./app.js";
 
@@ -23,23 +24,50 @@ function open(progress) {
   return openWorker(new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" }))), bytesOf(core), progress);
 }
 
+const note = el("div", { class: "measure unsaved", role: "group", "aria-label": "Files that are not saved", hidden: true });
+let files = [], changed = false; // changed: what is in files may be old, or a job runs
 const host = document.getElementById("app") || document.body.appendChild(el("div", { id: "app" }));
 const bar = el("progress", { max: "1", "aria-label": "loading" });
 host.replaceChildren(el("p", { class: "loading" }, "Loading the core, which does here what the command line does. Nothing that you open leaves this machine. ", bar));
 const client = open((part) => {
-  if (part === null) startApp(client, host).catch((problem) => failed(problem.message));
+  if (part === null) startApp({ ...client, download: taken }, host).then(() => host.querySelector("main").before(note)).catch((problem) => failed(problem.message));
   else if (part < 1) bar.value = part;
   else bar.removeAttribute("value");
 });
 
-const failed = (text) => host.replaceChildren(el("p", { class: "loading", role: "alert" }, `The page cannot go on: ${text}`),
-  el("p", {}, "Everything that was opened lay in the memory of this tab and is gone. Load the page again."));
+const failed = (text) => {
+  files = [];
+  changed = false;
+  host.replaceChildren(el("p", { class: "loading", role: "alert" }, `The page cannot go on: ${text}`),
+    el("p", {}, "Everything that was opened lay in the memory of this tab and is gone. Load the page again."));
+};
 client.on("failed", failed);
 
 // A file that is dropped beside the place for it must not take the page's place.
 for (const type of ["dragover", "drop"]) addEventListener(type, (e) => e.preventDefault());
 
-// What was decided and not downloaded is lost with the tab: the browser asks.
-let work = false;
-client.on("plan", () => { work = true; });
-addEventListener("beforeunload", (e) => { if (work) e.preventDefault(); });
+// What lies only in this tab is lost with it. The page names it all the time, and while there is any the browser asks before the tab is closed.
+async function taken(name) {
+  const blob = await client.download(name);
+  count();
+  return blob;
+}
+const save = async (names) => {
+  for (const name of names) download(baseName(name), await taken(name));
+};
+async function count() {
+  const now = await client.unsaved().catch(() => []);
+  changed = false;
+  if (String(now) === String(files)) return;
+  if (!files.length) announce("Files lie only in this tab and are lost when it is closed. They are named above the view, to be saved.");
+  files = now;
+  note.hidden = !files.length;
+  replace(note, el("span", null, "Only in this tab, and lost when it is closed or loaded again: "), files.map((name) => el("button", { type: "button", title: "Save " + name, onclick: () => save([name]) }, baseName(name))),
+    files.length > 1 && el("button", { type: "button", class: "main", onclick: () => save(files) }, "Save all " + files.length));
+}
+client.on("plan", () => { changed = true; count(); });
+client.on("job", ({ job }) => {
+  changed = true;
+  if (!["queued", "running"].includes(job.state)) count();
+});
+addEventListener("beforeunload", (e) => { if (changed || files.length) e.preventDefault(); });

@@ -5,11 +5,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall/js"
 	"time"
 
@@ -24,7 +26,7 @@ var version = "0.1.0"
 func main() {
 	catalog := qwb.Standard(version)
 	catalog.Now, catalog.PeakMemory = time.Now, peak
-	s := &session{answer: js.Global().Get("qwbAnswer"), store: &qwb.Memory{}}
+	s := &session{answer: js.Global().Get("qwbAnswer"), store: &qwb.Memory{}, outside: map[string][]byte{}}
 	s.breathe.prepare()
 	// Memory of a page grows and never shrinks: collect garbage before it does.
 	debug.SetGCPercent(50)
@@ -45,6 +47,7 @@ type session struct {
 	store   *qwb.Memory
 	answer  js.Value // a function of the number of a call, or "event", its result as JSON, and the fault as JSON
 	breathe breathe
+	outside map[string][]byte // files as they are outside of the page too: as they came in, or were saved last
 }
 
 // fault is what went wrong, as a server has it.
@@ -65,9 +68,12 @@ func (s *session) call(_ js.Value, a []js.Value) any {
 		}()
 		var r any
 		var err error
-		if method == "demo" {
+		switch method {
+		case "demo":
 			r, err = s.demo()
-		} else {
+		case "unsaved":
+			r = s.unsaved()
+		default:
 			r, err = s.bench.Call(context.Background(), method, params, revision)
 		}
 		s.reply(id, r, err)
@@ -96,8 +102,27 @@ func (s *session) reply(id any, result any, err error) {
 func (s *session) write(_ js.Value, a []js.Value) any {
 	b := make([]byte, a[1].Length())
 	js.CopyBytesToGo(b, a[1])
-	s.store.Write(a[0].String(), b)
+	s.put(a[0].String(), b)
 	return nil
+}
+
+func (s *session) put(name string, content []byte) {
+	s.store.Write(name, content)
+	s.outside[name] = content
+}
+
+// unsaved are the files that are lost with the page: those that it wrote, as they are now. What a run only keeps for the next one is not counted.
+func (s *session) unsaved() []string {
+	names := []string{}
+	for _, name := range s.store.Names() {
+		now, _ := s.store.Read(name)
+		kept, ok := s.outside[name]
+		if ok && bytes.Equal(now, kept) || strings.HasSuffix(name, ".bak") || strings.HasSuffix(name, ".report") || strings.HasSuffix(name, ".tuning") {
+			continue
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // read returns the bytes of a file, or null.
@@ -106,6 +131,7 @@ func (s *session) read(_ js.Value, a []js.Value) any {
 	if !ok {
 		return nil
 	}
+	s.outside[a[0].String()] = b // whoever asks saves it
 	array := js.Global().Get("Uint8Array").New(len(b))
 	js.CopyBytesToJS(array, b)
 	return array
@@ -114,7 +140,7 @@ func (s *session) read(_ js.Value, a []js.Value) any {
 // demo writes the files that `qwb demo` writes before it begins, and says where they are.
 func (s *session) demo() (any, error) {
 	err := demo.Files(context.Background(), demo.DefaultSeed, func(name string, content []byte) error {
-		s.store.Write(demo.Folder+"/"+name, content)
+		s.put(demo.Folder+"/"+name, content)
 		s.breathe.pause()
 		return nil
 	})
