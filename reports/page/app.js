@@ -16,10 +16,11 @@ import { verifyView } from "./views/verify.js";
 import { exportView } from "./views/export.js";
 import { languageView } from "./views/language.js";
 import { tensorsView } from "./views/tensors.js";
+import { droppedView } from "./views/dropped.js";
 
 // All views, in the order in which one works. A view is {key, label, doc, draw(host, app)}; usable(app), where it has one, says whether its tab
 // is there. draw may return {update(), close()}: update is called after the plan changed, in place of drawing the view anew.
-export const views = [openView, networkView, { ...tensorsView, usable: (app) => Boolean(app.view && app.view.report) }, samplesView, sweepView, tuneView, compareView, verifyView, exportView, languageView];
+export const views = [openView, networkView, { ...tensorsView, usable: (app) => Boolean(app.view && app.view.report) }, samplesView, sweepView, tuneView, compareView, verifyView, exportView, languageView, droppedView];
 
 const over = (job) => ["done", "failed", "cancelled"].includes(job.state);
 
@@ -32,7 +33,7 @@ export async function startApp(client, host) {
   let active = "", reading = null, again = false, fading = 0, changing = 0;
 
   const app = {
-    client, selection: newSelection({ hash: true }), state: null, view: null, rows: [],
+    client, selection: newSelection({ hash: true }), state: null, view: null, rows: [], report: null,
 
     // say shows a message; bad: that something did not work. A good one goes by itself.
     say(text, bad = false) {
@@ -91,6 +92,13 @@ export async function startApp(client, host) {
 
     // go shows a view, by its key.
     go(key) { show(key); },
+
+    // present shows a report that was dropped, null for none any more.
+    present(report) {
+      app.report = report;
+      frame();
+      show(droppedView.key);
+    },
 
     // on calls fn after each reload; the function that it returns ends that.
     on(fn) {

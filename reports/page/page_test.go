@@ -11,9 +11,9 @@ import (
 )
 
 // TestEveryModuleCanBeBundled holds all modules to the part of the language that Bundle knows, and what they may not do: markup from text,
-// styles and handlers as attributes, code from text, other hosts.
+// styles and handlers as attributes, code from text, other hosts, and the end of the script that a file has them in.
 func TestEveryModuleCanBeBundled(t *testing.T) {
-	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function\(|setAttribute\("style"|https?://(?:[^w]|w[^w]|ww[^w])`)
+	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function\(|setAttribute\("style"|</script|https?://(?:[^w]|w[^w]|ww[^w])`)
 	n := 0
 	require.NoError(t, fs.WalkDir(Files(), ".", func(name string, d fs.DirEntry, err error) error {
 		require.NoError(t, err)

@@ -1,68 +1,9 @@
-// The report in one file: verdict and advice first, then the network with its error, linked with a table and the panel of one operator, then
-// what a search found, the tensors, and the decisions of the plan.
-import { el, download } from "./dom.js";
-import { plural } from "./format.js";
-import { embeddedView, rowsOf, operators } from "./data.js";
+// The report in one file.
+import { el } from "./dom.js";
+import { embeddedView } from "./data.js";
 import { newSelection } from "./selection.js";
-import { headline, verdictTiles, notKnown } from "./verdict.js";
-import { adviceList } from "./advice_cards.js";
-import { operatorColumns } from "./columns.js";
-import { drawGraph } from "./graph.js";
-import { drawTable } from "./table.js";
-import { drawPanel } from "./panel.js";
-import { drawScatter } from "./scatter.js";
-import { drawLosses } from "./losses.js";
-import { drawDecisions } from "./decisions.js";
-import { tensorsView } from "./views/tensors.js";
+import { drawReport } from "./report_body.js";
 
-const view = embeddedView(), report = view.report || {}, rows = rowsOf(view), list = operators(rows), selection = newSelection({ hash: true });
-const main = el("main", { class: "document", id: "top" }), contents = el("nav", { class: "contents", "aria-label": "Contents" });
-const missing = view.missing || {}, later = [];
-
+const main = el("main", { class: "document", id: "top" });
 document.body.append(main);
-main.append(el("h1", null, el("bdi", null, view.model)),
-  el("p", { class: "soft" }, "Quantization report · platform ", el("b", null, view.platform), view.plan && [" · plan ", el("bdi", null, view.plan)], report.samples > 0 && " · " + plural(report.samples, "sample"), view.version && " · qwb " + view.version), contents);
-main.append(headline(view), verdictTiles(view));
-for (const w of report.warnings || []) main.append(el("p", { class: "warn" }, w.node && [el("b", null, el("bdi", null, w.node)), ": "], w.text));
-
-section("Advice", "What is wrong and what helps, the most helpful first. A predicted effect is of the simulation, on a few calibration samples.", host => host.append(adviceList(view, selection)));
-section("Network and operators", "Click an operator in the network or in a row to see all about it on the right. NSR (noise-to-signal ratio) is the power of the error over the power of the signal: 0 is no error.", host => {
-  const left = el("div", { class: "beside" }), panel = el("div", { class: "layer sticky", tabindex: "0", role: "region", "aria-label": "The selected operator" }), table = el("div");
-  host.append(el("div", { class: "columns" }, left, panel));
-  if (view.picture && view.picture.nodes.length) {
-    const network = el("div", { class: "network" });
-    left.append(network);
-    drawGraph(network, { picture: view.picture, rows, selection, colouring: (report.layerwise || []).length ? "nsr" : "format", title: "Network of " + view.model });
-  }
-  left.append(table);
-  drawTable(table, { rows: list, columns: operatorColumns(list), selection, sort: { key: (report.layerwise || []).length ? "nsr" : "index", down: (report.layerwise || []).length > 0 }, label: "Operators" });
-  const worst = list.reduce((m, row) => ((row.nsr || 0) > (m ? m.nsr || 0 : -1) ? row : m), null);
-  if (!selection.node && worst) selection.set(worst.name, "report");
-  drawPanel(panel, { view, rows, selection });
-});
-section("Search", "Choices that a search or a sweep measured, by error and cost. The dashed line joins those that no other beats in both; the grey band cannot be told from float.", host => {
-  if (view.search) drawScatter(host, view.search);
-  else host.append(notKnown("No search was run on this plan.", missing.search));
-});
-if (report.explained) section("What the loss is made of", "The integer program under profile " + report.explained.profile + " against float. Each part is the error of the float network with this one change.", host => drawLosses(host, report.explained, selection));
-section("Tensors", tensorsView.doc, host => tensorsView.draw(host, { view, rows, selection }));
-if (view.decisions) section("Decisions", "Every command that made this plan what it is, the first at the top. The plan follows from them.", host => drawDecisions(host, view.decisions));
-section("Files", "The report stands in this file as JSON, exactly as qwb analyze --json prints it.", host => host.append(el("p", null, el("button", { type: "button", onclick: save }, "Save the report as JSON"))));
-
-function section(heading, doc, draw) {
-  const id = heading.toLowerCase().replace(/\W+/g, "-"), host = el("div");
-  contents.append(el("a", { href: "#" + id }, heading));
-  main.append(el("section", { id, "aria-labelledby": id + "-heading" }, el("h2", { id: id + "-heading" }, heading), el("p", { class: "soft" }, doc), host));
-  later.push(() => draw(host));
-}
-
-// The verdict is painted before the rest is drawn: of networks with thousands of operators that takes a moment.
-requestAnimationFrame(() => setTimeout(() => {
-  for (const draw of later) draw();
-  const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-  if (target) target.scrollIntoView();
-}));
-
-function save() {
-  download(view.model + ".analyze.json", JSON.stringify(report, null, 2), "application/json");
-}
+drawReport(main, embeddedView(), newSelection({ hash: true }));

@@ -2,6 +2,7 @@
 // folder lies in the first folder of the page.
 import {el} from "../dom.js";
 import {message, problemText, remembered} from "./parts.js";
+import {reportOf} from "./dropped.js";
 
 const models = /\.(onnx|tflite|param|gguf)$/i, plans = /\.plan\.json$/i, labels = /\.(tsv|csv)$/i, samples = /\.(png|jpe?g|gif|bmp|webp|npy|npz|pb)$/i;
 
@@ -18,13 +19,21 @@ export function dropArea(app, open) {
   };
   const take = async files => {
     try {
-      const main = await keep(app, files, text => message(said, text));
+      const rest = [];
+      let report = null;
+      for (const f of files) {
+        const r = await reportOf(f.file);
+        if (r) report = r;
+        else rest.push(f);
+      }
+      const main = rest.length && await keep(app, rest, text => message(said, text));
+      if (report) app.present(report);
       if (main) await open(main);
     } catch (problem) {
       message(said, problemText(problem), true);
     }
   };
-  const area = el("div", {class: "drop"}, el("p", {}, "Drop a model here, with its data, labels, plan or statistics, also whole folders; or ", ...chooser("files"), " ", ...chooser("a folder", {webkitdirectory: true}), "."), said);
+  const area = el("div", {class: "drop"}, el("p", {}, "Drop a model here, with its data, labels, plan or statistics, also whole folders; a report of qwb, HTML or JSON, is shown as it is. Or ", ...chooser("files"), " ", ...chooser("a folder", {webkitdirectory: true}), "."), said);
   if (app.client.demo) area.append(el("p", {}, el("button", {type: "button", title: "A small network that reads letters in dark pictures, with 256 pictures to calibrate on and 1,000 others with labels",
     onclick: () => demo(app, said)}, "Try the demo")));
   area.addEventListener("dragover", e => { e.preventDefault(); area.classList.add("over"); });
