@@ -124,8 +124,10 @@ func (e *env) writeReports(ctx context.Context, r *analysis.Report, plan string,
 	defer s.Discard()
 	var view *reports.View
 	if o.png != "" || o.html != "" {
+		p := e.project("", plan)
+		p.Events = nil // the analysis has said what there is to say
 		var err error
-		if view, _, err = e.project("", plan).View(ctx, r, false); err != nil {
+		if view, _, err = p.View(ctx, r, false); err != nil {
 			return err
 		}
 	}
@@ -137,10 +139,6 @@ func (e *env) writeReports(ctx context.Context, r *analysis.Report, plan string,
 		}
 	}
 	if o.html != "" {
-		view, _, err := e.project("", plan).View(ctx, r, false)
-		if err != nil {
-			return err
-		}
 		if err := s.Add(o.html, view.HTML); err != nil {
 			return err
 		}
