@@ -24,11 +24,18 @@ import (
 // earlier commands found. stale says that r is of another state of the plan. Nothing is measured.
 func (p *Project) View(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
 	j := p.job()
-	v, err := j.view(ctx, r, stale)
+	v, err := j.view(ctx, r, stale, false)
 	return v, j.warnings, err
 }
 
-func (j *job) view(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, error) {
+// BriefView is View without the figures that take the integers of all weights, which take most of its time: those of saturation.
+func (p *Project) BriefView(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
+	j := p.job()
+	v, err := j.view(ctx, r, stale, true)
+	return v, j.warnings, err
+}
+
+func (j *job) view(ctx context.Context, r *analysis.Report, stale, brief bool) (*reports.View, error) {
 	p, err := j.openPlan(j.Plan)
 	if lost(err) { // its decisions can be told all the same
 		p, _, err = j.openStory(err)
@@ -64,7 +71,7 @@ func (j *job) view(ctx context.Context, r *analysis.Report, stale bool) (*report
 		return nil, err
 	}
 	v.Picture = reports.NewPicture(topology)
-	v.Nodes = nodeFigures(p, r)
+	v.Nodes = nodeFigures(p, r, brief)
 	return v, j.weigh(p, v.Verdict)
 }
 
@@ -100,8 +107,9 @@ func (j *job) weigh(p *Planned, v *reports.Verdict) error {
 	return nil
 }
 
-// nodeFigures lists what the report does not have: how far advice helps each operator, and sums of products that may leave 16 bits.
-func nodeFigures(p *Planned, r *analysis.Report) []reports.NodeFigures {
+// nodeFigures lists what the report does not have: how far advice helps each operator, and sums of products that may leave 16 bits,
+// unless it is to be brief.
+func nodeFigures(p *Planned, r *analysis.Report, brief bool) []reports.NodeFigures {
 	at, list := map[string]int{}, []reports.NodeFigures{}
 	of := func(node string) *reports.NodeFigures {
 		i, ok := at[node]
@@ -126,7 +134,7 @@ func nodeFigures(p *Planned, r *analysis.Report) []reports.NodeFigures {
 		}
 	}
 	profile, err := p.ProfileNamed("")
-	if err != nil {
+	if err != nil || brief {
 		return list
 	}
 	program, err := p.Partial(profile)

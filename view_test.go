@@ -61,4 +61,12 @@ func TestAViewSumsAPlanUp(t *testing.T) {
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
 	require.Contains(t, string(text), `"stale":true`)
+	brief, _, err := p.BriefView(ctx, nil, true)
+	require.NoError(t, err)
+	require.NotEmpty(t, v.Nodes, "the whole view has figures of saturation")
+	require.Empty(t, brief.Nodes, "which are all that a brief one lacks")
+	brief.Nodes = v.Nodes
+	same, err := json.Marshal(brief)
+	require.NoError(t, err)
+	require.JSONEq(t, string(text), string(same))
 }

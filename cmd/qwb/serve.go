@@ -71,7 +71,7 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 			memory, _ := f.memory()
 			bench := workbench.New(workbench.Options{Project: *p, Roots: files.Names(), Data: f.data, Labels: f.labels, Threads: f.workers(), Memory: memory})
 			defer bench.Close()
-			go func() { _, _ = bench.Call(c.Context(), "view", nil, "") }() // it is there when the browser is; what is wrong is said then
+			go func() { _, _ = bench.Call(c.Context(), "view", []byte(`{"brief":true}`), "") }() // it is there when the browser is; what is wrong is said then
 			s := &server.Server{Bench: bench, Roots: files, Page: page.Files(), Log: e.stderr, Token: server.NewToken()}
 			return e.serve(c.Context(), s, l, !quiet)
 		},

@@ -58,6 +58,25 @@ func TestEstimateSaysWhatADecisionDoes(t *testing.T) {
 	assert.True(t, one.Stale)
 }
 
+// TestABriefViewIsNotTakenForAWholeOne: the view that is kept serves whoever needs no more than it has.
+func TestABriefViewIsNotTakenForAWholeOne(t *testing.T) {
+	p := planned(t)
+	saturation := func(params string) int {
+		var v reports.View
+		p.call("view", params, &v)
+		n := 0
+		for _, f := range v.Nodes {
+			if f.Saturation != nil {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Zero(t, saturation(`{"brief": true}`))
+	assert.Positive(t, saturation(``))
+	assert.Positive(t, saturation(`{"brief": true}`), "the whole one is there already")
+}
+
 func TestViewHasTheLastAnalysis(t *testing.T) {
 	p := planned(t)
 	var v reports.View

@@ -137,8 +137,10 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	return s, nil
 }
 
-// view has the last analysis of the plan, or one of other decisions where there is no better one.
-func (b *Bench) view(ctx context.Context, _ struct{}) (*reports.View, error) {
+// view has the last analysis of the plan, or one of other decisions where there is no better one. A brief one is there sooner.
+func (b *Bench) view(ctx context.Context, p struct {
+	Brief bool `json:"brief"`
+}) (*reports.View, error) {
 	file, err := b.needPlan()
 	if err != nil {
 		return nil, nil // there is nothing to show yet, and that is no fault
@@ -154,13 +156,17 @@ func (b *Bench) view(ctx context.Context, _ struct{}) (*reports.View, error) {
 	was := b.shown
 	b.mu.Unlock()
 	revision := b.Revision() + b.runsSum()
-	if was.view != nil && was.revision == revision && was.report == r {
+	if was.view != nil && was.revision == revision && was.report == r && (p.Brief || !was.brief) {
 		return was.view, nil
 	}
-	v, _, err := b.project().View(ctx, r, stale)
+	draw := (*qwb.Project).View
+	if p.Brief {
+		draw = (*qwb.Project).BriefView
+	}
+	v, _, err := draw(b.project(), ctx, r, stale)
 	if err == nil {
 		b.mu.Lock()
-		b.shown = shown{revision, r, v}
+		b.shown = shown{revision, r, v, p.Brief}
 		b.mu.Unlock()
 	}
 	return v, err
@@ -171,6 +177,7 @@ type shown struct {
 	revision string
 	report   *analysis.Report
 	view     *reports.View
+	brief    bool
 }
 
 // runsSum identifies the outcomes beside the plan, which are in the view too.

@@ -30,7 +30,7 @@ export async function startApp(client, host) {
   const ended = new Map(); // jobs that are over, by id
   const drawn = new Map(); // views that have been drawn, by key
   const listeners = new Set();
-  let active = "", reading = null, again = false, fading = 0, changing = 0;
+  let active = "", reading = null, again = false, brief = true, fading = 0, changing = 0;
 
   const app = {
     client, selection: newSelection({ hash: true }), state: null, view: null, rows: [], report: null,
@@ -136,11 +136,12 @@ export async function startApp(client, host) {
 
   async function read() {
     let fault = null;
-    const [state, view] = await Promise.all([client.call("state", {}), client.call("view", {}).catch((problem) => { fault = problem; })]);
+    const [state, view] = await Promise.all([client.call("state", {}), client.call("view", brief ? { brief } : {}).catch((problem) => { fault = problem; })]);
     app.state = state;
     app.view = view || null;
     if (fault && state.exists) app.say(fault.message, true);
     app.rows = app.view ? rowsOf(app.view) : [];
+    brief = false; // the network is drawn without what takes long, once
     frame();
     for (const fn of [...listeners]) fn();
   }
@@ -242,5 +243,6 @@ export async function startApp(client, host) {
     if (over(job)) ended.set(job.id, job); // before the page was opened: what it shows has them
     bar.update(job);
   }
+  app.reload().catch((problem) => app.say(problem.message, true)); // what the first, brief view lacks
   return app;
 }
