@@ -37,7 +37,7 @@ The first line on standard output is the address of the page. Only this machine 
 token in the address. To use it from another machine forward the port: ssh -L 8080:127.0.0.1:8080 HOST, with
 --addr 127.0.0.1:8080 here. Ctrl-C ends it; decisions are in the plan, and what was interrupted can be continued.
 
-The page reads and writes files below --root only, which is the folder of the plan or model unless named. Files
+The page reads and writes files below the folder of the plan or model and those of --root only. Files
 dropped on the page are stored in the first of these folders. See docs/workbench.md.`,
 		Args: atMost(1, "one plan or model"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -53,10 +53,7 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 			if err != nil {
 				return err
 			}
-			if len(roots) == 0 {
-				roots = foldersOf(at)
-			}
-			files, err := server.OpenRoots(roots...)
+			files, err := server.OpenRoots(append(foldersOf(at), roots...)...)
 			if err != nil {
 				return err
 			}
@@ -77,7 +74,7 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 		},
 	}
 	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address of this machine to serve at; port 0 is any free one")
-	c.Flags().StringArrayVar(&roots, "root", nil, "`DIR` whose files the page may read and write; may be repeated (default: the folder of the plan or model)")
+	c.Flags().StringArrayVar(&roots, "root", nil, "`DIR` whose files the page may read and write, beside the folder of the plan or model; may be repeated")
 	c.Flags().BoolVar(&quiet, "no-browser", false, "print the address only, open no browser")
 	c.Flags().StringArrayVar(&f.data, "data", nil, "`PATH` of samples to evaluate with, as for eval; may be repeated; the page can name others")
 	c.Flags().StringVar(&f.labels, "labels", "", "`FILE` of labels, as for eval")
@@ -113,7 +110,7 @@ func served(args []string) (qwb.Project, error) {
 	return qwb.Project{Model: name, Plan: plan}, nil
 }
 
-// foldersOf are the roots where none are named. A plan does not say which they are: it may come from anybody.
+// foldersOf are the roots that need not be named. What a plan names beside its model is not among them: a plan may come from anybody.
 func foldersOf(at qwb.Project) []string {
 	folders := []string{filepath.Dir(at.Plan)}
 	if at.Model != "" {

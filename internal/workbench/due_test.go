@@ -109,3 +109,22 @@ func TestAFileIsOpenedWhateverWasOpenBefore(t *testing.T) {
 	p.revision = "of before"
 	p.job("open", `{"file": "glyphs.onnx"}`, nil)
 }
+
+// A job that panics has failed; the bench goes on.
+func TestAJobThatPanicsHasFailed(t *testing.T) {
+	var panics atomic.Bool
+	p := plannedWith(t, workbench.Options{Pause: func() {
+		if panics.CompareAndSwap(true, false) {
+			panic("boom")
+		}
+	}})
+	panics.Store(true)
+	var r result
+	p.call("start", `{"kind": "analyze"}`, &r)
+	p.end(&r)
+	require.Equal(t, workbench.Failed, r.Job.State)
+	require.Contains(t, r.Job.Error.Message, "bug in qwb: boom")
+	p.call("start", `{"kind": "analyze", "options": {"graphwise": true}}`, &r)
+	p.end(&r)
+	require.Equal(t, workbench.Done, r.Job.State, r.Job.Error)
+}

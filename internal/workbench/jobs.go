@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -123,7 +125,7 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	if err == nil {
 		p := b.project()
 		p.Events = &heard{q, t}
-		result, _, err = t.work.run(pausing{ctx, b}, b, p)
+		result, err = t.did(pausing{ctx, b}, b, p)
 	}
 	q.mu.Lock()
 	t.result, t.failed, t.State, t.What, t.ETA = result, err, Done, "", nil
@@ -156,6 +158,20 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	if t.kind.Changes && t.State == Done {
 		b.hub.publish(Event{Type: "plan", Revision: t.Revision, Command: t.Command})
 	}
+}
+
+// did does what the job is for. A panic, be it a bug of qwb or a file that was cut off where it is read in place, fails the job and nothing
+// else; panics of goroutines that it starts end the program.
+func (t *piece) did(ctx context.Context, b *Bench, p *qwb.Project) (result any, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if bug := recover(); bug != nil {
+			fmt.Fprintf(os.Stderr, "bug in qwb: %v\n%s", bug, debug.Stack())
+			result, err = nil, fmt.Errorf("bug in qwb: %v", bug)
+		}
+	}()
+	result, _, err = t.work.run(ctx, b, p)
+	return result, err
 }
 
 // due reports whether a job whose turn has come is about what it was started on: meanwhile another model may have been opened, or the plan

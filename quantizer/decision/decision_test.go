@@ -178,7 +178,7 @@ func TestSelectors(t *testing.T) {
 
 // A text that is an operator's name means that operator, whatever else it could mean.
 func TestNamesComeFirst(t *testing.T) {
-	for _, name := range []string{"/a, b/c", "/a/", "first", "a:in0", "type:Relu", "*", "!a", "input:x", "a,b"} {
+	for _, name := range []string{"/a, b/c", "/a/", "first", "a:in0", "type:Relu", "*", "!a", "input:x", "a,b", "\u2028"} {
 		g := graph.New("", 17)
 		in, err := g.AddValue(graph.Value{Name: "x"})
 		require.NoError(t, err)

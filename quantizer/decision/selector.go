@@ -101,7 +101,7 @@ func split(text string) []string {
 }
 
 func parsePart(text string) (part, error) {
-	p := part{text: strings.TrimSpace(text)}
+	p := part{text: strings.Trim(text, " \t\r\n")} // other blanks may be a name
 	rest, exclude := strings.CutPrefix(p.text, "!")
 	p.exclude, p.name = exclude, rest
 	p.slot, p.base = cutSlot(rest)
