@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"qwb/analysis/language"
@@ -167,7 +168,13 @@ func (j *job) inputs(p *Planned) []string {
 
 // replaces refuses an export in the place of one of its inputs.
 func (j *job) replaces(inputs []string, out string) error {
-	for _, name := range inputs {
+	all := inputs
+	for _, name := range inputs { // what lies beside a plan belongs to it: outcomes, its last analysis, the plan before
+		if base, ok := strings.CutSuffix(name, PlanSuffix); ok {
+			all = append(slices.Clip(all), RunsPath(name), base+".analysis.json", name+".bak")
+		}
+	}
+	for _, name := range all {
 		if out != "" && j.sameFile(name, out) {
 			return fmt.Errorf("export: %s would be replaced: name another file with -o", name)
 		}

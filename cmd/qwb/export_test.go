@@ -122,6 +122,10 @@ func TestExportReplacesNoInput(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, after)
 	}
+	for _, name := range []string{"m.runs.jsonl", "m.analysis.json", "m.plan.json.bak"} { // which belong to the plan
+		require.NoError(t, os.WriteFile(name, nil, 0o644))
+		fails(t, exitFailed, name+" would be replaced", "export", "--platform", "trt_int8", "--unverified", "-o", name)
+	}
 }
 
 // What people read is not written over a model, a plan or statistics.

@@ -55,6 +55,8 @@ type Bench struct {
 	opened  *opened     // the plan as it was read last
 	reports analyses
 	shown   shown
+	// exported are the files that a page named and this bench wrote: it may write them again.
+	exported map[string]bool
 
 	hub  hub
 	jobs queue

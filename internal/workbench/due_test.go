@@ -128,3 +128,19 @@ func TestAJobThatPanicsHasFailed(t *testing.T) {
 	p.end(&r)
 	require.Equal(t, workbench.Done, r.Job.State, r.Job.Error)
 }
+
+// A name that somebody typed is no leave to replace what lies there, but for what was exported before.
+func TestAnExportReplacesNothingButAnExport(t *testing.T) {
+	p := planned(t)
+	export := `{"kind": "export", "options": {"unverified": true, "output": %q}}`
+	for _, name := range []string{"glyphs.runs.jsonl", "labels.tsv", "data/00000.npy"} {
+		p.store.Write(name, []byte("measured"))
+		err := p.try("start", fmt.Sprintf(export, name), nil)
+		assert.Equal(t, qwb.KindUsage, qwb.Describe(err).Kind, "%s: %v", name, err)
+		now, _ := p.store.Read(name)
+		assert.Equal(t, "measured", string(now))
+	}
+	for range 2 {
+		p.job("export", `{"unverified": true, "output": "out.onnx"}`, nil)
+	}
+}

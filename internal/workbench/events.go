@@ -28,6 +28,9 @@ type listener struct {
 	more    chan struct{} // has room for one
 }
 
+// maxPending is how many events wait for one who is slow; the oldest go.
+const maxPending = 1000
+
 func (h *hub) publish(e Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,6 +42,9 @@ func (h *hub) publish(e Event) {
 func (l *listener) add(e Event) {
 	if e.Job != nil {
 		l.pending = slices.DeleteFunc(l.pending, func(o Event) bool { return o.Job != nil && o.Job.ID == e.Job.ID })
+	}
+	if len(l.pending) >= maxPending { // of a page that has stopped: it reads the plan again when it goes on
+		l.pending = slices.Delete(l.pending, 0, min(1, len(l.pending)))
 	}
 	l.pending = append(l.pending, e)
 	select {

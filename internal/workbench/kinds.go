@@ -3,6 +3,7 @@ package workbench
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -220,7 +221,9 @@ func (o *analyzeJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []
 		Graphwise: o.Graphwise, Layerwise: o.Layerwise, Statistical: o.Statistical, Split: o.Split,
 		Outputs: o.Graphwise || o.Layerwise || o.Explain, Threads: b.o.Threads, Memory: b.o.Memory}})
 	if err == nil {
-		err = b.keepAnalysis(p.Plan, state, r)
+		if err := b.keepAnalysis(p.Plan, state, r); err != nil { // nothing is lost without it
+			p.Events.Note(fmt.Sprintf("the analysis could not be kept beside the plan: %v", err))
+		}
 	}
 	return result(r), w, err
 }
@@ -434,6 +437,12 @@ func (o *exportJob) line(b *Bench) (string, error) {
 	if file == "" {
 		return "", qwb.Usagef("nothing is open")
 	}
+	b.mu.Lock()
+	ours := b.exported[o.Output]
+	b.mu.Unlock()
+	if info, err := fs.Stat(b.store(), o.Output); o.Output != "" && !ours && err == nil && !info.IsDir() {
+		return "", qwb.Usagef("%s is there already: name another file", o.Output)
+	}
 	return command(words...), nil
 }
 
@@ -442,6 +451,14 @@ func (o *exportJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []t
 		p.Plan = "" // a checkpoint is exported without one
 	}
 	r, w, err := p.Export(ctx, qwb.ExportOptions{Platform: o.Platform, Format: o.Format, Out: o.Output, Unverified: o.Unverified, Options: o.Options, Threads: b.o.Threads})
+	if err == nil {
+		b.mu.Lock()
+		if b.exported == nil {
+			b.exported = map[string]bool{}
+		}
+		b.exported[o.Output] = true
+		b.mu.Unlock()
+	}
 	return result(r), w, err
 }
 

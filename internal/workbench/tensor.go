@@ -387,7 +387,7 @@ func (b *Bench) whatIf(_ context.Context, q struct {
 	node := o.Graph.Node(root.Node).Name
 	r := &WhatIf{Slot: o.nameOf(id), Select: exactly(node) + ":" + decision.At(root.Kind, root.Index), Shared: []string{}}
 	for _, other := range o.Set.Group(id) {
-		if other != id {
+		if other != id && o.Set.Slot(other).State() != tqc.FP32 {
 			r.Shared = append(r.Shared, o.nameOf(other))
 		}
 	}

@@ -81,7 +81,9 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 // reads reports whether a method leaves everything as it is.
-func reads(m *workbench.Method) bool { return !m.Changes && m.Name != "start" && m.Name != "cancel" }
+func reads(m *workbench.Method) bool {
+	return !m.Changes && m.Name != "start" && m.Name != "cancel" && m.Name != "sample-layers"
+}
 
 func (s *Server) request(w http.ResponseWriter, r *http.Request, post bool) (in request, err error) {
 	if !post {
