@@ -149,6 +149,9 @@ func TestResultsSayHowSureTheyAre(t *testing.T) {
 	}
 	require.InDelta(t, -10*math.Log10(r.Outputs[1].NSR), *r.Outputs[1].SQNR, 1e-12)
 	require.Nil(t, r.Outputs[1].Centred)
+	require.NotNil(t, r.Layerwise[0].Centred)
+	require.NotNil(t, r.Layerwise[0].CentredRanks)
+	require.Positive(t, r.Layerwise[0].CentredRanks[0])
 
 	data = &exec.InMemory{Samples: data.Samples}
 	a, err := Eval(context.Background(), g, data, AccuracyConfig{Simulator: q})

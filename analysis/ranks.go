@@ -2,20 +2,21 @@ package analysis
 
 import "math"
 
-// rank fills in which places the operators may have by their NSR, given by operator and sample. Two are told apart where the paired difference has a lower limit above
+// rank says which places the operators may have by their NSR, given by operator and sample. Two are told apart where the paired difference has a lower limit above
 // zero, by Student's t; the risk is shared among the comparisons that one operator takes part in, so that the places of each operator hold
 // with ClaimRisk on either side (confidence sets for ranks: Mogstad, Romano, Shaikh and Wilhelm, Review of Economic Studies 91, 2024).
-func rank(layers []LayerError, nsr [][]float64) {
-	if len(layers) == 0 {
-		return
+func rank(nsr [][]float64) [][2]int {
+	places := make([][2]int, len(nsr))
+	if len(nsr) == 0 {
+		return places
 	}
 	times := math.Inf(1)
 	if n := len(nsr[0]); n > 1 {
-		times = quantile(n-1, ClaimRisk/float64(max(len(layers)-1, 1)))
+		times = quantile(n-1, ClaimRisk/float64(max(len(nsr)-1, 1)))
 	}
-	for i := range layers {
+	for i := range nsr {
 		above, below := 0, 0
-		for k := range layers {
+		for k := range nsr {
 			d := Paired(nsr[i], nsr[k])
 			switch { // NaN, the product of infinity and no error, tells nothing apart
 			case d.Mean > times*d.Error:
@@ -24,6 +25,7 @@ func rank(layers []LayerError, nsr [][]float64) {
 				below++
 			}
 		}
-		layers[i].Ranks = [2]int{1 + above, len(layers) - below}
+		places[i] = [2]int{1 + above, len(nsr) - below}
 	}
+	return places
 }

@@ -109,7 +109,20 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			}
 		}
 	}
-	rank(out, nsr)
+	ranks := rank(nsr)
+	var centred [][2]int
+	if a.judge.Classes() {
+		for i := range out {
+			nsr[i] = out[i].losses
+		}
+		centred = rank(nsr)
+	}
+	for i := range out {
+		out[i].Ranks = ranks[i]
+		if centred != nil {
+			out[i].CentredRanks = &centred[i]
+		}
+	}
 	return out
 }
 

@@ -32,6 +32,8 @@ type LayerError struct {
 	// Ranks are the places, from 1 for the largest NSR, that the operator may have among all on other samples, as far as these can tell: places
 	// between operators that are told apart by a paired test. One sample tells nothing apart.
 	Ranks [2]int `json:"ranks"`
+	// CentredRanks are the places by the centred NSR.
+	CentredRanks *[2]int `json:"centred_ranks,omitempty"`
 	// Local is the NSR at the operator's own (fused) output, from float inputs. Clip and Round are the projections of the
 	// two steps of the chain float -> clipped -> rounded on the whole local error: Clip + Round = Local.
 	Local float64 `json:"local"`

@@ -71,7 +71,7 @@ export async function startApp(client, host) {
       }).finally(() => { changing--; });
       app.command(r.command);
       await app.reload();
-      app.say([r.changed && r.changed.length ? `${plural(r.changed.length, "operator")} changed.` : "", ...(r.warnings || []).map((w) => w.text)].join(" ").trim());
+      app.say([r.changed && r.changed.length ? `${r.changed.length === 1 ? r.changed[0] : plural(r.changed.length, "operator")} changed; Undo takes it back.` : "", ...(r.warnings || []).map((w) => w.text)].join(" ").trim());
       return r;
     },
 

@@ -5,19 +5,19 @@ const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", va
 
 // operatorColumns are fresh each time: a table hides and shows its own.
 export function operatorColumns(rows) {
-  const most = rows.reduce((m, row) => Math.max(m, row.nsr || 0), 0), split = rows.some(row => known(row.weight)), narrow = innerWidth < 600, some = key => rows.some(row => known(row[key]));
+  const largest = key => rows.reduce((m, row) => Math.max(m, row[key] || 0), 0), most = largest("nsr"), farthest = largest("local"), split = rows.some(row => known(row.weight)), narrow = innerWidth < 600, some = key => rows.some(row => known(row[key]));
   return [
     { key: "index", label: "#", doc: "Place in the graph's order.", kind: "number", value: row => row.index + 1, show: row => String(row.index + 1), width: 3.6, hidden: narrow },
     { key: "name", label: "operator", doc: "Name of the operator in the model.", kind: "name", value: row => row.name },
     { key: "op", label: "type", doc: "Type of the operator.", kind: "text", value: row => row.op, width: 9, hidden: narrow },
     { key: "format", label: "format", doc: "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.", kind: "text", value: row => row.format, width: 8, hidden: narrow },
-    figure("nsr", "NSR alone", "Noise-to-signal ratio at the outputs of the network with this operator quantized alone, ± its standard error. 0: no error. The most useful figure.", {
+    figure("nsr", "NSR alone", "NSR of the outputs (noise-to-signal ratio, as at the top) with this operator quantized alone, ± its standard error. 0: no error. The most useful figure.", {
       show: row => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null), exact: row => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"), width: 17, bar: row => (known(row.nsr) ? [{ share: most ? row.nsr / most : 0 }] : null) }),
     figure("sqnr", "SQNR", "The same as a signal-to-noise ratio in decibels: −10 log10 of the NSR. Larger is better.", { show: row => (known(row.sqnr) ? decibels(row.sqnr) : null), width: 6.5 }),
     { key: "rank", label: "rank", doc: "The places that the operator may have by NSR on other samples: where ranges overlap, these samples cannot tell which is worse.", kind: "number", value: row => row.rank && row.rank[0],
-      show: row => row.rank && (row.rank[0] === row.rank[1] ? String(row.rank[0]) : row.rank[0] + "–" + row.rank[1]), exact: row => (row.rank ? "places " + row.rank.join(" to ") : "not measured"), width: 5 },
-    figure("local", "local", "NSR at the operator's own output, from float inputs. The bar is its parts: clipping striped, rounding plain.", { show: row => (known(row.local) ? small(row.local) : null), width: 9.5,
-      bar: row => (row.local > 0 ? [{ class: "clip", share: row.clip / row.local }, { class: "round", share: row.round / row.local }] : null) }),
+      show: row => row.rank && (row.rank[0] === row.rank[1] ? String(row.rank[0]) : row.rank[0] + "–" + row.rank[1]), exact: row => (row.rank ? "on other samples it may be the worst but " + (row.rank[0] - 1) + " to the worst but " + (row.rank[1] - 1) : "not measured"), width: 5 },
+    figure("local", "local", "NSR at the operator's own output, from float inputs. No error bar is measured. The bar is its size, in parts: clipping striped, rounding plain.", { show: row => (known(row.local) ? small(row.local) : null), width: 9.5,
+      bar: row => (row.local > 0 ? [{ class: "clip", share: row.clip / farthest }, { class: "round", share: row.round / farthest }] : null) }),
     figure("clip", "clip", "The part of the local error that comes from values outside of the range. A negative part makes up for some of the other.", { show: row => (known(row.clip) ? small(row.clip) : null) }),
     figure("round", "round", "The part of the local error that comes from rounding to the grid of levels.", { show: row => (known(row.round) ? small(row.round) : null) }),
     figure("weight", "weights", "The part of the local error that comes from quantizing weights.", { show: row => (known(row.weight) ? small(row.weight) : null), hidden: !split }),

@@ -15,12 +15,13 @@ export function rowsOf(view) {
     const tensors = (set.slots || []).map(slot => ({ at: slot.at, name: slot.tensor, slot, statistics: statistics.get(slot.tensor) || null }));
     const own = sum && statistics.get(sum.tensor);
     if (own && !tensors.some(t => t.name === own.tensor)) tensors.push({ at: "out0", name: own.tensor, slot: null, statistics: own });
+    const judged = judgedOf(layer);
     const orNull = value => (value === undefined ? null : value);
     return {
       index, name: node.name, op: node.op, block: orNull(node.block), domain: set.domain || node.domain || "", format: formatOf(set, node),
       fused: set.fused || (node.fused >= 0 ? nodes[node.fused].name : ""), why: set.why || "",
       macs: macsOf(node), share: all > 0 ? macsOf(node) / all : null,
-      nsr: orNull(layer.nsr), nsrError: orNull(layer.nsr_error), sqnr: orNull(layer.sqnr_db), centred: layer.centred || null, rank: layer.ranks || null,
+      nsr: orNull(judged.nsr), nsrError: orNull(judged.nsr_error), sqnr: orNull(judged.sqnr_db), rank: layer.centred_ranks || layer.ranks || null,
       local: orNull(layer.local), clip: orNull(layer.clip), round: orNull(layer.round), weight: orNull(layer.weight), activation: orNull(layer.activation),
       cosine: orNull(layer.cosine), mse: orNull(layer.mse), weightRange: layer.weight_range || null, loss: losses.get(node.name) || null,
       accumulated: sum ? sum.nsr : null, accumulatedError: sum ? orNull(sum.nsr_error) : null, accumulatedSqnr: sum ? orNull(sum.sqnr_db) : null,
@@ -30,6 +31,10 @@ export function rowsOf(view) {
     };
   });
 }
+
+// judgedOf is the NSR that a network is judged by, the same of all outputs and of one operator alone, so that the two can be compared: that of
+// class scores before Softmax without their mean where there are some, as advice and estimates have it.
+export const judgedOf = x => x.centred || x;
 
 // formatOf is the format that an operator is computed in: "int8", "int4 × int8" (weights × activations), or its domain.
 function formatOf(set, node) {

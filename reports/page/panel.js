@@ -47,10 +47,10 @@ export function drawPanel(host, { view, row, rows, selection, tools = [], pictur
   function figures(r) {
     const list = [];
     const put = (word, doc, value, text) => { if (known(value)) list.push(el("dt", null, termed(word, doc)), el("dd", { title: exact(value) }, text)); };
-    put("NSR alone", "Noise-to-signal ratio at the outputs of the network with only this operator quantized, ± its standard error. 0: no error.", r.nsr, withError(r.nsr, r.nsrError) + (known(r.sqnr) ? " (SQNR " + decibels(r.sqnr) + ")" : ""));
+    put("NSR alone", "NSR of the outputs (noise-to-signal ratio, as at the top) with only this operator quantized, ± its standard error. 0: no error.", r.nsr, withError(r.nsr, r.nsrError) + (known(r.sqnr) ? " (SQNR " + decibels(r.sqnr) + ")" : ""));
     if (r.rank) put("rank", "The places that the operator may have by NSR on other samples.", r.rank[0], r.rank[0] === r.rank[1] ? String(r.rank[0]) : r.rank[0] + " to " + r.rank[1]);
     put("accumulated", "NSR at this operator's output with the whole network quantized.", r.accumulated, withError(r.accumulated, r.accumulatedError) + (known(r.accumulatedSqnr) ? " (SQNR " + decibels(r.accumulatedSqnr) + ")" : ""));
-    put("local", "NSR at the operator's own output, from float inputs: the sum of clip and round.", r.local, small(r.local));
+    put("local", "NSR at the operator's own output, from float inputs: the sum of clip and round. Its size is relative to that output, not to the network's; no error bar is measured.", r.local, small(r.local));
     put("clip", "The part of the local error from values outside of the range. A negative part makes up for some of the other.", r.clip, small(r.clip));
     put("round", "The part of the local error from rounding to the grid of levels.", r.round, small(r.round));
     put("weights", "The part of the local error from quantizing weights.", r.weight, small(r.weight));

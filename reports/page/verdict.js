@@ -1,5 +1,6 @@
 // The verdict on a plan: one sentence and the figures behind it. Figures that nobody measured are named with the command that finds them.
 import { el, commandLine } from "./dom.js";
+import { judgedOf } from "./data.js";
 import { number, small, withError, decibels, noise, bytes, count, percent, points, insignificant, known, exact, plural } from "./format.js";
 
 // What an NSR of the outputs usually means; docs/reports.md has the same rule of thumb.
@@ -20,8 +21,8 @@ export function headline(view) {
     const flips = known(v.flips) ? " " + (v.flips === 1 ? "1 prediction" : v.flips + " predictions") + " of " + v.scored + " changed." : "";
     return el("p", { class: "headline " + (none || v.drop < 0 ? "small" : "large") }, text + flips);
   }
-  if (!known(v.nsr)) return el("p", { class: "headline visible" }, "The error of this plan is not measured yet.");
-  return el("p", { class: "headline " + (v.level || "") }, (levels[v.level] ? levels[v.level] + " " : "") + "NSR " + noise(v) + ", measured on " + plural(v.samples, "sample") + ".");
+  if (!v.level) return el("p", { class: "headline visible" }, "The error of this plan is not measured yet.");
+  return el("p", { class: "headline " + v.level }, levels[v.level] + " NSR " + noise(v) + ", measured on " + plural(v.samples, "sample") + ".");
 }
 
 const scoreText = (x, error, percents) => (percents ? points(x, error) : number(x) + (known(error) ? " ± " + small(error) : ""));
@@ -35,13 +36,13 @@ export function verdictTiles(view) {
   if (v.metric) {
     tiles.push(tile(v.metric + ", quantized", "The metric of the last qwb eval of this plan.", score(v.quantized), known(v.float) ? "float " + score(v.float) + ", " + plural(v.scored, "sample") : plural(v.scored, "sample"), exact(v.quantized)));
     tiles.push(tile("drop of " + v.metric, "How much worse than float, ± its standard error over pairs of predictions (pp: percentage points).", scoreText(v.drop, v.drop_error, v.percent), insignificant(v.drop, v.drop_error) ? "not significant" : known(v.flips) ? plural(v.flips, "changed prediction") : ""));
-  } else if (!view.partial) {
+  } else {
     tiles.push(tile("accuracy", "Nobody has measured the accuracy of this plan.", "not measured", missing.metric || "qwb eval"));
   }
   if (known(v.nsr)) {
-    tiles.push(tile(v.centred ? "NSR of class scores" : "NSR at the outputs", "Noise-to-signal ratio: power of the error over power of the signal, ± its standard error; 0 for no error." + (v.centred ? " Of the scores before Softmax, without their mean over the classes, which Softmax does not see." : ""),
+    tiles.push(tile("NSR of the outputs", "Noise-to-signal ratio: power of the error over power of the signal, ± its standard error; 0 for no error." + (v.centred ? " Of the class scores before Softmax, without their mean over the classes, which Softmax does not see." : ""),
       withError(v.nsr, v.nsr_error), view.stale ? "before the last change" : "SQNR " + decibels(v.sqnr_db) + ", " + plural(v.samples, "sample"), v.output + ": " + exact(v.nsr) + " ± " + exact(v.nsr_error)));
-  } else tiles.push(tile("NSR at the outputs", "Noise-to-signal ratio, 0 for no error.", "not measured", missing.report || "qwb analyze"));
+  } else tiles.push(tile("NSR of the outputs", "Noise-to-signal ratio, 0 for no error.", "not measured", missing.report || "qwb analyze"));
   if (v.budget) tiles.push(tile("budget: " + v.budget.metric, "The limit of the last search.", "≤ " + number(v.budget.limit), v.budget.met ? "met on held-out samples" : v.budget.met === false ? "not met, or not shown to be met" : ""));
   if (v.size_bytes) tiles.push(tile("size of weights", "Bytes of all constants, with scales and zero points.", bytes(v.size_bytes.quantized), "float " + bytes(v.size_bytes.float), v.size_bytes.quantized + " of " + v.size_bytes.float + " bytes"));
   if (v.work && v.work.length) {
@@ -50,9 +51,10 @@ export function verdictTiles(view) {
       el("span", { class: "split", "aria-hidden": "true" }, v.work.map(w => el("i", { style: { "flex-grow": w.share, "flex-basis": "0" } }))),
       el("span", { class: "soft" }, v.work.slice(1).map(w => percent(w.share) + " " + w.format).join(", ") || count(v.work[0].macs) + " MACs")));
   }
-  const worst = (report.layerwise || []).reduce((m, l) => (m === null || l.nsr > m.nsr ? l : m), null);
-  if (worst && worst.nsr > 0) tiles.push(el("div", { class: "tile", title: worst.node + ": NSR " + exact(worst.nsr) + " at the outputs when quantized alone" }, el("span", { class: "soft" }, "most sensitive operator"), el("b", null, el("bdi", null, worst.node)),
+  const worst = (report.layerwise || []).map(l => ({ node: l.node, op: l.op, ...judgedOf(l) })).reduce((m, l) => (m === null || l.nsr > m.nsr ? l : m), null);
+  if (worst && worst.nsr > 0) tiles.push(el("div", { class: "tile", title: worst.node + ": NSR " + exact(worst.nsr) + " of the outputs with only this operator quantized" }, el("span", { class: "soft" }, "most sensitive operator"), el("b", null, el("bdi", null, worst.node)),
     el("span", { class: "soft" }, worst.op + ", NSR alone " + withError(worst.nsr, worst.nsr_error))));
+  if (view.stale) for (const t of tiles) if (/^NSR|sensitive/.test(t.firstChild.textContent)) t.classList.add("stale");
   return el("div", { class: "tiles" }, tiles);
 }
 

@@ -74,7 +74,7 @@ async function keep(app, files, say) {
     if (plans.test(name)) plan = path;
     else if (models.test(name)) model = path;
     else if (labels.test(name)) remembered.labels = path;
-    else if (samples.test(name)) remembered.data = name.includes("/") ? path.slice(0, path.lastIndexOf("/")) : path;
+    else if (samples.test(name)) remembered.data = remembered["data to calibrate"] = name.includes("/") ? path.slice(0, path.lastIndexOf("/")) : path;
   }
   say(files.length === 1 ? `${files[0].name} is here` : `${files.length} files are here`);
   return plan || model;

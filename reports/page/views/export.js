@@ -50,7 +50,7 @@ function showExport(result, app, r) {
   const wrong = v && (v.verdict === "different" || v.verdict === "other"), open = v && (v.verdict === "nothing" || v.verdict === "unverified");
   result.replaceChildren(
     v ? el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: wrong ? "headline large" : open ? "headline visible" : "headline"},
-      wrong ? "The file was written although its integers differ." : v.verdict === "partial" ? "Written; verified as far as it has an integer form." : open ? `Written, not verified: ${v.reason || "nothing in it runs on integers"}.` : "Written and verified: no integer differs."),
+      wrong ? "The file was written although its integers differ." : v.verdict === "partial" ? "Written; verified as far as it has an integer form." : open ? `Written, not verified: ${v.reason || "nothing in it runs on integers"}.` : v && v.simulation && v.simulation.ties ? `Written and verified: no integer differs by more than rounding allows; ${plural(v.simulation.ties, "value")} on a tie may round to either side.` : "Written and verified: no integer differs."),
     v.samples ? el("p", {class: "hint"}, `Arithmetic ${v.profile}, ${plural(v.samples, "sample")}.`) : "")) : el("p", {class: "headline open"}, "Written without verification."),
    
     grid({caption: `Files of format ${r.format}${r.platform ? ` for ${r.platform}` : ""}`, rows: r.files, pick: take, pickDoc: "download this file", columns: [

@@ -37,7 +37,7 @@ function calibration(app) {
   const s = app.state, tried = el("div", {class: "result"}), pictures = el("div", {class: "pictures"}), done = el("div", {class: "result"});
   const preprocess = drawForm(app, [{name: "preprocess", label: "Preprocessing", value: s.data.preprocess || "", choices: s.presets || [], placeholder: s.exists ? "that of the plan" : "none",
     doc: "How images become model inputs: a preset, or a YAML file. Empty: none, or what the plan has."}]);
-  const data = drawForm(app, dataRows(app, {note: "Samples like those that the model will meet; a hundred are usually enough.", fallback: s.calibration}));
+  const data = drawForm(app, dataRows(app, {note: "Samples like those that the model will meet, other ones than accuracy is measured on later; a hundred are usually enough.", fallback: s.calibration, fit: "calibrate"}));
   const target = drawForm(app, [
     {name: "platform", label: "Target", type: "select", options: (s.targets || []).map(t => ({...t, label: t.doc ? `${t.name}: ${shortDoc(t.doc)}` : t.name})), value: s.platform || "trt_int8"},
     {name: "observer", label: "Observer", type: "select", options: [{name: "", label: "that of the target"}, ...(s.observers || [])], value: "", doc: "How ranges of activations are chosen from the statistics. The view Sweep compares them."},
@@ -79,19 +79,25 @@ function showOpened(host, app, r) {
 
 // showTrials is what float gets right with each preprocessing. Taking one fills in the forms.
 function showTrials(host, app, r, preprocess, data, look) {
-  const take = t => { preprocess.set("preprocess", t.flag); data.set("label_offset", t.label_offset); look(); };
+  const take = t => { preprocess.set("preprocess", t.flag); data.set("label_offset", t.label_offset); look(); taken(t); };
   const best = r.best, sure = best && best.chance !== undefined && best.chance < 0.01 && best.correct > best.before;
   const said = !r.trials || !r.trials.length ? "Preprocessings can be told apart only with labels." : best ? sure
     ? `${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}: ${best.correct} of ${best.samples} correct, ${best.before} as they are read now. Confirmed on samples that did not choose it. `
     : best.correct === best.before ? `${best.correct} of ${best.samples} samples are correct as they are read now, and no preprocessing that was tried makes it more.`
       : `Best on the samples that choose: ${best.preprocess}${best.label_offset ? `, label offset ${best.label_offset}` : ""}. On the others ${best.correct} of ${best.samples} are correct, ${best.before} as it is: not a clear difference.` : "";
+  const findings = el("div"), taken = t => findings.replaceChildren(el("p", {class: "hint", role: "status"}, `Taken: ${t.preprocess}, label offset ${t.label_offset}. What was found spoke of the samples as they were read before; Try preprocessings finds anew.`));
+  if (r.findings && r.findings.length) findings.append(grid({caption: "Findings about the data", rows: r.findings, columns: [
+    {label: "kind", cell: f => f.level}, {label: "where", cell: f => f.node}, {label: "what", cell: f => f.text}, {label: "what helps", cell: f => onPage(f.fix)}]}));
   host.replaceChildren(el("p", {class: sure ? "headline" : "headline open"}, said, sure ? el("button", {type: "button", onclick: () => take(best)}, "Take it") : ""),
     r.trials && r.trials.length ? grid({caption: "Float accuracy by preprocessing", rows: r.trials, pick: take, pickDoc: "take this preprocessing and label offset", mark: t => (best && t.flag === best.flag && t.label_offset === best.label_offset ? "best" : ""), columns: [
       {label: "preprocessing", cell: t => t.preprocess, title: t => t.flag}, {label: "label offset", doc: "added to each label to get the class", number: true, cell: t => String(t.label_offset), sort: t => t.label_offset},
       {label: "correct", number: true, cell: t => `${t.correct} of ${t.samples}`, title: t => percent(t.correct / t.samples), sort: t => t.correct}]}) : "",
-    r.findings && r.findings.length ? grid({caption: "Findings about the data", rows: r.findings, columns: [
-      {label: "kind", cell: f => f.level}, {label: "where", cell: f => f.node}, {label: "what", cell: f => f.text}, {label: "what helps", cell: f => f.fix}]}) : "");
+    findings);
 }
+
+// onPage names the options of commands as the fields of this page do.
+const fieldNames = {"--preprocess": "Preprocessing", "--label-offset": "Label offset", "--labels": "Labels", "--samples": "How many samples"};
+const onPage = text => (text || "").replace(/--[a-z-]+/g, flag => fieldNames[flag] || flag);
 
 function showPictures(host, r) {
   host.classList.remove("bad");

@@ -23,7 +23,7 @@ export function drawForm(app, rows) {
   const node = el("div", {class: "fields"}), readers = {}, writers = {};
   for (const row of rows) {
     const id = `field${++fieldNumber}`, hint = row.doc ? el("p", {class: "hint", id: `${id}doc`}, row.doc) : null;
-    const first = proposed(row.name, row.value), keep = value => { remembered[row.name] = value; if (row.changed) row.changed(value); };
+    const memory = row.memory || row.name, first = proposed(memory, row.value), keep = value => { remembered[memory] = value; if (row.changed) row.changed(value); };
     const about = {id, "aria-describedby": hint ? `${id}doc` : null};
     let control, extra = [];
     if (row.type === "many") {
@@ -240,10 +240,11 @@ function warningList(list) {
   return list && list.length ? list.map(w => el("p", {class: "warn"}, w.text || String(w))) : [];
 }
 
-// dataRows are the fields of a form that say which samples are used; the plan's own data are proposed.
-export function dataRows(app, {labels = true, samples, note, fallback} = {}) {
-  const data = app.state.data || {}, paths = data.data && data.data.length ? data.data : fallback || [];
-  const rows = [{name: "data", label: "Samples", type: "file", of: "data", value: paths[0] || "", placeholder: "folder or file",
+// dataRows are the fields of a form that say which samples are used; the plan's own data are proposed. fit names what fits something on them: it has
+// a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them.
+export function dataRows(app, {labels = true, samples, note, fallback, fit} = {}) {
+  const data = app.state.data || {}, paths = !fit && data.data && data.data.length ? data.data : fallback || [];
+  const rows = [{name: "data", memory: fit && `data to ${fit}`, label: "Samples", type: "file", of: "data", value: paths[0] || "", placeholder: "folder or file",
     doc: note || "Images, npy, npz, CIFAR-10 and MNIST files. Empty: the data that the plan was calibrated on."}];
   if (labels) rows.push({name: "labels", label: "Labels", type: "file", of: "labels", value: data.labels || "", placeholder: "TSV: file and class",
     doc: "With labels top-1 (share of correct predictions) is measured too."},

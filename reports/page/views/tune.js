@@ -16,7 +16,7 @@ function drawTune(host, app) {
   const form = drawForm(app, [
     {name: "method", label: "Methods, in this order", type: "many", value: ["auto"], options: [{name: "auto", label: "auto: a good choice and order", doc: "tries what fits this network, cheapest first"}, ...methods.map(m => ({name: m.name, label: m.name, doc: m.doc}))],
       doc: "Each method is tried; point at a name to read what it does."},
-    ...dataRows(app, {labels: false, samples: 64, note: "About half of the samples are held out: they judge and are never fitted on. Empty: the data of the plan."}),
+    ...dataRows(app, {fit: "tune", labels: false, samples: 64, note: "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on."}),
     {name: "budget", label: "Limit", placeholder: "10m, or 5000forwards", doc: "A time, or an amount of work in forward passes of one sample. Empty: no limit."},
     {name: "force", label: "Also keep what held-out samples do not confirm", type: "check", value: false},
   ]);
