@@ -21,8 +21,8 @@ export function headline(view) {
     const flips = known(v.flips) ? " " + (v.flips === 1 ? "1 prediction" : v.flips + " predictions") + " of " + v.scored + " changed." : "";
     return el("p", { class: "headline " + (none || v.drop < 0 ? "small" : "large") }, text + flips);
   }
-  if (!v.level) return el("p", { class: "headline visible" }, "The error of this plan is not measured yet.");
-  return el("p", { class: "headline " + v.level }, levels[v.level] + " NSR " + noise(v) + ", measured on " + plural(v.samples, "sample") + ".");
+  if (!known(v.nsr)) return el("p", { class: "headline visible" }, "The error of this plan is not measured yet.");
+  return el("p", { class: "headline " + (v.level || "") }, (levels[v.level] ? levels[v.level] + " " : "") + "NSR " + noise(v) + ", measured on " + plural(v.samples, "sample") + ".");
 }
 
 const scoreText = (x, error, percents) => (percents ? points(x, error) : number(x) + (known(error) ? " ± " + small(error) : ""));
@@ -36,7 +36,7 @@ export function verdictTiles(view) {
   if (v.metric) {
     tiles.push(tile(v.metric + ", quantized", "The metric of the last qwb eval of this plan.", score(v.quantized), known(v.float) ? "float " + score(v.float) + ", " + plural(v.scored, "sample") : plural(v.scored, "sample"), exact(v.quantized)));
     tiles.push(tile("drop of " + v.metric, "How much worse than float, ± its standard error over pairs of predictions (pp: percentage points).", scoreText(v.drop, v.drop_error, v.percent), insignificant(v.drop, v.drop_error) ? "not significant" : known(v.flips) ? plural(v.flips, "changed prediction") : ""));
-  } else {
+  } else if (!view.partial) {
     tiles.push(tile("accuracy", "Nobody has measured the accuracy of this plan.", "not measured", missing.metric || "qwb eval"));
   }
   if (known(v.nsr)) {
