@@ -103,7 +103,7 @@ func TestFromAModelToAFile(t *testing.T) {
 	var was, is string
 	p.js(`document.querySelector("table.beforeafter tbody tr td").title + document.querySelector("table.beforeafter").innerText`, &was)
 	p.click(".actions button", "Apply")
-	p.until(`/operators? changed/.test(text())`)
+	p.until(`/changed; Undo takes it back/.test(text())`)
 	require.Greater(t, len(decisions(t, dir)), before)
 	mine := inForce(t, dir)
 	require.Len(t, mine, 1)

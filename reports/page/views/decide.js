@@ -17,7 +17,7 @@ const choices = [
 // decision makes the form. target() says what it is about, {nodes: [...]} or {select}, null for nothing; note, what stands before it.
 export function decision(app, { target, before }) {
   const ids = { what: unique("decide"), value: unique("value") };
-  let choice = null, asked = 0, timer = 0;
+  let choice = null, asked = 0, timer = 0, deciding = false;
   const what = el("select", { id: ids.what, onchange: pick }, el("option", { value: "" }, "Choose what to decide …"), choices.map((c) => el("option", { value: c.key, title: c.doc }, c.label)));
   const valueHost = el("span", { class: "value" }), doc = el("p", { class: "soft" }), effect = el("div", { class: "effect", role: "status" });
   const apply = el("button", { type: "button", class: "primary", disabled: true, title: "Put this decision into the plan. Undo takes it back.", onclick: decide }, "Apply");
@@ -42,6 +42,7 @@ export function decision(app, { target, before }) {
 
   // ask shows the estimated effect of what is chosen; of several answers under way the last counts.
   async function ask() {
+    if (deciding) return; // the page is read anew before the choice is taken back
     const mine = ++asked, about = target();
     apply.disabled = !choice || !about;
     if (!choice || !about) {
@@ -59,14 +60,15 @@ export function decision(app, { target, before }) {
   }
 
   async function decide() {
-    apply.disabled = true;
-    try {
-      await app.change("set", { ...target(), properties: properties() });
-      what.value = "";
-      pick();
-    } catch {
+    apply.disabled = deciding = true;
+    const done = await app.change("set", { ...target(), properties: properties() }).then(() => true, () => false);
+    deciding = false;
+    if (!done) {
       apply.disabled = false;
+      return;
     }
+    what.value = "";
+    pick();
   }
 
   return { node, update: ask };

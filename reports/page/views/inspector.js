@@ -9,7 +9,7 @@ import { drawWeights } from "./weights.js";
 export const inspectorView = {
   key: "inspector", label: "Operator", doc: "The selected operator: its settings, its tensors and what they cost, and how to change them",
   draw(host, app) {
-    let range = null, slotKind = "in0", shown = "";
+    let range = null, slotKind = "in0", shown = "", form = null;
     const off = app.selection.on((change) => { if (change.what === "node" && app.selection.node !== shown) update(); });
     update();
     return { update, close: off };
@@ -17,13 +17,15 @@ export const inspectorView = {
     function update() {
       if (range) range.close();
       range = null;
-      const row = byName(app.rows).get(app.selection.node), body = host.parentElement, place = shown === app.selection.node ? body.scrollTop : 0;
+      const row = byName(app.rows).get(app.selection.node), body = host.parentElement, same = shown === app.selection.node, place = same ? body.scrollTop : 0;
       shown = app.selection.node;
       if (!row) {
         replace(host, el("p", { class: "soft pad" }, "Select an operator in the network or in the table. Colours say where the error comes from; the table below has the worst first."));
         return;
       }
-      const form = decision(app, { target: () => ({ nodes: [row.name] }) }), tensors = el("section", { "aria-label": "Range" }), weights = el("section", { "aria-label": "Weights" });
+      if (form && same) form.update(); // what is being chosen outlives new figures
+      else form = decision(app, { target: () => ({ nodes: [row.name] }) });
+      const tensors = el("section", { "aria-label": "Range" }), weights = el("section", { "aria-label": "Weights" });
       const panel = el("div", { class: "layer" });
       replace(host, panel, weights);
       drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection, pictures: false, tools: [(_, slot) => (slot ? null : [form.node, tensors])] });
