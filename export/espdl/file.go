@@ -7,6 +7,8 @@ import (
 	"math"
 
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"qwb/internal/flatbuffer"
 )
 
 // The types of elements; the numbers are ONNX's, but for those above 9.
@@ -279,16 +281,16 @@ func Read(b []byte) (*Model, error) {
 	case uint64(binary.LittleEndian.Uint32(b[8:])) != uint64(len(b)-16):
 		return nil, fmt.Errorf(".espdl: the header says %d bytes, %d follow", binary.LittleEndian.Uint32(b[8:]), len(b)-16)
 	}
-	r := &reader{b: b[16:], left: 4 * len(b)}
-	root := r.view(r.u32(0))
-	g := root.sub(7)
-	m := &Model{Producer: root.text(2), Version: root.text(3), Name: g.text(1)}
-	for _, p := range root.subs(8) {
-		m.Metadata = append(m.Metadata, [2]string{p.text(0), p.text(1)})
+	r := flatbuffer.New(b[16:], 4*len(b))
+	root := r.Root()
+	g := root.Child(7)
+	m := &Model{Producer: root.Text(2), Version: root.Text(3), Name: g.Text(1)}
+	for _, p := range root.Views(8) {
+		m.Metadata = append(m.Metadata, [2]string{p.Text(0), p.Text(1)})
 	}
-	for _, n := range g.subs(0) {
-		node := Node{Name: n.text(2), Op: n.text(3), Inputs: n.texts(0), Outputs: n.texts(1)}
-		for _, a := range n.subs(5) {
+	for _, n := range g.Views(0) {
+		node := Node{Name: n.Text(2), Op: n.Text(3), Inputs: n.Texts(0), Outputs: n.Texts(1)}
+		for _, a := range n.Views(5) {
 			attr, err := readAttr(a)
 			if err != nil {
 				return nil, fmt.Errorf(".espdl: node %q: %w", node.Name, err)
@@ -301,181 +303,42 @@ func Read(b []byte) (*Model, error) {
 		to   *[]Tensor
 		slot int
 	}{{&m.Initializers, 2}, {&m.TestInputs, 8}, {&m.TestOutputs, 9}} {
-		for _, t := range g.subs(l.slot) {
-			*l.to = append(*l.to, Tensor{Name: t.text(6), Doc: t.text(7), Type: t.i32(1), Shape: t.int64s(0), Exponents: t.int64s(13), Raw: t.bytes(8, 16)})
+		for _, t := range g.Views(l.slot) {
+			*l.to = append(*l.to, Tensor{Name: t.Text(6), Doc: t.Text(7), Type: t.I32(1, 0), Shape: t.Int64s(0), Exponents: t.Int64s(13), Raw: t.Bytes(8, 16)})
 		}
 	}
 	for _, l := range []struct {
 		to   *[]Value
 		slot int
 	}{{&m.Inputs, 4}, {&m.Outputs, 5}, {&m.Values, 6}} {
-		for _, v := range g.subs(l.slot) {
-			tensor := v.sub(1).sub(1)
-			value := Value{Name: v.text(0), Type: tensor.i32(0), Exponents: v.int64s(3)}
-			for _, d := range tensor.sub(1).subs(0) {
-				value.Shape = append(value.Shape, d.sub(0).i64(1))
+		for _, v := range g.Views(l.slot) {
+			tensor := v.Child(1).Child(1)
+			value := Value{Name: v.Text(0), Type: tensor.I32(0, 0), Exponents: v.Int64s(3)}
+			for _, d := range tensor.Child(1).Views(0) {
+				value.Shape = append(value.Shape, int64(d.Child(0).Number(1, 8, true, 0)))
 			}
 			*l.to = append(*l.to, value)
 		}
 	}
-	if r.err != nil {
-		return nil, fmt.Errorf(".espdl: %w", r.err)
+	if r.Err() != nil {
+		return nil, fmt.Errorf(".espdl: %w", r.Err())
 	}
 	return m, nil
 }
 
-func readAttr(a view) (Attr, error) {
-	attr := Attr{Name: a.text(0)}
-	switch t := a.i32(3); t {
+func readAttr(a flatbuffer.View) (Attr, error) {
+	attr := Attr{Name: a.Text(0)}
+	switch t := a.I32(3, 0); t {
 	case attrFloat:
-		attr.Value = math.Float32frombits(uint32(a.i32(4)))
+		attr.Value = a.Float(4)
 	case attrInt:
-		attr.Value = a.i64(5)
+		attr.Value = int64(a.Number(5, 8, true, 0))
 	case attrString:
-		attr.Value = a.text(6)
+		attr.Value = a.Text(6)
 	case attrInts:
-		attr.Value = a.int64s(11)
+		attr.Value = a.Int64s(11)
 	default:
 		return attr, fmt.Errorf("attribute %q has type %d", attr.Name, t)
 	}
 	return attr, nil
-}
-
-// reader walks the tables and checks every offset. It keeps the first error; what is read after it is zero.
-type reader struct {
-	b    []byte
-	left int // elements that may still be copied: tables may be shared, so that a small file can describe a huge one
-	err  error
-}
-
-// view is a table; the zero view is an absent one.
-type view struct {
-	r           *reader
-	pos, vtable int
-}
-
-var errEnds = errors.New("an offset leads out of the file: it is truncated or damaged")
-
-func (r *reader) in(pos, n int) bool {
-	if r.err == nil && (pos < 0 || n < 0 || pos > len(r.b)-n) {
-		r.err = errEnds
-	}
-	return r.err == nil
-}
-
-func (r *reader) spend(n int) bool {
-	if r.left -= n; r.err == nil && r.left < 0 {
-		r.err = fmt.Errorf("describes much more than its %d bytes hold", len(r.b))
-	}
-	return r.err == nil
-}
-
-func (r *reader) u32(pos int) int {
-	if !r.in(pos, 4) {
-		return 0
-	}
-	return int(binary.LittleEndian.Uint32(r.b[pos:]))
-}
-
-func (r *reader) view(pos int) view {
-	if !r.spend(1) || !r.in(pos, 4) {
-		return view{r: r}
-	}
-	vtable := pos - int(int32(r.u32(pos)))
-	if !r.in(vtable, 4) || !r.in(vtable, int(binary.LittleEndian.Uint16(r.b[vtable:]))) {
-		return view{r: r}
-	}
-	return view{r, pos, vtable}
-}
-
-// at is the place of a field of n bytes, -1 for an absent one.
-func (v view) at(slot, n int) int {
-	if v.vtable == 0 && v.pos == 0 || v.r.err != nil || 4+2*slot+2 > int(binary.LittleEndian.Uint16(v.r.b[v.vtable:])) {
-		return -1
-	}
-	off := int(binary.LittleEndian.Uint16(v.r.b[v.vtable+4+2*slot:]))
-	if off == 0 || !v.r.in(v.pos+off, n) {
-		return -1
-	}
-	return v.pos + off
-}
-
-func (v view) i32(slot int) int {
-	p := v.at(slot, 4)
-	if p < 0 {
-		return 0
-	}
-	return int(int32(v.r.u32(p)))
-}
-
-func (v view) i64(slot int) int64 {
-	p := v.at(slot, 8)
-	if p < 0 {
-		return 0
-	}
-	return int64(binary.LittleEndian.Uint64(v.r.b[p:]))
-}
-
-// vector is the place of the elements of a vector and how many there are.
-func (v view) vector(slot, size int) (pos, n int) {
-	p := v.at(slot, 4)
-	if p < 0 {
-		return 0, 0
-	}
-	p += v.r.u32(p)
-	n = v.r.u32(p)
-	if v.r.err != nil || n > len(v.r.b)/size || !v.r.in(p+4, n*size) || !v.r.spend(n) {
-		if v.r.err == nil {
-			v.r.err = errEnds
-		}
-		return 0, 0
-	}
-	return p + 4, n
-}
-
-func (v view) bytes(slot, size int) []byte {
-	p, n := v.vector(slot, size)
-	return v.r.b[p : p+n*size : p+n*size]
-}
-
-func (v view) text(slot int) string { return string(v.bytes(slot, 1)) }
-
-func (v view) int64s(slot int) []int64 {
-	p, n := v.vector(slot, 8)
-	list := make([]int64, n)
-	for i := range list {
-		list[i] = int64(binary.LittleEndian.Uint64(v.r.b[p+8*i:]))
-	}
-	return list
-}
-
-func (v view) sub(slot int) view {
-	p := v.at(slot, 4)
-	if p < 0 {
-		return view{r: v.r}
-	}
-	return v.r.view(p + v.r.u32(p))
-}
-
-func (v view) subs(slot int) []view {
-	p, n := v.vector(slot, 4)
-	list := make([]view, 0, n)
-	for i := range n {
-		list = append(list, v.r.view(p+4*i+v.r.u32(p+4*i)))
-	}
-	return list
-}
-
-func (v view) texts(slot int) []string {
-	p, n := v.vector(slot, 4)
-	list := make([]string, 0, n)
-	for i := range n {
-		at := p + 4*i + v.r.u32(p+4*i)
-		size := v.r.u32(at)
-		if !v.r.in(at+4, size) || !v.r.spend(size) {
-			return nil
-		}
-		list = append(list, string(v.r.b[at+4:at+4+size]))
-	}
-	return list
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"qwb/internal/flatbuffer"
 )
 
 // Read decodes a file. Data of constant tensors are parts of b, which must not change while the Model is in use. It checks what would make a
@@ -21,41 +23,41 @@ func read(b []byte) (*Model, error) {
 	if len(b) < 8 || string(b[4:8]) != identifier {
 		return nil, fmt.Errorf("no %s file: its identifier is missing", identifier)
 	}
-	r := &reader{b: b, left: 16*len(b) + 1<<12}
-	root := r.table(r.u32(0))
-	m := &Model{Version: root.number(modelVersion, 4, false, 0), Description: root.text(modelDescription)}
-	f := &file{reader: r}
-	for _, v := range root.views(modelBuffers) {
+	r := flatbuffer.New(b, 16*len(b)+1<<12)
+	root := r.Root()
+	m := &Model{Version: root.Number(modelVersion, 4, false, 0), Description: root.Text(modelDescription)}
+	f := &file{Reader: r}
+	for _, v := range root.Views(modelBuffers) {
 		f.buffers = append(f.buffers, f.buffer(v))
 	}
-	for _, v := range root.views(modelCodes) {
+	for _, v := range root.Views(modelCodes) {
 		f.codes = append(f.codes, f.code(v))
 	}
-	for i, v := range root.views(modelSubgraphs) {
+	for i, v := range root.Views(modelSubgraphs) {
 		g, err := f.subgraph(v)
 		if err != nil {
 			return nil, fmt.Errorf("subgraph %d: %w", i, err)
 		}
 		m.Subgraphs = append(m.Subgraphs, g)
 	}
-	for _, v := range root.views(modelMetadata) {
-		data, err := f.data(v.i32(metadataBuffer, 0))
+	for _, v := range root.Views(modelMetadata) {
+		data, err := f.data(v.I32(metadataBuffer, 0))
 		if err != nil {
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
-		m.Metadata = append(m.Metadata, Metadata{Name: v.text(metadataName), Data: data})
+		m.Metadata = append(m.Metadata, Metadata{Name: v.Text(metadataName), Data: data})
 	}
-	for _, v := range root.views(modelSignatures) {
-		s := Signature{Key: v.text(signatureKey), Subgraph: v.i32(signatureGraph, 0), Inputs: named(v.views(signatureInputs)), Outputs: named(v.views(signatureOutputs))}
-		if r.err == nil {
+	for _, v := range root.Views(modelSignatures) {
+		s := Signature{Key: v.Text(signatureKey), Subgraph: v.I32(signatureGraph, 0), Inputs: named(v.Views(signatureInputs)), Outputs: named(v.Views(signatureOutputs))}
+		if r.Err() == nil {
 			if err := s.check(m); err != nil {
 				return nil, err
 			}
 		}
 		m.Signatures = append(m.Signatures, s)
 	}
-	if r.err != nil {
-		return nil, r.err
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	if len(m.Subgraphs) == 0 {
 		return nil, errors.New("has no subgraph")
@@ -65,20 +67,17 @@ func read(b []byte) (*Model, error) {
 
 // file is what the subgraphs share.
 type file struct {
-	*reader
+	*flatbuffer.Reader
 	buffers [][]byte
 	codes   []Operator // operators without their call
 }
 
 // buffer is the data of a buffer: in its table, or in large files behind all tables.
-func (f *file) buffer(v view) []byte {
-	if off, n := v.number(bufferOffset, 8, false, 0), v.number(bufferSize, 8, false, 0); off > 1 {
-		if !f.in(off, n) {
-			return nil
-		}
-		return f.b[off : off+n : off+n]
+func (f *file) buffer(v flatbuffer.View) []byte {
+	if off, n := v.Number(bufferOffset, 8, false, 0), v.Number(bufferSize, 8, false, 0); off > 1 {
+		return f.Slice(off, n)
 	}
-	if b := v.bytes(bufferData); len(b) > 0 {
+	if b := v.Bytes(bufferData, 1); len(b) > 0 {
 		return b
 	}
 	return nil
@@ -86,34 +85,34 @@ func (f *file) buffer(v view) []byte {
 
 func (f *file) data(i int) ([]byte, error) {
 	if i < 0 || i >= len(f.buffers) {
-		if f.err != nil {
-			return nil, f.err
+		if f.Err() != nil {
+			return nil, f.Err()
 		}
 		return nil, fmt.Errorf("buffer %d does not exist", i)
 	}
 	return f.buffers[i], nil
 }
 
-func (f *file) code(v view) Operator {
+func (f *file) code(v flatbuffer.View) Operator {
 	// Codes that fit a byte stand in the old field too; whichever is larger is meant.
-	n := max(v.number(codeOld, 1, true, 0), v.i32(codeNew, 0))
+	n := max(v.Number(codeOld, 1, true, 0), v.I32(codeNew, 0))
 	if n < 0 || n >= len(opNames) {
-		f.fail(fmt.Errorf("operator code %d is newer than this reader, which knows %d", n, len(opNames)))
+		f.Fail(fmt.Errorf("operator code %d is newer than this reader, which knows %d", n, len(opNames)))
 		return Operator{}
 	}
-	return Operator{Op: opNames[n], Custom: v.text(codeCustom), Version: v.i32(codeVersion, 1)}
+	return Operator{Op: opNames[n], Custom: v.Text(codeCustom), Version: v.I32(codeVersion, 1)}
 }
 
-func (f *file) subgraph(v view) (Subgraph, error) {
-	g := Subgraph{Name: v.text(graphName), Inputs: v.ints(graphInputs, 4, true), Outputs: v.ints(graphOutputs, 4, true)}
-	for i, v := range v.views(graphTensors) {
+func (f *file) subgraph(v flatbuffer.View) (Subgraph, error) {
+	g := Subgraph{Name: v.Text(graphName), Inputs: v.Ints(graphInputs, 4, true), Outputs: v.Ints(graphOutputs, 4, true)}
+	for i, v := range v.Views(graphTensors) {
 		t, err := f.tensor(v)
 		if err != nil {
 			return g, fmt.Errorf("tensor %d %q: %w", i, t.Name, err)
 		}
 		g.Tensors = append(g.Tensors, t)
 	}
-	for i, v := range v.views(graphOperators) {
+	for i, v := range v.Views(graphOperators) {
 		op, err := f.operator(v)
 		if err == nil {
 			err = op.check(len(g.Tensors))
@@ -123,104 +122,106 @@ func (f *file) subgraph(v view) (Subgraph, error) {
 		}
 		g.Operators = append(g.Operators, op)
 	}
-	if f.err != nil {
-		return g, f.err
+	if f.Err() != nil {
+		return g, f.Err()
 	}
 	return g, checkTensors(slices.Concat(g.Inputs, g.Outputs), len(g.Tensors), 0)
 }
 
-func (f *file) tensor(v view) (Tensor, error) {
-	t := Tensor{Name: v.text(tensorName), Type: Type(v.byte(tensorType)), Shape: v.ints(tensorShape, 4, true), Signature: v.ints(tensorSignature, 4, true),
-		HasRank: v.byte(tensorRank) != 0, Variable: v.byte(tensorVariable) != 0}
+func (f *file) tensor(v flatbuffer.View) (Tensor, error) {
+	t := Tensor{Name: v.Text(tensorName), Type: Type(v.Byte(tensorType)), Shape: v.Ints(tensorShape, 4, true), Signature: v.Ints(tensorSignature, 4, true),
+		HasRank: v.Byte(tensorRank) != 0, Variable: v.Byte(tensorVariable) != 0}
 	var err error
-	if t.Data, err = f.data(v.number(tensorBuffer, 4, false, 0)); err != nil {
+	if t.Data, err = f.data(v.Number(tensorBuffer, 4, false, 0)); err != nil {
 		return t, err
 	}
-	if _, sparse := v.child(tensorSparsity); sparse {
+	if v.Has(tensorSparsity) {
 		t.Unread = "sparsity"
 	}
-	if at, _ := v.list(tensorVariants, 4); at >= 0 {
+	if v.Has(tensorVariants) {
 		t.Unread = "variants"
 	}
-	if v.number(tensorExternal, 4, false, 0) != 0 {
+	if v.Number(tensorExternal, 4, false, 0) != 0 {
 		t.Unread = "data outside the file"
 	}
-	if q, ok := v.child(tensorQuantization); ok {
-		t.Quantization = &Quantization{Scale: q.floats(quantScale), ZeroPoint: q.ints(quantZero, 8, true), Axis: q.i32(quantAxis, 0), Min: q.floats(quantMin), Max: q.floats(quantMax)}
-		if q.byte(quantDetails) != 0 {
+	if v.Has(tensorQuantization) {
+		q := v.Child(tensorQuantization)
+		t.Quantization = &Quantization{Scale: q.Floats(quantScale), ZeroPoint: q.Ints(quantZero, 8, true), Axis: q.I32(quantAxis, 0), Min: q.Floats(quantMin), Max: q.Floats(quantMax)}
+		if q.Byte(quantDetails) != 0 {
 			t.Unread = "quantization in blocks or of its own"
 		}
 	}
-	if f.err != nil {
-		return t, f.err
+	if f.Err() != nil {
+		return t, f.Err()
 	}
 	return t, t.check()
 }
 
-func (f *file) operator(v view) (Operator, error) {
-	code := v.number(opCode, 4, false, 0)
+func (f *file) operator(v flatbuffer.View) (Operator, error) {
+	code := v.Number(opCode, 4, false, 0)
 	if code >= len(f.codes) {
 		return Operator{}, fmt.Errorf("operator code %d does not exist", code)
 	}
 	op := f.codes[code]
-	op.Inputs, op.Outputs, op.Intermediates = v.ints(opInputs, 4, true), v.ints(opOutputs, 4, true), v.ints(opIntermediates, 4, true)
-	for _, b := range v.ints(opMutates, 1, false) {
+	op.Inputs, op.Outputs, op.Intermediates = v.Ints(opInputs, 4, true), v.Ints(opOutputs, 4, true), v.Ints(opIntermediates, 4, true)
+	for _, b := range v.Ints(opMutates, 1, false) {
 		op.Mutates = append(op.Mutates, b != 0)
 	}
-	op.CustomOptions = v.bytes(opCustom)
-	if n := v.byte(opOptions2); n != 0 {
+	op.CustomOptions = v.Bytes(opCustom, 1)
+	if n := v.Byte(opOptions2); n != 0 {
 		op.Unread = fmt.Sprintf("options of kind %d of the second union", n)
 	}
-	if v.number(opLarge, 8, false, 0) > 1 {
+	if v.Number(opLarge, 8, false, 0) > 1 {
 		op.Unread = "options behind the tables"
 	}
-	if n := v.byte(opOptionsType); n > len(optionTables()) {
+	if n := v.Byte(opOptionsType); n > len(optionTables()) {
 		op.Unread = fmt.Sprintf("options of kind %d", n)
-	} else if o, ok := v.child(opOptions); ok && n > 0 {
+	} else if n > 0 && v.Has(opOptions) {
+		o := v.Child(opOptions)
 		table := optionTables()[n-1]
-		if !f.spend(8 * (1 + len(table.fields))) { // a map is much larger than the table, which may be shared
-			return op, f.err
+		if !f.Spend(8 * (1 + len(table.fields))) { // a map is much larger than the table, which may be shared
+			return op, f.Err()
 		}
 		op.OptionsType = table.name
 		op.Options = make(Options, len(table.fields))
 		for _, field := range table.fields {
-			op.Options[field.Name] = o.option(field)
+			op.Options[field.Name] = option(o, field)
 		}
 	}
-	return op, f.err
+	return op, f.Err()
 }
 
 // option is a field of a table of options.
-func (v view) option(f Field) any {
+func option(v flatbuffer.View, f Field) any {
 	switch f.Kind {
 	case "b":
-		return v.number(f.slot, 1, true, f.Default)
+		return v.Number(f.slot, 1, true, f.Default)
 	case "i":
-		return v.i32(f.slot, f.Default)
+		return v.I32(f.slot, f.Default)
 	case "u":
-		return v.number(f.slot, 4, false, f.Default)
+		return v.Number(f.slot, 4, false, f.Default)
 	case "l":
-		return v.number(f.slot, 8, true, f.Default)
+		return v.Number(f.slot, 8, true, f.Default)
 	case "z":
-		return v.number(f.slot, 1, false, f.Default) != 0
+		return v.Number(f.slot, 1, false, f.Default) != 0
 	case "f":
-		return v.float(f.slot)
+		return v.Float(f.slot)
 	case "s":
-		return v.text(f.slot)
+		return v.Text(f.slot)
 	case "*i":
-		return v.ints(f.slot, 4, true)
+		return v.Ints(f.slot, 4, true)
 	case "*B":
-		return v.ints(f.slot, 1, false)
+		return v.Ints(f.slot, 1, false)
 	case "*f":
-		return v.floats(f.slot)
+		return v.Floats(f.slot)
 	}
 	panic("tflite: a field of kind " + f.Kind)
 }
 
-func named(views []view) []Named {
+func named(views []flatbuffer.View) []Named {
 	var s []Named
 	for _, v := range views {
-		s = append(s, Named{Name: v.text(namedName), Tensor: v.number(namedTensor, 4, false, 0)})
+		s = append(s, Named{Name: v.Text(namedName), Tensor: v.Number(namedTensor, 4, false, 0)})
 	}
 	return s
 }

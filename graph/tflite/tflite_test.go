@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/flatbuffer"
 )
 
 // small is a network with one of everything that a file can say.
@@ -111,28 +113,19 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// TestSharedTables: a small file may name one table many times; what it describes is bounded by its size.
-func TestSharedTables(t *testing.T) {
-	r := &reader{b: make([]byte, 100), left: 10}
-	require.True(t, r.spend(10))
-	require.False(t, r.spend(1))
-	require.ErrorContains(t, r.err, "describes much more than its 100 bytes hold")
-}
-
 // TestSharedOptions: operators that are one table cost their options each time.
 func TestSharedOptions(t *testing.T) {
 	m := small()
 	m.Subgraphs[0].Operators = m.Subgraphs[0].Operators[:1]
 	b, err := m.Write()
 	require.NoError(t, err)
-	f := &file{reader: &reader{b: b, left: 16*len(b) + 1<<12}}
-	root := f.table(f.u32(0))
-	f.codes = []Operator{{Op: "CONV_2D"}}
-	v := root.views(modelSubgraphs)[0].views(graphOperators)[0]
-	before := f.left
-	_, err = f.operator(v)
-	require.NoError(t, err)
-	require.Greater(t, before-f.left, 8*7)
+	read := func(left int) error {
+		f := &file{Reader: flatbuffer.New(b, left), codes: []Operator{{Op: "CONV_2D"}}}
+		_, err := f.operator(f.Root().Views(modelSubgraphs)[0].Views(graphOperators)[0])
+		return err
+	}
+	require.NoError(t, read(100))
+	require.ErrorContains(t, read(8*7), "describes much more than its")
 }
 
 func TestFields(t *testing.T) {
