@@ -1,10 +1,7 @@
 package quantizer_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,8 +16,6 @@ import (
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what the golden cases give as what they want")
 
 // configure configures a graph for a target without regard to the cost of borders, which tiny graphs never repay. The
 // selectors name nodes that the user keeps in float.
@@ -81,64 +76,32 @@ func describe(g *graph.Graph, set *tqc.Set) string {
 // TestGolden runs testdata/*.txt. A case is a claim in lines starting with "#", the platform with the selectors of float nodes, a
 // graph, "----" and what becomes of its slots; "====" separates cases. Each case says what would be wrong if it changed.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		src, err := os.ReadFile(file)
-		require.NoError(t, err)
-		var out []string
-		for _, c := range strings.Split(strings.TrimSpace(string(src)), "\n====\n") {
-			input, want, ok := strings.Cut(c, "\n----\n")
-			require.True(t, ok, "%s: no ---- in %s", file, c)
-			claim, rest, _ := strings.Cut(input, "\nplatform ")
-			require.True(t, strings.HasPrefix(claim, "# "), "%s: a case starts with its claim: %s", file, c)
-			head, text, _ := strings.Cut(rest, "\n")
-			platform, selectors, _ := strings.Cut(head, " ")
-			var got string
-			t.Run(filepath.Base(file)+"/"+claim[2:], func(t *testing.T) {
-				g := graphtest.Parse(t, text)
-				require.Empty(t, graph.InferShapes(g))
-				set, err := configure(t, g, platform, selectors)
-				got = fmt.Sprintln(err)
-				if err == nil {
-					got = describe(g, set)
-				}
-				if !*rewrite {
-					require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got), claim)
-				}
-			})
-			out = append(out, input+"\n----\n"+strings.TrimSpace(got))
+	graphtest.Golden(t, "testdata/*.txt", func(t *testing.T, c graphtest.Case) string {
+		g := graphtest.Parse(t, c.Text)
+		require.Empty(t, graph.InferShapes(g))
+		platform, selectors := c.Platform()
+		set, err := configure(t, g, platform, selectors)
+		if err != nil {
+			return err.Error()
 		}
-		if *rewrite {
-			require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
-		}
-	}
+		return describe(g, set)
+	})
 }
 
 // Configuring twice, and with the nodes stored in another order, gives the same states under the same names.
 func TestConfigureDoesNotDependOnTheOrderOfNodes(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
-	for _, file := range files {
-		src, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, c := range strings.Split(strings.TrimSpace(string(src)), "\n====\n") {
-			input, want, _ := strings.Cut(c, "\n----\n")
-			_, rest, _ := strings.Cut(input, "\nplatform ")
-			head, text, _ := strings.Cut(rest, "\n")
-			platform, selectors, _ := strings.Cut(head, " ")
-			g := graphtest.Parse(t, text)
-			graph.InferShapes(g)
-			perm := make([]int, g.NumNodes())
-			for i := range perm {
-				perm[i] = len(perm) - 1 - i
-			}
-			g.Shuffle(perm)
-			set, err := configure(t, g, platform, selectors)
-			if err == nil {
-				require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(describe(g, set)))
-			}
+	for _, c := range graphtest.Cases(t, "testdata/*.txt") {
+		g := graphtest.Parse(t, c.Text)
+		graph.InferShapes(g)
+		perm := make([]int, g.NumNodes())
+		for i := range perm {
+			perm[i] = len(perm) - 1 - i
+		}
+		g.Shuffle(perm)
+		platform, selectors := c.Platform()
+		set, err := configure(t, g, platform, selectors)
+		if err == nil {
+			require.Equal(t, c.Want, strings.TrimSpace(describe(g, set)))
 		}
 	}
 }

@@ -2,13 +2,9 @@ package onnxqdq_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,56 +21,42 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the golden cases give as what they want")
-
 // TestGolden runs testdata/*.txt. A case is a claim in lines starting with "#", the platform with the selectors of float nodes, a
 // graph, "----" and the graph that is written, with constants of more than 8 elements shortened; "====" separates cases.
 func TestGolden(t *testing.T) {
-	out := map[string][]string{}
-	for _, c := range goldenCases(t, "testdata/*.txt") {
-		var got string
-		t.Run(filepath.Base(c.file)+"/"+strings.SplitN(c.claim, "\n", 2)[0], func(t *testing.T) {
-			g := graphtest.Parse(t, c.text)
-			require.Empty(t, graph.InferShapes(g))
-			before := graph.Format(g)
-			tg := findTarget(t, c.platform)
-			set := configure(t, g, tg, c.selectors)
-			byHand(t, g, set)
-			m := build(t, &onnx.Model{Graph: g}, set, tg)
-			require.Equal(t, before, graph.Format(g), "the graph that was given is not changed")
-			got = strings.TrimSpace(graph.FormatShort(m.Graph, 8))
-			if !*rewrite {
-				require.Equal(t, strings.TrimSpace(c.want), got, c.claim)
-			}
-		})
-		out[c.file] = append(out[c.file], c.input+"\n----\n"+got)
-	}
-	if *rewrite {
-		for file, cases := range out {
-			require.NoError(t, os.WriteFile(file, []byte(strings.Join(cases, "\n====\n")+"\n"), 0o644))
-		}
-	}
+	graphtest.Golden(t, "testdata/*.txt", func(t *testing.T, c graphtest.Case) string {
+		g := graphtest.Parse(t, c.Text)
+		require.Empty(t, graph.InferShapes(g))
+		before := graph.Format(g)
+		platform, selectors := c.Platform()
+		tg := findTarget(t, platform)
+		set := configure(t, g, tg, selectors)
+		byHand(t, g, set)
+		m := build(t, &onnx.Model{Graph: g}, set, tg)
+		require.Equal(t, before, graph.Format(g), "the graph that was given is not changed")
+		return graph.FormatShort(m.Graph, 8)
+	})
 }
 
 // corpus calls f for every graph of the golden cases, here and of package quantizer, on each target, calibrated on random inputs.
 func corpus(t *testing.T, f func(t *testing.T, c configuredCase)) {
 	n := 0
-	for _, c := range append(goldenCases(t, "testdata/*.txt"), goldenCases(t, "../../quantizer/testdata/*.txt")...) {
+	for _, c := range append(graphtest.Cases(t, "testdata/*.txt"), graphtest.Cases(t, "../../quantizer/testdata/*.txt")...) {
 		for _, platform := range []string{"trt_int8", "onnxruntime"} {
-			g := graphtest.Parse(t, c.text)
+			g := graphtest.Parse(t, c.Text)
 			if len(graph.InferShapes(g)) > 0 {
 				continue
 			}
 			tg := findTarget(t, platform)
-			set := configure(t, g, tg, c.selectors)
+			_, selectors := c.Platform()
+			set := configure(t, g, tg, selectors)
 			if set == nil {
 				continue
 			}
 			n++
-			t.Run(fmt.Sprintf("%s/%s/%s", platform, filepath.Base(c.file), strings.SplitN(c.claim, "\n", 2)[0]), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s", platform, c.Name()), func(t *testing.T) {
 				calibrated(t, g, set)
-				c.platform = platform
-				f(t, configuredCase{c, g, set})
+				f(t, configuredCase{platform, selectors, c.Text, g, set})
 			})
 		}
 	}
@@ -84,9 +66,9 @@ func corpus(t *testing.T, f func(t *testing.T, c configuredCase)) {
 // Whatever the strategy of dispatch, the written model keeps the rules of the platform and computes what the simulation does.
 func TestEveryStrategy(t *testing.T) {
 	n := 0
-	for _, c := range append(goldenCases(t, "testdata/*.txt"), goldenCases(t, "../../quantizer/testdata/*.txt")...) {
+	for _, c := range append(graphtest.Cases(t, "testdata/*.txt"), graphtest.Cases(t, "../../quantizer/testdata/*.txt")...) {
 		for i, strategy := range dispatch.Strategies[1:] {
-			g := graphtest.Parse(t, c.text)
+			g := graphtest.Parse(t, c.Text)
 			if len(graph.InferShapes(g)) > 0 {
 				continue
 			}
@@ -98,7 +80,7 @@ func TestEveryStrategy(t *testing.T) {
 				continue
 			}
 			n++
-			t.Run(fmt.Sprintf("%s/%s/%s/%s", strategy.Name, tg.Name, filepath.Base(c.file), strings.SplitN(c.claim, "\n", 2)[0]), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%s/%s", strategy.Name, tg.Name, c.Name()), func(t *testing.T) {
 				calibrated(t, g, set)
 				_, m := written(t, build(t, &onnx.Model{Graph: g}, set, tg))
 				require.Empty(t, onnxqdq.Check(m.Graph, tg, integers(g, set)))
@@ -110,9 +92,9 @@ func TestEveryStrategy(t *testing.T) {
 }
 
 type configuredCase struct {
-	goldenCase
-	g   *graph.Graph
-	set *tqc.Set
+	platform, selectors, text string
+	g                         *graph.Graph
+	set                       *tqc.Set
 }
 
 // The same bytes come out however the nodes are stored, and however often one builds.

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,34 +22,6 @@ import (
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
-
-// goldenCase is one case of testdata/*.txt: a claim, the platform with the selectors of float nodes, a graph, and what is written.
-type goldenCase struct {
-	file, input, claim, platform, selectors, text, want string
-}
-
-// goldenCases reads the cases of this package, and those of package quantizer, of which only the graphs count.
-func goldenCases(t testing.TB, pattern string) []goldenCase {
-	t.Helper()
-	files, err := filepath.Glob(pattern)
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	var cases []goldenCase
-	for _, file := range files {
-		src, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, c := range strings.Split(strings.TrimSpace(string(src)), "\n====\n") {
-			input, want, ok := strings.Cut(c, "\n----\n")
-			require.True(t, ok, "%s: no ---- in %s", file, c)
-			claim, rest, _ := strings.Cut(input, "\nplatform ")
-			require.True(t, strings.HasPrefix(claim, "# "), "%s: a case starts with its claim: %s", file, c)
-			head, text, _ := strings.Cut(rest, "\n")
-			platform, selectors, _ := strings.Cut(head, " ")
-			cases = append(cases, goldenCase{file, input, claim[2:], platform, selectors, text, want})
-		}
-	}
-	return cases
-}
 
 // findTarget returns a target that does not count the cost of borders, which tiny graphs never repay.
 func findTarget(t testing.TB, platform string) *target.Target {

@@ -2,7 +2,6 @@ package tflite
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,8 +22,6 @@ import (
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/target"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the listings of testdata anew")
 
 // exported configures a graph for a platform and writes it.
 func exported(t testing.TB, text, platform string, options map[string]string) (*tf.Model, []byte, error) {
@@ -104,42 +101,22 @@ func listing(m *tf.Model) string {
 
 // TestListings runs testdata/*.txt: cases of a claim, a platform with options, a graph, "----", and the file as text or the error.
 func TestListings(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		src, err := os.ReadFile(file)
+	graphtest.Golden(t, "testdata/*.txt", func(t *testing.T, c graphtest.Case) string {
+		platform, rest := c.Platform()
+		options := map[string]string{}
+		for _, w := range strings.Fields(rest) {
+			name, value, _ := strings.Cut(w, "=")
+			options[name] = value
+		}
+		m, b, err := exported(t, c.Text, platform, options)
+		if err != nil {
+			return err.Error()
+		}
+		_, again, err := exported(t, c.Text, platform, options)
 		require.NoError(t, err)
-		var out []string
-		for _, c := range strings.Split(strings.TrimSpace(string(src)), "\n====\n") {
-			input, want, _ := strings.Cut(c, "\n----")
-			claim, rest, _ := strings.Cut(input, "\nplatform ")
-			head, text, _ := strings.Cut(rest, "\n")
-			words := strings.Fields(head)
-			options := map[string]string{}
-			for _, w := range words[1:] {
-				name, value, _ := strings.Cut(w, "=")
-				options[name] = value
-			}
-			var got string
-			t.Run(claim, func(t *testing.T) {
-				m, b, err := exported(t, text, words[0], options)
-				if got = fmt.Sprint(err); err == nil {
-					got = listing(m)
-					_, again, err := exported(t, text, words[0], options)
-					require.NoError(t, err)
-					require.Equal(t, b, again)
-				}
-				if !*rewrite {
-					require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got), claim)
-				}
-			})
-			out = append(out, input+"\n----\n"+strings.TrimSpace(got))
-		}
-		if *rewrite {
-			require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
-		}
-	}
+		require.Equal(t, b, again)
+		return listing(m)
+	})
 }
 
 const network = `input x: f32[1,3,8,8]

@@ -2,7 +2,6 @@ package decision_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -65,38 +64,19 @@ func describe(g *graph.Graph, t *decision.Table) string {
 
 // TestFold runs testdata/fold.txt on one network. A case is a claim, a list of decisions, "----" and the folded table or the error.
 func TestFold(t *testing.T) {
-	const file = "testdata/fold.txt"
-	src, err := os.ReadFile(file)
-	require.NoError(t, err)
 	g := parse(t, network)
-	var out []string
-	for _, c := range strings.Split(strings.TrimSpace(string(src)), "\n====\n") {
-		input, want, ok := strings.Cut(c+"\n", "\n----\n")
-		require.True(t, ok, c)
-		claim, lines, _ := strings.Cut(input, "\n")
-		require.True(t, strings.HasPrefix(claim, "# "), c)
-		var got string
-		t.Run(claim[2:], func(t *testing.T) {
-			var list []decision.Decision
-			for i, line := range strings.Split(lines, "\n") {
-				d, err := decision.Parse(fmt.Sprintf("#%d", i+1), []byte(line))
-				require.NoError(t, err)
-				list = append(list, *d)
-			}
-			require.NoError(t, decision.CheckList(list))
-			table, err := decision.Fold(g, list)
-			if err != nil {
-				got = "error: " + err.Error()
-			} else {
-				got = describe(g, table)
-			}
-			if os.Getenv("QWB_REWRITE") == "" {
-				require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got))
-			}
-		})
-		out = append(out, input+"\n----\n"+strings.TrimSpace(got))
-	}
-	if os.Getenv("QWB_REWRITE") != "" {
-		require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
-	}
+	graphtest.Golden(t, "testdata/fold.txt", func(t *testing.T, c graphtest.Case) string {
+		var list []decision.Decision
+		for i, line := range strings.Split(strings.TrimSpace(c.Head+"\n"+c.Text), "\n") {
+			d, err := decision.Parse(fmt.Sprintf("#%d", i+1), []byte(line))
+			require.NoError(t, err)
+			list = append(list, *d)
+		}
+		require.NoError(t, decision.CheckList(list))
+		table, err := decision.Fold(g, list)
+		if err != nil {
+			return "error: " + err.Error()
+		}
+		return describe(g, table)
+	})
 }

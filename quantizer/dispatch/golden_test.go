@@ -1,10 +1,7 @@
 package dispatch_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,13 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write what the golden cases give as what they want")
 
 // golden reads the options of a case: words and their values, as in "platform trt_int8 dispatcher allin cost 26 fp32 a,b int c". The cost
 // is 0 if there is none, for tiny graphs never repay one.
@@ -79,36 +75,13 @@ func describe(g *graph.Graph, a *dispatch.Assignment) string {
 // TestGolden runs testdata/*.txt. A case is a claim in lines starting with "#", the options (see golden), a graph, "----" and what
 // becomes of its nodes; "====" separates cases. Each case says what would be wrong if it changed.
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		src, err := os.ReadFile(file)
-		require.NoError(t, err)
-		var out []string
-		for _, c := range strings.Split(strings.TrimSpace(string(src)), "\n====\n") {
-			input, want, ok := strings.Cut(c, "\n----\n")
-			require.True(t, ok, "%s: no ---- in %s", file, c)
-			claim, rest, _ := strings.Cut(input, "\nplatform ")
-			require.True(t, strings.HasPrefix(claim, "# "), "%s: a case starts with its claim: %s", file, c)
-			head, text, _ := strings.Cut(rest, "\n")
-			var got string
-			t.Run(filepath.Base(file)+"/"+claim[2:], func(t *testing.T) {
-				g := parse(t, text)
-				tg, o := golden(t, g, "platform "+head)
-				a, err := dispatch.Assign(g, tg, o)
-				got = fmt.Sprintln(err)
-				if err == nil {
-					got = describe(g, a)
-				}
-				if !*rewrite {
-					require.Equal(t, strings.TrimSpace(want), strings.TrimSpace(got), claim)
-				}
-			})
-			out = append(out, input+"\n----\n"+strings.TrimSpace(got))
+	graphtest.Golden(t, "testdata/*.txt", func(t *testing.T, c graphtest.Case) string {
+		g := parse(t, c.Text)
+		tg, o := golden(t, g, c.Head)
+		a, err := dispatch.Assign(g, tg, o)
+		if err != nil {
+			return err.Error()
 		}
-		if *rewrite {
-			require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n====\n")+"\n"), 0o644))
-		}
-	}
+		return describe(g, a)
+	})
 }
