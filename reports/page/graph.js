@@ -29,7 +29,7 @@ export function drawGraph(host, options) {
   // The page.
   const ids = { colour: unique("colour"), search: unique("search"), help: unique("help") };
   const select = el("select", { id: ids.colour, onchange: () => setColouring(select.value) });
-  const input = el("input", { id: ids.search, type: "search", placeholder: "name, type:Conv or /regex/", size: 24, autocomplete: "off", spellcheck: "false" });
+  const input = el("input", { id: ids.search, type: "search", placeholder: "name, type:Conv or /regex/", size: 28, autocomplete: "off", spellcheck: "false" });
   const hits = el("span", { class: "graph-hits", "aria-live": "polite" });
   const button = (text, label, f) => el("button", { type: "button", "aria-label": label, title: label, onclick: f }, text);
   const canvas = el("canvas", { class: "graph-canvas", tabindex: "0", role: "application", "aria-roledescription": "network graph",

@@ -27,7 +27,7 @@ function drawCompare(host, app) {
     const {run_a, run_b, run_c, ...rest} = dataOptions(form.read());
     if (!run_a || !run_b) throw new Error("choose A and B");
     return {...rest, runs: [run_a, run_b, run_c].filter(Boolean)};
-  }, show: r => showComparison(result, app, r)});
+  }, show: r => showComparison(result, app, r, changes.firstChild)});
   const changes = el("div", {class: "result"});
   const settings = el("button", {type: "button", title: "At once, without data: what the two plans decide differently", onclick: async () => {
     const {run_a, run_b} = form.read();
@@ -65,7 +65,7 @@ function shortName(name, r) {
   return r.runs.filter(x => base(x.name) === base(name)).length > 1 ? name : base(name);
 }
 
-function showComparison(result, app, r) {
+function showComparison(result, app, r, shown) {
   const pieces = r.pairs.map(p => el("p", {class: p.significant || p.nsr_significant ? "headline" : "headline open"}, sentences(r, p)));
   const chart = el("div", {class: "chart"});
   const runs = grid({caption: `Runs, ${r.samples} samples${r.agreement ? ", no labels: the prediction of float counts as correct" : ""}`, rows: r.runs, columns: [
@@ -84,11 +84,12 @@ function showComparison(result, app, r) {
     {label: "predictions that differ", number: true, cell: p => (p.flips === undefined ? "–" : String(p.flips))},
   ]}) : "";
   result.replaceChildren(...pieces, chart, runs, pairs, 
-    ...r.pairs.map(p => (r.pairs.length === 1 ? el("div", {}, pairDetails(app, r, p)) : el("details", {}, el("summary", {}, `${shortName(p.a, r)} and ${shortName(p.b, r)}, operator by operator`), pairDetails(app, r, p)))));
+    ...r.pairs.map(p => (r.pairs.length === 1 ? el("div", {}, pairDetails(app, r, p, shown)) : el("details", {}, el("summary", {}, `${shortName(p.a, r)} and ${shortName(p.b, r)}, operator by operator`), pairDetails(app, r, p)))));
   drawIntervals(chart, r.runs.map(x => ({label: shortName(x.name, r), value: x.nsr, error: x.nsr_error, title: `${x.name}: NSR ${withError(x.nsr, x.nsr_error)}`, mark: "best"})), {label: "output NSR", log: true});
 }
 
-function pairDetails(app, r, p) {
+// shown: its settings stand above already, with every single one.
+function pairDetails(app, r, p, shown) {
   const list = [];
   if (p.layers && p.layers.length) {
     const rows = [...p.layers].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
@@ -102,7 +103,7 @@ function pairDetails(app, r, p) {
       ]}));
   }
   if (p.layers && p.layers.length && app.view && app.view.picture) list.unshift(differenceGraph(app, r, p));
-  if (p.settings) {
+  if (p.settings && !shown) {
     const box = el("div", {});
     showSettings(box, app, p.settings);
     list.push(box);

@@ -115,7 +115,7 @@ function card(app, r, f, picture, act) {
   };
   return el("li", {class: "sample"}, thumbnail(picture, `${f.sample} as the network sees it`),
     el("div", {}, el("p", {class: "name", title: f.sample}, el("bdi", {}, f.sample)), known(f.label) ? el("p", {class: "hint"}, `label: ${className(r, f.label)}`) : "",
-      el("table", {class: "results"}, el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
+      el("table", {class: "results", "aria-label": `Predictions for ${f.sample}`}, el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
       el("p", {class: "hint"}, el("span", {title: "noise-to-signal ratio of this sample's outputs"}, `NSR ${small(f.nsr)} `), el("button", {type: "button", onclick: act, title: "the error of this sample after each operator"}, "Error by operator"))));
 }
 
@@ -144,8 +144,11 @@ function sampleChart(app, rows, host) {
   const low = Math.log10(Math.min(...values, 1)) - 0.2, high = Math.log10(Math.max(...values, 1e-6)) + 0.1, step = (width - left - 4) / Math.max(rows.length, 1);
   const y = v => (v > 0 ? top + (height - bottom - top) * (1 - (Math.log10(v) - low) / (high - low)) : height - bottom);
   const picture = svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`, class: "bars", role: "img", "aria-label": "NSR of this sample after each operator, in the order of the network; the table has the numbers"});
-  for (let p = Math.ceil(low); p <= high; p++) {
-    picture.append(svg("line", {class: "rule", x1: left, x2: width, y1: y(10 ** p), y2: y(10 ** p)}), svg("text", {class: "tick", x: left - 6, y: y(10 ** p) + 4, "text-anchor": "end"}, small(10 ** p)));
+  for (let p = Math.floor(low); p <= high; p++) {
+    for (const v of (high - low < 2 ? [1, 2, 5] : [1]).map(m => m * 10 ** p)) {
+      if (Math.log10(v) < low || Math.log10(v) > high) continue;
+      picture.append(svg("line", {class: "rule", x1: left, x2: width, y1: y(v), y2: y(v)}), svg("text", {class: "tick", x: left - 6, y: y(v) + 4, "text-anchor": "end"}, small(v)));
+    }
   }
   rows.forEach((l, i) => {
     const bar = svg("rect", {class: "column", x: left + 2 + i * step, width: Math.max(step - 1, 0.5), y: y(l.nsr), height: Math.max(height - bottom - y(l.nsr), 0), title: `${l.node}: NSR ${small(l.nsr)}`});
