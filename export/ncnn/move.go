@@ -42,12 +42,8 @@ func (b *builder) reshape(id graph.NodeID, n *graph.Node) error {
 	if slices.Equal(from, to) {
 		return b.same(id, n)
 	}
-	in, err := b.read(n.Inputs[0])
-	if err != nil {
-		return err
-	}
-	b.add("Reshape", id, []string{in}, n.Outputs[0], sized(to)...)
-	return nil
+	_, err = b.first("Reshape", id, n, sized(to)...)
+	return err
 }
 
 // orders are the types of Permute: the axes of the result from the innermost on, as letters of those of the input.
@@ -98,11 +94,9 @@ func (b *builder) transpose(id graph.NodeID, n *graph.Node) error {
 	if typ < 0 {
 		return fmt.Errorf("order %v", perm)
 	}
-	in, err := b.read(x)
-	if err != nil {
+	if _, err := b.first("Permute", id, n, param{0, typ}); err != nil {
 		return err
 	}
-	b.add("Permute", id, []string{in}, n.Outputs[0], param{0, typ})
 	if !slices.Equal(moved, to) {
 		b.reshapedOutput(len(b.net.layers)-1, n.Outputs[0], to)
 	}
@@ -118,13 +112,9 @@ func (b *builder) concat(id graph.NodeID, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	var in []string
-	for _, v := range n.Inputs {
-		x, err := b.ranked(v, len(d))
-		if err != nil {
-			return err
-		}
-		in = append(in, x)
+	in, err := b.operands(n, len(d))
+	if err != nil {
+		return err
 	}
 	b.add("Concat", id, in, n.Outputs[0], param{0, a})
 	return nil
@@ -213,15 +203,13 @@ func (b *builder) slice(id graph.NodeID, n *graph.Node) error {
 	if len(at) == 0 {
 		return b.same(id, n)
 	}
-	in, err := b.read(x)
-	if err != nil {
-		return err
-	}
 	d, err := b.dims(x)
 	if err != nil {
 		return err
 	}
-	b.add("Crop", id, []string{in}, n.Outputs[0], param{9, from}, param{10, to}, param{11, at})
+	if _, err := b.first("Crop", id, n, param{9, from}, param{10, to}, param{11, at}); err != nil {
+		return err
+	}
 	cut := slices.Clone(d)
 	for i, a := range at {
 		cut[a] = to[i] - from[i]
@@ -286,12 +274,8 @@ func (b *builder) pad(id graph.NodeID, n *graph.Node) error {
 			params = append(params, param{keys[0], int(begin[a])}, param{keys[1], int(end[a])})
 		}
 	}
-	in, err := b.read(x)
-	if err != nil {
-		return err
-	}
-	b.add("Padding", id, []string{in}, n.Outputs[0], append(params, param{4, typ}, param{5, p.Value})...)
-	return nil
+	_, err = b.first("Padding", id, n, append(params, param{4, typ}, param{5, p.Value})...)
+	return err
 }
 
 // resize writes Interp over the two inner axes.
@@ -329,22 +313,14 @@ func (b *builder) resize(id graph.NodeID, n *graph.Node) error {
 	default:
 		return fmt.Errorf("mode %s, coordinates %s, from %v to %v: ncnn has nearest (asymmetric, floor) and linear (half_pixel, align_corners)", mode, coordinates, from, to)
 	}
-	in, err := b.read(x)
-	if err != nil {
-		return err
-	}
-	b.add("Interp", id, []string{in}, n.Outputs[0], param{0, typ}, param{3, to[1]}, param{4, to[2]}, param{6, align})
-	return nil
+	_, err = b.first("Interp", id, n, param{0, typ}, param{3, to[1]}, param{4, to[2]}, param{6, align})
+	return err
 }
 
 func (b *builder) depthToSpace(id graph.NodeID, n *graph.Node) error {
 	if _, err := b.sample(n.Inputs[0], 3); err != nil {
 		return err
 	}
-	in, err := b.read(n.Inputs[0])
-	if err != nil {
-		return err
-	}
-	b.add("PixelShuffle", id, []string{in}, n.Outputs[0], param{0, int(n.AttrInt("blocksize", 1))}, param{1, truth(n.AttrStr("mode", "DCR") == "DCR")})
-	return nil
+	_, err := b.first("PixelShuffle", id, n, param{0, int(n.AttrInt("blocksize", 1))}, param{1, truth(n.AttrStr("mode", "DCR") == "DCR")})
+	return err
 }
