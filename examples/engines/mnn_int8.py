@@ -8,7 +8,6 @@ those of profile mnn. The converter is called through its module: the command mn
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -17,30 +16,11 @@ import MNN
 import numpy as np
 import onnx
 
-PETS = ("data/pets/calibration", 8, "data/pets/eval")
-CIFAR = ("data/cifar10/calibration_500.bin", 32, "data/cifar10/eval_2000.bin")
-MNIST = ("data/mnist/t10k-images-idx3-ubyte.gz", 16, "data/mnist/t10k-images-idx3-ubyte.gz")
-RANDOM = ("synthetic:8", 8, "synthetic:16")
-WORDS = "models/mlperf-tiny/training__streaming_wakeword__calibration_samples.npz"
-NETWORKS = {
-    "resnet8": ("mlperf-tiny/pretrainedResnet.onnx", *CIFAR, "none"),
-    "resnet_large": ("mlperf-tiny/pretrainedResnet_large_float.onnx", *CIFAR, "none"),
-    "kws": ("mlperf-tiny/kws_dequant_fp32.onnx", *RANDOM, "none"),
-    "vww": ("mlperf-tiny/vww_96_float.onnx", *RANDOM, "none"),
-    "str_ww": ("mlperf-tiny/str_ww_dequant_fp32.onnx", WORDS, 16, WORDS, "none"),
-    "cnn_mnist": ("mnist/cnn_mnist_pytorch.onnx", *MNIST, "none"),
-    "squeezenet": ("classifiers/squeezenet1.0.onnx", *PETS, "imagenet-caffe"),
-    "mobilenetv2_catdog": ("classifiers/mobilenetv2_0.35_catdog.onnx", *PETS, "imagenet-inception"),
-    "mobilenet_v1": ("classifiers/mobilenet_v1_1.0_224.onnx", *PETS, "imagenet-inception"),
-}
+import short
+from short import qwb
+
+NETWORKS = "resnet8 resnet_large kws vww str_ww cnn_mnist squeezenet mobilenetv2_catdog mobilenet_v1".split()
 SAMPLES = 3
-
-
-def qwb(*args, check=True):
-    r = subprocess.run([QWB, *map(str, args)], capture_output=True, text=True)
-    if check and r.returncode:
-        raise RuntimeError(f"qwb {' '.join(map(str, args))}: {r.stderr.strip().splitlines()[-1]}")
-    return r
 
 
 def host(tensor):
@@ -130,10 +110,10 @@ def main():
     print(f"MNN {MNN.version()}, {SAMPLES} inputs each\n")
     print("| network | layers | integers compared | different | verdict | outputs, largest difference | answers equal |")
     print("|---|---|---|---|---|---|---|")
-    for name in sys.argv[3:] or list(NETWORKS):
+    for name in sys.argv[3:] or NETWORKS:
         with tempfile.TemporaryDirectory() as work:
             try:
-                r = network(NETWORKS[name], work)
+                r = network(short.NETWORKS[name], work)
                 print(f"| {name} | {r[5]} | {r[0]:,} | {r[1]:,} | {r[2]} | {r[3]:.3g} | {r[4]} |", flush=True)
             except RuntimeError as e:
                 print(f"| {name} | | | | refused: {e} | | |", flush=True)
@@ -142,5 +122,5 @@ def main():
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    QWB, DATA = sys.argv[1:3]
+    DATA = sys.argv[2]
     main()

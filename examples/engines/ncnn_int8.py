@@ -12,44 +12,22 @@ Prints a Markdown table.
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 import ncnn
 import numpy as np
 
-# model, data to calibrate on, its number of samples, other data, preprocessing
-PETS = ("data/pets/calibration", 8, "data/pets/eval")
-CIFAR = ("data/cifar10/calibration_500.bin", 32, "data/cifar10/eval_2000.bin")
-MNIST = ("data/mnist/t10k-images-idx3-ubyte.gz", 16, "data/mnist/t10k-images-idx3-ubyte.gz")
-RANDOM = ("synthetic:8", 8, "synthetic:16")
-NETWORKS = {
-    "mobilenet_v1": ("classifiers/mobilenet_v1_1.0_224.onnx", *PETS, "imagenet-inception"),
-    "mobilenetv2_catdog": ("classifiers/mobilenetv2_0.35_catdog.onnx", *PETS, "imagenet-inception"),
-    "squeezenet": ("classifiers/squeezenet1.0.onnx", *PETS, "imagenet-caffe"),
-    "resnet8": ("mlperf-tiny/pretrainedResnet.onnx", *CIFAR, "none"),
-    "resnet_large": ("mlperf-tiny/pretrainedResnet_large_float.onnx", *CIFAR, "none"),
-    "kws": ("mlperf-tiny/kws_dequant_fp32.onnx", *RANDOM, "none"),
-    "vww": ("mlperf-tiny/vww_96_float.onnx", *RANDOM, "none"),
-    "ad01": ("mlperf-tiny/ad01_fp32.onnx", *RANDOM, "none"),
-    "str_ww": ("mlperf-tiny/str_ww_dequant_fp32.onnx", "models/mlperf-tiny/training__streaming_wakeword__calibration_samples.npz", 16,
-               "models/mlperf-tiny/training__streaming_wakeword__calibration_samples.npz", "none"),
-    "mnist8": ("mnist/mnist-8.onnx", *MNIST, "none"),
-    "cnn_mnist": ("mnist/cnn_mnist_pytorch.onnx", *MNIST, "none"),
+import short
+from short import qwb
+
+NETWORKS = short.NETWORKS | {
     "blazeface": ("vision/blazeface_front_128.onnx", "data/cc0", 4, "data/cc0", {"size": 128}),
     "deeplabv3": ("vision/deeplabv3_257_mobilenetv2.onnx", "data/cc0", 4, "data/cc0", {"size": 257}),
     "ocr_det": ("ocr/ch_PP-OCRv4_det_infer.onnx", "data/ocr", 4, "data/ocr", {"size": 320}),
     "ocr_rec": ("ocr/en_PP-OCRv4_rec.onnx", "data/ocr", 4, "data/ocr", {"size": [48, 320]}),
 }
 SAMPLES = 5
-
-
-def qwb(*args, check=True):
-    r = subprocess.run([QWB, *map(str, args)], capture_output=True, text=True)
-    if check and r.returncode:
-        raise RuntimeError(f"qwb {' '.join(map(str, args))}: {r.stderr.strip().splitlines()[-1]}")
-    return r
 
 
 class Net:
@@ -187,5 +165,5 @@ def main():
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    QWB, DATA = sys.argv[1:3]
+    DATA = sys.argv[2]
     main()

@@ -10,7 +10,6 @@ outputs to those of `qwb run --mode sim`, the largest of the samples; "of the pl
 have the same largest output. ONNX Runtime runs with optimizations off: with them it takes pairs of Casts away. Prints a Markdown table.
 """
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -18,31 +17,9 @@ import numpy as np
 import onnxruntime as ort
 import openvino as ov
 
-PETS = ("data/pets/calibration", 8, "data/pets/eval")
-CIFAR = ("data/cifar10/calibration_500.bin", 32, "data/cifar10/eval_2000.bin")
-MNIST = ("data/mnist/t10k-images-idx3-ubyte.gz", 16, "data/mnist/t10k-images-idx3-ubyte.gz")
-RANDOM = ("synthetic:8", 8, "synthetic:16")
-STREAM = "models/mlperf-tiny/training__streaming_wakeword__calibration_samples.npz"
-NETWORKS = {
-    "resnet8": ("mlperf-tiny/pretrainedResnet.onnx", *CIFAR, "none"),
-    "kws": ("mlperf-tiny/kws_dequant_fp32.onnx", *RANDOM, "none"),
-    "ad01": ("mlperf-tiny/ad01_fp32.onnx", *RANDOM, "none"),
-    "str_ww": ("mlperf-tiny/str_ww_dequant_fp32.onnx", STREAM, 16, STREAM, "none"),
-    "mnist8": ("mnist/mnist-8.onnx", *MNIST, "none"),
-    "cnn_mnist": ("mnist/cnn_mnist_pytorch.onnx", *MNIST, "none"),
-    "vww": ("mlperf-tiny/vww_96_float.onnx", *RANDOM, "none"),
-    "resnet_large": ("mlperf-tiny/pretrainedResnet_large_float.onnx", *CIFAR, "none"),
-    "mobilenetv2_catdog": ("classifiers/mobilenetv2_0.35_catdog.onnx", *PETS, "imagenet-inception"),
-    "squeezenet": ("classifiers/squeezenet1.0.onnx", *PETS, "imagenet-caffe"),
-    "mobilenet_v1": ("classifiers/mobilenet_v1_1.0_224.onnx", *PETS, "imagenet-inception"),
-}
+from short import NETWORKS, qwb
+
 SAMPLES = 3
-
-
-def qwb(*args):
-    r = subprocess.run([QWB, *map(str, args)], capture_output=True, text=True)
-    if r.returncode:
-        raise RuntimeError(f"qwb {' '.join(map(str, args))}: {r.stderr.strip().splitlines()[-1]}")
 
 
 def run_ort(path, feeds):
@@ -109,7 +86,7 @@ def network(name, spec, work):
     return rows
 
 
-QWB, DATA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+DATA = os.path.abspath(sys.argv[2])
 print("| network | plan | file | engine | NSR of the plan | NSR to the simulation | equal answers |")
 print("|---|---|---|---|---|---|---|")
 for name in sys.argv[3:] or NETWORKS:
