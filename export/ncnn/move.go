@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/passes"
 	"qwb/graph/tensor"
 )
 
@@ -160,10 +161,10 @@ func (b *builder) slice(id graph.NodeID, n *graph.Node) error {
 			if t == nil {
 				return errors.New("where it cuts is computed")
 			}
-			*list = integers(t)
+			*list = passes.Integers(t)
 		}
 	}
-	if t := b.g.Const(n.Input(4)); n.Input(4) != graph.NoValue && (t == nil || slices.ContainsFunc(integers(t), func(i int64) bool { return i != 1 })) {
+	if t := b.g.Const(n.Input(4)); n.Input(4) != graph.NoValue && (t == nil || slices.ContainsFunc(passes.Integers(t), func(i int64) bool { return i != 1 })) {
 		return errors.New("it takes steps other than 1, which ncnn's Crop does not")
 	}
 	if axes == nil {
@@ -221,18 +222,6 @@ func (b *builder) slice(id graph.NodeID, n *graph.Node) error {
 	return err
 }
 
-// integers are the numbers of a constant of int64 or int32.
-func integers(t *tensor.Tensor) []int64 {
-	if t.DType == tensor.Int64 {
-		return t.I64()
-	}
-	var list []int64
-	for _, x := range tensor.Of[int32](t) {
-		list = append(list, int64(x))
-	}
-	return list
-}
-
 func (b *builder) pad(id graph.NodeID, n *graph.Node) error {
 	p := n.Pad()
 	x := n.Inputs[0]
@@ -242,7 +231,7 @@ func (b *builder) pad(id graph.NodeID, n *graph.Node) error {
 		if t == nil {
 			return errors.New("how much it adds is computed")
 		}
-		p.Pads = integers(t)
+		p.Pads = passes.Integers(t)
 	}
 	if v := n.Input(2); v != graph.NoValue {
 		t := b.g.Const(v)

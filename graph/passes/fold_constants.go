@@ -126,14 +126,14 @@ func resultSize(g *graph.Graph, n *graph.Node) (int, bool) {
 	var dims []int64
 	switch n.Op {
 	case "ConstantOfShape":
-		dims = integers(g.Const(n.Input(0)))
+		dims = Integers(g.Const(n.Input(0)))
 	case "Expand", "Reshape":
-		dims = integers(g.Const(n.Input(1)))
+		dims = Integers(g.Const(n.Input(1)))
 		if slices.Contains(dims, -1) {
 			return 0, false
 		}
 	case "Tile":
-		dims = append(integers(g.Const(n.Input(1))), int64(g.Const(n.Input(0)).Len()))
+		dims = append(Integers(g.Const(n.Input(1))), int64(g.Const(n.Input(0)).Len()))
 	case "Range":
 		start, okS := pattern.Scalar(g.Const(n.Input(0)))
 		limit, okL := pattern.Scalar(g.Const(n.Input(1)))
@@ -145,7 +145,7 @@ func resultSize(g *graph.Graph, n *graph.Node) (int, bool) {
 	case "Pad":
 		pads := n.AttrInts("pads")
 		if pads == nil {
-			pads = integers(g.Const(n.Input(1)))
+			pads = Integers(g.Const(n.Input(1)))
 		}
 		shape := g.Const(n.Input(0)).Shape
 		for i, d := range shape {
@@ -191,8 +191,8 @@ func broadcastSize(g *graph.Graph, n *graph.Node) (int, bool) {
 	return count, true
 }
 
-// integers reads a constant of int64 or int32; nil for others.
-func integers(t *tensor.Tensor) []int64 {
+// Integers are the elements of a constant of int64 or int32, copied; nil for others and for none.
+func Integers(t *tensor.Tensor) []int64 {
 	if t == nil {
 		return nil
 	}

@@ -116,7 +116,7 @@ func spatialPads(g *graph.Graph, n *graph.Node) (begin, end []int64, err error) 
 	}
 	pads := n.Pad().Pads
 	if v := n.Input(1); v != graph.NoValue {
-		if pads = integers(g.Const(v)); pads == nil {
+		if pads = Integers(g.Const(v)); pads == nil {
 			return nil, nil, decline("the padding is computed")
 		}
 	}
@@ -152,7 +152,7 @@ func spatialPads(g *graph.Graph, n *graph.Node) (begin, end []int64, err error) 
 
 // padsOfAxes spreads padding of the axes listed in input 3 over all axes.
 func padsOfAxes(g *graph.Graph, n *graph.Node, pads []int64) ([]int64, error) {
-	axes := integers(g.Const(n.Input(3)))
+	axes := Integers(g.Const(n.Input(3)))
 	rank, ok := pattern.Rank(g, n.Input(0))
 	if axes == nil || !ok || len(pads) != 2*len(axes) {
 		return nil, decline("the axes of the Pad are not known")

@@ -45,7 +45,7 @@ func neutral(text string, element float64) rule {
 
 func padNothing(c *Context, m *pattern.Match) (*Patch, error) {
 	n := c.G.Node(m.Root)
-	pads := integers(c.G.Const(n.Input(1)))
+	pads := Integers(c.G.Const(n.Input(1)))
 	if pads == nil {
 		pads = n.AttrInts("pads")
 	}

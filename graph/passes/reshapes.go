@@ -45,7 +45,7 @@ func reshapeToSame(c *Context, m *pattern.Match) (*Patch, error) {
 // reshapeTarget returns the constant target of a Reshape in which 0 means "as before"; false if it is not known or a 0 is a size.
 func reshapeTarget(g *graph.Graph, id graph.NodeID) ([]int64, bool) {
 	n := g.Node(id)
-	target := integers(g.Const(n.Input(1)))
+	target := Integers(g.Const(n.Input(1)))
 	if target == nil || n.AttrInt("allowzero", 0) != 0 && slices.Contains(target, 0) {
 		return nil, false
 	}
@@ -115,7 +115,7 @@ func squeezeAxes(g *graph.Graph, id graph.NodeID) ([]int64, bool) {
 	n := g.Node(id)
 	axes := slices.Clone(n.AttrInts("axes"))
 	if v := n.Input(1); v != graph.NoValue {
-		axes = integers(g.Const(v))
+		axes = Integers(g.Const(v))
 	}
 	if len(axes) == 0 {
 		return nil, false
