@@ -170,8 +170,8 @@ func (j *job) inputs(p *Planned) []string {
 func (j *job) replaces(inputs []string, out string) error {
 	all := inputs
 	for _, name := range inputs { // what lies beside a plan belongs to it: outcomes, its last analysis, the plan before
-		if base, ok := strings.CutSuffix(name, PlanSuffix); ok {
-			all = append(slices.Clip(all), RunsPath(name), base+".analysis.json", name+".bak")
+		if strings.HasSuffix(name, PlanSuffix) {
+			all = append(slices.Clip(all), RunsPath(name), AnalysisPath(name), name+".bak")
 		}
 	}
 	for _, name := range all {

@@ -70,6 +70,8 @@ type SweepRow struct {
 	// Rank is from 1; rows with the same rank cannot be told apart from the best of them. See analysis.Rank.
 	Rank    int            `json:"rank"`
 	Cost    *analysis.Cost `json:"cost"`
+	MACs    float64        `json:"macs_int8"`         // share of the multiply-accumulates that run on integers
+	Bytes   int64          `json:"constant_bytes"`    // of all formats
 	Default bool           `json:"default,omitempty"` // calibrate does this by itself on the platform
 	Chosen  bool           `json:"chosen,omitempty"`
 }
@@ -464,7 +466,7 @@ func (s *sweeping) rank() *SweepResult {
 		row := SweepRow{Platform: p.target.Name, Observer: p.observer, Granularity: p.granularity, Dispatcher: p.dispatcher, Format: p.format, Cost: s.costs[i],
 			NSR: analysis.NewNSR(s.answers[i].Losses.Estimate()), Rank: places[i].Rank, Behind: places[i].Behind.Mean,
 			BehindError: analysis.NewSpread(places[i].Behind).NSRError, Chosen: i == best,
-			Default: p.own()}
+			Default: p.own(), MACs: s.costs[i].Integer(), Bytes: s.costs[i].TotalBytes()}
 		if a := s.answers[i]; s.labelled {
 			row.Answered = &Answered{a.Top1, a.Drop, a.DropError, a.Flips}
 			s.r.FloatTop1 = &a.FloatTop1

@@ -110,6 +110,17 @@ func (c Cost) Work() (work float64) {
 	return work
 }
 
+// Integer is the share of the multiply-accumulates that run on integers; 0 where there are none.
+func (c Cost) Integer() float64 {
+	var integer, all int64
+	for _, f := range numberFormats {
+		if all += c.MACs[f.name]; f.integer {
+			integer += c.MACs[f.name]
+		}
+	}
+	return float64(integer) / float64(max(all, 1))
+}
+
 // TotalBytes is the size of all constants.
 func (c Cost) TotalBytes() (bytes int64) {
 	for _, n := range c.Bytes {

@@ -158,3 +158,24 @@ type Cost struct {
 	Seconds   *float64 `json:"seconds,omitempty"` // predicted for one sample
 	Device    string   `json:"device,omitempty"`  // sha256 of the device file that Seconds follow from
 }
+
+// With returns the report with the parts of an earlier one of the same plan that it was not asked for.
+func (r *Report) With(old *Report) *Report {
+	all := *r
+	if all.Graphwise == nil {
+		all.Graphwise = old.Graphwise
+	}
+	if all.Layerwise == nil {
+		all.Layerwise, all.Advice = old.Layerwise, old.Advice
+	}
+	if all.Statistical == nil {
+		all.Statistical = old.Statistical
+	}
+	if all.Outputs == nil {
+		all.Outputs = old.Outputs
+	}
+	if all.Explained == nil {
+		all.Explained = old.Explained
+	}
+	return &all
+}

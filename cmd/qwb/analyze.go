@@ -38,6 +38,7 @@ With --layerwise it says what is wrong and which commands help, with their predi
 Without any of them analyze does the first three. It prints a summary and the ten most important rows of each
 table; --all prints every row. --html and --png write complete reports, --model-explorer the errors for Google's Model Explorer, which
 paints them on the nodes of the graph. Without any of these, HTML and plots are written to the folder MODEL.report.
+What was found is kept in MODEL.analysis.json, for qwb serve.
 
 Analyze uses the data of the plan (at most %d samples unless --samples is given) or --data.
 
@@ -72,9 +73,19 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			o.Data, o.Threads = f.dataOptions(), f.workers()
 			o.Memory, _ = f.memory()
 			o.Outputs = o.Graphwise || o.Layerwise || o.Explain
-			r, _, err := e.project("", plan).Analyze(c.Context(), o)
+			p := e.project("", plan)
+			hash, err := p.PlanHash()
 			if err != nil {
 				return err
+			}
+			r, _, err := p.Analyze(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			if err := p.KeepAnalysis(hash, r); err != nil {
+				e.note("qwb serve will not show this analysis: %v", err)
+			} else {
+				e.note("%s is written, for qwb serve", qwb.AnalysisPath(plan))
 			}
 			if err := e.writeReports(c.Context(), r, plan, out); err != nil {
 				return err

@@ -135,7 +135,7 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 			decibels = fmt.Sprintf("%.1f", *row.SQNR)
 		}
 		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, row.Format, qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind,
-			integerShare(row.Cost), fmt.Sprintf("%.3g MB", float64(row.Cost.TotalBytes())/1e6)}
+			fmt.Sprintf("%.1f %%", 100*row.MACs), fmt.Sprintf("%.3g MB", float64(row.Cost.TotalBytes())/1e6)}
 		if timed {
 			cells = append(cells, fmt.Sprintf("%.3g ms", 1e3**row.Cost.Seconds))
 		}
@@ -170,20 +170,6 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	fmt.Fprintf(&b, "\nthe best: %s\n", r.Command)
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// integerShare is the share of the multiply-accumulates that run on integers.
-func integerShare(c *analysis.Cost) string {
-	var integer, all int64
-	for format, n := range c.MACs {
-		if all += n; strings.HasPrefix(format, "int") {
-			integer += n
-		}
-	}
-	if all == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", 100*float64(integer)/float64(all))
 }
 
 func defaultDispatcher() string { return strings.Split(dispatchers(), ", ")[0] }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"qwb"
 	"qwb/analysis"
@@ -82,13 +81,7 @@ func (b *Bench) estimate(ctx context.Context, q struct {
 // cost is the share of the work that runs on integers, and the bytes of constants.
 func (o *opened) cost() (share, bytes float64, err error) {
 	c, err := analysis.CostOf(o.Graph, o.Set, nil)
-	var integer, all int64
-	for format, n := range c.MACs {
-		if all += n; strings.HasPrefix(format, "int") {
-			integer += n
-		}
-	}
-	return float64(integer) / float64(max(all, 1)), float64(c.TotalBytes()), err
+	return c.Integer(), float64(c.TotalBytes()), err
 }
 
 // worstOutput is the error of the outputs as one figure, as the verdict has it.

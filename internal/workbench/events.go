@@ -17,7 +17,8 @@ type Event struct {
 	Text     string `json:"text,omitempty"` // of a note
 }
 
-// hub hands events to all who listen. It never waits for one of them: of a job that several events are about, one who is slow sees the last.
+// hub hands events to all who listen. It never waits for one of them: of events about one job, or about the plan, one who is slow
+// sees the last.
 type hub struct {
 	mu   sync.Mutex
 	list map[*listener]bool
@@ -40,9 +41,9 @@ func (h *hub) publish(e Event) {
 }
 
 func (l *listener) add(e Event) {
-	if e.Job != nil {
-		l.pending = slices.DeleteFunc(l.pending, func(o Event) bool { return o.Job != nil && o.Job.ID == e.Job.ID })
-	}
+	l.pending = slices.DeleteFunc(l.pending, func(o Event) bool {
+		return e.Job != nil && o.Job != nil && o.Job.ID == e.Job.ID || e.Type == "plan" && o.Type == "plan"
+	})
 	if len(l.pending) >= maxPending { // of a page that has stopped: it reads the plan again when it goes on
 		l.pending = slices.Delete(l.pending, 0, min(1, len(l.pending)))
 	}

@@ -58,7 +58,7 @@ type piece struct {
 	since   time.Time // of What
 	told    time.Time // when the last event went out
 	cancel  context.CancelFunc
-	result  any
+	result  json.RawMessage
 	failed  error
 	ended   chan struct{} // closed when it is over
 }
@@ -74,8 +74,11 @@ type queue struct {
 	done  chan struct{}
 }
 
-// remembered is how many jobs that are over are kept with their results.
+// remembered is how many jobs that are over are kept.
 const remembered = 50
+
+// keptBytes is how much their results may be as JSON, those excepted that are the newest of their kind.
+var keptBytes = 64 << 20
 
 func (q *queue) open(b *Bench) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -120,7 +123,7 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	defer t.cancel()
 	b := q.bench
 	q.tell(t, true)
-	var result any
+	var result json.RawMessage
 	err := q.due(t)
 	if err == nil {
 		p := b.project()
@@ -129,6 +132,7 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	}
 	q.mu.Lock()
 	t.result, t.failed, t.State, t.What, t.ETA = result, err, Done, "", nil
+	q.forget(t)
 	t.Seconds = q.bench.since(t.began)
 	if err != nil {
 		f := qwb.Describe(err)
@@ -162,7 +166,7 @@ func (q *queue) run(ctx context.Context, t *piece) {
 
 // did does what the job is for. A panic, be it a bug of qwb or a file that was cut off where it is read in place, fails the job and nothing
 // else; panics of goroutines that it starts end the program.
-func (t *piece) did(ctx context.Context, b *Bench, p *qwb.Project) (result any, err error) {
+func (t *piece) did(ctx context.Context, b *Bench, p *qwb.Project) (result json.RawMessage, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if bug := recover(); bug != nil {
@@ -170,8 +174,27 @@ func (t *piece) did(ctx context.Context, b *Bench, p *qwb.Project) (result any, 
 			result, err = nil, fmt.Errorf("bug in qwb: %v", bug)
 		}
 	}()
-	result, _, err = t.work.run(ctx, b, p)
-	return result, err
+	r, _, err := t.work.run(ctx, b, p)
+	if r == nil {
+		return nil, err
+	}
+	result, failed := json.Marshal(r)
+	return result, errors.Join(err, failed)
+}
+
+// forget drops the oldest results where there are too many bytes of them, but none that is the newest of its kind; the queue is locked. now is the
+// newest.
+func (q *queue) forget(now *piece) {
+	newest, bytes := map[*jobKind]bool{now.kind: true}, len(now.result)
+	for _, t := range slices.Backward(q.list) {
+		if t == now || t.result == nil {
+			continue
+		}
+		if bytes += len(t.result); bytes > keptBytes && newest[t.kind] {
+			t.result = nil
+		}
+		newest[t.kind] = true
+	}
 }
 
 // due reports whether a job whose turn has come is about what it was started on: meanwhile another model may have been opened, or the plan
@@ -462,8 +485,8 @@ func (b *Bench) cancelJob(_ context.Context, p jobID) (*started, error) {
 }
 
 type jobResult struct {
-	Job    Job `json:"job"`
-	Result any `json:"result"` // null where there is none
+	Job    Job             `json:"job"`
+	Result json.RawMessage `json:"result"` // null where there is none, or no longer
 }
 
 func (b *Bench) jobResult(_ context.Context, p jobID) (*jobResult, error) {

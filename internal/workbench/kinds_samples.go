@@ -39,7 +39,23 @@ func (o *flipsJob) line(b *Bench) (string, error) {
 func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
 	o.remember(b)
 	r, w, err := p.Flips(ctx, qwb.FlipsOptions{Data: o.of(b), Profile: o.Profile, All: o.All, Threads: b.o.Threads})
-	return result(r), w, err
+	if err != nil {
+		return result(r), w, err
+	}
+	f := Flips{r, o.dataOptions}
+	if f.Data.Data == nil { // those of the plan
+		f.Data.Data = []string{}
+		if read, err := b.readPlan(p.Plan); err == nil {
+			f.Data.Data = dataOf(p.Plan, read)
+		}
+	}
+	return &f, w, nil
+}
+
+// Flips are changed predictions, and which samples they are of: Data is what other methods take to find the same ones.
+type Flips struct {
+	*qwb.FlipsResult
+	Data dataOptions `json:"data"`
 }
 
 type sampleLayersJob struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"reflect"
@@ -17,6 +16,7 @@ import (
 	"qwb/analysis/task"
 	"qwb/calib/tune"
 	"qwb/export"
+	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
@@ -81,6 +81,7 @@ type State struct {
 	Formats     []formatInfo `json:"formats"`
 	Methods     []named      `json:"methods"`
 	Metrics     []named      `json:"metrics"`
+	Profiles    []named      `json:"profiles"` // of integer arithmetic
 	Dispatchers []named      `json:"dispatchers"`
 	Presets     []string     `json:"presets"` // of preprocessing
 	Recipes     []named      `json:"recipes"`
@@ -102,9 +103,7 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	b.mu.Unlock()
 	if read, err := b.readPlan(p.Plan); err == nil {
 		s.Exists, s.Platform, s.Samples, s.Undo, s.Redo = true, read.Platform, read.Samples, max(len(read.Steps)-1, 0), len(read.Redo)
-		for _, name := range read.Data.Paths {
-			s.Calibration = append(s.Calibration, resolve(p.Plan, name))
-		}
+		s.Calibration = dataOf(p.Plan, read)
 	}
 	for _, t := range p.Catalog.ListTargets() {
 		if !t.Foreign {
@@ -124,6 +123,9 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	}
 	for _, m := range task.Metrics {
 		s.Metrics = append(s.Metrics, named{m.Name, m.Doc})
+	}
+	for _, a := range qmath.Profiles() {
+		s.Profiles = append(s.Profiles, named{a.Name, a.Doc.Exact})
 	}
 	for _, d := range dispatch.Strategies {
 		s.Dispatchers = append(s.Dispatchers, named{d.Name, d.Doc})
@@ -182,7 +184,7 @@ type shown struct {
 
 // runsSum identifies the outcomes beside the plan, which are in the view too.
 func (b *Bench) runsSum() string {
-	text, err := fs.ReadFile(b.store(), qwb.RunsPath(b.project().Plan))
+	text, err := b.read(qwb.RunsPath(b.project().Plan), plan.MaxBytes)
 	if err != nil {
 		return ""
 	}
@@ -192,6 +194,15 @@ func (b *Bench) runsSum() string {
 
 // resolve is the name of a file that a plan names.
 func resolve(planFile, name string) string { return filepath.ToSlash(plan.Resolve(planFile, name)) }
+
+// dataOf are the files that a plan was calibrated on.
+func dataOf(planFile string, p *plan.Plan) []string {
+	list := make([]string, len(p.Data.Paths))
+	for i, name := range p.Data.Paths {
+		list[i] = resolve(planFile, name)
+	}
+	return list
+}
 
 // modelOf is the model of a plan.
 func (b *Bench) modelOf(planFile string) (string, error) {

@@ -1,12 +1,10 @@
 package workbench
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"sync"
 
 	"qwb"
@@ -86,23 +84,18 @@ func (b *Bench) language(name string) bool {
 
 // analyses are the newest analyses of plans, by the hash of the plan.
 type analyses struct {
-	list   []analysed
-	looked bool // for the file
+	list []analysed
+	seen string // stamp of the file beside the plan
 }
 
-// analysed is an analysis as the file beside the plan has it.
+// analysed is what an analysis found about a plan.
 type analysed struct {
-	Plan   string           `json:"plan_sha256"` // of inputs, decisions and numbers
-	Report *analysis.Report `json:"report"`
+	plan   string // hash of inputs, decisions and numbers
+	report *analysis.Report
 }
 
 // keptAnalyses is how many are kept in memory.
 const keptAnalyses = 8
-
-// analysisPath is where the last analysis of a plan lies, so that it is there when the plan is opened again. Nothing is lost without it.
-func analysisPath(planFile string) string {
-	return strings.TrimSuffix(planFile, qwb.PlanSuffix) + ".analysis.json"
-}
 
 func (b *Bench) planState(planFile string) (string, error) {
 	p, err := b.readPlan(planFile)
@@ -117,33 +110,20 @@ func (b *Bench) keepAnalysis(planFile, hash string, r *analysis.Report) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.look(planFile)
-	all := *r
 	list := &b.reports.list
-	if i := slices.IndexFunc(*list, func(a analysed) bool { return a.Plan == hash }); i >= 0 {
-		old := (*list)[i].Report
-		if all.Graphwise == nil {
-			all.Graphwise = old.Graphwise
-		}
-		if all.Layerwise == nil {
-			all.Layerwise, all.Advice = old.Layerwise, old.Advice
-		}
-		if all.Statistical == nil {
-			all.Statistical = old.Statistical
-		}
-		if all.Outputs == nil {
-			all.Outputs = old.Outputs
-		}
-		if all.Explained == nil {
-			all.Explained = old.Explained
-		}
+	if i := slices.IndexFunc(*list, func(a analysed) bool { return a.plan == hash }); i >= 0 {
+		r = r.With((*list)[i].report)
 		*list = slices.Delete(*list, i, i+1)
 	}
-	*list = append(*list, analysed{hash, &all})
+	*list = append(*list, analysed{hash, r})
 	if len(*list) > keptAnalyses { // the oldest goes, one of operators last
-		i := max(slices.IndexFunc(*list, func(a analysed) bool { return a.Report.Layerwise == nil }), 0)
+		i := max(slices.IndexFunc(*list, func(a analysed) bool { return a.report.Layerwise == nil }), 0)
 		*list = slices.Delete(*list, i, i+1)
 	}
-	_, err := qwb.WriteFile(b.store(), analysisPath(planFile), func(w io.Writer) error { return json.NewEncoder(w).Encode(analysed{hash, &all}) })
+	p := b.at
+	p.Plan = planFile
+	err := p.KeepAnalysis(hash, r)
+	b.reports.seen = b.stamp(qwb.AnalysisPath(planFile))
 	return err
 }
 
@@ -154,28 +134,40 @@ func (b *Bench) analysis(planFile, hash string, use func(*analysis.Report) bool)
 	defer b.mu.Unlock()
 	b.look(planFile)
 	for _, a := range slices.Backward(b.reports.list) {
-		if use != nil && !use(a.Report) {
+		if use != nil && !use(a.report) {
 			continue
 		}
-		if a.Plan == hash {
-			return a.Report, false
+		if a.plan == hash {
+			return a.report, false
 		}
 		if r == nil {
-			r = a.Report
+			r = a.report
 		}
 	}
 	return r, r != nil
 }
 
-// look reads the analysis that lies beside the plan, once; b.mu is held. One that cannot be read is none.
+// look reads the analysis that lies beside the plan, where it is another one than before: a command may have made it. b.mu is held. One that
+// cannot be read is none.
 func (b *Bench) look(planFile string) {
-	if b.reports.looked {
+	now := b.stamp(qwb.AnalysisPath(planFile))
+	if now == b.reports.seen {
 		return
 	}
-	b.reports.looked = true
-	text, err := fs.ReadFile(b.store(), analysisPath(planFile))
-	var a analysed
-	if err == nil && json.Unmarshal(text, &a) == nil && a.Report != nil {
-		b.reports.list = append(b.reports.list, a)
+	b.reports.seen = now
+	p := b.at
+	p.Plan = planFile
+	if hash, r, err := p.KeptAnalysis(); err == nil {
+		b.reports.list = slices.DeleteFunc(b.reports.list, func(a analysed) bool { return a.plan == hash })
+		b.reports.list = append(b.reports.list, analysed{hash, r})
 	}
+}
+
+// stamp changes when a file is written anew; it is empty where there is none.
+func (b *Bench) stamp(name string) string {
+	info, err := fs.Stat(b.store(), name)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(name, info.Size(), info.ModTime().UnixNano())
 }

@@ -28,6 +28,9 @@ const maxCall = 8 << 20
 // beat is how often a stream of events says that it is still there.
 const beat = 15 * time.Second
 
+// stuck is how long an event may take to be sent: a page that reads no longer ends its stream, and asks anew when it goes on.
+var stuck = 30 * time.Second
+
 // request is the body of a POST.
 type request struct {
 	Params   json.RawMessage `json:"params"`
@@ -133,7 +136,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	still := time.NewTicker(beat)
 	defer still.Stop()
 	for line := ": hello\n\n"; ; {
-		if _, err := io.WriteString(w, line); err != nil || out.Flush() != nil {
+		late := time.AfterFunc(stuck, func() { _ = out.SetWriteDeadline(time.Unix(1, 0)) }) // long ago: what is being written fails
+		_, err := io.WriteString(w, line)
+		err = errors.Join(err, out.Flush())
+		if late.Stop(); err != nil {
 			return
 		}
 		select {

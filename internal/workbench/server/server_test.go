@@ -6,14 +6,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,6 +33,9 @@ type served struct {
 	base, folder string
 	log          *bytes.Buffer
 }
+
+// bench are the methods of a bench.
+var bench = workbench.Methods
 
 // methods stand for those of the bench: what one asks for comes back, one changes, one fails, one has a bug.
 var methods = []workbench.Method{
@@ -293,4 +300,31 @@ func TestFilesInAndOut(t *testing.T) {
 		return err
 	}))
 	assert.Equal(t, []string{filepath.Join(s.folder, "images", "cat.png")}, left)
+}
+
+// TestAPageThatReadsNoLongerLosesItsStream: a tab that was stopped holds no events, and no connection, for ever.
+func TestAPageThatReadsNoLongerLosesItsStream(t *testing.T) {
+	before := server.SetStuck(100 * time.Millisecond)
+	defer server.SetStuck(before)
+	s := serve(t)
+	start := bench[slices.IndexFunc(bench, func(m workbench.Method) bool { return m.Name == "start" })]
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = fmt.Fprintf(c, "GET /api/events HTTP/1.1\r\nHost: %s\r\nX-Qwb-Token: %s\r\n\r\n", strings.TrimPrefix(s.base, "http://"), s.Token)
+	require.NoError(t, err)
+	head := make([]byte, 15)
+	_, err = io.ReadFull(c, head)
+	require.NoError(t, err)
+	require.Equal(t, "HTTP/1.1 200 OK", string(head))
+	for i := range 20 { // more than the connection holds
+		params, err := json.Marshal(map[string]any{"kind": "open", "options": map[string]string{"file": fmt.Sprint(i) + strings.Repeat("x", 1<<20)}})
+		require.NoError(t, err)
+		_, err = start.Do(s.Bench, t.Context(), params)
+		require.NoError(t, err)
+	}
+	time.Sleep(time.Second)
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(5*time.Second)))
+	_, err = io.Copy(io.Discard, c)
+	assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the stream goes on")
 }

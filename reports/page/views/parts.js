@@ -55,7 +55,8 @@ export function drawForm(app, rows) {
         extra = [out];
       }
     } else {
-      control = el("input", {...about, type: "text", autocomplete: "off", spellcheck: "false", placeholder: row.placeholder});
+      const lines = String(first || "").split("\n").length, text = {...about, autocomplete: "off", spellcheck: "false", placeholder: row.placeholder};
+      control = lines > 1 ? el("textarea", {...text, rows: lines, title: "one in each line"}) : el("input", {...text, type: "text"});
       control.value = first || "";
       readers[row.name] = () => control.value.trim();
       if (row.choices) {
@@ -244,7 +245,7 @@ function warningList(list) {
 // a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them.
 export function dataRows(app, {labels = true, samples, note, fallback, fit} = {}) {
   const data = app.state.data || {}, paths = !fit && data.data && data.data.length ? data.data : fallback || [];
-  const rows = [{name: "data", memory: fit && `data to ${fit}`, label: "Samples", type: "file", of: "data", value: paths[0] || "", placeholder: "folder or file",
+  const rows = [{name: "data", memory: fit && `data to ${fit}`, label: "Samples", type: "file", of: "data", value: paths.join("\n"), placeholder: "folder or file",
     doc: note || "Images, npy, npz, CIFAR-10 and MNIST files. Empty: the data that the plan was calibrated on."}];
   if (labels) rows.push({name: "labels", label: "Labels", type: "file", of: "labels", value: data.labels || "", placeholder: "TSV: file and class",
     doc: "With labels top-1 (share of correct predictions) is measured too."},
@@ -256,7 +257,7 @@ export function dataRows(app, {labels = true, samples, note, fallback, fit} = {}
 // dataOptions turns the fields of dataRows into the options of a job.
 export function dataOptions(values) {
   const {data, ...rest} = values;
-  return data ? {...rest, data: [data]} : rest;
+  return data ? {...rest, data: data.split("\n").map(line => line.trim()).filter(Boolean)} : rest;
 }
 
 // showOperator selects an operator and goes where network, inspector and table show it. Methods name several as "a and 3 more".

@@ -1,7 +1,7 @@
 // Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample arises.
 import {el, svg} from "../dom.js";
 import {percent, small, plural, known, points, insignificant, withError, decibels} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, planned, steady, proposed, showOperator} from "./parts.js";
+import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, planned, steady, showOperator} from "./parts.js";
 import {pictureWidth} from "./intervals.js";
 
 export const samplesView = {
@@ -85,8 +85,7 @@ function showFlips(result, app, r) {
   show();
   const names = flips.slice(0, 60).map(f => f.sample);
   if (!names.length) return;
-  const named = proposed("data", ""), data = named ? [named] : app.state.calibration || [];
-  app.client.call("thumbnails", {names, data}).then(list => {
+  app.client.call("thumbnails", {...r.data, names}).then(list => {
     for (const t of list.items) pictures[t.name] = t;
     show();
   }, problem => { chosen.append(el("p", {class: "hint"}, `No pictures: ${problemText(problem)}`)); });
@@ -124,8 +123,7 @@ async function layersOf(host, app, r, f) {
   message(host, `measuring ${f.sample} …`);
   host.scrollIntoView({block: "nearest"});
   try {
-    const named = proposed("data", ""), data = named ? [named] : app.state.calibration || [];
-    const answer = await app.client.call("sample-layers", {sample: f.sample, data});
+    const answer = await app.client.call("sample-layers", {...r.data, sample: f.sample});
     const rows = answer.layers;
     const chart = sampleChart(app, rows, host);
     host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.", chart,

@@ -44,19 +44,6 @@ function differing(rows) {
   return r => keys.map(k => (k === "granularity" ? `per ${r[k]}` : r[k])).join(", ") || rowTitle(r);
 }
 
-// integerShare is how much of the work runs on integers, of a plan's cost.
-function integerShare(cost) {
-  if (!cost || !cost.macs) return null;
-  let all = 0, integers = 0;
-  for (const [format, n] of Object.entries(cost.macs)) {
-    all += n;
-    if (/^u?int/.test(format)) integers += n;
-  }
-  return all ? integers / all : null;
-}
-
-const costBytes = cost => (cost && cost.bytes ? Object.values(cost.bytes).reduce((a, b) => a + b, 0) : null);
-
 function rowTitle(r) {
   const rest = [r.dispatcher, r.format].filter(x => x && x !== "conservative" && x !== "default");
   return [r.platform, r.observer, r.granularity === "tensor" ? "one scale per weight tensor" : "one scale per channel", ...rest].join(", ");
@@ -76,8 +63,8 @@ function showSweep(result, app, r) {
     {label: "output NSR", doc: "noise-to-signal ratio of the outputs, with its standard error", number: true, cell: x => withError(x.nsr, x.nsr_error), title: x => String(x.nsr), sort: x => x.nsr},
     {label: "SQNR", number: true, cell: x => decibels(x.sqnr_db), title: x => String(x.sqnr_db), sort: x => x.sqnr_db},
     {label: "behind the best", doc: "mean difference from the chosen plan over the same samples", number: true, cell: x => (x.behind ? withError(x.behind, x.behind_error) : "-"), title: x => String(x.behind), sort: x => x.behind},
-    {label: "MACs on integers", doc: "share of the multiply-accumulates", number: true, cell: x => percent(integerShare(x.cost)), sort: x => integerShare(x.cost) || 0},
-    {label: "constants", doc: "bytes of weights and biases", number: true, cell: x => bytes(costBytes(x.cost)), title: x => String(costBytes(x.cost)), sort: x => costBytes(x.cost) || 0},
+    {label: "MACs on integers", doc: "share of the multiply-accumulates", number: true, cell: x => percent(x.macs_int8), title: x => String(x.macs_int8), sort: x => x.macs_int8},
+    {label: "constants", doc: "bytes of weights and biases", number: true, cell: x => bytes(x.constant_bytes), title: x => String(x.constant_bytes), sort: x => x.constant_bytes},
   ];
   if (labelled) columns.splice(7, 0,
     {label: "top-1", number: true, cell: x => percent(x.top1 / r.held_out), title: x => `${x.top1} of ${r.held_out}`, sort: x => x.top1},

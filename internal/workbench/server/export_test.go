@@ -1,0 +1,9 @@
+package server
+
+import "time"
+
+// SetStuck says how long an event may take to be sent, and returns how long it was.
+func SetStuck(d time.Duration) (before time.Duration) {
+	before, stuck = stuck, d
+	return before
+}
