@@ -16,7 +16,8 @@ import (
 )
 
 // layers is the import direction: a package imports only packages of earlier lines. A path ending in /... stands for the
-// package and everything below it; packages below one such entry may import each other.
+// package and everything below it; packages below one such entry may import each other. One ending in /* stands for the packages
+// directly below it that no line names, which may not.
 //
 // Do not edit this list to make a build pass: move the code, or argue for the change in RATIONALE.md.
 var layers = []string{
@@ -259,7 +260,7 @@ func judge(dir string, from int, name string) string {
 	return ""
 }
 
-// layerOf is the number of the line that names a package; "dir/*" is what stands directly below dir and no line names.
+// layerOf is the number of the line of a package.
 func layerOf(dir string) (other int, found bool) {
 	for i, line := range layers {
 		for _, entry := range strings.Fields(line) {

@@ -1,7 +1,6 @@
 package graphtest
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the golden cases give as what they want")
+// rewrite, the variable QWB_REWRITE, writes what golden cases give as what they want. A flag could collide with one of a test.
+var rewrite = os.Getenv("QWB_REWRITE") != ""
 
 // Case is one of a file of golden cases, which "====" separates: a claim in lines starting with "#", a line with what it is about, more
 // text, mostly a graph, "----", and what is wanted of them.
@@ -56,7 +56,7 @@ func (c *Case) Name() string {
 	return filepath.Base(c.File) + "/" + strings.TrimPrefix(line, "# ")
 }
 
-// Golden holds what get makes of every case of a pattern to what the case wants; with -rewrite it writes that into the files.
+// Golden holds what get makes of every case of a pattern to what the case wants; with QWB_REWRITE it writes that into the files.
 func Golden(t *testing.T, pattern string, get func(t *testing.T, c Case) string) {
 	t.Helper()
 	files := map[string][]string{}
@@ -64,14 +64,14 @@ func Golden(t *testing.T, pattern string, get func(t *testing.T, c Case) string)
 		var got string
 		t.Run(c.Name(), func(t *testing.T) {
 			got = strings.TrimSpace(get(t, c))
-			if !*rewrite {
+			if !rewrite {
 				require.Equal(t, c.Want, got, c.Claim)
 			}
 		})
 		input := strings.TrimSuffix(c.Claim+c.Head+"\n"+c.Text, "\n")
 		files[c.File] = append(files[c.File], input+"\n----\n"+got)
 	}
-	if *rewrite {
+	if rewrite {
 		for file, cases := range files {
 			require.NoError(t, os.WriteFile(file, []byte(strings.Join(cases, "\n====\n")+"\n"), 0o644))
 		}
