@@ -62,13 +62,17 @@ func (m *Model) Close() error {
 
 // openModel loads the file at path, or the folder of a checkpoint, infers shapes, and prints the loader's warnings.
 func (j *job) openModel(name string) (*Model, error) {
-	if err := j.check(name, "a model", kind.ONNX, kind.Checkpoint, kind.TFLite, kind.PNNX); err != nil {
+	file, ok := j.store().Path(name)
+	want, kinds := "a network in ONNX, TensorFlow Lite or PNNX, which are read here", []kind.Kind{kind.ONNX, kind.TFLite, kind.PNNX}
+	if ok {
+		want, kinds = "a model", append(kinds, kind.Checkpoint) // whose tensors are mapped
+	}
+	if err := j.check(name, want, kinds...); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	if err := errors.Join(graph.CheckOperators(j.Catalog.Operators), observers.Check(j.Catalog.Observers)); err != nil {
 		return nil, Usagef("catalog: %w", err)
 	}
-	file, ok := j.store().Path(name)
 	if ok && checkpoint.Is(file) {
 		return j.openCheckpoint(name)
 	}
@@ -199,7 +203,11 @@ func (b beside) External(location string) ([]byte, error) {
 	if !filepath.IsLocal(filepath.FromSlash(location)) {
 		return nil, fmt.Errorf("%q is not below the folder of the model", location)
 	}
-	return fs.ReadFile(b.store, path.Join(b.folder, location))
+	content, err := fs.ReadFile(b.store, path.Join(b.folder, location))
+	if missing(err) {
+		err = fmt.Errorf("the file is not there, it belongs beside the model: %w", fs.ErrNotExist)
+	}
+	return content, err
 }
 
 // saveModel writes a model. Weights that do not fit into one message go to a file beside it.

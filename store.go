@@ -138,6 +138,10 @@ func (j *job) check(name, want string, kinds ...kind.Kind) error {
 	if p, ok := j.store().Path(name); ok {
 		return kind.Check(p, want, kinds...)
 	}
+	if f, err := j.store().Open(name); err == nil {
+		defer f.Close()
+		return kind.CheckFile(f, name, want, kinds...)
+	}
 	return nil
 }
 

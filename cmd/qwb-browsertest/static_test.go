@@ -13,19 +13,22 @@ import (
 	"qwb/internal/demo"
 )
 
+// goTool runs the Go tool in the module of qwb.
+func goTool(t *testing.T, args ...string) {
+	t.Helper()
+	c := exec.Command("go", args...)
+	c.Dir = "../.."
+	out, err := c.CombinedOutput()
+	require.NoErrorf(t, err, "%s", out)
+}
+
 // TestTheDemoWithoutAServer does the demo in the page that is one file, opened from disk, and holds plan, statistics and export to those of a
 // command line without assembly, byte for byte.
 func TestTheDemoWithoutAServer(t *testing.T) {
 	dir := t.TempDir()
-	build := func(args ...string) {
-		c := exec.Command("go", args...)
-		c.Dir = "../.."
-		out, err := c.CombinedOutput()
-		require.NoErrorf(t, err, "%s", out)
-	}
-	build("run", "./cmd/qwb-page", "-o", dir)
+	goTool(t, "run", "./cmd/qwb-page", "-o", dir)
 	plain := filepath.Join(dir, "qwb")
-	build("build", "-tags", "purego", "-o", plain, "./cmd/qwb")
+	goTool(t, "build", "-tags", "purego", "-o", plain, "./cmd/qwb")
 
 	p := open(t, "file://"+filepath.Join(dir, "qwb.html"), desk)
 	p.click("button", "Try the demo")

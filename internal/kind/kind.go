@@ -7,8 +7,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"qwb/graph/language/checkpoint"
@@ -88,15 +91,23 @@ func (e *WrongError) Error() string {
 
 // Check returns a *WrongError if the file at path is recognised as something else than the given kinds. A file that is not recognised, or
 // cannot be read, is no error here: whoever opens it says what is wrong.
-func Check(path, want string, kinds ...Kind) error {
-	is := Of(path)
-	if is == Unknown {
-		return nil
+func Check(path, want string, kinds ...Kind) error { return check(Of(path), path, want, kinds) }
+
+// CheckFile is Check for an open file that the operating system may not know.
+func CheckFile(f fs.File, path, want string, kinds ...Kind) error {
+	is := Unknown
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		is = ofHead(f, info.Size())
 	}
-	for _, k := range kinds {
-		if is == k {
-			return nil
-		}
+	if base := filepath.Base(path); is == Unknown && filepath.Ext(path) == ".safetensors" || is == JSON && base == "config.json" {
+		is = Checkpoint
+	}
+	return check(is, path, want, kinds)
+}
+
+func check(is Kind, path, want string, kinds []Kind) error {
+	if is == Unknown || slices.Contains(kinds, is) {
+		return nil
 	}
 	return &WrongError{Path: path, Is: is, Want: want}
 }
@@ -120,16 +131,23 @@ func Of(path string) Kind {
 		return Unknown
 	}
 	defer f.Close()
+	k := ofHead(f, info.Size())
+	if (k == Unknown || k == ONNX || k == JSON) && checkpoint.Is(path) { // config.json is one of a folder
+		return Checkpoint
+	}
+	return k
+}
+
+func ofHead(f io.Reader, size int64) Kind {
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return Unknown
 	}
-	k := OfBytes(head[:n], info.Size())
-	if (k == Unknown || k == ONNX || k == JSON) && checkpoint.Is(path) { // llama2.c's version 0 has no magic number, config.json a folder
-		return Checkpoint
+	if k := OfBytes(head[:n], size); k != Unknown || !checkpoint.Begins(head[:n]) {
+		return k
 	}
-	return k
+	return Checkpoint // llama2.c's version 0 has no magic number
 }
 
 // OfBytes says what a file of this size is that begins with head, which may be all of it. It does not recognise what has no magic number

@@ -35,6 +35,9 @@ func Is(path string) bool {
 	return find(b) != nil
 }
 
+// Begins reports whether a file that begins so looks like a checkpoint.
+func Begins(head []byte) bool { return find(head) != nil }
+
 func find(b []byte) *format {
 	for i := range formats {
 		if formats[i].is(b) {

@@ -4,7 +4,7 @@ import {el} from "../dom.js";
 import {message, problemText, remembered} from "./parts.js";
 import {reportOf} from "./dropped.js";
 
-const models = /\.(onnx|tflite|param|gguf)$/i, plans = /\.plan\.json$/i, labels = /\.(tsv|csv)$/i, samples = /\.(png|jpe?g|gif|bmp|webp|npy|npz|pb)$/i;
+const models = /\.(onnx|tflite|param|gguf)$/i, maybe = /\.(safetensors|bin)$/i, plans = /\.plan\.json$/i, labels = /\.(tsv|csv)$/i, samples = /\.(png|jpe?g|gif|bmp|webp|npy|npz|pb)$/i;
 
 // dropArea is where to drop files, or to press a button. It draws what is there by open(file), the name of a model or plan.
 export function dropArea(app, open) {
@@ -17,6 +17,7 @@ export function dropArea(app, open) {
     });
     return [el("button", {type: "button", onclick: () => input.click()}, `choose ${what}`), input];
   };
+  let unopened = "";
   const take = async files => {
     try {
       const rest = [];
@@ -28,7 +29,9 @@ export function dropArea(app, open) {
       }
       const main = rest.length && await keep(app, rest, text => message(said, text));
       if (report) app.present(report);
-      if (main) await open(main);
+      if (main) unopened = main;
+      if (rest.length && unopened) await open(unopened); // also what lacked the files that come now
+      unopened = "";
     } catch (problem) {
       message(said, problemText(problem), true);
     }
@@ -65,7 +68,7 @@ async function filesOf(transfer) {
 // keep uploads files and proposes them where forms ask for data and labels. It returns the plan, or else the model, that was among them.
 async function keep(app, files, say) {
   const loose = files.filter(f => samples.test(f.name) && !f.name.includes("/"));
-  let plan = "", model = "";
+  let plan = "", model = "", other = "";
   for (const [i, f] of files.entries()) {
     if (f.name.split("/").some(part => part.startsWith("."))) continue;
     say(`reading ${i + 1} of ${files.length}: ${f.name} …`);
@@ -73,11 +76,12 @@ async function keep(app, files, say) {
     const {path} = await app.client.upload(name, f.file);
     if (plans.test(name)) plan = path;
     else if (models.test(name)) model = path;
+    else if (maybe.test(name)) other = path;
     else if (labels.test(name)) remembered.labels = path;
     else if (samples.test(name)) remembered.data = remembered["data to calibrate"] = name.includes("/") ? path.slice(0, path.lastIndexOf("/")) : path;
   }
   say(files.length === 1 ? `${files[0].name} is here` : `${files.length} files are here`);
-  return plan || model;
+  return plan || model || (app.state.model ? "" : other); // beside a model these are its weights, or what its plan was tuned to
 }
 
 // demo goes the whole way to a plan: what is pressed is what a user would press.

@@ -15,7 +15,8 @@ export const openView = {
 
 function drawOpen(host, app) {
   const s = app.state, opened = el("div", {class: "result"}), file = drawForm(app, [
-    {name: "file", label: "Model or plan", type: "file", of: "any", value: s.plan && s.exists ? s.plan : s.model || "", placeholder: "ONNX, .tflite, PNNX, a language model's checkpoint, or a .plan.json"}]);
+    {name: "file", label: "Model or plan", type: "file", of: "any", value: s.plan && s.exists ? s.plan : s.model || "", placeholder: app.client.demo ? "ONNX, .tflite, PNNX or a plan" : "ONNX, .tflite, PNNX, checkpoint or plan",
+      doc: `A network as ONNX (with its files of weights), .tflite or PNNX (.param and .bin); a plan, .plan.json${app.client.demo ? ". Checkpoints of language models need qwb on the command line" : "; the checkpoint of a language model: GGUF, llama2.c, or a folder of Hugging Face"}.`}]);
   const open = task(app, {label: "Open", kind: "open", options: () => {
     if (!file.read().file) throw new Error("choose a file, or drop one on this page");
     return {file: file.read().file};
