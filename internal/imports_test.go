@@ -59,7 +59,7 @@ var layers = []string{
 	"export/trt",
 	"export/all reports/png",
 	".",
-	"internal/gpu internal/core",
+	"internal/gpu",
 	"internal/demo/... internal/bench",
 	"internal/bench/cmd internal/workbench",
 	"internal/workbench/server",
@@ -85,7 +85,7 @@ var never = [][2]string{
 
 // core is what every program that uses package qwb is made of, a page in a browser too. A GPU is no part of it: what runs there comes to it
 // by interfaces (program.Backend, calib.Device, decode.Device) from whoever has the GPU. Nor is what draws charts, which brings fonts along.
-var core = []string{".", "export/all", "quantizer/program/cpu", "reports", "internal/core", "internal/workbench"}
+var core = []string{".", "export/all", "quantizer/program/cpu", "reports", "internal/workbench"}
 
 // outside is what core never imports, however far away.
 var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu", "reports/png", "graph/onnx/onnxgo"}
