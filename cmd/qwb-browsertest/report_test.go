@@ -8,9 +8,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -95,6 +97,52 @@ func TestTheReportFitsSmallAndDark(t *testing.T) {
 	p.shoot("report-500-dark")
 	assert.LessOrEqual(t, wide, 500.0)
 	assert.Less(t, light, 150.0)
+}
+
+// TestTheReportInTheOrderOfTheNetwork: one bar for each operator with the error up to it, as --json has it, and a click selects the operator.
+func TestTheReportInTheOrderOfTheNetwork(t *testing.T) {
+	file, r := analysed(t)
+	p := open(t, file, desk)
+	p.until(`all("svg.bars .column").length > 5`)
+	var names []string
+	p.js(`[...document.querySelectorAll("svg.bars g title")].map((e) => e.textContent)`, &names)
+	for _, l := range r.Layerwise {
+		assert.True(t, slices.ContainsFunc(names, func(n string) bool {
+			return strings.HasPrefix(n, l.Node+": NSR up to here ") && strings.Contains(n, "alone ")
+		}), "%s is not in %q", l.Node, names)
+	}
+	p.js(`document.querySelector("svg.bars g:nth-of-type(3)").dispatchEvent(new MouseEvent("click", {bubbles: true})), true`, nil)
+	p.until(`document.querySelector(".layer h2").textContent === document.querySelector("svg.bars g:nth-of-type(3) title").textContent.split(": NSR")[0]`)
+}
+
+// TestTheReportOnPaper: it is light although the screen is dark, the network fits on one page in the colours of its legend, nothing runs out of the
+// page, and what is made for paper is gone afterwards.
+func TestTheReportOnPaper(t *testing.T) {
+	file, _ := analysed(t)
+	p := open(t, file, look{760, 1060, true}) // a page of A4 within its margins
+	p.until(`all("table.rows tbody tr[data-i]").length > 5 && document.querySelector(".legend-bar")`)
+	legend := `document.querySelector(".legend-bar").style.backgroundImage`
+	var screen, paper, light string
+	p.js(legend, &screen)
+	p.js(`dispatchEvent(new Event("beforeprint")), true`, nil)
+	p.do(ask(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}))
+	var size []float64
+	p.js(`((b) => [b.width, b.height])(document.querySelector("canvas.graph-paper").getBoundingClientRect())`, &size)
+	assert.LessOrEqual(t, size[0], 760.0)
+	assert.LessOrEqual(t, size[1], 1060.0)
+	var wide, dark float64
+	p.js(`document.documentElement.scrollWidth`, &wide)
+	assert.LessOrEqual(t, wide, 760.0)
+	p.js(`getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number).reduce((a, b) => a + b)`, &dark)
+	assert.Equal(t, 765.0, dark, "white")
+	p.js(legend, &paper)
+	assert.NotEqual(t, screen, paper)
+	p.js(`dispatchEvent(new Event("afterprint")), true`, nil)
+	p.js(legend, &light)
+	assert.Equal(t, screen, light)
+	var left int
+	p.js(`document.querySelectorAll("canvas.graph-paper").length`, &left)
+	assert.Zero(t, left)
 }
 
 // TestHostileNamesAreText: names that are markup, commands of a terminal or turn the direction of writing are shown as text, and nothing runs.

@@ -339,8 +339,13 @@ export function drawGraph(host, options) {
   const beforePrint = () => {
     paper = sheetOf(index, open, words.frameName, paperLook(), 1000, 1200);
     stage.after(paper);
+    drawLegend(legend, paperLook().scale);
   };
-  const afterPrint = () => paper && paper.remove();
+  const afterPrint = () => {
+    if (!paper) return;
+    paper.remove();
+    drawLegend(legend, scale);
+  };
   addEventListener("beforeprint", beforePrint);
   addEventListener("afterprint", afterPrint);
   const off = selection.on((change) => {

@@ -8,6 +8,7 @@ import { adviceList } from "./advice_cards.js";
 import { operatorColumns } from "./columns.js";
 import { drawGraph } from "./graph.js";
 import { drawTable } from "./table.js";
+import { drawOrder } from "./order.js";
 import { drawPanel } from "./panel.js";
 import { drawScatter } from "./scatter.js";
 import { drawLosses } from "./losses.js";
@@ -39,6 +40,8 @@ export function drawReport(main, view, selection) {
     if (!selection.node && worst) selection.set(worst.name, "report");
     drawPanel(panel, { view, rows, selection });
   });
+  const order = list.filter(row => row.accumulated !== null || row.nsr !== null);
+  if (order.length) section("Error in the order of the network", "Where the error enters, and where later operators average it out. A click selects the operator.", host => drawOrder(host, order.map(row => ({ name: row.name, bar: row.accumulated, dot: row.nsr })), { label: "NSR up to each operator, and of each alone", pick: name => selection.set(name, "order") }));
   section("Search", "Choices that a search or a sweep measured, by error and cost. The dashed line joins those that no other beats in both; the grey band cannot be told from float.", host => {
     if (view.search) drawScatter(host, view.search);
     else if (view.partial) host.append(notKnown("The JSON of an analysis has no search in it, and no network. The HTML report has both."));

@@ -37,7 +37,7 @@ export function drawIntervals(host, rows, {label, band, zero, log}) {
 }
 
 // pictureWidth is how wide a picture is drawn, so that its letters have their size on narrow screens too.
-export function pictureWidth(host) {
+function pictureWidth(host) {
   return Math.max(320, Math.min(host.clientWidth || document.documentElement.clientWidth - 60, 900));
 }
 

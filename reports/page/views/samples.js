@@ -1,8 +1,8 @@
 // Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample arises.
-import {el, svg} from "../dom.js";
+import {el} from "../dom.js";
 import {percent, small, plural, known, points, insignificant, withError, decibels} from "../format.js";
 import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, planned, steady, showOperator} from "./parts.js";
-import {pictureWidth} from "./intervals.js";
+import {drawOrder} from "../order.js";
 
 export const samplesView = {
   key: "samples",
@@ -125,36 +125,16 @@ async function layersOf(host, app, r, f) {
   try {
     const answer = await app.client.call("sample-layers", {...r.data, sample: f.sample});
     const rows = answer.layers;
-    const chart = sampleChart(app, rows, host);
+    const chart = el("div", {class: "chart"});
     host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.", chart,
       grid({caption: "Operators", rows: [...rows].sort((a, b) => b.nsr - a.nsr), limit: 20, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", columns: [
         {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op || "", sort: l => l.op || ""}, {label: "NSR up to here", doc: "error that has accumulated up to this operator, on this sample", number: true, cell: l => small(l.nsr), title: l => String(l.nsr), sort: l => l.nsr},
         {label: "NSR alone", doc: "error at the outputs when only this operator is quantized, on this sample", number: true, cell: l => (known(l.alone) ? small(l.alone) : ""), title: l => String(l.alone), sort: l => l.alone || 0},
         {label: answer.stale ? "mean of the samples (of earlier decisions)" : "mean of the samples", doc: "the error up to the operator in the analysis of the plan", number: true, cell: l => (known(l.mean) ? small(l.mean) : ""), title: l => String(l.mean), sort: l => l.mean || 0}]})));
+    drawOrder(chart, rows.map(l => ({name: l.node, bar: l.nsr, dot: l.alone})), {label: "NSR of this sample up to each operator, and of each alone", pick: name => showOperator(app, name)});
   } catch (problem) {
     message(host, problemText(problem), true);
   }
-}
-
-// sampleChart draws one bar for each operator on a logarithmic scale.
-function sampleChart(app, rows, host) {
-  const width = pictureWidth(host), height = 180, left = 66, top = 10, bottom = 24, values = rows.map(l => l.nsr).filter(x => x > 0);
-  const low = Math.log10(Math.min(...values, 1)) - 0.2, high = Math.log10(Math.max(...values, 1e-6)) + 0.1, step = (width - left - 4) / Math.max(rows.length, 1);
-  const y = v => (v > 0 ? top + (height - bottom - top) * (1 - (Math.log10(v) - low) / (high - low)) : height - bottom);
-  const picture = svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`, class: "bars", role: "img", "aria-label": "NSR of this sample after each operator, in the order of the network; the table has the numbers"});
-  for (let p = Math.floor(low); p <= high; p++) {
-    for (const v of (high - low < 2 ? [1, 2, 5] : [1]).map(m => m * 10 ** p)) {
-      if (Math.log10(v) < low || Math.log10(v) > high) continue;
-      picture.append(svg("line", {class: "rule", x1: left, x2: width, y1: y(v), y2: y(v)}), svg("text", {class: "tick", x: left - 6, y: y(v) + 4, "text-anchor": "end"}, small(v)));
-    }
-  }
-  rows.forEach((l, i) => {
-    const bar = svg("rect", {class: "column", x: left + 2 + i * step, width: Math.max(step - 1, 0.5), y: y(l.nsr), height: Math.max(height - bottom - y(l.nsr), 0), title: `${l.node}: NSR ${small(l.nsr)}`});
-    bar.addEventListener("click", () => showOperator(app, l.node));
-    picture.append(bar);
-  });
-  picture.append(svg("text", {class: "axis", x: width / 2, y: height - 4, "text-anchor": "middle"}, "operators, from input to output"));
-  return el("div", {class: "chart"}, el("div", {class: "scroll"}, picture));
 }
 
 // confusionOf counts which class became which.
