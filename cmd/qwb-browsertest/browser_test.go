@@ -83,13 +83,15 @@ func chromium() string {
 	return ""
 }
 
-// command runs a command line of qwb in a folder.
+// command runs a command line of qwb in a folder and returns what it prints on standard output.
 func command(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	c := exec.Command(qwb, args...)
 	c.Dir = dir
-	out, err := c.CombinedOutput()
-	require.NoErrorf(t, err, "qwb %s\n%s", strings.Join(args, " "), out)
+	var said strings.Builder
+	c.Stderr = &said
+	out, err := c.Output()
+	require.NoErrorf(t, err, "qwb %s\n%s%s", strings.Join(args, " "), out, said.String())
 	return string(out)
 }
 
