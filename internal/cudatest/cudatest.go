@@ -55,12 +55,16 @@ func On(t *testing.T, archs []int, test func(t *testing.T, d *cuda.Device)) {
 	})
 }
 
+// Omissions, if not nil, are tried by devices that Device returns.
+var Omissions *emulate.Omissions
+
 // Device returns an interpreted device of a compute capability, which is closed when the test ends. With QWB_BLOCKCHECK=1 it also
 // checks that the blocks of a launch do not meet in global memory, which takes several times as long.
 func Device(t testing.TB, arch int) *cuda.Device {
 	t.Helper()
 	options := emulate.Checked
 	options.Blockcheck = os.Getenv("QWB_BLOCKCHECK") == "1"
+	options.Omissions = Omissions
 	d, err := cuda.OpenOn(emulate.Open(arch, options), 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = d.Close() }) // it fails again where a kernel did, which the test has seen

@@ -801,3 +801,32 @@ func TestTune(t *testing.T) {
 		assert.Error(t, err)
 	})
 }
+
+// TestTiledWindows: every tile with windows whose pixels have a multiple of 16 bytes, and with such that have one of 4, of both types of codes, with sums
+// that take more steps than a ring has stages.
+func TestTiledWindows(t *testing.T) {
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		r := rand.New(rand.NewPCG(31, 32))
+		for _, tile := range cuda.Tiles() {
+			if !tile.On(d.Arch) || !tile.On(80) {
+				continue
+			}
+			for _, s := range []ref.ConvShape{
+				{N: 1, H: 6, W: 7, C: 48, M: 20, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 6, OutW: 7},
+				{N: 1, H: 6, W: 7, C: 12, M: 20, KH: 7, KW: 7, PadTop: 3, PadLeft: 3, OutH: 6, OutW: 7},
+			} {
+				if s.C%16 != 0 && (tile.M < 64 || tile.N > 64) {
+					continue // such tiles have no kernels for it
+				}
+				for _, e := range []cuda.Element{cuda.Uint8, cuda.Int8} {
+					op := cuda.LinearOp{Window: &s, Method: "product", Tile: tile.Name, Splits: 1}
+					op.X = someCodes(r, e)
+					randomWeights(r, &op, s.Full().WeightLen(), s.M, 1)
+					outputs(r, t, &op, named(t, "ort"), cuda.Int8)
+					l := check(t, d, r, op, fmt.Sprintf("%s, %d channels, type %d", tile.Name, s.C, e))
+					assert.Contains(t, l.Method(), "product "+tile.Name)
+				}
+			}
+		}
+	})
+}

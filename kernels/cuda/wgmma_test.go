@@ -43,7 +43,7 @@ func TestWarpgroupTiles(t *testing.T) {
 		r := rand.New(rand.NewPCG(21, 22))
 		for i, c := range []struct{ m, n, k, splits int }{
 			{1, 1, 16, 1}, {tile.M, tile.N, 64, 1}, {tile.M + 1, tile.N + 1, 80, 1}, {3, 20, 768, 3}, {tile.M - 3, 2*tile.N - 4, 144, 2},
-			{100, 200, 1040, 1}, {70, 300, 128, 1}, {2*tile.M + 5, 12, 256, 1}, {130, 130, 384, 1}, {5, 33, 640, 1}, {64, 129, 512, 4},
+			{100, 200, 1040, 1}, {70, 300, 128, 1}, {2*tile.M + 5, 12, 256, 1}, {130, 130, 1296, 1}, {5, 33, 640, 1}, {64, 129, 512, 4},
 		} {
 			op := cuda.LinearOp{Left: rowMajor(nil, c.m, c.k), Right: rowMajor(nil, c.k, c.n), Method: "product", Tile: tile.Name, Splits: c.splits}
 			op.X = someCodes(r, []cuda.Element{cuda.Int8, cuda.Uint8}[i%2])

@@ -3,6 +3,7 @@ package emulate
 import (
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"sync"
 	"unsafe"
 
@@ -44,7 +45,8 @@ func (d *Driver) Emulated() bool { return true }
 // kernel is what a function handle stands for.
 type kernel struct {
 	*program
-	dynamic int // most dynamic shared memory it may be launched with
+	ptx     uint32 // checksum of its module
+	dynamic int    // most dynamic shared memory it may be launched with
 }
 
 type stream struct{ capture *capture }
@@ -216,6 +218,9 @@ func (d *Driver) ModuleLoad(c driver.Context, ptx []byte) (driver.Module, error)
 	if err != nil {
 		return 0, failure(call, driver.InvalidPTX, "%v", err)
 	}
+	if d.options.Omissions != nil {
+		m.sum = crc32.ChecksumIEEE([]byte(text))
+	}
 	return driver.Module(d.add(m)), nil
 }
 
@@ -241,7 +246,7 @@ func (d *Driver) ModuleFunction(c driver.Context, h driver.Module, name string) 
 	if p == nil {
 		return 0, failure(call, driver.NotFound, "%s", name)
 	}
-	return driver.Function(d.add(&kernel{program: p, dynamic: sharedPerBlock - p.shared})), nil
+	return driver.Function(d.add(&kernel{program: p, ptx: m.sum, dynamic: sharedPerBlock - p.shared})), nil
 }
 
 func (d *Driver) FunctionAttribute(c driver.Context, h driver.Function, a driver.FunctionAttribute) (int, error) {
@@ -465,7 +470,11 @@ func (d *Driver) Launch(c driver.Context, f driver.Function, grid, block driver.
 	return d.onStream(call, c, s, nil, func() error {
 		l := &launch{program: k.program, grid: grid, block: block, params: kept, shared: static + shared, dynamic: shared,
 			options: &d.options, memory: *d.memory.list.Load(), atomics: &d.atomics}
-		fault := l.run()
+		run := l.run
+		if o := d.options.Omissions; o != nil {
+			run = func() *fault { return o.run(l, k.ptx) }
+		}
+		fault := run()
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.counted += l.done.Load()

@@ -18,6 +18,8 @@ type Options struct {
 	// Blockcheck makes it an error when blocks of a launch access one byte of global memory, one of them writing, with no atomics that
 	// could order them. Blocks then run one after the other, and their accesses take several times as long.
 	Blockcheck bool
+	// Omissions, if there are any, are tried with every launch.
+	Omissions *Omissions
 	// Budget is how many instructions of warps a launch may run, 0 for any number.
 	Budget int64
 	// Workers is the number of blocks that run at once, 0 for GOMAXPROCS.

@@ -101,7 +101,7 @@ const maxIdle = 16
 
 // takeBlock returns a block of the launch's shape.
 func (l *launch) takeBlock() *block {
-	idle := &l.program.idle
+	idle := l.program.idle
 	idle.mu.Lock()
 	defer idle.mu.Unlock()
 	for i, b := range idle.list {
@@ -120,7 +120,7 @@ func (l *launch) takeBlock() *block {
 // giveBlock keeps a block for the next launch; it holds nothing of this one.
 func (l *launch) giveBlock(b *block) {
 	b.l = nil
-	idle := &l.program.idle
+	idle := l.program.idle
 	idle.mu.Lock()
 	defer idle.mu.Unlock()
 	if len(idle.list) == maxIdle {
@@ -233,9 +233,15 @@ func (w *warp) reset() {
 	clear(w.written)
 	fill(w.local, poison)
 	p := w.b.l.program
-	clear(w.r[p.fixed[class32]:]) // what nothing has written is zero, whatever ran before
-	clear(w.q[p.fixed[class64]:])
-	clear(w.p[p.fixed[classPred]:])
+	for i := range w.r[p.fixed[class32]:] { // what nothing has written is nonsense, and the same whatever ran before
+		w.r[p.fixed[class32]+i] = nonsense32
+	}
+	for i := range w.q[p.fixed[class64]:] {
+		w.q[p.fixed[class64]+i] = nonsense64
+	}
+	for i := range w.p[p.fixed[classPred]:] {
+		w.p[p.fixed[classPred]+i] = 0x6b3a95c7
+	}
 	for _, s := range w.b.l.program.specials {
 		r := &w.r[s.index]
 		for i := range r {
@@ -243,3 +249,12 @@ func (w *warp) reset() {
 		}
 	}
 }
+
+// What registers hold that nothing has written: another value in every lane.
+var nonsense32, nonsense64 = func() (a lanes32, b lanes64) {
+	for i := range a {
+		a[i] = 0xa5c3_96b1 * uint32(2*i+1)
+		b[i] = 0xa5c3_96b1_e7d2_4f85 * uint64(2*i+1)
+	}
+	return a, b
+}()

@@ -52,7 +52,7 @@ type program struct {
 	code         []instr
 	r, q, p      int    // registers of each class
 	fixed        [3]int // of which so many hold constants and special registers
-	idle         idleBlocks
+	idle         *idleBlocks
 	const32      []constant[uint32]
 	const64      []constant[uint64]
 	specials     []special

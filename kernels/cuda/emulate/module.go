@@ -19,6 +19,7 @@ type module struct {
 	table     map[string]decodeFunc
 	target    string
 	version   float64
+	sum       uint32 // of its text
 }
 
 // checked keeps what was parsed, and found to decode, by its text and architecture: programs load the same modules again and again.
