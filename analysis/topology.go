@@ -11,9 +11,9 @@ import (
 
 // Topology is a graph as it is drawn: operators, the tensors between them, and the blocks they stand in. Constants are left out.
 type Topology struct {
-	Nodes  []TopologyNode `json:"nodes"` // the inputs of the graph, operators in canonical order, the outputs
-	Edges  []TopologyEdge `json:"edges"`
-	Blocks []Block        `json:"blocks"`
+	Nodes  []TopologyNode `json:"nodes"`  // the inputs of the graph, operators in canonical order, the outputs
+	Edges  []TopologyEdge `json:"edges"`  // in the order of their readers
+	Blocks []Block        `json:"blocks"` // each behind its parent
 }
 
 // TopologyNode is an operator, or an input or output of the graph.
@@ -41,13 +41,13 @@ const (
 
 // TopologyEdge is a tensor from the operator that computes it to one that reads it.
 type TopologyEdge struct {
-	From  int    `json:"from"`
-	To    int    `json:"to"`
-	Value string `json:"value"`
+	From  int    `json:"from"`  // index in Nodes
+	To    int    `json:"to"`    // index in Nodes
+	Value string `json:"value"` // the tensor's name
 	Type  string `json:"type"`  // as it is stored: f32, or the format where it travels in integers
 	Shape []any  `json:"shape"` // as ValueInfo has it
 	Bytes int64  `json:"bytes"` // of one sample in this type; 0 where sizes are not known
-	Mark  string `json:"mark"`
+	Mark  string `json:"mark"`  // one of those above, or empty
 }
 
 // Block is a part of the graph that can be drawn as one box: no path leaves it and comes back.

@@ -15,7 +15,7 @@ type Picture struct {
 	Levels []Level `json:"levels"`
 }
 
-// Level is what one block holds, or the whole network. It begins at (0, 0).
+// Level is what one block holds, or the whole network. It begins at (0, 0) and has W by H pixels.
 type Level struct {
 	Block int         `json:"block"` // -1: the whole network
 	W     int         `json:"w"`
@@ -32,8 +32,8 @@ type Level struct {
 
 // LevelItem is an operator or a closed block; the other is -1. X and Y are its upper left corner; items with equal Layer stand beside each other.
 type LevelItem struct {
-	Node  int `json:"node"`
-	Block int `json:"block"`
+	Node  int `json:"node"`  // index in Topology.Nodes
+	Block int `json:"block"` // index in Topology.Blocks
 	X     int `json:"x"`
 	Y     int `json:"y"`
 	W     int `json:"w"`

@@ -32,14 +32,14 @@ type View struct {
 type Verdict struct {
 	// Metric and the figures below it are of the last eval of the plan; the name is empty where there was none.
 	Metric    string   `json:"metric"`
-	Percent   bool     `json:"percent"` // shares of 1; the drop is in percentage points
-	Float     *float64 `json:"float"`
-	Quantized *float64 `json:"quantized"`
-	Drop      *float64 `json:"drop"`
-	DropError *float64 `json:"drop_error"`
-	Flips     *int     `json:"flips"`   // predictions that changed
-	Scored    int      `json:"scored"`  // samples of the metric
-	Profile   string   `json:"profile"` // of the integers, where they were run
+	Percent   bool     `json:"percent"`    // shares of 1; the drop is in percentage points
+	Float     *float64 `json:"float"`      // the score of the float model
+	Quantized *float64 `json:"quantized"`  // and of the plan
+	Drop      *float64 `json:"drop"`       // how much worse the plan is
+	DropError *float64 `json:"drop_error"` // paired standard error of Drop
+	Flips     *int     `json:"flips"`      // predictions that changed
+	Scored    int      `json:"scored"`     // samples of the metric
+	Profile   string   `json:"profile"`    // of the integers, where they were run
 	Budget    *Budget  `json:"budget"`
 	*analysis.NSR
 	Centred bool   `json:"centred"` // the NSR is of class scores without their mean
@@ -64,13 +64,13 @@ func LevelOf(nsr float64) string {
 // Budget is what a search was to hold.
 type Budget struct {
 	Metric string   `json:"metric"`
-	Limit  float64  `json:"limit"`
-	Value  *float64 `json:"value"`
-	Error  *float64 `json:"error"`
+	Limit  float64  `json:"limit"` // what Value is held to
+	Value  *float64 `json:"value"` // what was measured, in the unit of Limit
+	Error  *float64 `json:"error"` // standard error of Value
 	Met    *bool    `json:"met"`
 }
 
-// Bytes are those of constants.
+// Bytes are those of constants: as the float model stores them, and as the plan does.
 type Bytes struct {
 	Float     int64 `json:"float"`
 	Quantized int64 `json:"quantized"`
@@ -79,8 +79,8 @@ type Bytes struct {
 // Work is the part of the multiply-accumulates that is done in one format.
 type Work struct {
 	Format string  `json:"format"`
-	MACs   int64   `json:"macs"`
-	Share  float64 `json:"share"`
+	MACs   int64   `json:"macs"`  // of one sample
+	Share  float64 `json:"share"` // of all, 0 to 1
 }
 
 // NodeFigures are what is known of one operator beside the report. nil: not known.
@@ -99,20 +99,20 @@ type Search struct {
 	Metric  string        `json:"metric"`  // of the error: "NSR", "top-1 drop"
 	Percent bool          `json:"percent"` // errors are percentage points
 	Cost    string        `json:"cost"`    // what is to be small: "MACs in FP32"
-	Budget  *float64      `json:"budget"`
+	Budget  *float64      `json:"budget"`  // on the error
 	Points  []SearchPoint `json:"points"`
 }
 
 // SearchPoint is one choice.
 type SearchPoint struct {
 	Label  string   `json:"label"`
-	Metric float64  `json:"metric"`
-	Error  *float64 `json:"error"` // standard error of the metric
-	Cost   float64  `json:"cost"`
+	Metric float64  `json:"metric"` // the error, in the unit of the search
+	Error  *float64 `json:"error"`  // standard error of the metric
+	Cost   float64  `json:"cost"`   // what Search.Cost says
 	Pareto bool     `json:"pareto"` // none has a smaller error at a smaller cost
 	Chosen bool     `json:"chosen"`
-	Tied   bool     `json:"tied"` // cannot be told from float, or from the best
-	FP32   []string `json:"fp32,omitempty"`
+	Tied   bool     `json:"tied"`           // cannot be told from float, or from the best
+	FP32   []string `json:"fp32,omitempty"` // operators that it keeps in float
 	// Command makes this choice the plan's.
 	Command string `json:"command,omitempty"`
 }

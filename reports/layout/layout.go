@@ -12,10 +12,10 @@ import (
 	"slices"
 )
 
-// Size is how large a node is drawn.
+// Size is how large a node is drawn, in pixels, as are all lengths here.
 type Size struct{ W, H int }
 
-// Place is where a node stands: its upper left corner, and its layer.
+// Place is where a node stands: its upper left corner, its size, and its layer, from 0 at the top.
 type Place struct{ X, Y, W, H, Layer int }
 
 // Bend is a point that an edge passes on its way through a layer, at the layer's middle.
@@ -24,7 +24,7 @@ type Bend struct{ X, Y, Layer int }
 // Drawing is a graph with coordinates, from (0, 0) to (W, H).
 type Drawing struct {
 	W, H   int
-	Places []Place
+	Places []Place // of the nodes, in their order
 	// Bends of an edge, from its start to its end: one in each layer between the two. Edges from one node share theirs as long as they run
 	// together.
 	Bends [][]Bend
