@@ -58,21 +58,17 @@ type derived struct {
 // function: the same arguments give the same set, whatever was derived before. What the target cannot do and decisions that contradict
 // each other are errors that name the decision (decision.Error).
 func (d *derivation) Derive(ctx context.Context, list []decision.Decision) (*derived, error) {
-	table, err := decision.Fold(d.Graph, list)
+	out := &derived{Graph: d.Graph}
+	forced, err := d.forced(list, out)
 	if err != nil {
 		return nil, err
 	}
-	out := &derived{Graph: d.Graph, Table: table}
-	forced, err := d.domains(table, list, &out.Effects)
-	if err != nil {
-		return nil, err
-	}
+	table := out.Table
 	if d.Imported != nil {
 		return out, d.release(table, list, forced, out)
 	}
-	options := dispatch.Options{Strategy: table.Plan.Dispatcher, BorderCost: table.Plan.BorderCost, Forced: forced}
-	if out.Assignment, err = dispatch.Assign(d.Graph, d.Target, options); err != nil {
-		return nil, d.undispatched(table, err)
+	if err := d.assign(out, forced); err != nil {
+		return nil, err
 	}
 	var warnings []tqc.Warning
 	used := out.Effects.Used
@@ -100,6 +96,24 @@ func (d *derivation) Derive(ctx context.Context, list []decision.Decision) (*der
 	}
 	d.islands(out)
 	return out, out.fixed(d.Graph)
+}
+
+// forced folds a list of decisions and lists what is decided about where operators run.
+func (d *derivation) forced(list []decision.Decision, out *derived) (forced []dispatch.Forced, err error) {
+	if out.Table, err = decision.Fold(d.Graph, list); err != nil {
+		return nil, err
+	}
+	return d.domains(out.Table, list, &out.Effects)
+}
+
+// assign dispatches the graph.
+func (d *derivation) assign(out *derived, forced []dispatch.Forced) (err error) {
+	whole := &out.Table.Plan
+	out.Assignment, err = dispatch.Assign(d.Graph, d.Target, dispatch.Options{Strategy: whole.Dispatcher, BorderCost: whole.BorderCost, Forced: forced})
+	if err != nil {
+		return d.undispatched(out.Table, err)
+	}
+	return nil
 }
 
 // Configure dispatches a normal graph for a target and chooses all scales from its statistics, activations by an observer.

@@ -45,10 +45,13 @@ y = Gemm(f, w5) {transB=1} "fc"
 output y: f32[1,5]
 `
 
-// placeUnequal writes the network, the weights of its first two operators spread by powers of two that cancel, and n samples.
-func placeUnequal(t *testing.T, n int) *Project {
+// placeUnequal is placeSpread of the network above.
+func placeUnequal(t *testing.T, n int) *Project { return placeSpread(t, unequal, n) }
+
+// placeSpread writes a network, the weights of its first two operators spread by powers of two that cancel, and n samples.
+func placeSpread(t *testing.T, text string, n int) *Project {
 	t.Helper()
-	g := graphtest.Parse(t, unequal)
+	g := graphtest.Parse(t, text)
 	spread := func(node string, out bool, factor func(c int) float32) {
 		id, _ := g.LookupNode(node)
 		for input, v := range g.Node(id).Inputs[1:] {
@@ -194,4 +197,42 @@ func samplesOf(t *testing.T, store *Memory) (list []string) {
 		list = append(list, "m/"+e.Name())
 	}
 	return list
+}
+
+// Equalization through a ReLU6 leaves a Min behind it, which trt_int8 computes in float, and with it the convolutions around. So it is not
+// kept unless that is allowed, and then a warning, the result and the plan's story name what moved.
+func TestTuningMovesNothingToFP32UnlessAllowed(t *testing.T) {
+	ctx := context.Background()
+	for _, allow := range []bool{false, true} {
+		p := placeSpread(t, strings.Replace(unequal, `r1 = Relu(c1)`, `r1 = Clip(c1, lo, hi) "first"`, 1), 48)
+		cost := 5.0
+		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", BorderCost: &cost, PerTensor: true, Data: DataOptions{Paths: []string{"m"}}})
+		require.NoError(t, err)
+		r, warnings, err := p.Tune(ctx, TuneOptions{Methods: []string{"auto"}, AllowFP32: allow})
+		require.NoError(t, err)
+		require.NotEmpty(t, r.Overlay)
+		require.Positive(t, r.OnIntegers.Before)
+		log, _, err := p.Log(ctx)
+		require.NoError(t, err)
+		story := strings.Join(log.Decisions[len(log.Decisions)-1].Story(), "\n")
+		require.Contains(t, story, r.OnIntegers.Words[0])
+		if !allow {
+			require.Equal(t, r.OnIntegers.Before, r.OnIntegers.After)
+			require.Empty(t, r.OnIntegers.Moved)
+			require.Contains(t, r.Methods[0].Layers[0].Why, "first/min")
+			require.Contains(t, r.Methods[0].Layers[0].Why, "--allow-fp32")
+			require.NotContains(t, fmt.Sprint(warnings), "FP32")
+			continue
+		}
+		require.Less(t, r.OnIntegers.After, r.OnIntegers.Before)
+		require.Contains(t, r.OnIntegers.Moved, "first/min")
+		require.Contains(t, r.OnIntegers.Moved, "depthwise")
+		require.Contains(t, fmt.Sprint(warnings), "moved to FP32: ")
+		require.Contains(t, story, "moved to FP32: ")
+		// What moved is what the plan is now: more of the same moves nothing.
+		r, warnings, err = p.Tune(ctx, TuneOptions{Methods: []string{"bias"}, Force: true})
+		require.NoError(t, err)
+		require.Equal(t, r.OnIntegers.Before, r.OnIntegers.After)
+		require.NotContains(t, fmt.Sprint(warnings), "moved to FP32")
+	}
 }

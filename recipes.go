@@ -129,7 +129,7 @@ func (j *job) checkStep(s *recipeStep) error {
 // tuneOptions are the arguments of a step that tunes.
 func (s *recipeStep) tuneOptions() (TuneOptions, error) {
 	t := s.Tune
-	o := TuneOptions{Methods: t.Method, Budget: t.Budget, Force: t.Force, Profile: t.Profile, Data: DataOptions{Samples: t.Samples}, remember: true}
+	o := TuneOptions{Methods: t.Method, Budget: t.Budget, Force: t.Force, AllowFP32: t.AllowFP32, Profile: t.Profile, Data: DataOptions{Samples: t.Samples}, remember: true}
 	_, err := methodsNamed(t.Method)
 	if err == nil {
 		work, budget := parseBudget(t.Budget)

@@ -120,6 +120,9 @@ func (t *tuning) observe(ctx context.Context, steps []rewrite.Step) (*observedSt
 	if o.reference, err = rewrite.Apply(normal, steps); err != nil {
 		return nil, err
 	}
+	if err := t.refuseMoved(o.reference); err != nil {
+		return nil, err
+	}
 	base := t.d.base
 	if len(steps) > 0 && base == nil {
 		return nil, errors.New("the plan was imported: there are no statistics that steps could be observed beside")

@@ -20,9 +20,11 @@ type TuneOptions struct {
 	Methods []string // names of tune.Methods; "auto" is all of them
 	Data    DataOptions
 	Threads int
-	Memory  int64  // for activations to restart from
-	Force   bool   // keep what cannot be confirmed
-	Budget  string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
+	Memory  int64 // for activations to restart from
+	Force   bool  // keep what cannot be confirmed
+	// AllowFP32 also tries rewriting steps after which more of the network runs in FP32 than before.
+	AllowFP32 bool
+	Budget    string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
 	Profile string
@@ -69,13 +71,14 @@ type TuneResult struct {
 	Confirmed   bool         `json:"confirmed"`
 	// Steps is how many steps keep the float function in front of all else, and FloatNSR what they leave of it: the largest error of an
 	// output of the reference against the model, relative to its power, on the samples that the statistics keep.
-	Steps    int            `json:"steps,omitempty"`
-	FloatNSR *float64       `json:"float_nsr,omitempty"`
-	Judged   string         `json:"judged"` // what the errors are of: "simulation", or the profile whose integers were run
-	Methods  []*tune.Report `json:"methods"`
-	Budget   float64        `json:"budget,omitempty"` // how many forwards might be spent; absent: no end
-	Work     float64        `json:"work"`             // how many were
-	Seconds  float64        `json:"seconds"`
+	Steps      int            `json:"steps,omitempty"`
+	FloatNSR   *float64       `json:"float_nsr,omitempty"`
+	OnIntegers OnIntegers     `json:"on_integers"`
+	Judged     string         `json:"judged"` // what the errors are of: "simulation", or the profile whose integers were run
+	Methods    []*tune.Report `json:"methods"`
+	Budget     float64        `json:"budget,omitempty"` // how many forwards might be spent; absent: no end
+	Work       float64        `json:"work"`             // how many were
+	Seconds    float64        `json:"seconds"`
 }
 
 // methodsNamed finds methods by their names.
@@ -187,7 +190,12 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 		kept = false
 		j.note("not kept: with the scales of the plan it does not lower the output error")
 	}
+	r.OnIntegers = onIntegers(t.p.Graph, t.p.Set.Domains, t.p.Graph, t.p.Set.Domains)
 	if kept {
+		r.OnIntegers = onIntegers(t.p.Graph, t.p.Set.Domains, found.graph, found.set.Domains)
+		if len(r.OnIntegers.Moved) > 0 {
+			j.warn("%s", strings.Join(r.OnIntegers.Words, "; "))
+		}
 		if r.Overlay, err = t.write(found, r, o); err != nil {
 			return nil, err
 		}

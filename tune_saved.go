@@ -35,7 +35,7 @@ type savedHeader struct {
 // tuningKey is the SHA-256 of everything that the outcome of a tuning depends on, the plan's bytes in front.
 func (t *tuning) key(methods []*tune.Method, o TuneOptions) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%v\n%s\n%s\n", t.Catalog.Version, t.p.sum, o.Force, o.Budget, o.Profile)
+	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n", t.Catalog.Version, t.p.sum, o.Force, o.AllowFP32, o.Budget, o.Profile)
 	for _, m := range methods {
 		fmt.Fprintln(h, m.Name)
 	}

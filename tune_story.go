@@ -13,7 +13,7 @@ import (
 
 // params are those of a decision by tune: what to do it again with, but for data that were named. nil for the defaults.
 func (o *TuneOptions) params(r *TuneResult) (json.RawMessage, error) {
-	p := decision.Tuning{Force: o.Force, Profile: o.Profile}
+	p := decision.Tuning{Force: o.Force, AllowFP32: o.AllowFP32, Profile: o.Profile}
 	if len(o.Data.Paths) == 0 {
 		p.Samples = o.Data.Samples
 	}
@@ -43,6 +43,7 @@ type TuneEvidence struct {
 	Confirmed   bool         `json:"confirmed"`
 	Steps       int          `json:"steps,omitempty"` // that keep the float function, and what they leave of it
 	FloatNSR    *float64     `json:"float_nsr,omitempty"`
+	OnIntegers  *OnIntegers  `json:"on_integers,omitempty"` // plans from before have none
 	// Methods are those that were tried, in this order. Plans from before have none.
 	Methods []MethodEvidence `json:"methods,omitempty"`
 }
@@ -59,7 +60,7 @@ type MethodEvidence struct {
 
 func tuneEvidence(r *TuneResult) *TuneEvidence {
 	e := &TuneEvidence{Samples: r.Samples, HeldOut: r.HeldOut, HeldOutKind: r.HeldOutKind, Before: r.Before, After: r.After, Change: r.Change,
-		ChangeError: r.ChangeError, Confirmed: r.Confirmed, Steps: r.Steps, FloatNSR: r.FloatNSR}
+		ChangeError: r.ChangeError, Confirmed: r.Confirmed, Steps: r.Steps, FloatNSR: r.FloatNSR, OnIntegers: &r.OnIntegers}
 	for _, m := range r.Methods {
 		e.Methods = append(e.Methods, MethodEvidence{m.Name, len(m.Layers), m.Kept, m.Before.NSR, m.After.NSR, m.Note})
 	}
@@ -89,6 +90,9 @@ func (l *Logged) Story() []string {
 	}
 	if e.FloatNSR != nil {
 		lines = append(lines, fmt.Sprintf("%d steps keep the float function: NSR %.2g against the model", e.Steps, *e.FloatNSR))
+	}
+	if e.OnIntegers != nil {
+		lines = append(lines, e.OnIntegers.Words...)
 	}
 	word := "confirmed"
 	if !e.Confirmed {

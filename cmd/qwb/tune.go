@@ -80,6 +80,7 @@ operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamp
 	addShard(c, &shard, "part of the data, `I/N`: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data")
 	f.addOut(c, "file for the Gram statistics of --shard")
 	c.Flags().BoolVar(&o.Force, "force", false, "also keep changes that held-out samples do not confirm")
+	c.Flags().BoolVar(&o.AllowFP32, "allow-fp32", false, "also try rewriting steps after which more of the network runs in FP32 than before")
 	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): "+profiles())
 	return c
 }
@@ -124,6 +125,9 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 		qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError), r.HeldOut, r.Samples, r.HeldOutKind, judged)
 	if r.FloatNSR != nil {
 		fmt.Fprintf(&b, "%d rewriting steps; the float network stays the same (NSR %.2g)\n", r.Steps, *r.FloatNSR)
+	}
+	for _, line := range r.OnIntegers.Words {
+		fmt.Fprintln(&b, line)
 	}
 	if r.Overlay == "" {
 		fmt.Fprintf(&b, "nothing helped: %s is unchanged\n", r.Plan)

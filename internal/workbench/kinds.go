@@ -334,15 +334,17 @@ func (o *sweepJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tq
 type tuneJob struct {
 	Method []string `json:"method"`
 	dataOptions
-	Budget  string `json:"budget"`
-	Profile string `json:"profile"`
-	Force   bool   `json:"force"`
+	Budget    string `json:"budget"`
+	Profile   string `json:"profile"`
+	Force     bool   `json:"force"`
+	AllowFP32 bool   `json:"allow_fp32"`
 }
 
 func (o *tuneJob) line(b *Bench) (string, error) { return b.planLine("tune", o) }
 
 func (o *tuneJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
-	r, w, err := p.Tune(ctx, qwb.TuneOptions{Methods: o.Method, Data: o.of(b), Budget: o.Budget, Profile: o.Profile, Force: o.Force, Threads: b.o.Threads, Memory: b.o.Memory})
+	r, w, err := p.Tune(ctx, qwb.TuneOptions{Methods: o.Method, Data: o.of(b), Budget: o.Budget, Profile: o.Profile, Force: o.Force, AllowFP32: o.AllowFP32,
+		Threads: b.o.Threads, Memory: b.o.Memory})
 	return result(r), w, err
 }
 

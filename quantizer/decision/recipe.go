@@ -27,11 +27,12 @@ type Step struct {
 
 // Tuning is a step that tunes the plan: the arguments of qwb tune that do not hang on one model's files.
 type Tuning struct {
-	Method  Words  `json:"method,omitempty"`  // auto, or names of methods
-	Budget  string `json:"budget,omitempty"`  // a time or work, as qwb tune takes it
-	Samples int    `json:"samples,omitempty"` // of the plan's data; 0: the default of qwb tune
-	Force   bool   `json:"force,omitempty"`   // keep what held-out samples do not confirm
-	Profile string `json:"profile,omitempty"` // arithmetic to reduce the error for
+	Method    Words  `json:"method,omitempty"`     // auto, or names of methods
+	Budget    string `json:"budget,omitempty"`     // a time or work, as qwb tune takes it
+	Samples   int    `json:"samples,omitempty"`    // of the plan's data; 0: the default of qwb tune
+	Force     bool   `json:"force,omitempty"`      // keep what held-out samples do not confirm
+	AllowFP32 bool   `json:"allow_fp32,omitempty"` // also try what moves work to FP32
+	Profile   string `json:"profile,omitempty"`    // arithmetic to reduce the error for
 }
 
 // Gate is a step that measures the plan and fails where it misses a limit. Limits are upper ones but for MinCosine.

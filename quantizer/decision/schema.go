@@ -32,6 +32,7 @@ var keyDocs = map[string]string{
 	"budget":     "limit as work: 5000forwards",
 	"samples":    "how many samples; 0 or absent: the default",
 	"force":      "keep what held-out samples do not confirm",
+	"allow_fp32": "also try rewriting steps that move work to FP32",
 	"profile":    "arithmetic profile to reduce the error for",
 	"max_nsr":    "largest noise-to-signal ratio (NSR) at the outputs",
 	"min_cosine": "smallest cosine similarity at the outputs",

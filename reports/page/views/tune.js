@@ -18,6 +18,7 @@ function drawTune(host, app) {
       doc: "Each method is tried; point at a name to read what it does."},
     ...dataRows(app, {fit: "tune", labels: false, samples: 64, note: "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on."}),
     {name: "budget", label: "Limit", placeholder: "10m, or 5000forwards", doc: "A time, or an amount of work in forward passes of one sample. Empty: no limit."},
+    {name: "allow_fp32", label: "Also try what moves work to FP32", type: "check", value: false, doc: "Equalization through ReLU6 leaves bounds per channel behind it, which no target computes on integers."},
     {name: "force", label: "Also keep what held-out samples do not confirm", type: "check", value: false},
   ]);
   const result = el("div", {class: "result"});
@@ -42,6 +43,7 @@ function showTuned(result, app, r) {
   const rows = r.methods.flatMap(m => m.layers.map(l => ({method: m.name, ...l})));
   result.replaceChildren(
     el("p", {class: kept && r.confirmed ? "headline" : "headline open"}, verdict),
+    ...r.on_integers.words.map((line, i) => el("p", {class: i ? "headline open" : ""}, line)),
     tiles([
       {label: "output NSR before", value: withError(r.before.nsr, r.before.nsr_error), title: String(r.before.nsr), doc: "noise-to-signal ratio of the outputs on the held-out samples, with its standard error"},
       {label: "after", value: withError(r.after.nsr, r.after.nsr_error), title: String(r.after.nsr)},
