@@ -93,11 +93,8 @@ func predictedOf(a *analysis.Advice) float64 {
 func floor(r *analysis.Report) (worst analysis.Estimate) {
 	worst.Error = math.Inf(1)
 	for _, o := range r.Outputs {
-		x := analysis.NSR{NSR: o.NSR, Spread: o.Spread}
-		switch {
-		case o.Centred != nil:
-			x = *o.Centred
-		case o.Mismatch > 0:
+		x := o.Judged()
+		if o.Centred == nil && o.Mismatch > 0 {
 			x = analysis.NSR{NSR: o.Mismatch}
 		}
 		if x.NSR <= worst.Mean {

@@ -19,10 +19,11 @@ func badPlan(e analysis.Estimate, on string) (w tqc.Warning, ok bool) {
 	if !(e.Mean > advise.Bad) || !math.IsInf(e.Error, 0) && !(e.Mean-e.Error > advise.Bad) {
 		return w, false
 	}
-	text := fmt.Sprintf("this plan is bad: NSR %.2g at the outputs", e.Mean)
-	if !math.IsInf(e.Error, 0) {
-		text = fmt.Sprintf("this plan is bad: NSR %.2g ± %.1g at the outputs", e.Mean, e.Error)
+	spread := &e.Error
+	if math.IsInf(e.Error, 0) {
+		spread = nil
 	}
+	text := "this plan is bad: NSR " + WithError(e.Mean, spread) + " of the outputs"
 	return tqc.Warning{Value: e.Mean, Text: fmt.Sprintf("%s (%s); above %g predictions get worse. qwb analyze says why and what helps", text, on, advise.Bad)}, true
 }
 

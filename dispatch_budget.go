@@ -130,7 +130,7 @@ func (b *Budget) unit() string {
 func (b *Budget) said() string {
 	switch b.Name {
 	case "nsr":
-		return fmt.Sprintf("NSR of at most %g", b.At)
+		return fmt.Sprintf("plain NSR of at most %g", b.At)
 	case "cosine":
 		return fmt.Sprintf("cosine of at least %g", b.At)
 	}

@@ -79,7 +79,7 @@ func (b *Budget) shown(f *Figure) string {
 func (b *Budget) What() string {
 	switch b.Name {
 	case "nsr":
-		return "NSR"
+		return "plain NSR"
 	case "cosine":
 		return "cosine"
 	}

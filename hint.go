@@ -88,7 +88,7 @@ func (j *job) hint(ctx context.Context, d *derivation, list []decision.Decision,
 
 // String is the line that a calibration prints.
 func (h *Hint) String() string {
-	return fmt.Sprintf("hint: with --observer %s the output NSR is %s instead of %s, on the %d samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
+	return fmt.Sprintf("hint: with --observer %s the NSR of the outputs is %s instead of %s, on the %d samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
 		plain.Shell(string(h.Observer)), WithError(h.Other.NSR, h.Other.NSRError), WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples)
 }
 

@@ -46,7 +46,7 @@ func TestHint(t *testing.T) {
 	require.Nil(t, another.Hint)
 	require.Equal(t, r.Hint.Other.NSR, losses())
 	require.NotEqual(t, before, string(get(t, p, p.Plan)))
-	require.Equal(t, "hint: with --observer kl the output NSR is 0.5 instead of 0.7, on the 8 samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
+	require.Equal(t, "hint: with --observer kl the NSR of the outputs is 0.50 instead of 0.70, on the 8 samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
 		func() string {
 			h := *r.Hint
 			h.Observer, h.Plan.NSR, h.Other.NSR, h.Plan.NSRError, h.Other.NSRError = tqc.ObserverKL, 0.7, 0.5, nil, nil

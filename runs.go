@@ -16,6 +16,7 @@ import (
 
 	"qwb/internal/file"
 	"qwb/quantizer/plan"
+	"qwb/reports"
 )
 
 // Outcomes of commands lie beside the plan, in PLAN.runs.jsonl: one line each, in the order in which they came, without times. The file is no
@@ -244,6 +245,8 @@ func picked[R any](keys string) func(*R) json.RawMessage {
 // String is the outcome on one line: "eval: mode sim, n 500, drop 0.4 ± 0.2".
 func (o *Outcome) String() string {
 	var words []string
+	var said string
+	var value *float64
 	dec := json.NewDecoder(bytes.NewReader(o.Figures))
 	dec.UseNumber()
 	if t, err := dec.Token(); err == nil && t == json.Delim('{') {
@@ -258,11 +261,18 @@ func (o *Outcome) String() string {
 				continue
 			}
 			if base, ok := strings.CutSuffix(name, "_error"); ok && base == last && len(words) > 0 {
-				words[len(words)-1] += " ± " + figureText(v)
+				if e, ok := asFloat(v); ok && value != nil {
+					words[len(words)-1] = said + " " + reports.WithError(*value, &e)
+				} else {
+					words[len(words)-1] += " ± " + figureText(v)
+				}
 				continue
 			}
-			last = name
-			words = append(words, strings.ReplaceAll(name, "_", " ")+" "+figureText(v))
+			last, said, value = name, strings.ReplaceAll(name, "_", " "), nil
+			if x, ok := asFloat(v); ok {
+				value = &x
+			}
+			words = append(words, said+" "+figureText(v))
 		}
 	}
 	text := o.Command + ": " + strings.Join(words, ", ")
@@ -270,6 +280,14 @@ func (o *Outcome) String() string {
 		text += " (a check did not hold)"
 	}
 	return text
+}
+
+func asFloat(v any) (x float64, ok bool) {
+	n, ok := v.(json.Number)
+	if ok {
+		x, _ = n.Float64()
+	}
+	return x, ok
 }
 
 func figureText(v any) string {

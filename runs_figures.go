@@ -45,20 +45,20 @@ var (
 	analyzeFigures = func(r *analysis.Report) json.RawMessage {
 		f := struct {
 			Samples  int      `json:"samples"`
-			Output   string   `json:"output,omitempty"` // the worst
+			Output   string   `json:"output,omitempty"`  // the worst
+			Centred  bool     `json:"centred,omitempty"` // the figures are centred NSRs
 			NSR      *float64 `json:"nsr,omitempty"`
 			NSRError *float64 `json:"nsr_error,omitempty"`
 			Worst    string   `json:"worst_layer,omitempty"` // the operator that costs most by itself, with its part
 			Layer    *float64 `json:"layer_nsr,omitempty"`
 		}{Samples: r.Samples}
-		for i := range r.Outputs {
-			if o := &r.Outputs[i]; f.NSR == nil || o.NSR > *f.NSR {
-				f.Output, f.NSR, f.NSRError = o.Output, &o.NSR, o.NSRError
-			}
+		if o := r.Judged(); o != nil {
+			x := o.Judged()
+			f.Output, f.Centred, f.NSR, f.NSRError = o.Output, o.Centred != nil, &x.NSR, x.NSRError
 		}
 		for i := range r.Layerwise {
-			if l := &r.Layerwise[i]; f.Layer == nil || l.NSR > *f.Layer {
-				f.Worst, f.Layer = l.Node, &l.NSR
+			if x := r.Layerwise[i].Judged().NSR; f.Layer == nil || x > *f.Layer {
+				f.Worst, f.Layer = r.Layerwise[i].Node, &x
 			}
 		}
 		return object(f)

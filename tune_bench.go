@@ -124,7 +124,7 @@ func (t *tuning) progress() (finish func()) {
 			if last = p.Stage; last == 1 && t.bench.Work.Time > 0 {
 				t.note("a budget of %s is %.0f forward passes", t.bench.Work.Time, t.bench.Work.Limit)
 			}
-			tick, end = t.change.progress(fmt.Sprintf("tune %s, centred NSR %.3g so far", p.Method, p.Error.NSR), p.Total)
+			tick, end = t.change.progress(fmt.Sprintf("tune %s, NSR of the outputs %.3g so far", p.Method, p.Error.NSR), p.Total)
 		}
 		tick(p.Done)
 	}

@@ -3,12 +3,11 @@ package qwb
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"qwb/analysis"
 	"qwb/quantizer/decision"
+	"qwb/reports"
 )
 
 // params are those of a decision by tune: what to do it again with, but for data that were named. nil for the defaults.
@@ -98,7 +97,7 @@ func (l *Logged) Story() []string {
 	if !e.Confirmed {
 		word = "not confirmed"
 	}
-	return append(lines, fmt.Sprintf("centred NSR %s before, %s after; change %s on %d held-out samples (%s) of %d: %s", WithError(e.Before.NSR, e.Before.NSRError),
+	return append(lines, fmt.Sprintf("NSR of the outputs %s before, %s after; change %s on %d held-out samples (%s) of %d: %s", WithError(e.Before.NSR, e.Before.NSRError),
 		WithError(e.After.NSR, e.After.NSRError), WithError(e.Change, e.ChangeError), e.HeldOut, e.HeldOutKind, e.Samples, word))
 }
 
@@ -107,7 +106,7 @@ func (m MethodEvidence) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: kept at %d of %d operators", m.Name, m.Kept, m.Tried)
 	if m.Kept > 0 {
-		fmt.Fprintf(&b, ", centred NSR %.3g to %.3g", m.Before, m.After)
+		fmt.Fprintf(&b, ", NSR of the outputs %.3g to %.3g", m.Before, m.After)
 	}
 	if m.Note != "" {
 		fmt.Fprintf(&b, " (%s)", m.Note)
@@ -125,15 +124,4 @@ func (r *TuneResult) Lines() []string {
 }
 
 // WithError writes a figure with its error, where there is one.
-func WithError(x float64, err *float64) string {
-	switch {
-	case err == nil:
-		return fmt.Sprintf("%.2g", x)
-	case !(*err > 0) || math.IsInf(*err, 0) || math.Abs(x) > 1e6 || *err < 1e-6:
-		return fmt.Sprintf("%.3g ± %.2g", x, *err)
-	}
-	digits := strconv.FormatFloat(*err, 'e', 1, 64) // two of the error; the figure ends where they do
-	exponent, _ := strconv.Atoi(digits[strings.IndexByte(digits, 'e')+1:])
-	decimals := max(1-exponent, 0)
-	return fmt.Sprintf("%.*f ± %.*f", decimals, x, decimals, *err)
-}
+func WithError(x float64, err *float64) string { return reports.WithError(x, err) }

@@ -15,6 +15,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/plain"
+	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
@@ -65,6 +66,10 @@ func (j *job) view(ctx context.Context, r *analysis.Report, stale, brief bool) (
 			return nil, err
 		}
 		v.Report = &own
+	}
+	v.Whys = map[string]string{}
+	for _, s := range v.Report.Settings {
+		v.Whys[s.Why] = dispatch.Words(s.Why)
 	}
 	topology, err := analysis.NewTopology(p.Graph, p.Set)
 	if err != nil {
@@ -159,16 +164,9 @@ func nodeFigures(p *Planned, r *analysis.Report, brief bool) []reports.NodeFigur
 func (j *job) verdict(v *reports.View, r *analysis.Report) *reports.Verdict {
 	out := &reports.Verdict{Work: []reports.Work{}}
 	if r != nil && len(r.Outputs) > 0 {
-		for i := range r.Outputs {
-			o := &r.Outputs[i]
-			x := analysis.NSR{NSR: o.NSR, Spread: o.Spread}
-			if o.Centred != nil {
-				x = *o.Centred
-			}
-			if out.NSR == nil || x.NSR > out.NSR.NSR {
-				out.NSR, out.Output, out.Centred = &x, o.Output, o.Centred != nil
-			}
-		}
+		o := r.Judged()
+		x := o.Judged()
+		out.NSR, out.Output, out.Centred = &x, o.Output, o.Centred != nil
 		out.Samples, out.Level = r.Samples, reports.LevelOf(out.NSR.NSR)
 	}
 	for _, o := range j.known() { // the last of each kind counts
@@ -246,7 +244,7 @@ func (r *DispatchResult) Search() *reports.Search {
 func metricTitle(name string) string {
 	switch name {
 	case "nsr":
-		return "NSR"
+		return "plain NSR"
 	case "top1", "drop":
 		return "drop of top-1, pp"
 	}

@@ -54,6 +54,21 @@ type LayerError struct {
 	losses []float64 // by sample: the judge's, of the output that loses most
 }
 
+// Judged is the NSR of the outputs that people compare, of the operator alone: centred where there are classes. Places are the ranks by it.
+func (l *LayerError) Judged() NSR {
+	if l.Centred != nil {
+		return *l.Centred
+	}
+	return NSR{l.NSR, l.Spread}
+}
+
+func (l *LayerError) Places() [2]int {
+	if l.CentredRanks != nil {
+		return *l.CentredRanks
+	}
+	return l.Ranks
+}
+
 // Loss is what the judge says of the operator alone: the centred NSR, or the NSR of a network without classes.
 func (l *LayerError) Loss() Estimate { return NewEstimate(l.losses) }
 
@@ -115,6 +130,24 @@ type OutputError struct {
 	Centred *NSR `json:"centred,omitempty"`
 	// Mismatch is the share of differing elements of an integer output.
 	Mismatch float64 `json:"mismatch,omitempty"`
+}
+
+// Judged is the NSR of the output that people compare: centred where it has classes.
+func (o *OutputError) Judged() NSR {
+	if o.Centred != nil {
+		return *o.Centred
+	}
+	return NSR{o.NSR, o.Spread}
+}
+
+// Judged is the output with the largest NSR as people compare it; nil where the whole network was not run.
+func (r *Report) Judged() (worst *OutputError) {
+	for i := range r.Outputs {
+		if o := &r.Outputs[i]; worst == nil || o.Judged().NSR > worst.Judged().NSR {
+			worst = o
+		}
+	}
+	return worst
 }
 
 // Warning is something that was done all the same but that the user should know.

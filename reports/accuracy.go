@@ -76,7 +76,11 @@ func scoresTable(t *tables, r *analysis.Accuracy) {
 		t.printf("%d of %d predictions changed (%s)\n", r.Flips, r.N, percent(r.FlipRate))
 	}
 	if r.Noise != nil {
-		t.printf("output NSR: %.4g%s\n", r.Noise.NSR.NSR, plusMinus(r.Noise.NSRError))
+		if c := r.Noise.Centred; c != nil {
+			t.printf("NSR of the outputs: %s (class scores before Softmax, without their mean); plain, after Softmax: %s\n", WithError(c.NSR, c.NSRError), WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
+		} else {
+			t.printf("plain NSR of the outputs: %s\n", WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
+		}
 	}
 }
 

@@ -57,9 +57,9 @@ func effect(a *analysis.Advice) string {
 	} else if m != nil {
 		change := ""
 		if m.ChangeError != nil {
-			change = fmt.Sprintf(", change %s ± %s", small(m.Change), small(*m.ChangeError))
+			change = ", change " + WithError(m.Change, m.ChangeError)
 		}
-		parts = append(parts, fmt.Sprintf("measured on %s: %s -> %s%s", plain.Count(m.Samples, heldOut(m)+"sample"), small(m.Before.NSR), small(m.Measured.NSR), change))
+		parts = append(parts, fmt.Sprintf("measured on %s: %s -> %s%s", plain.Count(m.Samples, heldOut(m)+"sample"), WithError(m.Before.NSR, m.Before.NSRError), WithError(m.Measured.NSR, m.Measured.NSRError), change))
 	}
 	return strings.Join(parts, "; ")
 }

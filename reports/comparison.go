@@ -29,7 +29,7 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 	}
 	kind := "NSR"
 	if r.Centred {
-		kind = "centred NSR"
+		kind = "NSR, centred"
 	}
 	t.limit = 0 // of runs and pairs none is left out
 	t.begin(plain.Count(r.Samples, "sample"), "run", scoreTitle(r), "drop from fp32", kind, "classes unlike fp32")
@@ -38,7 +38,7 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 		if f.Drop != nil {
 			drop = pointed(*f.Drop, f.DropError, r.Percent)
 		}
-		t.row(names[f.Name], score(f.Score, r.Percent), drop, withError(f.NSR.NSR, f.NSRError), flips(f.Flips))
+		t.row(names[f.Name], score(f.Score, r.Percent), drop, WithError(f.NSR.NSR, f.NSRError), flips(f.Flips))
 	}
 	t.end()
 	t.begin("Pairs: how much worse the second is", "first", "second", "drop", "p", "NSR", "p", "classes differ", "outputs apart (NSR)")
@@ -47,7 +47,7 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 		if p.Drop != nil {
 			drop = pointed(*p.Drop, p.DropError, r.Percent)
 		}
-		t.row(names[p.A], names[p.B], drop, pText(p.PAdjusted), withError(p.NSRChange, p.NSRChangeError), pText(p.NSRPAdjusted), flips(p.Flips), small(p.Apart))
+		t.row(names[p.A], names[p.B], drop, pText(p.PAdjusted), WithError(p.NSRChange, p.NSRChangeError), pText(p.NSRPAdjusted), flips(p.Flips), small(p.Apart))
 	}
 	t.end()
 	t.printf("p: probability of such a difference by chance, adjusted for %s (Holm). Below %g it is called significant.\n", plain.Count(len(r.Pairs), "pair"), analysis.SignificanceLevel)
@@ -120,7 +120,7 @@ func ranking(t *tables, r *analysis.Comparison, names map[string]string) {
 		rank(r.Metric, func(f *analysis.RunFigures) float64 { return defined(f.Drop) }, func(f *analysis.RunFigures) string { return score(f.Score, r.Percent) },
 			func(p *analysis.PairOfRuns) bool { return p.Significant })
 	}
-	rank("NSR", func(f *analysis.RunFigures) float64 { return f.NSR.NSR }, func(f *analysis.RunFigures) string { return withError(f.NSR.NSR, f.NSRError) },
+	rank("NSR", func(f *analysis.RunFigures) float64 { return f.NSR.NSR }, func(f *analysis.RunFigures) string { return WithError(f.NSR.NSR, f.NSRError) },
 		func(p *analysis.PairOfRuns) bool { return p.NSRSignificant })
 	t.printf("\n")
 }
@@ -158,17 +158,17 @@ func pairText(r *analysis.Comparison, p *analysis.PairOfRuns, names map[string]s
 			if p.NSRChange < 0 {
 				less, more = b, a
 			}
-			s += fmt.Sprintf("; the outputs of %s are further from float than those of %s (NSR by %s, %s)", more, less, withError(math.Abs(p.NSRChange), p.NSRChangeError), pIs(p.NSRPAdjusted))
+			s += fmt.Sprintf("; the outputs of %s are further from float than those of %s (NSR by %s, %s)", more, less, WithError(math.Abs(p.NSRChange), p.NSRChangeError), pIs(p.NSRPAdjusted))
 		}
 		return s
 	}
 	if !p.Significant {
-		return fmt.Sprintf("%s and %s cannot be told apart by NSR (%s, %s)", a, b, withError(p.NSRChange, p.NSRChangeError), pIs(p.NSRPAdjusted))
+		return fmt.Sprintf("%s and %s cannot be told apart by NSR (%s, %s)", a, b, WithError(p.NSRChange, p.NSRChangeError), pIs(p.NSRPAdjusted))
 	}
 	if p.NSRChange > 0 {
-		return worse("an NSR of "+withError(p.NSRChange, p.NSRChangeError), a, b, p.NSRPAdjusted)
+		return worse("an NSR of "+WithError(p.NSRChange, p.NSRChangeError), a, b, p.NSRPAdjusted)
 	}
-	return worse("an NSR of "+withError(-p.NSRChange, p.NSRChangeError), b, a, p.NSRPAdjusted)
+	return worse("an NSR of "+WithError(-p.NSRChange, p.NSRChangeError), b, a, p.NSRPAdjusted)
 }
 
 // layersOfPair lists the operators where the errors of a pair differ most, and counts what differs in their settings.
@@ -188,7 +188,7 @@ func layersOfPair(t *tables, p *analysis.PairOfRuns, names map[string]string) {
 		if l.Significant {
 			mark = "*"
 		}
-		t.row(shorten(l.Node, 48), l.Op, small(l.A), small(l.B), withError(l.Change, l.ChangeError), mark)
+		t.row(shorten(l.Node, 48), l.Op, small(l.A), small(l.B), WithError(l.Change, l.ChangeError), mark)
 	}
 	t.end()
 }
@@ -215,15 +215,10 @@ func pointed(x float64, err *float64, percents bool) string {
 	if err == nil {
 		return format(x) + unit
 	}
-	return format(x) + " ± " + format(*err) + unit
-}
-
-// withError writes an error figure with its standard error.
-func withError(x float64, err *float64) string {
-	if err == nil {
-		return small(x)
+	if !percents {
+		return WithError(x, err)
 	}
-	return small(x) + " ± " + small(*err)
+	return format(x) + " ± " + format(*err) + unit
 }
 
 func pText(p *float64) string {

@@ -10,16 +10,16 @@ import (
 
 // explanationTables writes the parts of the loss at the graph outputs, then those of the steps with the largest loss, at most 30.
 func explanationTables(t *tables, x *analysis.Explanation) {
-	columns := []string{"NSR", "weights", "shift", "noise", "clip", "round", "bias", "tables", "profile", "rest"}
+	columns := []string{"weights", "shift", "noise", "clip", "round", "bias", "tables", "profile", "rest"}
 	row := func(l *analysis.Loss, names ...string) {
 		t.row(append(names, Number(l.NSR), Number(l.Weights), optional(l.WeightsShift), optional(l.WeightsNoise), Number(l.Clip), Number(l.Round), Number(l.Bias), Number(l.Tables), Number(l.Profile), Number(l.Rest))...)
 	}
-	t.begin(fmt.Sprintf("Loss of the integers (profile %s): what each change does alone; of the weights', shift is what one number per channel repairs", x.Profile), append([]string{"output"}, columns...)...)
+	t.begin(fmt.Sprintf("Loss of the integers (profile %s): what each change does alone; of the weights', shift is what one number per channel repairs", x.Profile), append([]string{"output", "plain NSR"}, columns...)...)
 	for i := range x.Outputs {
 		row(&x.Outputs[i].Loss, shorten(x.Outputs[i].Output, 48))
 	}
 	t.end()
-	t.begin("The same for every step from float inputs, at its own output, where the parts sum to the loss; worst first", append([]string{"node", "op"}, columns...)...)
+	t.begin("The same for every step from float inputs, at its own output, where the parts sum to the loss; worst first", append([]string{"node", "op", "NSR"}, columns...)...)
 	worst := worstLosses(x)
 	for i := range worst[:min(len(worst), 30)] {
 		row(&worst[i].Loss, shorten(worst[i].Node, 40), worst[i].Op)

@@ -18,9 +18,7 @@ func Number(x float64) string {
 // small formats an error, a noise-to-signal ratio for instance, with two significant digits.
 func small(x float64) string {
 	if a := math.Abs(x); a >= 1e-4 && a < 1e5 {
-		rounded := strconv.FormatFloat(x, 'e', 1, 64)
-		exponent, _ := strconv.Atoi(rounded[strings.IndexByte(rounded, 'e')+1:])
-		return strconv.FormatFloat(x, 'f', max(1-exponent, 0), 64)
+		return strconv.FormatFloat(x, 'f', max(1-exponent(x, 1), 0), 64)
 	}
 	return extreme(x, 1)
 }
@@ -36,8 +34,41 @@ func extreme(x float64, decimals int) string {
 	return strconv.FormatFloat(x, 'e', decimals, 64)
 }
 
-// WithError formats a measured value with its standard error, where there is one: "0.01004 ± 0.0041".
-func WithError(x float64, err *float64) string { return Number(x) + plusMinus(err) }
+// WithError formats a measured value with its standard error: two digits of the error, the value to the last of them, both in one notation:
+// "0.044 ± 0.024". Without an error the value has two digits.
+func WithError(x float64, err *float64) string {
+	if err == nil {
+		return small(x)
+	}
+	e := *err
+	last, first := exponent(e, 1)-1, exponent(x, -1)
+	if !(e > 0) || math.IsInf(e, 0) || math.IsNaN(x) || math.IsInf(x, 0) || first-last > 9 {
+		return Number(x) + " ± " + small(e)
+	}
+	if size := max(math.Abs(x), e); size >= 1e-4 && size < 1e5 && last >= -9 {
+		return fixed(x, last) + " ± " + fixed(e, last)
+	}
+	return extreme(x, max(first-last, 0)) + " ± " + extreme(e, 1)
+}
+
+// exponent is that of a value rounded to so many decimals in scientific notation; -1: not rounded.
+func exponent(x float64, decimals int) int {
+	text := strconv.FormatFloat(x, 'e', decimals, 64)
+	n, _ := strconv.Atoi(text[strings.IndexByte(text, 'e')+1:])
+	return n
+}
+
+// fixed writes a value up to the place 10^last, without a sign where nothing is left of it.
+func fixed(x float64, last int) string {
+	if last > 0 {
+		x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'e', max(exponent(x, -1)-last, 0), 64), 64)
+	}
+	text := strconv.FormatFloat(x, 'f', max(-last, 0), 64)
+	if strings.Trim(text, "-0.") == "" {
+		return strings.TrimPrefix(text, "-")
+	}
+	return text
+}
 
 // cosine formats a value whose distance from 1 is what matters.
 func cosine(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }

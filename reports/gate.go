@@ -45,8 +45,9 @@ func gateCells(c *analysis.GateCheck) (value, limit string) {
 	}
 	unit := strings.TrimSuffix(" "+c.Unit, " ")
 	if c.Value != nil {
-		value = write(*c.Value)
-		if c.Error != nil {
+		if value = write(*c.Value); c.Error != nil && c.Unit == "" {
+			value = WithError(*c.Value, c.Error)
+		} else if c.Error != nil {
 			value += " ± " + write(*c.Error)
 		}
 		value += unit

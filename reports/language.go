@@ -29,7 +29,7 @@ func measured(x float64, err *float64) string {
 	if err == nil {
 		return Number(x)
 	}
-	return Number(x) + " ± " + Number(*err)
+	return WithError(x, err)
 }
 
 // share is measured for a share.

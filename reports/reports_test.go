@@ -126,7 +126,7 @@ func TestSearchTextNamesTheOperators(t *testing.T) {
 	points := []analysis.Point{{FP32: []string{}, Metric: 1, Pareto: true}, {FP32: []string{"conv1"}, MACs: 10, Borders: 2, Metric: 0.1, Error: &off, Met: true, Pareto: true}}
 	var b strings.Builder
 	require.NoError(t, SearchText(&b, "NSR", ranking, points))
-	require.Regexp(t, `(?s)\n +1  conv2 +0.60 .*\n +1-2  conv1 +0.50 .*\n +1 operator +10 +2 +0.10 ± 0.050  met`, b.String())
+	require.Regexp(t, `(?s)\n +1  conv2 +0.60 .*\n +1-2  conv1 +0.50 .*\n +1 operator +10 +2 +0.100 ± 0.050  met`, b.String())
 	b.Reset()
 	require.NoError(t, SearchText(&b, "NSR", nil, nil))
 	require.Empty(t, b.String())
@@ -232,4 +232,17 @@ func TestStepsByTheReferenceAreNamed(t *testing.T) {
 	p.OnHost = p.OnHost[:1]
 	require.NoError(t, VerificationText(&b, &analysis.Verification{Placed: p}))
 	require.Contains(t, b.String(), "1 of 40 steps by the reference: conv0 (int16 activations)\n")
+}
+
+// TestOneNSRIsCompared: of class scores summary, table and order have the centred NSR; the plain one stands beside it under its name.
+func TestOneNSRIsCompared(t *testing.T) {
+	e, f := 0.0054, 0.031
+	centred := func(x float64) *analysis.NSR { return &analysis.NSR{NSR: x, Spread: analysis.Spread{NSRError: &e}} }
+	r := &analysis.Report{Outputs: []analysis.OutputError{{Output: "y", Error: analysis.Error{NSR: 0.1115}, Spread: analysis.Spread{NSRError: &f}, Centred: centred(0.0606)}},
+		Layerwise: []analysis.LayerError{{Node: "a", Error: analysis.Error{NSR: 0.09}, Ranks: [2]int{1, 2}, Centred: centred(0.01), CentredRanks: &[2]int{2, 2}},
+			{Node: "b", Error: analysis.Error{NSR: 0.02}, Ranks: [2]int{1, 2}, Centred: centred(0.0276), CentredRanks: &[2]int{1, 1}}}}
+	var b bytes.Buffer
+	require.NoError(t, Text(&b, r, false))
+	require.Contains(t, b.String(), "whole network quantized: NSR 0.0606 ± 0.0054 (noise-to-signal ratio of the class scores")
+	require.Regexp(t, `(?s)NSR +plain NSR.*\n +y +0.0606 ± 0.0054 +0.112 ± 0.031 .*\n +1 +b +0.0276 ± 0.0054 .*\n +2 +a +0.0100 ± 0.0054`, b.String())
 }

@@ -16,9 +16,10 @@ import (
 func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, points []analysis.Point) error {
 	t := &tables{w: w, limit: mostRows, hint: "--json lists them"}
 	if len(ranking) > 0 {
-		t.begin("Error of one operator quantized alone; ranks that these samples cannot tell apart overlap", "rank", "operator", "NSR", "MACs")
+		t.begin("NSR of the outputs with one operator quantized alone; ranks that these samples cannot tell apart overlap", "rank", "operator", "NSR", "MACs")
 		for _, l := range WorstFirst(ranking) {
-			t.row(places(l.Ranks), shorten(l.Node, 48), small(l.NSR)+plusMinus(l.NSRError), count(l.MACs))
+			x := l.Judged()
+			t.row(places(l.Places()), shorten(l.Node, 48), WithError(x.NSR, x.NSRError), count(l.MACs))
 		}
 		t.end()
 	}
@@ -41,7 +42,7 @@ func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, point
 		if p.Met {
 			met = "met"
 		}
-		t.row(plain.Count(len(p.FP32), "operator"), count(p.MACs), fmt.Sprint(p.Borders), small(p.Metric)+plusMinus(p.Error), met)
+		t.row(plain.Count(len(p.FP32), "operator"), count(p.MACs), fmt.Sprint(p.Borders), WithError(p.Metric, p.Error), met)
 	}
 	t.end()
 	return t.err
@@ -58,14 +59,6 @@ func places(r [2]int) string {
 	return fmt.Sprintf("%d-%d", r[0], r[1])
 }
 
-// plusMinus writes a standard error behind its mean, where there is one.
-func plusMinus(err *float64) string {
-	if err == nil {
-		return ""
-	}
-	return " ± " + small(*err)
-}
-
 // mixedText writes the points of a search in several formats, in the order in which they were tried.
 func mixedText(t *tables, metric string, points []analysis.Point) error {
 	t.begin("Choices tried, on the fitting samples", "cost", "Q/DQ boundaries", metric, "budget", "operators")
@@ -78,7 +71,7 @@ func mixedText(t *tables, metric string, points []analysis.Point) error {
 		for _, name := range slices.Sorted(maps.Keys(p.Formats)) {
 			formats = append(formats, fmt.Sprintf("%d %s", p.Formats[name], name))
 		}
-		t.row(small(p.Cost), fmt.Sprint(p.Borders), small(p.Metric)+plusMinus(p.Error), met, strings.Join(formats, ", "))
+		t.row(small(p.Cost), fmt.Sprint(p.Borders), WithError(p.Metric, p.Error), met, strings.Join(formats, ", "))
 	}
 	t.end()
 	return t.err

@@ -26,9 +26,19 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 	summary(t, r)
 	adviceText(t, r.Advice)
 	if len(r.Outputs) > 0 {
-		t.begin("Error at the outputs, whole network quantized", "output", "NSR", "MSE", "cosine")
-		for _, o := range r.Outputs {
-			t.row(shorten(o.Output, 48), small(o.NSR), small(o.MSE), cosine(o.Cosine))
+		columns, plainly := []string{"output", "NSR"}, r.Judged().Centred != nil
+		if plainly {
+			columns = append(columns, "plain NSR")
+		}
+		t.begin("Error at the outputs, whole network quantized", append(columns, "MSE", "cosine")...)
+		for i := range r.Outputs {
+			o := &r.Outputs[i]
+			x := o.Judged()
+			cells := []string{shorten(o.Output, 48), WithError(x.NSR, x.NSRError)}
+			if plainly {
+				cells = append(cells, WithError(o.NSR, o.NSRError))
+			}
+			t.row(append(cells, small(o.MSE), cosine(o.Cosine))...)
 		}
 		t.end()
 	}
@@ -54,19 +64,24 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 func summary(t *tables, r *analysis.Report) {
 	t.printf("%s for %s, %s\n", r.Model, r.Platform, plain.Count(r.Samples, "sample"))
 	if len(r.Outputs) > 0 {
-		worst := r.Worst()
-		t.printf("  whole network quantized: NSR %s (noise-to-signal ratio), cosine %s%s\n", small(worst.NSR), cosine(worst.Cosine), ofOutputs(len(r.Outputs)))
+		o := r.Judged()
+		x, of := o.Judged(), "outputs"
+		if o.Centred != nil {
+			of = "class scores before Softmax, without their mean"
+		}
+		t.printf("  whole network quantized: NSR %s (noise-to-signal ratio of the %s%s)\n", WithError(x.NSR, x.NSRError), of, ofOutputs(len(r.Outputs)))
 	}
 	if len(r.Layerwise) > 0 {
 		total := 0.0
 		for _, l := range r.Layerwise {
-			total += l.NSR
+			total += l.Judged().NSR
 		}
 		for _, l := range WorstFirst(r.Layerwise)[:min(3, len(r.Layerwise))] {
-			if l.NSR <= 0 {
+			x := l.Judged()
+			if x.NSR <= 0 {
 				break
 			}
-			t.printf("  %s (%s) alone: NSR %s, %.0f %% of the sum over all operators, %s\n", shorten(l.Node, 48), l.Op, small(l.NSR), 100*l.NSR/total, cause(&l))
+			t.printf("  %s (%s) alone: NSR %s, %.0f %% of the sum over all operators, %s\n", shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), 100*x.NSR/total, cause(&l))
 		}
 	}
 	t.printf("\n")
@@ -77,7 +92,7 @@ func ofOutputs(n int) string {
 	if n < 2 {
 		return ""
 	}
-	return fmt.Sprintf(" (the worst of %d outputs)", n)
+	return fmt.Sprintf(", the worst of %d outputs", n)
 }
 
 // cause says which step makes more of an operator's error at its own output.
@@ -98,13 +113,14 @@ func cause(l *analysis.LayerError) string {
 // layerTable lists the operators, the worst first, with the parts of --split where they were measured.
 func layerTable(t *tables, layers []analysis.LayerError) {
 	split := layers[0].Weight != nil && layers[0].Activation != nil
-	columns := []string{"rank", "node", "op", "NSR", "cosine", "local", "clip", "round"}
+	columns := []string{"rank", "node", "op", "NSR alone", "cosine", "local", "clip", "round"}
 	if split {
 		columns = append(columns, "weight", "activation")
 	}
-	t.begin("Layerwise: one operator quantized at a time, worst first", append(columns, "MACs")...)
+	t.begin("Layerwise: NSR of the outputs with one operator quantized alone, worst first; local, clip and round at its own output", append(columns, "MACs")...)
 	for _, l := range WorstFirst(layers) {
-		cells := []string{places(l.Ranks), shorten(l.Node, 48), l.Op, small(l.NSR), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}
+		x := l.Judged()
+		cells := []string{places(l.Places()), shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}
 		if split {
 			cells = append(cells, small(*l.Weight), small(*l.Activation))
 		}
@@ -116,7 +132,7 @@ func layerTable(t *tables, layers []analysis.LayerError) {
 // graphwiseTable lists the accumulated error in graph order; of many operators those where it rises most.
 func graphwiseTable(t *tables, points []analysis.GraphwisePoint) {
 	show := make([]bool, len(points))
-	title := "Graphwise: error accumulated in graph order"
+	title := "Graphwise: NSR at each operator's output with the whole network quantized, in graph order"
 	if t.limit > 0 && len(points) > t.limit {
 		title += ", where it rises most"
 		rise := func(i int) float64 {
@@ -141,7 +157,7 @@ func graphwiseTable(t *tables, points []analysis.GraphwisePoint) {
 	t.begin(title, "node", "op", "NSR", "MSE", "cosine")
 	for i, p := range points {
 		if show[i] {
-			t.row(shorten(p.Node, 48), p.Op, small(p.NSR), small(p.MSE), cosine(p.Cosine))
+			t.row(shorten(p.Node, 48), p.Op, WithError(p.NSR, p.NSRError), small(p.MSE), cosine(p.Cosine))
 		}
 	}
 	t.endOf(len(points))
@@ -166,18 +182,10 @@ func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
 	t.endOf(len(tensors))
 }
 
-// WorstFirst returns layers by their error at the graph output, the largest first.
+// WorstFirst returns layers by their NSR of the outputs as people compare it, the largest first.
 func WorstFirst(layers []analysis.LayerError) []analysis.LayerError {
 	sorted := slices.Clone(layers)
-	slices.SortStableFunc(sorted, func(a, b analysis.LayerError) int {
-		switch {
-		case a.NSR > b.NSR:
-			return -1
-		case a.NSR < b.NSR:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(sorted, func(a, b analysis.LayerError) int { return cmp.Compare(b.Judged().NSR, a.Judged().NSR) })
 	return sorted
 }
 

@@ -26,6 +26,7 @@ type View struct {
 	// Stale says that the report is of another state of the plan.
 	Stale   bool              `json:"stale"`
 	Missing map[string]string `json:"missing,omitempty"` // by the JSON name of the part
+	Whys    map[string]string `json:"whys,omitempty"`    // what the settings' "why" mean, in words
 }
 
 // Verdict says how good the plan is, in a few figures.

@@ -35,8 +35,8 @@ func TestFiguresAreWrittenAsOnTheCommandLine(t *testing.T) {
 	defer s.Close()
 	p := open(t, s.URL, desk)
 	var wrong []string
-	p.js(`import("/format.js").then((f) => `+string(table)+`.flatMap((w) => ["number", "small", "cosine", "percent", "count"].filter((k) => k !== "count" || w.value < 9e15)
-		.map((k) => [k, f[k](k === "count" ? Math.trunc(w.value) : w.value), w[k], w.value]).filter(([, got, want]) => got !== want).map(String)))`, &wrong)
+	p.js(`import("/format.js").then((f) => `+string(table)+`.flatMap((w) => ["number", "small", "cosine", "percent", "count", "withError"].filter((k) => k !== "count" || w.value < 9e15)
+		.map((k) => [k, f[k](k === "count" ? Math.trunc(w.value) : w.value, w.error), w[k], w.value]).filter(([, got, want]) => got !== want).map(String)))`, &wrong)
 	require.Empty(t, wrong)
 }
 

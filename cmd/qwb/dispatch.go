@@ -125,7 +125,7 @@ confidence). Exit code 3: nothing is confirmed; the plan is unchanged, and the m
 	c.Flags().StringArrayVar(&o.Selectors, "fp32", nil, "operators to keep in FP32: NAME, /regular expression/ or type:OP, separated by commas")
 	c.Flags().BoolVar(&o.Reset, "reset", false, "drop earlier choices of --fp32 and --auto")
 	c.Flags().BoolVar(&auto, "auto", false, "search the smallest set of FP32 operators that meets the budget")
-	c.Flags().Float64Var(&maxNSR, "max-nsr", 0, "budget: largest noise-to-signal ratio (NSR) at the graph outputs, for example 0.01")
+	c.Flags().Float64Var(&maxNSR, "max-nsr", 0, "budget: largest plain noise-to-signal ratio (NSR) at the graph outputs, behind a Softmax too, for example 0.01")
 	c.Flags().Float64Var(&minCosine, "min-cosine", 0, "budget: smallest cosine similarity at the graph outputs, for example 0.999")
 	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "budget: largest drop of top-1, or of --metric, on --data: in percentage points (pp) for metrics that are shares")
 	c.Flags().BoolVar(&o.Force, "force", false, "write what --auto found though no held-out samples confirm it")

@@ -22,7 +22,7 @@ plan, a model, recorded outputs. B is the baseline, another one of these; withou
 runs, and two certificates of the same samples, are paired.
 
   --max-drop X   A may score at most this much worse than the baseline (percentage points of a share)
-  --max-nsr X    largest NSR (noise-to-signal ratio) of A against float
+  --max-nsr X    largest NSR (noise-to-signal ratio) of A's outputs against float; of a classifier that of the class scores
   --max-flips X  at most this many percent of the samples may get another class than by the baseline
 
 A value above its limit fails, unless the excess lies within the noise of the samples (at least 16): then it passes

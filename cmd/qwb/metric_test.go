@@ -44,7 +44,7 @@ func TestEvalWithoutLabels(t *testing.T) {
 	text := done(t, "eval", "a.plan.json", "--data", "eval", "--mode", "sim").stdout
 	require.Regexp(t, `cosine +float +1\.0000 +0\.\d+ +0\.\d+ ± 0\.\d+`, text)
 	require.Contains(t, text, "predictions changed")
-	require.Contains(t, text, "output NSR: ")
+	require.Contains(t, text, "NSR of the outputs: ")
 
 	fails(t, exitFailed, "24 of 24 samples have no label.*--mode sim or int8", "eval", "a.plan.json", "--data", "eval")
 	require.Equal(t, exitCheck, invoke("eval", "a.plan.json", "--data", "eval", "--mode", "sim", "--max-drop", "1e-6").code)

@@ -12,6 +12,7 @@ import (
 	"qwb"
 	"qwb/internal/kind"
 	"qwb/internal/plain"
+	"qwb/quantizer/dispatch"
 )
 
 func newPlanLog(e *env) *cobra.Command {
@@ -232,7 +233,7 @@ func newPlanExplain(e *env) *cobra.Command {
 
 func explainText(w io.Writer, r *qwb.ExplainResult) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s): %s, because %s\n", r.Node, r.Op, r.Domain, r.Why)
+	fmt.Fprintf(&b, "%s (%s): %s, decided by %s\n", r.Node, r.Op, r.Domain, dispatch.Words(r.Why))
 	for _, s := range r.Steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}

@@ -30,8 +30,8 @@ weights, dispatchers, formats. It prints one table, ranks the plans, and writes 
 
 The samples are split in two halves by a bit of their hash. The scales of every plan come from the one half; the
 other half (held-out samples) measures the error, so that no plan is judged on samples it was fitted on. The
-error is the centred NSR of the outputs (noise-to-signal ratio; of a classifier at the input of Softmax, after
-the mean over the classes is subtracted). With labels the change of top-1 stands beside it.
+error is the NSR of the outputs (noise-to-signal ratio; of a classifier that of the class scores at the input of
+Softmax, without their mean). With labels the change of top-1 stands beside it.
 
 Rank: plans that cannot be told apart from the best one share rank 1. The test is paired (same samples) and
 corrected for the number of plans, at %.0f %%. With labels, top-1 decides first and the NSR among plans whose top-1

@@ -34,8 +34,8 @@ Samples: about half of them are held out, selected by a bit of their hash. With 
 nothing is kept unless --force is given. Without --data tune uses the data of the plan, at most %d samples
 unless --samples is given. With --data it uses all samples.
 
-Error: the centred NSR (noise-to-signal ratio) of the outputs. For a classifier it is measured at the input of
-Softmax, after the mean over the classes is subtracted.
+Error: the NSR (noise-to-signal ratio) of the outputs. For a classifier it is that of the class scores at the input
+of Softmax, without their mean.
 
 A time in --budget is converted into work once, and the plan records the work: the same work gives the same
 bytes. If tune is interrupted, repeat the same command and it continues from PLAN.tuning. -v lists every
@@ -121,7 +121,7 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	if r.Judged != qwb.Simulated {
 		judged = ", by the integers of profile " + r.Judged
 	}
-	fmt.Fprintf(&b, "centred output NSR: %s before, %s after, change %s (%d held-out samples of %d, %s%s)\n", qwb.WithError(r.Before.NSR, r.Before.NSRError),
+	fmt.Fprintf(&b, "NSR of the outputs: %s before, %s after, change %s (%d held-out samples of %d, %s%s)\n", qwb.WithError(r.Before.NSR, r.Before.NSRError),
 		qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError), r.HeldOut, r.Samples, r.HeldOutKind, judged)
 	if r.FloatNSR != nil {
 		fmt.Fprintf(&b, "%d rewriting steps; the float network stays the same (NSR %.2g)\n", r.Steps, *r.FloatNSR)

@@ -252,3 +252,15 @@ output e
 		require.Equal(t, tqc.DomainFP32, a.Domains[id(t, g, "linear")], tg.Name)
 	}
 }
+
+// TestWhyIsSaidInWords: who decided is named so that somebody who has read nothing understands it.
+func TestWhyIsSaidInWords(t *testing.T) {
+	for why, want := range map[string]string{
+		"conservative":                "the dispatcher conservative (on integers: operators with weights, and what follows them as long as every number it reads is an integer already)",
+		"pointwise: input x is float": "the dispatcher pointwise (on integers: operators with weights and the activations fused with them, nothing else): input x is float",
+		"target: Softmax stays float": "the target: Softmax stays float",
+		"user":                        "a user",
+	} {
+		require.Equal(t, want, dispatch.Words(why))
+	}
+}

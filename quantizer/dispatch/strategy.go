@@ -47,6 +47,32 @@ func FindStrategy(name string) (*Strategy, error) {
 	return nil, fmt.Errorf("unknown dispatcher %q: one of %s", name, strings.Join(names, ", "))
 }
 
+// Words says an entry of Assignment.Why to somebody who does not know the names.
+func Words(why string) string {
+	who, reason, more := strings.Cut(why, ": ")
+	for _, s := range Strategies {
+		if s.Name == who {
+			who = "the dispatcher " + s.Name + " (on integers: " + s.Doc + ")"
+		}
+	}
+	switch who {
+	case ByTarget:
+		who = "the target"
+	case ByCost:
+		who = "the cost of conversions"
+	case ByUser:
+		who = "a user"
+	case BySearch:
+		who = "a search"
+	case ByImport:
+		who = "the file that was imported"
+	}
+	if more {
+		who += ": " + reason
+	}
+	return who
+}
+
 func conservative(s *State) { s.Forward(s.floatInput) }
 
 // floatInput says which number that a node reads is float, "" if none is. Operators with weights bring their inputs to integers

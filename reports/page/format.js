@@ -36,11 +36,23 @@ export function small(x) {
   return digits(x, Math.max(1 - e, 0), "toFixed");
 }
 
-// withError is a value with its standard error, in the notation of the value.
+// withError is a value with its standard error: two digits of the error, the value to the last of them, both in one notation.
 export function withError(x, error) {
   if (!known(error) || !known(x)) return small(x);
-  if (plain(x) && error > 0 && error < 1e-4) return small(x) + " ± " + digits(error, Math.min(1 - Number(digits(error, 1, "toExponential").split("e")[1]), 9), "toFixed");
-  return small(x) + " ± " + (x !== 0 && Math.abs(x) < 1e-4 && error > 0 ? extreme(error, 1) : small(error));
+  const last = Number(digits(error, 1, "toExponential").split("e")[1]) - 1, first = exponent(x);
+  if (!(error > 0) || !Number.isFinite(error) || !Number.isFinite(x) || first - last > 9) return number(x) + " ± " + small(error);
+  const size = Math.max(Math.abs(x), error);
+  if (size >= 1e-4 && size < 1e5 && last >= -9) return fixed(x, last) + " ± " + fixed(error, last);
+  return extreme(x, Math.max(first - last, 0)) + " ± " + extreme(error, 1);
+}
+
+const exponent = x => Number(x.toExponential().split("e")[1]);
+
+// fixed writes a value up to the place 10^last, without a sign where nothing is left of it.
+function fixed(x, last) {
+  if (last > 0) x = Number(digits(x, Math.max(exponent(x) - last, 0), "toExponential"));
+  const text = digits(x, Math.max(-last, 0), "toFixed");
+  return Number(text) === 0 ? text.replace("-", "") : text;
 }
 
 // decibels is a signal-to-noise ratio (SQNR), -10 log10 of the NSR.

@@ -34,7 +34,7 @@ export function drawPanel(host, { view, row, rows, selection, tools = [], pictur
     replace(host, el("h2", null, el("bdi", null, r.name)),
       el("p", { class: "soft" }, r.op, r.format && [" · ", r.format], r.fused && [" · computed with ", link(r.fused)]),
       r.stale && el("p", { class: "warn" }, "These figures are of another state of the plan."), more(null), figures(r),
-      r.why && el("p", { class: "soft", title: "Who decided the format of the operator, and why" }, "Decided by ", el("b", null, r.why)),
+      r.why && el("p", { class: "soft", title: "Who decided the format of the operator, and why" }, "Decided by ", el("b", null, (view.whys || {})[r.why] || r.why)),
       advice(r), tensors(r, more, later), pictures && weights(r, later), lossParts(r),
       view.plan && el("details", null, el("summary", null, "Commands about this operator"), commandLine("qwb plan explain " + shell(r.name) + " " + shell(view.plan)), r.domain === "INT8" && commandLine("qwb set " + shell(view.plan) + " " + shell(r.name) + " domain=fp32")));
     for (const f of later) f(); // pictures need their width

@@ -108,8 +108,9 @@ func (n *network) operators(p *reports.Picture, r *analysis.Report) []int {
 			_, name, _ = strings.Cut(name, ":")
 			b.lines = []string{node.Op, name}
 		case l != nil:
-			b.nsr = l.NSR
-			b.lines = []string{node.Op, name, "NSR " + reports.WithError(l.NSR, l.NSRError)}
+			x := l.Judged()
+			b.nsr = x.NSR
+			b.lines = []string{node.Op, name, "NSR " + reports.WithError(x.NSR, x.NSRError)}
 		default:
 			b.lines = []string{node.Op, name}
 		}

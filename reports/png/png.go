@@ -99,7 +99,8 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 		add(&line, g.Node, g.NSR, g.NSRError)
 	}
 	for _, l := range r.Layerwise {
-		add(&own, l.Node, l.NSR, l.NSRError)
+		x := l.Judged()
+		add(&own, l.Node, x.NSR, x.NSRError)
 	}
 	floor := logFloor(slices.Concat(line, own))
 	top := 4 * max(highest, 2*floor) // room for the legend
@@ -125,7 +126,7 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 				c.FillPolygon(pale, box(vg.Point{X: foot.X - bar/2, Y: foot.Y}, vg.Point{X: head.X + bar/2, Y: head.Y}))
 			}
 		})
-		h.legend.entries = append(h.legend.entries, entry{"this operator alone quantized, at the graph output", patch(pale)})
+		h.legend.entries = append(h.legend.entries, entry{"NSR of the outputs with this operator quantized alone", patch(pale)})
 	}
 	for i := range line {
 		line[i][1] = max(line[i][1], floor)
@@ -133,7 +134,7 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 	if len(line) > 0 {
 		style := draw.LineStyle{Color: red, Width: 1.5}
 		h.marks = append(h.marks, curve(line, style), dots(line, red, 1.8))
-		h.legend.entries = append(h.legend.entries, entry{"all quantized, at this operator", stroke(style)})
+		h.legend.entries = append(h.legend.entries, entry{"NSR at this operator's output, all quantized", stroke(style)})
 	}
 	if len(errors) > 0 {
 		h.marks = append(h.marks, whiskers(errors, dark, floor))
@@ -167,15 +168,16 @@ func logFloor(points [][2]float64) float64 {
 // shares of clipping and rounding in the operator's error at its own output.
 func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 	const most = 30
-	title := "Operators by their error at the graph output, each alone quantized"
+	title := "Operators by the NSR of the outputs with each quantized alone"
 	if len(layers) > most {
-		title = fmt.Sprintf("The %d of %d operators with the largest error at the graph output, each alone quantized", most, len(layers))
+		title = fmt.Sprintf("The %d of %d operators with the largest NSR of the outputs, each quantized alone", most, len(layers))
 		layers = layers[:most]
 	}
 	largest, longest := 0.0, vg.Length(0)
 	for i := range layers {
-		reach := layers[i].NSR
-		if e := layers[i].NSRError; e != nil {
+		x := layers[i].Judged()
+		reach := x.NSR
+		if e := x.NSRError; e != nil {
 			reach += *e
 		}
 		largest = max(largest, reach)
@@ -194,21 +196,21 @@ func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 	h.marks = []mark{func(c *draw.Canvas, at func(x, y float64) vg.Point) {
 		const half = 4.5
 		for i := range layers {
-			l := &layers[i]
+			l, x := &layers[i], layers[i].Judged()
 			y := float64(len(layers) - 1 - i)
-			from, cut, to := at(0, y), at(l.NSR*clipShare(l), y), at(l.NSR, y)
+			from, cut, to := at(0, y), at(x.NSR*clipShare(l), y), at(x.NSR, y)
 			c.FillPolygon(orange, box(vg.Point{X: from.X, Y: from.Y - half}, vg.Point{X: cut.X, Y: cut.Y + half}))
 			c.FillPolygon(blue, box(vg.Point{X: cut.X, Y: cut.Y - half}, vg.Point{X: to.X, Y: to.Y + half}))
 			end := to.X
-			if e := l.NSRError; e != nil && *e > 0 {
+			if e := x.NSRError; e != nil && *e > 0 {
 				style := draw.LineStyle{Color: dark, Width: 1}
-				lo, hi := at(max(l.NSR-*e, 0), y), at(l.NSR+*e, y)
+				lo, hi := at(max(x.NSR-*e, 0), y), at(x.NSR+*e, y)
 				c.StrokeLine2(style, lo.X, lo.Y, hi.X, hi.Y)
 				c.StrokeLine2(style, lo.X, lo.Y-2.5, lo.X, lo.Y+2.5)
 				c.StrokeLine2(style, hi.X, hi.Y-2.5, hi.X, hi.Y+2.5)
 				end = hi.X
 			}
-			c.FillText(letters(9, text.XLeft, text.YCenter), vg.Point{X: end + 4, Y: to.Y}, fmt.Sprintf("%s, clip %.0f %%", reports.WithError(l.NSR, l.NSRError), 100*clipShare(l)))
+			c.FillText(letters(9, text.XLeft, text.YCenter), vg.Point{X: end + 4, Y: to.Y}, fmt.Sprintf("%s, clip %.0f %%", reports.WithError(x.NSR, x.NSRError), 100*clipShare(l)))
 		}
 	}}
 	return h.write(w, max(11*vg.Inch, 8*vg.Inch+longest), vg.Length(len(layers))*15+1.7*vg.Inch)

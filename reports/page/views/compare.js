@@ -85,7 +85,7 @@ function showComparison(result, app, r, shown) {
   ]}) : "";
   result.replaceChildren(...pieces, chart, runs, pairs, 
     ...r.pairs.map(p => (r.pairs.length === 1 ? el("div", {}, pairDetails(app, r, p, shown)) : el("details", {}, el("summary", {}, `${shortName(p.a, r)} and ${shortName(p.b, r)}, operator by operator`), pairDetails(app, r, p)))));
-  drawIntervals(chart, r.runs.map(x => ({label: shortName(x.name, r), value: x.nsr, error: x.nsr_error, title: `${x.name}: NSR ${withError(x.nsr, x.nsr_error)}`, mark: "best"})), {label: "output NSR", log: true});
+  drawIntervals(chart, r.runs.map(x => ({label: shortName(x.name, r), value: x.nsr, error: x.nsr_error, title: `${x.name}: NSR ${withError(x.nsr, x.nsr_error)}`, mark: "best"})), {label: "NSR of the outputs", log: true});
 }
 
 // shown: its settings stand above already, with every single one.

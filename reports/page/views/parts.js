@@ -247,9 +247,10 @@ export function dataRows(app, {labels = true, samples, note, fallback, fit} = {}
   const data = app.state.data || {}, paths = !fit && data.data && data.data.length ? data.data : fallback || [];
   const rows = [{name: "data", memory: fit && `data to ${fit}`, label: "Samples", type: "file", of: "data", value: paths.join("\n"), placeholder: "folder or file",
     doc: note || "Images, npy, npz, CIFAR-10 and MNIST files. Empty: the data that the plan was calibrated on."}];
-  if (labels) rows.push({name: "labels", label: "Labels", type: "file", of: "labels", value: data.labels || "", placeholder: "TSV: file and class",
+  const apart = name => fit === "search" && `${name} to search`;
+  if (labels) rows.push({name: "labels", memory: apart("labels"), label: "Labels", type: "file", of: "labels", value: fit === "search" ? "" : data.labels || "", placeholder: "TSV: file and class",
     doc: "With labels top-1 (share of correct predictions) is measured too."},
-  {name: "label_offset", label: "Label offset", type: "number", value: data.label_offset || 0, step: 1, doc: "Added to each label to get the class of the model: 1 where class 0 is a background."});
+  {name: "label_offset", memory: apart("label_offset"), label: "Label offset", type: "number", value: data.label_offset || 0, step: 1, doc: "Added to each label to get the class of the model: 1 where class 0 is a background."});
   rows.push({name: "samples", label: "How many samples", type: "number", min: 0, value: samples, placeholder: "all", doc: "Drawn at random, always the same ones. Empty: all."});
   return rows;
 }

@@ -21,9 +21,9 @@ function drawSweep(host, app) {
     {name: "granularity", label: "Scales of weights", type: "many", options: [{name: "channel", label: "one per channel"}, {name: "tensor", label: "one per tensor"}], value: ["channel"]},
     {name: "fresh", label: "Replace a plan that has decisions of its own", type: "check"},
   ]);
-  const data = drawForm(app, dataRows(app, {note: "Half of them choose, the other half (held out) judges. Empty: a sweep takes the few samples that the statistics keep, as a hint within seconds; a search takes the data of the plan."}));
+  const data = drawForm(app, dataRows(app, {fit: "search", note: "Not those that accuracy is measured on in the end. Half of them choose, the other half (held out) judges. Empty: a sweep takes the few samples that the statistics keep, as a hint within seconds; a search takes the data of the plan."}));
   const search = drawForm(app, [
-    {name: "goal", label: "Budget", type: "select", value: "nsr", options: [{name: "nsr", label: "output NSR at most"}, {name: "drop", label: "top-1 drop at most, in pp (needs labels)"}, {name: "cosine", label: "cosine at least"}]},
+    {name: "goal", label: "Budget", type: "select", value: "nsr", options: [{name: "nsr", label: "plain NSR of the outputs at most (behind a Softmax too)"}, {name: "drop", label: "top-1 drop at most, in pp (needs labels)"}, {name: "cosine", label: "cosine at least"}]},
     {name: "limit", label: "Value", type: "number", step: "any", min: 0, value: 0.01},
   ]);
   host.replaceChildren(part("Samples", "", data.node),
@@ -60,7 +60,7 @@ function showSweep(result, app, r) {
     {label: "target", cell: x => x.platform, sort: x => x.platform},
     {label: "observer", cell: x => x.observer + (x.default ? " (default)" : ""), sort: x => x.observer},
     {label: "weights", cell: x => `per ${x.granularity}`, sort: x => x.granularity},
-    {label: "output NSR", doc: "noise-to-signal ratio of the outputs, with its standard error", number: true, cell: x => withError(x.nsr, x.nsr_error), title: x => String(x.nsr), sort: x => x.nsr},
+    {label: "NSR of the outputs", doc: "noise-to-signal ratio of the outputs, as at the top, with its standard error", number: true, cell: x => withError(x.nsr, x.nsr_error), title: x => String(x.nsr), sort: x => x.nsr},
     {label: "SQNR", number: true, cell: x => decibels(x.sqnr_db), title: x => String(x.sqnr_db), sort: x => x.sqnr_db},
     {label: "behind the best", doc: "mean difference from the chosen plan over the same samples", number: true, cell: x => (x.behind ? withError(x.behind, x.behind_error) : "-"), title: x => String(x.behind), sort: x => x.behind},
     {label: "MACs on integers", doc: "share of the multiply-accumulates", number: true, cell: x => percent(x.macs_int8), title: x => String(x.macs_int8), sort: x => x.macs_int8},
@@ -77,7 +77,7 @@ function showSweep(result, app, r) {
     r.command ? commandLine(r.command) : "", hint || !r.command ? "" : el("p", {class: "hint"}, "This command gives the same scales."));
   const name = differing(r.rows), best = first.map(x => x.nsr);
   if (r.rows.length) drawIntervals(chart, r.rows.map((x, i) => ({label: name(x), value: x.nsr, error: x.nsr_error, mark: x.rank === 1 ? "best" : "", title: `${rowTitle(x)}: NSR ${withError(x.nsr, x.nsr_error)}, rank ${x.rank}`,
-    pick: () => markRow(result, i)})), {label: "output NSR", log: true, band: best.length ? {from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart"} : null});
+    pick: () => markRow(result, i)})), {label: "NSR of the outputs", log: true, band: best.length ? {from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart"} : null});
 }
 
 // markRow shows the row of a table that a point stands for.
@@ -95,7 +95,7 @@ const exactSelector = name => (/^[\w./-]*[\w.-]$/.test(name) && !["first", "last
 function showSearch(front, app, r) {
   const said = r.claimed ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples: ${plural(r.fp32.length, "operator")} in FP32.`
     : r.refused || "Nothing is claimed: see the warnings.";
-  const goal = r.goal ? r.goal.metric : "nsr", percent = /drop|top/.test(goal), errorName = percent ? "drop, pp" : goal === "nsr" ? "output NSR" : goal, points = r.points || [], status = el("p", {class: "status", role: "status"});
+  const goal = r.goal ? r.goal.metric : "nsr", percent = /drop|top/.test(goal), errorName = percent ? "drop, pp" : goal === "nsr" ? "plain NSR" : goal, points = r.points || [], status = el("p", {class: "status", role: "status"});
   const use = async point => { // in place of what was sent to FP32 before, as the point was measured
     message(status, "the plan is derived …");
     try {

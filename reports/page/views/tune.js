@@ -45,7 +45,7 @@ function showTuned(result, app, r) {
     el("p", {class: kept && r.confirmed ? "headline" : "headline open"}, verdict),
     ...r.on_integers.words.map((line, i) => el("p", {class: i ? "headline open" : ""}, line)),
     tiles([
-      {label: "output NSR before", value: withError(r.before.nsr, r.before.nsr_error), title: String(r.before.nsr), doc: "noise-to-signal ratio of the outputs on the held-out samples, with its standard error"},
+      {label: "NSR of the outputs before", value: withError(r.before.nsr, r.before.nsr_error), title: String(r.before.nsr), doc: "noise-to-signal ratio of the outputs on the held-out samples, with its standard error"},
       {label: "after", value: withError(r.after.nsr, r.after.nsr_error), title: String(r.after.nsr)},
       {label: "SQNR", value: `${decibels(r.before.sqnr_db)} → ${decibels(r.after.sqnr_db)}`, doc: "signal to quantization noise, in decibels: the higher the better"},
       {label: "change", value: withError(r.change, r.change_error), title: String(r.change), doc: "mean of after minus before over the same samples: below 0 is better"},
@@ -64,7 +64,7 @@ function showTuned(result, app, r) {
       {label: "operator", cell: l => l.node, sort: l => l.node},
       {label: "method", cell: l => l.method, sort: l => l.method},
       {label: "kept", cell: l => (l.kept ? "yes" : "no"), sort: l => (l.kept ? 1 : 0)},
-      {label: "change of output NSR", doc: "on the held-out samples, after minus before: below 0 is better", number: true, sort: l => l.change,
+      {label: "change of NSR", doc: "on the held-out samples, after minus before: below 0 is better", number: true, sort: l => l.change,
         cell: l => withError(l.change, l.change_error), title: l => String(l.change)},
       {label: "why not", cell: l => (l.kept ? "" : l.why)},
     ]}));
