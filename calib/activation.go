@@ -58,7 +58,7 @@ func (r *renderer) activation(root *tqc.Slot) *activation {
 
 // activations finds the scales of all activations and renders them.
 func (r *renderer) activations(ctx context.Context, list []*activation) error {
-	err := parallel(len(list), r.cfg.Threads, func(i int) error {
+	err := parallel(ctx, len(list), r.cfg.Threads, func(i int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

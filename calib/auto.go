@@ -37,7 +37,7 @@ func (r *renderer) choose(ctx context.Context, list []*activation) error {
 		return err
 	}
 	scores := make([][]score, len(kept))
-	err = parallel(len(kept), r.cfg.Threads, func(i int) error {
+	err = parallel(ctx, len(kept), r.cfg.Threads, func(i int) error {
 		var err error
 		scores[i], err = r.judge(ctx, session.NewRunner(), kept[i], auto)
 		return err

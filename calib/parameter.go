@@ -1,6 +1,7 @@
 package calib
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -12,7 +13,7 @@ import (
 
 // parameter gives a constant its scales, straight from its values: per tensor, per channel or per group. Any method may be
 // asked for; automatic choice is for activations and means minmax here.
-func (r *renderer) parameter(sl *tqc.Slot) error {
+func (r *renderer) parameter(ctx context.Context, sl *tqc.Slot) error {
 	t := r.g.Const(sl.Value)
 	if r.cfg.Frozen != nil {
 		f := r.cfg.Frozen(sl)
@@ -23,7 +24,7 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 			t = f.Base
 		}
 	}
-	p, outcomes, err := r.parameterScales(t, sl.Config)
+	p, outcomes, err := r.parameterScales(ctx, t, sl.Config)
 	if err != nil {
 		return err
 	}
@@ -32,7 +33,7 @@ func (r *renderer) parameter(sl *tqc.Slot) error {
 }
 
 // parameterScales are the scales of a constant under a policy, with what had to be mended.
-func (r *renderer) parameterScales(t *tensor.Tensor, c tqc.Config) (p tqc.Params, outcomes map[qmath.Outcome]int, err error) {
+func (r *renderer) parameterScales(ctx context.Context, t *tensor.Tensor, c tqc.Config) (p tqc.Params, outcomes map[qmath.Outcome]int, err error) {
 	if t.DType != tensor.Float32 {
 		return p, nil, fmt.Errorf("a parameter of type %s cannot be quantized", t.Type())
 	}
@@ -51,7 +52,7 @@ func (r *renderer) parameterScales(t *tensor.Tensor, c tqc.Config) (p tqc.Params
 	}
 	_, parameter, _ := c.Observer.Split() // 0 where there is none
 	ranges := make([]observers.Range, parts.Count())
-	err = parallel(len(ranges), r.cfg.Threads, func(i int) error {
+	err = parallel(ctx, len(ranges), r.cfg.Threads, func(i int) error {
 		var err error
 		ranges[i], err = partRange(t.F32(), parts, i, method, c, parameter)
 		return err

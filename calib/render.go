@@ -90,7 +90,7 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 			continue
 		}
 		if g.Const(sl.Value) != nil {
-			if err := rd.parameter(sl); err != nil {
+			if err := rd.parameter(ctx, sl); err != nil {
 				return nil, rd.at(sl, err)
 			}
 			continue
@@ -165,8 +165,8 @@ func (r *renderer) mended(sl *tqc.Slot, outcomes map[qmath.Outcome]int, total in
 	}
 }
 
-// parallel calls f for 0..n-1 on several goroutines and returns the error of the smallest index that failed.
-func parallel(n, threads int, f func(i int) error) error {
+// parallel calls f for 0..n-1 on several goroutines and returns the error of the smallest index that failed, or why ctx ended.
+func parallel(ctx context.Context, n, threads int, f func(i int) error) error {
 	errs := make([]error, n)
 	next := make(chan int)
 	var wg sync.WaitGroup
@@ -179,11 +179,14 @@ func parallel(n, threads int, f func(i int) error) error {
 			}
 		}()
 	}
-	for i := range n {
+	for i := 0; i < n && ctx.Err() == nil; i++ {
 		next <- i
 	}
 	close(next)
 	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"qwb/graph"
-	"qwb/graph/tensor"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -34,11 +33,4 @@ func Try(st *observers.State, c tqc.Config, o tqc.Observer, own ...*observers.Me
 		return observers.Range{}, tqc.Params{}, fmt.Errorf("%s: %w", o, err)
 	}
 	return t.ranges[0], t.params, nil
-}
-
-// OfParameter returns the scales that a constant gets under a policy.
-func OfParameter(t *tensor.Tensor, c tqc.Config, threads int, own ...*observers.Method) (tqc.Params, error) {
-	r := &renderer{cfg: RenderConfig{Own: own, Threads: threads}}
-	p, _, err := r.parameterScales(t, c)
-	return p, err
 }

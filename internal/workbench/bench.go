@@ -49,6 +49,8 @@ type Bench struct {
 	changing sync.Mutex // held while the plan changes
 	viewing  sync.Mutex // held while a view is made
 
+	previewing chan struct{} // has room for one that tries a decision
+
 	mu      sync.Mutex
 	at      qwb.Project // model and plan that are open
 	data    dataOptions // what plans were evaluated with last
@@ -64,7 +66,7 @@ type Bench struct {
 
 // New returns a bench. It has to be closed.
 func New(o Options) *Bench {
-	b := &Bench{o: o, at: o.Project, data: dataOptions{Data: o.Data, Labels: o.Labels}}
+	b := &Bench{o: o, at: o.Project, data: dataOptions{Data: o.Data, Labels: o.Labels}, previewing: make(chan struct{}, 1)}
 	if b.at.Events = nil; b.at.Model == "" && b.at.Plan != "" {
 		b.at.Model, _ = b.modelOf(b.at.Plan) // a plan that cannot be read says so when it is looked at
 	}

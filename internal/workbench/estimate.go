@@ -49,11 +49,10 @@ func (b *Bench) estimate(ctx context.Context, q struct {
 	}
 	defer end()
 	p := b.project()
-	planned, _, err := p.Preview(ctx, sel, q.Properties, b.o.Threads)
+	is, err := b.preview(ctx, sel, q.Properties)
 	if err != nil {
 		return nil, err
 	}
-	is := &opened{Planned: planned}
 	defer is.Close()
 	e := &Estimate{Command: command(append([]string{"set", p.Plan, sel}, q.Properties...)...), Changed: changedNodes(was.Plan, is.Plan), Along: []string{}, Unknown: []string{}}
 	if e.MACs.Before, e.Bytes.Before, err = was.cost(); err == nil {

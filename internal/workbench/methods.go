@@ -33,6 +33,7 @@ var Methods = []Method{
 	{"tensor", "a tensor at an operator: counts, grid, thresholds", false, with((*Bench).tensor)},
 	{"whatif", "what another range, observer or scheme makes of a tensor", false, with((*Bench).whatIf)},
 	{"estimate", "what a decision is expected to do", false, with((*Bench).estimate)},
+	{"schemes", "the schemes that the target has for operators", false, with((*Bench).schemes)},
 	{"files", "what lies in the folders that a page may look into", false, with((*Bench).files)},
 	{"thumbnails", "samples as the network sees them", false, with((*Bench).thumbnails)},
 	{"log", "the decisions of the plan", false, with((*Bench).log)},

@@ -360,7 +360,7 @@ type WhatIf struct {
 	Shared []string `json:"shared"`
 }
 
-func (b *Bench) whatIf(_ context.Context, q struct {
+func (b *Bench) whatIf(ctx context.Context, q struct {
 	Slot     string   `json:"slot"`
 	Lo       *float64 `json:"lo"`
 	Hi       *float64 `json:"hi"`
@@ -377,28 +377,29 @@ func (b *Bench) whatIf(_ context.Context, q struct {
 		return nil, err
 	}
 	sl, rootID := o.Set.Slot(id), o.Set.Root(id)
-	root, params := o.Set.Slot(rootID), o.Set.Params(id)
-	if sl.State() == tqc.FP32 || !params.Ready() {
-		return nil, qwb.Usagef("%s has no scale: it stays float, or its scale is computed at run time", q.Slot)
-	}
+	root, held := o.Set.Slot(rootID), o.Graph.Const(sl.Value)
 	if (q.Lo == nil) != (q.Hi == nil) || (q.Lo != nil && q.Observer+q.Scheme != "") || q.Lo == nil && q.Observer+q.Scheme == "" {
 		return nil, qwb.Usagef("say lo and hi, or an observer, a scheme, or both of these")
 	}
-	node := o.Graph.Node(root.Node).Name
-	r := &WhatIf{Slot: o.nameOf(id), Select: exactly(node) + ":" + decision.At(root.Kind, root.Index), Shared: []string{}}
+	if held != nil && q.Lo != nil {
+		return nil, qwb.Usagef("%s is a constant: its scales follow from its values", q.Slot)
+	}
+	st, stats, err := o.stateOf(b, sl.Value)
+	if err != nil {
+		return nil, err
+	}
+	r := &WhatIf{Slot: o.nameOf(id), Select: exactly(o.Graph.Node(root.Node).Name) + ":" + decision.At(root.Kind, root.Index), Shared: []string{}}
+	if r.Before, err = o.figuresAt(id, st); err != nil {
+		return nil, err
+	}
 	for _, other := range o.Set.Group(id) {
 		if other != id && o.Set.Slot(other).State() != tqc.FP32 {
 			r.Shared = append(r.Shared, o.nameOf(other))
 		}
 	}
-	held := o.Graph.Const(sl.Value)
-	c := root.Config
 	if q.Scheme != "" {
 		s, err := tqc.ParseScheme(q.Scheme)
 		if err != nil {
-			return nil, qwb.UsageError{Err: err}
-		}
-		if c, err = s.Apply(c); err != nil {
 			return nil, qwb.UsageError{Err: err}
 		}
 		word := "activations="
@@ -408,42 +409,62 @@ func (b *Bench) whatIf(_ context.Context, q struct {
 		r.Properties = append(r.Properties, word+s.String())
 	}
 	if q.Observer != "" {
-		c.Observer = tqc.Observer(q.Observer)
 		r.Properties = append(r.Properties, "observer="+q.Observer)
 	}
-	if held != nil {
-		if q.Lo != nil {
-			return nil, qwb.Usagef("%s is a constant: its scales follow from its values", q.Slot)
-		}
-		after, err := calib.OfParameter(held, c, b.o.Threads, b.project().Catalog.Observers...)
+	if held != nil || q.Scheme != "" { // what set derives, or why it does not
+		is, err := b.preview(ctx, r.Select, r.Properties)
 		if err != nil {
-			return nil, qwb.UsageError{Err: err}
+			return nil, err
 		}
-		if r.Before, err = constant(held, &sl.Config, params); err == nil {
-			r.After, err = constant(held, &c, &after)
+		defer is.Close()
+		if id, err = is.slotOf(r.Slot); err == nil {
+			r.After, err = is.figuresAt(id, st)
 		}
 		if err != nil {
 			return nil, err
 		}
-	} else if err := o.whatIfActivation(b, r, sl, rootID, c, q.Lo, q.Hi); err != nil {
+	} else if err := o.whatIfActivation(b, r, st, stats, rootID, tqc.Observer(q.Observer), q.Lo, q.Hi); err != nil {
 		return nil, err
 	}
 	r.Command = command(append([]string{"set", o.File, r.Select}, r.Properties...)...)
 	return r, nil
 }
 
-// whatIfActivation fills in what a range, or else the observer of a policy, makes of an activation.
-func (o *opened) whatIfActivation(b *Bench, r *WhatIf, sl *tqc.Slot, root tqc.SlotID, c tqc.Config, lo, hi *float64) error {
-	st, stats, err := o.stateOf(b, sl.Value)
+// figuresAt are those of a slot that has one scale, or is of a constant.
+func (o *opened) figuresAt(id tqc.SlotID, st *observers.State) (f Figures, err error) {
+	sl, p := o.Set.Slot(id), o.Set.Params(id)
+	switch held := o.Graph.Const(sl.Value); {
+	case sl.State() == tqc.FP32 || !p.Ready():
+		return f, qwb.Usagef("%s has no scale: it stays float, or its scale is computed at run time", o.nameOf(id))
+	case held != nil:
+		return constant(held, &sl.Config, p)
+	case len(p.Scale) > 1:
+		return f, qwb.Usagef("%s has a scale for each channel", o.nameOf(id))
+	}
+	f, _, err = figures(st, sl.Config, p.Scale[0], p.ZeroPoint[0])
+	return f, err
+}
+
+// preview opens the plan as set would make it, one at a time: weights may take seconds. What it returns has to be closed.
+func (b *Bench) preview(ctx context.Context, selector string, properties []string) (*opened, error) {
+	select {
+	case b.previewing <- struct{}{}:
+		defer func() { <-b.previewing }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	p, _, err := b.project().Preview(ctx, selector, properties, b.o.Threads)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	was := o.Set.Params(root)
-	if len(was.Scale) > 1 {
-		return qwb.Usagef("%s has a scale for each channel", r.Slot)
-	}
-	if r.Before, _, err = figures(st, sl.Config, was.Scale[0], was.ZeroPoint[0]); err != nil {
-		return err
+	return &opened{Planned: p}, nil
+}
+
+// whatIfActivation fills in what a range, or else an observer, makes of an activation.
+func (o *opened) whatIfActivation(b *Bench, r *WhatIf, st *observers.State, stats *calib.Stats, root tqc.SlotID, observer tqc.Observer, lo, hi *float64) (err error) {
+	c := o.Set.Slot(root).Config
+	if c.Observer == tqc.ObserverFixed {
+		return qwb.Usagef("%s: the target prescribes this scale", r.Slot)
 	}
 	var scale float32
 	var zero int32
@@ -460,16 +481,9 @@ func (o *opened) whatIfActivation(b *Bench, r *WhatIf, sl *tqc.Slot, root tqc.Sl
 		if err != nil {
 			return err
 		}
-		observer := c.Observer
-		if used := o.Set.Slot(root).Observer; used != tqc.ObserverNone && observer == tqc.ObserverAuto {
-			observer = used
-		}
 		_, p, err := calib.Try(shared, c, observer, b.project().Catalog.Observers...)
 		if err != nil {
 			return qwb.UsageError{Err: err}
-		}
-		if len(p.Scale) != 1 {
-			return qwb.Usagef("%s would have a scale for each channel", r.Slot)
 		}
 		scale, zero = p.Scale[0], p.ZeroPoint[0]
 	}

@@ -1,9 +1,12 @@
 package workbench_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -41,25 +44,103 @@ func quoted(v any) string {
 	return string(text)
 }
 
-// What whatif says is what set then derives, to the bit, and what tensor says of the plan afterwards.
+// What whatif says is what set then derives, to the bit, and what tensor says of the plan afterwards; what set refuses it refuses in the same words.
 func TestWhatIfIsWhatSetDerives(t *testing.T) {
 	p := planned(t)
 	slots := p.activations()
-	for i, ask := range []string{`"lo": -0.75, "hi": 2.5`, `"observer": "minmax"`, `"observer": "kl"`, `"observer": "mse"`, `"observer": "percentile(0.99)"`, `"scheme": "int16-sym-tensor"`} {
-		slot := slots[i%len(slots)]
-		var w workbench.WhatIf
-		err := p.try("whatif", fmt.Sprintf(`{"slot": %q, %s}`, slot, ask), &w)
-		require.NoError(t, err, ask)
-		var was, is workbench.Tensor
-		p.call("tensor", fmt.Sprintf(`{"slot": %q}`, slot), &was)
-		assert.Equal(t, was.Figures, w.Before)
-		if err := p.try("set", fmt.Sprintf(`{"select": %s, "properties": %s}`, quoted(w.Select), quoted(w.Properties)), nil); err != nil {
-			assert.Equal(t, `"scheme": "int16-sym-tensor"`, ask, "%v", err) // trt_int8 may refuse formats, and says so
-			continue
+	schemes := []string{`"scheme": "int16-sym-tensor"`, `"scheme": "int8-asym-tensor"`, `"scheme": "e4m3-sym-tensor"`, `"scheme": "int8-sym-tensor", "observer": "percentile(0.9)"`}
+	asks := map[string][]string{
+		slots[0]:   append(schemes, `"lo": -0.75, "hi": 2.5`, `"observer": "mse"`),
+		slots[1]:   {`"observer": "minmax"`, `"observer": "percentile(0.99)"`},
+		slots[2]:   {`"observer": "kl"`, `"lo": -1, "hi": 1`},
+		p.weight(): append(schemes, `"scheme": "int8-sym-channel"`, `"observer": "mse"`, `"observer": "nothing"`),
+		"none:in0": {`"observer": "mse"`},
+	}
+	done, refused := 0, 0
+	for slot, list := range asks {
+		for _, ask := range list {
+			var was, is workbench.Tensor
+			var w workbench.WhatIf
+			err := p.try("whatif", fmt.Sprintf(`{"slot": %q, %s}`, slot, ask), &w)
+			if w.Select == "" {
+				w.Select = slot
+			}
+			if err != nil {
+				word := "activations="
+				if slot == p.weight() {
+					word = "weights="
+				}
+				var words []string
+				for _, part := range strings.Split(ask, ", ") {
+					key, value, _ := strings.Cut(strings.ReplaceAll(part, `"`, ""), ": ")
+					words = append(words, map[string]string{"scheme": word, "observer": "observer="}[key]+value)
+				}
+				said := p.try("set", fmt.Sprintf(`{"select": %q, "properties": %s}`, slot, quoted(words)), nil)
+				require.Error(t, said, "%s %s: %v", slot, ask, err)
+				if refused++; strings.Contains(ask, "scheme") {
+					assert.Equal(t, said.Error(), err.Error())
+				}
+				continue
+			}
+			p.call("tensor", fmt.Sprintf(`{"slot": %q}`, slot), &was)
+			assert.Equal(t, was.Figures, w.Before)
+			p.call("set", fmt.Sprintf(`{"select": %s, "properties": %s}`, quoted(w.Select), quoted(w.Properties)), nil)
+			p.call("tensor", fmt.Sprintf(`{"slot": %q}`, slot), &is)
+			assert.Equal(t, is.Figures, w.After, ask)
+			p.call("undo", ``, nil)
+			done++
 		}
-		p.call("tensor", fmt.Sprintf(`{"slot": %q}`, slot), &is)
-		assert.Equal(t, is.Figures, w.After, ask)
-		p.call("undo", ``, nil)
+	}
+	assert.GreaterOrEqual(t, done, 10)
+	assert.GreaterOrEqual(t, refused, 5)
+}
+
+// weight is the slot of the weights of a convolution.
+func (p *page) weight() string {
+	text, _ := p.store.Read("glyphs.plan.json")
+	r, err := plan.Parse("glyphs.plan.json", text)
+	require.NoError(p.t, err)
+	for _, n := range r.Nodes {
+		var d workbench.NodeDetail
+		if p.call("node", fmt.Sprintf(`{"node": %q}`, n.Name), &d); d.Weights != nil && d.Weights.Scales > 1 {
+			return d.Weights.Slot
+		}
+	}
+	return ""
+}
+
+// A question that nobody waits for any more is not answered, and one that waits for another takes no processor.
+func TestWhatIfIsNotAnsweredToWhoHasGone(t *testing.T) {
+	p := planned(t)
+	for _, ask := range []string{`"observer": "kl"`, `"scheme": "int8-sym-tensor"`} {
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		_, err := p.Call(ctx, "whatif", json.RawMessage(fmt.Sprintf(`{"slot": %q, %s}`, p.weight(), ask)), p.revision)
+		assert.ErrorIs(t, err, context.Canceled)
+	}
+}
+
+// The schemes that are offered are those that set takes of all operators that are selected.
+func TestSchemesAreThoseThatSetTakes(t *testing.T) {
+	p := planned(t)
+	for _, sel := range []string{"type:Conv", "type:Gemm", "type:Conv,type:Gemm"} {
+		var s workbench.Schemes
+		p.call("schemes", fmt.Sprintf(`{"select": %q}`, sel), &s)
+		for word, list := range map[string][]string{"weights=": s.Weights, "activations=": s.Activations} {
+			for _, name := range []string{"int8-sym-channel", "int8-sym-tensor", "int8-asym-tensor", "uint8-asym-tensor", "int16-sym-tensor", "e4m3-sym-tensor", "int4-sym-g32", "int4-sym-channel"} {
+				err := p.try("set", fmt.Sprintf(`{"select": %q, "properties": [%q]}`, sel, word+name), nil)
+				if err == nil {
+					p.call("undo", ``, nil)
+					assert.Contains(t, list, name, "%s %s", sel, word)
+				} else if slices.Contains(list, name) {
+					assert.Contains(t, err.Error(), "changes nothing", "%s %s", sel, word) // it runs in float: no scheme matters
+				}
+			}
+		}
+		if sel == "type:Conv" {
+			assert.Contains(t, s.Weights, "int8-sym-channel")
+			assert.NotEmpty(t, s.Activations)
+		}
 	}
 }
 

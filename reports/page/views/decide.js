@@ -2,15 +2,16 @@
 import { commandLine, el, replace, unique } from "../dom.js";
 import { bytes, exact, percent, plural, withError } from "../format.js";
 
-// What can be decided of operators. values(state) are choices; hand is the first text of a value written by hand, some what is proposed for it.
+// What can be decided of operators. values(state) are choices; hand is the first text of a value written by
+// hand; offers, which schemes of the target there are to choose from.
 const choices = [
   { key: "fp32", label: "Keep in FP32", properties: () => ["domain=fp32"], doc: "Compute these operators in float. Costs speed and size, takes their error away." },
   { key: "int", label: "Compute on integers", properties: () => ["domain=int"], doc: "Quantize these operators, whatever target or search decided." },
   { key: "observer", label: "Observer", values: (state) => state.observers, properties: (v) => [`observer=${v}`], doc: "The method that chooses the range of activations from the statistics. Needs no data." },
   { key: "channel", label: "Weights: one scale per channel", properties: () => ["per_tensor=false"], doc: "A scale for each output channel: more exact weights, where the target can." },
   { key: "tensor", label: "Weights: one scale per tensor", properties: () => ["per_tensor=true"], doc: "One scale for all weights of an operator." },
-  { key: "activations", label: "Scheme of activations", hand: "int16-sym-tensor", some: ["int8-sym-tensor", "uint8-asym-tensor", "int16-sym-tensor", "uint16-asym-tensor", "int8-sym-dynamic-token", "e4m3-sym-tensor"], properties: (v) => [`activations=${v}`], doc: "Number format and scales of activations, for instance int16-sym-tensor or uint8-asym-tensor. What the target cannot do is refused, with what it can." },
-  { key: "weights", label: "Scheme of weights", hand: "int8-sym-channel", some: ["int8-sym-channel", "int8-sym-tensor", "int4-sym-channel", "int4-sym-g32", "e4m3-sym-tensor", "e2m1-sym-nv16"], properties: (v) => [`weights=${v}`], doc: "Number format and scales of weights, for instance int8-sym-channel or int4-sym-g32." },
+  { key: "activations", label: "Scheme of activations", offers: "activations", properties: (v) => [`activations=${v}`], doc: "Number format and scales of activations, of those that the target has for these operators." },
+  { key: "weights", label: "Scheme of weights", offers: "weights", properties: (v) => [`weights=${v}`], doc: "Number format and scales of weights, of those that the target has for these operators." },
   { key: "other", label: "Other property", hand: "reduce_range=true", properties: (v) => v.split(/\s+/).filter(Boolean), doc: "Any property that qwb set takes, as KEY=VALUE." },
 ];
 
@@ -21,21 +22,38 @@ export function decision(app, { target, before }) {
   const what = el("select", { id: ids.what, onchange: pick }, el("option", { value: "" }, "Choose what to decide …"), choices.map((c) => el("option", { value: c.key, title: c.doc }, c.label)));
   const valueHost = el("span", { class: "value" }), doc = el("p", { class: "soft" }), effect = el("div", { class: "effect", role: "status" });
   const apply = el("button", { type: "button", class: "primary", disabled: true, title: "Put this decision into the plan. Undo takes it back.", onclick: decide }, "Apply");
-  let value = null, list = null;
+  let value = null;
   const node = el("div", { class: "decide" }, el("div", { class: "actions" }, before, el("label", { for: ids.what, class: "unseen" }, "What to decide"), what, valueHost, apply), doc, effect);
 
   function pick() {
     choice = choices.find((c) => c.key === what.value) || null;
     doc.textContent = what.title = choice ? choice.doc : "";
-    value = list = null;
+    value = null;
     if (choice && choice.values) {
       value = el("select", { id: ids.value, "aria-label": choice.label, onchange: ask }, choice.values(app.state).map((o) => el("option", { value: o.name, title: o.doc }, o.name)));
+    } else if (choice && choice.offers) {
+      value = el("select", { id: ids.value, "aria-label": choice.label, onchange: ask });
     } else if (choice && choice.hand) {
-      list = choice.some && el("datalist", { id: `${ids.value}-some` }, choice.some.map((name) => el("option", { value: name })));
-      value = el("input", { id: ids.value, type: "text", list: list && `${ids.value}-some`, value: choice.hand, "aria-label": choice.label, autocomplete: "off", spellcheck: "false", oninput: () => { clearTimeout(timer); timer = setTimeout(ask, 250); } });
+      value = el("input", { id: ids.value, type: "text", value: choice.hand, "aria-label": choice.label, autocomplete: "off", spellcheck: "false", oninput: () => { clearTimeout(timer); timer = setTimeout(ask, 250); } });
     }
-    replace(valueHost, value, list);
-    ask();
+    replace(valueHost, value);
+    update();
+  }
+
+  // update asks anew: operators or figures may be other ones. The schemes that there are hang on the operators.
+  async function update() {
+    const about = target(), now = value, offers = choice && choice.offers;
+    if (!offers || !about || deciding) return ask();
+    try {
+      const names = (await app.client.call("schemes", about))[offers];
+      if (now !== value) return null;
+      const was = now.value;
+      replace(now, names.map((name) => el("option", { value: name, selected: name === was }, name)));
+    } catch (problem) {
+      replace(effect, el("p", { class: "bad" }, problem.message));
+      return null;
+    }
+    return ask();
   }
 
   const properties = () => choice.properties(value ? value.value.trim() : "");
@@ -44,9 +62,9 @@ export function decision(app, { target, before }) {
   async function ask() {
     if (deciding) return; // the page is read anew before the choice is taken back
     const mine = ++asked, about = target();
-    apply.disabled = !choice || !about;
-    if (!choice || !about) {
-      replace(effect);
+    apply.disabled = !choice || !about || Boolean(choice.offers && !value.value);
+    if (apply.disabled) {
+      replace(effect, choice && about && el("p", { class: "soft" }, "The target has none that these operators share."));
       return;
     }
     try {
@@ -71,7 +89,7 @@ export function decision(app, { target, before }) {
     pick();
   }
 
-  return { node, update: ask };
+  return { node, update };
 }
 
 // effectOf shows an estimate: error, work and size, before and after.
