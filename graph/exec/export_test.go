@@ -30,8 +30,5 @@ func (r *Runner) ArenaBytes() int {
 	return 4 * len(r.plans[len(r.plans)-1].arena.f32)
 }
 
-// Planned reports whether the next run with the shapes of the last one has a plan.
-func (r *Runner) Planned() bool { return len(r.plans) > 0 }
-
 // Apart reports whether a batch may be run in parts.
 func (s *Session) Apart() bool { return s.apart }

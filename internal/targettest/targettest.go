@@ -32,15 +32,6 @@ func Distinct() []*target.Target {
 	return list
 }
 
-// Names are those of Distinct.
-func Names() []string {
-	var names []string
-	for _, t := range Distinct() {
-		names = append(names, t.Name)
-	}
-	return names
-}
-
 func properties(t *target.Target) []string {
 	s := t.Defaults()
 	list := []string{"profile " + t.Profile, fmt.Sprint("placement ", t.Placement), fmt.Sprint("activation ", s.Activation[0]),
