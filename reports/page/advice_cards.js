@@ -34,7 +34,7 @@ export function adviceCard(a, selection, buttons) {
 // effects says what a cure does: as predicted, and as measured where it was tried.
 function effects(a) {
   const list = [], t = a.trial;
-  if (known(a.before) && known(a.predicted)) list.push({ props: { title: exact(a.before) + " → " + exact(a.predicted) }, text: "Predicted NSR of the outputs: " + small(a.before) + " → " + small(a.predicted) + " (a few calibration samples)." });
+  if (known(a.before) && known(a.predicted)) list.push({ props: { title: exact(a.before) + " → " + exact(a.predicted) }, text: "Predicted NSR of the outputs: " + small(a.before) + " → " + small(a.predicted) + " (at most 8 calibration samples)." });
   if (t && t.failed) list.push({ text: "Tried: " + t.failed });
   else if (t) list.push({ props: { title: exact(t.before.nsr) + " → " + exact(t.measured.nsr) }, text: "Measured on " + plural(t.samples, { unseen: "unseen sample", half: "held-out sample" }[t.held_out_kind] || "sample") + ": " + small(t.before.nsr) + " → " + small(t.measured.nsr) +
     (known(t.change_error) ? ", change " + withError(t.change, t.change_error) : "") + "." });

@@ -25,7 +25,7 @@ export function drawReport(main, view, selection) {
   main.append(headline(view), verdictTiles(view));
   for (const w of report.warnings || []) main.append(el("p", { class: "warn" }, w.node && [el("b", null, el("bdi", null, w.node)), ": "], w.text));
 
-  section("Advice", "What is wrong and what helps, the most helpful first. A predicted effect is of the simulation, on a few calibration samples.", host => host.append(adviceList(view, selection)));
+  section("Advice", "What is wrong and what helps, the most helpful first. A predicted effect is of the simulation, on the at most 8 calibration samples that the statistics keep.", host => host.append(adviceList(view, selection)));
   section("Network and operators", "Click an operator in the network or in a row to see all about it on the right. NSR (noise-to-signal ratio) is the power of the error over the power of the signal: 0 is no error.", host => {
     const left = el("div", { class: "beside" }), panel = el("div", { class: "layer sticky", tabindex: "0", role: "region", "aria-label": "The selected operator" }), table = el("div");
     host.append(el("div", { class: "columns" }, left, panel));

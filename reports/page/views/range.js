@@ -79,7 +79,7 @@ export function rangeTool(host, app, slot) {
           line("round", "Part of the error from rounding to the grid, as NSR of this tensor", "round", (e) => small(e.round)),
           line("NSR", "Noise-to-signal ratio of this tensor: clip and round together", "nsr", (e) => el("b", null, small(e.nsr))),
           line("SQNR", "The same as a signal-to-noise ratio in decibels; larger is better", "sqnr_db", (e) => decibels(e.sqnr_db)),
-          line("levels used", "Share of the levels that some value falls on", "levels_used", (e) => percent(e.levels_used)))),
+          line("levels used", "Share of the levels that some value falls on. With a symmetric scale, values that are never negative leave half of them unused", "levels_used", (e) => percent(e.levels_used)))),
       el("p", { class: "actions" },
         el("button", { type: "button", class: "primary", title: "Put this range into the plan. Undo takes it back.", onclick: apply }, "Apply"),
         el("button", { type: "button", title: "Back to the range of the plan", onclick: load }, "Reset")),

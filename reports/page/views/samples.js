@@ -31,7 +31,7 @@ function drawSamples(host, app) {
   const figures = el("div", {class: "result"});
   const measure = (label, mode, doc) => task(app, {label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({...dataOptions(form.read()), mode}), result: mode === "int8", show: r => showAccuracy(figures, r, Boolean(r.centred || (app.view && app.view.verdict.centred)))});
   host.replaceChildren(part("Samples", "What is measured in this view uses these; Measure in the view Network uses the samples that the plan was calibrated on.", form.node),
-    part("Accuracy", "The network in float and quantized, on the same samples.",
+    part("Accuracy", "The network in float and quantized, on the same samples. Simulated is enough to compare plans; integers are what the engine will compute: measure them before an export.",
       measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"), measure("Measure on integers", "int8", "the integer program, as an engine computes it"), figures),
     part("Predictions that changed", samplesView.doc, run, result));
   return steady(app, () => drawSamples(host, app));
