@@ -134,8 +134,9 @@ var desk = look{1400, 900, false}
 
 // tab is a page in the browser, with all that went wrong on it.
 type tab struct {
-	t   *testing.T
-	ctx context.Context
+	t        *testing.T
+	ctx      context.Context
+	patience time.Duration
 
 	mu      sync.Mutex
 	wrong   []string
@@ -145,7 +146,7 @@ type tab struct {
 // open opens an address in a tab of its own, with a storage of its own. Whatever the page says on the console fails the test in the end.
 func open(t *testing.T, url string, l look) *tab {
 	t.Helper()
-	p := &tab{t: t}
+	p := &tab{t: t, patience: patience}
 	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.hear))
 	p.ctx = ctx
 	t.Cleanup(func() {
@@ -251,7 +252,7 @@ func (p *tab) try(expression string, into any) error {
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	var last error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(p.patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var ok bool
 		if last = p.try("Boolean("+expression+")", &ok); ok {
 			return
