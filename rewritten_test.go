@@ -51,7 +51,7 @@ func rewriteBy(t *testing.T, p *Project, s rewrite.Step) {
 	c, err := p.job().change(ctx, 1)
 	require.NoError(t, err)
 	defer c.close()
-	tn, err := c.tuning(ctx, TuneOptions{Force: true, Threads: 2})
+	tn, err := c.tuning(ctx, TuneOptions{Force: true, AllowFP32: true, Threads: 2})
 	require.NoError(t, err)
 	method := &tune.Method{Name: "by-hand", Run: func(ctx context.Context, b *tune.Bench) (*tune.Report, error) {
 		next, err := b.Rewrite(ctx, b, append(b.Steps[:len(b.Steps):len(b.Steps)], s))
@@ -329,7 +329,7 @@ func TestRewriteWithoutFloat(t *testing.T) {
 	calibrated3(t, p)
 	c, err := p.job().change(ctx, 1)
 	require.NoError(t, err)
-	tn, err := c.tuning(ctx, TuneOptions{Force: true, Threads: 1})
+	tn, err := c.tuning(ctx, TuneOptions{Force: true, AllowFP32: true, Threads: 1})
 	require.NoError(t, err)
 	_, err = tn.bench.Rewrite(ctx, tn.bench, []rewrite.Step{step()})
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"qwb/graph"
 	"qwb/graph/exec"
 )
 
@@ -41,7 +42,12 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 		go func() {
 			defer workers.Done()
 			for j := range jobs {
-				if r, err := work(ctx, j.index, j.sample); err != nil {
+				var r T
+				err := graph.Try(func() (err error) {
+					r, err = work(ctx, j.index, j.sample)
+					return err
+				})
+				if err != nil {
 					c.fail(j.index, fmt.Errorf("%s: sample %s: %w", c.stage, j.sample.Name, err))
 				} else {
 					c.put(j.index, r)

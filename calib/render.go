@@ -175,7 +175,7 @@ func parallel(ctx context.Context, n, threads int, f func(i int) error) error {
 		go func() {
 			defer wg.Done()
 			for i := range next {
-				errs[i] = f(i)
+				errs[i] = graph.Try(func() error { return f(i) })
 			}
 		}()
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
@@ -224,7 +225,7 @@ func inParallel(workers, n int, f func(i int) error) error {
 			if i >= n {
 				return
 			}
-			if errs[i] = f(i); errs[i] != nil {
+			if errs[i] = graph.Try(func() error { return f(i) }); errs[i] != nil {
 				failed.Store(true)
 			}
 		}

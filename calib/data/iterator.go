@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"qwb/graph"
 	"qwb/graph/exec"
 )
 
@@ -53,8 +54,12 @@ func (it *iterator) load() {
 	for len(it.pending) < it.ahead && it.started < it.set.Len() {
 		done := make(chan loaded, 1)
 		go func(i int) {
-			s, err := it.set.Sample(i)
-			done <- loaded{s, err}
+			var s loaded
+			s.err = graph.Try(func() (err error) { // decoders read what strangers wrote
+				s.sample, err = it.set.Sample(i)
+				return err
+			})
+			done <- s
 		}(it.started)
 		it.pending = append(it.pending, done)
 		it.started++

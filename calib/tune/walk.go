@@ -113,7 +113,7 @@ func each(ctx context.Context, session *exec.Session, threads, n int, f func(r *
 		go func() {
 			r := session.NewRunner()
 			for i := range next {
-				errs[i] = f(r, i)
+				errs[i] = graph.Try(func() error { return f(r, i) })
 			}
 			done <- struct{}{}
 		}()

@@ -74,21 +74,21 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			o.Memory, _ = f.memory()
 			o.Outputs = o.Graphwise || o.Layerwise || o.Explain
 			p := e.project("", plan)
-			hash, err := p.PlanHash()
-			if err != nil {
-				return err
-			}
+			hash, unread := p.PlanHash() // of what is analysed; Analyze says better what is wrong with a file
 			r, _, err := p.Analyze(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			if err := p.KeepAnalysis(hash, r); err != nil {
-				e.note("qwb serve will not show this analysis: %v", err)
-			} else {
-				e.note("%s is written, for qwb serve", qwb.AnalysisPath(plan))
-			}
 			if err := e.writeReports(c.Context(), r, plan, out); err != nil {
 				return err
+			}
+			if unread == nil {
+				unread = p.KeepAnalysis(hash, r)
+			}
+			if unread != nil {
+				e.note("qwb serve will not show this analysis: %v", unread)
+			} else {
+				e.note("%s is written, for qwb serve", qwb.AnalysisPath(plan))
 			}
 			if f.json {
 				return e.printJSON(r)

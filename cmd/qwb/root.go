@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/graph"
 	"qwb/internal/plain"
 )
 
@@ -46,6 +47,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
+	if bug := (*graph.Bug)(nil); errors.As(err, &bug) {
+		_, _ = stderr.Write(bug.Stack)
+	}
 	fault := qwb.Describe(err)
 	fault.Message = oneLine(err) + meant(c, err)
 	if f := c.Flags().Lookup("json"); f != nil && f.Value.String() == "true" {
@@ -66,11 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func execute(ctx context.Context, root *cobra.Command) (c *cobra.Command, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		p := recover()
-		if fault, ok := p.(interface{ Addr() uintptr }); ok {
-			c, err = root, fmt.Errorf("a file was truncated or became unreadable while qwb was reading it (fault at %#x)", fault.Addr())
-		} else if p != nil {
-			panic(p)
+		if bug := graph.Recovered(recover()); bug != nil {
+			c, err = root, bug
 		}
 	}()
 	return root.ExecuteContextC(ctx)

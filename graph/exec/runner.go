@@ -209,10 +209,15 @@ func (r *runnerState) absorb(i int32, from graph.ValueID) {
 	r.fused = append(r.fused, r.s.steps[i].node)
 }
 
-// execute is step without the hook of steps.
-func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) error {
+// execute is step without the hook of steps. What an evaluator or a hook panics with is an error of the node.
+func (r *runnerState) execute(ctx context.Context, i int, hooks *Hooks) (err error) {
 	r.ctx = ctx
 	st := &r.s.steps[i]
+	defer func() {
+		if bug := graph.Recovered(recover()); bug != nil {
+			err = r.fail(st, bug)
+		}
+	}()
 	c := &r.call
 	c.run, c.step, c.index, c.node = r, st, i, st.node
 	c.ins = resize(c.ins, len(st.node.Inputs))

@@ -2,7 +2,10 @@ package exec
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
+
+	"qwb/graph"
 )
 
 const (
@@ -37,6 +40,7 @@ type team struct {
 	body   func(i int)
 	pieces int
 	shares []share
+	bug    atomic.Pointer[error] // the first piece that panicked
 }
 
 // share is the pieces that one member begins with; what it leaves, others take.
@@ -58,7 +62,7 @@ func newTeam(threads int) *team {
 }
 
 // run calls body(0) ... body(n-1) and returns when all have returned. It is a kernels.Parallel. Where another runner of the
-// session has the helpers, the caller does the work alone.
+// session has the helpers, the caller does the work alone. A panic of a piece is one of the caller, whoever had the piece.
 func (t *team) run(n int, body func(i int)) {
 	if n <= 1 || !t.busy.CompareAndSwap(false, true) {
 		for i := range n {
@@ -69,7 +73,11 @@ func (t *team) run(n int, body func(i int)) {
 	t.open(n, body)
 	t.work(0)
 	t.close()
+	bug := t.bug.Swap(nil)
 	t.busy.Store(false)
+	if bug != nil {
+		panic(*bug)
+	}
 }
 
 // open publishes a region.
@@ -102,8 +110,13 @@ func (t *team) close() {
 	t.body = nil
 }
 
-// work takes pieces as member m until none are left: its own first, then those of the members after it.
+// work takes pieces as member m until none are left, or one panics: its own first, then those of the members after it.
 func (t *team) work(m int) {
+	defer func() {
+		if bug := graph.Recovered(recover()); bug != nil {
+			t.bug.CompareAndSwap(nil, &bug)
+		}
+	}()
 	body := t.body
 	for k := range t.shares {
 		s := &t.shares[(m+k)%len(t.shares)]
@@ -119,7 +132,8 @@ func (t *team) work(m int) {
 
 // help is a helper: it works in every region it sees and ends after a while without one.
 func (t *team) help() {
-	done := uint64(0) // the last region it was in
+	debug.SetPanicOnFault(true) // for this goroutine, which ends with the function
+	done := uint64(0)           // the last region it was in
 	for idle := 0; idle < idlePolls; idle++ {
 		if r := t.round.Load(); r%2 == 1 && r != done {
 			if t.enter() {

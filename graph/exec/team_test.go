@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
 )
 
 // testTeam has helpers whatever the number of processors.
@@ -91,4 +93,24 @@ func TestPieces(t *testing.T) {
 	assert.Equal(t, maxPieces, pieces(1000*grain, 1))
 	assert.Nil(t, parallelFunc(0))
 	assert.Nil(t, parallelFunc(1))
+}
+
+// TestAPanicOfAPieceIsOneOfTheCaller: whoever had the piece, the caller can recover, and the team goes on.
+func TestAPanicOfAPieceIsOneOfTheCaller(t *testing.T) {
+	team := testTeam(3)
+	for range 100 {
+		var list []int
+		err := graph.Try(func() error {
+			team.run(64, func(i int) {
+				if i == 63 { // a piece of a helper, where one comes in time
+					list[i]++
+				}
+			})
+			return nil
+		})
+		require.ErrorContains(t, err, "index out of range [63]")
+	}
+	var sum atomic.Int64
+	team.run(64, func(i int) { sum.Add(int64(i)) })
+	assert.EqualValues(t, 2016, sum.Load())
 }

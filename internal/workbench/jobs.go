@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"qwb"
+	"qwb/graph"
 	"qwb/quantizer/tqc"
 )
 
@@ -165,16 +165,16 @@ func (q *queue) run(ctx context.Context, t *piece) {
 }
 
 // did does what the job is for. A panic, be it a bug of qwb or a file that was cut off where it is read in place, fails the job and nothing
-// else; panics of goroutines that it starts end the program.
-func (t *piece) did(ctx context.Context, b *Bench, p *qwb.Project) (result json.RawMessage, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if bug := recover(); bug != nil {
-			fmt.Fprintf(os.Stderr, "bug in qwb: %v\n%s", bug, debug.Stack())
-			result, err = nil, fmt.Errorf("bug in qwb: %v", bug)
-		}
-	}()
-	r, _, err := t.work.run(ctx, b, p)
+// else.
+func (t *piece) did(ctx context.Context, b *Bench, p *qwb.Project) (json.RawMessage, error) {
+	var r any
+	err := graph.Try(func() (err error) {
+		r, _, err = t.work.run(ctx, b, p)
+		return err
+	})
+	if bug := (*graph.Bug)(nil); errors.As(err, &bug) {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, bug.Stack)
+	}
 	if r == nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
 )
@@ -27,7 +28,11 @@ func (k Kernel) Run(ctx context.Context, p *lower.Program, s *lower.Step, in []*
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	out, err := k(ctx, in)
+	var out []*tensor.Tensor
+	err := graph.Try(func() (err error) {
+		out, err = k(ctx, in)
+		return err
+	})
 	if err != nil {
 		return nil, StepError(p, s, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"qwb"
+	"qwb/graph"
 	"qwb/internal/strictjson"
 	"qwb/internal/workbench"
 )
@@ -108,14 +109,14 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, post bool) (in 
 
 // recovered answers where a method panicked: a bug of qwb, which ends neither the server nor the work of other tabs.
 func (s *Server) recovered(w http.ResponseWriter) {
-	p := recover()
-	if p == nil {
+	bug := graph.Recovered(recover())
+	if bug == nil {
 		return
 	}
 	if s.Log != nil {
-		fmt.Fprintf(s.Log, "bug in qwb: %v\n%s", p, debug.Stack())
+		fmt.Fprintf(s.Log, "%v\n%s", bug, debug.Stack())
 	}
-	answer(w, http.StatusInternalServerError, fault{Error: qwb.Fault{Kind: qwb.KindFailed, Message: fmt.Sprintf("bug in qwb: %v", p)}})
+	answer(w, http.StatusInternalServerError, fault{Error: qwb.Fault{Kind: qwb.KindFailed, Message: bug.Error()}})
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels"
@@ -213,15 +214,20 @@ func (s *step) whole(ctx context.Context, m *memory) error {
 func (e *engine) fail(s *step, err error) error { return program.StepError(e.program, s.Step, err) }
 
 // compute runs a step by a kernel, nil for the reference: s.in to s.out.
-func (e *engine) compute(ctx context.Context, s *step, kernel kernel, m *memory) error {
+func (e *engine) compute(ctx context.Context, s *step, kernel kernel, m *memory) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	defer func() {
+		if bug := graph.Recovered(recover()); bug != nil {
+			err = e.fail(s, bug)
+		}
+	}()
 	for _, v := range s.in {
 		m.use(v)
 	}
 	clear(s.out)
-	err := errSlow
+	err = errSlow
 	if kernel != nil {
 		err = kernel.run(ctx, s, m)
 	}
