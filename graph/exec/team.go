@@ -114,7 +114,8 @@ func (t *team) close() {
 func (t *team) work(m int) {
 	defer func() {
 		if bug := graph.Recovered(recover()); bug != nil {
-			t.bug.CompareAndSwap(nil, &bug)
+			kept := bug // what a pointer is taken of lies on the heap: without the copy, a piece without a panic would allocate too
+			t.bug.CompareAndSwap(nil, &kept)
 		}
 	}()
 	body := t.body
