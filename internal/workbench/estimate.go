@@ -268,7 +268,7 @@ func (o *opened) slotError(b *Bench, stats *opened, slot tqc.SlotID) (round, cli
 	if !p.Ready() || len(p.Scale) != 1 {
 		return 0, 0, false, qwb.Usagef("no single scale")
 	}
-	known, err := stats.stats(b.project())
+	known, err := stats.stats()
 	if err != nil {
 		return 0, 0, false, err
 	}

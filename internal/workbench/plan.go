@@ -16,6 +16,7 @@ import (
 // opened is a plan with its model, kept open between calls.
 type opened struct {
 	*qwb.Planned
+	project  *qwb.Project // whose plan it is
 	revision string
 	hash     string // of inputs, decisions and numbers
 
@@ -26,8 +27,8 @@ type opened struct {
 }
 
 // stats are the statistics of the plan.
-func (o *opened) stats(p *qwb.Project) (*calib.Stats, error) {
-	o.once.Do(func() { o.stat, _, o.fail = p.Statistics(o.Planned) })
+func (o *opened) stats() (*calib.Stats, error) {
+	o.once.Do(func() { o.stat, _, o.fail = o.project.Statistics(o.Planned) })
 	return o.stat, o.fail
 }
 
@@ -50,7 +51,7 @@ func (b *Bench) open() (o *opened, end func(), err error) {
 			return nil, nil, errors.Join(err, r.Close())
 		}
 		b.drop()
-		b.opened = &opened{Planned: r, revision: revision, hash: hash}
+		b.opened = &opened{Planned: r, project: &p, revision: revision, hash: hash}
 	}
 	o = b.opened
 	o.used.RLock()

@@ -131,13 +131,13 @@ func (o *opened) nameOf(s tqc.SlotID) string {
 }
 
 // stateOf is what was observed of a tensor, by itself.
-func (o *opened) stateOf(b *Bench, v graph.ValueID) (*observers.State, *calib.Stats, error) {
+func (o *opened) stateOf(v graph.ValueID) (*observers.State, *calib.Stats, error) {
 	if t := o.Graph.Const(v); t != nil {
 		st := observers.New()
 		_, err := st.Observe(t, -1)
 		return st, nil, err
 	}
-	stats, err := o.stats(b.project())
+	stats, err := o.stats()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -216,6 +216,12 @@ func (b *Bench) tensor(_ context.Context, p struct {
 	if err != nil {
 		return nil, err
 	}
+	t, _ := o.tensor(id)
+	return t, nil
+}
+
+// tensor is what there is to say of a slot, and what was observed of it, which may be nil.
+func (o *opened) tensor(id tqc.SlotID) (*Tensor, *observers.State) {
 	sl, rootID := o.Set.Slot(id), o.Set.Root(id)
 	root := o.Set.Slot(rootID)
 	t := &Tensor{Slot: o.nameOf(id), Root: o.nameOf(rootID), Shared: []string{}, Name: o.Graph.Value(sl.Value).Name, State: sl.State().String(), Quantized: sl.State() != tqc.FP32,
@@ -235,7 +241,7 @@ func (b *Bench) tensor(_ context.Context, p struct {
 		t.Why = "the tensor holds integers"
 		return t, nil
 	}
-	st, stats, err := o.stateOf(b, sl.Value)
+	st, stats, err := o.stateOf(sl.Value)
 	if err != nil {
 		t.Why = err.Error()
 		return t, nil
@@ -245,43 +251,42 @@ func (b *Bench) tensor(_ context.Context, p struct {
 	}
 	if t.Count = st.Count(); t.Count == 0 {
 		t.Why = "no finite value was observed"
-		return t, nil
+		return t, st
 	}
-	t.Min, t.Max, t.Bins = float64(st.Extent().Min), float64(st.Extent().Max), bins(st)
+	t.Min, t.Max, t.Bins = float64(st.Extent().Min), float64(st.Extent().Max), bins(st, float64(st.Extent().Min), float64(st.Extent().Max))
 	params := o.Set.Params(id)
 	switch {
 	case !t.Quantized:
 		t.Why = "the tensor stays float"
-		return t, nil
+		return t, st
 	case !params.Ready():
 		t.Why = "its scale is computed at run time"
-		return t, nil
+		return t, st
 	case held != nil:
 		if t.Figures, err = constant(held, &sl.Config, params); err != nil {
 			t.Why = err.Error()
-			return t, nil
+			return t, st
 		}
 		t.Why = "the scales of a constant follow from its values"
 	case len(params.Scale) > 1:
 		t.Why = "the tensor has a scale for each channel"
-		return t, nil
+		return t, st
 	default:
 		if t.Figures, _, err = figures(st, sl.Config, params.Scale[0], params.ZeroPoint[0]); err != nil {
 			t.Why = err.Error()
-			return t, nil
+			return t, st
 		}
 		if t.Drag = sl.Config.Observer != tqc.ObserverFixed; !t.Drag {
 			t.Why = "the target prescribes this scale"
 		}
-		t.Observers = o.observed(b, stats, rootID, t.Observer)
+		t.Observers = o.observed(stats, rootID, t.Observer)
 	}
 	t.Levels, t.Grid, t.GridStep = grid(sl.Config, t.Scale, t.ZeroPoint)
-	return t, nil
+	return t, st
 }
 
-// bins are at most displayBins of equal width over the data.
-func bins(st *observers.State) Bins {
-	lo, hi := float64(st.Extent().Min), float64(st.Extent().Max)
+// bins are at most displayBins of equal width from lo to hi.
+func bins(st *observers.State, lo, hi float64) Bins {
 	if !st.HasBins() || st.Count() == 0 {
 		return Bins{[]float64{}, []float64{}}
 	}
@@ -322,14 +327,14 @@ func grid(c tqc.Config, scale float32, zero int32) (levels int, list []float64, 
 }
 
 // observed are the figures of all calibration methods that serve a tensor, for all tensors that share its scale.
-func (o *opened) observed(b *Bench, stats *calib.Stats, root tqc.SlotID, used string) []ObserverFigures {
+func (o *opened) observed(stats *calib.Stats, root tqc.SlotID, used string) []ObserverFigures {
 	list := []ObserverFigures{}
 	st, err := calib.SharedState(o.Graph, o.Set, stats, root)
 	if err != nil {
 		return list
 	}
 	c := o.Set.Slot(root).Config
-	own := b.project().Catalog.Observers
+	own := o.project.Catalog.Observers
 	try := func(name tqc.Observer) {
 		if _, p, err := calib.Try(st, c, name, own...); err == nil {
 			if f, _, err := figures(st, c, p.Scale[0], p.ZeroPoint[0]); err == nil {

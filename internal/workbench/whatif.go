@@ -49,7 +49,7 @@ func (b *Bench) whatIf(ctx context.Context, q struct {
 	if held != nil && q.Lo != nil {
 		return nil, qwb.Usagef("%s is a constant: its scales follow from its values", q.Slot)
 	}
-	st, stats, err := o.stateOf(b, sl.Value)
+	st, stats, err := o.stateOf(sl.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +118,12 @@ func (b *Bench) preview(ctx context.Context, selector string, properties []strin
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	p, _, err := b.project().Preview(ctx, selector, properties, b.o.Threads)
+	project := b.project()
+	p, _, err := project.Preview(ctx, selector, properties, b.o.Threads)
 	if err != nil {
 		return nil, err
 	}
-	return &opened{Planned: p}, nil
+	return &opened{Planned: p, project: project}, nil
 }
 
 // whatIfActivation fills in what a range, or else an observer, makes of an activation.

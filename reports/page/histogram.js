@@ -126,7 +126,7 @@ export function drawHistogram(host, tensor, options) {
 }
 
 // outline is the path of a histogram, its counts on a logarithmic scale.
-function outline(shape, x, top, bottom) {
+export function outline(shape, x, top, bottom) {
   const most = Math.log1p(Math.max(...shape.counts, 1));
   let d = "M" + x(shape.edges[0]).toFixed(1) + " " + bottom;
   shape.counts.forEach((n, i) => {

@@ -4,6 +4,7 @@ import {drawGraph} from "../graph.js";
 import {withError, number, percent, decibels, known, points} from "../format.js";
 import {part, drawForm, task, grid, dataRows, dataOptions, message, problemText, steady, showOperator} from "./parts.js";
 import {drawIntervals} from "./intervals.js";
+import {showPair} from "./pair.js";
 
 export const compareView = {
   key: "compare",
@@ -88,24 +89,30 @@ function showComparison(result, app, r, shown) {
   drawIntervals(chart, r.runs.map(x => ({label: shortName(x.name, r), value: x.nsr, error: x.nsr_error, title: `${x.name}: NSR ${withError(x.nsr, x.nsr_error)}`, mark: "best"})), {label: "NSR of the outputs", log: true});
 }
 
+// pickTensor is what a click on a row does: the tensor in both plans, drawn into host; the network where there are no two plans.
+function pickTensor(host, app, a, b) {
+  const both = [a, b].every(name => name.endsWith(".plan.json"));
+  return {pick: row => (both ? showPair(host, app, a, b, row.node, row.at) : showOperator(app, row.node)), pickDoc: both ? "show the values, ranges and levels of both plans" : "show this operator in the network"};
+}
+
 // shown: its settings stand above already, with every single one.
 function pairDetails(app, r, p, shown) {
   const list = [];
   if (p.layers && p.layers.length) {
-    const rows = [...p.layers].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
-    list.push(el("p", {class: "hint"}, "The error that has accumulated up to each operator. A click shows the operator in the network."),
-      grid({caption: "Operators where the error differs most", rows, limit: 40, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", mark: l => (l.significant ? "best" : ""), columns: [
+    const rows = [...p.layers].sort((a, b) => Math.abs(b.change) - Math.abs(a.change)), chosen = el("div", {class: "result"}), click = pickTensor(chosen, app, p.a, p.b);
+    list.push(el("p", {class: "hint"}, `The error that has accumulated up to each operator. A click: ${click.pickDoc}.`),
+      grid({caption: "Operators where the error differs most", rows, limit: 40, ...click, mark: l => (l.significant ? "best" : ""), columns: [
         {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op, sort: l => l.op},
         {label: `NSR in ${shortName(p.a, r)}`, number: true, cell: l => number(l.a), title: l => String(l.a), sort: l => l.a},
         {label: `NSR in ${shortName(p.b, r)}`, number: true, cell: l => number(l.b), title: l => String(l.b), sort: l => l.b},
         {label: "change", number: true, cell: l => withError(l.change, l.change_error), title: l => String(l.change), sort: l => l.change},
         {label: "more than chance", doc: "at 5 % for all operators together", cell: l => (l.significant ? "yes" : "no"), sort: l => (l.significant ? 1 : 0)},
-      ]}));
+      ]}), chosen);
   }
   if (p.layers && p.layers.length && app.view && app.view.picture) list.unshift(differenceGraph(app, r, p));
   if (p.settings && !shown) {
     const box = el("div", {});
-    showSettings(box, app, p.settings);
+    showSettings(box, app, {...p.settings, a: p.a, b: p.b});
     list.push(box);
   }
   return list;
@@ -143,11 +150,12 @@ function showSettings(host, app, d) {
     el("p", {}, counts.length ? `${counts.map(([key, what]) => `${d[key]} ${what}`).join("; ")}. ${d.following || 0} of the differences follow from others.` : "The two decide the same.")];
   if (decisions.length) pieces.push(grid({caption: "Decisions that only one of them has", rows: decisions, columns: [{label: "in", cell: x => x.side}, {label: "decision", cell: x => x.text}]}));
   if (single.length) {
-    pieces.push(grid({caption: "One by one", rows: single, limit: 40, pick: x => showOperator(app, x.node), pickDoc: "show this operator in the network", columns: [
+    const chosen = el("div", {class: "result"});
+    pieces.push(grid({caption: "One by one", rows: single, limit: 40, ...pickTensor(chosen, app, d.a, d.b), columns: [
       {label: "operator", cell: x => x.node, sort: x => x.node}, {label: "at", doc: "in0, in1: inputs; out0: output; empty: the operator", cell: x => x.at || "operator"},
       {label: "what", cell: x => x.what, sort: x => x.what}, {label: "A", cell: x => x.a || ""}, {label: "B", cell: x => x.b || ""},
       {label: "largest difference", doc: "relative for scales", number: true, cell: x => (x.largest ? number(x.largest) : ""), sort: x => x.largest || 0},
-    ]}));
+    ]}), chosen);
   }
   host.classList.remove("bad");
   host.replaceChildren(...pieces);
