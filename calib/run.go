@@ -275,7 +275,7 @@ func (r *run) start(ctx context.Context, c crew, first *exec.Sample, jobs <-chan
 			if r.stopped() {
 				return
 			}
-			if err := w.finish(); err != nil {
+			if err := graph.Try(w.finish); err != nil {
 				r.fail(math.MaxInt, fmt.Errorf("calibrate: %w", err))
 			}
 		})
@@ -296,7 +296,7 @@ func (r *run) warn(w tqc.Warning) {
 
 // group runs one sample, or a batch of them, to its end, whatever becomes of ctx: half a sample must not be in the statistics.
 func (r *run) group(ctx context.Context, w worker, b *batch) {
-	if err := w.observe(context.WithoutCancel(ctx), b); err != nil {
+	if err := graph.Try(func() error { return w.observe(context.WithoutCancel(ctx), b) }); err != nil {
 		r.fail(b.group[0].index, fmt.Errorf("calibrate: sample %s: %w", names(b.group), err))
 		return
 	}

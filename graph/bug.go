@@ -3,6 +3,8 @@ package graph
 import (
 	"fmt"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 )
 
 // Bug is a panic as an error: what was asked for fails, and the program, which may serve others, goes on.
@@ -39,4 +41,32 @@ func Try(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// Group is a number of goroutines that work for the one that waits: a panic of one of them is a panic of Wait, where it can be recovered.
+// The zero value is ready.
+type Group struct {
+	wait sync.WaitGroup
+	bug  atomic.Pointer[error]
+}
+
+// Go calls f on a goroutine of its own.
+func (g *Group) Go(f func()) {
+	g.wait.Go(func() {
+		err := Try(func() error {
+			f()
+			return nil
+		})
+		if err != nil {
+			g.bug.Store(&err)
+		}
+	})
+}
+
+// Wait returns when all have ended. It panics with what one of them panicked with.
+func (g *Group) Wait() {
+	g.wait.Wait()
+	if err := g.bug.Load(); err != nil {
+		panic(*err)
+	}
 }

@@ -18,5 +18,13 @@ func TestAPanicIsAnError(t *testing.T) {
 
 	assert.Same(t, bug, Try(func() error { panic(bug) }), "handed from one goroutine to another")
 	assert.EqualError(t, Try(func() error { return errors.New("what it says") }), "what it says")
+
+	assert.Same(t, bug, Try(func() error {
+		var g Group
+		g.Go(func() { panic(bug) })
+		g.Go(func() {})
+		g.Wait()
+		return nil
+	}), "of a goroutine that was waited for")
 	assert.NoError(t, Try(func() error { return nil }))
 }

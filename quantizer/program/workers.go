@@ -1,11 +1,6 @@
 package program
 
-import (
-	"sync"
-	"sync/atomic"
-
-	"qwb/graph"
-)
+import "qwb/graph"
 
 // workers is a number of goroutines.
 type workers int
@@ -25,22 +20,10 @@ func (w workers) ranges(n int, f func(from, to int)) {
 		f(0, n)
 		return
 	}
-	var group sync.WaitGroup
-	var bug atomic.Pointer[error]
+	var group graph.Group
 	parts := min(int(w), n)
 	for k := range parts {
-		group.Go(func() {
-			err := graph.Try(func() error {
-				f(n*k/parts, n*(k+1)/parts)
-				return nil
-			})
-			if err != nil {
-				bug.Store(&err)
-			}
-		})
+		group.Go(func() { f(n*k/parts, n*(k+1)/parts) })
 	}
 	group.Wait()
-	if err := bug.Load(); err != nil {
-		panic(*err)
-	}
 }

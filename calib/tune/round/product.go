@@ -1,11 +1,12 @@
 package round
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
+
+	"qwb/graph"
 )
 
 // block is the number of rows and columns that are taken together.
@@ -41,7 +42,7 @@ func dot(a, b []float64) (sum float64) {
 	return sum
 }
 
-// each calls f(0) ... f(n-1), so many at a time as threads says.
+// each calls f(0) ... f(n-1), so many at a time as threads says. A panic of f is one of the caller.
 func each(threads, n int, f func(i int)) {
 	if threads = min(threads, n); threads < 2 {
 		for i := range n {
@@ -50,7 +51,7 @@ func each(threads, n int, f func(i int)) {
 		return
 	}
 	var next atomic.Int64
-	var wait sync.WaitGroup
+	var wait graph.Group
 	for range threads {
 		wait.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"sync"
 
+	"qwb/graph"
 	"qwb/graph/language/checkpoint"
 )
 
@@ -123,8 +124,10 @@ func (f *File) each(ctx context.Context, r Run, work, take func(*piece) error) e
 	for range threads {
 		all.Go(func() {
 			for p := range todo {
-				p.item.read(p.x, p.from)
-				p.err = work(p)
+				p.err = graph.Try(func() error {
+					p.item.read(p.x, p.from)
+					return work(p)
+				})
 				p.done <- struct{}{}
 			}
 		})
