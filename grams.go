@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -27,6 +28,8 @@ type GramsResult struct {
 	Operators int     `json:"operators"`
 	Passes    int     `json:"passes"` // over the data, in this run
 	Seconds   float64 `json:"seconds"`
+	Backend   string  `json:"backend"`
+	Device    string  `json:"device,omitempty"` // what a backend other than cpu ran on
 }
 
 // grams writes the Gram statistics of a part of the data in float.
@@ -58,7 +61,18 @@ func (j *job) grams(ctx context.Context, o TuneOptions) (*GramsResult, error) {
 	if r.head.Ranges, err = c.d.Stats.RangesHash(); err != nil {
 		return nil, err
 	}
-	res := &GramsResult{Grams: o.Out, Shard: o.Shard.String(), Samples: r.set.Len()}
+	res := &GramsResult{Grams: o.Out, Shard: o.Shard.String(), Samples: r.set.Len(), Backend: cmp.Or(o.Backend, FloatCPU)}
+	if res.Backend != FloatCPU {
+		dev, err := j.Catalog.openDevice(res.Backend)
+		if err != nil {
+			return nil, fmt.Errorf("tune: %w", err)
+		}
+		// What the device failed with is the error of the run.
+		defer func() { _ = dev.Close() }()
+		res.Device, r.dev = dev.Label(), dev
+		r.o.Memory = min(o.Memory, dev.MemoryBytes()/3) // its sums have twice the size
+		j.detail("tune: on %s", dev.Label())
+	}
 	if err := r.run(ctx, res); err != nil {
 		return nil, err
 	}
@@ -70,6 +84,7 @@ func (j *job) grams(ctx context.Context, o TuneOptions) (*GramsResult, error) {
 type gramsRun struct {
 	*change
 	o       TuneOptions
+	dev     calib.Device // nil: the processor
 	set     *data.Set
 	head    calib.GramHead
 	samples calib.GramSamples // of a whole pass
@@ -101,7 +116,7 @@ func (r *gramsRun) run(ctx context.Context, res *GramsResult) error {
 			}
 		}
 		tick, finish := r.progress(fmt.Sprintf("gram, pass %d of %d", i+1, len(passes)), r.set.Len())
-		seen, err = calib.RunGrams(ctx, r.p.Reference, ops, r.set.Iterator(), seen, r.o.Threads, tick)
+		seen, err = calib.RunGrams(ctx, r.p.Reference, ops, r.set.Iterator(), seen, r.dev, r.o.Threads, tick)
 		finish()
 		if errors.Is(err, context.Canceled) && len(seen.Summed) > 0 {
 			if saveErr := r.save(nil, ops, seen); saveErr != nil {

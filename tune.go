@@ -31,8 +31,9 @@ type TuneOptions struct {
 	// Gram is a file of Gram statistics to fit on instead of data; held-out samples still come from data.
 	Gram string
 	// Shard, if not zero, is the part of the data of which Gram statistics are written to Out; see Grams.
-	Shard Shard
-	Out   string
+	Shard   Shard
+	Out     string
+	Backend string // what runs the model and sums for Shard; "" is the processor
 	// remember: a tuning that keeps nothing is a decision too, so that a recipe need not try it again.
 	remember bool
 }
@@ -118,6 +119,9 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	}
 	if work.Clock = j.clock; work.Time > 0 && j.Catalog.Now == nil {
 		return nil, Usagef("--budget %s: this program has no clock; give work, for example 5000forwards", o.Budget)
+	}
+	if o.Backend != "" && o.Backend != FloatCPU {
+		return nil, Usagef("--backend needs --shard: Gram statistics can be made on a GPU, and methods run on the processor")
 	}
 	if methods, err = j.fromGrams(methods, o); err != nil {
 		return nil, err

@@ -25,7 +25,18 @@ type DeviceGraph interface {
 		show func(v graph.ValueID, t *tensor.Tensor) error) error
 	// Observe makes ready what observes the values that w watches.
 	Observe(w *Watch) DeviceObserver
+	// Sum makes ready what sums the rows that operators read.
+	Sum(ops []*GramOp) DeviceSummer
 	Close() error
+}
+
+// DeviceSummer makes Gram statistics on a device, where sums may stay until Finish.
+type DeviceSummer interface {
+	// Run runs the graph on one sample and adds its rows.
+	Run(ctx context.Context, feeds map[string]*tensor.Tensor) error
+	// Finish adds what was summed to the moments of the operators.
+	Finish() error
+	Close()
 }
 
 // DeviceObserver observes the values of a graph on a device. What it has seen may stay there until Finish.

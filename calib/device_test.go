@@ -289,3 +289,82 @@ type anotherGraph struct {
 func (d anotherGraph) OpenGraph(_ *graph.Graph, threads int) (calib.DeviceGraph, error) {
 	return d.Device.OpenGraph(d.g, threads)
 }
+
+// gramNet reads rows in all ways: windows with padding, strides, dilation and groups, one per channel, transposed ones, matrices.
+const gramNet = `opset 13
+input x: f32[1,4,H,11]
+const w1: f32[6,4,3,3] = normal(seed=1, std=0.2)
+const w2: f32[6,1,3,5] = normal(seed=2, std=0.2)
+const w3: f32[8,6,1,1] = normal(seed=3, std=0.2)
+const w4: f32[4,4,2,3] = normal(seed=4, std=0.2)
+const w5: f32[4,3,3,2] = normal(seed=5, std=0.2)
+const w6: f32[9,7] = normal(seed=6, std=0.2)
+const w7: f32[11,5] = normal(seed=7, std=0.2)
+const shape: i64[2] = [9, -1]
+c1 = Conv(x, w1) {pads=[1,1,1,1]} "c1"
+r1 = Relu(c1)
+c2 = Conv(r1, w2) {pads=[2,1,0,3], strides=[2,1], group=6} "c2"
+c3 = Conv(r1, w3) {strides=[2,2]} "c3"
+c4 = Conv(c3, w4) {dilations=[1,2], pads=[0,2,1,2], group=2} "c4"
+t = ConvTranspose(c4, w5) {strides=[2,3], pads=[1,0,1,1]} "t"
+q = MatMul(x, w7) "m"
+f = Reshape(c1, shape)
+g = Gemm(f, w6) {transA=1} "g"
+output c2, t, q, g
+`
+
+// Gram statistics of a device are those of the processor, every byte: of inputs of several shapes, of some that are not finite, and however often
+// the run is stopped and goes on.
+func TestDeviceGrams(t *testing.T) {
+	g := parse(t, gramNet)
+	stats := func(samples []*exec.Sample) *calib.Stats { return run(t, g, samples, calib.Config{MinMaxOnly: true}) }
+	sample := func(seed uint64, height int, odd float32) *exec.Sample {
+		x := graphtest.Normal(seed, 1, 4, height, 11).F32()
+		if odd != 0 {
+			x[len(x)/2] = odd
+		}
+		s := sampleOf(fmt.Sprint(seed), x, 1, 4, height, 11)
+		s.Hash[len(s.Hash)-1] = 0
+		for exec.HeldOut(s.Hash) {
+			s.Hash[len(s.Hash)-1]++
+		}
+		return s
+	}
+	var samples []*exec.Sample
+	for i := range uint64(4) {
+		samples = append(samples, sample(i, 9, 0))
+	}
+	ranges := stats(samples[:2]) // others have limited elements
+	samples = append(samples, sample(4, 18, 0), sample(5, 9, float32(math.Inf(1))), sample(6, 9, 100))
+	grams := func(t *testing.T, dev calib.Device, cuts ...int) map[string][]byte {
+		passes, left, err := calib.GramPasses(g, ranges, 1<<30, 1, func(string) bool { return false })
+		require.NoError(t, err)
+		require.Empty(t, left)
+		require.Len(t, passes, 1)
+		var done calib.GramSamples
+		for _, cut := range append(cuts, len(samples)) {
+			done, err = calib.RunGrams(context.Background(), g, passes[0], &list{samples: samples[:cut]}, done, dev, 1, nil)
+			require.NoError(t, err)
+			require.Len(t, done.Summed, cut)
+			done.Seen = 0
+		}
+		all := map[string][]byte{}
+		limited, skipped := uint64(0), uint64(0)
+		for _, op := range passes[0] {
+			all[op.Node], err = op.Gram.MarshalBinary()
+			require.NoError(t, err)
+			limited, skipped = limited+op.Gram.Limited, skipped+op.Gram.Skipped
+		}
+		require.Positive(t, limited)
+		require.Positive(t, skipped)
+		return all
+	}
+	want := grams(t, nil)
+	require.Len(t, want, 7)
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
+		before := d.PoolStats().Buffers
+		require.Equal(t, want, grams(t, gpu.On(d)))
+		require.Equal(t, want, grams(t, gpu.On(d), 2, 5))
+		require.Equal(t, before, d.PoolStats().Buffers, "all memory was given back")
+	})
+}

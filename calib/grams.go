@@ -20,9 +20,9 @@ import (
 // GramOp is one operator and the moments of what it reads in float.
 type GramOp struct {
 	Node string
+	ID   graph.NodeID
 	Gram *observers.Gram
 
-	node      graph.NodeID
 	groups, k int
 	fixed     qmath.Fixed
 }
@@ -67,7 +67,7 @@ func GramPasses(g *graph.Graph, stats *Stats, memory int64, workers int, over fu
 		if used += size; len(passes) == 0 || used > room {
 			passes, used = append(passes, nil), size
 		}
-		op := &GramOp{Node: n.Name, node: id, groups: u.Groups, k: u.K, fixed: qmath.FixedFor(largest, observers.GramWithin, observers.GramLimit)}
+		op := &GramOp{Node: n.Name, ID: id, groups: u.Groups, k: u.K, fixed: qmath.FixedFor(largest, observers.GramWithin, observers.GramLimit)}
 		passes[len(passes)-1] = append(passes[len(passes)-1], op)
 	}
 	return passes, left, nil
@@ -81,22 +81,23 @@ type GramSamples struct {
 }
 
 // RunGrams makes one pass over samples and fills in the moments of all operators, or adds to those that they have: of the samples done,
-// which are passed over. When ctx is cancelled it returns what was done so far, which can be gone on from, and ctx's error. Moments depend
-// neither on threads nor on the order of the samples.
-func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.Iterator, done GramSamples, threads int, progress func(done int)) (GramSamples, error) {
-	session, err := exec.New(g, exec.Options{})
-	if err != nil {
-		return done, fmt.Errorf("gram: %w", err)
-	}
-	r := &gramRun{g: g, session: session, ops: map[graph.NodeID]*gramAdder{}, reads: map[graph.ValueID]bool{}}
+// which are passed over. A device, if not nil, runs the graph and sums in place of the processor. When ctx is cancelled it returns what was done
+// so far, which can be gone on from, and ctx's error. Moments depend neither on threads nor on the order of the samples, and on a device only
+// where it computes other floats.
+func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.Iterator, done GramSamples, dev Device, threads int, progress func(done int)) (GramSamples, error) {
+	r := &gramRun{g: g, ops: map[graph.NodeID]*gramAdder{}, reads: map[graph.ValueID]bool{}}
 	for _, op := range ops {
 		if op.Gram == nil {
+			var err error
 			if op.Gram, err = observers.NewGram(op.groups, op.k, op.fixed, qmath.Fixed{}); err != nil {
-				return done, g.ErrorAt("gram", op.node, err)
+				return done, g.ErrorAt("gram", op.ID, err)
 			}
 		}
+		if dev != nil {
+			continue
+		}
 		a := &gramAdder{op: op, add: op.Gram.Add(kernels.Select(cpu.Detect()), nil)}
-		r.ops[op.node], r.reads[g.Node(op.node).Inputs[0]] = a, true
+		r.ops[op.ID], r.reads[g.Node(op.ID).Inputs[0]] = a, true
 	}
 	skip := map[Hash]int{}
 	for _, h := range done.Summed {
@@ -105,8 +106,25 @@ func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.I
 	r.done = GramSamples{Summed: slices.Clone(done.Summed)}
 	jobs := make(chan *exec.Sample)
 	var workers sync.WaitGroup
-	for range max(threads, 1) {
-		workers.Go(func() { r.work(ctx, jobs) })
+	finish := func() error { return nil }
+	if dev != nil {
+		on, err := dev.OpenGraph(g, max(threads, 1))
+		if err != nil {
+			return done, fmt.Errorf("gram: %w", err)
+		}
+		defer func() { _ = on.Close() }() // what the device failed with, it failed with before
+		sums := on.Sum(ops)
+		defer sums.Close()
+		finish = sums.Finish
+		workers.Go(func() { r.work(ctx, jobs, sums.Run) })
+	} else {
+		session, err := exec.New(g, exec.Options{})
+		if err != nil {
+			return done, fmt.Errorf("gram: %w", err)
+		}
+		for range max(threads, 1) {
+			workers.Go(func() { r.work(ctx, jobs, r.onHost(session)) })
+		}
 	}
 	for ctx.Err() == nil && r.error() == nil {
 		s, err := samples.Next(ctx)
@@ -140,18 +158,23 @@ func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.I
 	if err := r.error(); err != nil {
 		return done, err
 	}
+	if err := finish(); err != nil {
+		return done, fmt.Errorf("gram: %w", err)
+	}
 	if ctx.Err() != nil {
 		return r.done, context.Cause(ctx)
 	}
 	return r.done, nil
 }
 
+// ErrGramRows is the error of moments of too many rows.
+var ErrGramRows = fmt.Errorf("more than %d rows", uint64(observers.MaxGramRows))
+
 // gramRun is one pass.
 type gramRun struct {
-	g       *graph.Graph
-	session *exec.Session
-	ops     map[graph.NodeID]*gramAdder
-	reads   map[graph.ValueID]bool
+	g     *graph.Graph
+	ops   map[graph.NodeID]*gramAdder
+	reads map[graph.ValueID]bool
 
 	mu     sync.Mutex
 	done   GramSamples
@@ -180,30 +203,38 @@ func (r *gramRun) fail(err error) {
 }
 
 // work runs samples to their end, whatever becomes of ctx: half a sample must not be in the sums.
-func (r *gramRun) work(ctx context.Context, jobs <-chan *exec.Sample) {
-	runner, unfold := r.session.NewRunner(), map[graph.NodeID]*Unfold{}
+func (r *gramRun) work(ctx context.Context, jobs <-chan *exec.Sample, sum func(ctx context.Context, feeds map[string]*tensor.Tensor) error) {
 	for s := range jobs {
-		_, err := runner.Run(context.WithoutCancel(ctx), s.Feeds, &exec.Hooks{
-			Wants: func(v graph.ValueID) bool { return r.reads[v] },
-			Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
-				if i != 0 || int(n.ID) >= r.g.NumNodes() || r.g.Node(n.ID).Name != n.Name || r.ops[n.ID] == nil {
-					return t, nil
-				}
-				if unfold[n.ID] == nil {
-					var err error
-					if unfold[n.ID], err = NewUnfold(r.g, n.ID); err != nil {
-						return nil, err
-					}
-				}
-				return t, r.ops[n.ID].rows(unfold[n.ID], t)
-			}})
-		if err != nil {
+		if err := sum(context.WithoutCancel(ctx), s.Feeds); err != nil {
 			r.fail(fmt.Errorf("gram: sample %s: %w", s.Name, unstaged(err)))
 			continue
 		}
 		r.mu.Lock()
 		r.done.Summed = append(r.done.Summed, Hash(s.Hash))
 		r.mu.Unlock()
+	}
+}
+
+// onHost returns what runs a sample on the processor and adds its rows.
+func (r *gramRun) onHost(session *exec.Session) func(ctx context.Context, feeds map[string]*tensor.Tensor) error {
+	runner, unfold := session.NewRunner(), map[graph.NodeID]*Unfold{}
+	hooks := &exec.Hooks{
+		Wants: func(v graph.ValueID) bool { return r.reads[v] },
+		Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
+			if i != 0 || int(n.ID) >= r.g.NumNodes() || r.g.Node(n.ID).Name != n.Name || r.ops[n.ID] == nil {
+				return t, nil
+			}
+			if unfold[n.ID] == nil {
+				var err error
+				if unfold[n.ID], err = NewUnfold(r.g, n.ID); err != nil {
+					return nil, err
+				}
+			}
+			return t, r.ops[n.ID].rows(unfold[n.ID], t)
+		}}
+	return func(ctx context.Context, feeds map[string]*tensor.Tensor) error {
+		_, err := runner.Run(ctx, feeds, hooks)
+		return err
 	}
 }
 
@@ -216,7 +247,7 @@ func (a *gramAdder) rows(u *Unfold, t *tensor.Tensor) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.add.Rows(rows, nil) {
-		return fmt.Errorf("more than %d rows", uint64(observers.MaxGramRows))
+		return ErrGramRows
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func gramsOf(t *testing.T, samples exec.Iterator, threads int) ([]*GramOp, GramS
 	require.NoError(t, err)
 	require.Empty(t, left)
 	require.Len(t, passes, 1)
-	done, err := RunGrams(context.Background(), g, passes[0], samples, GramSamples{}, threads, nil)
+	done, err := RunGrams(context.Background(), g, passes[0], samples, GramSamples{}, nil, threads, nil)
 	require.NoError(t, err)
 	return passes[0], done
 }

@@ -31,9 +31,14 @@ type Unfold struct {
 	shape  []int
 	layout tensor.Layout
 	axes   []unfoldAxis // spatial
-	image  int          // elements of the padded input
-	base   []int32
-	offset []int32
+	places Places
+}
+
+// Places says where the rows of an input lie among its codes with zeros around and between them: element k of row r of group g is at
+// Base[r]+Offset[g*K+k] of Image codes. The Run elements of the input from i*Run on are there from At[i] on.
+type Places struct {
+	Image, Run       int
+	At, Base, Offset []int32
 }
 
 // unfoldAxis is one spatial axis: input element i lies at lead+i*spread of size; the output o at kernel position t reads o*step+tap[t].
@@ -66,13 +71,11 @@ func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed, par kernels.Parallel) (*o
 	if x.DType != tensor.Float32 || x.F32() == nil && x.Len() > 0 {
 		return nil, fmt.Errorf("node %q (%s): an input of type %s", u.node.Name, u.node.Op, x.Type())
 	}
-	if !slices.Equal(u.shape, x.Shape) || u.layout != x.Layout || u.base == nil {
-		if err := u.plan(x); err != nil {
-			u.base = nil
-			return nil, fmt.Errorf("node %q (%s): %w", u.node.Name, u.node.Op, err)
-		}
+	p, err := u.Places(x.Shape, x.Layout)
+	if err != nil {
+		return nil, err
 	}
-	rows := &observers.GramRows{Codes: make([]int16, x.Len()), Base: u.base, Offset: u.offset, Finite: true}
+	rows := &observers.GramRows{Codes: make([]int16, x.Len()), Base: p.Base, Offset: p.Offset, Finite: true}
 	const piece = 1 << 16
 	odd := make([]struct {
 		limited uint64
@@ -84,16 +87,32 @@ func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed, par kernels.Parallel) (*o
 	for _, o := range odd {
 		rows.Limited, rows.Finite = rows.Limited+o.limited, rows.Finite && o.finite
 	}
-	if u.image != len(rows.Codes) {
-		rows.Codes = u.pad(rows.Codes)
+	if p.Image != len(rows.Codes) {
+		padded := make([]int16, p.Image)
+		for i, to := range p.At {
+			copy(padded[to:][:p.Run], rows.Codes[i*p.Run:])
+		}
+		rows.Codes = padded
 	}
 	return rows, nil
+}
+
+// Places returns where the rows of an input of a shape and layout lie. It holds until the next call for another.
+func (u *Unfold) Places(shape []int, layout tensor.Layout) (*Places, error) {
+	if !slices.Equal(u.shape, shape) || u.layout != layout || u.places.Base == nil {
+		if err := u.plan(&tensor.Tensor{DType: tensor.Float32, Shape: shape, Layout: layout}); err != nil {
+			u.places.Base = nil
+			return nil, fmt.Errorf("node %q (%s): %w", u.node.Name, u.node.Op, err)
+		}
+	}
+	return &u.places, nil
 }
 
 // plan finds where rows lie in inputs like x.
 func (u *Unfold) plan(x *tensor.Tensor) error {
 	u.shape, u.layout, u.axes = slices.Clone(x.Shape), x.Layout, nil
-	u.base, u.offset = []int32{}, make([]int32, u.Groups*u.K)
+	u.places = Places{Base: []int32{}, Offset: make([]int32, u.Groups*u.K)}
+	p := &u.places
 	if graph.Slides(u.node.Op) {
 		return u.planWindow(x)
 	}
@@ -105,17 +124,18 @@ func (u *Unfold) plan(x *tensor.Tensor) error {
 	if rank == 0 || x.Shape[inner] != u.K || u.node.Op == "Gemm" && rank != 2 {
 		return fmt.Errorf("an input of shape %v beside a weight of shape %v", x.Shape, u.weight)
 	}
-	if u.image = x.Len(); u.image > math.MaxInt32 {
+	if p.Image = x.Len(); p.Image > math.MaxInt32 {
 		return fmt.Errorf("an input of shape %v is too large", x.Shape)
 	}
+	p.At, p.Run = []int32{0}, p.Image
 	stride := strides(x.MemoryAxes(), x.Shape)
-	for k := range u.offset {
-		u.offset[k] = int32(k * stride[inner])
+	for k := range p.Offset {
+		p.Offset[k] = int32(k * stride[inner])
 	}
-	u.base = []int32{0}
+	p.Base = []int32{0}
 	for a, n := range x.Shape {
 		if a != inner {
-			u.base = spread(u.base, n, stride[a])
+			p.Base = spread(p.Base, n, stride[a])
 		}
 	}
 	return nil
@@ -151,12 +171,13 @@ func (u *Unfold) planWindow(x *tensor.Tensor) error {
 			return fmt.Errorf("an input of shape %v is too large", x.Shape)
 		}
 	}
-	u.image = int(count)
+	p := &u.places
+	p.Image = int(count)
 	stride := strides(x.MemoryAxes(), padded)
-	u.base = spread([]int32{0}, x.Shape[0], stride[0])
+	p.Base = spread([]int32{0}, x.Shape[0], stride[0])
 	taps := []int32{0}
 	for d, a := range u.axes {
-		u.base = spread(u.base, a.out, a.step*stride[2+d])
+		p.Base = spread(p.Base, a.out, a.step*stride[2+d])
 		var next []int32
 		for _, t := range taps {
 			for _, at := range a.tap {
@@ -165,9 +186,10 @@ func (u *Unfold) planWindow(x *tensor.Tensor) error {
 		}
 		taps = next
 	}
-	for i := range u.offset {
-		u.offset[i] = int32(i/len(taps)*stride[1]) + taps[i%len(taps)]
+	for i := range p.Offset {
+		p.Offset[i] = int32(i/len(taps)*stride[1]) + taps[i%len(taps)]
 	}
+	u.pad()
 	return nil
 }
 
@@ -191,8 +213,8 @@ func spread(of []int32, n, stride int) []int32 {
 	return out
 }
 
-// pad returns the codes with zeros around and between them.
-func (u *Unfold) pad(codes []int16) []int16 {
+// pad finds where elements go that have zeros around and between them.
+func (u *Unfold) pad() {
 	planes, inner := u.shape[0]*u.shape[1], 1
 	if u.layout == tensor.ChannelsLast {
 		planes, inner = u.shape[0], u.shape[1]
@@ -214,9 +236,5 @@ func (u *Unfold) pad(codes []int16) []int16 {
 			at[i] += int32(a.lead * step)
 		}
 	}
-	out := make([]int16, u.image)
-	for i, to := range at {
-		copy(out[to:][:run], codes[i*run:])
-	}
-	return out
+	u.places.At, u.places.Run = at, run
 }

@@ -190,3 +190,27 @@ func (a *GramAdder) Close() {
 	}
 	a.g.unclosed = false
 }
+
+// AddSums adds what was summed elsewhere over so many rows of each group, all of them finite: by group the products of elements, K x K, of which
+// those from the diagonal on count, then by group the elements. Where there are more than MaxGramRows rows it adds none and reports false. The
+// moments have no float lane.
+func (g *Gram) AddSums(sums []int64, rows, limited uint64) bool {
+	for _, n := range g.Count {
+		if n+rows > MaxGramRows {
+			return false
+		}
+	}
+	for group := range g.Groups {
+		g.Count[group] += rows
+		for i := range g.K {
+			for j := i; j < g.K; j++ {
+				g.xx[g.at(g.shape.half, group, i, j)] += sums[(group*g.K+i)*g.K+j]
+			}
+		}
+	}
+	for i := range g.sumX {
+		g.sumX[i] += sums[g.Groups*g.K*g.K+i]
+	}
+	g.Limited += limited
+	return true
+}

@@ -2,7 +2,6 @@ package tune
 
 import (
 	"context"
-	"fmt"
 
 	"qwb/calib"
 	"qwb/graph/exec"
@@ -64,7 +63,7 @@ func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 			}
 		}
 		if !a.Rows(rows[0], rows[1]) {
-			return fmt.Errorf("more than %d rows", uint64(observers.MaxGramRows))
+			return calib.ErrGramRows
 		}
 		return nil
 	})

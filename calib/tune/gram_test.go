@@ -109,7 +109,7 @@ func TestRoundingOnGramStatistics(t *testing.T) {
 			require.NoError(t, err)
 			passes, _, err := calib.GramPasses(b.Reference, stats, 1<<30, 2, func(string) bool { return false })
 			require.NoError(t, err)
-			_, err = calib.RunGrams(context.Background(), b.Reference, passes[0], &exec.InMemory{Samples: b.Fit}, calib.GramSamples{}, 2, nil)
+			_, err = calib.RunGrams(context.Background(), b.Reference, passes[0], &exec.InMemory{Samples: b.Fit}, calib.GramSamples{}, nil, 2, nil)
 			require.NoError(t, err)
 			for _, op := range passes[0] {
 				ops[op.Node] = op.Gram

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -10,13 +11,18 @@ import (
 	"qwb/kernels/cuda"
 )
 
+// devices are the backends of float models beside the processor.
+func devices() []string {
+	if _, err := cuda.Find(); err == nil {
+		return []string{"ptx", "cuda"}
+	}
+	return []string{"ptx"}
+}
+
 // On a device everything that calibrate writes is, byte for byte, what it writes on the processor; it says that it has compared.
 func TestCalibrateOnDevice(t *testing.T) {
 	workplace(t)
-	backends := []string{"ptx"}
-	if _, err := cuda.Find(); err == nil {
-		backends = append(backends, "cuda")
-	}
+	backends := devices()
 	for _, flags := range [][]string{{"--observer", "percentile"}, {"--batch", "2"}, {"--minmax-only"}} {
 		args := append([]string{"--data", "data"}, flags...)
 		want := outcome(t, "trt_int8", args...)
@@ -51,6 +57,39 @@ func TestCalibrateOnDevice(t *testing.T) {
 		require.True(t, merged["cpu"] == merged[backend])
 	}
 	require.Equal(t, "cpu", done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--data", "data", "--json").object(t)["backend"])
+}
+
+// Gram statistics are the same file, as a whole and in parts that were made on both, of a small network and of a real one.
+func TestGramsOnDevice(t *testing.T) {
+	workplace(t)
+	gram := func(plan, data, shard, backend string) string {
+		o := done(t, "tune", plan, "--data", data, "--samples", "8", "--shard", shard, "--backend", backend, "-o", "grams", "--json").object(t)
+		require.Equal(t, backend, o["backend"])
+		require.Equal(t, backend == "cpu", o["device"] == nil)
+		require.Greater(t, o["samples"], o["held_out"])
+		return string(read(t, "grams"))
+	}
+	saveInputs(t, "more", 300, 8, 1, 3, 8, 8)
+	done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--data", "more")
+	for _, backend := range devices() {
+		whole := gram("m.plan.json", "more", "1/1", "cpu")
+		require.True(t, whole == gram("m.plan.json", "more", "1/1", backend))
+		for i, on := range []string{backend, "cpu"} {
+			write(t, fmt.Sprint("part", i), []byte(gram("m.plan.json", "more", fmt.Sprintf("%d/2", i+1), on)))
+		}
+		done(t, "merge", "part0", "part1", "-o", "merged")
+		require.True(t, whole == string(read(t, "merged")))
+		fails(t, exitUsage, "--backend needs --shard", "tune", "--method", "gptq", "--backend", backend)
+	}
+	fails(t, exitUsage, `unknown backend "gpu"`, "tune", "--shard", "1/1", "-o", "g", "--backend", "gpu")
+	t.Run("ResNet-8", func(t *testing.T) {
+		resnet, cifar := shared(t, "models", "mlperf-tiny", "pretrainedResnet.onnx"), shared(t, "data", "cifar10", "calibration_500.bin")
+		done(t, "calibrate", resnet, "--platform", "onnxruntime", "--data", cifar, "--samples", "8", "-o", "r.plan.json")
+		want := gram("r.plan.json", cifar, "1/1", "cpu")
+		for _, backend := range devices() {
+			require.True(t, want == gram("r.plan.json", cifar, "1/1", backend))
+		}
+	})
 }
 
 func TestCalibrateWithoutDevice(t *testing.T) {

@@ -79,6 +79,7 @@ operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamp
 	c.Flags().StringVar(&o.Gram, "gram", "", "`FILE` of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out samples still come from data")
 	addShard(c, &shard, "part of the data, `I/N`: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data")
 	f.addOut(c, "file for the Gram statistics of --shard")
+	c.Flags().StringVar(&o.Backend, "backend", qwb.FloatCPU, "what makes the Gram statistics of --shard: "+floatBackends)
 	c.Flags().BoolVar(&o.Force, "force", false, "also keep changes that held-out samples do not confirm")
 	c.Flags().BoolVar(&o.AllowFP32, "allow-fp32", false, "also try rewriting steps after which more of the network runs in FP32 than before")
 	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): "+profiles())

@@ -316,7 +316,7 @@ stage_verify() {
   finished verify "$([ "$bad" = 0 ] && [ "$held" -gt 0 ] && echo true || echo false)" "$held hold, $bad do not; $compared integers compared"
 }
 
-# calibrations compares what calibration finds on the GPU with what it finds on the processor: the same bytes.
+# calibrations compares what calibration and Gram statistics find on the GPU with what they find on the processor: the same bytes.
 calibrations() {
   : >"$work/calibrations"
   sed -n 's/\.onnxruntime\.plan\.json / /p' list >"$work/calibrated"
@@ -327,11 +327,13 @@ calibrations() {
     case $model in mobilenet*) preprocess=imagenet-inception ;; squeezenet*) preprocess=imagenet-caffe ;; esac
     for b in cpu "$backend"; do
       timeout -k 5 "$(left)" "$qwb" calibrate "$model.onnx" --data "$data" --samples 4 --preprocess $preprocess --platform onnxruntime --backend "$b" -o "by-$b.plan.json" \
-        >/dev/null 2>"$work/log" || why=$(tail -n 1 "$work/log")
+        >/dev/null 2>"$work/log" &&
+        timeout -k 5 "$(left)" "$qwb" tune by-cpu.plan.json --data "$data" --samples 4 --shard 1/1 --backend "$b" -o "by-$b.grams" >/dev/null 2>"$work/log" ||
+        why=$(tail -n 1 "$work/log")
     done
     if [ -z "$why" ]; then
       equal=true
-      cmp -s by-cpu.stats "by-$backend.stats" || equal=false
+      cmp -s by-cpu.stats "by-$backend.stats" && cmp -s by-cpu.grams "by-$backend.grams" || equal=false
     fi
     if [ $equal = true ]; then held=$((held + 1)); else bad=$((bad + 1)) && echo "verify: calibration of $model: equal $equal $why"; fi
     printf '{"model": "%s", "equal": %s, "error": %s}\n' "$model" $equal "$(text "$why")" >>"$work/calibrations"

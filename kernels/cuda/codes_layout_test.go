@@ -31,6 +31,8 @@ func TestCodeParameters(t *testing.T) {
 		{"gather", []string{"gather_1", "gather_2", "gather_4", "gather_8", "gather_16"}, unsafe.Sizeof(gatherParams{})},
 		{"gather", []string{"stride_1", "stride_2", "stride_4", "stride_8", "stride_16"}, unsafe.Sizeof(strideParams{})},
 		{"gather", []string{"turn_1", "turn_2", "turn_4", "turn_8", "turn_1x4", "turn_2x2"}, unsafe.Sizeof(turnCodesParams{})},
+		{"gram", []string{"gram"}, unsafe.Sizeof(gramParams{})},
+		{"gram", []string{"gram_codes"}, unsafe.Sizeof(gramCodesParams{})},
 	} {
 		for _, entry := range c.entries {
 			assert.EqualValues(t, c.size, paramBytes(t, c.file, entry), "%s.%s", c.file, entry)

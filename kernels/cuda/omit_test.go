@@ -71,6 +71,7 @@ func TestOmissions(t *testing.T) {
 		"Observe":                    TestObserve,
 		"CountNear":                  TestCountNear,
 		"ObserveLeaders":             TestObserveLeaders,
+		"Gram":                       TestGram,
 		"PeakKernelsCompute":         TestPeakKernelsCompute,
 		"WarpgroupTiles":             TestWarpgroupTiles,
 		"WarpgroupWindows":           TestWarpgroupWindows,

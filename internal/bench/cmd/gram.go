@@ -30,7 +30,7 @@ func gramPass(ctx context.Context, g *graph.Graph, samples []*exec.Sample, threa
 		if err != nil || len(passes) == 0 {
 			return err // there may be no operator that sums products
 		}
-		_, err = calib.RunGrams(ctx, g, passes[0], &inMemory{samples: fitting[:len(some)]}, calib.GramSamples{}, threads, nil)
+		_, err = calib.RunGrams(ctx, g, passes[0], &inMemory{samples: fitting[:len(some)]}, calib.GramSamples{}, nil, threads, nil)
 		products = 0
 		for _, op := range passes[0] {
 			for _, rows := range op.Gram.Count {
