@@ -130,6 +130,9 @@ func TestTheReportOnPaper(t *testing.T) {
 	p.js(`((b) => [b.width, b.height])(document.querySelector("canvas.graph-paper").getBoundingClientRect())`, &size)
 	assert.LessOrEqual(t, size[0], 760.0)
 	assert.LessOrEqual(t, size[1], 1060.0)
+	var buttons int
+	p.js(`document.querySelectorAll("table.rows thead button").length`, &buttons)
+	assert.Zero(t, buttons, "a head with buttons is not repeated on the next page")
 	var wide, dark float64
 	p.js(`document.documentElement.scrollWidth`, &wide)
 	assert.LessOrEqual(t, wide, 760.0)
@@ -143,6 +146,8 @@ func TestTheReportOnPaper(t *testing.T) {
 	var left int
 	p.js(`document.querySelectorAll("canvas.graph-paper").length`, &left)
 	assert.Zero(t, left)
+	p.js(`document.querySelectorAll("table.rows thead button").length`, &buttons)
+	assert.Positive(t, buttons)
 }
 
 // TestHostileNamesAreText: names that are markup, commands of a terminal or turn the direction of writing are shown as text, and nothing runs.

@@ -61,8 +61,9 @@ export function drawTable(host, options) {
     paint(true);
   });
   new ResizeObserver(() => paint(false)).observe(view);
-  addEventListener("beforeprint", () => paint(true, true));
-  addEventListener("afterprint", () => paint(true));
+  const print = paper => { heads(paper); paint(true, paper); };
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
   choose();
   refilter();
   if (selection && selection.node) reveal();
@@ -76,13 +77,14 @@ export function drawTable(host, options) {
     heads();
   }
 
-  function heads() {
+  // heads are buttons, which sort; on paper they are text, because Chromium repeats no head with a button on the next page.
+  function heads(paper) {
     replace(group, multi && el("col", { style: { width: "2.4em" } }), shown().map(c => el("col", { style: { width: c.width ? c.width + "em" : c.kind === "name" ? "" : c.kind === "text" ? "8em" : "7.5em" } })));
     table.style.setProperty("min-width", shown().reduce((sum, c) => sum + (c.width || (c.kind === "name" ? 15 : c.kind === "text" ? 8 : 7.5)), multi ? 2.4 : 0) + "em");
     replace(head, el("tr", null, multi && el("th", { class: "tick" }, all), shown().map(c => {
       const by = sort && sort.key === c.key;
       return el("th", { class: c.kind === "number" ? null : "name", scope: "col", "aria-sort": by ? (sort.down ? "descending" : "ascending") : null },
-        el("button", { type: "button", title: (c.doc ? c.doc + " " : "") + "Click to sort.", onclick: () => order(c) }, c.label));
+        paper ? c.label : el("button", { type: "button", title: (c.doc ? c.doc + " " : "") + "Click to sort.", onclick: () => order(c) }, c.label));
     })));
   }
 
