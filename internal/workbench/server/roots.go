@@ -183,7 +183,7 @@ func (r *Roots) Path(name string) (string, bool) {
 	if info, err := dir.Stat(rel); err == nil && info.IsDir() {
 		folder, several = rel, true
 	}
-	if ext := filepath.Ext(rel); ext == ".safetensors" || ext == ".json" {
+	if filepath.Ext(rel) == ".safetensors" || filepath.Base(rel) == "config.json" {
 		several = true
 	}
 	above := filepath.Dir(name)
