@@ -32,6 +32,8 @@ type ExportOptions struct {
 	Backend    string // that is verified against the reference
 	// Options are the format's own, by name; those that are not given have their defaults.
 	Options map[string]string
+	// Replaces says whether a file that is there may be replaced; nil: each may.
+	Replaces func(file string) bool
 }
 
 // ExportResult is what export --json prints.
@@ -103,7 +105,7 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		r.File = strings.TrimSuffix(j.Plan, PlanSuffix) + suffix(f, p.Plan.Platform)
 	}
 	inputs := j.inputs(p)
-	if err := j.outFile(f, inputs, r.File); err != nil {
+	if err := j.outFile(f, inputs, r.File, o.Replaces); err != nil {
 		return nil, err
 	}
 	in, err := j.planInput(p, f, o)
@@ -182,9 +184,13 @@ func (j *job) replaces(inputs []string, out string) error {
 	return nil
 }
 
-// outFile refuses a name that no file of a format can have, and one that would replace an input.
-func (j *job) outFile(f *export.Format, inputs []string, name string) error {
-	if info, err := fs.Stat(j.store(), name); err == nil && info.IsDir() && f.Ext != "" {
+// outFile refuses a name that no file of a format can have, and one that would replace an input or what may not be replaced.
+func (j *job) outFile(f *export.Format, inputs []string, name string, may func(string) bool) error {
+	switch info, err := fs.Stat(j.store(), name); {
+	case err != nil:
+	case !info.IsDir() && may != nil && !may(name):
+		return Usagef("%s is there already: name another file", name)
+	case info.IsDir() && f.Ext != "":
 		return fmt.Errorf("export: %s: it is a folder, and format %s writes a file: name one with -o, for example -o %s", name, f.Name,
 			filepath.Join(name, "NAME"+f.Ext))
 	}

@@ -76,16 +76,16 @@ func (j *job) exportCheckpoint(ctx context.Context, o ExportOptions) (*ExportRes
 			return nil, err
 		}
 	}
-	if r.Judged, err = j.judgeExport(ctx, in, f); err != nil {
-		return nil, err
-	}
 	if r.File = o.Out; r.File == "" {
 		r.File = BaseName(filepath.Clean(j.Model)) + f.Ext
 	}
 	if j.sameFile(r.File, j.Model) {
 		return nil, fmt.Errorf("export: %s is the input checkpoint: name another file with -o", r.File)
 	}
-	if err := j.outFile(f, nil, r.File); err != nil {
+	if err := j.outFile(f, nil, r.File, o.Replaces); err != nil {
+		return nil, err
+	}
+	if r.Judged, err = j.judgeExport(ctx, in, f); err != nil {
 		return nil, err
 	}
 	out := j.output(f, r.File)

@@ -57,7 +57,7 @@ type Bench struct {
 	opened  *opened     // the plan as it was read last
 	reports analyses
 	shown   shown
-	// exported are the files that a page named and this bench wrote: it may write them again.
+	// exported are the hashes of what this bench has exported: it may be replaced.
 	exported map[string]bool
 
 	hub  hub

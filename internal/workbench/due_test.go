@@ -129,18 +129,33 @@ func TestAJobThatPanicsHasFailed(t *testing.T) {
 	require.Equal(t, workbench.Done, r.Job.State, r.Job.Error)
 }
 
-// A name that somebody typed is no leave to replace what lies there, but for what was exported before.
+// A file that was there before is not replaced, whether its name was typed or is the one that an export has by itself, but for what was exported
+// before, by this bench or another one.
 func TestAnExportReplacesNothingButAnExport(t *testing.T) {
 	p := planned(t)
 	export := `{"kind": "export", "options": {"unverified": true, "output": %q}}`
-	for _, name := range []string{"glyphs.runs.jsonl", "labels.tsv", "data/00000.npy"} {
+	refused := func(name, output string) {
 		p.store.Write(name, []byte("measured"))
-		err := p.try("start", fmt.Sprintf(export, name), nil)
-		assert.Equal(t, qwb.KindUsage, qwb.Describe(err).Kind, "%s: %v", name, err)
+		var r result
+		p.call("start", fmt.Sprintf(export, output), &r)
+		p.end(&r)
+		require.Equal(t, workbench.Failed, r.Job.State, name)
+		assert.Equal(t, qwb.KindUsage, r.Job.Error.Kind, "%s: %v", name, r.Job.Error)
 		now, _ := p.store.Read(name)
 		assert.Equal(t, "measured", string(now))
 	}
-	for range 2 {
-		p.job("export", `{"unverified": true, "output": "out.onnx"}`, nil)
+	for _, name := range []string{"note.onnx", "labels.tsv", "data/00000.npy"} {
+		refused(name, name)
 	}
+	const own = "glyphs.trt_int8.onnx"
+	for _, name := range []string{"out.onnx", ""} {
+		for range 2 {
+			p.job("export", fmt.Sprintf(`{"unverified": true, "output": %q}`, name), nil)
+		}
+	}
+	p.Bench = workbench.New(workbench.Options{Project: qwb.Project{Plan: "glyphs.plan.json", Store: p.store, Catalog: qwb.Standard("test")}})
+	t.Cleanup(p.Close)
+	p.revision = p.Revision()
+	p.job("export", `{"unverified": true}`, nil)
+	refused(own, "")
 }

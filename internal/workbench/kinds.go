@@ -1,9 +1,12 @@
 package workbench
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"io/fs"
+	"io"
 	"path"
 	"path/filepath"
 	"reflect"
@@ -13,6 +16,7 @@ import (
 
 	"qwb"
 	"qwb/analysis"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
 
@@ -439,26 +443,39 @@ func (o *exportJob) line(b *Bench) (string, error) {
 	if file == "" {
 		return "", qwb.Usagef("nothing is open")
 	}
-	b.mu.Lock()
-	ours := b.exported[o.Output]
-	b.mu.Unlock()
-	if info, err := fs.Stat(b.store(), o.Output); o.Output != "" && !ours && err == nil && !info.IsDir() {
-		return "", qwb.Usagef("%s is there already: name another file", o.Output)
-	}
 	return command(words...), nil
+}
+
+// exportedBefore reports whether a file is as it was exported before: by this bench, or by the record beside the plan.
+func (b *Bench) exportedBefore(name string) bool {
+	f, err := b.store().Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return false
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	runs, _ := b.read(qwb.RunsPath(b.project().Plan), plan.MaxBytes) // without a plan there is none
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.exported[sum] || bytes.Contains(runs, []byte(`"sha256":"`+sum+`"`))
 }
 
 func (o *exportJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
 	if b.language(p.Model) {
 		p.Plan = "" // a checkpoint is exported without one
 	}
-	r, w, err := p.Export(ctx, qwb.ExportOptions{Platform: o.Platform, Format: o.Format, Out: o.Output, Unverified: o.Unverified, Options: o.Options, Threads: b.o.Threads})
+	r, w, err := p.Export(ctx, qwb.ExportOptions{Platform: o.Platform, Format: o.Format, Out: o.Output, Unverified: o.Unverified, Options: o.Options, Threads: b.o.Threads,
+		Replaces: b.exportedBefore})
 	if err == nil {
 		b.mu.Lock()
 		if b.exported == nil {
 			b.exported = map[string]bool{}
 		}
-		b.exported[o.Output] = true
+		b.exported[r.SHA256] = true
 		b.mu.Unlock()
 	}
 	return result(r), w, err
