@@ -249,18 +249,22 @@ func (g *gateRun) limits() error {
 		if f.Agreement {
 			name += " (agreement with float)"
 		}
-		g.add(analysis.Gate(name, e, *g.o.MaxDrop, unit, g.o.Strict), "")
+		size := 0.0
+		if f.Metric == "top1" || f.Agreement {
+			size = 100 // an answer is right or wrong
+		}
+		g.add(analysis.Gate(name, e, size, *g.o.MaxDrop, unit, g.o.Strict), "")
 	}
 	if g.o.MaxNSR != nil {
 		e := analysis.Estimate{Mean: f.NSR, Error: errorOf(f.NSRError), N: f.Samples}
-		g.add(analysis.Gate("NSR", e, *g.o.MaxNSR, "", g.o.Strict), "")
+		g.add(analysis.Gate("NSR", e, 0, *g.o.MaxNSR, "", g.o.Strict), "")
 	}
 	if g.o.MaxFlips != nil {
 		flips, err := g.flips()
 		if err != nil {
 			return err
 		}
-		g.add(analysis.Gate("classes that changed", analysis.NewEstimate(flips), *g.o.MaxFlips, "%", g.o.Strict), "")
+		g.add(analysis.Gate("classes that changed", analysis.NewEstimate(flips), 100, *g.o.MaxFlips, "%", g.o.Strict), "")
 	}
 	for _, v := range a.verdicts {
 		c := analysis.GateCheck{Check: v[0], Verdict: analysis.GatePassed, Note: v[1]}

@@ -61,6 +61,18 @@ func Guarded(differences []float64, size float64) Estimate {
 	return NewEstimate(append(append(make([]float64, 0, len(differences)+2), differences...), size, -size))
 }
 
+// guarded is Guarded of the differences that e estimates the mean of.
+func (e Estimate) guarded(size float64) Estimate {
+	if size == 0 || e.N < 2 {
+		return e
+	}
+	n := float64(e.N)
+	g := Estimate{Mean: e.Mean * n / (n + 2), N: e.N + 2}
+	squares := e.Error*e.Error*n*(n-1) + n*e.Mean*e.Mean + 2*size*size
+	g.Error = math.Sqrt((squares - (n+2)*g.Mean*g.Mean) / ((n + 2) * (n + 1)))
+	return g
+}
+
 // SamplesToClaim returns how many samples could show that a mean lies below a limit, given the mean and the standard deviation of one sample
 // that are expected: n with mean + t*deviation/sqrt(n) <= limit at ClaimRisk's first attempt. 0 says that no number of samples can: the mean
 // is not below the limit, or something is NaN.

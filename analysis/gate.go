@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"sort"
 )
 
 // Verdicts of a GateCheck.
@@ -27,13 +28,17 @@ type GateCheck struct {
 // gateSamples is the smallest number of samples whose spread says what noise is.
 const gateSamples = 16
 
+// manySamples are more than anybody has.
+const manySamples = 1 << 40
+
 // Gate holds a measured value against an upper limit. A value at or below the limit passes. One above it fails, unless the difference lies
 // within the noise of the samples: the lower confidence limit (ClaimRisk, one-sided) is not above the limit, and there are at least 16
 // samples. Then it passes with a note; strict lets nothing above the limit pass. A value that passes has a note too where the samples do not
-// show that the limit holds: its upper confidence limit is above.
-func Gate(check string, e Estimate, limit float64, unit string, strict bool) GateCheck {
+// show that the limit holds: its upper confidence limit is above. size, unless it is 0, is by how much one sample that changes differs from one
+// that does not: samples of which none or few changed do not show that others do not (Guarded).
+func Gate(check string, e Estimate, size, limit float64, unit string, strict bool) GateCheck {
 	c := GateCheck{Check: check, Value: figure(e.Mean), Error: figure(e.Error), Limit: &limit, Unit: unit, Samples: e.N}
-	lower, upper := e.Lower(ClaimRisk), e.Upper(ClaimRisk)
+	lower, upper := e.Lower(ClaimRisk), e.guarded(size).Upper(ClaimRisk)
 	text := func(x float64) string {
 		if unit != "" {
 			return fmt.Sprintf("%.2f %s", x, unit)
@@ -50,7 +55,10 @@ func Gate(check string, e Estimate, limit float64, unit string, strict bool) Gat
 		if c.Note = "these samples do not show it: with 95 % the value lies below " + text(upper); math.IsInf(upper, 1) {
 			c.Note = "one sample shows nothing"
 		}
-		if n := SamplesToClaim(e.Mean, e.Error*math.Sqrt(float64(e.N)), limit); n > e.N {
+		short := func(n int) bool {
+			return Estimate{e.Mean, e.Error * math.Sqrt(float64(e.N)/float64(n)), n}.guarded(size).Upper(Attempt(0)) > limit
+		}
+		if n := e.N + sort.Search(manySamples, func(i int) bool { return !short(e.N + i) }); n > e.N && n < e.N+manySamples {
 			c.Note += fmt.Sprintf("; about %d samples would", n)
 		}
 	case strict || lower > limit:

@@ -26,7 +26,7 @@ func TestGate(t *testing.T) {
 		"above, too few to call noise": {Estimate{25, 25, 4}, false, GateFailed, "4 samples are too few"},
 		"not defined":                  {Estimate{math.NaN(), 1, 500}, false, GateFailed, "not defined"},
 	} {
-		got := Gate("drop", c.e, 1, "pp", c.strict)
+		got := Gate("drop", c.e, 0, 1, "pp", c.strict)
 		require.Equal(t, c.want, got.Verdict, name)
 		require.Contains(t, got.Note, c.note, name)
 	}
@@ -49,7 +49,7 @@ func TestGateErrsOnceInTwenty(t *testing.T) {
 					d = append(d, 0)
 				}
 			}
-			if Gate("drop", NewEstimate(d), 1, "pp", false).Verdict == GateFailed {
+			if Gate("drop", NewEstimate(d), 100, 1, "pp", false).Verdict == GateFailed {
 				n++
 			}
 		}
@@ -57,4 +57,20 @@ func TestGateErrsOnceInTwenty(t *testing.T) {
 	}
 	require.InDelta(t, 50, failed(1), 25)
 	require.Greater(t, failed(4), 780)
+}
+
+// Samples of which none or few changed do not show that others do not.
+func TestGateDoesNotTakeNoChangeForCertainty(t *testing.T) {
+	answers := func(n int, changed ...float64) []float64 { return append(make([]float64, n-len(changed)), changed...) }
+	for _, d := range [][]float64{answers(12), answers(120, 100), answers(500, 100, 100, -100)} {
+		e, want := NewEstimate(d), Guarded(d, 100)
+		got := e.guarded(100)
+		require.InDelta(t, want.Mean, got.Mean, 1e-9)
+		require.InDelta(t, want.Error, got.Error, 1e-9)
+		require.Equal(t, want.N, got.N)
+	}
+	got := Gate("drop", NewEstimate(answers(12)), 100, 1, "pp", false)
+	require.Equal(t, GateNoted, got.Verdict)
+	require.Equal(t, "these samples do not show it: with 95 % the value lies below 18.56 pp; about 277 samples would", got.Note)
+	require.Equal(t, GatePassed, Gate("drop", NewEstimate(answers(277)), 100, 1, "pp", false).Verdict)
 }
