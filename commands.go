@@ -153,6 +153,13 @@ func (p *Project) Diff(ctx context.Context, o DiffOptions) (*DiffResult, []tqc.W
 	return r, j.warnings, err
 }
 
+// Structures says which operators two plans or models share, and draws both where they are not the same.
+func (p *Project) Structures(ctx context.Context, o DiffOptions) (*StructuresResult, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.structures(ctx, o.A, o.B)
+	return r, j.warnings, err
+}
+
 // Replace puts other activations in the place of some of the model's, measures what that does, and writes the changed model.
 func (p *Project) Replace(ctx context.Context, o ReplaceOptions) (*ReplaceResult, []tqc.Warning, error) {
 	j := p.job()

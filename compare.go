@@ -351,7 +351,16 @@ func (c *contest) settings(ctx context.Context, pairs []analysis.PairOfRuns) err
 		if a == nil || b == nil {
 			continue
 		}
-		d, err := analysis.Diff(analysis.Configured{Graph: a.Graph, Set: a.Set}, analysis.Configured{Graph: b.Graph, Set: b.Set})
+		x, y := analysis.Configured{Graph: a.Graph, Set: a.Set}, analysis.Configured{Graph: b.Graph, Set: b.Set}
+		s, err := analysis.Structures(x, y)
+		if err != nil {
+			return err
+		}
+		if f.Different = s.Different(); f.Different != "" { // operators of one name are chance
+			f.Layers = nil
+			continue
+		}
+		d, err := analysis.Diff(x, y)
 		if err != nil {
 			return err
 		}

@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/graph"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
+	"qwb/reports"
 )
 
 // DiffOptions are the arguments of diff: plans or quantized models.
@@ -24,6 +26,49 @@ type DiffResult struct {
 	// OnlyA and OnlyB are decisions in force, in words, that only one of two plans has.
 	OnlyA []string `json:"only_a,omitempty"`
 	OnlyB []string `json:"only_b,omitempty"`
+}
+
+// StructuresResult says which operators two networks share.
+type StructuresResult struct {
+	FileA     string `json:"file_a"`
+	FileB     string `json:"file_b"`
+	Different string `json:"different"` // in words, where they have too little in common
+	*analysis.Structure
+	PictureA *reports.Picture `json:"picture_a"` // nil where both have the same operators
+	PictureB *reports.Picture `json:"picture_b"`
+}
+
+func (j *job) structures(ctx context.Context, a, b string) (*StructuresResult, error) {
+	var sides [2]analysis.Configured
+	for i, file := range []string{a, b} {
+		s, err := j.openSide(file, true)
+		if err != nil {
+			return nil, err
+		}
+		defer s.close()
+		if sides[i].Graph = s.graph(); s.planned != nil {
+			sides[i].Set = s.planned.Set
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	s, err := analysis.Structures(sides[0], sides[1])
+	if err != nil {
+		return nil, err
+	}
+	r := &StructuresResult{FileA: a, FileB: b, Different: s.Different(), Structure: s}
+	if s.Same() {
+		return r, nil
+	}
+	for i, p := range []**reports.Picture{&r.PictureA, &r.PictureB} {
+		t, err := analysis.NewTopology(sides[i].Graph, sides[i].Set)
+		if err != nil {
+			return nil, err
+		}
+		*p = reports.NewPicture(t)
+	}
+	return r, nil
 }
 
 // side is one file of a comparison, ready to be configured.
@@ -43,7 +88,19 @@ func (s *side) close() {
 	}
 }
 
-func (j *job) openSide(file string) (*side, error) {
+// graph is the network of the side: of a plan as it is quantized, of a model that another tool quantized without its quantizers.
+func (s *side) graph() *graph.Graph {
+	switch {
+	case s.planned != nil:
+		return s.planned.Graph
+	case s.q != nil:
+		return s.q.Graph
+	}
+	return s.model.Graph
+}
+
+// openSide opens a plan or a quantized model, and with float a float one too.
+func (j *job) openSide(file string, float bool) (*side, error) {
 	if strings.HasSuffix(file, PlanSuffix) {
 		p, err := j.openPlan(file)
 		if err != nil {
@@ -54,6 +111,13 @@ func (j *job) openSide(file string) (*side, error) {
 	m, err := j.openModel(file)
 	if err != nil {
 		return nil, err
+	}
+	if float && unquantized(m) == nil {
+		m.Close()
+		if m, err = j.openNormal(file); err != nil {
+			return nil, err
+		}
+		return &side{file: file, model: m}, nil
 	}
 	q, err := qdq.Read(m.Graph)
 	if err != nil {
@@ -76,12 +140,12 @@ func (s *side) configured(t *target.Target) (analysis.Configured, *target.Target
 }
 
 func (j *job) diff(ctx context.Context, a, b string) (*DiffResult, error) {
-	x, err := j.openSide(a)
+	x, err := j.openSide(a, false)
 	if err != nil {
 		return nil, err
 	}
 	defer x.close()
-	y, err := j.openSide(b)
+	y, err := j.openSide(b, false)
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,8 @@ type PairOfRuns struct {
 	NSRSignificant bool         `json:"nsr_significant"`
 	Apart          float64      `json:"apart"` // plain NSR of the outputs of b with those of a as the signal
 	Layers         []LayerDrift `json:"layers,omitempty"`
+	// Different says why operators are not compared: two plans are of networks that have too little in common.
+	Different string `json:"different,omitempty"`
 	// Settings counts in what two plans, or quantized files, differ; nil for other runs.
 	Settings *DiffResult `json:"settings,omitempty"`
 }

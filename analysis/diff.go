@@ -3,7 +3,6 @@ package analysis
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	"qwb/graph"
@@ -19,8 +18,7 @@ type Configured struct {
 }
 
 // Diff compares two configured graphs, as a rule of one network: where operators run, and of every tensor state, scheme, scale,
-// zero point and, of parameters, integers. Operators are matched by name or, where most names differ and the operators follow each
-// other in the same order, by their place. Differences come in the order of a, what only b has at the end.
+// zero point and, of parameters, integers. Operators are matched as Match does. Differences come in the order of a, what only b has at the end.
 func Diff(a, b Configured) (*DiffResult, error) {
 	d := &differ{a: a, b: b, res: &DiffResult{Differences: []Difference{}}}
 	pairs, err := d.match()
@@ -43,39 +41,20 @@ type differ struct {
 
 // match pairs the nodes of both sides and reports those that only one has.
 func (d *differ) match() (pairs [][2]graph.NodeID, err error) {
-	oa, err := d.a.Graph.Order()
+	m, err := Match(d.a.Graph, d.b.Graph)
 	if err != nil {
 		return nil, err
 	}
-	ob, err := d.b.Graph.Order()
-	if err != nil {
-		return nil, err
-	}
-	taken := make([]bool, d.b.Graph.NumNodes())
-	var lone []graph.NodeID
-	for _, id := range oa {
-		n := d.a.Graph.Node(id)
-		other, ok := d.b.Graph.LookupNode(n.Name)
-		if ok && d.b.Graph.Node(other).Op == n.Op {
-			pairs = append(pairs, [2]graph.NodeID{id, other})
-			taken[other] = true
+	d.res.ByPlace = m.ByPlace
+	for _, id := range m.orderA {
+		if m.ToB[id] == graph.NoNode {
+			d.lone(d.a.Graph.Node(id), DiffMissing)
 		} else {
-			lone = append(lone, id)
+			pairs = append(pairs, [2]graph.NodeID{id, m.ToB[id]})
 		}
 	}
-	if len(lone) > len(pairs) && slices.EqualFunc(oa, ob, func(x, y graph.NodeID) bool { return d.a.Graph.Node(x).Op == d.b.Graph.Node(y).Op }) {
-		pairs = nil
-		for i := range oa {
-			pairs = append(pairs, [2]graph.NodeID{oa[i], ob[i]})
-		}
-		d.res.ByPlace = true
-		return pairs, nil
-	}
-	for _, id := range lone {
-		d.lone(d.a.Graph.Node(id), DiffMissing)
-	}
-	for _, id := range ob {
-		if !taken[id] {
+	for _, id := range m.orderB {
+		if m.ToA[id] == graph.NoNode {
 			d.lone(d.b.Graph.Node(id), DiffExtra)
 		}
 	}

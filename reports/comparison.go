@@ -173,6 +173,9 @@ func pairText(r *analysis.Comparison, p *analysis.PairOfRuns, names map[string]s
 
 // layersOfPair lists the operators where the errors of a pair differ most, and counts what differs in their settings.
 func layersOfPair(t *tables, p *analysis.PairOfRuns, names map[string]string) {
+	if p.Different != "" {
+		t.printf("\n%s and %s: %s.\n", names[p.A], names[p.B], p.Different)
+	}
 	if d := p.Settings; d != nil {
 		t.printf("\n%s and %s: %s, %s, %s, %s, %s and %d of %s of parameters differ (qwb diff lists them).\n", names[p.A], names[p.B], plain.Count(d.Domains, "domain"),
 			plain.Count(d.States, "state"), plain.Count(d.Schemes, "scheme"), plain.Count(d.Scales, "scale"), plain.Count(d.ZeroPoints, "zero point"), d.Flipped, plain.Count(d.Codes, "integer"))

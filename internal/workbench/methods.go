@@ -39,6 +39,7 @@ var Methods = []Method{
 	{"log", "the decisions of the plan", false, with((*Bench).log)},
 	{"recipe", "the decisions as a recipe", false, with((*Bench).recipe)},
 	{"diff", "what differs between two plans", false, with((*Bench).diff)},
+	{"structures", "which operators two plans or models share", false, with((*Bench).structures)},
 	{"tensor-pair", "one tensor in two plans, over one axis", false, with((*Bench).tensorPair)},
 	{"set", "decide properties of operators or tensors", true, with((*Bench).set)},
 	{"unset", "take decisions back", true, with((*Bench).unset)},

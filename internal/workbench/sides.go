@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"qwb"
+	"qwb/analysis"
+	"qwb/graph"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -56,15 +58,21 @@ func (b *Bench) tensorPair(_ context.Context, q struct {
 		}
 		defer o.Close()
 		sides[i], slots[i] = o, map[string]tqc.SlotID{}
-		id, ok := o.Graph.LookupNode(q.Node)
-		if !ok {
+	}
+	ids, err := counterparts(sides, q.Node)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		if id == graph.NoNode {
 			continue
 		}
+		o := sides[i]
 		for _, s := range slices.Concat(o.Set.Inputs(id), o.Set.Outputs(id)) {
 			if s == tqc.NoSlot {
 				continue
 			}
-			at := o.nameOf(s)[len(q.Node)+1:]
+			at := o.nameOf(s)[len(o.Graph.Node(id).Name)+1:]
 			if slots[i][at] = s; o.Set.Slot(s).State() != tqc.FP32 && !slices.Contains(r.Ats, at) {
 				r.Ats = append(r.Ats, at)
 			}
@@ -95,11 +103,35 @@ func (b *Bench) tensorPair(_ context.Context, q struct {
 	return r, nil
 }
 
+// counterparts finds an operator, by the name that it has in the first plan or else in the second, in both.
+func counterparts(sides [2]*opened, name string) (ids [2]graph.NodeID, err error) {
+	m, err := analysis.Match(sides[0].Graph, sides[1].Graph)
+	if err != nil {
+		return ids, err
+	}
+	if id, ok := sides[0].Graph.LookupNode(name); ok {
+		return [2]graph.NodeID{id, m.ToB[id]}, nil
+	}
+	if id, ok := sides[1].Graph.LookupNode(name); ok {
+		return [2]graph.NodeID{m.ToA[id], id}, nil
+	}
+	return [2]graph.NodeID{graph.NoNode, graph.NoNode}, nil
+}
+
 func orAny(at string) string {
 	if at == "" {
 		return "any tensor"
 	}
 	return at
+}
+
+// structures says which operators two plans or models share.
+func (b *Bench) structures(ctx context.Context, q struct {
+	A string `json:"a"`
+	B string `json:"b"`
+}) (*qwb.StructuresResult, error) {
+	r, _, err := b.project().Structures(ctx, qwb.DiffOptions{A: q.A, B: q.B})
+	return r, err
 }
 
 // sameScales reports whether two slots are quantized alike.

@@ -1,12 +1,18 @@
 package workbench_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb"
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/onnx"
+	"qwb/internal/demo"
 	"qwb/internal/workbench"
 )
 
@@ -54,4 +60,76 @@ func TestATensorInTwoPlans(t *testing.T) {
 	} {
 		assert.ErrorContains(t, p.try("tensor-pair", params, nil), why)
 	}
+}
+
+// An operator that has another name in the second plan is found there, and said to be the same.
+func TestAnOperatorUnderAnotherName(t *testing.T) {
+	p := planned(t)
+	m, _, err := onnx.Read(bytes.NewReader(demo.Model), int64(len(demo.Model)), nil)
+	require.NoError(t, err)
+	g := m.Graph.Clone()
+	mix, _ := g.LookupNode("mix")
+	require.NoError(t, g.RenameNode(mix, "blend"))
+	var other bytes.Buffer
+	require.NoError(t, m.WithGraph(g).Write(&other))
+	p.store.Write("other.onnx", other.Bytes())
+	p.job("open", `{"file": "other.onnx"}`, nil)
+	p.job("calibrate", `{"platform": "trt_int8", "data": ["data"]}`, nil)
+
+	for _, b := range []string{"other.onnx", "other.plan.json"} { // a model that has no plan too
+		var s qwb.StructuresResult
+		p.call("structures", fmt.Sprintf(`{"a": "glyphs.plan.json", "b": %q}`, b), &s)
+		assert.Equal(t, 1, s.Renamed)
+		assert.Equal(t, []analysis.Operator{{Node: "mix", Op: "Conv"}}, s.Rows[len(s.Rows)-1].A)
+		assert.Equal(t, []analysis.Operator{{Node: "blend", Op: "Conv"}}, s.Rows[len(s.Rows)-1].B)
+		assert.NotNil(t, s.PictureA)
+	}
+	var same qwb.StructuresResult
+	p.call("structures", `{"a": "other.plan.json", "b": "other.plan.json"}`, &same)
+	assert.Empty(t, same.Rows)
+	assert.Nil(t, same.PictureA)
+	assert.Equal(t, same.A, same.Both)
+	for _, name := range []string{"mix", "blend"} {
+		var r workbench.TensorPair
+		p.call("tensor-pair", fmt.Sprintf(`{"a": "glyphs.plan.json", "b": "other.plan.json", "node": %q}`, name), &r)
+		require.NotNil(t, r.A)
+		require.NotNil(t, r.B)
+		assert.Equal(t, r.A.Figures, r.B.Figures)
+	}
+}
+
+// Operators that two unlike networks have under one name are not compared.
+func TestUnlikeNetworksAreNotComparedByOperator(t *testing.T) {
+	p := planned(t)
+	m, _, err := onnx.Read(bytes.NewReader(demo.Model), int64(len(demo.Model)), nil)
+	require.NoError(t, err)
+	g, in := graph.New("unlike", 17), m.Graph.Value(m.Graph.Inputs[0])
+	values := []graph.ValueID{}
+	for i, op := range []string{"", "ReduceMax", "Tanh", "Flatten"} {
+		v := graph.Value{Name: fmt.Sprint("v", i)}
+		if i == 0 {
+			v = graph.Value{Name: in.Name, DType: in.DType, Shape: in.Shape}
+		}
+		id, err := g.AddValue(v)
+		require.NoError(t, err)
+		if values = append(values, id); i > 0 {
+			var attrs []graph.Attr
+			if op == "ReduceMax" { // as many scores as the demo has
+				attrs = []graph.Attr{graph.Ints("axes", 2)}
+			}
+			_, err = g.AddNode(graph.Node{Attrs: attrs, Name: []string{"", "mean", "x", "flatten"}[i], Op: op, Inputs: values[i-1 : i], Outputs: values[i : i+1]})
+			require.NoError(t, err)
+		}
+	}
+	g.Inputs, g.Outputs = values[:1], values[3:]
+	var other bytes.Buffer
+	require.NoError(t, m.WithGraph(g).Write(&other))
+	p.store.Write("unlike.onnx", other.Bytes())
+	p.job("open", `{"file": "unlike.onnx"}`, nil)
+	p.job("calibrate", `{"platform": "trt_int8", "data": ["data"]}`, nil)
+	var r qwb.CompareResult
+	p.job("compare", `{"runs": ["glyphs.plan.json", "unlike.plan.json"], "data": ["data"], "layers": 4}`, &r)
+	assert.Contains(t, r.Pairs[0].Different, "too different to be compared operator by operator: 1 of ")
+	assert.Empty(t, r.Pairs[0].Layers)
+	assert.Nil(t, r.Pairs[0].Settings)
 }

@@ -58,6 +58,9 @@ export const colourings = [
     doc: "NSR in this plan beside the other plan. Full colour is ten times more or less.",
     value: (row) => row.other ? ratioOf(errorOf(row), errorOf(row.other)) : null,
     text: (row) => `${small(errorOf(row.other))} → ${small(errorOf(row))}`, needs: "a second plan to compare with"},
+  { key: "structure", label: "In both networks", scale: "class", fold: "max", unit: "", order: ["in both", "other form", "only in A", "only in B"],
+    doc: "Whether the other network has this operator too. A closed block that holds one which differs shows that.",
+    value: (row) => row.structure || null, text: (row) => row.structure, needs: "a second network to compare with"},
 ];
 
 // shareOf is how far the first of two parts outweighs the second, from -1 to 1. A part below 0 cancels error and counts as none.
@@ -129,7 +132,7 @@ export function colourScale(colouring, rows, dark) {
   if (colouring.scale === "class") {
     const times = new Map();
     for (const v of values) times.set(v, (times.get(v) || 0) + 1);
-    const names = [...times.keys()].sort((a, b) => times.get(b) - times.get(a) || (a < b ? -1 : 1));
+    const names = colouring.order || [...times.keys()].sort((a, b) => times.get(b) - times.get(a) || (a < b ? -1 : 1));
     const place = new Map(names.map((name, i) => [name, Math.min(i, classColours.length - 1)]));
     const colours = dark ? classColours.map((c) => mixHex(c, "#151a20", 0.18)) : classColours;
     return { colouring, colours, classes: names, counts: times, ticks: [], indexOf: (v) => v == null ? -1 : place.has(v) ? place.get(v) : -1 };
@@ -203,7 +206,7 @@ export function drawLegend(host, scale) {
     return box;
   };
   if (scale.classes) {
-    scale.classes.forEach((name, i) => parts.push(el("span", { class: "legend-class" },
+    scale.classes.forEach((name, i) => scale.counts.has(name) && parts.push(el("span", { class: "legend-class" },
       swatch(scale.colours[Math.min(i, scale.colours.length - 1)]), `${name} (${scale.counts.get(name)})`)));
   } else {
     const bar = el("span", { class: "legend-bar", role: "img", "aria-label": legendText(scale) });

@@ -267,7 +267,7 @@ export function drawGraph(host, options) {
   }
 
   function drawChoices() {
-    replace(select, colourings.filter((c) => c.key !== "difference" || hasValues(c, rows) || c.key === key).map((c) => {
+    replace(select, colourings.filter((c) => !["difference", "structure"].includes(c.key) || hasValues(c, rows) || c.key === key).map((c) => {
       const has = hasValues(c, rows);
       return el("option", { value: c.key, disabled: !has, title: has ? c.doc : `${c.doc} Not known yet: ${c.needs}` }, has ? c.label : `${c.label} (not known)`);
     }));

@@ -21,7 +21,7 @@ export function makeWords(get) {
   function onBox(box) {
     const { picture, rows, colouring: c } = get();
     if (box.node >= 0) {
-      const n = picture.nodes[box.node], row = rows[box.node] || {}, known = c.scale !== "class" && c.value(row) != null;
+      const n = picture.nodes[box.node], row = rows[box.node] || {}, known = (c.scale !== "class" || c.order) && c.value(row) != null;
       return { type: n.op, name: n.name, under: [join(n.op, n.domain), n.op], value: known ? (c.brief || c.text)(row) : "" };
     }
     const fold = foldValues(c, rowsOfBlock(box.block)), many = get().index.members[box.block].length;
@@ -33,7 +33,7 @@ export function makeWords(get) {
 
   function ofNode(node) {
     const { picture, rows, colouring: c } = get(), n = picture.nodes[node], row = rows[node] || {};
-    return [n.name, n.op, n.domain, c.scale !== "class" && c.value(row) != null && `${c.label} ${c.text(row)}`, fusedInto(n)].filter(Boolean).join(", ");
+    return [n.name, n.op, n.domain, (c.scale !== "class" || c.order) && c.value(row) != null && `${c.label} ${c.text(row)}`, fusedInto(n)].filter(Boolean).join(", ");
   }
 
   function ofBlock(block) {

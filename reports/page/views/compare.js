@@ -5,6 +5,7 @@ import {withError, number, percent, decibels, known, points} from "../format.js"
 import {part, drawForm, task, grid, dataRows, dataOptions, message, problemText, steady, showOperator} from "./parts.js";
 import {drawIntervals} from "./intervals.js";
 import {showPair} from "./pair.js";
+import {structureOf} from "./structure.js";
 
 export const compareView = {
   key: "compare",
@@ -30,14 +31,19 @@ function drawCompare(host, app) {
     return {...rest, runs: [run_a, run_b, run_c].filter(Boolean)};
   }, show: r => showComparison(result, app, r, changes.firstChild)});
   const changes = el("div", {class: "result"});
-  const settings = el("button", {type: "button", title: "At once, without data: what the two plans decide differently", onclick: async () => {
+  const settings = el("button", {type: "button", title: "At once, without data: which operators only one of the two has, and what they decide differently", onclick: async () => {
     const {run_a, run_b} = form.read();
     try {
-      showSettings(changes, app, await app.client.call("diff", {a: run_a, b: run_b}));
+      if (!run_a || !run_b) throw new Error("choose A and B");
+      const s = await app.client.call("structures", {a: run_a, b: run_b}), structure = structureOf(app, s);
+      const settings = el("div", {});
+      if (!s.different && [run_a, run_b].some(name => name.endsWith(".plan.json"))) showSettings(settings, app, await app.client.call("diff", {a: run_a, b: run_b}), s);
+      changes.classList.remove("bad");
+      changes.replaceChildren(structure, settings);
     } catch (problem) {
       message(changes, problemText(problem), true);
     }
-  }}, "Show differing settings");
+  }}, "Show differing settings and operators");
   host.replaceChildren(part("Compare", compareView.doc, form.node, run, el("p", {}, settings), changes, result));
   return steady(app, () => drawCompare(host, app));
 }
@@ -97,7 +103,7 @@ function pickTensor(host, app, a, b) {
 
 // shown: its settings stand above already, with every single one.
 function pairDetails(app, r, p, shown) {
-  const list = [];
+  const list = p.different ? [el("p", {class: "headline visible"}, `Not compared operator by operator: ${p.different}.`)] : [];
   if (p.layers && p.layers.length) {
     const rows = [...p.layers].sort((a, b) => Math.abs(b.change) - Math.abs(a.change)), chosen = el("div", {class: "result"}), click = pickTensor(chosen, app, p.a, p.b);
     list.push(el("p", {class: "hint"}, `The error that has accumulated up to each operator. A click: ${click.pickDoc}.`),
@@ -109,7 +115,7 @@ function pairDetails(app, r, p, shown) {
         {label: "more than chance", doc: "at 5 % for all operators together", cell: l => (l.significant ? "yes" : "no"), sort: l => (l.significant ? 1 : 0)},
       ]}), chosen);
   }
-  if (p.layers && p.layers.length && app.view && app.view.picture) list.unshift(differenceGraph(app, r, p));
+  if (p.layers && p.layers.length && app.view && app.view.picture && [p.a, p.b].includes(app.state.plan)) list.unshift(differenceGraph(app, r, p));
   if (p.settings && !shown) {
     const box = el("div", {});
     showSettings(box, app, {...p.settings, a: p.a, b: p.b});
@@ -142,9 +148,9 @@ const settingKinds = [
   ["scales", "scales"], ["zero_points", "zero points"], ["flipped", "integers of weights and biases"], ["missing", "operators that only A has"], ["extra", "operators that only B has"],
 ];
 
-// showSettings lists what two plans decide differently: counts first, then decisions, then the single ones that do not follow from others.
-function showSettings(host, app, d) {
-  const counts = settingKinds.filter(([key]) => d[key]), single = (d.differences || []).filter(x => !x.follows);
+// showSettings lists what two plans decide differently; above, where it stands above already, has the operators that only one has: counts first, then decisions, then the single ones that do not follow from others.
+function showSettings(host, app, d, above) {
+  const counts = settingKinds.filter(([key]) => d[key] && !(above && ["missing", "extra"].includes(key))), single = (d.differences || []).filter(x => !x.follows && !(above && ["missing", "extra"].includes(x.what)));
   const decisions = [...(d.only_a || []).map(text => ({side: "A", text})), ...(d.only_b || []).map(text => ({side: "B", text}))];
   const pieces = [el("h4", {}, "Differing settings"),
     el("p", {}, counts.length ? `${counts.map(([key, what]) => `${d[key]} ${what}`).join("; ")}. ${d.following || 0} of the differences follow from others.` : "The two decide the same.")];
