@@ -131,7 +131,7 @@ func (f *file) target() (*Target, error) {
 		}
 	}
 	if f.Activation == nil || f.Weight == nil {
-		return nil, fmt.Errorf("it lacks the policy of activations or weights")
+		return nil, fmt.Errorf("the keys activation and weight are needed: each says which scheme, range and observer")
 	}
 	for _, p := range []struct {
 		what string
