@@ -45,7 +45,32 @@ func deviceLinear() []DeviceCase {
 		}
 		list = append(list, deviceConv("grouped", n, 14, 512, 512, 3, 1, 32, false)) // ResNeXt-50
 	}
+	for _, s := range []struct { // windows of ResNet-50
+		rows, k int
+		small   bool
+	}{{40, 70, true}, {56 * 56, 576, false}, {14 * 14, 2304, false}, {7 * 7, 4608, false}} {
+		list = append(list, deviceGram(s.rows, s.k, s.small))
+	}
 	return list
+}
+
+// deviceGram sums the products of all pairs of columns of rows of codes, which are four products of bytes each.
+func deviceGram(rows, k int, small bool) DeviceCase {
+	c := moving("gram", fmt.Sprintf("rows=%d k=%d", rows, k), "int8", small, cuda.GramSumsBytes(1, k), []int{2 * rows * k, 4 * rows, 4 * k},
+		func(_ *DeviceWork, s *cuda.Stream, sums cuda.Buffer, src []cuda.Buffer) (func(*cuda.Stream) error, error) {
+			for i, list := range []struct{ n, step int }{{rows, k}, {k, 1}} {
+				var at []byte
+				for j := range list.n {
+					at = encoding.LittleEndian.AppendUint32(at, uint32(j*list.step))
+				}
+				if err := s.Upload(src[1+i], at); err != nil {
+					return nil, err
+				}
+			}
+			return func(s *cuda.Stream) error { return cuda.Gram(s, sums, src[0], src[1], src[2], 1, k) }, s.Fill(sums, 0)
+		})
+	c.Bound, c.Ops = BoundInt8, 4*float64(rows)*float64(k)*float64(k+1)
+	return c
 }
 
 // formNote names the arithmetic where it is not the usual one.
