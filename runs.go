@@ -247,6 +247,7 @@ func (o *Outcome) String() string {
 	var words []string
 	var said string
 	var value *float64
+	unit := "" // of a drop, where it is one of shares
 	dec := json.NewDecoder(bytes.NewReader(o.Figures))
 	dec.UseNumber()
 	if t, err := dec.Token(); err == nil && t == json.Delim('{') {
@@ -263,10 +264,16 @@ func (o *Outcome) String() string {
 			if base, ok := strings.CutSuffix(name, "_error"); ok && base == last && len(words) > 0 {
 				if e, ok := asFloat(v); ok && value != nil {
 					words[len(words)-1] = said + " " + reports.WithError(*value, &e)
+					if last == "drop" {
+						words[len(words)-1] += unit
+					}
 				} else {
 					words[len(words)-1] += " ± " + figureText(v)
 				}
 				continue
+			}
+			if name == "top1" || name == "percent" && v == true {
+				unit = " pp"
 			}
 			last, said, value = name, strings.ReplaceAll(name, "_", " "), nil
 			if x, ok := asFloat(v); ok {

@@ -67,7 +67,7 @@ var (
 		(*DispatchResult).Search)
 	tuneFigures = picked[TuneResult]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
 	evalFigures = func(r *analysis.Accuracy) json.RawMessage {
-		b := picked[analysis.Accuracy]("mode backend profile n top1 top5 float_top1 drop drop_error flips nsr nsr_error")(r)
+		b := picked[analysis.Accuracy]("mode backend profile n top1 top5 float_top1 drop drop_error flips nsr nsr_error centred.nsr=centred_nsr centred.nsr_error=centred_nsr_error")(r)
 		if r.Counts != nil || len(r.Scores) == 0 || len(b) < 3 {
 			return b
 		}

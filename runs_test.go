@@ -158,6 +158,6 @@ func TestOutcomesOfMany(t *testing.T) {
 }
 
 func TestOutcomeText(t *testing.T) {
-	o := Outcome{Command: "eval", Figures: json.RawMessage(`{"data":["a","b"],"mode":"sim","n":500,"drop":0.41234,"drop_error":0.2,"confirmed":true}`)}
-	require.Equal(t, "eval: data a b, mode sim, n 500, drop 0.41 ± 0.20, confirmed true", o.String())
+	o := Outcome{Command: "eval", Figures: json.RawMessage(`{"data":["a","b"],"mode":"sim","n":500,"top1":400,"drop":0.41234,"drop_error":0.2,"confirmed":true}`)}
+	require.Equal(t, "eval: data a b, mode sim, n 500, top1 400, drop 0.41 ± 0.20 pp, confirmed true", o.String())
 }

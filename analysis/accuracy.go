@@ -95,13 +95,13 @@ type Change struct {
 	FloatTop1 int `json:"float_top1"`
 	FloatTop5 int `json:"float_top5"`
 	// Drop is the accuracy lost, in percentage points of top-1; DropError is its standard error from the pairs: with b samples right
-	// only in float and c right only when quantized, sqrt(b + c - (b-c)^2/n) / n.
+	// only in float and c right only when quantized, sqrt((b + c - (b-c)^2/n) / (n (n-1))).
 	Drop      float64 `json:"drop"`
 	DropError float64 `json:"drop_error"`
 }
 
-// Noise is the error of the graph outputs on the samples evaluated: the plain NSR of the output where it is largest, and for the
-// simulation of a graph with classes the centred NSR as well; see Judge.
+// Noise is the error of the graph outputs on the samples evaluated: the plain NSR of the output where it is largest, and of a graph with
+// classes the centred NSR as well, see Judge: always that of the simulation, as integers do not show the scores before a Softmax.
 type Noise struct {
 	NSR
 	Centred *NSR `json:"centred,omitempty"`
@@ -207,7 +207,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if cfg.Metrics != nil {
 		r.Scores = scored(metrics, answers, quantized, cfg.Integer != nil)
 	}
-	r.Noise = noise(answers, judge.Classes() && cfg.Integer == nil)
+	r.Noise = noise(answers, judge.Classes() && cfg.Simulator != nil)
 	if cfg.Integer != nil {
 		r.Mode, r.Backend, r.Profile = "int8", cfg.Backend, cfg.Profile
 		r.compareRuns(metrics, answers, cfg.BaseProfile)
@@ -355,7 +355,7 @@ func flipped(a, b []task.Ranked) (n int) {
 }
 
 // lost returns the percentage points of top-1 by which after is worse than before on the same samples, and the standard error of that:
-// with b samples right only before and c right only after, sqrt(b + c - (b-c)^2/n) / n.
+// with b samples right only before and c right only after, sqrt((b + c - (b-c)^2/n) / (n (n-1))): that of their mean.
 func lost(before, after []task.Ranked) (points, err float64) {
 	n, b, c := float64(len(after)), 0.0, 0.0
 	for i := range after {
@@ -366,7 +366,7 @@ func lost(before, after []task.Ranked) (points, err float64) {
 			c++
 		}
 	}
-	return 100 * (b - c) / n, 100 * math.Sqrt(b+c-(b-c)*(b-c)/n) / n
+	return 100 * (b - c) / n, 100 * math.Sqrt((b+c-(b-c)*(b-c)/n)/(n*max(n-1, 1)))
 }
 
 // noise puts the errors of all samples together, nil where nothing quantized ran.

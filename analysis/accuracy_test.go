@@ -31,7 +31,7 @@ func TestScoreCountsPairs(t *testing.T) {
 	require.Equal(t, []int{2, 5, 3, 4}, []int{r.Top1, r.Top5, r.FloatTop1, r.Flips})
 	require.Equal(t, Answer{"b", 1, 2}, r.Answers[1])
 	require.InDelta(t, 100.0/6, r.Drop, 1e-12)
-	require.InDelta(t, 100*math.Sqrt(3-1.0/6)/6, r.DropError, 1e-12)
+	require.InDelta(t, 100*math.Sqrt((3-1.0/6)/(6*5)), r.DropError, 1e-12)
 }
 
 func TestEvalInFloat(t *testing.T) {

@@ -77,7 +77,11 @@ func scoresTable(t *tables, r *analysis.Accuracy) {
 	}
 	if r.Noise != nil {
 		if c := r.Noise.Centred; c != nil {
-			t.printf("NSR of the outputs: %s (class scores before Softmax, without their mean); plain, after Softmax: %s\n", WithError(c.NSR, c.NSRError), WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
+			simulated := ""
+			if r.Mode == "int8" {
+				simulated = ", simulated"
+			}
+			t.printf("NSR of the outputs%s: %s (class scores before Softmax, without their mean); plain, after Softmax: %s\n", simulated, WithError(c.NSR, c.NSRError), WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
 		} else {
 			t.printf("plain NSR of the outputs: %s\n", WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
 		}

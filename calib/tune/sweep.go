@@ -154,7 +154,10 @@ func (w *walk) judge(trials []*trial, bar float64) (Step, *trial) {
 	s := Step{By: best.by, Trials: len(trials)}
 	s.measured(least)
 	if s.Kept = w.keeps(least, bar); !s.Kept {
-		s.Why = "the error at its output does not fall by more than its error bar"
+		s.Why = "the error at its output does not fall"
+		if len(w.Held) >= analysis.MinHeldOut {
+			s.Why += fmt.Sprintf(" by more than %.1f standard errors, which chance alone may reach in one of so many trials", bar)
+		}
 	}
 	return s, best
 }

@@ -67,8 +67,18 @@ func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
 	p.until(`/held-out samples|Nothing was kept/.test(text()) && all("table.results tbody tr").length > 1`)
 	p.shoot("tuned")
 
+	command(t, dir, "set", "glyphs.plan.json", "type:Conv", "observer=kl") // another plan
 	p.js(`setTimeout(() => location.reload()), true`, nil)
 	p.until(`one("nav.tabs button", "Verify") && !document.querySelector("main .view-verify")`)
 	p.view("Verify")
 	p.until(`/OK: 0 of [0-9,]+ integers differ/.test(text())`)
+	p.until(`one(".view-verify p.warn", "The plan has changed since")`)
+
+	p.choose("input[type=text]", "Samples", "nowhere")
+	p.click(".part button", "Verify$")
+	p.until(`one(".message p", /verify failed/) && /nowhere.*below is the result of an earlier run/.test(text())`)
+	p.until(`/Nothing runs/.test(one("footer").innerText)`)
+	p.choose("input[type=text]", "Samples", "data")
+	p.click(".part button", "Verify$")
+	p.until(`!/verify failed|The plan has changed since/.test(text())`)
 }

@@ -32,7 +32,7 @@ type Job struct {
 	Notes    []string      `json:"notes"`
 	Warnings []tqc.Warning `json:"warnings"`
 	Error    *qwb.Fault    `json:"error"`              // nil unless it failed, or did not hold what was asked for
-	Revision string        `json:"revision,omitempty"` // of the plan afterwards, where the job may have changed it
+	Revision string        `json:"revision,omitempty"` // of the plan that the result is about: afterwards, where the job may have changed it
 }
 
 // States of a job.
@@ -124,14 +124,14 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	b := q.bench
 	q.tell(t, true)
 	var result json.RawMessage
-	err := q.due(t)
+	revision, err := q.due(t)
 	if err == nil {
 		p := b.project()
 		p.Events = &heard{q, t}
 		result, err = t.did(pausing{ctx, b}, b, p)
 	}
 	q.mu.Lock()
-	t.result, t.failed, t.State, t.What, t.ETA = result, err, Done, "", nil
+	t.result, t.failed, t.State, t.What, t.ETA, t.Revision = result, err, Done, "", nil, revision
 	q.forget(t)
 	t.Seconds = q.bench.since(t.began)
 	if err != nil {
@@ -198,29 +198,29 @@ func (q *queue) forget(now *piece) {
 }
 
 // due reports whether a job whose turn has come is about what it was started on: meanwhile another model may have been opened, or the plan
-// been written. From now on nobody else writes it.
-func (q *queue) due(t *piece) error {
+// been written. From now on nobody else writes it. It returns the revision of the plan.
+func (q *queue) due(t *piece) (revision string, err error) {
 	b := q.bench
 	b.changing.Lock() // whoever is writing it ends first
 	defer b.changing.Unlock()
 	line, err := t.work.line(b)
 	if err != nil {
-		return err
+		return "", err
 	}
 	now := b.Revision()
 	if line != t.Command {
-		return &StaleError{now}
+		return "", &StaleError{now}
 	}
 	if !t.kind.Changes || t.kind.Opens {
-		return nil
+		return now, nil
 	}
 	if t.after != nil {
-		return qwb.Usagef("%s, which this was to follow, did not come to its end: nothing was done", t.after.Kind)
+		return "", qwb.Usagef("%s, which this was to follow, did not come to its end: nothing was done", t.after.Kind)
 	}
 	if now != t.plan {
-		return &StaleError{now}
+		return "", &StaleError{now}
 	}
-	return nil
+	return now, nil
 }
 
 // tell says how a job stands, at most ten times a second unless it is worth more.

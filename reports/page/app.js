@@ -44,6 +44,11 @@ export async function startApp(client, host) {
       messageBox.hidden = !text;
     },
 
+    // unsay takes a message away, if it is still the one that is shown.
+    unsay(text) {
+      if (message.textContent === text) app.say("");
+    },
+
     // command notes the command line that does what was just done.
     command(line) {
       if (line) bar.command(line);

@@ -17,6 +17,7 @@ export function words(d) {
 
 // figures are those that a command found, with two digits of their errors.
 export function figures(f) {
-  const one = (key, v) => (typeof f[key + "_error"] === "number" ? withError(v, f[key + "_error"]) : typeof v === "number" && !Number.isInteger(v) ? number(v) : v);
+  const unit = key => (key === "drop" && (f.top1 !== undefined || f.percent) ? " pp" : "");
+  const one = (key, v) => (typeof f[key + "_error"] === "number" ? withError(v, f[key + "_error"]) + unit(key) : typeof v === "number" && !Number.isInteger(v) ? number(v) : v);
   return Object.entries(f || {}).filter(([key, v]) => typeof v !== "object" && !key.endsWith("_error")).map(([key, v]) => key.replaceAll("_", " ") + " " + one(key, v)).join(", ");
 }

@@ -32,7 +32,7 @@ function drawExport(host, app) {
     const extra = {};
     for (const [key, value] of Object.entries(options ? options.read() : {})) extra[key.slice(7)] = String(value);
     return {...form.read(), ...(Object.keys(extra).length ? {options: extra} : {})};
-  }, show: r => showExport(result, app, r)});
+  }, into: result, show: r => showExport(result, app, r)});
   host.replaceChildren(part("Export the quantized model", exportView.doc, form.node, own, run, result), s.language ? "" : afterwards(app));
   return steady(app, () => drawExport(host, app));
 }

@@ -7,7 +7,7 @@ const words = { queued: "waits", running: "runs", done: "done", failed: "failed"
 // jobsBar makes the foot: {node, update(job), command(line)}.
 export function jobsBar(app) {
   const jobs = new Map(); // by id, the oldest first
-  const lines = [];
+  const lines = [], complaints = new Map(); // what was said of the last job that failed, by kind
   // What runs: its elements stay, so that a click on Stop meets the button that was aimed at.
   const kind = el("b"), meter = el("progress"), said = el("span"), waiting = el("span", { class: "soft" });
   let running = null;
@@ -40,7 +40,7 @@ export function jobsBar(app) {
     meter.setAttribute("aria-label", `Progress of ${running.kind}`);
     if (total > 0) Object.assign(meter, { max: total, value: done });
     else meter.removeAttribute("value");
-    said.textContent = `${what}${total > 0 ? ` ${done} of ${total}` : ""}, ${duration(Math.round(seconds))}${eta === null ? "" : `, about ${duration(Math.ceil(eta))} left`}`;
+    said.textContent = `${what ? `${what}${total > 0 ? ` ${done} of ${total}` : ""}, ` : ""}${duration(Math.round(seconds))}${eta === null ? "" : `, about ${duration(Math.ceil(eta))} left`}`;
   }
 
   // draw brings the lists up to date too: when a job begins or ends, and when there is a new command.
@@ -76,9 +76,16 @@ export function jobsBar(app) {
     node,
     update(job) {
       const before = jobs.get(job.id);
+      if (before && job.state === "queued") return; // the answer to its start, older than what events have said since
       jobs.set(job.id, job);
-      if (job.state === "done" && before && before.state !== "done" && job.command) lines.push(job.command);
-      if (job.state === "failed" && before && before.state !== "failed") app.say(`${job.kind} failed: ${job.error ? job.error.message : ""}`, true);
+      if (job.state === "done" && before && before.state !== "done") {
+        if (job.command) lines.push(job.command);
+        if (complaints.has(job.kind)) app.unsay(complaints.get(job.kind)); // it works now
+      }
+      if (job.state === "failed" && before && before.state !== "failed") {
+        complaints.set(job.kind, `${job.kind} failed: ${job.error ? job.error.message.replace(`${job.kind}: `, "") : ""}`);
+        app.say(complaints.get(job.kind), true);
+      }
       if (before && before.state === job.state) drawNow();
       else draw();
     },

@@ -128,11 +128,25 @@ export function problemText(problem) {
 
 // task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
 // only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this kind is shown at once, so that leaving the view loses nothing.
-export function task(app, {label, kind, only = "", doc, options, show, result = true}) {
+// into is where show draws what is true of one state of the plan only: it says so once that is another one.
+export function task(app, {label, kind, only = "", doc, options, show, into, result = true}) {
   const bar = el("progress", {hidden: true, "aria-label": `progress: ${label}`}), status = el("span", {class: "status", role: "status"});
   const stop = el("button", {type: "button", hidden: true, title: "Stop this job. What it has done so far stays where the command can go on from it."}, "Cancel");
   const button = el("button", {type: "button", class: "main", title: doc || ""}, label), line = el("div", {class: "ran"});
-  let running = null, ended = null;
+  const old = el("p", {class: "warn"}, "The plan has changed since: this is of the plan before.");
+  let running = null, ended = null, shown = null; // shown: the job whose result is drawn
+  const age = () => {
+    if (shown && !node.isConnected) offReload();
+    old.hidden = !shown || shown.revision === app.state.revision;
+  };
+  const draw = (r, job) => {
+    shown = job;
+    show(r);
+    if (into) into.prepend(old);
+    age();
+  };
+  const offReload = into ? app.on(age) : () => {};
+  const earlier = () => (shown ? "; below is the result of an earlier run" : "");
   const follow = event => {
     const job = event.job || event;
     if (!node.isConnected) {
@@ -161,10 +175,10 @@ export function task(app, {label, kind, only = "", doc, options, show, result = 
     try {
       const r = await app.run(kind, options ? options() : {});
       message(status, ended && ended.error ? ended.error.message : "done", Boolean(ended && ended.error));
-      show(r);
+      draw(r, ended);
     } catch (problem) {
-      message(status, problem.kind === "canceled" ? "stopped" : problemText(problem), problem.kind !== "canceled");
-      if (problem.result) show(problem.result);
+      message(status, `${problem.kind === "canceled" ? "stopped" : problemText(problem)}${problem.result ? "" : earlier()}`, problem.kind !== "canceled");
+      if (problem.result) draw(problem.result, ended);
     }
     bar.hidden = stop.hidden = true;
     button.disabled = false;
@@ -172,7 +186,7 @@ export function task(app, {label, kind, only = "", doc, options, show, result = 
   });
   const node = el("div", {class: "task"}, button, " ", bar, " ", stop, " ", status, line);
   const off = app.client.on("job", follow);
-  if (result) newest(app, kind, only).then(r => { if (r && !running) { follow(r.job); show(r.result); } });
+  if (result) newest(app, kind, only).then(r => { if (r && !running) { follow(r.job); draw(r.result, r.job); } });
   return node;
 }
 

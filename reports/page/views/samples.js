@@ -27,9 +27,9 @@ const changedTo = f => f.int8 || f.sim;
 function drawSamples(host, app) {
   const result = el("div", {class: "result"});
   const form = drawForm(app, dataRows(app, {note: "Empty: the data of the plan. Samples that no range was fitted on tell more."}));
-  const run = task(app, {label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), show: r => showFlips(result, app, r)});
+  const run = task(app, {label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), into: result, show: r => showFlips(result, app, r)});
   const figures = el("div", {class: "result"});
-  const measure = (label, mode, doc) => task(app, {label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({...dataOptions(form.read()), mode}), result: mode === "int8", show: r => showAccuracy(figures, r, Boolean(r.centred || (app.view && app.view.verdict.centred)))});
+  const measure = (label, mode, doc) => task(app, {label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({...dataOptions(form.read()), mode}), result: mode === "int8", into: figures, show: r => showAccuracy(figures, r)});
   host.replaceChildren(part("Samples", "What is measured in this view uses these; Measure in the view Network uses the samples that the plan was calibrated on.", form.node),
     part("Accuracy", "The network in float and quantized, on the same samples. Simulated is enough to compare plans; integers are what the engine will compute: measure them before an export.",
       measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"), measure("Measure on integers", "int8", "the integer program, as an engine computes it"), figures),
@@ -38,14 +38,14 @@ function drawSamples(host, app) {
 }
 
 // showAccuracy is the loss against float, said so that chance is not taken for a loss.
-function showAccuracy(host, r, classes) {
+function showAccuracy(host, r) {
   const n = r.n, how = r.mode === "int8" ? "on integers" : r.mode === "sim" ? "simulated" : "in float", within = insignificant(r.drop, r.drop_error);
   const said = known(r.drop) && known(r.top1) ? r.drop === 0 ? `No loss of top-1 on ${n} samples, ${how}.` : `Top-1 ${r.drop > 0 ? "falls" : "rises"} by ${points(Math.abs(r.drop), r.drop_error)} ${how}${within ? `: within chance, n = ${n}` : ""}.` : `Measured on ${n} samples, ${how}.`;
   const share = (k, what) => (known(k) ? {label: what, value: percent(k / n), title: `${k} of ${n}`} : null);
   host.replaceChildren(el("p", {class: known(r.drop) && r.drop > 0 && !within ? "headline visible" : "headline"}, said), tiles([
     share(r.float_top1, "top-1 in float"), share(r.top1, `top-1 ${how}`), share(r.top5, `top-5 ${how}`), known(r.flips) ? {label: `predictions that changed ${how}`, value: `${r.flips} of ${n}`, title: percent(r.flip_rate)} : null,
-    known(r.nsr) ? {label: classes ? "NSR after Softmax" : "NSR of the outputs", value: withError(r.nsr, r.nsr_error), title: `${r.nsr}; ${decibels(r.sqnr_db)}`, doc: classes ? "noise-to-signal ratio of the class probabilities, with its standard error; not to be compared with the NSR of the outputs, which is taken before Softmax" : "noise-to-signal ratio of the outputs against float, with its standard error"} : null,
-    r.centred ? {label: "NSR of the outputs", value: withError(r.centred.nsr, r.centred.nsr_error), title: `${r.centred.nsr}; ${decibels(r.centred.sqnr_db)}`, doc: "of the class scores before Softmax, without their mean over the classes, on these samples"} : null]));
+    known(r.nsr) ? {label: r.centred ? "NSR after Softmax" : "NSR of the outputs", value: withError(r.nsr, r.nsr_error), title: `${r.nsr}; ${decibels(r.sqnr_db)}`, doc: r.centred ? "noise-to-signal ratio of the class probabilities, with its standard error; not to be compared with the NSR of the outputs, which is taken before Softmax" : "noise-to-signal ratio of the outputs against float, with its standard error"} : null,
+    r.centred ? {label: `NSR of the outputs${r.mode === "int8" ? ", simulated" : ""}`, value: withError(r.centred.nsr, r.centred.nsr_error), title: `${r.centred.nsr}; ${decibels(r.centred.sqnr_db)}`, doc: "of the class scores before Softmax, without their mean over the classes, on these samples"} : null]));
 }
 
 // className is a class with its name where one is known.

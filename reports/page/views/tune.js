@@ -50,7 +50,7 @@ function showTuned(result, app, r) {
       {label: "SQNR", value: `${decibels(r.before.sqnr_db)} → ${decibels(r.after.sqnr_db)}`, doc: "signal to quantization noise, in decibels: the higher the better"},
       {label: "change", value: withError(r.change, r.change_error), title: String(r.change), doc: "mean of after minus before over the same samples: below 0 is better"},
       {label: "held-out samples", value: `${r.held_out} of ${r.samples}`, doc: r.held_out_kind === "unseen" ? "none of them was among those the ranges come from" : "half of the samples given; the ranges may come from them"},
-      {label: "work", value: `${number(r.work)} forwards`, title: `${number(r.seconds)} s`, doc: "forward passes of one sample"},
+      {label: "work", value: `${number(r.work)} forward passes`, title: `${number(r.seconds)} s`, doc: "forward passes of one sample"},
     ]),
    
     grid({caption: "Methods", rows: r.methods, columns: [
@@ -64,7 +64,7 @@ function showTuned(result, app, r) {
       {label: "operator", cell: l => l.node, sort: l => l.node},
       {label: "method", cell: l => l.method, sort: l => l.method},
       {label: "kept", cell: l => (l.kept ? "yes" : "no"), sort: l => (l.kept ? 1 : 0)},
-      {label: "change of NSR", doc: "on the held-out samples, after minus before: below 0 is better", number: true, sort: l => l.change,
+      {label: "change of NSR", doc: "of the error at the operator's own output (equalize, migrate and split: of the network's outputs) on the held-out samples, after minus before: below 0 is better", number: true, sort: l => l.change,
         cell: l => withError(l.change, l.change_error), title: l => String(l.change)},
       {label: "why not", cell: l => (l.kept ? "" : l.why)},
     ]}));

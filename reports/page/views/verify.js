@@ -22,7 +22,7 @@ function drawVerify(host, app) {
   const run = task(app, {label: "Verify", kind: "verify", options: () => {
     const {against, ...rest} = dataOptions(form.read());
     return against ? {...rest, against: [against]} : rest;
-  }, show: r => showVerified(result, app, r)});
+  }, into: result, show: r => showVerified(result, app, r)});
   host.replaceChildren(part("Verify the integers", verifyView.doc, form.node, run, result));
   return steady(app, () => drawVerify(host, app));
 }
