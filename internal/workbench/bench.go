@@ -67,6 +67,7 @@ type Bench struct {
 // New returns a bench. It has to be closed.
 func New(o Options) *Bench {
 	b := &Bench{o: o, at: o.Project, data: dataOptions{Data: o.Data, Labels: o.Labels}, previewing: make(chan struct{}, 1)}
+	b.at.Model, b.at.Plan = fileWord(o.Project.Model), fileWord(o.Project.Plan)
 	if b.at.Events = nil; b.at.Model == "" && b.at.Plan != "" {
 		b.at.Model, _ = b.modelOf(b.at.Plan) // a plan that cannot be read says so when it is looked at
 	}
@@ -190,6 +191,14 @@ func decode(what string, raw json.RawMessage, into any) error {
 		return qwb.UsageError{Err: err}
 	}
 	return nil
+}
+
+// fileWord is the name of a file that commands do not take for a flag.
+func fileWord(name string) string {
+	if strings.HasPrefix(name, "-") {
+		return "./" + name
+	}
+	return name
 }
 
 // command is a command line of qwb.

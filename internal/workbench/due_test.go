@@ -1,6 +1,7 @@
 package workbench_test
 
 import (
+	"bytes"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -158,4 +159,25 @@ func TestAnExportReplacesNothingButAnExport(t *testing.T) {
 	p.revision = p.Revision()
 	p.job("export", `{"unverified": true}`, nil)
 	refused(own, "")
+}
+
+// The command of a job is one that runs: of a file that begins like a flag, of a plan, which inspect does not take, and not of counts below 0.
+func TestCommandsOfJobsCanBeRun(t *testing.T) {
+	p := planned(t)
+	for _, end := range []string{".onnx", ".plan.json", ".stats"} {
+		text, _ := p.store.Read("glyphs" + end)
+		if p.store.Write("-a"+end, text); end == ".plan.json" {
+			p.store.Write("-a"+end, bytes.ReplaceAll(text, []byte("glyphs.onnx"), []byte("-a.onnx")))
+		}
+	}
+	assert.Equal(t, "qwb inspect ./-a.onnx", p.job("open", `{"file": "-a.plan.json"}`, nil).Command)
+	assert.Equal(t, "qwb analyze ./-a.plan.json --samples 2 --graphwise", p.job("analyze", `{"samples": 2, "graphwise": true}`, nil).Command)
+	var c workbench.Changed
+	p.call("set", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, &c)
+	assert.Equal(t, "qwb set ./-a.plan.json type:Conv domain=fp32", c.Command)
+	assert.Equal(t, "qwb inspect glyphs.onnx", p.job("open", `{"file": "glyphs.plan.json"}`, nil).Command)
+	for _, o := range []string{`{"kind": "analyze", "options": {"samples": -5}}`, `{"kind": "compare", "options": {"runs": ["a", "b"], "layers": -1}}`} {
+		assert.Equal(t, qwb.KindUsage, qwb.Describe(p.try("start", o, nil)).Kind, o)
+	}
+	assert.NoError(t, p.try("start", `{"kind": "eval", "options": {"data": ["data"], "labels": "labels.tsv", "label_offset": -1}}`, nil))
 }

@@ -116,6 +116,22 @@ func flagsOfStruct(v reflect.Value) (words []string) {
 	return words
 }
 
+// below0 names the first count of options that is less than 0, as a flag; labels may be moved either way.
+func below0(v reflect.Value) string {
+	for i := range v.NumField() {
+		f, x := v.Type().Field(i), reflect.Indirect(v.Field(i))
+		switch name := f.Tag.Get("json"); {
+		case f.Anonymous:
+			if name := below0(x); name != "" {
+				return name
+			}
+		case x.CanInt() && x.Int() < 0 && name != "label_offset":
+			return fmt.Sprintf("--%s %d", strings.ReplaceAll(name, "_", "-"), x.Int())
+		}
+	}
+	return ""
+}
+
 // planLine is a command about the plan that is open, or that a job in front is to write.
 func (b *Bench) planLine(name string, options any) (string, error) {
 	file := b.project().Plan
@@ -133,7 +149,7 @@ func planBeside(model string) string {
 // opens makes another model and plan the project.
 func (b *Bench) opens(model, planFile string) {
 	b.mu.Lock()
-	b.at.Model, b.at.Plan, b.at.Stats = model, planFile, ""
+	b.at.Model, b.at.Plan, b.at.Stats = fileWord(model), fileWord(planFile), ""
 	b.mu.Unlock()
 	b.forget()
 }
@@ -161,7 +177,7 @@ func (o *calibrateJob) files(b *Bench) (model, planFile string, err error) {
 		}
 		return p.Model, p.Plan, nil
 	}
-	return o.Model, planBeside(o.Model), nil
+	return fileWord(o.Model), planBeside(o.Model), nil
 }
 
 func (o *calibrateJob) line(b *Bench) (string, error) {
@@ -389,7 +405,11 @@ func (o *compareJob) line(*Bench) (string, error) {
 	if len(o.Runs) < 2 {
 		return "", qwb.Usagef("compare takes two or more runs: plans, models or recorded outputs")
 	}
-	return command(append(append([]string{"compare"}, o.Runs...), flagsOf(o)...)...), nil
+	words := []string{"compare"}
+	for _, name := range o.Runs {
+		words = append(words, fileWord(name))
+	}
+	return command(append(words, flagsOf(o)...)...), nil
 }
 
 func (o *compareJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
@@ -492,7 +512,7 @@ func (o *importJob) line(*Bench) (string, error) {
 	if o.Model == "" {
 		return "", qwb.Usagef("import takes a model")
 	}
-	return command(append(append([]string{"import", o.Model}, flagsOf(o)...), "-o", planBeside(o.Model))...), nil
+	return command(append(append([]string{"import", fileWord(o.Model)}, flagsOf(o)...), "-o", planBeside(o.Model))...), nil
 }
 
 func (o *importJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
@@ -536,11 +556,17 @@ type openedFile struct {
 	Inspection *analysis.Inspection `json:"inspection"`
 }
 
-func (o *openJob) line(*Bench) (string, error) {
+func (o *openJob) line(b *Bench) (string, error) {
 	if o.File == "" {
 		return "", qwb.Usagef("open takes a model or a plan")
 	}
-	return command("inspect", o.File), nil
+	model := o.File
+	if isPlan(o.File) {
+		if of, err := b.modelOf(o.File); err == nil { // the job says what is wrong
+			model = of
+		}
+	}
+	return command("inspect", fileWord(model)), nil
 }
 
 func (o *openJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {

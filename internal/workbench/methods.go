@@ -343,7 +343,7 @@ var simple = regexp.MustCompile(`^[A-Za-z0-9_./-]*[A-Za-z0-9_.-]$`)
 
 // exactly is a selector of the operator of a name, whatever that is.
 func exactly(name string) string {
-	if simple.MatchString(name) && !slices.Contains([]string{"first", "last", "depthwise"}, name) {
+	if simple.MatchString(name) && name[0] != '-' && !slices.Contains([]string{"first", "last", "depthwise"}, name) {
 		return name
 	}
 	return strings.ReplaceAll("/^"+regexp.QuoteMeta(name)+"$/", ",", `\,`)

@@ -14,7 +14,7 @@ import (
 // Names of models are anybody's: each selects its own operator and nothing else, alone and together with another one, and at a slot.
 func TestNamesSelectExactlyTheirOperator(t *testing.T) {
 	names := []string{"a", "a,b", "b", "first", "last", "depthwise", "*", "type:Relu", "name:a", "/a/", "/model/a/Relu", "!a", " a ", "a:in0", "a:weight", `a\,b`, `a\`, "a.b", "axb", "ä<img src=x>\n",
-		"input:x", "pattern:attention", "$(touch x)"}
+		"input:x", "pattern:attention", "$(touch x)", "-dash", "/"}
 	g := graph.New("", 17)
 	v, err := g.AddValue(graph.Value{Name: "x", DType: tensor.Float32})
 	require.NoError(t, err)
@@ -31,6 +31,7 @@ func TestNamesSelectExactlyTheirOperator(t *testing.T) {
 		s := selection{Nodes: []string{name}}
 		text, err := s.selector()
 		require.NoError(t, err)
+		require.NotEqual(t, byte('-'), text[0], "a flag")
 		nodes, err := decision.Nodes(g, text)
 		require.NoError(t, err, "%q: %q", name, text)
 		require.Len(t, nodes, 1, "%q: %q", name, text)
