@@ -322,21 +322,24 @@ calibrations() {
   sed -n 's/\.onnxruntime\.plan\.json / /p' list >"$work/calibrated"
   while read -r model data; do
     [[ $model =~ ${MODELS:-.} ]] || continue
-    local preprocess equal=null why=
+    local preprocess equal=null why= samples=16 took=
     preprocess=none
+    [ "$backend" = ptx ] && samples=4
     case $model in mobilenet*) preprocess=imagenet-inception ;; squeezenet*) preprocess=imagenet-caffe ;; esac
     for b in cpu "$backend"; do
-      timeout -k 5 "$(left)" "$qwb" calibrate "$model.onnx" --data "$data" --samples 4 --preprocess $preprocess --platform onnxruntime --backend "$b" -o "by-$b.plan.json" \
-        >/dev/null 2>"$work/log" &&
-        timeout -k 5 "$(left)" "$qwb" tune by-cpu.plan.json --data "$data" --samples 4 --shard 1/1 --backend "$b" -o "by-$b.grams" >/dev/null 2>"$work/log" ||
+      : >"$work/json" >"$work/json2"
+      timeout -k 5 "$(left)" "$qwb" calibrate "$model.onnx" --data "$data" --samples $samples --preprocess $preprocess --platform onnxruntime --backend "$b" -o "by-$b.plan.json" \
+        --json >"$work/json" 2>"$work/log" &&
+        timeout -k 5 "$(left)" "$qwb" tune by-cpu.plan.json --data "$data" --samples $samples --shard 1/1 --backend "$b" -o "by-$b.grams" --json >"$work/json2" 2>"$work/log" ||
         why=$(tail -n 1 "$work/log")
+      took+=$(printf ', "%s": {"calibrate_seconds": %s, "gram_seconds": %s}' "$b" "$(field "$work/json" data_seconds | grep . || echo null)" "$(field "$work/json2" seconds | grep . || echo null)")
     done
     if [ -z "$why" ]; then
       equal=true
       cmp -s by-cpu.stats "by-$backend.stats" && cmp -s by-cpu.grams "by-$backend.grams" || equal=false
     fi
     if [ $equal = true ]; then held=$((held + 1)); else bad=$((bad + 1)) && echo "verify: calibration of $model: equal $equal $why"; fi
-    printf '{"model": "%s", "equal": %s, "error": %s}\n' "$model" $equal "$(text "$why")" >>"$work/calibrations"
+    printf '{"model": "%s", "equal": %s%s, "error": %s}\n' "$model" $equal "$took" "$(text "$why")" >>"$work/calibrations"
     rm -f by-*
   done <"$work/calibrated"
 }
