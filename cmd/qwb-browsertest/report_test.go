@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	devtools "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -148,6 +150,17 @@ func TestTheReportOnPaper(t *testing.T) {
 	assert.Zero(t, left)
 	p.js(`document.querySelectorAll("table.rows thead button").length`, &buttons)
 	assert.Positive(t, buttons)
+
+	// Chromium's --print-to-pdf prints as soon as the document is there.
+	p.do(ask(devtools.AddScriptToEvaluateOnNewDocument, devtools.AddScriptToEvaluateOnNewDocumentParams{Source: `addEventListener("DOMContentLoaded", () => {
+		dispatchEvent(new Event("beforeprint"));
+		window.printed = [document.querySelectorAll("table.rows thead th").length, document.querySelectorAll("table.rows thead button").length, document.querySelectorAll("canvas.graph-paper").length];
+	})`}), chromedp.Navigate(file))
+	p.until(`window.printed`)
+	var printed []int
+	p.js(`window.printed`, &printed)
+	assert.Greater(t, printed[0], 10)
+	assert.Equal(t, []int{0, 1}, printed[1:], "buttons, networks")
 }
 
 // TestHostileNamesAreText: names that are markup, commands of a terminal or turn the direction of writing are shown as text, and nothing runs.

@@ -60,8 +60,8 @@ export function drawReport(main, view, selection) {
   }
 
   // The verdict is painted before the rest is drawn: of networks with thousands of operators that takes a moment.
-  requestAnimationFrame(() => setTimeout(() => {
-    for (const [host, draw] of later) {
+  const drawLater = () => {
+    for (const [host, draw] of later.splice(0)) {
       try {
         draw(host);
       } catch (problem) { // a file that says something else than its form does: the other parts are shown
@@ -70,7 +70,13 @@ export function drawReport(main, view, selection) {
     }
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     if (target) target.scrollIntoView();
-  }));
+  };
+  requestAnimationFrame(() => setTimeout(drawLater));
+  addEventListener("beforeprint", () => { // chromium --print-to-pdf does not wait for a moment
+    if (!later.length) return;
+    drawLater();
+    dispatchEvent(new Event("beforeprint")); // for tables and the network, which came to listen only now
+  });
 
   function save() {
     download(view.model + ".analyze.json", JSON.stringify(report, null, 2), "application/json");
