@@ -226,6 +226,9 @@ func (d *doctor) labels() {
 	}
 }
 
+// Classes is how many classes the model has scores for; 0 where its output does not say.
+func (m *Model) Classes() int { return scores(m.Graph) }
+
 // scores is how many classes the first output of a graph has a score for: its one dimension that is not 1; 0 if there is none, or several.
 func scores(g *graph.Graph) int {
 	if len(g.Outputs) == 0 {

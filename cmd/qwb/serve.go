@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"html"
 	"net"
@@ -23,7 +24,7 @@ import (
 
 func newServe(e *env) *cobra.Command {
 	var f flags
-	var addr string
+	var addr, classes string
 	var roots []string
 	var quiet bool
 	c := &cobra.Command{
@@ -58,7 +59,7 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 				return err
 			}
 			defer files.Close()
-			for _, name := range []string{at.Model, at.Plan} {
+			for _, name := range []string{at.Model, at.Plan, classes} {
 				if _, ok := files.Path(name); name != "" && !ok {
 					return &server.OutsideError{Name: name}
 				}
@@ -68,6 +69,12 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 			memory, _ := f.memory()
 			bench := workbench.New(workbench.Options{Project: *p, Roots: files.Names(), Data: f.data, Labels: f.labels, Threads: f.workers(), Memory: memory})
 			defer bench.Close()
+			if classes != "" {
+				params, _ := json.Marshal(map[string]string{"file": classes}) // a text always has a form in JSON
+				if _, err := bench.Call(c.Context(), "classes", params, ""); err != nil {
+					return fmt.Errorf("serve: %w", err)
+				}
+			}
 			go func() { _, _ = bench.Call(c.Context(), "view", []byte(`{"brief":true}`), "") }() // it is there when the browser is; what is wrong is said then
 			s := &server.Server{Bench: bench, Roots: files, Page: page.Files(), Log: e.stderr, Token: server.NewToken()}
 			return e.serve(c.Context(), s, l, !quiet)
@@ -78,6 +85,7 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 	c.Flags().BoolVar(&quiet, "no-browser", false, "print the address only, open no browser")
 	c.Flags().StringArrayVar(&f.data, "data", nil, "`PATH` of samples to evaluate with, as for eval; may be repeated; the page can name others")
 	c.Flags().StringVar(&f.labels, "labels", "", "`FILE` of labels, as for eval")
+	c.Flags().StringVar(&classes, "classes", "", "`FILE` with the names of classes: one on a line, or JSON (a list, numbers and names, id2label)")
 	f.addRun(c)
 	f.addMemory(c)
 	return c

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,5 +64,10 @@ func TestServeOnlyWhatItIsFor(t *testing.T) {
 	require.NoError(t, os.Mkdir("elsewhere", 0o755))
 	fails(t, exitFailed, `m\.stats.*statistics`, "serve", "m.stats", "--no-browser")
 	fails(t, exitFailed, `nothing\.onnx.*no such file`, "serve", "nothing.onnx", "--no-browser")
+	outside := filepath.Join(t.TempDir(), "names.txt")
+	require.NoError(t, os.WriteFile(outside, []byte("cat\ndog\n"), 0o600))
+	fails(t, exitFailed, `names\.txt lies in no folder`, "serve", "m.plan.json", "--no-browser", "--classes", outside)
+	require.NoError(t, os.WriteFile("bad.json", []byte(`{"x": "cat"}`), 0o600))
+	fails(t, exitUsage, `bad\.json: "x" is no number of a class`, "serve", "m.plan.json", "--no-browser", "--classes", "bad.json")
 	fails(t, exitFailed, `none.*no such file`, "serve", "m.plan.json", "--root", "none", "--no-browser")
 }

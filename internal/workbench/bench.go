@@ -54,6 +54,7 @@ type Bench struct {
 	mu      sync.Mutex
 	at      qwb.Project // model and plan that are open
 	data    dataOptions // what plans were evaluated with last
+	classes *Classes    // nil without names
 	opened  *opened     // the plan as it was read last
 	reports analyses
 	shown   shown

@@ -36,6 +36,7 @@ var Methods = []Method{
 	{"schemes", "the schemes that the target has for operators", false, with((*Bench).schemes)},
 	{"files", "what lies in the folders that a page may look into", false, with((*Bench).files)},
 	{"thumbnails", "samples as the network sees them", false, with((*Bench).thumbnails)},
+	{"classes", "take the names of classes from a file", false, with((*Bench).useClasses)},
 	{"log", "the decisions of the plan", false, with((*Bench).log)},
 	{"recipe", "the decisions as a recipe", false, with((*Bench).recipe)},
 	{"diff", "what differs between two plans", false, with((*Bench).diff)},
@@ -78,6 +79,7 @@ type State struct {
 	Samples     int          `json:"samples"` // that the plan was calibrated on
 	Data        dataOptions  `json:"data"`    // that plans are evaluated with
 	Calibration []string     `json:"calibration"`
+	Classes     *Classes     `json:"classes"` // null without names
 	Roots       []string     `json:"roots"`
 	Targets     []named      `json:"targets"`
 	Observers   []named      `json:"observers"`
@@ -101,6 +103,7 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	p := b.project()
 	s := &State{Revision: b.Revision(), Model: p.Model, Plan: p.Plan, Roots: b.roots(), Presets: append([]string{"none"}, plan.Presets()...), Job: b.jobs.running(),
 		Version: p.Catalog.Version, Memory: b.o.Memory, Demo: b.o.Demo, Language: p.Model != "" && b.language(p.Model)}
+	s.Classes = b.classNames()
 	b.mu.Lock()
 	s.Data = b.data
 	b.mu.Unlock()

@@ -2,7 +2,7 @@
 import {el} from "../dom.js";
 import {count, number, percent, plural, known} from "../format.js";
 import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady, remembered} from "./parts.js";
-import {thumbnail} from "./samples.js";
+import {className, classNote, thumbnail} from "./samples.js";
 import {dropArea} from "./drop.js";
 import {baseName} from "../frame.js";
 
@@ -49,19 +49,38 @@ function calibration(app) {
   const look = async () => {
     try {
       const list = await app.client.call("thumbnails", {...all(), samples: 12});
-      showPictures(pictures, list);
+      showPictures(pictures, app, list);
     } catch (problem) {
       message(pictures, problemText(problem), true);
     }
   };
   return [
-    part("2. Samples", "", data.node),
+    part("2. Samples", "", data.node, classNames(app)),
     part("3. Preprocessing", "With labels: the float model runs with every preset and the usual ways to scale pixels, on a few samples. Half of them choose, the other half confirms.", preprocess.node,
       task(app, {label: "Try preprocessings", kind: "trial", options: all, show: r => showTrials(tried, app, r, preprocess, data, look)}), tried,
       el("p", {class: "actions"}, el("button", {type: "button", onclick: look, title: "What the network reads, made visible: crop, size, order of channels"}, "Show the samples as the network sees them")), pictures),
     part("4. Target and plan", "Runs the float model, records the range of every tensor, and chooses all scales. With the statistics there, another target or observer needs no data.", target.node,
       task(app, {label: "Calibrate", kind: "calibrate", options: () => ({...all(), ...target.read()}), show: r => showCalibrated(done, app, r)}), done),
   ];
+}
+
+// classNames takes a file with the names of classes, which are shown wherever a class is.
+function classNames(app) {
+  const said = el("div", {role: "status"}), show = () => said.replaceChildren(...(app.state.classes ? [el("p", {class: "hint"}, `${plural(app.state.classes.names.length, "name")} from ${app.state.classes.file}.`), ...classNote(app)] : []));
+  const form = drawForm(app, [{name: "class_names", label: "Class names (optional)", type: "file", of: "any", value: app.state.classes ? app.state.classes.file : "",
+    doc: "A text file with one name on each line, the first for class 0; or JSON: a list, numbers and names, or a config.json with id2label."}]);
+  const use = async () => {
+    try {
+      await app.client.call("classes", {file: form.read().class_names || ""});
+      await app.reload();
+      said.classList.remove("bad");
+      show();
+    } catch (problem) {
+      message(said, problemText(problem), true);
+    }
+  };
+  show();
+  return el("div", {}, form.node, el("p", {class: "actions"}, el("button", {type: "button", onclick: use}, "Use these names")), said);
 }
 
 const shortDoc = text => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
@@ -100,13 +119,13 @@ function showTrials(host, app, r, preprocess, data, look) {
 const fieldNames = {"--preprocess": "Preprocessing", "--label-offset": "Label offset", "--labels": "Labels", "--samples": "How many samples"};
 const onPage = text => (text || "").replace(/--[a-z-]+/g, flag => fieldNames[flag] || flag);
 
-function showPictures(host, r) {
+function showPictures(host, app, r) {
   host.classList.remove("bad");
   const items = r.items.filter(t => t.rgb);
   host.replaceChildren(
     el("p", {class: "hint"}, items.length ? `What the network reads, made visible: ${r.preprocess || r.note}. ${items.length} of ${plural(r.samples, "sample")}.` : r.note || "These samples are no pictures."),
     el("ul", {class: "thumbnails"}, items.map(t => el("li", {}, thumbnail(t, `${t.name} as the network sees it`), el("span", {class: "hint", title: t.name}, baseName(t.name)),
-      el("span", {class: "hint", title: `the numbers that the network is fed with; mean ${t.mean}`}, `${known(t.label) ? `label ${t.label}, ` : ""}${number(t.lo)} to ${number(t.hi)}`)))));
+      el("span", {class: "hint", title: `the numbers that the network is fed with; mean ${t.mean}`}, `${known(t.label) ? `label ${app.state.classes ? className(app, t.label) : t.label}, ` : ""}${number(t.lo)} to ${number(t.hi)}`)))));
 }
 
 function showCalibrated(host, app, r) {

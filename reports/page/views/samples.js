@@ -37,6 +37,9 @@ function drawSamples(host, app) {
   return steady(app, () => drawSamples(host, app));
 }
 
+// classNote says that there are more or fewer names than classes.
+export const classNote = app => (app.state.classes && app.state.classes.note ? [el("p", {class: "warn"}, `Class names: ${app.state.classes.note}.`)] : []);
+
 // showAccuracy is the loss against float, said so that chance is not taken for a loss.
 function showAccuracy(host, r) {
   const n = r.n, how = r.mode === "int8" ? "on integers" : r.mode === "sim" ? "simulated" : "in float", within = insignificant(r.drop, r.drop_error);
@@ -49,8 +52,8 @@ function showAccuracy(host, r) {
 }
 
 // className is a class with its name where one is known.
-function className(r, index) {
-  const names = r.classes || [];
+export function className(app, index) {
+  const names = app.state.classes ? app.state.classes.names : [];
   return names[index] ? `${names[index]} (${index})` : `class ${index}`;
 }
 
@@ -72,12 +75,12 @@ function showFlips(result, app, r) {
     more.hidden = shown.length === list.length;
     more.textContent = `Show all ${list.length}`;
     if (!list.length) cards.append(el("li", {}, "None of this kind."));
-    confusion.replaceChildren(confusionOf(r, list));
+    confusion.replaceChildren(confusionOf(app, list));
   };
   const choice = el("select", {"aria-label": "which changes"}, ...changeKinds.filter(k => labelled || !["lost", "gained"].includes(k.name)).map(k => el("option", {value: k.name}, `${k.label} (${flips.filter(k.fits).length})`)));
   choice.addEventListener("change", () => { kind = choice.value; show(); });
   const n = r.samples, figure = (count, what) => ({label: what, value: `${count} of ${n}`, title: percent(count / n)});
-  result.replaceChildren(
+  result.replaceChildren(...classNote(app),
     el("p", {class: "headline open"}, flips.length ? changedText(r) : `No prediction of ${n} samples changed.`),
     tiles([labelled && known(r.float_top1) ? figure(r.float_top1, "correct in float") : null, known(r.sim_top1) ? figure(r.sim_top1, "correct, simulated") : null, known(r.int8_top1) ? figure(r.int8_top1, "correct on integers") : null,
       known(r.apart) ? {label: "simulation and integers differ", value: `${r.apart} of ${n}`} : null]),
@@ -109,11 +112,11 @@ function card(app, r, f, picture, act) {
   const line = (name, p) => {
     if (!p) return "";
     const good = known(f.label) ? (p.class === f.label ? " ✓" : " ✕") : "";
-    const top = (p.top5 || []).map(t => `${className(r, t.class)} ${percent(t.p)}`).join("\n");
-    return el("tr", {}, el("th", {scope: "row"}, name), el("td", {title: top}, className(r, p.class), good ? el("span", {title: good === " ✓" ? "correct" : "not the label", "aria-label": good === " ✓" ? "correct" : "wrong"}, good) : ""), el("td", {class: "num", title: String(p.p)}, percent(p.p)));
+    const top = (p.top5 || []).map(t => `${className(app, t.class)} ${percent(t.p)}`).join("\n");
+    return el("tr", {}, el("th", {scope: "row"}, name), el("td", {title: top}, className(app, p.class), good ? el("span", {title: good === " ✓" ? "correct" : "not the label", "aria-label": good === " ✓" ? "correct" : "wrong"}, good) : ""), el("td", {class: "num", title: String(p.p)}, percent(p.p)));
   };
   return el("li", {class: "sample"}, thumbnail(picture, `${f.sample} as the network sees it`),
-    el("div", {}, el("p", {class: "name", title: f.sample}, el("bdi", {}, f.sample)), known(f.label) ? el("p", {class: "hint"}, `label: ${className(r, f.label)}`) : "",
+    el("div", {}, el("p", {class: "name", title: f.sample}, el("bdi", {}, f.sample)), known(f.label) ? el("p", {class: "hint"}, `label: ${className(app, f.label)}`) : "",
       el("table", {class: "results", "aria-label": `Predictions for ${f.sample}`}, el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
       el("p", {class: "hint"}, el("span", {title: "noise-to-signal ratio of this sample's outputs"}, `NSR ${small(f.nsr)} `), el("button", {type: "button", onclick: act, title: "the error of this sample after each operator"}, "Error by operator"))));
 }
@@ -138,7 +141,7 @@ async function layersOf(host, app, r, f) {
 }
 
 // confusionOf counts which class became which.
-function confusionOf(r, flips) {
+function confusionOf(app, flips) {
   const pairs = new Map();
   for (const f of flips.filter(x => changedTo(x).class !== x.float.class)) {
     const key = `${f.float.class} ${changedTo(f).class}`, was = pairs.get(key);
@@ -146,5 +149,5 @@ function confusionOf(r, flips) {
   }
   if (pairs.size === 0) return el("p", {});
   return grid({caption: "Which class became which", rows: [...pairs.values()].sort((a, b) => b.n - a.n), limit: 20, columns: [
-    {label: "float", cell: p => className(r, p.from), sort: p => p.from}, {label: "quantized", cell: p => className(r, p.to), sort: p => p.to}, {label: "samples", number: true, cell: p => String(p.n), sort: p => p.n}]});
+    {label: "float", cell: p => className(app, p.from), sort: p => p.from}, {label: "quantized", cell: p => className(app, p.to), sort: p => p.to}, {label: "samples", number: true, cell: p => String(p.n), sort: p => p.n}]});
 }
