@@ -19,8 +19,12 @@ type TextOptions struct {
 	Samples int    // lines to take, 0 for all
 	Seed    uint64
 	Against string // checkpoint that the model is held against; empty: its own weights as floats
+	Tokens  int    // of how many tokens, the first ones, the result has the scores
 	Answers string // file for the scores of sequences; empty: none
 }
+
+// ListedTokens is of how many tokens eval lists the scores.
+const ListedTokens = 1000
 
 // evalText scores a text file.
 func (j *job) evalText(ctx context.Context, o TextOptions) (*language.Result, error) {
@@ -40,7 +44,7 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*language.Result, er
 		return nil, err
 	}
 	elapsed := j.stopwatch()
-	cfg := language.Config{Threads: o.Threads}
+	cfg := language.Config{Threads: o.Threads, Keep: o.Tokens}
 	device, err := j.OpenDevice(o.Backend)
 	if err != nil {
 		return nil, err
@@ -74,6 +78,10 @@ func (j *job) evalText(ctx context.Context, o TextOptions) (*language.Result, er
 	}
 	if err != nil {
 		return nil, err
+	}
+	for i := range r.PerToken {
+		t := &r.PerToken[i]
+		t.Text = l.Piece(t.Before, t.ID)
 	}
 	r.Mode, r.Weights, r.Judged, r.Seconds = form.mode, form.text, form.judged, elapsed()
 	return r, nil

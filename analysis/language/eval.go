@@ -26,6 +26,7 @@ type Config struct {
 	Float   *decode.Engine      // what Model is held against, another engine; nil: nothing
 	Rows    int                 // tokens that run at once, 0 for as many as pay; never changes a result
 	Threads int                 // that score, at least one; never changes a result
+	Keep    int                 // tokens, the first ones, whose scores are in the result; only against Float
 	Each    func(s Score) error // is shown every sequence, in order; may be nil
 }
 
@@ -66,7 +67,9 @@ func Eval(ctx context.Context, texts Passages, cfg Config) (*Result, error) {
 	if r.total.sequences == 0 {
 		return nil, errors.New("eval: there is no text")
 	}
-	return r.total.result(), nil
+	out := r.total.result()
+	out.PerToken = r.per
+	return out, nil
 }
 
 // textRun is the state between batches.
@@ -79,6 +82,8 @@ type textRun struct {
 	scorer  rowScorer
 
 	open  []*openText // begun and not finished, in order
+	kept  int         // tokens whose scores are kept
+	per   []TokenScore
 	spare []*openText // finished, kept for the memory of their caches
 	batch []decode.Sequence
 	next  []int // the ids that follow those of the batch
@@ -90,6 +95,7 @@ type openText struct {
 	caches []*decode.Cache // of each engine
 	at     int             // how many ids have been run
 	take   int             // how many of them run in the batch
+	tokens []TokenScore    // that are kept
 	score  Score
 }
 
@@ -167,8 +173,11 @@ func (r *textRun) run(ctx context.Context) error {
 		return r.name(err)
 	}
 	for _, t := range r.open {
-		for _, row := range rows[:t.take] {
-			t.score.add(row)
+		for i, row := range rows[:t.take] {
+			if t.score.add(row); r.kept < r.cfg.Keep && r.cfg.Float != nil {
+				r.kept++
+				t.tokens = append(t.tokens, TokenScore{Sequence: t.Name, Before: t.IDs[t.at+i], ID: t.IDs[t.at+i+1], NLL: row.nll, FloatNLL: row.floatNLL, Change: row.nll - row.floatNLL, KL: row.kl, Flip: row.flip})
+			}
 		}
 		rows = rows[t.take:]
 		t.at += t.take
@@ -184,6 +193,7 @@ func (r *textRun) finish() error {
 	}
 	for _, t := range r.open[:done] {
 		r.total.add(t.score, t.Cut)
+		r.per = append(r.per, t.tokens...)
 		if r.cfg.Each != nil {
 			if err := r.cfg.Each(t.score); err != nil {
 				return err

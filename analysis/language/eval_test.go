@@ -131,7 +131,7 @@ func TestEvalText(t *testing.T) {
 	var firstScores []language.Score
 	for _, c := range []language.Config{{}, {Rows: 1}, {Rows: 7, Threads: 3}, {Rows: 30}, {Rows: 64, Threads: 2}} {
 		var scores []language.Score
-		c.Model, c.Float = q, f
+		c.Model, c.Float, c.Keep = q, f, 12
 		c.Each = func(s language.Score) error { scores = append(scores, s); return nil }
 		r, err := language.Eval(ctx, each(texts), c)
 		require.NoError(t, err)
@@ -141,6 +141,17 @@ func TestEvalText(t *testing.T) {
 		require.Equal(t, first, r, "%d rows", c.Rows)
 		require.Equal(t, firstScores, scores, "%d rows", c.Rows)
 	}
+	require.Len(t, first.PerToken, 12, "as many as are asked for")
+	kept := language.Score{Name: texts[0].Name, Tokens: 8} // the first text has 9 ids, the second 2, and so has 3 of the third
+	for i, x := range first.PerToken[:8] {
+		require.Equal(t, []any{texts[0].Name, texts[0].IDs[i], texts[0].IDs[i+1]}, []any{x.Sequence, x.Before, x.ID})
+		require.InDelta(t, x.NLL-x.FloatNLL, x.Change, 1e-12)
+		if kept.NLL, kept.FloatNLL, kept.KL = kept.NLL+x.NLL, kept.FloatNLL+x.FloatNLL, kept.KL+x.KL; x.Flip {
+			kept.Flips++
+		}
+	}
+	require.Equal(t, firstScores[0], kept)
+	require.Equal(t, texts[1].Name, first.PerToken[8].Sequence)
 	var nll, floats, kl float64
 	flips, tokens := 0, 0
 	require.Len(t, firstScores, len(want))

@@ -20,8 +20,9 @@ type Result struct {
 	PerplexityError *float64 `json:"perplexity_error"` // Perplexity * MeanNLLError
 
 	*Change
-	Judged  []Judged `json:"judged,omitempty"` // how searched scales were chosen; the caller's to fill
-	Seconds float64  `json:"seconds"`          // the caller's to fill
+	PerToken []TokenScore `json:"per_token,omitempty"` // of the first tokens, as many as were asked for
+	Judged   []Judged     `json:"judged,omitempty"`    // how searched scales were chosen; the caller's to fill
+	Seconds  float64      `json:"seconds"`             // the caller's to fill
 }
 
 // Change is how far a model is from the float one on the same tokens.
@@ -38,6 +39,19 @@ type Change struct {
 	Flips         int      `json:"flips"`
 	FlipRate      float64  `json:"flip_rate"` // Flips / Tokens
 	FlipRateError *float64 `json:"flip_rate_error"`
+}
+
+// TokenScore is one token: how well it is predicted from those before it, in nats.
+type TokenScore struct {
+	Sequence string  `json:"sequence"` // where it comes from
+	Before   int     `json:"-"`        // the id before it
+	ID       int     `json:"id"`
+	Text     string  `json:"text"` // the caller's to fill
+	NLL      float64 `json:"nll"`
+	FloatNLL float64 `json:"float_nll"`
+	Change   float64 `json:"nll_change"` // NLL - FloatNLL
+	KL       float64 `json:"kl"`
+	Flip     bool    `json:"flip"` // another token than the float model's is the most likely one here
 }
 
 // Score is one sequence. NLL, FloatNLL and KL are sums over its tokens.

@@ -157,6 +157,14 @@ func TestTheLanguageView(t *testing.T) {
 		t.Skip("QWB_TESTDATA names no folder")
 	}
 	p := withLanguageModel(t, data)
+	p.until(`[...document.querySelectorAll(".strip p")].map((l) => l.textContent).join("|").startsWith("line 1 Once upon a time there was Lily. One day")`)
+	p.until(`[...document.querySelectorAll(".strip .token")].every((e) => e.style.background && /^NLL .* in float, .* quantized: change .* nats; KL/.test(e.title))`)
+	p.until(`new Set([...document.querySelectorAll(".strip .token")].map((e) => e.style.background)).size > 10 && document.querySelector(".strip .token.flip")`)
+	p.until(`(() => { // the table has the same figures, the largest first
+		const rows = [...all("table.results", "Tokens, the largest change first")[0].querySelectorAll("tbody tr")], of = (r) => Math.abs(Number(r.cells[4].title));
+		return rows.length === 15 && rows.every((r, i) => of(r) > 0 && (!i || of(r) <= of(rows[i - 1])) && Math.abs(Number(r.cells[3].title) - Number(r.cells[2].title) - Number(r.cells[4].title)) < 1e-9);
+	})()`)
+	p.looked("language")
 	for name, l := range looks {
 		p.do(p.sized(l))
 		p.do(chromedp.Sleep(200e6))

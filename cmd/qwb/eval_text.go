@@ -39,6 +39,9 @@ func (e *env) printText(c *cobra.Command, file string, o qwb.TextOptions, asJSON
 	if err := o.Check(); err != nil {
 		return err
 	}
+	if asJSON {
+		o.Tokens = qwb.ListedTokens
+	}
 	r, _, err := e.project(file, "").EvalText(c.Context(), o)
 	if err != nil {
 		return err

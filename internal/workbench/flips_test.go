@@ -128,6 +128,23 @@ func TestLanguageModels(t *testing.T) {
 	var r language.Result
 	p.job("language-eval", fmt.Sprintf(`{"text": %q, %s}`, text, how), &r)
 	assert.Positive(t, r.Tokens)
+	require.Len(t, r.PerToken, r.Tokens) // all of a short text, and they add up to the figures of the whole
+	var sum language.TokenScore
+	flips, said := 0, map[string]string{}
+	for _, x := range r.PerToken {
+		sum.NLL, sum.FloatNLL, sum.Change, sum.KL = sum.NLL+x.NLL, sum.FloatNLL+x.FloatNLL, sum.Change+x.Change, sum.KL+x.KL
+		said[x.Sequence] += x.Text
+		if x.Flip {
+			flips++
+		}
+	}
+	n := float64(r.Tokens)
+	assert.InDelta(t, r.MeanNLL, sum.NLL/n, 1e-9)
+	assert.InDelta(t, r.FloatMeanNLL, sum.FloatNLL/n, 1e-9)
+	assert.InDelta(t, r.NLLChange, sum.Change/n, 1e-9)
+	assert.InDelta(t, r.KL, sum.KL/n, 1e-9)
+	assert.Equal(t, r.Flips, flips)
+	assert.Equal(t, map[string]string{"line 1": "Once upon a time there was a little girl named Lily.", "line 2": "Tim had a red ball. He liked to play with it."}, said)
 	var two workbench.TwoTexts
 	p.job("language-generate", fmt.Sprintf(`{"prompt": "Once upon a time", "tokens": 60, %s}`, how), &two)
 	assert.Equal(t, two.Float.Text, strings.Join(two.Float.Tokens, ""))

@@ -214,7 +214,9 @@ func (o *languageEval) line(b *Bench) (string, error) {
 }
 
 func (o *languageEval) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
-	r, w, err := p.EvalText(ctx, o.of(b))
+	t := o.of(b)
+	t.Tokens = qwb.ListedTokens
+	r, w, err := p.EvalText(ctx, t)
 	return result(r), w, err
 }
 

@@ -83,7 +83,35 @@ function showLoss(host, r) {
       {label: "KL per token", value: withError(r.kl, r.kl_error), title: String(r.kl), doc: "how far the predicted distributions move, in nats"},
       {label: "most likely token changes", value: `${percent(r.flip_rate)}${known(r.flip_rate_error) ? ` ± ${percent(r.flip_rate_error)}` : ""}`, title: `${r.flips} of ${r.tokens}`},
       {label: "perplexity", value: withError(r.perplexity, r.perplexity_error), title: String(r.perplexity), doc: "its error is that of the text; the change is known far better, see NLL change"},
-      {label: "measured on", value: `${plural(r.sequences, "sequence")}, ${r.tokens} tokens`}]));
+      {label: "measured on", value: `${plural(r.sequences, "sequence")}, ${r.tokens} tokens`}]), ...tokenStrip(r));
+}
+
+// steps are the colours of the strip: full colour is a change of 1 nat or more.
+const steps = {scale: "diverging", fold: "far", low: "", high: "", value: t => Math.max(-1, Math.min(1, t.nll_change))};
+
+// tokenStrip is the text with each token coloured by how much worse it is predicted than in float, and the same as a table.
+function tokenStrip(r) {
+  const list = r.per_token || [];
+  if (!list.length) return [];
+  const scale = colourScale(steps, list, matchMedia("(prefers-color-scheme: dark)").matches);
+  const figures = t => `NLL ${small(t.float_nll)} in float, ${small(t.nll)} quantized: change ${small(t.nll_change)} nats; KL ${small(t.kl)} nats${t.flip ? "; the most likely token is another one" : ""}`;
+  const piece = t => {
+    const node = el("span", {class: t.flip ? "token flip" : "token", title: figures(t)}, t.text), colour = scale.colours[scale.indexOf(steps.value(t))];
+    node.style.background = colour;
+    node.style.color = inkOn(colour);
+    return node;
+  };
+  const sequences = [...new Set(list.map(t => t.sequence))], bar = el("span", {class: "legend-bar", "aria-hidden": "true"});
+  bar.style.backgroundImage = `linear-gradient(to right, ${scale.colours.join(", ")})`;
+  return [el("h4", {}, "Token by token"),
+    el("p", {class: "hint"}, `How well each token is predicted from those before it: the change of its negative log-likelihood (NLL) by quantization${list.length < r.tokens ? `, of the first ${list.length} of ${r.tokens} tokens` : ""}. Underlined: another token is the most likely one.`),
+    el("p", {class: "hint strip-legend"}, "better predicted, 1 nat or more ", bar, " worse, 1 nat or more"),
+    el("div", {class: "strip", tabindex: "0", role: "region", "aria-label": "Text, token by token; the table below has the figures"}, ...sequences.map(s => el("p", {}, el("span", {class: "soft"}, `${s} `), ...list.filter(t => t.sequence === s).map(piece)))),
+    grid({caption: "Tokens, the largest change first", rows: [...list].sort((a, b) => Math.abs(b.nll_change) - Math.abs(a.nll_change)), limit: 15, columns: [
+      {label: "token", cell: t => JSON.stringify(t.text), sort: t => t.text}, {label: "where", cell: t => t.sequence, sort: t => t.sequence},
+      {label: "NLL in float", number: true, cell: t => small(t.float_nll), title: t => String(t.float_nll), sort: t => t.float_nll}, {label: "NLL quantized", number: true, cell: t => small(t.nll), title: t => String(t.nll), sort: t => t.nll},
+      {label: "change", doc: "in nats; above 0: worse predicted", number: true, cell: t => small(t.nll_change), title: t => String(t.nll_change), sort: t => t.nll_change},
+      {label: "KL", doc: "how far the predicted distribution moves, in nats", number: true, cell: t => small(t.kl), title: t => String(t.kl), sort: t => t.kl}, {label: "most likely token", cell: t => (t.flip ? "another one" : "the same"), sort: t => (t.flip ? 1 : 0)}]})];
 }
 
 // showTexts puts two continuations side by side; the first token that differs is framed and named in words.
