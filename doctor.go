@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"qwb/calib/data"
 	"qwb/graph"
@@ -118,7 +119,7 @@ func (d *doctor) add(list ...data.Finding) {
 func (d *doctor) examine(ctx context.Context) error {
 	d.spec = data.SpecOf(d.g)
 	if err := d.open(); err != nil {
-		return err
+		return d.unreadable(ctx, err)
 	}
 	d.r.Samples = d.set.Len()
 	d.labels()
@@ -130,7 +131,7 @@ func (d *doctor) examine(ctx context.Context) error {
 		hashes = append(hashes, s.Hash)
 	})
 	if err != nil {
-		return err
+		return d.unreadable(ctx, err)
 	}
 	d.add(doc.Findings()...)
 	d.near(thumbs)
@@ -140,6 +141,32 @@ func (d *doctor) examine(ctx context.Context) error {
 		}
 	}
 	return d.trial(ctx)
+}
+
+// unreadable makes a finding of an error that is one of single files: of the samples that cannot be read while others can.
+func (d *doctor) unreadable(ctx context.Context, err error) error {
+	if d.set == nil || !errors.As(err, new(*graph.FileError)) {
+		return err
+	}
+	var bad []string
+	for i := range d.set.Len() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if e := graph.Try(func() error { _, err := d.set.Sample(i); return err }); e != nil {
+			bad = append(bad, e.Error())
+		}
+	}
+	if d.r.Samples = d.set.Len(); len(bad) == 0 || len(bad) == d.set.Len() {
+		return err // it is not the files
+	}
+	text := strings.Join(bad[:min(3, len(bad))], "; ")
+	if len(bad) > 3 {
+		text += fmt.Sprintf("; and %d more", len(bad)-3)
+	}
+	d.add(data.Finding{Rule: "unreadable", Level: data.Fault, Node: "data", Value: float64(len(bad)), Text: fmt.Sprintf("%d of %d samples cannot be read: %s", len(bad), d.set.Len(), text),
+		Fix: "replace these files or take them away; what else doctor looks for needs all samples"})
+	return nil
 }
 
 // open opens the data. Where pictures do not get the size that the input takes, the resize and crop of a preset stand in.

@@ -74,6 +74,7 @@ func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
 	p.until(`/OK: 0 of [0-9,]+ integers differ/.test(text())`)
 	p.until(`one(".view-verify p.warn", "The plan has changed since")`)
 
+	p.js(`window.fetch = ((plain) => async (...a) => { const r = await plain(...a); await new Promise((later) => setTimeout(later, 300)); return r; })(window.fetch), true`, nil) // answers come after events
 	p.choose("input[type=text]", "Samples", "nowhere")
 	p.click(".part button", "Verify$")
 	p.until(`one(".message p", /verify failed/) && /nowhere.*below is the result of an earlier run/.test(text())`)

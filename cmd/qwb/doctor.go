@@ -140,7 +140,10 @@ func doctorText(w io.Writer, r *qwb.DoctorResult) error {
 		if c.Of > 0 {
 			fmt.Fprintf(&b, " of %d", c.Of)
 		}
-		fmt.Fprintf(&b, " with %d to %d samples each", c.Least, c.Most)
+		if fmt.Fprintf(&b, " with %d", c.Least); c.Most > c.Least {
+			fmt.Fprintf(&b, " to %d", c.Most)
+		}
+		b.WriteString(" samples each")
 	}
 	fmt.Fprintln(&b)
 	const most = 5

@@ -101,6 +101,27 @@ func findings(t *testing.T, code int, args ...string) map[string]qwb.Finding {
 
 func itself(c int) int { return c }
 
+// TestDoctorNamesDamagedSamples damages two of eight pictures, then all: that is no matter of single files.
+func TestDoctorNamesDamagedSamples(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", cornersNet())
+	pictures(t, "data", 0, 8, itself)
+	damage := func(i int) { require.NoError(t, os.Truncate(filepath.Join("data", fmt.Sprintf("%03d.png", i)), 60)) }
+	for _, i := range []int{5, 0} { // in the middle, and the first one as well
+		damage(i)
+		f := findings(t, exitCheck, "m.onnx", "--data", "data", "--preprocess", "imagenet-inception")["unreadable"]
+		require.Contains(t, f.Text, "005.png")
+		require.Contains(t, f.Text, fmt.Sprintf("%v of 8 samples cannot be read", f.Value))
+		require.Equal(t, i == 0, strings.Contains(f.Text, "000.png"))
+	}
+	for i := range 8 {
+		damage(i)
+	}
+	r := invoke("doctor", "m.onnx", "--data", "data", "--preprocess", "imagenet-inception")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.stderr, "000.png")
+}
+
 func TestDoctorTriesPreprocessingsAndOffsets(t *testing.T) {
 	inFolder(t)
 	saveModel(t, "m.onnx", cornersNet())

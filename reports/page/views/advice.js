@@ -20,9 +20,9 @@ export const adviceView = {
       } else {
         const untried = advice.some((a) => a.command && !a.trial);
         replace(list, app.view.stale && el("li", null, el("p", null, "This advice is about the plan before the last change."), measure("Measure again", {})),
-          advice.map((a) => adviceCard(a, app.selection, actions)),
           untried && el("li", null, measure("Try all of them", { try: true }),
-            el("p", { class: "soft" }, "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")));
+            el("p", { class: "soft" }, "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")),
+          advice.map((a) => adviceCard(a, app.selection, actions)));
       }
     }
 

@@ -12,14 +12,14 @@ export const languageView = {
   usable: app => app.state.language,
 };
 
-const groupSizes = [4, 8, 16, 32, 64, 128, 256];
+const groupSizes = [0, 4, 8, 16, 32, 64, 128, 256];
 
 function drawLanguage(host, app) {
   const s = app.state, heat = el("div", {class: "result"}), figures = el("div", {class: "result"}), texts = el("div", {class: "result"});
   const weights = drawForm(app, [
     {name: "tokenizer", label: "Tokenizer", type: "file", of: "any", placeholder: "the one in the checkpoint or its folder"},
     {name: "bits", label: "Bits of weights", type: "range", min: 4, max: 8, step: 4, value: 8, show: n => `${n} bits`},
-    {name: "group_step", label: "Group size", type: "range", min: 0, max: groupSizes.length - 1, value: 4, show: n => `${groupSizes[n]} weights with one scale`, doc: "Smaller groups: less error, more bytes for scales. It must divide the rows of every matrix."},
+    {name: "group_step", label: "Group size", type: "range", min: 0, max: groupSizes.length - 1, value: 0, show: n => (groupSizes[n] ? `${groupSizes[n]} weights with one scale` : "64, halved until it fits"), doc: "Smaller groups: less error, more bytes for scales. It must divide the rows of every matrix."},
     {name: "language_method", label: "Scales", type: "select", value: "rtn", options: [{name: "rtn", label: "from the largest weight of a group"}, {name: "range", label: "with the smallest squared error"}]},
   ]);
   const text = drawForm(app, [
@@ -29,7 +29,7 @@ function drawLanguage(host, app) {
   const prompt = drawForm(app, [{name: "prompt", label: "Beginning of a text", value: "Once upon a time"}, {name: "tokens", label: "Tokens", type: "number", min: 2, max: 2048, value: 100, doc: "The largest number, those of the beginning included. The most likely token is taken each time."}]);
   const form = () => {
     const {group_step, language_method, ...rest} = weights.read();
-    return {...rest, group_size: groupSizes[group_step], method: language_method};
+    return {...rest, group_size: groupSizes[group_step] || undefined, method: language_method};
   };
   const onText = () => {
     const {text_samples, ...rest} = text.read();

@@ -30,7 +30,8 @@ function drawOpen(host, app) {
   if (s.model && !s.language) steps.push(...calibration(app));
   if (s.model && s.language) steps.push(part("2. Weights", "A language model needs no plan.", el("button", {type: "button", class: "main", onclick: () => app.go("language")}, "Go to the language model")));
   host.replaceChildren(...steps);
-  return steady(app, () => drawOpen(host, app));
+  // A plan that comes or changes leaves what was said on the way to it where it is.
+  return steady(app, () => drawOpen(host, app), (was, now) => was.model === now.model && now.exists && (!was.exists || was.plan === now.plan));
 }
 
 // calibration are the steps from a model to its first plan.

@@ -286,13 +286,14 @@ export function showOperator(app, name) {
 // planned says whether a view that works on a plan has one.
 export const planned = app => app.state.exists && !app.state.language;
 
-// steady is what a view's draw returns: it is drawn anew only where another model, plan or target is open, so that results stay.
-export function steady(app, redraw) {
-  const now = () => JSON.stringify([app.state.model, app.state.plan, app.state.exists, app.state.platform]);
+// steady is what a view's draw returns: it is drawn anew only where another model, plan or target is open, so that results stay. calm(was, now),
+// where given, names changes that it need not be drawn anew for.
+export function steady(app, redraw, calm = () => false) {
+  const now = () => ({model: app.state.model, plan: app.state.plan, exists: app.state.exists, platform: app.state.platform});
   let was = now();
   return {update() {
-    if (now() === was) return;
+    const before = was;
     was = now();
-    redraw();
+    if (JSON.stringify(before) !== JSON.stringify(was) && !calm(before, was)) redraw();
   }};
 }
