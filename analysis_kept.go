@@ -20,6 +20,7 @@ type keptAnalysis struct {
 	Format  string           `json:"format"`
 	Version int              `json:"version"`
 	Plan    string           `json:"plan_sha256"` // of inputs, decisions and numbers
+	Data    string           `json:"data"`        // of the report
 	Report  *analysis.Report `json:"report"`
 }
 
@@ -46,31 +47,23 @@ func (p *Project) KeptAnalysis() (hash string, r *analysis.Report, err error) {
 	if err := json.Unmarshal(text, &k); err != nil || k.Version != analysisVersion || k.Report == nil {
 		return "", nil, fmt.Errorf("%s is of another version of qwb", name)
 	}
+	k.Report.PlanSHA256, k.Report.Data = k.Plan, k.Data
 	return k.Plan, k.Report, nil
 }
 
 // KeepAnalysis writes what an analysis found beside the plan that it is of. Parts that it was not asked for stay what an earlier one of the same
-// plan found. Another file of that name is left as it is, and that is an error.
-func (p *Project) KeepAnalysis(hash string, r *analysis.Report) error {
+// plan and samples found. Another file of that name is left as it is, and that is an error.
+func (p *Project) KeepAnalysis(r *analysis.Report) error {
 	name := AnalysisPath(p.Plan)
 	was, old, err := p.KeptAnalysis()
 	switch {
-	case err == nil && was == hash:
+	case err == nil && was == r.PlanSHA256:
 		r = r.With(old)
 	case errors.Is(err, errNoAnalysis):
 		return fmt.Errorf("%w; it is left as it is", err)
 	}
 	_, err = WriteFile(p.store(), name, func(w io.Writer) error {
-		return json.NewEncoder(w).Encode(keptAnalysis{analysisFormat, analysisVersion, hash, r})
+		return json.NewEncoder(w).Encode(keptAnalysis{analysisFormat, analysisVersion, r.PlanSHA256, r.Data, r})
 	})
 	return err
-}
-
-// PlanHash identifies the plan by its inputs, decisions and numbers.
-func (p *Project) PlanHash() (string, error) {
-	r, _, err := p.job().readPlan(p.Plan)
-	if err != nil {
-		return "", err
-	}
-	return r.Hash()
 }

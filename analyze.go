@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -82,6 +83,10 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 			r.Layerwise[i].Weight, r.Layerwise[i].Activation = nil, nil
 		}
 	}
+	if r.PlanSHA256, err = p.Plan.Hash(); err != nil {
+		return nil, err
+	}
+	r.Data = fmt.Sprintf("%q %d %q", o.Data.Paths, o.Data.Seed, o.Data.Preprocess)
 	r.Model, r.Plan, r.Platform = filepath.Base(p.Path), filepath.Base(j.Plan), p.Plan.Platform
 	j.warnNew(p.Plan, r.Warnings)
 	r.Warnings = append(slices.Clip(p.Plan.Warnings), r.Warnings...)

@@ -119,6 +119,9 @@ type Report struct {
 	Forwards float64   `json:"forwards"`
 	PeakRSS  int64     `json:"peak_rss_bytes"` // of the process, the caller's to fill
 	Warnings []Warning `json:"warnings"`
+	// PlanSHA256 identifies the plan by its inputs, decisions and numbers, Data what the samples were chosen from and how.
+	PlanSHA256 string `json:"-"`
+	Data       string `json:"-"`
 }
 
 // OutputError is the error of the fully quantized graph at one graph output.
@@ -192,8 +195,11 @@ type Cost struct {
 	Device    string   `json:"device,omitempty"`  // sha256 of the device file that Seconds follow from
 }
 
-// With returns the report with the parts of an earlier one of the same plan that it was not asked for.
+// With returns the report with the parts of an earlier one of the same plan that it was not asked for, where both are of the same samples.
 func (r *Report) With(old *Report) *Report {
+	if r.Samples != old.Samples || r.Data != old.Data {
+		return r
+	}
 	all := *r
 	if all.Graphwise == nil {
 		all.Graphwise = old.Graphwise

@@ -74,7 +74,6 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			o.Memory, _ = f.memory()
 			o.Outputs = o.Graphwise || o.Layerwise || o.Explain
 			p := e.project("", plan)
-			hash, unread := p.PlanHash() // of what is analysed; Analyze says better what is wrong with a file
 			r, _, err := p.Analyze(c.Context(), o)
 			if err != nil {
 				return err
@@ -82,11 +81,8 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			if err := e.writeReports(c.Context(), r, plan, out); err != nil {
 				return err
 			}
-			if unread == nil {
-				unread = p.KeepAnalysis(hash, r)
-			}
-			if unread != nil {
-				e.note("qwb serve will not show this analysis: %v", unread)
+			if err := p.KeepAnalysis(r); err != nil {
+				e.note("qwb serve will not show this analysis: %v", err)
 			} else {
 				e.note("%s is written, for qwb serve", qwb.AnalysisPath(plan))
 			}

@@ -34,6 +34,34 @@ func TestAnAnalysisReplacesNothingButAnAnalysis(t *testing.T) {
 	assert.Contains(t, string(now), `"format":"qwb analysis","version":1,`)
 }
 
+// Parts of analyses stand together where they are of the same samples only: a view names one number of them.
+func TestAnalysesOfOtherSamplesAreNotMixed(t *testing.T) {
+	p := planned(t)
+	for _, c := range []struct {
+		options       string
+		samples       int
+		layers, graph bool
+	}{
+		{`{"samples": 4, "layerwise": true}`, 4, true, false},
+		{`{"samples": 4, "graphwise": true}`, 4, true, true},
+		{`{"samples": 2, "graphwise": true}`, 2, false, true},
+		{`{"samples": 2, "layerwise": true}`, 2, true, true},
+		{`{"samples": 2, "graphwise": true, "seed": 7}`, 2, false, true},
+	} {
+		p.job("analyze", c.options, nil)
+		for range 2 {
+			var v reports.View
+			p.call("view", ``, &v)
+			assert.Equal(t, c.samples, v.Report.Samples, c.options)
+			assert.Equal(t, c.layers, v.Report.Layerwise != nil, c.options)
+			assert.Equal(t, c.graph, v.Report.Graphwise != nil, c.options)
+			p.Bench = workbench.New(workbench.Options{Project: qwb.Project{Plan: "glyphs.plan.json", Store: p.store, Catalog: qwb.Standard("test")}}) // from the file
+			t.Cleanup(p.Close)
+			p.revision = p.Revision()
+		}
+	}
+}
+
 // What qwb analyze measures while the page is open is shown as what the page measures.
 func TestAnAnalysisOfACommandIsShown(t *testing.T) {
 	p := planned(t)
@@ -41,11 +69,9 @@ func TestAnAnalysisOfACommandIsShown(t *testing.T) {
 	p.call("view", ``, &v)
 	require.NotEmpty(t, v.Missing["report"])
 	project := qwb.Project{Plan: "glyphs.plan.json", Store: p.store, Catalog: qwb.Standard("test")}
-	hash, err := project.PlanHash()
-	require.NoError(t, err)
 	r, _, err := project.Analyze(context.Background(), qwb.AnalyzeOptions{Data: qwb.DataOptions{Samples: 2}, Config: analysis.Config{Graphwise: true, Outputs: true}})
 	require.NoError(t, err)
-	require.NoError(t, project.KeepAnalysis(hash, r))
+	require.NoError(t, project.KeepAnalysis(r))
 	v = reports.View{}
 	p.call("view", ``, &v)
 	assert.Empty(t, v.Missing["report"])

@@ -233,15 +233,11 @@ func (o *analyzeJob) line(b *Bench) (string, error) {
 }
 
 func (o *analyzeJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
-	state, err := b.planState(p.Plan)
-	if err != nil {
-		return nil, nil, err
-	}
 	r, w, err := p.Analyze(ctx, qwb.AnalyzeOptions{Data: o.of(b), Explain: o.Explain, Peers: o.Peers, Try: o.Try, Config: analysis.Config{
 		Graphwise: o.Graphwise, Layerwise: o.Layerwise, Statistical: o.Statistical, Split: o.Split,
 		Outputs: o.Graphwise || o.Layerwise || o.Explain, Threads: b.o.Threads, Memory: b.o.Memory}})
 	if err == nil {
-		if err := b.keepAnalysis(p.Plan, state, r); err != nil { // nothing is lost without it
+		if err := b.keepAnalysis(p.Plan, r); err != nil { // nothing is lost without it
 			p.Events.Note(fmt.Sprintf("the analysis could not be kept beside the plan: %v", err))
 		}
 	}

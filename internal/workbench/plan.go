@@ -106,24 +106,25 @@ func (b *Bench) planState(planFile string) (string, error) {
 	return p.Hash()
 }
 
-// keepAnalysis keeps what an analysis found about a plan. Parts that it was not asked for stay what an earlier one of the same plan found.
-func (b *Bench) keepAnalysis(planFile, hash string, r *analysis.Report) error {
+// keepAnalysis keeps what an analysis found about a plan. Parts that it was not asked for stay what an earlier one of the same plan and samples
+// found.
+func (b *Bench) keepAnalysis(planFile string, r *analysis.Report) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.look(planFile)
 	list := &b.reports.list
-	if i := slices.IndexFunc(*list, func(a analysed) bool { return a.plan == hash }); i >= 0 {
+	if i := slices.IndexFunc(*list, func(a analysed) bool { return a.plan == r.PlanSHA256 }); i >= 0 {
 		r = r.With((*list)[i].report)
 		*list = slices.Delete(*list, i, i+1)
 	}
-	*list = append(*list, analysed{hash, r})
+	*list = append(*list, analysed{r.PlanSHA256, r})
 	if len(*list) > keptAnalyses { // the oldest goes, one of operators last
 		i := max(slices.IndexFunc(*list, func(a analysed) bool { return a.report.Layerwise == nil }), 0)
 		*list = slices.Delete(*list, i, i+1)
 	}
 	p := b.at
 	p.Plan = planFile
-	err := p.KeepAnalysis(hash, r)
+	err := p.KeepAnalysis(r)
 	b.reports.seen = b.stamp(qwb.AnalysisPath(planFile))
 	return err
 }
