@@ -40,7 +40,7 @@ export const inspectorView = {
         if (shown === row.name) replace(tensors, el("p", { class: "soft" }, problem.message));
         return;
       }
-      if (shown !== row.name) return;
+      if (shown !== row.name || !tensors.isConnected) return; // drawn anew meanwhile
       const slots = about.explain.slots.filter((s) => s.scheme && (!about.weights || s.tensor !== about.weights.tensor)).map((s) => s.slot.slice(s.slot.lastIndexOf(":") + 1));
       if (slots.length === 0) replace(tensors, el("p", { class: "soft" }, "This operator is computed in float: none of its tensors has a range."));
       else {
