@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -190,6 +191,9 @@ func decode(what string, raw json.RawMessage, into any) error {
 	}
 	if err := strictjson.Decode(what, raw, into); err != nil {
 		return qwb.UsageError{Err: err}
+	}
+	if flag := below0(reflect.ValueOf(into).Elem()); flag != "" {
+		return qwb.Usagef("%s: must be 0 or more", flag)
 	}
 	return nil
 }

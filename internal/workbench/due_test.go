@@ -179,5 +179,6 @@ func TestCommandsOfJobsCanBeRun(t *testing.T) {
 	for _, o := range []string{`{"kind": "analyze", "options": {"samples": -5}}`, `{"kind": "compare", "options": {"runs": ["a", "b"], "layers": -1}}`} {
 		assert.Equal(t, qwb.KindUsage, qwb.Describe(p.try("start", o, nil)).Kind, o)
 	}
+	assert.Equal(t, qwb.KindUsage, qwb.Describe(p.try("thumbnails", `{"data": ["data"], "samples": -5}`, nil)).Kind)
 	assert.NoError(t, p.try("start", `{"kind": "eval", "options": {"data": ["data"], "labels": "labels.tsv", "label_offset": -1}}`, nil))
 }

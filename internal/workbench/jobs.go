@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -444,9 +443,6 @@ func (b *Bench) start(_ context.Context, p struct {
 		w := k.New()
 		if err := decode(k.Name, p.Options, w); err != nil {
 			return nil, err
-		}
-		if flag := below0(reflect.ValueOf(w).Elem()); flag != "" {
-			return nil, qwb.Usagef("%s: must be 0 or more", flag)
 		}
 		line, err := w.line(b)
 		if err != nil {
