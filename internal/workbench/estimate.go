@@ -83,33 +83,11 @@ func (o *opened) cost() (share, bytes float64, err error) {
 	return c.Integer(), float64(c.TotalBytes()), err
 }
 
-// worstOutput is the error of the outputs as one figure, as the verdict has it.
-func worstOutput(r *analysis.Report) (worst analysis.NSR) {
-	for i := range r.Outputs {
-		n := analysis.NSR{NSR: r.Outputs[i].NSR, Spread: r.Outputs[i].Spread}
-		if c := r.Outputs[i].Centred; c != nil {
-			n = *c
-		}
-		if i == 0 || n.NSR > worst.NSR {
-			worst = n
-		}
-	}
-	return worst
-}
-
-// alone is the error of the outputs when one operator alone is quantized.
-func alone(l *analysis.LayerError) float64 {
-	if l.Centred != nil {
-		return l.Centred.NSR
-	}
-	return l.NSR
-}
-
 // errors estimates the error of the outputs: errors of operators alone are added up, and the sum is scaled so that it is what was measured of
 // the plan as it is. How far that is from the plain sum counts as uncertainty, beside that of the measurement, and so does all that other
 // scales are estimated to do: outputs often feel less of a value that is clipped than the tensor does.
 func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
-	before := worstOutput(r)
+	before := r.Judged().Judged()
 	e.Before = &before
 	changed := map[string]bool{}
 	for _, name := range e.Changed {
@@ -118,7 +96,7 @@ func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 	heads := map[string]bool{}
 	sum := 0.0
 	for i := range r.Layerwise {
-		sum += alone(&r.Layerwise[i])
+		sum += r.Layerwise[i].Judged().NSR
 	}
 	scale := 1.0
 	if sum > 0 {
@@ -129,7 +107,7 @@ func (e *Estimate) errors(b *Bench, was, is *opened, r *analysis.Report) error {
 	for i := range r.Layerwise {
 		l := &r.Layerwise[i]
 		heads[l.Node] = true
-		share := alone(l) * scale
+		share := l.Judged().NSR * scale
 		for k, factor := range factorsOf(b, was, is, l, changed) {
 			then := share * factor
 			if factor > 1 { // one operator can lose little more than all: its error goes to 1

@@ -87,11 +87,13 @@ func (o *sampleLayersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (an
 	}
 	for i := range r.Layerwise {
 		if l := &r.Layerwise[i]; at[l.Node] != nil {
-			nsr := alone(l)
+			nsr := l.Judged().NSR
 			at[l.Node].Alone = &nsr
 		}
 	}
-	s.NSR = worstOutput(r).NSR
+	if o := r.Judged(); o != nil {
+		s.NSR = o.Judged().NSR
+	}
 	if all != nil {
 		for i := range all.Graphwise {
 			if l := at[all.Graphwise[i].Node]; l != nil {
