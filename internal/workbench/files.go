@@ -90,10 +90,13 @@ func (b *Bench) files(_ context.Context, q struct {
 		if strings.HasPrefix(e.Name(), ".") || len(l.Entries) == maxEntries {
 			continue
 		}
-		entry := Entry{Name: path.Join(dir, e.Name()), Label: e.Name(), Dir: e.IsDir()}
-		if !entry.Dir {
-			info, err := e.Info()
-			if err != nil || !holds(q.Kind, e.Name()) {
+		entry := Entry{Name: path.Join(dir, e.Name()), Label: e.Name()}
+		info, err := fs.Stat(b.store(), path.Join(filepath.ToSlash(l.Dir), e.Name())) // of a link what it leads to, where that is in reach
+		if err != nil {
+			continue
+		}
+		if entry.Dir = info.IsDir(); !entry.Dir {
+			if !holds(q.Kind, e.Name()) {
 				continue
 			}
 			entry.Size, entry.Kind = info.Size(), "other"

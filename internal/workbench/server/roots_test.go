@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
+	"qwb/internal/workbench"
 	"qwb/internal/workbench/server"
 )
 
@@ -134,4 +135,19 @@ func TestRootsOpenFilesOnly(t *testing.T) {
 	makePipe(t, "a/pipe")
 	_, err := roots.Open("a/pipe")
 	assert.ErrorContains(t, err, "not a regular file")
+}
+
+// TestLinksAreListedAsWhatTheyLeadTo: a linked folder of samples can be entered; what a link cannot reach is not there.
+func TestLinksAreListedAsWhatTheyLeadTo(t *testing.T) {
+	roots, a, b, _ := world(t)
+	require.NoError(t, os.Symlink(b, filepath.Join(a, "images")))
+	bench := workbench.New(workbench.Options{Project: qwb.Project{Store: roots}, Roots: roots.Names()})
+	defer bench.Close()
+	r, err := bench.Call(t.Context(), "files", []byte(`{"dir": "`+a+`"}`), "")
+	require.NoError(t, err)
+	dirs := map[string]bool{}
+	for _, e := range r.(*workbench.Listing).Entries {
+		dirs[e.Label] = e.Dir
+	}
+	assert.Equal(t, map[string]bool{"images": true, "checkpoint": true, "sub": true, "in.txt": false, "link": false, "absolute": false, "other": false}, dirs)
 }
