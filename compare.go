@@ -56,6 +56,7 @@ func (j *job) compare(ctx context.Context, o CompareOptions) (*CompareResult, er
 		return nil, err
 	}
 	r := &CompareResult{Comparison: runs.Figures(c.metric, c.scorer)}
+	r.LayerSamples = min(max(c.o.Layers, 0), r.Samples)
 	r.Agreement = c.agreement
 	if err := c.settings(ctx, r.Pairs); err != nil {
 		return nil, err

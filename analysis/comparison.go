@@ -13,6 +13,8 @@ import (
 // Comparison is what CompareRuns found, in figures.
 type Comparison struct {
 	Samples int `json:"samples"`
+	// LayerSamples is on how many of them, the first, the error at every operator was measured; 0 where it was not.
+	LayerSamples int `json:"layer_samples,omitempty"`
 	// Metric is what scores and drops are of; empty where nothing scores the answers.
 	Metric string `json:"metric,omitempty"`
 	// Agreement says that there are no labels: what float answers counts as right.

@@ -59,7 +59,7 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 			t.printf("\nOperators and settings of %d more pairs: --all, or --json\n", len(r.Pairs)-i)
 			break
 		}
-		layersOfPair(t, &r.Pairs[i], names)
+		layersOfPair(t, r.LayerSamples, &r.Pairs[i], names)
 	}
 	return t.err
 }
@@ -172,7 +172,7 @@ func pairText(r *analysis.Comparison, p *analysis.PairOfRuns, names map[string]s
 }
 
 // layersOfPair lists the operators where the errors of a pair differ most, and counts what differs in their settings.
-func layersOfPair(t *tables, p *analysis.PairOfRuns, names map[string]string) {
+func layersOfPair(t *tables, samples int, p *analysis.PairOfRuns, names map[string]string) {
 	if p.Different != "" {
 		t.printf("\n%s and %s: %s.\n", names[p.A], names[p.B], p.Different)
 	}
@@ -185,7 +185,7 @@ func layersOfPair(t *tables, p *analysis.PairOfRuns, names map[string]string) {
 	}
 	list := slices.Clone(p.Layers)
 	slices.SortStableFunc(list, func(a, b analysis.LayerDrift) int { return cmp.Compare(math.Abs(b.Change), math.Abs(a.Change)) })
-	t.begin(fmt.Sprintf("NSR accumulated up to each operator, %s and %s, largest difference first (* significant)", names[p.A], names[p.B]), "node", "op", "first", "second", "change", "")
+	t.begin(fmt.Sprintf("NSR accumulated up to each operator on %s, %s and %s, largest difference first (* significant)", plain.Count(samples, "sample"), names[p.A], names[p.B]), "node", "op", "first", "second", "change", "")
 	for _, l := range list {
 		mark := ""
 		if l.Significant {

@@ -54,7 +54,7 @@ export const colourings = [
   { key: "dead", label: "Constant channels", scale: "linear", fold: "sum", unit: "channels",
     doc: "Channels of the output that never change on these samples (dead channels).",
     value: (row) => row.deadChannels || null, text: (row) => `${row.deadChannels}`, needs: "qwb analyze"},
-  { key: "difference", label: "Difference of two plans", scale: "ratio", fold: "far", unit: "", low: "better here", high: "worse here",
+  { key: "difference", label: "Difference of two plans", scale: "ratio", fold: "far", unit: "", low: "less error", high: "more error",
     doc: "NSR in this plan beside the other plan. Full colour is ten times more or less.",
     value: (row) => row.other ? ratioOf(errorOf(row), errorOf(row.other)) : null,
     text: (row) => `${small(errorOf(row.other))} → ${small(errorOf(row))}`, needs: "a second plan to compare with"},

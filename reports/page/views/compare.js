@@ -1,7 +1,7 @@
 // Two plans, models, or recorded outputs on the same samples: which is worse, how sure that is, and where they differ.
 import {el} from "../dom.js";
 import {drawGraph} from "../graph.js";
-import {withError, number, percent, decibels, known, points} from "../format.js";
+import {plural, withError, number, percent, decibels, known, points} from "../format.js";
 import {part, drawForm, task, grid, dataRows, dataOptions, message, problemText, steady, showOperator} from "./parts.js";
 import {drawIntervals} from "./intervals.js";
 import {showPair} from "./pair.js";
@@ -93,6 +93,7 @@ function showComparison(result, app, r, shown) {
   result.replaceChildren(...pieces, chart, runs, pairs, 
     ...r.pairs.map(p => (r.pairs.length === 1 ? el("div", {}, pairDetails(app, r, p, shown)) : el("details", {}, el("summary", {}, `${shortName(p.a, r)} and ${shortName(p.b, r)}, operator by operator`), pairDetails(app, r, p)))));
   drawIntervals(chart, r.runs.map(x => ({label: shortName(x.name, r), value: x.nsr, error: x.nsr_error, title: `${x.name}: NSR ${withError(x.nsr, x.nsr_error)}`, mark: "best"})), {label: "NSR of the outputs", log: true});
+  if (r.pairs.length) chart.after(el("p", {class: "hint"}, "The bars are of each run by itself. Two runs are compared sample by sample, which tells smaller differences from chance: bars that overlap may still differ."));
 }
 
 // pickTensor is what a click on a row does: the tensor in both plans, drawn into host; the network where there are no two plans.
@@ -106,7 +107,7 @@ function pairDetails(app, r, p, shown) {
   const list = p.different ? [el("p", {class: "headline visible"}, `Not compared operator by operator: ${p.different}.`)] : [];
   if (p.layers && p.layers.length) {
     const rows = [...p.layers].sort((a, b) => Math.abs(b.change) - Math.abs(a.change)), chosen = el("div", {class: "result"}), click = pickTensor(chosen, app, p.a, p.b);
-    list.push(el("p", {class: "hint"}, `The error that has accumulated up to each operator. A click: ${click.pickDoc}.`),
+    list.push(el("p", {class: "hint"}, `The error that has accumulated up to each operator, on the first ${plural(r.layer_samples, "sample")}; the largest change first. A click: ${click.pickDoc}.`),
       grid({caption: "Operators where the error differs most", rows, limit: 40, ...click, mark: l => (l.significant ? "best" : ""), columns: [
         {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op, sort: l => l.op},
         {label: `NSR in ${shortName(p.a, r)}`, number: true, cell: l => number(l.a), title: l => String(l.a), sort: l => l.a},
@@ -139,7 +140,7 @@ function differenceGraph(app, r, p) {
     drawGraph(host, {picture: app.view.picture, rows, selection: app.selection, colouring: "difference", title: `Network: the error of ${name}`});
   });
   seen.observe(host);
-  return el("div", {}, el("p", {class: "hint"}, `The error that has accumulated up to each operator: ${name}. Colours on one side: larger, on the other: smaller.`), host);
+  return el("div", {}, el("p", {class: "hint"}, `The error that has accumulated up to each operator: ${name}. The colour is the ratio of the two, full at ten times more or less error in ${shortName(p.b, r)}.`), host);
 }
 
 // What a comparison of settings counts, in words.
@@ -153,7 +154,7 @@ function showSettings(host, app, d, above) {
   const counts = settingKinds.filter(([key]) => d[key] && !(above && ["missing", "extra"].includes(key))), single = (d.differences || []).filter(x => !x.follows && !(above && ["missing", "extra"].includes(x.what)));
   const decisions = [...(d.only_a || []).map(text => ({side: "A", text})), ...(d.only_b || []).map(text => ({side: "B", text}))];
   const pieces = [el("h4", {}, "Differing settings"),
-    el("p", {}, counts.length ? `${counts.map(([key, what]) => `${d[key]} ${what}`).join("; ")}. ${d.following || 0} of the differences follow from others.` : "The two decide the same.")];
+    el("p", {}, counts.length ? `${counts.map(([key, what]) => `${what}: ${d[key]}`).join("; ")}.${d.following ? ` Differences that follow from others: ${d.following}.` : ""}` : "The two decide the same.")];
   if (decisions.length) pieces.push(grid({caption: "Decisions that only one of them has", rows: decisions, columns: [{label: "in", cell: x => x.side}, {label: "decision", cell: x => x.text}]}));
   if (single.length) {
     const chosen = el("div", {class: "result"});
