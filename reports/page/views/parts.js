@@ -134,7 +134,7 @@ export function task(app, {label, kind, only = "", doc, options, show, into, res
   const stop = el("button", {type: "button", hidden: true, title: "Stop this job. What it has done so far stays where the command can go on from it."}, "Cancel");
   const button = el("button", {type: "button", class: "main", title: doc || ""}, label), line = el("div", {class: "ran"});
   const old = el("p", {class: "warn"}, "The plan has changed since: this is of the plan before.");
-  let running = null, ended = null, shown = null; // shown: the job whose result is drawn
+  let running = null, mine = false, ended = null, shown = null; // mine: started by this button; shown: the job whose result is drawn
   const age = () => {
     if (shown && !node.isConnected) offReload();
     old.hidden = !shown || shown.revision === app.state.revision;
@@ -162,6 +162,7 @@ export function task(app, {label, kind, only = "", doc, options, show, into, res
     if (!on) {
       running = null;
       ended = job;
+      if (!mine && event.job && job.state === "done") latest(); // another tab or the demo started it
       return;
     }
     if (job.total) { bar.max = job.total; bar.value = job.done; } else bar.removeAttribute("value");
@@ -170,7 +171,7 @@ export function task(app, {label, kind, only = "", doc, options, show, into, res
   };
   stop.addEventListener("click", () => { if (running) app.client.call("cancel", {job: running}).catch(e => message(status, problemText(e), true)); });
   button.addEventListener("click", async () => {
-    button.disabled = true;
+    button.disabled = mine = true;
     message(status, "");
     try {
       const r = await app.run(kind, options ? options() : {});
@@ -181,12 +182,13 @@ export function task(app, {label, kind, only = "", doc, options, show, into, res
       if (problem.result) draw(problem.result, ended);
     }
     bar.hidden = stop.hidden = true;
-    button.disabled = false;
+    button.disabled = mine = false;
     running = null;
   });
   const node = el("div", {class: "task"}, button, " ", bar, " ", stop, " ", status, line);
   const off = app.client.on("job", follow);
-  if (result) newest(app, kind, only).then(r => { if (r && !running) { follow(r.job); draw(r.result, r.job); } });
+  const latest = () => result && newest(app, kind, only).then(r => { if (r && !running) { follow(r.job); draw(r.result, r.job); } });
+  latest();
   return node;
 }
 
