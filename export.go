@@ -53,6 +53,8 @@ type ExportResult struct {
 	// both are called verification.
 	Verification *plan.Verification      `json:"-"`
 	Checkpoint   *CheckpointVerification `json:"-"`
+	// ReadBack is what comparing the file of a plan with the plan found; in JSON it stands in verification.
+	ReadBack *export.ReadBack `json:"-"`
 }
 
 // MarshalJSON writes figures and verification beside the rest.
@@ -63,8 +65,14 @@ func (r *ExportResult) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	more := map[string]any{"verification": r.Verification}
-	if r.Checkpoint != nil {
+	switch {
+	case r.Checkpoint != nil:
 		more["verification"] = r.Checkpoint
+	case r.Verification != nil:
+		more["verification"] = struct {
+			*plan.Verification
+			ReadBack *export.ReadBack `json:"read_back,omitempty"`
+		}{r.Verification, r.ReadBack}
 	}
 	for name, n := range r.Figures {
 		more[name] = n
@@ -140,8 +148,8 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 	}
 	out := j.output(f, r.File)
 	defer out.Discard()
-	if err := j.writeExport(ctx, f, in, out, r); err != nil {
-		return nil, err
+	if err := j.writeExport(ctx, f, in, out, r, o.Unverified); err != nil {
+		return r, err
 	}
 	if err := j.commit(out, inputs, r); err != nil {
 		return nil, err
@@ -272,7 +280,7 @@ func (j *job) output(f *export.Format, name string) *export.Output {
 }
 
 // writeExport lets a format write; nothing has its name yet.
-func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Input, out *export.Output, r *ExportResult) error {
+func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Input, out *export.Output, r *ExportResult, unverified bool) error {
 	if f.Experimental != "" {
 		j.warn("format %s is experimental: %s", f.Name, f.Experimental)
 	}
@@ -283,8 +291,16 @@ func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Inpu
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if in.Set != nil {
+		if err := j.readBack(ctx, f, in, out, r, unverified); err != nil {
+			return err
+		}
+	}
 	if err := f.Conforms(ctx, in, out); err != nil {
 		return err
+	}
+	if r.ReadBack != nil && r.ReadBack.Different == 0 {
+		j.note("read back: %s", r.ReadBack)
 	}
 	if in.Set != nil {
 		warnings = append(warnings, narrowFloat(in.Model.Graph, in.Set, in.Writes16())...)

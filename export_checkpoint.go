@@ -90,7 +90,7 @@ func (j *job) exportCheckpoint(ctx context.Context, o ExportOptions) (*ExportRes
 	}
 	out := j.output(f, r.File)
 	defer out.Discard()
-	if err := j.writeExport(ctx, f, in, out, r); err != nil {
+	if err := j.writeExport(ctx, f, in, out, r, o.Unverified); err != nil {
 		return nil, err
 	}
 	r.Checkpoint = &CheckpointVerification{Verdict: analysis.VerdictUnverified}

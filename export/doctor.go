@@ -130,7 +130,7 @@ func (f *Format) Conforms(ctx context.Context, in *Input, out *Output) error {
 	if f.Doctor == nil {
 		return nil
 	}
-	d := &DoctorInput{FS: written{out}, Name: out.Name(), Path: out.Staged(out.Name()), Target: in.Target}
+	d := &DoctorInput{FS: out.FS(), Name: out.Name(), Path: out.Staged(out.Name()), Target: in.Target}
 	if d.Name == "" {
 		d.Name = "."
 	}

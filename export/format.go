@@ -68,7 +68,8 @@ type Format struct {
 	Doctor func(ctx context.Context, in *DoctorInput) ([]Finding, error)
 	// Look reads a file and says what it is as a whole, see Suits. nil: the format's files say so by the file beside them, or not at all.
 	Look func(ctx context.Context, in *DoctorInput) (*AsWhole, error)
-	// Back reads what was written, before it has its name, and compares it with what it was made of. nil: Write does that itself.
+	// Back reads what was written, before it has its name: of checkpoints it compares that with what it was made of, of plans and programs
+	// it says what it found (Readback.Held).
 	Back func(ctx context.Context, in *Input, out *Output) (*Readback, error)
 }
 
@@ -133,6 +134,8 @@ type Readback struct {
 	Comparison Comparison
 	// Unlike says why an engine computes something else from the file than it says; empty: nothing is known that would.
 	Unlike string
+	// Held is what a file of a plan or program holds, to be compared with that; nil for checkpoints.
+	Held *Recovered
 	// One of them is to be run on a few tokens: the model's int32 sums on kernels and on plain loops, or the graph.
 	Model *checkpoint.Model
 	Graph *graph.Graph

@@ -121,6 +121,12 @@ func (o *Output) Staged(name string) string {
 	return ""
 }
 
+// FS is what was written, for reading it back before the files have their names. It has no folders in memory.
+func (o *Output) FS() fs.FS { return written{o} }
+
+// Folder is where files of the operating system stand before they have their names; "" before the first.
+func (o *Output) Folder() string { return o.temp }
+
 // Bytes is what was written to a file that is none of the operating system.
 func (o *Output) Bytes(name string) []byte {
 	if s := o.file(name); s != nil {

@@ -15,7 +15,7 @@ import (
 // the rules of the platform before it gets its name.
 func Format() export.Format {
 	return export.Format{Name: "onnx", Doc: "ONNX with QuantizeLinear and DequantizeLinear", Ext: ".onnx", From: export.Plan,
-		Options: []export.Option{export.ExternalAbove, export.Half}, Write: write, Rules: Rules(), Doctor: doctor, Look: Look}
+		Options: []export.Option{export.ExternalAbove, export.Half}, Write: write, Rules: Rules(), Doctor: doctor, Look: Look, Back: Back}
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"qwb/calib"
+	"qwb/export"
 	"qwb/export/onnxqdq"
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -139,7 +141,32 @@ func build(t testing.TB, m *onnx.Model, set *tqc.Set, tg *target.Target) *onnx.M
 	t.Helper()
 	out, err := onnxqdq.Build(m, set, tg, options)
 	require.NoError(t, err)
+	readBack(t, m, set, tg, onnxqdq.Options{})
 	return out
+}
+
+// readBack writes a model and compares the file with what it was made of.
+func readBack(t testing.TB, m *onnx.Model, set *tqc.Set, tg *target.Target, o onnxqdq.Options) {
+	t.Helper()
+	f := onnxqdq.Format()
+	out := f.NewOutput(filepath.Join(t.TempDir(), "m.onnx"), nil)
+	defer out.Discard()
+	values := map[string]string{}
+	if o.Half != "" {
+		values["half"] = o.Half
+	}
+	resolved, err := f.Resolve(values)
+	require.NoError(t, err)
+	in := &export.Input{Model: m, Set: set, Target: tg, Options: resolved}
+	_, err = f.Write(context.Background(), in, out)
+	require.NoError(t, err)
+	back, err := f.Back(context.Background(), in, out)
+	require.NoError(t, err)
+	defer back.Close()
+	b, err := back.Held.Compare(in)
+	require.NoError(t, err)
+	require.Zero(t, b.Different, b.First)
+	require.Empty(t, b.NotHeld)
 }
 
 // written returns the bytes of a model, and the model read back from them with inferred shapes.

@@ -5,6 +5,7 @@ package exporttest
 
 import (
 	"context"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -68,6 +69,9 @@ func Try(f *export.Format, in *export.Input, dir string) (names []string, err er
 	if _, err := f.Write(context.Background(), in, out); err != nil {
 		return nil, err
 	}
+	if _, err := f.Equal(context.Background(), in, out); err != nil {
+		return nil, err
+	}
 	if err := f.Conforms(context.Background(), in, out); err != nil {
 		return nil, err
 	}
@@ -95,6 +99,64 @@ func Replace(file, old, new string) func(t testing.TB, dir string) {
 		require.Contains(t, string(b), old)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(strings.Replace(string(b), old, new, 1)), 0o600))
 	}
+}
+
+// Damaged is a fault of a writer: Plant changes one number of the files of a good export.
+type Damaged struct {
+	What    string // the number
+	Options map[string]string
+	Plant   func(t testing.TB, dir string)
+}
+
+// ReadBack checks that what a format writes is read back as it was written, and that each fault is found.
+func ReadBack(t *testing.T, f *export.Format, text, platform string, faults []Damaged) {
+	t.Helper()
+	for _, fault := range faults {
+		t.Run(fault.What, func(t *testing.T) {
+			in := Input(t, f, text, platform, fault.Options)
+			if b := damaged(t, f, in, fault.Plant); b != nil {
+				require.Positive(t, b.Different)
+			}
+		})
+	}
+}
+
+// damaged writes, changes what was written, and compares it. nil is the outcome of a file that cannot be read.
+func damaged(t testing.TB, f *export.Format, in *export.Input, plant func(t testing.TB, dir string)) *export.ReadBack {
+	t.Helper()
+	if f.Check != nil {
+		require.NoError(t, f.Check(in))
+	}
+	out := f.NewOutput(filepath.Join(t.TempDir(), "m"+f.Ext), nil)
+	defer out.Discard()
+	_, err := f.Write(context.Background(), in, out)
+	require.NoError(t, err)
+	whole, err := f.Equal(context.Background(), in, out)
+	require.NoError(t, err)
+	require.Positive(t, whole.Compared)
+	dir := out.Folder()
+	before := content(t, dir)
+	plant(t, dir)
+	require.NotEqual(t, before, content(t, dir), "nothing was changed")
+	b, err := f.Equal(context.Background(), in, out)
+	require.Error(t, err)
+	return b
+}
+
+// content is all that the files of a folder hold.
+func content(t testing.TB, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		x, err := os.ReadFile(path)
+		b.WriteString(path)
+		b.Write(x)
+		return err
+	}))
+	return b.String()
 }
 
 // Doctor checks that the doctor of a format finds nothing in an export, for each fault its rule, that each rule has a fault, and that damaged files

@@ -1,0 +1,232 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"qwb/internal/plain"
+)
+
+// ItemKind says what the numbers of an Item are.
+type ItemKind string
+
+// Kinds of numbers.
+const (
+	Codes       ItemKind = "codes"   // of a constant or of the weights of a step, row-major in the layout of the model
+	Bias        ItemKind = "bias"    // integers that are added to a sum of products
+	Numbers     ItemKind = "numbers" // float32 numbers of a constant that is not quantized
+	Scales      ItemKind = "scales"
+	ZeroPoints  ItemKind = "zero points"
+	Grid        ItemKind = "grid"        // of a slot, see GridOf; of a tensor of a program the lowest and the highest code
+	Clamp       ItemKind = "clamp"       // the lowest and the highest result of a step
+	Table       ItemKind = "table"       // of a function of single codes, by raw byte or word
+	Multipliers ItemKind = "multipliers" // see MultipliersOf
+	Factors     ItemKind = "factors"
+	Doubles     ItemKind = "doubles"
+)
+
+// Item is the numbers of one kind at one place of a model: one of Ints, Wide and Floats is not nil, unless there are none.
+type Item struct {
+	At     string // as SlotName, OutputName, TensorName and StepName have it
+	Kind   ItemKind
+	Ints   []int32
+	Wide   []int64
+	Floats []float32
+	// Stored is what a file holds for a float32 number of the plan, for recovered items of a file that keeps another one: its
+	// reciprocal, its half. Nil: the number itself.
+	Stored func(float32) float32
+}
+
+func (it *Item) len() int { return len(it.Ints) + len(it.Wide) + len(it.Floats) }
+
+// Recovered is what the reader of a format found in a file. The zero value is ready for use.
+type Recovered struct {
+	// Wants yields what a file of this form holds of its plan, made of what it was written from and not of the file: OfSet, OfProgram, or
+	// several one after the other.
+	Wants func(in *Input, yield func(*Item) error) error
+	// Lacks says why the format cannot hold an item, in a few words ("rounded shifts stand in its place"); "": it has to be there. An item that the file
+	// holds is compared all the same. Nil: the format holds everything.
+	Lacks func(*Item) string
+
+	items map[place]*Item
+	twice []*Item // second items of a place
+}
+
+type place struct {
+	at   string
+	kind ItemKind
+}
+
+// Add adds an item. One that is there already has to be added with the same numbers.
+func (r *Recovered) Add(it *Item) {
+	if r.items == nil {
+		r.items = map[place]*Item{}
+	}
+	key := place{it.At, it.Kind}
+	if first := r.items[key]; first == nil {
+		r.items[key] = it
+	} else if i, _, _ := first.differs(it); i >= 0 {
+		r.twice = append(r.twice, it)
+	}
+}
+
+// ReadBack is the outcome of comparing a file with what it was made of.
+type ReadBack struct {
+	Compared  int64 `json:"compared"`  // numbers
+	Different int64 `json:"different"` // of them
+	// First is the first of these in words; empty: there is none.
+	First string `json:"first,omitempty"`
+	// NotHeld is what the format cannot hold, with the number of numbers, a line each.
+	NotHeld []string `json:"not_held"`
+	// Integers of the file's own program were compared on so many samples; 0: the file was not run.
+	Samples  int   `json:"samples"`
+	Integers int64 `json:"integers"`
+}
+
+// Equal reads what was written of a plan or program back, and compares it with that. What differs is an error, with the outcome where there is
+// one; a format without Back gives nil.
+func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, error) {
+	if f.Back == nil {
+		return nil, nil
+	}
+	back, err := f.Back(ctx, in, out)
+	if err != nil {
+		return nil, fmt.Errorf("export: reading what was written: %w", err)
+	}
+	if back.Close != nil {
+		defer back.Close()
+	}
+	b, err := back.Held.Compare(in)
+	if err == nil && b.Different > 0 {
+		err = fmt.Errorf("export: %d of %s in the file are not those of the plan, the first: %s", b.Different, plain.Count(int(b.Compared), "number"), b.First)
+	}
+	return b, err
+}
+
+// String is the outcome in a few words.
+func (b *ReadBack) String() string {
+	s := fmt.Sprintf("%s of the file equal the plan's", plain.Count(int(b.Compared), "number"))
+	switch n := len(b.NotHeld); {
+	case n > 1:
+		s += fmt.Sprintf("; the format does not hold %s, and %d more", b.NotHeld[0], n-1)
+	case n > 0:
+		s += "; the format does not hold " + b.NotHeld[0]
+	}
+	return s
+}
+
+func (b *ReadBack) differ(n int, format string, a ...any) {
+	if b.Different += int64(n); b.First == "" {
+		b.First = fmt.Sprintf(format, a...)
+	}
+}
+
+// Compare compares everything that the file has to hold with what it holds. Floats are equal if their bits are. An item that is missing
+// without a reason, and one that the plan does not have, differ in all their numbers.
+func (r *Recovered) Compare(in *Input) (*ReadBack, error) {
+	b, seen := &ReadBack{NotHeld: []string{}}, map[place]bool{}
+	lacks := map[string]int{}
+	err := r.Wants(in, func(want *Item) error {
+		key := place{want.At, want.Kind}
+		held := r.items[key]
+		seen[key] = true
+		if held == nil && r.Lacks != nil {
+			if why := r.Lacks(want); why != "" {
+				lacks[why] += want.len()
+				return nil
+			}
+		}
+		b.Compared += int64(max(want.len(), 1))
+		if held == nil {
+			b.differ(max(want.len(), 1), "%s: the file has no %s", want.At, want.Kind)
+			return nil
+		}
+		if i, n, what := want.differs(held); i >= 0 {
+			b.differ(n, "%s: %s %d: %s", want.At, want.Kind, i, what)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("export: what the file has to hold: %w", err)
+	}
+	for _, it := range r.twice {
+		b.differ(max(it.len(), 1), "%s: the file has %s twice, and they are not the same", it.At, it.Kind)
+	}
+	for _, key := range r.sorted() {
+		if !seen[key] {
+			n := max(r.items[key].len(), 1)
+			b.Compared += int64(n)
+			b.differ(n, "%s: the file has %s that the plan does not have", key.at, key.kind)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(lacks)) {
+		b.NotHeld = append(b.NotHeld, fmt.Sprintf("%s (%s)", why, plain.Count(lacks[why], "number")))
+	}
+	return b, nil
+}
+
+func (r *Recovered) sorted() []place {
+	return slices.SortedFunc(maps.Keys(r.items), func(a, b place) int {
+		if c := strings.Compare(a.at, b.at); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.kind), string(b.kind))
+	})
+}
+
+// differs returns the first number in which two items of a place differ, in how many they do, and what is there; i is -1 where they are
+// the same.
+func (it *Item) differs(held *Item) (i, n int, what string) {
+	if it.len() != held.len() {
+		return 0, max(it.len(), held.len()), fmt.Sprintf("the file has %d numbers, the plan %d", held.len(), it.len())
+	}
+	i = -1
+	see := func(k int, differ bool, got, want any) {
+		if differ {
+			if n++; i < 0 {
+				i, what = k, fmt.Sprintf("the file has %v, the plan %v", got, want)
+			}
+		}
+	}
+	if it.Floats != nil {
+		if held.Floats == nil && it.len() > 0 {
+			return 0, it.len(), "the file has integers there"
+		}
+		for k, x := range it.Floats {
+			if held.Stored != nil {
+				x = held.Stored(x)
+			}
+			y := held.Floats[k]
+			if math.Float32bits(x) != math.Float32bits(y) && (x == x || y == y) {
+				see(k, true, y, x)
+			}
+		}
+		return i, n, what
+	}
+	if held.Floats != nil && it.len() > 0 {
+		return 0, it.len(), "the file has float32 numbers there"
+	}
+	if it.Ints != nil && held.Ints != nil {
+		for k, x := range it.Ints {
+			if x != held.Ints[k] {
+				see(k, true, held.Ints[k], x)
+			}
+		}
+		return i, n, what
+	}
+	for k := range it.len() {
+		see(k, it.at(k) != held.at(k), held.at(k), it.at(k))
+	}
+	return i, n, what
+}
+
+func (it *Item) at(k int) int64 {
+	if it.Wide != nil {
+		return it.Wide[k]
+	}
+	return int64(it.Ints[k])
+}

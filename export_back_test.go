@@ -1,0 +1,77 @@
+package qwb
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/export"
+	"qwb/export/all"
+	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
+)
+
+// damagedWriter is a writer of ONNX that lowers every code of weights above 3 by 2, in what was written.
+func damagedWriter(f export.Format) export.Format {
+	write := f.Write
+	f.Write = func(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
+		w, err := write(ctx, in, out)
+		if err != nil {
+			return nil, err
+		}
+		m, err := export.ReadModel(out)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		whole := out.Bytes(out.Name())
+		for _, v := range m.Graph.Values() {
+			x := m.Graph.Const(v)
+			if x == nil || x.DType != tensor.Int8 || len(x.Shape) < 2 {
+				continue
+			}
+			raw := make([]byte, x.Len())
+			for i, q := range tensor.Of[int8](x) {
+				raw[i] = byte(q)
+			}
+			at := bytes.Index(whole, raw)
+			for i, q := range raw {
+				if int8(q) > 3 {
+					whole[at+i] -= 2
+				}
+			}
+		}
+		return w, nil
+	}
+	return f
+}
+
+// A file that does not hold the numbers of the plan does not get its name.
+func TestDamagedFilesAreNotExported(t *testing.T) {
+	ctx := context.Background()
+	p := placeUnequal(t, 4)
+	store := p.Store.(*Memory)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}})
+	require.NoError(t, err)
+	r, _, err := p.Export(ctx, ExportOptions{Format: "onnx", Out: "good.onnx"})
+	require.NoError(t, err)
+	require.Positive(t, r.ReadBack.Compared)
+	require.Zero(t, r.ReadBack.Different)
+	b, err := r.MarshalJSON()
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"read_back":{"compared":`)
+	require.Contains(t, string(b), `"profile":"ort"`)
+
+	p.Catalog.Formats = []export.Format{damagedWriter(all.Formats()[0])}
+	before := store.Names()
+	r, _, err = p.Export(ctx, ExportOptions{Format: "onnx", Out: "bad.onnx"})
+	require.ErrorAs(t, err, new(CheckError))
+	require.ErrorContains(t, err, "in the file are not those of the plan, the first: ")
+	require.Positive(t, r.ReadBack.Different)
+	require.Equal(t, before, store.Names())
+
+	_, _, err = p.Export(ctx, ExportOptions{Format: "onnx", Out: "bad.onnx", Unverified: true})
+	require.NoError(t, err)
+}
