@@ -44,7 +44,7 @@ func again(nth int) string {
 
 // GridOf is what an item of kind Grid holds of a slot: the type of its numbers, the axis along which scales vary, counted from the front
 // (-1: there is one; of scales of tokens the last), how many elements along it share one (0: one), and, of a tensor that is computed, 1 where
-// scales are found at run time, else 0 with the lowest and the highest code.
+// scales are found at run time, else 0 with the lowest and the highest code, see Limited.
 func GridOf(c *tqc.Config, rank int, constant bool) []int32 {
 	axis, block := -1, 0
 	switch {
@@ -65,6 +65,42 @@ func GridOf(c *tqc.Config, rank int, constant bool) []int32 {
 	}
 	return append(list, 0, c.QMin, c.QMax)
 }
+
+// Limited returns the ends of the codes that a tensor is quantized to: those of the codec, within what the Relu or Clip that computes it, or
+// several, leave of them.
+func Limited(g *graph.Graph, v graph.ValueID, codec qmath.Codec) (low, high int32) {
+	low, high = codec.QMin, codec.QMax
+	if !codec.Integer() {
+		return low, high
+	}
+	p := g.Producer(v)
+	if p == graph.NoNode {
+		return low, high
+	}
+	n := g.Node(p)
+	if n.Op == "Cast" && n.Domain == "" { // to a float of 16 bits or from it
+		return Limited(g, n.Inputs[0], codec)
+	}
+	lo, hi, ok := graph.LimitsOf(n, g.Opset(""), g.Const)
+	if !ok {
+		return low, high
+	}
+	low, high = Limited(g, n.Inputs[0], codec)
+	for _, x := range []struct {
+		bound float32
+		set   bool
+		to    func(a, b int32) int32
+	}{{lo, lo >= -math.MaxFloat32, maxOf}, {hi, hi <= math.MaxFloat32, minOf}} {
+		if x.set { // rounding never turns an order around: the code of a limited number is the limited code
+			at := codec.Quantize(x.bound)
+			low, high = x.to(low, at), x.to(high, at)
+		}
+	}
+	return low, high
+}
+
+func maxOf(a, b int32) int32 { return max(a, b) }
+func minOf(a, b int32) int32 { return min(a, b) }
 
 // OfSet yields what a file holds that has the operators of a plan with quantized tensors between them, as Q/DQ has: for every input of
 // every node, and every output of the graph, the grids that it is brought to in turn; codes of constants there, and the numbers of float32
@@ -166,7 +202,11 @@ func CodesOf(c *tqc.Config) ItemKind {
 func (w *wanted) grid(at string, s tqc.SlotID, constant bool) error {
 	sl, p := w.set.Slot(s), w.set.Params(s)
 	c := &sl.Config
-	if err := w.yield(&Item{At: at, Kind: Grid, Ints: GridOf(c, len(w.g.Value(sl.Value).Shape), constant)}); err != nil || c.RunTime() {
+	list := GridOf(c, len(w.g.Value(sl.Value).Shape), constant)
+	if len(list) == 6 && len(p.Scale) == 1 {
+		list[4], list[5] = Limited(w.g, sl.Value, p.Codec(c, 0))
+	}
+	if err := w.yield(&Item{At: at, Kind: Grid, Ints: list}); err != nil || c.RunTime() {
 		return err
 	}
 	if err := w.yield(&Item{At: at, Kind: Scales, Floats: p.Scale}); err != nil || !c.Integer() {

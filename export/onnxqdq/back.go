@@ -21,19 +21,18 @@ func Back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 		return nil, err
 	}
 	graph.InferShapes(m.Graph)
-	r := &recoverer{g: m.Graph, plan: in.Model.Graph, held: &export.Recovered{Wants: export.OfSet, Lacks: lacks}, chains: map[graph.ValueID]*chain{}}
+	r := &recoverer{g: m.Graph, plan: in.Model.Graph, set: in.Set, chains: map[graph.ValueID]*chain{}}
+	r.held = &export.Recovered{Wants: export.OfSet, Lacks: r.lacks}
 	if err := r.run(); err != nil {
 		return nil, fmt.Errorf("%w (of the file)", err)
 	}
 	return &export.Readback{Held: r.held, Close: m.Close}, nil
 }
 
-// lacks: Q/DQ holds everything.
-func lacks(*export.Item) string { return "" }
-
 // recoverer reads one file.
 type recoverer struct {
-	g, plan *graph.Graph // plan is asked for names of nodes alone
+	g, plan *graph.Graph // plan is asked for names of nodes, and for shapes of what the file packs
+	set     *tqc.Set     // is asked for how many scales packed weights have
 	held    *export.Recovered
 	chains  map[graph.ValueID]*chain
 }
@@ -68,7 +67,17 @@ func (r *recoverer) run() error {
 		of := r.plan.Node(id)
 		at, ok := r.g.LookupNode(of.Name)
 		if !ok {
-			continue // what is missing tells
+			if at, ok = r.g.LookupNode(of.Name + "_Clip"); !ok || !is(of, "Relu", "Clip") {
+				continue // what is missing tells
+			}
+			c, err := r.codes(r.g.Node(at).Inputs[0]) // limits of codes stand for it
+			if err != nil {
+				return err
+			}
+			if err := r.input(of.Name, 0, c); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := r.node(of, r.g.Node(at)); err != nil {
 			return r.g.ErrorAt("export", at, err)
@@ -90,6 +99,9 @@ func (r *recoverer) run() error {
 func (r *recoverer) node(of, n *graph.Node) error {
 	if form, ok := qdq.QOperators[n.Op]; ok {
 		return r.operator(of, n, &form)
+	}
+	if n.Op == "MatMulNBits" && of.Op != n.Op {
+		return r.blocks(of, n)
 	}
 	for i := range of.Inputs {
 		v := r.inputOf(of, n, i)
@@ -306,6 +318,9 @@ func (r *recoverer) codes(v graph.ValueID) (*chain, error) {
 			if err != nil {
 				return nil, err
 			}
+			if from.constant == nil && len(q.scale) == 1 {
+				q.low, q.high = export.Limited(r.g, n.Inputs[0], qmath.Codec{Format: q.config().Format, Scale: q.scale[0], ZeroPoint: q.zero[0]})
+			}
 			return from.with(q, false), nil
 		case whole:
 			q, err := r.gridOf(n, n.Input(form.Out[0]), n.Input(form.Out[1]), r.g.Value(v).DType, false)
@@ -319,6 +334,8 @@ func (r *recoverer) codes(v graph.ValueID) (*chain, error) {
 		if is(n, "Clip") {
 			return r.clipped(from, n, last)
 		}
+		s := storageOf(last.dtype)
+		last.low, last.high = s.low, s.high
 		return &chain{grids: []*heldGrid{&last}}, nil // it moves codes
 	})
 }
@@ -478,55 +495,4 @@ func (r *recoverer) book(n *graph.Node) (*chain, error) {
 		q.block, q.axis = codes.Shape[q.axis], q.axis-1
 	}
 	return &chain{[]*heldGrid{q}, codes, true}, nil
-}
-
-// operator adds what an operator on integers says of the inputs of the float operator that it stands for.
-func (r *recoverer) operator(of, n *graph.Node, form *qdq.QOperator) error {
-	for i := range form.Plain {
-		c, err := r.either(n.Input(i))
-		if err != nil {
-			return err
-		}
-		if err := r.input(of.Name, i, c); err != nil {
-			return err
-		}
-	}
-	var scales [][]float32
-	for k, o := range form.Operands(len(n.Inputs)) {
-		v := n.Input(o.X)
-		c, err := r.codes(v)
-		if err != nil {
-			return fmt.Errorf("input %d: %w", o.X, err)
-		}
-		q, err := r.gridOf(n, n.Input(o.Scale), n.Input(o.Zero), r.g.Value(v).DType, c.constant != nil)
-		if err != nil {
-			return fmt.Errorf("input %d: %w", o.X, err)
-		}
-		if q.axis = -1; len(r.g.Const(n.Input(o.Scale)).Shape) > 0 {
-			q.axis, _ = graph.OutAxis(of, len(r.g.Value(v).Shape))
-		}
-		scales = append(scales, q.scale)
-		if err := r.input(of.Name, form.Plain+k, c.with(q, true)); err != nil {
-			return err
-		}
-	}
-	b := r.g.Const(n.Input(form.Bias))
-	if form.Bias == 0 || b == nil {
-		return nil
-	}
-	q := &heldGrid{dtype: b.DType, axis: -1, low: -1 << 31, high: 1<<31 - 1, runTime: graph.NoValue} // of the sum that it is added to
-	for _, w := range scales[1] {
-		q.scale, q.zero = append(q.scale, qmath.BiasScale(scales[0][0], float32(w*alphaOf(of)))), append(q.zero, 0)
-	}
-	if len(r.g.Const(n.Input(form.In[1].Scale)).Shape) > 0 {
-		q.axis = len(b.Shape) - 1
-	}
-	return r.input(of.Name, graph.BiasInput, (&chain{constant: b, integers: true}).with(q, true))
-}
-
-func alphaOf(n *graph.Node) float32 {
-	if n.Op == "Gemm" {
-		return n.Alpha()
-	}
-	return 1
 }

@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/export"
 	"qwb/export/onnxqdq"
 	"qwb/export/qoperator"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/exporttest"
 	"qwb/internal/graphtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -48,7 +50,22 @@ func folded(t testing.TB, text string, tg *target.Target) (m *onnx.Model, left [
 	require.NoError(t, err)
 	left, err = qoperator.Fold(m.Graph)
 	require.NoError(t, err)
+	readBack(t, g, set, tg)
 	return m, left, g, set, feeds
+}
+
+// readBack writes a model, if anything of it has a QOperator form, and compares the file with what it was made of.
+func readBack(t testing.TB, g *graph.Graph, set *tqc.Set, tg *target.Target) {
+	t.Helper()
+	f := qoperator.Format()
+	values, err := f.Resolve(nil)
+	require.NoError(t, err)
+	in := &export.Input{Model: &onnx.Model{Graph: g}, Set: set, Target: tg, Options: values}
+	if _, err := exporttest.Try(&f, in, t.TempDir()); err != nil {
+		require.ErrorContains(t, err, "nothing of this plan has a QOperator form")
+		return
+	}
+	exporttest.Equal(t, &f, in)
 }
 
 func operators(g *graph.Graph) map[string]int {

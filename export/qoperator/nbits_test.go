@@ -125,6 +125,7 @@ func TestWeightsOnly(t *testing.T) {
 			}
 			require.True(t, tensor.Equal(want[0], run()), "Q/DQ")
 
+			readBack(t, g, set, tg)
 			kept, err := qoperator.Fold(m.Graph)
 			require.NoError(t, err)
 			require.Equal(t, left, len(kept) > 0, "%v", kept)
