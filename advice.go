@@ -97,7 +97,7 @@ func floor(r *analysis.Report) (worst analysis.Estimate) {
 		if o.Centred == nil && o.Mismatch > 0 {
 			x = analysis.NSR{NSR: o.Mismatch}
 		}
-		if x.NSR <= worst.Mean {
+		if x.NSR <= worst.Mean || o.NoSignal {
 			continue
 		}
 		if worst = (analysis.Estimate{Mean: x.NSR, Error: math.Inf(1), N: r.Samples}); x.NSRError != nil {

@@ -23,6 +23,8 @@ type Config struct {
 	// Graphwise those of the operators analysed. Beside what is kept there are the weights, four times (as they are and
 	// quantized, each also as packed for the kernels), and each thread needs what two runs need.
 	Memory int64
+	// Parts are what outputs are judged by beside the whole, as NewJudge takes them.
+	Parts []Slice
 	// Thresholds returns the ranges that the calibration methods choose for a value; nil leaves them out.
 	Thresholds func(v graph.ValueID) []Threshold
 	// Progress is called after each sample with the number done; it may be nil.
@@ -38,7 +40,7 @@ const defaultMemory = 2 << 30
 // Layerwise restarts at the operator and stops where the perturbed values equal the kept ones bit for bit; its numbers are those
 // of running the whole graph once per operator. It fails on an empty data set and on outputs that are not finite.
 func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec.Iterator, cfg Config) (*Report, error) {
-	judge := NewJudge(g)
+	judge := NewJudge(g, cfg.Parts...)
 	if cfg.Layerwise {
 		g = judge.Watched(g)
 	}
@@ -101,6 +103,8 @@ type analyzer struct {
 	extra   float64 // forwards beside those of the samples
 	states  map[graph.ValueID]*tensorState
 	judge   *Judge
+	tally   tally // of the whole quantized graph
+	floats  tally // of the float graph
 }
 
 // sampleResult is what one sample contributes.
@@ -143,7 +147,7 @@ func (a *analyzer) newWorker(keep []bool) *worker {
 	return w
 }
 
-func (w *worker) sample(ctx context.Context, _ int, s *exec.Sample) (*sampleResult, error) {
+func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sampleResult, error) {
 	res := &sampleResult{moments: map[graph.ValueID]moments{}}
 	hooks := &exec.Hooks{}
 	if w.cfg.Statistical {
@@ -162,9 +166,16 @@ func (w *worker) sample(ctx context.Context, _ int, s *exec.Sample) (*sampleResu
 	float.Outputs(out)
 	res.forwards++
 	if w.cfg.Graphwise || w.cfg.Outputs {
-		if err := w.graphwise(ctx, s, &float, res); err != nil {
+		if err := w.graphwise(ctx, index, s, &float, res); err != nil {
 			return nil, err
 		}
+	}
+	if w.cfg.Graphwise || w.cfg.Outputs || w.cfg.Layerwise {
+		sums, err := w.judge.sums(out, out, false)
+		if err != nil {
+			return nil, err
+		}
+		w.floats.add(index, sums)
 	}
 	if w.cfg.Layerwise {
 		if err := w.layerwise(ctx, res); err != nil {

@@ -18,14 +18,15 @@ type Evaluator struct {
 	samples func() exec.Iterator
 	judge   *Judge
 	float   []*Verdict
+	weights weighed       // what of every sample's noise counts
 	seen    []task.Sample // what the samples are called, and their labels
 	threads int
 }
 
 // NewEvaluator runs all samples in float, threads at a time. samples gives the data set from its beginning each time it is
 // called. A data set of at most memory bytes (0: 2 GiB) is kept; a larger one is read again for every quantization. An empty one is
-// an error.
-func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int, memory int64) (*Evaluator, error) {
+// an error. parts are what outputs are judged by beside the whole, as NewJudge takes them.
+func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int, memory int64, parts ...Slice) (*Evaluator, error) {
 	session, err := exec.New(g, exec.Options{})
 	if err != nil {
 		return nil, err
@@ -34,17 +35,24 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 		memory = defaultMemory
 	}
 	rec := &recorder{Iterator: samples(), room: memory}
-	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: NewJudge(g)}
+	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: NewJudge(g, parts...)}
 	type run struct {
 		*Verdict
 		sample task.Sample
 	}
-	runs, err := outputs(ctx, e, nil, func(_ int, s *exec.Sample, v *Verdict) (run, error) {
+	var all tally
+	runs, err := outputs(ctx, e, nil, func(i int, s *exec.Sample, v *Verdict) (run, error) {
+		sums, err := e.judge.sums(v.outputs, v.outputs, false)
+		if err != nil {
+			return run{}, err
+		}
+		all.add(i, sums)
 		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.outputs}}, nil
 	})
 	for _, r := range runs {
 		e.float, e.seen = append(e.float, r.Verdict), append(e.seen, r.sample)
 	}
+	e.weights = e.judge.weigh(all.total, all.samples)
 	if e.samples = samples; rec.room >= 0 {
 		e.samples = func() exec.Iterator { return &exec.InMemory{Samples: rec.seen} }
 	}
@@ -92,7 +100,20 @@ func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) 
 
 // Losses runs the quantized graph and returns what the judge says of every sample, in their order.
 func (e *Evaluator) Losses(ctx context.Context, q *sim.Simulator) (Losses, error) {
-	return outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) ([]float64, error) { return e.judge.Losses(v, e.float[i]) })
+	return outputs(ctx, e, q, e.losses)
+}
+
+// losses are what the judge says of one sample: by output, and behind that by slice that counts.
+func (e *Evaluator) losses(i int, _ *exec.Sample, v *Verdict) ([]float64, error) {
+	list, err := e.judge.Losses(v, e.float[i])
+	if err != nil {
+		return nil, err
+	}
+	sums, err := e.judge.sums(v.outputs, e.float[i].outputs, false)
+	if err != nil {
+		return nil, err
+	}
+	return e.weights.row(list, func(i int) float64 { return sums[i].noise }), nil
 }
 
 // LossesWhile is Losses that stops early: after half of the samples and then after each few more (as many as threads, two at least) asks whether to go on,

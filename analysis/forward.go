@@ -54,7 +54,7 @@ func (e *Evaluator) LossesOf(ctx context.Context, g *graph.Graph, prepare func(w
 			if err != nil {
 				return nil, err
 			}
-			return e.judge.Losses(v, e.float[i])
+			return e.losses(i, s, v)
 		}
 	}}
 	return c.run(ctx, e.samples())

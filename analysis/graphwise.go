@@ -16,21 +16,29 @@ type outputError struct {
 	mismatch float64 // integer outputs
 	integer  bool
 	loss     float64 // what the judge says; the NSR where it sees no class scores
+	rows     int     // of class scores, and in how many another class has the highest
+	changed  int
+	noise    []float64 // by slice of the output
 }
 
 // compareOutputs measures the graph outputs q against those of the float run.
 func (w *worker) compareOutputs(q []*tensor.Tensor) ([]outputError, error) {
 	f, n := w.outputsOf(), len(w.judge.logits)
 	out, err := compareOutputs(w.g, q[:n], f[:n])
+	if err == nil && len(w.judge.slices) > 0 {
+		err = w.judge.noises(out, q[:n], f[:n])
+	}
 	if err != nil || n == len(q) && w.judge.Classes() { // not watched
 		return out, err
 	}
 	for i, l := range w.judge.logits {
 		if out[i].loss = out[i].NSR; l.node != graph.NoNode {
 			k := slices.Index(w.g.Outputs, l.value)
-			if out[i].loss, err = centredNSR(q[k], f[k], l); err != nil {
+			s, err := centredNSR(q[k], f[k], l)
+			if err != nil {
 				return nil, fmt.Errorf("output %q: %w", w.g.Value(w.g.Outputs[i]).Name, err)
 			}
+			out[i].loss = s.nsr
 		}
 	}
 	return out, nil
@@ -56,7 +64,7 @@ func compareOutputs(g *graph.Graph, q, f []*tensor.Tensor) ([]outputError, error
 
 // graphwise runs the whole quantized graph on one sample and compares the graph outputs, and with cfg.Graphwise the output of
 // every group, with the float run. A group's output is compared as its consumers read it: after its own slot quantized it.
-func (w *worker) graphwise(ctx context.Context, s *exec.Sample, float *Verdict, res *sampleResult) error {
+func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float *Verdict, res *sampleResult) error {
 	hooks := w.full
 	if w.cfg.Graphwise {
 		res.graph = make([]Error, len(w.groups))
@@ -80,8 +88,23 @@ func (w *worker) graphwise(ctx context.Context, s *exec.Sample, float *Verdict, 
 	}
 	quantized.Outputs(out)
 	res.forwards++
-	if res.outputs, err = w.compareOutputs(out); err == nil {
-		res.losses, err = w.judge.Losses(&quantized, float)
+	n := len(w.judge.logits)
+	if res.outputs, err = w.compareOutputs(out); err != nil {
+		return err
+	}
+	if res.losses, err = w.judge.Losses(&quantized, float); err != nil {
+		return err
+	}
+	for i := range res.outputs {
+		s, err := w.judge.classes(i, &quantized, float)
+		if err != nil {
+			return err
+		}
+		res.outputs[i].rows, res.outputs[i].changed = s.rows, s.changed
+	}
+	sums, err := w.judge.sums(out[:n], float.outputs[:n], true)
+	if err == nil {
+		w.tally.add(index, sums)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"math"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -11,10 +12,13 @@ import (
 // Judge measures a quantized run of a graph against the float one by the centred NSR. An output that a Softmax computes (or a
 // LogSoftmax, and something after it that only reshapes) is judged by the tensor that the Softmax reads, after the mean over the classes
 // is taken off both: Softmax does not see it, and where it is large it would flatter. Any other float output is judged by its plain
-// NSR, an integer output by its share of mismatches. A judge may be shared by goroutines.
+// NSR, an integer output by its share of mismatches. Parts of an output are judged beside it, see Slice. A judge may be shared by goroutines.
 type Judge struct {
 	g      *graph.Graph
 	logits []logits // by output
+	slices []Slice
+	cuts   []slicing
+	share  []bool // by output: its values lie between 0 and 1
 }
 
 // logits is the tensor of class scores behind an output; node is NoNode where there is none.
@@ -25,12 +29,17 @@ type logits struct {
 	flatten bool // Softmax before opset 13: the classes are all axes from axis on
 }
 
-// NewJudge finds the class scores behind the outputs of g.
-func NewJudge(g *graph.Graph) *Judge {
-	j := &Judge{g: g}
+// NewJudge finds the class scores behind the outputs of g, and their parts: those given, else those of FindSlices.
+func NewJudge(g *graph.Graph, parts ...Slice) *Judge {
+	j := &Judge{g: g, slices: parts}
 	for _, v := range g.Outputs {
 		j.logits = append(j.logits, findLogits(g, v))
+		j.share = append(j.share, sliceFinder{g}.of(v, deepestPaths).share)
 	}
+	if len(parts) == 0 {
+		j.slices = FindSlices(g)
+	}
+	j.cuts = slicings(j.slices)
 	return j
 }
 
@@ -131,11 +140,11 @@ func (j *Judge) Losses(q, f *Verdict) ([]float64, error) {
 		a, b := q.outputs[i], f.outputs[i]
 		switch {
 		case l.node != graph.NoNode && q.scores[i] != nil && f.scores[i] != nil:
-			loss, err := centredNSR(q.scores[i], f.scores[i], l)
+			s, err := j.classes(i, q, f)
 			if err != nil {
 				return nil, fmt.Errorf("output %q: %w", j.g.Value(j.g.Outputs[i]).Name, err)
 			}
-			out[i] = loss
+			out[i] = s.nsr
 		case b.DType != tensor.Float32:
 			out[i] = Mismatch(a, b)
 		default:
@@ -149,15 +158,37 @@ func (j *Judge) Losses(q, f *Verdict) ([]float64, error) {
 	return out, nil
 }
 
-// centredNSR is the NSR of class scores after each row's mean over its classes is taken off.
-func centredNSR(q, f *tensor.Tensor, l logits) (float64, error) {
+// classes compares the class scores behind an output; nothing where there are none.
+func (j *Judge) classes(i int, q, f *Verdict) (scores, error) {
+	if l := j.logits[i]; l.node != graph.NoNode && q.scores[i] != nil && f.scores[i] != nil {
+		return centredNSR(q.scores[i], f.scores[i], l)
+	}
+	return scores{}, nil
+}
+
+// unseen is how far below the largest score of its row one has to lie for Softmax to give it a probability of 0: exp underflows in float32.
+// faint is how far one has to lie below for the probabilities of others not to change.
+const (
+	unseen = 104
+	faint  = 16
+)
+
+// scores is how class scores differ: their centred NSR, and in how many of the rows another class has the highest.
+type scores struct {
+	nsr           float64
+	rows, changed int
+}
+
+// centredNSR is the NSR of class scores after each row's mean over its classes is taken off. Scores that neither Softmax can see, masked ones for
+// instance, count neither as signal nor as error, and those that one of them can see as if they lay where they begin to matter.
+func centredNSR(q, f *tensor.Tensor, l logits) (scores, error) {
 	x, y, err := aligned(q, f)
 	if err != nil {
-		return 0, err
+		return scores{}, err
 	}
 	axis, ok := graph.Axis(l.axis, len(f.Shape))
 	if !ok && !(l.flatten && axis == len(f.Shape)) {
-		return 0, fmt.Errorf("no axis %d in %s", l.axis, f.Type())
+		return scores{}, fmt.Errorf("no axis %d in %s", l.axis, f.Type())
 	}
 	var outer, n, inner int
 	if l.flatten {
@@ -165,25 +196,80 @@ func centredNSR(q, f *tensor.Tensor, l logits) (float64, error) {
 	} else {
 		outer, n, inner = f.Blocks(axis)
 	}
-	var noise, signal float64
+	s := scores{rows: outer * inner}
+	r := scoreRow{q: make([]float64, n), f: make([]float64, n), skip: make([]bool, n), mute: make([]bool, n)}
 	for o := range outer {
 		for i := range inner {
-			var mx, my float64
-			for p := o*n*inner + i; p < (o+1)*n*inner; p += inner {
-				mx, my = mx+float64(x[p]), my+float64(y[p])
+			for c := range n {
+				r.q[c], r.f[c] = float64(x[(o*n+c)*inner+i]), float64(y[(o*n+c)*inner+i])
 			}
-			mx, my = mx/float64(n), my/float64(n)
-			for p := o*n*inner + i; p < (o+1)*n*inner; p += inner {
-				a, b := float64(x[p])-mx, float64(y[p])-my
-				noise += float64((a - b) * (a - b))
-				signal += float64(b * b)
+			if n > 0 && best(r.q) != best(r.f) {
+				s.changed++
 			}
+			r.mask()
+			r.add()
 		}
 	}
-	if !finite(noise + signal) {
-		return 0, errNotFinite
+	if !finite(r.noise + r.signal) {
+		return s, errNotFinite
 	}
-	return noise / (signal + nsrFloor), nil
+	s.nsr = r.noise / (r.signal + nsrFloor)
+	return s, nil
+}
+
+// best is the place of the highest score, the first of those that tie.
+func best(row []float64) (at int) {
+	for c, x := range row {
+		if x > row[at] {
+			at = c
+		}
+	}
+	return at
+}
+
+// scoreRow is one row of class scores, and what all rows sum up to.
+type scoreRow struct {
+	q, f          []float64
+	skip, mute    []bool // by class: it does not count, or not as signal
+	noise, signal float64
+}
+
+// mask finds what no Softmax sees. What one of both rows hides is brought up to where it begins to matter.
+func (r *scoreRow) mask() {
+	if len(r.f) == 0 {
+		return
+	}
+	topQ, topF := r.q[best(r.q)], r.f[best(r.f)]
+	for c := range r.f {
+		same := r.q[c] == r.f[c] && math.IsInf(r.q[c], 0)
+		hideQ, hideF := r.q[c] < topQ-unseen, r.f[c] < topF-unseen
+		r.skip[c], r.mute[c] = same || hideQ && hideF, hideF
+		if hideQ != hideF && !same {
+			r.q[c], r.f[c] = max(r.q[c], topQ-faint), max(r.f[c], topF-faint)
+		}
+	}
+}
+
+// add adds up the row without the mean of each side.
+func (r *scoreRow) add() {
+	var mq, mf float64
+	n := 0
+	for c := range r.f {
+		if !r.skip[c] {
+			mq, mf, n = mq+r.q[c], mf+r.f[c], n+1
+		}
+	}
+	mq, mf = mq/float64(n), mf/float64(n)
+	for c := range r.f {
+		if r.skip[c] {
+			continue
+		}
+		a, b := r.q[c]-mq, r.f[c]-mf
+		r.noise += float64((a - b) * (a - b))
+		if !r.mute[c] {
+			r.signal += float64(b * b)
+		}
+	}
 }
 
 // Losses are what a judge found, by sample and output.

@@ -47,7 +47,7 @@ func (m *meter) mean() Error {
 // Compare returns the error of q against f for one sample. Both are float32 tensors of the same shape; sums are float64, added
 // in the order that kernels/ref.Compare states, over the elements as they lie in memory, row-major where the layouts differ.
 // NSR = sum((q-f)^2) / (sum(f^2) + 1e-7), MSE = sum((q-f)^2) / n, Cosine = <q,f> / (|q||f|), 1 where both are zero and 0 where
-// one of them is. An empty tensor has no error. Values that are not finite are an error.
+// one of them is. An empty tensor has no error. Infinite values that are the same in both are left out; others, and NaN, are an error.
 func Compare(q, f *tensor.Tensor) (Error, error) {
 	x, y, err := aligned(q, f)
 	if err != nil {
@@ -55,13 +55,31 @@ func Compare(q, f *tensor.Tensor) (Error, error) {
 	}
 	noise, signal, other, dot := rows().Compare(x, y)
 	if !finite(noise + signal + other) {
-		return Error{}, errNotFinite
+		rest := finites(x, y)
+		x, y = rest[0], rest[1]
+		if noise, signal, other, dot = rows().Compare(x, y); !finite(noise + signal + other) {
+			return Error{}, errNotFinite
+		}
 	}
 	e := Error{NSR: noise / (signal + nsrFloor), Cosine: cosine(dot, other, signal)}
 	if len(y) > 0 {
 		e.MSE = noise / float64(len(y))
 	}
 	return e, nil
+}
+
+// finites leaves out of all lists the elements that are the same infinite value in the first two.
+func finites(lists ...[]float32) [][]float32 {
+	out := make([][]float32, len(lists))
+	for i, a := range lists[0] {
+		if a == lists[1][i] && math.IsInf(float64(a), 0) {
+			continue
+		}
+		for k := range lists {
+			out[k] = append(out[k], lists[k][i])
+		}
+	}
+	return out
 }
 
 func cosine(dot, qq, ff float64) float64 {
@@ -126,17 +144,23 @@ func parts(f, middle, q *tensor.Tensor) (first, second float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	var signal float64
-	if middle == f {
-		second, signal, _, _ = rows().Compare(zs, ys)
-	} else {
-		signal, first, second = rows().Parts(zs, ys, xs)
-	}
-	first, second = first/(signal+nsrFloor), second/(signal+nsrFloor)
-	if !finite(first + second) {
-		return 0, 0, errNotFinite
+	if first, second = partsOf(zs, ys, xs, middle == f); !finite(first + second) {
+		rest := finites(zs, ys, xs)
+		if first, second = partsOf(rest[0], rest[1], rest[2], middle == f); !finite(first + second) {
+			return 0, 0, errNotFinite
+		}
 	}
 	return first, second, nil
+}
+
+func partsOf(q, f, middle []float32, one bool) (first, second float64) {
+	var signal float64
+	if one {
+		second, signal, _, _ = rows().Compare(q, f)
+	} else {
+		signal, first, second = rows().Parts(q, f, middle)
+	}
+	return first / (signal + nsrFloor), second / (signal + nsrFloor)
 }
 
 // errNotFinite is the error of a comparison with an infinite value or NaN in it.

@@ -35,14 +35,17 @@ func (a *analyzer) report(results []*sampleResult) (*Report, error) {
 
 func (a *analyzer) outputs(results []*sampleResult) []OutputError {
 	out := make([]OutputError, len(a.judge.logits))
+	parts, signal := a.judge.verdicts(&a.tally)
 	for i, v := range a.g.Outputs[:len(out)] {
 		var m meter
 		mismatch := 0.0
 		for _, s := range results {
 			m.add(s.outputs[i].Error)
+			out[i].Rows, out[i].ClassesChanged = out[i].Rows+s.outputs[i].rows, out[i].ClassesChanged+s.outputs[i].changed
 			mismatch += s.outputs[i].mismatch / float64(len(results))
 		}
-		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Spread: m.spread(), Mismatch: mismatch}
+		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Spread: m.spread(), Mismatch: mismatch, Rows: out[i].Rows, ClassesChanged: out[i].ClassesChanged,
+			Slices: parts[i], NoSignal: !signal[i]}
 		if a.judge.logits[i].node != graph.NoNode {
 			losses := make([]float64, len(results))
 			for k, s := range results {
@@ -73,6 +76,8 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 	out := make([]LayerError, len(a.groups))
 	nsr := make([][]float64, len(a.groups)) // by sample, of the output that loses most
 	n := float64(len(results))
+	weights := a.judge.weigh(a.floats.total, a.floats.samples)
+	special := !weights.plain(len(a.judge.logits))
 	for i := range a.groups {
 		g := &a.groups[i]
 		node := a.g.Node(g.node)
@@ -88,6 +93,7 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 				meters[o].add(e.Error)
 				losses[k][o] = e.loss
 			}
+			losses[k] = weights.row(losses[k], a.judge.noiseOf(layer.outputs))
 			l.Clip += layer.clip / n
 			l.Round += layer.round / n
 			weight += layer.weight / n
@@ -102,6 +108,10 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			centred := NewNSR(losses.Estimate())
 			l.Centred = &centred
 		}
+		if special {
+			verdict := NewNSR(losses.Estimate())
+			l.Verdict = &verdict
+		}
 		out[i] = l
 		for k := range meters {
 			if nsr[i] == nil || meters[k].sum.NSR > NewEstimate(nsr[i]).Mean*n {
@@ -111,7 +121,7 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 	}
 	ranks := rank(nsr)
 	var centred [][2]int
-	if a.judge.Classes() {
+	if a.judge.Classes() || special {
 		for i := range out {
 			nsr[i] = out[i].losses
 		}

@@ -29,10 +29,13 @@ type LayerError struct {
 	Spread        // of that NSR
 	// Centred is the loss as the judge has it where the network has classes; see Judge. nil for other networks.
 	Centred *NSR `json:"centred,omitempty"`
+	// Verdict is the loss as the judge has it where parts of outputs count (see Slice), or outputs do not, which have no signal in the samples;
+	// nil for other networks.
+	Verdict *NSR `json:"verdict,omitempty"`
 	// Ranks are the places, from 1 for the largest NSR, that the operator may have among all on other samples, as far as these can tell: places
 	// between operators that are told apart by a paired test. One sample tells nothing apart.
 	Ranks [2]int `json:"ranks"`
-	// CentredRanks are the places by the centred NSR.
+	// CentredRanks are the places by the centred NSR, or by Verdict.
 	CentredRanks *[2]int `json:"centred_ranks,omitempty"`
 	// Local is the NSR at the operator's own (fused) output, from float inputs. Clip and Round are the projections of the
 	// two steps of the chain float -> clipped -> rounded on the whole local error: Clip + Round = Local.
@@ -54,8 +57,12 @@ type LayerError struct {
 	losses []float64 // by sample: the judge's, of the output that loses most
 }
 
-// Judged is the NSR of the outputs that people compare, of the operator alone: centred where there are classes. Places are the ranks by it.
+// Judged is the NSR of the outputs that people compare, of the operator alone: that of the worst part where parts count, centred where there are
+// classes. Places are the ranks by it.
 func (l *LayerError) Judged() NSR {
+	if l.Verdict != nil {
+		return *l.Verdict
+	}
 	if l.Centred != nil {
 		return *l.Centred
 	}
@@ -133,20 +140,50 @@ type OutputError struct {
 	Centred *NSR `json:"centred,omitempty"`
 	// Mismatch is the share of differing elements of an integer output.
 	Mismatch float64 `json:"mismatch,omitempty"`
+	// Slices are its parts, by themselves.
+	Slices []SliceError `json:"slices,omitempty"`
+	// NoSignal says that float is about 0 in it on all samples, so that its error says nothing.
+	NoSignal bool `json:"no_signal,omitempty"`
+	// Rows is how many rows of class scores stand behind it, ClassesChanged in how many of them another class has the highest.
+	Rows           int `json:"rows,omitempty"`
+	ClassesChanged int `json:"classes_changed,omitempty"`
 }
 
-// Judged is the NSR of the output that people compare: centred where it has classes.
-func (o *OutputError) Judged() NSR {
+// whole is the NSR of the output as one: centred where it has classes.
+func (o *OutputError) whole() NSR {
 	if o.Centred != nil {
 		return *o.Centred
 	}
 	return NSR{o.NSR, o.Spread}
 }
 
-// Judged is the output with the largest NSR as people compare it; nil where the whole network was not run.
+// Worst is the part of the output that is judged and has a larger error than the whole; nil where there is none.
+func (o *OutputError) Worst() *SliceError { return WorstSlice(o.Slices, o.whole().NSR) }
+
+// WorstSlice is the slice that is judged and has the largest error, above some error; nil where there is none.
+func WorstSlice(list []SliceError, above float64) (worst *SliceError) {
+	for i := range list {
+		if s := &list[i]; s.Judged && s.NSR > above {
+			worst, above = s, s.NSR
+		}
+	}
+	return worst
+}
+
+// Judged is the NSR of the output that people compare: that of its worst part, centred where it has classes.
+func (o *OutputError) Judged() NSR {
+	if s := o.Worst(); s != nil {
+		return s.estimate()
+	}
+	return o.whole()
+}
+
+// Judged is the output with the largest NSR as people compare it; nil where the whole network was not run. Outputs without a signal count where
+// there is no other.
 func (r *Report) Judged() (worst *OutputError) {
 	for i := range r.Outputs {
-		if o := &r.Outputs[i]; worst == nil || o.Judged().NSR > worst.Judged().NSR {
+		o := &r.Outputs[i]
+		if worst == nil || worst.NoSignal && !o.NoSignal || worst.NoSignal == o.NoSignal && o.Judged().NSR > worst.Judged().NSR {
 			worst = o
 		}
 	}

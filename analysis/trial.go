@@ -12,7 +12,7 @@ import (
 // Measured is what is known of one run of all samples, by sample.
 type Measured struct {
 	Losses  Losses        // what the judge says; nil in float
-	Errors  [][]Error     // of every output against float; nil in float
+	Errors  [][]Error     // of every output against float, and of every slice that counts; nil in float
 	Records []task.Record // nil without a scorer
 }
 
@@ -27,7 +27,7 @@ type measuredSample struct {
 func (e *Evaluator) Measure(ctx context.Context, q *sim.Simulator, scorer task.Scorer) (*Measured, error) {
 	list, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (r measuredSample, err error) {
 		if q != nil {
-			if r.losses, err = e.judge.Losses(v, e.float[i]); err != nil {
+			if r.losses, err = e.losses(i, s, v); err != nil {
 				return r, err
 			}
 			if r.errors, err = e.errors(v.outputs, e.float[i].outputs); err != nil {
@@ -86,20 +86,33 @@ func collected(list []measuredSample, err error) (*Measured, error) {
 	return m, nil
 }
 
-// errors compares outputs with those of float: all float ones, or the integer ones where there is no other.
+// errors compares outputs with those of float: all float ones, or the integer ones where there is no other. Behind them stand the slices that
+// count, by the amounts of Losses; outputs without a signal have no error.
 func (e *Evaluator) errors(q, f []*tensor.Tensor) ([]Error, error) {
 	list, err := compareOutputs(e.g, q, f)
 	if err != nil {
 		return nil, err
 	}
+	sums, err := e.judge.sums(q, f, false)
+	if err != nil {
+		return nil, err
+	}
 	var floats, all []Error
-	for _, o := range list {
+	for k, o := range list {
+		if e.weights[k] == 0 {
+			o.Error = Error{Cosine: 1}
+		}
 		if all = append(all, o.Error); !o.integer {
 			floats = append(floats, o.Error)
 		}
 	}
-	if len(floats) > 0 {
-		return floats, nil
+	if len(floats) == 0 {
+		return all, nil
 	}
-	return all, nil
+	for i := len(list); i < len(sums); i++ {
+		if s := &sums[i]; e.weights[i] > 0 {
+			floats = append(floats, Error{NSR: s.noise * e.weights[i], MSE: s.noise / float64(max(s.n, 1)), Cosine: cosine(s.dot, s.other, s.signal)})
+		}
+	}
+	return floats, nil
 }

@@ -46,5 +46,5 @@ func (e *Evaluator) WhatIf(ctx context.Context, q *sim.Simulator, w WhatIf) (Los
 		}
 		return chained(move, quantize)
 	}
-	return outputsUnder(ctx, e, hooks, func(i int, _ *exec.Sample, v *Verdict) ([]float64, error) { return e.judge.Losses(v, e.float[i]) })
+	return outputsUnder(ctx, e, hooks, e.losses)
 }

@@ -1,0 +1,169 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"qwb/graph/tensor"
+)
+
+// SliceError is the error of one part of an output over all samples.
+type SliceError struct {
+	Name string `json:"name"`
+	Axis int    `json:"axis"`
+	From int    `json:"from"`
+	To   int    `json:"to"`
+	// Period: the elements whose index along the axis, modulo Period, lies between From and To. Left out where it is the whole axis.
+	Period int `json:"period,omitempty"`
+	// NSR is sum((q-f)^2) over sum(f^2), both over all samples; its error is that of the noise.
+	NSR      float64  `json:"nsr"`
+	NSRError *float64 `json:"nsr_error"`
+	// Correlation of quantized and float values; null where one of them does not vary.
+	Correlation *float64 `json:"correlation"`
+	// Levels is how many different values the quantized slice has, up to 256, and Codes their share of 256.
+	Levels int     `json:"levels"`
+	Codes  float64 `json:"codes"`
+	// Signal says that float has a signal in it and that the quantized network still has. Finding says why not.
+	Signal  bool   `json:"signal"`
+	Finding string `json:"finding,omitempty"`
+	// Judged says that the slice counts in the verdict of the output.
+	Judged bool `json:"judged"`
+}
+
+// estimate is the error with what stands beside it.
+func (s *SliceError) estimate() NSR {
+	e := Estimate{Mean: s.NSR, Error: math.Inf(1)}
+	if s.NSRError != nil {
+		e.Error = *s.NSRError
+	}
+	return NewNSR(e)
+}
+
+// Findings of a SliceError.
+const (
+	SignalLost = "no signal left"
+	SignalNone = "no signal in these samples"
+)
+
+// hidden is how much smaller the mean square of a single index has to be than that of its output for the index to be judged by itself: where
+// indices are about as large as others, the error of the output shows theirs.
+const hidden = 0.1
+
+// faintShare is half a step of 8 bits between 0 and 1: probabilities below it are 0 to whoever reads them.
+const faintShare = 1.0 / 512
+
+// signal reports whether float has a signal in what was summed up.
+func (s *sum) hasSignal(share bool, samples int) bool {
+	return s.signal > nsrFloor*float64(samples) && !(share && s.top < faintShare)
+}
+
+// judged says which outputs and slices count, from float values alone, so that all plans are judged by the same. An output counts if it has a
+// signal, or if none has; a part if it has a signal that varies; a single index if it is small beside its output too.
+func (j *Judge) judged(total []sum, samples int) []bool {
+	n, some := len(j.logits), false
+	out := make([]bool, len(total))
+	for k := range n {
+		out[k] = j.integer(k) || total[k].hasSignal(j.share[k], samples)
+		some = some || out[k]
+	}
+	for k := range n {
+		out[k] = out[k] || !some // then NoSignal says nothing
+	}
+	for i, s := range j.slices {
+		t, whole := &total[n+i], &total[s.Output]
+		small := t.signal*float64(whole.n) < hidden*whole.signal*float64(t.n)
+		out[n+i] = t.hasSignal(s.Share, samples) && t.varies() > steady && (s.Part || small)
+	}
+	return out
+}
+
+// integer reports whether an output is of another type than float32.
+func (j *Judge) integer(k int) bool { return j.g.Value(j.g.Outputs[k]).DType != tensor.Float32 }
+
+// weighed is what turns the noise of a sample into amounts: 0 for what does not count.
+type weighed []float64
+
+// weigh finds the factors of the slices that count: samples over the signal of all. Those of outputs are 1.
+func (j *Judge) weigh(total []sum, samples int) weighed {
+	w := make(weighed, len(total))
+	for i, counts := range j.judged(total, samples) {
+		switch {
+		case counts && i < len(j.logits):
+			w[i] = 1
+		case counts:
+			w[i] = float64(samples) / (total[i].signal + nsrFloor*float64(samples))
+		}
+	}
+	return w
+}
+
+// plain reports whether nothing but all outputs counts.
+func (w weighed) plain(outputs int) bool {
+	return !slices.Contains(w[:outputs], 0) && !slices.ContainsFunc(w[outputs:], func(x float64) bool { return x > 0 })
+}
+
+// row puts behind the losses of a sample by output those of the slices that count; what does not count has none.
+func (w weighed) row(losses []float64, noise func(i int) float64) []float64 {
+	out := make([]float64, 0, len(losses))
+	for k, x := range losses {
+		out = append(out, x*w[k])
+	}
+	for i := len(losses); i < len(w); i++ {
+		if w[i] > 0 {
+			out = append(out, noise(i)*w[i])
+		}
+	}
+	return out
+}
+
+// verdicts are the errors of all slices, by output, and of every output whether float has a signal in it.
+func (j *Judge) verdicts(t *tally) (bySlice [][]SliceError, signal []bool) {
+	n := len(j.logits)
+	bySlice = make([][]SliceError, n)
+	judged := j.judged(t.total, t.samples)
+	for i, s := range j.slices {
+		x := &t.total[n+i]
+		list := make([]float64, t.samples)
+		scale := float64(t.samples) / (x.signal + nsrFloor*float64(t.samples))
+		for k := range list {
+			list[k] = t.noise[k][n+i] * scale
+		}
+		e := NewEstimate(list)
+		r := SliceError{Name: s.Name, Axis: s.Axis, From: s.From, To: s.To, NSR: e.Mean, NSRError: figure(e.Error), Signal: true, Judged: judged[n+i],
+			Correlation: figure(x.correlation())}
+		if shape := j.g.Value(j.g.Outputs[s.Output]).Shape; s.Period > 0 && (s.Axis >= len(shape) || shape[s.Axis].N != int64(s.Period)) {
+			r.Period = s.Period
+		}
+		if x.codes != nil {
+			r.Levels = len(x.codes.of)
+			r.Codes = float64(r.Levels) / mostLevels
+		}
+		switch {
+		case !x.hasSignal(s.Share, t.samples) || x.varies() <= steady:
+			r.Signal, r.Finding = false, SignalNone
+		case x.lost(e):
+			r.Signal, r.Finding, r.Judged = false, SignalLost, true
+		}
+		bySlice[s.Output] = append(bySlice[s.Output], r)
+	}
+	return bySlice, judged[:n]
+}
+
+// lost reports whether nothing is left of a slice that varies in float: its error is as large as itself, its values are all one, or they have
+// nothing to do with those of float.
+func (s *sum) lost(e Estimate) bool {
+	const (
+		all       = 0.99
+		most      = 0.5  // with an error that reaches 1
+		visible   = 1e-4 // variance over mean square: less is rounding of something else
+		few       = 8
+		unrelated = 0.2
+	)
+	switch {
+	case e.Mean >= all, e.Mean >= most && finite(e.Error) && e.Mean+2*e.Error >= 1:
+		return true
+	case s.varies() < visible || s.n < few:
+		return false
+	}
+	return s.lo == s.hi || s.correlation()+1/math.Sqrt(float64(s.n)) < unrelated
+}
