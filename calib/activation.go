@@ -126,8 +126,14 @@ func (r *renderer) ranges(a *activation) error {
 		}
 		methods = []*observers.Method{m}
 	}
+	masked := r.masks.about(a.values) && !a.slot.Config.Policy.Has(tqc.PerChannel)
 	for _, m := range methods {
-		t, err := try(state, m, a.slot.Config, parameter)
+		var t trial
+		if masked {
+			t, err = r.masks.try(a.values, m, a.slot.Config, parameter)
+		} else {
+			t, err = try(state, m, a.slot.Config, parameter)
+		}
 		if a.asked != tqc.ObserverAuto {
 			t.method = a.asked
 		}

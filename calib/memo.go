@@ -12,6 +12,7 @@ import (
 type Memo struct {
 	mu    sync.Mutex
 	tried map[memoKey][]trial
+	masks *masks
 }
 
 // memoKey is everything a range depends on beside graph and statistics.
@@ -46,4 +47,17 @@ func (m *Memo) keep(k memoKey, tried []trial) {
 		m.tried = map[memoKey][]trial{}
 	}
 	m.tried[k] = tried
+}
+
+// maskedBy returns the masks of the graph, found once for all callers.
+func (m *Memo) maskedBy(find func() *masks) *masks {
+	if m == nil {
+		return find()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.masks == nil {
+		m.masks = find()
+	}
+	return m.masks
 }

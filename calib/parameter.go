@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/observers"
@@ -23,6 +24,13 @@ func (r *renderer) parameter(ctx context.Context, sl *tqc.Slot) error {
 		if f.Base != nil {
 			t = f.Base
 		}
+	}
+	if r.masks.about([]graph.ValueID{sl.Value}) && !sl.Config.Policy.Has(tqc.PerChannel) {
+		masked, err := r.masks.try([]graph.ValueID{sl.Value}, observers.MinMax, sl.Config, 0)
+		if err != nil {
+			return err
+		}
+		return r.set.Render(sl.ID, masked.params)
 	}
 	p, outcomes, err := r.parameterScales(ctx, t, sl.Config)
 	if err != nil {

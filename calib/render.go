@@ -70,6 +70,7 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	rd := &renderer{g: g, set: set, order: order, stats: stats, cfg: cfg, out: &Outcome{}}
+	rd.masks = cfg.Memo.maskedBy(rd.findMasks)
 	var activations []*activation
 	for i := range set.NumSlots() {
 		id := tqc.SlotID(i)
@@ -115,6 +116,7 @@ type renderer struct {
 	stats *Stats
 	cfg   RenderConfig
 	out   *Outcome
+	masks *masks
 }
 
 // at names the place of an error.
