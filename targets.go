@@ -158,6 +158,11 @@ type TargetInfo struct {
 	Activation string `json:"activation"` // the default schemes
 	Weight     string `json:"weight"`
 	Bias       string `json:"bias"`
+	// Engine is who reads the files, empty where nobody in particular is known; EngineKnown says whether the integers of the profile were ever
+	// held to its own, Experimental why no engine has opened the files (empty: one has, or the format says what there is to say).
+	Engine       string `json:"engine"`
+	EngineKnown  bool   `json:"engine_known"`
+	Experimental string `json:"experimental,omitempty"`
 }
 
 // ListTargets lists the platforms of the catalog.
@@ -168,6 +173,8 @@ func (c *Catalog) ListTargets() []TargetInfo {
 		for _, t := range group {
 			info := TargetInfo{Name: t.Name, Doc: t.Doc, Placement: t.Placement.String(), Profile: t.Profile, SHA256: t.Hash(), Foreign: i == 1,
 				Operators: len(t.Ops), Bias: "float"}
+			e := target.EngineOf(t.Name)
+			info.Engine, info.EngineKnown, info.Experimental = e.Name, e.Knows(t.Profile), e.Unread
 			s := t.Defaults()
 			info.Activation, info.Weight = s.Activation[0].String(), s.Weight[0].String()
 			if len(s.Bias) > 0 {

@@ -38,13 +38,20 @@ func newTargetList(e *env) *cobra.Command {
 				return e.printJSON(list)
 			}
 			w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "platform\tquantizers stand\tactivations\tweights\tbias\tprofile\tdoc")
+			fmt.Fprintln(w, "platform\tquantizers stand\tactivations\tweights\tbias\tprofile\tthe engine's\tdoc")
 			for _, t := range list {
 				name := t.Name
 				if t.Foreign {
 					name += " (import only)"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, t.Placement, t.Activation, t.Weight, t.Bias, t.Profile, t.Doc)
+				known, doc := "not known", t.Doc
+				if t.EngineKnown {
+					known = "compared"
+				}
+				if t.Experimental != "" {
+					doc += "; EXPERIMENTAL: " + t.Experimental
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, t.Placement, t.Activation, t.Weight, t.Bias, t.Profile, known, doc)
 			}
 			return w.Flush()
 		},

@@ -65,7 +65,8 @@ func Formats() []export.Format {
 	for _, k := range kinds {
 		rules := table.Rules(k.rules...)
 		list = append(list, export.Format{Name: k.name, Doc: k.doc, Ext: ".onnx", From: export.Plan, Targets: k.targets,
-			Options: []export.Option{export.ExternalAbove}, Check: k.check, Write: k.export, Rules: rules,
+			Experimental: "no engine has read these files; their form is that of PPQ's exporters",
+			Options:      []export.Option{export.ExternalAbove}, Check: k.check, Write: k.export, Rules: rules,
 			Doctor: func(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) { return k.doctor(in, rules) }})
 	}
 	return list
