@@ -62,6 +62,6 @@ func (j *job) verifyAgainst(ctx context.Context, p *Planned, profile qmath.Profi
 		return nil, &FileError{File: strings.Join(o.Against, ", "), Err: err}
 	}
 	v.Fits = append(v.Fits, refused...)
-	v.Seconds = elapsed()
+	v.Seconds, v.EngineKnown = elapsed(), p.engineKnown(v.Profile)
 	return v, nil
 }

@@ -112,6 +112,8 @@ type CertifiedFile struct {
 	SHA256 string `json:"sha256"`
 	// Export is the name of the format whose defaults give this file from the plan; empty where none does.
 	Export string `json:"format,omitempty"`
+	// Verification is what the file says of itself, where a format gave it; nil in certificates of before it was kept: the plan's.
+	Verification *plan.Verification `json:"verification,omitempty"`
 }
 
 // Classes of processors by the arithmetic of floats; see docs/numerics.md.

@@ -298,7 +298,32 @@ func (r *recheck) figures(ctx context.Context) error {
 	} else {
 		r.say("figures, integers", RecheckSkipped, "", "", "not compared: they are those of other samples")
 	}
+	if err := r.held(run.planned[0]); err != nil {
+		return err
+	}
 	return r.exports(ctx, run.planned[0])
+}
+
+// held holds what the plan says of its last verification, which may be another than that of the exports, to its digest.
+func (r *recheck) held(p *Planned) error {
+	v := p.Plan.Verification
+	if v == nil || v.Data == "" && analysis.Holds(v.Verdict) || r.c.Tool.Version != r.Catalog.Version {
+		return nil
+	}
+	profile, err := p.ProfileNamed(v.Profile)
+	if err != nil {
+		r.say("plan's verification", RecheckDifferent, v.Digest, "", oneLine(err))
+		return nil
+	}
+	program, err := p.Partial(profile)
+	if err != nil {
+		return err
+	}
+	digest, err := p.identity(program, v)
+	if err == nil {
+		r.same("plan's verification", v.Digest, digest, "its digest is not that of what it says")
+	}
+	return err
 }
 
 // data compares the samples and names the first that is another one.
@@ -490,7 +515,8 @@ func (r *recheck) exports(ctx context.Context, p *Planned) error {
 			r.say(what, RecheckSkipped, f.SHA256, "", "this program has no format "+f.Export)
 			continue
 		}
-		sum, err := r.exportAgain(ctx, p, &r.Catalog.Formats[i], filepath.Base(filepath.FromSlash(f.Path)), r.o.Threads)
+		sum, err := r.exportAgain(ctx, p, &r.Catalog.Formats[i], filepath.Base(filepath.FromSlash(f.Path)),
+			cmp.Or(f.Verification, p.Plan.Verification), r.o.Threads)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

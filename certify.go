@@ -295,9 +295,9 @@ func (j *job) certifyExports(ctx context.Context, p *Planned, o CertifyOptions) 
 			if format.From == export.Checkpoint || format.Ext == "" || !strings.HasSuffix(file, format.Ext) || format.Targets != nil && !slices.Contains(format.Targets, p.Plan.Platform) {
 				continue
 			}
-			sum, err := j.exportAgain(ctx, p, format, filepath.Base(file), o.Threads)
+			sum, err := j.exportAgain(ctx, p, format, filepath.Base(file), p.Plan.Verification, o.Threads)
 			if err == nil && sum == f.SHA256 {
-				f.Export = format.Name
+				f.Export, f.Verification = format.Name, p.Plan.Verification
 				break
 			}
 			if ctx.Err() != nil {
@@ -312,8 +312,8 @@ func (j *job) certifyExports(ctx context.Context, p *Planned, o CertifyOptions) 
 	return list, nil
 }
 
-// exportAgain exports the plan into memory and returns the SHA-256 of the first file.
-func (j *job) exportAgain(ctx context.Context, p *Planned, f *export.Format, name string, threads int) (string, error) {
+// exportAgain exports the plan into memory, as verified by v, and returns the SHA-256 of the first file.
+func (j *job) exportAgain(ctx context.Context, p *Planned, f *export.Format, name string, v *plan.Verification, threads int) (string, error) {
 	in, err := j.planInput(p, f, ExportOptions{Threads: threads})
 	if err != nil {
 		return "", err
@@ -332,7 +332,7 @@ func (j *job) exportAgain(ctx context.Context, p *Planned, f *export.Format, nam
 			return "", err
 		}
 	}
-	if err := stamp(in, p.Plan, p.Plan.Verification); err != nil {
+	if err := stamp(in, p, v); err != nil {
 		return "", err
 	}
 	var memory Memory

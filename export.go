@@ -18,6 +18,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -29,7 +30,10 @@ type ExportOptions struct {
 	Threads  int
 	// Unverified exports what was not verified, and says so in plan and file.
 	Unverified bool
-	Backend    string // that is verified against the reference
+	// Backend is verified against the reference; empty: that behind the reference, and a verification by it that the plan holds stands for it.
+	Backend string
+	// Samples is how many samples of the plan's data are verified; 0: VerifySamples.
+	Samples int
 	// Options are the format's own, by name; those that are not given have their defaults.
 	Options map[string]string
 	// Replaces says whether a file that is there may be replaced; nil: each may.
@@ -51,7 +55,7 @@ type ExportResult struct {
 	Figures map[string]int64 `json:"-"`
 	// Verification is that of the plan under Profile, or the platform's, Checkpoint what reading the file of a checkpoint back and running it found. In JSON
 	// both are called verification.
-	Verification *plan.Verification      `json:"-"`
+	Verification *ExportVerification     `json:"-"`
 	Checkpoint   *CheckpointVerification `json:"-"`
 	// ReadBack is what comparing the file of a plan with the plan found; in JSON it stands in verification.
 	ReadBack *export.ReadBack `json:"-"`
@@ -70,7 +74,7 @@ func (r *ExportResult) MarshalJSON() ([]byte, error) {
 		more["verification"] = r.Checkpoint
 	case r.Verification != nil:
 		more["verification"] = struct {
-			*plan.Verification
+			*ExportVerification
 			ReadBack *export.ReadBack `json:"read_back,omitempty"`
 		}{r.Verification, r.ReadBack}
 	}
@@ -139,11 +143,14 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 			return nil, err
 		}
 	}
-	r.Verification, err = j.ensureVerified(ctx, p, profile, o)
+	v, err := j.ensureVerified(ctx, p, profile, o)
+	if v != nil {
+		r.Verification = p.exportVerification(v)
+	}
 	if err != nil {
 		return r, err
 	}
-	if err := stamp(in, p.Plan, r.Verification); err != nil {
+	if err := stamp(in, p, v); err != nil {
 		return nil, err
 	}
 	out := j.output(f, r.File)
@@ -248,7 +255,7 @@ func (j *job) planInput(p *Planned, f *export.Format, o ExportOptions) (*export.
 	}
 	in.Title, in.Model, in.Set, in.Target = filepath.Base(p.Path), p.Model.Model, p.Set, p.Target
 	in.Sample = func() (map[string]*tensor.Tensor, error) {
-		set, err := j.verifyData(p, DataOptions{Threads: o.Threads})
+		set, _, err := j.verifyData(p, DataOptions{Threads: o.Threads})
 		if err != nil {
 			return nil, err
 		}
@@ -281,8 +288,11 @@ func (j *job) output(f *export.Format, name string) *export.Output {
 
 // writeExport lets a format write; nothing has its name yet.
 func (j *job) writeExport(ctx context.Context, f *export.Format, in *export.Input, out *export.Output, r *ExportResult, unverified bool) error {
-	if f.Experimental != "" {
+	switch {
+	case f.Experimental != "":
 		j.warn("format %s is experimental: %s", f.Name, f.Experimental)
+	case f.From == export.Plan && target.EngineOf(in.Target.Name).Unread != "":
+		j.warn("platform %s is experimental: %s", in.Target.Name, target.EngineOf(in.Target.Name).Unread)
 	}
 	warnings, err := f.Write(ctx, in, out)
 	if err != nil {
@@ -334,19 +344,21 @@ func (j *job) commit(out *export.Output, inputs []string, r *ExportResult) (err 
 	return nil
 }
 
-// metadata is what an exported file says about its origin.
-func metadata(p *plan.Plan, v *plan.Verification) ([]onnx.KeyValue, error) {
-	hash, err := p.Hash()
+// metadata is what an exported file says about its origin: the plan, and how it was verified. qwb.verification holds verdict, share and digest,
+// qwb.verified the rest.
+func (p *Planned) metadata(v *plan.Verification) ([]onnx.KeyValue, error) {
+	hash, err := p.Plan.Hash()
 	if err != nil {
 		return nil, err
 	}
-	kv := []onnx.KeyValue{{Key: "qwb.plan", Value: hash}, {Key: "qwb.platform", Value: p.Platform}}
+	kv := []onnx.KeyValue{{Key: "qwb.plan", Value: hash}, {Key: "qwb.platform", Value: p.Plan.Platform}}
 	if v != nil {
 		verdict := v.Verdict
 		if v.Share != nil {
 			verdict += fmt.Sprintf(" %.4f", *v.Share)
 		}
-		kv = append(kv, onnx.KeyValue{Key: "qwb.verification", Value: verdict + " " + v.Digest})
+		kv = append(kv, onnx.KeyValue{Key: "qwb.verification", Value: verdict + " " + v.Digest},
+			onnx.KeyValue{Key: "qwb.verified", Value: v.How(p.engineKnown(v.Profile))})
 	}
 	return kv, nil
 }

@@ -219,13 +219,9 @@ func gatedRun(c *contest, r *analysis.Runs, k int) (*gated, error) {
 		s.rows = append(s.rows, gatedRow{fmt.Sprintf("%x", sample.Hash[:8]), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
 	}
 	if p := c.planned[k]; p != nil && p.Plan.Verification != nil {
-		ok, err := p.verified()
+		verdict, err := p.heldVerdict()
 		if err != nil {
 			return nil, err
-		}
-		verdict := p.Plan.Verification.Verdict
-		if !ok && analysis.Holds(verdict) {
-			verdict = analysis.VerdictUnverified // of another plan than this has become
 		}
 		s.verdicts = append(s.verdicts, [2]string{"integers, profile " + p.Plan.Verification.Profile, verdict})
 	}
@@ -275,7 +271,7 @@ func (g *gateRun) limits() error {
 			c.Verdict = analysis.GateFailed
 		}
 		if v[1] == analysis.VerdictUnverified {
-			c.Note = "not verified as it is now; qwb verify does it"
+			c.Note = "not verified as it is now, or on less than an export verifies; qwb verify does it"
 		}
 		g.res.Checks = append(g.res.Checks, c)
 	}

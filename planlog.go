@@ -10,6 +10,7 @@ import (
 	"qwb/analysis"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -172,21 +173,25 @@ func (p *Planned) governed(d *decision.Decision, number int) (list []Governed) {
 
 // ShowResult is what plan show prints with --json.
 type ShowResult struct {
-	Plan     string             `json:"plan"`
-	Hash     string             `json:"sha256"` // of inputs, decisions and numbers
-	Version  int                `json:"version"`
-	Model    plan.File          `json:"model"`
-	Imported *plan.File         `json:"imported,omitempty"`
-	Data     plan.Data          `json:"data"`
-	Samples  int                `json:"samples"`
-	Platform string             `json:"platform"`
-	Profile  string             `json:"profile"`
-	Domains  map[string]int     `json:"domains"` // operators
-	Schemes  map[string]int     `json:"schemes"` // scales of their own, by scheme
-	Cost     analysis.Cost      `json:"cost"`
-	InForce  []Logged           `json:"decisions"`
-	Verified *plan.Verification `json:"verification,omitempty"`
-	Warnings []tqc.Warning      `json:"warnings"`
+	Plan     string     `json:"plan"`
+	Hash     string     `json:"sha256"` // of inputs, decisions and numbers
+	Version  int        `json:"version"`
+	Model    plan.File  `json:"model"`
+	Imported *plan.File `json:"imported,omitempty"`
+	Data     plan.Data  `json:"data"`
+	Samples  int        `json:"samples"`
+	Platform string     `json:"platform"`
+	Profile  string     `json:"profile"`
+	// Engine is who reads the platform's files, EngineKnown whether the profile's integers were ever held to its own, Arithmetic the same in words.
+	Engine      string             `json:"engine,omitempty"`
+	EngineKnown bool               `json:"engine_known"`
+	Arithmetic  string             `json:"arithmetic"`
+	Domains     map[string]int     `json:"domains"` // operators
+	Schemes     map[string]int     `json:"schemes"` // scales of their own, by scheme
+	Cost        analysis.Cost      `json:"cost"`
+	InForce     []Logged           `json:"decisions"`
+	Verified    *plan.Verification `json:"verification,omitempty"`
+	Warnings    []tqc.Warning      `json:"warnings"`
 }
 
 // show sums a plan up. It needs the model but not what the plan is derived from.
@@ -202,6 +207,8 @@ func (j *job) show() (*ShowResult, error) {
 	r := &ShowResult{Plan: j.Plan, Version: plan.Version, Model: p.Plan.Model, Imported: p.Plan.Imported, Data: p.Plan.Data, Samples: p.Plan.Samples,
 		Platform: p.Plan.Platform, Profile: p.Plan.Profile, Domains: map[string]int{}, Schemes: map[string]int{}, InForce: []Logged{},
 		Verified: p.Plan.Verification, Warnings: append([]tqc.Warning{}, p.Plan.Warnings...)}
+	e := target.EngineOf(p.Plan.Platform)
+	r.Engine, r.EngineKnown, r.Arithmetic = e.Name, e.Knows(r.Profile), e.Says(r.Profile)
 	if r.Hash, err = p.Plan.Hash(); err != nil {
 		return nil, err
 	}

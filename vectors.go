@@ -21,7 +21,7 @@ func (j *job) dumpVectors(ctx context.Context, p *Planned, profile qmath.Profile
 	if err != nil {
 		return err
 	}
-	set, err := j.verifyData(p, o.Data)
+	set, _, err := j.verifyData(p, o.Data)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,68 +12,169 @@ import (
 	"qwb/export"
 	"qwb/internal/plain"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
-// identity is the SHA-256 of everything that the outcome of a verification depends on: model, plan without its verification, profile,
-// and the version of qwb.
-func (p *Planned) identity(profile string) (string, error) {
+// ExportVerification is how what was exported was verified. Verdict, digest and all that the digest is of are those of the plan's Verification.
+type ExportVerification struct {
+	plan.Verification
+	// Share is the part of the integer work that was verified: 1 for all of it, 0 where nothing was compared.
+	Share float64 `json:"share"`
+	// EngineKnown says whether the integers of the profile were ever held to those of the platform's own engine.
+	EngineKnown bool `json:"engine_known"`
+}
+
+func (p *Planned) exportVerification(v *plan.Verification) *ExportVerification {
+	r := &ExportVerification{Verification: *v, EngineKnown: p.engineKnown(v.Profile)}
+	switch {
+	case v.Share != nil:
+		r.Share = *v.Share
+	case analysis.Holds(v.Verdict):
+		r.Share = 1
+	}
+	return r
+}
+
+func (p *Planned) engineKnown(profile string) bool {
+	e := target.EngineOf(p.Plan.Platform)
+	return e.Knows(profile)
+}
+
+// identity is the SHA-256 of everything that the outcome of a verification depends on and of what it says of itself: model, plan without its
+// verification, the integer program, the version of qwb, profile, backend, samples, verdict.
+func (p *Planned) identity(program *lower.Program, v *plan.Verification) (string, error) {
 	hash, err := p.Plan.Hash()
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	for _, part := range []string{"qwb verification", p.Digest, hash, profile, p.catalog.Version} {
-		fmt.Fprintf(sum, "%s\n", part)
+	for _, part := range []string{"qwb verification 2", p.Digest, hash, lower.Format(program), p.catalog.Version, v.Verdict, fmt.Sprint(v.Whole),
+		v.How(false), numberText(v.Share)} {
+		fmt.Fprintf(sum, "%q\n", part)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ensureVerified verifies a plan under a profile, unless the plan holds a verification that fits, and returns the outcome. One under the
-// platform's profile is then in the plan in memory, which has to be written. o.Unverified records that nobody looked instead.
+// wanted is what an export or a gate asks of a verification.
+type wanted struct {
+	program *lower.Program // under the profile
+	backend string
+	samples int // 0: VerifySamples, or as many as there are
+}
+
+// lacks says why the verification in the plan does not stand for what is asked for: empty where it does. A weaker one does not: by another
+// backend or profile, on fewer samples, on made-up ones where the plan has real ones, of another plan, program or version of qwb.
+func (p *Planned) lacks(w wanted) (string, error) {
+	v := p.Plan.Verification
+	need, own := w.samples, p.Plan.Samples
+	if need == 0 {
+		need = VerifySamples
+	}
+	if own > 0 {
+		need = min(need, own)
+	}
+	whole := own == 0 && w.samples == 0 && v != nil && v.Whole && v.Data == plan.RealData
+	switch {
+	case v == nil:
+		return "there is none", nil
+	case !analysis.Holds(v.Verdict):
+		return "it says " + v.Verdict, nil
+	case v.Data == "":
+		return "it does not say on what", nil
+	case v.Profile != w.program.Profile.Name:
+		return fmt.Sprintf("it is of profile %s, not %s", v.Profile, w.program.Profile.Name), nil
+	case v.Backend != w.backend:
+		return fmt.Sprintf("it is by %s, not %s", v.Backend, w.backend), nil
+	case v.Data == plan.SyntheticData && own > 0 && !p.Plan.Data.Synthetic:
+		return "it is on synthetic data, and the plan has real ones", nil
+	case v.Samples < need && !whole:
+		return fmt.Sprintf("it is on %s, not %d", plain.Count(v.Samples, "sample"), need), nil
+	}
+	digest, err := p.identity(w.program, v)
+	if err != nil || digest == v.Digest {
+		return "", err
+	}
+	return "it is of another plan, program or version of qwb", nil
+}
+
+// ensureVerified verifies a plan under a profile, unless the plan holds a verification that stands for it, and returns the outcome. One under
+// the platform's profile is then in the plan in memory, which has to be written. o.Unverified records that nobody looked instead.
 func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Profile, o ExportOptions) (*plan.Verification, error) {
 	if err := p.fresh("export"); err != nil {
 		return nil, err
 	}
-	own, option := profile.Name == p.Target.Profile, ""
-	if !own {
-		option = "--profile " + profile.Name + " "
-	} else if ok, err := p.verified(); err != nil || ok {
-		return p.Plan.Verification, err
-	}
-	v := &analysis.Verification{Profile: profile.Name, Verdict: analysis.VerdictUnverified}
-	if !o.Unverified {
-		b, err := j.Catalog.present(o.Backend)
-		if err != nil {
-			return nil, err
-		}
-		if v, err = j.verifyPlan(ctx, p, profile, b, DataOptions{Threads: o.Threads}); err != nil {
-			return nil, verifiesFirst(p, err)
-		}
-	}
-	outcome, err := p.outcome(v)
+	b, err := j.Catalog.backend(o.Backend)
 	if err != nil {
 		return nil, err
 	}
-	if own {
+	program, err := p.Partial(profile)
+	if err != nil {
+		return nil, err
+	}
+	lacks, err := p.lacks(wanted{program, b.Name, o.Samples})
+	if err != nil {
+		return nil, err
+	}
+	if usual, err := j.Catalog.backend(""); err != nil || b.Name != usual.Name {
+		lacks = cmp.Or(lacks, "--backend "+b.Name+" verifies there each time")
+	}
+	if lacks == "" {
+		v := p.Plan.Verification
+		j.note("verified before: %s: %s", p.byWhom(v), v.Verdict)
+		return v, nil
+	}
+	v := &analysis.Verification{Profile: profile.Name, Verdict: analysis.VerdictUnverified}
+	if !o.Unverified {
+		if err := here(b); err != nil {
+			return nil, err
+		}
+		if v, err = j.verifyPlan(ctx, p, program, b, DataOptions{Threads: o.Threads, Samples: o.Samples}); err != nil {
+			return nil, verifiesFirst(p, lacks, err)
+		}
+	}
+	outcome, err := p.outcome(program, v)
+	if err != nil {
+		return nil, err
+	}
+	if profile.Name == p.Target.Profile {
 		p.Plan.Verification = outcome
 	}
+	return outcome, j.exportable(p, v, outcome, o)
+}
+
+// exportable says what a verification found, or refuses what it does not hold of.
+func (j *job) exportable(p *Planned, v *analysis.Verification, outcome *plan.Verification, o ExportOptions) error {
 	switch {
 	case o.Unverified:
 	case v.Verdict == analysis.VerdictNothing:
 		tensors, operators := withoutIntegers(p.Set)
 		if tensors+operators == 0 {
-			return outcome, CheckError{fmt.Errorf("export: the plan changes nothing of the float model, there is nothing to verify; nothing was written (--unverified exports it all the same)")}
+			return CheckError{fmt.Errorf("export: the plan changes nothing of the float model, there is nothing to verify; nothing was written (--unverified exports it all the same)")}
 		}
 		j.warn("the plan has no operator on integers (%s in fp8, in other formats without integers, or weights alone; %s in fp16 or bf16): nothing could be verified on integers, the simulation alone stands behind the file",
 			plain.Count(tensors, "quantized tensor"), plain.Count(operators, "operator"))
 	case !v.Holds():
-		return outcome, CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s%s shows more", Divergence(v), option, p.File)}
+		option := ""
+		if v.Profile != p.Target.Profile {
+			option = "--profile " + v.Profile + " "
+		}
+		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s%s shows more", Divergence(v), option, p.File)}
+	case v.Placed != nil && v.Placed.OnDevice == 0:
+		return CheckError{fmt.Errorf("export: no step of the plan runs on %s, all of them ran on the processor: nothing was verified there; nothing was written; export with --backend cpu",
+			v.Placed.Device)}
 	default:
-		j.note("verified on %d samples: %s", v.Samples, summary(v))
+		j.note("verified on %s: %s", p.byWhom(outcome), summary(v))
 	}
-	return outcome, nil
+	return nil
+}
+
+// byWhom says in words on what data, by what and under whose arithmetic a verification was made.
+func (p *Planned) byWhom(v *plan.Verification) string {
+	e := target.EngineOf(p.Plan.Platform)
+	return fmt.Sprintf("%s of %s data, by %s under profile %s (%s)", plain.Count(v.Samples, "sample"), v.Data, v.Backend, v.Profile, e.Says(v.Profile))
 }
 
 // withoutIntegers counts the tensors that a plan quantizes, none of which integers are computed with, and the operators in fp16 and bf16.
@@ -91,17 +193,17 @@ func withoutIntegers(set *tqc.Set) (tensors, operators int) {
 }
 
 // stamp writes into what a format gets how a plan was verified.
-func stamp(in *export.Input, p *plan.Plan, v *plan.Verification) (err error) {
+func stamp(in *export.Input, p *Planned, v *plan.Verification) (err error) {
 	switch {
 	case v == nil:
 	case analysis.Holds(v.Verdict):
-		in.Verification = "verified: " + v.Verdict
+		in.Verification = fmt.Sprintf("verified: %s on %s (%s) by %s", v.Verdict, plain.Count(v.Samples, "sample"), v.Data, v.Backend)
 	case v.Verdict == analysis.VerdictNothing:
 		in.Verification = "no integers to verify"
 	default:
 		in.Verification = "not verified"
 	}
-	in.Metadata, err = metadata(p, v)
+	in.Metadata, err = p.metadata(v)
 	return err
 }
 
@@ -111,13 +213,39 @@ func summary(v *analysis.Verification) string {
 	if len(v.Simulated) > 0 {
 		s += fmt.Sprintf("; %d steps have no integer form and were simulated (%.2f %% of the %s verified)", len(v.Simulated), 100*v.Share.Part(), v.Share.Of)
 	}
+	if d := v.Placed; d != nil {
+		s += fmt.Sprintf("; %d of %d steps on %s", d.OnDevice, d.Steps, d.Device)
+	}
 	return s
 }
 
-// verifiesFirst is the error of a verification that an export could not do. Export takes no data of its own; verify does.
-func verifiesFirst(p *Planned, err error) error {
-	if errors.Is(err, errNoData) {
-		return Usagef("export verifies the plan first, and the plan has no data of its own: run qwb verify %s --data D before, or export with --unverified", p.File)
+// verifiesFirst is the error of a verification that an export could not do. Export takes no data of its own; verify does. lacks says why the
+// verification in the plan does not stand.
+func verifiesFirst(p *Planned, lacks string, err error) error {
+	held := ""
+	if v := p.Plan.Verification; v != nil && analysis.Holds(v.Verdict) {
+		held = " (the verification in the plan does not stand for this: " + lacks + ")"
 	}
-	return fmt.Errorf("export verifies first (--unverified does without): %w", err)
+	if errors.Is(err, errNoData) {
+		return Usagef("export verifies the plan first, and the plan has no data of its own: run qwb verify %s --data D before, or export with --unverified%s",
+			p.File, held)
+	}
+	return fmt.Errorf("export verifies first (--unverified does without): %w%s", err, held)
+}
+
+// heldVerdict is the verdict of the verification that a plan holds: unverified where it does not stand for the plan as it is, by whatever backend.
+func (p *Planned) heldVerdict() (string, error) {
+	v := p.Plan.Verification
+	profile, err := p.ProfileNamed("")
+	if err != nil || !analysis.Holds(v.Verdict) {
+		return v.Verdict, err
+	}
+	program, err := p.Partial(profile)
+	if err != nil {
+		return "", err
+	}
+	if lacks, err := p.lacks(wanted{program: program, backend: v.Backend}); err != nil || lacks != "" {
+		return analysis.VerdictUnverified, err
+	}
+	return v.Verdict, nil
 }

@@ -3,11 +3,13 @@ package qwb
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"qwb/analysis"
 	"qwb/analysis/verify"
 	"qwb/calib/data"
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/plan"
@@ -87,11 +89,15 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 			return nil, fmt.Errorf("test vectors need a plan that runs completely on integers: %w", err)
 		}
 	}
-	v, err := j.verifyPlan(ctx, p, profile, backend, o.Data)
+	lowered, err := p.Partial(profile)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.record(v); err != nil {
+	v, err := j.verifyPlan(ctx, p, lowered, backend, o.Data)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.record(lowered, v); err != nil {
 		return nil, err
 	}
 	if o.Dump != "" || o.Patterns != "" {
@@ -152,16 +158,12 @@ func (p *Planned) Executor(backend string, profile qmath.Profile, batch, threads
 	return program.New(lowered, b, threads)
 }
 
-// verifyPlan verifies on a data set, the plan's own unless one is given.
-func (j *job) verifyPlan(ctx context.Context, p *Planned, profile qmath.Profile, backend program.Backend, o DataOptions) (*analysis.Verification, error) {
-	lowered, err := p.Partial(profile)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range lowered.Warnings {
+// verifyPlan verifies the program of a plan on a data set, the plan's own unless one is given.
+func (j *job) verifyPlan(ctx context.Context, p *Planned, program *lower.Program, backend program.Backend, o DataOptions) (*analysis.Verification, error) {
+	for _, w := range program.Warnings {
 		j.warn("%s", w)
 	}
-	set, err := j.verifyData(p, o)
+	set, whole, err := j.verifyData(p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -169,65 +171,74 @@ func (j *job) verifyPlan(ctx context.Context, p *Planned, profile qmath.Profile,
 	if err != nil {
 		return nil, err
 	}
-	tick, finish := j.progress("verify", set.Len()*len(lowered.Steps))
+	tick, finish := j.progress("verify", set.Len()*len(program.Steps))
 	defer finish()
 	elapsed := j.stopwatch()
-	v, err := verify.Run(ctx, set.Iterator(), verify.Config{Set: p.Set, Program: lowered, Backend: backend, Simulator: s,
+	samples := &hashed{Iterator: set.Iterator()}
+	v, err := verify.Run(ctx, samples, verify.Config{Set: p.Set, Program: program, Backend: backend, Simulator: s,
 		Threads: o.Threads, Memory: o.Budget, Progress: tick})
 	if err != nil {
 		return nil, err
 	}
-	v.Seconds = elapsed()
+	v.Seconds, v.EngineKnown = elapsed(), p.engineKnown(v.Profile)
+	v.Data, v.DataHash, v.Whole = plan.RealData, plan.DataHash(samples.hashes), whole
+	if slices.ContainsFunc(p.Data(o).Paths, isSynthetic) {
+		v.Data = plan.SyntheticData
+	}
 	return v, nil
 }
 
-// verifyData opens what to verify on: 8 samples unless a number was asked for.
-func (j *job) verifyData(p *Planned, o DataOptions) (*data.Set, error) {
-	if len(o.Paths) == 0 {
-		return j.planData(p, o, VerifySamples)
+// hashed keeps the hashes of the samples that went through.
+type hashed struct {
+	exec.Iterator
+	hashes [][32]byte
+}
+
+// Next implements exec.Iterator.
+func (h *hashed) Next(ctx context.Context) (*exec.Sample, error) {
+	s, err := h.Iterator.Next(ctx)
+	if err == nil {
+		h.hashes = append(h.hashes, s.Hash)
 	}
-	if asked := o.Samples; asked == 0 {
+	return s, err
+}
+
+// verifyData opens what to verify on: 8 samples unless a number was asked for. whole says that these are all of the data.
+func (j *job) verifyData(p *Planned, o DataOptions) (set *data.Set, whole bool, err error) {
+	asked := o.Samples
+	if len(o.Paths) == 0 {
+		set, err = j.planData(p, o, VerifySamples)
+		return set, false, err
+	}
+	if asked == 0 {
 		all, _, err := j.openData(p.Graph, p.Data(o))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if o.Samples = min(VerifySamples, all.Len()); o.Samples == all.Len() {
-			return all, nil
+			return all, true, nil
 		}
 	}
-	set, _, err := j.openData(p.Graph, p.Data(o))
-	return set, err
+	set, _, err = j.openData(p.Graph, p.Data(o))
+	return set, err == nil && set.Len() < asked, err
 }
 
 // record puts the outcome of a verification into the plan in memory.
-func (p *Planned) record(v *analysis.Verification) error {
-	outcome, err := p.outcome(v)
+func (p *Planned) record(program *lower.Program, v *analysis.Verification) error {
+	outcome, err := p.outcome(program, v)
 	if err == nil {
 		p.Plan.Verification = outcome
 	}
 	return err
 }
 
-// outcome is what a plan keeps of a verification.
-func (p *Planned) outcome(v *analysis.Verification) (*plan.Verification, error) {
-	digest, err := p.identity(v.Profile)
-	if err != nil {
-		return nil, err
-	}
-	out := &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Verdict: v.Verdict, Digest: digest}
+// outcome is what a plan keeps of a verification of its program.
+func (p *Planned) outcome(program *lower.Program, v *analysis.Verification) (out *plan.Verification, err error) {
+	out = &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Data: v.Data, DataHash: v.DataHash, Whole: v.Whole, Verdict: v.Verdict}
 	if v.Share != nil {
 		share := v.Share.Part()
 		out.Share = &share
 	}
-	return out, nil
-}
-
-// verified reports whether the plan holds a verification of what it is now that found nothing wrong.
-func (p *Planned) verified() (bool, error) {
-	v := p.Plan.Verification
-	if v == nil || v.Profile != p.Target.Profile || !analysis.Holds(v.Verdict) {
-		return false, nil
-	}
-	digest, err := p.identity(v.Profile)
-	return digest == v.Digest, err
+	out.Digest, err = p.identity(program, out)
+	return out, err
 }

@@ -23,7 +23,13 @@ type Verification struct {
 	Profile string `json:"profile"`
 	Backend string `json:"backend"`
 	Samples int    `json:"samples"`
-	Tensors int    `json:"tensors"` // of integers, that were compared
+	// Data is real or synthetic, DataHash of the samples as a plan has it, Whole whether they are all that the data have; empty for recordings.
+	Data     string `json:"data,omitempty"`
+	DataHash string `json:"data_sha256,omitempty"`
+	Whole    bool   `json:"whole,omitempty"`
+	// EngineKnown says whether the integers of the profile were ever held to those of the target's own engine.
+	EngineKnown bool `json:"engine_known"`
+	Tensors     int  `json:"tensors"` // of integers, that were compared
 	// IntegersCompared counts comparisons of both rules, IntegersDifferent the differences that no rule allows.
 	IntegersCompared  int64  `json:"integers_compared"`
 	IntegersDifferent int64  `json:"integers_different"`

@@ -30,8 +30,9 @@ quantizes. Export checks the file against the rules of the target before the fil
 has several files, it writes all of them or none.
 
 A plan must be verified before export. If it is not, or has changed since, export verifies it first on 8
-samples of its data, as qwb verify does. If the verification fails, nothing is written (exit code 3).
---unverified skips it; plan and file then say so.
+samples of its data, as qwb verify does. So it does where the plan was verified on fewer samples, on synthetic
+data, or under another profile. With --backend cuda or ptx it verifies there each time. If the verification
+fails, nothing is written (exit code 3). --unverified skips it; plan and file then say so.
 
 For a checkpoint (a llama2.c or GGUF file, or a Hugging Face folder) export quantizes the weights. It needs no
 data and no plan. It reads the new file back, compares it with the checkpoint and runs it before the file gets
@@ -53,8 +54,11 @@ its name.
 			file := ""
 			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && kind.Of(args[0]) == kind.Checkpoint {
 				file = args[0]
-				if c.Flags().Changed("backend") {
+				switch {
+				case c.Flags().Changed("backend"):
 					return usagef("--backend is not for a checkpoint: its weights are verified on the processor")
+				case c.Flags().Changed("samples"):
+					return usagef("--samples is not for a checkpoint: all of its weights are verified")
 				}
 			}
 			project := e.project(file, "")
@@ -77,6 +81,7 @@ its name.
 	f.addRun(c)
 	f.addJSON(c)
 	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend of the verification: "+backends())
+	c.Flags().IntVar(&o.Samples, "samples", 0, "samples of the plan's data to verify on (default: 8)")
 	c.Flags().BoolVar(&o.Unverified, "unverified", false, "export without verification; plan and file say so")
 	c.Flags().StringVar(&o.Format, "format", "", "file format, one of those above (default: that of the plan's platform, else "+formats[0].Name+")")
 	c.Flags().BoolVar(&list, "formats", false, "list the formats and their options, write nothing")
@@ -94,6 +99,9 @@ its name.
 func checkPlanFlags(o qwb.ExportOptions, formats []export.Format) error {
 	if _, err := knownBackend(o.Backend); err != nil {
 		return err
+	}
+	if o.Samples < 0 {
+		return usagef("--samples %d: a number of samples, or 0 for the usual one", o.Samples)
 	}
 	if o.Platform == "" && o.Format == "" { // the plan's platform says which format it is
 		return nil

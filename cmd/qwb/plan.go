@@ -149,12 +149,16 @@ func showText(w io.Writer, r *qwb.ShowResult) error {
 	} else {
 		line("data", "%d samples of %s", r.Samples, strings.Join(r.Data.Paths, ", "))
 	}
-	line("platform", "%s, which computes as %s", r.Platform, r.Profile)
+	line("platform", "%s, computed here as %s (%s)", r.Platform, r.Profile, r.Arithmetic)
 	line("operators", "%s", counts(r.Domains))
 	line("scales", "%s", counts(r.Schemes))
 	line("cost", "%s", qwb.CostWords(r.Cost))
 	if v := r.Verified; v != nil {
-		line("verified", "%s on %s, %d samples: %s", v.Profile, v.Backend, v.Samples, v.Verdict)
+		on := plain.Count(v.Samples, "sample")
+		if v.Data != "" {
+			on += " of " + v.Data + " data"
+		}
+		line("verified", "%s on %s, %s: %s", v.Profile, v.Backend, on, v.Verdict)
 	}
 	if r.Version == 1 {
 		b.WriteString("decisions  none: the file is of version 1; the first command that changes it brings it over\n")

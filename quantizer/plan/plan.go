@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 
 	"qwb/quantizer/decision"
@@ -121,10 +122,33 @@ type Verification struct {
 	Profile string `json:"profile"`
 	Backend string `json:"backend"`
 	Samples int    `json:"samples"`
+	// Data is RealData or SyntheticData, DataHash the hash of the samples as DataHash makes it; both are empty in files of before they were kept.
+	Data     string `json:"data,omitempty"`
+	DataHash string `json:"data_sha256,omitempty"`
+	// Whole says that these were all samples of the data that were named.
+	Whole   bool   `json:"whole,omitempty"`
 	Verdict string `json:"verdict"` // equal, ties, partial, nothing, different, unverified
 	// Share is the part of the integer work that was verified, from 0 to 1; nil where that is all of it.
 	Share  *float64 `json:"share,omitempty"`
-	Digest string   `json:"digest"` // SHA-256 of model, plan without this entry, tuned weights, profile and qwb version
+	Digest string   `json:"digest"` // SHA-256 of model, plan without this entry, tuned weights, integer program, qwb version, and the entries before
+}
+
+// Kinds of data that something was verified on.
+const (
+	RealData      = "real"
+	SyntheticData = "synthetic" // some of the samples at least were made up
+)
+
+// How says in KEY=VALUE under what a verification was made and on what; what is not known is left out. share is that of the integer work.
+func (v *Verification) How(engineKnown bool) string {
+	s := fmt.Sprintf("profile=%s engine_known=%t backend=%s samples=%d", v.Profile, engineKnown, v.Backend, v.Samples)
+	if v.Data != "" {
+		s += fmt.Sprintf(" data=%s data_sha256=%s", v.Data, v.DataHash)
+	}
+	if v.Share != nil {
+		s += fmt.Sprintf(" share=%.4f", *v.Share)
+	}
+	return s
 }
 
 // DataHash returns the SHA-256 over the hashes of samples in ascending order, in hexadecimal: it does not depend on the order

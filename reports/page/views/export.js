@@ -2,7 +2,7 @@
 import {el, download, commandLine} from "../dom.js";
 import {plural} from "../format.js";
 import {part, drawForm, task, grid, message, problemText, steady} from "./parts.js";
-import {trafficLight} from "./verify.js";
+import {trafficLight, knownText} from "./verify.js";
 
 export const exportView = {
   key: "export",
@@ -51,7 +51,7 @@ function showExport(result, app, r) {
   result.replaceChildren(
     v ? el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: wrong ? "headline large" : open ? "headline visible" : "headline"},
       wrong ? "The file was written although its integers differ." : v.verdict === "partial" ? "Written; verified as far as it has an integer form." : open ? `Written, not verified: ${v.reason || "nothing in it runs on integers"}.` : v && v.simulation && v.simulation.ties ? `Written and verified: no integer differs by more than rounding allows; ${plural(v.simulation.ties, "value")} on a tie may round to either side.` : "Written and verified: no integer differs."),
-    v.samples ? el("p", {class: "hint"}, `Arithmetic ${v.profile}, ${plural(v.samples, "sample")}.`) : "")) : el("p", {class: "headline open"}, "Written without verification."),
+    v.samples ? el("p", {class: "hint"}, `Arithmetic ${v.profile}${knownText(v)}, ${plural(v.samples, "sample")}${v.data ? ` of ${v.data} data` : ""}, by ${v.backend}.`) : "")) : el("p", {class: "headline open"}, "Written without verification."),
    
     grid({caption: `Files of format ${r.format}${r.platform ? ` for ${r.platform}` : ""}`, rows: r.files, pick: take, pickDoc: "download this file", columns: [
       {label: "download", cell: f => f.path},

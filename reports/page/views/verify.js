@@ -36,6 +36,9 @@ const lightOf = {
 // exactCount is a number of integers with all its digits: of the verification nothing is rounded.
 const exactCount = n => Number(n).toLocaleString("en-US");
 
+// knownText says whether the arithmetic is the engine's own.
+export const knownText = v => (v.engine_known === undefined || v.verdict === "nothing" ? "" : v.engine_known ? " (compared with the engine's own integers)" : " (whether the engine computes so is not known)");
+
 export function trafficLight(verdict) {
   const now = lightOf[verdict] || lightOf.different, box = el("div", {class: "light", role: "img", "aria-label": now.word});
   for (const name of ["stop", "slow", "go"]) box.append(el("span", {class: name === now.light ? `lamp ${name} on` : `lamp ${name}`, "aria-hidden": "true"}, name === now.light ? now.sign : ""));
@@ -58,7 +61,7 @@ function verdictText(v) {
 export function showVerified(result, app, v) {
   const now = lightOf[v.verdict] || lightOf.different, bad = now.light === "stop";
   const head = el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: bad ? "headline large" : "headline"}, el("strong", {}, `${now.word}: `), verdictText(v)),
-    el("p", {class: "hint"}, `Arithmetic ${v.profile}, computed by ${v.backend}, ${plural(v.samples, "sample")}. A rounding tie is an integer whose exact value lies halfway between two integers, within the error of float: either is correct.`)));
+    el("p", {class: "hint"}, `Arithmetic ${v.profile}${knownText(v)}, computed by ${v.backend}, ${plural(v.samples, "sample")}. A rounding tie is an integer whose exact value lies halfway between two integers, within the error of float: either is correct.`)));
   const pieces = [head, v.first ? firstDivergence(app, v.first) : ""];
   pieces.push(grid({caption: "Compared", columns: [{label: "what", cell: r => r.what}, {label: "compared", number: true, cell: r => exactCount(r.compared)}, {label: "different", number: true, cell: r => exactCount(r.different)},
     {label: "rounding ties", number: true, cell: r => (r.ties === undefined ? "" : exactCount(r.ties))}], rows: [
