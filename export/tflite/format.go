@@ -25,7 +25,7 @@ func Format() export.Format {
 			}
 			return err
 		},
-		Write: write, Rules: rules(), Doctor: doctor, Look: look}
+		Write: write, Rules: rules(), Doctor: doctor, Look: look, Back: back}
 }
 
 func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {

@@ -1,0 +1,76 @@
+package tflite
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	tf "qwb/graph/tflite"
+	"qwb/internal/exporttest"
+)
+
+// changed returns a Plant that changes the first tensor of a file whose name begins and ends so.
+func changed(prefix, suffix string, change func(t *tf.Tensor)) func(t testing.TB, dir string) {
+	return func(t testing.TB, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, "m.tflite")
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		m, err := tf.Read(b)
+		require.NoError(t, err)
+		list := m.Subgraphs[0].Tensors
+		i := slices.IndexFunc(list, func(x tf.Tensor) bool { return strings.HasPrefix(x.Name, prefix) && strings.HasSuffix(x.Name, suffix) })
+		require.GreaterOrEqual(t, i, 0)
+		change(&list[i])
+		b, err = m.Write()
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+	}
+}
+
+const damageable = `
+input x: f32[1,3,8,8]
+const w: f32[4,3,3,3] = normal(seed=1, std=0.3)
+const b: f32[4] = normal(2)
+const lo: f32[] = 0.2
+const hi: f32[] = 1
+const wf: f32[64,5] = normal(6)
+const bf: f32[5] = normal(7)
+const k: f32[1,4,1,1] = normal(8)
+c: f32[1,4,8,8] = Conv(x, w, b) {pads=[1,1,1,1]} "conv"
+r: f32[1,4,8,8] = Clip(c, lo, hi) "limited"
+a: f32[1,4,8,8] = Add(r, k) "add"
+p: f32[1,4,4,4] = AveragePool(a) {kernel_shape=[2,2], strides=[2,2]} "pool"
+f: f32[1,64] = Flatten(p) "flat"
+y: f32[1,5] = Gemm(f, wf, bf) "fc"
+output y
+`
+
+func TestDamagedFilesAreFound(t *testing.T) {
+	f := Format()
+	lower := func(x *tf.Tensor) {
+		for i, q := range x.Data {
+			if int8(q) > 3 {
+				x.Data[i] -= 2
+				return
+			}
+		}
+	}
+	longer := func(x *tf.Tensor) { x.Quantization.Scale[0] *= 1.0001 }
+	exporttest.ReadBack(t, &f, damageable, "tflite_int8", []exporttest.Damaged{
+		{What: "a code of a convolution", Plant: changed("w", "w", lower)},
+		{What: "a code of a matrix", Plant: changed("wf", "wf", lower)},
+		{What: "a code of an operand", Plant: changed("k", "", lower)},
+		{What: "a bias", Plant: changed("w", "/bias", func(x *tf.Tensor) { binary.LittleEndian.PutUint32(x.Data, binary.LittleEndian.Uint32(x.Data)+1) })},
+		{What: "a scale of a weight", Plant: changed("w", "w", longer)},
+		{What: "a scale of a bias", Plant: changed("w", "/bias", longer)},
+		{What: "a scale of a tensor", Plant: changed("r", "", longer)},
+		{What: "a zero point of a tensor", Plant: changed("r", "", func(x *tf.Tensor) { x.Quantization.ZeroPoint[0]++ })},
+		{What: "a limit of codes", Plant: changed("r", "/limit", func(x *tf.Tensor) { x.Data[0]++ })},
+	})
+}
