@@ -13,6 +13,7 @@ import (
 const (
 	ByTarget       = "target"       // the target cannot do better
 	ByConservative = "conservative" // the default strategy
+	ByRule         = "rule"         // what must not be rounded: see target.Bound.Pieces
 	ByCost         = "cost"         // an integer region that would not pay for its borders
 	ByUser         = "user"
 	BySearch       = "search"

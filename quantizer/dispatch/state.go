@@ -101,6 +101,9 @@ func (s *State) obstacle(id graph.NodeID, keep func(graph.NodeID) string, forced
 		}
 	}
 	if !forced {
+		if why := s.Pieces[id]; why != "" {
+			return ByRule, why
+		}
 		if why := keep(id); why != "" {
 			return s.name, why
 		}

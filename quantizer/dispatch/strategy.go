@@ -58,6 +58,8 @@ func Words(why string) string {
 	switch who {
 	case ByTarget:
 		who = "the target"
+	case ByRule:
+		who = "the rule for roots, quotients and logarithms"
 	case ByCost:
 		who = "the cost of conversions"
 	case ByUser:
