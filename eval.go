@@ -43,6 +43,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 			j.warnAbout(w)
 		}
 		j.checkOffset(r, o.Data.LabelOffset)
+		j.checkBetter(r)
 		return r, err
 	}
 	p, err := j.openPlan(j.Plan)
@@ -79,6 +80,7 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 		r.Placed = verify.Placed(running[0].Placement())
 	}
 	j.checkOffset(r, o.Data.LabelOffset)
+	j.checkBetter(r)
 	if stats, err := j.planStats(p); err == nil {
 		for _, w := range data.Overlap(sampleHashes(stats), hashes) {
 			j.warnAbout(w)
@@ -165,4 +167,17 @@ func (j *job) checkOffset(r *analysis.Accuracy, offset int) {
 	if by, right, ok := r.Shift(); ok {
 		j.warnAbout(tqc.Warning{Node: "labels", Value: float64(offset + by), Text: fmt.Sprintf("only %d of %d predictions are correct; with --label-offset %d it would be %d", r.Top1, r.N, offset+by, right)})
 	}
+}
+
+// beyondChance is how many standard errors a difference has to have before a command that was not asked for it speaks of it.
+const beyondChance = 3
+
+// checkBetter says if the quantized network is right more often than the float one by more than chance: then what is called float is not
+// what was quantized. r may be nil, or without labels.
+func (j *job) checkBetter(r *analysis.Accuracy) {
+	if r == nil || r.Change == nil || r.DropError <= 0 || -r.Drop < beyondChance*r.DropError {
+		return
+	}
+	j.warnAbout(tqc.Warning{Node: "float", Value: -r.Drop, Text: fmt.Sprintf("the quantized network is right more often than the float one, by %.2f ± %.2f points, "+
+		"which is no chance: the float model, or its preprocessing, is not the one that was quantized", -r.Drop, r.DropError)})
 }

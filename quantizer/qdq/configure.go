@@ -190,8 +190,12 @@ func (c *configurer) isFloat(id graph.NodeID) bool {
 }
 
 // common returns the grid that all who read v bring it to first, nil where there is none.
-func (c *configurer) common(v graph.ValueID) *grid {
-	if c.g.Captured(v) {
+func (c *configurer) common(v graph.ValueID) *grid { return common(c.g, c.reads, c.q.outputs, v) }
+
+// common is the grid that all who read a value of g bring it to first, given the grids of inputs and of graph outputs; nil where
+// there is none, or somebody reads the numbers as they are.
+func common(g *graph.Graph, reads map[graph.Use][]*grid, outputs [][]*grid, v graph.ValueID) *grid {
+	if g.Captured(v) {
 		return nil
 	}
 	var first *grid
@@ -202,13 +206,13 @@ func (c *configurer) common(v graph.ValueID) *grid {
 		first = chain[0]
 		return true
 	}
-	for _, u := range c.g.Uses(v) {
-		if !see(c.reads[u]) {
+	for _, u := range g.Uses(v) {
+		if !see(reads[u]) {
 			return nil
 		}
 	}
-	for k, o := range c.g.Outputs {
-		if o == v && !see(c.q.outputs[k]) {
+	for k, o := range g.Outputs {
+		if o == v && !see(outputs[k]) {
 			return nil
 		}
 	}
