@@ -32,7 +32,7 @@ func Format() export.Format {
 		Ext: ".onnx", From: export.Plan, Targets: []string{"qnn", "aimet"},
 		Options: []export.Option{{Name: "encodings", Kind: export.Choice, Choices: []string{v100, v061, v200, v210}, Doc: "version of the file of encodings"},
 			export.ExternalAbove},
-		Check: check, Write: write, Rules: rules, Doctor: doctor}
+		Check: check, Write: write, Back: back, Rules: rules, Doctor: doctor}
 }
 
 func check(in *export.Input) error {

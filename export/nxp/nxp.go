@@ -30,7 +30,7 @@ func Format() export.Format {
 		Experimental: "no tool of NXP has read these files; PPQ's exporter writes the same ranges",
 		Options: []export.Option{{Name: "ranges", Kind: export.Choice, Choices: []string{"activations", "all"},
 			Doc: "tensors that get a range: those that are computed, or constants too"}, export.ExternalAbove},
-		Check: check, Write: write, Rules: rules, Doctor: doctor}
+		Check: check, Write: write, Back: back, Rules: rules, Doctor: doctor}
 }
 
 // ranged lists the tensors that get a range: not what stands between an operator and the activation that is computed with it.

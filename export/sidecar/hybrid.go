@@ -76,7 +76,16 @@ func scalar(name string) string {
 	return name
 }
 
-func readHybrid(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
+func readHybrid(b []byte, g *graph.Graph) (list []table.Entry, err error) {
+	both, err := readHybridTwice(b, g)
+	for i := 0; i < len(both); i += 2 {
+		list = append(list, both[i])
+	}
+	return list, err
+}
+
+// readHybridTwice lists each tensor with its range, and once more with its original one, which is the same.
+func readHybridTwice(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 	var file struct {
 		Custom     map[string]string `yaml:"custom_quantize_layers"`
 		Parameters yaml.MapSlice     `yaml:"quantize_parameters"`
@@ -96,6 +105,8 @@ func readHybrid(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 			Zero  []float64 `yaml:"zero_point"`
 			Lo    []float64 `yaml:"min"`
 			Hi    []float64 `yaml:"max"`
+			OriLo []float64 `yaml:"ori_min"`
+			OriHi []float64 `yaml:"ori_max"`
 		}
 		if err := yaml.Unmarshal(text, &p); err != nil {
 			return nil, fmt.Errorf("%v: %w", item.Key, err)
@@ -107,7 +118,9 @@ func readHybrid(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 		if e.Lo, e.Hi = p.Lo, p.Hi; len(p.Lo) != len(p.Scale) || len(p.Hi) != len(p.Scale) {
 			e.Fault = "not as many ends of ranges as scales"
 		}
-		list = append(list, e)
+		again := e
+		again.Lo, again.Hi = p.OriLo, p.OriHi
+		list = append(list, e, again)
 	}
 	return list, nil
 }

@@ -133,7 +133,20 @@ func native(in *export.Input, _ []table.Tensor) ([]byte, error) {
 }
 
 // readNative lists each tensor once, as the first slot has it that quantizes it.
-func readNative(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
+func readNative(b []byte, g *graph.Graph) (list []table.Entry, err error) {
+	all, err := readSlots(b, g)
+	seen := map[string]bool{}
+	for _, e := range all {
+		if !seen[e.Name] {
+			list = append(list, e)
+		}
+		seen[e.Name] = true
+	}
+	return list, err
+}
+
+// readSlots lists what every slot says, in the order of the names of nodes.
+func readSlots(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 	var file struct {
 		Configs map[string]json.RawMessage `json:"configs"`
 		Values  map[string]value           `json:"values"`
@@ -146,18 +159,13 @@ func readNative(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 		nodes = append(nodes, name)
 	}
 	slices.Sort(nodes)
-	seen := map[string]bool{}
 	for _, node := range nodes {
 		err := table.Members(file.Configs[node], func(name string, v json.RawMessage) error {
 			var c config
 			if err := json.Unmarshal(v, &c); err != nil {
 				return err
 			}
-			if seen[name] {
-				return nil
-			}
-			seen[name] = true
-			e := table.Entry{Name: name, Bits: c.Bits, Axis: -1}
+			e := table.Entry{Name: name, Bits: c.Bits, Axis: -1, Codes: []int32{c.QMin, c.QMax}}
 			var state tqc.State
 			of, ok := file.Values[fmt.Sprint(c.Dominator)]
 			switch {

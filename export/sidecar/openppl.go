@@ -95,7 +95,7 @@ func readOpenPPL(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 			first = -128
 		}
 		e := entry(name, first, cells[0], cells[1])
-		if t.Bits != 8 {
+		if e.Codes = []int32{t.QMin, t.QMax}; t.Bits != 8 {
 			e.Fault = fmt.Sprintf("%d bits", t.Bits)
 		}
 		for c := range e.Offset { // ranges are those of q_min to q_max

@@ -14,6 +14,9 @@ import (
 
 // Ascend: a record for each weighted operator and average pool. Zero points are those of int8.
 
+// recordedOps are the operators that have a record.
+var recordedOps = []string{"Conv", "ConvTranspose", "Gemm", "AveragePool"}
+
 func records(in *export.Input, list []table.Tensor) ([]byte, error) {
 	g := in.Model.Graph
 	at := byValue(list)
@@ -24,7 +27,7 @@ func records(in *export.Input, list []table.Tensor) ([]byte, error) {
 	var b strings.Builder
 	for _, id := range order {
 		n := g.Node(id)
-		if in.Set.Domains[id] != tqc.DomainInt || !slices.Contains([]string{"Conv", "ConvTranspose", "Gemm", "AveragePool"}, n.Op) {
+		if in.Set.Domains[id] != tqc.DomainInt || !slices.Contains(recordedOps, n.Op) {
 			continue
 		}
 		x, w := at[n.Input(0)], at[n.Input(1)]

@@ -32,6 +32,12 @@ type kind struct {
 	more    func(in *export.Input, list []table.Tensor) ([]byte, error)
 	moreExt string
 	read    func(b []byte, g *graph.Graph) ([]table.Entry, error)
+	// bare: the file has scales and no ranges. places reports whether it has a place for an encoding; nil: for all.
+	// whole reads all that the file says of tensors, where read leaves out what it says again; nil: read does.
+	whole func(b []byte, g *graph.Graph) ([]table.Entry, error)
+	// codes: it says the lowest and the highest code.
+	bare, codes bool
+	places      func(in *export.Input, n *graph.Node, e *table.Encoding) bool
 }
 
 // common are the rules that every list of scales has.
@@ -46,17 +52,17 @@ var kinds = []kind{
 	{name: "snpe", doc: "float ONNX, and beside it the range of every 8-bit tensor (MODEL.json), as PPQ writes for SNPE", ext: ".json", targets: []string{"snpe"},
 		rules: common, write: ranges, read: readRanges},
 	{name: "ppl-cuda", doc: "float ONNX, and beside it the encoding of every 8-bit tensor (MODEL.json), as PPQ writes for OpenPPL", ext: ".json",
-		targets: []string{"ppl_cuda_int8"}, rules: append(common, "range"), write: openPPL, read: readOpenPPL},
+		targets: []string{"ppl_cuda_int8"}, rules: append(common, "range"), write: openPPL, read: readOpenPPL, codes: true},
 	{name: "ppl-dsp", doc: "float ONNX, and beside it the ranges of its layers as quantize_param (MODEL.prototxt), as PPQ writes for OpenPPL on DSPs",
-		ext: ".prototxt", targets: []string{"ppl_dsp_int8", "ppl_dsp_ti_int8"}, rules: but(common, "type"), write: quantizeParams, read: readQuantizeParams},
+		ext: ".prototxt", targets: []string{"ppl_dsp_int8", "ppl_dsp_ti_int8"}, rules: but(common, "type"), write: quantizeParams, read: readQuantizeParams, places: inLayers},
 	{name: "tengine", doc: "float ONNX, and beside it a line with scale and zero point for every tensor (MODEL.scale) and PPQ's JSON (MODEL.json)",
-		ext: ".scale", targets: []string{"tengine_int8"}, rules: but(common, "channels"), perTensor: true, write: lines, read: readLines, more: native, moreExt: ".json"},
+		ext: ".scale", targets: []string{"tengine_int8"}, rules: but(common, "channels"), perTensor: true, write: lines, read: readLines, bare: true, more: native, moreExt: ".json"},
 	{name: "ascend", doc: "float ONNX, and beside it the records of AMCT: the scales of data and weights of each operator (MODEL.txt)", ext: ".txt",
-		targets: []string{"ascend_int8"}, rules: but(common, "once", "complete", "type"), inputs: true, write: records, read: readRecords},
+		targets: []string{"ascend_int8"}, rules: but(common, "once", "complete", "type"), inputs: true, write: records, read: readRecords, bare: true, places: inRecords},
 	{name: "rknn", doc: "float ONNX, and beside it the file of rknn-toolkit2's hybrid quantization (MODEL.quantization.cfg)", ext: ".quantization.cfg",
-		targets: []string{"rknn_int8"}, rules: append(common, "range"), write: hybrid, read: readHybrid},
+		targets: []string{"rknn_int8"}, rules: append(common, "range"), write: hybrid, read: readHybrid, whole: readHybridTwice},
 	{name: "ppq-json", doc: "float ONNX, and beside it the configured graph as PPQ's own JSON (MODEL.json)", ext: ".json", anything: true,
-		rules: []string{"known", "complete", "type", "scale", "offset", "channels", "bias", "grid"}, write: native, read: readNative},
+		rules: []string{"known", "complete", "type", "scale", "offset", "channels", "bias", "grid"}, write: native, read: readNative, whole: readSlots},
 }
 
 // Formats lists them.
@@ -66,7 +72,7 @@ func Formats() []export.Format {
 		rules := table.Rules(k.rules...)
 		list = append(list, export.Format{Name: k.name, Doc: k.doc, Ext: ".onnx", From: export.Plan, Targets: k.targets,
 			Experimental: "no engine has read these files; their form is that of PPQ's exporters",
-			Options:      []export.Option{export.ExternalAbove}, Check: k.check, Write: k.export, Rules: rules,
+			Options:      []export.Option{export.ExternalAbove}, Check: k.check, Write: k.export, Back: k.back, Rules: rules,
 			Doctor: func(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) { return k.doctor(in, rules) }})
 	}
 	return list

@@ -49,6 +49,7 @@ type Entry struct {
 	Offset      []float64
 	Lo, Hi      []float64 // nil: not said
 	Axis, Block int       // Axis -1: not said
+	Codes       []int32   // the lowest and the highest, of integers as the plan has them; nil: not said
 	Fault       string    // what is wrong with its type
 }
 

@@ -61,7 +61,7 @@ func Formats() []export.Format {
 		list = append(list, export.Format{Name: k.name, Doc: k.doc, Ext: ".onnx", From: export.Plan, Options: append(slices.Clone(k.options), export.ExternalAbove),
 			Note:         "for TensorRT up to 10: 11 has neither calibrators nor ranges",
 			Experimental: "no TensorRT has read these files; their form is that of the sources",
-			Check:        check, Write: k.write, Rules: k.rules(), Doctor: k.doctor})
+			Check:        check, Write: k.write, Back: k.back, Rules: k.rules(), Doctor: k.doctor})
 	}
 	return list
 }
@@ -227,7 +227,7 @@ func (x *examination) parameters(text []byte) {
 	}
 	has := map[string]int{}
 	for _, p := range list {
-		has[p.name] = p.values
+		has[p.name] = len(p.values)
 	}
 	for _, id := range x.g.Nodes() {
 		if !computes(x.g, id) {

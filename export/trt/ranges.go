@@ -216,7 +216,7 @@ func computes(g *graph.Graph, id graph.NodeID) bool {
 // parameter is one of PPQ's text of parameters.
 type parameter struct {
 	name   string
-	values int
+	values []float32
 }
 
 // parseWeights reads PPQ's text of parameters.
@@ -236,12 +236,15 @@ func parseWeights(text []byte) ([]parameter, error) {
 		if err != nil || n != len(words)-2 {
 			return nil, fmt.Errorf("line %d: %s elements are announced, and %d follow", i+2, words[1], len(words)-2)
 		}
-		for _, w := range words[2:] {
-			if _, err := strconv.ParseUint(w, 16, 32); err != nil || len(w) != 8 {
+		p := parameter{words[0], make([]float32, n)}
+		for k, w := range words[2:] {
+			bits, err := strconv.ParseUint(w, 16, 32)
+			if err != nil || len(w) != 8 {
 				return nil, fmt.Errorf("line %d: %q is not the 8 hexadecimal digits of a float32", i+2, w)
 			}
+			p.values[k] = math.Float32frombits(uint32(bits))
 		}
-		list = append(list, parameter{words[0], n})
+		list = append(list, p)
 	}
 	return list, nil
 }

@@ -6,10 +6,13 @@ package exporttest
 import (
 	"context"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -243,5 +246,34 @@ func EditModel(edit func(t testing.TB, g *graph.Graph)) func(t testing.TB, dir s
 		edit(t, m.Graph)
 		require.NoError(t, m.Save(path+".new", onnx.SaveOptions{}))
 		require.NoError(t, os.Rename(path+".new", path))
+	}
+}
+
+// number is one in a text file.
+var number = regexp.MustCompile(`-?[0-9][0-9.]*(e[-+]?[0-9]+)?`)
+
+// Nudged returns a Plant that changes the first number behind a text in a file: a whole one by 1, another by a tenth of a thousandth.
+func Nudged(file, behind string) func(t testing.TB, dir string) {
+	return func(t testing.TB, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, file)
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		text := string(b)
+		at := strings.Index(text, behind)
+		require.GreaterOrEqual(t, at, 0, "%s has no %q", file, behind)
+		at += len(behind)
+		where := number.FindStringIndex(text[at:])
+		require.NotNil(t, where)
+		old := text[at+where[0] : at+where[1]]
+		x, err := strconv.ParseFloat(old, 64)
+		require.NoError(t, err)
+		if x == math.Trunc(x) {
+			x++
+		} else {
+			x *= 1.0001
+		}
+		text = text[:at+where[0]] + strconv.FormatFloat(x, 'g', -1, 64) + text[at+where[1]:]
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 }
