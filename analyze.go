@@ -56,6 +56,9 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 			o.Thresholds = thresholds(p.Graph, p.Set, stats, more)
 		}
 	}
+	if o.Parts, err = j.parts(o.Data.Slices, p.Reference); err != nil {
+		return nil, err
+	}
 	tick, finish := j.progress("analyze", set.Len())
 	o.Progress = tick
 	split := o.Split

@@ -92,6 +92,9 @@ type CertifiedFigures struct {
 	Centred   bool     `json:"centred"`
 	NSR       float64  `json:"nsr"`
 	NSRError  *float64 `json:"nsr_error,omitempty"`
+	// Worst is the part of an output that the NSR is of; empty where it is of a whole output. Slices are the parts that count.
+	Worst  string                `json:"worst_slice,omitempty"`
+	Slices []analysis.SliceError `json:"slices,omitempty"`
 }
 
 // Certified is a verification in a certificate.

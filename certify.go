@@ -210,7 +210,7 @@ func figuresOf(run *contest, r *analysis.Runs) CertifiedFigures {
 	f := r.Figures(run.metric, run.scorer)
 	a := &f.Runs[0]
 	return CertifiedFigures{Samples: f.Samples, Metric: f.Metric, Agreement: run.metric != nil && run.agreement, Percent: f.Percent, Score: a.Score, Float: a.Float, Drop: a.Drop,
-		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, NSR: a.NSR.NSR, NSRError: a.NSRError}
+		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, NSR: a.NSR.NSR, NSRError: a.NSRError, Worst: a.Worst, Slices: slices.DeleteFunc(a.Slices, func(s analysis.SliceError) bool { return !s.Judged })}
 }
 
 func rowsOf(r *analysis.Runs) []string {

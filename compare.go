@@ -28,7 +28,8 @@ type CompareOptions struct {
 	// Data are the samples, without paths the first plan's own, and the metric that scores the answers: without a name top1 where the samples have
 	// labels or the network gives one row of class scores, else none.
 	Data    DataOptions
-	Layers  int // samples on which the error at every operator is compared
+	Slice   string // the part of an output that gate asks for
+	Layers  int    // samples on which the error at every operator is compared
 	Threads int
 }
 
@@ -316,7 +317,14 @@ func (c *contest) run(ctx context.Context) (*analysis.Runs, error) {
 	}
 	tick, finish := c.progress("compare", c.set.Len())
 	defer finish()
-	r, err := analysis.CompareRuns(ctx, c.iterator(), c.entrants, analysis.RunsConfig{Metric: c.metric, Scorer: c.scorer, Layers: c.o.Layers, Serial: c.serial,
+	parts, err := c.parts(c.o.Data.Slices, c.entrants[0].Float)
+	if err == nil && c.o.Slice != "" {
+		parts, err = c.namedSlice(c.o.Slice, c.o.Runs[0], c.entrants[0].Float, parts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := analysis.CompareRuns(ctx, c.iterator(), c.entrants, analysis.RunsConfig{Metric: c.metric, Scorer: c.scorer, Parts: parts, Layers: c.o.Layers, Serial: c.serial,
 		Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
 	if err != nil {
 		return nil, budgetHint(err)

@@ -23,6 +23,7 @@ type DataOptions struct {
 	Labels      string
 	LabelOffset int
 	Metric      MetricOptions // what the samples are scored by
+	Slices      string        // a file of parts that outputs are judged by, in place of those that the graph has
 	Threads     int
 	Memory      int64 // for samples read ahead, 0: any
 	Budget      int64 // what the values of a sample's run in float may take, 0: as exec.Options has it

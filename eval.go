@@ -71,6 +71,9 @@ func (j *job) eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, erro
 			return nil, err
 		}
 	}
+	if cfg.Parts, err = j.parts(o.Data.Slices, p.Reference); err != nil {
+		return nil, err
+	}
 	var hashes [][32]byte
 	r, err := j.accuracy(ctx, p.Model, p.Reference, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, o, cfg)
 	if err != nil {

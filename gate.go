@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,8 @@ type GateOptions struct {
 	// Limits; nil for none. MaxDrop is how much worse A may score than the baseline: percentage points of a share. MaxFlips is how many percent
 	// of the samples may have another class than by the baseline. MaxNSR is on the error of A against float.
 	MaxDrop, MaxNSR, MaxFlips *float64
-	Strict                    bool // nothing above a limit passes
+	Slice                     string // the part of an output that MaxNSR is on; empty: the worst
+	Strict                    bool   // nothing above a limit passes
 	// Run is how runs are made; its Runs and Layers do not count. Without data those of a certificate are taken, else the first plan's.
 	Run CompareOptions
 }
@@ -75,6 +77,9 @@ func (j *job) holdGate(ctx context.Context, o GateOptions) (*GateReport, error) 
 		if limit.x != nil && math.IsNaN(*limit.x) {
 			return nil, Usagef("--%s NaN: not a number", limit.name)
 		}
+	}
+	if o.Slice != "" && o.MaxNSR == nil {
+		return nil, Usagef("--slice needs --max-nsr: it is that limit that it narrows down")
 	}
 	g := &gateRun{job: j, o: o, res: &GateReport{A: o.A, B: o.B, Strict: o.Strict, Paired: true, Checks: []analysis.GateCheck{}}}
 	if err := g.measure(ctx); err != nil {
@@ -149,7 +154,7 @@ func (g *gateRun) measure(ctx context.Context) error {
 		return nil
 	}
 	o := g.o.Run
-	o.Runs, o.Layers = runs, 0
+	o.Runs, o.Layers, o.Slice = runs, 0, g.o.Slice
 	c, err := g.openContest(o)
 	if err != nil {
 		return err
@@ -215,6 +220,7 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 func gatedRun(c *contest, r *analysis.Runs, k int) (*gated, error) {
 	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Float: r.Float[k : k+1], All: r.All[k : k+1]}
 	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(hashesOf(r))}
+	s.figures.Slices = one.All[0].Slices
 	for i, sample := range r.Samples {
 		s.rows = append(s.rows, gatedRow{fmt.Sprintf("%x", sample.Hash[:8]), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
 	}
@@ -252,8 +258,9 @@ func (g *gateRun) limits() error {
 		g.add(analysis.Gate(name, e, size, *g.o.MaxDrop, unit, g.o.Strict), "")
 	}
 	if g.o.MaxNSR != nil {
-		e := analysis.Estimate{Mean: f.NSR, Error: errorOf(f.NSRError), N: f.Samples}
-		g.add(analysis.Gate("NSR", e, 0, *g.o.MaxNSR, "", g.o.Strict), "")
+		if err := g.errors(f); err != nil {
+			return err
+		}
 	}
 	if g.o.MaxFlips != nil {
 		flips, err := g.flips()
@@ -274,6 +281,33 @@ func (g *gateRun) limits() error {
 			c.Note = "not verified as it is now, or on less than an export verifies; qwb verify does it"
 		}
 		g.res.Checks = append(g.res.Checks, c)
+	}
+	return nil
+}
+
+// errors holds the error against its limit: that of the slice asked for, else of the worst; and names other slices that have no signal left.
+func (g *gateRun) errors(f *CertifiedFigures) error {
+	e, name := analysis.Estimate{Mean: f.NSR, Error: errorOf(f.NSRError), N: f.Samples}, f.Worst
+	if g.o.Slice != "" {
+		at := slices.IndexFunc(f.Slices, func(s analysis.SliceError) bool { return s.Name == g.o.Slice })
+		if at < 0 {
+			return Usagef("--slice %s: %s has no figures of it", g.o.Slice, g.o.A)
+		}
+		e, name = analysis.Estimate{Mean: f.Slices[at].NSR, Error: errorOf(f.Slices[at].NSRError), N: f.Samples}, g.o.Slice
+		if f.Slices[at].Finding == analysis.SignalNone {
+			g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "NSR of " + name, Verdict: analysis.GateNoted, Note: analysis.SignalNone})
+			return nil
+		}
+	}
+	check := "NSR"
+	if name != "" {
+		check += " of " + name
+	}
+	g.add(analysis.Gate(check, e, 0, *g.o.MaxNSR, "", g.o.Strict), "")
+	for _, group := range analysis.Found(f.Slices, analysis.SignalLost) {
+		if g.o.Slice == "" || slices.Contains(group.Names, g.o.Slice) {
+			g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "signal of " + group.Name(), Verdict: analysis.GateFailed, Note: group.Text()})
+		}
 	}
 	return nil
 }

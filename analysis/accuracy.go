@@ -105,6 +105,8 @@ type Change struct {
 type Noise struct {
 	NSR
 	Centred *NSR `json:"centred,omitempty"`
+	// Slices are the parts of the outputs, by themselves.
+	Slices []SliceError `json:"slices,omitempty"`
 }
 
 // Beside is what was answered otherwise on the same samples, next to the integers.
@@ -140,6 +142,7 @@ type AccuracyConfig struct {
 	Batch int
 	// Metrics are what is scored, nil for top-1 and top-5 of samples with labels. Their names differ.
 	Metrics  []task.Scoring
+	Parts    []Slice        // that outputs are judged by beside the whole, as NewJudge takes them
 	Threads  int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
 	Memory   int64          // that the values of one run in float may take, as exec.Options has it
 	Progress func(done int) // may be nil
@@ -189,16 +192,16 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if metrics == nil {
 		metrics = classes()
 	}
-	judge := NewJudge(g)
-	all := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
+	judge, all := NewJudge(g, cfg.Parts...), &tally{}
+	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
-			r := rater{metrics: metrics, judge: judge, runner: session.NewRunner(), integer: integer, base: base}
+			r := rater{metrics: metrics, judge: judge, tally: all, runner: session.NewRunner(), integer: integer, base: base}
 			if cfg.Simulator != nil {
 				r.hooks = cfg.Simulator.Hooks(nil)
 			}
 			return r.rate
 		}}
-	answers, err := all.run(ctx, samples)
+	answers, err := run.run(ctx, samples)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +210,9 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if cfg.Metrics != nil {
 		r.Scores = scored(metrics, answers, quantized, cfg.Integer != nil)
 	}
-	r.Noise = noise(answers, judge.Classes() && cfg.Simulator != nil)
+	if r.Noise = noise(answers, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
+		r.Slices = judge.list(all)
+	}
 	if cfg.Integer != nil {
 		r.Mode, r.Backend, r.Profile = "int8", cfg.Backend, cfg.Profile
 		r.compareRuns(metrics, answers, cfg.BaseProfile)
@@ -236,13 +241,14 @@ func ranked(metrics []task.Scoring, answers []answer, run int) (out []task.Ranke
 type rater struct {
 	metrics []task.Scoring
 	judge   *Judge
+	tally   *tally
 	runner  *exec.Runner
 	hooks   *exec.Hooks
 	integer func(context.Context, *exec.Sample) ([]*tensor.Tensor, error) // nil where integers do not run
 	base    func(context.Context, *exec.Sample) ([]*tensor.Tensor, error)
 }
 
-func (r *rater) rate(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
+func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error) {
 	a := answer{sample: s.Name, label: s.Label}
 	var full, quantized Verdict
 	var hooks *exec.Hooks
@@ -286,6 +292,11 @@ func (r *rater) rate(ctx context.Context, _ int, s *exec.Sample) (answer, error)
 		if a.plain, err = r.judge.Plain(&quantized, &full); err != nil {
 			return a, err
 		}
+		sums, err := r.judge.sums(quantized.outputs, full.outputs, true)
+		if err != nil {
+			return a, err
+		}
+		r.tally.add(i, sums)
 	}
 	if r.base != nil {
 		if out, err = r.base(ctx, s); err != nil {

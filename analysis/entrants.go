@@ -29,6 +29,8 @@ type RunsConfig struct {
 	// Metric scores the answers, with a Scorer that it opened; nil: only errors are compared.
 	Metric *task.Metric
 	Scorer task.Scorer
+	// Parts are what outputs are judged by beside the whole, as NewJudge takes them.
+	Parts []Slice
 	// Layers is on how many samples the error at every operator is measured, for entrants with a Simulator.
 	Layers int
 	// Serial says that a Forward takes one sample at a time.
@@ -40,7 +42,9 @@ type RunsConfig struct {
 
 // Answered is what CompareRuns keeps of an entrant, or of float, by sample.
 type Answered struct {
-	Losses  []float64     // the largest error over the outputs against float; nil for float itself
+	Losses  []float64     // the largest error over the outputs against float, or that of their worst part; nil for float itself
+	Worst   string        // the part with the largest error on average; empty where that is of a whole output
+	Slices  []SliceError  // of all outputs; nil for float itself, and where outputs have no parts
 	Classes []int         // with the highest score; -1 where the first output is no row of class scores
 	Records []task.Record // of the metric; nil without one
 	Layers  []LayerLosses // in graph order; nil where they were not measured
@@ -85,7 +89,7 @@ func Pairs(n int) (list [][2]int) {
 // CompareRuns runs every sample through all entrants, and through their float networks. Outputs that are not finite, and those of an
 // entrant that are not of the shape of float's, are errors that name the entrant.
 func CompareRuns(ctx context.Context, samples exec.Iterator, entrants []Entrant, cfg RunsConfig) (*Runs, error) {
-	c := &comparer{entrants: entrants, cfg: cfg, centred: true, networks: map[*graph.Graph]*network{}}
+	c := &comparer{entrants: entrants, cfg: cfg, centred: true, networks: map[*graph.Graph]*network{}, tallies: make([]tally, len(entrants))}
 	for i := range entrants {
 		k := &entrants[i]
 		c.centred = c.centred && k.Forward == nil
@@ -124,6 +128,7 @@ type comparer struct {
 	centred  bool
 	networks map[*graph.Graph]*network
 	groups   [][]group // by entrant: where the error at operators is measured
+	tallies  []tally   // by entrant
 }
 
 func (c *comparer) open(g *graph.Graph) error {
@@ -138,7 +143,7 @@ func (c *comparer) open(g *graph.Graph) error {
 	if err != nil {
 		return err
 	}
-	c.networks[g] = &network{s, NewJudge(g)}
+	c.networks[g] = &network{s, NewJudge(g, c.cfg.Parts...)}
 	return nil
 }
 
@@ -170,7 +175,7 @@ type compared struct {
 }
 
 type outcome struct {
-	loss   float64
+	losses []float64 // by output
 	class  int
 	record task.Record
 	layers []float64 // by group; nil where they were not measured
@@ -241,12 +246,12 @@ func (w *comparing) sample(ctx context.Context, i int, s *exec.Sample) (*compare
 }
 
 // judgeOf is what knows the outputs of an entrant.
-func (w *comparing) judgeOf(k int) *Judge {
-	c := &w.entrants[k]
-	if c.Graph != nil {
-		return w.networks[c.Graph].judge
+func (c *comparer) judgeOf(k int) *Judge {
+	e := &c.entrants[k]
+	if e.Graph != nil {
+		return c.networks[e.Graph].judge
 	}
-	return w.networks[c.Float].judge
+	return c.networks[e.Float].judge
 }
 
 func (w *comparing) run(ctx context.Context, g *graph.Graph, s *exec.Sample, hooks *exec.Hooks) (*Verdict, error) {
@@ -274,13 +279,13 @@ func (w *comparing) answer(ctx context.Context, i int, s *exec.Sample, k int, f 
 		v := &Verdict{scores: make([]*tensor.Tensor, len(out)), outputs: out}
 		o, err := w.outcome(s, v, f.seen)
 		if err == nil {
-			err = w.measure(o, f, w.judgeOf(k))
+			err = w.measure(i, k, o, f)
 		}
 		return o, err
 	}
 	if c.Graph == c.Float && c.Simulator == nil {
 		o := *f
-		return &o, nil
+		return &o, w.measure(i, k, &o, f)
 	}
 	hooks := w.hooks[k]
 	var layers []float64
@@ -297,7 +302,7 @@ func (w *comparing) answer(ctx context.Context, i int, s *exec.Sample, k int, f 
 	o, err := w.outcome(s, v, f.seen)
 	if err == nil {
 		o.layers = layers
-		err = w.measure(o, f, w.judgeOf(k))
+		err = w.measure(i, k, o, f)
 	}
 	return o, err
 }
@@ -336,7 +341,8 @@ func (w *comparing) outcome(s *exec.Sample, v, f *Verdict) (*outcome, error) {
 	return o, err
 }
 
-func (w *comparing) measure(o, f *outcome, judge *Judge) error {
+func (w *comparing) measure(i, k int, o, f *outcome) error {
+	judge := w.judgeOf(k)
 	if err := sameOutputs(o.seen, f.seen); err != nil {
 		return err
 	}
@@ -344,9 +350,13 @@ func (w *comparing) measure(o, f *outcome, judge *Judge) error {
 	if w.centred {
 		look = judge.Losses
 	}
-	losses, err := look(o.seen, f.seen)
+	var err error
+	if o.losses, err = look(o.seen, f.seen); err != nil {
+		return err
+	}
+	sums, err := judge.sums(o.seen.outputs, f.seen.outputs, true)
 	if err == nil {
-		o.loss = Losses{losses}.PerSample()[0]
+		w.tallies[k].add(i, sums)
 	}
 	return err
 }
@@ -393,15 +403,22 @@ func (c *comparer) collect(results []*compared) *Runs {
 				f.add(s.float[c.entrants[k].Float])
 			}
 		}
-		a := &Answered{Losses: []float64{}}
+		a := &Answered{}
 		for _, grp := range c.groups[k] {
 			n := c.entrants[k].Graph.Node(grp.node)
 			a.Layers = append(a.Layers, LayerLosses{Node: n.Name, Op: n.Op})
 		}
+		judge, t := c.judgeOf(k), &c.tallies[k]
+		weights := judge.weigh(t.total, t.samples)
+		var losses Losses
+		for n, s := range results {
+			losses = append(losses, weights.row(s.all[k].losses, func(i int) float64 { return t.noise[n][i] }))
+		}
+		a.Losses, a.Worst = judge.bySample(losses, weights)
+		a.Slices = judge.list(t)
 		for _, s := range results {
 			o := s.all[k]
 			a.add(o)
-			a.Losses = append(a.Losses, o.loss)
 			for i, x := range o.layers {
 				a.Layers[i].NSR = append(a.Layers[i].NSR, x)
 			}

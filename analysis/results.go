@@ -160,6 +160,13 @@ func (o *OutputError) whole() NSR {
 // Worst is the part of the output that is judged and has a larger error than the whole; nil where there is none.
 func (o *OutputError) Worst() *SliceError { return WorstSlice(o.Slices, o.whole().NSR) }
 
+// Apart reports whether the errors of class scores and of what Softmax makes of them tell different things: one is more than ten times the other,
+// and one above 0.01.
+func (o *OutputError) Apart() bool {
+	c := o.Centred
+	return c != nil && max(c.NSR, o.NSR) > 0.01 && (c.NSR > 10*o.NSR || o.NSR > 10*c.NSR)
+}
+
 // WorstSlice is the slice that is judged and has the largest error, above some error; nil where there is none.
 func WorstSlice(list []SliceError, above float64) (worst *SliceError) {
 	for i := range list {

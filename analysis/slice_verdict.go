@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -9,10 +10,11 @@ import (
 
 // SliceError is the error of one part of an output over all samples.
 type SliceError struct {
-	Name string `json:"name"`
-	Axis int    `json:"axis"`
-	From int    `json:"from"`
-	To   int    `json:"to"`
+	Name   string `json:"name"`
+	Output string `json:"output,omitempty"`
+	Axis   int    `json:"axis"`
+	From   int    `json:"from"`
+	To     int    `json:"to"`
 	// Period: the elements whose index along the axis, modulo Period, lies between From and To. Left out where it is the whole axis.
 	Period int `json:"period,omitempty"`
 	// NSR is sum((q-f)^2) over sum(f^2), both over all samples; its error is that of the noise.
@@ -26,8 +28,9 @@ type SliceError struct {
 	// Signal says that float has a signal in it and that the quantized network still has. Finding says why not.
 	Signal  bool   `json:"signal"`
 	Finding string `json:"finding,omitempty"`
-	// Judged says that the slice counts in the verdict of the output.
+	// Judged says that the slice counts in the verdict of the output. Part: it is no single index.
 	Judged bool `json:"judged"`
+	Part   bool `json:"part,omitempty"`
 }
 
 // estimate is the error with what stands beside it.
@@ -44,6 +47,58 @@ const (
 	SignalLost = "no signal left"
 	SignalNone = "no signal in these samples"
 )
+
+// SliceGroup is a part, or neighbouring indices of an axis, that the same was found of.
+type SliceGroup struct {
+	Names []string    // of all slices in it
+	First *SliceError // with the range of all
+}
+
+// Name says where the group lies.
+func (g *SliceGroup) Name() string {
+	s := g.First
+	at := fmt.Sprintf("%d..%d of axis %d of %s", s.From, s.To-1, s.Axis, s.Output)
+	if s.Period > 0 {
+		at = fmt.Sprintf("%d..%d of every %d of axis %d of %s", s.From, s.To-1, s.Period, s.Axis, s.Output)
+	}
+	if s.Part {
+		return s.Name + " (" + at + ")"
+	}
+	return at
+}
+
+// Text says what was found of it.
+func (g *SliceGroup) Text() string {
+	text := g.First.Finding
+	if text == SignalLost {
+		text += fmt.Sprintf(": NSR %.2g", g.First.NSR)
+		if g.First.Levels == 1 {
+			text += ", all values are one"
+		}
+	}
+	return text
+}
+
+// Found puts together the slices of which one of the findings was made. Indices in a part that is named are not named again.
+func Found(list []SliceError, finding string) (out []SliceGroup) {
+	for _, s := range list {
+		if s.Finding != finding {
+			continue
+		}
+		at := slices.IndexFunc(out, func(g SliceGroup) bool {
+			f := g.First
+			inside, next := f.From <= s.From && s.To <= f.To, !s.Part && !f.Part && f.To == s.From
+			return f.Output == s.Output && f.Axis == s.Axis && f.Period == s.Period && (inside || next)
+		})
+		if at < 0 {
+			out = append(out, SliceGroup{nil, &s})
+			at = len(out) - 1
+		}
+		g := &out[at]
+		g.Names, g.First.To = append(g.Names, s.Name), max(g.First.To, s.To)
+	}
+	return out
+}
 
 // hidden is how much smaller the mean square of a single index has to be than that of its output for the index to be judged by itself: where
 // indices are about as large as others, the error of the output shows theirs.
@@ -129,7 +184,7 @@ func (j *Judge) verdicts(t *tally) (bySlice [][]SliceError, signal []bool) {
 			list[k] = t.noise[k][n+i] * scale
 		}
 		e := NewEstimate(list)
-		r := SliceError{Name: s.Name, Axis: s.Axis, From: s.From, To: s.To, NSR: e.Mean, NSRError: figure(e.Error), Signal: true, Judged: judged[n+i],
+		r := SliceError{Name: s.Name, Output: j.g.Value(j.g.Outputs[s.Output]).Name, Axis: s.Axis, From: s.From, To: s.To, NSR: e.Mean, NSRError: figure(e.Error), Signal: true, Judged: judged[n+i], Part: s.Part,
 			Correlation: figure(x.correlation())}
 		if shape := j.g.Value(j.g.Outputs[s.Output]).Shape; s.Period > 0 && (s.Axis >= len(shape) || shape[s.Axis].N != int64(s.Period)) {
 			r.Period = s.Period
@@ -147,6 +202,36 @@ func (j *Judge) verdicts(t *tally) (bySlice [][]SliceError, signal []bool) {
 		bySlice[s.Output] = append(bySlice[s.Output], r)
 	}
 	return bySlice, judged[:n]
+}
+
+// list is the errors of all slices of all outputs.
+func (j *Judge) list(t *tally) (all []SliceError) {
+	by, _ := j.verdicts(t)
+	for _, list := range by {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// bySample is the loss of every sample: the largest over the outputs, or that of a slice, which is named, where its mean is larger.
+func (j *Judge) bySample(losses Losses, w weighed) (list []float64, name string) {
+	n := len(j.logits)
+	whole := make(Losses, len(losses))
+	for i, row := range losses {
+		whole[i] = row[:n]
+	}
+	list = whole.PerSample()
+	worst, at := NewEstimate(list).Mean, n
+	for i := n; i < len(w); i++ {
+		if w[i] == 0 {
+			continue
+		}
+		if l := losses.of(at); NewEstimate(l).Mean > worst {
+			list, worst, name = l, NewEstimate(l).Mean, j.slices[i-n].Name
+		}
+		at++
+	}
+	return list, name
 }
 
 // lost reports whether nothing is left of a slice that varies in float: its error is as large as itself, its values are all one, or they have

@@ -85,6 +85,12 @@ func scoresTable(t *tables, r *analysis.Accuracy) {
 		} else {
 			t.printf("plain NSR of the outputs: %s\n", WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
 		}
+		if s := analysis.WorstSlice(r.Slices, r.Noise.NSR.NSR); s != nil {
+			t.printf("of part %s of output %s: %s\n", s.Name, s.Output, WithError(s.NSR, s.NSRError))
+		}
+		for _, g := range analysis.Found(r.Slices, analysis.SignalLost) {
+			t.printf("%s: %s\n", g.Name(), g.Text())
+		}
 	}
 }
 

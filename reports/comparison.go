@@ -41,6 +41,14 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 		t.row(names[f.Name], score(f.Score, r.Percent), drop, WithError(f.NSR.NSR, f.NSRError), flips(f.Flips))
 	}
 	t.end()
+	for _, f := range r.Runs {
+		if f.Worst != "" {
+			t.printf("%s: the NSR is that of part %s\n", names[f.Name], f.Worst)
+		}
+		for _, g := range analysis.Found(f.Slices, analysis.SignalLost) {
+			t.printf("%s: %s: %s\n", names[f.Name], g.Name(), g.Text())
+		}
+	}
 	t.begin("Pairs: how much worse the second is", "first", "second", "drop", "p", "NSR", "p", "classes differ", "outputs apart (NSR)")
 	for _, p := range r.Pairs {
 		drop := ""

@@ -41,6 +41,7 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 			t.row(append(cells, small(o.MSE), cosine(o.Cosine))...)
 		}
 		t.end()
+		sliceTable(t, r.Outputs)
 	}
 	if r.Explained != nil {
 		explanationTables(t, r.Explained)
@@ -60,16 +61,68 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 	return t.err
 }
 
+// sliceTable lists the parts of outputs that count, or that say that they do not.
+func sliceTable(t *tables, outputs []analysis.OutputError) {
+	var list []*analysis.SliceError
+	for i := range outputs {
+		for k := range outputs[i].Slices {
+			if s := &outputs[i].Slices[k]; s.Judged || s.Part {
+				list = append(list, s)
+			}
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	slices.SortStableFunc(list, func(a, b *analysis.SliceError) int {
+		return cmp.Or(-compareBool(a.Judged, b.Judged), cmp.Compare(b.NSR, a.NSR))
+	})
+	t.begin("Parts of the outputs by themselves, the worst first", "part", "output", "axis", "from", "to", "NSR", "correlation", "levels", "signal")
+	for _, s := range list {
+		correlation, finding := "-", "yes"
+		if s.Correlation != nil {
+			correlation = fmt.Sprintf("%.4f", *s.Correlation)
+		}
+		if s.Finding != "" {
+			finding = s.Finding
+		}
+		t.row(shorten(s.Name, 48), shorten(s.Output, 48), fmt.Sprint(s.Axis), fmt.Sprint(s.From), fmt.Sprint(s.To), WithError(s.NSR, s.NSRError), correlation, levels(s.Levels), finding)
+	}
+	t.end()
+}
+
+// levels is a number of values that are counted up to 256.
+func levels(n int) string {
+	if n >= 256 {
+		return "256 or more"
+	}
+	return fmt.Sprint(n)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
 // summary says in a few lines what was found: the error of the whole, and the operators that make most of it.
 func summary(t *tables, r *analysis.Report) {
 	t.printf("%s for %s, %s\n", r.Model, r.Platform, plain.Count(r.Samples, "sample"))
 	if len(r.Outputs) > 0 {
 		o := r.Judged()
 		x, of := o.Judged(), "outputs"
-		if o.Centred != nil {
+		switch s := o.Worst(); {
+		case s != nil:
+			of = fmt.Sprintf("part %s of output %s; of the whole output %s", s.Name, o.Output, WithError(o.NSR, o.NSRError))
+		case o.Centred != nil:
 			of = "class scores before Softmax, without their mean"
 		}
 		t.printf("  whole network quantized: NSR %s (noise-to-signal ratio of the %s%s)\n", WithError(x.NSR, x.NSRError), of, ofOutputs(len(r.Outputs)))
+		findings(t, r.Outputs)
 	}
 	if len(r.Layerwise) > 0 {
 		total := 0.0
@@ -85,6 +138,32 @@ func summary(t *tables, r *analysis.Report) {
 		}
 	}
 	t.printf("\n")
+}
+
+// findings says which parts of outputs carry no signal, and where the class scores and the probabilities of an output tell different things.
+func findings(t *tables, outputs []analysis.OutputError) {
+	for i := range outputs {
+		o := &outputs[i]
+		if o.NoSignal {
+			t.printf("  output %s: %s, its error does not count\n", o.Output, analysis.SignalNone)
+			continue
+		}
+		for _, g := range analysis.Found(o.Slices, analysis.SignalLost) {
+			t.printf("  %s: %s\n", g.Name(), g.Text())
+		}
+		for _, g := range analysis.Found(o.Slices, analysis.SignalNone) {
+			if !g.First.Part {
+				continue
+			}
+			t.printf("  %s: %s\n", g.Name(), g.Text())
+		}
+		if c := o.Centred; c != nil && o.Apart() {
+			t.printf("  output %s: the two errors contradict each other: NSR %s of the class scores, %s of the probabilities; the class changes in %d of %d rows\n", o.Output, small(c.NSR),
+				small(o.NSR), o.ClassesChanged, o.Rows)
+		} else if o.ClassesChanged > 0 {
+			t.printf("  output %s: the class changes in %d of %d rows\n", o.Output, o.ClassesChanged, o.Rows)
+		}
+	}
 }
 
 // ofOutputs says of several outputs that a number is that of the worst.

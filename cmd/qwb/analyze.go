@@ -93,6 +93,7 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 		},
 	}
 	f.addData(c)
+	f.addSlices(c)
 	f.addRun(c)
 	f.addMemory(c)
 	f.addJSON(c)

@@ -70,6 +70,7 @@ The plan stays as it is. Exit code 3: the integers differ, and nothing is writte
 	f.addJSON(c)
 	f.addOut(c, "the certificate to write")
 	f.addMetric(c, false)
+	f.addSlices(c)
 	c.Flags().StringSliceVar(&o.Backends, "backend", nil, "backends that are verified (default: "+defaultBackend().Name+"): "+backends())
 	c.Flags().StringSliceVar(&o.Profiles, "profile", nil, "arithmetic profiles that are verified (default: the target's): "+profiles())
 	c.Flags().StringArrayVar(&o.Exports, "export", nil, "`FILE` that was exported from the plan; may be repeated")

@@ -56,6 +56,7 @@ their settings. Differences are a result: the exit code is 0. qwb gate has limit
 	f.addBudget(c)
 	f.addJSON(c)
 	f.addMetric(c, false)
+	f.addSlices(c)
 	addCompared(c, &o)
 	c.Flags().IntVar(&o.Layers, "layers", qwb.CompareLayers, "number of samples on which the error at every operator of plans is compared (0: none)")
 	c.Flags().BoolVar(&all, "all", false, "print every operator (default: those that differ most)")

@@ -121,6 +121,7 @@ docs/language-models.md.`,
 	}
 	f.addData(c)
 	f.addMetric(c, true)
+	f.addSlices(c)
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)

@@ -19,6 +19,7 @@ type flags struct {
 	batch      int
 	seed       uint64
 	tokenizer  string
+	slices     string
 	threads    int
 	mem        string
 	observer   string
@@ -39,6 +40,10 @@ func (f *flags) addData(c *cobra.Command) {
 	c.Flags().StringVar(&f.preprocess, "preprocess", "", "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file")
 	c.Flags().IntVar(&f.samples, "samples", 0, "use this many samples, drawn at random with --seed (0: all)")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "random seed for drawing samples")
+}
+
+func (f *flags) addSlices(c *cobra.Command) {
+	c.Flags().StringVar(&f.slices, "slices", "", "`FILE` of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between")
 }
 
 func (f *flags) addTokenizer(c *cobra.Command) {

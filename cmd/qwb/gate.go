@@ -22,7 +22,8 @@ plan, a model, recorded outputs. B is the baseline, another one of these; withou
 runs, and two certificates of the same samples, are paired.
 
   --max-drop X   A may score at most this much worse than the baseline (percentage points of a share)
-  --max-nsr X    largest NSR (noise-to-signal ratio) of A's outputs against float; of a classifier that of the class scores
+  --max-nsr X    largest NSR (noise-to-signal ratio) of A's outputs against float, that of the worst part of an output where it
+                 has parts; of a classifier that of the class scores. A part that has no signal left fails
   --max-flips X  at most this many percent of the samples may get another class than by the baseline
 
 A value above its limit fails, unless the excess lies within the noise of the samples (at least 16): then it passes
@@ -88,12 +89,14 @@ missed.`,
 	}
 	f.addData(c)
 	f.addMetric(c, false)
+	f.addSlices(c)
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)
 	addCompared(c, &o.Run)
 	c.Flags().Float64Var(&drop, "max-drop", 0, "largest drop of the score: percentage points (pp) of metrics that are shares")
 	c.Flags().Float64Var(&nsr, "max-nsr", 0, "largest NSR against float, for example 0.01")
+	c.Flags().StringVar(&o.Slice, "slice", "", "with --max-nsr: the limit is on this part of an output: an input of its last Concat, or one of --slices (default: the worst part)")
 	c.Flags().Float64Var(&flips, "max-flips", 0, "largest percentage of samples whose class changed")
 	c.Flags().BoolVar(&o.Strict, "strict", false, "nothing above a limit passes, be it within noise or not")
 	c.Flags().StringVar(&junit, "junit", "", "write the outcome as JUnit XML to this `FILE`")
