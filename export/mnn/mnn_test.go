@@ -46,6 +46,8 @@ func files(t testing.TB) (*export.Input, map[string][]byte) {
 	_, err := f.Write(context.Background(), in, out)
 	require.NoError(t, err)
 	require.NoError(t, f.Conforms(context.Background(), in, out))
+	_, err = f.Equal(context.Background(), in, out)
+	require.NoError(t, err)
 	list, err := out.Commit()
 	require.NoError(t, err)
 	m := map[string][]byte{}

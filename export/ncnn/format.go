@@ -24,7 +24,7 @@ func Formats() []export.Format {
 	return []export.Format{
 		{Name: "ncnn", Doc: "ncnn's network on integers: layers as text, and their weights beside it in a file .bin", Ext: Ext, From: export.Plan, Targets: only,
 			Note:  "ncnn has no batches: feed one sample without its first axis. Two networks run alike only with the same settings of fp16 storage.",
-			Check: check, Write: writeNet, Rules: rules(), Doctor: doctor, Look: look},
+			Check: check, Write: writeNet, Rules: rules(), Doctor: doctor, Look: look, Back: back},
 		{Name: "ncnn-table", Doc: "the float network and the table of scales that ncnn2int8 makes it one on integers with", Ext: ".table", From: export.Plan, Targets: only,
 			Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor},
 	}

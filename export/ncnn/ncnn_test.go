@@ -50,6 +50,8 @@ func written(t testing.TB, name string, in *export.Input) map[string][]byte {
 	_, err := f.Write(context.Background(), in, out)
 	require.NoError(t, err)
 	require.NoError(t, f.Conforms(context.Background(), in, out))
+	_, err = f.Equal(context.Background(), in, out)
+	require.NoError(t, err)
 	files, err := out.Commit()
 	require.NoError(t, err)
 	m := map[string][]byte{}

@@ -321,6 +321,11 @@ func (n *net) examine(report func(rule, node, format string, a ...any)) {
 			l.examine(report)
 		}
 	}
+	n.handed(report)
+}
+
+// handed applies the rule about integers that layers hand on.
+func (n *net) handed(report func(rule, node, format string, a ...any)) {
 	readers := map[string][]*layer{}
 	for i := range n.layers {
 		for _, b := range n.layers[i].bottoms {

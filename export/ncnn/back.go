@@ -1,0 +1,221 @@
+package ncnn
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+
+	"qwb/export"
+	"qwb/graph"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// back reads a network that was written, its weights too, and says what it holds of the plan: layers by the names of nodes. Weights come back into the
+// layout of the model, and scales are compared as their reciprocals.
+func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+	r := &recoverer{g: in.Model.Graph, set: in.Set, layers: map[string]*layer{}, held: &export.Recovered{Wants: wants, Lacks: lacks}}
+	var found []export.Finding
+	report := reporter(&found)
+	text, err := fs.ReadFile(out.FS(), out.Name())
+	if err != nil {
+		return nil, err
+	}
+	bin, err := fs.ReadFile(out.FS(), binName(out.Name()))
+	if err != nil {
+		return nil, err
+	}
+	n, err := parse(text, report)
+	if err != nil {
+		return nil, err
+	}
+	if n.load(bin, report); len(found) == 0 {
+		n.handed(report)
+	}
+	if len(found) > 0 {
+		return nil, fmt.Errorf("%s", found[0])
+	}
+	for i := range n.layers {
+		r.layers[n.layers[i].name] = &n.layers[i]
+	}
+	for _, id := range r.g.Nodes() {
+		if err := r.node(r.g.Node(id)); err != nil {
+			return nil, r.g.ErrorAt(stage, id, err)
+		}
+	}
+	return &export.Readback{Held: r.held}, nil
+}
+
+// wants is what a set holds, but for the ends of codes between operators: ncnn has -127 to 127 everywhere, and activations in float.
+func wants(in *export.Input, yield func(*export.Item) error) error {
+	return export.OfSet(in, func(it *export.Item) error {
+		if it.Kind == export.Grid && len(it.Ints) > 4 {
+			it.Ints = it.Ints[:4]
+		}
+		return yield(it)
+	})
+}
+
+// lacks says what ncnn has in another form.
+func lacks(it *export.Item) string {
+	if it.Kind == export.Numbers {
+		return "constants that are parameters of a layer, or are computed into others"
+	}
+	return ""
+}
+
+type recoverer struct {
+	g      *graph.Graph
+	set    *tqc.Set // is asked how many scales weights have
+	layers map[string]*layer
+	held   *export.Recovered
+}
+
+// layer is that of a node, nil where there is none of its name.
+func (r *recoverer) layer(n *graph.Node) *layer {
+	name := n.Name
+	if name == "" {
+		name = r.g.Value(n.Outputs[0]).Name
+	}
+	return r.layers[clean(name)]
+}
+
+func (r *recoverer) node(n *graph.Node) error {
+	for i, v := range n.Inputs {
+		if v == graph.NoValue || r.g.Const(v) == nil {
+			continue
+		}
+		if l := r.layers[clean("data_"+r.g.Value(v).Name)]; l != nil && l.typ == "MemoryData" {
+			r.numbers(n, i, l.weights[0].floats)
+		}
+	}
+	l := r.layer(n)
+	if l == nil || len(l.weights) == 0 {
+		return r.limits(n)
+	}
+	switch l.typ {
+	case "PReLU":
+		r.numbers(n, 1, l.weights[0].floats)
+	case "Convolution", "ConvolutionDepthWise", "Convolution1D", "Deconvolution", "DeconvolutionDepthWise", "InnerProduct":
+		return r.sum(n, l)
+	}
+	return r.limits(n)
+}
+
+func (r *recoverer) numbers(n *graph.Node, i int, list []float32) {
+	r.held.Add(&export.Item{At: export.SlotName(n.Name, i, 0), Kind: export.Numbers, Floats: list})
+}
+
+// limits adds those of a Clip: of a layer of its own, or of the one that has taken it in.
+func (r *recoverer) limits(n *graph.Node) error {
+	if n.Op != "Clip" {
+		return nil
+	}
+	var bounds []float32
+	if l := r.layer(n); l != nil && l.typ == "Clip" {
+		for key := range 2 {
+			v, _ := l.get(key)
+			x, ok := v.(float32)
+			if !ok {
+				return nil
+			}
+			bounds = append(bounds, x)
+		}
+	} else if p := r.g.Producer(n.Inputs[0]); p != graph.NoNode {
+		if l = r.layer(r.g.Node(p)); l == nil || l.integer(keyActivation, 0) != 3 {
+			return nil
+		}
+		v, _ := l.get(keyActivation + 1)
+		bounds, _ = v.([]float32)
+	}
+	for i := range bounds {
+		if v := n.Input(i + 1); v != graph.NoValue && r.g.Const(v) != nil {
+			r.held.Add(&export.Item{At: export.SlotName(n.Name, i+1, 0), Kind: export.Numbers, Floats: bounds[i : i+1],
+				Stored: func(x float32) float32 { return max(-math.MaxFloat32, min(math.MaxFloat32, x)) }})
+		}
+	}
+	return nil
+}
+
+// sum adds what a layer says that sums products.
+func (r *recoverer) sum(n *graph.Node, l *layer) error {
+	outputs, at := l.integer(0, 0), 1
+	if l.integer(keyBias(l), 0) != 0 {
+		r.numbers(n, graph.BiasInput, l.weights[1].floats)
+		at = 2
+	}
+	back := func(k int) int { return k } // where element k of the file stands in the model
+	t := r.g.Const(n.Inputs[graph.WeightInput])
+	if t == nil {
+		return fmt.Errorf("its weights are computed")
+	}
+	size := l.weights[0].len()
+	if size != t.Len() || outputs < 1 {
+		return fmt.Errorf("%d weights for %v of the model", size, t.Shape)
+	}
+	gemm := n.Gemm()
+	inputs := size / outputs
+	switch {
+	case l.typ == "InnerProduct" && !gemm.TransB:
+		back = func(k int) int { return k%inputs*outputs + k/inputs }
+	case n.Op == "ConvTranspose":
+		group := l.integer(7, 1)
+		in, rows, taps := t.Shape[0]/group, t.Shape[1], t.Shape[2]*t.Shape[3]
+		back = func(k int) int {
+			tap, i, o, g := k%taps, k/taps%in, k/(taps*in)%rows, k/(taps*in*rows)
+			return ((g*in+i)*rows+o)*taps + tap
+		}
+	}
+	alpha := float32(1)
+	if n.Op == "Gemm" {
+		alpha = gemm.Alpha
+	}
+	if l.integer(keyInt8, 0) == 0 {
+		list := make([]float32, size)
+		for k, x := range l.weights[0].floats {
+			list[back(k)] = x
+		}
+		r.held.Add(&export.Item{At: export.SlotName(n.Name, graph.WeightInput, 0), Kind: export.Numbers, Floats: list, Stored: func(x float32) float32 { return x * alpha }})
+		return nil
+	}
+	codes := make([]int32, size)
+	for k, q := range l.weights[0].codes {
+		codes[back(k)] = int32(q)
+	}
+	at1 := export.SlotName(n.Name, graph.WeightInput, 0)
+	r.held.Add(&export.Item{At: at1, Kind: export.Codes, Ints: codes})
+	scales, err := r.scales(n, l.weights[at].floats)
+	if err != nil {
+		return err
+	}
+	axis := int32(-1)
+	if c := r.config(n); !c.Policy.Has(tqc.PerTensor) {
+		a, _ := graph.OutAxis(n, len(t.Shape))
+		axis = int32(a)
+	}
+	r.held.Add(&export.Item{At: at1, Kind: export.Grid, Ints: []int32{int32(qmath.Integers), axis, 0}})
+	r.held.Add(&export.Item{At: at1, Kind: export.Scales, Floats: scales, Stored: func(s float32) float32 { return 1 / s / alpha }})
+	r.held.Add(&export.Item{At: at1, Kind: export.ZeroPoints, Ints: make([]int32, len(scales))})
+	at0 := export.SlotName(n.Name, graph.DataInput, 0)
+	r.held.Add(&export.Item{At: at0, Kind: export.Grid, Ints: []int32{int32(qmath.Integers), -1, 0, 0}})
+	r.held.Add(&export.Item{At: at0, Kind: export.Scales, Floats: l.weights[at+1].floats, Stored: func(s float32) float32 { return 1 / s }})
+	r.held.Add(&export.Item{At: at0, Kind: export.ZeroPoints, Ints: []int32{0}})
+	return nil
+}
+
+func (r *recoverer) config(n *graph.Node) *tqc.Config {
+	return &r.set.Slot(r.set.Input(n.ID, graph.WeightInput)).Config
+}
+
+// scales are those of weights, one where the plan has one: ncnn then has the same for every channel.
+func (r *recoverer) scales(n *graph.Node, list []float32) ([]float32, error) {
+	if r.config(n).Policy.Has(tqc.PerTensor) {
+		if slices.ContainsFunc(list, func(s float32) bool { return s != list[0] }) {
+			return nil, fmt.Errorf("channels have several scales, and the plan has one")
+		}
+		list = list[:1]
+	}
+	return list, nil
+}
