@@ -92,17 +92,13 @@ func predictedOf(a *analysis.Advice) float64 {
 // floor is the NSR of the output with the largest error: of class scores without their mean, where there are some.
 func floor(r *analysis.Report) (worst analysis.Estimate) {
 	worst.Error = math.Inf(1)
-	for _, o := range r.Outputs {
-		x := o.Judged()
-		if o.Centred == nil && o.Mismatch > 0 {
-			x = analysis.NSR{NSR: o.Mismatch}
-		}
-		if x.NSR <= worst.Mean || o.NoSignal {
-			continue
-		}
-		if worst = (analysis.Estimate{Mean: x.NSR, Error: math.Inf(1), N: r.Samples}); x.NSRError != nil {
-			worst.Error = *x.NSRError
-		}
+	o := r.Judged()
+	if o == nil || o.Judged().NSR <= 0 || o.NoSignal {
+		return worst
+	}
+	x := o.Judged()
+	if worst = (analysis.Estimate{Mean: x.NSR, Error: math.Inf(1), N: r.Samples}); x.NSRError != nil {
+		worst.Error = *x.NSRError
 	}
 	return worst
 }

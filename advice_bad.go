@@ -9,13 +9,14 @@ import (
 	"qwb/analysis"
 	"qwb/analysis/advise"
 	"qwb/calib"
+	"qwb/graph"
 	"qwb/internal/plain"
 	"qwb/quantizer/tqc"
 )
 
 // badPlan is the warning about a plan whose outputs have a large error, by more than its standard error, measured on whatever; ok is false for a
-// plan that has not.
-func badPlan(e analysis.Estimate, on string) (w tqc.Warning, ok bool) {
+// plan that has not. The error is an NSR, or with mismatches, where no output is float, the share of elements that differ.
+func badPlan(e analysis.Estimate, mismatches bool, on string) (w tqc.Warning, ok bool) {
 	if !(e.Mean > advise.Bad) || !math.IsInf(e.Error, 0) && !(e.Mean-e.Error > advise.Bad) {
 		return w, false
 	}
@@ -24,6 +25,9 @@ func badPlan(e analysis.Estimate, on string) (w tqc.Warning, ok bool) {
 		spread = nil
 	}
 	text := "this plan is bad: NSR " + WithError(e.Mean, spread) + " of the outputs"
+	if mismatches {
+		text = "this plan is bad: " + WithError(e.Mean, spread) + " of the elements of the outputs, which are integers, differ from those of float"
+	}
 	return tqc.Warning{Value: e.Mean, Text: fmt.Sprintf("%s (%s); above %g predictions get worse. qwb analyze says why and what helps", text, on, advise.Bad)}, true
 }
 
@@ -31,15 +35,16 @@ func badPlan(e analysis.Estimate, on string) (w tqc.Warning, ok bool) {
 // the data. What a command has done is done: an error is no error of the command.
 func (j *job) warnBad(ctx context.Context, p *Planned, o DataOptions, threads int) {
 	losses, err := j.planLosses(ctx, p, o, threads)
-	j.warnBadLosses(losses, err)
+	j.warnBadLosses(p.Reference, losses, err)
 }
 
-func (j *job) warnBadLosses(losses analysis.Losses, err error) {
+// warnBadLosses warns of losses of a plan of g.
+func (j *job) warnBadLosses(g *graph.Graph, losses analysis.Losses, err error) {
 	if err != nil {
 		j.detail("the error of the outputs was not measured: %v", err)
 		return
 	}
-	if w, ok := badPlan(losses.Estimate(), plain.Count(len(losses), "calibration sample")); ok {
+	if w, ok := badPlan(losses.Estimate(), analysis.NewJudge(g).Mismatches(), plain.Count(len(losses), "calibration sample")); ok {
 		j.warnAbout(w)
 	}
 }

@@ -78,7 +78,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 			return nil, err
 		}
 	}
-	if w, ok := badPlan(floor(r), plain.Count(r.Samples, "sample")); ok {
+	if w, ok := badPlan(floor(r), integerOutputs(r), plain.Count(r.Samples, "sample")); ok {
 		r.Warnings = append(r.Warnings, w)
 	}
 	if !split {
@@ -150,3 +150,6 @@ func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats, more []*observ
 		return out
 	}
 }
+
+// integerOutputs says that no output is float: errors are shares of elements that differ.
+func integerOutputs(r *analysis.Report) bool { o := r.Judged(); return o != nil && o.Integer }

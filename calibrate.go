@@ -52,20 +52,22 @@ type CalibrateOptions struct {
 
 // CalibrateResult is what calibrate --json prints.
 type CalibrateResult struct {
-	Plan           string       `json:"plan"`
-	Stats          string       `json:"stats"`
-	Samples        int          `json:"samples"`
-	Shard          string       `json:"shard,omitempty"` // which part of the data, of a part
-	Total          int          `json:"total,omitempty"` // samples of all parts together
-	Seconds        float64      `json:"seconds"`
-	ForwardSeconds float64      `json:"forward_seconds"` // running the model on the data, added up over threads
-	ObserveSeconds float64      `json:"observe_seconds"` // observing its tensors, added up over threads
-	DataSeconds    float64      `json:"data_seconds"`    // from the first sample to the last, as the clock has it
-	PeakRSS        int64        `json:"peak_rss_bytes"`
-	Backend        string       `json:"backend"`
-	Device         string       `json:"device,omitempty"` // what a backend other than cpu ran on
-	Check          *calib.Check `json:"check,omitempty"`  // of its statistics, against the processor's
-	Hint           *Hint        `json:"hint,omitempty"`   // another observer that does better; absent where none is known to
+	Plan           string  `json:"plan"`
+	Stats          string  `json:"stats"`
+	Samples        int     `json:"samples"`
+	Shard          string  `json:"shard,omitempty"` // which part of the data, of a part
+	Total          int     `json:"total,omitempty"` // samples of all parts together
+	Seconds        float64 `json:"seconds"`
+	ForwardSeconds float64 `json:"forward_seconds"` // running the model on the data, added up over threads
+	ObserveSeconds float64 `json:"observe_seconds"` // observing its tensors, added up over threads
+	DataSeconds    float64 `json:"data_seconds"`    // from the first sample to the last, as the clock has it
+	// IntegerShare is the share of the multiply-accumulates that run on integers, 0 to 1; absent where the model has none.
+	IntegerShare *float64     `json:"integer_share,omitempty"`
+	PeakRSS      int64        `json:"peak_rss_bytes"`
+	Backend      string       `json:"backend"`
+	Device       string       `json:"device,omitempty"` // what a backend other than cpu ran on
+	Check        *calib.Check `json:"check,omitempty"`  // of its statistics, against the processor's
+	Hint         *Hint        `json:"hint,omitempty"`   // another observer that does better; absent where none is known to
 	// Tuned and Gates are what became of such steps of recipes.
 	Tuned    []*TuneResult `json:"tuned,omitempty"`
 	Gates    []*GateResult `json:"gates,omitempty"`
@@ -166,8 +168,8 @@ func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []r
 		j.warnAbout(w)
 	}
 	losses, err := j.keptLosses(ctx, d, out, o.Threads)
-	j.warnBadLosses(losses, err)
-	res.Warnings = append(res.Warnings, p.Warnings...)
+	j.warnBadLosses(out.Graph, losses, err)
+	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), integerShare(out.Graph, out.Set.Domains)
 	if res.Warnings == nil {
 		res.Warnings = []tqc.Warning{}
 	}

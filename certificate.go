@@ -73,6 +73,7 @@ type CertifiedData struct {
 	Labels      *plan.File      `json:"labels,omitempty"` // a file, or a folder by the names and hashes in it
 	LabelOffset int             `json:"label_offset,omitempty"`
 	Alphabet    *plan.File      `json:"alphabet,omitempty"` // of a metric of texts
+	Outputs     []string        `json:"outputs,omitempty"`  // that the metric reads; all as they are where none is named
 	Hash        string          `json:"hash"`               // of all samples, as in a plan
 	// Seen is how many of the samples the plan was calibrated on; -1 where its statistics are not there to tell.
 	Seen int `json:"seen"`
@@ -90,8 +91,10 @@ type CertifiedFigures struct {
 	DropError *float64 `json:"drop_error,omitempty"`
 	Flips     *int     `json:"flips,omitempty"` // classes other than float's
 	Centred   bool     `json:"centred"`
-	NSR       float64  `json:"nsr"`
-	NSRError  *float64 `json:"nsr_error,omitempty"`
+	// Mismatches says that no output is float: NSR is the share of elements that differ.
+	Mismatches bool     `json:"mismatches,omitempty"`
+	NSR        float64  `json:"nsr"`
+	NSRError   *float64 `json:"nsr_error,omitempty"`
 	// Worst is the part of an output that the NSR is of; empty where it is of a whole output. Slices are the parts that count.
 	Worst  string                `json:"worst_slice,omitempty"`
 	Slices []analysis.SliceError `json:"slices,omitempty"`
@@ -221,7 +224,7 @@ func (c *Certificate) data(at func(path string) string) DataOptions {
 		o.Metric.Alphabet = at(d.Alphabet.Path)
 	}
 	if c.Figures.Metric != "" {
-		o.Metric.Names = []string{c.Figures.Metric}
+		o.Metric.Names, o.Metric.Outputs = []string{c.Figures.Metric}, d.Outputs
 	}
 	return o
 }

@@ -135,7 +135,7 @@ func (c *Certificate) name(j *job, p *Planned, raw []byte, o CertifyOptions, run
 		c.Overlay = &plan.File{Path: plan.Relative(o.Out, plan.Resolve(p.File, t.Path)), SHA256: t.SHA256}
 	}
 	d := run.dataOf(p)
-	c.Data = CertifiedData{Paths: relativeTo(o.Out, d.Paths), Preprocess: run.pre, Samples: d.Samples, Seed: d.Seed, LabelOffset: d.LabelOffset, Seen: -1}
+	c.Data = CertifiedData{Paths: relativeTo(o.Out, d.Paths), Preprocess: run.pre, Samples: d.Samples, Seed: d.Seed, LabelOffset: d.LabelOffset, Outputs: d.Metric.Outputs, Seen: -1}
 	for _, f := range []struct {
 		name string
 		file **plan.File
@@ -210,7 +210,8 @@ func figuresOf(run *contest, r *analysis.Runs) CertifiedFigures {
 	f := r.Figures(run.metric, run.scorer)
 	a := &f.Runs[0]
 	return CertifiedFigures{Samples: f.Samples, Metric: f.Metric, Agreement: run.metric != nil && run.agreement, Percent: f.Percent, Score: a.Score, Float: a.Float, Drop: a.Drop,
-		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, NSR: a.NSR.NSR, NSRError: a.NSRError, Worst: a.Worst, Slices: slices.DeleteFunc(a.Slices, func(s analysis.SliceError) bool { return !s.Judged })}
+		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, Mismatches: f.Mismatches, NSR: a.NSR.NSR, NSRError: a.NSRError, Worst: a.Worst,
+		Slices: slices.DeleteFunc(a.Slices, func(s analysis.SliceError) bool { return !s.Judged })}
 }
 
 func rowsOf(r *analysis.Runs) []string {

@@ -278,7 +278,7 @@ func (c *contest) openSamples(spec func(DataOptions) (*graph.Graph, DataOptions)
 func (c *contest) openMetric(ctx context.Context) error {
 	o := c.o.Data
 	if named := len(o.Metric.Names) > 0 || o.Metric.Command != ""; !named {
-		if o.Labels == "" && c.set.RequireLabels() != nil && !scoresClasses(c.entrants[0].Float) {
+		if o.Labels == "" && c.set.RequireLabels() != nil && !scoresClasses(c.entrants[0].Float, o.Metric.first(c.entrants[0].Float)) {
 			return nil
 		}
 		o.Metric.Names = []string{"top1"}
@@ -294,11 +294,18 @@ func (c *contest) openMetric(ctx context.Context) error {
 	return err
 }
 
-// scoresClasses reports whether the first output of a graph is one row of numbers, as class scores are. An open dimension counts as a row, but
-// for that of the batch.
-func scoresClasses(g *graph.Graph) bool {
-	v := g.Value(g.Outputs[0])
-	if v.DType != tensor.Float32 || v.Shape == nil {
+// scoresClasses reports whether output k of a graph is one row of numbers, as class scores are, or one whole number, as a class is. An open
+// dimension counts as a row, but for that of the batch.
+func scoresClasses(g *graph.Graph, k int) bool {
+	v := g.Value(g.Outputs[k])
+	if v.Shape == nil || analysis.Counted(g, k) {
+		return false
+	}
+	if v.DType == tensor.Int64 || v.DType == tensor.Int32 {
+		n, err := v.Shape.Elements()
+		return err == nil && n == 1 || len(v.Shape) == 1 && !v.Shape[0].Known()
+	}
+	if !v.DType.IsFloat() {
 		return false
 	}
 	long := 0
@@ -324,7 +331,8 @@ func (c *contest) run(ctx context.Context) (*analysis.Runs, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := analysis.CompareRuns(ctx, c.iterator(), c.entrants, analysis.RunsConfig{Metric: c.metric, Scorer: c.scorer, Parts: parts, Layers: c.o.Layers, Serial: c.serial,
+	r, err := analysis.CompareRuns(ctx, c.iterator(), c.entrants, analysis.RunsConfig{Metric: c.metric, Scorer: c.scorer, Parts: parts,
+		Output: c.o.Data.Metric.first(c.entrants[0].Float), Layers: c.o.Layers, Serial: c.serial,
 		Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
 	if err != nil {
 		return nil, budgetHint(err)

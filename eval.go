@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"qwb/analysis"
+	"qwb/analysis/task"
 	"qwb/analysis/verify"
 	"qwb/calib/data"
 	"qwb/graph"
@@ -134,13 +135,16 @@ func (j *job) accuracy(ctx context.Context, m *Model, g *graph.Graph, set *data.
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Simulator == nil && len(scorings) == 0 {
+		return nil, noLabels(set)
+	}
 	for _, s := range scorings {
 		if s.Float && cfg.Simulator == nil {
 			return nil, fmt.Errorf("%w, by which to judge the float network; without labels a plan can be compared with it by --mode sim or int8", noLabels(set))
 		}
 	}
-	if named := len(o.Data.Metric.Names) > 0; named || scorings[0].Name != "top1" {
-		cfg.Metrics = scorings
+	if named := len(o.Data.Metric.Names)+len(o.Data.Metric.Outputs) > 0; named || len(scorings) == 0 || scorings[0].Float || scorings[0].Name != "top1" {
+		cfg.Metrics = append([]task.Scoring{}, scorings...)
 	}
 	tick, finish := j.progress("eval", set.Len())
 	defer finish()

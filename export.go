@@ -53,6 +53,8 @@ type ExportResult struct {
 	Judged []language.Judged `json:"judged,omitempty"`
 	// Figures are numbers of the format, by name; in JSON they stand beside the others.
 	Figures map[string]int64 `json:"-"`
+	// IntegerShare is the share of a plan's multiply-accumulates that run on integers, 0 to 1; absent where there are none.
+	IntegerShare *float64 `json:"integer_share,omitempty"`
 	// Verification is that of the plan under Profile, or the platform's, Checkpoint what reading the file of a checkpoint back and running it found. In JSON
 	// both are called verification.
 	Verification *ExportVerification     `json:"-"`
@@ -143,6 +145,7 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 			return nil, err
 		}
 	}
+	r.IntegerShare = integerShare(p.Graph, p.Set.Domains)
 	v, err := j.ensureVerified(ctx, p, profile, o)
 	if v != nil {
 		r.Verification = p.exportVerification(v)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"qwb/analysis"
+	"qwb/analysis/task"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/plain"
@@ -75,8 +76,11 @@ type ClassOf struct {
 
 // predict reads a row of class scores. What are no shares already become some by softmax.
 func predict(outputs []*tensor.Tensor) (Prediction, error) {
+	if class, ok := task.Class(outputs); ok {
+		return Prediction{class, 1, []ClassOf{{class, 1}}}, nil
+	}
 	for _, t := range outputs {
-		if t.DType != tensor.Float32 || t.Len() < 2 {
+		if t = exec.Floats(t); t == nil || t.Len() < 2 {
 			continue
 		}
 		x := t.ToRowMajor().F32()
@@ -109,14 +113,15 @@ func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
 		return nil, err
 	}
 	defer p.Close()
-	if scores(p.Reference) == 0 {
+	if scores(p.Reference) == 0 && !scoresClasses(p.Reference, 0) {
 		return nil, Usagef("%s gives no row of class scores for a sample: there are no classes that could change", p.Path)
 	}
 	set, _, err := j.openData(p.Graph, p.Data(o.Data))
 	if err != nil {
 		return nil, err
 	}
-	session, err := exec.New(p.Reference, exec.Options{Threads: o.Threads, Memory: o.Data.Budget})
+	judge := analysis.NewJudge(p.Reference)
+	session, err := exec.New(judge.Runs(), exec.Options{Threads: o.Threads, Memory: o.Data.Budget})
 	if err != nil {
 		return nil, budgetHint(p.Named("flips", err))
 	}
@@ -145,7 +150,6 @@ func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
 			r.Int8Top1 = new(int)
 		}
 	}
-	judge := analysis.NewJudge(p.Reference)
 	runner := session.NewRunner()
 	hooks := simulator.Hooks(nil)
 	changes := map[[2]int]int{}
@@ -173,7 +177,7 @@ func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
 				out[k] = out[k].Clone()
 			}
 			v.Outputs(out)
-			return predict(out)
+			return predict(v.Own())
 		}
 		if f.Float, err = run(nil, &float); err == nil {
 			f.Sim, err = run(hooks, &sim)

@@ -218,7 +218,7 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 
 // gatedRun is a side that was run.
 func gatedRun(c *contest, r *analysis.Runs, k int) (*gated, error) {
-	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Float: r.Float[k : k+1], All: r.All[k : k+1]}
+	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Mismatches: r.Mismatches, Float: r.Float[k : k+1], All: r.All[k : k+1]}
 	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(hashesOf(r))}
 	s.figures.Slices = one.All[0].Slices
 	for i, sample := range r.Samples {
@@ -299,7 +299,7 @@ func (g *gateRun) errors(f *CertifiedFigures) error {
 			return nil
 		}
 	}
-	check := "NSR"
+	check := analysis.ErrorName(f.Mismatches)
 	if name != "" {
 		check += " of " + name
 	}

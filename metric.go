@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
+	"qwb/analysis"
 	"qwb/analysis/task"
 	"qwb/calib/data"
 	"qwb/graph"
@@ -16,6 +18,7 @@ import (
 type MetricOptions struct {
 	Names    []string // of task.Metrics
 	Command  string   // an external program that scores the outputs, in place of names
+	Outputs  []string // of the network, that the metrics read in this order; nil: all as they are
 	Alphabet string   // file of what the classes of a network that writes text stand for, one on a line
 }
 
@@ -64,8 +67,19 @@ func (o *DataOptions) classLabels() (string, error) {
 // far the outputs are from those of the float network. closing is to be called in the end, also after an error.
 func (j *job) scorings(ctx context.Context, g *graph.Graph, set *data.Set, o DataOptions) (scorings []task.Scoring, closing func(), err error) {
 	closing = func() {}
+	order, err := o.Metric.order(g)
+	if err != nil {
+		return nil, closing, err
+	}
+	defer func() {
+		for i := range scorings {
+			if order != nil && err == nil {
+				scorings[i] = scorings[i].Reading(order)
+			}
+		}
+	}()
 	if o.Metric.Command != "" {
-		return j.commandScoring(ctx, g, o.Metric.Command)
+		return j.commandScoring(ctx, g, o.Metric.Command, order)
 	}
 	list, err := o.Metric.find()
 	if err != nil {
@@ -86,7 +100,7 @@ func (j *job) scorings(ctx context.Context, g *graph.Graph, set *data.Set, o Dat
 		return nil, closing, err
 	}
 	if len(list) == 0 {
-		list = defaultMetrics(g, labels.Float)
+		list = defaultMetrics(g, o.Metric.first(g), labels.Float)
 	}
 	for _, m := range list {
 		s, err := m.On(labels)
@@ -98,12 +112,39 @@ func (j *job) scorings(ctx context.Context, g *graph.Graph, set *data.Set, o Dat
 	return scorings, closing, nil
 }
 
-// defaultMetrics are those of data without a word about metrics.
-func defaultMetrics(g *graph.Graph, agreement bool) []*task.Metric {
+// order is the index of each output that is to be read; nil for all as they are.
+func (o *MetricOptions) order(g *graph.Graph) (order []int, err error) {
+	var names []string
+	for _, v := range g.Outputs {
+		names = append(names, g.Value(v).Name)
+	}
+	for _, name := range o.Outputs {
+		k := slices.Index(names, name)
+		if k < 0 {
+			return nil, Usagef("--output %s: the network has no such output, but %s", name, strings.Join(names, ", "))
+		}
+		order = append(order, k)
+	}
+	return order, nil
+}
+
+// first is the index of the output that metrics read first.
+func (o *MetricOptions) first(g *graph.Graph) int {
+	if order, err := o.order(g); err == nil && len(order) > 0 {
+		return order[0]
+	}
+	return 0
+}
+
+// defaultMetrics are those of data without a word about metrics, which read the output of index k. Nothing scores the agreement of whole numbers
+// that are no class, and of outputs whose size depends on the numbers.
+func defaultMetrics(g *graph.Graph, k int, agreement bool) []*task.Metric {
 	names := []string{"top1"}
 	if agreement {
-		names = []string{"cosine"}
-		if scoresClasses(g) {
+		if names = nil; g.Value(g.Outputs[k]).DType.IsFloat() && !analysis.Counted(g, k) {
+			names = append(names, "cosine")
+		}
+		if scoresClasses(g, k) {
 			names = append(names, "top1")
 		}
 	}
@@ -116,14 +157,19 @@ func defaultMetrics(g *graph.Graph, agreement bool) []*task.Metric {
 	return list
 }
 
-// commandScoring starts the program that scores the outputs of g.
-func (j *job) commandScoring(ctx context.Context, g *graph.Graph, command string) ([]task.Scoring, func(), error) {
+// commandScoring starts the program that scores the outputs of g, those of order or all.
+func (j *job) commandScoring(ctx context.Context, g *graph.Graph, command string, order []int) ([]task.Scoring, func(), error) {
 	if j.Catalog.MetricCommand == nil {
 		return nil, func() {}, Usagef("--metric-cmd: this program starts no others")
 	}
 	var names []string
-	for _, v := range g.Outputs {
-		names = append(names, g.Value(v).Name)
+	for k := range g.Outputs {
+		if order == nil {
+			names = append(names, g.Value(g.Outputs[k]).Name)
+		}
+	}
+	for _, k := range order {
+		names = append(names, g.Value(g.Outputs[k]).Name)
 	}
 	running, err := j.Catalog.MetricCommand(ctx, command, names)
 	if err != nil {

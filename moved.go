@@ -36,6 +36,16 @@ func onIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has []tqc.
 	return o
 }
 
+// integerShare is the share of a graph's multiply-accumulates that run on integers, 0 to 1; nil for a graph without any.
+func integerShare(g *graph.Graph, domains []tqc.Domain) *float64 {
+	all, integer, _ := workOf(g, domains)
+	if all == 0 {
+		return nil
+	}
+	share := float64(integer) / float64(all)
+	return &share
+}
+
 // workOf is how many multiply-accumulates a graph has and how many of them run on integers, and how many elements are computed in float.
 // What only moves elements computes none, so that a tensor may be taken apart.
 func workOf(g *graph.Graph, domains []tqc.Domain) (macs, integer, float int64) {

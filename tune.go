@@ -69,6 +69,7 @@ type TuneResult struct {
 	After       analysis.NSR `json:"after"`
 	Change      float64      `json:"change"` // mean of after - before over the held-out samples, paired
 	ChangeError *float64     `json:"change_error"`
+	Mismatches  bool         `json:"mismatches,omitempty"` // no output is float: errors are shares of elements that differ
 	Confirmed   bool         `json:"confirmed"`
 	// Steps is how many steps keep the float function in front of all else, and FloatNSR what they leave of it: the largest error of an
 	// output of the reference against the model, relative to its power, on the samples that the statistics keep.
@@ -153,7 +154,8 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 	if auto {
 		methods = tune.Auto(methods)
 	}
-	r := &TuneResult{Plan: j.Plan, Samples: len(t.bench.Fit) + len(t.bench.Held), HeldOut: len(t.bench.Held), HeldOutKind: t.kind}
+	r := &TuneResult{Plan: j.Plan, Samples: len(t.bench.Fit) + len(t.bench.Held), HeldOut: len(t.bench.Held), HeldOutKind: t.kind,
+		Mismatches: analysis.NewJudge(t.bench.Reference).Mismatches()}
 	if r.Judged, err = t.objective(ctx, o); err != nil {
 		return nil, err
 	}

@@ -97,6 +97,7 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 	if err != nil {
 		return nil, err
 	}
+	v.IntegerShare = integerShare(p.Graph, p.Set.Domains)
 	if err := p.record(lowered, v); err != nil {
 		return nil, err
 	}

@@ -104,7 +104,11 @@ type Change struct {
 // classes the centred NSR as well, see Judge: always that of the simulation, as integers do not show the scores before a Softmax.
 type Noise struct {
 	NSR
-	Centred *NSR `json:"centred,omitempty"`
+	// Mismatches says that no output is float: the NSR is the share of elements that differ.
+	Mismatches bool `json:"mismatches,omitempty"`
+	// At are tensors that are compared in place of outputs whose size depends on the numbers: in the simulation, whatever the mode.
+	At      []string `json:"at,omitempty"`
+	Centred *NSR     `json:"centred,omitempty"`
 	// Slices are the parts of the outputs, by themselves.
 	Slices []SliceError `json:"slices,omitempty"`
 }
@@ -179,7 +183,8 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if cfg.Integer != nil {
 		o.Threads, threads = cfg.Threads, 1
 	}
-	session, err := exec.New(g, o)
+	judge := NewJudge(g, cfg.Parts...)
+	session, err := exec.New(judge.Runs(), o)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +197,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if metrics == nil {
 		metrics = classes()
 	}
-	judge, all := NewJudge(g, cfg.Parts...), &tally{}
+	all := &tally{}
 	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
 			r := rater{metrics: metrics, judge: judge, tally: all, runner: session.NewRunner(), integer: integer, base: base}
@@ -210,7 +215,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if cfg.Metrics != nil {
 		r.Scores = scored(metrics, answers, quantized, cfg.Integer != nil)
 	}
-	if r.Noise = noise(answers, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
+	if r.Noise = noise(answers, judge, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
 		r.Slices = judge.list(all)
 	}
 	if cfg.Integer != nil {
@@ -250,31 +255,36 @@ type rater struct {
 
 func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error) {
 	a := answer{sample: s.Name, label: s.Label}
-	var full, quantized Verdict
+	full, quantized := r.judge.verdict(), r.judge.verdict()
 	var hooks *exec.Hooks
 	if r.hooks != nil {
-		hooks = r.judge.Watch(nil, &full)
+		hooks = r.judge.Watch(nil, full)
 	}
 	out, err := r.runner.Run(ctx, s.Feeds, hooks)
 	if err != nil {
 		return a, err
 	}
 	full.Outputs(out)
-	known := task.Sample{Name: s.Name, Label: s.Label, Float: out}
-	if a.runs[float], err = records(r.metrics, known, out); err != nil {
+	known := task.Sample{Name: s.Name, Label: s.Label, Float: full.own}
+	if a.runs[float], err = records(r.metrics, known, full.own); err != nil {
 		return a, err
 	}
 	if r.hooks != nil {
-		if out, err = r.runner.Run(ctx, s.Feeds, r.judge.Watch(r.hooks, &quantized)); err != nil {
+		if out, err = r.runner.Run(ctx, s.Feeds, r.judge.Watch(r.hooks, quantized)); err != nil {
 			return a, err
 		}
-		if a.runs[simulated], err = records(r.metrics, known, out); err != nil {
+		quantized.Outputs(out)
+		if a.runs[simulated], err = records(r.metrics, known, quantized.own); err != nil {
 			return a, err
 		}
 		a.runs[quant] = a.runs[simulated]
-		quantized.Outputs(out)
-		if sameShapes(out, known.Float) {
-			if a.losses, err = r.judge.Losses(&quantized, &full); err != nil {
+		if sameShapes(quantized.outputs, full.outputs) {
+			if a.losses, err = r.judge.Losses(quantized, full); err != nil {
+				return a, err
+			}
+		}
+		if r.integer == nil || r.judge.own != nil { // integers show their outputs only
+			if err := r.whole(i, &a, quantized, full); err != nil {
 				return a, err
 			}
 		}
@@ -283,28 +293,40 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 		if out, err = r.integer(ctx, s); err != nil {
 			return a, err
 		}
-		if a.runs[quant], err = records(r.metrics, known, out); err != nil {
-			return a, err
-		}
 		quantized.Outputs(out)
-	}
-	if a.runs[quant] != nil && sameShapes(out, known.Float) {
-		if a.plain, err = r.judge.Plain(&quantized, &full); err != nil {
+		if a.runs[quant], err = records(r.metrics, known, quantized.own); err != nil {
 			return a, err
 		}
-		sums, err := r.judge.sums(quantized.outputs, full.outputs, true)
-		if err != nil {
-			return a, err
+		if r.judge.own == nil {
+			if err := r.whole(i, &a, quantized, full); err != nil {
+				return a, err
+			}
 		}
-		r.tally.add(i, sums)
 	}
 	if r.base != nil {
 		if out, err = r.base(ctx, s); err != nil {
 			return a, err
 		}
-		a.runs[base], err = records(r.metrics, known, out)
+		quantized.Outputs(out)
+		a.runs[base], err = records(r.metrics, known, quantized.own)
 	}
 	return a, err
+}
+
+// whole measures the outputs of sample i, of which those of a detector may have other shapes, and their parts.
+func (r *rater) whole(i int, a *answer, q, f *Verdict) error {
+	if !sameShapes(q.outputs, f.outputs) {
+		return nil
+	}
+	var err error
+	if a.plain, err = r.judge.Plain(q, f); err != nil {
+		return err
+	}
+	sums, err := r.judge.sums(q.outputs, f.outputs, true)
+	if err == nil {
+		r.tally.add(i, sums)
+	}
+	return err
 }
 
 // records are what each metric keeps of the outputs.
@@ -321,7 +343,7 @@ func records(metrics []task.Scoring, s task.Sample, outputs []*tensor.Tensor) ([
 
 // sameShapes reports whether the outputs of two runs have the same shapes. Those of a detector may not.
 func sameShapes(a, b []*tensor.Tensor) bool {
-	return slices.EqualFunc(a, b, func(x, y *tensor.Tensor) bool { return slices.Equal(x.Shape, y.Shape) })
+	return slices.EqualFunc(a, b, func(x, y *tensor.Tensor) bool { return x.DType == y.DType && slices.Equal(x.Shape, y.Shape) })
 }
 
 // compareRuns says how the integers differ from the simulation, and from the program under another profile.
@@ -381,7 +403,7 @@ func lost(before, after []task.Ranked) (points, err float64) {
 }
 
 // noise puts the errors of all samples together, nil where nothing quantized ran.
-func noise(answers []answer, centred bool) *Noise {
+func noise(answers []answer, judge *Judge, centred bool) *Noise {
 	var plain, losses Losses
 	for _, a := range answers {
 		if a.plain == nil || centred && a.losses == nil {
@@ -389,7 +411,7 @@ func noise(answers []answer, centred bool) *Noise {
 		}
 		plain, losses = append(plain, a.plain), append(losses, a.losses)
 	}
-	n := &Noise{NSR: NewNSR(plain.Estimate())}
+	n := &Noise{NSR: NewNSR(plain.Estimate()), Mismatches: judge.Mismatches(), At: judge.inPlace()}
 	if centred {
 		c := NewNSR(losses.Estimate())
 		n.Centred = &c

@@ -41,7 +41,7 @@ const defaultMemory = 2 << 30
 // of running the whole graph once per operator. It fails on an empty data set and on outputs that are not finite.
 func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec.Iterator, cfg Config) (*Report, error) {
 	judge := NewJudge(g, cfg.Parts...)
-	if cfg.Layerwise {
+	if g = judge.g; cfg.Layerwise {
 		g = judge.Watched(g)
 	}
 	session, err := exec.New(g, exec.Options{})

@@ -18,11 +18,13 @@ type Comparison struct {
 	// Metric is what scores and drops are of; empty where nothing scores the answers.
 	Metric string `json:"metric,omitempty"`
 	// Agreement says that there are no labels: what float answers counts as right.
-	Agreement bool         `json:"agreement,omitempty"`
-	Percent   bool         `json:"percent,omitempty"` // drops are in percentage points
-	Centred   bool         `json:"centred"`           // NSRs are centred where outputs have classes; see Judge
-	Runs      []RunFigures `json:"runs"`
-	Pairs     []PairOfRuns `json:"pairs"`
+	Agreement bool `json:"agreement,omitempty"`
+	Percent   bool `json:"percent,omitempty"` // drops are in percentage points
+	Centred   bool `json:"centred"`           // NSRs are centred where outputs have classes; see Judge
+	// Mismatches says that no output is float: NSRs are shares of elements that differ.
+	Mismatches bool         `json:"mismatches,omitempty"`
+	Runs       []RunFigures `json:"runs"`
+	Pairs      []PairOfRuns `json:"pairs"`
 }
 
 // RunFigures is one run against float.
@@ -156,7 +158,7 @@ func Flips(a, b *Answered) *int {
 
 // Figures tests all pairs of runs.
 func (r *Runs) Figures(m *task.Metric, s task.Scorer) *Comparison {
-	c := &Comparison{Samples: len(r.Samples), Centred: r.Centred, Pairs: []PairOfRuns{}}
+	c := &Comparison{Samples: len(r.Samples), Centred: r.Centred, Mismatches: r.Mismatches, Pairs: []PairOfRuns{}}
 	if m != nil {
 		c.Metric, c.Percent = m.Name, m.Percent
 	}

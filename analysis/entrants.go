@@ -31,6 +31,8 @@ type RunsConfig struct {
 	Scorer task.Scorer
 	// Parts are what outputs are judged by beside the whole, as NewJudge takes them.
 	Parts []Slice
+	// Output is the one that classes are read from.
+	Output int
 	// Layers is on how many samples the error at every operator is measured, for entrants with a Simulator.
 	Layers int
 	// Serial says that a Forward takes one sample at a time.
@@ -63,8 +65,10 @@ type Runs struct {
 	// Centred says that the errors are centred NSRs where outputs have classes (see Judge). Where an entrant shows its outputs only, all errors
 	// are plain.
 	Centred bool
-	Float   []*Answered // what each is measured against; one for all entrants of one network
-	All     []*Answered
+	// Mismatches says that no output is float: errors are shares of elements that differ.
+	Mismatches bool
+	Float      []*Answered // what each is measured against; one for all entrants of one network
+	All        []*Answered
 	// Apart is, for the pair i < j, how far the outputs of j are from those of i: the plain NSR by sample. Its index is that of Pairs.
 	Apart [][]float64
 }
@@ -120,6 +124,7 @@ func CompareRuns(ctx context.Context, samples exec.Iterator, entrants []Entrant,
 type network struct {
 	session *exec.Session
 	judge   *Judge
+	classes bool // they can be read from the output that says them
 }
 
 type comparer struct {
@@ -139,11 +144,12 @@ func (c *comparer) open(g *graph.Graph) error {
 	if c.cfg.Serial {
 		o.Threads = c.cfg.Threads
 	}
-	s, err := exec.New(g, o)
+	judge := NewJudge(g, c.cfg.Parts...)
+	s, err := exec.New(judge.Runs(), o)
 	if err != nil {
 		return err
 	}
-	c.networks[g] = &network{s, NewJudge(g, c.cfg.Parts...)}
+	c.networks[g] = &network{s, judge, c.cfg.Output < len(g.Outputs) && !Counted(g, c.cfg.Output)}
 	return nil
 }
 
@@ -211,7 +217,7 @@ func (w *comparing) sample(ctx context.Context, i int, s *exec.Sample) (*compare
 		if f == nil {
 			v, err := w.run(ctx, c.Float, s, nil)
 			if err == nil {
-				f, err = w.outcome(s, v, v)
+				f, err = w.outcome(s, v, v, w.networks[c.Float].classes)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("float: %w", err)
@@ -272,12 +278,16 @@ func (w *comparing) run(ctx context.Context, g *graph.Graph, s *exec.Sample, hoo
 func (w *comparing) answer(ctx context.Context, i int, s *exec.Sample, k int, f *outcome) (*outcome, error) {
 	c := &w.entrants[k]
 	if c.Forward != nil {
+		if err := w.judgeOf(k).showsAll(); err != nil {
+			return nil, err
+		}
 		out, err := c.Forward(ctx, i, s)
 		if err != nil {
 			return nil, err
 		}
-		v := &Verdict{scores: make([]*tensor.Tensor, len(out)), outputs: out}
-		o, err := w.outcome(s, v, f.seen)
+		v := w.judgeOf(k).verdict()
+		v.Outputs(out)
+		o, err := w.outcome(s, v, f.seen, w.networks[c.Float].classes)
 		if err == nil {
 			err = w.measure(i, k, o, f)
 		}
@@ -299,7 +309,7 @@ func (w *comparing) answer(ctx context.Context, i int, s *exec.Sample, k int, f 
 	if err != nil {
 		return nil, err
 	}
-	o, err := w.outcome(s, v, f.seen)
+	o, err := w.outcome(s, v, f.seen, w.networks[c.Float].classes)
 	if err == nil {
 		o.layers = layers
 		err = w.measure(i, k, o, f)
@@ -331,13 +341,16 @@ func (w *comparing) watchLayers(ctx context.Context, k int, s *exec.Sample) (*ex
 }
 
 // outcome reduces what a run gave to what is kept; f is the float run.
-func (w *comparing) outcome(s *exec.Sample, v, f *Verdict) (*outcome, error) {
-	o := &outcome{class: classOf(v.outputs), seen: v}
+func (w *comparing) outcome(s *exec.Sample, v, f *Verdict, classes bool) (*outcome, error) {
+	o := &outcome{class: -1, seen: v}
+	if classes {
+		o.class = classOf(v.own[w.cfg.Output:])
+	}
 	if w.cfg.Metric == nil {
 		return o, nil
 	}
 	var err error
-	o.record, err = w.cfg.Scorer.Record(task.Sample{Name: s.Name, Label: s.Label, Float: f.outputs}, v.outputs)
+	o.record, err = w.cfg.Scorer.Record(task.Sample{Name: s.Name, Label: s.Label, Float: f.own}, v.own)
 	return o, err
 }
 
@@ -368,8 +381,12 @@ func sameOutputs(q, f *Verdict) error {
 	return nil
 }
 
-// classOf is the class with the highest score, the lowest of those that tie; -1 where the first output is no single row of scores.
+// classOf is the class with the highest score, the lowest of those that tie, or the one whole number that the output is; -1 where the first
+// output is neither.
 func classOf(out []*tensor.Tensor) int {
+	if class, ok := task.Class(out); ok {
+		return class
+	}
 	if len(out) == 0 || out[0].DType != tensor.Float32 || out[0].Len() < 2 {
 		return -1
 	}
@@ -392,7 +409,7 @@ func classOf(out []*tensor.Tensor) int {
 
 // collect turns what the samples gave into what the entrants gave.
 func (c *comparer) collect(results []*compared) *Runs {
-	r := &Runs{Centred: c.centred, Apart: make([][]float64, len(Pairs(len(c.entrants))))}
+	r := &Runs{Centred: c.centred, Mismatches: c.networks[c.entrants[0].Float].judge.Mismatches(), Apart: make([][]float64, len(Pairs(len(c.entrants))))}
 	floats := map[*graph.Graph]*Answered{}
 	for k := range c.entrants {
 		f := floats[c.entrants[k].Float]

@@ -27,7 +27,8 @@ type Evaluator struct {
 // called. A data set of at most memory bytes (0: 2 GiB) is kept; a larger one is read again for every quantization. An empty one is
 // an error. parts are what outputs are judged by beside the whole, as NewJudge takes them.
 func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int, memory int64, parts ...Slice) (*Evaluator, error) {
-	session, err := exec.New(g, exec.Options{})
+	judge := NewJudge(g, parts...)
+	session, err := exec.New(judge.Runs(), exec.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 		memory = defaultMemory
 	}
 	rec := &recorder{Iterator: samples(), room: memory}
-	e := &Evaluator{g: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: NewJudge(g, parts...)}
+	e := &Evaluator{g: judge.g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: judge}
 	type run struct {
 		*Verdict
 		sample task.Sample
@@ -47,7 +48,7 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 			return run{}, err
 		}
 		all.add(i, sums)
-		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.outputs}}, nil
+		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.own}}, nil
 	})
 	for _, r := range runs {
 		e.float, e.seen = append(e.float, r.Verdict), append(e.seen, r.sample)
@@ -155,8 +156,8 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 	metrics := classes()
 	answers, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (a answer, err error) {
 		a.sample, a.label = s.Name, s.Label
-		if a.runs[float], err = records(metrics, e.seen[i], e.float[i].outputs); err == nil {
-			a.runs[quant], err = records(metrics, e.seen[i], v.outputs)
+		if a.runs[float], err = records(metrics, e.seen[i], e.float[i].own); err == nil {
+			a.runs[quant], err = records(metrics, e.seen[i], v.own)
 		}
 		if err == nil {
 			a.losses, err = e.judge.Losses(v, e.float[i])
@@ -170,14 +171,14 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 		return nil, err
 	}
 	r := score(metrics, answers, true)
-	r.Noise = noise(answers, e.judge.Classes())
+	r.Noise = noise(answers, e.judge, e.judge.Classes())
 	return r, nil
 }
 
 // Records runs the quantized graph and returns what a metric keeps of every sample, in their order; for a nil graph, of the float outputs.
 func (e *Evaluator) Records(ctx context.Context, q *sim.Simulator, s task.Scorer) ([]task.Record, error) {
 	if q != nil {
-		return outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) (task.Record, error) { return s.Record(e.seen[i], v.outputs) })
+		return outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) (task.Record, error) { return s.Record(e.seen[i], v.own) })
 	}
 	all := make([]task.Record, len(e.seen))
 	for i, seen := range e.seen {

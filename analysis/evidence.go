@@ -83,5 +83,13 @@ type NSR struct {
 	Spread
 }
 
+// ErrorName is what the error of the outputs is called. Where none of them is float, it is no NSR: the share of elements that differ.
+func ErrorName(mismatches bool) string {
+	if mismatches {
+		return "mismatches"
+	}
+	return "NSR"
+}
+
 // NewNSR returns the plain form of an estimate.
 func NewNSR(e Estimate) NSR { return NSR{e.Mean, NewSpread(e)} }

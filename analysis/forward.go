@@ -10,10 +10,11 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Watched returns a clone of g, which has the nodes and values of the judge's graph, with more outputs behind its own: what Softmax reads
+// Watched returns a clone of g, which has the nodes and values of the judge's graph, with what is judged as its outputs, and behind those what Softmax reads
 // where a judge looks at it. Whatever runs the clone can be judged.
 func (j *Judge) Watched(g *graph.Graph) *graph.Graph {
 	w := g.Clone()
+	w.Outputs = slices.Clone(j.g.Outputs)
 	for _, l := range j.logits {
 		if l.node != graph.NoNode && !slices.Contains(w.Outputs, l.value) {
 			w.Outputs = append(w.Outputs, l.value)
@@ -27,7 +28,8 @@ func (j *Judge) Verdict(w *graph.Graph, outputs []*tensor.Tensor) (*Verdict, err
 	if len(outputs) != len(w.Outputs) || len(outputs) < len(j.logits) {
 		return nil, fmt.Errorf("judge: %d outputs of a graph with %d", len(outputs), len(w.Outputs))
 	}
-	v := &Verdict{scores: make([]*tensor.Tensor, len(j.logits)), outputs: outputs[:len(j.logits)]}
+	v := &Verdict{scores: make([]*tensor.Tensor, len(j.logits))}
+	v.Outputs(outputs[:len(j.logits)])
 	for i, l := range j.logits {
 		if l.node != graph.NoNode {
 			v.scores[i] = outputs[slices.Index(w.Outputs, l.value)]

@@ -48,7 +48,7 @@ func (w *worker) compareOutputs(q []*tensor.Tensor) ([]outputError, error) {
 func compareOutputs(g *graph.Graph, q, f []*tensor.Tensor) ([]outputError, error) {
 	out := make([]outputError, len(q))
 	for i := range q {
-		if f[i].DType != tensor.Float32 {
+		if !f[i].DType.IsFloat() {
 			m := Mismatch(q[i], f[i])
 			out[i] = outputError{Error: Error{NSR: m, Cosine: 1 - m}, mismatch: m, integer: true}
 			continue

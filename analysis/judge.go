@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -12,13 +13,18 @@ import (
 // Judge measures a quantized run of a graph against the float one by the centred NSR. An output that a Softmax computes (or a
 // LogSoftmax, and something after it that only reshapes) is judged by the tensor that the Softmax reads, after the mean over the classes
 // is taken off both: Softmax does not see it, and where it is large it would flatter. Any other float output is judged by its plain
-// NSR, an integer output by its share of mismatches. Parts of an output are judged beside it, see Slice. A judge may be shared by goroutines.
+// NSR, an integer output by its share of mismatches, and that only where no output is float. Parts of an output are judged beside it, see Slice.
+// An output whose size depends on the numbers is judged by the last tensors in front of it whose size does not; where "output" stands below, it
+// is those. A judge may be shared by goroutines.
 type Judge struct {
-	g      *graph.Graph
-	logits []logits // by output
-	slices []Slice
-	cuts   []slicing
-	share  []bool // by output: its values lie between 0 and 1
+	g       *graph.Graph // its outputs are what is judged
+	logits  []logits     // by output
+	slices  []Slice
+	cuts    []slicing
+	share   []bool            // by output: its values lie between 0 and 1
+	instead [][]graph.ValueID // by output: outputs of the network that it stands for
+	own     []graph.ValueID   // outputs of the network; nil where they are what is judged
+	float   bool              // there is a float output
 }
 
 // logits is the tensor of class scores behind an output; node is NoNode where there is none.
@@ -31,16 +37,41 @@ type logits struct {
 
 // NewJudge finds the class scores behind the outputs of g, and their parts: those given, else those of FindSlices.
 func NewJudge(g *graph.Graph, parts ...Slice) *Judge {
-	j := &Judge{g: g, slices: parts}
-	for _, v := range g.Outputs {
+	j := &Judge{g: g}
+	list, instead, counted := judgedBy(g)
+	if j.instead = instead; counted {
+		j.own, j.g = g.Outputs, g.Clone()
+		j.g.Outputs = list
+	}
+	for _, v := range list {
 		j.logits = append(j.logits, findLogits(g, v))
 		j.share = append(j.share, sliceFinder{g}.of(v, deepestPaths).share)
+		j.float = j.float || g.Value(v).DType.IsFloat()
+	}
+	for _, s := range parts {
+		if s.Output = slices.Index(list, g.Outputs[s.Output]); s.Output >= 0 {
+			j.slices = append(j.slices, s)
+		}
 	}
 	if len(parts) == 0 {
-		j.slices = FindSlices(g)
+		j.slices = FindSlices(j.g)
 	}
 	j.cuts = slicings(j.slices)
 	return j
+}
+
+// Mismatches says that no output is float: losses are shares of elements that differ.
+func (j *Judge) Mismatches() bool { return !j.float }
+
+// Runs returns the graph whose runs this judge is shown: that of the network, with the outputs that are judged in front of its own where those
+// are others.
+func (j *Judge) Runs() *graph.Graph {
+	if j.own == nil {
+		return j.g
+	}
+	g := j.g.Clone()
+	g.Outputs = slices.Concat(g.Outputs, j.own)
+	return g
 }
 
 func findLogits(g *graph.Graph, v graph.ValueID) logits {
@@ -79,8 +110,43 @@ func (j *Judge) Classes() bool {
 // Verdict is what a judge keeps of one run.
 type Verdict struct {
 	scores  []*tensor.Tensor // by output: class scores as the Softmax read them; nil where there are none
-	outputs []*tensor.Tensor
+	outputs []*tensor.Tensor // that are judged
+	own     []*tensor.Tensor // of the network
 }
+
+// showsAll is an error where what is judged are not the outputs, for what shows its outputs only.
+func (j *Judge) showsAll() error {
+	if j.own == nil {
+		return nil
+	}
+	for i, list := range j.instead {
+		if len(list) > 0 {
+			return fmt.Errorf("output %q: how many elements it has depends on the numbers, so that two runs cannot be compared there; %q in front of it can, in a simulation",
+				j.g.Value(list[0]).Name, j.g.Value(j.g.Outputs[i]).Name)
+		}
+	}
+	return nil
+}
+
+// standsFor names the outputs of the network that what is judged at k stands for beside itself; nil for none.
+func (j *Judge) standsFor(k int) []string {
+	if len(j.instead[k]) == 0 {
+		return nil
+	}
+	return valueNames(j.g, j.instead[k])
+}
+
+// inPlace names the tensors that stand for outputs of the network.
+func (j *Judge) inPlace() (names []string) {
+	for i, list := range j.instead {
+		if len(list) > 0 {
+			names = append(names, j.g.Value(j.g.Outputs[i]).Name)
+		}
+	}
+	return names
+}
+
+func (j *Judge) verdict() *Verdict { return &Verdict{scores: make([]*tensor.Tensor, len(j.logits))} }
 
 // Watch returns hooks that do what h does (nil: nothing) and leave in v what Softmax reads. The hooks are for one run.
 func (j *Judge) Watch(h *exec.Hooks, v *Verdict) *exec.Hooks {
@@ -125,8 +191,22 @@ func (j *Judge) Watch(h *exec.Hooks, v *Verdict) *exec.Hooks {
 	return &all
 }
 
-// Outputs gives a verdict the graph outputs of its run.
-func (v *Verdict) Outputs(outputs []*tensor.Tensor) { v.outputs = outputs }
+// Outputs gives a verdict the outputs of its run of Runs, or those of the network where that has others. Floats of all types become float32.
+func (v *Verdict) Outputs(outputs []*tensor.Tensor) {
+	v.own = make([]*tensor.Tensor, len(outputs))
+	for i, t := range outputs {
+		if v.own[i] = exec.Floats(t); v.own[i] == nil {
+			v.own[i] = t
+		}
+	}
+	v.outputs = v.own
+	if n := len(v.scores); n > 0 && len(v.own) > n {
+		v.outputs, v.own = v.own[:n], v.own[n:]
+	}
+}
+
+// Own are the outputs of the network, with floats of all types as float32.
+func (v *Verdict) Own() []*tensor.Tensor { return v.own }
 
 // Plain returns how far the run q is from the run f, by output, as any output without classes is judged.
 func (j *Judge) Plain(q, f *Verdict) ([]float64, error) {
@@ -145,8 +225,10 @@ func (j *Judge) Losses(q, f *Verdict) ([]float64, error) {
 				return nil, fmt.Errorf("output %q: %w", j.g.Value(j.g.Outputs[i]).Name, err)
 			}
 			out[i] = s.nsr
-		case b.DType != tensor.Float32:
-			out[i] = Mismatch(a, b)
+		case !b.DType.IsFloat():
+			if !j.float {
+				out[i] = Mismatch(a, b)
+			}
 		default:
 			e, err := Compare(a, b)
 			if err != nil {

@@ -159,6 +159,7 @@ type explainer struct {
 	integer *program.Executor
 	outputs []aloneMeter
 	isFloat []bool
+	counts  *counts // outputs whose size depends on the numbers are left out
 	layers  []layerChain
 }
 
@@ -182,7 +183,8 @@ func newExplainer(cfg ExplainConfig) (*explainer, error) {
 	if backend.Name == "" {
 		backend = program.Reference
 	}
-	e := &explainer{cfg: cfg, g: g, float: runs, runner: session.NewRunner(), tuned: tuned.NewRunner(), outputs: make([]aloneMeter, len(g.Outputs)), isFloat: make([]bool, len(g.Outputs))}
+	e := &explainer{cfg: cfg, g: g, float: runs, runner: session.NewRunner(), tuned: tuned.NewRunner(), outputs: make([]aloneMeter, len(g.Outputs)), isFloat: make([]bool, len(g.Outputs)),
+		counts: countsOf(g)}
 	if e.integer, err = program.New(cfg.Program, backend, max(cfg.Threads, 1)); err != nil {
 		return nil, err
 	}
@@ -280,15 +282,15 @@ func (e *explainer) sample(ctx context.Context, feeds map[string]*tensor.Tensor)
 		return err
 	}
 	for k := range e.outputs {
-		if alone[stageFloat][k].DType != tensor.Float32 {
+		if !alone[stageFloat][k].DType.IsFloat() || e.counts.counted[e.g.Outputs[k]] {
 			continue
 		}
 		e.isFloat[k] = true
 		var list [stages]*tensor.Tensor
 		for stage := range list {
-			list[stage] = alone[stage][k]
+			list[stage] = exec.Floats(alone[stage][k])
 		}
-		if err := e.outputs[k].add(&list, whole[k]); err != nil {
+		if err := e.outputs[k].add(&list, exec.Floats(whole[k])); err != nil {
 			return fmt.Errorf("output %q: %w", e.g.Value(e.g.Outputs[k]).Name, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
@@ -44,7 +45,7 @@ func (m *meter) mean() Error {
 	return Error{NSR: m.sum.NSR / n, MSE: m.sum.MSE / n, Cosine: m.sum.Cosine / n}
 }
 
-// Compare returns the error of q against f for one sample. Both are float32 tensors of the same shape; sums are float64, added
+// Compare returns the error of q against f for one sample. Both are float tensors of the same shape, compared as float32; sums are float64, added
 // in the order that kernels/ref.Compare states, over the elements as they lie in memory, row-major where the layouts differ.
 // NSR = sum((q-f)^2) / (sum(f^2) + 1e-7), MSE = sum((q-f)^2) / n, Cosine = <q,f> / (|q||f|), 1 where both are zero and 0 where
 // one of them is. An empty tensor has no error. Infinite values that are the same in both are left out; others, and NaN, are an error.
@@ -168,12 +169,12 @@ var errNotFinite = errors.New("there are values that are not finite: their error
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// aligned returns the elements of two float32 tensors of one shape in the same order.
+// aligned returns the elements of two float tensors of one shape in the same order, as float32.
 func aligned(q, f *tensor.Tensor) (x, y []float32, err error) {
-	if q.DType != tensor.Float32 || f.DType != tensor.Float32 || q.Len() != f.Len() {
+	if !q.DType.IsFloat() || !f.DType.IsFloat() || q.Len() != f.Len() {
 		return nil, nil, fmt.Errorf("cannot compare %s with %s", q.Type(), f.Type())
 	}
-	if q.Layout != f.Layout {
+	if q, f = exec.Floats(q), exec.Floats(f); q.Layout != f.Layout {
 		q, f = q.ToRowMajor(), f.ToRowMajor()
 	}
 	return q.F32(), f.F32(), nil

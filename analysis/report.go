@@ -44,8 +44,8 @@ func (a *analyzer) outputs(results []*sampleResult) []OutputError {
 			out[i].Rows, out[i].ClassesChanged = out[i].Rows+s.outputs[i].rows, out[i].ClassesChanged+s.outputs[i].changed
 			mismatch += s.outputs[i].mismatch / float64(len(results))
 		}
-		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Spread: m.spread(), Mismatch: mismatch, Rows: out[i].Rows, ClassesChanged: out[i].ClassesChanged,
-			Slices: parts[i], NoSignal: !signal[i]}
+		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Spread: m.spread(), Integer: results[0].outputs[i].integer, Mismatch: mismatch,
+			For: a.judge.standsFor(i), Rows: out[i].Rows, ClassesChanged: out[i].ClassesChanged, Slices: parts[i], NoSignal: !signal[i]}
 		if a.judge.logits[i].node != graph.NoNode {
 			losses := make([]float64, len(results))
 			for k, s := range results {
@@ -158,10 +158,13 @@ func worst(meters []meter, outputs []outputError) (Error, Spread) {
 }
 
 // Worst is the error of a whole quantized graph as one value: the largest NSR and MSE and the smallest cosine over its
-// outputs; an integer output counts with its share of mismatches.
+// outputs; an integer output counts with its share of mismatches, where no other is there.
 func (r *Report) Worst() Error {
-	w := Error{Cosine: 1}
+	w, judged := Error{Cosine: 1}, r.Judged()
 	for _, o := range r.Outputs {
+		if o.Integer != judged.Integer {
+			continue
+		}
 		w.NSR, w.MSE, w.Cosine = max(w.NSR, o.NSR), max(w.MSE, o.MSE), min(w.Cosine, o.Cosine)
 	}
 	return w

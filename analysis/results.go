@@ -138,7 +138,8 @@ type OutputError struct {
 	Spread
 	// Centred is the NSR of the class scores behind a Softmax, without their mean over the classes; see Judge. nil for other outputs.
 	Centred *NSR `json:"centred,omitempty"`
-	// Mismatch is the share of differing elements of an integer output.
+	// Integer says that it is no float output: NSR is then, as Mismatch, the share of its elements that differ, and counts where no output is float.
+	Integer  bool    `json:"integer,omitempty"`
 	Mismatch float64 `json:"mismatch,omitempty"`
 	// Slices are its parts, by themselves.
 	Slices []SliceError `json:"slices,omitempty"`
@@ -147,6 +148,8 @@ type OutputError struct {
 	// Rows is how many rows of class scores stand behind it, ClassesChanged in how many of them another class has the highest.
 	Rows           int `json:"rows,omitempty"`
 	ClassesChanged int `json:"classes_changed,omitempty"`
+	// For are outputs whose size depends on the numbers, which cannot be compared: this tensor in front of them stands for them.
+	For []string `json:"for,omitempty"`
 }
 
 // whole is the NSR of the output as one: centred where it has classes.
@@ -155,6 +158,17 @@ func (o *OutputError) whole() NSR {
 		return *o.Centred
 	}
 	return NSR{o.NSR, o.Spread}
+}
+
+// before reports whether an output is judged in place of another.
+func (o *OutputError) before(other *OutputError) bool {
+	if o.Integer != other.Integer {
+		return !o.Integer
+	}
+	if o.NoSignal != other.NoSignal {
+		return !o.NoSignal
+	}
+	return o.Judged().NSR > other.Judged().NSR
 }
 
 // Worst is the part of the output that is judged and has a larger error than the whole; nil where there is none.
@@ -185,12 +199,11 @@ func (o *OutputError) Judged() NSR {
 	return o.whole()
 }
 
-// Judged is the output with the largest NSR as people compare it; nil where the whole network was not run. Outputs without a signal count where
-// there is no other.
+// Judged is the output with the largest NSR as people compare it; nil where the whole network was not run. Integer outputs, and those without a
+// signal, count where there is no other.
 func (r *Report) Judged() (worst *OutputError) {
 	for i := range r.Outputs {
-		o := &r.Outputs[i]
-		if worst == nil || worst.NoSignal && !o.NoSignal || worst.NoSignal == o.NoSignal && o.Judged().NSR > worst.Judged().NSR {
+		if o := &r.Outputs[i]; worst == nil || o.before(worst) {
 			worst = o
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 )
 
@@ -260,7 +261,7 @@ func (j *Judge) sums(q, f []*tensor.Tensor, codes bool) ([]sum, error) {
 	n := len(j.logits)
 	out := make([]sum, n+len(j.slices))
 	for k := range n {
-		if q[k].DType != tensor.Float32 || f[k].DType != tensor.Float32 {
+		if !q[k].DType.IsFloat() || !f[k].DType.IsFloat() {
 			continue
 		}
 		x, y, err := aligned(q[k], f[k])
@@ -273,10 +274,10 @@ func (j *Judge) sums(q, f []*tensor.Tensor, codes bool) ([]sum, error) {
 	}
 	for i := range j.cuts {
 		c := &j.cuts[i]
-		if q[c.output].DType != tensor.Float32 || f[c.output].DType != tensor.Float32 {
+		if !q[c.output].DType.IsFloat() || !f[c.output].DType.IsFloat() {
 			continue
 		}
-		if err := c.add(q[c.output], f[c.output], codes, out[n:]); err != nil {
+		if err := c.add(exec.Floats(q[c.output]), exec.Floats(f[c.output]), codes, out[n:]); err != nil {
 			return nil, fmt.Errorf("output %q: %w", j.g.Value(j.g.Outputs[c.output]).Name, err)
 		}
 	}

@@ -51,7 +51,9 @@ func shapeOf(g *graph.Graph, dims ...int64) graph.ValueID {
 func TestSlicesFollowWhatKeepsThemApart(t *testing.T) {
 	type adder = func(op, out string, in []graph.ValueID, attrs ...graph.Attr) graph.ValueID
 	type ids = []graph.ValueID
-	concat := func(add adder, axis int64, in ...graph.ValueID) graph.ValueID { return add("Concat", "k", in, graph.Int("axis", axis)) }
+	concat := func(add adder, axis int64, in ...graph.ValueID) graph.ValueID {
+		return add("Concat", "k", in, graph.Int("axis", axis))
+	}
 	for _, c := range []struct {
 		name string
 		more func(g *graph.Graph, add adder, a, b graph.ValueID) graph.ValueID

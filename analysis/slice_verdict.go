@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"qwb/graph/tensor"
 )
 
 // SliceError is the error of one part of an output over all samples.
@@ -132,8 +130,8 @@ func (j *Judge) judged(total []sum, samples int) []bool {
 	return out
 }
 
-// integer reports whether an output is of another type than float32.
-func (j *Judge) integer(k int) bool { return j.g.Value(j.g.Outputs[k]).DType != tensor.Float32 }
+// integer reports whether an output is no float.
+func (j *Judge) integer(k int) bool { return !j.g.Value(j.g.Outputs[k]).DType.IsFloat() }
 
 // weighed is what turns the noise of a sample into amounts: 0 for what does not count.
 type weighed []float64

@@ -34,13 +34,14 @@ func (e *Evaluator) Measure(ctx context.Context, q *sim.Simulator, scorer task.S
 				return r, err
 			}
 		}
-		r.record, err = e.record(scorer, i, s, v.outputs)
+		r.record, err = e.record(scorer, i, s, v.own)
 		return r, err
 	})
 	return collected(list, err)
 }
 
-// MeasureOf is Measure of anything that runs the graph, which is called for one sample at a time. There are no losses.
+// MeasureOf is Measure of anything that runs the graph, which is called for one sample at a time. There are no losses, and no errors of outputs whose size
+// depends on the numbers.
 func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.Scorer) (*Measured, error) {
 	c := collector[measuredSample]{stage: "evaluate", threads: 1, worker: func() func(context.Context, int, *exec.Sample) (measuredSample, error) {
 		return func(ctx context.Context, i int, s *exec.Sample) (r measuredSample, err error) {
@@ -48,10 +49,13 @@ func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.
 			if err != nil {
 				return r, err
 			}
-			if r.errors, err = e.errors(out, e.float[i].outputs); err != nil {
-				return r, err
+			var v Verdict
+			if v.Outputs(out); e.judge.own == nil {
+				if r.errors, err = e.errors(v.outputs, e.float[i].outputs); err != nil {
+					return r, err
+				}
 			}
-			r.record, err = e.record(scorer, i, s, out)
+			r.record, err = e.record(scorer, i, s, v.own)
 			return r, err
 		}
 	}}
@@ -64,7 +68,7 @@ func (e *Evaluator) record(scorer task.Scorer, i int, s *exec.Sample, out []*ten
 	if scorer == nil {
 		return nil, nil
 	}
-	return scorer.Record(task.Sample{Name: s.Name, Label: s.Label, Float: e.float[i].outputs}, out)
+	return scorer.Record(task.Sample{Name: s.Name, Label: s.Label, Float: e.float[i].own}, out)
 }
 
 func collected(list []measuredSample, err error) (*Measured, error) {

@@ -23,6 +23,8 @@ type Verification struct {
 	Profile string `json:"profile"`
 	Backend string `json:"backend"`
 	Samples int    `json:"samples"`
+	// IntegerShare is the share of the plan's multiply-accumulates that run on integers, 0 to 1; absent where there are none, and of recordings.
+	IntegerShare *float64 `json:"integer_share,omitempty"`
 	// Data is real or synthetic, DataHash of the samples as a plan has it, Whole whether they are all that the data have; empty for recordings.
 	Data     string `json:"data,omitempty"`
 	DataHash string `json:"data_sha256,omitempty"`

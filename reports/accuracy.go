@@ -22,6 +22,9 @@ func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 		}
 		scoresTable(t, r)
 	}
+	if r.Scores != nil || r.Counts == nil {
+		noiseText(t, r)
+	}
 	if r.Placed != nil {
 		t.printf("\n")
 		placedTable(t, r.Placed)
@@ -75,6 +78,10 @@ func scoresTable(t *tables, r *analysis.Accuracy) {
 	if r.Counts == nil && r.Flipped != nil {
 		t.printf("%d of %d predictions changed (%s)\n", r.Flips, r.N, percent(r.FlipRate))
 	}
+}
+
+// noiseText says how far the outputs are from those of float.
+func noiseText(t *tables, r *analysis.Accuracy) {
 	if r.Noise != nil {
 		if c := r.Noise.Centred; c != nil {
 			simulated := ""
@@ -83,7 +90,14 @@ func scoresTable(t *tables, r *analysis.Accuracy) {
 			}
 			t.printf("NSR of the outputs%s: %s (class scores before Softmax, without their mean); plain, after Softmax: %s\n", simulated, WithError(c.NSR, c.NSRError), WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
 		} else {
-			t.printf("plain NSR of the outputs: %s\n", WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
+			name, of := "plain NSR", "the outputs"
+			if r.Mismatches {
+				name = "share of elements that differ"
+			}
+			if len(r.At) > 0 {
+				of = strings.Join(r.At, ", ") + ", simulated (in front of what has as many elements as its numbers say)"
+			}
+			t.printf("%s of %s: %s\n", name, of, WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
 		}
 		if s := analysis.WorstSlice(r.Slices, r.Noise.NSR.NSR); s != nil {
 			t.printf("of part %s of output %s: %s\n", s.Name, s.Output, WithError(s.NSR, s.NSRError))

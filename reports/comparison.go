@@ -27,7 +27,7 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 	} else {
 		ranking(t, r, names)
 	}
-	kind := "NSR"
+	kind := analysis.ErrorName(r.Mismatches)
 	if r.Centred {
 		kind = "NSR, centred"
 	}
@@ -128,7 +128,7 @@ func ranking(t *tables, r *analysis.Comparison, names map[string]string) {
 		rank(r.Metric, func(f *analysis.RunFigures) float64 { return defined(f.Drop) }, func(f *analysis.RunFigures) string { return score(f.Score, r.Percent) },
 			func(p *analysis.PairOfRuns) bool { return p.Significant })
 	}
-	rank("NSR", func(f *analysis.RunFigures) float64 { return f.NSR.NSR }, func(f *analysis.RunFigures) string { return WithError(f.NSR.NSR, f.NSRError) },
+	rank(analysis.ErrorName(r.Mismatches), func(f *analysis.RunFigures) float64 { return f.NSR.NSR }, func(f *analysis.RunFigures) string { return WithError(f.NSR.NSR, f.NSRError) },
 		func(p *analysis.PairOfRuns) bool { return p.NSRSignificant })
 	t.printf("\n")
 }

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -32,6 +33,23 @@ func extreme(x float64, decimals int) string {
 		return "0"
 	}
 	return strconv.FormatFloat(x, 'e', decimals, 64)
+}
+
+// IntegerShare says how much of the work, in multiply-accumulates, runs on integers; empty where nobody knows. What is not all of it is never rounded to that.
+func IntegerShare(share *float64) string {
+	if share == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%.2g", 100**share)
+	switch {
+	case *share >= 1:
+		text = "100"
+	case *share >= 0.9995:
+		text = "over 99.9"
+	case *share >= 0.95:
+		text = fmt.Sprintf("%.1f", 100**share)
+	}
+	return text + " % of the work on integers"
 }
 
 // WithError formats a measured value with its standard error: two digits of the error, the value to the last of them, both in one notation:

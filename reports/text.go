@@ -38,16 +38,26 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 			if plainly {
 				cells = append(cells, WithError(o.NSR, o.NSRError))
 			}
+			if o.Integer {
+				cells[1] = fmt.Sprintf("%.2f %% differ", 100*o.Mismatch)
+				t.row(append(cells, "-", "-")...)
+				continue
+			}
 			t.row(append(cells, small(o.MSE), cosine(o.Cosine))...)
 		}
 		t.end()
+		for i := range r.Outputs {
+			if o := &r.Outputs[i]; len(o.For) > 0 {
+				t.printf("How many elements %s has depends on the numbers: %s in front is compared instead.\n\n", shorten(strings.Join(o.For, ", "), 96), shorten(o.Output, 48))
+			}
+		}
 		sliceTable(t, r.Outputs)
 	}
 	if r.Explained != nil {
 		explanationTables(t, r.Explained)
 	}
 	if len(r.Layerwise) > 0 {
-		layerTable(t, r.Layerwise)
+		layerTable(t, r.Layerwise, analysis.ErrorName(len(r.Outputs) > 0 && r.Judged().Integer))
 	}
 	if len(r.Graphwise) > 0 {
 		graphwiseTable(t, r.Graphwise)
@@ -121,11 +131,15 @@ func summary(t *tables, r *analysis.Report) {
 		case o.Centred != nil:
 			of = "class scores before Softmax, without their mean"
 		}
-		t.printf("  whole network quantized: NSR %s (noise-to-signal ratio of the %s%s)\n", WithError(x.NSR, x.NSRError), of, ofOutputs(len(r.Outputs)))
+		if o.Integer {
+			t.printf("  whole network quantized: %.2f %% of the elements of the outputs differ (they are integers%s)\n", 100*x.NSR, ofOutputs(len(r.Outputs)))
+		} else {
+			t.printf("  whole network quantized: NSR %s (noise-to-signal ratio of the %s%s)\n", WithError(x.NSR, x.NSRError), of, ofOutputs(len(r.Outputs)))
+		}
 		findings(t, r.Outputs)
 	}
 	if len(r.Layerwise) > 0 {
-		total := 0.0
+		total, name := 0.0, analysis.ErrorName(len(r.Outputs) > 0 && r.Judged().Integer)
 		for _, l := range r.Layerwise {
 			total += l.Judged().NSR
 		}
@@ -134,7 +148,7 @@ func summary(t *tables, r *analysis.Report) {
 			if x.NSR <= 0 {
 				break
 			}
-			t.printf("  %s (%s) alone: NSR %s, %.0f %% of the sum over all operators, %s\n", shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), 100*x.NSR/total, cause(&l))
+			t.printf("  %s (%s) alone: %s %s, %.0f %% of the sum over all operators, %s\n", shorten(l.Node, 48), l.Op, name, WithError(x.NSR, x.NSRError), 100*x.NSR/total, cause(&l))
 		}
 	}
 	t.printf("\n")
@@ -190,13 +204,13 @@ func cause(l *analysis.LayerError) string {
 }
 
 // layerTable lists the operators, the worst first, with the parts of --split where they were measured.
-func layerTable(t *tables, layers []analysis.LayerError) {
+func layerTable(t *tables, layers []analysis.LayerError, name string) {
 	split := layers[0].Weight != nil && layers[0].Activation != nil
-	columns := []string{"rank", "node", "op", "NSR alone", "cosine", "local", "clip", "round"}
+	columns := []string{"rank", "node", "op", name + " alone", "cosine", "local", "clip", "round"}
 	if split {
 		columns = append(columns, "weight", "activation")
 	}
-	t.begin("Layerwise: NSR of the outputs with one operator quantized alone, worst first; local, clip and round at its own output", append(columns, "MACs")...)
+	t.begin("Layerwise: "+name+" of the outputs with one operator quantized alone, worst first; local, clip and round at its own output", append(columns, "MACs")...)
 	for _, l := range WorstFirst(layers) {
 		x := l.Judged()
 		cells := []string{places(l.Places()), shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}

@@ -69,6 +69,9 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 	safetyTable(t, v)
 	crossingTable(t, v)
 	placedTable(t, v.Placed)
+	if v.IntegerShare != nil {
+		t.printf("%s\n", IntegerShare(v.IntegerShare))
+	}
 	return t.err
 }
 

@@ -34,6 +34,9 @@ const mostGroups = 200
 // left out in 200 groups, drawn at random but always the same ones, and the values of a group scaled so that the standard error is that
 // of the groups. Where a score is undefined, with a sample left out too, the values are NaN. The lists have the same length and order.
 func Difference(s Scorer, before, after []Record, m *Metric) []float64 {
+	if c, ok := s.(chosen); ok {
+		s = c.Scorer
+	}
 	n := len(before)
 	sign := 1.0
 	if m.Lower {

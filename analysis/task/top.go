@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"qwb/graph/tensor"
 )
@@ -32,8 +33,21 @@ type topScorer struct {
 	float bool
 }
 
-// Record reads the first output as one row of scores, whatever its shape.
+// Record reads the first output as one row of scores, whatever its shape, or as a class if it is one whole number.
 func (t topScorer) Record(s Sample, outputs []*tensor.Tensor) (Record, error) {
+	if class, ok := Class(outputs); ok {
+		r := Ranked{Label: s.Label, Class: class}
+		if t.float {
+			r.Label, _ = Class(s.Float)
+		}
+		if r.Label < 0 {
+			return nil, fmt.Errorf("label %d is no class; is --label-offset right?", r.Label)
+		}
+		if r.Class != r.Label {
+			r.Rank = math.MaxInt // there is no second place
+		}
+		return r, nil
+	}
 	x, err := scores(outputs)
 	if err != nil {
 		return nil, err
@@ -65,6 +79,20 @@ func (t topScorer) Terms(r Record) (value, weight float64) {
 }
 
 func (t topScorer) Score(records []Record) float64 { return quotient(t, records) }
+
+// Class is the class that the first output is, where that is one whole number, as behind ArgMax; ok is false for others.
+func Class(outputs []*tensor.Tensor) (class int, ok bool) {
+	if len(outputs) == 0 || outputs[0].Len() != 1 {
+		return 0, false
+	}
+	switch x := outputs[0].Data.(type) {
+	case []int64:
+		return int(x[0]), true
+	case []int32:
+		return int(x[0]), true
+	}
+	return 0, false
+}
 
 // scores is the first output as a row of class scores.
 func scores(outputs []*tensor.Tensor) ([]float32, error) {

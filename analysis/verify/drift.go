@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"qwb/analysis"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 )
 
@@ -14,6 +15,12 @@ type driftMeter struct {
 }
 
 func (d *driftMeter) add(simulated, got *tensor.Tensor) {
+	if !simulated.DType.IsFloat() { // the share of whole numbers that differ
+		m := analysis.Mismatch(got, simulated)
+		d.n, d.nsr, d.cosine = d.n+1, d.nsr+m, d.cosine+1-m
+		return
+	}
+	simulated, got = exec.Floats(simulated), exec.Floats(got)
 	x, y := simulated.F32(), got.F32()
 	if len(x) != len(y) || len(x) == 0 {
 		return
@@ -35,7 +42,11 @@ func (d *driftMeter) add(simulated, got *tensor.Tensor) {
 	}
 }
 
+// result is the mean over the samples that could be compared; without any there is none.
 func (d *driftMeter) result(name string) analysis.Drift {
-	n := max(d.n, 1)
+	if d.n == 0 {
+		return analysis.Drift{Output: name, Error: analysis.Error{Cosine: 1}}
+	}
+	n := d.n
 	return analysis.Drift{Output: name, Error: analysis.Error{NSR: d.nsr / n, MSE: d.mse / n, Cosine: d.cosine / n}, MaxDifference: d.most}
 }

@@ -15,6 +15,7 @@ import (
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
+	"qwb/reports"
 )
 
 func newCalibrate(e *env) *cobra.Command {
@@ -117,7 +118,11 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(e.stdout, "%s and %s: %d samples, %.2f s\n", r.Plan, r.Stats, r.Samples, r.Seconds)
+			share := ""
+			if r.IntegerShare != nil {
+				share = ", " + reports.IntegerShare(r.IntegerShare)
+			}
+			_, err = fmt.Fprintf(e.stdout, "%s and %s: %d samples, %.2f s%s\n", r.Plan, r.Stats, r.Samples, r.Seconds, share)
 			return err
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/analysis"
 	"qwb/internal/plain"
 	"qwb/reports"
 )
@@ -170,7 +171,7 @@ func certificateLines(c *qwb.Certificate) (lines [][2]string) {
 	if f.Flips != nil {
 		add("flips", "%d classes other than float's", *f.Flips)
 	}
-	add("NSR", "%s", qwb.WithError(f.NSR, f.NSRError))
+	add(analysis.ErrorName(f.Mismatches), "%s", qwb.WithError(f.NSR, f.NSRError))
 	for _, v := range c.Verifications {
 		digest := fmt.Sprintf(", digest %.12s...", v.Digest.SHA256)
 		if v.Digest.SHA256 == "" { // all integers are behind a float operator

@@ -15,6 +15,7 @@ import (
 	"qwb/export"
 	"qwb/export/all"
 	"qwb/internal/kind"
+	"qwb/reports"
 )
 
 func newExport(e *env) *cobra.Command {
@@ -140,15 +141,17 @@ func (e *env) printExport(r *qwb.ExportResult, err error, json bool) error {
 	if len(r.Files) > 1 {
 		line += fmt.Sprintf(", %d files", len(r.Files))
 	}
-	if _, err := fmt.Fprintf(e.stdout, "%s, SHA-256 %s\n", line, r.SHA256); err != nil || len(r.Files) < 2 || len(r.Files) > 8 {
-		return err
-	}
-	for _, f := range r.Files[1:] {
-		if _, err := fmt.Fprintf(e.stdout, "%s: SHA-256 %s\n", f.Path, f.SHA256); err != nil {
-			return err
+	lines := []string{line + ", SHA-256 " + r.SHA256}
+	for _, f := range r.Files[min(1, len(r.Files)):] {
+		if len(r.Files) <= 8 {
+			lines = append(lines, f.Path+": SHA-256 "+f.SHA256)
 		}
 	}
-	return nil
+	if share := reports.IntegerShare(r.IntegerShare); share != "" {
+		lines = append(lines, share)
+	}
+	_, err = fmt.Fprintln(e.stdout, strings.Join(lines, "\n"))
+	return err
 }
 
 // optionValue is the flag of an option. What it is set to is validated when the format is known, for formats may differ in choices.

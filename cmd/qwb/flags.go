@@ -33,6 +33,7 @@ type flags struct {
 	metric        string
 	metricCommand string
 	alphabet      string
+	outputs       []string
 }
 
 func (f *flags) addData(c *cobra.Command) {

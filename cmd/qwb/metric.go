@@ -28,11 +28,16 @@ func (f *flags) addMetric(c *cobra.Command, several bool) {
 	}
 	c.Flags().StringVar(&f.metric, "metric", "", what+" (docs/metrics.md)")
 	c.Flags().StringVar(&f.metricCommand, "metric-cmd", "", "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample")
+	name := "output"
+	if c.Flags().Lookup(name) != nil { // the file to write
+		name = "metric-output"
+	}
+	c.Flags().StringSliceVar(&f.outputs, name, nil, "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)")
 	c.Flags().StringVar(&f.alphabet, "alphabet", "", "text `FILE` for metrics of texts: what the classes of the model stand for, one on a line")
 }
 
 func (f *flags) metrics() qwb.MetricOptions {
-	o := qwb.MetricOptions{Command: f.metricCommand, Alphabet: f.alphabet}
+	o := qwb.MetricOptions{Command: f.metricCommand, Outputs: f.outputs, Alphabet: f.alphabet}
 	if f.metric != "" {
 		o.Names = strings.Split(f.metric, ",")
 	}

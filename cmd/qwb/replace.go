@@ -58,9 +58,9 @@ TO:   SiLU, ` + strings.Join(passes.SubstituteActivations(), ", "),
 	f.addRun(c)
 	f.addBudget(c)
 	f.addJSON(c)
-	f.addMetric(c, false)
 	c.Flags().StringVar(&o.Platform, "platform", "", "platform, or file of one, for which both models are quantized")
 	c.Flags().StringArrayVar(&o.Nodes, "nodes", nil, "`SELECTOR` of the nodes whose activations are meant, by the last node of each; may be repeated (default: all)")
 	c.Flags().StringVarP(&o.Out, "output", "o", "", "file to write the changed model to")
+	f.addMetric(c, false)
 	return c
 }

@@ -122,7 +122,7 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	if r.Judged != qwb.Simulated {
 		judged = ", by the integers of profile " + r.Judged
 	}
-	fmt.Fprintf(&b, "NSR of the outputs: %s before, %s after, change %s (%d held-out samples of %d, %s%s)\n", qwb.WithError(r.Before.NSR, r.Before.NSRError),
+	fmt.Fprintf(&b, "%s of the outputs: %s before, %s after, change %s (%d held-out samples of %d, %s%s)\n", analysis.ErrorName(r.Mismatches), qwb.WithError(r.Before.NSR, r.Before.NSRError),
 		qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError), r.HeldOut, r.Samples, r.HeldOutKind, judged)
 	if r.FloatNSR != nil {
 		fmt.Fprintf(&b, "%d rewriting steps; the float network stays the same (NSR %.2g)\n", r.Steps, *r.FloatNSR)

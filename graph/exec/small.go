@@ -94,6 +94,18 @@ func numbersOf[T number](t *tensor.Tensor) []T {
 	return nil
 }
 
+// Floats returns the numbers of a float16, bfloat16 or float64 tensor as float32, in the same layout: halves exactly, doubles rounded to nearest, what
+// is beyond float32 infinite. A float32 tensor is returned as it is, and of other types nil.
+func Floats(t *tensor.Tensor) *tensor.Tensor {
+	switch {
+	case t.DType == tensor.Float32:
+		return t
+	case !t.DType.IsFloat():
+		return nil
+	}
+	return &tensor.Tensor{DType: tensor.Float32, Shape: t.Shape, Layout: t.Layout, Data: numbersOf[float32](t)}
+}
+
 // unpackBits returns the codes of 2- and 4-bit elements, the first element being in the low bits.
 func unpackBits(t *tensor.Tensor) []uint8 {
 	bits, d := t.DType.Bits(), tensor.Of[uint8](t)
