@@ -24,7 +24,7 @@ func Format() export.Format {
 			}
 			return err
 		},
-		Write: write}
+		Write: write, Back: back}
 }
 
 func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {

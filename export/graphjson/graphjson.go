@@ -74,7 +74,7 @@ var rules = []export.Rule{
 // Format is the configured graph in one file.
 func Format() export.Format {
 	return export.Format{Name: "json", Doc: "the configured graph as JSON: tensors, operators, slots with states and scales", Ext: ".json", From: export.Plan,
-		Write: write, Rules: rules, Doctor: doctor}
+		Write: write, Back: back, Rules: rules, Doctor: doctor}
 }
 
 func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {

@@ -1,0 +1,199 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+
+	"qwb/export"
+	"qwb/export/cprogram"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
+)
+
+// recorded is the kind of what the sample's run reads and makes, byte by byte.
+const recorded export.ItemKind = "bytes of the run"
+
+// back reads the description, the constants where it says they lie, and what stands before and behind each step.
+func back(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+	files := out.FS()
+	read := func(name string) ([]byte, error) { return fs.ReadFile(files, name) }
+	b, err := read("memory.json")
+	if err != nil {
+		return nil, err
+	}
+	var d Memory
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, err
+	}
+	if d.Bytes < 0 || d.Bytes > 1<<34 {
+		return nil, fmt.Errorf("memory.json: %d bytes", d.Bytes)
+	}
+	memory := make([]byte, d.Bytes)
+	if b, err = read(d.Image); err != nil {
+		return nil, err
+	}
+	if err := load(memory, b); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Image, err)
+	}
+	h := &cprogram.Held{Program: in.Program, Written: map[lower.StepID]bool{}}
+	var runs []*export.Item
+	for _, s := range d.Steps {
+		h.Written[s.ID] = true
+		for _, a := range s.Constants {
+			f, err := constant(memory, &s, &a)
+			if err != nil {
+				return nil, err
+			}
+			h.Arrays = append(h.Arrays, f)
+		}
+		for _, side := range []struct {
+			file string
+			list []Array
+		}{{s.Before, s.Reads}, {s.After, s.Writes}} {
+			if b, err = read(side.file); err == nil {
+				err = load(memory, b)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", side.file, err)
+			}
+			for _, a := range side.list {
+				if a.Address < 0 || a.Bytes < 0 || a.Address+a.Bytes > len(memory) {
+					return nil, fmt.Errorf("step %d: %q lies outside of the memory", s.ID, a.Name)
+				}
+				runs = append(runs, bytesOf(a.Name, memory[a.Address:a.Address+a.Bytes]))
+				if a.Scale != nil && a.ZeroPoint != nil {
+					at := export.TensorName(a.Name)
+					h.Tensors = append(h.Tensors, export.Item{At: at, Kind: export.Scales, Floats: []float32{*a.Scale}},
+						export.Item{At: at, Kind: export.ZeroPoints, Ints: []int32{*a.ZeroPoint}})
+				}
+			}
+		}
+	}
+	held := h.Recovered()
+	for _, it := range runs {
+		held.Add(it)
+	}
+	wants, lacks := held.Wants, held.Lacks
+	held.Lacks = func(it *export.Item) string {
+		if it.Kind == recorded {
+			return "tensors of the run that no step that is written touches"
+		}
+		return lacks(it)
+	}
+	held.Wants = func(in *export.Input, yield func(*export.Item) error) error {
+		if err := wants(in, yield); err != nil {
+			return err
+		}
+		return again(ctx, in, yield)
+	}
+	return &export.Readback{Held: held}, nil
+}
+
+// bytesOf is what a tensor of the run holds.
+func bytesOf(name string, b []byte) *export.Item {
+	it := &export.Item{At: export.TensorName(name), Kind: recorded, Ints: make([]int32, len(b))}
+	for i, x := range b {
+		it.Ints[i] = int32(x)
+	}
+	return it
+}
+
+// again runs the sample once more, and yields every tensor that a step reads or makes once.
+func again(ctx context.Context, in *export.Input, yield func(*export.Item) error) error {
+	feeds, err := in.Sample()
+	if err != nil {
+		return err
+	}
+	e, err := program.New(in.Program, program.Reference, in.Threads)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	seen := map[lower.TensorID]bool{}
+	see := func(ids []lower.TensorID, list []*tensor.Tensor) error {
+		for k, id := range ids {
+			if id == lower.NoTensor || seen[id] || list[k] == nil {
+				continue
+			}
+			seen[id] = true
+			b, err := binary.Append(nil, binary.LittleEndian, list[k].ToRowMajor().Data)
+			if err == nil {
+				err = yield(bytesOf(in.Program.Tensors[id].Name, b))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_, err = e.Run(ctx, feeds, func(s *lower.Step, ins, outs []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if err := see(s.Inputs, ins); err != nil {
+			return nil, err
+		}
+		return nil, see(s.Outputs, outs)
+	})
+	return err
+}
+
+// load puts bytes where a file for $readmemh says.
+func load(memory, text []byte) error {
+	at := 0
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		line, _, _ = bytes.Cut(line, []byte("//"))
+		for _, w := range bytes.Fields(line) {
+			if w[0] == '@' {
+				n, err := strconv.ParseUint(string(w[1:]), 16, 62)
+				if err != nil {
+					return fmt.Errorf("line %d: %w", i+1, err)
+				}
+				at = int(n)
+				continue
+			}
+			x, err := strconv.ParseUint(string(w), 16, 8)
+			if err != nil || at >= len(memory) {
+				return fmt.Errorf("line %d: %q at %#x", i+1, w, at)
+			}
+			memory[at] = byte(x)
+			at++
+		}
+	}
+	return nil
+}
+
+// sizes of the elements of constants, by their types in C.
+var sizes = map[string]int{"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "float": 4,
+	"struct factor": 4, "struct multiplier": 4}
+
+// constant reads one from the memory.
+func constant(memory []byte, s *Step, a *Array) (cprogram.Found, error) {
+	_, what, _ := strings.Cut(a.Name, ": ")
+	f := cprogram.Found{Step: s.ID, What: what, Type: a.Type}
+	size := sizes[a.Type]
+	if size == 0 || a.Address < 0 || a.Bytes < 0 || a.Address+a.Bytes > len(memory) {
+		return f, fmt.Errorf("step %d: constant %q of %d %s at %#x", s.ID, a.Name, a.Bytes, a.Type, a.Address)
+	}
+	raw := memory[a.Address : a.Address+a.Bytes]
+	for i := 0; i+size <= len(raw); i += size {
+		var word [8]byte
+		copy(word[:], raw[i:i+size])
+		n := binary.LittleEndian.Uint64(word[:])
+		switch {
+		case a.Type == "float" || a.Type == "struct factor":
+			f.Floats = append(f.Floats, math.Float32frombits(uint32(n)))
+		case strings.HasPrefix(a.Type, "u"):
+			f.Ints = append(f.Ints, int64(n))
+		default:
+			shift := 64 - 8*size
+			f.Ints = append(f.Ints, int64(n<<shift)>>shift)
+		}
+	}
+	return f, nil
+}
