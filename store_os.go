@@ -32,6 +32,7 @@ type osStage struct {
 	folders map[string]string // temporary folder by the folder it lies in
 	files   [][2]string       // temporary and final path
 	expect  map[string]string
+	names   file.Names // nil: the system's; tests have others
 }
 
 // flushed is how many files are written to the disk before they get their names. A folder of many samples is not worth waiting for the
@@ -116,56 +117,23 @@ func (s *osStage) Commit() error {
 			return &ChangedError{name}
 		}
 	}
-	var undo undoing
-	for _, f := range s.files {
-		if err := undo.rename(f[0], f[1]); err != nil {
-			undo.all()
+	together := file.Together{Names: s.names}
+	for i, f := range s.files {
+		kept := f[0] + ".old"
+		if i == len(s.files)-1 {
+			kept = "" // nothing comes after it that could fail
+		}
+		err := together.MakeFolder(filepath.Dir(f[1]))
+		if err == nil {
+			err = together.Rename(f[0], f[1], kept)
+		}
+		if err != nil {
+			if err = together.Undo(err); file.Lost(err) {
+				s.folders = nil // where the old content is
+			}
 			return &FileError{File: f[1], Err: file.Plain(err)}
 		}
 	}
-	return nil
-}
-
-// undoing is what takes back what has been done, in the order in which it was done.
-type undoing []func() error
-
-func (u undoing) all() {
-	for _, f := range slices.Backward(u) {
-		_ = f() // what cannot be taken back stays; the error that matters is the one before
-	}
-}
-
-// rename gives a staged file its name. What lay there before is kept under a second name beside the staged file, where the file system
-// has second names, so that it is there at every moment and can come back.
-func (u *undoing) rename(staged, path string) error {
-	if err := u.makeFolder(filepath.Dir(path)); err != nil {
-		return err
-	}
-	kept := staged + ".old"
-	had := os.Link(path, kept) == nil
-	if err := os.Rename(staged, path); err != nil {
-		return err
-	}
-	*u = append(*u, func() error {
-		if had {
-			return os.Rename(kept, path)
-		}
-		return os.Remove(path)
-	})
-	return nil
-}
-
-func (u *undoing) makeFolder(dir string) error {
-	if _, err := os.Lstat(dir); err == nil || dir == filepath.Dir(dir) {
-		return os.MkdirAll(dir, 0o755)
-	}
-	if err := u.makeFolder(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	*u = append(*u, func() error { return os.Remove(dir) })
 	return nil
 }
 

@@ -34,6 +34,7 @@ type Output struct {
 	temp    string // temporary folder, "" before the first file
 	files   []*staged
 	figures map[string]int64
+	names   file.Names // nil: the system's; tests have others
 }
 
 // Stage takes files that are not those of the operating system, and gives them their names together.
@@ -199,18 +200,14 @@ func (o *Output) Paths() []string {
 // made. If one cannot get its name, those that had been there before are put back.
 func (o *Output) Commit() ([]File, error) {
 	var list []File
-	var undo []func() error // of files of the operating system; others are taken back by not committing them
+	together := file.Together{Names: o.names}
 	for i, s := range o.files {
-		back, err := o.place(i, s)
-		if err != nil {
-			for _, u := range slices.Backward(undo) {
-				if o.into == nil {
-					err = errors.Join(err, u())
-				}
+		if err := o.place(&together, i); err != nil {
+			if err = together.Undo(err); file.Lost(err) {
+				o.temp = "" // where the old content is
 			}
-			return nil, err
+			return nil, &graph.FileError{File: o.final(s), Err: file.Plain(err)}
 		}
-		undo = append(undo, back)
 		f := File{Path: o.final(s), SHA256: s.sum}
 		if s.name == o.Name() {
 			list = slices.Insert(list, 0, f)
@@ -227,36 +224,27 @@ func (o *Output) Commit() ([]File, error) {
 	return list, nil
 }
 
-// place gives a file its name, and returns what takes that back.
-func (o *Output) place(i int, s *staged) (undo func() error, err error) {
+// place gives a file its name.
+func (o *Output) place(together *file.Together, i int) error {
+	s := o.files[i]
 	final := o.final(s)
-	fail := func(err error) (func() error, error) { return nil, &graph.FileError{File: final, Err: file.Plain(err)} }
 	if s.sum == "" {
-		return fail(errors.New("the file was not closed"))
+		return errors.New("the file was not closed")
 	}
-	undo = func() error { return os.Remove(final) }
 	if o.into != nil {
-		return undo, o.into.Add(final, func(w io.Writer) error {
+		return o.into.Add(final, func(w io.Writer) error {
 			_, err := w.Write(s.memory.Bytes())
 			return err
 		})
 	}
-	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
-		return fail(err)
+	if err := together.MakeFolder(filepath.Dir(final)); err != nil {
+		return err
 	}
-	if info, err := os.Lstat(final); err == nil && info.Mode().IsRegular() && len(o.files) > 1 {
-		old := filepath.Join(o.temp, fmt.Sprintf(".old.%d", i))
-		if os.Link(final, old) != nil { // not every file system has links
-			if err := os.Rename(final, old); err != nil {
-				return fail(err)
-			}
-		}
-		undo = func() error { return os.Rename(old, final) }
+	kept := filepath.Join(o.temp, fmt.Sprintf(".old.%d", i))
+	if i == len(o.files)-1 {
+		kept = "" // nothing comes after it that could fail
 	}
-	if err := os.Rename(s.temp, final); err != nil {
-		return fail(err)
-	}
-	return undo, nil
+	return together.Rename(s.temp, final, kept)
 }
 
 // Discard removes what has not got its name.

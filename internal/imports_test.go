@@ -23,7 +23,7 @@ import (
 var layers = []string{
 	"kernels/elementary",
 	"kernels/qmath kernels/cpu graph/tensor internal/file internal/flatbuffer internal/plain internal/strictjson reports/layout reports/page",
-	"kernels/ref",
+	"kernels/ref internal/filetest",
 	"kernels",
 	"kernels/kerneltest",
 	"kernels/cuda/driver",
@@ -129,6 +129,7 @@ var thirdParty = map[string][]string{
 	"internal/advisetest":       {"github.com/stretchr/testify"},
 
 	"internal/weightstest": {"github.com/stretchr/testify"},
+	"internal/filetest":    {"github.com/stretchr/testify"},
 }
 
 func TestImportDirection(t *testing.T) {

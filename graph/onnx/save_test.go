@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/file"
+	"qwb/internal/filetest"
 )
 
 // sample exercises most of what a file can hold besides operators.
@@ -300,4 +303,31 @@ func TestSaveOverItself(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "other", back.Doc)
 	require.NoError(t, back.Close())
+}
+
+// TestSaveIsAllOrNone: the data and the model that refers to them, whatever step fails, also on a file system without hard links.
+func TestSaveIsAllOrNone(t *testing.T) {
+	before := map[string]string{"m.onnx": "old model", "m.onnx.data": "old data"}
+	after := map[string]string{"m.onnx": "new model", "m.onnx.data": "new data"}
+	filetest.AllOrNone(t, before, after, func(dir string, n file.Names) error {
+		s := stage{names: n}
+		defer s.discard()
+		for _, name := range []string{"m.onnx.data", "m.onnx"} {
+			require.NoError(t, s.add(filepath.Join(dir, name), strings.NewReader(after[name])))
+		}
+		return s.commit()
+	})
+}
+
+// TestSaveThatFailsKeepsTheOldData: the model cannot get its name, so the data that were there stay.
+func TestSaveThatFailsKeepsTheOldData(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "m.onnx", "full"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "m.onnx.data"), []byte("old data"), 0o644))
+	var s stage
+	defer s.discard()
+	require.NoError(t, s.add(filepath.Join(dir, "m.onnx.data"), strings.NewReader("new data")))
+	require.NoError(t, s.add(filepath.Join(dir, "m.onnx"), strings.NewReader("new model")))
+	require.Error(t, s.commit())
+	assertFile(t, filepath.Join(dir, "m.onnx.data"), []byte("old data"))
 }

@@ -8,11 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"qwb/internal/file"
 )
 
 // stage is a set of files that appear under their names together or not at all, as far as a file system allows that.
 type stage struct {
 	files []stagedFile
+	names file.Names // nil: the system's; tests have others
 }
 
 type stagedFile struct{ temp, path string }
@@ -49,15 +52,17 @@ func createBeside(path string) (*os.File, error) {
 
 // commit renames the files in the order in which they were added.
 func (s *stage) commit() error {
+	together := file.Together{Names: s.names}
 	for i, f := range s.files {
-		if err := os.Rename(f.temp, f.path); err != nil {
-			for _, done := range s.files[:i] { // what the failed one was to refer to
-				err = errors.Join(err, os.Remove(done.path))
-			}
-			s.files = s.files[i:]
-			return err
+		kept := f.temp + ".old"
+		if i == len(s.files)-1 {
+			kept = "" // nothing comes after it that could fail
+		}
+		if err := together.Rename(f.temp, f.path, kept); err != nil {
+			return together.Undo(err)
 		}
 	}
+	together.Done()
 	var err error
 	for _, f := range s.files {
 		err = errors.Join(err, syncFolder(filepath.Dir(f.path)))

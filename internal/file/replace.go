@@ -54,8 +54,11 @@ func Commit(staged, path string) error {
 	return nil
 }
 
-// Plain strips the path from an error of package os, for callers that name the file themselves.
+// Plain strips the path from an error of package os, for callers that name the file themselves. What more is said with it stays.
 func Plain(err error) error {
+	if several, ok := err.(interface{ Unwrap() []error }); ok && len(several.Unwrap()) > 1 {
+		return err
+	}
 	var p *fs.PathError
 	if errors.As(err, &p) {
 		return p.Err

@@ -31,7 +31,7 @@ func Read(path string) (*Plan, error) {
 
 // Write writes the plan to path. A file that is there is kept as path.bak unless it has the same content already, in which case
 // nothing is written. Both files are replaced as a whole, and only when both are on the disk: whatever fails, path holds either
-// the old plan or the new one, and no other file is left behind.
+// the old plan or the new one, path.bak what it held or the old plan, and no other file is left behind.
 func (p *Plan) Write(path string) error {
 	if edited, err := p.Edited(); err != nil || edited {
 		return errors.Join(err, fmt.Errorf("plan: the numbers in %s were edited", path))
@@ -52,17 +52,29 @@ func (p *Plan) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	if exists {
-		var kept string
-		if kept, err = stage(path+".bak", old); err == nil {
-			err = inPlan(file.Commit(kept, path+".bak"))
-		}
+	defer os.Remove(next) // it is gone when it has its name
+	if !exists {
+		return inPlan(file.Commit(next, path))
 	}
+	kept, err := stage(path+".bak", old)
 	if err != nil {
-		os.Remove(next)
 		return err
 	}
-	return inPlan(file.Commit(next, path))
+	defer os.Remove(kept)
+	return replaceBoth(next, path, kept, nil)
+}
+
+// replaceBoth gives the new plan and the old one their names, both or none.
+func replaceBoth(next, path, kept string, names file.Names) error {
+	together := file.Together{Names: names}
+	if err := together.Rename(kept, path+".bak", kept+".old"); err != nil {
+		return fmt.Errorf("plan: %s: %w", path+".bak", file.Plain(err))
+	}
+	if err := together.Rename(next, path, ""); err != nil {
+		return fmt.Errorf("plan: %s: %w", path, file.Plain(together.Undo(err)))
+	}
+	together.Done()
+	return nil
 }
 
 // stage writes a file beside path under a temporary name and returns that name.

@@ -1,0 +1,28 @@
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/internal/file"
+	"qwb/internal/filetest"
+)
+
+// TestPlanAndItsCopyAreAllOrNone: the copy of a plan is not lost where the new plan cannot get its name.
+func TestPlanAndItsCopyAreAllOrNone(t *testing.T) {
+	before := map[string]string{"p.json": "plan", "p.json.bak": "older plan"}
+	after := map[string]string{"p.json": "new plan", "p.json.bak": "plan"}
+	filetest.AllOrNone(t, before, after, func(dir string, n file.Names) error {
+		path := filepath.Join(dir, "p.json")
+		next, err := stage(path, []byte("new plan"))
+		require.NoError(t, err)
+		defer os.Remove(next)
+		kept, err := stage(path+".bak", []byte("plan"))
+		require.NoError(t, err)
+		defer os.Remove(kept)
+		return replaceBoth(next, path, kept, n)
+	})
+}
