@@ -120,6 +120,13 @@ type CertifiedFile struct {
 	Export string `json:"format,omitempty"`
 	// Verification is what the file says of itself, where a format gave it; nil in certificates of before it was kept: the plan's.
 	Verification *plan.Verification `json:"verification,omitempty"`
+	// Parts are the other files of the export, which belong to this one: the weights of a network, for one.
+	Parts []plan.File `json:"parts,omitempty"`
+}
+
+// files are all files of the export, the named one first.
+func (f *CertifiedFile) files() []plan.File {
+	return append([]plan.File{{Path: f.Path, SHA256: f.SHA256}}, f.Parts...)
 }
 
 // Classes of processors by the arithmetic of floats; see docs/numerics.md.

@@ -222,18 +222,28 @@ func (r *recheck) files() (same bool, err error) {
 		same = r.same(f.what+" "+name, f.file.SHA256, sum, "") && same
 	}
 	for _, f := range r.c.Exports {
-		name := r.at(f.Path)
-		b, err := fs.ReadFile(r.store(), name)
-		switch {
-		case missing(err):
-			r.say("export "+name, RecheckSkipped, f.SHA256, "", "the file is not here")
-		case err != nil:
-			return false, err
-		default:
-			r.same("export "+name, f.SHA256, sumOf(b), "")
+		for _, file := range f.files() {
+			if err := r.exported(file); err != nil {
+				return false, err
+			}
 		}
 	}
 	return same, nil
+}
+
+// exported compares a file of an export.
+func (r *recheck) exported(f plan.File) error {
+	name := r.at(f.Path)
+	b, err := fs.ReadFile(r.store(), name)
+	switch {
+	case missing(err):
+		r.say("export "+name, RecheckSkipped, f.SHA256, "", "the file is not here")
+		return nil
+	case err != nil:
+		return err
+	}
+	r.same("export "+name, f.SHA256, sumOf(b), "")
+	return nil
 }
 
 // plan compares the plan's file: first what it decides, then any other byte.
@@ -504,29 +514,46 @@ func (r *recheck) digest(what string, was, now *analysis.Digest, same bool, note
 
 // exports makes exported files again.
 func (r *recheck) exports(ctx context.Context, p *Planned) error {
-	for _, f := range r.c.Exports {
-		what := "export " + filepath.Base(filepath.FromSlash(f.Path)) + ", made again"
-		i := slices.IndexFunc(r.Catalog.Formats, func(x export.Format) bool { return x.Name == f.Export && x.From != export.Checkpoint })
+	for i := range r.c.Exports {
+		f := &r.c.Exports[i]
+		name := filepath.Base(filepath.FromSlash(f.Path))
+		what := "export " + name + ", made again"
+		k := slices.IndexFunc(r.Catalog.Formats, func(x export.Format) bool { return x.Name == f.Export && x.From != export.Checkpoint })
 		switch {
 		case f.Export == "":
 			r.say(what, RecheckSkipped, f.SHA256, "", "no format gave it by its defaults")
 			continue
-		case i < 0:
+		case k < 0:
 			r.say(what, RecheckSkipped, f.SHA256, "", "this program has no format "+f.Export)
 			continue
 		}
-		sum, err := r.exportAgain(ctx, p, &r.Catalog.Formats[i], filepath.Base(filepath.FromSlash(f.Path)),
-			cmp.Or(f.Verification, p.Plan.Verification), r.o.Threads)
+		made, err := r.exportAgain(ctx, p, &r.Catalog.Formats[k], name, cmp.Or(f.Verification, p.Plan.Verification), r.o.Threads)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
 			r.say(what, RecheckDifferent, f.SHA256, "", oneLine(err))
-		case sum != f.SHA256 && r.c.Tool.Version != r.Catalog.Version:
-			r.say(what, RecheckSkipped, f.SHA256, sum, "the file names the version of qwb that wrote it")
 		default:
-			r.same(what, f.SHA256, sum, "")
+			r.madeAgain(f, made)
 		}
 	}
 	return nil
+}
+
+// madeAgain compares every file of an export with what was made again.
+func (r *recheck) madeAgain(f *CertifiedFile, made []export.File) {
+	for i, was := range f.files() {
+		what := "export " + filepath.Base(filepath.FromSlash(was.Path)) + ", made again"
+		switch {
+		case i >= len(made):
+			r.say(what, RecheckDifferent, was.SHA256, "", "this program writes no such file")
+		case made[i].SHA256 != was.SHA256 && r.c.Tool.Version != r.Catalog.Version:
+			r.say(what, RecheckSkipped, was.SHA256, made[i].SHA256, "the file names the version of qwb that wrote it")
+		default:
+			r.same(what, was.SHA256, made[i].SHA256, "")
+		}
+	}
+	for _, m := range made[min(len(made), 1+len(f.Parts)):] {
+		r.say("export "+m.Path+", made again", RecheckSkipped, "", m.SHA256, "the certificate does not have this file of the export: make it anew")
+	}
 }

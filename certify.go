@@ -1,7 +1,6 @@
 package qwb
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -283,68 +282,119 @@ func (c *contest) verifyFirst(ctx context.Context, profile qmath.Profile, backen
 	return verify.Run(ctx, &head{c.set.Iterator(), n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend, Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
 }
 
-// certifyExports hashes files and finds out which format gives them from the plan.
-func (j *job) certifyExports(ctx context.Context, p *Planned, o CertifyOptions) (list []CertifiedFile, err error) {
-	for _, file := range o.Exports {
-		b, err := fs.ReadFile(j.store(), file)
+// certifyExports hashes the files of exports and finds out which format gives them from the plan. A file that belongs to another one that
+// is named is in the entry of that one.
+func (j *job) certifyExports(ctx context.Context, p *Planned, o CertifyOptions) ([]CertifiedFile, error) {
+	list := make([]CertifiedFile, len(o.Exports))
+	parts := map[string]bool{}
+	for i, file := range o.Exports {
+		f, err := j.certifyExport(ctx, p, file, o)
 		if err != nil {
-			return nil, fmt.Errorf("certify: %w", err)
+			return nil, err
 		}
-		f := CertifiedFile{Path: plan.Relative(o.Out, file), SHA256: sumOf(b)}
-		for i := range j.Catalog.Formats {
-			format := &j.Catalog.Formats[i]
-			if format.From == export.Checkpoint || format.Ext == "" || !strings.HasSuffix(file, format.Ext) || format.Targets != nil && !slices.Contains(format.Targets, p.Plan.Platform) {
-				continue
-			}
-			sum, err := j.exportAgain(ctx, p, format, filepath.Base(file), p.Plan.Verification, o.Threads)
-			if err == nil && sum == f.SHA256 {
-				f.Export, f.Verification = format.Name, p.Plan.Verification
-				break
-			}
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
+		list[i] = f
+		for _, part := range f.Parts {
+			parts[part.Path] = true
 		}
-		if f.Export == "" {
-			j.warn("%s: no format gives this file from %s by its defaults: the certificate has its hash, and it cannot be made again", file, p.File)
-		}
-		list = append(list, f)
 	}
-	return list, nil
+	for i, f := range list {
+		if f.Export == "" && len(f.Parts) == 0 && !parts[f.Path] {
+			j.warn("%s: no format gives this file from %s by its defaults: the certificate has its hash, but not those of files that belong to it, "+
+				"and it cannot be made again", o.Exports[i], p.File)
+		}
+	}
+	return slices.DeleteFunc(list, func(f CertifiedFile) bool { return f.Export == "" && parts[f.Path] }), nil
 }
 
-// exportAgain exports the plan into memory, as verified by v, and returns the SHA-256 of the first file.
-func (j *job) exportAgain(ctx context.Context, p *Planned, f *export.Format, name string, v *plan.Verification, threads int) (string, error) {
+// certifyExport hashes a file, finds the format that gives it, and hashes all files that belong to it.
+func (j *job) certifyExport(ctx context.Context, p *Planned, file string, o CertifyOptions) (CertifiedFile, error) {
+	b, err := fs.ReadFile(j.store(), file)
+	if err != nil {
+		return CertifiedFile{}, fmt.Errorf("certify: %w", err)
+	}
+	f := CertifiedFile{Path: plan.Relative(o.Out, file), SHA256: sumOf(b)}
+	why := ""
+	for i := range j.Catalog.Formats {
+		format := &j.Catalog.Formats[i]
+		if format.From == export.Checkpoint || format.Ext == "" || !strings.HasSuffix(file, format.Ext) ||
+			format.Targets != nil && !slices.Contains(format.Targets, p.Plan.Platform) {
+			continue
+		}
+		made, err := j.exportAgain(ctx, p, format, filepath.Base(file), p.Plan.Verification, o.Threads)
+		if ctx.Err() != nil {
+			return f, context.Cause(ctx)
+		}
+		if err != nil || made[0].SHA256 != f.SHA256 {
+			continue
+		}
+		parts, other, err := j.partsOf(file, made[1:], o.Out)
+		if err != nil {
+			return f, fmt.Errorf("certify: %s, as --format %s writes it: %w", file, format.Name, err)
+		}
+		f.Parts = parts
+		if other == "" {
+			f.Export, f.Verification = format.Name, p.Plan.Verification
+			return f, nil
+		}
+		why = fmt.Sprintf("%s is not what --format %s writes beside %s from %s by its defaults: the certificate has the hashes of all its files, "+
+			"which cannot be made again", other, format.Name, file, p.File)
+	}
+	if why != "" {
+		j.warn("%s", why)
+	}
+	return f, nil
+}
+
+// partsOf are the files beside the first of an export, by what was made again. other is one that is not what was made.
+func (j *job) partsOf(file string, made []export.File, out string) (parts []plan.File, other string, err error) {
+	for _, m := range made {
+		name := filepath.Join(filepath.Dir(file), m.Path)
+		b, err := fs.ReadFile(j.store(), name)
+		if err != nil {
+			return nil, "", fmt.Errorf("a file that belongs to it: %w", err)
+		}
+		sum := sumOf(b)
+		if sum != m.SHA256 {
+			other = name
+		}
+		parts = append(parts, plan.File{Path: plan.Relative(out, name), SHA256: sum})
+	}
+	return parts, other, nil
+}
+
+// exportAgain exports the plan into memory, as verified by v, and returns all files, the first of which is the one that is named.
+func (j *job) exportAgain(ctx context.Context, p *Planned, f *export.Format, name string, v *plan.Verification,
+	threads int) ([]export.File, error) {
 	in, err := j.planInput(p, f, ExportOptions{Threads: threads})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if f.From == export.Program {
 		profile, err := p.ProfileNamed("")
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if in.Program, err = p.Program(profile); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	if f.Check != nil {
 		if err := f.Check(in); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	if err := stamp(in, p, v); err != nil {
-		return "", err
+		return nil, err
 	}
 	var memory Memory
 	out := f.NewOutput(name, memory.Stage())
 	defer out.Discard()
 	if _, err := f.Write(ctx, in, out); err != nil {
-		return "", err
+		return nil, err
 	}
 	files, err := out.Commit()
-	if err != nil || len(files) == 0 {
-		return "", cmp.Or(err, errors.New("nothing was written"))
+	if err == nil && len(files) == 0 {
+		err = errors.New("nothing was written")
 	}
-	return files[0].SHA256, nil
+	return files, err
 }

@@ -181,6 +181,9 @@ func certificateLines(c *qwb.Certificate) (lines [][2]string) {
 	}
 	for _, x := range c.Exports {
 		add("export", "%s, SHA-256 %.12s...", x.Path, x.SHA256)
+		for _, part := range x.Parts {
+			add("with it", "%s, SHA-256 %.12s...", part.Path, part.SHA256)
+		}
 	}
 	add("processor", "%s multiply-add", c.Arithmetic)
 	return lines

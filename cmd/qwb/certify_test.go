@@ -171,6 +171,41 @@ func TestCertificateAndItsPlan(t *testing.T) {
 	require.Equal(t, qwb.RecheckDifferent, by["integers, profile ort, backend cpu"].Verdict, "%v", by)
 }
 
+// A certificate is about all files of an export, whichever of them are named, and about a folder of masks with all below it.
+func TestCertificateOfSeveralFiles(t *testing.T) {
+	certifiedPlace(t)
+	done(t, "calibrate", "models/m.onnx", "--data", "data", "--platform", "ncnn_int8", "--border-cost", "0", "-o", "work/n.plan.json")
+	done(t, "export", "work/n.plan.json", "--platform", "ncnn_int8", "-o", "work/n.param")
+	whole := read(t, "work/n.bin")
+	changed := slices.Clone(whole)
+	changed[len(changed)/2] ^= 1
+	certify := []string{"certify", "work/n.plan.json", "--data", "eval", "-o", "n.json", "--export"}
+	for _, args := range [][]string{{"work/n.param"}, {"work/n.bin", "--export", "work/n.param"}} {
+		_ = os.Remove("n.json")
+		r := done(t, append(slices.Clone(certify), args...)...)
+		require.NotContains(t, r.stderr, "no format gives")
+		require.Contains(t, r.stdout, "work/n.bin")
+		by, _ := recheck(t, exitDone, "n.json")
+		require.Equal(t, qwb.RecheckEqual, by["export n.bin, made again"].Verdict)
+		write(t, "work/n.bin", changed)
+		_, r = recheck(t, exitCheck, "n.json")
+		require.Contains(t, r.lastLine(), "export work/n.bin differs")
+		write(t, "work/n.bin", whole)
+	}
+
+	write(t, "work/n.bin", changed)
+	require.NoError(t, os.Remove("n.json"))
+	r := done(t, append(certify, "work/n.param")...)
+	require.Contains(t, r.stderr, "work/n.bin is not what --format ncnn writes")
+	recheck(t, exitDone, "n.json")
+	write(t, "work/n.bin", whole)
+	_, r = recheck(t, exitCheck, "n.json")
+	require.Contains(t, r.lastLine(), "export work/n.bin differs")
+	require.NoError(t, os.Remove("work/n.bin"))
+	require.NoError(t, os.Remove("n.json"))
+	fails(t, exitFailed, `n\.param, as --format ncnn writes it: .*n\.bin`, append(certify, "work/n.param")...)
+}
+
 func TestCertifyRefuses(t *testing.T) {
 	certifiedPlace(t)
 	fails(t, exitUsage, "needs -o", "certify", "work/m.plan.json")
