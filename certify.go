@@ -151,7 +151,8 @@ func (c *Certificate) name(j *job, p *Planned, raw []byte, o CertifyOptions, run
 	return nil
 }
 
-// sumOfFiles is the SHA-256 of a file; of a folder that of the names of its files with theirs.
+// sumOfFiles is the SHA-256 of a file; of a folder that of the names of all files below it with theirs. Links are followed, as they are
+// where the files are read.
 func sumOfFiles(s Store, name string) (string, error) {
 	info, err := fs.Stat(s, name)
 	if err != nil {
@@ -161,22 +162,41 @@ func sumOfFiles(s Store, name string) (string, error) {
 		b, err := fs.ReadFile(s, name)
 		return sumOf(b), err
 	}
-	entries, err := fs.ReadDir(s, name)
-	if err != nil {
+	var list strings.Builder
+	if err := listFolder(s, &list, name, "", []fs.FileInfo{info}); err != nil {
 		return "", err
 	}
-	var list strings.Builder
-	for _, e := range entries {
-		if !e.Type().IsRegular() {
-			continue
-		}
-		b, err := fs.ReadFile(s, filepath.Join(name, e.Name()))
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(&list, "%s %q\n", sumOf(b), e.Name())
-	}
 	return sumOf([]byte(list.String())), nil
+}
+
+// listFolder writes a line for every file below a folder. above are the folders that it lies in: a link to one of them leads nowhere.
+func listFolder(s Store, list *strings.Builder, folder, below string, above []fs.FileInfo) error {
+	entries, err := fs.ReadDir(s, folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := filepath.Join(folder, e.Name())
+		info, err := fs.Stat(s, name)
+		switch {
+		case missing(err): // a link to nothing
+		case err != nil:
+			return err
+		case info.IsDir():
+			if !slices.ContainsFunc(above, func(a fs.FileInfo) bool { return sameInfo(a, info) }) {
+				err = listFolder(s, list, name, below+e.Name()+"/", append(slices.Clone(above), info))
+			}
+		case info.Mode().IsRegular():
+			var b []byte
+			if b, err = fs.ReadFile(s, name); err == nil {
+				fmt.Fprintf(list, "%s %q\n", sumOf(b), below+e.Name())
+			}
+		}
+		if err != nil && !missing(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // dataOf is how the samples of a contest were opened.
