@@ -77,9 +77,11 @@ func (j *job) stagePlan(name string, b []byte, read string, more func(Stage) err
 	}
 	stage := j.store().Stage()
 	defer stage.Discard()
+	sum := "" // of two that calibrate a model for the first time, one comes later and keeps the plan of the other
 	if exists {
-		stage.Expect(name, sumOf(old))
+		sum = sumOf(old)
 	}
+	stage.Expect(name, sum)
 	switch same := exists && bytes.Equal(old, b); {
 	case same && more == nil:
 		return nil

@@ -32,7 +32,7 @@ type Stage interface {
 	// Add writes the content that the file is to have. Folders are made where they are missing.
 	Add(name string, write func(io.Writer) error) error
 	// Expect says what the file has to hold until the new ones get their names, as SHA-256 in hexadecimal: what was read, so that nobody
-	// else's work is overwritten.
+	// else's work is overwritten. An empty sum says that no such file may be there.
 	Expect(name, sum string)
 	// Commit gives the files their names, in the order in which they were added. Where a file does not hold what is expected, the error is
 	// a ChangedError, and nothing changes.
@@ -150,6 +150,14 @@ func (j *job) sameFile(a, b string) bool {
 	x, errA := fs.Stat(j.store(), a)
 	y, errB := fs.Stat(j.store(), b)
 	return errA == nil && errB == nil && sameInfo(x, y)
+}
+
+// expected reports whether a file, as it was read, is what a stage expects.
+func expected(b []byte, err error, sum string) bool {
+	if sum == "" {
+		return missing(err)
+	}
+	return err == nil && sumOf(b) == sum
 }
 
 func sumOf(b []byte) string {

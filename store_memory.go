@@ -121,7 +121,12 @@ func (s *memoryStage) Commit() error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	for name, sum := range s.expect {
-		if b, ok := s.store.files[memoryName(name)]; !ok || sumOf(b) != sum {
+		var err error
+		b, ok := s.store.files[memoryName(name)]
+		if !ok {
+			err = fs.ErrNotExist
+		}
+		if !expected(b, err, sum) {
 			return &ChangedError{name}
 		}
 	}

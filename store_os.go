@@ -112,8 +112,7 @@ func (s *osStage) Commit() error {
 		defer file.LockFolder(folder)()
 	}
 	for name, sum := range s.expect {
-		b, err := os.ReadFile(name)
-		if err != nil || sumOf(b) != sum {
+		if b, err := os.ReadFile(name); !expected(b, err, sum) {
 			return &ChangedError{name}
 		}
 	}

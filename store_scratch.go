@@ -72,14 +72,17 @@ func (s *scratchStage) Add(name string, write func(io.Writer) error) error {
 func (s *scratchStage) Expect(name, sum string) { s.expect[name] = sum }
 
 func (s *scratchStage) Commit() error {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
 	for name, sum := range s.expect {
-		b, err := fs.ReadFile(s.store, name)
-		if err != nil || sumOf(b) != sum {
+		b, err := s.store.files[filepath.Clean(name)], error(nil)
+		if b == nil {
+			b, err = fs.ReadFile(s.store.base, name)
+		}
+		if !expected(b, err, sum) {
 			return &ChangedError{name}
 		}
 	}
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
 	if s.store.files == nil {
 		s.store.files = map[string][]byte{}
 	}
