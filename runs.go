@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -96,21 +97,58 @@ func keepOutcome(s Store, name string, o Outcome) error {
 	if ok {
 		defer file.LockFolder(filepath.Dir(path))()
 	}
+	for {
+		err := addOutcome(s, name, path, line)
+		if !errors.As(err, new(*ChangedError)) {
+			return err
+		}
+	} // another project of a store without locks was faster: its line is read, and kept
+}
+
+// addOutcome is one attempt of keepOutcome. Where the store has no path for the name, a ChangedError says that somebody else was faster.
+func addOutcome(s Store, name, path string, line []byte) error {
 	old, err := readRuns(s, name)
 	if err != nil {
 		return err
 	}
+	was := old
 	if n := len(old); n > 0 && old[n-1] != '\n' { // a line that was not written to its end
 		line = append([]byte{'\n'}, line...)
 	}
 	if bytes.HasSuffix(old, line) && (len(old) == len(line) || old[len(old)-len(line)-1] == '\n') {
 		return nil
 	}
-	if ok && len(old)+len(line) <= maxRuns {
+	if path != "" && len(old)+len(line) <= maxRuns {
 		return appendTo(path, line)
 	}
-	_, err = WriteFile(s, name, bytesOf(newest(append(old, line...))))
-	return err
+	now := bytesOf(newest(slices.Concat(old, line)))
+	if path != "" {
+		_, err = WriteFile(s, name, now)
+		return err
+	}
+	return replaceOutcomes(s, name, was, now)
+}
+
+// replaceOutcomes writes the lines of a file that was read as was, unless it is another one meanwhile.
+func replaceOutcomes(s Store, name string, was []byte, now func(io.Writer) error) error {
+	raw, err := readFile(s, name, 16*maxRuns)
+	if err != nil && !missing(err) {
+		return err
+	}
+	if !bytes.Equal(newest(raw), was) {
+		return &ChangedError{name}
+	}
+	sum := ""
+	if err == nil {
+		sum = sumOf(raw)
+	}
+	stage := s.Stage()
+	defer stage.Discard()
+	stage.Expect(name, sum)
+	if err := stage.Add(name, now); err != nil {
+		return err
+	}
+	return stage.Commit()
 }
 
 // newest is what is kept of lines: all, or if they are too many the newest of half the bound.
