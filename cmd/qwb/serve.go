@@ -75,7 +75,7 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 					return fmt.Errorf("serve: %w", err)
 				}
 			}
-			go func() { _, _ = bench.Call(c.Context(), "view", []byte(`{"brief":true}`), "") }() // it is there when the browser is; what is wrong is said then
+			bench.Ahead(c.Context()) // the view is there when the browser is
 			s := &server.Server{Bench: bench, Roots: files, Page: page.Files(), Log: e.stderr, Token: server.NewToken()}
 			return e.serve(c.Context(), s, l, !quiet)
 		},

@@ -20,6 +20,7 @@ import (
 	"sync"
 
 	"qwb"
+	"qwb/graph"
 	"qwb/internal/plain"
 	"qwb/internal/strictjson"
 	"qwb/quantizer/plan"
@@ -49,6 +50,7 @@ type Bench struct {
 	o        Options
 	changing sync.Mutex // held while the plan changes
 	viewing  sync.Mutex // held while a view is made
+	opening  sync.Mutex // held while a plan is loaded
 
 	previewing chan struct{} // has room for one that tries a decision
 
@@ -80,6 +82,8 @@ func New(o Options) *Bench {
 // Close stops what runs, and waits for it.
 func (b *Bench) Close() {
 	b.jobs.close()
+	b.opening.Lock() // what is being loaded is closed too
+	defer b.opening.Unlock()
 	b.forget()
 }
 
@@ -119,6 +123,20 @@ func (b *Bench) Call(ctx context.Context, method string, params json.RawMessage,
 		return m.Do(b, ctx, params)
 	}
 	return nil, qwb.Usagef("there is no method %q", method)
+}
+
+// Ahead draws the first view in a goroutine of its own, so that it is there when it is asked for. What is wrong is said then: a file that
+// is cut off meanwhile, and a bug, are answers of the one who asks.
+func (b *Bench) Ahead(ctx context.Context) (done <-chan struct{}) {
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		_ = graph.Try(func() error {
+			_, err := b.Call(ctx, "view", []byte(`{"brief":true}`), "")
+			return err
+		})
+	}()
+	return end
 }
 
 // Revision identifies the plan as it lies in the store, or the model where there is no plan: empty where nothing is open.

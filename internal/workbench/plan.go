@@ -37,25 +37,46 @@ func (b *Bench) open() (o *opened, end func(), err error) {
 	if _, err := b.needPlan(); err != nil {
 		return nil, nil, err
 	}
+	b.opening.Lock() // one loads, and those who need the same wait for it; b.mu is free meanwhile
+	defer b.opening.Unlock()
 	revision := b.Revision()
+	if o := b.use(revision); o != nil {
+		return o, o.used.RUnlock, nil
+	}
+	if o, err = b.load(revision); err != nil {
+		return nil, nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop()
+	b.opened = o
+	o.used.RLock()
+	return o, o.used.RUnlock, nil
+}
+
+// use begins to use what is kept open, if it is of this revision.
+func (b *Bench) use(revision string) *opened {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.opened == nil || b.opened.revision != revision {
-		p := b.at
-		r, _, err := p.OpenPlan()
-		if err != nil {
-			return nil, nil, err
-		}
-		hash, err := r.Plan.Hash()
-		if err != nil {
-			return nil, nil, errors.Join(err, r.Close())
-		}
-		b.drop()
-		b.opened = &opened{Planned: r, project: &p, revision: revision, hash: hash}
+		return nil
 	}
-	o = b.opened
-	o.used.RLock()
-	return o, o.used.RUnlock, nil
+	b.opened.used.RLock()
+	return b.opened
+}
+
+// load opens the plan, which takes as long as its model is large.
+func (b *Bench) load(revision string) (*opened, error) {
+	p := b.project()
+	r, _, err := p.OpenPlan()
+	if err != nil {
+		return nil, err
+	}
+	hash, err := r.Plan.Hash()
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return &opened{Planned: r, project: p, revision: revision, hash: hash}, nil
 }
 
 // drop closes the plan that is kept open, when nobody uses it any more; b.mu is held.
