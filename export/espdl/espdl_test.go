@@ -236,3 +236,13 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A Relu that cannot be written as a table is an error, not a value without a node that makes it.
+func TestAnActivationThatCannotBeWritten(t *testing.T) {
+	g := graph.New("g", 13)
+	p := &lower.Program{Graph: g, Tensors: []lower.Tensor{{Name: "y", DType: tensor.Uint8}},
+		Steps: []lower.Step{{Node: graph.NoNode, Outputs: []lower.TensorID{0}}}}
+	b := &builder{m: &Model{}, p: p, taken: map[string]bool{}}
+	err := b.activated(&p.Steps[0], "MaxPool", []string{"x"}, Value{Name: "y"}, "Relu")
+	require.ErrorContains(t, err, "ESP-DL's files have no u8")
+}

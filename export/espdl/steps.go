@@ -138,8 +138,9 @@ func (b *builder) linear(s *lower.Step, op *lower.Linear) error {
 	if n.Op != "Conv" {
 		out = straight(len(b.held[id].Shape))
 	}
-	return b.limited(id, out, q.Lo, q.Hi, func(v Value, activation string) {
+	return b.limited(id, out, q.Lo, q.Hi, func(v Value, activation string) error {
 		b.node(n.Name, n.Op, inputs, v, append(slices.Clone(attrs), Attr{"activation", activation})...)
+		return nil
 	})
 }
 
@@ -322,24 +323,28 @@ func (b *builder) pair(s *lower.Step, op string, lo, hi int32) error {
 		}
 		inputs = append(inputs, name)
 	}
-	return b.limited(id, layout, lo, hi, func(v Value, activation string) { b.activated(s, op, inputs, v, activation) })
+	return b.limited(id, layout, lo, hi, func(v Value, activation string) error {
+		return b.activated(s, op, inputs, v, activation)
+	})
 }
 
 // activated writes a node of an operator that has no activation of its own, and a Relu behind it.
-func (b *builder) activated(s *lower.Step, op string, inputs []string, v Value, activation string, attrs ...Attr) {
+func (b *builder) activated(s *lower.Step, op string, inputs []string, v Value, activation string, attrs ...Attr) error {
 	name, id := b.p.Name(s.ID), s.Outputs[0]
 	attrs = append(attrs, b.kind(id))
 	if activation == "Linear" {
 		b.node(name, op, inputs, v, attrs...)
-		return
+		return nil
 	}
 	before := v
 	before.Name = b.unique(v.Name + "_unlimited")
 	b.node(name, op, inputs, before, attrs...)
 	lut, err := b.table(b.p.Tensors[id].DType, v.Exponents, func(q int32) int32 { return max(q, 0) })
-	if err == nil { // integers of a type that the output has already
-		b.node(v.Name, activation, []string{before.Name}, v, Attr{"lut", lut}, b.kind(id))
+	if err != nil {
+		return err
 	}
+	b.node(v.Name, activation, []string{before.Name}, v, Attr{"lut", lut}, b.kind(id))
+	return nil
 }
 
 // pool writes an operator over windows, or over all positions.
@@ -373,8 +378,8 @@ func (b *builder) pool(s *lower.Step, op string, global bool, clamp *lower.Avera
 		}
 		return err
 	}
-	return b.limited(s.Outputs[0], layout, clamp.Y.QMin, clamp.Y.QMax, func(v Value, activation string) {
-		b.activated(s, op, []string{in}, v, activation, attrs...)
+	return b.limited(s.Outputs[0], layout, clamp.Y.QMin, clamp.Y.QMax, func(v Value, activation string) error {
+		return b.activated(s, op, []string{in}, v, activation, attrs...)
 	})
 }
 
@@ -386,8 +391,8 @@ func (b *builder) average(s *lower.Step, op *lower.Average) error {
 	if err != nil {
 		return err
 	}
-	return b.limited(s.Outputs[0], layout, op.Y.QMin, op.Y.QMax, func(v Value, activation string) {
-		b.activated(s, "ReduceMean", in, v, activation, attrs...)
+	return b.limited(s.Outputs[0], layout, op.Y.QMin, op.Y.QMax, func(v Value, activation string) error {
+		return b.activated(s, "ReduceMean", in, v, activation, attrs...)
 	})
 }
 
@@ -457,8 +462,8 @@ func (b *builder) concat(s *lower.Step, op *lower.Concat) error {
 		}
 		inputs = append(inputs, name)
 	}
-	return b.limited(id, layout, op.Lo, op.Hi, func(v Value, activation string) {
-		b.activated(s, "Concat", inputs, v, activation, Attr{"axis", int64(slices.Index(layout, op.Axis))})
+	return b.limited(id, layout, op.Lo, op.Hi, func(v Value, activation string) error {
+		return b.activated(s, "Concat", inputs, v, activation, Attr{"axis", int64(slices.Index(layout, op.Axis))})
 	})
 }
 

@@ -426,7 +426,7 @@ func (b *builder) int64s(name string, list []int64) (string, error) {
 }
 
 // limited writes a step's node and, behind it, the limits lo and hi where the node itself does not have them: a table.
-func (b *builder) limited(id lower.TensorID, perm []int, lo, hi int32, write func(out Value, activation string)) error {
+func (b *builder) limited(id lower.TensorID, perm []int, lo, hi int32, write func(out Value, activation string) error) error {
 	e := b.p.Tensors[id].Encoding
 	if e == nil {
 		return fmt.Errorf("its result is not quantized")
@@ -436,15 +436,15 @@ func (b *builder) limited(id lower.TensorID, perm []int, lo, hi int32, write fun
 	case err != nil:
 		return err
 	case lo <= e.QMin && hi >= e.QMax:
-		write(v, "Linear")
-		return nil
+		return write(v, "Linear")
 	case lo == 0 && hi >= e.QMax:
-		write(v, "Relu")
-		return nil
+		return write(v, "Relu")
 	}
 	before := v
 	before.Name = b.unique(v.Name + "_unlimited")
-	write(before, "Linear")
+	if err := write(before, "Linear"); err != nil {
+		return err
+	}
 	return b.clamp(id, before.Name, v, lo, hi)
 }
 
