@@ -56,7 +56,10 @@ func startLines(ctx context.Context, command, folder string) (*lineProcess, erro
 		_ = os.RemoveAll(p.folder) // the error that matters is err
 		return nil, err
 	}
-	context.AfterFunc(ctx, func() { _ = out.Close() }) // what the shell started may outlive it, and hold the other end
+	context.AfterFunc(ctx, func() { // what the shell started may outlive it, and hold the other ends
+		_ = out.Close()
+		_ = p.in.Close() // a write to one that does not read ends too
+	})
 	return p, nil
 }
 
