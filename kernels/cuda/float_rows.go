@@ -9,6 +9,12 @@ import (
 // Rows are computed by 16 threads each, so many in a block.
 const floatRowsPerBlock = 8
 
+// What normalize_wide of float_rows.cu has: threads of a block, and the longest row that it keeps in shared memory.
+const (
+	wideThreads = 512
+	wideMost    = 12000
+)
+
 // floatRows mirrors FloatRows of float_rows.cu.
 type floatRows struct {
 	x, y    driver.Ptr
@@ -65,6 +71,10 @@ func (f FloatNorm) Launch(s *Stream, y, x, scale, bias, mean, inv driver.Ptr) er
 		center: uint32(flag(f.Center)), groups: one(f.Groups), inner: one(f.Inner), share: one(f.Share)}
 	if f.N%int(p.inner) != 0 {
 		return fmt.Errorf("cuda: rows of %d elements in runs of %d", f.N, p.inner)
+	}
+	if f.Rows < floatRowsPerBlock*s.Device.Multiprocessors && f.N >= wideThreads && f.N <= wideMost {
+		// Blocks of several rows would leave multiprocessors idle.
+		return launchFile(s, "float_rows", "normalize_wide", driver.Dim{X: p.rows, Y: 1, Z: 1}, wideThreads, 4*f.N, &p)
 	}
 	return overBlocks(s, "float_rows", "normalize", floatParts(f.Rows, floatRowsPerBlock), 128, &p)
 }

@@ -522,7 +522,7 @@ func TestFloatChain(t *testing.T) {
 
 func TestFloatRows(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
-		for _, n := range []int{1, 5, 16, 37, 100, 300} {
+		for _, n := range []int{1, 5, 16, 37, 100, 300, 1030} { // the last as blocks of a row each
 			r := rand.New(rand.NewPCG(7, uint64(n)))
 			b := newFloatBench(t, d)
 			const rows = 11

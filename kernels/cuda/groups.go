@@ -114,7 +114,8 @@ func MulGroups(s *Stream, y Buffer, m *GroupMatrix, x GroupRows) error {
 		blocks := (x.N*m.Rows + groupsThreads - 1) / groupsThreads
 		return launchFile(s, "groups", "groups_plain", driver.Dim{X: uint32(blocks), Y: 1, Z: 1}, groupsThreads, 0, &p)
 	}
-	p.blockRows = int32(min(most, max(1, 4*groupsThreads/int(p.perRow)), 64)) // some groups for every thread
+	// Some groups for every thread, but a block for every multiprocessor first.
+	p.blockRows = int32(min(most, max(1, 4*groupsThreads/int(p.perRow)), 64, ceilDiv(m.Rows, max(s.Device.Multiprocessors, 1))))
 	grid := driver.Dim{X: uint32((m.Rows + int(p.blockRows) - 1) / int(p.blockRows)), Y: uint32((x.N + groupsTogether - 1) / groupsTogether), Z: 1}
 	return launchFile(s, "groups", entry, grid, groupsThreads, 4*int(p.stride*p.blockRows)*together, &p)
 }

@@ -73,6 +73,30 @@ struct Attend {
   s32 rows;
 };
 
+// chain is the sum of n products a[i] * b[i * step], one after the other. AHEAD of b are read before the first of them is added: each
+// read takes hundreds of cycles, and a head has few threads. a is in shared memory.
+DEVICE f32 chain(const f32 *a, const f32 *b, s32 step, s32 n) {
+  enum { AHEAD = 16 };
+  f32 acc = 0.0f, v[AHEAD];
+  s32 i = 0;
+  for (; i + AHEAD <= n; i += AHEAD) {
+#pragma unroll
+    for (s32 k = 0; k < AHEAD; k++) v[k] = b[(s64)(i + k) * step];
+#pragma unroll
+    for (s32 k = 0; k < AHEAD; k++) acc = acc + a[i + k] * v[k];
+  }
+  if (i == n) return acc;
+  auto last = [&](s32 k) { return i + k < n ? i + k : n - 1; };
+#pragma unroll
+  for (s32 k = 0; k < AHEAD; k++) v[k] = b[(s64)last(k) * step];
+#pragma unroll
+  for (s32 k = 0; k < AHEAD; k++) {
+    const f32 more = acc + a[last(k)] * v[k];
+    acc = i + k < n ? more : acc; // without a branch, which reads would wait behind
+  }
+  return acc;
+}
+
 extern __attribute__((shared)) f32 attended[]; // dim elements of the query, then a score for every position
 
 KERNEL BOUNDS(DECODER_THREADS, 4) attend(Attend p) {
@@ -88,10 +112,7 @@ KERNEL BOUNDS(DECODER_THREADS, 4) attend(Attend p) {
   barrier();
   f32 peak = -f32_infinity();
   for (s32 k = tid; k < n; k += DECODER_THREADS) {
-    const f32 *key = keys + key_at(p.h, k, 0);
-    f32 acc = 0.0f;
-    for (s32 i = 0; i < p.h.dim; i++) acc = acc + q[i] * key[i * KEY_BLOCK];
-    acc = acc * p.scale;
+    const f32 acc = chain(q, keys + key_at(p.h, k, 0), KEY_BLOCK, p.h.dim) * p.scale;
     scores[k] = acc;
     peak = larger(peak, acc);
   }
@@ -116,11 +137,7 @@ KERNEL BOUNDS(DECODER_THREADS, 4) attend(Attend p) {
   const f32 sum = (f32)all[0];
   for (s32 k = tid; k < n; k += DECODER_THREADS) scores[k] = scores[k] / sum;
   barrier();
-  for (s32 i = tid; i < p.h.dim; i += DECODER_THREADS) {
-    f32 acc = 0.0f;
-    for (s32 k = 0; k < n; k++) acc = acc + scores[k] * values[(s64)k * p.h.dim + i];
-    p.y[row + i] = acc;
-  }
+  for (s32 i = tid; i < p.h.dim; i += DECODER_THREADS) p.y[row + i] = chain(scores, values + i, p.h.dim, n);
 }
 
 // Pairwise computes on two arrays of equal length.

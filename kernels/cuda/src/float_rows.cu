@@ -103,11 +103,12 @@ struct FloatNormalize {
   u32 inner, share;
 };
 
-KERNEL BOUNDS(ROWS_THREADS, 8) normalize(FloatNormalize p) {
-  bool valid;
-  const u32 row = row_of(p.rows, valid);
-  const f32 *x = p.x + (s64)row * p.n;
-  f32 *y = p.y + (s64)row * p.n;
+// Moments of a row: its mean, and 1 / sqrt(variance + eps).
+struct Moments {
+  f64 mean, inv;
+};
+
+DEVICE Moments moments_of(const FloatNormalize &p, const f32 *x) {
   f64 mean = 0, squares = 0;
   if (p.center) {
     f64 sum = 0;
@@ -120,19 +121,56 @@ KERNEL BOUNDS(ROWS_THREADS, 8) normalize(FloatNormalize p) {
     const f64 d = (f64)x[i] - mean;
     squares = squares + d * d;
   }
-  const f64 inv = 1.0 / f64_sqrt(fold(squares) / (f64)p.n + p.eps);
+  return {mean, 1.0 / f64_sqrt(fold(squares) / (f64)p.n + p.eps)};
+}
+
+// normal is element i of a row whose entries of scale and bias begin at from.
+DEVICE f32 normal(const FloatNormalize &p, const Moments &m, u32 from, f32 v, u32 i) {
+  const u32 k = p.inner == 1 && p.share == 1 ? from + i : (from + i / p.inner) / p.share;
+  f64 z = ((f64)v - m.mean) * m.inv;
+  if (p.scale) z = z * (f64)p.scale[k];
+  if (p.bias) z = z + (f64)p.bias[k];
+  return (f32)z;
+}
+
+DEVICE void put_moments(const FloatNormalize &p, const Moments &m, u32 row) {
+  if (p.mean) p.mean[row] = (f32)m.mean;
+  if (p.inv) p.inv[row] = (f32)m.inv;
+}
+
+KERNEL BOUNDS(ROWS_THREADS, 8) normalize(FloatNormalize p) {
+  bool valid;
+  const u32 row = row_of(p.rows, valid);
+  const f32 *x = p.x + (s64)row * p.n;
+  const Moments m = moments_of(p, x);
   if (!valid) return;
   const u32 from = row % p.groups * (p.n / p.inner);
-  each(y, x, p.n, [&](f32 v, u32 i) {
-    const u32 k = p.inner == 1 && p.share == 1 ? from + i : (from + i / p.inner) / p.share;
-    f64 z = ((f64)v - mean) * inv;
-    if (p.scale) z = z * (f64)p.scale[k];
-    if (p.bias) z = z + (f64)p.bias[k];
-    return (f32)z;
-  });
-  if (lane()) return;
-  if (p.mean) p.mean[row] = (f32)mean;
-  if (p.inv) p.inv[row] = (f32)inv;
+  each(p.y + (s64)row * p.n, x, p.n, [&](f32 v, u32 i) { return normal(p, m, from, v, i); });
+  if (!lane()) put_moments(p, m, row);
+}
+
+enum { WIDE_THREADS = 512 };
+extern __attribute__((shared)) f32 wide_row[]; // n elements
+
+// normalize_wide is normalize with a block for each row, for few rows: all threads read and write, only the sums are those of 16 lanes.
+KERNEL BOUNDS(WIDE_THREADS, 2) normalize_wide(FloatNormalize p) {
+  SHARED static Moments shared;
+  const u32 row = block_x();
+  const f32 *x = p.x + (s64)row * p.n;
+  f32 *y = p.y + (s64)row * p.n;
+  for (u32 i = thread_x(); i < p.n; i += WIDE_THREADS) wide_row[i] = x[i];
+  barrier();
+  if (thread_x() < 2 * LANES) { // a warp, as exchanges want it; its halves compute the same
+    const Moments m = moments_of(p, wide_row);
+    if (thread_x() == 0) {
+      shared = m;
+      put_moments(p, m, row);
+    }
+  }
+  barrier();
+  const Moments m = shared;
+  const u32 from = row % p.groups * (p.n / p.inner);
+  for (u32 i = thread_x(); i < p.n; i += WIDE_THREADS) y[i] = normal(p, m, from, wide_row[i], i);
 }
 
 // Reductions, by the numbers that float_rows.go has for them.
