@@ -13,7 +13,7 @@ type Depthwise struct {
 	Channels, Rows, Each int32
 	Groups               int32
 	Fill, _              uint32
-	Few                  [12]piece
+	Few                  [28]piece
 	Window               windows
 	Epilogue             Epilogue
 }
@@ -50,7 +50,7 @@ func (l *Linear) prepareDepthwise(g *layout) error {
 		perWord = 3
 	}
 	groups := ceilDiv(g.taps, perWord)
-	packed := make([]byte, max(groups, 3)*n*4)
+	packed := make([]byte, max(groups, 7)*n*4)
 	correction := make([]int32, n)
 	for c := range n {
 		sum := int32(0)
@@ -73,8 +73,11 @@ func (l *Linear) prepareDepthwise(g *layout) error {
 		entry = fmt.Sprintf("three%d", g.shape.StrideH)
 		p.Rows = int32(g.shape.N * g.shape.OutH)
 		threads = int(p.Rows) * int(p.Fours.By) * (n / 4)
-	case groups <= 3:
-		entry = "few"
+	case groups <= 7:
+		entry = "some"
+		if groups <= 3 {
+			entry = "few"
+		}
 		copy(p.Few[:], win.piecesOf(tap, 1, 1, len(p.Few)))
 	}
 	if !lines { // several rows a thread share its weights, as long as there are threads enough

@@ -13,8 +13,8 @@ func TestLinearParameters(t *testing.T) {
 		"linear": {"gather": unsafe.Sizeof(Gather{}), "pack": unsafe.Sizeof(Packing{}), "widen": unsafe.Sizeof(Widening{}),
 			"row_sums": unsafe.Sizeof(RowSums{}), "finish_s32": unsafe.Sizeof(Finish{}), "finish_s64": unsafe.Sizeof(Finish{})},
 		"direct": {"direct_s8": unsafe.Sizeof(Direct{}), "direct_u16": unsafe.Sizeof(Direct{})},
-		"depthwise": {"few_s8": unsafe.Sizeof(Depthwise{}), "many_u8": unsafe.Sizeof(Depthwise{}), "three1_s8": unsafe.Sizeof(Depthwise{}),
-			"three2_u8": unsafe.Sizeof(Depthwise{})},
+		"depthwise": {"few_s8": unsafe.Sizeof(Depthwise{}), "some_u8": unsafe.Sizeof(Depthwise{}), "many_u8": unsafe.Sizeof(Depthwise{}),
+			"three1_s8": unsafe.Sizeof(Depthwise{}), "three2_u8": unsafe.Sizeof(Depthwise{})},
 	}
 	for _, tile := range Tiles() {
 		sizes["product_"+tile.Name] = map[string]uintptr{"plain_s8": unsafe.Sizeof(Tiled{}), "window_u8": unsafe.Sizeof(Tiled{})}

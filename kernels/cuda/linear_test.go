@@ -440,6 +440,7 @@ func TestWindows(t *testing.T) {
 			{ConvShape: ref.ConvShape{N: 1, H: 7, W: 6, C: 4, M: 4, Group: 4, KH: 3, KW: 3, DilH: 2, DilW: 2, PadTop: 1, PadLeft: 2, OutH: 5, OutW: 6}},
 			{ConvShape: ref.ConvShape{N: 1, H: 4, W: 9, C: 8, M: 8, Group: 8, KH: 3, KW: 3, StrideH: 1, StrideW: 2, PadTop: 1, OutH: 4, OutW: 4}},
 			{ConvShape: ref.ConvShape{N: 1, H: 9, W: 9, C: 8, M: 8, Group: 8, KH: 5, KW: 5, StrideH: 2, StrideW: 2, PadTop: 2, PadLeft: 2, OutH: 5, OutW: 5}},
+			{ConvShape: ref.ConvShape{N: 1, H: 6, W: 5, C: 8, M: 8, Group: 8, KH: 7, KW: 7, PadTop: 3, PadLeft: 3, OutH: 6, OutW: 5}},
 			{ConvShape: ref.ConvShape{N: 1, H: 4, W: 5, C: 6, M: 6, Group: 6, KH: 3, KW: 2, PadTop: 1, OutH: 4, OutW: 4}},
 			{ConvShape: ref.ConvShape{N: 1, H: 5, W: 6, C: 16, M: 20, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 6}, method: "direct"},
 			{ConvShape: ref.ConvShape{N: 1, H: 2, W: 2, C: 16, M: 5, KH: 3, KW: 3, PadTop: 4, PadLeft: 4, OutH: 8, OutW: 8}},

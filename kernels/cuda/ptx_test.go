@@ -185,6 +185,7 @@ var spills = []struct {
 	why     string
 }{
 	{"depthwise.few_?8", 80, "the code of padding has an address, so that reading it needs no branch"},
+	{"depthwise.some_?8", 80, "as few"},
 	{"depthwise.many_?8", 80, "as few"},
 	{"groups.groups_*", 32, "around the loop"},
 }

@@ -16,7 +16,7 @@ struct Depthwise {
   s32 groups;
   u32 fill;            // the code of padding in every byte
   u32 unused;
-  Piece few[12];       // the same pieces, where there are no more
+  Piece few[28];       // the same pieces, where there are no more
   Windows window;
   Epilogue epilogue;
 };
@@ -173,6 +173,8 @@ DEVICE void three(const Depthwise &p) {
 
 KERNEL BOUNDS(128, 4) few_s8(Depthwise p) { depthwise<true, 3>(p); }
 KERNEL BOUNDS(128, 4) few_u8(Depthwise p) { depthwise<false, 3>(p); }
+KERNEL BOUNDS(128, 4) some_s8(Depthwise p) { depthwise<true, 7>(p); } // 5 x 5
+KERNEL BOUNDS(128, 4) some_u8(Depthwise p) { depthwise<false, 7>(p); }
 KERNEL BOUNDS(128, 4) many_s8(Depthwise p) { depthwise<true, 0>(p); }
 KERNEL BOUNDS(128, 4) many_u8(Depthwise p) { depthwise<false, 0>(p); }
 KERNEL BOUNDS(128, 5) three1_s8(Depthwise p) { three<true, 1>(p); }
