@@ -30,8 +30,8 @@ func TestChoose(t *testing.T) {
 		{"a layer of a large batch", h200(256*196, 256, 2304), "wgmma_192x256", false},
 		{"one with fewer columns", h200(256*784, 128, 1152), "wgmma_256x128", false},
 		{"a product of fewer blocks", h200(2048, 2048, 2048), "wgmma_128x256", false},
-		{"rather short sums", h200(256*784, 512, 256), "wgmma_128x128", false},
-		{"short sums: outputs hide behind products", h200(256*3136, 256, 64), "128x128", false},
+		{"rather short sums", h200(256*784, 512, 256), "wgmma_192x256", false},
+		{"short sums", h200(256*3136, 256, 64), "128x64", false},
 		{"few columns", h200(256*3136, 32, 576), "128x32", false},
 		{"one row", h200(1, 1000, 2048), "32x64", true},
 		{"few rows, long sums", h200(49, 512, 4608), "32x64", true},
@@ -40,6 +40,25 @@ func TestChoose(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.tile, got.tile.Name, c.name)
 		assert.Equal(t, c.slices, got.splits > 1, "%s: %d slices", c.name, got.splits)
+	}
+}
+
+// TestChooseAsMeasured: of two ways that an H200 was seen to take longer by 13 percent and more, in microseconds, the slower is not chosen.
+func TestChooseAsMeasured(t *testing.T) {
+	for _, c := range []struct {
+		j            job
+		slower       string
+		slow, faster float64
+	}{
+		{h200(1024, 1024, 1024), "128x64", 8.8, 7.5},
+		{h200(32*784, 512, 128), "wgmma_128x128", 20.5, 17.9},
+		{h200(32*49, 512, 2048), "128x64", 13.4, 11.1},
+		{h200(256*784, 512, 128), "wgmma_128x128", 157.4, 135.6},
+		{h200(256*196, 1024, 256), "wgmma_128x128", 87.0, 76.6},
+	} {
+		got, err := choose(c.j)
+		require.NoError(t, err)
+		assert.NotEqual(t, c.slower, got.tile.Name, "%+v: %v for %v us", c.j, c.slow, c.faster)
 	}
 }
 
