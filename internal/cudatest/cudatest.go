@@ -42,7 +42,7 @@ func On(t *testing.T, archs []int, test func(t *testing.T, d *cuda.Device)) {
 	if mode == "off" {
 		return
 	}
-	d, err := cuda.Open()
+	d, err := openGPU()
 	if err != nil {
 		if mode == "only" {
 			t.Fatalf("QWB_GPU=only: %v", err)
@@ -50,7 +50,12 @@ func On(t *testing.T, archs []int, test func(t *testing.T, d *cuda.Device)) {
 		return
 	}
 	t.Run("gpu", func(t *testing.T) {
-		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				forgetGPU() // what a kernel did wrong, every call in its context would say again
+				require.NoError(t, err)
+			}
+		})
 		test(t, d)
 	})
 }

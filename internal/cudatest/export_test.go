@@ -1,0 +1,4 @@
+package cudatest
+
+// ForgetGPU is forgetGPU for tests.
+func ForgetGPU() { forgetGPU() }
