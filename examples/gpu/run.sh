@@ -179,40 +179,58 @@ plans() {
   done
 }
 
+# hostonly are tests that no GPU takes part in, some of them long: of the sources, of the arithmetic compiled for the host, of the pool.
+hostonly='PTX(IsCurrent|Assembles)|^Test(Host|FloatFunctionsOnHost|PoolRandomly|WarpgroupKernelsNeedEverything|OpenWithoutGPU)$'
+
 stage_tests() {
-  local rows=$work/rows all=true total=0 filter
+  local rows=$work/rows all=true total=0 failures=0 cut=0 filter t runs=()
   needs tests "$work/tests/kernels.cuda" || return
   : >"$rows"
   for t in "${tested[@]}"; do
-    local name=${t%%|*} run=${t#*|} args=(-test.v)
-    [ -e "$work/tests/$name" ] || continue
+    [ -e "$work/tests/${t%%|*}" ] && runs+=("$t")
+  done
+  local remaining=${#runs[@]}
+  for t in "${runs[@]}"; do
+    # Each takes its share of what is left to it and its successors, the first, with most tests, as much as two.
+    local name=${t%%|*} run=${t#*|} args=(-test.v) parts=$remaining share
+    [ "$remaining" = ${#runs[@]} ] && parts=$(((remaining + 1) / 2))
+    share=$(($(left) / parts))
+    remaining=$((remaining - 1))
     filter=$run
     if [ "$backend" = ptx ]; then # only that the binaries start and count
       filter=${TESTS:-Peak|CUDA}
       args+=(-test.short)
     else
       export QWB_GPU=only QWB_RANDOM=${QWB_RANDOM:-100} # random programs
-      args+=(-test.skip 'PTX(IsCurrent|Assembles)') # of the sources
+      args+=(-test.skip "$hostonly")
     fi
     cd "$(package "$name")" || exit 1
-    run_for "$work/log" "$work/tests/$name" "${args[@]}" -test.run "$filter" -test.timeout "$(left)s"
+    run_for "$work/log" timeout -k 5 "$share" "$work/tests/$name" "${args[@]}" -test.run "$filter" -test.timeout 0
     cd "$here" || exit 1
-    local passed failed skipped
+    local passed failed skipped outcome=ok
     passed=$(grep -c '^ *--- PASS' "$work/log")
     failed=$(grep -c '^ *--- FAIL' "$work/log")
     skipped=$(grep -c '^ *--- SKIP' "$work/log")
     total=$((total + passed))
-    [ "$rc" = 0 ] || all=false
+    failures=$((failures + failed))
+    case $rc in
+      0) ;;
+      124 | 137) outcome="cut off" cut=$((cut + 1)) all=false ;;
+      *) outcome=failed all=false ;;
+    esac
     {
-      printf '{"binary": "%s", "rc": %d, "seconds": %d, "passed": %d, "failed": %d, "skipped": %d, "failures": ' "$name" "$rc" "$seconds" "$passed" "$failed" "$skipped"
-      if [ "$rc" = 0 ]; then printf '""'; else grep -v '^ *--- PASS\|^=== ' "$work/log" | tail -n 120 | quote; fi
+      printf '{"binary": "%s", "rc": %d, "outcome": "%s", "seconds": %d, "limit": %d, "passed": %d, "failed": %d, "skipped": %d, ' \
+        "$name" "$rc" "$outcome" "$seconds" "$share" "$passed" "$failed" "$skipped"
+      # What was cut off says where it was; what failed says why.
+      printf '"running": %s, "failures": ' "$(if [ "$outcome" = "cut off" ]; then sed -n 's/^=== RUN *//p' "$work/log" | tail -n 1; fi | quote)"
+      if [ "$outcome" = failed ] || [ "$failed" -gt 0 ]; then grep -v '^ *--- PASS\|^=== ' "$work/log" | tail -n 120 | quote; else printf '""'; fi
       echo '}'
     } >>"$rows"
-    echo "tests: $name: $passed passed, $failed failed, $skipped skipped, rc $rc, $seconds s"
+    echo "tests: $name: $outcome: $passed passed, $failed failed, $skipped skipped, $seconds of $share s"
   done
   { echo '{"tests": ['; join "$rows"; echo ']}'; } >"$out/tests.json"
   [ "$total" -gt 0 ] || all=false
-  finished tests $all "$total passed"
+  finished tests $all "$total passed, $failures failed, $cut of ${#runs[@]} packages cut off by time"
 }
 
 # sanitizer prints where compute-sanitizer is: taken along in sanitizer.tar.gz, in the PATH, or beside a CUDA toolkit.
@@ -249,7 +267,8 @@ stage_sanitize() {
     passed=$(grep -c '^ *--- PASS' "$work/log")
     [ "$rc" = 0 ] || all=false
     {
-      printf '{"tool": "%s", "package": "%s", "rc": %d, "seconds": %d, "passed": %d, "summary": %s, "log": ' "$check" "$name" "$rc" "$seconds" "$passed" "$(text "$errors")"
+      printf '{"tool": "%s", "package": "%s", "rc": %d, "cut_off": %s, "seconds": %d, "passed": %d, "summary": %s, "log": ' \
+        "$check" "$name" "$rc" "$(case $rc in 124 | 137) echo true ;; *) echo false ;; esac)" "$seconds" "$passed" "$(text "$errors")"
       if [ "$rc" = 0 ]; then printf '""'; else grep -v '^ *--- PASS\|^=== ' "$work/log" | tail -n 120 | quote; fi
       echo '}'
     } >>"$rows"
