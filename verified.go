@@ -162,7 +162,7 @@ func (j *job) exportable(p *Planned, v *analysis.Verification, outcome *plan.Ver
 			option = "--profile " + v.Profile + " "
 		}
 		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s%s shows more", Divergence(v), option, p.File)}
-	case v.Placed != nil && v.Placed.OnDevice == 0:
+	case v.Placed != nil && v.Placed.Device != "" && v.Placed.OnDevice == 0:
 		return CheckError{fmt.Errorf("export: no step of the plan runs on %s, all of them ran on the processor: nothing was verified there; nothing was written; export with --backend cpu",
 			v.Placed.Device)}
 	default:
@@ -213,7 +213,7 @@ func summary(v *analysis.Verification) string {
 	if len(v.Simulated) > 0 {
 		s += fmt.Sprintf("; %d steps have no integer form and were simulated (%.2f %% of the %s verified)", len(v.Simulated), 100*v.Share.Part(), v.Share.Of)
 	}
-	if d := v.Placed; d != nil {
+	if d := v.Placed; d != nil && d.Device != "" {
 		s += fmt.Sprintf("; %d of %d steps on %s", d.OnDevice, d.Steps, d.Device)
 	}
 	return s

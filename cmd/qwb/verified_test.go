@@ -190,3 +190,22 @@ func TestWhoseArithmetic(t *testing.T) {
 		require.Contains(t, r.stderr, "is not known: nobody here has compared its integers")
 	}
 }
+
+// A step without a kernel of the processor runs by the reference there: that is no device on which nothing ran.
+func TestExportWhereTheProcessorHasNoKernel(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", `
+graph depthwise
+opset 17
+input x: f32[1,4,8,8]
+const w: f32[4,1,3,3] = normal(seed=1, std=0.3)
+y = Conv(x, w) {group=4} "conv"
+output y
+`)
+	saveInputs(t, "data", 7, 2, 1, 4, 8, 8)
+	for _, platform := range []string{"rknn_int8", "snpe"} {
+		done(t, "calibrate", "m.onnx", "--data", "data", "--platform", platform, "--border-cost", "0")
+		require.Contains(t, done(t, "verify", "--json").object(t), "placed")
+		done(t, "export")
+	}
+}

@@ -79,6 +79,16 @@ func native(in *export.Input, _ []table.Tensor) ([]byte, error) {
 	if platform == "" {
 		platform = "UNSPECIFIED"
 	}
+	all, err := table.Of(in)
+	if err != nil {
+		return nil, err
+	}
+	copies := map[graph.Use]string{} // of constants that the model has once more, for who wants another encoding
+	for i := range all {
+		for _, u := range all[i].Uses {
+			copies[u] = all[i].Name
+		}
+	}
 	var configs, dispatchings, values object
 	rendered := map[tqc.SlotID]bool{}
 	for _, id := range order {
@@ -91,6 +101,9 @@ func native(in *export.Input, _ []table.Tensor) ([]byte, error) {
 			}
 			slot, root := in.Set.Slot(s), in.Set.Root(s)
 			name := g.Value(slot.Value).Name
+			if own := copies[graph.Use{Node: id, Index: slot.Index}]; own != "" && slot.Kind == tqc.Input {
+				name = own
+			}
 			if named[name] { // read twice by one node: PPQ keeps the last, which is the same
 				continue
 			}
