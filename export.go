@@ -140,6 +140,9 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		}
 		r.Profile = profile.Name
 	}
+	if !o.Unverified {
+		in.Run = j.runsBack(p, profile, o)
+	}
 	if f.Check != nil {
 		if err := f.Check(in); err != nil {
 			return nil, err

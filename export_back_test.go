@@ -9,6 +9,7 @@ import (
 
 	"qwb/export"
 	"qwb/export/all"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/tqc"
 )
@@ -48,6 +49,26 @@ func damagedWriter(f export.Format) export.Format {
 	return f
 }
 
+// rewired is a reader of ONNX that finds other strides in the first convolution: all numbers are the plan's, and what is computed is not.
+func rewired(f export.Format) export.Format {
+	back := f.Back
+	f.Back = func(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+		r, err := back(ctx, in, out)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range r.Graph.Nodes() {
+			if n := r.Graph.Node(id); n.Op == "Conv" {
+				pads := n.AttrInts("pads")
+				n.SetAttr(graph.Ints("pads", pads[0]+1, pads[1], pads[2]-1, pads[3]))
+				break
+			}
+		}
+		return r, nil
+	}
+	return f
+}
+
 // A file that does not hold the numbers of the plan does not get its name.
 func TestDamagedFilesAreNotExported(t *testing.T) {
 	ctx := context.Background()
@@ -59,10 +80,17 @@ func TestDamagedFilesAreNotExported(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, r.ReadBack.Compared)
 	require.Zero(t, r.ReadBack.Different)
+	require.Equal(t, 1, r.ReadBack.Samples)
+	require.Positive(t, r.ReadBack.Integers)
 	b, err := r.MarshalJSON()
 	require.NoError(t, err)
 	require.Contains(t, string(b), `"read_back":{"compared":`)
 	require.Contains(t, string(b), `"profile":"ort"`)
+
+	p.Catalog.Formats = []export.Format{rewired(all.Formats()[0])}
+	_, _, err = p.Export(ctx, ExportOptions{Format: "onnx", Out: "bad.onnx"})
+	require.ErrorAs(t, err, new(CheckError))
+	require.ErrorContains(t, err, "computes other integers than the plan, first in tensor")
 
 	p.Catalog.Formats = []export.Format{damagedWriter(all.Formats()[0])}
 	before := store.Names()

@@ -104,12 +104,18 @@ func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, 
 	if err == nil && b.Different > 0 {
 		err = fmt.Errorf("export: %d of %s in the file are not those of the plan, the first: %s", b.Different, plain.Count(int(b.Compared), "number"), b.First)
 	}
+	if err == nil && back.Graph != nil && in.Run != nil {
+		b.Samples, b.Integers, err = in.Run(ctx, back.Graph)
+	}
 	return b, err
 }
 
 // String is the outcome in a few words.
 func (b *ReadBack) String() string {
 	s := fmt.Sprintf("%s of the file equal the plan's", plain.Count(int(b.Compared), "number"))
+	if b.Samples > 0 {
+		s += fmt.Sprintf("; its own program computes the plan's %s on %s", plain.Count(int(b.Integers), "integer"), plain.Count(b.Samples, "sample"))
+	}
 	switch n := len(b.NotHeld); {
 	case n > 1:
 		s += fmt.Sprintf("; the format does not hold %s, and %d more", b.NotHeld[0], n-1)

@@ -99,6 +99,10 @@ type Input struct {
 	// Array writes a tensor as .npy.
 	Array func(w io.Writer, t *tensor.Tensor) error
 
+	// Run runs a graph that was read back on samples of the plan's data, and says how many integers of how many samples were compared with those of
+	// the plan; integers that differ are an error. Nil: nothing is run.
+	Run func(ctx context.Context, g *graph.Graph) (samples int, integers int64, err error)
+
 	// State is what the format's own functions leave for those that come later, in the order Check, Write, Back.
 	State any
 
@@ -136,7 +140,8 @@ type Readback struct {
 	Unlike string
 	// Held is what a file of a plan or program holds, to be compared with that; nil for checkpoints.
 	Held *Recovered
-	// One of them is to be run on a few tokens: the model's int32 sums on kernels and on plain loops, or the graph.
+	// One of them is to be run on a few tokens: the model's int32 sums on kernels and on plain loops, or the graph. The graph of a plan's file has the
+	// file's pairs of QuantizeLinear and DequantizeLinear, and is run on a sample.
 	Model *checkpoint.Model
 	Graph *graph.Graph
 	Close func() error // may be nil

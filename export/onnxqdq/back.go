@@ -26,7 +26,7 @@ func Back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	if err := r.run(); err != nil {
 		return nil, fmt.Errorf("%w (of the file)", err)
 	}
-	return &export.Readback{Held: r.held, Close: m.Close}, nil
+	return &export.Readback{Held: r.held, Graph: m.Graph, Close: m.Close}, nil
 }
 
 // recoverer reads one file.
