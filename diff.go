@@ -77,6 +77,7 @@ type side struct {
 	planned *Planned       // of a plan
 	model   *Model         // of a model
 	q       *qdq.Quantized // of a model
+	targets target.Catalog // those that a model may be meant for
 }
 
 func (s *side) close() {
@@ -124,7 +125,7 @@ func (j *job) openSide(file string, float bool) (*side, error) {
 		m.Close()
 		return nil, &FileError{File: file, Err: err}
 	}
-	return &side{file: file, model: m, q: q}, nil
+	return &side{file: file, model: m, q: q, targets: j.Catalog.Targets()}, nil
 }
 
 // configured returns the side's set; a model is read for target t, or for the one that suits it.
@@ -132,7 +133,7 @@ func (s *side) configured(t *target.Target) (analysis.Configured, *target.Target
 	if s.planned != nil {
 		return analysis.Configured{Graph: s.planned.Graph, Set: s.planned.Set}, s.planned.Target, nil
 	}
-	im, err := fitting(s.model, s.q, t)
+	im, err := fitting(s.model, s.q, s.targets, t)
 	if err != nil {
 		return analysis.Configured{}, nil, &FileError{File: s.file, Err: err}
 	}

@@ -67,7 +67,7 @@ func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	im, err := fitting(m, q, forced)
+	im, err := fitting(m, q, j.Catalog.Targets(), forced)
 	if err != nil {
 		return nil, &FileError{File: j.Model, Err: err}
 	}
@@ -96,14 +96,14 @@ func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, 
 
 // fitting configures for the platform asked for, or for the first likely one that would take what is exported again. What the
 // platform asked for would refuse is a warning.
-func fitting(m *Model, q *qdq.Quantized, forced *target.Target) (*qdq.Imported, error) {
-	list := q.Platforms()
+func fitting(m *Model, q *qdq.Quantized, c target.Catalog, forced *target.Target) (*qdq.Imported, error) {
+	list := q.Platforms(c)
 	if m.lite {
 		name := target.TFLite.Name
 		if q.Wide() {
 			name = target.TFLite16x8.Name
 		}
-		if t, err := target.Find(name); err == nil {
+		if t, err := c.Find(name); err == nil {
 			list = append([]*target.Target{t}, list...)
 		}
 	}
@@ -125,7 +125,7 @@ func fitting(m *Model, q *qdq.Quantized, forced *target.Target) (*qdq.Imported, 
 			return im, nil
 		}
 	}
-	return nil, errors.New("import: no platform") // Platforms is never empty
+	return nil, errors.New("none of the platforms known here takes a file that does not say what it is for: name one with --platform")
 }
 
 // refusal says why the platform of an imported graph would not take its export.

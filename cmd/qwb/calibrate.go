@@ -13,7 +13,6 @@ import (
 	"qwb/observers"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
-	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
 )
@@ -171,7 +170,7 @@ func dispatchers() string {
 const calibrateGarbage = 20
 
 func platforms() string {
-	return strings.Join(target.Builtin().Names(), ", ")
+	return strings.Join((&qwb.Catalog{}).Targets().Names(), ", ")
 }
 
 func observerNames() string { return namesOf(observers.All) }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -29,9 +31,7 @@ func choices() map[string][]string {
 		"bits":       {"8", "4"},
 		"metric":     task.Names(),
 	}
-	for _, t := range target.Builtin().All {
-		names["platform"] = append(names["platform"], t.Name)
-	}
+	names["platform"] = platformChoices()
 	for _, m := range slices.Concat(observers.All, observers.Peers()) {
 		names["observer"] = append(names["observer"], string(m.Name))
 	}
@@ -63,6 +63,29 @@ func choices() map[string][]string {
 	for flag, list := range names {
 		seen := map[string]bool{}
 		names[flag] = slices.DeleteFunc(list, func(s string) bool { known := seen[s]; seen[s] = true; return known })
+	}
+	return names
+}
+
+// mostTarget is how large a file may be that is looked at for a platform.
+const mostTarget = 1 << 20
+
+// platformChoices are the names of the platforms, and the files of this folder that are one.
+func platformChoices() []string {
+	names := (&qwb.Catalog{}).Targets().Names()
+	entries, _ := os.ReadDir(".") // what cannot be read is not offered
+	for _, e := range entries {
+		if ext := strings.ToLower(filepath.Ext(e.Name())); ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		if info, err := os.Stat(e.Name()); err != nil || !info.Mode().IsRegular() || info.Size() > mostTarget {
+			continue
+		}
+		if b, err := os.ReadFile(e.Name()); err == nil {
+			if _, err := target.Parse(b); err == nil {
+				names = append(names, e.Name())
+			}
+		}
 	}
 	return names
 }

@@ -11,7 +11,6 @@ import (
 	"qwb/graph/pattern"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
-	"qwb/quantizer/target"
 )
 
 // alsoFiles are flags with choices that take a file too.
@@ -57,8 +56,10 @@ func offerArguments(root *cobra.Command) {
 		"plan show": files("plan.json"), "serve": files("onnx", "tflite", "plan.json"), "plan log": files("plan.json"), "plan undo": files("plan.json"), "plan redo": files("plan.json"),
 		"plan rederive": files("plan.json"), "plan recipe": files("plan.json"), "plan gc": files("plan.json"),
 		"diff": files("onnx", "plan.json"), "compare": files("onnx", "plan.json", "npy", "npz"), "plan schema": cobra.FixedCompletions([]string{"plan", "recipe"}, cobra.ShellCompDirectiveNoFileComp), "target check": files("yaml", "yml"),
-		"target show": cobra.FixedCompletions(target.Builtin().Names(), cobra.ShellCompDirectiveNoFileComp),
-		"unset":       selecting, "plan explain": selecting,
+		"target show": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return platformChoices(), cobra.ShellCompDirectiveDefault // files of platforms elsewhere too
+		},
+		"unset": selecting, "plan explain": selecting,
 		"set": func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if _, rest, err := planAndRest(args); err == nil && len(rest) > 0 {
 				return settings(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

@@ -30,9 +30,9 @@ func (q *Quantized) activations(see func(g *grid)) {
 	}
 }
 
-// Platforms lists the targets that the file may be meant for, the likeliest first, by the integers of its computed tensors (see
+// Platforms lists the targets of a catalog that the file may be meant for, the likeliest first, by the integers of its computed tensors (see
 // target.Catalog.Likely). Whether a target would take the file is for its export rules to say; the last of the list takes any.
-func (q *Quantized) Platforms() []*target.Target {
+func (q *Quantized) Platforms(c target.Catalog) []*target.Target {
 	unsigned, shifted := false, false
 	q.activations(func(g *grid) {
 		unsigned = unsigned || limits[g.dtype][0] >= 0
@@ -40,5 +40,5 @@ func (q *Quantized) Platforms() []*target.Target {
 			shifted = shifted || z != 0
 		}
 	})
-	return target.Builtin().Likely(unsigned, shifted)
+	return c.Likely(unsigned, shifted)
 }

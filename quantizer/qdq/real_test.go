@@ -65,7 +65,7 @@ func TestRealModels(t *testing.T) {
 			g := open(t, "models", filepath.FromSlash(c.file))
 			q, err := qdq.Read(g)
 			require.NoError(t, err)
-			first := q.Platforms()[0]
+			first := q.Platforms(target.Builtin())[0]
 			require.Equal(t, c.platform, first.Name)
 			im, err := q.Configure(first)
 			require.NoError(t, err)

@@ -64,13 +64,16 @@ func (c Catalog) Find(name string) (*Target, error) {
 
 // Likely lists the targets with Import that a file with such integers may be meant for: first those whose activations have exactly
 // these by default, then those that can have them, then those that take anything. unsigned: some of its activations are unsigned;
-// shifted: some have a zero point that is not 0.
+// shifted: some have a zero point that is not 0. Of each kind those that are not built in come first: who brings one along works for it.
 func (c Catalog) Likely(unsigned, shifted bool) []*Target {
 	fits := func(s tqc.Scheme) bool {
 		return s.Type == qmath.Integers && s.Bits == 8 && s.Unsigned == unsigned && (unsigned || s.Asymmetric == shifted)
 	}
 	var first, can, any []*Target
-	for _, t := range slices.Concat(c.All, c.Foreign) {
+	all := slices.Concat(c.All, c.Foreign)
+	own := slices.DeleteFunc(slices.Clone(all), func(t *Target) bool { return IsBuiltin(t.Name) })
+	all = append(own, slices.DeleteFunc(all, func(t *Target) bool { return !IsBuiltin(t.Name) })...)
+	for _, t := range all {
 		list := t.Defaults().Activation
 		switch {
 		case !t.Import || len(list) == 0:

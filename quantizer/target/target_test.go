@@ -208,3 +208,17 @@ func TestLikely(t *testing.T) {
 		require.Equal(t, c.want, got)
 	}
 }
+
+// A target that somebody brings along comes before the built-in ones of its kind.
+func TestLikelyOfOnesOwn(t *testing.T) {
+	own := target.ONNXRuntime
+	own.Name = "mynpu"
+	c, err := target.Builtin().With(&own)
+	require.NoError(t, err)
+	list := c.Likely(true, true)
+	require.Equal(t, "mynpu", list[0].Name)
+	require.Len(t, list, 1+len(target.Builtin().Likely(true, true)))
+	own.Import = false
+	require.Equal(t, "onnxruntime", c.Likely(true, true)[0].Name)
+	require.Empty(t, target.Catalog{All: []*target.Target{&own}}.Likely(true, true))
+}
