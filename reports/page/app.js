@@ -87,11 +87,15 @@ export async function startApp(client, host) {
         return reading;
       }
       reading = (async () => {
-        do {
-          again = false;
-          await read();
-        } while (again);
-      })().finally(() => { reading = null; });
+        try {
+          do {
+            again = false;
+            await read();
+          } while (again);
+        } finally {
+          reading = null; // in the same step as the last look at again: a call in between would be lost
+        }
+      })();
       return reading;
     },
 
