@@ -106,6 +106,7 @@ func floor(r *analysis.Report) (worst analysis.Estimate) {
 // ready gathers the facts.
 func (a *adviser) ready(ctx context.Context, set *data.Set, r *analysis.Report) error {
 	var err error
+	a.d.Parts = a.o.Parts
 	if a.kept, err = a.d.keptRuns(ctx, a.o.Threads); errors.Is(err, errNoKept) {
 		a.kept, err = a.d.runsOf(ctx, set.Iterator(), calib.MaxKept, a.o.Threads)
 	}
@@ -392,7 +393,7 @@ func (a *adviser) add(ctx context.Context, r *analysis.Report, f *advise.Finding
 	out.Command, out.Predicted, out.Before = a.command(helps[chosen].cure), &predicted, &a.facts.Floor
 	a.cures[out.Command] = helps[chosen].cure
 	for i, h := range helps {
-		if i != chosen {
+		if c := a.command(h.cure); i != chosen && c != out.Command && !slices.Contains(out.Others, c) {
 			out.Others = append(out.Others, a.command(h.cure))
 		}
 	}

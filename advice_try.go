@@ -63,7 +63,7 @@ func (a *adviser) judges(ctx context.Context, set *data.Set) ([]*exec.Sample, st
 
 // outputsOf measures a plan on samples: by its simulation, or by its integers where the profile saturates.
 func (a *adviser) outputsOf(ctx context.Context, p *Planned, samples []*exec.Sample) (analysis.Losses, error) {
-	ev, err := analysis.NewEvaluator(ctx, p.Reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, a.o.Threads, 0)
+	ev, err := analysis.NewEvaluator(ctx, p.Reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, a.o.Threads, 0, a.o.Parts...)
 	if err != nil {
 		return nil, err
 	}

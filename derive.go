@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/analysis"
 	"qwb/calib"
 	"qwb/graph"
 	"qwb/observers"
@@ -28,6 +29,8 @@ type derivation struct {
 	// Stats are the statistics of the graph, with the steps of Overlay. For a plan that was imported they are nil and Imported is what the file says.
 	Stats    *calib.Stats
 	Imported *tqc.Set
+	// Parts are what outputs are judged by beside the whole, as analysis.NewJudge takes them.
+	Parts []analysis.Slice
 	// Own are the observers that the program brings along.
 	Own     []*observers.Method
 	Threads int        // never changes a result

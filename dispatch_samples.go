@@ -100,7 +100,11 @@ func (p *part) Next(ctx context.Context) (*exec.Sample, error) {
 
 // prepare runs a side in float.
 func (s *searcher) prepare(ctx context.Context, h *sampleSide) (err error) {
-	if h.ev, err = analysis.NewEvaluator(ctx, s.p.Reference, h.again, s.o.Threads, s.o.Memory); err != nil || s.budget.scorer == nil {
+	parts, err := s.parts(s.o.Data.Slices, s.p.Reference)
+	if err != nil {
+		return err
+	}
+	if h.ev, err = analysis.NewEvaluator(ctx, s.p.Reference, h.again, s.o.Threads, s.o.Memory, parts...); err != nil || s.budget.scorer == nil {
 		return err
 	}
 	m, err := h.ev.Measure(ctx, nil, s.budget.scorer)

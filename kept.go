@@ -58,7 +58,7 @@ func (d *derivation) keptRuns(ctx context.Context, threads int) (*keptRuns, erro
 func (d *derivation) runsOn(ctx context.Context, samples []*exec.Sample, threads int) (*keptRuns, error) {
 	k := &keptRuns{reference: cmp.Or(d.Reference, d.Graph)}
 	var err error
-	if k.evaluator, err = analysis.NewEvaluator(ctx, k.reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, threads, 0); err != nil {
+	if k.evaluator, err = analysis.NewEvaluator(ctx, k.reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, threads, 0, d.Parts...); err != nil {
 		return nil, err
 	}
 	d.kept = k

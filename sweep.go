@@ -350,7 +350,11 @@ func (s *sweeping) measureOn(ctx context.Context) error {
 	}
 	s.r.HeldOut = set.Len() - s.fit.Samples()
 	s.r.Calibration = elapsed() * float64(set.Len()) / float64(s.fit.Samples())
-	s.evaluator, err = analysis.NewEvaluator(ctx, s.m.Graph, func() exec.Iterator { return s.half(true) }, s.o.Threads, s.o.Memory)
+	parts, err := s.parts(s.o.Data.Slices, s.m.Graph)
+	if err != nil {
+		return err
+	}
+	s.evaluator, err = analysis.NewEvaluator(ctx, s.m.Graph, func() exec.Iterator { return s.half(true) }, s.o.Threads, s.o.Memory, parts...)
 	return s.m.Named("sweep", err)
 }
 

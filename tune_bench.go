@@ -62,6 +62,10 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 		maps.Copy(t.added, tune.Prepare(reference, set))
 	}
 	b := &tune.Bench{Reference: reference, Steps: fits.Steps, Threads: t.o.Threads, Memory: t.o.Memory, Force: t.o.Force}
+	var err error
+	if b.Parts, err = t.parts(t.o.Data.Slices, reference); err != nil {
+		return nil, err
+	}
 	if stats != nil && stats.HasSums() {
 		b.Sums = stats.Sums
 	}
@@ -182,7 +186,7 @@ func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, a
 		set              *tqc.Set
 		losses           *analysis.Losses
 	}{{t.p.Reference, t.p.Graph, t.p.Set, &before}, {f.reference, f.graph, f.set, &after}} {
-		ev, err := analysis.NewEvaluator(ctx, side.reference, again, o.Threads, 0)
+		ev, err := analysis.NewEvaluator(ctx, side.reference, again, o.Threads, 0, t.bench.Parts...)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -35,7 +35,8 @@ type Accuracy struct {
 	Base *Base `json:"base,omitempty"`
 	// Placed says which steps of the integers ran where; nil where all ran by the processor's kernels.
 	Placed *Placed `json:"placed,omitempty"`
-	// Answers holds, in the order of the data, what a classifier answered, and Losses what the judge says of the simulation; nil in float.
+	// Answers holds, in the order of the data, what a classifier answered, and Losses what the judge says of the simulation, with parts of outputs
+	// where no integers run; nil in float.
 	Answers []Answer `json:"-"`
 	Losses  Losses   `json:"-"`
 }
@@ -217,6 +218,12 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	}
 	if r.Noise = noise(answers, judge, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
 		r.Slices = judge.list(all)
+		if cfg.Integer == nil {
+			weights := judge.weigh(all.total, all.samples)
+			for i := range r.Losses {
+				r.Losses[i] = weights.row(r.Losses[i], func(k int) float64 { return all.noise[i][k] })
+			}
+		}
 	}
 	if cfg.Integer != nil {
 		r.Mode, r.Backend, r.Profile = "int8", cfg.Backend, cfg.Profile
@@ -409,7 +416,7 @@ func noise(answers []answer, judge *Judge, centred bool) *Noise {
 		if a.plain == nil || centred && a.losses == nil {
 			return nil
 		}
-		plain, losses = append(plain, a.plain), append(losses, a.losses)
+		plain, losses = append(plain, a.plain), append(losses, a.losses[:min(len(a.plain), len(a.losses))])
 	}
 	n := &Noise{NSR: NewNSR(plain.Estimate()), Mismatches: judge.Mismatches(), At: judge.inPlace()}
 	if centred {

@@ -104,7 +104,7 @@ func (e *Evaluator) Losses(ctx context.Context, q *sim.Simulator) (Losses, error
 	return outputs(ctx, e, q, e.losses)
 }
 
-// losses are what the judge says of one sample: by output, and behind that by slice that counts.
+// losses are what the judge says of one sample: by output, and behind that by slice.
 func (e *Evaluator) losses(i int, _ *exec.Sample, v *Verdict) ([]float64, error) {
 	list, err := e.judge.Losses(v, e.float[i])
 	if err != nil {
@@ -153,14 +153,20 @@ func (l *limited) Next(ctx context.Context) (*exec.Sample, error) {
 
 // Accuracy runs the quantized graph and says how often it is right and how often it answers otherwise than in float, as Eval does.
 func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, error) {
-	metrics := classes()
+	metrics, all := classes(), &tally{}
 	answers, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (a answer, err error) {
 		a.sample, a.label = s.Name, s.Label
 		if a.runs[float], err = records(metrics, e.seen[i], e.float[i].own); err == nil {
 			a.runs[quant], err = records(metrics, e.seen[i], v.own)
 		}
 		if err == nil {
-			a.losses, err = e.judge.Losses(v, e.float[i])
+			a.losses, err = e.losses(i, s, v)
+		}
+		if err == nil {
+			var sums []sum
+			if sums, err = e.judge.sums(v.outputs, e.float[i].outputs, true); err == nil {
+				all.add(i, sums)
+			}
 		}
 		if err == nil {
 			a.plain, err = e.judge.Plain(v, e.float[i])
@@ -172,6 +178,9 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 	}
 	r := score(metrics, answers, true)
 	r.Noise = noise(answers, e.judge, e.judge.Classes())
+	if r.Noise != nil {
+		r.Slices = e.judge.list(all)
+	}
 	return r, nil
 }
 

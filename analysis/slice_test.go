@@ -182,7 +182,7 @@ func TestOnlySmallIndicesAreJudged(t *testing.T) {
 	for i := range q {
 		losses = append(losses, w.row([]float64{0.1}, func(k int) float64 { return all.noise[i][k] }))
 	}
-	assert.InDelta(t, j.list(all)[3].NSR, NewEstimate(losses.of(1)).Mean, 1e-12, "the mean of the amounts is the ratio of the sums")
+	assert.InDelta(t, j.list(all)[3].NSR, NewEstimate(losses.of(4)).Mean, 1e-12, "the mean of the amounts is the ratio of the sums")
 }
 
 func TestMaskedScoresDoNotCount(t *testing.T) {

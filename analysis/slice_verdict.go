@@ -155,15 +155,15 @@ func (w weighed) plain(outputs int) bool {
 	return !slices.Contains(w[:outputs], 0) && !slices.ContainsFunc(w[outputs:], func(x float64) bool { return x > 0 })
 }
 
-// row puts behind the losses of a sample by output those of the slices that count; what does not count has none.
+// row puts behind the losses of a sample by output those of all slices; what does not count loses nothing.
 func (w weighed) row(losses []float64, noise func(i int) float64) []float64 {
-	out := make([]float64, 0, len(losses))
-	for k, x := range losses {
-		out = append(out, x*w[k])
-	}
-	for i := len(losses); i < len(w); i++ {
-		if w[i] > 0 {
-			out = append(out, noise(i)*w[i])
+	out := make([]float64, len(w))
+	for i := range w {
+		switch {
+		case i < len(losses):
+			out[i] = losses[i] * w[i]
+		case w[i] > 0:
+			out[i] = noise(i) * w[i]
 		}
 	}
 	return out
@@ -219,15 +219,11 @@ func (j *Judge) bySample(losses Losses, w weighed) (list []float64, name string)
 		whole[i] = row[:n]
 	}
 	list = whole.PerSample()
-	worst, at := NewEstimate(list).Mean, n
+	worst := NewEstimate(list).Mean
 	for i := n; i < len(w); i++ {
-		if w[i] == 0 {
-			continue
-		}
-		if l := losses.of(at); NewEstimate(l).Mean > worst {
+		if l := losses.of(i); w[i] > 0 && NewEstimate(l).Mean > worst {
 			list, worst, name = l, NewEstimate(l).Mean, j.slices[i-n].Name
 		}
-		at++
 	}
 	return list, name
 }

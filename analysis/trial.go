@@ -12,7 +12,7 @@ import (
 // Measured is what is known of one run of all samples, by sample.
 type Measured struct {
 	Losses  Losses        // what the judge says; nil in float
-	Errors  [][]Error     // of every output against float, and of every slice that counts; nil in float
+	Errors  [][]Error     // of every output against float, and of every slice, 0 for those that do not count; nil in float
 	Records []task.Record // nil without a scorer
 }
 
@@ -90,8 +90,8 @@ func collected(list []measuredSample, err error) (*Measured, error) {
 	return m, nil
 }
 
-// errors compares outputs with those of float: all float ones, or the integer ones where there is no other. Behind them stand the slices that
-// count, by the amounts of Losses; outputs without a signal have no error.
+// errors compares outputs with those of float: all float ones, or the integer ones where there is no other. Behind them stand the slices, by
+// the amounts of Losses; what does not count, an output without a signal for one, has no error.
 func (e *Evaluator) errors(q, f []*tensor.Tensor) ([]Error, error) {
 	list, err := compareOutputs(e.g, q, f)
 	if err != nil {
@@ -114,9 +114,11 @@ func (e *Evaluator) errors(q, f []*tensor.Tensor) ([]Error, error) {
 		return all, nil
 	}
 	for i := len(list); i < len(sums); i++ {
+		x := Error{Cosine: 1}
 		if s := &sums[i]; e.weights[i] > 0 {
-			floats = append(floats, Error{NSR: s.noise * e.weights[i], MSE: s.noise / float64(max(s.n, 1)), Cosine: cosine(s.dot, s.other, s.signal)})
+			x = Error{NSR: s.noise * e.weights[i], MSE: s.noise / float64(max(s.n, 1)), Cosine: cosine(s.dot, s.other, s.signal)}
 		}
+		floats = append(floats, x)
 	}
 	return floats, nil
 }

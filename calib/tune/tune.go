@@ -58,6 +58,8 @@ type Bench struct {
 	Memory int64
 	// Force keeps what cannot be confirmed.
 	Force bool
+	// Parts are what outputs are judged by beside the whole, as analysis.NewJudge takes them.
+	Parts []analysis.Slice
 	// Progress hears of the work; it may be nil.
 	Progress func(Progress)
 	// Work bounds and counts what is done; nil for no bounds.
@@ -246,7 +248,7 @@ type judge struct {
 // Losses are the errors of the outputs on the held-out samples: of the integers where the bench has them, else of the simulation.
 func (b *Bench) Losses(ctx context.Context) (analysis.Losses, error) {
 	if b.judge == nil || b.judge.reference != b.Reference {
-		ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads, 0)
+		ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads, 0, b.Parts...)
 		if err != nil {
 			return nil, err
 		}

@@ -118,6 +118,7 @@ confidence). Exit code 3: nothing is confirmed; the plan is unchanged, and the m
 		},
 	}
 	f.addData(c)
+	f.addSlices(c)
 	f.addMetric(c, false)
 	f.addRun(c)
 	f.addMemory(c)

@@ -78,6 +78,7 @@ Exit code 3: fewer than %d held-out samples; nothing is written unless --force i
 		},
 	}
 	f.addData(c)
+	f.addSlices(c)
 	f.addTokenizer(c)
 	f.addRun(c)
 	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and for samples, for example 512M or 4G")

@@ -71,6 +71,7 @@ operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamp
 		},
 	}
 	f.addData(c)
+	f.addSlices(c)
 	f.addRun(c)
 	f.addMemory(c)
 	f.addJSON(c)
