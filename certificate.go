@@ -96,8 +96,42 @@ type CertifiedFigures struct {
 	NSR        float64  `json:"nsr"`
 	NSRError   *float64 `json:"nsr_error,omitempty"`
 	// Worst is the part of an output that the NSR is of; empty where it is of a whole output. Slices are the parts that count.
-	Worst  string                `json:"worst_slice,omitempty"`
-	Slices []analysis.SliceError `json:"slices,omitempty"`
+	Worst  string           `json:"worst_slice,omitempty"`
+	Slices []CertifiedSlice `json:"slices,omitempty"`
+}
+
+// CertifiedSlice is an analysis.SliceError of a part that counts, without what is null.
+type CertifiedSlice struct {
+	Name     string   `json:"name"`
+	Output   string   `json:"output"`
+	Axis     int      `json:"axis"`
+	From     int      `json:"from"`
+	To       int      `json:"to"`
+	Period   int      `json:"period,omitempty"`
+	NSR      float64  `json:"nsr"`
+	NSRError *float64 `json:"nsr_error,omitempty"`
+	Levels   int      `json:"levels"`
+	Finding  string   `json:"finding,omitempty"`
+	Part     bool     `json:"part,omitempty"`
+}
+
+// certifiedSlices are the parts that count.
+func certifiedSlices(list []analysis.SliceError) (out []CertifiedSlice) {
+	for _, s := range list {
+		if s.Judged {
+			out = append(out, CertifiedSlice{s.Name, s.Output, s.Axis, s.From, s.To, s.Period, s.NSR, s.NSRError, s.Levels, s.Finding, s.Part})
+		}
+	}
+	return out
+}
+
+// errors are the parts as they were measured.
+func (f *CertifiedFigures) errors() (out []analysis.SliceError) {
+	for _, s := range f.Slices {
+		out = append(out, analysis.SliceError{Name: s.Name, Output: s.Output, Axis: s.Axis, From: s.From, To: s.To, Period: s.Period, NSR: s.NSR, NSRError: s.NSRError, Levels: s.Levels,
+			Finding: s.Finding, Signal: s.Finding == "", Judged: true, Part: s.Part})
+	}
+	return out
 }
 
 // Certified is a verification in a certificate.

@@ -230,7 +230,7 @@ func figuresOf(run *contest, r *analysis.Runs) CertifiedFigures {
 	a := &f.Runs[0]
 	return CertifiedFigures{Samples: f.Samples, Metric: f.Metric, Agreement: run.metric != nil && run.agreement, Percent: f.Percent, Score: a.Score, Float: a.Float, Drop: a.Drop,
 		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, Mismatches: f.Mismatches, NSR: a.NSR.NSR, NSRError: a.NSRError, Worst: a.Worst,
-		Slices: slices.DeleteFunc(a.Slices, func(s analysis.SliceError) bool { return !s.Judged })}
+		Slices: certifiedSlices(a.Slices)}
 }
 
 func rowsOf(r *analysis.Runs) []string {

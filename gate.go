@@ -45,6 +45,7 @@ type GateReport struct {
 // gated is what a gate knows of one side.
 type gated struct {
 	figures CertifiedFigures
+	parts   []analysis.SliceError // of the outputs
 	rows    []gatedRow
 	hash    string // of the samples
 	// verdicts are those of verifications, with what they are of.
@@ -194,7 +195,7 @@ func dataOfCertificate(name string, c *Certificate, o DataOptions) DataOptions {
 
 // gatedBy is a side that a certificate tells of.
 func gatedBy(name string, c *Certificate) (*gated, error) {
-	s := &gated{figures: c.Figures, hash: c.Data.Hash}
+	s := &gated{figures: c.Figures, parts: c.Figures.errors(), hash: c.Data.Hash}
 	for i, line := range c.Samples {
 		f := strings.Fields(line)
 		if len(f) != 5 {
@@ -220,7 +221,7 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 func gatedRun(c *contest, r *analysis.Runs, k int) (*gated, error) {
 	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Mismatches: r.Mismatches, Float: r.Float[k : k+1], All: r.All[k : k+1]}
 	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(hashesOf(r))}
-	s.figures.Slices = one.All[0].Slices
+	s.parts = one.All[0].Slices
 	for i, sample := range r.Samples {
 		s.rows = append(s.rows, gatedRow{fmt.Sprintf("%x", sample.Hash[:8]), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
 	}
@@ -258,7 +259,7 @@ func (g *gateRun) limits() error {
 		g.add(analysis.Gate(name, e, size, *g.o.MaxDrop, unit, g.o.Strict), "")
 	}
 	if g.o.MaxNSR != nil {
-		if err := g.errors(f); err != nil {
+		if err := g.errors(f, g.a.parts); err != nil {
 			return err
 		}
 	}
@@ -286,15 +287,15 @@ func (g *gateRun) limits() error {
 }
 
 // errors holds the error against its limit: that of the slice asked for, else of the worst; and names other slices that have no signal left.
-func (g *gateRun) errors(f *CertifiedFigures) error {
+func (g *gateRun) errors(f *CertifiedFigures, parts []analysis.SliceError) error {
 	e, name := analysis.Estimate{Mean: f.NSR, Error: errorOf(f.NSRError), N: f.Samples}, f.Worst
 	if g.o.Slice != "" {
-		at := slices.IndexFunc(f.Slices, func(s analysis.SliceError) bool { return s.Name == g.o.Slice })
+		at := slices.IndexFunc(parts, func(s analysis.SliceError) bool { return s.Name == g.o.Slice })
 		if at < 0 {
 			return Usagef("--slice %s: %s has no figures of it", g.o.Slice, g.o.A)
 		}
-		e, name = analysis.Estimate{Mean: f.Slices[at].NSR, Error: errorOf(f.Slices[at].NSRError), N: f.Samples}, g.o.Slice
-		if f.Slices[at].Finding == analysis.SignalNone {
+		e, name = analysis.Estimate{Mean: parts[at].NSR, Error: errorOf(parts[at].NSRError), N: f.Samples}, g.o.Slice
+		if parts[at].Finding == analysis.SignalNone {
 			g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "NSR of " + name, Verdict: analysis.GateNoted, Note: analysis.SignalNone})
 			return nil
 		}
@@ -304,7 +305,7 @@ func (g *gateRun) errors(f *CertifiedFigures) error {
 		check += " of " + name
 	}
 	g.add(analysis.Gate(check, e, 0, *g.o.MaxNSR, "", g.o.Strict), "")
-	for _, group := range analysis.Found(f.Slices, analysis.SignalLost) {
+	for _, group := range analysis.Found(parts, analysis.SignalLost) {
 		if g.o.Slice == "" || slices.Contains(group.Names, g.o.Slice) {
 			g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "signal of " + group.Name(), Verdict: analysis.GateFailed, Note: group.Text()})
 		}
