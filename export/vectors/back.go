@@ -1,0 +1,355 @@
+package vectors
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"strconv"
+
+	"qwb/export"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+)
+
+// recorded is the kind of the numbers that a tensor has in the run of the sample.
+const recorded export.ItemKind = "numbers of the run"
+
+// back reads a program with its arrays, backPatterns those of patterns, which are parts of a program.
+func back(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+	r := newReader(ctx, in, out.FS())
+	ids := make([]lower.StepID, len(in.Program.Steps))
+	for i := range ids {
+		ids[i] = lower.StepID(i)
+	}
+	if err := r.program("", ids); err != nil {
+		return nil, err
+	}
+	return r.result(), nil
+}
+
+func backPatterns(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+	r := newReader(ctx, in, out.FS())
+	r.parts = true
+	var index Patterns
+	if err := r.json("patterns.json", &index); err != nil {
+		return nil, err
+	}
+	for _, p := range index.Patterns {
+		var places []Place
+		if err := r.json(path.Join(p.Folder, "places.json"), &places); err != nil {
+			return nil, err
+		}
+		if len(places) != p.Places || len(places) == 0 {
+			return nil, fmt.Errorf("%s: %d places, patterns.json says %d", p.Folder, len(places), p.Places)
+		}
+		if err := r.program(p.Folder, places[0].Steps); err != nil {
+			return nil, err
+		}
+	}
+	return r.result(), nil
+}
+
+type reader struct {
+	p     *lower.Program
+	files fs.FS
+	held  *export.Recovered
+	parts bool            // the files need not have all of the program
+	seen  map[string]bool // steps and tensors that they have
+}
+
+func newReader(ctx context.Context, in *export.Input, files fs.FS) *reader {
+	r := &reader{p: in.Program, files: files, seen: map[string]bool{}}
+	r.held = &export.Recovered{Lacks: r.lacks, Wants: func(in *export.Input, yield func(*export.Item) error) error {
+		if err := export.OfProgram(in, yield); err != nil {
+			return err
+		}
+		return again(ctx, in, yield)
+	}}
+	return r
+}
+
+func (r *reader) result() *export.Readback { return &export.Readback{Held: r.held} }
+
+func (r *reader) lacks(it *export.Item) string {
+	if !r.seen[it.At] {
+		if r.parts {
+			return "what stands in another place of a pattern, or in none"
+		}
+		return "constants that no step reads"
+	}
+	for i := range r.p.Steps {
+		s := &r.p.Steps[i]
+		if export.StepName(r.p, s) != it.At {
+			continue
+		}
+		l, ok := s.Op.(*lower.Linear)
+		switch {
+		case it.Kind == export.Scales:
+			return "scales of weights, which stand in factors"
+		case ok && (it.Kind == export.Multipliers || it.Kind == export.Factors) && doubles(l):
+			return "factors of float32, where the profile has float64"
+		case ok && l.Func != nil && (it.Kind == export.Multipliers || it.Kind == export.Factors || it.Kind == export.Clamp):
+			return "factors behind a function of real numbers"
+		}
+	}
+	return ""
+}
+
+func doubles(l *lower.Linear) bool {
+	for _, s := range l.Scales {
+		for _, m := range s.Multipliers {
+			if m.Double != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *reader) json(name string, to any) error {
+	b, err := fs.ReadFile(r.files, name)
+	if err == nil {
+		err = json.Unmarshal(b, to)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// program reads the program in a folder. ids are its steps in the whole program.
+func (r *reader) program(folder string, ids []lower.StepID) error {
+	var d struct {
+		Tensors []Tensor `json:"tensors"`
+		Steps   []struct {
+			Step
+			Parameters json.RawMessage `json:"parameters"`
+		} `json:"steps"`
+	}
+	name := path.Join(folder, "program.json")
+	if err := r.json(name, &d); err != nil {
+		return err
+	}
+	if len(d.Steps) != len(ids) {
+		return fmt.Errorf("%s: %d steps, not %d", name, len(d.Steps), len(ids))
+	}
+	for _, t := range d.Tensors {
+		at := export.TensorName(t.Name)
+		r.seen[at] = true
+		x, err := r.array(folder, &t.Array)
+		if err != nil {
+			return err
+		}
+		if t.Constant && t.Encoding != nil {
+			r.held.Add(&export.Item{At: at, Kind: export.Codes, Wide: x.Wide})
+		}
+		x.At, x.Kind = at, recorded
+		r.held.Add(x)
+		if e := t.Encoding; e != nil {
+			r.held.Add(&export.Item{At: at, Kind: export.Scales, Floats: []float32{e.Scale}})
+			r.held.Add(&export.Item{At: at, Kind: export.ZeroPoints, Ints: []int32{e.ZeroPoint}})
+			r.held.Add(&export.Item{At: at, Kind: export.Grid, Ints: []int32{e.QMin, e.QMax}})
+		}
+	}
+	for i := range d.Steps {
+		if id := ids[i]; int(id) >= len(r.p.Steps) || id < 0 {
+			return fmt.Errorf("%s: step %d of the program", name, id)
+		}
+		if err := r.step(folder, &r.p.Steps[ids[i]], d.Steps[i].Arrays, d.Steps[i].Parameters); err != nil {
+			return fmt.Errorf("%s: step %d: %w", name, i, err)
+		}
+	}
+	return nil
+}
+
+// step reads the arrays and limits of one step.
+func (r *reader) step(folder string, s *lower.Step, arrays map[string]Array, parameters json.RawMessage) error {
+	at := export.StepName(r.p, s)
+	r.seen[at] = true
+	found := map[string]*export.Item{}
+	for name, a := range arrays {
+		x, err := r.array(folder, &a)
+		if err != nil {
+			return err
+		}
+		x.At, found[name] = at, x
+	}
+	for name, kind := range map[string]export.ItemKind{"weights": export.Codes, "weight_zero_points": export.ZeroPoints, "bias": export.Bias,
+		"table": export.Table, "above": export.Table} {
+		if x := found[name]; x != nil {
+			x.Kind = kind
+			r.held.Add(x)
+		}
+	}
+	switch op := s.Op.(type) {
+	case *lower.Linear:
+		return r.linear(at, op, found, parameters)
+	case *lower.Clamp, *lower.Concat, *lower.Select, *lower.MaxPool:
+		var p struct{ Lo, Hi, Lowest *int32 }
+		if err := json.Unmarshal(parameters, &p); err != nil {
+			return err
+		}
+		switch {
+		case p.Lo != nil && p.Hi != nil:
+			r.held.Add(&export.Item{At: at, Kind: export.Clamp, Ints: []int32{*p.Lo, *p.Hi}})
+		case p.Lowest != nil:
+			r.held.Add(&export.Item{At: at, Kind: export.Clamp, Ints: []int32{*p.Lowest}})
+		}
+	}
+	return nil
+}
+
+// linear reads factors and limits of a sum of products, output by output.
+func (r *reader) linear(at string, op *lower.Linear, found map[string]*export.Item, parameters json.RawMessage) error {
+	var p Linear
+	if err := json.Unmarshal(parameters, &p); err != nil {
+		return err
+	}
+	if op.Func != nil {
+		return nil
+	}
+	clamp, whole := &export.Item{At: at, Kind: export.Clamp}, &export.Item{At: at, Kind: export.Multipliers}
+	factors, double := &export.Item{At: at, Kind: export.Factors}, &export.Item{At: at, Kind: export.Doubles}
+	for k, o := range p.Outputs {
+		of := func(name string) *export.Item { return found[fmt.Sprintf("%s_%d", name, k)] }
+		m, shift, out, f := of("multiplier"), of("shift"), of("out"), of("float64_factor")
+		switch {
+		case f != nil:
+			double.Wide = append(double.Wide, f.Wide...)
+		case m != nil && shift != nil && len(m.Wide) == len(shift.Wide):
+			for c := range m.Wide {
+				whole.Wide = append(whole.Wide, m.Wide[c], shift.Wide[c])
+			}
+		case out != nil && of("scale") != nil && of("bias") != nil && len(of("scale").Floats) == len(out.Floats) && len(of("bias").Floats) == len(out.Floats):
+			for c := range out.Floats {
+				factors.Floats = append(factors.Floats, of("scale").Floats[c], of("bias").Floats[c], out.Floats[c])
+			}
+		default:
+			continue // a real result
+		}
+		clamp.Ints = append(clamp.Ints, o.Lo, o.Hi)
+	}
+	for _, it := range []*export.Item{clamp, whole, factors, double} {
+		if it.Ints != nil || it.Wide != nil || it.Floats != nil {
+			r.held.Add(it)
+		}
+	}
+	return nil
+}
+
+// array reads the numbers of an array from .npy, and holds .hex to them.
+func (r *reader) array(folder string, a *Array) (*export.Item, error) {
+	name := path.Join(folder, a.File)
+	b, err := fs.ReadFile(r.files, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < 12 || string(b[:6]) != "\x93NUMPY" {
+		return nil, fmt.Errorf("%s: no array of NumPy", name)
+	}
+	at := 10 + int(binary.LittleEndian.Uint16(b[8:]))
+	if b[6] > 1 {
+		at = 12 + int(binary.LittleEndian.Uint32(b[8:]))
+	}
+	if at > len(b) {
+		return nil, fmt.Errorf("%s: the header is longer than the file", name)
+	}
+	it, words, err := decode(a, b[at:])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if a.Hex == "" {
+		return it, nil
+	}
+	if b, err = fs.ReadFile(r.files, path.Join(folder, a.Hex)); err != nil {
+		return nil, err
+	}
+	lines := bytes.Fields(b[bytes.IndexByte(b, '\n')+1:])
+	if len(lines) != len(words) {
+		return nil, fmt.Errorf("%s: %d elements, .npy has %d", a.Hex, len(lines), len(words))
+	}
+	mask := ^uint64(0)
+	if a.HexDigits < 16 {
+		mask = 1<<(4*a.HexDigits) - 1
+	}
+	for i, l := range lines {
+		if x, err := strconv.ParseUint(string(l), 16, 64); err != nil || x != words[i]&mask {
+			return nil, fmt.Errorf("%s: element %d is %s, in .npy %x", a.Hex, i, l, words[i]&mask)
+		}
+	}
+	return it, nil
+}
+
+// decode reads elements, little-endian; words are their bits.
+func decode(a *Array, b []byte) (it *export.Item, words []uint64, err error) {
+	size := map[string]int{"i8": 1, "u8": 1, "bool": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}[a.Type]
+	if n := tensor.Count(a.Shape); size == 0 || n*size != len(b) {
+		return nil, nil, fmt.Errorf("%d bytes for %s%v", len(b), a.Type, a.Shape)
+	}
+	it = &export.Item{}
+	if a.Type == "f32" {
+		it.Floats = []float32{}
+	} else {
+		it.Wide = []int64{}
+	}
+	for ; len(b) > 0; b = b[size:] {
+		var raw [8]byte
+		copy(raw[:], b[:size])
+		w := binary.LittleEndian.Uint64(raw[:])
+		words = append(words, w)
+		switch {
+		case a.Type == "f32":
+			it.Floats = append(it.Floats, math.Float32frombits(uint32(w)))
+		case a.Type[0] == 'i':
+			shift := 64 - 8*size
+			it.Wide = append(it.Wide, int64(w<<shift)>>shift)
+		default:
+			it.Wide = append(it.Wide, int64(w))
+		}
+	}
+	return it, words, nil
+}
+
+// again runs the sample once more, and yields every tensor that a step reads or makes once.
+func again(ctx context.Context, in *export.Input, yield func(*export.Item) error) error {
+	run, feeds, err := first(in)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	seen := map[lower.TensorID]bool{lower.NoTensor: true}
+	see := func(ids []lower.TensorID, list []*tensor.Tensor) error {
+		for k, id := range ids {
+			if seen[id] || list[k] == nil {
+				continue
+			}
+			seen[id] = true
+			x := list[k].ToRowMajor()
+			raw, err := binary.Append(nil, binary.LittleEndian, x.Data)
+			if err != nil {
+				return err
+			}
+			it, _, err := decode(&Array{Type: x.DType.String(), Shape: x.Shape}, raw)
+			if err != nil {
+				return err
+			}
+			it.At, it.Kind = export.TensorName(in.Program.Tensors[id].Name), recorded
+			if err := yield(it); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_, err = run.Run(ctx, feeds, func(s *lower.Step, ins, outs []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if err := see(s.Inputs, ins); err != nil {
+			return nil, err
+		}
+		return nil, see(s.Outputs, outs)
+	})
+	return err
+}
