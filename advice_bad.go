@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"qwb/analysis"
 	"qwb/analysis/advise"
@@ -15,8 +16,8 @@ import (
 )
 
 // badPlan is the warning about a plan whose outputs have a large error, by more than its standard error, measured on whatever; ok is false for a
-// plan that has not. The error is an NSR, or with mismatches, where no output is float, the share of elements that differ.
-func badPlan(e analysis.Estimate, mismatches bool, on string) (w tqc.Warning, ok bool) {
+// plan that has not. The error is an NSR, or with mismatches, where no output is float, the share of elements that differ. then says what to do.
+func badPlan(e analysis.Estimate, mismatches bool, on, then string) (w tqc.Warning, ok bool) {
 	if !(e.Mean > advise.Bad) || !math.IsInf(e.Error, 0) && !(e.Mean-e.Error > advise.Bad) {
 		return w, false
 	}
@@ -28,7 +29,25 @@ func badPlan(e analysis.Estimate, mismatches bool, on string) (w tqc.Warning, ok
 	if mismatches {
 		text = "this plan is bad: " + WithError(e.Mean, spread) + " of the elements of the outputs, which are integers, differ from those of float"
 	}
-	return tqc.Warning{Value: e.Mean, Text: fmt.Sprintf("%s (%s); above %g predictions get worse. qwb analyze says why and what helps", text, on, advise.Bad)}, true
+	return tqc.Warning{Value: e.Mean, Text: fmt.Sprintf("%s (%s); above %g predictions get worse. %s", text, on, advise.Bad, then)}, true
+}
+
+// searched is the plain NSR at the outputs that a search is asked for: half of what is bad.
+const searched = advise.Bad / 2
+
+// whatHelps says where a bad plan's cure stands: in the advice of its report, or what else looks for one.
+func (j *job) whatHelps(r *analysis.Report, o DataOptions) string {
+	switch {
+	case r.Layerwise == nil:
+		return "qwb analyze --layerwise says why and what helps"
+	case slices.ContainsFunc(r.Advice, func(a analysis.Advice) bool { return a.Predicted != nil }):
+		return "The report says why and what helps"
+	}
+	words := []string{j.Plan, "--auto", "--max-nsr", fmt.Sprint(searched)}
+	for _, path := range o.Paths {
+		words = append(words, "--data", path)
+	}
+	return "Nothing that was tried by itself helps; a search over all operators finds which of them to keep in float: qwb dispatch " + plain.Shell(words...)
 }
 
 // warnBad warns about a plan whose outputs have a large error: on the samples that its statistics keep, or, without those, on the first ones of
@@ -44,7 +63,8 @@ func (j *job) warnBadLosses(g *graph.Graph, losses analysis.Losses, err error) {
 		j.detail("the error of the outputs was not measured: %v", err)
 		return
 	}
-	if w, ok := badPlan(losses.Estimate(), analysis.NewJudge(g).Mismatches(), plain.Count(len(losses), "calibration sample")); ok {
+	on := plain.Count(len(losses), "calibration sample")
+	if w, ok := badPlan(losses.Estimate(), analysis.NewJudge(g).Mismatches(), on, "qwb analyze says why and what helps"); ok {
 		j.warnAbout(w)
 	}
 }

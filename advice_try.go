@@ -1,8 +1,11 @@
 package qwb
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
+	"slices"
 
 	"qwb/analysis"
 	"qwb/analysis/advise"
@@ -10,7 +13,8 @@ import (
 	"qwb/graph/exec"
 )
 
-// try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs.
+// try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs. What does not help
+// there is advised no more.
 func (a *adviser) try(ctx context.Context, set *data.Set, r *analysis.Report) error {
 	samples, kind, err := a.judges(ctx, set)
 	if err != nil {
@@ -32,6 +36,13 @@ func (a *adviser) try(ctx context.Context, set *data.Set, r *analysis.Report) er
 		}
 		tick(i + 1)
 	}
+	r.Advice = slices.DeleteFunc(r.Advice, func(x analysis.Advice) bool {
+		if x.Trial == nil || x.Trial.Failed == "" && x.Trial.Change < 0 {
+			return false
+		}
+		a.detail("advice: %s: tried, and it does not help: %s", x.Command, cmp.Or(x.Trial.Failed, fmt.Sprintf("NSR %g -> %g", x.Trial.Before.NSR, x.Trial.Measured.NSR)))
+		return true
+	})
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 			return nil, err
 		}
 	}
-	if w, ok := badPlan(floor(r), integerOutputs(r), plain.Count(r.Samples, "sample")); ok {
+	if w, ok := badPlan(floor(r), integerOutputs(r), plain.Count(r.Samples, "sample"), j.whatHelps(r, o.Data)); ok {
 		r.Warnings = append(r.Warnings, w)
 	}
 	if !split {

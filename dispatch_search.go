@@ -59,6 +59,9 @@ type Figure struct {
 	Kind    string   `json:"kind,omitempty"`  // analysis.HeldOutUnseen or HeldOutHalf
 }
 
+// muchOfAll is the part of the sum of all rows that one without products has to make to get a format of its own in a search in several.
+const muchOfAll = 0.25
+
 // rankSamples is how many of the fitting samples the operators are ranked on: they give an order and a first guess.
 const rankSamples = 32
 
@@ -468,18 +471,33 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 		return nil, err
 	}
 	var nodes []graph.NodeID
+	sum := 0.0
+	for _, l := range list {
+		sum += l.Loss().Mean
+	}
 	for _, l := range list {
 		id, _ := s.p.Graph.LookupNode(l.Node)
 		if s.start.wanted(s.p.Graph, id) && !s.mixed() {
 			continue // somebody decided that it runs on integers
+		}
+		if s.mixed() && l.MACs == 0 && l.Loss().Mean < muchOfAll*sum {
+			continue // it costs next to nothing in any format: what has its scale takes it along
 		}
 		nodes = append(nodes, id)
 		l.WeightRange = nil
 		ranking = append(ranking, l)
 		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Error: l.Loss().Mean}, {Name: "fp32", Cost: float64(l.MACs + 1)}}})
 	}
-	if s.mix, err = s.d.mixture(s.start, nodes, s.asked()); err != nil || !s.mixed() {
+	if s.mix, err = s.d.mixture(s.start, nodes, s.asked()); err != nil {
 		return ranking, err
+	}
+	if !s.mixed() {
+		for i, l := range ranking {
+			if l.MACs == 0 { // its own work is next to nothing: in float it costs converting what it reads and writes
+				s.units[i].Options[1].Cost += s.p.Target.BorderCost * float64(s.mix.elements(nodes[i]))
+			}
+		}
+		return ranking, nil
 	}
 	s.mix.note = s.note
 	s.mix.refuse = s.exportable

@@ -40,7 +40,7 @@ const defaultMemory = 2 << 30
 // Layerwise restarts at the operator and stops where the perturbed values equal the kept ones bit for bit; its numbers are those
 // of running the whole graph once per operator. It fails on an empty data set and on outputs that are not finite.
 func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec.Iterator, cfg Config) (*Report, error) {
-	judge := NewJudge(g, cfg.Parts...)
+	judge, given := NewJudge(g, cfg.Parts...), g
 	if g = judge.g; cfg.Layerwise {
 		g = judge.Watched(g)
 	}
@@ -52,8 +52,8 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	if err != nil {
 		return nil, err
 	}
-	a := &analyzer{cfg: cfg, sim: q, g: g, session: session, order: order, work: newWork(g), judge: judge}
-	if a.groups, err = groupsOf(g, order, q); err != nil {
+	a := &analyzer{cfg: cfg, sim: q, given: given, g: g, session: session, order: order, work: newWork(g), judge: judge}
+	if a.groups, err = groupsOf(g, q); err != nil {
 		return nil, err
 	}
 	keep := a.required()
@@ -70,29 +70,67 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 			return nil, fmt.Errorf("analyze: %w", err)
 		}
 	}
-	var workers []*worker
-	c := collector[*sampleResult]{stage: "analyze", threads: cfg.Threads, progress: cfg.Progress,
-		worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
-			w := a.newWorker(keep)
-			workers = append(workers, w)
-			return w.sample
-		}}
-	results, err := c.run(ctx, samples)
+	results, err := a.collect(ctx, samples, keep)
 	if err != nil {
 		return nil, err
 	}
-	a.states = map[graph.ValueID]*tensorState{}
-	for _, w := range workers {
-		w.mergeStates(a.states)
+	r, err := a.report(results)
+	if err == nil && r.Layerwise != nil && r.Outputs != nil {
+		r.Together, err = a.together(ctx, r)
 	}
-	return a.report(results)
+	return r, err
+}
+
+// collect analyses the samples: the first ones, which say what each row makes of its error (see findGains), then the others.
+func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bool) (results []*sampleResult, err error) {
+	a.states = map[graph.ValueID]*tensorState{}
+	progress := a.cfg.Progress
+	for {
+		var workers []*worker
+		done := len(results)
+		c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads, worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
+			w := a.newWorker(keep)
+			workers = append(workers, w)
+			return func(ctx context.Context, i int, s *exec.Sample) (*sampleResult, error) {
+				return w.sample(ctx, done+i, s)
+			}
+		}}
+		if progress != nil {
+			c.progress = func(n int) { progress(done + n) }
+		}
+		from, some := samples, &recording{limited: limited{samples, probes}}
+		if results == nil && a.cfg.Layerwise {
+			from = some
+		}
+		more, err := c.run(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range workers {
+			w.mergeStates(a.states)
+		}
+		if results = append(results, more...); from != exec.Iterator(some) {
+			return results, nil
+		}
+		a.probed = some.seen
+		s, err := samples.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return results, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("analyze: %w", err)
+		}
+		a.findGains(results)
+		samples = &first{samples, s}
+	}
 }
 
 // analyzer is what the workers share; they do not change it.
 type analyzer struct {
 	cfg     Config
 	sim     *sim.Simulator
-	g       *graph.Graph
+	given   *graph.Graph
+	g       *graph.Graph // that and what the judge watches
 	session *exec.Session
 	order   []graph.NodeID
 	groups  []group
@@ -103,8 +141,12 @@ type analyzer struct {
 	extra   float64 // forwards beside those of the samples
 	states  map[graph.ValueID]*tensorState
 	judge   *Judge
-	tally   tally // of the whole quantized graph
-	floats  tally // of the float graph
+	tally   tally           // of the whole quantized graph
+	floats  tally           // of the float graph
+	gains   [][]outputError // by group: see findGains
+	reach   []float64       // by group: the local error up to which gains hold
+	large   []outputError   // by output: the largest error of any row
+	probed  []*exec.Sample  // the first samples
 }
 
 // sampleResult is what one sample contributes.
@@ -132,7 +174,7 @@ type worker struct {
 	none     []*tensor.Tensor
 	reached  *tensor.Tensor    // memory for a stage's value
 	known    []*tensor.Tensor  // what a restart is given of the kept values
-	own      [3]*tensor.Tensor // memory for outputs of one operator, by view; for everything the float one
+	own      [4]*tensor.Tensor // memory for outputs of one operator, by view; for everything the float one
 	states   map[graph.ValueID]*tensorState
 }
 

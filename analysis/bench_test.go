@@ -100,9 +100,7 @@ func (m *benchmarked) forward(b *testing.B, runner *exec.Runner, hooks *exec.Hoo
 // work that ran; timed-forwards/sample is the time taken in float forwards of the same run.
 func BenchmarkLayerwise(b *testing.B) {
 	eachModel(b, func(b *testing.B, m *benchmarked) {
-		order, err := m.g.Order()
-		require.NoError(b, err)
-		groups, err := groupsOf(m.g, order, m.q)
+		groups, err := groupsOf(m.g, m.q)
 		require.NoError(b, err)
 		methods := []struct {
 			name string

@@ -161,11 +161,8 @@ func (c *comparer) findLayers() error {
 		if c.cfg.Layers == 0 || k.Simulator == nil {
 			continue
 		}
-		order, err := k.Graph.Order()
-		if err == nil {
-			c.groups[i], err = groupsOf(k.Graph, order, k.Simulator)
-		}
-		if err != nil {
+		var err error
+		if c.groups[i], err = groupsOf(k.Graph, k.Simulator); err != nil {
 			return fmt.Errorf("%s: %w", k.Name, err)
 		}
 	}
@@ -332,7 +329,7 @@ func (w *comparing) watchLayers(ctx context.Context, k int, s *exec.Sample) (*ex
 	}
 	layers := make([]float64, len(groups))
 	return looking(w.layers[k], kept.wants, func(n *graph.Node, i int, t *tensor.Tensor) error {
-		e, err := Compare(t, kept.values[n.Outputs[i]])
+		e, err := inside(t, kept.values[n.Outputs[i]])
 		for _, at := range at[n.Outputs[i]] {
 			layers[at] = e.NSR
 		}

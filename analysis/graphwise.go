@@ -72,7 +72,7 @@ func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float
 		hooks = looking(w.full, wants, func(n *graph.Node, i int, t *tensor.Tensor) error {
 			v := n.Outputs[i]
 			for _, k := range w.groupAt[v] {
-				e, err := Compare(t, w.kept.values[v])
+				e, err := inside(t, w.kept.values[v])
 				if err != nil {
 					return err
 				}

@@ -9,14 +9,16 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// group is an operator that sums products together with what is fused to it.
+// group is an operator together with what is fused to it: a row of the tables. See sim.Groups: every slot that rounds is in one of them.
 type group struct {
 	node   graph.NodeID
 	nodes  []graph.NodeID
 	output graph.ValueID
+	slots  []tqc.SlotID
 	// all and weights select the slots of the group, and those of them that are parameters.
 	all, weights func(tqc.SlotID) bool
 	weighted     bool // it has parameters that are quantized
+	products     bool // it sums products
 	// clipped says that a parameter has values outside its range; inputs are the slots of computed tensors.
 	clipped bool
 	inputs  []*tqc.Slot
@@ -27,21 +29,19 @@ type group struct {
 
 func (g *group) contains(id graph.NodeID) bool { return slices.Contains(g.nodes, id) }
 
-// groupsOf lists, in graph order, the operators that are analysed: those that sum products and are quantized.
-func groupsOf(g *graph.Graph, order []graph.NodeID, s *sim.Simulator) ([]group, error) {
+// groupsOf lists, in graph order, the operators that are analysed: those at which something rounds.
+func groupsOf(g *graph.Graph, s *sim.Simulator) ([]group, error) {
 	var out []group
-	for _, id := range order {
-		n := g.Node(id)
-		if spec := n.Spec(); spec == nil || spec.Kind != graph.KindComputing || s.Set().Fused[id] != graph.NoNode {
+	for _, sg := range s.Groups() {
+		if sg.Output == graph.NoValue {
 			continue
 		}
-		sg := s.Group(id)
-		if len(sg.Slots) == 0 {
-			continue
-		}
+		id := sg.Nodes[0]
 		all := sim.Only(sg.Slots)
-		grp := group{node: id, nodes: sg.Nodes, output: sg.Output, all: all,
+		grp := group{node: id, nodes: sg.Nodes, output: sg.Output, slots: sg.Slots, all: all,
 			weights: func(slot tqc.SlotID) bool { return all(slot) && s.Set().Slot(slot).Weight }}
+		spec := g.Node(id).Spec()
+		grp.products = spec != nil && spec.Kind == graph.KindComputing
 		for _, slot := range sg.Slots {
 			sl := s.Set().Slot(slot)
 			grp.weighted = grp.weighted || sl.Weight

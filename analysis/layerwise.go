@@ -15,6 +15,7 @@ type layerResult struct {
 	outputs            []outputError
 	clip, round        float64
 	weight, activation float64
+	bounded            bool // outputs follow from the local error; see bounds.go
 }
 
 // layerwise quantizes each group alone, starting from the kept float activations.
@@ -76,10 +77,19 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 	seen := false
 	see := func(q *tensor.Tensor) (err error) {
 		seen = true
-		if l.clip, l.round, err = parts(float, clipped, q); err == nil && w.cfg.Split {
-			l.weight, l.activation, err = parts(float, weights, q)
+		if l.clip, l.round, err = local(float, clipped, q); err == nil && w.cfg.Split {
+			l.weight, l.activation, err = local(float, weights, q)
 		}
 		return err
+	}
+	if w.gains != nil && w.gains[i] != nil {
+		q, err := w.alone(ctx, g, rounded, float, w.hooks(i, everything), res)
+		if err == nil {
+			err = see(q)
+		}
+		if l.outputs, l.bounded = w.bound(i, l.clip+l.round); err != nil || l.bounded {
+			return l, err
+		}
 	}
 	if l.outputs, err = w.perturbed(ctx, i, see, res); err == nil && !seen {
 		err = see(float)
@@ -124,6 +134,7 @@ const (
 	everything = iota
 	clipping
 	weightsOnly
+	rounded // no view: memory for what everything makes of a float output that is in memory itself
 )
 
 // hooks are those of a view of group i. Their memory is that of the worker: one of them is used at a time.

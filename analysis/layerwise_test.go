@@ -99,9 +99,7 @@ func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *exec.InMemor
 	t.Helper()
 	s, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
-	order, err := g.Order()
-	require.NoError(t, err)
-	groups, err := groupsOf(g, order, q)
+	groups, err := groupsOf(g, q)
 	require.NoError(t, err)
 	n := float64(len(data.Samples))
 	var list []LayerError
@@ -160,7 +158,7 @@ func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
 		for _, tgt := range targettest.Distinct() {
 			for _, narrow := range []float64{1, 0.6} {
 				t.Run(fmt.Sprintf("%s/%s/%g", net.name, tgt.Name, narrow), func(t *testing.T) {
-					data := samplesOf(3, net.shape...)
+					data := samplesOf(probes, net.shape...)
 					g, q := configured(t, net.text, tgt, data, narrow)
 					want := repeated(t, g, q, data)
 					if slices.ContainsFunc(tgt.Ops, func(o target.Op) bool { return o.Type == "Add" }) {
@@ -178,7 +176,7 @@ func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
 						}
 						// One float run, the tails, one operator for weights and one for clipping, one to choose what is kept.
 						if memory == 0 {
-							require.LessOrEqual(t, r.Forwards, 1+tails(t, g, q)+2+1.0/3+1e-9)
+							require.LessOrEqual(t, r.Forwards, 1+tails(t, g, q)+2+1.0/probes+1e-9)
 						}
 					}
 				})
@@ -192,7 +190,7 @@ func tails(t *testing.T, g *graph.Graph, q *sim.Simulator) float64 {
 	t.Helper()
 	order, err := g.Order()
 	require.NoError(t, err)
-	groups, err := groupsOf(g, order, q)
+	groups, err := groupsOf(g, q)
 	require.NoError(t, err)
 	w := newWork(g)
 	sum := 0.0
@@ -221,7 +219,7 @@ func reach(t *testing.T, g *graph.Graph, q *sim.Simulator) float64 {
 	t.Helper()
 	order, err := g.Order()
 	require.NoError(t, err)
-	groups, err := groupsOf(g, order, q)
+	groups, err := groupsOf(g, q)
 	require.NoError(t, err)
 	w := newWork(g)
 	sum := 0.0

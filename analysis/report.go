@@ -81,7 +81,10 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 	for i := range a.groups {
 		g := &a.groups[i]
 		node := a.g.Node(g.node)
-		l := LayerError{Node: node.Name, Op: node.Op, WeightRange: a.weightRange(g.node)}
+		l := LayerError{Node: node.Name, Op: node.Op}
+		if g.products {
+			l.WeightRange = a.weightRange(g.node)
+		}
 		l.MACs, _ = a.g.MACsAtLeast(g.node)
 		var weight, activation float64
 		meters := make([]meter, len(a.judge.logits))
@@ -98,6 +101,9 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			l.Round += layer.round / n
 			weight += layer.weight / n
 			activation += layer.activation / n
+			if layer.bounded {
+				l.Bounded++
+			}
 		}
 		l.Local = l.Clip + l.Round
 		if a.cfg.Split {

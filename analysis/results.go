@@ -21,7 +21,8 @@ type GraphwisePoint struct {
 	Spread
 }
 
-// LayerError is one operator quantized alone (with the activation fused to it).
+// LayerError is one operator quantized alone (with the activation fused to it): a row. Every slot that rounds is in one row, so that operators without
+// products have rows too: an Add, a Concat, a Softmax with a scale of its own. A row with products rounds what it reads as well.
 type LayerError struct {
 	Node   string `json:"node"`
 	Op     string `json:"op"`
@@ -51,6 +52,9 @@ type LayerError struct {
 	MeanShift *float64 `json:"mean_shift,omitempty"`
 	// MACs are those of one sample. Dimensions that the model leaves open count as 1, as where the dispatcher adds up work.
 	MACs int64 `json:"macs"`
+	// Bounded is on how many samples the error at the outputs is not measured: it is at most this, by what the same error at the operator's own
+	// output made of them on other samples.
+	Bounded int `json:"bounded,omitempty"`
 	// WeightRange holds per output channel the smallest and largest weight.
 	WeightRange [][2]float32 `json:"weight_range,omitempty"`
 
@@ -117,7 +121,8 @@ type Report struct {
 	Graphwise   []GraphwisePoint   `json:"graphwise"`
 	Layerwise   []LayerError       `json:"layerwise"`
 	Statistical []TensorStatistics `json:"statistical"`
-	Outputs     []OutputError      `json:"outputs"` // of the whole quantized graph; nil where it was not run
+	Outputs     []OutputError      `json:"outputs"`            // of the whole quantized graph; nil where it was not run
+	Together    *Together          `json:"together,omitempty"` // the sum of Layerwise against Outputs; nil without both
 	Explained   *Explanation       `json:"explained,omitempty"`
 	Settings    []NodeSetting      `json:"settings,omitempty"` // of every operator of the graph
 	Advice      []Advice           `json:"advice"`             // what is wrong and what helps, the worst first
@@ -262,7 +267,7 @@ func (r *Report) With(old *Report) *Report {
 		all.Graphwise = old.Graphwise
 	}
 	if all.Layerwise == nil {
-		all.Layerwise, all.Advice = old.Layerwise, old.Advice
+		all.Layerwise, all.Advice, all.Together = old.Layerwise, old.Advice, old.Together
 	}
 	if all.Statistical == nil {
 		all.Statistical = old.Statistical

@@ -14,6 +14,7 @@ import (
 	"qwb/analysis/assign"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/graph/tensor"
 	"qwb/quantizer/target"
 )
 
@@ -187,7 +188,12 @@ func TestSearchOnAGraphOfTwelveOperators(t *testing.T) {
 		id, ok := g.LookupNode(l.Node)
 		require.True(t, ok)
 		nodes = append(nodes, id)
-		units = append(units, assign.Unit{Name: l.Node, Options: []assign.Option{{Error: l.Loss().Mean}, {Cost: float64(l.MACs + 1)}}})
+		cost := float64(l.MACs + 1)
+		if l.MACs == 0 { // what it costs are conversions, as the dispatcher has them
+			shape, _ := g.Value(g.Node(id).Outputs[0]).Shape.Ints()
+			cost += 3 * target.TRTInt8.BorderCost * float64(tensor.Count(shape))
+		}
+		units = append(units, assign.Unit{Name: l.Node, Options: []assign.Option{{Error: l.Loss().Mean}, {Cost: cost}}})
 	}
 	type outcome struct {
 		metric  float64

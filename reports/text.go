@@ -144,12 +144,16 @@ func summary(t *tables, r *analysis.Report) {
 			total += l.Judged().NSR
 		}
 		for _, l := range WorstFirst(r.Layerwise)[:min(3, len(r.Layerwise))] {
-			x := l.Judged()
+			x, share := l.Judged(), ""
 			if x.NSR <= 0 {
 				break
 			}
-			t.printf("  %s (%s) alone: %s %s, %.0f %% of the sum over all operators, %s\n", shorten(l.Node, 48), l.Op, name, WithError(x.NSR, x.NSRError), 100*x.NSR/total, cause(&l))
+			if r.Together == nil || !r.Together.Apart() {
+				share = fmt.Sprintf("%.0f %% of the sum over all operators, ", 100*x.NSR/total)
+			}
+			t.printf("  %s (%s) alone: %s %s, %s%s\n", shorten(l.Node, 48), l.Op, name, WithError(x.NSR, x.NSRError), share, cause(&l))
 		}
+		togetherText(t, r.Together)
 	}
 	t.printf("\n")
 }
@@ -211,14 +215,19 @@ func layerTable(t *tables, layers []analysis.LayerError, name string) {
 		columns = append(columns, "weight", "activation")
 	}
 	t.begin("Layerwise: "+name+" of the outputs with one operator quantized alone, worst first; local, clip and round at its own output", append(columns, "MACs")...)
-	for _, l := range WorstFirst(layers) {
+	rest := 0.0
+	for i, l := range WorstFirst(layers) {
 		x := l.Judged()
+		if i >= t.limit {
+			rest += x.NSR
+		}
 		cells := []string{places(l.Places()), shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}
 		if split {
 			cells = append(cells, small(*l.Weight), small(*l.Activation))
 		}
 		t.row(append(cells, count(l.MACs))...)
 	}
+	t.rest = fmt.Sprintf(", NSR %s together", Number(rest))
 	t.end()
 }
 
@@ -287,6 +296,7 @@ type tables struct {
 	w     io.Writer
 	limit int        // rows of a table, the first ones; 0: all
 	hint  string     // where the other rows are
+	rest  string     // what they are together, for the table in progress
 	rows  [][]string // of the table in progress, the names of the columns first
 	err   error
 }
@@ -333,8 +343,9 @@ func (t *tables) endOf(total int) {
 		t.printf("%s\n", strings.TrimRight(line.String(), " "))
 	}
 	if left := total - (len(t.rows) - 1); left > 0 {
-		t.printf("  ... and %d more: %s\n", left, t.hint)
+		t.printf("  ... and %d more%s: %s\n", left, t.rest, t.hint)
 	}
+	t.rest = ""
 	t.printf("\n")
 }
 

@@ -7,7 +7,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// CoarseGrid is about activations that need more than their bits.
+// CoarseGrid is about activations that need more than their bits. Of an operator without products nothing else can be said: its range may be that
+// of a number that stands for "not this one", which lies far below all others.
 var CoarseGrid = &Cause{Name: "coarse-grid", Doc: "the bits of an operator's activations are too few, with whatever range", find: coarse}
 
 // muchOfAll is the part of the error of all operators that one must make before it is said to need more bits.
@@ -15,7 +16,7 @@ const muchOfAll = 0.1
 
 func coarse(f *Facts) []Finding {
 	list := f.layers(func(l *layer) bool {
-		return l.act > 0.5 && l.Round > l.Clip && l.share >= muchOfAll && f.unequal(l) < unlike
+		return l.share >= muchOfAll && (l.MACs == 0 || l.act > 0.5 && l.Round > l.Clip && f.unequal(l) < unlike)
 	})
 	if len(list) == 0 {
 		return nil
@@ -24,6 +25,9 @@ func coarse(f *Facts) []Finding {
 	l := list[0]
 	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("rounding activations makes %.0f %% of the error of %s at its own output (NSR %.2g), and the operator %.0f %% of the error of all",
 		100*l.act, l.Node, l.Local, 100*l.share)}
+	if l.MACs == 0 {
+		out.Evidence = fmt.Sprintf("with the integers of %s (%s) alone the outputs have an NSR of %.2g, %.0f %% of the sum over all operators", l.Node, l.Op, l.NSR, 100*l.share)
+	}
 	for _, s := range f.Target.SchemesOf(l.node).Activation {
 		if bits(s) > 8 && !s.AtRunTime() {
 			out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"activations=" + s.String()}})

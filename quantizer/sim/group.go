@@ -8,28 +8,100 @@ import (
 // Group is an operator together with what is fused to it: the unit that is measured alone.
 type Group struct {
 	Nodes  []graph.NodeID // in order, the operator first
-	Output graph.ValueID  // what the last one computes
-	// Slots are where the group's tensors are quantized: the slots of its nodes that quantize, and inputs that their producer
-	// quantizes (those are quantized in front of the group when it is measured alone). Of a float island of less precision than float32 they
-	// are those that are rounded.
+	Output graph.ValueID  // what the last one computes; graph.NoValue where it computes nothing
+	// Slots are where the group's tensors are quantized: the slots that round and belong to it (see Groups), of a float island of less precision
+	// than float32 those that are rounded; and of operators that sum products inputs that their producer quantizes (those are quantized in front of
+	// the group when it is measured alone).
 	Slots []tqc.SlotID
 }
 
-// Group returns the group of an operator. For a node that is itself fused to another the group is the node alone.
-func (s *Simulator) Group(node graph.NodeID) Group {
-	gr := Group{Nodes: s.set.Together(node, s.order)}
-	last := s.g.Node(gr.Nodes[len(gr.Nodes)-1])
-	if len(last.Outputs) > 0 {
-		gr.Output = last.Outputs[0]
-	} else {
-		gr.Output = graph.NoValue
+// Groups lists, in graph order, the operators at which something rounds. Every slot that rounds belongs to one group: that of its node, or of the
+// operator that the node is fused to. What a node that only moves numbers (graph.Passive) puts on the grid that they are on already rounds
+// nothing: it belongs to the group that put them there.
+func (s *Simulator) Groups() []Group {
+	owner := make([]graph.NodeID, s.set.NumSlots())
+	slots := make([][]tqc.SlotID, s.g.NumNodes()) // by the operator of the group
+	for i := range owner {
+		owner[i] = graph.NoNode
 	}
-	for _, id := range gr.Nodes {
-		for _, sl := range append(append([]tqc.SlotID(nil), s.set.Inputs(id)...), s.set.Outputs(id)...) {
-			if sl != tqc.NoSlot && (s.set.Slot(sl).State().Quantizes() || s.mirrored(s.set.Slot(sl)) || s.rounds(s.set.Slot(sl))) {
-				gr.Slots = append(gr.Slots, sl)
+	for _, id := range s.order {
+		for _, sl := range s.slotsOf(id) {
+			slot := s.set.Slot(sl)
+			quantizes := slot.State().Quantizes() || s.rounds(slot)
+			if !quantizes && !(computing(s.g.Node(s.head(id))) && s.mirrored(slot)) {
+				continue
+			}
+			to := s.head(id)
+			if from := s.movedFrom(slot); quantizes && from != tqc.NoSlot && owner[from] != graph.NoNode {
+				to = owner[from]
+			}
+			slots[to] = append(slots[to], sl)
+			if quantizes {
+				owner[sl] = to
 			}
 		}
 	}
-	return gr
+	var list []Group
+	for _, id := range s.order {
+		if len(slots[id]) == 0 {
+			continue
+		}
+		gr := Group{Nodes: s.set.Together(id, s.order), Output: graph.NoValue, Slots: slots[id]}
+		if last := s.g.Node(gr.Nodes[len(gr.Nodes)-1]); len(last.Outputs) > 0 {
+			gr.Output = last.Outputs[0]
+		}
+		list = append(list, gr)
+	}
+	return list
+}
+
+// head is the operator that a node is computed together with, or the node itself.
+func (s *Simulator) head(id graph.NodeID) graph.NodeID {
+	if h := s.set.Fused[id]; h != graph.NoNode {
+		return h
+	}
+	return id
+}
+
+// slotsOf lists the slots of a node, inputs first.
+func (s *Simulator) slotsOf(id graph.NodeID) (list []tqc.SlotID) {
+	for _, of := range [][]tqc.SlotID{s.set.Inputs(id), s.set.Outputs(id)} {
+		for _, sl := range of {
+			if sl != tqc.NoSlot {
+				list = append(list, sl)
+			}
+		}
+	}
+	return list
+}
+
+// movedFrom is the output slot, of the node before, that puts the numbers of a slot of a node that only moves them on the same grid; NoSlot where
+// there is none.
+func (s *Simulator) movedFrom(sl *tqc.Slot) tqc.SlotID {
+	if computing(s.g.Node(s.head(sl.Node))) || !s.g.Passive(sl.Node) || sl.Config.RunTime() {
+		return tqc.NoSlot
+	}
+	v := s.g.Node(sl.Node).Input(0)
+	if sl.Kind == tqc.Input && sl.Index != 0 || v == graph.NoValue {
+		return tqc.NoSlot
+	}
+	p := s.g.Producer(v)
+	if p == graph.NoNode {
+		return tqc.NoSlot
+	}
+	for i, out := range s.g.Node(p).Outputs {
+		if out != v {
+			continue
+		}
+		from := s.set.Output(p, i)
+		if from == tqc.NoSlot {
+			return tqc.NoSlot
+		}
+		src := s.set.Slot(from)
+		same := src.State().Quantizes() && sl.State().Quantizes() && s.set.Root(from) == s.set.Root(sl.ID)
+		if same || s.rounds(src) && s.rounds(sl) && s.precision(p) == s.precision(sl.Node) {
+			return from
+		}
+	}
+	return tqc.NoSlot
 }

@@ -220,7 +220,8 @@ func TestGroups(t *testing.T) {
 		s, err := sim.New(g, set, sim.Options{})
 		require.NoError(t, err)
 		id, _ := g.LookupNode("depthwise")
-		gr := s.Group(id)
+		groups := s.Groups()
+		gr := groups[slices.IndexFunc(groups, func(gr sim.Group) bool { return gr.Nodes[0] == id })]
 		var names []string
 		for _, n := range gr.Nodes {
 			names = append(names, g.Node(n).Name)
