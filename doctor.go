@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -134,6 +135,9 @@ func (d *doctor) examine(ctx context.Context) error {
 		return d.unreadable(ctx, err)
 	}
 	d.add(doc.Findings()...)
+	if err := d.refused(ctx, doc.Suspects()); err != nil {
+		return err
+	}
 	d.near(thumbs)
 	if d.plan != nil && !d.own {
 		if err := d.overlap(ctx, hashes, thumbs); err != nil {
@@ -141,6 +145,39 @@ func (d *doctor) examine(ctx context.Context) error {
 		}
 	}
 	return d.trial(ctx)
+}
+
+// mostSuspects is how many samples are tried that may break the model.
+const mostSuspects = 4
+
+// refused runs the samples that may break the model as calibrate does, and says what it refuses them for.
+func (d *doctor) refused(ctx context.Context, names []string) error {
+	g := d.g
+	if d.plan == nil && len(names) > 0 {
+		if m, err := d.openNormal(d.m.Path); err == nil {
+			defer m.Close()
+			g = m.Graph
+		}
+	}
+	tried := map[string]bool{}
+	for i := 0; i < d.set.Len() && len(tried) < mostSuspects; i++ {
+		if name := d.set.Name(i); !slices.Contains(names, name) || tried[name] {
+			continue
+		}
+		s, err := d.set.Sample(i)
+		if err != nil {
+			return err
+		}
+		tried[s.Name] = true
+		_, err = calib.Run(ctx, g, &exec.InMemory{Samples: []*exec.Sample{s}}, calib.Config{MinMaxOnly: true, Threads: d.o.Threads})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			d.add(data.Finding{Rule: "refused", Level: data.Fault, Node: "data", Value: 1, Text: err.Error(), Fix: "mend or remove this sample: calibrate refuses it"})
+		}
+	}
+	return nil
 }
 
 // unreadable makes a finding of an error that is one of single files: of the samples that cannot be read while others can.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
@@ -297,7 +298,7 @@ func (r *run) warn(w tqc.Warning) {
 // group runs one sample, or a batch of them, to its end, whatever becomes of ctx: half a sample must not be in the statistics.
 func (r *run) group(ctx context.Context, w worker, b *batch) {
 	if err := graph.Try(func() error { return w.observe(context.WithoutCancel(ctx), b) }); err != nil {
-		r.fail(b.group[0].index, fmt.Errorf("calibrate: sample %s: %w", names(b.group), err))
+		r.fail(b.group[0].index, fmt.Errorf("calibrate: sample %s: %w", names(b.group), r.becauseOf(b.group, err)))
 		return
 	}
 	for _, j := range b.group {
@@ -308,6 +309,23 @@ func (r *run) group(ctx context.Context, w worker, b *batch) {
 		r.mu.Unlock()
 		r.count()
 	}
+}
+
+// becauseOf puts in front of an error what the samples themselves hold that is no number: not the operator that trips over it is to blame. What is
+// said of an input already stays as it is.
+func (r *run) becauseOf(group []job, err error) error {
+	var inputs []string
+	for _, v := range r.g.Inputs {
+		inputs = append(inputs, r.g.Value(v).Name)
+	}
+	for _, j := range group {
+		for _, bad := range data.NotFinites(j.sample, inputs) {
+			if bad.Value == bad.Value { // NaN is refused at the input
+				return fmt.Errorf("%s; behind it: %w", bad, err)
+			}
+		}
+	}
+	return err
 }
 
 // hostWorker is a worker of the processor.

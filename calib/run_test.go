@@ -154,6 +154,14 @@ output r: f32[1,4]`)
 	_, err := calib.Run(context.Background(), g, &list{samples: []*exec.Sample{sampleOf("in.npy", []float32{1, nan, 0, 0}, 1, 4)}}, calib.Config{})
 	require.EqualError(t, err, `calibrate: sample "in.npy": graph input "x": 1 of 4 values are NaN`)
 
+	// An infinite number becomes NaN behind it: the sample is to blame, not the operator.
+	less := parse(t, `
+input x: f32[1,4]
+d = Sub(x, x) "difference"
+output d: f32[1,4]`)
+	_, err = calib.Run(context.Background(), less, &list{samples: []*exec.Sample{sampleOf("in.npy", []float32{1, 2, float32(math.Inf(-1)), 0}, 1, 4)}}, calib.Config{})
+	require.EqualError(t, err, `calibrate: sample "in.npy": element [0 2] of input "x" is infinite; behind it: node "difference" (Sub, f32[1,4], f32[1,4]): output "d": 1 of 4 values are NaN`)
+
 	stats := run(t, g, []*exec.Sample{sampleOf("inf", []float32{1, float32(math.Inf(1)), 0, 0}, 1, 4)}, calib.Config{})
 	_, pos := stats.Tensor("r").State.Inf()
 	require.EqualValues(t, 1, pos)

@@ -21,11 +21,18 @@ type Doctor struct {
 	repeats  string // the first repeated sample, and what it repeats
 }
 
-// inputFacts sums up one floating-point input over all samples.
+// inputFacts sums up one input over all samples: floats by their finite values, whole numbers and truth values by whether they vary.
 type inputFacts struct {
 	in            Input
-	n             float64 // elements
-	mean, m2      float64 // Welford and Chan
+	n             float64      // finite elements
+	present       int          // samples that have the input
+	filled        int          // samples in which it has elements
+	value         any          // of whole numbers: the one that was seen so far
+	varies        bool         // of whole numbers: there is another, or a sample has one element
+	bad           []*NotFinite // by sample that has some
+	far           [2]float64   // the largest magnitude of a sample, and the next one's
+	farthest      string       // the sample of the largest
+	mean, m2      float64      // Welford and Chan
 	lo, hi        float64
 	whole         bool // all elements are whole numbers
 	constant      int  // samples of a single value
@@ -39,13 +46,11 @@ type inputFacts struct {
 func NewDoctor(spec InputSpec, g *graph.Graph, pre *plan.Preprocess) *Doctor {
 	d := &Doctor{pre: pre, seen: map[[32]byte]string{}}
 	for _, in := range spec {
-		if in.DType == tensor.Float32 {
-			f := &inputFacts{in: in, lo: math.Inf(1), hi: math.Inf(-1), whole: true}
-			if g != nil {
-				f.first = findFirstConv(g, in)
-			}
-			d.inputs = append(d.inputs, f)
+		f := &inputFacts{in: in, lo: math.Inf(1), hi: math.Inf(-1), whole: true}
+		if g != nil && in.DType == tensor.Float32 {
+			f.first = findFirstConv(g, in)
 		}
+		d.inputs = append(d.inputs, f)
 	}
 	return d
 }
@@ -62,8 +67,21 @@ func (d *Doctor) Observe(s *exec.Sample) {
 		d.seen[s.Hash] = s.Name
 	}
 	for _, f := range d.inputs {
-		if t := s.Feeds[f.in.Name]; t != nil && t.DType == tensor.Float32 && t.Len() > 0 {
-			f.observe(t.ToRowMajor(), s.Name)
+		t := s.Feeds[f.in.Name]
+		if t == nil {
+			continue
+		}
+		if f.present++; t.Len() == 0 {
+			continue
+		}
+		if f.filled++; t.DType.IsFloat() {
+			f.bad = append(f.bad, NotFinites(s, []string{f.in.Name})...)
+			f.observe(exec.Floats(t.ToRowMajor()), s.Name)
+			continue
+		}
+		value, ok := single(t)
+		if f.varies = f.varies || !ok || f.value != nil && f.value != value; f.value == nil {
+			f.value = value
 		}
 	}
 }
@@ -71,24 +89,38 @@ func (d *Doctor) Observe(s *exec.Sample) {
 func (f *inputFacts) observe(t *tensor.Tensor, name string) {
 	x := t.F32()
 	lo, hi, sum := math.Inf(1), math.Inf(-1), 0.0
+	n := 0.0
 	for _, v := range x {
+		if v-v != 0 { // NaN or infinite
+			continue
+		}
 		v := float64(v)
 		lo, hi = min(lo, v), max(hi, v)
 		sum += v
+		n++
 		f.whole = f.whole && v == math.Trunc(v)
 	}
-	n := float64(len(x))
+	if n == 0 {
+		return
+	}
 	mean, m2 := sum/n, 0.0
 	for _, v := range x {
-		d := float64(v) - mean
-		m2 += float64(d * d)
+		if d := float64(v) - mean; v-v == 0 {
+			m2 += float64(d * d)
+		}
+	}
+	switch far := farthest(x); {
+	case far > f.far[0]:
+		f.far, f.farthest = [2]float64{far, f.far[0]}, name
+	case far > f.far[1]:
+		f.far[1] = far
 	}
 	delta := mean - f.mean
 	f.m2 += m2 + delta*delta*f.n*n/(f.n+n)
 	f.n += n
 	f.mean += delta * n / f.n
 	f.lo, f.hi = min(f.lo, lo), max(f.hi, hi)
-	if lo == hi && len(x) > 1 {
+	if lo == hi && n == float64(len(x)) && len(x) > 1 {
 		if f.constant == 0 {
 			f.firstConstant = name
 		}
@@ -125,14 +157,28 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 	say := func(rule string, value float64, format string, args ...any) {
 		list = append(list, finding(rule, Hint, f.in.Name, value, format, args...))
 	}
+	// becomes says that what was said last is worse than a hint.
+	becomes := func(level, fix string) { list[len(list)-1].Level, list[len(list)-1].Fix = level, fix }
+	switch {
+	case f.present > 0 && f.filled == 0:
+		say(RuleEmpty, 0, "the input has no element in any of %d samples: none of its numbers was seen", f.present)
+		becomes(Fault, fixes[RuleEmpty])
+	case f.value != nil && !f.varies && f.filled > 1:
+		say(RuleConstant, float64(f.filled), "every element is %v in all of %d samples", f.value, f.filled)
+		becomes(Hint, "record samples in which it varies (padding, for instance), unless the model never gets anything else")
+	}
+	f.notFinite(d, say, becomes)
 	if f.n == 0 {
-		return nil
+		return list
 	}
 	if f.constant > 0 {
 		say(RuleConstant, float64(f.constant), "the input is constant in %d of %d samples (first: %s)", f.constant, d.samples, f.firstConstant)
 		if f.constant == d.samples {
-			list[0].Level = Fault
+			becomes(Fault, "record samples in which it varies; a state by running the model")
 		}
+	}
+	if f.outlying() {
+		say(RuleOutlier, f.far[0], "sample %s reaches %.3g, %.2g times as far as any other", f.farthest, f.far[0], f.far[0]/f.far[1])
 	}
 	if f.first != nil && f.first.enough() {
 		// The model's own evidence stands above the rules of thumb below.
@@ -148,6 +194,52 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 		say(RuleNormalised, std, "the input has mean %.4g and standard deviation %.4g: far from 0 and 1, was it normalised?", f.mean, std)
 	}
 	return list
+}
+
+// notFinite reports what is NaN, which calibrate refuses, and what is infinite, but for a mask: an input with -Inf in most samples.
+func (f *inputFacts) notFinite(d *Doctor, say func(rule string, value float64, format string, args ...any), becomes func(level, fix string)) {
+	mask, nan := 2*len(f.bad) >= d.samples, false
+	for _, b := range f.bad {
+		mask = mask && b.Value < 0
+		nan = nan || b.Value != b.Value
+	}
+	if len(f.bad) == 0 || mask && !nan {
+		return
+	}
+	first := f.bad[0]
+	for _, b := range f.bad {
+		if nan && b.Value != b.Value {
+			first = b
+			break
+		}
+	}
+	say(RuleNotFinite, float64(len(f.bad)), "values are not finite in %d of %d samples (first: sample %s, %s)", len(f.bad), d.samples, first.Sample, first)
+	if nan {
+		becomes(Fault, fixes[RuleNotFinite])
+	}
+}
+
+// outliers is how many times as far as any other a sample has to reach to stand out.
+const outliers = 1e4
+
+func (f *inputFacts) outlying() bool {
+	return f.far[1] > 0 && f.far[0] > outliers*f.far[1] && f.filled > 2
+}
+
+// Suspects are the samples that may break the model: those with an infinite value, and one that reaches far beyond all others. NaN is a fault in
+// any case.
+func (d *Doctor) Suspects() (names []string) {
+	for _, f := range d.inputs {
+		for _, b := range f.bad {
+			if b.Value == b.Value {
+				names = append(names, b.Sample)
+			}
+		}
+		if f.outlying() {
+			names = append(names, f.farthest)
+		}
+	}
+	return names
 }
 
 // Overlap compares the sample hashes of calibration and evaluation, in any order, and warns if they share samples. A repeated

@@ -25,6 +25,9 @@ const (
 	RuleUnlike     = "unlike-training"
 	RuleColours    = "channel-order"
 	RuleNormalised = "normalisation"
+	RuleNotFinite  = "not-finite"
+	RuleEmpty      = "empty"
+	RuleOutlier    = "outlier"
 )
 
 // fixes say by rule what to do.
@@ -33,6 +36,9 @@ var fixes = map[string]string{
 	RuleConstant:   "remove these samples, or look at how they are made",
 	RuleUnlike:     "--preprocess with what the model was trained with; qwb doctor with --labels tries the presets",
 	RuleColours:    "--preprocess with the other channel_order",
+	RuleNotFinite:  "mend or remove these samples",
+	RuleEmpty:      "record samples in which it has elements: no range behind it is known otherwise",
+	RuleOutlier:    "look at this sample: its range becomes that of all",
 	RuleNormalised: "--preprocess with what the model was trained with; qwb doctor with --labels tries the presets",
 }
 

@@ -1,0 +1,114 @@
+package qwb
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/calib/data/npy"
+	"qwb/export"
+	"qwb/export/all"
+	"qwb/graph/onnx"
+	"qwb/internal/graphtest"
+	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
+	"qwb/quantizer/target"
+)
+
+// networks hold what doctor's rules are about: fused activations, branches that join, pools, sums over rows, softmax and a float part.
+var doctorNetworks = map[string]string{
+	"convolutions": `opset 13
+input x: f32[1,3,8,8]
+const w1: f32[8,3,3,3] = normal(seed=1, std=0.2)
+const b1: f32[8] = normal(seed=2, std=0.1)
+const w2: f32[8,1,3,3] = normal(seed=3, std=0.3)
+const w3: f32[8,8,1,1] = normal(seed=4, std=0.3)
+const w4: f32[5,16] = normal(seed=5, std=0.3)
+const b4: f32[5] = normal(seed=6, std=0.1)
+c = Conv(x, w1, b1) {pads=[1,1,1,1]} "first"
+r = Relu(c) "relu"
+d = Conv(r, w2) {pads=[1,1,1,1], group=8} "depthwise"
+e = Conv(r, w3) "pointwise"
+s = Add(d, e) "sum"
+u = Relu(s) "relu2"
+k = Concat(u, r) {axis=1} "join"
+m = MaxPool(k) {kernel_shape=[2,2], strides=[2,2]} "pool"
+a = GlobalAveragePool(m) "mean"
+f = Flatten(a) "flat"
+y = Gemm(f, w4, b4) {transB=1} "head"
+output y`,
+	"rows": `opset 17
+input x: f32[1,3,8,8]
+const to: i64[3] = [1, 24, 8]
+const wq: f32[8,8] = normal(seed=1, std=0.3)
+const wk: f32[8,8] = normal(seed=2, std=0.3)
+const wv: f32[8,6] = normal(seed=3, std=0.3)
+h = Reshape(x, to) "rows"
+q = MatMul(h, wq) "q"
+k = MatMul(h, wk) "k"
+v = MatMul(h, wv) "v"
+kt = Transpose(k) {perm=[0,2,1]} "turn"
+s = MatMul(q, kt) "scores"
+p = Softmax(s) {axis=-1} "softmax"
+o = MatMul(p, v) "mix"
+t = Tanh(o) "tanh"
+z = Mul(t, o) "gate"
+y = Sigmoid(z) "sigmoid"
+output y`,
+}
+
+// doctor finds nothing in any file that qwb writes, for every platform and format.
+func TestDoctorFindsNothingInWhatWasExported(t *testing.T) {
+	ctx, formats := context.Background(), all.Formats()
+	seen := map[string]bool{}
+	for name, text := range doctorNetworks {
+		store := new(Memory)
+		var b bytes.Buffer
+		require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, text)}).Write(&b))
+		store.Write("m.onnx", b.Bytes())
+		for i := range 8 {
+			var b bytes.Buffer
+			require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100+i), 1, 3, 8, 8)))
+			store.Write(fmt.Sprintf("m/%02d.npy", i), b.Bytes())
+		}
+		free := 0.0
+		for _, platform := range target.Builtin().Names() {
+			p := &Project{Model: "m.onnx", Plan: platform + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: formats}}
+			r, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, Data: DataOptions{Paths: []string{"m"}}, BorderCost: &free})
+			require.NoError(t, err, platform)
+			if r.IntegerShare == nil || *r.IntegerShare == 0 {
+				continue // that nothing is quantized is a finding
+			}
+			for i := range formats {
+				f := &formats[i]
+				if f.From == export.Checkpoint || f.Doctor == nil || !f.Takes(platform) {
+					continue
+				}
+				out := fmt.Sprintf("%s.%s.%s%s", name, platform, f.Name, f.Ext)
+				r, _, err := p.Export(ctx, ExportOptions{Format: f.Name, Out: out, Unverified: true})
+				if err != nil { // what a format cannot hold it says, and writes nothing
+					require.False(t, errors.As(err, new(CheckError)) || strings.Contains(err.Error(), "would break rules"), "%s %s: %v", platform, f.Name, err)
+					continue
+				}
+				found, _, err := p.DoctorFile(ctx, DoctorFileOptions{File: r.File, Platform: platform, Format: f.Name})
+				require.NotNil(t, found, "%s for %s: %v", f.Name, platform, err)
+				assert.Empty(t, found.Findings, "%s, %s for %s", name, f.Name, platform)
+				seen[f.Name], seen[platform] = true, true
+			}
+		}
+	}
+	for i := range formats {
+		if f := &formats[i]; f.From != export.Checkpoint && f.Doctor != nil {
+			require.True(t, seen[f.Name], "nothing was written as %s", f.Name)
+		}
+	}
+	for _, platform := range target.Builtin().Names() {
+		require.True(t, seen[platform], "nothing was written for %s", platform)
+	}
+}
