@@ -53,7 +53,8 @@ func (j *job) whatHelps(r *analysis.Report, o DataOptions) string {
 // warnBad warns about a plan whose outputs have a large error: on the samples that its statistics keep, or, without those, on the first ones of
 // the data. What a command has done is done: an error is no error of the command.
 func (j *job) warnBad(ctx context.Context, p *Planned, o DataOptions, threads int) {
-	losses, err := j.planLosses(ctx, p, o, threads)
+	losses, infinite, err := j.planLosses(ctx, p, o, threads)
+	j.warnNotFinite(ctx, infinite, err, o, threads)
 	j.warnBadLosses(p.Reference, losses, err)
 }
 
@@ -69,31 +70,33 @@ func (j *job) warnBadLosses(g *graph.Graph, losses analysis.Losses, err error) {
 	}
 }
 
-// planLosses simulates a plan as it is.
-func (j *job) planLosses(ctx context.Context, p *Planned, o DataOptions, threads int) (analysis.Losses, error) {
+// planLosses simulates a plan as it is. infinite: see warnNotFinite.
+func (j *job) planLosses(ctx context.Context, p *Planned, o DataOptions, threads int) (l analysis.Losses, infinite bool, err error) {
 	q, err := p.Simulator()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	d := &derivation{Target: p.Target}
 	d.tuned(p.Reference, p.Overlay)
 	if d.Stats, err = j.planStats(p); err != nil && p.Plan.Imported == nil {
-		return nil, err
+		return nil, false, err
 	}
 	k, err := d.keptRuns(ctx, threads)
 	if errors.Is(err, errNoKept) {
 		o.Samples = calib.MaxKept
 		set, err := j.planData(p, o, calib.MaxKept)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if k, err = d.runsOf(ctx, set.Iterator(), calib.MaxKept, threads); err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		return k.evaluator.Losses(ctx, q)
+		l, err = k.evaluator.Losses(ctx, q)
+		return l, q.Infinite(), err
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return k.evaluator.Losses(ctx, q)
+	l, err = k.evaluator.Losses(ctx, q)
+	return l, q.Infinite(), err
 }

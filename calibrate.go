@@ -168,6 +168,7 @@ func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []r
 		j.warnAbout(w)
 	}
 	losses, err := j.keptLosses(ctx, d, out, o.Threads)
+	j.warnNotFinite(ctx, d.kept != nil && d.kept.infinite, err, DataOptions{}, o.Threads)
 	j.warnBadLosses(out.Graph, losses, err)
 	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), integerShare(out.Graph, out.Set.Domains)
 	if res.Warnings == nil {

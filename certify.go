@@ -273,7 +273,7 @@ func (c *Certificate) verifications(ctx context.Context, run *contest, o Certify
 			if err != nil {
 				return err
 			}
-			if v.Verdict == analysis.VerdictDifferent {
+			if v.Verdict == analysis.VerdictDifferent || v.Verdict == analysis.VerdictNotFinite {
 				return CheckError{fmt.Errorf("certify: %s; nothing was written; qwb verify --profile %s %s shows more", Divergence(v), profile.Name, p.File)}
 			}
 			if v.Verdict == analysis.VerdictNothing {
@@ -299,7 +299,11 @@ func (c *contest) verifyFirst(ctx context.Context, profile qmath.Profile, backen
 	n = min(n, c.set.Len())
 	tick, finish := c.progress("verify", n*len(lowered.Steps))
 	defer finish()
-	return verify.Run(ctx, &head{c.set.Iterator(), n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend, Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
+	v, err := verify.Run(ctx, &head{c.set.Iterator(), n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend, Threads: c.o.Threads, Memory: c.o.Data.Budget, Progress: tick})
+	if err == nil && v.Suspect {
+		err = c.foundIn(ctx, p, v, DataOptions{Threads: c.o.Threads}, &head{c.set.Iterator(), n})
+	}
+	return v, err
 }
 
 // certifyExports hashes the files of exports and finds out which format gives them from the plan. A file that belongs to another one that

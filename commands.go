@@ -62,6 +62,7 @@ func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tq
 func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.measure(ctx, o)
+	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "analyze", r, err, on(j, o.Data, analyzeFigures))
 	return r, j.warnings, err
 }
@@ -70,6 +71,7 @@ func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Repo
 func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.dispatch(ctx, o)
+	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "dispatch", r, err, on(j, o.Data, dispatchFigures))
 	return r, j.warnings, err
 }
@@ -79,6 +81,7 @@ func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchRes
 func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.tune(ctx, o)
+	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "tune", r, err, on(j, o.Data, tuneFigures))
 	return r, j.warnings, err
 }
@@ -87,6 +90,7 @@ func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.W
 func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.eval(ctx, o)
+	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "eval", r, err, on(j, o.Data, evalFigures))
 	return r, j.warnings, err
 }
@@ -95,6 +99,7 @@ func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, 
 func (p *Project) Flips(ctx context.Context, o FlipsOptions) (*FlipsResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.flips(ctx, o)
+	err = j.located(ctx, err, o.Data, o.Threads)
 	return r, j.warnings, err
 }
 
@@ -171,6 +176,7 @@ func (p *Project) Replace(ctx context.Context, o ReplaceOptions) (*ReplaceResult
 func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.compare(ctx, o)
+	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "compare", r, err, compareFigures)
 	for i, name := range o.Runs {
 		if err == nil && strings.HasSuffix(name, PlanSuffix) && name != j.Plan {
@@ -184,6 +190,7 @@ func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult
 func (p *Project) Certify(ctx context.Context, o CertifyOptions) (*CertifyResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.certify(ctx, o)
+	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "certify", r, err, certifyFigures)
 	return r, j.warnings, err
 }
@@ -199,6 +206,7 @@ func (p *Project) VerifyCertificate(ctx context.Context, o RecheckOptions) (*Rec
 func (p *Project) Gate(ctx context.Context, o GateOptions) (*GateReport, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.holdGate(ctx, o)
+	err = j.located(ctx, err, o.Run.Data, o.Run.Threads)
 	record(j, "gate", r, err, gateFigures)
 	return r, j.warnings, err
 }
@@ -214,6 +222,7 @@ func (p *Project) Inspect(ctx context.Context) (*analysis.Inspection, []tqc.Warn
 func (p *Project) Run(ctx context.Context, o RunOptions) (*RunResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.run(ctx, o)
+	err = j.located(ctx, err, o.Data, o.Threads)
 	return r, j.warnings, err
 }
 

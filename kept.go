@@ -20,6 +20,7 @@ type keptRuns struct {
 	evaluator *analysis.Evaluator
 	reference *graph.Graph
 	shared    sim.Constants
+	infinite  bool // of the last simulation of them: an infinite number became a code
 }
 
 // keptLosses simulates a derived plan on the samples that its statistics keep, at most calib.MaxKept, and returns what analysis.Judge says of
@@ -35,7 +36,9 @@ func (j *job) keptLosses(ctx context.Context, d *derivation, out *derived, threa
 	if err != nil {
 		return nil, err
 	}
-	return k.evaluator.Losses(ctx, q)
+	l, err := k.evaluator.Losses(ctx, q)
+	k.infinite = q.Infinite()
+	return l, err
 }
 
 // keptRuns runs the float graph on the kept samples, unless it has.

@@ -41,6 +41,11 @@ func Divergence(v *analysis.Verification) string {
 			return "no integers were recorded together with what they are computed from: nothing was compared"
 		}
 		return "no operator of the plan runs on integers: nothing was compared"
+	case analysis.VerdictNotFinite:
+		if v.NotFinite == nil {
+			return "NaN would become a code, which engines choose as they like"
+		}
+		return v.NotFinite.Line()
 	case analysis.VerdictOther:
 		own := v.Fit(v.Profile)
 		s := fmt.Sprintf("the engine is not profile %s: %d of %d integers are others, though real arithmetic explains them", v.Profile,
@@ -109,7 +114,9 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 	if err := j.rewritePlan(p, p.Plan); err != nil {
 		return v, err
 	}
-	j.warnBad(ctx, p, o.Data, o.Threads)
+	if v.NotFinite == nil { // which is said already
+		j.warnBad(ctx, p, o.Data, o.Threads)
+	}
 	return v, nil
 }
 
@@ -180,6 +187,11 @@ func (j *job) verifyPlan(ctx context.Context, p *Planned, program *lower.Program
 		Threads: o.Threads, Memory: o.Budget, Progress: tick})
 	if err != nil {
 		return nil, err
+	}
+	if v.Suspect {
+		if err := j.foundIn(ctx, p, v, o, set.Iterator()); err != nil {
+			return nil, err
+		}
 	}
 	v.Seconds, v.EngineKnown = elapsed(), p.engineKnown(v.Profile)
 	v.Data, v.DataHash, v.Whole = plan.RealData, plan.DataHash(samples.hashes), whole

@@ -293,7 +293,7 @@ func centredNSR(q, f *tensor.Tensor, l logits) (scores, error) {
 		}
 	}
 	if !finite(r.noise + r.signal) {
-		return s, errNotFinite
+		return s, ErrNotFinite
 	}
 	s.nsr = r.noise / (r.signal + nsrFloor)
 	return s, nil

@@ -23,7 +23,7 @@ func (m *lossMeter) add(chain *[stages]*tensor.Tensor) error {
 		whole += d * d
 	}
 	if !finite(signal + whole) {
-		return errNotFinite
+		return ErrNotFinite
 	}
 	before := float
 	for stage := stageWeights; stage < stages; stage++ {
@@ -36,7 +36,7 @@ func (m *lossMeter) add(chain *[stages]*tensor.Tensor) error {
 			part += (float64(now[i]) - float64(before[i])) * (float64(y[i]) - float64(float[i]))
 		}
 		if !finite(part) {
-			return errNotFinite
+			return ErrNotFinite
 		}
 		m.parts[stage] += part / signal
 		before = now
@@ -105,7 +105,7 @@ func energy(y, x, signal *tensor.Tensor) (nsr, size float64, err error) {
 		sum += d * d
 	}
 	if !finite(sum + size) {
-		return 0, 0, errNotFinite
+		return 0, 0, ErrNotFinite
 	}
 	return sum / size, size, nil
 }

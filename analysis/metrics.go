@@ -59,7 +59,7 @@ func Compare(q, f *tensor.Tensor) (Error, error) {
 		rest := finites(x, y)
 		x, y = rest[0], rest[1]
 		if noise, signal, other, dot = rows().Compare(x, y); !finite(noise + signal + other) {
-			return Error{}, errNotFinite
+			return Error{}, ErrNotFinite
 		}
 	}
 	e := Error{NSR: noise / (signal + nsrFloor), Cosine: cosine(dot, other, signal)}
@@ -148,7 +148,7 @@ func parts(f, middle, q *tensor.Tensor) (first, second float64, err error) {
 	if first, second = partsOf(zs, ys, xs, middle == f); !finite(first + second) {
 		rest := finites(zs, ys, xs)
 		if first, second = partsOf(rest[0], rest[1], rest[2], middle == f); !finite(first + second) {
-			return 0, 0, errNotFinite
+			return 0, 0, ErrNotFinite
 		}
 	}
 	return first, second, nil
@@ -164,8 +164,8 @@ func partsOf(q, f, middle []float32, one bool) (first, second float64) {
 	return first / (signal + nsrFloor), second / (signal + nsrFloor)
 }
 
-// errNotFinite is the error of a comparison with an infinite value or NaN in it.
-var errNotFinite = errors.New("there are values that are not finite: their error is no number")
+// ErrNotFinite is the error of a comparison with an infinite value or NaN in it.
+var ErrNotFinite = errors.New("there are values that are not finite: their error is no number")
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 

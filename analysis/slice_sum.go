@@ -195,7 +195,7 @@ func (s *slicing) add(q, f *tensor.Tensor, codes bool, into []sum) error {
 			into[b.slice].join(&bins[i])
 		}
 		if t := &into[b.slice]; !finite(t.noise + t.signal + t.other) {
-			return errNotFinite
+			return ErrNotFinite
 		}
 	}
 	return nil
@@ -269,7 +269,7 @@ func (j *Judge) sums(q, f []*tensor.Tensor, codes bool) ([]sum, error) {
 			return nil, err
 		}
 		if out[k].add(x, y); !finite(out[k].noise + out[k].signal + out[k].other) {
-			return nil, fmt.Errorf("output %q: %w", j.g.Value(j.g.Outputs[k]).Name, errNotFinite)
+			return nil, fmt.Errorf("output %q: %w", j.g.Value(j.g.Outputs[k]).Name, ErrNotFinite)
 		}
 	}
 	for i := range j.cuts {

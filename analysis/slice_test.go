@@ -202,7 +202,7 @@ func TestMaskedScoresDoNotCount(t *testing.T) {
 	}
 	assert.Zero(t, nsr([]float32{-inf, -inf}, []float32{-inf, -inf}), "a row that is masked")
 	_, err := centredNSR(tensor.FromF32([]float32{1, float32(math.NaN())}, 1, 2), tensor.FromF32([]float32{1, 2}, 1, 2), l)
-	require.ErrorIs(t, err, errNotFinite)
+	require.ErrorIs(t, err, ErrNotFinite)
 	s, err := centredNSR(tensor.FromF32([]float32{1, 2, 2, 1}, 2, 2), tensor.FromF32([]float32{1, 2, 1, 2}, 2, 2), l)
 	require.NoError(t, err)
 	assert.Equal(t, []int{2, 1}, []int{s.rows, s.changed})
@@ -218,7 +218,7 @@ func TestInfinitiesAtTheSamePlacesAreEqual(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, 0.2, first+second, 1e-6)
 	_, err = Compare(tensor.FromF32([]float32{1, 5, 3, inf}, 4), f)
-	require.ErrorIs(t, err, errNotFinite)
+	require.ErrorIs(t, err, ErrNotFinite)
 }
 
 func TestEvaluatorJudgesPartsByTheSameForAllThreads(t *testing.T) {

@@ -12,8 +12,10 @@ const (
 	VerdictPartial = "partial" // as equal or ties, but parts that the plan quantizes have no integer form, and were simulated, or were recorded in float
 	VerdictNothing = "nothing" // no operator runs on integers, so that nothing was compared
 	// VerdictOther is about recorded tensors: real arithmetic explains all of them, and the profile does not. The engine is another.
-	VerdictOther      = "other-profile"
-	VerdictDifferent  = "different"  // some do otherwise, or the program is not what graph and plan say
+	VerdictOther     = "other-profile"
+	VerdictDifferent = "different" // some do otherwise, or the program is not what graph and plan say
+	// VerdictNotFinite: the quantized network makes NaN or infinite numbers that the float network does not have, or a code of NaN.
+	VerdictNotFinite  = "not-finite"
 	VerdictUnverified = "unverified" // nothing was compared, because the user said so
 )
 
@@ -40,6 +42,10 @@ type Verification struct {
 	Verdict           string `json:"verdict"`
 	// First is the first divergence in graph order, nil where there is none.
 	First *Divergence `json:"first,omitempty"`
+	// NotFinite is the first number that is NaN or infinite and is not in float; nil where there is none.
+	NotFinite *NotFinite `json:"not_finite,omitempty"`
+	// Suspect says that one was met which is NaN or infinite, in float too or not.
+	Suspect bool `json:"-"`
 	// Measured says that the profile saturates: differences from real arithmetic are counted but none is held against it.
 	Measured bool `json:"measured,omitempty"`
 

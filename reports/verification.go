@@ -92,6 +92,8 @@ func outcome(v *analysis.Verification) string {
 		return "PARTLY VERIFIED: " + integers + " in what has an integer form"
 	case analysis.VerdictNothing:
 		return "NOT VERIFIED: nothing runs on integers"
+	case analysis.VerdictNotFinite:
+		return "FAILED: there are numbers that are NaN or infinite and are not in float"
 	case analysis.VerdictOther:
 		return "FAILED: the integers follow another arithmetic profile"
 	}

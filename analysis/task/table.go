@@ -75,7 +75,7 @@ func floats(outputs []*tensor.Tensor, i int) ([]float32, error) {
 	x := outputs[i].ToRowMajor().F32()
 	for _, v := range x {
 		if v != v {
-			return nil, fmt.Errorf("output %d holds NaN", i)
+			return nil, &NaN{Output: i}
 		}
 	}
 	return x, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -201,6 +202,9 @@ func (r *runner) conclude(ctx context.Context, x *inspection) error {
 		r.pairs[i].saturated += x.pairs[i].saturated
 		r.pairs[i].affected += x.pairs[i].affected
 	}
+	for _, t := range outs {
+		r.suspect = r.suspect || infinite(t)
+	}
 	if r.session == nil {
 		return nil
 	}
@@ -211,7 +215,13 @@ func (r *runner) conclude(ctx context.Context, x *inspection) error {
 	for k := range r.drift {
 		r.drift[k].add(simulated[k], outs[k])
 	}
+	r.suspect = r.suspect || r.cfg.Simulator.Infinite()
 	return nil
+}
+
+// infinite reports whether an output holds NaN or infinite numbers.
+func infinite(t *tensor.Tensor) bool {
+	return t.DType == tensor.Float32 && slices.ContainsFunc(t.F32(), func(v float32) bool { return v-v != 0 })
 }
 
 // inParallel calls f for every i in [0, n) by up to so many goroutines, and returns the error of the first i that has one.

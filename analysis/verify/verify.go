@@ -30,7 +30,7 @@ type Config struct {
 // Run verifies a program on samples. The data set must not be empty. Samples pass through the program together, step by step, so that what
 // is prepared of a step's weights is made once and given back behind it; as many as a bounded memory holds (see next), one
 // at least. Beside that, every thread needs what one step takes in float64. A cancelled ctx stops between steps. The result does not depend
-// on the number of threads.
+// on the number of threads. A NaN that would become a code ends it: the verdict says so.
 func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Verification, error) {
 	c, err := check(cfg.Set, cfg.Program)
 	if err != nil {
@@ -50,6 +50,11 @@ func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Veri
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		if nan := (*tqc.NaN)(nil); errors.As(err, &nan) { // which has no code that could be compared
+			v := r.result(n + len(list))
+			v.Verdict, v.Suspect = analysis.VerdictNotFinite, true
+			return v, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("verify: %w", err)
 		}
@@ -60,7 +65,9 @@ func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Veri
 	if n == 0 {
 		return nil, errors.New("verify: the data set is empty")
 	}
-	return r.result(n), nil
+	v := r.result(n)
+	v.Suspect = r.suspect
+	return v, nil
 }
 
 // runner is the state of one Run.
@@ -76,7 +83,8 @@ type runner struct {
 	tallies [][]*tally           // by step and output, nil where nothing is compared
 	pairs   []pairCount          // by entry of the program's Safety
 	drift   []driftMeter
-	whole   int // runs of the backend without a hook
+	whole   int  // runs of the backend without a hook
+	suspect bool // an output of the program is not finite, or an infinite number was quantized
 	mu      sync.Mutex
 	done    int
 }

@@ -127,7 +127,7 @@ type Verification struct {
 	DataHash string `json:"data_sha256,omitempty"`
 	// Whole says that these were all samples of the data that were named.
 	Whole   bool   `json:"whole,omitempty"`
-	Verdict string `json:"verdict"` // equal, ties, partial, nothing, different, unverified
+	Verdict string `json:"verdict"` // equal, ties, partial, nothing, different, not-finite, unverified
 	// Share is the part of the integer work that was verified, from 0 to 1; nil where that is all of it.
 	Share  *float64 `json:"share,omitempty"`
 	Digest string   `json:"digest"` // SHA-256 of model, plan without this entry, tuned weights, integer program, qwb version, and the entries before

@@ -73,6 +73,9 @@ func newQuantize(p *lower.Program, s *lower.Step, op *lower.Quantize) Kernel {
 		}
 		codes := make([]int32, len(x))
 		for i, v := range x {
+			if v != v {
+				return nil, &tqc.NaN{Tensor: p.Tensors[s.Inputs[0]].Name}
+			}
 			codes[i] = op.Quantizer.At(v)
 		}
 		return one(tqc.Narrow(out.DType, in[0].Shape, codes))

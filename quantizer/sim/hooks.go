@@ -2,11 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels"
 	"qwb/quantizer/tqc"
 )
 
@@ -23,6 +25,9 @@ type View struct {
 	// Early: what all readers of a tensor quantize alike is quantized once, in place, where it is computed, instead of once in
 	// front of each. The readers get the same bits; who looks at what the operator computed sees it quantized.
 	Early bool
+	// Lenient: NaN is quantized like any number. Otherwise one that reaches a quantizer ends a simulation of the whole (Mask nil, Quantize) with an
+	// error that wraps *tqc.NaN: engines make different codes of it. A part of a simulation is an experiment and goes on.
+	Lenient bool
 	// Scratch is memory that several hooks may share, if no two of them are used at a time; nil gives the hooks their own.
 	Scratch *Scratch
 }
@@ -73,6 +78,7 @@ type hooks struct {
 	early   []tqc.SlotID // by value: the input slot that is carried out where the value is computed, else NoSlot
 	wants   []bool       // by value
 	scratch *Scratch
+	meter   *kernels.Meter // looks for NaN in what is quantized; nil: it may be there
 }
 
 // NewHooks returns hooks for one runner. They hold memory as large as the inputs of the largest node that is quantized in
@@ -81,6 +87,9 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 	h := &hooks{s: s, mode: v.Mode, actions: make([]action, s.set.NumSlots()), scratch: v.Scratch}
 	if h.scratch == nil {
 		h.scratch = &Scratch{}
+	}
+	if v.Mask == nil && v.Mode == Quantize && !v.Lenient {
+		h.meter = s.table.NewMeter()
 	}
 	for id := range tqc.SlotID(s.set.NumSlots()) {
 		sl := s.set.Slot(id)
@@ -206,5 +215,28 @@ func (h *hooks) apply(id tqc.SlotID, dst, src *tensor.Tensor) error {
 		h.s.precision(h.s.set.Slot(id).Node).RoundSlice(dst.F32(), src.F32())
 		return nil
 	}
+	if h.meter != nil {
+		if err := h.look(id, src.F32()); err != nil {
+			return err
+		}
+	}
 	return apply(h.s.table, dst, src, &h.s.set.Slot(id).Config, h.s.set.Params(id), h.mode)
+}
+
+// look fails where there is NaN among what a slot is about to quantize. Where all is finite, which is found by the processor's widest instructions, that
+// is all it costs.
+func (h *hooks) look(id tqc.SlotID, x []float32) error {
+	if _, _, finite := h.meter.MinMax(x); finite {
+		return nil
+	}
+	for _, v := range x {
+		if v != v {
+			sl := h.s.set.Slot(id)
+			return h.s.g.ErrorAt("simulate", sl.Node, &tqc.NaN{Tensor: h.s.g.Value(sl.Value).Name})
+		}
+		if math.IsInf(float64(v), 0) {
+			h.s.infinite.Store(true)
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -42,7 +43,13 @@ type Simulator struct {
 	consts [3][]reference
 	// own marks, by SlotID, constants that the graph that runs has otherwise.
 	own []bool
+	// infinite: an infinite number was quantized in a simulation of the whole.
+	infinite atomic.Bool
 }
+
+// Infinite reports whether a simulation of the whole, so far, has quantized an infinite number: it became the largest or the smallest code. The float network
+// may have it there too (a mask).
+func (s *Simulator) Infinite() bool { return s.infinite.Load() }
 
 // New checks that every slot that quantizes can do so: it has a scale, as many scales as channels, and stands at a float32
 // tensor.

@@ -2,12 +2,16 @@ package cpu
 
 import (
 	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"qwb/graph/tensor"
 	"qwb/kernels"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program/steps"
+	"qwb/quantizer/tqc"
 )
 
 // quantize makes codes of float32 numbers.
@@ -34,6 +38,9 @@ func (c *quantize) run(_ context.Context, s *step, m *memory) error {
 	}
 	out := m.codes(c.dtype, x.Shape, false)
 	c.coder.run(c.par, out.codes, x.F32())
+	if err := c.coder.failed(s.engine.program.Tensors[s.Inputs[0]].Name); err != nil {
+		return err
+	}
 	if c.last {
 		out = s.channelsLast(m, out)
 	}
@@ -48,15 +55,27 @@ type coder struct {
 	to        kernels.ToCodes
 	fast      bool
 	bias      int32
+	nan       atomic.Bool // one was among the numbers: see failed
+	meters    sync.Pool   // of *kernels.Meter
 
 	dst   []uint8
 	src   []float32
 	piece func(i int)
 }
 
+// failed is the error of NaN among the numbers that were coded since it was asked last.
+func (c *coder) failed(name string) error {
+	if c.nan.Load() {
+		c.nan.Store(false)
+		return &tqc.NaN{Tensor: name}
+	}
+	return nil
+}
+
 func newCoder(t *kernels.Table, q qmath.Quantizer, d tensor.DType) *coder {
 	c := &coder{table: t, quantizer: q, bias: steps.Raised(d)}
 	c.to, c.fast = toCodes(q, c.bias)
+	c.meters.New = func() any { return t.NewMeter() }
 	c.piece = c.runPiece
 	return c
 }
@@ -84,8 +103,13 @@ func (c *coder) runPiece(i int) {
 	c.code(c.dst[lo:hi], c.src[lo:hi])
 }
 
-// code writes the byte of every number.
+// code writes the byte of every number. NaN has none.
 func (c *coder) code(dst []uint8, src []float32) {
+	m := c.meters.Get().(*kernels.Meter)
+	if _, _, finite := m.MinMax(src); !finite && slices.ContainsFunc(src, func(v float32) bool { return v != v }) {
+		c.nan.Store(true)
+	}
+	c.meters.Put(m)
 	if c.fast {
 		c.table.ToCodes(dst, src, &c.to)
 		return

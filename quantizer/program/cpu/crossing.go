@@ -337,6 +337,11 @@ func (c *crossing) run(ctx context.Context, m *memory) error {
 	}
 	p.multiply(c.send)
 	for i := range c.outs {
+		for _, k := range c.outs[i].codes {
+			if err := k.coder.failed(e.program.Tensors[k.id].Name); err != nil {
+				return err
+			}
+		}
 		c.outs[i].finish(e, m)
 	}
 	return nil

@@ -182,6 +182,9 @@ func (l *linear) finish(ctx context.Context, st *step, m *memory, last bool) err
 		case l.function != nil:
 			v := m.codes(t.DType, real.shape, last)
 			l.coders[k].run(l.e.par, v.codes, real.t.F32())
+			if err := l.coders[k].failed(t.Name); err != nil {
+				return err
+			}
 			st.out[k] = v
 		default:
 			for l.sinks[at].real() {
