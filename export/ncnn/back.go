@@ -16,14 +16,19 @@ import (
 // back reads a network that was written, its weights too, and says what it holds of the plan: layers by the names of nodes. Weights come back into the
 // layout of the model, and scales are compared as their reciprocals.
 func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
-	r := &recoverer{g: in.Model.Graph, set: in.Set, layers: map[string]*layer{}, held: &export.Recovered{Wants: wants, Lacks: lacks}}
+	r := &recoverer{g: in.Model.Graph, set: in.Set, held: &export.Recovered{Wants: wants, Lacks: lacks}}
+	return r.read(out, out.Name())
+}
+
+// read reads the network of a name.
+func (r *recoverer) read(out *export.Output, name string) (*export.Readback, error) {
 	var found []export.Finding
 	report := reporter(&found)
-	text, err := fs.ReadFile(out.FS(), out.Name())
+	text, err := fs.ReadFile(out.FS(), name)
 	if err != nil {
 		return nil, err
 	}
-	bin, err := fs.ReadFile(out.FS(), binName(out.Name()))
+	bin, err := fs.ReadFile(out.FS(), binName(name))
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +42,7 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	if len(found) > 0 {
 		return nil, fmt.Errorf("%s", found[0])
 	}
+	r.layers = map[string]*layer{}
 	for i := range n.layers {
 		r.layers[n.layers[i].name] = &n.layers[i]
 	}
@@ -71,6 +77,7 @@ type recoverer struct {
 	set    *tqc.Set // is asked how many scales weights have
 	layers map[string]*layer
 	held   *export.Recovered
+	table  map[string][]float32 // factors beside a network of floats, by the first word of their line; nil: the network has them
 }
 
 // layer is that of a node, nil where there is none of its name.
@@ -178,29 +185,37 @@ func (r *recoverer) sum(n *graph.Node, l *layer) error {
 			list[back(k)] = x
 		}
 		r.held.Add(&export.Item{At: export.SlotName(n.Name, graph.WeightInput, 0), Kind: export.Numbers, Floats: list, Stored: func(x float32) float32 { return x * alpha }})
+		if weights, ok := r.table[l.name+ofWeights]; ok {
+			return r.grids(n, len(t.Shape), alpha, weights, r.table[l.name])
+		}
 		return nil
 	}
 	codes := make([]int32, size)
 	for k, q := range l.weights[0].codes {
 		codes[back(k)] = int32(q)
 	}
-	at1 := export.SlotName(n.Name, graph.WeightInput, 0)
-	r.held.Add(&export.Item{At: at1, Kind: export.Codes, Ints: codes})
-	scales, err := r.scales(n, l.weights[at].floats)
+	r.held.Add(&export.Item{At: export.SlotName(n.Name, graph.WeightInput, 0), Kind: export.Codes, Ints: codes})
+	return r.grids(n, len(t.Shape), alpha, l.weights[at].floats, l.weights[at+1].floats)
+}
+
+// grids adds those of the weights, which have so many axes and are multiplied by alpha, and of the input of a layer, by their factors.
+func (r *recoverer) grids(n *graph.Node, axes int, alpha float32, weights, input []float32) error {
+	scales, err := r.scales(n, weights)
 	if err != nil {
 		return err
 	}
 	axis := int32(-1)
 	if c := r.config(n); !c.Policy.Has(tqc.PerTensor) {
-		a, _ := graph.OutAxis(n, len(t.Shape))
+		a, _ := graph.OutAxis(n, axes)
 		axis = int32(a)
 	}
+	at1 := export.SlotName(n.Name, graph.WeightInput, 0)
 	r.held.Add(&export.Item{At: at1, Kind: export.Grid, Ints: []int32{int32(qmath.Integers), axis, 0}})
 	r.held.Add(&export.Item{At: at1, Kind: export.Scales, Floats: scales, Stored: func(s float32) float32 { return 1 / s / alpha }})
 	r.held.Add(&export.Item{At: at1, Kind: export.ZeroPoints, Ints: make([]int32, len(scales))})
 	at0 := export.SlotName(n.Name, graph.DataInput, 0)
 	r.held.Add(&export.Item{At: at0, Kind: export.Grid, Ints: []int32{int32(qmath.Integers), -1, 0, 0}})
-	r.held.Add(&export.Item{At: at0, Kind: export.Scales, Floats: l.weights[at+1].floats, Stored: func(s float32) float32 { return 1 / s }})
+	r.held.Add(&export.Item{At: at0, Kind: export.Scales, Floats: input, Stored: func(s float32) float32 { return 1 / s }})
 	r.held.Add(&export.Item{At: at0, Kind: export.ZeroPoints, Ints: []int32{0}})
 	return nil
 }
@@ -212,8 +227,8 @@ func (r *recoverer) config(n *graph.Node) *tqc.Config {
 // scales are those of weights, one where the plan has one: ncnn then has the same for every channel.
 func (r *recoverer) scales(n *graph.Node, list []float32) ([]float32, error) {
 	if r.config(n).Policy.Has(tqc.PerTensor) {
-		if slices.ContainsFunc(list, func(s float32) bool { return s != list[0] }) {
-			return nil, fmt.Errorf("channels have several scales, and the plan has one")
+		if len(list) == 0 || slices.ContainsFunc(list, func(s float32) bool { return s != list[0] }) {
+			return nil, fmt.Errorf("channels have several scales or none, and the plan has one")
 		}
 		list = list[:1]
 	}

@@ -69,3 +69,23 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		{What: "a limit", Plant: edited("first", func(l *layer) { l.set(keyActivation+1, []float32{0, 0.8}) })},
 	})
 }
+
+func TestDamagedTablesAreFound(t *testing.T) {
+	f := Formats()[1]
+	longer := func(k, i int) func(l *layer) { return func(l *layer) { l.weights[k].floats[i] *= 1.0001 } }
+	exporttest.ReadBack(t, &f, damageable, "ncnn_int8", []exporttest.Damaged{
+		{What: "a weight of a convolution", Plant: edited("first", longer(0, 5))},
+		{What: "a weight of a product", Plant: edited("fc", longer(0, 7))},
+		{What: "a bias", Plant: edited("first", longer(1, 2))},
+		{What: "a limit", Plant: edited("first", func(l *layer) { l.set(keyActivation+1, []float32{0, 0.8}) })},
+		{What: "a scale of a weight", Plant: exporttest.Nudged("m.table", "first_param_0 ")},
+		{What: "a scale of a product", Plant: exporttest.Nudged("m.table", "fc_param_0 ")},
+		{What: "a scale of an input", Plant: exporttest.Nudged("m.table", "\nfirst ")},
+		{What: "a line that is missing", Plant: exporttest.Replace("m.table", "\nfc ", "\n#fc ")},
+		{What: "both lines that are missing", Plant: func(t testing.TB, dir string) {
+			exporttest.Replace("m.table", "\nfc ", "\n#fc ")(t, dir)
+			exporttest.Replace("m.table", "fc_param_0", "#")(t, dir)
+		}},
+	})
+	exporttest.Equal(t, &f, exporttest.Input(t, &f, damageable, "ncnn_int8", nil))
+}

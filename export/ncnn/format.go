@@ -26,7 +26,7 @@ func Formats() []export.Format {
 			Note:  "ncnn has no batches: feed one sample without its first axis. Two networks run alike only with the same settings of fp16 storage.",
 			Check: check, Write: writeNet, Rules: rules(), Doctor: doctor, Look: look, Back: back},
 		{Name: "ncnn-table", Doc: "the float network and the table of scales that ncnn2int8 makes it one on integers with", Ext: ".table", From: export.Plan, Targets: only,
-			Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor},
+			Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor, Back: backTable},
 	}
 }
 
@@ -69,6 +69,12 @@ func writeFiles(n *net, out *export.Output, name string) error {
 	return out.Write(binName(name), n.writeBin)
 }
 
+// ofWeights ends the name of a layer in the line of its weights.
+const ofWeights = "_param_0"
+
+// networkOf is the name of the network beside a table.
+func networkOf(table string) string { return strings.TrimSuffix(table, ".table") + Ext }
+
 func binName(param string) string {
 	return strings.TrimSuffix(param, Ext) + ".bin"
 }
@@ -86,7 +92,7 @@ func writeTable(_ context.Context, in *export.Input, out *export.Output) ([]tqc.
 	if err := out.Write(out.Name(), n.writeTable); err != nil {
 		return nil, err
 	}
-	return nil, writeFiles(float, out, strings.TrimSuffix(out.Name(), ".table")+Ext)
+	return nil, writeFiles(float, out, networkOf(out.Name()))
 }
 
 // writeTable writes the factors of all layers on integers: first those of weights, NAME_param_0, one for each output channel or group, then those
@@ -102,7 +108,7 @@ func (n *net) writeTable(w io.Writer) error {
 		if l.typ == "ConvolutionDepthWise" && len(scales) == 1 {
 			scales = spread(scales, l.integer(7, 1)) // ncnn2int8 reads one for each group
 		}
-		weights.WriteString(l.name + "_param_0")
+		weights.WriteString(l.name + ofWeights)
 		for _, s := range scales {
 			weights.WriteString(" " + digits(s))
 		}
@@ -177,7 +183,7 @@ func tableDoctor(_ context.Context, in *export.DoctorInput) (list []export.Findi
 	if err != nil {
 		return nil, err
 	}
-	param, err := fs.ReadFile(in.FS, strings.TrimSuffix(in.Name, ".table")+Ext)
+	param, err := fs.ReadFile(in.FS, networkOf(in.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +202,7 @@ func tableDoctor(_ context.Context, in *export.DoctorInput) (list []export.Findi
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
-		name, of := strings.CutSuffix(words[0], "_param_0")
+		name, of := strings.CutSuffix(words[0], ofWeights)
 		l := layers[name]
 		if l == nil || !quantizes[l.typ] {
 			report("table-layers", name, "there is no such layer that is quantized")
@@ -222,8 +228,8 @@ func tableDoctor(_ context.Context, in *export.DoctorInput) (list []export.Findi
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(lines)) {
-		name, of := strings.CutSuffix(key, "_param_0")
-		if lines[key] > 1 || of && lines[name] == 0 || !of && lines[name+"_param_0"] == 0 {
+		name, of := strings.CutSuffix(key, ofWeights)
+		if lines[key] > 1 || of && lines[name] == 0 || !of && lines[name+ofWeights] == 0 {
 			report("table-pairs", name, "%d lines %s", lines[key], key)
 		}
 	}
