@@ -20,8 +20,8 @@ func TestFormats(t *testing.T) {
 		kind := "plan"
 		if f.From == export.Checkpoint {
 			kind = "checkpoint"
-			require.NotNil(t, f.Back, "%s: what is written of a checkpoint is read back", f.Name)
 		}
+		require.NotNil(t, f.Back, "%s: what is written of a %s is read back", f.Name, kind)
 		require.False(t, names[kind+" "+f.Name], f.Name)
 		names[kind+" "+f.Name] = true
 		for _, o := range f.AllOptions() {

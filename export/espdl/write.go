@@ -22,7 +22,7 @@ func Format() export.Format {
 	return export.Format{Name: "espdl", Doc: "the integer program as a file of ESP-DL, with the first sample as its test values", Ext: ".espdl", From: export.Program,
 		Note:    "the model's inputs and outputs are integers, and pictures lie channels last; Model::test() of ESP-DL runs the test values on the board",
 		Targets: []string{"espdl_int8", "espdl_int8_s3", "espdl_int8_c", "espdl_int16", "espdl_int16_s3", "espdl_int16_c"},
-		Write:   write, Rules: rules(), Doctor: doctor, Look: look}
+		Write:   write, Rules: rules(), Doctor: doctor, Look: look, Back: back}
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
@@ -35,10 +35,12 @@ func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.War
 	if err != nil {
 		return nil, err
 	}
-	m, err := Build(ctx, run, feeds, strings.HasSuffix(in.Target.Name, "_c"))
+	b, err := assemble(ctx, run, feeds, strings.HasSuffix(in.Target.Name, "_c"))
 	if err != nil {
 		return nil, err
 	}
+	m := b.m
+	in.State = &b.places
 	m.Name, m.Producer, m.Version = in.Title, in.Producer, in.Version
 	for _, p := range in.Metadata {
 		m.Metadata = append(m.Metadata, [2]string{p.Key, p.Value})
@@ -55,19 +57,24 @@ type builder struct {
 	m     *Model
 	p     *lower.Program
 	plain bool // weights lie as on chips without vectors
-	names map[lower.TensorID]string
-	perms map[lower.TensorID][]int // how the axes of a tensor lie in the file: position i holds axis perms[i]; nil: not decided yet
+	places
 	taken map[string]bool
 	moved map[string]string // a tensor in another layout, by its name and layout
-	held  map[lower.TensorID]*tensor.Tensor
+}
+
+// places says where the tensors of a program are in a file; Back asks it, too.
+type places struct {
+	names map[lower.TensorID]string
+	perms map[lower.TensorID][]int          // how the axes of a tensor lie in the file: position i holds axis perms[i]; nil: not decided yet
+	held  map[lower.TensorID]*tensor.Tensor // what the sample gives; in the end of inputs and outputs only
 	// same are real tensors that the file has as integers only: inputs, outputs, and what a Softmax reads.
 	same map[lower.TensorID]lower.TensorID
 }
 
-// Build makes a file of a program that runs on a sample. plain lays out weights as chips without vectors read them.
-func Build(ctx context.Context, run *program.Executor, feeds map[string]*tensor.Tensor, plain bool) (*Model, error) {
-	b := &builder{m: &Model{}, p: run.Program(), plain: plain, names: map[lower.TensorID]string{}, perms: map[lower.TensorID][]int{}, taken: map[string]bool{},
-		moved: map[string]string{}, held: map[lower.TensorID]*tensor.Tensor{}, same: map[lower.TensorID]lower.TensorID{}}
+// assemble makes a file of a program that runs on a sample. plain lays out weights as chips without vectors read them.
+func assemble(ctx context.Context, run *program.Executor, feeds map[string]*tensor.Tensor, plain bool) (*builder, error) {
+	b := &builder{m: &Model{}, p: run.Program(), plain: plain, taken: map[string]bool{}, moved: map[string]string{}, places: places{names: map[lower.TensorID]string{},
+		perms: map[lower.TensorID][]int{}, held: map[lower.TensorID]*tensor.Tensor{}, same: map[lower.TensorID]lower.TensorID{}}}
 	b.borders()
 	for _, id := range b.p.Inputs {
 		if to, ok := b.same[id]; ok {
@@ -89,6 +96,7 @@ func Build(ctx context.Context, run *program.Executor, feeds map[string]*tensor.
 	if err != nil {
 		return nil, err
 	}
+	tested := map[lower.TensorID]*tensor.Tensor{}
 	for _, l := range []struct {
 		ids    []lower.TensorID
 		values *[]Value
@@ -108,9 +116,11 @@ func Build(ctx context.Context, run *program.Executor, feeds map[string]*tensor.
 				return nil, err
 			}
 			*l.tests = append(*l.tests, t)
+			tested[id] = b.held[id]
 		}
 	}
-	return b.m, nil
+	b.held = tested
+	return b, nil
 }
 
 // borders finds the real tensors that the file need not have: inputs that one step quantizes, outputs and arguments of a Softmax that

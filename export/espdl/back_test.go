@@ -1,0 +1,91 @@
+package espdl
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/internal/exporttest"
+)
+
+// scaled has grids that meet at a Concat, a constant operand in a layout, and a function of codes.
+const scaled = `input x: f32[1,4,6,6]
+const w: f32[20,4,3,3] = normal(seed=1, std=0.3)
+const v: f32[4,20,1,1] = normal(seed=2, std=0.05)
+const c: f32[1,4,6,1] = normal(3)
+const u: f32[4,8,1,1] = normal(seed=5, std=0.3)
+const m: f32[144,3] = normal(seed=4, std=0.3)
+const r: f32[3,3] = normal(6)
+a = Conv(x, w) {pads=[1,1,1,1]} "first"
+b = Conv(a, v) "second"
+d = Add(b, c) "sum"
+e = Tanh(d) "tanh"
+k = Concat(b, e) {axis=1} "joined"
+n = Conv(k, u) "third"
+f = Flatten(n) "flat"
+y = MatMul(f, m) "product"
+z = Softmax(y) "softmax"
+o = MatMul(z, r) "last"
+output o
+`
+
+// nodeOf is the node that computes a tensor.
+func nodeOf(m *Model, output string) *Node {
+	for i := range m.Nodes {
+		if m.Nodes[i].Outputs[0] == output {
+			return &m.Nodes[i]
+		}
+	}
+	return nil
+}
+
+func TestDamagedFilesAreFound(t *testing.T) {
+	f := Format()
+	raw := func(name string, k int) func(m *Model) { return func(m *Model) { constantNamed(m, name).Raw[k] ^= 1 } }
+	for _, platform := range []string{"espdl_int8", "espdl_int8_s3", "espdl_int8_c", "espdl_int16", "espdl_int16_s3", "espdl_int16_c"} {
+		for _, network := range []string{text, scaled} {
+			b := exporttest.Equal(t, &f, exporttest.Input(t, &f, network, platform, nil))
+			require.Greater(t, b.Compared, int64(700), platform)
+		}
+	}
+	for _, platform := range []string{"espdl_int8", "espdl_int16_c"} {
+		var faults []exporttest.Damaged
+		for what, change := range map[string]func(m *Model){
+			"a code of a block":               raw("w", 18),
+			"a code behind the blocks":        raw("w", 16*27+5),
+			"a code of a depthwise":           raw("d", 40),
+			"a code of a product":             raw("m", 8),
+			"a bias":                          raw("b", 9),
+			"an exponent of weights":          func(m *Model) { constantNamed(m, "m").Exponents[0]++ },
+			"an exponent of weights and bias": func(m *Model) { constantNamed(m, "m").Exponents[0]++; constantNamed(m, "c").Exponents[0]++ },
+			"an exponent of a bias":           func(m *Model) { constantNamed(m, "b").Exponents[0]-- },
+			"an exponent of an input":         func(m *Model) { m.Inputs[0].Exponents[0]++ },
+			"an exponent between":             func(m *Model) { m.Values[3].Exponents[0]++ },
+			"a limit of a fused Relu":         func(m *Model) { nodeOf(m, "r").Attrs[0].Value = "Linear" },
+			"an entry of limits":              raw("lut", 60),
+			"a limit":                         raw("k_max", 0),
+			"an entry of a function":          raw("lut_1", 100),
+			"a test value of the input":       func(m *Model) { m.TestInputs[0].Raw[5] ^= 1 },
+			"a test value of the output":      func(m *Model) { m.TestOutputs[0].Raw[4] ^= 1 },
+			"two channels that are swapped": func(m *Model) {
+				c := constantNamed(m, "d")
+				c.Raw[0], c.Raw[2] = c.Raw[2], c.Raw[0]
+			},
+			"weights of another layout": func(m *Model) { constantNamed(m, "w").Doc = "layout ==> (N/4)HWC4" },
+		} {
+			faults = append(faults, exporttest.Damaged{What: platform + " " + what, Plant: edit(change)})
+		}
+		exporttest.ReadBack(t, &f, text, platform, faults)
+	}
+	exporttest.ReadBack(t, &f, scaled, "espdl_int8", []exporttest.Damaged{
+		{What: "a constant operand", Plant: edit(raw("c_QuantizeLinear", 7))},
+		{What: "its exponent", Plant: edit(func(m *Model) { constantNamed(m, "c_QuantizeLinear").Exponents[0]++ })},
+		{What: "the scale of a conversion", Plant: edit(func(m *Model) {
+			for i := range m.Nodes {
+				if m.Nodes[i].Op == "QuantizeLinear" {
+					constantNamed(m, m.Nodes[i].Inputs[1]).Raw[2] ^= 0x80
+				}
+			}
+		})},
+	})
+}
