@@ -279,9 +279,15 @@ func (r *recoverer) step(s *lower.Step) error {
 	case *lower.Quantize:
 		return r.converts(n, s.Inputs[0], s.Outputs[0])
 	case *lower.Dequantize:
-		return r.converts(n, s.Outputs[0], s.Inputs[0])
+		if err := r.converts(n, s.Outputs[0], s.Inputs[0]); err != nil {
+			return err
+		}
 	case *lower.Requantize:
-		return r.rescaled(n, s.Outputs[0])
+		if err := r.rescaled(n, s.Outputs[0]); err != nil {
+			return err
+		}
+	case *lower.Island:
+		return nil // several nodes, which read real numbers
 	case *lower.Clamp:
 		lo, hi, err := r.limits(n)
 		r.held.Add(&export.Item{At: at, Kind: export.Clamp, Ints: []int32{lo, hi}})
@@ -292,10 +298,13 @@ func (r *recoverer) step(s *lower.Step) error {
 		return err
 	case *lower.Linear:
 		main, err := r.limited(s, n)
-		if err != nil || op.Weights == nil {
+		if err == nil && op.Weights != nil {
+			err = r.linear(at, op, main)
+		}
+		if err != nil {
 			return err
 		}
-		return r.linear(at, s, op, main)
+		return r.operands(s, main)
 	case *lower.Concat:
 		main, err := r.limited(s, n)
 		if err != nil {
@@ -340,12 +349,23 @@ func (r *recoverer) rescaled(n *Node, to lower.TensorID) error {
 	if err != nil {
 		return err
 	}
-	v := r.values[n.Inputs[0]]
-	if v == nil || len(v.Exponents) != 1 {
-		return fmt.Errorf("what it scales, %q, has no exponent", n.Inputs[0])
+	from := r.exponents(n.Inputs[0])
+	if len(from) != 1 {
+		return fmt.Errorf("what it scales, %q, has %d exponents", n.Inputs[0], len(from))
 	}
 	at := export.TensorName(r.p.Tensors[to].Name)
-	r.held.Add(&export.Item{At: at, Kind: export.Scales, Floats: []float32{scalesOf(v.Exponents)[0] * scale}})
+	r.held.Add(&export.Item{At: at, Kind: export.Scales, Floats: []float32{scalesOf(from)[0] * scale}})
+	return nil
+}
+
+// exponents are those of a tensor of the file.
+func (r *recoverer) exponents(name string) []int64 {
+	if v := r.values[name]; v != nil {
+		return v.Exponents
+	}
+	if t := r.constants[name]; t != nil {
+		return t.Exponents
+	}
 	return nil
 }
 
@@ -468,9 +488,13 @@ func (r *recoverer) operands(s *lower.Step, n *Node) error {
 		if id == lower.NoTensor || r.p.Tensors[id].Const == nil || r.p.Tensors[id].Encoding == nil || i >= len(n.Inputs) {
 			continue
 		}
-		c := r.constants[n.Inputs[i]]
+		name := n.Inputs[i]
+		if p := r.producer[name]; p != nil && p.Op == "RequantizeLinear" && len(p.Inputs) > 0 {
+			name = p.Inputs[0]
+		}
+		c := r.constants[name]
 		if c == nil {
-			continue
+			continue // what is missing tells
 		}
 		list, err := c.integers()
 		if err != nil {
@@ -498,7 +522,7 @@ func restored(list, shape []int64, perm []int) []int64 {
 }
 
 // linear adds weights and bias.
-func (r *recoverer) linear(at string, s *lower.Step, op *lower.Linear, n *Node) error {
+func (r *recoverer) linear(at string, op *lower.Linear, n *Node) error {
 	if len(n.Inputs) < 2 || r.constants[n.Inputs[1]] == nil {
 		return nil // what is missing tells
 	}
@@ -517,13 +541,13 @@ func (r *recoverer) linear(at string, s *lower.Step, op *lower.Linear, n *Node) 
 	if len(n.Inputs) < 3 {
 		return nil
 	}
-	b, x := r.constants[n.Inputs[2]], r.values[r.name(s.Inputs[0])]
-	if b == nil || x == nil || len(x.Exponents) != 1 || len(b.Exponents) != len(w.Exponents) {
+	b, x := r.constants[n.Inputs[2]], r.exponents(n.Inputs[0])
+	if b == nil || len(x) != 1 || len(b.Exponents) != len(w.Exponents) {
 		return fmt.Errorf("its bias is no constant with the exponents of the sums")
 	}
 	for c, e := range b.Exponents {
-		if e != w.Exponents[c]+x.Exponents[0] {
-			return fmt.Errorf("exponent %d of its bias is %d, that of the sum is %d", c, e, w.Exponents[c]+x.Exponents[0])
+		if e != w.Exponents[c]+x[0] {
+			return fmt.Errorf("exponent %d of its bias is %d, that of the sum is %d", c, e, w.Exponents[c]+x[0])
 		}
 	}
 	list, err := b.integers()

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/internal/exporttest"
+	"qwb/quantizer/lower/lowertest"
 )
 
 // scaled has grids that meet at a Concat, a constant operand in a layout, and a function of codes.
@@ -43,9 +44,9 @@ func TestDamagedFilesAreFound(t *testing.T) {
 	f := Format()
 	raw := func(name string, k int) func(m *Model) { return func(m *Model) { constantNamed(m, name).Raw[k] ^= 1 } }
 	for _, platform := range []string{"espdl_int8", "espdl_int8_s3", "espdl_int8_c", "espdl_int16", "espdl_int16_s3", "espdl_int16_c"} {
-		for _, network := range []string{text, scaled} {
+		for _, network := range []string{text, scaled, lowertest.Networks["matrices"]} {
 			b := exporttest.Equal(t, &f, exporttest.Input(t, &f, network, platform, nil))
-			require.Greater(t, b.Compared, int64(700), platform)
+			require.Greater(t, b.Compared, int64(300), platform)
 		}
 	}
 	for _, platform := range []string{"espdl_int8", "espdl_int16_c"} {
@@ -77,6 +78,9 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		}
 		exporttest.ReadBack(t, &f, text, platform, faults)
 	}
+	exporttest.ReadBack(t, &f, lowertest.Networks["matrices"], "espdl_int8", []exporttest.Damaged{
+		{What: "a constant left factor", Plant: edit(raw("wl_QuantizeLinear", 3))},
+	})
 	exporttest.ReadBack(t, &f, scaled, "espdl_int8", []exporttest.Damaged{
 		{What: "a constant operand", Plant: edit(raw("c_QuantizeLinear", 7))},
 		{What: "its exponent", Plant: edit(func(m *Model) { constantNamed(m, "c_QuantizeLinear").Exponents[0]++ })},
