@@ -1,11 +1,14 @@
 package espdl
 
 import (
+	"context"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"qwb/internal/exporttest"
+	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 )
 
@@ -92,4 +95,36 @@ func TestDamagedFilesAreFound(t *testing.T) {
 			}
 		})},
 	})
+}
+
+// What brings parts of a Concat to its grid is read back, too.
+func TestADamagedRescaleIsFound(t *testing.T) {
+	f, ctx := Format(), context.Background()
+	in := exporttest.Input(t, &f, scaled, "espdl_int8", nil)
+	for i := range in.Program.Steps {
+		if op, ok := in.Program.Steps[i].Op.(*lower.Concat); ok {
+			y := in.Program.Tensors[in.Program.Steps[i].Outputs[0]].Encoding.Grid()
+			r, err := in.Program.Profile.PrepareRescale(y, y)
+			require.NoError(t, err)
+			op.Rescale[0] = &r
+		}
+	}
+	out := f.NewOutput(filepath.Join(t.TempDir(), "m.espdl"), nil)
+	defer out.Discard()
+	_, err := f.Write(ctx, in, out)
+	require.NoError(t, err)
+	_, err = f.Equal(ctx, in, out)
+	require.NoError(t, err)
+	planted := false
+	edit(func(m *Model) {
+		for i := range m.Nodes {
+			if n := &m.Nodes[i]; n.Op == "RequantizeLinear" {
+				constantNamed(m, n.Inputs[1]).Raw[2] ^= 0x80
+				planted = true
+			}
+		}
+	})(t, out.Folder())
+	require.True(t, planted)
+	_, err = f.Equal(ctx, in, out)
+	require.ErrorContains(t, err, "are not those of the plan")
 }
