@@ -3,6 +3,7 @@ package espdl
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"qwb/export"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -94,6 +96,10 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 			limits(&op.Product.Y)
 		case *lower.Average:
 			limits(&op.Y)
+		case *lower.Island:
+			realNumbers(op, func(n *graph.Node, i int, x *tensor.Tensor) {
+				list = append(list, &export.Item{At: export.SlotName(n.Name, i, 0), Kind: export.Numbers, Floats: x.ToRowMajor().F32()})
+			})
 		case *lower.Table:
 			list = entries(at, op.Codes.Integers(), in.Program.Profile.Step)
 		}
@@ -104,6 +110,21 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 		}
 	}
 	return nil
+}
+
+// realNumbers visits the float32 constants that operators in float read.
+func realNumbers(op *lower.Island, see func(n *graph.Node, i int, x *tensor.Tensor)) {
+	for _, id := range op.Graph.Nodes() {
+		n := op.Graph.Node(id)
+		for i, v := range n.Inputs {
+			if v == graph.NoValue {
+				continue
+			}
+			if x := op.Graph.Const(v); x != nil && x.DType == tensor.Float32 {
+				see(n, i, x)
+			}
+		}
+	}
 }
 
 // entries are those of a function of codes as a file has them, from the lowest code up, and the others, in the order of codes.
@@ -224,10 +245,7 @@ func (r *recoverer) tests(ids []lower.TensorID, list []Tensor) error {
 			x = restored(x, t.Shape, perm)
 		}
 		if it.Wide = x; t.Type == float32Type {
-			it.Wide, it.Floats = nil, make([]float32, len(x))
-			for k, bits := range x {
-				it.Floats[k] = math.Float32frombits(uint32(bits))
-			}
+			it.Wide, it.Floats = nil, floatsOf(x)
 		}
 		r.held.Add(it)
 	}
@@ -287,7 +305,7 @@ func (r *recoverer) step(s *lower.Step) error {
 			return err
 		}
 	case *lower.Island:
-		return nil // several nodes, which read real numbers
+		return r.real(op)
 	case *lower.Clamp:
 		lo, hi, err := r.limits(n)
 		r.held.Add(&export.Item{At: at, Kind: export.Clamp, Ints: []int32{lo, hi}})
@@ -327,6 +345,25 @@ func (r *recoverer) step(s *lower.Step) error {
 		return r.operands(s, main)
 	}
 	return r.operands(s, n)
+}
+
+// real adds the constants of operators in float.
+func (r *recoverer) real(op *lower.Island) (err error) {
+	realNumbers(op, func(n *graph.Node, i int, _ *tensor.Tensor) {
+		at := slices.IndexFunc(r.m.Nodes, func(o Node) bool { return o.Name == n.Name && o.Op == n.Op && o.text("lut") == "" })
+		if at < 0 || i >= len(r.m.Nodes[at].Inputs) {
+			return // what is missing tells
+		}
+		c := r.constants[r.m.Nodes[at].Inputs[i]]
+		if c == nil || c.Type != float32Type {
+			return
+		}
+		list, failed := c.floats()
+		if err = errors.Join(err, failed); failed == nil {
+			r.held.Add(&export.Item{At: export.SlotName(n.Name, i, 0), Kind: export.Numbers, Floats: list})
+		}
+	})
+	return err
 }
 
 // converts adds the scale of a conversion between a real tensor and one of integers.
@@ -401,6 +438,20 @@ func (t *Tensor) integers() ([]int64, error) {
 		}
 	}
 	return list, nil
+}
+
+func (t *Tensor) floats() ([]float32, error) {
+	list, err := t.integers()
+	return floatsOf(list), err
+}
+
+// floatsOf are the numbers that have such bits.
+func floatsOf(bits []int64) []float32 {
+	list := make([]float32, len(bits))
+	for k, b := range bits {
+		list[k] = math.Float32frombits(uint32(b))
+	}
+	return list
 }
 
 // table is the one that a node reads, which has the exponent of its output.

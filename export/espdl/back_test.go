@@ -20,6 +20,7 @@ const c: f32[1,4,6,1] = normal(3)
 const u: f32[4,8,1,1] = normal(seed=5, std=0.3)
 const m: f32[144,3] = normal(seed=4, std=0.3)
 const r: f32[3,3] = normal(6)
+const half: f32[] = [0.5]
 a = Conv(x, w) {pads=[1,1,1,1]} "first"
 b = Conv(a, v) "second"
 d = Add(b, c) "sum"
@@ -29,7 +30,8 @@ n = Conv(k, u) "third"
 f = Flatten(n) "flat"
 y = MatMul(f, m) "product"
 z = Softmax(y) "softmax"
-o = MatMul(z, r) "last"
+h = Pow(z, half) "power"
+o = MatMul(h, r) "last"
 output o
 `
 
@@ -87,6 +89,7 @@ func TestDamagedFilesAreFound(t *testing.T) {
 	exporttest.ReadBack(t, &f, scaled, "espdl_int8", []exporttest.Damaged{
 		{What: "a constant operand", Plant: edit(raw("c_QuantizeLinear", 7))},
 		{What: "its exponent", Plant: edit(func(m *Model) { constantNamed(m, "c_QuantizeLinear").Exponents[0]++ })},
+		{What: "a real number", Plant: edit(raw("half", 0))},
 		{What: "the scale of a conversion", Plant: edit(func(m *Model) {
 			for i := range m.Nodes {
 				if m.Nodes[i].Op == "QuantizeLinear" {
