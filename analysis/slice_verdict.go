@@ -100,7 +100,7 @@ func Found(list []SliceError, finding string) (out []SliceGroup) {
 
 // hidden is how much smaller the mean square of a single index has to be than that of its output for the index to be judged by itself: where
 // indices are about as large as others, the error of the output shows theirs.
-const hidden = 0.1
+const hidden = 0.01
 
 // faintShare is half a step of 8 bits between 0 and 1: probabilities below it are 0 to whoever reads them.
 const faintShare = 1.0 / 512
