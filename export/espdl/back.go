@@ -40,7 +40,7 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 		return nil, fmt.Errorf("espdl: nobody has written it")
 	}
 	r := &recoverer{m: m, p: in.Program, at: at, constants: map[string]*Tensor{}, producer: map[string]*Node{}, values: map[string]*Value{},
-		held: &export.Recovered{Wants: wants}}
+		held: &export.Recovered{Wants: wants}, plain: strings.HasSuffix(in.Target.Name, "_c")}
 	r.held.Lacks = r.lacks
 	if err := r.index(); err != nil {
 		return nil, err
@@ -155,6 +155,7 @@ type recoverer struct {
 	p         *lower.Program
 	at        *places
 	held      *export.Recovered
+	plain     bool // weights lie as chips without vectors read them
 	constants map[string]*Tensor
 	producer  map[string]*Node
 	values    map[string]*Value
@@ -581,6 +582,9 @@ func (r *recoverer) linear(at string, op *lower.Linear, n *Node) error {
 	codes, err := unpack(w, n.Op, op.Weights)
 	if err != nil {
 		return err
+	}
+	if blocks := strings.Contains(w.Doc, "(N/"); blocks == r.plain {
+		return fmt.Errorf("weights lie as %q, which the kernels of the chip do not read", w.Doc)
 	}
 	r.held.Add(&export.Item{At: at, Kind: export.Codes, Wide: codes})
 	scales := scalesOf(w.Exponents)

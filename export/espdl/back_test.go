@@ -84,6 +84,13 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		exporttest.ReadBack(t, &f, text, platform, faults)
 	}
 	exporttest.ReadBack(t, &f, lowertest.Networks["matrices"], "espdl_int8", []exporttest.Damaged{
+		{What: "the layout of another chip", Plant: edit(func(m *Model) {
+			for i := range m.Initializers {
+				if c := &m.Initializers[i]; c.Doc != "" {
+					c.Doc = "layout ==> NHWC"
+				}
+			}
+		})},
 		{What: "a constant left factor", Plant: edit(raw("wl_QuantizeLinear", 3))},
 	})
 	exporttest.ReadBack(t, &f, scaled, "espdl_int8", []exporttest.Damaged{
