@@ -36,7 +36,7 @@ func Example() {
 	fmt.Println(r.File, "is verified:", analysis.Holds(r.Verification.Verdict))
 	// Output:
 	// calibrated on 16 pictures
-	// the errors of 10 operators were measured, each alone
+	// the errors of 12 operators were measured, each alone
 	// glyphs.int8.onnx is verified: true
 }
 

@@ -44,6 +44,9 @@ func (j *job) runsBack(p *Planned, profile qmath.Profile, o ExportOptions) func(
 		if err != nil {
 			return 0, 0, nil
 		}
+		if err := g.Adopt(j.Catalog.Operators); err != nil {
+			return 0, 0, err
+		}
 		other := importedProgram(g, p, profile)
 		if other == nil {
 			return 0, 0, nil

@@ -151,7 +151,7 @@ func (r *recoverer) input(node string, i int, c *chain) error {
 			r.grid(export.SlotName(node, i, k), q, false)
 		}
 		if c.constant != nil && len(c.grids) == 0 {
-			r.numbers(export.SlotName(node, i, 0), c.constant)
+			r.numbers(export.SlotName(node, i, 0), c.constant, r.precision(node))
 		}
 		return nil
 	}
@@ -185,12 +185,25 @@ func (q *heldGrid) config() *tqc.Config {
 	return c
 }
 
-// numbers adds a float constant that is not quantized; other types are no numbers of a plan.
-func (r *recoverer) numbers(at string, t *tensor.Tensor) {
+// precision is what a node of the plan is computed in.
+func (r *recoverer) precision(node string) qmath.Precision {
+	id, ok := r.plan.LookupNode(node)
+	if !ok || int(id) >= len(r.set.Domains) {
+		return qmath.FP32
+	}
+	return r.set.Domains[id].Precision()
+}
+
+// numbers adds a float constant that is not quantized, of a node that is computed in precision p; other types are no numbers of a plan. A
+// file may hold the numbers of fp16 and bf16 as float32, rounded.
+func (r *recoverer) numbers(at string, t *tensor.Tensor, p qmath.Precision) {
 	it := &export.Item{At: at, Kind: export.Numbers}
 	switch t = t.ToRowMajor(); t.DType {
 	case tensor.Float32:
 		it.Floats = t.F32()
+		if p != qmath.FP32 && !slices.ContainsFunc(it.Floats, func(x float32) bool { return p.Round(x) != x && x == x }) {
+			it.Stored = p.Round
+		}
 	case tensor.Float16:
 		it.Floats, it.Stored = decoded(tensor.Of[uint16](t), qmath.FromHalf), qmath.FP16.Round
 	case tensor.BFloat16:
