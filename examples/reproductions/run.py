@@ -83,7 +83,7 @@ def nan_of(name, platform):
     text = calibrate(platform, code=None) + qwb("verify", "p.plan.json", code=None)
     if re.search("NaN|not finite", text):
         says(text, r"(NaN|not finite).*_n\b|_n\b.*(NaN|not finite)")  # the operator is named
-    else:
+    elif "this plan is bad" not in text:  # quiet samples may be lost to a coarse grid, but never without a word
         near(max(o["nsr"] for o in result("analyze", "p.plan.json", "--data", "eval")["outputs"]), 0, 0.1, "the NSR")
 
 
