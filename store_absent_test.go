@@ -61,9 +61,7 @@ func (s *racingStage) Commit() error {
 // TestTwoFirstPlans: of two that write the first plan of a model, the later keeps the other's as .bak.
 func TestTwoFirstPlans(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("quantizer", "plan", "testdata", "plan.json"))
-	if err != nil {
-		t.Skip(err)
-	}
+	require.NoError(t, err)
 	p, err := plan.Parse("p", b)
 	require.NoError(t, err)
 	m := &Memory{}

@@ -96,7 +96,7 @@ func (a *activation) choice(g *graph.Graph) Choice {
 	t := a.tried[a.chosen]
 	c := Choice{Slot: a.slot.ID, Tensor: g.Value(a.slot.Value).Name, Asked: a.asked, Observer: t.method, Range: t.ranges[0]}
 	for _, r := range t.ranges {
-		c.Range = observers.Range{Lo: min(c.Range.Lo, r.Lo), Hi: max(c.Range.Hi, r.Hi)}
+		c.Range = covering(c.Range, r)
 	}
 	for i, e := range a.errors {
 		c.Errors = append(c.Errors, MethodError{a.tried[i].method, e})

@@ -152,7 +152,6 @@ func (m *masks) scaled(n *graph.Node) (v graph.ValueID, factor float64, ok bool)
 }
 
 // hides reports whether operand i brings numbers that lie too low to be seen, whatever the other operand is, and is no score itself.
-
 func (m *masks) hides(n *graph.Node, i int) bool {
 	v := n.Input(i)
 	own, err := m.r.seen(v)
@@ -221,15 +220,13 @@ func (m *masks) try(values []graph.ValueID, method *observers.Method, c tqc.Conf
 		return x, err
 	}
 	t = trial{method: method.Name}
-	all := observers.Range{Lo: math.Inf(1), Hi: math.Inf(-1)}
+	all := noRange
 	for _, v := range values {
 		var x observers.Range
 		if id, ok := m.low[v]; ok {
 			x, err = m.mask(v, id, find)
 		} else if at, ok := m.at[v]; ok {
-			if x, err = m.visible(v, find); err == nil {
-				x.Lo -= max(at.room, at.share*(x.Hi-x.Lo))
-			}
+			x, err = m.widened(v, at, find)
 		} else if m.filler(v, values) {
 			continue
 		} else {
@@ -238,7 +235,7 @@ func (m *masks) try(values []graph.ValueID, method *observers.Method, c tqc.Conf
 		if err != nil {
 			return t, err
 		}
-		all = observers.Range{Lo: min(all.Lo, x.Lo), Hi: max(all.Hi, x.Hi)}
+		all = covering(all, x)
 	}
 	t.ranges = []observers.Range{all}
 	t.params, _, err = scales(t.ranges, c, 0)
@@ -255,6 +252,21 @@ func (m *masks) filler(v graph.ValueID, values []graph.ValueID) bool {
 		n := m.r.g.Node(u.Node)
 		return n.Op == "Where" && slices.ContainsFunc(n.Outputs, func(o graph.ValueID) bool { return slices.Contains(values, o) })
 	})
+}
+
+// noRange is the range of nothing.
+var noRange = observers.Range{Lo: math.Inf(1), Hi: math.Inf(-1)}
+
+// covering is the smallest range that covers both.
+func covering(a, b observers.Range) observers.Range {
+	return observers.Range{Lo: min(a.Lo, b.Lo), Hi: max(a.Hi, b.Hi)}
+}
+
+// widened is the visible range of v with the room below it in which masked entries lie.
+func (m *masks) widened(v graph.ValueID, at masking, find func(graph.ValueID) (observers.Range, error)) (observers.Range, error) {
+	x, err := m.visible(v, find)
+	x.Lo -= max(at.room, at.share*(x.Hi-x.Lo))
+	return x, err
 }
 
 // visible is the range of the numbers of v that somebody sees.
@@ -280,7 +292,7 @@ func (m *masks) visible(v graph.ValueID, find func(graph.ValueID) (observers.Ran
 		b, err := m.visible(n.Input(1), find)
 		return observers.Range{Lo: a.Lo + b.Lo, Hi: a.Hi + b.Hi}, err
 	case "Where", "Min":
-		all := observers.Range{Lo: math.Inf(1), Hi: math.Inf(-1)}
+		all := noRange
 		for _, i := range operands(n) {
 			if _, low := m.low[n.Input(i)]; low {
 				continue
@@ -289,7 +301,7 @@ func (m *masks) visible(v graph.ValueID, find func(graph.ValueID) (observers.Ran
 			if err != nil {
 				return x, err
 			}
-			all = observers.Range{Lo: min(all.Lo, x.Lo), Hi: max(all.Hi, x.Hi)}
+			all = covering(all, x)
 		}
 		return all, nil
 	case "Clip", "Max":
@@ -324,9 +336,7 @@ func (m *masks) mask(v graph.ValueID, id graph.NodeID, find func(graph.ValueID) 
 	n := m.r.g.Node(id)
 	at := m.at[n.Outputs[0]]
 	if n.Op != "Add" {
-		x, err := m.visible(n.Outputs[0], find)
-		x.Lo -= max(at.room, at.share*(x.Hi-x.Lo))
-		return x, err
+		return m.widened(n.Outputs[0], at, find)
 	}
 	x := m.shown(v)
 	for _, in := range n.Inputs {

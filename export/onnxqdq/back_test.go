@@ -22,7 +22,7 @@ func TestDamagedFilesAreFound(t *testing.T) {
 			{What: "a scale of a tensor", Plant: exporttest.Constant("x_scale", exporttest.Longer)},
 			{What: "a zero point of a tensor", Plant: exporttest.Constant("x_zero_point", exporttest.Moved(1))},
 			{What: "a zero point of a weight", Plant: exporttest.Constant("w3_zero_point", exporttest.Moved(1))},
-			{What: "a pair that is missing", Plant: exporttest.Altered(func(t testing.TB, g *graph.Graph) {
+			{What: "a pair that is missing", Plant: exporttest.EditModel(func(t testing.TB, g *graph.Graph) {
 				id, ok := g.LookupNode("conv2")
 				require.True(t, ok)
 				v, ok := g.Lookup("x")

@@ -322,34 +322,17 @@ func again(ctx context.Context, in *export.Input, yield func(*export.Item) error
 		return err
 	}
 	defer run.Close()
-	seen := map[lower.TensorID]bool{lower.NoTensor: true}
-	see := func(ids []lower.TensorID, list []*tensor.Tensor) error {
-		for k, id := range ids {
-			if seen[id] || list[k] == nil {
-				continue
-			}
-			seen[id] = true
-			x := list[k].ToRowMajor()
-			raw, err := binary.Append(nil, binary.LittleEndian, x.Data)
-			if err != nil {
-				return err
-			}
-			it, _, err := decode(&Array{Type: x.DType.String(), Shape: x.Shape}, raw)
-			if err != nil {
-				return err
-			}
-			it.At, it.Kind = export.TensorName(in.Program.Tensors[id].Name), recorded
-			if err := yield(it); err != nil {
-				return err
-			}
+	return run.Each(ctx, feeds, func(id lower.TensorID, t *tensor.Tensor) error {
+		x := t.ToRowMajor()
+		raw, err := binary.Append(nil, binary.LittleEndian, x.Data)
+		if err != nil {
+			return err
 		}
-		return nil
-	}
-	_, err = run.Run(ctx, feeds, func(s *lower.Step, ins, outs []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if err := see(s.Inputs, ins); err != nil {
-			return nil, err
+		it, _, err := decode(&Array{Type: x.DType.String(), Shape: x.Shape}, raw)
+		if err != nil {
+			return err
 		}
-		return nil, see(s.Outputs, outs)
+		it.At, it.Kind = export.TensorName(in.Program.Tensors[id].Name), recorded
+		return yield(it)
 	})
-	return err
 }

@@ -1,8 +1,6 @@
 package exporttest
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,27 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
-	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 )
 
-// Altered returns a Plant that rewrites a model after a change of its graph.
-func Altered(change func(t testing.TB, g *graph.Graph)) func(t testing.TB, dir string) {
-	return func(t testing.TB, dir string) {
-		t.Helper()
-		path := filepath.Join(dir, "m.onnx")
-		m, _, err := onnx.Open(path)
-		require.NoError(t, err)
-		defer m.Close()
-		change(t, m.Graph)
-		require.NoError(t, m.Save(path+".new", onnx.SaveOptions{}))
-		require.NoError(t, os.Rename(path+".new", path))
-	}
-}
-
 // Constant changes the first constant whose name ends so.
 func Constant(suffix string, change func(x *tensor.Tensor) *tensor.Tensor) func(t testing.TB, dir string) {
-	return Altered(func(t testing.TB, g *graph.Graph) {
+	return EditModel(func(t testing.TB, g *graph.Graph) {
 		for _, v := range g.Values() {
 			if x := g.Const(v); x != nil && strings.HasSuffix(g.Value(v).Name, suffix) {
 				g.SetConst(v, change(x.Clone()))

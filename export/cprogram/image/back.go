@@ -117,30 +117,13 @@ func again(ctx context.Context, in *export.Input, yield func(*export.Item) error
 		return err
 	}
 	defer e.Close()
-	seen := map[lower.TensorID]bool{}
-	see := func(ids []lower.TensorID, list []*tensor.Tensor) error {
-		for k, id := range ids {
-			if id == lower.NoTensor || seen[id] || list[k] == nil {
-				continue
-			}
-			seen[id] = true
-			b, err := binary.Append(nil, binary.LittleEndian, list[k].ToRowMajor().Data)
-			if err == nil {
-				err = yield(bytesOf(in.Program.Tensors[id].Name, b))
-			}
-			if err != nil {
-				return err
-			}
+	return e.Each(ctx, feeds, func(id lower.TensorID, t *tensor.Tensor) error {
+		b, err := binary.Append(nil, binary.LittleEndian, t.ToRowMajor().Data)
+		if err != nil {
+			return err
 		}
-		return nil
-	}
-	_, err = e.Run(ctx, feeds, func(s *lower.Step, ins, outs []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if err := see(s.Inputs, ins); err != nil {
-			return nil, err
-		}
-		return nil, see(s.Outputs, outs)
+		return yield(bytesOf(in.Program.Tensors[id].Name, b))
 	})
-	return err
 }
 
 // load puts bytes where a file for $readmemh says.
