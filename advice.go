@@ -29,6 +29,7 @@ type adviser struct {
 	before    analysis.Losses         // of the plan, on the kept samples; of its integers where these saturate
 	simulated analysis.Losses         // then of its simulation
 	cures     map[string]*advise.Cure // by command
+	predicted map[string]float64      // by command: the NSR that is to be expected
 }
 
 // advise fills in the advice of a report, whose layers have Weight and Activation. Cures are tried in the simulation, on the samples that the
@@ -39,7 +40,7 @@ func (j *job) advise(ctx context.Context, p *Planned, set *data.Set, r *analysis
 		j.detail("no advice: the plan is of version 1, or what was tuned does not fit it")
 		return nil
 	}
-	a := &adviser{change: &change{job: j, p: p}, o: o, cures: map[string]*advise.Cure{}}
+	a := &adviser{change: &change{job: j, p: p}, o: o, cures: map[string]*advise.Cure{}, predicted: map[string]float64{}}
 	if err := a.open(ctx, o.Threads); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -391,11 +392,16 @@ func (a *adviser) add(ctx context.Context, r *analysis.Report, f *advise.Finding
 	chosen := slices.IndexFunc(helps, func(h outcome) bool { return 1-h.left >= 0.8*(1-best) })
 	predicted := helps[chosen].left * a.facts.Floor
 	out.Command, out.Predicted, out.Before = a.command(helps[chosen].cure), &predicted, &a.facts.Floor
-	a.cures[out.Command] = helps[chosen].cure
 	for i, h := range helps {
-		if c := a.command(h.cure); i != chosen && c != out.Command && !slices.Contains(out.Others, c) {
-			out.Others = append(out.Others, a.command(h.cure))
+		c := a.command(h.cure)
+		switch {
+		case i == chosen:
+		case c == out.Command || slices.Contains(out.Others, c):
+			continue
+		default:
+			out.Others = append(out.Others, c)
 		}
+		a.cures[c], a.predicted[c] = h.cure, h.left*a.facts.Floor
 	}
 	r.Advice = append(r.Advice, out)
 	return nil

@@ -12,12 +12,14 @@ import (
 	"qwb/calib"
 	"qwb/graph"
 	"qwb/internal/plain"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
 )
 
 // badPlan is the warning about a plan whose outputs have a large error, by more than its standard error, measured on whatever; ok is false for a
-// plan that has not. The error is an NSR, or with mismatches, where no output is float, the share of elements that differ. then says what to do.
-func badPlan(e analysis.Estimate, mismatches bool, on, then string) (w tqc.Warning, ok bool) {
+// plan that has not. The error is an NSR, or with mismatches, where no output is float, the share of elements that differ. part is the part of an
+// output that it is of, empty for a whole one. then says what to do.
+func badPlan(e analysis.Estimate, part string, mismatches bool, on, then string) (w tqc.Warning, ok bool) {
 	if !(e.Mean > advise.Bad) || !math.IsInf(e.Error, 0) && !(e.Mean-e.Error > advise.Bad) {
 		return w, false
 	}
@@ -25,9 +27,14 @@ func badPlan(e analysis.Estimate, mismatches bool, on, then string) (w tqc.Warni
 	if math.IsInf(e.Error, 0) {
 		spread = nil
 	}
-	text := "this plan is bad: NSR " + WithError(e.Mean, spread) + " of the outputs"
-	if mismatches {
+	text := "this plan is bad: NSR " + WithError(e.Mean, spread) + " of "
+	switch {
+	case mismatches:
 		text = "this plan is bad: " + WithError(e.Mean, spread) + " of the elements of the outputs, which are integers, differ from those of float"
+	case part != "":
+		text += "part " + part + " of the outputs"
+	default:
+		text += "the outputs"
 	}
 	return tqc.Warning{Value: e.Mean, Text: fmt.Sprintf("%s (%s); above %g predictions get worse. %s", text, on, advise.Bad, then)}, true
 }
@@ -35,19 +42,35 @@ func badPlan(e analysis.Estimate, mismatches bool, on, then string) (w tqc.Warni
 // searched is the plain NSR at the outputs that a search is asked for: half of what is bad.
 const searched = advise.Bad / 2
 
-// whatHelps says where a bad plan's cure stands: in the advice of its report, or what else looks for one.
-func (j *job) whatHelps(r *analysis.Report, o DataOptions) string {
-	switch {
-	case r.Layerwise == nil:
-		return "qwb analyze --layerwise says why and what helps"
-	case slices.ContainsFunc(r.Advice, func(a analysis.Advice) bool { return a.Predicted != nil }):
-		return "The report says why and what helps"
-	}
+// whatHelps says where a bad plan's cure stands, report being what an analysis says of it: where says of advice where it is found. Without a
+// report, or one of operators, nobody knows yet whether there is any.
+func (j *job) whatHelps(r *analysis.Report, where string, o DataOptions) string {
 	words := []string{j.Plan, "--auto", "--max-nsr", fmt.Sprint(searched)}
 	for _, path := range o.Paths {
 		words = append(words, "--data", path)
 	}
-	return "Nothing that was tried by itself helps; a search over all operators finds which of them to keep in float: qwb dispatch " + plain.Shell(words...)
+	search := "finds which operators to keep in float: qwb dispatch " + plain.Shell(words...)
+	switch {
+	case r == nil:
+		return "qwb analyze looks for the cause and for a cure; if it finds none, a search over all operators " + search
+	case r.Layerwise == nil:
+		return "qwb analyze --layerwise looks for the cause and for a cure; if it finds none, a search over all operators " + search
+	case slices.ContainsFunc(r.Advice, func(a analysis.Advice) bool { return a.Predicted != nil }):
+		return where + " says why and what helps"
+	}
+	return "Nothing that was tried by itself helps; a search over all operators " + search
+}
+
+// analysed is the last analysis of the operators of a plan, nil where there is none of it as it is.
+func (j *job) analysed(p *plan.Plan) *analysis.Report {
+	of, r, err := j.KeptAnalysis()
+	if err != nil || r.Layerwise == nil {
+		return nil
+	}
+	if now, err := p.Hash(); err != nil || now != of {
+		return nil
+	}
+	return r
 }
 
 // warnBad warns about a plan whose outputs have a large error: on the samples that its statistics keep, or, without those, on the first ones of
@@ -55,17 +78,18 @@ func (j *job) whatHelps(r *analysis.Report, o DataOptions) string {
 func (j *job) warnBad(ctx context.Context, p *Planned, o DataOptions, threads int) {
 	losses, infinite, err := j.planLosses(ctx, p, o, threads)
 	j.warnNotFinite(ctx, infinite, err, o, threads)
-	j.warnBadLosses(p.Reference, losses, err)
+	j.warnBadLosses(p.Reference, p.Plan, losses, err, o)
 }
 
 // warnBadLosses warns of losses of a plan of g.
-func (j *job) warnBadLosses(g *graph.Graph, losses analysis.Losses, err error) {
+func (j *job) warnBadLosses(g *graph.Graph, p *plan.Plan, losses analysis.Losses, err error, o DataOptions) {
 	if err != nil {
 		j.detail("the error of the outputs was not measured: %v", err)
 		return
 	}
+	judge := analysis.NewJudge(g)
 	on := plain.Count(len(losses), "calibration sample")
-	if w, ok := badPlan(losses.Estimate(), analysis.NewJudge(g).Mismatches(), on, "qwb analyze says why and what helps"); ok {
+	if w, ok := badPlan(losses.Estimate(), judge.WorstPart(losses), judge.Mismatches(), on, j.whatHelps(j.analysed(p), "qwb analyze", o)); ok {
 		j.warnAbout(w)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"qwb/graph/exec"
 )
 
-// try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs. What does not help
-// there is advised no more.
+// try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs. Where it does not help
+// there, others for the same cause are tried; where none does, the advice is dropped.
 func (a *adviser) try(ctx context.Context, set *data.Set, r *analysis.Report) error {
 	samples, kind, err := a.judges(ctx, set)
 	if err != nil {
@@ -28,22 +28,32 @@ func (a *adviser) try(ctx context.Context, set *data.Set, r *analysis.Report) er
 	defer finish()
 	for i := range r.Advice {
 		x := &r.Advice[i]
-		if c := a.cures[x.Command]; c != nil {
+		for c := a.cures[x.Command]; c != nil; c = a.cures[x.Command] {
 			if x.Trial, err = a.trial(ctx, c, samples, before); err != nil {
 				return err
 			}
 			x.Trial.Samples, x.Trial.HeldOut, x.Trial.Before = len(samples), kind, analysis.NewNSR(before.Estimate())
+			if helped(x) {
+				break
+			}
+			a.detail("advice: %s: tried, and it does not help: %s", x.Command, cmp.Or(x.Trial.Failed, fmt.Sprintf("NSR %g -> %g", x.Trial.Before.NSR, x.Trial.Measured.NSR)))
+			if len(x.Others) == 0 {
+				break
+			}
+			x.Command, x.Others = x.Others[0], x.Others[1:]
+			if predicted, ok := a.predicted[x.Command]; ok {
+				x.Predicted = &predicted
+			}
 		}
 		tick(i + 1)
 	}
-	r.Advice = slices.DeleteFunc(r.Advice, func(x analysis.Advice) bool {
-		if x.Trial == nil || x.Trial.Failed == "" && x.Trial.Change < 0 {
-			return false
-		}
-		a.detail("advice: %s: tried, and it does not help: %s", x.Command, cmp.Or(x.Trial.Failed, fmt.Sprintf("NSR %g -> %g", x.Trial.Before.NSR, x.Trial.Measured.NSR)))
-		return true
-	})
+	r.Advice = slices.DeleteFunc(r.Advice, func(x analysis.Advice) bool { return !helped(&x) })
 	return nil
+}
+
+// helped reports whether what is advised did help where it was tried, if it was.
+func helped(x *analysis.Advice) bool {
+	return x.Trial == nil || x.Trial.Failed == "" && x.Trial.Change < 0
 }
 
 // judges are the samples by which a trial is judged: those that neither calibration nor tuning has seen; where the data have fewer than two of

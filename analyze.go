@@ -78,7 +78,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 			return nil, err
 		}
 	}
-	if w, ok := badPlan(floor(r), integerOutputs(r), plain.Count(r.Samples, "sample"), j.whatHelps(r, o.Data)); ok {
+	if w, ok := badPlan(floor(r), worstPart(r), integerOutputs(r), plain.Count(r.Samples, "sample"), j.whatHelps(r, "The report", o.Data)); ok {
 		r.Warnings = append(r.Warnings, w)
 	}
 	if !split {
@@ -153,3 +153,13 @@ func thresholds(g *graph.Graph, set *tqc.Set, stats *calib.Stats, more []*observ
 
 // integerOutputs says that no output is float: errors are shares of elements that differ.
 func integerOutputs(r *analysis.Report) bool { o := r.Judged(); return o != nil && o.Integer }
+
+// worstPart is the part of an output that the verdict is of, empty where it is of a whole one.
+func worstPart(r *analysis.Report) string {
+	if o := r.Judged(); o != nil {
+		if s := o.Worst(); s != nil {
+			return s.Name
+		}
+	}
+	return ""
+}

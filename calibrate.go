@@ -169,7 +169,7 @@ func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []r
 	}
 	losses, err := j.keptLosses(ctx, d, out, o.Threads)
 	j.warnNotFinite(ctx, d.kept != nil && d.kept.infinite, err, DataOptions{}, o.Threads)
-	j.warnBadLosses(out.Graph, losses, err)
+	j.warnBadLosses(out.Graph, p, losses, err, DataOptions{})
 	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), integerShare(out.Graph, out.Set.Domains)
 	if res.Warnings == nil {
 		res.Warnings = []tqc.Warning{}

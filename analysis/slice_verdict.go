@@ -228,6 +228,22 @@ func (j *Judge) bySample(losses Losses, w weighed) (list []float64, name string)
 	return list, name
 }
 
+// WorstPart names the part of an output that losses are largest of; empty where that is a whole output. The losses are an Evaluator's for the same
+// graph and parts.
+func (j *Judge) WorstPart(losses Losses) (name string) {
+	n := len(j.logits)
+	var worst float64
+	for i := range min(losses.outputs(), n+len(j.slices)) {
+		x := NewEstimate(losses.of(i)).Mean
+		if i < n || x <= worst {
+			worst = max(worst, x)
+			continue
+		}
+		worst, name = x, j.slices[i-n].Name
+	}
+	return name
+}
+
 // lost reports whether nothing is left of a slice that varies in float: its error is as large as itself, its values are all one, or they have
 // nothing to do with those of float.
 func (s *sum) lost(e Estimate) bool {
