@@ -7,6 +7,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/analysis/language"
+	"qwb/analysis/tensors"
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph"
@@ -313,6 +314,14 @@ func (p *Project) Preview(ctx context.Context, selector string, words []string, 
 		return nil, j.warnings, err
 	}
 	r, err := j.openPlan(j.Plan)
+	return r, j.warnings, err
+}
+
+// WhatIf says what Set would do: an estimate without running anything, the tensors whose figures change, and with Measure the error of the
+// outputs before and after. Nothing is written. What Set refuses is refused in the same words.
+func (p *Project) WhatIf(ctx context.Context, o WhatIfOptions) (*tensors.WhatIf, []tqc.Warning, error) {
+	j := p.job()
+	r, err := j.prospect(ctx, o)
 	return r, j.warnings, err
 }
 

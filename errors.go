@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"qwb/analysis/tensors"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/internal/kind"
@@ -52,7 +53,7 @@ type ErrorKind string
 
 // The kinds of errors. The list is closed: what fits nowhere else is Failed.
 const (
-	KindUsage       ErrorKind = "usage"       // UsageError: ask for something else
+	KindUsage       ErrorKind = "usage"       // UsageError, or a slot that is not there: ask for something else
 	KindCheck       ErrorKind = "check"       // CheckError: look at the result, which is there
 	KindCanceled    ErrorKind = "canceled"    // the context is done
 	KindChanged     ErrorKind = "changed"     // ChangedError: read the plan again
@@ -118,7 +119,7 @@ func Describe(err error) Fault {
 	}
 	is(KindCanceled, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 	is(KindCheck, errors.As(err, new(CheckError)))
-	is(KindUsage, errors.As(err, new(UsageError)))
+	is(KindUsage, errors.As(err, new(UsageError)) || errors.As(err, new(tensors.Refusal)))
 	return f
 }
 

@@ -32,6 +32,7 @@ var reached = map[string]string{
 	"analysis":                    result,
 	"analysis/language":           result,
 	"analysis/language/groupsums": result,
+	"analysis/tensors":            result,
 	"calib/tune":                  result,
 	"quantizer/decision":          result,
 	"quantizer/plan":              result,

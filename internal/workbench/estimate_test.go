@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis"
+	"qwb/analysis/tensors"
 	"qwb/internal/workbench"
 	"qwb/reports"
 )
@@ -15,7 +16,7 @@ import (
 func TestEstimateSaysWhatADecisionDoes(t *testing.T) {
 	p := planned(t)
 	was, _ := p.store.Read("glyphs.plan.json")
-	var e workbench.Estimate
+	var e tensors.Estimate
 	p.call("estimate", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, &e)
 	assert.Nil(t, e.Before)
 	assert.Contains(t, e.Basis, "analyze")
@@ -33,7 +34,7 @@ func TestEstimateSaysWhatADecisionDoes(t *testing.T) {
 	now, _ := p.store.Read("glyphs.plan.json")
 	assert.Equal(t, string(was), string(now), "an estimate writes nothing")
 	// What changes nothing about errors is estimated to change nothing, and a worse range to make it worse.
-	var one workbench.Estimate
+	var one tensors.Estimate
 	p.call("estimate", `{"select": "*", "properties": ["domain=fp32"]}`, &e)
 	assert.Zero(t, e.After.NSR)
 	assert.Zero(t, e.MACs.After)

@@ -11,6 +11,7 @@ import (
 
 	"qwb"
 	"qwb/analysis"
+	"qwb/analysis/tensors"
 	"qwb/internal/workbench"
 	"qwb/reports"
 )
@@ -119,7 +120,7 @@ func TestTheShareOfIntegersIsOneFigure(t *testing.T) {
 	p := planned(t)
 	var s qwb.SweepResult
 	p.job("sweep", `{"observers": ["minmax", "robust"], "data": ["data"], "fresh": true}`, &s)
-	var e workbench.Estimate
+	var e tensors.Estimate
 	p.call("estimate", `{"select": "type:Conv", "properties": ["observer=kl"]}`, &e)
 	assert.Equal(t, s.Rows[0].MACs, e.MACs.Before)
 	for _, r := range s.Rows {

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"maps"
 	"path/filepath"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -309,29 +307,9 @@ func (b *Bench) change(do func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning
 	if w == nil {
 		w = []tqc.Warning{}
 	}
-	c := &Changed{b.Revision(), command(words...), changedNodes(was, is), r.Decisions, r.Governed, w}
+	c := &Changed{b.Revision(), command(words...), plan.Changed(was, is), r.Decisions, r.Governed, w}
 	b.hub.publish(Event{Type: "plan", Revision: c.Revision, Command: c.Command})
 	return c, nil
-}
-
-// changedNodes lists the operators that two plans of a model say other things of.
-func changedNodes(a, b *plan.Plan) []string {
-	was := map[string]*plan.Node{}
-	for i := range a.Nodes {
-		was[a.Nodes[i].Name] = &a.Nodes[i]
-	}
-	list := []string{}
-	for i := range b.Nodes {
-		n := &b.Nodes[i]
-		same := was[n.Name] != nil && reflect.DeepEqual(was[n.Name], n)
-		for _, s := range n.Slots { // names of schemes are of one file
-			same = same && reflect.DeepEqual(a.Schemes[s.Scheme], b.Schemes[s.Scheme])
-		}
-		if !same {
-			list = append(list, n.Name)
-		}
-	}
-	return list
 }
 
 // selection says what is to be decided about: a selector as commands take it, or operators by their names.
@@ -339,17 +317,6 @@ type selection struct {
 	Select string   `json:"select"`
 	Nodes  []string `json:"nodes"`
 	At     string   `json:"at"` // with Nodes: in0, weight, out0; empty: the operators
-}
-
-// simple are names that no selector reads as something else, but for the words among them.
-var simple = regexp.MustCompile(`^[A-Za-z0-9_./-]*[A-Za-z0-9_.-]$`)
-
-// exactly is a selector of the operator of a name, whatever that is.
-func exactly(name string) string {
-	if simple.MatchString(name) && name[0] != '-' && !slices.Contains([]string{"first", "last", "depthwise"}, name) {
-		return name
-	}
-	return strings.ReplaceAll("/^"+regexp.QuoteMeta(name)+"$/", ",", `\,`)
 }
 
 // selector is the selection as one selector.
@@ -362,7 +329,7 @@ func (s *selection) selector() (string, error) {
 	}
 	words := make([]string, len(s.Nodes))
 	for i, name := range s.Nodes {
-		if words[i] = exactly(name); s.At != "" {
+		if words[i] = decision.Exactly(name); s.At != "" {
 			words[i] += ":" + s.At
 		}
 	}

@@ -9,27 +9,22 @@ import (
 
 	"qwb"
 	"qwb/analysis"
-	"qwb/calib"
+	"qwb/analysis/tensors"
 	"qwb/internal/kind"
 )
 
 // opened is a plan with its model, kept open between calls.
 type opened struct {
 	*qwb.Planned
-	project  *qwb.Project // whose plan it is
+	tensors  *tensors.Plan
 	revision string
-	hash     string // of inputs, decisions and numbers
-
-	used sync.RWMutex // held for reading while it is in use
-	once sync.Once
-	stat *calib.Stats
-	fail error
+	hash     string       // of inputs, decisions and numbers
+	used     sync.RWMutex // held for reading while it is in use
 }
 
-// stats are the statistics of the plan.
-func (o *opened) stats() (*calib.Stats, error) {
-	o.once.Do(func() { o.stat, _, o.fail = o.project.Statistics(o.Planned) })
-	return o.stat, o.fail
+// openedOf is a plan of a project, as it is now.
+func openedOf(p *qwb.Project, r *qwb.Planned) *opened {
+	return &opened{Planned: r, tensors: p.Tensors(r)}
 }
 
 // open returns the plan as it lies in the store, and what says that it is used no more.
@@ -76,7 +71,9 @@ func (b *Bench) load(revision string) (*opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	return &opened{Planned: r, project: p, revision: revision, hash: hash}, nil
+	o := openedOf(p, r)
+	o.revision, o.hash = revision, hash
+	return o, nil
 }
 
 // drop closes the plan that is kept open, when nobody uses it any more; b.mu is held.

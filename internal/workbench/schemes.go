@@ -38,7 +38,7 @@ func (b *Bench) schemes(_ context.Context, q selection) (*Schemes, error) {
 	for _, id := range nodes {
 		can := bound.SchemesOf(o.Graph.Node(id))
 		activations = append(activations, can.Activation)
-		if s := o.weight(id); s != tqc.NoSlot {
+		if s := o.tensors.Weight(id); s != tqc.NoSlot {
 			weights = append(weights, slices.DeleteFunc(slices.Clone(can.Weight), func(s tqc.Scheme) bool { return !lies(o.Graph, id, s, bound.Weight) }))
 		}
 	}

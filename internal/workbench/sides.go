@@ -6,6 +6,7 @@ import (
 
 	"qwb"
 	"qwb/analysis"
+	"qwb/analysis/tensors"
 	"qwb/graph"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
@@ -17,8 +18,8 @@ type TensorPair struct {
 	At   string   `json:"at"`
 	Ats  []string `json:"ats"` // the inputs and outputs that there are to choose from
 	// A and B have bins with the same edges; one is null where its plan has no such tensor.
-	A *Tensor `json:"a"`
-	B *Tensor `json:"b"`
+	A *tensors.Tensor `json:"a"`
+	B *tensors.Tensor `json:"b"`
 	// From and To are the ends of the axis: of both data and both grids.
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
@@ -37,7 +38,7 @@ func (b *Bench) side(file string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opened{Planned: r, project: p}, nil
+	return openedOf(p, r), nil
 }
 
 // tensorPair shows what two plans make of one tensor. at may be empty: the first whose scales differ.
@@ -72,7 +73,7 @@ func (b *Bench) tensorPair(_ context.Context, q struct {
 			if s == tqc.NoSlot {
 				continue
 			}
-			at := o.nameOf(s)[len(o.Graph.Node(id).Name)+1:]
+			at := o.tensors.Name(s)[len(o.Graph.Node(id).Name)+1:]
 			if slots[i][at] = s; o.Set.Slot(s).State() != tqc.FP32 && !slices.Contains(r.Ats, at) {
 				r.Ats = append(r.Ats, at)
 			}
@@ -91,9 +92,9 @@ func (b *Bench) tensorPair(_ context.Context, q struct {
 		}
 	}
 	var states [2]*observers.State
-	for i, t := range []**Tensor{&r.A, &r.B} {
+	for i, t := range []**tensors.Tensor{&r.A, &r.B} {
 		if s, ok := slots[i][r.At]; ok {
-			*t, states[i] = sides[i].tensor(s)
+			*t, states[i] = sides[i].tensors.Tensor(s)
 		}
 	}
 	if r.A == nil && r.B == nil {
@@ -142,7 +143,7 @@ func sameScales(a *tqc.Set, x tqc.SlotID, b *tqc.Set, y tqc.SlotID) bool {
 
 // axis finds the ends of the axis and counts the values of both sides between the same edges.
 func (r *TensorPair) axis(states [2]*observers.State) {
-	list := []*Tensor{r.A, r.B}
+	list := []*tensors.Tensor{r.A, r.B}
 	first, lo, hi := true, 0.0, 0.0
 	wide := func(a, b float64) {
 		if first {
@@ -158,7 +159,7 @@ func (r *TensorPair) axis(states [2]*observers.State) {
 	lo, hi = r.From, r.To
 	for i, t := range list {
 		if states[i] != nil && states[i].Count() > 0 {
-			t.Bins = bins(states[i], lo, hi)
+			t.Bins = tensors.BinsOf(states[i], lo, hi)
 		}
 		if t != nil && len(t.Grid) > 0 {
 			wide(t.Lo, t.Hi)

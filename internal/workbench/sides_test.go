@@ -10,6 +10,7 @@ import (
 
 	"qwb"
 	"qwb/analysis"
+	"qwb/analysis/tensors"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/internal/demo"
@@ -26,7 +27,7 @@ func TestATensorInTwoPlans(t *testing.T) {
 	p.store.Write("other.plan.json", text)
 	p.store.Write("other.stats", stats)
 	p.call("set", fmt.Sprintf(`{"nodes": [%q], "at": "in0", "properties": ["scale=0.5", "zero_point=0"]}`, node), nil)
-	var is workbench.Tensor
+	var is tensors.Tensor
 	p.call("tensor", fmt.Sprintf(`{"slot": %q}`, slot), &is)
 	require.EqualValues(t, 0.5, is.Scale)
 
@@ -47,7 +48,7 @@ func TestATensorInTwoPlans(t *testing.T) {
 			total += n
 		}
 		assert.InDelta(t, float64(r.A.Count), total, 1)
-		for _, x := range []*workbench.Tensor{r.A, r.B} {
+		for _, x := range []*tensors.Tensor{r.A, r.B} {
 			assert.LessOrEqual(t, r.From, min(x.Lo, x.Min))
 			assert.GreaterOrEqual(t, r.To, max(x.Hi, x.Max))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/analysis/tensors"
 	"qwb/internal/workbench"
 	"qwb/quantizer/plan"
 )
@@ -23,7 +24,7 @@ func (p *page) activations() (list []string) {
 	require.NoError(p.t, err)
 	for _, n := range r.Nodes {
 		for _, s := range n.Slots {
-			var x workbench.Tensor
+			var x tensors.Tensor
 			if len(list) == 3 {
 				return list
 			}
@@ -59,8 +60,8 @@ func TestWhatIfIsWhatSetDerives(t *testing.T) {
 	done, refused := 0, 0
 	for slot, list := range asks {
 		for _, ask := range list {
-			var was, is workbench.Tensor
-			var w workbench.WhatIf
+			var was, is tensors.Tensor
+			var w tensors.Choice
 			err := p.try("whatif", fmt.Sprintf(`{"slot": %q, %s}`, slot, ask), &w)
 			if w.Select == "" {
 				w.Select = slot
@@ -148,7 +149,7 @@ func TestSchemesAreThoseThatSetTakes(t *testing.T) {
 func TestFiguresFollowTheRange(t *testing.T) {
 	p := planned(t)
 	slot := p.activations()[0]
-	var x workbench.Tensor
+	var x tensors.Tensor
 	p.call("tensor", fmt.Sprintf(`{"slot": %q}`, slot), &x)
 	assert.Equal(t, pictures, x.Samples)
 	assert.InDelta(t, x.NSR, x.Clip+x.Round, 1e-15)
@@ -169,9 +170,9 @@ func TestFiguresFollowTheRange(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 1, used)
-	last := workbench.WhatIf{}
+	last := tensors.Choice{}
 	for i, part := range []float64{1, 0.5, 0.1, 0.01} {
-		var w workbench.WhatIf
+		var w tensors.Choice
 		p.call("whatif", fmt.Sprintf(`{"slot": %q, "lo": %g, "hi": %g}`, slot, x.Min*part, x.Max*part), &w)
 		if i > 0 {
 			assert.Greater(t, w.After.Clip, last.After.Clip)
@@ -196,7 +197,7 @@ func TestNodeShowsWeightsByChannel(t *testing.T) {
 			continue
 		}
 		seen++
-		var whole workbench.Tensor
+		var whole tensors.Tensor
 		p.call("tensor", fmt.Sprintf(`{"slot": %q}`, d.Weights.Slot), &whole)
 		assert.Equal(t, whole.Figures, d.Weights.Figures)
 		assert.False(t, whole.Drag)
