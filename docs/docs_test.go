@@ -24,7 +24,7 @@ const root = ".."
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/*.md", "examples/*/measured/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/*.md", "examples/*/measured/*.md", "cmd/*/measured/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		for _, p := range paths {
