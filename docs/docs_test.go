@@ -52,6 +52,28 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
+// TestEveryDocumentIsReachable follows links from docs/index.md, where the README sends its readers.
+func TestEveryDocumentIsReachable(t *testing.T) {
+	all := documents(t)
+	start := filepath.Join(root, "docs", "index.md")
+	assert.Contains(t, all[filepath.Join(root, "README.md")], "](docs/index.md)")
+	reached, queue := map[string]bool{start: true, filepath.Join(root, "README.md"): true}, []string{start}
+	for len(queue) > 0 {
+		path := queue[0]
+		queue = queue[1:]
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(all[path], ""), -1) {
+			next := filepath.Join(filepath.Dir(path), m[1])
+			if _, ok := all[next]; ok && !reached[next] {
+				reached[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	for path := range all {
+		assert.True(t, reached[path], "no way of links leads from docs/index.md to %s", path)
+	}
+}
+
 var (
 	quoted     = regexp.MustCompile("`([^`\n]+)`")
 	identifier = regexp.MustCompile(`^([a-z][a-z0-9]*)\.([A-Z]\w*)(?:\.\w+)?$`)
