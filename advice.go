@@ -32,6 +32,11 @@ type adviser struct {
 	predicted map[string]float64      // by command: the NSR that is to be expected
 }
 
+// analyze measures the error of the plan's simulation and says what helps.
+func (j *job) analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, error) {
+	return j.measure(ctx, o, j.advise)
+}
+
 // advise fills in the advice of a report, whose layers have Weight and Activation. Cures are tried in the simulation, on the samples that the
 // statistics keep; of a plan without statistics on the first ones of the data. What does not help is not advised.
 func (j *job) advise(ctx context.Context, p *Planned, set *data.Set, r *analysis.Report, o AnalyzeOptions) error {
@@ -88,20 +93,6 @@ func predictedOf(a *analysis.Advice) float64 {
 		return math.Inf(1)
 	}
 	return *a.Predicted
-}
-
-// floor is the NSR of the output with the largest error: of class scores without their mean, where there are some.
-func floor(r *analysis.Report) (worst analysis.Estimate) {
-	worst.Error = math.Inf(1)
-	o := r.Judged()
-	if o == nil || o.Judged().NSR <= 0 || o.NoSignal {
-		return worst
-	}
-	x := o.Judged()
-	if worst = (analysis.Estimate{Mean: x.NSR, Error: math.Inf(1), N: r.Samples}); x.NSRError != nil {
-		worst.Error = *x.NSRError
-	}
-	return worst
 }
 
 // ready gathers the facts.

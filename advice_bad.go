@@ -14,6 +14,7 @@ import (
 	"qwb/internal/plain"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
+	"qwb/reports"
 )
 
 // badPlan is the warning about a plan whose outputs have a large error, by more than its standard error, measured on whatever; ok is false for a
@@ -27,10 +28,10 @@ func badPlan(e analysis.Estimate, part string, mismatches bool, on, then string)
 	if math.IsInf(e.Error, 0) {
 		spread = nil
 	}
-	text := "this plan is bad: NSR " + WithError(e.Mean, spread) + " of "
+	text := "this plan is bad: NSR " + reports.WithError(e.Mean, spread) + " of "
 	switch {
 	case mismatches:
-		text = "this plan is bad: " + WithError(e.Mean, spread) + " of the elements of the outputs, which are integers, differ from those of float"
+		text = "this plan is bad: " + reports.WithError(e.Mean, spread) + " of the elements of the outputs, which are integers, differ from those of float"
 	case part != "":
 		text += "part " + part + " of the outputs"
 	default:

@@ -154,7 +154,7 @@ func (a *adviser) recalibration() (*CalibrateOptions, []string) {
 	}
 	o := &CalibrateOptions{Platform: a.p.Plan.Platform, Threads: a.o.Threads, Memory: a.o.Memory,
 		Data: DataOptions{Paths: locate(a.p.File, a.p.Plan.Data.Paths), Stored: &a.p.Plan.Preprocess}}
-	set, _, err := (&job{Project: &Project{Store: a.store(), Catalog: a.Catalog}}).openData(a.p.Graph, o.Data)
+	set, _, err := (&job{project: &project{Store: a.store(), Catalog: a.Catalog}}).openData(a.p.Graph, o.Data)
 	if err != nil || set.Len() <= a.p.Plan.Samples {
 		return nil, nil
 	}

@@ -100,7 +100,7 @@ func (a *adviser) outputsOf(ctx context.Context, p *Planned, samples []*exec.Sam
 
 // trial runs one cure. What the command fails with is part of the outcome.
 func (a *adviser) trial(ctx context.Context, c *advise.Cure, samples []*exec.Sample, before analysis.Losses) (*analysis.CureTrial, error) {
-	p := *a.Project
+	p := *a.project
 	p.Store, p.Events = &besides{&scratch{base: a.store()}, a.p.Path}, nil
 	failed := a.carryOut(ctx, &p, c)
 	if ctx.Err() != nil {
@@ -109,7 +109,7 @@ func (a *adviser) trial(ctx context.Context, c *advise.Cure, samples []*exec.Sam
 	if failed != nil {
 		return &analysis.CureTrial{Failed: failed.Error()}, nil
 	}
-	q, _, err := p.OpenPlan()
+	q, err := (&job{project: &p}).openPlan(p.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -127,20 +127,22 @@ func (a *adviser) trial(ctx context.Context, c *advise.Cure, samples []*exec.Sam
 }
 
 // carryOut does what the command of a cure does.
-func (a *adviser) carryOut(ctx context.Context, p *Project, c *advise.Cure) error {
+func (a *adviser) carryOut(ctx context.Context, p *project, c *advise.Cure) error {
+	j := &job{project: p}
 	switch {
 	case len(c.Words) > 0:
-		_, _, err := p.Set(ctx, a.selected(c), c.Words, a.o.Threads)
+		_, err := j.set(ctx, a.selected(c), c.Words, a.o.Threads)
 		return err
 	case c.Method != "":
-		r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{c.Method}, Threads: a.o.Threads, Memory: a.o.Memory})
+		r, err := j.tune(ctx, TuneOptions{Methods: []string{c.Method}, Threads: a.o.Threads, Memory: a.o.Memory}, false)
+		err = j.located(ctx, err, DataOptions{}, a.o.Threads)
 		if err == nil && r.Overlay == "" {
 			err = Checkf("tune kept nothing: on %d held-out samples the error of the outputs does not fall by more than its error bar", r.HeldOut)
 		}
 		return err
 	case c.More:
 		o, _ := a.recalibration()
-		_, _, err := p.Calibrate(ctx, *o)
+		_, err := j.calibrate(ctx, *o)
 		return err
 	}
 	return Checkf("nothing to carry out")

@@ -33,7 +33,7 @@ const (
 var errNoAnalysis = errors.New("not an analysis that qwb keeps beside a plan")
 
 // KeptAnalysis reads the last analysis that lies beside the plan, and the hash of the plan that it is of.
-func (p *Project) KeptAnalysis() (hash string, r *analysis.Report, err error) {
+func (p *project) KeptAnalysis() (hash string, r *analysis.Report, err error) {
 	name := AnalysisPath(p.Plan)
 	text, err := readFile(p.store(), name, maxAnalysis)
 	if err != nil {
@@ -53,7 +53,7 @@ func (p *Project) KeptAnalysis() (hash string, r *analysis.Report, err error) {
 
 // KeepAnalysis writes what an analysis found beside the plan that it is of. Parts that it was not asked for stay what an earlier one of the same
 // plan and samples found. Another file of that name is left as it is, and that is an error.
-func (p *Project) KeepAnalysis(r *analysis.Report) error {
+func (p *project) KeepAnalysis(r *analysis.Report) error {
 	name := AnalysisPath(p.Plan)
 	was, old, err := p.KeptAnalysis()
 	switch {

@@ -3,6 +3,7 @@ package qwb
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -28,8 +29,8 @@ type AnalyzeOptions struct {
 	analysis.Config
 }
 
-// measure is analyze without writing reports.
-func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, error) {
+// measure measures the error of the plan's simulation. advice, which may be nil, adds to a report whose layers have Weight and Activation.
+func (j *job) measure(ctx context.Context, o AnalyzeOptions, advice func(context.Context, *Planned, *data.Set, *analysis.Report, AnalyzeOptions) error) (*analysis.Report, error) {
 	elapsed := j.stopwatch()
 	p, err := j.openPlan(j.Plan)
 	if err != nil {
@@ -73,8 +74,8 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions) (*analysis.Report, 
 			return nil, err
 		}
 	}
-	if o.Layerwise {
-		if err := j.advise(ctx, p, set, r, o); err != nil {
+	if o.Layerwise && advice != nil {
+		if err := advice(ctx, p, set, r, o); err != nil {
 			return nil, err
 		}
 	}
@@ -162,4 +163,18 @@ func worstPart(r *analysis.Report) string {
 		}
 	}
 	return ""
+}
+
+// floor is the NSR of the output with the largest error: of class scores without their mean, where there are some.
+func floor(r *analysis.Report) (worst analysis.Estimate) {
+	worst.Error = math.Inf(1)
+	o := r.Judged()
+	if o == nil || o.Judged().NSR <= 0 || o.NoSignal {
+		return worst
+	}
+	x := o.Judged()
+	if worst = (analysis.Estimate{Mean: x.NSR, Error: math.Inf(1), N: r.Samples}); x.NSRError != nil {
+		worst.Error = *x.NSRError
+	}
+	return worst
 }

@@ -44,7 +44,10 @@ type CalibrateOptions struct {
 	Memory     int64 // for activations and samples read ahead
 	// Shard, if not zero, is the part of the data that is observed; see CalibratePart.
 	Shard Shard
+}
 
+// given is what another command that calibrates brings along beside options.
+type given struct {
 	stats    *calib.Stats        // statistics that were observed already, in place of data
 	evidence json.RawMessage     // of the decision that the options make
 	more     []decision.Decision // made after the options
@@ -94,12 +97,12 @@ func (j *job) calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResu
 			return j.calibrateAll(ctx, o, recipes)
 		}
 	}
-	r, _, err := j.calibrateWith(ctx, o, recipes)
+	r, _, err := j.calibrateWith(ctx, o, given{}, recipes)
 	return r, err
 }
 
 // calibrateWith calibrates with the first decisions of recipes, and returns what else they have to do.
-func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []recipeSource) (*CalibrateResult, *recipeSteps, error) {
+func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, g given, recipes []recipeSource) (*CalibrateResult, *recipeSteps, error) {
 	elapsed := j.stopwatch()
 	o.Data.Memory = o.Memory / dataShare
 	if o.Platform == "" {
@@ -136,11 +139,11 @@ func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []r
 	}
 	statsFile := j.stats()
 	res := &CalibrateResult{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, FloatCPU)}
-	stats, err := j.gather(ctx, m, o, res)
+	stats, err := j.gather(ctx, m, o, g, res)
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err := j.calibrated(m, before, stats, t, o, steps)
+	next, err := j.calibrated(m, before, stats, t, o, g, steps)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,7 +177,7 @@ func (j *job) calibrateWith(ctx context.Context, o CalibrateOptions, recipes []r
 	if res.Warnings == nil {
 		res.Warnings = []tqc.Warning{}
 	}
-	if o.stats == nil && err == nil { // the plan is written: what a hint fails with is no error of the calibration
+	if g.stats == nil && err == nil { // the plan is written: what a hint fails with is no error of the calibration
 		if res.Hint, err = j.hint(ctx, d, p.Decisions, losses); err != nil {
 			j.detail("no hint about observers: %v", err)
 		} else if res.Hint != nil {
@@ -217,10 +220,10 @@ func checkObserver(o tqc.Observer) error {
 }
 
 // gather returns the statistics to calibrate from: merged, observed on data, or those that are there already.
-func (j *job) gather(ctx context.Context, m *Model, o CalibrateOptions, res *CalibrateResult) (*calib.Stats, error) {
+func (j *job) gather(ctx context.Context, m *Model, o CalibrateOptions, g given, res *CalibrateResult) (*calib.Stats, error) {
 	switch {
-	case o.stats != nil:
-		return o.stats, nil
+	case g.stats != nil:
+		return g.stats, nil
 	case len(o.Merge) > 0:
 		return j.mergeStats(m, o)
 	case len(o.Data.Paths) > 0:

@@ -27,7 +27,7 @@ type LanguageOptions struct {
 }
 
 // OpenDevice opens what a language model runs on, nil for the processor. It is to be closed after the engines on it.
-func (p *Project) OpenDevice(backend string) (Device, error) {
+func (p *project) OpenDevice(backend string) (Device, error) {
 	if err := CheckFloatBackend(backend); err != nil || backend == "" || backend == FloatCPU {
 		return nil, err
 	}

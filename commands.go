@@ -12,6 +12,7 @@ import (
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -62,7 +63,7 @@ func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tq
 // Analyze measures the error of the plan's simulation.
 func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job()
-	r, err := j.measure(ctx, o)
+	r, err := j.analyze(ctx, o)
 	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "analyze", r, err, on(j, o.Data, analyzeFigures))
 	return r, j.warnings, err
@@ -81,7 +82,7 @@ func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchRes
 // that it was not fitted on, and writes plan and tuned values.
 func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.Warning, error) {
 	j := p.job()
-	r, err := j.tune(ctx, o)
+	r, err := j.tune(ctx, o, false)
 	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "tune", r, err, on(j, o.Data, tuneFigures))
 	return r, j.warnings, err
@@ -262,6 +263,33 @@ func (p *Project) Generate(ctx context.Context, o GenerateOptions) (*Generated, 
 	return r, j.warnings, err
 }
 
+// Target returns a platform that models are quantized for: by its name, or from the file of one (mynpu.yaml, ./mynpu.yaml). A name
+// that does not exist is a UsageError.
+func (p *Project) Target(platform string) (*target.Target, error) { return p.job().Target(platform) }
+
+// KnownTarget is Target that finds the targets of other tools' models as well.
+func (p *Project) KnownTarget(platform string) (*target.Target, error) {
+	return p.job().KnownTarget(platform)
+}
+
+// CheckTarget reads a platform and holds its tables against its arithmetic, against what integer programs can compute and against the
+// formats of the catalog. A platform that contradicts itself is a CheckError; what it contradicts itself in is there then.
+func (p *Project) CheckTarget(platform string) (*TargetCheck, error) {
+	return p.job().CheckTarget(platform)
+}
+
+// OpenDevice opens what a language model runs on, nil for the processor. It is to be closed after the engines on it.
+func (p *Project) OpenDevice(backend string) (Device, error) { return p.job().OpenDevice(backend) }
+
+// KeptAnalysis reads the last analysis that lies beside the plan, and the hash of the plan that it is of.
+func (p *Project) KeptAnalysis() (hash string, r *analysis.Report, err error) {
+	return p.job().KeptAnalysis()
+}
+
+// KeepAnalysis writes what an analysis found beside the plan that it is of. Parts that it was not asked for stay what an earlier one of the same
+// plan and samples found. Another file of that name is left as it is, and that is an error.
+func (p *Project) KeepAnalysis(r *analysis.Report) error { return p.job().KeepAnalysis(r) }
+
 // OpenModel loads the model as it is. It has to be closed.
 func (p *Project) OpenModel() (*Model, []tqc.Warning, error) {
 	j := p.job()
@@ -297,6 +325,9 @@ func (p *Project) Statistics(r *Planned) (*calib.Stats, []tqc.Warning, error) {
 	return stats, j.warnings, err
 }
 
+// Tensors are the tensors of a plan, which is one that OpenPlan opened, for their figures. The statistics are read when they are first needed.
+func (p *Project) Tensors(r *Planned) *tensors.Plan { return p.job().tensorsOf(r) }
+
 // Set decides properties, key=value, of what a selector means, derives the plan anew and writes it. A UsageError says that selector or
 // properties are no such; a selector that matches nothing, and what the target cannot do, are other errors, and the plan stays.
 func (p *Project) Set(ctx context.Context, selector string, words []string, threads int) (*DecideResult, []tqc.Warning, error) {
@@ -307,14 +338,7 @@ func (p *Project) Set(ctx context.Context, selector string, words []string, thre
 
 // Preview opens the plan as Set would make it. Nothing is written, and what it returns has to be closed.
 func (p *Project) Preview(ctx context.Context, selector string, words []string, threads int) (*Planned, []tqc.Warning, error) {
-	q := *p
-	q.Store, q.Events = &scratch{base: p.store()}, nil
-	j := q.job()
-	if _, err := j.set(ctx, selector, words, threads); err != nil {
-		return nil, j.warnings, err
-	}
-	r, err := j.openPlan(j.Plan)
-	return r, j.warnings, err
+	return p.job().preview(ctx, selector, words, threads)
 }
 
 // WhatIf says what Set would do: an estimate without running anything, the tensors whose figures change, and with Measure the error of the

@@ -88,7 +88,7 @@ func (j *job) before(ctx context.Context, m *Model, o CalibrateOptions) (*plan.P
 // calibrated is the plan of statistics, without its nodes: the inputs, what the options and the recipe decide, and what was decided
 // about the plan before. While the inputs are the same, and its tuned values are there, that plan's history goes on; otherwise what is
 // in force of it, tuned values excepted, is where the new one begins.
-func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o CalibrateOptions, recipe *recipeSteps) (*plan.Plan, error) {
+func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o CalibrateOptions, g given, recipe *recipeSteps) (*plan.Plan, error) {
 	pre, err := parsePreprocessKey(stats.Preprocess)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: the statistics' preprocessing: %w", err)
@@ -107,8 +107,8 @@ func (j *job) calibrated(m *Model, before *plan.Plan, stats *calib.Stats, t *tar
 		observer = t.Activation.Observer
 	}
 	step := append([]decision.Decision{calibrated(observer, o.PerTensor, o.ReduceRange), dispatched(t, o.Dispatcher, o.BorderCost)}, decisionsOf(recipe.First)...)
-	step[0].Evidence = o.evidence
-	step = append(step, o.more...)
+	step[0].Evidence = g.evidence
+	step = append(step, g.more...)
 	if before == nil {
 		next.Decide(step...)
 		return next, nil
@@ -275,6 +275,18 @@ func (j *job) set(ctx context.Context, selector string, words []string, threads 
 	r := c.result(out, step)
 	r.Governed = slices.DeleteFunc(r.Governed, func(g Governed) bool { return g.Decision <= first })
 	return r, nil
+}
+
+// preview opens the plan as set would make it. Nothing is written, and what it returns has to be closed.
+func (j *job) preview(ctx context.Context, selector string, words []string, threads int) (*Planned, []tqc.Warning, error) {
+	q := *j.project
+	q.Store, q.Events = &scratch{base: j.store()}, nil
+	of := &job{project: &q}
+	if _, err := of.set(ctx, selector, words, threads); err != nil {
+		return nil, of.warnings, err
+	}
+	r, err := of.openPlan(of.Plan)
+	return r, of.warnings, err
 }
 
 // frozen is a decision to freeze with the scales that are there: one for each slot that governs what is selected.

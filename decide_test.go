@@ -235,7 +235,7 @@ func TestSchemesGetTheirScales(t *testing.T) {
 	require.NoError(t, err)
 	narrow := *tg
 	narrow.Name = "narrow"
-	put(t, p.store(), "narrow.yaml", narrow.YAML())
+	put(t, p.job().store(), "narrow.yaml", narrow.YAML())
 	_, _, err = wide.Calibrate(ctx, CalibrateOptions{Platform: "narrow.yaml", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	require.NotEmpty(t, planIn(t, p).Target.Definition, "a platform that is not built in stands in the plan")
@@ -253,7 +253,7 @@ func TestSchemesGetTheirScales(t *testing.T) {
 	require.InEpsilon(t, float64(before)*127/7, float64(scale()), 1e-5)
 	_, _, err = p.Set(ctx, "conv1", []string{"weights=int3-sym-channel"}, 1)
 	require.ErrorContains(t, err, "weights of Conv cannot be int3-sym-channel: one of int8-sym-channel")
-	put(t, p.store(), "narrow.yaml", nil)
+	put(t, p.job().store(), "narrow.yaml", nil)
 	_, _, err = p.Set(ctx, "conv1", []string{"observer=kl"}, 1)
 	require.NoError(t, err, "the plan has the platform's definition")
 }
@@ -315,7 +315,7 @@ s = Add(a, b) "add"
 y = GlobalAveragePool(s) "pool"
 output y: f32[1,4,1,1]
 `)}).Write(&model))
-	p.store().(*Memory).Write(p.Model, model.Bytes())
+	p.job().store().(*Memory).Write(p.Model, model.Bytes())
 	zero := 0.0
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero, Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
@@ -394,7 +394,7 @@ func TestStoredNumbersStand(t *testing.T) {
 	f.NodesHash = "" // as another version would have written it
 	b, err := f.Encode()
 	require.NoError(t, err)
-	put(t, p.store(), p.Plan, b)
+	put(t, p.job().store(), p.Plan, b)
 	_, warnings, err := p.Set(ctx, "gemm", []string{"observer=minmax"}, 1)
 	require.NoError(t, err)
 	require.Contains(t, fmt.Sprint(warnings), "computed other numbers, first at conv1:in0")
@@ -425,7 +425,7 @@ func TestCalibratingKeepsDecisions(t *testing.T) {
 	require.ErrorContains(t, err, "m.plan.json.bak")
 	b, _, err := p.Recipe(ctx)
 	require.NoError(t, err)
-	put(t, p.store(), "r.yaml", b)
+	put(t, p.job().store(), "r.yaml", b)
 	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1, Fresh: true})
 	require.NoError(t, err)
 	require.NotContains(t, float(t, p), "gemm")

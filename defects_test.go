@@ -42,7 +42,7 @@ func put(t *testing.T, s Store, name string, b []byte) {
 
 func get(t *testing.T, p *Project, name string) []byte {
 	t.Helper()
-	b, err := readFile(p.store(), name, 1<<30)
+	b, err := readFile(p.job().store(), name, 1<<30)
 	require.NoError(t, err)
 	return b
 }
@@ -68,21 +68,21 @@ func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 				return err
 			},
 		} {
-			put(t, p.store(), "m.plan.json", before)
+			put(t, p.job().store(), "m.plan.json", before)
 			mine := *p
-			mine.Events = &listener{at: func(string, int) { put(t, p.store(), "m.plan.json", other) }}
+			mine.Events = &listener{at: func(string, int) { put(t, p.job().store(), "m.plan.json", other) }}
 			err := work(&mine)
 			require.ErrorAs(t, err, new(*ChangedError), name)
 			require.ErrorContains(t, err, "m.plan.json was changed by somebody else", name)
 			require.Equal(t, string(other), string(get(t, p, "m.plan.json")), name)
-			_, err = readFile(p.store(), "m.plan.json.bak", 1<<20)
+			_, err = readFile(p.job().store(), "m.plan.json.bak", 1<<20)
 			require.True(t, missing(err), name)
 		}
 
 		// An export is of what was read; its verification does not get into another plan.
-		put(t, p.store(), "m.plan.json", before)
+		put(t, p.job().store(), "m.plan.json", before)
 		mine := *p
-		mine.Events = &listener{at: func(string, int) { put(t, p.store(), "m.plan.json", other) }}
+		mine.Events = &listener{at: func(string, int) { put(t, p.job().store(), "m.plan.json", other) }}
 		_, warnings, err := mine.Export(context.Background(), ExportOptions{Platform: "trt_int8", Out: "o.onnx"})
 		require.NoError(t, err)
 		require.Contains(t, fmt.Sprint(warnings), "the verification could not be written into the plan: plan: m.plan.json was changed by somebody else")
@@ -93,16 +93,16 @@ func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 // A file that is exchanged between the last look at it and the renaming is not overwritten either.
 func TestStageExpects(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		put(t, p.store(), "x", []byte("mine"))
-		stage := p.store().Stage()
+		put(t, p.job().store(), "x", []byte("mine"))
+		stage := p.job().store().Stage()
 		defer stage.Discard()
 		stage.Expect("x", sumOf([]byte("mine")))
 		require.NoError(t, stage.Add("x", bytesOf([]byte("next"))))
 		require.NoError(t, stage.Add("y", bytesOf([]byte("beside"))))
-		put(t, p.store(), "x", []byte("theirs"))
+		put(t, p.job().store(), "x", []byte("theirs"))
 		require.ErrorAs(t, stage.Commit(), new(*ChangedError))
 		require.Equal(t, "theirs", string(get(t, p, "x")))
-		_, err := readFile(p.store(), "y", 1)
+		_, err := readFile(p.job().store(), "y", 1)
 		require.True(t, missing(err))
 	})
 }
@@ -152,7 +152,7 @@ func TestStatisticsOfOtherData(t *testing.T) {
 		for i := range 4 {
 			var b bytes.Buffer
 			require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(900+i), 1, 3, 8, 8)))
-			put(t, p.store(), "other/0"+string(rune('0'+i))+".npy", b.Bytes())
+			put(t, p.job().store(), "other/0"+string(rune('0'+i))+".npy", b.Bytes())
 		}
 		ctx := context.Background()
 		calibrate(t, p, "m")
@@ -168,7 +168,7 @@ func TestStatisticsOfOtherData(t *testing.T) {
 
 		// Calibrated on other data, and the first plan put back.
 		calibrate(t, p, "other")
-		put(t, p.store(), "m.plan.json", plan)
+		put(t, p.job().store(), "m.plan.json", plan)
 		err := dispatch()
 		require.ErrorContains(t, err, "m.stats holds the statistics of other data than those that m.plan.json was made from")
 		require.ErrorContains(t, err, "qwb calibrate m.onnx --platform trt_int8 -o m.plan.json")
@@ -191,7 +191,7 @@ func TestTunedValuesMustBeThePlans(t *testing.T) {
 		plan := get(t, p, "m.plan.json")
 		name := overlay.FileName("m.plan.json", sumOf([]byte("x")))
 		tuned := strings.NewReplacer(`"decisions": [`, `"decisions": [{"by":"tune","method":"bias","overlay":"sha256:`+sumOf([]byte("x"))+`"},`, `"steps": [2]`, `"steps": [3]`).Replace(string(plan))
-		put(t, p.store(), "m.plan.json", []byte(tuned))
+		put(t, p.job().store(), "m.plan.json", []byte(tuned))
 		ctx := context.Background()
 		refused := func(want string) {
 			t.Helper()
@@ -208,12 +208,12 @@ func TestTunedValuesMustBeThePlans(t *testing.T) {
 			}
 		}
 		refused("m.plan.json: the tuned values are gone: there is no " + name)
-		put(t, p.store(), name, []byte("y"))
+		put(t, p.job().store(), name, []byte("y"))
 		refused("m.plan.json: the tuned values were changed: " + name + " (SHA-256")
-		put(t, p.store(), name, []byte("x"))
+		put(t, p.job().store(), name, []byte("x"))
 		refused(name + ": overlay: safetensors: 1 bytes are no file")
 
-		put(t, p.store(), name, []byte("y"))
+		put(t, p.job().store(), name, []byte("y"))
 		refused("qwb calibrate again, which keeps the other decisions")
 		_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8"})
 		require.NoError(t, err)

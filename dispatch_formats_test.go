@@ -45,7 +45,7 @@ func searchable(t *testing.T, platform string, n int) *Project {
 	for i := range n {
 		var b bytes.Buffer
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(5000+i), 1, 3, 8, 8)))
-		p.store().(*Memory).Write(fmt.Sprintf("more/%03d.npy", i), b.Bytes())
+		p.job().store().(*Memory).Write(fmt.Sprintf("more/%03d.npy", i), b.Bytes())
 	}
 	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: platform, BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 		}
 		require.Len(t, r.Decisions, n)
 		c.close()
-		put(t, p.store(), p.Plan, before)
+		put(t, p.job().store(), p.Plan, before)
 	}
 
 	// A budget on the error, looser and tighter than what INT8 loses.
@@ -170,7 +170,7 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, float64(r.Cost.After.TotalBytes()), 1.05*best)
-		put(t, p.store(), p.Plan, before)
+		put(t, p.job().store(), p.Plan, before)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestDispatchInFormatsRefuses(t *testing.T) {
 func TestDispatchInAllFormats(t *testing.T) {
 	ctx := context.Background()
 	p := searchable(t, "formats.yaml", 60)
-	put(t, p.store(), "device.yaml", []byte("name: d\ngops: {int4: 8, int8: 4, int16: 2, fp16: 2, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\n"))
+	put(t, p.job().store(), "device.yaml", []byte("name: d\ngops: {int4: 8, int8: 4, int16: 2, fp16: 2, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\n"))
 	for what, at := range map[string]float64{"macs": 0.001, "bytes": 0.03, "time": 0.001} {
 		o := DispatchOptions{Formats: []string{"fp32", "fp16", "int16", "int4", "e4m3", "weights=int4-sym-g3"}, Costing: Costing{What: what}, DeviceFile: "device.yaml",
 			Budget: &Budget{Name: "nsr", At: at}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}

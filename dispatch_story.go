@@ -6,6 +6,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/internal/plain"
+	"qwb/reports"
 )
 
 // Lines tells in a few lines what a search found and what may be claimed.
@@ -45,7 +46,7 @@ func (f *Found) Lines(r *DispatchResult) []string {
 		}
 	}
 	if i := f.Integers; i != nil {
-		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.What(), i.Value, b.unit(), i.Samples, WithError(i.More, i.Error), b.unit())
+		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.What(), i.Value, b.unit(), i.Samples, reports.WithError(i.More, i.Error), b.unit())
 	}
 	if r.Cost != nil && (len(f.Formats) != 2 || f.Limit != nil) {
 		add("  cost:     %s, was %s", CostWords(r.Cost.After), CostWords(r.Cost.Before))
@@ -64,7 +65,7 @@ func (f *Found) Lines(r *DispatchResult) []string {
 
 // shown is a figure with its error and limit.
 func (b *Budget) shown(f *Figure) string {
-	text := fmt.Sprintf("%s %s%s", b.What(), WithError(f.Value, f.Error), b.unit())
+	text := fmt.Sprintf("%s %s%s", b.What(), reports.WithError(f.Value, f.Error), b.unit())
 	if f.Upper != nil {
 		word := "at most"
 		if b.Name == "cosine" {
@@ -107,7 +108,7 @@ func (e *searchEvidence) story() []string {
 	if !e.Confirmed {
 		word = "not confirmed"
 	}
-	text := fmt.Sprintf("%.3g before; %s on %d held-out samples (%s) of %d", e.Before, WithError(e.HeldOut.Value, e.HeldOut.Error), e.HeldOut.Samples, e.HeldOut.Kind, e.Samples)
+	text := fmt.Sprintf("%.3g before; %s on %d held-out samples (%s) of %d", e.Before, reports.WithError(e.HeldOut.Value, e.HeldOut.Error), e.HeldOut.Samples, e.HeldOut.Kind, e.Samples)
 	if e.HeldOut.Upper != nil {
 		text += fmt.Sprintf(", limit %.3g", *e.HeldOut.Upper)
 	}

@@ -149,7 +149,7 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		}
 	}
 	r.IntegerShare = integerShare(p.Graph, p.Set.Domains)
-	v, err := j.ensureVerified(ctx, p, profile, o)
+	v, err := j.ensureVerified(ctx, p, profile, wanting{o.Backend, o.Samples, o.Threads, o.Unverified})
 	if v != nil {
 		r.Verification = p.exportVerification(v)
 	}

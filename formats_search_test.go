@@ -119,7 +119,7 @@ func placeOf(t *testing.T, text string) *Project {
 	p := place(t, new(Memory), "m", 3)
 	var b bytes.Buffer
 	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, text)}).Write(&b))
-	p.store().(*Memory).Write("m.onnx", b.Bytes())
+	p.job().store().(*Memory).Write("m.onnx", b.Bytes())
 	return p
 }
 

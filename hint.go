@@ -11,6 +11,7 @@ import (
 	"qwb/internal/plain"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/tqc"
+	"qwb/reports"
 )
 
 // Hint says what another observer would give, measured on the samples that statistics keep. It confirms nothing: the scales were fitted on
@@ -89,7 +90,7 @@ func (j *job) hint(ctx context.Context, d *derivation, list []decision.Decision,
 // String is the line that a calibration prints.
 func (h *Hint) String() string {
 	return fmt.Sprintf("hint: with --observer %s the NSR of the outputs is %s instead of %s, on the %d samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
-		plain.Shell(string(h.Observer)), WithError(h.Other.NSR, h.Other.NSRError), WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples)
+		plain.Shell(string(h.Observer)), reports.WithError(h.Other.NSR, h.Other.NSRError), reports.WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples)
 }
 
 // observedBy is a list of decisions with another observer for all activations that no decision by hand gives one.

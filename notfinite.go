@@ -136,7 +136,7 @@ func (j *job) cured(ctx context.Context, p *Planned, samples []*exec.Sample, thr
 			names = append(names, strings.ReplaceAll(p.Graph.Node(id).Name, ",", `\,`))
 		}
 		selector := strings.Join(names, ",")
-		q, _, err := j.Preview(ctx, selector, []string{"domain=fp32"}, threads)
+		q, _, err := j.preview(ctx, selector, []string{"domain=fp32"}, threads)
 		if err != nil {
 			break // the target takes them along with others; nothing is advised
 		}

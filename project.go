@@ -38,6 +38,14 @@ type Project struct {
 	Catalog Catalog
 }
 
+// project is the files that a job works on: a Project without what may be done with it.
+type project struct {
+	Model, Plan, Stats string
+	Store              Store
+	Events             Events
+	Catalog            Catalog
+}
+
 // Catalog is what a process offers its projects. The zero value has no backend for integers, so that nothing can be verified.
 type Catalog struct {
 	// Version is the release that stands in exported files.
@@ -90,14 +98,14 @@ type Events interface {
 
 // job is one call of a method.
 type job struct {
-	*Project
+	*project
 	mu       sync.Mutex // of warnings and of what is told to Events: readers of text are several
 	warnings []tqc.Warning
 	seen     *plan.Plan // the project's plan as it was read or written last
 	modelAt  string     // where the model of the plan is, if not where the plan says
 }
 
-func (p *Project) job() *job { return &job{Project: p} }
+func (p *Project) job() *job { return &job{project: (*project)(p)} }
 
 // warn warns about the whole.
 func (j *job) warn(format string, args ...any) {
@@ -190,7 +198,7 @@ const PlanSuffix = ".plan.json"
 func StatsPath(plan string) string { return strings.TrimSuffix(plan, PlanSuffix) + ".stats" }
 
 // stats is the project's file of statistics.
-func (p *Project) stats() string {
+func (p *project) stats() string {
 	if p.Stats != "" {
 		return p.Stats
 	}

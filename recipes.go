@@ -13,6 +13,7 @@ import (
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
+	"qwb/reports"
 )
 
 // maxRecipe is how large the file of a recipe may be.
@@ -129,7 +130,7 @@ func (j *job) checkStep(s *recipeStep) error {
 // tuneOptions are the arguments of a step that tunes.
 func (s *recipeStep) tuneOptions() (TuneOptions, error) {
 	t := s.Tune
-	o := TuneOptions{Methods: t.Method, Budget: t.Budget, Force: t.Force, AllowFP32: t.AllowFP32, Profile: t.Profile, Data: DataOptions{Samples: t.Samples}, remember: true}
+	o := TuneOptions{Methods: t.Method, Budget: t.Budget, Force: t.Force, AllowFP32: t.AllowFP32, Profile: t.Profile, Data: DataOptions{Samples: t.Samples}}
 	_, err := methodsNamed(t.Method)
 	if err == nil {
 		work, budget := parseBudget(t.Budget)
@@ -216,7 +217,7 @@ func (g *GateResult) String() string {
 	if !g.Held {
 		word = "missed"
 	}
-	text := fmt.Sprintf("%s:%d: gate %s: %s %s, limit %g, %d samples", g.Recipe, g.Line, word, g.Metric, WithError(g.Value, g.Error), g.Limit, g.Samples)
+	text := fmt.Sprintf("%s:%d: gate %s: %s %s, limit %g, %d samples", g.Recipe, g.Line, word, g.Metric, reports.WithError(g.Value, g.Error), g.Limit, g.Samples)
 	if g.Note != "" {
 		text += " (" + g.Note + ")"
 	}
@@ -228,10 +229,10 @@ func (g *GateResult) String() string {
 func (j *job) calibrateAll(ctx context.Context, o CalibrateOptions, sources []recipeSource) (*CalibrateResult, error) {
 	elapsed := j.stopwatch()
 	s := &scratch{base: j.store()}
-	p := *j.Project
+	p := *j.project
 	p.Store = s
-	inner := &job{Project: &p}
-	res, steps, err := inner.calibrateWith(ctx, o, sources)
+	inner := &job{project: &p}
+	res, steps, err := inner.calibrateWith(ctx, o, given{}, sources)
 	if err == nil {
 		err = inner.follow(ctx, o, steps, res)
 	}
@@ -267,7 +268,7 @@ func (j *job) adopt(s *scratch) error {
 		}
 		return nil
 	}
-	p, _, err := (&job{Project: &Project{Store: s}}).readPlan(j.Plan)
+	p, _, err := (&job{project: &project{Store: s}}).readPlan(j.Plan)
 	if err != nil {
 		return err
 	}
@@ -364,7 +365,7 @@ func (j *job) tuneBy(ctx context.Context, o CalibrateOptions, s *recipeStep, res
 		return err
 	}
 	opts.Threads, opts.Memory = o.Threads, o.Memory
-	t, err := j.tune(ctx, opts)
+	t, err := j.tune(ctx, opts, true)
 	if err != nil {
 		return s.fail("tune", err)
 	}
@@ -392,7 +393,7 @@ func (j *job) gate(ctx context.Context, o CalibrateOptions, s *recipeStep, res *
 		a := AnalyzeOptions{Data: data}
 		a.Data.Labels = ""
 		a.Outputs, a.Threads, a.Memory = true, o.Threads, o.Memory
-		r, err := j.measure(ctx, a)
+		r, err := j.measure(ctx, a, nil)
 		if err != nil {
 			return s.fail("gate", err)
 		}

@@ -78,7 +78,7 @@ func record[R any](j *job, command string, r *R, err error, figures func(*R) jso
 
 // recordAt is record for another plan than the project's.
 func recordAt[R any](j *job, planFile, command string, r *R, figures func(*R) json.RawMessage) {
-	other := &job{Project: &Project{Plan: planFile, Store: j.Store, Events: j.Events}}
+	other := &job{project: &project{Plan: planFile, Store: j.Store, Events: j.Events}}
 	if _, _, err := other.readPlan(planFile); err == nil {
 		record(other, command, r, nil, figures)
 	}

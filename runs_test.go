@@ -84,7 +84,7 @@ func TestLogHasOutcomes(t *testing.T) {
 		log, _ = commandsOf(t, p)
 		require.Equal(t, 2, log.Elsewhere)
 		require.NotContains(t, string(get(t, p, RunsPath(p.Plan))), "\n\n")
-		if _, ok := p.store().Path("m"); ok {
+		if _, ok := p.job().store().Path("m"); ok {
 			gc, _, err := p.GC()
 			require.NoError(t, err)
 			require.Equal(t, log.Elsewhere, gc.RunsRemoved)

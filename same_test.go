@@ -103,9 +103,9 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 			o := CalibrateOptions{Platform: platform, Threads: 2,
 				Data: DataOptions{Paths: data, Preprocess: preprocess, Samples: samples, Threads: 2}}
 			require.NoError(t, os.RemoveAll("s.stats"))
-			stats, err := j.gather(context.Background(), m, o, &CalibrateResult{})
+			stats, err := j.gather(context.Background(), m, o, given{}, &CalibrateResult{})
 			require.NoError(t, err)
-			next, err := j.calibrated(m, nil, stats, tg, o, &recipeSteps{})
+			next, err := j.calibrated(m, nil, stats, tg, o, given{}, &recipeSteps{})
 			require.NoError(t, err)
 			derived, err := (&derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).remembered(context.Background(), next)
 			require.NoError(t, err)

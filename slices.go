@@ -92,7 +92,7 @@ func (j *job) namedSlice(name, plan string, g *graph.Graph, list []analysis.Slic
 			return list, nil
 		}
 	}
-	if p := *j.Project; strings.HasSuffix(plan, PlanSuffix) {
+	if p := *j.project; strings.HasSuffix(plan, PlanSuffix) {
 		p.Plan = plan
 		if _, r, err := p.KeptAnalysis(); err == nil {
 			for _, o := range r.Outputs {

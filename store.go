@@ -49,7 +49,7 @@ func (e *ChangedError) Error() string {
 }
 
 // store is the project's store.
-func (p *Project) store() Store {
+func (p *project) store() Store {
 	if p.Store == nil {
 		return OS{}
 	}

@@ -66,7 +66,7 @@ func TestTwoFirstPlans(t *testing.T) {
 	require.NoError(t, err)
 	m := &Memory{}
 	s := &racing{Store: m, race: func() { m.Write("m.plan.json", []byte("the other's")) }}
-	j := &job{Project: &Project{Plan: "m.plan.json", Store: s}}
+	j := &job{project: &project{Plan: "m.plan.json", Store: s}}
 	_, err = j.writePlan("m.plan.json", p, "", nil)
 	require.NoError(t, err)
 	kept, _ := m.Read("m.plan.json.bak")

@@ -43,8 +43,8 @@ func (s strict) Open(name string) (fs.File, error) {
 // Files of a stage appear together, or none does; what failed leaves nothing.
 func TestStageIsAllOrNone(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		put(t, p.store(), "x", []byte("old"))
-		stage := p.store().Stage()
+		put(t, p.job().store(), "x", []byte("old"))
+		stage := p.job().store().Stage()
 		require.NoError(t, stage.Add("x", bytesOf([]byte("new"))))
 		require.ErrorContains(t, stage.Add("y", func(w io.Writer) error {
 			_, _ = io.WriteString(w, "half")
@@ -52,9 +52,9 @@ func TestStageIsAllOrNone(t *testing.T) {
 		}), "disk full")
 		stage.Discard()
 		require.Equal(t, "old", string(get(t, p, "x")))
-		_, err := readFile(p.store(), "y", 1)
+		_, err := readFile(p.job().store(), "y", 1)
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		list, err := fs.ReadDir(p.store(), ".")
+		list, err := fs.ReadDir(p.job().store(), ".")
 		require.NoError(t, err)
 		for _, e := range list {
 			require.NotEqual(t, byte('.'), e.Name()[0], e.Name())
@@ -79,7 +79,7 @@ func TestStageOverAFolder(t *testing.T) {
 // Of many who add one to what they read, each is counted: whoever came too late is told, reads again and adds to that.
 func TestNoChangeIsLost(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		put(t, p.store(), "n", []byte("0"))
+		put(t, p.job().store(), "n", []byte("0"))
 		const workers, each = 6, 15
 		var all sync.WaitGroup
 		fail := make(chan error, workers)
@@ -88,7 +88,7 @@ func TestNoChangeIsLost(t *testing.T) {
 			go func() {
 				defer all.Done()
 				for done := 0; done < each; {
-					err := increment(p.store())
+					err := increment(p.job().store())
 					if changed := (*ChangedError)(nil); errors.As(err, &changed) {
 						continue
 					}
@@ -130,7 +130,7 @@ func TestTwoCalibrationsOfOnePlan(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
 		for i := range 3 {
 			b := get(t, p, "m/0"+strconv.Itoa(i)+".npy")
-			put(t, p.store(), "fewer/0"+strconv.Itoa(i)+".npy", b)
+			put(t, p.job().store(), "fewer/0"+strconv.Itoa(i)+".npy", b)
 		}
 		for range 5 {
 			var both sync.WaitGroup

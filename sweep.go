@@ -557,12 +557,13 @@ func (s *sweeping) write(ctx context.Context, r *SweepResult) error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	p, o := s.chosen, s.calibration()
-	o.stats, o.evidence, o.Fresh = all, evidence, true
-	if o.more, err = p.formats(); err != nil {
+	o.Fresh = true
+	more, err := p.formats()
+	if err != nil {
 		return err
 	}
 	o.Platform, o.Observer, o.PerTensor, o.Dispatcher = p.platform, p.observer, p.granularity == GranularityTensor, p.dispatcher
-	if _, err := s.calibrate(ctx, o); err != nil {
+	if _, _, err := s.calibrateWith(ctx, o, given{all, evidence, more}, nil); err != nil {
 		return err
 	}
 	r.Plan = s.Plan

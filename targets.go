@@ -24,7 +24,7 @@ func (c *Catalog) Targets() target.Catalog {
 
 // Target returns a platform that models are quantized for: by its name, or from the file of one (mynpu.yaml, ./mynpu.yaml). A name
 // that does not exist is a UsageError.
-func (p *Project) Target(platform string) (*target.Target, error) {
+func (p *project) Target(platform string) (*target.Target, error) {
 	if isTargetFile(platform) {
 		return p.readTarget(platform)
 	}
@@ -36,7 +36,7 @@ func (p *Project) Target(platform string) (*target.Target, error) {
 }
 
 // KnownTarget is Target that finds the targets of other tools' models as well.
-func (p *Project) KnownTarget(platform string) (*target.Target, error) {
+func (p *project) KnownTarget(platform string) (*target.Target, error) {
 	if isTargetFile(platform) {
 		return p.readTarget(platform)
 	}
@@ -52,7 +52,7 @@ func isTargetFile(platform string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(platform))) || strings.ContainsAny(platform, `/\`)
 }
 
-func (p *Project) readTarget(file string) (*target.Target, error) {
+func (p *project) readTarget(file string) (*target.Target, error) {
 	b, err := fs.ReadFile(p.store(), file)
 	if err != nil {
 		return nil, fmt.Errorf("platform: %w", err)
@@ -69,7 +69,7 @@ func (p *Project) readTarget(file string) (*target.Target, error) {
 
 // plannedTarget returns the platform of a plan: the catalog's, or the one that the plan defines itself. sum is the hash that the plan
 // has of it, definition its YAML; either may be empty.
-func (p *Project) plannedTarget(name, sum, definition string) (*target.Target, error) {
+func (p *project) plannedTarget(name, sum, definition string) (*target.Target, error) {
 	if definition == "" {
 		return p.Catalog.Targets().Known(name)
 	}
@@ -119,7 +119,7 @@ type TargetCheck struct {
 
 // CheckTarget reads a platform and holds its tables against its arithmetic, against what integer programs can compute and against the
 // formats of the catalog. A platform that contradicts itself is a CheckError; what it contradicts itself in is there then.
-func (p *Project) CheckTarget(platform string) (*TargetCheck, error) {
+func (p *project) CheckTarget(platform string) (*TargetCheck, error) {
 	t, err := p.KnownTarget(platform)
 	if err != nil {
 		return nil, err

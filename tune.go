@@ -34,8 +34,6 @@ type TuneOptions struct {
 	Shard   Shard
 	Out     string
 	Backend string // what runs the model and sums for Shard; "" is the processor
-	// remember: a tuning that keeps nothing is a decision too, so that a recipe need not try it again.
-	remember bool
 }
 
 // parseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
@@ -107,8 +105,9 @@ func methodsNamed(names []string) ([]*tune.Method, error) {
 	return list, nil
 }
 
-// tune runs methods on a plan and writes what they changed beside it.
-func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
+// tune runs methods on a plan and writes what they changed beside it. remember: a tuning that keeps nothing is a decision too, so that a
+// recipe need not try it again.
+func (j *job) tune(ctx context.Context, o TuneOptions, remember bool) (*TuneResult, error) {
 	elapsed := j.stopwatch()
 	methods, err := methodsNamed(o.Methods)
 	if err != nil {
@@ -206,7 +205,7 @@ func (j *job) tune(ctx context.Context, o TuneOptions) (*TuneResult, error) {
 			return nil, err
 		}
 	}
-	if !kept && o.remember {
+	if !kept && remember {
 		if err := t.decline(ctx, r, o); err != nil {
 			return nil, err
 		}

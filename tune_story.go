@@ -97,8 +97,8 @@ func (l *Logged) Story() []string {
 	if !e.Confirmed {
 		word = "not confirmed"
 	}
-	return append(lines, fmt.Sprintf("NSR of the outputs %s before, %s after; change %s on %d held-out samples (%s) of %d: %s", WithError(e.Before.NSR, e.Before.NSRError),
-		WithError(e.After.NSR, e.After.NSRError), WithError(e.Change, e.ChangeError), e.HeldOut, e.HeldOutKind, e.Samples, word))
+	return append(lines, fmt.Sprintf("NSR of the outputs %s before, %s after; change %s on %d held-out samples (%s) of %d: %s", reports.WithError(e.Before.NSR, e.Before.NSRError),
+		reports.WithError(e.After.NSR, e.After.NSRError), reports.WithError(e.Change, e.ChangeError), e.HeldOut, e.HeldOutKind, e.Samples, word))
 }
 
 // String is one line about a method.

@@ -100,9 +100,17 @@ func (p *Planned) lacks(w wanted) (string, error) {
 	return "it is of another plan, program or version of qwb", nil
 }
 
+// wanting is what an export asks of a verification: see ExportOptions.
+type wanting struct {
+	Backend    string
+	Samples    int
+	Threads    int
+	Unverified bool
+}
+
 // ensureVerified verifies a plan under a profile, unless the plan holds a verification that stands for it, and returns the outcome. One under
 // the platform's profile is then in the plan in memory, which has to be written. o.Unverified records that nobody looked instead.
-func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Profile, o ExportOptions) (*plan.Verification, error) {
+func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Profile, o wanting) (*plan.Verification, error) {
 	if err := p.fresh("export"); err != nil {
 		return nil, err
 	}
@@ -146,7 +154,7 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Prof
 }
 
 // exportable says what a verification found, or refuses what it does not hold of.
-func (j *job) exportable(p *Planned, v *analysis.Verification, outcome *plan.Verification, o ExportOptions) error {
+func (j *job) exportable(p *Planned, v *analysis.Verification, outcome *plan.Verification, o wanting) error {
 	switch {
 	case o.Unverified:
 	case v.Verdict == analysis.VerdictNothing:

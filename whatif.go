@@ -33,14 +33,14 @@ func (j *job) prospect(ctx context.Context, o WhatIfOptions) (*tensors.WhatIf, e
 		return nil, err
 	}
 	defer was.Close()
-	before := j.Tensors(was)
+	before := j.tensorsOf(was)
 	words, err := before.Words(o.Select, o.Properties)
 	if err != nil {
 		return nil, err
 	}
-	q := *j.Project
+	q := *j.project
 	q.Store, q.Events = &scratch{base: j.store()}, nil
-	next := q.job()
+	next := &job{project: &q}
 	if _, err := next.set(ctx, o.Select, words, o.Threads); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (j *job) prospect(ctx context.Context, o WhatIfOptions) (*tensors.WhatIf, e
 		return nil, err
 	}
 	defer is.Close()
-	after := q.Tensors(is)
+	after := next.tensorsOf(is)
 	r := &tensors.WhatIf{Plan: j.Plan, Select: o.Select, Properties: words}
 	report, stale, err := j.lastAnalysis(was)
 	if err != nil {
@@ -81,7 +81,7 @@ func (j *job) measureBoth(ctx context.Context, next *job, o WhatIfOptions) (*ten
 	next.Events = j.Events
 	m := &tensors.Measured{}
 	for i, x := range []*job{j, next} {
-		r, err := x.measure(ctx, AnalyzeOptions{Data: o.Data, Config: analysis.Config{Outputs: true, Threads: o.Threads}})
+		r, err := x.measure(ctx, AnalyzeOptions{Data: o.Data, Config: analysis.Config{Outputs: true, Threads: o.Threads}}, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -97,11 +97,11 @@ func (j *job) measureBoth(ctx context.Context, next *job, o WhatIfOptions) (*ten
 	return m, nil
 }
 
-// Tensors are the tensors of a plan, which is one that OpenPlan opened, for their figures. The statistics are read when they are first needed.
-func (p *Project) Tensors(r *Planned) *tensors.Plan {
-	q := *p
+// tensorsOf are the tensors of an open plan, for their figures. The statistics are read when they are first needed.
+func (j *job) tensorsOf(r *Planned) *tensors.Plan {
+	q := *j.project
 	return &tensors.Plan{Plan: r.Plan, Graph: r.Graph, Set: r.Set, Observed: sync.OnceValues(func() (tensors.Observed, error) {
-		stats, _, err := q.Statistics(r)
+		stats, err := (&job{project: &q}).tunedStats(r)
 		if err != nil {
 			return nil, err
 		}
