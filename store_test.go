@@ -70,7 +70,7 @@ func TestStageOverAFolder(t *testing.T) {
 	defer stage.Discard()
 	require.NoError(t, stage.Add("a", bytesOf(nil)))
 	require.NoError(t, stage.Add("d", bytesOf(nil)))
-	require.ErrorContains(t, stage.Commit(), "d is a folder")
+	require.ErrorContains(t, stage.Commit(), "d: it is a folder")
 	_, err := fs.Stat(OS{}, "a")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, stage.Add("d/x/y", bytesOf(nil)), "not a directory")

@@ -168,8 +168,8 @@ type written struct{ *Output }
 func (w written) Open(name string) (fs.File, error) {
 	s := w.file(name)
 	switch {
-	case w.into == nil && w.temp != "":
-		return os.DirFS(w.temp).Open(name)
+	case w.Folder() != "":
+		return os.DirFS(w.Folder()).Open(name)
 	case s == nil:
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -30,11 +29,10 @@ type File struct {
 type Output struct {
 	path    string // of the file, or of the folder, that the user named
 	folder  bool
-	into    Stage  // nil: files of the operating system
-	temp    string // temporary folder, "" before the first file
+	into    Stage // nil: files of the operating system, which are in stage
+	stage   file.Stage
 	files   []*staged
 	figures map[string]int64
-	names   file.Names // nil: the system's; tests have others
 }
 
 // Stage takes files that are not those of the operating system, and gives them their names together.
@@ -57,7 +55,13 @@ type staged struct {
 // NewOutput returns the output of a format whose file, or folder where its Ext is empty, is to be called path. It is a file of the
 // operating system, unless into is given. Discard has to be called in the end.
 func (f *Format) NewOutput(path string, into Stage) *Output {
-	return &Output{path: path, folder: f.Ext == "", into: into, figures: map[string]int64{}}
+	o := &Output{path: path, folder: f.Ext == "", into: into, figures: map[string]int64{}}
+	o.stage.Folders = true
+	o.stage.Above = filepath.Dir(path) // one temporary folder for all, so that what was written can be read before it has its name
+	if above, err := file.Above(path); o.folder && err == nil {
+		o.stage.Above = above
+	}
+	return o
 }
 
 // Name is the name of the file that the user named, without folders: the one to give to Create for it. Of a folder it is "".
@@ -78,25 +82,18 @@ func (o *Output) Create(name string) (io.WriteCloser, error) {
 		return nil, fmt.Errorf("export: %q is written twice", name)
 	}
 	s := &staged{name: name}
-	w := &writer{staged: s, path: o.final(s), hash: sha256.New(), sync: !o.folder}
+	w := &writer{staged: s, path: o.final(s), hash: sha256.New()}
 	if o.into != nil {
 		o.files = append(o.files, s)
 		w.buffer = bufio.NewWriter(io.MultiWriter(&s.memory, w.hash))
 		return w, nil
 	}
-	if err := o.begin(); err != nil {
-		return nil, err
-	}
-	s.temp = filepath.Join(o.temp, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(s.temp), 0o755); err != nil {
-		return nil, &graph.FileError{File: o.final(s), Err: file.Plain(err)}
-	}
-	f, err := os.OpenFile(s.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := o.stage.Create(o.final(s))
 	if err != nil {
-		return nil, &graph.FileError{File: o.final(s), Err: file.Plain(err)}
+		return nil, fileError(err)
 	}
 	o.files = append(o.files, s)
-	w.file = f
+	s.temp, w.file = f.Name(), f
 	w.buffer = bufio.NewWriterSize(io.MultiWriter(f, w.hash), 1<<16)
 	return w, nil
 }
@@ -126,7 +123,15 @@ func (o *Output) Staged(name string) string {
 func (o *Output) FS() fs.FS { return written{o} }
 
 // Folder is where files of the operating system stand before they have their names; "" before the first.
-func (o *Output) Folder() string { return o.temp }
+func (o *Output) Folder() string { return o.stage.At(o.home()) }
+
+// home is the folder that the names are relative to.
+func (o *Output) home() string {
+	if o.folder {
+		return o.path
+	}
+	return filepath.Dir(o.path)
+}
 
 // Bytes is what was written to a file that is none of the operating system.
 func (o *Output) Bytes(name string) []byte {
@@ -159,32 +164,9 @@ func (o *Output) Figures() (names []string, values map[string]int64) {
 	return slices.Sorted(maps.Keys(o.figures)), o.figures
 }
 
-// begin makes the temporary folder: beside the file, or in the nearest folder above that exists.
-func (o *Output) begin() error {
-	if o.temp != "" {
-		return nil
-	}
-	above := filepath.Dir(o.path)
-	for o.folder {
-		if _, err := os.Stat(above); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		above = filepath.Dir(above)
-	}
-	temp, err := os.MkdirTemp(above, ".qwb-*")
-	if err != nil {
-		return &graph.FileError{File: o.path, Err: file.Plain(err)}
-	}
-	o.temp = temp
-	return nil
-}
-
 // final is the path that a file gets.
 func (o *Output) final(s *staged) string {
-	if o.folder {
-		return filepath.Join(o.path, filepath.FromSlash(s.name))
-	}
-	return filepath.Join(filepath.Dir(o.path), filepath.FromSlash(s.name))
+	return filepath.Join(o.home(), filepath.FromSlash(s.name))
 }
 
 // Paths are the names that the files get, in the order in which they were made.
@@ -200,12 +182,8 @@ func (o *Output) Paths() []string {
 // made. If one cannot get its name, those that had been there before are put back.
 func (o *Output) Commit() ([]File, error) {
 	var list []File
-	together := file.Together{Names: o.names}
-	for i, s := range o.files {
-		if err := o.place(&together, i); err != nil {
-			if err = together.Undo(err); file.Lost(err) {
-				o.temp = "" // where the old content is
-			}
+	for _, s := range o.files {
+		if err := o.add(s); err != nil {
 			return nil, &graph.FileError{File: o.final(s), Err: file.Plain(err)}
 		}
 		f := File{Path: o.final(s), SHA256: s.sum}
@@ -215,36 +193,37 @@ func (o *Output) Commit() ([]File, error) {
 			list = append(list, f)
 		}
 	}
+	commit := func() error { return fileError(o.stage.Commit(nil)) }
 	if o.into != nil {
-		if err := o.into.Commit(); err != nil {
-			return nil, err
-		}
+		commit = o.into.Commit
+	}
+	if err := commit(); err != nil {
+		return nil, err
 	}
 	o.Discard()
 	return list, nil
 }
 
-// place gives a file its name.
-func (o *Output) place(together *file.Together, i int) error {
-	s := o.files[i]
-	final := o.final(s)
-	if s.sum == "" {
+// add hands a whole file to the stage that is none of the operating system.
+func (o *Output) add(s *staged) error {
+	switch {
+	case s.sum == "":
 		return errors.New("the file was not closed")
+	case o.into == nil:
+		return nil
 	}
-	if o.into != nil {
-		return o.into.Add(final, func(w io.Writer) error {
-			_, err := w.Write(s.memory.Bytes())
-			return err
-		})
-	}
-	if err := together.MakeFolder(filepath.Dir(final)); err != nil {
+	return o.into.Add(o.final(s), func(w io.Writer) error {
+		_, err := w.Write(s.memory.Bytes())
 		return err
+	})
+}
+
+// fileError is an error of a stage as one of a file.
+func fileError(err error) error {
+	if e := (*file.Error)(nil); errors.As(err, &e) {
+		return &graph.FileError{File: e.Path, Err: e.Err}
 	}
-	kept := filepath.Join(o.temp, fmt.Sprintf(".old.%d", i))
-	if i == len(o.files)-1 {
-		kept = "" // nothing comes after it that could fail
-	}
-	return together.Rename(s.temp, final, kept)
+	return err
 }
 
 // Discard removes what has not got its name.
@@ -252,10 +231,7 @@ func (o *Output) Discard() {
 	if o.into != nil {
 		o.into.Discard()
 	}
-	if o.temp != "" {
-		os.RemoveAll(o.temp) // it is temporary; there is nothing else to do
-		o.temp = ""
-	}
+	o.stage.Discard()
 	o.files = nil
 }
 
@@ -263,10 +239,9 @@ func (o *Output) Discard() {
 type writer struct {
 	staged *staged
 	path   string
-	file   *os.File // nil: in memory
+	file   io.Closer // nil: in memory
 	buffer *bufio.Writer
 	hash   hash.Hash
-	sync   bool
 	closed bool
 }
 
@@ -282,13 +257,10 @@ func (w *writer) Close() error {
 	w.closed = true
 	err := w.buffer.Flush()
 	if w.file != nil {
-		if err == nil && w.sync {
-			err = w.file.Sync()
-		}
 		err = errors.Join(err, w.file.Close())
 	}
 	if err != nil {
-		return &graph.FileError{File: w.path, Err: err}
+		return &graph.FileError{File: w.path, Err: file.Plain(err)}
 	}
 	w.staged.sum = hex.EncodeToString(w.hash.Sum(nil))
 	return nil

@@ -18,7 +18,7 @@ func TestOutputIsAllOrNone(t *testing.T) {
 	filetest.AllOrNone(t, before, after, func(dir string, n file.Names) error {
 		f := Format{Ext: ".param"}
 		out := f.NewOutput(filepath.Join(dir, "m.param"), nil)
-		out.names = n
+		out.stage.Names = n
 		defer out.Discard()
 		for _, name := range []string{"m.bin", "more/m.json", "m.param"} {
 			require.NoError(t, out.Write(name, func(w io.Writer) error { _, err := io.WriteString(w, after[name]); return err }))

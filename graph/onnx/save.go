@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 
 	"qwb/graph"
+	"qwb/internal/file"
 )
 
 // SaveOptions say how a model is saved. The zero value is usable.
@@ -68,7 +70,11 @@ func (m *Model) origin() (*header, *original, error) {
 // left behind and what was there before is untouched. A file beside path that the model refers to and that has other
 // content is such an error.
 func (m *Model) Save(path string, o SaveOptions) error {
-	if err := m.save(path, o); err != nil {
+	err := m.save(path, o)
+	if e, ok := err.(*file.Error); ok {
+		path, err = e.Path, e.Err
+	}
+	if err != nil {
 		return &graph.FileError{Stage: "save", File: path, Err: err}
 	}
 	return nil
@@ -79,13 +85,12 @@ func (m *Model) Save(path string, o SaveOptions) error {
 func (m *Model) WriteFiles(name string, o SaveOptions, create func(name string) (io.WriteCloser, error)) error {
 	h, old, err := m.origin()
 	if err == nil {
-		err = m.split(name, h, old, o, func(name string, content io.WriterTo) error {
+		err = m.split(name, h, old, o, func(name string, c io.WriterTo) error {
 			w, err := create(name)
 			if err != nil {
 				return err
 			}
-			_, err = content.WriteTo(w)
-			return errors.Join(err, w.Close())
+			return errors.Join(content(c)(w), w.Close())
 		})
 	}
 	if err != nil {
@@ -99,26 +104,38 @@ func (m *Model) save(path string, o SaveOptions) error {
 	if err != nil {
 		return err
 	}
-	var files stage
-	defer files.discard()
+	var files file.Stage
+	defer files.Discard()
 	if old != nil && m.unchanged(h, old) {
 		for _, loc := range m.src.locations {
 			if err := m.src.copyBeside(&files, path, loc); err != nil {
 				return fmt.Errorf("external data at %q: %w", loc, err)
 			}
 		}
-		if err := files.add(path, bytes.NewReader(m.src.data)); err != nil {
+		if err := files.Add(path, content(bytes.NewReader(m.src.data))); err != nil {
 			return err
 		}
-		return files.commit()
+		return files.Commit(nil)
 	}
-	err = m.split(filepath.Base(path), h, old, o, func(name string, content io.WriterTo) error {
-		return files.add(filepath.Join(filepath.Dir(path), name), content)
+	err = m.split(filepath.Base(path), h, old, o, func(name string, c io.WriterTo) error {
+		return files.Add(filepath.Join(filepath.Dir(path), name), content(c))
 	})
 	if err != nil {
 		return err
 	}
-	return files.commit()
+	return files.Commit(nil)
+}
+
+// content writes what c has to a file.
+func content(c io.WriterTo) func(io.Writer) error {
+	return func(f io.Writer) error {
+		w := bufio.NewWriterSize(f, 1<<16)
+		_, err := c.WriteTo(w)
+		if err == nil {
+			err = w.Flush()
+		}
+		return err
+	}
 }
 
 // split encodes a model in one file, or, where that is larger than o says, in two, of which the one with the tensors comes first.
@@ -149,7 +166,7 @@ func (m *Model) split(name string, h *header, old *original, o SaveOptions, add 
 }
 
 // copyBeside stages a copy of an external file for the model at path, unless it is there already.
-func (s *source) copyBeside(files *stage, path, location string) error {
+func (s *source) copyBeside(files *file.Stage, path, location string) error {
 	data, err := s.ext.External(location)
 	if err != nil {
 		return err
@@ -157,7 +174,7 @@ func (s *source) copyBeside(files *stage, path, location string) error {
 	dst := filepath.Join(filepath.Dir(path), filepath.FromSlash(location))
 	switch same, err := holds(dst, data); {
 	case errors.Is(err, os.ErrNotExist):
-		return files.add(dst, bytes.NewReader(data))
+		return files.Add(dst, content(bytes.NewReader(data)))
 	case err != nil:
 		return err
 	case !same:

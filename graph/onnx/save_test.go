@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,7 +14,6 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/file"
-	"qwb/internal/filetest"
 )
 
 // sample exercises most of what a file can hold besides operators.
@@ -266,10 +264,10 @@ func TestSaveLeavesNothingBehind(t *testing.T) {
 
 	path := filepath.Join(dir, "kept.onnx")
 	require.NoError(t, os.WriteFile(path, []byte("before"), 0o600))
-	var s stage
-	err := s.add(path, failing{})
+	var s file.Stage
+	err := s.Add(path, content(failing{}))
 	require.ErrorIs(t, err, errFull)
-	s.discard()
+	s.Discard()
 	assertFile(t, path, []byte("before"))
 	assert.Equal(t, []string{"is-a-folder", "kept.onnx"}, list(t, dir))
 }
@@ -305,29 +303,13 @@ func TestSaveOverItself(t *testing.T) {
 	require.NoError(t, back.Close())
 }
 
-// TestSaveIsAllOrNone: the data and the model that refers to them, whatever step fails, also on a file system without hard links.
-func TestSaveIsAllOrNone(t *testing.T) {
-	before := map[string]string{"m.onnx": "old model", "m.onnx.data": "old data"}
-	after := map[string]string{"m.onnx": "new model", "m.onnx.data": "new data"}
-	filetest.AllOrNone(t, before, after, func(dir string, n file.Names) error {
-		s := stage{names: n}
-		defer s.discard()
-		for _, name := range []string{"m.onnx.data", "m.onnx"} {
-			require.NoError(t, s.add(filepath.Join(dir, name), strings.NewReader(after[name])))
-		}
-		return s.commit()
-	})
-}
-
 // TestSaveThatFailsKeepsTheOldData: the model cannot get its name, so the data that were there stay.
 func TestSaveThatFailsKeepsTheOldData(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "m.onnx", "full"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "m.onnx.data"), []byte("old data"), 0o644))
-	var s stage
-	defer s.discard()
-	require.NoError(t, s.add(filepath.Join(dir, "m.onnx.data"), strings.NewReader("new data")))
-	require.NoError(t, s.add(filepath.Join(dir, "m.onnx"), strings.NewReader("new model")))
-	require.Error(t, s.commit())
+	m := mustRead(t, sample())
+	m.Graph.AddConst("large", tensor.New(tensor.Float32, 1000))
+	require.Error(t, m.Save(filepath.Join(dir, "m.onnx"), SaveOptions{ExternalAbove: 1}))
 	assertFile(t, filepath.Join(dir, "m.onnx.data"), []byte("old data"))
 }

@@ -16,6 +16,8 @@ type Names interface {
 	Rename(old, path string) error
 	Remove(path string) error
 	Mkdir(path string) error
+	// Create makes an empty file where nothing is, else the error is an fs.ErrExist.
+	Create(path string) error
 }
 
 // OSNames are the operating system's.
@@ -26,6 +28,13 @@ func (OSNames) Link(old, path string) error            { return os.Link(old, pat
 func (OSNames) Rename(old, path string) error          { return os.Rename(old, path) }
 func (OSNames) Remove(path string) error               { return os.Remove(path) }
 func (OSNames) Mkdir(path string) error                { return os.Mkdir(path, 0o755) }
+func (OSNames) Create(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
 
 // Together gives files their names so that all of it can be taken back: either Undo or Done ends it. The zero value is ready, one
 // goroutine at a time may use it.
@@ -84,6 +93,29 @@ func (t *Together) Rename(staged, path, kept string) error {
 		_ = n.Remove(kept) // the second name of what is at path
 		return err
 	}
+}
+
+// Place gives a staged file a name that nothing may have: an fs.ErrExist says that something has it. A second name cannot replace what somebody
+// else puts there meanwhile. Where the file system has none, an empty file takes the name first: for a moment it is there before its content.
+func (t *Together) Place(staged, path string) error {
+	n := t.names()
+	if _, err := n.Lstat(path); err == nil {
+		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if n.Link(staged, path) != nil {
+		if err := n.Create(path); err != nil {
+			return err
+		}
+		if err := n.Rename(staged, path); err != nil {
+			return joined(err, n.Remove(path))
+		}
+	} else {
+		_ = n.Remove(staged) // a file too much does no harm
+	}
+	t.steps = append(t.steps, step{path: path})
+	return nil
 }
 
 // MakeFolder makes a folder, and those above it that are missing.

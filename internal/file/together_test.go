@@ -1,6 +1,8 @@
 package file_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -47,4 +49,54 @@ func TestTogetherReplacesNoFolder(t *testing.T) {
 	var together file.Together
 	require.ErrorContains(t, together.Rename(filepath.Join(dir, "staged"), filepath.Join(dir, "d"), filepath.Join(dir, "kept")), "is a folder")
 	require.DirExists(t, filepath.Join(dir, "d"))
+}
+
+// TestPlacedFilesAreAllOrNone: a new file in a new folder.
+func TestPlacedFilesAreAllOrNone(t *testing.T) {
+	filetest.AllOrNone(t, map[string]string{}, map[string]string{"new/a": "content"}, func(dir string, n file.Names) error {
+		together := file.Together{Names: n}
+		staged, folder := filepath.Join(dir, "staged"), filepath.Join(dir, "new")
+		require.NoError(t, os.WriteFile(staged, []byte("content"), 0o600))
+		defer os.Remove(staged)
+		err := together.MakeFolder(folder)
+		if err == nil {
+			err = together.Place(staged, filepath.Join(folder, "a"))
+		}
+		if err != nil {
+			return together.Undo(err)
+		}
+		together.Done()
+		return nil
+	})
+}
+
+// late has no links, and somebody else puts a file there just before this one gets its name.
+type late struct{ file.OSNames }
+
+func (late) Link(string, string) error { return errors.ErrUnsupported }
+
+func (n late) Create(path string) error {
+	if err := os.WriteFile(path, []byte("of somebody else"), 0o600); err != nil {
+		return err
+	}
+	return n.OSNames.Create(path)
+}
+
+// What somebody else put there meanwhile is not replaced.
+func TestPlaceReplacesNothing(t *testing.T) {
+	for _, n := range []file.Names{file.OSNames{}, late{}} {
+		dir := t.TempDir()
+		staged, path := filepath.Join(dir, "staged"), filepath.Join(dir, "a")
+		require.NoError(t, os.WriteFile(staged, []byte("content"), 0o600))
+		if n == (file.OSNames{}) {
+			require.NoError(t, os.WriteFile(path, []byte("of somebody else"), 0o600))
+		}
+		together := file.Together{Names: n}
+		err := together.Place(staged, path)
+		require.ErrorIs(t, err, fs.ErrExist)
+		require.NoError(t, together.Undo(nil))
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, "of somebody else", string(b))
+	}
 }

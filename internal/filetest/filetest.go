@@ -62,6 +62,13 @@ func (n *names) Mkdir(path string) error {
 	return n.OSNames.Mkdir(path)
 }
 
+func (n *names) Create(path string) error {
+	if err := n.fault(); err != nil {
+		return err
+	}
+	return n.OSNames.Create(path)
+}
+
 // AllOrNone runs commit in folders that hold the files of before, with every operation failing in its turn, and requires that the folder
 // holds before or after, as commit says. Where putting back fails too, old content must be there, and the error must say where.
 func AllOrNone(t *testing.T, before, after map[string]string, commit func(dir string, n file.Names) error) {
@@ -86,6 +93,11 @@ func AllOrNone(t *testing.T, before, after map[string]string, commit func(dir st
 					requireKept(t, dir, before, found, err)
 				default:
 					require.Equal(t, before, found, "links %v, fault at %d: %v", links, at, err)
+					for name := range after { // folders of before are none here
+						if folder := filepath.Dir(name); folder != "." {
+							require.NoDirExists(t, filepath.Join(dir, folder), "links %v, fault at %d: %v", links, at, err)
+						}
+					}
 				}
 				if n.calls < at {
 					require.NoError(t, err)

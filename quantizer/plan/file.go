@@ -48,50 +48,30 @@ func (p *Plan) Write(path string) error {
 	case !exists && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("plan: %w", err)
 	}
-	next, err := stage(path, b)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(next) // it is gone when it has its name
-	if !exists {
-		return inPlan(file.Commit(next, path))
-	}
-	kept, err := stage(path+".bak", old)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(kept)
-	return replaceBoth(next, path, kept, nil)
+	return writeBoth(path, b, old, exists, nil)
 }
 
-// replaceBoth gives the new plan and the old one their names, both or none.
-func replaceBoth(next, path, kept string, names file.Names) error {
-	together := file.Together{Names: names}
-	if err := together.Rename(kept, path+".bak", kept+".old"); err != nil {
-		return fmt.Errorf("plan: %s: %w", path+".bak", file.Plain(err))
+// writeBoth writes the new plan, and the old one as its copy, both or none.
+func writeBoth(path string, now, old []byte, exists bool, names file.Names) error {
+	stage := file.Stage{Names: names}
+	defer stage.Discard()
+	add := func(path string, b []byte) error {
+		return stage.Add(path, func(w io.Writer) error { _, err := w.Write(b); return err })
 	}
-	if err := together.Rename(next, path, ""); err != nil {
-		return fmt.Errorf("plan: %s: %w", path, file.Plain(together.Undo(err)))
+	var err error
+	if exists {
+		err = add(path+".bak", old)
 	}
-	together.Done()
-	return nil
-}
-
-// stage writes a file beside path under a temporary name and returns that name.
-func stage(path string, b []byte) (string, error) {
-	name, err := file.Stage(path, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
-	return name, inPlan(err)
-}
-
-// inPlan says in an error that it arose with a plan.
-func inPlan(err error) error {
 	if err == nil {
-		return nil
+		err = add(path, now)
 	}
-	return fmt.Errorf("plan: %w", err)
+	if err == nil {
+		err = stage.Commit(nil)
+	}
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	return nil
 }
 
 // Relative returns how a plan at planPath refers to another file: relative to the plan's folder where that is possible, with

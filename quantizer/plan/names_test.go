@@ -1,11 +1,8 @@
 package plan
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"qwb/internal/file"
 	"qwb/internal/filetest"
@@ -17,12 +14,6 @@ func TestPlanAndItsCopyAreAllOrNone(t *testing.T) {
 	after := map[string]string{"p.json": "new plan", "p.json.bak": "plan"}
 	filetest.AllOrNone(t, before, after, func(dir string, n file.Names) error {
 		path := filepath.Join(dir, "p.json")
-		next, err := stage(path, []byte("new plan"))
-		require.NoError(t, err)
-		defer os.Remove(next)
-		kept, err := stage(path+".bak", []byte("plan"))
-		require.NoError(t, err)
-		defer os.Remove(kept)
-		return replaceBoth(next, path, kept, n)
+		return writeBoth(path, []byte("new plan"), []byte("plan"), true, n)
 	})
 }
