@@ -10,6 +10,7 @@ import (
 	"qwb/analysis/tensors"
 	"qwb/calib"
 	"qwb/calib/data"
+	"qwb/export"
 	"qwb/graph"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
@@ -149,7 +150,7 @@ func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, [
 // Import makes a plan of the model, which another tool or an export has quantized, and writes it with the float model behind it.
 func (p *Project) Import(ctx context.Context, o ImportOptions) (*ImportResult, []tqc.Warning, error) {
 	j := p.job()
-	r, err := j.importModel(ctx, o)
+	r, err := j.importModel(ctx, o, export.OneMessage)
 	return r, j.warnings, err
 }
 

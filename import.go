@@ -5,7 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
+	"path/filepath"
 	"strings"
 
 	"qwb/calib/data"
@@ -46,7 +47,8 @@ type ImportResult struct {
 
 const floatSuffix = ".float.onnx"
 
-func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, error) {
+// importModel puts weights of limit bytes and more into a file of their own.
+func (j *job) importModel(ctx context.Context, o ImportOptions, limit int64) (*ImportResult, error) {
 	var forced *target.Target
 	if o.Platform != "" {
 		t, err := j.KnownTarget(o.Platform)
@@ -85,7 +87,7 @@ func (j *job) importModel(ctx context.Context, o ImportOptions) (*ImportResult, 
 	if r.Trained, err = j.trained(ctx, im, m, o); err != nil {
 		return nil, err
 	}
-	if err := j.writeImport(m, im, o, r); err != nil {
+	if err := j.writeImport(m, im, o, r, limit); err != nil {
 		return nil, err
 	}
 	for _, w := range r.Warnings {
@@ -141,7 +143,7 @@ func refusal(m *Model, im *qdq.Imported) error {
 }
 
 // writeImport writes float model and plan, both or none.
-func (j *job) writeImport(m *Model, im *qdq.Imported, o ImportOptions, r *ImportResult) error {
+func (j *job) writeImport(m *Model, im *qdq.Imported, o ImportOptions, r *ImportResult, limit int64) error {
 	if j.sameFile(j.Model, r.Model) {
 		return fmt.Errorf("import: the float model would replace %s: name another plan with -o", j.Model)
 	}
@@ -155,8 +157,8 @@ func (j *job) writeImport(m *Model, im *qdq.Imported, o ImportOptions, r *Import
 		return err
 	}
 	float := m.WithGraph(im.Graph)
-	if export.WeightBytes(im.Graph) >= export.OneMessage {
-		return j.writeLargeImport(m, im, float, r, pre)
+	if export.WeightBytes(im.Graph) >= limit {
+		return j.writeLargeImport(m, im, float, r, pre, limit)
 	}
 	var b bytes.Buffer
 	if err := float.Write(&b); err != nil {
@@ -175,27 +177,45 @@ func (j *job) writeImport(m *Model, im *qdq.Imported, o ImportOptions, r *Import
 	return err
 }
 
-// writeLargeImport writes a float model whose weights go to a file of their own, and then the plan.
-func (j *job) writeLargeImport(m *Model, im *qdq.Imported, float *onnx.Model, r *ImportResult, pre plan.Preprocess) error {
-	file, err := j.path(r.Model, "a model with weights beside it")
+// writeLargeImport writes a float model whose weights go to a file of their own. It is read back where it lies before it has its name, and gets
+// that together with the plan.
+func (j *job) writeLargeImport(m *Model, im *qdq.Imported, float *onnx.Model, r *ImportResult, pre plan.Preprocess, limit int64) error {
+	path, err := j.path(r.Model, "a model with weights beside it")
 	if err != nil {
 		return err
 	}
-	if err := float.Save(file, onnx.SaveOptions{}); err != nil {
+	planPath, err := j.path(j.Plan, "the plan of a model with weights beside it")
+	if err != nil {
+		return err
+	}
+	stage := newStage()
+	defer stage.Discard()
+	err = float.WriteFiles(filepath.Base(path), onnx.SaveOptions{ExternalAbove: limit}, func(name string) (io.WriteCloser, error) {
+		return stage.Create(filepath.Join(filepath.Dir(path), name))
+	})
+	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	read, _, err := onnx.Open(file)
+	read, _, err := onnx.Open(stage.At(path))
+	if err != nil {
+		return fmt.Errorf("import: what was written cannot be read: %w", err)
+	}
+	p, err := j.importedPlan(m, im, read, r, pre)
+	if err = errors.Join(err, read.Close()); err != nil { // an open file has its name for good on Windows
+		return err
+	}
+	b, err := j.encodePlan(planPath, p)
 	if err == nil {
-		defer read.Close()
-		var p *plan.Plan
-		if p, err = j.importedPlan(m, im, read, r, pre); err == nil {
-			_, err = j.writePlan(j.Plan, p, "", nil)
-		}
+		_, err = j.addPlan(stage, planPath, b, "")
+	}
+	if err == nil {
+		err = stage.Commit()
 	}
 	if err != nil {
-		os.Remove(file)
+		return fmt.Errorf("plan: %w", err)
 	}
-	return err
+	j.seen = p
+	return nil
 }
 
 // importedPlan makes the plan for the float model as it was read back.

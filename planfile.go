@@ -38,17 +38,9 @@ func (j *job) rewritePlan(p *Planned, now *plan.Plan) error {
 // lies there. The file before is kept as NAME.bak; one with the same content stays as it is. What more adds gets its name together with
 // the plan, or not at all.
 func (j *job) writePlan(name string, p *plan.Plan, read string, more func(Stage) error) (string, error) {
-	if edited, err := p.Edited(); err != nil || edited {
-		return "", errors.Join(err, fmt.Errorf("plan: the numbers in %s were edited", name))
-	}
-	b, err := p.Encode()
+	b, err := j.encodePlan(name, p)
 	if err != nil {
 		return "", err
-	}
-	if path, ok := j.store().Path(name); ok { // no folders are made for a plan
-		if _, err := fs.Stat(j.store(), filepath.Dir(path)); err != nil {
-			return "", &FileError{Stage: "plan", File: name, Err: err}
-		}
 	}
 	for {
 		err := j.stagePlan(name, b, read, more)
@@ -65,42 +57,57 @@ func (j *job) writePlan(name string, p *plan.Plan, read string, more func(Stage)
 	}
 }
 
+// encodePlan is what is written to the file of a plan, where it can be.
+func (j *job) encodePlan(name string, p *plan.Plan) ([]byte, error) {
+	if edited, err := p.Edited(); err != nil || edited {
+		return nil, errors.Join(err, fmt.Errorf("plan: the numbers in %s were edited", name))
+	}
+	if path, ok := j.store().Path(name); ok { // no folders are made for a plan
+		if _, err := fs.Stat(j.store(), filepath.Dir(path)); err != nil {
+			return nil, &FileError{Stage: "plan", File: name, Err: err}
+		}
+	}
+	return p.Encode()
+}
+
 // stagePlan is one attempt of writePlan.
 func (j *job) stagePlan(name string, b []byte, read string, more func(Stage) error) error {
+	stage := j.store().Stage()
+	defer stage.Discard()
+	same, err := j.addPlan(stage, name, b, read)
+	if err == nil && more != nil {
+		same, err = false, more(stage)
+	}
+	if err != nil || same {
+		return err
+	}
+	return stage.Commit()
+}
+
+// addPlan adds a plan to what is to get its name together, and as NAME.bak the one that is there. same: it is there already.
+func (j *job) addPlan(stage Stage, name string, b []byte, read string) (same bool, err error) {
 	old, err := readFile(j.store(), name, plan.MaxBytes)
 	exists := err == nil
 	if err != nil && !missing(err) {
-		return err
+		return false, err
 	}
 	if read != "" && (!exists || sumOf(old) != read) {
-		return &ChangedError{name}
+		return false, &ChangedError{name}
 	}
-	stage := j.store().Stage()
-	defer stage.Discard()
 	sum := "" // of two that calibrate a model for the first time, one comes later and keeps the plan of the other
 	if exists {
 		sum = sumOf(old)
 	}
 	stage.Expect(name, sum)
-	switch same := exists && bytes.Equal(old, b); {
-	case same && more == nil:
-		return nil
-	case !same:
-		if exists {
-			if err := stage.Add(name+".bak", bytesOf(old)); err != nil {
-				return err
-			}
-		}
-		if err := stage.Add(name, bytesOf(b)); err != nil {
-			return err
+	if exists && bytes.Equal(old, b) {
+		return true, nil
+	}
+	if exists {
+		if err := stage.Add(name+".bak", bytesOf(old)); err != nil {
+			return false, err
 		}
 	}
-	if more != nil {
-		if err := more(stage); err != nil {
-			return err
-		}
-	}
-	return stage.Commit()
+	return false, stage.Add(name, bytesOf(b))
 }
 
 // bytesOf writes bytes.
