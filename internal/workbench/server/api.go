@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
 	"path"
 	"path/filepath"
 	"runtime/debug"
@@ -19,6 +20,7 @@ import (
 
 	"qwb"
 	"qwb/graph"
+	"qwb/internal/file"
 	"qwb/internal/strictjson"
 	"qwb/internal/workbench"
 )
@@ -200,13 +202,35 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 
 func hidden(name string) bool { return strings.HasPrefix(name, ".") }
 
-// add writes a new file, which has its name only when it is whole. One that is there already with the same content is left as it is.
-func (o *root) add(name string, content io.Reader) (sum string, err error) {
-	folder := path.Dir(name)
-	if err := o.dir.MkdirAll(folder, 0o755); err != nil {
-		return "", err
+// rootNames are names in a root. Nothing outside of it is reached, whatever becomes of its links.
+type rootNames struct{ *os.Root }
+
+func (n rootNames) Mkdir(path string) error { return n.Root.Mkdir(path, 0o755) }
+
+func (n rootNames) Create(path string) error {
+	f, err := n.Root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
 	}
-	temp := path.Join(folder, ".qwb-"+NewToken())
+	return f.Close()
+}
+
+// add writes a new file, which has its name only when it is whole. One that is there already with the same content is left as it is. What
+// cannot be written leaves no folder behind.
+func (o *root) add(name string, content io.Reader) (sum string, err error) {
+	together := file.Together{Names: rootNames{o.dir}}
+	if err := together.MakeFolder(path.Dir(name)); err != nil {
+		return "", together.Undo(err)
+	}
+	if sum, err = o.place(&together, name, content); err != nil {
+		return "", together.Undo(err)
+	}
+	together.Done()
+	return sum, nil
+}
+
+func (o *root) place(together *file.Together, name string, content io.Reader) (sum string, err error) {
+	temp := path.Join(path.Dir(name), ".qwb-"+NewToken())
 	f, err := o.dir.Create(temp)
 	if err != nil {
 		return "", err
@@ -218,12 +242,9 @@ func (o *root) add(name string, content io.Reader) (sum string, err error) {
 		return "", err
 	}
 	sum = hex.EncodeToString(h.Sum(nil))
-	if _, err := o.dir.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-		if o.dir.Link(temp, name) == nil { // fails where somebody else was faster, and on file systems without links
-			return sum, nil
-		} else if _, err := o.dir.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return sum, o.dir.Rename(temp, name)
-		}
+	err = together.Place(temp, name)
+	if !errors.Is(err, fs.ErrExist) {
+		return sum, err
 	}
 	if same, err := o.holds(name, sum); err != nil || !same {
 		return "", errors.Join(err, errThere)
